@@ -1,0 +1,179 @@
+package app
+
+import (
+	"strconv"
+	"time"
+)
+
+// ID names an application: time-based digits for a bot, the subdomain for a
+// site. It is safe as a file name and as a cgroup name (see ValidID).
+type ID string
+
+// All is the word that stands for every application of an account in a path.
+// It is never the ID of one.
+const All ID = "all"
+
+// MB counts memory in units of 2^20 bytes.
+type MB int64
+
+// Bytes returns the number of bytes.
+func (m MB) Bytes() int64 { return int64(m) << 20 }
+
+// String returns the number alone; texts for people add the unit.
+func (m MB) String() string { return strconv.FormatInt(int64(m), 10) }
+
+// Type tells a bot from a site; the numbers cross the wire.
+type Type int
+
+// The two types of application.
+const (
+	Bot  Type = 0
+	Site Type = 1
+)
+
+// String returns the word of the config file.
+func (t Type) String() string {
+	if t == Site {
+		return "site"
+	}
+	return "bot"
+}
+
+// Wanted is what the owner asked for; boot makes the world match it.
+type Wanted string
+
+// What an owner can want.
+const (
+	WantOnline  Wanted = "online"
+	WantStopped Wanted = "stopped"
+)
+
+// State is where an application stands now.
+//
+//	          upload / commit
+//	(none) ------------------> stopped <---------------------------+
+//	                             |  ^                              |
+//	                       start |  | stop done                    |
+//	                             v  |                              |
+//	   build failed ---- preparing/starting --ok delay--> online --stop--> stopping
+//	                             ^                          |
+//	                             |  retry timer             | exit
+//	                             +------- waiting <---------+--> stopped
+//
+// Preparing is a commit's build; what ran before goes on running meanwhile, so
+// Online in the snapshot is a fact of its own.
+type State string
+
+// The states.
+const (
+	Stopped   State = "stopped"
+	Preparing State = "preparing"
+	Starting  State = "starting"
+	Online    State = "online"
+	Stopping  State = "stopping"
+	Waiting   State = "waiting"
+)
+
+// App is what is remembered of one application.
+type App struct {
+	ID          ID
+	Account     AccountID
+	Name        string
+	AvatarURL   string
+	Type        Type
+	RAM         MB
+	UID         int // owns the program and its files; never shared, not reused at once
+	Port        int // handed to the program as PORT; unique on the host
+	Wanted      Wanted
+	CreatedAt   time.Time
+	Code        Code
+	AutoRestart bool
+	LastRun     int       // the number of the last run; each run has a cgroup of its own
+	StartedAt   time.Time // of the last run; zero when it never ran
+	LastExit    *Exit     // nil when it never ended, or a person started it since
+}
+
+// Code is what a deployment decides about an application.
+type Code struct {
+	Main    string // path of the main file in the tree
+	Lang    string // "javascript", "python", ...
+	Version string // the VERSION text of the config, "latest" by default
+	Start   string // shell command that replaces the language's own start
+	Build   string // shell command run once before the start
+}
+
+// Exit is how one run ended.
+type Exit struct {
+	Run       int
+	At        time.Time
+	Ran       time.Duration
+	Code      int   // the exit status, or 128+n for signal n; 137 when OOM
+	Signal    int   // 0 when the program exited by itself
+	OOM       bool  // killed because it needed more than its own limit
+	PeakBytes int64 // the highest memory use of the group, 0 when the kernel does not tell
+	LimitMB   MB    // the limit it had when it ended
+	Asked     bool  // berth ended it because somebody asked
+}
+
+// Snapshot is one application at one moment.
+type Snapshot struct {
+	App
+	State   State
+	Running bool      // a process of it exists that its users can reach
+	Attempt int       // automatic restarts in a row, 0 when healthy
+	RetryAt time.Time // of the next automatic restart, zero unless Waiting
+}
+
+// RAMKilled reports whether the last run ended for its RAM.
+func (s Snapshot) RAMKilled() bool { return s.LastExit != nil && s.LastExit.OOM }
+
+// ExitCode returns the last exit code, 0 when there is none.
+func (s Snapshot) ExitCode() int {
+	if s.LastExit == nil {
+		return 0
+	}
+	return s.LastExit.Code
+}
+
+// Usage is what a running program uses now, over every process of its group.
+type Usage struct {
+	MemoryBytes int64   // current less inactive file cache
+	LimitBytes  int64   // the limit in force
+	CPUPercent  float64 // of one core; 100 is one core busy
+	Processes   int
+}
+
+// Status is the answer to "how is it now".
+type Status struct {
+	Snapshot
+	Usage     Usage
+	DiskBytes int64 // of its tree; at most a minute old
+	NetIn     int64 // bytes; 0 until they are counted
+	NetOut    int64
+}
+
+// Terminal is the tail of an application's output.
+type Terminal struct {
+	Small string // about 1,800 characters
+	Big   string // up to 64 KB
+}
+
+// Deployed is the result of an upload or a commit. Logs holds the end of the
+// build's output and, when the program has ended already, its last lines.
+type Deployed struct {
+	Snapshot
+	Logs string
+}
+
+// Backup names a generated ZIP file of one application.
+type Backup struct {
+	App     ID
+	File    string // name in the backup directory, unguessable
+	Expires time.Time
+}
+
+// Profile is what a profile update sets; nil leaves a field as it is.
+type Profile struct {
+	Name      *string
+	AvatarURL *string
+}

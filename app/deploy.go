@@ -1,0 +1,51 @@
+package app
+
+import "slices"
+
+// Config is a parsed discloud.config. The zero value is an empty file; Has
+// tells which keys were written.
+type Config struct {
+	Main        string
+	ID          string
+	Name        string
+	AvatarURL   string
+	Type        Type
+	RAM         MB
+	Version     string
+	Start       string
+	Build       string
+	AutoRestart bool
+	APT         []string
+	Keys        []string // the keys that the file sets, upper case
+}
+
+// Has reports whether the file sets key.
+func (c Config) Has(key string) bool { return slices.Contains(c.Keys, key) }
+
+// Files is a tree that can be asked about, by slash-separated relative paths.
+// Implementations MUST NOT follow links and MUST NOT block on special files.
+type Files interface {
+	// Exists reports whether path is a regular file.
+	Exists(path string) bool
+	// Read returns at most limit bytes from the start of a regular file.
+	Read(path string, limit int64) ([]byte, error)
+}
+
+// Plan is how one program is prepared and started.
+type Plan struct {
+	Code    Code
+	Prepare []Step   // in order; empty when nothing needs preparing
+	Argv    []string // the program; Argv[0] is an absolute path or relative to the tree
+	Env     []string // added to the environment of the run
+	Notes   []string // what berth could not honour, in words for the user
+}
+
+// Step is one command of the preparation.
+type Step struct {
+	Argv   []string
+	Env    []string
+	OnFail string // a sentence for the user that names the remedy, may be empty
+}
+
+// Stage names a checked and unpacked upload in the staging area.
+type Stage string

@@ -1,0 +1,6 @@
+// Package app is the vocabulary of berth: an application, its account, one run
+// and how it ended, the plan for its language, and the kinds of error.
+//
+// It decides nothing and touches nothing: no file, no process, no clock. Every
+// other package may import it, and it imports the standard library alone.
+package app

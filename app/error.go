@@ -1,0 +1,61 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind classifies an error for machines; the HTTP status is derived from it
+// in exactly one place (httpapi).
+type Kind int
+
+// The kinds. Anything that is not an *Error is Internal.
+const (
+	Internal     Kind = iota // not the user's doing; the cause goes to the log only
+	Invalid                  // the request itself is malformed
+	Unauthorized             // no token, or one that is not valid
+	Forbidden                // a valid token that may not do this (disabled account)
+	NotFound                 // no such thing, or not this account's
+	Already                  // the application is in the asked-for state already
+	Conflict                 // another operation is under way, or a name is taken
+	TooLarge                 // the body or what it unpacks to exceeds a limit
+	Unusable                 // well formed, but berth cannot run it (bad config, unsafe ZIP, missing runtime)
+	Exhausted                // a quota or the host's memory or disk does not allow it
+	Limited                  // too many requests
+	Unavailable              // berth is shutting down or cannot serve this now
+)
+
+// Error is an error a person may read. Message is for the user and MUST NOT
+// hold paths of the host or secrets; Err is the cause, for the log alone.
+type Error struct {
+	Kind    Kind
+	Message string
+	Logs    string // what the program or its build printed last, if that explains the error
+	Err     error
+}
+
+// Error returns the message and, when there is one, the cause.
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return e.Message + ": " + e.Err.Error()
+	}
+	return e.Message
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf makes an error that the user should read. A %w argument becomes part
+// of the message as well as the cause, so wrap only what a user may see.
+func Errorf(kind Kind, format string, args ...any) error {
+	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+// KindOf returns the kind of err: Internal unless an *Error is in its chain.
+func KindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return Internal
+}

@@ -1,0 +1,360 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var trees atomic.Int64
+
+// openTree makes a tree of the test's own on this machine's kernel and checks
+// at the end that nothing of it is left.
+func openTree(t *testing.T) *Tree {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: control groups are made")
+	}
+	h, err := Detect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Check(); err != nil {
+		t.Skip(err)
+	}
+	tree, err := Open(h, fmt.Sprintf("test-%d-%d", os.Getpid(), trees.Add(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tree.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, dir := range []string{tree.root, tree.mem1, tree.pids1} {
+			if dir == "" || !strings.Contains(dir, "test-") {
+				continue
+			}
+			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the tree left %s behind: %v", dir, err)
+			}
+		}
+	})
+	return tree
+}
+
+// child starts a shell inside the group the way proc does: born in the v2
+// group, and joined to the v1 groups by itself before the program.
+func child(t *testing.T, g *Group, script string) *exec.Cmd {
+	t.Helper()
+	dir, err := g.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	var join strings.Builder
+	for _, file := range g.Joins() {
+		fmt.Fprintf(&join, "echo $$ > %s; ", file)
+	}
+	cmd := exec.Command("/bin/sh", "-c", join.String()+script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd()), Setsid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Kill() })
+	return cmd
+}
+
+func create(t *testing.T, tree *Tree, name string, l Limits) *Group {
+	t.Helper()
+	g, err := tree.Create(name, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = g.Kill()
+		if err := errors.Join(g.WaitEmpty(5*time.Second), g.Remove()); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+func poll(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited too long until %s", what)
+		}
+	}
+}
+
+func TestKernelOOMIsCounted(t *testing.T) {
+	tree := openTree(t)
+	for _, oomGroup := range []bool{true, false} {
+		t.Run(fmt.Sprintf("group=%t", oomGroup), func(t *testing.T) {
+			g := create(t, tree, "apps/a/1", Limits{Memory: 32 << 20, Pids: 64, OOMGroup: oomGroup})
+			before, err := g.Memory()
+			if err != nil || before.Kills != 0 || before.Limit != 32<<20 {
+				t.Fatalf("fresh group: %+v, %v; want no kill and a limit of 32 MB", before, err)
+			}
+			err = child(t, g, "exec tail /dev/zero").Wait()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+				t.Fatalf("the hog ended with %v, want SIGKILL", err)
+			}
+			m, err := g.Memory()
+			if err != nil || m.Kills < 1 || (m.Hits < 1 && m.Peak < m.Limit) {
+				t.Errorf("after the kill: %+v, %v; want a kill at the limit", m, err)
+			}
+			if m.Peak != 0 && m.Peak < 30<<20 { // 0: no memory.peak before Linux 5.19
+				t.Errorf("peak is %d, want about 32 MB", m.Peak)
+			}
+		})
+	}
+}
+
+func TestKernelSIGKILLIsNoOOM(t *testing.T) {
+	tree := openTree(t)
+	g := create(t, tree, "apps/a/1", Limits{Memory: 32 << 20, OOMGroup: true})
+	cmd := child(t, g, "exec sleep 600")
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if m, err := g.Memory(); err != nil || m.Kills != 0 {
+		t.Errorf("after a SIGKILL by hand: %+v, %v; want no kill", m, err)
+	}
+}
+
+// With OOMGroup a helper's death takes the program along, also on v1, which
+// has no such switch.
+func TestKernelOOMGroupTakesAll(t *testing.T) {
+	tree := openTree(t)
+	g := create(t, tree, "apps/a/1", Limits{Memory: 32 << 20, OOMGroup: true})
+	cmd := child(t, g, "tail /dev/zero & wait; exec sleep 600")
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the program ended with %v, want SIGKILL", err)
+	}
+	if err := g.WaitEmpty(5 * time.Second); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKernelOnOOMTellsOfAHelper(t *testing.T) {
+	tree := openTree(t)
+	g := create(t, tree, "apps/a/1", Limits{Memory: 32 << 20})
+	told := make(chan struct{}, 8)
+	stop, err := g.OnOOM(func() { told <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	cmd := child(t, g, "while :; do tail /dev/zero; sleep 2; done")
+	for range 2 { // the second shows that the watch is armed again
+		select {
+		case <-told:
+		case <-time.After(60 * time.Second):
+			t.Fatal("no word of the killed helper")
+		}
+	}
+	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the program is gone (%v); only its helper should be", err)
+	}
+	stop()
+	stop() // may be called again
+	if err := g.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Wait()
+}
+
+func TestKernelKillLeavesNothing(t *testing.T) {
+	tree := openTree(t)
+	g := create(t, tree, "apps/a/1", Limits{Memory: 256 << 20})
+	cmd := child(t, g, `(setsid sh -c 'setsid sleep 600 & sleep 600' &) ; trap "" TERM; sleep 600 & wait`)
+	poll(t, "all processes run", func() bool {
+		pids, err := g.Procs()
+		return err == nil && len(pids) >= 4
+	})
+	if err := g.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if err := g.WaitEmpty(5 * time.Second); err != nil {
+		t.Error(err)
+	}
+	if pids, err := g.Procs(); err != nil || len(pids) != 0 {
+		t.Errorf("left after the kill: %v, %v", pids, err)
+	}
+}
+
+func TestKernelSignalReachesAll(t *testing.T) {
+	tree := openTree(t)
+	g := create(t, tree, "apps/a/1", Limits{Memory: 256 << 20})
+	cmd := child(t, g, "sleep 600 & sleep 600 & wait; wait; exit 0")
+	poll(t, "the helpers run", func() bool { p, _ := g.Procs(); return len(p) >= 3 })
+	if err := g.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if err := g.WaitEmpty(5 * time.Second); err != nil {
+		t.Errorf("a helper was not told: %v", err)
+	}
+}
+
+func TestKernelPidsLimit(t *testing.T) {
+	tree := openTree(t)
+	if tree.host.Mode == Hybrid && tree.pids1 == "" {
+		t.Skip("this hybrid host has no pids hierarchy")
+	}
+	g := create(t, tree, "apps/a/1", Limits{Memory: 256 << 20, Pids: 5})
+	cmd := child(t, g, "for i in 1 2 3 4 5 6 7 8; do sleep 600 & done; wait")
+	_ = cmd.Wait() // the shell gives up when it cannot fork
+	if pids, err := g.Procs(); err != nil || len(pids) > 5 {
+		t.Errorf("%d processes, %v; want at most 5", len(pids), err)
+	}
+}
+
+func TestKernelSetMemory(t *testing.T) {
+	tree := openTree(t)
+	g := create(t, tree, "apps/a/1", Limits{Memory: 64 << 20})
+	for _, mb := range []int64{200, 40, 100} { // up, down, up: on v1 the order of two files matters
+		if err := g.SetMemory(mb << 20); err != nil {
+			t.Fatalf("SetMemory(%d MB): %v", mb, err)
+		}
+		if m, err := g.Memory(); err != nil || m.Limit != mb<<20 {
+			t.Errorf("the limit is %d, %v; want %d MB", m.Limit, err, mb)
+		}
+	}
+}
+
+func TestKernelCPU(t *testing.T) {
+	tree := openTree(t)
+	g := create(t, tree, "apps/a/1", Limits{Memory: 64 << 20})
+	if err := child(t, g, "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done").Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := g.CPU(); err != nil || d < time.Millisecond {
+		t.Errorf("CPU() = %v, %v; want what the loop took", d, err)
+	}
+}
+
+func TestKernelGroupIsFresh(t *testing.T) {
+	tree := openTree(t)
+	create(t, tree, "apps/a/1", Limits{Memory: 32 << 20})
+	if _, err := tree.Create("apps/a/1", Limits{Memory: 32 << 20}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second Create gave %v, want that it exists", err)
+	}
+}
+
+// A child started right after another group of the application was killed
+// lives: the reason why groups are never used twice.
+func TestKernelStartAfterKill(t *testing.T) {
+	tree := openTree(t)
+	for run := range 3 {
+		g, err := tree.Create("apps/a/"+strconv.Itoa(run), Limits{Memory: 64 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := child(t, g, "exit 7")
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
+			t.Errorf("run %d ended with %v, want 7", run, err)
+		}
+		if err := errors.Join(g.Kill(), g.WaitEmpty(time.Second), g.Remove()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestKernelSweep(t *testing.T) {
+	tree := openTree(t)
+	g, err := tree.Create("apps/a/1", Limits{Memory: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := child(t, g, "sleep 600")
+	if n, err := tree.Sweep(); n != 1 || err != nil {
+		t.Fatalf("Sweep() = %d, %v; want 1 group", n, err)
+	}
+	_ = cmd.Wait()
+	if _, err := os.Stat(g.path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the stale group is still there: %v", err)
+	}
+}
+
+func TestKernelNoDescriptorOrGoroutineLeaks(t *testing.T) {
+	tree := openTree(t)
+	once := func(run int) {
+		g, err := tree.Create("apps/a/"+strconv.Itoa(run), Limits{Memory: 64 << 20, OOMGroup: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop, err := g.OnOOM(func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = child(t, g, "true").Wait()
+		stop()
+		if err := errors.Join(g.Kill(), g.WaitEmpty(time.Second), g.Remove()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	once(0)
+	fds, routines := countFDs(t), runtime.NumGoroutine()
+	for run := range 20 {
+		once(run + 1)
+	}
+	poll(t, "descriptors and goroutines are back", func() bool {
+		return countFDs(t) <= fds && runtime.NumGoroutine() <= routines
+	})
+}
+
+func countFDs(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+func TestWaitEmptyOfARemovedGroup(t *testing.T) {
+	g := &Group{path: filepath.Join(t.TempDir(), "gone")}
+	if err := g.WaitEmpty(time.Second); err != nil {
+		t.Errorf("WaitEmpty of a group that is gone: %v", err)
+	}
+	if err := g.Kill(); err != nil {
+		t.Errorf("Kill of a group that is gone: %v", err)
+	}
+}
+
+func TestEnableNamesTheController(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "cgroup.subtree_control")
+	if err := os.WriteFile(file, []byte("memory pids\n"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := enable(dir, "memory", "pids"); err != nil {
+		t.Errorf("controllers that are on: %v", err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := enable(dir, "memory"); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("no such file: %v", err)
+	}
+}

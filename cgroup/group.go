@@ -1,0 +1,263 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/containerd/cgroups/v3/cgroup2"
+	"golang.org/x/sys/unix"
+)
+
+// Limits are the bounds of one run.
+type Limits struct {
+	Memory   int64 // bytes; swap is always 0
+	Pids     int64 // processes and threads; 0 leaves it unlimited
+	OOMGroup bool  // an out-of-memory kill takes the whole group
+}
+
+// Memory is what the kernel counts for a group.
+type Memory struct {
+	Used  int64 // bytes, current less inactive file cache
+	Limit int64 // bytes
+	Peak  int64 // bytes; 0 when the kernel keeps no peak (v2 before Linux 5.19)
+	Kills int64 // processes killed by the out-of-memory killer since the group was made
+	Hits  int64 // times the limit was run into; on v1 often 0: the swap limit is hit first, uncounted
+}
+
+// Group is the group of one run. Its methods are safe for concurrent use,
+// but for Remove, which MUST be the last call.
+type Group struct {
+	path   string // in v2
+	mgr    *cgroup2.Manager
+	mem    memory
+	dirs   []string // the group in each hierarchy, v2 first
+	joins  []string
+	unwait func() // ends the watch that stands in for memory.oom.group
+	watch  *watcher
+}
+
+// memory is the memory controller behind one group: v2's or v1's.
+type memory interface {
+	limit(bytes int64) error
+	read() (Memory, error)
+	// event opens what epoll can wait on for an out-of-memory kill.
+	event() (*event, error)
+}
+
+// Create makes the group name ("apps/<id>/<run>") with its limits in force.
+// It fails when the group exists: a group is never used twice, for after
+// cgroup.kill some kernels kill every later child born into it (seen on
+// 6.18.44 and Debian's 6.1.176).
+func (t *Tree) Create(name string, l Limits) (*Group, error) {
+	g := t.group(name)
+	if err := g.create(t, name, l); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot make the control group %s: %w", name, err), g.Remove())
+	}
+	return g, nil
+}
+
+// group describes a group without making it.
+func (t *Tree) group(name string) *Group {
+	g := &Group{path: filepath.Join(t.root, name), watch: t.watch}
+	g.dirs = []string{g.path}
+	g.mgr, _ = cgroup2.Load("/"+name, cgroup2.WithMountpoint(t.root))
+	if t.mem1 == "" {
+		g.mem = memoryV2{dir: g.path, mgr: g.mgr}
+		return g
+	}
+	g.mem = newMemoryV1(t.host.V1Memory, t.mem1, name)
+	for _, root := range []string{t.mem1, t.pids1} {
+		if root != "" {
+			g.dirs = append(g.dirs, filepath.Join(root, name))
+			g.joins = append(g.joins, filepath.Join(root, name, "cgroup.procs"))
+		}
+	}
+	return g
+}
+
+func (g *Group) create(t *Tree, name string, l Limits) error {
+	for _, dir := range g.dirs {
+		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+			return err
+		}
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	res := &cgroup2.Resources{}
+	if t.host.Mode == Unified {
+		res.Memory = &cgroup2.Memory{OOMGroup: &l.OOMGroup}
+		res.Pids = &cgroup2.Pids{Max: l.Pids}
+	} else if t.pids1 != "" && l.Pids > 0 {
+		if err := setPidsV1(t.host.V1Pids, g.dirs[2], l.Pids); err != nil {
+			return err
+		}
+	}
+	mgr, err := cgroup2.NewManager(t.root, "/"+name, res)
+	if err != nil {
+		return err
+	}
+	g.mgr = mgr
+	if err := g.mem.limit(l.Memory); err != nil {
+		return err
+	}
+	if t.host.Mode == Hybrid && l.OOMGroup {
+		g.unwait, err = g.killOnOOM()
+	}
+	return err
+}
+
+// Open returns the group's directory, for SysProcAttr.CgroupFD: a child is
+// born in the group. The caller closes it.
+func (g *Group) Open() (*os.File, error) {
+	return os.OpenFile(g.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+}
+
+// Joins returns the cgroup.procs files that the child itself MUST write its
+// pid into before it runs the program: the v1 hierarchies, which know no
+// birth into a group. Empty on a unified host.
+func (g *Group) Joins() []string { return g.joins }
+
+// SetMemory changes the limit of the running group. Below what it uses the
+// kernel reclaims and may kill (v2) or refuses with EBUSY (v1): compare
+// with Memory first.
+func (g *Group) SetMemory(bytes int64) error {
+	if err := g.mem.limit(bytes); err != nil {
+		return fmt.Errorf("cannot set the memory limit: %w", err)
+	}
+	return nil
+}
+
+// Memory reads use, limit, peak and out-of-memory counters. It works after
+// the last process has gone, until Remove.
+func (g *Group) Memory() (Memory, error) {
+	m, err := g.mem.read()
+	if err != nil {
+		return m, fmt.Errorf("cannot read the group's memory counters: %w", err)
+	}
+	return m, nil
+}
+
+// CPU returns the processor time of every process that ever was in the group.
+func (g *Group) CPU() (time.Duration, error) {
+	m, err := g.mgr.StatFiltered(cgroup2.StatCPU)
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the group's cpu time: %w", err)
+	}
+	return time.Duration(m.CPU.UsageUsec) * time.Microsecond, nil
+}
+
+// Procs returns the pids in the group.
+func (g *Group) Procs() ([]int, error) {
+	b, err := os.ReadFile(filepath.Join(g.path, "cgroup.procs"))
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the group's processes: %w", err)
+	}
+	fields := strings.Fields(string(b))
+	pids := make([]int, 0, len(fields))
+	for _, f := range fields {
+		pid, err := strconv.Atoi(f)
+		if err != nil {
+			return nil, fmt.Errorf("cannot list the group's processes: %w", err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// Kill ends every process of the group with SIGKILL, forks under way
+// included (cgroup.kill, Linux 5.14). It does not wait: see WaitEmpty.
+func (g *Group) Kill() error {
+	err := os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("cannot kill the group: %w", err)
+	}
+	return nil
+}
+
+// WaitEmpty blocks until the group has no process, at most for timeout.
+func (g *Group) WaitEmpty(timeout time.Duration) error {
+	f, err := os.Open(filepath.Join(g.path, "cgroup.events"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("cannot watch the group: %w", err)
+	}
+	defer f.Close()
+	deadline := time.Now().Add(timeout)
+	var buf [256]byte
+	for {
+		n, err := f.ReadAt(buf[:], 0)
+		if n == 0 && err != nil {
+			return nil // removed meanwhile
+		}
+		if strings.Contains(string(buf[:n]), "populated 0") {
+			return nil
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			return fmt.Errorf("cannot end the group: processes are left after %s", timeout)
+		}
+		// A change of cgroup.events shows as POLLPRI until it is read.
+		fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}}
+		if _, err := unix.Poll(fds, int(left.Milliseconds())+1); err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("cannot watch the group: %w", err)
+		}
+	}
+}
+
+// OnOOM calls fn, on a goroutine of the tree's, each time the group's
+// counter of out-of-memory kills has risen; near its limit at most once a
+// second. It is a hint: the truth is Memory after the exit. Call the
+// returned function before Remove.
+func (g *Group) OnOOM(fn func()) (stop func(), err error) {
+	ev, err := g.mem.event()
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch the group's memory events: %w", err)
+	}
+	return g.watch.add(ev, g.mem, fn)
+}
+
+// killOnOOM gives v1 what memory.oom.group is on v2.
+func (g *Group) killOnOOM() (func(), error) {
+	return g.OnOOM(func() { _ = g.Kill() })
+}
+
+// Remove removes the group in every hierarchy, and the application's own
+// directory above it when that was its last run. The group MUST be empty.
+// What is gone already is no error.
+func (g *Group) Remove() error {
+	if g.unwait != nil {
+		g.unwait()
+		g.unwait = nil
+	}
+	var errs []error
+	for _, dir := range g.dirs {
+		errs = append(errs, rmdir(dir))
+		_ = os.Remove(filepath.Dir(dir)) // fails, rightly, while another run is there
+	}
+	return errors.Join(errs...)
+}
+
+// rmdir removes a group. For a moment after its last process ended the
+// kernel may still answer EBUSY.
+func rmdir(dir string) error {
+	var err error
+	for wait := time.Millisecond; wait < time.Second; wait *= 2 {
+		err = os.Remove(dir)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) {
+			break
+		}
+		time.Sleep(wait)
+	}
+	return fmt.Errorf("cannot remove the control group: %w", err)
+}

@@ -1,0 +1,111 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Mode is how the host mounts its cgroups.
+type Mode string
+
+// The modes. On a Hybrid host the memory controller is a v1 hierarchy.
+const (
+	Unified  Mode = "unified"
+	Hybrid   Mode = "hybrid"
+	Unusable Mode = "unusable"
+)
+
+// Host is what the kernel offers on this machine.
+type Host struct {
+	Mode        Mode
+	V2          string   // mount point of cgroup v2, "" when there is none
+	V1Memory    string   // mount point of the v1 memory hierarchy, "" when unified
+	V1Pids      string   // likewise for pids; "" on a hybrid host means no limit of processes
+	Controllers []string // what cgroup v2 offers at its root
+	Reason      string   // why the mode is Unusable, and what mends it
+}
+
+// Detect reads the host's cgroup mounts. It changes nothing. The error is for
+// a mount table that cannot be read; a host that cannot run programs is no
+// error but a Host whose Mode is Unusable.
+func Detect() (Host, error) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return Host{}, fmt.Errorf("cannot read the mount table: %w", err)
+	}
+	h := parseMounts(string(mounts))
+	if h.V2 != "" {
+		b, err := os.ReadFile(filepath.Join(h.V2, "cgroup.controllers"))
+		if err != nil {
+			return Host{}, fmt.Errorf("cannot read the cgroup controllers: %w", err)
+		}
+		h.Controllers = strings.Fields(string(b))
+	}
+	return classify(h), nil
+}
+
+// parseMounts finds the cgroup mounts in the text of /proc/self/mountinfo
+// (proc_pid_mountinfo(5)): the file system type and the controllers of a v1
+// hierarchy stand behind a lone "-". Of several mounts of one thing the
+// first counts.
+func parseMounts(mountinfo string) Host {
+	var h Host
+	first := func(dst *string, v string) {
+		if *dst == "" {
+			*dst = v
+		}
+	}
+	for line := range strings.Lines(mountinfo) {
+		head, tail, ok := strings.Cut(line, " - ")
+		left, right := strings.Fields(head), strings.Fields(tail)
+		if !ok || len(left) < 5 || len(right) < 3 {
+			continue
+		}
+		options := strings.Split(right[2], ",")
+		switch right[0] {
+		case "cgroup2":
+			first(&h.V2, left[4])
+		case "cgroup":
+			if slices.Contains(options, "memory") {
+				first(&h.V1Memory, left[4])
+			}
+			if slices.Contains(options, "pids") {
+				first(&h.V1Pids, left[4])
+			}
+		}
+	}
+	return h
+}
+
+// classify turns the mounts into a mode; v2 with its own memory controller
+// wins over a v1 hierarchy, which then cannot have it.
+func classify(h Host) Host {
+	switch {
+	case h.V2 == "":
+		h.Mode = Unusable
+		h.Reason = "cgroup v2 is not mounted; boot with systemd.unified_cgroup_hierarchy=1, or: mount -t cgroup2 none /sys/fs/cgroup"
+	case slices.Contains(h.Controllers, "memory"):
+		h.Mode, h.V1Memory, h.V1Pids = Unified, "", ""
+	case filepath.Base(h.V1Memory) == "memory":
+		h.Mode = Hybrid
+	default:
+		h.Mode = Unusable
+		h.Reason = "no memory controller; add cgroup_enable=memory to the kernel's command line and reboot"
+	}
+	return h
+}
+
+// Check returns an error that says why programs cannot be limited on this
+// host, nil when they can.
+func (h Host) Check() error {
+	if h.Mode == Unusable {
+		return errors.New("cannot limit programs on this host: " + h.Reason)
+	}
+	// cgroup.kill came with Linux 5.14; the root group has none, so a child of
+	// ours is asked when it is made. The version check is the early word.
+	return nil
+}

@@ -1,0 +1,110 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/containerd/cgroups/v3/cgroup1"
+	v1 "github.com/containerd/cgroups/v3/cgroup1/stats"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+)
+
+// controllerV1 is the part of the library's memory controller in use; its
+// type has no exported name.
+type controllerV1 interface {
+	Update(path string, r *specs.LinuxResources) error
+	Stat(path string, s *v1.Metrics) error
+}
+
+// memoryV1 is the memory hierarchy of a hybrid host (Linux,
+// cgroup-v1/memory.rst).
+type memoryV1 struct {
+	ctl  controllerV1
+	dir  string
+	rel  string // dir below the mount point
+	swap bool   // memory.memsw exists: memory plus swap can be bounded
+}
+
+func newMemoryV1(mount, root, name string) memoryV1 {
+	m := memoryV1{dir: filepath.Join(root, name)}
+	m.rel, _ = filepath.Rel(mount, m.dir)
+	_, err := os.Stat(filepath.Join(mount, "memory.memsw.usage_in_bytes"))
+	m.swap = err == nil
+	// Kernel and TCP memory are part of the usage; their own files are gone
+	// from newer kernels.
+	m.ctl = cgroup1.NewMemory(filepath.Dir(mount), cgroup1.IgnoreModules("memsw", "kmem", "kmem.tcp"))
+	return m
+}
+
+// limit sets the memory limit and, with the same number for memory plus swap,
+// forbids swap. The second may never be below the first, so the order depends
+// on the direction; the library's own ordering swaps the wrong pair.
+func (m memoryV1) limit(bytes int64) error {
+	now, err := m.read()
+	if err != nil {
+		return err
+	}
+	memory := &specs.LinuxMemory{Limit: &bytes, Swappiness: new(uint64)}
+	both := &specs.LinuxMemory{Swap: &bytes}
+	if !m.swap {
+		both = &specs.LinuxMemory{}
+	}
+	order := []*specs.LinuxMemory{memory, both}
+	if bytes > now.Limit {
+		order = []*specs.LinuxMemory{both, memory}
+	}
+	for _, r := range order {
+		if err := m.ctl.Update(m.rel, &specs.LinuxResources{Memory: r}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m memoryV1) read() (Memory, error) {
+	var s v1.Metrics
+	if err := m.ctl.Stat(m.rel, &s); err != nil {
+		return Memory{}, err
+	}
+	return Memory{
+		Used:  max(int64(s.Memory.Usage.Usage)-int64(s.Memory.TotalInactiveFile), 0),
+		Limit: int64(s.Memory.Usage.Limit),
+		Peak:  int64(s.Memory.Usage.Max),
+		Kills: int64(s.MemoryOomControl.OomKill),
+		Hits:  int64(s.Memory.Usage.Failcnt),
+	}, nil
+}
+
+// event registers an eventfd with memory.oom_control. The kernel signals it
+// when it runs out of memory, a moment before it has chosen and killed, so
+// the counter is given time to settle.
+func (m memoryV1) event() (*event, error) {
+	control, err := os.Open(filepath.Join(m.dir, "memory.oom_control"))
+	if err != nil {
+		return nil, err
+	}
+	defer control.Close()
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make an eventfd: %w", err)
+	}
+	line := fmt.Sprintf("%d %d", fd, control.Fd())
+	if err := os.WriteFile(filepath.Join(m.dir, "cgroup.event_control"), []byte(line), 0); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	return &event{fd: fd, mask: unix.EPOLLIN, settle: time.Second}, nil
+}
+
+// setPidsV1 bounds the processes of dir in the v1 pids hierarchy.
+func setPidsV1(mount, dir string, limit int64) error {
+	rel, err := filepath.Rel(mount, dir)
+	if err != nil {
+		return err
+	}
+	pids := cgroup1.NewPids(filepath.Dir(mount))
+	return pids.Create(rel, &specs.LinuxResources{Pids: &specs.LinuxPids{Limit: &limit}})
+}

@@ -1,0 +1,51 @@
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/containerd/cgroups/v3/cgroup2"
+	"golang.org/x/sys/unix"
+)
+
+// memoryV2 is the unified memory controller (Linux, cgroup-v2.rst).
+type memoryV2 struct {
+	dir string
+	mgr *cgroup2.Manager
+}
+
+func (m memoryV2) limit(bytes int64) error {
+	res := &cgroup2.Resources{Memory: &cgroup2.Memory{Max: &bytes}}
+	if _, err := os.Stat(filepath.Join(m.dir, "memory.swap.max")); err == nil { // absent without swap accounting
+		res.Memory.Swap = new(int64)
+	}
+	return m.mgr.Update(res)
+}
+
+func (m memoryV2) read() (Memory, error) {
+	s, err := m.mgr.StatFiltered(cgroup2.StatMemory | cgroup2.StatMemoryEvents)
+	if err != nil {
+		return Memory{}, err
+	}
+	out := Memory{
+		Used:  int64(s.Memory.Usage) - int64(s.Memory.InactiveFile),
+		Limit: int64(s.Memory.UsageLimit),
+		Peak:  int64(s.Memory.MaxUsage),
+	}
+	out.Used = max(out.Used, 0)
+	if s.MemoryEvents != nil {
+		// oom_kill counts processes, oom_group_kill groups; "oom" is not
+		// watched, for with equal limits it is counted on the parent.
+		out.Kills = int64(max(s.MemoryEvents.OomKill, s.MemoryEvents.OomGroupKill))
+		out.Hits = int64(s.MemoryEvents.Max)
+	}
+	return out, nil
+}
+
+func (m memoryV2) event() (*event, error) {
+	fd, err := unix.Open(filepath.Join(m.dir, "memory.events"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &event{fd: fd, mask: unix.EPOLLPRI}, nil
+}

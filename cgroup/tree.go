@@ -1,0 +1,234 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tree is the place below which all groups of one berth live, one directory
+// of the same name in each hierarchy in use. It is safe for concurrent use.
+type Tree struct {
+	host  Host
+	root  string // of this berth in v2; the mount point the library is given
+	mem1  string // the same in the v1 memory hierarchy, "" when unified
+	pids1 string
+	watch *watcher
+	own   []string // directories made by Open, removed by Close in reverse
+}
+
+// appsDir is below the root so that, where the daemon itself must live in the
+// root (a delegated unit), it can move to a leaf beside it.
+const appsDir = "apps"
+
+// Open makes the tree called name below the root group of every hierarchy in
+// use, or in the daemon's own group when systemd delegated it. It enables the
+// memory and pids controllers on the way down. Programs left by an earlier
+// daemon of the same name are still there: see Sweep. Close the tree.
+func Open(h Host, name string) (*Tree, error) {
+	if err := h.Check(); err != nil {
+		return nil, err
+	}
+	t := &Tree{host: h}
+	if err := t.place(name); err != nil {
+		t.removeOwn()
+		return nil, fmt.Errorf("cannot prepare berth's control groups: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(t.root, appsDir, "cgroup.kill")); err != nil {
+		t.removeOwn()
+		return nil, errors.New("cannot limit programs on this host: the kernel has no cgroup.kill; Linux 5.14 or newer is needed")
+	}
+	w, err := newWatcher()
+	if err != nil {
+		t.removeOwn()
+		return nil, err
+	}
+	t.watch = w
+	return t, nil
+}
+
+// Root returns the tree's directory in cgroup v2, for doctor.
+func (t *Tree) Root() string { return t.root }
+
+func (t *Tree) place(name string) error {
+	top, err := t.top()
+	if err != nil {
+		return err
+	}
+	if top == t.host.V2 {
+		t.root = filepath.Join(top, "berth", name)
+	} else {
+		t.root = top
+	}
+	apps := filepath.Join(t.root, appsDir)
+	if t.host.Mode == Hybrid {
+		t.mem1 = filepath.Join(t.host.V1Memory, "berth", name)
+		roots := []string{t.root, t.mem1}
+		if t.host.V1Pids != "" {
+			t.pids1 = filepath.Join(t.host.V1Pids, "berth", name)
+			roots = append(roots, t.pids1)
+		}
+		for _, root := range roots {
+			if err := t.mkdirAll(filepath.Join(root, appsDir)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := t.mkdirAll(apps); err != nil {
+		return err
+	}
+	return enableDown(top, apps)
+}
+
+// enableDown hands the controllers from top down to the children of dir.
+func enableDown(top, dir string) error {
+	if dir != top {
+		if err := enableDown(top, filepath.Dir(dir)); err != nil {
+			return err
+		}
+	}
+	return enable(dir, "memory", "pids")
+}
+
+// top returns the group below which berth may make groups: its own when
+// systemd delegated it (berth then moves to a leaf, for a group with
+// processes cannot hand controllers to its children), else the root group.
+func (t *Tree) top() (string, error) {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	own := filepath.Join(t.host.V2, ownGroup(string(b)))
+	if filepath.Base(own) == daemonLeaf && delegated(filepath.Dir(own)) {
+		return filepath.Dir(own), nil // moved by an earlier image of this process
+	}
+	if t.host.Mode != Unified || own == t.host.V2 || !delegated(own) {
+		return t.host.V2, nil
+	}
+	return own, moveToLeaf(own)
+}
+
+const daemonLeaf = "daemon"
+
+// ownGroup finds the v2 line "0::/path" of /proc/self/cgroup.
+func ownGroup(text string) string {
+	for line := range strings.Lines(text) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			return path
+		}
+	}
+	return "/"
+}
+
+// delegated reports whether systemd marked the group as handed over
+// (Delegate=yes): it sets the attribute since version 240 (systemd,
+// docs/CGROUP_DELEGATION.md).
+func delegated(dir string) bool {
+	var v [8]byte
+	for _, attr := range []string{"trusted.delegate", "user.delegate"} {
+		if n, err := unix.Getxattr(dir, attr, v[:]); err == nil && string(v[:n]) == "1" {
+			return true
+		}
+	}
+	return false
+}
+
+// moveToLeaf moves every process of the delegated group, ours among them,
+// into a leaf: ExecStartPost and the like may be there too.
+func moveToLeaf(dir string) error {
+	leaf := filepath.Join(dir, daemonLeaf)
+	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	pids, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return err
+	}
+	for _, pid := range strings.Fields(string(pids)) {
+		if err := os.WriteFile(filepath.Join(leaf, "cgroup.procs"), []byte(pid), 0); err != nil && !errors.Is(err, unix.ESRCH) {
+			return err
+		}
+	}
+	return nil
+}
+
+// enable hands controllers to the children of dir, one write each: of
+// several in one write, one that is unavailable fails all.
+func enable(dir string, controllers ...string) error {
+	file := filepath.Join(dir, "cgroup.subtree_control")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	for _, c := range controllers {
+		if strings.Contains(" "+strings.TrimSpace(string(b))+" ", " "+c+" ") {
+			continue
+		}
+		if err := os.WriteFile(file, []byte("+"+c), 0); err != nil {
+			return fmt.Errorf("cannot enable the %s controller: %w", c, err)
+		}
+	}
+	return nil
+}
+
+// mkdirAll makes dir and its parents and remembers which it made.
+func (t *Tree) mkdirAll(dir string) error {
+	if err := os.Mkdir(dir, 0o755); errors.Is(err, fs.ErrNotExist) {
+		if err := t.mkdirAll(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		return t.mkdirAll(dir)
+	} else if errors.Is(err, fs.ErrExist) {
+		t.own = append(t.own, dir) // made by an earlier daemon of ours
+		return nil
+	} else if err != nil {
+		return err
+	}
+	t.own = append(t.own, dir)
+	return nil
+}
+
+// Sweep kills whatever an earlier daemon left in the tree and removes its
+// groups. It blocks until the last process is gone, a few seconds at most,
+// and returns how many groups it removed.
+func (t *Tree) Sweep() (int, error) {
+	apps := filepath.Join(t.root, appsDir)
+	stale, err := filepath.Glob(filepath.Join(apps, "*", "*"))
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	n := 0
+	for _, dir := range stale {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			continue
+		}
+		rel, _ := filepath.Rel(t.root, dir)
+		g := t.group(rel)
+		n++
+		errs = append(errs, g.Kill(), g.WaitEmpty(5*time.Second), g.Remove())
+	}
+	return n, errors.Join(errs...)
+}
+
+// Close stops the watcher and removes the tree's own empty directories. The
+// groups of runs MUST have been removed before; what is not empty stays.
+func (t *Tree) Close() error {
+	err := t.watch.close()
+	t.removeOwn()
+	return err
+}
+
+func (t *Tree) removeOwn() {
+	for i := len(t.own) - 1; i >= 0; i-- {
+		// A directory that another berth uses too is not empty, and stays.
+		_ = os.Remove(t.own[i])
+	}
+}

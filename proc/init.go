@@ -1,0 +1,66 @@
+package proc
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"berth/sandbox"
+)
+
+// orders is what the daemon tells its child over descriptor 3.
+type orders struct {
+	Joins   []string // cgroup.procs files of v1 hierarchies
+	Argv    []string
+	Env     []string
+	Dir     string
+	Sandbox sandbox.Spec
+}
+
+const (
+	ordersFD = 3
+	errorFD  = 4
+)
+
+// Init is the life of the child between its birth in the control group and
+// the program: read the orders, join the v1 groups, enter the sandbox,
+// execve. It does not return; an error is written to descriptor 4, which the
+// daemon reads until execve closes it, and ends the child with status 127.
+func Init() {
+	runtime.LockOSThread()
+	err := become(os.NewFile(ordersFD, "orders"))
+	f := os.NewFile(errorFD, "error")
+	_, _ = f.WriteString(err.Error())
+	os.Exit(127)
+}
+
+func become(r *os.File) error {
+	unix.CloseOnExec(errorFD)
+	var o orders
+	if err := json.NewDecoder(r).Decode(&o); err != nil {
+		return fmt.Errorf("cannot read the orders: %w", err)
+	}
+	_ = r.Close()
+	if len(o.Argv) == 0 {
+		return fmt.Errorf("cannot start the program: no command")
+	}
+	// v1 knows no birth into a group; the limits hold from here on, before a
+	// byte of the program runs. "cgroup.procs", not "tasks": all threads.
+	for _, file := range o.Joins {
+		if err := os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
+			return fmt.Errorf("cannot join the control group: %w", err)
+		}
+	}
+	if err := sandbox.Enter(o.Sandbox); err != nil {
+		return err
+	}
+	if err := os.Chdir(o.Dir); err != nil { // as the program's user: it must reach it
+		return fmt.Errorf("cannot enter the application's directory: %w", err.(*os.PathError).Err)
+	}
+	return fmt.Errorf("cannot execute %q: %w", o.Argv[0], syscall.Exec(o.Argv[0], o.Argv, o.Env))
+}

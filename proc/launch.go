@@ -1,0 +1,148 @@
+package proc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/cgroup"
+	"berth/sandbox"
+)
+
+// Spec is one program to run.
+type Spec struct {
+	Group    string // name of its control group, fresh for every run
+	Argv     []string
+	Env      []string // the whole environment
+	Dir      string
+	UID      int
+	MemoryMB int64
+	Pids     int64
+	OOMGroup bool
+	Binds    []sandbox.Bind
+	Output   *os.File // stdout and stderr; stays the caller's
+	// OnHelperOOM is called, on a goroutine of its own, when a process of the
+	// program but not the program itself was killed for its memory and the
+	// program lives on. May be nil.
+	OnHelperOOM func(limitMB int64)
+}
+
+// Launcher starts programs in the groups of one tree. It is safe for
+// concurrent use.
+type Launcher struct {
+	Tree *cgroup.Tree
+	Log  *slog.Logger
+	// Init is the command line that reaches Init in a child of this binary;
+	// nil means /proc/self/exe app-init.
+	Init []string
+}
+
+// InitWord is the argument with which the binary hands over to Init.
+const InitWord = "app-init"
+
+// startTimeout bounds the time until execve; on a busy or emulated machine
+// it takes seconds, never this long.
+const startTimeout = 60 * time.Second
+
+// openFiles is how many descriptors a program may have.
+const openFiles = 4096
+
+// Launch starts the program and returns once it has been executed. Errors of
+// the start, a missing interpreter for instance, come back here, with nothing
+// left behind; they name the program's own file at most.
+func (l *Launcher) Launch(s Spec) (*Run, error) {
+	group, err := l.Tree.Create(s.Group, cgroup.Limits{
+		Memory: s.MemoryMB << 20, Pids: s.Pids, OOMGroup: s.OOMGroup,
+	})
+	if err != nil {
+		return nil, err
+	}
+	cmd, err := l.start(s, group)
+	if err != nil {
+		return nil, errors.Join(err, group.Kill(), group.WaitEmpty(killTimeout), group.Remove())
+	}
+	r := &Run{
+		cmd: cmd, group: group, log: l.Log.With("group", s.Group), spec: s,
+		started: time.Now(), limit: s.MemoryMB, done: make(chan struct{}),
+	}
+	if err := r.watchHelpers(); err != nil {
+		r.log.Warn("cannot watch for killed helper processes", "error", err)
+	}
+	go r.wait()
+	return r, nil
+}
+
+// start forks app-init into the group, hands it its orders and waits until
+// it has become the program: the error pipe closes at execve.
+func (l *Launcher) start(s Spec, group *cgroup.Group) (*exec.Cmd, error) {
+	dir, err := group.Open()
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the control group: %w", err)
+	}
+	defer dir.Close()
+	ordersR, ordersW, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a pipe: %w", err)
+	}
+	defer ordersW.Close()
+	defer ordersR.Close()
+	errR, errW, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a pipe: %w", err)
+	}
+	defer errR.Close()
+	argv := l.Init
+	if argv == nil {
+		argv = []string{"/proc/self/exe", InitWord}
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = []string{}
+	cmd.Stdout, cmd.Stderr = s.Output, s.Output
+	cmd.ExtraFiles = []*os.File{ordersR, errW}
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd()), Setsid: true}
+	if len(s.Binds) > 0 {
+		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWNS
+	}
+	err = cmd.Start()
+	_ = errW.Close()
+	if err != nil {
+		return nil, fmt.Errorf("cannot fork into the control group: %w", err)
+	}
+	if err := handOver(ordersW, errR, orders{
+		Joins: group.Joins(), Argv: s.Argv, Env: s.Env, Dir: s.Dir,
+		Sandbox: sandbox.Spec{UID: s.UID, Files: openFiles, Binds: s.Binds},
+	}); err != nil {
+		_ = group.Kill()
+		_ = cmd.Wait() // reap; why it ended is in err
+		return nil, err
+	}
+	return cmd, nil
+}
+
+// handOver writes the orders and reads what came of them.
+func handOver(w, r *os.File, o orders) error {
+	if err := r.SetReadDeadline(time.Now().Add(startTimeout)); err != nil {
+		return fmt.Errorf("cannot wait for the start: %w", err)
+	}
+	if err := json.NewEncoder(w).Encode(o); err != nil && !errors.Is(err, unix.EPIPE) {
+		return fmt.Errorf("cannot hand over the program's orders: %w", err)
+	}
+	_ = w.Close()
+	text, err := io.ReadAll(io.LimitReader(r, 4096))
+	if err != nil {
+		return fmt.Errorf("cannot start the program: no answer after %s: %w", startTimeout, err)
+	}
+	if len(text) > 0 {
+		return errors.New(strings.ToValidUTF8(string(text), "?"))
+	}
+	return nil
+}

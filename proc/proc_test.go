@@ -1,0 +1,358 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"berth/app"
+	"berth/cgroup"
+	"berth/sandbox"
+)
+
+// The test binary is its own app-init, as berth is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == InitWord {
+		Init()
+	}
+	os.Exit(m.Run())
+}
+
+const testUID = 69999
+
+var names atomic.Int64
+
+// bench is a launcher on this machine's kernel with a directory that the
+// programs' user can enter.
+type bench struct {
+	*Launcher
+	dir string
+}
+
+func newBench(t *testing.T) bench {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: programs run in control groups as other users")
+	}
+	h, err := cgroup.Detect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Check(); err != nil {
+		t.Skip(err)
+	}
+	tree, err := cgroup.Open(h, fmt.Sprintf("proc-test-%d-%d", os.Getpid(), names.Add(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "berth-proc-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if n, err := tree.Sweep(); n != 0 || err != nil {
+			t.Errorf("%d groups were left behind, %v", n, err)
+		}
+		if err := errors.Join(tree.Close(), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := errors.Join(os.Chown(dir, testUID, testUID), os.Chmod(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	return bench{&Launcher{Tree: tree, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, dir}
+}
+
+// spec is a shell program with its output in a file of its own.
+func (b bench) spec(t *testing.T, script string) Spec {
+	t.Helper()
+	out, err := os.CreateTemp(b.dir, "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = out.Close() })
+	return Spec{
+		Group: fmt.Sprintf("apps/a/%d", names.Add(1)), Argv: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=" + Path},
+		Dir: b.dir, UID: testUID, MemoryMB: 64, Pids: 64, OOMGroup: true, Output: out,
+	}
+}
+
+func (b bench) launch(t *testing.T, s Spec) *Run {
+	t.Helper()
+	r, err := b.Launch(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Stop(0); r.Wait() })
+	return r
+}
+
+func output(t *testing.T, s Spec) string {
+	t.Helper()
+	b, err := os.ReadFile(s.Output.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func poll(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited too long until %s", what)
+		}
+	}
+}
+
+func TestKernelExit(t *testing.T) {
+	b := newBench(t)
+	tests := []struct {
+		name, script string
+		group        bool
+		code, signal int
+		oom          bool
+	}{
+		{"success", "exit 0", true, 0, 0, false},
+		{"failure", "exit 3", true, 3, 0, false},
+		{"its own 137 is no OOM", "exit 137", true, 137, 0, false},
+		{"a signal", "kill -SEGV $$", true, 139, 11, false},
+		{"SIGKILL by hand is no OOM", "kill -KILL $$", true, 137, 9, false},
+		{"out of memory", "exec tail /dev/zero", true, 137, 9, true},
+		{"a helper out of memory takes all", "tail /dev/zero & wait; sleep 600", true, 137, 9, true},
+		{"alone: the program itself", "exec tail /dev/zero", false, 137, 9, true},
+		{"alone: a wrapper ends after its helper", "tail /dev/zero; exit 1", false, 137, 0, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := b.spec(t, tt.script)
+			s.OOMGroup = tt.group
+			e := b.launch(t, s).Wait()
+			if e.Code != tt.code || e.Signal != tt.signal || e.OOM != tt.oom {
+				t.Errorf("got %+v, want code %d, signal %d, OOM %t", e, tt.code, tt.signal, tt.oom)
+			}
+			if e.At.IsZero() || e.Ran <= 0 || e.LimitMB != 64 {
+				t.Errorf("the record is incomplete: %+v", e)
+			}
+			if tt.oom && e.PeakBytes != 0 && e.PeakBytes < 60<<20 {
+				t.Errorf("peak %d, want about 64 MB", e.PeakBytes)
+			}
+		})
+	}
+}
+
+// Without OOMGroup the death of a helper is an event when the program lives
+// on, and no OOM when it ends much later for another reason.
+func TestKernelHelperOOMIsAnEvent(t *testing.T) {
+	b := newBench(t)
+	s := b.spec(t, "tail /dev/zero; sleep 5; exit 4")
+	s.OOMGroup = false
+	told := make(chan int64, 1)
+	s.OnHelperOOM = func(mb int64) { told <- mb }
+	r := b.launch(t, s)
+	select {
+	case mb := <-told:
+		if mb != 64 {
+			t.Errorf("told of %d MB, want 64", mb)
+		}
+	case <-time.After(60 * time.Second):
+		t.Fatal("nobody was told of the killed helper")
+	}
+	if e := r.Wait(); e.OOM || e.Code != 4 {
+		t.Errorf("got %+v, want its own exit 4", e)
+	}
+}
+
+func TestKernelStop(t *testing.T) {
+	b := newBench(t)
+	t.Run("it listens", func(t *testing.T) {
+		s := b.spec(t, `trap 'echo bye; exit 5' TERM; echo up; while :; do sleep 0.01; done`)
+		r := b.launch(t, s)
+		poll(t, "it is up", func() bool { return strings.Contains(output(t, s), "up") })
+		r.Stop(time.Minute)
+		if e := r.Wait(); e.Code != 5 || !strings.Contains(output(t, s), "bye") {
+			t.Errorf("got %+v and %q, want exit 5 after bye", e, output(t, s))
+		}
+	})
+	t.Run("it does not listen", func(t *testing.T) {
+		s := b.spec(t, `trap '' TERM; echo up; while :; do sleep 0.01; done`)
+		r := b.launch(t, s)
+		poll(t, "it is up", func() bool { return strings.Contains(output(t, s), "up") })
+		r.Stop(50 * time.Millisecond)
+		if e := r.Wait(); e.Signal != 9 || e.OOM {
+			t.Errorf("got %+v, want SIGKILL and no OOM", e)
+		}
+	})
+	t.Run("at once", func(t *testing.T) {
+		r := b.launch(t, b.spec(t, "sleep 600"))
+		r.Stop(time.Hour)
+		r.Stop(0)
+		r.Wait()
+	})
+	t.Run("a daemon of its own", func(t *testing.T) {
+		s := b.spec(t, `setsid sh -c 'setsid sleep 600 & echo $!' & sleep 0.1; exit 0`)
+		r := b.launch(t, s)
+		r.Wait()
+		if pids, err := r.group.Procs(); err == nil && len(pids) > 0 {
+			t.Errorf("left running: %v", pids)
+		}
+	})
+}
+
+func TestKernelStartErrors(t *testing.T) {
+	b := newBench(t)
+	tests := []struct {
+		name string
+		edit func(*Spec)
+		want string
+	}{
+		{"no such file", func(s *Spec) { s.Argv = []string{"/no/such/program"} }, `cannot execute "/no/such/program": no such file or directory`},
+		{"not executable", func(s *Spec) { s.Argv = []string{"/etc/passwd"} }, "permission denied"},
+		{"no command", func(s *Spec) { s.Argv = nil }, "no command"},
+		{"no directory", func(s *Spec) { s.Dir = "/no/such/dir" }, "cannot enter the application's directory"},
+		{"closed directory", func(s *Spec) { s.Dir = "/root" }, "cannot enter the application's directory"},
+		{"root", func(s *Spec) { s.UID = 0 }, "cannot run a program as user 0"},
+		{"no such bind", func(s *Spec) { s.Binds = []sandbox.Bind{{From: "/no/such", To: "/mnt"}} }, "cannot bind its directories"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := b.spec(t, "true")
+			tt.edit(&s)
+			_, err := b.Launch(s)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			if _, err := os.Stat(filepath.Join(b.Tree.Root(), s.Group)); err == nil {
+				t.Error("the control group was left behind")
+			}
+		})
+	}
+}
+
+func TestKernelSetMemory(t *testing.T) {
+	b := newBench(t)
+	// 40 MB held in a shell variable of the running program.
+	s := b.spec(t, `x=$(head -c 20000000 /dev/zero | tr '\0' x); echo up; sleep 600`)
+	r := b.launch(t, s)
+	poll(t, "it holds its memory", func() bool { return strings.Contains(output(t, s), "up") })
+	if err := r.SetMemory(200); err != nil {
+		t.Fatal(err)
+	}
+	u, err := r.Usage(t.Context())
+	if err != nil || u.LimitBytes != 200<<20 || u.MemoryBytes < 15<<20 {
+		t.Errorf("Usage() = %+v, %v; want a limit of 200 MB and 20 MB in use", u, err)
+	}
+	err = r.SetMemory(8)
+	if app.KindOf(err) != app.Exhausted || !strings.Contains(err.Error(), "to 8 MB") || !strings.Contains(err.Error(), "uses ") {
+		t.Errorf("SetMemory(8) = %v, want a refusal with both numbers", err)
+	}
+	r.Stop(0)
+	if e := r.Wait(); e.LimitMB != 200 || e.OOM {
+		t.Errorf("got %+v, want the limit of 200 MB and no OOM", e)
+	}
+}
+
+func TestKernelUsageCoversEveryProcess(t *testing.T) {
+	b := newBench(t)
+	s := b.spec(t, `while :; do :; done & sleep 600`)
+	r := b.launch(t, s)
+	poll(t, "the helper burns cpu", func() bool {
+		u, err := r.Usage(t.Context())
+		return err == nil && u.CPUPercent > 5 && u.Processes >= 2 && u.MemoryBytes > 0
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.mu.Lock()
+	r.cpu.at = time.Now().Add(-time.Hour) // a stale sample is renewed, and that can be called off
+	r.mu.Unlock()
+	if _, err := r.Usage(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Usage of a cancelled caller = %v", err)
+	}
+}
+
+// What a program may and may not be and see.
+func TestKernelConfinement(t *testing.T) {
+	b := newBench(t)
+	t.Setenv("BERTH_SECRET", "leak")
+	leak, err := os.Open("/dev/null") // a descriptor without close-on-exec, as a shell may hand down
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leak.Close()
+	s := b.spec(t, `id -u; id -g; id -G; umask; ulimit -c; ulimit -n; env; ls /proc/self/fd | wc -l
+grep -E '^(NoNewPrivs|CapBnd|CapEff|CapPrm|CapInh|CapAmb)' /proc/self/status; echo to-stderr >&2`)
+	if e := b.launch(t, s).Wait(); e.Code != 0 {
+		t.Fatalf("got %+v: %s", e, output(t, s))
+	}
+	got := output(t, s)
+	want := fmt.Sprintf("%d\n%d\n%d\n0027\n0\n4096\n", testUID, testUID, testUID)
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("identity is\n%s\nwant it to begin\n%s", got, want)
+	}
+	for _, line := range []string{"NoNewPrivs:\t1", "CapBnd:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "to-stderr"} {
+		if !strings.Contains(got, line) {
+			t.Errorf("%q is missing in\n%s", line, got)
+		}
+	}
+	if !strings.Contains(got, "\n4\n") { // 0, 1, 2 and ls's own
+		t.Errorf("descriptors leaked:\n%s", got)
+	}
+	for line := range strings.Lines(got) {
+		name, _, isVar := strings.Cut(line, "=")
+		if isVar && name != "PATH" && name != "PWD" { // PWD is the shell's own
+			t.Errorf("the environment holds %q", line)
+		}
+	}
+}
+
+func TestKernelBindShowsAnotherDirectory(t *testing.T) {
+	b := newBench(t)
+	work, place := filepath.Join(b.dir, "work"), filepath.Join(b.dir, "place")
+	for _, dir := range []string{work, place} {
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, testUID, testUID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := b.spec(t, `pwd; echo made > here`)
+	s.Dir, s.Binds = place, []sandbox.Bind{{From: work, To: place}}
+	if e := b.launch(t, s).Wait(); e.Code != 0 || !strings.Contains(output(t, s), place) {
+		t.Fatalf("got %+v: %s", e, output(t, s))
+	}
+	if _, err := os.Stat(filepath.Join(work, "here")); err != nil {
+		t.Errorf("the file is not in the bound directory: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(place, "here")); err == nil {
+		t.Error("the bind was seen outside the program")
+	}
+}
+
+func TestKernelNoLeaks(t *testing.T) {
+	b := newBench(t)
+	once := func() { b.launch(t, b.spec(t, "sleep 600 & exit 0")).Wait() }
+	once()
+	fds, routines := countFDs(t), runtime.NumGoroutine()
+	for range 10 {
+		once()
+	}
+	poll(t, "descriptors and goroutines are back", func() bool {
+		return countFDs(t) <= fds+10 && runtime.NumGoroutine() <= routines // each spec keeps its output open
+	})
+}
+
+func countFDs(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}

@@ -1,0 +1,247 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"berth/app"
+	"berth/cgroup"
+)
+
+const (
+	// killTimeout bounds the wait for processes that were sent SIGKILL; only
+	// one stuck in the kernel takes longer.
+	killTimeout = 10 * time.Second
+	// wrapperWait is how soon after a helper's death the program's own end
+	// still counts as part of it: "npm start" outlives its child by moments.
+	wrapperWait = 2 * time.Second
+	// sampleMin and sampleMax bound the age of the earlier of the two samples
+	// a cpu percentage is made from; a stale one is renewed over sampleNow.
+	sampleMin = 500 * time.Millisecond
+	sampleMax = 10 * time.Second
+	sampleNow = 100 * time.Millisecond
+)
+
+// Run is one program that was started. Its methods are safe for concurrent
+// use.
+type Run struct {
+	cmd     *exec.Cmd
+	group   *cgroup.Group
+	log     *slog.Logger
+	spec    Spec
+	started time.Time
+	done    chan struct{}
+	exit    app.Exit // valid once done is closed
+
+	mu      sync.Mutex
+	limit   int64 // MB
+	seen    int64 // kills the watch has told of
+	lastOOM time.Time
+	unwatch func()
+	grace   *time.Timer
+	stopped bool
+	cpu     sample
+}
+
+// sample is one reading of the group's cpu time, and the rate it gave.
+type sample struct {
+	at      time.Time
+	used    time.Duration
+	percent float64
+}
+
+// Wait blocks until every process of the run is gone and returns how it
+// ended. It may be called any number of times.
+func (r *Run) Wait() app.Exit {
+	<-r.done
+	return r.exit
+}
+
+// Stop sends SIGTERM to every process of the run and, after grace, SIGKILL to
+// what is left, forks under way included. It returns at once; see Wait. A
+// second call may only shorten the grace; 0 kills now.
+func (r *Run) Stop(grace time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if grace <= 0 {
+		r.kill()
+		return
+	}
+	if r.stopped {
+		return
+	}
+	r.stopped = true
+	if err := r.group.Signal(syscall.SIGTERM); err != nil {
+		r.log.Warn("cannot ask the program to stop", "error", err)
+	}
+	r.grace = time.AfterFunc(grace, r.kill)
+}
+
+func (r *Run) kill() {
+	if err := r.group.Kill(); err != nil {
+		r.log.Error("cannot kill the program", "error", err)
+	}
+}
+
+// SetMemory changes the limit of the running program. It refuses, with
+// app.Exhausted and both numbers, a limit below what the program uses.
+func (r *Run) SetMemory(ram app.MB) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m, err := r.group.Memory()
+	if err != nil {
+		return err
+	}
+	if m.Used > ram.Bytes() {
+		return tooSmall(ram, m.Used)
+	}
+	err = r.group.SetMemory(ram.Bytes())
+	if errors.Is(err, syscall.EBUSY) { // v1 could not shrink it that far
+		return tooSmall(ram, m.Used)
+	}
+	if err == nil {
+		r.limit = int64(ram)
+	}
+	return err
+}
+
+func tooSmall(ram app.MB, used int64) error {
+	const mb = 1 << 20
+	return app.Errorf(app.Exhausted, "cannot set the RAM to %d MB: the program uses %d MB now; stop it first, or choose more",
+		ram, (used+mb-1)/mb)
+}
+
+// Usage returns what the run's processes use now. When the last cpu sample is
+// old it takes a fresh one, which blocks for a tenth of a second.
+func (r *Run) Usage(ctx context.Context) (app.Usage, error) {
+	percent, err := r.cpuPercent(ctx)
+	if err != nil {
+		return app.Usage{}, err
+	}
+	m, err := r.group.Memory()
+	if err != nil {
+		return app.Usage{}, err
+	}
+	pids, err := r.group.Procs()
+	if err != nil {
+		return app.Usage{}, err
+	}
+	return app.Usage{MemoryBytes: m.Used, LimitBytes: m.Limit, CPUPercent: percent, Processes: len(pids)}, nil
+}
+
+func (r *Run) cpuPercent(ctx context.Context) (float64, error) {
+	r.mu.Lock()
+	last := r.cpu
+	r.mu.Unlock()
+	if last.at.IsZero() {
+		last = sample{at: r.started} // the first answer is the average since the start
+	}
+	age := time.Since(last.at)
+	if age < sampleMin && !last.at.Equal(r.started) {
+		return last.percent, nil
+	}
+	if age > sampleMax {
+		used, err := r.group.CPU()
+		if err != nil {
+			return 0, err
+		}
+		last = sample{at: time.Now(), used: used}
+		select {
+		case <-time.After(sampleNow):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	used, err := r.group.CPU()
+	if err != nil {
+		return 0, err
+	}
+	now := sample{at: time.Now(), used: used}
+	if d := now.at.Sub(last.at); d > 0 {
+		now.percent = 100 * float64(now.used-last.used) / float64(d)
+	}
+	r.mu.Lock()
+	r.cpu = now
+	r.mu.Unlock()
+	return now.percent, nil
+}
+
+// watchHelpers notes when a process of the group was killed for memory. With
+// OOMGroup the whole group dies and there is nothing to tell apart.
+func (r *Run) watchHelpers() error {
+	if r.spec.OOMGroup {
+		return nil
+	}
+	stop, err := r.group.OnOOM(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.lastOOM = time.Now()
+		limit := r.limit
+		time.AfterFunc(wrapperWait, func() {
+			select {
+			case <-r.done:
+			default:
+				if r.spec.OnHelperOOM != nil {
+					r.spec.OnHelperOOM(limit)
+				}
+			}
+		})
+		if m, err := r.group.Memory(); err == nil {
+			r.seen = m.Kills
+		}
+	})
+	r.unwatch = stop
+	return err
+}
+
+// wait reaps the program, ends what it left running, and reads the counters
+// after the exit and before the group is gone: the kernel counts the kill
+// before it sends the signal (mm/oom_kill.c), so the verdict has no race.
+func (r *Run) wait() {
+	defer close(r.done)
+	err := r.cmd.Wait()
+	at := time.Now()
+	r.mu.Lock()
+	if r.grace != nil {
+		r.grace.Stop()
+	}
+	r.mu.Unlock()
+	left := errors.Join(r.group.Kill(), r.group.WaitEmpty(killTimeout))
+	m, merr := r.group.Memory()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.unwatch != nil {
+		r.unwatch()
+	}
+	f := facts{mem: m, oomGroup: r.spec.OOMGroup, fresh: m.Kills > r.seen, sinceOOM: at.Sub(r.lastOOM)}
+	f.status, f.signal = status(r.cmd, err)
+	r.exit = verdict(f)
+	r.exit.At, r.exit.Ran = at, at.Sub(r.started)
+	r.exit.PeakBytes, r.exit.LimitMB = m.Peak, app.MB(r.limit)
+	if err := errors.Join(left, merr, r.group.Remove()); err != nil {
+		r.log.Error("cannot clean up after the program", "error", err)
+	}
+}
+
+// status returns the program's own exit status, or the signal that ended it.
+func status(cmd *exec.Cmd, err error) (code, signal int) {
+	ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case !ok:
+		return 1, 0
+	case ws.Signaled():
+		return 0, int(ws.Signal())
+	case err != nil && ws.ExitStatus() == 0:
+		return 1, 0
+	}
+	return ws.ExitStatus(), 0
+}
+
+// String names the run for logs.
+func (r *Run) String() string { return fmt.Sprintf("%s pid %d", r.spec.Group, r.cmd.Process.Pid) }

@@ -1,0 +1,76 @@
+package proc
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"berth/cgroup"
+)
+
+func TestVerdict(t *testing.T) {
+	const mb = 1 << 20
+	full := cgroup.Memory{Limit: 100 * mb, Peak: 100 * mb, Kills: 1, Hits: 9}
+	host := cgroup.Memory{Limit: 100 * mb, Peak: 30 * mb, Kills: 1}
+	tests := []struct {
+		name string
+		f    facts
+		code int
+		oom  bool
+	}{
+		{"clean", facts{mem: cgroup.Memory{Limit: 100 * mb}}, 0, false},
+		{"own exit", facts{status: 3}, 3, false},
+		{"signal", facts{signal: 15}, 143, false},
+		{"SIGKILL without a count", facts{signal: 9, mem: cgroup.Memory{Limit: 100 * mb, Peak: 100 * mb, Hits: 4}}, 137, false},
+		{"group kill", facts{signal: 9, oomGroup: true, mem: full}, 137, true},
+		{"group kill seen as an exit of a wrapper", facts{status: 1, oomGroup: true, mem: full}, 137, true},
+		{"the host's lack of memory", facts{signal: 9, oomGroup: true, mem: host}, 137, false},
+		{"close to the limit without a hit", facts{signal: 9, oomGroup: true, mem: cgroup.Memory{Limit: 100 * mb, Peak: 99 * mb, Kills: 1}}, 137, true},
+		{"fresh kill, single process", facts{signal: 9, fresh: true, sinceOOM: time.Hour, mem: full}, 137, true},
+		{"wrapper right after its helper", facts{status: 1, sinceOOM: time.Second, mem: full}, 137, true},
+		{"own exit long after a helper", facts{status: 1, sinceOOM: time.Minute, mem: full}, 1, false},
+		{"SIGTERM long after a helper", facts{signal: 15, sinceOOM: time.Minute, mem: full}, 143, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if e := verdict(tt.f); e.Code != tt.code || e.OOM != tt.oom {
+				t.Errorf("verdict(%+v) = %+v, want code %d, OOM %t", tt.f, e, tt.code, tt.oom)
+			}
+		})
+	}
+}
+
+func TestHost(t *testing.T) {
+	h, err := Host()
+	if err != nil || h.RAM < 64 || h.Kernel == "" || h.System == "" {
+		t.Errorf("Host() = %+v, %v", h, err)
+	}
+	if fs, free, total, err := Disk("/"); err != nil || fs == "" || free <= 0 || total < free {
+		t.Errorf("Disk(/) = %q %d of %d, %v", fs, free, total, err)
+	}
+	if _, _, _, err := Disk("/no/such"); err == nil {
+		t.Error("Disk of nothing gave no error")
+	}
+}
+
+func TestLook(t *testing.T) {
+	if p, ok := Look("sh"); !ok || !filepath.IsAbs(p) {
+		t.Errorf("Look(sh) = %q, %t", p, ok)
+	}
+	if p, ok := Look("no-such-command"); ok {
+		t.Errorf("Look found %q", p)
+	}
+	// A runtime in a directory that others cannot enter is not usable.
+	dir := filepath.Join(t.TempDir(), "home")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "node")
+	if err := os.WriteFile(file, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if open(file) {
+		t.Errorf("%s counts as usable", file)
+	}
+}
