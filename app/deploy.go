@@ -49,3 +49,16 @@ type Step struct {
 
 // Stage names a checked and unpacked upload in the staging area.
 type Stage string
+
+// Program is one program to run, or one step of its preparation.
+type Program struct {
+	App   ID
+	Run   int  // the run's number; each has a control group of its own
+	Build bool // a step of the preparation: other limits, another log
+	Argv  []string
+	Env   []string // added to what every program gets
+	Stage Stage    // of a build beside a running program: the copy it works on, shown at the usual path
+	UID   int
+	Port  int
+	RAM   MB
+}

@@ -1,0 +1,105 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"berth/app"
+)
+
+const (
+	// buildTail is how much of a build's output is returned.
+	buildTail = 64 << 10
+	// lastLines is how much of a program's output explains its early end.
+	lastLines = 1800
+)
+
+// build runs the plan's preparation, step by step, when a place is free. stage
+// is the copy to build in, or "" to build in the live tree. An error explains
+// itself to the user and carries the build's output.
+func (h *Host) build(ctx context.Context, a app.App, plan app.Plan, stage app.Stage) error {
+	if len(plan.Prepare) == 0 {
+		return nil
+	}
+	select {
+	case h.builds <- struct{}{}:
+		defer func() { <-h.builds }()
+	case <-ctx.Done():
+		return h.calledOff()
+	}
+	if err := h.Logs.BeginBuild(a.ID); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, h.BuildTimeout)
+	defer cancel()
+	for _, step := range plan.Prepare {
+		err := h.step(limited, a, step, stage)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return h.calledOff()
+		case errors.Is(limited.Err(), context.DeadlineExceeded):
+			return withLogs(app.Errorf(app.Unusable, "cannot prepare the application: it took longer than %s", h.BuildTimeout),
+				h.Logs.Tail(a.ID, true, buildTail))
+		default:
+			return withLogs(err, h.Logs.Tail(a.ID, true, buildTail))
+		}
+	}
+	return nil
+}
+
+// step runs one command of the preparation in a group of its own.
+func (h *Host) step(ctx context.Context, a app.App, step app.Step, stage app.Stage) error {
+	run, err := h.Launch(ctx, app.Program{
+		App: a.ID, Build: true, Argv: step.Argv, Env: step.Env, Stage: stage,
+		UID: a.UID, Port: a.Port, RAM: h.BuildRAM,
+	})
+	if err != nil {
+		h.Log.Error("cannot start a step of the preparation", "app", a.ID, "error", err)
+		return app.Errorf(app.Unusable, "cannot prepare the application: %v", err)
+	}
+	stop := context.AfterFunc(ctx, func() { run.Stop(0) })
+	e := run.Wait()
+	stop()
+	switch {
+	case e.OOM:
+		return app.Errorf(app.Unusable,
+			"cannot prepare the application: %q needed more than %d MB; upload it with its dependencies, or ask the owner of this host to raise build.ram",
+			command(step), h.BuildRAM)
+	case e.Code != 0 && step.OnFail != "":
+		return app.Errorf(app.Unusable, "cannot prepare the application: %s", step.OnFail)
+	case e.Code != 0:
+		return app.Errorf(app.Unusable, "cannot prepare the application: %q failed with exit code %d", command(step), e.Code)
+	}
+	return nil
+}
+
+// command is a step as its author would type it.
+func command(s app.Step) string {
+	if len(s.Argv) == 3 && s.Argv[1] == "-c" && path.Base(s.Argv[0]) == "sh" {
+		return s.Argv[2]
+	}
+	if len(s.Argv) == 0 {
+		return ""
+	}
+	return strings.Join(append([]string{path.Base(s.Argv[0])}, s.Argv[1:]...), " ")
+}
+
+// deployed is the answer to a deployment that made it.
+func (h *Host) deployed(u *unit, plan app.Plan, e *app.Exit, startErr error) app.Deployed {
+	var logs []string
+	logs = append(logs, plan.Notes...)
+	if len(plan.Prepare) > 0 {
+		logs = append(logs, strings.TrimRight(h.Logs.Tail(u.id, true, buildTail), "\n"))
+	}
+	if startErr != nil {
+		logs = append(logs, fmt.Sprintf("the application is there but did not start: %v", startErr))
+	}
+	if e != nil {
+		logs = append(logs, strings.TrimRight(h.Logs.Tail(u.id, false, lastLines), "\n"))
+	}
+	return app.Deployed{Snapshot: u.view.Load().Snapshot, Logs: strings.Join(logs, "\n")}
+}

@@ -1,0 +1,85 @@
+package host
+
+import (
+	"context"
+
+	"berth/app"
+)
+
+// remove deletes the application: it calls off a deployment, ends the
+// program, and then forgets everything.
+func (u *unit) remove(reply func(error)) {
+	if err := u.refuse(); err != nil {
+		reply(err)
+		return
+	}
+	u.closing = byDelete
+	u.settle(func() {
+		err := u.erase()
+		if err != nil {
+			u.closing = open // still there, and says so
+		} else {
+			u.closing = ended
+		}
+		reply(err)
+	})
+}
+
+// erase forgets the application. The record goes first: a crash after it
+// leaves files that the next boot removes, never a record without files.
+func (u *unit) erase() error {
+	ctx := context.Background()
+	if err := u.h.Registry.DeleteApp(ctx, u.id); err != nil {
+		return err
+	}
+	u.h.unregister(u.id)
+	if err := u.h.Disk.Remove(ctx, u.id); err != nil {
+		u.log.Error("cannot remove the application's files; the next start of berth will", "error", err)
+	}
+	if err := u.h.Logs.Remove(u.id); err != nil {
+		u.log.Error("cannot remove the application's logs", "error", err)
+	}
+	u.log.Info("application deleted")
+	return nil
+}
+
+// shutdown ends the program and the unit; what is wanted stays.
+func (u *unit) shutdown(reply func(error)) {
+	reply(nil)
+	if u.closing != open {
+		return
+	}
+	u.closing = byShutdown
+	u.settle(func() { u.closing = ended })
+}
+
+// kill ends the program at once; somebody waits for it already.
+func (u *unit) kill(reply func(error)) {
+	if u.run != nil {
+		u.run.Stop(0)
+	}
+	reply(nil)
+}
+
+// settle brings the unit to rest, with no deployment and no program, and then
+// runs then.
+func (u *unit) settle(then func()) {
+	if u.deploy != nil {
+		u.deploy()
+		u.resting = func() { u.settle(then) }
+		return
+	}
+	switch u.state {
+	case app.Starting, app.Online:
+		u.halt(then)
+	case app.Stopping: // a restart's or stop's end; both are answered first
+		before := u.after
+		u.after = func() {
+			before()
+			u.settle(then)
+		}
+	case app.Stopped, app.Waiting, app.Preparing:
+		u.enter(app.Stopped, 0)
+		then()
+	}
+}

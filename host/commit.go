@@ -1,0 +1,134 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"berth/app"
+)
+
+// Commit lays a spooled ZIP over an application's tree, prepares it beside
+// the running program, and starts it. It takes the file over; the work goes
+// on when ctx ends. When preparing or starting fails, the old code is back as
+// it was, and runs if it ran. It fails with app.Conflict while another
+// deployment is under way.
+func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file string) (app.Deployed, error) {
+	defer h.Staging.DropSpool(file)
+	u, err := h.find(owner, id)
+	if err != nil {
+		return app.Deployed{}, err
+	}
+	done, err := h.begin()
+	if err != nil {
+		return app.Deployed{}, err
+	}
+	defer done()
+	work, cancel := context.WithCancel(h.ctx)
+	defer cancel()
+	if err := u.do(ctx, u.beginDeploy(cancel)); err != nil {
+		return app.Deployed{}, err
+	}
+	defer func() { _ = u.do(context.Background(), u.endDeploy) }()
+	c := &commit{h: h, u: u, before: u.view.Load().Snapshot}
+	return c.run(work, file)
+}
+
+// commit is one commit under way.
+type commit struct {
+	h      *Host
+	u      *unit
+	before app.Snapshot
+	plan   app.Plan
+	auto   bool // autoRestart from now on
+}
+
+func (c *commit) run(ctx context.Context, file string) (app.Deployed, error) {
+	stage, err := c.prepare(ctx, file)
+	if stage != "" {
+		defer c.h.Staging.Discard(stage)
+	}
+	if err != nil {
+		return app.Deployed{}, err
+	}
+	// From here on the live tree changes, and the work is finished one way or
+	// the other: cancelling is heeded no more.
+	if err := c.u.do(context.Background(), c.u.pause); err != nil {
+		return app.Deployed{}, err
+	}
+	if ctx.Err() != nil {
+		c.resume()
+		return app.Deployed{}, c.h.calledOff()
+	}
+	return c.switchTo(stage)
+}
+
+// prepare does all that can be done beside the running program.
+func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
+	h, id := c.h, c.u.id
+	stage, cfg, found, hint, err := h.Staging.Unpack(ctx, file)
+	if err != nil {
+		return "", err
+	}
+	if !found { // the ZIP brings no config: what was decided before holds
+		cfg, found = configOf(c.before.Code), true
+	}
+	c.plan, err = h.Plan(cfg, found, h.Staging.Files(stage, id))
+	if err != nil {
+		return stage, hinted(err, hint)
+	}
+	c.auto = c.before.AutoRestart
+	if cfg.Has("AUTORESTART") {
+		c.auto = cfg.AutoRestart
+	}
+	if len(c.plan.Prepare) == 0 {
+		return stage, nil
+	}
+	if err := h.Trees.Prepare(ctx, stage, id, c.before.UID); err != nil {
+		return stage, err
+	}
+	return stage, h.build(ctx, c.before.App, c.plan, stage)
+}
+
+// switchTo changes the tree and starts the new code; if either fails it goes
+// back.
+func (c *commit) switchTo(stage app.Stage) (app.Deployed, error) {
+	h, u, ctx := c.h, c.u, context.Background()
+	if err := h.Trees.Apply(ctx, stage, u.id, c.before.UID); err != nil {
+		return app.Deployed{}, c.back(err)
+	}
+	var e *app.Exit
+	if err := u.do(ctx, u.try(c.plan.Code, c.auto, &e)); err != nil {
+		return app.Deployed{}, c.back(err)
+	}
+	if e != nil && e.Code != 0 && !e.Asked {
+		err := app.Errorf(app.Unusable, "cannot start the new code: it %s; the code from before the commit is back", sentence(*e))
+		return app.Deployed{}, c.back(withLogs(err, h.Logs.Tail(u.id, false, lastLines)))
+	}
+	if err := h.Trees.Settle(ctx, u.id); err != nil {
+		u.log.Error("cannot drop a commit's journal", "error", err)
+	}
+	if err := h.Settings.SetCode(ctx, u.id, c.plan.Code, c.auto); err != nil {
+		return app.Deployed{}, err
+	}
+	if e != nil && !e.Asked {
+		_ = u.do(ctx, func(reply func(error)) { // it ended well: nothing is to come online at the next boot
+			u.want(app.WantStopped)
+			reply(nil)
+		})
+	}
+	return h.deployed(u, c.plan, e, nil), nil
+}
+
+// back undoes what was applied and returns err.
+func (c *commit) back(err error) error {
+	if undo := c.h.Trees.Undo(context.Background(), c.u.id, c.before.UID); undo != nil {
+		c.u.log.Error("cannot undo a commit; the next start of berth tries again", "error", undo)
+		err = fmt.Errorf("%w; and the old code could not be brought back: %w", err, undo)
+	}
+	c.resume()
+	return err
+}
+
+func (c *commit) resume() {
+	_ = c.u.do(context.Background(), c.u.resume(c.before))
+}

@@ -1,0 +1,122 @@
+package host
+
+import (
+	"context"
+
+	"berth/app"
+)
+
+// Start starts an application and returns it once its program runs. It fails
+// with app.NotFound, app.Already, app.Conflict, app.Exhausted when the host
+// has no memory left for it, and app.Unusable when it cannot be started.
+func (h *Host) Start(ctx context.Context, owner app.AccountID, id app.ID) (app.Snapshot, error) {
+	u, err := h.find(owner, id)
+	if err != nil {
+		return app.Snapshot{}, err
+	}
+	var s app.Snapshot
+	err = u.do(ctx, func(reply func(error)) {
+		u.start(func(err error) {
+			u.publish() // so that the answer holds the new state
+			s = u.view.Load().Snapshot
+			reply(err)
+		})
+	})
+	return s, err
+}
+
+// Restart ends the program and starts it again, with Start's errors; it fails
+// with app.Already when it is offline.
+func (h *Host) Restart(ctx context.Context, owner app.AccountID, id app.ID) error {
+	return h.ask(ctx, owner, id, (*unit).restart)
+}
+
+// Stop ends the program, or calls off a restart that waits or a deployment
+// under way, and returns when nothing of it runs. It fails with app.Already
+// when it is offline.
+func (h *Host) Stop(ctx context.Context, owner app.AccountID, id app.ID) error {
+	return h.ask(ctx, owner, id, (*unit).stop)
+}
+
+// Delete ends the program and removes everything of the application.
+func (h *Host) Delete(ctx context.Context, owner app.AccountID, id app.ID) error {
+	return h.ask(ctx, owner, id, (*unit).remove)
+}
+
+func (h *Host) ask(ctx context.Context, owner app.AccountID, id app.ID, event func(*unit, func(error))) error {
+	u, err := h.find(owner, id)
+	if err != nil {
+		return err
+	}
+	return u.do(ctx, func(reply func(error)) {
+		event(u, func(err error) {
+			u.publish()
+			reply(err)
+		})
+	})
+}
+
+// SetProfile changes an application's name or avatar.
+func (h *Host) SetProfile(ctx context.Context, owner app.AccountID, id app.ID, p app.Profile) error {
+	return h.ask(ctx, owner, id, func(u *unit, reply func(error)) {
+		if err := u.refuse(); err != nil {
+			reply(err)
+			return
+		}
+		if err := h.Settings.SetProfile(context.WithoutCancel(ctx), id, p); err != nil {
+			reply(err)
+			return
+		}
+		if p.Name != nil {
+			u.app.Name = *p.Name
+		}
+		if p.AvatarURL != nil {
+			u.app.AvatarURL = *p.AvatarURL
+		}
+		reply(nil)
+	})
+}
+
+// SetRAM changes an application's RAM, at once if its program runs. It fails
+// with app.Exhausted when the account, the host, or what the program uses now
+// does not allow it, and with app.Unusable below the least an application may
+// have; then nothing has changed.
+func (h *Host) SetRAM(ctx context.Context, owner app.AccountID, id app.ID, ram app.MB) error {
+	return h.ask(ctx, owner, id, func(u *unit, reply func(error)) { reply(u.setRAM(context.WithoutCancel(ctx), ram)) })
+}
+
+// setRAM changes the limit of the running program between two records, so
+// that each refusal leaves all three as they were.
+func (u *unit) setRAM(ctx context.Context, ram app.MB) error {
+	if err := u.refuse(); err != nil {
+		return err
+	}
+	before := u.app.RAM
+	admit := func(total, used app.MB) error { return u.h.CheckRAM(total, used, ram) }
+	if err := u.h.Settings.SetRAM(ctx, u.id, ram, admit); err != nil {
+		return err
+	}
+	if err := u.applyRAM(before, ram); err != nil {
+		always := func(app.MB, app.MB) error { return nil }
+		if back := u.h.Settings.SetRAM(ctx, u.id, before, always); back != nil {
+			u.log.Error("cannot put the recorded RAM back", "error", back)
+		}
+		return err
+	}
+	u.app.RAM = ram
+	return nil
+}
+
+func (u *unit) applyRAM(before, ram app.MB) error {
+	if u.run == nil {
+		return nil
+	}
+	if err := u.h.capacity.take(u.id, ram); err != nil {
+		return err
+	}
+	if err := u.run.SetMemory(ram); err != nil {
+		u.h.capacity.force(u.id, before)
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package host
+
+import (
+	"context"
+	"errors"
+
+	"berth/app"
+)
+
+// What a deployment asks of the unit, each on the unit's goroutine.
+
+// beginDeploy marks the application as being deployed; cancel calls the
+// deployment off. There is one at a time.
+func (u *unit) beginDeploy(cancel context.CancelFunc) func(func(error)) {
+	return func(reply func(error)) {
+		if err := u.refuse(); err != nil {
+			reply(err)
+			return
+		}
+		switch {
+		case u.deploy != nil:
+			reply(u.busy("being deployed"))
+		case u.state == app.Stopping:
+			reply(u.busy("being stopped"))
+		default:
+			u.deploy, u.stopped = cancel, false
+			reply(nil)
+		}
+	}
+}
+
+// endDeploy is the end of a deployment, however it went.
+func (u *unit) endDeploy(reply func(error)) {
+	u.deploy = nil
+	reply(nil)
+	if then := u.resting; then != nil {
+		u.resting = nil
+		then()
+	}
+}
+
+// pause ends the program so that the tree can be changed under it.
+func (u *unit) pause(reply func(error)) {
+	switch u.state {
+	case app.Starting, app.Online:
+		u.halt(func() { reply(nil) })
+	case app.Stopping: // a stop came first; follow it
+		before := u.after
+		u.after = func() {
+			before()
+			reply(nil)
+		}
+	case app.Waiting, app.Stopped, app.Preparing:
+		u.enter(app.Stopped, 0)
+		reply(nil)
+	}
+}
+
+// try starts the new code and replies when it has lived for the ok delay or
+// ended; e tells which.
+func (u *unit) try(c app.Code, autoRestart bool, e **app.Exit) func(func(error)) {
+	return func(reply func(error)) {
+		if u.closing != open {
+			reply(u.refuse())
+			return
+		}
+		u.app.Code, u.app.AutoRestart = c, autoRestart
+		if u.stopped { // it is deployed, and stays offline
+			reply(nil)
+			return
+		}
+		u.attempt = 0
+		u.forgetExit()
+		if err := u.launch(); err != nil {
+			reply(err)
+			return
+		}
+		u.want(app.WantOnline)
+		u.trial = true
+		u.watch = append(u.watch, func(x *app.Exit) {
+			*e = x
+			reply(nil)
+		})
+	}
+}
+
+// resume goes on with the code that was there before a commit that failed.
+func (u *unit) resume(before app.Snapshot) func(func(error)) {
+	return func(reply func(error)) {
+		u.app.Code, u.app.AutoRestart = before.Code, before.AutoRestart
+		u.app.LastExit, u.attempt = before.LastExit, before.Attempt
+		if u.closing == open && !u.stopped {
+			if u.app.Wanted != before.Wanted {
+				u.want(before.Wanted)
+			}
+			if u.app.Wanted == app.WantOnline && u.state == app.Stopped {
+				u.h.Logs.Note(u.id, "the code from before the commit is back")
+				u.retry()
+			}
+		}
+		reply(nil)
+	}
+}
+
+// calledOff is the error of a deployment that was cancelled.
+func (h *Host) calledOff() error {
+	if h.ctx.Err() != nil {
+		return app.Errorf(app.Unavailable, "the server is shutting down; upload it again in a minute")
+	}
+	return app.Errorf(app.Conflict, "the deployment was called off: the application was stopped or deleted meanwhile")
+}
+
+// withLogs adds what the build or the program printed to an error for the
+// user.
+func withLogs(err error, logs string) error {
+	var e *app.Error
+	if !errors.As(err, &e) || e.Logs != "" {
+		return err
+	}
+	with := *e
+	with.Logs = logs
+	return &with
+}

@@ -1,0 +1,246 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"berth/app"
+)
+
+// Each event is a method; each switches over all states. They run on the
+// unit's goroutine.
+
+func (u *unit) already(word string) error {
+	return app.Errorf(app.Already, "the application is already %s", word)
+}
+
+func (u *unit) busy(what string) error {
+	return app.Errorf(app.Conflict, "the application is %s; try again in a moment", what)
+}
+
+// refuse returns why no command is taken now, nil when they are.
+func (u *unit) refuse() error {
+	switch u.closing {
+	case byShutdown:
+		return app.Errorf(app.Unavailable, "the server is shutting down; try again in a minute")
+	case byDelete, ended:
+		return noApp(u.id)
+	case open:
+	}
+	return nil
+}
+
+// start is a person's start.
+func (u *unit) start(reply func(error)) {
+	if err := u.refuse(); err != nil {
+		reply(err)
+		return
+	}
+	switch u.state {
+	case app.Starting, app.Online:
+		reply(u.already("online"))
+	case app.Stopping:
+		reply(u.busy("being stopped"))
+	case app.Stopped, app.Waiting, app.Preparing:
+		if u.deploy != nil {
+			reply(u.busy("being deployed"))
+			return
+		}
+		reply(u.byPerson())
+	}
+}
+
+// byPerson launches because somebody asked: the last exit is no longer told,
+// crashes are counted anew. A start that failed leaves it stopped.
+func (u *unit) byPerson() error {
+	u.attempt = 0
+	u.forgetExit()
+	if err := u.launch(); err != nil {
+		u.enter(app.Stopped, 0)
+		u.want(app.WantStopped)
+		return err
+	}
+	u.want(app.WantOnline)
+	return nil
+}
+
+func (u *unit) forgetExit() {
+	if u.app.LastExit == nil {
+		return
+	}
+	u.app.LastExit = nil
+	u.record("the exit", func(ctx context.Context) error { return u.h.Records.ClearExit(ctx, u.id) })
+}
+
+// boot starts what was online before the daemon was. A start that fails is
+// tried again, whatever autoRestart says: its owner wants it online.
+func (u *unit) boot(reply func(error)) {
+	err := u.launch()
+	if err != nil {
+		u.attempt++
+		u.wait(fmt.Sprintf("cannot start: %v", err), max(backoff(u.attempt), time.Second))
+	}
+	reply(err)
+}
+
+// restart is a person's restart.
+func (u *unit) restart(reply func(error)) {
+	if err := u.refuse(); err != nil {
+		reply(err)
+		return
+	}
+	switch u.state {
+	case app.Starting, app.Online:
+		if u.deploy != nil {
+			reply(u.busy("being deployed"))
+			return
+		}
+		u.halt(func() { reply(u.byPerson()) })
+	case app.Waiting:
+		reply(u.byPerson())
+	case app.Stopping:
+		reply(u.busy("being stopped"))
+	case app.Stopped, app.Preparing:
+		if u.deploy != nil {
+			reply(u.busy("being deployed"))
+			return
+		}
+		reply(app.Errorf(app.Already, "the application is offline; start it instead"))
+	}
+}
+
+// stop is a person's stop. It calls off a deployment under way.
+func (u *unit) stop(reply func(error)) {
+	if err := u.refuse(); err != nil {
+		reply(err)
+		return
+	}
+	deploying := u.deploy != nil
+	if deploying {
+		u.deploy()
+		u.stopped = true
+		u.want(app.WantStopped)
+	}
+	switch u.state {
+	case app.Starting, app.Online:
+		u.want(app.WantStopped)
+		u.halt(func() { reply(nil) })
+	case app.Waiting:
+		u.want(app.WantStopped)
+		u.attempt = 0
+		u.enter(app.Stopped, 0)
+		u.h.Logs.Note(u.id, "stopped; it is not started again")
+		reply(nil)
+	case app.Stopping:
+		if deploying { // between the old code and the new
+			reply(nil)
+			return
+		}
+		reply(u.busy("being stopped"))
+	case app.Stopped, app.Preparing:
+		if deploying {
+			reply(nil)
+			return
+		}
+		reply(app.Errorf(app.Already, "the application is already offline"))
+	}
+}
+
+// halt ends the program and then runs after. Only one thing can follow.
+func (u *unit) halt(after func()) {
+	u.after = after
+	u.enter(app.Stopping, 0)
+	u.run.Stop(u.h.StopGrace)
+}
+
+// tick is the timer of the state.
+func (u *unit) tick() {
+	switch u.state {
+	case app.Starting:
+		u.verdict(nil)
+		u.enter(app.Online, 0)
+		if u.attempt > 0 {
+			u.enter(app.Online, healthy)
+		}
+	case app.Online:
+		u.attempt = 0 // a healthy minute
+	case app.Waiting:
+		u.retry()
+	case app.Stopped, app.Stopping, app.Preparing: // their timers never run
+	}
+}
+
+// retry is an automatic start.
+func (u *unit) retry() {
+	if err := u.launch(); err != nil {
+		u.attempt++
+		u.wait(fmt.Sprintf("cannot start: %v", err), max(backoff(u.attempt), time.Second))
+	}
+}
+
+// wait puts off the next automatic start.
+func (u *unit) wait(why string, pause time.Duration) {
+	u.retryAt = time.Now().Add(pause)
+	u.enter(app.Waiting, max(pause, 1))
+	if pause == 0 {
+		u.h.Logs.Note(u.id, why+"; restarting now")
+		return
+	}
+	u.h.Logs.Note(u.id, fmt.Sprintf("%s; restart %d follows in %s", why, u.attempt, lasted(pause)))
+}
+
+// exited is the end of the program, with everything it left running.
+func (u *unit) exited(e app.Exit) {
+	e.Run, e.Asked = u.app.LastRun, u.state == app.Stopping
+	u.run = nil
+	u.h.capacity.give(u.id)
+	if u.closing != byShutdown { // berth's own end is none of the program's
+		u.app.LastExit = &e
+		u.record("the exit", func(ctx context.Context) error { return u.h.Records.RunEnded(ctx, u.id, e) })
+	}
+	u.log.Info("program ended", "code", e.Code, "oom", e.OOM, "asked", e.Asked, "ran", e.Ran)
+	switch u.state {
+	case app.Stopping:
+		u.h.Logs.Note(u.id, "stopped")
+		u.enter(app.Stopped, 0)
+		u.verdict(&e)
+		after := u.after
+		u.after = nil
+		after()
+	case app.Starting, app.Online:
+		if u.trial {
+			u.h.Logs.Note(u.id, sentence(e))
+			u.enter(app.Stopped, 0)
+		} else {
+			u.ended(e)
+		}
+		u.verdict(&e)
+	case app.Stopped, app.Waiting, app.Preparing: // nothing runs in these
+	}
+}
+
+// ended decides what follows when a program ended by itself.
+func (u *unit) ended(e app.Exit) {
+	if restarts(u.app, e) {
+		u.attempt++
+		u.wait(sentence(e), backoff(u.attempt))
+		return
+	}
+	text := sentence(e)
+	if e.OOM {
+		text += "; it stays offline: give it more RAM, or set AUTORESTART"
+	}
+	u.h.Logs.Note(u.id, text)
+	u.enter(app.Stopped, 0)
+	u.want(app.WantStopped)
+}
+
+// verdict tells those who wait how the start went; nil is well.
+func (u *unit) verdict(e *app.Exit) {
+	watch := u.watch
+	u.watch, u.trial = nil, false
+	for _, told := range watch {
+		told(e)
+	}
+}

@@ -1,0 +1,185 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"berth/app"
+)
+
+// Config is what a Host is made of.
+type Config struct {
+	Launch   Launch
+	Plan     Planner
+	Records  Records
+	Registry Registry
+	Settings Settings
+	Staging  Staging
+	Trees    Trees
+	Disk     Disk
+	Logs     Logs
+	Log      *slog.Logger
+
+	// CheckRAM judges an application's RAM against its account.
+	CheckRAM func(total, used, want app.MB) error
+
+	RAMDefault   app.MB        // of an application whose config names none
+	Capacity     app.MB        // the sum of the RAM of what may run at once
+	StopGrace    time.Duration // between SIGTERM and SIGKILL
+	OKDelay      time.Duration // a program that lives this long has started well
+	BuildRAM     app.MB
+	BuildTimeout time.Duration
+	Builds       int // at once
+	BackupTTL    time.Duration
+}
+
+// Host holds the applications. Its methods are safe for concurrent use.
+type Host struct {
+	Config
+	capacity *capacity
+	builds   chan struct{} // a place for each build that may run
+
+	ctx    context.Context // of deployments: they outlive the request that asked
+	cancel context.CancelFunc
+	work   sync.WaitGroup // deployments and units
+
+	mu     sync.RWMutex
+	units  map[app.ID]*unit
+	lastID int64 // the newest time-based id
+	closed bool
+}
+
+// New returns a host without applications; see Boot.
+func New(c Config) *Host {
+	h := &Host{
+		Config: c, capacity: newCapacity(c.Capacity), builds: make(chan struct{}, max(c.Builds, 1)),
+		units: map[app.ID]*unit{},
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	return h
+}
+
+// Boot makes the world match the records: it repairs what a crash left, and
+// starts what is wanted online. It returns when every start was tried; one
+// that failed is told in the application's log and tried again.
+func (h *Host) Boot(ctx context.Context) error {
+	if _, err := h.Registry.DropReservations(ctx); err != nil {
+		return err
+	}
+	apps, err := h.Records.Apps(ctx)
+	if err != nil {
+		return err
+	}
+	if err := h.Disk.Recover(ctx, apps); err != nil {
+		return fmt.Errorf("cannot repair the data directory: %w", err)
+	}
+	var starting sync.WaitGroup
+	for _, a := range apps {
+		if n, err := strconv.ParseInt(string(a.ID), 10, 64); err == nil {
+			h.lastID = max(h.lastID, n)
+		}
+		u := h.register(a)
+		if a.Wanted == app.WantOnline {
+			starting.Go(func() { _ = u.do(ctx, u.boot) }) // told in the log
+		}
+	}
+	starting.Wait()
+	return nil
+}
+
+// Shutdown stops every program, keeping what is wanted, and ends all
+// deployments. It blocks until nothing runs; when ctx ends first, it kills.
+func (h *Host) Shutdown(ctx context.Context) {
+	h.mu.Lock()
+	h.closed = true
+	units := h.all()
+	h.mu.Unlock()
+	h.cancel()
+	for _, u := range units {
+		_ = u.do(ctx, u.shutdown)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		for _, u := range units {
+			_ = u.do(context.Background(), u.kill)
+		}
+	})
+	defer stop()
+	h.work.Wait()
+}
+
+// register makes the unit of an application and starts its goroutine.
+func (h *Host) register(a app.App) *unit {
+	u := newUnit(h, a)
+	h.mu.Lock()
+	h.units[a.ID] = u
+	if h.closed { // made by an upload that was under way: it starts at the next boot
+		u.closing = ended
+	}
+	h.mu.Unlock()
+	h.work.Go(u.loop)
+	return u
+}
+
+func (h *Host) unregister(id app.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.units, id)
+}
+
+// all returns the units, oldest application first. The caller holds mu.
+func (h *Host) all() []*unit {
+	units := make([]*unit, 0, len(h.units))
+	for _, u := range h.units {
+		units = append(units, u)
+	}
+	slices.SortFunc(units, func(a, b *unit) int {
+		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.id, b.id))
+	})
+	return units
+}
+
+// find returns the unit of an application of the account: another account's
+// does not exist for it.
+func (h *Host) find(owner app.AccountID, id app.ID) (*unit, error) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	u := h.units[id]
+	if u == nil || u.owner != owner {
+		return nil, noApp(id)
+	}
+	return u, nil
+}
+
+func noApp(id app.ID) error {
+	return app.Errorf(app.NotFound, "there is no application %q", id)
+}
+
+// begin registers a deployment, or refuses because the daemon is stopping.
+// The returned function ends it.
+func (h *Host) begin() (func(), error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, app.Errorf(app.Unavailable, "the server is shutting down; try again in a minute")
+	}
+	h.work.Add(1)
+	return h.work.Done, nil
+}
+
+// firstID has thirteen digits, which ids have even where the clock is not
+// set yet: clients tell them from subdomains by that.
+const firstID = 1_000_000_000_000
+
+// newID returns a time-based id that no application ever had.
+func (h *Host) newID() app.ID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lastID = max(h.lastID+1, time.Now().UnixMilli(), firstID)
+	return app.ID(strconv.FormatInt(h.lastID, 10))
+}

@@ -1,0 +1,50 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"berth/app"
+)
+
+// launch starts the program of the live tree. It changes the state only when
+// it succeeds; a failure is returned and noted by the caller.
+func (u *unit) launch() error {
+	plan, err := u.h.Plan(configOf(u.app.Code), true, u.h.Staging.Files("", u.id))
+	if err != nil {
+		return err
+	}
+	if err := u.h.capacity.take(u.id, u.app.RAM); err != nil {
+		return err
+	}
+	u.app.LastRun++
+	run, err := u.h.Launch(u.h.ctx, app.Program{
+		App: u.id, Run: u.app.LastRun, Argv: plan.Argv, Env: plan.Env,
+		UID: u.app.UID, Port: u.app.Port, RAM: u.app.RAM,
+	})
+	if err != nil {
+		u.h.capacity.give(u.id)
+		u.log.Error("cannot start the program", "error", err)
+		return app.Errorf(app.Unusable, "cannot start the program: %v", err)
+	}
+	u.run = run
+	u.app.StartedAt = time.Now()
+	u.record("the start", func(ctx context.Context) error {
+		return u.h.Records.RunStarted(ctx, u.id, u.app.LastRun, u.app.StartedAt)
+	})
+	u.log.Info("program started", "run", u.app.LastRun, "ram", u.app.RAM)
+	u.enter(app.Starting, max(u.h.OKDelay, 1))
+	u.h.work.Go(func() { u.exits <- run.Wait() })
+	return nil
+}
+
+// configOf is what a stored deployment would have written in its config.
+func configOf(c app.Code) app.Config {
+	cfg := app.Config{Main: c.Main, Version: c.Version, Start: c.Start, Build: c.Build}
+	for key, value := range map[string]string{"MAIN": c.Main, "VERSION": c.Version, "START": c.Start, "BUILD": c.Build} {
+		if value != "" {
+			cfg.Keys = append(cfg.Keys, key)
+		}
+	}
+	return cfg
+}

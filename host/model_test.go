@@ -1,0 +1,119 @@
+package host
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/app"
+)
+
+// TestModel runs random operations, several at once, against programs that
+// crash at random, and checks what must always hold. That no two instances of
+// an application ever run at once, and that no tree changes under a running
+// program, the world itself checks.
+func TestModel(t *testing.T) {
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.total = 5000
+			r := rand.New(rand.NewPCG(seed, 7))
+			lives := rand.New(rand.NewPCG(seed, 8)) // used under the world's lock alone
+			w.set(func(p app.Program) behaviour { return randomBehaviour(lives, p) })
+			for range 60 {
+				for range 1 + r.IntN(3) {
+					op, pick, ram := r.IntN(9), r.IntN(100), app.MB(40+r.IntN(400))
+					go w.randomOp(op, pick, ram)
+				}
+				time.Sleep(time.Duration(r.IntN(20_000)) * time.Millisecond)
+			}
+			w.set(func(p app.Program) behaviour { // from here on everything is well
+				if p.Build {
+					return behaviour{exit: &app.Exit{}, life: time.Second}
+				}
+				return behaviour{}
+			})
+			time.Sleep(2 * time.Hour)
+			synctest.Wait()
+			w.checkRest()
+			w.close()
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func randomBehaviour(r *rand.Rand, p app.Program) behaviour {
+	b := behaviour{onStop: time.Duration(r.IntN(12_000)) * time.Millisecond, uses: app.MB(r.IntN(60))}
+	switch n := r.IntN(10); {
+	case n == 0:
+		b.err = errTest
+	case n < 5 || p.Build:
+		b.life = time.Duration(r.IntN(30_000)) * time.Millisecond
+		b.exit = &app.Exit{Code: []int{0, 1, 137}[r.IntN(3)]}
+		b.exit.OOM = b.exit.Code == 137
+	}
+	return b
+}
+
+func (w *world) randomOp(op, pick int, ram app.MB) {
+	ctx := context.Background()
+	list := w.host.Apps(owner)
+	if op == 0 || len(list) == 0 {
+		_, _ = w.upload([]string{"MAIN=a,AUTORESTART=true", "MAIN=a", "MAIN=a,BUILD=make", "bad"}[pick%4])
+		return
+	}
+	id := list[pick%len(list)].ID
+	switch op { // their answers depend on the moment; what must hold is checked at rest
+	case 1, 2:
+		_, _ = w.host.Start(ctx, owner, id)
+	case 3:
+		_ = w.host.Stop(ctx, owner, id)
+	case 4:
+		_ = w.host.Restart(ctx, owner, id)
+	case 5, 6:
+		_, _ = w.commit(id, []string{"MAIN=b", "MAIN=c,BUILD=make", "MAIN=missing"}[pick%3])
+	case 7:
+		_ = w.host.SetRAM(ctx, owner, id, ram)
+	case 8:
+		if pick%4 == 0 {
+			_ = w.host.Delete(ctx, owner, id)
+		}
+	}
+}
+
+// checkRest checks an undisturbed world: what is wanted is, what is shown is
+// what is recorded, and nothing is counted that does not run.
+func (w *world) checkRest() {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	running := map[app.ID]app.MB{}
+	for _, r := range w.runs {
+		if !r.ended() {
+			running[r.p.App] = app.MB(r.ram.Load())
+		}
+	}
+	for _, u := range w.host.all() {
+		s, rec := u.view.Load().Snapshot, w.apps[u.id]
+		_, runs := running[u.id]
+		switch {
+		case rec == nil:
+			w.t.Errorf("%s has no record", u.id)
+		case runs != s.Running, runs != (s.State == app.Online), runs != (s.Wanted == app.WantOnline):
+			w.t.Errorf("%s: runs %t, but is shown as %s, running %t, wanted %s", u.id, runs, s.State, s.Running, s.Wanted)
+		case s.Wanted != rec.Wanted, s.RAM != rec.RAM, s.Code != rec.Code, s.AutoRestart != rec.AutoRestart:
+			w.t.Errorf("%s: shown %+v, recorded %+v", u.id, s.App, rec)
+		case w.trees[u.id] != rec.Code.Main:
+			w.t.Errorf("%s: the tree is %q, the record says %q", u.id, w.trees[u.id], rec.Code.Main)
+		case runs && running[u.id] != s.RAM, w.host.capacity.running[u.id] != running[u.id]:
+			w.t.Errorf("%s: has %d MB, runs with %d, counted as %d", u.id, s.RAM, running[u.id], w.host.capacity.running[u.id])
+		}
+	}
+	if len(w.apps) != len(w.host.units) {
+		w.t.Errorf("%d records, %d applications", len(w.apps), len(w.host.units))
+	}
+}

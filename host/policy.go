@@ -1,0 +1,57 @@
+package host
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"berth/app"
+)
+
+const (
+	// healthy is how long a program must run before a crash counts as the
+	// first again.
+	healthy = time.Minute
+	// backoffMax is the longest pause between automatic restarts.
+	backoffMax = 5 * time.Minute
+)
+
+// backoff returns the pause before the automatic restart with this number,
+// from 1: none, then 1 s doubling up to five minutes.
+func backoff(attempt int) time.Duration {
+	if attempt <= 1 {
+		return 0
+	}
+	if attempt > 10 {
+		return backoffMax
+	}
+	return min(time.Second<<(attempt-2), backoffMax)
+}
+
+// restarts reports whether a program that ended by itself is started again:
+// after a failure, if its owner wants that. An out-of-memory kill is a
+// failure like any other.
+func restarts(a app.App, e app.Exit) bool {
+	return a.AutoRestart && e.Code != 0
+}
+
+// sentence says in plain words how a run ended.
+func sentence(e app.Exit) string {
+	switch {
+	case e.OOM:
+		return fmt.Sprintf("killed: needed more than %d MB of RAM (exit code %d)", e.LimitMB, e.Code)
+	case e.Signal != 0:
+		return fmt.Sprintf("ended by signal %d (%s, exit code %d) after %s", e.Signal, syscall.Signal(e.Signal), e.Code, lasted(e.Ran))
+	case e.Code != 0:
+		return fmt.Sprintf("exited with code %d after %s", e.Code, lasted(e.Ran))
+	}
+	return "ended by itself (exit code 0) after " + lasted(e.Ran)
+}
+
+// lasted is a duration for people.
+func lasted(d time.Duration) string {
+	if d < time.Minute {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}

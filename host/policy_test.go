@@ -1,0 +1,48 @@
+package host
+
+import (
+	"testing"
+	"time"
+
+	"berth/app"
+)
+
+func TestBackoff(t *testing.T) {
+	for attempt, want := range map[int]time.Duration{
+		0: 0, 1: 0, 2: time.Second, 3: 2 * time.Second, 5: 8 * time.Second, 10: 256 * time.Second,
+		11: 5 * time.Minute, 12: 5 * time.Minute, 1 << 40: 5 * time.Minute,
+	} {
+		if got := backoff(attempt); got != want {
+			t.Errorf("backoff(%d) = %s, want %s", attempt, got, want)
+		}
+	}
+}
+
+func TestSentence(t *testing.T) {
+	tests := []struct {
+		e    app.Exit
+		want string
+	}{
+		{app.Exit{OOM: true, Code: 137, Signal: 9, LimitMB: 512}, "killed: needed more than 512 MB of RAM (exit code 137)"},
+		{app.Exit{Code: 139, Signal: 11, Ran: 3 * time.Second}, "ended by signal 11 (segmentation fault, exit code 139) after 3s"},
+		{app.Exit{Code: 3, Ran: 90*time.Minute + 400*time.Millisecond}, "exited with code 3 after 1h30m0s"},
+		{app.Exit{Ran: 140 * time.Millisecond}, "ended by itself (exit code 0) after 100ms"},
+	}
+	for _, tt := range tests {
+		if got := sentence(tt.e); got != tt.want {
+			t.Errorf("sentence(%+v) = %q, want %q", tt.e, got, tt.want)
+		}
+	}
+}
+
+func TestCommand(t *testing.T) {
+	for want, step := range map[string]app.Step{
+		"npm ci":   {Argv: []string{"/usr/bin/npm", "ci"}},
+		"make all": {Argv: []string{"/bin/sh", "-c", "make all"}},
+		"":         {},
+	} {
+		if got := command(step); got != want {
+			t.Errorf("command(%v) = %q, want %q", step.Argv, got, want)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package host
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"berth/app"
+)
+
+// Launch starts a program and returns once it runs. What it cannot start, it
+// leaves nothing of. This is the seam to whatever runs programs.
+type Launch func(ctx context.Context, p app.Program) (Instance, error)
+
+// Instance is a program that was started. Its methods are safe for concurrent
+// use.
+type Instance interface {
+	// Wait blocks until nothing of the program runs any more and its output
+	// is in the log. It may be called more than once.
+	Wait() app.Exit
+	// Stop asks the program to end and ends it after grace, at once when
+	// grace is 0. It does not wait.
+	Stop(grace time.Duration)
+	// SetMemory changes the limit of the running program, or refuses with
+	// app.Exhausted when it uses more.
+	SetMemory(ram app.MB) error
+	// Usage tells what it uses now.
+	Usage(ctx context.Context) (app.Usage, error)
+}
+
+// Records is what is remembered of the applications that exist.
+type Records interface {
+	Apps(ctx context.Context) ([]app.App, error)
+	SetWanted(ctx context.Context, id app.ID, wanted app.Wanted) error
+	RunStarted(ctx context.Context, id app.ID, run int, at time.Time) error
+	RunEnded(ctx context.Context, id app.ID, e app.Exit) error
+	ClearExit(ctx context.Context, id app.ID) error
+}
+
+// Registry makes applications exist and forgets them.
+type Registry interface {
+	// Reserve puts the id, a uid, a port and the RAM aside, or refuses.
+	Reserve(ctx context.Context, a app.App, admit Admit) (app.App, error)
+	Release(ctx context.Context, id app.ID) error
+	CreateApp(ctx context.Context, a app.App) (app.App, error)
+	DeleteApp(ctx context.Context, id app.ID) error
+	DropReservations(ctx context.Context) (int, error)
+}
+
+// Admit judges whether an account with total RAM, of which used is assigned
+// to others, may have what is asked.
+type Admit func(total, used app.MB) error
+
+// Settings is what an owner can change of an application.
+type Settings interface {
+	SetRAM(ctx context.Context, id app.ID, ram app.MB, admit Admit) error
+	SetProfile(ctx context.Context, id app.ID, p app.Profile) error
+	SetCode(ctx context.Context, id app.ID, c app.Code, autoRestart bool) error
+}
+
+// Staging takes uploads in and unpacks them, apart from what runs.
+type Staging interface {
+	Spool(ctx context.Context, r io.Reader) (file string, err error)
+	DropSpool(file string)
+	// Unpack checks and extracts a ZIP; hint explains a config file that was
+	// not found.
+	Unpack(ctx context.Context, file string) (stage app.Stage, cfg app.Config, found bool, hint string, err error)
+	// Files shows the stage's tree over the live one (no live one when id is "").
+	Files(stage app.Stage, id app.ID) app.Files
+	Discard(stage app.Stage)
+}
+
+// Trees changes the live trees of applications.
+type Trees interface {
+	Publish(ctx context.Context, stage app.Stage, id app.ID, uid int) error
+	Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int) error
+	Apply(ctx context.Context, stage app.Stage, id app.ID, uid int) error
+	Undo(ctx context.Context, id app.ID, uid int) error
+	Settle(ctx context.Context, id app.ID) error
+}
+
+// Disk measures, copies and removes trees.
+type Disk interface {
+	Size(ctx context.Context, id app.ID) (int64, error)
+	Backup(ctx context.Context, id app.ID) (file string, err error)
+	DropBackups(before time.Time) (int, error)
+	Remove(ctx context.Context, id app.ID) error
+	// Recover undoes what a crash left half done and removes what belongs to
+	// no application.
+	Recover(ctx context.Context, known []app.App) error
+}
+
+// Logs is the applications' output.
+type Logs interface {
+	// Note adds a line of berth's own.
+	Note(id app.ID, text string)
+	// Tail returns the last max bytes of the program's output, or of its
+	// last build's.
+	Tail(id app.ID, build bool, max int) string
+	// BeginBuild empties the build log.
+	BeginBuild(id app.ID) error
+	Remove(id app.ID) error
+}
+
+// Planner says how a program is prepared and started.
+type Planner func(cfg app.Config, found bool, files app.Files) (app.Plan, error)

@@ -1,0 +1,105 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"berth/app"
+)
+
+const (
+	smallTail = 1800
+	bigTail   = 64 << 10
+	// diskAge is how old a measured size may be: measuring walks the tree.
+	diskAge = time.Minute
+)
+
+// Apps returns the account's applications, oldest first.
+func (h *Host) Apps(owner app.AccountID) []app.Snapshot {
+	h.mu.RLock()
+	units := h.all()
+	h.mu.RUnlock()
+	list := make([]app.Snapshot, 0, len(units))
+	for _, u := range units {
+		if u.owner == owner {
+			list = append(list, u.view.Load().Snapshot)
+		}
+	}
+	return list
+}
+
+// App returns one application of the account, or app.NotFound.
+func (h *Host) App(owner app.AccountID, id app.ID) (app.Snapshot, error) {
+	u, err := h.find(owner, id)
+	if err != nil {
+		return app.Snapshot{}, err
+	}
+	return u.view.Load().Snapshot, nil
+}
+
+// Status returns what an application uses now, or app.NotFound. It may block
+// for a tenth of a second to measure, and longer the first time a large tree
+// is measured.
+func (h *Host) Status(ctx context.Context, owner app.AccountID, id app.ID) (app.Status, error) {
+	u, err := h.find(owner, id)
+	if err != nil {
+		return app.Status{}, err
+	}
+	v := u.view.Load()
+	s := app.Status{Snapshot: v.Snapshot}
+	if v.Running && v.run != nil {
+		if s.Usage, err = v.run.Usage(ctx); err != nil {
+			// It may have ended since the snapshot; then that is the answer.
+			if now := u.view.Load(); now.run == v.run {
+				return app.Status{}, err
+			}
+			s = app.Status{Snapshot: u.view.Load().Snapshot}
+		}
+	}
+	s.DiskBytes, err = u.diskSize(ctx)
+	return s, err
+}
+
+func (u *unit) diskSize(ctx context.Context) (int64, error) {
+	u.disk.mu.Lock() // one measures, the others wait for it
+	defer u.disk.mu.Unlock()
+	if time.Since(u.disk.at) < diskAge {
+		return u.disk.bytes, nil
+	}
+	n, err := u.h.Disk.Size(ctx, u.id)
+	if err != nil {
+		return 0, err
+	}
+	u.disk.bytes, u.disk.at = n, time.Now()
+	return n, nil
+}
+
+// Terminal returns the end of an application's output, or app.NotFound.
+func (h *Host) Terminal(owner app.AccountID, id app.ID) (app.Terminal, error) {
+	if _, err := h.find(owner, id); err != nil {
+		return app.Terminal{}, err
+	}
+	return app.Terminal{Small: h.Logs.Tail(id, false, smallTail), Big: h.Logs.Tail(id, false, bigTail)}, nil
+}
+
+// Backup writes a ZIP of an application's tree as it is now and returns its
+// name, or app.NotFound. Expired ones are dropped first.
+func (h *Host) Backup(ctx context.Context, owner app.AccountID, id app.ID) (app.Backup, error) {
+	if _, err := h.find(owner, id); err != nil {
+		return app.Backup{}, err
+	}
+	if err := h.DropBackups(); err != nil {
+		h.Log.Error("cannot drop expired backups", "error", err)
+	}
+	file, err := h.Disk.Backup(ctx, id)
+	if err != nil {
+		return app.Backup{}, err
+	}
+	return app.Backup{App: id, File: file, Expires: time.Now().Add(h.BackupTTL)}, nil
+}
+
+// DropBackups removes expired backups.
+func (h *Host) DropBackups() error {
+	_, err := h.Disk.DropBackups(time.Now().Add(-h.BackupTTL))
+	return err
+}

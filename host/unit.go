@@ -1,0 +1,155 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"berth/app"
+)
+
+// unit is one application. Its goroutine alone changes it; others call do
+// and read view.
+type unit struct {
+	h       *Host
+	id      app.ID
+	owner   app.AccountID
+	created time.Time
+	log     *slog.Logger
+
+	cmds  chan func()
+	exits chan app.Exit
+	quit  chan struct{} // closed when the goroutine has ended
+	view  atomic.Pointer[view]
+	disk  diskUse
+
+	// The goroutine's own.
+	app     app.App
+	state   app.State
+	run     Instance           // nil unless a program runs
+	watch   []func(*app.Exit)  // told once whether the start went well (nil) or how it ended
+	trial   bool               // a commit's start: the deployment decides what follows its end
+	deploy  context.CancelFunc // ends the deployment under way; nil when none is
+	attempt int
+	retryAt time.Time
+	timer   *time.Timer // of the state: ok delay, healthy minute, back-off
+	after   func()      // follows once the program is gone, in Stopping
+	resting func()      // follows once the deployment is over
+	stopped bool        // a person stopped it during the deployment
+	closing closing
+}
+
+// closing is why a unit takes no more commands.
+type closing int
+
+const (
+	open closing = iota
+	byShutdown
+	byDelete
+	ended
+)
+
+// view is what others see.
+type view struct {
+	app.Snapshot
+	run Instance
+}
+
+// diskUse is the last known size of the tree, measured by whoever asks.
+type diskUse struct {
+	mu    sync.Mutex
+	bytes int64
+	at    time.Time
+}
+
+func newUnit(h *Host, a app.App) *unit {
+	u := &unit{
+		h: h, id: a.ID, owner: a.Account, created: a.CreatedAt, log: h.Log.With("app", a.ID),
+		cmds: make(chan func()), exits: make(chan app.Exit), quit: make(chan struct{}),
+		app: a, state: app.Stopped, timer: time.NewTimer(time.Hour),
+	}
+	u.timer.Stop()
+	u.publish()
+	return u
+}
+
+// loop is the unit's goroutine; it ends after a shutdown or a delete, when
+// nothing of the application runs any more.
+func (u *unit) loop() {
+	defer close(u.quit)
+	for u.closing != ended {
+		select {
+		case cmd := <-u.cmds:
+			cmd()
+		case e := <-u.exits:
+			u.exited(e)
+		case <-u.timer.C:
+			u.tick()
+		}
+		u.publish()
+	}
+}
+
+// do lets the unit's goroutine run f, which calls reply exactly once, now or
+// later, and returns what was replied. The work goes on when ctx ends first.
+func (u *unit) do(ctx context.Context, f func(reply func(error))) error {
+	answer := make(chan error, 1)
+	select {
+	case u.cmds <- func() { f(func(err error) { answer <- err }) }:
+	case <-u.quit:
+		return u.gone()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// gone is the answer of a unit that has ended.
+func (u *unit) gone() error {
+	if u.h.ctx.Err() != nil {
+		return app.Errorf(app.Unavailable, "the server is shutting down; try again in a minute")
+	}
+	return noApp(u.id)
+}
+
+// publish makes the state visible to readers.
+func (u *unit) publish() {
+	s := app.Snapshot{App: u.app, State: u.state, Running: u.run != nil && u.state != app.Stopping, Attempt: u.attempt}
+	if u.state == app.Waiting {
+		s.RetryAt = u.retryAt
+	}
+	if u.deploy != nil && u.run == nil {
+		s.State = app.Preparing
+	}
+	u.view.Store(&view{Snapshot: s, run: u.run})
+}
+
+// enter is the only writer of the state. after is when tick is due, 0 for
+// never.
+func (u *unit) enter(s app.State, after time.Duration) {
+	u.state = s
+	u.timer.Stop()
+	if after > 0 {
+		u.timer.Reset(after)
+	}
+}
+
+// record writes to the database; a failure is told and does not stop the
+// application: what runs, runs.
+func (u *unit) record(what string, write func(ctx context.Context) error) {
+	if err := write(context.Background()); err != nil {
+		u.log.Error("cannot record the application's state", "what", what, "error", err)
+	}
+}
+
+func (u *unit) want(w app.Wanted) {
+	u.app.Wanted = w
+	u.record("wanted", func(ctx context.Context) error { return u.h.Records.SetWanted(ctx, u.id, w) })
+}

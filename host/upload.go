@@ -1,0 +1,157 @@
+package host
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"berth/app"
+)
+
+// Spool streams an upload to disk and returns its file, to be handed to
+// Upload or Commit, or given up with DropSpool. It fails with app.TooLarge.
+func (h *Host) Spool(ctx context.Context, r io.Reader) (string, error) {
+	done, err := h.begin()
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	return h.Staging.Spool(ctx, r)
+}
+
+// DropSpool removes a spooled upload that was not handed over.
+func (h *Host) DropSpool(file string) { h.Staging.DropSpool(file) }
+
+// Upload makes an application of a spooled ZIP, starts it, and returns when
+// it has lived for the ok delay or ended. It takes the file over. The work
+// goes on when ctx ends. Until the application exists an error leaves nothing
+// behind; once it does, a program that died at once is no error.
+func (h *Host) Upload(_ context.Context, owner app.Account, file string) (app.Deployed, error) {
+	defer h.Staging.DropSpool(file)
+	done, err := h.begin()
+	if err != nil {
+		return app.Deployed{}, err
+	}
+	defer done()
+	ctx := h.ctx
+	stage, cfg, found, hint, err := h.Staging.Unpack(ctx, file)
+	if err != nil {
+		return app.Deployed{}, err
+	}
+	defer h.Staging.Discard(stage)
+	plan, err := h.Plan(cfg, found, h.Staging.Files(stage, ""))
+	if err != nil {
+		return app.Deployed{}, hinted(err, hint)
+	}
+	a, err := h.describe(owner, cfg, plan)
+	if err != nil {
+		return app.Deployed{}, err
+	}
+	a, err = h.Registry.Reserve(ctx, a, func(total, used app.MB) error { return h.CheckRAM(total, used, a.RAM) })
+	if err != nil {
+		return app.Deployed{}, err
+	}
+	a, err = h.create(ctx, a, plan, stage)
+	if err != nil {
+		h.abandon(a)
+		return app.Deployed{}, err
+	}
+	u := h.register(a)
+	e, err := u.first(ctx)
+	return h.deployed(u, plan, e, err), nil
+}
+
+// hinted adds what the archive's own look says about a config not found.
+func hinted(err error, hint string) error {
+	if hint == "" {
+		return err
+	}
+	return app.Errorf(app.KindOf(err), "%v (%s)", err, hint)
+}
+
+// describe makes the application that a config asks for.
+func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan) (app.App, error) {
+	a := app.App{
+		ID: h.newID(), Account: owner.ID, Name: cfg.Name, AvatarURL: cfg.AvatarURL, Type: cfg.Type, RAM: cfg.RAM,
+		Wanted: app.WantOnline, Code: plan.Code, AutoRestart: cfg.AutoRestart,
+	}
+	if a.RAM == 0 {
+		a.RAM = h.RAMDefault
+	}
+	if cfg.Type == app.Site {
+		id := strings.ToLower(cfg.ID)
+		switch {
+		case id == "":
+			return app.App{}, app.Errorf(app.Unusable, "discloud.config: TYPE=site needs ID, the site's subdomain")
+		case !app.ValidID(id), strings.Trim(id, "0123456789") == "": // digits alone are bots'
+			return app.App{}, app.Errorf(app.Unusable,
+				"discloud.config: ID=%q cannot be a subdomain: 2 to 63 of a-z, 0-9 and -, with a letter, not starting or ending with -", cfg.ID)
+		}
+		a.ID = app.ID(id)
+	}
+	if a.Name == "" {
+		a.Name = string(a.ID)
+	}
+	return a, nil
+}
+
+// create puts the tree in its place, prepares it, and makes the application
+// exist.
+func (h *Host) create(ctx context.Context, a app.App, plan app.Plan, stage app.Stage) (app.App, error) {
+	if err := h.Trees.Publish(ctx, stage, a.ID, a.UID); err != nil {
+		return a, err
+	}
+	if err := h.build(ctx, a, plan, ""); err != nil {
+		return a, err
+	}
+	created, err := h.Registry.CreateApp(ctx, a)
+	if err != nil {
+		return a, err
+	}
+	return created, nil
+}
+
+// abandon removes what an upload that failed has made.
+func (h *Host) abandon(a app.App) {
+	ctx := context.Background()
+	log := h.Log.With("app", a.ID)
+	if err := h.Disk.Remove(ctx, a.ID); err != nil {
+		log.Error("cannot remove the files of an upload that failed", "error", err)
+	}
+	if err := h.Logs.Remove(a.ID); err != nil {
+		log.Error("cannot remove the build log of an upload that failed", "error", err)
+	}
+	if err := h.Registry.Release(ctx, a.ID); err != nil {
+		log.Error("cannot release the place of an upload that failed", "error", err)
+	}
+}
+
+// first starts a new application and waits for the verdict: nil when it lives,
+// its exit when it ended, an error when it could not be started.
+func (u *unit) first(ctx context.Context) (*app.Exit, error) {
+	before := u.view.Load().LastRun
+	if err := u.do(ctx, u.start); err != nil {
+		return nil, err
+	}
+	return u.outcome(ctx, before)
+}
+
+// outcome waits until the run after before has proved itself or ended.
+func (u *unit) outcome(ctx context.Context, before int) (*app.Exit, error) {
+	var e *app.Exit
+	err := u.do(ctx, func(reply func(error)) {
+		switch {
+		case u.state == app.Starting:
+			u.watch = append(u.watch, func(x *app.Exit) {
+				e = x
+				reply(nil)
+			})
+		case u.app.LastExit != nil && u.app.LastExit.Run > before:
+			e = u.app.LastExit
+			reply(nil)
+		default:
+			reply(nil)
+		}
+	})
+	return e, err
+}

@@ -1,0 +1,195 @@
+package lang
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+
+	"berth/app"
+)
+
+// headSize is how much of a main file is looked at to tell what it is.
+const headSize = 256
+
+// project is one upload while its plan is made.
+type project struct {
+	cfg   app.Config
+	files app.Files
+	look  func(binary string) (path string, ok bool)
+	arch  string // as in GOARCH
+
+	main  string // clean and relative, empty when START alone is known
+	start string // START, or the command that a manifest names
+	head  []byte // the first bytes of main
+	lang  *language
+	plan  app.Plan
+
+	installs bool // the plan installs packages
+}
+
+// Plan decides how the tree behind files is prepared and started. found tells
+// whether it holds a discloud.config; look finds a program of the host by name.
+//
+// A main file the config does not name is inferred, which a note admits. Every
+// error but an unreadable tree is of kind app.Unusable and tells the user what
+// to change. Plan calls files and look only; it is safe for concurrent use if
+// they are.
+func Plan(cfg app.Config, found bool, files app.Files, look func(binary string) (path string, ok bool)) (app.Plan, error) {
+	p := &project{cfg: cfg, files: files, look: look, arch: runtime.GOARCH, start: strings.TrimSpace(cfg.Start)}
+	return p.make(found)
+}
+
+// make fills in the plan.
+func (p *project) make(found bool) (app.Plan, error) {
+	for _, step := range []func() error{
+		func() error { return p.findMain(found) },
+		p.detect,
+		p.addSteps,
+		p.addStart,
+	} {
+		if err := step(); err != nil {
+			return app.Plan{}, err
+		}
+	}
+	p.addNotes()
+	version := p.cfg.Version
+	if version == "" {
+		version = "latest"
+	}
+	p.plan.Code = app.Code{
+		Main: p.main, Lang: p.lang.name, Version: version, Start: p.start, Build: p.cfg.Build,
+	}
+	return p.plan, nil
+}
+
+// findMain takes MAIN from the config, or infers it.
+func (p *project) findMain(found bool) error {
+	if p.cfg.Main == "" {
+		return p.inferMain(found)
+	}
+	main, ok := cleanPath(p.cfg.Main)
+	if !ok {
+		return app.Errorf(app.Unusable, "MAIN=%q is not a path inside the archive", p.cfg.Main)
+	}
+	p.main = main
+	if p.files.Exists(main) {
+		return nil
+	}
+	if p.cfg.Build != "" {
+		p.note("MAIN=%q is not in the archive; BUILD is expected to make it.", main)
+		return nil
+	}
+	return app.Errorf(app.Unusable, "cannot find MAIN=%q in the archive%s", main, p.hint(main))
+}
+
+// cleanPath returns s as a clean relative path, without a leading "./".
+func cleanPath(s string) (string, bool) {
+	control := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }
+	clean := path.Clean(s)
+	// ValidPath refuses absolute paths, "..", and text that is not UTF-8.
+	return clean, clean != "." && fs.ValidPath(clean) && !strings.ContainsFunc(s, control)
+}
+
+// hint names a file that the user may have meant instead of main.
+func (p *project) hint(main string) string {
+	candidates := []string{strings.ToLower(main), path.Base(main), "src/" + main}
+	for _, l := range languages {
+		if slices.Contains(l.exts, path.Ext(main)) {
+			candidates = append(candidates, l.mains...)
+		}
+	}
+	for _, l := range languages {
+		candidates = append(candidates, l.mains...)
+	}
+	for _, c := range candidates {
+		if c != main && p.files.Exists(c) {
+			return fmt.Sprintf("; there is %s: did you mean MAIN=%s?", c, c)
+		}
+	}
+	return "; MAIN is the path of the file to start, from the root of the archive"
+}
+
+// inferMain looks for what to start in the manifests and then under the usual
+// names.
+func (p *project) inferMain(found bool) error {
+	if p.start != "" {
+		// START says what to run. A main file only tells the language then.
+		p.main, _ = p.usualMain()
+		return nil
+	}
+	e := p.inferEntry()
+	if e == (entry{}) {
+		missing := "there is no discloud.config with MAIN in the root of the archive"
+		if found {
+			missing = "discloud.config does not set MAIN"
+		}
+		var names []string
+		for _, l := range languages {
+			names = append(names, l.mains...)
+		}
+		return app.Errorf(app.Unusable, "cannot tell what to start: %s, and there is none of %s either",
+			missing, strings.Join(names, ", "))
+	}
+	p.main, p.start = e.main, e.start
+	missing := "There is no discloud.config"
+	if found {
+		missing = "discloud.config does not set MAIN"
+	}
+	if e.start != "" {
+		p.note("%s; START=%s is assumed.", missing, e.start)
+	} else {
+		p.note("%s; MAIN=%s is assumed.", missing, e.main)
+	}
+	return nil
+}
+
+// inferEntry asks the manifests first: they were written on purpose.
+func (p *project) inferEntry() entry {
+	for _, l := range languages {
+		if l.manifest == nil {
+			continue
+		}
+		if e := l.manifest(p.files); e != (entry{}) {
+			return e
+		}
+	}
+	main, _ := p.usualMain()
+	return entry{main: main}
+}
+
+// usualMain returns the first usual name that exists.
+func (p *project) usualMain() (string, bool) {
+	for _, l := range languages {
+		for _, name := range l.mains {
+			if p.files.Exists(name) {
+				return name, true
+			}
+		}
+	}
+	return "", false
+}
+
+// note adds a sentence for the user to the plan.
+func (p *project) note(format string, args ...any) {
+	p.plan.Notes = append(p.plan.Notes, fmt.Sprintf(format, args...))
+}
+
+// addNotes says what the config asks for and berth does not do.
+func (p *project) addNotes() {
+	switch p.cfg.Version {
+	case "", "latest", "current", "lts", "suja":
+	default:
+		of := ""
+		if p.lang.title != "" {
+			of = " of " + p.lang.title
+		}
+		p.note("VERSION=%s was asked for; this host runs its one installed version%s.", p.cfg.Version, of)
+	}
+	if len(p.cfg.APT) > 0 {
+		p.note("APT=%s was asked for; berth installs no system packages: ask the owner of this host for them.",
+			strings.Join(p.cfg.APT, ","))
+	}
+}

@@ -1,0 +1,341 @@
+package lang
+
+import (
+	"errors"
+	"io/fs"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/app"
+)
+
+// tree is an app.Files in memory.
+type tree map[string]string
+
+func (t tree) Exists(path string) bool { _, ok := t[path]; return ok }
+
+func (t tree) Read(path string, limit int64) ([]byte, error) {
+	text, ok := t[path]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	return []byte(text[:min(int64(len(text)), limit)]), nil
+}
+
+// host returns a look that finds the given programs in /usr/bin.
+func host(programs ...string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		if slices.Contains(programs, name) {
+			return "/usr/bin/" + name, true
+		}
+		return "", false
+	}
+}
+
+var fullHost = host("node", "npm", "python3", "bash")
+
+// refused checks that err is for the user and says all of the words.
+func refused(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if app.KindOf(err) != app.Unusable {
+		t.Fatalf("the error is %v, of kind %v", err, app.KindOf(err))
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("the error %q does not say %q", err, w)
+		}
+	}
+}
+
+func equal(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
+	}
+}
+
+// argvs returns the commands of the preparation, one string each.
+func argvs(p app.Plan) (list []string) {
+	for _, s := range p.Prepare {
+		list = append(list, strings.Join(s.Argv, " "))
+	}
+	return list
+}
+
+const (
+	withDeps = `{"dependencies": {"left-pad": "1"}}`
+	withDev  = `{"devDependencies": {"typescript": "5"}}`
+
+	npmFlags = " --no-audit --no-fund"
+	nodePath = `/bin/sh -c PATH="$PWD/node_modules/.bin:$PATH"; export PATH; `
+	venvPath = `/bin/sh -c PATH="$PWD/.venv/bin:$PATH"; export PATH; `
+)
+
+// pip is the preparation of every Python program with packages.
+var pip = []string{
+	"/usr/bin/python3 -c import ensurepip",
+	"/usr/bin/python3 -m venv .venv",
+	".venv/bin/python -m pip install --no-input --disable-pip-version-check --no-cache-dir -r requirements.txt",
+}
+
+func TestPlan(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		cfg     app.Config
+		files   tree
+		lang    string
+		prepare []string
+		argv    string
+	}{
+		// JavaScript
+		{"node", app.Config{Main: "index.js"}, tree{"index.js": ""}, "javascript", nil, "/usr/bin/node index.js"},
+		{"module", app.Config{Main: "a/b.mjs"}, tree{"a/b.mjs": ""}, "javascript", nil, "/usr/bin/node a/b.mjs"},
+		{"dot slash", app.Config{Main: "./b.cjs"}, tree{"b.cjs": ""}, "javascript", nil, "/usr/bin/node b.cjs"},
+		{"upper case", app.Config{Main: "A.JS"}, tree{"A.JS": ""}, "javascript", nil, "/usr/bin/node A.JS"},
+		{"like an option", app.Config{Main: "-e.js"}, tree{"-e.js": ""}, "javascript", nil, "/usr/bin/node ./-e.js"},
+		{"node shebang", app.Config{Main: "bot"}, tree{"bot": "#!/usr/bin/env node\n"}, "javascript", nil, "/usr/bin/node bot"},
+		{"no packages", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": `{"dependencies": {}}`, "package-lock.json": ""},
+			"javascript", nil, "/usr/bin/node a.js"},
+		{"packages", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": withDeps},
+			"javascript", []string{"/usr/bin/npm install" + npmFlags + " --omit=dev"}, "/usr/bin/node a.js"},
+		{"byte order mark", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": "\uFEFF" + withDeps},
+			"javascript", []string{"/usr/bin/npm install" + npmFlags + " --omit=dev"}, "/usr/bin/node a.js"},
+		{"optional packages", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": `{"optionalDependencies": {"a": "1"}}`},
+			"javascript", []string{"/usr/bin/npm install" + npmFlags + " --omit=dev"}, "/usr/bin/node a.js"},
+		{"lock file", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": withDeps, "package-lock.json": ""},
+			"javascript", []string{"/usr/bin/npm ci" + npmFlags + " --omit=dev"}, "/usr/bin/node a.js"},
+		{"shrinkwrap", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": withDeps, "npm-shrinkwrap.json": ""},
+			"javascript", []string{"/usr/bin/npm ci" + npmFlags + " --omit=dev"}, "/usr/bin/node a.js"},
+		{"dev packages alone", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": withDev},
+			"javascript", nil, "/usr/bin/node a.js"},
+		{"dev packages for BUILD", app.Config{Main: "a.js", Build: "npm run build && true"}, tree{"a.js": "", "package.json": withDev},
+			"javascript", []string{"/usr/bin/npm install" + npmFlags, nodePath + "npm run build && true"}, "/usr/bin/node a.js"},
+		{"BUILD makes MAIN", app.Config{Main: "dist/a.js", Build: "tsc"}, tree{"package.json": withDev},
+			"javascript", []string{"/usr/bin/npm install" + npmFlags, nodePath + "tsc"}, "/usr/bin/node dist/a.js"},
+		{"BUILD without packages", app.Config{Main: "a.js", Build: "make"}, tree{"a.js": ""},
+			"javascript", []string{"/bin/sh -c make"}, "/usr/bin/node a.js"},
+		{"START", app.Config{Main: "a.js", Start: "node --no-warnings a.js && echo bye"}, tree{"a.js": ""},
+			"javascript", nil, "/bin/sh -c node --no-warnings a.js && echo bye"},
+		{"START of an unknown file", app.Config{Main: "a.ts", Start: "tsx a.ts"}, tree{"a.ts": "", "package.json": withDeps},
+			"javascript", []string{"/usr/bin/npm install" + npmFlags + " --omit=dev"}, nodePath + "tsx a.ts"},
+
+		// Python
+		{"python", app.Config{Main: "main.py"}, tree{"main.py": ""}, "python", nil, "/usr/bin/python3 -u main.py"},
+		{"python shebang", app.Config{Main: "bot"}, tree{"bot": "#!/usr/bin/python3 -s\n"}, "python", nil, "/usr/bin/python3 -u bot"},
+		{"requirements", app.Config{Main: "src/main.py"}, tree{"src/main.py": "", "requirements.txt": "discord.py\n"},
+			"python", pip, ".venv/bin/python -u src/main.py"},
+		{"no requirements", app.Config{Main: "main.py"}, tree{"main.py": "", "requirements.txt": "# none\n--no-index\n"},
+			"python", nil, "/usr/bin/python3 -u main.py"},
+		{"START with requirements", app.Config{Main: "main.py", Start: "python main.py"}, tree{"main.py": "", "requirements.txt": "a"},
+			"python", pip, venvPath + "python main.py"},
+		{"START alone", app.Config{Start: "gunicorn web:app"}, tree{"web.py": "", "requirements.txt": "gunicorn"},
+			"python", pip, venvPath + "gunicorn web:app"},
+
+		// Others
+		{"script", app.Config{Main: "run.sh"}, tree{"run.sh": "echo"}, "shell", nil, "/bin/sh run.sh"},
+		{"shebang", app.Config{Main: "run"}, tree{"run": "#!/bin/sh -e\n"}, "shell", nil, "/bin/sh run"},
+		{"bash", app.Config{Main: "run.sh"}, tree{"run.sh": "#!/usr/bin/env bash\n"}, "shell", nil, "/usr/bin/bash run.sh"},
+		{"START of anything", app.Config{Main: "a.rb", Start: " ruby a.rb "}, tree{"a.rb": ""}, "shell", nil, "/bin/sh -c ruby a.rb"},
+		{"START and nothing", app.Config{Start: "./bot"}, tree{"bot": ""}, "shell", nil, "/bin/sh -c ./bot"},
+		{"binary", app.Config{Main: "bin/bot"}, tree{"bin/bot": amd64}, "binary", nil, "./bin/bot"},
+		{"binary called .js", app.Config{Main: "bot.js"}, tree{"bot.js": amd64}, "binary", nil, "./bot.js"},
+		{"BUILD makes a binary", app.Config{Main: "bot", Build: "go build -o bot"}, tree{"main.go": ""},
+			"binary", []string{"/bin/sh -c go build -o bot"}, "./bot"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &project{cfg: c.cfg, files: c.files, look: fullHost, arch: "amd64", start: strings.TrimSpace(c.cfg.Start)}
+			got, err := p.make(true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "lang", got.Code.Lang, c.lang)
+			equal(t, "prepare", argvs(got), c.prepare)
+			equal(t, "argv", strings.Join(got.Argv, " "), c.argv)
+			for _, s := range got.Prepare {
+				if s.OnFail == "" {
+					t.Errorf("no remedy for %q", s.Argv)
+				}
+			}
+		})
+	}
+}
+
+func TestCode(t *testing.T) {
+	got, err := Plan(app.Config{Main: "./a.js", Build: "make", Start: "node a.js"}, true, tree{"a.js": ""}, host())
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "code", got.Code, app.Code{Main: "a.js", Lang: "javascript", Version: "latest", Start: "node a.js", Build: "make"})
+	equal(t, "argv", got.Argv, []string{"/bin/sh", "-c", "node a.js"})
+	equal(t, "notes", got.Notes, []string(nil))
+}
+
+func TestInferredMain(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files tree
+		main  string
+		start string
+	}{
+		{"index.js", tree{"index.js": "", "main.py": ""}, "index.js", ""},
+		{"src", tree{"src/index.js": ""}, "src/index.js", ""},
+		{"python", tree{"bot.py": "", "app.py": ""}, "app.py", ""},
+		{"package main", tree{"package.json": `{"main": "./lib/x.js", "scripts": {"start": "y"}}`, "lib/x.js": "", "index.js": ""}, "lib/x.js", ""},
+		{"package main absent", tree{"package.json": `{"main": "x.js"}`, "index.js": ""}, "index.js", ""},
+		{"package main outside", tree{"package.json": `{"main": "../x.js"}`, "index.js": ""}, "index.js", ""},
+		{"start script", tree{"package.json": `{"scripts": {"start": "next start"}}`, "index.js": ""}, "", "npm start"},
+		{"start script of a file", tree{"package.json": `{"scripts": {"start": "node ./lib/x.js"}}`, "lib/x.js": ""}, "lib/x.js", ""},
+		{"start script of options", tree{"package.json": `{"scripts": {"start": "node -r x y.js"}}`, "y.js": ""}, "", "npm start"},
+		{"strange types", tree{"package.json": `{"main": 1, "scripts": {"start": 2}}`, "index.js": ""}, "index.js", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, found := range []bool{false, true} {
+				got, err := Plan(app.Config{}, found, c.files, fullHost)
+				if err != nil {
+					t.Fatal(err)
+				}
+				equal(t, "main", got.Code.Main, c.main)
+				equal(t, "start", got.Code.Start, c.start)
+				what := "MAIN=" + c.main
+				if c.start != "" {
+					what = "START=" + c.start
+				}
+				why := "There is no discloud.config"
+				if found {
+					why = "discloud.config does not set MAIN"
+				}
+				equal(t, "notes", got.Notes, []string{why + "; " + what + " is assumed."})
+			}
+		})
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		cfg   app.Config
+		files tree
+		words []string
+	}{
+		{"nothing", app.Config{}, tree{"readme": ""}, []string{"cannot tell what to start", "discloud.config does not set MAIN", "index.js", "main.py"}},
+		{"absent", app.Config{Main: "x.js"}, tree{}, []string{`cannot find MAIN="x.js" in the archive`, "from the root"}},
+		{"absent with START", app.Config{Main: "x.js", Start: "node x"}, tree{}, []string{`cannot find MAIN="x.js"`}},
+		{"other case", app.Config{Main: "Index.JS"}, tree{"index.js": ""}, []string{"did you mean MAIN=index.js?"}},
+		{"other folder", app.Config{Main: "a.js"}, tree{"src/a.js": ""}, []string{"did you mean MAIN=src/a.js?"}},
+		{"other depth", app.Config{Main: "bot/x.py"}, tree{"x.py": ""}, []string{"did you mean MAIN=x.py?"}},
+		{"same language first", app.Config{Main: "x.py"}, tree{"index.js": "", "main.py": ""}, []string{"did you mean MAIN=main.py?"}},
+		{"other language", app.Config{Main: "x.py"}, tree{"index.js": ""}, []string{"did you mean MAIN=index.js?"}},
+		{"absolute", app.Config{Main: "/etc/passwd"}, tree{}, []string{"not a path inside"}},
+		{"outside", app.Config{Main: "a/../../x.js"}, tree{}, []string{"not a path inside"}},
+		{"backslash", app.Config{Main: `src\x.js`}, tree{}, []string{"not a path inside"}},
+		{"control", app.Config{Main: "a\nb.js"}, tree{}, []string{"not a path inside"}},
+		{"the root", app.Config{Main: "./"}, tree{}, []string{"not a path inside"}},
+		{"unknown", app.Config{Main: "a.ts"}, tree{"a.ts": ""}, []string{"MAIN=a.ts", ".js", ".py", "START"}},
+		{"unknown from BUILD", app.Config{Main: "a.ts", Build: "x"}, tree{}, []string{"MAIN=a.ts", "START"}},
+		{"unknown interpreter", app.Config{Main: "a"}, tree{"a": "#!/usr/bin/env -S perl -w\n"}, []string{"a script for perl", "START"}},
+		{"no interpreter", app.Config{Main: "a"}, tree{"a": "#! \n"}, []string{"START"}},
+		{"bad package.json", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": "{\n\n\"a\": }"}, []string{"package.json is not valid JSON, line 3"}},
+		{"odd package.json", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": "[]"}, []string{"package.json is not a JSON object"}},
+		{"bad package.json, no MAIN", app.Config{}, tree{"index.js": "", "package.json": "{"}, []string{"package.json is not valid JSON"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Plan(c.cfg, true, c.files, fullHost)
+			refused(t, err, c.words...)
+		})
+	}
+	_, err := Plan(app.Config{}, false, tree{}, fullHost)
+	refused(t, err, "there is no discloud.config with MAIN")
+}
+
+func TestMissingPrograms(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		cfg   app.Config
+		files tree
+		look  func(string) (string, bool)
+		want  string // "" when the plan needs nothing that is missing
+	}{
+		{"node", app.Config{Main: "a.js"}, tree{"a.js": ""}, host("npm"), "no Node.js: the owner can install it with: apt install nodejs npm"},
+		{"npm", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": withDeps}, host("node"), "no npm"},
+		{"npm not needed", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": "{}"}, host("node"), ""},
+		{"npm start", app.Config{}, tree{"package.json": `{"scripts": {"start": "x"}}`}, host("node"), "no npm"},
+		{"npm in START", app.Config{Start: "npm start"}, tree{"package.json": "{}"}, host(), ""},
+		{"python", app.Config{Main: "a.py"}, tree{"a.py": ""}, host(), "no Python: the owner can install it with: apt install python3"},
+		{"python for packages", app.Config{Main: "a.py", Start: "x"}, tree{"a.py": "", "requirements.txt": "a"}, host(), "no Python"},
+		{"START", app.Config{Main: "a.py", Start: "pypy a.py"}, tree{"a.py": ""}, host(), ""},
+		{"shell", app.Config{Main: "a.sh"}, tree{"a.sh": "#!/bin/bash"}, host(), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Plan(c.cfg, true, c.files, c.look)
+			if c.want != "" {
+				refused(t, err, c.want)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	got, err := Plan(app.Config{Main: "a.js", Build: "x"}, true, tree{"a.js": "", "package.json": withDeps}, fullHost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "run", got.Env, []string{"NODE_ENV=production"})
+	for _, s := range got.Prepare {
+		equal(t, "build", s.Env, []string{"npm_config_update_notifier=false"})
+	}
+	got, err = Plan(app.Config{Main: "a.py"}, true, tree{"a.py": "", "requirements.txt": "x"}, fullHost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "run", got.Env, []string{"PYTHONUNBUFFERED=1"})
+	equal(t, "build", got.Prepare[2].Env[0], "PIP_DISABLE_PIP_VERSION_CHECK=1")
+
+	// A plan is the caller's to change.
+	got.Env[0] = "changed"
+	equal(t, "the table", python.runEnv[0], "PYTHONUNBUFFERED=1")
+}
+
+func TestNotes(t *testing.T) {
+	files := tree{"a.js": "", "a.sh": ""}
+	for _, c := range []struct {
+		cfg  app.Config
+		want []string
+	}{
+		{app.Config{Main: "a.js"}, nil},
+		{app.Config{Main: "a.js", Version: "latest"}, nil},
+		{app.Config{Main: "a.js", Version: "suja"}, nil},
+		{app.Config{Main: "a.js", Version: "16"}, []string{"VERSION=16 was asked for; this host runs its one installed version of Node.js."}},
+		{app.Config{Main: "a.sh", Version: "16"}, []string{"VERSION=16 was asked for; this host runs its one installed version."}},
+		{app.Config{Main: "a.js", APT: []string{"canvas", "ffmpeg"}},
+			[]string{"APT=canvas,ffmpeg was asked for; berth installs no system packages: ask the owner of this host for them."}},
+		{app.Config{Main: "b.js", Build: "x"}, []string{`MAIN="b.js" is not in the archive; BUILD is expected to make it.`}},
+	} {
+		got, err := Plan(c.cfg, true, files, fullHost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "notes", got.Notes, c.want)
+	}
+}
+
+// broken is a tree that cannot be read: the disk's fault, not the user's.
+type broken struct{ tree }
+
+func (broken) Read(string, int64) ([]byte, error) { return nil, errors.New("input/output error") }
+
+func TestUnreadableTreeIsInternal(t *testing.T) {
+	for _, cfg := range []app.Config{{Main: "a.js"}, {Start: "x"}} {
+		for _, files := range []tree{{"a.js": "", "package.json": ""}, {"requirements.txt": ""}} {
+			if cfg.Main != "" && !files.Exists(cfg.Main) {
+				continue
+			}
+			if _, err := Plan(cfg, true, broken{files}, fullHost); err == nil || app.KindOf(err) != app.Internal {
+				t.Errorf("%v: %v", cfg.Main, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,17 @@
+package lang
+
+// shell is a script for /bin/sh, and whatever START alone describes.
+var shell = language{
+	name:     "shell",
+	exts:     []string{".sh"},
+	mains:    []string{"start.sh", "run.sh"},
+	shebangs: []string{"sh", "dash", "ash", "bash"},
+	argv: func(p *project) []string {
+		// The execute permission is often lost in a ZIP, so the interpreter is
+		// named. A script for bash fails under sh in ways nobody understands.
+		if bash, ok := p.look("bash"); ok && interpreter(p.head) == "bash" {
+			return []string{bash, p.argument()}
+		}
+		return []string{sh, p.argument()}
+	},
+}

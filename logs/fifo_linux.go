@@ -1,0 +1,164 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"syscall"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// fifo is the log's own end of the FIFO and the goroutine that reads it.
+//
+// It is open for reading and writing: a FIFO without a writer reports an end
+// of file over and over, and one without a reader kills whoever writes.
+type fifo struct {
+	file *os.File
+	conn syscall.RawConn
+	done chan struct{} // closed when the pump has ended
+}
+
+// Pipe returns the file to give to a program as both its stdout and its
+// stderr, and belongs to uid and gid from then on (-1 keeps either). The
+// caller MUST close it once the program has started. Pipe may be called again
+// for the next run; it is the same FIFO, and a FIFO left by an earlier daemon
+// is continued. The program may open it again, as in "echo >/dev/stderr".
+func (l *Log) Pipe(uid, gid int) (*os.File, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, fmt.Errorf("cannot open the FIFO: %w", os.ErrClosed)
+	}
+	if l.fifo == nil {
+		f, err := openFIFO(l.files.base + ".fifo")
+		if err != nil {
+			return nil, fmt.Errorf("cannot open the FIFO: %w", err)
+		}
+		l.fifo = f
+		go l.pump(f)
+	}
+	child, err := l.fifo.reopen(uid, gid)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the FIFO: %w", err)
+	}
+	return child, nil
+}
+
+// openFIFO opens path for reading without blocking, and makes it first unless
+// a FIFO is there already.
+func openFIFO(path string) (*fifo, error) {
+	st, err := os.Lstat(path)
+	if err == nil && st.Mode().Type() != fs.ModeNamedPipe {
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+		err = fs.ErrNotExist
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = unix.Mkfifo(path, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// O_NONBLOCK is what makes os.File use the poller, so that closing the file
+	// wakes the pump.
+	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := file.SyscallConn()
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return &fifo{file: file, conn: conn, done: make(chan struct{})}, nil
+}
+
+// reopen gives the FIFO to uid and gid and opens it once more. The program
+// gets a description of its own, because O_NONBLOCK belongs to the
+// description: programs expect a stdout that blocks.
+func (f *fifo) reopen(uid, gid int) (child *os.File, err error) {
+	ctlErr := f.conn.Control(func(fd uintptr) {
+		if err = unix.Fchown(int(fd), uid, gid); err != nil {
+			return
+		}
+		if err = unix.Fchmod(int(fd), 0o600); err != nil {
+			return
+		}
+		// Through /proc it is the FIFO that the pump reads, whatever has
+		// become of the name.
+		var n int
+		n, err = unix.Open("/proc/self/fd/"+strconv.Itoa(int(fd)), unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err == nil {
+			child = os.NewFile(uintptr(n), f.file.Name())
+		}
+	})
+	return child, errors.Join(ctlErr, err)
+}
+
+// stop closes the log's end and blocks until the pump has ended. The lock
+// MUST NOT be held: the pump may be waiting for it.
+func (f *fifo) stop() {
+	_ = f.file.Close()
+	<-f.done
+}
+
+// pump reads the FIFO until it is closed.
+func (l *Log) pump(f *fifo) {
+	defer close(f.done)
+	pull := func(fd uintptr) bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return !l.closed && l.pull(int(fd)) > 0
+	}
+	// Read calls pull, and again whenever something has arrived, until it
+	// returns true. It fails only when the file is closed.
+	for f.conn.Read(pull) == nil {
+	}
+}
+
+// pull reads once what has arrived and returns how much that was.
+func (l *Log) pull(fd int) int {
+	in := inputs.Get().(*[utf8.UTFMax + readSize]byte)
+	defer inputs.Put(in)
+	kept := copy(in[:], l.lines.carry)
+	n := readOnce(fd, in[kept:])
+	if n <= 0 {
+		return 0
+	}
+	l.lines.carry = l.lines.carry[:0]
+	l.arrived(in[:kept+n])
+	return n
+}
+
+// pullAll reads what was in the FIFO at the time of the call and perhaps some
+// of what comes meanwhile, but no more than the FIFO can hold: something may
+// still be writing to it.
+func (l *Log) pullAll() {
+	if l.fifo == nil {
+		return
+	}
+	_ = l.fifo.conn.Control(func(fd uintptr) {
+		limit, err := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0)
+		if err != nil {
+			limit = readSize
+		}
+		for n := 1; n > 0 && limit > 0; limit -= n {
+			n = l.pull(int(fd))
+		}
+	})
+}
+
+// readOnce reads without waiting; 0 or less means that nothing is there.
+func readOnce(fd int, p []byte) int {
+	for {
+		n, err := unix.Read(fd, p)
+		if !errors.Is(err, unix.EINTR) {
+			return n
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package logs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// retryAfter is how long a file that could not be written is left alone; until
+// then every line costs nothing but its place in the count.
+const retryAfter = time.Second
+
+// file is what is needed of the current file.
+type file interface {
+	io.WriteCloser
+	Truncate(size int64) error
+}
+
+// files is the log on disk: base.log, and the older base.log.1 to base.log.keep.
+// Every file holds whole lines. It does not lock; the Log does.
+type files struct {
+	base string
+	max  int64
+	keep int
+
+	cur  file // nil when it could not be made
+	size int64
+	torn bool // the file ends within a line, left by a crash
+
+	err   error // why writing failed, nil while it works
+	lost  int   // lines not written since it failed
+	tried time.Time
+}
+
+// path returns the name of the i-th file, 0 being the current one.
+func (f *files) path(i int) string {
+	if i == 0 {
+		return f.base + ".log"
+	}
+	return f.base + ".log." + strconv.Itoa(i)
+}
+
+// open continues the current file or makes it.
+func (f *files) open() error {
+	cur, err := os.OpenFile(f.path(0), os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot open the log: %w", err)
+	}
+	st, err := cur.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	last := []byte{'\n'}
+	if err == nil && st.Size() > 0 {
+		_, err = cur.ReadAt(last, st.Size()-1)
+	}
+	if err != nil {
+		_ = cur.Close()
+		return fmt.Errorf("cannot open the log: %w", err)
+	}
+	f.cur, f.size, f.torn = cur, st.Size(), last[0] != '\n'
+	return nil
+}
+
+// put writes whole lines. What cannot be written is counted, and the count is
+// written, with the text of stamp, when writing works again. put never fails:
+// a program must not wait for a disk.
+func (f *files) put(at time.Time, stamp, p []byte) {
+	if f.err != nil {
+		wait := at.Sub(f.tried)
+		if (wait >= 0 && wait < retryAfter) || !f.settle(at, stamp) {
+			f.lost += countNewlines(p)
+			return
+		}
+	}
+	if rest, err := f.write(p); err != nil {
+		f.err, f.tried, f.lost = err, at, countNewlines(rest)
+	}
+}
+
+// settle writes how many lines were lost, if any were, and reports whether
+// everything is well afterwards.
+func (f *files) settle(at time.Time, stamp []byte) bool {
+	if f.err == nil {
+		return true
+	}
+	marker := fmt.Sprintf("%s%s%s lost: cannot write the log: %s\n",
+		stamp, notePrefix, countLines(f.lost), reason(f.err))
+	if _, err := f.write([]byte(marker)); err != nil {
+		f.err, f.tried = err, at
+		return false
+	}
+	f.err, f.lost = nil, 0
+	return true
+}
+
+// write appends whole lines, rotating between them as needed. On an error it
+// returns the lines that are not in a file.
+func (f *files) write(p []byte) (rest []byte, err error) {
+	for len(p) > 0 {
+		if err := f.ready(); err != nil {
+			return p, err
+		}
+		n := f.fit(p)
+		if n == 0 {
+			if err := f.rotate(); err != nil {
+				return p, err
+			}
+			continue
+		}
+		done, err := f.cur.Write(p[:n])
+		if err != nil {
+			return p[f.mend(p[:done]):], err
+		}
+		f.size += int64(n)
+		p = p[n:]
+	}
+	return nil, nil
+}
+
+// ready makes sure that there is a file and that it ends with a whole line.
+func (f *files) ready() error {
+	if f.cur == nil {
+		if err := f.open(); err != nil {
+			return err
+		}
+	}
+	if f.torn {
+		if _, err := f.cur.Write([]byte{'\n'}); err != nil {
+			return err
+		}
+		f.torn = false
+		f.size++
+	}
+	return nil
+}
+
+// fit returns how many bytes of p, in whole lines, the current file takes; 0
+// means rotate first. An empty file takes one line of any length.
+func (f *files) fit(p []byte) int {
+	room := f.max - f.size
+	if int64(len(p)) <= room {
+		return len(p)
+	}
+	n := bytes.LastIndexByte(p[:max(room, 0)], '\n') + 1
+	if n == 0 && f.size == 0 {
+		n = bytes.IndexByte(p, '\n') + 1
+	}
+	return n
+}
+
+// mend takes back the torn end of what a failed write left in the file and
+// returns the length of what stays: whole lines.
+func (f *files) mend(done []byte) int {
+	n := bytes.LastIndexByte(done, '\n') + 1
+	f.size += int64(n)
+	if err := f.cur.Truncate(f.size); err != nil && n < len(done) {
+		// Opening it again finds out what it holds.
+		_ = f.cur.Close()
+		f.cur = nil
+	}
+	return n
+}
+
+// rotate makes room: each file takes the name of the next older one, oldest
+// first. A crash between two renames leaves a gap in the numbers and every
+// line in a file that is still read.
+func (f *files) rotate() error {
+	for i := f.keep; i > 0; i-- {
+		if err := os.Rename(f.path(i-1), f.path(i)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	err := f.cur.Close()
+	f.cur = nil
+	return errors.Join(err, f.open())
+}
+
+// reset replaces everything by an empty file. Files are removed, not
+// truncated, so that a snapshot under way keeps its text.
+func (f *files) reset() error {
+	var errs []error
+	if f.cur != nil {
+		errs = append(errs, f.cur.Close())
+		f.cur = nil
+	}
+	for i := f.keep; i >= 0; i-- {
+		if err := os.Remove(f.path(i)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	f.err, f.lost = nil, 0
+	if err := errors.Join(append(errs, f.open())...); err != nil {
+		return fmt.Errorf("cannot reset the log: %w", err)
+	}
+	return nil
+}
+
+// close closes the current file; it fails when lines were lost.
+func (f *files) close() error {
+	var err error
+	if f.cur != nil {
+		err = f.cur.Close()
+		f.cur = nil
+	}
+	if f.err != nil {
+		err = errors.Join(fmt.Errorf("cannot write the log, %s lost: %w", countLines(f.lost), f.err), err)
+	}
+	return err
+}
+
+// reason returns why writing failed without the path of the host: the user
+// reads it.
+func reason(err error) string {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno.Error()
+	}
+	return "the disk refused it"
+}
+
+// countNewlines returns the number of lines in p.
+func countNewlines(p []byte) int { return bytes.Count(p, []byte{'\n'}) }

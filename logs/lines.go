@@ -1,0 +1,245 @@
+package logs
+
+import (
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// stampLayout is as wide as every stamp made from it, whatever the time.
+	stampLayout  = "2006-01-02T15:04:05.000Z "
+	notePrefix   = "[berth] "
+	cutMark      = "…"
+	lineOverhead = int64(len(stampLayout) + len(cutMark) + len("\n"))
+
+	readSize  = 64 << 10 // what a FIFO holds unless somebody enlarges it
+	batchSize = 128 << 10
+)
+
+// replacement stands for whatever is not text.
+var replacement = []byte("\uFFFD")
+
+// plain marks the bytes that are text by themselves: printable ASCII, the tab,
+// and ESC, which begins the colours that people expect to see again.
+var plain = func() (t [256]bool) {
+	for c := 0x20; c < 0x7f; c++ {
+		t[c] = true
+	}
+	t['\t'], t[0x1b] = true, true
+	return t
+}()
+
+// How a line ends.
+const (
+	wholeLine = false // the program ended it
+	cutLine   = true  // it goes on in the next one
+)
+
+// lines is the text between the FIFO and the file:
+//
+//	out: | whole lines, stamped ........ | the line that has begun |
+//	                                     ^ start             len(out) ^
+//
+// Between two batches only part and carry are kept, so an idle log owns no
+// large buffer.
+type lines struct {
+	max    int
+	forced bool      // what is added now passes the gate: it is berth's own
+	at     time.Time // the last arrival
+	stamp  []byte    // its text
+	out    []byte
+	start  int
+	part   []byte // the line that has begun, with its stamp
+	carry  []byte // the first bytes of a rune whose others have not arrived
+}
+
+// begun reports whether a line has begun.
+func (s *lines) begun() bool { return len(s.out) > s.start }
+
+// reset forgets the unfinished line.
+func (s *lines) reset() { s.part, s.carry = s.part[:0], s.carry[:0] }
+
+// The large buffers are lent to whichever log has something to do.
+var (
+	inputs  = sync.Pool{New: func() any { return new([utf8.UTFMax + readSize]byte) }}
+	outputs = sync.Pool{New: func() any { return &batch{out: make([]byte, 0, batchSize+readSize)} }}
+)
+
+// batch is a buffer for what becomes of one input.
+type batch struct{ out []byte }
+
+// arrived takes what the program printed.
+func (l *Log) arrived(p []byte) {
+	l.lastRead = l.opts.Now()
+	b := l.begin(l.lastRead)
+	l.text(p)
+	l.finish(b)
+}
+
+// begin opens a batch of what arrived at the time now; the caller MUST finish
+// it. The clock is read once per batch, not once per line: lines that arrive
+// together are stamped alike.
+func (l *Log) begin(now time.Time) *batch {
+	b := outputs.Get().(*batch)
+	s := &l.lines
+	s.at = now
+	s.stamp = now.UTC().AppendFormat(s.stamp[:0], stampLayout)
+	s.out = append(b.out[:0], s.part...)
+	s.start = 0
+	l.gate.refill(now)
+	return b
+}
+
+// finish writes the whole lines and keeps the begun one for the next batch.
+func (l *Log) finish(b *batch) {
+	s := &l.lines
+	l.flush()
+	s.part = append(s.part[:0], s.out...)
+	b.out = s.out[:0]
+	s.out, s.start = nil, 0
+	outputs.Put(b)
+}
+
+// text adds what arrived: cleaned, cut and stamped. Bytes that may be the
+// beginning of a rune wait in carry.
+func (l *Log) text(p []byte) {
+	for len(p) > 0 {
+		n := 0
+		for n < len(p) && plain[p[n]] {
+			n++
+		}
+		if n > 0 {
+			l.run(p[:n])
+			p = p[n:]
+			continue
+		}
+		switch c := p[0]; {
+		case c == '\n':
+			l.endLine(wholeLine)
+			p = p[1:]
+		case c == '\r': // half of a line's end, or a progress bar's way back
+			p = p[1:]
+		case c < utf8.RuneSelf:
+			l.symbol(replacement)
+			p = p[1:]
+		case !utf8.FullRune(p):
+			l.lines.carry = append(l.lines.carry[:0], p...)
+			return
+		default:
+			p = p[l.decode(p):]
+		}
+	}
+}
+
+// decode adds the rune that p begins with and returns its length. What is not
+// UTF-8, and the control characters beyond ASCII, which terminals obey as they
+// do ESC, are replaced.
+func (l *Log) decode(p []byte) int {
+	r, n := utf8.DecodeRune(p)
+	if (r == utf8.RuneError && n == 1) || (r >= 0x80 && r < 0xa0) {
+		l.symbol(replacement)
+	} else {
+		l.symbol(p[:n])
+	}
+	return n
+}
+
+// run adds plain bytes, which may be cut anywhere.
+func (l *Log) run(p []byte) {
+	for len(p) > 0 {
+		n := min(len(p), l.room())
+		if n == 0 {
+			l.endLine(cutLine)
+			continue
+		}
+		l.lines.out = append(l.lines.out, p[:n]...)
+		p = p[n:]
+	}
+}
+
+// symbol adds the bytes of one rune, which stay together.
+func (l *Log) symbol(p []byte) {
+	if l.room() < len(p) {
+		l.endLine(cutLine)
+	}
+	l.room()
+	l.lines.out = append(l.lines.out, p...)
+}
+
+// room begins a line if none has begun and returns how many bytes of text it
+// still takes.
+func (l *Log) room() int {
+	s := &l.lines
+	if !s.begun() {
+		s.out = append(s.out, s.stamp...)
+	}
+	return s.max - (len(s.out) - s.start - len(stampLayout))
+}
+
+// endLine ends the line and keeps it, or takes it back when the gate is shut.
+func (l *Log) endLine(cut bool) {
+	l.room() // an empty line is stamped too
+	s := &l.lines
+	if cut {
+		s.out = append(s.out, cutMark...)
+	}
+	s.out = append(s.out, '\n')
+	size := len(s.out) - s.start
+	if !s.forced {
+		open, resumed := l.gate.pass(size)
+		if !open {
+			s.out = s.out[:s.start]
+			return
+		}
+		if resumed {
+			l.admitBefore(size)
+		}
+	}
+	s.start = len(s.out)
+	if s.start >= batchSize {
+		l.flush()
+	}
+}
+
+// admit writes how many lines were dropped, if any were. It goes
+// before the line that has begun, if one has.
+func (l *Log) admit() { l.admitBefore(len(l.lines.out) - l.lines.start) }
+
+// admitBefore inserts the count before the last size bytes.
+func (l *Log) admitBefore(size int) {
+	if l.gate.lines == 0 {
+		return
+	}
+	s := &l.lines
+	at := len(s.out) - size
+	stamp := s.stamp
+	if size > 0 { // not younger than the line below it
+		stamp = s.out[at : at+len(stampLayout)]
+	}
+	marker := string(stamp) + notePrefix + l.gate.admit() + "\n"
+	s.out = append(s.out, marker...)
+	copy(s.out[at+len(marker):], s.out[at:])
+	copy(s.out[at:], marker)
+	s.start = at + len(marker)
+}
+
+// flushCarry gives up waiting for the rest of a rune.
+func (l *Log) flushCarry() {
+	for range l.lines.carry {
+		l.symbol(replacement)
+	}
+	l.lines.carry = l.lines.carry[:0]
+}
+
+// flush writes the whole lines to the tail and to the file.
+func (l *Log) flush() {
+	s := &l.lines
+	if s.start == 0 {
+		return
+	}
+	l.tail.add(s.out[:s.start])
+	l.files.put(s.at, s.stamp, s.out[:s.start])
+	s.out = s.out[:copy(s.out, s.out[s.start:])]
+	s.start = 0
+}

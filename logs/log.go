@@ -1,0 +1,217 @@
+package logs
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options bound a Log. The zero value of each field means its default.
+type Options struct {
+	MaxFile int64            // bytes per file; default 5 MiB
+	Keep    int              // rotated files beside the current one; default 2
+	Rate    int64            // bytes per second, stamps included; default 1 MiB; negative for no limit
+	Burst   int64            // bytes above Rate that are let through at once; default 4 MiB
+	MaxLine int              // bytes of text in one stamped line; default 16 KiB, at least 64
+	Now     func() time.Time // default time.Now
+}
+
+// quiet is how long a flood must be over before a reader of the log makes the
+// count of what was dropped appear; while it lasts, the flood does so itself.
+const quiet = time.Second
+
+// withDefaults fills in what is not set. The burst always has room for the
+// longest line, or that line could never be kept.
+func (o Options) withDefaults() Options {
+	set := func(v *int64, def int64) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	set(&o.MaxFile, 5<<20)
+	set(&o.Rate, 1<<20)
+	set(&o.Burst, 4<<20)
+	if o.Keep <= 0 {
+		o.Keep = 2
+	}
+	if o.MaxLine == 0 {
+		o.MaxLine = 16 << 10
+	}
+	o.MaxLine = max(o.MaxLine, 64)
+	o.Burst = max(o.Burst, int64(o.MaxLine)+lineOverhead)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// Log is the output of one application. It is safe for concurrent use, by one
+// Log per directory and name at a time.
+type Log struct {
+	opts Options
+
+	mu       sync.Mutex // held for one read and one write at most
+	closed   bool
+	lines    lines
+	gate     gate
+	tail     tail
+	files    files
+	lastRead time.Time // when the program printed last
+
+	fifo *fifo // nil until Pipe
+}
+
+// Open returns the log called name in dir, which is made (0700) if it is not
+// there. An existing log is continued. name MUST be a plain file name.
+// Errors are of kind Internal.
+func Open(dir, name string, o Options) (*Log, error) {
+	if name == "." || name != filepath.Base(name) || !filepath.IsLocal(name) {
+		return nil, fmt.Errorf("cannot open a log named %q: not a plain file name", name)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the log directory: %w", err)
+	}
+	// The FIFO belongs to the program; a directory closed to it keeps the
+	// program from the files, and everybody else from the FIFO.
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot close the log directory: %w", err)
+	}
+	o = o.withDefaults()
+	l := &Log{opts: o}
+	l.lines.max = o.MaxLine
+	l.gate = gate{rate: o.Rate, burst: o.Burst, tokens: float64(o.Burst)}
+	l.files = files{base: filepath.Join(dir, name), max: o.MaxFile, keep: o.Keep}
+	if err := l.files.open(); err != nil {
+		return nil, err
+	}
+	if err := l.files.prime(&l.tail); err != nil {
+		_ = l.files.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Note writes text as one stamped line of berth's own, marked "[berth] ". It
+// comes after everything the program had printed; a line the program had only
+// begun is broken there and continued below. Notes pass the rate limit.
+// After Close it does nothing.
+func (l *Log) Note(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	l.pullAll()
+	b := l.begin(l.opts.Now())
+	if l.lines.begun() {
+		l.endLine(cutLine)
+	}
+	l.admit()
+	// Valid text leaves the program's half of a rune, if there is one, alone.
+	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\n", " "), string(replacement))
+	l.lines.forced = true
+	l.text([]byte(notePrefix + text))
+	l.endLine(wholeLine)
+	l.lines.forced = false
+	l.finish(b)
+}
+
+// Drain blocks until everything that was written to the FIFO before the call
+// is stamped and in the file. A last line without an end gets one, and lines
+// that were dropped are admitted. Call it when the program and all its
+// children are dead. It does not wait for them: it reads at most what the
+// FIFO can hold.
+func (l *Log) Drain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.drain()
+	}
+}
+
+// drain is Drain for those who hold the lock.
+func (l *Log) drain() {
+	l.pullAll()
+	b := l.begin(l.opts.Now())
+	l.flushCarry()
+	if l.lines.begun() {
+		l.endLine(wholeLine)
+	}
+	l.admit()
+	l.finish(b)
+	l.files.settle(l.lines.at, l.lines.stamp)
+}
+
+// Tail returns the last max bytes at most, fewer so as to begin with a whole
+// line, and never more than 64 KiB. When the last line alone is longer, it
+// returns the end of that line. The result is valid UTF-8. A line appears when
+// it has ended. Tail works after Close as well.
+func (l *Log) Tail(max int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.admitWhenQuiet()
+	return l.tail.last(max)
+}
+
+// Reader returns the whole text that is kept, oldest first, as it is at the
+// moment of the call: neither later lines nor a rotation nor a Reset change
+// what it reads. The caller MUST close it. Reader works after Close as well.
+func (l *Log) Reader() (io.ReadCloser, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.admitWhenQuiet()
+	return l.files.snapshot()
+}
+
+// Reset forgets everything, including what is in the FIFO unread, and gives
+// the program a fresh burst.
+func (l *Log) Reset() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return fmt.Errorf("cannot reset the log: %w", os.ErrClosed)
+	}
+	l.pullAll()
+	l.lines.reset()
+	l.gate = gate{rate: l.opts.Rate, burst: l.opts.Burst, tokens: float64(l.opts.Burst)}
+	l.tail = tail{}
+	return l.files.reset()
+}
+
+// Close drains the FIFO as Drain does, stops the pump and closes every
+// descriptor. It blocks until the pump has ended. A program that still runs
+// keeps its end of the FIFO. Close returns an error when lines could not be
+// written; calling it again does nothing.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.drain()
+	l.closed = true
+	err := l.files.close()
+	f := l.fifo
+	l.mu.Unlock() // the pump needs the lock to notice
+
+	if f != nil {
+		f.stop()
+	}
+	return err
+}
+
+// admitWhenQuiet lets a reader of the log see that lines were dropped although
+// the program has printed nothing since.
+func (l *Log) admitWhenQuiet() {
+	now := l.opts.Now()
+	if l.closed || l.gate.lines == 0 || now.Sub(l.lastRead) < quiet {
+		return
+	}
+	b := l.begin(now)
+	l.admit()
+	l.finish(b)
+}
