@@ -42,10 +42,9 @@ type world struct {
 	calls []string
 
 	// Programs.
-	runs     []*instance
-	behave   func(p app.Program) behaviour
-	launched chan *instance
-	fail     map[string]error // by the name of the call
+	runs   []*instance
+	behave func(p app.Program) behaviour
+	fail   map[string]error // by the name of the call
 }
 
 // behaviour is the script of one program.
@@ -83,7 +82,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) open() *Host {
 	return New(Config{
 		Launch: w.launch, Plan: w.plan, Records: w, Registry: w, Settings: w, Staging: w, Trees: w, Disk: w, Logs: worldLogs{w},
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Log: slog.New(slog.DiscardHandler),
 		CheckRAM: func(total, used, want app.MB) error {
 			if used+want > total {
 				return app.Errorf(app.Exhausted, "the account has %d MB", total)

@@ -49,7 +49,7 @@ type Registry interface {
 
 // Admit judges whether an account with total RAM, of which used is assigned
 // to others, may have what is asked.
-type Admit func(total, used app.MB) error
+type Admit = func(total, used app.MB) error
 
 // Settings is what an owner can change of an application.
 type Settings interface {

@@ -103,3 +103,12 @@ func (h *Host) DropBackups() error {
 	_, err := h.Disk.DropBackups(time.Now().Add(-h.BackupTTL))
 	return err
 }
+
+// Is reports whether the id names the application with this uid, not a later
+// one of the same name.
+func (h *Host) Is(id app.ID, uid int64) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	u := h.units[id]
+	return u != nil && int64(u.view.Load().UID) == uid
+}

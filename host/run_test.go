@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -126,7 +127,8 @@ func TestBuildErrorsCarryTheOutput(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		w.set(exits(2, time.Second))
 		_, err := w.upload("MAIN=a,BUILD=make")
-		if e, ok := err.(*app.Error); !ok || e.Logs != "build output\n" {
+		var e *app.Error
+		if !errors.As(err, &e) || e.Logs != "build output\n" {
 			t.Errorf("got %#v, want the build's output with it", err)
 		}
 	})

@@ -117,7 +117,7 @@ func (p *project) hint(main string) string {
 func (p *project) inferMain(found bool) error {
 	if p.start != "" {
 		// START says what to run. A main file only tells the language then.
-		p.main, _ = p.usualMain()
+		p.main = p.usualMain()
 		return nil
 	}
 	e := p.inferEntry()
@@ -156,20 +156,19 @@ func (p *project) inferEntry() entry {
 			return e
 		}
 	}
-	main, _ := p.usualMain()
-	return entry{main: main}
+	return entry{main: p.usualMain()}
 }
 
-// usualMain returns the first usual name that exists.
-func (p *project) usualMain() (string, bool) {
+// usualMain returns the first usual name that exists, "" when none does.
+func (p *project) usualMain() string {
 	for _, l := range languages {
 		for _, name := range l.mains {
 			if p.files.Exists(name) {
-				return name, true
+				return name
 			}
 		}
 	}
-	return "", false
+	return ""
 }
 
 // note adds a sentence for the user to the plan.

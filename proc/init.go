@@ -59,8 +59,8 @@ func become(r *os.File) error {
 	if err := sandbox.Enter(o.Sandbox); err != nil {
 		return err
 	}
-	if err := os.Chdir(o.Dir); err != nil { // as the program's user: it must reach it
-		return fmt.Errorf("cannot enter the application's directory: %w", err.(*os.PathError).Err)
+	if err := syscall.Chdir(o.Dir); err != nil { // as the program's user: it must reach it
+		return fmt.Errorf("cannot enter the application's directory: %w", err)
 	}
 	return fmt.Errorf("cannot execute %q: %w", o.Argv[0], syscall.Exec(o.Argv[0], o.Argv, o.Env))
 }

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,7 +105,8 @@ func (l *Launcher) start(s Spec, group *cgroup.Group) (*exec.Cmd, error) {
 	if argv == nil {
 		argv = []string{"/proc/self/exe", InitWord}
 	}
-	cmd := exec.Command(argv[0], argv[1:]...)
+	// Not the caller's context: the program outlives the request that started it.
+	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 	cmd.Env = []string{}
 	cmd.Stdout, cmd.Stderr = s.Output, s.Output
 	cmd.ExtraFiles = []*os.File{ordersR, errW}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -54,7 +53,7 @@ func newBench(t *testing.T) bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "berth-proc-")
+	dir, err := os.MkdirTemp("", "berth-proc-") //nolint:usetesting // t.TempDir is closed to other users
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +68,7 @@ func newBench(t *testing.T) bench {
 	if err := errors.Join(os.Chown(dir, testUID, testUID), os.Chmod(dir, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	return bench{&Launcher{Tree: tree, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, dir}
+	return bench{&Launcher{Tree: tree, Log: slog.New(slog.DiscardHandler)}, dir}
 }
 
 // spec is a shell program with its output in a file of its own.

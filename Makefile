@@ -1,0 +1,43 @@
+# berth: every step of CI is a target here. "make" prints them.
+SHELL := /bin/bash
+GO ?= go
+LINT_VERSION := $(shell cat scripts/golangci-lint.version)
+LINT := .cache/bin/golangci-lint-$(LINT_VERSION)
+
+help: ## print the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+setup: ## install what building and testing need (Debian packages, when root)
+	@scripts/setup
+
+build: setup ## build ./berth
+	@echo "building berth (the first build compiles SQLite, which takes up to two minutes)"
+	@CGO_ENABLED=1 $(GO) build -trimpath -o berth .
+
+demo: build ## start berth and take two programs through their whole life
+	@scripts/demo ./berth
+
+check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck: before every commit
+	@$(GO) mod tidy -diff
+	@$(GO) vet ./...
+	@$(LINT) run ./...
+	@shellcheck scripts/setup scripts/demo scripts/test .ci/run
+
+test: setup ## every test this machine can run, with the race detector
+	@scripts/test
+
+fuzz: setup ## each fuzz target for 30 s
+	@scripts/fuzz 30s
+
+golden: ## rewrite the golden files, then show what changed
+	@$(GO) test ./httpapi -update && git diff --stat
+
+clean: ## remove what was built
+	@rm -rf berth .cache
+
+$(LINT):
+	@echo "building golangci-lint $(LINT_VERSION) (once, a few minutes)"
+	@mkdir -p .cache/bin && GOBIN=$(CURDIR)/.cache/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	@mv .cache/bin/golangci-lint $(LINT)
+
+.PHONY: help setup build demo check test fuzz golden clean

@@ -1,0 +1,60 @@
+package account
+
+import (
+	"slices"
+	"strings"
+
+	"berth/app"
+)
+
+// Plans are the names that clients know; some fail on any other. A plan is a
+// label and limits nothing.
+var Plans = []string{"Free", "Carbon", "Gold", "Platinum", "Diamond", "Krypton", "Sapphire", "Safira", "Ruby"}
+
+// DefaultPlan is the plan of a new account.
+const DefaultPlan = "Diamond"
+
+// MaxRAM is the most an account can be given: far above any host, and far
+// below where counting bytes overflows.
+const MaxRAM app.MB = 1 << 30
+
+// NewAccount returns an account with the default plan and locale, to be stored.
+// It fails with app.Invalid for a bad name or RAM.
+func NewAccount(name string, ram app.MB) (app.Account, error) {
+	if err := CheckName(name); err != nil {
+		return app.Account{}, err
+	}
+	if err := CheckTotal(ram, 0); err != nil {
+		return app.Account{}, err
+	}
+	return app.Account{Name: name, TotalRAM: ram, Plan: DefaultPlan, Locale: app.Locales[0]}, nil
+}
+
+// CheckName fails with app.Invalid unless name can be an account's: 1 to 32
+// characters of a-z, 0-9, '.', '_' and '-', the first a letter, so that a name
+// is never taken for the number of an account.
+func CheckName(name string) error {
+	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789._-"
+	if name == "" || len(name) > 32 || name[0] < 'a' || name[0] > 'z' || strings.Trim(name, allowed) != "" {
+		return app.Errorf(app.Invalid, "%q cannot be the name of an account: 1 to 32 of a-z 0-9 . _ - are allowed, and the first must be a letter", name)
+	}
+	return nil
+}
+
+// CheckPlan returns plan as clients spell it, or app.Invalid. Case is ignored.
+func CheckPlan(plan string) (string, error) {
+	i := slices.IndexFunc(Plans, func(known string) bool { return strings.EqualFold(known, plan) })
+	if i < 0 {
+		return "", app.Errorf(app.Invalid, "there is no plan %q; there are %s", plan, strings.Join(Plans, ", "))
+	}
+	return Plans[i], nil
+}
+
+// CheckLocale fails with app.NotFound unless locale is one of app.Locales:
+// clients expect that kind for it.
+func CheckLocale(locale string) error {
+	if !slices.Contains(app.Locales, locale) {
+		return app.Errorf(app.NotFound, "there is no locale %q; there are %s", locale, strings.Join(app.Locales, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package account
+
+import (
+	"context"
+	"crypto/sha256"
+
+	"berth/app"
+)
+
+// Store is what the service needs to have remembered.
+type Store interface {
+	// InsertToken remembers the hash of a token, or fails with app.NotFound.
+	InsertToken(ctx context.Context, account app.AccountID, hash [32]byte, label string) (app.Token, error)
+	// AccountByToken returns the account of a token, or app.NotFound.
+	AccountByToken(ctx context.Context, hash [32]byte) (app.Account, error)
+	// UpdateAccount stores what change makes of an account, or fails with app.NotFound.
+	UpdateAccount(ctx context.Context, id app.AccountID, change func(a *app.Account, assigned app.MB) error) (app.Account, error)
+}
+
+// maxLabel bounds the label of a token, in bytes.
+const maxLabel = 100
+
+// Service answers for the accounts. It is safe for concurrent use, keeps
+// nothing in memory, and blocks as long as its Store does.
+type Service struct{ store Store }
+
+// New returns a service on store.
+func New(store Store) *Service { return &Service{store} }
+
+// IssueToken makes a token for an account and returns its text, which nobody
+// can read again: only its hash is stored. It fails with app.NotFound when
+// there is no such account, and app.Invalid when the label is too long.
+func (s *Service) IssueToken(ctx context.Context, id app.AccountID, label string) (string, error) {
+	if len(label) > maxLabel {
+		return "", app.Errorf(app.Invalid, "the label of a token may have at most %d characters", maxLabel)
+	}
+	text := newToken(id)
+	if _, err := s.store.InsertToken(ctx, id, sha256.Sum256([]byte(text)), label); err != nil {
+		return "", err
+	}
+	return text, nil
+}
+
+// Authenticate returns the account that a token belongs to: app.Unauthorized
+// when the token is missing or unknown, app.Forbidden when the account is
+// disabled. The hash makes a look-up by content safe: nothing about the text
+// can be learned from how long it takes.
+func (s *Service) Authenticate(ctx context.Context, token string) (app.Account, error) {
+	if token == "" {
+		return app.Account{}, app.Errorf(app.Unauthorized, "the api-token header is missing")
+	}
+	if len(token) > maxToken {
+		return app.Account{}, errToken()
+	}
+	a, err := s.store.AccountByToken(ctx, sha256.Sum256([]byte(token)))
+	switch {
+	case app.KindOf(err) == app.NotFound:
+		return app.Account{}, errToken()
+	case err != nil:
+		return app.Account{}, err
+	case a.Disabled:
+		return app.Account{}, app.Errorf(app.Forbidden, "this account is disabled; ask the owner of the server")
+	}
+	return a, nil
+}
+
+func errToken() error {
+	return app.Errorf(app.Unauthorized, "the api-token is not valid; it may have been revoked")
+}
+
+// SetLocale sets the locale of an account. It fails with app.NotFound when
+// there is no such locale or account.
+func (s *Service) SetLocale(ctx context.Context, id app.AccountID, locale string) error {
+	if err := CheckLocale(locale); err != nil {
+		return err
+	}
+	_, err := s.store.UpdateAccount(ctx, id, func(a *app.Account, _ app.MB) error {
+		a.Locale = locale
+		return nil
+	})
+	return err
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// imports is the house: what each package may import of ours. ARCHITECTURE.md
+// says why; a package that is not here does not exist yet.
+var imports = map[string][]string{
+	"app":      {},
+	"account":  {"app"},
+	"host":     {"app"},
+	"lang":     {"app"},
+	"bundle":   {"app"},
+	"tree":     {"app", "bundle"},
+	"proc":     {"app", "cgroup", "sandbox"},
+	"cgroup":   {},
+	"sandbox":  {},
+	"logs":     {},
+	"db":       {"app"},
+	"systemd":  {},
+	"httpapi":  {"app"},
+	"test/e2e": {},
+
+	"test/summary": {},
+}
+
+// homes are the libraries with one home each, and packages of the standard
+// library that policy and edges must not reach for.
+var homes = map[string][]string{
+	"github.com/containerd/cgroups":       {"cgroup"},
+	"github.com/opencontainers":           {"cgroup"},
+	"github.com/mattn/go-sqlite3":         {"db"},
+	"database/sql":                        {"db"},
+	"github.com/julienschmidt/httprouter": {"httpapi"},
+	"github.com/shirou/gopsutil":          {"proc"},
+	"github.com/BurntSushi/toml":          {"."},
+	"os/exec":                             {".", "proc", "test/e2e"},
+	"syscall":                             {".", "cgroup", "proc", "sandbox", "logs", "tree", "host", "test/e2e"},
+	"golang.org/x/sys/unix":               {".", "cgroup", "proc", "sandbox", "logs", "tree"},
+	"net/http":                            {".", "httpapi", "test/e2e"},
+}
+
+const (
+	maxFile      = 350
+	maxFunc      = 60
+	maxInterface = 5
+)
+
+// sources parses every file of the module that is not a test, by package
+// directory ("." is main).
+func sources(t *testing.T) (*token.FileSet, map[string]map[string]*ast.File) {
+	t.Helper()
+	set, all := token.NewFileSet(), map[string]map[string]*ast.File{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "examples" || path != "." && strings.HasPrefix(d.Name(), ".")):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		f, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if all[dir] == nil {
+			all[dir] = map[string]*ast.File{}
+		}
+		all[dir][path] = f
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set, all
+}
+
+func TestArchitectureImports(t *testing.T) {
+	_, all := sources(t)
+	for dir, files := range all {
+		allowed, known := imports[dir]
+		if !known && dir != "." {
+			t.Errorf("package %s is not in the table of the house", dir)
+		}
+		for path, f := range files {
+			for _, spec := range f.Imports {
+				name := strings.Trim(spec.Path.Value, `"`)
+				if ours, ok := strings.CutPrefix(name, "berth/"); ok && dir != "." && !slices.Contains(allowed, ours) {
+					t.Errorf("%s imports %s; %s may import only %v of ours", path, name, dir, allowed)
+				}
+				for lib, home := range homes {
+					if (name == lib || strings.HasPrefix(name, lib+"/")) && !slices.Contains(home, dir) {
+						t.Errorf("%s imports %s, which belongs to %v", path, name, home)
+					}
+				}
+			}
+		}
+	}
+	for dir := range maps.Keys(imports) {
+		if all[dir] == nil && !strings.HasPrefix(dir, "test/") {
+			t.Errorf("the table names %s, which does not exist", dir)
+		}
+	}
+}
+
+func TestArchitectureBudgets(t *testing.T) {
+	set, all := sources(t)
+	for dir, files := range all {
+		documented := false
+		for path, f := range files {
+			documented = documented || f.Doc != nil
+			if n := set.File(f.Pos()).LineCount(); n > maxFile {
+				t.Errorf("%s has %d lines, more than %d", path, n, maxFile)
+			}
+			ast.Inspect(f, func(n ast.Node) bool { checkNode(t, set, n); return true })
+		}
+		if !documented {
+			t.Errorf("package %s has no package comment", dir)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "doc.go")); dir != "." && !strings.HasPrefix(dir, "test/") && err != nil {
+			t.Errorf("package %s has no doc.go", dir)
+		}
+	}
+}
+
+func checkNode(t *testing.T, set *token.FileSet, n ast.Node) {
+	t.Helper()
+	switch n := n.(type) {
+	case *ast.FuncDecl:
+		if lines := set.Position(n.End()).Line - set.Position(n.Pos()).Line + 1; lines > maxFunc {
+			t.Errorf("%s: %s has %d lines, more than %d", set.Position(n.Pos()), n.Name.Name, lines, maxFunc)
+		}
+	case *ast.InterfaceType:
+		if n.Methods != nil && len(n.Methods.List) > maxInterface {
+			t.Errorf("%s: an interface has %d methods, more than %d", set.Position(n.Pos()), len(n.Methods.List), maxInterface)
+		}
+	}
+}

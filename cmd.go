@@ -1,0 +1,289 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"berth/app"
+)
+
+// The exit codes that the commands use.
+const (
+	exitOK         = 0
+	exitFailure    = 1
+	exitUsage      = 2
+	exitPermission = 4
+	exitNotFound   = 5
+	exitConfig     = 78 // EX_CONFIG: the unit does not restart the daemon on it
+)
+
+// command is one row of the table of commands.
+type command struct {
+	name    string // one or two words
+	summary string // one line, lower case, no full stop
+	usage   string // what follows the name
+	run     func(ctx context.Context, c *call) error
+}
+
+// commands are in the order of the help text.
+var commands = []command{
+	{"serve", "host the applications and answer the API, in the foreground", "[--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", serve},
+	{"doctor", "say what this host gives and what will be enforced", "[--json] [--data-dir DIR] [flags]", doctor},
+	{"account create", "make an account and print its id", "NAME --ram MB [--data-dir DIR]", accountCreate},
+	{"account list", "list the accounts", "[--json] [--data-dir DIR]", accountList},
+	{"account show", "show one account", "ACCOUNT [--json] [--data-dir DIR]", accountShow},
+	{"account set", "change the RAM, plan or locale of an account", "ACCOUNT [--ram MB] [--plan PLAN] [--locale LOCALE] [--data-dir DIR]", accountSet},
+	{"account disable", "answer the tokens of an account with 403", "ACCOUNT [--data-dir DIR]", accountDisable},
+	{"account enable", "undo account disable", "ACCOUNT [--data-dir DIR]", accountEnable},
+	{"account delete", "delete an account that owns no applications, and its tokens", "ACCOUNT [--data-dir DIR]", accountDelete},
+	{"token create", "make a token and print it, once", "ACCOUNT [--label LABEL] [--data-dir DIR]", tokenCreate},
+	{"token list", "list the tokens of an account", "ACCOUNT [--json] [--data-dir DIR]", tokenList},
+	{"token revoke", "make tokens invalid at once", "TOKENID... [--data-dir DIR]", tokenRevoke},
+	{"version", "print the version", "", version},
+	{"help", "print this text, or that of a command", "[COMMAND]", help},
+}
+
+// call is one call of a command.
+type call struct {
+	command        command
+	table          []command
+	args           []string // without the command's name
+	getenv         func(string) string
+	stdout, stderr io.Writer
+}
+
+// problem is an error with an exit code of its own and a hint for the reader.
+type problem struct {
+	code int
+	err  error
+	hint string // one line, may be empty
+}
+
+// Error returns the sentence without the hint.
+func (p *problem) Error() string { return p.err.Error() }
+
+// Unwrap returns the cause.
+func (p *problem) Unwrap() error { return p.err }
+
+// errHelped ends a command that has printed its help.
+var errHelped = errors.New("help was printed")
+
+// run is berth without the process around it: it runs the command that args
+// name and returns the exit code.
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	c := &call{table: commands, getenv: getenv, stdout: stdout, stderr: stderr}
+	err := c.dispatch(ctx, args)
+	if err == nil || errors.Is(err, errHelped) {
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "berth: %v\n", err)
+	var p *problem
+	if errors.As(err, &p) && p.hint != "" {
+		fmt.Fprintln(stderr, p.hint)
+	}
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	var p *problem
+	switch {
+	case errors.As(err, &p):
+		return p.code
+	case errors.Is(err, fs.ErrPermission):
+		return exitPermission
+	case app.KindOf(err) == app.NotFound:
+		return exitNotFound
+	default:
+		return exitFailure
+	}
+}
+
+// dispatch finds the command that args begin with and runs it on the rest.
+func (c *call) dispatch(ctx context.Context, args []string) error {
+	const hint = "Hint: berth help lists the commands."
+	if len(args) == 0 {
+		return &problem{exitUsage, errors.New("a command is missing"), hint}
+	}
+	if strings.TrimLeft(args[0], "-") == "h" || strings.TrimLeft(args[0], "-") == "help" {
+		args = append([]string{"help"}, args[1:]...)
+	}
+	for words := min(2, len(args)); words > 0; words-- {
+		name := strings.Join(args[:words], " ")
+		if i := slices.IndexFunc(c.table, func(cmd command) bool { return cmd.name == name }); i >= 0 {
+			c.command, c.args = c.table[i], args[words:]
+			return c.command.run(ctx, c)
+		}
+	}
+	group, names := c.group(args[0])
+	switch {
+	case len(group) == 0:
+		return &problem{exitUsage, fmt.Errorf("unknown command %q%s", args[0], didYouMean(args[0], names, "%q")), hint}
+	case len(args) == 1:
+		return &problem{exitUsage, fmt.Errorf("berth %s needs one of %s", args[0], strings.Join(group, ", ")), hint}
+	case args[1] == "-h" || args[1] == "--help" || args[1] == "-help":
+		return c.printTable(args[0] + " ")
+	}
+	return &problem{exitUsage, fmt.Errorf("unknown command %q%s", args[0]+" "+args[1], didYouMean(args[1], group, `"`+args[0]+` %s"`)), hint}
+}
+
+// group returns the second words of the commands whose first is word, and all
+// the names that a mistyped word may have meant.
+func (c *call) group(word string) (second, names []string) {
+	for _, cmd := range c.table {
+		if rest, ok := strings.CutPrefix(cmd.name, word+" "); ok {
+			second = append(second, rest)
+		}
+		first, _, _ := strings.Cut(cmd.name, " ")
+		names = append(names, cmd.name, first)
+	}
+	return second, names
+}
+
+// flags returns an empty set of flags for this command.
+func (c *call) flags() *flag.FlagSet {
+	return flag.NewFlagSet(c.command.name, flag.ContinueOnError)
+}
+
+// parse sets the flags, wherever they stand among the arguments, and returns
+// the other arguments, of which there must be from least to most.
+func (c *call) parse(set *flag.FlagSet, least, most int) ([]string, error) {
+	var others []string
+	for rest := c.args; len(rest) > 0; {
+		arg := rest[0]
+		rest = rest[1:]
+		switch {
+		case arg == "--":
+			others, rest = append(others, rest...), nil
+		case len(arg) < 2 || arg[0] != '-':
+			others = append(others, arg)
+		default:
+			var err error
+			if rest, err = c.setFlag(set, arg, rest); err != nil {
+				return nil, err
+			}
+		}
+	}
+	switch {
+	case len(others) < least:
+		return nil, c.misuse("an argument is missing")
+	case len(others) > most:
+		return nil, c.misuse("unexpected argument %q", others[most])
+	}
+	return others, nil
+}
+
+// setFlag sets the flag that arg names, from arg itself or the first of rest,
+// and returns what is left of rest.
+func (c *call) setFlag(set *flag.FlagSet, arg string, rest []string) ([]string, error) {
+	name, value, inline := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	if name == "h" || name == "help" {
+		return nil, c.printHelp(set)
+	}
+	f := set.Lookup(name)
+	if f == nil {
+		var known []string
+		set.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
+		return nil, c.misuse("unknown flag --%s%s", name, didYouMean(name, known, "--%s"))
+	}
+	boolean, ok := f.Value.(interface{ IsBoolFlag() bool })
+	switch {
+	case inline:
+	case ok && boolean.IsBoolFlag():
+		value = "true"
+	case len(rest) == 0:
+		return nil, c.misuse("the flag --%s needs a value", name)
+	default:
+		value, rest = rest[0], rest[1:]
+	}
+	if err := set.Set(name, value); err != nil {
+		return nil, c.misuse("bad value %q for --%s: %w", value, name, err)
+	}
+	return rest, nil
+}
+
+// misuse is an error in how the command was called.
+func (c *call) misuse(format string, args ...any) error {
+	return &problem{exitUsage, fmt.Errorf(format, args...), "Usage: " + c.usageLine()}
+}
+
+func (c *call) usageLine() string {
+	return strings.TrimSpace("berth " + c.command.name + " " + c.command.usage)
+}
+
+// printHelp prints what the command is for and its flags.
+func (c *call) printHelp(set *flag.FlagSet) error {
+	fmt.Fprintf(c.stdout, "berth %s: %s\n\nUsage: %s\n", c.command.name, c.command.summary, c.usageLine())
+	out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	first := true
+	set.VisitAll(func(f *flag.Flag) {
+		if first {
+			fmt.Fprint(out, "\nFlags:\n")
+			first = false
+		}
+		word, text := flag.UnquoteUsage(f)
+		if b, ok := f.Value.(interface{ IsBoolFlag() bool }); ok && b.IsBoolFlag() {
+			word = ""
+		}
+		if f.DefValue != "" {
+			text += " (default " + f.DefValue + ")"
+		}
+		fmt.Fprintf(out, "  --%s\t%s\n", strings.TrimSpace(f.Name+" "+word), text)
+	})
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return errHelped
+}
+
+// printTable prints the commands whose names begin with prefix.
+func (c *call) printTable(prefix string) error {
+	out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	for _, cmd := range c.table {
+		if strings.HasPrefix(cmd.name, prefix) {
+			fmt.Fprintf(out, "  berth %s\t%s\n", cmd.name, cmd.summary)
+		}
+	}
+	return out.Flush()
+}
+
+func help(ctx context.Context, c *call) error {
+	set := c.flags()
+	words, err := c.parse(set, 0, 2)
+	if err != nil {
+		return err
+	}
+	if len(words) > 0 {
+		return c.dispatch(ctx, append(words, "--help"))
+	}
+	fmt.Fprint(c.stdout, "berth turns a machine into a host for uploaded applications.\n\n")
+	if err := c.printTable(""); err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(c.stdout, "\nberth COMMAND --help tells the flags of a command.\n")
+	return err
+}
+
+func version(_ context.Context, c *call) error {
+	if _, err := c.parse(c.flags(), 0, 0); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(c.stdout, "berth %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
+}
+
+// buildVersion is the version that the Go tool stamped: a tag, or a commit.
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}

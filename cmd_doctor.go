@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"berth/app"
+	"berth/cgroup"
+	"berth/proc"
+	"berth/sandbox"
+	"berth/tree"
+)
+
+// finding is one line of the doctor's table.
+type finding struct {
+	Name    string `json:"name"`
+	Verdict string `json:"verdict"` // ok, warn or FAIL
+	Text    string `json:"text"`
+	Fix     string `json:"fix,omitempty"` // the command or setting that mends it
+}
+
+// The verdicts. Only bad makes the command fail.
+const (
+	good    = "ok"
+	dubious = "warn"
+	bad     = "FAIL"
+)
+
+var errUnwell = errors.New("this host has problems; the lines marked FAIL name them")
+
+// doctor says what this host gives and what will be enforced, and really
+// kills a 32 MB child to prove the limit.
+func doctor(ctx context.Context, c *call) error {
+	set := c.flags()
+	asJSON := set.Bool("json", false, "print JSON")
+	from := addSettingFlags(set)
+	if _, err := c.parse(set, 0, 0); err != nil {
+		return err
+	}
+	s, err := from.load(c.getenv)
+	if err != nil {
+		return err
+	}
+	list := examine(ctx, s)
+	if err := report(c.stdout, list, *asJSON); err != nil {
+		return err
+	}
+	for _, f := range list {
+		if f.Verdict == bad {
+			return errUnwell
+		}
+	}
+	return nil
+}
+
+func report(w io.Writer, list []finding, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(list)
+	}
+	for _, f := range list {
+		if _, err := fmt.Fprintf(w, " %-5s %-12s %s\n", f.Verdict, f.Name, f.Text); err != nil {
+			return err
+		}
+		if f.Fix == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, " %-5s %-12s fix: %s\n", "", "", f.Fix); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// examine runs every check, in the order of the table.
+func examine(ctx context.Context, s Settings) []finding {
+	var list []finding
+	list = append(list, checkHost(s)...)
+	facts, err := cgroup.Detect()
+	if err != nil {
+		list = append(list, finding{"cgroups", bad, err.Error(), "mount /proc"})
+	} else {
+		list = append(list, checkGroups(facts)...)
+		list = append(list, checkLimit(facts, s))
+	}
+	list = append(list, checkKernel(sandbox.Probe())...)
+	list = append(list, checkRuntimes(ctx)...)
+	return append(list, checkData(s.DataDir)...)
+}
+
+func checkHost(s Settings) []finding {
+	info, err := proc.Host()
+	if err != nil {
+		return []finding{{"host", bad, err.Error(), ""}}
+	}
+	list := []finding{{"host", good, fmt.Sprintf("%s, kernel %s", info.System, info.Kernel), ""}}
+	room := hostCapacity(info.RAM, s.Host.Reserve, s.Host.Overcommit)
+	memory := finding{"memory", good, fmt.Sprintf("%d MB, of which applications may have %d MB", info.RAM, room), ""}
+	if room < s.Apps.RAMMin {
+		memory.Verdict, memory.Fix = bad, "set host.reserve lower, or give the host more memory"
+	}
+	swap := finding{"swap", good, "none", ""}
+	if info.SwapMB > 0 {
+		swap.Text = fmt.Sprintf("%d MB; programs get none of it", info.SwapMB)
+	}
+	return append(list, memory, swap)
+}
+
+// checkGroups says which of the limits the kernel can enforce, and how.
+func checkGroups(h cgroup.Host) []finding {
+	if err := h.Check(); err != nil {
+		return []finding{{"cgroups", bad, err.Error(), h.Reason}}
+	}
+	if h.Mode == cgroup.Unified {
+		text := "unified cgroup v2; controllers: " + strings.Join(h.Controllers, " ")
+		return []finding{{"cgroups", good, text, ""}}
+	}
+	list := []finding{{"cgroups", good, "hybrid: membership by cgroup v2, memory limit by the v1 hierarchy " + h.V1Memory, ""}}
+	if h.V1Pids == "" {
+		list = append(list, finding{
+			"pids", dubious, "no pids hierarchy: the number of processes is not limited",
+			"boot with systemd.unified_cgroup_hierarchy=1",
+		})
+	}
+	return list
+}
+
+// checkLimit starts a child that takes memory without end under a limit of
+// 32 MB, and expects the kernel to kill it for that.
+func checkLimit(h cgroup.Host, s Settings) finding {
+	const limit = 32
+	f := finding{Name: "limit", Verdict: bad, Fix: h.Reason}
+	if os.Geteuid() != 0 {
+		f.Text, f.Fix = "cannot be proved without root", "sudo berth doctor"
+		return f
+	}
+	fail := func(err error) finding {
+		f.Text = "cannot prove the RAM limit: " + err.Error()
+		return f
+	}
+	groups, err := cgroup.Open(h, fmt.Sprintf("doctor-%d", os.Getpid()))
+	if err != nil {
+		return fail(err)
+	}
+	defer groups.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return fail(err)
+	}
+	defer null.Close()
+	tail, ok := proc.Look("tail")
+	if !ok {
+		return fail(errors.New("there is no tail command"))
+	}
+	launcher := proc.Launcher{Tree: groups, Log: slog.New(slog.DiscardHandler)}
+	begin := time.Now()
+	run, err := launcher.Launch(proc.Spec{
+		Group: "apps/doctor/1", Argv: []string{tail, "/dev/zero"}, Dir: "/", UID: s.Apps.UIDBase + s.Apps.UIDCount - 1,
+		MemoryMB: limit, Pids: 16, OOMGroup: true, Output: null,
+	})
+	if err != nil {
+		return fail(err)
+	}
+	stop := time.AfterFunc(time.Minute, func() { run.Stop(0) })
+	defer stop.Stop()
+	e := run.Wait()
+	if !e.OOM {
+		return fail(fmt.Errorf("a child that should have been killed at %d MB ended with code %d and a peak of %d MB", limit, e.Code, e.PeakBytes>>20))
+	}
+	return finding{"limit", good, fmt.Sprintf("enforced: a child was killed at %d MB after %s", limit, time.Since(begin).Round(time.Millisecond)), ""}
+}
+
+// checkKernel tells what the coming walls around programs could use.
+func checkKernel(k sandbox.Features) []finding {
+	landlock := finding{"landlock", good, fmt.Sprintf("ABI %d", k.Landlock), ""}
+	if k.Landlock == 0 {
+		landlock = finding{"landlock", dubious, "not offered by this kernel", "add landlock to the lsm= list of the kernel's command line"}
+	}
+	bpf := finding{"ebpf", good, "programs can be loaded", ""}
+	if k.BPF != nil {
+		bpf = finding{"ebpf", dubious, "programs cannot be loaded: " + k.BPF.Error(), "run berth as root, outside of a container"}
+	}
+	return []finding{landlock, bpf}
+}
+
+// checkRuntimes tells which languages programs can be written in.
+func checkRuntimes(ctx context.Context) []finding {
+	var list []finding
+	for _, r := range []struct {
+		name, command string
+		args          []string
+		pkg           string
+	}{
+		{"node", "node", []string{"--version"}, "nodejs"},
+		{"npm", "npm", []string{"--version"}, "npm"},
+		{"python", "python3", []string{"--version"}, "python3"},
+		{"venv", "python3", []string{"-c", "import ensurepip; print('with pip', ensurepip.version())"}, "python3-venv"},
+	} {
+		f := finding{r.name, dubious, "not found", "apt install " + r.pkg}
+		if path, ok := proc.Look(r.command); ok {
+			cmd := exec.CommandContext(ctx, path, r.args...)
+			cmd.Env = []string{"PATH=" + proc.Path, "HOME=/"}
+			if out, err := cmd.Output(); err == nil {
+				f = finding{r.name, good, path + " " + strings.TrimSpace(string(out)), ""}
+			}
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// checkData looks at the place of everything that is remembered and hosted.
+func checkData(dir string) []finding {
+	var list []finding
+	if err := tree.Reachable(dir); err != nil {
+		list = append(list, finding{"data", bad, err.Error(), ""})
+	} else {
+		list = append(list, finding{"data", good, dir + " can be reached by programs", ""})
+	}
+	place := dir
+	for place != "/" {
+		if _, err := os.Stat(place); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		place = filepath.Dir(place)
+	}
+	fstype, free, total, err := proc.Disk(place)
+	if err != nil {
+		return append(list, finding{"disk", bad, err.Error(), ""})
+	}
+	f := finding{"disk", good, fmt.Sprintf("%s, %d of %d MB free", fstype, free>>20, total>>20), ""}
+	if app.MB(free>>20) < 1024 && free < total/20 {
+		f.Verdict, f.Fix = dubious, "free some space, or choose another directory with --data-dir"
+	}
+	return append(list, f)
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"berth/app"
+	"berth/db"
+)
+
+// TestMain lets the test binary be berth, for the scripts.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"berth": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			// An owner's own settings must not reach the scripts.
+			env.Setenv("BERTH_DATA_DIR", filepath.Join(env.WorkDir, "data"))
+			env.Setenv("BERTH_CONFIG", filepath.Join(env.WorkDir, "berth.toml"))
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second under -race
+			return os.WriteFile(filepath.Join(env.WorkDir, "berth.toml"), nil, 0o600)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"deploy":  scriptDeploy,
+			"forget":  scriptForget,
+			"keep":    scriptKeep,
+			"mode":    scriptMode,
+			"answers": scriptAnswers,
+			"status":  scriptStatus,
+		},
+	})
+}
+
+// scriptStatus is "status CODE COMMAND...".
+func scriptStatus(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	var exit *exec.ExitError
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d: %s", got, want, ts.ReadFile("stderr"))
+	}
+}
+
+// inDatabase runs do on the database of a script.
+func inDatabase(ts *testscript.TestScript, do func(context.Context, *db.DB) error) {
+	d, err := db.Open(context.Background(), filepath.Join(ts.Getenv("BERTH_DATA_DIR"), databaseName), time.Now)
+	ts.Check(err)
+	ts.Check(errors.Join(do(context.Background(), d), d.Close()))
+}
+
+// scriptDeploy is "deploy ACCOUNT-ID APP MB": what the daemon remembers of an upload.
+func scriptDeploy(ts *testscript.TestScript, _ bool, args []string) {
+	owner, err := strconv.ParseInt(args[0], 10, 64)
+	ts.Check(err)
+	ram, err := strconv.ParseInt(args[2], 10, 64)
+	ts.Check(err)
+	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
+		a := app.App{ID: app.ID(args[1]), Account: app.AccountID(owner), RAM: app.MB(ram), Wanted: app.WantOnline}
+		ids := db.IDRange{UIDBase: 70000, UIDCount: 10, PortFirst: 20000, PortLast: 20009}
+		a, err := d.Reserve(ctx, a, ids, func(_, _ app.MB) error { return nil })
+		if err != nil {
+			return err
+		}
+		_, err = d.CreateApp(ctx, a)
+		return err
+	})
+}
+
+// scriptForget is "forget APP": the application was deleted.
+func scriptForget(ts *testscript.TestScript, _ bool, args []string) {
+	inDatabase(ts, func(ctx context.Context, d *db.DB) error { return d.DeleteApp(ctx, app.ID(args[0])) })
+}
+
+// scriptKeep is "keep NAME": the last output becomes the variable NAME.
+func scriptKeep(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// scriptMode is "mode FILE OCTAL".
+func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
+	info, err := os.Stat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if got := strconv.FormatInt(int64(info.Mode().Perm()), 8); got != args[1] {
+		ts.Fatalf("%s has mode %s, want %s", args[0], got, args[1])
+	}
+}
+
+// scriptAnswers is "answers TOKEN NAME" or "! answers TOKEN": whether the token
+// is one that the daemon would know.
+func scriptAnswers(ts *testscript.TestScript, neg bool, args []string) {
+	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
+		a, err := d.AccountByToken(ctx, sha256.Sum256([]byte(args[0])))
+		if neg {
+			if app.KindOf(err) != app.NotFound {
+				ts.Fatalf("the token answers for %q, %v", a.Name, err)
+			}
+			return nil
+		}
+		if err == nil && a.Name != args[1] {
+			ts.Fatalf("the token answers for %q, want %q", a.Name, args[1])
+		}
+		return err
+	})
+}
+
+// start runs berth in this process.
+func start(t *testing.T, env map[string]string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, problems bytes.Buffer
+	code = run(t.Context(), args, func(name string) string { return env[name] }, &out, &problems)
+	return code, out.String(), problems.String()
+}
+
+func TestEveryCommandHasHelp(t *testing.T) {
+	_, all, _ := start(t, nil, "help")
+	for _, cmd := range commands {
+		if !strings.Contains(all, "berth "+cmd.name+" ") || !strings.Contains(all, cmd.summary) {
+			t.Errorf("berth help does not show %q", cmd.name)
+		}
+		for _, args := range [][]string{
+			append(strings.Fields(cmd.name), "--help"),
+			append([]string{"help"}, strings.Fields(cmd.name)...),
+		} {
+			code, stdout, stderr := start(t, nil, args...)
+			if code != exitOK || stderr != "" || !strings.Contains(stdout, "Usage: berth "+cmd.name) {
+				t.Errorf("%v: exit %d, said %q and %q", args, code, stdout, stderr)
+			}
+		}
+	}
+}
+
+// TestUsageNamesEveryFlag keeps the line that people read and the flags that
+// exist the same. A command with very many may end its line with "[flags]".
+func TestUsageNamesEveryFlag(t *testing.T) {
+	for _, cmd := range commands {
+		_, helped, _ := start(t, nil, append(strings.Fields(cmd.name), "--help")...)
+		_, flags, _ := strings.Cut(helped, "Flags:\n")
+		for line := range strings.Lines(flags) {
+			name := strings.Fields(line)[0]
+			if name != "--config" && !strings.Contains(cmd.usage, name) && !strings.HasSuffix(cmd.usage, "[flags]") {
+				t.Errorf("the usage of %q, %q, does not name %s", cmd.name, cmd.usage, name)
+			}
+		}
+	}
+}
+
+// TestWithoutPermission becomes another user, whom the directory refuses.
+func TestWithoutPermission(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to become somebody else")
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	if code, _, stderr := start(t, map[string]string{"BERTH_CONFIG": os.DevNull}, "account", "create", "ana", "--ram", "1", "--data-dir", dir); code != exitOK {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	for p := filepath.Dir(dir); p != os.TempDir() && p != "/"; p = filepath.Dir(p) {
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, dir := range map[string]string{"an existing one": dir, "a new one": dir + "/../new"} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), "/proc/self/exe") // the test binary's own directory is private
+			cmd.Args = []string{"berth", "account", "list", "--data-dir", dir}
+			cmd.Env = []string{"BERTH_CONFIG=" + os.DevNull}
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			out, _ := cmd.CombinedOutput()
+			if got := cmd.ProcessState.ExitCode(); got != exitPermission || !strings.Contains(string(out), "run the command as root") {
+				t.Errorf("exit %d, said %s", got, out)
+			}
+		})
+	}
+}
+
+// TestAFailedPrintIsAFailure matters most for a token, which is printed once.
+func TestAFailedPrintIsAFailure(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("needs /dev/full")
+	}
+	defer func() { _ = full.Close() }()
+	dir := t.TempDir()
+	env := map[string]string{"BERTH_CONFIG": os.DevNull, "BERTH_DATA_DIR": dir}
+	start(t, env, "account", "create", "ana", "--ram", "1")
+	for _, args := range []string{
+		"account create bob --ram 1", "account list", "account list --json", "account show ana",
+		"token create ana", "token list ana", "token list ana --json", "version", "help", "help account", "account list --help",
+	} {
+		var stderr bytes.Buffer
+		code := run(t.Context(), strings.Fields(args), func(name string) string { return env[name] }, full, &stderr)
+		if code != exitFailure || !strings.Contains(stderr.String(), "no space left") {
+			t.Errorf("%s: exit %d, said %q", args, code, stderr.String())
+		}
+	}
+}

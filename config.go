@@ -1,0 +1,206 @@
+package main
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/account"
+	"berth/app"
+)
+
+// Settings is everything an owner can set, checked. Flag beats environment
+// beats file beats default.
+type Settings struct {
+	DataDir   string // absolute
+	Listen    string // HOST:PORT
+	BaseURL   string // without a slash at the end; empty: derived from the request
+	RateLimit int    // requests a minute and token
+
+	Apps struct {
+		RAMMin, RAMDefault   app.MB
+		OOMGroup             bool
+		PidsMax              int
+		StopTimeout, OKDelay time.Duration
+		UIDBase, UIDCount    int
+		PortFirst, PortLast  int // both included
+	}
+	Host struct {
+		Reserve    app.MB
+		Overcommit float64
+	}
+	Build struct {
+		RAM         app.MB
+		Timeout     time.Duration
+		Concurrency int
+	}
+	Upload struct {
+		Max, MaxUnpacked app.MB
+		MaxFiles         int
+	}
+	Logs struct {
+		MaxFile app.MB
+		Keep    int
+		RateKB  int // KB a second and application
+	}
+	Backups struct{ TTL time.Duration }
+}
+
+const (
+	defaultConfig = "/etc/berth/berth.toml"
+	maxRAM        = int64(account.MaxRAM)
+	maxUID        = math.MaxInt32 - 1
+	nobody        = 65534 // the uid that the kernel shows for one it cannot map
+)
+
+// setting is one row of the table below. Its key is the key in the file; with
+// '-' for '.' and '_' it is the flag, and BERTH_ with '_' the variable.
+type setting struct {
+	key   string
+	value string // the default, as a person would write it
+	help  string // `WORD` names the flag's value
+	field func(*Settings) kind
+}
+
+func (s setting) flag() string {
+	return strings.NewReplacer(".", "-", "_", "-").Replace(s.key)
+}
+
+func (s setting) env() string {
+	return "BERTH_" + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
+}
+
+var settings = []setting{
+	{"data_dir", "/var/lib/berth", "`DIR` of everything that is remembered and hosted", func(s *Settings) kind { return directory{&s.DataDir} }},
+	{"listen", "127.0.0.1:8400", "`HOST:PORT` of the API", func(s *Settings) kind { return hostPort{&s.Listen} }},
+	{"base_url", "", "`URL` under which clients reach the API, for links", func(s *Settings) kind { return webAddress{&s.BaseURL} }},
+	{"rate_limit", "60", "`N` requests a minute for each token", func(s *Settings) kind { return whole(&s.RateLimit, 1, 1_000_000) }},
+	{"apps.ram_min", "32", "least `MB` of an application", func(s *Settings) kind { return whole(&s.Apps.RAMMin, 1, maxRAM) }},
+	{"apps.ram_default", "100", "`MB` of an application that asks for none", func(s *Settings) kind { return whole(&s.Apps.RAMDefault, 1, maxRAM) }},
+	{"apps.oom_group", "true", "end the whole application when it needs more than its RAM", func(s *Settings) kind { return toggle{&s.Apps.OOMGroup} }},
+	{"apps.pids_max", "256", "most processes and threads (`N`) of an application", func(s *Settings) kind { return whole(&s.Apps.PidsMax, 1, 1<<22) }},
+	{"apps.stop_timeout", "10s", "`TIME` an application has to end by itself", func(s *Settings) kind { return span{&s.Apps.StopTimeout} }},
+	{"apps.ok_delay", "2s", "`TIME` after which a started application counts as online", func(s *Settings) kind { return span{&s.Apps.OKDelay} }},
+	{"apps.uid_base", "70000", "first user id (`N`) of applications", func(s *Settings) kind { return whole(&s.Apps.UIDBase, 1000, maxUID) }},
+	{"apps.uid_count", "20000", "`N` user ids for applications", func(s *Settings) kind { return whole(&s.Apps.UIDCount, 1, maxUID) }},
+	{"apps.port_first", "20000", "lowest `PORT` of applications", func(s *Settings) kind { return whole(&s.Apps.PortFirst, 1024, 65535) }},
+	{"apps.port_last", "29999", "highest `PORT` of applications", func(s *Settings) kind { return whole(&s.Apps.PortLast, 1024, 65535) }},
+	{"host.reserve", "256", "`MB` of the host that applications never get", func(s *Settings) kind { return whole(&s.Host.Reserve, 0, maxRAM) }},
+	{"host.overcommit", "1.0", "`FACTOR` by which running applications may exceed the rest", func(s *Settings) kind { return ratio{&s.Host.Overcommit, 0.1, 100} }},
+	{"build.ram", "512", "`MB` of a build", func(s *Settings) kind { return whole(&s.Build.RAM, 16, maxRAM) }},
+	{"build.timeout", "10m", "`TIME` a build may take", func(s *Settings) kind { return span{&s.Build.Timeout} }},
+	{"build.concurrency", "1", "`N` builds at a time", func(s *Settings) kind { return whole(&s.Build.Concurrency, 1, 64) }},
+	{"upload.max", "100", "most `MB` of an upload", func(s *Settings) kind { return whole(&s.Upload.Max, 1, 1<<20) }},
+	{"upload.max_unpacked", "1024", "most `MB` that an upload may unpack to", func(s *Settings) kind { return whole(&s.Upload.MaxUnpacked, 1, 1<<24) }},
+	{"upload.max_files", "20000", "most files (`N`) in an upload", func(s *Settings) kind { return whole(&s.Upload.MaxFiles, 1, 10_000_000) }},
+	{"logs.max_file", "5", "`MB` at which a log begins a new file", func(s *Settings) kind { return whole(&s.Logs.MaxFile, 1, 1<<20) }},
+	{"logs.keep", "2", "`N` old log files kept for each application", func(s *Settings) kind { return whole(&s.Logs.Keep, 0, 1000) }},
+	{"logs.rate", "1024", "`KB` a second that an application may log", func(s *Settings) kind { return whole(&s.Logs.RateKB, 1, 1<<20) }},
+	{"backups.ttl", "1h", "`TIME` a backup can be downloaded", func(s *Settings) kind { return span{&s.Backups.TTL} }},
+}
+
+// keysAndSections returns every name that may stand in a file.
+func keysAndSections() []string {
+	var all []string
+	for _, s := range settings {
+		all = append(all, s.key)
+		if section, _, dotted := strings.Cut(s.key, "."); dotted {
+			all = append(all, section)
+		}
+	}
+	return all
+}
+
+// settingFlags are the flags of some settings, and --config.
+type settingFlags struct {
+	config   text
+	byKey    map[string]*text
+	fallback string // the file that is read when nobody names one
+}
+
+// addSettingFlags adds --config and the flag of each setting to set, or of
+// those named only.
+func addSettingFlags(set *flag.FlagSet, only ...string) *settingFlags {
+	f := &settingFlags{byKey: map[string]*text{}, fallback: defaultConfig}
+	for _, s := range settings {
+		if len(only) > 0 && !slices.Contains(only, s.key) {
+			continue
+		}
+		_, boolean := s.field(&Settings{}).(toggle)
+		f.byKey[s.key] = &text{value: s.value, boolean: boolean}
+		set.Var(f.byKey[s.key], s.flag(), s.help)
+	}
+	f.config.value = f.fallback
+	set.Var(&f.config, "config", "`FILE` with settings")
+	return f
+}
+
+// load puts all roads together. It fails with a problem whose exit code tells
+// a flag from the rest.
+func (f *settingFlags) load(getenv func(string) string) (Settings, error) {
+	path := cmp.Or(getenv("BERTH_CONFIG"), f.fallback)
+	if f.config.given {
+		path = f.config.value
+	}
+	named := f.config.given || getenv("BERTH_CONFIG") != ""
+	file, err := readConfig(path, named)
+	if err != nil {
+		return Settings{}, err
+	}
+	var s Settings
+	for _, row := range settings {
+		if err := row.apply(&s, row.value, "the default", exitConfig); err != nil {
+			return Settings{}, err
+		}
+		if v, ok := file[row.key]; ok {
+			if err := row.apply(&s, v, path, exitConfig); err != nil {
+				return Settings{}, err
+			}
+		}
+		if v := getenv(row.env()); v != "" {
+			if err := row.apply(&s, v, row.env(), exitConfig); err != nil {
+				return Settings{}, err
+			}
+		}
+		if v := f.byKey[row.key]; v != nil && v.given {
+			if err := row.apply(&s, v.value, "--"+row.flag(), exitUsage); err != nil {
+				return Settings{}, err
+			}
+		}
+	}
+	return s, s.check()
+}
+
+// apply sets the field of a setting; source says where the value was written.
+func (s setting) apply(to *Settings, value, source string, code int) error {
+	k := s.field(to)
+	if k.set(value) {
+		return nil
+	}
+	return &problem{code: code, err: fmt.Errorf("bad value %q for %s in %s: expected %s", value, s.key, source, k.expects())}
+}
+
+// check compares settings with each other.
+func (s *Settings) check() error {
+	a := &s.Apps
+	wrong := func(format string, args ...any) error {
+		return &problem{code: exitConfig, err: fmt.Errorf(format, args...)}
+	}
+	switch {
+	case a.RAMDefault < a.RAMMin:
+		return wrong("apps.ram_default (%d) must not be below apps.ram_min (%d)", a.RAMDefault, a.RAMMin)
+	case a.PortLast < a.PortFirst:
+		return wrong("apps.port_last (%d) must not be below apps.port_first (%d)", a.PortLast, a.PortFirst)
+	case a.UIDCount > maxUID-a.UIDBase:
+		return wrong("apps.uid_base (%d) and apps.uid_count (%d) go beyond the largest user id", a.UIDBase, a.UIDCount)
+	case a.UIDBase <= nobody && nobody < a.UIDBase+a.UIDCount:
+		return wrong("apps.uid_base (%d) and apps.uid_count (%d) must not contain %d, which is nobody", a.UIDBase, a.UIDCount, nobody)
+	case s.Upload.MaxUnpacked < s.Upload.Max:
+		return wrong("upload.max_unpacked (%d) must not be below upload.max (%d)", s.Upload.MaxUnpacked, s.Upload.Max)
+	}
+	return nil
+}

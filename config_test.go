@@ -1,0 +1,308 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// loadFrom loads the settings as berth serve does: with a flag for each.
+func loadFrom(t *testing.T, file string, env map[string]string, args ...string) (Settings, error) {
+	t.Helper()
+	c := &call{command: command{name: "test"}, args: args}
+	set := c.flags()
+	from := addSettingFlags(set)
+	from.fallback = filepath.Join(t.TempDir(), "berth.toml")
+	if file != "" {
+		if err := os.WriteFile(from.fallback, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.parse(set, 0, 0); err != nil {
+		return Settings{}, err
+	}
+	return from.load(func(name string) string { return env[name] })
+}
+
+func mustLoad(t *testing.T, file string, env map[string]string, args ...string) Settings {
+	t.Helper()
+	s, err := loadFrom(t, file, env, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestDefaults(t *testing.T) {
+	var want Settings
+	want.DataDir, want.Listen, want.RateLimit = "/var/lib/berth", "127.0.0.1:8400", 60
+	want.Apps.RAMMin, want.Apps.RAMDefault, want.Apps.OOMGroup, want.Apps.PidsMax = 32, 100, true, 256
+	want.Apps.StopTimeout, want.Apps.OKDelay = 10*time.Second, 2*time.Second
+	want.Apps.UIDBase, want.Apps.UIDCount, want.Apps.PortFirst, want.Apps.PortLast = 70000, 20000, 20000, 29999
+	want.Host.Reserve, want.Host.Overcommit = 256, 1
+	want.Build.RAM, want.Build.Timeout, want.Build.Concurrency = 512, 10*time.Minute, 1
+	want.Upload.Max, want.Upload.MaxUnpacked, want.Upload.MaxFiles = 100, 1024, 20000
+	want.Logs.MaxFile, want.Logs.Keep, want.Logs.RateKB = 5, 3, 1024
+	want.Backups.TTL = time.Hour
+	if got := mustLoad(t, "", nil); got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// others is for each setting a good value that is not the default.
+var others = map[string]string{
+	"data_dir": "/srv/berth", "listen": ":9000", "base_url": "https://apps.example.org", "rate_limit": "61",
+	"apps.ram_min": "33", "apps.ram_default": "101", "apps.oom_group": "false", "apps.pids_max": "257",
+	"apps.stop_timeout": "11s", "apps.ok_delay": "3s", "apps.uid_base": "70001", "apps.uid_count": "20001",
+	"apps.port_first": "20001", "apps.port_last": "29998", "host.reserve": "0", "host.overcommit": "1.5",
+	"build.ram": "513", "build.timeout": "11m", "build.concurrency": "2", "upload.max": "101",
+	"upload.max_unpacked": "1025", "upload.max_files": "20001", "logs.max_file": "6", "logs.keep": "0",
+	"logs.rate": "1025", "backups.ttl": "2h",
+}
+
+// inFile writes a setting as an owner would: a word in quotes, a number without.
+func inFile(key, value string) string {
+	if strings.Trim(value, "0123456789.") != "" && value != "true" && value != "false" {
+		value = fmt.Sprintf("%q", value)
+	}
+	section, name, dotted := strings.Cut(key, ".")
+	if !dotted {
+		return key + " = " + value + "\n"
+	}
+	return "[" + section + "]\n" + name + " = " + value + "\n"
+}
+
+// fields returns every value in a Settings by its place.
+func fields(s Settings) map[string]any {
+	found := map[string]any{}
+	var walk func(prefix string, v reflect.Value)
+	walk = func(prefix string, v reflect.Value) {
+		if v.Kind() != reflect.Struct {
+			found[prefix] = v.Interface()
+			return
+		}
+		for i := range v.NumField() {
+			walk(prefix+"."+v.Type().Field(i).Name, v.Field(i))
+		}
+	}
+	walk("", reflect.ValueOf(s))
+	return found
+}
+
+// TestEverySettingByThreeRoads also proves that no two rows of the table share
+// a field, and that no field lacks a row.
+func TestEverySettingByThreeRoads(t *testing.T) {
+	standard := fields(mustLoad(t, "", nil))
+	reached := map[string]string{}
+	for _, row := range settings {
+		t.Run(row.key, func(t *testing.T) {
+			value, ok := others[row.key]
+			if !ok {
+				t.Fatal("the test has no value for it")
+			}
+			env := "BERTH_" + strings.ToUpper(strings.ReplaceAll(row.key, ".", "_"))
+			flag := "--" + strings.ReplaceAll(strings.ReplaceAll(row.key, ".", "-"), "_", "-")
+			byFile := mustLoad(t, inFile(row.key, value), nil)
+			byEnv := mustLoad(t, "", map[string]string{env: value})
+			byFlag := mustLoad(t, "", nil, flag+"="+value)
+			if byFile != byEnv || byEnv != byFlag {
+				t.Errorf("the roads differ:\nfile %+v\nenv  %+v\nflag %+v", byFile, byEnv, byFlag)
+			}
+			var changed []string
+			for place, got := range fields(byFlag) {
+				if got != standard[place] {
+					changed = append(changed, place)
+				}
+			}
+			if len(changed) != 1 || reached[changed[0]] != "" {
+				t.Fatalf("it changed %v; taken already are %v", changed, reached)
+			}
+			reached[changed[0]] = row.key
+
+			// Now all at once, from the weakest to the strongest.
+			file, envs := inFile(row.key, value), map[string]string{env: value}
+			if got := mustLoad(t, file, envs, flag+"="+row.value); fields(got)[changed[0]] != standard[changed[0]] {
+				t.Errorf("the flag does not beat the environment: %v", fields(got)[changed[0]])
+			}
+			if row.value != "" {
+				envs[env] = row.value
+				if got := mustLoad(t, file, envs); fields(got)[changed[0]] != standard[changed[0]] {
+					t.Errorf("the environment does not beat the file: %v", fields(got)[changed[0]])
+				}
+			}
+		})
+	}
+	for place := range standard {
+		if reached[place] == "" {
+			t.Errorf("no setting reaches %s", place)
+		}
+	}
+	for key := range others {
+		if !slices.ContainsFunc(settings, func(s setting) bool { return s.key == key }) {
+			t.Errorf("there is no setting %q", key)
+		}
+	}
+}
+
+func TestBadValues(t *testing.T) {
+	bad := map[string][]string{
+		"data_dir": {""}, "listen": {"", "8400", "localhost", "a:b", "a:70000", "a/b:80", "::1:80"},
+		"base_url":   {"example.org", "ftp://example.org", "https://", "https://a/?q", "https://a/#f", "https://u:p@a/"},
+		"rate_limit": {"", "0", "-1", "1e3", "60 ", "1000001", "many"}, "apps.ram_min": {"0", "64MB"}, "apps.ram_default": {"0"},
+		"apps.oom_group": {"yes", "1", "True"}, "apps.pids_max": {"0", "4194305"}, "apps.stop_timeout": {"0s", "-1s", "10", "soon"},
+		"apps.ok_delay": {"0"}, "apps.uid_base": {"0", "999", "2147483647"}, "apps.uid_count": {"0"}, "apps.port_first": {"80", "65536"},
+		"apps.port_last": {"0"}, "host.reserve": {"-1"}, "host.overcommit": {"0", "-1", "NaN", "Inf", "101", "x"}, "build.ram": {"1"},
+		"build.timeout": {"0s"}, "build.concurrency": {"0", "65"}, "upload.max": {"0"}, "upload.max_unpacked": {"0"},
+		"upload.max_files": {"0"}, "logs.max_file": {"0"}, "logs.keep": {"-1"}, "logs.rate": {"0"}, "backups.ttl": {"0h", "1 day"},
+	}
+	for _, row := range settings {
+		if len(bad[row.key]) == 0 {
+			t.Errorf("no bad value for %s is tried", row.key)
+		}
+		for _, value := range bad[row.key] {
+			flag := "--" + row.flag()
+			_, err := loadFrom(t, "", nil, flag+"="+value)
+			wantProblem(t, err, exitUsage, fmt.Sprintf("bad value %q for %s in %s: expected ", value, row.key, flag))
+			_, err = loadFrom(t, strings.Replace(inFile(row.key, "@"), `"@"`, fmt.Sprintf("%q", value), 1), nil)
+			wantProblem(t, err, exitConfig, fmt.Sprintf("bad value %q for %s in ", value, row.key))
+			if value != "" { // an empty variable is one that is not set
+				_, err = loadFrom(t, "", map[string]string{row.env(): value})
+				wantProblem(t, err, exitConfig, fmt.Sprintf("bad value %q for %s in %s: expected ", value, row.key, row.env()))
+			}
+		}
+	}
+}
+
+func wantProblem(t *testing.T, err error, code int, text string) {
+	t.Helper()
+	var p *problem
+	if !errors.As(err, &p) || p.code != code || !strings.Contains(err.Error(), text) {
+		t.Errorf("got %v, want exit code %d and %q", err, code, text)
+	}
+}
+
+func TestSettingsThatContradict(t *testing.T) {
+	for text, args := range map[string][]string{
+		"apps.ram_default (100) must not be below apps.ram_min (101)":          {"--apps-ram-min=101"},
+		"apps.port_last (1999) must not be below apps.port_first (20000)":      {"--apps-port-last=1999"},
+		"go beyond the largest user id":                                        {"--apps-uid-base=2147483646"},
+		"must not contain 65534, which is nobody":                              {"--apps-uid-base", "60000"},
+		"upload.max_unpacked (1024) must not be below upload.max (2000)":       {"--upload-max", "2000"},
+		"apps.uid_base (65534) and apps.uid_count (1) must not contain 65534,": {"--apps-uid-base=65534", "--apps-uid-count=1"},
+	} {
+		_, err := loadFrom(t, "", nil, args...)
+		wantProblem(t, err, exitConfig, text)
+	}
+	mustLoad(t, "", nil, "--apps-uid-base=65535", "--apps-uid-count=1")
+	mustLoad(t, "", nil, "--apps-uid-base=65533", "--apps-uid-count=1")
+}
+
+func TestFlagsOfEverySetting(t *testing.T) {
+	got := mustLoad(t, "[apps]\noom_group = false", nil, "--apps-oom-group", "--data-dir", ".", "--base-url", "https://a.example/x//")
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.Apps.OOMGroup || got.DataDir != here || got.BaseURL != "https://a.example/x" {
+		t.Errorf("got %+v", got)
+	}
+	_, err = loadFrom(t, "", nil, "--apps-ram-mni", "5")
+	wantProblem(t, err, exitUsage, "unknown flag --apps-ram-mni; did you mean --apps-ram-min?")
+	_, err = loadFrom(t, "", nil, "--ram-min", "5")
+	wantProblem(t, err, exitUsage, "unknown flag --ram-min; did you mean --apps-ram-min?")
+}
+
+func TestConfigFileNames(t *testing.T) {
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	for path, limit := range map[string]string{one: "1", two: "2"} {
+		if err := os.WriteFile(path, []byte("rate_limit = "+limit), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := map[string]string{"BERTH_CONFIG": one}
+	if got := mustLoad(t, "rate_limit = 3", nil).RateLimit; got != 3 {
+		t.Errorf("the usual file: %d", got)
+	}
+	if got := mustLoad(t, "rate_limit = 3", env).RateLimit; got != 1 {
+		t.Errorf("the file of the environment: %d", got)
+	}
+	if got := mustLoad(t, "rate_limit = 3", env, "--config", two).RateLimit; got != 2 {
+		t.Errorf("the file of the flag: %d", got)
+	}
+	_, err := loadFrom(t, "", map[string]string{"BERTH_CONFIG": filepath.Join(dir, "none")})
+	wantProblem(t, err, exitConfig, "cannot read the configuration: ")
+	_, err = loadFrom(t, "", nil, "--config", dir)
+	wantProblem(t, err, exitConfig, "cannot read the configuration: ")
+}
+
+func TestLineOf(t *testing.T) {
+	const file = "# a comment = 1\nlisten = 'x'\n\n[ apps ] # here\n  ram_min=1\n\"ram_default\" = 2\n[[apps.list]]\nx = 1\n[build]\nram = 1\nhost.reserve = 3\n"
+	for key, want := range map[string]int{
+		"listen": 2, "apps": 4, "apps.ram_min": 5, "apps.ram_default": 6, "apps.list": 7, "apps.list.x": 8,
+		"build.ram": 10, "build.host.reserve": 11, "nothing": 0, "ram": 0,
+	} {
+		if got := lineOf(file, key); got != want {
+			t.Errorf("%s: line %d, want %d", key, got, want)
+		}
+	}
+}
+
+func TestOddFiles(t *testing.T) {
+	for file, text := range map[string]string{
+		"apps = 5":                         `unknown key "apps"`,
+		"[[apps]]\nram_min = 5":            `unknown key "apps"`,
+		"[listen]\nx = 1":                  "bad value for listen",
+		"listen.x = 1":                     `unknown key "listen.x"`,
+		"rate_limit = 1979-05-27":          "bad value for rate_limit",
+		"host.overcommit = nan":            `bad value "NaN"`,
+		"rate_limit = 1\nrate_limit = 2":   "line 2 is not TOML",
+		"a = 1\nlisten = 'x'":              `unknown key "a"`,
+		"apps = {ram_min = 5, ram_mx = 1}": `unknown key "apps.ram_mx"`,
+	} {
+		_, err := loadFrom(t, file, nil)
+		wantProblem(t, err, exitConfig, text)
+	}
+	if got := mustLoad(t, "apps = {ram_min = 5}\nhost.overcommit = 2\n[logs]\n", nil); got.Apps.RAMMin != 5 || got.Host.Overcommit != 2 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for pair, want := range map[[2]string]int{
+		{"", ""}: 0, {"a", ""}: 1, {"", "ab"}: 2, {"abc", "abc"}: 0, {"abc", "acb"}: 1, {"abc", "abd"}: 1,
+		{"ram_mni", "ram_min"}: 1, {"kitten", "sitting"}: 3, {"ab", "ba"}: 1,
+	} {
+		if got := distance(pair[0], pair[1]); got != want {
+			t.Errorf("%q: %d, want %d", pair, got, want)
+		}
+		if got := distance(pair[1], pair[0]); got != want {
+			t.Errorf("%q the other way: %d, want %d", pair, got, want)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	seen := map[string]bool{}
+	for _, row := range settings {
+		for _, name := range []string{row.key, row.flag(), row.env()} {
+			if seen[name] && name != row.key { // a key without dot or line is its own flag
+				t.Errorf("%s is used twice", name)
+			}
+			seen[name] = true
+		}
+	}
+	set := flag.NewFlagSet("", flag.ContinueOnError)
+	some := addSettingFlags(set, "data_dir", "listen")
+	if got := slices.Sorted(maps.Keys(some.byKey)); !slices.Equal(got, []string{"data_dir", "listen"}) {
+		t.Errorf("flags of %v, want those asked for", got)
+	}
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"berth/account"
+	"berth/app"
+	"berth/bundle"
+	"berth/cgroup"
+	"berth/db"
+	"berth/host"
+	"berth/httpapi"
+	"berth/lang"
+	"berth/logs"
+	"berth/proc"
+	"berth/systemd"
+	"berth/tree"
+)
+
+// daemon is berth serving: everything that is open while it does.
+type daemon struct {
+	settings Settings
+	log      *slog.Logger
+	db       *db.DB
+	trees    *tree.Store
+	logs     *logbook
+	groups   *cgroup.Tree
+	host     *host.Host
+	handler  http.Handler
+	undo     []func() error // closes what was opened, in reverse
+}
+
+// openDaemon opens everything and leaves nothing open when it fails.
+func openDaemon(ctx context.Context, s Settings, log *slog.Logger) (*daemon, error) {
+	d := &daemon{settings: s, log: log}
+	for _, open := range []func(context.Context) error{d.openData, d.openGroups, d.openHost} {
+		if err := open(ctx); err != nil {
+			return nil, errors.Join(err, d.close())
+		}
+	}
+	return d, nil
+}
+
+func (d *daemon) close() error {
+	var errs []error
+	for i := len(d.undo) - 1; i >= 0; i-- {
+		errs = append(errs, d.undo[i]())
+	}
+	return errors.Join(errs...)
+}
+
+func (d *daemon) openData(ctx context.Context) error {
+	dir := d.settings.DataDir
+	if err := makeDataDir(dir); err != nil {
+		return err
+	}
+	if err := tree.Reachable(dir); err != nil {
+		return err
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return err
+	}
+	d.undo = append(d.undo, lock.Close)
+	if d.db, err = openDatabase(ctx, dir); err != nil {
+		return err
+	}
+	d.undo = append(d.undo, d.db.Close)
+	up := d.settings.Upload
+	if d.trees, err = tree.Open(dir, bundle.Limits{MaxEntries: up.MaxFiles, MaxUnpacked: up.MaxUnpacked.Bytes()}); err != nil {
+		return err
+	}
+	d.undo = append(d.undo, d.trees.Close)
+	l := d.settings.Logs
+	d.logs = newLogbook(filepath.Join(dir, "logs"), logs.Options{
+		MaxFile: l.MaxFile.Bytes(), Keep: l.Keep, Rate: int64(l.RateKB) << 10, Burst: 4 * int64(l.RateKB) << 10,
+	}, d.log)
+	d.undo = append(d.undo, d.logs.close)
+	return nil
+}
+
+// lockDir makes sure that one daemon uses a data directory. The lock goes
+// with the process, however it ends.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot lock the data directory: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("cannot use %s: another berth is serving from it", dir)
+		}
+		return nil, fmt.Errorf("cannot lock the data directory: %w", err)
+	}
+	return f, nil
+}
+
+func (d *daemon) openGroups(context.Context) error {
+	facts, err := cgroup.Detect()
+	if err != nil {
+		return err
+	}
+	if d.groups, err = cgroup.Open(facts, groupName(d.settings.DataDir)); err != nil {
+		return err
+	}
+	d.undo = append(d.undo, d.groups.Close)
+	stale, err := d.groups.Sweep()
+	if stale > 0 {
+		d.log.Warn("ended programs that an earlier daemon left running", "groups", stale)
+	}
+	return err
+}
+
+// groupName keeps the groups of two daemons with two data directories apart.
+func groupName(dataDir string) string {
+	sum := sha256.Sum256([]byte(dataDir))
+	return hex.EncodeToString(sum[:4])
+}
+
+func (d *daemon) openHost(ctx context.Context) error {
+	info, err := proc.Host()
+	if err != nil {
+		return err
+	}
+	key, err := d.db.LinkKey(ctx)
+	if err != nil {
+		return err
+	}
+	s := d.settings
+	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast}}
+	files := trees{d.trees, s.Upload.Max.Bytes(), d.logs, d.log}
+	start := &starter{
+		proc: &proc.Launcher{Tree: d.groups, Log: d.log}, trees: d.trees, logs: d.logs,
+		pids: int64(s.Apps.PidsMax), oomGroup: s.Apps.OOMGroup,
+	}
+	d.host = host.New(host.Config{
+		Launch: start.launch, Plan: plan, Records: store, Registry: store, Settings: store,
+		Staging: files, Trees: files, Disk: files, Logs: d.logs, Log: d.log,
+		CheckRAM: func(total, used, want app.MB) error {
+			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
+		},
+		RAMDefault: s.Apps.RAMDefault, Capacity: hostCapacity(info.RAM, s.Host.Reserve, s.Host.Overcommit),
+		StopGrace: s.Apps.StopTimeout, OKDelay: s.Apps.OKDelay,
+		BuildRAM: s.Build.RAM, BuildTimeout: s.Build.Timeout, Builds: s.Build.Concurrency, BackupTTL: s.Backups.TTL,
+	})
+	d.handler = httpapi.New(httpapi.Config{
+		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
+		Catalog: d.host, Control: d.host, Settings: d.host, Deployer: d.host,
+		Downloads: downloads{d.host, d.trees, d.logs},
+		RateLimit: s.RateLimit, BaseURL: s.BaseURL, MaxUpload: s.Upload.Max.Bytes() + multipartRoom,
+		Version: buildVersion(), Log: d.log, Now: time.Now,
+	})
+	return nil
+}
+
+// multipartRoom is what the body of an upload may have around the ZIP.
+const multipartRoom = 64 << 10
+
+// plan is a host.Planner over this host's runtimes.
+func plan(cfg app.Config, found bool, files app.Files) (app.Plan, error) {
+	return lang.Plan(cfg, found, files, proc.Look)
+}
+
+// serve answers on l until ctx ends, then stops everything; hurry makes it
+// stop at once. It returns when nothing of berth runs any more.
+func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
+	if err := d.host.Boot(ctx); err != nil {
+		_ = l.Close()
+		return err
+	}
+	server := &http.Server{
+		Handler: d.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
+	}
+	var g errgroup.Group
+	ended, over := context.WithCancel(context.Background())
+	g.Go(func() error {
+		defer over()
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("cannot serve: %w", err)
+		}
+		return nil
+	})
+	g.Go(func() error { return d.sweep(ended) })
+	d.log.Info("listening on http://"+l.Addr().String(), "data", d.settings.DataDir, "groups", d.groups.Root())
+	d.tell(systemd.Ready)
+	select {
+	case <-ctx.Done():
+	case <-ended.Done():
+	}
+	d.log.Info("stopping", "grace", d.settings.Apps.StopTimeout)
+	d.tell(systemd.Stopping)
+	// Deployments under way are called off, then their requests get an answer.
+	d.host.Shutdown(hurry)
+	last, cancel := context.WithTimeout(hurry, 10*time.Second)
+	defer cancel()
+	if err := server.Shutdown(last); err != nil {
+		_ = server.Close()
+	}
+	return g.Wait()
+}
+
+// tell says something to systemd; that it cannot is no reason to stop.
+func (d *daemon) tell(say func() error) {
+	if err := say(); err != nil {
+		d.log.Warn("cannot notify systemd", "error", err)
+	}
+}
+
+// sweep removes expired backups now and then.
+func (d *daemon) sweep(ctx context.Context) error {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		if err := d.host.DropBackups(); err != nil {
+			d.log.Error("cannot remove expired backups", "error", err)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package db
+
+import (
+	"errors"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+
+	"berth/app"
+)
+
+// full is an application with every stored field set.
+func full(owner app.AccountID) app.App {
+	return app.App{
+		ID: "shop", Account: owner, Name: "The Shop", AvatarURL: "https://example.org/a.png", Type: app.Site,
+		RAM: 300, Wanted: app.WantOnline, AutoRestart: true,
+		Code: app.Code{Main: "src/index.js", Lang: "javascript", Version: "latest", Start: "npm start", Build: "npm run build"},
+	}
+}
+
+func TestCreateAppAndReadItBackAfterARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "berth.db")
+	clock := newClock()
+	db := openAt(t, path, clock.now)
+	ctx := t.Context()
+	owner := mustAccount(t, db, "ana", 512).ID
+
+	reserved, err := db.Reserve(ctx, full(owner), pool, anything)
+	must(t, err)
+	if reserved.UID != 70000 || reserved.Port != 20000 || reserved.Name != "The Shop" {
+		t.Errorf("reserved %+v", reserved)
+	}
+	if all, err := db.Apps(ctx); err != nil || len(all) != 0 {
+		t.Errorf("a reservation is an application: %+v, %v", all, err)
+	}
+	created, err := db.CreateApp(ctx, reserved)
+	must(t, err)
+	want := reserved
+	want.CreatedAt = clock.now().Truncate(time.Millisecond)
+	if !reflect.DeepEqual(created, want) {
+		t.Errorf("created %+v, want %+v", created, want)
+	}
+
+	exit := app.Exit{
+		Run: 3, At: want.CreatedAt.Add(time.Hour), Ran: 61500 * time.Millisecond, Code: 137, Signal: 9,
+		OOM: true, PeakBytes: 300 << 20, LimitMB: 300, Asked: true,
+	}
+	must(t, db.RunStarted(ctx, "shop", 3, want.CreatedAt.Add(time.Minute)))
+	must(t, db.RunEnded(ctx, "shop", exit))
+	must(t, db.Close())
+
+	want.LastRun, want.StartedAt, want.LastExit = 3, want.CreatedAt.Add(time.Minute), &exit
+	if got := oneApp(t, openAt(t, path, clock.now), "shop"); !reflect.DeepEqual(got, want) {
+		t.Errorf("after a restart %+v, want %+v", got, want)
+	}
+}
+
+func TestChangesOfAnApp(t *testing.T) {
+	db, _ := openTemp(t)
+	ctx := t.Context()
+	owner := mustAccount(t, db, "ana", 512).ID
+	want := mustApp(t, db, owner, "shop", 100)
+	other := mustApp(t, db, owner, "forum", 50)
+	text := func(s string) *string { return &s }
+
+	for _, step := range []struct {
+		name   string
+		do     func(id app.ID) error
+		effect func()
+	}{
+		{"wanted", func(id app.ID) error { return db.SetWanted(ctx, id, app.WantStopped) }, func() { want.Wanted = app.WantStopped }},
+		{"name", func(id app.ID) error { return db.SetProfile(ctx, id, app.Profile{Name: text("new")}) }, func() { want.Name = "new" }},
+		{
+			"avatar", func(id app.ID) error { return db.SetProfile(ctx, id, app.Profile{AvatarURL: text("u")}) },
+			func() { want.AvatarURL = "u" },
+		},
+		{"empty name", func(id app.ID) error { return db.SetProfile(ctx, id, app.Profile{Name: text("")}) }, func() { want.Name = "" }},
+		{
+			"code", func(id app.ID) error { return db.SetCode(ctx, id, app.Code{Main: "m", Lang: "l"}, true) },
+			func() { want.Code, want.AutoRestart = app.Code{Main: "m", Lang: "l"}, true },
+		},
+		{"ram", func(id app.ID) error { return db.SetRAM(ctx, id, 200, anything) }, func() { want.RAM = 200 }},
+		{
+			"run", func(id app.ID) error { return db.RunStarted(ctx, id, 9, time.UnixMilli(5)) },
+			func() { want.LastRun, want.StartedAt = 9, time.UnixMilli(5).UTC() },
+		},
+		{"exit", func(id app.ID) error { return db.RunEnded(ctx, id, app.Exit{Run: 9}) }, func() { want.LastExit = &app.Exit{Run: 9} }},
+		{"clear", func(id app.ID) error { return db.ClearExit(ctx, id) }, func() { want.LastExit = nil }},
+	} {
+		must(t, step.do("shop"))
+		step.effect()
+		if got := oneApp(t, db, "shop"); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", step.name, got, want)
+		}
+		wantKind(t, step.name+" of a stranger", step.do("nobody"), app.NotFound)
+	}
+	if got := oneApp(t, db, "forum"); !reflect.DeepEqual(got, other) {
+		t.Errorf("another application changed: %+v, want %+v", got, other)
+	}
+	err := db.SetWanted(ctx, "shop", "perhaps")
+	if !isCode(err, sqlite3.ErrConstraint) {
+		t.Errorf("a word that is no wish: got %v, want a constraint error", err)
+	}
+}
+
+func TestSetRAMAsksWithTheNumbersOfTheOthers(t *testing.T) {
+	db, _ := openTemp(t)
+	ctx := t.Context()
+	owner := mustAccount(t, db, "ana", 512).ID
+	mustApp(t, db, owner, "one", 100)
+	mustApp(t, db, owner, "two", 150)
+	mustApp(t, db, mustAccount(t, db, "bob", 64).ID, "three", 33)
+	refused := errors.New("refused")
+	err := db.SetRAM(ctx, "one", 999, func(total, others app.MB) error {
+		if total != 512 || others != 150 {
+			t.Errorf("asked with total %d and others %d, want 512 and 150", total, others)
+		}
+		return refused
+	})
+	if !errors.Is(err, refused) {
+		t.Errorf("got %v", err)
+	}
+	if got := oneApp(t, db, "one").RAM; got != 100 {
+		t.Errorf("RAM is %d after a refusal, want 100", got)
+	}
+	if sum, err := db.SumRAM(ctx, owner); err != nil || sum != 250 {
+		t.Errorf("the sum is %d, %v; want 250", sum, err)
+	}
+}
+
+func TestExitsKeepsTheLastTwenty(t *testing.T) {
+	db, _ := openTemp(t)
+	ctx := t.Context()
+	owner := mustAccount(t, db, "ana", 512).ID
+	mustApp(t, db, owner, "one", 1)
+	mustApp(t, db, owner, "two", 1)
+	must(t, db.RunEnded(ctx, "two", app.Exit{Run: 1, Code: 5}))
+	for run := 1; run <= 25; run++ {
+		must(t, db.RunEnded(ctx, "one", app.Exit{Run: run, Code: run}))
+	}
+	must(t, db.RunEnded(ctx, "one", app.Exit{Run: 25, Code: 99})) // learned more about the same run
+	got, err := db.Exits(ctx, "one")
+	must(t, err)
+	if len(got) != 20 || got[0] != (app.Exit{Run: 25, Code: 99}) || got[19].Run != 6 {
+		t.Errorf("got %d exits: %+v", len(got), got)
+	}
+	must(t, db.ClearExit(ctx, "one"))
+	if got, err := db.Exits(ctx, "one"); err != nil || len(got) != 20 {
+		t.Errorf("after ClearExit %d exits, %v; want 20", len(got), err)
+	}
+	if got, err := db.Exits(ctx, "two"); err != nil || len(got) != 1 || got[0].Code != 5 {
+		t.Errorf("the other application: %+v, %v", got, err)
+	}
+}
+
+func TestDeleteAppTakesItsRecordsAlong(t *testing.T) {
+	db, _ := openTemp(t)
+	ctx := t.Context()
+	owner := mustAccount(t, db, "ana", 512).ID
+	mustApp(t, db, owner, "one", 100)
+	must(t, db.RunEnded(ctx, "one", app.Exit{Run: 1}))
+	must(t, db.DeleteApp(ctx, "one"))
+	for _, table := range []string{"place", "app", "exit_record"} {
+		var n int
+		must(t, db.reader.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&n))
+		if n != 0 {
+			t.Errorf("%d rows left in %s", n, table)
+		}
+	}
+	wantKind(t, "deleting twice", db.DeleteApp(ctx, "one"), app.NotFound)
+	mustApp(t, db, owner, "one", 100) // the name is free again
+	if got, err := db.Exits(ctx, "one"); err != nil || len(got) != 0 {
+		t.Errorf("a new application has the exits of an old one: %+v, %v", got, err)
+	}
+}
+
+func BenchmarkRunEnded(b *testing.B) {
+	db, _ := openTemp(b)
+	mustApp(b, db, mustAccount(b, db, "ana", 512).ID, "one", 100)
+	for i := 0; b.Loop(); i++ {
+		if err := db.RunEnded(b.Context(), "one", app.Exit{Run: i}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// DB is the open database file.
+type DB struct {
+	writer *sql.DB // one connection: SQLite has one writer, so let them queue here
+	reader *sql.DB // sees the last commit, never waits for the writer
+	now    func() time.Time
+}
+
+// Open opens the database at path, creates it with mode 0600 when there is
+// none, and brings its schema up to date. The directory must exist. A file of
+// a newer berth is refused and left as it is. The error matches
+// fs.ErrPermission when the file may not be written. ctx bounds the opening
+// alone. now is the clock of everything that is stamped.
+func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
+	db, err := open(ctx, path, now)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the database: %w", fileError(err))
+	}
+	return db, nil
+}
+
+func open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
+	if err := createFile(path); err != nil {
+		return nil, err
+	}
+	db := &DB{now: now}
+	var err error
+	if db.writer, err = openPool(path, writing); err != nil {
+		return nil, err
+	}
+	if db.reader, err = openPool(path, reading); err != nil {
+		return nil, errors.Join(err, db.writer.Close())
+	}
+	if err := db.prepare(ctx); err != nil {
+		return nil, errors.Join(err, db.writer.Close(), db.reader.Close())
+	}
+	return db, nil
+}
+
+// prepare connects, migrates, and proves that a reader can read.
+func (db *DB) prepare(ctx context.Context) error {
+	if err := connect(ctx, db.writer); err != nil {
+		return err
+	}
+	if err := migrate(ctx, db.writer, migrations()); err != nil {
+		return err
+	}
+	return connect(ctx, db.reader)
+}
+
+// Close waits for the statements that run and closes the file. The writer goes
+// last: the last connection to close folds the write-ahead log into the file.
+func (db *DB) Close() error {
+	err := db.reader.Close()
+	// Failing to refresh the planner's statistics costs a little speed, no data.
+	_, _ = db.writer.ExecContext(context.Background(), "PRAGMA optimize")
+	if err := errors.Join(err, db.writer.Close()); err != nil {
+		return fmt.Errorf("cannot close the database: %w", err)
+	}
+	return nil
+}
+
+// write runs fn in the one transaction that can write and commits when fn
+// returns nil. what completes "cannot ..." in an internal error.
+func (db *DB) write(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
+	return transact(ctx, db.writer, what, fn)
+}
+
+// read runs fn on one unchanging state of the database.
+func (db *DB) read(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
+	return transact(ctx, db.reader, what, fn)
+}
+
+func transact(ctx context.Context, pool *sql.DB, what string, fn func(tx *sql.Tx) error) error {
+	tx, err := pool.BeginTx(ctx, nil)
+	if err != nil {
+		return explain(what, err)
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	if err := fn(tx); err != nil {
+		return explain(what, err)
+	}
+	return explain(what, tx.Commit())
+}
+
+// stamp turns a time into what is stored; the zero time is 0.
+func stamp(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// moment is the inverse of stamp.
+func moment(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}

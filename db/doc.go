@@ -1,0 +1,16 @@
+// Package db is what berth remembers: accounts, the hashes of their tokens,
+// applications and how their runs ended, in one SQLite file.
+//
+// Every exported method is one transaction and is safe for concurrent use, by
+// any number of goroutines and by several processes with the same file open
+// (the daemon and the command line). A method blocks until its transaction is
+// on the disk; a writer waits up to five seconds for a writer of another
+// process. Times are kept to the millisecond and returned in UTC.
+//
+// It decides nothing: a rule (a quota, what an account may change) comes in as
+// a function that runs inside the transaction and MUST NOT call the DB again,
+// because the one connection that writes is taken by then.
+//
+// Errors a user can cause are app errors (app.NotFound, app.Conflict,
+// app.Exhausted), everything else is internal.
+package db

@@ -1,0 +1,57 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/mattn/go-sqlite3"
+
+	"berth/app"
+)
+
+// explain says what could not be done, unless the error is for the user.
+func explain(what string, err error) error {
+	var forUser *app.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &forUser):
+		return err
+	case isCode(err, sqlite3.ErrFull):
+		return &app.Error{Kind: app.Exhausted, Message: "the server's disk is full", Err: fmt.Errorf("cannot %s: %w", what, err)}
+	default:
+		return fmt.Errorf("cannot %s: %w", what, err)
+	}
+}
+
+// isCode reports whether err is SQLite's code. The code decides, never the
+// message, which is no contract.
+func isCode(err error, code sqlite3.ErrNo) bool {
+	var e sqlite3.Error
+	return errors.As(err, &e) && e.Code == code
+}
+
+// isTaken reports whether err is a value that must be unique and is not.
+func isTaken(err error) bool {
+	var e sqlite3.Error
+	return errors.As(err, &e) &&
+		(e.ExtendedCode == sqlite3.ErrConstraintUnique || e.ExtendedCode == sqlite3.ErrConstraintPrimaryKey)
+}
+
+// fileError puts the system's own error in the chain when SQLite hid it, so
+// that a caller can tell a permission from a broken file.
+func fileError(err error) error {
+	var e sqlite3.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch {
+	case e.SystemErrno != 0:
+		return fmt.Errorf("%w (%w)", e.SystemErrno, e.Code)
+	case e.Code == sqlite3.ErrReadonly || e.Code == sqlite3.ErrPerm:
+		return fmt.Errorf("%w (%w)", fs.ErrPermission, e.Code)
+	default:
+		return err
+	}
+}

@@ -1,0 +1,77 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"io/fs"
+)
+
+//go:embed migration/*.sql
+var embedded embed.FS
+
+// migrations returns the files of the schema: 0001.sql leads to version 1,
+// and so on without a gap. A file that was released MUST NOT change.
+func migrations() fs.FS {
+	dir, err := fs.Sub(embedded, "migration")
+	if err != nil {
+		return embedded // the name above is valid, so this cannot be
+	}
+	return dir
+}
+
+// migrate runs what is missing, each step in a transaction of its own that
+// also records it. Any number of processes may do so at once: each looks at
+// the version again once it holds the lock.
+func migrate(ctx context.Context, pool *sql.DB, steps fs.FS) error {
+	names, err := fs.Glob(steps, "*.sql")
+	if err != nil {
+		return err
+	}
+	known := len(names)
+	version, err := schemaVersion(ctx, pool)
+	if err != nil {
+		return err
+	}
+	if version > known {
+		return fmt.Errorf("it was written by a newer berth (schema %d, this one knows %d)", version, known)
+	}
+	for next := version + 1; next <= known; next++ {
+		text, err := fs.ReadFile(steps, fmt.Sprintf("%04d.sql", next))
+		if err != nil {
+			return err
+		}
+		what := fmt.Sprintf("bring the schema to version %d", next)
+		err = transact(ctx, pool, what, func(tx *sql.Tx) error { return step(ctx, tx, next, string(text)) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step applies one migration unless another process has done so meanwhile.
+func step(ctx context.Context, tx *sql.Tx, to int, text string) error {
+	version, err := schemaVersion(ctx, tx)
+	if err != nil || version >= to {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, text); err != nil {
+		return err
+	}
+	// A pragma takes no parameters.
+	_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", to))
+	return err
+}
+
+// rower is what a pool and a transaction have in common here.
+type rower interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func schemaVersion(ctx context.Context, q rower) (int, error) {
+	var version int
+	err := q.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version)
+	return version, err
+}

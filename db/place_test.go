@@ -1,0 +1,191 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"berth/app"
+)
+
+func TestReserveKeepsWhatIsTaken(t *testing.T) {
+	db, _ := openTemp(t)
+	ctx := t.Context()
+	owner := mustAccount(t, db, "ana", 512).ID
+	mustApp(t, db, owner, "one", 100)
+	_, err := db.Reserve(ctx, app.App{ID: "two", Account: owner, RAM: 50}, pool, anything)
+	must(t, err)
+
+	for _, id := range []app.ID{"one", "two"} {
+		_, err := db.Reserve(ctx, app.App{ID: id, Account: owner, RAM: 1}, pool, anything)
+		wantKind(t, "an id that is taken", err, app.Conflict)
+	}
+	_, err = db.Reserve(ctx, app.App{ID: "three", Account: 99, RAM: 1}, pool, anything)
+	wantKind(t, "an account that is not there", err, app.NotFound)
+
+	refused := errors.New("refused")
+	_, err = db.Reserve(ctx, app.App{ID: "three", Account: owner, RAM: 1}, pool, func(total, used app.MB) error {
+		if total != 512 || used != 150 {
+			t.Errorf("asked with %d and %d, want 512 and 150", total, used)
+		}
+		return refused
+	})
+	if !errors.Is(err, refused) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCreateAppNeedsItsReservation(t *testing.T) {
+	db, _ := openTemp(t)
+	ctx := t.Context()
+	owner := mustAccount(t, db, "ana", 512).ID
+	good, err := db.Reserve(ctx, full(owner), pool, anything)
+	must(t, err)
+	for name, spoil := range map[string]func(*app.App){
+		"id":      func(a *app.App) { a.ID = "other" },
+		"account": func(a *app.App) { a.Account++ },
+		"uid":     func(a *app.App) { a.UID++ },
+		"port":    func(a *app.App) { a.Port++ },
+		"ram":     func(a *app.App) { a.RAM++ },
+	} {
+		bad := good
+		spoil(&bad)
+		_, err := db.CreateApp(ctx, bad)
+		wantKind(t, "another "+name, err, app.Conflict)
+	}
+	_, err = db.CreateApp(ctx, good)
+	must(t, err)
+	_, err = db.CreateApp(ctx, good)
+	wantKind(t, "twice", err, app.Conflict)
+}
+
+func TestReservationsAreGivenBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "berth.db")
+	db := openAt(t, path, time.Now)
+	ctx := t.Context()
+	owner := mustAccount(t, db, "ana", 512).ID
+	mustApp(t, db, owner, "one", 100)
+	for _, id := range []app.ID{"two", "three", "four"} {
+		_, err := db.Reserve(ctx, app.App{ID: id, Account: owner, RAM: 50}, pool, anything)
+		must(t, err)
+	}
+	must(t, db.Release(ctx, "two"))
+	must(t, db.Release(ctx, "two"))
+	must(t, db.Release(ctx, "one")) // exists, so it is no reservation
+	if sum, _ := db.SumRAM(ctx, owner); sum != 200 {
+		t.Errorf("the sum is %d after a release, want 200", sum)
+	}
+	wantKind(t, "deleting a reservation as an application", db.DeleteApp(ctx, "three"), app.NotFound)
+
+	must(t, db.Close()) // a crash: two deployments end here
+	db = openAt(t, path, time.Now)
+	if n, err := db.DropReservations(ctx); err != nil || n != 2 {
+		t.Errorf("dropped %d, %v; want 2", n, err)
+	}
+	if sum, _ := db.SumRAM(ctx, owner); sum != 100 {
+		t.Errorf("the sum is %d after a boot, want 100", sum)
+	}
+	oneApp(t, db, "one")
+}
+
+func TestUIDsTakeTurns(t *testing.T) {
+	db, _ := openTemp(t)
+	ctx := t.Context()
+	owner := mustAccount(t, db, "ana", 512).ID
+	small := IDRange{UIDBase: 100, UIDCount: 4, PortFirst: 20000, PortLast: 20009}
+	take := func(id app.ID) int {
+		t.Helper()
+		a, err := db.Reserve(ctx, app.App{ID: id, Account: owner, RAM: 1}, small, anything)
+		must(t, err)
+		return a.UID
+	}
+	check := func(id app.ID, want int) {
+		t.Helper()
+		if got := take(id); got != want {
+			t.Errorf("%s got uid %d, want %d", id, got, want)
+		}
+	}
+	check("a", 100)
+	must(t, db.Release(ctx, "a"))
+	check("b", 101) // not 100 again, although it is free
+	check("c", 102)
+	check("d", 103)
+	check("e", 100) // wrapped
+	must(t, db.Release(ctx, "c"))
+	check("f", 102) // skipped 101, which b has
+	_, err := db.Reserve(ctx, app.App{ID: "g", Account: owner, RAM: 1}, small, anything)
+	wantKind(t, "no uid left", err, app.Exhausted)
+
+	small.UIDBase, small.UIDCount = 500, 2 // the owner changed the setting
+	check("h", 500)
+	check("i", 501)
+}
+
+func TestPortsAreTheLowestFree(t *testing.T) {
+	db, _ := openTemp(t)
+	ctx := t.Context()
+	owner := mustAccount(t, db, "ana", 512).ID
+	small := IDRange{UIDBase: 100, UIDCount: 100, PortFirst: 20000, PortLast: 20002}
+	take := func(id app.ID) (int, error) {
+		a, err := db.Reserve(ctx, app.App{ID: id, Account: owner, RAM: 1}, small, anything)
+		return a.Port, err
+	}
+	for i, id := range []app.ID{"a", "b", "c"} {
+		if port, err := take(id); err != nil || port != 20000+i {
+			t.Errorf("%s got port %d, %v; want %d", id, port, err, 20000+i)
+		}
+	}
+	_, err := take("d")
+	wantKind(t, "no port left", err, app.Exhausted)
+	must(t, db.Release(ctx, "b"))
+	if port, err := take("d"); err != nil || port != 20001 {
+		t.Errorf("got port %d, %v; want 20001", port, err)
+	}
+}
+
+func TestManyUploadsNeverExceedTheAccount(t *testing.T) {
+	const uploads, total, each = 20, 512, 100
+	db, _ := openTemp(t)
+	ctx := t.Context()
+	owner := mustAccount(t, db, "ana", total).ID
+	var admitted atomic.Int32
+	var wg sync.WaitGroup
+	for i := range uploads {
+		wg.Go(func() {
+			a := app.App{ID: app.ID(fmt.Sprintf("app-%d", i)), Account: owner, RAM: each, Wanted: app.WantOnline}
+			a, err := db.Reserve(ctx, a, pool, func(total, used app.MB) error {
+				if used+each > total {
+					return app.Errorf(app.Exhausted, "it does not fit")
+				}
+				return nil
+			})
+			if err != nil {
+				wantKind(t, "a refused upload", err, app.Exhausted)
+				return
+			}
+			admitted.Add(1)
+			if _, err := db.CreateApp(ctx, a); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	sum, err := db.SumRAM(ctx, owner)
+	must(t, err)
+	if sum != 500 || admitted.Load() != 5 {
+		t.Errorf("%d uploads with %d MB, want 5 with 500", admitted.Load(), sum)
+	}
+	all, err := db.Apps(ctx)
+	must(t, err)
+	uids, ports := map[int]bool{}, map[int]bool{}
+	for _, a := range all {
+		uids[a.UID], ports[a.Port] = true, true
+	}
+	if len(all) != 5 || len(uids) != 5 || len(ports) != 5 {
+		t.Errorf("%d applications with %d uids and %d ports, want 5 of each", len(all), len(uids), len(ports))
+	}
+}

@@ -1,0 +1,148 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+
+	"berth/app"
+)
+
+// useEvery is how exact LastUsed is: one write a minute, not one a request.
+const useEvery = time.Minute
+
+const tokenColumns = "id, account, label, created_at, last_used"
+
+// InsertToken remembers a token by the hash of its text. It fails with
+// app.NotFound when there is no such account.
+func (db *DB) InsertToken(ctx context.Context, account app.AccountID, hash [32]byte, label string) (app.Token, error) {
+	t := app.Token{Account: account, Label: label, CreatedAt: moment(stamp(db.now()))}
+	err := db.write(ctx, "store the token", func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx,
+			"INSERT INTO token (account, hash, label, created_at, last_used) VALUES (?, ?, ?, ?, 0)",
+			account, hash[:], label, stamp(t.CreatedAt))
+		var e sqlite3.Error
+		if errors.As(err, &e) && e.ExtendedCode == sqlite3.ErrConstraintForeignKey {
+			return app.Errorf(app.NotFound, "there is no account %d", account)
+		}
+		if err != nil {
+			return err
+		}
+		t.ID, err = result.LastInsertId()
+		return err
+	})
+	if err != nil {
+		return app.Token{}, err
+	}
+	return t, nil
+}
+
+// Tokens returns the tokens of an account, oldest first.
+func (db *DB) Tokens(ctx context.Context, account app.AccountID) ([]app.Token, error) {
+	var all []app.Token
+	err := db.read(ctx, "list the tokens", func(tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, "SELECT "+tokenColumns+" FROM token WHERE account = ? ORDER BY id", account)
+		if err != nil {
+			return err
+		}
+		all, err = collect(rows, scanToken)
+		return err
+	})
+	return all, err
+}
+
+// Token returns one token of any account, or app.NotFound.
+func (db *DB) Token(ctx context.Context, id int64) (app.Token, error) {
+	var t app.Token
+	err := db.read(ctx, "read the token", func(tx *sql.Tx) (err error) {
+		t, err = scanToken(tx.QueryRowContext(ctx, "SELECT "+tokenColumns+" FROM token WHERE id = ?", id))
+		if errors.Is(err, sql.ErrNoRows) {
+			return noToken(id)
+		}
+		return err
+	})
+	return t, err
+}
+
+// DeleteToken forgets a token of an account; whoever holds its text is a
+// stranger from then on. It fails with app.NotFound, also for the token of
+// another account.
+func (db *DB) DeleteToken(ctx context.Context, account app.AccountID, id int64) error {
+	return db.write(ctx, "delete the token", func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, "DELETE FROM token WHERE id = ? AND account = ?", id, account)
+		return mustChange(result, err, noToken(id))
+	})
+}
+
+// AccountByToken returns the account of the token with that hash, or
+// app.NotFound. It notes the use of the token, at most once a minute; that the
+// note cannot be written (a full disk) does not make the call fail.
+func (db *DB) AccountByToken(ctx context.Context, hash [32]byte) (app.Account, error) {
+	var found tokenUse
+	err := db.read(ctx, "look up the token", func(tx *sql.Tx) (err error) {
+		found, err = scanUse(tx.QueryRowContext(ctx,
+			"SELECT token.id, token.last_used, "+accountColumns+" FROM token JOIN account ON account.id = token.account WHERE token.hash = ?",
+			hash[:]))
+		if errors.Is(err, sql.ErrNoRows) {
+			return app.Errorf(app.NotFound, "no such token")
+		}
+		return err
+	})
+	if err != nil {
+		return app.Account{}, err
+	}
+	if now := db.now(); now.Sub(found.last) >= useEvery {
+		_ = db.noteUse(ctx, found.token, now)
+	}
+	return found.account, nil
+}
+
+func (db *DB) noteUse(ctx context.Context, token int64, now time.Time) error {
+	return db.write(ctx, "note the use of a token", func(tx *sql.Tx) error {
+		// Many requests find the same old time at once; the first of them writes.
+		_, err := tx.ExecContext(ctx, "UPDATE token SET last_used = ? WHERE id = ? AND last_used <= ?",
+			stamp(now), token, stamp(now.Add(-useEvery)))
+		return err
+	})
+}
+
+// tokenUse is what one look-up finds.
+type tokenUse struct {
+	token   int64
+	last    time.Time
+	account app.Account
+}
+
+func scanUse(row scanner) (tokenUse, error) {
+	var u tokenUse
+	var last, created int64
+	a := &u.account
+	err := row.Scan(&u.token, &last, &a.ID, &a.Name, &a.TotalRAM, &a.Plan, &a.Locale, &a.Disabled, &created)
+	u.last, a.CreatedAt = moment(last), moment(created)
+	return u, err
+}
+
+func scanToken(row scanner) (app.Token, error) {
+	var t app.Token
+	var created, used int64
+	err := row.Scan(&t.ID, &t.Account, &t.Label, &created, &used)
+	t.CreatedAt, t.LastUsed = moment(created), moment(used)
+	return t, err
+}
+
+func noToken(id int64) error { return app.Errorf(app.NotFound, "there is no token %d", id) }
+
+// mustChange returns missing when a statement succeeded but touched no row.
+func mustChange(result sql.Result, err, missing error) error {
+	if err != nil {
+		return err
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		return missing
+	}
+	return err
+}

@@ -1,0 +1,162 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"berth/app"
+)
+
+type startAnswer struct {
+	Status    string    `json:"status"`
+	Message   string    `json:"message"`
+	AppStatus appStatus `json:"appStatus"`
+}
+
+type appStatus struct {
+	Online    bool `json:"online"`
+	RAMKilled bool `json:"ramKilled"`
+	ExitCode  int  `json:"exitCode"`
+}
+
+// The lists of an action on all applications. Clients need every key; failed
+// is ours and appears only when it says something.
+type startedApps struct {
+	Started          []app.ID `json:"started"`
+	AlreadyOnline    []app.ID `json:"alreadyOnline"`
+	AlreadyInProcess []app.ID `json:"alreadyInProcess"`
+	Failed           []app.ID `json:"failed,omitempty"`
+}
+
+type restartedApps struct {
+	Restarted        []app.ID `json:"restarted"`
+	AlreadyOffline   []app.ID `json:"alreadyOffline"`
+	AlreadyInProcess []app.ID `json:"alreadyInProcess"`
+	Failed           []app.ID `json:"failed,omitempty"`
+}
+
+type stoppedApps struct {
+	Stoped           []app.ID `json:"stoped"` // the hosted service's spelling, which most clients read
+	Stopped          []app.ID `json:"stopped"`
+	AlreadyOffline   []app.ID `json:"alreadyOffline"`
+	AlreadyInProcess []app.ID `json:"alreadyInProcess"`
+	Failed           []app.ID `json:"failed,omitempty"`
+}
+
+func (s *server) start(c *call) (response, error) {
+	snap, err := s.Control.Start(c.r.Context(), c.owner(), c.id)
+	if err != nil {
+		return response{}, err
+	}
+	return ok(startAnswer{statusOK, outcome("Your application was started", snap, s.Now()), appStatus{
+		Online:    snap.Running,
+		RAMKilled: snap.RAMKilled(),
+		ExitCode:  snap.ExitCode(),
+	}})
+}
+
+func (s *server) restart(c *call) (response, error) {
+	if err := s.Control.Restart(c.r.Context(), c.owner(), c.id); err != nil {
+		return response{}, err
+	}
+	return ok(plain{statusOK, "Your application was restarted."})
+}
+
+func (s *server) stop(c *call) (response, error) {
+	if err := s.Control.Stop(c.r.Context(), c.owner(), c.id); err != nil {
+		return response{}, err
+	}
+	return ok(plain{statusOK, "Your application was stopped."})
+}
+
+func (s *server) startAll(c *call) (response, error) {
+	start := func(ctx context.Context, owner app.AccountID, id app.ID) error {
+		_, err := s.Control.Start(ctx, owner, id)
+		return err
+	}
+	t := s.act(c, start)
+	if t.refused() {
+		return response{}, t.first
+	}
+	return ok(appsAnswer{statusOK, t.message("started", "online already"),
+		startedApps{t.done, t.already, t.busy, t.failed}})
+}
+
+func (s *server) restartAll(c *call) (response, error) {
+	t := s.act(c, s.Control.Restart)
+	if t.refused() {
+		return response{}, t.first
+	}
+	return ok(appsAnswer{statusOK, t.message("restarted", "offline"),
+		restartedApps{t.done, t.already, t.busy, t.failed}})
+}
+
+func (s *server) stopAll(c *call) (response, error) {
+	t := s.act(c, s.Control.Stop)
+	if t.refused() {
+		return response{}, t.first
+	}
+	return ok(appsAnswer{statusOK, t.message("stopped", "offline already"),
+		stoppedApps{t.done, t.done, t.already, t.busy, t.failed}})
+}
+
+// tally sorts applications by what came of an action.
+type tally struct {
+	done, already, busy, failed []app.ID
+	reasons                     []string // why each of failed failed
+	first                       error    // of the failures, in the order of the applications
+}
+
+// act runs one action on every application of the account.
+func (s *server) act(c *call, do func(context.Context, app.AccountID, app.ID) error) tally {
+	ctx := c.r.Context()
+	results := each(ctx, s.Catalog.Apps(c.owner()), actors, func(snap app.Snapshot) (struct{}, error) {
+		return struct{}{}, do(ctx, c.owner(), snap.ID)
+	})
+	t := tally{done: []app.ID{}, already: []app.ID{}, busy: []app.ID{}}
+	for _, r := range results {
+		s.count(c, &t, r.id, r.err)
+	}
+	return t
+}
+
+func (s *server) count(c *call, t *tally, id app.ID, err error) {
+	switch {
+	case err == nil:
+		t.done = append(t.done, id)
+	case app.KindOf(err) == app.Already:
+		t.already = append(t.already, id)
+	case app.KindOf(err) == app.Conflict:
+		t.busy = append(t.busy, id)
+	default:
+		_, message, _ := s.explain(c, err)
+		t.failed = append(t.failed, id)
+		t.reasons = append(t.reasons, fmt.Sprintf("%s failed: %s", id, message))
+		if t.first == nil {
+			t.first = err
+		}
+	}
+}
+
+// refused reports whether the action as a whole failed.
+func (t tally) refused() bool { return len(t.done) == 0 && t.first != nil }
+
+// message sums the lists up: "2 applications were started, 1 was offline. x failed: ...".
+func (t tally) message(done, already string) string {
+	if len(t.done)+len(t.already)+len(t.busy)+len(t.failed) == 0 {
+		return "You have no applications."
+	}
+	parts := []string{quantity(len(t.done)) + were(len(t.done)) + done}
+	if n := len(t.already); n > 0 {
+		parts = append(parts, fmt.Sprint(n, were(n), already))
+	}
+	if n := len(t.busy); n > 0 {
+		parts = append(parts, fmt.Sprint(n, were(n), "busy with another operation"))
+	}
+	text := strings.Join(parts, ", ") + "."
+	for _, reason := range t.reasons {
+		text += " " + sentence(reason)
+	}
+	return text
+}

@@ -1,0 +1,103 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"net"
+	"net/netip"
+
+	"berth/app"
+)
+
+const (
+	tokenHeader    = "api-token"
+	maxTokenLength = 4096 // bytes; longer ones are not worth a look-up
+)
+
+// authenticate sets the account of a call and counts the call.
+//
+// A request with a valid token counts for the token. A failed one counts for
+// the address it came from; when an address has failed too often, tokens that
+// nobody has used lately are not even tried from there, which slows guessing
+// while people behind the same address go on working.
+func (s *server) authenticate(c *call) error {
+	token := c.r.Header.Get(tokenHeader)
+	key, address := tokenKey(token), addressKey(c.r.RemoteAddr)
+	q, known := s.tokens.peek(key)
+	if !known {
+		q, _ = s.addresses.peek(address)
+	}
+	if q.denied {
+		return s.limited(c, q)
+	}
+	account, err := s.account(c, token)
+	switch kind := app.KindOf(err); {
+	case err == nil || kind == app.Forbidden:
+		q = s.tokens.take(key)
+	case kind == app.Unauthorized:
+		s.tokens.forget(key)
+		q = s.addresses.take(address)
+	default:
+		return err // nobody's fault that counts
+	}
+	q.setHeaders(c.Header())
+	if q.denied {
+		return s.limited(c, q)
+	}
+	c.account = account
+	return err
+}
+
+func (s *server) account(c *call, token string) (app.Account, error) {
+	if token == "" {
+		return app.Account{}, app.Errorf(app.Unauthorized, "Send your API token in the api-token header.")
+	}
+	if len(token) > maxTokenLength {
+		return app.Account{}, app.Errorf(app.Unauthorized, "The API token is not valid.")
+	}
+	return s.Accounts.Authenticate(c.r.Context(), token)
+}
+
+func (s *server) limited(c *call, q quota) error {
+	q.setHeaders(c.Header())
+	return app.Errorf(app.Limited, "Too many requests: %d a minute are allowed. Try again in %d seconds.",
+		q.limit, max(1, q.reset))
+}
+
+// currentQuota tells what is left to whoever makes a call, without counting it.
+func (s *server) currentQuota(c *call) quota {
+	if token := c.r.Header.Get(tokenHeader); token != "" {
+		if q, known := s.tokens.peek(tokenKey(token)); known {
+			return q
+		}
+	}
+	q, _ := s.addresses.peek(addressKey(c.r.RemoteAddr))
+	return q
+}
+
+// tokenKey stands for a token in memory, so that its text is not kept.
+func tokenKey(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return string(sum[:])
+}
+
+// addressKey names where a request came from. One customer usually holds a
+// whole /64 of IPv6, so that is one address.
+func addressKey(remote string) string {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		host = remote
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	addr = addr.Unmap().WithZone("")
+	if addr.Is4() {
+		return addr.String()
+	}
+	prefix, err := addr.Prefix(64)
+	if err != nil {
+		return addr.String()
+	}
+	return prefix.String()
+}

@@ -1,0 +1,190 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"berth/app"
+)
+
+const (
+	// patience is how long a client may send or take nothing. Deadlines are of
+	// the kernel's clock, so they do not come from Config.Now.
+	patience  = time.Minute
+	maxFields = 64 << 10 // bytes of a JSON body
+)
+
+// boundBody gives a client that announced a body one patience to send it, also
+// when no handler reads it: net/http itself reads a little of what is left.
+func (c *call) boundBody() {
+	if c.r.ContentLength != 0 {
+		// Not every connection has deadlines; then the server's own must do.
+		_ = http.NewResponseController(c.ResponseWriter).SetReadDeadline(time.Now().Add(patience))
+	}
+}
+
+// body reads a request's body: at most limit bytes, each read within one
+// patience. Call done when it was read.
+type body struct {
+	io.ReadCloser
+	control *http.ResponseController
+	err     error // of the last read
+}
+
+func (c *call) body(limit int64) *body {
+	return &body{
+		// The bare writer, because MaxBytesReader tells net/http through it to
+		// close the connection.
+		ReadCloser: http.MaxBytesReader(c.ResponseWriter, c.r.Body, limit),
+		control:    http.NewResponseController(c.ResponseWriter),
+	}
+}
+
+// Read renews the deadline first.
+func (b *body) Read(p []byte) (int, error) {
+	_ = b.control.SetReadDeadline(time.Now().Add(patience)) // see boundBody
+	n, err := b.ReadCloser.Read(p)
+	b.err = err
+	return n, err
+}
+
+// done lifts the deadline when the body was read to its end: a handler may
+// then take its time. Otherwise the deadline stays, so that net/http does not
+// wait for the rest of a stalled body.
+func (b *body) done() {
+	if errors.Is(b.err, io.EOF) {
+		_ = b.control.SetReadDeadline(time.Time{}) // see boundBody
+	}
+}
+
+// blame turns an error met while parsing a body into what the client did wrong;
+// what says it when nothing more is known. Parsers do not always pass on the
+// reader's own error, so that one goes first.
+func (b *body) blame(err error, what string) error {
+	if b.err != nil && !errors.Is(b.err, io.EOF) {
+		err = b.err
+	}
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return tooLargeError(tooLarge.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &app.Error{Kind: app.Invalid, Err: err,
+			Message: "No data came for " + elapsed(patience) + ", so the request was given up."}
+	default:
+		return &app.Error{Kind: app.Invalid, Err: err, Message: what}
+	}
+}
+
+func tooLargeError(limit int64) error {
+	return app.Errorf(app.TooLarge, "The body of the request is larger than the %s that are allowed.", size(limit))
+}
+
+// fields are the members of a JSON object, by their exact names.
+type fields map[string]json.RawMessage
+
+// fields reads a JSON object. Unknown members are the caller's to ignore.
+func (c *call) fields() (fields, error) {
+	if !acceptsJSON(c.r.Header.Get("Content-Type")) {
+		return nil, app.Errorf(app.Invalid, "Send JSON, with the header Content-Type: application/json.")
+	}
+	b := c.body(maxFields)
+	defer b.done()
+	text, err := io.ReadAll(b)
+	if err != nil {
+		return nil, b.blame(err, "The body of the request ended early.")
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, app.Errorf(app.Invalid, "The request has no body. Send a JSON object.")
+	}
+	if !utf8.Valid(text) {
+		return nil, app.Errorf(app.Invalid, "The body is not valid JSON: it is not UTF-8.")
+	}
+	return parseFields(text)
+}
+
+// acceptsJSON reports whether a body of this type may be JSON. Some clients
+// send none.
+func acceptsJSON(contentType string) bool {
+	if contentType == "" {
+		return true
+	}
+	t, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (t == "application/json" || strings.HasSuffix(t, "+json"))
+}
+
+// parseFields takes exactly one object, without duplicate names: two readers of
+// such a body could see two different requests.
+func parseFields(text []byte) (fields, error) {
+	malformed := func(err error) error {
+		return &app.Error{Kind: app.Invalid, Err: err, Message: "The body is not valid JSON."}
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	switch first, err := d.Token(); {
+	case err != nil:
+		return nil, malformed(err)
+	case first != json.Delim('{'):
+		return nil, app.Errorf(app.Invalid, "The body must be a JSON object.")
+	}
+	f := fields{}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, malformed(err)
+		}
+		key, _ := name.(string) // the decoder refuses other names
+		if _, twice := f[key]; twice {
+			return nil, app.Errorf(app.Invalid, "The field %q appears twice.", key)
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, malformed(err)
+		}
+		f[key] = value
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, malformed(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, app.Errorf(app.Invalid, "The body holds more than one JSON value.")
+	}
+	return f, nil
+}
+
+// has reports whether a field is there and not null.
+func (f fields) has(name string) bool {
+	value, there := f[name]
+	return there && string(value) != "null"
+}
+
+// integer returns a required whole number.
+func (f fields) integer(name string) (int64, error) {
+	if !f.has(name) {
+		return 0, app.Errorf(app.Invalid, "The field %s is missing. It must be a whole number.", name)
+	}
+	var n int64
+	if err := json.Unmarshal(f[name], &n); err != nil {
+		return 0, app.Errorf(app.Invalid, "The field %s must be a whole number.", name)
+	}
+	return n, nil
+}
+
+// text returns an optional string, nil when it is absent or null.
+func (f fields) text(name string) (*string, error) {
+	if !f.has(name) {
+		return nil, nil
+	}
+	var s string
+	if err := json.Unmarshal(f[name], &s); err != nil {
+		return nil, app.Errorf(app.Invalid, "The field %s must be a text.", name)
+	}
+	return &s, nil
+}

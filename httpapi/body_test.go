@@ -1,0 +1,52 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"testing"
+
+	"berth/app"
+)
+
+func TestBodyErrors(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		kind app.Kind
+	}{
+		{fmt.Errorf("multipart: %w", &http.MaxBytesError{Limit: 10}), app.TooLarge},
+		{fmt.Errorf("read: %w", os.ErrDeadlineExceeded), app.Invalid},
+		{io.ErrUnexpectedEOF, app.Invalid},
+		{errors.New("connection reset"), app.Invalid},
+	} {
+		if got := app.KindOf((&body{}).blame(tt.err, "The body ended early.")); got != tt.kind {
+			t.Errorf("%v: kind %v, want %v", tt.err, got, tt.kind)
+		}
+	}
+	b := &body{err: &http.MaxBytesError{Limit: 10}}
+	if got := app.KindOf(b.blame(io.ErrUnexpectedEOF, "The body ended early.")); got != app.TooLarge {
+		t.Errorf("the reader's own error: kind %v, want TooLarge", got)
+	}
+}
+
+func TestParseFieldsKeepsNestedValues(t *testing.T) {
+	f, err := parseFields([]byte(`{"a":{"b":1,"b":2},"c":[{}],"n":null,"":"empty name"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(f["c"]) != "[{}]" || f.has("n") || f.has("missing") || !f.has("") {
+		t.Errorf("got %q", f)
+	}
+}
+
+func TestParseFieldsRefusesDeepNesting(t *testing.T) {
+	deep := `{"a":`
+	for range 14 {
+		deep += deep[5:] + "[[[["
+	}
+	if _, err := parseFields([]byte(deep)); app.KindOf(err) != app.Invalid {
+		t.Errorf("kind %v, want Invalid", app.KindOf(err))
+	}
+}

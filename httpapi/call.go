@@ -1,0 +1,130 @@
+package httpapi
+
+import (
+	"crypto/rand"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/julienschmidt/httprouter"
+
+	"berth/app"
+)
+
+// unmatched stands for the route in the log of a request that has none.
+const unmatched = "unmatched"
+
+// call is one request and what became known of it on its way. It is also the
+// ResponseWriter that goes through the router, so that a route finds it again.
+type call struct {
+	http.ResponseWriter
+	r         *http.Request
+	requestID string
+	began     time.Time
+
+	pattern string // of the route, never the path
+	params  httprouter.Params
+	account app.Account // set when the route needs a token
+	id      app.ID      // set when the route names one application
+
+	status int   // 0 until the answer begins
+	cause  error // of a refusal, for the log alone
+}
+
+func newCall(w http.ResponseWriter, r *http.Request, now time.Time) *call {
+	id := r.Header.Get("X-Request-Id")
+	if !validRequestID(id) {
+		id = rand.Text()
+	}
+	return &call{ResponseWriter: w, r: r, requestID: id, began: now, pattern: unmatched}
+}
+
+// WriteHeader remembers the first status.
+func (c *call) WriteHeader(status int) {
+	if c.status == 0 {
+		c.status = status
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Write remembers that an answer began.
+func (c *call) Write(p []byte) (int, error) {
+	if c.status == 0 {
+		c.status = http.StatusOK
+	}
+	return c.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// owner is the account that asks.
+func (c *call) owner() app.AccountID { return c.account.ID }
+
+// head reports whether only the headers are asked for.
+func (c *call) head() bool { return c.r.Method == http.MethodHead }
+
+// base returns the address that links of this server begin with.
+func (s *server) base(c *call) (string, error) {
+	if s.BaseURL != "" {
+		return s.BaseURL, nil
+	}
+	if !validHost(c.r.Host) {
+		return "", app.Errorf(app.Invalid, "The Host header of the request is not a host name, so no link can be made.")
+	}
+	if c.r.TLS != nil {
+		return "https://" + c.r.Host, nil
+	}
+	return "http://" + c.r.Host, nil
+}
+
+// validRequestID keeps strangers from writing anything but a word into the log.
+func validRequestID(s string) bool {
+	if len(s) < 1 || len(s) > 64 {
+		return false
+	}
+	for i := range len(s) {
+		if !isWordByte(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isWordByte(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '.' || b == '_' || b == '-'
+}
+
+// validHost accepts a name or an IP address, with or without a port: the text
+// goes into links that other programs open.
+func validHost(s string) bool {
+	host := s
+	if h, port, err := net.SplitHostPort(s); err == nil {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
+			return false
+		}
+		host = h
+		if s[0] == '[' {
+			return isIPv6(host)
+		}
+	} else if len(s) > 2 && s[0] == '[' && s[len(s)-1] == ']' {
+		return isIPv6(s[1 : len(s)-1])
+	}
+	if host == "" || len(host) > 253 {
+		return false
+	}
+	for i := range len(host) {
+		if !isWordByte(host[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isIPv6(s string) bool {
+	addr, err := netip.ParseAddr(s)
+	return err == nil && addr.Is6() && addr.Zone() == ""
+}

@@ -1,0 +1,213 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pipes is a listener over in-memory connections, whose deadlines follow the
+// virtual clock of synctest.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { close(p.done); return nil }
+func (p *pipes) Addr() net.Addr { return &net.IPAddr{} }
+
+// connect serves w on one connection and returns the client's end of it. The
+// server is closed, and every connection with it, when the test ends.
+func connect(t *testing.T, w *world) net.Conn {
+	t.Helper()
+	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	server := &http.Server{Handler: w.handler()}
+	ended := make(chan error)
+	go func() { ended <- server.Serve(p) }()
+	client, conn := net.Pipe()
+	p.conns <- conn
+	t.Cleanup(func() {
+		_ = server.Close()
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+		_ = client.Close()
+	})
+	return client
+}
+
+// sendText writes text to the server; the pipe has no buffer, so it does that aside.
+func sendText(conn net.Conn, text string) {
+	go func() { _, _ = io.WriteString(conn, text) }()
+}
+
+const uploadHead = "POST /v2/upload HTTP/1.1\r\nHost: example.com\r\nApi-Token: " + goodToken +
+	"\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+
+const uploadBody = "--b\r\nContent-Disposition: form-data; name=f; filename=a.zip\r\n\r\nPK content\r\n--b--\r\n"
+
+func announced(n int) string { return fmt.Sprintf("Content-Length: %d\r\n\r\n", n) }
+
+func readAnswer(t *testing.T, conn net.Conn) (int, string) {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func TestStalledUploadIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		conn := connect(t, w)
+		began := time.Now()
+		sendText(conn, uploadHead+announced(len(uploadBody))+uploadBody[:len(uploadBody)-20])
+		status, text := readAnswer(t, conn)
+		if status != http.StatusBadRequest || !strings.Contains(text, "No data came for 1m") {
+			t.Errorf("status %d: %s", status, text)
+		}
+		if waited := time.Since(began); waited < patience || waited > patience+time.Second {
+			t.Errorf("waited %v", waited)
+		}
+		if len(w.handed) > 0 {
+			t.Error("half of a file was handed over")
+		}
+		w.checkSpools(t)
+	})
+}
+
+func TestSlowUploadIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.deployed.Snapshot = bot("bot-one")
+		conn := connect(t, w)
+		go func() {
+			_, _ = io.WriteString(conn, uploadHead+announced(len(uploadBody)))
+			for i := range len(uploadBody) {
+				<-time.After(50 * time.Second)
+				_, _ = io.WriteString(conn, uploadBody[i:i+1])
+			}
+		}()
+		if status, text := readAnswer(t, conn); status != http.StatusOK {
+			t.Errorf("status %d: %s", status, text)
+		}
+		if w.spooled["spool-1"] != "PK content" {
+			t.Errorf("spooled %q", w.spooled)
+		}
+	})
+}
+
+func TestLongWorkIsNotCutByTheDeadlineOfTheBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.deployed.Snapshot = bot("bot-one")
+		w.before = func(ctx context.Context, _ string) {
+			select {
+			case <-time.After(10 * patience):
+			case <-ctx.Done():
+				t.Error("the work was cancelled")
+			}
+		}
+		conn := connect(t, w)
+		sendText(conn, uploadHead+"Transfer-Encoding: chunked\r\n\r\n"+chunked(uploadBody))
+		if status, text := readAnswer(t, conn); status != http.StatusOK {
+			t.Errorf("status %d: %s", status, text)
+		}
+	})
+}
+
+func chunked(s string) string { return fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(s), s) }
+
+func TestHangUpWhileSendingDropsTheUpload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		conn := connect(t, w)
+		if _, err := io.WriteString(conn, uploadHead+announced(len(uploadBody))+uploadBody[:len(uploadBody)-20]); err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+		synctest.Wait()
+		if len(w.handed) > 0 || w.called("Upload") > 0 {
+			t.Error("half of a file was handed over")
+		}
+		w.checkSpools(t)
+	})
+}
+
+func TestHangUpAfterSendingDoesNotStopTheWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.deployed.Snapshot = bot("bot-one")
+		began, release, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+		w.before = func(ctx context.Context, _ string) {
+			close(began)
+			<-release
+			ended <- ctx.Err()
+		}
+		conn := connect(t, w)
+		sendText(conn, uploadHead+announced(len(uploadBody))+uploadBody)
+		<-began
+		_ = conn.Close()
+		synctest.Wait()
+		close(release)
+		if err := <-ended; err != nil {
+			t.Errorf("the context of the work ended: %v", err)
+		}
+		synctest.Wait()
+		if len(w.handed) != 1 || len(w.dropped) != 0 {
+			t.Errorf("handed over %v, dropped %v", w.handed, w.dropped)
+		}
+	})
+}
+
+func TestStalledBodyThatNobodyReadsDoesNotHoldTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		conn := connect(t, w)
+		began := time.Now()
+		sendText(conn, "PUT /v2/locale/en-US HTTP/1.1\r\nHost: example.com\r\nApi-Token: "+goodToken+"\r\n"+announced(100)+"{")
+		if status, text := readAnswer(t, conn); status != http.StatusOK {
+			t.Errorf("status %d: %s", status, text)
+		}
+		if waited := time.Since(began); waited > patience+time.Second {
+			t.Errorf("waited %v", waited)
+		}
+	})
+}
+
+func TestClientThatTakesNothingLosesItsDownload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.logText = strings.NewReader(strings.Repeat("line\n", 1<<20))
+		conn := connect(t, w)
+		sendText(conn, "GET "+logPath(w, 20001)+" HTTP/1.1\r\nHost: example.com\r\n\r\n")
+		<-time.After(patience + time.Second)
+		text, err := io.ReadAll(conn)
+		if err != nil || len(text) > 1<<19 {
+			t.Errorf("%d bytes were still sent, %v", len(text), err)
+		}
+	})
+}

@@ -1,0 +1,266 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"berth/app"
+)
+
+const (
+	logLinkLife = time.Hour
+	noStore     = "private, no-store"
+)
+
+type logs struct {
+	ID       app.ID   `json:"id"`
+	Terminal terminal `json:"terminal"`
+}
+
+type terminal struct {
+	Big   string `json:"big"`
+	Small string `json:"small"`
+	URL   string `json:"url"`
+}
+
+type backupsAnswer struct {
+	Status  string `json:"status"`
+	Message string `json:"message"`
+	Backups any    `json:"backups"` // one object or, for "all", an array
+}
+
+type backup struct {
+	ID     app.ID `json:"id"`
+	URL    string `json:"url"`
+	Status string `json:"status"` // clients that save all backups skip those without "ok"
+}
+
+func (s *server) logs(c *call) (response, error) {
+	snap, err := s.Catalog.App(c.owner(), c.id)
+	if err != nil {
+		return response{}, err
+	}
+	l, err := s.logsOf(c, snap)
+	if err != nil {
+		return response{}, err
+	}
+	return ok(appsAnswer{statusOK, "The logs of your application have been loaded.", l})
+}
+
+func (s *server) logsOfAll(c *call) (response, error) {
+	results := each(c.r.Context(), s.Catalog.Apps(c.owner()), readers, func(snap app.Snapshot) (logs, error) {
+		return s.logsOf(c, snap)
+	})
+	list := []logs{}
+	for _, r := range results {
+		if r.err != nil {
+			return response{}, r.err
+		}
+		list = append(list, r.value)
+	}
+	return ok(appsAnswer{statusOK, "The logs of your applications have been loaded.", list})
+}
+
+func (s *server) logsOf(c *call, snap app.Snapshot) (logs, error) {
+	base, err := s.base(c)
+	if err != nil {
+		return logs{}, err
+	}
+	t, err := s.Catalog.Terminal(c.owner(), snap.ID)
+	if err != nil {
+		return logs{}, err
+	}
+	link := app.Link{
+		Kind:    app.LinkLog,
+		Object:  string(snap.ID),
+		Version: int64(snap.UID),
+		Expires: s.Now().Add(logLinkLife),
+	}
+	return logs{snap.ID, terminal{t.Big, t.Small, base + "/d/" + s.Links.Sign(link) + "/" + string(snap.ID) + ".log"}}, nil
+}
+
+func (s *server) backup(c *call) (response, error) {
+	if c.head() { // a question must not leave a file behind
+		_, err := s.Catalog.App(c.owner(), c.id)
+		return response{status: http.StatusOK}, err
+	}
+	base, err := s.base(c)
+	if err != nil {
+		return response{}, err
+	}
+	b, err := s.Downloads.Backup(c.r.Context(), c.owner(), c.id)
+	if err != nil {
+		return response{}, err
+	}
+	return ok(backupsAnswer{statusOK, "The backup of your application was made. The link is open until " +
+		timestamp(b.Expires) + ".", s.backupOf(base, b)})
+}
+
+func (s *server) backupOfAll(c *call) (response, error) {
+	if c.head() {
+		return response{status: http.StatusOK}, nil
+	}
+	base, err := s.base(c)
+	if err != nil {
+		return response{}, err
+	}
+	results := each(c.r.Context(), s.Catalog.Apps(c.owner()), archivers, func(snap app.Snapshot) (app.Backup, error) {
+		return s.Downloads.Backup(c.r.Context(), c.owner(), snap.ID)
+	})
+	list := []backup{}
+	var first error
+	var failures strings.Builder
+	for _, r := range results {
+		if r.err == nil {
+			list = append(list, s.backupOf(base, r.value))
+			continue
+		}
+		if first == nil {
+			first = r.err
+		}
+		_, message, _ := s.explain(c, r.err)
+		fmt.Fprintf(&failures, " %s failed: %s", r.id, sentence(message))
+	}
+	if len(list) == 0 && first != nil {
+		return response{}, first
+	}
+	message := fmt.Sprintf("The backups of %s were made.", quantity(len(list)))
+	if len(results) == 0 {
+		message = "You have no applications."
+	}
+	return ok(backupsAnswer{statusOK, message + failures.String(), list})
+}
+
+func (s *server) backupOf(base string, b app.Backup) backup {
+	link := app.Link{Kind: app.LinkBackup, Object: b.File, Expires: b.Expires}
+	return backup{b.App, base + "/d/" + s.Links.Sign(link) + "/" + string(b.App) + ".zip", statusOK}
+}
+
+// download serves what a link points to. The name is for the client's disk; it
+// must be one that this package gave out.
+func (s *server) download(c *call) (response, error) {
+	link, err := s.Links.Verify(c.params.ByName("token"))
+	if err != nil {
+		return response{}, err
+	}
+	name := c.params.ByName("name")
+	switch id, zip := strings.CutSuffix(name, ".zip"); {
+	case link.Kind == app.LinkLog && name == link.Object+".log":
+		return s.downloadLog(c, link)
+	case link.Kind == app.LinkBackup && zip && app.ValidID(id):
+		return s.downloadBackup(c, link, name)
+	}
+	return response{}, app.Errorf(app.NotFound, "This link is not valid or has expired.")
+}
+
+func (s *server) downloadLog(c *call, link app.Link) (response, error) {
+	log, err := s.Downloads.OpenLog(app.ID(link.Object), link.Version)
+	if err != nil {
+		return response{}, err
+	}
+	header := map[string]string{"Cache-Control": noStore, "Content-Type": "text/plain; charset=utf-8"}
+	return response{header: header, stream: func(w http.ResponseWriter) {
+		defer func() { _ = log.Close() }() // only read, so nothing can be lost
+		out := newTap(w)
+		defer out.done()
+		out.WriteHeader(http.StatusOK)
+		if c.head() {
+			return
+		}
+		source := &witness{r: log}
+		if _, err := io.Copy(out, source); err == nil {
+			return
+		}
+		if source.err != nil && !errors.Is(source.err, io.EOF) {
+			s.Log.Error("cannot read a log", "request", c.requestID, "cause", source.err)
+		}
+		panic(http.ErrAbortHandler) // or the client takes the part for the whole
+	}}, nil
+}
+
+func (s *server) downloadBackup(c *call, link app.Link, name string) (response, error) {
+	file, err := s.Downloads.OpenBackup(link.Object)
+	if err != nil {
+		return response{}, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		_ = file.Close()
+		return response{}, fmt.Errorf("cannot stat a backup: %w", err)
+	}
+	sum := sha256.Sum256([]byte(link.Object)) // a backup's name is never used for another content
+	header := map[string]string{
+		"Cache-Control":       noStore,
+		"Content-Type":        "application/zip",
+		"Content-Disposition": `attachment; filename="` + name + `"`,
+		"ETag":                `"` + hex.EncodeToString(sum[:16]) + `"`,
+	}
+	return response{header: header, stream: func(w http.ResponseWriter) {
+		s.serveFile(c, w, file, info)
+	}}, nil
+}
+
+func (s *server) serveFile(c *call, w http.ResponseWriter, file *os.File, info os.FileInfo) {
+	defer func() { _ = file.Close() }() // only read, so nothing can be lost
+	out := newTap(w)
+	defer out.done()
+	http.ServeContent(out, c.r, "", info.ModTime(), file)
+	if out.refused != 0 {
+		// net/http takes back some headers of the file, not all.
+		for _, name := range []string{"ETag", "Last-Modified", "Content-Disposition"} {
+			c.Header().Del(name)
+		}
+		c.Header().Set("Cache-Control", noStore)
+		message := "The file is not the one that the request names."
+		if out.refused == http.StatusRequestedRangeNotSatisfiable {
+			message = "The file has no such part."
+		}
+		s.send(c, c.refusal(out.refused, message))
+	}
+}
+
+// tap is the writer of a download. It renews the deadline at each write, so a
+// client that takes nothing cannot hold a file open, and it holds back refusals,
+// which net/http would write as plain text.
+type tap struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	refused int
+}
+
+func newTap(w http.ResponseWriter) *tap {
+	return &tap{ResponseWriter: w, control: http.NewResponseController(w)}
+}
+
+// WriteHeader passes on what is no refusal.
+func (t *tap) WriteHeader(status int) {
+	if status >= http.StatusBadRequest {
+		t.refused = status
+		return
+	}
+	t.ResponseWriter.WriteHeader(status)
+}
+
+func (t *tap) Write(p []byte) (int, error) {
+	if t.refused != 0 {
+		return len(p), nil
+	}
+	_ = t.control.SetWriteDeadline(time.Now().Add(patience)) // see boundBody
+	return t.ResponseWriter.Write(p)
+}
+
+// done sends what is buffered while the deadline holds, then lifts it: the
+// connection may go on to serve somebody who does not renew it.
+func (t *tap) done() {
+	if t.refused == 0 && t.control.Flush() != nil {
+		return
+	}
+	_ = t.control.SetWriteDeadline(time.Time{}) // see boundBody
+}

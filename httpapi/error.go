@@ -1,0 +1,98 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"berth/app"
+)
+
+// statusOf is the one table from the kind of an error to the HTTP status.
+var statusOf = [...]int{
+	app.Internal:     http.StatusInternalServerError,
+	app.Invalid:      http.StatusBadRequest,
+	app.Unauthorized: http.StatusUnauthorized,
+	app.Forbidden:    http.StatusForbidden,
+	app.NotFound:     http.StatusNotFound,
+	app.Already:      http.StatusOK, // clients tell it from success by the field status
+	app.Conflict:     http.StatusConflict,
+	app.TooLarge:     http.StatusRequestEntityTooLarge,
+	app.Unusable:     http.StatusUnprocessableEntity,
+	app.Exhausted:    http.StatusUnprocessableEntity,
+	app.Limited:      http.StatusTooManyRequests,
+	app.Unavailable:  http.StatusServiceUnavailable,
+}
+
+const (
+	internalMessage  = "internal error"
+	retryUnavailable = 5 // seconds after which a 503 may be over
+	cancelledMessage = "The request was cancelled before it was done."
+	fallbackMessage  = "The request was refused."
+)
+
+// errorBody is the body of every error.
+type errorBody struct {
+	Status     string   `json:"status"`
+	StatusCode int      `json:"statusCode"`
+	Code       int      `json:"code"` // the HTTP status, as statusCode
+	Message    string   `json:"message"`
+	RequestID  string   `json:"requestId"`
+	Logs       string   `json:"logs,omitempty"`
+	LocaleList []string `json:"localeList,omitempty"`
+}
+
+// failure turns an error into the answer.
+func (s *server) failure(c *call, err error) response {
+	status, message, logs := s.explain(c, err)
+	resp := c.refusal(status, message)
+	body := resp.body.(errorBody)
+	body.Logs = logs
+	resp.body = body
+	return resp
+}
+
+// refusal is the answer of an error that is known by its HTTP status.
+func (c *call) refusal(status int, message string) response {
+	header := map[string]string{}
+	switch status {
+	case http.StatusTooManyRequests:
+		// Clients lock themselves out until the reset, which is what they should do now.
+		header["ratelimit-remaining"] = "0"
+		header["Retry-After"] = c.Header().Get("ratelimit-reset")
+	case http.StatusServiceUnavailable:
+		header["Retry-After"] = strconv.Itoa(retryUnavailable)
+	}
+	return response{status: status, header: header, body: errorBody{
+		Status:     statusError,
+		StatusCode: status,
+		Code:       status,
+		Message:    message,
+		RequestID:  c.requestID,
+	}}
+}
+
+// explain returns what the user may know of err and keeps the rest for the log.
+func (s *server) explain(c *call, err error) (status int, message, logs string) {
+	var e *app.Error
+	if !errors.As(err, &e) {
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			c.cause = err
+			return http.StatusServiceUnavailable, cancelledMessage, ""
+		}
+		e = &app.Error{Kind: app.Internal}
+	}
+	if e.Kind <= app.Internal || int(e.Kind) >= len(statusOf) {
+		s.Log.Error("internal error", "route", c.pattern, "request", c.requestID, "cause", err)
+		return http.StatusInternalServerError, internalMessage, ""
+	}
+	if e.Err != nil {
+		c.cause = e.Err
+	}
+	message = e.Message
+	if message == "" {
+		message = fallbackMessage
+	}
+	return statusOf[e.Kind], message, e.Logs
+}

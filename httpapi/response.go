@@ -1,0 +1,78 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+// response is what a handler answers.
+type response struct {
+	status int
+	body   any                         // encoded as JSON; nil only for HEAD and 304
+	raw    []byte                      // JSON that is encoded already, instead of body
+	header map[string]string           // added to the common headers
+	stream func(w http.ResponseWriter) // writes the whole answer itself, instead of the above
+}
+
+// The words of the field status.
+const (
+	statusOK    = "ok"
+	statusError = "error"
+)
+
+func ok(body any) (response, error) { return response{status: http.StatusOK, body: body}, nil }
+
+// plain is the answer of an operation that only says what it did.
+type plain struct {
+	Status  string `json:"status"`
+	Message string `json:"message"`
+}
+
+// numbered is plain with the status code, which some operations repeat.
+type numbered struct {
+	Status     string `json:"status"`
+	StatusCode int    `json:"statusCode"`
+	Message    string `json:"message"`
+}
+
+// send writes the answer of a call: the only place that writes JSON.
+func (s *server) send(c *call, resp response) {
+	h := c.Header()
+	for name, value := range resp.header {
+		h.Set(name, value)
+	}
+	if resp.stream != nil {
+		resp.stream(c)
+		return
+	}
+	body := resp.raw
+	if resp.body != nil {
+		body = encode(resp.body)
+	}
+	if body == nil {
+		c.WriteHeader(resp.status)
+		return
+	}
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	c.WriteHeader(resp.status)
+	if !c.head() {
+		// A failed write means that the client has gone; nobody is left to tell.
+		_, _ = c.Write(body)
+	}
+}
+
+// encode returns v as compact JSON. Links keep their "&" readable: the type of
+// the answer is never HTML. It panics when v cannot be encoded, which is a
+// mistake in this package.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err)
+	}
+	return bytes.TrimRight(b.Bytes(), "\n")
+}

@@ -1,0 +1,106 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// routeScenes are answers that belong to no operation, and the document itself.
+func routeScenes() []scene {
+	const none = "-"
+	return []scene{
+		{name: "unknown_not_found", method: "GET", path: "/v2/nothing", op: none},
+		{name: "unknown_not_found_root", method: "GET", path: "/", op: none},
+		{name: "unknown_not_found_trailing_slash", method: "GET", path: "/v2/user/", op: none},
+		{name: "unknown_not_found_upper_case", method: "GET", path: "/V2/user", op: none},
+		{name: "unknown_not_found_escaped_slash", method: "GET", path: "/v2/app/bot-one%2Fstatus", op: none},
+		{name: "unknown_method", method: "POST", path: "/v2/user", op: none},
+		{name: "unknown_method_of_upload", method: "GET", path: "/v2/upload", op: none},
+		{name: "options", method: "OPTIONS", path: "/v2/app/bot-one", op: none},
+		{name: "options_unknown", method: "OPTIONS", path: "/v2/nothing", op: none},
+		{name: "openapi_unchanged", method: "GET", path: "/v2/openapi.json", header: map[string]string{"If-None-Match": "W/" + newDocument().etag}},
+	}
+}
+
+func TestEveryRouteNeedsItsAccess(t *testing.T) {
+	for _, r := range new(server).routes() {
+		w := newWorld(t)
+		path := strings.NewReplacer(":appID", "bot-one", ":locale", "en-US", ":token", "x", ":name", "y").Replace(r.Path)
+		req := newRequest(r.Method, path, "")
+		req.Header.Del(tokenHeader)
+		rec := do(t, w.handler(), req)
+		if refused := rec.Code == http.StatusUnauthorized; refused != (r.access == byToken) {
+			t.Errorf("%s %s without a token: status %d", r.Method, r.Path, rec.Code)
+		}
+		if len(w.calls) > 0 {
+			t.Errorf("%s %s without a token called %v", r.Method, r.Path, w.calls)
+		}
+	}
+}
+
+func TestEveryGetHasHeadAndEveryPathOptions(t *testing.T) {
+	h := newWorld(t).handler()
+	for _, r := range new(server).routes() {
+		path := strings.NewReplacer(":appID", "bot-one", ":locale", "en-US", ":token", "x", ":name", "y").Replace(r.Path)
+		rec := do(t, h, newRequest(http.MethodOptions, path, ""))
+		allow := rec.Header().Get("Allow")
+		if rec.Code != http.StatusNoContent || !strings.Contains(allow, r.Method) || !strings.Contains(allow, "OPTIONS") {
+			t.Errorf("OPTIONS %s: status %d, Allow %q", path, rec.Code, allow)
+		}
+		if strings.Contains(allow, "HEAD") != (r.Method == http.MethodGet) {
+			t.Errorf("%s: Allow is %q", path, allow)
+		}
+	}
+}
+
+func TestOddPathsAreNotFound(t *testing.T) {
+	for _, path := range []string{
+		"/v2/app//status", "/v2/app/", "/v2/app/../user", "/v2//user", "/v2/app/All/start", "/v2/app/-x/start",
+		"/v2/app/a/start", "/v2/app/a%00b/start", "/v2/app/%2e%2e/start", "/v2/app/a%2fb/start", "/v2/app/a%2Fb",
+		"/v2/app/" + strings.Repeat("a", 64) + "/start", "/v2/app/bot-one/", "/v2/app/bot-one/nothing", "/d/x", "/d//", "/v2/locale/",
+		"/v2/locale/a%2Fb", "/v2/app/%F0%9F%92%A9/start", "/v2/openapi.json/",
+	} {
+		for _, method := range []string{"GET", "PUT"} {
+			rec := do(t, newWorld(t).handler(), newRequest(method, path, ""))
+			if rec.Code != http.StatusNotFound && rec.Code != http.StatusMethodNotAllowed {
+				t.Errorf("%s %s: status %d", method, path, rec.Code)
+			}
+		}
+	}
+}
+
+func TestPathWithoutSlash(t *testing.T) {
+	for _, path := range []string{"", "*", "v2/user"} {
+		r := newRequest("GET", "/", "")
+		r.URL.Path = path
+		if rec := do(t, newWorld(t).handler(), r); rec.Code != http.StatusNotFound {
+			t.Errorf("%q: status %d", path, rec.Code)
+		}
+	}
+}
+
+func TestBodiesThatNobodyNeedsAreIgnored(t *testing.T) {
+	for _, tt := range []struct{ method, path, body string }{
+		{"GET", "/v2/user", ""}, {"GET", "/v2/app/bot-one", "{}"}, {"PUT", "/v2/app/bot-one/stop", "{}"},
+		{"PUT", "/v2/app/bot-one/restart", "not json"}, {"DELETE", "/v2/app/bot-one/delete", "{}"}, {"PUT", "/v2/locale/en-US", "{}"},
+	} {
+		w := newWorld(t)
+		r := newRequest(tt.method, tt.path, tt.body)
+		r.Header.Set("Content-Type", "application/json")
+		if rec := do(t, w.handler(), r); rec.Code != http.StatusOK {
+			t.Errorf("%s %s with body %q: status %d", tt.method, tt.path, tt.body, rec.Code)
+		}
+	}
+}
+
+func TestServerWithoutOptionalConfiguration(t *testing.T) {
+	w := newWorld(t)
+	h := New(Config{Accounts: w, Links: w, Catalog: w, Control: w, Settings: w, Deployer: w, Downloads: w})
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, newRequest("GET", "/v2/user", ""))
+	if rec.Code != 200 || rec.Header().Get("ratelimit-limit") != "60" || rec.Header().Get("berth-version") != "" {
+		t.Errorf("status %d, headers %v", rec.Code, rec.Header())
+	}
+}

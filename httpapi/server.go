@@ -1,0 +1,140 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/julienschmidt/httprouter"
+)
+
+const (
+	defaultRateLimit = 60        // what the public clients assume
+	defaultMaxUpload = 101 << 20 // the 100 MB of the clients and what multipart adds
+)
+
+// Config is what the API is made of. The services MUST be set; the other
+// fields have defaults.
+type Config struct {
+	Accounts  Accounts
+	Links     Links
+	Catalog   Catalog
+	Control   Control
+	Settings  Settings
+	Deployer  Deployer
+	Downloads Downloads
+
+	RateLimit int              // requests a minute a token, 60 when zero
+	BaseURL   string           // of the addresses of downloads; "" derives it from each request's Host
+	MaxUpload int64            // bytes of a whole upload body, 101 MiB when zero
+	Version   string           // sent as the berth-version header unless ""
+	Log       *slog.Logger     // nothing is logged when nil
+	Now       func() time.Time // time.Now when nil
+}
+
+// New returns the handler of the API; it serves /v2/ and /d/ and answers 404
+// for everything else. It is safe for concurrent use and starts no goroutine
+// that outlives a request.
+//
+// The http.Server around it SHOULD set ReadHeaderTimeout and IdleTimeout but
+// neither ReadTimeout nor WriteTimeout: they would cut long uploads, and the
+// handler cuts stalled clients itself. Behind a reverse proxy, whoever wraps
+// the handler SHOULD put the client's address in RemoteAddr, or all clients
+// share one allowance of failed authentications.
+func New(c Config) http.Handler {
+	if c.RateLimit <= 0 {
+		c.RateLimit = defaultRateLimit
+	}
+	if c.MaxUpload <= 0 {
+		c.MaxUpload = defaultMaxUpload
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	c.BaseURL = strings.TrimRight(c.BaseURL, "/")
+	s := &server{
+		Config:    c,
+		tokens:    newLimiter(c.RateLimit, c.Now),
+		addresses: newLimiter(c.RateLimit, c.Now),
+		document:  newDocument(),
+	}
+	s.router = s.newRouter()
+	return s
+}
+
+type server struct {
+	Config
+	router    *httprouter.Router
+	tokens    *limiter // requests of valid tokens
+	addresses *limiter // failed authentications
+	document  document
+}
+
+// ServeHTTP answers one request.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := newCall(w, r, s.Now())
+	defer func() {
+		v := recover()
+		abort := v != nil && s.recovered(c, v)
+		s.logRequest(c)
+		if abort {
+			panic(http.ErrAbortHandler) // net/http closes the connection and stays quiet
+		}
+	}()
+	s.commonHeaders(c)
+	c.boundBody()
+	// The router matches the decoded path, so "a%2Fstatus" would be taken for
+	// the two segments "a" and "status".
+	if !strings.HasPrefix(r.URL.Path, "/") || strings.Contains(strings.ToLower(r.URL.RawPath), "%2f") {
+		s.notFound(c, r)
+		return
+	}
+	s.router.ServeHTTP(c, r)
+}
+
+func (s *server) commonHeaders(c *call) {
+	h := c.Header()
+	h.Set("X-Request-Id", c.requestID)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if s.Version != "" {
+		h.Set("berth-version", s.Version)
+	}
+	s.currentQuota(c).setHeaders(h)
+}
+
+// recovered answers for a handler that panicked. It reports whether the
+// connection must be cut because an answer was begun already: a client must
+// not take half of one for the whole.
+func (s *server) recovered(c *call, v any) (abort bool) {
+	if err, is := v.(error); is && errors.Is(err, http.ErrAbortHandler) {
+		return true
+	}
+	s.Log.Error("panic in a request", "route", c.pattern, "request", c.requestID,
+		"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+	if c.status != 0 {
+		return true
+	}
+	s.send(c, c.refusal(http.StatusInternalServerError, internalMessage))
+	return false
+}
+
+// logRequest writes the one line of a request. The pattern stands for the path,
+// which may hold a download's key, and the query is left out for the same reason.
+func (s *server) logRequest(c *call) {
+	attrs := []any{
+		"method", c.r.Method, "route", c.pattern, "status", c.status,
+		"duration", s.Now().Sub(c.began), "request", c.requestID,
+	}
+	if c.cause != nil {
+		attrs = append(attrs, "cause", c.cause)
+	}
+	s.Log.Info("request", attrs...)
+}

@@ -1,0 +1,121 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"berth/app"
+)
+
+const (
+	maxName      = 30  // characters
+	maxAvatarURL = 512 // bytes
+)
+
+type localeAnswer struct {
+	Status  string `json:"status"`
+	Message string `json:"message"`
+	Locale  string `json:"locale"`
+}
+
+func (s *server) setRAM(c *call) (response, error) {
+	f, err := c.fields()
+	if err != nil {
+		return response{}, err
+	}
+	mb, err := f.integer("ramMB")
+	if err != nil {
+		return response{}, err
+	}
+	if err := s.Settings.SetRAM(c.r.Context(), c.owner(), c.id, app.MB(mb)); err != nil {
+		return response{}, err
+	}
+	return ok(numbered{statusOK, http.StatusOK, "The RAM of your application was set to " + app.MB(mb).String() + " MB."})
+}
+
+func (s *server) setProfile(c *call) (response, error) {
+	f, err := c.fields()
+	if err != nil {
+		return response{}, err
+	}
+	p, err := profile(f)
+	if err != nil {
+		return response{}, err
+	}
+	if err := s.Settings.SetProfile(c.r.Context(), c.owner(), c.id, p); err != nil {
+		return response{}, err
+	}
+	return ok(numbered{statusOK, http.StatusOK, "The profile of your application was updated."})
+}
+
+// profile takes either field alone, as some clients send only what changed.
+func profile(f fields) (app.Profile, error) {
+	name, err := f.text("name")
+	if err != nil {
+		return app.Profile{}, err
+	}
+	avatar, err := f.text("avatarURL")
+	if err != nil {
+		return app.Profile{}, err
+	}
+	if name == nil && avatar == nil {
+		return app.Profile{}, app.Errorf(app.Invalid, "Send the field name, the field avatarURL or both.")
+	}
+	if name != nil {
+		*name = strings.TrimSpace(*name)
+		if !validName(*name) {
+			return app.Profile{}, app.Errorf(app.Invalid,
+				"The field name must have 1 to %d characters and no control characters.", maxName)
+		}
+	}
+	if avatar != nil {
+		*avatar = strings.TrimSpace(*avatar)
+		if !validAvatar(*avatar) {
+			return app.Profile{}, app.Errorf(app.Invalid,
+				"The field avatarURL must be an http or https address of at most %d characters, or empty.", maxAvatarURL)
+		}
+	}
+	return app.Profile{Name: name, AvatarURL: avatar}, nil
+}
+
+func validName(s string) bool {
+	n := utf8.RuneCountInString(s)
+	return n >= 1 && n <= maxName && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+func validAvatar(s string) bool {
+	if s == "" {
+		return true
+	}
+	if len(s) > maxAvatarURL || strings.ContainsFunc(s, unicode.IsSpace) {
+		return false
+	}
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+}
+
+func (s *server) delete(c *call) (response, error) {
+	if err := s.Settings.Delete(c.r.Context(), c.owner(), c.id); err != nil {
+		return response{}, err
+	}
+	return ok(plain{statusOK, "Your application was deleted."})
+}
+
+func (s *server) setLocale(c *call) (response, error) {
+	locale := c.params.ByName("locale")
+	err := s.Accounts.SetLocale(c.r.Context(), c.owner(), locale)
+	if app.KindOf(err) == app.NotFound {
+		resp := s.failure(c, err)
+		body := resp.body.(errorBody)
+		body.LocaleList = app.Locales
+		resp.body = body
+		return resp, nil
+	}
+	if err != nil {
+		return response{}, err
+	}
+	return ok(localeAnswer{statusOK, "Your locale was set to " + locale + ".", locale})
+}

@@ -1,0 +1,176 @@
+package httpapi
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"berth/app"
+)
+
+// number writes f with at most one decimal and no ".0": "1.5", "12", "0".
+func number(f float64) string {
+	if !(f > 0) || math.IsInf(f, 0) { // NaN is not above 0 either
+		return "0"
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
+}
+
+// size writes bytes in the largest fitting unit of 1024: "0B", "12.3MB", "2GB".
+func size(bytes int64) string {
+	units := [...]string{"B", "KB", "MB", "GB"}
+	v, unit := float64(bytes), 0
+	// What would be written as 1024 belongs to the next unit.
+	for unit < len(units)-1 && math.Round(v*10)/10 >= 1024 {
+		v /= 1024
+		unit++
+	}
+	return number(v) + units[unit]
+}
+
+// memory writes use and limit in the same unit, because clients divide the two
+// numbers and ignore the units.
+func memory(used, limit int64) string {
+	const mb = 1 << 20
+	return number(float64(used)/mb) + "MB/" + number(float64(limit)/mb) + "MB"
+}
+
+func percent(f float64) string { return number(f) + "%" }
+
+// elapsed writes the two largest units of d: "1d 4h", "2h 3m", "2h", "5s".
+func elapsed(d time.Duration) string {
+	seconds := int64(max(d, 0) / time.Second)
+	units := [...]struct {
+		name   string
+		length int64
+	}{{"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}}
+	for i, u := range units {
+		n := seconds / u.length
+		if n == 0 {
+			continue
+		}
+		text := strconv.FormatInt(n, 10) + u.name
+		if i+1 < len(units) {
+			if rest := seconds % u.length / units[i+1].length; rest > 0 {
+				text += " " + strconv.FormatInt(rest, 10) + units[i+1].name
+			}
+		}
+		return text
+	}
+	return "0s"
+}
+
+// until writes the time from now to t, rounded up so that it never says 0s too early.
+func until(t, now time.Time) string {
+	return elapsed(t.Sub(now) + time.Second - 1)
+}
+
+// since writes the time since the last start.
+func since(t, now time.Time) string {
+	if t.IsZero() {
+		return "never started"
+	}
+	return elapsed(now.Sub(t))
+}
+
+// timestamp writes ISO 8601 in UTC with milliseconds, "" for the zero time.
+func timestamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// container names the state. Clients compare only "Online".
+func container(s app.Snapshot, now time.Time) string {
+	if s.Running {
+		return "Online"
+	}
+	switch s.State {
+	case app.Waiting:
+		return "Restarting in " + until(s.RetryAt, now)
+	case app.Starting:
+		return "Starting"
+	case app.Stopping:
+		return "Stopping"
+	case app.Preparing:
+		return "Preparing"
+	case app.Online, app.Stopped:
+	}
+	return "Offline"
+}
+
+// ending tells how a run ended, as the end of a sentence about the application.
+func ending(e app.Exit) string {
+	switch {
+	case e.OOM && e.LimitMB > 0:
+		return fmt.Sprintf("was killed for needing more than %d MB of RAM", e.LimitMB)
+	case e.OOM:
+		return "was killed for needing more than its RAM"
+	case e.Asked:
+		return "was stopped"
+	case e.Code == 0:
+		return "ended by itself with code 0"
+	case e.Signal > 0:
+		return fmt.Sprintf("crashed with code %d (signal %d)", e.Code, e.Signal)
+	default:
+		return fmt.Sprintf("crashed with code %d", e.Code)
+	}
+}
+
+// standing is the message of an application's information: it explains what
+// the fields alone do not.
+func standing(s app.Snapshot, now time.Time) string {
+	switch {
+	case s.State == app.Waiting && s.LastExit != nil:
+		return fmt.Sprintf("Your application %s. It restarts in %s (attempt %d).",
+			ending(*s.LastExit), until(s.RetryAt, now), max(1, s.Attempt))
+	case s.State == app.Stopped && !s.Running && s.RAMKilled():
+		return fmt.Sprintf("Your application %s. Raise its RAM and start it again.", ending(*s.LastExit))
+	default:
+		return "The information of your application has been loaded."
+	}
+}
+
+// outcome is the message after something that should leave the application
+// running: done, then how it stands.
+func outcome(done string, s app.Snapshot, now time.Time) string {
+	switch {
+	case s.Running:
+		return done + "."
+	case s.State == app.Waiting && s.LastExit != nil:
+		return fmt.Sprintf("%s, but it %s. It restarts in %s (attempt %d).",
+			done, ending(*s.LastExit), until(s.RetryAt, now), max(1, s.Attempt))
+	case s.State == app.Stopped && s.LastExit != nil:
+		return fmt.Sprintf("%s, but it %s.", done, ending(*s.LastExit))
+	case s.State == app.Stopped:
+		return done + ". It is not online."
+	default:
+		return done + ". It is not online yet."
+	}
+}
+
+// quantity writes a count with its noun: "1 application", "2 applications".
+func quantity(n int) string {
+	if n == 1 {
+		return "1 application"
+	}
+	return strconv.Itoa(n) + " applications"
+}
+
+func were(n int) string {
+	if n == 1 {
+		return " was "
+	}
+	return " were "
+}
+
+// sentence ends s with a full stop, unless it ends a sentence already.
+func sentence(s string) string {
+	if strings.HasSuffix(s, ".") || strings.HasSuffix(s, "!") || strings.HasSuffix(s, "?") {
+		return s
+	}
+	return s + "."
+}

@@ -1,0 +1,194 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"strings"
+
+	"berth/app"
+)
+
+const (
+	maxTextParts = 64       // before the file
+	maxTextBytes = 64 << 10 // in all of them
+)
+
+const (
+	howToUpload   = "Send the ZIP file as multipart/form-data, in a part that has a file name."
+	brokenUpload  = "The upload ended early or is not well-formed multipart/form-data."
+	missingUpload = "missing required file: no part of the request has a file name. " + howToUpload
+)
+
+type uploadAnswer struct {
+	Status     string   `json:"status"`
+	StatusCode int      `json:"statusCode"`
+	Message    string   `json:"message"`
+	App        uploaded `json:"app"`
+	Logs       string   `json:"logs,omitempty"`
+}
+
+type uploaded struct {
+	ID               app.ID   `json:"id"`
+	Type             app.Type `json:"type"`
+	Name             string   `json:"name"`
+	AvatarURL        string   `json:"avatarURL"`
+	RAM              app.MB   `json:"ram"`
+	MainFile         string   `json:"mainFile"`
+	Lang             string   `json:"lang"`
+	Version          string   `json:"version"`
+	AddedAtTimestamp int64    `json:"addedAtTimestamp"` // milliseconds
+	AutoRestart      bool     `json:"autoRestart"`
+}
+
+type commitAnswer struct {
+	Status     string `json:"status"`
+	StatusCode int    `json:"statusCode"`
+	Message    string `json:"message"`
+	Logs       string `json:"logs,omitempty"`
+}
+
+func (s *server) upload(c *call) (response, error) {
+	file, err := s.spool(c)
+	if err != nil {
+		return response{}, err
+	}
+	// The file is here; whether the client waits for the answer changes nothing.
+	d, err := s.Deployer.Upload(context.WithoutCancel(c.r.Context()), c.account, file)
+	if err != nil {
+		return response{}, err
+	}
+	return ok(uploadAnswer{
+		Status:     statusOK,
+		StatusCode: http.StatusOK,
+		Message:    outcome("Your application was uploaded", d.Snapshot, s.Now()),
+		App: uploaded{
+			ID:               d.ID,
+			Type:             d.Type,
+			Name:             d.Name,
+			AvatarURL:        d.AvatarURL,
+			RAM:              d.RAM,
+			MainFile:         d.Code.Main,
+			Lang:             d.Code.Lang,
+			Version:          d.Code.Version,
+			AddedAtTimestamp: d.CreatedAt.UnixMilli(),
+			AutoRestart:      d.AutoRestart,
+		},
+		Logs: d.Logs,
+	})
+}
+
+func (s *server) commit(c *call) (response, error) {
+	// Asked first, so that nobody sends a large file for nothing.
+	if _, err := s.Catalog.App(c.owner(), c.id); err != nil {
+		return response{}, err
+	}
+	file, err := s.spool(c)
+	if err != nil {
+		return response{}, err
+	}
+	d, err := s.Deployer.Commit(context.WithoutCancel(c.r.Context()), c.owner(), c.id, file)
+	if err != nil {
+		return response{}, err
+	}
+	return ok(commitAnswer{statusOK, http.StatusOK, outcome("Your application was updated", d.Snapshot, s.Now()), d.Logs})
+}
+
+// spool streams the first file of a multipart body to the deployer and returns
+// the name of what it kept. The caller MUST hand it over.
+func (s *server) spool(c *call) (string, error) {
+	if c.r.ContentLength > s.MaxUpload {
+		return "", tooLargeError(s.MaxUpload)
+	}
+	b := c.body(s.MaxUpload)
+	defer b.done()
+	c.r.Body = b
+	parts, err := c.r.MultipartReader()
+	if err != nil {
+		return "", app.Errorf(app.Invalid, "%s", howToUpload)
+	}
+	part, err := filePart(b, parts)
+	if err != nil {
+		return "", err
+	}
+	source := &witness{r: part}
+	file, err := s.Deployer.Spool(c.r.Context(), source)
+	if kept := s.complete(b, source, err); kept != nil {
+		if file != "" {
+			s.Deployer.DropSpool(file)
+		}
+		return "", kept
+	}
+	return file, nil
+}
+
+// complete reports what is wrong with an upload that was spooled with err. What
+// the client did wrong goes before what the deployer made of it.
+func (s *server) complete(b *body, source *witness, err error) error {
+	if source.err != nil && !errors.Is(source.err, io.EOF) {
+		return b.blame(source.err, brokenUpload)
+	}
+	if err != nil {
+		return err
+	}
+	// Parts after the file are ignored, but a client that is cut off in them
+	// was cut off before its request was complete.
+	if _, err := io.Copy(io.Discard, b); err != nil {
+		return b.blame(err, brokenUpload)
+	}
+	return nil
+}
+
+// filePart returns the first part that has a file name, whatever its field
+// name: clients disagree about that.
+func filePart(b *body, parts *multipart.Reader) (*multipart.Part, error) {
+	skipped := int64(0)
+	for range maxTextParts {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			return nil, app.Errorf(app.NotFound, "%s", missingUpload)
+		}
+		if err != nil {
+			return nil, b.blame(err, brokenUpload)
+		}
+		if hasFilename(part) {
+			return part, nil
+		}
+		n, err := io.Copy(io.Discard, io.LimitReader(part, maxTextBytes-skipped+1))
+		if err != nil {
+			return nil, b.blame(err, brokenUpload)
+		}
+		if skipped += n; skipped > maxTextBytes {
+			break
+		}
+	}
+	return nil, app.Errorf(app.Invalid, "There is too much before the file. %s", howToUpload)
+}
+
+// hasFilename accepts names that are written in ways the standard library
+// cannot parse: the name itself is of no use here.
+func hasFilename(part *multipart.Part) bool {
+	if part.FileName() != "" {
+		return true
+	}
+	disposition := part.Header.Get("Content-Disposition")
+	_, _, err := mime.ParseMediaType(disposition)
+	return err != nil && strings.Contains(strings.ToLower(disposition), "filename")
+}
+
+// witness remembers how reading ended, whatever the reader's user makes of it.
+type witness struct {
+	r   io.Reader
+	err error
+}
+
+func (w *witness) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	if err != nil {
+		w.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,81 @@
+package systemd
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// listen stands for the manager and returns what it received last.
+func listen(t *testing.T, name string) func() string {
+	t.Helper()
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	t.Setenv(socketEnv, name)
+	return func() string {
+		t.Helper()
+		if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 4096)
+		n, err := conn.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b[:n])
+	}
+}
+
+func TestNotify(t *testing.T) {
+	for kind, name := range map[string]string{
+		"path":     filepath.Join(t.TempDir(), "notify"),
+		"abstract": fmt.Sprintf("@berth-notify-test-%d", os.Getpid()),
+	} {
+		t.Run(kind, func(t *testing.T) {
+			received := listen(t, name)
+			if !Available() {
+				t.Error("not available while a manager listens")
+			}
+			for _, tc := range []struct {
+				send func() error
+				want string
+			}{
+				{Ready, "READY=1"},
+				{Stopping, "STOPPING=1"},
+				{func() error { return Status("12 applications online") }, "STATUS=12 applications online"},
+				{func() error { return Status("a\nREADY=1\rb") }, "STATUS=a READY=1 b"},
+				{func() error { return Notify("READY=1", "STATUS=x") }, "READY=1\nSTATUS=x"},
+			} {
+				if err := tc.send(); err != nil {
+					t.Fatal(err)
+				}
+				if got := received(); got != tc.want {
+					t.Errorf("got %q, want %q", got, tc.want)
+				}
+			}
+		})
+	}
+}
+
+func TestNotifyWithoutAManager(t *testing.T) {
+	t.Setenv(socketEnv, "")
+	if Available() {
+		t.Error("available without a manager")
+	}
+	if err := Ready(); err != nil {
+		t.Errorf("got %v, want nothing to happen", err)
+	}
+}
+
+func TestNotifyAManagerThatIsGone(t *testing.T) {
+	t.Setenv(socketEnv, filepath.Join(t.TempDir(), "nobody"))
+	if err := Ready(); err == nil {
+		t.Error("no error although nobody listens")
+	}
+}

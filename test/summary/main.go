@@ -1,0 +1,131 @@
+// Command summary reads the output of "go test -json" and prints a line for
+// each package, what failed, and which tests were skipped and why. It fails
+// when a test failed, when none ran, and with CI=true when one was skipped.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// event is one line of test2json (go doc test2json).
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+	Elapsed float64
+}
+
+// name identifies a test; a package alone has no Test.
+type name struct{ pkg, test string }
+
+// tally is what was seen so far.
+type tally struct {
+	passed, failed int
+	skipped        []string
+	output         map[name]*strings.Builder
+	broken         bool
+}
+
+func main() {
+	t := tally{output: map[name]*strings.Builder{}}
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			fmt.Println(lines.Text()) // a message of the go command itself
+			continue
+		}
+		t.add(e)
+	}
+	if err := lines.Err(); err != nil {
+		fmt.Println("cannot read the test output:", err)
+		t.broken = true
+	}
+	os.Exit(t.finish())
+}
+
+// add counts one event. The output of a test is kept until it is known
+// whether somebody needs it.
+func (t *tally) add(e event) {
+	key := name{e.Package, e.Test}
+	switch e.Action {
+	case "output", "build-output":
+		if t.output[key] == nil {
+			t.output[key] = &strings.Builder{}
+		}
+		t.output[key].WriteString(e.Output)
+	case "build-fail":
+		t.broken = true
+	case "pass":
+		if e.Test == "" {
+			fmt.Printf("ok    %-20s %6.1fs\n", e.Package, e.Elapsed)
+		} else {
+			t.passed++
+		}
+		delete(t.output, key)
+	case "fail":
+		t.fail(e, key)
+	case "skip":
+		if e.Test != "" {
+			t.skipped = append(t.skipped, fmt.Sprintf("%s %s: %s", e.Package, e.Test, t.reason(key)))
+		}
+		delete(t.output, key)
+	}
+}
+
+func (t *tally) fail(e event, key name) {
+	if e.Test == "" {
+		t.broken = true
+		fmt.Printf("FAIL  %-20s %6.1fs\n", e.Package, e.Elapsed)
+	} else {
+		t.failed++
+	}
+	if out := t.output[key]; out != nil {
+		fmt.Print(out.String())
+	}
+}
+
+// reason is what a skipped test said.
+func (t *tally) reason(key name) string {
+	if t.output[key] == nil {
+		return "no reason given"
+	}
+	var said []string
+	for line := range strings.Lines(t.output[key].String()) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "===") && !strings.HasPrefix(line, "---") {
+			said = append(said, line)
+		}
+	}
+	return strings.Join(said, " ")
+}
+
+func (t *tally) finish() int {
+	code := 0
+	if len(t.skipped) > 0 {
+		fmt.Println("\nskipped on this machine:")
+		for _, s := range t.skipped {
+			fmt.Println("  " + s)
+		}
+		if os.Getenv("CI") == "true" {
+			fmt.Println("CI=true: a skipped test is a failure")
+			code = 1
+		}
+	}
+	if t.failed > 0 || t.broken || t.passed == 0 {
+		for key, out := range t.output { // what never ended, and builds that failed
+			if key.test == "" {
+				fmt.Print(out.String())
+			}
+		}
+		code = 1
+	}
+	fmt.Printf("\n%d passed, %d failed, %d skipped\n", t.passed, t.failed, len(t.skipped))
+	return code
+}

@@ -1,0 +1,197 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/app"
+	"berth/bundle"
+)
+
+const (
+	backupExt  = ".zip"
+	backupTemp = ".part" // ends the name of a backup being written
+)
+
+// backupFactor bounds the bytes a backup reads, as a multiple of what a ZIP may
+// unpack to. Without it a sparse file of many terabytes would be read for days.
+const backupFactor = 8
+
+// Backup writes the live tree of id to a ZIP without a wrapping folder and
+// returns its unguessable name. The program may be running: files that vanish
+// are left out, files that grow are cut. Links, specials, files of other
+// owners, names a ZIP cannot hold and dependencies that an upload installs again
+// are left out. It may hold more than an upload may. app.TooLarge when there is too much, app.Exhausted when the
+// disk is full; nothing is left behind on an error.
+func (s *Store) Backup(ctx context.Context, id app.ID) (name string, err error) {
+	live, err := s.live(id)
+	if err != nil {
+		return "", err
+	}
+	defer live.close()
+	base := randName()
+	temp := base + backupTemp
+	f, err := s.backups.create(temp, 0o600)
+	if err != nil {
+		return "", cannot("write the backup", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = unix.Unlinkat(int(s.backups), temp, 0)
+		}
+	}()
+	err = s.writeBackup(ctx, live, f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", cannotBackup(err)
+	}
+	name = base + backupExt
+	if err := move(s.backups, temp, s.backups, name); err != nil {
+		return "", cannot("write the backup", err)
+	}
+	if err := s.backups.sync(); err != nil {
+		return "", cannot("write the backup", err)
+	}
+	return name, nil
+}
+
+// cannotBackup leaves what the user should read alone.
+func cannotBackup(err error) error {
+	if app.KindOf(err) != app.Internal {
+		return err
+	}
+	return cannot("write the backup", err)
+}
+
+// writeBackup writes the tree as a ZIP.
+func (s *Store) writeBackup(ctx context.Context, live dir, w io.Writer) error {
+	self, err := live.self()
+	if err != nil {
+		return err
+	}
+	limit := s.lim.MaxUnpacked
+	if limit == 0 {
+		limit = 1 << 30
+	}
+	limit *= backupFactor
+	skip := rebuildable(live)
+	left := limit
+	zw := bundle.NewWriter(w)
+	err = walk(ctx, live, func(v visit) error {
+		if v.st.Uid != self.Uid || skip[v.path] {
+			return errSkip
+		}
+		switch {
+		case isDir(&v.st):
+			err = zw.AddDir(v.path, modTime(&v.st))
+		case isFile(&v.st):
+			var n int64
+			n, err = addFile(ctx, zw, v, self.Uid, left)
+			left -= n
+		default:
+			return errSkip
+		}
+		if left < 0 {
+			return app.Errorf(app.TooLarge, "the application's files are larger than the %s a backup may hold", sizeText(limit))
+		}
+		// A name that no upload could have: the file is not the ZIP's business.
+		if app.KindOf(err) == app.Unusable {
+			return errSkip
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return zw.Close()
+}
+
+// addFile adds one file and returns its size. A file larger than left is not
+// read at all.
+func addFile(ctx context.Context, zw *bundle.Writer, v visit, owner uint32, left int64) (int64, error) {
+	f, st, err := v.parent.file(v.name)
+	if gone(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if st.Uid != owner {
+		return 0, nil
+	}
+	if st.Size > left {
+		return st.Size, nil
+	}
+	r := readerFunc(func(p []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return f.Read(p)
+	})
+	return st.Size, zw.AddFile(v.path, st.Mode&0o111 != 0, modTime(&st), st.Size, r)
+}
+
+// readerFunc makes a reader of a function.
+type readerFunc func(p []byte) (int, error)
+
+// Read implements io.Reader.
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// rebuildable names the directories at the top that the next upload makes anew.
+func rebuildable(live dir) map[string]bool {
+	skip := make(map[string]bool)
+	for folder, source := range map[string]string{"node_modules": "package.json", ".venv": "requirements.txt"} {
+		if st, err := live.stat(source); err == nil && isFile(&st) {
+			skip[folder] = true
+		}
+	}
+	return skip
+}
+
+func modTime(st *unix.Stat_t) time.Time { return time.Unix(st.Mtim.Unix()) }
+
+// OpenBackup opens a backup for reading. Anything but the name of one that
+// exists is app.NotFound. The caller closes it.
+func (s *Store) OpenBackup(name string) (*os.File, error) {
+	if !isRandName(strings.TrimSuffix(name, backupExt)) || !strings.HasSuffix(name, backupExt) {
+		return nil, app.Errorf(app.NotFound, "no such backup")
+	}
+	f, _, err := s.backups.file(name)
+	if gone(err) {
+		return nil, app.Errorf(app.NotFound, "no such backup")
+	}
+	if err != nil {
+		return nil, cannot("open the backup", err)
+	}
+	return f, nil
+}
+
+// DropBackups removes the backups written before a time and returns how many
+// there were.
+func (s *Store) DropBackups(before time.Time) (int, error) {
+	n := 0
+	err := s.backups.list(func(name string) error {
+		st, err := s.backups.stat(name)
+		if err != nil || !strings.HasSuffix(name, backupExt) || !modTime(&st).Before(before) {
+			return ignoreMissing(err)
+		}
+		if err := unix.Unlinkat(int(s.backups), name, 0); err != nil {
+			return ignoreMissing(err)
+		}
+		n++
+		return nil
+	})
+	if err != nil {
+		return n, cannot("remove old backups", err)
+	}
+	return n, nil
+}

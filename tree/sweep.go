@@ -1,0 +1,70 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"berth/app"
+)
+
+// Sweep removes what a crash left behind: everything in staging, the trees,
+// journals and temporary directories of applications that are not known, and
+// unfinished backups. It is for boot, before anything else uses the Store;
+// journals of known applications stay for Undo. It goes on after an error and
+// returns all of them.
+func (s *Store) Sweep(ctx context.Context, known []app.ID) error {
+	var all error
+	for _, d := range []dir{s.apps, s.rollback, s.tmp} {
+		err := d.list(func(name string) error {
+			if !slices.Contains(known, app.ID(name)) {
+				all = errors.Join(all, s.discard(ctx, d, name))
+			}
+			return ctx.Err()
+		})
+		all = errors.Join(all, err)
+	}
+	err := s.backups.list(func(name string) error {
+		if strings.HasSuffix(name, backupTemp) {
+			all = errors.Join(all, removeTree(ctx, s.backups, name))
+		}
+		return nil
+	})
+	all = errors.Join(all, err)
+	// Last, since what was found above passes through it.
+	err = s.staging.list(func(name string) error {
+		all = errors.Join(all, removeTree(ctx, s.staging, name))
+		return ctx.Err()
+	})
+	return errors.Join(all, err)
+}
+
+// tempName is the name of a temporary directory in tmp. A build has its own,
+// for the program may be running beside it; '.' is in no id.
+func tempName(id app.ID, build bool) string {
+	if build {
+		return string(id) + ".build"
+	}
+	return string(id)
+}
+
+// EnsureTemp makes the temporary directory of id, or of its build, anew, empty
+// and uid's own, and returns its absolute path. Nothing may be using the one
+// before.
+func (s *Store) EnsureTemp(id app.ID, build bool, uid int) (string, error) {
+	if err := checkID(id); err != nil {
+		return "", err
+	}
+	name := tempName(id, build)
+	if err := s.discard(context.Background(), s.tmp, name); err != nil {
+		return "", err
+	}
+	d, err := s.tmp.mkdir(name, 0o700, uid)
+	if err != nil {
+		return "", cannot("make a temporary directory", err)
+	}
+	d.close()
+	return filepath.Join(s.root, tmpName, name), nil
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"berth/app"
+	"berth/host"
+	"berth/logs"
+	"berth/proc"
+	"berth/sandbox"
+	"berth/tree"
+)
+
+// starter makes of an app.Program what proc runs: its group, its directories,
+// its environment, its output. It is host.Launch on this machine.
+type starter struct {
+	proc     *proc.Launcher
+	trees    *tree.Store
+	logs     *logbook
+	pids     int64
+	oomGroup bool
+	builds   atomic.Int64 // numbers the groups of builds
+}
+
+// launch is a host.Launch.
+func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error) {
+	out, err := s.logs.of(p.App, p.Build)
+	if err != nil {
+		return nil, err
+	}
+	pipe, err := out.Pipe(p.UID, p.UID)
+	if err != nil {
+		return nil, err
+	}
+	defer pipe.Close()
+	temp, err := s.trees.EnsureTemp(p.App, p.Build, p.UID)
+	if err != nil {
+		return nil, err
+	}
+	home := s.trees.Dir(p.App)
+	spec := proc.Spec{
+		Group: "apps/" + string(p.App) + "/" + strconv.Itoa(p.Run), Argv: p.Argv,
+		Env: environment(p, home, temp), Dir: home, UID: p.UID,
+		MemoryMB: int64(p.RAM), Pids: s.pids, OOMGroup: s.oomGroup, Output: pipe,
+		OnHelperOOM: func(limit int64) {
+			out.Note(fmt.Sprintf("a helper process was killed: the application needed more than %d MB of RAM", limit))
+		},
+	}
+	if p.Build {
+		spec.Group = fmt.Sprintf("apps/%s/build-%d", p.App, s.builds.Add(1))
+		spec.OOMGroup = true
+		spec.Pids = 0 // compilers are many; the memory limit bounds them
+	}
+	if p.Stage != "" {
+		spec.Binds = []sandbox.Bind{{From: s.trees.BuildDir(p.Stage), To: home}}
+	}
+	run, err := s.proc.Launch(spec)
+	if err != nil {
+		return nil, err
+	}
+	return instance{run, out}, nil
+}
+
+// environment is everything a program gets in its environment, built from
+// nothing.
+func environment(p app.Program, home, temp string) []string {
+	return append([]string{
+		"PATH=" + proc.Path, "HOME=" + home, "TMPDIR=" + temp, "LANG=C.UTF-8",
+		"PORT=" + strconv.Itoa(p.Port), "BERTH_APP_ID=" + string(p.App),
+	}, p.Env...)
+}
+
+// instance is a run whose output is in the log when Wait returns.
+type instance struct {
+	*proc.Run
+	out *logs.Log
+}
+
+// Wait implements host.Instance.
+func (i instance) Wait() app.Exit {
+	e := i.Run.Wait()
+	i.out.Drain()
+	return e
+}
+
+// hostCapacity is what programs may have in all: the host's memory less the
+// reserve, times the overcommit.
+func hostCapacity(ram, reserve app.MB, overcommit float64) app.MB {
+	return app.MB(float64(max(ram-reserve, 0)) * overcommit)
+}
+
+// sweepEvery is how often expired backups are removed.
+const sweepEvery = 10 * time.Minute

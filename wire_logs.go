@@ -1,0 +1,143 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"berth/app"
+	"berth/logs"
+)
+
+// logbook is the logs of all applications: for each a run log and a build
+// log, opened when first needed. It is safe for concurrent use.
+type logbook struct {
+	dir     string
+	options logs.Options
+	log     *slog.Logger
+
+	mu   sync.Mutex
+	open map[logName]*logs.Log
+}
+
+// logName names one log.
+type logName struct {
+	id    app.ID
+	build bool
+}
+
+func (n logName) String() string {
+	if n.build {
+		return "build"
+	}
+	return "run"
+}
+
+func newLogbook(dir string, o logs.Options, log *slog.Logger) *logbook {
+	return &logbook{dir: dir, options: o, log: log, open: map[logName]*logs.Log{}}
+}
+
+// of returns a log, opened.
+func (b *logbook) of(id app.ID, build bool) (*logs.Log, error) {
+	name := logName{id, build}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if l := b.open[name]; l != nil {
+		return l, nil
+	}
+	o := b.options
+	if build {
+		o.Rate = -1 // bounded by its time and its files; losing an error message would hurt
+	}
+	l, err := logs.Open(filepath.Join(b.dir, string(id)), name.String(), o)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the application's log: %w", err)
+	}
+	b.open[name] = l
+	return l, nil
+}
+
+// Note adds a line of berth's own to the run log. That it cannot is told to
+// the daemon's log: no operation fails for it.
+func (b *logbook) Note(id app.ID, text string) {
+	l, err := b.of(id, false)
+	if err != nil {
+		b.log.Error("cannot write to the application's log", "app", id, "error", err)
+		return
+	}
+	l.Note(text)
+}
+
+// Tail returns the last max bytes.
+func (b *logbook) Tail(id app.ID, build bool, max int) string {
+	l, err := b.of(id, build)
+	if err != nil {
+		b.log.Error("cannot read the application's log", "app", id, "error", err)
+		return ""
+	}
+	return l.Tail(max)
+}
+
+// BeginBuild empties the build log.
+func (b *logbook) BeginBuild(id app.ID) error {
+	l, err := b.of(id, true)
+	if err != nil {
+		return err
+	}
+	return l.Reset()
+}
+
+// Remove closes and removes both logs.
+func (b *logbook) Remove(id app.ID) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var errs []error
+	for _, build := range []bool{false, true} {
+		name := logName{id, build}
+		if l := b.open[name]; l != nil {
+			errs = append(errs, l.Close())
+			delete(b.open, name)
+		}
+	}
+	return errors.Join(append(errs, os.RemoveAll(filepath.Join(b.dir, string(id))))...)
+}
+
+// sweep removes the logs of applications that are not known.
+func (b *logbook) sweep(known map[app.ID]bool) error {
+	list, err := os.ReadDir(b.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, e := range list {
+		if !known[app.ID(e.Name())] {
+			errs = append(errs, os.RemoveAll(filepath.Join(b.dir, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// reader opens the whole run log.
+func (b *logbook) reader(id app.ID) (io.ReadCloser, error) {
+	l, err := b.of(id, false)
+	if err != nil {
+		return nil, err
+	}
+	return l.Reader()
+}
+
+// close closes every log.
+func (b *logbook) close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var errs []error
+	for name, l := range b.open {
+		errs = append(errs, l.Close())
+		delete(b.open, name)
+	}
+	return errors.Join(errs...)
+}

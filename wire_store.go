@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+
+	"berth/app"
+	"berth/db"
+	"berth/host"
+	"berth/tree"
+)
+
+// registry is the database as the host sees it: the range of uids and ports
+// is the settings', not the host's.
+type registry struct {
+	*db.DB
+	ids db.IDRange
+}
+
+// Reserve implements host.Registry.
+func (r registry) Reserve(ctx context.Context, a app.App, admit host.Admit) (app.App, error) {
+	return r.DB.Reserve(ctx, a, r.ids, admit)
+}
+
+// trees is the data directory as the host sees it.
+type trees struct {
+	*tree.Store
+	max  int64 // bytes of an upload
+	logs *logbook
+	log  *slog.Logger
+}
+
+// Spool implements host.Staging.
+func (t trees) Spool(ctx context.Context, r io.Reader) (string, error) {
+	return t.Store.Spool(ctx, r, t.max)
+}
+
+// DropSpool implements host.Staging.
+func (t trees) DropSpool(file string) {
+	if err := t.Store.DropSpool(file); err != nil {
+		t.log.Error("cannot remove an upload", "error", err)
+	}
+}
+
+// Discard implements host.Staging.
+func (t trees) Discard(stage app.Stage) {
+	if err := t.Store.Discard(stage); err != nil {
+		t.log.Error("cannot remove an unpacked upload; the next start of berth will", "error", err)
+	}
+}
+
+// Prepare implements host.Trees.
+func (t trees) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int) error {
+	_, err := t.Store.Prepare(ctx, stage, id, uid)
+	return err
+}
+
+// Recover implements host.Disk: journals first, for Sweep removes only what
+// belongs to nobody.
+func (t trees) Recover(ctx context.Context, known []app.App) error {
+	ids := make([]app.ID, 0, len(known))
+	set := make(map[app.ID]bool, len(known))
+	var errs []error
+	pending := t.PendingAll()
+	for _, a := range known {
+		ids = append(ids, a.ID)
+		set[a.ID] = true
+		if slices.Contains(pending, a.ID) {
+			t.log.Warn("a commit was cut short; its application gets the code of before", "app", a.ID)
+			errs = append(errs, t.Undo(ctx, a.ID, a.UID))
+		}
+	}
+	return errors.Join(append(errs, t.Sweep(ctx, ids), t.logs.sweep(set))...)
+}
+
+// downloads is what links open.
+type downloads struct {
+	*host.Host
+	trees *tree.Store
+	logs  *logbook
+}
+
+// OpenBackup implements httpapi.Downloads.
+func (d downloads) OpenBackup(file string) (*os.File, error) { return d.trees.OpenBackup(file) }
+
+// OpenLog implements httpapi.Downloads.
+func (d downloads) OpenLog(id app.ID, version int64) (io.ReadCloser, error) {
+	if !d.Is(id, version) {
+		return nil, app.Errorf(app.NotFound, "this log is gone: its application was deleted")
+	}
+	return d.logs.reader(id)
+}
