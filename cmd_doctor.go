@@ -153,7 +153,7 @@ func checkLimit(h cgroup.Host, s Settings) finding {
 	if err != nil {
 		return fail(err)
 	}
-	defer groups.Close()
+	defer func() { _ = groups.Close() }() // its only group is removed by then
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return fail(err)
@@ -178,7 +178,8 @@ func checkLimit(h cgroup.Host, s Settings) finding {
 	if !e.OOM {
 		return fail(fmt.Errorf("a child that should have been killed at %d MB ended with code %d and a peak of %d MB", limit, e.Code, e.PeakBytes>>20))
 	}
-	return finding{"limit", good, fmt.Sprintf("enforced: a child was killed at %d MB after %s", limit, time.Since(begin).Round(time.Millisecond)), ""}
+	return finding{"limit", good, fmt.Sprintf("enforced: a child was killed at %d MB after %s, in a group below %s",
+		limit, time.Since(begin).Round(time.Millisecond), filepath.Dir(groups.Root())), ""}
 }
 
 // checkKernel tells what the coming walls around programs could use.
@@ -238,6 +239,9 @@ func checkData(dir string) []finding {
 	fstype, free, total, err := proc.Disk(place)
 	if err != nil {
 		return append(list, finding{"disk", bad, err.Error(), ""})
+	}
+	if fstype == "" {
+		fstype = "a file system of unknown type"
 	}
 	f := finding{"disk", good, fmt.Sprintf("%s, %d of %d MB free", fstype, free>>20, total>>20), ""}
 	if app.MB(free>>20) < 1024 && free < total/20 {

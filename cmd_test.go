@@ -18,10 +18,14 @@ import (
 
 	"berth/app"
 	"berth/db"
+	"berth/proc"
 )
 
 // TestMain lets the test binary be berth, for the scripts.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == proc.InitWord {
+		proc.Init()
+	}
 	testscript.Main(m, map[string]func(){"berth": main})
 }
 

@@ -50,7 +50,7 @@ func TestDefaults(t *testing.T) {
 	want.Host.Reserve, want.Host.Overcommit = 256, 1
 	want.Build.RAM, want.Build.Timeout, want.Build.Concurrency = 512, 10*time.Minute, 1
 	want.Upload.Max, want.Upload.MaxUnpacked, want.Upload.MaxFiles = 100, 1024, 20000
-	want.Logs.MaxFile, want.Logs.Keep, want.Logs.RateKB = 5, 3, 1024
+	want.Logs.MaxFile, want.Logs.Keep, want.Logs.RateKB = 5, 2, 1024
 	want.Backups.TTL = time.Hour
 	if got := mustLoad(t, "", nil); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)

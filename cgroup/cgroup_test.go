@@ -261,6 +261,31 @@ func TestKernelGroupIsFresh(t *testing.T) {
 	}
 }
 
+// A build and a run of one application come and go beside each other, and the
+// last one takes the application's directory away.
+func TestKernelRunsOfOneApplicationDoNotCollide(t *testing.T) {
+	tree := openTree(t)
+	errs := make(chan error, 2)
+	for _, kind := range []string{"build", "run"} {
+		go func() {
+			for n := range 200 {
+				g, err := tree.Create(fmt.Sprintf("apps/a/%s-%d", kind, n), Limits{Memory: 64 << 20})
+				if err == nil {
+					err = g.Remove()
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	if err := errors.Join(<-errs, <-errs); err != nil {
+		t.Error(err)
+	}
+}
+
 // A child started right after another group of the application was killed
 // lives: the reason why groups are never used twice.
 func TestKernelStartAfterKill(t *testing.T) {

@@ -83,10 +83,7 @@ func (t *Tree) group(name string) *Group {
 
 func (g *Group) create(t *Tree, name string, l Limits) error {
 	for _, dir := range g.dirs {
-		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-			return err
-		}
-		if err := os.Mkdir(dir, 0o755); err != nil {
+		if err := mkdirFresh(dir); err != nil {
 			return err
 		}
 	}
@@ -109,6 +106,21 @@ func (g *Group) create(t *Tree, name string, l Limits) error {
 	}
 	if t.host.Mode == Hybrid && l.OOMGroup {
 		g.unwait, err = g.killOnOOM()
+	}
+	return err
+}
+
+// mkdirFresh makes dir, which MUST be new, and its parent, which another
+// run's Remove may take away in between.
+func mkdirFresh(dir string) error {
+	var err error
+	for range 10 {
+		if err = os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+			return err
+		}
+		if err = os.Mkdir(dir, 0o755); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return err
 }

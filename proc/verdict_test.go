@@ -46,7 +46,7 @@ func TestHost(t *testing.T) {
 	if err != nil || h.RAM < 64 || h.Kernel == "" || h.System == "" {
 		t.Errorf("Host() = %+v, %v", h, err)
 	}
-	if fs, free, total, err := Disk("/"); err != nil || fs == "" || free <= 0 || total < free {
+	if fs, free, total, err := Disk("/"); err != nil || free <= 0 || total < free { // the type of some is unknown
 		t.Errorf("Disk(/) = %q %d of %d, %v", fs, free, total, err)
 	}
 	if _, _, _, err := Disk("/no/such"); err == nil {

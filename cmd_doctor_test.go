@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"berth/app"
+	"berth/cgroup"
+	"berth/sandbox"
+)
+
+func TestDoctorFindings(t *testing.T) {
+	s := testSettings(t)
+	s.Host.Reserve = app.MB(maxRAM)
+	tests := []struct {
+		name string
+		list []finding
+		want string // "verdict name"
+		says string
+	}{
+		{"unified", checkGroups(cgroup.Host{Mode: cgroup.Unified, Controllers: []string{"memory"}}), "ok cgroups", "unified"},
+		{"hybrid", checkGroups(cgroup.Host{Mode: cgroup.Hybrid, V1Memory: "/m", V1Pids: "/p"}), "ok cgroups", "hybrid"},
+		{"hybrid without pids", checkGroups(cgroup.Host{Mode: cgroup.Hybrid, V1Memory: "/m"}), "warn pids", "not limited"},
+		{"no cgroups", checkGroups(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}), "FAIL cgroups", "mount it"},
+		{"limit on such a host", []finding{checkLimit(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s)}, "FAIL limit", "mount it"},
+		{"nothing left for applications", checkHost(s), "FAIL memory", "host.reserve"},
+		{"no landlock", checkKernel(sandbox.Features{}), "warn landlock", "lsm="},
+		{"no ebpf", checkKernel(sandbox.Features{Landlock: 4, BPF: errors.New("no")}), "warn ebpf", "as root"},
+		{"no disk", checkData("/proc/self/fd/999/x"), "ok disk", "free"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := report(&out, tt.list, false); err != nil {
+				t.Fatal(err)
+			}
+			verdict, name, _ := strings.Cut(tt.want, " ")
+			for _, f := range tt.list {
+				if f.Name == name && f.Verdict == verdict {
+					if !strings.Contains(out.String(), tt.says) {
+						t.Errorf("the table does not say %q:\n%s", tt.says, out.String())
+					}
+					return
+				}
+			}
+			t.Errorf("no %q in\n%s", tt.want, out.String())
+		})
+	}
+}
+
+func TestDoctorJSON(t *testing.T) {
+	var out bytes.Buffer
+	if err := report(&out, []finding{{"a", good, "b", ""}, {"c", bad, "d", "e"}}, true); err != nil {
+		t.Fatal(err)
+	}
+	var got []finding
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || len(got) != 2 || got[1].Fix != "e" {
+		t.Errorf("%s: %v", out.String(), err)
+	}
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/app"
+	"berth/logs"
+)
+
+// testSettings are the defaults over a data directory that programs can reach.
+func testSettings(t *testing.T) Settings {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: the daemon makes control groups")
+	}
+	dir, err := os.MkdirTemp("", "berth-daemon-") //nolint:usetesting // t.TempDir is closed to other users
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	c := &call{command: command{name: "serve"}}
+	from := addSettingFlags(c.flags())
+	from.fallback = ""
+	s, err := from.load(func(name string) string {
+		return map[string]string{"BERTH_DATA_DIR": filepath.Join(dir, "data"), "BERTH_LISTEN": "127.0.0.1:0"}[name]
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestDaemonOpensAndCloses(t *testing.T) {
+	s := testSettings(t)
+	d, err := openDaemon(t.Context(), s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openDaemon(t.Context(), s, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "another berth is serving from it") {
+		t.Errorf("a second daemon on the directory: %v", err)
+	}
+	root := d.groups.Root()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", s.Listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- d.serve(ctx, context.Background(), l) }()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+"/v2/user", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized {
+		t.Fatalf("GET /v2/user = %v, %v; want 401", resp, err)
+	}
+	_ = resp.Body.Close()
+	cancel()
+	if err := <-served; err != nil {
+		t.Errorf("serve() = %v", err)
+	}
+	if err := d.close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(root); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the control groups are still there: %v", err)
+	}
+}
+
+func TestDaemonRefuses(t *testing.T) {
+	tests := []struct {
+		name string
+		edit func(*Settings)
+		says string
+	}{
+		{"unreachable", func(s *Settings) {
+			dir := filepath.Join(filepath.Dir(s.DataDir), "closed")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				panic(err)
+			}
+			s.DataDir = filepath.Join(dir, "data")
+		}, "chmod o+x"},
+		{"no directory", func(s *Settings) { s.DataDir = "/proc/nowhere/data" }, "cannot make the data directory"},
+		{"uids of nobody", func(s *Settings) { s.DataDir = os.DevNull }, "not a directory"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := testSettings(t)
+			tt.edit(&s)
+			if _, err := openDaemon(t.Context(), s, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("got %v, want %q", err, tt.says)
+			}
+		})
+	}
+}
+
+func TestGroupName(t *testing.T) {
+	a, b := groupName("/var/lib/berth"), groupName("/tmp/other")
+	if a == b || len(a) != 8 || a != groupName("/var/lib/berth") {
+		t.Errorf("%q and %q", a, b)
+	}
+}
+
+func TestSignals(t *testing.T) {
+	first, second, stop := signals(t.Context())
+	defer stop()
+	for _, ctx := range []context.Context{first, second} {
+		if ctx.Err() != nil {
+			t.Fatal("ended before its signal")
+		}
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(30 * time.Second):
+			t.Fatal("the signal did nothing")
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	got := environment(app.Program{App: "bot", Port: 20001, Env: []string{"NODE_ENV=production"}}, "/data/apps/bot", "/data/tmp/bot")
+	var names []string
+	for _, v := range got {
+		name, _, _ := strings.Cut(v, "=")
+		names = append(names, name)
+	}
+	want := []string{"PATH", "HOME", "TMPDIR", "LANG", "PORT", "BERTH_APP_ID", "NODE_ENV"}
+	if !slices.Equal(names, want) || !slices.Contains(got, "PORT=20001") || !slices.Contains(got, "HOME=/data/apps/bot") {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestHostCapacity(t *testing.T) {
+	for _, tt := range []struct {
+		ram, reserve app.MB
+		factor       float64
+		want         app.MB
+	}{{1024, 256, 1, 768}, {1024, 256, 2, 1536}, {200, 256, 1, 0}} {
+		if got := hostCapacity(tt.ram, tt.reserve, tt.factor); got != tt.want {
+			t.Errorf("hostCapacity(%d, %d, %g) = %d, want %d", tt.ram, tt.reserve, tt.factor, got, tt.want)
+		}
+	}
+}
+
+func TestLogbook(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "logs")
+	b := newLogbook(dir, logs.Options{}, slog.New(slog.DiscardHandler))
+	b.Note("a", "hello")
+	if err := b.BeginBuild("a"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Tail("a", false, 100); !strings.Contains(got, "[berth] hello") {
+		t.Errorf("the run log is %q", got)
+	}
+	if got := b.Tail("a", true, 100); got != "" {
+		t.Errorf("the build log is %q", got)
+	}
+	r, err := b.reader("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err := errors.Join(err, r.Close()); err != nil || !strings.Contains(string(text), "hello") {
+		t.Errorf("the whole log is %q, %v", text, err)
+	}
+	b.Note("gone", "x")
+	if err := errors.Join(b.close(), b.sweep(map[app.ID]bool{"a": true})); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 || list[0].Name() != "a" {
+		t.Errorf("after the sweep: %v, %v", list, err)
+	}
+	b.Note("a", "again")
+	if err := b.Remove("a"); err != nil {
+		t.Error(err)
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 0 {
+		t.Errorf("after Remove: %v, %v", list, err)
+	}
+	if err := newLogbook(filepath.Join(dir, "none"), logs.Options{}, nil).sweep(nil); err != nil {
+		t.Errorf("a first start has nothing to sweep: %v", err)
+	}
+}
+
+// A log that cannot be opened fails no operation but the build that needs it.
+func TestLogbookWithoutDisk(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := newLogbook(file, logs.Options{}, slog.New(slog.DiscardHandler))
+	b.Note("a", "hello")
+	if got := b.Tail("a", false, 100); got != "" {
+		t.Errorf("Tail() = %q", got)
+	}
+	if err := b.BeginBuild("a"); err == nil || !strings.Contains(err.Error(), "cannot open the application's log") {
+		t.Errorf("BeginBuild() = %v", err)
+	}
+	if _, err := b.reader("a"); err == nil {
+		t.Error("reader() gave no error")
+	}
+}
