@@ -28,10 +28,14 @@ func TestParseConfig(t *testing.T) {
 		{"keys in any case, spaces", "  main =  src/a.js \n\tType\t= SITE", app.Config{Main: "src/a.js", Type: app.Site, Keys: []string{"MAIN", "TYPE"}}},
 		{"unknown keys", "VLAN=true\nFOO=bar", app.Config{Keys: []string{"VLAN", "FOO"}}},
 		{"main is cleaned", "MAIN=./src//a.js", app.Config{Main: "src/a.js", Keys: []string{"MAIN"}}},
-		{"everything", "MAIN=a\nTYPE=bot\nRAM=1\nVERSION=20.x.x\nNAME=Ünïcödé\nAVATAR=\nID=my\nSTART=s\nBUILD=b\nAUTORESTART=true\nAPT=tools, canvas,,",
-			app.Config{Main: "a", RAM: 1, Version: "20.x.x", Name: "Ünïcödé", ID: "my", Start: "s", Build: "b", AutoRestart: true,
+		{
+			"everything", "MAIN=a\nTYPE=bot\nRAM=1\nVERSION=20.x.x\nNAME=Ünïcödé\nAVATAR=\nID=my\nSTART=s\nBUILD=b\nAUTORESTART=true\nAPT=tools, canvas,,",
+			app.Config{
+				Main: "a", RAM: 1, Version: "20.x.x", Name: "Ünïcödé", ID: "my", Start: "s", Build: "b", AutoRestart: true,
 				APT:  []string{"tools", "canvas"},
-				Keys: []string{"MAIN", "TYPE", "RAM", "VERSION", "NAME", "AVATAR", "ID", "START", "BUILD", "AUTORESTART", "APT"}}},
+				Keys: []string{"MAIN", "TYPE", "RAM", "VERSION", "NAME", "AVATAR", "ID", "START", "BUILD", "AUTORESTART", "APT"},
+			},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -94,15 +94,29 @@ func TestExtractRefuses(t *testing.T) {
 		kind app.Kind
 		want string
 	}{
-		{"checksum", Limits{}, []raw{{name: "a", data: "hello", crc: ptr(7)}}, app.Unusable,
-			`cannot unpack the ZIP: entry "a" is damaged: its checksum does not match`},
+		{
+			"checksum",
+			Limits{},
+			[]raw{{name: "a", data: "hello", crc: ptr(7)}},
+			app.Unusable,
+			`cannot unpack the ZIP: entry "a" is damaged: its checksum does not match`,
+		},
 		{"checksum, streamed", Limits{}, []raw{{name: "a", data: "hello", crc: ptr(7), stream: true}}, app.Unusable, "checksum"},
-		{"bad deflate", Limits{}, []raw{{name: "a", data: "hello", method: deflated, body: []byte{0xff}}}, app.Unusable,
-			`entry "a" is damaged: its data cannot be read`},
+		{
+			"bad deflate",
+			Limits{},
+			[]raw{{name: "a", data: "hello", method: deflated, body: []byte{0xff}}},
+			app.Unusable,
+			`entry "a" is damaged: its data cannot be read`,
+		},
 		{"size too small", Limits{}, []raw{{name: "a", data: "hello", size: ptr(2)}}, app.Unusable, `entry "a" is damaged`},
 		{"size too large", Limits{}, []raw{{name: "a", data: "hello", size: ptr(9)}}, app.Unusable, `entry "a" is damaged`},
-		{"bomb that lies to archive/zip", Limits{MaxUnpacked: 1000}, []raw{{name: "a", data: zeros, method: deflated, size: ptr(10)}},
-			app.Unusable, `entry "a" is damaged`},
+		{
+			"bomb that lies to archive/zip",
+			Limits{MaxUnpacked: 1000},
+			[]raw{{name: "a", data: zeros, method: deflated, size: ptr(10)}},
+			app.Unusable, `entry "a" is damaged`,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -96,7 +96,7 @@ func (w *Writer) admit(name string, dir bool) (string, error) {
 	if clean == "" {
 		return "", refuse(name, "has no name")
 	}
-	if isDir, taken := w.isDir[clean]; taken && !(isDir && dir) {
+	if isDir, taken := w.isDir[clean]; taken && (!isDir || !dir) {
 		return "", refuse(name, "occurs more than once")
 	}
 	for p := path.Dir(clean); p != "."; p = path.Dir(p) {

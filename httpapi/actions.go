@@ -79,8 +79,10 @@ func (s *server) startAll(c *call) (response, error) {
 	if t.refused() {
 		return response{}, t.first
 	}
-	return ok(appsAnswer{statusOK, t.message("started", "online already"),
-		startedApps{t.done, t.already, t.busy, t.failed}})
+	return ok(appsAnswer{
+		statusOK, t.message("started", "online already"),
+		startedApps{t.done, t.already, t.busy, t.failed},
+	})
 }
 
 func (s *server) restartAll(c *call) (response, error) {
@@ -88,8 +90,10 @@ func (s *server) restartAll(c *call) (response, error) {
 	if t.refused() {
 		return response{}, t.first
 	}
-	return ok(appsAnswer{statusOK, t.message("restarted", "offline"),
-		restartedApps{t.done, t.already, t.busy, t.failed}})
+	return ok(appsAnswer{
+		statusOK, t.message("restarted", "offline"),
+		restartedApps{t.done, t.already, t.busy, t.failed},
+	})
 }
 
 func (s *server) stopAll(c *call) (response, error) {
@@ -97,8 +101,10 @@ func (s *server) stopAll(c *call) (response, error) {
 	if t.refused() {
 		return response{}, t.first
 	}
-	return ok(appsAnswer{statusOK, t.message("stopped", "offline already"),
-		stoppedApps{t.done, t.done, t.already, t.busy, t.failed}})
+	return ok(appsAnswer{
+		statusOK, t.message("stopped", "offline already"),
+		stoppedApps{t.done, t.done, t.already, t.busy, t.failed},
+	})
 }
 
 // tally sorts applications by what came of an action.

@@ -55,12 +55,16 @@ func actionScenes() []scene {
 		list = append(list,
 			scene{name: "app_" + verb + "_ok_all_empty", method: "PUT", path: "/v2/app/all/" + verb, op: op, arrange: noApps},
 			scene{name: "app_" + verb + "_not_found", method: "PUT", path: "/v2/app/nobody/" + verb, op: op},
-			scene{name: "app_" + verb + "_conflict", method: "PUT", path: "/v2/app/bot-one/" + verb, op: op,
-				arrange: failing(method, app.Conflict, "Another operation on this application is under way.")},
+			scene{
+				name: "app_" + verb + "_conflict", method: "PUT", path: "/v2/app/bot-one/" + verb, op: op,
+				arrange: failing(method, app.Conflict, "Another operation on this application is under way."),
+			},
 		)
 		if method != "Stop" {
-			list = append(list, scene{name: "app_" + verb + "_exhausted", method: "PUT", path: "/v2/app/bot-one/" + verb, op: op,
-				arrange: failing(method, app.Exhausted, "The host has no memory left for it.")})
+			list = append(list, scene{
+				name: "app_" + verb + "_exhausted", method: "PUT", path: "/v2/app/bot-one/" + verb, op: op,
+				arrange: failing(method, app.Exhausted, "The host has no memory left for it."),
+			})
 		}
 	}
 	return list

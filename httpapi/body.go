@@ -77,8 +77,10 @@ func (b *body) blame(err error, what string) error {
 	case errors.As(err, &tooLarge):
 		return tooLargeError(tooLarge.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &app.Error{Kind: app.Invalid, Err: err,
-			Message: "No data came for " + elapsed(patience) + ", so the request was given up."}
+		return &app.Error{
+			Kind: app.Invalid, Err: err,
+			Message: "No data came for " + elapsed(patience) + ", so the request was given up.",
+		}
 	default:
 		return &app.Error{Kind: app.Invalid, Err: err, Message: what}
 	}

@@ -40,8 +40,10 @@ func downloadScenes() []scene {
 	}
 	list := []scene{
 		{name: "app_logs_ok", method: "GET", path: "/v2/app/bot-one/logs", op: logs, arrange: talkative},
-		{name: "app_logs_ok_base_url", method: "GET", path: "/v2/app/bot-one/logs", op: logs,
-			arrange: func(w *world) { w.config.BaseURL = "https://api.example.net/" }},
+		{
+			name: "app_logs_ok_base_url", method: "GET", path: "/v2/app/bot-one/logs", op: logs,
+			arrange: func(w *world) { w.config.BaseURL = "https://api.example.net/" },
+		},
 		{name: "app_logs_ok_all", method: "GET", path: "/v2/app/all/logs", op: logs, arrange: talkative},
 		{name: "app_logs_ok_all_empty", method: "GET", path: "/v2/app/all/logs", op: logs, arrange: noApps},
 		{name: "app_logs_invalid", method: "GET", path: "/v2/app/bot-one/logs", op: logs, raw: badHost("/v2/app/bot-one/logs")},
@@ -53,10 +55,14 @@ func downloadScenes() []scene {
 		{name: "app_backup_ok_all_some_failed", method: "GET", path: "/v2/app/all/backup", op: backup, arrange: someFail},
 		{name: "app_backup_invalid", method: "GET", path: "/v2/app/bot-one/backup", op: backup, raw: badHost("/v2/app/bot-one/backup")},
 		{name: "app_backup_not_found", method: "GET", path: "/v2/app/nobody/backup", op: backup},
-		{name: "app_backup_conflict", method: "GET", path: "/v2/app/all/backup", op: backup,
-			arrange: failing("Backup", app.Conflict, "Another operation on this application is under way.")},
-		{name: "app_backup_exhausted", method: "GET", path: "/v2/app/bot-one/backup", op: backup,
-			arrange: failing("Backup", app.Exhausted, "The disk of the host has no room for a backup.")},
+		{
+			name: "app_backup_conflict", method: "GET", path: "/v2/app/all/backup", op: backup,
+			arrange: failing("Backup", app.Conflict, "Another operation on this application is under way."),
+		},
+		{
+			name: "app_backup_exhausted", method: "GET", path: "/v2/app/bot-one/backup", op: backup,
+			arrange: failing("Backup", app.Exhausted, "The disk of the host has no room for a backup."),
+		},
 
 		{name: "download_ok_backup", pathOf: zip},
 		{name: "download_ok_log", pathOf: log},

@@ -45,8 +45,10 @@ type scene struct {
 }
 
 // recorded are the headers that a recording holds; the others are tested once.
-var recorded = []string{"Content-Type", "Retry-After", "Allow", "ETag", "Content-Disposition",
-	"Content-Range", "Accept-Ranges", "ratelimit-remaining", "Cache-Control"}
+var recorded = []string{
+	"Content-Type", "Retry-After", "Allow", "ETag", "Content-Disposition",
+	"Content-Range", "Accept-Ranges", "ratelimit-remaining", "Cache-Control",
+}
 
 func scenes() []scene {
 	return slices.Concat(readScenes(), actionScenes(), settingScenes(), uploadScenes(),

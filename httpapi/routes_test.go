@@ -83,8 +83,12 @@ func TestPathWithoutSlash(t *testing.T) {
 
 func TestBodiesThatNobodyNeedsAreIgnored(t *testing.T) {
 	for _, tt := range []struct{ method, path, body string }{
-		{"GET", "/v2/user", ""}, {"GET", "/v2/app/bot-one", "{}"}, {"PUT", "/v2/app/bot-one/stop", "{}"},
-		{"PUT", "/v2/app/bot-one/restart", "not json"}, {"DELETE", "/v2/app/bot-one/delete", "{}"}, {"PUT", "/v2/locale/en-US", "{}"},
+		{"GET", "/v2/user", ""},
+		{"GET", "/v2/app/bot-one", "{}"},
+		{"PUT", "/v2/app/bot-one/stop", "{}"},
+		{"PUT", "/v2/app/bot-one/restart", "not json"},
+		{"DELETE", "/v2/app/bot-one/delete", "{}"},
+		{"PUT", "/v2/locale/en-US", "{}"},
 	} {
 		w := newWorld(t)
 		r := newRequest(tt.method, tt.path, tt.body)

@@ -19,25 +19,37 @@ func settingScenes() []scene {
 	big := `{"ramMB":100,"x":"` + strings.Repeat("x", maxFields) + `"}`
 	return []scene{
 		{name: "app_ram_ok", method: "PUT", path: "/v2/app/bot-one/ram", op: ram, body: `{"ramMB":256}`},
-		{name: "app_ram_already", method: "PUT", path: "/v2/app/bot-one/ram", op: ram, body: `{"ramMB":100}`,
-			arrange: failing("SetRAM", app.Already, "Your application has 100 MB of RAM already.")},
+		{
+			name: "app_ram_already", method: "PUT", path: "/v2/app/bot-one/ram", op: ram, body: `{"ramMB":100}`,
+			arrange: failing("SetRAM", app.Already, "Your application has 100 MB of RAM already."),
+		},
 		{name: "app_ram_invalid", method: "PUT", path: "/v2/app/bot-one/ram", op: ram, body: `{"ramMB":"256"}`},
 		{name: "app_ram_not_found", method: "PUT", path: "/v2/app/nobody/ram", op: ram, body: `{"ramMB":256}`},
-		{name: "app_ram_conflict", method: "PUT", path: "/v2/app/bot-one/ram", op: ram, body: `{"ramMB":256}`,
-			arrange: failing("SetRAM", app.Conflict, busy)},
+		{
+			name: "app_ram_conflict", method: "PUT", path: "/v2/app/bot-one/ram", op: ram, body: `{"ramMB":256}`,
+			arrange: failing("SetRAM", app.Conflict, busy),
+		},
 		{name: "app_ram_too_large", method: "PUT", path: "/v2/app/bot-one/ram", op: ram, body: big},
-		{name: "app_ram_exhausted", method: "PUT", path: "/v2/app/bot-one/ram", op: ram, body: `{"ramMB":99999}`,
-			arrange: failing("SetRAM", app.Exhausted, "Your account has 1024 MB, of which 924 MB are free.")},
+		{
+			name: "app_ram_exhausted", method: "PUT", path: "/v2/app/bot-one/ram", op: ram, body: `{"ramMB":99999}`,
+			arrange: failing("SetRAM", app.Exhausted, "Your account has 1024 MB, of which 924 MB are free."),
+		},
 
-		{name: "app_profile_ok", method: "PUT", path: "/v2/app/bot-one/profile", op: profile,
-			body: `{"name":" Ünï ","avatarURL":"https://example.org/a.png","other":[1]}`},
+		{
+			name: "app_profile_ok", method: "PUT", path: "/v2/app/bot-one/profile", op: profile,
+			body: `{"name":" Ünï ","avatarURL":"https://example.org/a.png","other":[1]}`,
+		},
 		{name: "app_profile_invalid", method: "PUT", path: "/v2/app/bot-one/profile", op: profile, body: `{"name":null,"avatarURL":null}`},
 		{name: "app_profile_not_found", method: "PUT", path: "/v2/app/nobody/profile", op: profile, body: `{"name":"x"}`},
-		{name: "app_profile_conflict", method: "PUT", path: "/v2/app/bot-one/profile", op: profile, body: `{"name":"x"}`,
-			arrange: failing("SetProfile", app.Conflict, busy)},
+		{
+			name: "app_profile_conflict", method: "PUT", path: "/v2/app/bot-one/profile", op: profile, body: `{"name":"x"}`,
+			arrange: failing("SetProfile", app.Conflict, busy),
+		},
 		{name: "app_profile_too_large", method: "PUT", path: "/v2/app/bot-one/profile", op: profile, body: big},
-		{name: "app_profile_unusable", method: "PUT", path: "/v2/app/bot-one/profile", op: profile, body: `{"name":"x"}`,
-			arrange: failing("SetProfile", app.Unusable, "This name is reserved.")},
+		{
+			name: "app_profile_unusable", method: "PUT", path: "/v2/app/bot-one/profile", op: profile, body: `{"name":"x"}`,
+			arrange: failing("SetProfile", app.Unusable, "This name is reserved."),
+		},
 
 		{name: "app_delete_ok", method: "DELETE", path: "/v2/app/bot-one/delete", op: remove},
 		{name: "app_delete_not_found", method: "DELETE", path: "/v2/app/nobody/delete", op: remove},

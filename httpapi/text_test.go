@@ -38,8 +38,10 @@ func TestMemoryHasOneUnit(t *testing.T) {
 		used, limit int64
 		want        string
 	}{
-		{41838182, 100 << 20, "39.9MB/100MB"}, {0, 100 << 20, "0MB/100MB"},
-		{3 << 30, 4 << 30, "3072MB/4096MB"}, {1 << 19, 100<<20 + 1<<19, "0.5MB/100.5MB"},
+		{41838182, 100 << 20, "39.9MB/100MB"},
+		{0, 100 << 20, "0MB/100MB"},
+		{3 << 30, 4 << 30, "3072MB/4096MB"},
+		{1 << 19, 100<<20 + 1<<19, "0.5MB/100.5MB"},
 	} {
 		if got := memory(tt.used, tt.limit); got != tt.want {
 			t.Errorf("memory(%d, %d) = %q, want %q", tt.used, tt.limit, got, tt.want)

@@ -44,8 +44,10 @@ func uploadScenes() []scene {
 		{"app_commit", "PUT", "/v2/app/bot-one/commit", "/v2/app/{appID}/commit", "Commit", "updated"},
 	} {
 		add := func(outcome string, arrange func(w *world), raw func(w *world) *http.Request) {
-			list = append(list, scene{name: target.name + "_" + outcome, method: target.method,
-				path: target.path, op: target.op, arrange: arrange, raw: raw})
+			list = append(list, scene{
+				name: target.name + "_" + outcome, method: target.method,
+				path: target.path, op: target.op, arrange: arrange, raw: raw,
+			})
 		}
 		zip := func(*world) *http.Request { return zipRequest(target.method, target.path, "PK") }
 		result := func(s app.Snapshot, logs string) func(*world) {

@@ -35,8 +35,10 @@ func TestBinaryOfAnotherKind(t *testing.T) {
 		{"static", "arm64", header(elf.ELFCLASS64, elf.ELFDATA2LSB, elf.ET_EXEC, elf.EM_AARCH64), nil},
 		{"big-endian", "s390x", header(elf.ELFCLASS64, elf.ELFDATA2MSB, elf.ET_EXEC, elf.EM_S390), nil},
 		{"host unknown to us", "mips", amd64, nil},
-		{"arm64 on amd64", "amd64", header(elf.ELFCLASS64, elf.ELFDATA2LSB, elf.ET_EXEC, elf.EM_AARCH64),
-			[]string{"MAIN=bot is built for arm64, and this host is amd64", "linux/amd64"}},
+		{
+			"arm64 on amd64", "amd64", header(elf.ELFCLASS64, elf.ELFDATA2LSB, elf.ET_EXEC, elf.EM_AARCH64),
+			[]string{"MAIN=bot is built for arm64, and this host is amd64", "linux/amd64"},
+		},
 		{"amd64 on arm64", "arm64", amd64, []string{"built for amd64, and this host is arm64"}},
 		{"32 bits", "amd64", header(elf.ELFCLASS32, elf.ELFDATA2LSB, elf.ET_EXEC, elf.EM_386), []string{"built for 386"}},
 		{"rare", "amd64", header(elf.ELFCLASS32, elf.ELFDATA2MSB, elf.ET_EXEC, elf.EM_SPARC), []string{"EM_SPARC"}},

@@ -64,8 +64,10 @@ func pipSteps(p *project) ([]app.Step, error) {
 			OnFail: "Python could not make its environment in .venv.",
 		},
 		{
-			Argv: []string{venvPython, "-m", "pip", "install", "--no-input", "--disable-pip-version-check",
-				"--no-cache-dir", "-r", "requirements.txt"},
+			Argv: []string{
+				venvPython, "-m", "pip", "install", "--no-input", "--disable-pip-version-check",
+				"--no-cache-dir", "-r", "requirements.txt",
+			},
 			OnFail: "pip could not install the packages of requirements.txt: check their names and versions.",
 		},
 	}, nil

@@ -37,7 +37,7 @@ func (s *Store) Backup(ctx context.Context, id app.ID) (name string, err error) 
 	defer live.close()
 	base := randName()
 	temp := base + backupTemp
-	f, err := s.backups.create(temp, 0o600)
+	f, err := s.backups.create(temp)
 	if err != nil {
 		return "", cannot("write the backup", err)
 	}

@@ -180,18 +180,22 @@ func TestUndoKeepsWhatTheProgramMade(t *testing.T) {
 	must(t, s.Apply(t.Context(), stage, testID, testUID))
 	put(t, live, map[string]string{"fresh/log": "mine", "top": "mine", "gone/one": "again"})
 	must(t, os.WriteFile(filepath.Join(live, "app.js"), []byte("edited"), 0o644))
+	// A file of the commit that the program replaced is the program's now.
+	must(t, os.WriteFile(filepath.Join(live, "node_modules", "tmp"), []byte("saved"), 0o644))
+	must(t, os.Rename(filepath.Join(live, "node_modules", "tmp"), filepath.Join(live, "node_modules", "x", "index.js")))
 	must(t, os.RemoveAll(filepath.Join(live, "lib")))
 	must(t, os.Symlink("/etc", filepath.Join(live, "lib")))
 	chownAll(t, live)
 	must(t, s.Undo(t.Context(), testID, testUID))
 	holds(t, live, map[string]string{
 		"fresh/log": "mine", "top": "mine", "gone/one": "1", "app.js": "old", "lib/index.js": "v1", "lib/rest": "r", "fresh/deep/er": "",
+		"node_modules/x/index.js": "saved",
 	})
 	if _, err := os.Stat("/etc/index.js"); err == nil {
 		t.Error("written through a link")
 	}
 	after := snapshot(t, live)
-	for _, name := range []string{"fresh", "fresh/log", "top"} {
+	for _, name := range []string{"fresh", "fresh/log", "top", "node_modules", "node_modules/x", "node_modules/x/index.js"} {
 		delete(after, name)
 	}
 	same(t, after, before)

@@ -110,7 +110,7 @@ func (c *copier) file(ctx context.Context, src, dst dir, name, rel string) (err 
 	if err := removeTree(ctx, dst, name); err != nil {
 		return err
 	}
-	to, err := dst.create(name, 0o600)
+	to, err := dst.create(name)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,8 @@ func (c *copier) data(ctx context.Context, from, to *os.File, size int64) error 
 		// A busy file may refuse on its own, so only a plain no is remembered.
 		c.noClone = errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EXDEV)
 	}
-	for off := int64(0); off < size; {
+	off := int64(0)
+	for off < size {
 		start, err := unix.Seek(int(from.Fd()), off, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
 			break // nothing but a hole from here on
@@ -202,7 +203,10 @@ func (c *copier) data(ctx context.Context, from, to *os.File, size int64) error 
 			break // the file shrank
 		}
 	}
-	return to.Truncate(size)
+	if off == size {
+		return nil
+	}
+	return to.Truncate(size) // it ends in a hole, or shrank meanwhile
 }
 
 // copyRange copies the bytes from off to end and returns how far it came,

@@ -128,9 +128,9 @@ func (d dir) file(path string) (*os.File, unix.Stat_t, error) {
 	return os.NewFile(uintptr(fd), path), st, nil
 }
 
-// create makes a new regular file for writing.
-func (d dir) create(name string, mode uint32) (*os.File, error) {
-	fd, err := d.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, mode)
+// create makes a new regular file for writing, for root alone to begin with.
+func (d dir) create(name string) (*os.File, error) {
+	fd, err := d.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}

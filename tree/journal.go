@@ -54,7 +54,7 @@ func (s *Store) newJournal(ctx context.Context, id app.ID) (journal, error) {
 
 // write puts the plan on disk, whole or not at all.
 func (j journal) write(s *Store, ops []op) (err error) {
-	f, err := j.top.create(planName+".new", 0o600)
+	f, err := j.top.create(planName + ".new")
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func record(ctx context.Context, d dir) (manifest, error) {
 // change a file that then looks as if it had not.
 func passTick(ctx context.Context, d dir) error {
 	name := randName()
-	f, err := d.create(name, 0o600)
+	f, err := d.create(name)
 	if err != nil {
 		return err
 	}

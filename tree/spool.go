@@ -23,7 +23,7 @@ const spoolExt = ".zip"
 // looks at ctx between reads.
 func (s *Store) Spool(ctx context.Context, r io.Reader, max int64) (file string, err error) {
 	name := randName() + spoolExt
-	f, err := s.staging.create(name, 0o600)
+	f, err := s.staging.create(name)
 	if err != nil {
 		return "", cannot("keep the upload", err)
 	}

@@ -21,7 +21,7 @@ func (s *Store) Unpack(ctx context.Context, file string) (stage app.Stage, cfg a
 	if err != nil {
 		return "", app.Config{}, false, "", err
 	}
-	defer a.Close()
+	defer func() { _ = a.Close() }() // was only read
 	name := randName()
 	if err := s.extract(ctx, a, name); err != nil {
 		// The context may have ended, and the stage must go all the same.
@@ -51,7 +51,7 @@ func (s *Store) extract(ctx context.Context, a *bundle.Archive, name string) err
 	if err != nil {
 		return cannot("make a stage", err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	err = a.Extract(ctx, root)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return diskFull(err)

@@ -139,10 +139,23 @@ func TestFiles(t *testing.T) {
 		path            string
 		both, only, zip string
 	}{
-		{"both", "new", "live", "new"}, {"live", "live", "live", ""}, {"new", "new", "", "new"}, {"up/x", "live", "live", ""},
-		{"shadow/x", "", "live", ""}, {"shadow", "file", "", "file"}, {"live2", "", "", ""}, {"up", "", "", ""},
-		{"link", "", "", ""}, {"linkdir/apps", "", "", ""}, {"package.json", "", "", ""}, {"hard", "", "", ""},
-		{"../../berth.db", "", "", ""}, {"/etc/passwd", "", "", ""}, {"", "", "", ""}, {".", "", "", ""}, {"a\x00b", "", "", ""},
+		{"both", "new", "live", "new"},
+		{"live", "live", "live", ""},
+		{"new", "new", "", "new"},
+		{"up/x", "live", "live", ""},
+		{"shadow/x", "", "live", ""},
+		{"shadow", "file", "", "file"},
+		{"live2", "", "", ""},
+		{"up", "", "", ""},
+		{"link", "", "", ""},
+		{"linkdir/apps", "", "", ""},
+		{"package.json", "", "", ""},
+		{"hard", "", "", ""},
+		{"../../berth.db", "", "", ""},
+		{"/etc/passwd", "", "", ""},
+		{"", "", "", ""},
+		{".", "", "", ""},
+		{"a\x00b", "", "", ""},
 		{"./new", "new", "", "new"},
 	}
 	for _, tt := range tests {

@@ -79,8 +79,11 @@ func Open(dataDir string, lim bundle.Limits) (*Store, error) {
 		mode uint32
 		to   *dir
 	}{
-		{appsName, 0o711, &s.apps}, {stagingName, 0o711, &s.staging}, {tmpName, 0o711, &s.tmp},
-		{backupsName, 0o700, &s.backups}, {rollbackName, 0o700, &s.rollback},
+		{appsName, 0o711, &s.apps},
+		{stagingName, 0o711, &s.staging},
+		{tmpName, 0o711, &s.tmp},
+		{backupsName, 0o700, &s.backups},
+		{rollbackName, 0o700, &s.rollback},
 	} {
 		if *d.to, err = openArea(base, d.name, d.mode); err != nil {
 			return nil, errors.Join(fmt.Errorf("cannot open %s: %w", filepath.Join(root, d.name), err), s.Close())

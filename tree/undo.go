@@ -80,7 +80,14 @@ func (u undoer) undo(ctx context.Context, o op) error {
 		return u.takeBack(ctx, o)
 	case doRmdir:
 		return u.remake(o)
+	case doMkdir, doMode:
+		return u.undoDir(o)
 	}
+	return errors.New("unknown step " + string(o.Do))
+}
+
+// undoDir takes back what was done to a directory itself.
+func (u undoer) undoDir(o op) error {
 	path, name := split(string(o.Path))
 	parent, err := u.live.sub(path)
 	if gone(err) {
