@@ -21,7 +21,7 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck: before every co
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
 	@$(LINT) run ./...
-	@shellcheck scripts/setup scripts/demo scripts/test .ci/run
+	@shellcheck scripts/setup scripts/demo scripts/test scripts/fuzz .ci/run
 
 test: setup ## every test this machine can run, with the race detector
 	@scripts/test
