@@ -62,24 +62,16 @@ func (l *limiter) take(key string) quota {
 	return l.quota(w, now, false)
 }
 
-// peek tells what is left to key, and whether take has met it lately.
-func (l *limiter) peek(key string) (q quota, known bool) {
+// peek tells what is left to key.
+func (l *limiter) peek(key string) quota {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
 	w := l.find(key, now)
 	if w == nil {
-		return l.quota(&window{start: now}, now, false), false
+		w = &window{start: now}
 	}
-	return l.quota(w, now, w.used >= l.limit), true
-}
-
-// forget makes key unknown.
-func (l *limiter) forget(key string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.young, key)
-	delete(l.old, key)
+	return l.quota(w, now, w.used >= l.limit)
 }
 
 // find returns the window of key that now belongs to, nil when key is unknown.
