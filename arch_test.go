@@ -45,7 +45,7 @@ var homes = map[string][]string{
 	"github.com/shirou/gopsutil":          {"proc"},
 	"github.com/BurntSushi/toml":          {"."},
 	"os/exec":                             {".", "proc", "test/e2e"},
-	"syscall":                             {".", "cgroup", "proc", "sandbox", "logs", "tree", "host", "test/e2e"},
+	"syscall":                             {".", "cgroup", "proc", "sandbox", "logs", "tree", "test/e2e"},
 	"golang.org/x/sys/unix":               {".", "cgroup", "proc", "sandbox", "logs", "tree"},
 	"net/http":                            {".", "httpapi", "test/e2e"},
 }

@@ -85,11 +85,10 @@ func report(w io.Writer, list []finding, asJSON bool) error {
 
 // examine runs every check, in the order of the table.
 func examine(ctx context.Context, s Settings) []finding {
-	var list []finding
-	list = append(list, checkHost(s)...)
 	facts, err := cgroup.Detect()
+	list := checkHost(s, facts)
 	if err != nil {
-		list = append(list, finding{"cgroups", bad, err.Error(), "mount /proc"})
+		list = append(list, finding{"cgroups", bad, err.Error(), "mount -t proc proc /proc"})
 	} else {
 		list = append(list, checkGroups(facts)...)
 		list = append(list, checkLimit(facts, s))
@@ -99,10 +98,10 @@ func examine(ctx context.Context, s Settings) []finding {
 	return append(list, checkData(s.DataDir)...)
 }
 
-func checkHost(s Settings) []finding {
+func checkHost(s Settings, groups cgroup.Host) []finding {
 	info, err := proc.Host()
 	if err != nil {
-		return []finding{{"host", bad, err.Error(), ""}}
+		return []finding{{"host", bad, err.Error(), "mount -t proc proc /proc"}}
 	}
 	list := []finding{{"host", good, fmt.Sprintf("%s, kernel %s", info.System, info.Kernel), ""}}
 	room := hostCapacity(info.RAM, s.Host.Reserve, s.Host.Overcommit)
@@ -111,8 +110,14 @@ func checkHost(s Settings) []finding {
 		memory.Verdict, memory.Fix = bad, "set host.reserve lower, or give the host more memory"
 	}
 	swap := finding{"swap", good, "none", ""}
-	if info.SwapMB > 0 {
+	switch {
+	case info.SwapMB > 0 && groups.NoSwap:
 		swap.Text = fmt.Sprintf("%d MB; programs get none of it", info.SwapMB)
+	case info.SwapMB > 0:
+		swap = finding{
+			"swap", dubious, fmt.Sprintf("%d MB, and the kernel cannot keep programs from it: a limit bounds RAM alone", info.SwapMB),
+			"swapoff -a, or boot with swapaccount=1",
+		}
 	}
 	return append(list, memory, swap)
 }
@@ -141,6 +146,9 @@ func checkGroups(h cgroup.Host) []finding {
 func checkLimit(h cgroup.Host, s Settings) finding {
 	const limit = 32
 	f := finding{Name: "limit", Verdict: bad, Fix: h.Reason}
+	if f.Fix == "" {
+		f.Fix = "ls -l " + h.V2 + ": berth must be able to make control groups there; inside a container, ask its owner"
+	}
 	if os.Geteuid() != 0 {
 		f.Text, f.Fix = "cannot be proved without root", "sudo berth doctor"
 		return f
@@ -225,7 +233,7 @@ func checkRuntimes(ctx context.Context) []finding {
 func checkData(dir string) []finding {
 	var list []finding
 	if err := tree.Reachable(dir); err != nil {
-		list = append(list, finding{"data", bad, err.Error(), ""})
+		list = append(list, finding{"data", bad, err.Error(), "the chmod above, or another --data-dir"})
 	} else {
 		list = append(list, finding{"data", good, dir + " can be reached by programs", ""})
 	}

@@ -26,7 +26,7 @@ func TestDoctorFindings(t *testing.T) {
 		{"hybrid without pids", checkGroups(cgroup.Host{Mode: cgroup.Hybrid, V1Memory: "/m"}), "warn pids", "not limited"},
 		{"no cgroups", checkGroups(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}), "FAIL cgroups", "mount it"},
 		{"limit on such a host", []finding{checkLimit(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s)}, "FAIL limit", "mount it"},
-		{"nothing left for applications", checkHost(s), "FAIL memory", "host.reserve"},
+		{"nothing left for applications", checkHost(s, cgroup.Host{}), "FAIL memory", "host.reserve"},
 		{"no landlock", checkKernel(sandbox.Features{}), "warn landlock", "lsm="},
 		{"no ebpf", checkKernel(sandbox.Features{Landlock: 4, BPF: errors.New("no")}), "warn ebpf", "as root"},
 		{"no disk", checkData("/proc/self/fd/999/x"), "ok disk", "free"},

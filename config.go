@@ -98,7 +98,7 @@ var settings = []setting{
 	{"upload.max_unpacked", "1024", "most `MB` that an upload may unpack to", func(s *Settings) kind { return whole(&s.Upload.MaxUnpacked, 1, 1<<24) }},
 	{"upload.max_files", "20000", "most files (`N`) in an upload", func(s *Settings) kind { return whole(&s.Upload.MaxFiles, 1, 10_000_000) }},
 	{"logs.max_file", "5", "`MB` at which a log begins a new file", func(s *Settings) kind { return whole(&s.Logs.MaxFile, 1, 1<<20) }},
-	{"logs.keep", "2", "`N` old log files kept for each application", func(s *Settings) kind { return whole(&s.Logs.Keep, 0, 1000) }},
+	{"logs.keep", "2", "`N` old log files kept for each application", func(s *Settings) kind { return whole(&s.Logs.Keep, 1, 1000) }},
 	{"logs.rate", "1024", "`KB` a second that an application may log", func(s *Settings) kind { return whole(&s.Logs.RateKB, 1, 1<<20) }},
 	{"backups.ttl", "1h", "`TIME` a backup can be downloaded", func(s *Settings) kind { return span{&s.Backups.TTL} }},
 }

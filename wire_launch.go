@@ -53,7 +53,7 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 	if p.Build {
 		spec.Group = fmt.Sprintf("apps/%s/build-%d", p.App, s.builds.Add(1))
 		spec.OOMGroup = true
-		spec.Pids = 0 // compilers are many; the memory limit bounds them
+		spec.Pids = max(s.pids, buildPids)
 	}
 	if p.Stage != "" {
 		spec.Binds = []sandbox.Bind{{From: s.trees.BuildDir(p.Stage), To: home}}
@@ -92,6 +92,10 @@ func (i instance) Wait() app.Exit {
 func hostCapacity(ram, reserve app.MB, overcommit float64) app.MB {
 	return app.MB(float64(max(ram-reserve, 0)) * overcommit)
 }
+
+// buildPids is how many processes a build may have: package managers and
+// compilers are many.
+const buildPids = 1024
 
 // sweepEvery is how often expired backups are removed.
 const sweepEvery = 10 * time.Minute

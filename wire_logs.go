@@ -82,6 +82,16 @@ func (b *logbook) Tail(id app.ID, build bool, max int) string {
 	return l.Tail(max)
 }
 
+// Mark returns a function like Tail for what is written from now on.
+func (b *logbook) Mark(id app.ID) func(max int) string {
+	l, err := b.of(id, false)
+	if err != nil {
+		b.log.Error("cannot read the application's log", "app", id, "error", err)
+		return func(int) string { return "" }
+	}
+	return l.Mark()
+}
+
 // BeginBuild empties the build log.
 func (b *logbook) BeginBuild(id app.ID) error {
 	l, err := b.of(id, true)

@@ -61,20 +61,27 @@ func (t trees) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int)
 
 // Recover implements host.Disk: journals first, for Sweep removes only what
 // belongs to nobody.
-func (t trees) Recover(ctx context.Context, known []app.App) error {
+func (t trees) Recover(ctx context.Context, known []app.App) {
 	ids := make([]app.ID, 0, len(known))
 	set := make(map[app.ID]bool, len(known))
-	var errs []error
 	pending := t.PendingAll()
 	for _, a := range known {
 		ids = append(ids, a.ID)
 		set[a.ID] = true
-		if slices.Contains(pending, a.ID) {
-			t.log.Warn("a commit was cut short; its application gets the code of before", "app", a.ID)
-			errs = append(errs, t.Undo(ctx, a.ID, a.UID))
+		if !slices.Contains(pending, a.ID) {
+			continue
 		}
+		if err := t.Undo(ctx, a.ID, a.UID); err != nil {
+			t.log.Error("cannot undo a commit that was cut short", "app", a.ID, "error", err)
+			t.logs.Note(a.ID, "a commit was cut short and could not be undone: commit the whole code again")
+			continue
+		}
+		t.log.Warn("a commit was cut short; its application has the code of before", "app", a.ID)
+		t.logs.Note(a.ID, "a commit was cut short; the code from before it is back")
 	}
-	return errors.Join(append(errs, t.Sweep(ctx, ids), t.logs.sweep(set))...)
+	if err := errors.Join(t.Sweep(ctx, ids), t.logs.sweep(set)); err != nil {
+		t.log.Error("cannot remove what belongs to no application", "error", err)
+	}
 }
 
 // downloads is what links open.

@@ -321,6 +321,31 @@ func TestKernelSweep(t *testing.T) {
 	}
 }
 
+// A daemon that was killed leaves its directories; the next of the same name
+// takes them along when it ends.
+func TestKernelCloseRemovesWhatAnEarlierDaemonMade(t *testing.T) {
+	first := openTree(t)
+	if err := first.watch.close(); err != nil { // as if the process had ended
+		t.Fatal(err)
+	}
+	name := filepath.Base(first.root)
+	second, err := Open(first.host, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{first.root, first.mem1, first.pids1} {
+		if _, err := os.Stat(dir); dir != "" && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s was left: %v", dir, err)
+		}
+	}
+	if first.watch, err = newWatcher(); err != nil { // for the cleanup
+		t.Fatal(err)
+	}
+}
+
 func TestKernelNoDescriptorOrGoroutineLeaks(t *testing.T) {
 	tree := openTree(t)
 	once := func(run int) {

@@ -26,6 +26,7 @@ type Host struct {
 	V1Memory    string   // mount point of the v1 memory hierarchy, "" when unified
 	V1Pids      string   // likewise for pids; "" on a hybrid host means no limit of processes
 	Controllers []string // what cgroup v2 offers at its root
+	NoSwap      bool     // programs can be kept from swap
 	Reason      string   // why the mode is Unusable, and what mends it
 }
 
@@ -45,7 +46,9 @@ func Detect() (Host, error) {
 		}
 		h.Controllers = strings.Fields(string(b))
 	}
-	return classify(h), nil
+	h = classify(h)
+	h.NoSwap = h.boundsSwap()
+	return h, nil
 }
 
 // parseMounts finds the cgroup mounts in the text of /proc/self/mountinfo
@@ -99,13 +102,26 @@ func classify(h Host) Host {
 	return h
 }
 
+// boundsSwap reports whether the kernel accounts for swap. The v2 root group
+// has no limits of its own, so any group below it is asked.
+func (h Host) boundsSwap() bool {
+	if h.Mode == Hybrid {
+		_, err := os.Stat(filepath.Join(h.V1Memory, "memory.memsw.limit_in_bytes"))
+		return err == nil
+	}
+	groups, err := filepath.Glob(filepath.Join(h.V2, "*", "memory.max"))
+	if err != nil || len(groups) == 0 {
+		return h.Mode == Unified // nobody to ask: swap accounting is the default since Linux 5.8
+	}
+	_, err = os.Stat(filepath.Join(filepath.Dir(groups[0]), "memory.swap.max"))
+	return err == nil
+}
+
 // Check returns an error that says why programs cannot be limited on this
 // host, nil when they can.
 func (h Host) Check() error {
 	if h.Mode == Unusable {
 		return errors.New("cannot limit programs on this host: " + h.Reason)
 	}
-	// cgroup.kill came with Linux 5.14; the root group has none, so a child of
-	// ours is asked when it is made. The version check is the early word.
 	return nil
 }

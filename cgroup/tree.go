@@ -69,19 +69,19 @@ func (t *Tree) place(name string) error {
 	apps := filepath.Join(t.root, appsDir)
 	if t.host.Mode == Hybrid {
 		t.mem1 = filepath.Join(t.host.V1Memory, "berth", name)
-		roots := []string{t.root, t.mem1}
+		mounts := []string{t.host.V2, t.host.V1Memory}
 		if t.host.V1Pids != "" {
 			t.pids1 = filepath.Join(t.host.V1Pids, "berth", name)
-			roots = append(roots, t.pids1)
+			mounts = append(mounts, t.host.V1Pids)
 		}
-		for _, root := range roots {
-			if err := t.mkdirAll(filepath.Join(root, appsDir)); err != nil {
+		for _, mount := range mounts {
+			if err := t.mkdirs(mount, filepath.Join(mount, "berth", name, appsDir)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if err := t.mkdirAll(apps); err != nil {
+	if err := t.mkdirs(top, apps); err != nil {
 		return err
 	}
 	return enableDown(top, apps)
@@ -178,17 +178,16 @@ func enable(dir string, controllers ...string) error {
 	return nil
 }
 
-// mkdirAll makes dir and its parents and remembers which it made.
-func (t *Tree) mkdirAll(dir string) error {
-	if err := os.Mkdir(dir, 0o755); errors.Is(err, fs.ErrNotExist) {
-		if err := t.mkdirAll(filepath.Dir(dir)); err != nil {
-			return err
-		}
-		return t.mkdirAll(dir)
-	} else if errors.Is(err, fs.ErrExist) {
-		t.own = append(t.own, dir) // made by an earlier daemon of ours
+// mkdirs makes dir and its parents below top. All of them are berth's own, so
+// what an earlier daemon left is remembered for Close as well.
+func (t *Tree) mkdirs(top, dir string) error {
+	if dir == top {
 		return nil
-	} else if err != nil {
+	}
+	if err := t.mkdirs(top, filepath.Dir(dir)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	t.own = append(t.own, dir)

@@ -88,8 +88,9 @@ func command(s app.Step) string {
 	return strings.Join(append([]string{path.Base(s.Argv[0])}, s.Argv[1:]...), " ")
 }
 
-// deployed is the answer to a deployment that made it.
-func (h *Host) deployed(u *unit, plan app.Plan, e *app.Exit, startErr error) app.Deployed {
+// deployed is the answer to a deployment that made it. printed is what the
+// program has printed since.
+func (h *Host) deployed(u *unit, plan app.Plan, e *app.Exit, startErr error, printed func(int) string) app.Deployed {
 	var logs []string
 	logs = append(logs, plan.Notes...)
 	if len(plan.Prepare) > 0 {
@@ -99,7 +100,7 @@ func (h *Host) deployed(u *unit, plan app.Plan, e *app.Exit, startErr error) app
 		logs = append(logs, fmt.Sprintf("the application is there but did not start: %v", startErr))
 	}
 	if e != nil {
-		logs = append(logs, strings.TrimRight(h.Logs.Tail(u.id, false, lastLines), "\n"))
+		logs = append(logs, strings.TrimRight(printed(lastLines), "\n"))
 	}
 	return app.Deployed{Snapshot: u.view.Load().Snapshot, Logs: strings.Join(logs, "\n")}
 }

@@ -97,18 +97,20 @@ func (c *commit) switchTo(stage app.Stage) (app.Deployed, error) {
 		return app.Deployed{}, c.back(err)
 	}
 	var e *app.Exit
+	printed := h.Logs.Mark(u.id)
 	if err := u.do(ctx, u.try(c.plan.Code, c.auto, &e)); err != nil {
 		return app.Deployed{}, c.back(err)
 	}
 	if e != nil && e.Code != 0 && !e.Asked {
 		err := app.Errorf(app.Unusable, "cannot start the new code: it %s; the code from before the commit is back", sentence(*e))
-		return app.Deployed{}, c.back(withLogs(err, h.Logs.Tail(u.id, false, lastLines)))
+		return app.Deployed{}, c.back(withLogs(err, printed(lastLines)))
+	}
+	if err := h.Settings.SetCode(ctx, u.id, c.plan.Code, c.auto); err != nil {
+		_ = u.do(ctx, u.pause)
+		return app.Deployed{}, c.back(err)
 	}
 	if err := h.Trees.Settle(ctx, u.id); err != nil {
 		u.log.Error("cannot drop a commit's journal", "error", err)
-	}
-	if err := h.Settings.SetCode(ctx, u.id, c.plan.Code, c.auto); err != nil {
-		return app.Deployed{}, err
 	}
 	if e != nil && !e.Asked {
 		_ = u.do(ctx, func(reply func(error)) { // it ended well: nothing is to come online at the next boot
@@ -116,7 +118,7 @@ func (c *commit) switchTo(stage app.Stage) (app.Deployed, error) {
 			reply(nil)
 		})
 	}
-	return h.deployed(u, c.plan, e, nil), nil
+	return h.deployed(u, c.plan, e, nil, printed), nil
 }
 
 // back undoes what was applied and returns err.

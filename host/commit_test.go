@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -90,6 +91,7 @@ func TestCommitThatFailsGoesBack(t *testing.T) {
 		{"crash", "MAIN=b", func(w *world) {
 			w.set(by(map[string]behaviour{"b": {exit: &app.Exit{Code: 1}, life: time.Second}}))
 		}, app.Unusable, true},
+		{"record", "MAIN=b", func(w *world) { w.fail["SetCode"] = errTest }, app.Internal, true},
 		{"out of memory", "MAIN=b,AUTORESTART=true", func(w *world) {
 			w.set(by(map[string]behaviour{"b": {exit: &app.Exit{Code: 137, OOM: true}, life: time.Second}}))
 		}, app.Unusable, true},
@@ -115,8 +117,8 @@ func TestCommitThatFailsGoesBack(t *testing.T) {
 					if s.Running != ran || s.Code != before.Code || s.AutoRestart != before.AutoRestart || s.Wanted != before.Wanted || w.trees[id] != "a" {
 						t.Errorf("then %+v with tree %q; want it as before: %+v", s, w.trees[id], before)
 					}
-					if !ran && (s.LastExit == nil || *s.LastExit != *before.LastExit) {
-						t.Errorf("the last exit is %+v, want %+v", s.LastExit, before.LastExit)
+					if rec := w.apps[id]; !sameExit(s.LastExit, before.LastExit) || !sameExit(rec.LastExit, before.LastExit) {
+						t.Errorf("the last exit is %+v, recorded %+v, want %+v", s.LastExit, rec.LastExit, before.LastExit)
 					}
 					if !tt.touched && ran && w.launches(id) != 1 {
 						t.Errorf("the running program was restarted though nothing had changed")
@@ -128,6 +130,23 @@ func TestCommitThatFailsGoesBack(t *testing.T) {
 			})
 		}
 	}
+}
+
+func sameExit(a, b *app.Exit) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+func TestFailedCommitTellsWhatTheNewCodePrinted(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a")
+		w.Note(id, "of the old code")
+		w.set(by(map[string]behaviour{"b": {exit: &app.Exit{Code: 1}, life: time.Second}}))
+		_, err := w.commit(id, "MAIN=b")
+		var e *app.Error
+		if !errors.As(err, &e) || strings.Contains(e.Logs, "old code") || !strings.Contains(e.Logs, "exited with code 1") {
+			t.Errorf("got %+v", err)
+		}
+	})
 }
 
 func TestCommitThatEndsWellIsNoFailure(t *testing.T) {
@@ -313,15 +332,12 @@ func TestBoot(t *testing.T) {
 }
 
 func TestBootErrors(t *testing.T) {
-	for _, call := range []string{"Apps", "Recover"} {
-		play(t, func(t *testing.T, w *world) {
-			w.fail[call] = errTest
-			if err := w.host.Boot(t.Context()); err == nil {
-				t.Errorf("Boot did not tell that %s failed", call)
-			}
-			w.fail[call] = nil
-		})
-	}
+	play(t, func(t *testing.T, w *world) {
+		w.fail["Apps"] = errTest
+		if err := w.host.Boot(t.Context()); err == nil {
+			t.Error("Boot did not tell that the records cannot be read")
+		}
+	})
 }
 
 func TestShutdownThatIsHurriedKills(t *testing.T) {

@@ -88,7 +88,8 @@ func (u *unit) try(c app.Code, autoRestart bool, e **app.Exit) func(func(error))
 func (u *unit) resume(before app.Snapshot) func(func(error)) {
 	return func(reply func(error)) {
 		u.app.Code, u.app.AutoRestart = before.Code, before.AutoRestart
-		u.app.LastExit, u.attempt = before.LastExit, before.Attempt
+		u.attempt = before.Attempt
+		u.showExit(before.LastExit)
 		if u.closing == open && !u.stopped {
 			if u.app.Wanted != before.Wanted {
 				u.want(before.Wanted)
@@ -100,6 +101,20 @@ func (u *unit) resume(before app.Snapshot) func(func(error)) {
 		}
 		reply(nil)
 	}
+}
+
+// showExit makes e the exit that is told again, after a start that was undone.
+func (u *unit) showExit(e *app.Exit) {
+	if u.app.LastExit == e {
+		return
+	}
+	u.app.LastExit = e
+	u.record("the exit", func(ctx context.Context) error {
+		if e == nil {
+			return u.h.Records.ClearExit(ctx, u.id)
+		}
+		return u.h.Records.RunEnded(ctx, u.id, *e)
+	})
 }
 
 // calledOff is the error of a deployment that was cancelled.

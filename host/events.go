@@ -90,22 +90,18 @@ func (u *unit) restart(reply func(error)) {
 		reply(err)
 		return
 	}
+	if u.deploy != nil {
+		reply(u.busy("being deployed"))
+		return
+	}
 	switch u.state {
 	case app.Starting, app.Online:
-		if u.deploy != nil {
-			reply(u.busy("being deployed"))
-			return
-		}
 		u.halt(func() { reply(u.byPerson()) })
 	case app.Waiting:
 		reply(u.byPerson())
 	case app.Stopping:
 		reply(u.busy("being stopped"))
 	case app.Stopped, app.Preparing:
-		if u.deploy != nil {
-			reply(u.busy("being deployed"))
-			return
-		}
 		reply(app.Errorf(app.Already, "the application is offline; start it instead"))
 	}
 }

@@ -315,6 +315,9 @@ func (w *world) SetProfile(_ context.Context, id app.ID, p app.Profile) error {
 }
 
 func (w *world) SetCode(_ context.Context, id app.ID, c app.Code, auto bool) error {
+	if err := w.failing("SetCode"); err != nil {
+		return err
+	}
 	return w.change(id, func(a *app.App) { a.Code, a.AutoRestart = c, auto })
 }
 
@@ -438,7 +441,7 @@ func (w *world) Remove(_ context.Context, id app.ID) error {
 	return nil
 }
 
-func (w *world) Recover(context.Context, []app.App) error { return w.failing("Recover") }
+func (w *world) Recover(context.Context, []app.App) { _ = w.failing("Recover") }
 
 // worldLogs gives Logs a Remove beside the one of Disk.
 type worldLogs struct{ *world }
@@ -463,6 +466,17 @@ func (w *world) Tail(id app.ID, build bool, _ int) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return "last words\n" + strings.Join(w.notes[id], "\n") + "\n"
+}
+
+func (w *world) Mark(id app.ID) func(int) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	from := len(w.notes[id])
+	return func(int) string {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return "last words\n" + strings.Join(w.notes[id][from:], "\n") + "\n"
+	}
 }
 
 func (w *world) BeginBuild(app.ID) error { return nil }

@@ -3,7 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -76,9 +75,7 @@ func (h *Host) Boot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := h.Disk.Recover(ctx, apps); err != nil {
-		return fmt.Errorf("cannot repair the data directory: %w", err)
-	}
+	h.Disk.Recover(ctx, apps)
 	var starting sync.WaitGroup
 	for _, a := range apps {
 		if n, err := strconv.ParseInt(string(a.ID), 10, 64); err == nil {

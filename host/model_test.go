@@ -107,6 +107,8 @@ func (w *world) checkRest() {
 			w.t.Errorf("%s: runs %t, but is shown as %s, running %t, wanted %s", u.id, runs, s.State, s.Running, s.Wanted)
 		case s.Wanted != rec.Wanted, s.RAM != rec.RAM, s.Code != rec.Code, s.AutoRestart != rec.AutoRestart:
 			w.t.Errorf("%s: shown %+v, recorded %+v", u.id, s.App, rec)
+		case !sameExit(s.LastExit, rec.LastExit):
+			w.t.Errorf("%s: the last exit is %+v, recorded %+v", u.id, s.LastExit, rec.LastExit)
 		case w.trees[u.id] != rec.Code.Main:
 			w.t.Errorf("%s: the tree is %q, the record says %q", u.id, w.trees[u.id], rec.Code.Main)
 		case runs && running[u.id] != s.RAM, w.host.capacity.running[u.id] != running[u.id]:

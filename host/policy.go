@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"syscall"
 	"time"
 
 	"berth/app"
@@ -35,13 +34,19 @@ func restarts(a app.App, e app.Exit) bool {
 	return a.AutoRestart && e.Code != 0
 }
 
+// signalNames are those a program's owner is likely to meet (signal(7)).
+var signalNames = map[int]string{
+	4: " (illegal instruction)", 6: " (aborted)", 8: " (arithmetic error)", 9: " (killed)",
+	11: " (segmentation fault)", 15: " (terminated)",
+}
+
 // sentence says in plain words how a run ended.
 func sentence(e app.Exit) string {
 	switch {
 	case e.OOM:
 		return fmt.Sprintf("killed: needed more than %d MB of RAM (exit code %d)", e.LimitMB, e.Code)
 	case e.Signal != 0:
-		return fmt.Sprintf("ended by signal %d (%s, exit code %d) after %s", e.Signal, syscall.Signal(e.Signal), e.Code, lasted(e.Ran))
+		return fmt.Sprintf("ended by signal %d%s, exit code %d, after %s", e.Signal, signalNames[e.Signal], e.Code, lasted(e.Ran))
 	case e.Code != 0:
 		return fmt.Sprintf("exited with code %d after %s", e.Code, lasted(e.Ran))
 	}

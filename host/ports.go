@@ -86,8 +86,9 @@ type Disk interface {
 	DropBackups(before time.Time) (int, error)
 	Remove(ctx context.Context, id app.ID) error
 	// Recover undoes what a crash left half done and removes what belongs to
-	// no application.
-	Recover(ctx context.Context, known []app.App) error
+	// no application. What it cannot mend it tells the log: one damaged
+	// application keeps no other from starting.
+	Recover(ctx context.Context, known []app.App)
 }
 
 // Logs is the applications' output.
@@ -97,6 +98,8 @@ type Logs interface {
 	// Tail returns the last max bytes of the program's output, or of its
 	// last build's.
 	Tail(id app.ID, build bool, max int) string
+	// Mark returns a function like Tail for what the program prints from now on.
+	Mark(id app.ID) (since func(max int) string)
 	// BeginBuild empties the build log.
 	BeginBuild(id app.ID) error
 	Remove(id app.ID) error

@@ -57,8 +57,9 @@ func (h *Host) Upload(_ context.Context, owner app.Account, file string) (app.De
 		return app.Deployed{}, err
 	}
 	u := h.register(a)
+	printed := h.Logs.Mark(a.ID)
 	e, err := u.first(ctx)
-	return h.deployed(u, plan, e, err), nil
+	return h.deployed(u, plan, e, err, printed), nil
 }
 
 // hinted adds what the archive's own look says about a config not found.

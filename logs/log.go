@@ -157,6 +157,20 @@ func (l *Log) Tail(max int) string {
 	return l.tail.last(max)
 }
 
+// Mark returns a function that returns, as Tail does, the last max bytes of
+// what was written after the call of Mark.
+func (l *Log) Mark() (since func(max int) string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	from := l.tail.total
+	return func(max int) string {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.admitWhenQuiet()
+		return l.tail.last(int(min(int64(max), l.tail.total-from)))
+	}
+}
+
 // Reader returns the whole text that is kept, oldest first, as it is at the
 // moment of the call: neither later lines nor a rotation nor a Reset change
 // what it reads. The caller MUST close it. Reader works after Close as well.

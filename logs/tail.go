@@ -11,12 +11,14 @@ const tailSize = 64 << 10
 // tail is a ring of the last tailSize bytes. It grows up to that size, because
 // most applications print little.
 type tail struct {
-	buf []byte
-	pos int // once full: where the oldest byte is
+	buf   []byte
+	pos   int   // once full: where the oldest byte is
+	total int64 // bytes ever added
 }
 
 // add appends p, overwriting the oldest bytes.
 func (t *tail) add(p []byte) {
+	t.total += int64(len(p))
 	if len(p) > tailSize {
 		p = p[len(p)-tailSize:]
 	}

@@ -23,6 +23,29 @@ func TestTailBeginsWithALine(t *testing.T) {
 	}
 }
 
+func TestMarkTellsWhatFollows(t *testing.T) {
+	l, err := Open(t.TempDir(), "run", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	l.Note("before")
+	since := l.Mark()
+	if got := since(1000); got != "" {
+		t.Errorf("nothing was written, and it is %q", got)
+	}
+	l.Note("after")
+	if got := since(1000); !strings.HasSuffix(got, "[berth] after\n") || strings.Contains(got, "before") {
+		t.Errorf("it is %q, want the second line", got)
+	}
+	for range 2 * tailSize / 100 {
+		l.Note(strings.Repeat("x", 100))
+	}
+	if got := since(1 << 30); len(got) > tailSize || !utf8.ValidString(got) {
+		t.Errorf("%d bytes, want no more than are at hand", len(got))
+	}
+}
+
 // The ring must give what a plain suffix of everything would give.
 func TestTailRing(t *testing.T) {
 	for _, chunk := range []int{1, 100, 30000, tailSize - 1, tailSize, tailSize + 1, 3 * tailSize} {

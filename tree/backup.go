@@ -146,13 +146,23 @@ type readerFunc func(p []byte) (int, error)
 // Read implements io.Reader.
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// rebuildable names the directories at the top that the next upload makes anew.
+// rebuildable names the directories at the top that a preparation made and the
+// next upload makes anew. Each is known by what its maker leaves in it: one
+// without that may hold code of the application's own, and stays.
 func rebuildable(live dir) map[string]bool {
 	skip := make(map[string]bool)
-	for folder, source := range map[string]string{"node_modules": "package.json", ".venv": "requirements.txt"} {
-		if st, err := live.stat(source); err == nil && isFile(&st) {
+	for folder, mark := range map[string]string{
+		"node_modules": ".package-lock.json", // npm since version 7
+		".venv":        "pyvenv.cfg",         // PEP 405; its links to the interpreter fit in no ZIP
+	} {
+		sub, err := live.sub(folder)
+		if err != nil {
+			continue
+		}
+		if st, err := sub.stat(mark); err == nil && isFile(&st) {
 			skip[folder] = true
 		}
+		sub.close()
 	}
 	return skip
 }

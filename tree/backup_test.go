@@ -33,7 +33,7 @@ func TestBackup(t *testing.T) {
 	must(t, os.WriteFile(secret, []byte("SECRET"), 0o644))
 	live := makeLive(t, s, map[string]string{
 		"discloud.config": "MAIN=a", "a": "x", "sub/b": "y", "void/": "", "link": "->" + secret, "bad\nname": "x", "bad\xff": "x",
-		"package.json": "{}", "node_modules/x": "x", "sub/node_modules/y": "kept", ".venv/z": "kept: no requirements.txt",
+		"package.json": "{}", "node_modules/x": "x", "node_modules/.package-lock.json": "{}", "sub/node_modules/y": "kept", ".venv/z": "kept: no venv made it",
 		strings.Repeat("d/", 40) + "deep": "x",
 	})
 	must(t, mkfifo(filepath.Join(live, "pipe")))
