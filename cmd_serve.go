@@ -46,18 +46,26 @@ func serve(ctx context.Context, c *call) (err error) {
 }
 
 // signals returns a context that the first signal to stop ends, and one that
-// the second ends.
+// the second ends; a third has its ordinary effect. A hang-up counts as the
+// first only: a session that ends sends one right behind SIGTERM.
 func signals(ctx context.Context) (first, second context.Context, stop func()) {
 	first, cancelFirst := context.WithCancel(ctx)
 	second, cancelSecond := context.WithCancel(context.Background())
-	ch := make(chan os.Signal, 2)
+	ch := make(chan os.Signal, 4)
 	signal.Notify(ch, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	done := make(chan struct{})
 	go func() {
-		for _, cancel := range []func(){cancelFirst, cancelSecond} {
+		for {
 			select {
-			case <-ch:
-				cancel()
+			case s := <-ch:
+				switch {
+				case first.Err() == nil:
+					cancelFirst()
+				case s != syscall.SIGHUP:
+					signal.Reset(syscall.SIGTERM, syscall.SIGINT)
+					cancelSecond()
+					return
+				}
 			case <-done:
 				return
 			}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -122,7 +123,10 @@ func (d *daemon) openGroups(context.Context) error {
 	if stale > 0 {
 		d.log.Warn("ended programs that an earlier daemon left running", "groups", stale)
 	}
-	return err
+	if err != nil { // one that hangs in the kernel keeps no other from starting
+		d.log.Error("cannot end everything that an earlier daemon left running", "error", err)
+	}
+	return nil
 }
 
 // groupName keeps the groups of two daemons with two data directories apart.
@@ -167,6 +171,9 @@ func (d *daemon) openHost(ctx context.Context) error {
 	return nil
 }
 
+// lastAnswers is how long requests under way may take once nothing runs.
+const lastAnswers = 5 * time.Second
+
 // multipartRoom is what the body of an upload may have around the ZIP.
 const multipartRoom = 64 << 10
 
@@ -182,8 +189,13 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 		_ = l.Close()
 		return err
 	}
+	var inflight sync.WaitGroup // Close does not wait for handlers, and they use what is closed next
 	server := &http.Server{
-		Handler: d.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			inflight.Add(1)
+			defer inflight.Done()
+			d.handler.ServeHTTP(w, r)
+		}), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
 	}
 	var g errgroup.Group
@@ -206,11 +218,12 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 	d.tell(systemd.Stopping)
 	// Deployments under way are called off, then their requests get an answer.
 	d.host.Shutdown(hurry)
-	last, cancel := context.WithTimeout(hurry, 10*time.Second)
+	last, cancel := context.WithTimeout(hurry, lastAnswers)
 	defer cancel()
 	if err := server.Shutdown(last); err != nil {
-		_ = server.Close()
+		_ = server.Close() // cuts those who do not take their answer or end their upload
 	}
+	inflight.Wait()
 	return g.Wait()
 }
 

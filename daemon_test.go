@@ -120,19 +120,27 @@ func TestGroupName(t *testing.T) {
 func TestSignals(t *testing.T) {
 	first, second, stop := signals(t.Context())
 	defer stop()
-	for _, ctx := range []context.Context{first, second} {
-		if ctx.Err() != nil {
-			t.Fatal("ended before its signal")
-		}
-		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+	send := func(sig syscall.Signal) {
+		if err := syscall.Kill(os.Getpid(), sig); err != nil {
 			t.Fatal(err)
 		}
+	}
+	ends := func(ctx context.Context) {
+		t.Helper()
 		select {
 		case <-ctx.Done():
 		case <-time.After(30 * time.Second):
 			t.Fatal("the signal did nothing")
 		}
 	}
+	send(syscall.SIGHUP)
+	ends(first)
+	send(syscall.SIGHUP) // of the same end of a session
+	if second.Err() != nil {
+		t.Fatal("a hang-up counts as the second signal")
+	}
+	send(syscall.SIGTERM)
+	ends(second)
 }
 
 func TestEnvironment(t *testing.T) {

@@ -62,7 +62,15 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 	if err != nil {
 		return nil, err
 	}
-	return instance{run, out}, nil
+	i := instance{Run: run, out: out}
+	if p.Build {
+		i.tidy = func() {
+			if err := s.trees.DropTemp(p.App, true); err != nil {
+				s.proc.Log.Error("cannot remove what a build left", "app", p.App, "error", err)
+			}
+		}
+	}
+	return i, nil
 }
 
 // environment is everything a program gets in its environment, built from
@@ -77,13 +85,17 @@ func environment(p app.Program, home, temp string) []string {
 // instance is a run whose output is in the log when Wait returns.
 type instance struct {
 	*proc.Run
-	out *logs.Log
+	out  *logs.Log
+	tidy func() // after the end; may be nil
 }
 
 // Wait implements host.Instance.
 func (i instance) Wait() app.Exit {
 	e := i.Run.Wait()
 	i.out.Drain()
+	if i.tidy != nil {
+		i.tidy()
+	}
 	return e
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"berth/app"
@@ -41,7 +42,11 @@ func newLogbook(dir string, o logs.Options, log *slog.Logger) *logbook {
 	return &logbook{dir: dir, options: o, log: log, open: map[logName]*logs.Log{}}
 }
 
-// of returns a log, opened.
+// errNoLog is what readers get of an application that never printed anything,
+// or is deleted: reading makes no log.
+var errNoLog = errors.New("there is no log")
+
+// of returns a log, opened and made if need be.
 func (b *logbook) of(id app.ID, build bool) (*logs.Log, error) {
 	name := logName{id, build}
 	b.mu.Lock()
@@ -49,11 +54,30 @@ func (b *logbook) of(id app.ID, build bool) (*logs.Log, error) {
 	if l := b.open[name]; l != nil {
 		return l, nil
 	}
+	return b.openLog(name)
+}
+
+// existing returns a log that is there already, or errNoLog.
+func (b *logbook) existing(id app.ID, build bool) (*logs.Log, error) {
+	name := logName{id, build}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if l := b.open[name]; l != nil {
+		return l, nil
+	}
+	if _, err := os.Stat(filepath.Join(b.dir, string(id), name.String()+".log")); errors.Is(err, os.ErrNotExist) {
+		return nil, errNoLog
+	}
+	return b.openLog(name)
+}
+
+// openLog opens a log. The caller holds mu.
+func (b *logbook) openLog(name logName) (*logs.Log, error) {
 	o := b.options
-	if build {
+	if name.build {
 		o.Rate = -1 // bounded by its time and its files; losing an error message would hurt
 	}
-	l, err := logs.Open(filepath.Join(b.dir, string(id)), name.String(), o)
+	l, err := logs.Open(filepath.Join(b.dir, string(name.id)), name.String(), o)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the application's log: %w", err)
 	}
@@ -74,7 +98,10 @@ func (b *logbook) Note(id app.ID, text string) {
 
 // Tail returns the last max bytes.
 func (b *logbook) Tail(id app.ID, build bool, max int) string {
-	l, err := b.of(id, build)
+	l, err := b.existing(id, build)
+	if errors.Is(err, errNoLog) {
+		return ""
+	}
 	if err != nil {
 		b.log.Error("cannot read the application's log", "app", id, "error", err)
 		return ""
@@ -103,15 +130,19 @@ func (b *logbook) BeginBuild(id app.ID) error {
 
 // Remove closes and removes both logs.
 func (b *logbook) Remove(id app.ID) error {
+	var mine []*logs.Log
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	var errs []error
 	for _, build := range []bool{false, true} {
 		name := logName{id, build}
 		if l := b.open[name]; l != nil {
-			errs = append(errs, l.Close())
+			mine = append(mine, l)
 			delete(b.open, name)
 		}
+	}
+	b.mu.Unlock() // closing takes its time, and others want their logs
+	var errs []error
+	for _, l := range mine {
+		errs = append(errs, l.Close())
 	}
 	return errors.Join(append(errs, os.RemoveAll(filepath.Join(b.dir, string(id))))...)
 }
@@ -133,7 +164,10 @@ func (b *logbook) sweep(known map[app.ID]bool) error {
 
 // reader opens the whole run log.
 func (b *logbook) reader(id app.ID) (io.ReadCloser, error) {
-	l, err := b.of(id, false)
+	l, err := b.existing(id, false)
+	if errors.Is(err, errNoLog) {
+		return io.NopCloser(strings.NewReader("")), nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -140,7 +140,6 @@ type Usage struct {
 	MemoryBytes int64   // current less inactive file cache
 	LimitBytes  int64   // the limit in force
 	CPUPercent  float64 // of one core; 100 is one core busy
-	Processes   int
 }
 
 // Status is the answer to "how is it now".

@@ -9,6 +9,9 @@ type Limits struct {
 	MaxName     int   // bytes of one component; 255, what Linux allows
 }
 
+// DefaultEntries is the default of Limits.MaxEntries.
+const DefaultEntries = 20000
+
 // maxPath bounds a whole name in bytes. PATH_MAX is 4,096 and the program adds
 // prefixes of its own.
 const maxPath = 2048
@@ -21,7 +24,7 @@ const entryCost = 512
 // withDefaults returns l with its zero fields filled in.
 func (l Limits) withDefaults() Limits {
 	if l.MaxEntries == 0 {
-		l.MaxEntries = 20000
+		l.MaxEntries = DefaultEntries
 	}
 	if l.MaxUnpacked == 0 {
 		l.MaxUnpacked = 1 << 30

@@ -55,7 +55,7 @@ func TestMemoryV2Reads(t *testing.T) {
 		"memory.events": "low 0\nhigh 0\nmax 21\noom 7\noom_kill 2\noom_group_kill 1\nsomething_new 9\n",
 	}
 	m, err := fakeV2(t, files).read()
-	want := Memory{Used: 1200, Limit: 4096, Peak: 2000, Kills: 2, Hits: 21}
+	want := Memory{Used: 1200, Limit: 4096, Peak: 2000, Kills: 2, OOMs: 7}
 	if err != nil || m != want {
 		t.Errorf("read() = %+v, %v; want %+v", m, err, want)
 	}
@@ -63,7 +63,7 @@ func TestMemoryV2Reads(t *testing.T) {
 	files["memory.events"], files["memory.current"] = "max 1\noom 1\noom_kill 0\n", "100\n"
 	delete(files, "memory.peak") // before Linux 5.19
 	m, err = fakeV2(t, files).read()
-	want = Memory{Limit: 4096, Hits: 1}
+	want = Memory{Limit: 4096, OOMs: 1}
 	if err != nil || m != want {
 		t.Errorf("read() = %+v, %v; want %+v", m, err, want)
 	}
@@ -87,7 +87,7 @@ func TestMemoryV2Limits(t *testing.T) {
 	}
 }
 
-func fakeV1(t *testing.T, swap bool) (memoryV1, string) {
+func fakeV1(t *testing.T, swap bool) (*memoryV1, string) {
 	t.Helper()
 	files := map[string]string{}
 	for name, text := range map[string]string{
@@ -108,7 +108,7 @@ func fakeV1(t *testing.T, swap bool) (memoryV1, string) {
 func TestMemoryV1Reads(t *testing.T) {
 	m, dir := fakeV1(t, true)
 	got, err := m.read()
-	want := Memory{Used: 1200, Limit: 4096, Peak: 2000, Kills: 3, Hits: 5}
+	want := Memory{Used: 1200, Limit: 4096, Peak: 2000, Kills: 3}
 	if err != nil || got != want {
 		t.Errorf("read() = %+v, %v; want %+v", got, err, want)
 	}
@@ -292,6 +292,7 @@ type counter struct{ kills int64 }
 
 func (c *counter) limit(int64) error      { return nil }
 func (c *counter) read() (Memory, error)  { return Memory{Kills: c.kills}, nil }
+func (c *counter) close()                 {}
 func (c *counter) event() (*event, error) { return nil, errors.New("no events here") }
 
 func TestWatcherSettles(t *testing.T) {

@@ -27,7 +27,7 @@ type Memory struct {
 	Limit int64 // bytes
 	Peak  int64 // bytes; 0 when the kernel keeps no peak (v2 before Linux 5.19)
 	Kills int64 // processes killed by the out-of-memory killer since the group was made
-	Hits  int64 // times the limit was run into; on v1 often 0: the swap limit is hit first, uncounted
+	OOMs  int64 // times the group ran out of its own limit; a kill without one was the host's lack of memory
 }
 
 // Group is the group of one run. Its methods are safe for concurrent use,
@@ -48,6 +48,8 @@ type memory interface {
 	read() (Memory, error)
 	// event opens what epoll can wait on for an out-of-memory kill.
 	event() (*event, error)
+	// close releases what read needs.
+	close()
 }
 
 // Create makes the group name ("apps/<id>/<run>") with its limits in force.
@@ -103,6 +105,11 @@ func (g *Group) create(t *Tree, name string, l Limits) error {
 	g.mgr = mgr
 	if err := g.mem.limit(l.Memory); err != nil {
 		return err
+	}
+	if m, ok := g.mem.(*memoryV1); ok {
+		if err := m.countOOMs(); err != nil {
+			return err
+		}
 	}
 	if t.host.Mode == Hybrid && l.OOMGroup {
 		g.unwait, err = g.killOnOOM()
@@ -249,6 +256,7 @@ func (g *Group) Remove() error {
 		g.unwait()
 		g.unwait = nil
 	}
+	g.mem.close()
 	var errs []error
 	for _, dir := range g.dirs {
 		errs = append(errs, rmdir(dir))

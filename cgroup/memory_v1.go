@@ -1,9 +1,11 @@
 package cgroup
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/containerd/cgroups/v3/cgroup1"
@@ -26,10 +28,14 @@ type memoryV1 struct {
 	dir  string
 	rel  string // dir below the mount point
 	swap bool   // memory.memsw exists: memory plus swap can be bounded
+
+	mu   sync.Mutex
+	ooms int   // an eventfd that counts how often the group ran out; -1 when there is none
+	seen int64 // what was read from it
 }
 
-func newMemoryV1(mount, root, name string) memoryV1 {
-	m := memoryV1{dir: filepath.Join(root, name)}
+func newMemoryV1(mount, root, name string) *memoryV1 {
+	m := &memoryV1{dir: filepath.Join(root, name), ooms: -1}
 	m.rel, _ = filepath.Rel(mount, m.dir)
 	_, err := os.Stat(filepath.Join(mount, "memory.memsw.usage_in_bytes"))
 	m.swap = err == nil
@@ -42,7 +48,7 @@ func newMemoryV1(mount, root, name string) memoryV1 {
 // limit sets the memory limit and, with the same number for memory plus swap,
 // forbids swap. The second may never be below the first, so the order depends
 // on the direction; the library's own ordering swaps the wrong pair.
-func (m memoryV1) limit(bytes int64) error {
+func (m *memoryV1) limit(bytes int64) error {
 	now, err := m.read()
 	if err != nil {
 		return err
@@ -64,7 +70,7 @@ func (m memoryV1) limit(bytes int64) error {
 	return nil
 }
 
-func (m memoryV1) read() (Memory, error) {
+func (m *memoryV1) read() (Memory, error) {
 	var s v1.Metrics
 	if err := m.ctl.Stat(m.rel, &s); err != nil {
 		return Memory{}, err
@@ -74,14 +80,48 @@ func (m memoryV1) read() (Memory, error) {
 		Limit: int64(s.Memory.Usage.Limit),
 		Peak:  int64(s.Memory.Usage.Max),
 		Kills: int64(s.MemoryOomControl.OomKill),
-		Hits:  int64(s.Memory.Usage.Failcnt),
+		OOMs:  m.oomCount(),
 	}, nil
+}
+
+// countOOMs begins to count how often the group runs out of memory. v1 has no
+// file for it: failcnt also counts when reclaiming helped.
+func (m *memoryV1) countOOMs() error {
+	ev, err := m.event()
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ooms = ev.fd
+	return nil
+}
+
+// oomCount takes what the eventfd has counted since the last call; it is
+// non-blocking, so nothing new is an error to pass over (eventfd(2)).
+func (m *memoryV1) oomCount() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var buf [8]byte
+	if n, err := unix.Read(m.ooms, buf[:]); n == len(buf) && err == nil {
+		m.seen += int64(binary.NativeEndian.Uint64(buf[:]))
+	}
+	return m.seen
+}
+
+func (m *memoryV1) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ooms >= 0 {
+		_ = unix.Close(m.ooms)
+		m.ooms = -1
+	}
 }
 
 // event registers an eventfd with memory.oom_control. The kernel signals it
 // when it runs out of memory, a moment before it has chosen and killed, so
 // the counter is given time to settle.
-func (m memoryV1) event() (*event, error) {
+func (m *memoryV1) event() (*event, error) {
 	control, err := os.Open(filepath.Join(m.dir, "memory.oom_control"))
 	if err != nil {
 		return nil, err

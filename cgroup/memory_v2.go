@@ -34,13 +34,16 @@ func (m memoryV2) read() (Memory, error) {
 	}
 	out.Used = max(out.Used, 0)
 	if s.MemoryEvents != nil {
-		// oom_kill counts processes, oom_group_kill groups; "oom" is not
-		// watched, for with equal limits it is counted on the parent.
+		// oom_kill counts processes, oom_group_kill groups, whoever ran out:
+		// the host or the group. "oom" is the group alone; were the parent's
+		// limit as tight it would be counted there, but ours have none.
 		out.Kills = int64(max(s.MemoryEvents.OomKill, s.MemoryEvents.OomGroupKill))
-		out.Hits = int64(s.MemoryEvents.Max)
+		out.OOMs = int64(s.MemoryEvents.Oom)
 	}
 	return out, nil
 }
+
+func (m memoryV2) close() {}
 
 func (m memoryV2) event() (*event, error) {
 	fd, err := unix.Open(filepath.Join(m.dir, "memory.events"), unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -68,11 +68,11 @@ func (db *DB) Apps(ctx context.Context) ([]app.App, error) {
 	return all, err
 }
 
-// DeleteApp forgets an application, its exits, and gives back its place. It
+// DeleteApp forgets an application and its exits. Its place stays reserved
+// until Release, so that nobody gets its ID or uid while files have them. It
 // fails with app.NotFound.
 func (db *DB) DeleteApp(ctx context.Context, id app.ID) error {
-	return db.change(ctx, id, "delete the application",
-		"DELETE FROM place WHERE id = ?1 AND id IN (SELECT id FROM app)")
+	return db.change(ctx, id, "delete the application", "DELETE FROM app WHERE id = ?1")
 }
 
 // SetWanted stores what the owner wants, or fails with app.NotFound.

@@ -163,6 +163,9 @@ func TestDeleteAppTakesItsRecordsAlong(t *testing.T) {
 	mustApp(t, db, owner, "one", 100)
 	must(t, db.RunEnded(ctx, "one", app.Exit{Run: 1}))
 	must(t, db.DeleteApp(ctx, "one"))
+	_, err := db.Reserve(ctx, app.App{ID: "one", Account: owner, RAM: 1}, pool, anything)
+	wantKind(t, "the name while files have it", err, app.Conflict)
+	must(t, db.Release(ctx, "one"))
 	for _, table := range []string{"place", "app", "exit_record"} {
 		var n int
 		must(t, db.reader.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&n))

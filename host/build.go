@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"strings"
 
@@ -24,12 +23,11 @@ func (h *Host) build(ctx context.Context, a app.App, plan app.Plan, stage app.St
 	if len(plan.Prepare) == 0 {
 		return nil
 	}
-	select {
-	case h.builds <- struct{}{}:
-		defer func() { <-h.builds }()
-	case <-ctx.Done():
+	give, err := h.builds.take(ctx)
+	if err != nil {
 		return h.calledOff()
 	}
+	defer give()
 	if err := h.Logs.BeginBuild(a.ID); err != nil {
 		return err
 	}
@@ -58,8 +56,7 @@ func (h *Host) step(ctx context.Context, a app.App, step app.Step, stage app.Sta
 		UID: a.UID, Port: a.Port, RAM: h.BuildRAM,
 	})
 	if err != nil {
-		h.Log.Error("cannot start a step of the preparation", "app", a.ID, "error", err)
-		return app.Errorf(app.Unusable, "cannot prepare the application: %v", err)
+		return err
 	}
 	stop := context.AfterFunc(ctx, func() { run.Stop(0) })
 	e := run.Wait()
@@ -97,7 +94,7 @@ func (h *Host) deployed(u *unit, plan app.Plan, e *app.Exit, startErr error, pri
 		logs = append(logs, strings.TrimRight(h.Logs.Tail(u.id, true, buildTail), "\n"))
 	}
 	if startErr != nil {
-		logs = append(logs, fmt.Sprintf("the application is there but did not start: %v", startErr))
+		logs = append(logs, "the application is there but did not start: "+forUser(startErr))
 	}
 	if e != nil {
 		logs = append(logs, strings.TrimRight(printed(lastLines), "\n"))

@@ -16,29 +16,24 @@ func (u *unit) remove(reply func(error)) {
 	u.closing = byDelete
 	u.settle(func() {
 		err := u.erase()
-		if err != nil {
+		u.closing = ended
+		if err != nil && u.h.ctx.Err() == nil {
 			u.closing = open // still there, and says so
-		} else {
-			u.closing = ended
 		}
 		reply(err)
 	})
 }
 
 // erase forgets the application. The record goes first: a crash after it
-// leaves files that the next boot removes, never a record without files.
+// leaves files that the next boot removes, never a record without files. The
+// place goes last: nobody gets the name or the uid while files have them.
 func (u *unit) erase() error {
 	ctx := context.Background()
 	if err := u.h.Registry.DeleteApp(ctx, u.id); err != nil {
 		return err
 	}
 	u.h.unregister(u.id)
-	if err := u.h.Disk.Remove(ctx, u.id); err != nil {
-		u.log.Error("cannot remove the application's files; the next start of berth will", "error", err)
-	}
-	if err := u.h.Logs.Remove(u.id); err != nil {
-		u.log.Error("cannot remove the application's logs", "error", err)
-	}
+	u.h.release(ctx, u.id)
 	u.log.Info("application deleted")
 	return nil
 }
@@ -53,8 +48,11 @@ func (u *unit) shutdown(reply func(error)) {
 	u.settle(func() { u.closing = ended })
 }
 
-// kill ends the program at once; somebody waits for it already.
+// kill is a shutdown that does not wait for the program.
 func (u *unit) kill(reply func(error)) {
+	if u.closing == open {
+		u.shutdown(func(error) {})
+	}
 	if u.run != nil {
 		u.run.Stop(0)
 	}

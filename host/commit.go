@@ -2,7 +2,7 @@ package host
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"berth/app"
 )
@@ -25,7 +25,7 @@ func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file 
 	defer done()
 	work, cancel := context.WithCancel(h.ctx)
 	defer cancel()
-	if err := u.do(ctx, u.beginDeploy(cancel)); err != nil {
+	if err := u.do(context.WithoutCancel(ctx), u.beginDeploy(cancel)); err != nil {
 		return app.Deployed{}, err
 	}
 	defer func() { _ = u.do(context.Background(), u.endDeploy) }()
@@ -47,12 +47,15 @@ func (c *commit) run(ctx context.Context, file string) (app.Deployed, error) {
 	if stage != "" {
 		defer c.h.Staging.Discard(stage)
 	}
+	if err != nil && errors.Is(err, context.Canceled) {
+		err = c.h.calledOff()
+	}
 	if err != nil {
 		return app.Deployed{}, err
 	}
 	// From here on the live tree changes, and the work is finished one way or
 	// the other: cancelling is heeded no more.
-	if err := c.u.do(context.Background(), c.u.pause); err != nil {
+	if err := c.u.do(context.Background(), c.u.pause(&c.before)); err != nil {
 		return app.Deployed{}, err
 	}
 	if ctx.Err() != nil {
@@ -65,7 +68,7 @@ func (c *commit) run(ctx context.Context, file string) (app.Deployed, error) {
 // prepare does all that can be done beside the running program.
 func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 	h, id := c.h, c.u.id
-	stage, cfg, found, hint, err := h.Staging.Unpack(ctx, file)
+	stage, cfg, found, hint, err := h.unpack(ctx, file, func(app.Config) error { return nil })
 	if err != nil {
 		return "", err
 	}
@@ -93,6 +96,11 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 // back.
 func (c *commit) switchTo(stage app.Stage) (app.Deployed, error) {
 	h, u, ctx := c.h, c.u, context.Background()
+	// What an earlier commit could not undo comes first.
+	if err := h.Trees.Undo(ctx, u.id, c.before.UID); err != nil {
+		c.resume()
+		return app.Deployed{}, err
+	}
 	if err := h.Trees.Apply(ctx, stage, u.id, c.before.UID); err != nil {
 		return app.Deployed{}, c.back(err)
 	}
@@ -106,7 +114,7 @@ func (c *commit) switchTo(stage app.Stage) (app.Deployed, error) {
 		return app.Deployed{}, c.back(withLogs(err, printed(lastLines)))
 	}
 	if err := h.Settings.SetCode(ctx, u.id, c.plan.Code, c.auto); err != nil {
-		_ = u.do(ctx, u.pause)
+		_ = u.do(ctx, u.pause(new(app.Snapshot)))
 		return app.Deployed{}, c.back(err)
 	}
 	if err := h.Trees.Settle(ctx, u.id); err != nil {
@@ -114,8 +122,7 @@ func (c *commit) switchTo(stage app.Stage) (app.Deployed, error) {
 	}
 	if e != nil && !e.Asked {
 		_ = u.do(ctx, func(reply func(error)) { // it ended well: nothing is to come online at the next boot
-			u.want(app.WantStopped)
-			reply(nil)
+			reply(u.want(app.WantStopped))
 		})
 	}
 	return h.deployed(u, c.plan, e, nil, printed), nil
@@ -123,12 +130,16 @@ func (c *commit) switchTo(stage app.Stage) (app.Deployed, error) {
 
 // back undoes what was applied and returns err.
 func (c *commit) back(err error) error {
-	if undo := c.h.Trees.Undo(context.Background(), c.u.id, c.before.UID); undo != nil {
-		c.u.log.Error("cannot undo a commit; the next start of berth tries again", "error", undo)
-		err = fmt.Errorf("%w; and the old code could not be brought back: %w", err, undo)
+	undo := c.h.Trees.Undo(context.Background(), c.u.id, c.before.UID)
+	if undo == nil {
+		c.resume()
+		return err
 	}
-	c.resume()
-	return err
+	// Half of one code and half of the other is not started.
+	c.u.log.Error("cannot undo a commit; the next commit or start of berth tries again", "error", undo)
+	const sorry = "the commit failed and the code from before it could not be brought back: the application stays offline; commit the whole code again"
+	c.h.Logs.Note(c.u.id, sorry)
+	return &app.Error{Kind: app.Internal, Message: sorry, Err: errors.Join(err, undo)}
 }
 
 func (c *commit) resume() {

@@ -87,7 +87,10 @@ func TestCommitThatFailsGoesBack(t *testing.T) {
 			})
 		}, app.Unusable, false},
 		{"apply", "MAIN=b", func(w *world) { w.fail["Apply"] = errTest }, app.Internal, true},
-		{"start", "MAIN=b", func(w *world) { w.set(by(map[string]behaviour{"b": {err: errTest}})) }, app.Unusable, true},
+		{"start", "MAIN=b", func(w *world) {
+			w.set(by(map[string]behaviour{"b": {err: app.Errorf(app.Unusable, "no such program")}}))
+		}, app.Unusable, true},
+		{"the host fails", "MAIN=b", func(w *world) { w.set(by(map[string]behaviour{"b": {err: errTest}})) }, app.Internal, true},
 		{"crash", "MAIN=b", func(w *world) {
 			w.set(by(map[string]behaviour{"b": {exit: &app.Exit{Code: 1}, life: time.Second}}))
 		}, app.Unusable, true},

@@ -14,15 +14,10 @@ func (h *Host) Start(ctx context.Context, owner app.AccountID, id app.ID) (app.S
 	if err != nil {
 		return app.Snapshot{}, err
 	}
-	var s app.Snapshot
-	err = u.do(ctx, func(reply func(error)) {
-		u.start(func(err error) {
-			u.publish() // so that the answer holds the new state
-			s = u.view.Load().Snapshot
-			reply(err)
-		})
-	})
-	return s, err
+	if err := u.do(ctx, u.start); err != nil {
+		return app.Snapshot{}, err
+	}
+	return u.view.Load().Snapshot, nil
 }
 
 // Restart ends the program and starts it again, with Start's errors; it fails
@@ -48,12 +43,7 @@ func (h *Host) ask(ctx context.Context, owner app.AccountID, id app.ID, event fu
 	if err != nil {
 		return err
 	}
-	return u.do(ctx, func(reply func(error)) {
-		event(u, func(err error) {
-			u.publish()
-			reply(err)
-		})
-	})
+	return u.do(ctx, func(reply func(error)) { event(u, reply) })
 }
 
 // SetProfile changes an application's name or avatar.

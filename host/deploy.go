@@ -39,8 +39,18 @@ func (u *unit) endDeploy(reply func(error)) {
 	}
 }
 
-// pause ends the program so that the tree can be changed under it.
-func (u *unit) pause(reply func(error)) {
+// pause ends the program so that the tree can be changed under it. before is
+// set to what there is to come back to.
+func (u *unit) pause(before *app.Snapshot) func(func(error)) {
+	return func(reply func(error)) {
+		u.publish()
+		*before = u.view.Load().Snapshot
+		u.rest(reply)
+	}
+}
+
+// rest replies when no program runs.
+func (u *unit) rest(reply func(error)) {
 	switch u.state {
 	case app.Starting, app.Online:
 		u.halt(func() { reply(nil) })
@@ -75,7 +85,7 @@ func (u *unit) try(c app.Code, autoRestart bool, e **app.Exit) func(func(error))
 			reply(err)
 			return
 		}
-		u.want(app.WantOnline)
+		_ = u.want(app.WantOnline)
 		u.trial = true
 		u.watch = append(u.watch, func(x *app.Exit) {
 			*e = x
@@ -92,7 +102,7 @@ func (u *unit) resume(before app.Snapshot) func(func(error)) {
 		u.showExit(before.LastExit)
 		if u.closing == open && !u.stopped {
 			if u.app.Wanted != before.Wanted {
-				u.want(before.Wanted)
+				_ = u.want(before.Wanted)
 			}
 			if u.app.Wanted == app.WantOnline && u.state == app.Stopped {
 				u.h.Logs.Note(u.id, "the code from before the commit is back")
@@ -109,7 +119,7 @@ func (u *unit) showExit(e *app.Exit) {
 		return
 	}
 	u.app.LastExit = e
-	u.record("the exit", func(ctx context.Context) error {
+	_ = u.record("the exit", func(ctx context.Context) error {
 		if e == nil {
 			return u.h.Records.ClearExit(ctx, u.id)
 		}
@@ -123,6 +133,16 @@ func (h *Host) calledOff() error {
 		return app.Errorf(app.Unavailable, "the server is shutting down; upload it again in a minute")
 	}
 	return app.Errorf(app.Conflict, "the deployment was called off: the application was stopped or deleted meanwhile")
+}
+
+// forUser is what an application's owner may read of an error: causes name
+// paths of the host.
+func forUser(err error) string {
+	var e *app.Error
+	if errors.As(err, &e) {
+		return e.Message
+	}
+	return "internal error; the server's log tells more"
 }
 
 // withLogs adds what the build or the program printed to an error for the

@@ -58,11 +58,10 @@ func (u *unit) byPerson() error {
 	u.forgetExit()
 	if err := u.launch(); err != nil {
 		u.enter(app.Stopped, 0)
-		u.want(app.WantStopped)
+		_ = u.want(app.WantStopped) // told in the log; the start's own error is the answer
 		return err
 	}
-	u.want(app.WantOnline)
-	return nil
+	return u.want(app.WantOnline)
 }
 
 func (u *unit) forgetExit() {
@@ -70,7 +69,7 @@ func (u *unit) forgetExit() {
 		return
 	}
 	u.app.LastExit = nil
-	u.record("the exit", func(ctx context.Context) error { return u.h.Records.ClearExit(ctx, u.id) })
+	_ = u.record("the exit", func(ctx context.Context) error { return u.h.Records.ClearExit(ctx, u.id) })
 }
 
 // boot starts what was online before the daemon was. A start that fails is
@@ -79,7 +78,7 @@ func (u *unit) boot(reply func(error)) {
 	err := u.launch()
 	if err != nil {
 		u.attempt++
-		u.wait(fmt.Sprintf("cannot start: %v", err), max(backoff(u.attempt), time.Second))
+		u.wait("cannot start: "+forUser(err), max(backoff(u.attempt), time.Second))
 	}
 	reply(err)
 }
@@ -116,27 +115,28 @@ func (u *unit) stop(reply func(error)) {
 	if deploying {
 		u.deploy()
 		u.stopped = true
-		u.want(app.WantStopped)
+	}
+	var unrecorded error
+	if deploying || u.state == app.Starting || u.state == app.Online || u.state == app.Waiting {
+		unrecorded = u.want(app.WantStopped)
 	}
 	switch u.state {
 	case app.Starting, app.Online:
-		u.want(app.WantStopped)
-		u.halt(func() { reply(nil) })
+		u.halt(func() { reply(unrecorded) })
 	case app.Waiting:
-		u.want(app.WantStopped)
 		u.attempt = 0
 		u.enter(app.Stopped, 0)
 		u.h.Logs.Note(u.id, "stopped; it is not started again")
-		reply(nil)
+		reply(unrecorded)
 	case app.Stopping:
 		if deploying { // between the old code and the new
-			reply(nil)
+			reply(unrecorded)
 			return
 		}
 		reply(u.busy("being stopped"))
 	case app.Stopped, app.Preparing:
 		if deploying {
-			reply(nil)
+			reply(unrecorded)
 			return
 		}
 		reply(app.Errorf(app.Already, "the application is already offline"))
@@ -171,7 +171,7 @@ func (u *unit) tick() {
 func (u *unit) retry() {
 	if err := u.launch(); err != nil {
 		u.attempt++
-		u.wait(fmt.Sprintf("cannot start: %v", err), max(backoff(u.attempt), time.Second))
+		u.wait("cannot start: "+forUser(err), max(backoff(u.attempt), time.Second))
 	}
 }
 
@@ -193,7 +193,7 @@ func (u *unit) exited(e app.Exit) {
 	u.h.capacity.give(u.id)
 	if u.closing != byShutdown { // berth's own end is none of the program's
 		u.app.LastExit = &e
-		u.record("the exit", func(ctx context.Context) error { return u.h.Records.RunEnded(ctx, u.id, e) })
+		_ = u.record("the exit", func(ctx context.Context) error { return u.h.Records.RunEnded(ctx, u.id, e) })
 	}
 	u.log.Info("program ended", "code", e.Code, "oom", e.OOM, "asked", e.Asked, "ran", e.Ran)
 	switch u.state {
@@ -229,7 +229,7 @@ func (u *unit) ended(e app.Exit) {
 	}
 	u.h.Logs.Note(u.id, text)
 	u.enter(app.Stopped, 0)
-	u.want(app.WantStopped)
+	_ = u.want(app.WantStopped) // told in the log; it has ended whatever is recorded
 }
 
 // verdict tells those who wait how the start went; nil is well.

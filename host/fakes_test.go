@@ -38,6 +38,9 @@ type world struct {
 	undo    map[app.ID]string
 	backups int
 
+	undoFrom int    // which call of Undo from now on fails, 0 for none
+	onRemove func() // called before a tree is removed
+
 	notes map[app.ID][]string
 	calls []string
 
@@ -180,7 +183,7 @@ func (r *instance) Usage(context.Context) (app.Usage, error) {
 	if err := r.w.failing("Usage"); err != nil {
 		return app.Usage{}, err
 	}
-	return app.Usage{MemoryBytes: r.b.uses.Bytes(), LimitBytes: app.MB(r.ram.Load()).Bytes(), Processes: 1}, nil
+	return app.Usage{MemoryBytes: r.b.uses.Bytes(), LimitBytes: app.MB(r.ram.Load()).Bytes()}, nil
 }
 
 // plan reads the config's BUILD as "needs a preparation" and refuses a MAIN
@@ -220,6 +223,9 @@ func (w *world) change(id app.ID, f func(a *app.App)) error {
 }
 
 func (w *world) SetWanted(_ context.Context, id app.ID, wanted app.Wanted) error {
+	if err := w.failing("SetWanted"); err != nil {
+		return err
+	}
 	return w.change(id, func(a *app.App) { a.Wanted = wanted })
 }
 
@@ -253,7 +259,7 @@ func (w *world) Reserve(_ context.Context, a app.App, admit Admit) (app.App, err
 	if err := admit(w.total, w.used("")); err != nil {
 		return a, err
 	}
-	if w.apps[a.ID] != nil {
+	if _, taken := w.reserved[a.ID]; taken || w.apps[a.ID] != nil {
 		return a, app.Errorf(app.Conflict, "taken")
 	}
 	w.nextUID++
@@ -287,6 +293,9 @@ func (w *world) DeleteApp(_ context.Context, id app.ID) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if a := w.apps[id]; a != nil {
+		w.reserved[id] = *a
+	}
 	delete(w.apps, id)
 	return nil
 }
@@ -330,14 +339,17 @@ func (w *world) Spool(_ context.Context, r io.Reader) (string, error) {
 
 func (w *world) DropSpool(string) {}
 
-func (w *world) Unpack(_ context.Context, file string) (app.Stage, app.Config, bool, string, error) {
+func (w *world) Unpack(_ context.Context, file string, judge func(app.Config) error) (app.Stage, app.Config, bool, string, error) {
 	if file == "bad" {
 		return "", app.Config{}, false, "", app.Errorf(app.Unusable, "not a ZIP")
+	}
+	cfg := parse(file)
+	if err := judge(cfg); err != nil {
+		return "", app.Config{}, false, "", err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.staged++
-	cfg := parse(file)
 	stage := app.Stage(fmt.Sprintf("stage-%d", w.staged))
 	w.stages[stage] = cfg
 	return stage, cfg, len(cfg.Keys) > 0, "", nil
@@ -409,6 +421,11 @@ func (w *world) Apply(_ context.Context, stage app.Stage, id app.ID, _ int) erro
 func (w *world) Undo(_ context.Context, id app.ID, _ int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.undoFrom > 0 {
+		if w.undoFrom--; w.undoFrom == 0 {
+			return errTest
+		}
+	}
 	if before, ok := w.undo[id]; ok {
 		w.trees[id] = before
 		delete(w.undo, id)
@@ -435,6 +452,9 @@ func (w *world) Backup(context.Context, app.ID) (string, error) {
 func (w *world) DropBackups(time.Time) (int, error) { return 0, w.failing("DropBackups") }
 
 func (w *world) Remove(_ context.Context, id app.ID) error {
+	if w.onRemove != nil {
+		w.onRemove()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.trees, id)
@@ -486,7 +506,7 @@ func (w *world) BeginBuild(app.ID) error { return nil }
 const owner app.AccountID = 1
 
 func (w *world) upload(file string) (app.Deployed, error) {
-	return w.host.Upload(context.Background(), app.Account{ID: owner}, file)
+	return w.host.Upload(context.Background(), app.Account{ID: owner, TotalRAM: w.total}, file)
 }
 
 func (w *world) mustUpload(file string) app.ID {

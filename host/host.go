@@ -42,7 +42,9 @@ type Config struct {
 type Host struct {
 	Config
 	capacity *capacity
-	builds   chan struct{} // a place for each build that may run
+	builds   places
+	unpacks  places // they fill the disk before anything else bounds them
+	backups  places
 
 	ctx    context.Context // of deployments: they outlive the request that asked
 	cancel context.CancelFunc
@@ -57,8 +59,8 @@ type Host struct {
 // New returns a host without applications; see Boot.
 func New(c Config) *Host {
 	h := &Host{
-		Config: c, capacity: newCapacity(c.Capacity), builds: make(chan struct{}, max(c.Builds, 1)),
-		units: map[app.ID]*unit{},
+		Config: c, capacity: newCapacity(c.Capacity), units: map[app.ID]*unit{},
+		builds: make(places, max(c.Builds, 1)), unpacks: make(places, 2), backups: make(places, 1),
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h
@@ -98,16 +100,27 @@ func (h *Host) Shutdown(ctx context.Context) {
 	units := h.all()
 	h.mu.Unlock()
 	h.cancel()
-	for _, u := range units {
-		_ = u.do(ctx, u.shutdown)
-	}
-	stop := context.AfterFunc(ctx, func() {
+	// Every unit is told, however hurried: one that was not would take its
+	// program's end for a crash. At once, for a unit may be busy with a start.
+	var telling sync.WaitGroup
+	tell := func(what func(*unit, func(error))) {
 		for _, u := range units {
-			_ = u.do(context.Background(), u.kill)
+			telling.Go(func() {
+				_ = u.do(context.Background(), func(reply func(error)) { what(u, reply) })
+			})
 		}
+	}
+	tell((*unit).shutdown)
+	hurried := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(hurried)
+		tell((*unit).kill)
 	})
-	defer stop()
 	h.work.Wait()
+	if !stop() {
+		<-hurried
+	}
+	telling.Wait()
 }
 
 // register makes the unit of an application and starts its goroutine.

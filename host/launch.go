@@ -25,11 +25,11 @@ func (u *unit) launch() error {
 	if err != nil {
 		u.h.capacity.give(u.id)
 		u.log.Error("cannot start the program", "error", err)
-		return app.Errorf(app.Unusable, "cannot start the program: %v", err)
+		return err
 	}
 	u.run = run
 	u.app.StartedAt = time.Now()
-	u.record("the start", func(ctx context.Context) error {
+	_ = u.record("the start", func(ctx context.Context) error {
 		return u.h.Records.RunStarted(ctx, u.id, u.app.LastRun, u.app.StartedAt)
 	})
 	u.log.Info("program started", "run", u.app.LastRun, "ram", u.app.RAM)

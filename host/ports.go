@@ -43,6 +43,7 @@ type Registry interface {
 	Reserve(ctx context.Context, a app.App, admit Admit) (app.App, error)
 	Release(ctx context.Context, id app.ID) error
 	CreateApp(ctx context.Context, a app.App) (app.App, error)
+	// DeleteApp forgets the application; its place stays reserved.
 	DeleteApp(ctx context.Context, id app.ID) error
 	DropReservations(ctx context.Context) (int, error)
 }
@@ -62,9 +63,9 @@ type Settings interface {
 type Staging interface {
 	Spool(ctx context.Context, r io.Reader) (file string, err error)
 	DropSpool(file string)
-	// Unpack checks and extracts a ZIP; hint explains a config file that was
-	// not found.
-	Unpack(ctx context.Context, file string) (stage app.Stage, cfg app.Config, found bool, hint string, err error)
+	// Unpack checks a ZIP, shows its config to judge, and extracts it unless
+	// judge refuses; hint explains a config file that was not found.
+	Unpack(ctx context.Context, file string, judge func(app.Config) error) (stage app.Stage, cfg app.Config, found bool, hint string, err error)
 	// Files shows the stage's tree over the live one (no live one when id is "").
 	Files(stage app.Stage, id app.ID) app.Files
 	Discard(stage app.Stage)

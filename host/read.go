@@ -91,6 +91,11 @@ func (h *Host) Backup(ctx context.Context, owner app.AccountID, id app.ID) (app.
 	if err := h.DropBackups(); err != nil {
 		h.Log.Error("cannot drop expired backups", "error", err)
 	}
+	give, err := h.backups.take(ctx)
+	if err != nil {
+		return app.Backup{}, err
+	}
+	defer give()
 	file, err := h.Disk.Backup(ctx, id)
 	if err != nil {
 		return app.Backup{}, err

@@ -96,7 +96,7 @@ func TestUploadRefusals(t *testing.T) {
 		{"build fails", "MAIN=a,BUILD=make", func(w *world) { w.set(exits(2, time.Second)) }, app.Unusable, `"make" failed with exit code 2`},
 		{"build cannot start", "MAIN=a,BUILD=make", func(w *world) {
 			w.set(func(app.Program) behaviour { return behaviour{err: errTest} })
-		}, app.Unusable, "cannot prepare"},
+		}, app.Internal, "it broke"},
 		{"build takes too much memory", "MAIN=a,BUILD=make", func(w *world) {
 			w.set(func(app.Program) behaviour {
 				return behaviour{exit: &app.Exit{Code: 137, OOM: true}, life: time.Second}

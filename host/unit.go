@@ -97,7 +97,12 @@ func (u *unit) loop() {
 func (u *unit) do(ctx context.Context, f func(reply func(error))) error {
 	answer := make(chan error, 1)
 	select {
-	case u.cmds <- func() { f(func(err error) { answer <- err }) }:
+	case u.cmds <- func() {
+		f(func(err error) {
+			u.publish() // whoever gets the answer sees what it speaks of
+			answer <- err
+		})
+	}:
 	case <-u.quit:
 		return u.gone()
 	case <-ctx.Done():
@@ -141,15 +146,19 @@ func (u *unit) enter(s app.State, after time.Duration) {
 	}
 }
 
-// record writes to the database; a failure is told and does not stop the
-// application: what runs, runs.
-func (u *unit) record(what string, write func(ctx context.Context) error) {
-	if err := write(context.Background()); err != nil {
+// record writes to the database. A failure is told and does not stop the
+// application: what runs, runs. It is returned for those whose caller asked
+// for what could not be recorded.
+func (u *unit) record(what string, write func(ctx context.Context) error) error {
+	err := write(context.Background())
+	if err != nil {
 		u.log.Error("cannot record the application's state", "what", what, "error", err)
 	}
+	return err
 }
 
-func (u *unit) want(w app.Wanted) {
+// want sets and records what is wanted.
+func (u *unit) want(w app.Wanted) error {
 	u.app.Wanted = w
-	u.record("wanted", func(ctx context.Context) error { return u.h.Records.SetWanted(ctx, u.id, w) })
+	return u.record("wanted", func(ctx context.Context) error { return u.h.Records.SetWanted(ctx, u.id, w) })
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 
@@ -10,12 +11,12 @@ import (
 
 // Spool streams an upload to disk and returns its file, to be handed to
 // Upload or Commit, or given up with DropSpool. It fails with app.TooLarge.
+//
+// A shutdown does not wait for it: how long it takes is the client's choice.
 func (h *Host) Spool(ctx context.Context, r io.Reader) (string, error) {
-	done, err := h.begin()
-	if err != nil {
-		return "", err
+	if h.ctx.Err() != nil {
+		return "", h.calledOff()
 	}
-	defer done()
 	return h.Staging.Spool(ctx, r)
 }
 
@@ -34,7 +35,7 @@ func (h *Host) Upload(_ context.Context, owner app.Account, file string) (app.De
 	}
 	defer done()
 	ctx := h.ctx
-	stage, cfg, found, hint, err := h.Staging.Unpack(ctx, file)
+	stage, cfg, found, hint, err := h.unpack(ctx, file, func(cfg app.Config) error { return h.early(owner, cfg) })
 	if err != nil {
 		return app.Deployed{}, err
 	}
@@ -53,13 +54,41 @@ func (h *Host) Upload(_ context.Context, owner app.Account, file string) (app.De
 	}
 	a, err = h.create(ctx, a, plan, stage)
 	if err != nil {
-		h.abandon(a)
+		h.release(context.Background(), a.ID)
 		return app.Deployed{}, err
 	}
 	u := h.register(a)
 	printed := h.Logs.Mark(a.ID)
 	e, err := u.first(ctx)
 	return h.deployed(u, plan, e, err, printed), nil
+}
+
+// unpack is Staging.Unpack when a place is free.
+func (h *Host) unpack(ctx context.Context, file string, judge func(app.Config) error) (stage app.Stage, cfg app.Config, found bool, hint string, err error) {
+	give, err := h.unpacks.take(ctx)
+	if err != nil {
+		return "", cfg, false, "", h.calledOff()
+	}
+	defer give()
+	return h.Staging.Unpack(ctx, file, judge)
+}
+
+// early refuses, before anything is unpacked, what the account has no RAM
+// for. Reserve decides, with what is assigned then.
+func (h *Host) early(owner app.Account, cfg app.Config) error {
+	var used app.MB
+	for _, s := range h.Apps(owner.ID) {
+		used += s.RAM
+	}
+	return h.CheckRAM(owner.TotalRAM, used, h.ramOf(cfg))
+}
+
+// ramOf is the RAM that a config asks for.
+func (h *Host) ramOf(cfg app.Config) app.MB {
+	if cfg.RAM == 0 {
+		return h.RAMDefault
+	}
+	return cfg.RAM
 }
 
 // hinted adds what the archive's own look says about a config not found.
@@ -73,11 +102,8 @@ func hinted(err error, hint string) error {
 // describe makes the application that a config asks for.
 func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan) (app.App, error) {
 	a := app.App{
-		ID: h.newID(), Account: owner.ID, Name: cfg.Name, AvatarURL: cfg.AvatarURL, Type: cfg.Type, RAM: cfg.RAM,
+		ID: h.newID(), Account: owner.ID, Name: cfg.Name, AvatarURL: cfg.AvatarURL, Type: cfg.Type, RAM: h.ramOf(cfg),
 		Wanted: app.WantOnline, Code: plan.Code, AutoRestart: cfg.AutoRestart,
-	}
-	if a.RAM == 0 {
-		a.RAM = h.RAMDefault
 	}
 	if cfg.Type == app.Site {
 		id := strings.ToLower(cfg.ID)
@@ -112,18 +138,16 @@ func (h *Host) create(ctx context.Context, a app.App, plan app.Plan, stage app.S
 	return created, nil
 }
 
-// abandon removes what an upload that failed has made.
-func (h *Host) abandon(a app.App) {
-	ctx := context.Background()
-	log := h.Log.With("app", a.ID)
-	if err := h.Disk.Remove(ctx, a.ID); err != nil {
-		log.Error("cannot remove the files of an upload that failed", "error", err)
+// release removes the files and logs of an application that is no more, or
+// never came to be, and then gives back its place. Where that fails the place
+// stays taken, and the next boot does it.
+func (h *Host) release(ctx context.Context, id app.ID) {
+	err := errors.Join(h.Disk.Remove(ctx, id), h.Logs.Remove(id))
+	if err == nil {
+		err = h.Registry.Release(ctx, id)
 	}
-	if err := h.Logs.Remove(a.ID); err != nil {
-		log.Error("cannot remove the build log of an upload that failed", "error", err)
-	}
-	if err := h.Registry.Release(ctx, a.ID); err != nil {
-		log.Error("cannot release the place of an upload that failed", "error", err)
+	if err != nil {
+		h.Log.Error("cannot remove what is left of an application; the next start of berth will", "app", id, "error", err)
 	}
 }
 
@@ -154,5 +178,8 @@ func (u *unit) outcome(ctx context.Context, before int) (*app.Exit, error) {
 			reply(nil)
 		}
 	})
-	return e, err
+	if err != nil {
+		return nil, err // e may still be written to
+	}
+	return e, nil
 }

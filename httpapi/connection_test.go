@@ -198,6 +198,20 @@ func TestStalledBodyThatNobodyReadsDoesNotHoldTheAnswer(t *testing.T) {
 	})
 }
 
+func TestClientThatTakesNothingLosesItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		conn := connect(t, w)
+		request := "GET /v2/openapi.json HTTP/1.1\r\nHost: example.com\r\n\r\n"
+		sendText(conn, strings.Repeat(request, 200)) // answers that nobody reads, one behind the other
+		<-time.After(3 * patience)
+		text, err := io.ReadAll(conn)
+		if err != nil || len(text) > 1<<20 {
+			t.Errorf("%d bytes were still sent, %v", len(text), err)
+		}
+	})
+}
+
 func TestClientThatTakesNothingLosesItsDownload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // response is what a handler answers.
@@ -57,6 +58,10 @@ func (s *server) send(c *call, resp response) {
 	}
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
+	// A client that takes nothing must not hold the answer for ever. Twice the
+	// patience, for net/http may first read a body that nobody wanted. The next
+	// request on the connection begins without a deadline (see ServeHTTP).
+	_ = http.NewResponseController(c.ResponseWriter).SetWriteDeadline(time.Now().Add(2 * patience))
 	c.WriteHeader(resp.status)
 	if !c.head() {
 		// A failed write means that the client has gone; nobody is left to tell.

@@ -89,6 +89,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	s.commonHeaders(c)
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of the answer before
 	c.boundBody()
 	// The router matches the decoded path, so "a%2Fstatus" would be taken for
 	// the two segments "a" and "status".

@@ -33,7 +33,6 @@ var javascript = language{
 	},
 	// Only when it runs: with it, npm would leave out devDependencies, which
 	// BUILD needs.
-	runEnv:   []string{"NODE_ENV=production"},
 	buildEnv: []string{"npm_config_update_notifier=false"},
 }
 

@@ -39,9 +39,13 @@ type language struct {
 	// argv starts p.main.
 	argv func(p *project) []string
 
-	runEnv   []string
 	buildEnv []string
 }
+
+// runEnv is for every program: what START names may be of another language
+// than MAIN. A build gets no NODE_ENV, or npm would leave out the packages
+// that builds need.
+var runEnv = []string{"NODE_ENV=production", "PYTHONUNBUFFERED=1"}
 
 // program is one that must be on the host, and what to tell the user when it
 // is not.

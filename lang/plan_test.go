@@ -371,7 +371,7 @@ func TestEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "run", got.Env, []string{"NODE_ENV=production"})
+	equal(t, "run", got.Env, runEnv)
 	for _, s := range got.Prepare {
 		equal(t, "build", s.Env, []string{"npm_config_update_notifier=false"})
 	}
@@ -379,12 +379,12 @@ func TestEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "run", got.Env, []string{"PYTHONUNBUFFERED=1"})
+	equal(t, "run", got.Env, runEnv)
 	equal(t, "build", got.Prepare[2].Env[0], "PIP_DISABLE_PIP_VERSION_CHECK=1")
 
 	// A plan is the caller's to change.
 	got.Env[0] = "changed"
-	equal(t, "the table", python.runEnv[0], "PYTHONUNBUFFERED=1")
+	equal(t, "the table", runEnv[0], "NODE_ENV=production")
 }
 
 func TestNotes(t *testing.T) {

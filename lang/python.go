@@ -33,7 +33,6 @@ var python = language{
 		}
 		return []string{path, "-u", p.argument()}
 	},
-	runEnv:   []string{"PYTHONUNBUFFERED=1"},
 	buildEnv: []string{"PIP_DISABLE_PIP_VERSION_CHECK=1", "PYTHONUNBUFFERED=1"},
 }
 

@@ -32,7 +32,7 @@ func (p *project) addSteps() error {
 
 // addStart adds the program and its environment.
 func (p *project) addStart() error {
-	p.plan.Env = slices.Clone(p.lang.runEnv)
+	p.plan.Env = slices.Clone(runEnv)
 	if p.start != "" {
 		p.plan.Argv = p.command(p.start)
 		return nil

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +21,13 @@ type fifo struct {
 	file *os.File
 	conn syscall.RawConn
 	done chan struct{} // closed when the pump has ended
+
+	stopped chan struct{} // closed to end the pump
 }
+
+// floodPace is the pause between reads of a program that prints more than its
+// rate: without it the daemon would spend a core on counting what it drops.
+const floodPace = 10 * time.Millisecond
 
 // Pipe returns the file to give to a program as both its stdout and its
 // stderr, and belongs to uid and gid from then on (-1 keeps either). The
@@ -75,7 +82,7 @@ func openFIFO(path string) (*fifo, error) {
 		_ = file.Close()
 		return nil, err
 	}
-	return &fifo{file: file, conn: conn, done: make(chan struct{})}, nil
+	return &fifo{file: file, conn: conn, done: make(chan struct{}), stopped: make(chan struct{})}, nil
 }
 
 // reopen gives the FIFO to uid and gid and opens it once more. The program
@@ -103,6 +110,7 @@ func (f *fifo) reopen(uid, gid int) (child *os.File, err error) {
 // stop closes the log's end and blocks until the pump has ended. The lock
 // MUST NOT be held: the pump may be waiting for it.
 func (f *fifo) stop() {
+	close(f.stopped)
 	_ = f.file.Close()
 	<-f.done
 }
@@ -110,14 +118,23 @@ func (f *fifo) stop() {
 // pump reads the FIFO until it is closed.
 func (l *Log) pump(f *fifo) {
 	defer close(f.done)
+	flooded := false
 	pull := func(fd uintptr) bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return !l.closed && l.pull(int(fd)) > 0
+		read := !l.closed && l.pull(int(fd)) > 0
+		flooded = l.gate.shut
+		return read
 	}
 	// Read calls pull, and again whenever something has arrived, until it
 	// returns true. It fails only when the file is closed.
 	for f.conn.Read(pull) == nil {
+		if flooded { // what is read now is only counted; the program may wait for that
+			select {
+			case <-time.After(floodPace):
+			case <-f.stopped:
+			}
+		}
 	}
 }
 

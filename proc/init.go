@@ -2,6 +2,7 @@ package proc
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -34,10 +35,22 @@ const (
 func Init() {
 	runtime.LockOSThread()
 	err := become(os.NewFile(ordersFD, "orders"))
+	text := err.Error()
+	var own *programError
+	if errors.As(err, &own) {
+		text = ownMark + text
+	}
 	f := os.NewFile(errorFD, "error")
-	_, _ = f.WriteString(err.Error())
+	_, _ = f.WriteString(text)
 	os.Exit(127)
 }
+
+// programError is an error of the program's own making, which its owner can
+// mend; all others are the host's.
+type programError struct{ error }
+
+// ownMark begins the text of a programError on the error pipe.
+const ownMark = "!"
 
 func become(r *os.File) error {
 	unix.CloseOnExec(errorFD)
@@ -62,5 +75,5 @@ func become(r *os.File) error {
 	if err := syscall.Chdir(o.Dir); err != nil { // as the program's user: it must reach it
 		return fmt.Errorf("cannot enter the application's directory: %w", err)
 	}
-	return fmt.Errorf("cannot execute %q: %w", o.Argv[0], syscall.Exec(o.Argv[0], o.Argv, o.Env))
+	return &programError{fmt.Errorf("cannot execute %q: %w", o.Argv[0], syscall.Exec(o.Argv[0], o.Argv, o.Env))}
 }

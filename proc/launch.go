@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/app"
 	"berth/cgroup"
 	"berth/sandbox"
 )
@@ -58,8 +59,9 @@ const startTimeout = 60 * time.Second
 const openFiles = 4096
 
 // Launch starts the program and returns once it has been executed. Errors of
-// the start, a missing interpreter for instance, come back here, with nothing
-// left behind; they name the program's own file at most.
+// the start come back here, with nothing left behind: of kind app.Unusable
+// when the program itself cannot be executed, a missing interpreter for
+// instance, and Internal when it is the host that failed.
 func (l *Launcher) Launch(s Spec) (*Run, error) {
 	group, err := l.Tree.Create(s.Group, cgroup.Limits{
 		Memory: s.MemoryMB << 20, Pids: s.Pids, OOMGroup: s.OOMGroup,
@@ -69,7 +71,10 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 	}
 	cmd, err := l.start(s, group)
 	if err != nil {
-		return nil, errors.Join(err, group.Kill(), group.WaitEmpty(killTimeout), group.Remove())
+		if left := errors.Join(group.Kill(), group.WaitEmpty(killTimeout), group.Remove()); left != nil {
+			l.Log.Error("cannot clean up after a start that failed", "group", s.Group, "error", left)
+		}
+		return nil, err
 	}
 	r := &Run{
 		cmd: cmd, group: group, log: l.Log.With("group", s.Group), spec: s,
@@ -143,8 +148,12 @@ func handOver(w, r *os.File, o orders) error {
 	if err != nil {
 		return fmt.Errorf("cannot start the program: no answer after %s: %w", startTimeout, err)
 	}
-	if len(text) > 0 {
-		return errors.New(strings.ToValidUTF8(string(text), "?"))
+	said := strings.ToValidUTF8(string(text), "?")
+	if own, ok := strings.CutPrefix(said, ownMark); ok {
+		return app.Errorf(app.Unusable, "%s", own)
+	}
+	if said != "" {
+		return errors.New(said)
 	}
 	return nil
 }

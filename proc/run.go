@@ -3,7 +3,6 @@ package proc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os/exec"
 	"sync"
@@ -46,6 +45,8 @@ type Run struct {
 	unwatch func()
 	grace   *time.Timer
 	stopped bool
+	killAt  time.Time // when the grace of Stop ends
+	gone    bool      // the group is removed, or about to be
 	cpu     sample
 }
 
@@ -80,6 +81,7 @@ func (r *Run) Stop(grace time.Duration) {
 	if err := r.group.Signal(syscall.SIGTERM); err != nil {
 		r.log.Warn("cannot ask the program to stop", "error", err)
 	}
+	r.killAt = time.Now().Add(grace)
 	r.grace = time.AfterFunc(grace, r.kill)
 }
 
@@ -94,6 +96,9 @@ func (r *Run) kill() {
 func (r *Run) SetMemory(ram app.MB) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.gone {
+		return nil // nothing is left to limit
+	}
 	m, err := r.group.Memory()
 	if err != nil {
 		return err
@@ -120,6 +125,16 @@ func tooSmall(ram app.MB, used int64) error {
 // Usage returns what the run's processes use now. When the last cpu sample is
 // old it takes a fresh one, which blocks for a tenth of a second.
 func (r *Run) Usage(ctx context.Context) (app.Usage, error) {
+	u, err := r.usage(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil && r.gone {
+		return app.Usage{}, nil // it ended meanwhile
+	}
+	return u, err
+}
+
+func (r *Run) usage(ctx context.Context) (app.Usage, error) {
 	percent, err := r.cpuPercent(ctx)
 	if err != nil {
 		return app.Usage{}, err
@@ -128,11 +143,7 @@ func (r *Run) Usage(ctx context.Context) (app.Usage, error) {
 	if err != nil {
 		return app.Usage{}, err
 	}
-	pids, err := r.group.Procs()
-	if err != nil {
-		return app.Usage{}, err
-	}
-	return app.Usage{MemoryBytes: m.Used, LimitBytes: m.Limit, CPUPercent: percent, Processes: len(pids)}, nil
+	return app.Usage{MemoryBytes: m.Used, LimitBytes: m.Limit, CPUPercent: percent}, nil
 }
 
 func (r *Run) cpuPercent(ctx context.Context) (float64, error) {
@@ -208,6 +219,12 @@ func (r *Run) wait() {
 	err := r.cmd.Wait()
 	at := time.Now()
 	r.mu.Lock()
+	grace := time.Until(r.killAt) // what was asked to stop may still be tidying up behind its wrapper
+	r.mu.Unlock()
+	if grace > 0 {
+		_ = r.group.WaitEmpty(grace) // what is left is killed now
+	}
+	r.mu.Lock()
 	if r.grace != nil {
 		r.grace.Stop()
 	}
@@ -216,6 +233,7 @@ func (r *Run) wait() {
 	m, merr := r.group.Memory()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.gone = true
 	if r.unwatch != nil {
 		r.unwatch()
 	}
@@ -242,6 +260,3 @@ func status(cmd *exec.Cmd, err error) (code, signal int) {
 	}
 	return ws.ExitStatus(), 0
 }
-
-// String names the run for logs.
-func (r *Run) String() string { return fmt.Sprintf("%s pid %d", r.spec.Group, r.cmd.Process.Pid) }

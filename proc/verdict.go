@@ -23,25 +23,19 @@ const oomStatus = 128 + int(syscall.SIGKILL)
 
 // verdict says how a run ended. It is pure.
 //
-// A kill by the host's own lack of memory raises the group's counter too, so
-// it counts as the program's only if the program was at its limit. When the
-// kill takes the whole group, any kill was the end; else it must have hit the
-// program itself, or a helper moments before the program ended.
+// A kill by the host's own lack of memory raises the group's counter of kills
+// too, so it counts as the program's only if the group itself ran out. When
+// the kill takes the whole group, any kill was the end; else it must have hit
+// the program itself, or a helper moments before the program ended.
 func verdict(f facts) app.Exit {
 	e := app.Exit{Code: f.status, Signal: f.signal}
 	if f.signal != 0 {
 		e.Code = 128 + f.signal
 	}
 	switch {
-	case f.mem.Kills == 0 || !atLimit(f.mem):
+	case f.mem.Kills == 0 || f.mem.OOMs == 0:
 	case f.oomGroup, f.fresh, f.sinceOOM <= wrapperWait:
 		e.OOM, e.Code = true, oomStatus
 	}
 	return e
-}
-
-// atLimit reports whether the group ran into its own limit: the kernel
-// counted it, or the peak came within 2 % of it.
-func atLimit(m cgroup.Memory) bool {
-	return m.Hits > 0 || m.Peak >= m.Limit-m.Limit/50
 }

@@ -32,7 +32,7 @@ func (s *Store) Apply(ctx context.Context, stage app.Stage, id app.ID, uid int) 
 		return err
 	}
 	defer j.close()
-	ops, err := plan(ctx, src, live, was)
+	ops, err := plan(ctx, src, live, was, newRation(s.lim))
 	if err != nil {
 		return cannot("compare the commit with the application", err)
 	}

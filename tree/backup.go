@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,10 @@ const (
 	backupExt  = ".zip"
 	backupTemp = ".part" // ends the name of a backup being written
 )
+
+// backupsKept is how many backups of one application there are at most: anybody
+// with a token can ask for one after the other.
+const backupsKept = 2
 
 // backupFactor bounds the bytes a backup reads, as a multiple of what a ZIP may
 // unpack to. Without it a sparse file of many terabytes would be read for days.
@@ -35,7 +40,10 @@ func (s *Store) Backup(ctx context.Context, id app.ID) (name string, err error) 
 		return "", err
 	}
 	defer live.close()
-	base := randName()
+	if err := s.room(); err != nil {
+		return "", err
+	}
+	base := string(id) + "." + randName()
 	temp := base + backupTemp
 	f, err := s.backups.create(temp)
 	if err != nil {
@@ -47,6 +55,9 @@ func (s *Store) Backup(ctx context.Context, id app.ID) (name string, err error) 
 		}
 	}()
 	err = s.writeBackup(ctx, live, f)
+	if st, serr := live.self(); err == nil && serr == nil && st.Nlink == 0 {
+		err = app.Errorf(app.NotFound, "the application was deleted meanwhile")
+	}
 	if err == nil {
 		err = f.Sync()
 	}
@@ -60,7 +71,45 @@ func (s *Store) Backup(ctx context.Context, id app.ID) (name string, err error) 
 	if err := s.backups.sync(); err != nil {
 		return "", cannot("write the backup", err)
 	}
-	return name, nil
+	return name, s.pruneBackups(id)
+}
+
+// pruneBackups removes all but the newest backups of an application.
+func (s *Store) pruneBackups(id app.ID) error {
+	type backup struct {
+		name string
+		at   time.Time
+	}
+	var mine []backup
+	err := s.backups.list(func(name string) error {
+		owner, ok := backupOwner(name)
+		if !ok || owner != id {
+			return nil
+		}
+		st, err := s.backups.stat(name)
+		if err == nil {
+			mine = append(mine, backup{name, modTime(&st)})
+		}
+		return ignoreMissing(err)
+	})
+	slices.SortFunc(mine, func(a, b backup) int { return b.at.Compare(a.at) })
+	for _, b := range mine[min(len(mine), backupsKept):] {
+		err = errors.Join(err, ignoreMissing(unix.Unlinkat(int(s.backups), b.name, 0)))
+	}
+	if err != nil {
+		return cannot("remove old backups", err)
+	}
+	return nil
+}
+
+// backupOwner returns the application of a backup's file name.
+func backupOwner(name string) (id app.ID, ok bool) {
+	base, ok := strings.CutSuffix(name, backupExt)
+	if !ok {
+		return "", false
+	}
+	owner, random, ok := strings.Cut(base, ".") // no id holds a '.'
+	return app.ID(owner), ok && app.ValidID(owner) && isRandName(random)
 }
 
 // cannotBackup leaves what the user should read alone.
@@ -85,9 +134,13 @@ func (s *Store) writeBackup(ctx context.Context, live dir, w io.Writer) error {
 	skip := rebuildable(live)
 	left := limit
 	zw := bundle.NewWriter(w)
+	r := newRation(s.lim)
 	err = walk(ctx, live, func(v visit) error {
 		if v.st.Uid != self.Uid || skip[v.path] {
 			return errSkip
+		}
+		if err := r.take(v.path); err != nil {
+			return err
 		}
 		switch {
 		case isDir(&v.st):
@@ -172,7 +225,7 @@ func modTime(st *unix.Stat_t) time.Time { return time.Unix(st.Mtim.Unix()) }
 // OpenBackup opens a backup for reading. Anything but the name of one that
 // exists is app.NotFound. The caller closes it.
 func (s *Store) OpenBackup(name string) (*os.File, error) {
-	if !isRandName(strings.TrimSuffix(name, backupExt)) || !strings.HasSuffix(name, backupExt) {
+	if _, ok := backupOwner(name); !ok {
 		return nil, app.Errorf(app.NotFound, "no such backup")
 	}
 	f, _, err := s.backups.file(name)

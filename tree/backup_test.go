@@ -52,7 +52,7 @@ func TestBackup(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	// It can be uploaded again.
-	stage, _, found, _, err := s.Unpack(t.Context(), filepath.Join(s.root, "backups", name))
+	stage, _, found, _, err := s.Unpack(t.Context(), filepath.Join(s.root, "backups", name), anything)
 	if err != nil || !found {
 		t.Fatalf("%v, %v", found, err)
 	}
@@ -181,7 +181,8 @@ func TestEnsureTemp(t *testing.T) {
 		}
 		put(t, path, map[string]string{"left/over": "x"})
 	}
-	empty(t, s, "staging")
 	must(t, s.Remove(t.Context(), testID))
 	empty(t, s, "tmp")
+	s.removing.Wait()
+	empty(t, s, "staging")
 }

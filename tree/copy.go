@@ -15,6 +15,7 @@ import (
 type copier struct {
 	owner   uint32            // only what belongs to it is copied
 	uid     int               // who gets the copies
+	ration  *ration           // of entries; what is met beyond it is an error
 	noClone bool              // the file system cannot share blocks
 	placed  func(path string) // told of each file and link made
 	race    func(name string) // a test swaps entries here, between look and open
@@ -41,6 +42,9 @@ func (c *copier) tree(ctx context.Context, src, dst dir, path string, depth int)
 			c.race(name)
 		}
 		rel := join(path, name)
+		if err := c.ration.take(rel); err != nil {
+			return err
+		}
 		switch st.Mode & unix.S_IFMT {
 		case unix.S_IFDIR:
 			err = c.dir(ctx, src, dst, name, rel, depth)

@@ -181,6 +181,9 @@ func (d dir) each(fn func(name string) error) error {
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
+		if errors.Is(err, unix.ENOENT) {
+			return nil // removed while open: nothing is left in it (fs/readdir.c, IS_DEADDIR)
+		}
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func TestCopyWhileEntriesAreSwapped(t *testing.T) {
 	src, dst := open(srcPath), open(dstPath)
 	defer src.close()
 	defer dst.close()
-	c := copier{owner: testUID, uid: testUID, race: func(name string) {
+	c := copier{ration: &ration{entries: 100, paths: 1000}, owner: testUID, uid: testUID, race: func(name string) {
 		path := filepath.Join(srcPath, name)
 		target := swaps[name]
 		if target == "-" || target == "" && name != "fifo" {
@@ -188,7 +188,7 @@ func TestTooDeepToWalk(t *testing.T) {
 	deepTree(t, live, maxDepth+10)
 	must(t, os.Lchown(filepath.Join(live, "d"), testUID, testUID))
 	size, err := s.Size(t.Context(), testID)
-	if text(err) != "the application's directories are nested more than 512 deep" || size < 5000 {
+	if err != nil || size < 5000 {
 		t.Errorf("Size: %d, %v", size, err)
 	}
 	// Deeper than a ZIP can hold is left out of it.

@@ -241,7 +241,7 @@ func planned(t *testing.T, s *Store, stage app.Stage) string {
 	src, was, err := s.source(t.Context(), stage, testUID)
 	must(t, err)
 	defer src.close()
-	ops, err := plan(t.Context(), src, live, was)
+	ops, err := plan(t.Context(), src, live, was, newRation(s.lim))
 	must(t, err)
 	var words []string
 	for _, o := range ops {

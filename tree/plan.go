@@ -17,12 +17,14 @@ type planner struct {
 	ops   []op
 	seen  map[string]bool // paths the source has
 	taken map[string]bool // paths of live directories that a put moves away
+
+	ration *ration
 }
 
 // plan compares src with what it was and returns the ops in their order. A nil
 // manifest makes everything in src new, which is the commit of a ZIP alone.
-func plan(ctx context.Context, src, live dir, was manifest) ([]op, error) {
-	p := &planner{live: live, was: was, seen: make(map[string]bool), taken: make(map[string]bool)}
+func plan(ctx context.Context, src, live dir, was manifest, r *ration) ([]op, error) {
+	p := &planner{live: live, was: was, ration: r, seen: make(map[string]bool), taken: make(map[string]bool)}
 	if err := p.compare(ctx, src, live, ".", 1); err != nil {
 		return nil, err
 	}
@@ -49,6 +51,9 @@ func (p *planner) compare(ctx context.Context, src, live dir, path string, depth
 			return err
 		}
 		rel := join(path, name)
+		if err := p.ration.take(rel); err != nil {
+			return err
+		}
 		switch {
 		case isDir(&st):
 			p.seen[rel] = true
@@ -122,6 +127,9 @@ func (p *planner) putDir(ctx context.Context, src, live dir, name, rel string, s
 	}
 	defer below.close()
 	err = walk(ctx, below, func(v visit) error {
+		if err := p.ration.take(join(rel, v.path)); err != nil {
+			return err
+		}
 		p.seen[join(rel, v.path)] = true
 		o.Tree = append(o.Tree, leaf{Path: pathStr(v.path), Ino: v.st.Ino, Dir: isDir(&v.st)})
 		return nil

@@ -34,9 +34,10 @@ func (s *Store) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int
 		return "", cannot("prepare the build", err)
 	}
 	defer build.close()
-	m, err := copyLive(ctx, live, build, uid)
+	r := newRation(s.lim)
+	m, err := copyLive(ctx, live, build, uid, r)
 	if err == nil {
-		err = overlay(ctx, top, build, uid, m)
+		err = overlay(ctx, top, build, uid, m, r)
 	}
 	if err == nil {
 		err = passTick(ctx, top)
@@ -59,12 +60,12 @@ func (s *Store) BuildDir(stage app.Stage) string {
 }
 
 // copyLive copies the live tree and records the copy.
-func copyLive(ctx context.Context, live, build dir, uid int) (manifest, error) {
+func copyLive(ctx context.Context, live, build dir, uid int, r *ration) (manifest, error) {
 	st, err := live.self()
 	if err != nil {
 		return nil, err
 	}
-	c := copier{owner: st.Uid, uid: uid}
+	c := copier{owner: st.Uid, uid: uid, ration: r}
 	if err := c.tree(ctx, live, build, ".", 1); err != nil {
 		return nil, err
 	}
@@ -72,7 +73,7 @@ func copyLive(ctx context.Context, live, build dir, uid int) (manifest, error) {
 }
 
 // overlay lays the ZIP's tree over the copy and marks what it replaced.
-func overlay(ctx context.Context, top, build dir, uid int, m manifest) error {
+func overlay(ctx context.Context, top, build dir, uid int, m manifest, r *ration) error {
 	src, err := top.sub(newName)
 	if err != nil {
 		return err
@@ -82,6 +83,6 @@ func overlay(ctx context.Context, top, build dir, uid int, m manifest) error {
 	if err != nil {
 		return err
 	}
-	c := copier{owner: st.Uid, uid: uid, placed: m.touch}
+	c := copier{owner: st.Uid, uid: uid, placed: m.touch, ration: r}
 	return c.tree(ctx, src, build, ".", 1)
 }

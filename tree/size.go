@@ -8,8 +8,8 @@ import (
 )
 
 // Size returns the bytes the live tree of id takes on disk, a file with several
-// names once. The program may be running. A tree deeper than can be walked is
-// app.Unusable, with the size of the rest.
+// names once. The program may be running. What lies deeper than can be walked
+// does not count.
 func (s *Store) Size(ctx context.Context, id app.ID) (int64, error) {
 	live, err := s.live(id)
 	if err != nil {
@@ -22,7 +22,6 @@ func (s *Store) Size(ctx context.Context, id app.ID) (int64, error) {
 	}
 	// Only files with more names than one need remembering.
 	counted := make(map[uint64]bool)
-	deep := false
 	err = walk(ctx, live, func(v visit) error {
 		if !isDir(&v.st) && v.st.Nlink > 1 {
 			if counted[v.st.Ino] {
@@ -32,7 +31,6 @@ func (s *Store) Size(ctx context.Context, id app.ID) (int64, error) {
 		}
 		blocks += v.st.Blocks
 		if isDir(&v.st) && strings.Count(v.path, "/")+1 >= maxDepth {
-			deep = true
 			return errSkip
 		}
 		return nil
@@ -40,9 +38,6 @@ func (s *Store) Size(ctx context.Context, id app.ID) (int64, error) {
 	size := blocks * 512 // the unit of st_blocks, whatever the file system's is
 	if err != nil {
 		return size, cannot("measure the application's files", err)
-	}
-	if deep {
-		return size, errDeep
 	}
 	return size, nil
 }

@@ -12,16 +12,21 @@ import (
 	"berth/bundle"
 )
 
-// Unpack checks the ZIP in file and unpacks it into a new stage. cfg and found
-// are its config file, hint says where a missing one went (see bundle.Archive).
-// Errors are those of bundle, and app.Exhausted when the disk is full. The ZIP
-// stays; of the stage nothing is left behind on an error.
-func (s *Store) Unpack(ctx context.Context, file string) (stage app.Stage, cfg app.Config, found bool, hint string, err error) {
+// Unpack checks the ZIP in file, shows its config to judge, and unpacks it into
+// a new stage unless judge refuses. cfg and found are the config file, hint says
+// where a missing one went (see bundle.Archive). Errors are those of bundle and
+// of judge, and app.Exhausted when the disk is full. The ZIP stays; of the stage
+// nothing is left behind on an error.
+func (s *Store) Unpack(ctx context.Context, file string, judge func(app.Config) error) (stage app.Stage, cfg app.Config, found bool, hint string, err error) {
 	a, err := bundle.Open(file, s.lim)
 	if err != nil {
 		return "", app.Config{}, false, "", err
 	}
 	defer func() { _ = a.Close() }() // was only read
+	cfg, found = a.Config()
+	if err := errors.Join(judge(cfg), s.room()); err != nil {
+		return "", app.Config{}, false, "", err
+	}
 	name := randName()
 	if err := s.extract(ctx, a, name); err != nil {
 		// The context may have ended, and the stage must go all the same.
@@ -31,7 +36,6 @@ func (s *Store) Unpack(ctx context.Context, file string) (stage app.Stage, cfg a
 		}
 		return "", app.Config{}, false, "", err
 	}
-	cfg, found = a.Config()
 	return app.Stage(name), cfg, found, a.Hint(), nil
 }
 

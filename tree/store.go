@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -45,6 +46,11 @@ type Store struct {
 	mu        sync.Mutex
 	manifests map[app.Stage]manifest // of the stages that were prepared
 
+	// What takes long to remove goes in the background; Close ends that.
+	removing sync.WaitGroup
+	ctx      context.Context
+	cancel   context.CancelFunc
+
 	// step is called before each change Apply and Undo make; a test makes it
 	// fail to see what a crash there leaves behind. It is nil otherwise.
 	step func(name string) error
@@ -74,6 +80,7 @@ func Open(dataDir string, lim bundle.Limits) (*Store, error) {
 		root: root, lim: lim, manifests: make(map[app.Stage]manifest),
 		apps: noDir, staging: noDir, backups: noDir, rollback: noDir, tmp: noDir,
 	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, d := range []struct {
 		name string
 		mode uint32
@@ -114,6 +121,8 @@ func openArea(base dir, name string, mode uint32) (dir, error) {
 // Close releases the directories. It never fails today; the error is for the
 // callers that join it with others.
 func (s *Store) Close() error {
+	s.cancel()
+	s.removing.Wait()
 	for _, d := range []*dir{&s.apps, &s.staging, &s.backups, &s.rollback, &s.tmp} {
 		d.close()
 		*d = noDir

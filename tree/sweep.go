@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"berth/app"
 )
 
@@ -52,19 +54,34 @@ func tempName(id app.ID, build bool) string {
 
 // EnsureTemp makes the temporary directory of id, or of its build, anew, empty
 // and uid's own, and returns its absolute path. Nothing may be using the one
-// before.
+// before, which is removed in the background, however much is in it.
 func (s *Store) EnsureTemp(id app.ID, build bool, uid int) (string, error) {
 	if err := checkID(id); err != nil {
 		return "", err
 	}
-	name := tempName(id, build)
-	if err := s.discard(context.Background(), s.tmp, name); err != nil {
+	if err := s.DropTemp(id, build); err != nil {
 		return "", err
 	}
+	name := tempName(id, build)
 	d, err := s.tmp.mkdir(name, 0o700, uid)
 	if err != nil {
 		return "", cannot("make a temporary directory", err)
 	}
 	d.close()
 	return filepath.Join(s.root, tmpName, name), nil
+}
+
+// DropTemp removes that directory: its name at once, what is in it in the
+// background. What Close interrupts goes with the next Sweep.
+func (s *Store) DropTemp(id app.ID, build bool) error {
+	trash := randName()
+	err := move(s.tmp, tempName(id, build), s.staging, trash)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return cannot("remove a temporary directory", err)
+	}
+	s.removing.Go(func() { _ = removeTree(s.ctx, s.staging, trash) })
+	return nil
 }

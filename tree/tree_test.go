@@ -21,6 +21,9 @@ import (
 // testUID owns the trees of the tests; no account needs to exist.
 const testUID = 54321
 
+// anything is a judge that refuses no config.
+func anything(app.Config) error { return nil }
+
 const testID = app.ID("my-app")
 
 // newStore opens a store in a fresh data directory that closes with the test.
@@ -115,7 +118,7 @@ func zipOf(t *testing.T, s *Store, files map[string]string) string {
 func stageOf(t *testing.T, s *Store, files map[string]string) app.Stage {
 	t.Helper()
 	file := zipOf(t, s, files)
-	stage, _, _, _, err := s.Unpack(t.Context(), file)
+	stage, _, _, _, err := s.Unpack(t.Context(), file, anything)
 	must(t, err)
 	must(t, s.DropSpool(file))
 	return stage

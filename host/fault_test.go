@@ -1,0 +1,208 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/app"
+)
+
+// A second signal may come with the first: every unit is told all the same,
+// and nothing is taken for a crash.
+func TestShutdownInAHurryKeepsWhatIsWanted(t *testing.T) {
+	for _, hurried := range []time.Duration{0, time.Millisecond, 5 * time.Second} {
+		play(t, func(t *testing.T, w *world) {
+			w.total = 10000
+			w.set(func(app.Program) behaviour { return behaviour{onStop: time.Hour} })
+			var ids []app.ID
+			for n := range 8 {
+				ids = append(ids, w.mustUpload(fmt.Sprintf("MAIN=a,AUTORESTART=%t", n%2 == 0)))
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), hurried)
+			defer cancel()
+			begin := time.Now()
+			w.host.Shutdown(ctx)
+			if took := time.Since(begin); took > hurried {
+				t.Errorf("it took %s, want %s", took, hurried)
+			}
+			for _, id := range ids {
+				if rec := w.apps[id]; rec.Wanted != app.WantOnline || rec.LastExit != nil || w.launches(id) != 1 {
+					t.Errorf("%s: %+v after %d launches", id, rec, w.launches(id))
+				}
+			}
+		})
+	}
+}
+
+func TestShutdownDoesNotWaitForUploadsUnderWay(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		spooling := make(chan struct{})
+		r := readerFunc(func(p []byte) (int, error) {
+			<-spooling
+			return 0, errTest
+		})
+		spooled := make(chan error)
+		go func() { _, err := w.host.Spool(context.Background(), r); spooled <- err }()
+		synctest.Wait()
+		begin := time.Now()
+		w.host.Shutdown(context.Background())
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("it took %s", took)
+		}
+		close(spooling)
+		if err := <-spooled; err == nil {
+			t.Error("an upload that was cut has no error")
+		}
+		_, err := w.host.Spool(context.Background(), r)
+		wantKind(t, err, app.Unavailable)
+	})
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestDeleteThatFailsDuringAShutdownEnds(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(func(app.Program) behaviour { return behaviour{onStop: 5 * time.Second} })
+		id := w.mustUpload("MAIN=a")
+		w.fail["DeleteApp"] = errTest
+		deleted := make(chan error)
+		go func() { deleted <- w.host.Delete(context.Background(), owner, id) }()
+		synctest.Wait()
+		w.host.Shutdown(context.Background())
+		wantKind(t, <-deleted, app.Internal)
+	})
+}
+
+// What a person asked for and could not be recorded is not answered "ok".
+func TestUnrecordedWishesAreTold(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a")
+		w.fail["SetWanted"] = errTest
+		wantKind(t, w.host.Stop(t.Context(), owner, id), app.Internal)
+		if w.snapshot(id).Running {
+			t.Error("it runs on")
+		}
+		_, err := w.host.Start(t.Context(), owner, id)
+		wantKind(t, err, app.Internal)
+		w.mu.Lock()
+		delete(w.fail, "SetWanted")
+		w.mu.Unlock()
+	})
+}
+
+// When the old code cannot be brought back, half of each is not started, and
+// the owner reads why.
+func TestUndoThatFailsLeavesItOffline(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a")
+		w.set(by(map[string]behaviour{"b": {exit: &app.Exit{Code: 1}, life: time.Second}}))
+		w.mu.Lock()
+		w.undoFrom = 2 // the first is before the commit
+		w.mu.Unlock()
+		_, err := w.commit(id, "MAIN=b")
+		wantKind(t, err, app.Internal)
+		var e *app.Error
+		if !errors.As(err, &e) || !strings.Contains(e.Message, "could not be brought back") || !w.noted(id, "commit the whole code again") {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(time.Hour)
+		if s := w.snapshot(id); s.Running || w.launches(id) != 2 {
+			t.Errorf("then %+v after %d launches", s, w.launches(id))
+		}
+		w.mu.Lock()
+		w.undoFrom = 0
+		w.mu.Unlock()
+		if d, err := w.commit(id, "MAIN=c"); err != nil || !d.Running || w.trees[id] != "c" {
+			t.Errorf("the next commit: %+v, %v", d, err)
+		}
+	})
+}
+
+// Causes name paths of the host; owners of applications do not read them.
+func TestCausesAreNotShown(t *testing.T) {
+	secret := errors.New("mkdir /sys/fs/cgroup/berth: no space")
+	play(t, func(t *testing.T, w *world) {
+		w.set(func(app.Program) behaviour { return behaviour{err: secret} })
+		d, err := w.upload("MAIN=a")
+		if err != nil || strings.Contains(d.Logs, "/sys") || !strings.Contains(d.Logs, "internal error") {
+			t.Errorf("Upload() = %q, %v", d.Logs, err)
+		}
+		_, err = w.host.Start(t.Context(), owner, d.ID)
+		wantKind(t, err, app.Internal)
+		_, err = w.upload("MAIN=a,BUILD=make")
+		wantKind(t, err, app.Internal)
+		w.apps[d.ID].Wanted = app.WantOnline
+		w.host.Shutdown(context.Background())
+		w.host = w.open()
+		if err := w.host.Boot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if w.noted(d.ID, "/sys") || !w.noted(d.ID, "cannot start: internal error") {
+			t.Errorf("the log says %q", w.notes[d.ID])
+		}
+	})
+}
+
+// A deleted name is free only when nothing of the old application is left.
+func TestDeletedNameIsTakenUntilItsFilesAreGone(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.mustUpload("MAIN=a,TYPE=site,ID=shop")
+		removing, go_ := make(chan struct{}), make(chan struct{})
+		w.onRemove = func() { close(removing); <-go_ }
+		deleted := make(chan error)
+		go func() { deleted <- w.host.Delete(context.Background(), owner, "shop") }()
+		<-removing
+		_, err := w.host.App(owner, "shop")
+		wantKind(t, err, app.NotFound)
+		_, err = w.upload("MAIN=b,TYPE=site,ID=shop")
+		wantKind(t, err, app.Conflict)
+		w.onRemove = nil
+		close(go_)
+		if err := <-deleted; err != nil {
+			t.Fatal(err)
+		}
+		if id := w.mustUpload("MAIN=b,TYPE=site,ID=shop"); id != "shop" {
+			t.Errorf("got %q", id)
+		}
+	})
+}
+
+// What an account has no RAM for is refused before it is unpacked.
+func TestNothingIsUnpackedForAnAccountWithoutRoom(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		_, err := w.upload("MAIN=a,RAM=5000")
+		wantKind(t, err, app.Exhausted)
+		if w.staged != 0 {
+			t.Error("it was unpacked")
+		}
+	})
+}
+
+// The exit of the old program during a build is not overwritten by what was
+// there before the build.
+func TestOldProgramThatEndsDuringABuild(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(func(p app.Program) behaviour {
+			if p.Build {
+				return behaviour{exit: &app.Exit{}, life: time.Minute}
+			}
+			if p.Argv[1] == "b" {
+				return behaviour{exit: &app.Exit{Code: 2}, life: time.Second}
+			}
+			return behaviour{exit: &app.Exit{Code: 7}, life: 10 * time.Second}
+		})
+		id := w.mustUpload("MAIN=a")
+		_, err := w.commit(id, "MAIN=b,BUILD=make")
+		wantKind(t, err, app.Unusable)
+		if s := w.snapshot(id); s.Running || s.ExitCode() != 7 || w.apps[id].LastExit.Code != 7 || s.Wanted != app.WantStopped {
+			t.Errorf("then %+v; want it offline with its own code 7", s)
+		}
+	})
+}

@@ -1,0 +1,140 @@
+package e2e
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// ownerOf is the uid of a file.
+func ownerOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
+
+// pidNamed is the one process of an application whose command line holds a
+// word; builds run beside it.
+func (d *daemon) pidNamed(id, word string) int {
+	d.t.Helper()
+	for _, p := range d.of(id) {
+		if strings.Contains(p.command, word) {
+			return p.pid
+		}
+	}
+	d.t.Errorf("%s does not run: %v", word, d.of(id))
+	return 0
+}
+
+// stalled is a body of which nothing more comes, until its client gives up.
+type stalled struct {
+	io.Reader
+	stalled <-chan struct{}
+}
+
+func (s *stalled) Read(p []byte) (int, error) {
+	if n, err := s.Reader.Read(p); err == nil {
+		return n, nil
+	}
+	<-s.stalled
+	return 0, io.ErrUnexpectedEOF
+}
+
+func (s *stalled) Close() error { return nil }
+
+// TestPythonPackages installs a wheel of the ZIP by a commit: the environment
+// is made in a copy and must know only the place where it will be.
+func TestPythonPackages(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 200)
+	id := c.upload(pythonBot("print('plain')\n" + idlePython))
+	if exists(t, d.path(id, ".venv")) {
+		t.Error("an environment was made for nothing")
+	}
+	bot := example(t, "python-bot")
+	bot["main.py"] = `import subprocess, sys, berth_greeting
+print("prefix", sys.prefix)
+print("pip", subprocess.run([".venv/bin/pip", "--version"], capture_output=True, text=True).stdout.strip())
+print("installed")
+` + idlePython
+	a := c.commit(id, bot).want(200, "status", "ok")
+	a.says("logs", "berth_greeting")
+	log := c.untilLog(id, "Z installed\n")
+	if !strings.Contains(log, "prefix "+d.path(id, ".venv")+"\n") || !strings.Contains(log, "from "+d.path(id, ".venv")+"/lib") {
+		t.Errorf("the program does not run in its environment: %s", log)
+	}
+	pip, err := os.ReadFile(d.path(id, ".venv", "bin", "pip"))
+	if err != nil || !strings.HasPrefix(string(pip), "#!"+d.path(id, ".venv", "bin", "python")) {
+		t.Errorf("pip begins with %.80q, %v, want the live path", pip, err)
+	}
+	// The environment survives a commit of code alone, and a backup.
+	c.commit(id, files{"main.py": "import berth_greeting\nprint('second')\n" + idlePython}).want(200)
+	c.untilLog(id, "second")
+	c.commit(id, bot.with("requirements.txt", "./wheels/no-such-1.0-py3-none-any.whl\n")).want(422).says("message", "pip could not install")
+	c.info(id).want(200, "apps.online", true)
+}
+
+// TestNodePackages installs a file: dependency with a lock, offline, and
+// devDependencies when there is a BUILD that needs them.
+func TestNodePackages(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	owner := d.account("ana", 400)
+	greet := files{
+		"greet/package.json": `{"name":"greet","version":"1.0.0","main":"index.js","bin":{"make-it":"make.js"}}`,
+		"greet/index.js":     "module.exports = () => 'greetings'",
+		"greet/make.js":      "#!/usr/bin/env node\nrequire('fs').writeFileSync('made.js', 'module.exports = ' + JSON.stringify(process.env.NODE_ENV || 'none'))",
+		"package-lock.json": `{"name":"x","version":"1.0.0","lockfileVersion":3,"requires":true,"packages":{
+"":{"name":"x","version":"1.0.0","KIND":{"greet":"file:greet"}},
+"greet":{"version":"1.0.0"LOCK,"bin":{"make-it":"make.js"}},"node_modules/greet":{"resolved":"greet","link":true}}}`,
+		"package.json": `{"name":"x","version":"1.0.0","KIND":{"greet":"file:greet"}}`,
+	}
+	for _, tt := range []struct {
+		name, kind, lock string
+		lines            []string
+		code, log        string
+	}{
+		{"dependencies", "dependencies", "", nil, "console.log(require('greet')())\n", "greetings"},
+		{
+			"devDependencies", "devDependencies", `,"dev":true`,
+			[]string{"BUILD=npx make-it"},
+			"console.log('built under', require('./made.js'), 'runs under', process.env.NODE_ENV)\n", "built under none runs under production",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := owner.in(t)
+			f := nodeBot(tt.code+idleNode, tt.lines...)
+			for name, content := range greet {
+				f[name] = strings.NewReplacer("KIND", tt.kind, "LOCK", tt.lock).Replace(content)
+			}
+			id := c.upload(f)
+			c.untilLog(id, tt.log)
+			c.info(id).want(200, "apps.online", true, "apps.lang", "javascript")
+			c.commit(id, f.with("index.js", "console.log('again')\n"+f["index.js"])).want(200)
+			if log := c.untilLog(id, "again"); strings.Count(log, "Error") > 0 {
+				t.Errorf("the log is %s", log)
+			}
+			c.until(id, "apps.online", true)
+		})
+	}
+}
+
+// TestBuildCannotStay: what a build leaves running is ended with it, and a
+// build that takes too long as well.
+func TestBuildCannotStay(t *testing.T) {
+	t.Parallel()
+	d := launch(t, "--build-timeout", "1s")
+	c := d.account("ana", 200)
+	id := c.upload(nodeBot(idleNode, "BUILD=setsid sleep 4321 >/dev/null 2>&1 & echo done"))
+	for _, p := range d.of(id) {
+		if strings.Contains(p.command, "4321") {
+			t.Errorf("left running: %v", p)
+		}
+	}
+	pid := d.pid(id)
+	c.commit(id, nodeBot(idleNode, "BUILD=echo slow; sleep 1000")).want(422).says("message", "it took longer than 1s").says("logs", "slow")
+	if now := d.pid(id); now != pid {
+		t.Errorf("the old program was %d and is %d", pid, now)
+	}
+}

@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestDoctor proves the limit.
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	var findings []struct{ Name, Verdict, Text string }
+	if err := json.Unmarshal([]byte(d.berth("doctor", "--json")), &findings); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, f := range findings {
+		seen[f.Name] = true
+		if f.Name == "limit" && (f.Verdict != "ok" || !strings.Contains(f.Text, "killed at 32 MB")) {
+			t.Errorf("the limit is %+v", f)
+		}
+	}
+	for _, name := range []string{"host", "memory", "cgroups", "limit", "node", "python", "data", "disk"} {
+		if !seen[name] {
+			t.Errorf("doctor does not speak of %s", name)
+		}
+	}
+	if code, table, _ := d.run("doctor"); code != 0 || !strings.Contains(table, "limit") {
+		t.Errorf("exit status %d: %s", code, table)
+	}
+}
+
+// TestServeRefuses starts daemons that cannot run, and leave nothing.
+func TestServeRefuses(t *testing.T) {
+	t.Parallel()
+	ready(t)
+	root, err := os.MkdirTemp("/tmp", "berth-e2e.") //nolint:usetesting // t.TempDir is closed to other users
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	closed, file := filepath.Join(root, "closed"), filepath.Join(root, "berth.toml")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(root, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, "listen = \"127.0.0.1:0\"\n\n[apps]\nram_defult = 200\n")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, tt := range []struct {
+		name string
+		data string
+		args []string
+		env  string
+		uid  uint32
+		code int
+		says []string
+	}{
+		{"as somebody else", "other", nil, "", 65534, 4, []string{"cannot serve: berth must run as root", "sudo berth serve"}},
+		{"a closed parent", "closed/data", nil, "", 0, 1, []string{"programs run as their own users and cannot enter " + closed, "chmod o+x " + closed}},
+		{"a taken port", "port", []string{"--listen", taken.Addr().String()}, "", 0, 1, []string{"cannot listen on " + taken.Addr().String(), "address already in use"}},
+		{"an unknown key", "key", []string{"--config", file}, "", 0, 78, []string{`unknown key "apps.ram_defult"`, "line 4", `"apps.ram_default"`}},
+		{"a file that is not there", "file", []string{"--config", file + "x"}, "", 0, 78, []string{"cannot read the configuration"}},
+		{"a bad flag", "flag", []string{"--apps-ram-min", "few"}, "", 0, 2, []string{`bad value "few" for apps.ram_min in --apps-ram-min`}},
+		{"an unknown flag", "flag", []string{"--apps-ram-mim", "32"}, "", 0, 2, []string{"apps-ram-mim", "--apps-ram-min"}},
+		{"a bad variable", "variable", nil, "BERTH_RATE_LIMIT=0", 0, 78, []string{`bad value "0" for rate_limit in BERTH_RATE_LIMIT`}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			data := filepath.Join(root, tt.data)
+			cmd := exec.Command(berth, append([]string{"serve", "--data-dir", data, "--listen", "127.0.0.1:0"}, tt.args...)...)
+			cmd.Env = append(cleanEnv(), tt.env)
+			if tt.uid != 0 {
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: tt.uid, Gid: tt.uid}}
+			}
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			_ = cmd.Run() // the code tells
+			if code := cmd.ProcessState.ExitCode(); code != tt.code {
+				t.Errorf("exit status %d, want %d", code, tt.code)
+			}
+			for _, text := range tt.says {
+				if !strings.Contains(stderr.String(), text) {
+					t.Errorf("it said %s, want %q in it", &stderr, text)
+				}
+			}
+			sum := sha256.Sum256([]byte(data))
+			if left := groupsNamed(hex.EncodeToString(sum[:4])); len(left) > 0 {
+				t.Errorf("left groups: %v", left)
+			}
+		})
+	}
+}
+
+// TestSettingsFrom: a flag beats a variable, which beats the file.
+func TestSettingsFrom(t *testing.T) {
+	t.Parallel()
+	d := prepare(t)
+	file := filepath.Join(d.root, "berth.toml")
+	write(t, file, "[apps]\nram_min = 40\nram_default = 60\n[upload]\nmax = 3\n")
+	d.args = append(d.args, "--config", file, "--apps-ram-default", "80")
+	d.env = []string{"BERTH_APPS_RAM_DEFAULT=70", "BERTH_APPS_RAM_MIN=50"}
+	d.start()
+	c := d.account("ana", 500)
+	c.info(c.upload(shellBot(idleShell))).want(200, "apps.ram", 80)
+	c.post(shellBot(idleShell, "RAM=49").zip()).want(422).says("message", "at least 50 MB")
+	c.post(shellBot(idleShell).with("noise", noise(3<<20)).zip()).want(413).says("message", "3 MB")
+}
+
+// TestHostCapacity: what does not fit in the host is there and not started.
+func TestHostCapacity(t *testing.T) {
+	t.Parallel()
+	ready(t)
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kb, err := strconv.Atoi(field(string(text), "MemTotal:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A tenth of what the reserve leaves: 150 MB.
+	d := launch(t, "--host-overcommit", "0.1", "--host-reserve", strconv.Itoa(kb>>10-1500))
+	c := d.account("ana", 1000) // an account may be larger than the host
+	first := c.upload(shellBot(idleShell, "RAM=100"))
+	const full = "this host has 150 MB for applications and 100 MB of them run already; 100 MB more do not fit"
+	a := c.post(shellBot(idleShell, "RAM=100").zip()).want(200, "status", "ok").says("logs", "did not start", full)
+	second := a.text("app.id")
+	c.info(second).want(200, "apps.online", false)
+	c.put("/app/"+second+"/start", "").want(422, "status", "error", "code", 422).says("message", full)
+	c.put("/app/"+first+"/ram", `{"ramMB":151}`).want(422).says("message", "151 MB more do not fit")
+	c.info(first).want(200, "apps.ram", 100, "apps.online", true)
+	c.put("/app/"+second+"/ram", `{"ramMB":50}`).want(200)
+	c.put("/app/"+second+"/start", "").want(200, "status", "ok")
+	c.put("/app/"+first+"/stop", "").want(200)
+	third := c.upload(shellBot(idleShell, "RAM=100"))
+	c.info(third).want(200, "apps.online", true)
+	c.put("/app/all/start", "").want(422, "status", "error").says("message", "do not fit")
+	c.commit(third, files{"start.sh": "echo new; exec sleep 1000"}).want(200, "status", "ok") // it has its own place
+	c.info(third).want(200, "apps.online", true)
+}

@@ -1,0 +1,255 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// daemon is a berth serve with a data directory of its own.
+type daemon struct {
+	t       *testing.T
+	root    string // open to programs: a test keeps its gates and files here
+	data    string
+	uid     int // the first of its user ids
+	args    []string
+	env     []string // beside a clean environment
+	base    string   // http://...
+	group   string   // the name of its control groups
+	cmd     *exec.Cmd
+	ended   chan struct{}
+	out     *output
+	clients []*client
+}
+
+// uids are the user ids of one daemon, so that each looks for its own alone.
+const uids = 100
+
+var daemons atomic.Int64
+
+// launch starts a daemon that ends with the test, which fails unless nothing
+// is left. args are flags of serve that beat the short defaults here.
+func launch(t *testing.T, args ...string) *daemon {
+	t.Helper()
+	d := prepare(t, args...)
+	d.start()
+	return d
+}
+
+// prepare is launch without the start.
+func prepare(t *testing.T, args ...string) *daemon {
+	t.Helper()
+	ready(t)
+	root, err := os.MkdirTemp("/tmp", "berth-e2e.") //nolint:usetesting // t.TempDir is closed to other users
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(root, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	n := int(daemons.Add(1))
+	d := &daemon{t: t, root: root, data: filepath.Join(root, "data"), uid: 80000 + uids*n}
+	d.args = append([]string{
+		"serve", "--data-dir", d.data, "--listen", "127.0.0.1:0", "--rate-limit", "100000",
+		"--apps-ok-delay", "400ms", "--apps-stop-timeout", "5s",
+		"--apps-uid-base", strconv.Itoa(d.uid), "--apps-uid-count", strconv.Itoa(uids),
+		"--apps-port-first", strconv.Itoa(21000 + uids*n), "--apps-port-last", strconv.Itoa(21000 + uids*n + uids - 1),
+	}, args...)
+	t.Cleanup(d.finish)
+	return d
+}
+
+// cleanEnv is this process's environment without settings of berth.
+func cleanEnv() []string {
+	env := []string{"BERTH_CONFIG=/dev/null"}
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "BERTH_") {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+var listening = regexp.MustCompile(`listening on (http://[0-9.:]+).* groups=\S*/([0-9a-f]+)`)
+
+// start starts the daemon, again if need be, and returns once it answers.
+func (d *daemon) start() {
+	d.t.Helper()
+	d.out = &output{}
+	d.cmd = exec.Command(berth, d.args...)
+	d.cmd.Env = append(cleanEnv(), d.env...)
+	d.cmd.Stderr = d.out
+	if err := d.cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	d.ended = ended
+	cmd := d.cmd
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // the state is in cmd
+	}()
+	eventually(d.t, "the daemon listens", func() bool {
+		if m := listening.FindStringSubmatch(d.out.String()); m != nil {
+			d.base, d.group = m[1], m[2]
+			return true
+		}
+		if d.hasEnded() {
+			d.t.Fatalf("the daemon ended: %s", d.out)
+		}
+		return false
+	})
+}
+
+func (d *daemon) hasEnded() bool {
+	select {
+	case <-d.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// signal sends the daemon a signal.
+func (d *daemon) signal(s syscall.Signal) {
+	d.t.Helper()
+	if err := d.cmd.Process.Signal(s); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// end sends a signal and returns the exit status, -1 for a death by signal.
+func (d *daemon) end(s syscall.Signal) int {
+	d.t.Helper()
+	d.signal(s)
+	eventually(d.t, "the daemon ends", d.hasEnded)
+	return d.cmd.ProcessState.ExitCode()
+}
+
+// restart stops the daemon cleanly and starts it on the same data.
+func (d *daemon) restart() {
+	d.t.Helper()
+	if code := d.end(syscall.SIGTERM); code != 0 {
+		d.t.Fatalf("the daemon's exit status is %d: %s", code, d.out)
+	}
+	d.start()
+}
+
+// finish deletes everything, stops the daemon and looks for what is left.
+func (d *daemon) finish() {
+	if d.cmd != nil && !d.hasEnded() {
+		for _, c := range d.clients {
+			c.t = d.t
+			c.deleteAll()
+		}
+		for _, dir := range []string{"apps", "logs", "staging", "rollback", "tmp"} {
+			if left := d.files(dir); len(left) > 0 {
+				d.t.Errorf("left in %s: %v", dir, left)
+			}
+		}
+		web.CloseIdleConnections() // a server waits five seconds for those that were never used
+		if code := d.end(syscall.SIGTERM); code != 0 {
+			d.t.Errorf("the daemon's exit status is %d", code)
+		}
+		for _, p := range d.processes() {
+			d.t.Errorf("left running: %v", p)
+		}
+		if left := d.groups(); len(left) > 0 {
+			d.t.Errorf("left groups: %v", left)
+		}
+	}
+	if d.t.Failed() && d.out != nil {
+		d.t.Logf("the daemon said:\n%s", tail(besidesRequests(d.out.String()), 6000))
+	}
+	if err := os.RemoveAll(d.root); err != nil {
+		d.t.Error(err)
+	}
+}
+
+// files lists what is in a directory below the data directory.
+func (d *daemon) files(dir string) []string {
+	list, err := os.ReadDir(filepath.Join(d.data, dir))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		d.t.Error(err)
+	}
+	var names []string
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// run is berth with these arguments on the daemon's data; it returns the exit
+// status and what was printed.
+func (d *daemon) run(args ...string) (code int, stdout, stderr string) {
+	d.t.Helper()
+	cmd := exec.Command(berth, append(args, "--data-dir", d.data)...)
+	cmd.Env = cleanEnv()
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	_ = cmd.Run() // the code tells
+	return cmd.ProcessState.ExitCode(), out.String(), problems.String()
+}
+
+// berth is run for commands that must succeed.
+func (d *daemon) berth(args ...string) string {
+	d.t.Helper()
+	code, stdout, stderr := d.run(args...)
+	if code != 0 {
+		d.t.Fatalf("berth %v: exit status %d: %s", args, code, stderr)
+	}
+	return strings.TrimSpace(stdout)
+}
+
+// account makes an account and returns a client with a token of it.
+func (d *daemon) account(name string, ram int) *client {
+	d.t.Helper()
+	id := d.berth("account", "create", name, "--ram", strconv.Itoa(ram))
+	if _, err := strconv.ParseInt(id, 10, 64); err != nil {
+		d.t.Fatalf("account create printed %q, want a number", id)
+	}
+	c := &client{t: d.t, d: d, name: name, account: id, token: d.berth("token", "create", name)}
+	d.clients = append(d.clients, c)
+	return c
+}
+
+// output collects what a process prints, for reading while it does.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// besidesRequests is the daemon's log without the line of each request.
+func besidesRequests(log string) string {
+	var b strings.Builder
+	for line := range strings.Lines(log) {
+		if !strings.Contains(line, "level=INFO msg=request ") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// tail is the end of a text.
+func tail(s string, n int) string { return s[max(0, len(s)-n):] }

@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	berth   string // the binary
+	unready string // why this machine cannot run the tests, "" when it can
+)
+
+// TestMain builds berth once. The tests mostly wait for programs, so more of
+// them run at once than there are processors.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "6"); err != nil { // the command line beats it
+		panic(err)
+	}
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	// One run on a machine at a time: each looks for what its user ids left.
+	lock, err := os.OpenFile("/tmp/berth-e2e.lock", os.O_CREATE|os.O_RDWR, 0o666)
+	if err == nil {
+		defer lock.Close()
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot take the lock of these tests:", err)
+		return 1
+	}
+	dir, err := os.MkdirTemp("/tmp", "berth-e2e-bin.")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	berth = filepath.Join(dir, "berth")
+	build := exec.Command("go", "build", "-o", berth, ".")
+	build.Dir = "../.."
+	build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if os.Getenv("BERTH_E2E_RACE") != "" { // races of the daemon itself make its exit status 66
+		build.Args = []string{"go", "build", "-race", "-o", berth, "."}
+	}
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := errors.Join(os.Chmod(dir, 0o711), build.Run()); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot build berth:", err)
+		return 1
+	}
+	unready = examine()
+	return m.Run()
+}
+
+// examine asks berth itself whether this machine can limit programs.
+func examine() string {
+	if os.Getuid() != 0 {
+		return "needs root: programs run in control groups as other users"
+	}
+	cmd := exec.Command(berth, "doctor", "--json", "--data-dir", "/tmp/berth-e2e-doctor")
+	cmd.Env = cleanEnv()
+	out, _ := cmd.Output()
+	var findings []struct{ Name, Verdict, Text string }
+	if err := json.Unmarshal(out, &findings); err != nil {
+		return fmt.Sprintf("berth doctor --json printed %q", out)
+	}
+	limited := false
+	for _, f := range findings {
+		switch {
+		case f.Name == "limit" && f.Verdict == "ok":
+			limited = true
+		case f.Verdict == "FAIL", (f.Name == "node" || f.Name == "python") && f.Verdict != "ok":
+			return fmt.Sprintf("berth doctor says of %s: %s", f.Name, f.Text)
+		}
+	}
+	if !limited {
+		return "berth doctor could not prove the RAM limit"
+	}
+	return ""
+}
+
+// ready skips a test that this machine cannot run; CI must be able to.
+func ready(t *testing.T) {
+	t.Helper()
+	switch {
+	case unready != "" && os.Getenv("CI") == "true":
+		t.Fatal(unready)
+	case unready != "":
+		t.Skip(unready)
+	}
+}
+
+// patience bounds every wait: far more than anything takes on a busy machine.
+const patience = 40 * time.Second
+
+// eventually polls until ok, or fails.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited too long until %s", what)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Programs that need more RAM than they have.
+const (
+	// Buffers lie outside the JavaScript heap: no limit of Node.js comes first.
+	hogNode      = "const held = []; console.log('hogging'); setInterval(() => held.push(Buffer.alloc(8 << 20, 1)), 2)\n"
+	hogPython    = "held = []\nprint('hogging')\nwhile True: held.append(bytearray(8 << 20))\n"
+	helperPython = "import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', 'x = bytearray(300 << 20)'])\nprint('the helper is gone')\n"
+)
+
+// TestRAMOfARunningProgram changes the limit under a program that holds 60 MB.
+func TestRAMOfARunningProgram(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 1024)
+	id := c.upload(pythonBot("held = bytearray(60 << 20)\n"+idlePython, "RAM=100"))
+	c.untilLog(id, "up")
+	pid := d.pid(id)
+	c.put("/app/"+id+"/ram", `{"ramMB":150}`).want(200, "status", "ok")
+	unchanged := func() {
+		t.Helper()
+		c.info(id).want(200, "apps.ram", 150, "apps.online", true)
+		if m := c.get("/app/" + id + "/status").text("apps.memory"); !strings.HasSuffix(m, "/150MB") {
+			t.Errorf("memory is %q, want a limit of 150MB", m)
+		}
+		c.get("/user").want(200, "user.ramUsedMb", 150)
+	}
+	unchanged()
+	small := c.put("/app/"+id+"/ram", `{"ramMB":50}`).want(422, "status", "error", "code", 422)
+	if m := small.text("message"); !regexp.MustCompile(`to 50 MB: the program uses 6\d MB now`).MatchString(m) {
+		t.Errorf("the message is %q, want both numbers", m)
+	}
+	unchanged()
+	c.put("/app/"+id+"/ram", `{"ramMB":31}`).want(422).says("message", "at least 32 MB", "31 MB")
+	c.put("/app/"+id+"/ram", `{"ramMB":1025}`).want(422).says("message", "1024 MB", "1025 MB")
+	c.put("/app/"+id+"/ram", `{"ramMB":"many"}`).want(400).says("message", "ramMB")
+	unchanged()
+	if now := d.pid(id); now != pid {
+		t.Errorf("the pid was %d and is %d: a change of RAM must not restart", pid, now)
+	}
+}
+
+// Page cache is not what a program needs: lowering the RAM below it works.
+func TestRAMIgnoresPageCache(t *testing.T) {
+	t.Parallel()
+	c := launch(t).account("ana", 200)
+	id := c.upload(shellBot(`head -c 60000000 /dev/zero >file; cat file >/dev/null; echo written; exec sleep 1000`, "RAM=150"))
+	c.untilLog(id, "written")
+	c.put("/app/"+id+"/ram", `{"ramMB":40}`).want(200, "status", "ok")
+	c.get("/app/"+id+"/status").says("apps.memory", "/40MB")
+	c.info(id).want(200, "apps.online", true, "apps.ram", 40)
+}
+
+// TestOutOfMemory kills programs for real and tells it from other ends.
+func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	owner := d.account("ana", 4096)
+	kept := map[string]bool{} // id: was it for its RAM
+	// On a hybrid host berth itself ends the rest of the group, a moment after
+	// the kernel's kill: a wrapper that lives on must not live long.
+	t.Run("programs", func(t *testing.T) {
+		for _, tt := range []struct {
+			name string
+			app  files
+			log  string
+		}{
+			{"node", nodeBot(hogNode, "RAM=64"), "hogging"},
+			{"python", pythonBot(hogPython, "RAM=40"), "hogging"},
+			{"a helper of START", nodeBot(hogNode, "RAM=64", "START=node index.js; sleep 1000; echo never"), "hogging"},
+			{"a helper of Python", pythonBot(helperPython+"time.sleep(1000)\nprint('never')\n", "RAM=48"), ""},
+		} {
+			c := owner.in(t)
+			id := c.upload(tt.app)
+			c.until(id, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
+			log := c.untilLog(id, "killed: needed more than "+c.info(id).text("apps.ram")+" MB")
+			if !strings.Contains(log, tt.log) || strings.Contains(log, "never") {
+				t.Errorf("%s: the log is %q", tt.name, log)
+			}
+			c.info(id).says("message", "was killed for needing more than")
+			c.get("/app/"+id+"/status").want(200, "apps.container", "Offline")
+			kept[id] = true
+		}
+	})
+	byHand := owner.upload(nodeBot(idleNode, "RAM=64"))
+	kill(t, d.pid(byHand))
+	owner.untilLog(byHand, "ended by signal 9")
+	kept[byHand] = false
+	own := owner.upload(shellBot("exit 137", "RAM=32"))
+	kept[own] = false
+	told := func() {
+		t.Helper()
+		for id, ram := range kept {
+			owner.until(id, "apps.ramKilled", ram, "apps.exitCode", 137, "apps.online", false)
+		}
+	}
+	told()
+	d.restart()
+	told()
+	owner.put("/app/"+byHand+"/start", "").want(200, "appStatus.ramKilled", false, "appStatus.exitCode", 0)
+	owner.info(byHand).want(200, "apps.online", true, "apps.exitCode", 0)
+}
+
+// With AUTORESTART an out-of-memory kill restarts like any other failure and
+// is still told.
+func TestOutOfMemoryRestarts(t *testing.T) {
+	t.Parallel()
+	c := launch(t).account("ana", 100)
+	id := c.upload(shellBot("test -e once && exec sleep 1000; touch once; exec tail /dev/zero", "RAM=32", "AUTORESTART=true"))
+	c.until(id, "apps.online", true, "apps.ramKilled", true, "apps.exitCode", 137, "apps.autoRestart", true)
+	c.untilLog(id, "killed: needed more than 32 MB of RAM (exit code 137); restarting now")
+	c.put("/app/"+id+"/restart", "").want(200, "status", "ok")
+	c.info(id).want(200, "apps.online", true, "apps.ramKilled", false, "apps.exitCode", 0)
+}
+
+// TestHelperOutOfMemory: without apps.oom_group a helper dies alone, and it
+// is the program's end only when the program follows it.
+func TestHelperOutOfMemory(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "--apps-oom-group=false").account("ana", 200)
+	lives := c.upload(pythonBot(helperPython+"time.sleep(1000)\n", "RAM=48"))
+	ends := c.upload(pythonBot(helperPython+"sys.exit(1)\n", "RAM=48"))
+	later := c.upload(pythonBot(helperPython+"time.sleep(3)\nsys.exit(4)\n", "RAM=48"))
+	c.untilLog(lives, "a helper process was killed: the application needed more than 48 MB")
+	c.info(lives).want(200, "apps.online", true, "apps.ramKilled", false)
+	c.until(ends, "apps.online", false, "apps.ramKilled", true, "apps.exitCode", 137)
+	c.until(later, "apps.online", false, "apps.ramKilled", false, "apps.exitCode", 4)
+}
+
+// What helpers use counts like the program's own.
+func TestStatusCountsHelpers(t *testing.T) {
+	t.Parallel()
+	c := launch(t).account("ana", 200)
+	id := c.upload(pythonBot("import os, signal\nif os.fork() == 0:\n    held = bytearray(60 << 20)\n    print('holds')\n    while True: pass\nsignal.pause()\n"))
+	c.untilLog(id, "holds")
+	eventually(t, "the helper's memory and cpu are seen", func() bool {
+		a := c.get("/app/" + id + "/status")
+		memory, _ := strconv.ParseFloat(strings.TrimSuffix(a.text("apps.memory"), "MB/100MB"), 64)
+		cpu, _ := strconv.ParseFloat(strings.TrimSuffix(a.text("apps.cpu"), "%"), 64)
+		return memory >= 60 && memory < 90 && cpu > 5
+	})
+}

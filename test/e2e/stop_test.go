@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// tidies needs a while to end, as a program that saves its data does. The
+// wrapper that started it is gone before that.
+const tidies = "process.on('SIGTERM', () => setTimeout(() => { console.log('tidied up'); process.exit(0) }, 300))\n"
+
+// TestStop ends programs that do not want to.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	d := launch(t, "--apps-stop-timeout", "1s")
+	owner := d.account("ana", 4096)
+	for _, tt := range []struct {
+		name     string
+		app      files
+		ready    string
+		log      string
+		min, max time.Duration
+	}{
+		{
+			"it ends by itself", nodeBot(tidies + idleNode),
+			"up", "tidied up", 0, 900 * time.Millisecond,
+		},
+		{
+			"it ignores SIGTERM", nodeBot("process.on('SIGTERM', () => console.log('no'))\n" + idleNode),
+			"up", "no", 900 * time.Millisecond, 5 * time.Second,
+		},
+		{"a wrapper", nodeBot(tidies+idleNode,
+			"START=sh -c 'node index.js; echo after'; true"), "up", "tidied up", 0, 900 * time.Millisecond},
+		{"npm start", nodeBot(tidies+idleNode, "START=npm start", "RAM=200").
+			with("package.json", `{"name":"x","version":"1.0.0","scripts":{"start":"node index.js"}}`), "up", "tidied up", 0, 5 * time.Second},
+		{"a daemon of its own", pythonBot(`import os, signal, time
+if os.fork() == 0:
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if os.fork() == 0:
+        os.setsid()
+        print("up", flush=True)
+        while True: time.sleep(1000)
+    os._exit(0)
+signal.pause()
+`), "up", "", 0, 5 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := owner.in(t)
+			id := c.upload(tt.app)
+			c.untilLog(id, tt.ready+"\n")
+			began := time.Now()
+			c.put("/app/"+id+"/stop", "").want(200, "status", "ok")
+			if took := time.Since(began); took < tt.min || took > tt.max {
+				t.Errorf("stopping took %v, want %v to %v", took, tt.min, tt.max)
+			}
+			if left := d.of(id); len(left) > 0 {
+				t.Errorf("left running: %v", left)
+			}
+			if log := c.log(id); !strings.Contains(log, tt.log) {
+				t.Errorf("%q is not in the log:\n%s", tt.log, log)
+			}
+			c.info(id).want(200, "apps.online", false, "apps.ramKilled", false)
+		})
+	}
+}
+
+// TestForkBomb meets the limit of processes and harms nobody.
+func TestForkBomb(t *testing.T) {
+	t.Parallel()
+	d := launch(t, "--apps-pids-max", "20", "--apps-stop-timeout", "1s")
+	c := d.account("ana", 200)
+	calm := c.upload(nodeBot(idleNode))
+	id := c.upload(pythonBot(`import os, signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+try:
+    while os.fork() >= 0: pass
+except OSError as e:
+    print("stopped:", e.strerror)
+signal.pause()
+`))
+	c.untilLog(id, "stopped: Resource temporarily unavailable")
+	if n := len(d.of(id)); n > 20 {
+		t.Errorf("%d processes, want 20 at most", n)
+	}
+	c.put("/app/"+id+"/stop", "").want(200, "status", "ok")
+	if left := d.of(id); len(left) > 0 {
+		t.Errorf("left running: %v", left)
+	}
+	c.info(calm).want(200, "apps.online", true)
+}

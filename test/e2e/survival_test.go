@@ -1,0 +1,186 @@
+package e2e
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestSurvivesARestart: what was online comes online, what was stopped stays
+// stopped, and nothing is forgotten.
+func TestSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 1000)
+	online := c.upload(nodeBot(idleNode, "NAME=First", "AUTORESTART=true"))
+	stopped := c.upload(pythonBot(idlePython, "RAM=50"))
+	failed := c.upload(shellBot("echo bad; exit 3", "RAM=32"))
+	site := c.upload(nodeBot(idleNode, "TYPE=site", "ID=my-site").with("discloud.config", config("TYPE=site", "ID=my-site", "MAIN=index.js")))
+	c.put("/app/"+online+"/ram", `{"ramMB":120}`).want(200)
+	c.put("/app/"+online+"/profile", `{"name":"Renamed","avatarURL":"https://example.org/a.png"}`).want(200)
+	c.put("/app/"+stopped+"/stop", "").want(200)
+	c.until(failed, "apps.exitCode", 3)
+	link := c.get("/app/" + online + "/logs").text("apps.terminal.url")
+	pid := d.pid(online)
+
+	d.restart()
+	c.info(online).want(200, "apps.online", true, "apps.ram", 120, "apps.name", "Renamed",
+		"apps.avatarURL", "https://example.org/a.png", "apps.autoRestart", true, "apps.exitCode", 0)
+	if now := d.pid(online); now == pid {
+		t.Errorf("the pid is still %d", pid)
+	}
+	if m := c.get("/app/" + online + "/status").text("apps.memory"); !strings.HasSuffix(m, "/120MB") {
+		t.Errorf("memory is %q, want the limit of before", m)
+	}
+	eventually(t, "both runs are in the log", func() bool { return strings.Count(c.log(online), "Z up\n") == 2 })
+	path := link[strings.Index(link, "/d/"):]
+	if log := string(c.download(d.base + path)); strings.Count(log, "Z up\n") != 2 {
+		t.Errorf("the link of before shows %q", log)
+	}
+	c.info(stopped).want(200, "apps.online", false, "apps.ram", 50, "apps.ramKilled", false)
+	if left := d.of(stopped); len(left) > 0 {
+		t.Errorf("it was stopped and runs: %v", left)
+	}
+	c.info(failed).want(200, "apps.online", false, "apps.exitCode", 3)
+	c.info(site).want(200, "apps.online", true, "apps.id", "my-site", "apps.type", 1)
+	c.get("/user").want(200, "user.ramUsedMb", 120+50+32+100, "user.subdomains", "[my-site]")
+}
+
+// A commit that failed leaves the exit that was told before, also after a
+// restart of the daemon.
+func TestSurvivesTheExitToldBeforeAFailedCommit(t *testing.T) {
+	t.Parallel()
+	d := launch(t, "--apps-ok-delay", "2s")
+	c := d.account("ana", 100)
+	id := c.upload(shellBot("exec tail /dev/zero", "RAM=32"))
+	c.until(id, "apps.ramKilled", true, "apps.online", false)
+	c.commit(id, files{"start.sh": "exit 5"}).want(422)
+	c.info(id).want(200, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
+	d.restart()
+	c.info(id).want(200, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
+}
+
+// TestSurvivesSIGKILL: an application whose daemon was killed goes on, is
+// ended by the next one, and runs once.
+func TestSurvivesSIGKILL(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 400)
+	id := c.upload(nodeBot("console.log('up'); let n = 0; setInterval(() => console.log('alive', n++), 50)\n", "RAM=64"))
+	old := d.pid(id)
+	if code := d.end(syscall.SIGKILL); code != -1 {
+		t.Fatalf("exit status %d of a daemon that was killed", code)
+	}
+	if pid := d.pid(id); pid != old {
+		t.Errorf("the program of a killed daemon is %d, want %d", pid, old)
+	}
+	d.start()
+	if pid := d.pid(id); pid == old {
+		t.Error("the program of the killed daemon still runs")
+	}
+	if !strings.Contains(d.out.String(), "ended programs that an earlier daemon left running") {
+		t.Errorf("nothing was said of the programs left running: %s", d.out)
+	}
+	c.info(id).want(200, "apps.online", true, "apps.ramKilled", false)
+	c.put("/app/"+id+"/stop", "").want(200, "status", "ok")
+}
+
+// A killed daemon's upload in flight leaves nothing after the next start.
+func TestSurvivesSIGKILLDuringABuild(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 200)
+	id := c.upload(nodeBot(idleNode, "RAM=64"))
+	before := snapshot(t, d.path(id))
+	gated := files{"discloud.config": config("TYPE=bot", "MAIN=index.js", "RAM=64", "BUILD=touch began; sleep 1000"), "index.js": "broken("}
+	for _, r := range []func() error{
+		func() error { _, err := c.try(c.form("POST", "/v2/upload", gated.zip())); return err },
+		func() error { _, err := c.try(c.form("PUT", "/v2/app/"+id+"/commit", gated.zip())); return err },
+	} {
+		done := make(chan error, 1)
+		go func() { done <- r() }()
+		eventually(t, "it builds", func() bool {
+			return exists(t, d.path("*", "began")) || exists(t, d.data+"/staging/*/build/began")
+		})
+		d.end(syscall.SIGKILL)
+		if err := <-done; err == nil {
+			t.Error("a killed daemon answered")
+		}
+		d.start()
+		if left := d.files("staging"); len(left) > 0 {
+			t.Errorf("left in staging: %v", left)
+		}
+		if apps := d.files("apps"); len(apps) != 1 || len(d.files("logs")) != 1 {
+			t.Errorf("left: apps %v, logs %v", apps, d.files("logs"))
+		}
+		if all := d.processes(); len(all) != 1 {
+			t.Errorf("%v run, want one process", all)
+		}
+		sameTree(t, snapshot(t, d.path(id)), before)
+		c.info(id).want(200, "apps.online", true)
+		c.get("/user").want(200, "user.ramUsedMb", 64)
+	}
+	c.delete(c.upload(nodeBot(idleNode, "RAM=136"))).want(200) // no reservation is left
+}
+
+// TestSecondDaemon is refused on the same data.
+func TestSecondDaemon(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 100)
+	id := c.upload(nodeBot(idleNode))
+	pid := d.pid(id)
+	code, _, stderr := d.run("serve", "--listen", "127.0.0.1:0")
+	if code != 1 || !strings.Contains(stderr, "cannot use "+d.data+": another berth is serving from it") {
+		t.Errorf("exit status %d: %s", code, stderr)
+	}
+	if d.pid(id) != pid {
+		t.Error("the second daemon touched the first one's programs")
+	}
+}
+
+// TestSecondSIGTERM ends a program that ignores the first at once.
+func TestSecondSIGTERM(t *testing.T) {
+	t.Parallel()
+	d := launch(t, "--apps-stop-timeout", "60s")
+	c := d.account("ana", 100)
+	id := c.upload(nodeBot("process.on('SIGTERM', () => console.log('no'))\n" + idleNode))
+	c.untilLog(id, "up")
+	d.signal(syscall.SIGTERM)
+	eventually(t, "it stops", func() bool { return strings.Contains(d.out.String(), "msg=stopping") })
+	if d.hasEnded() || len(d.of(id)) != 1 {
+		t.Fatal("the daemon did not wait for its program")
+	}
+	began := time.Now()
+	if code := d.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the second signal took %v", took)
+	}
+	if left := d.processes(); len(left) > 0 {
+		t.Errorf("left running: %v", left)
+	}
+	if left := d.groups(); len(left) > 0 {
+		t.Errorf("left groups: %v", left)
+	}
+	d.start()
+	c.info(id).want(200, "apps.online", true)
+	c.put("/app/"+id+"/ram", `{"ramMB":90}`).want(200)
+	kill(t, d.pid(id)) // rather than wait for the minute
+	c.until(id, "apps.online", false)
+}
+
+// What waits for its next restart when the daemon stops is wanted online, and
+// is started at the next start of the daemon.
+func TestSurvivesWhileWaiting(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 100)
+	id := c.upload(shellBot("test -e well && exec sleep 1000; exit 7", "AUTORESTART=true"))
+	eventually(t, "it waits", func() bool { return strings.Contains(c.info(id).text("message"), "(attempt 3)") })
+	write(t, d.path(id, "well"), "")
+	d.restart()
+	c.until(id, "apps.online", true)
+}
