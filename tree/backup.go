@@ -71,11 +71,12 @@ func (s *Store) Backup(ctx context.Context, id app.ID) (name string, err error) 
 	if err := s.backups.sync(); err != nil {
 		return "", cannot("write the backup", err)
 	}
-	return name, s.pruneBackups(id)
+	return name, s.pruneBackups(id, name)
 }
 
-// pruneBackups removes all but the newest backups of an application.
-func (s *Store) pruneBackups(id app.ID) error {
+// pruneBackups removes all but the newest backups of an application; made is
+// the newest, whatever the clock says.
+func (s *Store) pruneBackups(id app.ID, made string) error {
 	type backup struct {
 		name string
 		at   time.Time
@@ -83,7 +84,7 @@ func (s *Store) pruneBackups(id app.ID) error {
 	var mine []backup
 	err := s.backups.list(func(name string) error {
 		owner, ok := backupOwner(name)
-		if !ok || owner != id {
+		if !ok || owner != id || name == made {
 			return nil
 		}
 		st, err := s.backups.stat(name)
@@ -93,7 +94,7 @@ func (s *Store) pruneBackups(id app.ID) error {
 		return ignoreMissing(err)
 	})
 	slices.SortFunc(mine, func(a, b backup) int { return b.at.Compare(a.at) })
-	for _, b := range mine[min(len(mine), backupsKept):] {
+	for _, b := range mine[min(len(mine), backupsKept-1):] {
 		err = errors.Join(err, ignoreMissing(unix.Unlinkat(int(s.backups), b.name, 0)))
 	}
 	if err != nil {
