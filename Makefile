@@ -2,6 +2,10 @@
 SHELL := /bin/bash
 GO ?= go
 LINT_VERSION := $(shell cat scripts/golangci-lint.version)
+# In a clone that belongs to another user (sudo make demo) git refuses to answer,
+# and go would refuse to build; the version is then not stamped.
+VCS := $(shell git status >/dev/null 2>&1 && echo auto || echo false)
+export GOFLAGS := $(GOFLAGS) -buildvcs=$(VCS)
 LINT := .cache/bin/golangci-lint-$(LINT_VERSION)
 
 help: ## print the targets

@@ -167,7 +167,7 @@ func (h *Host) find(owner app.AccountID, id app.ID) (*unit, error) {
 }
 
 func noApp(id app.ID) error {
-	return app.Errorf(app.NotFound, "there is no application %q", id)
+	return app.Errorf(app.NotFound, "you have no application %q", id)
 }
 
 // begin registers a deployment, or refuses because the daemon is stopping.
