@@ -34,7 +34,7 @@ func TestCommit(t *testing.T) {
 		if err != nil || !d.Running || d.Code.Main != "b" || !d.AutoRestart || !strings.Contains(d.Logs, "build output") {
 			t.Fatalf("Commit() = %+v, %v", d, err)
 		}
-		if w.trees[id] != "b" || w.apps[id].Code.Main != "b" || !w.apps[id].AutoRestart {
+		if w.trees[id] != "b" || w.recorded(id).Code.Main != "b" || !w.recorded(id).AutoRestart {
 			t.Errorf("the tree is %q, the record %+v", w.trees[id], w.apps[id])
 		}
 		build := w.runs[1].p
@@ -120,7 +120,7 @@ func TestCommitThatFailsGoesBack(t *testing.T) {
 					if s.Running != ran || s.Code != before.Code || s.AutoRestart != before.AutoRestart || s.Wanted != before.Wanted || w.trees[id] != "a" {
 						t.Errorf("then %+v with tree %q; want it as before: %+v", s, w.trees[id], before)
 					}
-					if rec := w.apps[id]; !sameExit(s.LastExit, before.LastExit) || !sameExit(rec.LastExit, before.LastExit) {
+					if rec := w.recorded(id); !sameExit(s.LastExit, before.LastExit) || !sameExit(rec.LastExit, before.LastExit) {
 						t.Errorf("the last exit is %+v, recorded %+v, want %+v", s.LastExit, rec.LastExit, before.LastExit)
 					}
 					if !tt.touched && ran && w.launches(id) != 1 {
@@ -160,7 +160,7 @@ func TestCommitThatEndsWellIsNoFailure(t *testing.T) {
 		if err != nil || d.Running || w.trees[id] != "job" {
 			t.Errorf("Commit() = %+v, %v", d, err)
 		}
-		if w.apps[id].Wanted != app.WantStopped {
+		if w.recorded(id).Wanted != app.WantStopped {
 			t.Error("a job that is done would be started at the next boot")
 		}
 	})
@@ -289,7 +289,7 @@ func TestBoot(t *testing.T) {
 		w.set(exits(9, time.Second))
 		crashed := w.mustUpload("MAIN=d")
 		w.host.Shutdown(context.Background())
-		if w.apps[on].Wanted != app.WantOnline || w.apps[on].LastExit != nil {
+		if w.recorded(on).Wanted != app.WantOnline || w.recorded(on).LastExit != nil {
 			t.Errorf("after the shutdown the record is %+v", w.apps[on])
 		}
 		_, err := w.upload("MAIN=x")
@@ -371,7 +371,7 @@ func TestShutdownDuringABuildAndATrial(t *testing.T) {
 				t.Errorf("the commit ended with %v", err)
 			}
 			w.host.work.Wait()
-			if want := map[bool]string{true: "b", false: "a"}[err == nil]; w.trees[id] != want || w.apps[id].Code.Main != want || w.apps[id].Wanted != app.WantOnline {
+			if want := map[bool]string{true: "b", false: "a"}[err == nil]; w.trees[id] != want || w.recorded(id).Code.Main != want || w.recorded(id).Wanted != app.WantOnline {
 				t.Errorf("err %v: tree %q, record %+v", err, w.trees[id], w.apps[id])
 			}
 		})

@@ -43,6 +43,9 @@ func (u *unit) endDeploy(reply func(error)) {
 // set to what there is to come back to.
 func (u *unit) pause(before *app.Snapshot) func(func(error)) {
 	return func(reply func(error)) {
+		if u.state == app.Stopped {
+			u.resign() // it ended a moment ago
+		}
 		u.publish()
 		*before = u.view.Load().Snapshot
 		u.rest(reply)

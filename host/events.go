@@ -117,7 +117,7 @@ func (u *unit) stop(reply func(error)) {
 		u.stopped = true
 	}
 	var unrecorded error
-	if deploying || u.state == app.Starting || u.state == app.Online || u.state == app.Waiting {
+	if deploying || u.state != app.Stopping && u.app.Wanted == app.WantOnline {
 		unrecorded = u.want(app.WantStopped)
 	}
 	switch u.state {
@@ -163,7 +163,9 @@ func (u *unit) tick() {
 		u.attempt = 0 // a healthy minute
 	case app.Waiting:
 		u.retry()
-	case app.Stopped, app.Stopping, app.Preparing: // their timers never run
+	case app.Stopped:
+		u.resign()
+	case app.Stopping, app.Preparing: // their timers never run
 	}
 }
 
@@ -228,8 +230,20 @@ func (u *unit) ended(e app.Exit) {
 		text += "; it stays offline: give it more RAM, or set AUTORESTART"
 	}
 	u.h.Logs.Note(u.id, text)
+	if obeys(e) {
+		u.enter(app.Stopped, settling)
+		return
+	}
 	u.enter(app.Stopped, 0)
-	_ = u.want(app.WantStopped) // told in the log; it has ended whatever is recorded
+	u.resign()
+}
+
+// resign gives up on a program that ended by itself: the next boot does not
+// start it.
+func (u *unit) resign() {
+	if u.app.Wanted == app.WantOnline {
+		_ = u.want(app.WantStopped) // told in the log; it has ended whatever is recorded
+	}
 }
 
 // verdict tells those who wait how the start went; nil is well.

@@ -527,6 +527,13 @@ func (w *world) snapshot(id app.ID) app.Snapshot {
 	return s
 }
 
+// recorded is what the database holds of an application.
+func (w *world) recorded(id app.ID) app.App {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return *w.apps[id]
+}
+
 // launches counts the programs started for an application, builds apart.
 func (w *world) launches(id app.ID) int {
 	w.mu.Lock()

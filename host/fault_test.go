@@ -31,7 +31,7 @@ func TestShutdownInAHurryKeepsWhatIsWanted(t *testing.T) {
 				t.Errorf("it took %s, want %s", took, hurried)
 			}
 			for _, id := range ids {
-				if rec := w.apps[id]; rec.Wanted != app.WantOnline || rec.LastExit != nil || w.launches(id) != 1 {
+				if rec := w.recorded(id); rec.Wanted != app.WantOnline || rec.LastExit != nil || w.launches(id) != 1 {
 					t.Errorf("%s: %+v after %d launches", id, rec, w.launches(id))
 				}
 			}
@@ -201,8 +201,56 @@ func TestOldProgramThatEndsDuringABuild(t *testing.T) {
 		id := w.mustUpload("MAIN=a")
 		_, err := w.commit(id, "MAIN=b,BUILD=make")
 		wantKind(t, err, app.Unusable)
-		if s := w.snapshot(id); s.Running || s.ExitCode() != 7 || w.apps[id].LastExit.Code != 7 || s.Wanted != app.WantStopped {
+		if s := w.snapshot(id); s.Running || s.ExitCode() != 7 || w.recorded(id).LastExit.Code != 7 || s.Wanted != app.WantStopped {
 			t.Errorf("then %+v; want it offline with its own code 7", s)
+		}
+	})
+}
+
+// At a reboot the programs may get their SIGTERM before the daemon has its
+// own: what was online comes online all the same.
+func TestProgramsThatEndJustBeforeTheDaemonComeBack(t *testing.T) {
+	for _, code := range []int{0, 143} {
+		play(t, func(t *testing.T, w *world) {
+			w.set(exits(code, 10*time.Second))
+			id := w.mustUpload("MAIN=a")
+			time.Sleep(8*time.Second + settling/2) // it has ended, and the daemon's signal comes now
+			if w.snapshot(id).Running {
+				t.Fatal("it has not ended")
+			}
+			w.host.Shutdown(context.Background())
+			w.set(func(app.Program) behaviour { return behaviour{} })
+			w.host = w.open()
+			if err := w.host.Boot(t.Context()); err != nil || !w.snapshot(id).Running {
+				t.Errorf("after the boot: %+v, %v", w.snapshot(id), err)
+			}
+		})
+	}
+}
+
+// A job that is done stays done, and so does what has crashed, at once.
+func TestEndsAreRecorded(t *testing.T) {
+	for code, pause := range map[int]time.Duration{0: settling, 1: 0, 137: 0} {
+		play(t, func(t *testing.T, w *world) {
+			w.set(exits(code, 10*time.Second))
+			id := w.mustUpload("MAIN=a")
+			time.Sleep(8*time.Second + pause + time.Millisecond)
+			if w.recorded(id).Wanted != app.WantStopped {
+				t.Errorf("code %d: it would be started at the next boot", code)
+			}
+		})
+	}
+}
+
+// A person's stop in that moment is kept.
+func TestStopJustAfterTheEndIsKept(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(exits(0, 10*time.Second))
+		id := w.mustUpload("MAIN=a")
+		time.Sleep(8*time.Second + settling/2)
+		wantKind(t, w.host.Stop(t.Context(), owner, id), app.Already)
+		if w.recorded(id).Wanted != app.WantStopped {
+			t.Error("it would be started at the next boot")
 		}
 	})
 }

@@ -11,6 +11,9 @@ const (
 	// healthy is how long a program must run before a crash counts as the
 	// first again.
 	healthy = time.Minute
+	// settling is how long an end that nobody asked for may turn out to be the
+	// host's: at a reboot, programs and daemon get their SIGTERM in no order.
+	settling = 3 * time.Second
 	// backoffMax is the longest pause between automatic restarts.
 	backoffMax = 5 * time.Minute
 )
@@ -38,6 +41,13 @@ func restarts(a app.App, e app.Exit) bool {
 var signalNames = map[int]string{
 	4: " (illegal instruction)", 6: " (aborted)", 8: " (arithmetic error)", 9: " (killed)",
 	11: " (segmentation fault)", 15: " (terminated)",
+}
+
+// obeys reports whether a program that ended by itself may have been asked to
+// by somebody else: it ended well, or by one of the signals that ask.
+func obeys(e app.Exit) bool {
+	const interrupted, terminated = 130, 143 // 128 + SIGINT, 128 + SIGTERM
+	return !e.OOM && (e.Code == 0 || e.Code == interrupted || e.Code == terminated)
 }
 
 // sentence says in plain words how a run ended.

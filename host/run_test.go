@@ -57,7 +57,7 @@ func TestUploadThatDiesIsThere(t *testing.T) {
 		if err != nil || d.Running || d.ExitCode() != 1 || !strings.Contains(d.Logs, "last words") {
 			t.Fatalf("Upload() = %+v, %v; want it offline with code 1 and its last lines", d, err)
 		}
-		if s := w.snapshot(d.ID); s.State != app.Stopped || s.Wanted != app.WantStopped {
+		if s := w.snapshot(d.ID); s.State != app.Stopped || s.Wanted != app.WantStopped || w.recorded(d.ID).Wanted != app.WantStopped {
 			t.Errorf("then it is %+v", s)
 		}
 		if !w.noted(d.ID, "exited with code 1 after 100ms") {
@@ -390,8 +390,8 @@ func TestCapacity(t *testing.T) {
 		_, err = w.host.Start(t.Context(), owner, d.ID)
 		wantKind(t, err, app.Exhausted)
 		wantKind(t, w.host.SetRAM(t.Context(), owner, one, 2001), app.Exhausted)
-		if s := w.snapshot(one); s.RAM != 1500 || w.apps[one].RAM != 1500 {
-			t.Errorf("a refused RAM was kept: %d, recorded %d", s.RAM, w.apps[one].RAM)
+		if s := w.snapshot(one); s.RAM != 1500 || w.recorded(one).RAM != 1500 {
+			t.Errorf("a refused RAM was kept: %d, recorded %d", s.RAM, w.recorded(one).RAM)
 		}
 		if err := w.host.Stop(t.Context(), owner, one); err != nil {
 			t.Fatal(err)
@@ -411,8 +411,8 @@ func TestSetRAM(t *testing.T) {
 		}
 		wantKind(t, w.host.SetRAM(t.Context(), owner, id, 50), app.Exhausted)
 		wantKind(t, w.host.SetRAM(t.Context(), owner, id, 1001), app.Exhausted)
-		if s := w.snapshot(id); s.RAM != 300 || w.apps[id].RAM != 300 || w.runs[0].ram.Load() != 300 {
-			t.Errorf("a refusal changed something: %d %d %d", s.RAM, w.apps[id].RAM, w.runs[0].ram.Load())
+		if s := w.snapshot(id); s.RAM != 300 || w.recorded(id).RAM != 300 || w.runs[0].ram.Load() != 300 {
+			t.Errorf("a refusal changed something: %d %d %d", s.RAM, w.recorded(id).RAM, w.runs[0].ram.Load())
 		}
 		if err := w.host.Stop(t.Context(), owner, id); err != nil {
 			t.Fatal(err)

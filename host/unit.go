@@ -34,7 +34,7 @@ type unit struct {
 	deploy  context.CancelFunc // ends the deployment under way; nil when none is
 	attempt int
 	retryAt time.Time
-	timer   *time.Timer // of the state: ok delay, healthy minute, back-off
+	timer   *time.Timer // of the state: ok delay, healthy minute, back-off, settling
 	after   func()      // follows once the program is gone, in Stopping
 	resting func()      // follows once the deployment is over
 	stopped bool        // a person stopped it during the deployment
