@@ -329,9 +329,11 @@ func accountDelete(ctx context.Context, c *call) error {
 		if listErr != nil {
 			return listErr
 		}
-		base := cmp.Or(settings.BaseURL, "http://"+settings.Listen)
-		return &problem{exitFailure, fmt.Errorf("cannot delete %q: %w", a.Name, err), fmt.Sprintf(
-			"Hint: delete %s first, with a token of the account: curl -X DELETE -H 'api-token: TOKEN' %s/v2/app/ID/delete",
-			joinIDs(idsOf(apps, a.ID)), base)}
+		hint := ""
+		if ids := idsOf(apps, a.ID); len(ids) > 0 {
+			hint = fmt.Sprintf("Hint: delete %s first, with a token of the account: curl -X DELETE -H 'api-token: TOKEN' %s/v2/app/ID/delete",
+				joinIDs(ids), cmp.Or(settings.BaseURL, "http://"+settings.Listen))
+		}
+		return &problem{exitFailure, fmt.Errorf("cannot delete %q: %w", a.Name, err), hint}
 	})
 }

@@ -93,7 +93,10 @@ func scriptDeploy(ts *testscript.TestScript, _ bool, args []string) {
 
 // scriptForget is "forget APP": the application was deleted.
 func scriptForget(ts *testscript.TestScript, _ bool, args []string) {
-	inDatabase(ts, func(ctx context.Context, d *db.DB) error { return d.DeleteApp(ctx, app.ID(args[0])) })
+	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
+		id := app.ID(args[0])
+		return errors.Join(d.DeleteApp(ctx, id), d.Release(ctx, id))
+	})
 }
 
 // scriptKeep is "keep NAME": the last output becomes the variable NAME.

@@ -129,8 +129,12 @@ func (d *daemon) openGroups(context.Context) error {
 	return nil
 }
 
-// groupName keeps the groups of two daemons with two data directories apart.
+// groupName keeps the groups of two daemons with two data directories apart,
+// and is the same by whatever name a directory is called.
 func groupName(dataDir string) string {
+	if real, err := filepath.EvalSymlinks(dataDir); err == nil {
+		dataDir = real
+	}
 	sum := sha256.Sum256([]byte(dataDir))
 	return hex.EncodeToString(sum[:4])
 }
@@ -189,11 +193,13 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 		_ = l.Close()
 		return err
 	}
-	var inflight sync.WaitGroup // Close does not wait for handlers, and they use what is closed next
+	var handlers inflight
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			inflight.Add(1)
-			defer inflight.Done()
+			if !handlers.enter() {
+				return // its connection is cut already
+			}
+			defer handlers.leave()
 			d.handler.ServeHTTP(w, r)
 		}), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
@@ -223,8 +229,34 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 	if err := server.Shutdown(last); err != nil {
 		_ = server.Close() // cuts those who do not take their answer or end their upload
 	}
-	inflight.Wait()
+	handlers.close()
 	return g.Wait()
+}
+
+// inflight counts the handlers that run: http.Server.Close does not wait for
+// them, and they use what is closed next.
+type inflight struct {
+	mu     sync.RWMutex
+	closed bool
+}
+
+// enter reports whether a handler may run; then it MUST call leave.
+func (i *inflight) enter() bool {
+	i.mu.RLock()
+	if i.closed {
+		i.mu.RUnlock()
+		return false
+	}
+	return true
+}
+
+func (i *inflight) leave() { i.mu.RUnlock() }
+
+// close waits for the handlers that run and lets no other in.
+func (i *inflight) close() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.closed = true
 }
 
 // tell says something to systemd; that it cannot is no reason to stop.

@@ -97,7 +97,7 @@ func TestDaemonRefuses(t *testing.T) {
 			s.DataDir = filepath.Join(dir, "data")
 		}, "chmod o+x"},
 		{"no directory", func(s *Settings) { s.DataDir = "/proc/nowhere/data" }, "cannot make the data directory"},
-		{"uids of nobody", func(s *Settings) { s.DataDir = os.DevNull }, "not a directory"},
+		{"a file", func(s *Settings) { s.DataDir = os.DevNull }, "not a directory"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,6 +114,14 @@ func TestGroupName(t *testing.T) {
 	a, b := groupName("/var/lib/berth"), groupName("/tmp/other")
 	if a == b || len(a) != 8 || a != groupName("/var/lib/berth") {
 		t.Errorf("%q and %q", a, b)
+	}
+	dir := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if groupName(link) != groupName(dir) {
+		t.Error("a link to the data directory has groups of its own")
 	}
 }
 

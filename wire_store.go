@@ -61,7 +61,7 @@ func (t trees) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int)
 
 // Recover implements host.Disk: journals first, for Sweep removes only what
 // belongs to nobody.
-func (t trees) Recover(ctx context.Context, known []app.App) {
+func (t trees) Recover(ctx context.Context, known []app.App) (broken []app.ID) {
 	ids := make([]app.ID, 0, len(known))
 	set := make(map[app.ID]bool, len(known))
 	pending := t.PendingAll()
@@ -71,7 +71,9 @@ func (t trees) Recover(ctx context.Context, known []app.App) {
 		if !slices.Contains(pending, a.ID) {
 			continue
 		}
-		if err := t.Undo(ctx, a.ID, a.UID); err != nil {
+		// A signal to stop during the boot must not leave half of it undone.
+		if err := t.Undo(context.WithoutCancel(ctx), a.ID, a.UID); err != nil {
+			broken = append(broken, a.ID)
 			t.log.Error("cannot undo a commit that was cut short", "app", a.ID, "error", err)
 			t.logs.Note(a.ID, "a commit was cut short and could not be undone: commit the whole code again")
 			continue
@@ -82,6 +84,7 @@ func (t trees) Recover(ctx context.Context, known []app.App) {
 	if err := errors.Join(t.Sweep(ctx, ids), t.logs.sweep(set)); err != nil {
 		t.log.Error("cannot remove what belongs to no application", "error", err)
 	}
+	return broken
 }
 
 // downloads is what links open.

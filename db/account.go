@@ -101,15 +101,16 @@ func (db *DB) UpdateAccount(ctx context.Context, id app.AccountID, change func(a
 }
 
 // DeleteAccount removes an account and its tokens. It fails with app.NotFound,
-// and with app.Conflict while the account owns applications. A deployment that
-// is under way loses its place, and CreateApp refuses it.
+// and with app.Conflict while the account has places: applications, and those
+// being deployed or removed. A place that went early could be given to somebody
+// else, whose files the end of that deployment would take for its own.
 func (db *DB) DeleteAccount(ctx context.Context, id app.AccountID) error {
 	return db.write(ctx, "delete the account", func(tx *sql.Tx) error {
 		if _, err := findAccount(ctx, tx, id); err != nil {
 			return err
 		}
-		var apps int
-		err := tx.QueryRowContext(ctx, "SELECT count(*) FROM app JOIN place USING (id) WHERE place.account = ?", id).Scan(&apps)
+		var apps, others int
+		err := tx.QueryRowContext(ctx, "SELECT count(app.id), count(*) - count(app.id) FROM place LEFT JOIN app USING (id) WHERE place.account = ?", id).Scan(&apps, &others)
 		switch {
 		case err != nil:
 			return err
@@ -117,9 +118,8 @@ func (db *DB) DeleteAccount(ctx context.Context, id app.AccountID) error {
 			return app.Errorf(app.Conflict, "the account owns 1 application")
 		case apps > 1:
 			return app.Errorf(app.Conflict, "the account owns %d applications", apps)
-		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM place WHERE account = ?", id); err != nil {
-			return err
+		case others > 0:
+			return app.Errorf(app.Conflict, "an application of the account is being deployed or removed; try again when that is over, and berth runs")
 		}
 		_, err = tx.ExecContext(ctx, "DELETE FROM account WHERE id = ?", id)
 		return err

@@ -71,11 +71,7 @@ func (u *unit) settle(then func()) {
 	case app.Starting, app.Online:
 		u.halt(then)
 	case app.Stopping: // a restart's or stop's end; both are answered first
-		before := u.after
-		u.after = func() {
-			before()
-			u.settle(then)
-		}
+		u.follow(func() { u.settle(then) })
 	case app.Stopped, app.Waiting, app.Preparing:
 		u.enter(app.Stopped, 0)
 		then()

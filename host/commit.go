@@ -98,8 +98,7 @@ func (c *commit) switchTo(stage app.Stage) (app.Deployed, error) {
 	h, u, ctx := c.h, c.u, context.Background()
 	// What an earlier commit could not undo comes first.
 	if err := h.Trees.Undo(ctx, u.id, c.before.UID); err != nil {
-		c.resume()
-		return app.Deployed{}, err
+		return app.Deployed{}, c.back(err)
 	}
 	if err := h.Trees.Apply(ctx, stage, u.id, c.before.UID); err != nil {
 		return app.Deployed{}, c.back(err)
@@ -111,6 +110,9 @@ func (c *commit) switchTo(stage app.Stage) (app.Deployed, error) {
 	}
 	if e != nil && e.Code != 0 && !e.Asked {
 		err := app.Errorf(app.Unusable, "cannot start the new code: it %s; the code from before the commit is back", sentence(*e))
+		if h.ctx.Err() != nil { // killed by a shutdown in a hurry, or nearly so
+			err = h.calledOff()
+		}
 		return app.Deployed{}, c.back(withLogs(err, printed(lastLines)))
 	}
 	if err := h.Settings.SetCode(ctx, u.id, c.plan.Code, c.auto); err != nil {
@@ -118,7 +120,12 @@ func (c *commit) switchTo(stage app.Stage) (app.Deployed, error) {
 		return app.Deployed{}, c.back(err)
 	}
 	if err := h.Trees.Settle(ctx, u.id); err != nil {
-		u.log.Error("cannot drop a commit's journal", "error", err)
+		// With its journal left, the next boot would undo what is told to be done.
+		if back := h.Settings.SetCode(ctx, u.id, c.before.Code, c.before.AutoRestart); back != nil {
+			u.log.Error("cannot record the code from before a commit", "error", back)
+		}
+		_ = u.do(ctx, u.pause(new(app.Snapshot)))
+		return app.Deployed{}, c.back(err)
 	}
 	if e != nil && !e.Asked {
 		_ = u.do(ctx, func(reply func(error)) { // it ended well: nothing is to come online at the next boot
@@ -131,6 +138,7 @@ func (c *commit) switchTo(stage app.Stage) (app.Deployed, error) {
 // back undoes what was applied and returns err.
 func (c *commit) back(err error) error {
 	undo := c.h.Trees.Undo(context.Background(), c.u.id, c.before.UID)
+	_ = c.u.do(context.Background(), c.u.whole(undo == nil))
 	if undo == nil {
 		c.resume()
 		return err

@@ -94,6 +94,7 @@ func TestCommitThatFailsGoesBack(t *testing.T) {
 		{"crash", "MAIN=b", func(w *world) {
 			w.set(by(map[string]behaviour{"b": {exit: &app.Exit{Code: 1}, life: time.Second}}))
 		}, app.Unusable, true},
+		{"journal", "MAIN=b", func(w *world) { w.fail["Settle"] = errTest }, app.Internal, true},
 		{"record", "MAIN=b", func(w *world) { w.fail["SetCode"] = errTest }, app.Internal, true},
 		{"out of memory", "MAIN=b,AUTORESTART=true", func(w *world) {
 			w.set(by(map[string]behaviour{"b": {exit: &app.Exit{Code: 137, OOM: true}, life: time.Second}}))
@@ -255,6 +256,9 @@ func TestStopWhileTheOldCodeEnds(t *testing.T) {
 		synctest.Wait()
 		if err := w.host.Stop(t.Context(), owner, id); err != nil {
 			t.Fatal(err)
+		}
+		if !w.runs[0].ended() {
+			t.Error("it was answered while the program runs")
 		}
 		wantKind(t, <-result, app.Conflict)
 		time.Sleep(time.Minute)

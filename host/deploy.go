@@ -58,13 +58,17 @@ func (u *unit) rest(reply func(error)) {
 	case app.Starting, app.Online:
 		u.halt(func() { reply(nil) })
 	case app.Stopping: // a stop came first; follow it
-		before := u.after
-		u.after = func() {
-			before()
-			reply(nil)
-		}
+		u.follow(func() { reply(nil) })
 	case app.Waiting, app.Stopped, app.Preparing:
 		u.enter(app.Stopped, 0)
+		reply(nil)
+	}
+}
+
+// whole notes whether the tree is one code or half of two, which nothing starts.
+func (u *unit) whole(is bool) func(func(error)) {
+	return func(reply func(error)) {
+		u.broken = !is
 		reply(nil)
 	}
 }
@@ -77,7 +81,7 @@ func (u *unit) try(c app.Code, autoRestart bool, e **app.Exit) func(func(error))
 			reply(u.refuse())
 			return
 		}
-		u.app.Code, u.app.AutoRestart = c, autoRestart
+		u.app.Code, u.app.AutoRestart, u.broken = c, autoRestart, false
 		if u.stopped { // it is deployed, and stays offline
 			reply(nil)
 			return
@@ -103,14 +107,12 @@ func (u *unit) resume(before app.Snapshot) func(func(error)) {
 		u.app.Code, u.app.AutoRestart = before.Code, before.AutoRestart
 		u.attempt = before.Attempt
 		u.showExit(before.LastExit)
-		if u.closing == open && !u.stopped {
-			if u.app.Wanted != before.Wanted {
-				_ = u.want(before.Wanted)
-			}
-			if u.app.Wanted == app.WantOnline && u.state == app.Stopped {
-				u.h.Logs.Note(u.id, "the code from before the commit is back")
-				u.retry()
-			}
+		if !u.stopped && u.app.Wanted != before.Wanted {
+			_ = u.want(before.Wanted)
+		}
+		if u.closing == open && !u.broken && u.app.Wanted == app.WantOnline && u.state == app.Stopped {
+			u.h.Logs.Note(u.id, "the code from before the commit is back")
+			u.retry()
 		}
 		reply(nil)
 	}

@@ -130,7 +130,7 @@ func (u *unit) stop(reply func(error)) {
 		reply(unrecorded)
 	case app.Stopping:
 		if deploying { // between the old code and the new
-			reply(unrecorded)
+			u.follow(func() { reply(unrecorded) })
 			return
 		}
 		reply(u.busy("being stopped"))
@@ -148,6 +148,15 @@ func (u *unit) halt(after func()) {
 	u.after = after
 	u.enter(app.Stopping, 0)
 	u.run.Stop(u.h.StopGrace)
+}
+
+// follow runs then after what follows the end of the program already.
+func (u *unit) follow(then func()) {
+	before := u.after
+	u.after = func() {
+		before()
+		then()
+	}
 }
 
 // tick is the timer of the state.
@@ -207,10 +216,13 @@ func (u *unit) exited(e app.Exit) {
 		u.after = nil
 		after()
 	case app.Starting, app.Online:
-		if u.trial {
+		switch {
+		case u.closing == byShutdown: // killed in a hurry; what is wanted stays
+			u.enter(app.Stopped, 0)
+		case u.trial:
 			u.h.Logs.Note(u.id, sentence(e))
 			u.enter(app.Stopped, 0)
-		} else {
+		default:
 			u.ended(e)
 		}
 		u.verdict(&e)

@@ -38,8 +38,11 @@ type world struct {
 	undo    map[app.ID]string
 	backups int
 
-	undoFrom int    // which call of Undo from now on fails, 0 for none
-	onRemove func() // called before a tree is removed
+	broken    []app.ID      // what Recover cannot mend
+	undoFrom  int           // which call of Undo from now on fails, 0 for none
+	undoFails bool          // every call
+	onRemove  func()        // called before a tree is removed
+	discards  time.Duration // how long Discard takes
 
 	notes map[app.ID][]string
 	calls []string
@@ -385,6 +388,7 @@ func parse(file string) app.Config {
 func (w *world) Files(app.Stage, app.ID) app.Files { return nil }
 
 func (w *world) Discard(stage app.Stage) {
+	time.Sleep(w.discards)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.stages, stage)
@@ -421,6 +425,9 @@ func (w *world) Apply(_ context.Context, stage app.Stage, id app.ID, _ int) erro
 func (w *world) Undo(_ context.Context, id app.ID, _ int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.undoFails {
+		return errTest
+	}
 	if w.undoFrom > 0 {
 		if w.undoFrom--; w.undoFrom == 0 {
 			return errTest
@@ -434,6 +441,9 @@ func (w *world) Undo(_ context.Context, id app.ID, _ int) error {
 }
 
 func (w *world) Settle(_ context.Context, id app.ID) error {
+	if err := w.failing("Settle"); err != nil {
+		return err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.undo, id)
@@ -461,7 +471,7 @@ func (w *world) Remove(_ context.Context, id app.ID) error {
 	return nil
 }
 
-func (w *world) Recover(context.Context, []app.App) { _ = w.failing("Recover") }
+func (w *world) Recover(context.Context, []app.App) []app.ID { return w.broken }
 
 // worldLogs gives Logs a Remove beside the one of Disk.
 type worldLogs struct{ *world }

@@ -39,6 +39,38 @@ func TestShutdownInAHurryKeepsWhatIsWanted(t *testing.T) {
 	}
 }
 
+// Two signals may also come during a deployment: the old program is killed
+// while its unit waits for the deployment, and is no crash either.
+func TestShutdownInAHurryDuringADeployment(t *testing.T) {
+	for _, file := range []string{"MAIN=b,BUILD=make", "MAIN=b"} { // in the build, in the trial
+		for n := range 4 {
+			wanted := map[bool]app.Wanted{true: app.WantOnline, false: app.WantStopped}[n < 2]
+			play(t, func(t *testing.T, w *world) {
+				w.discards = time.Second // the unit waits for the end of the deployment
+				id := w.mustUpload(fmt.Sprintf("MAIN=a,AUTORESTART=%t", n%2 == 0))
+				if wanted == app.WantStopped {
+					if err := w.host.Stop(t.Context(), owner, id); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.set(func(app.Program) behaviour { return behaviour{onStop: time.Hour} })
+				result := make(chan error)
+				go func() { _, err := w.commit(id, file); result <- err }()
+				synctest.Wait()
+				before := w.launches(id)
+				ctx, cancel := context.WithCancel(context.Background())
+				cancel()
+				go w.host.Shutdown(ctx)
+				wantKind(t, <-result, app.Unavailable)
+				w.host.work.Wait()
+				if rec := w.apps[id]; rec.Wanted != wanted || rec.Code.Main != "a" || w.trees[id] != "a" || w.launches(id) != before {
+					t.Errorf("%s, wanted %v: %+v after %d launches, tree %q", file, wanted, rec, w.launches(id), w.trees[id])
+				}
+			})
+		}
+	}
+}
+
 func TestShutdownDoesNotWaitForUploadsUnderWay(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		spooling := make(chan struct{})
@@ -113,8 +145,30 @@ func TestUndoThatFailsLeavesItOffline(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		time.Sleep(time.Hour)
+		_, err = w.host.Start(t.Context(), owner, id)
+		wantKind(t, err, app.Unusable)
+		wantKind(t, w.host.Restart(t.Context(), owner, id), app.Already)
+		w.mu.Lock()
+		w.undoFails = true // also what the next commit begins with
+		w.mu.Unlock()
+		_, err = w.commit(id, "MAIN=c")
+		wantKind(t, err, app.Internal)
+		w.mu.Lock()
+		w.undoFails = false
+		w.mu.Unlock()
+		time.Sleep(time.Hour)
 		if s := w.snapshot(id); s.Running || w.launches(id) != 2 {
 			t.Errorf("then %+v after %d launches", s, w.launches(id))
+		}
+		w.apps[id].Wanted, w.broken = app.WantOnline, []app.ID{id}
+		w.host.Shutdown(context.Background())
+		w.host = w.open()
+		if err := w.host.Boot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if s := w.snapshot(id); s.Running || w.launches(id) != 2 {
+			t.Errorf("after a boot %+v and %d launches", s, w.launches(id))
 		}
 		w.mu.Lock()
 		w.undoFrom = 0

@@ -77,14 +77,16 @@ func (h *Host) Boot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.Disk.Recover(ctx, apps)
+	broken := h.Disk.Recover(ctx, apps)
 	var starting sync.WaitGroup
 	for _, a := range apps {
 		if n, err := strconv.ParseInt(string(a.ID), 10, 64); err == nil {
 			h.lastID = max(h.lastID, n)
 		}
 		u := h.register(a)
-		if a.Wanted == app.WantOnline {
+		if slices.Contains(broken, a.ID) {
+			_ = u.do(context.Background(), u.whole(false)) // told in its log; another commit or boot mends it
+		} else if a.Wanted == app.WantOnline {
 			starting.Go(func() { _ = u.do(ctx, u.boot) }) // told in the log
 		}
 	}

@@ -10,6 +10,9 @@ import (
 // launch starts the program of the live tree. It changes the state only when
 // it succeeds; a failure is returned and noted by the caller.
 func (u *unit) launch() error {
+	if u.broken {
+		return app.Errorf(app.Unusable, "a commit failed and the code from before it could not be brought back; commit the whole code again")
+	}
 	plan, err := u.h.Plan(configOf(u.app.Code), true, u.h.Staging.Files("", u.id))
 	if err != nil {
 		return err

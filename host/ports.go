@@ -88,8 +88,9 @@ type Disk interface {
 	Remove(ctx context.Context, id app.ID) error
 	// Recover undoes what a crash left half done and removes what belongs to
 	// no application. What it cannot mend it tells the log: one damaged
-	// application keeps no other from starting.
-	Recover(ctx context.Context, known []app.App)
+	// application keeps no other from starting. It returns those whose code
+	// is half of one commit and half of another.
+	Recover(ctx context.Context, known []app.App) (broken []app.ID)
 }
 
 // Logs is the applications' output.

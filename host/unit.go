@@ -38,6 +38,7 @@ type unit struct {
 	after   func()      // follows once the program is gone, in Stopping
 	resting func()      // follows once the deployment is over
 	stopped bool        // a person stopped it during the deployment
+	broken  bool        // its tree is half of one code and half of another
 	closing closing
 }
 

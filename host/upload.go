@@ -151,32 +151,24 @@ func (h *Host) release(ctx context.Context, id app.ID) {
 	}
 }
 
-// first starts a new application and waits for the verdict: nil when it lives,
-// its exit when it ended, an error when it could not be started.
+// first starts a new application and waits until its run has proved itself or
+// ended: nil when it lives, its exit when it ended, an error when it could not
+// be started.
 func (u *unit) first(ctx context.Context) (*app.Exit, error) {
-	before := u.view.Load().LastRun
 	if err := u.do(ctx, u.start); err != nil {
 		return nil, err
 	}
-	return u.outcome(ctx, before)
-}
-
-// outcome waits until the run after before has proved itself or ended.
-func (u *unit) outcome(ctx context.Context, before int) (*app.Exit, error) {
 	var e *app.Exit
 	err := u.do(ctx, func(reply func(error)) {
-		switch {
-		case u.state == app.Starting:
-			u.watch = append(u.watch, func(x *app.Exit) {
-				e = x
-				reply(nil)
-			})
-		case u.app.LastExit != nil && u.app.LastExit.Run > before:
+		if u.state != app.Starting {
 			e = u.app.LastExit
 			reply(nil)
-		default:
-			reply(nil)
+			return
 		}
+		u.watch = append(u.watch, func(x *app.Exit) {
+			e = x
+			reply(nil)
+		})
 	})
 	if err != nil {
 		return nil, err // e may still be written to

@@ -56,18 +56,16 @@ func (s *server) start(c *call) (response, error) {
 	}})
 }
 
-func (s *server) restart(c *call) (response, error) {
-	if err := s.Control.Restart(c.r.Context(), c.owner(), c.id); err != nil {
-		return response{}, err
-	}
-	return ok(plain{statusOK, "Your application was restarted."})
-}
+func (s *server) restart(c *call) (response, error) { return onOne(c, s.Control.Restart, "restarted") }
 
-func (s *server) stop(c *call) (response, error) {
-	if err := s.Control.Stop(c.r.Context(), c.owner(), c.id); err != nil {
+func (s *server) stop(c *call) (response, error) { return onOne(c, s.Control.Stop, "stopped") }
+
+// onOne runs an action that has nothing to tell but that it was done.
+func onOne(c *call, do action, done string) (response, error) {
+	if err := do(c.r.Context(), c.owner(), c.id); err != nil {
 		return response{}, err
 	}
-	return ok(plain{statusOK, "Your application was stopped."})
+	return ok(plain{statusOK, "Your application was " + done + "."})
 }
 
 func (s *server) startAll(c *call) (response, error) {
@@ -75,37 +73,35 @@ func (s *server) startAll(c *call) (response, error) {
 		_, err := s.Control.Start(ctx, owner, id)
 		return err
 	}
-	t := s.act(c, start)
-	if t.refused() {
-		return response{}, t.first
-	}
-	return ok(appsAnswer{
-		statusOK, t.message("started", "online already"),
-		startedApps{t.done, t.already, t.busy, t.failed},
+	return s.onAll(c, start, "started", "online already", func(t tally) any {
+		return startedApps{t.done, t.already, t.busy, t.failed}
 	})
 }
 
 func (s *server) restartAll(c *call) (response, error) {
-	t := s.act(c, s.Control.Restart)
-	if t.refused() {
-		return response{}, t.first
-	}
-	return ok(appsAnswer{
-		statusOK, t.message("restarted", "offline"),
-		restartedApps{t.done, t.already, t.busy, t.failed},
+	return s.onAll(c, s.Control.Restart, "restarted", "offline", func(t tally) any {
+		return restartedApps{t.done, t.already, t.busy, t.failed}
 	})
 }
 
 func (s *server) stopAll(c *call) (response, error) {
-	t := s.act(c, s.Control.Stop)
-	if t.refused() {
-		return response{}, t.first
-	}
-	return ok(appsAnswer{
-		statusOK, t.message("stopped", "offline already"),
-		stoppedApps{t.done, t.done, t.already, t.busy, t.failed},
+	return s.onAll(c, s.Control.Stop, "stopped", "offline already", func(t tally) any {
+		return stoppedApps{t.done, t.done, t.already, t.busy, t.failed}
 	})
 }
+
+// onAll runs one action on every application of the account. It fails only as
+// a whole.
+func (s *server) onAll(c *call, do action, done, already string, lists func(t tally) any) (response, error) {
+	t := s.act(c, do)
+	if len(t.done) == 0 && t.first != nil {
+		return response{}, t.first
+	}
+	return ok(appsAnswer{statusOK, t.message(done, already), lists(t)})
+}
+
+// action is a method of Control.
+type action = func(ctx context.Context, owner app.AccountID, id app.ID) error
 
 // tally sorts applications by what came of an action.
 type tally struct {
@@ -115,7 +111,7 @@ type tally struct {
 }
 
 // act runs one action on every application of the account.
-func (s *server) act(c *call, do func(context.Context, app.AccountID, app.ID) error) tally {
+func (s *server) act(c *call, do action) tally {
 	ctx := c.r.Context()
 	results := each(ctx, s.Catalog.Apps(c.owner()), actors, func(snap app.Snapshot) (struct{}, error) {
 		return struct{}{}, do(ctx, c.owner(), snap.ID)
@@ -144,9 +140,6 @@ func (s *server) count(c *call, t *tally, id app.ID, err error) {
 		}
 	}
 }
-
-// refused reports whether the action as a whole failed.
-func (t tally) refused() bool { return len(t.done) == 0 && t.first != nil }
 
 // message sums the lists up: "2 applications were started, 1 was offline. x failed: ...".
 func (t tally) message(done, already string) string {

@@ -33,7 +33,7 @@ func (s *server) authenticate(c *call) error {
 	}
 	q.setHeaders(c.Header())
 	if q.denied {
-		return s.limited(c, q)
+		return limited(q)
 	}
 	c.account = account
 	return err
@@ -49,8 +49,7 @@ func (s *server) account(c *call, token string) (app.Account, error) {
 	return s.Accounts.Authenticate(c.r.Context(), token)
 }
 
-func (s *server) limited(c *call, q quota) error {
-	q.setHeaders(c.Header())
+func limited(q quota) error {
 	return app.Errorf(app.Limited, "Too many requests: %d a minute are allowed. Try again in %d seconds.",
 		q.limit, max(1, q.reset))
 }

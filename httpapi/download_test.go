@@ -63,6 +63,10 @@ func downloadScenes() []scene {
 			name: "app_backup_exhausted", method: "GET", path: "/v2/app/bot-one/backup", op: backup,
 			arrange: failing("Backup", app.Exhausted, "The disk of the host has no room for a backup."),
 		},
+		{
+			name: "app_backup_too_large", method: "GET", path: "/v2/app/bot-one/backup", op: backup,
+			arrange: failing("Backup", app.TooLarge, "The files of the application are larger than a backup may hold."),
+		},
 
 		{name: "download_ok_backup", pathOf: zip},
 		{name: "download_ok_log", pathOf: log},

@@ -97,12 +97,7 @@ func validAvatar(s string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
 
-func (s *server) delete(c *call) (response, error) {
-	if err := s.Settings.Delete(c.r.Context(), c.owner(), c.id); err != nil {
-		return response{}, err
-	}
-	return ok(plain{statusOK, "Your application was deleted."})
-}
+func (s *server) delete(c *call) (response, error) { return onOne(c, s.Settings.Delete, "deleted") }
 
 func (s *server) setLocale(c *call) (response, error) {
 	locale := c.params.ByName("locale")

@@ -16,5 +16,5 @@
 // daemon is killed is lost.
 //
 // Package proc hands the FIFO to programs, host writes notes and resets build
-// logs, httpapi and panel show tails and serve the text.
+// logs, httpapi shows tails and serves the text.
 package logs

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"berth/app"
 	"berth/cgroup"
 	"berth/sandbox"
@@ -290,6 +292,9 @@ func TestKernelConfinement(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer leak.Close()
+	if _, err := unix.FcntlInt(leak.Fd(), unix.F_SETFD, 0); err != nil { // os.Open sets it
+		t.Fatal(err)
+	}
 	s := b.spec(t, `id -u; id -g; id -G; umask; ulimit -c; ulimit -n; env; ls /proc/self/fd | wc -l
 grep -E '^(NoNewPrivs|CapBnd|CapEff|CapPrm|CapInh|CapAmb)' /proc/self/status; echo to-stderr >&2`)
 	if e := b.launch(t, s).Wait(); e.Code != 0 {

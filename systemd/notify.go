@@ -12,20 +12,11 @@ import (
 // that starts with '@'.
 const socketEnv = "NOTIFY_SOCKET"
 
-// Available reports whether a manager listens.
-func Available() bool { return os.Getenv(socketEnv) != "" }
-
 // Ready says that the daemon serves now.
 func Ready() error { return Notify("READY=1") }
 
 // Stopping says that the daemon is about to end.
 func Stopping() error { return Notify("STOPPING=1") }
-
-// Status shows one line of text for people, in systemctl status.
-func Status(text string) error {
-	// A line break would begin another assignment.
-	return Notify("STATUS=" + strings.NewReplacer("\n", " ", "\r", " ").Replace(text))
-}
 
 // Notify sends assignments such as "READY=1" in one message. It blocks for a
 // second at most, is safe for concurrent use, and does nothing when no manager

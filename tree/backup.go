@@ -71,7 +71,10 @@ func (s *Store) Backup(ctx context.Context, id app.ID) (name string, err error) 
 	if err := s.backups.sync(); err != nil {
 		return "", cannot("write the backup", err)
 	}
-	return name, s.pruneBackups(id, name)
+	// That an older one stays is no reason to keep this one from its owner:
+	// it goes when it expires.
+	_ = s.pruneBackups(id, name)
+	return name, nil
 }
 
 // pruneBackups removes all but the newest backups of an application; made is

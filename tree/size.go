@@ -7,6 +7,10 @@ import (
 	"berth/app"
 )
 
+// maxLinked bounds how many files with several names are told apart; beyond
+// it they count once for each name.
+const maxLinked = 100_000
+
 // Size returns the bytes the live tree of id takes on disk, a file with several
 // names once. The program may be running. What lies deeper than can be walked
 // does not count.
@@ -27,7 +31,9 @@ func (s *Store) Size(ctx context.Context, id app.ID) (int64, error) {
 			if counted[v.st.Ino] {
 				return nil
 			}
-			counted[v.st.Ino] = true
+			if len(counted) < maxLinked {
+				counted[v.st.Ino] = true
+			}
 		}
 		blocks += v.st.Blocks
 		if isDir(&v.st) && strings.Count(v.path, "/")+1 >= maxDepth {

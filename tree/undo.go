@@ -77,7 +77,7 @@ func (u undoer) undo(ctx context.Context, o op) error {
 		if o.Do == doDel {
 			return nil
 		}
-		return u.takeBack(ctx, o)
+		return u.takeBack(ctx, u.live, leaf{o.Path, o.Ino, o.Dir}, o.Tree)
 	case doRmdir:
 		return u.remake(o)
 	case doMkdir, doMode:
@@ -126,46 +126,10 @@ func (u undoer) restore(o op) error {
 	return move(u.old, o.old(), parent, name)
 }
 
-// takeBack removes an entry that Apply put where nothing was. Entries are known
-// by their inode: another one under the same name is the program's own.
-func (u undoer) takeBack(ctx context.Context, o op) error {
-	path, name := split(string(o.Path))
-	parent, err := u.live.sub(path)
-	if gone(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer parent.close()
-	st, err := parent.stat(name)
-	if gone(err) || (err == nil && (st.Ino != o.Ino || isDir(&st) != o.Dir)) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if !o.Dir {
-		return u.unlink(parent, name)
-	}
-	d, err := parent.sub(name)
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	for _, l := range slices.Backward(o.Tree) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := u.takeLeaf(d, l); err != nil {
-			return err
-		}
-	}
-	return u.rmdir(parent, name)
-}
-
-// takeLeaf removes one entry of a directory that was put as a whole.
-func (u undoer) takeLeaf(d dir, l leaf) error {
+// takeBack removes an entry that Apply put below d where nothing was, and the
+// entries of tree in it first. Entries are known by their inode: another one
+// under the same name is the program's own.
+func (u undoer) takeBack(ctx context.Context, d dir, l leaf, tree []leaf) error {
 	path, name := split(string(l.Path))
 	parent, err := d.sub(path)
 	if gone(err) {
@@ -182,10 +146,33 @@ func (u undoer) takeLeaf(d dir, l leaf) error {
 	if err != nil {
 		return err
 	}
-	if l.Dir {
-		return u.rmdir(parent, name)
+	if !l.Dir {
+		return u.unlink(parent, name)
 	}
-	return u.unlink(parent, name)
+	if len(tree) > 0 {
+		if err := u.empty(ctx, parent, name, tree); err != nil {
+			return err
+		}
+	}
+	return u.rmdir(parent, name)
+}
+
+// empty removes what a directory that was put as a whole held, children first.
+func (u undoer) empty(ctx context.Context, parent dir, name string, tree []leaf) error {
+	d, err := parent.sub(name)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	for _, l := range slices.Backward(tree) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := u.takeBack(ctx, d, l, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // remake makes a directory again that Apply removed because it was empty.

@@ -35,7 +35,7 @@ func entries(t *testing.T, log string) []string {
 // TestFlood: of 200,000 lines printed at once each is kept or counted.
 func TestFlood(t *testing.T) {
 	t.Parallel()
-	c := launch(t, "--logs-max-file", "50").account("ana", 100)
+	c := launch(t, "--logs-max-file", "50", "--logs-rate", "64").account("ana", 100)
 	const lines = 200_000
 	id := c.upload(pythonBot("import sys\nfor i in range(" + strconv.Itoa(lines) + "): sys.stdout.write('line %d\\n' % i)\n"))
 	c.until(id, "apps.online", false)

@@ -127,7 +127,7 @@ func TestHelperOutOfMemory(t *testing.T) {
 	c := launch(t, "--apps-oom-group=false").account("ana", 200)
 	lives := c.upload(pythonBot(helperPython+"time.sleep(1000)\n", "RAM=48"))
 	ends := c.upload(pythonBot(helperPython+"sys.exit(1)\n", "RAM=48"))
-	later := c.upload(pythonBot(helperPython+"time.sleep(3)\nsys.exit(4)\n", "RAM=48"))
+	later := c.upload(pythonBot(helperPython+"time.sleep(8)\nsys.exit(4)\n", "RAM=48"))
 	c.untilLog(lives, "a helper process was killed: the application needed more than 48 MB")
 	c.info(lives).want(200, "apps.online", true, "apps.ramKilled", false)
 	c.until(ends, "apps.online", false, "apps.ramKilled", true, "apps.exitCode", 137)

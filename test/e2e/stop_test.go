@@ -13,7 +13,7 @@ const tidies = "process.on('SIGTERM', () => setTimeout(() => { console.log('tidi
 // TestStop ends programs that do not want to.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	d := launch(t, "--apps-stop-timeout", "1s")
+	d := launch(t, "--apps-stop-timeout", "5s")
 	owner := d.account("ana", 4096)
 	for _, tt := range []struct {
 		name     string
@@ -24,16 +24,16 @@ func TestStop(t *testing.T) {
 	}{
 		{
 			"it ends by itself", nodeBot(tidies + idleNode),
-			"up", "tidied up", 0, 900 * time.Millisecond,
+			"up", "tidied up", 0, 4900 * time.Millisecond,
 		},
 		{
 			"it ignores SIGTERM", nodeBot("process.on('SIGTERM', () => console.log('no'))\n" + idleNode),
-			"up", "no", 900 * time.Millisecond, 5 * time.Second,
+			"up", "no", 4900 * time.Millisecond, patience,
 		},
 		{"a wrapper", nodeBot(tidies+idleNode,
-			"START=sh -c 'node index.js; echo after'; true"), "up", "tidied up", 0, 900 * time.Millisecond},
+			"START=sh -c 'node index.js; echo after'; true"), "up", "tidied up", 0, 4900 * time.Millisecond},
 		{"npm start", nodeBot(tidies+idleNode, "START=npm start", "RAM=200").
-			with("package.json", `{"name":"x","version":"1.0.0","scripts":{"start":"node index.js"}}`), "up", "tidied up", 0, 5 * time.Second},
+			with("package.json", `{"name":"x","version":"1.0.0","scripts":{"start":"node index.js"}}`), "up", "tidied up", 0, patience},
 		{"a daemon of its own", pythonBot(`import os, signal, time
 if os.fork() == 0:
     os.setsid()
@@ -44,7 +44,7 @@ if os.fork() == 0:
         while True: time.sleep(1000)
     os._exit(0)
 signal.pause()
-`), "up", "", 0, 5 * time.Second},
+`), "up", "", 0, patience},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
