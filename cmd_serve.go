@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -33,16 +36,51 @@ func serve(ctx context.Context, c *call) (err error) {
 	ctx, hurry, stop := signals(ctx)
 	defer stop()
 	log := slog.New(slog.NewTextHandler(c.stderr, nil))
+	for _, name := range strangeVariables(os.Environ()) {
+		log.Warn("this environment variable is no setting", "name", name, "did you mean", nearest(name, variables()))
+	}
 	d, err := openDaemon(ctx, s, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Listen)
+	l, err := (&net.ListenConfig{}).Listen(ctx, network(s.Listen), s.Listen)
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w", s.Listen, err)
 	}
 	return d.serve(ctx, hurry, l)
+}
+
+// strangeVariables returns those of the environment that look like a mistyped
+// setting. They are no error: programs that start berth have variables of
+// their own.
+func strangeVariables(environ []string) []string {
+	known := variables()
+	var strange []string
+	for _, v := range environ {
+		name, _, _ := strings.Cut(v, "=")
+		if strings.HasPrefix(name, "BERTH_") && !slices.Contains(known, name) && nearest(name, known) != "" {
+			strange = append(strange, name)
+		}
+	}
+	return strange
+}
+
+// variables are the environment variables that berth reads.
+func variables() []string {
+	all := []string{"BERTH_CONFIG"}
+	for _, s := range settings {
+		all = append(all, s.env())
+	}
+	return all
+}
+
+// network keeps 0.0.0.0 what it says: Go takes it for all addresses, IPv6 too.
+func network(listen string) string {
+	if addr, err := netip.ParseAddrPort(listen); err == nil && addr.Addr().Is4() {
+		return "tcp4"
+	}
+	return "tcp"
 }
 
 // signals returns a context that the first signal to stop ends, and one that

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -65,10 +66,10 @@ func (d *daemon) close() error {
 
 func (d *daemon) openData(ctx context.Context) error {
 	dir := d.settings.DataDir
-	if err := makeDataDir(dir); err != nil {
+	if err := tree.Reachable(dir); err != nil {
 		return err
 	}
-	if err := tree.Reachable(dir); err != nil {
+	if err := makeDataDir(dir); err != nil {
 		return err
 	}
 	lock, err := lockDir(dir)
@@ -129,6 +130,15 @@ func (d *daemon) openGroups(context.Context) error {
 	return nil
 }
 
+// startOf is where a data directory begins in the ranges of uids and ports.
+func startOf(dataDir string) int {
+	n, err := strconv.ParseUint(groupName(dataDir), 16, 32)
+	if err != nil {
+		return 0
+	}
+	return int(n >> 1) // also on 32 bits
+}
+
 // groupName keeps the groups of two daemons with two data directories apart,
 // and is the same by whatever name a directory is called.
 func groupName(dataDir string) string {
@@ -149,7 +159,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		return err
 	}
 	s := d.settings
-	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast}}
+	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}}
 	files := trees{d.trees, s.Upload.Max.Bytes(), d.logs, d.log}
 	start := &starter{
 		proc: &proc.Launcher{Tree: d.groups, Log: d.log}, trees: d.trees, logs: d.logs,
@@ -202,7 +212,7 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 			defer handlers.leave()
 			d.handler.ServeHTTP(w, r)
 		}), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
+		MaxHeaderBytes: 64 << 10, DisableGeneralOptionsHandler: true, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
 	}
 	var g errgroup.Group
 	ended, over := context.WithCancel(context.Background())

@@ -234,3 +234,24 @@ func TestLogbookWithoutDisk(t *testing.T) {
 		t.Error("reader() gave no error")
 	}
 }
+
+func TestStrangeVariables(t *testing.T) {
+	got := strangeVariables([]string{"BERTH_LISTN=x", "BERTH_LISTEN=y", "BERTH_CONFIG=z", "BERTH_APPS_RAM_MNI=1", "PATH=/bin", "BERTH=1"})
+	if want := []string{"BERTH_LISTN", "BERTH_APPS_RAM_MNI"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestNetwork(t *testing.T) {
+	for listen, want := range map[string]string{"0.0.0.0:80": "tcp4", "127.0.0.1:0": "tcp4", "[::]:80": "tcp", "localhost:80": "tcp", ":80": "tcp"} {
+		if got := network(listen); got != want {
+			t.Errorf("network(%q) = %s, want %s", listen, got, want)
+		}
+	}
+}
+
+func TestStartOf(t *testing.T) {
+	if a, b := startOf("/var/lib/berth"), startOf("/srv/other"); a == b || a < 0 || b < 0 {
+		t.Errorf("%d and %d", a, b)
+	}
+}

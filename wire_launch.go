@@ -76,6 +76,9 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 // environment is everything a program gets in its environment, built from
 // nothing.
 func environment(p app.Program, home, temp string) []string {
+	if p.Build { // caches are no part of the application
+		p.Env = append([]string{"npm_config_cache=" + temp + "/npm", "XDG_CACHE_HOME=" + temp + "/cache"}, p.Env...)
+	}
 	return append([]string{
 		"PATH=" + proc.Path, "HOME=" + home, "TMPDIR=" + temp, "LANG=C.UTF-8",
 		"PORT=" + strconv.Itoa(p.Port), "BERTH_APP_ID=" + string(p.App),

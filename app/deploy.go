@@ -1,6 +1,9 @@
 package app
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Config is a parsed discloud.config. The zero value is an empty file; Has
 // tells which keys were written.
@@ -17,16 +20,28 @@ type Config struct {
 	AutoRestart bool
 	APT         []string
 	Keys        []string // the keys that the file sets, upper case
+	Lines       []int    // where each of Keys stands
 }
 
 // Has reports whether the file sets key.
 func (c Config) Has(key string) bool { return slices.Contains(c.Keys, key) }
+
+// Where names the line of key for the user, or the file alone.
+func (c Config) Where(key string) string {
+	if i := slices.Index(c.Keys, key); i >= 0 && i < len(c.Lines) {
+		return fmt.Sprintf("discloud.config line %d", c.Lines[i])
+	}
+	return "discloud.config"
+}
 
 // Files is a tree that can be asked about, by slash-separated relative paths.
 // Implementations MUST NOT follow links and MUST NOT block on special files.
 type Files interface {
 	// Exists reports whether path is a regular file.
 	Exists(path string) bool
+	// Brought reports whether path is a regular file of the upload itself,
+	// not of what a commit lays it over.
+	Brought(path string) bool
 	// Read returns at most limit bytes from the start of a regular file.
 	Read(path string, limit int64) ([]byte, error)
 }

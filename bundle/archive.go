@@ -23,6 +23,7 @@ type Archive struct {
 	file    *os.File
 	lim     Limits
 	entries []entry
+	over    *app.Code // what a commit lays it over, nil for a new application
 	cfg     app.Config
 	found   bool
 	hint    string
@@ -31,12 +32,16 @@ type Archive struct {
 // Open opens the ZIP at path, checks every entry and parses the config file.
 // It unpacks nothing. What the uploader can mend is app.Unusable or
 // app.TooLarge; anything else is internal. The caller MUST Close the archive.
-func Open(path string, lim Limits) (*Archive, error) {
+//
+// over is the code that a commit lays the ZIP over, nil for a new application.
+// A folder around everything is taken off; that of a commit only if it is the
+// application's own, for else it may be one of its directories.
+func Open(path string, lim Limits, over *app.Code) (*Archive, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the ZIP: %w", err)
 	}
-	a := &Archive{file: f, lim: lim.withDefaults()}
+	a := &Archive{file: f, lim: lim.withDefaults(), over: over}
 	if err := a.load(); err != nil {
 		f.Close()
 		return nil, err
@@ -67,6 +72,7 @@ func (a *Archive) load() error {
 	if a.entries, err = check(zr.File, info.Size(), a.lim); err != nil {
 		return err
 	}
+	a.entries = unwrap(a.entries, a.over)
 	return a.loadConfig()
 }
 

@@ -129,7 +129,7 @@ func TestOpenRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			a, err := Open(file(t, tt.zip), tt.lim)
+			a, err := Open(file(t, tt.zip), tt.lim, nil)
 			if err == nil {
 				a.Close()
 				t.Fatal("accepted")
@@ -147,7 +147,7 @@ func TestOpenRefusesCutOffData(t *testing.T) {
 	z := rawZIP(t, raw{name: "a", data: "0123456789"})
 	i := strings.Index(string(z), "PK\x01\x02")
 	z[i+20], z[i+21] = 0xff, 0xff
-	_, err := Open(file(t, z), Limits{})
+	_, err := Open(file(t, z), Limits{}, nil)
 	if app.KindOf(err) != app.Unusable || !strings.Contains(text(err), `entry "a" is cut off`) {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestOpenBoundsTheDirectory(t *testing.T) {
 	for i := range entries {
 		entries[i] = raw{name: fmt.Sprintf("%05d", i)}
 	}
-	_, err := Open(file(t, rawZIP(t, entries...)), Limits{MaxEntries: 10})
+	_, err := Open(file(t, rawZIP(t, entries...)), Limits{MaxEntries: 10}, nil)
 	if app.KindOf(err) != app.TooLarge || !strings.Contains(text(err), "more than the 10 entries allowed") {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestOpenBoundsTheDirectory(t *testing.T) {
 
 func TestOpenWithInsecurePathCheck(t *testing.T) {
 	t.Setenv("GODEBUG", "zipinsecurepath=0")
-	_, err := Open(file(t, rawZIP(t, raw{name: "../x"})), Limits{})
+	_, err := Open(file(t, rawZIP(t, raw{name: "../x"})), Limits{}, nil)
 	if !strings.Contains(text(err), "climbs out") {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestOpenWithInsecurePathCheck(t *testing.T) {
 
 func TestOpenMissing(t *testing.T) {
 	t.Parallel()
-	_, err := Open(t.TempDir()+"/none.zip", Limits{})
+	_, err := Open(t.TempDir()+"/none.zip", Limits{}, nil)
 	if err == nil || app.KindOf(err) != app.Internal {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestNames(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			a, err := Open(file(t, rawZIP(t, tt.zip...)), Limits{})
+			a, err := Open(file(t, rawZIP(t, tt.zip...)), Limits{}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -223,6 +223,40 @@ func TestNames(t *testing.T) {
 					got = append(got, name)
 				}
 				seen[name] = true
+			}
+			if s := strings.Join(got, " "); s != tt.want {
+				t.Errorf("got %q, want %q", s, tt.want)
+			}
+		})
+	}
+}
+
+// The folder of a commit may be one of the application's directories.
+func TestFolderOfACommit(t *testing.T) {
+	tests := []struct {
+		name string
+		zip  []raw
+		over *app.Code
+		want string
+	}{
+		{"a new application", []raw{{name: "lib/a.js"}}, nil, "a.js"},
+		{"a directory of the application", []raw{{name: "lib/a.js"}}, &app.Code{Main: "index.js"}, "lib/a.js"},
+		{"without a main file", []raw{{name: "lib/a.js"}}, &app.Code{}, "lib/a.js"},
+		{"the application's own, with the main file", []raw{{name: "bot/"}, {name: "bot/lib/a.js"}, {name: "bot/index.js"}}, &app.Code{Main: "index.js"}, "lib/a.js index.js"},
+		{"the application's own, with the config", []raw{{name: "bot/" + ConfigName, data: "MAIN=b.js"}, {name: "bot/b.js"}}, &app.Code{Main: "a.js"}, ConfigName + " b.js"},
+		{"a main file in a directory", []raw{{name: "src/index.js"}}, &app.Code{Main: "src/index.js"}, "src/index.js"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			a, err := Open(file(t, rawZIP(t, tt.zip...)), Limits{}, tt.over)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
+			var got []string
+			for _, e := range a.entries {
+				got = append(got, e.name)
 			}
 			if s := strings.Join(got, " "); s != tt.want {
 				t.Errorf("got %q, want %q", s, tt.want)
@@ -262,7 +296,7 @@ func TestConfigAndHint(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			a, err := Open(file(t, rawZIP(t, tt.zip...)), Limits{})
+			a, err := Open(file(t, rawZIP(t, tt.zip...)), Limits{}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -290,7 +324,7 @@ func TestOpenRefusesConfig(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.raw.name = ConfigName
-			_, err := Open(file(t, rawZIP(t, tt.raw)), Limits{})
+			_, err := Open(file(t, rawZIP(t, tt.raw)), Limits{}, nil)
 			if app.KindOf(err) != app.Unusable || !strings.Contains(text(err), tt.want) {
 				t.Errorf("got %v", err)
 			}
@@ -304,7 +338,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte("PK\x05\x06"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := file(t, data)
-		a, err := Open(path, Limits{MaxUnpacked: 1 << 20})
+		a, err := Open(path, Limits{MaxUnpacked: 1 << 20}, nil)
 		if err != nil {
 			if app.KindOf(err) == app.Internal {
 				t.Fatalf("a stranger's bytes made an internal error: %v", err)

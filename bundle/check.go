@@ -74,7 +74,7 @@ func check(files []*zip.File, size int64, lim Limits) ([]entry, error) {
 	if err := c.overlaps(); err != nil {
 		return nil, err
 	}
-	return unwrap(c.entries), nil
+	return c.entries, nil
 }
 
 // add checks one entry and keeps it unless it is what macOS strews about.
@@ -215,13 +215,20 @@ func tooBig(lim Limits) error {
 }
 
 // unwrap removes the folder around everything, if there is one: people zip the
-// folder as often as what is in it.
-func unwrap(entries []entry) []entry {
+// folder as often as what is in it. The folder of a commit is the application's
+// own when it holds the config or the main file.
+func unwrap(entries []entry, over *app.Code) []entry {
 	top, _, _ := strings.Cut(entries[0].name, "/")
+	whole := over == nil
 	for _, e := range entries {
 		if !strings.HasPrefix(e.name, top+"/") && (e.name != top || !e.dir) {
 			return entries
 		}
+		inner := strings.TrimPrefix(e.name, top+"/")
+		whole = whole || inner == ConfigName || !e.dir && inner == over.Main
+	}
+	if !whole {
+		return entries
 	}
 	inner := entries[:0]
 	for _, e := range entries {

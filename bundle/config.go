@@ -79,7 +79,7 @@ func parseLine(cfg *app.Config, seen map[string]int, n int, line string) error {
 		return lineError(n, key, value, fmt.Sprintf("is set already in line %d", first))
 	}
 	seen[key] = n
-	cfg.Keys = append(cfg.Keys, key)
+	cfg.Keys, cfg.Lines = append(cfg.Keys, key), append(cfg.Lines, n)
 	if set, ok := setters[key]; ok {
 		if want := set(cfg, value); want != "" {
 			return lineError(n, key, value, want)

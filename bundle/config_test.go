@@ -41,6 +41,10 @@ func TestParseConfig(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got, err := ParseConfig(strings.NewReader(tt.text))
+			if len(got.Lines) != len(got.Keys) || len(got.Keys) > 0 && !strings.Contains(got.Where(got.Keys[0]), " line ") {
+				t.Errorf("lines %v of keys %v", got.Lines, got.Keys)
+			}
+			got.Lines = nil
 			if err != nil || !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("got %+v, %v\nwant %+v", got, err, tt.want)
 			}

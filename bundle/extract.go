@@ -81,7 +81,7 @@ func (a *Archive) extractFile(ctx context.Context, root *os.Root, e entry, left 
 	}
 	defer r.Close()
 	// O_EXCL: the directory was empty, so whatever is there was planted.
-	f, err := root.OpenFile(e.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := root.OpenFile(e.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return 0, fmt.Errorf("cannot write a file of the ZIP: %w", err)
 	}
@@ -90,7 +90,7 @@ func (a *Archive) extractFile(ctx context.Context, root *os.Root, e entry, left 
 		return n, err
 	}
 	mode := os.FileMode(0o644)
-	if e.exec {
+	if e.exec || isProgram(f) {
 		mode = 0o755
 	}
 	if err := f.Chmod(mode); err != nil {
@@ -102,6 +102,14 @@ func (a *Archive) extractFile(ctx context.Context, root *os.Root, e entry, left 
 		}
 	}
 	return n, nil
+}
+
+// isProgram reports whether a file is one that is executed by itself: a ZIP
+// made on Windows has no permissions to say so.
+func isProgram(f io.ReaderAt) bool {
+	var magic [4]byte
+	n, _ := f.ReadAt(magic[:], 0)
+	return string(magic[:n]) == "\x7fELF" || string(magic[:min(n, 2)]) == "#!"
 }
 
 // copyEntry copies the data of e, at most left bytes.

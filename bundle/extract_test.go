@@ -43,7 +43,7 @@ func extractInto(t *testing.T, a *Archive) (string, error) {
 
 func mustOpen(t *testing.T, lim Limits, entries ...raw) *Archive {
 	t.Helper()
-	a, err := Open(file(t, rawZIP(t, entries...)), lim)
+	a, err := Open(file(t, rawZIP(t, entries...)), lim, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestWriterRoundTrip(t *testing.T) {
 	if b.Len() > 3000 {
 		t.Errorf("%d bytes: not compressed", b.Len())
 	}
-	a, err := Open(file(t, b.Bytes()), Limits{})
+	a, err := Open(file(t, b.Bytes()), Limits{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestWriterRefuses(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	a, err := Open(file(t, b.Bytes()), Limits{})
+	a, err := Open(file(t, b.Bytes()), Limits{}, nil)
 	if err != nil || len(a.entries) != 2 {
 		t.Fatalf("what was refused got in: %v", err)
 	}
@@ -315,5 +315,21 @@ func TestWriterKeepsTheCause(t *testing.T) {
 	err := w.AddFile("a", false, time.Time{}, 1<<20, bytes.NewReader(make([]byte, 1<<20)))
 	if err = errors.Join(err, w.Close()); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)
+	}
+}
+
+// A ZIP made on Windows says nothing of permissions.
+func TestProgramsAreExecutable(t *testing.T) {
+	dir, err := extractInto(t, mustOpen(t, Limits{},
+		raw{name: "elf", data: "\x7fELF\x02..."}, raw{name: "script", data: "#!/bin/sh\n"}, raw{name: "text", data: "#text"},
+		raw{name: "short", data: "\x7fE"}, raw{name: "none"},
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]os.FileMode{"elf": 0o755, "script": 0o755, "text": 0o644, "short": 0o644, "none": 0o644} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v; want %v", name, info.Mode(), err, want)
+		}
 	}
 }

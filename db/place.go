@@ -14,6 +14,9 @@ type IDRange struct {
 	UIDCount  int
 	PortFirst int
 	PortLast  int
+	// Start is where in both ranges to begin, so that two servers on one
+	// machine that know nothing of each other hardly meet.
+	Start int
 }
 
 // Reserve puts aside, in one transaction, all that a new application needs and
@@ -93,7 +96,7 @@ func nextUID(ctx context.Context, tx *sql.Tx, ids IDRange) (int, error) {
 	}
 	end := ids.UIDBase + ids.UIDCount
 	if next < ids.UIDBase || next >= end { // the first of all, or the range was changed
-		next = ids.UIDBase
+		next = ids.UIDBase + ids.Start%ids.UIDCount
 	}
 	used, err := taken(ctx, tx, "SELECT uid FROM place WHERE uid >= ? AND uid < ?", ids.UIDBase, end)
 	if err != nil {
@@ -116,8 +119,9 @@ func freePort(ctx context.Context, tx *sql.Tx, ids IDRange) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for port := ids.PortFirst; port <= ids.PortLast; port++ {
-		if !used[port] {
+	count := ids.PortLast - ids.PortFirst + 1
+	for n := range count {
+		if port := ids.PortFirst + (ids.Start+n)%count; !used[port] {
 			return port, nil
 		}
 	}

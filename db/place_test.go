@@ -189,3 +189,18 @@ func TestManyUploadsNeverExceedTheAccount(t *testing.T) {
 		t.Errorf("%d applications with %d uids and %d ports, want 5 of each", len(all), len(uids), len(ports))
 	}
 }
+
+// Two servers of one machine begin at places of their own in the ranges.
+func TestReserveBeginsWhereItIsTold(t *testing.T) {
+	db, _ := openTemp(t)
+	owner := mustAccount(t, db, "ana", 512).ID
+	ids := IDRange{UIDBase: 100, UIDCount: 3, PortFirst: 20, PortLast: 22, Start: 5}
+	for n, want := range [][2]int{{102, 22}, {100, 20}, {101, 21}} {
+		a, err := db.Reserve(t.Context(), app.App{ID: app.ID(fmt.Sprintf("app-%d", n)), Account: owner, RAM: 1}, ids, anything)
+		if err != nil || a.UID != want[0] || a.Port != want[1] {
+			t.Errorf("reservation %d: uid %d, port %d, %v; want %v", n, a.UID, a.Port, err, want)
+		}
+	}
+	_, err := db.Reserve(t.Context(), app.App{ID: "four", Account: owner, RAM: 1}, ids, anything)
+	wantKind(t, "when all are taken", err, app.Exhausted)
+}

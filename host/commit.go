@@ -68,7 +68,7 @@ func (c *commit) run(ctx context.Context, file string) (app.Deployed, error) {
 // prepare does all that can be done beside the running program.
 func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 	h, id := c.h, c.u.id
-	stage, cfg, found, hint, err := h.unpack(ctx, file, func(app.Config) error { return nil })
+	stage, cfg, found, hint, err := h.unpack(ctx, file, &c.before.Code, func(app.Config) error { return nil })
 	if err != nil {
 		return "", err
 	}
@@ -109,7 +109,7 @@ func (c *commit) switchTo(stage app.Stage) (app.Deployed, error) {
 		return app.Deployed{}, c.back(err)
 	}
 	if e != nil && e.Code != 0 && !e.Asked {
-		err := app.Errorf(app.Unusable, "cannot start the new code: it %s; the code from before the commit is back", sentence(*e))
+		err := app.Errorf(app.Unusable, "cannot start the new code (%s); the code from before the commit is back", sentence(*e))
 		if h.ctx.Err() != nil { // killed by a shutdown in a hurry, or nearly so
 			err = h.calledOff()
 		}

@@ -209,7 +209,7 @@ func (u *unit) exited(e app.Exit) {
 	u.log.Info("program ended", "code", e.Code, "oom", e.OOM, "asked", e.Asked, "ran", e.Ran)
 	switch u.state {
 	case app.Stopping:
-		u.h.Logs.Note(u.id, "stopped")
+		u.h.Logs.Note(u.id, stopped(e, u.h.StopGrace))
 		u.enter(app.Stopped, 0)
 		u.verdict(&e)
 		after := u.after

@@ -342,9 +342,12 @@ func (w *world) Spool(_ context.Context, r io.Reader) (string, error) {
 
 func (w *world) DropSpool(string) {}
 
-func (w *world) Unpack(_ context.Context, file string, judge func(app.Config) error) (app.Stage, app.Config, bool, string, error) {
+func (w *world) Unpack(_ context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Stage, app.Config, bool, string, error) {
 	if file == "bad" {
 		return "", app.Config{}, false, "", app.Errorf(app.Unusable, "not a ZIP")
+	}
+	if over != nil && over.Main == "" {
+		w.t.Error("a commit does not say what it is laid over")
 	}
 	cfg := parse(file)
 	if err := judge(cfg); err != nil {

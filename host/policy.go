@@ -63,6 +63,15 @@ func sentence(e app.Exit) string {
 	return "ended by itself (exit code 0) after " + lasted(e.Ran)
 }
 
+// stopped says how a run ended that was asked to.
+func stopped(e app.Exit, grace time.Duration) string {
+	const kill = 9
+	if e.Signal == kill && e.Ran >= grace {
+		return fmt.Sprintf("stopped: it did not end within %s and was killed", lasted(grace))
+	}
+	return "stopped"
+}
+
 // lasted is a duration for people.
 func lasted(d time.Duration) string {
 	if d < time.Minute {

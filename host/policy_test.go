@@ -46,3 +46,18 @@ func TestCommand(t *testing.T) {
 		}
 	}
 }
+
+func TestStopped(t *testing.T) {
+	for _, tt := range []struct {
+		e    app.Exit
+		want string
+	}{
+		{app.Exit{Code: 143, Signal: 15, Ran: time.Minute}, "stopped"},
+		{app.Exit{Code: 137, Signal: 9, Ran: time.Minute}, "stopped: it did not end within 10s and was killed"},
+		{app.Exit{Code: 137, Signal: 9, Ran: time.Second}, "stopped"}, // in a hurry
+	} {
+		if got := stopped(tt.e, 10*time.Second); got != tt.want {
+			t.Errorf("stopped(%+v) = %q, want %q", tt.e, got, tt.want)
+		}
+	}
+}

@@ -86,7 +86,7 @@ func TestUploadRefusals(t *testing.T) {
 		{"not a ZIP", "bad", nil, app.Unusable, "not a ZIP"},
 		{"no config", "", nil, app.Unusable, "no MAIN"},
 		{"no MAIN", "MAIN=missing", nil, app.Unusable, "no MAIN"},
-		{"over the account", "MAIN=a,RAM=1001", nil, app.Exhausted, "account"},
+		{"over the account", "MAIN=a,RAM=1001", nil, app.Exhausted, "discloud.config: RAM=1001: the account"},
 		{"site without ID", "MAIN=a,TYPE=site", nil, app.Unusable, "TYPE=site needs ID"},
 		{"site with a bad ID", "MAIN=a,TYPE=site,ID=a_b", nil, app.Unusable, `ID="a_b"`},
 		{"site called all", "MAIN=a,TYPE=site,ID=all", nil, app.Unusable, `ID="all"`},

@@ -35,7 +35,7 @@ func (h *Host) Upload(_ context.Context, owner app.Account, file string) (app.De
 	}
 	defer done()
 	ctx := h.ctx
-	stage, cfg, found, hint, err := h.unpack(ctx, file, func(cfg app.Config) error { return h.early(owner, cfg) })
+	stage, cfg, found, hint, err := h.unpack(ctx, file, nil, func(cfg app.Config) error { return h.early(owner, cfg) })
 	if err != nil {
 		return app.Deployed{}, err
 	}
@@ -48,7 +48,7 @@ func (h *Host) Upload(_ context.Context, owner app.Account, file string) (app.De
 	if err != nil {
 		return app.Deployed{}, err
 	}
-	a, err = h.Registry.Reserve(ctx, a, func(total, used app.MB) error { return h.CheckRAM(total, used, a.RAM) })
+	a, err = h.Registry.Reserve(ctx, a, func(total, used app.MB) error { return h.checkRAM(total, used, cfg) })
 	if err != nil {
 		return app.Deployed{}, err
 	}
@@ -64,13 +64,13 @@ func (h *Host) Upload(_ context.Context, owner app.Account, file string) (app.De
 }
 
 // unpack is Staging.Unpack when a place is free.
-func (h *Host) unpack(ctx context.Context, file string, judge func(app.Config) error) (stage app.Stage, cfg app.Config, found bool, hint string, err error) {
+func (h *Host) unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (stage app.Stage, cfg app.Config, found bool, hint string, err error) {
 	give, err := h.unpacks.take(ctx)
 	if err != nil {
 		return "", cfg, false, "", h.calledOff()
 	}
 	defer give()
-	return h.Staging.Unpack(ctx, file, judge)
+	return h.Staging.Unpack(ctx, file, over, judge)
 }
 
 // early refuses, before anything is unpacked, what the account has no RAM
@@ -80,7 +80,16 @@ func (h *Host) early(owner app.Account, cfg app.Config) error {
 	for _, s := range h.Apps(owner.ID) {
 		used += s.RAM
 	}
-	return h.CheckRAM(owner.TotalRAM, used, h.ramOf(cfg))
+	return h.checkRAM(owner.TotalRAM, used, cfg)
+}
+
+// checkRAM judges the RAM that a config asks for, and names its line.
+func (h *Host) checkRAM(total, used app.MB, cfg app.Config) error {
+	err := h.CheckRAM(total, used, h.ramOf(cfg))
+	if err != nil && cfg.Has("RAM") {
+		return app.Errorf(app.KindOf(err), "%s: RAM=%d: %v", cfg.Where("RAM"), cfg.RAM, err)
+	}
+	return err
 }
 
 // ramOf is the RAM that a config asks for.
@@ -109,10 +118,10 @@ func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan) (app.A
 		id := strings.ToLower(cfg.ID)
 		switch {
 		case id == "":
-			return app.App{}, app.Errorf(app.Unusable, "discloud.config: TYPE=site needs ID, the site's subdomain")
+			return app.App{}, app.Errorf(app.Unusable, "%s: TYPE=site needs ID, the site's subdomain", cfg.Where("TYPE"))
 		case !app.ValidID(id), strings.Trim(id, "0123456789") == "": // digits alone are bots'
 			return app.App{}, app.Errorf(app.Unusable,
-				"discloud.config: ID=%q cannot be a subdomain: 2 to 63 of a-z, 0-9 and -, with a letter, not starting or ending with -", cfg.ID)
+				"%s: ID=%q cannot be a subdomain: 2 to 63 of a-z, 0-9 and -, with a letter, not starting or ending with -", cfg.Where("ID"), cfg.ID)
 		}
 		a.ID = app.ID(id)
 	}

@@ -87,6 +87,9 @@ func (b *body) blame(err error, what string) error {
 }
 
 func tooLargeError(limit int64) error {
+	if limit >= 1<<20 {
+		limit = limit >> 20 << 20 // what is around the file is not the user's to count
+	}
 	return app.Errorf(app.TooLarge, "The body of the request is larger than the %s that are allowed.", size(limit))
 }
 

@@ -143,7 +143,8 @@ func outcome(done string, s app.Snapshot, now time.Time) string {
 	case s.State == app.Waiting && s.LastExit != nil:
 		return fmt.Sprintf("%s, but it %s. It restarts in %s (attempt %d).",
 			done, ending(*s.LastExit), until(s.RetryAt, now), max(1, s.Attempt))
-	case s.State == app.Stopped && s.LastExit != nil:
+	case s.LastExit != nil && (s.State == app.Stopped || s.State == app.Preparing && !s.LastExit.Asked):
+		// A commit that answers is still a deployment under way.
 		return fmt.Sprintf("%s, but it %s.", done, ending(*s.LastExit))
 	case s.State == app.Stopped:
 		return done + ". It is not online."

@@ -118,12 +118,13 @@ func npmSteps(p *project) ([]app.Step, error) {
 	if err != nil || !wanted {
 		return nil, err
 	}
+	// A lock file that npm writes here would be in the way of the next commit.
 	step := app.Step{
-		Argv:   []string{path, "install"},
+		Argv:   []string{path, "install", "--no-package-lock"},
 		OnFail: "npm could not install the packages of package.json: check their names and versions.",
 	}
-	if p.files.Exists("package-lock.json") || p.files.Exists("npm-shrinkwrap.json") {
-		step.Argv[1] = "ci"
+	if locked(p.files) {
+		step.Argv = []string{path, "ci"}
 		step.OnFail = "npm could not install the packages: if package.json and its lock file do not match, " +
 			"run npm install and upload both, or upload without the lock file."
 	}
@@ -132,6 +133,17 @@ func npmSteps(p *project) ([]app.Step, error) {
 		step.Argv = append(step.Argv, "--omit=dev")
 	}
 	return []app.Step{step}, nil
+}
+
+// locked reports whether there is a lock file for the package.json there is: a
+// commit that brings the one without the other leaves an old one behind.
+func locked(files app.Files) bool {
+	for _, lock := range []string{"package-lock.json", "npm-shrinkwrap.json"} {
+		if files.Brought(lock) || files.Exists(lock) && !files.Brought("package.json") {
+			return true
+		}
+	}
+	return false
 }
 
 // asksFor reports whether one of the sections names a package.

@@ -16,6 +16,8 @@ type tree map[string]string
 
 func (t tree) Exists(path string) bool { _, ok := t[path]; return ok }
 
+func (t tree) Brought(path string) bool { return t.Exists(path) }
+
 func (t tree) Read(path string, limit int64) ([]byte, error) {
 	text, ok := t[path]
 	if !ok {
@@ -107,7 +109,7 @@ func TestPlan(t *testing.T) {
 			app.Config{Main: "a.js"},
 			tree{"a.js": "", "package.json": withDeps},
 			"javascript",
-			[]string{"/usr/bin/npm install" + npmFlags + " --omit=dev"},
+			[]string{"/usr/bin/npm install --no-package-lock" + npmFlags + " --omit=dev"},
 			"/usr/bin/node a.js",
 		},
 		{
@@ -115,7 +117,7 @@ func TestPlan(t *testing.T) {
 			app.Config{Main: "a.js"},
 			tree{"a.js": "", "package.json": "\uFEFF" + withDeps},
 			"javascript",
-			[]string{"/usr/bin/npm install" + npmFlags + " --omit=dev"},
+			[]string{"/usr/bin/npm install --no-package-lock" + npmFlags + " --omit=dev"},
 			"/usr/bin/node a.js",
 		},
 		{
@@ -123,7 +125,7 @@ func TestPlan(t *testing.T) {
 			app.Config{Main: "a.js"},
 			tree{"a.js": "", "package.json": `{"optionalDependencies": {"a": "1"}}`},
 			"javascript",
-			[]string{"/usr/bin/npm install" + npmFlags + " --omit=dev"},
+			[]string{"/usr/bin/npm install --no-package-lock" + npmFlags + " --omit=dev"},
 			"/usr/bin/node a.js",
 		},
 		{
@@ -153,7 +155,7 @@ func TestPlan(t *testing.T) {
 			app.Config{Main: "a.js", Build: "npm run build && true"},
 			tree{"a.js": "", "package.json": withDev},
 			"javascript",
-			[]string{"/usr/bin/npm install" + npmFlags, nodePath + "npm run build && true"},
+			[]string{"/usr/bin/npm install --no-package-lock" + npmFlags, nodePath + "npm run build && true"},
 			"/usr/bin/node a.js",
 		},
 		{
@@ -161,7 +163,7 @@ func TestPlan(t *testing.T) {
 			app.Config{Main: "dist/a.js", Build: "tsc"},
 			tree{"package.json": withDev},
 			"javascript",
-			[]string{"/usr/bin/npm install" + npmFlags, nodePath + "tsc"},
+			[]string{"/usr/bin/npm install --no-package-lock" + npmFlags, nodePath + "tsc"},
 			"/usr/bin/node dist/a.js",
 		},
 		{
@@ -183,7 +185,7 @@ func TestPlan(t *testing.T) {
 			app.Config{Main: "a.ts", Start: "tsx a.ts"},
 			tree{"a.ts": "", "package.json": withDeps},
 			"javascript",
-			[]string{"/usr/bin/npm install" + npmFlags + " --omit=dev"},
+			[]string{"/usr/bin/npm install --no-package-lock" + npmFlags + " --omit=dev"},
 			nodePath + "tsx a.ts",
 		},
 
@@ -426,6 +428,34 @@ func TestUnreadableTreeIsInternal(t *testing.T) {
 			if _, err := Plan(cfg, true, broken{files}, fullHost); err == nil || app.KindOf(err) != app.Internal {
 				t.Errorf("%v: %v", cfg.Main, err)
 			}
+		}
+	}
+}
+
+// half is a commit: some files are the upload's, the others were there before.
+type half struct {
+	tree
+	brought []string
+}
+
+func (h half) Brought(path string) bool { return slices.Contains(h.brought, path) }
+
+// A lock file belongs to the package.json it came with.
+func TestLockOfAnOlderPackageIsNotUsed(t *testing.T) {
+	files := tree{"index.js": "", "package.json": `{"dependencies":{"a":"1"}}`, "package-lock.json": "{}"}
+	for _, tt := range []struct {
+		name    string
+		brought []string
+		want    string
+	}{
+		{"both are new", []string{"package.json", "package-lock.json"}, "ci"},
+		{"both are old", []string{"index.js"}, "ci"},
+		{"the lock alone is new", []string{"package-lock.json"}, "ci"},
+		{"package.json alone is new", []string{"package.json"}, "install"},
+	} {
+		got, err := Plan(app.Config{Main: "index.js", Keys: []string{"MAIN"}}, true, half{files, tt.brought}, fullHost)
+		if err != nil || len(got.Prepare) != 1 || got.Prepare[0].Argv[1] != tt.want {
+			t.Errorf("%s: %+v, %v; want npm %s", tt.name, got.Prepare, err, tt.want)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func pipSteps(p *project) ([]app.Step, error) {
 		},
 		{
 			Argv:   []string{path, "-m", "venv", ".venv"},
-			OnFail: "Python could not make its environment in .venv.",
+			OnFail: "Python could not make its environment in .venv; if the output names ensurepip, the owner can install it with: apt install python3-venv",
 		},
 		{
 			Argv: []string{

@@ -73,18 +73,18 @@ func (s *Store) Backup(ctx context.Context, id app.ID) (name string, err error) 
 	}
 	// That an older one stays is no reason to keep this one from its owner:
 	// it goes when it expires.
-	_ = s.pruneBackups(id, name)
+	_ = s.pruneBackups(id, name, backupsKept-1)
 	return name, nil
 }
 
-// pruneBackups removes all but the newest backups of an application; made is
-// the newest, whatever the clock says.
-func (s *Store) pruneBackups(id app.ID, made string) error {
+// pruneBackups removes all but the newest backups of an application: made,
+// whatever the clock says, and keep others.
+func (s *Store) pruneBackups(id app.ID, made string, keep int) error {
 	type backup struct {
 		name string
 		at   time.Time
 	}
-	var mine []backup
+	var mine []backup // without made
 	err := s.backups.list(func(name string) error {
 		owner, ok := backupOwner(name)
 		if !ok || owner != id || name == made {
@@ -97,7 +97,7 @@ func (s *Store) pruneBackups(id app.ID, made string) error {
 		return ignoreMissing(err)
 	})
 	slices.SortFunc(mine, func(a, b backup) int { return b.at.Compare(a.at) })
-	for _, b := range mine[min(len(mine), backupsKept-1):] {
+	for _, b := range mine[min(len(mine), keep):] {
 		err = errors.Join(err, ignoreMissing(unix.Unlinkat(int(s.backups), b.name, 0)))
 	}
 	if err != nil {

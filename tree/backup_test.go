@@ -52,7 +52,7 @@ func TestBackup(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	// It can be uploaded again.
-	stage, _, found, _, err := s.Unpack(t.Context(), filepath.Join(s.root, "backups", name), anything)
+	stage, _, found, _, err := s.Unpack(t.Context(), filepath.Join(s.root, "backups", name), nil, anything)
 	if err != nil || !found {
 		t.Fatalf("%v, %v", found, err)
 	}

@@ -25,6 +25,11 @@ type files struct {
 	id    app.ID
 }
 
+// Brought implements app.Files.
+func (f files) Brought(name string) bool {
+	return f.stage != "" && files{f.store, f.stage, ""}.Exists(name)
+}
+
 // Exists implements app.Files.
 func (f files) Exists(name string) bool {
 	found := false

@@ -48,7 +48,7 @@ func TestTreeOfTooManyFilesIsRefused(t *testing.T) {
 		t.Errorf("backup: %v", err)
 	}
 	empty(t, s, "backups")
-	stage, _, _, _, err := s.Unpack(t.Context(), zipOf(t, s, map[string]string{"a": "new", "b": ""}), anything)
+	stage, _, _, _, err := s.Unpack(t.Context(), zipOf(t, s, map[string]string{"a": "new", "b": ""}), nil, anything)
 	must(t, err)
 	_, err = s.Prepare(t.Context(), stage, testID, testUID)
 	if app.KindOf(err) != app.Unusable {
@@ -98,7 +98,7 @@ func TestUnpackAsksTheJudgeFirst(t *testing.T) {
 	s := newStore(t)
 	refuse := func(cfg app.Config) error { return app.Errorf(app.Exhausted, "no room for %s", cfg.Main) }
 	file := zipOf(t, s, map[string]string{"discloud.config": "MAIN=a", "a": "x"})
-	_, _, _, _, err := s.Unpack(t.Context(), file, refuse)
+	_, _, _, _, err := s.Unpack(t.Context(), file, nil, refuse)
 	if app.KindOf(err) != app.Exhausted || !strings.Contains(err.Error(), "no room for a") {
 		t.Errorf("got %v", err)
 	}

@@ -10,8 +10,8 @@ import (
 	"berth/app"
 )
 
-// Remove removes everything of id: the live tree, its journal and its
-// temporary directory. The names are free at once, the files soon after; what
+// Remove removes everything of id: the live tree, its journal, its temporary
+// directories and its backups. The names are free at once, the files soon after; what
 // an early end of ctx leaves of them goes with the next Sweep. It is idempotent.
 func (s *Store) Remove(ctx context.Context, id app.ID) error {
 	if err := checkID(id); err != nil {
@@ -21,7 +21,7 @@ func (s *Store) Remove(ctx context.Context, id app.ID) error {
 	for _, d := range []dir{s.apps, s.rollback, s.tmp} {
 		all = errors.Join(all, s.discard(ctx, d, string(id)))
 	}
-	return errors.Join(all, s.discard(ctx, s.tmp, tempName(id, true)))
+	return errors.Join(all, s.discard(ctx, s.tmp, tempName(id, true)), s.pruneBackups(id, "", 0))
 }
 
 // discard moves an entry of one of the store's directories to staging, which

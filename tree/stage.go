@@ -13,12 +13,12 @@ import (
 )
 
 // Unpack checks the ZIP in file, shows its config to judge, and unpacks it into
-// a new stage unless judge refuses. cfg and found are the config file, hint says
+// a new stage unless judge refuses; over is as in bundle.Open. cfg and found are the config file, hint says
 // where a missing one went (see bundle.Archive). Errors are those of bundle and
 // of judge, and app.Exhausted when the disk is full. The ZIP stays; of the stage
 // nothing is left behind on an error.
-func (s *Store) Unpack(ctx context.Context, file string, judge func(app.Config) error) (stage app.Stage, cfg app.Config, found bool, hint string, err error) {
-	a, err := bundle.Open(file, s.lim)
+func (s *Store) Unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (stage app.Stage, cfg app.Config, found bool, hint string, err error) {
+	a, err := bundle.Open(file, s.lim, over)
 	if err != nil {
 		return "", app.Config{}, false, "", err
 	}

@@ -120,6 +120,44 @@ func TestNodePackages(t *testing.T) {
 	}
 }
 
+// TestPackagesWithoutALock: clients leave lock files out of their ZIPs, so a
+// commit that asks for one more package must not meet an old lock. What npm
+// keeps for itself is no part of the application.
+func TestPackagesWithoutALock(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 400)
+	pkg := func(name string) files {
+		return files{
+			name + "/package.json": `{"name":"` + name + `","version":"1.0.0"}`,
+			name + "/index.js":     "module.exports = '" + name + "'",
+		}
+	}
+	one := nodeBot("console.log('has', require('foo'))\n"+idleNode).with("package.json", `{"dependencies":{"foo":"file:./foo"}}`)
+	for name, content := range pkg("foo") {
+		one[name] = content
+	}
+	id := c.upload(one)
+	c.untilLog(id, "has foo")
+	two := files{
+		"package.json": `{"dependencies":{"foo":"file:./foo","bar":"file:./bar"}}`,
+		"index.js":     "console.log('has', require('foo'), require('bar'))\n" + idleNode,
+	}
+	for name, content := range pkg("bar") {
+		two[name] = content
+	}
+	c.commit(id, two).want(200, "status", "ok")
+	c.untilLog(id, "has foo bar")
+	for _, name := range []string{"package-lock.json", ".npm", ".cache"} {
+		if exists(t, d.path(id, name)) {
+			t.Errorf("%s is in the application's directory", name)
+		}
+	}
+	if !exists(t, d.path(id, "node_modules", ".package-lock.json")) {
+		t.Error("npm has left no mark in node_modules: a backup would hold it all")
+	}
+}
+
 // TestBuildCannotStay: what a build leaves running is ended with it, and a
 // build that takes too long as well.
 func TestBuildCannotStay(t *testing.T) {

@@ -35,11 +35,20 @@ func TestCommitOverlays(t *testing.T) {
 		t.Error("the old code still runs")
 	}
 	c.info(id).want(200, "apps.online", true, "apps.mainFile", "index.js", "apps.ram", 100)
-	// A wrapping folder is stripped here, too.
-	c.commit(id, files{"app/v.js": "module.exports = 3", "app/w.js": ""}).want(200)
+	// The application's own folder around everything is taken off; a directory
+	// of the application that is all a ZIP holds stays what it is.
+	code, err := os.ReadFile(d.path(id, "index.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.commit(id, files{"app/v.js": "module.exports = 3", "app/index.js": string(code)}).want(200)
 	c.untilLog(id, "version 3")
-	if exists(t, d.path(id, "app")) {
-		t.Error("the wrapping folder is there")
+	c.commit(id, files{"lib/new.js": "newer"}).want(200)
+	if got, err := os.ReadFile(d.path(id, "lib", "new.js")); err != nil || string(got) != "newer" {
+		t.Errorf("lib/new.js is %q, %v", got, err)
+	}
+	if exists(t, d.path(id, "app")) || exists(t, d.path(id, "new.js")) {
+		t.Error("a folder went astray")
 	}
 }
 
@@ -63,7 +72,7 @@ func TestCommitThatFails(t *testing.T) {
 		{
 			"a start that fails",
 			files{"index.js": "require('fs').writeFileSync('index.txt', ''); throw new Error('boom')", "sub/new.js": "x", "kept/b.js": "changed"},
-			422, "cannot start the new code: it exited with code 1", "Error: boom", false,
+			422, "cannot start the new code (exited with code 1", "Error: boom", false,
 		},
 		{"a build whose code fails", nodeBot("throw new Error('boom')", "BUILD=rm kept/b.js; mkdir made; echo x > made/x"), 422, "cannot start the new code", "Error: boom", false},
 	} {

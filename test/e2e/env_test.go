@@ -65,6 +65,9 @@ func TestEnvironment(t *testing.T) {
 			if !strings.HasPrefix(got["TMPDIR"], d.data+"/tmp/") {
 				t.Errorf("TMPDIR is %q", got["TMPDIR"])
 			}
+			if tt.name == "BUILD" { // caches go with the temporary directory
+				want["npm_config_cache"], want["XDG_CACHE_HOME"] = got["TMPDIR"]+"/npm", got["TMPDIR"]+"/cache"
+			}
 			for _, name := range []string{"PORT", "TMPDIR"} {
 				delete(got, name)
 			}
