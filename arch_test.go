@@ -136,6 +136,23 @@ func TestArchitectureBudgets(t *testing.T) {
 	}
 }
 
+// Tests are read too, so their files keep the budget as well.
+func TestArchitectureTestFiles(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if n := strings.Count(string(text), "\n"); n > maxFile {
+			t.Errorf("%s has %d lines, more than %d", path, n, maxFile)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func checkNode(t *testing.T, set *token.FileSet, n ast.Node) {
 	t.Helper()
 	switch n := n.(type) {

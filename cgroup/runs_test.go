@@ -1,0 +1,165 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestKernelGroupIsFresh(t *testing.T) {
+	tree := openTree(t)
+	create(t, tree, "apps/a/1", Limits{Memory: 32 << 20})
+	if _, err := tree.Create("apps/a/1", Limits{Memory: 32 << 20}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second Create gave %v, want that it exists", err)
+	}
+}
+
+func TestKernelRunsOfOneApplicationDoNotCollide(t *testing.T) {
+	tree := openTree(t)
+	errs := make(chan error, 2)
+	for _, kind := range []string{"build", "run"} {
+		go func() {
+			for n := range 200 {
+				g, err := tree.Create(fmt.Sprintf("apps/a/%s-%d", kind, n), Limits{Memory: 64 << 20})
+				if err == nil {
+					err = g.Remove()
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	if err := errors.Join(<-errs, <-errs); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKernelStartAfterKill(t *testing.T) {
+	tree := openTree(t)
+	for run := range 3 {
+		g, err := tree.Create("apps/a/"+strconv.Itoa(run), Limits{Memory: 64 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := child(t, g, "exit 7")
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
+			t.Errorf("run %d ended with %v, want 7", run, err)
+		}
+		if err := errors.Join(g.Kill(), g.WaitEmpty(time.Second), g.Remove()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestKernelSweep(t *testing.T) {
+	tree := openTree(t)
+	g, err := tree.Create("apps/a/1", Limits{Memory: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := child(t, g, "sleep 600")
+	if n, err := tree.Sweep(); n != 1 || err != nil {
+		t.Fatalf("Sweep() = %d, %v; want 1 group", n, err)
+	}
+	_ = cmd.Wait()
+	if _, err := os.Stat(g.path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the stale group is still there: %v", err)
+	}
+}
+
+func TestKernelCloseRemovesWhatAnEarlierDaemonMade(t *testing.T) {
+	first := openTree(t)
+	if err := first.watch.close(); err != nil { // as if the process had ended
+		t.Fatal(err)
+	}
+	name := filepath.Base(first.root)
+	second, err := Open(first.host, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{first.root, first.mem1, first.pids1} {
+		if _, err := os.Stat(dir); dir != "" && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s was left: %v", dir, err)
+		}
+	}
+	if first.watch, err = newWatcher(); err != nil { // for the cleanup
+		t.Fatal(err)
+	}
+}
+
+func TestKernelNoDescriptorOrGoroutineLeaks(t *testing.T) {
+	tree := openTree(t)
+	once := func(run int) {
+		g, err := tree.Create("apps/a/"+strconv.Itoa(run), Limits{Memory: 64 << 20, OOMGroup: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop, err := g.OnOOM(func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = child(t, g, "true").Wait()
+		stop()
+		if err := errors.Join(g.Kill(), g.WaitEmpty(time.Second), g.Remove()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	once(0)
+	fds, routines := countFDs(t), runtime.NumGoroutine()
+	for run := range 20 {
+		once(run + 1)
+	}
+	poll(t, "descriptors and goroutines are back", func() bool {
+		return countFDs(t) <= fds && runtime.NumGoroutine() <= routines
+	})
+}
+
+func countFDs(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+func TestWaitEmptyOfARemovedGroup(t *testing.T) {
+	g := &Group{path: filepath.Join(t.TempDir(), "gone")}
+	if err := g.WaitEmpty(time.Second); err != nil {
+		t.Errorf("WaitEmpty of a group that is gone: %v", err)
+	}
+	if err := g.Kill(); err != nil {
+		t.Errorf("Kill of a group that is gone: %v", err)
+	}
+}
+
+func TestEnableNamesTheController(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "cgroup.subtree_control")
+	if err := os.WriteFile(file, []byte("memory pids\n"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := enable(dir, "memory", "pids"); err != nil {
+		t.Errorf("controllers that are on: %v", err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := enable(dir, "memory"); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("no such file: %v", err)
+	}
+}

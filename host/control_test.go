@@ -1,0 +1,151 @@
+package host
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"berth/app"
+)
+
+func TestDelete(t *testing.T) {
+	for _, state := range []string{"online", "waiting", "stopped"} {
+		t.Run(state, func(t *testing.T) {
+			play(t, func(t *testing.T, w *world) {
+				if state == "waiting" {
+					w.set(exits(1, time.Second))
+				}
+				id := w.mustUpload("MAIN=a,AUTORESTART=true")
+				switch state {
+				case "waiting":
+					for w.snapshot(id).State != app.Waiting {
+						time.Sleep(100 * time.Millisecond)
+					}
+				case "stopped":
+					if err := w.host.Stop(t.Context(), owner, id); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := w.host.Delete(t.Context(), owner, id); err != nil {
+					t.Fatal(err)
+				}
+				_, err := w.host.App(owner, id)
+				wantKind(t, err, app.NotFound)
+				wantKind(t, w.host.Delete(t.Context(), owner, id), app.NotFound)
+				if len(w.apps) != 0 || len(w.trees) != 0 {
+					t.Errorf("left behind: %v %v", w.apps, w.trees)
+				}
+			})
+		})
+	}
+}
+
+func TestDeleteThatFailsCanBeRepeated(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a")
+		w.fail["DeleteApp"] = errTest
+		wantKind(t, w.host.Delete(t.Context(), owner, id), app.Internal)
+		w.mu.Lock()
+		delete(w.fail, "DeleteApp")
+		w.mu.Unlock()
+		if err := w.host.Delete(t.Context(), owner, id); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCapacity(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.total = 10000
+		one := w.mustUpload("MAIN=a,RAM=1500")
+		d, err := w.upload("MAIN=b,RAM=600")
+		if err != nil || d.Running || !strings.Contains(d.Logs, "2000 MB") || !strings.Contains(d.Logs, "600 MB more do not fit") {
+			t.Fatalf("Upload() = %+v, %v; want it there, offline, with the numbers", d, err)
+		}
+		_, err = w.host.Start(t.Context(), owner, d.ID)
+		wantKind(t, err, app.Exhausted)
+		wantKind(t, w.host.SetRAM(t.Context(), owner, one, 2001), app.Exhausted)
+		if s := w.snapshot(one); s.RAM != 1500 || w.recorded(one).RAM != 1500 {
+			t.Errorf("a refused RAM was kept: %d, recorded %d", s.RAM, w.recorded(one).RAM)
+		}
+		if err := w.host.Stop(t.Context(), owner, one); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.host.Start(t.Context(), owner, d.ID); err != nil {
+			t.Errorf("with room again: %v", err)
+		}
+	})
+}
+
+func TestSetRAM(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(func(app.Program) behaviour { return behaviour{uses: 80} })
+		id := w.mustUpload("MAIN=a")
+		if err := w.host.SetRAM(t.Context(), owner, id, 300); err != nil || w.runs[0].ram.Load() != 300 || w.snapshot(id).RAM != 300 || w.launches(id) != 1 {
+			t.Errorf("SetRAM(300) = %v; the program has %d", err, w.runs[0].ram.Load())
+		}
+		wantKind(t, w.host.SetRAM(t.Context(), owner, id, 50), app.Exhausted)
+		wantKind(t, w.host.SetRAM(t.Context(), owner, id, 1001), app.Exhausted)
+		if s := w.snapshot(id); s.RAM != 300 || w.recorded(id).RAM != 300 || w.runs[0].ram.Load() != 300 {
+			t.Errorf("a refusal changed something: %d %d %d", s.RAM, w.recorded(id).RAM, w.runs[0].ram.Load())
+		}
+		if err := w.host.Stop(t.Context(), owner, id); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.host.SetRAM(t.Context(), owner, id, 50); err != nil || w.snapshot(id).RAM != 50 {
+			t.Errorf("offline: %v", err)
+		}
+	})
+}
+
+func TestSetProfile(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a")
+		name, avatar := "new", "https://x/y.png"
+		if err := w.host.SetProfile(t.Context(), owner, id, app.Profile{Name: &name, AvatarURL: &avatar}); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.snapshot(id); s.Name != name || s.AvatarURL != avatar {
+			t.Errorf("%+v", s.App)
+		}
+		w.fail["SetProfile"] = errTest
+		other := "other"
+		wantKind(t, w.host.SetProfile(t.Context(), owner, id, app.Profile{Name: &other}), app.Internal)
+		if s := w.snapshot(id); s.Name != name {
+			t.Errorf("a failed change is shown: %q", s.Name)
+		}
+	})
+}
+
+func TestStatusAndTerminal(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(func(app.Program) behaviour { return behaviour{uses: 40} })
+		id := w.mustUpload("MAIN=a")
+		s, err := w.host.Status(t.Context(), owner, id)
+		if err != nil || s.Usage.MemoryBytes != 40<<20 || s.DiskBytes != 4096 {
+			t.Errorf("Status() = %+v, %v", s, err)
+		}
+		w.mu.Lock()
+		w.fail["Size"] = errTest
+		w.mu.Unlock()
+		if _, err := w.host.Status(t.Context(), owner, id); err != nil {
+			t.Errorf("a size of this minute is measured again: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		_, err = w.host.Status(t.Context(), owner, id)
+		wantKind(t, err, app.Internal)
+		_, err = w.host.Status(t.Context(), 2, id)
+		wantKind(t, err, app.NotFound)
+		if term, err := w.host.Terminal(owner, id); err != nil || !strings.Contains(term.Small, "last words") || term.Big == "" {
+			t.Errorf("Terminal() = %+v, %v", term, err)
+		}
+		_, err = w.host.Terminal(2, id)
+		wantKind(t, err, app.NotFound)
+		b, err := w.host.Backup(t.Context(), owner, id)
+		if err != nil || b.File != "backup-1.zip" || time.Until(b.Expires) != time.Hour {
+			t.Errorf("Backup() = %+v, %v", b, err)
+		}
+		_, err = w.host.Backup(t.Context(), 2, id)
+		wantKind(t, err, app.NotFound)
+	})
+}

@@ -1,0 +1,139 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"berth/app"
+)
+
+// What the world remembers: Records, Registry and Settings.
+
+func (w *world) Apps(context.Context) ([]app.App, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var list []app.App
+	for _, a := range w.apps {
+		list = append(list, *a)
+	}
+	return list, w.fail["Apps"]
+}
+
+func (w *world) change(id app.ID, f func(a *app.App)) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.apps[id]
+	if a == nil {
+		return noApp(id)
+	}
+	f(a)
+	return nil
+}
+
+func (w *world) SetWanted(_ context.Context, id app.ID, wanted app.Wanted) error {
+	if err := w.failing("SetWanted"); err != nil {
+		return err
+	}
+	return w.change(id, func(a *app.App) { a.Wanted = wanted })
+}
+
+func (w *world) RunStarted(_ context.Context, id app.ID, run int, at time.Time) error {
+	return w.change(id, func(a *app.App) { a.LastRun, a.StartedAt = run, at })
+}
+
+func (w *world) RunEnded(_ context.Context, id app.ID, e app.Exit) error {
+	return w.change(id, func(a *app.App) { a.LastExit = &e; w.exits = append(w.exits, e) })
+}
+
+func (w *world) ClearExit(_ context.Context, id app.ID) error {
+	return w.change(id, func(a *app.App) { a.LastExit = nil })
+}
+
+func (w *world) used(not app.ID) (n app.MB) {
+	for id, a := range w.apps {
+		if id != not {
+			n += a.RAM
+		}
+	}
+	for _, a := range w.reserved {
+		n += a.RAM
+	}
+	return n
+}
+
+func (w *world) Reserve(_ context.Context, a app.App, admit Admit) (app.App, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := admit(w.total, w.used("")); err != nil {
+		return a, err
+	}
+	if _, taken := w.reserved[a.ID]; taken || w.apps[a.ID] != nil {
+		return a, app.Errorf(app.Conflict, "taken")
+	}
+	w.nextUID++
+	a.UID, a.Port = w.nextUID, w.nextUID-50000
+	w.reserved[a.ID] = a
+	return a, nil
+}
+
+func (w *world) Release(_ context.Context, id app.ID) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.reserved, id)
+	return nil
+}
+
+func (w *world) CreateApp(_ context.Context, a app.App) (app.App, error) {
+	if err := w.failing("CreateApp"); err != nil {
+		return a, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a.CreatedAt = time.Now()
+	delete(w.reserved, a.ID)
+	w.apps[a.ID] = &a
+	return a, nil
+}
+
+func (w *world) DeleteApp(_ context.Context, id app.ID) error {
+	if err := w.failing("DeleteApp"); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a := w.apps[id]; a != nil {
+		w.reserved[id] = *a
+	}
+	delete(w.apps, id)
+	return nil
+}
+
+func (w *world) DropReservations(context.Context) (int, error) { return 0, nil }
+
+func (w *world) SetRAM(_ context.Context, id app.ID, ram app.MB, admit Admit) error {
+	w.mu.Lock()
+	err := admit(w.total, w.used(id))
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return w.change(id, func(a *app.App) { a.RAM = ram })
+}
+
+func (w *world) SetProfile(_ context.Context, id app.ID, p app.Profile) error {
+	if err := w.failing("SetProfile"); err != nil {
+		return err
+	}
+	return w.change(id, func(a *app.App) {
+		if p.Name != nil {
+			a.Name = *p.Name
+		}
+	})
+}
+
+func (w *world) SetCode(_ context.Context, id app.ID, c app.Code, auto bool) error {
+	if err := w.failing("SetCode"); err != nil {
+		return err
+	}
+	return w.change(id, func(a *app.App) { a.Code, a.AutoRestart = c, auto })
+}

@@ -1,0 +1,191 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"berth/app"
+)
+
+// What the world has on disk: Staging, Trees, Disk and Logs. A file's name is
+// the config it holds, "MAIN=a,BUILD=b"; "bad" is no ZIP.
+
+func (w *world) Spool(_ context.Context, r io.Reader) (string, error) {
+	b, err := io.ReadAll(r)
+	return string(b), err
+}
+
+func (w *world) DropSpool(string) {}
+
+func (w *world) Unpack(_ context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Stage, app.Config, bool, string, error) {
+	if file == "bad" {
+		return "", app.Config{}, false, "", app.Errorf(app.Unusable, "not a ZIP")
+	}
+	if over != nil && over.Main == "" {
+		w.t.Error("a commit does not say what it is laid over")
+	}
+	cfg := parse(file)
+	if err := judge(cfg); err != nil {
+		return "", app.Config{}, false, "", err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.staged++
+	stage := app.Stage(fmt.Sprintf("stage-%d", w.staged))
+	w.stages[stage] = cfg
+	return stage, cfg, len(cfg.Keys) > 0, "", nil
+}
+
+func parse(file string) app.Config {
+	var cfg app.Config
+	for field := range strings.SplitSeq(file, ",") {
+		key, value, ok := strings.Cut(field, "=")
+		if !ok {
+			continue
+		}
+		cfg.Keys = append(cfg.Keys, key)
+		switch key {
+		case "MAIN":
+			cfg.Main = value
+		case "BUILD":
+			cfg.Build = value
+		case "AUTORESTART":
+			cfg.AutoRestart = value == "true"
+		case "RAM":
+			fmt.Sscan(value, &cfg.RAM)
+		case "ID":
+			cfg.ID = value
+		case "TYPE":
+			cfg.Type = app.Site
+		}
+	}
+	return cfg
+}
+
+func (w *world) Files(app.Stage, app.ID) app.Files { return nil }
+
+func (w *world) Discard(stage app.Stage) {
+	time.Sleep(w.discards)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.stages, stage)
+}
+
+// Trees and Disk.
+
+func (w *world) Publish(_ context.Context, stage app.Stage, id app.ID, _ int) error {
+	if err := w.failing("Publish"); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trees[id] = w.stages[stage].Main
+	delete(w.stages, stage)
+	return nil
+}
+
+func (w *world) Prepare(context.Context, app.Stage, app.ID, int) error { return w.failing("Prepare") }
+
+func (w *world) Apply(_ context.Context, stage app.Stage, id app.ID, _ int) error {
+	w.mu.Lock()
+	for _, r := range w.runs {
+		if r.p.App == id && !r.p.Build && !r.ended() {
+			w.t.Errorf("the tree of %s was changed under a running program", id)
+		}
+	}
+	w.undo[id] = w.trees[id]
+	w.trees[id] = w.stages[stage].Main
+	w.mu.Unlock()
+	return w.failing("Apply")
+}
+
+func (w *world) Undo(_ context.Context, id app.ID, _ int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.undoFails {
+		return errTest
+	}
+	if w.undoFrom > 0 {
+		if w.undoFrom--; w.undoFrom == 0 {
+			return errTest
+		}
+	}
+	if before, ok := w.undo[id]; ok {
+		w.trees[id] = before
+		delete(w.undo, id)
+	}
+	return nil
+}
+
+func (w *world) Settle(_ context.Context, id app.ID) error {
+	if err := w.failing("Settle"); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.undo, id)
+	return nil
+}
+
+func (w *world) Size(context.Context, app.ID) (int64, error) { return 4096, w.failing("Size") }
+
+func (w *world) Backup(context.Context, app.ID) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.backups++
+	return fmt.Sprintf("backup-%d.zip", w.backups), nil
+}
+
+func (w *world) DropBackups(time.Time) (int, error) { return 0, w.failing("DropBackups") }
+
+func (w *world) Remove(_ context.Context, id app.ID) error {
+	if w.onRemove != nil {
+		w.onRemove()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.trees, id)
+	return nil
+}
+
+func (w *world) Recover(context.Context, []app.App) []app.ID { return w.broken }
+
+type worldLogs struct{ *world }
+
+func (l worldLogs) Remove(id app.ID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.notes, id)
+	return nil
+}
+
+func (w *world) Note(id app.ID, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notes[id] = append(w.notes[id], text)
+}
+
+func (w *world) Tail(id app.ID, build bool, _ int) string {
+	if build {
+		return "build output\n"
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return "last words\n" + strings.Join(w.notes[id], "\n") + "\n"
+}
+
+func (w *world) Mark(id app.ID) func(int) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	from := len(w.notes[id])
+	return func(int) string {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return "last words\n" + strings.Join(w.notes[id][from:], "\n") + "\n"
+	}
+}
+
+func (w *world) BeginBuild(app.ID) error { return nil }

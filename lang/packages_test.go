@@ -1,0 +1,122 @@
+package lang
+
+import (
+	"slices"
+	"testing"
+
+	"berth/app"
+)
+
+func TestMissingPrograms(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		cfg   app.Config
+		files tree
+		look  func(string) (string, bool)
+		want  string // "" when the plan needs nothing that is missing
+	}{
+		{"node", app.Config{Main: "a.js"}, tree{"a.js": ""}, host("npm"), "no Node.js: the owner can install it with: apt install nodejs npm"},
+		{"npm", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": withDeps}, host("node"), "no npm"},
+		{"npm not needed", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": "{}"}, host("node"), ""},
+		{"npm start", app.Config{}, tree{"package.json": `{"scripts": {"start": "x"}}`}, host("node"), "no npm"},
+		{"npm in START", app.Config{Start: "npm start"}, tree{"package.json": "{}"}, host(), ""},
+		{"python", app.Config{Main: "a.py"}, tree{"a.py": ""}, host(), "no Python: the owner can install it with: apt install python3"},
+		{"python for packages", app.Config{Main: "a.py", Start: "x"}, tree{"a.py": "", "requirements.txt": "a"}, host(), "no Python"},
+		{"START", app.Config{Main: "a.py", Start: "pypy a.py"}, tree{"a.py": ""}, host(), ""},
+		{"shell", app.Config{Main: "a.sh"}, tree{"a.sh": "#!/bin/bash"}, host(), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Plan(c.cfg, true, c.files, c.look)
+			if c.want != "" {
+				refused(t, err, c.want)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	got, err := Plan(app.Config{Main: "a.js", Build: "x"}, true, tree{"a.js": "", "package.json": withDeps}, fullHost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "run", got.Env, runEnv)
+	for _, s := range got.Prepare {
+		equal(t, "build", s.Env, []string{"npm_config_update_notifier=false"})
+	}
+	got, err = Plan(app.Config{Main: "a.py"}, true, tree{"a.py": "", "requirements.txt": "x"}, fullHost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "run", got.Env, runEnv)
+	equal(t, "build", got.Prepare[2].Env[0], "PIP_DISABLE_PIP_VERSION_CHECK=1")
+
+	// A plan is the caller's to change.
+	got.Env[0] = "changed"
+	equal(t, "the table", runEnv[0], "NODE_ENV=production")
+}
+
+func TestNotes(t *testing.T) {
+	files := tree{"a.js": "", "a.sh": ""}
+	for _, c := range []struct {
+		cfg  app.Config
+		want []string
+	}{
+		{app.Config{Main: "a.js"}, nil},
+		{app.Config{Main: "a.js", Version: "latest"}, nil},
+		{app.Config{Main: "a.js", Version: "suja"}, nil},
+		{app.Config{Main: "a.js", Version: "16"}, []string{"VERSION=16 was asked for; this host runs its one installed version of Node.js."}},
+		{app.Config{Main: "a.sh", Version: "16"}, []string{"VERSION=16 was asked for; this host runs its one installed version."}},
+		{
+			app.Config{Main: "a.js", APT: []string{"canvas", "ffmpeg"}},
+			[]string{"APT=canvas,ffmpeg was asked for; berth installs no system packages: ask the owner of this host for them."},
+		},
+		{app.Config{Main: "b.js", Build: "x"}, []string{`MAIN="b.js" is not in the archive; BUILD is expected to make it.`}},
+	} {
+		got, err := Plan(c.cfg, true, files, fullHost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "notes", got.Notes, c.want)
+	}
+}
+
+func TestUnreadableTreeIsInternal(t *testing.T) {
+	for _, cfg := range []app.Config{{Main: "a.js"}, {Start: "x"}} {
+		for _, files := range []tree{{"a.js": "", "package.json": ""}, {"requirements.txt": ""}} {
+			if cfg.Main != "" && !files.Exists(cfg.Main) {
+				continue
+			}
+			if _, err := Plan(cfg, true, broken{files}, fullHost); err == nil || app.KindOf(err) != app.Internal {
+				t.Errorf("%v: %v", cfg.Main, err)
+			}
+		}
+	}
+}
+
+type half struct {
+	tree
+	brought []string
+}
+
+func (h half) Brought(path string) bool { return slices.Contains(h.brought, path) }
+
+func TestLockOfAnOlderPackageIsNotUsed(t *testing.T) {
+	files := tree{"index.js": "", "package.json": `{"dependencies":{"a":"1"}}`, "package-lock.json": "{}"}
+	for _, tt := range []struct {
+		name    string
+		brought []string
+		want    string
+	}{
+		{"both are new", []string{"package.json", "package-lock.json"}, "ci"},
+		{"both are old", []string{"index.js"}, "ci"},
+		{"the lock alone is new", []string{"package-lock.json"}, "ci"},
+		{"package.json alone is new", []string{"package.json"}, "install"},
+	} {
+		got, err := Plan(app.Config{Main: "index.js", Keys: []string{"MAIN"}}, true, half{files, tt.brought}, fullHost)
+		if err != nil || len(got.Prepare) != 1 || got.Prepare[0].Argv[1] != tt.want {
+			t.Errorf("%s: %+v, %v; want npm %s", tt.name, got.Prepare, err, tt.want)
+		}
+	}
+}

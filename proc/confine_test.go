@@ -1,0 +1,95 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/sandbox"
+)
+
+func TestKernelConfinement(t *testing.T) {
+	b := newBench(t)
+	t.Setenv("BERTH_SECRET", "leak")
+	leak, err := os.Open("/dev/null") // a descriptor without close-on-exec, as a shell may hand down
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leak.Close()
+	if _, err := unix.FcntlInt(leak.Fd(), unix.F_SETFD, 0); err != nil { // os.Open sets it
+		t.Fatal(err)
+	}
+	s := b.spec(t, `id -u; id -g; id -G; umask; ulimit -c; ulimit -n; env; ls /proc/self/fd | wc -l
+grep -E '^(NoNewPrivs|CapBnd|CapEff|CapPrm|CapInh|CapAmb)' /proc/self/status; echo to-stderr >&2`)
+	if e := b.launch(t, s).Wait(); e.Code != 0 {
+		t.Fatalf("got %+v: %s", e, output(t, s))
+	}
+	got := output(t, s)
+	want := fmt.Sprintf("%d\n%d\n%d\n0027\n0\n4096\n", testUID, testUID, testUID)
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("identity is\n%s\nwant it to begin\n%s", got, want)
+	}
+	for _, line := range []string{"NoNewPrivs:\t1", "CapBnd:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "to-stderr"} {
+		if !strings.Contains(got, line) {
+			t.Errorf("%q is missing in\n%s", line, got)
+		}
+	}
+	if !strings.Contains(got, "\n4\n") { // 0, 1, 2 and ls's own
+		t.Errorf("descriptors leaked:\n%s", got)
+	}
+	for line := range strings.Lines(got) {
+		name, _, isVar := strings.Cut(line, "=")
+		if isVar && name != "PATH" && name != "PWD" { // PWD is the shell's own
+			t.Errorf("the environment holds %q", line)
+		}
+	}
+}
+
+func TestKernelBindShowsAnotherDirectory(t *testing.T) {
+	b := newBench(t)
+	work, place := filepath.Join(b.dir, "work"), filepath.Join(b.dir, "place")
+	for _, dir := range []string{work, place} {
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, testUID, testUID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := b.spec(t, `pwd; echo made > here`)
+	s.Dir, s.Binds = place, []sandbox.Bind{{From: work, To: place}}
+	if e := b.launch(t, s).Wait(); e.Code != 0 || !strings.Contains(output(t, s), place) {
+		t.Fatalf("got %+v: %s", e, output(t, s))
+	}
+	if _, err := os.Stat(filepath.Join(work, "here")); err != nil {
+		t.Errorf("the file is not in the bound directory: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(place, "here")); err == nil {
+		t.Error("the bind was seen outside the program")
+	}
+}
+
+func TestKernelNoLeaks(t *testing.T) {
+	b := newBench(t)
+	once := func() { b.launch(t, b.spec(t, "sleep 600 & exit 0")).Wait() }
+	once()
+	fds, routines := countFDs(t), runtime.NumGoroutine()
+	for range 10 {
+		once()
+	}
+	poll(t, "descriptors and goroutines are back", func() bool {
+		return countFDs(t) <= fds+10 && runtime.NumGoroutine() <= routines // each spec keeps its output open
+	})
+}
+
+func countFDs(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
