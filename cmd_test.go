@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +39,12 @@ func TestScripts(t *testing.T) {
 			env.Setenv("BERTH_CONFIG", filepath.Join(env.WorkDir, "berth.toml"))
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second under -race
 			return os.WriteFile(filepath.Join(env.WorkDir, "berth.toml"), nil, 0o600)
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "root" {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			return os.Getuid() == 0, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"deploy":  scriptDeploy,

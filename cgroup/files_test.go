@@ -93,7 +93,7 @@ func fakeV1(t *testing.T, swap bool) (*memoryV1, string) {
 	for name, text := range map[string]string{
 		"memory.stat": "cache 10\ntotal_inactive_file 300\n", "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
 		"memory.usage_in_bytes": "1500", "memory.max_usage_in_bytes": "2000", "memory.failcnt": "5", "memory.limit_in_bytes": "4096",
-		"memory.swappiness": "60",
+		"memory.swappiness": "60", "cgroup.event_control": "",
 	} {
 		files["memory/berth/x/"+name] = text
 	}

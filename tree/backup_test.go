@@ -62,6 +62,7 @@ func TestBackup(t *testing.T) {
 }
 
 func TestBackupRefuses(t *testing.T) {
+	needRoot(t)
 	path := filepath.Join(t.TempDir(), "data")
 	s, err := Open(path, bundle.Limits{MaxUnpacked: 100})
 	must(t, err)

@@ -24,6 +24,7 @@ func openDir(t *testing.T, path string) dir {
 
 // Nothing but a regular file beneath the directory is ever opened.
 func TestDirFile(t *testing.T) {
+	needRoot(t)
 	top := t.TempDir()
 	put(t, top, map[string]string{
 		"out": "secret", "in/a": "a", "in/d/b": "b", "in/link": "->a", "in/up": "->../out", "in/abs": "->/etc/passwd",
@@ -96,6 +97,7 @@ func TestDirSub(t *testing.T) {
 }
 
 func TestDirMakes(t *testing.T) {
+	needRoot(t)
 	top := t.TempDir()
 	put(t, top, map[string]string{"there": "x", "link": "->nowhere"})
 	d := openDir(t, top)

@@ -18,6 +18,7 @@ func mkfifo(path string) error { return syscall.Mkfifo(path, 0o644) }
 // Each entry is swapped for a link to a secret after it was looked at and
 // before it is opened: the moment a hostile program waits for.
 func TestCopyWhileEntriesAreSwapped(t *testing.T) {
+	needRoot(t)
 	top := t.TempDir()
 	secret := filepath.Join(top, "secret")
 	put(t, secret, map[string]string{"key": "SECRET", "sub/key": "SECRET"})

@@ -32,8 +32,16 @@ func newStore(t *testing.T) *Store {
 	return openStore(t, filepath.Join(t.TempDir(), "data"))
 }
 
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: files are given to other users")
+	}
+}
+
 func openStore(t *testing.T, path string) *Store {
 	t.Helper()
+	needRoot(t)
 	s, err := Open(path, bundle.Limits{})
 	if err != nil {
 		t.Fatal(err)
