@@ -76,13 +76,13 @@ func TestCrashLoop(t *testing.T) {
 				strings.Contains(a.text("message"), "(attempt "+attempt+")")
 		})
 	}
-	waiting("3") // for two seconds
-	if s := c.get("/app/" + id + "/status").text("apps.container"); !regexp.MustCompile(`^Restarting in [12]s$`).MatchString(s) {
+	waiting("4") // for four seconds
+	if s := c.get("/app/" + id + "/status").text("apps.container"); !regexp.MustCompile(`^Restarting in [1-4]s$`).MatchString(s) {
 		t.Errorf("container is %q", s)
 	}
 	c.info(id).want(200, "apps.online", false, "apps.exitCode", 7)
 	log := c.log(id)
-	for _, line := range []string{"; restarting now", "; restart 2 follows in 1s", "; restart 3 follows in 2s"} {
+	for _, line := range []string{"; restarting now", "; restart 2 follows in 1s", "; restart 3 follows in 2s", "; restart 4 follows in 4s"} {
 		if strings.Count(log, line) != 1 {
 			t.Errorf("%q is not once in the log:\n%s", line, log)
 		}
@@ -90,9 +90,11 @@ func TestCrashLoop(t *testing.T) {
 	c.put("/app/"+id+"/stop", "").want(200, "status", "ok")
 	c.get("/app/"+id+"/status").want(200, "apps.container", "Offline")
 	c.put("/app/"+id+"/start", "").want(200, "status", "ok", "appStatus.online", true)
-	waiting("2") // counted anew
+	eventually(t, "the crashes are counted anew", func() bool {
+		return strings.Count(c.log(id), "; restart 2 follows in 1s") == 2
+	})
 	c.untilLog(id, "stopped; it is not started again")
-	waiting("3")
+	waiting("4")
 	write(t, d.path(id, "well"), "")
 	c.put("/app/"+id+"/start", "").want(200, "status", "ok", "appStatus.online", true)
 	c.until(id, "apps.online", true, "apps.exitCode", 0)
