@@ -26,7 +26,8 @@ type IDRange struct {
 // returning an error.
 //
 // The uid is the next in turn, so that one which was given back is not handed
-// out again until all others were; the port is the lowest that is free. The
+// out again until all others were; the port is the first free one from where
+// the range begins for this server (IDRange.Start). The
 // reservation lasts until CreateApp, Release or DropReservations.
 //
 // It fails with app.Conflict when the ID is taken, app.Exhausted when no uid
