@@ -192,7 +192,7 @@ const lastAnswers = 5 * time.Second
 const multipartRoom = 64 << 10
 
 // plan is a host.Planner over this host's runtimes.
-func plan(cfg app.Config, found bool, files app.Files) (app.Plan, error) {
+func plan(cfg app.Config, found bool, files app.Files, prepared string) (app.Plan, error) {
 	return lang.Plan(cfg, found, files, proc.Look)
 }
 

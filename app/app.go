@@ -100,6 +100,10 @@ type Code struct {
 	Version string // the VERSION text of the config, "latest" by default
 	Start   string // shell command that replaces the language's own start
 	Build   string // shell command run once before the start
+
+	// Packages stands for everything the installed packages came from; "" when
+	// there are none, or when what they came from cannot be told from the files.
+	Packages string
 }
 
 // Exit is how one run ended.

@@ -14,7 +14,7 @@ import (
 const selectApps = `
 SELECT app.id, place.account, app.name, app.avatar_url, app.type, place.ram, place.uid, place.port,
 	app.wanted, app.created_at, app.main, app.lang, app.version, app.start_command, app.build_command,
-	app.auto_restart, app.last_run, app.started_at,
+	app.packages, app.auto_restart, app.last_run, app.started_at,
 	x.run, x.ended_at, x.ran_ms, x.code, x.signal, x.oom, x.peak_bytes, x.limit_mb, x.asked
 FROM app
 JOIN place ON place.id = app.id
@@ -39,10 +39,10 @@ func (db *DB) CreateApp(ctx context.Context, a app.App) (app.App, error) {
 			return app.Errorf(app.Conflict, "the place that was reserved for the application is gone; upload it again")
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO app (id, name, avatar_url, type, wanted, created_at,
-			main, lang, version, start_command, build_command, auto_restart, last_run, started_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
+			main, lang, version, start_command, build_command, packages, auto_restart, last_run, started_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
 			a.ID, a.Name, a.AvatarURL, a.Type, a.Wanted, stamp(a.CreatedAt),
-			a.Code.Main, a.Code.Lang, a.Code.Version, a.Code.Start, a.Code.Build, a.AutoRestart)
+			a.Code.Main, a.Code.Lang, a.Code.Version, a.Code.Start, a.Code.Build, a.Code.Packages, a.AutoRestart)
 		if isTaken(err) {
 			return app.Errorf(app.Conflict, "the id %q is taken", a.ID)
 		}
@@ -113,8 +113,8 @@ func (db *DB) SetProfile(ctx context.Context, id app.ID, p app.Profile) error {
 // SetCode stores what a commit decided, or fails with app.NotFound.
 func (db *DB) SetCode(ctx context.Context, id app.ID, c app.Code, autoRestart bool) error {
 	return db.change(ctx, id, "store the code's description", `UPDATE app SET main = ?2, lang = ?3, version = ?4,
-		start_command = ?5, build_command = ?6, auto_restart = ?7 WHERE id = ?1`,
-		c.Main, c.Lang, c.Version, c.Start, c.Build, autoRestart)
+		start_command = ?5, build_command = ?6, packages = ?7, auto_restart = ?8 WHERE id = ?1`,
+		c.Main, c.Lang, c.Version, c.Start, c.Build, c.Packages, autoRestart)
 }
 
 // change runs a statement about one application, whose ID is parameter 1.
@@ -132,7 +132,7 @@ func scanApp(row scanner) (app.App, error) {
 	err := row.Scan(append([]any{
 		&a.ID, &a.Account, &a.Name, &a.AvatarURL, &a.Type, &a.RAM, &a.UID, &a.Port,
 		&a.Wanted, &created, &a.Code.Main, &a.Code.Lang, &a.Code.Version, &a.Code.Start, &a.Code.Build,
-		&a.AutoRestart, &a.LastRun, &started,
+		&a.Code.Packages, &a.AutoRestart, &a.LastRun, &started,
 	}, x.dest()...)...)
 	if err != nil {
 		return app.App{}, err

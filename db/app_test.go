@@ -17,7 +17,7 @@ func full(owner app.AccountID) app.App {
 	return app.App{
 		ID: "shop", Account: owner, Name: "The Shop", AvatarURL: "https://example.org/a.png", Type: app.Site,
 		RAM: 300, Wanted: app.WantOnline, AutoRestart: true,
-		Code: app.Code{Main: "src/index.js", Lang: "javascript", Version: "latest", Start: "npm start", Build: "npm run build"},
+		Code: app.Code{Main: "src/index.js", Lang: "javascript", Version: "latest", Start: "npm start", Build: "npm run build", Packages: "sum"},
 	}
 }
 
@@ -79,8 +79,8 @@ func TestChangesOfAnApp(t *testing.T) {
 		},
 		{"empty name", func(id app.ID) error { return db.SetProfile(ctx, id, app.Profile{Name: text("")}) }, func() { want.Name = "" }},
 		{
-			"code", func(id app.ID) error { return db.SetCode(ctx, id, app.Code{Main: "m", Lang: "l"}, true) },
-			func() { want.Code, want.AutoRestart = app.Code{Main: "m", Lang: "l"}, true },
+			"code", func(id app.ID) error { return db.SetCode(ctx, id, app.Code{Main: "m", Lang: "l", Packages: "p"}, true) },
+			func() { want.Code, want.AutoRestart = app.Code{Main: "m", Lang: "l", Packages: "p"}, true },
 		},
 		{"ram", func(id app.ID) error { return db.SetRAM(ctx, id, 200, anything) }, func() { want.RAM = 200 }},
 		{

@@ -75,7 +75,7 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 	if !found { // the ZIP brings no config: what was decided before holds
 		cfg, found = configOf(c.before.Code), true
 	}
-	c.plan, err = h.Plan(cfg, found, h.Staging.Files(stage, id))
+	c.plan, err = h.Plan(cfg, found, h.Staging.Files(stage, id), c.before.Code.Packages)
 	if err != nil {
 		return stage, hinted(err, hint)
 	}

@@ -54,6 +54,28 @@ func TestCommitWithoutConfigKeepsTheOld(t *testing.T) {
 	})
 }
 
+// What the packages were installed from is remembered with the code, for the
+// next plan to compare.
+func TestPackagesAreRemembered(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(by(nil))
+		id := w.mustUpload("MAIN=a,BUILD=make")
+		const first, second = "what make installed", "what pip installed"
+		if got := w.recorded(id).Code.Packages; got != first || w.prepared != first {
+			t.Errorf("after the upload: %q is recorded and the start was told %q, want %q", got, w.prepared, first)
+		}
+		if _, err := w.commit(id, "MAIN=b,BUILD=pip"); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.recorded(id).Code.Packages; got != second {
+			t.Errorf("after the commit: %q is recorded, want %q", got, second)
+		}
+		if _, err := w.commit(id, "MAIN=missing"); err == nil || w.prepared != second {
+			t.Errorf("the next plan was told %q, want %q", w.prepared, second)
+		}
+	})
+}
+
 func TestCommitStartsWhatWasStopped(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		id := w.mustUpload("MAIN=a")

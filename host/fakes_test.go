@@ -24,6 +24,7 @@ type world struct {
 
 	// Records.
 	apps     map[app.ID]*app.App
+	prepared string // what the last plan was told of the tree
 	reserved map[app.ID]app.App
 	exits    []app.Exit
 	total    app.MB
@@ -189,13 +190,17 @@ func (r *instance) Usage(context.Context) (app.Usage, error) {
 
 // plan reads the config's BUILD as "needs a preparation" and refuses a MAIN
 // of "missing".
-func (w *world) plan(cfg app.Config, found bool, _ app.Files) (app.Plan, error) {
+func (w *world) plan(cfg app.Config, found bool, _ app.Files, prepared string) (app.Plan, error) {
+	w.mu.Lock()
+	w.prepared = prepared
+	w.mu.Unlock()
 	if !found || cfg.Main == "missing" {
 		return app.Plan{}, app.Errorf(app.Unusable, "no MAIN")
 	}
 	p := app.Plan{Code: app.Code{Main: cfg.Main, Lang: "test", Build: cfg.Build, Version: cfg.Version}, Argv: []string{"run", cfg.Main}}
 	if cfg.Build != "" {
 		p.Prepare = []app.Step{{Argv: []string{"/bin/sh", "-c", cfg.Build}}}
+		p.Code.Packages = "what " + cfg.Build + " installed"
 	}
 	return p, nil
 }

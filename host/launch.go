@@ -13,7 +13,7 @@ func (u *unit) launch() error {
 	if u.broken {
 		return app.Errorf(app.Unusable, "a commit failed and the code from before it could not be brought back; commit the whole code again")
 	}
-	plan, err := u.h.Plan(configOf(u.app.Code), true, u.h.Staging.Files("", u.id))
+	plan, err := u.h.Plan(configOf(u.app.Code), true, u.h.Staging.Files("", u.id), u.app.Code.Packages)
 	if err != nil {
 		return err
 	}

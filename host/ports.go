@@ -108,5 +108,6 @@ type Logs interface {
 	Remove(id app.ID) error
 }
 
-// Planner says how a program is prepared and started.
-type Planner func(cfg app.Config, found bool, files app.Files) (app.Plan, error)
+// Planner says how a program is prepared and started. prepared is the
+// app.Code.Packages of the tree as it is, "" when it has none.
+type Planner func(cfg app.Config, found bool, files app.Files, prepared string) (app.Plan, error)

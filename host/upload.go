@@ -40,7 +40,7 @@ func (h *Host) Upload(_ context.Context, owner app.Account, file string) (app.De
 		return app.Deployed{}, err
 	}
 	defer h.Staging.Discard(stage)
-	plan, err := h.Plan(cfg, found, h.Staging.Files(stage, ""))
+	plan, err := h.Plan(cfg, found, h.Staging.Files(stage, ""), "")
 	if err != nil {
 		return app.Deployed{}, hinted(err, hint)
 	}
