@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,7 +82,7 @@ func TestMemoryV2Limits(t *testing.T) {
 		t.Error("a file that the kernel does not have was written")
 	}
 	gone := memoryV2{dir: without.dir + "/gone", mgr: without.mgr}
-	if _, err := gone.event(); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := gone.alarm(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the events of a group that is gone: %v", err)
 	}
 }
@@ -143,18 +142,18 @@ func TestMemoryV1Limits(t *testing.T) {
 
 func TestMemoryV1EventNeedsTheControlFiles(t *testing.T) {
 	m, dir := fakeV1(t, false)
-	ev, err := m.event() // an ordinary file takes any registration
+	fd, err := m.event() // an ordinary file takes any registration
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = unix.Close(ev.fd)
+	_ = unix.Close(fd)
 	if !strings.Contains(content(t, dir, "cgroup.event_control"), " ") {
 		t.Errorf("registered %q, want two descriptors", content(t, dir, "cgroup.event_control"))
 	}
 	if err := os.Remove(filepath.Join(dir, "memory.oom_control")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.event(); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := m.alarm(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without oom_control: %v", err)
 	}
 }
@@ -285,58 +284,5 @@ func TestGroupReadsItsFiles(t *testing.T) {
 	}
 	if _, err := (&Group{path: dir + "/none"}).Open(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Open of a group that is gone: %v", err)
-	}
-}
-
-// counter is a memory controller whose counter a test turns.
-type counter struct{ kills atomic.Int64 }
-
-func (c *counter) limit(int64) error      { return nil }
-func (c *counter) read() (Memory, error)  { return Memory{Kills: c.kills.Load()}, nil }
-func (c *counter) close()                 {}
-func (c *counter) event() (*event, error) { return nil, errors.New("no events here") }
-
-func TestWatcherSettles(t *testing.T) {
-	w, err := newWatcher()
-	if err != nil {
-		t.Fatal(err)
-	}
-	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		t.Fatal(err)
-	}
-	told := make(chan struct{}, 4)
-	mem := &counter{}
-	stop, err := w.add(&event{fd: fd, mask: unix.EPOLLIN, settle: 50 * time.Millisecond}, mem, func() { told <- struct{}{} })
-	if err != nil {
-		t.Fatal(err)
-	}
-	signal := func() {
-		t.Helper()
-		if _, err := unix.Write(fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// An event without a kill, as when memory was freed in time, tells nothing.
-	// The watch is over with it when it has taken the event and is armed again.
-	signal()
-	poll(t, "the event is taken", func() bool {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-		return err == nil && n == 0
-	})
-	if len(told) != 0 {
-		t.Error("told of a kill that was none")
-	}
-	// One whose count comes late is told once.
-	signal()
-	mem.kills.Store(1)
-	poll(t, "the kill is told", func() bool { return len(told) > 0 })
-	stop()
-	stop()
-	if err := w.close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := (&Group{mem: mem}).OnOOM(nil); err == nil || !strings.Contains(err.Error(), "cannot watch the group's memory events") {
-		t.Errorf("OnOOM without events: %v", err)
 	}
 }

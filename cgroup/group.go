@@ -39,15 +39,15 @@ type Group struct {
 	dirs   []string // the group in each hierarchy, v2 first
 	joins  []string
 	unwait func() // ends the watch that stands in for memory.oom.group
-	watch  *watcher
 }
 
 // memory is the memory controller behind one group: v2's or v1's.
 type memory interface {
 	limit(bytes int64) error
 	read() (Memory, error)
-	// event opens what epoll can wait on for an out-of-memory kill.
-	event() (*event, error)
+	// alarm returns what wakes for an out-of-memory kill, and how long the
+	// counter may lag behind it.
+	alarm() (alarm, time.Duration, error)
 	// close releases what read needs.
 	close()
 }
@@ -66,11 +66,11 @@ func (t *Tree) Create(name string, l Limits) (*Group, error) {
 
 // group describes a group without making it.
 func (t *Tree) group(name string) *Group {
-	g := &Group{path: filepath.Join(t.root, name), watch: t.watch}
+	g := &Group{path: filepath.Join(t.root, name)}
 	g.dirs = []string{g.path}
 	g.mgr, _ = cgroup2.Load("/"+name, cgroup2.WithMountpoint(t.root))
 	if t.mem1 == "" {
-		g.mem = memoryV2{dir: g.path, mgr: g.mgr}
+		g.mem = memoryV2{dir: g.path, mgr: g.mgr, notify: t.notify}
 		return g
 	}
 	g.mem = newMemoryV1(t.host.V1Memory, t.mem1, name)
@@ -236,11 +236,11 @@ func (g *Group) WaitEmpty(timeout time.Duration) error {
 // second. It is a hint: the truth is Memory after the exit. Call the
 // returned function before Remove.
 func (g *Group) OnOOM(fn func()) (stop func(), err error) {
-	ev, err := g.mem.event()
+	a, settle, err := g.mem.alarm()
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch the group's memory events: %w", err)
 	}
-	return g.watch.add(ev, g.mem, fn)
+	return begin(g.mem, fn, settle, a), nil
 }
 
 // killOnOOM gives v1 what memory.oom.group is on v2.

@@ -87,13 +87,13 @@ func (m *memoryV1) read() (Memory, error) {
 // countOOMs begins to count how often the group runs out of memory. v1 has no
 // file for it: failcnt also counts when reclaiming helped.
 func (m *memoryV1) countOOMs() error {
-	ev, err := m.event()
+	fd, err := m.event()
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ooms = ev.fd
+	m.ooms = fd
 	return nil
 }
 
@@ -118,25 +118,34 @@ func (m *memoryV1) close() {
 	}
 }
 
-// event registers an eventfd with memory.oom_control. The kernel signals it
-// when it runs out of memory, a moment before it has chosen and killed, so
-// the counter is given time to settle.
-func (m *memoryV1) event() (*event, error) {
+// alarm wakes when the group ran out of memory, a moment before the kernel
+// has chosen and killed, so the counter is given time to settle.
+func (m *memoryV1) alarm() (alarm, time.Duration, error) {
+	fd, err := m.event()
+	if err != nil {
+		return nil, 0, err
+	}
+	return counterAlarm{os.NewFile(uintptr(fd), "eventfd")}, time.Second, nil
+}
+
+// event registers an eventfd with memory.oom_control. It is non-blocking, so
+// that os.File waits for it in the runtime's poller.
+func (m *memoryV1) event() (int, error) {
 	control, err := os.Open(filepath.Join(m.dir, "memory.oom_control"))
 	if err != nil {
-		return nil, err
+		return -1, err
 	}
 	defer control.Close()
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make an eventfd: %w", err)
+		return -1, fmt.Errorf("cannot make an eventfd: %w", err)
 	}
 	line := fmt.Sprintf("%d %d", fd, control.Fd())
 	if err := os.WriteFile(filepath.Join(m.dir, "cgroup.event_control"), []byte(line), 0); err != nil {
 		_ = unix.Close(fd)
-		return nil, err
+		return -1, err
 	}
-	return &event{fd: fd, mask: unix.EPOLLIN, settle: time.Second}, nil
+	return fd, nil
 }
 
 // setPidsV1 bounds the processes of dir in the v1 pids hierarchy.

@@ -3,15 +3,16 @@ package cgroup
 import (
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/containerd/cgroups/v3/cgroup2"
-	"golang.org/x/sys/unix"
 )
 
 // memoryV2 is the unified memory controller (Linux, cgroup-v2.rst).
 type memoryV2 struct {
-	dir string
-	mgr *cgroup2.Manager
+	dir    string
+	mgr    *cgroup2.Manager
+	notify *notifier
 }
 
 func (m memoryV2) limit(bytes int64) error {
@@ -45,10 +46,10 @@ func (m memoryV2) read() (Memory, error) {
 
 func (m memoryV2) close() {}
 
-func (m memoryV2) event() (*event, error) {
-	fd, err := unix.Open(filepath.Join(m.dir, "memory.events"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
+func (m memoryV2) alarm() (alarm, time.Duration, error) {
+	path := filepath.Join(m.dir, "memory.events")
+	if _, err := os.Stat(path); err != nil {
+		return nil, 0, err
 	}
-	return &event{fd: fd, mask: unix.EPOLLPRI}, nil
+	return m.notify.alarm(path), 0, nil // the counter is written before the event
 }

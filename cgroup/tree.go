@@ -15,12 +15,12 @@ import (
 // Tree is the place below which all groups of one berth live, one directory
 // of the same name in each hierarchy in use. It is safe for concurrent use.
 type Tree struct {
-	host  Host
-	root  string // of this berth in v2; the mount point the library is given
-	mem1  string // the same in the v1 memory hierarchy, "" when unified
-	pids1 string
-	watch *watcher
-	own   []string // directories made by Open, removed by Close in reverse
+	host   Host
+	root   string // of this berth in v2; the mount point the library is given
+	mem1   string // the same in the v1 memory hierarchy, "" when unified
+	pids1  string
+	notify *notifier // nil unless unified: v1 has descriptors of its own
+	own    []string  // directories made by Open, removed by Close in reverse
 }
 
 // appsDir is below the root so that, where the daemon itself must live in the
@@ -44,12 +44,14 @@ func Open(h Host, name string) (*Tree, error) {
 		t.removeOwn()
 		return nil, errors.New("cannot limit programs on this host: the kernel has no cgroup.kill; Linux 5.14 or newer is needed")
 	}
-	w, err := newWatcher()
-	if err != nil {
-		t.removeOwn()
-		return nil, err
+	if t.host.Mode == Unified {
+		n, err := newNotifier()
+		if err != nil {
+			t.removeOwn()
+			return nil, err
+		}
+		t.notify = n
 	}
-	t.watch = w
 	return t, nil
 }
 
@@ -217,10 +219,13 @@ func (t *Tree) Sweep() (int, error) {
 	return n, errors.Join(errs...)
 }
 
-// Close stops the watcher and removes the tree's own empty directories. The
+// Close ends the watches of groups and removes the tree's own empty directories. The
 // groups of runs MUST have been removed before; what is not empty stays.
 func (t *Tree) Close() error {
-	err := t.watch.close()
+	var err error
+	if t.notify != nil {
+		err = t.notify.close()
+	}
 	t.removeOwn()
 	return err
 }

@@ -1,45 +1,36 @@
 package cgroup
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// event is a descriptor that epoll wakes for when a group runs out of memory.
-type event struct {
-	fd     int // non-blocking; a bare number, for os.File.Fd makes it blocking
-	mask   uint32
-	settle time.Duration // how long the counter may lag behind the event
+// alarm wakes its watch when a group may have run out of memory.
+type alarm interface {
+	// arm makes the next event wake. What happened before may be lost.
+	arm() error
+	// wait blocks until an event, or fails once close was called.
+	wait() error
+	close()
 }
 
-// watcher waits for all groups with one epoll and one goroutine, so that
-// idle programs cost nothing, and unlike an inotify instance per group it
-// does not run into fs.inotify.max_user_instances (128).
-type watcher struct {
-	epfd int
-	wake *os.File // an eventfd that ends the loop
-	done chan struct{}
-
-	mu    sync.Mutex
-	next  int32
-	watch map[int32]*watch
-}
-
-// watch is one group's.
+// watch calls fn each time a group's counter of kills has risen. It is a
+// goroutine that sleeps in the runtime's poller, the one epoll of the process:
+// while nothing happens it costs its stack and no system call.
 type watch struct {
-	ev   *event
-	mem  memory
-	fn   func()
-	seen int64
-
-	mu      sync.Mutex
-	stopped bool
-	timer   *time.Timer
+	alarm  alarm
+	mem    memory
+	settle time.Duration // how long the counter may lag behind an event
+	fn     func()
+	quit   chan struct{}
+	seen   int64
 }
 
 const (
@@ -50,131 +41,181 @@ const (
 	settleStep = 2 * time.Millisecond
 )
 
-func newWatcher() (*watcher, error) {
-	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("cannot make an epoll: %w", err)
-	}
-	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		_ = unix.Close(epfd)
-		return nil, fmt.Errorf("cannot make an eventfd: %w", err)
-	}
-	w := &watcher{epfd: epfd, wake: os.NewFile(uintptr(fd), "wake"), done: make(chan struct{}), watch: map[int32]*watch{}}
-	if err := unix.EpollCtl(epfd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: 0}); err != nil {
-		_ = unix.Close(epfd)
-		_ = w.wake.Close()
-		return nil, fmt.Errorf("cannot wait on an eventfd: %w", err)
-	}
-	go w.loop()
-	return w, nil
-}
-
-func (w *watcher) loop() {
-	defer close(w.done)
-	var events [16]unix.EpollEvent
-	for {
-		n, err := unix.EpollWait(w.epfd, events[:], -1)
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return // only a closed epoll, which close alone does
-		}
-		for _, e := range events[:max(n, 0)] {
-			if e.Fd == 0 {
-				return
-			}
-			w.mu.Lock()
-			x := w.watch[e.Fd]
-			w.mu.Unlock()
-			if x != nil {
-				x.look(w, e.Fd, time.Now())
-			}
-		}
-	}
-}
-
-// look reads the counter and calls fn when it rose. Until the counter has
-// settled it looks again in small steps; then the one-shot watch is armed
-// again after a pause.
-func (x *watch) look(w *watcher, key int32, since time.Time) {
-	x.mu.Lock()
-	if x.stopped {
-		x.mu.Unlock()
-		return
-	}
-	m, err := x.mem.read()
-	rose := err == nil && m.Kills > x.seen
-	if rose {
-		x.seen = m.Kills
-	}
-	if !rose && err == nil && time.Since(since) < x.ev.settle {
-		x.timer = time.AfterFunc(settleStep, func() { x.look(w, key, since) })
-	} else {
-		x.timer = time.AfterFunc(rearm, func() { w.arm(key, x) })
-	}
-	x.mu.Unlock()
-	if rose {
-		x.fn()
-	}
-}
-
-// arm makes the one-shot watch ready again. What happened in the pause is
-// not lost: both kinds of descriptor stay readable until they are read.
-func (w *watcher) arm(key int32, x *watch) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.stopped {
-		return
-	}
-	var buf [512]byte
-	_, _ = unix.Pread(x.ev.fd, buf[:], 0) // resets POLLPRI of a kernfs file
-	_, _ = unix.Read(x.ev.fd, buf[:8])    // and the count of an eventfd
-	m, err := x.mem.read()
-	if err == nil && m.Kills > x.seen {
-		x.timer = time.AfterFunc(0, func() { x.look(w, key, time.Now()) })
-		return
-	}
-	_ = unix.EpollCtl(w.epfd, unix.EPOLL_CTL_MOD, x.ev.fd,
-		&unix.EpollEvent{Events: x.ev.mask | unix.EPOLLONESHOT, Fd: key})
-}
-
-// add starts a watch. The returned function ends it and may be called more
+// begin starts a watch. The returned function ends it and may be called more
 // than once; a call of fn under way then may still be running.
-func (w *watcher) add(ev *event, mem memory, fn func()) (func(), error) {
-	x := &watch{ev: ev, mem: mem, fn: fn}
-	w.mu.Lock()
-	w.next++
-	key := w.next
-	w.watch[key] = x
-	w.mu.Unlock()
-	stop := func() {
-		w.mu.Lock()
-		delete(w.watch, key)
-		w.mu.Unlock()
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		if x.stopped {
+func begin(mem memory, fn func(), settle time.Duration, a alarm) (stop func()) {
+	w := &watch{alarm: a, mem: mem, settle: settle, fn: fn, quit: make(chan struct{})}
+	go w.loop()
+	return sync.OnceFunc(func() {
+		close(w.quit)
+		a.close()
+	})
+}
+
+func (w *watch) loop() {
+	for w.alarm.arm() == nil {
+		w.look() // for what happened while it was not armed
+		if w.alarm.wait() != nil {
 			return
 		}
-		x.stopped = true
-		if x.timer != nil {
-			x.timer.Stop()
+		for since := time.Now(); !w.look() && time.Since(since) < w.settle; {
+			if !w.pause(settleStep) {
+				return
+			}
 		}
-		_ = unix.Close(ev.fd) // leaves the epoll with it
+		if !w.pause(rearm) {
+			return
+		}
 	}
-	err := unix.EpollCtl(w.epfd, unix.EPOLL_CTL_ADD, ev.fd,
-		&unix.EpollEvent{Events: ev.mask | unix.EPOLLONESHOT, Fd: key})
+}
+
+// look reads the counter and calls fn when it rose. It reports whether there
+// is nothing more to wait for.
+func (w *watch) look() bool {
+	m, err := w.mem.read()
+	if err != nil || m.Kills <= w.seen {
+		return err != nil
+	}
+	w.seen = m.Kills
+	w.fn()
+	return true
+}
+
+// pause reports whether the watch goes on after it.
+func (w *watch) pause(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-w.quit:
+		return false
+	}
+}
+
+// counterAlarm is an eventfd that a v1 controller counts up.
+type counterAlarm struct{ file *os.File }
+
+func (a counterAlarm) arm() error { return nil }
+
+func (a counterAlarm) wait() error {
+	var count [8]byte
+	_, err := a.file.Read(count[:])
+	return err
+}
+
+func (a counterAlarm) close() { _ = a.file.Close() }
+
+// notifier is the one inotify for the files of all v2 groups: the kernel
+// reports a change of memory.events as a modification (Linux,
+// cgroup-v2.rst). A descriptor per group would run into fs.inotify's limit of
+// instances (128), or cost a file each.
+type notifier struct {
+	file *os.File
+	conn int // the bare descriptor: os.File.Fd would make it blocking
+	done chan struct{}
+
+	mu      sync.Mutex
+	closed  bool
+	waiting map[int32][]*changeAlarm // by watch descriptor: a file has one
+}
+
+func newNotifier() (*notifier, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		stop()
-		return nil, fmt.Errorf("cannot wait for memory events: %w", err)
+		return nil, fmt.Errorf("cannot make an inotify: %w", err)
 	}
-	return stop, nil
+	n := &notifier{
+		file: os.NewFile(uintptr(fd), "inotify"), conn: fd,
+		done: make(chan struct{}), waiting: map[int32][]*changeAlarm{},
+	}
+	go n.loop()
+	return n, nil
+}
+
+// loop hands out events until the inotify is closed.
+func (n *notifier) loop() {
+	defer close(n.done)
+	var buf [4096]byte
+	for {
+		size, err := n.file.Read(buf[:])
+		if err != nil {
+			return
+		}
+		// struct inotify_event: wd, mask, cookie, length of the name behind it.
+		for b := buf[:size]; len(b) >= unix.SizeofInotifyEvent; {
+			wd := int32(binary.NativeEndian.Uint32(b))
+			name := binary.NativeEndian.Uint32(b[12:])
+			b = b[unix.SizeofInotifyEvent+int(name):]
+			n.mu.Lock()
+			for _, a := range n.waiting[wd] {
+				a.rang <- struct{}{} // it has room: one is armed once, and rings once
+			}
+			delete(n.waiting, wd)
+			n.mu.Unlock()
+		}
+	}
 }
 
 // close ends the loop and waits for it.
-func (w *watcher) close() error {
-	if _, err := w.wake.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
-		return fmt.Errorf("cannot stop the memory watcher: %w", err)
+func (n *notifier) close() error {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	err := n.file.Close()
+	<-n.done
+	return err
+}
+
+// changeAlarm tells of one change of a file, through the notifier.
+type changeAlarm struct {
+	n       *notifier
+	path    string
+	rang    chan struct{}
+	quit    chan struct{}
+	wd      int32
+	stopped bool
+}
+
+func (n *notifier) alarm(path string) *changeAlarm {
+	return &changeAlarm{n: n, path: path, rang: make(chan struct{}, 1), quit: make(chan struct{})}
+}
+
+var errStopped = errors.New("the watch has ended")
+
+// arm asks for one event; the kernel forgets the watch with it.
+func (a *changeAlarm) arm() error {
+	a.n.mu.Lock() // so that no event comes before its alarm is known
+	defer a.n.mu.Unlock()
+	if a.stopped || a.n.closed {
+		return errStopped
 	}
-	<-w.done
-	return errors.Join(w.wake.Close(), unix.Close(w.epfd))
+	wd, err := unix.InotifyAddWatch(a.n.conn, a.path, unix.IN_MODIFY|unix.IN_ONESHOT)
+	if err != nil {
+		return fmt.Errorf("cannot watch %s: %w", a.path, err)
+	}
+	a.wd = int32(wd)
+	a.n.waiting[a.wd] = append(a.n.waiting[a.wd], a)
+	return nil
+}
+
+func (a *changeAlarm) wait() error {
+	select {
+	case <-a.rang:
+		return nil
+	case <-a.quit:
+		return errStopped
+	}
+}
+
+func (a *changeAlarm) close() {
+	a.n.mu.Lock()
+	defer a.n.mu.Unlock()
+	a.stopped = true
+	close(a.quit)
+	others := slices.DeleteFunc(a.n.waiting[a.wd], func(o *changeAlarm) bool { return o == a })
+	if len(others) > 0 || a.n.closed {
+		a.n.waiting[a.wd] = others
+		return
+	}
+	delete(a.n.waiting, a.wd)
+	_, _ = unix.InotifyRmWatch(a.n.conn, uint32(a.wd)) // gone with its group, at worst
 }

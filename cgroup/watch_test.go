@@ -1,0 +1,128 @@
+package cgroup
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// counter is a memory controller whose counter a test turns.
+type counter struct {
+	kills atomic.Int64
+	reads atomic.Int64
+}
+
+func (c *counter) limit(int64) error { return nil }
+func (c *counter) close()            {}
+func (c *counter) read() (Memory, error) {
+	c.reads.Add(1)
+	return Memory{Kills: c.kills.Load()}, nil
+}
+
+func (c *counter) alarm() (alarm, time.Duration, error) {
+	return nil, 0, errors.New("no events here")
+}
+
+func TestWatchSettles(t *testing.T) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan struct{}, 4)
+	mem, file := &counter{}, os.NewFile(uintptr(fd), "eventfd")
+	stop := begin(mem, func() { told <- struct{}{} }, 50*time.Millisecond, counterAlarm{file})
+	signal := func() {
+		t.Helper()
+		if _, err := file.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// An event without a kill, as when memory was freed in time, tells nothing.
+	// The watch is over with it when it has read the counter and found nothing
+	// until it settled.
+	signal()
+	poll(t, "the watch has settled", func() bool { return mem.reads.Load() > 3 })
+	if len(told) != 0 {
+		t.Error("told of a kill that was none")
+	}
+	// One whose count comes late is told once.
+	signal()
+	mem.kills.Store(1)
+	poll(t, "the kill is told", func() bool { return len(told) > 0 })
+	stop()
+	stop()
+	if err := file.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("the eventfd was left open: %v", err)
+	}
+	if _, err := (&Group{mem: mem}).OnOOM(nil); err == nil || !strings.Contains(err.Error(), "cannot watch the group's memory events") {
+		t.Errorf("OnOOM without events: %v", err)
+	}
+}
+
+// One inotify serves any number of files, and any number of watches of one.
+func TestNotifierTellsOfTheFileThatChanged(t *testing.T) {
+	n, err := newNotifier()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	change := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("oom_kill 1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type watched struct {
+		mem  *counter
+		told atomic.Int64
+		stop func()
+	}
+	add := func(name string) *watched {
+		w := &watched{mem: &counter{}}
+		w.stop = begin(w.mem, func() { w.told.Add(1) }, 0, n.alarm(filepath.Join(dir, name)))
+		poll(t, "the watch is armed", func() bool { return w.mem.reads.Load() > 0 })
+		return w
+	}
+	change("a")
+	change("b")
+	first, second, other := add("a"), add("a"), add("b")
+	first.mem.kills.Store(1)
+	second.mem.kills.Store(1)
+	other.mem.kills.Store(1)
+	change("a")
+	poll(t, "both watches of the file tell", func() bool { return first.told.Load() == 1 && second.told.Load() == 1 })
+	if other.told.Load() != 0 {
+		t.Error("the watch of another file told")
+	}
+	// They are armed again after a pause; one that ends leaves the other.
+	first.stop()
+	poll(t, "the other is armed again", func() bool { return second.mem.reads.Load() > 2 })
+	second.mem.kills.Store(2)
+	change("a")
+	poll(t, "the one that is left tells", func() bool { return second.told.Load() == 2 })
+	if first.told.Load() != 1 {
+		t.Error("a watch told after its end")
+	}
+	second.stop()
+	other.stop()
+	other.stop()
+	poll(t, "nothing is waited for", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return len(n.waiting) == 0
+	})
+	if err := n.close(); err != nil {
+		t.Error(err)
+	}
+	late := n.alarm(filepath.Join(dir, "a"))
+	if err := late.arm(); !errors.Is(err, errStopped) {
+		t.Errorf("arm after the end of the notifier: %v", err)
+	}
+	late.close()
+}
