@@ -91,7 +91,7 @@ func examine(ctx context.Context, s Settings) []finding {
 		list = append(list, finding{"cgroups", bad, err.Error(), "mount -t proc proc /proc"})
 	} else {
 		list = append(list, checkGroups(facts)...)
-		list = append(list, checkLimit(facts, s))
+		list = append(list, checkLimit(facts, s), checkTraffic(facts))
 	}
 	list = append(list, checkKernel(sandbox.Probe())...)
 	list = append(list, checkRuntimes(ctx)...)
@@ -188,6 +188,36 @@ func checkLimit(h cgroup.Host, s Settings) finding {
 	}
 	return finding{"limit", good, fmt.Sprintf("enforced: a child was killed at %d MB after %s, in a group below %s",
 		limit, time.Since(begin).Round(time.Millisecond), filepath.Dir(groups.Root())), ""}
+}
+
+// checkTraffic counts the traffic of a group of its own.
+func checkTraffic(h cgroup.Host) finding {
+	fail := func(err error) finding {
+		return finding{"netIO", dubious, "will show 0B: " + err.Error(), "run berth as root, outside of a container"}
+	}
+	meter, err := sandbox.NewMeter()
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = meter.Close() }() // nothing depends on it
+	groups, err := cgroup.Open(h, fmt.Sprintf("doctor-%d", os.Getpid()))
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = groups.Close() }() // it never had a group
+	dir, err := os.Open(groups.Root())
+	if err != nil {
+		return fail(err)
+	}
+	defer dir.Close()
+	counter, err := meter.Attach(dir)
+	if err == nil {
+		_, _, err = counter.Read()
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return finding{"netIO", good, "the bytes of each program are counted by eBPF", ""}
 }
 
 // checkKernel tells what the coming walls around programs could use.

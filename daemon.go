@@ -28,6 +28,7 @@ import (
 	"berth/lang"
 	"berth/logs"
 	"berth/proc"
+	"berth/sandbox"
 	"berth/systemd"
 	"berth/tree"
 )
@@ -40,6 +41,7 @@ type daemon struct {
 	trees    *tree.Store
 	logs     *logbook
 	groups   *cgroup.Tree
+	meter    *sandbox.Meter // nil where nothing counts
 	host     *host.Host
 	handler  http.Handler
 	undo     []func() error // closes what was opened, in reverse
@@ -127,6 +129,11 @@ func (d *daemon) openGroups(context.Context) error {
 	if err != nil { // one that hangs in the kernel keeps no other from starting
 		d.log.Error("cannot end everything that an earlier daemon left running", "error", err)
 	}
+	if d.meter, err = sandbox.NewMeter(); err != nil { // netIO will say 0B; doctor tells why
+		d.log.Warn("netIO will not be counted", "error", err)
+		return nil
+	}
+	d.undo = append(d.undo, d.meter.Close)
 	return nil
 }
 
@@ -162,7 +169,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}}
 	files := trees{d.trees, s.Upload.Max.Bytes(), d.logs, d.log}
 	start := &starter{
-		proc: &proc.Launcher{Tree: d.groups, Log: d.log}, trees: d.trees, logs: d.logs,
+		proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter}, trees: d.trees, logs: d.logs,
 		pids: int64(s.Apps.PidsMax), oomGroup: s.Apps.OOMGroup,
 	}
 	d.host = host.New(host.Config{

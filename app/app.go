@@ -144,6 +144,8 @@ type Usage struct {
 	MemoryBytes int64   // current less inactive file cache
 	LimitBytes  int64   // the limit in force
 	CPUPercent  float64 // of one core; 100 is one core busy
+	NetIn       int64   // bytes received since the start, 0 where the kernel cannot count them
+	NetOut      int64   // likewise sent
 }
 
 // Status is the answer to "how is it now".
@@ -151,8 +153,6 @@ type Status struct {
 	Snapshot
 	Usage     Usage
 	DiskBytes int64 // of its tree; at most a minute old
-	NetIn     int64 // bytes; 0 until they are counted
-	NetOut    int64
 }
 
 // Terminal is the tail of an application's output.

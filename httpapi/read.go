@@ -175,7 +175,7 @@ func measure(st app.Status, now time.Time) status {
 		CPU:         percent(st.Usage.CPUPercent),
 		Memory:      memory(st.Usage.MemoryBytes, limit),
 		SSD:         size(st.DiskBytes),
-		NetIO:       netIO{Down: size(st.NetIn), Up: size(st.NetOut)},
+		NetIO:       netIO{Down: size(st.Usage.NetIn), Up: size(st.Usage.NetOut)},
 		LastRestart: since(st.StartedAt, now),
 		StartedAt:   timestamp(st.StartedAt),
 	}

@@ -35,8 +35,8 @@ func readScenes() []scene {
 	)
 	busy := func(w *world) {
 		w.usage["bot-one"] = app.Status{
-			Usage:     app.Usage{MemoryBytes: 41838182, LimitBytes: 100 << 20, CPUPercent: 1.54},
-			DiskBytes: 12897485, NetIn: 2048, NetOut: 1500,
+			Usage:     app.Usage{MemoryBytes: 41838182, LimitBytes: 100 << 20, CPUPercent: 1.54, NetIn: 2048, NetOut: 1500},
+			DiskBytes: 12897485,
 		}
 	}
 	return []scene{

@@ -43,6 +43,8 @@ type Spec struct {
 type Launcher struct {
 	Tree *cgroup.Tree
 	Log  *slog.Logger
+	// Meter counts the programs' traffic; nil counts nothing.
+	Meter *sandbox.Meter
 	// Init is the command line that reaches Init in a child of this binary;
 	// nil means /proc/self/exe app-init.
 	Init []string
@@ -69,6 +71,7 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	traffic := l.meter(group)
 	cmd, err := l.start(s, group)
 	if err != nil {
 		if left := errors.Join(group.Kill(), group.WaitEmpty(killTimeout), group.Remove()); left != nil {
@@ -77,7 +80,7 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 		return nil, err
 	}
 	r := &Run{
-		cmd: cmd, group: group, log: l.Log.With("group", s.Group), spec: s,
+		cmd: cmd, group: group, traffic: traffic, log: l.Log.With("group", s.Group), spec: s,
 		started: time.Now(), limit: s.MemoryMB, done: make(chan struct{}),
 	}
 	if err := r.watchHelpers(); err != nil {
@@ -85,6 +88,24 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 	}
 	go r.wait()
 	return r, nil
+}
+
+// meter counts the group's traffic. That it cannot keeps no program from
+// running.
+func (l *Launcher) meter(group *cgroup.Group) *sandbox.Counter {
+	if l.Meter == nil {
+		return nil
+	}
+	dir, err := group.Open()
+	if err == nil {
+		defer dir.Close()
+		var c *sandbox.Counter
+		if c, err = l.Meter.Attach(dir); err == nil {
+			return c
+		}
+	}
+	l.Log.Warn("cannot count a program's traffic", "error", err)
+	return nil
 }
 
 // start forks app-init into the group, hands it its orders and waits until

@@ -11,6 +11,7 @@ import (
 
 	"berth/app"
 	"berth/cgroup"
+	"berth/sandbox"
 )
 
 const (
@@ -32,6 +33,7 @@ const (
 type Run struct {
 	cmd     *exec.Cmd
 	group   *cgroup.Group
+	traffic *sandbox.Counter // nil where nothing counts
 	log     *slog.Logger
 	spec    Spec
 	started time.Time
@@ -143,7 +145,11 @@ func (r *Run) usage(ctx context.Context) (app.Usage, error) {
 	if err != nil {
 		return app.Usage{}, err
 	}
-	return app.Usage{MemoryBytes: m.Used, LimitBytes: m.Limit, CPUPercent: percent}, nil
+	in, out, err := r.traffic.Read()
+	if err != nil {
+		return app.Usage{}, err
+	}
+	return app.Usage{MemoryBytes: m.Used, LimitBytes: m.Limit, CPUPercent: percent, NetIn: in, NetOut: out}, nil
 }
 
 func (r *Run) cpuPercent(ctx context.Context) (float64, error) {
@@ -216,6 +222,9 @@ func (r *Run) watchHelpers() error {
 // before it sends the signal (mm/oom_kill.c), so the verdict has no race.
 func (r *Run) wait() {
 	defer close(r.done)
+	if err := ended(r.cmd.Process.Pid); err != nil {
+		r.log.Warn("cannot wait without a thread; taking one", "error", err)
+	}
 	err := r.cmd.Wait()
 	at := time.Now()
 	r.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ type daemon struct {
 	uid     int // the first of its user ids
 	args    []string
 	env     []string // beside a clean environment
+	under   []string // a command that berth is an argument of; nil for none
 	base    string   // http://...
 	group   string   // the name of its control groups
 	cmd     *exec.Cmd
@@ -85,7 +87,7 @@ var listening = regexp.MustCompile(`listening on (http://[0-9.:]+).* groups=\S*/
 func (d *daemon) start() {
 	d.t.Helper()
 	d.out = &output{}
-	d.cmd = exec.Command(berth, d.args...)
+	d.cmd = d.command(d.args...)
 	d.cmd.Env = append(cleanEnv(), d.env...)
 	d.cmd.Stderr = d.out
 	if err := d.cmd.Start(); err != nil {
@@ -108,6 +110,12 @@ func (d *daemon) start() {
 		}
 		return false
 	})
+}
+
+// command is berth with arguments.
+func (d *daemon) command(args ...string) *exec.Cmd {
+	line := append(append(slices.Clone(d.under), berth), args...)
+	return exec.Command(line[0], line[1:]...)
 }
 
 func (d *daemon) hasEnded() bool {
@@ -192,7 +200,7 @@ func (d *daemon) files(dir string) []string {
 // status and what was printed.
 func (d *daemon) run(args ...string) (code int, stdout, stderr string) {
 	d.t.Helper()
-	cmd := exec.Command(berth, append(args, "--data-dir", d.data)...)
+	cmd := d.command(append(args, "--data-dir", d.data)...)
 	cmd.Env = cleanEnv()
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems

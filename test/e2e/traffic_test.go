@@ -1,0 +1,57 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// talker sends itself a megabyte on loopback.
+const talker = `
+import socket
+l = socket.create_server(("127.0.0.1", 0))
+c = socket.create_connection(l.getsockname())
+s, _ = l.accept()
+for _ in range(16):
+    c.sendall(bytes(65536))
+    n = 65536
+    while n: n -= len(s.recv(n))
+` + idlePython
+
+// TestNetIO counts what a program sends and receives, from its start on.
+func TestNetIO(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 200)
+	id, silent := c.upload(pythonBot(talker)), c.upload(shellBot(idleShell))
+	c.untilLog(id, "up")
+	a := c.get("/app/"+id+"/status").want(200, "apps.container", "Online")
+	for _, way := range []string{"apps.netIO.down", "apps.netIO.up"} {
+		if text := a.text(way); !strings.HasPrefix(text, "1") || !strings.HasSuffix(text, "MB") {
+			t.Errorf("%s is %q after a megabyte", way, text)
+		}
+	}
+	c.get("/app/"+silent+"/status").want(200, "apps.netIO.down", "0B", "apps.netIO.up", "0B")
+	c.put("/app/"+id+"/stop", "").want(200)
+	c.get("/app/"+id+"/status").want(200, "apps.netIO.down", "0B", "apps.netIO.up", "0B")
+}
+
+// TestNetIOWhereTheKernelRefuses takes the rights to load eBPF programs from
+// the daemon, as containers do: programs run, and doctor tells why nothing is
+// counted.
+func TestNetIOWhereTheKernelRefuses(t *testing.T) {
+	t.Parallel()
+	d := prepare(t)
+	d.under = []string{"setpriv", "--bounding-set", "-bpf,-net_admin,-sys_admin", "--inh-caps", "-all"}
+	d.start()
+	if !strings.Contains(d.out.String(), "netIO will not be counted") {
+		t.Errorf("the daemon's log does not tell: %s", d.out)
+	}
+	c := d.account("ana", 100)
+	id := c.upload(pythonBot(talker))
+	c.untilLog(id, "up")
+	c.get("/app/"+id+"/status").want(200, "apps.container", "Online", "apps.netIO.down", "0B", "apps.netIO.up", "0B")
+	_, table, _ := d.run("doctor")
+	if !strings.Contains(table, "warn  netIO") || !strings.Contains(table, "will show 0B: cannot load the programs that count traffic") {
+		t.Errorf("doctor says:\n%s", table)
+	}
+}
