@@ -16,7 +16,7 @@ setup: ## install what building and testing need (Debian packages, when root)
 
 build: setup ## build ./berth
 	@echo "building berth (the first build compiles SQLite, which takes up to two minutes)"
-	@CGO_ENABLED=1 $(GO) build -trimpath -o berth .
+	@GO=$(GO) scripts/build berth
 
 demo: build ## start berth and take two programs through their whole life
 	@scripts/demo ./berth
@@ -25,7 +25,7 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck: before every co
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
 	@$(LINT) run ./...
-	@shellcheck scripts/setup scripts/demo scripts/test scripts/fuzz .ci/run
+	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/fuzz .ci/run
 
 test: setup ## every test this machine can run, with the race detector
 	@scripts/test

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
 	"net"
@@ -37,6 +38,24 @@ func TestDoctor(t *testing.T) {
 	}
 	if code, table, _ := d.run("doctor"); code != 0 || !strings.Contains(table, "limit") {
 		t.Errorf("exit status %d: %s", code, table)
+	}
+}
+
+// TestOneStaticFile looks for what a program names that it wants loaded.
+func TestOneStaticFile(t *testing.T) {
+	ready(t)
+	if os.Getenv("BERTH_E2E_RACE") != "" {
+		t.Skip("the race detector links dynamically")
+	}
+	f, err := elf.Open(berth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("the binary has a %v", p.Type)
+		}
 	}
 }
 
