@@ -37,6 +37,7 @@ type Settings struct {
 		RAM         app.MB
 		Timeout     time.Duration
 		Concurrency int
+		Queue       int // builds that may wait
 	}
 	Upload struct {
 		Max, MaxUnpacked app.MB
@@ -94,6 +95,7 @@ var settings = []setting{
 	{"build.ram", "512", "`MB` of a build", func(s *Settings) kind { return whole(&s.Build.RAM, 16, maxRAM) }},
 	{"build.timeout", "10m", "`TIME` a build may take", func(s *Settings) kind { return span{&s.Build.Timeout} }},
 	{"build.concurrency", "1", "`N` builds at a time", func(s *Settings) kind { return whole(&s.Build.Concurrency, 1, 64) }},
+	{"build.queue", "32", "most builds (`N`) that wait for their turn", func(s *Settings) kind { return whole(&s.Build.Queue, 1, 1000) }},
 	{"upload.max", "100", "most `MB` of an upload", func(s *Settings) kind { return whole(&s.Upload.Max, 1, 1<<20) }},
 	{"upload.max_unpacked", "1024", "most `MB` that an upload may unpack to", func(s *Settings) kind { return whole(&s.Upload.MaxUnpacked, 1, 1<<24) }},
 	{"upload.max_files", "20000", "most files (`N`) in an upload", func(s *Settings) kind { return whole(&s.Upload.MaxFiles, 1, 10_000_000) }},

@@ -180,7 +180,8 @@ func (d *daemon) openHost(ctx context.Context) error {
 		},
 		RAMDefault: s.Apps.RAMDefault, Capacity: hostCapacity(info.RAM, s.Host.Reserve, s.Host.Overcommit),
 		StopGrace: s.Apps.StopTimeout, OKDelay: s.Apps.OKDelay,
-		BuildRAM: s.Build.RAM, BuildTimeout: s.Build.Timeout, Builds: s.Build.Concurrency, BackupTTL: s.Backups.TTL,
+		BuildRAM: s.Build.RAM, BuildTimeout: s.Build.Timeout, Builds: s.Build.Concurrency, BuildQueue: s.Build.Queue,
+		BackupTTL: s.Backups.TTL,
 	})
 	d.handler = httpapi.New(httpapi.Config{
 		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),

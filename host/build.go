@@ -3,8 +3,10 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"strings"
+	"time"
 
 	"berth/app"
 )
@@ -14,20 +16,30 @@ const (
 	buildTail = 64 << 10
 	// lastLines is how much of a program's output explains its early end.
 	lastLines = 1800
+	// longWait is how long a build waits before the answer tells.
+	longWait = 3 * time.Second
 )
 
-// build runs the plan's preparation, step by step, when a place is free. stage
-// is the copy to build in, or "" to build in the live tree. An error explains
-// itself to the user and carries the build's output.
-func (h *Host) build(ctx context.Context, a app.App, plan app.Plan, stage app.Stage) error {
+// build runs the plan's preparation, step by step, when its turn has come; a
+// long wait becomes one of the plan's notes. stage is the copy to build in, or
+// "" to build in the live tree. An error explains itself to the user and
+// carries the build's output.
+func (h *Host) build(ctx context.Context, a app.App, plan *app.Plan, stage app.Stage) error {
 	if len(plan.Prepare) == 0 {
 		return nil
 	}
-	give, err := h.builds.take(ctx)
+	turn, err := h.builds.join(a.ID, a.Account)
 	if err != nil {
-		return h.calledOff()
+		return err
 	}
-	defer give()
+	defer h.builds.leave(turn)
+	waited, err := h.await(ctx, turn)
+	if err != nil {
+		return err
+	}
+	if waited >= longWait {
+		plan.Notes = append(plan.Notes, "the build waited "+lasted(waited)+" for its turn")
+	}
 	if err := h.Logs.BeginBuild(a.ID); err != nil {
 		return err
 	}
@@ -47,6 +59,23 @@ func (h *Host) build(ctx context.Context, a app.App, plan app.Plan, stage app.St
 		}
 	}
 	return nil
+}
+
+// await returns when the turn has come, and how long that took.
+func (h *Host) await(ctx context.Context, t *turn) (time.Duration, error) {
+	log, since := h.Log.With("app", t.id), time.Now()
+	if t.position > 0 {
+		log.Info("build waits", "position", t.position)
+		h.Logs.Note(t.id, fmt.Sprintf("waiting to be built: number %d in the queue", t.position))
+	}
+	select {
+	case <-t.come:
+	case <-ctx.Done():
+		return 0, h.calledOff()
+	}
+	waited := time.Since(since)
+	log.Info("build begins", "waited", waited)
+	return waited, nil
 }
 
 // step runs one command of the preparation in a group of its own.

@@ -89,7 +89,7 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 	if err := h.Trees.Prepare(ctx, stage, id, c.before.UID); err != nil {
 		return stage, err
 	}
-	return stage, h.build(ctx, c.before.App, c.plan, stage)
+	return stage, h.build(ctx, c.before.App, &c.plan, stage)
 }
 
 // switchTo changes the tree and starts the new code; if either fails it goes

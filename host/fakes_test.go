@@ -95,7 +95,7 @@ func (w *world) open() *Host {
 			return nil
 		},
 		RAMDefault: 100, Capacity: 2000, StopGrace: 10 * time.Second, OKDelay: 2 * time.Second,
-		BuildRAM: 512, BuildTimeout: 10 * time.Minute, Builds: 1, BackupTTL: time.Hour,
+		BuildRAM: 512, BuildTimeout: 10 * time.Minute, Builds: 1, BuildQueue: 32, BackupTTL: time.Hour,
 	})
 }
 

@@ -35,6 +35,7 @@ type Config struct {
 	BuildRAM     app.MB
 	BuildTimeout time.Duration
 	Builds       int // at once
+	BuildQueue   int // builds that may wait
 	BackupTTL    time.Duration
 }
 
@@ -42,7 +43,7 @@ type Config struct {
 type Host struct {
 	Config
 	capacity *capacity
-	builds   places
+	builds   *queue
 	unpacks  places // they fill the disk before anything else bounds them
 	backups  places
 
@@ -60,7 +61,7 @@ type Host struct {
 func New(c Config) *Host {
 	h := &Host{
 		Config: c, capacity: newCapacity(c.Capacity), units: map[app.ID]*unit{},
-		builds: make(places, max(c.Builds, 1)), unpacks: make(places, 2), backups: make(places, 1),
+		builds: newQueue(c.Builds, c.BuildQueue), unpacks: make(places, 2), backups: make(places, 1),
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h

@@ -52,7 +52,7 @@ func (h *Host) Upload(_ context.Context, owner app.Account, file string) (app.De
 	if err != nil {
 		return app.Deployed{}, err
 	}
-	a, err = h.create(ctx, a, plan, stage)
+	a, err = h.create(ctx, a, &plan, stage)
 	if err != nil {
 		h.release(context.Background(), a.ID)
 		return app.Deployed{}, err
@@ -133,7 +133,7 @@ func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan) (app.A
 
 // create puts the tree in its place, prepares it, and makes the application
 // exist.
-func (h *Host) create(ctx context.Context, a app.App, plan app.Plan, stage app.Stage) (app.App, error) {
+func (h *Host) create(ctx context.Context, a app.App, plan *app.Plan, stage app.Stage) (app.App, error) {
 	if err := h.Trees.Publish(ctx, stage, a.ID, a.UID); err != nil {
 		return a, err
 	}
