@@ -60,8 +60,9 @@ const (
 //	                             |  retry timer             | exit
 //	                             +------- waiting <---------+--> stopped
 //
-// Preparing is a commit's build; what ran before goes on running meanwhile, so
-// Online in the snapshot is a fact of its own.
+// Preparing is a deployment, an application's first or a commit; what ran
+// before goes on running meanwhile, so Running in the snapshot is a fact of its
+// own.
 type State string
 
 // The states.
@@ -122,10 +123,11 @@ type Exit struct {
 // Snapshot is one application at one moment.
 type Snapshot struct {
 	App
-	State   State
-	Running bool      // a process of it exists that its users can reach
-	Attempt int       // automatic restarts in a row, 0 when healthy
-	RetryAt time.Time // of the next automatic restart, zero unless Waiting
+	State    State
+	Running  bool      // a process of it exists that its users can reach
+	Attempt  int       // automatic restarts in a row, 0 when healthy
+	RetryAt  time.Time // of the next automatic restart, zero unless Waiting
+	Position int       // of its build in the queue: 1 is next, 0 when none waits
 }
 
 // RAMKilled reports whether the last run ended for its RAM.

@@ -9,12 +9,16 @@ import (
 // remove deletes the application: it calls off a deployment, ends the
 // program, and then forgets everything.
 func (u *unit) remove(reply func(error)) {
-	if err := u.refuse(); err != nil {
-		reply(err)
+	if u.closing != open {
+		reply(u.refuse())
 		return
 	}
 	u.closing = byDelete
 	u.settle(func() {
+		if u.unborn { // abandoned, with everything
+			reply(nil)
+			return
+		}
 		err := u.erase()
 		u.closing = ended
 		if err != nil && u.h.ctx.Err() == nil {

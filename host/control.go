@@ -27,8 +27,9 @@ func (h *Host) Restart(ctx context.Context, owner app.AccountID, id app.ID) erro
 }
 
 // Stop ends the program, or calls off a restart that waits or a deployment
-// under way, and returns when nothing of it runs. It fails with app.Already
-// when it is offline.
+// under way, and returns when nothing of it runs; after a first deployment
+// nothing of the application is left either. It fails with app.Already when
+// it is offline.
 func (h *Host) Stop(ctx context.Context, owner app.AccountID, id app.ID) error {
 	return h.ask(ctx, owner, id, (*unit).stop)
 }

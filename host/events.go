@@ -28,6 +28,9 @@ func (u *unit) refuse() error {
 		return noApp(u.id)
 	case open:
 	}
+	if u.unborn {
+		return app.Errorf(app.Conflict, "the application is being deployed for the first time; wait until that is done, or stop it")
+	}
 	return nil
 }
 
@@ -105,8 +108,13 @@ func (u *unit) restart(reply func(error)) {
 	}
 }
 
-// stop is a person's stop. It calls off a deployment under way.
+// stop is a person's stop. It calls off a deployment under way; of a first
+// one nothing stays.
 func (u *unit) stop(reply func(error)) {
+	if u.unborn {
+		u.remove(reply)
+		return
+	}
 	if err := u.refuse(); err != nil {
 		reply(err)
 		return

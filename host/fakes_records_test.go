@@ -101,9 +101,11 @@ func (w *world) DeleteApp(_ context.Context, id app.ID) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a := w.apps[id]; a != nil {
-		w.reserved[id] = *a
+	a := w.apps[id]
+	if a == nil {
+		return noApp(id)
 	}
+	w.reserved[id] = *a
 	delete(w.apps, id)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"berth/app"
@@ -40,7 +41,6 @@ type world struct {
 	broken    []app.ID      // what Recover cannot mend
 	undoFrom  int           // which call of Undo from now on fails, 0 for none
 	undoFails bool          // every call
-	onRemove  func()        // called before a tree is removed
 	discards  time.Duration // how long Discard takes
 
 	notes map[app.ID][]string
@@ -49,7 +49,8 @@ type world struct {
 	// Programs.
 	runs   []*instance
 	behave func(p app.Program) behaviour
-	fail   map[string]error // by the name of the call
+	fail   map[string]error  // by the name of the call
+	on     map[string]func() // called first
 }
 
 // behaviour is the script of one program.
@@ -76,7 +77,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, apps: map[app.ID]*app.App{}, reserved: map[app.ID]app.App{}, total: 1000, nextUID: 70000,
 		stages: map[app.Stage]app.Config{}, trees: map[app.ID]string{}, undo: map[app.ID]string{},
-		notes: map[app.ID][]string{}, fail: map[string]error{},
+		notes: map[app.ID][]string{}, fail: map[string]error{}, on: map[string]func(){},
 		behave: func(app.Program) behaviour { return behaviour{} },
 	}
 	w.host = w.open()
@@ -100,6 +101,12 @@ func (w *world) open() *Host {
 }
 
 func (w *world) failing(call string) error {
+	w.mu.Lock()
+	on := w.on[call]
+	w.mu.Unlock()
+	if on != nil {
+		on()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls = append(w.calls, call)
@@ -215,6 +222,17 @@ func (w *world) upload(file string) (app.Deployed, error) {
 	return w.host.Upload(context.Background(), app.Account{ID: owner, TotalRAM: w.total}, file)
 }
 
+// uploading is upload by an account, under way; the channel gets its error.
+func (w *world) uploading(by app.AccountID, file string) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.host.Upload(context.Background(), app.Account{ID: by, TotalRAM: w.total}, file)
+		done <- err
+	}()
+	synctest.Wait()
+	return done
+}
+
 func (w *world) mustUpload(file string) app.ID {
 	w.t.Helper()
 	d, err := w.upload(file)
@@ -259,6 +277,13 @@ func (w *world) noted(id app.ID, part string) bool {
 	return slices.ContainsFunc(w.notes[id], func(s string) bool { return strings.Contains(s, part) })
 }
 
+// when calls f before a call of this name does anything.
+func (w *world) when(call string, f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.on[call] = f
+}
+
 func (w *world) set(f func(p app.Program) behaviour) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -283,6 +308,14 @@ func (w *world) close() {
 		if w.apps[id] == nil {
 			w.t.Errorf("the tree of %s belongs to no application", id)
 		}
+	}
+	for id := range w.notes {
+		if w.apps[id] == nil {
+			w.t.Errorf("the log of %s belongs to no application", id)
+		}
+	}
+	if q := w.host.builds; q.free != w.host.Builds || len(q.waiting) > 0 {
+		w.t.Errorf("%d of %d places for builds are free, %d wait", q.free, w.host.Builds, len(q.waiting))
 	}
 }
 

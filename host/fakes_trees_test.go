@@ -18,7 +18,7 @@ func (w *world) Spool(_ context.Context, r io.Reader) (string, error) {
 	return string(b), err
 }
 
-func (w *world) DropSpool(string) {}
+func (w *world) DropSpool(string) { _ = w.failing("DropSpool") }
 
 func (w *world) Unpack(_ context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Stage, app.Config, bool, string, error) {
 	if file == "bad" {
@@ -142,8 +142,8 @@ func (w *world) Backup(context.Context, app.ID) (string, error) {
 func (w *world) DropBackups(time.Time) (int, error) { return 0, w.failing("DropBackups") }
 
 func (w *world) Remove(_ context.Context, id app.ID) error {
-	if w.onRemove != nil {
-		w.onRemove()
+	if err := w.failing("Remove"); err != nil {
+		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,13 +178,14 @@ func (w *world) Tail(id app.ID, build bool, _ int) string {
 }
 
 func (w *world) Mark(id app.ID) func(int) string {
+	_ = w.failing("Mark")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	from := len(w.notes[id])
 	return func(int) string {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return "last words\n" + strings.Join(w.notes[id][from:], "\n") + "\n"
+		return "last words\n" + strings.Join(w.notes[id][min(from, len(w.notes[id])):], "\n") + "\n"
 	}
 }
 

@@ -209,7 +209,7 @@ func TestDeletedNameIsTakenUntilItsFilesAreGone(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		w.mustUpload("MAIN=a,TYPE=site,ID=shop")
 		removing, go_ := make(chan struct{}), make(chan struct{})
-		w.onRemove = func() { close(removing); <-go_ }
+		w.when("Remove", func() { close(removing); <-go_ })
 		deleted := make(chan error)
 		go func() { deleted <- w.host.Delete(context.Background(), owner, "shop") }()
 		<-removing
@@ -217,7 +217,7 @@ func TestDeletedNameIsTakenUntilItsFilesAreGone(t *testing.T) {
 		wantKind(t, err, app.NotFound)
 		_, err = w.upload("MAIN=b,TYPE=site,ID=shop")
 		wantKind(t, err, app.Conflict)
-		w.onRemove = nil
+		w.when("Remove", nil)
 		close(go_)
 		if err := <-deleted; err != nil {
 			t.Fatal(err)

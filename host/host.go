@@ -84,7 +84,8 @@ func (h *Host) Boot(ctx context.Context) error {
 		if n, err := strconv.ParseInt(string(a.ID), 10, 64); err == nil {
 			h.lastID = max(h.lastID, n)
 		}
-		u := h.register(a)
+		u := newUnit(h, a)
+		h.register(u)
 		if slices.Contains(broken, a.ID) {
 			_ = u.do(context.Background(), u.whole(false)) // told in its log; another commit or boot mends it
 		} else if a.Wanted == app.WantOnline {
@@ -126,17 +127,16 @@ func (h *Host) Shutdown(ctx context.Context) {
 	telling.Wait()
 }
 
-// register makes the unit of an application and starts its goroutine.
-func (h *Host) register(a app.App) *unit {
-	u := newUnit(h, a)
+// register makes a unit known and starts its goroutine.
+func (h *Host) register(u *unit) {
 	h.mu.Lock()
-	h.units[a.ID] = u
-	if h.closed { // made by an upload that was under way: it starts at the next boot
-		u.closing = ended
-	}
+	h.units[u.id] = u
+	closed := h.closed
 	h.mu.Unlock()
+	if closed { // by an upload that was under way: nobody else tells it
+		u.shutdown(func(error) {})
+	}
 	h.work.Go(u.loop)
-	return u
 }
 
 func (h *Host) unregister(id app.ID) {

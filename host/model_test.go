@@ -24,7 +24,7 @@ func TestModel(t *testing.T) {
 			w.set(func(p app.Program) behaviour { return randomBehaviour(lives, p) })
 			for range 60 {
 				for range 1 + r.IntN(3) {
-					op, pick, ram := r.IntN(9), r.IntN(100), app.MB(40+r.IntN(400))
+					op, pick, ram := r.IntN(10), r.IntN(100), app.MB(40+r.IntN(400))
 					go w.randomOp(op, pick, ram)
 				}
 				time.Sleep(time.Duration(r.IntN(20_000)) * time.Millisecond)
@@ -61,26 +61,32 @@ func randomBehaviour(r *rand.Rand, p app.Program) behaviour {
 
 func (w *world) randomOp(op, pick int, ram app.MB) {
 	ctx := context.Background()
-	list := w.host.Apps(owner)
+	by := app.AccountID(1 + pick%2)
+	list := w.host.Apps(by)
 	if op == 0 || len(list) == 0 {
-		_, _ = w.upload([]string{"MAIN=a,AUTORESTART=true", "MAIN=a", "MAIN=a,BUILD=make", "bad"}[pick%4])
+		file := []string{"MAIN=a,AUTORESTART=true", "MAIN=a,BUILD=make", "MAIN=a,BUILD=make", "bad"}[pick/2%4]
+		_, _ = w.host.Upload(ctx, app.Account{ID: by, TotalRAM: w.total}, file)
 		return
 	}
-	id := list[pick%len(list)].ID
+	id := list[pick/2%len(list)].ID
 	switch op { // their answers depend on the moment; what must hold is checked at rest
 	case 1, 2:
-		_, _ = w.host.Start(ctx, owner, id)
+		_, _ = w.host.Start(ctx, by, id)
 	case 3:
-		_ = w.host.Stop(ctx, owner, id)
+		_ = w.host.Stop(ctx, by, id)
 	case 4:
-		_ = w.host.Restart(ctx, owner, id)
+		_ = w.host.Restart(ctx, by, id)
 	case 5, 6:
-		_, _ = w.commit(id, []string{"MAIN=b", "MAIN=c,BUILD=make", "MAIN=missing"}[pick%3])
+		_, _ = w.host.Commit(ctx, by, id, []string{"MAIN=b", "MAIN=c,BUILD=make", "MAIN=missing"}[pick/2%3])
 	case 7:
-		_ = w.host.SetRAM(ctx, owner, id, ram)
+		_ = w.host.SetRAM(ctx, by, id, ram)
 	case 8:
-		if pick%4 == 0 {
-			_ = w.host.Delete(ctx, owner, id)
+		if pick/2%4 == 0 {
+			_ = w.host.Delete(ctx, by, id)
+		}
+	case 9: // most of them are deployed for the first time
+		if s, err := w.host.App(by, id); err == nil && s.State == app.Preparing {
+			_ = w.host.Stop(ctx, by, id)
 		}
 	}
 }
@@ -105,7 +111,7 @@ func (w *world) checkRest() {
 			w.t.Errorf("%s has no record", u.id)
 		case runs != s.Running, runs != (s.State == app.Online), runs != (s.Wanted == app.WantOnline):
 			w.t.Errorf("%s: runs %t, but is shown as %s, running %t, wanted %s", u.id, runs, s.State, s.Running, s.Wanted)
-		case s.Wanted != rec.Wanted, s.RAM != rec.RAM, s.Code != rec.Code, s.AutoRestart != rec.AutoRestart:
+		case s.Wanted != rec.Wanted, s.RAM != rec.RAM, s.Code != rec.Code, s.AutoRestart != rec.AutoRestart, !s.CreatedAt.Equal(rec.CreatedAt):
 			w.t.Errorf("%s: shown %+v, recorded %+v", u.id, s.App, rec)
 		case !sameExit(s.LastExit, rec.LastExit):
 			w.t.Errorf("%s: the last exit is %+v, recorded %+v", u.id, s.LastExit, rec.LastExit)

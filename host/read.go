@@ -19,10 +19,13 @@ func (h *Host) Apps(owner app.AccountID) []app.Snapshot {
 	h.mu.RLock()
 	units := h.all()
 	h.mu.RUnlock()
+	positions := h.builds.positions()
 	list := make([]app.Snapshot, 0, len(units))
 	for _, u := range units {
 		if u.owner == owner {
-			list = append(list, u.view.Load().Snapshot)
+			s := u.view.Load().Snapshot
+			s.Position = positions[s.ID]
+			list = append(list, s)
 		}
 	}
 	return list
@@ -34,7 +37,9 @@ func (h *Host) App(owner app.AccountID, id app.ID) (app.Snapshot, error) {
 	if err != nil {
 		return app.Snapshot{}, err
 	}
-	return u.view.Load().Snapshot, nil
+	s := u.view.Load().Snapshot
+	s.Position = h.builds.positions()[id]
+	return s, nil
 }
 
 // Status returns what an application uses now, or app.NotFound. It may block
@@ -56,6 +61,7 @@ func (h *Host) Status(ctx context.Context, owner app.AccountID, id app.ID) (app.
 			s = app.Status{Snapshot: u.view.Load().Snapshot}
 		}
 	}
+	s.Position = h.builds.positions()[id]
 	s.DiskBytes, err = u.diskSize(ctx)
 	return s, err
 }
@@ -83,9 +89,10 @@ func (h *Host) Terminal(owner app.AccountID, id app.ID) (app.Terminal, error) {
 }
 
 // Backup writes a ZIP of an application's tree as it is now and returns its
-// name, or app.NotFound. Expired ones are dropped first.
+// name. It fails with app.NotFound, and with app.Conflict while it is deployed
+// for the first time. Expired ones are dropped first.
 func (h *Host) Backup(ctx context.Context, owner app.AccountID, id app.ID) (app.Backup, error) {
-	if _, err := h.find(owner, id); err != nil {
+	if err := h.ask(ctx, owner, id, func(u *unit, reply func(error)) { reply(u.refuse()) }); err != nil {
 		return app.Backup{}, err
 	}
 	if err := h.DropBackups(); err != nil {

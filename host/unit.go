@@ -39,6 +39,7 @@ type unit struct {
 	resting func()      // follows once the deployment is over
 	stopped bool        // a person stopped it during the deployment
 	broken  bool        // its tree is half of one code and half of another
+	unborn  bool        // its first deployment is under way: nothing of it is recorded yet
 	closing closing
 }
 

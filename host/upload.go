@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	"berth/app"
 )
@@ -25,8 +26,9 @@ func (h *Host) DropSpool(file string) { h.Staging.DropSpool(file) }
 
 // Upload makes an application of a spooled ZIP, starts it, and returns when
 // it has lived for the ok delay or ended. It takes the file over. The work
-// goes on when ctx ends. Until the application exists an error leaves nothing
-// behind; once it does, a program that died at once is no error.
+// goes on when ctx ends. While it is built it is shown as app.Preparing, and
+// Stop and Delete call it off. Until the application exists an error leaves
+// nothing behind; once it does, a program that died at once is no error.
 func (h *Host) Upload(_ context.Context, owner app.Account, file string) (app.Deployed, error) {
 	defer h.Staging.DropSpool(file)
 	done, err := h.begin()
@@ -52,24 +54,22 @@ func (h *Host) Upload(_ context.Context, owner app.Account, file string) (app.De
 	if err != nil {
 		return app.Deployed{}, err
 	}
-	a, err = h.create(ctx, a, &plan, stage)
-	if err != nil {
+	if err := h.Trees.Publish(ctx, stage, a.ID, a.UID); err != nil {
 		h.release(context.Background(), a.ID)
 		return app.Deployed{}, err
 	}
-	u := h.register(a)
-	printed := h.Logs.Mark(a.ID)
-	e, err := u.first(ctx)
-	return h.deployed(u, plan, e, err, printed), nil
+	return h.deployFirst(ctx, a, plan)
 }
 
-// unpack is Staging.Unpack when a place is free.
+// unpack is Staging.Unpack when a place is free. Nobody needs the file after
+// it, and a build may have to wait long.
 func (h *Host) unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (stage app.Stage, cfg app.Config, found bool, hint string, err error) {
 	give, err := h.unpacks.take(ctx)
 	if err != nil {
 		return "", cfg, false, "", h.calledOff()
 	}
 	defer give()
+	defer h.Staging.DropSpool(file)
 	return h.Staging.Unpack(ctx, file, over, judge)
 }
 
@@ -112,7 +112,7 @@ func hinted(err error, hint string) error {
 func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan) (app.App, error) {
 	a := app.App{
 		ID: h.newID(), Account: owner.ID, Name: cfg.Name, AvatarURL: cfg.AvatarURL, Type: cfg.Type, RAM: h.ramOf(cfg),
-		Wanted: app.WantOnline, Code: plan.Code, AutoRestart: cfg.AutoRestart,
+		Wanted: app.WantOnline, CreatedAt: time.Now(), Code: plan.Code, AutoRestart: cfg.AutoRestart,
 	}
 	if cfg.Type == app.Site {
 		id := strings.ToLower(cfg.ID)
@@ -131,22 +131,6 @@ func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan) (app.A
 	return a, nil
 }
 
-// create puts the tree in its place, prepares it, and makes the application
-// exist.
-func (h *Host) create(ctx context.Context, a app.App, plan *app.Plan, stage app.Stage) (app.App, error) {
-	if err := h.Trees.Publish(ctx, stage, a.ID, a.UID); err != nil {
-		return a, err
-	}
-	if err := h.build(ctx, a, plan, ""); err != nil {
-		return a, err
-	}
-	created, err := h.Registry.CreateApp(ctx, a)
-	if err != nil {
-		return a, err
-	}
-	return created, nil
-}
-
 // release removes the files and logs of an application that is no more, or
 // never came to be, and then gives back its place. Where that fails the place
 // stays taken, and the next boot does it.
@@ -158,29 +142,4 @@ func (h *Host) release(ctx context.Context, id app.ID) {
 	if err != nil {
 		h.Log.Error("cannot remove what is left of an application; the next start of berth will", "app", id, "error", err)
 	}
-}
-
-// first starts a new application and waits until its run has proved itself or
-// ended: nil when it lives, its exit when it ended, an error when it could not
-// be started.
-func (u *unit) first(ctx context.Context) (*app.Exit, error) {
-	if err := u.do(ctx, u.start); err != nil {
-		return nil, err
-	}
-	var e *app.Exit
-	err := u.do(ctx, func(reply func(error)) {
-		if u.state != app.Starting {
-			e = u.app.LastExit
-			reply(nil)
-			return
-		}
-		u.watch = append(u.watch, func(x *app.Exit) {
-			e = x
-			reply(nil)
-		})
-	})
-	if err != nil {
-		return nil, err // e may still be written to
-	}
-	return e, nil
 }
