@@ -45,6 +45,7 @@ func readScenes() []scene {
 
 		{name: "app_ok_online", method: "GET", path: "/v2/app/bot-one", op: info},
 		{name: "app_ok_waiting", method: "GET", path: "/v2/app/crashing", op: info, arrange: several},
+		{name: "app_ok_queued", method: "GET", path: "/v2/app/bot-one", op: info, arrange: withApp(queued("bot-one"))},
 		{name: "app_ok_ram_killed", method: "GET", path: "/v2/app/bot-one", op: info, arrange: withApp(killed("bot-one"))},
 		{name: "app_ok_stopped", method: "GET", path: "/v2/app/bot-one", op: info, arrange: withApp(stopped("bot-one"))},
 		{name: "app_ok_all", method: "GET", path: "/v2/app/all", op: info, arrange: several},
@@ -55,6 +56,7 @@ func readScenes() []scene {
 		{name: "app_status_ok_online", method: "GET", path: "/v2/app/bot-one/status", op: status, arrange: busy},
 		{name: "app_status_ok_offline", method: "GET", path: "/v2/app/bot-one/status", op: status, arrange: withApp(stopped("bot-one"))},
 		{name: "app_status_ok_waiting", method: "GET", path: "/v2/app/crashing/status", op: status, arrange: several},
+		{name: "app_status_ok_queued", method: "GET", path: "/v2/app/bot-one/status", op: status, arrange: withApp(queued("bot-one"))},
 		{name: "app_status_ok_never_ran", method: "GET", path: "/v2/app/shop/status", op: status, arrange: several},
 		{name: "app_status_ok_all", method: "GET", path: "/v2/app/all/status", op: status, arrange: several},
 		{name: "app_status_ok_all_empty", method: "GET", path: "/v2/app/all/status", op: status, arrange: noApps},

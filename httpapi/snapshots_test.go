@@ -35,6 +35,13 @@ func crashed(id app.ID) app.Snapshot {
 	return s
 }
 
+// queued is an application that waits for its first build.
+func queued(id app.ID) app.Snapshot {
+	s := bot(id)
+	s.State, s.Running, s.StartedAt, s.LastRun, s.Position = app.Preparing, false, time.Time{}, 0, 2
+	return s
+}
+
 // killed is an application that needed more than its RAM and was not restarted.
 func killed(id app.ID) app.Snapshot {
 	s := stopped(id)

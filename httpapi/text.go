@@ -96,6 +96,9 @@ func container(s app.Snapshot, now time.Time) string {
 	case app.Stopping:
 		return "Stopping"
 	case app.Preparing:
+		if s.Position > 0 {
+			return fmt.Sprintf("Waiting to be built (number %d)", s.Position)
+		}
 		return "Preparing"
 	case app.Online, app.Stopped:
 	}
@@ -124,6 +127,10 @@ func ending(e app.Exit) string {
 // the fields alone do not.
 func standing(s app.Snapshot, now time.Time) string {
 	switch {
+	case s.Position > 0 && s.Running:
+		return fmt.Sprintf("Your application is online. Its new code waits to be built: it is number %d in the queue.", s.Position)
+	case s.Position > 0:
+		return fmt.Sprintf("Your application waits to be built: it is number %d in the queue.", s.Position)
 	case s.State == app.Waiting && s.LastExit != nil:
 		return fmt.Sprintf("Your application %s. It restarts in %s (attempt %d).",
 			ending(*s.LastExit), until(s.RetryAt, now), max(1, s.Attempt))

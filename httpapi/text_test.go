@@ -86,6 +86,12 @@ func TestContainer(t *testing.T) {
 		if got := container(s, testNow); got != want {
 			t.Errorf("%s: %q, want %q", state, got, want)
 		}
+		if s.Position = 3; state == app.Preparing {
+			want = "Waiting to be built (number 3)"
+		}
+		if got := container(s, testNow); got != want {
+			t.Errorf("%s and in the queue: %q, want %q", state, got, want)
+		}
 		s.Running = true
 		if got := container(s, testNow); got != "Online" {
 			t.Errorf("%s but running: %q", state, got)
@@ -112,6 +118,10 @@ func TestOutcomeAndStanding(t *testing.T) {
 	const plainText = "The information of your application has been loaded."
 	preparing := stopped("aa")
 	preparing.State = app.Preparing
+	queued := preparing
+	queued.Position = 2
+	committed := bot("aa")
+	committed.Position = 1
 	for name, tt := range map[string]struct {
 		s                 app.Snapshot
 		outcome, standing string
@@ -122,6 +132,8 @@ func TestOutcomeAndStanding(t *testing.T) {
 		"stopped":   {stopped("aa"), "Done, but it was stopped.", plainText},
 		"never ran": {site("aa"), "Done. It is not online.", plainText},
 		"preparing": {preparing, "Done. It is not online yet.", plainText},
+		"queued":    {queued, "Done. It is not online yet.", "Your application waits to be built: it is number 2 in the queue."},
+		"committed": {committed, "Done.", "Your application is online. Its new code waits to be built: it is number 1 in the queue."},
 	} {
 		if got := outcome("Done", tt.s, testNow); got != tt.outcome {
 			t.Errorf("%s: outcome %q, want %q", name, got, tt.outcome)

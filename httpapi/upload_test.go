@@ -61,6 +61,7 @@ func uploadScenes() []scene {
 			return formRequest(target.method, target.path, func(m *multipart.Writer) { _ = m.WriteField("file", "text") })
 		})
 		add("conflict", failing(target.call, app.Conflict, "The subdomain shop is taken."), zip)
+		add("queue_full", failing(target.call, app.Unavailable, "Too many builds wait already."), zip)
 		add("too_large", func(w *world) { w.config.MaxUpload = 100 }, zip)
 		add("unusable", func(w *world) {
 			w.fail[target.call] = &app.Error{Kind: app.Unusable, Message: "The build failed.", Logs: "npm ERR! 404\n"}
