@@ -23,11 +23,50 @@ type fifo struct {
 	done chan struct{} // closed when the pump has ended
 
 	stopped chan struct{} // closed to end the pump
+
+	big    bool      // it holds busyPipe
+	filled time.Time // when a read last found all it could take
 }
 
-// floodPace is the pause between reads of a program that prints more than its
-// rate: without it the daemon would spend a core on counting what it drops.
-const floodPace = 10 * time.Millisecond
+// resize makes the FIFO as large as a program needs that just printed n bytes.
+// Where the kernel refuses it stays as it is.
+func (f *fifo) resize(fd int, n int, now time.Time) {
+	if n >= idlePipe {
+		f.filled = now
+		if !f.big {
+			_, err := unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, busyPipe)
+			f.big = err == nil
+		}
+	} else if f.big && now.Sub(f.filled) > busyFor {
+		f.shrink(fd)
+	}
+}
+
+// shrink gives back what a busy program had; it fails while more is in it.
+func (f *fifo) shrink(fd int) {
+	if f.big {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, idlePipe)
+		f.big = err != nil
+	}
+}
+
+const (
+	// idlePipe is what the kernel gives a FIFO, busyPipe what a program gets
+	// that fills it: it then waits less often, and prints more than twice as
+	// fast. Both count against the pages that a user may have in pipes
+	// (pipe(7)), so a program that prints little again gives it back.
+	idlePipe = readSize
+	busyPipe = 1 << 20
+	busyFor  = 10 * time.Second
+
+	// A program that prints more than its rate is read with a pause after each
+	// busyPipe: without it the daemon would spend a core on counting what it
+	// drops. The pause is short for the first sprint bytes, so that a program
+	// that has much to say once loses lines but no time.
+	sprint     = 512 << 20
+	sprintPace = time.Millisecond
+	floodPace  = 10 * time.Millisecond
+)
 
 // Pipe returns the file to give to a program as both its stdout and its
 // stderr, and belongs to uid and gid from then on (-1 keeps either). The
@@ -118,22 +157,38 @@ func (f *fifo) stop() {
 // pump reads the FIFO until it is closed.
 func (l *Log) pump(f *fifo) {
 	defer close(f.done)
-	flooded := false
+	read, shut := 0, false
 	pull := func(fd uintptr) bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		read := !l.closed && l.pull(int(fd)) > 0
-		flooded = l.gate.shut
-		return read
+		read = 0
+		if !l.closed {
+			read = l.pull(int(fd))
+		}
+		shut = l.gate.shut
+		return read > 0
 	}
+	var flood, since int // bytes printed in this flood, and since the last pause
 	// Read calls pull, and again whenever something has arrived, until it
 	// returns true. It fails only when the file is closed.
 	for f.conn.Read(pull) == nil {
-		if flooded { // what is read now is only counted; the program may wait for that
-			select {
-			case <-time.After(floodPace):
-			case <-f.stopped:
-			}
+		if !shut {
+			since = 0
+			flood = max(flood-read, 0)
+			continue
+		}
+		flood, since = flood+read, since+read
+		if since < busyPipe && read >= idlePipe {
+			continue
+		}
+		since = 0
+		pace := sprintPace
+		if flood > sprint {
+			pace = floodPace
+		}
+		select {
+		case <-time.After(pace):
+		case <-f.stopped:
 		}
 	}
 }
@@ -149,6 +204,7 @@ func (l *Log) pull(fd int) int {
 	}
 	l.lines.carry = l.lines.carry[:0]
 	l.arrived(in[:kept+n])
+	l.fifo.resize(fd, n, l.lastRead)
 	return n
 }
 

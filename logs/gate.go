@@ -50,6 +50,15 @@ func (g *gate) pass(size int) (open, resumed bool) {
 	return true, resumed
 }
 
+// closed reports whether no line, however short, passes until the next refill.
+func (g *gate) closed() bool { return g.shut && g.tokens < float64(min(g.rate, g.burst)) }
+
+// drop counts lines that were not even offered, of size bytes without stamps.
+func (g *gate) drop(lines, size int) {
+	g.lines += lines
+	g.bytes += int64(size + lines*len(stampLayout))
+}
+
 // admit returns the sentence about what was dropped and forgets it.
 func (g *gate) admit() string {
 	text := fmt.Sprintf("%s (%s) dropped: the program prints more than %s/s",

@@ -1,6 +1,8 @@
 package logs
 
 import (
+	"bytes"
+	"encoding/binary"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -105,14 +107,16 @@ func (l *Log) finish(b *batch) {
 // beginning of a rune wait in carry.
 func (l *Log) text(p []byte) {
 	for len(p) > 0 {
-		n := 0
-		for n < len(p) && plain[p[n]] {
-			n++
+		if l.gate.closed() && !l.lines.begun() {
+			p = p[l.skip(p):]
 		}
+		n := plainPrefix(p)
 		if n > 0 {
 			l.run(p[:n])
 			p = p[n:]
-			continue
+		}
+		if len(p) == 0 {
+			return
 		}
 		switch c := p[0]; {
 		case c == '\n':
@@ -130,6 +134,32 @@ func (l *Log) text(p []byte) {
 			p = p[l.decode(p):]
 		}
 	}
+}
+
+// skip counts the whole lines at the start of p as dropped, unseen, and
+// returns their length: a flood costs little more than reading it.
+func (l *Log) skip(p []byte) int {
+	n := bytes.LastIndexByte(p, '\n') + 1
+	l.gate.drop(countNewlines(p[:n]), n)
+	return n
+}
+
+// plainPrefix returns how many bytes p begins with that are text by
+// themselves. It looks at eight at a time for one outside of 0x20 to 0x7e: the
+// borrow or the carry of each byte's comparison shows in its highest bit.
+func plainPrefix(p []byte) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	n := 0
+	for ; n+8 <= len(p); n += 8 {
+		x := binary.LittleEndian.Uint64(p[n:])
+		if ((x-0x20*ones)|(x+ones)|x)&highs != 0 {
+			break
+		}
+	}
+	for n < len(p) && plain[p[n]] {
+		n++
+	}
+	return n
 }
 
 // decode adds the rune that p begins with and returns its length. What is not

@@ -144,6 +144,9 @@ func (l *Log) drain() {
 	l.admit()
 	l.finish(b)
 	l.files.settle(l.lines.at, l.lines.stamp)
+	if l.fifo != nil {
+		_ = l.fifo.conn.Control(func(fd uintptr) { l.fifo.shrink(int(fd)) })
+	}
 }
 
 // Tail returns the last max bytes at most, fewer so as to begin with a whole
