@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -211,7 +210,7 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 		_ = l.Close()
 		return err
 	}
-	var handlers inflight
+	handlers := newInflight(release)
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !handlers.enter() {
@@ -249,32 +248,6 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 	}
 	handlers.close()
 	return g.Wait()
-}
-
-// inflight counts the handlers that run: http.Server.Close does not wait for
-// them, and they use what is closed next.
-type inflight struct {
-	mu     sync.RWMutex
-	closed bool
-}
-
-// enter reports whether a handler may run; then it MUST call leave.
-func (i *inflight) enter() bool {
-	i.mu.RLock()
-	if i.closed {
-		i.mu.RUnlock()
-		return false
-	}
-	return true
-}
-
-func (i *inflight) leave() { i.mu.RUnlock() }
-
-// close waits for the handlers that run and lets no other in.
-func (i *inflight) close() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.closed = true
 }
 
 // tell says something to systemd; that it cannot is no reason to stop.

@@ -117,6 +117,45 @@ func TestSetProfile(t *testing.T) {
 	})
 }
 
+// Use is measured twice a second at most; what happened is told at once.
+func TestStatusIsMeasuredNowAndThen(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a")
+		status := func() (app.Status, error) { return w.host.Status(t.Context(), owner, id) }
+		if s, err := status(); err != nil || s.Usage.LimitBytes != 100<<20 {
+			t.Fatalf("Status() = %+v, %v", s, err)
+		}
+		if err := w.host.SetRAM(t.Context(), owner, id, 200); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := status(); err != nil || s.RAM != 200 || s.Usage.LimitBytes != 200<<20 {
+			t.Errorf("after a change: %+v, %v", s, err)
+		}
+		w.mu.Lock()
+		w.fail["Usage"] = errTest
+		w.mu.Unlock()
+		if _, err := status(); err != nil {
+			t.Errorf("measured again at once: %v", err)
+		}
+		time.Sleep(usageAge)
+		if _, err := status(); err == nil {
+			t.Error("figures are older than they may be")
+		}
+		w.mu.Lock()
+		delete(w.fail, "Usage")
+		w.mu.Unlock()
+		if s, err := status(); err != nil || !s.Running {
+			t.Fatalf("Status() = %+v, %v", s, err)
+		}
+		if err := w.host.Stop(t.Context(), owner, id); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := status(); err != nil || s.Running || s.Usage != (app.Usage{}) {
+			t.Errorf("after the stop: %+v, %v", s, err)
+		}
+	})
+}
+
 func TestStatusAndTerminal(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		w.set(func(app.Program) behaviour { return behaviour{uses: 40} })

@@ -125,6 +125,9 @@ func (q *queue) order() []*turn {
 func (q *queue) positions() map[app.ID]int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		return nil
+	}
 	at := make(map[app.ID]int, len(q.waiting))
 	for i, t := range q.order() {
 		at[t.id] = i + 1

@@ -12,6 +12,10 @@ const (
 	bigTail   = 64 << 10
 	// diskAge is how old a measured size may be: measuring walks the tree.
 	diskAge = time.Minute
+	// usageAge is how old measured use may be: a panel that asks for a hundred
+	// applications at once, many times a second, costs as much as one that asks
+	// twice.
+	usageAge = 500 * time.Millisecond
 )
 
 // Apps returns the account's applications, oldest first.
@@ -42,16 +46,32 @@ func (h *Host) App(owner app.AccountID, id app.ID) (app.Snapshot, error) {
 	return s, nil
 }
 
-// Status returns what an application uses now, or app.NotFound. It may block
-// for a tenth of a second to measure, and longer the first time a large tree
-// is measured.
+// Status returns what an application uses now, or app.NotFound; the figures
+// may be half a second old, the state never is. It may block for a tenth of a
+// second to measure, and longer the first time a large tree is measured.
 func (h *Host) Status(ctx context.Context, owner app.AccountID, id app.ID) (app.Status, error) {
 	u, err := h.find(owner, id)
 	if err != nil {
 		return app.Status{}, err
 	}
 	v := u.view.Load()
+	m := u.measured.Load()
+	if m == nil || m.of != v || time.Since(m.at) >= usageAge {
+		m = &measured{of: v, at: time.Now()}
+		if m.status, err = u.measure(ctx, v); err != nil {
+			return app.Status{}, err
+		}
+		u.measured.Store(m)
+	}
+	s := m.status
+	s.Position = h.builds.positions()[id]
+	return s, nil
+}
+
+// measure asks the kernel and the disk about the run of a view.
+func (u *unit) measure(ctx context.Context, v *view) (app.Status, error) {
 	s := app.Status{Snapshot: v.Snapshot}
+	var err error
 	if v.Running && v.run != nil {
 		if s.Usage, err = v.run.Usage(ctx); err != nil {
 			// It may have ended since the snapshot; then that is the answer.
@@ -61,7 +81,6 @@ func (h *Host) Status(ctx context.Context, owner app.AccountID, id app.ID) (app.
 			s = app.Status{Snapshot: u.view.Load().Snapshot}
 		}
 	}
-	s.Position = h.builds.positions()[id]
 	s.DiskBytes, err = u.diskSize(ctx)
 	return s, err
 }

@@ -19,11 +19,12 @@ type unit struct {
 	created time.Time
 	log     *slog.Logger
 
-	cmds  chan func()
-	exits chan app.Exit
-	quit  chan struct{} // closed when the goroutine has ended
-	view  atomic.Pointer[view]
-	disk  diskUse
+	cmds     chan func()
+	exits    chan app.Exit
+	quit     chan struct{} // closed when the goroutine has ended
+	view     atomic.Pointer[view]
+	disk     diskUse
+	measured atomic.Pointer[measured]
 
 	// The goroutine's own.
 	app     app.App
@@ -57,6 +58,13 @@ const (
 type view struct {
 	app.Snapshot
 	run Instance
+}
+
+// measured is a Status as it was found.
+type measured struct {
+	of     *view
+	at     time.Time
+	status app.Status
 }
 
 // diskUse is the last known size of the tree, measured by whoever asks.

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestInflight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		i := newInflight(func() { calls.Add(1) })
+		after := func(d time.Duration, want int32) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			if got := calls.Load(); got != want {
+				t.Errorf("%d calls, want %d", got, want)
+			}
+		}
+		after(2*quiet, 1) // after the start
+		for range 5 {     // requests one after the other postpone it
+			if !i.enter() {
+				t.Fatal("a handler was not let in")
+			}
+			i.leave()
+			after(quiet/2, 1)
+		}
+		after(quiet, 2)
+		after(time.Hour, 2) // and nothing wakes an idle daemon
+		i.enter()
+		i.leave()
+		i.close()
+		after(time.Hour, 2)
+	})
+}
+
+func TestInflightIsWaitedFor(t *testing.T) {
+	i := newInflight(func() {})
+	if !i.enter() {
+		t.Fatal("a handler was not let in")
+	}
+	closed := make(chan struct{})
+	go func() {
+		i.close()
+		close(closed)
+	}()
+	for i.mu.TryRLock() { // until close waits for the lock
+		i.mu.RUnlock()
+		runtime.Gosched()
+	}
+	select {
+	case <-closed:
+		t.Error("close did not wait for the handler")
+	default:
+	}
+	i.leave()
+	<-closed
+	if i.enter() {
+		t.Error("a handler was let in after the end")
+	}
+}
