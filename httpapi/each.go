@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"berth/app"
 )
@@ -16,6 +17,10 @@ const (
 	actors    = 8
 	archivers = 2 // backups are heavy on the disk that all programs share
 )
+
+// alone is how long one goroutine works before others help: what is at hand is
+// answered sooner than they could begin.
+const alone = time.Millisecond
 
 // result is what came of one application among all.
 type result[T any] struct {
@@ -48,10 +53,17 @@ func each[T any](ctx context.Context, apps []app.Snapshot, width int, do func(ap
 		}
 	}
 	var wg sync.WaitGroup
-	for range min(width, len(apps)) - 1 {
-		wg.Go(work)
-	}
+	begun := make(chan struct{})
+	help := time.AfterFunc(alone, func() {
+		for range min(width, len(apps)) - 1 {
+			wg.Go(work)
+		}
+		close(begun)
+	})
 	work()
+	if !help.Stop() {
+		<-begun
+	}
 	wg.Wait()
 	present := results[:0]
 	for _, r := range results {

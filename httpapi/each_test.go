@@ -3,7 +3,10 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"berth/app"
 )
@@ -60,4 +63,24 @@ func TestEachOfNothing(t *testing.T) {
 	if got := each(t.Context(), nil, 8, func(app.Snapshot) (int, error) { return 0, nil }); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}
+}
+
+// What takes its time is done side by side, as wide as it may be.
+func TestEachWorksSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const width = 4
+		var busy, most atomic.Int64
+		begin := time.Now()
+		each(t.Context(), snapshots("aa", "bb", "cc", "dd", "ee", "ff", "gg", "hh"), width, func(app.Snapshot) (int, error) {
+			n := busy.Add(1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			time.Sleep(time.Second)
+			busy.Add(-1)
+			return 0, nil
+		})
+		if took := time.Since(begin); most.Load() != width || took > 2*time.Second+alone {
+			t.Errorf("%d at once, in %s", most.Load(), took)
+		}
+	})
 }

@@ -15,7 +15,15 @@ func number(f float64) string {
 	if !(f > 0) || math.IsInf(f, 0) { // NaN is not above 0 either
 		return "0"
 	}
-	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
+	if f >= 1<<53 {
+		return strconv.FormatFloat(f, 'f', 0, 64)
+	}
+	tenths := int64(math.Round(f * 10))
+	text := strconv.FormatInt(tenths/10, 10)
+	if tenths%10 == 0 {
+		return text
+	}
+	return text + "." + strconv.FormatInt(tenths%10, 10)
 }
 
 // size writes bytes in the largest fitting unit of 1024: "0B", "12.3MB", "2GB".

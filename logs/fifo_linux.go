@@ -59,13 +59,11 @@ const (
 	busyPipe = 1 << 20
 	busyFor  = 10 * time.Second
 
-	// A program that prints more than its rate is read with a pause after each
+	// A program that prints without end is read with a pause after each
 	// busyPipe: without it the daemon would spend a core on counting what it
-	// drops. The pause is short for the first sprint bytes, so that a program
-	// that has much to say once loses lines but no time.
-	sprint     = 512 << 20
-	sprintPace = time.Millisecond
-	floodPace  = 10 * time.Millisecond
+	// drops. One that has sprint bytes to say at once loses lines but no time.
+	sprint    = 512 << 20
+	floodPace = 10 * time.Millisecond
 )
 
 // Pipe returns the file to give to a program as both its stdout and its
@@ -168,26 +166,21 @@ func (l *Log) pump(f *fifo) {
 		shut = l.gate.shut
 		return read > 0
 	}
-	var flood, since int // bytes printed in this flood, and since the last pause
+	flood, next := 0, sprint // bytes printed beyond the rate, and when to pause
 	// Read calls pull, and again whenever something has arrived, until it
 	// returns true. It fails only when the file is closed.
 	for f.conn.Read(pull) == nil {
-		if !shut {
-			since = 0
+		if !shut { // as much as the rate allows counts against the flood
 			flood = max(flood-read, 0)
+			next = max(sprint, flood)
 			continue
 		}
-		flood, since = flood+read, since+read
-		if since < busyPipe && read >= idlePipe {
+		if flood += read; flood < next {
 			continue
 		}
-		since = 0
-		pace := sprintPace
-		if flood > sprint {
-			pace = floodPace
-		}
+		next = flood + busyPipe
 		select {
-		case <-time.After(pace):
+		case <-time.After(floodPace):
 		case <-f.stopped:
 		}
 	}
