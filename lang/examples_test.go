@@ -51,7 +51,7 @@ func TestExamples(t *testing.T) {
 				cfg.Main = value
 			}
 		}
-		got, err := Plan(cfg, true, files, fullHost)
+		got, err := Plan(cfg, true, files, debian, "")
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
