@@ -53,7 +53,10 @@ var deno = language{
 		}, err
 	},
 	built: func(*project) string { return "" },
-	env:   []string{"DENO_DIR=.berth/deno", "DENO_NO_UPDATE_CHECK=1"},
+	env: func(*project) []string {
+		return []string{"DENO_DIR=.berth/deno", "DENO_NO_UPDATE_CHECK=1", "DENO_TLS_CA_STORE=mozilla,system"}
+	},
+	buildEnv: []string{"NO_COLOR=1"},
 }
 
 // ofAnother returns the language that a project of JavaScript or TypeScript

@@ -53,7 +53,7 @@ type language struct {
 	// argv starts p.main.
 	argv func(p *project) ([]string, error)
 
-	env      []string // of the program, and of what prepares it
+	env      func(p *project) []string // of the program, and of what prepares it
 	buildEnv []string
 }
 

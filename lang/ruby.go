@@ -33,7 +33,10 @@ var ruby = language{
 		bundle, err := p.need(bundler)
 		return []string{bundle, "exec", path, p.argument()}, err
 	},
-	env: []string{"BUNDLE_PATH=vendor/bundle", "BUNDLE_BIN=vendor/bundle/bin"},
+	env: func(p *project) []string {
+		env := []string{"BUNDLE_PATH=vendor/bundle", "BUNDLE_BIN=vendor/bundle/bin"}
+		return given(env, p.cfg.Build == "", "BUNDLE_WITHOUT=development:test")
+	},
 }
 
 const gemMark = "vendor/bundle/.berth"
@@ -70,7 +73,7 @@ func gems(p *project) (packages, error) {
 			},
 			marked(gemMark),
 		},
-		recipe: "bundler", from: []string{"Gemfile"}, lock: lock, locks: []string{"Gemfile.lock"},
+		recipe: strings.Join(p.env(), " "), from: []string{"Gemfile"}, lock: lock, locks: []string{"Gemfile.lock"},
 		mark: gemMark, unclear: gemFiles.MatchString(text) || undoes.MatchString(p.cfg.Build),
 	}, nil
 }

@@ -44,14 +44,14 @@ func (p *project) addSteps() error {
 		p.plan.Prepare = append(p.plan.Prepare, step)
 	}
 	for i, s := range p.plan.Prepare {
-		p.plan.Prepare[i].Env = slices.Concat(p.lang.env, p.lang.buildEnv, s.Env)
+		p.plan.Prepare[i].Env = slices.Concat(p.env(), p.lang.buildEnv, s.Env)
 	}
 	return nil
 }
 
 // addStart adds the program and its environment.
 func (p *project) addStart() error {
-	p.plan.Env = slices.Concat(runEnv, p.lang.env)
+	p.plan.Env = slices.Concat(runEnv, p.env())
 	if p.start != "" {
 		p.plan.Argv = p.command(p.start)
 		return nil
@@ -62,6 +62,15 @@ func (p *project) addStart() error {
 	}
 	p.plan.Argv = argv
 	return err
+}
+
+// env is what programs of the language and their preparation get beside what
+// every program gets.
+func (p *project) env() []string {
+	if p.lang.env == nil {
+		return nil
+	}
+	return p.lang.env(p)
 }
 
 // command runs a line of the config, which may be compound. When packages are

@@ -204,7 +204,8 @@ type readerFunc func(p []byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // remade are the directories that a preparation makes, and what its maker
-// leaves in each: one without that may hold code of the application's own.
+// leaves in each: one without that may hold code of the application's own. The
+// name .berth alone is enough.
 var remade = map[string][]string{
 	"node_modules": {
 		".package-lock.json",                 // npm since version 7
@@ -215,7 +216,7 @@ var remade = map[string][]string{
 	".venv":         {"pyvenv.cfg"}, // PEP 405; its links to the interpreter fit in no ZIP
 	"vendor/bundle": {".berth"},
 	"target":        {"CACHEDIR.TAG"}, // Cargo
-	".berth":        {"bin/app"},
+	".berth":        nil,
 }
 
 // rebuildable names the directories that the next upload makes anew.
@@ -226,7 +227,7 @@ func rebuildable(live dir) map[string]bool {
 		if err != nil {
 			continue
 		}
-		skip[folder] = slices.ContainsFunc(marks, func(mark string) bool {
+		skip[folder] = len(marks) == 0 || slices.ContainsFunc(marks, func(mark string) bool {
 			st, err := sub.stat(mark)
 			return err == nil && isFile(&st)
 		})

@@ -198,3 +198,44 @@ func TestPythonByItsOtherName(t *testing.T) {
 	c.untilLog(id, "started as /")
 	c.info(id).want(200, "apps.online", true, "apps.lang", "python")
 }
+
+// TestPackagesInFolders installs a gem and a package of PHP that lie in the
+// archive, for which no index is asked.
+func TestPackagesInFolders(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	owner := d.account("ana", 400)
+	for name, f := range map[string]files{
+		"ruby": {
+			"discloud.config":  config("TYPE=bot", "MAIN=main.rb"),
+			"Gemfile":          "source 'https://rubygems.org'\ngem 'greet', path: 'greet'\ngroup(:test) { gem 'no-such-gem-anywhere', path: 'no' }\n",
+			"greet/greet.rb":   "GREETING = 'hello of a gem'",
+			"greet/it.gemspec": "Gem::Specification.new { |s| s.name = 'greet'; s.version = '1.0'; s.summary = s.name; s.authors = ['x']; s.require_paths = ['.']; s.files = ['greet.rb'] }",
+			"main.rb":          "require 'greet'\n$stdout.sync = true\nputs GREETING\nsleep\n",
+		},
+		"php": {
+			"discloud.config":     config("TYPE=bot", "MAIN=main.php"),
+			"composer.json":       `{"require": {"ana/greet": "*"}, "repositories": [{"type": "path", "url": "greet"}, {"packagist.org": false}]}`,
+			"greet/composer.json": `{"name": "ana/greet", "version": "1.0.0", "autoload": {"files": ["greet.php"]}}`,
+			"greet/greet.php":     "<?php\nconst GREETING = 'hello of a package';\n",
+			"main.php":            "<?php\nrequire 'vendor/autoload.php';\necho GREETING, \"\\n\";\nwhile (true) sleep(1000);\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := owner.in(t)
+			if name == "ruby" { // even a gem that is left out must be there to be read
+				f["no/no.gemspec"] = strings.Replace(f["greet/it.gemspec"], "'greet'", "'no-such-gem-anywhere'", 1)
+			}
+			id := c.upload(f)
+			c.untilLog(id, "hello of a ")
+			c.commit(id, files{"x": "x"}).want(200)
+			c.until(id, "apps.online", true, "apps.lang", name)
+			for _, left := range []string{".bundle", ".composer", ".config", ".cache", ".local", ".gem"} {
+				if exists(t, d.path(id, left)) {
+					t.Errorf("%s is in the application's directory", left)
+				}
+			}
+		})
+	}
+}
