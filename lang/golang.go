@@ -26,8 +26,6 @@ var golang = language{
 	compile:  goBuild,
 	built:    func(*project) string { return builtPath },
 	argv:     func(*project) ([]string, error) { return []string{builtPath}, nil },
-	// A compiler for each processor would need more memory than a build has.
-	buildEnv: []string{"GOFLAGS=-p=1 -buildvcs=false"},
 }
 
 // goBuild compiles the package of MAIN, or without a module MAIN alone.
@@ -78,5 +76,5 @@ func goDemand(p *project) demand {
 	if most == "" {
 		return demand{}
 	}
-	return demand{">=" + most, "go.mod"}
+	return demand{ranges: ">=" + most, file: "go.mod"}
 }

@@ -97,6 +97,10 @@ func TestNodeStandsIn(t *testing.T) {
 		if len(got.Notes) != 1 || !strings.Contains(got.Notes[0], file+" asks for") {
 			t.Errorf("notes: %q", got.Notes)
 		}
+		files = tree{"a.ts": "", "package.json": `{"dependencies": {"tsx": "4"}}`, file: ""}
+		if got, err = Plan(app.Config{Main: "a.ts"}, true, files, fullHost, ""); err != nil || got.Code.Lang != "typescript" {
+			t.Errorf("with tsx and %s: %q, %v", file, got.Code.Lang, err)
+		}
 	}
 }
 

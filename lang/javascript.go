@@ -32,14 +32,9 @@ var javascript = language{
 		path, err := p.need(node)
 		return []string{path, p.argument()}, err
 	},
-	// Only when it runs: with it, npm would leave out devDependencies, which
-	// BUILD needs.
-	buildEnv: nodeBuildEnv,
 }
 
 const nodeBin = "node_modules/.bin"
-
-var nodeBuildEnv = []string{"npm_config_update_notifier=false"}
 
 // typescript runs on Node.js too: by a package of the project that knows how,
 // or where Node.js does by itself.
@@ -54,7 +49,6 @@ var typescript = language{
 	packages: nodePackages,
 	bin:      nodeBin,
 	argv:     typescriptArgv,
-	buildEnv: nodeBuildEnv,
 }
 
 // typescriptArgv finds what can run MAIN, or says how to get there.
@@ -144,7 +138,7 @@ func engine(p *project) demand {
 	if err != nil {
 		return demand{}
 	}
-	return demand{texts(pkg.Engines)["node"], "package.json (engines)"}
+	return demand{texts(pkg.Engines)["node"], "package.json", "engines"}
 }
 
 // nodeStart matches a start script that does nothing but run a file.

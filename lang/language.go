@@ -53,14 +53,22 @@ type language struct {
 	// argv starts p.main.
 	argv func(p *project) ([]string, error)
 
-	env      func(p *project) []string // of the program, and of what prepares it
-	buildEnv []string
+	env func(p *project) []string // of the program, and of what prepares it
 }
 
-// runEnv is for every program: what START names may be of another language
-// than MAIN. A build gets no NODE_ENV, or npm would leave out the packages
-// that builds need.
-var runEnv = []string{"NODE_ENV=production", "PYTHONUNBUFFERED=1"}
+// runEnv is for every program, and buildEnv for everything that prepares one:
+// what START and BUILD name may be of another language than MAIN. A build gets
+// no NODE_ENV, or npm would leave out the packages that builds need.
+var (
+	runEnv   = []string{"NODE_ENV=production", "PYTHONUNBUFFERED=1"}
+	buildEnv = []string{
+		"NO_COLOR=1", "PYTHONUNBUFFERED=1",
+		"npm_config_update_notifier=false", "PIP_DISABLE_PIP_VERSION_CHECK=1", "CARGO_TERM_PROGRESS_WHEN=never",
+		"COMPOSER_NO_INTERACTION=1", "COMPOSER_NO_AUDIT=1",
+		// A compiler for each processor would need more memory than a build has.
+		"GOFLAGS=-p=1 -buildvcs=false", "CARGO_BUILD_JOBS=1",
+	}
+)
 
 // entry is what to start: a file, or a command instead.
 type entry struct{ main, start string }

@@ -1,6 +1,8 @@
 package lang
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"berth/app"
@@ -42,14 +44,25 @@ func TestEnvironment(t *testing.T) {
 	}
 	equal(t, "run", got.Env, runEnv)
 	for _, s := range got.Prepare {
-		equal(t, "build", s.Env, []string{"npm_config_update_notifier=false"})
+		equal(t, "build", s.Env, buildEnv)
 	}
 	got, err = Plan(app.Config{Main: "a.py"}, true, tree{"a.py": "", "requirements.txt": "x"}, fullHost, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "run", got.Env, runEnv)
-	equal(t, "build", got.Prepare[2].Env[0], "PIP_DISABLE_PIP_VERSION_CHECK=1")
+	for _, v := range buildEnv {
+		if strings.HasPrefix(v, "NODE_ENV=") {
+			t.Error("npm would leave out what BUILD needs")
+		}
+	}
+	got, err = Plan(app.Config{Main: "a.rb"}, true, tree{"a.rb": "", "Gemfile": "gem 'a'"}, everything, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gems := []string{"BUNDLE_PATH=vendor/bundle", "BUNDLE_BIN=vendor/bundle/bin", "BUNDLE_WITHOUT=development:test"}
+	equal(t, "run", got.Env, append(slices.Clone(runEnv), gems...))
+	equal(t, "build", got.Prepare[0].Env, append(slices.Clone(buildEnv), gems...))
 
 	// A plan is the caller's to change.
 	got.Env[0] = "changed"

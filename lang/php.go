@@ -31,12 +31,11 @@ var php = language{
 		}
 		// Composer's "~8.1" includes 8.2, and "|" is "||".
 		wants := strings.NewReplacer("~", "~>", "||", "||", "|", "||").Replace(texts(c.Require)["php"])
-		return demand{wants, "composer.json"}
+		return demand{ranges: wants, file: "composer.json"}
 	},
 	packages: composerPackages,
 	bin:      "vendor/bin",
 	argv:     phpArgv,
-	buildEnv: []string{"COMPOSER_NO_INTERACTION=1", "COMPOSER_NO_AUDIT=1"},
 }
 
 // phpArgv starts a bot, or PHP's server for the folder of a site.

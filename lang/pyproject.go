@@ -1,8 +1,6 @@
 package lang
 
 import (
-	"maps"
-	"slices"
 	"strings"
 
 	"berth/app"
@@ -46,7 +44,8 @@ func (p *project) pyprojectPackages(pk *packages) ([]string, error) {
 		}}
 		return nil, nil
 	}
-	if poetryOnly := slices.DeleteFunc(slices.Collect(maps.Keys(project.Tool.Poetry.Dependencies)), func(s string) bool { return s == "python" }); len(listed) == 0 && len(poetryOnly) > 0 {
+	delete(project.Tool.Poetry.Dependencies, "python")
+	if len(listed) == 0 && len(project.Tool.Poetry.Dependencies) > 0 {
 		command, _ := p.tools.Find(poetry.binary)
 		if command == "" {
 			p.note("pyproject.toml lists its packages in [tool.poetry.dependencies], which only Poetry reads, and this host does not have it: list them in [project] or in requirements.txt.")

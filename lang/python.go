@@ -33,7 +33,7 @@ var python = language{
 		if err != nil {
 			return demand{}
 		}
-		return demand{project.Project.Python, "pyproject.toml (requires-python)"}
+		return demand{project.Project.Python, "pyproject.toml", "requires-python"}
 	},
 	packages: pythonPackages,
 	bin:      ".venv/bin",
@@ -44,7 +44,6 @@ var python = language{
 		}
 		return []string{path, "-u", p.argument()}, err
 	},
-	buildEnv: []string{"PIP_DISABLE_PIP_VERSION_CHECK=1", "PYTHONUNBUFFERED=1"},
 }
 
 // pythonAlias is the beginning of a command line that may say "python", which

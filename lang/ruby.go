@@ -82,12 +82,12 @@ func gems(p *project) (packages, error) {
 func rubyDemand(p *project) demand {
 	if text, err := p.read("Gemfile"); err == nil {
 		if m := rubyWants.FindStringSubmatch(text); m != nil {
-			return demand{m[1], "Gemfile"}
+			return demand{ranges: m[1], file: "Gemfile"}
 		}
 	}
 	text, err := p.read(".ruby-version")
 	if err != nil {
 		return demand{}
 	}
-	return demand{strings.TrimPrefix(strings.TrimSpace(text), "ruby-"), ".ruby-version"}
+	return demand{ranges: strings.TrimPrefix(strings.TrimSpace(text), "ruby-"), file: ".ruby-version"}
 }

@@ -34,8 +34,6 @@ var rust = language{
 		}
 		return []string{built}, nil
 	},
-	// A compiler for each processor would need more memory than a build has.
-	buildEnv: []string{"CARGO_BUILD_JOBS=1", "CARGO_TERM_PROGRESS_WHEN=never"},
 }
 
 // cargoTOML is what berth reads of Cargo.toml.
@@ -129,5 +127,5 @@ func rustDemand(p *project) demand {
 	if wants == "" {
 		return demand{}
 	}
-	return demand{">=" + wants, "Cargo.toml (rust-version)"}
+	return demand{">=" + wants, "Cargo.toml", "rust-version"}
 }

@@ -44,7 +44,7 @@ func (p *project) addSteps() error {
 		p.plan.Prepare = append(p.plan.Prepare, step)
 	}
 	for i, s := range p.plan.Prepare {
-		p.plan.Prepare[i].Env = slices.Concat(p.env(), p.lang.buildEnv, s.Env)
+		p.plan.Prepare[i].Env = slices.Concat(buildEnv, p.env(), s.Env)
 	}
 	return nil
 }

@@ -89,18 +89,24 @@ func place(file string) string {
 // demand is what a project says of the version it needs.
 type demand struct {
 	ranges string
-	where  string // it says so
+	file   string // that says so
+	key    string // in the file, "" when that is clear
 }
 
-// suit refuses a host whose version is older than the project asks for. One
-// that is newer may do.
+// suit refuses an upload that asks for a newer version than the host has. One
+// older than the host's may do. What runs already goes on starting, whatever
+// became of the host.
 func (p *project) suit() error {
 	if p.lang.demand == nil {
 		return nil
 	}
 	d := p.lang.demand(p)
-	if d.ranges == "" {
+	if d.ranges == "" || !p.files.Brought(d.file) {
 		return nil
+	}
+	where := d.file
+	if d.key != "" {
+		where += " (" + d.key + ")"
 	}
 	have := p.tools.Version(p.lang.programs[0].binary)
 	asked := d.ranges[:min(len(d.ranges), 60)]
@@ -110,9 +116,9 @@ func (p *project) suit() error {
 		if remedy == "" {
 			remedy = "ask the owner of this host for a newer one, or ask for less there if that will do"
 		}
-		return app.Errorf(app.Unusable, "%s asks for %s %s, and this host has %s: %s", d.where, p.lang.title, asked, have, remedy)
+		return app.Errorf(app.Unusable, "%s asks for %s %s, and this host has %s: %s", where, p.lang.title, asked, have, remedy)
 	case newer:
-		p.note("%s asks for %s %s; this host runs %s.", d.where, p.lang.title, asked, have)
+		p.note("%s asks for %s %s; this host runs %s.", where, p.lang.title, asked, have)
 	case unclear, fits:
 	}
 	return nil

@@ -119,6 +119,11 @@ func TestOlderRuntimes(t *testing.T) {
 			got, err := Plan(app.Config{Main: c.main}, true, c.files, c.host, "")
 			if c.words != nil {
 				refused(t, err, c.words...)
+				// What was deployed before starts, if it can at all.
+				_, err := Plan(app.Config{Main: c.main}, true, half{c.files, nil}, c.host, "")
+				if never := strings.HasPrefix(c.name, "typescript"); (err != nil) != never {
+					t.Errorf("at a start: %v", err)
+				}
 				return
 			}
 			if err != nil {

@@ -49,20 +49,26 @@ var homePlaces = []string{
 
 // FindTools looks once for the directories that hold commands.
 func FindTools() *Tools {
-	t := &Tools{patience: versionTimeout, said: make(map[file]string)}
-	for _, place := range places {
-		for _, dir := range glob(place) {
-			if enterable(dir) && !strings.Contains(dir, ":") {
-				t.dirs = append(t.dirs, dir)
-			}
-		}
-	}
+	t := &Tools{dirs: usable(places), patience: versionTimeout, said: make(map[file]string)}
 	for _, home := range []string{"/root", "/home/*"} {
 		for _, place := range homePlaces {
 			t.homes = append(t.homes, home+"/"+place)
 		}
 	}
 	return t
+}
+
+// usable returns the directories there are that every user may enter, but not
+// write to: what one program left there would be another's command.
+func usable(patterns []string) (dirs []string) {
+	for _, pattern := range patterns {
+		for _, dir := range glob(pattern) {
+			if enterable(dir) && mode(dir)&0o002 == 0 && !strings.Contains(dir, ":") {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
 }
 
 // glob returns what matches a pattern that is known to be well formed.

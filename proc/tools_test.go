@@ -53,6 +53,25 @@ func TestFindTools(t *testing.T) {
 	}
 }
 
+// Programs trust what is on their PATH, so no program may write there.
+func TestUsableDirectories(t *testing.T) {
+	dir := openDir(t)
+	for name, mode := range map[string]os.FileMode{
+		"go/bin": 0o755, "opt/b/bin": 0o755, "opt/a/bin": 0o775, "opt/closed/bin": 0o750, "opt/anybody/bin": 0o777, "opt/x:y/bin": 0o755,
+	} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := usable([]string{dir + "/absent", dir + "/go/bin", dir + "/opt/*/bin"})
+	if want := []string{dir + "/go/bin", dir + "/opt/a/bin", dir + "/opt/b/bin"}; !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
 func TestFind(t *testing.T) {
 	dir := openDir(t)
 	bin, home := dir+"/bin", dir+"/home"

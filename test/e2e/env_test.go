@@ -59,7 +59,11 @@ func TestEnvironment(t *testing.T) {
 		{"START", nodeBot(node, "START=node index.js"), both, true},
 		{
 			"BUILD", nodeBot("console.log(require('fs').readFileSync('out', 'utf8')); setInterval(() => {}, 1e6)", "BUILD=node build.js > out").with("build.js", node[:strings.Index(node, "setInterval")]),
-			map[string]string{"npm_config_update_notifier": "false"},
+			map[string]string{
+				"NO_COLOR": "1", "PYTHONUNBUFFERED": "1", "npm_config_update_notifier": "false", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+				"CARGO_TERM_PROGRESS_WHEN": "never", "COMPOSER_NO_INTERACTION": "1", "COMPOSER_NO_AUDIT": "1",
+				"GOFLAGS": "-p=1 -buildvcs=false", "CARGO_BUILD_JOBS": "1",
+			},
 			true,
 		},
 	} {
