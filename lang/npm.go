@@ -19,8 +19,7 @@ type manager struct {
 	env     []string
 }
 
-// managers are told by their lock files; npm also does without one. Names in
-// other cases than these are other files.
+// managers are told by their lock files; npm also does without one.
 var managers = []*manager{
 	{
 		program: npm,

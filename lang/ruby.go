@@ -42,9 +42,10 @@ var ruby = language{
 const gemMark = "vendor/bundle/.berth"
 
 var (
-	gemLine   = regexp.MustCompile(`(?m)^\s*(gem[\s("']|gemspec|eval_gemfile|instance_eval)`)
-	gemFiles  = regexp.MustCompile(`\bgemspec\b|\bpath\b|\beval|\bFile\b|\bDir\b|(?m:^\s*require)|\bplugin\b`)
-	rubyWants = regexp.MustCompile(`(?m)^\s*ruby[\s(]+["']([^"']+)["']`)
+	gemLine    = regexp.MustCompile(`(?m)^\s*(gem[\s("']|gemspec|eval_gemfile|instance_eval)`)
+	gemFiles   = regexp.MustCompile(`\bgemspec\b|\bpath\b|\beval|\bFile\b|\bDir\b|(?m:^\s*require)|\bplugin\b`)
+	rubySeries = regexp.MustCompile(`^\s*(?:ruby-)?(\d+\.\d+)`)
+	rubyWants  = regexp.MustCompile(`(?m)^\s*ruby[\s(]+["']([^"']+)["']`)
 )
 
 // gems installs what the Gemfile names.
@@ -78,7 +79,8 @@ func gems(p *project) (packages, error) {
 	}, nil
 }
 
-// rubyDemand is the Ruby that the Gemfile asks for, or .ruby-version.
+// rubyDemand is the Ruby that the Gemfile asks for, which Bundler insists on. A
+// .ruby-version names what was developed with: newer ones do, and other patches.
 func rubyDemand(p *project) demand {
 	if text, err := p.read("Gemfile"); err == nil {
 		if m := rubyWants.FindStringSubmatch(text); m != nil {
@@ -86,8 +88,8 @@ func rubyDemand(p *project) demand {
 		}
 	}
 	text, err := p.read(".ruby-version")
-	if err != nil {
-		return demand{}
+	if m := rubySeries.FindStringSubmatch(text); m != nil && err == nil {
+		return demand{ranges: ">=" + m[1], file: ".ruby-version"}
 	}
-	return demand{ranges: strings.TrimPrefix(strings.TrimSpace(text), "ruby-"), file: ".ruby-version"}
+	return demand{}
 }

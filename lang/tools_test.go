@@ -112,7 +112,9 @@ func TestOlderRuntimes(t *testing.T) {
 		{"php", "a.php", tree{"a.php": "", "composer.json": `{"require": {"php": "^8.3"}}`}, debian, []string{"composer.json asks for PHP ^8.3, and this host has 8.2.29"}, ""},
 		{"php of either", "a.php", tree{"a.php": "", "composer.json": `{"require": {"php": "^7.4|~8.1"}}`}, debian, nil, ""},
 		{"ruby", "a.rb", tree{"a.rb": "", "Gemfile": "source 'x'\nruby '~> 3.3'\n"}, debian, []string{"Gemfile asks for Ruby ~> 3.3, and this host has 3.1.2"}, ""},
-		{"ruby by its file", "a.rb", tree{"a.rb": "", ".ruby-version": "ruby-3.3.0\n"}, debian, []string{".ruby-version asks for Ruby 3.3.0"}, ""},
+		{"ruby by its file", "a.rb", tree{"a.rb": "", ".ruby-version": "ruby-3.3.0\n"}, debian, []string{".ruby-version asks for Ruby >=3.3"}, ""},
+		{"ruby of another patch", "a.rb", tree{"a.rb": "", ".ruby-version": "3.1.7"}, debian, nil, ""},
+		{"another ruby", "a.rb", tree{"a.rb": "", ".ruby-version": "jruby-9.4"}, debian, nil, ""},
 		{"ruby right", "a.rb", tree{"a.rb": "", "Gemfile": "ruby \"3.1.2\"\n"}, debian, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -15,14 +15,14 @@ import (
 )
 
 // TestExamples uploads each example as it is: it is prepared within the
-// default limits of a build, runs, and says who it is.
+// default limits of a build, runs, and says who it is. The one in TypeScript
+// has a test of its own.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	owner := d.account("ana", 4096)
 	for _, tt := range []struct{ name, lang, says string }{
 		{"node-bot", "javascript", "node-bot version 1, Node.js v"},
-		{"typescript-bot", "javascript", "typescript-bot version 1, Node.js v"},
 		{"python-bot", "python", "python-bot version 1, Python 3"},
 		{"go-bot", "go", "go-bot version 1, go1."},
 		{"rust-bot", "rust", "rust-bot version 1, pid "},
@@ -148,6 +148,25 @@ func TestCompiledLanguages(t *testing.T) {
 			c.until(id, "apps.online", true)
 		})
 	}
+}
+
+// TestTypeScriptIsCompiled by the compiler of the archive's own choice, which a
+// commit of code alone does not install again.
+func TestTypeScriptIsCompiled(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 200)
+	f := example(t, "typescript-bot")
+	a := c.post(f.zip()).want(200, "status", "ok", "app.lang", "javascript").says("logs", "added 3 packages")
+	id := a.text("app.id")
+	c.untilLog(id, "typescript-bot version 1, Node.js v")
+	source := strings.Replace(f["src/index.ts"], "number = 1", "number = 2", 1)
+	if logs := c.commit(id, f.with("src/index.ts", source)).want(200).text("logs"); strings.Contains(logs, "packages") {
+		t.Errorf("installed again: %s", logs)
+	}
+	c.untilLog(id, "typescript-bot version 2")
+	c.commit(id, f.with("src/index.ts", "const a: number = 'x';\n")).want(422).says("message", "BUILD failed").says("logs", "src/index.ts(1,7)")
+	c.info(id).want(200, "apps.online", true)
 }
 
 // backedUp lists the files of a new backup.
