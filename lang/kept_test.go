@@ -154,6 +154,7 @@ func TestPackagesOfOwnFilesAreNotKept(t *testing.T) {
 		"composer scripts":  php(`"scripts": {}`),
 		"classmap":          php(`"autoload": {"classmap": ["src"]}`),
 		"gem folder":        {"a.rb": "", "Gemfile": "gem 'a', path: 'lib'"},
+		"large":             {"a.js": "", "package.json": withDeps, "package-lock.json": strings.Repeat("x", sumLimit)},
 		"gemspec":           {"a.rb": "", "Gemfile": "gemspec"},
 	} {
 		for main := range files {

@@ -13,8 +13,9 @@ import (
 // manifestLimit is more than any manifest written by a person.
 const manifestLimit = 1 << 20
 
-// sumLimit is more than any file that packages come from, but for archives.
-const sumLimit = 16 << 20
+// sumLimit bounds the files that packages come from, all together: they are
+// read at every start.
+const sumLimit = 8 << 20
 
 // packages is how the packages of a project are installed.
 type packages struct {
@@ -62,8 +63,8 @@ func (p *project) wants(pk packages) ([]app.Step, string, error) {
 	return pk.steps, sum, nil
 }
 
-// sum is a digest of all that packages come from, "" when a file is too large
-// to tell. The runtime's version is part of it: packages are built for one.
+// sum is a digest of all that packages come from, "" when that is too large to
+// tell. The runtime's version is part of it: packages are built for one.
 func (p *project) sum(pk packages, lock string) (string, error) {
 	runtime := p.lang.programs[0].binary
 	path, _ := p.tools.Find(runtime)
@@ -73,15 +74,16 @@ func (p *project) sum(pk packages, lock string) (string, error) {
 	if lock != "" {
 		names = append(slices.Clone(names), lock)
 	}
+	left := int64(sumLimit)
 	for _, name := range names {
 		if !p.files.Exists(name) {
 			continue
 		}
-		text, err := p.files.Read(name, sumLimit)
+		text, err := p.files.Read(name, left)
 		if err != nil {
 			return "", fmt.Errorf("cannot read %s: %w", name, err)
 		}
-		if len(text) == sumLimit {
+		if left -= int64(len(text)); left == 0 {
 			return "", nil
 		}
 		fmt.Fprintf(h, "%q %x\n", name, sha256.Sum256(text))
