@@ -7,7 +7,7 @@ import (
 )
 
 // Deno and Bun run JavaScript and TypeScript. A project is theirs when it holds
-// a file of theirs (see detect), or its main file names them.
+// a file of theirs (ofAnother), or its main file names them.
 
 var (
 	denoProgram = program{binary: "deno", title: "Deno", site: "https://deno.com"}
@@ -52,7 +52,7 @@ var deno = language{
 			OnFail: "Deno could not fetch what MAIN imports: check the names and addresses.",
 		}, err
 	},
-	built: func(*project) string { return "" },
+	built: func(*project) string { return "" }, // the runtime is needed in any case
 	env: func(*project) []string {
 		return []string{"DENO_DIR=.berth/deno", "DENO_NO_UPDATE_CHECK=1", "DENO_TLS_CA_STORE=mozilla,system"}
 	},

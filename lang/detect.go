@@ -95,12 +95,12 @@ func interpreter(head []byte) string {
 
 // unknown explains why MAIN cannot be started as it is.
 func (p *project) unknown() error {
+	if path.Ext(p.main) == ".java" {
+		return app.Errorf(app.Unusable, "MAIN=%s is source code: berth starts Java programs that are built; upload the .jar and set MAIN to it", p.main)
+	}
 	var exts []string
 	for _, l := range languages {
 		exts = append(exts, l.exts...)
-	}
-	if path.Ext(p.main) == ".java" {
-		return app.Errorf(app.Unusable, "MAIN=%s is source code: berth starts Java programs that are built; upload the .jar and set MAIN to it", p.main)
 	}
 	what := fmt.Sprintf("berth does not know how to start MAIN=%s", p.main)
 	if name := interpreter(p.head); name != "" {

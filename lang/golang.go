@@ -63,17 +63,14 @@ func goEntry(p *project) entry {
 // goDemand is the newest Go that go.mod names. Since 1.21 Go gets a newer one
 // for itself.
 func goDemand(p *project) demand {
-	text, err := p.read("go.mod")
-	if have := parseVersion(p.tools.Version("go")); err != nil || judge(">=1.21", have) != older {
-		return demand{}
-	}
+	text, _ := p.read("go.mod") // go build tells what is wrong with it
 	var most string
 	for _, m := range goWants.FindAllStringSubmatch(text, -1) {
 		if most == "" || parseVersion(m[1]).compare(parseVersion(most)) > 0 {
 			most = m[1]
 		}
 	}
-	if most == "" {
+	if most == "" || judge(">=1.21", parseVersion(p.tools.Version(goProgram.binary))) != older {
 		return demand{}
 	}
 	return demand{ranges: ">=" + most, file: "go.mod"}

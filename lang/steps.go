@@ -33,11 +33,11 @@ func (p *project) addSteps() error {
 		if err == nil {
 			err = p.suit()
 		}
-		// What was built once starts without the compiler: then this is an error
-		// of the next deployment alone.
-		if err != nil && !p.files.Exists(p.lang.built(p)) {
+		if err != nil && (app.KindOf(err) != app.Unusable || !p.files.Exists(p.lang.built(p))) {
 			return err
 		}
+		// What was built once starts without the compiler: it is only missed by
+		// the next deployment.
 		if err != nil {
 			step = app.Step{Argv: []string{"/bin/false"}, OnFail: err.Error()}
 		}
