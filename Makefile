@@ -11,8 +11,11 @@ LINT := .cache/bin/golangci-lint-$(LINT_VERSION)
 help: ## print the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
 
-setup: ## install what building and testing need (Debian packages, when root)
+setup: ## install what building and the demo need (Debian packages, when root)
 	@scripts/setup
+
+languages: ## install also every language, for the tests: about 1 GB, when root
+	@scripts/setup languages
 
 build: setup ## build ./berth
 	@echo "building berth (the first build compiles SQLite, which takes up to two minutes)"
@@ -27,7 +30,7 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck: before every co
 	@$(LINT) run ./...
 	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/fuzz .ci/run
 
-test: setup ## every test this machine can run, with the race detector
+test: languages ## every test this machine can run, with the race detector
 	@scripts/test
 
 fuzz: setup ## each fuzz target for 30 s
@@ -44,4 +47,4 @@ $(LINT):
 	@mkdir -p .cache/bin && GOBIN=$(CURDIR)/.cache/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv .cache/bin/golangci-lint $(LINT)
 
-.PHONY: help setup build demo check test fuzz golden clean
+.PHONY: help setup languages build demo check test fuzz golden clean

@@ -43,7 +43,7 @@ var homes = map[string][]string{
 	"database/sql":                        {"db"},
 	"github.com/julienschmidt/httprouter": {"httpapi"},
 	"github.com/shirou/gopsutil":          {"proc"},
-	"github.com/BurntSushi/toml":          {"."},
+	"github.com/BurntSushi/toml":          {".", "lang"},
 	"github.com/cilium/ebpf":              {"sandbox"},
 	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "logs", "proc", "sandbox", "systemd", "tree", "test/e2e", "test/summary"},
 	"os/exec":                             {".", "proc", "test/e2e"},

@@ -16,6 +16,7 @@ import (
 
 	"berth/app"
 	"berth/cgroup"
+	"berth/lang"
 	"berth/proc"
 	"berth/sandbox"
 	"berth/tree"
@@ -24,7 +25,7 @@ import (
 // finding is one line of the doctor's table.
 type finding struct {
 	Name    string `json:"name"`
-	Verdict string `json:"verdict"` // ok, warn or FAIL
+	Verdict string `json:"verdict"` // ok, none, warn or FAIL
 	Text    string `json:"text"`
 	Fix     string `json:"fix,omitempty"` // the command or setting that mends it
 }
@@ -32,6 +33,7 @@ type finding struct {
 // The verdicts. Only bad makes the command fail.
 const (
 	good    = "ok"
+	absent  = "none" // and only missed by those who want it
 	dubious = "warn"
 	bad     = "FAIL"
 )
@@ -94,7 +96,7 @@ func examine(ctx context.Context, s Settings) []finding {
 		list = append(list, checkLimit(facts, s), checkTraffic(facts))
 	}
 	list = append(list, checkKernel(sandbox.Probe())...)
-	list = append(list, checkRuntimes(ctx)...)
+	list = append(list, checkRuntimes(ctx, proc.FindTools())...)
 	return append(list, checkData(s.DataDir)...)
 }
 
@@ -167,8 +169,8 @@ func checkLimit(h cgroup.Host, s Settings) finding {
 		return fail(err)
 	}
 	defer null.Close()
-	tail, ok := proc.Look("tail")
-	if !ok {
+	tail, _ := proc.FindTools().Find("tail")
+	if tail == "" {
 		return fail(errors.New("there is no tail command"))
 	}
 	launcher := proc.Launcher{Tree: groups, Log: slog.New(slog.DiscardHandler)}
@@ -234,29 +236,38 @@ func checkKernel(k sandbox.Features) []finding {
 }
 
 // checkRuntimes tells which languages programs can be written in.
-func checkRuntimes(ctx context.Context) []finding {
+func checkRuntimes(ctx context.Context, tools lang.Tools) []finding {
 	var list []finding
-	for _, r := range []struct {
-		name, command string
-		args          []string
-		pkg           string
-	}{
-		{"node", "node", []string{"--version"}, "nodejs"},
-		{"npm", "npm", []string{"--version"}, "npm"},
-		{"python", "python3", []string{"--version"}, "python3"},
-		{"venv", "python3", []string{"-c", "import ensurepip; print('with pip', ensurepip.version())"}, "python3-venv"},
-	} {
-		f := finding{r.name, dubious, "not found", "apt install " + r.pkg}
-		if path, ok := proc.Look(r.command); ok {
-			cmd := exec.CommandContext(ctx, path, r.args...)
-			cmd.Env = []string{"PATH=" + proc.Path, "HOME=/"}
-			if out, err := cmd.Output(); err == nil {
-				f = finding{r.name, good, path + " " + strings.TrimSpace(string(out)), ""}
-			}
+	for _, r := range lang.Runtimes() {
+		path, hidden := tools.Find(r.Command)
+		switch {
+		case path != "":
+			list = append(list, finding{r.Command, good, strings.TrimSpace(path + " " + tools.Version(r.Command)), ""})
+		case hidden != "":
+			list = append(list, finding{
+				r.Command, dubious,
+				"found at " + hidden + ", which programs cannot use: it is in a home directory, or closed to others", r.Install,
+			})
+		default:
+			list = append(list, finding{r.Command, absent, "not found; uploads that need " + r.Title + " are refused", r.Install})
 		}
-		list = append(list, f)
+		if r.Command == "python3" && path != "" {
+			list = append(list, checkVenv(ctx, path))
+		}
 	}
 	return list
+}
+
+// checkVenv tells whether Python can make environments: Debian ships it
+// without what they take.
+func checkVenv(ctx context.Context, python string) finding {
+	cmd := exec.CommandContext(ctx, python, "-I", "-c", "import ensurepip; print('with pip', ensurepip.version())")
+	cmd.Env = []string{"HOME=/"}
+	out, err := cmd.Output()
+	if err != nil {
+		return finding{"venv", dubious, "not found; Python programs cannot have packages", "apt install python3-venv"}
+	}
+	return finding{"venv", good, python + " " + strings.TrimSpace(string(out)), ""}
 }
 
 // checkData looks at the place of everything that is remembered and hosted.

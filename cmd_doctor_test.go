@@ -52,6 +52,43 @@ func TestDoctorFindings(t *testing.T) {
 	}
 }
 
+// hostTools is a host: the path of each command, or in front of it "hidden ".
+type hostTools map[string]string
+
+func (h hostTools) Find(name string) (path, hidden string) {
+	if hidden, ok := strings.CutPrefix(h[name], "hidden "); ok {
+		return "", hidden
+	}
+	return h[name], ""
+}
+
+func (h hostTools) Version(string) string { return "1.2.3" }
+
+func TestDoctorRuntimes(t *testing.T) {
+	var out bytes.Buffer
+	tools := hostTools{"node": "/usr/bin/node", "python3": "/bin/false", "cargo": "hidden /root/.cargo/bin/cargo"}
+	if err := report(&out, checkRuntimes(t.Context(), tools), false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		" ok    node         /usr/bin/node 1.2.3\n",
+		" warn  venv         not found; Python programs cannot have packages\n                    fix: apt install python3-venv\n",
+		" warn  cargo        found at /root/.cargo/bin/cargo, which programs cannot use: it is in a home directory, or closed to others\n                    fix: apt install cargo\n",
+		" none  go           not found; uploads that need Go are refused\n                    fix: apt install golang-go\n",
+		" none  deno         not found; uploads that need Deno are refused\n                    fix: install it in /usr/local/bin, from https://deno.com\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table does not say %q:\n%s", want, out.String())
+		}
+	}
+	// Without Python there is nothing to say of its environments.
+	for _, f := range checkRuntimes(t.Context(), hostTools{}) {
+		if f.Name == "venv" || f.Verdict != absent {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
 func TestDoctorJSON(t *testing.T) {
 	var out bytes.Buffer
 	if err := report(&out, []finding{{"a", good, "b", ""}, {"c", bad, "d", "e"}}, true); err != nil {

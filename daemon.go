@@ -167,12 +167,13 @@ func (d *daemon) openHost(ctx context.Context) error {
 	s := d.settings
 	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}}
 	files := trees{d.trees, s.Upload.Max.Bytes(), d.logs, d.log}
+	tools := proc.FindTools()
 	start := &starter{
-		proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter}, trees: d.trees, logs: d.logs,
+		path: tools.Path(), proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter}, trees: d.trees, logs: d.logs,
 		pids: int64(s.Apps.PidsMax), oomGroup: s.Apps.OOMGroup,
 	}
 	d.host = host.New(host.Config{
-		Launch: start.launch, Plan: plan, Records: store, Registry: store, Settings: store,
+		Launch: start.launch, Plan: planner(tools), Records: store, Registry: store, Settings: store,
 		Staging: files, Trees: files, Disk: files, Logs: d.logs, Log: d.log,
 		CheckRAM: func(total, used, want app.MB) error {
 			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
@@ -198,9 +199,11 @@ const lastAnswers = 5 * time.Second
 // multipartRoom is what the body of an upload may have around the ZIP.
 const multipartRoom = 64 << 10
 
-// plan is a host.Planner over this host's runtimes.
-func plan(cfg app.Config, found bool, files app.Files, prepared string) (app.Plan, error) {
-	return lang.Plan(cfg, found, files, proc.Look)
+// planner plans with this host's runtimes.
+func planner(tools *proc.Tools) host.Planner {
+	return func(cfg app.Config, found bool, files app.Files, prepared string) (app.Plan, error) {
+		return lang.Plan(cfg, found, files, tools, prepared)
+	}
 }
 
 // serve answers on l until ctx ends, then stops everything; hurry makes it

@@ -152,7 +152,9 @@ func TestSignals(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	got := environment(app.Program{App: "bot", Port: 20001, Env: []string{"NODE_ENV=production"}}, "/data/apps/bot", "/data/tmp/bot")
+	s := &starter{path: "/usr/bin"}
+	p := app.Program{App: "bot", Port: 20001, Env: []string{"NODE_ENV=production"}}
+	got := s.environment(p, "/data/apps/bot", "/data/tmp/bot")
 	var names []string
 	for _, v := range got {
 		name, _, _ := strings.Cut(v, "=")
@@ -161,6 +163,17 @@ func TestEnvironment(t *testing.T) {
 	want := []string{"PATH", "HOME", "TMPDIR", "LANG", "PORT", "BERTH_APP_ID", "NODE_ENV"}
 	if !slices.Equal(names, want) || !slices.Contains(got, "PORT=20001") || !slices.Contains(got, "HOME=/data/apps/bot") {
 		t.Errorf("got %v", got)
+	}
+	// What a build has more is below its temporary directory.
+	p.Build = true
+	more := s.environment(p, "/data/apps/bot", "/data/tmp/bot.build")
+	if len(more) != len(got)+len(caches) {
+		t.Errorf("a build gets %v", more)
+	}
+	for _, v := range more[len(got)-1 : len(more)-1] {
+		if _, dir, _ := strings.Cut(v, "="); !strings.HasPrefix(dir, "/data/tmp/bot.build/") {
+			t.Errorf("a build gets %s", v)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 // starter makes of an app.Program what proc runs: its group, its directories,
 // its environment, its output. It is host.Launch on this machine.
 type starter struct {
+	path     string // PATH of programs
 	proc     *proc.Launcher
 	trees    *tree.Store
 	logs     *logbook
@@ -44,7 +45,7 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 	home := s.trees.Dir(p.App)
 	spec := proc.Spec{
 		Group: "apps/" + string(p.App) + "/" + strconv.Itoa(p.Run), Argv: p.Argv,
-		Env: environment(p, home, temp), Dir: home, UID: p.UID,
+		Env: s.environment(p, home, temp), Dir: home, UID: p.UID,
 		MemoryMB: int64(p.RAM), Pids: s.pids, OOMGroup: s.oomGroup, Output: pipe,
 		OnHelperOOM: func(limit int64) {
 			out.Note(fmt.Sprintf("a helper process was killed: the application needed more than %d MB of RAM", limit))
@@ -75,14 +76,34 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 
 // environment is everything a program gets in its environment, built from
 // nothing.
-func environment(p app.Program, home, temp string) []string {
-	if p.Build { // caches are no part of the application
-		p.Env = append([]string{"npm_config_cache=" + temp + "/npm", "XDG_CACHE_HOME=" + temp + "/cache"}, p.Env...)
-	}
-	return append([]string{
-		"PATH=" + proc.Path, "HOME=" + home, "TMPDIR=" + temp, "LANG=C.UTF-8",
+func (s *starter) environment(p app.Program, home, temp string) []string {
+	env := []string{
+		"PATH=" + s.path, "HOME=" + home, "TMPDIR=" + temp, "LANG=C.UTF-8",
 		"PORT=" + strconv.Itoa(p.Port), "BERTH_APP_ID=" + string(p.App),
-	}, p.Env...)
+	}
+	if p.Build {
+		for _, c := range caches {
+			env = append(env, c.variable+"="+temp+"/"+c.dir)
+		}
+	}
+	return append(env, p.Env...)
+}
+
+// caches are where builds keep what is no part of the application: else it
+// would go to HOME, which is the application's directory. Go, pip, uv and Deno
+// follow the first.
+var caches = []struct{ variable, dir string }{
+	{"XDG_CACHE_HOME", "cache"},
+	{"XDG_DATA_HOME", "data"},
+	{"XDG_STATE_HOME", "state"},
+	{"npm_config_cache", "npm"},
+	{"YARN_GLOBAL_FOLDER", "yarn"},
+	{"BUN_INSTALL_CACHE_DIR", "bun"},
+	{"GOPATH", "go"},
+	{"CARGO_HOME", "cargo"},
+	{"COMPOSER_HOME", "composer"},
+	{"BUNDLE_USER_HOME", "bundle"},
+	{"GEM_SPEC_CACHE", "gem"},
 }
 
 // instance is a run whose output is in the log when Wait returns.

@@ -73,8 +73,9 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 		return "", err
 	}
 	if !found { // the ZIP brings no config: what was decided before holds
-		cfg, found = configOf(c.before.Code), true
+		cfg, found = configOf(c.before.App), true
 	}
+	cfg.Type = c.before.Type // which a commit does not change
 	c.plan, err = h.Plan(cfg, found, h.Staging.Files(stage, id), c.before.Code.Packages)
 	if err != nil {
 		return stage, hinted(err, hint)

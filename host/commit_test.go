@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,24 @@ func TestCommitWithoutConfigKeepsTheOld(t *testing.T) {
 		d, err := w.commit(id, "")
 		if err != nil || d.Code.Main != "a" || !d.AutoRestart || !d.Running {
 			t.Errorf("Commit() = %+v, %v; want MAIN and AUTORESTART of before", d, err)
+		}
+	})
+}
+
+// A site is planned as one, whatever a commit says or leaves out.
+func TestTheTypeStaysWithTheApplication(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a,TYPE=site,ID=shop")
+		for _, file := range []string{"MAIN=b", ""} {
+			if _, err := w.commit(id, file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.host.Restart(t.Context(), owner, id); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.planned) < 7 || slices.Contains(w.planned, app.Bot) {
+			t.Errorf("planned as %v", w.planned)
 		}
 	})
 }

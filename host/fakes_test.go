@@ -26,6 +26,7 @@ type world struct {
 	// Records.
 	apps     map[app.ID]*app.App
 	prepared string // what the last plan was told of the tree
+	planned  []app.Type
 	reserved map[app.ID]app.App
 	exits    []app.Exit
 	total    app.MB
@@ -199,7 +200,7 @@ func (r *instance) Usage(context.Context) (app.Usage, error) {
 // of "missing".
 func (w *world) plan(cfg app.Config, found bool, _ app.Files, prepared string) (app.Plan, error) {
 	w.mu.Lock()
-	w.prepared = prepared
+	w.prepared, w.planned = prepared, append(w.planned, cfg.Type)
 	w.mu.Unlock()
 	if !found || cfg.Main == "missing" {
 		return app.Plan{}, app.Errorf(app.Unusable, "no MAIN")

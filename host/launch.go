@@ -13,7 +13,7 @@ func (u *unit) launch() error {
 	if u.broken {
 		return app.Errorf(app.Unusable, "a commit failed and the code from before it could not be brought back; commit the whole code again")
 	}
-	plan, err := u.h.Plan(configOf(u.app.Code), true, u.h.Staging.Files("", u.id), u.app.Code.Packages)
+	plan, err := u.h.Plan(configOf(u.app), true, u.h.Staging.Files("", u.id), u.app.Code.Packages)
 	if err != nil {
 		return err
 	}
@@ -42,8 +42,9 @@ func (u *unit) launch() error {
 }
 
 // configOf is what a stored deployment would have written in its config.
-func configOf(c app.Code) app.Config {
-	cfg := app.Config{Main: c.Main, Version: c.Version, Start: c.Start, Build: c.Build}
+func configOf(a app.App) app.Config {
+	c := a.Code
+	cfg := app.Config{Type: a.Type, Main: c.Main, Version: c.Version, Start: c.Start, Build: c.Build}
 	for key, value := range map[string]string{"MAIN": c.Main, "VERSION": c.Version, "START": c.Start, "BUILD": c.Build} {
 		if value != "" {
 			cfg.Keys = append(cfg.Keys, key)

@@ -22,7 +22,7 @@ var prebuilt = language{
 	name:   "binary",
 	claims: func(head []byte) bool { return bytes.HasPrefix(head, elfMagic) || foreign(head) != "" },
 	check:  checkBinary,
-	argv:   func(p *project) []string { return []string{"./" + p.main} },
+	argv:   func(p *project) ([]string, error) { return []string{"./" + p.main}, nil },
 }
 
 // machines are the kinds of processor by the names of GOARCH.

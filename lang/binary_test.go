@@ -48,7 +48,7 @@ func TestBinaryOfAnotherKind(t *testing.T) {
 		{"macos", "arm64", "\xcf\xfa\xed\xfe\x0c\x00", []string{"a program for macOS"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := &project{cfg: app.Config{Main: "bot"}, files: tree{"bot": c.head}, look: host(), arch: c.arch}
+			p := &project{cfg: app.Config{Main: "bot"}, files: tree{"bot": c.head}, tools: host(), arch: c.arch}
 			got, err := p.make(true)
 			if c.words != nil {
 				refused(t, err, c.words...)
@@ -72,10 +72,10 @@ func TestRealBinary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Plan(app.Config{Main: "bot"}, true, tree{"bot": string(head)}, host()); err != nil {
+	if _, err := Plan(app.Config{Main: "bot"}, true, tree{"bot": string(head)}, host(), ""); err != nil {
 		t.Errorf("on %s: %v", runtime.GOARCH, err)
 	}
-	got, err := Plan(app.Config{Main: "bot.exe", Start: "wine bot.exe"}, true, tree{"bot.exe": "MZ\x00"}, host())
+	got, err := Plan(app.Config{Main: "bot.exe", Start: "wine bot.exe"}, true, tree{"bot.exe": "MZ\x00"}, host(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func (p *project) detect() error {
 		}
 		p.head = head
 	}
-	p.lang = byContent(p.main, p.head)
+	p.lang = p.ofAnother(byContent(p.main, p.head))
 	switch {
 	case p.lang != nil:
 	case p.start != "":
@@ -51,7 +51,8 @@ func byContent(name string, head []byte) *language {
 	}
 	ext := strings.ToLower(path.Ext(name))
 	for _, l := range languages {
-		if slices.Contains(l.exts, ext) {
+		// A compiled project may also be named by its manifest.
+		if slices.Contains(l.exts, ext) || l.compile != nil && slices.Contains(l.evidence, name) {
 			return l
 		}
 	}
@@ -69,8 +70,8 @@ func byContent(name string, head []byte) *language {
 // byEvidence returns the language whose packages a START command will want.
 func (p *project) byEvidence() *language {
 	for _, l := range languages {
-		if l.evidence != "" && p.files.Exists(l.evidence) {
-			return l
+		if slices.ContainsFunc(l.evidence, p.files.Exists) {
+			return p.ofAnother(l)
 		}
 	}
 	return &shell // which is what runs START
@@ -94,6 +95,9 @@ func interpreter(head []byte) string {
 
 // unknown explains why MAIN cannot be started as it is.
 func (p *project) unknown() error {
+	if path.Ext(p.main) == ".java" {
+		return app.Errorf(app.Unusable, "MAIN=%s is source code: berth starts Java programs that are built; upload the .jar and set MAIN to it", p.main)
+	}
 	var exts []string
 	for _, l := range languages {
 		exts = append(exts, l.exts...)

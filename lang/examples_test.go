@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -40,6 +41,9 @@ func load(t *testing.T, dir string) tree {
 func TestExamples(t *testing.T) {
 	for name, want := range map[string]string{
 		"node-bot": "/usr/bin/node index.js", "memory-hog": "/usr/bin/node index.js", "python-bot": ".venv/bin/python -u main.py",
+		"typescript-bot": "/usr/bin/node dist/index.js", "go-bot": ".berth/bin/app", "rust-bot": "target/release/rust-bot",
+		"java-bot": jar + "bot.jar", "php-site": "/usr/bin/php public/index.php", "ruby-bot": "/usr/bin/ruby main.rb",
+		"shell-bot": "/bin/sh start.sh", "static-binary": "./bot",
 	} {
 		files := load(t, filepath.Join(examples, name))
 		if !files.Exists("README.md") {
@@ -47,11 +51,18 @@ func TestExamples(t *testing.T) {
 		}
 		var cfg app.Config
 		for line := range strings.Lines(files["discloud.config"]) {
-			if key, value, _ := strings.Cut(strings.TrimSpace(line), "="); key == "MAIN" {
+			switch key, value, _ := strings.Cut(strings.TrimSpace(line), "="); key {
+			case "MAIN":
 				cfg.Main = value
+			case "BUILD":
+				cfg.Build = value
 			}
 		}
-		got, err := Plan(cfg, true, files, fullHost)
+		if name == "static-binary" { // built by whoever uploads it
+			files["bot"] = amd64
+		}
+		p := &project{cfg: cfg, files: files, tools: debian, arch: "amd64"}
+		got, err := p.make(true)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -96,5 +107,44 @@ func TestWheelIsItsSource(t *testing.T) {
 	equal(t, "RECORD", record, list)
 	if sources == 0 {
 		t.Error("the wheel has no source")
+	}
+}
+
+// The jar is what build.sh makes of the source beside it.
+func TestJarIsItsSource(t *testing.T) {
+	files := load(t, filepath.Join(examples, "java-bot"))
+	r, err := zip.NewReader(strings.NewReader(files["bot.jar"]), int64(len(files["bot.jar"])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := map[string]string{}
+	for _, f := range r.File {
+		rc, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(rc)
+		_ = rc.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[f.Name] = string(data)
+	}
+	if !strings.Contains(content["META-INF/MANIFEST.MF"], "\r\nMain-Class: Bot\r\n") {
+		t.Errorf("the manifest is %q", content["META-INF/MANIFEST.MF"])
+	}
+	// Every text that the source prints is a constant of the class.
+	class, source := content["Bot.class"], files["src/Bot.java"]
+	if !strings.HasPrefix(class, "\xca\xfe\xba\xbe") || !strings.Contains(source, "public class Bot ") {
+		t.Error("the class is not one, or not of the source")
+	}
+	texts := regexp.MustCompile(`"([^"]+)"`).FindAllStringSubmatch(source, -1)
+	if len(texts) == 0 {
+		t.Error("the source says nothing")
+	}
+	for _, m := range texts {
+		if !strings.Contains(class, m[1]) {
+			t.Errorf("the class does not say %q", m[1])
+		}
 	}
 }

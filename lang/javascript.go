@@ -1,18 +1,18 @@
 package lang
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 
 	"berth/app"
 )
 
 var (
-	node = program{"node", "Node.js", "apt install nodejs npm"}
-	npm  = program{"npm", "npm", "apt install nodejs npm"}
+	node = program{binary: "node", title: "Node.js", apt: "nodejs npm"}
+	npm  = program{binary: "npm", title: "npm", apt: "nodejs npm"}
 )
 
 // javascript runs on Node.js; npm installs what package.json asks for.
@@ -21,54 +21,124 @@ var javascript = language{
 	title:    "Node.js",
 	exts:     []string{".js", ".mjs", ".cjs"},
 	mains:    []string{"index.js", "main.js", "bot.js", "app.js", "server.js", "index.mjs", "index.cjs", "src/index.js", "src/main.js", "src/bot.js"},
-	needs:    []program{node},
+	programs: []program{node, npm},
 	shebangs: []string{"node", "nodejs"},
 	manifest: packageEntry,
-	evidence: "package.json",
-	prepare:  npmSteps,
-	bin:      "node_modules/.bin",
-	argv: func(p *project) []string {
-		path, _ := p.look(node.binary)
-		return []string{path, p.argument()}
+	evidence: []string{"package.json"},
+	demand:   engine,
+	packages: nodePackages,
+	bin:      nodeBin,
+	argv: func(p *project) ([]string, error) {
+		path, err := p.need(node)
+		return []string{path, p.argument()}, err
 	},
-	// Only when it runs: with it, npm would leave out devDependencies, which
-	// BUILD needs.
-	buildEnv: []string{"npm_config_update_notifier=false"},
 }
 
-// manifestLimit is more than any package.json written by a person.
-const manifestLimit = 1 << 20
+const nodeBin = "node_modules/.bin"
+
+// typescript runs on Node.js too: by a package of the project that knows how,
+// or where Node.js does by itself.
+var typescript = language{
+	name:     "typescript",
+	title:    "Node.js",
+	exts:     []string{".ts", ".mts", ".cts"},
+	mains:    []string{"index.ts", "main.ts", "bot.ts", "app.ts", "server.ts", "src/index.ts", "src/main.ts", "src/bot.ts"},
+	programs: []program{node},
+	evidence: []string{"tsconfig.json"},
+	demand:   engine,
+	packages: nodePackages,
+	bin:      nodeBin,
+	argv:     typescriptArgv,
+}
+
+// typescriptArgv finds what can run MAIN, or says how to get there.
+func typescriptArgv(p *project) ([]string, error) {
+	path, err := p.need(node)
+	if err != nil {
+		return nil, err
+	}
+	pkg, err := p.readPackage()
+	if err != nil {
+		return nil, err
+	}
+	switch pkg.runner() {
+	case "tsx": // in the same process, which its own command is not
+		return []string{path, "--import", "tsx", p.argument()}, nil
+	case "ts-node":
+		return []string{nodeBin + "/ts-node", p.argument()}, nil
+	}
+	have := p.tools.Version(node.binary)
+	if f := judge("^22.18 || >=23.6", parseVersion(have)); f == older || f == newer {
+		return nil, app.Errorf(app.Unusable, "cannot run MAIN=%s: the host's Node.js %s cannot run TypeScript by itself, as 22.18 and newer can: "+
+			"add tsx to the dependencies in package.json, or set BUILD to what compiles it (npx tsc) and MAIN to the .js file which that makes", p.main, have)
+	}
+	return []string{path, p.argument()}, nil
+}
 
 // packageJSON is what berth reads of package.json. Fields of the wrong type
 // are npm's business, so each is decoded when it is used.
 type packageJSON struct {
-	Main     json.RawMessage `json:"main"`
-	Scripts  json.RawMessage `json:"scripts"`
-	Deps     json.RawMessage `json:"dependencies"`
-	Optional json.RawMessage `json:"optionalDependencies"`
-	Peer     json.RawMessage `json:"peerDependencies"`
-	Dev      json.RawMessage `json:"devDependencies"`
+	Main       json.RawMessage `json:"main"`
+	Scripts    json.RawMessage `json:"scripts"`
+	Engines    json.RawMessage `json:"engines"`
+	Deps       json.RawMessage `json:"dependencies"`
+	Optional   json.RawMessage `json:"optionalDependencies"`
+	Peer       json.RawMessage `json:"peerDependencies"`
+	Dev        json.RawMessage `json:"devDependencies"`
+	Workspaces json.RawMessage `json:"workspaces"`
+	Patched    json.RawMessage `json:"patchedDependencies"`
 }
 
 // readPackage reads package.json; an absent one is empty.
-func readPackage(files app.Files) (packageJSON, error) {
+func (p *project) readPackage() (packageJSON, error) {
 	var pkg packageJSON
-	if !files.Exists("package.json") {
-		return pkg, nil
+	err := p.readJSON("package.json", &pkg)
+	return pkg, err
+}
+
+// readJSON reads a manifest; an absent one leaves into as it is.
+func (p *project) readJSON(name string, into any) error {
+	text, err := p.read(name)
+	if err != nil || !p.files.Exists(name) {
+		return err
 	}
-	text, err := files.Read("package.json", manifestLimit)
+	err = json.Unmarshal([]byte(text), into)
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		line := strings.Count(text[:min(int(syntax.Offset), len(text))], "\n") + 1
+		return app.Errorf(app.Unusable, "%s is not valid JSON, line %d: %v", name, line, syntax)
+	}
 	if err != nil {
-		return pkg, fmt.Errorf("cannot read package.json: %w", err)
+		return app.Errorf(app.Unusable, "%s is not a JSON object", name)
 	}
-	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
-	if err := json.Unmarshal(text, &pkg); err != nil {
-		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-			line := bytes.Count(text[:min(int(syntax.Offset), len(text))], []byte{'\n'}) + 1
-			return pkg, app.Errorf(app.Unusable, "package.json is not valid JSON, line %d: %v", line, syntax)
+	return nil
+}
+
+// texts returns the texts of a JSON object, nil when there is anything else.
+func texts(object json.RawMessage) map[string]string {
+	var m map[string]string
+	if json.Unmarshal(object, &m) != nil {
+		return nil
+	}
+	return m
+}
+
+// runner returns the package of the project that runs TypeScript.
+func (pkg packageJSON) runner() string {
+	for _, name := range []string{"tsx", "ts-node"} {
+		if texts(pkg.Deps)[name] != "" || texts(pkg.Dev)[name] != "" {
+			return name
 		}
-		return pkg, app.Errorf(app.Unusable, "package.json is not a JSON object")
 	}
-	return pkg, nil
+	return ""
+}
+
+// engine is the Node.js that package.json asks for.
+func engine(p *project) demand {
+	pkg, err := p.readPackage()
+	if err != nil {
+		return demand{}
+	}
+	return demand{texts(pkg.Engines)["node"], "package.json", "engines"}
 }
 
 // nodeStart matches a start script that does nothing but run a file.
@@ -76,14 +146,14 @@ var nodeStart = regexp.MustCompile(`^node\s+([\w./-]+)$`)
 
 // packageEntry returns what package.json says to start. A script that only
 // runs a file is not left to npm, which would stay in memory beside it.
-func packageEntry(files app.Files) entry {
-	pkg, err := readPackage(files)
+func packageEntry(p *project) entry {
+	pkg, err := p.readPackage()
 	if err != nil {
 		return entry{}
 	}
 	var main string
 	if json.Unmarshal(pkg.Main, &main) == nil {
-		if main, ok := cleanPath(main); ok && files.Exists(main) {
+		if main, ok := cleanPath(main); ok && p.files.Exists(main) {
 			return entry{main: main}
 		}
 	}
@@ -91,7 +161,7 @@ func packageEntry(files app.Files) entry {
 	_ = json.Unmarshal(pkg.Scripts, &scripts)
 	start, _ := scripts["start"].(string)
 	if m := nodeStart.FindStringSubmatch(start); m != nil {
-		if main, ok := cleanPath(m[1]); ok && files.Exists(main) {
+		if main, ok := cleanPath(m[1]); ok && p.files.Exists(main) {
 			return entry{main: main}
 		}
 	}
@@ -104,54 +174,41 @@ func packageEntry(files app.Files) entry {
 // npmStart is the command that runs the start script of package.json.
 const npmStart = "npm start"
 
-// npmSteps installs the packages, if package.json asks for any.
-func npmSteps(p *project) ([]app.Step, error) {
-	pkg, err := readPackage(p.files)
-	if err != nil {
-		return nil, err
-	}
-	wanted := asksFor(pkg.Deps, pkg.Optional, pkg.Peer) || (p.cfg.Build != "" && asksFor(pkg.Dev))
-	if !wanted && (p.start != npmStart || p.cfg.Start != "") {
-		return nil, nil
-	}
-	path, err := p.need(npm)
-	if err != nil || !wanted {
-		return nil, err
-	}
-	// A lock file that npm writes here would be in the way of the next commit.
-	step := app.Step{
-		Argv:   []string{path, "install", "--no-package-lock"},
-		OnFail: "npm could not install the packages of package.json: check their names and versions.",
-	}
-	if locked(p.files) {
-		step.Argv = []string{path, "ci"}
-		step.OnFail = "npm could not install the packages: if package.json and its lock file do not match, " +
-			"run npm install and upload both, or upload without the lock file."
-	}
-	step.Argv = append(step.Argv, "--no-audit", "--no-fund")
-	if p.cfg.Build == "" {
-		step.Argv = append(step.Argv, "--omit=dev")
-	}
-	return []app.Step{step}, nil
-}
-
-// locked reports whether there is a lock file for the package.json there is: a
-// commit that brings the one without the other leaves an old one behind.
-func locked(files app.Files) bool {
-	for _, lock := range []string{"package-lock.json", "npm-shrinkwrap.json"} {
-		if files.Brought(lock) || files.Exists(lock) && !files.Brought("package.json") {
-			return true
-		}
-	}
-	return false
-}
-
 // asksFor reports whether one of the sections names a package.
 func asksFor(sections ...json.RawMessage) bool {
 	for _, s := range sections {
 		var packages map[string]json.RawMessage
 		if json.Unmarshal(s, &packages) == nil && len(packages) > 0 {
 			return true
+		}
+	}
+	return false
+}
+
+// ownFiles reports whether what is installed depends on files of the project
+// beside its manifests: packages in folders, scripts that run at the install.
+func (pkg packageJSON) ownFiles() bool {
+	if len(pkg.Workspaces) > 0 || len(pkg.Patched) > 0 {
+		return true
+	}
+	scripts := texts(pkg.Scripts)
+	if len(pkg.Scripts) > 0 && scripts == nil {
+		return true
+	}
+	for _, name := range []string{"preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare"} {
+		if scripts[name] != "" {
+			return true
+		}
+	}
+	for _, section := range []json.RawMessage{pkg.Deps, pkg.Optional, pkg.Peer, pkg.Dev} {
+		wanted := texts(section)
+		if len(section) > 0 && wanted == nil {
+			return true
+		}
+		for _, from := range wanted {
+			if slices.ContainsFunc([]string{"file:", "link:", "portal:", "workspace:", "patch:", ".", "/", "~/"}, func(s string) bool { return strings.HasPrefix(from, s) }) {
+				return true
+			}
 		}
 	}
 	return false

@@ -2,6 +2,7 @@ package lang
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"berth/app"
@@ -12,7 +13,7 @@ func TestMissingPrograms(t *testing.T) {
 		name  string
 		cfg   app.Config
 		files tree
-		look  func(string) (string, bool)
+		tools tools
 		want  string // "" when the plan needs nothing that is missing
 	}{
 		{"node", app.Config{Main: "a.js"}, tree{"a.js": ""}, host("npm"), "no Node.js: the owner can install it with: apt install nodejs npm"},
@@ -26,7 +27,7 @@ func TestMissingPrograms(t *testing.T) {
 		{"shell", app.Config{Main: "a.sh"}, tree{"a.sh": "#!/bin/bash"}, host(), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Plan(c.cfg, true, c.files, c.look)
+			_, err := Plan(c.cfg, true, c.files, c.tools, "")
 			if c.want != "" {
 				refused(t, err, c.want)
 			} else if err != nil {
@@ -37,20 +38,31 @@ func TestMissingPrograms(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	got, err := Plan(app.Config{Main: "a.js", Build: "x"}, true, tree{"a.js": "", "package.json": withDeps}, fullHost)
+	got, err := Plan(app.Config{Main: "a.js", Build: "x"}, true, tree{"a.js": "", "package.json": withDeps}, fullHost, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "run", got.Env, runEnv)
 	for _, s := range got.Prepare {
-		equal(t, "build", s.Env, []string{"npm_config_update_notifier=false"})
+		equal(t, "build", s.Env, buildEnv)
 	}
-	got, err = Plan(app.Config{Main: "a.py"}, true, tree{"a.py": "", "requirements.txt": "x"}, fullHost)
+	got, err = Plan(app.Config{Main: "a.py"}, true, tree{"a.py": "", "requirements.txt": "x"}, fullHost, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "run", got.Env, runEnv)
-	equal(t, "build", got.Prepare[2].Env[0], "PIP_DISABLE_PIP_VERSION_CHECK=1")
+	for _, v := range buildEnv {
+		if strings.HasPrefix(v, "NODE_ENV=") {
+			t.Error("npm would leave out what BUILD needs")
+		}
+	}
+	got, err = Plan(app.Config{Main: "a.rb"}, true, tree{"a.rb": "", "Gemfile": "gem 'a'"}, everything, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gems := []string{"BUNDLE_PATH=vendor/bundle", "BUNDLE_BIN=vendor/bundle/bin", "BUNDLE_WITHOUT=development:test"}
+	equal(t, "run", got.Env, append(slices.Clone(runEnv), gems...))
+	equal(t, "build", got.Prepare[0].Env, append(slices.Clone(buildEnv), gems...))
 
 	// A plan is the caller's to change.
 	got.Env[0] = "changed"
@@ -67,14 +79,14 @@ func TestNotes(t *testing.T) {
 		{app.Config{Main: "a.js", Version: "latest"}, nil},
 		{app.Config{Main: "a.js", Version: "suja"}, nil},
 		{app.Config{Main: "a.js", Version: "16"}, []string{"VERSION=16 was asked for; this host runs its one installed version of Node.js."}},
-		{app.Config{Main: "a.sh", Version: "16"}, []string{"VERSION=16 was asked for; this host runs its one installed version."}},
+		{app.Config{Main: "a.sh", Version: "16"}, []string{"VERSION=16 was asked for; it means nothing here."}},
 		{
 			app.Config{Main: "a.js", APT: []string{"canvas", "ffmpeg"}},
 			[]string{"APT=canvas,ffmpeg was asked for; berth installs no system packages: ask the owner of this host for them."},
 		},
 		{app.Config{Main: "b.js", Build: "x"}, []string{`MAIN="b.js" is not in the archive; BUILD is expected to make it.`}},
 	} {
-		got, err := Plan(c.cfg, true, files, fullHost)
+		got, err := Plan(c.cfg, true, files, fullHost, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,19 +100,12 @@ func TestUnreadableTreeIsInternal(t *testing.T) {
 			if cfg.Main != "" && !files.Exists(cfg.Main) {
 				continue
 			}
-			if _, err := Plan(cfg, true, broken{files}, fullHost); err == nil || app.KindOf(err) != app.Internal {
+			if _, err := Plan(cfg, true, broken{files}, fullHost, ""); err == nil || app.KindOf(err) != app.Internal {
 				t.Errorf("%v: %v", cfg.Main, err)
 			}
 		}
 	}
 }
-
-type half struct {
-	tree
-	brought []string
-}
-
-func (h half) Brought(path string) bool { return slices.Contains(h.brought, path) }
 
 func TestLockOfAnOlderPackageIsNotUsed(t *testing.T) {
 	files := tree{"index.js": "", "package.json": `{"dependencies":{"a":"1"}}`, "package-lock.json": "{}"}
@@ -114,7 +119,7 @@ func TestLockOfAnOlderPackageIsNotUsed(t *testing.T) {
 		{"the lock alone is new", []string{"package-lock.json"}, "ci"},
 		{"package.json alone is new", []string{"package.json"}, "install"},
 	} {
-		got, err := Plan(app.Config{Main: "index.js", Keys: []string{"MAIN"}}, true, half{files, tt.brought}, fullHost)
+		got, err := Plan(app.Config{Main: "index.js", Keys: []string{"MAIN"}}, true, half{files, tt.brought}, fullHost, "")
 		if err != nil || len(got.Prepare) != 1 || got.Prepare[0].Argv[1] != tt.want {
 			t.Errorf("%s: %+v, %v; want npm %s", tt.name, got.Prepare, err, tt.want)
 		}

@@ -18,8 +18,10 @@ const headSize = 256
 type project struct {
 	cfg   app.Config
 	files app.Files
-	look  func(binary string) (path string, ok bool)
+	tools Tools
 	arch  string // as in GOARCH
+
+	prepared string // app.Code.Packages of the tree as it is
 
 	main  string // clean and relative, empty when START alone is known
 	start string // START, or the command that a manifest names
@@ -27,18 +29,22 @@ type project struct {
 	lang  *language
 	plan  app.Plan
 
-	installs bool // the plan installs packages
+	installs bool // the project asks for packages
 }
 
 // Plan decides how the tree behind files is prepared and started. found tells
-// whether it holds a discloud.config; look finds a program of the host by name.
+// whether it holds a discloud.config. prepared is the app.Code.Packages of the
+// tree as it is: packages that come from the same are left alone.
 //
 // A main file the config does not name is inferred, which a note admits. Every
 // error but an unreadable tree is of kind app.Unusable and tells the user what
-// to change. Plan calls files and look only; it is safe for concurrent use if
-// they are.
-func Plan(cfg app.Config, found bool, files app.Files, look func(binary string) (path string, ok bool)) (app.Plan, error) {
-	p := &project{cfg: cfg, files: files, look: look, arch: runtime.GOARCH, start: strings.TrimSpace(cfg.Start)}
+// to change. Plan calls files and tools only; it is safe for concurrent use if
+// they are. It blocks while a tool is asked for its version.
+func Plan(cfg app.Config, found bool, files app.Files, tools Tools, prepared string) (app.Plan, error) {
+	p := &project{
+		cfg: cfg, files: files, tools: tools, arch: runtime.GOARCH, prepared: prepared,
+		start: strings.TrimSpace(cfg.Start),
+	}
 	return p.make(found)
 }
 
@@ -55,12 +61,10 @@ func (p *project) make(found bool) (app.Plan, error) {
 		}
 	}
 	p.addNotes()
-	version := p.cfg.Version
-	if version == "" {
-		version = "latest"
-	}
-	p.plan.Code = app.Code{
-		Main: p.main, Lang: p.lang.name, Version: version, Start: p.start, Build: p.cfg.Build,
+	code := &p.plan.Code
+	code.Main, code.Lang, code.Start, code.Build = p.main, p.lang.name, p.start, p.cfg.Build
+	if code.Version = p.cfg.Version; code.Version == "" {
+		code.Version = "latest"
 	}
 	return p.plan, nil
 }
@@ -128,9 +132,9 @@ func (p *project) inferMain(found bool) error {
 		}
 		var names []string
 		for _, l := range languages {
-			names = append(names, l.mains...)
+			names = append(names, l.mains[:min(len(l.mains), 1)]...)
 		}
-		return app.Errorf(app.Unusable, "cannot tell what to start: %s, and there is none of %s either",
+		return app.Errorf(app.Unusable, "cannot tell what to start: %s, and there is none of %s or other usual names",
 			missing, strings.Join(names, ", "))
 	}
 	p.main, p.start = e.main, e.start
@@ -152,7 +156,7 @@ func (p *project) inferEntry() entry {
 		if l.manifest == nil {
 			continue
 		}
-		if e := l.manifest(p.files); e != (entry{}) {
+		if e := l.manifest(p); e != (entry{}) {
 			return e
 		}
 	}
@@ -178,15 +182,7 @@ func (p *project) note(format string, args ...any) {
 
 // addNotes says what the config asks for and berth does not do.
 func (p *project) addNotes() {
-	switch p.cfg.Version {
-	case "", "latest", "current", "lts", "suja":
-	default:
-		of := ""
-		if p.lang.title != "" {
-			of = " of " + p.lang.title
-		}
-		p.note("VERSION=%s was asked for; this host runs its one installed version%s.", p.cfg.Version, of)
-	}
+	p.noteVersion()
 	if len(p.cfg.APT) > 0 {
 		p.note("APT=%s was asked for; berth installs no system packages: ask the owner of this host for them.",
 			strings.Join(p.cfg.APT, ","))

@@ -1,70 +1,11 @@
 package lang
 
 import (
-	"errors"
-	"io/fs"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"berth/app"
 )
-
-// tree is an app.Files in memory.
-type tree map[string]string
-
-func (t tree) Exists(path string) bool { _, ok := t[path]; return ok }
-
-func (t tree) Brought(path string) bool { return t.Exists(path) }
-
-func (t tree) Read(path string, limit int64) ([]byte, error) {
-	text, ok := t[path]
-	if !ok {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
-	}
-	return []byte(text[:min(int64(len(text)), limit)]), nil
-}
-
-// host returns a look that finds the given programs in /usr/bin.
-func host(programs ...string) func(string) (string, bool) {
-	return func(name string) (string, bool) {
-		if slices.Contains(programs, name) {
-			return "/usr/bin/" + name, true
-		}
-		return "", false
-	}
-}
-
-var fullHost = host("node", "npm", "python3", "bash")
-
-// refused checks that err is for the user and says all of the words.
-func refused(t *testing.T, err error, words ...string) {
-	t.Helper()
-	if app.KindOf(err) != app.Unusable {
-		t.Fatalf("the error is %v, of kind %v", err, app.KindOf(err))
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("the error %q does not say %q", err, w)
-		}
-	}
-}
-
-func equal(t *testing.T, what string, got, want any) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
-	}
-}
-
-// argvs returns the commands of the preparation, one string each.
-func argvs(p app.Plan) (list []string) {
-	for _, s := range p.Prepare {
-		list = append(list, strings.Join(s.Argv, " "))
-	}
-	return list
-}
 
 const (
 	withDeps = `{"dependencies": {"left-pad": "1"}}`
@@ -182,11 +123,11 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			"START of an unknown file",
-			app.Config{Main: "a.ts", Start: "tsx a.ts"},
-			tree{"a.ts": "", "package.json": withDeps},
+			app.Config{Main: "a.coffee", Start: "coffee a.coffee"},
+			tree{"a.coffee": "", "package.json": withDeps},
 			"javascript",
 			[]string{"/usr/bin/npm install --no-package-lock" + npmFlags + " --omit=dev"},
-			nodePath + "tsx a.ts",
+			nodePath + "coffee a.coffee",
 		},
 
 		// Python
@@ -221,7 +162,7 @@ func TestPlan(t *testing.T) {
 		{"script", app.Config{Main: "run.sh"}, tree{"run.sh": "echo"}, "shell", nil, "/bin/sh run.sh"},
 		{"shebang", app.Config{Main: "run"}, tree{"run": "#!/bin/sh -e\n"}, "shell", nil, "/bin/sh run"},
 		{"bash", app.Config{Main: "run.sh"}, tree{"run.sh": "#!/usr/bin/env bash\n"}, "shell", nil, "/usr/bin/bash run.sh"},
-		{"START of anything", app.Config{Main: "a.rb", Start: " ruby a.rb "}, tree{"a.rb": ""}, "shell", nil, "/bin/sh -c ruby a.rb"},
+		{"START of anything", app.Config{Main: "a.pl", Start: " perl a.pl "}, tree{"a.pl": ""}, "shell", nil, "/bin/sh -c perl a.pl"},
 		{"START and nothing", app.Config{Start: "./bot"}, tree{"bot": ""}, "shell", nil, "/bin/sh -c ./bot"},
 		{"binary", app.Config{Main: "bin/bot"}, tree{"bin/bot": amd64}, "binary", nil, "./bin/bot"},
 		{"binary called .js", app.Config{Main: "bot.js"}, tree{"bot.js": amd64}, "binary", nil, "./bot.js"},
@@ -235,7 +176,7 @@ func TestPlan(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := &project{cfg: c.cfg, files: c.files, look: fullHost, arch: "amd64", start: strings.TrimSpace(c.cfg.Start)}
+			p := &project{cfg: c.cfg, files: c.files, tools: fullHost, arch: "amd64", start: strings.TrimSpace(c.cfg.Start)}
 			got, err := p.make(true)
 			if err != nil {
 				t.Fatal(err)
@@ -253,7 +194,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestCode(t *testing.T) {
-	got, err := Plan(app.Config{Main: "./a.js", Build: "make", Start: "node a.js"}, true, tree{"a.js": ""}, host())
+	got, err := Plan(app.Config{Main: "./a.js", Build: "make", Start: "node a.js"}, true, tree{"a.js": ""}, host(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +223,7 @@ func TestInferredMain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, found := range []bool{false, true} {
-				got, err := Plan(app.Config{}, found, c.files, fullHost)
+				got, err := Plan(app.Config{}, found, c.files, fullHost, "")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -322,8 +263,9 @@ func TestRefusals(t *testing.T) {
 		{"backslash", app.Config{Main: `src\x.js`}, tree{}, []string{"not a path inside"}},
 		{"control", app.Config{Main: "a\nb.js"}, tree{}, []string{"not a path inside"}},
 		{"the root", app.Config{Main: "./"}, tree{}, []string{"not a path inside"}},
-		{"unknown", app.Config{Main: "a.ts"}, tree{"a.ts": ""}, []string{"MAIN=a.ts", ".js", ".py", "START"}},
-		{"unknown from BUILD", app.Config{Main: "a.ts", Build: "x"}, tree{}, []string{"MAIN=a.ts", "START"}},
+		{"unknown", app.Config{Main: "a.lua"}, tree{"a.lua": ""}, []string{"MAIN=a.lua", ".js", ".py", "START"}},
+		{"unknown from BUILD", app.Config{Main: "a.lua", Build: "x"}, tree{}, []string{"MAIN=a.lua", "START"}},
+		{"source of Java", app.Config{Main: "Bot.java"}, tree{"Bot.java": ""}, []string{"source code", "the .jar"}},
 		{"unknown interpreter", app.Config{Main: "a"}, tree{"a": "#!/usr/bin/env -S perl -w\n"}, []string{"a script for perl", "START"}},
 		{"no interpreter", app.Config{Main: "a"}, tree{"a": "#! \n"}, []string{"START"}},
 		{"bad package.json", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": "{\n\n\"a\": }"}, []string{"package.json is not valid JSON, line 3"}},
@@ -331,18 +273,10 @@ func TestRefusals(t *testing.T) {
 		{"bad package.json, no MAIN", app.Config{}, tree{"index.js": "", "package.json": "{"}, []string{"package.json is not valid JSON"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Plan(c.cfg, true, c.files, fullHost)
+			_, err := Plan(c.cfg, true, c.files, fullHost, "")
 			refused(t, err, c.words...)
 		})
 	}
-	_, err := Plan(app.Config{}, false, tree{}, fullHost)
+	_, err := Plan(app.Config{}, false, tree{}, fullHost, "")
 	refused(t, err, "there is no discloud.config with MAIN")
 }
-
-// broken is a tree that cannot be read: the disk's fault, not the user's.
-type broken struct{ tree }
-
-func (broken) Read(string, int64) ([]byte, error) { return nil, errors.New("input/output error") }
-
-// half is a commit: some files are the upload's, the others were there before.
-// A lock file belongs to the package.json it came with.

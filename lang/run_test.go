@@ -10,18 +10,22 @@ import (
 	"berth/app"
 )
 
-// found looks in this machine's PATH, as the daemon does in its own.
-func found(name string) (string, bool) {
-	path, err := exec.LookPath(name)
-	return path, err == nil
+// machine is this machine, as the daemon sees it in its own PATH.
+type machine struct{}
+
+func (machine) Find(name string) (path, hidden string) {
+	path, _ = exec.LookPath(name)
+	return path, ""
 }
+
+func (machine) Version(string) string { return "" }
 
 // carryOut prepares files in a fresh directory as their plan says, runs the
 // program to its end and returns what it printed.
 func carryOut(t *testing.T, cfg app.Config, files tree, needs ...string) string {
 	t.Helper()
 	for _, name := range needs {
-		if _, ok := found(name); !ok {
+		if path, _ := (machine{}).Find(name); path == "" {
 			t.Skipf("this machine has no %s", name)
 		}
 	}
@@ -35,7 +39,7 @@ func carryOut(t *testing.T, cfg app.Config, files tree, needs ...string) string 
 			t.Fatal(err)
 		}
 	}
-	plan, err := Plan(cfg, true, files, found)
+	plan, err := Plan(cfg, true, files, machine{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +57,7 @@ func command(t *testing.T, dir string, argv, env []string) string {
 	if !filepath.IsAbs(argv[0]) {
 		cmd.Path = filepath.Join(dir, argv[0])
 	}
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}, env...)
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()

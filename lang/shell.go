@@ -6,12 +6,12 @@ var shell = language{
 	exts:     []string{".sh"},
 	mains:    []string{"start.sh", "run.sh"},
 	shebangs: []string{"sh", "dash", "ash", "bash"},
-	argv: func(p *project) []string {
+	argv: func(p *project) ([]string, error) {
 		// The execute permission is often lost in a ZIP, so the interpreter is
 		// named. A script for bash fails under sh in ways nobody understands.
-		if bash, ok := p.look("bash"); ok && interpreter(p.head) == "bash" {
-			return []string{bash, p.argument()}
+		if bash, _ := p.tools.Find("bash"); bash != "" && interpreter(p.head) == "bash" {
+			return []string{bash, p.argument()}, nil
 		}
-		return []string{sh, p.argument()}
+		return []string{sh, p.argument()}, nil
 	},
 }

@@ -9,14 +9,18 @@ import (
 // sh is the one interpreter that every host has.
 const sh = "/bin/sh"
 
-// addSteps adds what prepares the tree: the language's packages, then BUILD.
+// addSteps adds what prepares the tree: the language's packages, BUILD, and
+// what makes the program of MAIN.
 func (p *project) addSteps() error {
-	if p.lang.prepare != nil {
-		steps, err := p.lang.prepare(p)
+	if p.lang.packages != nil {
+		pk, err := p.lang.packages(p)
 		if err != nil {
 			return err
 		}
-		p.plan.Prepare, p.installs = steps, len(steps) > 0
+		p.installs = len(pk.steps) > 0
+		if p.plan.Prepare, p.plan.Code.Packages, err = p.wants(pk); err != nil {
+			return err
+		}
 	}
 	if p.cfg.Build != "" {
 		p.plan.Prepare = append(p.plan.Prepare, app.Step{
@@ -24,45 +28,62 @@ func (p *project) addSteps() error {
 			OnFail: "The command in BUILD failed; its output tells why.",
 		})
 	}
-	for i := range p.plan.Prepare {
-		p.plan.Prepare[i].Env = slices.Clone(p.lang.buildEnv)
+	if p.lang.compile != nil && p.start == "" {
+		step, err := p.lang.compile(p)
+		if err == nil {
+			err = p.suit()
+		}
+		if err != nil && (app.KindOf(err) != app.Unusable || !p.files.Exists(p.lang.built(p))) {
+			return err
+		}
+		// What was built once starts without the compiler: it is only missed by
+		// the next deployment.
+		if err != nil {
+			step = app.Step{Argv: []string{"/bin/false"}, OnFail: err.Error()}
+		}
+		p.plan.Prepare = append(p.plan.Prepare, step)
+	}
+	for i, s := range p.plan.Prepare {
+		p.plan.Prepare[i].Env = slices.Concat(buildEnv, p.env(), s.Env)
 	}
 	return nil
 }
 
 // addStart adds the program and its environment.
 func (p *project) addStart() error {
-	p.plan.Env = slices.Clone(runEnv)
+	p.plan.Env = slices.Concat(runEnv, p.env())
 	if p.start != "" {
 		p.plan.Argv = p.command(p.start)
 		return nil
 	}
-	for _, needed := range p.lang.needs {
-		if _, err := p.need(needed); err != nil {
-			return err
-		}
+	argv, err := p.lang.argv(p)
+	if err == nil && p.lang.compile == nil {
+		err = p.suit()
 	}
-	p.plan.Argv = p.lang.argv(p)
-	return nil
+	p.plan.Argv = argv
+	return err
+}
+
+// env is what programs of the language and their preparation get beside what
+// every program gets.
+func (p *project) env() []string {
+	if p.lang.env == nil {
+		return nil
+	}
+	return p.lang.env(p)
 }
 
 // command runs a line of the config, which may be compound. When packages are
 // installed, their programs go before the host's: "python bot.py" has to find
 // the interpreter that knows the packages.
 func (p *project) command(line string) []string {
-	if p.installs {
+	switch {
+	case p.installs:
 		line = `PATH="$PWD/` + p.lang.bin + `:$PATH"; export PATH; ` + line
+	case p.lang == &python:
+		line = p.pythonAlias() + line
 	}
 	return []string{sh, "-c", line}
-}
-
-// need returns the path of a program of the host.
-func (p *project) need(needed program) (string, error) {
-	if path, ok := p.look(needed.binary); ok {
-		return path, nil
-	}
-	return "", app.Errorf(app.Unusable, "this host has no %s: the owner can install it with: %s",
-		needed.title, needed.install)
 }
 
 // argument returns main so that no program takes it for an option.

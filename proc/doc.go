@@ -7,5 +7,6 @@
 // berth stays behind. Run.Wait returns one value that says everything about
 // the end. It restarts nothing: that is policy (package host).
 //
-// The package also tells figures of the host (gopsutil).
+// The package also tells figures of the host (gopsutil), and where its commands
+// are and which versions (Tools).
 package proc

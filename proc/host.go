@@ -2,8 +2,6 @@ package proc
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/shirou/gopsutil/v3/disk"
@@ -12,10 +10,6 @@ import (
 
 	"berth/app"
 )
-
-// Path is where programs and their preparation find commands: never the
-// daemon's own PATH, which may lead into somebody's home.
-const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // HostInfo is what the machine is, for doctor.
 type HostInfo struct {
@@ -53,32 +47,4 @@ func Disk(path string) (fstype string, free, total int64, err error) {
 		return "", 0, 0, fmt.Errorf("cannot read the disk's figures: %w", err)
 	}
 	return u.Fstype, int64(u.Free), int64(u.Total), nil
-}
-
-// Look finds a command on Path that any user may run, every directory on the
-// way included: a runtime in a home directory does not count.
-func Look(name string) (path string, ok bool) {
-	for dir := range strings.SplitSeq(Path, ":") {
-		path := filepath.Join(dir, name)
-		if real, err := filepath.EvalSymlinks(path); err == nil && open(real) {
-			return path, true
-		}
-	}
-	return "", false
-}
-
-// open reports whether everybody may execute the file.
-func open(path string) bool {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return false
-	}
-	for ; ; path = filepath.Dir(path) {
-		if info, err := os.Stat(path); err != nil || info.Mode()&0o001 == 0 {
-			return false
-		}
-		if path == "/" {
-			return true
-		}
-	}
 }

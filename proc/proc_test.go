@@ -79,7 +79,7 @@ func (b bench) spec(t *testing.T, script string) Spec {
 	}
 	t.Cleanup(func() { _ = out.Close() })
 	return Spec{
-		Group: fmt.Sprintf("apps/a/%d", names.Add(1)), Argv: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=" + Path},
+		Group: fmt.Sprintf("apps/a/%d", names.Add(1)), Argv: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=" + FindTools().Path()},
 		Dir: b.dir, UID: testUID, MemoryMB: 64, Pids: 64, OOMGroup: true, Output: out,
 	}
 }

@@ -44,8 +44,8 @@ func TestKernelTrafficIsCounted(t *testing.T) {
 	}
 	defer meter.Close()
 	b.Meter = meter
-	python, ok := Look("python3")
-	if !ok {
+	python, _ := FindTools().Find("python3")
+	if python == "" {
 		t.Fatal("there is no python3")
 	}
 	s, quiet := b.spec(t, ""), b.spec(t, "sleep 600")

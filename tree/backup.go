@@ -203,22 +203,34 @@ type readerFunc func(p []byte) (int, error)
 // Read implements io.Reader.
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// rebuildable names the directories at the top that a preparation made and the
-// next upload makes anew. Each is known by what its maker leaves in it: one
-// without that may hold code of the application's own, and stays.
+// remade are the directories that a preparation makes, and what its maker
+// leaves in each: one without that may hold code of the application's own. The
+// name .berth alone is enough.
+var remade = map[string][]string{
+	"node_modules": {
+		".package-lock.json",                 // npm since version 7
+		".yarn-integrity", ".yarn-state.yml", // Yarn 1, and newer
+		".modules.yaml", // pnpm
+		".berth",        // Bun leaves nothing, so berth does
+	},
+	".venv":         {"pyvenv.cfg"}, // PEP 405; its links to the interpreter fit in no ZIP
+	"vendor/bundle": {".berth"},
+	"target":        {"CACHEDIR.TAG"}, // Cargo
+	".berth":        nil,
+}
+
+// rebuildable names the directories that the next upload makes anew.
 func rebuildable(live dir) map[string]bool {
 	skip := make(map[string]bool)
-	for folder, mark := range map[string]string{
-		"node_modules": ".package-lock.json", // npm since version 7
-		".venv":        "pyvenv.cfg",         // PEP 405; its links to the interpreter fit in no ZIP
-	} {
+	for folder, marks := range remade {
 		sub, err := live.sub(folder)
 		if err != nil {
 			continue
 		}
-		if st, err := sub.stat(mark); err == nil && isFile(&st) {
-			skip[folder] = true
-		}
+		skip[folder] = len(marks) == 0 || slices.ContainsFunc(marks, func(mark string) bool {
+			st, err := sub.stat(mark)
+			return err == nil && isFile(&st)
+		})
 		sub.close()
 	}
 	return skip

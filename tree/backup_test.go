@@ -34,6 +34,7 @@ func TestBackup(t *testing.T) {
 	live := makeLive(t, s, map[string]string{
 		"discloud.config": "MAIN=a", "a": "x", "sub/b": "y", "void/": "", "link": "->" + secret, "bad\nname": "x", "bad\xff": "x",
 		"package.json": "{}", "node_modules/x": "x", "node_modules/.package-lock.json": "{}", "sub/node_modules/y": "kept", ".venv/z": "kept: no venv made it",
+		"target/release/x": "x", "target/CACHEDIR.TAG": "", ".berth/bin/app": "x", "vendor/bundle/ruby/x": "x", "vendor/bundle/.berth": "", "vendor/own": "kept",
 		strings.Repeat("d/", 40) + "deep": "x",
 	})
 	must(t, mkfifo(filepath.Join(live, "pipe")))
@@ -42,7 +43,7 @@ func TestBackup(t *testing.T) {
 	name, err := s.Backup(t.Context(), testID)
 	must(t, err)
 	got := strings.Join(slices.DeleteFunc(listed(t, s, name), func(n string) bool { return strings.HasPrefix(n, "d/") }), " ")
-	if want := ".venv/ .venv/z a discloud.config package.json sub/ sub/b sub/node_modules/ sub/node_modules/y void/"; got != want {
+	if want := ".venv/ .venv/z a discloud.config package.json sub/ sub/b sub/node_modules/ sub/node_modules/y vendor/ vendor/own void/"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	f, err := s.OpenBackup(name)

@@ -81,7 +81,7 @@ func examine() string {
 		switch {
 		case f.Name == "limit" && f.Verdict == "ok":
 			limited = true
-		case f.Verdict == "FAIL", (f.Name == "node" || f.Name == "python") && f.Verdict != "ok":
+		case f.Verdict == "FAIL", (f.Name == "node" || f.Name == "python3") && f.Verdict != "ok":
 			return fmt.Sprintf("berth doctor says of %s: %s", f.Name, f.Text)
 		}
 	}

@@ -1,0 +1,3 @@
+module go-bot
+
+go 1.19

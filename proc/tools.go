@@ -1,0 +1,234 @@
+package proc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Tools are the commands of the host: where programs find them, and their
+// versions. It is safe for concurrent use.
+type Tools struct {
+	dirs  []string // the PATH of programs
+	homes []string // patterns of directories where people keep runtimes of their own
+
+	patience time.Duration // with a command that is asked for its version
+
+	mu   sync.Mutex // one command is asked at a time
+	said map[file]string
+}
+
+// file is one state of one file.
+type file struct {
+	path          string
+	dev, ino      uint64
+	size, changed int64
+}
+
+// places are where programs find commands: never the daemon's own PATH, which
+// may lead into somebody's home. What an owner installs by hand goes before the
+// distribution's.
+var places = []string{
+	"/usr/local/sbin", "/usr/local/bin", "/usr/local/go/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/opt/*/bin",
+}
+
+// homePlaces are where installers without root put runtimes, below a home.
+var homePlaces = []string{
+	".cargo/bin", ".bun/bin", ".deno/bin", ".local/bin", ".local/share/pnpm", ".nvm/versions/node/*/bin", ".volta/bin",
+	".pyenv/shims", ".rbenv/shims", ".asdf/shims", ".local/share/mise/shims", ".sdkman/candidates/java/current/bin",
+	"go/bin", "go/go/bin", "sdk/go*/bin", "bin",
+}
+
+// FindTools looks once for the directories that hold commands.
+func FindTools() *Tools {
+	t := &Tools{dirs: usable(places), patience: versionTimeout, said: make(map[file]string)}
+	for _, home := range []string{"/root", "/home/*"} {
+		for _, place := range homePlaces {
+			t.homes = append(t.homes, home+"/"+place)
+		}
+	}
+	return t
+}
+
+// usable returns the directories there are that every user may enter, but not
+// write to: what one program left there would be another's command.
+func usable(patterns []string) (dirs []string) {
+	for _, pattern := range patterns {
+		for _, dir := range glob(pattern) {
+			if enterable(dir) && mode(dir)&0o002 == 0 && !strings.Contains(dir, ":") {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
+}
+
+// glob returns what matches a pattern that is known to be well formed.
+func glob(pattern string) []string {
+	found, _ := filepath.Glob(pattern)
+	return found
+}
+
+// Path is the PATH of programs and of what prepares them.
+func (t *Tools) Path() string { return strings.Join(t.dirs, ":") }
+
+// Find returns the path of a command that every user may run, each directory on
+// the way included. When there is none, hidden is where one lies that programs
+// may not use: in somebody's home, mostly.
+func (t *Tools) Find(name string) (path, hidden string) {
+	for _, dir := range t.dirs {
+		path := filepath.Join(dir, name)
+		real, err := filepath.EvalSymlinks(path)
+		switch {
+		case err == nil && open(real):
+			return path, ""
+		case err == nil && hidden == "" && runnable(real):
+			hidden = path
+		}
+	}
+	for _, pattern := range t.homes {
+		if hidden != "" {
+			break
+		}
+		for _, path := range glob(pattern + "/" + name) {
+			if runnable(path) {
+				hidden = path
+			}
+		}
+	}
+	return "", hidden
+}
+
+// Version returns what a command says of its version, "20.20.2" for instance,
+// and "" when it says nothing. The command runs as nobody, for a few seconds at
+// most, and again only when its file has changed.
+func (t *Tools) Version(name string) string {
+	path, _ := t.Find(name)
+	if path == "" {
+		return ""
+	}
+	id, err := identify(path)
+	if err != nil {
+		return ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if version, known := t.said[id]; known {
+		return version
+	}
+	version, err := t.ask(path, name)
+	if err != nil { // it may have been the machine's fault
+		return ""
+	}
+	t.said[id] = version
+	return version
+}
+
+// identify tells one state of the file behind path from the next.
+func identify(path string) (file, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return file{}, err
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return file{}, err
+	}
+	id := file{path: real, size: info.Size(), changed: info.ModTime().UnixNano()}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		id.dev, id.ino = uint64(st.Dev), st.Ino //nolint:unconvert // another type on other processors
+	}
+	return id, nil
+}
+
+const (
+	versionTimeout = 10 * time.Second // a JVM on a busy machine
+	versionOutput  = 64 << 10
+	nobody         = 65534
+)
+
+// versionArgs are the arguments of those that do not know --version.
+var versionArgs = map[string]string{"go": "version", "java": "-version"}
+
+// number finds a version in what a command says.
+var number = regexp.MustCompile(`\d+(?:\.\d+)+|\d+`)
+
+// ask runs a command to learn its version.
+func (t *Tools) ask(path, name string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), t.patience)
+	defer cancel()
+	arg := versionArgs[name]
+	if arg == "" {
+		arg = "--version"
+	}
+	cmd := exec.CommandContext(ctx, path, arg)
+	cmd.Dir = "/"
+	cmd.Env = []string{
+		"PATH=" + t.Path(), "HOME=/nonexistent", "LANG=C.UTF-8",
+		"GOTOOLCHAIN=local", "COREPACK_ENABLE_NETWORK=0", // the one that is installed, and nothing of the network
+	}
+	var out head
+	cmd.Stdout = &out
+	if name == "java" {
+		cmd.Stdout, cmd.Stderr = nil, &out
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+	}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && (!failed || ctx.Err() != nil) {
+		return "", err
+	}
+	return string(number.Find(out.Bytes())), nil
+}
+
+// head keeps the beginning of what is written to it.
+type head struct{ bytes.Buffer }
+
+// Write never fails: a command that says too much is not to die of it.
+func (h *head) Write(p []byte) (int, error) {
+	h.Buffer.Write(p[:min(len(p), versionOutput-h.Len())])
+	return len(p), nil
+}
+
+// open reports whether everybody may execute the file.
+func open(path string) bool {
+	return runnable(path) && mode(path)&0o001 != 0 && enterable(filepath.Dir(path))
+}
+
+// enterable reports whether everybody may go to a directory.
+func enterable(dir string) bool {
+	for ; mode(dir)&0o001 != 0; dir = filepath.Dir(dir) {
+		if dir == "/" {
+			return true
+		}
+	}
+	return false
+}
+
+// runnable reports whether path is a file that somebody may execute.
+func runnable(path string) bool {
+	m := mode(path)
+	return m.IsRegular() && m&0o111 != 0
+}
+
+// mode returns a file's mode; that of what is not there is of no regular file
+// and permits nothing.
+func mode(path string) os.FileMode {
+	info, err := os.Stat(path)
+	if err != nil {
+		return os.ModeIrregular
+	}
+	return info.Mode()
+}
