@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+var output = measure{
+	name: "output", title: "200 MB of output",
+	method: `A program writes 2,000,000 lines of 100 bytes in blocks of 64 KB to its standard output
+	and stamps when it begins and ends. berth stamps each line and begins a new file every 5 MB; it runs
+	once with its rate (1 MB a second, beyond which lines are dropped and counted) and once without,
+	keeping as many files as the output needs. PM2 and supervisord have the settings they come with. The
+	reference is the same program with a file as its standard output. Processor time and memory are the
+	daemon's, from before the program begins until the daemon has been idle for a second; memory is the
+	greatest (VmHWM) in that time. Then the lines kept and the lines counted as dropped are added up.
+	Three times each, in turns; the ratios are of neighbours.`,
+	run: measureOutput,
+}
+
+// produced is how many lines the program prints.
+const produced = 2_000_000
+
+// outflow is what one program's output cost.
+type outflow struct {
+	took, cpu     sample // s
+	peak          sample // MB
+	kept, dropped sample // lines
+}
+
+// recorders are who takes the output, in the order of their turns.
+var recorders = []struct {
+	name, manager string
+	flags         []string
+}{
+	{"berth, rate-limited", "berth", nil},
+	{"berth, no rate", "berth", []string{"--logs-rate", "1048576", "--logs-keep", "1000"}},
+	{"PM2", "PM2", nil},
+	{"supervisord", "supervisord", nil},
+}
+
+func measureOutput(ctx context.Context, b *bench) ([]row, error) {
+	flows := map[string]*outflow{}
+	var direct sample
+	for range 3 {
+		d, err := b.printDirectly(ctx)
+		if err != nil {
+			return nil, err
+		}
+		direct = append(direct, d)
+		for _, r := range recorders {
+			if flows[r.name] == nil {
+				flows[r.name] = &outflow{}
+			}
+			err := b.with(ctx, r.manager, plan{program: "print", count: 1, flags: r.flags}, func(m manager) error {
+				return flows[r.name].add(ctx, m.programs())
+			})
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", r.name, err)
+			}
+		}
+	}
+	var rows []row
+	for _, name := range []string{"berth, rate-limited", "berth, no rate"} {
+		rows = append(rows, outputRows(name, flows, direct)...)
+	}
+	return rows, nil
+}
+
+// outputRows are the rows of one way to run berth; the peers stand in both.
+func outputRows(name string, flows map[string]*outflow, direct sample) []row {
+	own, pm2, sup := flows[name], flows["PM2"], flows["supervisord"]
+	ratio := ratios(own.took, direct).median()
+	what := "200 MB of output, " + name[len("berth, "):] + ": "
+	kept := func(f *outflow) string {
+		return fmt.Sprintf("%.0f kept, %.0f dropped and counted", f.kept.median(), f.dropped.median())
+	}
+	complete := true
+	for i := range own.kept {
+		complete = complete && own.kept[i]+own.dropped[i] == produced
+	}
+	times := func(f *outflow) string { return digits(ratios(f.took, direct).median()) + " times; " + f.took.in("s") }
+	return []row{
+		{
+			what + "the program's time", times(own), below(ratio, 1.5, "times"),
+			times(pm2), times(sup), "to a file itself: " + direct.in("s"),
+		},
+		{what + "the daemon's CPU", own.cpu.in("s"), below(own.cpu.median(), 0.5, "s"), pm2.cpu.in("s"), sup.cpu.in("s"), ""},
+		{what + "the daemon's peak", own.peak.in("MB"), below(own.peak.median(), 25, "MB"), pm2.peak.in("MB"), sup.peak.in("MB"), ""},
+		{what + "lines", kept(own), verdict(complete, "all kept or counted"), kept(pm2), kept(sup), strconv.Itoa(produced) + " printed"},
+	}
+}
+
+// add lets the one program of a fleet print, and adds what that cost.
+func (o *outflow) add(ctx context.Context, f *fleet) error {
+	before, err := cpuTime(f.pid)
+	if err := errors.Join(err, resetPeak(f.pid)); err != nil {
+		return err
+	}
+	took, err := pass(ctx, f.dirs[0])
+	if err != nil {
+		return err
+	}
+	after, err := restingCPU(ctx, f.pid)
+	if err != nil {
+		return err
+	}
+	mb, err := peak(f.pid)
+	if err != nil {
+		return err
+	}
+	kept, dropped, err := countLog(f.logs)
+	o.took, o.cpu, o.peak = append(o.took, took.Seconds()), append(o.cpu, (after-before).Seconds()), append(o.peak, mb)
+	o.kept, o.dropped = append(o.kept, float64(kept)), append(o.dropped, float64(dropped))
+	return err
+}
+
+// restingCPU waits until a process has used no processor time for a second,
+// or hardly any for half a minute, and returns what it used in all.
+func restingCPU(ctx context.Context, pid int) (time.Duration, error) {
+	used, since, began := time.Duration(-1), time.Now(), time.Now()
+	for time.Since(since) < time.Second && time.Since(began) < 30*time.Second {
+		now, err := cpuTime(pid)
+		if err != nil {
+			return 0, err
+		}
+		if now-used > tick || used < 0 {
+			used, since = now, time.Now()
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
+	return cpuTime(pid)
+}
+
+// printDirectly returns how many seconds the program takes for a file.
+func (b *bench) printDirectly(ctx context.Context) (float64, error) {
+	dir, err := b.fresh("direct")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	if err := b.install(dir, "print"); err != nil {
+		return 0, err
+	}
+	out, err := os.Create(filepath.Join(dir, "out"))
+	if err != nil {
+		return 0, err
+	}
+	defer out.Close()
+	return direct(ctx, dir, "print", out)
+}
+
+// direct runs a program without a manager and returns the seconds it took for
+// what it does. Then it is killed, if need be.
+func direct(ctx context.Context, dir, program string, out *os.File) (float64, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, program))
+	cmd.Dir, cmd.Stdout = dir, out
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	took, err := pass(ctx, dir)
+	_ = errors.Join(cmd.Process.Kill(), cmd.Wait())
+	return took.Seconds(), err
+}
+
+var droppedLines = regexp.MustCompile(`^\S+ \[berth\] (\d+) lines? (?:\(.*\) dropped|lost):`)
+
+// countLog counts the program's lines in the files of a pattern, and those that
+// the log says were dropped.
+func countLog(pattern string) (kept, dropped int, err error) {
+	files, err := filepath.Glob(pattern)
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("there is no log %s", filepath.Base(pattern))
+	}
+	for _, file := range files {
+		k, d, failed := countFile(file)
+		kept, dropped, err = kept+k, dropped+d, errors.Join(err, failed)
+	}
+	return kept, dropped, err
+}
+
+func countFile(name string) (kept, dropped int, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		line := lines.Bytes()
+		if len(line) >= 99 && line[len(line)-1] == 'x' {
+			kept++
+		} else if m := droppedLines.FindSubmatch(line); m != nil {
+			n, failed := strconv.Atoi(string(m[1]))
+			dropped, err = dropped+n, errors.Join(err, failed)
+		}
+	}
+	return kept, dropped, errors.Join(err, lines.Err())
+}

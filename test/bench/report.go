@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// row is one line of the table.
+type row struct {
+	what        string
+	berth       string
+	aim         string // with its verdict
+	pm2         string
+	supervisord string
+	reference   string
+}
+
+// below is the aim that a figure is less than a bound.
+func below(v, bound float64, unit string) string {
+	return verdict(v < bound, fmt.Sprintf("under %s %s", digits(bound), unit))
+}
+
+func verdict(within bool, aim string) string {
+	if within {
+		return aim + ": within"
+	}
+	return aim + ": **beyond**"
+}
+
+// set puts a figure into the column of who it belongs to.
+func (r *row) set(who, text string) {
+	switch who {
+	case "berth":
+		r.berth = text
+	case "PM2":
+		r.pm2 = text
+	case "supervisord":
+		r.supervisord = text
+	default:
+		r.reference = text
+	}
+}
+
+// table writes rows in Markdown.
+func table(rows []row) string {
+	var b strings.Builder
+	b.WriteString("| measure | berth | aim | PM2 | supervisord | reference |\n|---|---|---|---|---|---|\n")
+	clean := strings.NewReplacer("|", "\\|", "\n", " ")
+	for _, r := range rows {
+		for _, cell := range []string{r.what, r.berth, r.aim, r.pm2, r.supervisord, r.reference} {
+			if cell = clean.Replace(cell); cell != "" {
+				cell += " "
+			}
+			b.WriteString("| " + cell)
+		}
+		b.WriteString("|\n")
+	}
+	return b.String()
+}
+
+// preface opens the page.
+const preface = `# Performance
+
+Written by ` + "`make bench`" + `, which anybody can run. Every figure of a row was measured in the same
+run, in turns where they are compared: a busy or slow machine changes all of them, and their ratio
+least. A figure is the median, with the least and the greatest value behind it. "beyond" says that
+an aim was missed; it is no error.
+
+[PM2](https://pm2.keymetrics.io) and [supervisord](http://supervisord.org) start, restart and log
+programs as berth does, with settings of their own choice here; they do not take uploads, and do not
+keep programs apart by user, control group and memory limit, which berth does in all of these
+figures.
+`
+
+// document writes the page.
+func document(m machine, made []measure, rows []row) string {
+	var b strings.Builder
+	b.WriteString(preface)
+	fmt.Fprintf(&b, "\n%s, on %s.\n\nVersions: %s.\n\n", time.Now().UTC().Format(time.DateOnly), m, strings.Join(m.versions, ", "))
+	b.WriteString(table(rows))
+	b.WriteString("\n## Method\n")
+	for _, x := range made {
+		fmt.Fprintf(&b, "\n**%s** (`make bench ONLY=%s`). %s\n", x.title, x.name, wrap(x.method))
+	}
+	return b.String()
+}
+
+// wrap makes one paragraph of a text that is indented in the source.
+func wrap(text string) string { return strings.Join(strings.Fields(text), " ") }
