@@ -23,7 +23,6 @@ import (
 type berth struct {
 	fleet
 	binary string
-	dir    string
 	args   []string
 	zip    []byte // what it runs
 	base   string // http://...
@@ -45,7 +44,7 @@ func (b *bench) newBerth(_ context.Context, p plan) (manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &berth{fleet: fleet{plan: p, name: "berth"}, binary: b.berth, dir: dir}
+	d := &berth{fleet: fleet{plan: p, name: "berth", dir: dir}, binary: b.berth}
 	if p.count > 0 {
 		if d.zip, err = b.bundle(p.program, p.restart); err != nil {
 			return nil, err

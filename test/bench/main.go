@@ -153,7 +153,7 @@ func isolate(dir string) error {
 // clear removes what a run has made. Every command of PM2 starts its daemon,
 // also those that need none.
 func (b *bench) clear(ctx context.Context) error {
-	bare := pm2{dir: os.Getenv("PM2_HOME")}
+	bare := pm2{fleet{dir: os.Getenv("PM2_HOME")}}
 	return errors.Join(shut(ctx, &bare), os.RemoveAll(b.dir))
 }
 
@@ -161,4 +161,13 @@ func (b *bench) clear(ctx context.Context) error {
 func (b *bench) fresh(what string) (string, error) {
 	dir := filepath.Join(b.dir, fmt.Sprintf("%s-%d", what, b.next.Add(1)))
 	return dir, os.Mkdir(dir, 0o711)
+}
+
+// within runs f with a new directory, which is removed then.
+func (b *bench) within(f func(dir string) error) error {
+	dir, err := b.fresh("work")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(dir), os.RemoveAll(dir))
 }

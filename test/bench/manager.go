@@ -23,6 +23,7 @@ type plan struct {
 type fleet struct {
 	plan
 	name string
+	dir  string   // everything it has
 	pid  int      // of the daemon
 	dirs []string // of the programs: they stamp here
 	logs string   // pattern of the files that hold the first program's output
@@ -74,8 +75,10 @@ func (b *bench) open(ctx context.Context, name string, p plan) (manager, error) 
 	return m, nil
 }
 
-// shut ends a manager also when the run was called off.
-func shut(ctx context.Context, m manager) error { return m.down(context.WithoutCancel(ctx)) }
+// shut ends a manager, also when the run was called off, and removes what it had.
+func shut(ctx context.Context, m manager) error {
+	return errors.Join(m.down(context.WithoutCancel(ctx)), os.RemoveAll(m.programs().dir))
+}
 
 // with runs f with a manager that is shut then.
 func (b *bench) with(ctx context.Context, name string, p plan, f func(manager) error) error {

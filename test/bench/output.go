@@ -17,12 +17,12 @@ var output = measure{
 	name: "output", title: "200 MB of output",
 	method: `A program writes 2,000,000 lines of 100 bytes in blocks of 64 KB to its standard output
 	and stamps when it begins and ends. berth stamps each line and begins a new file every 5 MB; it runs
-	once with its rate (1 MB a second, beyond which lines are dropped and counted) and once without,
-	keeping as many files as the output needs. PM2 and supervisord have the settings they come with. The
+	once with its rate (1 MB a second, beyond which lines are dropped and counted) and once without;
+	so that all can be added up, it keeps all files. PM2 and supervisord have the settings they come with. The
 	reference is the same program with a file as its standard output. Processor time and memory are the
 	daemon's, from before the program begins until the daemon has been idle for a second; memory is the
 	greatest (VmHWM) in that time. Then the lines kept and the lines counted as dropped are added up.
-	Three times each, in turns; the ratios are of neighbours.`,
+	Everything is synced before each. Five times each, in turns; the ratios are of neighbours.`,
 	run: measureOutput,
 }
 
@@ -41,7 +41,7 @@ var recorders = []struct {
 	name, manager string
 	flags         []string
 }{
-	{"berth, rate-limited", "berth", nil},
+	{"berth, rate-limited", "berth", []string{"--logs-keep", "1000"}},
 	{"berth, no rate", "berth", []string{"--logs-rate", "1048576", "--logs-keep", "1000"}},
 	{"PM2", "PM2", nil},
 	{"supervisord", "supervisord", nil},
@@ -50,7 +50,7 @@ var recorders = []struct {
 func measureOutput(ctx context.Context, b *bench) ([]row, error) {
 	flows := map[string]*outflow{}
 	var direct sample
-	for range 3 {
+	for range 5 {
 		d, err := b.printDirectly(ctx)
 		if err != nil {
 			return nil, err
@@ -101,6 +101,10 @@ func outputRows(name string, flows map[string]*outflow, direct sample) []row {
 
 // add lets the one program of a fleet print, and adds what that cost.
 func (o *outflow) add(ctx context.Context, f *fleet) error {
+	// supervisord takes a program that ends within a second for one that failed.
+	if err := pause(ctx, 1500*time.Millisecond); err != nil {
+		return err
+	}
 	before, err := cpuTime(f.pid)
 	if err := errors.Join(err, resetPeak(f.pid)); err != nil {
 		return err
@@ -143,33 +147,35 @@ func restingCPU(ctx context.Context, pid int) (time.Duration, error) {
 }
 
 // printDirectly returns how many seconds the program takes for a file.
-func (b *bench) printDirectly(ctx context.Context) (float64, error) {
-	dir, err := b.fresh("direct")
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir)
-	if err := b.install(dir, "print"); err != nil {
-		return 0, err
-	}
-	out, err := os.Create(filepath.Join(dir, "out"))
-	if err != nil {
-		return 0, err
-	}
-	defer out.Close()
-	return direct(ctx, dir, "print", out)
+func (b *bench) printDirectly(ctx context.Context) (seconds float64, err error) {
+	err = b.within(func(dir string) error {
+		out, err := os.Create(filepath.Join(dir, "out"))
+		if err != nil {
+			return err
+		}
+		defer out.Close()
+		seconds, err = b.direct(ctx, dir, "print", out)
+		return err
+	})
+	return seconds, err
 }
 
 // direct runs a program without a manager and returns the seconds it took for
 // what it does. Then it is killed, if need be.
-func direct(ctx context.Context, dir, program string, out *os.File) (float64, error) {
+func (b *bench) direct(ctx context.Context, dir, program string, out *os.File) (float64, error) {
+	if err := b.install(dir, program); err != nil {
+		return 0, err
+	}
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, program))
 	cmd.Dir, cmd.Stdout = dir, out
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
+	defer func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) }()
+	if _, err := stamped(ctx, dir, "start", time.Time{}); err != nil {
+		return 0, err
+	}
 	took, err := pass(ctx, dir)
-	_ = errors.Join(cmd.Process.Kill(), cmd.Wait())
 	return took.Seconds(), err
 }
 

@@ -27,17 +27,14 @@ func (b *bench) homes(dir string, p plan) ([]string, error) {
 }
 
 // pm2 is the process manager for Node.js, used for any program.
-type pm2 struct {
-	fleet
-	dir string
-}
+type pm2 struct{ fleet }
 
 func (b *bench) newPM2(_ context.Context, p plan) (manager, error) {
 	dir, err := b.fresh("pm2")
 	if err != nil {
 		return nil, err
 	}
-	m := &pm2{fleet: fleet{plan: p, name: "PM2", logs: filepath.Join(dir, "logs", "app-0-out*.log")}, dir: dir}
+	m := &pm2{fleet{plan: p, name: "PM2", dir: dir, logs: filepath.Join(dir, "logs", "app-0-out*.log")}}
 	if m.dirs, err = b.homes(dir, p); err != nil {
 		return nil, err
 	}
@@ -108,7 +105,6 @@ func (m *pm2) down(ctx context.Context) error {
 // supervisord is Debian's.
 type supervisord struct {
 	fleet
-	dir    string
 	server *server
 }
 
@@ -117,7 +113,7 @@ func (b *bench) newSupervisord(_ context.Context, p plan) (manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &supervisord{fleet: fleet{plan: p, name: "supervisord", logs: filepath.Join(dir, "app-0.log*")}, dir: dir}
+	s := &supervisord{fleet: fleet{plan: p, name: "supervisord", dir: dir, logs: filepath.Join(dir, "app-0.log*")}}
 	if s.dirs, err = b.homes(dir, p); err != nil {
 		return nil, err
 	}

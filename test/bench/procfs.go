@@ -37,8 +37,10 @@ func examineProcess(pid int) (figures, error) {
 		text, key string
 		unit      float64
 	}{
-		{&f.rss, rollup, "Rss", 1024}, {&f.pss, rollup, "Pss", 1024},
-		{&f.dirty, rollup, "Private_Dirty", 1024}, {&f.threads, status, "Threads", 1},
+		{&f.rss, rollup, "Rss", 1024},
+		{&f.pss, rollup, "Pss", 1024},
+		{&f.dirty, rollup, "Private_Dirty", 1024},
+		{&f.threads, status, "Threads", 1},
 	} {
 		v, err := field(x.text, x.key)
 		if err != nil {

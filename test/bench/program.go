@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -122,8 +123,9 @@ func allStamped(ctx context.Context, dirs []string, after time.Time) (time.Time,
 }
 
 // pass opens the gate that a program waits for and returns how long it took
-// for what it does then.
+// for what it does then. What was written before is on the disk by then.
 func pass(ctx context.Context, dir string) (time.Duration, error) {
+	syscall.Sync()
 	if err := os.WriteFile(filepath.Join(dir, "gate"), nil, 0o644); err != nil {
 		return 0, err
 	}

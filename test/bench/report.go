@@ -77,14 +77,33 @@ figures.
 func document(m machine, made []measure, rows []row) string {
 	var b strings.Builder
 	b.WriteString(preface)
-	fmt.Fprintf(&b, "\n%s, on %s.\n\nVersions: %s.\n\n", time.Now().UTC().Format(time.DateOnly), m, strings.Join(m.versions, ", "))
+	fmt.Fprintf(&b, "\nMeasured on %s, on %s.\n\n", time.Now().UTC().Format(time.DateOnly), m)
+	b.WriteString(wrap("Versions: "+strings.Join(m.versions, ", ")+".") + "\n\n")
 	b.WriteString(table(rows))
 	b.WriteString("\n## Method\n")
 	for _, x := range made {
-		fmt.Fprintf(&b, "\n**%s** (`make bench ONLY=%s`). %s\n", x.title, x.name, wrap(x.method))
+		b.WriteString("\n" + wrap(fmt.Sprintf("**%s** (`make bench ONLY=%s`). %s", x.title, x.name, x.method)) + "\n")
 	}
 	return b.String()
 }
 
-// wrap makes one paragraph of a text that is indented in the source.
-func wrap(text string) string { return strings.Join(strings.Fields(text), " ") }
+// wrap makes one paragraph of a text, in lines as wide as the other pages'.
+func wrap(text string) string {
+	const width = 100
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case column+1+len(word) > width:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	return b.String()
+}

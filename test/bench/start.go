@@ -147,21 +147,21 @@ func timeRestart(ctx context.Context, f *fleet, i int) (float64, error) {
 
 // startDirectly returns how many milliseconds the program takes from fork to
 // its first instruction.
-func (b *bench) startDirectly(ctx context.Context) (float64, error) {
-	dir, err := b.fresh("direct")
-	if err != nil {
-		return 0, err
-	}
-	if err := b.install(dir, "idle"); err != nil {
-		return 0, err
-	}
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, "idle"))
-	cmd.Dir = dir
-	began := time.Now()
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	e, err := stamped(ctx, dir, "start", began)
-	_ = errors.Join(cmd.Process.Kill(), cmd.Wait()) // the kill is its end
-	return milliseconds(e.at.Sub(began)), err
+func (b *bench) startDirectly(ctx context.Context) (ms float64, err error) {
+	err = b.within(func(dir string) error {
+		if err := b.install(dir, "idle"); err != nil {
+			return err
+		}
+		cmd := exec.CommandContext(ctx, filepath.Join(dir, "idle"))
+		cmd.Dir = dir
+		began := time.Now()
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		e, err := stamped(ctx, dir, "start", began)
+		_ = errors.Join(cmd.Process.Kill(), cmd.Wait()) // the kill is its end
+		ms = milliseconds(e.at.Sub(began))
+		return err
+	})
+	return ms, err
 }
