@@ -44,7 +44,7 @@ func (b *bench) newBerth(_ context.Context, p plan) (manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &berth{fleet: fleet{plan: p, name: "berth", dir: dir}, binary: b.berth}
+	d := &berth{fleet: fleet{plan: p, name: "berth", dir: dir, log: filepath.Join(dir, "daemon.log")}, binary: b.berth}
 	if p.count > 0 {
 		if d.zip, err = b.bundle(p.program, p.restart); err != nil {
 			return nil, err
@@ -91,7 +91,7 @@ func (d *berth) boot(ctx context.Context) error {
 // listen starts the daemon and waits until it answers.
 func (d *berth) listen(ctx context.Context) error {
 	var err error
-	d.server, err = serve(filepath.Join(d.dir, "log"), d.dir, d.args...)
+	d.server, err = serve(d.dir, d.log, d.args...)
 	if err != nil {
 		return err
 	}

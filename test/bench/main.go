@@ -150,11 +150,15 @@ func isolate(dir string) error {
 	return errors.Join(append(errs, os.Setenv("BERTH_CONFIG", os.DevNull), os.Setenv("PM2_HOME", filepath.Join(dir, "pm2")))...)
 }
 
-// clear removes what a run has made. Every command of PM2 starts its daemon,
-// also those that need none.
+// clear removes what a run has made; it fails when a process is left, and ends
+// it. Every command of PM2 starts its daemon, also those that need none.
 func (b *bench) clear(ctx context.Context) error {
 	bare := pm2{fleet{dir: os.Getenv("PM2_HOME")}}
-	return errors.Join(shut(ctx, &bare), os.RemoveAll(b.dir))
+	errs := []error{shut(ctx, &bare)}
+	for _, pid := range inside(b.dir) {
+		errs = append(errs, fmt.Errorf("process %d was left and is killed", pid), syscall.Kill(pid, syscall.SIGKILL))
+	}
+	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
 }
 
 // fresh makes a new directory for what.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -24,9 +26,38 @@ type fleet struct {
 	plan
 	name string
 	dir  string   // everything it has
+	log  string   // of the daemon
 	pid  int      // of the daemon
 	dirs []string // of the programs: they stamp here
 	logs string   // pattern of the files that hold the first program's output
+}
+
+// started waits until all programs have started after a time, and returns when
+// the last did. If one does not, the error tells what its daemon says of it.
+func (f *fleet) started(ctx context.Context, after time.Time) (time.Time, error) {
+	var last time.Time
+	for _, dir := range f.dirs {
+		e, err := stamped(ctx, dir, "start", after)
+		if err != nil {
+			text, _ := os.ReadFile(f.log)
+			return last, fmt.Errorf("%w: %s", err, tail(about(string(text), filepath.Base(dir))))
+		}
+		if e.at.After(last) {
+			last = e.at
+		}
+	}
+	return last, nil
+}
+
+// about returns the lines that hold a word.
+func about(text, word string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, word) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // manager runs programs. down may be called at any time and ends all of them
@@ -67,7 +98,7 @@ func (b *bench) open(ctx context.Context, name string, p plan) (manager, error) 
 	}
 	err = m.boot(ctx)
 	if err == nil {
-		_, err = allStamped(ctx, m.programs().dirs, began)
+		_, err = m.programs().started(ctx, began)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), shut(ctx, m))
@@ -125,8 +156,9 @@ type server struct {
 }
 
 // serve starts a daemon whose output goes to a file. It is in a process group
-// of its own: an interrupt at the terminal is for us, who end it in order.
-func serve(log, dir string, args ...string) (*server, error) {
+// of its own: an interrupt at the terminal is for us, who end it in order. If
+// we are killed, it is asked to end.
+func serve(dir, log string, args ...string) (*server, error) {
 	out, err := os.Create(log)
 	if err != nil {
 		return nil, err
@@ -135,7 +167,7 @@ func serve(log, dir string, args ...string) (*server, error) {
 	//nolint:noctx // it is ended by end, which waits for it, and not killed
 	s := &server{cmd: exec.Command(args[0], args[1:]...), ended: make(chan struct{}), log: log}
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = dir, out, out
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 var memory = measure{
@@ -92,7 +93,11 @@ func (b *bench) weighBerth(ctx context.Context) (w weights, err error) {
 		if w.figures, err = examineProcess(d.pid); err != nil {
 			return err
 		}
+		began := time.Now()
 		if err := errors.Join(d.down(ctx), d.boot(ctx)); err != nil {
+			return err
+		}
+		if _, err := d.started(ctx, began); err != nil {
 			return err
 		}
 		w.booted, err = settledMemory(ctx, d.pid)

@@ -34,7 +34,7 @@ func (b *bench) newPM2(_ context.Context, p plan) (manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &pm2{fleet{plan: p, name: "PM2", dir: dir, logs: filepath.Join(dir, "logs", "app-0-out*.log")}}
+	m := &pm2{fleet{plan: p, name: "PM2", dir: dir, log: filepath.Join(dir, "pm2.log"), logs: filepath.Join(dir, "logs", "app-0-out*.log")}}
 	if m.dirs, err = b.homes(dir, p); err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (b *bench) newSupervisord(_ context.Context, p plan) (manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &supervisord{fleet: fleet{plan: p, name: "supervisord", dir: dir, logs: filepath.Join(dir, "app-0.log*")}}
+	s := &supervisord{fleet: fleet{plan: p, name: "supervisord", dir: dir, log: filepath.Join(dir, "supervisord.log"), logs: filepath.Join(dir, "app-0.log*")}}
 	if s.dirs, err = b.homes(dir, p); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (s *supervisord) socket() string { return filepath.Join(s.dir, "socket") }
 
 func (s *supervisord) boot(ctx context.Context) error {
 	var err error
-	s.server, err = serve(filepath.Join(s.dir, "output"), s.dir, "supervisord", "--nodaemon", "--configuration", s.config())
+	s.server, err = serve(s.dir, filepath.Join(s.dir, "output"), "supervisord", "--nodaemon", "--configuration", s.config())
 	if err != nil {
 		return err
 	}

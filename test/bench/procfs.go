@@ -152,6 +152,20 @@ func inGroup(part, name string) (int, error) {
 	return 0, fmt.Errorf("no process %s runs in %s", name, part)
 }
 
+// inside returns the processes whose working directory is in dir.
+func inside(dir string) []int {
+	var pids []int
+	links, _ := filepath.Glob("/proc/[0-9]*/cwd") // the pattern is good
+	for _, link := range links {
+		at, err := os.Readlink(link)
+		pid, err2 := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+		if err == nil && err2 == nil && strings.HasPrefix(at+"/", dir+"/") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
 // called reports whether a process exists under this name.
 func called(pid int, name string) bool {
 	text, err := read(pid, "comm")

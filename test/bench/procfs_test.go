@@ -2,6 +2,8 @@ package main
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -50,6 +52,13 @@ func TestExamineProcess(t *testing.T) {
 	}
 	if used, err := cpuTime(pid); err != nil || used > time.Hour {
 		t.Errorf("%s of processor time, %v", used, err)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(inside(filepath.Dir(dir)), pid) || slices.Contains(inside(dir+"x"), pid) || slices.Contains(inside(dir[:len(dir)-1]), pid) {
+		t.Errorf("this process is not found in %s alone", dir)
 	}
 	if _, err := inGroup("/no such group/", "x"); err == nil {
 		t.Error("found a process in a group that does not exist")

@@ -106,22 +106,6 @@ func stamped(ctx context.Context, dir, word string, after time.Time) (event, err
 	return e, err
 }
 
-// allStamped waits until the programs in all directories have started after a
-// time, and returns when the last did.
-func allStamped(ctx context.Context, dirs []string, after time.Time) (time.Time, error) {
-	var last time.Time
-	for _, dir := range dirs {
-		e, err := stamped(ctx, dir, "start", after)
-		if err != nil {
-			return last, err
-		}
-		if e.at.After(last) {
-			last = e.at
-		}
-	}
-	return last, nil
-}
-
 // pass opens the gate that a program waits for and returns how long it took
 // for what it does then. What was written before is on the disk by then.
 func pass(ctx context.Context, dir string) (time.Duration, error) {

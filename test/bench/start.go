@@ -67,7 +67,7 @@ func timeStart(ctx context.Context, m manager, up, down func(context.Context) er
 	if err := up(ctx); err != nil {
 		return 0, err
 	}
-	last, err := allStamped(ctx, m.programs().dirs, began)
+	last, err := m.programs().started(ctx, began)
 	return milliseconds(last.Sub(began)), err
 }
 
