@@ -8,7 +8,7 @@ import (
 )
 
 // patience bounds every wait: far more than anything takes on a busy machine.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // until polls until done, an error or the end of patience.
 func until(ctx context.Context, what string, done func() (bool, error)) error {
