@@ -129,7 +129,7 @@ func (d *berth) grow(ctx context.Context, count int) error {
 		}
 	}
 	if len(d.dirs) > 0 {
-		d.logs = filepath.Join(d.data(), "logs", appOf(d.dirs[0]), "run.log*")
+		d.printed = filepath.Join(d.data(), "logs", appOf(d.dirs[0]), "run.log*")
 	}
 	return err
 }

@@ -141,7 +141,7 @@ func prepare(ctx context.Context, berth string) (_ *bench, err error) {
 // isolate keeps settings of this user from what is measured, and PM2 from the
 // user's home.
 func isolate(dir string) error {
-	errs := []error{}
+	var errs []error
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "BERTH_") || strings.HasPrefix(name, "PM2_") {
 			errs = append(errs, os.Unsetenv(name))

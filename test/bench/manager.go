@@ -24,12 +24,12 @@ type plan struct {
 // fleet is the programs of a manager, and its daemon.
 type fleet struct {
 	plan
-	name string
-	dir  string   // everything it has
-	log  string   // of the daemon
-	pid  int      // of the daemon
-	dirs []string // of the programs: they stamp here
-	logs string   // pattern of the files that hold the first program's output
+	name    string
+	dir     string   // everything it has
+	log     string   // of the daemon
+	pid     int      // of the daemon
+	dirs    []string // of the programs: they stamp here
+	printed string   // pattern of the files that hold the first program's output
 }
 
 // started waits until all programs have started after a time, and returns when

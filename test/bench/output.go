@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,13 +81,6 @@ func outputRows(name string, flows map[string]*outflow, direct sample) []row {
 	own, pm2, sup := flows[name], flows["PM2"], flows["supervisord"]
 	ratio := ratios(own.took, direct).median()
 	what := "200 MB of output, " + name[len("berth, "):] + ": "
-	kept := func(f *outflow) string {
-		return fmt.Sprintf("%.0f kept, %.0f dropped and counted", f.kept.median(), f.dropped.median())
-	}
-	complete := true
-	for i := range own.kept {
-		complete = complete && own.kept[i]+own.dropped[i] == produced
-	}
 	times := func(f *outflow) string { return digits(ratios(f.took, direct).median()) + " times; " + f.took.in("s") }
 	return []row{
 		{
@@ -95,8 +89,22 @@ func outputRows(name string, flows map[string]*outflow, direct sample) []row {
 		},
 		{what + "the daemon's CPU", own.cpu.in("s"), below(own.cpu.median(), 0.5, "s"), pm2.cpu.in("s"), sup.cpu.in("s"), ""},
 		{what + "the daemon's peak", own.peak.in("MB"), below(own.peak.median(), 25, "MB"), pm2.peak.in("MB"), sup.peak.in("MB"), ""},
-		{what + "lines", kept(own), verdict(complete, "all kept or counted"), kept(pm2), kept(sup), strconv.Itoa(produced) + " printed"},
+		{what + "lines", own.lines(), verdict(own.missing() == 0, "all kept or counted"), pm2.lines(), sup.lines(), strconv.Itoa(produced) + " printed"},
 	}
+}
+
+// lines tells what became of the lines.
+func (o *outflow) lines() string {
+	return fmt.Sprintf("%.0f kept, %.0f dropped and counted, %.0f missing", o.kept.median(), o.dropped.median(), o.missing())
+}
+
+// missing is how far the worst run was from all lines being kept or counted.
+func (o *outflow) missing() float64 {
+	worst := 0.0
+	for i := range o.kept {
+		worst = max(worst, math.Abs(produced-o.kept[i]-o.dropped[i]))
+	}
+	return worst
 }
 
 // add lets the one program of a fleet print, and adds what that cost.
@@ -121,7 +129,7 @@ func (o *outflow) add(ctx context.Context, f *fleet) error {
 	if err != nil {
 		return err
 	}
-	kept, dropped, err := countLog(f.logs)
+	kept, dropped, err := countLog(f.printed)
 	o.took, o.cpu, o.peak = append(o.took, took.Seconds()), append(o.cpu, (after-before).Seconds()), append(o.peak, mb)
 	o.kept, o.dropped = append(o.kept, float64(kept)), append(o.dropped, float64(dropped))
 	return err

@@ -34,7 +34,7 @@ func (b *bench) newPM2(_ context.Context, p plan) (manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &pm2{fleet{plan: p, name: "PM2", dir: dir, log: filepath.Join(dir, "pm2.log"), logs: filepath.Join(dir, "logs", "app-0-out*.log")}}
+	m := &pm2{fleet{plan: p, name: "PM2", dir: dir, log: filepath.Join(dir, "pm2.log"), printed: filepath.Join(dir, "logs", "app-0-out*.log")}}
 	if m.dirs, err = b.homes(dir, p); err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (b *bench) newSupervisord(_ context.Context, p plan) (manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &supervisord{fleet: fleet{plan: p, name: "supervisord", dir: dir, log: filepath.Join(dir, "supervisord.log"), logs: filepath.Join(dir, "app-0.log*")}}
+	s := &supervisord{fleet: fleet{plan: p, name: "supervisord", dir: dir, log: filepath.Join(dir, "supervisord.log"), printed: filepath.Join(dir, "app-0.log*")}}
 	if s.dirs, err = b.homes(dir, p); err != nil {
 		return nil, err
 	}

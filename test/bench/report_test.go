@@ -83,6 +83,22 @@ func TestCountLog(t *testing.T) {
 	}
 }
 
+func TestOutputRows(t *testing.T) {
+	whole := &outflow{took: sample{2}, cpu: sample{1}, peak: sample{20}, kept: sample{produced - 5}, dropped: sample{5}}
+	torn := &outflow{took: sample{1}, cpu: sample{1}, peak: sample{30}, kept: sample{produced - 5}, dropped: sample{4}}
+	flows := map[string]*outflow{"berth, a": whole, "berth, b": torn, "PM2": torn, "supervisord": whole}
+	for name, within := range map[string][]bool{"berth, a": {false, false, true, true}, "berth, b": {true, false, false, false}} {
+		for i, r := range outputRows(name, flows, sample{1}) {
+			if strings.HasSuffix(r.aim, ": within") != within[i] {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+	}
+	if got, want := torn.lines(), "1999995 kept, 4 dropped and counted, 1 missing"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func write(t *testing.T, dir, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
