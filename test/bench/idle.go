@@ -14,9 +14,7 @@ var idle = measure{
 	the last program was started, when berth's timers of starts have passed. Processor time and
 	voluntary context switches of all their threads are counted over the same 30 s; the clock of the
 	processor time has steps of 10 ms. A daemon that wakes up every ten seconds is switched to three
-	times in 30 s, and each wake-up may go through several threads. Go's runtime collects garbage two
-	minutes after it last did, which wakes some threads up some ten times each; that may fall into the
-	window of one daemon and not of another.`,
+	times in 30 s, and each wake-up may go through several threads.`,
 	run: measureIdle,
 }
 
