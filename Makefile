@@ -28,13 +28,19 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck: before every co
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
 	@$(LINT) run ./...
-	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/fuzz .ci/run
+	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/fuzz scripts/bench .ci/run
 
 test: languages ## every test this machine can run, with the race detector
 	@scripts/test
 
 fuzz: setup ## each fuzz target for 30 s
 	@scripts/fuzz 30s
+
+soak: setup ## each fuzz target for ten minutes
+	@scripts/fuzz 10m
+
+bench: build ## measure beside PM2 and supervisord, write docs/performance.md; parts: ONLY=memory,start
+	@scripts/bench ./berth $(ONLY)
 
 golden: ## rewrite the golden files, then show what changed
 	@$(GO) test ./httpapi -update && git diff --stat
@@ -47,4 +53,4 @@ $(LINT):
 	@mkdir -p .cache/bin && GOBIN=$(CURDIR)/.cache/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv .cache/bin/golangci-lint $(LINT)
 
-.PHONY: help setup languages build demo check test fuzz golden clean
+.PHONY: help setup languages build demo check test fuzz soak bench golden clean

@@ -31,6 +31,7 @@ var imports = map[string][]string{
 	"httpapi":  {"app"},
 	"test/e2e": {},
 
+	"test/bench":   {},
 	"test/summary": {},
 }
 
@@ -45,11 +46,11 @@ var homes = map[string][]string{
 	"github.com/shirou/gopsutil":          {"proc"},
 	"github.com/BurntSushi/toml":          {".", "lang"},
 	"github.com/cilium/ebpf":              {"sandbox"},
-	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "logs", "proc", "sandbox", "systemd", "tree", "test/e2e", "test/summary"},
-	"os/exec":                             {".", "proc", "test/e2e"},
-	"syscall":                             {".", "cgroup", "proc", "sandbox", "logs", "tree", "test/e2e"},
+	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "logs", "proc", "sandbox", "systemd", "tree", "test/bench", "test/e2e", "test/summary"},
+	"os/exec":                             {".", "proc", "test/bench", "test/e2e"},
+	"syscall":                             {".", "cgroup", "proc", "sandbox", "logs", "tree", "test/bench", "test/e2e"},
 	"golang.org/x/sys/unix":               {".", "cgroup", "proc", "sandbox", "logs", "tree"},
-	"net/http":                            {".", "httpapi", "test/e2e"},
+	"net/http":                            {".", "httpapi", "test/bench", "test/e2e"},
 }
 
 const (

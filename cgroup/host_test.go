@@ -69,13 +69,3 @@ func TestOwnGroup(t *testing.T) {
 		}
 	}
 }
-
-func FuzzParseMounts(f *testing.F) {
-	f.Add(unifiedMounts)
-	f.Add(hybridMounts)
-	f.Fuzz(func(t *testing.T, s string) {
-		if h := classify(parseMounts(s)); h.Mode == Unusable && h.Reason == "" {
-			t.Errorf("unusable without a reason: %q", s)
-		}
-	})
-}

@@ -1,10 +1,13 @@
 package httpapi
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -41,6 +44,86 @@ func FuzzUpload(f *testing.F) {
 		}
 		if !slices.Contains([]int{200, 400, 404, 413}, rec.Code) {
 			t.Errorf("status %d: %s", rec.Code, rec.Body)
+		}
+	})
+}
+
+// FuzzFields sends any bytes as a JSON body: an application is changed once, to
+// what encoding/json reads of the same body, or not at all.
+func FuzzFields(f *testing.F) {
+	for _, body := range []string{
+		`{"ramMB":200}`, `{"ramMB":1e2}`, `{"ramMB":-9223372036854775808}`, `{"ramMB":1,"ramMB":2}`, `{"RAMMB":5,"ramMB":null}`,
+		`{"name":"x","avatarURL":""}`, `{"name":"\ud800\u0000"}`, `{"avatarURL":"http://[::1]%25/x"}`, `[{"ramMB":1}]`, `{"a":`, `{}{}`, "\ufeff{}", "\xff",
+	} {
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		for _, what := range []string{"ram", "profile"} {
+			w := newWorld(t)
+			rec := do(t, w.handler(), newRequest("PUT", "/v2/app/bot-one/"+what, body))
+			changed := slices.DeleteFunc(w.calls, func(call string) bool { return !strings.HasPrefix(call, "Set") })
+			switch rec.Code {
+			case http.StatusOK:
+				if want := wantedChange(t, what, body); len(changed) != 1 || changed[0] != want {
+					t.Errorf("%q did %q, want %q", body, changed, want)
+				}
+			case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
+				if len(changed) > 0 {
+					t.Errorf("refused %q and did %q", body, changed)
+				}
+			default:
+				t.Errorf("status %d: %s", rec.Code, rec.Body)
+			}
+		}
+	})
+}
+
+// wantedChange is the call that a body asks for.
+func wantedChange(t *testing.T, what, body string) string {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(body), &all); err != nil {
+		t.Fatalf("took %q: %v", body, err)
+	}
+	if what == "ram" {
+		var mb int64
+		if err := json.Unmarshal(all["ramMB"], &mb); err != nil {
+			t.Fatalf("took %q: %v", body, err)
+		}
+		return fmt.Sprintf("SetRAM bot-one %d", mb)
+	}
+	call := "SetProfile bot-one"
+	for _, name := range []string{"name", "avatarURL"} {
+		var text *string
+		if value := all[name]; value != nil {
+			if err := json.Unmarshal(value, &text); err != nil {
+				t.Fatalf("took %q: %v", body, err)
+			}
+		}
+		if text == nil {
+			call += " -"
+			continue
+		}
+		call += " " + strconv.Quote(strings.TrimSpace(*text))
+	}
+	return call
+}
+
+// FuzzTokenHeader sends any token: only the good one is let in, and none comes
+// back in an answer.
+func FuzzTokenHeader(f *testing.F) {
+	for _, token := range []string{goodToken, offToken, goodToken + " ", "", "\x00", strings.ToUpper(goodToken), strings.Repeat("x", 10_000), "Bearer " + goodToken} {
+		f.Add(token)
+	}
+	f.Fuzz(func(t *testing.T, token string) {
+		w := newWorld(t)
+		r := newRequest("GET", "/v2/user", "")
+		r.Header[http.CanonicalHeaderKey(tokenHeader)] = []string{token}
+		rec := do(t, w.handler(), r)
+		if (rec.Code == http.StatusOK) != (token == goodToken) || (rec.Code == http.StatusForbidden) != (token == offToken) || rec.Code >= 500 {
+			t.Errorf("status %d for %q", rec.Code, token)
+		}
+		if len(token) >= 16 && strings.Contains(rec.Body.String(), token) {
+			t.Errorf("the answer repeats the token: %s", rec.Body)
 		}
 	})
 }

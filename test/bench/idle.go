@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+var idle = measure{
+	name: "idle", title: "Idle daemons",
+	method: `Daemons with 10, 100, 200 and 1,000 programs that wait run at the same time, 65 s after
+	the last program was started, when berth's timers of starts have passed. Processor time and
+	voluntary context switches of all their threads are counted over the same 30 s; the clock of the
+	processor time has steps of 10 ms. A daemon that wakes up every ten seconds is switched to three
+	times in 30 s, and each wake-up may go through several threads.`,
+	run: measureIdle,
+}
+
+const (
+	calm   = 65 * time.Second
+	window = 30 * time.Second
+)
+
+// idlers are the daemons that idle side by side.
+var idlers = []struct {
+	manager string
+	count   int
+}{{"berth", 10}, {"berth", 100}, {"berth", 200}, {"berth", 1000}, {"PM2", 100}, {"supervisord", 100}}
+
+func measureIdle(ctx context.Context, b *bench) (rows []row, err error) {
+	var pids []int
+	for _, i := range idlers {
+		m, err := b.open(ctx, i.manager, plan{program: "idle", count: i.count, restart: true})
+		if err != nil {
+			return nil, fmt.Errorf("with %d programs: %w", i.count, err)
+		}
+		defer func() { err = errors.Join(err, shut(ctx, m)) }()
+		pids = append(pids, m.programs().pid)
+	}
+	if err := pause(ctx, calm); err != nil {
+		return nil, err
+	}
+	cpu, switches, err := watch(ctx, pids)
+	if err != nil {
+		return nil, err
+	}
+	return idleRows(cpu, switches), nil
+}
+
+// watch returns the processor time in milliseconds and the context switches
+// of processes in the window.
+func watch(ctx context.Context, pids []int) (cpu, switches []float64, err error) {
+	read := func() error {
+		for i, pid := range pids {
+			used, err := cpuTime(pid)
+			n, err2 := wakeups(pid)
+			if err := errors.Join(err, err2); err != nil {
+				return err
+			}
+			cpu[i], switches[i] = milliseconds(used)-cpu[i], n-switches[i]
+		}
+		return nil
+	}
+	cpu, switches = make([]float64, len(pids)), make([]float64, len(pids))
+	if err := read(); err != nil {
+		return nil, nil, err
+	}
+	if err := pause(ctx, window); err != nil {
+		return nil, nil, err
+	}
+	return cpu, switches, read()
+}
+
+// idleRows has a row for each number of programs.
+func idleRows(cpu, switches []float64) []row {
+	var rows []row
+	at := map[int]int{} // the row of a number of programs
+	most := 0.0
+	for i, x := range idlers {
+		k, ok := at[x.count]
+		if !ok {
+			k = len(rows)
+			at[x.count] = k
+			rows = append(rows, row{what: fmt.Sprintf("idle for 30 s with %d programs", x.count)})
+		}
+		rows[k].set(x.manager, fmt.Sprintf("%s ms CPU, %.0f switches", digits(cpu[i]), switches[i]))
+		if x.manager == "berth" {
+			most = max(most, math.Abs(cpu[i]-cpu[0]))
+		}
+	}
+	// Flat: no more apart than two steps of the clock.
+	rows[at[1000]].aim = verdict(most <= milliseconds(2*tick), "CPU flat")
+	return rows
+}
