@@ -61,7 +61,7 @@ func child(t *testing.T, g *Group, script string) *exec.Cmd {
 	defer dir.Close()
 	var join strings.Builder
 	for _, file := range g.Joins() {
-		fmt.Fprintf(&join, "echo $$ > %s; ", file)
+		fmt.Fprintf(&join, "echo 0 > %s; ", file)
 	}
 	cmd := exec.Command("/bin/sh", "-c", join.String()+script)
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd()), Setsid: true}

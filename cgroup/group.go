@@ -77,7 +77,7 @@ func (t *Tree) group(name string) *Group {
 	for _, root := range []string{t.mem1, t.pids1} {
 		if root != "" {
 			g.dirs = append(g.dirs, filepath.Join(root, name))
-			g.joins = append(g.joins, filepath.Join(root, name, "cgroup.procs"))
+			g.joins = append(g.joins, filepath.Join(root, name, "tasks"))
 		}
 	}
 	return g
@@ -138,9 +138,12 @@ func (g *Group) Open() (*os.File, error) {
 	return os.OpenFile(g.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 }
 
-// Joins returns the cgroup.procs files that the child itself MUST write its
-// pid into before it runs the program: the v1 hierarchies, which know no
-// birth into a group. Empty on a unified host.
+// Joins returns the files that the thread which becomes the program MUST write
+// "0" into before: the tasks files of the v1 hierarchies, which know no birth
+// into a group. A thread that moves itself does not wait for the grace period
+// that moving a process by cgroup.procs takes (6 to 12 ms, seen on 6.18;
+// cgroup_procs_write_start in kernel/cgroup/cgroup.c), and of a process that
+// calls execve only that thread is left. Empty on a unified host.
 func (g *Group) Joins() []string { return g.joins }
 
 // SetMemory changes the limit of the running group. Below what it uses the
@@ -200,6 +203,14 @@ func (g *Group) Kill() error {
 	return nil
 }
 
+// The kernel tells of changes at most every 10 ms (CGROUP_FILE_NOTIFY_MIN_INTV
+// in kernel/cgroup/cgroup.c), and a process that was waited for may be counted
+// a moment longer: so the first looks do not wait to be told.
+const (
+	firstLook = 50 * time.Microsecond
+	lastLook  = 10 * time.Millisecond
+)
+
 // WaitEmpty blocks until the group has no process, at most for timeout.
 func (g *Group) WaitEmpty(timeout time.Duration) error {
 	f, err := os.Open(filepath.Join(g.path, "cgroup.events"))
@@ -211,7 +222,7 @@ func (g *Group) WaitEmpty(timeout time.Duration) error {
 	defer f.Close()
 	deadline := time.Now().Add(timeout)
 	var buf [256]byte
-	for {
+	for pause := firstLook; ; pause *= 2 {
 		n, err := f.ReadAt(buf[:], 0)
 		if n == 0 && err != nil {
 			return nil // removed meanwhile
@@ -222,6 +233,10 @@ func (g *Group) WaitEmpty(timeout time.Duration) error {
 		left := time.Until(deadline)
 		if left <= 0 {
 			return fmt.Errorf("cannot end the group: processes are left after %s", timeout)
+		}
+		if pause < lastLook {
+			time.Sleep(pause)
+			continue
 		}
 		// A change of cgroup.events shows as POLLPRI until it is read.
 		fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/cgroup"
 	"berth/sandbox"
 )
 
@@ -47,6 +48,39 @@ grep -E '^(NoNewPrivs|CapBnd|CapEff|CapPrm|CapInh|CapAmb)' /proc/self/status; ec
 		name, _, isVar := strings.Cut(line, "=")
 		if isVar && name != "PATH" && name != "PWD" { // PWD is the shell's own
 			t.Errorf("the environment holds %q", line)
+		}
+	}
+}
+
+// The program is in its group of every hierarchy that limits it from its first
+// instruction on, alone.
+func TestKernelProgramIsInEveryGroup(t *testing.T) {
+	b := newBench(t)
+	s := b.spec(t, "cat /proc/self/cgroup; exec sleep 600")
+	r := b.launch(t, s)
+	poll(t, "the program has told its groups", func() bool { return strings.Contains(output(t, s), "0::") })
+	h, err := cgroup.Detect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hierarchies := map[string]string{"0:": h.V2} // by what stands before the path
+	if h.Mode == cgroup.Hybrid {
+		hierarchies[":memory:"], hierarchies[":pids:"] = h.V1Memory, h.V1Pids
+	}
+	for of, mount := range hierarchies {
+		i := strings.Index(output(t, s), of)
+		if i < 0 {
+			t.Errorf("no %s in\n%s", of, output(t, s))
+			continue
+		}
+		line, _, _ := strings.Cut(output(t, s)[i:], "\n")
+		path := line[strings.LastIndexByte(line, ':')+1:]
+		if !strings.HasSuffix(path, "/"+s.Group) {
+			t.Errorf("the program is in %s of %s, want %s", path, of, s.Group)
+		}
+		procs, err := os.ReadFile(filepath.Join(mount, path, "cgroup.procs"))
+		if want := fmt.Sprintln(r.cmd.Process.Pid); err != nil || string(procs) != want {
+			t.Errorf("in the group of %s are %q, %v; want %q", of, procs, err, want)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +15,7 @@ import (
 
 // orders is what the daemon tells its child over descriptor 3.
 type orders struct {
-	Joins   []string // cgroup.procs files of v1 hierarchies
+	Joins   []string // tasks files of v1 hierarchies
 	Argv    []string
 	Env     []string
 	Dir     string
@@ -63,9 +62,10 @@ func become(r *os.File) error {
 		return fmt.Errorf("cannot start the program: no command")
 	}
 	// v1 knows no birth into a group; the limits hold from here on, before a
-	// byte of the program runs. "cgroup.procs", not "tasks": all threads.
+	// byte of the program runs. This thread is the program, whatever others the
+	// runtime has: execve ends them (cgroup.Group.Joins).
 	for _, file := range o.Joins {
-		if err := os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
+		if err := os.WriteFile(file, []byte("0"), 0); err != nil {
 			return fmt.Errorf("cannot join the control group: %w", err)
 		}
 	}

@@ -133,7 +133,9 @@ func (l *Launcher) start(s Spec, group *cgroup.Group) (*exec.Cmd, error) {
 	}
 	// Not the caller's context: the program outlives the request that started it.
 	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
-	cmd.Env = []string{}
+	// Of the child's own runtime; the program gets its environment from the
+	// orders. One processor means fewer threads to start, and to tell of setuid.
+	cmd.Env = []string{"GOMAXPROCS=1"}
 	cmd.Stdout, cmd.Stderr = s.Output, s.Output
 	cmd.ExtraFiles = []*os.File{ordersR, errW}
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd()), Setsid: true}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -170,4 +171,22 @@ func inside(dir string) []int {
 func called(pid int, name string) bool {
 	text, err := read(pid, "comm")
 	return err == nil && strings.TrimSpace(text) == name
+}
+
+// uncache writes a file to its disk and drops it from memory, but for pages
+// that somebody has mapped (posix_fadvise(2)).
+func uncache(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	const dontNeed = 4 // POSIX_FADV_DONTNEED
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if _, _, errno := syscall.Syscall6(syscall.SYS_FADVISE64, f.Fd(), 0, 0, dontNeed, 0, 0); errno != 0 {
+		return fmt.Errorf("cannot drop %s from the cache: %w", name, errno)
+	}
+	return nil
 }

@@ -35,10 +35,10 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// settle polls a figure until it has kept within a hundredth for three
-// seconds, or for half a minute: some programs never come to rest.
+// settle polls a figure until it has kept within a hundredth for six
+// seconds, or for most of a minute: some programs never come to rest.
 func settle(ctx context.Context, figure func() (float64, error)) (float64, error) {
-	const calm, most = 3 * time.Second, 30 * time.Second
+	const calm, most = 6 * time.Second, 45 * time.Second
 	began := time.Now()
 	var kept float64
 	since := began
