@@ -59,7 +59,7 @@ func prepare(t *testing.T, args ...string) *daemon {
 		t.Fatal(err)
 	}
 	n := int(daemons.Add(1))
-	d := &daemon{t: t, root: root, data: filepath.Join(root, "data"), uid: 80000 + uids*n}
+	d := &daemon{t: t, root: root, data: filepath.Join(root, "data"), uid: 100000 + uids*n} // beyond the default range, which a daemon beside may use
 	d.args = append([]string{
 		"serve", "--data-dir", d.data, "--listen", "127.0.0.1:0", "--rate-limit", "100000",
 		"--apps-ok-delay", "400ms", "--apps-stop-timeout", "5s",

@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+)
+
+var voluntary = regexp.MustCompile(`(?m)^voluntary_ctxt_switches:\s+(\d+)$`)
+
+// wakeUps is how often the daemon's threads have gone to sleep.
+func (d *daemon) wakeUps() int {
+	d.t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", d.cmd.Process.Pid))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	sum := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // the thread has ended
+		}
+		if m := voluntary.FindSubmatch(text); m != nil {
+			n, _ := strconv.Atoi(string(m[1])) // digits
+			sum += n
+		}
+	}
+	return sum
+}
+
+// TestIdleDaemonSleeps watches a daemon whose programs do nothing: it does
+// nothing either, for longer than ten seconds at a time.
+func TestIdleDaemonSleeps(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 2000)
+	for range 10 {
+		c.until(c.upload(shellBot(idleShell)), "apps.online", true)
+	}
+	const window = 12 * time.Second
+	began, last := time.Now(), d.wakeUps()
+	eventually(t, "the daemon sleeps for 12 seconds", func() bool {
+		if now := d.wakeUps(); now != last {
+			began, last = time.Now(), now
+		}
+		return time.Since(began) >= window
+	})
+}
