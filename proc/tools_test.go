@@ -168,11 +168,7 @@ func TestVersionOfWhatHangs(t *testing.T) {
 	if len(tools.said) > 0 {
 		t.Errorf("it is remembered: %v", tools.said)
 	}
-	for deadline := time.Now().Add(10 * time.Second); running(t, "1234.5"); {
-		if time.Now().After(deadline) {
-			t.Fatal("something of it still runs")
-		}
-	}
+	poll(t, "nothing of it runs", func() bool { return !running(t, "1234.5") })
 }
 
 // running reports whether a process has this word in its command line.
