@@ -21,7 +21,8 @@ type IDRange struct {
 
 // Reserve puts aside, in one transaction, all that a new application needs and
 // nobody else may have: its ID, a uid, a port, and its RAM out of the account's.
-// Of a it reads ID, Account and RAM, and returns a with UID and Port filled in.
+// Of a it reads ID, Account and RAM, and returns a with UID, Port and CreatedAt
+// filled in.
 // admit gets the account's RAM and what its applications have, and refuses by
 // returning an error.
 //
@@ -45,6 +46,7 @@ func (db *DB) Reserve(ctx context.Context, a app.App, ids IDRange, admit func(to
 		if err := admit(owner.TotalRAM, used); err != nil {
 			return err
 		}
+		a.CreatedAt = moment(stamp(db.now()))
 		if a.UID, err = nextUID(ctx, tx, ids); err != nil {
 			return err
 		}
