@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,7 +37,8 @@ func TestWatchSettles(t *testing.T) {
 	}
 	told := make(chan struct{}, 4)
 	mem, file := &counter{}, os.NewFile(uintptr(fd), "eventfd")
-	stop := begin(mem, func() { told <- struct{}{} }, 50*time.Millisecond, counterAlarm{file})
+	var all sync.WaitGroup
+	stop := begin(&all, mem, func() { told <- struct{}{} }, 50*time.Millisecond, counterAlarm{file})
 	signal := func() {
 		t.Helper()
 		if _, err := file.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
@@ -57,6 +59,7 @@ func TestWatchSettles(t *testing.T) {
 	poll(t, "the kill is told", func() bool { return len(told) > 0 })
 	stop()
 	stop()
+	all.Wait()
 	if err := file.Close(); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("the eventfd was left open: %v", err)
 	}
@@ -71,6 +74,7 @@ func TestNotifierTellsOfTheFileThatChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var all sync.WaitGroup
 	dir := t.TempDir()
 	change := func(name string) {
 		t.Helper()
@@ -85,7 +89,7 @@ func TestNotifierTellsOfTheFileThatChanged(t *testing.T) {
 	}
 	add := func(name string) *watched {
 		w := &watched{mem: &counter{}}
-		w.stop = begin(w.mem, func() { w.told.Add(1) }, 0, n.alarm(filepath.Join(dir, name)))
+		w.stop = begin(&all, w.mem, func() { w.told.Add(1) }, 0, n.alarm(filepath.Join(dir, name)))
 		poll(t, "the watch is armed", func() bool { return w.mem.reads.Load() > 0 })
 		return w
 	}
@@ -112,11 +116,10 @@ func TestNotifierTellsOfTheFileThatChanged(t *testing.T) {
 	second.stop()
 	other.stop()
 	other.stop()
-	poll(t, "nothing is waited for", func() bool {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		return len(n.waiting) == 0
-	})
+	all.Wait()
+	if len(n.waiting) != 0 {
+		t.Errorf("waited for: %v", n.waiting)
+	}
 	if err := n.close(); err != nil {
 		t.Error(err)
 	}
