@@ -3,6 +3,7 @@ package cgroup
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -117,9 +118,11 @@ func TestNotifierTellsOfTheFileThatChanged(t *testing.T) {
 	other.stop()
 	other.stop()
 	all.Wait()
+	n.mu.Lock()
 	if len(n.waiting) != 0 {
 		t.Errorf("waited for: %v", n.waiting)
 	}
+	n.mu.Unlock()
 	if err := n.close(); err != nil {
 		t.Error(err)
 	}
@@ -128,4 +131,32 @@ func TestNotifierTellsOfTheFileThatChanged(t *testing.T) {
 		t.Errorf("arm after the end of the notifier: %v", err)
 	}
 	late.close()
+}
+
+// The kernel tells inotify of changes of a group's files: what watches on
+// unified hosts live on, tried on a file that hybrid ones have too.
+func TestKernelNotifierTellsOfAGroup(t *testing.T) {
+	g := create(t, openTree(t), "apps/a/1", Limits{Memory: 32 << 20, Pids: 64, OOMGroup: true})
+	n, err := newNotifier()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := n.alarm(filepath.Join(g.path, "cgroup.events"))
+	rings := func(change func()) {
+		t.Helper()
+		if err := a.arm(); err != nil {
+			t.Fatal(err)
+		}
+		change()
+		if err := a.wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var cmd *exec.Cmd
+	rings(func() { cmd = child(t, g, "exec sleep 600") }) // the group is populated
+	rings(func() { _ = g.Kill(); _ = cmd.Wait() })        // and empty again
+	a.close()
+	if err := n.close(); err != nil {
+		t.Error(err)
+	}
 }
