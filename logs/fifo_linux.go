@@ -166,24 +166,37 @@ func (l *Log) pump(f *fifo) {
 		shut = l.gate.shut
 		return read > 0
 	}
-	flood, next := 0, sprint // bytes printed beyond the rate, and when to pause
+	var flood flood
 	// Read calls pull, and again whenever something has arrived, until it
 	// returns true. It fails only when the file is closed.
 	for f.conn.Read(pull) == nil {
-		if !shut { // as much as the rate allows counts against the flood
-			flood = max(flood-read, 0)
-			next = max(sprint, flood)
+		if !flood.endless(int64(read), shut) {
 			continue
 		}
-		if flood += read; flood < next {
-			continue
-		}
-		next = flood + busyPipe
 		select {
 		case <-time.After(floodPace):
 		case <-f.stopped:
 		}
 	}
+}
+
+// flood is what a program has printed beyond the rate.
+type flood struct{ bytes, next int64 }
+
+// endless counts n bytes that were read, and reports whether a pause is due.
+// What is read while the gate is open counts against the flood.
+func (f *flood) endless(n int64, shut bool) bool {
+	if !shut {
+		f.bytes = max(f.bytes-n, 0)
+		f.next = f.bytes
+		return false
+	}
+	f.bytes += n
+	if f.bytes < max(f.next, sprint) {
+		return false
+	}
+	f.next = f.bytes + busyPipe
+	return true
 }
 
 // pull reads once what has arrived and returns how much that was.
