@@ -59,11 +59,11 @@ func FindTools() *Tools {
 }
 
 // usable returns the directories there are that every user may enter, but not
-// write to: what one program left there would be another's command.
+// write to or replace: what one program left there would be another's command.
 func usable(patterns []string) (dirs []string) {
 	for _, pattern := range patterns {
 		for _, dir := range glob(pattern) {
-			if enterable(dir) && mode(dir)&0o002 == 0 && !strings.Contains(dir, ":") {
+			if enterable(dir) && mode(dir)&0o002 == 0 && !replaceable(dir) && !strings.Contains(dir, ":") {
 				dirs = append(dirs, dir)
 			}
 		}
@@ -211,6 +211,18 @@ func open(path string) bool {
 func enterable(dir string) bool {
 	for ; mode(dir)&0o001 != 0; dir = filepath.Dir(dir) {
 		if dir == "/" {
+			return true
+		}
+	}
+	return false
+}
+
+// replaceable reports whether everybody may rename a directory, or one above
+// it, and put another in its place. In a sticky one they may not.
+func replaceable(dir string) bool {
+	for dir != "/" {
+		dir = filepath.Dir(dir)
+		if m := mode(dir); m&0o002 != 0 && m&os.ModeSticky == 0 {
 			return true
 		}
 	}

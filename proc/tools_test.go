@@ -66,6 +66,10 @@ func TestUsableDirectories(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	script(t, dir+"/opt/shared/bin/sh", "", 0o755) // anybody can put another bin there
+	if err := os.Chmod(dir+"/opt/shared", 0o777); err != nil {
+		t.Fatal(err)
+	}
 	got := usable([]string{dir + "/absent", dir + "/go/bin", dir + "/opt/*/bin"})
 	if want := []string{dir + "/go/bin", dir + "/opt/a/bin", dir + "/opt/b/bin"}; !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
