@@ -61,7 +61,8 @@ const (
 
 	// A program that prints without end is read with a pause after each
 	// busyPipe: without it the daemon would spend a core on counting what it
-	// drops. One that has sprint bytes to say at once loses lines but no time.
+	// drops, or on keeping what has no rate. One that has sprint bytes to say
+	// at once loses lines but no time.
 	sprint    = 512 << 20
 	floodPace = 10 * time.Millisecond
 )
@@ -155,7 +156,7 @@ func (f *fifo) stop() {
 // pump reads the FIFO until it is closed.
 func (l *Log) pump(f *fifo) {
 	defer close(f.done)
-	read, shut := 0, false
+	read, flooding := 0, false
 	pull := func(fd uintptr) bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -163,14 +164,14 @@ func (l *Log) pump(f *fifo) {
 		if !l.closed {
 			read = l.pull(int(fd))
 		}
-		shut = l.gate.shut
+		flooding = l.gate.flooding()
 		return read > 0
 	}
 	var flood flood
 	// Read calls pull, and again whenever something has arrived, until it
 	// returns true. It fails only when the file is closed.
 	for f.conn.Read(pull) == nil {
-		if !flood.endless(int64(read), shut) {
+		if !flood.endless(int64(read), flooding) {
 			continue
 		}
 		select {
@@ -184,9 +185,9 @@ func (l *Log) pump(f *fifo) {
 type flood struct{ bytes, next int64 }
 
 // endless counts n bytes that were read, and reports whether a pause is due.
-// What is read while the gate is open counts against the flood.
-func (f *flood) endless(n int64, shut bool) bool {
-	if !shut {
+// What is no part of the flood counts against it.
+func (f *flood) endless(n int64, flooding bool) bool {
+	if !flooding {
 		f.bytes = max(f.bytes-n, 0)
 		f.next = f.bytes
 		return false
