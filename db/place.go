@@ -22,9 +22,8 @@ type IDRange struct {
 // Reserve puts aside, in one transaction, all that a new application needs and
 // nobody else may have: its ID, a uid, a port, and its RAM out of the account's.
 // Of a it reads ID, Account and RAM, and returns a with UID, Port and CreatedAt
-// filled in.
-// admit gets the account's RAM and what its applications have, and refuses by
-// returning an error.
+// filled in. admit gets the account's RAM and what its applications have, and
+// refuses by returning an error.
 //
 // The uid is the next in turn, so that one which was given back is not handed
 // out again until all others were; the port is the first free one from where
