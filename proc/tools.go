@@ -22,7 +22,9 @@ type Tools struct {
 
 	patience time.Duration // with a command that is asked for its version
 
-	mu   sync.Mutex // one command is asked at a time
+	asking sync.Mutex // one command is asked at a time
+
+	mu   sync.Mutex
 	said map[file]string
 }
 
@@ -119,17 +121,30 @@ func (t *Tools) Version(name string) string {
 	if err != nil {
 		return ""
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if version, known := t.said[id]; known {
+	if version, known := t.known(id); known {
+		return version
+	}
+	t.asking.Lock()
+	defer t.asking.Unlock()
+	if version, known := t.known(id); known { // somebody else asked it
 		return version
 	}
 	version, err := t.ask(path, name)
 	if err != nil { // it may have been the machine's fault
 		return ""
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.said[id] = version
 	return version
+}
+
+// known returns what a command has said before.
+func (t *Tools) known(id file) (version string, known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	version, known = t.said[id]
+	return version, known
 }
 
 // identify tells one state of the file behind path from the next.
