@@ -21,7 +21,7 @@ build: setup ## build ./berth
 	@echo "building berth (the first build compiles SQLite, which takes up to two minutes)"
 	@GO=$(GO) scripts/build berth
 
-demo: build ## start berth and take two programs through their whole life
+demo: build ## start berth and take three programs through their whole life
 	@scripts/demo ./berth
 
 check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck: before every commit

@@ -59,19 +59,20 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 	if p.Stage != "" {
 		spec.Binds = []sandbox.Bind{{From: s.trees.BuildDir(p.Stage), To: home}}
 	}
-	run, err := s.proc.Launch(spec)
-	if err != nil {
-		return nil, err
-	}
-	i := instance{Run: run, out: out}
-	if p.Build {
-		i.tidy = func() {
-			if err := s.trees.DropTemp(p.App, true); err != nil {
-				s.proc.Log.Error("cannot remove what a build left", "app", p.App, "error", err)
-			}
+	tidy := func() {
+		if !p.Build {
+			return
+		}
+		if err := s.trees.DropTemp(p.App, true); err != nil {
+			s.proc.Log.Error("cannot remove what a build left", "app", p.App, "error", err)
 		}
 	}
-	return i, nil
+	run, err := s.proc.Launch(spec)
+	if err != nil {
+		tidy()
+		return nil, err
+	}
+	return instance{run, out, tidy}, nil
 }
 
 // environment is everything a program gets in its environment, built from
@@ -110,16 +111,14 @@ var caches = []struct{ variable, dir string }{
 type instance struct {
 	*proc.Run
 	out  *logs.Log
-	tidy func() // after the end; may be nil
+	tidy func() // after the end
 }
 
 // Wait implements host.Instance.
 func (i instance) Wait() app.Exit {
 	e := i.Run.Wait()
 	i.out.Drain()
-	if i.tidy != nil {
-		i.tidy()
-	}
+	i.tidy()
 	return e
 }
 

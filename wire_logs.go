@@ -21,8 +21,9 @@ type logbook struct {
 	options logs.Options
 	log     *slog.Logger
 
-	mu   sync.Mutex
-	open map[logName]*logs.Log
+	mu       sync.Mutex
+	open     map[logName]*logs.Log
+	removing map[app.ID]bool // a reader that comes meanwhile finds no log
 }
 
 // logName names one log.
@@ -39,7 +40,7 @@ func (n logName) String() string {
 }
 
 func newLogbook(dir string, o logs.Options, log *slog.Logger) *logbook {
-	return &logbook{dir: dir, options: o, log: log, open: map[logName]*logs.Log{}}
+	return &logbook{dir: dir, options: o, log: log, open: map[logName]*logs.Log{}, removing: map[app.ID]bool{}}
 }
 
 // errNoLog is what readers get of an application that never printed anything,
@@ -65,7 +66,8 @@ func (b *logbook) existing(id app.ID, build bool) (*logs.Log, error) {
 	if l := b.open[name]; l != nil {
 		return l, nil
 	}
-	if _, err := os.Stat(filepath.Join(b.dir, string(id), name.String()+".log")); errors.Is(err, os.ErrNotExist) {
+	_, err := os.Stat(filepath.Join(b.dir, string(id), name.String()+".log"))
+	if b.removing[id] || errors.Is(err, os.ErrNotExist) {
 		return nil, errNoLog
 	}
 	return b.openLog(name)
@@ -128,10 +130,12 @@ func (b *logbook) BeginBuild(id app.ID) error {
 	return l.Reset()
 }
 
-// Remove closes and removes both logs.
+// Remove closes and removes both logs. Nothing may be written to them from
+// then on.
 func (b *logbook) Remove(id app.ID) error {
 	var mine []*logs.Log
 	b.mu.Lock()
+	b.removing[id] = true
 	for _, build := range []bool{false, true} {
 		name := logName{id, build}
 		if l := b.open[name]; l != nil {
@@ -144,7 +148,11 @@ func (b *logbook) Remove(id app.ID) error {
 	for _, l := range mine {
 		errs = append(errs, l.Close())
 	}
-	return errors.Join(append(errs, os.RemoveAll(filepath.Join(b.dir, string(id))))...)
+	errs = append(errs, os.RemoveAll(filepath.Join(b.dir, string(id))))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.removing, id)
+	return errors.Join(errs...)
 }
 
 // sweep removes the logs of applications that are not known.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containerd/cgroups/v3/cgroup2"
@@ -33,12 +34,13 @@ type Memory struct {
 // Group is the group of one run. Its methods are safe for concurrent use,
 // but for Remove, which MUST be the last call.
 type Group struct {
-	path   string // in v2
-	mgr    *cgroup2.Manager
-	mem    memory
-	dirs   []string // the group in each hierarchy, v2 first
-	joins  []string
-	unwait func() // ends the watch that stands in for memory.oom.group
+	path    string // in v2
+	mgr     *cgroup2.Manager
+	mem     memory
+	dirs    []string // the group in each hierarchy, v2 first
+	joins   []string
+	watches *sync.WaitGroup // the tree's
+	unwait  func()          // ends the watch that stands in for memory.oom.group
 }
 
 // memory is the memory controller behind one group: v2's or v1's.
@@ -66,7 +68,7 @@ func (t *Tree) Create(name string, l Limits) (*Group, error) {
 
 // group describes a group without making it.
 func (t *Tree) group(name string) *Group {
-	g := &Group{path: filepath.Join(t.root, name)}
+	g := &Group{path: filepath.Join(t.root, name), watches: &t.watches}
 	g.dirs = []string{g.path}
 	g.mgr, _ = cgroup2.Load("/"+name, cgroup2.WithMountpoint(t.root))
 	if t.mem1 == "" {
@@ -255,7 +257,7 @@ func (g *Group) OnOOM(fn func()) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch the group's memory events: %w", err)
 	}
-	return begin(g.mem, fn, settle, a), nil
+	return begin(g.watches, g.mem, fn, settle, a), nil
 }
 
 // killOnOOM gives v1 what memory.oom.group is on v2.

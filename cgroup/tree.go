@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,12 +16,13 @@ import (
 // Tree is the place below which all groups of one berth live, one directory
 // of the same name in each hierarchy in use. It is safe for concurrent use.
 type Tree struct {
-	host   Host
-	root   string // of this berth in v2; the mount point the library is given
-	mem1   string // the same in the v1 memory hierarchy, "" when unified
-	pids1  string
-	notify *notifier // nil unless unified: v1 has descriptors of its own
-	own    []string  // directories made by Open, removed by Close in reverse
+	host    Host
+	root    string // of this berth in v2; the mount point the library is given
+	mem1    string // the same in the v1 memory hierarchy, "" when unified
+	pids1   string
+	notify  *notifier      // nil unless unified: v1 has descriptors of its own
+	watches sync.WaitGroup // the groups' goroutines
+	own     []string       // directories made by Open, removed by Close in reverse
 }
 
 // appsDir is below the root so that, where the daemon itself must live in the
@@ -219,9 +221,11 @@ func (t *Tree) Sweep() (int, error) {
 	return n, errors.Join(errs...)
 }
 
-// Close ends the watches of groups and removes the tree's own empty directories. The
-// groups of runs MUST have been removed before; what is not empty stays.
+// Close waits for what the watches of groups still do, and removes the tree's
+// own empty directories. The watches MUST have been ended and the groups of runs
+// removed before; what is not empty stays.
 func (t *Tree) Close() error {
+	t.watches.Wait()
 	var err error
 	if t.notify != nil {
 		err = t.notify.close()

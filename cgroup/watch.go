@@ -41,11 +41,12 @@ const (
 	settleStep = 2 * time.Millisecond
 )
 
-// begin starts a watch. The returned function ends it and may be called more
-// than once; a call of fn under way then may still be running.
-func begin(mem memory, fn func(), settle time.Duration, a alarm) (stop func()) {
+// begin starts a watch in all. The returned function ends it and may be called
+// more than once; a call of fn under way then may still be running, which
+// all.Wait waits for.
+func begin(all *sync.WaitGroup, mem memory, fn func(), settle time.Duration, a alarm) (stop func()) {
 	w := &watch{alarm: a, mem: mem, settle: settle, fn: fn, quit: make(chan struct{})}
-	go w.loop()
+	all.Go(w.loop)
 	return sync.OnceFunc(func() {
 		close(w.quit)
 		a.close()

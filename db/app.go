@@ -21,11 +21,10 @@ JOIN place ON place.id = app.id
 LEFT JOIN exit_record x ON x.app = app.id AND x.run = app.last_exit
 ORDER BY app.created_at, app.id`
 
-// CreateApp turns a reservation into an application and returns it with its
-// creation time. ID, Account, RAM, UID and Port MUST be those that Reserve
-// returned. It fails with app.Conflict when the reservation is gone.
+// CreateApp turns a reservation into an application and returns it. ID,
+// Account, RAM, UID, Port and CreatedAt MUST be those that Reserve returned. It
+// fails with app.Conflict when the reservation is gone.
 func (db *DB) CreateApp(ctx context.Context, a app.App) (app.App, error) {
-	a.CreatedAt = moment(stamp(db.now()))
 	a.LastRun, a.StartedAt, a.LastExit = 0, time.Time{}, nil
 	err := db.write(ctx, "create the application", func(tx *sql.Tx) error {
 		var reserved int

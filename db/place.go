@@ -21,9 +21,9 @@ type IDRange struct {
 
 // Reserve puts aside, in one transaction, all that a new application needs and
 // nobody else may have: its ID, a uid, a port, and its RAM out of the account's.
-// Of a it reads ID, Account and RAM, and returns a with UID and Port filled in.
-// admit gets the account's RAM and what its applications have, and refuses by
-// returning an error.
+// Of a it reads ID, Account and RAM, and returns a with UID, Port and CreatedAt
+// filled in. admit gets the account's RAM and what its applications have, and
+// refuses by returning an error.
 //
 // The uid is the next in turn, so that one which was given back is not handed
 // out again until all others were; the port is the first free one from where
@@ -45,6 +45,7 @@ func (db *DB) Reserve(ctx context.Context, a app.App, ids IDRange, admit func(to
 		if err := admit(owner.TotalRAM, used); err != nil {
 			return err
 		}
+		a.CreatedAt = moment(stamp(db.now()))
 		if a.UID, err = nextUID(ctx, tx, ids); err != nil {
 			return err
 		}

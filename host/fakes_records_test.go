@@ -71,7 +71,7 @@ func (w *world) Reserve(_ context.Context, a app.App, admit Admit) (app.App, err
 		return a, app.Errorf(app.Conflict, "taken")
 	}
 	w.nextUID++
-	a.UID, a.Port = w.nextUID, w.nextUID-50000
+	a.UID, a.Port, a.CreatedAt = w.nextUID, w.nextUID-50000, time.Now()
 	w.reserved[a.ID] = a
 	return a, nil
 }
@@ -89,7 +89,6 @@ func (w *world) CreateApp(_ context.Context, a app.App) (app.App, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a.CreatedAt = time.Now()
 	delete(w.reserved, a.ID)
 	w.apps[a.ID] = &a
 	return a, nil

@@ -256,3 +256,32 @@ func TestShutdownWhileTheTreeIsPublished(t *testing.T) {
 		})
 	}
 }
+
+// The oldest application is the one that was uploaded first, however long its
+// build took, before a restart of the daemon and after it.
+func TestApplicationsKeepTheirOrder(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(build(behaviour{exit: &app.Exit{}, life: time.Minute}))
+		done := w.uploading(owner, "MAIN=slow,BUILD=make")
+		seen := w.only()
+		time.Sleep(time.Second)
+		w.mustUpload("MAIN=quick")
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		check := func(when string) {
+			t.Helper()
+			list := w.host.Apps(owner)
+			if len(list) != 2 || list[0].ID != seen.ID || !list[0].CreatedAt.Equal(seen.CreatedAt) || !list[1].CreatedAt.After(seen.CreatedAt) {
+				t.Errorf("%s: %+v", when, list)
+			}
+		}
+		check("when both are there")
+		w.host.Shutdown(context.Background())
+		w.host = w.open()
+		if err := w.host.Boot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		check("after a restart")
+	})
+}

@@ -39,7 +39,8 @@ type Records interface {
 
 // Registry makes applications exist and forgets them.
 type Registry interface {
-	// Reserve puts the id, a uid, a port and the RAM aside, or refuses.
+	// Reserve puts the id, a uid, a port and the RAM aside, or refuses. From
+	// then on the application's age counts.
 	Reserve(ctx context.Context, a app.App, admit Admit) (app.App, error)
 	Release(ctx context.Context, id app.ID) error
 	CreateApp(ctx context.Context, a app.App) (app.App, error)

@@ -65,7 +65,7 @@ func (q *queue) admit(account app.AccountID) error {
 			"cannot queue the build: all %d places in the queue are taken; try again in a few minutes", q.most)
 	case own >= (q.most+1)/2:
 		return app.Errorf(app.Unavailable,
-			"cannot queue the build: your account has %d of the %d places in the queue, and no account gets more than half; try again when one of its builds has begun, or stop one",
+			"cannot queue the build: your account has %d of the %d places in the queue, as many as one account gets; try again when one of its builds has begun, or stop one",
 			own, q.most)
 	}
 	return nil

@@ -95,3 +95,37 @@ func TestPlainPrefix(t *testing.T) {
 		}
 	}
 }
+
+// A flood is paced when it has no end, and no other.
+func TestFloodIsPaced(t *testing.T) {
+	const step = 64 << 10
+	var f flood
+	pauses := func(bytes int64, shut bool) (n int) {
+		for ; bytes > 0; bytes -= step {
+			if f.endless(step, shut) {
+				n++
+			}
+		}
+		return n
+	}
+	for i, c := range []struct {
+		bytes int64
+		shut  bool
+		want  int
+	}{
+		{4 << 30, false, 0},            // within the rate, for ever
+		{sprint - step, true, 0},       // much at once
+		{step, false, 0},               // the gate opens in between
+		{step, true, 0},                // and there is as much as before
+		{step, true, 1},                // beyond that
+		{64 * busyPipe, true, 64},      // a pause after each
+		{4 << 30, true, 4096},          // more than 32 bits count
+		{8 << 30, false, 0},            // well again
+		{sprint - step, true, 0},       // which is forgotten
+		{step + busyPipe, true, 1 + 1}, // once more
+	} {
+		if got := pauses(c.bytes, c.shut); got != c.want {
+			t.Errorf("%d: %d pauses in %d bytes, want %d", i, got, c.bytes, c.want)
+		}
+	}
+}

@@ -5,9 +5,9 @@
 //	                                                     \--> name.log -> .log.1 -> .log.2
 //
 // Both streams share one FIFO, so what the program printed stays in order. The
-// pump never waits for anything but the disk: a full disk or a flood costs
-// lines, which are counted and admitted in a line of their own, and never the
-// program's time.
+// pump waits for nothing but the disk: a full disk or a flood costs lines,
+// which are counted and admitted in a line of their own, and the program's time
+// only when the flood has no end.
 //
 // It refuses to decide: what is worth a note, how long a log is kept after its
 // application, and who may read it are for others to say. It does not parse

@@ -61,7 +61,8 @@ const (
 
 	// A program that prints without end is read with a pause after each
 	// busyPipe: without it the daemon would spend a core on counting what it
-	// drops. One that has sprint bytes to say at once loses lines but no time.
+	// drops, or on keeping what has no rate. One that has sprint bytes to say
+	// at once loses lines but no time.
 	sprint    = 512 << 20
 	floodPace = 10 * time.Millisecond
 )
@@ -155,7 +156,7 @@ func (f *fifo) stop() {
 // pump reads the FIFO until it is closed.
 func (l *Log) pump(f *fifo) {
 	defer close(f.done)
-	read, shut := 0, false
+	read, flooding := 0, false
 	pull := func(fd uintptr) bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -163,27 +164,40 @@ func (l *Log) pump(f *fifo) {
 		if !l.closed {
 			read = l.pull(int(fd))
 		}
-		shut = l.gate.shut
+		flooding = l.gate.flooding()
 		return read > 0
 	}
-	flood, next := 0, sprint // bytes printed beyond the rate, and when to pause
+	var flood flood
 	// Read calls pull, and again whenever something has arrived, until it
 	// returns true. It fails only when the file is closed.
 	for f.conn.Read(pull) == nil {
-		if !shut { // as much as the rate allows counts against the flood
-			flood = max(flood-read, 0)
-			next = max(sprint, flood)
+		if !flood.endless(int64(read), flooding) {
 			continue
 		}
-		if flood += read; flood < next {
-			continue
-		}
-		next = flood + busyPipe
 		select {
 		case <-time.After(floodPace):
 		case <-f.stopped:
 		}
 	}
+}
+
+// flood is what a program has printed beyond the rate.
+type flood struct{ bytes, next int64 }
+
+// endless counts n bytes that were read, and reports whether a pause is due.
+// What is no part of the flood counts against it.
+func (f *flood) endless(n int64, flooding bool) bool {
+	if !flooding {
+		f.bytes = max(f.bytes-n, 0)
+		f.next = f.bytes
+		return false
+	}
+	f.bytes += n
+	if f.bytes < max(f.next, sprint) {
+		return false
+	}
+	f.next = f.bytes + busyPipe
+	return true
 }
 
 // pull reads once what has arrived and returns how much that was.

@@ -50,6 +50,10 @@ func (g *gate) pass(size int) (open, resumed bool) {
 	return true, resumed
 }
 
+// flooding reports whether what arrives is beyond the rate. Without a rate
+// everything is: it costs as much, and nothing else bounds it.
+func (g *gate) flooding() bool { return g.shut || g.rate < 0 }
+
 // closed reports whether no line, however short, passes until the next refill.
 func (g *gate) closed() bool { return g.shut && g.tokens < float64(min(g.rate, g.burst)) }
 

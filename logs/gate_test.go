@@ -134,6 +134,24 @@ func TestGate(t *testing.T) {
 }
 
 // A line larger than a second's worth must not bring a marker with every try.
+// What has no rate is never shut out, and is a flood all the same.
+func TestGateFloods(t *testing.T) {
+	for _, tt := range []struct {
+		gate  gate
+		open  bool
+		flood bool
+	}{
+		{gate{rate: 100, burst: 200, tokens: 200}, true, false},
+		{gate{rate: 100, burst: 200}, false, true},
+		{gate{rate: -1}, true, true},
+	} {
+		g := tt.gate
+		if open, _ := g.pass(50); open != tt.open || g.flooding() != tt.flood {
+			t.Errorf("%+v: open %t, flooding %t", tt.gate, open, g.flooding())
+		}
+	}
+}
+
 func TestGateWaitsForALargeLine(t *testing.T) {
 	at := newClock().now()
 	g := gate{rate: 10, burst: 1000, tokens: 0}

@@ -103,7 +103,7 @@ func wantLines(t *testing.T, got []string, want ...string) {
 // eventually polls until ok or a deadline.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); runtime.Gosched() {
+	for end := time.Now().Add(60 * time.Second); !ok(); runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain: %s", what)
 		}

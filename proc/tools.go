@@ -22,7 +22,9 @@ type Tools struct {
 
 	patience time.Duration // with a command that is asked for its version
 
-	mu   sync.Mutex // one command is asked at a time
+	asking sync.Mutex // one command is asked at a time
+
+	mu   sync.Mutex
 	said map[file]string
 }
 
@@ -59,11 +61,11 @@ func FindTools() *Tools {
 }
 
 // usable returns the directories there are that every user may enter, but not
-// write to: what one program left there would be another's command.
+// write to or replace: what one program left there would be another's command.
 func usable(patterns []string) (dirs []string) {
 	for _, pattern := range patterns {
 		for _, dir := range glob(pattern) {
-			if enterable(dir) && mode(dir)&0o002 == 0 && !strings.Contains(dir, ":") {
+			if enterable(dir) && mode(dir)&0o002 == 0 && !replaceable(dir) && !strings.Contains(dir, ":") {
 				dirs = append(dirs, dir)
 			}
 		}
@@ -119,17 +121,30 @@ func (t *Tools) Version(name string) string {
 	if err != nil {
 		return ""
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if version, known := t.said[id]; known {
+	if version, known := t.known(id); known {
+		return version
+	}
+	t.asking.Lock()
+	defer t.asking.Unlock()
+	if version, known := t.known(id); known { // somebody else asked it
 		return version
 	}
 	version, err := t.ask(path, name)
 	if err != nil { // it may have been the machine's fault
 		return ""
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.said[id] = version
 	return version
+}
+
+// known returns what a command has said before.
+func (t *Tools) known(id file) (version string, known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	version, known = t.said[id]
+	return version, known
 }
 
 // identify tells one state of the file behind path from the next.
@@ -211,6 +226,18 @@ func open(path string) bool {
 func enterable(dir string) bool {
 	for ; mode(dir)&0o001 != 0; dir = filepath.Dir(dir) {
 		if dir == "/" {
+			return true
+		}
+	}
+	return false
+}
+
+// replaceable reports whether everybody may rename a directory, or one above
+// it, and put another in its place. In a sticky one they may not.
+func replaceable(dir string) bool {
+	for dir != "/" {
+		dir = filepath.Dir(dir)
+		if m := mode(dir); m&0o002 != 0 && m&os.ModeSticky == 0 {
 			return true
 		}
 	}

@@ -66,6 +66,10 @@ func TestUsableDirectories(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	script(t, dir+"/opt/shared/bin/sh", "", 0o755) // anybody can put another bin there
+	if err := os.Chmod(dir+"/opt/shared", 0o777); err != nil {
+		t.Fatal(err)
+	}
 	got := usable([]string{dir + "/absent", dir + "/go/bin", dir + "/opt/*/bin"})
 	if want := []string{dir + "/go/bin", dir + "/opt/a/bin", dir + "/opt/b/bin"}; !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
@@ -168,11 +172,7 @@ func TestVersionOfWhatHangs(t *testing.T) {
 	if len(tools.said) > 0 {
 		t.Errorf("it is remembered: %v", tools.said)
 	}
-	for deadline := time.Now().Add(10 * time.Second); running(t, "1234.5"); {
-		if time.Now().After(deadline) {
-			t.Fatal("something of it still runs")
-		}
-	}
+	poll(t, "nothing of it runs", func() bool { return !running(t, "1234.5") })
 }
 
 // running reports whether a process has this word in its command line.
@@ -186,4 +186,28 @@ func running(t *testing.T, word string) bool {
 		text, _ := os.ReadFile(path) // it may have ended
 		return slices.Contains(strings.Split(string(text), "\x00"), word)
 	})
+}
+
+// What was said is told again while another command takes its time.
+func TestVersionIsToldWhileAnotherIsAsked(t *testing.T) {
+	dir := openDir(t)
+	tools := &Tools{dirs: []string{dir, "/usr/bin", "/bin"}, said: make(map[file]string), patience: time.Minute}
+	if err := os.Chmod(dir, 0o777); err != nil { // nobody leaves a mark there
+		t.Fatal(err)
+	}
+	script(t, dir+"/quick", `echo 1.0`, 0o755)
+	script(t, dir+"/slow", `touch `+dir+`/asked; until [ -e `+dir+`/go ]; do sleep 0.01; done; echo 2.0`, 0o755)
+	tools.Version("quick")
+	slow := make(chan string, 1)
+	go func() { slow <- tools.Version("slow") }()
+	poll(t, "the slow one is asked", func() bool { _, err := os.Stat(dir + "/asked"); return err == nil })
+	if got := tools.Version("quick"); got != "1.0" || len(slow) > 0 {
+		t.Errorf("the version is %q, told after the slow one's: %t", got, len(slow) > 0)
+	}
+	if err := os.WriteFile(dir+"/go", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-slow; got != "2.0" {
+		t.Errorf("the slow one says %q", got)
+	}
 }

@@ -42,6 +42,9 @@ func NewMeter() (*Meter, error) {
 	if err == nil {
 		m.out, err = m.load(ebpf.AttachCGroupInetEgress, 8)
 	}
+	if errors.Is(err, unix.EPERM) {
+		err = unix.EPERM // the library adds a guess at a limit that Linux has given up in 5.11
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot load the programs that count traffic: %w", err), m.Close())
 	}
