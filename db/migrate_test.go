@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/mattn/go-sqlite3"
+
+	"berth/app"
 )
 
 func TestEveryTableIsStrict(t *testing.T) {
@@ -41,29 +43,61 @@ func TestOpenRefusesANewerSchema(t *testing.T) {
 }
 
 func TestMigrateStepByStep(t *testing.T) {
-	db, _ := openTemp(t)
+	path := filepath.Join(t.TempDir(), "berth.db")
+	pool, err := sql.Open("sqlite3", path)
+	must(t, err)
+	defer pool.Close()
 	steps := fstest.MapFS{
-		"0001.sql": {Data: []byte("this is not run again")},
-		"0002.sql": {Data: []byte("CREATE TABLE two (x INTEGER) STRICT; INSERT INTO two VALUES (2);")},
+		"0001.sql": {Data: []byte("CREATE TABLE one (x INTEGER) STRICT; INSERT INTO one VALUES (1);")},
 	}
-	must(t, migrate(t.Context(), db.writer, steps))
+	must(t, migrate(t.Context(), pool, steps))
+	steps["0001.sql"] = &fstest.MapFile{Data: []byte("this is not run again")}
+	steps["0002.sql"] = &fstest.MapFile{Data: []byte("CREATE TABLE two (x INTEGER) STRICT; INSERT INTO two SELECT x + 1 FROM one;")}
+	must(t, migrate(t.Context(), pool, steps))
+	var two int
+	must(t, pool.QueryRowContext(t.Context(), "SELECT x FROM two").Scan(&two))
+	if two != 2 {
+		t.Errorf("the second step made %d of what the first left, want 2", two)
+	}
 
 	steps["0003.sql"] = &fstest.MapFile{Data: []byte("CREATE TABLE three (x INTEGER) STRICT; INSERT INTO nowhere VALUES (3);")}
-	if err := migrate(t.Context(), db.writer, steps); err == nil || !strings.Contains(err.Error(), "to version 3") {
+	if err := migrate(t.Context(), pool, steps); err == nil || !strings.Contains(err.Error(), "to version 3") {
 		t.Errorf("a broken step: got %v", err)
 	}
-	version, err := schemaVersion(t.Context(), db.writer)
+	version, err := schemaVersion(t.Context(), pool)
 	must(t, err)
 	var left int
-	must(t, db.writer.QueryRowContext(t.Context(), "SELECT count(*) FROM sqlite_schema WHERE name = 'three'").Scan(&left))
+	must(t, pool.QueryRowContext(t.Context(), "SELECT count(*) FROM sqlite_schema WHERE name = 'three'").Scan(&left))
 	if version != 2 || left != 0 {
 		t.Errorf("after a broken step: version %d and %d tables of it, want 2 and 0", version, left)
 	}
 
 	delete(steps, "0003.sql")
 	steps["0004.sql"] = &fstest.MapFile{Data: []byte("SELECT 1")}
-	if err := migrate(t.Context(), db.writer, steps); !errors.Is(err, fs.ErrNotExist) {
+	if err := migrate(t.Context(), pool, steps); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a gap in the steps: got %v", err)
+	}
+}
+
+// A database of the first schema keeps what is in it.
+func TestApplicationsOfTheFirstSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "berth.db")
+	pool, err := sql.Open("sqlite3", path)
+	must(t, err)
+	first, err := fs.ReadFile(migrations(), "0001.sql")
+	must(t, err)
+	must(t, migrate(t.Context(), pool, fstest.MapFS{"0001.sql": {Data: first}}))
+	_, err = pool.ExecContext(t.Context(), `
+		INSERT INTO account VALUES (1, 'ana', 1024, 'Diamond', 'en-US', 0, 5);
+		INSERT INTO place VALUES ('shop', 1, 200, 70001, 20001);
+		INSERT INTO app VALUES ('shop', 'Shop', '', 1, 'online', 7, 'main.py', 'python', 'latest', '', 'make', 1, 3, 9, NULL);`)
+	must(t, errors.Join(err, pool.Close()))
+	db := openAt(t, path, time.Now)
+	all, err := db.Apps(t.Context())
+	must(t, err)
+	want := app.Code{Main: "main.py", Lang: "python", Version: "latest", Build: "make"} // its packages are unknown
+	if len(all) != 1 || all[0].Code != want || all[0].RAM != 200 || !all[0].AutoRestart || all[0].LastRun != 3 {
+		t.Errorf("got %+v", all)
 	}
 }
 
