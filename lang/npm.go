@@ -111,7 +111,7 @@ func nodePackages(p *project) (packages, error) {
 	}
 	step := app.Step{
 		Argv: append([]string{command}, m.install(p, lock, dev)...), Env: m.env,
-		OnFail: m.title + " could not install the packages of package.json: check their names and versions.",
+		OnFail: m.title + " could not install the packages of package.json" + whyNot,
 	}
 	if lock != "" {
 		step.OnFail = m.title + " could not install the packages: if package.json and " + lock + " do not match, " +
@@ -157,6 +157,6 @@ func (p *project) manager() (*manager, string) {
 func marked(mark string) app.Step {
 	return app.Step{
 		Argv:   []string{sh, "-c", "mkdir -p " + path.Dir(mark) + " && : > " + mark},
-		OnFail: "The packages were installed, but " + mark + " cannot be written: upload without that folder.",
+		OnFail: "the packages were installed, but " + mark + " cannot be written: upload without that folder.",
 	}
 }

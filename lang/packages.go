@@ -17,6 +17,9 @@ const manifestLimit = 1 << 20
 // read at every start.
 const sumLimit = 8 << 20
 
+// whyNot ends the sentence about packages that could not be installed.
+const whyNot = "; its output tells why: mostly a name or a version that does not exist, or a registry that does not answer."
+
 // packages is how the packages of a project are installed.
 type packages struct {
 	steps []app.Step // none when the project asks for no package
