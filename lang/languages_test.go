@@ -97,6 +97,7 @@ func TestLanguages(t *testing.T) {
 
 		// "python" means python3, also without packages
 		{"python in START", app.Config{Main: "a.py", Start: "python a.py"}, tree{"a.py": ""}, "python", nil, alias + "python a.py"},
+		{"pip in BUILD", app.Config{Main: "a.py", Build: "pip install x"}, tree{"a.py": ""}, "python", append(slices.Clone(pip[:2]), venvPath+"pip install x"), ".venv/bin/python -u a.py"},
 		{"python in BUILD", app.Config{Main: "a.py", Build: "python b.py"}, tree{"a.py": ""}, "python", []string{alias + "python b.py"}, "/usr/bin/python3 -u a.py"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -168,6 +169,7 @@ func TestPyproject(t *testing.T) {
 		{"none listed", tree{"pyproject.toml": "[tool.black]\nline-length = 100\n"}, fullHost, nil, ""},
 		{"both", tree{"pyproject.toml": "[project]\ndependencies = [\"a\"]\n", "requirements.txt": "b"}, fullHost, pip, ""},
 		{"uv", tree{"requirements.txt": "b"}, withUV, []string{"/usr/bin/uv venv --allow-existing --python /usr/bin/python3 .venv", "/usr/bin/uv pip install --python .venv/bin/python -r requirements.txt"}, ""},
+		{"Pipfile", tree{"Pipfile": "[packages]\n"}, fullHost, nil, "Pipfile is not read: list its packages in requirements.txt"},
 		{"uv lock", tree{"pyproject.toml": "[project]\ndependencies = [\"a\"]\n", "uv.lock": ""}, withUV, []string{"/usr/bin/uv sync --frozen --no-dev --python python3"}, ""},
 		{"uv lock without uv", tree{"pyproject.toml": "[project]\ndependencies = [\"a\"]\n", "uv.lock": ""}, fullHost, append(slices.Clone(venv), strings.Replace(pip[2], "-r requirements.txt", "-- a", 1)), ""},
 		{"poetry", tree{"pyproject.toml": poetryTable}, fullHost.with("poetry", "1.8"), []string{"/usr/bin/poetry install --only main --no-root --no-interaction"}, ""},
