@@ -188,7 +188,7 @@ func asksFor(sections ...json.RawMessage) bool {
 // ownFiles reports whether what is installed depends on files of the project
 // beside its manifests: packages in folders, scripts that run at the install.
 func (pkg packageJSON) ownFiles() bool {
-	if len(pkg.Workspaces) > 0 || len(pkg.Patched) > 0 {
+	if len(pkg.Patched) > 0 {
 		return true
 	}
 	scripts := texts(pkg.Scripts)

@@ -138,6 +138,8 @@ func TestPackagesOfOwnFilesAreNotKept(t *testing.T) {
 		"folder":            js(`{"dependencies": {"a": "file:./a"}}`),
 		"link":              js(`{"dependencies": {"a": "link:../a"}}`),
 		"workspace":         js(`{"dependencies": {"a": "1"}, "workspaces": ["x"]}`),
+		"workspace alone":   js(`{"workspaces": ["x"]}`),
+		"pnpm's workspace":  {"a.js": "", "package.json": "{}", "pnpm-workspace.yaml": "packages:\n  - x\n"},
 		"install script":    js(`{"dependencies": {"a": "1"}, "scripts": {"postinstall": "node x"}}`),
 		"strange scripts":   js(`{"dependencies": {"a": "1"}, "scripts": {"postinstall": 1}}`),
 		"strange packages":  js(`{"dependencies": {"a": {"b": 1}}}`),

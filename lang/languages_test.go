@@ -34,6 +34,10 @@ func TestLanguages(t *testing.T) {
 		{"tsx in START", app.Config{Main: "a.ts", Start: "tsx a.ts"}, tree{"a.ts": "", "package.json": withDeps}, "typescript", []string{"/usr/bin/npm install --no-package-lock" + npmFlags + " --omit=dev"}, nodePath + "tsx a.ts"},
 		{"compiled", app.Config{Main: "dist/a.js", Build: "tsc"}, tree{"src/a.ts": "", "package.json": withDev}, "javascript", []string{"/usr/bin/npm install --no-package-lock" + npmFlags, nodePath + "tsc"}, "/usr/bin/node dist/a.js"},
 
+		// Workspaces, whose own package.json asks for nothing
+		{"workspace", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": `{"workspaces": ["x"]}`}, "javascript", []string{"/usr/bin/npm install --no-package-lock" + npmFlags + " --omit=dev"}, "/usr/bin/node a.js"},
+		{"pnpm settings", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": "{}", "pnpm-workspace.yaml": "autoInstallPeers: true\n"}, "javascript", nil, "/usr/bin/node a.js"},
+
 		// Go
 		{"go file", app.Config{Main: "main.go"}, tree{"main.go": ""}, "go", []string{goBuilds + "./main.go"}, ".berth/bin/app"},
 		{"go module", app.Config{Main: "main.go"}, tree{"main.go": "", "go.mod": "module x\n"}, "go", []string{goBuilds + "./."}, ".berth/bin/app"},

@@ -93,7 +93,11 @@ func nodePackages(p *project) (packages, error) {
 	}
 	// What runs TypeScript is a development package to most.
 	dev := p.cfg.Build != "" || p.lang.name == "typescript" && p.start == "" && pkg.runner() != ""
-	if wanted := asksFor(pkg.Deps, pkg.Optional, pkg.Peer) || dev && asksFor(pkg.Dev); !wanted {
+	members, err := p.members(pkg)
+	if err != nil {
+		return packages{}, err
+	}
+	if wanted := members || asksFor(pkg.Deps, pkg.Optional, pkg.Peer) || dev && asksFor(pkg.Dev); !wanted {
 		if p.start == npmStart && p.cfg.Start == "" {
 			_, err = p.need(npm)
 		}
@@ -107,7 +111,7 @@ func nodePackages(p *project) (packages, error) {
 	pk := packages{
 		from: []string{"package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", "pnpm-workspace.yaml", ".pnpmfile.cjs", "bunfig.toml"},
 		lock: lock, locks: m.locks, mark: m.mark, recipe: fmt.Sprint(m.title, " dev=", dev),
-		unclear: pkg.ownFiles() || undoes.MatchString(p.cfg.Build),
+		unclear: members || pkg.ownFiles() || undoes.MatchString(p.cfg.Build),
 	}
 	step := app.Step{
 		Argv: append([]string{command}, m.install(p, lock, dev)...), Env: m.env,
@@ -125,6 +129,16 @@ func nodePackages(p *project) (packages, error) {
 		pk.mark = "node_modules/.yarn-state.yml"
 	}
 	return pk, nil
+}
+
+// pnpmMembers matches a pnpm-workspace.yaml that holds more than settings.
+var pnpmMembers = regexp.MustCompile(`(?m)^packages\s*:`)
+
+// members reports whether folders of the project are packages too, with
+// packages of their own to install.
+func (p *project) members(pkg packageJSON) (bool, error) {
+	text, err := p.read("pnpm-workspace.yaml")
+	return len(pkg.Workspaces) > 0 || pnpmMembers.MatchString(text), err
 }
 
 // manager returns what installs the packages, and the lock file it heeds. npm
