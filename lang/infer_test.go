@@ -117,6 +117,27 @@ func TestSiteOfEverythingIsNoted(t *testing.T) {
 	}
 }
 
+// What will fail for a reason that nobody sees is said before.
+func TestNotesOfWhatWillFail(t *testing.T) {
+	for _, c := range []struct {
+		cfg   app.Config
+		files tree
+		notes int
+		words string
+	}{
+		{app.Config{Main: "a.sh"}, tree{"a.sh": "#!/bin/sh\r\nnode .\r\n"}, 1, "a.sh has the line ends of Windows"},
+		{app.Config{Main: "a.sh"}, tree{"a.sh": "#!/bin/sh\nnode .\n"}, 0, ""},
+		{app.Config{}, tree{"package.json": `{"scripts": {"start": "node dist/a.js", "build": "tsc"}}`}, 2, "package.json starts dist/a.js, which is not in the archive; if the build script of package.json makes it, set BUILD=npm run build."},
+		{app.Config{}, tree{"package.json": `{"scripts": {"start": "node dist/a.js"}}`}, 2, "dist/a.js, which is not in the archive."},
+		{app.Config{Build: "npm run build"}, tree{"package.json": `{"scripts": {"start": "node dist/a.js", "build": "tsc"}}`}, 1, "START=npm start is assumed"},
+	} {
+		got, err := Plan(c.cfg, true, c.files, debian, "")
+		if notes := strings.Join(got.Notes, "\n"); err != nil || len(got.Notes) != c.notes || !strings.Contains(notes, c.words) {
+			t.Errorf("%v: %q, %v", c.files, got.Notes, err)
+		}
+	}
+}
+
 // Whatever a manifest holds, the answer is a plan or an error for the user.
 func FuzzManifests(f *testing.F) {
 	for _, name := range []string{"Cargo.toml", "pyproject.toml", "package.json", "composer.json", "go.mod", "Gemfile", "requirements.txt"} {

@@ -30,6 +30,7 @@ func TestLanguages(t *testing.T) {
 	}{
 		// TypeScript
 		{"tsx", app.Config{Main: "a.ts"}, tree{"a.ts": "", "package.json": `{"devDependencies": {"tsx": "4"}}`}, "typescript", []string{"/usr/bin/npm install --no-package-lock" + npmFlags}, "/usr/bin/node --import tsx a.ts"},
+		{"tsx of .tsx", app.Config{Main: "a.tsx"}, tree{"a.tsx": "", "package.json": `{"dependencies": {"tsx": "4"}}`}, "typescript", []string{"/usr/bin/npm install --no-package-lock" + npmFlags}, "/usr/bin/node --import tsx a.tsx"},
 		{"ts-node", app.Config{Main: "a.mts"}, tree{"a.mts": "", "package.json": `{"dependencies": {"ts-node": "10"}}`}, "typescript", []string{"/usr/bin/npm install --no-package-lock" + npmFlags}, "node_modules/.bin/ts-node a.mts"},
 		{"tsx in START", app.Config{Main: "a.ts", Start: "tsx a.ts"}, tree{"a.ts": "", "package.json": withDeps}, "typescript", []string{"/usr/bin/npm install --no-package-lock" + npmFlags + " --omit=dev"}, nodePath + "tsx a.ts"},
 		{"compiled", app.Config{Main: "dist/a.js", Build: "tsc"}, tree{"src/a.ts": "", "package.json": withDev}, "javascript", []string{"/usr/bin/npm install --no-package-lock" + npmFlags, nodePath + "tsc"}, "/usr/bin/node dist/a.js"},
