@@ -48,7 +48,7 @@ func TestRefusedManifests(t *testing.T) {
 	}{
 		{"no Cargo.toml", "src/main.rs", tree{}, []string{"there is no Cargo.toml"}},
 		{"bad Cargo.toml", "src/main.rs", tree{"Cargo.toml": "[package]\nname = "}, []string{"Cargo.toml is not valid TOML, line 2"}},
-		{"workspace", "src/main.rs", tree{"Cargo.toml": "[workspace]\n"}, []string{"cannot tell what Cargo.toml makes", "BUILD and START"}},
+		{"workspace", "src/main.rs", tree{"Cargo.toml": "[workspace]\n"}, []string{"cannot tell what Cargo.toml makes", "BUILD=cargo build --release and START="}},
 		{"crate outside", "src/main.rs", tree{"Cargo.toml": "[package]\nname = \"../../bin/sh\""}, []string{"cannot tell what Cargo.toml makes"}},
 		{"strange Cargo.toml", "src/main.rs", tree{"Cargo.toml": "package = 1"}, []string{"Cargo.toml has values of the wrong kind"}},
 		{"deep Cargo.toml", "src/main.rs", tree{"Cargo.toml": "a = " + deep[:1000]}, []string{"nested deeper than berth reads"}},
