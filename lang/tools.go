@@ -83,7 +83,7 @@ func place(file string) string {
 		_, rest, _ = strings.Cut(rest, "/")
 		return "in a home directory (~/" + rest + ")"
 	}
-	return "in " + dir + ", which is closed to them"
+	return "in " + dir + ", which is closed to them, or open to changes by everybody"
 }
 
 // demand is what a project says of the version it needs.

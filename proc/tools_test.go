@@ -58,6 +58,7 @@ func TestUsableDirectories(t *testing.T) {
 	dir := openDir(t)
 	for name, mode := range map[string]os.FileMode{
 		"go/bin": 0o755, "opt/b/bin": 0o755, "opt/a/bin": 0o775, "opt/closed/bin": 0o750, "opt/anybody/bin": 0o777, "opt/x:y/bin": 0o755,
+		"opt/exchanged/bin": 0o755, "opt/exchanged": 0o777, "other": 0o777, "other/bin": 0o755,
 	} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
@@ -65,6 +66,12 @@ func TestUsableDirectories(t *testing.T) {
 		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "opt/linked"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(dir+"/other/bin", filepath.Join(dir, "opt/linked/bin")); err != nil {
+		t.Fatal(err)
 	}
 	got := usable([]string{dir + "/absent", dir + "/go/bin", dir + "/opt/*/bin"})
 	if want := []string{dir + "/go/bin", dir + "/opt/a/bin", dir + "/opt/b/bin"}; !slices.Equal(got, want) {
@@ -78,6 +85,10 @@ func TestFind(t *testing.T) {
 	script(t, bin+"/open", "", 0o755)
 	script(t, bin+"/closed", "", 0o750)
 	script(t, bin+"/text", "", 0o644)
+	script(t, bin+"/anybodys", "", 0o755)
+	if err := os.Chmod(bin+"/anybodys", 0o757); err != nil {
+		t.Fatal(err)
+	}
 	script(t, home+"/.cargo/bin/cargo", "", 0o755)
 	script(t, home+"/.cargo/bin/closed", "", 0o755)
 	script(t, home+"/.cargo/bin/open", "", 0o755)
@@ -97,6 +108,7 @@ func TestFind(t *testing.T) {
 		"open":        {bin + "/open", ""},
 		"linked":      {bin + "/linked", ""},
 		"closed":      {"", bin + "/closed"},
+		"anybodys":    {"", bin + "/anybodys"},
 		"into-a-home": {"", bin + "/into-a-home"},
 		"cargo":       {"", home + "/.cargo/bin/cargo"},
 		"text":        {}, "folder": {}, "nowhere": {}, "absent": {},
