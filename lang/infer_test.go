@@ -56,6 +56,7 @@ func TestRefusedManifests(t *testing.T) {
 		{"large Cargo.toml", "src/main.rs", tree{"Cargo.toml": strings.Repeat("#", tomlLimit+1)}, []string{"Cargo.toml is larger"}},
 		{"bad pyproject.toml", "a.py", tree{"pyproject.toml": "[project\n"}, []string{"pyproject.toml is not valid TOML, line"}},
 		{"an option", "a.py", tree{"pyproject.toml": "[project]\ndependencies = [\"--index-url=http://x\"]"}, []string{`lists "--index-url=http://x"`, "not the name of a package"}},
+		{"large package.json", "a.js", tree{"package.json": `{"a": "` + strings.Repeat("a", manifestLimit) + `"}`}, []string{"package.json is larger than the 1 MB that berth reads of it"}},
 		{"bad composer.json", "a.php", tree{"composer.json": "{"}, []string{"composer.json is not valid JSON, line 1"}},
 		{"odd composer.json", "a.php", tree{"composer.json": "[]"}, []string{"composer.json is not a JSON object"}},
 		{"deep composer.json", "a.php", tree{"composer.json": deep}, []string{"composer.json is not valid JSON"}},

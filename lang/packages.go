@@ -111,9 +111,12 @@ func (p *project) read(name string) (string, error) {
 	if !p.files.Exists(name) {
 		return "", nil
 	}
-	text, err := p.files.Read(name, manifestLimit)
+	text, err := p.files.Read(name, manifestLimit+1)
 	if err != nil {
 		return "", fmt.Errorf("cannot read %s: %w", name, err)
+	}
+	if len(text) > manifestLimit {
+		return "", app.Errorf(app.Unusable, "%s is larger than the %d MB that berth reads of it", name, manifestLimit>>20)
 	}
 	return string(bytes.TrimPrefix(text, []byte("\uFEFF"))), nil
 }
