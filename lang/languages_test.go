@@ -87,8 +87,8 @@ func TestLanguages(t *testing.T) {
 		},
 
 		// Deno and Bun
-		{"deno", app.Config{Main: "main.ts"}, tree{"main.ts": "", "deno.json": "{}"}, "deno", []string{"/usr/bin/deno cache main.ts"}, "/usr/bin/deno run --allow-all main.ts"},
-		{"deno shebang", app.Config{Main: "bot"}, tree{"bot": "#!/usr/bin/env -S deno run -A\n"}, "deno", []string{"/usr/bin/deno cache bot"}, "/usr/bin/deno run --allow-all bot"},
+		{"deno", app.Config{Main: "main.ts"}, tree{"main.ts": "", "deno.json": "{}"}, "deno", []string{"/usr/bin/deno cache --allow-import main.ts"}, "/usr/bin/deno run --allow-all main.ts"},
+		{"deno shebang", app.Config{Main: "bot"}, tree{"bot": "#!/usr/bin/env -S deno run -A\n"}, "deno", []string{"/usr/bin/deno cache --allow-import bot"}, "/usr/bin/deno run --allow-all bot"},
 		{"bun", app.Config{Main: "a.ts"}, tree{"a.ts": "", "bun.lockb": "", "package.json": "{}"}, "bun", nil, "/usr/bin/bun run ./a.ts"},
 		{
 			"bun packages",
