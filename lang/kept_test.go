@@ -54,9 +54,12 @@ var kept = []struct {
 
 // Packages are installed again when what they come from changed, and only then.
 func TestPackagesAreKept(t *testing.T) {
-	on := everything.with("yarn", "1.22").with("pnpm", "9")
 	for _, c := range kept {
 		t.Run(c.name, func(t *testing.T) {
+			on := everything.with("yarn", "1.22").with("pnpm", "9")
+			if c.name == "yarn 2" {
+				on = on.with("yarn", "4.5.0")
+			}
 			files := overlaid(c.files, tree{c.main: ""})
 			cfg := app.Config{Main: c.main}
 			was := deployed(t, cfg, files, on)

@@ -153,15 +153,23 @@ func (p *project) manager() (*manager, string) {
 		if lock == "" {
 			continue
 		}
-		if p.has(m.program) {
-			return m, lock
+		found, wants := *m, m.title
+		if !p.has(m.program) && m.other != "" {
+			found.binary = m.other
 		}
-		if m.other != "" && p.has(program{binary: m.other}) {
-			named := *m
-			named.binary = m.other
-			return &named, lock
+		able := p.has(found.program)
+		if m.title == "Yarn" { // which does not read the other kind's lock file
+			versions := "<2"
+			if wants = "Yarn 1"; modernYarn(p, lock) {
+				wants, versions = "Yarn 2 or newer", ">=2"
+			}
+			fit := judge(versions, parseVersion(p.tools.Version(found.binary)))
+			able = able && (fit == fits || fit == unclear)
 		}
-		p.note("%s asks for %s, which this host does not have; npm installs the packages, in versions of its own choice.", lock, m.title)
+		if able {
+			return &found, lock
+		}
+		p.note("%s asks for %s, which this host does not have; npm installs the packages, in versions of its own choice.", lock, wants)
 		break
 	}
 	return managers[0], ""
