@@ -103,6 +103,7 @@ func TestLanguages(t *testing.T) {
 		// "python" means python3, also without packages
 		{"python in START", app.Config{Main: "a.py", Start: "python a.py"}, tree{"a.py": ""}, "python", nil, alias + "python a.py"},
 		{"pip in BUILD", app.Config{Main: "a.py", Build: "pip install x"}, tree{"a.py": ""}, "python", append(slices.Clone(pip[:2]), venvPath+"pip install x"), ".venv/bin/python -u a.py"},
+		{"pip in BUILD for the user", app.Config{Main: "a.py", Build: "pip install --user x"}, tree{"a.py": ""}, "python", []string{alias + "pip install --user x"}, "/usr/bin/python3 -u a.py"},
 		{"python in BUILD", app.Config{Main: "a.py", Build: "python b.py"}, tree{"a.py": ""}, "python", []string{alias + "python b.py"}, "/usr/bin/python3 -u a.py"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

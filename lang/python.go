@@ -72,7 +72,7 @@ func pythonPackages(p *project) (packages, error) {
 	} else if what, err = p.pyprojectPackages(&pk); err != nil {
 		return packages{}, err
 	}
-	pip := runsPip.MatchString(p.cfg.Build)
+	pip := runsPip.MatchString(p.cfg.Build) && !strings.Contains(p.cfg.Build, "--user") // which goes beside any environment
 	if len(what) == 0 && len(pk.steps) == 0 && !pip {
 		if p.files.Exists("Pipfile") {
 			p.note("Pipfile is not read: list its packages in requirements.txt (pipenv requirements > requirements.txt).")
