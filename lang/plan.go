@@ -129,7 +129,7 @@ func (p *project) inferMain(found bool) error {
 	}
 	e := p.inferEntry()
 	if e == (entry{}) {
-		missing := "there is no discloud.config with MAIN in the root of the archive"
+		missing := "there is no discloud.config"
 		if found {
 			missing = "discloud.config does not set MAIN"
 		}
@@ -137,7 +137,7 @@ func (p *project) inferMain(found bool) error {
 		for _, l := range languages {
 			names = append(names, l.mains[:min(len(l.mains), 1)]...)
 		}
-		return app.Errorf(app.Unusable, "cannot tell what to start: %s, and there is none of %s or other usual names",
+		return app.Errorf(app.Unusable, "cannot tell what to start: %s, and there is none of %s or other usual names: write MAIN= and the path of the file to start into discloud.config in the root of the archive",
 			missing, strings.Join(names, ", "))
 	}
 	p.main, p.start = e.main, e.start

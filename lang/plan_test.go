@@ -285,5 +285,5 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 	_, err := Plan(app.Config{}, false, tree{}, fullHost, "")
-	refused(t, err, "there is no discloud.config with MAIN")
+	refused(t, err, "there is no discloud.config, and", "write MAIN= and the path of the file to start")
 }
