@@ -194,7 +194,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestCode(t *testing.T) {
-	got, err := Plan(app.Config{Main: "./a.js", Build: "make", Start: "node a.js"}, true, tree{"a.js": ""}, host(), "")
+	got, err := Plan(app.Config{Main: "./a.js", Build: "make", Start: "node a.js"}, true, tree{"a.js": ""}, host("node"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
