@@ -65,7 +65,7 @@ func usable(patterns []string) (dirs []string) {
 	for _, pattern := range patterns {
 		for _, dir := range glob(pattern) {
 			real, err := filepath.EvalSymlinks(dir)
-			if err == nil && enterable(real) && mode(real)&0o002 == 0 && !strings.Contains(dir, ":") {
+			if err == nil && enterable(dir) && enterable(real) && mode(real)&0o002 == 0 && !strings.Contains(dir, ":") {
 				dirs = append(dirs, dir)
 			}
 		}

@@ -58,7 +58,7 @@ func TestUsableDirectories(t *testing.T) {
 	dir := openDir(t)
 	for name, mode := range map[string]os.FileMode{
 		"go/bin": 0o755, "opt/b/bin": 0o755, "opt/a/bin": 0o775, "opt/closed/bin": 0o750, "opt/anybody/bin": 0o777, "opt/x:y/bin": 0o755,
-		"opt/exchanged/bin": 0o755, "opt/exchanged": 0o777, "other": 0o777, "other/bin": 0o755,
+		"opt/exchanged/bin": 0o755, "opt/exchanged": 0o777, "opt/relinked": 0o777, "other": 0o777, "other/bin": 0o755,
 	} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
@@ -70,8 +70,10 @@ func TestUsableDirectories(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "opt/linked"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(dir+"/other/bin", filepath.Join(dir, "opt/linked/bin")); err != nil {
-		t.Fatal(err)
+	for link, target := range map[string]string{"opt/linked/bin": "other/bin", "opt/relinked/bin": "go/bin"} {
+		if err := os.Symlink(filepath.Join(dir, target), filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	got := usable([]string{dir + "/absent", dir + "/go/bin", dir + "/opt/*/bin"})
 	if want := []string{dir + "/go/bin", dir + "/opt/a/bin", dir + "/opt/b/bin"}; !slices.Equal(got, want) {
