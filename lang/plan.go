@@ -100,8 +100,10 @@ func cleanPath(s string) (string, bool) {
 // hint names a file that the user may have meant instead of main.
 func (p *project) hint(main string) string {
 	candidates := []string{strings.ToLower(main), path.Base(main), "src/" + main}
-	if pkg, err := p.readPackage(); err == nil && !slices.ContainsFunc(candidates, p.files.Exists) && pkg.buildHint() != "" {
-		return pkg.buildHint()
+	if slices.Contains(javascript.exts, path.Ext(main)) && !slices.ContainsFunc(candidates, p.files.Exists) {
+		if pkg, err := p.readPackage(); err == nil && pkg.buildHint() != "" {
+			return pkg.buildHint()
+		}
 	}
 	for _, l := range languages {
 		if slices.Contains(l.exts, path.Ext(main)) {

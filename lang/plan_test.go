@@ -261,6 +261,7 @@ func TestRefusals(t *testing.T) {
 		{"other depth", app.Config{Main: "bot/x.py"}, tree{"x.py": ""}, []string{"did you mean MAIN=x.py?"}},
 		{"not built", app.Config{Main: "dist/x.js"}, tree{"package.json": `{"scripts": {"build": "tsc"}}`, "src/index.ts": ""}, []string{`cannot find MAIN="dist/x.js"`, "set BUILD=npm run build"}},
 		{"not built, and another", app.Config{Main: "x.js"}, tree{"package.json": `{"scripts": {"build": "tsc"}}`, "src/x.js": ""}, []string{"did you mean MAIN=src/x.js?"}},
+		{"nothing that npm builds", app.Config{Main: "x.py"}, tree{"package.json": `{"scripts": {"build": "tsc"}}`, "main.py": ""}, []string{"did you mean MAIN=main.py?"}},
 		{".tsx", app.Config{Main: "a.tsx"}, tree{"a.tsx": ""}, []string{"Node.js cannot run .tsx files by itself", "add tsx"}},
 		{"same language first", app.Config{Main: "x.py"}, tree{"index.js": "", "main.py": ""}, []string{"did you mean MAIN=main.py?"}},
 		{"other language", app.Config{Main: "x.py"}, tree{"index.js": ""}, []string{"did you mean MAIN=index.js?"}},
