@@ -41,7 +41,7 @@ func goBuild(p *project) (app.Step, error) {
 			"A program of several files or with modules needs its go.mod in the root of the archive.",
 	}
 	if wants, have := goNewest(p), p.tools.Version(goProgram.binary); judge(wants, parseVersion(have)) == older {
-		// Debian's Go never gets another one.
+		// With GOTOOLCHAIN=local in its go.env it gets no other one.
 		step.OnFail = "go build failed; its output tells why: maybe that go.mod asks for Go " + wants + ", and this host has " + have + ": " + p.lang.outdated
 	}
 	return step, err
