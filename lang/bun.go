@@ -47,8 +47,10 @@ var deno = language{
 	// time; it fetches what is not in DENO_DIR, which the program reads too.
 	compile: func(p *project) (app.Step, error) {
 		path, err := p.need(denoProgram)
+		// Since 2.0 Deno asks before it imports from most hosts.
+		asks := judge(">=2", parseVersion(p.tools.Version(denoProgram.binary))) == fits
 		return app.Step{
-			Argv:   []string{path, "cache", p.argument()},
+			Argv:   append(given([]string{path, "cache"}, asks, "--allow-import"), p.argument()),
 			OnFail: "Deno could not fetch what MAIN imports: check the names and addresses.",
 		}, err
 	},

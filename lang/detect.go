@@ -95,8 +95,11 @@ func interpreter(head []byte) string {
 
 // unknown explains why MAIN cannot be started as it is.
 func (p *project) unknown() error {
-	if path.Ext(p.main) == ".java" {
+	switch path.Ext(p.main) {
+	case ".java":
 		return app.Errorf(app.Unusable, "MAIN=%s is source code: berth starts Java programs that are built; upload the .jar and set MAIN to it", p.main)
+	case ".class":
+		return app.Errorf(app.Unusable, "MAIN=%s is one class of a Java program: pack the program as a jar, upload that and set MAIN to it, or set START=java with the name of the class", p.main)
 	}
 	var exts []string
 	for _, l := range languages {

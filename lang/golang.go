@@ -35,11 +35,16 @@ func goBuild(p *project) (app.Step, error) {
 	if !p.files.Exists("go.mod") {
 		what = "./" + p.main
 	}
-	return app.Step{
+	step := app.Step{
 		Argv: []string{command, "build", "-o", builtPath, what},
 		OnFail: "go build failed; its output tells why. " +
 			"A program of several files or with modules needs its go.mod in the root of the archive.",
-	}, err
+	}
+	if wants, have := goNewest(p), p.tools.Version(goProgram.binary); judge(wants, parseVersion(have)) == older {
+		// With GOTOOLCHAIN=local in its go.env it gets no other one.
+		step.OnFail = "go build failed; its output tells why: maybe that go.mod asks for Go " + wants + ", and this host has " + have + ": " + p.lang.outdated
+	}
+	return step, err
 }
 
 var (
@@ -60,9 +65,18 @@ func goEntry(p *project) entry {
 	return entry{}
 }
 
-// goDemand is the newest Go that go.mod names. Since 1.21 Go gets a newer one
-// for itself.
+// goDemand is the Go that go.mod asks for. Since 1.21 Go gets a newer one for
+// itself, if it may.
 func goDemand(p *project) demand {
+	wants := goNewest(p)
+	if wants == "" || judge(">=1.21", parseVersion(p.tools.Version(goProgram.binary))) != older {
+		return demand{}
+	}
+	return demand{ranges: wants, file: "go.mod"}
+}
+
+// goNewest is the range from the newest Go that go.mod names, "" for none.
+func goNewest(p *project) string {
 	text, _ := p.read("go.mod") // go build tells what is wrong with it
 	var most string
 	for _, m := range goWants.FindAllStringSubmatch(text, -1) {
@@ -70,8 +84,8 @@ func goDemand(p *project) demand {
 			most = m[1]
 		}
 	}
-	if most == "" || judge(">=1.21", parseVersion(p.tools.Version(goProgram.binary))) != older {
-		return demand{}
+	if most == "" {
+		return ""
 	}
-	return demand{ranges: ">=" + most, file: "go.mod"}
+	return ">=" + most
 }

@@ -48,7 +48,7 @@ func TestRefusedManifests(t *testing.T) {
 	}{
 		{"no Cargo.toml", "src/main.rs", tree{}, []string{"there is no Cargo.toml"}},
 		{"bad Cargo.toml", "src/main.rs", tree{"Cargo.toml": "[package]\nname = "}, []string{"Cargo.toml is not valid TOML, line 2"}},
-		{"workspace", "src/main.rs", tree{"Cargo.toml": "[workspace]\n"}, []string{"cannot tell what Cargo.toml makes", "BUILD and START"}},
+		{"workspace", "src/main.rs", tree{"Cargo.toml": "[workspace]\n"}, []string{"cannot tell what Cargo.toml makes", "BUILD=cargo build --release and START="}},
 		{"crate outside", "src/main.rs", tree{"Cargo.toml": "[package]\nname = \"../../bin/sh\""}, []string{"cannot tell what Cargo.toml makes"}},
 		{"strange Cargo.toml", "src/main.rs", tree{"Cargo.toml": "package = 1"}, []string{"Cargo.toml has values of the wrong kind"}},
 		{"deep Cargo.toml", "src/main.rs", tree{"Cargo.toml": "a = " + deep[:1000]}, []string{"nested deeper than berth reads"}},
@@ -56,6 +56,7 @@ func TestRefusedManifests(t *testing.T) {
 		{"large Cargo.toml", "src/main.rs", tree{"Cargo.toml": strings.Repeat("#", tomlLimit+1)}, []string{"Cargo.toml is larger"}},
 		{"bad pyproject.toml", "a.py", tree{"pyproject.toml": "[project\n"}, []string{"pyproject.toml is not valid TOML, line"}},
 		{"an option", "a.py", tree{"pyproject.toml": "[project]\ndependencies = [\"--index-url=http://x\"]"}, []string{`lists "--index-url=http://x"`, "not the name of a package"}},
+		{"large package.json", "a.js", tree{"package.json": `{"a": "` + strings.Repeat("a", manifestLimit) + `"}`}, []string{"package.json is larger than the 1 MB that berth reads of it"}},
 		{"bad composer.json", "a.php", tree{"composer.json": "{"}, []string{"composer.json is not valid JSON, line 1"}},
 		{"odd composer.json", "a.php", tree{"composer.json": "[]"}, []string{"composer.json is not a JSON object"}},
 		{"deep composer.json", "a.php", tree{"composer.json": deep}, []string{"composer.json is not valid JSON"}},
@@ -113,6 +114,30 @@ func TestSiteOfEverythingIsNoted(t *testing.T) {
 		got, err := Plan(app.Config{Main: c.main, Type: app.Site}, true, tree{c.main: ""}, debian, "")
 		if err != nil || len(got.Notes) != c.notes {
 			t.Errorf("MAIN=%s: %q, %v", c.main, got.Notes, err)
+		}
+	}
+}
+
+// What will fail for a reason that nobody sees is said before.
+func TestNotesOfWhatWillFail(t *testing.T) {
+	for _, c := range []struct {
+		cfg   app.Config
+		files tree
+		notes int
+		words string
+	}{
+		{app.Config{Main: "a.sh"}, tree{"a.sh": "#!/bin/sh\r\nnode .\r\n"}, 1, "a.sh has the line ends of Windows"},
+		{app.Config{Main: "a.sh"}, tree{"a.sh": "#!/bin/sh\nnode .\n"}, 0, ""},
+		{app.Config{}, tree{"package.json": `{"scripts": {"start": "node dist/a.js", "build": "tsc"}}`}, 2, "package.json starts dist/a.js, which is not in the archive; if the build script of package.json makes it, set BUILD=npm run build."},
+		{app.Config{}, tree{"package.json": `{"scripts": {"start": "node dist/a.js"}}`}, 2, "dist/a.js, which is not in the archive."},
+		{app.Config{Main: "a.js", Start: "deno run a.js"}, tree{"a.js": ""}, 1, "START runs deno, and this host has no Deno: the owner can install it in /usr/local/bin, from https://deno.com."},
+		{app.Config{Main: "a.js", Build: "bun x tsc"}, tree{"a.js": ""}, 1, "BUILD runs bun, and this host has no Bun"},
+		{app.Config{Main: "a.js", Start: "php -v; node a.js", Build: "x"}, tree{"a.js": ""}, 0, ""},
+		{app.Config{Build: "npm run build"}, tree{"package.json": `{"scripts": {"start": "node dist/a.js", "build": "tsc"}}`}, 1, "START=npm start is assumed"},
+	} {
+		got, err := Plan(c.cfg, true, c.files, debian, "")
+		if notes := strings.Join(got.Notes, "\n"); err != nil || len(got.Notes) != c.notes || !strings.Contains(notes, c.words) {
+			t.Errorf("%v: %q, %v", c.files, got.Notes, err)
 		}
 	}
 }

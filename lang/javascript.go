@@ -3,6 +3,7 @@ package lang
 import (
 	"encoding/json"
 	"errors"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ const nodeBin = "node_modules/.bin"
 var typescript = language{
 	name:     "typescript",
 	title:    "Node.js",
-	exts:     []string{".ts", ".mts", ".cts"},
+	exts:     []string{".ts", ".mts", ".cts", ".tsx"},
 	mains:    []string{"index.ts", "main.ts", "bot.ts", "app.ts", "server.ts", "src/index.ts", "src/main.ts", "src/bot.ts"},
 	programs: []program{node},
 	evidence: []string{"tsconfig.json"},
@@ -53,7 +54,7 @@ var typescript = language{
 
 // typescriptArgv finds what can run MAIN, or says how to get there.
 func typescriptArgv(p *project) ([]string, error) {
-	path, err := p.need(node)
+	command, err := p.need(node)
 	if err != nil {
 		return nil, err
 	}
@@ -63,16 +64,23 @@ func typescriptArgv(p *project) ([]string, error) {
 	}
 	switch pkg.runner() {
 	case "tsx": // in the same process, which its own command is not
-		return []string{path, "--import", "tsx", p.argument()}, nil
+		return []string{command, "--import", "tsx", p.argument()}, nil
 	case "ts-node":
 		return []string{nodeBin + "/ts-node", p.argument()}, nil
 	}
 	have := p.tools.Version(node.binary)
+	lack := ""
 	if f := judge("^22.18 || >=23.6", parseVersion(have)); f == older || f == newer {
-		return nil, app.Errorf(app.Unusable, "cannot run MAIN=%s: the host's Node.js %s cannot run TypeScript by itself, as 22.18 and newer can: "+
-			"add tsx to the dependencies in package.json, or set BUILD to what compiles it (npx tsc) and MAIN to the .js file which that makes", p.main, have)
+		lack = "the host's Node.js " + have + " cannot run TypeScript by itself, as 22.18 and newer can"
 	}
-	return []string{path, p.argument()}, nil
+	if strings.EqualFold(path.Ext(p.main), ".tsx") {
+		lack = "Node.js cannot run .tsx files by itself"
+	}
+	if lack != "" {
+		return nil, app.Errorf(app.Unusable, "cannot run MAIN=%s: %s: add tsx to the dependencies in package.json, "+
+			"or set BUILD to what compiles it (npx tsc) and MAIN to the .js file which that makes", p.main, lack)
+	}
+	return []string{command, p.argument()}, nil
 }
 
 // packageJSON is what berth reads of package.json. Fields of the wrong type
@@ -153,22 +161,50 @@ func packageEntry(p *project) entry {
 	}
 	var main string
 	if json.Unmarshal(pkg.Main, &main) == nil {
-		if main, ok := cleanPath(main); ok && p.files.Exists(main) {
-			return entry{main: main}
+		if file := p.resolve(main); file != "" {
+			return entry{main: file}
 		}
 	}
-	var scripts map[string]any
-	_ = json.Unmarshal(pkg.Scripts, &scripts)
-	start, _ := scripts["start"].(string)
-	if m := nodeStart.FindStringSubmatch(start); m != nil {
-		if main, ok := cleanPath(m[1]); ok && p.files.Exists(main) {
-			return entry{main: main}
-		}
-	}
+	start := pkg.script("start")
 	if start == "" {
 		return entry{}
 	}
+	if m := nodeStart.FindStringSubmatch(start); m != nil {
+		if file := p.resolve(m[1]); file != "" {
+			return entry{main: file}
+		}
+		if p.cfg.Build == "" {
+			p.note("package.json starts %s, which is not in the archive%s.", m[1], pkg.buildHint())
+		}
+	}
 	return entry{start: npmStart}
+}
+
+// resolve returns the file that Node.js runs for name, which may lack its
+// ending or be a folder; "" when there is none.
+func (p *project) resolve(name string) string {
+	for _, file := range []string{name, name + ".js", path.Join(name, "index.js")} {
+		if file, ok := cleanPath(file); ok && p.files.Exists(file) {
+			return file
+		}
+	}
+	return ""
+}
+
+// buildHint says how to have made what is missing, "" where nobody knows.
+func (pkg packageJSON) buildHint() string {
+	if pkg.script("build") == "" {
+		return ""
+	}
+	return "; if the build script of package.json makes it, set BUILD=npm run build"
+}
+
+// script returns one of the scripts, "" when there is none.
+func (pkg packageJSON) script(name string) string {
+	var scripts map[string]any
+	_ = json.Unmarshal(pkg.Scripts, &scripts)
+	script, _ := scripts[name].(string)
+	return script
 }
 
 // npmStart is the command that runs the start script of package.json.
@@ -188,7 +224,7 @@ func asksFor(sections ...json.RawMessage) bool {
 // ownFiles reports whether what is installed depends on files of the project
 // beside its manifests: packages in folders, scripts that run at the install.
 func (pkg packageJSON) ownFiles() bool {
-	if len(pkg.Workspaces) > 0 || len(pkg.Patched) > 0 {
+	if len(pkg.Patched) > 0 {
 		return true
 	}
 	scripts := texts(pkg.Scripts)

@@ -54,9 +54,12 @@ var kept = []struct {
 
 // Packages are installed again when what they come from changed, and only then.
 func TestPackagesAreKept(t *testing.T) {
-	on := everything.with("yarn", "1.22").with("pnpm", "9")
 	for _, c := range kept {
 		t.Run(c.name, func(t *testing.T) {
+			on := everything.with("yarn", "1.22").with("pnpm", "9")
+			if c.name == "yarn 2" {
+				on = on.with("yarn", "4.5.0")
+			}
 			files := overlaid(c.files, tree{c.main: ""})
 			cfg := app.Config{Main: c.main}
 			was := deployed(t, cfg, files, on)
@@ -138,6 +141,8 @@ func TestPackagesOfOwnFilesAreNotKept(t *testing.T) {
 		"folder":            js(`{"dependencies": {"a": "file:./a"}}`),
 		"link":              js(`{"dependencies": {"a": "link:../a"}}`),
 		"workspace":         js(`{"dependencies": {"a": "1"}, "workspaces": ["x"]}`),
+		"workspace alone":   js(`{"workspaces": ["x"]}`),
+		"pnpm's workspace":  {"a.js": "", "package.json": "{}", "pnpm-workspace.yaml": "packages:\n  - x\n"},
 		"install script":    js(`{"dependencies": {"a": "1"}, "scripts": {"postinstall": "node x"}}`),
 		"strange scripts":   js(`{"dependencies": {"a": "1"}, "scripts": {"postinstall": 1}}`),
 		"strange packages":  js(`{"dependencies": {"a": {"b": 1}}}`),

@@ -60,7 +60,7 @@ type language struct {
 // what START and BUILD name may be of another language than MAIN. A build gets
 // no NODE_ENV, or npm would leave out the packages that builds need.
 var (
-	runEnv   = []string{"NODE_ENV=production", "PYTHONUNBUFFERED=1"}
+	runEnv   = []string{"NODE_ENV=production", "PYTHONUNBUFFERED=1", "npm_config_update_notifier=false"}
 	buildEnv = []string{
 		"NO_COLOR=1", "PYTHONUNBUFFERED=1",
 		"npm_config_update_notifier=false", "PIP_DISABLE_PIP_VERSION_CHECK=1", "CARGO_TERM_PROGRESS_WHEN=never",

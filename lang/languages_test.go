@@ -30,9 +30,14 @@ func TestLanguages(t *testing.T) {
 	}{
 		// TypeScript
 		{"tsx", app.Config{Main: "a.ts"}, tree{"a.ts": "", "package.json": `{"devDependencies": {"tsx": "4"}}`}, "typescript", []string{"/usr/bin/npm install --no-package-lock" + npmFlags}, "/usr/bin/node --import tsx a.ts"},
+		{"tsx of .tsx", app.Config{Main: "a.tsx"}, tree{"a.tsx": "", "package.json": `{"dependencies": {"tsx": "4"}}`}, "typescript", []string{"/usr/bin/npm install --no-package-lock" + npmFlags}, "/usr/bin/node --import tsx a.tsx"},
 		{"ts-node", app.Config{Main: "a.mts"}, tree{"a.mts": "", "package.json": `{"dependencies": {"ts-node": "10"}}`}, "typescript", []string{"/usr/bin/npm install --no-package-lock" + npmFlags}, "node_modules/.bin/ts-node a.mts"},
 		{"tsx in START", app.Config{Main: "a.ts", Start: "tsx a.ts"}, tree{"a.ts": "", "package.json": withDeps}, "typescript", []string{"/usr/bin/npm install --no-package-lock" + npmFlags + " --omit=dev"}, nodePath + "tsx a.ts"},
 		{"compiled", app.Config{Main: "dist/a.js", Build: "tsc"}, tree{"src/a.ts": "", "package.json": withDev}, "javascript", []string{"/usr/bin/npm install --no-package-lock" + npmFlags, nodePath + "tsc"}, "/usr/bin/node dist/a.js"},
+
+		// Workspaces, whose own package.json asks for nothing
+		{"workspace", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": `{"workspaces": ["x"]}`}, "javascript", []string{"/usr/bin/npm install --no-package-lock" + npmFlags + " --omit=dev"}, "/usr/bin/node a.js"},
+		{"pnpm settings", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": "{}", "pnpm-workspace.yaml": "autoInstallPeers: true\n"}, "javascript", nil, "/usr/bin/node a.js"},
 
 		// Go
 		{"go file", app.Config{Main: "main.go"}, tree{"main.go": ""}, "go", []string{goBuilds + "./main.go"}, ".berth/bin/app"},
@@ -82,8 +87,8 @@ func TestLanguages(t *testing.T) {
 		},
 
 		// Deno and Bun
-		{"deno", app.Config{Main: "main.ts"}, tree{"main.ts": "", "deno.json": "{}"}, "deno", []string{"/usr/bin/deno cache main.ts"}, "/usr/bin/deno run --allow-all main.ts"},
-		{"deno shebang", app.Config{Main: "bot"}, tree{"bot": "#!/usr/bin/env -S deno run -A\n"}, "deno", []string{"/usr/bin/deno cache bot"}, "/usr/bin/deno run --allow-all bot"},
+		{"deno", app.Config{Main: "main.ts"}, tree{"main.ts": "", "deno.json": "{}"}, "deno", []string{"/usr/bin/deno cache --allow-import main.ts"}, "/usr/bin/deno run --allow-all main.ts"},
+		{"deno shebang", app.Config{Main: "bot"}, tree{"bot": "#!/usr/bin/env -S deno run -A\n"}, "deno", []string{"/usr/bin/deno cache --allow-import bot"}, "/usr/bin/deno run --allow-all bot"},
 		{"bun", app.Config{Main: "a.ts"}, tree{"a.ts": "", "bun.lockb": "", "package.json": "{}"}, "bun", nil, "/usr/bin/bun run ./a.ts"},
 		{
 			"bun packages",
@@ -97,6 +102,8 @@ func TestLanguages(t *testing.T) {
 
 		// "python" means python3, also without packages
 		{"python in START", app.Config{Main: "a.py", Start: "python a.py"}, tree{"a.py": ""}, "python", nil, alias + "python a.py"},
+		{"pip in BUILD", app.Config{Main: "a.py", Build: "pip install x"}, tree{"a.py": ""}, "python", append(slices.Clone(pip[:2]), venvPath+"pip install x"), ".venv/bin/python -u a.py"},
+		{"pip in BUILD for the user", app.Config{Main: "a.py", Build: "pip install --user x"}, tree{"a.py": ""}, "python", []string{alias + "pip install --user x"}, "/usr/bin/python3 -u a.py"},
 		{"python in BUILD", app.Config{Main: "a.py", Build: "python b.py"}, tree{"a.py": ""}, "python", []string{alias + "python b.py"}, "/usr/bin/python3 -u a.py"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -132,7 +139,10 @@ func TestManagersByLockFile(t *testing.T) {
 		{"pnpm for BUILD", "pnpm-lock.yaml", "", "x", hasAll, "/usr/bin/pnpm install --frozen-lockfile --config.confirmModulesPurge=false", false},
 		{"yarn 1", "yarn.lock", "# yarn lockfile v1\n", "", hasAll, "/usr/bin/yarn install --frozen-lockfile --non-interactive --production", false},
 		{"yarn 1 for BUILD", "yarn.lock", "# yarn lockfile v1\n", "x", hasAll, "/usr/bin/yarn install --frozen-lockfile --non-interactive", false},
-		{"yarn 2", "yarn.lock", berry, "", hasAll, "/usr/bin/yarn install --immutable", false},
+		{"yarn 2", "yarn.lock", berry, "", hasAll.with("yarn", "4.5.0"), "/usr/bin/yarn install --immutable", false},
+		{"yarn 2 for yarn 1", "yarn.lock", "# yarn lockfile v1\n", "x", hasAll.with("yarn", "4.5.0"), "/usr/bin/npm install --no-package-lock" + npmFlags, true},
+		{"yarn 1 for yarn 2", "yarn.lock", berry, "x", hasAll, "/usr/bin/npm install --no-package-lock" + npmFlags, true},
+		{"yarn of Debian for yarn 2", "yarn.lock", berry, "x", fullHost.with("yarnpkg", "1.22"), "/usr/bin/npm install --no-package-lock" + npmFlags, true},
 		{"yarn of Debian", "yarn.lock", "", "x", fullHost.with("yarnpkg", "1.22"), "/usr/bin/yarnpkg install --frozen-lockfile --non-interactive", false},
 		{"no pnpm", "pnpm-lock.yaml", "", "x", fullHost, "/usr/bin/npm install --no-package-lock" + npmFlags, true},
 		{"no yarn", "yarn.lock", "", "x", fullHost, "/usr/bin/npm install --no-package-lock" + npmFlags, true},
@@ -168,6 +178,7 @@ func TestPyproject(t *testing.T) {
 		{"none listed", tree{"pyproject.toml": "[tool.black]\nline-length = 100\n"}, fullHost, nil, ""},
 		{"both", tree{"pyproject.toml": "[project]\ndependencies = [\"a\"]\n", "requirements.txt": "b"}, fullHost, pip, ""},
 		{"uv", tree{"requirements.txt": "b"}, withUV, []string{"/usr/bin/uv venv --allow-existing --python /usr/bin/python3 .venv", "/usr/bin/uv pip install --python .venv/bin/python -r requirements.txt"}, ""},
+		{"Pipfile", tree{"Pipfile": "[packages]\n"}, fullHost, nil, "Pipfile is not read: list its packages in requirements.txt"},
 		{"uv lock", tree{"pyproject.toml": "[project]\ndependencies = [\"a\"]\n", "uv.lock": ""}, withUV, []string{"/usr/bin/uv sync --frozen --no-dev --python python3"}, ""},
 		{"uv lock without uv", tree{"pyproject.toml": "[project]\ndependencies = [\"a\"]\n", "uv.lock": ""}, fullHost, append(slices.Clone(venv), strings.Replace(pip[2], "-r requirements.txt", "-- a", 1)), ""},
 		{"poetry", tree{"pyproject.toml": poetryTable}, fullHost.with("poetry", "1.8"), []string{"/usr/bin/poetry install --only main --no-root --no-interaction"}, ""},

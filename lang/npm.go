@@ -93,7 +93,11 @@ func nodePackages(p *project) (packages, error) {
 	}
 	// What runs TypeScript is a development package to most.
 	dev := p.cfg.Build != "" || p.lang.name == "typescript" && p.start == "" && pkg.runner() != ""
-	if wanted := asksFor(pkg.Deps, pkg.Optional, pkg.Peer) || dev && asksFor(pkg.Dev); !wanted {
+	members, err := p.members(pkg)
+	if err != nil {
+		return packages{}, err
+	}
+	if wanted := members || asksFor(pkg.Deps, pkg.Optional, pkg.Peer) || dev && asksFor(pkg.Dev); !wanted {
 		if p.start == npmStart && p.cfg.Start == "" {
 			_, err = p.need(npm)
 		}
@@ -107,11 +111,11 @@ func nodePackages(p *project) (packages, error) {
 	pk := packages{
 		from: []string{"package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", "pnpm-workspace.yaml", ".pnpmfile.cjs", "bunfig.toml"},
 		lock: lock, locks: m.locks, mark: m.mark, recipe: fmt.Sprint(m.title, " dev=", dev),
-		unclear: pkg.ownFiles() || undoes.MatchString(p.cfg.Build),
+		unclear: members || pkg.ownFiles() || undoes.MatchString(p.cfg.Build),
 	}
 	step := app.Step{
 		Argv: append([]string{command}, m.install(p, lock, dev)...), Env: m.env,
-		OnFail: m.title + " could not install the packages of package.json: check their names and versions.",
+		OnFail: m.title + " could not install the packages of package.json" + whyNot,
 	}
 	if lock != "" {
 		step.OnFail = m.title + " could not install the packages: if package.json and " + lock + " do not match, " +
@@ -127,6 +131,16 @@ func nodePackages(p *project) (packages, error) {
 	return pk, nil
 }
 
+// pnpmMembers matches a pnpm-workspace.yaml that holds more than settings.
+var pnpmMembers = regexp.MustCompile(`(?m)^packages\s*:`)
+
+// members reports whether folders of the project are packages too, with
+// packages of their own to install.
+func (p *project) members(pkg packageJSON) (bool, error) {
+	text, err := p.read("pnpm-workspace.yaml")
+	return len(pkg.Workspaces) > 0 || pnpmMembers.MatchString(text), err
+}
+
 // manager returns what installs the packages, and the lock file it heeds. npm
 // stands in for one that the host does not have.
 func (p *project) manager() (*manager, string) {
@@ -139,15 +153,23 @@ func (p *project) manager() (*manager, string) {
 		if lock == "" {
 			continue
 		}
-		if p.has(m.program) {
-			return m, lock
+		found, wants := *m, m.title
+		if !p.has(m.program) && m.other != "" {
+			found.binary = m.other
 		}
-		if m.other != "" && p.has(program{binary: m.other}) {
-			named := *m
-			named.binary = m.other
-			return &named, lock
+		able := p.has(found.program)
+		if m.title == "Yarn" { // which does not read the other kind's lock file
+			versions := "<2"
+			if wants = "Yarn 1"; modernYarn(p, lock) {
+				wants, versions = "Yarn 2 or newer", ">=2"
+			}
+			fit := judge(versions, parseVersion(p.tools.Version(found.binary)))
+			able = able && (fit == fits || fit == unclear)
 		}
-		p.note("%s asks for %s, which this host does not have; npm installs the packages, in versions of its own choice.", lock, m.title)
+		if able {
+			return &found, lock
+		}
+		p.note("%s asks for %s, which this host does not have; npm installs the packages, in versions of its own choice.", lock, wants)
 		break
 	}
 	return managers[0], ""
@@ -157,6 +179,6 @@ func (p *project) manager() (*manager, string) {
 func marked(mark string) app.Step {
 	return app.Step{
 		Argv:   []string{sh, "-c", "mkdir -p " + path.Dir(mark) + " && : > " + mark},
-		OnFail: "The packages were installed, but " + mark + " cannot be written: upload without that folder.",
+		OnFail: "the packages were installed, but " + mark + " cannot be written: upload without that folder.",
 	}
 }

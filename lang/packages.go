@@ -17,6 +17,9 @@ const manifestLimit = 1 << 20
 // read at every start.
 const sumLimit = 8 << 20
 
+// whyNot ends the sentence about packages that could not be installed.
+const whyNot = "; its output tells why: mostly a name or a version that does not exist, or a registry that does not answer."
+
 // packages is how the packages of a project are installed.
 type packages struct {
 	steps []app.Step // none when the project asks for no package
@@ -108,9 +111,12 @@ func (p *project) read(name string) (string, error) {
 	if !p.files.Exists(name) {
 		return "", nil
 	}
-	text, err := p.files.Read(name, manifestLimit)
+	text, err := p.files.Read(name, manifestLimit+1)
 	if err != nil {
 		return "", fmt.Errorf("cannot read %s: %w", name, err)
+	}
+	if len(text) > manifestLimit {
+		return "", app.Errorf(app.Unusable, "%s is larger than the %d MB that berth reads of it", name, manifestLimit>>20)
 	}
 	return string(bytes.TrimPrefix(text, []byte("\uFEFF"))), nil
 }

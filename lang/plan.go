@@ -100,6 +100,11 @@ func cleanPath(s string) (string, bool) {
 // hint names a file that the user may have meant instead of main.
 func (p *project) hint(main string) string {
 	candidates := []string{strings.ToLower(main), path.Base(main), "src/" + main}
+	if slices.Contains(javascript.exts, path.Ext(main)) && !slices.ContainsFunc(candidates, p.files.Exists) {
+		if pkg, err := p.readPackage(); err == nil && pkg.buildHint() != "" {
+			return pkg.buildHint()
+		}
+	}
 	for _, l := range languages {
 		if slices.Contains(l.exts, path.Ext(main)) {
 			candidates = append(candidates, l.mains...)
@@ -126,7 +131,7 @@ func (p *project) inferMain(found bool) error {
 	}
 	e := p.inferEntry()
 	if e == (entry{}) {
-		missing := "there is no discloud.config with MAIN in the root of the archive"
+		missing := "there is no discloud.config"
 		if found {
 			missing = "discloud.config does not set MAIN"
 		}
@@ -134,7 +139,7 @@ func (p *project) inferMain(found bool) error {
 		for _, l := range languages {
 			names = append(names, l.mains[:min(len(l.mains), 1)]...)
 		}
-		return app.Errorf(app.Unusable, "cannot tell what to start: %s, and there is none of %s or other usual names",
+		return app.Errorf(app.Unusable, "cannot tell what to start: %s, and there is none of %s or other usual names: write MAIN= and the path of the file to start into discloud.config in the root of the archive",
 			missing, strings.Join(names, ", "))
 	}
 	p.main, p.start = e.main, e.start
@@ -183,6 +188,8 @@ func (p *project) note(format string, args ...any) {
 // addNotes says what the config asks for and berth does not do.
 func (p *project) addNotes() {
 	p.noteVersion()
+	p.noteMissing("START", p.cfg.Start)
+	p.noteMissing("BUILD", p.cfg.Build)
 	if len(p.cfg.APT) > 0 {
 		p.note("APT=%s was asked for; berth installs no system packages: ask the owner of this host for them.",
 			strings.Join(p.cfg.APT, ","))

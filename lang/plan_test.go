@@ -194,7 +194,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestCode(t *testing.T) {
-	got, err := Plan(app.Config{Main: "./a.js", Build: "make", Start: "node a.js"}, true, tree{"a.js": ""}, host(), "")
+	got, err := Plan(app.Config{Main: "./a.js", Build: "make", Start: "node a.js"}, true, tree{"a.js": ""}, host("node"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,6 +216,9 @@ func TestInferredMain(t *testing.T) {
 		{"package main", tree{"package.json": `{"main": "./lib/x.js", "scripts": {"start": "y"}}`, "lib/x.js": "", "index.js": ""}, "lib/x.js", ""},
 		{"package main absent", tree{"package.json": `{"main": "x.js"}`, "index.js": ""}, "index.js", ""},
 		{"package main outside", tree{"package.json": `{"main": "../x.js"}`, "index.js": ""}, "index.js", ""},
+		{"package main without ending", tree{"package.json": `{"main": "lib/x"}`, "lib/x.js": ""}, "lib/x.js", ""},
+		{"package main of a folder", tree{"package.json": `{"main": "./lib/"}`, "lib/index.js": ""}, "lib/index.js", ""},
+		{"start script of the package", tree{"package.json": `{"scripts": {"start": "node ."}}`, "index.js": ""}, "index.js", ""},
 		{"start script", tree{"package.json": `{"scripts": {"start": "next start"}}`, "index.js": ""}, "", "npm start"},
 		{"start script of a file", tree{"package.json": `{"scripts": {"start": "node ./lib/x.js"}}`, "lib/x.js": ""}, "lib/x.js", ""},
 		{"start script of options", tree{"package.json": `{"scripts": {"start": "node -r x y.js"}}`, "y.js": ""}, "", "npm start"},
@@ -256,6 +259,10 @@ func TestRefusals(t *testing.T) {
 		{"other case", app.Config{Main: "Index.JS"}, tree{"index.js": ""}, []string{"did you mean MAIN=index.js?"}},
 		{"other folder", app.Config{Main: "a.js"}, tree{"src/a.js": ""}, []string{"did you mean MAIN=src/a.js?"}},
 		{"other depth", app.Config{Main: "bot/x.py"}, tree{"x.py": ""}, []string{"did you mean MAIN=x.py?"}},
+		{"not built", app.Config{Main: "dist/x.js"}, tree{"package.json": `{"scripts": {"build": "tsc"}}`, "src/index.ts": ""}, []string{`cannot find MAIN="dist/x.js"`, "set BUILD=npm run build"}},
+		{"not built, and another", app.Config{Main: "x.js"}, tree{"package.json": `{"scripts": {"build": "tsc"}}`, "src/x.js": ""}, []string{"did you mean MAIN=src/x.js?"}},
+		{"nothing that npm builds", app.Config{Main: "x.py"}, tree{"package.json": `{"scripts": {"build": "tsc"}}`, "main.py": ""}, []string{"did you mean MAIN=main.py?"}},
+		{".tsx", app.Config{Main: "a.tsx"}, tree{"a.tsx": ""}, []string{"Node.js cannot run .tsx files by itself", "add tsx"}},
 		{"same language first", app.Config{Main: "x.py"}, tree{"index.js": "", "main.py": ""}, []string{"did you mean MAIN=main.py?"}},
 		{"other language", app.Config{Main: "x.py"}, tree{"index.js": ""}, []string{"did you mean MAIN=index.js?"}},
 		{"absolute", app.Config{Main: "/etc/passwd"}, tree{}, []string{"not a path inside"}},
@@ -266,6 +273,7 @@ func TestRefusals(t *testing.T) {
 		{"unknown", app.Config{Main: "a.lua"}, tree{"a.lua": ""}, []string{"MAIN=a.lua", ".js", ".py", "START"}},
 		{"unknown from BUILD", app.Config{Main: "a.lua", Build: "x"}, tree{}, []string{"MAIN=a.lua", "START"}},
 		{"source of Java", app.Config{Main: "Bot.java"}, tree{"Bot.java": ""}, []string{"source code", "the .jar"}},
+		{"class of Java", app.Config{Main: "Bot.class"}, tree{"Bot.class": "\xca\xfe\xba\xbe"}, []string{"one class", "a jar", "START=java"}},
 		{"unknown interpreter", app.Config{Main: "a"}, tree{"a": "#!/usr/bin/env -S perl -w\n"}, []string{"a script for perl", "START"}},
 		{"no interpreter", app.Config{Main: "a"}, tree{"a": "#! \n"}, []string{"START"}},
 		{"bad package.json", app.Config{Main: "a.js"}, tree{"a.js": "", "package.json": "{\n\n\"a\": }"}, []string{"package.json is not valid JSON, line 3"}},
@@ -278,5 +286,5 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 	_, err := Plan(app.Config{}, false, tree{}, fullHost, "")
-	refused(t, err, "there is no discloud.config with MAIN")
+	refused(t, err, "there is no discloud.config, and", "write MAIN= and the path of the file to start")
 }

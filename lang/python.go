@@ -3,6 +3,7 @@ package lang
 import (
 	"bytes"
 	"path"
+	"regexp"
 	"strings"
 
 	"berth/app"
@@ -71,40 +72,53 @@ func pythonPackages(p *project) (packages, error) {
 	} else if what, err = p.pyprojectPackages(&pk); err != nil {
 		return packages{}, err
 	}
-	if len(what) == 0 && len(pk.steps) == 0 {
+	pip := runsPip.MatchString(p.cfg.Build) && !strings.Contains(p.cfg.Build, "--user") // which goes beside any environment
+	if len(what) == 0 && len(pk.steps) == 0 && !pip {
+		if p.files.Exists("Pipfile") {
+			p.note("Pipfile is not read: list its packages in requirements.txt (pipenv requirements > requirements.txt).")
+		}
 		return packages{}, nil
 	}
 	command, err := p.need(python3)
 	if err != nil || len(pk.steps) > 0 {
 		return pk, err
 	}
-	if uv, err := p.need(uv); err == nil {
+	if uv, _ := p.tools.Find(uv.binary); uv != "" && !pip { // its environment has no pip
 		pk.recipe, pk.steps = "uv "+strings.Join(what, " "), uvSteps(uv, command, what)
 		return pk, nil
 	}
 	pk.recipe, pk.steps = "pip "+strings.Join(what, " "), pipSteps(command, what)
+	pk.unclear = pk.unclear || len(what) == 0
 	return pk, nil
 }
 
-// pipSteps installs by what Debian has.
+// runsPip matches a BUILD that installs packages by itself, for which there has
+// to be an environment too.
+var runsPip = regexp.MustCompile(`\bpip3?\b`)
+
+// pipSteps makes the environment by what Debian has, and installs what is asked
+// for.
 func pipSteps(python string, what []string) []app.Step {
-	return []app.Step{
+	steps := []app.Step{
 		{
 			// Debian ships Python without it, and venv's own message is long.
 			Argv:   []string{python, "-c", "import ensurepip"},
-			OnFail: "This host cannot make Python environments: the owner can install what is missing with: apt install python3-venv",
+			OnFail: "this host cannot make Python environments: the owner can install what is missing with: apt install python3-venv",
 		},
 		{
 			Argv:   []string{python, "-m", "venv", ".venv"},
 			OnFail: "Python could not make its environment in .venv; if the output names ensurepip, the owner can install it with: apt install python3-venv",
 		},
-		{
-			Argv: append([]string{
-				venvPython, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-cache-dir",
-			}, what...),
-			OnFail: "pip could not install the packages of " + asked(what) + ": check their names and versions.",
-		},
 	}
+	if len(what) == 0 {
+		return steps
+	}
+	return append(steps, app.Step{
+		Argv: append([]string{
+			venvPython, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-cache-dir",
+		}, what...),
+		OnFail: "pip could not install the packages of " + asked(what) + whyNot,
+	})
 }
 
 // uvSteps does the same faster.
@@ -118,7 +132,7 @@ func uvSteps(uv, python string, what []string) []app.Step {
 		{
 			Argv:   append([]string{uv, "pip", "install", "--python", venvPython}, what...),
 			Env:    uvEnv,
-			OnFail: "uv could not install the packages of " + asked(what) + ": check their names and versions.",
+			OnFail: "uv could not install the packages of " + asked(what) + whyNot,
 		},
 	}
 }

@@ -1,6 +1,11 @@
 package lang
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"berth/app"
+)
 
 func TestRequires(t *testing.T) {
 	utf16 := func(s string) string {
@@ -35,4 +40,14 @@ func TestRequires(t *testing.T) {
 			t.Errorf("requires(%q) = %v", text, got)
 		}
 	}
+}
+
+// An environment of uv has no pip, which a BUILD that runs it has to find.
+func TestPipInBuildWithUV(t *testing.T) {
+	files := tree{"a.py": "", "requirements.txt": "a"}
+	got, err := Plan(app.Config{Main: "a.py", Build: "pip3 install b"}, true, files, fullHost.with("uv", "0.5"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "prepare", argvs(got), append(slices.Clone(pip), venvPath+"pip3 install b"))
 }

@@ -2,6 +2,7 @@ package lang
 
 import (
 	"path"
+	"regexp"
 	"strings"
 
 	"berth/app"
@@ -30,7 +31,7 @@ var rust = language{
 		built := rustBuilt(p)
 		if built == "" {
 			return nil, app.Errorf(app.Unusable, "cannot tell what Cargo.toml makes of MAIN=%s: "+
-				"the name of the package is missing; in a workspace, set BUILD and START", p.main)
+				"the name of the package is missing; in a workspace, set BUILD=cargo build --release and START=target/release/ with the name of the program", p.main)
 		}
 		return []string{built}, nil
 	},
@@ -41,6 +42,7 @@ type cargoTOML struct {
 	Package struct {
 		Name       string `toml:"name"`
 		Rust       any    `toml:"rust-version"` // or a table: the workspace's
+		Edition    any    `toml:"edition"`      // as this
 		DefaultRun string `toml:"default-run"`
 	} `toml:"package"`
 	Bin []struct {
@@ -117,15 +119,25 @@ func rustEntry(p *project) entry {
 	return entry{}
 }
 
-// rustDemand is the Rust that Cargo.toml asks for.
+// lockVersion4 matches a Cargo.lock that older Cargos do not understand.
+var lockVersion4 = regexp.MustCompile(`(?m)^version = 4\s*$`)
+
+// rustDemand is the Rust that Cargo.toml asks for, in words or by its edition,
+// or that Cargo.lock was made by.
 func rustDemand(p *project) demand {
 	var c cargoTOML
 	if err := p.readTOML("Cargo.toml", &c); err != nil {
 		return demand{}
 	}
-	wants, _ := c.Package.Rust.(string)
-	if wants == "" {
-		return demand{}
+	have := parseVersion(p.tools.Version(rustc.binary))
+	if wants, _ := c.Package.Rust.(string); wants != "" && judge(">="+wants, have) != fits {
+		return demand{">=" + wants, "Cargo.toml", "rust-version"}
 	}
-	return demand{">=" + wants, "Cargo.toml", "rust-version"}
+	if c.Package.Edition == "2024" && judge(">=1.85", have) == older {
+		return demand{">=1.85", "Cargo.toml", "edition"}
+	}
+	if lock, err := p.read("Cargo.lock"); err == nil && lockVersion4.MatchString(lock) {
+		return demand{">=1.78", "Cargo.lock", "version"}
+	}
+	return demand{}
 }

@@ -1,5 +1,7 @@
 package lang
 
+import "bytes"
+
 // shell is a script for /bin/sh, and whatever START alone describes.
 var shell = language{
 	name:     "shell",
@@ -7,6 +9,9 @@ var shell = language{
 	mains:    []string{"start.sh", "run.sh"},
 	shebangs: []string{"sh", "dash", "ash", "bash"},
 	argv: func(p *project) ([]string, error) {
+		if bytes.Contains(p.head, []byte("\r\n")) {
+			p.note("%s has the line ends of Windows (CRLF), which the shell takes for a part of the words: save it with those of Linux (LF).", p.main)
+		}
 		// The execute permission is often lost in a ZIP, so the interpreter is
 		// named. A script for bash fails under sh in ways nobody understands.
 		if bash, _ := p.tools.Find("bash"); bash != "" && interpreter(p.head) == "bash" {

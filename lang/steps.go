@@ -25,7 +25,7 @@ func (p *project) addSteps() error {
 	if p.cfg.Build != "" {
 		p.plan.Prepare = append(p.plan.Prepare, app.Step{
 			Argv:   p.command(p.cfg.Build),
-			OnFail: "The command in BUILD failed; its output tells why.",
+			OnFail: "the command in BUILD failed; its output tells why.",
 		})
 	}
 	if p.lang.compile != nil && p.start == "" {

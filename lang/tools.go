@@ -67,6 +67,23 @@ func (p *project) need(c program) (string, error) {
 	return "", app.Errorf(app.Unusable, "%s: the owner can %s", lack, strings.Replace(c.install(), "apt", "install it with: apt", 1))
 }
 
+// noteMissing says that a command of the config begins with a runtime that the
+// host lacks. The command may still bring its own.
+func (p *project) noteMissing(key, command string) {
+	words := strings.Fields(command)
+	for _, l := range languages {
+		for _, c := range l.programs {
+			if len(words) == 0 || words[0] != c.binary {
+				continue
+			}
+			if _, err := p.need(c); err != nil {
+				p.note("%s runs %s, and %v.", key, c.binary, err)
+			}
+			return
+		}
+	}
+}
+
 // has reports whether programs can use a command of the host.
 func (p *project) has(c program) bool {
 	found, _ := p.tools.Find(c.binary)
@@ -83,7 +100,7 @@ func place(file string) string {
 		_, rest, _ = strings.Cut(rest, "/")
 		return "in a home directory (~/" + rest + ")"
 	}
-	return "in " + dir + ", which is closed to them"
+	return "in " + dir + ", which is closed to them, or open to changes by everybody"
 }
 
 // demand is what a project says of the version it needs.

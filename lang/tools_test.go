@@ -109,6 +109,10 @@ func TestOlderRuntimes(t *testing.T) {
 		{"go right", "a.go", tree{"a.go": "", "go.mod": "module a\n\ngo 1.19\n"}, debian, nil, ""},
 		{"rust", "src/main.rs", tree{"src/main.rs": "", "Cargo.toml": cargo(`rust-version = "1.70"`)}, debian, []string{"Cargo.toml (rust-version) asks for Rust >=1.70, and this host has 1.63.0"}, ""},
 		{"rust of the workspace", "src/main.rs", tree{"src/main.rs": "", "Cargo.toml": cargo(`rust-version.workspace = true`)}, debian, nil, ""},
+		{"rust by its edition", "src/main.rs", tree{"src/main.rs": "", "Cargo.toml": cargo(`edition = "2024"`)}, debian, []string{"Cargo.toml (edition) asks for Rust >=1.85, and this host has 1.63.0"}, ""},
+		{"rust of an older edition", "src/main.rs", tree{"src/main.rs": "", "Cargo.toml": cargo(`edition = "2021"`)}, debian, nil, ""},
+		{"rust by its lock file", "src/main.rs", tree{"src/main.rs": "", "Cargo.toml": cargo(""), "Cargo.lock": "# made\nversion = 4\n"}, debian, []string{"Cargo.lock (version) asks for Rust >=1.78"}, ""},
+		{"rust new enough", "src/main.rs", tree{"src/main.rs": "", "Cargo.toml": cargo(`edition = "2024"`), "Cargo.lock": "version = 4\n"}, debian.with("rustc", "1.85.0"), nil, ""},
 		{"php", "a.php", tree{"a.php": "", "composer.json": `{"require": {"php": "^8.3"}}`}, debian, []string{"composer.json asks for PHP ^8.3, and this host has 8.2.29"}, ""},
 		{"php of either", "a.php", tree{"a.php": "", "composer.json": `{"require": {"php": "^7.4|~8.1"}}`}, debian, nil, ""},
 		{"ruby", "a.rb", tree{"a.rb": "", "Gemfile": "source 'x'\nruby '~> 3.3'\n"}, debian, []string{"Gemfile asks for Ruby ~> 3.3, and this host has 3.1.2"}, ""},
@@ -141,6 +145,17 @@ func TestOlderRuntimes(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A Go that may not get a newer one fails at the build, which says so.
+func TestGoThatStaysAsItIs(t *testing.T) {
+	for asked, says := range map[string]string{"1.99": "go.mod asks for Go >=1.99, and this host has 1.24.4: upload the built program", "1.24": "needs its go.mod"} {
+		files := tree{"a.go": "", "go.mod": "module a\n\ngo " + asked + "\n"}
+		got, err := Plan(app.Config{Main: "a.go"}, true, files, debian.with("go", "1.24.4"), "")
+		if err != nil || len(got.Prepare) != 1 || !strings.Contains(got.Prepare[0].OnFail, says) {
+			t.Errorf("go %s: %q, %v", asked, got.Prepare, err)
+		}
 	}
 }
 

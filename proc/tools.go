@@ -61,11 +61,13 @@ func FindTools() *Tools {
 }
 
 // usable returns the directories there are that every user may enter, but not
-// write to or replace: what one program left there would be another's command.
+// write to or put another one in the place of: what one program left there
+// would be another's command.
 func usable(patterns []string) (dirs []string) {
 	for _, pattern := range patterns {
 		for _, dir := range glob(pattern) {
-			if enterable(dir) && mode(dir)&0o002 == 0 && !replaceable(dir) && !strings.Contains(dir, ":") {
+			real, err := filepath.EvalSymlinks(dir)
+			if err == nil && enterable(dir) && enterable(real) && mode(real)&0o002 == 0 && !strings.Contains(dir, ":") {
 				dirs = append(dirs, dir)
 			}
 		}
@@ -217,31 +219,23 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// open reports whether everybody may execute the file.
+// open reports whether everybody may execute the file, but not change it.
 func open(path string) bool {
-	return runnable(path) && mode(path)&0o001 != 0 && enterable(filepath.Dir(path))
+	return runnable(path) && mode(path)&0o003 == 0o001 && enterable(filepath.Dir(path))
 }
 
-// enterable reports whether everybody may go to a directory.
+// enterable reports whether everybody may go to a directory, and nobody may
+// exchange what is on the way.
 func enterable(dir string) bool {
-	for ; mode(dir)&0o001 != 0; dir = filepath.Dir(dir) {
+	for ; ; dir = filepath.Dir(dir) {
+		m := mode(dir)
+		if m&0o001 == 0 || m&0o002 != 0 && m&os.ModeSticky == 0 {
+			return false
+		}
 		if dir == "/" {
 			return true
 		}
 	}
-	return false
-}
-
-// replaceable reports whether everybody may rename a directory, or one above
-// it, and put another in its place. In a sticky one they may not.
-func replaceable(dir string) bool {
-	for dir != "/" {
-		dir = filepath.Dir(dir)
-		if m := mode(dir); m&0o002 != 0 && m&os.ModeSticky == 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // runnable reports whether path is a file that somebody may execute.

@@ -58,6 +58,7 @@ func TestUsableDirectories(t *testing.T) {
 	dir := openDir(t)
 	for name, mode := range map[string]os.FileMode{
 		"go/bin": 0o755, "opt/b/bin": 0o755, "opt/a/bin": 0o775, "opt/closed/bin": 0o750, "opt/anybody/bin": 0o777, "opt/x:y/bin": 0o755,
+		"opt/exchanged/bin": 0o755, "opt/exchanged": 0o777, "opt/relinked": 0o777, "other": 0o777, "other/bin": 0o755,
 	} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
@@ -66,9 +67,13 @@ func TestUsableDirectories(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	script(t, dir+"/opt/shared/bin/sh", "", 0o755) // anybody can put another bin there
-	if err := os.Chmod(dir+"/opt/shared", 0o777); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, "opt/linked"), 0o755); err != nil {
 		t.Fatal(err)
+	}
+	for link, target := range map[string]string{"opt/linked/bin": "other/bin", "opt/relinked/bin": "go/bin"} {
+		if err := os.Symlink(filepath.Join(dir, target), filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	got := usable([]string{dir + "/absent", dir + "/go/bin", dir + "/opt/*/bin"})
 	if want := []string{dir + "/go/bin", dir + "/opt/a/bin", dir + "/opt/b/bin"}; !slices.Equal(got, want) {
@@ -82,6 +87,10 @@ func TestFind(t *testing.T) {
 	script(t, bin+"/open", "", 0o755)
 	script(t, bin+"/closed", "", 0o750)
 	script(t, bin+"/text", "", 0o644)
+	script(t, bin+"/anybodys", "", 0o755)
+	if err := os.Chmod(bin+"/anybodys", 0o757); err != nil {
+		t.Fatal(err)
+	}
 	script(t, home+"/.cargo/bin/cargo", "", 0o755)
 	script(t, home+"/.cargo/bin/closed", "", 0o755)
 	script(t, home+"/.cargo/bin/open", "", 0o755)
@@ -101,6 +110,7 @@ func TestFind(t *testing.T) {
 		"open":        {bin + "/open", ""},
 		"linked":      {bin + "/linked", ""},
 		"closed":      {"", bin + "/closed"},
+		"anybodys":    {"", bin + "/anybodys"},
 		"into-a-home": {"", bin + "/into-a-home"},
 		"cargo":       {"", home + "/.cargo/bin/cargo"},
 		"text":        {}, "folder": {}, "nowhere": {}, "absent": {},
@@ -192,19 +202,20 @@ func running(t *testing.T, word string) bool {
 func TestVersionIsToldWhileAnotherIsAsked(t *testing.T) {
 	dir := openDir(t)
 	tools := &Tools{dirs: []string{dir, "/usr/bin", "/bin"}, said: make(map[file]string), patience: time.Minute}
-	if err := os.Chmod(dir, 0o777); err != nil { // nobody leaves a mark there
+	marks := openDir(t)
+	if err := os.Chown(marks, nobody, nobody); err != nil && os.Getuid() == 0 {
 		t.Fatal(err)
 	}
 	script(t, dir+"/quick", `echo 1.0`, 0o755)
-	script(t, dir+"/slow", `touch `+dir+`/asked; until [ -e `+dir+`/go ]; do sleep 0.01; done; echo 2.0`, 0o755)
+	script(t, dir+"/slow", `touch `+marks+`/asked; until [ -e `+marks+`/go ]; do sleep 0.01; done; echo 2.0`, 0o755)
 	tools.Version("quick")
 	slow := make(chan string, 1)
 	go func() { slow <- tools.Version("slow") }()
-	poll(t, "the slow one is asked", func() bool { _, err := os.Stat(dir + "/asked"); return err == nil })
+	poll(t, "the slow one is asked", func() bool { _, err := os.Stat(marks + "/asked"); return err == nil })
 	if got := tools.Version("quick"); got != "1.0" || len(slow) > 0 {
 		t.Errorf("the version is %q, told after the slow one's: %t", got, len(slow) > 0)
 	}
-	if err := os.WriteFile(dir+"/go", nil, 0o644); err != nil {
+	if err := os.WriteFile(marks+"/go", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-slow; got != "2.0" {

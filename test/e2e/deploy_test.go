@@ -67,7 +67,7 @@ func TestCommitThatFails(t *testing.T) {
 	}{
 		{"not a ZIP", nil, 422, "cannot unpack the ZIP", "", true},
 		{"MAIN missing", files{"discloud.config": config("MAIN=nothing.js"), "index.js": "x"}, 422, "cannot find MAIN", "", true},
-		{"a build that fails", nodeBot("new", "BUILD=echo broken; echo x > made; exit 3"), 422, "The command in BUILD failed", "broken", true},
+		{"a build that fails", nodeBot("new", "BUILD=echo broken; echo x > made; exit 3"), 422, "the command in BUILD failed", "broken", true},
 		{"a build out of memory", nodeBot("new", "BUILD=tail /dev/zero"), 422, "needed more than 64 MB", "", true},
 		{
 			"a start that fails",

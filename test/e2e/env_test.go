@@ -46,7 +46,7 @@ func TestEnvironment(t *testing.T) {
 	owner := d.account("ana", 4096)
 	node := "console.log('REPORT', JSON.stringify(process.env), 'END'); setInterval(() => {}, 1e6)\n"
 	python := "import json, os, signal\nprint('REPORT', json.dumps(dict(os.environ)), 'END')\nsignal.pause()\n"
-	both := map[string]string{"NODE_ENV": "production", "PYTHONUNBUFFERED": "1"}
+	both := map[string]string{"NODE_ENV": "production", "PYTHONUNBUFFERED": "1", "npm_config_update_notifier": "false"}
 	for _, tt := range []struct {
 		name  string
 		app   files

@@ -218,13 +218,22 @@ func TestPythonByItsOtherName(t *testing.T) {
 	c.info(id).want(200, "apps.online", true, "apps.lang", "python")
 }
 
-// TestPackagesInFolders installs a gem and a package of PHP that lie in the
-// archive, for which no index is asked.
+// TestPackagesInFolders installs packages that lie in the archive, for which no
+// index is asked: of a workspace, by BUILD, a gem and one of PHP.
 func TestPackagesInFolders(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	owner := d.account("ana", 400)
+	const wheel = "wheels/berth_greeting-1.0-py3-none-any.whl"
 	for name, f := range map[string]files{
+		"javascript": {
+			"package.json":       `{"private": true, "workspaces": ["greet"], "main": "lib/bot"}`,
+			"greet/package.json": `{"name": "greet", "version": "1.0.0"}`,
+			"greet/index.js":     "module.exports = 'hello of a workspace'",
+			"lib/bot.js":         "console.log(require('greet'))\n" + idleNode,
+		},
+		"python": pythonBot("from berth_greeting import greeting\nprint('hello of a', greeting('BUILD'))\n"+idlePython,
+			"BUILD=pip install --no-index ./"+wheel).with(wheel, example(t, "python-bot")[wheel]),
 		"ruby": {
 			"discloud.config":  config("TYPE=bot", "MAIN=main.rb"),
 			"Gemfile":          "source 'https://rubygems.org'\ngem 'greet', path: 'greet'\ngroup(:test) { gem 'no-such-gem-anywhere', path: 'no' }\n",

@@ -76,7 +76,7 @@ func TestRefusedUploads(t *testing.T) {
 		{"far too large", good.with("noise", noise(3<<20)).zip(), 413, []string{"larger than"}},
 		{"too large unpacked", good.with("zeros", strings.Repeat("0", 5<<20)).zip(), 413, []string{"it unpacks to more than 4 MB"}},
 		{"too many files", many.zip(), 413, []string{"more than the 50 entries"}},
-		{"a build that fails", nodeBot(idleNode, "RAM=100", "BUILD=echo reason; exit 3").zip(), 422, []string{"The command in BUILD failed"}},
+		{"a build that fails", nodeBot(idleNode, "RAM=100", "BUILD=echo reason; exit 3").zip(), 422, []string{"the command in BUILD failed"}},
 		{"packages that are not there", nodeBot(idleNode, "RAM=100").with("package.json", `{"dependencies":{"x":"file:./nowhere.tgz"}}`).zip(), 422, []string{"npm could not install"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
