@@ -119,9 +119,9 @@ func TestQueueIsBounded(t *testing.T) {
 	d := launch(t, "--build-queue", "2")
 	ana := d.account("ana", 400)
 	app := gated(filepath.Join(d.root, "gate"), idleNode)
-	first, _ := ana.uploading(app)
+	first, building := ana.uploading(app)
 	eventually(t, "it builds", func() bool { return exists(t, d.path(first, "began")) })
-	second, _ := ana.uploading(app)
+	second, waiting := ana.uploading(app)
 	ana.untilContainer(second, "Waiting to be built (number 1)")
 	a := ana.post(app.zip()).want(503, "status", "error").says("message", "1 of the 2 places")
 	if a.header.Get("Retry-After") == "" {
@@ -131,6 +131,11 @@ func TestQueueIsBounded(t *testing.T) {
 		t.Errorf("then %v with the files %v", ids, apps)
 	}
 	d.end(syscall.SIGKILL)
+	for _, done := range []<-chan answer{building, waiting} {
+		if a := <-done; a.code != 0 {
+			t.Errorf("an upload that was cut off was answered with %d", a.code)
+		}
+	}
 	d.start()
 	ana.get("/user").want(200, "user.apps", "[]", "user.ramUsedMb", 0)
 	for _, dir := range []string{"apps", "logs", "staging"} {
