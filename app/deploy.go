@@ -58,6 +58,7 @@ type Plan struct {
 // Step is one command of the preparation.
 type Step struct {
 	Argv   []string
+	Text   string // the command as its author wrote it; "" when that is Argv
 	Env    []string
 	OnFail string // a sentence for the user that names the remedy, may be empty
 }

@@ -105,11 +105,8 @@ func (h *Host) step(ctx context.Context, a app.App, step app.Step, stage app.Sta
 
 // command is a step as its author would type it.
 func command(s app.Step) string {
-	if len(s.Argv) == 3 && s.Argv[1] == "-c" && path.Base(s.Argv[0]) == "sh" {
-		return s.Argv[2]
-	}
-	if len(s.Argv) == 0 {
-		return ""
+	if s.Text != "" || len(s.Argv) == 0 {
+		return s.Text
 	}
 	return strings.Join(append([]string{path.Base(s.Argv[0])}, s.Argv[1:]...), " ")
 }

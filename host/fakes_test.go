@@ -207,7 +207,7 @@ func (w *world) plan(cfg app.Config, found bool, _ app.Files, prepared string) (
 	}
 	p := app.Plan{Code: app.Code{Main: cfg.Main, Lang: "test", Build: cfg.Build, Version: cfg.Version}, Argv: []string{"run", cfg.Main}}
 	if cfg.Build != "" {
-		p.Prepare = []app.Step{{Argv: []string{"/bin/sh", "-c", cfg.Build}}}
+		p.Prepare = []app.Step{{Argv: []string{"/bin/sh", "-c", cfg.Build}, Text: cfg.Build}}
 		p.Code.Packages = "what " + cfg.Build + " installed"
 	}
 	return p, nil

@@ -38,7 +38,7 @@ func TestSentence(t *testing.T) {
 func TestCommand(t *testing.T) {
 	for want, step := range map[string]app.Step{
 		"npm ci":   {Argv: []string{"/usr/bin/npm", "ci"}},
-		"make all": {Argv: []string{"/bin/sh", "-c", "make all"}},
+		"make all": {Argv: []string{"/bin/sh", "-c", "PATH=bin; make all"}, Text: "make all"},
 		"":         {},
 	} {
 		if got := command(step); got != want {

@@ -188,6 +188,9 @@ func TestPlan(t *testing.T) {
 				if s.OnFail == "" {
 					t.Errorf("no remedy for %q", s.Argv)
 				}
+				if c.cfg.Build != "" && strings.HasSuffix(s.Argv[len(s.Argv)-1], c.cfg.Build) && s.Text != c.cfg.Build { // messages show what its author wrote
+					t.Errorf("%q is shown as %q, want %q", s.Argv, s.Text, c.cfg.Build)
+				}
 			}
 		})
 	}

@@ -25,6 +25,7 @@ func (p *project) addSteps() error {
 	if p.cfg.Build != "" {
 		p.plan.Prepare = append(p.plan.Prepare, app.Step{
 			Argv:   p.command(p.cfg.Build),
+			Text:   p.cfg.Build,
 			OnFail: "the command in BUILD failed; its output tells why.",
 		})
 	}
