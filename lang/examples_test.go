@@ -83,15 +83,7 @@ func TestWheelIsItsSource(t *testing.T) {
 	var record, list string
 	sources := 0
 	for _, f := range r.File {
-		rc, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(rc)
-		_ = rc.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := unzip(t, f)
 		if strings.HasSuffix(f.Name, "/RECORD") {
 			record = string(data)
 			list += f.Name + ",,\n"
@@ -110,6 +102,20 @@ func TestWheelIsItsSource(t *testing.T) {
 	}
 }
 
+func unzip(t *testing.T, f *zip.File) []byte {
+	t.Helper()
+	rc, err := f.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rc.Close()
+	data, err := io.ReadAll(rc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 // The jar is what build.sh makes of the source beside it.
 func TestJarIsItsSource(t *testing.T) {
 	files := load(t, filepath.Join(examples, "java-bot"))
@@ -119,15 +125,7 @@ func TestJarIsItsSource(t *testing.T) {
 	}
 	content := map[string]string{}
 	for _, f := range r.File {
-		rc, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(rc)
-		_ = rc.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := unzip(t, f)
 		content[f.Name] = string(data)
 	}
 	if !strings.Contains(content["META-INF/MANIFEST.MF"], "\r\nMain-Class: Bot\r\n") {

@@ -122,3 +122,20 @@ type half struct {
 }
 
 func (h half) Brought(path string) bool { return slices.Contains(h.brought, path) }
+
+// samePlan compares what a plan prepares and starts, and looks at its steps:
+// each has a remedy, and that of BUILD is shown as its author wrote it.
+func samePlan(t *testing.T, got app.Plan, build, lang string, prepare []string, argv string) {
+	t.Helper()
+	equal(t, "lang", got.Code.Lang, lang)
+	equal(t, "prepare", argvs(got), prepare)
+	equal(t, "argv", strings.Join(got.Argv, " "), argv)
+	for _, s := range got.Prepare {
+		if s.OnFail == "" {
+			t.Errorf("no remedy for %q", s.Argv)
+		}
+		if build != "" && strings.HasSuffix(s.Argv[len(s.Argv)-1], build) && s.Text != build {
+			t.Errorf("%q is shown as %q, want %q", s.Argv, s.Text, build)
+		}
+	}
+}

@@ -111,14 +111,7 @@ func TestLanguages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			equal(t, "lang", got.Code.Lang, c.lang)
-			equal(t, "prepare", argvs(got), c.prepare)
-			equal(t, "argv", strings.Join(got.Argv, " "), c.argv)
-			for _, s := range got.Prepare {
-				if s.OnFail == "" {
-					t.Errorf("no remedy for %q", s.Argv)
-				}
-			}
+			samePlan(t, got, c.cfg.Build, c.lang, c.prepare, c.argv)
 		})
 	}
 }

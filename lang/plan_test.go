@@ -181,17 +181,7 @@ func TestPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			equal(t, "lang", got.Code.Lang, c.lang)
-			equal(t, "prepare", argvs(got), c.prepare)
-			equal(t, "argv", strings.Join(got.Argv, " "), c.argv)
-			for _, s := range got.Prepare {
-				if s.OnFail == "" {
-					t.Errorf("no remedy for %q", s.Argv)
-				}
-				if c.cfg.Build != "" && strings.HasSuffix(s.Argv[len(s.Argv)-1], c.cfg.Build) && s.Text != c.cfg.Build { // messages show what its author wrote
-					t.Errorf("%q is shown as %q, want %q", s.Argv, s.Text, c.cfg.Build)
-				}
-			}
+			samePlan(t, got, c.cfg.Build, c.lang, c.prepare, c.argv)
 		})
 	}
 }

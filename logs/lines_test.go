@@ -109,6 +109,27 @@ func fuzzLog(t *testing.T, dir string, c *clock) *Log {
 	return l
 }
 
+// Lines cost no allocation each, whether they are kept or dropped. A batch may
+// cost a few: under the race detector pools forget at random.
+func TestLinesCostNoAllocation(t *testing.T) {
+	const count = 1000
+	p := []byte(strings.Repeat("a line of some words\n", count))
+	for name, o := range map[string]Options{
+		"kept":    {Rate: 1 << 40, MaxFile: 1 << 30},
+		"dropped": {Rate: 1, Burst: 1, Now: newClock().now},
+	} {
+		l := open(t, t.TempDir(), o)
+		allocs := testing.AllocsPerRun(50, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.arrived(p)
+		})
+		if allocs > count/50 {
+			t.Errorf("%s: %.0f allocations for %d lines", name, allocs, count)
+		}
+	}
+}
+
 func BenchmarkArrived(b *testing.B) {
 	for name, line := range map[string]string{
 		"ascii80":  strings.Repeat("x", 79) + "\n",
