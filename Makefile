@@ -28,7 +28,7 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck: before every co
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
 	@$(LINT) run ./...
-	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/fuzz scripts/bench .ci/run
+	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/fuzz scripts/bench .ci/run test/vm/run test/vm/init
 
 test: languages ## every test this machine can run, with the race detector
 	@scripts/test
