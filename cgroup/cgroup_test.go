@@ -30,6 +30,11 @@ func openTree(t *testing.T) *Tree {
 	if err := h.Check(); err != nil {
 		t.Skip(err)
 	}
+	return openTreeOn(t, h)
+}
+
+func openTreeOn(t *testing.T, h Host) *Tree {
+	t.Helper()
 	tree, err := Open(h, fmt.Sprintf("test-%d-%d", os.Getpid(), trees.Add(1)))
 	if err != nil {
 		t.Fatal(err)
@@ -38,8 +43,8 @@ func openTree(t *testing.T) *Tree {
 		if err := tree.Close(); err != nil {
 			t.Error(err)
 		}
-		for _, dir := range []string{tree.root, tree.mem1, tree.pids1} {
-			if dir == "" || !strings.Contains(dir, "test-") {
+		for _, dir := range tree.roots() {
+			if !strings.Contains(dir, "test-") {
 				continue
 			}
 			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -232,7 +237,7 @@ func TestKernelSignalReachesAll(t *testing.T) {
 
 func TestKernelPidsLimit(t *testing.T) {
 	tree := openTree(t)
-	if tree.host.Mode == Hybrid && tree.pids1 == "" {
+	if tree.host.Mode == Hybrid && tree.host.V1Pids == "" {
 		t.Skip("this hybrid host has no pids hierarchy")
 	}
 	g := create(t, tree, "apps/a/1", Limits{Memory: 256 << 20, Pids: 5})

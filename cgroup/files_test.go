@@ -205,7 +205,7 @@ func TestEnableDown(t *testing.T) {
 	dir := fakeFiles(t, map[string]string{
 		"cgroup.subtree_control": "", "a/cgroup.subtree_control": "memory", "a/b/cgroup.subtree_control": "memory pids",
 	})
-	if err := enableDown(dir, filepath.Join(dir, "a", "b")); err != nil {
+	if err := enableDown(dir, filepath.Join(dir, "a", "b"), "memory", "pids"); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{ // the last write is what an ordinary file keeps
@@ -215,7 +215,7 @@ func TestEnableDown(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if err := enableDown(dir, filepath.Join(dir, "a", "none")); err == nil {
+	if err := enableDown(dir, filepath.Join(dir, "a", "none"), "memory"); err == nil {
 		t.Error("a group that is not there gave no error")
 	}
 }

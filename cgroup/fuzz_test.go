@@ -26,7 +26,7 @@ func FuzzParseMounts(f *testing.F) {
 		h.Controllers = strings.Fields(controllers)
 		switch h = classify(h); h.Mode {
 		case Unified:
-			if h.V2 == "" || h.V1Memory != "" || h.V1Pids != "" {
+			if h.V2 == "" || h.V1Memory != "" || h.V1Pids != "" || h.V1CPU != "" {
 				t.Errorf("unified with %+v", h)
 			}
 		case Hybrid:

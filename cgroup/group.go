@@ -20,6 +20,7 @@ type Limits struct {
 	Memory   int64 // bytes; swap is always 0
 	Pids     int64 // processes and threads; 0 leaves it unlimited
 	OOMGroup bool  // an out-of-memory kill takes the whole group
+	Weight   int64 // of the application, see SetWeight; 0 leaves it as it is
 }
 
 // Memory is what the kernel counts for a group.
@@ -39,6 +40,7 @@ type Group struct {
 	mem     memory
 	dirs    []string // the group in each hierarchy, v2 first
 	joins   []string
+	weight  string          // file of the application's weight, "" when there is none
 	watches *sync.WaitGroup // the tree's
 	unwait  func()          // ends the watch that stands in for memory.oom.group
 }
@@ -69,19 +71,19 @@ func (t *Tree) Create(name string, l Limits) (*Group, error) {
 // group describes a group without making it.
 func (t *Tree) group(name string) *Group {
 	g := &Group{path: filepath.Join(t.root, name), watches: &t.watches}
-	g.dirs = []string{g.path}
+	for _, root := range t.roots() {
+		g.dirs = append(g.dirs, filepath.Join(root, name))
+	}
+	for _, dir := range g.dirs[1:] {
+		g.joins = append(g.joins, filepath.Join(dir, "tasks"))
+	}
 	g.mgr, _ = cgroup2.Load("/"+name, cgroup2.WithMountpoint(t.root))
-	if t.mem1 == "" {
+	if p, ok := t.in("memory"); ok {
+		g.mem = newMemoryV1(p.mount, p.root, name)
+	} else {
 		g.mem = memoryV2{dir: g.path, mgr: g.mgr, notify: t.notify}
-		return g
 	}
-	g.mem = newMemoryV1(t.host.V1Memory, t.mem1, name)
-	for _, root := range []string{t.mem1, t.pids1} {
-		if root != "" {
-			g.dirs = append(g.dirs, filepath.Join(root, name))
-			g.joins = append(g.joins, filepath.Join(root, name, "tasks"))
-		}
-	}
+	g.weight = t.weights.of(filepath.Dir(name))
 	return g
 }
 
@@ -95,8 +97,8 @@ func (g *Group) create(t *Tree, name string, l Limits) error {
 	if t.host.Mode == Unified {
 		res.Memory = &cgroup2.Memory{OOMGroup: &l.OOMGroup}
 		res.Pids = &cgroup2.Pids{Max: l.Pids}
-	} else if t.pids1 != "" && l.Pids > 0 {
-		if err := setPidsV1(t.host.V1Pids, g.dirs[2], l.Pids); err != nil {
+	} else if p, ok := t.in("pids"); ok && l.Pids > 0 {
+		if err := setPidsV1(p.mount, filepath.Join(p.root, name), l.Pids); err != nil {
 			return err
 		}
 	}
@@ -105,7 +107,7 @@ func (g *Group) create(t *Tree, name string, l Limits) error {
 		return err
 	}
 	g.mgr = mgr
-	if err := g.mem.limit(l.Memory); err != nil {
+	if err := errors.Join(g.mem.limit(l.Memory), g.SetWeight(l.Weight)); err != nil {
 		return err
 	}
 	if m, ok := g.mem.(*memoryV1); ok {

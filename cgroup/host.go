@@ -25,6 +25,7 @@ type Host struct {
 	V2          string   // mount point of cgroup v2, "" when there is none
 	V1Memory    string   // mount point of the v1 memory hierarchy, "" when unified
 	V1Pids      string   // likewise for pids; "" on a hybrid host means no limit of processes
+	V1CPU       string   // likewise for cpu; "" on a hybrid host leaves it to v2, which may not have it either
 	Controllers []string // what cgroup v2 offers at its root
 	NoSwap      bool     // programs can be kept from swap
 	Reason      string   // why the mode is Unusable, and what mends it
@@ -79,6 +80,9 @@ func parseMounts(mountinfo string) Host {
 			if slices.Contains(options, "pids") {
 				first(&h.V1Pids, left[4])
 			}
+			if slices.Contains(options, "cpu") {
+				first(&h.V1CPU, left[4])
+			}
 		}
 	}
 	return h
@@ -92,7 +96,7 @@ func classify(h Host) Host {
 		h.Mode = Unusable
 		h.Reason = "cgroup v2 is not mounted; boot with systemd.unified_cgroup_hierarchy=1, or: mount -t cgroup2 none /sys/fs/cgroup"
 	case slices.Contains(h.Controllers, "memory"):
-		h.Mode, h.V1Memory, h.V1Pids = Unified, "", ""
+		h.Mode, h.V1Memory, h.V1Pids, h.V1CPU = Unified, "", "", ""
 	case filepath.Base(h.V1Memory) == "memory":
 		h.Mode = Hybrid
 	default:

@@ -13,7 +13,8 @@ const (
 31 30 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
 32 30 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
 33 30 0:29 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids
-34 30 0:30 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+34 30 0:30 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset
+35 30 0:31 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
 `
 )
 
@@ -40,6 +41,13 @@ func TestClassify(t *testing.T) {
 			h = classify(h)
 			if h.Mode != tt.want || (tt.want != Unusable && h.V1Memory != tt.memory) {
 				t.Errorf("got %+v, want mode %s and memory at %q", h, tt.want, tt.memory)
+			}
+			cpu := ""
+			if h.Mode == Hybrid {
+				cpu = "/sys/fs/cgroup/cpu,cpuacct"
+			}
+			if tt.want != Unusable && h.V1CPU != cpu {
+				t.Errorf("the cpu hierarchy is %q, want %q", h.V1CPU, cpu)
 			}
 			err := h.Check()
 			if (err != nil) != (tt.want == Unusable) {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,6 +79,35 @@ func TestKernelSweep(t *testing.T) {
 	}
 }
 
+// A daemon that was killed while it removed a group left it in some of the
+// hierarchies, whichever.
+func TestKernelSweepLooksInEveryHierarchy(t *testing.T) {
+	tree := openTree(t)
+	for i, kept := range tree.roots() {
+		g, err := tree.Create(fmt.Sprintf("apps/a/%d", i), Limits{Memory: 64 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range g.dirs {
+			if strings.HasPrefix(dir, kept) {
+				continue
+			}
+			if err := os.Remove(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, err := tree.Sweep(); n != 1 || err != nil {
+			t.Errorf("Sweep() = %d, %v; want the group left in %s", n, err, kept)
+		}
+		if _, err := os.Stat(g.dirs[i]); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("it is still there: %v", err)
+		}
+		if err := g.Remove(); err != nil { // frees what it holds; nothing is left to remove
+			t.Error(err)
+		}
+	}
+}
+
 func TestKernelCloseRemovesWhatAnEarlierDaemonMade(t *testing.T) {
 	first := openTree(t)
 	name := filepath.Base(first.root)
@@ -88,8 +118,8 @@ func TestKernelCloseRemovesWhatAnEarlierDaemonMade(t *testing.T) {
 	if err := second.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{first.root, first.mem1, first.pids1} {
-		if _, err := os.Stat(dir); dir != "" && !errors.Is(err, fs.ErrNotExist) {
+	for _, dir := range first.roots() {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s was left: %v", dir, err)
 		}
 	}

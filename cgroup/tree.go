@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,12 +18,18 @@ import (
 // of the same name in each hierarchy in use. It is safe for concurrent use.
 type Tree struct {
 	host    Host
-	root    string // of this berth in v2; the mount point the library is given
-	mem1    string // the same in the v1 memory hierarchy, "" when unified
-	pids1   string
+	root    string  // of this berth in v2; the mount point the library is given
+	v1      []place // of this berth in the v1 hierarchies in use; none when unified
+	weights weights
 	notify  *notifier      // nil unless unified: v1 has descriptors of its own
 	watches sync.WaitGroup // the groups' goroutines
 	own     []string       // directories made by Open, removed by Close in reverse
+}
+
+// place is where a tree lives in one v1 hierarchy.
+type place struct {
+	controller  string // that it is there for: memory, pids or cpu
+	mount, root string
 }
 
 // appsDir is below the root so that, where the daemon itself must live in the
@@ -31,14 +38,15 @@ const appsDir = "apps"
 
 // Open makes the tree called name below the root group of every hierarchy in
 // use, or in the daemon's own group when systemd delegated it. It enables the
-// memory and pids controllers on the way down. Programs left by an earlier
+// memory and pids controllers on the way down, and cpu where that can be had
+// (see Weights). Programs left by an earlier
 // daemon of the same name are still there: see Sweep. Close the tree.
 func Open(h Host, name string) (*Tree, error) {
 	if err := h.Check(); err != nil {
 		return nil, err
 	}
 	t := &Tree{host: h}
-	if err := t.place(name); err != nil {
+	if err := t.settle(name); err != nil {
 		t.removeOwn()
 		return nil, fmt.Errorf("cannot prepare berth's control groups: %w", err)
 	}
@@ -60,7 +68,8 @@ func Open(h Host, name string) (*Tree, error) {
 // Root returns the tree's directory in cgroup v2, for doctor.
 func (t *Tree) Root() string { return t.root }
 
-func (t *Tree) place(name string) error {
+// settle makes the tree's directories in every hierarchy in use.
+func (t *Tree) settle(name string) error {
 	top, err := t.top()
 	if err != nil {
 		return err
@@ -71,34 +80,63 @@ func (t *Tree) place(name string) error {
 		t.root = top
 	}
 	apps := filepath.Join(t.root, appsDir)
-	if t.host.Mode == Hybrid {
-		t.mem1 = filepath.Join(t.host.V1Memory, "berth", name)
-		mounts := []string{t.host.V2, t.host.V1Memory}
-		if t.host.V1Pids != "" {
-			t.pids1 = filepath.Join(t.host.V1Pids, "berth", name)
-			mounts = append(mounts, t.host.V1Pids)
-		}
-		for _, mount := range mounts {
-			if err := t.mkdirs(mount, filepath.Join(mount, "berth", name, appsDir)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	if err := t.mkdirs(top, apps); err != nil {
 		return err
 	}
-	return enableDown(top, apps)
+	if t.host.Mode == Unified {
+		err = enableDown(top, apps, "memory", "pids")
+	} else {
+		err = errors.Join(t.settleV1("memory", t.host.V1Memory, name), t.settleV1("pids", t.host.V1Pids, name))
+	}
+	if err != nil {
+		return err
+	}
+	t.weights = t.settleWeights(top, name)
+	return nil
+}
+
+// settleV1 makes the tree's directories in a v1 hierarchy, if there is one.
+func (t *Tree) settleV1(controller, mount, name string) error {
+	if mount == "" {
+		return nil
+	}
+	p := place{controller, mount, filepath.Join(mount, "berth", name)}
+	if err := t.mkdirs(mount, filepath.Join(p.root, appsDir)); err != nil {
+		return err
+	}
+	t.v1 = append(t.v1, p)
+	return nil
+}
+
+// in finds the tree's place in the v1 hierarchy of a controller.
+func (t *Tree) in(controller string) (place, bool) {
+	for _, p := range t.v1 {
+		if p.controller == controller {
+			return p, true
+		}
+	}
+	return place{}, false
+}
+
+// roots are the tree's directories in every hierarchy in use, v2 first.
+func (t *Tree) roots() []string {
+	roots := []string{t.root}
+	for _, p := range t.v1 {
+		if !slices.Contains(roots, p.root) { // controllers can be mounted together
+			roots = append(roots, p.root)
+		}
+	}
+	return roots
 }
 
 // enableDown hands the controllers from top down to the children of dir.
-func enableDown(top, dir string) error {
+func enableDown(top, dir string, controllers ...string) error {
 	if dir != top {
-		if err := enableDown(top, filepath.Dir(dir)); err != nil {
+		if err := enableDown(top, filepath.Dir(dir), controllers...); err != nil {
 			return err
 		}
 	}
-	return enable(dir, "memory", "pids")
+	return enable(dir, controllers...)
 }
 
 // top returns the group below which berth may make groups: its own when
@@ -202,21 +240,22 @@ func (t *Tree) mkdirs(top, dir string) error {
 // groups. It blocks until the last process is gone, a few seconds at most,
 // and returns how many groups it removed.
 func (t *Tree) Sweep() (int, error) {
-	apps := filepath.Join(t.root, appsDir)
-	stale, err := filepath.Glob(filepath.Join(apps, "*", "*"))
-	if err != nil {
-		return 0, err
-	}
 	var errs []error
 	n := 0
-	for _, dir := range stale {
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			continue
+	for _, root := range t.roots() { // a daemon may have been killed between two removals of one group
+		stale, err := filepath.Glob(filepath.Join(root, appsDir, "*", "*"))
+		if err != nil {
+			return n, err
 		}
-		rel, _ := filepath.Rel(t.root, dir)
-		g := t.group(rel)
-		n++
-		errs = append(errs, g.Kill(), g.WaitEmpty(5*time.Second), g.Remove())
+		for _, dir := range stale {
+			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+				continue
+			}
+			rel, _ := filepath.Rel(root, dir)
+			g := t.group(rel)
+			n++
+			errs = append(errs, g.Kill(), g.WaitEmpty(5*time.Second), g.Remove())
+		}
 	}
 	return n, errors.Join(errs...)
 }
