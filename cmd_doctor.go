@@ -93,7 +93,7 @@ func examine(ctx context.Context, s Settings) []finding {
 		list = append(list, finding{"cgroups", bad, err.Error(), "mount -t proc proc /proc"})
 	} else {
 		list = append(list, checkGroups(facts)...)
-		list = append(list, checkLimit(facts, s), checkTraffic(facts))
+		list = append(list, checkLimit(facts, s), checkWeights(facts), checkTraffic(facts))
 	}
 	list = append(list, checkKernel(sandbox.Probe())...)
 	list = append(list, checkRuntimes(ctx, proc.FindTools())...)
@@ -190,6 +190,34 @@ func checkLimit(h cgroup.Host, s Settings) finding {
 	}
 	return finding{"limit", good, fmt.Sprintf("enforced: a child was killed at %d MB after %s, in a group below %s",
 		limit, time.Since(begin).Round(time.Millisecond), filepath.Dir(groups.Root())), ""}
+}
+
+// checkWeights weighs an application of its own.
+func checkWeights(h cgroup.Host) finding {
+	fix := "run berth as root, outside of a container; in a unit of systemd with Delegate=yes"
+	if h.Mode == cgroup.Hybrid && h.V1CPU == "" {
+		fix = "boot with systemd.unified_cgroup_hierarchy=1"
+	}
+	fail := func(err error) finding {
+		return finding{"cpu", dubious, "a contended processor is not shared by RAM: " + err.Error(), fix}
+	}
+	groups, err := cgroup.Open(h, fmt.Sprintf("doctor-%d", os.Getpid()))
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = groups.Close() }() // its only group is removed by then
+	file, err := groups.Weights()
+	if err != nil {
+		return fail(err)
+	}
+	group, err := groups.Create("apps/doctor/1", cgroup.Limits{Memory: 32 << 20, Weight: 32})
+	if err != nil {
+		return fail(err)
+	}
+	if err := group.Remove(); err != nil {
+		return fail(err)
+	}
+	return finding{"cpu", good, "a contended processor is shared by RAM (" + file + "); an idle one is not limited", ""}
 }
 
 // checkTraffic counts the traffic of a group of its own.

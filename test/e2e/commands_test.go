@@ -31,7 +31,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("the limit is %+v", f)
 		}
 	}
-	for _, name := range []string{"host", "memory", "cgroups", "limit", "netIO", "node", "python3", "go", "java", "bun", "data", "disk"} {
+	for _, name := range []string{"host", "memory", "cgroups", "limit", "cpu", "netIO", "node", "python3", "go", "java", "bun", "data", "disk"} {
 		if !seen[name] {
 			t.Errorf("doctor does not speak of %s", name)
 		}
