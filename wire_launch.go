@@ -46,7 +46,7 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 	spec := proc.Spec{
 		Group: "apps/" + string(p.App) + "/" + strconv.Itoa(p.Run), Argv: p.Argv,
 		Env: s.environment(p, home, temp), Dir: home, UID: p.UID,
-		MemoryMB: int64(p.RAM), Pids: s.pids, OOMGroup: s.oomGroup, Output: pipe,
+		MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: s.pids, OOMGroup: s.oomGroup, Output: pipe,
 		OnHelperOOM: func(limit int64) {
 			out.Note(fmt.Sprintf("a helper process was killed: the application needed more than %d MB of RAM", limit))
 		},

@@ -77,4 +77,5 @@ type Program struct {
 	UID   int
 	Port  int
 	RAM   MB
+	Share MB // the application's RAM, which its share of the processor follows; a build has RAM of its own
 }

@@ -82,7 +82,7 @@ func (h *Host) await(ctx context.Context, t *turn) (time.Duration, error) {
 func (h *Host) step(ctx context.Context, a app.App, step app.Step, stage app.Stage) error {
 	run, err := h.Launch(ctx, app.Program{
 		App: a.ID, Build: true, Argv: step.Argv, Env: step.Env, Stage: stage,
-		UID: a.UID, Port: a.Port, RAM: h.BuildRAM,
+		UID: a.UID, Port: a.Port, RAM: h.BuildRAM, Share: h.ramNow(a),
 	})
 	if err != nil {
 		return err
@@ -101,6 +101,16 @@ func (h *Host) step(ctx context.Context, a app.App, step app.Step, stage app.Sta
 		return app.Errorf(app.Unusable, "cannot prepare the application: %q failed with exit code %d", command(step), e.Code)
 	}
 	return nil
+}
+
+// ramNow is the RAM of an application, which may have changed since a was
+// read: a build can be long.
+func (h *Host) ramNow(a app.App) app.MB {
+	u, err := h.find(a.Account, a.ID)
+	if err != nil {
+		return a.RAM
+	}
+	return u.view.Load().RAM
 }
 
 // command is a step as its author would type it.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,37 @@ func TestSetRAM(t *testing.T) {
 		}
 		if err := w.host.SetRAM(t.Context(), owner, id, 50); err != nil || w.snapshot(id).RAM != 50 {
 			t.Errorf("offline: %v", err)
+		}
+	})
+}
+
+// A build has a limit of its own and the application's share of the processor,
+// also when the RAM was changed while it waited.
+func TestShareFollowsTheRAM(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		shares := func() (all []app.MB) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for _, r := range w.runs {
+				all = append(all, r.p.Share)
+			}
+			return all
+		}
+		w.set(by(nil))
+		id := w.mustUpload("MAIN=a,BUILD=make")
+		if got := shares(); !slices.Equal(got, []app.MB{100, 100}) {
+			t.Fatalf("the build and the program have shares of %d, want 100 each", got)
+		}
+		w.when("Prepare", func() {
+			if err := w.host.SetRAM(t.Context(), owner, id, 300); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := w.commit(id, "MAIN=b,BUILD=make"); err != nil {
+			t.Fatal(err)
+		}
+		if got := shares()[2:]; !slices.Equal(got, []app.MB{300, 300}) {
+			t.Errorf("after a change of RAM they are %d, want 300", got)
 		}
 	})
 }

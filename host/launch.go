@@ -23,7 +23,7 @@ func (u *unit) launch() error {
 	u.app.LastRun++
 	run, err := u.h.Launch(u.h.ctx, app.Program{
 		App: u.id, Run: u.app.LastRun, Argv: plan.Argv, Env: plan.Env,
-		UID: u.app.UID, Port: u.app.Port, RAM: u.app.RAM,
+		UID: u.app.UID, Port: u.app.Port, RAM: u.app.RAM, Share: u.app.RAM,
 	})
 	if err != nil {
 		u.h.capacity.give(u.id)

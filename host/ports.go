@@ -21,8 +21,8 @@ type Instance interface {
 	// Stop asks the program to end and ends it after grace, at once when
 	// grace is 0. It does not wait.
 	Stop(grace time.Duration)
-	// SetMemory changes the limit of the running program, or refuses with
-	// app.Exhausted when it uses more.
+	// SetMemory changes the limit of the running program and its share of the
+	// processor, or refuses with app.Exhausted when it uses more.
 	SetMemory(ram app.MB) error
 	// Usage tells what it uses now.
 	Usage(ctx context.Context) (app.Usage, error)

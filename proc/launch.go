@@ -28,6 +28,7 @@ type Spec struct {
 	Dir      string
 	UID      int
 	MemoryMB int64
+	Weight   int64 // of the application, for a contended processor: cgroup.Limits
 	Pids     int64
 	OOMGroup bool
 	Binds    []sandbox.Bind
@@ -66,7 +67,7 @@ const openFiles = 4096
 // instance, and Internal when it is the host that failed.
 func (l *Launcher) Launch(s Spec) (*Run, error) {
 	group, err := l.Tree.Create(s.Group, cgroup.Limits{
-		Memory: s.MemoryMB << 20, Pids: s.Pids, OOMGroup: s.OOMGroup,
+		Memory: s.MemoryMB << 20, Pids: s.Pids, OOMGroup: s.OOMGroup, Weight: s.Weight,
 	})
 	if err != nil {
 		return nil, err

@@ -262,6 +262,46 @@ func TestKernelSetMemory(t *testing.T) {
 	}
 }
 
+// The share of the processor is the application's, in force before the first
+// instruction, and follows a change of the limit that was not refused.
+func TestKernelCPUWeight(t *testing.T) {
+	b := newBench(t)
+	name, err := b.Tree.Weights()
+	if err != nil {
+		t.Skip(err)
+	}
+	h, err := cgroup.Detect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, at := b.Tree.Root(), map[int]string{50: "50", 200: "200"}
+	if name == "cpu.shares" {
+		root, at = filepath.Join(h.V1CPU, "berth", filepath.Base(root)), map[int]string{50: "512", 200: "2048"}
+	}
+	file := filepath.Join(root, "apps", "a", name)
+	s := b.spec(t, `read -r w <"$0"; echo "it is $w"; x=$(head -c 20000000 /dev/zero | tr '\0' x); echo up; sleep 600`)
+	s.Argv, s.Weight = append(s.Argv, file), 50
+	r := b.launch(t, s)
+	poll(t, "it holds its memory", func() bool { return strings.Contains(output(t, s), "up") })
+	if got := output(t, s); !strings.HasPrefix(got, "it is "+at[50]+"\n") {
+		t.Errorf("it began with %q, want a weight of %s", got, at[50])
+	}
+	is := func(want string) {
+		t.Helper()
+		if got, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(got)) != want {
+			t.Errorf("the weight is %q, %v; want %s", got, err, want)
+		}
+	}
+	if err := r.SetMemory(200); err != nil {
+		t.Error(err)
+	}
+	is(at[200])
+	if err := r.SetMemory(8); app.KindOf(err) != app.Exhausted {
+		t.Errorf("SetMemory(8) = %v", err)
+	}
+	is(at[200])
+}
+
 func TestKernelUsageCoversEveryProcess(t *testing.T) {
 	b := newBench(t)
 	s := b.spec(t, `while :; do :; done & sleep 600`)

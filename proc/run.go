@@ -93,8 +93,9 @@ func (r *Run) kill() {
 	}
 }
 
-// SetMemory changes the limit of the running program. It refuses, with
-// app.Exhausted and both numbers, a limit below what the program uses.
+// SetMemory changes the limit of the running program, and with it the
+// application's share of the processor. It refuses, with app.Exhausted and
+// both numbers, a limit below what the program uses.
 func (r *Run) SetMemory(ram app.MB) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,10 +113,14 @@ func (r *Run) SetMemory(ram app.MB) error {
 	if errors.Is(err, syscall.EBUSY) { // v1 could not shrink it that far
 		return tooSmall(ram, m.Used)
 	}
-	if err == nil {
-		r.limit = int64(ram)
+	if err != nil {
+		return err
 	}
-	return err
+	r.limit = int64(ram)
+	if err := r.group.SetWeight(int64(ram)); err != nil { // the limit is in force, which is what was asked for
+		r.log.Warn("cannot change the program's share of the processor", "error", err)
+	}
+	return nil
 }
 
 func tooSmall(ram app.MB, used int64) error {

@@ -14,8 +14,9 @@ import (
 )
 
 var (
-	berth   string // the binary
-	unready string // why this machine cannot run the tests, "" when it can
+	berth     string // the binary
+	unready   string // why this machine cannot run the tests, "" when it can
+	unweighed string // why shares of the processor are not enforced, "" when they are
 )
 
 // TestMain builds berth once. The tests mostly wait for programs, so more of
@@ -90,6 +91,8 @@ func examine() string {
 		switch {
 		case f.Name == "limit" && f.Verdict == "ok":
 			limited = true
+		case f.Name == "cpu" && f.Verdict != "ok":
+			unweighed = f.Text
 		case f.Verdict == "FAIL", (f.Name == "node" || f.Name == "python3") && f.Verdict != "ok":
 			return fmt.Sprintf("berth doctor says of %s: %s", f.Name, f.Text)
 		}

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -45,6 +47,54 @@ func TestRAMOfARunningProgram(t *testing.T) {
 	if now := d.pid(id); now != pid {
 		t.Errorf("the pid was %d and is %d: a change of RAM must not restart", pid, now)
 	}
+}
+
+// TestKernelCPUWeight reads the share of the processor of a running program,
+// which follows its RAM and is its own while it is built anew.
+func TestKernelCPUWeight(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	if unweighed != "" {
+		t.Skip(unweighed)
+	}
+	c := d.account("ana", 1024)
+	gate := filepath.Join(d.root, "gate")
+	id := c.upload(nodeBot(idleNode, "RAM=100"))
+	c.untilLog(id, "up")
+	is := func(v2, v1 string) {
+		t.Helper()
+		if got := d.weight(id); got != "cpu.weight "+v2 && got != "cpu.shares "+v1 {
+			t.Errorf("it has a %s, want a weight of %s", got, v2)
+		}
+	}
+	is("100", "1024")
+	c.put("/app/"+id+"/ram", `{"ramMB":200}`).want(200, "status", "ok")
+	is("200", "2048")
+	c.put("/app/"+id+"/ram", `{"ramMB":1025}`).want(422)
+	is("200", "2048")
+	done := c.building(t.Context(), id, gated(gate, idleNode))
+	is("200", "2048")
+	c.put("/app/"+id+"/ram", `{"ramMB":400}`).want(200)
+	is("400", "4096")
+	write(t, gate, "")
+	(<-done).want(200)
+	is("400", "4096")
+	c.put("/app/"+id+"/restart", "").want(200)
+	is("400", "4096")
+}
+
+// weight is the file with an application's share of the processor, and what
+// it holds.
+func (d *daemon) weight(id string) string {
+	d.t.Helper()
+	for _, dir := range d.groups() {
+		for _, file := range []string{"cpu.weight", "cpu.shares"} {
+			if text, err := os.ReadFile(filepath.Join(dir, "apps", id, file)); err == nil {
+				return file + " " + strings.TrimSpace(string(text))
+			}
+		}
+	}
+	return "share in no file"
 }
 
 // Page cache is not what a program needs: lowering the RAM below it works.
