@@ -9,7 +9,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=$(VCS)
 LINT := .cache/bin/golangci-lint-$(LINT_VERSION)
 
 help: ## print the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
 
 setup: ## install what building and the demo need (Debian packages, when root)
 	@scripts/setup
@@ -28,10 +28,14 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck: before every co
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
 	@$(LINT) run ./...
-	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/fuzz scripts/bench .ci/run test/vm/run test/vm/init
+	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/fuzz scripts/bench .ci/run scripts/test-vm test/vm/run test/vm/init test/vm/suite test/vm/powercut
 
-test: languages ## every test this machine can run, with the race detector
+test: languages ## every test this machine can run, with the race detector, and those in guests
 	@scripts/test
+	@scripts/test-vm
+
+test-vm: setup ## the kernel tests in virtual machines: real control groups, systemd, a power cut
+	@scripts/test-vm
 
 fuzz: setup ## each fuzz target for 30 s
 	@scripts/fuzz 30s
@@ -53,4 +57,4 @@ $(LINT):
 	@mkdir -p .cache/bin && GOBIN=$(CURDIR)/.cache/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv .cache/bin/golangci-lint $(LINT)
 
-.PHONY: help setup languages build demo check test fuzz soak bench golden clean
+.PHONY: help setup languages build demo check test test-vm fuzz soak bench golden clean

@@ -39,8 +39,8 @@ const appsDir = "apps"
 // Open makes the tree called name below the root group of every hierarchy in
 // use, or in the daemon's own group when systemd delegated it. It enables the
 // memory and pids controllers on the way down, and cpu where that can be had
-// (see Weights). Programs left by an earlier
-// daemon of the same name are still there: see Sweep. Close the tree.
+// (see Weights). Programs left by an earlier daemon of the same name are still
+// there: see Sweep. Close the tree.
 func Open(h Host, name string) (*Tree, error) {
 	if err := h.Check(); err != nil {
 		return nil, err

@@ -241,8 +241,7 @@ func TestKernelStartErrors(t *testing.T) {
 
 func TestKernelSetMemory(t *testing.T) {
 	b := newBench(t)
-	// 40 MB held in a shell variable of the running program.
-	s := b.spec(t, `x=$(head -c 20000000 /dev/zero | tr '\0' x); echo up; sleep 600`)
+	s := b.spec(t, `exec /usr/bin/python3 -c 'import time; held = bytearray(20 << 20); print("up", flush=True); time.sleep(600)'`)
 	r := b.launch(t, s)
 	poll(t, "it holds its memory", func() bool { return strings.Contains(output(t, s), "up") })
 	if err := r.SetMemory(200); err != nil {

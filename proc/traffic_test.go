@@ -97,7 +97,7 @@ func TestKernelProgramsRunUncounted(t *testing.T) {
 }
 
 // A program that runs costs no thread of the daemon's.
-func TestKernelRunsHoldNoThread(t *testing.T) {
+func TestRunsHoldNoThread(t *testing.T) {
 	b := newBench(t)
 	const programs = 40
 	threads := func() int {

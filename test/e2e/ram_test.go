@@ -17,8 +17,8 @@ const (
 	helperPython = "import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', 'x = bytearray(300 << 20)'])\nprint('the helper is gone')\n"
 )
 
-// TestRAMOfARunningProgram changes the limit under a program that holds 60 MB.
-func TestRAMOfARunningProgram(t *testing.T) {
+// TestKernelRAMOfARunningProgram changes the limit under a program that holds 60 MB.
+func TestKernelRAMOfARunningProgram(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 1024)
@@ -98,7 +98,7 @@ func (d *daemon) weight(id string) string {
 }
 
 // Page cache is not what a program needs: lowering the RAM below it works.
-func TestRAMIgnoresPageCache(t *testing.T) {
+func TestKernelRAMIgnoresPageCache(t *testing.T) {
 	t.Parallel()
 	c := launch(t).account("ana", 200)
 	id := c.upload(shellBot(`head -c 60000000 /dev/zero >file; cat file >/dev/null; echo written; exec sleep 1000`, "RAM=150"))
@@ -108,8 +108,8 @@ func TestRAMIgnoresPageCache(t *testing.T) {
 	c.info(id).want(200, "apps.online", true, "apps.ram", 40)
 }
 
-// TestOutOfMemory kills programs for real and tells it from other ends.
-func TestOutOfMemory(t *testing.T) {
+// TestKernelOutOfMemory kills programs for real and tells it from other ends.
+func TestKernelOutOfMemory(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	owner := d.account("ana", 4096)
@@ -170,9 +170,9 @@ func TestOutOfMemoryRestarts(t *testing.T) {
 	c.info(id).want(200, "apps.online", true, "apps.ramKilled", false, "apps.exitCode", 0)
 }
 
-// TestHelperOutOfMemory: without apps.oom_group a helper dies alone, and it
+// TestKernelHelperOutOfMemory: without apps.oom_group a helper dies alone, and it
 // is the program's end only when the program follows it.
-func TestHelperOutOfMemory(t *testing.T) {
+func TestKernelHelperOutOfMemory(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "--apps-oom-group=false").account("ana", 200)
 	lives := c.upload(pythonBot(helperPython+"time.sleep(1000)\n", "RAM=48"))

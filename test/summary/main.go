@@ -1,11 +1,19 @@
 // Command summary reads the output of "go test -json" and prints a line for
 // each package, what failed, and which tests were skipped and why. It fails
 // when a test failed, when none ran, and with CI=true when one was skipped.
+//
+//	summary [-counts FILE MODE...]
+//
+// With -counts the packages are called MODE/..., and it also prints how many
+// tests passed in each mode and fails when that is not the number in the file,
+// which has a line "MODE NUMBER" for each that is counted: a test that is lost
+// is noticed.
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -28,11 +36,14 @@ type tally struct {
 	passed, failed int
 	skipped        []string
 	output         map[name]*strings.Builder
+	modes          map[string]int // tests that passed, by what stands before the package
 	broken         bool
 }
 
 func main() {
-	t := tally{output: map[name]*strings.Builder{}}
+	counts := flag.String("counts", "", "`FILE` with the number of tests of each mode")
+	flag.Parse()
+	t := tally{output: map[name]*strings.Builder{}, modes: map[string]int{}}
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -47,7 +58,39 @@ func main() {
 		fmt.Println("cannot read the test output:", err)
 		t.broken = true
 	}
-	os.Exit(t.finish())
+	code := t.finish()
+	if *counts != "" && !t.counted(*counts, flag.Args()) {
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// counted prints how many tests passed in each mode and compares.
+func (t *tally) counted(file string, modes []string) bool {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		fmt.Println("cannot read the counts:", err)
+		return false
+	}
+	want := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		var mode string
+		var n int
+		if _, err := fmt.Sscan(line, &mode, &n); err != nil {
+			fmt.Printf("%s: %q is no line \"MODE NUMBER\"\n", file, line)
+			return false
+		}
+		want[mode] = n
+	}
+	right := true
+	for _, mode := range modes {
+		fmt.Printf("%s: %d kernel tests ran\n", mode, t.modes[mode])
+		if n, ok := want[mode]; ok && n != t.modes[mode] {
+			fmt.Printf("%s: %s says %d; if tests came or went on purpose, write the new number there\n", mode, file, n)
+			right = false
+		}
+	}
+	return right
 }
 
 // add counts one event. The output of a test is kept until it is known
@@ -67,6 +110,8 @@ func (t *tally) add(e event) {
 			fmt.Printf("ok    %-20s %6.1fs\n", e.Package, e.Elapsed)
 		} else {
 			t.passed++
+			mode, _, _ := strings.Cut(e.Package, "/")
+			t.modes[mode]++
 		}
 		delete(t.output, key)
 	case "fail":

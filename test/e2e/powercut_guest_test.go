@@ -1,0 +1,123 @@
+//go:build guest
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The two halves of a power cut: the machine dies during the first, and the
+// second runs on another with the same disk. What was acknowledged until then
+// is in a file on the host.
+const (
+	powerRoot    = "/disk/powercut"
+	acknowledged = "/out/acknowledged"
+)
+
+// state is what an answer of the API promised of an application.
+type state struct {
+	ID        string
+	RAM, Code int
+}
+
+// powered is a daemon whose data outlives the guest.
+func powered(t *testing.T) *daemon {
+	return &daemon{
+		t: t, root: powerRoot, data: filepath.Join(powerRoot, "data"), uid: 300000,
+		args: []string{
+			"serve", "--data-dir", filepath.Join(powerRoot, "data"), "--listen", "127.0.0.1:0", "--rate-limit", "100000",
+			"--apps-ok-delay", "10ms", "--apps-uid-base", "300000", "--apps-uid-count", fmt.Sprint(uids),
+		},
+	}
+}
+
+func numbered(code int) string { return fmt.Sprintf("echo code %d; exec sleep 1000\n", code) }
+
+// TestPowerCutBegins uploads, changes and commits until the power goes.
+func TestPowerCutBegins(t *testing.T) {
+	out, err := os.OpenFile(acknowledged, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	promised := func(s state) {
+		t.Helper()
+		if err := json.NewEncoder(out).Encode(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(powerRoot, 0o711); err != nil { //nolint:gosec // programs pass through
+		t.Fatal(err)
+	}
+	d := powered(t)
+	d.start()
+	c := d.account("ana", 100000)
+	for range 100 {
+		s := state{ID: c.upload(shellBot(numbered(1), "RAM=32")), RAM: 32, Code: 1}
+		promised(s)
+		c.put("/app/"+s.ID+"/ram", `{"ramMB":40}`).want(200)
+		s.RAM = 40
+		promised(s)
+		c.commit(s.ID, files{"start.sh": numbered(2)}).want(200)
+		s.Code = 2
+		promised(s)
+	}
+	t.Fatal("the power did not go")
+}
+
+// TestPowerCutEnds finds everything that was acknowledged, whole, and running.
+func TestPowerCutEnds(t *testing.T) {
+	text, err := os.ReadFile(acknowledged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	promises, last := map[string]state{}, state{}
+	for line := range strings.Lines(string(text)) {
+		if err := json.Unmarshal([]byte(line), &last); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		promises[last.ID] = last
+	}
+	d := powered(t)
+	t.Cleanup(d.finish)
+	d.start()
+	c := &client{t: t, d: d, name: "ana", token: d.berth("token", "create", "ana")}
+	d.clients = append(d.clients, c)
+	ids := c.ids()
+	t.Logf("%d promises, of %d applications; %d are there", strings.Count(string(text), "\n"), len(promises), len(ids))
+	for id, s := range promises {
+		got := state{ID: id}
+		a := c.info(id).want(200, "apps.online", true)
+		code, err := os.ReadFile(d.path(id, "start.sh"))
+		if err != nil {
+			t.Error(err)
+		}
+		if _, err := fmt.Sscanf(a.text("apps.ram")+" "+string(code), "%d echo code %d;", &got.RAM, &got.Code); err != nil {
+			t.Errorf("%s has %s MB and %q: %v", id, a.text("apps.ram"), code, err)
+		}
+		c.untilLog(id, fmt.Sprintf("code %d\n", got.Code))
+		// The last request may have come to its end without its answer.
+		if got != s && (id != last.ID || got.RAM < s.RAM || got.Code < s.Code) {
+			t.Errorf("%+v is left of what was promised: %+v", got, s)
+		}
+	}
+	if len(ids) > len(promises)+1 || len(d.files("apps")) != len(ids) || len(d.files("logs")) != len(ids) {
+		t.Errorf("%v are there, files of %v, logs of %v", ids, d.files("apps"), d.files("logs"))
+	}
+	for _, dir := range []string{"staging", "rollback"} {
+		if left := d.files(dir); len(left) > 0 {
+			t.Errorf("left in %s: %v", dir, left)
+		}
+	}
+	out, err := exec.Command("/usr/bin/python3", "-c", `import sqlite3, sys
+print(sqlite3.connect("file:" + sys.argv[1] + "?mode=ro", uri=True).execute("PRAGMA integrity_check").fetchone()[0])`,
+		filepath.Join(d.data, "berth.db")).CombinedOutput()
+	if err != nil || string(out) != "ok\n" {
+		t.Errorf("the database: %s, %v", out, err)
+	}
+}

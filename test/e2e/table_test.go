@@ -1,0 +1,312 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What berth promises of the kernel, as an owner sees it. The same tests run on
+// unified and on hybrid hosts: only the names of files differ.
+
+// hog needs more than any RAM given to it, fast and without a runtime.
+const hog = "exec tail /dev/zero\n"
+
+// showLimit prints the limit of the group it is in, from whichever hierarchy
+// has one.
+const showLimit = `
+v2=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/memory.max
+v1=/sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)/memory.limit_in_bytes
+echo "limit $(cat $v2 2>/dev/null || cat $v1)"
+`
+
+// inGroup is what a file of the group of an application's one run holds; v2 and
+// v1 may call it differently. "" when there is none.
+func (d *daemon) inGroup(id string, names ...string) string {
+	d.t.Helper()
+	for _, dir := range d.groups() {
+		for _, name := range names {
+			found, _ := filepath.Glob(filepath.Join(dir, "apps", id, "*", name)) // the pattern is well-formed
+			if len(found) > 1 {
+				d.t.Errorf("%d groups of one application: %v", len(found), found)
+			}
+			for _, file := range found {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					d.t.Error(err)
+				}
+				return strings.TrimSpace(string(text))
+			}
+		}
+	}
+	return ""
+}
+
+// runs are the groups of an application in every hierarchy.
+func (d *daemon) runs(id string) []string {
+	var all []string
+	for _, dir := range d.groups() {
+		found, _ := filepath.Glob(filepath.Join(dir, "apps", id)) // the pattern is well-formed
+		below, _ := filepath.Glob(filepath.Join(dir, "apps", id, "*", "cgroup.procs"))
+		all = append(append(all, found...), below...)
+	}
+	return all
+}
+
+// bytesOf is a number of MB as the kernel writes it.
+func bytesOf(mb int) string { return strconv.Itoa(mb << 20) }
+
+// TestKernelLimits: every running application has the memory.max that it was
+// given, before its first instruction and after every change, no swap, and its
+// number of processes; when it has ended its group is gone.
+func TestKernelLimits(t *testing.T) {
+	t.Parallel()
+	d := launch(t, "--apps-pids-max", "77")
+	c := d.account("ana", 2000)
+	ram := map[string]int{
+		c.upload(shellBot(showLimit+idleShell, "RAM=32")):                                   32,
+		c.upload(nodeBot(idleNode, "RAM=101")):                                              101,
+		c.upload(pythonBot(idlePython, "RAM=64")):                                           64,
+		c.upload(shellBot("x", "RAM=256", "START=sh -c '"+quoted(showLimit+idleShell)+"'")): 256,
+	}
+	limits := func() {
+		t.Helper()
+		for id, mb := range ram {
+			c.info(id).want(200, "apps.online", true, "apps.ram", mb)
+			if got := d.inGroup(id, "memory.max", "memory.limit_in_bytes"); got != bytesOf(mb) {
+				t.Errorf("memory.max of %s is %q, want %s", id, got, bytesOf(mb))
+			}
+			// On v1 no swap is memory plus swap with the same limit.
+			if got := d.inGroup(id, "memory.swap.max", "memory.memsw.limit_in_bytes"); got != "0" && got != bytesOf(mb) {
+				t.Errorf("the limit of swap of %s is %q", id, got)
+			}
+			if got := d.inGroup(id, "pids.max"); got != "77" {
+				t.Errorf("pids.max of %s is %q, want 77", id, got)
+			}
+		}
+	}
+	limits()
+	for id, mb := range ram {
+		if mb == 32 || mb == 256 {
+			if log := c.untilLog(id, "up"); !strings.Contains(log, "limit "+bytesOf(mb)+"\n") {
+				t.Errorf("what it saw first: %q, want a limit of %d MB", log, mb)
+			}
+		}
+		c.put("/app/"+id+"/ram", fmt.Sprintf(`{"ramMB":%d}`, mb+50)).want(200)
+		ram[id] = mb + 50
+	}
+	limits()
+	c.put("/app/all/restart", "").want(200)
+	limits()
+	c.put("/app/all/stop", "").want(200)
+	for id := range ram {
+		if left := d.runs(id); len(left) > 0 {
+			t.Errorf("groups of a stopped application: %v", left)
+		}
+	}
+}
+
+// quoted makes a script one line, to stand between single quotes in a config.
+func quoted(script string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(script), "'", `'"'"'`), "\n", "; ")
+}
+
+// TestKernelHundredOutOfMemoryKills: each kill for RAM is told as that and
+// each SIGKILL by hand is not, a hundred times, with the record of each.
+func TestKernelHundredOutOfMemoryKills(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	owner := d.account("ana", 1000)
+	const lines, each = 5, 20 // the records keep 20 of an application
+	t.Run("lines", func(t *testing.T) {
+		for n := range lines {
+			t.Run(strconv.Itoa(n), func(t *testing.T) {
+				t.Parallel()
+				c := owner.in(t)
+				id := c.upload(shellBot(hog, "RAM=32"))
+				idle := c.upload(shellBot(idleShell, "RAM=32"))
+				for kill := range each {
+					c.until(id, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
+					if kill < each-1 {
+						c.put("/app/"+id+"/start", "").want(200)
+					}
+					if kill%5 == 0 {
+						d.killByHand(c, idle)
+					}
+				}
+				for n, e := range d.exits(id) {
+					if e.OOM != 1 || e.Code != 137 || e.Peak < 31<<20 || e.Peak > 32<<20 || e.Limit != 32 {
+						t.Errorf("record %d is %+v, want a kill at a peak of 32 MB", n, e)
+					}
+				}
+				if n := len(d.exits(id)); n != each {
+					t.Errorf("%d records of %d kills", n, each)
+				}
+				for n, e := range d.exits(idle) {
+					if e.OOM != 0 || e.Code != 137 || e.Signal != 9 || e.Peak == 0 {
+						t.Errorf("record %d of a SIGKILL by hand is %+v", n, e)
+					}
+				}
+			})
+		}
+	})
+}
+
+// killByHand kills a program that idles, sees it told, and starts it again.
+func (d *daemon) killByHand(c *client, id string) {
+	c.t.Helper()
+	c.until(id, "apps.online", true)
+	for _, p := range d.of(id) {
+		if err := syscall.Kill(p.pid, syscall.SIGKILL); err != nil {
+			c.t.Error(err)
+		}
+	}
+	c.until(id, "apps.ramKilled", false, "apps.exitCode", 137, "apps.online", false)
+	c.put("/app/"+id+"/start", "").want(200)
+}
+
+// exitRecord is how a run ended, as the database has it.
+type exitRecord struct {
+	OOM, Code, Signal int
+	Peak              int64 // bytes
+	Limit             int   // MB
+}
+
+// exits reads the records of an application while the daemon runs.
+func (d *daemon) exits(id string) []exitRecord {
+	d.t.Helper()
+	const script = `import json, sqlite3, sys
+rows = sqlite3.connect("file:" + sys.argv[1] + "?mode=ro", uri=True).execute(
+    "SELECT oom, code, signal, peak_bytes, limit_mb FROM exit_record WHERE app = ?", (sys.argv[2],))
+print(json.dumps([dict(zip(("oom", "code", "signal", "peak", "limit"), row)) for row in rows]))`
+	out, err := exec.Command("/usr/bin/python3", "-c", script, filepath.Join(d.data, "berth.db"), id).Output()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var list []exitRecord
+	if err := json.Unmarshal(out, &list); err != nil {
+		d.t.Fatal(err)
+	}
+	return list
+}
+
+// TestKernelWrapper: npm start is a process of its own in front of the program
+// that is killed, whether the kernel takes the group along or not.
+func TestKernelWrapper(t *testing.T) {
+	t.Parallel()
+	for _, group := range []bool{true, false} {
+		t.Run(fmt.Sprintf("oom_group=%t", group), func(t *testing.T) {
+			t.Parallel()
+			d := launch(t, fmt.Sprintf("--apps-oom-group=%t", group))
+			c := d.account("ana", 400)
+			id := c.upload(nodeBot(hogNode, "RAM=300", "START=npm start").
+				with("package.json", `{"name":"wrapped","scripts":{"start":"node index.js"}}`))
+			c.until(id, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
+			c.untilLog(id, "killed: needed more than 300 MB")
+			if left := d.of(id); len(left) > 0 {
+				t.Errorf("left of it: %v", left)
+			}
+		})
+	}
+}
+
+// bombPython forks in every process it ever made, again and again.
+const bombPython = `import os, time
+while True:
+    try:
+        os.fork()
+    except OSError:
+        time.sleep(0.1)
+`
+
+// TestKernelForkBomb: a program that forks without end reaches its limit and
+// no further; its neighbour and the daemon go on, and it can be stopped.
+func TestKernelForkBomb(t *testing.T) {
+	t.Parallel()
+	d := launch(t, "--apps-pids-max", "40")
+	c := d.account("ana", 400)
+	neighbour := c.upload(nodeBot("console.log('up'); let n = 0; setInterval(() => console.log('alive', n++), 50)\n", "RAM=100"))
+	id := c.upload(pythonBot(bombPython, "RAM=200"))
+	most := 0
+	eventually(t, "it meets its limit", func() bool {
+		n := len(d.of(id))
+		most = max(most, n)
+		var met int
+		_, err := fmt.Sscanf(d.inGroup(id, "pids.events"), "max %d", &met)
+		return err == nil && met > 100 && n == 40
+	})
+	seen := strings.Count(c.log(neighbour), "alive")
+	eventually(t, "its neighbour goes on", func() bool { return strings.Count(c.log(neighbour), "alive") > seen+5 })
+	most = max(most, len(d.of(id)))
+	if most > 40 {
+		t.Errorf("it had %d processes, want at most 40", most)
+	}
+	c.info(neighbour).want(200, "apps.online", true)
+	c.put("/app/"+id+"/stop", "").want(200, "status", "ok")
+	if left := d.of(id); len(left) > 0 {
+		t.Errorf("left after the stop: %v", left)
+	}
+	if left := d.runs(id); len(left) > 0 {
+		t.Errorf("groups after the stop: %v", left)
+	}
+}
+
+// TestKernelStartAfterKill: a program that only cgroup.kill ends runs again at
+// once, every time. Some kernels kill whatever is born into a group that was
+// killed before, so that each run needs a fresh one.
+func TestKernelStartAfterKill(t *testing.T) {
+	t.Parallel()
+	d := launch(t, "--apps-stop-timeout", "50ms")
+	c := d.account("ana", 100)
+	id := c.upload(shellBot("trap '' TERM\necho up\nwhile :; do sleep 1000; done\n", "RAM=32"))
+	for n := range 5 {
+		eventually(t, "it is up once more", func() bool { return strings.Count(c.log(id), "Z up\n") == n+1 })
+		c.put("/app/"+id+"/restart", "").want(200, "status", "ok")
+	}
+	eventually(t, "it is up at the end", func() bool { return strings.Count(c.log(id), "Z up\n") == 6 })
+	c.info(id).want(200, "apps.online", true, "apps.exitCode", 0)
+}
+
+// TestKernelNoStaleGroups: after a daemon that was killed, the next has one
+// group for each program that runs, in each hierarchy, and none of before.
+func TestKernelNoStaleGroups(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 400)
+	ids := []string{c.upload(shellBot(idleShell, "RAM=32")), c.upload(pythonBot(idlePython, "RAM=64"))}
+	before := map[string]bool{}
+	for _, id := range ids {
+		for _, dir := range d.runs(id) {
+			before[dir] = true
+		}
+	}
+	stopped := c.upload(shellBot(idleShell, "RAM=32"))
+	d.end(syscall.SIGKILL)
+	if len(d.processes()) != 3 {
+		t.Fatalf("%v run after the daemon was killed, want three", d.processes())
+	}
+	d.start()
+	c.put("/app/"+stopped+"/stop", "").want(200)
+	hierarchies := len(d.groups())
+	for _, id := range ids {
+		c.until(id, "apps.online", true)
+		now := d.runs(id)
+		if len(now) != 2*hierarchies { // the application's directory and its run's
+			t.Errorf("%v, want one run in each of %d hierarchies", now, hierarchies)
+		}
+		for _, dir := range now {
+			if before[dir] && strings.HasSuffix(dir, "cgroup.procs") {
+				t.Errorf("%s is of the daemon that was killed", dir)
+			}
+		}
+	}
+	if left := d.runs(stopped); len(left) > 0 {
+		t.Errorf("groups of a stopped application: %v", left)
+	}
+}
