@@ -32,6 +32,7 @@ var imports = map[string][]string{
 	"test/e2e": {},
 
 	"test/bench":   {},
+	"test/clients": {},
 	"test/summary": {},
 }
 

@@ -1,0 +1,173 @@
+package clients
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// cli is discloud-cli of one person: a home with a token, and a directory to
+// work in.
+type cli struct {
+	t    *testing.T
+	d    *daemon
+	home string
+	dir  string
+}
+
+func (d *daemon) cli(t *testing.T, token string) *cli {
+	t.Helper()
+	c := &cli{t: t, d: d, home: t.TempDir(), dir: t.TempDir()}
+	if token == "" {
+		return c
+	}
+	kept := base64.StdEncoding.EncodeToString([]byte(fmt.Sprintf(`{"token":%q}`, token)))
+	if err := os.MkdirAll(filepath.Join(c.home, ".discloud"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(c.home, ".discloud", ".cli"), []byte(kept), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// in is the same person in another directory.
+func (c *cli) in(dir string) *cli {
+	other := *c
+	other.dir = dir
+	return &other
+}
+
+var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]`)
+
+// try runs one command. With keys it runs in a terminal in which they are
+// typed, for what it asks.
+func (c *cli) try(keys string, args ...string) (code int, said string) {
+	c.t.Helper()
+	line := append([]string{"node", "-r", filepath.Join(sources(c.t), "address.cjs"), filepath.Join(clients, "node_modules/discloud-cli/bin/discloud")}, args...)
+	if keys != "" {
+		line = []string{"script", "-qec", strings.Join(line, " "), "/dev/null"}
+	}
+	cmd := exec.Command(line[0], line[1:]...)
+	cmd.Dir = c.dir
+	cmd.Env = append(cmd.Environ(), "HOME="+c.home, "BASE="+c.d.base, "CLIENTS="+clients, "FORCE_COLOR=0", "TERM=dumb")
+	cmd.Stdin = strings.NewReader(keys)
+	out, _ := cmd.CombinedOutput() // the code tells
+	return cmd.ProcessState.ExitCode(), escapes.ReplaceAllString(string(out), "")
+}
+
+// run is try for what must work; it says these.
+func (c *cli) run(says []string, args ...string) string {
+	c.t.Helper()
+	return c.ask("", says, args...)
+}
+
+// ask is run with keys.
+func (c *cli) ask(keys string, says []string, args ...string) string {
+	c.t.Helper()
+	code, said := c.try(keys, args...)
+	if code != 0 {
+		c.t.Errorf("discloud %v: status %d: %s", args, code, said)
+	}
+	for _, part := range append(says, "[DISCLOUD API]") {
+		if !strings.Contains(said, part) {
+			c.t.Errorf("discloud %v said %q, want %q in it", args, said, part)
+		}
+	}
+	for _, wrong := range []string{"undefined", "NaN", "TypeError", "[object"} {
+		if strings.Contains(said, wrong) {
+			c.t.Errorf("discloud %v said %q", args, said)
+		}
+	}
+	return said
+}
+
+// refused checks the status of a command that fails, and what it says.
+func (c *cli) refused(status int, says string, args ...string) {
+	c.t.Helper()
+	code, said := c.try("", args...)
+	if code != status&255 || !strings.Contains(said, fmt.Sprintf("[DISCLOUD API: %d]", status)) || !strings.Contains(said, says) {
+		c.t.Errorf("discloud %v: status %d: %q, want the refusal %d with %q", args, code, said, status, says)
+	}
+}
+
+func sources(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestCLI(t *testing.T) {
+	d := launch(t)
+	c := d.cli(t, d.token)
+
+	c.run([]string{d.id, "Diamond", "4096", "en-US"}, "userinfo")
+	c.ask("\r", nil, "locale")
+	c.run(nil, "apps")
+	d.cli(t, "").ask(d.token+"\r", nil, "login")
+
+	app := c.in(folder(t, bot("Demo", idle)))
+	app.run([]string{"Demo", "javascript"}, "upload", ".")
+	config, err := os.ReadFile(filepath.Join(app.dir, "discloud.config"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^ID=(\d+)$`).FindStringSubmatch(string(config))
+	if found == nil {
+		t.Fatalf("no id was written into discloud.config: %s", config)
+	}
+	id := found[1]
+
+	c.run([]string{id, "Demo", "true"}, "apps", id)
+	c.run([]string{"Online", "MB/100MB"}, "status", id)
+	c.run([]string{"Online"}, "status")
+	eventually(t, "the log says up", func() bool {
+		c.run([]string{id}, "logs", id)
+		log, err := os.ReadFile(filepath.Join(c.dir, "discloud/logs", id+".log"))
+		return err == nil && strings.Contains(string(log), "up")
+	})
+	c.run([]string{id}, "logs")
+	c.run(nil, "ram", id, "150")
+	c.run([]string{"150"}, "apps", id)
+	c.run(nil, "restart", id)
+	c.run(nil, "stop", id)
+	c.run(nil, "start", id)
+	if code, said := c.try("", "start", id); code != 0 || !strings.Contains(said, "online") {
+		t.Errorf("a start of what runs: status %d: %s", code, said)
+	}
+	c.run([]string{id}, "stop", "all")
+	c.run([]string{id}, "start", "all")
+	c.run([]string{id}, "restart", "all")
+
+	if err := os.WriteFile(filepath.Join(app.dir, "index.js"), []byte("console.log('second');"+idle), 0o644); err != nil { //nolint:gosec // no secret
+		t.Fatal(err)
+	}
+	app.ask("\r", nil, "commit", ".") // it offers the application whose ID is in the config
+	eventually(t, "the new code runs", func() bool {
+		c.run([]string{id}, "logs", id)
+		log, err := os.ReadFile(filepath.Join(c.dir, "discloud/logs", id+".log"))
+		return err == nil && strings.Contains(string(log), "second")
+	})
+
+	c.run([]string{id}, "backups", id, "--save")
+	c.run([]string{id}, "backups", "--save")
+	if out, err := exec.Command("unzip", "-p", filepath.Join(c.dir, "discloud/backups", id+".zip"), "index.js").Output(); err != nil || !strings.Contains(string(out), "second") {
+		t.Errorf("the backup holds %q, %v", out, err)
+	}
+
+	c.refused(404, "", "apps", "1")
+	c.refused(404, "", "logs", "1")
+	c.ask("\r", nil, "delete", id)
+	if said := c.run(nil, "apps"); strings.Contains(said, id) {
+		t.Errorf("it is still there: %s", said)
+	}
+	d.cli(t, "wrong").refused(401, "", "userinfo")
+}

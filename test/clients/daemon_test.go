@@ -1,0 +1,246 @@
+package clients
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	berth   string // the binary
+	clients string // the directory with node_modules
+	unready string // why this machine cannot run the tests, "" when it can
+)
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	if os.Getuid() != 0 {
+		unready = "needs root: berth gives every application a user and a control group"
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("/tmp", "berth-clients.")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	berth = filepath.Join(dir, "berth")
+	build := exec.Command("scripts/build", berth)
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "cannot build berth: %v\n%s", err, out)
+		return 1
+	}
+	if clients, err = install(); err != nil {
+		unready = fmt.Sprintf("cannot install the clients: %v", err)
+	}
+	return m.Run()
+}
+
+// install puts the clients below .cache, once for each lock file.
+func install() (string, error) {
+	lock, err := os.ReadFile("package-lock.json")
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(lock)
+	dir, err := filepath.Abs(filepath.Join("../../.cache/clients", hex.EncodeToString(sum[:6])))
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "done")); err == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // no secret
+		return "", err
+	}
+	for _, name := range []string{"package.json", "package-lock.json"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil { //nolint:gosec // no secret
+			return "", err
+		}
+	}
+	cmd := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return dir, os.WriteFile(filepath.Join(dir, "done"), nil, 0o600)
+}
+
+// daemon is a berth serve with an account that has a token.
+type daemon struct {
+	t     *testing.T
+	data  string
+	base  string // http://...
+	token string
+	id    string // of the account
+}
+
+// launch starts a daemon that ends with the test.
+func launch(t *testing.T, args ...string) *daemon {
+	t.Helper()
+	switch {
+	case unready != "" && os.Getenv("CI") == "true":
+		t.Fatal(unready)
+	case unready != "":
+		t.Skip(unready)
+	}
+	root, err := os.MkdirTemp("/tmp", "berth-clients.") //nolint:usetesting // t.TempDir is closed to other users
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	if err := os.Chmod(root, 0o711); err != nil { //nolint:gosec // programs pass through
+		t.Fatal(err)
+	}
+	d := &daemon{t: t, data: filepath.Join(root, "data")}
+	said := &output{}
+	cmd := exec.Command(berth, append([]string{
+		"serve", "--data-dir", d.data, "--listen", "127.0.0.1:0", "--rate-limit", "10000", "--apps-ok-delay", "400ms",
+		"--apps-uid-base", "400000", "--apps-uid-count", "100", "--apps-port-first", "31000", "--apps-port-last", "31099",
+	}, args...)...)
+	cmd.Env = append(os.Environ(), "BERTH_CONFIG=/dev/null")
+	cmd.Stderr = said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the daemon: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("the daemon said:\n%s", said)
+		}
+	})
+	listening := regexp.MustCompile(`listening on (http://[0-9.:]+)`)
+	eventually(t, "the daemon listens", func() bool {
+		m := listening.FindStringSubmatch(said.String())
+		if m != nil {
+			d.base = m[1]
+		}
+		return m != nil
+	})
+	d.id, d.token = d.account("ana")
+	return d
+}
+
+// account makes an account with a token.
+func (d *daemon) account(name string) (id, token string) {
+	d.t.Helper()
+	return d.run("account", "create", name, "--ram", "4096"), d.run("token", "create", name)
+}
+
+// run is berth with these arguments on the daemon's data.
+func (d *daemon) run(args ...string) string {
+	d.t.Helper()
+	cmd := exec.Command(berth, append(args, "--data-dir", d.data)...)
+	cmd.Env = append(os.Environ(), "BERTH_CONFIG=/dev/null")
+	out, err := cmd.Output()
+	if err != nil {
+		d.t.Fatalf("berth %v: %v", args, err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// eventually polls until ok, or fails.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(40 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited too long until %s", what)
+		}
+	}
+}
+
+// output collects what a process prints, for reading while it does.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// bot is the smallest application that every client takes.
+func bot(name, code string) map[string]string {
+	return map[string]string{
+		"discloud.config": "NAME=" + name + "\nTYPE=bot\nMAIN=index.js\nRAM=100\nVERSION=latest\nAUTORESTART=false\n",
+		"index.js":        code,
+		"package.json":    `{"name":"bot","version":"1.0.0"}`,
+	}
+}
+
+const idle = "console.log('up', process.pid); setInterval(() => {}, 1e6)\n"
+
+// folder writes files into a directory of their own.
+func folder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // no secret
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // no secret
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// zipped writes files into a ZIP called name.
+func zipped(t *testing.T, name string, files map[string]string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := zip.NewWriter(f)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		entry, err := w.Create(name)
+		if err == nil {
+			_, err = entry.Write([]byte(files[name]))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,5 @@
+// Package clients drives the built daemon with public clients of its API as
+// they are published: the SDK discloud.app and the command line discloud-cli.
+// Only the base address is another one. The clients come from package.json,
+// with npm, into a directory that is kept between runs.
+package clients
