@@ -23,6 +23,9 @@ type Config struct {
 	Lines       []int    // where each of Keys stands
 }
 
+// ConfigKeys are the keys of a discloud.config that mean something to berth.
+var ConfigKeys = []string{"MAIN", "TYPE", "RAM", "VERSION", "NAME", "AVATAR", "ID", "START", "BUILD", "AUTORESTART", "APT"}
+
 // Has reports whether the file sets key.
 func (c Config) Has(key string) bool { return slices.Contains(c.Keys, key) }
 

@@ -2,7 +2,9 @@ package bundle
 
 import (
 	"errors"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -142,4 +144,11 @@ func FuzzParseConfig(f *testing.F) {
 			t.Fatalf("ram %d", cfg.RAM)
 		}
 	})
+}
+
+// Each key that is said to mean something does.
+func TestConfigKeysAreKnown(t *testing.T) {
+	if got := slices.Sorted(maps.Keys(setters)); !slices.Equal(got, slices.Sorted(slices.Values(app.ConfigKeys))) {
+		t.Errorf("the parser knows %v, the vocabulary %v", got, app.ConfigKeys)
+	}
 }

@@ -84,6 +84,14 @@ func TestNotes(t *testing.T) {
 			app.Config{Main: "a.js", APT: []string{"canvas", "ffmpeg"}},
 			[]string{"APT=canvas,ffmpeg was asked for; berth installs no system packages: ask the owner of this host for them."},
 		},
+		{
+			app.Config{Main: "a.js", Keys: []string{"MAIN", "VLAN", "MIAN", strings.Repeat("X", 50)}, Lines: []int{1, 2, 3, 4}},
+			[]string{
+				"discloud.config line 2: VLAN is ignored: programs here share no private network.",
+				"discloud.config line 3: MIAN is ignored: berth knows MAIN, TYPE, RAM, VERSION, NAME, AVATAR, ID, START, BUILD, AUTORESTART, APT.",
+				"discloud.config line 4: " + strings.Repeat("X", 40) + "... is ignored: berth knows MAIN, TYPE, RAM, VERSION, NAME, AVATAR, ID, START, BUILD, AUTORESTART, APT.",
+			},
+		},
 		{app.Config{Main: "b.js", Build: "x"}, []string{`MAIN="b.js" is not in the archive; BUILD is expected to make it.`}},
 	} {
 		got, err := Plan(c.cfg, true, files, fullHost, "")

@@ -187,6 +187,7 @@ func (p *project) note(format string, args ...any) {
 
 // addNotes says what the config asks for and berth does not do.
 func (p *project) addNotes() {
+	p.noteKeys()
 	p.noteVersion()
 	p.noteMissing("START", p.cfg.Start)
 	p.noteMissing("BUILD", p.cfg.Build)
@@ -194,4 +195,35 @@ func (p *project) addNotes() {
 		p.note("APT=%s was asked for; berth installs no system packages: ask the owner of this host for them.",
 			strings.Join(p.cfg.APT, ","))
 	}
+}
+
+// elsewhere are keys of the hosted service that nothing here answers to.
+var elsewhere = map[string]string{
+	"VLAN":     "programs here share no private network",
+	"HOSTNAME": "programs here share no private network",
+	"STORAGE":  "a program's own directory is its storage",
+}
+
+// noteKeys names the keys that mean nothing: a mistyped one would else be
+// missed without a word.
+func (p *project) noteKeys() {
+	for _, key := range p.cfg.Keys {
+		if slices.Contains(app.ConfigKeys, key) {
+			continue
+		}
+		why := elsewhere[key]
+		if why == "" {
+			why = "berth knows " + strings.Join(app.ConfigKeys, ", ")
+		}
+		p.note("%s: %s is ignored: %s.", p.cfg.Where(key), shortened(key), why)
+	}
+}
+
+// shortened keeps a stranger's word from filling the note.
+func shortened(word string) string {
+	const most = 40
+	if r := []rune(word); len(r) > most {
+		return string(r[:most]) + "..."
+	}
+	return word
 }
