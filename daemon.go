@@ -183,10 +183,12 @@ func (d *daemon) openHost(ctx context.Context) error {
 		BuildRAM: s.Build.RAM, BuildTimeout: s.Build.Timeout, Builds: s.Build.Concurrency, BuildQueue: s.Build.Queue,
 		BackupTTL: s.Backups.TTL,
 	})
+	teams := account.NewTeams(d.db)
 	d.handler = httpapi.New(httpapi.Config{
 		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
 		Catalog: d.host, Control: d.host, Settings: d.host, Deployer: d.host,
 		Downloads: downloads{d.host, d.trees, d.logs},
+		Teams:     teams, Memberships: teams,
 		RateLimit: s.RateLimit, BaseURL: s.BaseURL, MaxUpload: s.Upload.Max.Bytes() + multipartRoom,
 		Version: buildVersion(), Log: d.log, Now: time.Now,
 	})

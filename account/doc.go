@@ -1,7 +1,7 @@
 // Package account is the policy of accounts: what a name, a plan and a locale
-// may be, who a token belongs to, whether more RAM fits, and links that open
-// one file without a token.
+// may be, who a token belongs to, who may do what with another's application,
+// whether more RAM fits, and links that open one file without a token.
 //
-// It touches nothing itself: what is remembered lies behind Store. No token
-// text is ever stored, logged or put into an error.
+// It touches nothing itself: what is remembered lies behind Store and
+// TeamStore. No token text is ever stored, logged or put into an error.
 package account

@@ -14,7 +14,7 @@ const (
 	Internal     Kind = iota // not the user's doing; the cause goes to the log only
 	Invalid                  // the request itself is malformed
 	Unauthorized             // no token, or one that is not valid
-	Forbidden                // a valid token that may not do this (disabled account)
+	Forbidden                // a valid token that may not do this (disabled account, missing permission)
 	NotFound                 // no such thing, or not this account's
 	Already                  // the application is in the asked-for state already
 	Conflict                 // another operation is under way, or a name is taken

@@ -100,10 +100,11 @@ func (db *DB) UpdateAccount(ctx context.Context, id app.AccountID, change func(a
 	return a, nil
 }
 
-// DeleteAccount removes an account and its tokens. It fails with app.NotFound,
-// and with app.Conflict while the account has places: applications, and those
-// being deployed or removed. A place that went early could be given to somebody
-// else, whose files the end of that deployment would take for its own.
+// DeleteAccount removes an account, its tokens and its memberships. It fails
+// with app.NotFound, and with app.Conflict while the account has places:
+// applications, and those being deployed or removed. A place that went early
+// could be given to somebody else, whose files the end of that deployment would
+// take for its own.
 func (db *DB) DeleteAccount(ctx context.Context, id app.AccountID) error {
 	return db.write(ctx, "delete the account", func(tx *sql.Tx) error {
 		if _, err := findAccount(ctx, tx, id); err != nil {

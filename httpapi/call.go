@@ -26,8 +26,9 @@ type call struct {
 
 	pattern string // of the route, never the path
 	params  httprouter.Params
-	account app.Account // set when the route needs a token
-	id      app.ID      // set when the route names one application
+	account app.Account   // set when the route needs a token
+	id      app.ID        // set when the route names one application
+	actsFor app.AccountID // set when account asks as a member of a team: the application's owner
 
 	status int   // 0 until the answer begins
 	cause  error // of a refusal, for the log alone
@@ -60,8 +61,14 @@ func (c *call) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// owner is the account that asks.
-func (c *call) owner() app.AccountID { return c.account.ID }
+// owner is the account whose applications are meant: the one that asks, unless
+// it asks as a member of a team.
+func (c *call) owner() app.AccountID {
+	if c.actsFor != 0 {
+		return c.actsFor
+	}
+	return c.account.ID
+}
 
 // head reports whether only the headers are asked for.
 func (c *call) head() bool { return c.r.Method == http.MethodHead }

@@ -12,7 +12,8 @@
 //	send        the only place that writes JSON
 //
 // Every answer is JSON, errors included, except downloads. An application of
-// another account does not exist: the answer is 404, never 403.
+// another account does not exist: the answer is 404, never 403, except to a
+// member of its team, who is told which permission is missing (asMember).
 //
 // It refuses to buffer uploads (they are streamed to the Deployer), to redirect,
 // to guess what a malformed body meant, and to log tokens, queries and the

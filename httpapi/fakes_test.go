@@ -39,6 +39,7 @@ type world struct {
 	backups   map[string]string // file name to path on disk
 	logText   io.Reader
 	fail      map[string]error
+	team      team
 	before    func(ctx context.Context, call string) // called first by the slow methods
 	config    Config
 
@@ -69,6 +70,7 @@ func (w *world) handler() http.Handler {
 	c := w.config
 	c.Accounts, c.Links, c.Catalog, c.Control = w, w, w, w
 	c.Settings, c.Deployer, c.Downloads = w, w, w
+	c.Teams, c.Memberships = w, w
 	c.Now = w.clock
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -156,14 +158,16 @@ func (w *world) Verify(token string) (app.Link, error) {
 	return app.Link{Kind: app.LinkKind(parts[0][0]), Object: parts[1], Version: version, Expires: time.Unix(expires, 0)}, nil
 }
 
-func (w *world) Apps(app.AccountID) []app.Snapshot { return w.apps }
+func (w *world) Apps(owner app.AccountID) []app.Snapshot {
+	return slices.DeleteFunc(slices.Clone(w.apps), func(s app.Snapshot) bool { return s.Account != owner })
+}
 
-func (w *world) App(_ app.AccountID, id app.ID) (app.Snapshot, error) {
+func (w *world) App(owner app.AccountID, id app.ID) (app.Snapshot, error) {
 	if err := w.call("App", id); err != nil {
 		return app.Snapshot{}, err
 	}
 	for _, s := range w.apps {
-		if s.ID == id {
+		if s.ID == id && s.Account == owner {
 			return s, nil
 		}
 	}
@@ -282,10 +286,10 @@ func (w *world) Upload(ctx context.Context, _ app.Account, file string) (app.Dep
 	return w.deployed, w.call("Upload")
 }
 
-func (w *world) Commit(ctx context.Context, _ app.AccountID, id app.ID, file string) (app.Deployed, error) {
+func (w *world) Commit(ctx context.Context, owner app.AccountID, id app.ID, file string) (app.Deployed, error) {
 	w.hand(file)
 	w.pause(ctx, "Commit "+string(id))
-	return w.deployed, w.call("Commit", id)
+	return w.deployed, w.change(w.call("Commit", id), owner, id)
 }
 
 func (w *world) Backup(_ context.Context, owner app.AccountID, id app.ID) (app.Backup, error) {

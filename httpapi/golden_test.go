@@ -52,7 +52,7 @@ var recorded = []string{
 
 func scenes() []scene {
 	return slices.Concat(readScenes(), actionScenes(), settingScenes(), uploadScenes(),
-		downloadScenes(), routeScenes(), commonScenes())
+		downloadScenes(), routeScenes(), teamScenes(), memberScenes(), vscodeScenes(), commonScenes())
 }
 
 // commonScenes are the refusals that every operation with a token can give.
@@ -64,7 +64,7 @@ func commonScenes() []scene {
 			continue
 		}
 		op := documentPath(r.Path)
-		base := scene{method: r.Method, op: op, path: strings.NewReplacer("{appID}", "bot-one", "{locale}", "en-US").Replace(op)}
+		base := scene{method: r.Method, op: op, path: strings.NewReplacer("{appID}", "bot-one", "{locale}", "en-US", "{modID}", "8").Replace(op)}
 		add := func(outcome string, change func(s *scene)) {
 			s := base
 			s.name = outcomeName(r, outcome)
@@ -87,7 +87,11 @@ func commonScenes() []scene {
 }
 
 func outcomeName(r route, outcome string) string {
-	name := strings.NewReplacer("/v2/", "", "app/:appID", "app", "/:locale", "", "/", "_").Replace(r.Path)
+	name := strings.NewReplacer("/v2/", "", "app/:appID", "app", "team/:appID", "team", "team/:modID", "team_member",
+		"/:locale", "", "/", "_").Replace(r.Path)
+	if strings.HasSuffix(r.Path, "/:appID/team") { // which takes several methods
+		name += "_" + strings.ToLower(r.Method)
+	}
 	return name + "_" + outcome
 }
 

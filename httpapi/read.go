@@ -57,6 +57,8 @@ type information struct {
 	Mods          []string `json:"mods"`
 	AutoDeployGit string   `json:"autoDeployGit"`
 	AutoRestart   bool     `json:"autoRestart"`
+
+	AddedTimestamp int64 `json:"addedTimestamp"` // milliseconds
 }
 
 type status struct {
@@ -76,7 +78,11 @@ type netIO struct {
 }
 
 func (s *server) user(c *call) (response, error) {
-	a := c.account
+	u := s.describeUser(c.account, s.Catalog.Apps(c.account.ID))
+	return ok(userAnswer{statusOK, "The information of your account has been loaded.", u})
+}
+
+func (s *server) describeUser(a app.Account, apps []app.Snapshot) user {
 	u := user{
 		UserID:        a.ID.String(),
 		TotalRAMMB:    a.TotalRAM,
@@ -88,14 +94,14 @@ func (s *server) user(c *call) (response, error) {
 		LastDataLeft:  split(planEnd.Sub(s.Now())),
 		PlanDataEnd:   timestamp(planEnd),
 	}
-	for _, snap := range s.Catalog.Apps(a.ID) {
+	for _, snap := range apps {
 		u.Apps = append(u.Apps, snap.ID)
 		u.RAMUsedMB += snap.RAM
 		if snap.Type == app.Site {
 			u.Subdomains = append(u.Subdomains, snap.ID)
 		}
 	}
-	return ok(userAnswer{statusOK, "The information of your account has been loaded.", u})
+	return u
 }
 
 func split(d time.Duration) timeLeft {
@@ -113,19 +119,27 @@ func (s *server) information(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(appsAnswer{statusOK, standing(snap, s.Now()), describe(snap)})
+	mods, err := s.mods(c)
+	if err != nil {
+		return response{}, err
+	}
+	return ok(appsAnswer{statusOK, standing(snap, s.Now()), describe(snap, mods)})
 }
 
 func (s *server) informationOfAll(c *call) (response, error) {
+	mods, err := s.mods(c)
+	if err != nil {
+		return response{}, err
+	}
 	list := []information{}
 	for _, snap := range s.Catalog.Apps(c.owner()) {
-		list = append(list, describe(snap))
+		list = append(list, describe(snap, mods))
 	}
 	return ok(appsAnswer{statusOK, "The information of your applications has been loaded.", list})
 }
 
-func describe(s app.Snapshot) information {
-	return information{
+func describe(s app.Snapshot, mods map[app.ID][]string) information {
+	i := information{
 		ID:            s.ID,
 		AvatarURL:     s.AvatarURL,
 		Name:          s.Name,
@@ -139,7 +153,11 @@ func describe(s app.Snapshot) information {
 		Mods:          []string{},
 		AutoDeployGit: "no",
 		AutoRestart:   s.AutoRestart,
+
+		AddedTimestamp: s.CreatedAt.UnixMilli(),
 	}
+	i.Mods = append(i.Mods, mods[s.ID]...)
+	return i
 }
 
 func (s *server) status(c *call) (response, error) {

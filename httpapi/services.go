@@ -54,6 +54,28 @@ type Settings interface {
 	Delete(ctx context.Context, owner app.AccountID, id app.ID) error
 }
 
+// Teams knows who else may use the applications of an account. Another
+// account's application is NotFound; names of permissions that are none are
+// Invalid.
+type Teams interface {
+	// Members returns the members of all applications of owner, by application
+	// and account.
+	Members(ctx context.Context, owner app.AccountID) ([]app.Member, error)
+	// AddMember returns NotFound for an unknown account, Conflict for a member.
+	AddMember(ctx context.Context, owner app.AccountID, id app.ID, member app.AccountID, permissions []string) (app.Member, error)
+	// SetMember and RemoveMember return NotFound for who is no member.
+	SetMember(ctx context.Context, owner app.AccountID, id app.ID, member app.AccountID, permissions []string) (app.Member, error)
+	RemoveMember(ctx context.Context, owner app.AccountID, id app.ID, member app.AccountID) error
+}
+
+// Memberships knows which applications of others an account may use.
+type Memberships interface {
+	Memberships(ctx context.Context, member app.AccountID) ([]app.Membership, error)
+	// Authorize returns the owner of an application when member may do with it
+	// what p names: NotFound for who is no member, Forbidden without p.
+	Authorize(ctx context.Context, member app.AccountID, id app.ID, p app.Permission) (app.AccountID, error)
+}
+
 // Deployer takes code in. A file that Spool returned without an error is either
 // handed over to exactly one call of Upload or Commit, which then owns it even
 // when it fails, or given back exactly once with DropSpool.
