@@ -110,11 +110,11 @@ type tally struct {
 	first                       error    // of the failures, in the order of the applications
 }
 
-// act runs one action on every application of the account.
+// act runs one action on every application that is meant.
 func (s *server) act(c *call, do action) tally {
 	ctx := c.r.Context()
-	results := each(ctx, s.Catalog.Apps(c.owner()), actors, func(snap app.Snapshot) (struct{}, error) {
-		return struct{}{}, do(ctx, c.owner(), snap.ID)
+	results := each(ctx, s.meant(c), actors, func(snap app.Snapshot) (struct{}, error) {
+		return struct{}{}, do(ctx, snap.Account, snap.ID)
 	})
 	t := tally{done: []app.ID{}, already: []app.ID{}, busy: []app.ID{}}
 	for _, r := range results {

@@ -26,9 +26,10 @@ type call struct {
 
 	pattern string // of the route, never the path
 	params  httprouter.Params
-	account app.Account   // set when the route needs a token
-	id      app.ID        // set when the route names one application
-	actsFor app.AccountID // set when account asks as a member of a team: the application's owner
+	account app.Account    // set when the route needs a token
+	id      app.ID         // set when the route names one application
+	actsFor app.AccountID  // set when account asks as a member of a team: the application's owner
+	shared  []app.Snapshot // set when it asks so of "all": those it may; else nil
 
 	status int   // 0 until the answer begins
 	cause  error // of a refusal, for the log alone

@@ -55,7 +55,7 @@ func (s *server) logs(c *call) (response, error) {
 }
 
 func (s *server) logsOfAll(c *call) (response, error) {
-	results := each(c.r.Context(), s.Catalog.Apps(c.owner()), readers, func(snap app.Snapshot) (logs, error) {
+	results := each(c.r.Context(), s.meant(c), readers, func(snap app.Snapshot) (logs, error) {
 		return s.logsOf(c, snap)
 	})
 	list := []logs{}
@@ -73,7 +73,7 @@ func (s *server) logsOf(c *call, snap app.Snapshot) (logs, error) {
 	if err != nil {
 		return logs{}, err
 	}
-	t, err := s.Catalog.Terminal(c.owner(), snap.ID)
+	t, err := s.Catalog.Terminal(snap.Account, snap.ID)
 	if err != nil {
 		return logs{}, err
 	}
@@ -111,8 +111,8 @@ func (s *server) backupOfAll(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	results := each(c.r.Context(), s.Catalog.Apps(c.owner()), archivers, func(snap app.Snapshot) (app.Backup, error) {
-		return s.Downloads.Backup(c.r.Context(), c.owner(), snap.ID)
+	results := each(c.r.Context(), s.meant(c), archivers, func(snap app.Snapshot) (app.Backup, error) {
+		return s.Downloads.Backup(c.r.Context(), snap.Account, snap.ID)
 	})
 	list := []backup{}
 	var first error

@@ -169,8 +169,8 @@ func (s *server) status(c *call) (response, error) {
 }
 
 func (s *server) statusOfAll(c *call) (response, error) {
-	results := each(c.r.Context(), s.Catalog.Apps(c.owner()), readers, func(snap app.Snapshot) (app.Status, error) {
-		return s.Catalog.Status(c.r.Context(), c.owner(), snap.ID)
+	results := each(c.r.Context(), s.meant(c), readers, func(snap app.Snapshot) (app.Status, error) {
+		return s.Catalog.Status(c.r.Context(), snap.Account, snap.ID)
 	})
 	list := []status{}
 	for _, r := range results {

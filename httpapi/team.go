@@ -64,6 +64,44 @@ func (s *server) asMember(p app.Permission, h handler) handler {
 	})
 }
 
+// asMemberOfAll is asMember, and oneOrAll: for a member "all" are the
+// applications of others for which it has the permission.
+func (s *server) asMemberOfAll(p app.Permission, forOne, forAll handler) handler {
+	forOne = s.asMember(p, forOne)
+	return func(c *call) (response, error) {
+		if app.ID(c.params.ByName("appID")) != app.All {
+			return forOne(c)
+		}
+		all, err := s.Memberships.Memberships(c.r.Context(), c.account.ID)
+		if err != nil {
+			return response{}, err
+		}
+		c.shared = []app.Snapshot{}
+		for _, m := range all {
+			owner, err := s.Memberships.Authorize(c.r.Context(), c.account.ID, m.App, p)
+			var snap app.Snapshot
+			if err == nil {
+				snap, err = s.Catalog.App(owner, m.App)
+			}
+			switch kind := app.KindOf(err); {
+			case err == nil:
+				c.shared = append(c.shared, snap)
+			case kind != app.NotFound && kind != app.Forbidden:
+				return response{}, err
+			}
+		}
+		return forAll(c)
+	}
+}
+
+// meant are the applications that "all" stands for.
+func (s *server) meant(c *call) []app.Snapshot {
+	if c.shared != nil {
+		return c.shared
+	}
+	return s.Catalog.Apps(c.owner())
+}
+
 // memberships lists the applications of others that the account may use.
 func (s *server) memberships(c *call) (response, error) {
 	all, err := s.Memberships.Memberships(c.r.Context(), c.account.ID)
