@@ -110,7 +110,9 @@ func (s *service) journalHolds(token string) {
 // the daemon, once.
 func TestGuestServiceRestarts(t *testing.T) {
 	t.Parallel()
-	s := serve(t, nil)
+	// With systemd's default it ends the programs beside the daemon, which may
+	// then tell of an end that nobody asked it for.
+	s := serve(t, []string{"KillMode=control-group"})
 	s.systemctl("start", s.unit)
 	c := s.account("ana", 600)
 	ids := []string{
@@ -123,7 +125,7 @@ func TestGuestServiceRestarts(t *testing.T) {
 	online := func(after string) {
 		t.Helper()
 		for _, id := range ids {
-			c.until(id, "apps.online", true, "apps.exitCode", 0, "apps.ramKilled", false)
+			c.until(id, "apps.online", true, "apps.ramKilled", false)
 			if pid := s.pid(id); pids[pid] {
 				t.Errorf("after %s %s is still %d", after, id, pid)
 			} else {

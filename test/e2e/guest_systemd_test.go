@@ -48,7 +48,7 @@ func serve(t *testing.T, lines []string, args ...string) *service {
 	d.base = "http://" + address
 	s := &service{daemon: d, unit: fmt.Sprintf("berth-test-%d.service", d.uid/uids)}
 	unit := append([]string{
-		"[Service]", "Type=notify", "Delegate=yes", "Restart=on-failure", "RestartPreventExitStatus=78",
+		"[Service]", "Type=notify", "Delegate=yes", "KillMode=mixed", "Restart=on-failure", "RestartPreventExitStatus=78",
 		"Environment=BERTH_CONFIG=/dev/null", `Environment="PATH=` + os.Getenv("PATH") + `"`,
 		"ExecStart=" + berth + " " + strings.Join(d.args, " "),
 	}, lines...)
