@@ -49,7 +49,7 @@ var homes = map[string][]string{
 	"github.com/cilium/ebpf":              {"sandbox"},
 	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "logs", "proc", "sandbox", "systemd", "tree", "test/bench", "test/e2e", "test/summary"},
 	"os/exec":                             {".", "proc", "test/bench", "test/e2e"},
-	"syscall":                             {".", "cgroup", "proc", "sandbox", "logs", "tree", "test/bench", "test/e2e"},
+	"syscall":                             {".", "cgroup", "db", "proc", "sandbox", "logs", "tree", "test/bench", "test/e2e"},
 	"golang.org/x/sys/unix":               {".", "cgroup", "proc", "sandbox", "logs", "tree"},
 	"net/http":                            {".", "httpapi", "test/bench", "test/e2e"},
 }

@@ -52,6 +52,9 @@ func openDatabase(ctx context.Context, dir string) (*db.DB, error) {
 	if err == nil {
 		opened, err = db.Open(ctx, filepath.Join(dir, databaseName), time.Now)
 	}
+	if refused := diskProblem(dir, err); refused != nil {
+		return nil, refused
+	}
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, &problem{
 			exitPermission, fmt.Errorf("cannot use the data directory %s: permission denied", dir),

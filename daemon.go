@@ -65,8 +65,13 @@ func (d *daemon) close() error {
 	return errors.Join(errs...)
 }
 
-func (d *daemon) openData(ctx context.Context) error {
+func (d *daemon) openData(ctx context.Context) (err error) {
 	dir := d.settings.DataDir
+	defer func() {
+		if refused := diskProblem(dir, err); refused != nil {
+			err = refused
+		}
+	}()
 	if err := tree.Reachable(dir); err != nil {
 		return err
 	}
@@ -93,6 +98,27 @@ func (d *daemon) openData(ctx context.Context) error {
 	}, d.log)
 	d.undo = append(d.undo, d.logs.close)
 	return nil
+}
+
+// diskProblem says what is to be done when a data directory cannot be opened
+// for its disk, and returns nil when that is not why. Room may be made while the service
+// is started again and again; a read-only disk waits for a person.
+func diskProblem(dir string, err error) error {
+	code, why, hint := exitFailure, "", "Hint: make room on it, or name another directory with --data-dir."
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.ENOSPC):
+		why = "its disk is full, and a start needs about 100 KB"
+	case errors.Is(err, unix.EDQUOT):
+		why = "its disk quota is used up, and a start needs about 100 KB"
+	case errors.Is(err, unix.EROFS), errors.Is(unix.Access(dir, unix.W_OK), unix.EROFS):
+		code, why = exitConfig, "its disk is read-only"
+		hint = "Hint: look in dmesg for what happened to the disk, then mount -o remount,rw its file system, or name another directory with --data-dir."
+	default:
+		return nil
+	}
+	return &problem{code, fmt.Errorf("cannot use the data directory %s: %s", dir, why), hint}
 }
 
 // lockDir makes sure that one daemon uses a data directory. The lock goes

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -266,5 +267,33 @@ func TestNetwork(t *testing.T) {
 func TestStartOf(t *testing.T) {
 	if a, b := startOf("/var/lib/berth"), startOf("/srv/other"); a == b || a < 0 || b < 0 {
 		t.Errorf("%d and %d", a, b)
+	}
+}
+
+func TestDiskProblems(t *testing.T) {
+	dir := t.TempDir()
+	for _, tc := range []struct {
+		err  error
+		code int
+		want string
+	}{
+		{syscall.ENOSPC, exitFailure, "its disk is full, and a start needs about 100 KB"},
+		{syscall.EDQUOT, exitFailure, "its disk quota is used up, and a start needs about 100 KB"},
+		{syscall.EROFS, exitConfig, "its disk is read-only"}, // which no start mends
+		{syscall.EIO, 0, ""},
+		{nil, 0, ""},
+	} {
+		err := tc.err
+		if err != nil {
+			err = fmt.Errorf("cannot open the database: %w", err)
+		}
+		var p *problem
+		if got := diskProblem(dir, err); tc.code == 0 {
+			if got != nil {
+				t.Errorf("%v is told as %v", tc.err, got)
+			}
+		} else if !errors.As(got, &p) || p.code != tc.code || p.Error() != "cannot use the data directory "+dir+": "+tc.want || p.hint == "" {
+			t.Errorf("%v is told as %v (%+v)", tc.err, got, p)
+		}
 	}
 }

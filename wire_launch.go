@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -29,13 +31,9 @@ type starter struct {
 
 // launch is a host.Launch.
 func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error) {
-	out, err := s.logs.of(p.App, p.Build)
+	out, pipe, err := s.output(p)
 	if err != nil {
-		return nil, err
-	}
-	pipe, err := out.Pipe(p.UID, p.UID)
-	if err != nil {
-		return nil, err
+		return nil, cmp.Or(tree.Refused("open the application's log", err), err)
 	}
 	defer pipe.Close()
 	temp, err := s.trees.EnsureTemp(p.App, p.Build, p.UID)
@@ -73,6 +71,16 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 		return nil, err
 	}
 	return instance{run, out, tidy}, nil
+}
+
+// output returns the log of a program and the pipe to it.
+func (s *starter) output(p app.Program) (*logs.Log, *os.File, error) {
+	out, err := s.logs.of(p.App, p.Build)
+	if err != nil {
+		return nil, nil, err
+	}
+	pipe, err := out.Pipe(p.UID, p.UID)
+	return out, pipe, err
 }
 
 // environment is everything a program gets in its environment, built from

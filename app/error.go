@@ -25,6 +25,15 @@ const (
 	Unavailable              // berth is shutting down or cannot serve this now
 )
 
+// What a disk answers instead of taking more, and what to do, as it follows
+// "cannot X: ". A full disk and a quota are Exhausted, a disk that takes no
+// writes at all is Unavailable.
+const (
+	DiskFull     = "the host's disk is full; its owner must make room"
+	DiskQuota    = "the disk quota of the host is used up; its owner must make room or raise it"
+	DiskReadOnly = "the host's disk is read-only; its owner must mend it"
+)
+
 // Error is an error a person may read. Message is for the user and MUST NOT
 // hold paths of the host or secrets; Err is the cause, for the log alone.
 type Error struct {

@@ -4,13 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"github.com/mattn/go-sqlite3"
 
 	"berth/app"
 )
 
-// explain says what could not be done, unless the error is for the user.
+// explain says what could not be done, unless the error is for the user, as
+// what a disk refuses is.
 func explain(what string, err error) error {
 	var forUser *app.Error
 	switch {
@@ -18,11 +20,26 @@ func explain(what string, err error) error {
 		return nil
 	case errors.As(err, &forUser):
 		return err
-	case isCode(err, sqlite3.ErrFull):
-		return &app.Error{Kind: app.Exhausted, Message: "the server's disk is full", Err: fmt.Errorf("cannot %s: %w", what, err)}
+	}
+	kind, why := app.Exhausted, ""
+	switch errno := errnoOf(err); {
+	case isCode(err, sqlite3.ErrFull), errno == syscall.ENOSPC:
+		why = app.DiskFull
+	case errno == syscall.EDQUOT:
+		why = app.DiskQuota
+	case isCode(err, sqlite3.ErrReadonly), errno == syscall.EROFS:
+		kind, why = app.Unavailable, app.DiskReadOnly
 	default:
 		return fmt.Errorf("cannot %s: %w", what, err)
 	}
+	return &app.Error{Kind: kind, Message: "cannot " + what + ": " + why, Err: err}
+}
+
+// errnoOf is the system's own error behind SQLite's, 0 when there is none.
+func errnoOf(err error) syscall.Errno {
+	var e sqlite3.Error
+	_ = errors.As(err, &e)
+	return e.SystemErrno
 }
 
 // isCode reports whether err is SQLite's code. The code decides, never the

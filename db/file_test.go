@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/mattn/go-sqlite3"
+
+	"berth/app"
 )
 
 func TestOpenMakesThePragmasTrue(t *testing.T) {
@@ -165,5 +167,23 @@ func TestErrorCodes(t *testing.T) {
 	}
 	if explain("x", nil) != nil {
 		t.Error("no error became one")
+	}
+	for _, tc := range []struct {
+		err  sqlite3.Error
+		kind app.Kind
+		want string
+	}{
+		{sqlite3.Error{Code: sqlite3.ErrFull}, app.Exhausted, "cannot x: " + app.DiskFull},
+		{sqlite3.Error{Code: sqlite3.ErrIoErr, SystemErrno: syscall.ENOSPC}, app.Exhausted, "cannot x: " + app.DiskFull},
+		{sqlite3.Error{Code: sqlite3.ErrIoErr, SystemErrno: syscall.EDQUOT}, app.Exhausted, "cannot x: " + app.DiskQuota},
+		{sqlite3.Error{Code: sqlite3.ErrIoErr, SystemErrno: syscall.EROFS}, app.Unavailable, "cannot x: " + app.DiskReadOnly},
+		{sqlite3.Error{Code: sqlite3.ErrReadonly}, app.Unavailable, "cannot x: " + app.DiskReadOnly},
+		{sqlite3.Error{Code: sqlite3.ErrIoErr, SystemErrno: syscall.EIO}, app.Internal, ""},
+	} {
+		err := explain("x", fmt.Errorf("deep: %w", tc.err))
+		var told *app.Error
+		if app.KindOf(err) != tc.kind || errors.As(err, &told) && told.Message != tc.want {
+			t.Errorf("%v (%v) becomes %v", tc.err.Code, tc.err.SystemErrno, err)
+		}
 	}
 }

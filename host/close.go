@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 
 	"berth/app"
 )
@@ -23,6 +24,9 @@ func (u *unit) remove(reply func(error)) {
 		u.closing = ended
 		if err != nil && u.h.ctx.Err() == nil {
 			u.closing = open // still there, and says so
+			if u.app.Wanted == app.WantOnline && !u.broken {
+				u.retry()
+			}
 		}
 		reply(err)
 	})
@@ -30,10 +34,20 @@ func (u *unit) remove(reply func(error)) {
 
 // erase forgets the application. The record goes first: a crash after it
 // leaves files that the next boot removes, never a record without files. The
-// place goes last: nobody gets the name or the uid while files have them.
+// place goes last: nobody gets the name or the uid while files have them. Only
+// on a full disk the files must go first, for they make the room that the
+// record takes to be forgotten.
 func (u *unit) erase() error {
 	ctx := context.Background()
-	if err := u.h.Registry.DeleteApp(ctx, u.id); err != nil {
+	err := u.h.Registry.DeleteApp(ctx, u.id)
+	if app.KindOf(err) == app.Exhausted {
+		u.app.Wanted = app.WantStopped // nothing is left to be started
+		if err := errors.Join(u.h.Disk.Remove(ctx, u.id), u.h.Logs.Remove(u.id)); err != nil {
+			return err
+		}
+		err = u.h.Registry.DeleteApp(ctx, u.id)
+	}
+	if err != nil {
 		return err
 	}
 	u.h.unregister(u.id)

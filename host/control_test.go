@@ -46,6 +46,9 @@ func TestDeleteThatFailsCanBeRepeated(t *testing.T) {
 		id := w.mustUpload("MAIN=a")
 		w.fail["DeleteApp"] = errTest
 		wantKind(t, w.host.Delete(t.Context(), owner, id), app.Internal)
+		if !w.snapshot(id).Running || w.launches(id) != 2 {
+			t.Errorf("what was not deleted is %+v after %d launches", w.snapshot(id), w.launches(id))
+		}
 		w.mu.Lock()
 		delete(w.fail, "DeleteApp")
 		w.mu.Unlock()
@@ -53,6 +56,57 @@ func TestDeleteThatFailsCanBeRepeated(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// On a full disk the files of what is deleted make the room for that.
+func TestDeleteOnAFullDisk(t *testing.T) {
+	full := app.Errorf(app.Exhausted, "cannot delete the application: %s", app.DiskFull)
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a")
+		w.fail["DeleteApp"] = full
+		w.when("Remove", func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			delete(w.fail, "DeleteApp")
+		})
+		if err := w.host.Delete(t.Context(), owner, id); err != nil || len(w.apps) != 0 || len(w.trees) != 0 {
+			t.Errorf("Delete: %v, left %v %v", err, w.apps, w.trees)
+		}
+	})
+	play(t, func(t *testing.T, w *world) { // where that is not enough
+		id := w.mustUpload("MAIN=a")
+		w.fail["DeleteApp"] = full
+		wantKind(t, w.host.Delete(t.Context(), owner, id), app.Exhausted)
+		time.Sleep(time.Hour)
+		if w.snapshot(id).Running || w.launches(id) != 1 {
+			t.Errorf("without its files it is %+v after %d launches", w.snapshot(id), w.launches(id))
+		}
+		w.mu.Lock()
+		delete(w.fail, "DeleteApp")
+		w.mu.Unlock()
+		if err := w.host.Delete(t.Context(), owner, id); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A restart that the host cannot finish now is finished when it can.
+func TestRestartIsFinishedLater(t *testing.T) {
+	for _, kind := range []app.Kind{app.Exhausted, app.Unavailable} {
+		play(t, func(t *testing.T, w *world) {
+			id := w.mustUpload("MAIN=a")
+			w.set(func(app.Program) behaviour { return behaviour{err: app.Errorf(kind, "cannot: the disk")} })
+			wantKind(t, w.host.Restart(t.Context(), owner, id), kind)
+			if s := w.snapshot(id); s.Running || s.State != app.Waiting || w.recorded(id).Wanted != app.WantOnline || !w.noted(id, "cannot start: cannot: the disk") {
+				t.Errorf("%+v with %q", s, w.notes[id])
+			}
+			w.set(func(app.Program) behaviour { return behaviour{} })
+			time.Sleep(time.Minute)
+			if s := w.snapshot(id); !s.Running {
+				t.Errorf("a minute later it is %+v", s)
+			}
+		})
+	}
 }
 
 func TestCapacity(t *testing.T) {

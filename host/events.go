@@ -67,6 +67,18 @@ func (u *unit) byPerson() error {
 	return u.want(app.WantOnline)
 }
 
+// again is byPerson for what was online until now: a start that the host
+// refuses, its disk or its memory, is tried again like one at boot.
+func (u *unit) again() error {
+	err := u.byPerson()
+	if kind := app.KindOf(err); u.state == app.Stopped && (kind == app.Exhausted || kind == app.Unavailable) {
+		_ = u.want(app.WantOnline) // told in the log
+		u.attempt++
+		u.wait("cannot start: "+forUser(err), max(backoff(u.attempt), time.Second))
+	}
+	return err
+}
+
 func (u *unit) forgetExit() {
 	if u.app.LastExit == nil {
 		return
@@ -98,7 +110,7 @@ func (u *unit) restart(reply func(error)) {
 	}
 	switch u.state {
 	case app.Starting, app.Online:
-		u.halt(func() { reply(u.byPerson()) })
+		u.halt(func() { reply(u.again()) })
 	case app.Waiting:
 		reply(u.byPerson())
 	case app.Stopping:

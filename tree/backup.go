@@ -40,7 +40,7 @@ func (s *Store) Backup(ctx context.Context, id app.ID) (name string, err error) 
 		return "", err
 	}
 	defer live.close()
-	if err := s.room(); err != nil {
+	if err := s.room("write the backup"); err != nil {
 		return "", err
 	}
 	base := string(id) + "." + randName()

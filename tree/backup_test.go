@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -182,6 +183,28 @@ func TestEnsureTemp(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 		put(t, path, map[string]string{"left/over": "x"})
+	}
+	s.removing.Wait()
+	// One that is empty is used again, as it should be; another user's is not.
+	inode := func(path string) uint64 {
+		info, err := os.Stat(path)
+		must(t, err)
+		return info.Sys().(*syscall.Stat_t).Ino
+	}
+	path, err := s.EnsureTemp(testID, false, testUID)
+	must(t, err)
+	first := inode(path)
+	must(t, os.Chmod(path, 0o777))
+	_, err = s.EnsureTemp(testID, false, testUID)
+	must(t, err)
+	if got := snapshot(t, path); inode(path) != first || got["."] != "drwx------ 54321:54321" {
+		t.Errorf("it was %d and is %d, %v", first, inode(path), got)
+	}
+	must(t, os.Chown(path, testUID+1, testUID))
+	_, err = s.EnsureTemp(testID, false, testUID)
+	must(t, err)
+	if got := snapshot(t, path); got["."] != "drwx------ 54321:54321" {
+		t.Errorf("after another user's: %v", got)
 	}
 	must(t, s.Remove(t.Context(), testID))
 	empty(t, s, "tmp")

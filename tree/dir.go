@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"berth/app"
 )
 
 // dir is an open directory. The zero-cost type keeps descriptors apart from
@@ -240,11 +242,29 @@ func split(path string) (parent, name string) {
 // cut takes the first component off path.
 func cut(path string) (name, rest string, more bool) { return strings.Cut(path, "/") }
 
-// cannot wraps err with what was being done; a full disk becomes a sentence
-// for the user.
+// cannot wraps err with what was being done; what the disk refuses becomes a
+// sentence for the user.
 func cannot(what string, err error) error {
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return diskFull(err)
+	if refused := Refused(what, err); refused != nil {
+		return refused
 	}
 	return fmt.Errorf("cannot %s: %w", what, err)
+}
+
+// Refused returns the sentence for the user when the cause of err is a disk
+// that is full (app.Exhausted), out of its quota (app.Exhausted) or read-only
+// (app.Unavailable), and nil otherwise. what completes "cannot ...".
+func Refused(what string, err error) error {
+	kind, why := app.Exhausted, ""
+	switch {
+	case errors.Is(err, unix.ENOSPC):
+		why = app.DiskFull
+	case errors.Is(err, unix.EDQUOT):
+		why = app.DiskQuota
+	case errors.Is(err, unix.EROFS):
+		kind, why = app.Unavailable, app.DiskReadOnly
+	default:
+		return nil
+	}
+	return &app.Error{Kind: kind, Message: "cannot " + what + ": " + why, Err: err}
 }

@@ -15,15 +15,16 @@ const (
 )
 
 // room refuses with app.Exhausted when the data directory's disk is nearly
-// full.
-func (s *Store) room() error {
+// full, or the quota of its project is nearly used up: statfs(2) tells both
+// alike. what completes "cannot ...".
+func (s *Store) room(what string) error {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(s.staging), &st); err != nil {
 		return cannot("look at the disk", err)
 	}
 	free, total := st.Bavail*uint64(st.Bsize), st.Blocks*uint64(st.Bsize)
 	if free < min(total/floorShare, floorMax) {
-		return app.Errorf(app.Exhausted, "the host's disk is nearly full: %d MB are free; its owner must make room", free>>20)
+		return app.Errorf(app.Exhausted, "cannot %s: the host's disk is nearly full (%d MB are free); its owner must make room", what, free>>20)
 	}
 	return nil
 }

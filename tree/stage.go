@@ -24,7 +24,7 @@ func (s *Store) Unpack(ctx context.Context, file string, over *app.Code, judge f
 	}
 	defer func() { _ = a.Close() }() // was only read
 	cfg, found = a.Config()
-	if err := errors.Join(judge(cfg), s.room()); err != nil {
+	if err := errors.Join(judge(cfg), s.room("unpack the upload")); err != nil {
 		return "", app.Config{}, false, "", err
 	}
 	name := randName()
@@ -43,22 +43,22 @@ func (s *Store) Unpack(ctx context.Context, file string, over *app.Code, judge f
 func (s *Store) extract(ctx context.Context, a *bundle.Archive, name string) error {
 	top, err := s.staging.mkdir(name, 0o711, os.Geteuid())
 	if err != nil {
-		return cannot("make a stage", err)
+		return cannot("unpack the upload", err)
 	}
 	defer top.close()
 	inner, err := top.mkdir(newName, 0o700, os.Geteuid())
 	if err != nil {
-		return cannot("make a stage", err)
+		return cannot("unpack the upload", err)
 	}
 	inner.close()
 	root, err := os.OpenRoot(filepath.Join(s.root, stagingName, name, newName))
 	if err != nil {
-		return cannot("make a stage", err)
+		return cannot("unpack the upload", err)
 	}
 	defer func() { _ = root.Close() }()
 	err = a.Extract(ctx, root)
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return diskFull(err)
+	if refused := Refused("unpack the upload", err); refused != nil {
+		return refused
 	}
 	return err
 }

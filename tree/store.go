@@ -192,8 +192,3 @@ func isRandName(s string) bool {
 	}
 	return true
 }
-
-// diskFull is the refusal when nothing more can be written.
-func diskFull(cause error) error {
-	return &app.Error{Kind: app.Exhausted, Message: "the host's disk is full", Err: cause}
-}

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -135,12 +136,27 @@ func TestLongPaths(t *testing.T) {
 	}
 }
 
-func TestDiskFullIsASentence(t *testing.T) {
-	for _, errno := range []error{syscall.ENOSPC, syscall.EDQUOT} {
-		err := cannot("write", fmt.Errorf("deep: %w", errno))
-		if app.KindOf(err) != app.Exhausted || text(err) != "the host's disk is full" {
-			t.Error(err)
+func TestWhatADiskRefusesIsASentence(t *testing.T) {
+	for _, tc := range []struct {
+		errno error
+		kind  app.Kind
+		want  string
+	}{
+		{syscall.ENOSPC, app.Exhausted, "cannot write: " + app.DiskFull},
+		{syscall.EDQUOT, app.Exhausted, "cannot write: " + app.DiskQuota},
+		{syscall.EROFS, app.Unavailable, "cannot write: " + app.DiskReadOnly},
+		{syscall.EIO, app.Internal, ""},
+	} {
+		err := cannot("write", fmt.Errorf("deep: %w", tc.errno))
+		if app.KindOf(err) != tc.kind || text(err) != tc.want || !errors.Is(err, tc.errno) {
+			t.Errorf("%v becomes %v", tc.errno, err)
 		}
+		if refused := Refused("write", tc.errno); (refused != nil) != (tc.want != "") {
+			t.Errorf("%v is refused with %v", tc.errno, refused)
+		}
+	}
+	if err := Refused("write", nil); err != nil {
+		t.Errorf("no error is refused with %v", err)
 	}
 }
 
@@ -153,13 +169,13 @@ func TestDiskFullForReal(t *testing.T) {
 	defer unix.Unmount(data, unix.MNT_DETACH)
 	s := openStore(t, data)
 	_, err := s.Spool(t.Context(), strings.NewReader(strings.Repeat("x", 1<<20)), 1<<30)
-	if app.KindOf(err) != app.Exhausted || text(err) != "the host's disk is full" {
+	if app.KindOf(err) != app.Exhausted || text(err) != "cannot keep the upload: "+app.DiskFull {
 		t.Errorf("Spool: %v", err)
 	}
 	empty(t, s, "staging")
 	file := zipOf(t, s, map[string]string{"big": strings.Repeat("x", 1<<20)})
 	_, _, _, _, err = s.Unpack(t.Context(), file, nil, anything)
-	if app.KindOf(err) != app.Exhausted || text(err) != "the host's disk is full" {
+	if app.KindOf(err) != app.Exhausted || text(err) != "cannot unpack the upload: "+app.DiskFull {
 		t.Errorf("Unpack: %v", err)
 	}
 	must(t, s.DropSpool(file))

@@ -52,23 +52,44 @@ func tempName(id app.ID, build bool) string {
 	return string(id)
 }
 
-// EnsureTemp makes the temporary directory of id, or of its build, anew, empty
-// and uid's own, and returns its absolute path. Nothing may be using the one
-// before, which is removed in the background, however much is in it.
+// EnsureTemp makes the temporary directory of id, or of its build, empty and
+// uid's own, and returns its absolute path. Nothing may be using the one
+// before, which is removed in the background, however much is in it; one that
+// is empty stays, so that a full disk keeps no program from starting again.
 func (s *Store) EnsureTemp(id app.ID, build bool, uid int) (string, error) {
 	if err := checkID(id); err != nil {
 		return "", err
 	}
+	name := tempName(id, build)
+	path := filepath.Join(s.root, tmpName, name)
+	if s.emptyTemp(name, uid) {
+		return path, nil
+	}
 	if err := s.DropTemp(id, build); err != nil {
 		return "", err
 	}
-	name := tempName(id, build)
 	d, err := s.tmp.mkdir(name, 0o700, uid)
 	if err != nil {
 		return "", cannot("make a temporary directory", err)
 	}
 	d.close()
-	return filepath.Join(s.root, tmpName, name), nil
+	return path, nil
+}
+
+// emptyTemp reports whether there is a temporary directory of uid's that holds
+// nothing. Its mode is mended.
+func (s *Store) emptyTemp(name string, uid int) bool {
+	d, err := s.tmp.sub(name)
+	if err != nil {
+		return false
+	}
+	defer d.close()
+	st, err := d.self()
+	if err != nil || int(st.Uid) != uid || int(st.Gid) != uid {
+		return false
+	}
+	err = d.each(func(string) error { return unix.ENOTEMPTY })
+	return err == nil && d.own(uid, 0o700) == nil
 }
 
 // DropTemp removes that directory: its name at once, what is in it in the

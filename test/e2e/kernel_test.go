@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -100,4 +102,10 @@ func groupsNamed(name string) []string {
 		found = append(found, list...)
 	}
 	return found
+}
+
+// groupOfData is the name of the groups of the daemon on a data directory.
+func groupOfData(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return hex.EncodeToString(sum[:4])
 }
