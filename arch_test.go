@@ -18,6 +18,7 @@ import (
 var imports = map[string][]string{
 	"app":      {},
 	"account":  {"app"},
+	"domain":   {"app"},
 	"host":     {"app"},
 	"lang":     {"app"},
 	"bundle":   {"app"},
@@ -32,6 +33,7 @@ var imports = map[string][]string{
 	"test/e2e": {},
 
 	"test/bench":   {},
+	"test/dns":     {},
 	"test/summary": {},
 }
 

@@ -52,7 +52,7 @@ var recorded = []string{
 
 func scenes() []scene {
 	return slices.Concat(readScenes(), actionScenes(), settingScenes(), uploadScenes(),
-		downloadScenes(), routeScenes(), commonScenes())
+		downloadScenes(), namesScenes(), routeScenes(), commonScenes())
 }
 
 // commonScenes are the refusals that every operation with a token can give.
@@ -64,7 +64,8 @@ func commonScenes() []scene {
 			continue
 		}
 		op := documentPath(r.Path)
-		base := scene{method: r.Method, op: op, path: strings.NewReplacer("{appID}", "bot-one", "{locale}", "en-US").Replace(op)}
+		base := scene{method: r.Method, op: op, path: strings.NewReplacer("{appID}", "bot-one", "{locale}", "en-US",
+			"{subdomain}", "blog", "{domain}", "shop.example.org").Replace(op)}
 		add := func(outcome string, change func(s *scene)) {
 			s := base
 			s.name = outcomeName(r, outcome)
@@ -87,7 +88,7 @@ func commonScenes() []scene {
 }
 
 func outcomeName(r route, outcome string) string {
-	name := strings.NewReplacer("/v2/", "", "app/:appID", "app", "/:locale", "", "/", "_").Replace(r.Path)
+	name := strings.NewReplacer("/v2/", "", "app/:appID", "app", "/:locale", "", "/:subdomain", "_"+strings.ToLower(r.Method), "/:domain", "", "/", "_").Replace(r.Path)
 	return name + "_" + outcome
 }
 

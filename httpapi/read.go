@@ -77,6 +77,10 @@ type netIO struct {
 
 func (s *server) user(c *call) (response, error) {
 	a := c.account
+	names, err := s.Names.Names(c.r.Context(), a.ID)
+	if err != nil {
+		return response{}, err
+	}
 	u := user{
 		UserID:        a.ID.String(),
 		TotalRAMMB:    a.TotalRAM,
@@ -91,9 +95,12 @@ func (s *server) user(c *call) (response, error) {
 	for _, snap := range s.Catalog.Apps(a.ID) {
 		u.Apps = append(u.Apps, snap.ID)
 		u.RAMUsedMB += snap.RAM
-		if snap.Type == app.Site {
-			u.Subdomains = append(u.Subdomains, snap.ID)
-		}
+	}
+	for _, sub := range names.Subdomains {
+		u.Subdomains = append(u.Subdomains, sub.ID)
+	}
+	for _, d := range names.Domains {
+		u.CustomDomains = append(u.CustomDomains, d.Name)
 	}
 	return ok(userAnswer{statusOK, "The information of your account has been loaded.", u})
 }

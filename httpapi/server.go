@@ -27,6 +27,8 @@ type Config struct {
 	Settings  Settings
 	Deployer  Deployer
 	Downloads Downloads
+	Names     Names
+	Domains   Domains
 
 	RateLimit int              // requests a minute a token, 60 when zero
 	BaseURL   string           // of the addresses of downloads; "" derives it from each request's Host
