@@ -40,7 +40,7 @@ func (s *server) routes() []route {
 		{http.MethodPut, "/v2/app/:appID/ram", byToken, one(s.setRAM)},
 		{http.MethodPut, "/v2/app/:appID/commit", byToken, one(s.commit)},
 		{http.MethodPut, "/v2/app/:appID/profile", byToken, one(s.setProfile)},
-		{http.MethodDelete, "/v2/app/:appID/delete", byToken, one(s.delete)},
+		{http.MethodDelete, "/v2/app/:appID/delete", byToken, oneOrAll(s.delete, s.deleteAll)},
 		{http.MethodGet, "/v2/user", byToken, s.user},
 		{http.MethodPut, "/v2/locale/:locale", byToken, s.setLocale},
 		{http.MethodGet, "/v2/subdomain/:subdomain", byToken, s.subdomain},

@@ -176,3 +176,32 @@ func proofOf(a answer, name string, others ...string) string {
 	}
 	return proof
 }
+
+// TestDeleteAll deletes what runs, what is stopped and what is being built,
+// and nobody else's.
+func TestDeleteAll(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	ana, bob := d.account("ana", 200), d.account("bob", 100)
+	ana.ask("DELETE", "/app/all/delete", "").want(200, "apps.removealled", "[]", "apps.alreadyOffline", "[]", "apps.alreadyInProcess", "[]")
+	running, stopped := ana.upload(shellBot(idleShell, "RAM=32")), ana.upload(shellBot(idleShell, "RAM=32"))
+	ana.put("/app/"+stopped+"/stop", "").want(200)
+	theirs := bob.upload(shellBot(idleShell, "RAM=32"))
+	done := make(chan answer, 1)
+	go func() {
+		a, _ := ana.try(ana.form(http.MethodPost, "/v2/upload", shellBot(idleShell, "RAM=32", "BUILD=sleep 600").zip()))
+		done <- a
+	}()
+	eventually(t, "the third is being built", func() bool { return len(ana.ids()) == 3 })
+	a := ana.ask("DELETE", "/app/all/delete", "{}").want(200, "status", "ok", "apps.alreadyOffline", "[]", "apps.alreadyInProcess", "[]")
+	if list := a.list("apps.removealled"); len(list) != 3 || !strings.Contains(string(a.body), running) || !strings.Contains(string(a.body), stopped) {
+		t.Errorf("deleted were %v", list)
+	}
+	if a := <-done; a.code != 409 {
+		t.Errorf("the upload answers %d %s", a.code, a.body)
+	}
+	if left := ana.ids(); len(left) > 0 || len(d.of(running)) > 0 {
+		t.Errorf("left are %v, and %v run", left, d.of(running))
+	}
+	bob.info(theirs).want(200, "apps.online", true)
+}
