@@ -18,6 +18,7 @@ import (
 var imports = map[string][]string{
 	"app":      {},
 	"account":  {"app"},
+	"domain":   {"app"},
 	"host":     {"app"},
 	"lang":     {"app"},
 	"bundle":   {"app"},
@@ -33,6 +34,7 @@ var imports = map[string][]string{
 
 	"test/bench":   {},
 	"test/clients": {},
+	"test/dns":     {},
 	"test/summary": {},
 }
 

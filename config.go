@@ -49,6 +49,12 @@ type Settings struct {
 		RateKB  int // KB a second and application
 	}
 	Backups struct{ TTL time.Duration }
+	Names   struct {
+		Domain     string // of which sites have subdomains; empty: not known
+		Addresses  string // IP addresses with commas between them; empty: not known
+		Resolver   string // HOST:PORT; empty: the host's own
+		PerAccount int
+	}
 }
 
 const (
@@ -103,6 +109,10 @@ var settings = []setting{
 	{"logs.keep", "2", "`N` old log files kept for each application", func(s *Settings) kind { return whole(&s.Logs.Keep, 1, 1000) }},
 	{"logs.rate", "1024", "`KB` a second that an application may log", func(s *Settings) kind { return whole(&s.Logs.RateKB, 1, 1<<20) }},
 	{"backups.ttl", "1h", "`TIME` a backup can be downloaded", func(s *Settings) kind { return span{&s.Backups.TTL} }},
+	{"names.domain", "", "`DOMAIN` below which sites have their subdomains", func(s *Settings) kind { return domainName{&s.Names.Domain} }},
+	{"names.addresses", "", "`IP,...` of this host, for those who bring their own domain", func(s *Settings) kind { return addresses{&s.Names.Addresses} }},
+	{"names.resolver", "", "`HOST:PORT` of the DNS server that proves domains; the host's own when empty", func(s *Settings) kind { return server{&s.Names.Resolver} }},
+	{"names.per_account", "10", "most subdomains (`N`) an account may reserve, and most domains it may bring", func(s *Settings) kind { return whole(&s.Names.PerAccount, 0, 10_000) }},
 }
 
 // keysAndSections returns every name that may stand in a file.

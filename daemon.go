@@ -22,6 +22,7 @@ import (
 	"berth/bundle"
 	"berth/cgroup"
 	"berth/db"
+	"berth/domain"
 	"berth/host"
 	"berth/httpapi"
 	"berth/lang"
@@ -204,17 +205,18 @@ func (d *daemon) openHost(ctx context.Context) error {
 		CheckRAM: func(total, used, want app.MB) error {
 			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
 		},
-		RAMDefault: s.Apps.RAMDefault, Capacity: hostCapacity(info.RAM, s.Host.Reserve, s.Host.Overcommit),
+		CheckSubdomain: domain.CheckSubdomain,
+		RAMDefault:     s.Apps.RAMDefault, Capacity: hostCapacity(info.RAM, s.Host.Reserve, s.Host.Overcommit),
 		StopGrace: s.Apps.StopTimeout, OKDelay: s.Apps.OKDelay,
 		BuildRAM: s.Build.RAM, BuildTimeout: s.Build.Timeout, Builds: s.Build.Concurrency, BuildQueue: s.Build.Queue,
 		BackupTTL: s.Backups.TTL,
 	})
-	teams := account.NewTeams(d.db)
+	names, teams := domain.New(d.names()), account.NewTeams(d.db)
 	d.handler = httpapi.New(httpapi.Config{
 		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
 		Catalog: d.host, Control: d.host, Settings: d.host, Deployer: d.host,
-		Downloads: downloads{d.host, d.trees, d.logs},
-		Teams:     teams, Memberships: teams,
+		Downloads: downloads{d.host, d.trees, d.logs}, Names: names, Domains: names,
+		Teams: teams, Memberships: teams,
 		RateLimit: s.RateLimit, BaseURL: s.BaseURL, MaxUpload: s.Upload.Max.Bytes() + multipartRoom,
 		Version: buildVersion(), Log: d.log, Now: time.Now,
 	})

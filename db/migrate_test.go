@@ -36,7 +36,7 @@ func TestOpenRefusesANewerSchema(t *testing.T) {
 	must(t, err)
 	must(t, db.Close())
 	_, err = Open(t.Context(), path, time.Now)
-	const want = "cannot open the database: it was written by a newer berth (schema 7, this one knows 3)"
+	const want = "cannot open the database: it was written by a newer berth (schema 7, this one knows 5)"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -20,18 +20,21 @@ type IDRange struct {
 }
 
 // Reserve puts aside, in one transaction, all that a new application needs and
-// nobody else may have: its ID, a uid, a port, and its RAM out of the account's.
-// Of a it reads ID, Account and RAM, and returns a with UID, Port and CreatedAt
-// filled in. admit gets the account's RAM and what its applications have, and
-// refuses by returning an error.
+// nobody else may have: its ID, a uid, a port, and its RAM out of the account's;
+// for a site also the subdomain of its name, which is given back with the rest
+// unless the account had reserved it before. Of a it reads ID, Account, Type and
+// RAM, and returns a with UID, Port and CreatedAt filled in. admit gets the
+// account's RAM and what its applications have, and refuses by returning an
+// error.
 //
 // The uid is the next in turn, so that one which was given back is not handed
 // out again until all others were; the port is the first free one from where
 // the range begins for this server (IDRange.Start). The
 // reservation lasts until CreateApp, Release or DropReservations.
 //
-// It fails with app.Conflict when the ID is taken, app.Exhausted when no uid
-// or port is left, and app.NotFound when there is no such account.
+// It fails with app.Conflict when the ID or the subdomain is taken,
+// app.Exhausted when no uid or port is left, and app.NotFound when there is no
+// such account.
 func (db *DB) Reserve(ctx context.Context, a app.App, ids IDRange, admit func(total, used app.MB) error) (app.App, error) {
 	err := db.write(ctx, "reserve a place for the application", func(tx *sql.Tx) error {
 		owner, err := findAccount(ctx, tx, a.Account)
@@ -57,7 +60,10 @@ func (db *DB) Reserve(ctx context.Context, a app.App, ids IDRange, admit func(to
 		if isTaken(err) { // uid and port were looked up in this transaction, so it is the ID
 			return app.Errorf(app.Conflict, "the id %q is taken", a.ID)
 		}
-		return err
+		if err != nil || a.Type != app.Site {
+			return err
+		}
+		return bringSubdomain(ctx, tx, a)
 	})
 	if err != nil {
 		return app.App{}, err

@@ -96,6 +96,12 @@ func (w *world) open() *Host {
 			}
 			return nil
 		},
+		CheckSubdomain: func(name string) error {
+			if !app.ValidID(name) || strings.Trim(name, "0123456789") == "" {
+				return app.Errorf(app.Invalid, "%q cannot be a subdomain: it needs a name with a letter", name)
+			}
+			return nil
+		},
 		RAMDefault: 100, Capacity: 2000, StopGrace: 10 * time.Second, OKDelay: 2 * time.Second,
 		BuildRAM: 512, BuildTimeout: 10 * time.Minute, Builds: 1, BuildQueue: 32, BackupTTL: time.Hour,
 	})

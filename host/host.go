@@ -27,6 +27,8 @@ type Config struct {
 
 	// CheckRAM judges an application's RAM against its account.
 	CheckRAM func(total, used, want app.MB) error
+	// CheckSubdomain judges what a site is to be called.
+	CheckSubdomain func(name string) error
 
 	RAMDefault   app.MB        // of an application whose config names none
 	Capacity     app.MB        // the sum of the RAM of what may run at once

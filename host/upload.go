@@ -115,12 +115,11 @@ func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan) (app.A
 	}
 	if cfg.Type == app.Site {
 		id := strings.ToLower(cfg.ID)
-		switch {
-		case id == "":
+		if id == "" {
 			return app.App{}, app.Errorf(app.Unusable, "%s: TYPE=site needs ID, the site's subdomain", cfg.Where("TYPE"))
-		case !app.ValidID(id), strings.Trim(id, "0123456789") == "": // digits alone are bots'
-			return app.App{}, app.Errorf(app.Unusable,
-				"%s: ID=%q cannot be a subdomain: 2 to 63 of a-z, 0-9 and -, with a letter, not starting or ending with -", cfg.Where("ID"), cfg.ID)
+		}
+		if err := h.CheckSubdomain(id); err != nil {
+			return app.App{}, app.Errorf(app.Unusable, "%s: ID=%v", cfg.Where("ID"), err)
 		}
 		a.ID = app.ID(id)
 	}

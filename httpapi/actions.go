@@ -44,6 +44,13 @@ type stoppedApps struct {
 	Failed           []app.ID `json:"failed,omitempty"`
 }
 
+type removedApps struct {
+	RemovedAll       []app.ID `json:"removealled"` // the hosted service's word
+	AlreadyOffline   []app.ID `json:"alreadyOffline"`
+	AlreadyInProcess []app.ID `json:"alreadyInProcess"`
+	Failed           []app.ID `json:"failed,omitempty"`
+}
+
 func (s *server) start(c *call) (response, error) {
 	snap, err := s.Control.Start(c.r.Context(), c.owner(), c.id)
 	if err != nil {
@@ -87,6 +94,12 @@ func (s *server) restartAll(c *call) (response, error) {
 func (s *server) stopAll(c *call) (response, error) {
 	return s.onAll(c, s.Control.Stop, "stopped", "offline already", func(t tally) any {
 		return stoppedApps{t.done, t.done, t.already, t.busy, t.failed}
+	})
+}
+
+func (s *server) deleteAll(c *call) (response, error) {
+	return s.onAll(c, s.Settings.Delete, "deleted", "gone already", func(t tally) any {
+		return removedApps{t.done, t.already, t.busy, t.failed}
 	})
 }
 

@@ -138,7 +138,6 @@ func TestLiteralAllIsNotFoundForOperationsOnOne(t *testing.T) {
 	for _, r := range []*http.Request{
 		newRequest("PUT", "/v2/app/all/ram", `{"ramMB":100}`),
 		newRequest("PUT", "/v2/app/all/profile", `{"name":"x"}`),
-		newRequest("DELETE", "/v2/app/all/delete", ""),
 		zipRequest("PUT", "/v2/app/all/commit", "PK"),
 	} {
 		w := newWorld(t)

@@ -53,6 +53,16 @@ func (s *server) failure(c *call, err error) response {
 	return resp
 }
 
+// softened is a failure with the status 200, as that of app.Already: clients
+// that tell an amount of RAM the account may not have from a fault expect that.
+func (s *server) softened(c *call, err error) response {
+	resp := s.failure(c, err)
+	body := resp.body.(errorBody)
+	resp.status, body.StatusCode, body.Code = http.StatusOK, http.StatusOK, http.StatusOK
+	resp.body = body
+	return resp
+}
+
 // refusal is the answer of an error that is known by its HTTP status.
 func (c *call) refusal(status int, message string) response {
 	header := map[string]string{}

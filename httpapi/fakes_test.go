@@ -38,6 +38,7 @@ type world struct {
 	deployed  app.Deployed
 	backups   map[string]string // file name to path on disk
 	logText   io.Reader
+	names     app.Names // beside the subdomains of sites
 	fail      map[string]error
 	team      team
 	before    func(ctx context.Context, call string) // called first by the slow methods
@@ -71,6 +72,7 @@ func (w *world) handler() http.Handler {
 	c.Accounts, c.Links, c.Catalog, c.Control = w, w, w, w
 	c.Settings, c.Deployer, c.Downloads = w, w, w
 	c.Teams, c.Memberships = w, w
+	c.Names, c.Domains = w, w
 	c.Now = w.clock
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

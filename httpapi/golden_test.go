@@ -52,7 +52,7 @@ var recorded = []string{
 
 func scenes() []scene {
 	return slices.Concat(readScenes(), actionScenes(), settingScenes(), uploadScenes(),
-		downloadScenes(), routeScenes(), teamScenes(), memberScenes(), vscodeScenes(), commonScenes())
+		downloadScenes(), routeScenes(), teamScenes(), memberScenes(), vscodeScenes(), namesScenes(), removeAllScenes(), commonScenes())
 }
 
 // commonScenes are the refusals that every operation with a token can give.
@@ -64,7 +64,8 @@ func commonScenes() []scene {
 			continue
 		}
 		op := documentPath(r.Path)
-		base := scene{method: r.Method, op: op, path: strings.NewReplacer("{appID}", "bot-one", "{locale}", "en-US", "{modID}", "8").Replace(op)}
+		base := scene{method: r.Method, op: op, path: strings.NewReplacer("{appID}", "bot-one", "{locale}", "en-US", "{modID}", "8",
+			"{subdomain}", "blog", "{domain}", "shop.example.org").Replace(op)}
 		add := func(outcome string, change func(s *scene)) {
 			s := base
 			s.name = outcomeName(r, outcome)
@@ -88,7 +89,7 @@ func commonScenes() []scene {
 
 func outcomeName(r route, outcome string) string {
 	name := strings.NewReplacer("/v2/", "", "app/:appID", "app", "team/:appID", "team", "team/:modID", "team_member",
-		"/:locale", "", "/", "_").Replace(r.Path)
+		"/:locale", "", "/:subdomain", "_"+strings.ToLower(r.Method), "/:domain", "", "/", "_").Replace(r.Path)
 	if strings.HasSuffix(r.Path, "/:appID/team") { // which takes several methods
 		name += "_" + strings.ToLower(r.Method)
 	}

@@ -78,11 +78,15 @@ type netIO struct {
 }
 
 func (s *server) user(c *call) (response, error) {
-	u := s.describeUser(c.account, s.Catalog.Apps(c.account.ID))
+	names, err := s.Names.Names(c.r.Context(), c.account.ID)
+	if err != nil {
+		return response{}, err
+	}
+	u := s.describeUser(c.account, s.Catalog.Apps(c.account.ID), names)
 	return ok(userAnswer{statusOK, "The information of your account has been loaded.", u})
 }
 
-func (s *server) describeUser(a app.Account, apps []app.Snapshot) user {
+func (s *server) describeUser(a app.Account, apps []app.Snapshot, names app.Names) user {
 	u := user{
 		UserID:        a.ID.String(),
 		TotalRAMMB:    a.TotalRAM,
@@ -97,9 +101,12 @@ func (s *server) describeUser(a app.Account, apps []app.Snapshot) user {
 	for _, snap := range apps {
 		u.Apps = append(u.Apps, snap.ID)
 		u.RAMUsedMB += snap.RAM
-		if snap.Type == app.Site {
-			u.Subdomains = append(u.Subdomains, snap.ID)
-		}
+	}
+	for _, sub := range names.Subdomains {
+		u.Subdomains = append(u.Subdomains, sub.ID)
+	}
+	for _, d := range names.Domains {
+		u.CustomDomains = append(u.CustomDomains, d.Name)
 	}
 	return u
 }

@@ -29,6 +29,8 @@ type Config struct {
 	Downloads   Downloads
 	Teams       Teams
 	Memberships Memberships
+	Names       Names
+	Domains     Domains
 
 	RateLimit int              // requests a minute a token, 60 when zero
 	BaseURL   string           // of the addresses of downloads; "" derives it from each request's Host

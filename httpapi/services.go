@@ -99,3 +99,30 @@ type Downloads interface {
 	// UID of the application that has the id now.
 	OpenLog(id app.ID, version int64) (io.ReadCloser, error)
 }
+
+// Names knows the names of an account.
+type Names interface {
+	// Names returns all of them, oldest first.
+	Names(ctx context.Context, owner app.AccountID) (app.Names, error)
+	// Subdomain returns Invalid when there can be no such name, NotFound when
+	// nobody has it, and Forbidden when another account has.
+	Subdomain(ctx context.Context, owner app.AccountID, id app.ID) (app.Subdomain, error)
+	// ReserveSubdomain fails with Conflict when somebody has the name.
+	ReserveSubdomain(ctx context.Context, owner app.AccountID, id app.ID) (app.Subdomain, error)
+	// ReleaseSubdomain has Subdomain's errors, and Conflict while a site has it.
+	ReleaseSubdomain(ctx context.Context, owner app.AccountID, id app.ID) error
+}
+
+// Domains knows the domains that accounts bring; name is as somebody wrote it.
+// Another account's is NotFound.
+type Domains interface {
+	Domain(ctx context.Context, owner app.AccountID, name string) (app.Domain, error)
+	// ClaimDomain fails with Conflict when the domain is taken.
+	ClaimDomain(ctx context.Context, owner app.AccountID, id app.ID, name string) (app.Domain, error)
+	// AssignDomain leads a domain to another application.
+	AssignDomain(ctx context.Context, owner app.AccountID, name string, to app.ID) (app.Domain, error)
+	RemoveDomain(ctx context.Context, owner app.AccountID, name string) error
+	// VerifyDomain asks the DNS, so it can take seconds; the status tells what
+	// came of it. It fails with Unavailable when the DNS does not answer.
+	VerifyDomain(ctx context.Context, owner app.AccountID, name string) (app.Domain, error)
+}

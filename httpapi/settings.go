@@ -30,7 +30,10 @@ func (s *server) setRAM(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	if err := s.Settings.SetRAM(c.r.Context(), c.owner(), c.id, app.MB(mb)); err != nil {
+	switch err := s.Settings.SetRAM(c.r.Context(), c.owner(), c.id, app.MB(mb)); {
+	case app.KindOf(err) == app.Exhausted, app.KindOf(err) == app.Unusable:
+		return s.softened(c, err), nil
+	case err != nil:
 		return response{}, err
 	}
 	return ok(numbered{statusOK, http.StatusOK, "The RAM of your application was set to " + app.MB(mb).String() + " MB."})

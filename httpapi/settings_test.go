@@ -31,6 +31,10 @@ func settingScenes() []scene {
 		},
 		{name: "app_ram_too_large", method: "PUT", path: "/v2/app/bot-one/ram", op: ram, body: big},
 		{
+			name: "app_ram_below_least", method: "PUT", path: "/v2/app/bot-one/ram", op: ram, body: `{"ramMB":5}`,
+			arrange: failing("SetRAM", app.Unusable, "An application needs at least 32 MB of RAM."),
+		},
+		{
 			name: "app_ram_exhausted", method: "PUT", path: "/v2/app/bot-one/ram", op: ram, body: `{"ramMB":99999}`,
 			arrange: failing("SetRAM", app.Exhausted, "Your account has 1024 MB, of which 924 MB are free."),
 		},

@@ -42,9 +42,13 @@ func (s *server) vscode(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
+	names, err := s.Names.Names(c.r.Context(), c.account.ID)
+	if err != nil {
+		return response{}, err
+	}
 	apps := s.Catalog.Apps(c.account.ID)
 	u := vscodeUser{
-		user:       s.describeUser(c.account, apps),
+		user:       s.describeUser(c.account, apps, names),
 		Username:   c.account.Name,
 		AppsStatus: []vscodeApp{},
 		AppsTeam:   []app.ID{},

@@ -1,0 +1,94 @@
+package domain
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"berth/app"
+)
+
+// Config is what a Service is made of.
+type Config struct {
+	Subdomains Subdomains
+	Claims     Claims
+	Resolver   Resolver
+	Now        func() time.Time
+
+	// PerAccount is how many subdomains an account may have reserved, and how
+	// many domains of its own it may have claimed.
+	PerAccount int
+	// Own are the host's own domains, which nobody can claim.
+	Own []string
+	// Parent is the domain below which subdomains are; "" when it is not known.
+	Parent string
+	// Addresses are those at which the host can be reached; none when they are
+	// not known.
+	Addresses []netip.Addr
+}
+
+// Service answers for names. It is safe for concurrent use, keeps nothing in
+// memory, and blocks as long as what it asks.
+type Service struct{ Config }
+
+// New returns a service.
+func New(c Config) *Service { return &Service{c} }
+
+// Names returns every name of an account.
+func (s *Service) Names(ctx context.Context, owner app.AccountID) (app.Names, error) {
+	names, err := s.Subdomains.Names(ctx, owner)
+	for i, d := range names.Domains {
+		names.Domains[i] = s.instructed(d)
+	}
+	return names, err
+}
+
+// Subdomain returns one subdomain of owner: app.Invalid when there can be no
+// such name, app.NotFound when nobody has it, and app.Forbidden when another
+// account has. That it is taken is no secret: whoever asks for it hears so.
+func (s *Service) Subdomain(ctx context.Context, owner app.AccountID, id app.ID) (app.Subdomain, error) {
+	if err := CheckSubdomain(string(id)); err != nil {
+		return app.Subdomain{}, err
+	}
+	sub, err := s.Subdomains.Subdomain(ctx, id)
+	if err == nil && sub.Account != owner {
+		return app.Subdomain{}, notYours(id)
+	}
+	return sub, err
+}
+
+// ReserveSubdomain gives a subdomain to owner, whether a site uses it or not,
+// until it is released. It fails with app.Invalid, app.Conflict when somebody
+// has it, and app.Exhausted when the account has reserved as many as it may.
+func (s *Service) ReserveSubdomain(ctx context.Context, owner app.AccountID, id app.ID) (app.Subdomain, error) {
+	if err := CheckSubdomain(string(id)); err != nil {
+		return app.Subdomain{}, err
+	}
+	return s.Subdomains.ReserveSubdomain(ctx, owner, id, func(reserved int) error {
+		if reserved >= s.PerAccount {
+			return app.Errorf(app.Exhausted, "your account has reserved %d subdomains, which is as many as it may; release one, or ask the owner of this host to raise names.per_account", reserved)
+		}
+		return nil
+	})
+}
+
+// ReleaseSubdomain gives a subdomain back, with Subdomain's errors, and
+// app.Conflict while a site has it.
+func (s *Service) ReleaseSubdomain(ctx context.Context, owner app.AccountID, id app.ID) error {
+	if err := CheckSubdomain(string(id)); err != nil {
+		return err
+	}
+	return s.Subdomains.ReleaseSubdomain(ctx, id, func(sub app.Subdomain) error {
+		switch {
+		case sub.Account != owner:
+			return notYours(id)
+		case sub.Used:
+			return app.Errorf(app.Conflict, "the subdomain %q is in use by your site of that name; delete the site first", id)
+		}
+		return nil
+	})
+}
+
+func notYours(id app.ID) error {
+	return app.Errorf(app.Forbidden, "the subdomain %q belongs to another account", id)
+}

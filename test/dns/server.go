@@ -1,0 +1,148 @@
+// Package dns is a name server for tests: it answers questions for TXT records
+// over UDP on loopback, from what it was told, and knows no other record.
+package dns
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// The answers to a name that has no records (RFC 1035, 4.1.1).
+const (
+	NoData   = 0
+	ServFail = 2
+	NXDomain = 3
+	Silence  = -1 // no answer at all
+)
+
+// Server answers until its test ends. It is safe for concurrent use.
+type Server struct {
+	conn net.PacketConn
+
+	mu    sync.Mutex
+	texts map[string][][]string // records, each of some strings, by name
+	codes map[string]int
+}
+
+// Start returns a server that knows no name.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0") //nolint:noctx // it ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{conn: conn, texts: map[string][][]string{}, codes: map[string]int{}}
+	done := make(chan error, 1)
+	go func() { done <- s.serve() }()
+	t.Cleanup(func() {
+		_ = conn.Close()
+		if err := <-done; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("the name server ended: %v", err)
+		}
+	})
+	return s
+}
+
+// Addr is HOST:PORT.
+func (s *Server) Addr() string { return s.conn.LocalAddr().String() }
+
+// Set makes records those of name, each of one or more strings of at most 255
+// bytes.
+func (s *Server) Set(name string, records ...[]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.texts[strings.ToLower(name)] = records
+}
+
+// Fail makes code the answer to name while it has no records; it is NXDomain
+// otherwise.
+func (s *Server) Fail(name string, code int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.codes[strings.ToLower(name)] = code
+}
+
+func (s *Server) serve() error {
+	query := make([]byte, 1500)
+	for {
+		n, from, err := s.conn.ReadFrom(query)
+		if err != nil {
+			return err
+		}
+		if answer := s.answer(query[:n]); answer != nil {
+			if _, err := s.conn.WriteTo(answer, from); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+const (
+	header = 12     // bytes
+	txt    = 16     // the type
+	class  = 1      // of the internet
+	first  = 0xc00c // points at the name of the question
+)
+
+// answer makes an answer of a query: its header, its question, and the records.
+func (s *Server) answer(query []byte) []byte {
+	name, end := question(query)
+	if end == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	code, known := s.codes[name]
+	if !known {
+		code = NXDomain
+	}
+	var records [][]string
+	if all, there := s.texts[name]; there {
+		code = NoData
+		if binary.BigEndian.Uint16(query[end-4:]) == txt {
+			records = all
+		}
+	}
+	if code == Silence {
+		return nil
+	}
+	b := append([]byte{}, query[:2]...)
+	b = append(b, 0x85, 0x80|byte(code)) // an answer with authority, recursion asked and given
+	for _, count := range []int{1, len(records), 0, 0} {
+		b = binary.BigEndian.AppendUint16(b, uint16(count))
+	}
+	b = append(b, query[header:end]...)
+	for _, texts := range records {
+		var data []byte
+		for _, text := range texts {
+			data = append(append(data, byte(len(text))), text...)
+		}
+		for _, n := range []int{first, txt, class, 0, 0, len(data)} { // the zeros are how long it keeps
+			b = binary.BigEndian.AppendUint16(b, uint16(n))
+		}
+		b = append(b, data...)
+	}
+	return b
+}
+
+// question returns the name that is asked for and where the question ends, 0
+// when there is none.
+func question(query []byte) (name string, end int) {
+	var labels []string
+	for i := header; i < len(query); {
+		n := int(query[i])
+		if n == 0 && i+5 <= len(query) {
+			return strings.ToLower(strings.Join(labels, ".")), i + 5
+		}
+		if n == 0 || i+1+n > len(query) {
+			break
+		}
+		labels = append(labels, string(query[i+1:i+1+n]))
+		i += 1 + n
+	}
+	return "", 0
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"time"
+
+	"berth/domain"
+)
+
+// names is what the policy of names is made of.
+func (d *daemon) names() domain.Config {
+	s := d.settings
+	addresses, _ := parseAddresses(s.Names.Addresses) // checked when it was set
+	return domain.Config{
+		Subdomains: d.db, Claims: d.db, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
+		PerAccount: s.Names.PerAccount, Own: ownDomains(s), Parent: s.Names.Domain, Addresses: addresses,
+	}
+}
+
+// ownDomains are the host's own: nobody may claim them.
+func ownDomains(s Settings) []string {
+	var own []string
+	if s.Names.Domain != "" {
+		own = append(own, s.Names.Domain)
+	}
+	if u, err := url.Parse(s.BaseURL); err == nil {
+		if name, err := domain.CheckDomain(u.Hostname(), nil); err == nil {
+			own = append(own, name)
+		}
+	}
+	return own
+}
+
+// resolver asks the DNS as domain.Resolver wants it.
+type resolver struct{ net.Resolver }
+
+// newResolver asks the host's own servers, or the one at address. It is Go's
+// own, which holds no thread while it waits.
+func newResolver(address string) *resolver {
+	r := &resolver{net.Resolver{PreferGo: true}}
+	if address != "" {
+		r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+	}
+	return r
+}
+
+// LookupTXT implements domain.Resolver.
+func (r *resolver) LookupTXT(ctx context.Context, name string) ([]string, error) {
+	texts, err := r.Resolver.LookupTXT(ctx, name)
+	var e *net.DNSError
+	if errors.As(err, &e) && e.IsNotFound {
+		return nil, nil
+	}
+	return texts, err
+}

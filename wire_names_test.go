@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/test/dns"
+)
+
+func TestResolver(t *testing.T) {
+	server := dns.Start(t)
+	server.Set("_berth.shop.example.org", []string{"v=spf1 -all"}, []string{"ber", "th=", "x"})
+	server.Set("_berth.empty.example.org")
+	server.Fail("_berth.broken.example.org", dns.ServFail)
+	server.Fail("_berth.silent.example.org", dns.Silence)
+	r := newResolver(server.Addr())
+	for name, want := range map[string][]string{
+		"shop": {"berth=x", "v=spf1 -all"}, "SHOP": {"berth=x", "v=spf1 -all"}, "empty": nil, "unknown": nil,
+	} {
+		got, err := r.LookupTXT(t.Context(), "_berth."+name+".example.org.")
+		slices.Sort(got)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, %v; want %q", name, got, err, want)
+		}
+	}
+	if got, err := r.LookupTXT(t.Context(), "_berth.broken.example.org."); err == nil {
+		t.Errorf("a server that fails: got %q", got)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if got, err := r.LookupTXT(ctx, "_berth.silent.example.org."); err == nil {
+		t.Errorf("a server that is silent: got %q, %v", got, err)
+	}
+}
+
+func TestOwnDomains(t *testing.T) {
+	for _, tt := range []struct{ domain, base, want string }{
+		{"", "", ""},
+		{"apps.example.org", "", "apps.example.org"},
+		{"", "https://Host.example.org:8443/api", "host.example.org"},
+		{"apps.example.org", "https://host.example.org", "apps.example.org host.example.org"},
+		{"", "http://192.0.2.1:8400", ""},
+		{"", "http://[2001:db8::1]", ""},
+		{"", "http://localhost:8400", ""},
+	} {
+		var s Settings
+		s.Names.Domain, s.BaseURL = tt.domain, tt.base
+		if got := strings.Join(ownDomains(s), " "); got != tt.want {
+			t.Errorf("%q and %q: got %q, want %q", tt.domain, tt.base, got, tt.want)
+		}
+	}
+}
+
+func TestParseAddresses(t *testing.T) {
+	got, ok := parseAddresses("192.0.2.1, ::ffff:192.0.2.2,2001:db8::1")
+	want := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1")}
+	if !ok || !slices.Equal(got, want) {
+		t.Errorf("got %v, %t; want %v", got, ok, want)
+	}
+}
