@@ -80,10 +80,6 @@ func TestNotes(t *testing.T) {
 		{app.Config{Main: "a.js", Version: "suja"}, nil},
 		{app.Config{Main: "a.js", Version: "16"}, []string{"VERSION=16 was asked for; this host runs its one installed version of Node.js."}},
 		{app.Config{Main: "a.sh", Version: "16"}, []string{"VERSION=16 was asked for; it means nothing here."}},
-		{
-			app.Config{Main: "a.js", APT: []string{"canvas", "ffmpeg"}},
-			[]string{"APT=canvas,ffmpeg was asked for; berth installs no system packages: ask the owner of this host for them."},
-		},
 		{app.Config{Main: "b.js", Build: "x"}, []string{`MAIN="b.js" is not in the archive; BUILD is expected to make it.`}},
 	} {
 		got, err := Plan(c.cfg, true, files, fullHost, "")
