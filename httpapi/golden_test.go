@@ -51,7 +51,7 @@ var recorded = []string{
 }
 
 func scenes() []scene {
-	return slices.Concat(readScenes(), actionScenes(), settingScenes(), uploadScenes(),
+	return slices.Concat(readScenes(), actionScenes(), settingScenes(), environmentScenes(), uploadScenes(),
 		downloadScenes(), routeScenes(), commonScenes())
 }
 
@@ -59,15 +59,21 @@ func scenes() []scene {
 func commonScenes() []scene {
 	fault := errors.New("disk on fire: secret path")
 	var list []scene
+	paths := map[string]bool{}
 	for _, r := range new(server).routes() {
 		if r.access != byToken {
 			continue
 		}
+		again := paths[r.Path] // by another method
+		paths[r.Path] = true
 		op := documentPath(r.Path)
-		base := scene{method: r.Method, op: op, path: strings.NewReplacer("{appID}", "bot-one", "{locale}", "en-US").Replace(op)}
+		base := scene{method: r.Method, op: op, path: strings.NewReplacer("{appID}", "bot-one", "{locale}", "en-US", "{name}", "TOKEN").Replace(op)}
 		add := func(outcome string, change func(s *scene)) {
 			s := base
 			s.name = outcomeName(r, outcome)
+			if again {
+				s.name = outcomeName(r, strings.ToLower(r.Method)+"_"+outcome)
+			}
 			change(&s)
 			list = append(list, s)
 		}
@@ -87,7 +93,7 @@ func commonScenes() []scene {
 }
 
 func outcomeName(r route, outcome string) string {
-	name := strings.NewReplacer("/v2/", "", "app/:appID", "app", "/:locale", "", "/", "_").Replace(r.Path)
+	name := strings.NewReplacer("/v2/", "", "app/:appID", "app", "/:locale", "", "/:name", "_one", "/", "_").Replace(r.Path)
 	return name + "_" + outcome
 }
 

@@ -57,6 +57,7 @@ type information struct {
 	Mods          []string `json:"mods"`
 	AutoDeployGit string   `json:"autoDeployGit"`
 	AutoRestart   bool     `json:"autoRestart"`
+	Apts          []string `json:"apts"`
 }
 
 type status struct {
@@ -139,6 +140,7 @@ func describe(s app.Snapshot) information {
 		Mods:          []string{},
 		AutoDeployGit: "no",
 		AutoRestart:   s.AutoRestart,
+		Apts:          append([]string{}, s.Apts...), // an empty list, not null
 	}
 }
 

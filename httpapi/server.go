@@ -20,13 +20,14 @@ const (
 // Config is what the API is made of. The services MUST be set; the other
 // fields have defaults.
 type Config struct {
-	Accounts  Accounts
-	Links     Links
-	Catalog   Catalog
-	Control   Control
-	Settings  Settings
-	Deployer  Deployer
-	Downloads Downloads
+	Accounts    Accounts
+	Links       Links
+	Catalog     Catalog
+	Control     Control
+	Settings    Settings
+	Environment Environment
+	Deployer    Deployer
+	Downloads   Downloads
 
 	RateLimit int              // requests a minute a token, 60 when zero
 	BaseURL   string           // of the addresses of downloads; "" derives it from each request's Host
