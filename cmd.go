@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -45,6 +46,7 @@ var commands = []command{
 	{"account disable", "answer the tokens of an account with 403", "ACCOUNT [--data-dir DIR]", accountDisable},
 	{"account enable", "undo account disable", "ACCOUNT [--data-dir DIR]", accountEnable},
 	{"account delete", "delete an account that owns no applications, and its tokens", "ACCOUNT [--data-dir DIR]", accountDelete},
+	{"app env", "list, set or remove the environment variables of an application", "APP list|set NAME=VALUE...|unset NAME... [--show] [--json] [--data-dir DIR]", appEnv},
 	{"token create", "make a token and print it, once", "ACCOUNT [--label LABEL] [--data-dir DIR]", tokenCreate},
 	{"token list", "list the tokens of an account", "ACCOUNT [--json] [--data-dir DIR]", tokenList},
 	{"token revoke", "make tokens invalid at once", "TOKENID... [--data-dir DIR]", tokenRevoke},
@@ -58,6 +60,7 @@ type call struct {
 	table          []command
 	args           []string // without the command's name
 	getenv         func(string) string
+	stdin          io.Reader
 	stdout, stderr io.Writer
 }
 
@@ -80,7 +83,7 @@ var errHelped = errors.New("help was printed")
 // run is berth without the process around it: it runs the command that args
 // name and returns the exit code.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	c := &call{table: commands, getenv: getenv, stdout: stdout, stderr: stderr}
+	c := &call{table: commands, getenv: getenv, stdin: os.Stdin, stdout: stdout, stderr: stderr}
 	err := c.dispatch(ctx, args)
 	if err == nil || errors.Is(err, errHelped) {
 		return exitOK

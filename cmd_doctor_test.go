@@ -65,6 +65,8 @@ func (h hostTools) Find(name string) (path, hidden string) {
 
 func (h hostTools) Version(string) string { return "1.2.3" }
 
+func (h hostTools) Lacks(packages []string) ([]string, bool) { return packages, false }
+
 func TestDoctorRuntimes(t *testing.T) {
 	var out bytes.Buffer
 	tools := hostTools{"node": "/usr/bin/node", "python3": "/bin/false", "cargo": "hidden /root/.cargo/bin/cargo"}

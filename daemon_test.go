@@ -161,7 +161,7 @@ func TestEnvironment(t *testing.T) {
 		name, _, _ := strings.Cut(v, "=")
 		names = append(names, name)
 	}
-	want := []string{"PATH", "HOME", "TMPDIR", "LANG", "PORT", "BERTH_APP_ID", "NODE_ENV"}
+	want := []string{"PATH", "LANG", "NODE_ENV", "HOME", "TMPDIR", "PORT", "BERTH_APP_ID"}
 	if !slices.Equal(names, want) || !slices.Contains(got, "PORT=20001") || !slices.Contains(got, "HOME=/data/apps/bot") {
 		t.Errorf("got %v", got)
 	}
@@ -171,9 +171,45 @@ func TestEnvironment(t *testing.T) {
 	if len(more) != len(got)+len(caches) {
 		t.Errorf("a build gets %v", more)
 	}
-	for _, v := range more[len(got)-1 : len(more)-1] {
+	for _, v := range more[len(got):] {
 		if _, dir, _ := strings.Cut(v, "="); !strings.HasPrefix(dir, "/data/tmp/bot.build/") {
 			t.Errorf("a build gets %s", v)
+		}
+	}
+}
+
+// An owner's variables beat every default, and nothing that is true of the
+// place a program runs in.
+func TestVariablesInTheEnvironment(t *testing.T) {
+	s := &starter{path: "/usr/bin"}
+	p := app.Program{App: "bot", Port: 20001, Env: []string{"NODE_ENV=production", "GEMS=here", "npm_config_cache=x"}, Variables: []app.Variable{
+		{Name: "PATH", Value: "/own"},
+		{Name: "NODE_ENV", Value: "test"},
+		{Name: "TOKEN", Value: "a=b\nc"},
+		{Name: "EMPTY"},
+		{Name: "HOME", Value: "/"},
+		{Name: "PORT", Value: "1"},
+		{Name: "TMPDIR", Value: "/"},
+		{Name: "BERTH_APP_ID", Value: "x"},
+		{Name: "GOPATH", Value: "/"},
+	}}
+	place := []string{"HOME=/home", "TMPDIR=/temp", "PORT=20001", "BERTH_APP_ID=bot"}
+	for _, build := range []bool{false, true} {
+		p.Build = build
+		got := s.environment(p, "/home", "/temp")
+		want := append([]string{"PATH=/own", "LANG=C.UTF-8", "NODE_ENV=test", "GEMS=here", "TOKEN=a=b\nc", "EMPTY="}, place...)
+		if !build {
+			want = append(want, "npm_config_cache=x", "GOPATH=/")
+		}
+		for _, c := range caches {
+			if build {
+				want = append(want, c.variable+"=/temp/"+c.dir)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("build %v:\ngot  %q\nwant %q", build, got, want)
 		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -84,18 +86,37 @@ func (s *starter) output(p app.Program) (*logs.Log, *os.File, error) {
 }
 
 // environment is everything a program gets in its environment, built from
-// nothing.
+// nothing, in the order of who beats whom: berth's defaults, the language's,
+// the owner's variables, and what is true of the place the program runs in.
 func (s *starter) environment(p app.Program, home, temp string) []string {
-	env := []string{
-		"PATH=" + s.path, "HOME=" + home, "TMPDIR=" + temp, "LANG=C.UTF-8",
-		"PORT=" + strconv.Itoa(p.Port), "BERTH_APP_ID=" + string(p.App),
+	env := slices.Concat([]string{"PATH=" + s.path, "LANG=C.UTF-8"}, p.Env)
+	for _, v := range p.Variables {
+		env = append(env, v.Name+"="+v.Value)
 	}
+	env = append(env, "HOME="+home, "TMPDIR="+temp, "PORT="+strconv.Itoa(p.Port), "BERTH_APP_ID="+string(p.App))
 	if p.Build {
 		for _, c := range caches {
 			env = append(env, c.variable+"="+temp+"/"+c.dir)
 		}
 	}
-	return append(env, p.Env...)
+	return lastOfEach(env)
+}
+
+// lastOfEach keeps of several variables of one name the last: which of them a
+// program would see is its language's choice.
+func lastOfEach(env []string) []string {
+	at := make(map[string]int, len(env))
+	kept := env[:0:0]
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		if i, again := at[name]; again {
+			kept[i] = v
+			continue
+		}
+		at[name] = len(kept)
+		kept = append(kept, v)
+	}
+	return kept
 }
 
 // caches are where builds keep what is no part of the application: else it

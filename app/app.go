@@ -89,6 +89,7 @@ type App struct {
 	CreatedAt   time.Time
 	Code        Code
 	AutoRestart bool
+	Apts        []string  // system packages that it asks for; never changed in place
 	LastRun     int       // the number of the last run; each run has a cgroup of its own
 	StartedAt   time.Time // of the last run; zero when it never ran
 	LastExit    *Exit     // nil when it never ended, or a person started it since

@@ -56,6 +56,7 @@ type Plan struct {
 	Argv    []string // the program; Argv[0] is an absolute path or relative to the tree
 	Env     []string // added to the environment of the run
 	Notes   []string // what berth could not honour, in words for the user
+	Apts    []string // the groups and packages that APT names, as they are remembered
 }
 
 // Step is one command of the preparation.
@@ -76,9 +77,12 @@ type Program struct {
 	Build bool // a step of the preparation: other limits, another log
 	Argv  []string
 	Env   []string // added to what every program gets
-	Stage Stage    // of a build beside a running program: the copy it works on, shown at the usual path
-	UID   int
-	Port  int
-	RAM   MB
-	Share MB // the application's RAM, which its share of the processor follows; a build has RAM of its own
+	// Variables are the owner's own. They beat Env, and HOME, TMPDIR, PORT and
+	// BERTH_APP_ID beat them.
+	Variables []Variable
+	Stage     Stage // of a build beside a running program: the copy it works on, shown at the usual path
+	UID       int
+	Port      int
+	RAM       MB
+	Share     MB // the application's RAM, which its share of the processor follows; a build has RAM of its own
 }

@@ -76,6 +76,7 @@ func openPool(path string, a access) (*sql.DB, error) {
 		options.Set("_txlock", "immediate") // a late upgrade to writer could fail as busy at once
 		options.Set("_journal_mode", "WAL")
 		options.Set("_synchronous", "FULL") // NORMAL may lose the last commits on a power cut
+		options.Set("_secure_delete", "on") // what is removed was a secret, perhaps
 	} else {
 		options.Set("mode", "ro")
 		options.Set("_txlock", "deferred")

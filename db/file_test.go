@@ -31,6 +31,7 @@ func TestOpenMakesThePragmasTrue(t *testing.T) {
 		{db.writer, "busy_timeout", "5000"},
 		{db.writer, "foreign_keys", "1"},
 		{db.writer, "trusted_schema", "0"},
+		{db.writer, "secure_delete", "1"},
 		{db.writer, "user_version", "5"},
 		{db.reader, "busy_timeout", "5000"},
 		{db.reader, "foreign_keys", "1"},

@@ -3,6 +3,7 @@ package db
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -32,11 +33,13 @@ func TestEveryTableIsStrict(t *testing.T) {
 func TestOpenRefusesANewerSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "berth.db")
 	db := openAt(t, path, time.Now)
-	_, err := db.writer.ExecContext(t.Context(), "PRAGMA user_version = 7")
+	known, err := fs.Glob(migrations(), "*.sql")
+	must(t, err)
+	_, err = db.writer.ExecContext(t.Context(), "PRAGMA user_version = 999")
 	must(t, err)
 	must(t, db.Close())
 	_, err = Open(t.Context(), path, time.Now)
-	const want = "cannot open the database: it was written by a newer berth (schema 7, this one knows 5)"
+	want := fmt.Sprintf("cannot open the database: it was written by a newer berth (schema 999, this one knows %d)", len(known))
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -96,9 +99,10 @@ func TestApplicationsOfTheFirstSchema(t *testing.T) {
 	all, err := db.Apps(t.Context())
 	must(t, err)
 	want := app.Code{Main: "main.py", Lang: "python", Version: "latest", Build: "make"} // its packages are unknown
-	if len(all) != 1 || all[0].Code != want || all[0].RAM != 200 || !all[0].AutoRestart || all[0].LastRun != 3 {
+	if len(all) != 1 || all[0].Code != want || all[0].Apts != nil || all[0].RAM != 200 || !all[0].AutoRestart || all[0].LastRun != 3 {
 		t.Errorf("got %+v", all)
 	}
+	wantVariables(t, db, "shop")
 }
 
 func TestStepIsSkippedWhenAnotherProcessWasFaster(t *testing.T) {

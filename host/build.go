@@ -43,10 +43,14 @@ func (h *Host) build(ctx context.Context, a app.App, plan *app.Plan, stage app.S
 	if err := h.Logs.BeginBuild(a.ID); err != nil {
 		return err
 	}
+	variables, err := h.buildVariables(ctx, a.ID)
+	if err != nil {
+		return err
+	}
 	limited, cancel := context.WithTimeout(ctx, h.BuildTimeout)
 	defer cancel()
 	for _, step := range plan.Prepare {
-		err := h.step(limited, a, step, stage)
+		err := h.step(limited, a, step, stage, variables)
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
@@ -79,9 +83,9 @@ func (h *Host) await(ctx context.Context, t *turn) (time.Duration, error) {
 }
 
 // step runs one command of the preparation in a group of its own.
-func (h *Host) step(ctx context.Context, a app.App, step app.Step, stage app.Stage) error {
+func (h *Host) step(ctx context.Context, a app.App, step app.Step, stage app.Stage, variables []app.Variable) error {
 	run, err := h.Launch(ctx, app.Program{
-		App: a.ID, Build: true, Argv: step.Argv, Env: step.Env, Stage: stage,
+		App: a.ID, Build: true, Argv: step.Argv, Env: step.Env, Variables: variables, Stage: stage,
 		UID: a.UID, Port: a.Port, RAM: h.BuildRAM, Share: h.ramNow(a),
 	})
 	if err != nil {

@@ -40,6 +40,7 @@ type commit struct {
 	before app.Snapshot
 	plan   app.Plan
 	auto   bool // autoRestart from now on
+	apts   bool // the config has a list of system packages, which replaces the one before
 }
 
 func (c *commit) run(ctx context.Context, file string) (app.Deployed, error) {
@@ -84,6 +85,7 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 	if cfg.Has("AUTORESTART") {
 		c.auto = cfg.AutoRestart
 	}
+	c.apts = cfg.Has("APT")
 	if len(c.plan.Prepare) == 0 {
 		return stage, nil
 	}
@@ -132,6 +134,9 @@ func (c *commit) switchTo(stage app.Stage) (app.Deployed, error) {
 		_ = u.do(ctx, func(reply func(error)) { // it ended well: nothing is to come online at the next boot
 			reply(u.want(app.WantStopped))
 		})
+	}
+	if c.apts {
+		_ = u.do(ctx, u.setApts(c.plan.Apts)) // told in the log: a wish fails no commit
 	}
 	return h.deployed(u, c.plan, e, nil, printed), nil
 }

@@ -106,6 +106,7 @@ func (w *world) DeleteApp(_ context.Context, id app.ID) error {
 	}
 	w.reserved[id] = *a
 	delete(w.apps, id)
+	delete(w.env, id)
 	return nil
 }
 

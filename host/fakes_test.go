@@ -31,6 +31,7 @@ type world struct {
 	exits    []app.Exit
 	total    app.MB
 	nextUID  int
+	env      map[app.ID]map[string]string
 
 	// Trees.
 	stages  map[app.Stage]app.Config
@@ -76,7 +77,7 @@ type instance struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{
-		t: t, apps: map[app.ID]*app.App{}, reserved: map[app.ID]app.App{}, total: 1000, nextUID: 70000,
+		t: t, apps: map[app.ID]*app.App{}, reserved: map[app.ID]app.App{}, total: 1000, nextUID: 70000, env: map[app.ID]map[string]string{},
 		stages: map[app.Stage]app.Config{}, trees: map[app.ID]string{}, undo: map[app.ID]string{},
 		notes: map[app.ID][]string{}, fail: map[string]error{}, on: map[string]func(){},
 		behave: func(app.Program) behaviour { return behaviour{} },
@@ -88,7 +89,7 @@ func newWorld(t *testing.T) *world {
 // open makes a host over what the world remembers, as a new daemon would.
 func (w *world) open() *Host {
 	return New(Config{
-		Launch: w.launch, Plan: w.plan, Records: w, Registry: w, Settings: w, Staging: w, Trees: w, Disk: w, Logs: worldLogs{w},
+		Launch: w.launch, Plan: w.plan, Records: w, Registry: w, Settings: w, Environment: w, Wish: wish, Staging: w, Trees: w, Disk: w, Logs: worldLogs{w},
 		Log: slog.New(slog.DiscardHandler),
 		CheckRAM: func(total, used, want app.MB) error {
 			if used+want > total {
@@ -211,7 +212,7 @@ func (w *world) plan(cfg app.Config, found bool, _ app.Files, prepared string) (
 	if !found || cfg.Main == "missing" {
 		return app.Plan{}, app.Errorf(app.Unusable, "no MAIN")
 	}
-	p := app.Plan{Code: app.Code{Main: cfg.Main, Lang: "test", Build: cfg.Build, Version: cfg.Version}, Argv: []string{"run", cfg.Main}}
+	p := app.Plan{Apts: cfg.APT, Code: app.Code{Main: cfg.Main, Lang: "test", Build: cfg.Build, Version: cfg.Version}, Argv: []string{"run", cfg.Main}}
 	if cfg.Build != "" {
 		p.Prepare = []app.Step{{Argv: []string{"/bin/sh", "-c", cfg.Build}, Text: cfg.Build}}
 		p.Code.Packages = "what " + cfg.Build + " installed"

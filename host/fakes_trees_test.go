@@ -60,6 +60,8 @@ func parse(file string) app.Config {
 			cfg.ID = value
 		case "TYPE":
 			cfg.Type = app.Site
+		case "APT":
+			cfg.APT = strings.Fields(value)
 		}
 	}
 	return cfg

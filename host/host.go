@@ -19,16 +19,22 @@ type Config struct {
 	Records  Records
 	Registry Registry
 	Settings Settings
-	Staging  Staging
-	Trees    Trees
-	Disk     Disk
-	Logs     Logs
-	Log      *slog.Logger
+	// Environment is what owners put around their programs.
+	Environment Environment
+	Staging     Staging
+	Trees       Trees
+	Disk        Disk
+	Logs        Logs
+	Log         *slog.Logger
 
 	// CheckRAM judges an application's RAM against its account.
 	CheckRAM func(total, used, want app.MB) error
 	// CheckSubdomain judges what a site is to be called.
 	CheckSubdomain func(name string) error
+
+	// Wish reads a list of system packages, of which the host may lack some. It
+	// fails with app.Invalid.
+	Wish func(list []string) (app.Wishes, error)
 
 	RAMDefault   app.MB        // of an application whose config names none
 	Capacity     app.MB        // the sum of the RAM of what may run at once

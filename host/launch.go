@@ -17,12 +17,17 @@ func (u *unit) launch() error {
 	if err != nil {
 		return err
 	}
+	// At each start, for a command may have changed them beside the daemon.
+	variables, err := u.h.Environment.Variables(context.Background(), u.id)
+	if err != nil {
+		return err
+	}
 	if err := u.h.capacity.take(u.id, u.app.RAM); err != nil {
 		return err
 	}
 	u.app.LastRun++
 	run, err := u.h.Launch(u.h.ctx, app.Program{
-		App: u.id, Run: u.app.LastRun, Argv: plan.Argv, Env: plan.Env,
+		App: u.id, Run: u.app.LastRun, Argv: plan.Argv, Env: plan.Env, Variables: variables,
 		UID: u.app.UID, Port: u.app.Port, RAM: u.app.RAM, Share: u.app.RAM,
 	})
 	if err != nil {

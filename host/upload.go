@@ -111,7 +111,7 @@ func hinted(err error, hint string) error {
 func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan) (app.App, error) {
 	a := app.App{
 		ID: h.newID(), Account: owner.ID, Name: cfg.Name, AvatarURL: cfg.AvatarURL, Type: cfg.Type, RAM: h.ramOf(cfg),
-		Wanted: app.WantOnline, Code: plan.Code, AutoRestart: cfg.AutoRestart,
+		Wanted: app.WantOnline, Code: plan.Code, AutoRestart: cfg.AutoRestart, Apts: plan.Apts,
 	}
 	if cfg.Type == app.Site {
 		id := strings.ToLower(cfg.ID)

@@ -97,11 +97,14 @@ func tooLargeError(limit int64) error {
 type fields map[string]json.RawMessage
 
 // fields reads a JSON object. Unknown members are the caller's to ignore.
-func (c *call) fields() (fields, error) {
+func (c *call) fields() (fields, error) { return c.fieldsWithin(maxFields) }
+
+// fieldsWithin is fields for a body of at most limit bytes.
+func (c *call) fieldsWithin(limit int64) (fields, error) {
 	if !acceptsJSON(c.r.Header.Get("Content-Type")) {
 		return nil, app.Errorf(app.Invalid, "Send JSON, with the header Content-Type: application/json.")
 	}
-	b := c.body(maxFields)
+	b := c.body(limit)
 	defer b.done()
 	text, err := io.ReadAll(b)
 	if err != nil {

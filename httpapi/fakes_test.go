@@ -36,6 +36,9 @@ type world struct {
 	usage     map[app.ID]app.Status
 	terminals map[app.ID]app.Terminal
 	deployed  app.Deployed
+	variables []app.Variable
+	changed   map[string]*string
+	wishes    app.Wishes
 	backups   map[string]string // file name to path on disk
 	logText   io.Reader
 	names     app.Names // beside the subdomains of sites
@@ -70,7 +73,7 @@ func newWorld(tb testing.TB) *world {
 func (w *world) handler() http.Handler {
 	c := w.config
 	c.Accounts, c.Links, c.Catalog, c.Control = w, w, w, w
-	c.Settings, c.Deployer, c.Downloads = w, w, w
+	c.Settings, c.Environment, c.Deployer, c.Downloads = w, w, w, w
 	c.Teams, c.Memberships = w, w
 	c.Names, c.Domains = w, w
 	c.Now = w.clock

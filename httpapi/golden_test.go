@@ -51,7 +51,7 @@ var recorded = []string{
 }
 
 func scenes() []scene {
-	return slices.Concat(readScenes(), actionScenes(), settingScenes(), uploadScenes(),
+	return slices.Concat(readScenes(), actionScenes(), settingScenes(), environmentScenes(), uploadScenes(),
 		downloadScenes(), routeScenes(), teamScenes(), memberScenes(), vscodeScenes(), namesScenes(), removeAllScenes(), commonScenes())
 }
 
@@ -59,16 +59,19 @@ func scenes() []scene {
 func commonScenes() []scene {
 	fault := errors.New("disk on fire: secret path")
 	var list []scene
+	paths := map[string]bool{}
 	for _, r := range new(server).routes() {
 		if r.access != byToken {
 			continue
 		}
+		again := paths[r.Path] // by another method
+		paths[r.Path] = true
 		op := documentPath(r.Path)
-		base := scene{method: r.Method, op: op, path: strings.NewReplacer("{appID}", "bot-one", "{locale}", "en-US", "{modID}", "8",
+		base := scene{method: r.Method, op: op, path: strings.NewReplacer("{appID}", "bot-one", "{locale}", "en-US", "{modID}", "8", "{name}", "TOKEN",
 			"{subdomain}", "blog", "{domain}", "shop.example.org").Replace(op)}
 		add := func(outcome string, change func(s *scene)) {
 			s := base
-			s.name = outcomeName(r, outcome)
+			s.name = outcomeName(r, outcome, again)
 			change(&s)
 			list = append(list, s)
 		}
@@ -87,10 +90,10 @@ func commonScenes() []scene {
 	return list
 }
 
-func outcomeName(r route, outcome string) string {
+func outcomeName(r route, outcome string, again bool) string {
 	name := strings.NewReplacer("/v2/", "", "app/:appID", "app", "team/:appID", "team", "team/:modID", "team_member",
-		"/:locale", "", "/:subdomain", "_"+strings.ToLower(r.Method), "/:domain", "", "/", "_").Replace(r.Path)
-	if strings.HasSuffix(r.Path, "/:appID/team") { // which takes several methods
+		"/:locale", "", "/:subdomain", "", "/:domain", "", "/:name", "_one", "/", "_").Replace(r.Path)
+	if again || strings.HasSuffix(r.Path, "/:appID/team") || strings.HasSuffix(r.Path, "/:subdomain") { // which takes several methods
 		name += "_" + strings.ToLower(r.Method)
 	}
 	return name + "_" + outcome

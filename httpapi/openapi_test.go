@@ -85,7 +85,9 @@ func checkParameters(t *testing.T, name string, op map[string]any) {
 			}
 			m = target.(map[string]any)
 		}
-		got = append(got, m["name"].(string))
+		if m["in"] == "path" {
+			got = append(got, m["name"].(string))
+		}
 	}
 	var want []string
 	for _, m := range regexp.MustCompile(`{(\w+)}`).FindAllStringSubmatch(name, -1) {

@@ -57,6 +57,7 @@ type information struct {
 	Mods          []string `json:"mods"`
 	AutoDeployGit string   `json:"autoDeployGit"`
 	AutoRestart   bool     `json:"autoRestart"`
+	Apts          []string `json:"apts"`
 
 	AddedTimestamp int64 `json:"addedTimestamp"` // milliseconds
 }
@@ -160,6 +161,7 @@ func describe(s app.Snapshot, mods map[app.ID][]string) information {
 		Mods:          []string{},
 		AutoDeployGit: "no",
 		AutoRestart:   s.AutoRestart,
+		Apts:          append([]string{}, s.Apts...), // an empty list, not null
 
 		AddedTimestamp: s.CreatedAt.UnixMilli(),
 	}

@@ -25,6 +25,7 @@ type Config struct {
 	Catalog     Catalog
 	Control     Control
 	Settings    Settings
+	Environment Environment
 	Deployer    Deployer
 	Downloads   Downloads
 	Teams       Teams

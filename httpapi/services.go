@@ -76,6 +76,21 @@ type Memberships interface {
 	Authorize(ctx context.Context, member app.AccountID, id app.ID, p app.Permission) (app.AccountID, error)
 }
 
+// Environment is what surrounds the program of an application: variables, in
+// effect from its next start, and the system packages that it asks for.
+type Environment interface {
+	// Variables returns them by name. Their values are secrets.
+	Variables(ctx context.Context, owner app.AccountID, id app.ID) ([]app.Variable, error)
+	// SetVariables sets those with a value and removes the others.
+	SetVariables(ctx context.Context, owner app.AccountID, id app.ID, change map[string]*string) error
+	// RemoveVariable returns NotFound when there is none of that name.
+	RemoveVariable(ctx context.Context, owner app.AccountID, id app.ID, name string) error
+	// AddApts returns what the host lacks of these; nothing is installed.
+	AddApts(ctx context.Context, owner app.AccountID, id app.ID, list []string) (app.Wishes, error)
+	// DropApts returns their names, or Already when none was asked for.
+	DropApts(ctx context.Context, owner app.AccountID, id app.ID, list []string) ([]string, error)
+}
+
 // Deployer takes code in. A file that Spool returned without an error is either
 // handed over to exactly one call of Upload or Commit, which then owns it even
 // when it fails, or given back exactly once with DropSpool.

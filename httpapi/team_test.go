@@ -269,8 +269,8 @@ func TestMembersHaveNothingElse(t *testing.T) {
 		w.join(app.AllPermissions)
 		path := strings.NewReplacer(":appID", "bot-one", ":modID", "8").Replace(r.Path)
 		req := memberRequest(r.Method, path)
-		if strings.HasSuffix(path, "/team") && r.Method != "GET" || strings.HasSuffix(path, "/profile") {
-			req = newRequest(r.Method, path, `{"modID":"9","perms":["logs_app"],"name":"mine"}`)
+		if r.Method != "GET" && !strings.HasSuffix(path, "/commit") && !strings.HasSuffix(path, "/ram") {
+			req = newRequest(r.Method, path, `{"modID":"9","perms":["logs_app"],"name":"mine","env":{"A":"b"},"apt":"ffmpeg","command":"id"}`)
 		}
 		if rec := do(t, w.handler(), req); rec.Code != http.StatusNotFound {
 			t.Errorf("%s %s: status %d %s", r.Method, path, rec.Code, rec.Body)

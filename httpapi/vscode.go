@@ -66,7 +66,7 @@ func describeForVSCode(s app.Snapshot) vscodeApp {
 	return vscodeApp{
 		ID:          s.ID,
 		Name:        s.Name,
-		APTs:        apts(s),
+		APTs:        append([]string{}, s.Apts...), // an empty list, not null
 		AutoRestart: s.AutoRestart,
 		AvatarURL:   s.AvatarURL,
 		ClusterName: clusterName,
@@ -80,6 +80,3 @@ func describeForVSCode(s app.Snapshot) vscodeApp {
 		Version:     s.Code.Version,
 	}
 }
-
-// apts are the system packages of an application: none, for APT is not honoured.
-func apts(app.Snapshot) []string { return []string{} }

@@ -4,9 +4,9 @@
 // It runs nothing, reads nothing but what app.Files and Tools hand it, and
 // refuses to guess: when no main file can be found, or the host lacks the
 // runtime or has one that is too old, the error says what was looked for and
-// what to do. What it can carry on without (another VERSION, APT packages)
-// becomes a note in the plan. What it does not understand of a manifest it
-// leaves to the language's own tools.
+// what to do. What it can carry on without (another VERSION, APT packages that
+// the host lacks) becomes a note in the plan. What it does not understand of a
+// manifest it leaves to the language's own tools.
 //
 // Packages that were installed from the same manifests are left alone
 // (packages.go).

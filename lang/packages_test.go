@@ -81,10 +81,6 @@ func TestNotes(t *testing.T) {
 		{app.Config{Main: "a.js", Version: "16"}, []string{"VERSION=16 was asked for; this host runs its one installed version of Node.js."}},
 		{app.Config{Main: "a.sh", Version: "16"}, []string{"VERSION=16 was asked for; it means nothing here."}},
 		{
-			app.Config{Main: "a.js", APT: []string{"canvas", "ffmpeg"}},
-			[]string{"APT=canvas,ffmpeg was asked for; berth installs no system packages: ask the owner of this host for them."},
-		},
-		{
 			app.Config{Main: "a.js", Keys: []string{"MAIN", "VLAN", "MIAN", strings.Repeat("X", 50)}, Lines: []int{1, 2, 3, 4}},
 			[]string{
 				"discloud.config line 2: VLAN is ignored: programs here share no private network.",

@@ -191,10 +191,7 @@ func (p *project) addNotes() {
 	p.noteVersion()
 	p.noteMissing("START", p.cfg.Start)
 	p.noteMissing("BUILD", p.cfg.Build)
-	if len(p.cfg.APT) > 0 {
-		p.note("APT=%s was asked for; berth installs no system packages: ask the owner of this host for them.",
-			strings.Join(p.cfg.APT, ","))
-	}
+	p.noteAPT()
 }
 
 // elsewhere are keys of the hosted service that nothing here answers to.

@@ -20,6 +20,8 @@ func (machine) Find(name string) (path, hidden string) {
 
 func (machine) Version(string) string { return "" }
 
+func (machine) Lacks(packages []string) ([]string, bool) { return packages, false }
+
 // carryOut prepares files in a fresh directory as their plan says, runs the
 // program to its end and returns what it printed.
 func carryOut(t *testing.T, cfg app.Config, files tree, needs ...string) string {

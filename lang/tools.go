@@ -16,6 +16,9 @@ type Tools interface {
 	// Version returns what a command says of its version, "20.20.2" for
 	// instance, and "" when it does not say. It runs the command.
 	Version(name string) string
+	// Lacks returns those of the Debian packages that are not installed. It
+	// does not know where there is no dpkg.
+	Lacks(packages []string) (missing []string, known bool)
 }
 
 // program is a command that must be on the host, and where it comes from.

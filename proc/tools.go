@@ -26,6 +26,8 @@ type Tools struct {
 
 	mu   sync.Mutex
 	said map[file]string
+
+	packages packages
 }
 
 // file is one state of one file.
@@ -51,7 +53,7 @@ var homePlaces = []string{
 
 // FindTools looks once for the directories that hold commands.
 func FindTools() *Tools {
-	t := &Tools{dirs: usable(places), patience: versionTimeout, said: make(map[file]string)}
+	t := &Tools{dirs: usable(places), patience: versionTimeout, said: make(map[file]string), packages: packages{path: dpkgStatus}}
 	for _, home := range []string{"/root", "/home/*"} {
 		for _, place := range homePlaces {
 			t.homes = append(t.homes, home+"/"+place)

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+
+	"berth/app"
+	"berth/db"
+	"berth/host"
+)
+
+// appEnv is "app env APP VERB ARGUMENT...". What it changes the daemon reads at
+// the application's next start.
+func appEnv(ctx context.Context, c *call) error {
+	set := c.flags()
+	asJSON := jsonFlag(set)
+	show := new(bool)
+	set.Var(&value{kind: toggle{show}}, "show", "print the values as they are, with list")
+	return c.withDB(ctx, set, 2, math.MaxInt, func(d *db.DB, _ Settings, args []string) error {
+		id, verb, rest := app.ID(args[0]), args[1], args[2:]
+		var err error
+		switch {
+		case verb != "list" && (*asJSON || *show):
+			return c.misuse("--json and --show go with list")
+		case verb == "list" && len(rest) > 0:
+			return c.misuse("unexpected argument %q", rest[0])
+		case verb == "list":
+			err = c.listVariables(ctx, d, id, *asJSON, *show)
+		case verb != "set" && verb != "unset":
+			return c.misuse("unknown word %q%s", verb, didYouMean(verb, []string{"list", "set", "unset"}, "%q"))
+		case len(rest) == 0:
+			return c.misuse("an argument is missing")
+		case verb == "set":
+			err = c.setVariables(ctx, d, id, rest)
+		default:
+			err = d.ChangeVariables(ctx, id, func(set map[string]string) error { return host.RemoveVariables(set, rest...) })
+		}
+		if app.KindOf(err) == app.NotFound {
+			return &problem{exitNotFound, err, "Hint: berth account show ACCOUNT names its applications, berth app env APP list their variables."}
+		}
+		if app.KindOf(err) == app.Invalid {
+			return c.misuse("%w", err)
+		}
+		if err == nil && verb != "list" {
+			fmt.Fprintf(c.stderr, "the environment of %q was changed: in effect from the next start\n", id)
+		}
+		return err
+	})
+}
+
+// variableView is a variable as it is printed.
+type variableView struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+func (c *call) listVariables(ctx context.Context, d *db.DB, id app.ID, asJSON, show bool) error {
+	all, err := d.Variables(ctx, id)
+	if err != nil {
+		return err
+	}
+	views := make([]variableView, len(all))
+	for i, v := range all {
+		views[i] = variableView{v.Name, v.Masked()}
+		if show {
+			views[i].Value = v.Value
+		}
+	}
+	if asJSON {
+		return c.printJSON(views)
+	}
+	out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "NAME\tVALUE")
+	for _, v := range views {
+		fmt.Fprintf(out, "%s\t%s\n", v.Name, printable(v.Value))
+	}
+	return out.Flush()
+}
+
+// printable quotes what would move a terminal's cursor, or hide: it may be an
+// account holder's, and the terminal is root's.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// setVariables takes NAME=VALUE, and NAME or NAME=- for the one whose value is
+// on the standard input: arguments are seen by every user of the host.
+func (c *call) setVariables(ctx context.Context, d *db.DB, id app.ID, args []string) error {
+	change := make(map[string]*string, len(args))
+	read := false
+	for _, arg := range args {
+		name, text, is := strings.Cut(arg, "=")
+		if _, twice := change[name]; twice {
+			return c.misuse("%q is given twice", name)
+		}
+		if !is || text == "-" {
+			if read {
+				return c.misuse("one value alone can come from the standard input")
+			}
+			read = true
+			var err error
+			if text, err = c.readValue(); err != nil {
+				return err
+			}
+		}
+		change[name] = &text
+	}
+	return d.ChangeVariables(ctx, id, func(set map[string]string) error { return host.ChangeVariables(set, change) })
+}
+
+// readValue reads the standard input to its end, and takes one line's end off.
+func (c *call) readValue() (string, error) {
+	const most = 1 << 20 // far more than a value may have, which is said later
+	text, err := io.ReadAll(io.LimitReader(c.stdin, most))
+	if err != nil {
+		return "", fmt.Errorf("cannot read the standard input: %w", err)
+	}
+	if len(text) == 0 {
+		return "", &problem{
+			exitUsage, errors.New("nothing came on the standard input"),
+			"Hint: NAME= sets an empty value.",
+		}
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
+}

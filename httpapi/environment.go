@@ -1,0 +1,183 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"berth/app"
+)
+
+// maxVariables bounds the body of the variables in bytes: JSON may take six for
+// one of a value.
+const maxVariables = 512 << 10
+
+// nextStart ends every answer about a change of variables.
+const nextStart = " In effect from the next start."
+
+type variablesAnswer struct {
+	Status  string     `json:"status"`
+	Message string     `json:"message"`
+	Env     []variable `json:"env"`
+}
+
+type variable struct {
+	Name  string `json:"name"`
+	Value string `json:"value"` // masked
+}
+
+func (s *server) variables(c *call) (response, error) {
+	all, err := s.Environment.Variables(c.r.Context(), c.owner(), c.id)
+	if err != nil {
+		return response{}, err
+	}
+	list := make([]variable, len(all))
+	for i, v := range all {
+		list[i] = variable{v.Name, v.Masked()}
+	}
+	return ok(variablesAnswer{statusOK, "The environment variables of your application have been loaded.", list})
+}
+
+func (s *server) setVariables(c *call) (response, error) {
+	f, err := c.fieldsWithin(maxVariables)
+	if err != nil {
+		return response{}, err
+	}
+	change, err := f.variables()
+	if err != nil {
+		return response{}, err
+	}
+	if err := s.Environment.SetVariables(c.r.Context(), c.owner(), c.id, change); err != nil {
+		return response{}, err
+	}
+	removed := 0
+	for _, value := range change {
+		if value == nil {
+			removed++
+		}
+	}
+	return ok(numbered{statusOK, http.StatusOK, changed(len(change)-removed, removed) + nextStart})
+}
+
+// variables returns the field env: a text sets the variable of that name, null
+// removes it. An error repeats no value, and has no cause that might.
+func (f fields) variables() (map[string]*string, error) {
+	if !f.has("env") || !bytes.HasPrefix(f["env"], []byte("{")) {
+		return nil, app.Errorf(app.Invalid, `The field env must be an object of names and values, such as {"NAME":"value"}.`)
+	}
+	members, err := parseFields(f["env"])
+	if err != nil {
+		return nil, err
+	}
+	change := make(map[string]*string, len(members))
+	for name, value := range members {
+		var text *string // stays nil for null
+		if json.Unmarshal(value, &text) != nil {
+			name, _, _ = strings.Cut(name, "=")
+			return nil, app.Errorf(app.Invalid, "The value of the variable %s must be a text or null.", strconv.Quote(name))
+		}
+		change[name] = text
+	}
+	return change, nil
+}
+
+// changed says how many variables were set and removed.
+func changed(set, removed int) string {
+	count := func(n int) string {
+		if n == 1 {
+			return "1 environment variable of your application was "
+		}
+		return strconv.Itoa(n) + " environment variables of your application were "
+	}
+	switch {
+	case removed == 0:
+		return count(set) + "set."
+	case set == 0:
+		return count(removed) + "removed."
+	}
+	return fmt.Sprintf("%sset, and %d%sremoved.", count(set), removed, were(removed))
+}
+
+func (s *server) removeVariable(c *call) (response, error) {
+	name := c.params.ByName("name")
+	if err := s.Environment.RemoveVariable(c.r.Context(), c.owner(), c.id, name); err != nil {
+		return response{}, err
+	}
+	return ok(numbered{statusOK, http.StatusOK, "The environment variable " + name + " was removed." + nextStart})
+}
+
+func (s *server) addApts(c *call) (response, error) {
+	list, err := c.apts()
+	if err != nil {
+		return response{}, err
+	}
+	w, err := s.Environment.AddApts(c.r.Context(), c.owner(), c.id, list)
+	if err != nil {
+		return response{}, err
+	}
+	return ok(numbered{statusOK, http.StatusOK, "Recorded: " + strings.Join(w.Names, ", ") + ". " + remedy(w)})
+}
+
+func (s *server) dropApts(c *call) (response, error) {
+	list, err := c.apts()
+	if err != nil {
+		return response{}, err
+	}
+	names, err := s.Environment.DropApts(c.r.Context(), c.owner(), c.id, list)
+	if err != nil {
+		return response{}, err
+	}
+	return ok(numbered{
+		statusOK, http.StatusOK,
+		"Your application no longer asks for " + strings.Join(names, ", ") + ". Nothing was removed from this host.",
+	})
+}
+
+// apts returns the list of system packages that a request names: in its query,
+// as one client sends it, or in the field apt, as a text or as an array.
+func (c *call) apts() ([]string, error) {
+	if query := c.r.URL.Query()["apt"]; len(query) > 0 {
+		return words(query), nil
+	}
+	f, err := c.fields()
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	if json.Unmarshal(f["apt"], &list) != nil {
+		list = make([]string, 1)
+		if json.Unmarshal(f["apt"], &list[0]) != nil {
+			return nil, app.Errorf(app.Invalid, "The field apt must be a text of names with commas between them, or an array of names.")
+		}
+	}
+	return words(list), nil
+}
+
+// words are the words between the commas of texts.
+func words(texts []string) []string {
+	var list []string
+	for _, text := range texts {
+		for word := range strings.SplitSeq(text, ",") {
+			if word = strings.TrimSpace(word); word != "" {
+				list = append(list, word)
+			}
+		}
+	}
+	return list
+}
+
+// remedy says what the host lacks, and what its owner can do. The command ends
+// the sentence, to be copied.
+func remedy(w app.Wishes) string {
+	command := "apt-get install " + strings.Join(w.Lacking, " ")
+	switch {
+	case len(w.Lacking) == 0:
+		return "This host has what is needed for that."
+	case w.Unknown:
+		return "berth installs no system packages, and cannot tell which of them this host has. On Debian its owner installs them with: " + command
+	}
+	return "berth installs no system packages, and this host lacks " + strings.Join(w.Lacking, ", ") + ". Its owner can install what is missing with: " + command
+}
