@@ -14,6 +14,10 @@ import (
 // comes at once, unless the command gave the pipe to somebody else.
 const drainTime = 2 * time.Second
 
+// dropPause follows each read of what is dropped: about 60 MB a second are, which
+// holds no command up, and one that prints without end costs the daemon little.
+const dropPause = time.Millisecond
+
 // capture reads one stream of a command: it keeps the beginning and drops the
 // rest, so that the command is never held up.
 type capture struct {
@@ -43,7 +47,7 @@ func newCapture(uid int) (*capture, *os.File, error) {
 
 func (c *capture) read() {
 	defer close(c.done)
-	buf := make([]byte, 32<<10)
+	buf := make([]byte, 64<<10) // what a pipe holds (pipe(7))
 	for {
 		n, err := c.r.Read(buf)
 		room := min(n, app.OutputMax-len(c.kept))
@@ -51,6 +55,9 @@ func (c *capture) read() {
 		c.dropped += int64(n - room)
 		if err != nil {
 			return // io.EOF, or finish's deadline
+		}
+		if room < n {
+			time.Sleep(dropPause)
 		}
 	}
 }
