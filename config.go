@@ -49,6 +49,7 @@ type Settings struct {
 		RateKB  int // KB a second and application
 	}
 	Backups struct{ TTL time.Duration }
+	Console struct{ Timeout time.Duration }
 }
 
 const (
@@ -103,6 +104,7 @@ var settings = []setting{
 	{"logs.keep", "2", "`N` old log files kept for each application", func(s *Settings) kind { return whole(&s.Logs.Keep, 1, 1000) }},
 	{"logs.rate", "1024", "`KB` a second that an application may log", func(s *Settings) kind { return whole(&s.Logs.RateKB, 1, 1<<20) }},
 	{"backups.ttl", "1h", "`TIME` a backup can be downloaded", func(s *Settings) kind { return span{&s.Backups.TTL} }},
+	{"console.timeout", "30s", "`TIME` a console command may take", func(s *Settings) kind { return span{&s.Console.Timeout} }},
 }
 
 // keysAndSections returns every name that may stand in a file.

@@ -52,6 +52,7 @@ func TestDefaults(t *testing.T) {
 	want.Upload.Max, want.Upload.MaxUnpacked, want.Upload.MaxFiles = 100, 1024, 20000
 	want.Logs.MaxFile, want.Logs.Keep, want.Logs.RateKB = 5, 2, 1024
 	want.Backups.TTL = time.Hour
+	want.Console.Timeout = 30 * time.Second
 	if got := mustLoad(t, "", nil); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -65,7 +66,7 @@ var others = map[string]string{
 	"apps.port_first": "20001", "apps.port_last": "29998", "host.reserve": "0", "host.overcommit": "1.5",
 	"build.ram": "513", "build.timeout": "11m", "build.concurrency": "2", "build.queue": "33", "upload.max": "101",
 	"upload.max_unpacked": "1025", "upload.max_files": "20001", "logs.max_file": "6", "logs.keep": "7",
-	"logs.rate": "1025", "backups.ttl": "2h",
+	"logs.rate": "1025", "backups.ttl": "2h", "console.timeout": "31s",
 }
 
 // inFile writes a setting as an owner would: a word in quotes, a number without.
@@ -162,6 +163,7 @@ func TestBadValues(t *testing.T) {
 		"apps.port_last": {"0"}, "host.reserve": {"-1"}, "host.overcommit": {"0", "-1", "NaN", "Inf", "101", "x"}, "build.ram": {"1"},
 		"build.timeout": {"0s"}, "build.concurrency": {"0", "65"}, "build.queue": {"0", "1001"}, "upload.max": {"0"}, "upload.max_unpacked": {"0"},
 		"upload.max_files": {"0"}, "logs.max_file": {"0"}, "logs.keep": {"0"}, "logs.rate": {"0"}, "backups.ttl": {"0h", "1 day"},
+		"console.timeout": {"0s", "30"},
 	}
 	for _, row := range settings {
 		if len(bad[row.key]) == 0 {

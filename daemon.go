@@ -173,7 +173,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		pids: int64(s.Apps.PidsMax), oomGroup: s.Apps.OOMGroup,
 	}
 	d.host = host.New(host.Config{
-		Launch: start.launch, Plan: planner(tools), Records: store, Registry: store, Settings: store,
+		Launch: start.launch, Shell: start.shell, Plan: planner(tools), Records: store, Registry: store, Settings: store,
 		Staging: files, Trees: files, Disk: files, Logs: d.logs, Log: d.log,
 		CheckRAM: func(total, used, want app.MB) error {
 			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
@@ -181,7 +181,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		RAMDefault: s.Apps.RAMDefault, Capacity: hostCapacity(info.RAM, s.Host.Reserve, s.Host.Overcommit),
 		StopGrace: s.Apps.StopTimeout, OKDelay: s.Apps.OKDelay,
 		BuildRAM: s.Build.RAM, BuildTimeout: s.Build.Timeout, Builds: s.Build.Concurrency, BuildQueue: s.Build.Queue,
-		BackupTTL: s.Backups.TTL,
+		BackupTTL: s.Backups.TTL, ConsoleTimeout: s.Console.Timeout,
 	})
 	d.handler = httpapi.New(httpapi.Config{
 		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
