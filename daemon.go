@@ -185,7 +185,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	})
 	d.handler = httpapi.New(httpapi.Config{
 		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
-		Catalog: d.host, Control: d.host, Settings: d.host, Deployer: d.host,
+		Catalog: d.host, Control: d.host, Settings: d.host, Deployer: d.host, Console: d.host,
 		Downloads: downloads{d.host, d.trees, d.logs},
 		RateLimit: s.RateLimit, BaseURL: s.BaseURL, MaxUpload: s.Upload.Max.Bytes() + multipartRoom,
 		Version: buildVersion(), Log: d.log, Now: time.Now,

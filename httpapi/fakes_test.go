@@ -36,6 +36,7 @@ type world struct {
 	usage     map[app.ID]app.Status
 	terminals map[app.ID]app.Terminal
 	deployed  app.Deployed
+	shell     app.Shell
 	backups   map[string]string // file name to path on disk
 	logText   io.Reader
 	fail      map[string]error
@@ -68,7 +69,7 @@ func newWorld(tb testing.TB) *world {
 func (w *world) handler() http.Handler {
 	c := w.config
 	c.Accounts, c.Links, c.Catalog, c.Control = w, w, w, w
-	c.Settings, c.Deployer, c.Downloads = w, w, w
+	c.Settings, c.Deployer, c.Downloads, c.Console = w, w, w, w
 	c.Now = w.clock
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -39,6 +39,7 @@ func (s *server) routes() []route {
 		{http.MethodPut, "/v2/app/:appID/stop", byToken, oneOrAll(s.stop, s.stopAll)},
 		{http.MethodPut, "/v2/app/:appID/ram", byToken, one(s.setRAM)},
 		{http.MethodPut, "/v2/app/:appID/commit", byToken, one(s.commit)},
+		{http.MethodPut, "/v2/app/:appID/console", byToken, one(s.console)},
 		{http.MethodPut, "/v2/app/:appID/profile", byToken, one(s.setProfile)},
 		{http.MethodDelete, "/v2/app/:appID/delete", byToken, one(s.delete)},
 		{http.MethodGet, "/v2/user", byToken, s.user},

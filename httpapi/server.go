@@ -27,6 +27,7 @@ type Config struct {
 	Settings  Settings
 	Deployer  Deployer
 	Downloads Downloads
+	Console   Console
 
 	RateLimit int              // requests a minute a token, 60 when zero
 	BaseURL   string           // of the addresses of downloads; "" derives it from each request's Host
