@@ -14,7 +14,7 @@ import (
 // comes at once, unless the command gave the pipe to somebody else.
 const drainTime = 2 * time.Second
 
-// dropPause follows each read of what is dropped: about 60 MB a second are, which
+// dropPause follows each read of what is dropped: at most 64 MB a second are, which
 // holds no command up, and one that prints without end costs the daemon little.
 const dropPause = time.Millisecond
 
