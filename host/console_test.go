@@ -172,6 +172,18 @@ func TestConsoleEndsWithTheProgram(t *testing.T) {
 	}
 }
 
+// What the program's end brings about is not taken for the reason.
+func TestConsoleEndsWithAProgramThatIsRestarted(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(exits(7, 10*time.Second))
+		id := w.mustUpload("MAIN=a,AUTORESTART=true")
+		got := <-w.console(t.Context(), id, "held wait")
+		if got.err != nil || !strings.HasPrefix(got.Cut, "the application's program exited with code 7") || w.launches(id) != 2 {
+			t.Errorf("got %+v after %d launches", got, w.launches(id))
+		}
+	})
+}
+
 // One that ended by itself in time is told so, whatever came right after.
 func TestConsoleThatEndedByItself(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {

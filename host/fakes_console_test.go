@@ -13,13 +13,15 @@ import (
 
 // typed is a console command of the world. Its text is its script: "exit N
 // after DURATION", or "wait" until somebody ends it. Any may begin with "slow",
-// which takes a second to be killed, as a command that hangs in the kernel does.
+// which takes a second to be killed, as a command that hangs in the kernel does,
+// or with "held", whose output takes a second to be read after its end.
 type typed struct {
 	w     *world
 	p     app.Program // of an offline application
 	in    *instance   // nil when offline
 	ended chan struct{}
-	done  chan struct{}
+	gone  chan struct{} // closed when nothing of it runs
+	done  chan struct{} // and when its output was read
 	shell app.Shell
 }
 
@@ -43,7 +45,7 @@ func (r *instance) Shell(argv []string) (Command, error) {
 func (w *world) typed(p app.Program, in *instance) *typed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := &typed{w: w, p: p, in: in, ended: make(chan struct{}, 8), done: make(chan struct{})}
+	c := &typed{w: w, p: p, in: in, ended: make(chan struct{}, 8), gone: make(chan struct{}), done: make(chan struct{})}
 	for _, other := range w.commands {
 		if other.p.App == p.App && !other.over() {
 			w.t.Errorf("a second console command of %s was started", p.App)
@@ -58,6 +60,7 @@ func (c *typed) live() {
 	defer close(c.done)
 	begin := time.Now()
 	script, slow := strings.CutPrefix(c.p.Argv[2], "slow ")
+	script, held := strings.CutPrefix(script, "held ")
 	var own <-chan time.Time
 	var code int
 	if f := strings.Fields(script); len(f) == 4 { // exit N after DURATION
@@ -81,13 +84,17 @@ func (c *typed) live() {
 			time.Sleep(time.Second)
 		}
 	}
+	close(c.gone)
+	if held {
+		time.Sleep(time.Second)
+	}
 	c.shell.Exit.Ran = time.Since(begin)
 	c.shell.Stdout.Text = fmt.Sprintf("%s as %d\n", script, c.p.UID)
 }
 
 func (c *typed) over() bool {
 	select {
-	case <-c.done:
+	case <-c.gone:
 		return true
 	default:
 		return false
@@ -113,7 +120,7 @@ func (w *world) awaitConsole(in *instance) {
 	w.mu.Unlock()
 	for _, c := range commands {
 		if c.in == in {
-			<-c.done
+			<-c.gone
 		}
 	}
 }

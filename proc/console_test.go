@@ -202,9 +202,14 @@ func TestKernelConsoleEndsWithTheRun(t *testing.T) {
 		stop   func(*Run)
 		code   int
 	}{
-		"by itself":  {"until [ -e begun ]; do sleep 0.01; done; exit 7", func(*Run) {}, 7},
-		"asked":      {"exec sleep 600", func(r *Run) { r.Stop(time.Minute) }, 143},
-		"killed":     {"exec sleep 600", func(r *Run) { r.Stop(0) }, 137},
+		"by itself": {"until [ -e begun ]; do sleep 0.01; done; exit 7", func(*Run) {}, 7},
+		"asked":     {"exec sleep 600", func(r *Run) { r.Stop(time.Minute) }, 143},
+		"killed": {"exec sleep 600", func(r *Run) {
+			r.Stop(0)
+			if err := r.consoles.enter(); app.KindOf(err) != app.Conflict {
+				t.Errorf("a command between the kill and the end: %v", err)
+			}
+		}, 137},
 		"being born": {"exit 7", func(*Run) {}, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,6 +235,33 @@ func TestKernelConsoleEndsWithTheRun(t *testing.T) {
 			_ = os.Remove(b.dir + "/begun")
 		})
 	}
+}
+
+// A command that is born while the run ends is ended when it is there.
+func TestKernelConsoleBornTooLate(t *testing.T) {
+	b := newBench(t)
+	var of consoles
+	if err := of.enter(); err != nil {
+		t.Fatal(err)
+	}
+	none := of.close()
+	if err := of.enter(); app.KindOf(err) != app.Conflict {
+		t.Errorf("one more: %v", err)
+	}
+	c := b.console(t, nil, b.command("sleep 600"))
+	of.add(c)
+	if got := c.Wait(); got.Exit.Signal != 9 {
+		t.Errorf("it ended with %+v, want SIGKILL", got.Exit)
+	}
+	select {
+	case <-none:
+		t.Error("it was not waited for")
+	default:
+	}
+	if !of.leave(c) {
+		t.Error("it is not told of the end")
+	}
+	<-none
 }
 
 // A command is asked to end as the program is, and has its grace.
