@@ -55,6 +55,7 @@ type Settings struct {
 		Resolver   string // HOST:PORT; empty: the host's own
 		PerAccount int
 	}
+	Console struct{ Timeout time.Duration }
 }
 
 const (
@@ -113,6 +114,7 @@ var settings = []setting{
 	{"names.addresses", "", "`IP,...` of this host, for those who bring their own domain", func(s *Settings) kind { return addresses{&s.Names.Addresses} }},
 	{"names.resolver", "", "`HOST:PORT` of the DNS server that proves domains; the host's own when empty", func(s *Settings) kind { return server{&s.Names.Resolver} }},
 	{"names.per_account", "10", "most subdomains (`N`) an account may reserve, and most domains it may bring", func(s *Settings) kind { return whole(&s.Names.PerAccount, 0, 10_000) }},
+	{"console.timeout", "30s", "`TIME` a console command may take", func(s *Settings) kind { return span{&s.Console.Timeout} }},
 }
 
 // keysAndSections returns every name that may stand in a file.

@@ -200,7 +200,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		pids: int64(s.Apps.PidsMax), oomGroup: s.Apps.OOMGroup,
 	}
 	d.host = host.New(host.Config{
-		Launch: start.launch, Plan: planner(tools), Records: store, Registry: store, Settings: store, Environment: store,
+		Launch: start.launch, Shell: start.shell, Plan: planner(tools), Records: store, Registry: store, Settings: store, Environment: store,
 		Staging: files, Trees: files, Disk: files, Logs: d.logs, Log: d.log,
 		CheckRAM: func(total, used, want app.MB) error {
 			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
@@ -210,12 +210,12 @@ func (d *daemon) openHost(ctx context.Context) error {
 		RAMDefault:     s.Apps.RAMDefault, Capacity: hostCapacity(info.RAM, s.Host.Reserve, s.Host.Overcommit),
 		StopGrace: s.Apps.StopTimeout, OKDelay: s.Apps.OKDelay,
 		BuildRAM: s.Build.RAM, BuildTimeout: s.Build.Timeout, Builds: s.Build.Concurrency, BuildQueue: s.Build.Queue,
-		BackupTTL: s.Backups.TTL,
+		BackupTTL: s.Backups.TTL, ConsoleTimeout: s.Console.Timeout,
 	})
 	names, teams := domain.New(d.names()), account.NewTeams(d.db)
 	d.handler = httpapi.New(httpapi.Config{
 		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
-		Catalog: d.host, Control: d.host, Settings: d.host, Environment: d.host, Deployer: d.host,
+		Catalog: d.host, Control: d.host, Settings: d.host, Environment: d.host, Deployer: d.host, Console: d.host,
 		Downloads: downloads{d.host, d.trees, d.logs}, Names: names, Domains: names,
 		Teams: teams, Memberships: teams,
 		RateLimit: s.RateLimit, BaseURL: s.BaseURL, MaxUpload: s.Upload.Max.Bytes() + multipartRoom,

@@ -29,6 +29,7 @@ type starter struct {
 	pids     int64
 	oomGroup bool
 	builds   atomic.Int64 // numbers the groups of builds
+	consoles atomic.Int64 // and of console commands
 }
 
 // launch is a host.Launch.
@@ -42,14 +43,10 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 	if err != nil {
 		return nil, err
 	}
-	home := s.trees.Dir(p.App)
-	spec := proc.Spec{
-		Group: "apps/" + string(p.App) + "/" + strconv.Itoa(p.Run), Argv: p.Argv,
-		Env: s.environment(p, home, temp), Dir: home, UID: p.UID,
-		MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: s.pids, OOMGroup: s.oomGroup, Output: pipe,
-		OnHelperOOM: func(limit int64) {
-			out.Note(fmt.Sprintf("a helper process was killed: the application needed more than %d MB of RAM", limit))
-		},
+	spec := s.spec(p, temp)
+	spec.Output = pipe
+	spec.OnHelperOOM = func(limit int64) {
+		out.Note(fmt.Sprintf("a helper process was killed: the application needed more than %d MB of RAM", limit))
 	}
 	if p.Build {
 		spec.Group = fmt.Sprintf("apps/%s/build-%d", p.App, s.builds.Add(1))
@@ -57,7 +54,7 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 		spec.Pids = max(s.pids, buildPids)
 	}
 	if p.Stage != "" {
-		spec.Binds = []sandbox.Bind{{From: s.trees.BuildDir(p.Stage), To: home}}
+		spec.Binds = []sandbox.Bind{{From: s.trees.BuildDir(p.Stage), To: spec.Dir}}
 	}
 	tidy := func() {
 		if !p.Build {
@@ -72,7 +69,17 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 		tidy()
 		return nil, err
 	}
-	return instance{run, out, tidy}, nil
+	return instance{run, s, p.App, spec, out, tidy}, nil
+}
+
+// spec is what a program runs with, whoever starts it and for what.
+func (s *starter) spec(p app.Program, temp string) proc.Spec {
+	home := s.trees.Dir(p.App)
+	return proc.Spec{
+		Group: "apps/" + string(p.App) + "/" + strconv.Itoa(p.Run), Argv: p.Argv,
+		Env: s.environment(p, home, temp), Dir: home, UID: p.UID,
+		MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: s.pids, OOMGroup: s.oomGroup,
+	}
 }
 
 // output returns the log of a program and the pipe to it.
@@ -139,8 +146,11 @@ var caches = []struct{ variable, dir string }{
 // instance is a run whose output is in the log when Wait returns.
 type instance struct {
 	*proc.Run
-	out  *logs.Log
-	tidy func() // after the end
+	starter *starter
+	id      app.ID
+	spec    proc.Spec // that it was started with
+	out     *logs.Log
+	tidy    func() // after the end
 }
 
 // Wait implements host.Instance.

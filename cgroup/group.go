@@ -32,7 +32,7 @@ type Memory struct {
 	OOMs  int64 // times the group ran out of its own limit; a kill without one was the host's lack of memory
 }
 
-// Group is the group of one run. Its methods are safe for concurrent use,
+// Group is the group of one run, or a Child of one. Its methods are safe for concurrent use,
 // but for Remove, which MUST be the last call.
 type Group struct {
 	path    string // in v2
@@ -41,6 +41,7 @@ type Group struct {
 	dirs    []string // the group in each hierarchy, v2 first
 	joins   []string
 	weight  string          // file of the application's weight, "" when there is none
+	child   bool            // below another group, see Child
 	watches *sync.WaitGroup // the tree's
 	unwait  func()          // ends the watch that stands in for memory.oom.group
 }
@@ -179,7 +180,7 @@ func (g *Group) CPU() (time.Duration, error) {
 	return time.Duration(m.CPU.UsageUsec) * time.Microsecond, nil
 }
 
-// Procs returns the pids in the group.
+// Procs returns the pids in the group, without those of its children.
 func (g *Group) Procs() ([]int, error) {
 	b, err := os.ReadFile(filepath.Join(g.path, "cgroup.procs"))
 	if err != nil {
@@ -197,8 +198,8 @@ func (g *Group) Procs() ([]int, error) {
 	return pids, nil
 }
 
-// Kill ends every process of the group with SIGKILL, forks under way
-// included (cgroup.kill, Linux 5.14). It does not wait: see WaitEmpty.
+// Kill ends every process of the group and of its children with SIGKILL, forks
+// under way included (cgroup.kill, Linux 5.14). It does not wait: see WaitEmpty.
 func (g *Group) Kill() error {
 	err := os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
@@ -215,7 +216,8 @@ const (
 	lastLook  = 10 * time.Millisecond
 )
 
-// WaitEmpty blocks until the group has no process, at most for timeout.
+// WaitEmpty blocks until the group and its children have no process, at most
+// for timeout.
 func (g *Group) WaitEmpty(timeout time.Duration) error {
 	f, err := os.Open(filepath.Join(g.path, "cgroup.events"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -267,8 +269,9 @@ func (g *Group) killOnOOM() (func(), error) {
 	return g.OnOOM(func() { _ = g.Kill() })
 }
 
-// Remove removes the group in every hierarchy, and the application's own
-// directory above it when that was its last run. The group MUST be empty.
+// Remove removes the group in every hierarchy with its children, and the
+// application's own directory above it when that was its last run. The group
+// MUST be empty.
 // What is gone already is no error.
 func (g *Group) Remove() error {
 	if g.unwait != nil {
@@ -278,8 +281,10 @@ func (g *Group) Remove() error {
 	g.mem.close()
 	var errs []error
 	for _, dir := range g.dirs {
-		errs = append(errs, rmdir(dir))
-		_ = os.Remove(filepath.Dir(dir)) // fails, rightly, while another run is there
+		errs = append(errs, removeBelow(dir), rmdir(dir))
+		if !g.child {
+			_ = os.Remove(filepath.Dir(dir)) // fails, rightly, while another run is there
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signal sends sig to every process in the group: a wrapper such as "npm
-// start" does not pass SIGTERM on, so the program behind it is told too.
+// Signal sends sig to every process in the group, but not to those of its
+// children: a wrapper such as "npm start" does not pass SIGTERM on, so the
+// program behind it is told too.
 //
 // A pid read from the group could be somebody else's by the time it is
 // signalled. So descriptors are opened first, and only a pid that is still in

@@ -77,9 +77,13 @@ func (u *unit) kill(reply func(error)) {
 	reply(nil)
 }
 
-// settle brings the unit to rest, with no deployment and no program, and then
-// runs then.
+// settle brings the unit to rest, with no deployment, no program and no console
+// command, and then runs then.
 func (u *unit) settle(then func()) {
+	why := "the application was deleted"
+	if u.closing == byShutdown {
+		why = "the server is shutting down"
+	}
 	if u.deploy != nil {
 		u.deploy()
 		u.resting = func() { u.settle(then) }
@@ -87,11 +91,11 @@ func (u *unit) settle(then func()) {
 	}
 	switch u.state {
 	case app.Starting, app.Online:
-		u.halt(then)
+		u.halt(why, then)
 	case app.Stopping: // a restart's or stop's end; both are answered first
 		u.follow(func() { u.settle(then) })
 	case app.Stopped, app.Waiting, app.Preparing:
 		u.enter(app.Stopped, 0)
-		then()
+		u.hush(why, then)
 	}
 }

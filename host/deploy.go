@@ -52,16 +52,16 @@ func (u *unit) pause(before *app.Snapshot) func(func(error)) {
 	}
 }
 
-// rest replies when no program runs.
+// rest replies when no program runs, and no console command.
 func (u *unit) rest(reply func(error)) {
 	switch u.state {
 	case app.Starting, app.Online:
-		u.halt(func() { reply(nil) })
+		u.halt(whyDeployed, func() { reply(nil) })
 	case app.Stopping: // a stop came first; follow it
 		u.follow(func() { reply(nil) })
 	case app.Waiting, app.Stopped, app.Preparing:
 		u.enter(app.Stopped, 0)
-		reply(nil)
+		u.hush(whyDeployed, func() { reply(nil) })
 	}
 }
 

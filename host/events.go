@@ -110,7 +110,7 @@ func (u *unit) restart(reply func(error)) {
 	}
 	switch u.state {
 	case app.Starting, app.Online:
-		u.halt(func() { reply(u.again()) })
+		u.halt("the application was restarted", func() { reply(u.again()) })
 	case app.Waiting:
 		reply(u.byPerson())
 	case app.Stopping:
@@ -142,7 +142,7 @@ func (u *unit) stop(reply func(error)) {
 	}
 	switch u.state {
 	case app.Starting, app.Online:
-		u.halt(func() { reply(unrecorded) })
+		u.halt("the application was stopped", func() { reply(unrecorded) })
 	case app.Waiting:
 		u.attempt = 0
 		u.enter(app.Stopped, 0)
@@ -163,8 +163,10 @@ func (u *unit) stop(reply func(error)) {
 	}
 }
 
-// halt ends the program and then runs after. Only one thing can follow.
-func (u *unit) halt(after func()) {
+// halt ends the program and then runs after. Only one thing can follow. why is
+// for whoever waits for a console command.
+func (u *unit) halt(why string, after func()) {
+	u.interrupt(why)
 	u.after = after
 	u.enter(app.Stopping, 0)
 	u.run.Stop(u.h.StopGrace)
@@ -221,6 +223,7 @@ func (u *unit) wait(why string, pause time.Duration) {
 func (u *unit) exited(e app.Exit) {
 	e.Run, e.Asked = u.app.LastRun, u.state == app.Stopping
 	u.run = nil
+	u.leaveConsole()
 	u.h.capacity.give(u.id)
 	if u.closing != byShutdown { // berth's own end is none of the program's
 		u.app.LastExit = &e

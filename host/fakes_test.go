@@ -51,8 +51,10 @@ type world struct {
 	// Programs.
 	runs   []*instance
 	behave func(p app.Program) behaviour
-	fail   map[string]error  // by the name of the call
-	on     map[string]func() // called first
+
+	commands []*typed
+	fail     map[string]error  // by the name of the call
+	on       map[string]func() // called first
 }
 
 // behaviour is the script of one program.
@@ -89,7 +91,7 @@ func newWorld(t *testing.T) *world {
 // open makes a host over what the world remembers, as a new daemon would.
 func (w *world) open() *Host {
 	return New(Config{
-		Launch: w.launch, Plan: w.plan, Records: w, Registry: w, Settings: w, Environment: w, Wish: wish, Staging: w, Trees: w, Disk: w, Logs: worldLogs{w},
+		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Settings: w, Environment: w, Wish: wish, Staging: w, Trees: w, Disk: w, Logs: worldLogs{w},
 		Log: slog.New(slog.DiscardHandler),
 		CheckRAM: func(total, used, want app.MB) error {
 			if used+want > total {
@@ -105,6 +107,7 @@ func (w *world) open() *Host {
 		},
 		RAMDefault: 100, Capacity: 2000, StopGrace: 10 * time.Second, OKDelay: 2 * time.Second,
 		BuildRAM: 512, BuildTimeout: 10 * time.Minute, Builds: 1, BuildQueue: 32, BackupTTL: time.Hour,
+		ConsoleTimeout: 30 * time.Second,
 	})
 }
 
@@ -185,7 +188,7 @@ func (r *instance) ended() bool {
 	}
 }
 
-func (r *instance) Wait() app.Exit           { <-r.done; return r.exit }
+func (r *instance) Wait() app.Exit           { <-r.done; r.w.awaitConsole(r); return r.exit }
 func (r *instance) Stop(grace time.Duration) { r.stop <- grace }
 
 func (r *instance) SetMemory(ram app.MB) error {
@@ -309,6 +312,7 @@ func (w *world) close() {
 			w.t.Errorf("run %d of %s outlived the host", r.p.Run, r.p.App)
 		}
 	}
+	w.closeConsoles()
 	if len(w.stages) > 0 || len(w.reserved) > 0 || len(w.undo) > 0 {
 		w.t.Errorf("left behind: stages %v, reservations %v, journals %v", w.stages, w.reserved, w.undo)
 	}

@@ -98,6 +98,7 @@ func (w *world) Apply(_ context.Context, stage app.Stage, id app.ID, _ int) erro
 			w.t.Errorf("the tree of %s was changed under a running program", id)
 		}
 	}
+	w.checkNoConsole(id)
 	w.undo[id] = w.trees[id]
 	w.trees[id] = w.stages[stage].Main
 	w.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 // Config is what a Host is made of.
 type Config struct {
 	Launch   Launch
+	Shell    Shell
 	Plan     Planner
 	Records  Records
 	Registry Registry
@@ -45,6 +46,8 @@ type Config struct {
 	Builds       int // at once
 	BuildQueue   int // builds that may wait
 	BackupTTL    time.Duration
+
+	ConsoleTimeout time.Duration // of a console command
 }
 
 // Host holds the applications. Its methods are safe for concurrent use.
@@ -54,6 +57,7 @@ type Host struct {
 	builds   *queue
 	unpacks  places // they fill the disk before anything else bounds them
 	backups  places
+	consoles seats
 
 	ctx    context.Context // of deployments: they outlive the request that asked
 	cancel context.CancelFunc

@@ -11,25 +11,23 @@ import (
 // it succeeds; a failure is returned and noted by the caller.
 func (u *unit) launch() error {
 	if u.broken {
-		return app.Errorf(app.Unusable, "a commit failed and the code from before it could not be brought back; commit the whole code again")
+		return halves()
 	}
 	plan, err := u.h.Plan(configOf(u.app), true, u.h.Staging.Files("", u.id), u.app.Code.Packages)
 	if err != nil {
 		return err
 	}
-	// At each start, for a command may have changed them beside the daemon.
-	variables, err := u.h.Environment.Variables(context.Background(), u.id)
+	p, err := u.program(plan)
 	if err != nil {
 		return err
 	}
 	if err := u.h.capacity.take(u.id, u.app.RAM); err != nil {
 		return err
 	}
+	u.interrupt("the application was started")
 	u.app.LastRun++
-	run, err := u.h.Launch(u.h.ctx, app.Program{
-		App: u.id, Run: u.app.LastRun, Argv: plan.Argv, Env: plan.Env, Variables: variables,
-		UID: u.app.UID, Port: u.app.Port, RAM: u.app.RAM, Share: u.app.RAM,
-	})
+	p.Run = u.app.LastRun
+	run, err := u.h.Launch(u.h.ctx, p)
 	if err != nil {
 		u.h.capacity.give(u.id)
 		u.log.Error("cannot start the program", "error", err)
@@ -44,6 +42,21 @@ func (u *unit) launch() error {
 	u.enter(app.Starting, max(u.h.OKDelay, 1))
 	u.h.work.Go(func() { u.exits <- run.Wait() })
 	return nil
+}
+
+// halves is the error of a tree that is half of one code and half of another.
+func halves() error {
+	return app.Errorf(app.Unusable, "a commit failed and the code from before it could not be brought back; commit the whole code again")
+}
+
+// program is what a plan makes of the application now.
+func (u *unit) program(plan app.Plan) (app.Program, error) {
+	// At each start, for a command may have changed them beside the daemon.
+	variables, err := u.h.Environment.Variables(context.Background(), u.id)
+	return app.Program{
+		App: u.id, Run: u.app.LastRun, Argv: plan.Argv, Env: plan.Env, Variables: variables,
+		UID: u.app.UID, Port: u.app.Port, RAM: u.app.RAM, Share: u.app.RAM,
+	}, err
 }
 
 // configOf is what a stored deployment would have written in its config.

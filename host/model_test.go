@@ -13,7 +13,7 @@ import (
 // TestModel runs random operations, several at once, against programs that
 // crash at random, and checks what must always hold. That no two instances of
 // an application ever run at once, and that no tree changes under a running
-// program, the world itself checks.
+// program or console command, the world itself checks.
 func TestModel(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestModel(t *testing.T) {
 			w.set(func(p app.Program) behaviour { return randomBehaviour(lives, p) })
 			for range 60 {
 				for range 1 + r.IntN(3) {
-					op, pick, ram := r.IntN(10), r.IntN(100), app.MB(40+r.IntN(400))
+					op, pick, ram := r.IntN(12), r.IntN(100), app.MB(40+r.IntN(400))
 					go w.randomOp(op, pick, ram)
 				}
 				time.Sleep(time.Duration(r.IntN(20_000)) * time.Millisecond)
@@ -88,6 +88,10 @@ func (w *world) randomOp(op, pick int, ram app.MB) {
 		if s, err := w.host.App(by, id); err == nil && s.State == app.Preparing {
 			_ = w.host.Stop(ctx, by, id)
 		}
+	case 10, 11:
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(ram)*100*time.Millisecond)
+		defer cancel()
+		_, _ = w.host.Console(ctx, by, id, []string{"exit 0 after 3s", "exit 1 after 20s", "slow wait", "wait"}[pick/2%4])
 	}
 }
 
@@ -117,6 +121,8 @@ func (w *world) checkRest() {
 			w.t.Errorf("%s: the last exit is %+v, recorded %+v", u.id, s.LastExit, rec.LastExit)
 		case w.trees[u.id] != rec.Code.Main:
 			w.t.Errorf("%s: the tree is %q, the record says %q", u.id, w.trees[u.id], rec.Code.Main)
+		case w.host.capacity.running[besides(u.id)] != 0:
+			w.t.Errorf("%s: a console command is counted that does not run", u.id)
 		case runs && running[u.id] != s.RAM, w.host.capacity.running[u.id] != running[u.id]:
 			w.t.Errorf("%s: has %d MB, runs with %d, counted as %d", u.id, s.RAM, running[u.id], w.host.capacity.running[u.id])
 		}

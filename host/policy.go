@@ -43,6 +43,9 @@ var signalNames = map[int]string{
 	11: " (segmentation fault)", 15: " (terminated)",
 }
 
+// sigkill is the signal that nothing survives.
+const sigkill = 9
+
 // obeys reports whether a program that ended by itself may have been asked to
 // by somebody else: it ended well, or by one of the signals that ask.
 func obeys(e app.Exit) bool {
@@ -65,8 +68,7 @@ func sentence(e app.Exit) string {
 
 // stopped says how a run ended that was asked to.
 func stopped(e app.Exit, grace time.Duration) string {
-	const kill = 9
-	if e.Signal == kill && e.Ran >= grace {
+	if e.Signal == sigkill && e.Ran >= grace {
 		return fmt.Sprintf("stopped: it did not end within %s and was killed", lasted(grace))
 	}
 	return "stopped"

@@ -12,6 +12,22 @@ import (
 // leaves nothing of. This is the seam to whatever runs programs.
 type Launch func(ctx context.Context, p app.Program) (Instance, error)
 
+// Shell starts a console command in place of a program, and returns once it
+// runs. What it cannot start, it leaves nothing of. p.Argv is the command; all
+// else is as the program's would be.
+type Shell func(ctx context.Context, p app.Program) (Command, error)
+
+// Command is a console command that was started. Its methods are safe for
+// concurrent use.
+type Command interface {
+	// Wait blocks until nothing of the command runs any more, not even in the
+	// background; beside a program that is ending, until that has ended too. It
+	// may be called more than once.
+	Wait() app.Shell
+	// End ends everything of it now, and nothing else. It does not wait.
+	End()
+}
+
 // Instance is a program that was started. Its methods are safe for concurrent
 // use.
 type Instance interface {
@@ -26,6 +42,10 @@ type Instance interface {
 	SetMemory(ram app.MB) error
 	// Usage tells what it uses now.
 	Usage(ctx context.Context) (app.Usage, error)
+	// Shell starts a console command beside the program: within its limits,
+	// and ended with it at the latest. It fails with app.Conflict when the
+	// program is ending.
+	Shell(argv []string) (Command, error)
 }
 
 // Records is what is remembered of the applications that exist.

@@ -41,6 +41,8 @@ type unit struct {
 	stopped bool        // a person stopped it during the deployment
 	broken  bool        // its tree is half of one code and half of another
 	unborn  bool        // its first deployment is under way: nothing of it is recorded yet
+	console *console    // the console command that runs; nil when none does
+	hushed  []func()    // follow once it is over
 	closing closing
 }
 

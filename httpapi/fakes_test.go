@@ -39,6 +39,7 @@ type world struct {
 	variables []app.Variable
 	changed   map[string]*string
 	wishes    app.Wishes
+	shell     app.Shell
 	backups   map[string]string // file name to path on disk
 	logText   io.Reader
 	names     app.Names // beside the subdomains of sites
@@ -73,7 +74,7 @@ func newWorld(tb testing.TB) *world {
 func (w *world) handler() http.Handler {
 	c := w.config
 	c.Accounts, c.Links, c.Catalog, c.Control = w, w, w, w
-	c.Settings, c.Environment, c.Deployer, c.Downloads = w, w, w, w
+	c.Settings, c.Environment, c.Deployer, c.Downloads, c.Console = w, w, w, w, w
 	c.Teams, c.Memberships = w, w
 	c.Names, c.Domains = w, w
 	c.Now = w.clock

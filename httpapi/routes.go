@@ -44,6 +44,7 @@ func (s *server) routes() []route {
 		{http.MethodPut, "/v2/app/:appID/apt", byToken, one(s.addApts)},
 		{http.MethodDelete, "/v2/app/:appID/apt", byToken, one(s.dropApts)},
 		{http.MethodPut, "/v2/app/:appID/commit", byToken, one(s.commit)},
+		{http.MethodPut, "/v2/app/:appID/console", byToken, one(s.console)},
 		{http.MethodPut, "/v2/app/:appID/profile", byToken, one(s.setProfile)},
 		{http.MethodGet, "/v2/app/:appID/team", byToken, one(s.team)},
 		{http.MethodPost, "/v2/app/:appID/team", byToken, one(s.addMember)},

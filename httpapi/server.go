@@ -32,6 +32,7 @@ type Config struct {
 	Memberships Memberships
 	Names       Names
 	Domains     Domains
+	Console     Console
 
 	RateLimit int              // requests a minute a token, 60 when zero
 	BaseURL   string           // of the addresses of downloads; "" derives it from each request's Host

@@ -104,6 +104,13 @@ type Deployer interface {
 	Commit(ctx context.Context, owner app.AccountID, id app.ID, file string) (app.Deployed, error)
 }
 
+// Console runs commands in the place of applications.
+type Console interface {
+	// Console blocks until nothing of the command runs any more, which ctx
+	// brings about. A command that fails is no error.
+	Console(ctx context.Context, owner app.AccountID, id app.ID, command string) (app.Shell, error)
+}
+
 // Downloads makes and opens what links point to. The caller closes.
 type Downloads interface {
 	// Backup makes a new ZIP file at each call and blocks until it is there.

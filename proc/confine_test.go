@@ -119,14 +119,22 @@ func TestKernelBindShowsAnotherDirectory(t *testing.T) {
 
 func TestKernelNoLeaks(t *testing.T) {
 	b := newBench(t)
-	once := func() { b.launch(t, b.spec(t, "sleep 600 & exit 0")).Wait() }
+	once := func() {
+		r := b.launch(t, b.spec(t, "sleep 600"))
+		b.console(t, r, b.command("sleep 600 & exit 0")).Wait()
+		b.console(t, r, b.command("sleep 600"))
+		r.Stop(0)
+		r.Wait()
+		b.console(t, nil, b.command("exit 0")).Wait()
+		b.launch(t, b.spec(t, "sleep 600 & exit 0")).Wait()
+	}
 	once()
 	fds, routines := countFDs(t), runtime.NumGoroutine()
 	for range 10 {
 		once()
 	}
 	poll(t, "descriptors and goroutines are back", func() bool {
-		return countFDs(t) <= fds+10 && runtime.NumGoroutine() <= routines // each spec keeps its output open
+		return countFDs(t) <= fds+20 && runtime.NumGoroutine() <= routines // each spec keeps its output open
 	})
 }
 

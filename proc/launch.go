@@ -33,6 +33,7 @@ type Spec struct {
 	OOMGroup bool
 	Binds    []sandbox.Bind
 	Output   *os.File // stdout and stderr; stays the caller's
+	Errors   *os.File // stderr, when it is not to be Output
 	// OnHelperOOM is called, on a goroutine of its own, when a process of the
 	// program but not the program itself was killed for its memory and the
 	// program lives on. May be nil.
@@ -75,9 +76,7 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 	traffic := l.meter(group)
 	cmd, err := l.start(s, group)
 	if err != nil {
-		if left := errors.Join(group.Kill(), group.WaitEmpty(killTimeout), group.Remove()); left != nil {
-			l.Log.Error("cannot clean up after a start that failed", "group", s.Group, "error", left)
-		}
+		l.discard(group, s.Group)
 		return nil, err
 	}
 	r := &Run{
@@ -89,6 +88,13 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 	}
 	go r.wait()
 	return r, nil
+}
+
+// discard removes the group of a start that failed.
+func (l *Launcher) discard(group *cgroup.Group, name string) {
+	if left := errors.Join(group.Kill(), group.WaitEmpty(killTimeout), group.Remove()); left != nil {
+		l.Log.Error("cannot clean up after a start that failed", "group", name, "error", left)
+	}
 }
 
 // meter counts the group's traffic. That it cannot keeps no program from
@@ -138,6 +144,9 @@ func (l *Launcher) start(s Spec, group *cgroup.Group) (*exec.Cmd, error) {
 	// orders. One processor means fewer threads to start, and to tell of setuid.
 	cmd.Env = []string{"GOMAXPROCS=1"}
 	cmd.Stdout, cmd.Stderr = s.Output, s.Output
+	if s.Errors != nil {
+		cmd.Stderr = s.Errors
+	}
 	cmd.ExtraFiles = []*os.File{ordersR, errW}
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd()), Setsid: true}
 	if len(s.Binds) > 0 {

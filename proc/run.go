@@ -50,6 +50,8 @@ type Run struct {
 	killAt  time.Time // when the grace of Stop ends
 	gone    bool      // the group is removed, or about to be
 	cpu     sample
+
+	consoles consoles
 }
 
 // sample is one reading of the group's cpu time, and the rate it gave.
@@ -66,8 +68,8 @@ func (r *Run) Wait() app.Exit {
 	return r.exit
 }
 
-// Stop sends SIGTERM to every process of the run and, after grace, SIGKILL to
-// what is left, forks under way included. It returns at once; see Wait. A
+// Stop sends SIGTERM to every process of the run, those of its consoles
+// included, and, after grace, SIGKILL to what is left, forks under way included. It returns at once; see Wait. A
 // second call may only shorten the grace; 0 kills now.
 func (r *Run) Stop(grace time.Duration) {
 	r.mu.Lock()
@@ -80,7 +82,7 @@ func (r *Run) Stop(grace time.Duration) {
 		return
 	}
 	r.stopped = true
-	if err := r.group.Signal(syscall.SIGTERM); err != nil {
+	if err := errors.Join(r.group.Signal(syscall.SIGTERM), r.consoles.signal(syscall.SIGTERM)); err != nil {
 		r.log.Warn("cannot ask the program to stop", "error", err)
 	}
 	r.killAt = time.Now().Add(grace)
@@ -88,6 +90,7 @@ func (r *Run) Stop(grace time.Duration) {
 }
 
 func (r *Run) kill() {
+	r.consoles.close() // those that are killed with it know of it
 	if err := r.group.Kill(); err != nil {
 		r.log.Error("cannot kill the program", "error", err)
 	}
@@ -243,7 +246,7 @@ func (r *Run) wait() {
 		r.grace.Stop()
 	}
 	r.mu.Unlock()
-	left := errors.Join(r.group.Kill(), r.group.WaitEmpty(killTimeout))
+	left := errors.Join(r.endConsoles(), r.group.Kill(), r.group.WaitEmpty(killTimeout))
 	m, merr := r.group.Memory()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -259,6 +262,19 @@ func (r *Run) wait() {
 	if err := errors.Join(left, merr, r.group.Remove()); err != nil {
 		r.log.Error("cannot clean up after the program", "error", err)
 	}
+}
+
+// endConsoles ends the commands in the run's group, and waits until those that
+// are just being born have ended too.
+func (r *Run) endConsoles() error {
+	none := r.consoles.close()
+	err := r.group.Kill()
+	select {
+	case <-none:
+	case <-time.After(startTimeout):
+		err = errors.Join(err, errors.New("a console command does not end"))
+	}
+	return err
 }
 
 // status returns the program's own exit status, or the signal that ended it.

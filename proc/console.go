@@ -1,0 +1,244 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"path"
+	"sync"
+	"syscall"
+	"time"
+
+	"berth/app"
+	"berth/cgroup"
+)
+
+// Console is one command that was started beside a program, or in place of one:
+// its output is kept apart from the program's. Its methods are safe for
+// concurrent use.
+type Console struct {
+	cmd     *exec.Cmd
+	group   *cgroup.Group
+	in      *Run // nil when it is alone
+	log     *slog.Logger
+	started time.Time
+	before  cgroup.Memory
+	out     *capture
+	errs    *capture
+	done    chan struct{}
+	shell   app.Shell // valid once done is closed
+}
+
+// Console starts the command of s and returns once it has been executed, with
+// Launch's errors. With a run it is born in a group of its own below the run's,
+// of which s.Group names the last element: it has the run's limits, counts for
+// it, and ends with it at the latest; a run that is ending is app.Conflict.
+// Without one it gets the group s.Group with the limits of s. Output and Errors
+// of s are not used, nor is OnHelperOOM.
+func (l *Launcher) Console(s Spec, in *Run) (*Console, error) {
+	c := &Console{in: in, log: l.Log.With("group", s.Group), done: make(chan struct{})}
+	if in != nil {
+		if err := in.consoles.enter(); err != nil {
+			return nil, err
+		}
+	}
+	err := l.begin(c, s)
+	if err != nil {
+		if in != nil {
+			in.consoles.leave(c)
+		}
+		return nil, err
+	}
+	if in != nil {
+		in.consoles.add(c)
+	}
+	go c.wait()
+	return c, nil
+}
+
+// begin makes the group and starts the command in it.
+func (l *Launcher) begin(c *Console, s Spec) error {
+	var err error
+	if c.in != nil {
+		c.group, err = c.in.group.Child(path.Base(s.Group))
+	} else {
+		c.group, err = l.Tree.Create(s.Group, cgroup.Limits{
+			Memory: s.MemoryMB << 20, Pids: s.Pids, OOMGroup: s.OOMGroup, Weight: s.Weight,
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if c.before, err = c.group.Memory(); err == nil {
+		err = l.capturing(c, s)
+	}
+	if err != nil {
+		l.discard(c.group, s.Group)
+	}
+	return err
+}
+
+// capturing starts the command with its output going into two captures.
+func (l *Launcher) capturing(c *Console, s Spec) error {
+	out, w, err := newCapture(s.UID)
+	if err != nil {
+		return err
+	}
+	defer w.Close() // the command has its own
+	errs, ew, err := newCapture(s.UID)
+	if err != nil {
+		out.abandon()
+		return err
+	}
+	defer ew.Close()
+	s.Output, s.Errors = w, ew
+	c.started = time.Now()
+	if c.cmd, err = l.start(s, c.group); err != nil {
+		out.abandon()
+		errs.abandon()
+		return err
+	}
+	c.out, c.errs = out, errs
+	return nil
+}
+
+// Wait blocks until nothing of the command runs any more, not even in the
+// background, and returns what came of it. It may be called any number of times.
+func (c *Console) Wait() app.Shell {
+	<-c.done
+	return c.shell
+}
+
+// End kills everything of the command, and nothing else. It does not wait.
+func (c *Console) End() {
+	if err := c.group.Kill(); err != nil {
+		c.log.Error("cannot kill a console command", "error", err)
+	}
+}
+
+// wait reaps the shell and ends what it left running: else a process in the
+// background would keep the output open. The counters are read while the group
+// that has them is still there.
+func (c *Console) wait() {
+	defer close(c.done)
+	if err := ended(c.cmd.Process.Pid); err != nil {
+		c.log.Warn("cannot wait without a thread; taking one", "error", err)
+	}
+	err := c.cmd.Wait()
+	e := app.Exit{At: time.Now()}
+	e.Ran = e.At.Sub(c.started)
+	left := errors.Join(c.group.Kill(), c.group.WaitEmpty(killTimeout))
+	m, merr := c.group.Memory()
+	if left = errors.Join(left, merr, c.group.Remove()); left != nil {
+		c.log.Error("cannot clean up after a console command", "error", left)
+	}
+	if e.Code, e.Signal = status(c.cmd, err); e.Signal != 0 {
+		e.Code = 128 + e.Signal
+	}
+	// Whichever process of the group it hit: it is one application's RAM.
+	e.OOM = m.Kills > c.before.Kills && m.OOMs > c.before.OOMs
+	e.PeakBytes, e.LimitMB = m.Peak, app.MB(m.Limit>>20)
+	c.shell = app.Shell{Online: c.in != nil, Exit: e}
+	if c.in != nil {
+		c.shell.Program = c.programsEnd()
+	}
+	c.shell.Stdout, c.shell.Stderr = c.out.finish(), c.errs.finish()
+}
+
+// programsEnd waits for the end of a program that is ending too, and returns it;
+// nil when it runs on. A kill for RAM that takes the whole group may have taken
+// the command first.
+func (c *Console) programsEnd() *app.Exit {
+	switch e := c.shell.Exit; {
+	case c.in.consoles.leave(c):
+		<-c.in.done
+	case e.OOM && c.in.spec.OOMGroup:
+		select {
+		case <-c.in.done:
+		case <-time.After(killTimeout):
+			return nil
+		}
+	default:
+		return nil
+	}
+	program := c.in.exit
+	return &program
+}
+
+// consoles are the commands in the group of a run. The run ends them, and
+// waits for them before it removes its group.
+type consoles struct {
+	mu   sync.Mutex
+	busy int // commands that entered and have not left
+	all  map[*Console]struct{}
+	none chan struct{} // nil until closing; then closed when all have left
+}
+
+// enter announces a command that is about to be started; leave is its end.
+func (c *consoles) enter() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.none != nil {
+		return app.Errorf(app.Conflict, "the application's program is ending; try again in a moment")
+	}
+	c.busy++
+	return nil
+}
+
+// add makes a command known that was started; one that the end of the run
+// missed meanwhile is ended here.
+func (c *consoles) add(console *Console) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[*Console]struct{}{}
+	}
+	c.all[console] = struct{}{}
+	if c.none != nil {
+		console.End()
+	}
+}
+
+// leave is called once, when nothing of the command is left. It reports whether
+// the run is ending too.
+func (c *consoles) leave(console *Console) (closing bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.all, console)
+	c.busy--
+	c.settle()
+	return c.none != nil
+}
+
+// close lets no more commands in. The channel is closed when all have left.
+func (c *consoles) close() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.none == nil {
+		c.none = make(chan struct{})
+		c.settle()
+	}
+	return c.none
+}
+
+// settle tells when the last has left. The caller holds mu.
+func (c *consoles) settle() {
+	if c.none != nil && c.busy == 0 {
+		close(c.none)
+	}
+}
+
+// signal lets no more commands in, and sends sig to those there are.
+func (c *consoles) signal(sig syscall.Signal) error {
+	c.close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for console := range c.all {
+		if err := console.group.Signal(sig); err != nil {
+			errs = append(errs, fmt.Errorf("a console command: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
