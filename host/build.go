@@ -43,6 +43,7 @@ func (h *Host) build(ctx context.Context, a app.App, plan *app.Plan, stage app.S
 	if err := h.Logs.BeginBuild(a.ID); err != nil {
 		return err
 	}
+	app.ProgressOf(ctx)(app.Progress{Phase: app.Building, App: a.ID})
 	limited, cancel := context.WithTimeout(ctx, h.BuildTimeout)
 	defer cancel()
 	for _, step := range plan.Prepare {
@@ -67,6 +68,7 @@ func (h *Host) await(ctx context.Context, t *turn) (time.Duration, error) {
 	if t.position > 0 {
 		log.Info("build waits", "position", t.position)
 		h.Logs.Note(t.id, fmt.Sprintf("waiting to be built: number %d in the queue", t.position))
+		app.ProgressOf(ctx)(app.Progress{Phase: app.Queued, App: t.id, Position: t.position})
 	}
 	select {
 	case <-t.come:

@@ -27,15 +27,16 @@ func (h *Host) DropSpool(file string) { h.Staging.DropSpool(file) }
 // it has lived for the ok delay or ended. It takes the file over. The work
 // goes on when ctx ends. While it is built it is shown as app.Preparing, and
 // Stop and Delete call it off. Until the application exists an error leaves
-// nothing behind; once it does, a program that died at once is no error.
-func (h *Host) Upload(_ context.Context, owner app.Account, file string) (app.Deployed, error) {
+// nothing behind; once it does, a program that died at once is no error. It
+// tells its progress (app.WithProgress).
+func (h *Host) Upload(given context.Context, owner app.Account, file string) (app.Deployed, error) {
 	defer h.Staging.DropSpool(file)
 	done, err := h.begin()
 	if err != nil {
 		return app.Deployed{}, err
 	}
 	defer done()
-	ctx := h.ctx
+	ctx := app.WithProgress(h.ctx, app.ProgressOf(given))
 	stage, cfg, found, hint, err := h.unpack(ctx, file, nil, func(cfg app.Config) error { return h.early(owner, cfg) })
 	if err != nil {
 		return app.Deployed{}, err
@@ -57,6 +58,7 @@ func (h *Host) Upload(_ context.Context, owner app.Account, file string) (app.De
 		h.release(context.Background(), a.ID)
 		return app.Deployed{}, err
 	}
+	app.ProgressOf(ctx)(app.Progress{Phase: app.Checked, App: a.ID})
 	return h.deployFirst(ctx, a, plan)
 }
 
