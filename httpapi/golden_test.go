@@ -52,7 +52,7 @@ var recorded = []string{
 
 func scenes() []scene {
 	return slices.Concat(readScenes(), actionScenes(), settingScenes(), uploadScenes(),
-		downloadScenes(), routeScenes(), commonScenes())
+		downloadScenes(), socketScenes(), routeScenes(), commonScenes())
 }
 
 // commonScenes are the refusals that every operation with a token can give.

@@ -77,3 +77,21 @@ type Downloads interface {
 	// UID of the application that has the id now.
 	OpenLog(id app.ID, version int64) (io.ReadCloser, error)
 }
+
+// Builds shows the output of builds while they run.
+type Builds interface {
+	// FollowBuild follows the log of an application's build from now on. The
+	// caller closes the follower.
+	FollowBuild(id app.ID) (Follower, error)
+}
+
+// Follower reads an output at its own pace. Whatever it does, or fails to do,
+// the output does not wait for it.
+type Follower interface {
+	// Ready receives when there may be something to take.
+	Ready() <-chan struct{}
+	// Take returns whole lines that came since the last call, as they were
+	// printed; what it missed is told in a line. It does not block.
+	Take() string
+	Close()
+}
