@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"berth/app"
 )
@@ -69,18 +70,20 @@ func (c *commit) run(ctx context.Context, file string) (app.Deployed, error) {
 // prepare does all that can be done beside the running program.
 func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 	h, id := c.h, c.u.id
-	stage, cfg, found, hint, err := h.unpack(ctx, file, &c.before.Code, func(app.Config) error { return nil })
+	up, err := h.unpack(ctx, file, &c.before.Code, func(app.Config) error { return nil })
 	if err != nil {
 		return "", err
 	}
+	stage, cfg, found := up.Stage, up.Config, up.Found
 	if !found { // the ZIP brings no config: what was decided before holds
 		cfg, found = configOf(c.before.App), true
 	}
 	cfg.Type = c.before.Type // which a commit does not change
 	c.plan, err = h.Plan(cfg, found, h.Staging.Files(stage, id), c.before.Code.Packages)
 	if err != nil {
-		return stage, hinted(err, hint)
+		return stage, hinted(err, up.Hint)
 	}
+	c.plan.Notes = slices.Concat(up.Left, c.plan.Notes)
 	app.ProgressOf(ctx)(app.Progress{Phase: app.Checked, App: id})
 	c.auto = c.before.AutoRestart
 	if cfg.Has("AUTORESTART") {

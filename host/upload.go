@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"berth/app"
@@ -37,24 +38,25 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 	}
 	defer done()
 	ctx := app.WithProgress(h.ctx, app.ProgressOf(given))
-	stage, cfg, found, hint, err := h.unpack(ctx, file, nil, func(cfg app.Config) error { return h.early(owner, cfg) })
+	up, err := h.unpack(ctx, file, nil, func(cfg app.Config) error { return h.early(owner, cfg) })
 	if err != nil {
 		return app.Deployed{}, err
 	}
-	defer h.Staging.Discard(stage)
-	plan, err := h.Plan(cfg, found, h.Staging.Files(stage, ""), "")
+	defer h.Staging.Discard(up.Stage)
+	plan, err := h.Plan(up.Config, up.Found, h.Staging.Files(up.Stage, ""), "")
 	if err != nil {
-		return app.Deployed{}, hinted(err, hint)
+		return app.Deployed{}, hinted(err, up.Hint)
 	}
-	a, err := h.describe(owner, cfg, plan)
-	if err != nil {
-		return app.Deployed{}, err
-	}
-	a, err = h.Registry.Reserve(ctx, a, func(total, used app.MB) error { return h.checkRAM(total, used, cfg) })
+	plan.Notes = slices.Concat(up.Left, plan.Notes)
+	a, err := h.describe(owner, up.Config, plan)
 	if err != nil {
 		return app.Deployed{}, err
 	}
-	if err := h.Trees.Publish(ctx, stage, a.ID, a.UID); err != nil {
+	a, err = h.Registry.Reserve(ctx, a, func(total, used app.MB) error { return h.checkRAM(total, used, up.Config) })
+	if err != nil {
+		return app.Deployed{}, err
+	}
+	if err := h.Trees.Publish(ctx, up.Stage, a.ID, a.UID); err != nil {
 		h.release(context.Background(), a.ID)
 		return app.Deployed{}, err
 	}
@@ -64,10 +66,10 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 
 // unpack is Staging.Unpack when a place is free. Nobody needs the file after
 // it, and a build may have to wait long.
-func (h *Host) unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (stage app.Stage, cfg app.Config, found bool, hint string, err error) {
+func (h *Host) unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error) {
 	give, err := h.unpacks.take(ctx)
 	if err != nil {
-		return "", cfg, false, "", h.calledOff()
+		return app.Unpacked{}, h.calledOff()
 	}
 	defer give()
 	defer h.Staging.DropSpool(file)

@@ -158,7 +158,7 @@ func TestDiskFullForReal(t *testing.T) {
 	}
 	empty(t, s, "staging")
 	file := zipOf(t, s, map[string]string{"big": strings.Repeat("x", 1<<20)})
-	_, _, _, _, err = s.Unpack(t.Context(), file, nil, anything)
+	_, err = s.Unpack(t.Context(), file, nil, anything)
 	if app.KindOf(err) != app.Exhausted || text(err) != "the host's disk is full" {
 		t.Errorf("Unpack: %v", err)
 	}

@@ -63,7 +63,7 @@ func TestRefusedUploads(t *testing.T) {
 		{"truncated", good.zip()[:100], 422, []string{"truncated or damaged"}},
 		{"traversal", odd(zip.FileHeader{Name: "../../evil.js"}, "x"), 422, []string{`"../../evil.js" climbs out of the archive`}},
 		{"absolute", odd(zip.FileHeader{Name: "/etc/evil"}, "x"), 422, []string{`"/etc/evil" has an absolute name`}},
-		{"backslashes", odd(zip.FileHeader{Name: `a\b.js`}, "x"), 422, []string{"has a backslash"}},
+		{"backslashes", odd(zip.FileHeader{Name: `a\b.js`, CreatorVersion: 3 << 8}, "x"), 422, []string{"has a backslash"}},
 		{"a symbolic link", link("index.js", "/etc/shadow"), 422, []string{`"index.js" is a symbolic link`}},
 		{"duplicates", odd(zip.FileHeader{Name: "./discloud.config"}, "x"), 422, []string{"occurs more than once"}},
 		{"nothing to start", files{"notes.txt": "x"}.zip(), 422, []string{"cannot tell what to start", "discloud.config"}},
