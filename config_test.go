@@ -49,7 +49,7 @@ func TestDefaults(t *testing.T) {
 	want.Apps.UIDBase, want.Apps.UIDCount, want.Apps.PortFirst, want.Apps.PortLast = 70000, 20000, 20000, 29999
 	want.Host.Reserve, want.Host.Overcommit = 256, 1
 	want.Build.RAM, want.Build.Timeout, want.Build.Concurrency, want.Build.Queue = 512, 10*time.Minute, 1, 32
-	want.Upload.Max, want.Upload.MaxUnpacked, want.Upload.MaxFiles = 100, 1024, 20000
+	want.Upload.Max, want.Upload.MaxSocket, want.Upload.MaxUnpacked, want.Upload.MaxFiles = 100, 512, 1024, 20000
 	want.Logs.MaxFile, want.Logs.Keep, want.Logs.RateKB = 5, 2, 1024
 	want.Backups.TTL = time.Hour
 	if got := mustLoad(t, "", nil); got != want {

@@ -46,7 +46,8 @@ func TestLeftOut(t *testing.T) {
 		{"node_modules of a commit", js, &app.Code{Main: "a.js"}, "package.json", "node_modules"},
 		{"node_modules of a commit of Python", []raw{{name: "package.json", data: withDeps}, {name: "node_modules/y"}}, &app.Code{Main: "a.py"}, "node_modules/y package.json", ""},
 		{
-			"node_modules of a folder of the application", []raw{{name: "web/package.json", data: withDeps}, {name: "web/node_modules/y"}},
+			"node_modules of a folder of the application",
+			[]raw{{name: "web/package.json", data: withDeps}, {name: "web/node_modules/y"}},
 			&app.Code{Main: "a.js"},
 			"web/node_modules/y web/package.json", "",
 		},

@@ -209,7 +209,7 @@ type bounded struct {
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, tooLargeError(b.limit)
+		return 0, app.Errorf(app.TooLarge, "The upload is larger than the %s that are allowed.", size(b.limit))
 	}
 	return n, err
 }

@@ -152,7 +152,7 @@ var numbers = func() (t [256]string) {
 // converse uploads a file in chunks and returns the id that the last frame has.
 func (d *berth) converse(ctx context.Context, file io.Reader, size int64) (string, error) {
 	const chunk = 256 << 10
-	conn, _, err := websocket.Dial(ctx, strings.Replace(d.base, "http", "ws", 1)+"/v2/ws/upload", &websocket.DialOptions{HTTPHeader: http.Header{"Api-Token": {d.token}}})
+	conn, _, err := websocket.Dial(ctx, strings.Replace(d.base, "http", "ws", 1)+"/v2/ws/upload", &websocket.DialOptions{HTTPHeader: http.Header{"Api-Token": {d.token}}}) //nolint:bodyclose // Dial says that it need not be
 	if err != nil {
 		return "", err
 	}

@@ -72,7 +72,7 @@ func TestRefusedUploads(t *testing.T) {
 		{"too little RAM", nodeBot(idleNode, "RAM=16").zip(), 422, []string{"at least 32 MB", "16 MB"}},
 		{"too much for the account", nodeBot(idleNode, "RAM=101").zip(), 422, []string{"the account has 100 MB, 0 MB are assigned; 101 MB more do not fit"}},
 		{"a bad subdomain", files{"discloud.config": "TYPE=site\nID=-x\nMAIN=index.js\n", "index.js": idleNode}.zip(), 422, []string{"cannot be a subdomain"}},
-		{"slightly too large", good.with("noise", noise(1<<20+100)).zip(), 413, []string{"larger than", "1 MB"}},
+		{"slightly too large", good.with("noise", noise(1<<20+100)).zip(), 413, []string{"larger than", "1MB"}},
 		{"far too large", good.with("noise", noise(3<<20)).zip(), 413, []string{"larger than"}},
 		{"too large unpacked", good.with("zeros", strings.Repeat("0", 5<<20)).zip(), 413, []string{"it unpacks to more than 4 MB"}},
 		{"too many files", many.zip(), 413, []string{"more than the 50 entries"}},

@@ -1,10 +1,11 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
+	"io"
 	"net/http"
 	"path/filepath"
 	"strconv"
@@ -70,12 +71,19 @@ func frame(part []byte, current, offset, total int) []byte {
 }
 
 // offer sends a file in chunks of one size.
-func (s *socket) offer(file []byte, size int) {
-	s.c.t.Helper()
-	total := (len(file) + size - 1) / size
+func (s *socket) offer(file []byte, size int) { s.stream(bytes.NewReader(file), len(file), size) }
+
+// stream is offer for a file of so many bytes that is not in memory.
+func (s *socket) stream(file io.Reader, length, size int) {
+	total := (length + size - 1) / size
+	part := make([]byte, size)
 	for i := range total {
-		part := file[i*size : min((i+1)*size, len(file))]
-		if err := s.conn.Write(s.c.t.Context(), websocket.MessageText, frame(part, i+1, i*size, total)); err != nil {
+		n, err := io.ReadFull(file, part[:min(size, length-i*size)])
+		if err != nil {
+			s.c.t.Error(err)
+			return
+		}
+		if err := s.conn.Write(s.c.t.Context(), websocket.MessageText, frame(part[:n], i+1, i*size, total)); err != nil {
 			return // it is closed already; why is said
 		}
 	}
@@ -240,34 +248,4 @@ func TestSocketInAShutdown(t *testing.T) {
 	}
 	d.start()
 	c.get("/user").want(200, "user.apps", "[]")
-}
-
-// large is a ZIP of an application with n bytes that do not shrink.
-func large(n int) []byte {
-	junk := make([]byte, n)
-	random := rand.NewChaCha8([32]byte{})
-	_, _ = random.Read(junk) // never fails
-	return nodeBot(idleNode).with("data.bin", string(junk)).zip()
-}
-
-// Test100MB: the largest upload of most clients, over HTTP and WebSocket.
-func Test100MB(t *testing.T) {
-	t.Parallel()
-	d := launch(t)
-	c := d.account("ana", 200)
-	zip := large(99 << 20)
-	c.post(zip).want(200, "status", "ok")
-	s := c.socket("/upload")
-	done := make(chan struct{})
-	go func() { defer close(done); s.offer(zip, 256<<10) }()
-	s.end(200, websocket.StatusNormalClosure)
-	<-done
-	for i := 1; i < len(s.bars); i++ {
-		if s.bars[i] < s.bars[i-1] {
-			t.Errorf("the bars are %v", s.bars)
-		}
-	}
-	if ids := c.ids(); len(ids) != 2 {
-		t.Errorf("there are %v", ids)
-	}
 }
