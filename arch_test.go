@@ -46,6 +46,7 @@ var homes = map[string][]string{
 	"github.com/mattn/go-sqlite3":         {"db"},
 	"database/sql":                        {"db"},
 	"github.com/julienschmidt/httprouter": {"httpapi"},
+	"github.com/coder/websocket":          {"httpapi", "test/bench"},
 	"github.com/shirou/gopsutil":          {"proc"},
 	"github.com/BurntSushi/toml":          {".", "lang"},
 	"github.com/cilium/ebpf":              {"sandbox"},

@@ -40,8 +40,8 @@ type Settings struct {
 		Queue       int // builds that may wait
 	}
 	Upload struct {
-		Max, MaxUnpacked app.MB
-		MaxFiles         int
+		Max, MaxSocket, MaxUnpacked app.MB
+		MaxFiles                    int
 	}
 	Logs struct {
 		MaxFile app.MB
@@ -104,6 +104,7 @@ var settings = []setting{
 	{"build.concurrency", "1", "`N` builds at a time", func(s *Settings) kind { return whole(&s.Build.Concurrency, 1, 64) }},
 	{"build.queue", "32", "most builds (`N`) that wait for their turn", func(s *Settings) kind { return whole(&s.Build.Queue, 1, 1000) }},
 	{"upload.max", "100", "most `MB` of an upload", func(s *Settings) kind { return whole(&s.Upload.Max, 1, 1<<20) }},
+	{"upload.max_socket", "512", "most `MB` of an upload over WebSocket", func(s *Settings) kind { return whole(&s.Upload.MaxSocket, 1, 1<<20) }},
 	{"upload.max_unpacked", "1024", "most `MB` that an upload may unpack to", func(s *Settings) kind { return whole(&s.Upload.MaxUnpacked, 1, 1<<24) }},
 	{"upload.max_files", "20000", "most files (`N`) in an upload", func(s *Settings) kind { return whole(&s.Upload.MaxFiles, 1, 10_000_000) }},
 	{"logs.max_file", "5", "`MB` at which a log begins a new file", func(s *Settings) kind { return whole(&s.Logs.MaxFile, 1, 1<<20) }},

@@ -49,7 +49,7 @@ func TestDefaults(t *testing.T) {
 	want.Apps.UIDBase, want.Apps.UIDCount, want.Apps.PortFirst, want.Apps.PortLast = 70000, 20000, 20000, 29999
 	want.Host.Reserve, want.Host.Overcommit = 256, 1
 	want.Build.RAM, want.Build.Timeout, want.Build.Concurrency, want.Build.Queue = 512, 10*time.Minute, 1, 32
-	want.Upload.Max, want.Upload.MaxUnpacked, want.Upload.MaxFiles = 100, 1024, 20000
+	want.Upload.Max, want.Upload.MaxSocket, want.Upload.MaxUnpacked, want.Upload.MaxFiles = 100, 512, 1024, 20000
 	want.Logs.MaxFile, want.Logs.Keep, want.Logs.RateKB = 5, 2, 1024
 	want.Backups.TTL = time.Hour
 	want.Names.PerAccount = 10
@@ -66,7 +66,7 @@ var others = map[string]string{
 	"apps.stop_timeout": "11s", "apps.ok_delay": "3s", "apps.uid_base": "70001", "apps.uid_count": "20001",
 	"apps.port_first": "20001", "apps.port_last": "29998", "host.reserve": "0", "host.overcommit": "1.5",
 	"build.ram": "513", "build.timeout": "11m", "build.concurrency": "2", "build.queue": "33", "upload.max": "101",
-	"upload.max_unpacked": "1025", "upload.max_files": "20001", "logs.max_file": "6", "logs.keep": "7",
+	"upload.max_socket": "513", "upload.max_unpacked": "1025", "upload.max_files": "20001", "logs.max_file": "6", "logs.keep": "7",
 	"logs.rate": "1025", "backups.ttl": "2h", "names.domain": "apps.example.org",
 	"names.addresses": "192.0.2.1,2001:db8::1", "names.resolver": "192.0.2.53:53", "names.per_account": "11",
 	"console.timeout": "31s",
@@ -164,7 +164,7 @@ func TestBadValues(t *testing.T) {
 		"apps.oom_group": {"yes", "1", "True"}, "apps.pids_max": {"0", "4194305"}, "apps.stop_timeout": {"0s", "-1s", "10", "soon"},
 		"apps.ok_delay": {"0"}, "apps.uid_base": {"0", "999", "2147483647"}, "apps.uid_count": {"0"}, "apps.port_first": {"80", "65536"},
 		"apps.port_last": {"0"}, "host.reserve": {"-1"}, "host.overcommit": {"0", "-1", "NaN", "Inf", "101", "x"}, "build.ram": {"1"},
-		"build.timeout": {"0s"}, "build.concurrency": {"0", "65"}, "build.queue": {"0", "1001"}, "upload.max": {"0"}, "upload.max_unpacked": {"0"},
+		"build.timeout": {"0s"}, "build.concurrency": {"0", "65"}, "build.queue": {"0", "1001"}, "upload.max": {"0"}, "upload.max_socket": {"0"}, "upload.max_unpacked": {"0"},
 		"upload.max_files": {"0"}, "logs.max_file": {"0"}, "logs.keep": {"0"}, "logs.rate": {"0"}, "backups.ttl": {"0h", "1 day"},
 		"names.domain":    {"localhost", "192.0.2.1", "https://example.org", "*.example.org", "a b.example.org", "exämple.org"},
 		"names.addresses": {"example.org", "192.0.2.1,", "192.0.2.1 192.0.2.2", "fe80::1%eth0", "0.0.0.0"},

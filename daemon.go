@@ -193,7 +193,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	}
 	s := d.settings
 	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}}
-	files := trees{d.trees, s.Upload.Max.Bytes(), d.logs, d.log}
+	files := trees{d.trees, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.log}
 	tools := proc.FindTools()
 	start := &starter{
 		path: tools.Path(), proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter}, trees: d.trees, logs: d.logs,
@@ -216,9 +216,10 @@ func (d *daemon) openHost(ctx context.Context) error {
 	d.handler = httpapi.New(httpapi.Config{
 		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
 		Catalog: d.host, Control: d.host, Settings: d.host, Environment: d.host, Deployer: d.host, Console: d.host,
-		Downloads: downloads{d.host, d.trees, d.logs}, Names: names, Domains: names,
+		Downloads: downloads{d.host, d.trees, d.logs}, Builds: d.logs, Names: names, Domains: names,
 		Teams: teams, Memberships: teams,
-		RateLimit: s.RateLimit, BaseURL: s.BaseURL, MaxUpload: s.Upload.Max.Bytes() + multipartRoom,
+		RateLimit: s.RateLimit, BaseURL: s.BaseURL,
+		MaxUpload: s.Upload.Max.Bytes() + multipartRoom, MaxFile: s.Upload.Max.Bytes(), MaxSocket: s.Upload.MaxSocket.Bytes(),
 		Version: buildVersion(), Log: d.log, Now: time.Now,
 	})
 	return nil
@@ -245,6 +246,8 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 		return err
 	}
 	handlers := newInflight(release)
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !handlers.enter() {
@@ -252,7 +255,7 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 			}
 			defer handlers.leave()
 			d.handler.ServeHTTP(w, r)
-		}), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		}), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, BaseContext: func(net.Listener) context.Context { return life },
 		MaxHeaderBytes: 64 << 10, DisableGeneralOptionsHandler: true, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
 	}
 	var g errgroup.Group
@@ -280,6 +283,7 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 	if err := server.Shutdown(last); err != nil {
 		_ = server.Close() // cuts those who do not take their answer or end their upload
 	}
+	end() // Shutdown knows nothing of WebSockets
 	handlers.close()
 	return g.Wait()
 }

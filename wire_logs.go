@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"berth/app"
+	"berth/httpapi"
 	"berth/logs"
 )
 
@@ -119,6 +120,21 @@ func (b *logbook) Mark(id app.ID) func(max int) string {
 		return func(int) string { return "" }
 	}
 	return l.Mark()
+}
+
+// follower shows a log as its program printed it.
+type follower struct{ *logs.Follower }
+
+// Take implements httpapi.Follower.
+func (f follower) Take() string { return logs.Unstamped(f.Follower.Take()) }
+
+// FollowBuild implements httpapi.Builds.
+func (b *logbook) FollowBuild(id app.ID) (httpapi.Follower, error) {
+	l, err := b.existing(id, true)
+	if err != nil {
+		return nil, err
+	}
+	return follower{l.Follow()}, nil
 }
 
 // BeginBuild empties the build log.

@@ -29,7 +29,7 @@ func (r registry) Reserve(ctx context.Context, a app.App, admit host.Admit) (app
 // trees is the data directory as the host sees it.
 type trees struct {
 	*tree.Store
-	max  int64 // bytes of an upload
+	max  int64 // bytes of an upload; the edge has closer limits
 	logs *logbook
 	log  *slog.Logger
 }

@@ -70,6 +70,15 @@ type Step struct {
 // Stage names a checked and unpacked upload in the staging area.
 type Stage string
 
+// Unpacked is an upload that was checked and unpacked.
+type Unpacked struct {
+	Stage  Stage
+	Config Config
+	Found  bool     // whether it brings a config file
+	Hint   string   // explains a config file that was not found
+	Left   []string // what was left out, in words for the user
+}
+
 // Program is one program to run, or one step of its preparation.
 type Program struct {
 	App   ID

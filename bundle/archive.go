@@ -27,6 +27,7 @@ type Archive struct {
 	cfg     app.Config
 	found   bool
 	hint    string
+	left    []string // sentences
 }
 
 // Open opens the ZIP at path, checks every entry and parses the config file.
@@ -59,6 +60,10 @@ func (a *Archive) Config() (cfg app.Config, found bool) { return a.cfg, a.found 
 // is none, "" otherwise.
 func (a *Archive) Hint() string { return a.hint }
 
+// Left tells, in sentences for the user, what of the ZIP is not unpacked: what no
+// program needs, and what is made anew from the manifests beside it.
+func (a *Archive) Left() []string { return a.left }
+
 // load reads the directory, checks it and parses the config.
 func (a *Archive) load() error {
 	info, err := a.file.Stat()
@@ -69,7 +74,9 @@ func (a *Archive) load() error {
 	if err != nil {
 		return err
 	}
-	if a.entries, err = check(zr.File, info.Size(), a.lim); err != nil {
+	var files []*zip.File
+	files, a.left = sweep(zr.File, a.lim, a.over)
+	if a.entries, err = check(files, info.Size(), a.lim); err != nil {
 		return err
 	}
 	a.entries = unwrap(a.entries, a.over)

@@ -79,7 +79,7 @@ func check(files []*zip.File, size int64, lim Limits) ([]entry, error) {
 
 // add checks one entry and keeps it unless it is what macOS strews about.
 func (c *checker) add(f *zip.File) error {
-	name, err := decodeName(f.Name, f.Flags&utf8Flag != 0)
+	name, err := entryName(f)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (c *checker) add(f *zip.File) error {
 		}
 		return refuse(name, "has no name")
 	}
-	if slices.Contains(parts, "__MACOSX") || parts[len(parts)-1] == ".DS_Store" {
+	if isRubbish(parts) {
 		return nil
 	}
 	clean := strings.Join(parts, "/")
@@ -111,6 +111,11 @@ func (c *checker) add(f *zip.File) error {
 		name: clean, dir: dir, exec: f.ExternalAttrs>>16&0o111 != 0, mod: f.Modified, zf: f,
 	})
 	return nil
+}
+
+// isRubbish reports what macOS strews about.
+func isRubbish(parts []string) bool {
+	return slices.Contains(parts, "__MACOSX") || parts[len(parts)-1] == ".DS_Store"
 }
 
 // kindOf tells a directory from a file and refuses everything else. The type
@@ -218,18 +223,10 @@ func tooBig(lim Limits) error {
 // folder as often as what is in it. The folder of a commit is the application's
 // own when it holds the config or the main file.
 func unwrap(entries []entry, over *app.Code) []entry {
-	top, _, _ := strings.Cut(entries[0].name, "/")
-	whole := over == nil
-	for _, e := range entries {
-		if !strings.HasPrefix(e.name, top+"/") && (e.name != top || !e.dir) {
-			return entries
-		}
-		inner := strings.TrimPrefix(e.name, top+"/")
-		whole = whole || inner == ConfigName || !e.dir && inner == over.Main
-	}
-	if !whole {
+	if !wrapped(entries, over) {
 		return entries
 	}
+	top, _, _ := strings.Cut(entries[0].name, "/")
 	inner := entries[:0]
 	for _, e := range entries {
 		if e.name != top {
@@ -238,4 +235,18 @@ func unwrap(entries []entry, over *app.Code) []entry {
 		}
 	}
 	return inner
+}
+
+// wrapped reports whether there is a folder to remove.
+func wrapped(entries []entry, over *app.Code) bool {
+	top, _, _ := strings.Cut(entries[0].name, "/")
+	whole := over == nil
+	for _, e := range entries {
+		if !strings.HasPrefix(e.name, top+"/") && (e.name != top || !e.dir) {
+			return false
+		}
+		inner := strings.TrimPrefix(e.name, top+"/")
+		whole = whole || inner == ConfigName || !e.dir && inner == over.Main
+	}
+	return whole
 }

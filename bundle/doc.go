@@ -2,14 +2,17 @@
 // discloud.config inside it.
 //
 // Open checks every entry before a single byte is unpacked and refuses what no
-// honest client sends: names that climb, are absolute, hold backslashes or
-// control characters; links, devices and other specials; encryption; methods
+// honest client sends: names that climb, are absolute, hold control characters
+// or, unless they are from Windows, backslashes; links, devices and other specials; encryption; methods
 // other than stored and deflated; duplicates, overlapping data, a file where a
 // directory must be; and more entries, bytes or depth than the Limits. Each
 // refusal is one sentence that names the entry (app.Unusable, or app.TooLarge
 // where a limit on size is exceeded). Extract writes through os.Root and counts
 // real bytes, so that neither a planted link nor a lying header gets anything
 // outside the directory or over the limit.
+//
+// What slips into ZIPs, such as .git and, beside the manifest that brings it
+// back, node_modules, is left out and told (leftover.go).
 //
 // It does not judge what the application is: whether MAIN exists, which
 // language it is, whether the RAM is allowed is decided elsewhere.

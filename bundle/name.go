@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"archive/zip"
 	"fmt"
 	"strings"
 	"unicode"
@@ -36,6 +37,27 @@ func decodeName(raw string, flagged bool) (string, error) {
 		return "", refuse(raw, "has a name that is not valid UTF-8 although it says so")
 	}
 	return fromCP437(raw), nil
+}
+
+// entryName returns the name of an entry as UTF-8, with slashes. Some programs
+// for Windows write backslashes, against the format; as unzip does, such a name
+// is read as meant if the entry says it comes from there and has no slash.
+func entryName(f *zip.File) (string, error) {
+	name, err := decodeName(f.Name, f.Flags&utf8Flag != 0)
+	if err == nil && fromWindows(f) && !strings.Contains(name, "/") {
+		name = strings.ReplaceAll(name, `\`, "/")
+	}
+	return name, err
+}
+
+// fromWindows reports whether an entry was made on FAT, NTFS or VFAT
+// (APPNOTE.TXT, 4.4.2).
+func fromWindows(f *zip.File) bool {
+	switch f.CreatorVersion >> 8 {
+	case 0, 10, 14:
+		return true
+	}
+	return false
 }
 
 // splitName returns the components of a decoded name without empty and "."

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,6 +48,7 @@ func (h *Host) build(ctx context.Context, a app.App, plan *app.Plan, stage app.S
 	if err != nil {
 		return err
 	}
+	app.ProgressOf(ctx)(app.Progress{Phase: app.Building, App: a.ID})
 	limited, cancel := context.WithTimeout(ctx, h.BuildTimeout)
 	defer cancel()
 	for _, step := range plan.Prepare {
@@ -57,9 +59,9 @@ func (h *Host) build(ctx context.Context, a app.App, plan *app.Plan, stage app.S
 			return h.calledOff()
 		case errors.Is(limited.Err(), context.DeadlineExceeded):
 			return withLogs(app.Errorf(app.Unusable, "cannot prepare the application: it took longer than %s", h.BuildTimeout),
-				h.Logs.Tail(a.ID, true, buildTail))
+				h.preparation(a.ID, *plan))
 		default:
-			return withLogs(err, h.Logs.Tail(a.ID, true, buildTail))
+			return withLogs(err, h.preparation(a.ID, *plan))
 		}
 	}
 	return nil
@@ -71,6 +73,7 @@ func (h *Host) await(ctx context.Context, t *turn) (time.Duration, error) {
 	if t.position > 0 {
 		log.Info("build waits", "position", t.position)
 		h.Logs.Note(t.id, fmt.Sprintf("waiting to be built: number %d in the queue", t.position))
+		app.ProgressOf(ctx)(app.Progress{Phase: app.Queued, App: t.id, Position: t.position})
 	}
 	select {
 	case <-t.come:
@@ -125,13 +128,22 @@ func command(s app.Step) string {
 	return strings.Join(append([]string{path.Base(s.Argv[0])}, s.Argv[1:]...), " ")
 }
 
+// preparation is what there is to say of how an application was prepared: what
+// berth did otherwise than asked, and what its build printed.
+func (h *Host) preparation(id app.ID, plan app.Plan) string {
+	logs := slices.Clone(plan.Notes)
+	if len(plan.Prepare) > 0 {
+		logs = append(logs, h.Logs.Tail(id, true, buildTail))
+	}
+	return strings.Join(logs, "\n")
+}
+
 // deployed is the answer to a deployment that made it. printed is what the
 // program has printed since.
 func (h *Host) deployed(u *unit, plan app.Plan, e *app.Exit, startErr error, printed func(int) string) app.Deployed {
 	var logs []string
-	logs = append(logs, plan.Notes...)
-	if len(plan.Prepare) > 0 {
-		logs = append(logs, strings.TrimRight(h.Logs.Tail(u.id, true, buildTail), "\n"))
+	if text := h.preparation(u.id, plan); text != "" {
+		logs = append(logs, strings.TrimRight(text, "\n"))
 	}
 	if startErr != nil {
 		logs = append(logs, "the application is there but did not start: "+forUser(startErr))

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"berth/app"
 )
@@ -11,7 +12,7 @@ import (
 // the running program, and starts it. It takes the file over; the work goes
 // on when ctx ends. When preparing or starting fails, the old code is back as
 // it was, and runs if it ran. It fails with app.Conflict while another
-// deployment is under way.
+// deployment is under way. It tells its progress (app.WithProgress).
 func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file string) (app.Deployed, error) {
 	defer h.Staging.DropSpool(file)
 	u, err := h.find(owner, id)
@@ -23,7 +24,7 @@ func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file 
 		return app.Deployed{}, err
 	}
 	defer done()
-	work, cancel := context.WithCancel(h.ctx)
+	work, cancel := context.WithCancel(app.WithProgress(h.ctx, app.ProgressOf(ctx)))
 	defer cancel()
 	if err := u.do(context.WithoutCancel(ctx), u.beginDeploy(cancel)); err != nil {
 		return app.Deployed{}, err
@@ -54,6 +55,7 @@ func (c *commit) run(ctx context.Context, file string) (app.Deployed, error) {
 	if err != nil {
 		return app.Deployed{}, err
 	}
+	app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: c.u.id})
 	// From here on the live tree changes, and the work is finished one way or
 	// the other: cancelling is heeded no more.
 	if err := c.u.do(context.Background(), c.u.pause(&c.before)); err != nil {
@@ -69,18 +71,21 @@ func (c *commit) run(ctx context.Context, file string) (app.Deployed, error) {
 // prepare does all that can be done beside the running program.
 func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 	h, id := c.h, c.u.id
-	stage, cfg, found, hint, err := h.unpack(ctx, file, &c.before.Code, func(app.Config) error { return nil })
+	up, err := h.unpack(ctx, file, &c.before.Code, func(app.Config) error { return nil })
 	if err != nil {
 		return "", err
 	}
+	stage, cfg, found := up.Stage, up.Config, up.Found
 	if !found { // the ZIP brings no config: what was decided before holds
 		cfg, found = configOf(c.before.App), true
 	}
 	cfg.Type = c.before.Type // which a commit does not change
 	c.plan, err = h.Plan(cfg, found, h.Staging.Files(stage, id), c.before.Code.Packages)
 	if err != nil {
-		return stage, hinted(err, hint)
+		return stage, hinted(err, up.Hint)
 	}
+	c.plan.Notes = slices.Concat(up.Left, c.plan.Notes)
+	app.ProgressOf(ctx)(app.Progress{Phase: app.Checked, App: id})
 	c.auto = c.before.AutoRestart
 	if cfg.Has("AUTORESTART") {
 		c.auto = cfg.AutoRestart

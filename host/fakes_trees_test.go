@@ -20,23 +20,23 @@ func (w *world) Spool(_ context.Context, r io.Reader) (string, error) {
 
 func (w *world) DropSpool(string) { _ = w.failing("DropSpool") }
 
-func (w *world) Unpack(_ context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Stage, app.Config, bool, string, error) {
+func (w *world) Unpack(_ context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error) {
 	if file == "bad" {
-		return "", app.Config{}, false, "", app.Errorf(app.Unusable, "not a ZIP")
+		return app.Unpacked{}, app.Errorf(app.Unusable, "not a ZIP")
 	}
 	if over != nil && over.Main == "" {
 		w.t.Error("a commit does not say what it is laid over")
 	}
 	cfg := parse(file)
 	if err := judge(cfg); err != nil {
-		return "", app.Config{}, false, "", err
+		return app.Unpacked{}, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.staged++
 	stage := app.Stage(fmt.Sprintf("stage-%d", w.staged))
 	w.stages[stage] = cfg
-	return stage, cfg, len(cfg.Keys) > 0, "", nil
+	return app.Unpacked{Stage: stage, Config: cfg, Found: len(cfg.Keys) > 0}, nil
 }
 
 func parse(file string) app.Config {

@@ -18,6 +18,7 @@ func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan) (app.D
 	h.register(u)
 	err := h.build(ctx, a, &plan, "")
 	if err == nil {
+		app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: a.ID})
 		printed, run := h.Logs.Mark(a.ID), firstRun{}
 		if err = u.do(context.Background(), u.create(&run)); err == nil {
 			return h.deployed(u, plan, run.exit, run.err, printed), nil

@@ -85,9 +85,9 @@ type Staging interface {
 	Spool(ctx context.Context, r io.Reader) (file string, err error)
 	DropSpool(file string)
 	// Unpack checks a ZIP, shows its config to judge, and extracts it unless
-	// judge refuses; hint explains a config file that was not found. over is
-	// the code that a commit lays it over, nil for a new application.
-	Unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (stage app.Stage, cfg app.Config, found bool, hint string, err error)
+	// judge refuses. over is the code that a commit lays it over, nil for a new
+	// application.
+	Unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error)
 	// Files shows the stage's tree over the live one (no live one when id is "").
 	Files(stage app.Stage, id app.ID) app.Files
 	Discard(stage app.Stage)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"berth/app"
@@ -27,45 +28,48 @@ func (h *Host) DropSpool(file string) { h.Staging.DropSpool(file) }
 // it has lived for the ok delay or ended. It takes the file over. The work
 // goes on when ctx ends. While it is built it is shown as app.Preparing, and
 // Stop and Delete call it off. Until the application exists an error leaves
-// nothing behind; once it does, a program that died at once is no error.
-func (h *Host) Upload(_ context.Context, owner app.Account, file string) (app.Deployed, error) {
+// nothing behind; once it does, a program that died at once is no error. It
+// tells its progress (app.WithProgress).
+func (h *Host) Upload(given context.Context, owner app.Account, file string) (app.Deployed, error) {
 	defer h.Staging.DropSpool(file)
 	done, err := h.begin()
 	if err != nil {
 		return app.Deployed{}, err
 	}
 	defer done()
-	ctx := h.ctx
-	stage, cfg, found, hint, err := h.unpack(ctx, file, nil, func(cfg app.Config) error { return h.early(owner, cfg) })
+	ctx := app.WithProgress(h.ctx, app.ProgressOf(given))
+	up, err := h.unpack(ctx, file, nil, func(cfg app.Config) error { return h.early(owner, cfg) })
 	if err != nil {
 		return app.Deployed{}, err
 	}
-	defer h.Staging.Discard(stage)
-	plan, err := h.Plan(cfg, found, h.Staging.Files(stage, ""), "")
+	defer h.Staging.Discard(up.Stage)
+	plan, err := h.Plan(up.Config, up.Found, h.Staging.Files(up.Stage, ""), "")
 	if err != nil {
-		return app.Deployed{}, hinted(err, hint)
+		return app.Deployed{}, hinted(err, up.Hint)
 	}
-	a, err := h.describe(owner, cfg, plan)
-	if err != nil {
-		return app.Deployed{}, err
-	}
-	a, err = h.Registry.Reserve(ctx, a, func(total, used app.MB) error { return h.checkRAM(total, used, cfg) })
+	plan.Notes = slices.Concat(up.Left, plan.Notes)
+	a, err := h.describe(owner, up.Config, plan)
 	if err != nil {
 		return app.Deployed{}, err
 	}
-	if err := h.Trees.Publish(ctx, stage, a.ID, a.UID); err != nil {
+	a, err = h.Registry.Reserve(ctx, a, func(total, used app.MB) error { return h.checkRAM(total, used, up.Config) })
+	if err != nil {
+		return app.Deployed{}, err
+	}
+	if err := h.Trees.Publish(ctx, up.Stage, a.ID, a.UID); err != nil {
 		h.release(context.Background(), a.ID)
 		return app.Deployed{}, err
 	}
+	app.ProgressOf(ctx)(app.Progress{Phase: app.Checked, App: a.ID})
 	return h.deployFirst(ctx, a, plan)
 }
 
 // unpack is Staging.Unpack when a place is free. Nobody needs the file after
 // it, and a build may have to wait long.
-func (h *Host) unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (stage app.Stage, cfg app.Config, found bool, hint string, err error) {
+func (h *Host) unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error) {
 	give, err := h.unpacks.take(ctx)
 	if err != nil {
-		return "", cfg, false, "", h.calledOff()
+		return app.Unpacked{}, h.calledOff()
 	}
 	defer give()
 	defer h.Staging.DropSpool(file)

@@ -61,6 +61,9 @@ func (s *server) routes() []route {
 		{http.MethodPut, "/v2/team/:appID/commit", byToken, s.asMember(app.CommitApp, s.commit)},
 		{http.MethodDelete, "/v2/app/:appID/delete", byToken, oneOrAll(s.delete, s.deleteAll)},
 		{http.MethodGet, "/v2/vscode", byToken, s.vscode},
+		{http.MethodGet, "/v2/ws/upload", byToken, s.uploadSocket},
+		{http.MethodGet, "/v2/ws/app/:appID/commit", byToken, one(s.commitSocket)},
+		{http.MethodGet, "/v2/ws/team/:appID/commit", byToken, s.asMember(app.CommitApp, s.commitSocket)},
 		{http.MethodGet, "/v2/user", byToken, s.user},
 		{http.MethodPut, "/v2/locale/:locale", byToken, s.setLocale},
 		{http.MethodGet, "/v2/subdomain/:subdomain", byToken, s.subdomain},
@@ -123,13 +126,13 @@ func (s *server) serve(r route) httprouter.Handle {
 		c.pattern, c.params = r.Path, params
 		if r.access == byToken {
 			if err := s.authenticate(c); err != nil {
-				s.send(c, s.failure(c, err))
+				s.send(c, s.failed(c, err))
 				return
 			}
 		}
 		resp, err := r.handler(c)
 		if err != nil {
-			resp = s.failure(c, err)
+			resp = s.failed(c, err)
 		}
 		s.send(c, resp)
 	}

@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"github.com/julienschmidt/httprouter"
+
+	"berth/app"
 )
 
 const (
 	defaultRateLimit = 60        // what the public clients assume
 	defaultMaxUpload = 101 << 20 // the 100 MB of the clients and what multipart adds
+	defaultMaxSocket = 512 << 20 // what the clients allow themselves over a WebSocket
 )
 
 // Config is what the API is made of. The services MUST be set; the other
@@ -33,10 +36,13 @@ type Config struct {
 	Names       Names
 	Domains     Domains
 	Console     Console
+	Builds      Builds // may be nil: then nobody sees a build's output before its end
 
 	RateLimit int              // requests a minute a token, 60 when zero
 	BaseURL   string           // of the addresses of downloads; "" derives it from each request's Host
 	MaxUpload int64            // bytes of a whole upload body, 101 MiB when zero
+	MaxFile   int64            // bytes of the file in it, MaxUpload when zero
+	MaxSocket int64            // bytes of a file that comes over a WebSocket, 512 MiB when zero
 	Version   string           // sent as the berth-version header unless ""
 	Log       *slog.Logger     // nothing is logged when nil
 	Now       func() time.Time // time.Now when nil
@@ -48,7 +54,9 @@ type Config struct {
 //
 // The http.Server around it SHOULD set ReadHeaderTimeout and IdleTimeout but
 // neither ReadTimeout nor WriteTimeout: they would cut long uploads, and the
-// handler cuts stalled clients itself. Behind a reverse proxy, whoever wraps
+// handler cuts stalled clients itself. Its BaseContext SHOULD end after
+// Shutdown, which knows nothing of WebSockets: those that wait for more of an
+// upload are closed then. Behind a reverse proxy, whoever wraps
 // the handler SHOULD put the client's address in RemoteAddr, or all clients
 // share one allowance of failed authentications.
 func New(c Config) http.Handler {
@@ -57,6 +65,12 @@ func New(c Config) http.Handler {
 	}
 	if c.MaxUpload <= 0 {
 		c.MaxUpload = defaultMaxUpload
+	}
+	if c.MaxFile <= 0 {
+		c.MaxFile = c.MaxUpload
+	}
+	if c.MaxSocket <= 0 {
+		c.MaxSocket = defaultMaxSocket
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -70,6 +84,8 @@ func New(c Config) http.Handler {
 		tokens:    newLimiter(c.RateLimit, c.Now),
 		addresses: newLimiter(c.RateLimit, c.Now),
 		document:  newDocument(),
+		sockets:   sockets{of: map[app.AccountID]int{}},
+		refusing:  make(chan struct{}, refusals),
 	}
 	s.router = s.newRouter()
 	return s
@@ -81,6 +97,8 @@ type server struct {
 	tokens    *limiter // requests of valid tokens
 	addresses *limiter // failed authentications
 	document  document
+	sockets   sockets
+	refusing  chan struct{} // WebSockets that are open only to refuse
 }
 
 // ServeHTTP answers one request.

@@ -148,3 +148,21 @@ type Domains interface {
 	// came of it. It fails with Unavailable when the DNS does not answer.
 	VerifyDomain(ctx context.Context, owner app.AccountID, name string) (app.Domain, error)
 }
+
+// Builds shows the output of builds while they run.
+type Builds interface {
+	// FollowBuild follows the log of an application's build from now on. The
+	// caller closes the follower.
+	FollowBuild(id app.ID) (Follower, error)
+}
+
+// Follower reads an output at its own pace. Whatever it does, or fails to do,
+// the output does not wait for it.
+type Follower interface {
+	// Ready receives when there may be something to take.
+	Ready() <-chan struct{}
+	// Take returns whole lines that came since the last call, as they were
+	// printed; what it missed is told in a line. It does not block.
+	Take() string
+	Close()
+}

@@ -65,20 +65,24 @@ func (s *server) upload(c *call) (response, error) {
 		Status:     statusOK,
 		StatusCode: http.StatusOK,
 		Message:    outcome("Your application was uploaded", d.Snapshot, s.Now()),
-		App: uploaded{
-			ID:               d.ID,
-			Type:             d.Type,
-			Name:             d.Name,
-			AvatarURL:        d.AvatarURL,
-			RAM:              d.RAM,
-			MainFile:         d.Code.Main,
-			Lang:             d.Code.Lang,
-			Version:          d.Code.Version,
-			AddedAtTimestamp: d.CreatedAt.UnixMilli(),
-			AutoRestart:      d.AutoRestart,
-		},
-		Logs: d.Logs,
+		App:        uploadedOf(d),
+		Logs:       d.Logs,
 	})
+}
+
+func uploadedOf(d app.Deployed) uploaded {
+	return uploaded{
+		ID:               d.ID,
+		Type:             d.Type,
+		Name:             d.Name,
+		AvatarURL:        d.AvatarURL,
+		RAM:              d.RAM,
+		MainFile:         d.Code.Main,
+		Lang:             d.Code.Lang,
+		Version:          d.Code.Version,
+		AddedAtTimestamp: d.CreatedAt.UnixMilli(),
+		AutoRestart:      d.AutoRestart,
+	}
 }
 
 func (s *server) commit(c *call) (response, error) {
@@ -114,7 +118,7 @@ func (s *server) spool(c *call) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	source := &witness{r: part}
+	source := &witness{r: &bounded{part, s.MaxFile, s.MaxFile}}
 	file, err := s.Deployer.Spool(c.r.Context(), source)
 	if kept := s.complete(b, source, err); kept != nil {
 		if file != "" {
@@ -128,6 +132,9 @@ func (s *server) spool(c *call) (string, error) {
 // complete reports what is wrong with an upload that was spooled with err. What
 // the client did wrong goes before what the deployer made of it.
 func (s *server) complete(b *body, source *witness, err error) error {
+	if app.KindOf(source.err) == app.TooLarge {
+		return source.err
+	}
 	if source.err != nil && !errors.Is(source.err, io.EOF) {
 		return b.blame(source.err, brokenUpload)
 	}
@@ -189,6 +196,20 @@ func (w *witness) Read(p []byte) (int, error) {
 	n, err := w.r.Read(p)
 	if err != nil {
 		w.err = err
+	}
+	return n, err
+}
+
+// bounded refuses what is longer than limit with app.TooLarge.
+type bounded struct {
+	r           io.Reader
+	limit, left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, app.Errorf(app.TooLarge, "The upload is larger than the %s that are allowed.", size(b.limit))
 	}
 	return n, err
 }

@@ -7,7 +7,8 @@
 // Both streams share one FIFO, so what the program printed stays in order. The
 // pump waits for nothing but the disk: a full disk or a flood costs lines,
 // which are counted and admitted in a line of their own, and the program's time
-// only when the flood has no end.
+// only when the flood has no end. Whoever follows a log reads from its tail, at
+// its own pace.
 //
 // It refuses to decide: what is worth a note, how long a log is kept after its
 // application, and who may read it are for others to say. It does not parse

@@ -270,6 +270,7 @@ func (l *Log) flush() {
 	}
 	l.tail.add(s.out[:s.start])
 	l.files.put(s.at, s.stamp, s.out[:s.start])
+	l.wake()
 	s.out = s.out[:copy(s.out, s.out[s.start:])]
 	s.start = 0
 }

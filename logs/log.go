@@ -62,6 +62,9 @@ type Log struct {
 	files    files
 	lastRead time.Time // when the program printed last
 
+	followers []*Follower
+	cleared   int64 // tail.total at the last Reset
+
 	fifo *fifo // nil until Pipe
 }
 
@@ -195,7 +198,8 @@ func (l *Log) Reset() error {
 	l.pullAll()
 	l.lines.reset()
 	l.gate = gate{rate: l.opts.Rate, burst: l.opts.Burst, tokens: float64(l.opts.Burst)}
-	l.tail = tail{}
+	l.cleared = l.tail.total
+	l.tail = tail{total: l.cleared}
 	return l.files.reset()
 }
 

@@ -54,11 +54,11 @@ func TestBackup(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	// It can be uploaded again.
-	stage, _, found, _, err := s.Unpack(t.Context(), filepath.Join(s.root, "backups", name), nil, anything)
-	if err != nil || !found {
-		t.Fatalf("%v, %v", found, err)
+	up, err := s.Unpack(t.Context(), filepath.Join(s.root, "backups", name), nil, anything)
+	if err != nil || !up.Found {
+		t.Fatalf("%v, %v", up, err)
 	}
-	if info, err := os.Stat(filepath.Join(s.root, "staging", string(stage), "new", "a")); err != nil || info.Mode().Perm() != 0o755 {
+	if info, err := os.Stat(filepath.Join(s.root, "staging", string(up.Stage), "new", "a")); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("%v, %v", info, err)
 	}
 }

@@ -73,8 +73,8 @@ func lifecycle(t *testing.T, s *Store, id app.ID, uid int) error {
 // stageErr is stageOf for goroutines, which must not end the test.
 func stageErr(t *testing.T, s *Store, files map[string]string) (app.Stage, error) {
 	file := zipOf(t, s, files)
-	stage, _, _, _, err := s.Unpack(t.Context(), file, nil, anything)
-	return stage, errors.Join(err, s.DropSpool(file))
+	up, err := s.Unpack(t.Context(), file, nil, anything)
+	return up.Stage, errors.Join(err, s.DropSpool(file))
 }
 
 // Of many uploads of one name exactly one wins, and it is whole.

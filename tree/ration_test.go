@@ -48,13 +48,13 @@ func TestTreeOfTooManyFilesIsRefused(t *testing.T) {
 		t.Errorf("backup: %v", err)
 	}
 	empty(t, s, "backups")
-	stage, _, _, _, err := s.Unpack(t.Context(), zipOf(t, s, map[string]string{"a": "new", "b": ""}), nil, anything)
+	up, err := s.Unpack(t.Context(), zipOf(t, s, map[string]string{"a": "new", "b": ""}), nil, anything)
 	must(t, err)
-	_, err = s.Prepare(t.Context(), stage, testID, testUID)
+	_, err = s.Prepare(t.Context(), up.Stage, testID, testUID)
 	if app.KindOf(err) != app.Unusable {
 		t.Errorf("commit: %v", err)
 	}
-	must(t, s.Discard(stage))
+	must(t, s.Discard(up.Stage))
 	if _, err := s.Size(t.Context(), testID); err != nil {
 		t.Errorf("its size is told all the same: %v", err)
 	}
@@ -98,7 +98,7 @@ func TestUnpackAsksTheJudgeFirst(t *testing.T) {
 	s := newStore(t)
 	refuse := func(cfg app.Config) error { return app.Errorf(app.Exhausted, "no room for %s", cfg.Main) }
 	file := zipOf(t, s, map[string]string{"discloud.config": "MAIN=a", "a": "x"})
-	_, _, _, _, err := s.Unpack(t.Context(), file, nil, refuse)
+	_, err := s.Unpack(t.Context(), file, nil, refuse)
 	if app.KindOf(err) != app.Exhausted || !strings.Contains(err.Error(), "no room for a") {
 		t.Errorf("got %v", err)
 	}

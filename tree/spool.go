@@ -14,6 +14,9 @@ import (
 	"berth/app"
 )
 
+// lookEvery is how many bytes of an upload come between two looks at the disk.
+const lookEvery = 32 << 20
+
 // spoolExt ends the name of an upload in staging.
 const spoolExt = ".zip"
 
@@ -40,10 +43,16 @@ func (s *Store) Spool(ctx context.Context, r io.Reader, max int64) (file string,
 		}
 	}()
 	buf := make([]byte, 256<<10)
-	var total int64
+	var total, looked int64
 	for {
 		if err := ctx.Err(); err != nil {
 			return "", err
+		}
+		if total-looked >= lookEvery { // others write too
+			if err := s.room("keep the upload"); err != nil {
+				return "", err
+			}
+			looked = total
 		}
 		n, rerr := r.Read(buf)
 		if total += int64(n); total > max {

@@ -13,19 +13,18 @@ import (
 )
 
 // Unpack checks the ZIP in file, shows its config to judge, and unpacks it into
-// a new stage unless judge refuses; over is as in bundle.Open. cfg and found are the config file, hint says
-// where a missing one went (see bundle.Archive). Errors are those of bundle and
-// of judge, and app.Exhausted when the disk is full. The ZIP stays; of the stage
-// nothing is left behind on an error.
-func (s *Store) Unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (stage app.Stage, cfg app.Config, found bool, hint string, err error) {
+// a new stage unless judge refuses; over is as in bundle.Open. Errors are those
+// of bundle and of judge, and app.Exhausted when the disk is full. The ZIP stays;
+// of the stage nothing is left behind on an error.
+func (s *Store) Unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error) {
 	a, err := bundle.Open(file, s.lim, over)
 	if err != nil {
-		return "", app.Config{}, false, "", err
+		return app.Unpacked{}, err
 	}
 	defer func() { _ = a.Close() }() // was only read
-	cfg, found = a.Config()
+	cfg, found := a.Config()
 	if err := errors.Join(judge(cfg), s.room("unpack the upload")); err != nil {
-		return "", app.Config{}, false, "", err
+		return app.Unpacked{}, err
 	}
 	name := randName()
 	if err := s.extract(ctx, a, name); err != nil {
@@ -34,9 +33,9 @@ func (s *Store) Unpack(ctx context.Context, file string, over *app.Code, judge f
 		if rerr != nil {
 			err = errors.Join(err, rerr)
 		}
-		return "", app.Config{}, false, "", err
+		return app.Unpacked{}, err
 	}
-	return app.Stage(name), cfg, found, a.Hint(), nil
+	return app.Unpacked{Stage: app.Stage(name), Config: cfg, Found: found, Hint: a.Hint(), Left: a.Left()}, nil
 }
 
 // extract makes the directories of a stage and fills them.

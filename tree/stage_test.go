@@ -55,10 +55,11 @@ func TestSpoolRefuses(t *testing.T) {
 func TestUnpack(t *testing.T) {
 	s := newStore(t)
 	file := zipOf(t, s, map[string]string{"app/discloud.config": "MAIN=a.js\nRAM=128", "app/a.js": "x"})
-	stage, cfg, found, hint, err := s.Unpack(t.Context(), file, nil, anything)
-	if err != nil || !found || cfg.RAM != 128 || hint != "" {
-		t.Fatalf("%v %v %q %v", cfg, found, hint, err)
+	up, err := s.Unpack(t.Context(), file, nil, anything)
+	if err != nil || !up.Found || up.Config.RAM != 128 || up.Hint != "" || up.Left != nil {
+		t.Fatalf("%+v %v", up, err)
 	}
+	stage := up.Stage
 	holds(t, filepath.Join(s.root, "staging", string(stage), "new"), map[string]string{"a.js": "x"})
 	if _, err := os.Stat(file); err != nil {
 		t.Errorf("the ZIP: %v", err)
@@ -73,7 +74,7 @@ func TestUnpackLeavesNothingBehind(t *testing.T) {
 	s := newStore(t)
 	notZIP, err := s.Spool(t.Context(), strings.NewReader("hello"), 100)
 	must(t, err)
-	if _, _, _, _, err = s.Unpack(t.Context(), notZIP, nil, anything); app.KindOf(err) != app.Unusable {
+	if _, err = s.Unpack(t.Context(), notZIP, nil, anything); app.KindOf(err) != app.Unusable {
 		t.Errorf("not a ZIP: %v", err)
 	}
 	// A stored file whose content was changed: refused while unpacking.
@@ -81,10 +82,10 @@ func TestUnpackLeavesNothingBehind(t *testing.T) {
 	data, err := os.ReadFile(good)
 	must(t, err)
 	must(t, os.WriteFile(good, bytes.Replace(data, []byte("picture"), []byte("Picture"), 1), 0o600))
-	if _, _, _, _, err = s.Unpack(t.Context(), good, nil, anything); !strings.Contains(text(err), `entry "a.png" is damaged`) {
+	if _, err = s.Unpack(t.Context(), good, nil, anything); !strings.Contains(text(err), `entry "a.png" is damaged`) {
 		t.Errorf("damaged: %v", err)
 	}
-	if _, _, _, _, err = s.Unpack(cancelled(t), zipOf(t, s, map[string]string{"a": "x"}), nil, anything); err == nil {
+	if _, err = s.Unpack(cancelled(t), zipOf(t, s, map[string]string{"a": "x"}), nil, anything); err == nil {
 		t.Error("cancelled: accepted")
 	}
 	left, err := filepath.Glob(filepath.Join(s.root, "staging", "*"))

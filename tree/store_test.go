@@ -174,7 +174,7 @@ func TestDiskFullForReal(t *testing.T) {
 	}
 	empty(t, s, "staging")
 	file := zipOf(t, s, map[string]string{"big": strings.Repeat("x", 1<<20)})
-	_, _, _, _, err = s.Unpack(t.Context(), file, nil, anything)
+	_, err = s.Unpack(t.Context(), file, nil, anything)
 	if app.KindOf(err) != app.Exhausted || text(err) != "cannot unpack the upload: "+app.DiskFull {
 		t.Errorf("Unpack: %v", err)
 	}

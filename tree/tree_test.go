@@ -126,10 +126,10 @@ func zipOf(t *testing.T, s *Store, files map[string]string) string {
 func stageOf(t *testing.T, s *Store, files map[string]string) app.Stage {
 	t.Helper()
 	file := zipOf(t, s, files)
-	stage, _, _, _, err := s.Unpack(t.Context(), file, nil, anything)
+	up, err := s.Unpack(t.Context(), file, nil, anything)
 	must(t, err)
 	must(t, s.DropSpool(file))
-	return stage
+	return up.Stage
 }
 
 // snapshot describes everything below dir: names, types, modes, owners,

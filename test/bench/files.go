@@ -81,11 +81,15 @@ func measureUpload(ctx context.Context, b *bench) ([]row, error) {
 
 // growth is how far the memory of the daemon rises in an upload, in MB.
 func (d *berth) growth(ctx context.Context, file string) (float64, error) {
+	return d.growthBy(ctx, file, d.timeUpload)
+}
+
+func (d *berth) growthBy(ctx context.Context, file string, upload func(context.Context, string) (float64, error)) (float64, error) {
 	before, err := settledMemory(ctx, d.pid)
 	if err := errors.Join(err, resetPeak(d.pid)); err != nil {
 		return 0, err
 	}
-	if _, err := d.timeUpload(ctx, file); err != nil {
+	if _, err := upload(ctx, file); err != nil {
 		return 0, err
 	}
 	most, err := peak(d.pid)

@@ -1,0 +1,212 @@
+package bundle
+
+import (
+	"archive/zip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"berth/app"
+)
+
+// What slips into a ZIP: not every client leaves it out, it may be most of the
+// ZIP, and it belongs to the machine on which it was made. It is not unpacked,
+// counts for no limit and is told to the user. Nothing is taken from what a
+// commit is laid over.
+
+// litter are directories that no program needs, wherever they stand.
+var litter = map[string]bool{
+	".git": true, ".hg": true, ".svn": true,
+	"__pycache__":   true, // without the source beside it Python ignores it (PEP 3147)
+	".pytest_cache": true, ".mypy_cache": true, ".ruff_cache": true, ".parcel-cache": true,
+}
+
+// manifestLimit is how much of a manifest is looked at.
+const manifestLimit = 1 << 20
+
+// sweeper finds what is left out of an archive.
+type sweeper struct {
+	over  *app.Code
+	files map[string]*zip.File // by their names below the application's own folder
+	cfg   app.Config
+	left  map[string]int // entries left out, by their directory
+	from  map[string]string
+}
+
+// part is an entry under its checked name.
+type part struct {
+	file *zip.File
+	name []string
+	dir  bool
+}
+
+// sweep returns the files without what is left out, and sentences about that.
+// Names that check will refuse it leaves alone.
+func sweep(files []*zip.File, lim Limits, over *app.Code) ([]*zip.File, []string) {
+	s := &sweeper{over: over, files: map[string]*zip.File{}, left: map[string]int{}, from: map[string]string{}}
+	var kept []part
+	var whole []*zip.File // what is to be checked
+	for _, f := range files {
+		name, dir, ok := nameOf(f, lim)
+		switch {
+		case !ok:
+			whole = append(whole, f)
+		case s.isLitter(name, dir):
+		default:
+			kept = append(kept, part{f, name, dir})
+		}
+	}
+	top := s.wrapper(kept)
+	for _, p := range kept {
+		if len(p.name) > top && !p.dir {
+			s.files[strings.Join(p.name[top:], "/")] = p.file
+		}
+	}
+	s.readConfig()
+	made := s.remade(kept, top)
+	for _, p := range kept {
+		if inner := p.name[min(top, len(p.name)):]; len(inner) > 0 && made[inner[0]] && (len(inner) > 1 || p.dir) {
+			s.left[inner[0]]++
+			continue
+		}
+		whole = append(whole, p.file)
+	}
+	return whole, s.sentences()
+}
+
+// nameOf returns the components of a name that may be unpacked.
+func nameOf(f *zip.File, lim Limits) (parts []string, dir, ok bool) {
+	name, err := entryName(f)
+	if err != nil {
+		return nil, false, false
+	}
+	parts, err = splitName(name, lim)
+	return parts, strings.HasSuffix(name, "/"), err == nil && len(parts) > 0
+}
+
+// isLitter reports whether an entry lies in a directory that nobody needs.
+func (s *sweeper) isLitter(name []string, dir bool) bool {
+	for i, part := range name {
+		if litter[part] && (i < len(name)-1 || dir) {
+			s.left[part]++
+			return true
+		}
+	}
+	return false
+}
+
+// wrapper returns how many components the folder around everything has that
+// unwrap will take off: 0 or 1.
+func (s *sweeper) wrapper(parts []part) int {
+	entries := make([]entry, 0, len(parts))
+	for _, p := range parts {
+		if !isRubbish(p.name) {
+			entries = append(entries, entry{name: strings.Join(p.name, "/"), dir: p.dir})
+		}
+	}
+	if len(entries) > 0 && wrapped(entries, s.over) {
+		return 1
+	}
+	return 0
+}
+
+// readConfig reads what says what the program is. What is wrong with it will be
+// told when it is read again.
+func (s *sweeper) readConfig() {
+	if s.over != nil {
+		s.cfg.Main, s.cfg.Start, s.cfg.Build = s.over.Main, s.over.Start, s.over.Build
+	}
+	f := s.files[ConfigName]
+	if f == nil {
+		return
+	}
+	r, err := f.Open()
+	if err != nil {
+		return
+	}
+	defer r.Close()
+	if cfg, err := ParseConfig(r); err == nil {
+		s.cfg = cfg
+	}
+}
+
+// has reports whether the archive holds one of these files.
+func (s *sweeper) has(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return s.files[name] != nil })
+}
+
+// remade returns the directories at the top that the preparation makes anew
+// from a manifest in this archive, so that nothing is lost with them.
+func (s *sweeper) remade(parts []part, top int) map[string]bool {
+	made := map[string]bool{}
+	mark := func(dir, why string) {
+		mentioned := dir != nodeModules && (strings.Contains(s.cfg.Start, dir) || strings.Contains(s.cfg.Build, dir))
+		if !mentioned && !strings.HasPrefix(s.cfg.Main, dir+"/") {
+			made[dir], s.from[dir] = true, why
+		}
+	}
+	if s.isMain(".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx") && !s.has("deno.json", "deno.jsonc", "deno.lock") && s.needsPackages() {
+		mark(nodeModules, "its packages are installed anew from package.json")
+	}
+	if s.isMain(".rs", ".toml") && s.cfg.Start == "" && s.has("Cargo.toml") && s.has("target/CACHEDIR.TAG", "target/.rustc_info.json") {
+		mark("target", "Cargo makes it anew")
+	}
+	if !s.isMain(".py") || !s.has("requirements.txt", "pyproject.toml") {
+		return made
+	}
+	for _, p := range parts {
+		if inner := p.name[min(top, len(p.name)):]; len(inner) == 2 && inner[1] == "pyvenv.cfg" {
+			mark(inner[0], "a virtual environment works only where it was made, and is made anew")
+		}
+	}
+	return made
+}
+
+const nodeModules = "node_modules"
+
+// isMain reports whether the main file has one of these endings, or is not
+// known yet: the manifests tell it then.
+func (s *sweeper) isMain(exts ...string) bool {
+	return s.cfg.Main == "" || slices.Contains(exts, strings.ToLower(path.Ext(s.cfg.Main)))
+}
+
+// needsPackages reports whether package.json asks for packages that every
+// preparation installs.
+func (s *sweeper) needsPackages() bool {
+	f := s.files["package.json"]
+	if f == nil {
+		return false
+	}
+	r, err := f.Open()
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	text, err := io.ReadAll(io.LimitReader(r, manifestLimit))
+	if err != nil {
+		return false
+	}
+	var pkg struct{ Dependencies, OptionalDependencies map[string]any }
+	return json.Unmarshal(text, &pkg) == nil && len(pkg.Dependencies)+len(pkg.OptionalDependencies) > 0
+}
+
+// sentences tell what was left out.
+func (s *sweeper) sentences() []string {
+	var list []string
+	for _, dir := range slices.Sorted(maps.Keys(s.left)) {
+		why := "no program needs it"
+		if from := s.from[dir]; from != "" {
+			why = from
+		}
+		entries := "1 entry"
+		if n := s.left[dir]; n > 1 {
+			entries = fmt.Sprintf("%d entries", n)
+		}
+		list = append(list, fmt.Sprintf("%s of the ZIP (%s) was left out: %s.", quote(dir), entries, why))
+	}
+	return list
+}

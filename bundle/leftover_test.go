@@ -1,0 +1,119 @@
+package bundle
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"berth/app"
+)
+
+// withDeps is a package.json that asks for a package.
+const withDeps = `{"dependencies":{"discord.js":"14"}}`
+
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	js := []raw{{name: "package.json", data: withDeps}, {name: "node_modules/.bin/x", data: "../y", creator: unix, attrs: mode(0o120777)}, {name: "node_modules/y", data: "y"}}
+	config := func(text string) raw { return raw{name: ConfigName, data: text} }
+	venv := []raw{{name: "main.py"}, {name: ".venv/pyvenv.cfg"}, {name: ".venv/bin/python"}}
+	cargo := []raw{{name: "Cargo.toml"}, {name: "target/CACHEDIR.TAG"}, {name: "target/release/bot"}}
+	with := func(list []raw, more ...raw) []raw { return append(append([]raw{}, list...), more...) }
+	for _, tt := range []struct {
+		name string
+		zip  []raw
+		over *app.Code
+		want string
+		says string
+	}{
+		{"git", []raw{{name: "a"}, {name: ".git/config"}, {name: "sub/.git/"}, {name: "sub/b"}}, nil, "a sub/b", `".git" of the ZIP (2 entries) was left out: no program needs it.`},
+		{"a file called .git", []raw{{name: "a"}, {name: ".git"}}, nil, ".git a", ""},
+		{"git around everything", []raw{{name: "app/a"}, {name: "app/.git/x"}}, nil, "a", `".git" of the ZIP (1 entry) was left out: no program needs it.`},
+		{"git beside a folder", []raw{{name: "app/a"}, {name: ".git/x"}}, nil, "a", ".git"},
+		{"pycache", []raw{{name: "a.py"}, {name: "b/__pycache__/a.cpython-311.pyc"}}, nil, "a.py", "__pycache__"},
+
+		{"node_modules", js, nil, "package.json", `"node_modules" of the ZIP (2 entries) was left out: its packages are installed anew from package.json.`},
+		{"wrapped node_modules", []raw{{name: "app/package.json", data: withDeps}, {name: "app/node_modules/y"}}, nil, "package.json", "node_modules"},
+		{"node_modules of TypeScript", with(js, config("MAIN=src/a.ts")), nil, "discloud.config package.json", "node_modules"},
+		{"node_modules without a manifest", []raw{{name: "a.js"}, {name: "node_modules/y"}}, nil, "a.js node_modules/y", ""},
+		{"node_modules that nothing asks for", []raw{{name: "package.json", data: "{}"}, {name: "node_modules/y"}}, nil, "node_modules/y package.json", ""},
+		{"node_modules beside no JSON", []raw{{name: "package.json", data: "{"}, {name: "node_modules/y"}}, nil, "node_modules/y package.json", ""},
+		{"node_modules of Python", []raw{{name: "package.json", data: withDeps}, {name: "node_modules/y"}, config("MAIN=a.py")}, nil, "discloud.config node_modules/y package.json", ""},
+		{"node_modules of Deno", []raw{{name: "package.json", data: withDeps}, {name: "node_modules/y"}, {name: "deno.json"}}, nil, "deno.json node_modules/y package.json", ""},
+		{"node_modules with MAIN", []raw{{name: "package.json", data: withDeps}, {name: "node_modules/y.js"}, config("MAIN=node_modules/y.js")}, nil, "discloud.config node_modules/y.js package.json", ""},
+		{"node_modules further down", []raw{{name: "package.json", data: withDeps}, {name: "web/package.json", data: withDeps}, {name: "web/node_modules/y"}}, nil, "package.json web/node_modules/y web/package.json", ""},
+		{"node_modules of a commit", js, &app.Code{Main: "a.js"}, "package.json", "node_modules"},
+		{"node_modules of a commit of Python", []raw{{name: "package.json", data: withDeps}, {name: "node_modules/y"}}, &app.Code{Main: "a.py"}, "node_modules/y package.json", ""},
+		{
+			"node_modules of a folder of the application",
+			[]raw{{name: "web/package.json", data: withDeps}, {name: "web/node_modules/y"}},
+			&app.Code{Main: "a.js"},
+			"web/node_modules/y web/package.json", "",
+		},
+
+		{"venv", with(venv, raw{name: "requirements.txt"}), nil, "main.py requirements.txt", `".venv" of the ZIP (2 entries) was left out: a virtual environment works only where it was made`},
+		{"venv of any name", []raw{{name: "a.py"}, {name: "mine/pyvenv.cfg"}, {name: "mine/x"}, {name: "requirements.txt"}}, nil, "a.py requirements.txt", `"mine"`},
+		{"venv without a manifest", []raw{{name: "a.py"}, {name: ".venv/pyvenv.cfg"}}, nil, ".venv/pyvenv.cfg a.py", ""},
+		{"venv that START names", with(venv, raw{name: "requirements.txt"}, config("START=.venv/bin/python x")), nil, ".venv/bin/python .venv/pyvenv.cfg discloud.config main.py requirements.txt", ""},
+
+		{"target", cargo, nil, "Cargo.toml", `"target" of the ZIP (2 entries) was left out: Cargo makes it anew.`},
+		{"target that START names", with(cargo, config("START=./target/release/bot")), nil, "Cargo.toml discloud.config target/CACHEDIR.TAG target/release/bot", ""},
+		{"target with MAIN", with(cargo, config("MAIN=target/release/bot")), nil, "Cargo.toml discloud.config target/CACHEDIR.TAG target/release/bot", ""},
+		{"target that is not Cargo's", []raw{{name: "Cargo.toml"}, {name: "target/x"}}, nil, "Cargo.toml target/x", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			a, err := Open(file(t, rawZIP(t, tt.zip...)), Limits{}, tt.over)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
+			dir, err := extractInto(t, a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(filesIn(t, dir), " "); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			if said := strings.Join(a.Left(), "\n"); !strings.Contains(said, tt.says) || tt.says == "" && said != "" {
+				t.Errorf("it says %q, want %q", said, tt.says)
+			}
+		})
+	}
+}
+
+// filesIn lists the files below dir.
+func filesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	var list []string
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			list = append(list, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// What is left out is bounded by the directory of the ZIP alone.
+func TestLeftOutCountsForNoLimit(t *testing.T) {
+	t.Parallel()
+	entries := []raw{{name: "package.json", data: withDeps}, {name: "a.js"}}
+	for i := range 100 {
+		entries = append(entries, raw{name: fmt.Sprintf("node_modules/%d", i), data: "many bytes of it"})
+	}
+	a, err := Open(file(t, rawZIP(t, entries...)), Limits{MaxEntries: 10, MaxUnpacked: 100}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	// A name that climbs is refused, wherever it says it lies.
+	_, err = Open(file(t, rawZIP(t, append(entries, raw{name: "node_modules/../../x"})...)), Limits{}, nil)
+	if err == nil || !strings.Contains(text(err), "climbs out") {
+		t.Error(err)
+	}
+}

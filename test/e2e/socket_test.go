@@ -1,0 +1,251 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// socket is a client as the extension for editors is one.
+type socket struct {
+	c    *client
+	conn *websocket.Conn
+	log  string // what the server has told so far
+	bars []int
+}
+
+// word is a frame of the server.
+type word struct {
+	Status     string
+	StatusCode int
+	Message    *string
+	Progress   struct {
+		Bar int
+		Log string
+	}
+	App  struct{ ID string }
+	Logs string
+}
+
+func (c *client) socket(path string) *socket {
+	c.t.Helper()
+	conn, _, err := websocket.Dial(c.t.Context(), strings.Replace(c.d.base, "http", "ws", 1)+"/v2/ws"+path, &websocket.DialOptions{
+		HTTPHeader: http.Header{"Api-Token": {c.token}, "User-Agent": {"vscode/1.99"}},
+		// It offers compression, and takes no for an answer.
+		CompressionMode: websocket.CompressionContextTakeover,
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	conn.SetReadLimit(1 << 20)
+	c.t.Cleanup(func() { _ = conn.CloseNow() })
+	return &socket{c: c, conn: conn}
+}
+
+// frame is a part of a file as Node.js writes it.
+func frame(part []byte, current, offset, total int) []byte {
+	b := append(make([]byte, 0, 4*len(part)+200), `{"chunk":{"type":"Buffer","data":[`...)
+	for i, v := range part {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendUint(b, uint64(v), 10)
+	}
+	b = append(b, `]},"current":`...)
+	b = strconv.AppendInt(b, int64(current), 10)
+	b = strconv.AppendInt(append(b, `,"offset":`...), int64(offset), 10)
+	b = strconv.AppendBool(append(b, `,"pending":`...), current < total)
+	b = strconv.AppendInt(append(b, `,"total":`...), int64(total), 10)
+	return append(b, '}')
+}
+
+// offer sends a file in chunks of one size.
+func (s *socket) offer(file []byte, size int) { s.stream(bytes.NewReader(file), len(file), size) }
+
+// stream is offer for a file of so many bytes that is not in memory.
+func (s *socket) stream(file io.Reader, length, size int) {
+	total := (length + size - 1) / size
+	part := make([]byte, size)
+	for i := range total {
+		n, err := io.ReadFull(file, part[:min(size, length-i*size)])
+		if err != nil {
+			s.c.t.Error(err)
+			return
+		}
+		if err := s.conn.Write(s.c.t.Context(), websocket.MessageText, frame(part[:n], i+1, i*size, total)); err != nil {
+			return // it is closed already; why is said
+		}
+	}
+}
+
+// hear reads one frame, or the close.
+func (s *socket) hear() (w word, closed websocket.CloseError, ok bool) {
+	s.c.t.Helper()
+	ctx, cancel := context.WithTimeout(s.c.t.Context(), 3*patience)
+	defer cancel()
+	_, text, err := s.conn.Read(ctx)
+	if err != nil {
+		if !errors.As(err, &closed) {
+			s.c.t.Fatalf("after %q: %v", s.log, err)
+		}
+		return w, closed, false
+	}
+	if err := json.Unmarshal(text, &w); err != nil {
+		s.c.t.Fatalf("%s: %v", text, err)
+	}
+	s.log += w.Progress.Log
+	s.bars = append(s.bars, w.Progress.Bar)
+	return w, closed, true
+}
+
+// until reads frames until the log holds a text.
+func (s *socket) until(text string) {
+	s.c.t.Helper()
+	for !strings.Contains(s.log, text) {
+		if w, closed, ok := s.hear(); !ok || w.StatusCode != 102 {
+			s.c.t.Fatalf("%+v, %v instead of %q; the log is %q", w, closed, text, s.log)
+		}
+	}
+}
+
+// end reads to the close, and wants the last frame and the close like this.
+func (s *socket) end(status int, code websocket.StatusCode) word {
+	s.c.t.Helper()
+	var last word
+	for {
+		w, closed, ok := s.hear()
+		if !ok {
+			if last.StatusCode != status || closed.Code != code || (last.Status == "ok") != (status == 200) || last.Message == nil {
+				s.c.t.Errorf("it ended with %+v and %v, want %d and %d", last, closed, status, code)
+			}
+			return last
+		}
+		last = w
+	}
+}
+
+// TestSocketUpload: an upload over WebSocket, its build seen while it runs, and
+// a commit that fails.
+func TestSocketUpload(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 200)
+	gate := filepath.Join(d.root, "gate")
+	build := "BUILD=printf '\\033[32mhalf way\\033[0m\\n'; until [ -e " + gate + " ]; do sleep 0.02; done; echo done"
+	s := c.socket("/upload")
+	s.offer(nodeBot(idleNode, build, "NAME=Socket").zip(), 100)
+	s.until("\x1b[32mhalf way\x1b[0m\n") // before the end: the gate is shut
+	write(t, gate, "")
+	last := s.end(200, websocket.StatusNormalClosure)
+	if !strings.Contains(s.log, "The upload is checked.\nBuilding.\n") || !strings.HasSuffix(s.log, "done\nStarting.\n") || !strings.Contains(last.Logs, "half way") {
+		t.Errorf("the log is %q, logs %q", s.log, last.Logs)
+	}
+	if s.bars[len(s.bars)-1] != 100 {
+		t.Errorf("the bars are %v", s.bars)
+	}
+	id := last.App.ID
+	c.info(id).want(200, "apps.online", true, "apps.name", "Socket")
+
+	s = c.socket("/app/" + id + "/commit")
+	s.offer(files{"index.js": "console.log('second')\n" + idleNode}.zip(), 1<<20)
+	s.end(200, websocket.StatusNormalClosure)
+	c.untilLog(id, "second")
+
+	s = c.socket("/app/" + id + "/commit")
+	s.offer(nodeBot("new", "BUILD=echo broken; exit 3").zip(), 1<<20)
+	if last := s.end(422, websocket.StatusNormalClosure); !strings.Contains(*last.Message, "BUILD failed") || !strings.Contains(last.Logs, "broken") || !strings.Contains(s.log, "broken\n") {
+		t.Errorf("%q, %q, %q", *last.Message, last.Logs, s.log)
+	}
+	c.info(id).want(200, "apps.online", true)
+	c.untilLog(id, "second")
+}
+
+// TestSocketRefusals: what is wrong is told in a frame, and nothing is left.
+func TestSocketRefusals(t *testing.T) {
+	t.Parallel()
+	d := launch(t, "--upload-max-socket", "1")
+	c := d.account("ana", 100)
+	stranger := &client{t: t, d: d, token: "x"}
+	if last := stranger.socket("/upload").end(401, 3000); !strings.Contains(*last.Message, "token") {
+		t.Errorf("a bad token: %q", *last.Message)
+	}
+	c.socket("/app/nobody/commit").end(404, websocket.StatusPolicyViolation)
+	for name, tt := range map[string]struct {
+		frames [][]byte
+		status int
+		code   websocket.StatusCode
+	}{
+		"wrong order": {[][]byte{frame([]byte("PK"), 2, 2, 2)}, 400, websocket.StatusPolicyViolation},
+		"too large":   {[][]byte{frame(make([]byte, 900<<10), 1, 0, 2), frame(make([]byte, 900<<10), 2, 900<<10, 2)}, 413, websocket.StatusMessageTooBig},
+		"not a ZIP":   {[][]byte{frame([]byte("PK"), 1, 0, 1)}, 422, websocket.StatusNormalClosure},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := c.in(t).socket("/upload")
+			for _, f := range tt.frames {
+				if err := s.conn.Write(t.Context(), websocket.MessageText, f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.end(tt.status, tt.code)
+		})
+	}
+	s := c.socket("/upload")
+	if err := s.conn.Write(t.Context(), websocket.MessageText, frame([]byte("PK"), 1, 0, 2)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it arrives", func() bool { return len(d.files("staging")) == 1 })
+	_ = s.conn.CloseNow()
+	eventually(t, "staging is empty", func() bool { return len(d.files("staging")) == 0 })
+	c.get("/user").want(200, "user.apps", "[]", "user.ramUsedMb", 0)
+}
+
+// TestSocketHangsUp: the work goes on when the client is gone.
+func TestSocketHangsUp(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 100)
+	gate := filepath.Join(d.root, "gate")
+	s := c.socket("/upload")
+	s.offer(gated(gate, idleNode).zip(), 1000)
+	s.until("Building.\n")
+	_ = s.conn.CloseNow()
+	write(t, gate, "")
+	eventually(t, "the application is there", func() bool { return len(c.ids()) == 1 })
+	c.until(c.ids()[0], "apps.online", true)
+}
+
+// TestSocketInAShutdown: a client that sends, and one whose build runs, are told.
+func TestSocketInAShutdown(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 100)
+	sends := c.socket("/upload")
+	if err := sends.conn.Write(t.Context(), websocket.MessageText, frame([]byte("PK"), 1, 0, 2)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it arrives", func() bool { return len(d.files("staging")) == 1 })
+	builds := c.socket("/upload")
+	builds.offer(gated(filepath.Join(d.root, "gate"), idleNode).zip(), 1000)
+	builds.until("Building.\n")
+	began := time.Now()
+	d.signal(syscall.SIGTERM)
+	builds.end(503, websocket.StatusNormalClosure)
+	sends.end(503, websocket.StatusTryAgainLater)
+	eventually(t, "the daemon ends", d.hasEnded)
+	if code := d.cmd.ProcessState.ExitCode(); code != 0 || time.Since(began) > patience/2 {
+		t.Errorf("exit status %d after %v", code, time.Since(began))
+	}
+	d.start()
+	c.get("/user").want(200, "user.apps", "[]")
+}
