@@ -1,14 +1,17 @@
 package clients
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // cli is discloud-cli of one person: a home with a token, and a directory to
@@ -43,32 +46,58 @@ func (c *cli) in(dir string) *cli {
 	return &other
 }
 
+// question is the prompt of the terminal command, the only one that asks twice.
+const question = "? >"
+
 var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]`)
 
 // try runs one command. With keys it runs in a terminal in which they are
-// typed, for what it asks.
-func (c *cli) try(keys string, args ...string) (code int, said string) {
+// typed, for what it asks: the first at once, each other when it asks again.
+func (c *cli) try(keys []string, args ...string) (code int, said string) {
 	c.t.Helper()
 	line := append([]string{"node", "-r", filepath.Join(sources(c.t), "address.cjs"), filepath.Join(clients, "node_modules/discloud-cli/bin/discloud")}, args...)
-	if keys != "" {
+	if keys != nil {
 		line = []string{"script", "-qec", strings.Join(line, " "), "/dev/null"}
 	}
-	cmd := exec.Command(line[0], line[1:]...)
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Dir = c.dir
 	cmd.Env = append(cmd.Environ(), "HOME="+c.home, "BASE="+c.d.base, "CLIENTS="+clients, "FORCE_COLOR=0", "TERM=dumb")
-	cmd.Stdin = strings.NewReader(keys)
-	out, _ := cmd.CombinedOutput() // the code tells
-	return cmd.ProcessState.ExitCode(), escapes.ReplaceAllString(string(out), "")
+	out := &output{}
+	cmd.Stdout, cmd.Stderr = out, out
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	for i, key := range keys {
+		if i > 0 { // what is typed between two questions is lost
+			asked := strings.Count(out.String(), question)
+			eventually(c.t, "the command asks again", func() bool { return strings.Count(out.String(), question) > asked })
+		}
+		if _, err := io.WriteString(in, key); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	_ = in.Close()
+	_ = cmd.Wait() // the code tells
+	if ctx.Err() != nil {
+		c.t.Errorf("discloud %v did not end", args)
+	}
+	return cmd.ProcessState.ExitCode(), escapes.ReplaceAllString(out.String(), "")
 }
 
 // run is try for what must work; it says these.
 func (c *cli) run(says []string, args ...string) string {
 	c.t.Helper()
-	return c.ask("", says, args...)
+	return c.ask(nil, says, args...)
 }
 
 // ask is run with keys.
-func (c *cli) ask(keys string, says []string, args ...string) string {
+func (c *cli) ask(keys []string, says []string, args ...string) string {
 	c.t.Helper()
 	code, said := c.try(keys, args...)
 	if code != 0 {
@@ -90,7 +119,7 @@ func (c *cli) ask(keys string, says []string, args ...string) string {
 // refused checks the status of a command that fails, and what it says.
 func (c *cli) refused(status int, says string, args ...string) {
 	c.t.Helper()
-	code, said := c.try("", args...)
+	code, said := c.try(nil, args...)
 	if code != status&255 || !strings.Contains(said, fmt.Sprintf("[DISCLOUD API: %d]", status)) || !strings.Contains(said, says) {
 		c.t.Errorf("discloud %v: status %d: %q, want the refusal %d with %q", args, code, said, status, says)
 	}
@@ -110,9 +139,9 @@ func TestCLI(t *testing.T) {
 	c := d.cli(t, d.token)
 
 	c.run([]string{d.id, "Diamond", "4096", "en-US"}, "userinfo")
-	c.ask("\r", nil, "locale")
+	c.ask([]string{"\r"}, nil, "locale")
 	c.run(nil, "apps")
-	d.cli(t, "").ask(d.token+"\r", nil, "login")
+	d.cli(t, "").ask([]string{d.token + "\r"}, nil, "login")
 
 	app := c.in(folder(t, bot("Demo", idle)))
 	app.run([]string{"Demo", "javascript"}, "upload", ".")
@@ -140,7 +169,7 @@ func TestCLI(t *testing.T) {
 	c.run(nil, "restart", id)
 	c.run(nil, "stop", id)
 	c.run(nil, "start", id)
-	if code, said := c.try("", "start", id); code != 0 || !strings.Contains(said, "online") {
+	if code, said := c.try(nil, "start", id); code != 0 || !strings.Contains(said, "online") {
 		t.Errorf("a start of what runs: status %d: %s", code, said)
 	}
 	c.run([]string{id}, "stop", "all")
@@ -150,7 +179,7 @@ func TestCLI(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(app.dir, "index.js"), []byte("console.log('second');"+idle), 0o644); err != nil { //nolint:gosec // no secret
 		t.Fatal(err)
 	}
-	app.ask("\r", nil, "commit", ".") // it offers the application whose ID is in the config
+	app.ask([]string{"\r"}, nil, "commit", ".") // it offers the application whose ID is in the config
 	eventually(t, "the new code runs", func() bool {
 		c.run([]string{id}, "logs", id)
 		log, err := os.ReadFile(filepath.Join(c.dir, "discloud/logs", id+".log"))
@@ -165,7 +194,7 @@ func TestCLI(t *testing.T) {
 
 	c.refused(404, "", "apps", "1")
 	c.refused(404, "", "logs", "1")
-	c.ask("\r", nil, "delete", id)
+	c.ask([]string{"\r"}, nil, "delete", id)
 	if said := c.run(nil, "apps"); strings.Contains(said, id) {
 		t.Errorf("it is still there: %s", said)
 	}

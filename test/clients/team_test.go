@@ -81,7 +81,7 @@ func TestCLITeam(t *testing.T) {
 	friend.run([]string{id}, "team:logs")
 	friend.run([]string{id}, "team:backup", id, "--save")
 	code := folder(t, map[string]string{"index.js": "console.log('by a friend');" + idle})
-	friend.in(code).ask("\x1b[B\r", nil, "team:commit", ".") // all applications come first in the list
+	friend.in(code).ask([]string{"\x1b[B\r"}, nil, "team:commit", ".") // all applications come first in the list
 	eventually(t, "the friend's code runs", func() bool {
 		friend.run([]string{id}, "team:logs", id)
 		log, err := os.ReadFile(filepath.Join(friend.dir, "discloud/logs", id+".log"))
@@ -89,4 +89,27 @@ func TestCLITeam(t *testing.T) {
 	})
 	owner.run(nil, "apps:team", id, "--delete", friendID)
 	friend.refused(404, "", "team:status", id)
+}
+
+// TestConsoleAndAPT: the rest of what the clients can do.
+func TestConsoleAndAPT(t *testing.T) {
+	d := launch(t)
+	s, c := d.sdk(t, d.token), d.cli(t, d.token)
+	id := s.call("apps.create", map[string]any{"file": zipped(t, "demo.zip", bot("Demo", idle))}).text("app.appId")
+	s.call("apps.console", id, "echo out; echo err >&2; ls index.js").want("online", true, "stdout", "out\nindex.js\n", "stderr", "err\n")
+	s.call("apps.console", id, "exit 3")
+	if _, said := c.try([]string{"echo from the terminal\r", "exit\r"}, "terminal", id); !strings.Contains(said, "from the terminal") {
+		t.Errorf("the terminal said %q", said)
+	}
+	s.call("appApt.install", id, []string{"ffmpeg", "tools"}).want("status", "ok")
+	c.run([]string{id, "ffmpeg"}, "apps", id)
+	s.call("appApt.uninstall", id, []string{"tools"}).want("status", "ok")
+	c.run([]string{"canvas"}, "app:apt", id, "--install", "canvas")
+	c.run(nil, "app:apt", id, "--uninstall", "canvas")
+
+	other := s.call("apps.create", map[string]any{"file": zipped(t, "demo.zip", bot("Other", idle))}).text("app.appId")
+	removed := s.call("apps.delete").at("removealled").([]any)
+	if len(removed) != 2 || s.call("apps.fetch").text("") != "map[]" {
+		t.Errorf("%v were removed, want %s and %s", removed, id, other)
+	}
 }
