@@ -20,14 +20,15 @@ const (
 	Conflict                 // another operation is under way, or a name is taken
 	TooLarge                 // the body or what it unpacks to exceeds a limit
 	Unusable                 // well formed, but berth cannot run it (bad config, unsafe ZIP, missing runtime)
-	Exhausted                // a quota or the host's memory or disk does not allow it
+	Exhausted                // a limit of the account or the host's memory does not allow it
+	NoSpace                  // the host's disk is full, or its quota used up
 	Limited                  // too many requests
 	Unavailable              // berth is shutting down or cannot serve this now
 )
 
 // What a disk answers instead of taking more, and what to do, as it follows
-// "cannot X: ". A full disk and a quota are Exhausted, a disk that takes no
-// writes at all is Unavailable.
+// "cannot X: ". A full disk and a quota are NoSpace, a disk that takes no writes
+// at all is Unavailable.
 const (
 	DiskFull     = "the host's disk is full; its owner must make room"
 	DiskQuota    = "the disk quota of the host is used up; its owner must make room or raise it"

@@ -185,7 +185,7 @@ func TestAFullDiskIsForTheUser(t *testing.T) {
 	_, err := db.writer.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages))
 	must(t, err)
 	_, err = db.CreateAccount(t.Context(), app.Account{Name: strings.Repeat("x", 100_000), TotalRAM: 1})
-	wantKind(t, "a write to a full disk", err, app.Exhausted)
+	wantKind(t, "a write to a full disk", err, app.NoSpace)
 }
 
 func TestCloseLeavesNothingOpen(t *testing.T) {

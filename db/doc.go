@@ -12,5 +12,5 @@
 // because the one connection that writes is taken by then.
 //
 // Errors a user can cause are app errors (app.NotFound, app.Conflict,
-// app.Exhausted), everything else is internal.
+// app.NoSpace), everything else is internal.
 package db

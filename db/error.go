@@ -21,7 +21,7 @@ func explain(what string, err error) error {
 	case errors.As(err, &forUser):
 		return err
 	}
-	kind, why := app.Exhausted, ""
+	kind, why := app.NoSpace, ""
 	switch errno := errnoOf(err); {
 	case isCode(err, sqlite3.ErrFull), errno == syscall.ENOSPC:
 		why = app.DiskFull

@@ -174,9 +174,9 @@ func TestErrorCodes(t *testing.T) {
 		kind app.Kind
 		want string
 	}{
-		{sqlite3.Error{Code: sqlite3.ErrFull}, app.Exhausted, "cannot x: " + app.DiskFull},
-		{sqlite3.Error{Code: sqlite3.ErrIoErr, SystemErrno: syscall.ENOSPC}, app.Exhausted, "cannot x: " + app.DiskFull},
-		{sqlite3.Error{Code: sqlite3.ErrIoErr, SystemErrno: syscall.EDQUOT}, app.Exhausted, "cannot x: " + app.DiskQuota},
+		{sqlite3.Error{Code: sqlite3.ErrFull}, app.NoSpace, "cannot x: " + app.DiskFull},
+		{sqlite3.Error{Code: sqlite3.ErrIoErr, SystemErrno: syscall.ENOSPC}, app.NoSpace, "cannot x: " + app.DiskFull},
+		{sqlite3.Error{Code: sqlite3.ErrIoErr, SystemErrno: syscall.EDQUOT}, app.NoSpace, "cannot x: " + app.DiskQuota},
 		{sqlite3.Error{Code: sqlite3.ErrIoErr, SystemErrno: syscall.EROFS}, app.Unavailable, "cannot x: " + app.DiskReadOnly},
 		{sqlite3.Error{Code: sqlite3.ErrReadonly}, app.Unavailable, "cannot x: " + app.DiskReadOnly},
 		{sqlite3.Error{Code: sqlite3.ErrIoErr, SystemErrno: syscall.EIO}, app.Internal, ""},

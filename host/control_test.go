@@ -60,7 +60,7 @@ func TestDeleteThatFailsCanBeRepeated(t *testing.T) {
 
 // On a full disk the files of what is deleted make the room for that.
 func TestDeleteOnAFullDisk(t *testing.T) {
-	full := app.Errorf(app.Exhausted, "cannot delete the application: %s", app.DiskFull)
+	full := app.Errorf(app.NoSpace, "cannot delete the application: %s", app.DiskFull)
 	play(t, func(t *testing.T, w *world) {
 		id := w.mustUpload("MAIN=a")
 		w.fail["DeleteApp"] = full
@@ -76,7 +76,7 @@ func TestDeleteOnAFullDisk(t *testing.T) {
 	play(t, func(t *testing.T, w *world) { // where that is not enough
 		id := w.mustUpload("MAIN=a")
 		w.fail["DeleteApp"] = full
-		wantKind(t, w.host.Delete(t.Context(), owner, id), app.Exhausted)
+		wantKind(t, w.host.Delete(t.Context(), owner, id), app.NoSpace)
 		time.Sleep(time.Hour)
 		if w.snapshot(id).Running || w.launches(id) != 1 {
 			t.Errorf("without its files it is %+v after %d launches", w.snapshot(id), w.launches(id))
@@ -92,7 +92,7 @@ func TestDeleteOnAFullDisk(t *testing.T) {
 
 // A restart that the host cannot finish now is finished when it can.
 func TestRestartIsFinishedLater(t *testing.T) {
-	for _, kind := range []app.Kind{app.Exhausted, app.Unavailable} {
+	for _, kind := range []app.Kind{app.Exhausted, app.NoSpace, app.Unavailable} {
 		play(t, func(t *testing.T, w *world) {
 			id := w.mustUpload("MAIN=a")
 			w.set(func(app.Program) behaviour { return behaviour{err: app.Errorf(kind, "cannot: the disk")} })

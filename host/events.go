@@ -71,7 +71,7 @@ func (u *unit) byPerson() error {
 // refuses, its disk or its memory, is tried again like one at boot.
 func (u *unit) again() error {
 	err := u.byPerson()
-	if kind := app.KindOf(err); u.state == app.Stopped && (kind == app.Exhausted || kind == app.Unavailable) {
+	if kind := app.KindOf(err); u.state == app.Stopped && (kind == app.Exhausted || kind == app.NoSpace || kind == app.Unavailable) {
 		_ = u.want(app.WantOnline) // told in the log
 		u.attempt++
 		u.wait("cannot start: "+forUser(err), max(backoff(u.attempt), time.Second))

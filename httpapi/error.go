@@ -21,6 +21,7 @@ var statusOf = [...]int{
 	app.TooLarge:     http.StatusRequestEntityTooLarge,
 	app.Unusable:     http.StatusUnprocessableEntity,
 	app.Exhausted:    http.StatusUnprocessableEntity,
+	app.NoSpace:      http.StatusServiceUnavailable, // the host's fault, and no limit of the account's
 	app.Limited:      http.StatusTooManyRequests,
 	app.Unavailable:  http.StatusServiceUnavailable,
 }

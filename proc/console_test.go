@@ -42,7 +42,7 @@ func alive(t *testing.T, r *Run) {
 	}
 }
 
-func TestKernelConsole(t *testing.T) {
+func TestConsole(t *testing.T) {
 	b := newBench(t)
 	r := b.launch(t, b.spec(t, "exec sleep 600"))
 	for name, in := range map[string]*Run{"beside a program": r, "alone": nil} {
@@ -167,7 +167,7 @@ func TestKernelConsoleIsEndedAlone(t *testing.T) {
 
 // The first 64 KiB of each stream are kept, in whole characters; the rest is
 // counted, and never holds the command up.
-func TestKernelConsoleOutputIsBounded(t *testing.T) {
+func TestConsoleOutputIsBounded(t *testing.T) {
 	b := newBench(t)
 	got := b.console(t, nil, b.command(`yes €€ | head -c 7000000; (printf x; yes €€) | head -c 65540 >&2; exit 5`)).Wait()
 	if got.Exit.Code != 5 {
@@ -182,7 +182,7 @@ func TestKernelConsoleOutputIsBounded(t *testing.T) {
 }
 
 // A pipe that somebody outside the group holds open does not hang the answer.
-func TestKernelConsoleOutputThatIsHeldOpen(t *testing.T) {
+func TestConsoleOutputThatIsHeldOpen(t *testing.T) {
 	b := newBench(t)
 	s := b.spec(t, `until [ -s pid ]; do sleep 0.01; done; exec 5>/proc/$(cat pid)/fd/1; echo held >&5; touch held; sleep 600`)
 	r := b.launch(t, s)
@@ -238,7 +238,7 @@ func TestKernelConsoleEndsWithTheRun(t *testing.T) {
 }
 
 // A command that is born while the run ends is ended when it is there.
-func TestKernelConsoleBornTooLate(t *testing.T) {
+func TestConsoleBornTooLate(t *testing.T) {
 	b := newBench(t)
 	var of consoles
 	if err := of.enter(); err != nil {
@@ -265,7 +265,7 @@ func TestKernelConsoleBornTooLate(t *testing.T) {
 }
 
 // A command is asked to end as the program is, and has its grace.
-func TestKernelConsoleIsAskedToEnd(t *testing.T) {
+func TestConsoleIsAskedToEnd(t *testing.T) {
 	b := newBench(t)
 	s := b.spec(t, `trap 'sleep 0.1; exit 5' TERM; echo up; while :; do sleep 0.01; done`)
 	r := b.launch(t, s)
@@ -281,7 +281,7 @@ func TestKernelConsoleIsAskedToEnd(t *testing.T) {
 	}
 }
 
-func TestKernelConsoleStartErrors(t *testing.T) {
+func TestConsoleStartErrors(t *testing.T) {
 	b := newBench(t)
 	run := b.spec(t, "exec sleep 600")
 	r := b.launch(t, run)
@@ -305,7 +305,7 @@ func TestKernelConsoleStartErrors(t *testing.T) {
 }
 
 // What a command sends counts for the application.
-func TestKernelConsoleTrafficIsCounted(t *testing.T) {
+func TestConsoleTrafficIsCounted(t *testing.T) {
 	b := newBench(t)
 	if err := sandbox.Probe().BPF; err != nil {
 		t.Skip("the kernel lets nobody load eBPF programs here:", err)

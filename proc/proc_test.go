@@ -206,7 +206,7 @@ func TestKernelStop(t *testing.T) {
 	})
 }
 
-func TestKernelStartErrors(t *testing.T) {
+func TestStartErrors(t *testing.T) {
 	b := newBench(t)
 	tests := []struct {
 		name string

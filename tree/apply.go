@@ -15,7 +15,7 @@ import (
 // included, is replaced. The plan and the originals are kept in the journal
 // until Settle or Undo, of which the caller MUST call one, Undo after any
 // error. The caller discards the stage, of which little is left. app.Conflict
-// while an earlier journal is pending, app.Exhausted when the disk is full.
+// while an earlier journal is pending, app.NoSpace when the disk is full.
 func (s *Store) Apply(ctx context.Context, stage app.Stage, id app.ID, uid int) error {
 	live, err := s.live(id)
 	if err != nil {

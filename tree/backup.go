@@ -32,7 +32,7 @@ const backupFactor = 8
 // returns its unguessable name. The program may be running: files that vanish
 // are left out, files that grow are cut. Links, specials, files of other
 // owners, names a ZIP cannot hold and dependencies that an upload installs again
-// are left out. It may hold more than an upload may. app.TooLarge when there is too much, app.Exhausted when the
+// are left out. It may hold more than an upload may. app.TooLarge when there is too much, app.NoSpace when the
 // disk is full; nothing is left behind on an error.
 func (s *Store) Backup(ctx context.Context, id app.ID) (name string, err error) {
 	live, err := s.live(id)

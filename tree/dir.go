@@ -252,10 +252,10 @@ func cannot(what string, err error) error {
 }
 
 // Refused returns the sentence for the user when the cause of err is a disk
-// that is full (app.Exhausted), out of its quota (app.Exhausted) or read-only
+// that is full or out of its quota (app.NoSpace) or read-only
 // (app.Unavailable), and nil otherwise. what completes "cannot ...".
 func Refused(what string, err error) error {
-	kind, why := app.Exhausted, ""
+	kind, why := app.NoSpace, ""
 	switch {
 	case errors.Is(err, unix.ENOSPC):
 		why = app.DiskFull

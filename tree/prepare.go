@@ -12,7 +12,7 @@ import (
 // path: a copy of the live tree of id with the stage's tree laid over it, owned
 // and reachable by uid. The program may be running; what it does not own, links
 // to other users' files above all, is not copied. Until Apply or Discard the
-// store remembers what the copy was. A full disk is app.Exhausted.
+// store remembers what the copy was. A full disk is app.NoSpace.
 func (s *Store) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int) (string, error) {
 	live, err := s.live(id)
 	if err != nil {

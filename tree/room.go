@@ -14,7 +14,7 @@ const (
 	floorMax   = 1 << 30
 )
 
-// room refuses with app.Exhausted when the data directory's disk is nearly
+// room refuses with app.NoSpace when the data directory's disk is nearly
 // full, or the quota of its project is nearly used up: statfs(2) tells both
 // alike. what completes "cannot ...".
 func (s *Store) room(what string) error {
@@ -24,7 +24,7 @@ func (s *Store) room(what string) error {
 	}
 	free, total := st.Bavail*uint64(st.Bsize), st.Blocks*uint64(st.Bsize)
 	if free < min(total/floorShare, floorMax) {
-		return app.Errorf(app.Exhausted, "cannot %s: the host's disk is nearly full (%d MB are free); its owner must make room", what, free>>20)
+		return app.Errorf(app.NoSpace, "cannot %s: the host's disk is nearly full (%d MB are free); its owner must make room", what, free>>20)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ const lookEvery = 32 << 20
 const spoolExt = ".zip"
 
 // Spool streams r into a fresh file of staging and returns its path. More than
-// max bytes is app.TooLarge, a full disk app.Exhausted; an error of r itself is
+// max bytes is app.TooLarge, a full disk app.NoSpace; an error of r itself is
 // wrapped. Nothing is left behind on an error. It blocks as long as r does and
 // looks at ctx between reads.
 func (s *Store) Spool(ctx context.Context, r io.Reader, max int64) (file string, err error) {

@@ -14,7 +14,7 @@ import (
 
 // Unpack checks the ZIP in file, shows its config to judge, and unpacks it into
 // a new stage unless judge refuses; over is as in bundle.Open. Errors are those
-// of bundle and of judge, and app.Exhausted when the disk is full. The ZIP stays;
+// of bundle and of judge, and app.NoSpace when the disk is full. The ZIP stays;
 // of the stage nothing is left behind on an error.
 func (s *Store) Unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error) {
 	a, err := bundle.Open(file, s.lim, over)

@@ -142,8 +142,8 @@ func TestWhatADiskRefusesIsASentence(t *testing.T) {
 		kind  app.Kind
 		want  string
 	}{
-		{syscall.ENOSPC, app.Exhausted, "cannot write: " + app.DiskFull},
-		{syscall.EDQUOT, app.Exhausted, "cannot write: " + app.DiskQuota},
+		{syscall.ENOSPC, app.NoSpace, "cannot write: " + app.DiskFull},
+		{syscall.EDQUOT, app.NoSpace, "cannot write: " + app.DiskQuota},
 		{syscall.EROFS, app.Unavailable, "cannot write: " + app.DiskReadOnly},
 		{syscall.EIO, app.Internal, ""},
 	} {
@@ -169,20 +169,20 @@ func TestDiskFullForReal(t *testing.T) {
 	defer unix.Unmount(data, unix.MNT_DETACH)
 	s := openStore(t, data)
 	_, err := s.Spool(t.Context(), strings.NewReader(strings.Repeat("x", 1<<20)), 1<<30)
-	if app.KindOf(err) != app.Exhausted || text(err) != "cannot keep the upload: "+app.DiskFull {
+	if app.KindOf(err) != app.NoSpace || text(err) != "cannot keep the upload: "+app.DiskFull {
 		t.Errorf("Spool: %v", err)
 	}
 	empty(t, s, "staging")
 	file := zipOf(t, s, map[string]string{"big": strings.Repeat("x", 1<<20)})
 	_, err = s.Unpack(t.Context(), file, nil, anything)
-	if app.KindOf(err) != app.Exhausted || text(err) != "cannot unpack the upload: "+app.DiskFull {
+	if app.KindOf(err) != app.NoSpace || text(err) != "cannot unpack the upload: "+app.DiskFull {
 		t.Errorf("Unpack: %v", err)
 	}
 	must(t, s.DropSpool(file))
 	empty(t, s, "staging")
 	makeLive(t, s, map[string]string{"a": strings.Repeat("y", 150<<10)})
 	stage := stageOf(t, s, map[string]string{"b": strings.Repeat("z", 50<<10)})
-	if _, err = s.Prepare(t.Context(), stage, testID, testUID); app.KindOf(err) != app.Exhausted {
+	if _, err = s.Prepare(t.Context(), stage, testID, testUID); app.KindOf(err) != app.NoSpace {
 		t.Errorf("Prepare: %v", err)
 	}
 }

@@ -51,9 +51,9 @@ func (d *daemon) began(id string) {
 	}
 }
 
-// TestKernelConsole runs commands beside a program and in place of one: the same
+// TestConsole runs commands beside a program and in place of one: the same
 // user, directory, environment and limits, and a group of their own.
-func TestKernelConsole(t *testing.T) {
+func TestConsole(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 1024)

@@ -266,17 +266,17 @@ func TestGuestDiskFull(t *testing.T) {
 
 	k.fill(9 << 20) // above the floor, below what these need
 	wide := nodeBot(idleNode, "RAM=64").with("zeros", strings.Repeat("0", 14<<20))
-	c.post(nodeBot(idleNode).with("noise", noise(12<<20)).zip()).want(422, "status", "error").says("message", "cannot keep the upload: "+full)
-	c.post(wide.zip()).want(422).says("message", "cannot unpack the upload: "+full)
-	c.commit(w.idle, wide).want(422).says("message", "cannot unpack the upload: "+full)
-	c.commit(w.idle, nodeBot("new", "BUILD=true").with("more", noise(3<<20))).want(422).says("message", "cannot prepare the build: "+full)
+	c.post(nodeBot(idleNode).with("noise", noise(12<<20)).zip()).want(503, "status", "error").says("message", "cannot keep the upload: "+full)
+	c.post(wide.zip()).want(503).says("message", "cannot unpack the upload: "+full)
+	c.commit(w.idle, wide).want(503).says("message", "cannot unpack the upload: "+full)
+	c.commit(w.idle, nodeBot("new", "BUILD=true").with("more", noise(3<<20))).want(503).says("message", "cannot prepare the build: "+full)
 	w.unchanged("uploads that need too much")
 
 	eventually(t, "nothing can be recorded", func() bool { // what was freed a moment ago comes late
 		k.fill(0)
 		return c.put("/locale/en-US", "").code != 200
 	})
-	w.refuses(422, "the host's disk is nearly full (0 MB are free); its owner must make room", full)
+	w.refuses(503, "the host's disk is nearly full (0 MB are free); its owner must make room", full)
 	w.readable()
 	// What ran can run: its directories are there.
 	c.put("/app/"+w.idle+"/restart", "").want(200)

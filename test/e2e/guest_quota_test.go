@@ -97,10 +97,10 @@ func TestGuestDiskQuota(t *testing.T) {
 	}
 
 	k.quota(42, 9<<20)
-	c.post(nodeBot(idleNode).with("noise", noise(12<<20)).zip()).want(422, "status", "error").says("message", "cannot keep the upload: "+quotaUsed)
+	c.post(nodeBot(idleNode).with("noise", noise(12<<20)).zip()).want(503, "status", "error").says("message", "cannot keep the upload: "+quotaUsed)
 	wide := shellBot(idleShell, "RAM=32").with("zeros", strings.Repeat("0", 14<<20))
-	c.post(wide.zip()).want(422).says("message", "cannot unpack the upload: "+quotaUsed)
-	c.commit(idle, wide).want(422).says("message", "cannot unpack the upload: "+quotaUsed)
+	c.post(wide.zip()).want(503).says("message", "cannot unpack the upload: "+quotaUsed)
+	c.commit(idle, wide).want(503).says("message", "cannot unpack the upload: "+quotaUsed)
 	sameTree(t, d.kept(), before)
 
 	filled := filepath.Join("/tmp", hoarder+".filled")
@@ -118,8 +118,8 @@ func TestGuestDiskQuota(t *testing.T) {
 		}
 	}
 	hoard()
-	c.put("/app/"+idle+"/profile", `{"name":"new"}`).want(422).says("message", "cannot store the profile: "+quotaUsed)
-	c.post(shellBot(idleShell).zip()).want(422).says("message", "nearly full")
+	c.put("/app/"+idle+"/profile", `{"name":"new"}`).want(503).says("message", "cannot store the profile: "+quotaUsed)
+	c.post(shellBot(idleShell).zip()).want(503).says("message", "nearly full")
 	for _, id := range []string{idle, hoarder} {
 		c.info(id).want(200, "apps.online", true)
 	}
