@@ -134,7 +134,7 @@ func TestSettingsFrom(t *testing.T) {
 	c := d.account("ana", 500)
 	c.info(c.upload(shellBot(idleShell))).want(200, "apps.ram", 80)
 	c.post(shellBot(idleShell, "RAM=49").zip()).want(422).says("message", "at least 50 MB")
-	c.post(shellBot(idleShell).with("noise", noise(3<<20)).zip()).want(413).says("message", "3 MB")
+	c.post(shellBot(idleShell).with("noise", noise(3<<20)).zip()).want(413).says("message", "3MB")
 }
 
 // TestHostCapacity: what does not fit in the host is there and not started.

@@ -86,7 +86,9 @@ func TestRefusedUploads(t *testing.T) {
 			if strings.HasPrefix(tt.name, "a build") {
 				a.says("logs", "reason")
 			}
-			for _, dir := range []string{"staging", "apps", "logs", "tmp", "rollback"} {
+			// What a build kept in its TMPDIR is removed behind the answer.
+			eventually(t, "staging is empty", func() bool { return len(d.files("staging")) == 0 })
+			for _, dir := range []string{"apps", "logs", "tmp", "rollback"} {
 				if left := d.files(dir); len(left) > 0 {
 					t.Errorf("left in %s: %v", dir, left)
 				}
