@@ -149,10 +149,11 @@ func (s *sweeper) remade(parts []part, top int) map[string]bool {
 			made[dir], s.from[dir] = true, why
 		}
 	}
-	if s.isMain(".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx") && !s.has("deno.json", "deno.jsonc", "deno.lock") && s.needsPackages() {
+	if s.isJavaScript() && !s.has("deno.json", "deno.jsonc", "deno.lock") && s.needsPackages() {
 		mark(nodeModules, "its packages are installed anew from package.json")
 	}
-	if s.isMain(".rs", ".toml") && s.cfg.Start == "" && s.has("Cargo.toml") && s.has("target/CACHEDIR.TAG", "target/.rustc_info.json") {
+	rust := s.isMain(".rs", ".toml") && (s.cfg.Main != "" || !s.has("package.json"))
+	if rust && s.cfg.Start == "" && s.has("Cargo.toml") && s.has("target/CACHEDIR.TAG", "target/.rustc_info.json") {
 		mark("target", "Cargo makes it anew")
 	}
 	if !s.isMain(".py") || !s.has("requirements.txt", "pyproject.toml") {
@@ -173,6 +174,28 @@ const nodeModules = "node_modules"
 func (s *sweeper) isMain(exts ...string) bool {
 	return s.cfg.Main == "" || slices.Contains(exts, strings.ToLower(path.Ext(s.cfg.Main)))
 }
+
+// isJavaScript reports whether the packages of package.json will be installed,
+// for which it has to be beyond doubt that the program is JavaScript: many of
+// other languages have such a file too. A main file that is not known is looked
+// for among the code at the top.
+func (s *sweeper) isJavaScript() bool {
+	if s.cfg.Main != "" {
+		return s.isMain(".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx")
+	}
+	if s.over != nil { // whose code is not all here
+		return s.over.Lang == "javascript" || s.over.Lang == "typescript"
+	}
+	for name := range s.files {
+		if dir, file := path.Split(name); (dir == "" || dir == "src/") && others[strings.ToLower(path.Ext(file))] {
+			return false
+		}
+	}
+	return !s.has("pyproject.toml", "requirements.txt", "Cargo.toml", "go.mod", "composer.json", "Gemfile")
+}
+
+// others are the endings of programs that are not JavaScript.
+var others = map[string]bool{".py": true, ".go": true, ".rs": true, ".jar": true, ".php": true, ".rb": true, ".sh": true}
 
 // needsPackages reports whether package.json asks for packages that every
 // preparation installs.

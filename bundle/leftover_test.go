@@ -45,6 +45,12 @@ func TestLeftOut(t *testing.T) {
 		{"node_modules further down", []raw{{name: "package.json", data: withDeps}, {name: "web/package.json", data: withDeps}, {name: "web/node_modules/y"}}, nil, "package.json web/node_modules/y web/package.json", ""},
 		{"node_modules of a commit", js, &app.Code{Main: "a.js"}, "package.json", "node_modules"},
 		{"node_modules of a commit of Python", []raw{{name: "package.json", data: withDeps}, {name: "node_modules/y"}}, &app.Code{Main: "a.py"}, "node_modules/y package.json", ""},
+		{"node_modules of Python without MAIN", []raw{{name: "package.json", data: withDeps}, {name: "node_modules/y"}, {name: "main.py"}}, nil, "main.py node_modules/y package.json", ""},
+		{"node_modules of Python by START", []raw{{name: "package.json", data: withDeps}, {name: "node_modules/y"}, {name: "src/bot.py"}, config("START=python3 src/bot.py")}, nil, "discloud.config node_modules/y package.json src/bot.py", ""},
+		{"node_modules of Go without MAIN", []raw{{name: "package.json", data: withDeps}, {name: "node_modules/y"}, {name: "go.mod"}}, nil, "go.mod node_modules/y package.json", ""},
+		{"node_modules of JavaScript without MAIN", []raw{{name: "package.json", data: withDeps}, {name: "node_modules/y"}, {name: "index.js"}, {name: "tools/x.py"}}, nil, "index.js package.json tools/x.py", "node_modules"},
+		{"node_modules of a commit without MAIN", js, &app.Code{Start: "x", Lang: "javascript"}, "package.json", "node_modules"},
+		{"node_modules of a commit of Python without MAIN", []raw{{name: "package.json", data: withDeps}, {name: "node_modules/y"}}, &app.Code{Start: "x", Lang: "python"}, "node_modules/y package.json", ""},
 		{
 			"node_modules of a folder of the application",
 			[]raw{{name: "web/package.json", data: withDeps}, {name: "web/node_modules/y"}},
@@ -60,6 +66,7 @@ func TestLeftOut(t *testing.T) {
 		{"target", cargo, nil, "Cargo.toml", `"target" of the ZIP (2 entries) was left out: Cargo makes it anew.`},
 		{"target that START names", with(cargo, config("START=./target/release/bot")), nil, "Cargo.toml discloud.config target/CACHEDIR.TAG target/release/bot", ""},
 		{"target with MAIN", with(cargo, config("MAIN=target/release/bot")), nil, "Cargo.toml discloud.config target/CACHEDIR.TAG target/release/bot", ""},
+		{"target beside package.json", with(cargo, raw{name: "package.json", data: "{}"}), nil, "Cargo.toml package.json target/CACHEDIR.TAG target/release/bot", ""},
 		{"target that is not Cargo's", []raw{{name: "Cargo.toml"}, {name: "target/x"}}, nil, "Cargo.toml target/x", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
