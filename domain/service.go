@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"time"
@@ -45,14 +46,15 @@ func (s *Service) Names(ctx context.Context, owner app.AccountID) (app.Names, er
 
 // Subdomain returns one subdomain of owner: app.Invalid when there can be no
 // such name, app.NotFound when nobody has it, and app.Forbidden when another
-// account has. That it is taken is no secret: whoever asks for it hears so.
+// account has. That it is taken is no secret: whoever asks for it hears so. A
+// site from before there were these rules has what is no name any more.
 func (s *Service) Subdomain(ctx context.Context, owner app.AccountID, id app.ID) (app.Subdomain, error) {
-	if err := CheckSubdomain(string(id)); err != nil {
-		return app.Subdomain{}, err
-	}
 	sub, err := s.Subdomains.Subdomain(ctx, id)
-	if err == nil && sub.Account != owner {
+	switch {
+	case err == nil && sub.Account != owner:
 		return app.Subdomain{}, notYours(id)
+	case app.KindOf(err) == app.NotFound:
+		return app.Subdomain{}, cmp.Or(CheckSubdomain(string(id)), err)
 	}
 	return sub, err
 }
@@ -75,10 +77,7 @@ func (s *Service) ReserveSubdomain(ctx context.Context, owner app.AccountID, id 
 // ReleaseSubdomain gives a subdomain back, with Subdomain's errors, and
 // app.Conflict while a site has it.
 func (s *Service) ReleaseSubdomain(ctx context.Context, owner app.AccountID, id app.ID) error {
-	if err := CheckSubdomain(string(id)); err != nil {
-		return err
-	}
-	return s.Subdomains.ReleaseSubdomain(ctx, id, func(sub app.Subdomain) error {
+	err := s.Subdomains.ReleaseSubdomain(ctx, id, func(sub app.Subdomain) error {
 		switch {
 		case sub.Account != owner:
 			return notYours(id)
@@ -87,6 +86,10 @@ func (s *Service) ReleaseSubdomain(ctx context.Context, owner app.AccountID, id 
 		}
 		return nil
 	})
+	if app.KindOf(err) == app.NotFound {
+		return cmp.Or(CheckSubdomain(string(id)), err)
+	}
+	return err
 }
 
 func notYours(id app.ID) error {

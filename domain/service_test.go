@@ -145,6 +145,25 @@ func TestSubdomainsOfAnAccount(t *testing.T) {
 	w.ok("reserve what was released", err)
 }
 
+// A site that is older than the rules keeps what is no name for a new one.
+func TestSubdomainOfAnOlderSite(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	ana, bob := w.account("ana"), w.account("bob")
+	for _, id := range []app.ID{"a-name-of-more-than-20", "www"} {
+		w.mustUpload(ana, id, app.Site)
+		got, err := w.Subdomain(ctx, ana, id)
+		if want := (app.Subdomain{ID: id, Account: ana, Used: true, CreatedAt: start}); err != nil || got != want {
+			t.Errorf("read %+v, %v; want %+v", got, err, want)
+		}
+		_, err = w.Subdomain(ctx, bob, id)
+		w.want("another's", err, app.Forbidden)
+		w.want("release one in use", w.ReleaseSubdomain(ctx, ana, id), app.Conflict)
+		w.remove(id)
+		_, err = w.Subdomain(ctx, ana, id)
+		w.want("after its site", err, app.Invalid)
+	}
+}
+
 // A site brings its subdomain and takes it along, unless it was reserved.
 func TestSubdomainsOfSites(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
