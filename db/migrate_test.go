@@ -111,3 +111,41 @@ func TestStepIsSkippedWhenAnotherProcessWasFaster(t *testing.T) {
 		return step(t.Context(), tx, 1, "CREATE TABLE account (x)")
 	}))
 }
+
+// What sites of older schemas are called is theirs, however long.
+func TestNamesOfTheSecondSchema(t *testing.T) {
+	const site, bot = "a-site-with-a-name-that-is-longer-than-new-ones", "1745338954955"
+	path := filepath.Join(t.TempDir(), "berth.db")
+	pool, err := sql.Open("sqlite3", path)
+	must(t, err)
+	second := fstest.MapFS{}
+	for _, name := range []string{"0001.sql", "0002.sql"} {
+		text, err := fs.ReadFile(migrations(), name)
+		must(t, err)
+		second[name] = &fstest.MapFile{Data: text}
+	}
+	must(t, migrate(t.Context(), pool, second))
+	_, err = pool.ExecContext(t.Context(), `
+		INSERT INTO account VALUES (1, 'ana', 1024, 'Diamond', 'en-US', 0, 5);
+		INSERT INTO place VALUES ('`+site+`', 1, 200, 70001, 20001), ('`+bot+`', 1, 200, 70002, 20002), ('cut-short', 1, 200, 70003, 20003);
+		INSERT INTO app (id, name, avatar_url, type, wanted, created_at, main, lang, version, start_command, build_command, packages, auto_restart, last_run, started_at)
+			VALUES ('`+site+`', 'Site', '', 1, 'online', 7, 'a.py', 'python', 'latest', '', '', 'sum', 1, 3, 9),
+				('`+bot+`', 'Bot', '', 0, 'online', 8, 'a.py', 'python', 'latest', '', '', '', 1, 3, 9);`)
+	must(t, errors.Join(err, pool.Close()))
+	db := openAt(t, path, time.Now)
+	names, err := db.Names(t.Context(), 1)
+	must(t, err)
+	want := app.Subdomain{ID: site, Account: 1, Used: true, CreatedAt: moment(7)}
+	if len(names.Subdomains) != 1 || names.Subdomains[0] != want || len(names.Domains) != 0 {
+		t.Errorf("got %+v, want %+v", names, want)
+	}
+	must(t, db.DeleteApp(t.Context(), site))
+	must(t, db.Release(t.Context(), site))
+	if names, err = db.Names(t.Context(), 1); err != nil || len(names.Subdomains) != 0 {
+		t.Errorf("after its site: %+v, %v", names, err)
+	}
+	all, err := db.Apps(t.Context())
+	if err != nil || len(all) != 1 || all[0].ID != bot {
+		t.Errorf("got %+v, %v", all, err)
+	}
+}
