@@ -19,13 +19,14 @@ func newCapacity(total app.MB) *capacity {
 }
 
 // take counts ram for the application in place of what it had, or refuses
-// with app.Exhausted and the numbers.
+// with app.Exhausted and the numbers. A console command of the same application
+// is not in its way: it ends when that starts.
 func (c *capacity) take(id app.ID, ram app.MB) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	others := app.MB(0)
 	for other, mb := range c.running {
-		if other != id {
+		if other != id && other != besides(id) {
 			others += mb
 		}
 	}

@@ -75,6 +75,29 @@ func TestConsoleOfAnOfflineApplication(t *testing.T) {
 	})
 }
 
+// A command is not in the way of the start that ends it, on a host that has no
+// memory for both.
+func TestConsoleGivesWayToAStart(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.total = 5000
+		id := w.mustUpload("MAIN=a,RAM=1600")
+		if err := w.host.Stop(t.Context(), owner, id); err != nil {
+			t.Fatal(err)
+		}
+		console := w.console(t.Context(), id, "slow wait")
+		synctest.Wait()
+		if _, err := w.host.Start(t.Context(), owner, id); err != nil {
+			t.Error(err)
+		}
+		if got := <-console; got.err != nil || got.Cut != "the application was started" {
+			t.Errorf("got %+v", got)
+		}
+		if !w.snapshot(id).Running {
+			t.Error("it does not run")
+		}
+	})
+}
+
 // A console may be what mends a tree that has no plan.
 func TestConsoleOfATreeThatCannotBeStarted(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
