@@ -83,6 +83,9 @@ func TestPowerCutEnds(t *testing.T) {
 		}
 		promises[last.ID] = last
 	}
+	if len(promises) == 0 {
+		t.Fatal("nothing was acknowledged before the power went")
+	}
 	d := powered(t)
 	t.Cleanup(d.finish)
 	d.start()
