@@ -119,19 +119,6 @@ func (db *DB) ProveDomain(ctx context.Context, d app.Domain, status app.DomainSt
 	return d, nil
 }
 
-// typeOf returns the type of an account's application.
-func typeOf(ctx context.Context, tx *sql.Tx, owner app.AccountID, id app.ID) (app.Type, error) {
-	var t sql.NullInt64
-	err := tx.QueryRowContext(ctx, "SELECT app.type FROM place LEFT JOIN app USING (id) WHERE place.id = ? AND place.account = ?", id, owner).Scan(&t)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return 0, app.Errorf(app.NotFound, "you have no application %q", id)
-	case err == nil && !t.Valid:
-		return 0, app.Errorf(app.Conflict, "the application %q is being deployed for the first time, or removed; wait until that is done", id)
-	}
-	return app.Type(t.Int64), err
-}
-
 func findClaims(ctx context.Context, tx *sql.Tx, name string) ([]app.Domain, error) {
 	rows, err := tx.QueryContext(ctx, "SELECT "+domainColumns+" FROM domain WHERE name = ? ORDER BY created_at, account", name)
 	if err != nil {

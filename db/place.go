@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"berth/app"
 )
@@ -94,6 +95,21 @@ func (db *DB) DropReservations(ctx context.Context) (int, error) {
 		return err
 	})
 	return int(dropped), err
+}
+
+// typeOf returns the type of an account's application. It fails with
+// app.NotFound when owner has none, and app.Conflict while that has a place but
+// no row.
+func typeOf(ctx context.Context, tx *sql.Tx, owner app.AccountID, id app.ID) (app.Type, error) {
+	var t sql.NullInt64
+	err := tx.QueryRowContext(ctx, "SELECT app.type FROM place LEFT JOIN app USING (id) WHERE place.id = ? AND place.account = ?", id, owner).Scan(&t)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, app.Errorf(app.NotFound, "you have no application %q", id)
+	case err == nil && !t.Valid:
+		return 0, app.Errorf(app.Conflict, "the application %q is being deployed for the first time, or removed; wait until that is done", id)
+	}
+	return app.Type(t.Int64), err
 }
 
 // nextUID takes the next uid that nobody has and moves the turn past it.

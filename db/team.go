@@ -19,7 +19,7 @@ func (db *DB) UpdateMember(ctx context.Context, owner app.AccountID, id app.ID, 
 ) (app.Member, error) {
 	m := app.Member{App: id, Account: member}
 	err := db.write(ctx, "change a team", func(tx *sql.Tx) error {
-		if err := mustOwn(ctx, tx, owner, id); err != nil {
+		if _, err := typeOf(ctx, tx, owner, id); err != nil {
 			return err
 		}
 		a, err := findAccount(ctx, tx, member)
@@ -45,20 +45,6 @@ func (db *DB) UpdateMember(ctx context.Context, owner app.AccountID, id app.ID, 
 		return app.Member{}, err
 	}
 	return m, nil
-}
-
-// mustOwn fails unless the application exists and is owner's.
-func mustOwn(ctx context.Context, tx *sql.Tx, owner app.AccountID, id app.ID) error {
-	var exists bool
-	err := tx.QueryRowContext(ctx, "SELECT app.id IS NOT NULL FROM place LEFT JOIN app USING (id) WHERE place.id = ? AND place.account = ?",
-		id, owner).Scan(&exists)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return app.Errorf(app.NotFound, "you have no application %q", id)
-	case err == nil && !exists:
-		return app.Errorf(app.Conflict, "%q is being deployed for the first time, or removed; try again when that is over", id)
-	}
-	return err
 }
 
 // permissions are those of one member, none of an account that is no member.
