@@ -66,7 +66,7 @@ func TestBoot(t *testing.T) {
 
 func TestBootErrors(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
-		w.fail["Apps"] = errTest
+		w.breaks("Apps", errTest)
 		if err := w.host.Boot(t.Context()); err == nil {
 			t.Error("Boot did not tell that the records cannot be read")
 		}

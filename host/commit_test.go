@@ -118,7 +118,7 @@ func TestCommitThatFailsGoesBack(t *testing.T) {
 	}{
 		{"bad ZIP", "bad", nil, app.Unusable, false},
 		{"bad config", "MAIN=missing", nil, app.Unusable, false},
-		{"no copy", "MAIN=b,BUILD=make", func(w *world) { w.fail["Prepare"] = errTest }, app.Internal, false},
+		{"no copy", "MAIN=b,BUILD=make", func(w *world) { w.breaks("Prepare", errTest) }, app.Internal, false},
 		{"build", "MAIN=b,BUILD=make", func(w *world) {
 			w.set(func(p app.Program) behaviour {
 				if p.Build {
@@ -127,7 +127,7 @@ func TestCommitThatFailsGoesBack(t *testing.T) {
 				return behaviour{}
 			})
 		}, app.Unusable, false},
-		{"apply", "MAIN=b", func(w *world) { w.fail["Apply"] = errTest }, app.Internal, true},
+		{"apply", "MAIN=b", func(w *world) { w.breaks("Apply", errTest) }, app.Internal, true},
 		{"start", "MAIN=b", func(w *world) {
 			w.set(by(map[string]behaviour{"b": {err: app.Errorf(app.Unusable, "no such program")}}))
 		}, app.Unusable, true},
@@ -135,8 +135,8 @@ func TestCommitThatFailsGoesBack(t *testing.T) {
 		{"crash", "MAIN=b", func(w *world) {
 			w.set(by(map[string]behaviour{"b": {exit: &app.Exit{Code: 1}, life: time.Second}}))
 		}, app.Unusable, true},
-		{"journal", "MAIN=b", func(w *world) { w.fail["Settle"] = errTest }, app.Internal, true},
-		{"record", "MAIN=b", func(w *world) { w.fail["SetCode"] = errTest }, app.Internal, true},
+		{"journal", "MAIN=b", func(w *world) { w.breaks("Settle", errTest) }, app.Internal, true},
+		{"record", "MAIN=b", func(w *world) { w.breaks("SetCode", errTest) }, app.Internal, true},
 		{"out of memory", "MAIN=b,AUTORESTART=true", func(w *world) {
 			w.set(by(map[string]behaviour{"b": {exit: &app.Exit{Code: 137, OOM: true}, life: time.Second}}))
 		}, app.Unusable, true},

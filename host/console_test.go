@@ -27,9 +27,9 @@ func TestConsoleOfAnOnlineApplication(t *testing.T) {
 		wantKind(t, err, app.NotFound)
 		_, err = w.host.Console(t.Context(), owner, "nothing", "wait")
 		wantKind(t, err, app.NotFound)
-		w.fail["Shell"] = errTest
+		w.breaks("Shell", errTest)
 		wantKind(t, (<-w.console(t.Context(), id, "wait")).err, app.Internal)
-		delete(w.fail, "Shell")
+		w.mends("Shell")
 		if got := <-w.console(t.Context(), id, "exit 0 after 1s"); got.err != nil {
 			t.Errorf("after one that could not be started: %v", got.err)
 		}
@@ -69,9 +69,9 @@ func TestConsoleOfAnOfflineApplication(t *testing.T) {
 		if err := w.host.Stop(t.Context(), owner, big); err != nil {
 			t.Fatal(err)
 		}
-		w.fail["Shell"] = errTest
+		w.breaks("Shell", errTest)
 		wantKind(t, (<-w.console(t.Context(), id, "wait")).err, app.Internal)
-		delete(w.fail, "Shell")
+		w.mends("Shell")
 	})
 }
 

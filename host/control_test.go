@@ -44,14 +44,12 @@ func TestDelete(t *testing.T) {
 func TestDeleteThatFailsCanBeRepeated(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		id := w.mustUpload("MAIN=a")
-		w.fail["DeleteApp"] = errTest
+		w.breaks("DeleteApp", errTest)
 		wantKind(t, w.host.Delete(t.Context(), owner, id), app.Internal)
 		if !w.snapshot(id).Running || w.launches(id) != 2 {
 			t.Errorf("what was not deleted is %+v after %d launches", w.snapshot(id), w.launches(id))
 		}
-		w.mu.Lock()
-		delete(w.fail, "DeleteApp")
-		w.mu.Unlock()
+		w.mends("DeleteApp")
 		if err := w.host.Delete(t.Context(), owner, id); err != nil {
 			t.Error(err)
 		}
@@ -63,11 +61,9 @@ func TestDeleteOnAFullDisk(t *testing.T) {
 	full := app.Errorf(app.NoSpace, "cannot delete the application: %s", app.DiskFull)
 	play(t, func(t *testing.T, w *world) {
 		id := w.mustUpload("MAIN=a")
-		w.fail["DeleteApp"] = full
+		w.breaks("DeleteApp", full)
 		w.when("Remove", func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			delete(w.fail, "DeleteApp")
+			w.mends("DeleteApp")
 		})
 		if err := w.host.Delete(t.Context(), owner, id); err != nil || len(w.apps) != 0 || len(w.trees) != 0 {
 			t.Errorf("Delete: %v, left %v %v", err, w.apps, w.trees)
@@ -75,15 +71,13 @@ func TestDeleteOnAFullDisk(t *testing.T) {
 	})
 	play(t, func(t *testing.T, w *world) { // where that is not enough
 		id := w.mustUpload("MAIN=a")
-		w.fail["DeleteApp"] = full
+		w.breaks("DeleteApp", full)
 		wantKind(t, w.host.Delete(t.Context(), owner, id), app.NoSpace)
 		time.Sleep(time.Hour)
 		if w.snapshot(id).Running || w.launches(id) != 1 {
 			t.Errorf("without its files it is %+v after %d launches", w.snapshot(id), w.launches(id))
 		}
-		w.mu.Lock()
-		delete(w.fail, "DeleteApp")
-		w.mu.Unlock()
+		w.mends("DeleteApp")
 		if err := w.host.Delete(t.Context(), owner, id); err != nil {
 			t.Error(err)
 		}
@@ -194,7 +188,7 @@ func TestSetProfile(t *testing.T) {
 		if s := w.snapshot(id); s.Name != name || s.AvatarURL != avatar {
 			t.Errorf("%+v", s.App)
 		}
-		w.fail["SetProfile"] = errTest
+		w.breaks("SetProfile", errTest)
 		other := "other"
 		wantKind(t, w.host.SetProfile(t.Context(), owner, id, app.Profile{Name: &other}), app.Internal)
 		if s := w.snapshot(id); s.Name != name {
@@ -217,9 +211,7 @@ func TestStatusIsMeasuredNowAndThen(t *testing.T) {
 		if s, err := status(); err != nil || s.RAM != 200 || s.Usage.LimitBytes != 200<<20 {
 			t.Errorf("after a change: %+v, %v", s, err)
 		}
-		w.mu.Lock()
-		w.fail["Usage"] = errTest
-		w.mu.Unlock()
+		w.breaks("Usage", errTest)
 		if _, err := status(); err != nil {
 			t.Errorf("measured again at once: %v", err)
 		}
@@ -227,9 +219,7 @@ func TestStatusIsMeasuredNowAndThen(t *testing.T) {
 		if _, err := status(); err == nil {
 			t.Error("figures are older than they may be")
 		}
-		w.mu.Lock()
-		delete(w.fail, "Usage")
-		w.mu.Unlock()
+		w.mends("Usage")
 		if s, err := status(); err != nil || !s.Running {
 			t.Fatalf("Status() = %+v, %v", s, err)
 		}
@@ -250,9 +240,7 @@ func TestStatusAndTerminal(t *testing.T) {
 		if err != nil || s.Usage.MemoryBytes != 40<<20 || s.DiskBytes != 4096 {
 			t.Errorf("Status() = %+v, %v", s, err)
 		}
-		w.mu.Lock()
-		w.fail["Size"] = errTest
-		w.mu.Unlock()
+		w.breaks("Size", errTest)
 		if _, err := w.host.Status(t.Context(), owner, id); err != nil {
 			t.Errorf("a size of this minute is measured again: %v", err)
 		}

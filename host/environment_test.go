@@ -172,9 +172,7 @@ func TestVariablesThatCannotBeRead(t *testing.T) {
 		if err := w.host.Stop(t.Context(), owner, id); err != nil {
 			t.Fatal(err)
 		}
-		w.mu.Lock()
-		w.fail["Variables"] = errTest
-		w.mu.Unlock()
+		w.breaks("Variables", errTest)
 		if _, err := w.host.Start(t.Context(), owner, id); !errors.Is(err, errTest) {
 			t.Errorf("Start() = %v", err)
 		}
@@ -187,9 +185,7 @@ func TestVariablesThatCannotBeRead(t *testing.T) {
 		if n := w.launches(id); n != 1 {
 			t.Errorf("%d programs were started, want the first alone", n)
 		}
-		w.mu.Lock()
-		delete(w.fail, "Variables")
-		w.mu.Unlock()
+		w.mends("Variables")
 		if _, err := w.host.Start(t.Context(), owner, id); err != nil { // its RAM was given back
 			t.Error(err)
 		}
@@ -237,14 +233,14 @@ func TestApts(t *testing.T) {
 		wantKind(t, commit("MAIN=b,APT=java"), app.Unusable)
 		want("git")
 		w.set(func(app.Program) behaviour { return behaviour{} })
-		w.fail["SetApts"] = errTest
+		w.breaks("SetApts", errTest)
 		if err := commit("MAIN=c,APT=java"); err != nil { // a wish fails no commit
 			t.Error(err)
 		}
 		if _, err := h.AddApts(ctx, owner, id, []string{"x"}); !errors.Is(err, errTest) {
 			t.Errorf("a wish that is not stored: %v", err)
 		}
-		delete(w.fail, "SetApts")
+		w.mends("SetApts")
 		want("git")
 		if err := commit("MAIN=c,APT="); err != nil {
 			t.Fatal(err)

@@ -139,3 +139,16 @@ func (w *world) SetCode(_ context.Context, id app.ID, c app.Code, auto bool) err
 	}
 	return w.change(id, func(a *app.App) { a.Code, a.AutoRestart = c, auto })
 }
+
+// breaks makes every such call fail, until mends.
+func (w *world) breaks(call string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fail[call] = err
+}
+
+func (w *world) mends(call string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.fail, call)
+}

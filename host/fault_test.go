@@ -103,7 +103,7 @@ func TestDeleteThatFailsDuringAShutdownEnds(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		w.set(func(app.Program) behaviour { return behaviour{onStop: 5 * time.Second} })
 		id := w.mustUpload("MAIN=a")
-		w.fail["DeleteApp"] = errTest
+		w.breaks("DeleteApp", errTest)
 		deleted := make(chan error)
 		go func() { deleted <- w.host.Delete(context.Background(), owner, id) }()
 		synctest.Wait()
@@ -116,16 +116,14 @@ func TestDeleteThatFailsDuringAShutdownEnds(t *testing.T) {
 func TestUnrecordedWishesAreTold(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		id := w.mustUpload("MAIN=a")
-		w.fail["SetWanted"] = errTest
+		w.breaks("SetWanted", errTest)
 		wantKind(t, w.host.Stop(t.Context(), owner, id), app.Internal)
 		if w.snapshot(id).Running {
 			t.Error("it runs on")
 		}
 		_, err := w.host.Start(t.Context(), owner, id)
 		wantKind(t, err, app.Internal)
-		w.mu.Lock()
-		delete(w.fail, "SetWanted")
-		w.mu.Unlock()
+		w.mends("SetWanted")
 	})
 }
 

@@ -79,8 +79,8 @@ func TestUploadRefusals(t *testing.T) {
 		{"site with a bad ID", "MAIN=a,TYPE=site,ID=a_b", nil, app.Unusable, `ID="a_b"`},
 		{"site called all", "MAIN=a,TYPE=site,ID=all", nil, app.Unusable, `ID="all"`},
 		{"site of digits", "MAIN=a,TYPE=site,ID=1745338954955", nil, app.Unusable, "with a letter"},
-		{"publish fails", "MAIN=a", func(w *world) { w.fail["Publish"] = errTest }, app.Internal, "it broke"},
-		{"the record fails", "MAIN=a", func(w *world) { w.fail["CreateApp"] = errTest }, app.Internal, "it broke"},
+		{"publish fails", "MAIN=a", func(w *world) { w.breaks("Publish", errTest) }, app.Internal, "it broke"},
+		{"the record fails", "MAIN=a", func(w *world) { w.breaks("CreateApp", errTest) }, app.Internal, "it broke"},
 		{"build fails", "MAIN=a,BUILD=make", func(w *world) { w.set(exits(2, time.Second)) }, app.Unusable, `"make" failed with exit code 2`},
 		{"build cannot start", "MAIN=a,BUILD=make", func(w *world) {
 			w.set(func(app.Program) behaviour { return behaviour{err: errTest} })
