@@ -18,7 +18,8 @@ import (
 // counts for no limit and is told to the user. Nothing is taken from what a
 // commit is laid over.
 
-// litter are directories that no program needs, wherever they stand.
+// litter are directories that no program needs, wherever they stand, unless the
+// config says so.
 var litter = map[string]bool{
 	".git": true, ".hg": true, ".svn": true,
 	"__pycache__":   true, // without the source beside it Python ignores it (PEP 3147)
@@ -48,25 +49,37 @@ type part struct {
 // Names that check will refuse it leaves alone.
 func sweep(files []*zip.File, lim Limits, over *app.Code) ([]*zip.File, []string) {
 	s := &sweeper{over: over, files: map[string]*zip.File{}, left: map[string]int{}, from: map[string]string{}}
-	var kept []part
+	var kept, doubtful []part
 	var whole []*zip.File // what is to be checked
 	for _, f := range files {
 		name, dir, ok := nameOf(f, lim)
+		p := part{f, name, dir}
 		switch {
 		case !ok:
 			whole = append(whole, f)
-		case s.isLitter(name, dir):
+		case p.litter() != "":
+			doubtful = append(doubtful, p)
 		default:
-			kept = append(kept, part{f, name, dir})
+			kept = append(kept, p)
 		}
 	}
-	top := s.wrapper(kept)
+	folder, top := s.wrapper(kept), 0
+	if folder != "" {
+		top = 1
+	}
 	for _, p := range kept {
 		if len(p.name) > top && !p.dir {
 			s.files[strings.Join(p.name[top:], "/")] = p.file
 		}
 	}
 	s.readConfig()
+	for _, p := range doubtful {
+		if outside := folder != "" && p.name[0] != folder; outside || !s.uses(p.litter()) {
+			s.left[p.litter()]++
+			continue
+		}
+		whole = append(whole, p.file)
+	}
 	made := s.remade(kept, top)
 	for _, p := range kept {
 		if inner := p.name[min(top, len(p.name)):]; len(inner) > 0 && made[inner[0]] && (len(inner) > 1 || p.dir) {
@@ -88,30 +101,36 @@ func nameOf(f *zip.File, lim Limits) (parts []string, dir, ok bool) {
 	return parts, strings.HasSuffix(name, "/"), err == nil && len(parts) > 0
 }
 
-// isLitter reports whether an entry lies in a directory that nobody needs.
-func (s *sweeper) isLitter(name []string, dir bool) bool {
-	for i, part := range name {
-		if litter[part] && (i < len(name)-1 || dir) {
-			s.left[part]++
-			return true
+// litter is the directory that nobody needs in which a part lies, "" for none.
+func (p part) litter() string {
+	for i, component := range p.name {
+		if litter[component] && (i < len(p.name)-1 || p.dir) {
+			return component
 		}
 	}
-	return false
+	return ""
 }
 
-// wrapper returns how many components the folder around everything has that
-// unwrap will take off: 0 or 1.
-func (s *sweeper) wrapper(parts []part) int {
+// uses reports whether the config may need such a directory all the same: it
+// names it, or runs the command that reads it.
+func (s *sweeper) uses(dir string) bool {
+	return strings.Contains(s.cfg.Main+"\n"+s.cfg.Start+"\n"+s.cfg.Build, strings.TrimPrefix(dir, "."))
+}
+
+// wrapper returns the folder around everything that unwrap will take off, "" when
+// there is none.
+func (s *sweeper) wrapper(parts []part) string {
 	entries := make([]entry, 0, len(parts))
 	for _, p := range parts {
 		if !isRubbish(p.name) {
 			entries = append(entries, entry{name: strings.Join(p.name, "/"), dir: p.dir})
 		}
 	}
-	if len(entries) > 0 && wrapped(entries, s.over) {
-		return 1
+	if len(entries) == 0 || !wrapped(entries, s.over) {
+		return ""
 	}
-	return 0
+	folder, _, _ := strings.Cut(entries[0].name, "/")
+	return folder
 }
 
 // readConfig reads what says what the program is. What is wrong with it will be

@@ -31,6 +31,11 @@ func TestLeftOut(t *testing.T) {
 		{"a file called .git", []raw{{name: "a"}, {name: ".git"}}, nil, ".git a", ""},
 		{"git around everything", []raw{{name: "app/a"}, {name: "app/.git/x"}}, nil, "a", `".git" of the ZIP (1 entry) was left out: no program needs it.`},
 		{"git beside a folder", []raw{{name: "app/a"}, {name: ".git/x"}}, nil, "a", ".git"},
+		{"git that START runs", []raw{{name: "a"}, {name: ".git/config"}, config("START=git log -1; ./a")}, nil, ".git/config a discloud.config", ""},
+		{"git that BUILD names", []raw{{name: "__MACOSX/x"}, {name: "app/a"}, {name: "app/.git/HEAD"}, {name: "app/" + ConfigName, data: "MAIN=a\nBUILD=cp .git/HEAD version"}}, nil, ".git/HEAD a discloud.config", ""},
+		{"git beside the folder", []raw{{name: "__MACOSX/x"}, {name: ".git/HEAD"}, {name: "app/a"}, {name: "app/" + ConfigName, data: "START=git log -1"}}, nil, "a discloud.config", ".git"},
+		{"a cache of a commit whose START runs git", []raw{{name: "a"}, {name: ".git/x"}, {name: ".hg/x"}}, &app.Code{Start: "git log"}, ".git/x a", ".hg"},
+		{"litter alone in a folder", []raw{{name: "app/.git/x"}, {name: "app/a"}}, nil, "a", ".git"},
 		{"pycache", []raw{{name: "a.py"}, {name: "b/__pycache__/a.cpython-311.pyc"}}, nil, "a.py", "__pycache__"},
 
 		{"node_modules", js, nil, "package.json", `"node_modules" of the ZIP (2 entries) was left out: its packages are installed anew from package.json.`},
@@ -87,6 +92,15 @@ func TestLeftOut(t *testing.T) {
 				t.Errorf("it says %q, want %q", said, tt.says)
 			}
 		})
+	}
+}
+
+// A ZIP that holds nothing else is refused as one without files.
+func TestNothingButLeftovers(t *testing.T) {
+	t.Parallel()
+	_, err := Open(file(t, rawZIP(t, raw{name: ".git/config"}, raw{name: "__pycache__/"})), Limits{}, nil)
+	if app.KindOf(err) != app.Unusable || !strings.Contains(text(err), "it holds no files") {
+		t.Error(err)
 	}
 }
 
