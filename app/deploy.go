@@ -55,6 +55,7 @@ type Plan struct {
 	Prepare []Step   // in order; empty when nothing needs preparing
 	Argv    []string // the program; Argv[0] is an absolute path or relative to the tree
 	Env     []string // added to the environment of the run
+	Prelude string   // goes before a shell command, so that it finds the programs of the packages; may be empty
 	Notes   []string // what berth could not honour, in words for the user
 	Apts    []string // the groups and packages that APT names, as they are remembered
 }

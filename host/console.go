@@ -80,8 +80,7 @@ func besides(id app.ID) app.ID { return id + " console" }
 // comes before it or meets it.
 func (u *unit) openConsole(command string, c **console) func(func(error)) {
 	return func(reply func(error)) {
-		argv := []string{"/bin/sh", "-c", command}
-		opened, err := u.startConsole(argv)
+		opened, err := u.startConsole(command)
 		if err == nil {
 			*c, u.console = opened, opened
 		}
@@ -89,13 +88,18 @@ func (u *unit) openConsole(command string, c **console) func(func(error)) {
 	}
 }
 
-func (u *unit) startConsole(argv []string) (*console, error) {
+func (u *unit) startConsole(line string) (*console, error) {
 	if err := u.refuse(); err != nil {
 		return nil, err
 	}
 	if u.console != nil {
 		return nil, app.Errorf(app.Conflict, "a console command of the application is running already; wait until it ends")
 	}
+	plan, err := u.h.Plan(configOf(u.app), true, u.h.Staging.Files("", u.id), u.app.Code.Packages)
+	if err != nil && app.KindOf(err) != app.Unusable { // a console may be what mends that
+		return nil, err
+	}
+	argv := []string{"/bin/sh", "-c", plan.Prelude + line}
 	switch u.state {
 	case app.Stopping:
 		return nil, u.busy("being stopped")
@@ -109,10 +113,6 @@ func (u *unit) startConsole(argv []string) (*console, error) {
 		return nil, u.busy("being deployed")
 	case u.broken:
 		return nil, halves()
-	}
-	plan, err := u.h.Plan(configOf(u.app), true, u.h.Staging.Files("", u.id), u.app.Code.Packages)
-	if err != nil && app.KindOf(err) != app.Unusable { // a console may be what mends that
-		return nil, err
 	}
 	p, err := u.program(plan)
 	if err != nil {

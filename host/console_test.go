@@ -36,6 +36,22 @@ func TestConsoleOfAnOnlineApplication(t *testing.T) {
 	})
 }
 
+// A command finds the programs of the packages, as START and BUILD do.
+func TestConsoleHasThePackages(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=packaged")
+		for n := range 2 { // online, then offline
+			<-w.console(t.Context(), id, "pip list")
+			if argv := w.commands[n].p.Argv; strings.Join(argv, " ") != "/bin/sh -c PATH=there:$PATH; pip list" {
+				t.Errorf("it was started as %q", argv)
+			}
+			if err := w.host.Stop(t.Context(), owner, id); err != nil && app.KindOf(err) != app.Already {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // Offline it is a run of its own, and counts as one in the host's memory.
 func TestConsoleOfAnOfflineApplication(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {

@@ -216,6 +216,9 @@ func (w *world) plan(cfg app.Config, found bool, _ app.Files, prepared string) (
 		return app.Plan{}, app.Errorf(app.Unusable, "no MAIN")
 	}
 	p := app.Plan{Apts: cfg.APT, Code: app.Code{Main: cfg.Main, Lang: "test", Build: cfg.Build, Version: cfg.Version}, Argv: []string{"run", cfg.Main}}
+	if cfg.Main == "packaged" {
+		p.Prelude = "PATH=there:$PATH; "
+	}
 	if cfg.Build != "" {
 		p.Prepare = []app.Step{{Argv: []string{"/bin/sh", "-c", cfg.Build}, Text: cfg.Build}}
 		p.Code.Packages = "what " + cfg.Build + " installed"

@@ -24,12 +24,13 @@ type call struct {
 	requestID string
 	began     time.Time
 
-	pattern string // of the route, never the path
-	params  httprouter.Params
-	account app.Account    // set when the route needs a token
-	id      app.ID         // set when the route names one application
-	actsFor app.AccountID  // set when account asks as a member of a team: the application's owner
-	shared  []app.Snapshot // set when it asks so of "all": those it may; else nil
+	pattern  string // of the route, never the path
+	params   httprouter.Params
+	account  app.Account    // set when the route needs a token
+	id       app.ID         // set when the route names one application
+	actsFor  app.AccountID  // set when account asks as a member of a team: the application's owner
+	mayStill func() error   // set with actsFor: asks again, when the request took long
+	shared   []app.Snapshot // set when it asks so of "all": those it may; else nil
 
 	status int   // 0 until the answer begins
 	cause  error // of a refusal, for the log alone

@@ -39,18 +39,12 @@ func (s *server) uploadSocket(c *call) (response, error) {
 }
 
 func (s *server) commitSocket(c *call) (response, error) {
-	return s.commitOver(c, c.owner(), c.id)
-}
-
-// commitOver commits to an application of owner, who need not be the caller:
-// whether the caller may is for the route to know.
-func (s *server) commitOver(c *call, owner app.AccountID, id app.ID) (response, error) {
 	// Asked first, so that nobody sends a large file for nothing.
-	if _, err := s.Catalog.App(owner, id); err != nil {
+	if _, err := s.Catalog.App(c.owner(), c.id); err != nil {
 		return response{}, err
 	}
-	return s.overSocket(c, exchange{owner: owner, deploy: func(ctx context.Context, file string) (socketAnswer, error) {
-		d, err := s.Deployer.Commit(ctx, owner, id, file)
+	return s.overSocket(c, exchange{owner: c.owner(), deploy: func(ctx context.Context, file string) (socketAnswer, error) {
+		d, err := s.handOver(ctx, c, file)
 		if err != nil {
 			return socketAnswer{}, err
 		}

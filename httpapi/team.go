@@ -55,11 +55,17 @@ type teamOwner struct {
 // has the permission acts for the owner; limits of requests stay the member's.
 func (s *server) asMember(p app.Permission, h handler) handler {
 	return one(func(c *call) (response, error) {
-		owner, err := s.Memberships.Authorize(c.r.Context(), c.account.ID, c.id, p)
+		ctx := context.WithoutCancel(c.r.Context()) // who hangs up is a member all the same
+		ask := func() (app.AccountID, error) { return s.Memberships.Authorize(ctx, c.account.ID, c.id, p) }
+		owner, err := ask()
 		if err != nil {
 			return response{}, err
 		}
 		c.actsFor = owner
+		c.mayStill = func() error {
+			_, err := ask()
+			return err
+		}
 		return h(c)
 	})
 }

@@ -94,11 +94,23 @@ func (s *server) commit(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	d, err := s.Deployer.Commit(context.WithoutCancel(c.r.Context()), c.owner(), c.id, file)
+	d, err := s.handOver(context.WithoutCancel(c.r.Context()), c, file)
 	if err != nil {
 		return response{}, err
 	}
 	return ok(commitAnswer{statusOK, http.StatusOK, outcome("Your application was updated", d.Snapshot, s.Now()), d.Logs})
+}
+
+// handOver commits what was spooled, unless the member who sent it was taken
+// out of the team meanwhile: a file can be long on its way.
+func (s *server) handOver(ctx context.Context, c *call, file string) (app.Deployed, error) {
+	if c.mayStill != nil {
+		if err := c.mayStill(); err != nil {
+			s.Deployer.DropSpool(file)
+			return app.Deployed{}, err
+		}
+	}
+	return s.Deployer.Commit(ctx, c.owner(), c.id, file)
 }
 
 // spool streams the first file of a multipart body to the deployer and returns

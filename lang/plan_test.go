@@ -1,6 +1,7 @@
 package lang
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -280,4 +281,25 @@ func TestRefusals(t *testing.T) {
 	}
 	_, err := Plan(app.Config{}, false, tree{}, fullHost, "")
 	refused(t, err, "there is no discloud.config, and", "write MAIN= and the path of the file to start")
+}
+
+// What goes before a console command is what goes before START.
+func TestPrelude(t *testing.T) {
+	for _, c := range []struct {
+		main  string
+		files tree
+		want  string
+	}{
+		{"a.py", tree{"requirements.txt": "flask"}, venvPath},
+		{"a.py", nil, alias},
+		{"a.js", tree{"package.json": withDeps}, nodePath},
+		{"a.js", nil, "/bin/sh -c "},
+	} {
+		files := tree{c.main: ""}
+		maps.Copy(files, c.files)
+		got, err := Plan(app.Config{Main: c.main}, true, files, everything, "")
+		if err != nil || "/bin/sh -c "+got.Prelude != c.want {
+			t.Errorf("%s with %v: %q, %v; want %q", c.main, c.files, got.Prelude, err, c.want)
+		}
+	}
 }

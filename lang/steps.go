@@ -53,6 +53,7 @@ func (p *project) addSteps() error {
 // addStart adds the program and its environment.
 func (p *project) addStart() error {
 	p.plan.Env = slices.Concat(runEnv, p.env())
+	p.plan.Prelude = p.prelude()
 	if p.start != "" {
 		p.plan.Argv = p.command(p.start)
 		return nil
@@ -78,13 +79,18 @@ func (p *project) env() []string {
 // installed, their programs go before the host's: "python bot.py" has to find
 // the interpreter that knows the packages.
 func (p *project) command(line string) []string {
+	return []string{sh, "-c", p.prelude() + line}
+}
+
+// prelude is what goes before a line of the config or of a console.
+func (p *project) prelude() string {
 	switch {
 	case p.installs:
-		line = `PATH="$PWD/` + p.lang.bin + `:$PATH"; export PATH; ` + line
+		return `PATH="$PWD/` + p.lang.bin + `:$PATH"; export PATH; `
 	case p.lang == &python:
-		line = p.pythonAlias() + line
+		return p.pythonAlias()
 	}
-	return []string{sh, "-c", line}
+	return ""
 }
 
 // argument returns main so that no program takes it for an option.

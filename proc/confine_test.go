@@ -117,7 +117,7 @@ func TestKernelBindShowsAnotherDirectory(t *testing.T) {
 	}
 }
 
-func TestKernelNoLeaks(t *testing.T) {
+func TestNoLeaks(t *testing.T) {
 	b := newBench(t)
 	once := func() {
 		r := b.launch(t, b.spec(t, "sleep 600"))

@@ -127,7 +127,7 @@ func TestKernelConsoleSharesTheRAM(t *testing.T) {
 
 // What a command leaves in the background is ended, and does not hold the
 // answer up; the program lives on.
-func TestKernelConsoleLeavesNothing(t *testing.T) {
+func TestConsoleLeavesNothing(t *testing.T) {
 	b := newBench(t)
 	r := b.launch(t, b.spec(t, "exec sleep 600"))
 	for _, in := range []*Run{r, nil} {

@@ -77,7 +77,7 @@ func TestKernelTrafficIsCounted(t *testing.T) {
 }
 
 // A meter whose programs are gone counts nothing, and keeps none from running.
-func TestKernelProgramsRunUncounted(t *testing.T) {
+func TestProgramsRunUncounted(t *testing.T) {
 	b := newBench(t)
 	if err := sandbox.Probe().BPF; err != nil {
 		t.Skip("the kernel lets nobody load eBPF programs here:", err)

@@ -205,10 +205,10 @@ func TestKernelWrapper(t *testing.T) {
 			t.Parallel()
 			d := launch(t, fmt.Sprintf("--apps-oom-group=%t", group))
 			c := d.account("ana", 400)
-			id := c.upload(nodeBot(hogNode, "RAM=300", "START=npm start").
+			id := c.upload(nodeBot(hogNode, "RAM=200", "START=npm start").
 				with("package.json", `{"name":"wrapped","scripts":{"start":"node index.js"}}`))
 			c.until(id, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
-			c.untilLog(id, "killed: needed more than 300 MB")
+			c.untilLog(id, "killed: needed more than 200 MB")
 			if left := d.of(id); len(left) > 0 {
 				t.Errorf("left of it: %v", left)
 			}
