@@ -17,7 +17,7 @@ type lastly struct {
 
 func (l lastly) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
-	if err == io.EOF { //nolint:errorlint // readers return it as it is
+	if err == io.EOF {
 		l.do()
 	}
 	return n, err
