@@ -22,13 +22,15 @@ var (
 // TestMain builds berth once. The tests mostly wait for programs, so more of
 // them run at once than there are processors.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "6"); err != nil { // the command line beats it
-		panic(err)
-	}
+	parallel := "6"
 	if os.Getenv("BERTH_E2E_SLOW") != "" {
+		parallel = "10" // they wait longer
 		patience *= 6
 		pause *= 20
 		web.Timeout *= 6
+	}
+	if err := flag.Set("test.parallel", parallel); err != nil { // the command line beats it
+		panic(err)
 	}
 	os.Exit(buildAndRun(m))
 }
