@@ -91,6 +91,11 @@ func signals(ctx context.Context) (first, second context.Context, stop func()) {
 	second, cancelSecond := context.WithCancel(context.Background())
 	ch := make(chan os.Signal, 4)
 	signal.Notify(ch, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	// A log that nobody reads any more must not end the daemon and leave its
+	// programs alone (go doc os/signal, SIGPIPE). Taken, not ignored: what is
+	// ignored stays so in the programs.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
 	done := make(chan struct{})
 	go func() {
 		for {
@@ -111,6 +116,7 @@ func signals(ctx context.Context) (first, second context.Context, stop func()) {
 	}()
 	return first, second, func() {
 		signal.Stop(ch)
+		signal.Stop(pipes)
 		close(done)
 		cancelFirst()
 		cancelSecond()

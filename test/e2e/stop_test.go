@@ -1,7 +1,12 @@
 package e2e
 
 import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -90,4 +95,46 @@ signal.pause()
 		t.Errorf("left running: %v", left)
 	}
 	c.info(calm).want(200, "apps.online", true)
+}
+
+// TestStderrWithoutAReader: whoever read the daemon's log has died ("berth
+// serve 2>&1 | tee"). The daemon goes on, and still stops its programs.
+func TestStderrWithoutAReader(t *testing.T) {
+	t.Parallel()
+	d := prepare(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.cmd = d.command(d.args...)
+	d.cmd.Env, d.cmd.Stderr = cleanEnv(), w
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	ended, cmd := make(chan struct{}), d.cmd
+	d.ended = ended
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // the state is in cmd
+	}()
+	lines := bufio.NewScanner(r)
+	for d.base == "" && lines.Scan() {
+		if m := listening.FindStringSubmatch(lines.Text()); m != nil {
+			d.base, d.group = m[1], m[2]
+		}
+	}
+	c := d.account("ana", 100)
+	id := c.upload(shellBot(idleShell, "RAM=32"))
+	_ = r.Close()
+	for range 3 { // each writes a line
+		c.info(id).want(200, "apps.online", true)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.pid(id)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ignored, err := strconv.ParseUint(field(string(status), "SigIgn:"), 16, 64); err != nil || ignored&(1<<(syscall.SIGPIPE-1)) != 0 {
+		t.Errorf("the program ignores signals %x, %v; a pipe must end it as anywhere", ignored, err)
+	}
 }
