@@ -11,6 +11,11 @@ import (
 // logged, a Variable shows only what Masked does.
 type Variable struct{ Name, Value string }
 
+// VariablesFile is where a backup holds the variables, for whoever asks for
+// them. No upload unpacks a file of this name, at the top or further down, and
+// no backup takes one from the application's files.
+const VariablesFile = ".berth/env"
+
 const (
 	// mask stands for what is not shown of a value.
 	mask = "****"

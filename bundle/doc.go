@@ -11,6 +11,9 @@
 // real bytes, so that neither a planted link nor a lying header gets anything
 // outside the directory or over the limit.
 //
+// The Writer can put environment variables into a ZIP, of which only
+// ParseVariables reads them: Extract never writes that file (variables.go).
+//
 // What slips into ZIPs, such as .git and, beside the manifest that brings it
 // back, node_modules, is left out and told (leftover.go).
 //

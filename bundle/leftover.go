@@ -36,6 +36,7 @@ type sweeper struct {
 	cfg   app.Config
 	left  map[string]int // entries left out, by their directory
 	from  map[string]string
+	vars  int // variables in the files of them
 }
 
 // part is an entry under its checked name.
@@ -74,6 +75,9 @@ func sweep(files []*zip.File, lim Limits, over *app.Code) ([]*zip.File, []string
 	}
 	s.readConfig()
 	for _, p := range doubtful {
+		if p.litter() == app.VariablesFile {
+			s.countVariables(p.file)
+		}
 		if outside := folder != "" && p.name[0] != folder; outside || !s.uses(p.litter()) {
 			s.left[p.litter()]++
 			continue
@@ -101,8 +105,12 @@ func nameOf(f *zip.File, lim Limits) (parts []string, dir, ok bool) {
 	return parts, strings.HasSuffix(name, "/"), err == nil && len(parts) > 0
 }
 
-// litter is the directory that nobody needs in which a part lies, "" for none.
+// litter is the directory that nobody needs in which a part lies, or the file
+// with the variables of a backup; "" for none.
 func (p part) litter() string {
+	if strings.HasSuffix("/"+strings.Join(p.name, "/"), "/"+app.VariablesFile) && !p.dir {
+		return app.VariablesFile
+	}
 	for i, component := range p.name {
 		if litter[component] && (i < len(p.name)-1 || p.dir) {
 			return component
@@ -112,9 +120,10 @@ func (p part) litter() string {
 }
 
 // uses reports whether the config may need such a directory all the same: it
-// names it, or runs the command that reads it.
+// names it, or runs the command that reads it. Variables are never unpacked: they
+// are secrets, and code is what the team and its backups have.
 func (s *sweeper) uses(dir string) bool {
-	return strings.Contains(s.cfg.Main+"\n"+s.cfg.Start+"\n"+s.cfg.Build, strings.TrimPrefix(dir, "."))
+	return dir != app.VariablesFile && strings.Contains(s.cfg.Main+"\n"+s.cfg.Start+"\n"+s.cfg.Build, strings.TrimPrefix(dir, "."))
 }
 
 // wrapper returns the folder around everything that unwrap will take off, "" when
@@ -236,11 +245,36 @@ func (s *sweeper) needsPackages() bool {
 	return json.Unmarshal(text, &pkg) == nil && len(pkg.Dependencies)+len(pkg.OptionalDependencies) > 0
 }
 
+// countVariables notes what a file with variables holds.
+func (s *sweeper) countVariables(f *zip.File) {
+	r, err := f.Open()
+	if err != nil {
+		return
+	}
+	defer r.Close()
+	if all, err := ParseVariables(r); err == nil { // else there is nothing to count
+		s.vars += len(all)
+	}
+}
+
+// aboutVariables says why the variables of a backup are left out, and what sets
+// them instead.
+func (s *sweeper) aboutVariables() string {
+	holds := "environment variables"
+	if s.vars > 0 {
+		holds = fmt.Sprintf("environment variables (%d of them)", s.vars)
+	}
+	return "it is for " + holds + ", which no upload sets. PUT /v2/app/{id}/env does, or on the host berth app env APP set NAME=VALUE"
+}
+
 // sentences tell what was left out.
 func (s *sweeper) sentences() []string {
 	var list []string
 	for _, dir := range slices.Sorted(maps.Keys(s.left)) {
 		why := "no program needs it"
+		if dir == app.VariablesFile {
+			why = s.aboutVariables()
+		}
 		if from := s.from[dir]; from != "" {
 			why = from
 		}

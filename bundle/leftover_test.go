@@ -36,6 +36,17 @@ func TestLeftOut(t *testing.T) {
 		{"git beside the folder", []raw{{name: "__MACOSX/x"}, {name: ".git/HEAD"}, {name: "app/a"}, {name: "app/" + ConfigName, data: "START=git log -1"}}, nil, "a discloud.config", ".git"},
 		{"a cache of a commit whose START runs git", []raw{{name: "a"}, {name: ".git/x"}, {name: ".hg/x"}}, &app.Code{Start: "git log"}, ".git/x a", ".hg"},
 		{"litter alone in a folder", []raw{{name: "app/.git/x"}, {name: "app/a"}}, nil, "a", ".git"},
+		{
+			"variables of a backup",
+			[]raw{{name: ".berth/env", data: "A='x'\nB='y'\n"}, {name: "a"}, {name: ".berth/bin/app"}},
+			nil, ".berth/bin/app a",
+			`".berth/env" of the ZIP (1 entry) was left out: it is for environment variables (2 of them), which no upload sets. PUT /v2/app/{id}/env does, or on the host berth app env APP set NAME=VALUE.`,
+		},
+		{"variables below a folder", []raw{{name: "app/a"}, {name: "app/.berth/env", data: "?"}}, nil, "a", "it is for environment variables, which no upload sets"},
+		{"variables beside a folder", []raw{{name: "app/a"}, {name: ".berth/env"}, {name: "app/x/.berth/env"}}, nil, "a", ".berth/env"},
+		{"variables that START reads", []raw{{name: "a"}, {name: ".berth/env"}, config("START=. .berth/env; ./a")}, nil, "a discloud.config", ".berth/env"},
+		{"variables of a commit", []raw{{name: "a"}, {name: ".berth/env"}}, &app.Code{Main: "a", Start: "cat .berth/env"}, "a", ".berth/env"},
+		{"other files of such names", []raw{{name: ".env"}, {name: "berth/env"}, {name: "x.berth/env"}, {name: ".berth/env.d/x"}, {name: ".berth/environment"}}, nil, ".berth/env.d/x .berth/environment .env berth/env x.berth/env", ""},
 		{"pycache", []raw{{name: "a.py"}, {name: "b/__pycache__/a.cpython-311.pyc"}}, nil, "a.py", "__pycache__"},
 
 		{"node_modules", js, nil, "package.json", `"node_modules" of the ZIP (2 entries) was left out: its packages are installed anew from package.json.`},

@@ -52,6 +52,14 @@ func (w *Writer) AddDir(name string, mod time.Time) error {
 // no error. A name that Open would refuse is app.Unusable and adds nothing.
 // After another error the entry holds what was read and more may be added.
 func (w *Writer) AddFile(name string, exec bool, mod time.Time, size int64, r io.Reader) error {
+	mode := os.FileMode(0o644)
+	if exec {
+		mode = 0o755
+	}
+	return w.add(name, mode, mod, size, r)
+}
+
+func (w *Writer) add(name string, mode os.FileMode, mod time.Time, size int64, r io.Reader) error {
 	clean, err := w.admit(name, false)
 	if err != nil {
 		return err
@@ -60,10 +68,7 @@ func (w *Writer) AddFile(name string, exec bool, mod time.Time, size int64, r io
 	if size == 0 || compressed[strings.ToLower(path.Ext(clean))] {
 		h.Method = zip.Store
 	}
-	h.SetMode(0o644)
-	if exec {
-		h.SetMode(0o755)
-	}
+	h.SetMode(mode)
 	setTime(h, mod)
 	body, err := w.zw.CreateHeader(h)
 	if err != nil {

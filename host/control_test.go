@@ -254,11 +254,41 @@ func TestStatusAndTerminal(t *testing.T) {
 		}
 		_, err = w.host.Terminal(2, id)
 		wantKind(t, err, app.NotFound)
-		b, err := w.host.Backup(t.Context(), owner, id)
+		b, err := w.host.Backup(t.Context(), owner, id, false)
 		if err != nil || b.File != "backup-1.zip" || time.Until(b.Expires) != time.Hour {
 			t.Errorf("Backup() = %+v, %v", b, err)
 		}
-		_, err = w.host.Backup(t.Context(), 2, id)
+		_, err = w.host.Backup(t.Context(), 2, id, false)
 		wantKind(t, err, app.NotFound)
+	})
+}
+
+// The variables are packed only for who asks, and when they cannot be read there
+// is no backup that would seem to hold them.
+func TestBackupWithVariables(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a")
+		backup := func(by app.AccountID, with bool) error {
+			_, err := w.host.Backup(t.Context(), by, id, with)
+			return err
+		}
+		if err := backup(owner, true); err != nil || w.packed == nil || len(w.packed) > 0 {
+			t.Errorf("without variables: %v, %v", w.packed, err)
+		}
+		if err := w.host.SetVariables(t.Context(), owner, id, map[string]*string{"A": text("1"), "B": text("2")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := backup(owner, true); err != nil || !slices.Equal(w.packed, []app.Variable{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}}) {
+			t.Errorf("with two: %v, %v", w.packed, err)
+		}
+		if err := backup(owner, false); err != nil || w.packed != nil {
+			t.Errorf("not asked for: %v, %v", w.packed, err)
+		}
+		wantKind(t, backup(2, true), app.NotFound)
+		w.breaks("Variables", errTest)
+		wantKind(t, backup(owner, true), app.Internal)
+		if err := backup(owner, false); err != nil || w.backups != 4 {
+			t.Errorf("%d backups, %v", w.backups, err)
+		}
 	})
 }

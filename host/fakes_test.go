@@ -39,6 +39,7 @@ type world struct {
 	trees   map[app.ID]string // what the tree holds: the version
 	undo    map[app.ID]string
 	backups int
+	packed  []app.Variable // with the last of them
 
 	broken    []app.ID      // what Recover cannot mend
 	undoFrom  int           // which call of Undo from now on fails, 0 for none

@@ -135,10 +135,11 @@ func (w *world) Settle(_ context.Context, id app.ID) error {
 
 func (w *world) Size(context.Context, app.ID) (int64, error) { return 4096, w.failing("Size") }
 
-func (w *world) Backup(context.Context, app.ID) (string, error) {
+func (w *world) Backup(_ context.Context, _ app.ID, variables []app.Variable) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.backups++
+	w.packed = variables
 	return fmt.Sprintf("backup-%d.zip", w.backups), nil
 }
 

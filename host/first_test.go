@@ -98,7 +98,7 @@ func TestFirstDeploymentIsBusy(t *testing.T) {
 			"commit":  func() error { _, err := w.commit(id, "MAIN=b"); return err },
 			"ram":     func() error { return w.host.SetRAM(ctx, owner, id, 300) },
 			"profile": func() error { return w.host.SetProfile(ctx, owner, id, app.Profile{Name: &name}) },
-			"backup":  func() error { _, err := w.host.Backup(ctx, owner, id); return err },
+			"backup":  func() error { _, err := w.host.Backup(ctx, owner, id, false); return err },
 		} {
 			err := do()
 			wantKind(t, err, app.Conflict)

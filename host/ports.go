@@ -105,7 +105,8 @@ type Trees interface {
 // Disk measures, copies and removes trees.
 type Disk interface {
 	Size(ctx context.Context, id app.ID) (int64, error)
-	Backup(ctx context.Context, id app.ID) (file string, err error)
+	// Backup writes a ZIP of a tree, with the variables unless they are nil.
+	Backup(ctx context.Context, id app.ID, variables []app.Variable) (file string, err error)
 	DropBackups(before time.Time) (int, error)
 	Remove(ctx context.Context, id app.ID) error
 	// Recover undoes what a crash left half done and removes what belongs to

@@ -108,9 +108,10 @@ func (h *Host) Terminal(owner app.AccountID, id app.ID) (app.Terminal, error) {
 }
 
 // Backup writes a ZIP of an application's tree as it is now and returns its
-// name. It fails with app.NotFound, and with app.Conflict while it is deployed
-// for the first time. Expired ones are dropped first.
-func (h *Host) Backup(ctx context.Context, owner app.AccountID, id app.ID) (app.Backup, error) {
+// name; withVariables puts the environment variables into it, in plain. It fails
+// with app.NotFound, and with app.Conflict while it is deployed for the first
+// time. Expired ones are dropped first.
+func (h *Host) Backup(ctx context.Context, owner app.AccountID, id app.ID, withVariables bool) (app.Backup, error) {
 	if err := h.ask(ctx, owner, id, func(u *unit, reply func(error)) { reply(u.refuse()) }); err != nil {
 		return app.Backup{}, err
 	}
@@ -122,9 +123,20 @@ func (h *Host) Backup(ctx context.Context, owner app.AccountID, id app.ID) (app.
 		return app.Backup{}, err
 	}
 	defer give()
-	file, err := h.Disk.Backup(ctx, id)
+	var variables []app.Variable
+	if withVariables {
+		all, err := h.Variables(ctx, owner, id)
+		if err != nil {
+			return app.Backup{}, err
+		}
+		variables = append([]app.Variable{}, all...) // not nil: none is an answer too
+	}
+	file, err := h.Disk.Backup(ctx, id, variables)
 	if err != nil {
 		return app.Backup{}, err
+	}
+	if withVariables {
+		h.Log.Info("a backup holds the environment variables", "app", id, "account", owner)
 	}
 	return app.Backup{App: id, File: file, Expires: time.Now().Add(h.BackupTTL)}, nil
 }

@@ -72,6 +72,9 @@ func (c *call) owner() app.AccountID {
 	return c.account.ID
 }
 
+// asMember reports whether the account asks as a member of a team.
+func (c *call) asMember() bool { return c.actsFor != 0 || c.shared != nil }
+
 // head reports whether only the headers are asked for.
 func (c *call) head() bool { return c.r.Method == http.MethodHead }
 

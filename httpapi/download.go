@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,6 +89,10 @@ func (s *server) logsOf(c *call, snap app.Snapshot) (logs, error) {
 }
 
 func (s *server) backup(c *call) (response, error) {
+	withVariables, err := c.wantsVariables()
+	if err != nil {
+		return response{}, err
+	}
 	if c.head() { // a question must not leave a file behind
 		_, err := s.Catalog.App(c.owner(), c.id)
 		return response{status: http.StatusOK}, err
@@ -95,15 +101,37 @@ func (s *server) backup(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	b, err := s.Downloads.Backup(c.r.Context(), c.owner(), c.id)
+	b, err := s.Downloads.Backup(c.r.Context(), c.owner(), c.id, withVariables)
 	if err != nil {
 		return response{}, err
 	}
-	return ok(backupsAnswer{statusOK, "The backup of your application was made. The link is open until " +
-		timestamp(b.Expires) + ".", s.backupOf(base, b)})
+	message := "The backup of your application was made."
+	if withVariables {
+		message += " It holds the environment variables, in plain, in " + app.VariablesFile + "."
+	}
+	return ok(backupsAnswer{statusOK, message + " The link is open until " + timestamp(b.Expires) + ".", s.backupOf(base, b)})
+}
+
+// wantsVariables reports whether the environment variables are asked for. They
+// are the owner's alone: no permission of a member shows them.
+func (c *call) wantsVariables() (bool, error) {
+	query, err := url.ParseQuery(c.r.URL.RawQuery)
+	switch values := query["env"]; {
+	case err == nil && (len(values) == 0 || slices.Equal(values, []string{"false"})):
+		return false, nil
+	case err != nil || !slices.Equal(values, []string{"true"}):
+		return false, app.Errorf(app.Invalid, "The parameter env must be given once, as true or false.")
+	case c.asMember():
+		return false, app.Errorf(app.Forbidden, "A backup with the environment variables is for the application's owner alone. Ask for one without env=true.")
+	}
+	return true, nil
 }
 
 func (s *server) backupOfAll(c *call) (response, error) {
+	withVariables, err := c.wantsVariables()
+	if err != nil {
+		return response{}, err
+	}
 	if c.head() {
 		return response{status: http.StatusOK}, nil
 	}
@@ -112,7 +140,7 @@ func (s *server) backupOfAll(c *call) (response, error) {
 		return response{}, err
 	}
 	results := each(c.r.Context(), s.meant(c), archivers, func(snap app.Snapshot) (app.Backup, error) {
-		return s.Downloads.Backup(c.r.Context(), snap.Account, snap.ID)
+		return s.Downloads.Backup(c.r.Context(), snap.Account, snap.ID, withVariables)
 	})
 	list := []backup{}
 	var first error
@@ -132,6 +160,9 @@ func (s *server) backupOfAll(c *call) (response, error) {
 		return response{}, first
 	}
 	message := fmt.Sprintf("The backups of %s were made.", quantity(len(list)))
+	if withVariables {
+		message += " They hold the environment variables, in plain, in " + app.VariablesFile + "."
+	}
 	if len(results) == 0 {
 		message = "You have no applications."
 	}

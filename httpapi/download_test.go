@@ -54,6 +54,7 @@ func downloadScenes() []scene {
 		{name: "app_backup_ok_all_empty", method: "GET", path: "/v2/app/all/backup", op: backup, arrange: noApps},
 		{name: "app_backup_ok_all_some_failed", method: "GET", path: "/v2/app/all/backup", op: backup, arrange: someFail},
 		{name: "app_backup_invalid", method: "GET", path: "/v2/app/bot-one/backup", op: backup, raw: badHost("/v2/app/bot-one/backup")},
+		{name: "app_backup_invalid_env", method: "GET", path: "/v2/app/bot-one/backup?env=yes", op: backup},
 		{name: "app_backup_not_found", method: "GET", path: "/v2/app/nobody/backup", op: backup},
 		{
 			name: "app_backup_conflict", method: "GET", path: "/v2/app/all/backup", op: backup,

@@ -46,6 +46,23 @@ func (w *world) DropApts(_ context.Context, owner app.AccountID, id app.ID, list
 const secretValue = "hunter2-and-twenty-more-characters"
 
 func environmentScenes() []scene {
+	return slices.Concat(variableScenes(), backupWithVariablesScenes())
+}
+
+// backupWithVariablesScenes are those in which a member is not answered as an owner.
+func backupWithVariablesScenes() []scene {
+	const app, team = "/v2/app/{appID}/backup", "/v2/team/{appID}/backup"
+	return []scene{
+		{name: "app_backup_ok_env", method: "GET", path: "/v2/app/bot-one/backup?env=true", op: app},
+		{name: "app_backup_ok_all_env", method: "GET", path: "/v2/app/all/backup?env=true", op: app, arrange: several},
+		{name: "team_backup_denied_env", method: "GET", path: "/v2/team/bot-one/backup?env=true", op: team, arrange: joined},
+		{name: "team_backup_denied_all_env", method: "GET", path: "/v2/team/all/backup?env=true", op: team, arrange: joined},
+	}
+}
+
+func joined(w *world) { w.join(app.AllPermissions) }
+
+func variableScenes() []scene {
 	const (
 		env = "/v2/app/{appID}/env"
 		one = "/v2/app/{appID}/env/{name}"
@@ -177,6 +194,41 @@ func TestRefusedVariablesAreNotRepeated(t *testing.T) {
 	rec := do(t, h, newRequest("GET", "/v2/app/bot-one/env", ""))
 	if strings.Contains(rec.Body.String(), secretValue[:len(secretValue)-4]) || !strings.Contains(log.String(), "/env") || strings.Contains(log.String(), secretValue) {
 		t.Errorf("answered %s, logged %s", rec.Body, log)
+	}
+}
+
+func TestWhoGetsVariablesInABackup(t *testing.T) {
+	for query, want := range map[string]int{
+		"": 200, "?": 200, "?x=1&y": 200, "?env=false": 200, "?env=true": 201, "?env=%74rue&x": 201,
+		"?env": 400, "?env=": 400, "?env=1": 400, "?env=TRUE": 400, "?env=true&env=true": 400, "?env=false&env=true": 400, "?env=true;x": 400, "?env=%zz": 400,
+	} {
+		for _, id := range []string{"bot-one", "all"} {
+			for who, path := range map[string]string{"owner": "/v2/app/", "member": "/v2/team/"} {
+				for _, method := range []string{"GET", "HEAD"} {
+					w := newWorld(t)
+					if who == "member" {
+						w.join(app.AllPermissions)
+					}
+					code, asked := want, 0
+					switch {
+					case want == 201 && who == "member":
+						code = 403
+					case want == 201:
+						code, asked = 200, 1
+					}
+					if method == "HEAD" {
+						asked = 0
+					}
+					rec := do(t, w.handler(), newRequest(method, path+id+"/backup"+query, ""))
+					if rec.Code != code || w.called("BackupOfVariables") != asked || code != 200 && w.called("Backup") > 0 {
+						t.Errorf("%s %s%s/backup%s: status %d, want %d, after %v", method, path, id, query, rec.Code, code, w.calls)
+					}
+					if says := strings.Contains(rec.Body.String(), ".berth/env"); says != (asked == 1) {
+						t.Errorf("%s%s/backup%s: %s", path, id, query, rec.Body)
+					}
+				}
+			}
+		}
 	}
 }
 

@@ -298,7 +298,10 @@ func (w *world) Commit(ctx context.Context, owner app.AccountID, id app.ID, file
 	return w.deployed, w.change(w.call("Commit", id), owner, id)
 }
 
-func (w *world) Backup(_ context.Context, owner app.AccountID, id app.ID) (app.Backup, error) {
+func (w *world) Backup(_ context.Context, owner app.AccountID, id app.ID, withVariables bool) (app.Backup, error) {
+	if withVariables {
+		_ = w.call("BackupOfVariables", id)
+	}
 	if err := w.call("Backup", id); err != nil {
 		return app.Backup{}, err
 	}

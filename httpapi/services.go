@@ -113,8 +113,9 @@ type Console interface {
 
 // Downloads makes and opens what links point to. The caller closes.
 type Downloads interface {
-	// Backup makes a new ZIP file at each call and blocks until it is there.
-	Backup(ctx context.Context, owner app.AccountID, id app.ID) (app.Backup, error)
+	// Backup makes a new ZIP file at each call and blocks until it is there;
+	// withVariables puts the environment variables into it, in plain.
+	Backup(ctx context.Context, owner app.AccountID, id app.ID, withVariables bool) (app.Backup, error)
 	// OpenBackup returns NotFound when the file has expired.
 	OpenBackup(file string) (*os.File, error)
 	// OpenLog opens the whole log. It returns NotFound unless version is the

@@ -32,9 +32,10 @@ const backupFactor = 8
 // returns its unguessable name. The program may be running: files that vanish
 // are left out, files that grow are cut. Links, specials, files of other
 // owners, names a ZIP cannot hold and dependencies that an upload installs again
-// are left out. It may hold more than an upload may. app.TooLarge when there is too much, app.NoSpace when the
-// disk is full; nothing is left behind on an error.
-func (s *Store) Backup(ctx context.Context, id app.ID) (name string, err error) {
+// are left out. It may hold more than an upload may. Unless variables is nil it
+// holds them too, in app.VariablesFile. app.TooLarge when there is too much,
+// app.NoSpace when the disk is full; nothing is left behind on an error.
+func (s *Store) Backup(ctx context.Context, id app.ID, variables []app.Variable) (name string, err error) {
 	live, err := s.live(id)
 	if err != nil {
 		return "", err
@@ -54,7 +55,7 @@ func (s *Store) Backup(ctx context.Context, id app.ID) (name string, err error) 
 			_ = unix.Unlinkat(int(s.backups), temp, 0)
 		}
 	}()
-	err = s.writeBackup(ctx, live, f)
+	err = s.writeBackup(ctx, live, variables, f)
 	if st, serr := live.self(); err == nil && serr == nil && st.Nlink == 0 {
 		err = app.Errorf(app.NotFound, "the application was deleted meanwhile")
 	}
@@ -125,7 +126,7 @@ func cannotBackup(err error) error {
 }
 
 // writeBackup writes the tree as a ZIP.
-func (s *Store) writeBackup(ctx context.Context, live dir, w io.Writer) error {
+func (s *Store) writeBackup(ctx context.Context, live dir, variables []app.Variable, w io.Writer) error {
 	self, err := live.self()
 	if err != nil {
 		return err
@@ -138,6 +139,11 @@ func (s *Store) writeBackup(ctx context.Context, live dir, w io.Writer) error {
 	skip := rebuildable(live)
 	left := limit
 	zw := bundle.NewWriter(w)
+	if variables != nil {
+		if err := zw.AddVariables(variables, time.Now()); err != nil {
+			return err
+		}
+	}
 	r := newRation(s.lim)
 	err = walk(ctx, live, func(v visit) error {
 		if v.st.Uid != self.Uid || skip[v.path] {

@@ -41,7 +41,7 @@ func TestBackup(t *testing.T) {
 	must(t, mkfifo(filepath.Join(live, "pipe")))
 	must(t, os.Link(secret, filepath.Join(live, "hard")))
 	must(t, os.Chmod(filepath.Join(live, "a"), 0o700))
-	name, err := s.Backup(t.Context(), testID)
+	name, err := s.Backup(t.Context(), testID, nil)
 	must(t, err)
 	got := strings.Join(slices.DeleteFunc(listed(t, s, name), func(n string) bool { return strings.HasPrefix(n, "d/") }), " ")
 	if want := ".venv/ .venv/z a discloud.config package.json sub/ sub/b sub/node_modules/ sub/node_modules/y vendor/ vendor/own void/"; got != want {
@@ -63,6 +63,57 @@ func TestBackup(t *testing.T) {
 	}
 }
 
+// The variables are in a backup only when they are given, in a file that no
+// upload unpacks, whatever the program has in their place.
+func TestBackupWithVariables(t *testing.T) {
+	for what, own := range map[string]string{"a file": ".berth", "their file": ".berth/env", "a directory": ".berth/env/x", "a link": ".berth"} {
+		t.Run(what, func(t *testing.T) {
+			s := newStore(t)
+			content := "own"
+			if what == "a link" {
+				content = "->/etc"
+			}
+			makeLive(t, s, map[string]string{"discloud.config": "MAIN=a", "a": "x", own: content})
+			for _, variables := range [][]app.Variable{nil, {}, {{Name: "TOKEN", Value: "it's a secret"}, {Name: "Z"}}} {
+				name, err := s.Backup(t.Context(), testID, variables)
+				must(t, err)
+				path := filepath.Join(s.root, "backups", name)
+				got, found := variablesIn(t, path)
+				if found != (variables != nil) || !slices.Equal(got, variables) {
+					t.Errorf("given %v it holds %v, %t", variables, got, found)
+				}
+				up, err := s.Unpack(t.Context(), path, nil, anything)
+				must(t, err)
+				if _, err := os.Lstat(filepath.Join(s.root, "staging", string(up.Stage), "new", ".berth", "env")); err == nil {
+					t.Error("an upload unpacks it")
+				}
+				if told := strings.Contains(strings.Join(up.Left, ""), "berth app env"); told != (variables != nil) {
+					t.Errorf("the upload says %q", up.Left)
+				}
+			}
+		})
+	}
+}
+
+// variablesIn reads the variables of a backup.
+func variablesIn(t *testing.T, path string) (all []app.Variable, found bool) {
+	t.Helper()
+	z, err := zip.OpenReader(path)
+	must(t, err)
+	defer z.Close()
+	for _, f := range z.File {
+		if f.Name == app.VariablesFile {
+			r, err := f.Open()
+			must(t, err)
+			defer r.Close()
+			all, err = bundle.ParseVariables(r)
+			must(t, err)
+			return all, true
+		}
+	}
+	return nil, false
+}
+
 func TestBackupRefuses(t *testing.T) {
 	needRoot(t)
 	path := filepath.Join(t.TempDir(), "data")
@@ -71,14 +122,14 @@ func TestBackupRefuses(t *testing.T) {
 	defer s.Close()
 	live := makeLive(t, s, map[string]string{"a": strings.Repeat("x", 500)})
 	must(t, os.Truncate(filepath.Join(live, "a"), 1<<40)) // a hole of a terabyte
-	_, err = s.Backup(t.Context(), testID)
+	_, err = s.Backup(t.Context(), testID, nil)
 	if app.KindOf(err) != app.TooLarge || text(err) != "the application's files are larger than the 800 bytes a backup may hold" {
 		t.Errorf("too large: %v", err)
 	}
-	if _, err = s.Backup(cancelled(t), testID); err == nil {
+	if _, err = s.Backup(cancelled(t), testID, nil); err == nil {
 		t.Error("cancelled: accepted")
 	}
-	if _, err = s.Backup(t.Context(), "nobody"); app.KindOf(err) != app.NotFound {
+	if _, err = s.Backup(t.Context(), "nobody", nil); app.KindOf(err) != app.NotFound {
 		t.Errorf("no such application: %v", err)
 	}
 	empty(t, s, "backups")
@@ -106,9 +157,9 @@ func TestOpenBackupTakesNamesAlone(t *testing.T) {
 func TestDropBackups(t *testing.T) {
 	s := newStore(t)
 	makeLive(t, s, map[string]string{"a": "x"})
-	old, err := s.Backup(t.Context(), testID)
+	old, err := s.Backup(t.Context(), testID, nil)
 	must(t, err)
-	young, err := s.Backup(t.Context(), testID)
+	young, err := s.Backup(t.Context(), testID, nil)
 	must(t, err)
 	day := time.Now().Add(-24 * time.Hour)
 	must(t, os.Chtimes(filepath.Join(s.root, "backups", old), day, day))

@@ -57,7 +57,7 @@ func lifecycle(t *testing.T, s *Store, id app.ID, uid int) error {
 			err = s.Undo(ctx, id, uid)
 		}
 		_, serr := s.Size(ctx, id)
-		_, berr := s.Backup(ctx, id)
+		_, berr := s.Backup(ctx, id, nil)
 		_, terr := s.EnsureTemp(id, n%2 == 0, uid)
 		if err := errors.Join(err, serr, berr, terr, s.Discard(stage)); err != nil {
 			return err

@@ -93,7 +93,7 @@ func TestWalksWhileTheProgramSwaps(t *testing.T) {
 		}
 		_, err = s.Size(t.Context(), testID)
 		must(t, err)
-		name, err := s.Backup(t.Context(), testID)
+		name, err := s.Backup(t.Context(), testID, nil)
 		must(t, err)
 		if data, _ := os.ReadFile(filepath.Join(s.root, "backups", name)); strings.Contains(string(data), "SECRET") {
 			t.Error("the secret is in the backup")
@@ -193,7 +193,7 @@ func TestTooDeepToWalk(t *testing.T) {
 		t.Errorf("Size: %d, %v", size, err)
 	}
 	// Deeper than a ZIP can hold is left out of it.
-	if _, err = s.Backup(t.Context(), testID); err != nil {
+	if _, err = s.Backup(t.Context(), testID, nil); err != nil {
 		t.Errorf("Backup: %v", err)
 	}
 }

@@ -56,7 +56,7 @@ func TestNothingButIDsBecomesAName(t *testing.T) {
 	stage := stageOf(t, s, map[string]string{"a": "x"})
 	for _, id := range []app.ID{"", "..", "a/b", "../x", ".", "all", "A1", "a\x00b"} {
 		_, sizeErr := s.Size(t.Context(), id)
-		_, backupErr := s.Backup(t.Context(), id)
+		_, backupErr := s.Backup(t.Context(), id, nil)
 		_, tempErr := s.EnsureTemp(id, false, testUID)
 		_, prepareErr := s.Prepare(t.Context(), stage, id, testUID)
 		for name, err := range map[string]error{

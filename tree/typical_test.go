@@ -35,7 +35,7 @@ func TestOfATypicalCommit(t *testing.T) {
 	chownAll(t, filepath.Join(build, "dist"))
 	took("Apply", func() error { return s.Apply(t.Context(), stage, testID, testUID) })
 	took("Size", func() error { _, err := s.Size(t.Context(), testID); return err })
-	took("Backup", func() error { _, err := s.Backup(t.Context(), testID); return err })
+	took("Backup", func() error { _, err := s.Backup(t.Context(), testID, nil); return err })
 	took("Undo", func() error { return s.Undo(t.Context(), testID, testUID) })
 	same(t, snapshot(t, live), before)
 	took("Discard", func() error { return s.Discard(stage) })

@@ -118,7 +118,7 @@ func TestSecretsStayInTheDatabase(t *testing.T) {
 	c.wantReport(id, 4, "["+length+`,"production"]`)
 
 	pieces := map[string][]byte{"the application's log": []byte(c.log(id)), "the daemon's log": []byte(d.out.String())}
-	for name, content := range backup(c, id) {
+	for name, content := range backup(c, id, "") {
 		pieces["the backup's "+name] = content
 	}
 	err := filepath.Walk(d.data, func(path string, info os.FileInfo, err error) error {
@@ -141,6 +141,7 @@ func TestSecretsStayInTheDatabase(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(d.data, "berth.db")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the database: %v, %v", info, err)
 	}
+	c.wantVariablesInBackup(d, id)
 	// Gone with the application, also for the next of its name.
 	c.delete(id).want(200)
 	if code, _, stderr := d.run("app", "env", id, "list"); code != 5 {
@@ -148,10 +149,39 @@ func TestSecretsStayInTheDatabase(t *testing.T) {
 	}
 }
 
-// backup returns what is in a backup.
-func backup(c *client, id string) map[string][]byte {
+// wantVariablesInBackup asks for a backup with the variables, and uploads and
+// commits it: what it holds is neither unpacked nor set.
+func (c *client) wantVariablesInBackup(d *daemon, id string) {
 	c.t.Helper()
-	packed := c.download(c.get("/app/" + id + "/backup").text("backups.url"))
+	held := string(backup(c, id, "?env=true")[".berth/env"])
+	if want := "NODE_ENV='production'\nTOKEN='" + envSecret + "'\n"; !strings.HasSuffix(held, "\n"+want) {
+		c.t.Errorf("it holds %q, want %q at the end", held, want)
+	}
+	c.get("/app/"+id+"/backup?env=yes").want(400).says("message", "The parameter env must be given once, as true or false.")
+	c.get("/app/all/backup?env=true").want(200).says("message", ".berth/env")
+	const told = `".berth/env" of the ZIP (1 entry) was left out: it is for environment variables (2 of them)`
+	packed := c.download(c.get("/app/" + id + "/backup?env=true").text("backups.url"))
+	c.setEnv(id, map[string]any{"TOKEN": "changed"}).want(200)
+	c.send(c.form(http.MethodPut, "/v2/app/"+id+"/commit", packed)).want(200).says("logs", told, "berth app env APP set NAME=VALUE")
+	if got := d.berth("app", "env", id, "list", "--show"); !strings.Contains(got, "TOKEN     changed") {
+		c.t.Errorf("a commit sets variables: %s", got)
+	}
+	other := c.post(packed).want(200).says("logs", told).text("app.id")
+	c.get("/app/"+other+"/env").want(200, "env", "[]")
+	for _, id := range []string{id, other} {
+		if exists(c.t, d.path(id, ".berth", "env")) || !exists(c.t, d.path(id, "index.js")) {
+			c.t.Errorf("of %s the wrong files were unpacked", id)
+		}
+	}
+	if strings.Contains(d.out.String(), envSecret) || !strings.Contains(d.out.String(), "a backup holds the environment variables") {
+		c.t.Error("the daemon's log tells of no such backup, or what is in it")
+	}
+}
+
+// backup returns what is in a backup that is asked for with a query.
+func backup(c *client, id, query string) map[string][]byte {
+	c.t.Helper()
+	packed := c.download(c.get("/app/" + id + "/backup" + query).text("backups.url"))
 	r, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
 	if err != nil {
 		c.t.Fatal(err)
