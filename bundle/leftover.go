@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"berth/app"
 )
@@ -34,7 +35,9 @@ type sweeper struct {
 	over  *app.Code
 	files map[string]*zip.File // by their names below the application's own folder
 	cfg   app.Config
-	left  map[string]int // entries left out, by their directory
+	pkg   manifest
+	said  map[string]bool // the words of the scripts
+	left  map[string]int  // entries left out, by their directory
 	from  map[string]string
 	vars  int // variables in the files of them
 }
@@ -74,6 +77,7 @@ func sweep(files []*zip.File, lim Limits, over *app.Code) ([]*zip.File, []string
 		}
 	}
 	s.readConfig()
+	s.readManifest()
 	for _, p := range doubtful {
 		if p.litter() == app.VariablesFile {
 			s.countVariables(p.file)
@@ -119,11 +123,13 @@ func (p part) litter() string {
 	return ""
 }
 
-// uses reports whether the config may need such a directory all the same: it
-// names it, or runs the command that reads it. Variables are never unpacked: they
+// uses reports whether the program may need such a directory all the same: the
+// config or a script of package.json, any of which may run another, names it or
+// runs the command that reads it. What the code does nobody knows. Variables are never unpacked: they
 // are secrets, and code is what the team and its backups have.
 func (s *sweeper) uses(dir string) bool {
-	return dir != app.VariablesFile && strings.Contains(s.cfg.Main+"\n"+s.cfg.Start+"\n"+s.cfg.Build, strings.TrimPrefix(dir, "."))
+	name := strings.TrimPrefix(dir, ".")
+	return dir != app.VariablesFile && (s.said[name] || strings.Contains(s.cfg.Main+"\n"+s.cfg.Start+"\n"+s.cfg.Build, name))
 }
 
 // wrapper returns the folder around everything that unwrap will take off, "" when
@@ -184,12 +190,12 @@ func (s *sweeper) remade(parts []part, top int) map[string]bool {
 	if rust && s.cfg.Start == "" && s.has("Cargo.toml") && s.has("target/CACHEDIR.TAG", "target/.rustc_info.json") {
 		mark("target", "Cargo makes it anew")
 	}
-	if !s.isMain(".py") || !s.has("requirements.txt", "pyproject.toml") {
+	if !s.mayBePython() || !s.has("requirements.txt", "pyproject.toml") {
 		return made
 	}
 	for _, p := range parts {
 		if inner := p.name[min(top, len(p.name)):]; len(inner) == 2 && inner[1] == "pyvenv.cfg" {
-			mark(inner[0], "a virtual environment works only where it was made, and is made anew")
+			mark(inner[0], "a virtual environment works only where it was made, and berth makes those of Python programs anew")
 		}
 	}
 	return made
@@ -201,6 +207,14 @@ const nodeModules = "node_modules"
 // known yet: the manifests tell it then.
 func (s *sweeper) isMain(exts ...string) bool {
 	return s.cfg.Main == "" || slices.Contains(exts, strings.ToLower(path.Ext(s.cfg.Main)))
+}
+
+// mayBePython reports whether the program is Python, or may turn out to be.
+func (s *sweeper) mayBePython() bool {
+	if s.cfg.Main == "" && s.over != nil && s.over.Lang != "" {
+		return s.over.Lang == "python"
+	}
+	return s.isMain(".py")
 }
 
 // isJavaScript reports whether the packages of package.json will be installed,
@@ -225,24 +239,39 @@ func (s *sweeper) isJavaScript() bool {
 // others are the endings of programs that are not JavaScript.
 var others = map[string]bool{".py": true, ".go": true, ".rs": true, ".jar": true, ".php": true, ".rb": true, ".sh": true}
 
-// needsPackages reports whether package.json asks for packages that every
-// preparation installs.
-func (s *sweeper) needsPackages() bool {
+// manifest is what of package.json matters here.
+type manifest struct {
+	Dependencies, OptionalDependencies map[string]any
+	Scripts                            json.RawMessage
+}
+
+// readManifest reads package.json. One that is no manifest says nothing.
+func (s *sweeper) readManifest() {
 	f := s.files["package.json"]
 	if f == nil {
-		return false
+		return
 	}
 	r, err := f.Open()
 	if err != nil {
-		return false
+		return
 	}
 	defer r.Close()
 	text, err := io.ReadAll(io.LimitReader(r, manifestLimit))
-	if err != nil {
-		return false
+	if err != nil || json.Unmarshal(text, &s.pkg) != nil {
+		s.pkg = manifest{}
 	}
-	var pkg struct{ Dependencies, OptionalDependencies map[string]any }
-	return json.Unmarshal(text, &pkg) == nil && len(pkg.Dependencies)+len(pkg.OptionalDependencies) > 0
+	s.said = map[string]bool{}
+	for word := range strings.FieldsFuncSeq(string(s.pkg.Scripts), func(r rune) bool {
+		return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		s.said[word] = true
+	}
+}
+
+// needsPackages reports whether package.json asks for packages that every
+// preparation installs.
+func (s *sweeper) needsPackages() bool {
+	return len(s.pkg.Dependencies)+len(s.pkg.OptionalDependencies) > 0
 }
 
 // countVariables notes what a file with variables holds.

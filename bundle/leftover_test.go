@@ -35,6 +35,10 @@ func TestLeftOut(t *testing.T) {
 		{"git that BUILD names", []raw{{name: "__MACOSX/x"}, {name: "app/a"}, {name: "app/.git/HEAD"}, {name: "app/" + ConfigName, data: "MAIN=a\nBUILD=cp .git/HEAD version"}}, nil, ".git/HEAD a discloud.config", ""},
 		{"git beside the folder", []raw{{name: "__MACOSX/x"}, {name: ".git/HEAD"}, {name: "app/a"}, {name: "app/" + ConfigName, data: "START=git log -1"}}, nil, "a discloud.config", ".git"},
 		{"a cache of a commit whose START runs git", []raw{{name: "a"}, {name: ".git/x"}, {name: ".hg/x"}}, &app.Code{Start: "git log"}, ".git/x a", ".hg"},
+		{"git that a script names", []raw{{name: "app/.git/HEAD"}, {name: "app/package.json", data: `{"scripts":{"start":"cat .git/HEAD && node ."}}`}}, nil, ".git/HEAD package.json", ""},
+		{"git that a script of a script runs", []raw{{name: ".git/HEAD"}, {name: ".hg/x"}, {name: "package.json", data: `{"scripts":{"start":"npm run v","v":"git-describe>v"}}`}}, nil, ".git/HEAD package.json", ".hg"},
+		{"git that no script names", []raw{{name: ".git/HEAD"}, {name: "package.json", data: `{"repository":"git","scripts":{"legit":"gh-pages -r github.com/x"}}`}}, nil, "package.json", ".git"},
+		{"git beside what is no manifest", []raw{{name: ".git/HEAD"}, {name: "package.json", data: `{"scripts":{"start":"git log"}`}}, nil, "package.json", ".git"},
 		{"litter alone in a folder", []raw{{name: "app/.git/x"}, {name: "app/a"}}, nil, "a", ".git"},
 		{
 			"variables of a backup",
@@ -76,6 +80,10 @@ func TestLeftOut(t *testing.T) {
 
 		{"venv", with(venv, raw{name: "requirements.txt"}), nil, "main.py requirements.txt", `".venv" of the ZIP (2 entries) was left out: a virtual environment works only where it was made`},
 		{"venv of any name", []raw{{name: "a.py"}, {name: "mine/pyvenv.cfg"}, {name: "mine/x"}, {name: "requirements.txt"}}, nil, "a.py requirements.txt", `"mine"`},
+		{"venv beside package.json", with(venv[1:], raw{name: "requirements.txt"}, raw{name: "package.json", data: withDeps}), nil, "package.json requirements.txt", `it was made, and berth makes those of Python programs anew.`},
+		{"venv with a MAIN of JavaScript", with(venv[1:], raw{name: "requirements.txt"}, config("MAIN=a.js")), nil, ".venv/bin/python .venv/pyvenv.cfg discloud.config requirements.txt", ""},
+		{"venv of a commit of JavaScript", with(venv[1:], raw{name: "requirements.txt"}), &app.Code{Start: "x", Lang: "javascript"}, ".venv/bin/python .venv/pyvenv.cfg requirements.txt", ""},
+		{"venv of a commit of Python", with(venv[1:], raw{name: "requirements.txt"}), &app.Code{Start: "x", Lang: "python"}, "requirements.txt", ".venv"},
 		{"venv without a manifest", []raw{{name: "a.py"}, {name: ".venv/pyvenv.cfg"}}, nil, ".venv/pyvenv.cfg a.py", ""},
 		{"venv that START names", with(venv, raw{name: "requirements.txt"}, config("START=.venv/bin/python x")), nil, ".venv/bin/python .venv/pyvenv.cfg discloud.config main.py requirements.txt", ""},
 
