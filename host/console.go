@@ -10,9 +10,10 @@ import (
 
 const (
 	// consolesAtOnce is how many console commands run at a time on the host, and
-	// consolesOfOne how many of one account.
+	// consolesOfOne how many of one account: a few that keep theirs until the
+	// timeout must not keep all others out.
 	consolesAtOnce = 8
-	consolesOfOne  = 4
+	consolesOfOne  = consolesAtOnce / 4
 
 	// whyDeployed is why a command ends whose tree is about to change.
 	whyDeployed = "the application was deployed"

@@ -118,6 +118,45 @@ func TestConsolesAreFew(t *testing.T) {
 			t.Error(got.err)
 		}
 	})
+}
+
+// Two accounts that take all they may leave as much for others, and each is told
+// what keeps it out.
+func TestConsolesOfAnAccount(t *testing.T) {
+	var s seats
+	var leave []func()
+	take := func(account app.AccountID, says string) {
+		t.Helper()
+		l, err := s.take(account)
+		switch {
+		case says == "" && err == nil:
+			leave = append(leave, l)
+		case says == "" || app.KindOf(err) != app.Unavailable || err.Error() != says:
+			t.Errorf("account %d: got %v, want %q", account, err, says)
+		}
+	}
+	const own = "your account runs 2 console commands, as many as one may; try again when one has ended"
+	for _, hog := range []app.AccountID{1, 2} {
+		take(hog, "")
+		take(hog, "")
+		take(hog, own)
+	}
+	for other := range app.AccountID(4) {
+		take(10+other, "")
+	}
+	take(20, "this host runs 8 console commands, as many as it may; try again in a moment")
+	take(1, own)
+	leave[0]()
+	take(1, "")
+	for _, l := range leave[1:] {
+		l()
+	}
+	if s.taken != 0 || len(s.by) != 0 {
+		t.Errorf("left: %+v", &s)
+	}
+}
+
+func TestConsolesOfTheHost(t *testing.T) {
 	var s seats
 	var leave []func()
 	for n := range consolesAtOnce {

@@ -47,6 +47,7 @@ func consoleScenes() []scene {
 		make("too_large", `{"command":"`+strings.Repeat("x", maxFields)+`"}`, nil),
 		make("conflict", run, failing("Console", app.Conflict, "a console command of the application is running already; wait until it ends")),
 		make("exhausted", run, failing("Console", app.Exhausted, "this host has 100 MB for applications")),
+		make("too_many_own", run, failing("Console", app.Unavailable, "your account runs 2 console commands, as many as one may; try again when one has ended")),
 		make("too_many", run, failing("Console", app.Unavailable, "this host runs 8 console commands, as many as it may; try again in a moment")),
 	}
 	missing := make("not_found", run, nil)
