@@ -150,7 +150,7 @@ func parseFields(text []byte) (fields, error) {
 		}
 		key, _ := name.(string) // the decoder refuses other names
 		if _, twice := f[key]; twice {
-			return nil, app.Errorf(app.Invalid, "The field %q appears twice.", key)
+			return nil, app.Errorf(app.Invalid, "The field %s appears twice.", quotedName(key))
 		}
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {

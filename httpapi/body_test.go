@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 
 	"berth/app"
@@ -38,6 +39,27 @@ func TestParseFieldsKeepsNestedValues(t *testing.T) {
 	}
 	if string(f["c"]) != "[{}]" || f.has("n") || f.has("missing") || !f.has("") {
 		t.Errorf("got %q", f)
+	}
+}
+
+// A name that fills the body is not sent back whole.
+func TestRefusedNamesAreShortened(t *testing.T) {
+	long := strings.Repeat("é", maxFields/4)
+	shown := `"` + strings.Repeat("é", 64) + `"`
+	for body, want := range map[string]string{
+		`{"x":1,"x":2}`:                                 `The field "x" appears twice.`,
+		`{"x=secret":1,"x=secret":2}`:                   `The field "x" appears twice.`,
+		`{"` + long + `":1,"` + long + `":2}`:           `The field ` + shown + ` appears twice.`,
+		`{"env":{"` + long + `":"","` + long + `":""}}`: `The field ` + shown + ` appears twice.`,
+		`{"env":{"` + long + `":7}}`:                    `The value of the variable ` + shown + ` must be a text or null.`,
+		`{"env":{"a\nb":7}}`:                            `The value of the variable "a\nb" must be a text or null.`,
+	} {
+		rec := do(t, newWorld(t).handler(), newRequest("PUT", "/v2/app/bot-one/env", body))
+		var e errorBody
+		decode(t, rec, &e)
+		if rec.Code != http.StatusBadRequest || e.Message != want {
+			t.Errorf("%.40q: status %d, %.200q, want %.200q", body, rec.Code, e.Message, want)
+		}
 	}
 }
 

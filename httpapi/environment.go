@@ -76,8 +76,7 @@ func (f fields) variables() (map[string]*string, error) {
 	for name, value := range members {
 		var text *string // stays nil for null
 		if json.Unmarshal(value, &text) != nil {
-			name, _, _ = strings.Cut(name, "=")
-			return nil, app.Errorf(app.Invalid, "The value of the variable %s must be a text or null.", strconv.Quote(name))
+			return nil, app.Errorf(app.Invalid, "The value of the variable %s must be a text or null.", quotedName(name))
 		}
 		change[name] = text
 	}

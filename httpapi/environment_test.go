@@ -179,7 +179,7 @@ func TestVariableBodies(t *testing.T) {
 func TestRefusedVariablesAreNotRepeated(t *testing.T) {
 	for _, body := range []string{
 		`{"env":{"PIN":8675309}}`, `{"env":{"PIN":["8675309"]}}`, `{"env":"8675309"}`, `{"env":{"PIN=8675309":5}}`,
-		`{"env":{"PIN":"8675309","PIN":"8675309"}}`, `{"env":{"PIN":"8675309` + "\n" + `"}}`, `{"env":{"PIN":8675309x}}`,
+		`{"env":{"PIN":"8675309","PIN":"8675309"}}`, `{"env":{"PIN=8675309":"x","PIN=8675309":"x"}}`, `{"env":{"PIN=8675309":"x","PIN=8675309":"y"},"x":"8675309"}`, `{"env":{"PIN":"8675309` + "\n" + `"}}`, `{"env":{"PIN":8675309x}}`,
 	} {
 		w, log := logged(t)
 		rec := do(t, w.handler(), newRequest("PUT", "/v2/app/bot-one/env", body))

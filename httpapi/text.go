@@ -168,6 +168,13 @@ func outcome(done string, s app.Snapshot, now time.Time) string {
 	}
 }
 
+// quotedName is a name of a stranger's as an answer repeats it: not all of one that
+// fills the body, nor what follows a "=", which was meant to be a value.
+func quotedName(name string) string {
+	name, _, _ = strings.Cut(name, "=")
+	return fmt.Sprintf("%.64q", name)
+}
+
 // quantity writes a count with its noun: "1 application", "2 applications".
 func quantity(n int) string {
 	if n == 1 {
