@@ -32,9 +32,10 @@ var imports = map[string][]string{
 	"httpapi":  {"app"},
 	"test/e2e": {},
 
-	"test/bench":   {},
-	"test/clients": {},
+	"test/bench":   {"test/harness"},
+	"test/clients": {"test/harness"},
 	"test/dns":     {},
+	"test/harness": {},
 	"test/summary": {},
 }
 
@@ -50,9 +51,9 @@ var homes = map[string][]string{
 	"github.com/shirou/gopsutil":          {"proc"},
 	"github.com/BurntSushi/toml":          {".", "lang"},
 	"github.com/cilium/ebpf":              {"sandbox"},
-	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "logs", "proc", "sandbox", "systemd", "tree", "test/bench", "test/e2e", "test/summary"},
-	"os/exec":                             {".", "proc", "test/bench", "test/e2e"},
-	"syscall":                             {".", "cgroup", "db", "proc", "sandbox", "logs", "tree", "test/bench", "test/e2e"},
+	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "logs", "proc", "sandbox", "systemd", "tree", "test/bench", "test/e2e", "test/harness", "test/summary"},
+	"os/exec":                             {".", "proc", "test/bench", "test/e2e", "test/harness"},
+	"syscall":                             {".", "cgroup", "db", "proc", "sandbox", "logs", "tree", "test/bench", "test/e2e", "test/harness"},
 	"golang.org/x/sys/unix":               {".", "cgroup", "proc", "sandbox", "logs", "tree"},
 	"net/http":                            {".", "httpapi", "test/bench", "test/e2e"},
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"berth/app"
+	"berth/test/harness"
 )
 
 // talker is a client as the extension for editors is one.
@@ -48,24 +49,12 @@ func dial(t *testing.T, client *http.Client, url string, header http.Header) *ta
 	return &talker{t, conn}
 }
 
-// chunkFrame is a frame as Node.js writes it.
-func chunkFrame(data []byte, current, offset, total int) []byte {
-	numbers := make([]int, len(data))
-	for i, b := range data {
-		numbers[i] = int(b)
-	}
-	return encode(map[string]any{
-		"chunk":   map[string]any{"type": "Buffer", "data": numbers},
-		"current": current, "offset": offset, "pending": current < total, "total": total,
-	})
-}
-
 // framesOf is a file in frames of n bytes.
 func framesOf(file []byte, n int) [][]byte {
 	total := (len(file) + n - 1) / n
 	var frames [][]byte
 	for i := range total {
-		frames = append(frames, chunkFrame(file[i*n:min((i+1)*n, len(file))], i+1, i*n, total))
+		frames = append(frames, harness.Frame(file[i*n:min((i+1)*n, len(file))], i+1, i*n, total))
 	}
 	return frames
 }

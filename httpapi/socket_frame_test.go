@@ -9,6 +9,7 @@ import (
 	"testing/iotest"
 
 	"berth/app"
+	"berth/test/harness"
 )
 
 func TestFrameTakesWhatJSONAllows(t *testing.T) {
@@ -66,7 +67,7 @@ func TestFrameRefuses(t *testing.T) {
 // FuzzChunkFrame holds the scanner against encoding/json: what it takes, that
 // reads the same; and any way to cut the text into reads is one.
 func FuzzChunkFrame(f *testing.F) {
-	f.Add(chunkFrame([]byte("PK\x00\xff"), 1, 0, 2), 3)
+	f.Add(harness.Frame([]byte("PK\x00\xff"), 1, 0, 2), 3)
 	f.Add([]byte(`{"chunk":{"type":"Buffer","data":[ 0, 10 ,255]},"current":1,"offset":0,"pending":true,"total":2,"x":"\"["}`), 1)
 	f.Add([]byte(`{"x":{"data":[1]},"chunk":{"type":"Buffer","data":[2]}}`), 2)
 	f.Fuzz(func(t *testing.T, text []byte, step int) {
@@ -118,7 +119,7 @@ func BenchmarkChunkFrame(b *testing.B) {
 	for i := range data {
 		data[i] = byte(i * 7)
 	}
-	text := chunkFrame(data, 1, 0, 1)
+	text := harness.Frame(data, 1, 0, 1)
 	var f frame
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()

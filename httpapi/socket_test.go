@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"berth/app"
+	"berth/test/harness"
 )
 
 func TestSocketUpload(t *testing.T) {
@@ -111,16 +112,16 @@ func TestSocketRefusals(t *testing.T) {
 		"no ID":           {path: "/v2/ws/app/-x/commit", status: 404, code: 1008, says: "no application"},
 		"wrong order":     {frames: [][]byte{two[1]}, status: 400, code: 1008, says: "Chunk 2 came where chunk 1 was to come."},
 		"twice":           {frames: [][]byte{two[0], two[0]}, status: 400, code: 1008, says: "Chunk 1 came where chunk 2"},
-		"wrong offset":    {frames: [][]byte{chunkFrame([]byte("PK"), 1, 7, 1)}, status: 400, code: 1008, says: "begins at byte 7"},
-		"other total":     {frames: [][]byte{two[0], chunkFrame([]byte("PK"), 2, 5, 3)}, status: 400, code: 1008, says: "the first said 2"},
-		"no chunks":       {frames: [][]byte{chunkFrame(nil, 0, 0, 0)}, status: 400, code: 1008, says: "there are 0 chunks"},
-		"empty chunk":     {frames: [][]byte{chunkFrame(nil, 1, 0, 2)}, status: 400, code: 1008, says: "empty"},
+		"wrong offset":    {frames: [][]byte{harness.Frame([]byte("PK"), 1, 7, 1)}, status: 400, code: 1008, says: "begins at byte 7"},
+		"other total":     {frames: [][]byte{two[0], harness.Frame([]byte("PK"), 2, 5, 3)}, status: 400, code: 1008, says: "the first said 2"},
+		"no chunks":       {frames: [][]byte{harness.Frame(nil, 0, 0, 0)}, status: 400, code: 1008, says: "there are 0 chunks"},
+		"empty chunk":     {frames: [][]byte{harness.Frame(nil, 1, 0, 2)}, status: 400, code: 1008, says: "empty"},
 		"not JSON":        {frames: [][]byte{[]byte("hello")}, status: 400, code: 1008, says: "malformed"},
 		"no chunk":        {frames: [][]byte{[]byte(`{"current":1}`)}, status: 400, code: 1008, says: "chunk.data"},
 		"a number of 256": {frames: [][]byte{[]byte(`{"chunk":{"type":"Buffer","data":[1,256]}}`)}, status: 400, code: 1008, says: "0 to 255"},
 		"too large":       {arrange: func(w *world) { w.config.MaxSocket = 9 }, frames: two, status: 413, code: 1009, says: "larger than the 9B"},
-		"too large to be": {arrange: func(w *world) { w.config.MaxSocket = 9 }, frames: [][]byte{chunkFrame([]byte("PK cc"), 1, 0, 9)}, status: 413, code: 1009, says: "9B"},
-		"a large chunk":   {frames: [][]byte{chunkFrame(make([]byte, maxChunk+1), 1, 0, 1)}, status: 413, code: 1009, says: "A chunk holds more than 1MB."},
+		"too large to be": {arrange: func(w *world) { w.config.MaxSocket = 9 }, frames: [][]byte{harness.Frame([]byte("PK cc"), 1, 0, 9)}, status: 413, code: 1009, says: "9B"},
+		"a large chunk":   {frames: [][]byte{harness.Frame(make([]byte, maxChunk+1), 1, 0, 1)}, status: 413, code: 1009, says: "A chunk holds more than 1MB."},
 		"full disk":       {arrange: func(w *world) { w.fail["Spool"] = app.Errorf(app.Exhausted, "The disk is full.") }, frames: two, status: 422, code: 1008, says: "full"},
 		"internal":        {arrange: func(w *world) { w.fail["Spool"] = errors.New("secret path") }, frames: two, status: 500, code: 1011, says: "internal error"},
 		"shutting down": {

@@ -9,12 +9,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/coder/websocket"
+
+	"berth/test/harness"
 )
 
 var socket = measure{
@@ -141,14 +142,6 @@ func (d *berth) timeSocket(ctx context.Context, file string) (float64, error) {
 	return took, d.ask(ctx, http.MethodDelete, "/v2/app/"+id+"/delete", nil)
 }
 
-// numbers are the texts of all bytes, each with a comma.
-var numbers = func() (t [256]string) {
-	for i := range t {
-		t[i] = strconv.Itoa(i) + ","
-	}
-	return t
-}()
-
 // converse uploads a file in chunks and returns the id that the last frame has.
 func (d *berth) converse(ctx context.Context, file io.Reader, size int64) (string, error) {
 	const chunk = 256 << 10
@@ -168,11 +161,7 @@ func (d *berth) converse(ctx context.Context, file io.Reader, size int64) (strin
 				sent <- err
 				return
 			}
-			text = append(text[:0], `{"chunk":{"type":"Buffer","data":[`...)
-			for _, v := range part[:n] {
-				text = append(text, numbers[v]...)
-			}
-			text = fmt.Appendf(text[:len(text)-1], `]},"current":%d,"offset":%d,"pending":%t,"total":%d}`, i+1, i*chunk, i+1 < total, total)
+			text = harness.AppendFrame(text[:0], part[:n], int(i+1), int(i*chunk), int(total))
 			if err := conn.Write(ctx, websocket.MessageText, text); err != nil {
 				sent <- err
 				return

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"berth/test/harness"
 )
 
 // cli is discloud-cli of one person: a home with a token, and a directory to
@@ -63,8 +65,8 @@ func (c *cli) try(keys []string, args ...string) (code int, said string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Dir = c.dir
-	cmd.Env = append(cmd.Environ(), "HOME="+c.home, "BASE="+c.d.base, "CLIENTS="+clients, "FORCE_COLOR=0", "TERM=dumb")
-	out := &output{}
+	cmd.Env = append(cmd.Environ(), "HOME="+c.home, "BASE="+c.d.Base, "CLIENTS="+clients, "FORCE_COLOR=0", "TERM=dumb")
+	out := &harness.Output{}
 	cmd.Stdout, cmd.Stderr = out, out
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -76,7 +78,7 @@ func (c *cli) try(keys []string, args ...string) (code int, said string) {
 	for i, key := range keys {
 		if i > 0 { // what is typed between two questions is lost
 			asked := strings.Count(out.String(), question)
-			eventually(c.t, "the command asks again", func() bool { return strings.Count(out.String(), question) > asked })
+			harness.Eventually(c.t, "the command asks again", func() bool { return strings.Count(out.String(), question) > asked })
 		}
 		if _, err := io.WriteString(in, key); err != nil {
 			c.t.Fatal(err)
@@ -158,7 +160,7 @@ func TestCLI(t *testing.T) {
 	c.run([]string{id, "Demo", "true"}, "apps", id)
 	c.run([]string{"Online", "MB/100MB"}, "status", id)
 	c.run([]string{"Online"}, "status")
-	eventually(t, "the log says up", func() bool {
+	harness.Eventually(t, "the log says up", func() bool {
 		c.run([]string{id}, "logs", id)
 		log, err := os.ReadFile(filepath.Join(c.dir, "discloud/logs", id+".log"))
 		return err == nil && strings.Contains(string(log), "up")
@@ -180,7 +182,7 @@ func TestCLI(t *testing.T) {
 		t.Fatal(err)
 	}
 	app.ask([]string{"\r"}, nil, "commit", ".") // it offers the application whose ID is in the config
-	eventually(t, "the new code runs", func() bool {
+	harness.Eventually(t, "the new code runs", func() bool {
 		c.run([]string{id}, "logs", id)
 		log, err := os.ReadFile(filepath.Join(c.dir, "discloud/logs", id+".log"))
 		return err == nil && strings.Contains(string(log), "second")

@@ -1,22 +1,17 @@
 package clients
 
 import (
-	"archive/zip"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
+
+	"berth/test/harness"
 )
 
 var (
@@ -87,9 +82,9 @@ func install() (string, error) {
 
 // daemon is a berth serve with an account that has a token.
 type daemon struct {
+	harness.Daemon
 	t     *testing.T
 	data  string
-	base  string // http://...
 	token string
 	id    string // of the account
 }
@@ -97,12 +92,7 @@ type daemon struct {
 // launch starts a daemon that ends with the test.
 func launch(t *testing.T, args ...string) *daemon {
 	t.Helper()
-	switch {
-	case unready != "" && os.Getenv("CI") == "true":
-		t.Fatal(unready)
-	case unready != "":
-		t.Skip(unready)
-	}
+	harness.Ready(t, unready)
 	root, err := os.MkdirTemp("/tmp", "berth-clients.") //nolint:usetesting // t.TempDir is closed to other users
 	if err != nil {
 		t.Fatal(err)
@@ -112,34 +102,19 @@ func launch(t *testing.T, args ...string) *daemon {
 		t.Fatal(err)
 	}
 	d := &daemon{t: t, data: filepath.Join(root, "data")}
-	said := &output{}
 	cmd := exec.Command(berth, append([]string{
 		"serve", "--data-dir", d.data, "--listen", "127.0.0.1:0", "--rate-limit", "10000", "--apps-ok-delay", "400ms",
 		"--apps-uid-base", "400000", "--apps-uid-count", "100", "--apps-port-first", "31000", "--apps-port-last", "31099",
 	}, args...)...)
-	cmd.Env = append(os.Environ(), "BERTH_CONFIG=/dev/null")
-	cmd.Stderr = said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd.Env = harness.CleanEnv()
+	d.Start(t, cmd)
 	t.Cleanup(func() {
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the daemon: %v", err)
+		if code := d.End(syscall.SIGTERM); code != 0 {
+			t.Errorf("the daemon's exit status is %d", code)
 		}
 		if t.Failed() {
-			t.Logf("the daemon said:\n%s", said)
+			t.Logf("the daemon said:\n%s", d.Out)
 		}
-	})
-	listening := regexp.MustCompile(`listening on (http://[0-9.:]+)`)
-	eventually(t, "the daemon listens", func() bool {
-		m := listening.FindStringSubmatch(said.String())
-		if m != nil {
-			d.base = m[1]
-		}
-		return m != nil
 	})
 	d.id, d.token = d.account("ana")
 	return d
@@ -155,40 +130,12 @@ func (d *daemon) account(name string) (id, token string) {
 func (d *daemon) run(args ...string) string {
 	d.t.Helper()
 	cmd := exec.Command(berth, append(args, "--data-dir", d.data)...)
-	cmd.Env = append(os.Environ(), "BERTH_CONFIG=/dev/null")
+	cmd.Env = harness.CleanEnv()
 	out, err := cmd.Output()
 	if err != nil {
 		d.t.Fatalf("berth %v: %v", args, err)
 	}
 	return strings.TrimSpace(string(out))
-}
-
-// eventually polls until ok, or fails.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(40 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited too long until %s", what)
-		}
-	}
-}
-
-// output collects what a process prints, for reading while it does.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
 }
 
 // bot is the smallest application that every client takes.
@@ -222,24 +169,7 @@ func folder(t *testing.T, files map[string]string) string {
 func zipped(t *testing.T, name string, files map[string]string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := zip.NewWriter(f)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		entry, err := w.Create(name)
-		if err == nil {
-			_, err = entry.Write([]byte(files[name]))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
+	if err := os.WriteFile(path, harness.Zip(files), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // sdk is a program that calls methods of discloud.app.
@@ -30,7 +32,7 @@ type result struct {
 
 func (d *daemon) sdk(t *testing.T, token string) *sdk {
 	t.Helper()
-	cmd := exec.Command("node", "sdk.cjs", d.base)
+	cmd := exec.Command("node", "sdk.cjs", d.Base)
 	cmd.Env = append(cmd.Environ(), "NODE_PATH="+clients+"/node_modules")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -40,7 +42,7 @@ func (d *daemon) sdk(t *testing.T, token string) *sdk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	problems := &output{}
+	problems := &harness.Output{}
 	cmd.Stderr = problems
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -162,9 +164,9 @@ func TestSDK(t *testing.T) {
 	if m := s.call("apps.status", id).text("memoryUsage"); m == "<nil>" || m == "NaN" {
 		t.Errorf("the SDK cannot tell the memory: %s", m)
 	}
-	eventually(t, "the log says up", func() bool { return strings.Contains(s.call("apps.terminal", id).text("big"), "up") })
+	harness.Eventually(t, "the log says up", func() bool { return strings.Contains(s.call("apps.terminal", id).text("big"), "up") })
 	equal(t, "the number of logs", len(s.call("apps.terminal").Value.(map[string]any)), 2)
-	if url := s.call("apps.backup", id).text("url"); !strings.HasPrefix(url, d.base+"/d/") || !strings.HasSuffix(url, ".zip") {
+	if url := s.call("apps.backup", id).text("url"); !strings.HasPrefix(url, d.Base+"/d/") || !strings.HasSuffix(url, ".zip") {
 		t.Errorf("the backup is at %s", url)
 	}
 	equal(t, "the number of backups", len(s.call("apps.backup").Value.(map[string]any)), 2)
@@ -180,7 +182,7 @@ func TestSDK(t *testing.T) {
 	s.call("apps.profile", id, map[string]any{"avatarURL": "https://example.org/a.png"}).want("status", "ok")
 	s.call("apps.fetch", id).want("name", "Renamed", "ram", 150, "avatarURL", "https://example.org/a.png")
 	s.call("apps.update", id, map[string]any{"file": zipped(t, "commit.zip", map[string]string{"index.js": "console.log('second');" + idle})}).want("status", "ok")
-	eventually(t, "the new code runs", func() bool { return strings.Contains(s.call("apps.terminal", id).text("big"), "second") })
+	harness.Eventually(t, "the new code runs", func() bool { return strings.Contains(s.call("apps.terminal", id).text("big"), "second") })
 
 	equal(t, "stop all", len(s.call("apps.stop").at("stoped").([]any)), 2)
 	equal(t, "start all", len(s.call("apps.start").at("started").([]any)), 2)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // everything is all eight permissions, as the clients spell them.
@@ -33,7 +35,7 @@ func TestSDKTeam(t *testing.T) {
 		t.Errorf("the friend sees %v", seen)
 	}
 	friend.call("teamApps.status", id).want("container", "Online")
-	if url := friend.call("teamApps.backup", id).text("url"); !strings.HasPrefix(url, d.base+"/d/") {
+	if url := friend.call("teamApps.backup", id).text("url"); !strings.HasPrefix(url, d.Base+"/d/") {
 		t.Errorf("the backup is at %s", url)
 	}
 	friend.call("teamApps.ram", id, 130).want("statusCode", 200)
@@ -41,7 +43,7 @@ func TestSDKTeam(t *testing.T) {
 	friend.call("teamApps.start", id).want("status", "ok")
 	friend.call("teamApps.restart", id).want("status", "ok")
 	friend.call("teamApps.update", id, map[string]any{"file": zipped(t, "c.zip", map[string]string{"index.js": "console.log('by a friend');" + idle})}).want("status", "ok")
-	eventually(t, "the friend's code runs", func() bool {
+	harness.Eventually(t, "the friend's code runs", func() bool {
 		return strings.Contains(friend.call("teamApps.terminal", id).text("big"), "by a friend")
 	})
 	owner.call("apps.fetch", id).want("ram", 130)
@@ -82,7 +84,7 @@ func TestCLITeam(t *testing.T) {
 	friend.run([]string{id}, "team:backup", id, "--save")
 	code := folder(t, map[string]string{"index.js": "console.log('by a friend');" + idle})
 	friend.in(code).ask([]string{"\x1b[B\r"}, nil, "team:commit", ".") // all applications come first in the list
-	eventually(t, "the friend's code runs", func() bool {
+	harness.Eventually(t, "the friend's code runs", func() bool {
 		friend.run([]string{id}, "team:logs", id)
 		log, err := os.ReadFile(filepath.Join(friend.dir, "discloud/logs", id+".log"))
 		return err == nil && strings.Contains(string(log), "by a friend")

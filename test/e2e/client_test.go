@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"berth/test/harness"
 )
 
 // client is somebody with a token.
@@ -42,7 +44,7 @@ var web = &http.Client{Timeout: 2 * time.Minute}
 
 // request makes a request with the token in it.
 func (c *client) request(method, path string, body io.Reader) *http.Request {
-	r, err := http.NewRequest(method, c.d.base+path, body)
+	r, err := http.NewRequest(method, c.d.Base+path, body)
 	if err != nil {
 		panic(err)
 	}
@@ -160,7 +162,7 @@ func (c *client) until(id string, pairs ...any) {
 			c.t.Logf("the last answer: %s", last.body)
 		}
 	}()
-	eventually(c.t, fmt.Sprintf("%s has %v", id, pairs), func() bool {
+	harness.Eventually(c.t, fmt.Sprintf("%s has %v", id, pairs), func() bool {
 		last = c.info(id)
 		ok = last.code == 200 && len(last.missing(pairs)) == 0
 		return ok
@@ -197,7 +199,7 @@ func (c *client) untilLog(id, text string) (log string) {
 			c.t.Logf("the log is:\n%s", tail(log, 3000))
 		}
 	}()
-	eventually(c.t, fmt.Sprintf("the log says %q", text), func() bool {
+	harness.Eventually(c.t, fmt.Sprintf("the log says %q", text), func() bool {
 		log = c.log(id)
 		return strings.Contains(log, text)
 	})

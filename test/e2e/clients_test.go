@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // TestFieldNames: clients disagree about the name of the file's part, and
@@ -234,7 +236,7 @@ func TestLinks(t *testing.T) {
 		r, _ := http.NewRequest("GET", gone, nil)
 		c.send(r).want(404, "status", "error", "code", 404)
 	}
-	eventually(t, "the backup expires", func() bool {
+	harness.Eventually(t, "the backup expires", func() bool {
 		r, _ := http.NewRequest("GET", link, nil)
 		return c.send(r).code == 404
 	})

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // TestDoctor proves the limit.
@@ -41,7 +43,7 @@ func TestDoctor(t *testing.T) {
 
 // TestOneStaticFile looks for what a program names that it wants loaded.
 func TestOneStaticFile(t *testing.T) {
-	ready(t)
+	harness.Ready(t, unready)
 	if os.Getenv("BERTH_E2E_RACE") != "" {
 		t.Skip("the race detector links dynamically")
 	}
@@ -60,7 +62,7 @@ func TestOneStaticFile(t *testing.T) {
 // TestServeRefuses starts daemons that cannot run, and leave nothing.
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
-	ready(t)
+	harness.Ready(t, unready)
 	root, err := os.MkdirTemp("/tmp", "berth-e2e.") //nolint:usetesting // t.TempDir is closed to other users
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +102,7 @@ func TestServeRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			data := filepath.Join(root, tt.data)
 			cmd := exec.Command(berth, append([]string{"serve", "--data-dir", data, "--listen", "127.0.0.1:0"}, tt.args...)...)
-			cmd.Env = append(cleanEnv(), tt.env)
+			cmd.Env = append(harness.CleanEnv(), tt.env)
 			if tt.uid != 0 {
 				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: tt.uid, Gid: tt.uid}}
 			}
@@ -140,7 +142,7 @@ func TestSettingsFrom(t *testing.T) {
 // TestHostCapacity: what does not fit in the host is there and not started.
 func TestHostCapacity(t *testing.T) {
 	t.Parallel()
-	ready(t)
+	harness.Ready(t, unready)
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		t.Fatal(err)

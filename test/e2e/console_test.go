@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // commanding is the request that runs a command.
@@ -44,7 +46,7 @@ func (c *client) consoling(ctx context.Context, id, command string) <-chan answe
 // began waits until a command has made the file begun in its directory.
 func (d *daemon) began(id string) {
 	d.t.Helper()
-	eventually(d.t, "the command runs", func() bool { _, err := os.Stat(d.path(id, "begun")); return err == nil })
+	harness.Eventually(d.t, "the command runs", func() bool { _, err := os.Stat(d.path(id, "begun")); return err == nil })
 	if err := os.Remove(d.path(id, "begun")); err != nil {
 		d.t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func TestConsole(t *testing.T) {
 		shell+"stdout", fmt.Sprintf("%d\n%d\n%s\nenv | sort >its.env\n", d.uidOf(id), d.uidOf(id), d.path(id)))
 	c.console(id, "env | sort | diff its.env -").want(200, "message", "The command ended with exit code 0.", shell+"stdout", "")
 	groups := c.console(id, "cat /proc/self/cgroup; cat /sys/fs/cgroup/$(sed -n s/^0::.//p /proc/self/cgroup)/cgroup.procs 2>/dev/null")
-	if text := groups.text(shell + "stdout"); !regexp.MustCompile(`(?m)^0::/.*` + d.group + `/apps/` + id + `/1/console-\d+$`).MatchString(text) {
+	if text := groups.text(shell + "stdout"); !regexp.MustCompile(`(?m)^0::/.*` + d.Group + `/apps/` + id + `/1/console-\d+$`).MatchString(text) {
 		t.Errorf("its groups are %s", text)
 	}
 	if log := c.log(id); strings.Contains(log, "out") || strings.Contains(log, "err") {
@@ -80,7 +82,7 @@ func TestConsole(t *testing.T) {
 	ben.console(id, "touch /tmp/x").want(404, "status", "error")
 	c.console("nothing", "true").want(404)
 	c.console(id, " ").want(400).says("message", "empty")
-	said := d.out.String()
+	said := d.Out.String()
 	if strings.Contains(said, "its.env") || strings.Count(said, `msg="console command ended"`) != 5 || !strings.Contains(said, "code=3 ms=") {
 		t.Errorf("the daemon's log has the commands, or not that they ran: %s", said)
 	}
@@ -151,8 +153,8 @@ func TestConsoleEndsEarly(t *testing.T) {
 		c.console(id, "true").want(409, "status", "error")
 		hangUp()
 		<-gone
-		eventually(t, "the command ends with its client", func() bool { return len(d.of(id)) == before })
-		eventually(t, "the next may come", func() bool { return c.console(id, "true").code == 200 })
+		harness.Eventually(t, "the command ends with its client", func() bool { return len(d.of(id)) == before })
+		harness.Eventually(t, "the next may come", func() bool { return c.console(id, "true").code == 200 })
 	}
 	for _, tt := range []struct {
 		does, cut string
@@ -178,7 +180,7 @@ func TestConsoleEndsEarly(t *testing.T) {
 	first, second := c.consoling(context.Background(), id, waits), c.consoling(context.Background(), off, waits)
 	d.began(id)
 	d.began(off)
-	if code := d.end(syscall.SIGTERM); code != 0 {
+	if code := d.End(syscall.SIGTERM); code != 0 {
 		t.Errorf("the daemon's exit status is %d", code)
 	}
 	for _, console := range []<-chan answer{first, second} {

@@ -6,18 +6,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // daemon is a berth serve with a data directory of its own.
 type daemon struct {
+	harness.Daemon
 	t       *testing.T
 	root    string // open to programs: a test keeps its gates and files here
 	data    string
@@ -25,11 +26,6 @@ type daemon struct {
 	args    []string
 	env     []string // beside a clean environment
 	under   []string // a command that berth is an argument of; nil for none
-	base    string   // http://...
-	group   string   // the name of its control groups
-	cmd     *exec.Cmd
-	ended   chan struct{}
-	out     *output
 	clients []*client
 }
 
@@ -50,7 +46,7 @@ func launch(t *testing.T, args ...string) *daemon {
 // prepare is launch without the start.
 func prepare(t *testing.T, args ...string) *daemon {
 	t.Helper()
-	ready(t)
+	harness.Ready(t, unready)
 	root, err := os.MkdirTemp("/tmp", "berth-e2e.") //nolint:usetesting // t.TempDir is closed to other users
 	if err != nil {
 		t.Fatal(err)
@@ -70,46 +66,12 @@ func prepare(t *testing.T, args ...string) *daemon {
 	return d
 }
 
-// cleanEnv is this process's environment without settings of berth.
-func cleanEnv() []string {
-	env := []string{"BERTH_CONFIG=/dev/null"}
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "BERTH_") {
-			env = append(env, v)
-		}
-	}
-	return env
-}
-
-var listening = regexp.MustCompile(`listening on (http://[0-9.:]+).* groups=\S*/([0-9a-f]+)`)
-
 // start starts the daemon, again if need be, and returns once it answers.
 func (d *daemon) start() {
 	d.t.Helper()
-	d.out = &output{}
-	d.cmd = d.command(d.args...)
-	d.cmd.Env = append(cleanEnv(), d.env...)
-	d.cmd.Stderr = d.out
-	if err := d.cmd.Start(); err != nil {
-		d.t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	d.ended = ended
-	cmd := d.cmd
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // the state is in cmd
-	}()
-	eventually(d.t, "the daemon listens", func() bool {
-		if m := listening.FindStringSubmatch(d.out.String()); m != nil {
-			d.base, d.group = m[1], m[2]
-			return true
-		}
-		if d.hasEnded() {
-			d.t.Fatalf("the daemon ended: %s", d.out)
-		}
-		return false
-	})
+	cmd := d.command(d.args...)
+	cmd.Env = append(harness.CleanEnv(), d.env...)
+	d.Start(d.t, cmd)
 }
 
 // command is berth with arguments.
@@ -118,43 +80,18 @@ func (d *daemon) command(args ...string) *exec.Cmd {
 	return exec.Command(line[0], line[1:]...)
 }
 
-func (d *daemon) hasEnded() bool {
-	select {
-	case <-d.ended:
-		return true
-	default:
-		return false
-	}
-}
-
-// signal sends the daemon a signal.
-func (d *daemon) signal(s syscall.Signal) {
-	d.t.Helper()
-	if err := d.cmd.Process.Signal(s); err != nil {
-		d.t.Fatal(err)
-	}
-}
-
-// end sends a signal and returns the exit status, -1 for a death by signal.
-func (d *daemon) end(s syscall.Signal) int {
-	d.t.Helper()
-	d.signal(s)
-	eventually(d.t, "the daemon ends", d.hasEnded)
-	return d.cmd.ProcessState.ExitCode()
-}
-
 // restart stops the daemon cleanly and starts it on the same data.
 func (d *daemon) restart() {
 	d.t.Helper()
-	if code := d.end(syscall.SIGTERM); code != 0 {
-		d.t.Fatalf("the daemon's exit status is %d: %s", code, d.out)
+	if code := d.End(syscall.SIGTERM); code != 0 {
+		d.t.Fatalf("the daemon's exit status is %d: %s", code, d.Out)
 	}
 	d.start()
 }
 
 // finish deletes everything, stops the daemon and looks for what is left.
 func (d *daemon) finish() {
-	if d.cmd != nil && !d.hasEnded() {
+	if d.Cmd != nil && !d.Ended() {
 		for _, c := range d.clients {
 			c.t = d.t
 			c.deleteAll()
@@ -165,7 +102,7 @@ func (d *daemon) finish() {
 			}
 		}
 		web.CloseIdleConnections() // a server waits five seconds for those that were never used
-		if code := d.end(syscall.SIGTERM); code != 0 {
+		if code := d.End(syscall.SIGTERM); code != 0 {
 			d.t.Errorf("the daemon's exit status is %d", code)
 		}
 		for _, p := range d.processes() {
@@ -175,8 +112,8 @@ func (d *daemon) finish() {
 			d.t.Errorf("left groups: %v", left)
 		}
 	}
-	if d.t.Failed() && d.out != nil {
-		d.t.Logf("the daemon said:\n%s", tail(besidesRequests(d.out.String()), 6000))
+	if d.t.Failed() && d.Out != nil {
+		d.t.Logf("the daemon said:\n%s", tail(besidesRequests(d.Out.String()), 6000))
 	}
 	if err := os.RemoveAll(d.root); err != nil {
 		d.t.Error(err)
@@ -201,7 +138,7 @@ func (d *daemon) files(dir string) []string {
 func (d *daemon) run(args ...string) (code int, stdout, stderr string) {
 	d.t.Helper()
 	cmd := d.command(append(args, "--data-dir", d.data)...)
-	cmd.Env = cleanEnv()
+	cmd.Env = harness.CleanEnv()
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	_ = cmd.Run() // the code tells
@@ -228,24 +165,6 @@ func (d *daemon) account(name string, ram int) *client {
 	c := &client{t: d.t, d: d, name: name, account: id, token: d.berth("token", "create", name)}
 	d.clients = append(d.clients, c)
 	return c
-}
-
-// output collects what a process prints, for reading while it does.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
 }
 
 // besidesRequests is the daemon's log without the line of each request.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // TestCommitOverlays: what is in the ZIP replaces, what is not stays.
@@ -16,7 +18,7 @@ func TestCommitOverlays(t *testing.T) {
 	id := c.upload(nodeBot("require('fs').writeFileSync('data.json', '{\"n\":1}'); console.log('version', require('./v.js')); setInterval(() => {}, 1e6)\n").
 		with("v.js", "module.exports = 1").with("lib/old.js", "old"))
 	c.untilLog(id, "version 1")
-	eventually(t, "it wrote its data", func() bool { return exists(t, d.path(id, "data.json")) })
+	harness.Eventually(t, "it wrote its data", func() bool { return exists(t, d.path(id, "data.json")) })
 	before := d.pid(id)
 	c.commit(id, files{"v.js": "module.exports = 2", "lib/new.js": "new"}).want(200, "status", "ok", "statusCode", 200)
 	c.untilLog(id, "version 2")
@@ -142,7 +144,7 @@ func (c *client) building(ctx context.Context, id string, f files) <-chan answer
 		}
 		done <- a
 	}()
-	eventually(c.t, "it builds", func() bool {
+	harness.Eventually(c.t, "it builds", func() bool {
 		found, _ := filepath.Glob(c.d.data + "/staging/*/build/began") // the pattern is well-formed
 		for _, f := range found {
 			if info, err := os.Stat(f); err == nil && ownerOf(info) == c.d.uidOf(id) {
@@ -239,13 +241,13 @@ func TestUploadHangsUp(t *testing.T) {
 	done := make(chan error, 1)
 	r := c.form("POST", "/v2/upload", gated(gate, idleNode).zip()).WithContext(ctx)
 	go func() { _, err := c.try(r); done <- err }()
-	eventually(t, "it builds", func() bool { return exists(t, d.path("*", "began")) })
+	harness.Eventually(t, "it builds", func() bool { return exists(t, d.path("*", "began")) })
 	hangUp()
 	if err := <-done; err == nil {
 		t.Error("the request was answered although its client had gone")
 	}
 	write(t, gate, "")
-	eventually(t, "the application is there", func() bool { return len(c.ids()) == 1 })
+	harness.Eventually(t, "the application is there", func() bool { return len(c.ids()) == 1 })
 	c.until(c.ids()[0], "apps.online", true)
 	// One that hangs up in the middle of its body leaves nothing.
 	c.deleteAll()
@@ -255,9 +257,9 @@ func TestUploadHangsUp(t *testing.T) {
 	cut.ContentLength = 5000
 	cut.Header.Set("Content-Type", "multipart/form-data; boundary=x")
 	go func() { _, err := c.try(cut); done <- err }()
-	eventually(t, "it arrives", func() bool { return len(d.files("staging")) == 1 })
+	harness.Eventually(t, "it arrives", func() bool { return len(d.files("staging")) == 1 })
 	stop()
 	<-done
-	eventually(t, "staging is empty", func() bool { return len(d.files("staging")) == 0 })
+	harness.Eventually(t, "staging is empty", func() bool { return len(d.files("staging")) == 0 })
 	c.get("/user").want(200, "user.apps", "[]", "user.ramUsedMb", 0)
 }

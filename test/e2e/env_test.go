@@ -158,7 +158,7 @@ func TestConfinement(t *testing.T) {
 	d := launch(t)
 	c := d.account("ana", 400)
 	other := c.upload(nodeBot(idleNode).with("secret.txt", "secret"))
-	id := c.upload(pythonBot(strings.Replace(nosy, "DATA", fmt.Sprintf("%q, %q, %d", d.data, d.path(other), d.cmd.Process.Pid), 1)))
+	id := c.upload(pythonBot(strings.Replace(nosy, "DATA", fmt.Sprintf("%q, %q, %d", d.data, d.path(other), d.Cmd.Process.Pid), 1)))
 	var got struct {
 		FDs                    []int
 		UID, GID, Groups, Caps []string

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 const (
@@ -34,7 +36,7 @@ func (c *client) setEnv(id string, set map[string]any) answer {
 func (c *client) reports(id string, n int) string {
 	c.t.Helper()
 	var log string
-	eventually(c.t, fmt.Sprintf("it reported %d times", n), func() bool {
+	harness.Eventually(c.t, fmt.Sprintf("it reported %d times", n), func() bool {
 		log = c.log(id)
 		return strings.Count(log, " END\n") >= n
 	})
@@ -117,7 +119,7 @@ func TestSecretsStayInTheDatabase(t *testing.T) {
 	d.restart()
 	c.wantReport(id, 4, "["+length+`,"production"]`)
 
-	pieces := map[string][]byte{"the application's log": []byte(c.log(id)), "the daemon's log": []byte(d.out.String())}
+	pieces := map[string][]byte{"the application's log": []byte(c.log(id)), "the daemon's log": []byte(d.Out.String())}
 	for name, content := range backup(c, id, "") {
 		pieces["the backup's "+name] = content
 	}
@@ -173,7 +175,7 @@ func (c *client) wantVariablesInBackup(d *daemon, id string) {
 			c.t.Errorf("of %s the wrong files were unpacked", id)
 		}
 	}
-	if strings.Contains(d.out.String(), envSecret) || !strings.Contains(d.out.String(), "a backup holds the environment variables") {
+	if strings.Contains(d.Out.String(), envSecret) || !strings.Contains(d.Out.String(), "a backup holds the environment variables") {
 		c.t.Error("the daemon's log tells of no such backup, or what is in it")
 	}
 }
@@ -211,7 +213,7 @@ func TestLargeVariables(t *testing.T) {
 	id := c.upload(pythonBot("import hashlib, json, os, signal\nprint('REPORT', json.dumps([len(os.environ.get('V%d' % i, '')) for i in range(4)] + [os.environ.get('LINES', '').count(chr(10))]), 'END', flush=True)\nsignal.pause()\n"))
 	c.wantReport(id, 1, "[0,0,0,0,0]")
 	cmd := exec.Command(berth, "app", "env", id, "set", "LINES=-", "--data-dir", d.data)
-	cmd.Env = cleanEnv()
+	cmd.Env = harness.CleanEnv()
 	cmd.Stdin = strings.NewReader(strings.Repeat("line é\n", 100))
 	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "line") {
 		t.Fatalf("%v: %s", err, out)

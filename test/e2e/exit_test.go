@@ -5,6 +5,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // kill ends one process.
@@ -70,7 +72,7 @@ func TestCrashLoop(t *testing.T) {
 	id := c.upload(shellBot("test -e well && exec sleep 1000; exit 7", "AUTORESTART=true"))
 	waiting := func(attempt string) {
 		t.Helper()
-		eventually(t, "it waits for restart "+attempt, func() bool {
+		harness.Eventually(t, "it waits for restart "+attempt, func() bool {
 			a := c.info(id)
 			return strings.Contains(a.text("message"), "crashed with code 7. It restarts in ") &&
 				strings.Contains(a.text("message"), "(attempt "+attempt+")")
@@ -90,7 +92,7 @@ func TestCrashLoop(t *testing.T) {
 	c.put("/app/"+id+"/stop", "").want(200, "status", "ok")
 	c.get("/app/"+id+"/status").want(200, "apps.container", "Offline")
 	c.put("/app/"+id+"/start", "").want(200, "status", "ok", "appStatus.online", true)
-	eventually(t, "the crashes are counted anew", func() bool {
+	harness.Eventually(t, "the crashes are counted anew", func() bool {
 		return strings.Count(c.log(id), "; restart 2 follows in 1s") == 2
 	})
 	c.untilLog(id, "stopped; it is not started again")

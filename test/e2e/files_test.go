@@ -1,16 +1,15 @@
 package e2e
 
 import (
-	"archive/zip"
-	"bytes"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // files are the content of a ZIP, by name.
@@ -47,19 +46,7 @@ func (f files) with(name, content string) files {
 }
 
 // zip packs the files.
-func (f files) zip() []byte {
-	var b bytes.Buffer
-	w := zip.NewWriter(&b)
-	for _, name := range slices.Sorted(maps.Keys(f)) {
-		entry, err := w.Create(name)
-		if err != nil {
-			panic(err)
-		}
-		_, _ = entry.Write([]byte(f[name])) // a Buffer takes everything
-	}
-	_ = w.Close()
-	return b.Bytes()
-}
+func (f files) zip() []byte { return harness.Zip(f) }
 
 // example reads one of the examples.
 func example(t *testing.T, name string) files {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // disk is a file system of its own for a data directory: ext4 with project
@@ -214,7 +216,7 @@ func (w *inhabited) readable() {
 func (w *inhabited) recovers(reason string) {
 	w.t.Helper()
 	c := w.c
-	eventually(w.t, "settings are stored", func() bool { return c.put("/app/"+w.idle+"/profile", `{"name":"after"}`).code == 200 })
+	harness.Eventually(w.t, "settings are stored", func() bool { return c.put("/app/"+w.idle+"/profile", `{"name":"after"}`).code == 200 })
 	for _, id := range []string{w.talks, w.idle} {
 		c.until(id, "apps.online", true)
 	}
@@ -250,8 +252,8 @@ func (w *inhabited) recovers(reason string) {
 // the count of the log lines that were lost.
 func (w *inhabited) endsOn(reason string) {
 	w.t.Helper()
-	code := w.end(syscall.SIGTERM)
-	if said := w.out.String(); code != 0 && (code != 1 || !strings.Contains(said, " lost: ") || !strings.Contains(said, reason)) {
+	code := w.End(syscall.SIGTERM)
+	if said := w.Out.String(); code != 0 && (code != 1 || !strings.Contains(said, " lost: ") || !strings.Contains(said, reason)) {
 		w.t.Errorf("exit status %d: %s", code, tail(said, 2000))
 	}
 }
@@ -272,7 +274,7 @@ func TestGuestDiskFull(t *testing.T) {
 	c.commit(w.idle, nodeBot("new", "BUILD=true").with("more", noise(3<<20))).want(503).says("message", "cannot prepare the build: "+full)
 	w.unchanged("uploads that need too much")
 
-	eventually(t, "nothing can be recorded", func() bool { // what was freed a moment ago comes late
+	harness.Eventually(t, "nothing can be recorded", func() bool { // what was freed a moment ago comes late
 		k.fill(0)
 		return c.put("/locale/en-US", "").code != 200
 	})

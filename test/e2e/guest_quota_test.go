@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"berth/test/harness"
 )
 
 // quotaUsed is what is said of a project that has used its quota up.
@@ -107,7 +109,7 @@ func TestGuestDiskQuota(t *testing.T) {
 	hoard := func() {
 		t.Helper()
 		write(t, d.path(hoarder, "fill"), "")
-		eventually(t, "the quota is used up", func() bool { return exists(t, filled) })
+		harness.Eventually(t, "the quota is used up", func() bool { return exists(t, filled) })
 	}
 	release := func() {
 		t.Helper()

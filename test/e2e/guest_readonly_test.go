@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // readOnly is what is said of a disk that takes no writes.
@@ -29,7 +31,7 @@ func TestGuestDiskError(t *testing.T) {
 	c := w.c
 	syscall.Sync() // what is not on the disk by now is lost
 	write(t, filepath.Join("/sys/fs/ext4", filepath.Base(k.device()), "trigger_fs_error"), "a test")
-	eventually(t, "the disk is read-only", k.isReadOnly)
+	harness.Eventually(t, "the disk is read-only", k.isReadOnly)
 	w.refuses(503, readOnly, readOnly)
 	w.readable()
 	c.delete(w.offline).want(503, "status", "error").says("message", "cannot delete the application: "+readOnly)
@@ -79,7 +81,7 @@ func TestGuestDiskRemounted(t *testing.T) {
 	if err := os.WriteFile("/proc/sysrq-trigger", []byte("u"), 0); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the disk is read-only", k.isReadOnly)
+	harness.Eventually(t, "the disk is read-only", k.isReadOnly)
 	// What is open, the database and the logs, is written to: the kernel keeps
 	// it in memory and says nothing. Whatever makes a file is refused.
 	c.post(shellBot(idleShell).zip()).want(503).says("message", "cannot keep the upload: "+readOnly)

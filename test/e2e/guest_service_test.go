@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // TestGuestServiceByCurl is the whole path: systemd starts the daemon, curl
@@ -94,7 +96,7 @@ func (s *service) journalHolds(token string) {
 	s.t.Helper()
 	journal := s.journal()
 	for _, want := range []string{
-		`msg="listening on ` + s.base, `msg="program ended" app=`, "code=137 oom=true", "msg=stopping", "msg=request ",
+		`msg="listening on ` + s.Base, `msg="program ended" app=`, "code=137 oom=true", "msg=stopping", "msg=request ",
 	} {
 		if !strings.Contains(journal, want) {
 			s.t.Errorf("the journal does not hold %q", want)
@@ -143,7 +145,7 @@ func TestGuestServiceRestarts(t *testing.T) {
 	s.placed(ids[1], 40)
 
 	kill(t, s.main())
-	eventually(t, "systemd has started the daemon again", func() bool {
+	harness.Eventually(t, "systemd has started the daemon again", func() bool {
 		now := s.properties("NRestarts", "ActiveState")
 		return now["NRestarts"] == "1" && now["ActiveState"] == "active"
 	})

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // guest skips where the tests would change the machine: they write units,
@@ -22,7 +24,7 @@ func guest(t *testing.T) {
 	if !exists(t, "/berth-vm/main") {
 		t.Skip("needs a guest of test/vm/run")
 	}
-	ready(t)
+	harness.Ready(t, unready)
 }
 
 // service is a daemon that systemd runs in a unit of its own, with its control
@@ -45,7 +47,7 @@ func serve(t *testing.T, lines []string, args ...string) *service {
 	defer l.Close()
 	address := l.Addr().String()
 	d := prepare(t, append([]string{"--listen", address}, args...)...)
-	d.base = "http://" + address
+	d.Base = "http://" + address
 	s := &service{daemon: d, unit: fmt.Sprintf("berth-test-%d.service", d.uid/uids)}
 	unit := append([]string{
 		"[Service]", "Type=notify", "Delegate=yes", "KillMode=mixed", "Restart=on-failure", "RestartPreventExitStatus=78",
@@ -195,7 +197,7 @@ func (c *client) curl(method, path string, options ...string) answer {
 	c.t.Helper()
 	args := append([]string{"-sS", "-X", method, "-H", "api-token: " + c.token, "-w", "\n%{http_code}"}, options...)
 	var out, problems bytes.Buffer
-	cmd := exec.Command("curl", append(args, c.d.base+"/v2"+path)...)
+	cmd := exec.Command("curl", append(args, c.d.Base+"/v2"+path)...)
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
 		c.t.Fatalf("curl %s %s: %v: %s", method, path, err, problems.String())

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"berth/test/harness"
 )
 
 var voluntary = regexp.MustCompile(`(?m)^voluntary_ctxt_switches:\s+(\d+)$`)
@@ -15,7 +17,7 @@ var voluntary = regexp.MustCompile(`(?m)^voluntary_ctxt_switches:\s+(\d+)$`)
 // wakeUps is how often the daemon's threads have gone to sleep.
 func (d *daemon) wakeUps() int {
 	d.t.Helper()
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", d.cmd.Process.Pid))
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", d.Cmd.Process.Pid))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -44,7 +46,7 @@ func TestIdleDaemonSleeps(t *testing.T) {
 	}
 	const window = 12 * time.Second
 	began, last := time.Now(), d.wakeUps()
-	eventually(t, "the daemon sleeps for 12 seconds", func() bool {
+	harness.Eventually(t, "the daemon sleeps for 12 seconds", func() bool {
 		if now := d.wakeUps(); now != last {
 			began, last = time.Now(), now
 		}

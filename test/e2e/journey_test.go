@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // TestJourney is the demo: two programs through their whole life.
@@ -58,7 +60,7 @@ func (c *client) look(id string) {
 	if strings.HasPrefix(status.text("apps.memory"), "0MB") || status.text("apps.ssd") == "0B" {
 		c.t.Errorf("nothing is used: %s", status.body)
 	}
-	eventually(c.t, "it has printed something", func() bool {
+	harness.Eventually(c.t, "it has printed something", func() bool {
 		return c.get("/app/"+id+"/logs").text("apps.terminal.small") != ""
 	})
 	terminal := c.get("/app/" + id + "/logs").want(200)
@@ -116,7 +118,7 @@ func (c *client) all(ids []string) {
 func (c *client) backup(id string) {
 	c.t.Helper()
 	link := c.get("/app/"+id+"/backup").want(200, "backups.id", id).text("backups.url")
-	if !strings.HasPrefix(link, c.d.base) || !strings.HasSuffix(link, ".zip") {
+	if !strings.HasPrefix(link, c.d.Base) || !strings.HasSuffix(link, ".zip") {
 		c.t.Errorf("the address is %q, want an absolute one that ends in .zip", link)
 	}
 	content := c.download(link)

@@ -93,7 +93,7 @@ func (d *daemon) path(id string, parts ...string) string {
 }
 
 // groups are the daemon's control groups in every hierarchy.
-func (d *daemon) groups() []string { return groupsNamed(d.group) }
+func (d *daemon) groups() []string { return groupsNamed(d.Group) }
 
 func groupsNamed(name string) []string {
 	var found []string

@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
+
+	"berth/test/harness"
 )
 
 var (
@@ -23,10 +24,10 @@ var (
 // them run at once than there are processors.
 func TestMain(m *testing.M) {
 	parallel := "6"
-	if os.Getenv("BERTH_E2E_SLOW") != "" {
+	if os.Getenv("BERTH_E2E_SLOW") != "" { // emulated: 30 times slower, and to ask it every moment is most of its work
 		parallel = "10" // they wait longer
-		patience *= 6
-		pause *= 20
+		harness.Patience *= 6
+		harness.Pause *= 20
 		web.Timeout *= 6
 	}
 	if err := flag.Set("test.parallel", parallel); err != nil { // the command line beats it
@@ -84,7 +85,7 @@ func examine() string {
 		return "needs root: programs run in control groups as other users"
 	}
 	cmd := exec.Command(berth, "doctor", "--json", "--data-dir", "/tmp/berth-e2e-doctor")
-	cmd.Env = cleanEnv()
+	cmd.Env = harness.CleanEnv()
 	out, _ := cmd.Output()
 	var findings []struct{ Name, Verdict, Text string }
 	if err := json.Unmarshal(out, &findings); err != nil {
@@ -105,33 +106,4 @@ func examine() string {
 		return "berth doctor could not prove the RAM limit"
 	}
 	return ""
-}
-
-// ready skips a test that this machine cannot run; CI must be able to.
-func ready(t *testing.T) {
-	t.Helper()
-	switch {
-	case unready != "" && os.Getenv("CI") == "true":
-		t.Fatal(unready)
-	case unready != "":
-		t.Skip(unready)
-	}
-}
-
-// patience bounds every wait: far more than anything takes on a busy machine.
-// An emulated one, so called by the environment, is about 30 times slower, and
-// asking it every moment is most of its work.
-var (
-	patience = 40 * time.Second
-	pause    = 10 * time.Millisecond
-)
-
-// eventually polls until ok, or fails.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(pause) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited too long until %s", what)
-		}
-	}
 }

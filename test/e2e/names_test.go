@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"berth/test/dns"
+	"berth/test/harness"
 )
 
 // ask sends a request with a JSON body, none when it is "".
@@ -78,18 +79,18 @@ func TestSubdomainOfAnUploadThatCameToNothing(t *testing.T) {
 			a, _ := ana.try(ana.form(http.MethodPost, "/v2/upload", site.zip())) // cut off when the daemon dies
 			done <- a
 		}()
-		eventually(t, "the site is being built", func() bool { return ana.get("/subdomain/shop").code == 200 })
+		harness.Eventually(t, "the site is being built", func() bool { return ana.get("/subdomain/shop").code == 200 })
 		return done
 	}
 	done := pending()
 	bob.ask("POST", "/subdomain/shop", "").want(409)
-	eventually(t, "the build is called off", func() bool { return ana.put("/app/shop/stop", "").code == 200 })
+	harness.Eventually(t, "the build is called off", func() bool { return ana.put("/app/shop/stop", "").code == 200 })
 	if a := <-done; a.code != 409 {
 		t.Errorf("the upload answers %d %s", a.code, a.body)
 	}
 	ana.get("/subdomain/shop").want(404)
 	done = pending()
-	d.end(syscall.SIGKILL)
+	d.End(syscall.SIGKILL)
 	<-done
 	d.start()
 	ana.get("/subdomain/shop").want(404)
@@ -192,7 +193,7 @@ func TestDeleteAll(t *testing.T) {
 		a, _ := ana.try(ana.form(http.MethodPost, "/v2/upload", shellBot(idleShell, "RAM=32", "BUILD=sleep 600").zip()))
 		done <- a
 	}()
-	eventually(t, "the third is being built", func() bool { return len(ana.ids()) == 3 })
+	harness.Eventually(t, "the third is being built", func() bool { return len(ana.ids()) == 3 })
 	a := ana.ask("DELETE", "/app/all/delete", "{}").want(200, "status", "ok", "apps.alreadyOffline", "[]", "apps.alreadyInProcess", "[]")
 	if list := a.list("apps.removealled"); len(list) != 3 || !strings.Contains(string(a.body), running) || !strings.Contains(string(a.body), stopped) {
 		t.Errorf("deleted were %v", list)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // uploading starts an upload and returns once it is there; the channel gets
@@ -22,7 +24,7 @@ func (c *client) uploading(f files) (id string, done <-chan answer) {
 		}
 		answers <- a
 	}()
-	eventually(c.t, "the application is there", func() bool {
+	harness.Eventually(c.t, "the application is there", func() bool {
 		for _, now := range c.ids() {
 			if !slices.Contains(before, now) {
 				id = now
@@ -36,7 +38,7 @@ func (c *client) uploading(f files) (id string, done <-chan answer) {
 // untilContainer polls the status of an application.
 func (c *client) untilContainer(id, want string) {
 	c.t.Helper()
-	eventually(c.t, fmt.Sprintf("%s is %q", id, want), func() bool {
+	harness.Eventually(c.t, fmt.Sprintf("%s is %q", id, want), func() bool {
 		return c.get("/app/"+id+"/status").want(200).text("apps.container") == want
 	})
 }
@@ -55,7 +57,7 @@ func (c *client) wantGone(id string, uid int) {
 			c.t.Errorf("left running: %v", p)
 		}
 	}
-	if left := groupsNamed(filepath.Join(c.d.group, "apps", id)); len(left) > 0 {
+	if left := groupsNamed(filepath.Join(c.d.Group, "apps", id)); len(left) > 0 {
 		c.t.Errorf("left groups: %v", left)
 	}
 }
@@ -69,7 +71,7 @@ func TestBuildsWaitTheirTurn(t *testing.T) {
 	gate := filepath.Join(d.root, "gate")
 	app := gated(gate, idleNode)
 	first, built := ana.uploading(app)
-	eventually(t, "it builds", func() bool { return exists(t, d.path(first, "began")) })
+	harness.Eventually(t, "it builds", func() bool { return exists(t, d.path(first, "began")) })
 	ana.untilContainer(first, "Preparing")
 	second, called := ana.uploading(app)
 	ana.untilContainer(second, "Waiting to be built (number 1)")
@@ -101,7 +103,7 @@ func TestBuildsWaitTheirTurn(t *testing.T) {
 	ana.delete(first).want(200, "status", "ok")
 	ana.wantGone(first, uid)
 	(<-built).want(409, "status", "error").says("message", "called off")
-	eventually(t, "the other account's is built", func() bool { return exists(t, d.path(other, "began")) })
+	harness.Eventually(t, "the other account's is built", func() bool { return exists(t, d.path(other, "began")) })
 	if exists(t, d.path(third, "began")) {
 		t.Error("two are built at once")
 	}
@@ -120,7 +122,7 @@ func TestQueueIsBounded(t *testing.T) {
 	ana := d.account("ana", 400)
 	app := gated(filepath.Join(d.root, "gate"), idleNode)
 	first, building := ana.uploading(app)
-	eventually(t, "it builds", func() bool { return exists(t, d.path(first, "began")) })
+	harness.Eventually(t, "it builds", func() bool { return exists(t, d.path(first, "began")) })
 	second, waiting := ana.uploading(app)
 	ana.untilContainer(second, "Waiting to be built (number 1)")
 	a := ana.post(app.zip()).want(503, "status", "error").says("message", "1 of the 2 places")
@@ -130,7 +132,7 @@ func TestQueueIsBounded(t *testing.T) {
 	if ids, apps := ana.ids(), d.files("apps"); len(ids) != 2 || len(apps) != 2 {
 		t.Errorf("then %v with the files %v", ids, apps)
 	}
-	d.end(syscall.SIGKILL)
+	d.End(syscall.SIGKILL)
 	for _, done := range []<-chan answer{building, waiting} {
 		if a := <-done; a.code != 0 {
 			t.Errorf("an upload that was cut off was answered with %d", a.code)

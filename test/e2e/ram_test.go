@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // Programs that need more RAM than they have.
@@ -190,7 +192,7 @@ func TestStatusCountsHelpers(t *testing.T) {
 	c := launch(t).account("ana", 200)
 	id := c.upload(pythonBot("import os, signal\nif os.fork() == 0:\n    held = bytearray(60 << 20)\n    print('holds')\n    while True: pass\nsignal.pause()\n"))
 	c.untilLog(id, "holds")
-	eventually(t, "the helper's memory and cpu are seen", func() bool {
+	harness.Eventually(t, "the helper's memory and cpu are seen", func() bool {
 		a := c.get("/app/" + id + "/status")
 		memory, _ := strconv.ParseFloat(strings.TrimSuffix(a.text("apps.memory"), "MB/100MB"), 64)
 		cpu, _ := strconv.ParseFloat(strings.TrimSuffix(a.text("apps.cpu"), "%"), 64)

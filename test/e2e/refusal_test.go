@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // odd packs one entry that files.zip would not.
@@ -87,7 +89,7 @@ func TestRefusedUploads(t *testing.T) {
 				a.says("logs", "reason")
 			}
 			// What a build kept in its TMPDIR is removed behind the answer.
-			eventually(t, "staging is empty", func() bool { return len(d.files("staging")) == 0 })
+			harness.Eventually(t, "staging is empty", func() bool { return len(d.files("staging")) == 0 })
 			for _, dir := range []string{"apps", "logs", "tmp", "rollback"} {
 				if left := d.files(dir); len(left) > 0 {
 					t.Errorf("left in %s: %v", dir, left)

@@ -15,12 +15,14 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+
+	"berth/test/harness"
 )
 
 // TestSoak512MB: the largest upload over WebSocket that clients send, twice at
 // once, and the daemon's memory stays what it is.
 func TestSoak512MB(t *testing.T) {
-	patience *= 10
+	harness.Patience *= 10
 	d := launch(t)
 	c := d.account("ana", 400)
 	path := filepath.Join(d.root, "large.zip")
@@ -66,7 +68,7 @@ func TestSoak512MB(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() { // before the daemon's end, after the uploads
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.Cmd.Process.Pid))
 		m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
 		if err != nil || m == nil {
 			t.Fatal(err, string(status))

@@ -8,13 +8,14 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
+
+	"berth/test/harness"
 )
 
 // socket is a client as the extension for editors is one.
@@ -40,7 +41,7 @@ type word struct {
 
 func (c *client) socket(path string) *socket {
 	c.t.Helper()
-	conn, _, err := websocket.Dial(c.t.Context(), strings.Replace(c.d.base, "http", "ws", 1)+"/v2/ws"+path, &websocket.DialOptions{
+	conn, _, err := websocket.Dial(c.t.Context(), strings.Replace(c.d.Base, "http", "ws", 1)+"/v2/ws"+path, &websocket.DialOptions{
 		HTTPHeader: http.Header{"Api-Token": {c.token}, "User-Agent": {"vscode/1.99"}},
 		// It offers compression, and takes no for an answer.
 		CompressionMode: websocket.CompressionContextTakeover,
@@ -51,23 +52,6 @@ func (c *client) socket(path string) *socket {
 	conn.SetReadLimit(1 << 20)
 	c.t.Cleanup(func() { _ = conn.CloseNow() })
 	return &socket{c: c, conn: conn}
-}
-
-// frame is a part of a file as Node.js writes it.
-func frame(part []byte, current, offset, total int) []byte {
-	b := append(make([]byte, 0, 4*len(part)+200), `{"chunk":{"type":"Buffer","data":[`...)
-	for i, v := range part {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendUint(b, uint64(v), 10)
-	}
-	b = append(b, `]},"current":`...)
-	b = strconv.AppendInt(b, int64(current), 10)
-	b = strconv.AppendInt(append(b, `,"offset":`...), int64(offset), 10)
-	b = strconv.AppendBool(append(b, `,"pending":`...), current < total)
-	b = strconv.AppendInt(append(b, `,"total":`...), int64(total), 10)
-	return append(b, '}')
 }
 
 // offer sends a file in chunks of one size.
@@ -83,7 +67,7 @@ func (s *socket) stream(file io.Reader, length, size int) {
 			s.c.t.Error(err)
 			return
 		}
-		if err := s.conn.Write(s.c.t.Context(), websocket.MessageText, frame(part[:n], i+1, i*size, total)); err != nil {
+		if err := s.conn.Write(s.c.t.Context(), websocket.MessageText, harness.Frame(part[:n], i+1, i*size, total)); err != nil {
 			return // it is closed already; why is said
 		}
 	}
@@ -92,7 +76,7 @@ func (s *socket) stream(file io.Reader, length, size int) {
 // hear reads one frame, or the close.
 func (s *socket) hear() (w word, closed websocket.CloseError, ok bool) {
 	s.c.t.Helper()
-	ctx, cancel := context.WithTimeout(s.c.t.Context(), 3*patience)
+	ctx, cancel := context.WithTimeout(s.c.t.Context(), 3*harness.Patience)
 	defer cancel()
 	_, text, err := s.conn.Read(ctx)
 	if err != nil {
@@ -186,9 +170,9 @@ func TestSocketRefusals(t *testing.T) {
 		status int
 		code   websocket.StatusCode
 	}{
-		"wrong order": {[][]byte{frame([]byte("PK"), 2, 2, 2)}, 400, websocket.StatusPolicyViolation},
-		"too large":   {[][]byte{frame(make([]byte, 900<<10), 1, 0, 2), frame(make([]byte, 900<<10), 2, 900<<10, 2)}, 413, websocket.StatusMessageTooBig},
-		"not a ZIP":   {[][]byte{frame([]byte("PK"), 1, 0, 1)}, 422, websocket.StatusNormalClosure},
+		"wrong order": {[][]byte{harness.Frame([]byte("PK"), 2, 2, 2)}, 400, websocket.StatusPolicyViolation},
+		"too large":   {[][]byte{harness.Frame(make([]byte, 900<<10), 1, 0, 2), harness.Frame(make([]byte, 900<<10), 2, 900<<10, 2)}, 413, websocket.StatusMessageTooBig},
+		"not a ZIP":   {[][]byte{harness.Frame([]byte("PK"), 1, 0, 1)}, 422, websocket.StatusNormalClosure},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := c.in(t).socket("/upload")
@@ -201,12 +185,12 @@ func TestSocketRefusals(t *testing.T) {
 		})
 	}
 	s := c.socket("/upload")
-	if err := s.conn.Write(t.Context(), websocket.MessageText, frame([]byte("PK"), 1, 0, 2)); err != nil {
+	if err := s.conn.Write(t.Context(), websocket.MessageText, harness.Frame([]byte("PK"), 1, 0, 2)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it arrives", func() bool { return len(d.files("staging")) == 1 })
+	harness.Eventually(t, "it arrives", func() bool { return len(d.files("staging")) == 1 })
 	_ = s.conn.CloseNow()
-	eventually(t, "staging is empty", func() bool { return len(d.files("staging")) == 0 })
+	harness.Eventually(t, "staging is empty", func() bool { return len(d.files("staging")) == 0 })
 	c.get("/user").want(200, "user.apps", "[]", "user.ramUsedMb", 0)
 }
 
@@ -221,7 +205,7 @@ func TestSocketHangsUp(t *testing.T) {
 	s.until("Building.\n")
 	_ = s.conn.CloseNow()
 	write(t, gate, "")
-	eventually(t, "the application is there", func() bool { return len(c.ids()) == 1 })
+	harness.Eventually(t, "the application is there", func() bool { return len(c.ids()) == 1 })
 	c.until(c.ids()[0], "apps.online", true)
 }
 
@@ -231,19 +215,19 @@ func TestSocketInAShutdown(t *testing.T) {
 	d := launch(t)
 	c := d.account("ana", 100)
 	sends := c.socket("/upload")
-	if err := sends.conn.Write(t.Context(), websocket.MessageText, frame([]byte("PK"), 1, 0, 2)); err != nil {
+	if err := sends.conn.Write(t.Context(), websocket.MessageText, harness.Frame([]byte("PK"), 1, 0, 2)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it arrives", func() bool { return len(d.files("staging")) == 1 })
+	harness.Eventually(t, "it arrives", func() bool { return len(d.files("staging")) == 1 })
 	builds := c.socket("/upload")
 	builds.offer(gated(filepath.Join(d.root, "gate"), idleNode).zip(), 1000)
 	builds.until("Building.\n")
 	began := time.Now()
-	d.signal(syscall.SIGTERM)
+	d.Signal(syscall.SIGTERM)
 	builds.end(503, websocket.StatusNormalClosure)
 	sends.end(503, websocket.StatusTryAgainLater)
-	eventually(t, "the daemon ends", d.hasEnded)
-	if code := d.cmd.ProcessState.ExitCode(); code != 0 || time.Since(began) > patience/2 {
+	harness.Eventually(t, "the daemon ends", d.Ended)
+	if code := d.Cmd.ProcessState.ExitCode(); code != 0 || time.Since(began) > harness.Patience/2 {
 		t.Errorf("exit status %d after %v", code, time.Since(began))
 	}
 	d.start()

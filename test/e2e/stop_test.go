@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"berth/test/harness"
 )
 
 // tidies needs a while to end, as a program that saves its data does. The
@@ -33,12 +35,12 @@ func TestStop(t *testing.T) {
 		},
 		{
 			"it ignores SIGTERM", nodeBot("process.on('SIGTERM', () => console.log('no'))\n" + idleNode),
-			"up", "no", 4900 * time.Millisecond, patience,
+			"up", "no", 4900 * time.Millisecond, harness.Patience,
 		},
 		{"a wrapper", nodeBot(tidies+idleNode,
 			"START=sh -c 'node index.js; echo after'; true"), "up", "tidied up", 0, 4900 * time.Millisecond},
 		{"npm start", nodeBot(tidies+idleNode, "START=npm start", "RAM=200").
-			with("package.json", `{"name":"x","version":"1.0.0","scripts":{"start":"node index.js"}}`), "up", "tidied up", 0, patience},
+			with("package.json", `{"name":"x","version":"1.0.0","scripts":{"start":"node index.js"}}`), "up", "tidied up", 0, harness.Patience},
 		{"a daemon of its own", pythonBot(`import os, signal, time
 if os.fork() == 0:
     os.setsid()
@@ -49,7 +51,7 @@ if os.fork() == 0:
         while True: time.sleep(1000)
     os._exit(0)
 signal.pause()
-`), "up", "", 0, patience},
+`), "up", "", 0, harness.Patience},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -106,23 +108,12 @@ func TestStderrWithoutAReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.cmd = d.command(d.args...)
-	d.cmd.Env, d.cmd.Stderr = cleanEnv(), w
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd := d.command(d.args...)
+	cmd.Env, cmd.Stderr = harness.CleanEnv(), w
+	d.Spawn(t, cmd)
 	_ = w.Close()
-	ended, cmd := make(chan struct{}), d.cmd
-	d.ended = ended
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // the state is in cmd
-	}()
 	lines := bufio.NewScanner(r)
-	for d.base == "" && lines.Scan() {
-		if m := listening.FindStringSubmatch(lines.Text()); m != nil {
-			d.base, d.group = m[1], m[2]
-		}
+	for lines.Scan() && !d.Hear(lines.Text()) {
 	}
 	c := d.account("ana", 100)
 	id := c.upload(shellBot(idleShell, "RAM=32"))

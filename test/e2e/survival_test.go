@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"berth/test/harness"
 )
 
 // TestSurvivesARestart: what was online comes online, what was stopped stays
@@ -33,9 +35,9 @@ func TestSurvivesARestart(t *testing.T) {
 	if m := c.get("/app/" + online + "/status").text("apps.memory"); !strings.HasSuffix(m, "/120MB") {
 		t.Errorf("memory is %q, want the limit of before", m)
 	}
-	eventually(t, "both runs are in the log", func() bool { return strings.Count(c.log(online), "Z up\n") == 2 })
+	harness.Eventually(t, "both runs are in the log", func() bool { return strings.Count(c.log(online), "Z up\n") == 2 })
 	path := link[strings.Index(link, "/d/"):]
-	if log := string(c.download(d.base + path)); strings.Count(log, "Z up\n") != 2 {
+	if log := string(c.download(d.Base + path)); strings.Count(log, "Z up\n") != 2 {
 		t.Errorf("the link of before shows %q", log)
 	}
 	c.info(stopped).want(200, "apps.online", false, "apps.ram", 50, "apps.ramKilled", false)
@@ -69,7 +71,7 @@ func TestSurvivesSIGKILL(t *testing.T) {
 	c := d.account("ana", 400)
 	id := c.upload(nodeBot("console.log('up'); let n = 0; setInterval(() => console.log('alive', n++), 50)\n", "RAM=64"))
 	old := d.pid(id)
-	if code := d.end(syscall.SIGKILL); code != -1 {
+	if code := d.End(syscall.SIGKILL); code != -1 {
 		t.Fatalf("exit status %d of a daemon that was killed", code)
 	}
 	if pid := d.pid(id); pid != old {
@@ -79,8 +81,8 @@ func TestSurvivesSIGKILL(t *testing.T) {
 	if pid := d.pid(id); pid == old {
 		t.Error("the program of the killed daemon still runs")
 	}
-	if !strings.Contains(d.out.String(), "ended programs that an earlier daemon left running") {
-		t.Errorf("nothing was said of the programs left running: %s", d.out)
+	if !strings.Contains(d.Out.String(), "ended programs that an earlier daemon left running") {
+		t.Errorf("nothing was said of the programs left running: %s", d.Out)
 	}
 	c.info(id).want(200, "apps.online", true, "apps.ramKilled", false)
 	c.put("/app/"+id+"/stop", "").want(200, "status", "ok")
@@ -100,10 +102,10 @@ func TestSurvivesSIGKILLDuringABuild(t *testing.T) {
 	} {
 		done := make(chan error, 1)
 		go func() { done <- r() }()
-		eventually(t, "it builds", func() bool {
+		harness.Eventually(t, "it builds", func() bool {
 			return exists(t, d.path("*", "began")) || exists(t, d.data+"/staging/*/build/began")
 		})
-		d.end(syscall.SIGKILL)
+		d.End(syscall.SIGKILL)
 		if err := <-done; err == nil {
 			t.Error("a killed daemon answered")
 		}
@@ -147,13 +149,13 @@ func TestSecondSIGTERM(t *testing.T) {
 	c := d.account("ana", 100)
 	id := c.upload(nodeBot("process.on('SIGTERM', () => console.log('no'))\n" + idleNode))
 	c.untilLog(id, "up")
-	d.signal(syscall.SIGTERM)
-	eventually(t, "it stops", func() bool { return strings.Contains(d.out.String(), "msg=stopping") })
-	if d.hasEnded() || len(d.of(id)) != 1 {
+	d.Signal(syscall.SIGTERM)
+	harness.Eventually(t, "it stops", func() bool { return strings.Contains(d.Out.String(), "msg=stopping") })
+	if d.Ended() || len(d.of(id)) != 1 {
 		t.Fatal("the daemon did not wait for its program")
 	}
 	began := time.Now()
-	if code := d.end(syscall.SIGTERM); code != 0 {
+	if code := d.End(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
 	if took := time.Since(began); took > 10*time.Second {
@@ -179,7 +181,7 @@ func TestSurvivesWhileWaiting(t *testing.T) {
 	d := launch(t)
 	c := d.account("ana", 100)
 	id := c.upload(shellBot("test -e well && exec sleep 1000; exit 7", "AUTORESTART=true"))
-	eventually(t, "it waits", func() bool { return strings.Contains(c.info(id).text("message"), "(attempt 3)") })
+	harness.Eventually(t, "it waits", func() bool { return strings.Contains(c.info(id).text("message"), "(attempt 3)") })
 	write(t, d.path(id, "well"), "")
 	d.restart()
 	c.until(id, "apps.online", true)

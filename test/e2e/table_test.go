@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // What berth promises of the kernel, as an owner sees it. The same tests run on
@@ -234,7 +236,7 @@ func TestKernelForkBomb(t *testing.T) {
 	neighbour := c.upload(nodeBot("console.log('up'); let n = 0; setInterval(() => console.log('alive', n++), 50)\n", "RAM=100"))
 	id := c.upload(pythonBot(bombPython, "RAM=200"))
 	most := 0
-	eventually(t, "it meets its limit", func() bool {
+	harness.Eventually(t, "it meets its limit", func() bool {
 		n := len(d.of(id))
 		most = max(most, n)
 		var met int
@@ -242,7 +244,7 @@ func TestKernelForkBomb(t *testing.T) {
 		return err == nil && met > 100 && n == 40
 	})
 	seen := strings.Count(c.log(neighbour), "alive")
-	eventually(t, "its neighbour goes on", func() bool { return strings.Count(c.log(neighbour), "alive") > seen+5 })
+	harness.Eventually(t, "its neighbour goes on", func() bool { return strings.Count(c.log(neighbour), "alive") > seen+5 })
 	most = max(most, len(d.of(id)))
 	if most > 40 {
 		t.Errorf("it had %d processes, want at most 40", most)
@@ -266,10 +268,10 @@ func TestKernelStartAfterKill(t *testing.T) {
 	c := d.account("ana", 100)
 	id := c.upload(shellBot("trap '' TERM\necho up\nwhile :; do sleep 1000; done\n", "RAM=32"))
 	for n := range 5 {
-		eventually(t, "it is up once more", func() bool { return strings.Count(c.log(id), "Z up\n") == n+1 })
+		harness.Eventually(t, "it is up once more", func() bool { return strings.Count(c.log(id), "Z up\n") == n+1 })
 		c.put("/app/"+id+"/restart", "").want(200, "status", "ok")
 	}
-	eventually(t, "it is up at the end", func() bool { return strings.Count(c.log(id), "Z up\n") == 6 })
+	harness.Eventually(t, "it is up at the end", func() bool { return strings.Count(c.log(id), "Z up\n") == 6 })
 	c.info(id).want(200, "apps.online", true, "apps.exitCode", 0)
 }
 
@@ -287,7 +289,7 @@ func TestKernelNoStaleGroups(t *testing.T) {
 		}
 	}
 	stopped := c.upload(shellBot(idleShell, "RAM=32"))
-	d.end(syscall.SIGKILL)
+	d.End(syscall.SIGKILL)
 	if len(d.processes()) != 3 {
 		t.Fatalf("%v run after the daemon was killed, want three", d.processes())
 	}

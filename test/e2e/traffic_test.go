@@ -43,8 +43,8 @@ func TestNetIOWhereTheKernelRefuses(t *testing.T) {
 	d := prepare(t)
 	d.under = []string{"setpriv", "--bounding-set", "-bpf,-net_admin,-sys_admin", "--inh-caps", "-all"}
 	d.start()
-	if !strings.Contains(d.out.String(), "netIO will not be counted") {
-		t.Errorf("the daemon's log does not tell: %s", d.out)
+	if !strings.Contains(d.Out.String(), "netIO will not be counted") {
+		t.Errorf("the daemon's log does not tell: %s", d.Out)
 	}
 	c := d.account("ana", 100)
 	id := c.upload(pythonBot(talker))

@@ -1,0 +1,157 @@
+// Package harness is what tests of the built daemon share: it starts one and
+// waits for it, packs the ZIPs that clients upload and writes the frames in which
+// they offer them. No test is in it, and nothing but tests and measures uses it.
+package harness
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Patience bounds every wait: far more than anything takes on a busy machine.
+// Pause is between two looks. Change them before the first test.
+var (
+	Patience = 40 * time.Second
+	Pause    = 10 * time.Millisecond
+)
+
+// Eventually polls until ok, or ends the test.
+func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(Patience); !ok(); time.Sleep(Pause) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited too long until %s", what)
+		}
+	}
+}
+
+// CleanEnv is this process's environment without settings of berth.
+func CleanEnv() []string {
+	env := []string{"BERTH_CONFIG=/dev/null"}
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "BERTH_") {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// Ready skips a test that this machine cannot run for a reason, "" for none; CI
+// must be able to.
+func Ready(t testing.TB, unready string) {
+	t.Helper()
+	switch {
+	case unready != "" && os.Getenv("CI") == "true":
+		t.Fatal(unready)
+	case unready != "":
+		t.Skip(unready)
+	}
+}
+
+// Daemon is a berth serve. One that ended may be started again. Its methods end
+// the test when they fail, so they are for its goroutine, but for Ended.
+type Daemon struct {
+	Cmd   *exec.Cmd // nil before the first start
+	Out   *Output   // what it said since the last
+	Base  string    // http://...
+	Group string    // the name of its control groups
+
+	t     testing.TB
+	ended chan struct{}
+}
+
+// Start starts cmd and returns once the daemon answers. The caller ends it.
+func (d *Daemon) Start(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	d.Out = &Output{}
+	cmd.Stderr = d.Out
+	d.Spawn(t, cmd)
+	Eventually(t, "the daemon listens", func() bool {
+		if d.Hear(d.Out.String()) {
+			return true
+		}
+		if d.Ended() {
+			t.Fatalf("the daemon ended: %s", d.Out)
+		}
+		return false
+	})
+}
+
+// Spawn starts cmd and does not wait: Hear has to learn its address.
+func (d *Daemon) Spawn(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	d.t, d.Cmd = t, cmd
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	d.ended = ended
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // the state is in cmd
+	}()
+}
+
+var listening = regexp.MustCompile(`listening on (http://[0-9.:]+).* groups=\S*/([0-9a-f]+)`)
+
+// Hear reports whether the daemon says in a text that it listens, and where.
+func (d *Daemon) Hear(text string) bool {
+	m := listening.FindStringSubmatch(text)
+	if m != nil {
+		d.Base, d.Group = m[1], m[2]
+	}
+	return m != nil
+}
+
+// Ended reports whether the daemon that was started has ended.
+func (d *Daemon) Ended() bool {
+	select {
+	case <-d.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Signal sends the daemon a signal.
+func (d *Daemon) Signal(s syscall.Signal) {
+	d.t.Helper()
+	if err := d.Cmd.Process.Signal(s); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// End sends a signal and returns the exit status, -1 for a death by signal.
+func (d *Daemon) End(s syscall.Signal) int {
+	d.t.Helper()
+	d.Signal(s)
+	Eventually(d.t, "the daemon ends", d.Ended)
+	return d.Cmd.ProcessState.ExitCode()
+}
+
+// Output collects what a process prints, for reading while it does.
+type Output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+// String is what was printed so far.
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
