@@ -263,6 +263,28 @@ func TestStatusAndTerminal(t *testing.T) {
 	})
 }
 
+// An id may be another application's when the backup has been written.
+func TestBackupOfWhatIsDeletedMeanwhile(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		const site = "MAIN=a,TYPE=site,ID=shop"
+		id := w.mustUpload(site)
+		w.when("Backup", func() {
+			if err := w.host.Delete(t.Context(), owner, id); err != nil {
+				t.Error(err)
+			}
+			if got := w.mustUpload(site); got != id {
+				t.Errorf("the next is %s", got)
+			}
+		})
+		_, err := w.host.Backup(t.Context(), owner, id, false)
+		wantKind(t, err, app.NotFound)
+		w.when("Backup", nil)
+		if _, err := w.host.Backup(t.Context(), owner, id, false); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // The variables are packed only for who asks, and when they cannot be read there
 // is no backup that would seem to hold them.
 func TestBackupWithVariables(t *testing.T) {

@@ -136,6 +136,9 @@ func (w *world) Settle(_ context.Context, id app.ID) error {
 func (w *world) Size(context.Context, app.ID) (int64, error) { return 4096, w.failing("Size") }
 
 func (w *world) Backup(_ context.Context, _ app.ID, variables []app.Variable) (string, error) {
+	if err := w.failing("Backup"); err != nil {
+		return "", err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.backups++

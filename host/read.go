@@ -112,7 +112,11 @@ func (h *Host) Terminal(owner app.AccountID, id app.ID) (app.Terminal, error) {
 // with app.NotFound, and with app.Conflict while it is deployed for the first
 // time. Expired ones are dropped first.
 func (h *Host) Backup(ctx context.Context, owner app.AccountID, id app.ID, withVariables bool) (app.Backup, error) {
-	if err := h.ask(ctx, owner, id, func(u *unit, reply func(error)) { reply(u.refuse()) }); err != nil {
+	u, err := h.find(owner, id)
+	if err != nil {
+		return app.Backup{}, err
+	}
+	if err := u.do(ctx, func(reply func(error)) { reply(u.refuse()) }); err != nil {
 		return app.Backup{}, err
 	}
 	if err := h.DropBackups(); err != nil {
@@ -134,6 +138,11 @@ func (h *Host) Backup(ctx context.Context, owner app.AccountID, id app.ID, withV
 	file, err := h.Disk.Backup(ctx, id, variables)
 	if err != nil {
 		return app.Backup{}, err
+	}
+	// It may have waited long. What was deleted meanwhile left its name to others,
+	// whose files these may be.
+	if now, err := h.find(owner, id); err != nil || now != u {
+		return app.Backup{}, noApp(id)
 	}
 	if withVariables {
 		h.Log.Info("a backup holds the environment variables", "app", id, "account", owner)
