@@ -39,7 +39,7 @@ type sweeper struct {
 	said  map[string]bool // the words of the scripts
 	left  map[string]int  // entries left out, by their directory
 	from  map[string]string
-	vars  int // variables in the files of them
+	vars  int // variables in the file of them
 }
 
 // part is an entry under its checked name.
@@ -79,8 +79,8 @@ func sweep(files []*zip.File, lim Limits, over *app.Code) ([]*zip.File, []string
 	s.readConfig()
 	s.readManifest()
 	for _, p := range doubtful {
-		if p.litter() == app.VariablesFile {
-			s.countVariables(p.file)
+		if p.litter() == app.VariablesFile && len(p.name) == top+2 && s.left[app.VariablesFile] == 0 {
+			s.countVariables(p.file) // of one: a ZIP may hold many thousands
 		}
 		if outside := folder != "" && p.name[0] != folder; outside || !s.uses(p.litter()) {
 			s.left[p.litter()]++
@@ -282,7 +282,7 @@ func (s *sweeper) countVariables(f *zip.File) {
 	}
 	defer r.Close()
 	if all, err := ParseVariables(r); err == nil { // else there is nothing to count
-		s.vars += len(all)
+		s.vars = len(all)
 	}
 }
 
