@@ -93,7 +93,7 @@ func examine(ctx context.Context, s Settings) []finding {
 		list = append(list, finding{"cgroups", bad, err.Error(), "mount -t proc proc /proc"})
 	} else {
 		list = append(list, checkGroups(facts)...)
-		list = append(list, checkLimit(facts, s), checkWeights(facts), checkTraffic(facts))
+		list = append(list, checkLimit(facts, s), checkWeights(facts), checkTraffic(facts), checkNetwork(facts, s))
 	}
 	list = append(list, checkKernel(sandbox.Probe())...)
 	list = append(list, checkRuntimes(ctx, proc.FindTools())...)
@@ -218,36 +218,6 @@ func checkWeights(h cgroup.Host) finding {
 		return fail(err)
 	}
 	return finding{"cpu", good, "a contended processor is shared by RAM (" + file + "); an idle one is not limited", ""}
-}
-
-// checkTraffic counts the traffic of a group of its own.
-func checkTraffic(h cgroup.Host) finding {
-	fail := func(err error) finding {
-		return finding{"netIO", dubious, "will show 0B: " + err.Error(), "run berth as root, outside of a container"}
-	}
-	meter, err := sandbox.NewMeter()
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = meter.Close() }() // nothing depends on it
-	groups, err := cgroup.Open(h, fmt.Sprintf("doctor-%d", os.Getpid()))
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = groups.Close() }() // it never had a group
-	dir, err := os.Open(groups.Root())
-	if err != nil {
-		return fail(err)
-	}
-	defer dir.Close()
-	counter, err := meter.Attach(dir)
-	if err == nil {
-		_, _, err = counter.Read()
-	}
-	if err != nil {
-		return fail(err)
-	}
-	return finding{"netIO", good, "the bytes of each program are counted by eBPF", ""}
 }
 
 // checkKernel tells what the coming walls around programs could use.

@@ -56,6 +56,7 @@ type Settings struct {
 		PerAccount int
 	}
 	Console struct{ Timeout time.Duration }
+	Network struct{ Allow, Deny string } // see networkRules
 }
 
 const (
@@ -115,6 +116,8 @@ var settings = []setting{
 	{"names.addresses", "", "`IP,...` of this host, for those who bring their own domain", func(s *Settings) kind { return addresses{&s.Names.Addresses} }},
 	{"names.resolver", "", "`HOST:PORT` of the DNS server that proves domains; the host's own when empty", func(s *Settings) kind { return server{&s.Names.Resolver} }},
 	{"names.per_account", "10", "most subdomains (`N`) an account may reserve, and most domains it may bring", func(s *Settings) kind { return whole(&s.Names.PerAccount, 0, 10_000) }},
+	{"network.allow", "", "`ADDRESS,...` of the host that programs may reach: with or without a port, or networks", func(s *Settings) kind { return networks{&s.Network.Allow, true} }},
+	{"network.deny", "", "`ADDRESS,...` that programs may not reach: addresses or networks", func(s *Settings) kind { return networks{&s.Network.Deny, false} }},
 	{"console.timeout", "30s", "`TIME` a console command may take", func(s *Settings) kind { return span{&s.Console.Timeout} }},
 }
 

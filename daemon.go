@@ -41,7 +41,8 @@ type daemon struct {
 	trees    *tree.Store
 	logs     *logbook
 	groups   *cgroup.Tree
-	meter    *sandbox.Meter // nil where nothing counts
+	meter    *sandbox.Meter   // nil where nothing counts
+	network  *sandbox.Network // nil where programs have the host's
 	host     *host.Host
 	handler  http.Handler
 	undo     []func() error // closes what was opened, in reverse
@@ -157,10 +158,10 @@ func (d *daemon) openGroups(context.Context) error {
 	}
 	if d.meter, err = sandbox.NewMeter(); err != nil { // netIO will say 0B; doctor tells why
 		d.log.Warn("netIO will not be counted", "error", err)
-		return nil
+	} else {
+		d.undo = append(d.undo, d.meter.Close)
 	}
-	d.undo = append(d.undo, d.meter.Close)
-	return nil
+	return d.openNetwork()
 }
 
 // startOf is where a data directory begins in the ranges of uids and ports.
@@ -196,7 +197,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	files := trees{d.trees, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.log}
 	tools := proc.FindTools()
 	start := &starter{
-		path: tools.Path(), proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter}, trees: d.trees, logs: d.logs,
+		path: tools.Path(), proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter, Network: d.network}, trees: d.trees, logs: d.logs,
 		pids: int64(s.Apps.PidsMax), oomGroup: s.Apps.OOMGroup,
 	}
 	d.host = host.New(host.Config{

@@ -52,6 +52,7 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 		spec.Group = fmt.Sprintf("apps/%s/build-%d", p.App, s.builds.Add(1))
 		spec.OOMGroup = true
 		spec.Pids = max(s.pids, buildPids)
+		spec.Port = 0 // the program that runs beside it has it
 	}
 	if p.Stage != "" {
 		spec.Binds = []sandbox.Bind{{From: s.trees.BuildDir(p.Stage), To: spec.Dir}}
@@ -77,7 +78,7 @@ func (s *starter) spec(p app.Program, temp string) proc.Spec {
 	home := s.trees.Dir(p.App)
 	return proc.Spec{
 		Group: "apps/" + string(p.App) + "/" + strconv.Itoa(p.Run), Argv: p.Argv,
-		Env: s.environment(p, home, temp), Dir: home, UID: p.UID,
+		Env: s.environment(p, home, temp), Dir: home, UID: p.UID, Port: p.Port,
 		MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: s.pids, OOMGroup: s.oomGroup,
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"berth/app"
 	"berth/cgroup"
+	"berth/sandbox"
 )
 
 // Console is one command that was started beside a program, or in place of one:
@@ -20,7 +21,8 @@ import (
 type Console struct {
 	cmd     *exec.Cmd
 	group   *cgroup.Group
-	in      *Run // nil when it is alone
+	in      *Run               // nil when it is alone
+	network *sandbox.Enclosure // the run's own when it is not alone, and nil here
 	log     *slog.Logger
 	started time.Time
 	before  cgroup.Memory
@@ -70,11 +72,15 @@ func (l *Launcher) begin(c *Console, s Spec) error {
 	if err != nil {
 		return err
 	}
-	if c.before, err = c.group.Memory(); err == nil {
+	if c.before, err = c.group.Memory(); err == nil && c.in == nil {
+		c.network, err = l.enclose(c.group, s.Port)
+	}
+	if err == nil {
 		err = l.capturing(c, s)
 	}
 	if err != nil {
 		l.discard(c.group, s.Group)
+		err = errors.Join(err, c.network.Close())
 	}
 	return err
 }
@@ -130,7 +136,7 @@ func (c *Console) wait() {
 	e.Ran = e.At.Sub(c.started)
 	left := errors.Join(c.group.Kill(), c.group.WaitEmpty(killTimeout))
 	m, merr := c.group.Memory()
-	if left = errors.Join(left, merr, c.group.Remove()); left != nil {
+	if left = errors.Join(left, merr, c.group.Remove(), c.network.Close()); left != nil {
 		c.log.Error("cannot clean up after a console command", "error", left)
 	}
 	if e.Code, e.Signal = status(c.cmd, err); e.Signal != 0 {

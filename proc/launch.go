@@ -32,6 +32,7 @@ type Spec struct {
 	Pids     int64
 	OOMGroup bool
 	Binds    []sandbox.Bind
+	Port     int      // its own, for the network policy; 0 when it has none
 	Output   *os.File // stdout and stderr; stays the caller's
 	Errors   *os.File // stderr, when it is not to be Output
 	// OnHelperOOM is called, on a goroutine of its own, when a process of the
@@ -47,6 +48,8 @@ type Launcher struct {
 	Log  *slog.Logger
 	// Meter counts the programs' traffic; nil counts nothing.
 	Meter *sandbox.Meter
+	// Network is the programs' network policy; nil leaves them the host's.
+	Network *sandbox.Network
 	// Init is the command line that reaches Init in a child of this binary;
 	// nil means /proc/self/exe app-init.
 	Init []string
@@ -74,13 +77,18 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 		return nil, err
 	}
 	traffic := l.meter(group)
-	cmd, err := l.start(s, group)
+	network, err := l.enclose(group, s.Port)
 	if err != nil {
 		l.discard(group, s.Group)
 		return nil, err
 	}
+	cmd, err := l.start(s, group)
+	if err != nil {
+		l.discard(group, s.Group)
+		return nil, errors.Join(err, network.Close())
+	}
 	r := &Run{
-		cmd: cmd, group: group, traffic: traffic, log: l.Log.With("group", s.Group), spec: s,
+		cmd: cmd, group: group, traffic: traffic, network: network, log: l.Log.With("group", s.Group), spec: s,
 		started: time.Now(), limit: s.MemoryMB, done: make(chan struct{}),
 	}
 	if err := r.watchHelpers(); err != nil {
@@ -113,6 +121,20 @@ func (l *Launcher) meter(group *cgroup.Group) *sandbox.Counter {
 	}
 	l.Log.Warn("cannot count a program's traffic", "error", err)
 	return nil
+}
+
+// enclose puts the group under the network policy. A program never runs without
+// where there is one.
+func (l *Launcher) enclose(group *cgroup.Group, port int) (*sandbox.Enclosure, error) {
+	if l.Network == nil {
+		return nil, nil
+	}
+	dir, err := group.Open()
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the control group: %w", err)
+	}
+	defer dir.Close()
+	return l.Network.Enclose(dir, uint16(port))
 }
 
 // start forks app-init into the group, hands it its orders and waits until

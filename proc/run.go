@@ -34,6 +34,7 @@ type Run struct {
 	cmd     *exec.Cmd
 	group   *cgroup.Group
 	traffic *sandbox.Counter // nil where nothing counts
+	network *sandbox.Enclosure
 	log     *slog.Logger
 	spec    Spec
 	started time.Time
@@ -259,7 +260,7 @@ func (r *Run) wait() {
 	r.exit = verdict(f)
 	r.exit.At, r.exit.Ran = at, at.Sub(r.started)
 	r.exit.PeakBytes, r.exit.LimitMB = m.Peak, app.MB(r.limit)
-	if err := errors.Join(left, merr, r.group.Remove()); err != nil {
+	if err := errors.Join(left, merr, r.group.Remove(), r.network.Close()); err != nil {
 		r.log.Error("cannot clean up after the program", "error", err)
 	}
 }
