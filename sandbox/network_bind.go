@@ -7,7 +7,7 @@ import "github.com/cilium/ebpf/asm"
 // chooses for every other. Who asks for port 0 gets what it asks for. The
 // privilege that ports below 1024 want is not asked for: nobody sees them.
 func (n *Network) bind4() asm.Instructions {
-	c := &code{}
+	c := &assembly{}
 	n.begin(c)
 	c.add(asm.LoadMem(port, ctx, addrPort, asm.Word), asm.JEq.Imm(port, 0, "as-is"))
 	c.protocol(addrProtocol, "as-is")
@@ -26,7 +26,7 @@ func (n *Network) bind4() asm.Instructions {
 }
 
 func (n *Network) bind6() asm.Instructions {
-	c := &code{}
+	c := &assembly{}
 	n.begin(c)
 	c.add(asm.LoadMem(port, ctx, addrPort, asm.Word), asm.JEq.Imm(port, 0, "as-is"))
 	c.protocol(addrProtocol, "as-is")
@@ -58,7 +58,7 @@ func (n *Network) bind6() asm.Instructions {
 // family adds kindIP6 to the kind of a socket that serves IPv6 alone: one that
 // said so (IPV6_V6ONLY), or that asks for an IPv6 address other than "any".
 // All others serve IPv4 as well, which is where they are put.
-func (n *Network) family(c *code) {
+func (n *Network) family(c *assembly) {
 	word := func(i int16) asm.Instruction {
 		return asm.LoadMem(asm.R2, asm.RFP, stackAsked+4*i, asm.Word)
 	}
@@ -92,7 +92,7 @@ func (n *Network) family(c *code) {
 
 // place notes on the socket what was asked for, and replaces the port by the
 // one it gets: 0 lets the kernel choose.
-func (n *Network) place(c *code) {
+func (n *Network) place(c *assembly) {
 	c.add(
 		asm.StoreMem(asm.RFP, stackAsked+askedPort, port, asm.Half),
 		asm.StoreImm(asm.RFP, stackAsked+askedReal, 0, asm.Half),
@@ -130,7 +130,7 @@ func (n *Network) place(c *code) {
 
 // note makes the socket in R2 remember what stands at stackAsked, unless it
 // remembers something: R0 is that.
-func (n *Network) note(c *code, failed string) {
+func (n *Network) note(c *assembly, failed string) {
 	c.add(
 		asm.LoadMapPtr(asm.R1, n.asked.FD()),
 		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, stackAsked),
@@ -144,7 +144,7 @@ func (n *Network) note(c *code, failed string) {
 // asked for and what it became. A port that the kernel chose by the program's
 // own wish is remembered as itself.
 func (n *Network) bound() asm.Instructions {
-	c := &code{}
+	c := &assembly{}
 	n.begin(c)
 	c.add(
 		asm.LoadMem(port, ctx, sockPort, asm.Word), // in host order
@@ -188,7 +188,7 @@ func (n *Network) bound() asm.Instructions {
 
 // itself puts at stackAsked what is noted on a socket whose port is what it
 // seems to be.
-func (c *code) itself() {
+func (c *assembly) itself() {
 	for i := int16(0); i < 16; i += 4 {
 		c.add(asm.StoreImm(asm.RFP, stackAsked+i, 0, asm.Word))
 	}
@@ -202,7 +202,7 @@ func (c *code) itself() {
 
 // count adds a socket to those of the program that hold ports. The limit keeps
 // one program from filling a table that serves all.
-func (n *Network) count(c *code, full string) {
+func (n *Network) count(c *assembly, full string) {
 	room := c.fresh()
 	c.add(
 		asm.Mov.Imm(asm.R2, 1),
@@ -217,7 +217,7 @@ func (n *Network) count(c *code, full string) {
 // enter adds an entry of kind and port with the port at stackValue, or one to
 // the sockets that share it. It goes to failed when there is another: two
 // sockets at once asked for one port, and the kernel chose twice.
-func (n *Network) enter(c *code, failed string) {
+func (n *Network) enter(c *assembly, failed string) {
 	made, there := c.fresh(), c.fresh()
 	n.lookup(c)
 	c.add(
@@ -245,7 +245,7 @@ func (n *Network) enter(c *code, failed string) {
 
 // released forgets what bound remembered, with the last socket that shares it.
 func (n *Network) released() asm.Instructions {
-	c := &code{}
+	c := &assembly{}
 	n.begin(c)
 	c.add(
 		asm.LoadMapPtr(asm.R1, n.asked.FD()),
@@ -274,7 +274,7 @@ func (n *Network) released() asm.Instructions {
 }
 
 // leave takes one from the sockets that share an entry.
-func (n *Network) leave(c *code) {
+func (n *Network) leave(c *assembly) {
 	done := c.fresh()
 	n.lookup(c)
 	c.add(

@@ -34,15 +34,15 @@ const (
 	kind = asm.R9 // of a portKey
 )
 
-// code is a program in the making.
-type code struct {
+// assembly is a program in the making.
+type assembly struct {
 	asm.Instructions
 	pending string // the label of the instruction that comes next
 	labels  int
 }
 
 // add appends instructions.
-func (c *code) add(list ...asm.Instruction) {
+func (c *assembly) add(list ...asm.Instruction) {
 	for _, i := range list {
 		if c.pending != "" {
 			i = i.WithSymbol(c.pending)
@@ -53,7 +53,7 @@ func (c *code) add(list ...asm.Instruction) {
 }
 
 // label names the instruction that comes next.
-func (c *code) label(name string) {
+func (c *assembly) label(name string) {
 	if c.pending != "" { // it has a name: both lead there
 		c.add(asm.Ja.Label(name))
 	}
@@ -61,20 +61,20 @@ func (c *code) label(name string) {
 }
 
 // fresh returns a label that is used nowhere else.
-func (c *code) fresh() string {
+func (c *assembly) fresh() string {
 	c.labels++
 	return fmt.Sprintf("l%d", c.labels)
 }
 
 // end returns a value of the whole program.
-func (c *code) end(label string, value int32) {
+func (c *assembly) end(label string, value int32) {
 	c.label(label)
 	c.add(asm.Mov.Imm(asm.R0, value), asm.Return())
 }
 
 // begin saves the context and finds the record of the application whose
 // program it is.
-func (n *Network) begin(c *code) {
+func (n *Network) begin(c *assembly) {
 	c.add(
 		asm.Mov.Reg(ctx, asm.R1),
 		asm.LoadMapPtr(asm.R1, n.apps.FD()),
@@ -86,7 +86,7 @@ func (n *Network) begin(c *code) {
 
 // protocol puts the kind of the socket into kind, and leads those that are
 // neither TCP nor UDP to other. offset is where the context has it.
-func (c *code) protocol(offset int16, other string) {
+func (c *assembly) protocol(offset int16, other string) {
 	done := c.fresh()
 	c.add(
 		asm.LoadMem(asm.R2, ctx, offset, asm.Word),
@@ -100,7 +100,7 @@ func (c *code) protocol(offset int16, other string) {
 
 // lookup finds the entry of kind and port, as they stand; R0 is NULL or the
 // portValue.
-func (n *Network) lookup(c *code) {
+func (n *Network) lookup(c *assembly) {
 	c.add(
 		asm.LoadMem(asm.R2, own, recordTag, asm.Word),
 		asm.StoreMem(asm.RFP, stackKey, asm.R2, asm.Word),
@@ -114,7 +114,7 @@ func (n *Network) lookup(c *code) {
 }
 
 // lookupKind is lookup with bits of the kind set for its time.
-func (n *Network) lookupKind(c *code, bits int32) {
+func (n *Network) lookupKind(c *assembly, bits int32) {
 	c.add(asm.Or.Imm(kind, bits))
 	n.lookup(c)
 	c.add(asm.And.Imm(kind, ^bits))
@@ -122,7 +122,7 @@ func (n *Network) lookupKind(c *code, bits int32) {
 
 // canonical makes one of the two numbers under which a program may ask for
 // its own port.
-func (c *code) canonical() {
+func (c *assembly) canonical() {
 	same := c.fresh()
 	c.add(
 		asm.LoadMem(asm.R2, own, recordPort, asm.Half),
@@ -134,7 +134,7 @@ func (c *code) canonical() {
 }
 
 // netIP4 puts the IPv4 address in r where verdict wants it.
-func (c *code) netIP4(r asm.Register) {
+func (c *assembly) netIP4(r asm.Register) {
 	c.add(
 		asm.StoreImm(asm.RFP, stackNet+4, 0, asm.Word),
 		asm.StoreImm(asm.RFP, stackNet+8, 0, asm.Word),
@@ -144,7 +144,7 @@ func (c *code) netIP4(r asm.Register) {
 }
 
 // netIP6 puts the IPv6 address at base+offset where verdict wants it.
-func (c *code) netIP6(base asm.Register, offset int16) {
+func (c *assembly) netIP6(base asm.Register, offset int16) {
 	for i := int16(0); i < 16; i += 4 {
 		c.add(
 			asm.LoadMem(asm.R2, base, offset+i, asm.Word),
@@ -155,7 +155,7 @@ func (c *code) netIP6(base asm.Register, offset int16) {
 
 // verdict asks the rules about the address at stackNet and the port, and goes
 // to one of the labels.
-func (n *Network) verdict(c *code, allow, deny, silent string) {
+func (n *Network) verdict(c *assembly, allow, deny, silent string) {
 	for i := int16(0); i < 16; i += 4 {
 		c.add(
 			asm.LoadMem(asm.R2, asm.RFP, stackNet+4+i, asm.Word),

@@ -6,7 +6,7 @@ import "github.com/cilium/ebpf/asm"
 // receiver. On loopback a program finds its own sockets by the numbers it
 // asked for, and what the owner allows; elsewhere, all that is not denied.
 func (n *Network) connect4() asm.Instructions {
-	c := &code{}
+	c := &assembly{}
 	n.begin(c)
 	n.target(c)
 	c.add(
@@ -37,7 +37,7 @@ func (n *Network) connect4() asm.Instructions {
 // connect6 with datagram leaves IPv4 addresses alone that it would have to put
 // into an IPv6 one: Linux takes no such change for a datagram (udpv6_sendmsg).
 func (n *Network) connect6(datagram bool) asm.Instructions {
-	c := &code{}
+	c := &assembly{}
 	n.begin(c)
 	n.target(c)
 	c.netIP6(ctx, addrIP6)
@@ -97,7 +97,7 @@ func (n *Network) connect6(datagram bool) asm.Instructions {
 
 // target loads the port that is asked for and the kind of socket. What is
 // neither TCP nor UDP (an echo request) has no socket of the program's to find.
-func (n *Network) target(c *code) {
+func (n *Network) target(c *assembly) {
 	plain := c.fresh()
 	c.add(asm.LoadMem(port, ctx, addrPort, asm.Word))
 	c.protocol(addrProtocol, plain)
@@ -110,7 +110,7 @@ func (n *Network) target(c *code) {
 
 // self goes to found, with the portValue in R0, when the program has a socket
 // of its own on port.
-func (n *Network) self(c *code, bits int32, found string) {
+func (n *Network) self(c *assembly, bits int32, found string) {
 	missing := c.fresh()
 	c.add(asm.StoreMem(asm.RFP, stackPorts, port, asm.DWord))
 	c.canonical()
@@ -123,14 +123,14 @@ func (n *Network) self(c *code, bits int32, found string) {
 }
 
 // selfFree goes to "allow" when the kernel gave the program port.
-func (n *Network) selfFree(c *code) {
+func (n *Network) selfFree(c *assembly) {
 	n.lookupKind(c, kindFree)
 	c.add(asm.JNE.Imm(asm.R0, 0, "allow"))
 }
 
 // endConnect ends a program of connect4 and connect6: by the rules for what is
 // not loopback, and with its answers.
-func (n *Network) endConnect(c *code) {
+func (n *Network) endConnect(c *assembly) {
 	c.label("rules")
 	n.verdict(c, "allow", "deny", "allow")
 	c.end("allow", 1)
@@ -144,7 +144,7 @@ func (n *Network) endConnect(c *code) {
 // received shows where a datagram came from, and a peer, by the number that
 // the program knows.
 func (n *Network) received(six bool) asm.Instructions {
-	c := &code{}
+	c := &assembly{}
 	n.begin(c)
 	c.add(asm.LoadMem(port, ctx, addrPort, asm.Word))
 	c.protocol(addrProtocol, "done")
@@ -155,7 +155,7 @@ func (n *Network) received(six bool) asm.Instructions {
 
 // asAsked replaces the port of a loopback address in the context by the one
 // under which the program knows it, and goes to "done" when it knows none.
-func (n *Network) asAsked(c *code, six bool) {
+func (n *Network) asAsked(c *assembly, six bool) {
 	back := c.fresh()
 	last := int16(addrIP4)
 	if six {
@@ -188,7 +188,7 @@ func (n *Network) asAsked(c *code, six bool) {
 
 // named answers getsockname(2) with what the socket asked for.
 func (n *Network) named(six bool) asm.Instructions {
-	c := &code{}
+	c := &assembly{}
 	n.begin(c)
 	c.add(asm.LoadMem(port, ctx, addrPort, asm.Word))
 	c.protocol(addrProtocol, "done")

@@ -21,7 +21,7 @@ var (
 // this host only between the program's own sockets, to and from its own port,
 // and to what the owner allows. A packet for a socket of its own is marked.
 func (n *Network) sent() asm.Instructions {
-	c := &code{}
+	c := &assembly{}
 	n.begin(c)
 	c.add(
 		asm.LoadMem(asm.R2, ctx, packetEther, asm.Word),
@@ -66,13 +66,13 @@ func (n *Network) sent() asm.Instructions {
 }
 
 // load copies bytes of the packet from its IP header on.
-func (c *code) load(from int32, to int16, size int32) {
+func (c *assembly) load(from int32, to int16, size int32) {
 	c.add(asm.Mov.Imm(asm.R2, from))
 	c.loadAt(to, size)
 }
 
 // loadAt is load with the place in R2.
-func (c *code) loadAt(to int16, size int32) {
+func (c *assembly) loadAt(to int16, size int32) {
 	c.add(
 		asm.Mov.Reg(asm.R1, ctx),
 		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, int32(to)),
@@ -84,7 +84,7 @@ func (c *code) loadAt(to int16, size int32) {
 
 // ports4or6 loads the kind and, of TCP and UDP, both ports; R2 is the length
 // of the IP header. Others, and IPv6 with further headers, have neither.
-func (n *Network) ports4or6(c *code, p packet) {
+func (n *Network) ports4or6(c *assembly, p packet) {
 	tcp, load, done := c.fresh(), c.fresh(), c.fresh()
 	c.add(
 		asm.StoreImm(asm.RFP, stackPorts, 0, asm.Word),
@@ -104,7 +104,7 @@ func (n *Network) ports4or6(c *code, p packet) {
 
 // ownPackets passes what goes from one socket of the program to another, and
 // marks it on its way.
-func (n *Network) ownPackets(c *code) {
+func (n *Network) ownPackets(c *assembly) {
 	c.label("own")
 	for _, side := range []struct {
 		offset int16
@@ -130,7 +130,7 @@ func (n *Network) ownPackets(c *code) {
 
 // sender remembers the port of a datagram socket that was never bound, as bound
 // does for others: the receiver will want to answer.
-func (n *Network) sender(c *code) {
+func (n *Network) sender(c *assembly) {
 	c.label("sender")
 	c.add(
 		asm.LoadMem(asm.R1, ctx, packetOwner, asm.DWord), asm.JEq.Imm(asm.R1, 0, "pass"),
@@ -159,7 +159,7 @@ func (n *Network) sender(c *code) {
 // arrived keeps everybody but the program itself from its listeners, except
 // the one on its own port, and from datagram sockets that asked for a port.
 func (n *Network) arrived() asm.Instructions {
-	c := &code{}
+	c := &assembly{}
 	n.begin(c)
 	c.add(
 		asm.LoadMem(asm.R1, ctx, packetOwner, asm.DWord), asm.JEq.Imm(asm.R1, 0, "pass"),
