@@ -28,7 +28,7 @@ func (d *daemon) openNetwork() error {
 
 // refreshEvery is how often the host's addresses and name servers are looked at
 // for programs that run already.
-const refreshEvery = time.Minute
+const refreshEvery = 5 * time.Minute
 
 func (d *daemon) keepNetwork(ctx context.Context) {
 	tick := time.NewTicker(refreshEvery)
