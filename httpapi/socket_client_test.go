@@ -92,7 +92,7 @@ type socketHeard struct {
 	StatusCode int
 	Message    *string
 	Progress   *socketProgress
-	App        *uploaded
+	App        *socketApp
 	Logs       string
 	RequestID  string
 }
