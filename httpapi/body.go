@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -20,6 +21,9 @@ const (
 	// the kernel's clock, so they do not come from Config.Now.
 	patience  = time.Minute
 	maxFields = 64 << 10 // bytes of a JSON body
+
+	lingering = 30 * time.Second // a refused body may go on coming
+	unread    = 64 << 10         // bytes of one that a client has sent before it hears
 )
 
 // boundBody gives a client that announced a body one patience to send it, also
@@ -29,6 +33,37 @@ func (c *call) boundBody() {
 		// Not every connection has deadlines; then the server's own must do.
 		_ = http.NewResponseController(c.ResponseWriter).SetReadDeadline(time.Now().Add(patience))
 	}
+}
+
+// incoming is a request's body that remembers whether it was read to its end.
+type incoming struct {
+	io.ReadCloser
+	whole bool
+}
+
+func (h *incoming) Read(p []byte) (int, error) {
+	n, err := h.ReadCloser.Read(p)
+	h.whole = h.whole || errors.Is(err, io.EOF)
+	return n, err
+}
+
+// partial reports whether a refused client is still sending so much that it
+// may not listen before it is done: what is closed then is lost to it, with the
+// answer. Who asked first, by Expect, knows better.
+func (c *call) partial() bool {
+	n := c.r.ContentLength
+	return c.sent != nil && !c.sent.whole && (n < 0 || n > unread) && c.r.Header.Get("Expect") == "" && c.r.ProtoMajor == 1
+}
+
+// linger takes what a refused client still sends, after the answer, at most
+// limit bytes and for a bounded time.
+func (c *call) linger(control *http.ResponseController, limit int64) {
+	if control.Flush() != nil || control.SetReadDeadline(time.Now().Add(lingering)) != nil {
+		return
+	}
+	stop := context.AfterFunc(c.r.Context(), func() { _ = control.SetReadDeadline(time.Now()) }) // the daemon stops
+	defer stop()
+	_, _ = io.CopyN(io.Discard, c.sent, limit) // whatever comes, it was answered
 }
 
 // body reads a request's body: at most limit bytes, each read within one

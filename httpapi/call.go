@@ -32,8 +32,9 @@ type call struct {
 	mayStill func() error   // set with actsFor: asks again, when the request took long
 	shared   []app.Snapshot // set when it asks so of "all": those it may; else nil
 
-	status int   // 0 until the answer begins
-	cause  error // of a refusal, for the log alone
+	sent   *incoming // the body, nil when there is none
+	status int       // 0 until the answer begins
+	cause  error     // of a refusal, for the log alone
 }
 
 func newCall(w http.ResponseWriter, r *http.Request, now time.Time) *call {
@@ -41,7 +42,12 @@ func newCall(w http.ResponseWriter, r *http.Request, now time.Time) *call {
 	if !validRequestID(id) {
 		id = rand.Text()
 	}
-	return &call{ResponseWriter: w, r: r, requestID: id, began: now, pattern: unmatched}
+	c := &call{ResponseWriter: w, r: r, requestID: id, began: now, pattern: unmatched}
+	if r.Body != nil {
+		c.sent = &incoming{ReadCloser: r.Body}
+		r.Body = c.sent
+	}
+	return c
 }
 
 // WriteHeader remembers the first status.

@@ -51,6 +51,7 @@ func (s *server) routes() []route {
 		{http.MethodPut, "/v2/app/:appID/team", byToken, one(s.setMember)},
 		{http.MethodDelete, "/v2/app/:appID/team/:modID", byToken, one(s.removeMember)},
 		{http.MethodGet, "/v2/team", byToken, s.memberships},
+		{http.MethodGet, "/v2/team/:appID", byToken, oneOrAll(s.membership, s.memberships)},
 		{http.MethodGet, "/v2/team/:appID/status", byToken, s.asMemberOfAll(app.StatusApp, s.status, s.statusOfAll)},
 		{http.MethodGet, "/v2/team/:appID/logs", byToken, s.asMemberOfAll(app.LogsApp, s.logs, s.logsOfAll)},
 		{http.MethodGet, "/v2/team/:appID/backup", byToken, s.asMemberOfAll(app.BackupApp, s.backup, s.backupOfAll)},
@@ -72,6 +73,7 @@ func (s *server) routes() []route {
 		{http.MethodGet, "/v2/customdomain/:domain", byToken, s.domain},
 		{http.MethodPost, "/v2/customdomain/create", byToken, s.claimDomain},
 		{http.MethodPut, "/v2/customdomain/:domain/edit", byToken, s.assignDomain},
+		{http.MethodDelete, "/v2/customdomain/:domain", byToken, s.removeDomain}, // clients disagree
 		{http.MethodDelete, "/v2/customdomain/:domain/remove", byToken, s.removeDomain},
 		{http.MethodGet, "/v2/customdomain/:domain/verify", byToken, s.verifyDomain},
 		{http.MethodGet, "/v2/openapi.json", public, s.openAPI},

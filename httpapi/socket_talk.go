@@ -32,9 +32,17 @@ type socketAnswer struct {
 	StatusCode int            `json:"statusCode"` // 102 while it goes on
 	Message    nullable       `json:"message"`
 	Progress   socketProgress `json:"progress"`
-	App        *uploaded      `json:"app,omitempty"`
+	App        *socketApp     `json:"app,omitempty"`
 	Logs       string         `json:"logs,omitempty"`
 	RequestID  string         `json:"requestId,omitempty"` // of an error
+}
+
+// socketApp is what the extension of VS Code puts into its list after an upload,
+// without asking again: all that /vscode tells of an application, and what the
+// answer to a request has besides.
+type socketApp struct {
+	vscodeApp
+	AddedAtTimestamp int64 `json:"addedAtTimestamp"` // milliseconds
 }
 
 type socketProgress struct {
