@@ -11,6 +11,7 @@ import (
 
 	"berth/account"
 	"berth/app"
+	"berth/sandbox"
 )
 
 // Settings is everything an owner can set, checked. Flag beats environment
@@ -56,6 +57,10 @@ type Settings struct {
 		PerAccount int
 	}
 	Console struct{ Timeout time.Duration }
+	Sandbox struct {
+		Require []sandbox.Layer // without which nothing is served
+		Paths   []string        // that programs see besides the system's own
+	}
 }
 
 const (
@@ -116,6 +121,8 @@ var settings = []setting{
 	{"names.resolver", "", "`HOST:PORT` of the DNS server that proves domains; the host's own when empty", func(s *Settings) kind { return server{&s.Names.Resolver} }},
 	{"names.per_account", "10", "most subdomains (`N`) an account may reserve, and most domains it may bring", func(s *Settings) kind { return whole(&s.Names.PerAccount, 0, 10_000) }},
 	{"console.timeout", "30s", "`TIME` a console command may take", func(s *Settings) kind { return span{&s.Console.Timeout} }},
+	{"sandbox.require", "", "`LAYER,...` of the walls around programs without which berth does not serve, or all", func(s *Settings) kind { return layers{&s.Sandbox.Require} }},
+	{"sandbox.paths", "/opt", "`DIR,...` that programs may read besides the system's own", func(s *Settings) kind { return paths{&s.Sandbox.Paths} }},
 }
 
 // keysAndSections returns every name that may stand in a file.

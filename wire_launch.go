@@ -39,7 +39,7 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 		return nil, cmp.Or(tree.Refused("open the application's log", err), err)
 	}
 	defer pipe.Close()
-	temp, err := s.trees.EnsureTemp(p.App, p.Build, p.UID)
+	temp, err := s.temp(p)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 		spec.Pids = max(s.pids, buildPids)
 	}
 	if p.Stage != "" {
-		spec.Binds = []sandbox.Bind{{From: s.trees.BuildDir(p.Stage), To: spec.Dir}}
+		spec.From = s.trees.BuildDir(p.Stage)
 	}
 	tidy := func() {
 		if !p.Build {
@@ -72,14 +72,31 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 	return instance{run, s, p.App, spec, out, tidy}, nil
 }
 
+// memoryTemp is the TMPDIR of a program with a root directory of its own: in
+// memory, and gone with it.
+const memoryTemp = "/tmp"
+
+// temp returns an empty TMPDIR. A build's is on the disk: what compilers and
+// package managers put there is more than its RAM.
+func (s *starter) temp(p app.Program) (string, error) {
+	if p.Build || !slices.Contains(s.proc.Walls.Layers, sandbox.Mounts) {
+		return s.trees.EnsureTemp(p.App, p.Build, p.UID)
+	}
+	return memoryTemp, s.trees.DropTemp(p.App, false) // of a daemon before this one
+}
+
 // spec is what a program runs with, whoever starts it and for what.
 func (s *starter) spec(p app.Program, temp string) proc.Spec {
 	home := s.trees.Dir(p.App)
-	return proc.Spec{
+	spec := proc.Spec{
 		Group: "apps/" + string(p.App) + "/" + strconv.Itoa(p.Run), Argv: p.Argv,
-		Env: s.environment(p, home, temp), Dir: home, UID: p.UID,
+		Env: s.environment(p, home, temp), Dir: home, UID: p.UID, Name: string(p.App),
 		MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: s.pids, OOMGroup: s.oomGroup,
 	}
+	if temp != memoryTemp {
+		spec.Temp = temp
+	}
+	return spec
 }
 
 // output returns the log of a program and the pipe to it.

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/cgroup"
-	"berth/sandbox"
 )
 
 func TestKernelConfinement(t *testing.T) {
@@ -105,7 +104,7 @@ func TestKernelBindShowsAnotherDirectory(t *testing.T) {
 		}
 	}
 	s := b.spec(t, `pwd; echo made > here`)
-	s.Dir, s.Binds = place, []sandbox.Bind{{From: work, To: place}}
+	s.Dir, s.From = place, work
 	if e := b.launch(t, s).Wait(); e.Code != 0 || !strings.Contains(output(t, s), place) {
 		t.Fatalf("got %+v: %s", e, output(t, s))
 	}

@@ -1,0 +1,39 @@
+package cgroup
+
+import (
+	"path/filepath"
+	"slices"
+)
+
+// View is a directory of a group, and where a program looks for it.
+type View struct {
+	Dir string
+	At  string
+}
+
+// cgroupDir is where every system mounts its hierarchies, and runtimes look for
+// their limits.
+const cgroupDir = "/sys/fs/cgroup"
+
+// Views returns what a program in the group may see of the hierarchies: its own
+// directories. On a unified host that is one; on a hybrid one Node and Java
+// find their limit in the v1 directory of memory.
+func (g *Group) Views() []View {
+	if len(g.views) == 0 {
+		return []View{{g.path, cgroupDir}}
+	}
+	return append([]View{{g.path, cgroupDir + "/unified"}}, g.views...)
+}
+
+// viewsOf are the views of the group name in the v1 hierarchies. A hierarchy
+// has the name of the directory it is mounted at, "memory" for instance.
+func (t *Tree) viewsOf(name string) []View {
+	var views []View
+	for _, p := range t.v1 {
+		v := View{filepath.Join(p.root, name), filepath.Join(cgroupDir, filepath.Base(p.mount))}
+		if !slices.Contains(views, v) { // controllers can be mounted together
+			views = append(views, v)
+		}
+	}
+	return views
+}
