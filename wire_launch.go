@@ -90,13 +90,24 @@ func (s *starter) spec(p app.Program, temp string) proc.Spec {
 	home := s.trees.Dir(p.App)
 	spec := proc.Spec{
 		Group: "apps/" + string(p.App) + "/" + strconv.Itoa(p.Run), Argv: p.Argv,
-		Env: s.environment(p, home, temp), Dir: home, UID: p.UID, Name: string(p.App),
+		Env: s.environment(p, home, temp), Dir: home, UID: p.UID, Name: hostname(p.App),
 		MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: s.pids, OOMGroup: s.oomGroup,
 	}
 	if temp != memoryTemp {
 		spec.Temp = temp
 	}
 	return spec
+}
+
+// hostname is what a program takes for its host's name: the application's id,
+// behind a letter where C libraries would take it for an address.
+func hostname(id app.ID) string {
+	if id[0] > '9' {
+		return string(id)
+	}
+	const longest = 63 // a label in the DNS (RFC 1035)
+	name := "app-" + string(id)
+	return strings.TrimRight(name[:min(len(name), longest)], "-")
 }
 
 // output returns the log of a program and the pipe to it.

@@ -22,7 +22,7 @@ func (g *Group) Views() []View {
 	if len(g.views) == 0 {
 		return []View{{g.path, cgroupDir}}
 	}
-	return append([]View{{g.path, cgroupDir + "/unified"}}, g.views...)
+	return append([]View{{g.path, filepath.Join(cgroupDir, "unified")}}, g.views...)
 }
 
 // viewsOf are the views of the group name in the v1 hierarchies. A hierarchy
@@ -35,5 +35,20 @@ func (t *Tree) viewsOf(name string) []View {
 			views = append(views, v)
 		}
 	}
-	return views
+	return append(views, t.seen...)
+}
+
+// settleSeen makes a group that stays empty in each hierarchy that Java wants
+// to see mounted before it takes a limit for one (JDK 17,
+// cgroupSubsystem_linux.cpp: cpuset and cpuacct, beside memory and cpu). No
+// program is in it: those stay where the daemon is, whose group shows others.
+func (t *Tree) settleSeen(name string) error {
+	for _, mount := range t.host.V1Seen {
+		dir := filepath.Join(mount, "berth", name)
+		if err := t.mkdirs(mount, dir); err != nil {
+			return err
+		}
+		t.seen = append(t.seen, View{dir, filepath.Join(cgroupDir, filepath.Base(mount))})
+	}
+	return nil
 }

@@ -167,7 +167,7 @@ func (r root) hide() error {
 	if !r.hidden() {
 		return nil
 	}
-	return r.tmpfs(r.s.Data, unix.MS_NOEXEC, "mode=755,size=64k,nr_inodes=64")
+	return r.tmpfs(r.s.Data, unix.MS_NOEXEC, "mode=711,size=64k,nr_inodes=64")
 }
 
 // hidden reports whether the data directory is below a directory that is shown.
@@ -295,25 +295,33 @@ func (r root) sys() error {
 }
 
 // home shows the application's directory at the path it has on the host, and a
-// build's temporary one.
+// build's temporary one. All places are made before the first is given: what is
+// below them is the program's, and may be links.
 func (r root) home() error {
 	from := r.s.From
 	if from == "" {
 		from = r.s.Home
 	}
+	var given []Bind
 	for _, d := range []Bind{{from, r.s.Home}, {r.s.Temp, r.s.Temp}} {
 		if d.From == "" {
 			continue
 		}
-		if err := r.mkdir(d.To); err != nil {
+		if err := os.MkdirAll(r.path(d.To), 0o711); err != nil { // as closed as on the host
 			return err
 		}
+		given = append(given, d)
+	}
+	if err := r.alias(); err != nil {
+		return err
+	}
+	for _, d := range given {
 		if err := r.give(d.From, d.To); err != nil {
 			return err
 		}
 	}
-	if err := r.alias(); err != nil || !r.hidden() {
-		return err
+	if !r.hidden() {
+		return nil
 	}
 	return r.restrict(r.s.Data, 0, unix.MOUNT_ATTR_RDONLY)
 }
