@@ -30,8 +30,8 @@ func checkWalls(h cgroup.Host, s Settings) []finding {
 		return []finding{{"walls", bad, "cannot be tried: " + err.Error(), h.Reason}}
 	}
 	defer func() { _ = groups.Close() }() // its groups are removed by then
-	launcher := proc.Launcher{Tree: groups, Log: slog.New(slog.DiscardHandler), Walls: proc.Walls{Paths: s.Sandbox.Paths}}
-	return judgeWalls(launcher.Try(), s.Sandbox.Require)
+	launcher := proc.Launcher{Tree: groups, Log: slog.New(slog.DiscardHandler), Walls: proc.Walls{Paths: shownPaths(s)}}
+	return judgeWalls(launcher.Try(), required(s))
 }
 
 // judgeWalls makes lines of what was tried. A wall that is missing fails only

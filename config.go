@@ -11,7 +11,6 @@ import (
 
 	"berth/account"
 	"berth/app"
-	"berth/sandbox"
 )
 
 // Settings is everything an owner can set, checked. Flag beats environment
@@ -58,8 +57,8 @@ type Settings struct {
 	}
 	Console struct{ Timeout time.Duration }
 	Sandbox struct {
-		Require []sandbox.Layer // without which nothing is served
-		Paths   []string        // that programs see besides the system's own
+		Require string // layers without which nothing is served: see parseLayers
+		Paths   string // that programs see besides the system's own: see parsePaths
 	}
 }
 

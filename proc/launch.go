@@ -25,10 +25,10 @@ type Spec struct {
 	Group    string // name of its control group, fresh for every run
 	Argv     []string
 	Env      []string // the whole environment
-	Dir      string // the application's, which it may write to
-	From     string // the directory that it finds there, when that is another
-	Temp     string // on the disk, which it may write to; it is also its /tmp; may be empty
-	Name     string // of the host, as it sees it
+	Dir      string   // the application's, which it may write to
+	From     string   // the directory that it finds there, when that is another
+	Temp     string   // on the disk, which it may write to; it is also its /tmp; may be empty
+	Name     string   // of the host, as it sees it
 	UID      int
 	MemoryMB int64
 	Weight   int64 // of the application, for a contended processor: cgroup.Limits

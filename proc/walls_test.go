@@ -189,7 +189,7 @@ ls -d %[1]s/berth.db %[1]s/apps/2 %[2]s/berth.db %[2]s/apps/2 2>&1 | grep -c 'No
 func TestKernelSomeWalls(t *testing.T) {
 	b := newBench(t)
 	b.with(t, sandbox.Mounts, sandbox.Cgroup, sandbox.Seccomp)
-	common, err := os.CreateTemp("", "berth-proc-")
+	common, err := os.CreateTemp("", "berth-proc-") //nolint:usetesting // it is to be where everybody's files are
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,8 @@ func (r root) etc() error {
 	for _, shown := range shownEtc {
 		top, below, _ := strings.Cut(shown, "/")
 		for _, name := range there {
-			if prefix, pattern := strings.CutSuffix(top, "*"); name != top && !(pattern && strings.HasPrefix(name, prefix)) {
+			prefix, pattern := strings.CutSuffix(top, "*")
+			if name != top && (!pattern || !strings.HasPrefix(name, prefix)) {
 				continue
 			}
 			if err := r.showEtc(filepath.Join("/etc", name, below)); err != nil {
