@@ -12,6 +12,7 @@ import (
 func (d *daemon) openNetwork() error {
 	network, err := sandbox.NewNetwork(d.settings.networkRules())
 	if err != nil {
+		d.unnetworked = err
 		d.log.Warn("programs reach everything that the host reaches, and their ports are open to all: only PORT is theirs", "error", err)
 		return nil
 	}
