@@ -57,6 +57,10 @@ type Settings struct {
 	}
 	Console struct{ Timeout time.Duration }
 	Network struct{ Allow, Deny string } // see networkRules
+	Audit   struct {
+		Keep int // records
+		Age  time.Duration
+	}
 }
 
 const (
@@ -119,6 +123,8 @@ var settings = []setting{
 	{"network.allow", "", "`ADDRESS,...` of the host that programs may reach: with or without a port, or networks", func(s *Settings) kind { return networks{&s.Network.Allow, true} }},
 	{"network.deny", "", "`ADDRESS,...` that programs may not reach: addresses or networks", func(s *Settings) kind { return networks{&s.Network.Deny, false} }},
 	{"console.timeout", "30s", "`TIME` a console command may take", func(s *Settings) kind { return span{&s.Console.Timeout} }},
+	{"audit.keep", "100000", "`N` records of the audit log that are kept", func(s *Settings) kind { return whole(&s.Audit.Keep, 1000, 100_000_000) }},
+	{"audit.age", "2160h", "`TIME` that a record of the audit log is kept", func(s *Settings) kind { return span{&s.Audit.Age} }},
 }
 
 // keysAndSections returns every name that may stand in a file.

@@ -54,6 +54,7 @@ func TestDefaults(t *testing.T) {
 	want.Backups.TTL = time.Hour
 	want.Names.PerAccount = 10
 	want.Console.Timeout = 30 * time.Second
+	want.Audit.Keep, want.Audit.Age = 100000, 90*24*time.Hour
 	if got := mustLoad(t, "", nil); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -70,6 +71,7 @@ var others = map[string]string{
 	"logs.rate": "1025", "backups.ttl": "2h", "names.domain": "apps.example.org",
 	"names.addresses": "192.0.2.1,2001:db8::1", "names.resolver": "192.0.2.53:53", "names.per_account": "11",
 	"console.timeout": "31s", "network.allow": "127.0.0.1:5432, [::1]:5432,10.0.0.0/8", "network.deny": "192.168.0.0/16,fd00::1",
+	"audit.keep": "100001", "audit.age": "24h",
 }
 
 // inFile writes a setting as an owner would: a word in quotes, a number without.
@@ -171,6 +173,7 @@ func TestBadValues(t *testing.T) {
 		"names.resolver":  {"192.0.2.53", ":53", "192.0.2.53:0", "192.0.2.53:x", "a/b:53"}, "names.per_account": {"-1", "10001", "x"},
 		"console.timeout": {"0s", "30"}, "network.allow": {"localhost", "127.0.0.1:0", "10.0.0.0/33", "1.2.3.4,", "fe80::1%eth0", "10.0.0.0/8:80"},
 		"network.deny": {"localhost", "10.0.0.1:80", "10.0.0.0/40"},
+		"audit.keep":   {"0", "999", "all"}, "audit.age": {"0s", "90d"},
 	}
 	for _, row := range settings {
 		if len(bad[row.key]) == 0 {

@@ -38,6 +38,7 @@ type daemon struct {
 	settings Settings
 	log      *slog.Logger
 	db       *db.DB
+	audit    *db.Auditor
 	trees    *tree.Store
 	logs     *logbook
 	groups   *cgroup.Tree
@@ -89,6 +90,10 @@ func (d *daemon) openData(ctx context.Context) (err error) {
 		return err
 	}
 	d.undo = append(d.undo, d.db.Close)
+	d.audit = db.NewAuditor(d.db, d.settings.Audit.Keep, d.settings.Audit.Age, func(problem error) {
+		d.log.Error("the audit log has a problem", "error", problem)
+	})
+	d.undo = append(d.undo, d.audit.Close)
 	up := d.settings.Upload
 	if d.trees, err = tree.Open(dir, bundle.Limits{MaxEntries: up.MaxFiles, MaxUnpacked: up.MaxUnpacked.Bytes()}); err != nil {
 		return err
@@ -217,7 +222,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	d.handler = httpapi.New(httpapi.Config{
 		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
 		Catalog: d.host, Control: d.host, Settings: d.host, Environment: d.host, Deployer: d.host, Console: d.host,
-		Downloads: downloads{d.host, d.trees, d.logs}, Builds: d.logs, Names: names, Domains: names,
+		Downloads: downloads{d.host, d.trees, d.logs}, Builds: d.logs, Audit: d.audit, Names: names, Domains: names,
 		Teams: teams, Memberships: teams,
 		RateLimit: s.RateLimit, BaseURL: s.BaseURL,
 		MaxUpload: s.Upload.Max.Bytes() + multipartRoom, MaxFile: s.Upload.Max.Bytes(), MaxSocket: s.Upload.MaxSocket.Bytes(),

@@ -37,6 +37,7 @@ type Config struct {
 	Domains     Domains
 	Console     Console
 	Builds      Builds // may be nil: then nobody sees a build's output before its end
+	Audit       Audit  // may be nil: then nothing is recorded
 
 	RateLimit int              // requests a minute a token, 60 when zero
 	BaseURL   string           // of the addresses of downloads; "" derives it from each request's Host
@@ -145,9 +146,12 @@ func (s *server) recovered(c *call, v any) (abort bool) {
 	s.Log.Error("panic in a request", "route", c.pattern, "request", c.requestID,
 		"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 	if c.status != 0 {
+		s.record(c, response{})
 		return true
 	}
-	s.send(c, c.refusal(http.StatusInternalServerError, internalMessage))
+	resp := c.refusal(http.StatusInternalServerError, internalMessage)
+	s.record(c, resp)
+	s.send(c, resp)
 	return false
 }
 

@@ -61,6 +61,7 @@ func (s *server) upload(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
+	c.about(d.Snapshot)
 	return ok(uploadAnswer{
 		Status:     statusOK,
 		StatusCode: http.StatusOK,
