@@ -244,6 +244,23 @@ func planner(tools *proc.Tools) host.Planner {
 	}
 }
 
+// server bounds what strangers can hold: 10 seconds for the headers of a request,
+// 64 KB of them, and two minutes between requests. The handler bounds the rest.
+func (d *daemon) server(life context.Context, handlers *inflight) *http.Server {
+	return &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !handlers.enter() {
+				return // its connection is cut already
+			}
+			defer handlers.leave()
+			d.handler.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext:                  func(net.Listener) context.Context { return life },
+		DisableGeneralOptionsHandler: true, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
+	}
+}
+
 // serve answers on l until ctx ends, then stops everything; hurry makes it
 // stop at once. It returns when nothing of berth runs any more.
 func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
@@ -254,21 +271,14 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 	handlers := newInflight(release)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	server := &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !handlers.enter() {
-				return // its connection is cut already
-			}
-			defer handlers.leave()
-			d.handler.ServeHTTP(w, r)
-		}), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, BaseContext: func(net.Listener) context.Context { return life },
-		MaxHeaderBytes: 64 << 10, DisableGeneralOptionsHandler: true, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
-	}
+	server := d.server(life, handlers)
+	gate := httpapi.NewGate(l, d.settings.Connections)
+	gate.Guard(server)
 	var g errgroup.Group
 	ended, over := context.WithCancel(context.Background())
 	g.Go(func() error {
 		defer over()
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(gate); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("cannot serve: %w", err)
 		}
 		return nil

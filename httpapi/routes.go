@@ -147,7 +147,7 @@ func (s *server) serve(r route) httprouter.Handle {
 }
 
 func (s *server) options(w http.ResponseWriter, _ *http.Request) {
-	w.WriteHeader(http.StatusNoContent)
+	s.send(w.(*call), response{status: http.StatusNoContent})
 }
 
 func (s *server) notFound(w http.ResponseWriter, _ *http.Request) {

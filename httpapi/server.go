@@ -86,6 +86,7 @@ func New(c Config) http.Handler {
 		addresses: newLimiter(c.RateLimit, c.Now),
 		document:  newDocument(),
 		sockets:   sockets{of: map[app.AccountID]int{}},
+		uploads:   uploads{of: map[app.AccountID]int{}},
 		refusing:  make(chan struct{}, refusals),
 	}
 	s.router = s.newRouter()
@@ -99,6 +100,7 @@ type server struct {
 	addresses *limiter // failed authentications
 	document  document
 	sockets   sockets
+	uploads   uploads       // in one request
 	refusing  chan struct{} // WebSockets that are open only to refuse
 }
 
@@ -128,12 +130,21 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *server) commonHeaders(c *call) {
 	h := c.Header()
 	h.Set("X-Request-Id", c.requestID)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	secure(h)
 	if s.Version != "" {
 		h.Set("berth-version", s.Version)
 	}
 	s.currentQuota(c).setHeaders(h)
+}
+
+// secure sets what every answer tells a browser: to keep nothing, to guess no
+// type, to show it in no frame, to load and run nothing for it, and to tell nobody
+// its address, which may be a download's.
+func secure(h http.Header) {
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Referrer-Policy", "no-referrer")
 }
 
 // recovered answers for a handler that panicked. It reports whether the

@@ -159,6 +159,8 @@ func (v *conversation) receive() (string, error) {
 		v.giveUp(app.Errorf(app.Invalid, "No data came for %s, so the upload was given up.", elapsed(patience)))
 	})
 	defer watch.Stop()
+	slow := time.AfterFunc(longest(v.s.MaxSocket), func() { v.giveUp(app.Errorf(app.Invalid, "%s", tooSlow(v.s.MaxSocket))) })
+	defer slow.Stop()
 	stop := context.AfterFunc(v.life, func() {
 		v.giveUp(app.Errorf(app.Unavailable, "The server is shutting down. Upload it again in a minute."))
 	})
