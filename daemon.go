@@ -93,7 +93,12 @@ func (d *daemon) openData(ctx context.Context) (err error) {
 	d.audit = db.NewAuditor(d.db, d.settings.Audit.Keep, d.settings.Audit.Age, func(problem error) {
 		d.log.Error("the audit log has a problem", "error", problem)
 	})
-	d.undo = append(d.undo, d.audit.Close)
+	d.undo = append(d.undo, func() error {
+		if err := d.audit.Close(); err != nil { // a full disk, which is told, and makes no stop fail
+			d.log.Error("the audit log is incomplete", "error", err)
+		}
+		return nil
+	})
 	up := d.settings.Upload
 	if d.trees, err = tree.Open(dir, bundle.Limits{MaxEntries: up.MaxFiles, MaxUnpacked: up.MaxUnpacked.Bytes()}); err != nil {
 		return err

@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"berth/app"
 	"berth/httpapi"
 )
 
@@ -91,5 +93,36 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// showsRefusal waits until the command for it shows a refused request, beside the
+// daemon.
+func showsRefusal(t *testing.T, s Settings) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		code, out, problems := start(t, map[string]string{"BERTH_DATA_DIR": s.DataDir, "BERTH_CONFIG": os.DevNull}, "audit")
+		switch {
+		case code != exitOK:
+			t.Fatal(problems)
+		case strings.Contains(out, "stranger  -      127.0.0.1  auth.failed"):
+			return
+		case time.Now().After(deadline):
+			t.Fatalf("berth audit does not show the refused request: %s", out)
+		}
+	}
+}
+
+// keepsRefusal fails unless the audit log has that request after a stop.
+func keepsRefusal(t *testing.T, s Settings) {
+	t.Helper()
+	remembered, err := openDatabase(t.Context(), s.DataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remembered.Close()
+	acts, err := remembered.Acts(t.Context(), app.ActQuery{Limit: 9})
+	if err != nil || len(acts) != 1 || acts[0].Operation != "auth.failed" || acts[0].From != "127.0.0.1" || acts[0].Status != http.StatusUnauthorized {
+		t.Errorf("the audit log has %+v, %v; want the refused request", acts, err)
 	}
 }
