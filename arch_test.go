@@ -143,6 +143,32 @@ func TestArchitectureBudgets(t *testing.T) {
 	}
 }
 
+// Programs change what is below their directories at any moment, so tree reaches
+// nothing there by path. These calls are about directories of root's alone.
+func TestArchitectureTreeUsesDescriptors(t *testing.T) {
+	allowed := map[string]string{
+		"Stat": "tree/reach.go", "MkdirAll": "tree/store.go", "Chmod": "tree/store.go", "OpenRoot": "tree/stage.go",
+		"Geteuid": "", "NewFile": "", "IsNotExist": "",
+	}
+	_, all := sources(t)
+	for path, f := range all["tree"] {
+		ast.Inspect(f, func(n ast.Node) bool {
+			c, is := n.(*ast.CallExpr)
+			if !is {
+				return true
+			}
+			if s, is := c.Fun.(*ast.SelectorExpr); is {
+				if x, is := s.X.(*ast.Ident); is && x.Name == "os" {
+					if file, known := allowed[s.Sel.Name]; !known || file != "" && file != path {
+						t.Errorf("%s calls os.%s, which goes by path", path, s.Sel.Name)
+					}
+				}
+			}
+			return true
+		})
+	}
+}
+
 // Tests are read too, so their files keep the budget as well.
 func TestArchitectureTestFiles(t *testing.T) {
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {

@@ -38,6 +38,7 @@ type daemon struct {
 	settings    Settings
 	log         *slog.Logger
 	db          *db.DB
+	audit       *db.Auditor
 	trees       *tree.Store
 	logs        *logbook
 	groups      *cgroup.Tree
@@ -91,6 +92,15 @@ func (d *daemon) openData(ctx context.Context) (err error) {
 		return err
 	}
 	d.undo = append(d.undo, d.db.Close)
+	d.audit = db.NewAuditor(d.db, d.settings.Audit.Keep, d.settings.Audit.Age, func(problem error) {
+		d.log.Error("the audit log has a problem", "error", problem)
+	})
+	d.undo = append(d.undo, func() error {
+		if err := d.audit.Close(); err != nil { // a full disk, which is told, and makes no stop fail
+			d.log.Error("the audit log is incomplete", "error", err)
+		}
+		return nil
+	})
 	up := d.settings.Upload
 	if d.trees, err = tree.Open(dir, bundle.Limits{MaxEntries: up.MaxFiles, MaxUnpacked: up.MaxUnpacked.Bytes()}); err != nil {
 		return err
@@ -219,7 +229,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	d.handler = httpapi.New(httpapi.Config{
 		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
 		Catalog: d.host, Control: d.host, Settings: d.host, Environment: d.host, Deployer: d.host, Console: d.host,
-		Downloads: downloads{d.host, d.trees, d.logs}, Builds: d.logs, Names: names, Domains: names,
+		Downloads: downloads{d.host, d.trees, d.logs}, Builds: d.logs, Audit: d.audit, Names: names, Domains: names,
 		Teams: teams, Memberships: teams,
 		RateLimit: s.RateLimit, BaseURL: s.BaseURL,
 		MaxUpload: s.Upload.Max.Bytes() + multipartRoom, MaxFile: s.Upload.Max.Bytes(), MaxSocket: s.Upload.MaxSocket.Bytes(),
@@ -241,6 +251,23 @@ func planner(tools *proc.Tools) host.Planner {
 	}
 }
 
+// server bounds what strangers can hold: 10 seconds for the headers of a request,
+// 64 KB of them, and two minutes between requests. The handler bounds the rest.
+func (d *daemon) server(life context.Context, handlers *inflight) *http.Server {
+	return &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !handlers.enter() {
+				return // its connection is cut already
+			}
+			defer handlers.leave()
+			d.handler.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext:                  func(net.Listener) context.Context { return life },
+		DisableGeneralOptionsHandler: true, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
+	}
+}
+
 // serve answers on l until ctx ends, then stops everything; hurry makes it
 // stop at once. It returns when nothing of berth runs any more.
 func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
@@ -251,21 +278,14 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 	handlers := newInflight(release)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	server := &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !handlers.enter() {
-				return // its connection is cut already
-			}
-			defer handlers.leave()
-			d.handler.ServeHTTP(w, r)
-		}), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, BaseContext: func(net.Listener) context.Context { return life },
-		MaxHeaderBytes: 64 << 10, DisableGeneralOptionsHandler: true, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
-	}
+	server := d.server(life, handlers)
+	gate := httpapi.NewGate(l, d.settings.Connections)
+	gate.Guard(server)
 	var g errgroup.Group
 	ended, over := context.WithCancel(context.Background())
 	g.Go(func() error {
 		defer over()
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(gate); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("cannot serve: %w", err)
 		}
 		return nil

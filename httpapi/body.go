@@ -24,7 +24,16 @@ const (
 
 	lingering = 30 * time.Second // a refused body may go on coming
 	unread    = 64 << 10         // bytes of one that a client has sent before it hears
+
+	// leastPace is the bytes a second below which a body is given up in the
+	// end: a byte now and then would hold a place for ever.
+	leastPace = 16 << 10
 )
+
+// longest is how long a body of at most limit bytes may be on its way.
+func longest(limit int64) time.Duration {
+	return patience + time.Duration(limit/leastPace)*time.Second
+}
 
 // boundBody gives a client that announced a body one patience to send it, also
 // when no handler reads it: net/http itself reads a little of what is left.
@@ -71,7 +80,9 @@ func (c *call) linger(control *http.ResponseController, limit int64) {
 type body struct {
 	io.ReadCloser
 	control *http.ResponseController
-	err     error // of the last read
+	limit   int64
+	until   time.Time // when it is given up, whatever comes
+	err     error     // of the last read
 }
 
 func (c *call) body(limit int64) *body {
@@ -80,12 +91,18 @@ func (c *call) body(limit int64) *body {
 		// close the connection.
 		ReadCloser: http.MaxBytesReader(c.ResponseWriter, c.r.Body, limit),
 		control:    http.NewResponseController(c.ResponseWriter),
+		limit:      limit,
+		until:      time.Now().Add(longest(limit)),
 	}
 }
 
 // Read renews the deadline first.
 func (b *body) Read(p []byte) (int, error) {
-	_ = b.control.SetReadDeadline(time.Now().Add(patience)) // see boundBody
+	until := time.Now().Add(patience)
+	if until.After(b.until) {
+		until = b.until
+	}
+	_ = b.control.SetReadDeadline(until) // see boundBody
 	n, err := b.ReadCloser.Read(p)
 	b.err = err
 	return n, err
@@ -111,6 +128,8 @@ func (b *body) blame(err error, what string) error {
 	switch {
 	case errors.As(err, &tooLarge):
 		return tooLargeError(tooLarge.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(b.until):
+		return &app.Error{Kind: app.Invalid, Err: err, Message: tooSlow(b.limit)}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &app.Error{
 			Kind: app.Invalid, Err: err,
@@ -119,6 +138,10 @@ func (b *body) blame(err error, what string) error {
 	default:
 		return &app.Error{Kind: app.Invalid, Err: err, Message: what}
 	}
+}
+
+func tooSlow(limit int64) string {
+	return "The body did not come within " + elapsed(longest(limit)) + ", so the request was given up."
 }
 
 func tooLargeError(limit int64) error {

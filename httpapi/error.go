@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -130,24 +131,30 @@ func (c *call) refusal(status int, message string) response {
 
 // explain returns what the user may know of err and keeps the rest for the log.
 func (s *server) explain(c *call, err error) (status int, message, logs string) {
+	status, message = told(err)
 	var e *app.Error
-	if !errors.As(err, &e) {
-		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-			c.cause = err
-			return http.StatusServiceUnavailable, cancelledMessage, ""
-		}
-		e = &app.Error{Kind: app.Internal}
-	}
-	if e.Kind <= app.Internal || int(e.Kind) >= len(statusOf) {
+	switch known := errors.As(err, &e); {
+	case status == http.StatusInternalServerError:
 		s.Log.Error("internal error", "route", c.pattern, "request", c.requestID, "cause", err)
-		return http.StatusInternalServerError, internalMessage, ""
+		return status, message, ""
+	case !known:
+		c.cause = err
+		return status, message, ""
 	}
 	if e.Err != nil {
 		c.cause = e.Err
 	}
-	message = e.Message
-	if message == "" {
-		message = fallbackMessage
+	return status, message, e.Logs
+}
+
+// told is what the user may know of err.
+func told(err error) (status int, message string) {
+	var e *app.Error
+	switch {
+	case errors.As(err, &e) && e.Kind > app.Internal && int(e.Kind) < len(statusOf):
+		return statusOf[e.Kind], cmp.Or(e.Message, fallbackMessage)
+	case e == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+		return http.StatusServiceUnavailable, cancelledMessage
 	}
-	return statusOf[e.Kind], message, e.Logs
+	return http.StatusInternalServerError, internalMessage
 }

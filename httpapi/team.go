@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 
 	"berth/app"
 )
@@ -206,6 +207,7 @@ func changeTeam(c *call, do func(context.Context, app.AccountID, app.ID, app.Acc
 	if err != nil {
 		return response{}, err
 	}
+	c.note("member=%d permissions=%s", id, strings.Join(perms, ","))
 	m, err := do(c.r.Context(), c.owner(), c.id, id, perms)
 	if err != nil {
 		return response{}, err
@@ -219,6 +221,7 @@ func (s *server) removeMember(c *call) (response, error) {
 	if !known {
 		return response{}, app.Errorf(app.NotFound, "%.40q is not a member of the team: a member is named by the number of the account.", text)
 	}
+	c.note("member=%d", id)
 	if err := s.Teams.RemoveMember(c.r.Context(), c.owner(), c.id, id); err != nil {
 		return response{}, err
 	}
