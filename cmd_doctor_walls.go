@@ -18,6 +18,7 @@ var wallTexts = map[sandbox.Layer]string{
 	sandbox.Cgroup:   "programs see their own control groups alone, and cannot change them",
 	sandbox.Landlock: "programs cannot reach each other's abstract sockets",
 	sandbox.Seccomp:  "system calls that programs do not need are refused",
+	sandbox.Reach:    "programs reach nothing of the host", // checkNetwork says more
 }
 
 // checkWalls puts every wall up around a child.
