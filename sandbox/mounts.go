@@ -147,7 +147,7 @@ func (r root) begin() error {
 		return err
 	}
 	for _, dir := range []string{
-		"/dev", "/dev/pts", "/dev/shm", "/etc", "/proc", "/run", "/sys", "/sys/devices", "/sys/devices/system", "/sys/fs", "/sys/fs/cgroup", "/tmp", "/usr", "/var",
+		"/dev", "/dev/pts", "/dev/shm", "/etc", "/proc", "/run", "/sys", "/sys/devices", "/sys/devices/system", "/sys/fs", "/sys/fs/cgroup", "/tmp", "/usr", "/var", "/var/tmp",
 	} {
 		if err := r.mkdir(dir); err != nil {
 			return err
@@ -165,7 +165,6 @@ func (r root) begin() error {
 		{"/dev/stderr", "/proc/self/fd/2"},
 		{"/dev/ptmx", "pts/ptmx"},
 		{"/etc/mtab", "/proc/self/mounts"},
-		{"/var/tmp", "/tmp"},
 	} {
 		if err := os.Symlink(link[1], r.path(link[0])); err != nil {
 			return err
