@@ -159,7 +159,7 @@ func TestKernelDataDirectoryAnywhere(t *testing.T) {
 					t.Cleanup(func() { os.Remove(named) })
 				}
 				l := *b.Launcher
-				l.Walls.Data, l.Walls.Paths = named, []string{"/opt", "/no/such/path"}
+				l.Walls.Data, l.Walls.Paths = named, []string{"/opt", "/no/such/path", "/bin/sh", "/etc/hosts", "/etc/localtime"}
 				there := bench{&l, b.dir}
 				got := there.says(t, func(s *Spec) {
 					s.Dir, s.Temp = filepath.Join(named, "apps/1"), filepath.Join(named, "tmp/1.build")
@@ -276,6 +276,19 @@ func TestKernelSetUID(t *testing.T) {
 	}
 	if got := b.says(t, nil, "./id -u; ./id -ru"); got != fmt.Sprintf("%d\n%d\n", testUID, testUID) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// However closed the daemon's own files are, a program can read what is made
+// for it.
+func TestWallsUnderAClosedUmask(t *testing.T) {
+	b := newBench(t)
+	b.with(t, sandbox.Mounts)
+	before := unix.Umask(0o077)
+	defer unix.Umask(before)
+	out := b.says(t, nil, "id -un; cat /etc/hostname; ls /tmp >/dev/null && echo seen; umask")
+	if out != "app\napp-1\nseen\n0027\n" {
+		t.Errorf("got %q", out)
 	}
 }
 
