@@ -100,7 +100,8 @@ func (t *Tree) settle(name string) error {
 		return err
 	}
 	t.weights, t.disks = t.settleWeights(top, name), t.settleDisks(top, name)
-	return t.settleSeen(name)
+	t.settleSeen(name)
+	return nil
 }
 
 // settleV1 makes the tree's directories in a v1 hierarchy, if there is one.
@@ -263,6 +264,14 @@ func (t *Tree) Sweep() (int, error) {
 			g := t.group(rel)
 			n++
 			errs = append(errs, g.Kill(), g.WaitEmpty(5*time.Second), g.Remove())
+		}
+		// It may also have been killed between the two directories of a run.
+		empty, err := filepath.Glob(filepath.Join(root, appsDir, "*"))
+		if err != nil {
+			return n, err
+		}
+		for _, dir := range empty {
+			_ = unix.Rmdir(dir) // what is no directory, or not empty, stays
 		}
 	}
 	return n, errors.Join(errs...)
