@@ -95,6 +95,7 @@ func examine(ctx context.Context, s Settings) []finding {
 		list = append(list, checkGroups(facts)...)
 		list = append(list, checkLimit(facts, s), checkWeights(facts), checkTraffic(facts), checkNetwork(facts, s))
 	}
+	list = append(list, checkWalls(facts, s)...)
 	list = append(list, checkKernel(sandbox.Probe())...)
 	list = append(list, checkRuntimes(ctx, proc.FindTools())...)
 	return append(list, checkData(s.DataDir)...)
@@ -220,17 +221,12 @@ func checkWeights(h cgroup.Host) finding {
 	return finding{"cpu", good, "a contended processor is shared by RAM (" + file + "); an idle one is not limited", ""}
 }
 
-// checkKernel tells what the coming walls around programs could use.
+// checkKernel tells what else the kernel offers for programs.
 func checkKernel(k sandbox.Features) []finding {
-	landlock := finding{"landlock", good, fmt.Sprintf("ABI %d", k.Landlock), ""}
-	if k.Landlock == 0 {
-		landlock = finding{"landlock", dubious, "not offered by this kernel", "add landlock to the lsm= list of the kernel's command line"}
-	}
-	bpf := finding{"ebpf", good, "programs can be loaded", ""}
 	if k.BPF != nil {
-		bpf = finding{"ebpf", dubious, "programs cannot be loaded: " + k.BPF.Error(), "run berth as root, outside of a container"}
+		return []finding{{"ebpf", dubious, "programs cannot be loaded: " + k.BPF.Error(), "run berth as root, outside of a container"}}
 	}
-	return []finding{landlock, bpf}
+	return []finding{{"ebpf", good, "programs can be loaded", ""}}
 }
 
 // checkRuntimes tells which languages programs can be written in.

@@ -29,8 +29,11 @@ func TestDoctorFindings(t *testing.T) {
 		{"weights on such a host", []finding{checkWeights(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"})}, "warn cpu", "is not shared by RAM"},
 		{"traffic on such a host", []finding{checkTraffic(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"})}, "warn netIO", "will show 0B"},
 		{"nothing left for applications", checkHost(s, cgroup.Host{}), "FAIL memory", "host.reserve"},
-		{"no landlock", checkKernel(sandbox.Features{}), "warn landlock", "lsm="},
-		{"no ebpf", checkKernel(sandbox.Features{Landlock: 4, BPF: errors.New("no")}), "warn ebpf", "as root"},
+		{"no landlock", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Landlock, Err: errors.New("no")}}, nil), "warn landlock", "lsm="},
+		{"a wall", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Mounts}}, sandbox.Layers), "ok mounts", "a system of their own"},
+		{"no wall that is required", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Seccomp, Err: errors.New("no")}}, sandbox.Layers), "FAIL seccomp", "CONFIG_SECCOMP_FILTER"},
+		{"walls on such a host", checkWalls(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s), "FAIL walls", "mount it"},
+		{"no ebpf", checkKernel(sandbox.Features{BPF: errors.New("no")}), "warn ebpf", "as root"},
 		{"no disk", checkData("/proc/self/fd/999/x"), "ok disk", "free"},
 	}
 	for _, tt := range tests {

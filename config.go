@@ -11,6 +11,7 @@ import (
 
 	"berth/account"
 	"berth/app"
+	"berth/sandbox"
 )
 
 // Settings is everything an owner can set, checked. Flag beats environment
@@ -57,6 +58,10 @@ type Settings struct {
 	}
 	Console struct{ Timeout time.Duration }
 	Network struct{ Allow, Deny string } // see networkRules
+	Sandbox struct {
+		Require []sandbox.Layer // without which nothing is served
+		Paths   []string        // that programs see besides the system's own
+	}
 }
 
 const (
@@ -119,6 +124,8 @@ var settings = []setting{
 	{"network.allow", "", "`ADDRESS,...` of the host that programs may reach: with or without a port, or networks", func(s *Settings) kind { return networks{&s.Network.Allow, true} }},
 	{"network.deny", "", "`ADDRESS,...` that programs may not reach: addresses or networks", func(s *Settings) kind { return networks{&s.Network.Deny, false} }},
 	{"console.timeout", "30s", "`TIME` a console command may take", func(s *Settings) kind { return span{&s.Console.Timeout} }},
+	{"sandbox.require", "", "`LAYER,...` of the walls around programs without which berth does not serve, or all", func(s *Settings) kind { return layers{&s.Sandbox.Require} }},
+	{"sandbox.paths", "/opt", "`DIR,...` that programs may read besides the system's own", func(s *Settings) kind { return paths{&s.Sandbox.Paths} }},
 }
 
 // keysAndSections returns every name that may stand in a file.

@@ -43,6 +43,7 @@ type daemon struct {
 	groups   *cgroup.Tree
 	meter    *sandbox.Meter   // nil where nothing counts
 	network  *sandbox.Network // nil where programs have the host's
+	walls    proc.Walls
 	host     *host.Host
 	handler  http.Handler
 	undo     []func() error // closes what was opened, in reverse
@@ -51,7 +52,7 @@ type daemon struct {
 // openDaemon opens everything and leaves nothing open when it fails.
 func openDaemon(ctx context.Context, s Settings, log *slog.Logger) (*daemon, error) {
 	d := &daemon{settings: s, log: log}
-	for _, open := range []func(context.Context) error{d.openData, d.openGroups, d.openHost} {
+	for _, open := range []func(context.Context) error{d.openData, d.openGroups, d.openWalls, d.openHost} {
 		if err := open(ctx); err != nil {
 			return nil, errors.Join(err, d.close())
 		}
@@ -197,7 +198,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	files := trees{d.trees, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.log}
 	tools := proc.FindTools()
 	start := &starter{
-		path: tools.Path(), proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter, Network: d.network}, trees: d.trees, logs: d.logs,
+		path: tools.Path(), proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter, Network: d.network, Walls: d.walls}, trees: d.trees, logs: d.logs,
 		pids: int64(s.Apps.PidsMax), oomGroup: s.Apps.OOMGroup,
 	}
 	d.host = host.New(host.Config{

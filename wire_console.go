@@ -12,7 +12,7 @@ import (
 // shell is a host.Shell: the command gets what the program would get, in a
 // group of its own.
 func (s *starter) shell(_ context.Context, p app.Program) (host.Command, error) {
-	temp, err := s.trees.EnsureTemp(p.App, false, p.UID)
+	temp, err := s.temp(p)
 	if err != nil {
 		return nil, err
 	}

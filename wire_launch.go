@@ -39,7 +39,7 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 		return nil, cmp.Or(tree.Refused("open the application's log", err), err)
 	}
 	defer pipe.Close()
-	temp, err := s.trees.EnsureTemp(p.App, p.Build, p.UID)
+	temp, err := s.temp(p)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 		spec.Port = 0 // the program that runs beside it has it
 	}
 	if p.Stage != "" {
-		spec.Binds = []sandbox.Bind{{From: s.trees.BuildDir(p.Stage), To: spec.Dir}}
+		spec.From = s.trees.BuildDir(p.Stage)
 	}
 	tidy := func() {
 		if !p.Build {
@@ -73,14 +73,42 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 	return instance{run, s, p.App, spec, out, tidy}, nil
 }
 
+// memoryTemp is the TMPDIR of a program with a root directory of its own: in
+// memory, and gone with it.
+const memoryTemp = "/tmp"
+
+// temp returns an empty TMPDIR. A build's is on the disk: what compilers and
+// package managers put there is more than its RAM.
+func (s *starter) temp(p app.Program) (string, error) {
+	if p.Build || !slices.Contains(s.proc.Walls.Layers, sandbox.Mounts) {
+		return s.trees.EnsureTemp(p.App, p.Build, p.UID)
+	}
+	return memoryTemp, s.trees.DropTemp(p.App, false) // of a daemon before this one
+}
+
 // spec is what a program runs with, whoever starts it and for what.
 func (s *starter) spec(p app.Program, temp string) proc.Spec {
 	home := s.trees.Dir(p.App)
-	return proc.Spec{
+	spec := proc.Spec{
 		Group: "apps/" + string(p.App) + "/" + strconv.Itoa(p.Run), Argv: p.Argv,
-		Env: s.environment(p, home, temp), Dir: home, UID: p.UID, Port: p.Port,
+		Env: s.environment(p, home, temp), Dir: home, UID: p.UID, Port: p.Port, Name: hostname(p.App),
 		MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: s.pids, OOMGroup: s.oomGroup,
 	}
+	if temp != memoryTemp {
+		spec.Temp = temp
+	}
+	return spec
+}
+
+// hostname is what a program takes for its host's name: the application's id,
+// behind a letter where C libraries would take it for an address.
+func hostname(id app.ID) string {
+	if id[0] > '9' {
+		return string(id)
+	}
+	const longest = 63 // a label in the DNS (RFC 1035)
+	name := "app-" + string(id)
+	return strings.TrimRight(name[:min(len(name), longest)], "-")
 }
 
 // output returns the log of a program and the pipe to it.

@@ -23,7 +23,7 @@ import (
 // group, or with it.
 func (g *Group) Child(name string) (*Group, error) {
 	c := &Group{
-		path: filepath.Join(g.path, name), mem: borrowed{g.mem}, joins: g.joins, watches: g.watches, child: true,
+		path: filepath.Join(g.path, name), mem: borrowed{g.mem}, joins: g.joins, views: g.views, watches: g.watches, child: true,
 	}
 	c.dirs = []string{c.path}
 	c.mgr, _ = cgroup2.Load("/"+name, cgroup2.WithMountpoint(g.path))

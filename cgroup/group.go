@@ -40,6 +40,7 @@ type Group struct {
 	mem     memory
 	dirs    []string // the group in each hierarchy, v2 first
 	joins   []string
+	views   []View // of the v1 hierarchies
 	weight  string          // file of the application's weight, "" when there is none
 	child   bool            // below another group, see Child
 	watches *sync.WaitGroup // the tree's
@@ -78,6 +79,7 @@ func (t *Tree) group(name string) *Group {
 	for _, dir := range g.dirs[1:] {
 		g.joins = append(g.joins, filepath.Join(dir, "tasks"))
 	}
+	g.views = t.viewsOf(name)
 	g.mgr, _ = cgroup2.Load("/"+name, cgroup2.WithMountpoint(t.root))
 	if p, ok := t.in("memory"); ok {
 		g.mem = newMemoryV1(p.mount, p.root, name)

@@ -26,6 +26,7 @@ type Host struct {
 	V1Memory    string   // mount point of the v1 memory hierarchy, "" when unified
 	V1Pids      string   // likewise for pids; "" on a hybrid host means no limit of processes
 	V1CPU       string   // likewise for cpu; "" on a hybrid host leaves it to v2, which may not have it either
+	V1Seen      []string // mount points of other v1 hierarchies that Java looks for before it believes in a limit
 	Controllers []string // what cgroup v2 offers at its root
 	NoSwap      bool     // programs can be kept from swap
 	Reason      string   // why the mode is Unusable, and what mends it
@@ -82,6 +83,8 @@ func parseMounts(mountinfo string) Host {
 			}
 			if slices.Contains(options, "cpu") {
 				first(&h.V1CPU, left[4])
+			} else if slices.Contains(options, "cpuacct") || slices.Contains(options, "cpuset") {
+				h.V1Seen = append(h.V1Seen, left[4])
 			}
 		}
 	}
@@ -96,7 +99,7 @@ func classify(h Host) Host {
 		h.Mode = Unusable
 		h.Reason = "cgroup v2 is not mounted; boot with systemd.unified_cgroup_hierarchy=1, or: mount -t cgroup2 none /sys/fs/cgroup"
 	case slices.Contains(h.Controllers, "memory"):
-		h.Mode, h.V1Memory, h.V1Pids, h.V1CPU = Unified, "", "", ""
+		h.Mode, h.V1Memory, h.V1Pids, h.V1CPU, h.V1Seen = Unified, "", "", "", nil
 	case filepath.Base(h.V1Memory) == "memory":
 		h.Mode = Hybrid
 	default:

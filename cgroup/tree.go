@@ -20,6 +20,7 @@ type Tree struct {
 	host    Host
 	root    string  // of this berth in v2; the mount point the library is given
 	v1      []place // of this berth in the v1 hierarchies in use; none when unified
+	seen    []View  // of every program: see settleSeen
 	weights weights
 	notify  *notifier      // nil unless unified: v1 has descriptors of its own
 	watches sync.WaitGroup // the groups' goroutines
@@ -92,7 +93,7 @@ func (t *Tree) settle(name string) error {
 		return err
 	}
 	t.weights = t.settleWeights(top, name)
-	return nil
+	return t.settleSeen(name)
 }
 
 // settleV1 makes the tree's directories in a v1 hierarchy, if there is one.

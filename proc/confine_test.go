@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/cgroup"
-	"berth/sandbox"
 )
 
 func TestKernelConfinement(t *testing.T) {
@@ -57,9 +56,9 @@ grep -E '^(NoNewPrivs|CapBnd|CapEff|CapPrm|CapInh|CapAmb)' /proc/self/status; ec
 // instruction on, alone.
 func TestKernelProgramIsInEveryGroup(t *testing.T) {
 	b := newBench(t)
-	s := b.spec(t, "cat /proc/self/cgroup; exec sleep 600")
+	s := b.spec(t, "echo $$ >pid.new; mv pid.new pid; exec sleep 600")
 	r := b.launch(t, s)
-	poll(t, "the program has told its groups", func() bool { return strings.Contains(output(t, s), "0::") })
+	groups := b.groupsOf(t, "pid")
 	h, err := cgroup.Detect()
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +71,7 @@ func TestKernelProgramIsInEveryGroup(t *testing.T) {
 		if mount == "" {
 			continue
 		}
-		path := groupOf(output(t, s), of)
+		path := groupOf(groups, of)
 		if !strings.HasSuffix(path, "/"+s.Group) {
 			t.Errorf("the program is in %s of %s, want %s", path, of, s.Group)
 		}
@@ -82,6 +81,23 @@ func TestKernelProgramIsInEveryGroup(t *testing.T) {
 			return err == nil && string(procs) == fmt.Sprintln(r.cmd.Process.Pid)
 		})
 	}
+}
+
+// groupsOf waits for a program to write its pid to a file, and returns its
+// groups as the host sees them.
+func (b bench) groupsOf(t *testing.T, file string) string {
+	t.Helper()
+	var pid []byte
+	poll(t, "the pid is told", func() bool {
+		var err error
+		pid, err = os.ReadFile(filepath.Join(b.dir, file))
+		return err == nil
+	})
+	text, err := os.ReadFile(filepath.Join("/proc", strings.TrimSpace(string(pid)), "cgroup"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // groupOf finds the group in the hierarchy of a controller, "" for v2, in the
@@ -105,7 +121,7 @@ func TestKernelBindShowsAnotherDirectory(t *testing.T) {
 		}
 	}
 	s := b.spec(t, `pwd; echo made > here`)
-	s.Dir, s.Binds = place, []sandbox.Bind{{From: work, To: place}}
+	s.Dir, s.From = place, work
 	if e := b.launch(t, s).Wait(); e.Code != 0 || !strings.Contains(output(t, s), place) {
 		t.Fatalf("got %+v: %s", e, output(t, s))
 	}

@@ -79,8 +79,18 @@ func TestKernelConsoleIsInTheGroupOfTheRun(t *testing.T) {
 	b := newBench(t)
 	s := b.spec(t, "exec sleep 600")
 	r := b.launch(t, s)
-	c := b.command("cat /proc/self/cgroup")
-	text := b.console(t, r, c).Wait().Stdout.Text
+	c := b.command("echo $$ >pid.new; mv pid.new pid; until [ -e told ]; do sleep 0.01; done; cat /proc/self/cgroup")
+	command := b.console(t, r, c)
+	text := b.groupsOf(t, "pid")
+	if err := os.WriteFile(filepath.Join(b.dir, "told"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(command.Wait().Stdout.Text) {
+		// In what no group was made for, it is where the daemon is.
+		if groupOf(line, "") != "/" && groupOf(line, "memory") != "/" && strings.Contains(line, "berth") {
+			t.Errorf("it sees more than its own groups: %s", line)
+		}
+	}
 	h, err := cgroup.Detect()
 	if err != nil {
 		t.Fatal(err)
@@ -184,6 +194,7 @@ func TestConsoleOutputIsBounded(t *testing.T) {
 // A pipe that somebody outside the group holds open does not hang the answer.
 func TestConsoleOutputThatIsHeldOpen(t *testing.T) {
 	b := newBench(t)
+	b.Walls.Layers = nil // behind them a program does not even see the command
 	s := b.spec(t, `until [ -s pid ]; do sleep 0.01; done; exec 5>/proc/$(cat pid)/fd/1; echo held >&5; touch held; sleep 600`)
 	r := b.launch(t, s)
 	got := b.console(t, r, b.command(`echo $$ >pid.new; mv pid.new pid; until [ -e held ]; do sleep 0.01; done; echo mine`)).Wait()

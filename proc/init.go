@@ -20,6 +20,7 @@ type orders struct {
 	Env     []string
 	Dir     string
 	Sandbox sandbox.Spec
+	Try     bool // end where the program would begin
 }
 
 const (
@@ -29,11 +30,14 @@ const (
 
 // Init is the life of the child between its birth in the control group and
 // the program: read the orders, join the v1 groups, enter the sandbox,
-// execve. It does not return; an error is written to descriptor 4, which the
+// execve. It does not return, but ends at once after a try; an error is written to descriptor 4, which the
 // daemon reads until execve closes it, and ends the child with status 127.
 func Init() {
 	runtime.LockOSThread()
 	err := become(os.NewFile(ordersFD, "orders"))
+	if err == nil { // it was a try
+		os.Exit(0)
+	}
 	text := err.Error()
 	var own *programError
 	if errors.As(err, &own) {
@@ -58,7 +62,7 @@ func become(r *os.File) error {
 		return fmt.Errorf("cannot read the orders: %w", err)
 	}
 	_ = r.Close()
-	if len(o.Argv) == 0 {
+	if len(o.Argv) == 0 && !o.Try {
 		return fmt.Errorf("cannot start the program: no command")
 	}
 	// v1 knows no birth into a group; the limits hold from here on, before a
@@ -71,6 +75,9 @@ func become(r *os.File) error {
 	}
 	if err := sandbox.Enter(o.Sandbox); err != nil {
 		return err
+	}
+	if o.Try {
+		return nil
 	}
 	if err := syscall.Chdir(o.Dir); err != nil { // as the program's user: it must reach it
 		return fmt.Errorf("cannot enter the application's directory: %w", err)

@@ -25,13 +25,15 @@ type Spec struct {
 	Group    string // name of its control group, fresh for every run
 	Argv     []string
 	Env      []string // the whole environment
-	Dir      string
+	Dir      string   // the application's, which it may write to
+	From     string   // the directory that it finds there, when that is another
+	Temp     string   // on the disk, which it may write to; it is also its /tmp; may be empty
+	Name     string   // of the host, as it sees it
 	UID      int
 	MemoryMB int64
 	Weight   int64 // of the application, for a contended processor: cgroup.Limits
 	Pids     int64
 	OOMGroup bool
-	Binds    []sandbox.Bind
 	Port     int      // its own, for the network policy; 0 when it has none
 	Output   *os.File // stdout and stderr; stays the caller's
 	Errors   *os.File // stderr, when it is not to be Output
@@ -39,6 +41,8 @@ type Spec struct {
 	// program but not the program itself was killed for its memory and the
 	// program lives on. May be nil.
 	OnHelperOOM func(limitMB int64)
+
+	try bool // see Launcher.Try
 }
 
 // Launcher starts programs in the groups of one tree. It is safe for
@@ -50,9 +54,19 @@ type Launcher struct {
 	Meter *sandbox.Meter
 	// Network is the programs' network policy; nil leaves them the host's.
 	Network *sandbox.Network
+	// Walls are what every program is behind; the zero value is its user alone.
+	Walls Walls
 	// Init is the command line that reaches Init in a child of this binary;
 	// nil means /proc/self/exe app-init.
 	Init []string
+}
+
+// Walls are the layers around programs, and what the view of them needs to know
+// of the host.
+type Walls struct {
+	Layers []sandbox.Layer
+	Data   string   // the data directory, which programs see nothing of but their own; may be empty
+	Paths  []string // that programs see besides the system's own, read-only
 }
 
 // InitWord is the argument with which the binary hands over to Init.
@@ -171,18 +185,18 @@ func (l *Launcher) start(s Spec, group *cgroup.Group) (*exec.Cmd, error) {
 	}
 	cmd.ExtraFiles = []*os.File{ordersR, errW}
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd()), Setsid: true}
-	if len(s.Binds) > 0 {
-		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWNS
+	o, err := l.orders(s, group)
+	if err != nil {
+		_ = errW.Close()
+		return nil, err
 	}
+	cmd.SysProcAttr.Cloneflags = o.Sandbox.Flags()
 	err = cmd.Start()
 	_ = errW.Close()
 	if err != nil {
 		return nil, fmt.Errorf("cannot fork into the control group: %w", err)
 	}
-	if err := handOver(ordersW, errR, orders{
-		Joins: group.Joins(), Argv: s.Argv, Env: s.Env, Dir: s.Dir,
-		Sandbox: sandbox.Spec{UID: s.UID, Files: openFiles, Binds: s.Binds},
-	}); err != nil {
+	if err := handOver(ordersW, errR, o); err != nil {
 		_ = group.Kill()
 		_ = cmd.Wait() // reap; why it ended is in err
 		return nil, err

@@ -36,7 +36,7 @@ type bench struct {
 	dir string
 }
 
-func newBench(t *testing.T) bench {
+func newBench(t testing.TB) bench {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: programs run in control groups as other users")
@@ -67,11 +67,13 @@ func newBench(t *testing.T) bench {
 	if err := errors.Join(os.Chown(dir, testUID, testUID), os.Chmod(dir, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	return bench{&Launcher{Tree: tree, Log: slog.New(slog.DiscardHandler)}, dir}
+	l := &Launcher{Tree: tree, Log: slog.New(slog.DiscardHandler)}
+	l.Walls = Walls{Layers: sandbox.Available(l.Try()), Data: dir}
+	return bench{l, dir}
 }
 
 // spec is a shell program with its output in a file of its own.
-func (b bench) spec(t *testing.T, script string) Spec {
+func (b bench) spec(t testing.TB, script string) Spec {
 	t.Helper()
 	out, err := os.CreateTemp(b.dir, "out")
 	if err != nil {
@@ -84,7 +86,7 @@ func (b bench) spec(t *testing.T, script string) Spec {
 	}
 }
 
-func (b bench) launch(t *testing.T, s Spec) *Run {
+func (b bench) launch(t testing.TB, s Spec) *Run {
 	t.Helper()
 	r, err := b.Launch(s)
 	if err != nil {
@@ -216,10 +218,10 @@ func TestStartErrors(t *testing.T) {
 		{"no such file", func(s *Spec) { s.Argv = []string{"/no/such/program"} }, `cannot execute "/no/such/program": no such file or directory`},
 		{"not executable", func(s *Spec) { s.Argv = []string{"/etc/passwd"} }, "permission denied"},
 		{"no command", func(s *Spec) { s.Argv = nil }, "no command"},
-		{"no directory", func(s *Spec) { s.Dir = "/no/such/dir" }, "cannot enter the application's directory"},
+		{"no directory", func(s *Spec) { s.Dir = "/no/such/dir" }, "cannot show the program its directory: no such file"},
 		{"closed directory", func(s *Spec) { s.Dir = "/root" }, "cannot enter the application's directory"},
 		{"root", func(s *Spec) { s.UID = 0 }, "cannot run a program as user 0"},
-		{"no such bind", func(s *Spec) { s.Binds = []sandbox.Bind{{From: "/no/such", To: "/mnt"}} }, "cannot bind its directories"},
+		{"no such stage", func(s *Spec) { s.From = "/no/such" }, "cannot show the program its directory: no such file"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -265,6 +267,7 @@ func TestKernelSetMemory(t *testing.T) {
 // instruction, and follows a change of the limit that was not refused.
 func TestKernelCPUWeight(t *testing.T) {
 	b := newBench(t)
+	b.Walls.Layers = nil // the program looks at the application's group, above its own
 	name, err := b.Tree.Weights()
 	if err != nil {
 		t.Skip(err)

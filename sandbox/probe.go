@@ -13,13 +13,10 @@ type Features struct {
 	BPF      error // why eBPF programs cannot be loaded, nil when they can
 }
 
-// Probe asks the kernel what it offers. It changes nothing.
+// Probe asks the kernel what it offers. It changes nothing. What of it a
+// program gets is found out by trying: see Judge.
 func Probe() Features {
-	var f Features
-	const version = 1 // LANDLOCK_CREATE_RULESET_VERSION (landlock(7))
-	if abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, version); errno == 0 {
-		f.Landlock = int(abi)
-	}
+	f := Features{Landlock: landlockABI()}
 	// BPF_PROG_GET_NEXT_ID needs the same rights as loading a program, and
 	// answers ENOENT when there is none (bpf(2)).
 	attr := struct{ start, next, flags uint32 }{}

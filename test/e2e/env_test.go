@@ -81,8 +81,9 @@ func TestEnvironment(t *testing.T) {
 			if port, err := strconv.Atoi(got["PORT"]); err != nil || port < 21000 {
 				t.Errorf("PORT is %q", got["PORT"])
 			}
-			if !strings.HasPrefix(got["TMPDIR"], d.data+"/tmp/") {
-				t.Errorf("TMPDIR is %q", got["TMPDIR"])
+			// A build's is on the disk, for what it keeps there is more than its RAM.
+			if temp := got["TMPDIR"]; tt.name == "BUILD" && !strings.HasPrefix(temp, d.data+"/tmp/") || tt.name != "BUILD" && temp != "/tmp" {
+				t.Errorf("TMPDIR is %q", temp)
 			}
 			if tt.name == "BUILD" { // caches go with the temporary directory
 				for name, value := range got {
@@ -188,7 +189,8 @@ func TestConfinement(t *testing.T) {
 			got.NNP, got.CWD, got.Session, got.Home, got.Tmp)
 	}
 	for what, result := range got.Denied {
-		if result != "Permission denied" && result != "Operation not permitted" {
+		// What it may not touch it does not even see, or only to read.
+		if !slices.Contains([]string{"Permission denied", "Operation not permitted", "No such file or directory", "Read-only file system"}, result) {
 			t.Errorf("%s: %s", what, result)
 		}
 	}

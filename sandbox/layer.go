@@ -1,0 +1,89 @@
+package sandbox
+
+import (
+	"slices"
+)
+
+// Layer is one wall around programs, beside the user of their own, which is
+// always there.
+type Layer string
+
+// The layers, in the order in which Enter puts them up. Proc and Cgroup are
+// parts of the view that Mounts makes, and need it.
+const (
+	Mounts   Layer = "mounts"   // a root directory of the program's own
+	Proc     Layer = "proc"     // /proc shows no process of another user
+	Cgroup   Layer = "cgroup"   // /sys/fs/cgroup shows the program's own groups, read-only
+	Landlock Layer = "landlock" // no abstract socket that another program has made
+	Seccomp  Layer = "seccomp"  // no system call that programs do not need
+)
+
+// Layers are all of them.
+var Layers = []Layer{Mounts, Proc, Cgroup, Landlock, Seccomp}
+
+// Needs returns what the kernel must have for a layer, for a person.
+func (l Layer) Needs() string {
+	switch l {
+	case Mounts, Cgroup:
+		return "root with CAP_SYS_ADMIN and a root directory that is a mount; not given in most containers"
+	case Proc:
+		return "the right to mount /proc, which containers that hide parts of it do not give"
+	case Landlock:
+		return "Linux 6.12 or newer, with landlock in the lsm= list of its command line"
+	case Seccomp:
+		return "a kernel with CONFIG_SECCOMP_FILTER"
+	}
+	return ""
+}
+
+// without returns the layers that are left when one of them cannot be had.
+func without(layers []Layer, missing Layer) []Layer {
+	return slices.DeleteFunc(slices.Clone(layers), func(l Layer) bool {
+		return l == missing || missing == Mounts && (l == Proc || l == Cgroup)
+	})
+}
+
+// Verdict says whether this host lets programs have a layer.
+type Verdict struct {
+	Layer Layer
+	Err   error // why not
+}
+
+// Judge finds out which layers can be had by trying: with all of them first,
+// which is the common case, then one by one. try puts the layers up around a
+// child that does nothing else, and returns what the kernel refused.
+func Judge(try func([]Layer) error) []Verdict {
+	verdicts := make([]Verdict, len(Layers))
+	for i, l := range Layers {
+		verdicts[i].Layer = l
+	}
+	if try(Layers) == nil {
+		return verdicts
+	}
+	var refused error // of Mounts
+	for i, l := range Layers {
+		alone := []Layer{l}
+		if l == Proc || l == Cgroup {
+			alone = []Layer{Mounts, l}
+			if verdicts[i].Err = refused; refused != nil {
+				continue
+			}
+		}
+		verdicts[i].Err = try(alone)
+		if l == Mounts {
+			refused = verdicts[i].Err
+		}
+	}
+	return verdicts
+}
+
+// Available returns the layers that can be had.
+func Available(verdicts []Verdict) []Layer {
+	layers := Layers
+	for _, v := range verdicts {
+		if v.Err != nil {
+			layers = without(layers, v.Layer)
+		}
+	}
+	return slices.Clone(layers)
+}
