@@ -32,6 +32,7 @@ var imports = map[string][]string{
 	"httpapi":  {"app"},
 	"test/e2e": {},
 
+	"test/attacks": {"test/harness"},
 	"test/bench":   {"test/harness"},
 	"test/clients": {"test/harness"},
 	"test/dns":     {},
