@@ -24,11 +24,12 @@ build: setup ## build ./berth
 demo: build ## start berth and take three programs through their whole life
 	@scripts/demo ./berth
 
-check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck: before every commit
+check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, known weaknesses: before every commit
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
 	@$(LINT) run ./...
-	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/fuzz scripts/bench .ci/run scripts/test-vm test/vm/run test/vm/init test/vm/suite test/vm/powercut
+	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/fuzz scripts/bench .ci/run scripts/test-vm scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
+	@GO=$(GO) scripts/vulncheck
 
 test: languages ## every test this machine can run, with the race detector, and those in guests
 	@scripts/test

@@ -50,6 +50,7 @@ var commands = []command{
 	{"token create", "make a token and print it, once", "ACCOUNT [--label LABEL] [--data-dir DIR]", tokenCreate},
 	{"token list", "list the tokens of an account", "ACCOUNT [--json] [--data-dir DIR]", tokenList},
 	{"token revoke", "make tokens invalid at once", "TOKENID... [--data-dir DIR]", tokenRevoke},
+	{"audit", "tell who did what, and when", "[--account ACCOUNT] [--app APP] [--since TIME] [--limit N] [--json] [--data-dir DIR]", audit},
 	{"version", "print the version", "", version},
 	{"help", "print this text, or that of a command", "[COMMAND]", help},
 }

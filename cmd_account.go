@@ -123,6 +123,7 @@ func accountCreate(ctx context.Context, c *call) error {
 		if a, err = d.CreateAccount(ctx, a); err != nil {
 			return err
 		}
+		c.record(ctx, d, a.ID, "account.create", "", fmt.Sprintf("account=%s ramMB=%d", a.Name, a.TotalRAM))
 		_, err = fmt.Fprintln(c.stdout, a.ID)
 		return err
 	})
@@ -277,7 +278,7 @@ func accountSet(ctx context.Context, c *call) error {
 		if !given() && *plan == "" && *locale == "" {
 			return c.misuse("nothing to set: give --ram, --plan or --locale")
 		}
-		_, err := d.UpdateAccount(ctx, a.ID, func(a *app.Account, assigned app.MB) error {
+		after, err := d.UpdateAccount(ctx, a.ID, func(a *app.Account, assigned app.MB) error {
 			var planErr, localeErr, ramErr error
 			if *plan != "" {
 				a.Plan, planErr = account.CheckPlan(*plan)
@@ -293,25 +294,29 @@ func accountSet(ctx context.Context, c *call) error {
 			}
 			return ramErr
 		})
+		if err == nil {
+			c.record(ctx, d, a.ID, "account.set", "", fmt.Sprintf("account=%s ramMB=%d plan=%s locale=%s", a.Name, after.TotalRAM, after.Plan, after.Locale))
+		}
 		return err
 	})
 }
 
 func accountDisable(ctx context.Context, c *call) error {
-	return c.setDisabled(ctx, true, "its tokens are answered with 403 from now on; its programs keep running")
+	return c.setDisabled(ctx, true, "account.disable", "its tokens are answered with 403 from now on; its programs keep running")
 }
 
 func accountEnable(ctx context.Context, c *call) error {
-	return c.setDisabled(ctx, false, "its tokens work again")
+	return c.setDisabled(ctx, false, "account.enable", "its tokens work again")
 }
 
-func (c *call) setDisabled(ctx context.Context, disabled bool, note string) error {
+func (c *call) setDisabled(ctx context.Context, disabled bool, operation, note string) error {
 	return c.onAccount(ctx, c.flags(), func(d *db.DB, a app.Account) error {
 		_, err := d.UpdateAccount(ctx, a.ID, func(a *app.Account, _ app.MB) error {
 			a.Disabled = disabled
 			return nil
 		})
 		if err == nil {
+			c.record(ctx, d, a.ID, operation, "", "account="+a.Name)
 			fmt.Fprintf(c.stderr, "account %q: %s\n", a.Name, note)
 		}
 		return err
@@ -325,6 +330,9 @@ func accountDelete(ctx context.Context, c *call) error {
 			return err
 		}
 		err = d.DeleteAccount(ctx, a.ID)
+		if err == nil {
+			c.record(ctx, d, a.ID, "account.delete", "", "account="+a.Name)
+		}
 		if app.KindOf(err) != app.Conflict {
 			return err
 		}

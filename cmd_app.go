@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -49,10 +50,30 @@ func appEnv(ctx context.Context, c *call) error {
 			return c.misuse("%w", err)
 		}
 		if err == nil && verb != "list" {
+			c.recordVariables(ctx, d, id, verb, rest)
 			fmt.Fprintf(c.stderr, "the environment of %q was changed: in effect from the next start\n", id)
 		}
 		return err
 	})
+}
+
+// recordVariables tells the audit log which variables were set or removed: their
+// names alone.
+func (c *call) recordVariables(ctx context.Context, d *db.DB, id app.ID, verb string, args []string) {
+	apps, err := d.Apps(ctx)
+	i := slices.IndexFunc(apps, func(a app.App) bool { return a.ID == id })
+	if err != nil || i < 0 { // deleted since
+		apps, i = []app.App{{}}, 0
+	}
+	operation, detail := "env.set", "set="
+	if verb == "unset" {
+		operation, detail = "env.remove", "removed="
+	}
+	names := make([]string, len(args))
+	for i, arg := range args {
+		names[i], _, _ = strings.Cut(arg, "=")
+	}
+	c.record(ctx, d, apps[i].Account, operation, id, detail+strings.Join(names, ","))
 }
 
 // variableView is a variable as it is printed.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,7 +98,11 @@ func examine(ctx context.Context, s Settings) []finding {
 	}
 	list = append(list, checkWalls(facts, s)...)
 	list = append(list, checkKernel(sandbox.Probe())...)
-	list = append(list, checkRuntimes(ctx, proc.FindTools())...)
+	tools := proc.FindTools()
+	if slices.ContainsFunc(list, func(f finding) bool { return f.Name == string(sandbox.Mounts) && f.Verdict == good }) {
+		tools.Only(shownPaths(s))
+	}
+	list = append(list, checkRuntimes(ctx, tools)...)
 	return append(list, checkData(s.DataDir)...)
 }
 
@@ -240,7 +245,7 @@ func checkRuntimes(ctx context.Context, tools lang.Tools) []finding {
 		case hidden != "":
 			list = append(list, finding{
 				r.Command, dubious,
-				"found at " + hidden + ", which programs cannot use: it is in a home directory, or closed to others", r.Install,
+				"found at " + hidden + ", which programs cannot use: it is in a home directory, closed to others, or not in sandbox.paths", r.Install,
 			})
 		default:
 			list = append(list, finding{r.Command, absent, "not found; uploads that need " + r.Title + " are refused", r.Install})

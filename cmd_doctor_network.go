@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"berth/cgroup"
 	"berth/sandbox"
@@ -41,9 +42,13 @@ func checkTraffic(h cgroup.Host) finding {
 // checkNetwork puts a group of its own under the network policy.
 func checkNetwork(h cgroup.Host, s Settings) finding {
 	fail := func(err error) finding {
+		verdict := dubious
+		if slices.Contains(required(s), sandbox.Reach) {
+			verdict = bad
+		}
 		return finding{
-			"network", dubious, "programs reach everything that the host reaches, and whoever reaches the host reaches their ports: " + err.Error(),
-			"run berth as root, outside of a container",
+			"network", verdict, "programs reach everything that the host reaches, and whoever reaches the host reaches their ports: " + err.Error(),
+			"it needs " + sandbox.Reach.Needs(),
 		}
 	}
 	rules := s.networkRules()

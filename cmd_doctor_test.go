@@ -79,7 +79,7 @@ func TestDoctorRuntimes(t *testing.T) {
 	for _, want := range []string{
 		" ok    node         /usr/bin/node 1.2.3\n",
 		" warn  venv         not found; Python programs cannot have packages\n                    fix: apt install python3-venv\n",
-		" warn  cargo        found at /root/.cargo/bin/cargo, which programs cannot use: it is in a home directory, or closed to others\n                    fix: apt install cargo\n",
+		" warn  cargo        found at /root/.cargo/bin/cargo, which programs cannot use: it is in a home directory, closed to others, or not in sandbox.paths\n                    fix: apt install cargo\n",
 		" none  go           not found; uploads that need Go are refused\n                    fix: apt install golang-go\n",
 		" none  deno         not found; uploads that need Deno are refused\n                    fix: install it in /usr/local/bin, from https://deno.com\n",
 	} {

@@ -53,6 +53,7 @@ func TestScripts(t *testing.T) {
 			"mode":    scriptMode,
 			"answers": scriptAnswers,
 			"status":  scriptStatus,
+			"hostile": scriptHostile,
 		},
 	})
 }
@@ -106,6 +107,16 @@ func scriptForget(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
+// scriptHostile is "hostile": strangers have chosen all texts of an act.
+func scriptHostile(ts *testscript.TestScript, _ bool, _ []string) {
+	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
+		return d.Record(ctx, app.Act{
+			At: time.Now(), Actor: 7, Name: "\x1b[2Jroot", Token: 3, Label: "\x1b]0;x\a", From: "192.0.2.1", Operation: "app.stop",
+			App: "\u202eshop", Detail: "a\tb\nc", Status: 404, Refusal: "no \x1b[31m", Times: 12,
+		})
+	})
+}
+
 // scriptKeep is "keep NAME": the last output becomes the variable NAME.
 func scriptKeep(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
@@ -124,7 +135,7 @@ func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
 // is one that the daemon would know.
 func scriptAnswers(ts *testscript.TestScript, neg bool, args []string) {
 	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
-		a, err := d.AccountByToken(ctx, sha256.Sum256([]byte(args[0])))
+		a, _, err := d.AccountByToken(ctx, sha256.Sum256([]byte(args[0])))
 		if neg {
 			if app.KindOf(err) != app.NotFound {
 				ts.Fatalf("the token answers for %q, %v", a.Name, err)

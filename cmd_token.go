@@ -18,13 +18,14 @@ func tokenCreate(ctx context.Context, c *call) error {
 	set := c.flags()
 	label := wordFlag(set, "label", "`LABEL` to tell it from others, such as the name of a machine")
 	return c.onAccount(ctx, set, func(d *db.DB, a app.Account) error {
-		text, err := account.New(d).IssueToken(ctx, a.ID, *label)
+		text, made, err := account.New(d).IssueToken(ctx, a.ID, *label)
 		if app.KindOf(err) == app.Invalid {
 			return c.misuse("%w", err)
 		}
 		if err != nil {
 			return err
 		}
+		c.record(ctx, d, a.ID, "token.create", "", fmt.Sprintf("account=%s token=%d label=%q", a.Name, made.ID, made.Label))
 		if a.Disabled {
 			fmt.Fprintf(c.stderr, "account %q is disabled: the token works once berth account enable %s was called\n", a.Name, a.Name)
 		}
@@ -89,6 +90,7 @@ func tokenRevoke(ctx context.Context, c *call) error {
 			if err != nil {
 				return err
 			}
+			c.record(ctx, d, t.Account, "token.revoke", "", fmt.Sprintf("token=%d label=%q", id, t.Label))
 			fmt.Fprintf(c.stderr, "token %d %q is revoked\n", id, t.Label)
 		}
 		return nil

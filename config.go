@@ -11,7 +11,6 @@ import (
 
 	"berth/account"
 	"berth/app"
-	"berth/sandbox"
 )
 
 // Settings is everything an owner can set, checked. Flag beats environment
@@ -21,6 +20,8 @@ type Settings struct {
 	Listen    string // HOST:PORT
 	BaseURL   string // without a slash at the end; empty: derived from the request
 	RateLimit int    // requests a minute and token
+	// Connections is how many there may be at once.
+	Connections int
 
 	Apps struct {
 		RAMMin, RAMDefault   app.MB
@@ -59,8 +60,12 @@ type Settings struct {
 	Console struct{ Timeout time.Duration }
 	Network struct{ Allow, Deny string } // see networkRules
 	Sandbox struct {
-		Require []sandbox.Layer // without which nothing is served
-		Paths   []string        // that programs see besides the system's own
+		Require string // layers without which nothing is served: see parseLayers
+		Paths   string // that programs see besides the system's own: see parsePaths
+	}
+	Audit struct {
+		Keep int // records
+		Age  time.Duration
 	}
 }
 
@@ -93,6 +98,7 @@ var settings = []setting{
 	{"listen", "127.0.0.1:8400", "`HOST:PORT` of the API", func(s *Settings) kind { return hostPort{&s.Listen} }},
 	{"base_url", "", "`URL` under which clients reach the API, for links", func(s *Settings) kind { return webAddress{&s.BaseURL} }},
 	{"rate_limit", "60", "`N` requests a minute for each token", func(s *Settings) kind { return whole(&s.RateLimit, 1, 1_000_000) }},
+	{"connections", "1024", "most connections (`N`) at once; one address gets a quarter of them", func(s *Settings) kind { return whole(&s.Connections, 16, 1_000_000) }},
 	{"apps.ram_min", "32", "least `MB` of an application", func(s *Settings) kind { return whole(&s.Apps.RAMMin, 1, maxRAM) }},
 	{"apps.ram_default", "100", "`MB` of an application that asks for none", func(s *Settings) kind { return whole(&s.Apps.RAMDefault, 1, maxRAM) }},
 	{"apps.oom_group", "true", "end the whole application when it needs more than its RAM", func(s *Settings) kind { return toggle{&s.Apps.OOMGroup} }},
@@ -126,6 +132,8 @@ var settings = []setting{
 	{"console.timeout", "30s", "`TIME` a console command may take", func(s *Settings) kind { return span{&s.Console.Timeout} }},
 	{"sandbox.require", "", "`LAYER,...` of the walls around programs without which berth does not serve, or all", func(s *Settings) kind { return layers{&s.Sandbox.Require} }},
 	{"sandbox.paths", "/opt", "`DIR,...` that programs may read besides the system's own", func(s *Settings) kind { return paths{&s.Sandbox.Paths} }},
+	{"audit.keep", "100000", "`N` records of the audit log that are kept", func(s *Settings) kind { return whole(&s.Audit.Keep, 1000, 100_000_000) }},
+	{"audit.age", "2160h", "`TIME` that a record of the audit log is kept", func(s *Settings) kind { return span{&s.Audit.Age} }},
 }
 
 // keysAndSections returns every name that may stand in a file.

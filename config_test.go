@@ -44,6 +44,7 @@ func mustLoad(t *testing.T, file string, env map[string]string, args ...string) 
 func TestDefaults(t *testing.T) {
 	var want Settings
 	want.DataDir, want.Listen, want.RateLimit = "/var/lib/berth", "127.0.0.1:8400", 60
+	want.Connections = 1024
 	want.Apps.RAMMin, want.Apps.RAMDefault, want.Apps.OOMGroup, want.Apps.PidsMax = 32, 100, true, 256
 	want.Apps.StopTimeout, want.Apps.OKDelay = 10*time.Second, 2*time.Second
 	want.Apps.UIDBase, want.Apps.UIDCount, want.Apps.PortFirst, want.Apps.PortLast = 70000, 20000, 20000, 29999
@@ -54,6 +55,8 @@ func TestDefaults(t *testing.T) {
 	want.Backups.TTL = time.Hour
 	want.Names.PerAccount = 10
 	want.Console.Timeout = 30 * time.Second
+	want.Sandbox.Paths = "/opt"
+	want.Audit.Keep, want.Audit.Age = 100000, 90*24*time.Hour
 	if got := mustLoad(t, "", nil); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -61,7 +64,7 @@ func TestDefaults(t *testing.T) {
 
 // others is for each setting a good value that is not the default.
 var others = map[string]string{
-	"data_dir": "/srv/berth", "listen": ":9000", "base_url": "https://apps.example.org", "rate_limit": "61",
+	"data_dir": "/srv/berth", "listen": ":9000", "base_url": "https://apps.example.org", "rate_limit": "61", "connections": "1025",
 	"apps.ram_min": "33", "apps.ram_default": "101", "apps.oom_group": "false", "apps.pids_max": "257",
 	"apps.stop_timeout": "11s", "apps.ok_delay": "3s", "apps.uid_base": "70001", "apps.uid_count": "20001",
 	"apps.port_first": "20001", "apps.port_last": "29998", "host.reserve": "0", "host.overcommit": "1.5",
@@ -70,6 +73,8 @@ var others = map[string]string{
 	"logs.rate": "1025", "backups.ttl": "2h", "names.domain": "apps.example.org",
 	"names.addresses": "192.0.2.1,2001:db8::1", "names.resolver": "192.0.2.53:53", "names.per_account": "11",
 	"console.timeout": "31s", "network.allow": "127.0.0.1:5432, [::1]:5432,10.0.0.0/8", "network.deny": "192.168.0.0/16,fd00::1",
+	"sandbox.require": "mounts, seccomp", "sandbox.paths": "/opt,/srv/models",
+	"audit.keep": "100001", "audit.age": "24h",
 }
 
 // inFile writes a setting as an owner would: a word in quotes, a number without.
@@ -160,7 +165,7 @@ func TestBadValues(t *testing.T) {
 	bad := map[string][]string{
 		"data_dir": {""}, "listen": {"", "8400", "localhost", "a:b", "a:70000", "a/b:80", "::1:80"},
 		"base_url":   {"example.org", "ftp://example.org", "https://", "https://a/?q", "https://a/#f", "https://u:p@a/"},
-		"rate_limit": {"", "0", "-1", "1e3", "60 ", "1000001", "many"}, "apps.ram_min": {"0", "64MB"}, "apps.ram_default": {"0"},
+		"rate_limit": {"", "0", "-1", "1e3", "60 ", "1000001", "many"}, "connections": {"15", "many"}, "apps.ram_min": {"0", "64MB"}, "apps.ram_default": {"0"},
 		"apps.oom_group": {"yes", "1", "True"}, "apps.pids_max": {"0", "4194305"}, "apps.stop_timeout": {"0s", "-1s", "10", "soon"},
 		"apps.ok_delay": {"0"}, "apps.uid_base": {"0", "999", "2147483647"}, "apps.uid_count": {"0"}, "apps.port_first": {"80", "65536"},
 		"apps.port_last": {"0"}, "host.reserve": {"-1"}, "host.overcommit": {"0", "-1", "NaN", "Inf", "101", "x"}, "build.ram": {"1"},
@@ -170,7 +175,10 @@ func TestBadValues(t *testing.T) {
 		"names.addresses": {"example.org", "192.0.2.1,", "192.0.2.1 192.0.2.2", "fe80::1%eth0", "0.0.0.0"},
 		"names.resolver":  {"192.0.2.53", ":53", "192.0.2.53:0", "192.0.2.53:x", "a/b:53"}, "names.per_account": {"-1", "10001", "x"},
 		"console.timeout": {"0s", "30"}, "network.allow": {"localhost", "127.0.0.1:0", "10.0.0.0/33", "1.2.3.4,", "fe80::1%eth0", "10.0.0.0/8:80"},
-		"network.deny": {"localhost", "10.0.0.1:80", "10.0.0.0/40"},
+		"network.deny":    {"localhost", "10.0.0.1:80", "10.0.0.0/40"},
+		"sandbox.require": {"mount", "mounts;proc", "all,proc"},
+		"sandbox.paths":   {"opt", "/", "/opt,/", "/etc", "/tmp", "/tmp/x", "/proc/self", "/usr/local", "/opt/../sys", "/o\x00"},
+		"audit.keep":      {"0", "999", "all"}, "audit.age": {"0s", "90d"},
 	}
 	for _, row := range settings {
 		if len(bad[row.key]) == 0 {

@@ -8,28 +8,36 @@ import (
 	"berth/sandbox"
 )
 
+// allLayers are the walls that can be required.
+var allLayers = append(slices.Clone(sandbox.Layers), sandbox.Reach)
+
 // layers are names of walls around programs with commas between them, or all.
-type layers struct{ to *[]sandbox.Layer }
+type layers struct{ to *string }
 
 func (l layers) set(text string) bool {
-	if strings.TrimSpace(text) == "all" {
-		*l.to = sandbox.Layers
-		return true
+	if _, ok := parseLayers(text); !ok {
+		return false
 	}
-	var list []sandbox.Layer
+	*l.to = text
+	return true
+}
+
+func parseLayers(text string) (list []sandbox.Layer, ok bool) {
+	if strings.TrimSpace(text) == "all" {
+		return allLayers, true
+	}
 	for _, name := range split(text) {
-		if !slices.Contains(sandbox.Layers, sandbox.Layer(name)) {
-			return false
+		if !slices.Contains(allLayers, sandbox.Layer(name)) {
+			return nil, false
 		}
 		list = append(list, sandbox.Layer(name))
 	}
-	*l.to = list
-	return true
+	return list, true
 }
 
 func (layers) expects() string {
 	var names []string
-	for _, l := range sandbox.Layers {
+	for _, l := range allLayers {
 		names = append(names, string(l))
 	}
 	return "all, or some of " + strings.Join(names, ", ") + ", with commas between them"
@@ -37,28 +45,34 @@ func (layers) expects() string {
 
 // paths are absolute paths with commas between them, that can be shown to
 // programs: none in whose place they have something of their own.
-type paths struct{ to *[]string }
+type paths struct{ to *string }
 
 func (p paths) set(text string) bool {
-	var list []string
+	if _, ok := parsePaths(text); !ok {
+		return false
+	}
+	*p.to = text
+	return true
+}
+
+func parsePaths(text string) (list []string, ok bool) {
 	for _, path := range split(text) {
 		path = filepath.Clean(path)
 		if !filepath.IsAbs(path) || strings.Contains(path, "\x00") || slices.Contains([]string{"/", "/etc", "/var"}, path) {
-			return false
+			return nil, false
 		}
-		for _, own := range []string{"/dev", "/proc", "/sys", "/tmp", "/usr"} {
+		for _, own := range []string{"/dev", "/proc", "/sys", "/tmp", "/var/tmp", "/usr"} {
 			if path == own || strings.HasPrefix(path, own+"/") {
-				return false
+				return nil, false
 			}
 		}
 		list = append(list, path)
 	}
-	*p.to = list
-	return true
+	return list, true
 }
 
 func (paths) expects() string {
-	return `absolute paths such as "/opt,/srv/models", none of them /, /etc, /var or below /dev, /proc, /sys, /tmp or /usr`
+	return `absolute paths such as "/opt,/srv/models", none of them /, /etc, /var or below /dev, /proc, /sys, /tmp, /var/tmp or /usr`
 }
 
 // split returns what stands between commas.

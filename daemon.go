@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,18 +36,20 @@ import (
 
 // daemon is berth serving: everything that is open while it does.
 type daemon struct {
-	settings Settings
-	log      *slog.Logger
-	db       *db.DB
-	trees    *tree.Store
-	logs     *logbook
-	groups   *cgroup.Tree
-	meter    *sandbox.Meter   // nil where nothing counts
-	network  *sandbox.Network // nil where programs have the host's
-	walls    proc.Walls
-	host     *host.Host
-	handler  http.Handler
-	undo     []func() error // closes what was opened, in reverse
+	settings    Settings
+	log         *slog.Logger
+	db          *db.DB
+	audit       *db.Auditor
+	trees       *tree.Store
+	logs        *logbook
+	groups      *cgroup.Tree
+	meter       *sandbox.Meter   // nil where nothing counts
+	network     *sandbox.Network // nil where programs have the host's, for the reason that is
+	unnetworked error
+	walls       proc.Walls
+	host        *host.Host
+	handler     http.Handler
+	undo        []func() error // closes what was opened, in reverse
 }
 
 // openDaemon opens everything and leaves nothing open when it fails.
@@ -90,6 +93,15 @@ func (d *daemon) openData(ctx context.Context) (err error) {
 		return err
 	}
 	d.undo = append(d.undo, d.db.Close)
+	d.audit = db.NewAuditor(d.db, d.settings.Audit.Keep, d.settings.Audit.Age, func(problem error) {
+		d.log.Error("the audit log has a problem", "error", problem)
+	})
+	d.undo = append(d.undo, func() error {
+		if err := d.audit.Close(); err != nil { // a full disk, which is told, and makes no stop fail
+			d.log.Error("the audit log is incomplete", "error", err)
+		}
+		return nil
+	})
 	up := d.settings.Upload
 	if d.trees, err = tree.Open(dir, bundle.Limits{MaxEntries: up.MaxFiles, MaxUnpacked: up.MaxUnpacked.Bytes()}); err != nil {
 		return err
@@ -197,6 +209,9 @@ func (d *daemon) openHost(ctx context.Context) error {
 	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}}
 	files := trees{d.trees, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.log}
 	tools := proc.FindTools()
+	if slices.Contains(d.walls.Layers, sandbox.Mounts) {
+		tools.Only(d.walls.Paths)
+	}
 	start := &starter{
 		path: tools.Path(), proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter, Network: d.network, Walls: d.walls}, trees: d.trees, logs: d.logs,
 		pids: int64(s.Apps.PidsMax), oomGroup: s.Apps.OOMGroup,
@@ -218,7 +233,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	d.handler = httpapi.New(httpapi.Config{
 		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
 		Catalog: d.host, Control: d.host, Settings: d.host, Environment: d.host, Deployer: d.host, Console: d.host,
-		Downloads: downloads{d.host, d.trees, d.logs}, Builds: d.logs, Names: names, Domains: names,
+		Downloads: downloads{d.host, d.trees, d.logs}, Builds: d.logs, Audit: d.audit, Names: names, Domains: names,
 		Teams: teams, Memberships: teams,
 		RateLimit: s.RateLimit, BaseURL: s.BaseURL,
 		MaxUpload: s.Upload.Max.Bytes() + multipartRoom, MaxFile: s.Upload.Max.Bytes(), MaxSocket: s.Upload.MaxSocket.Bytes(),
@@ -240,6 +255,23 @@ func planner(tools *proc.Tools) host.Planner {
 	}
 }
 
+// server bounds what strangers can hold: 10 seconds for the headers of a request,
+// 64 KB of them, and two minutes between requests. The handler bounds the rest.
+func (d *daemon) server(life context.Context, handlers *inflight) *http.Server {
+	return &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !handlers.enter() {
+				return // its connection is cut already
+			}
+			defer handlers.leave()
+			d.handler.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext:                  func(net.Listener) context.Context { return life },
+		DisableGeneralOptionsHandler: true, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
+	}
+}
+
 // serve answers on l until ctx ends, then stops everything; hurry makes it
 // stop at once. It returns when nothing of berth runs any more.
 func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
@@ -250,21 +282,14 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 	handlers := newInflight(release)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	server := &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !handlers.enter() {
-				return // its connection is cut already
-			}
-			defer handlers.leave()
-			d.handler.ServeHTTP(w, r)
-		}), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, BaseContext: func(net.Listener) context.Context { return life },
-		MaxHeaderBytes: 64 << 10, DisableGeneralOptionsHandler: true, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
-	}
+	server := d.server(life, handlers)
+	gate := httpapi.NewGate(l, d.settings.Connections)
+	gate.Guard(server)
 	var g errgroup.Group
 	ended, over := context.WithCancel(context.Background())
 	g.Go(func() error {
 		defer over()
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(gate); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("cannot serve: %w", err)
 		}
 		return nil

@@ -72,6 +72,7 @@ func TestDaemonOpensAndCloses(t *testing.T) {
 		t.Fatalf("GET /v2/user = %v, %v; want 401", resp, err)
 	}
 	_ = resp.Body.Close()
+	showsRefusal(t, s)
 	cancel()
 	if err := <-served; err != nil {
 		t.Errorf("serve() = %v", err)
@@ -82,6 +83,7 @@ func TestDaemonOpensAndCloses(t *testing.T) {
 	if _, err := os.Stat(root); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the control groups are still there: %v", err)
 	}
+	keepsRefusal(t, s)
 }
 
 func TestDaemonRefuses(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 func (d *daemon) openNetwork() error {
 	network, err := sandbox.NewNetwork(d.settings.networkRules())
 	if err != nil {
+		d.unnetworked = err
 		d.log.Warn("programs reach everything that the host reaches, and their ports are open to all: only PORT is theirs", "error", err)
 		return nil
 	}
@@ -28,7 +29,7 @@ func (d *daemon) openNetwork() error {
 
 // refreshEvery is how often the host's addresses and name servers are looked at
 // for programs that run already.
-const refreshEvery = time.Minute
+const refreshEvery = 5 * time.Minute
 
 func (d *daemon) keepNetwork(ctx context.Context) {
 	tick := time.NewTicker(refreshEvery)

@@ -61,7 +61,7 @@ func (t trees) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int)
 
 // Recover implements host.Disk: journals first, for Sweep removes only what
 // belongs to nobody.
-func (t trees) Recover(ctx context.Context, known []app.App) (broken []app.ID) {
+func (t trees) Recover(ctx context.Context, known []app.App) (broken []app.ID, err error) {
 	ids := make([]app.ID, 0, len(known))
 	set := make(map[app.ID]bool, len(known))
 	pending := t.PendingAll()
@@ -81,10 +81,10 @@ func (t trees) Recover(ctx context.Context, known []app.App) (broken []app.ID) {
 		t.log.Warn("a commit was cut short; its application has the code of before", "app", a.ID)
 		t.logs.Note(a.ID, "a commit was cut short; the code from before it is back")
 	}
-	if err := errors.Join(t.Sweep(ctx, ids), t.logs.sweep(set)); err != nil {
+	if err = errors.Join(t.Sweep(ctx, ids), t.logs.sweep(set)); err != nil {
 		t.log.Error("cannot remove what belongs to no application", "error", err)
 	}
-	return broken
+	return broken, err
 }
 
 // downloads is what links open.

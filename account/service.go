@@ -11,8 +11,8 @@ import (
 type Store interface {
 	// InsertToken remembers the hash of a token, or fails with app.NotFound.
 	InsertToken(ctx context.Context, account app.AccountID, hash [32]byte, label string) (app.Token, error)
-	// AccountByToken returns the account of a token, or app.NotFound.
-	AccountByToken(ctx context.Context, hash [32]byte) (app.Account, error)
+	// AccountByToken returns a token and its account, or app.NotFound.
+	AccountByToken(ctx context.Context, hash [32]byte) (app.Account, app.Token, error)
 	// UpdateAccount stores what change makes of an account, or fails with app.NotFound.
 	UpdateAccount(ctx context.Context, id app.AccountID, change func(a *app.Account, assigned app.MB) error) (app.Account, error)
 }
@@ -28,40 +28,42 @@ type Service struct{ store Store }
 func New(store Store) *Service { return &Service{store} }
 
 // IssueToken makes a token for an account and returns its text, which nobody
-// can read again: only its hash is stored. It fails with app.NotFound when
+// can read again: only its hash is stored, with what else it returns. It fails with app.NotFound when
 // there is no such account, and app.Invalid when the label is too long.
-func (s *Service) IssueToken(ctx context.Context, id app.AccountID, label string) (string, error) {
+func (s *Service) IssueToken(ctx context.Context, id app.AccountID, label string) (string, app.Token, error) {
 	if len(label) > maxLabel {
-		return "", app.Errorf(app.Invalid, "the label of a token may have at most %d characters", maxLabel)
+		return "", app.Token{}, app.Errorf(app.Invalid, "the label of a token may have at most %d characters", maxLabel)
 	}
 	text := newToken(id)
-	if _, err := s.store.InsertToken(ctx, id, sha256.Sum256([]byte(text)), label); err != nil {
-		return "", err
+	t, err := s.store.InsertToken(ctx, id, sha256.Sum256([]byte(text)), label)
+	if err != nil {
+		return "", app.Token{}, err
 	}
-	return text, nil
+	return text, t, nil
 }
 
-// Authenticate returns the account that a token belongs to: app.Unauthorized
-// when the token is missing or unknown, app.Forbidden when the account is
-// disabled. The hash makes a look-up by content safe: nothing about the text
-// can be learned from how long it takes.
-func (s *Service) Authenticate(ctx context.Context, token string) (app.Account, error) {
+// Authenticate returns the account that a token belongs to, and what is
+// remembered of the token: app.Unauthorized when the token is missing or
+// unknown, app.Forbidden, with both, when the account is disabled. The hash
+// makes a look-up by content safe: nothing about the text can be learned from
+// how long it takes.
+func (s *Service) Authenticate(ctx context.Context, token string) (app.Account, app.Token, error) {
 	if token == "" {
-		return app.Account{}, app.Errorf(app.Unauthorized, "the api-token header is missing")
+		return app.Account{}, app.Token{}, app.Errorf(app.Unauthorized, "the api-token header is missing")
 	}
 	if len(token) > maxToken {
-		return app.Account{}, errToken()
+		return app.Account{}, app.Token{}, errToken()
 	}
-	a, err := s.store.AccountByToken(ctx, sha256.Sum256([]byte(token)))
+	a, t, err := s.store.AccountByToken(ctx, sha256.Sum256([]byte(token)))
 	switch {
 	case app.KindOf(err) == app.NotFound:
-		return app.Account{}, errToken()
+		return app.Account{}, app.Token{}, errToken()
 	case err != nil:
-		return app.Account{}, err
+		return app.Account{}, app.Token{}, err
 	case a.Disabled:
-		return app.Account{}, app.Errorf(app.Forbidden, "this account is disabled; ask the owner of the server")
+		return a, t, app.Errorf(app.Forbidden, "this account is disabled; ask the owner of the server")
 	}
-	return a, nil
+	return a, t, nil
 }
 
 func errToken() error {

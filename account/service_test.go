@@ -27,11 +27,11 @@ func (m *memory) InsertToken(_ context.Context, id app.AccountID, hash [32]byte,
 	return app.Token{}, m.broken
 }
 
-func (m *memory) AccountByToken(_ context.Context, hash [32]byte) (app.Account, error) {
+func (m *memory) AccountByToken(_ context.Context, hash [32]byte) (app.Account, app.Token, error) {
 	if _, ok := m.hashes[hash]; !ok && m.broken == nil {
-		return app.Account{}, app.Errorf(app.NotFound, "no token")
+		return app.Account{}, app.Token{}, app.Errorf(app.NotFound, "no token")
 	}
-	return m.account, m.broken
+	return m.account, app.Token{ID: 3, Account: m.account.ID, Label: m.hashes[hash]}, m.broken
 }
 
 func (m *memory) UpdateAccount(_ context.Context, id app.AccountID, change func(*app.Account, app.MB) error) (app.Account, error) {
@@ -48,17 +48,18 @@ func newMemory() *memory {
 func TestIssuedTokenAuthenticates(t *testing.T) {
 	store := newMemory()
 	s := New(store)
-	one, err := s.IssueToken(t.Context(), 42, "laptop")
+	one, _, err := s.IssueToken(t.Context(), 42, "laptop")
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := s.IssueToken(t.Context(), 42, "")
+	two, _, err := s.IssueToken(t.Context(), 42, "")
 	if err != nil || one == two {
 		t.Fatalf("two tokens are alike, or %v", err)
 	}
-	for _, token := range []string{one, two} {
-		if got, err := s.Authenticate(t.Context(), token); err != nil || got != store.account {
-			t.Errorf("got %+v, %v", got, err)
+	for token, label := range map[string]string{one: "laptop", two: ""} {
+		got, with, err := s.Authenticate(t.Context(), token)
+		if err != nil || got != store.account || with != (app.Token{ID: 3, Account: 42, Label: label}) {
+			t.Errorf("got %+v, %+v, %v", got, with, err)
 		}
 	}
 	for hash, label := range store.hashes {
@@ -66,9 +67,9 @@ func TestIssuedTokenAuthenticates(t *testing.T) {
 			t.Error("the store saw the text of the token")
 		}
 	}
-	_, err = s.IssueToken(t.Context(), 7, "")
+	_, _, err = s.IssueToken(t.Context(), 7, "")
 	wantKind(t, "a token for nobody", err, app.NotFound)
-	_, err = s.IssueToken(t.Context(), 42, strings.Repeat("x", 101))
+	_, _, err = s.IssueToken(t.Context(), 42, strings.Repeat("x", 101))
 	wantKind(t, "a label that is too long", err, app.Invalid)
 }
 
@@ -105,7 +106,7 @@ func TestTokenShape(t *testing.T) {
 func TestAuthenticateRefuses(t *testing.T) {
 	store := newMemory()
 	s := New(store)
-	good, err := s.IssueToken(t.Context(), 42, "")
+	good, _, err := s.IssueToken(t.Context(), 42, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,23 +114,23 @@ func TestAuthenticateRefuses(t *testing.T) {
 		"empty": "", "unknown": newToken(42), "huge": strings.Repeat("a", maxToken+1),
 		"cut": good[:len(good)-1], "longer": good + "a", "space": " " + good,
 	} {
-		_, err := s.Authenticate(t.Context(), token)
+		_, _, err := s.Authenticate(t.Context(), token)
 		wantKind(t, name, err, app.Unauthorized)
 	}
 
 	store.account.Disabled = true
-	_, err = s.Authenticate(t.Context(), good)
+	_, _, err = s.Authenticate(t.Context(), good)
 	wantKind(t, "disabled", err, app.Forbidden)
 	if got, want := err.Error(), "this account is disabled; ask the owner of the server"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 
 	store.broken = errors.New("the disk is gone")
-	_, err = s.Authenticate(t.Context(), good)
+	_, _, err = s.Authenticate(t.Context(), good)
 	if !errors.Is(err, store.broken) || app.KindOf(err) != app.Internal {
 		t.Errorf("a broken store: got %v, want its error", err)
 	}
-	if _, err := s.IssueToken(t.Context(), 42, ""); !errors.Is(err, store.broken) {
+	if _, _, err := s.IssueToken(t.Context(), 42, ""); !errors.Is(err, store.broken) {
 		t.Errorf("a broken store: got %v, want its error", err)
 	}
 }
@@ -150,7 +151,7 @@ func TestSetLocale(t *testing.T) {
 func FuzzToken(f *testing.F) {
 	store := newMemory()
 	s := New(store)
-	good, err := s.IssueToken(context.Background(), 42, "")
+	good, _, err := s.IssueToken(context.Background(), 42, "")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -158,7 +159,7 @@ func FuzzToken(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, token string) {
-		a, err := s.Authenticate(t.Context(), token)
+		a, _, err := s.Authenticate(t.Context(), token)
 		if token == good {
 			return
 		}

@@ -24,8 +24,9 @@ var avatarComment = regexp.MustCompile(`(^|\s+)#.*`)
 
 // ParseConfig reads a discloud.config: lines KEY=value, split at the first
 // '='; keys in any case; '#' and what follows is a comment, except inside an
-// AVATAR. Keys berth does not know are listed in Keys and mean nothing. What is
-// wrong is app.Unusable and names the line and the key; a failing r is plain.
+// AVATAR. A key without a value is as one that is not there, except APT. Keys
+// berth does not know are listed in Keys and mean nothing. What is wrong is
+// app.Unusable and names the line and the key; a failing r is plain.
 func ParseConfig(r io.Reader) (app.Config, error) {
 	var cfg app.Config
 	data, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
@@ -79,6 +80,9 @@ func parseLine(cfg *app.Config, seen map[string]int, n int, line string) error {
 		return lineError(n, key, value, fmt.Sprintf("is set already in line %d", first))
 	}
 	seen[key] = n
+	if value == "" && key != "APT" { // no packages are a wish, too
+		return nil // clients write and accept what nobody filled in
+	}
 	cfg.Keys, cfg.Lines = append(cfg.Keys, key), append(cfg.Lines, n)
 	if set, ok := setters[key]; ok {
 		if want := set(cfg, value); want != "" {

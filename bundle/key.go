@@ -22,8 +22,8 @@ const (
 
 var version = regexp.MustCompile(`^(current|latest|lts|suja|legacy|\d+(\.(\d+|x)){0,2})$`)
 
-// setters hold what each known key does with its value. They return what the
-// value must be when it is not, "" otherwise.
+// setters hold what each known key does with its value, which is not empty. They
+// return what the value must be when it is not, "" otherwise.
 var setters = map[string]func(cfg *app.Config, value string) (want string){
 	"MAIN":        setMain,
 	"TYPE":        setType,
@@ -39,7 +39,7 @@ var setters = map[string]func(cfg *app.Config, value string) (want string){
 }
 
 func setMain(cfg *app.Config, v string) string {
-	if v == "" || strings.HasSuffix(v, "/") || strings.Contains(v, `\`) || !filepath.IsLocal(v) ||
+	if strings.HasSuffix(v, "/") || strings.Contains(v, `\`) || !filepath.IsLocal(v) ||
 		slices.Contains(strings.Split(v, "/"), "..") || path.Clean(v) == "." {
 		return "must be the path of a file in the ZIP, such as src/index.js"
 	}
@@ -79,7 +79,7 @@ func setVersion(cfg *app.Config, v string) string {
 }
 
 func setName(cfg *app.Config, v string) string {
-	if v == "" || utf8.RuneCountInString(v) > maxAppName {
+	if utf8.RuneCountInString(v) > maxAppName {
 		return "must have 1 to 30 characters"
 	}
 	cfg.Name = v
@@ -89,7 +89,7 @@ func setName(cfg *app.Config, v string) string {
 func setAvatar(cfg *app.Config, v string) string {
 	u, err := url.Parse(v)
 	isWeb := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
-	if v != "" && (!isWeb || utf8.RuneCountInString(v) > maxAvatar) {
+	if !isWeb || utf8.RuneCountInString(v) > maxAvatar {
 		return "must be an http or https address of at most 512 characters"
 	}
 	cfg.AvatarURL = v

@@ -40,7 +40,7 @@ type Group struct {
 	mem     memory
 	dirs    []string // the group in each hierarchy, v2 first
 	joins   []string
-	views   []View // of the v1 hierarchies
+	views   []View          // of the v1 hierarchies
 	weight  string          // file of the application's weight, "" when there is none
 	child   bool            // below another group, see Child
 	watches *sync.WaitGroup // the tree's

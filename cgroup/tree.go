@@ -93,7 +93,8 @@ func (t *Tree) settle(name string) error {
 		return err
 	}
 	t.weights = t.settleWeights(top, name)
-	return t.settleSeen(name)
+	t.settleSeen(name)
+	return nil
 }
 
 // settleV1 makes the tree's directories in a v1 hierarchy, if there is one.

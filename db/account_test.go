@@ -113,7 +113,7 @@ func TestDeleteAccount(t *testing.T) {
 	wantKind(t, "with a deployment under way", db.DeleteAccount(ctx, ana.ID), app.Conflict)
 	must(t, db.Release(ctx, "three"))
 	must(t, db.DeleteAccount(ctx, ana.ID))
-	_, err = db.AccountByToken(ctx, [32]byte{1})
+	_, _, err = db.AccountByToken(ctx, [32]byte{1})
 	wantKind(t, "its token", err, app.NotFound)
 	wantKind(t, "twice", db.DeleteAccount(ctx, ana.ID), app.NotFound)
 

@@ -77,14 +77,14 @@ func (db *DB) DeleteToken(ctx context.Context, account app.AccountID, id int64) 
 	})
 }
 
-// AccountByToken returns the account of the token with that hash, or
+// AccountByToken returns the token with that hash and its account, or
 // app.NotFound. It notes the use of the token, at most once a minute; that the
 // note cannot be written (a full disk) does not make the call fail.
-func (db *DB) AccountByToken(ctx context.Context, hash [32]byte) (app.Account, error) {
+func (db *DB) AccountByToken(ctx context.Context, hash [32]byte) (app.Account, app.Token, error) {
 	var found tokenUse
 	err := db.read(ctx, "look up the token", func(tx *sql.Tx) (err error) {
 		found, err = scanUse(tx.QueryRowContext(ctx,
-			"SELECT token.id, token.last_used, "+accountColumns+" FROM token JOIN account ON account.id = token.account WHERE token.hash = ?",
+			"SELECT token.id, token.label, token.created_at, token.last_used, "+accountColumns+" FROM token JOIN account ON account.id = token.account WHERE token.hash = ?",
 			hash[:]))
 		if errors.Is(err, sql.ErrNoRows) {
 			return app.Errorf(app.NotFound, "no such token")
@@ -92,12 +92,12 @@ func (db *DB) AccountByToken(ctx context.Context, hash [32]byte) (app.Account, e
 		return err
 	})
 	if err != nil {
-		return app.Account{}, err
+		return app.Account{}, app.Token{}, err
 	}
-	if now := db.now(); now.Sub(found.last) >= useEvery {
-		_ = db.noteUse(ctx, found.token, now)
+	if now := db.now(); now.Sub(found.token.LastUsed) >= useEvery {
+		_ = db.noteUse(ctx, found.token.ID, now)
 	}
-	return found.account, nil
+	return found.account, found.token, nil
 }
 
 func (db *DB) noteUse(ctx context.Context, token int64, now time.Time) error {
@@ -111,17 +111,16 @@ func (db *DB) noteUse(ctx context.Context, token int64, now time.Time) error {
 
 // tokenUse is what one look-up finds.
 type tokenUse struct {
-	token   int64
-	last    time.Time
+	token   app.Token
 	account app.Account
 }
 
 func scanUse(row scanner) (tokenUse, error) {
 	var u tokenUse
-	var last, created int64
+	var made, last, created int64
 	a := &u.account
-	err := row.Scan(&u.token, &last, &a.ID, &a.Name, &a.TotalRAM, &a.Plan, &a.Locale, &a.Disabled, &created)
-	u.last, a.CreatedAt = moment(last), moment(created)
+	err := row.Scan(&u.token.ID, &u.token.Label, &made, &last, &a.ID, &a.Name, &a.TotalRAM, &a.Plan, &a.Locale, &a.Disabled, &created)
+	u.token.Account, u.token.CreatedAt, u.token.LastUsed, a.CreatedAt = a.ID, moment(made), moment(last), moment(created)
 	return u, err
 }
 

@@ -29,20 +29,20 @@ func TestTokens(t *testing.T) {
 	if got, err := db.Token(ctx, first.ID); err != nil || got != first {
 		t.Errorf("token: %+v, %v", got, err)
 	}
-	if got, err := db.AccountByToken(ctx, [32]byte{2}); err != nil || got != ana {
+	if got, with, err := db.AccountByToken(ctx, [32]byte{2}); err != nil || got != ana || with != second {
 		t.Errorf("account: %+v, %v", got, err)
 	}
 
 	_, err = db.InsertToken(ctx, 99, [32]byte{3}, "")
 	wantKind(t, "a token for nobody", err, app.NotFound)
-	_, err = db.AccountByToken(ctx, [32]byte{3})
+	_, _, err = db.AccountByToken(ctx, [32]byte{3})
 	wantKind(t, "an unknown token", err, app.NotFound)
 	_, err = db.Token(ctx, 99)
 	wantKind(t, "an unknown token id", err, app.NotFound)
 	wantKind(t, "somebody else's token", db.DeleteToken(ctx, bob.ID, first.ID), app.NotFound)
 
 	must(t, db.DeleteToken(ctx, ana.ID, second.ID))
-	_, err = db.AccountByToken(ctx, [32]byte{2})
+	_, _, err = db.AccountByToken(ctx, [32]byte{2})
 	wantKind(t, "a revoked token", err, app.NotFound)
 	wantKind(t, "revoking twice", db.DeleteToken(ctx, ana.ID, second.ID), app.NotFound)
 	third, err := db.InsertToken(ctx, ana.ID, [32]byte{4}, "")
@@ -60,7 +60,7 @@ func TestTokenUseIsNotedOnceAMinute(t *testing.T) {
 	must(t, err)
 	used := func() time.Time {
 		t.Helper()
-		if _, err := db.AccountByToken(ctx, [32]byte{1}); err != nil {
+		if _, _, err := db.AccountByToken(ctx, [32]byte{1}); err != nil {
 			t.Fatal(err)
 		}
 		got, err := db.Token(ctx, token.ID)
@@ -86,7 +86,7 @@ func TestTokenUseIsNotedOnceAMinute(t *testing.T) {
 
 	clock.advance(2 * time.Hour)
 	must(t, db.writer.Close()) // stands for any failure to write
-	if got, err := db.AccountByToken(ctx, [32]byte{1}); err != nil || got != ana {
+	if got, _, err := db.AccountByToken(ctx, [32]byte{1}); err != nil || got != ana {
 		t.Errorf("when the use cannot be noted: %+v, %v; want the account", got, err)
 	}
 }
@@ -102,7 +102,7 @@ func BenchmarkAccountByToken(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if _, err := db.AccountByToken(b.Context(), [32]byte{7}); err != nil {
+			if _, _, err := db.AccountByToken(b.Context(), [32]byte{7}); err != nil {
 				b.Error(err)
 			}
 		}

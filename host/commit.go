@@ -1,8 +1,10 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"berth/app"
@@ -76,6 +78,7 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 		return "", err
 	}
 	stage, cfg, found := up.Stage, up.Config, up.Found
+	notes := slices.Concat(up.Left, untaken(cfg, c.before.App))
 	if !found { // the ZIP brings no config: what was decided before holds
 		cfg, found = configOf(c.before.App), true
 	}
@@ -84,7 +87,7 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 	if err != nil {
 		return stage, hinted(err, up.Hint)
 	}
-	c.plan.Notes = slices.Concat(up.Left, c.plan.Notes)
+	c.plan.Notes = slices.Concat(notes, c.plan.Notes)
 	app.ProgressOf(ctx)(app.Progress{Phase: app.Checked, App: id})
 	c.auto = c.before.AutoRestart
 	if cfg.Has("AUTORESTART") {
@@ -98,6 +101,28 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 		return stage, err
 	}
 	return stage, h.build(ctx, c.before.App, &c.plan, stage)
+}
+
+// untaken says what a config asks for that only an upload takes from it, where
+// the application has it otherwise.
+func untaken(cfg app.Config, a app.App) []string {
+	var notes []string
+	for _, key := range []struct{ name, asked, has, how string }{
+		{"TYPE", cfg.Type.String(), a.Type.String(), "upload it anew to change that"},
+		{"ID", cfg.ID, string(a.ID), "upload it anew to change that"},
+		{"RAM", cfg.RAM.String(), a.RAM.String(), "PUT ram changes that"},
+		{"NAME", cfg.Name, a.Name, "PUT profile changes that"},
+		{"AVATAR", cfg.AvatarURL, a.AvatarURL, "PUT profile changes that"},
+	} {
+		if key.name == "ID" && a.Type == app.Bot {
+			continue // clients write it there, and an upload does not take it either
+		}
+		if cfg.Has(key.name) && key.asked != key.has {
+			notes = append(notes, fmt.Sprintf("%s: %s=%.80s is not taken from a commit, the application keeps %s: %s.",
+				cfg.Where(key.name), key.name, key.asked, cmp.Or(key.has, "none"), key.how))
+		}
+	}
+	return notes
 }
 
 // switchTo changes the tree and starts the new code; if either fails it goes

@@ -110,7 +110,16 @@ func (w *world) DeleteApp(_ context.Context, id app.ID) error {
 	return nil
 }
 
-func (w *world) DropReservations(context.Context) (int, error) { return 0, nil }
+func (w *world) DropReservations(context.Context) (int, error) {
+	if err := w.failing("DropReservations"); err != nil {
+		return 0, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := len(w.reserved)
+	clear(w.reserved)
+	return n, nil
+}
 
 func (w *world) SetRAM(_ context.Context, id app.ID, ram app.MB, admit Admit) error {
 	w.mu.Lock()

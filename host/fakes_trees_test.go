@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,7 +160,17 @@ func (w *world) Remove(_ context.Context, id app.ID) error {
 	return nil
 }
 
-func (w *world) Recover(context.Context, []app.App) []app.ID { return w.broken }
+func (w *world) Recover(_ context.Context, known []app.App) ([]app.ID, error) {
+	if err := w.failing("Recover"); err != nil {
+		return w.broken, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.trees, func(id app.ID, _ string) bool {
+		return !slices.ContainsFunc(known, func(a app.App) bool { return a.ID == id })
+	})
+	return w.broken, nil
+}
 
 type worldLogs struct{ *world }
 

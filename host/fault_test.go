@@ -103,7 +103,7 @@ func TestDeleteThatFailsDuringAShutdownEnds(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		w.set(func(app.Program) behaviour { return behaviour{onStop: 5 * time.Second} })
 		id := w.mustUpload("MAIN=a")
-		w.breaks("DeleteApp", errTest)
+		w.fail["DeleteApp"] = errTest
 		deleted := make(chan error)
 		go func() { deleted <- w.host.Delete(context.Background(), owner, id) }()
 		synctest.Wait()
@@ -116,7 +116,7 @@ func TestDeleteThatFailsDuringAShutdownEnds(t *testing.T) {
 func TestUnrecordedWishesAreTold(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		id := w.mustUpload("MAIN=a")
-		w.breaks("SetWanted", errTest)
+		w.fail["SetWanted"] = errTest
 		wantKind(t, w.host.Stop(t.Context(), owner, id), app.Internal)
 		if w.snapshot(id).Running {
 			t.Error("it runs on")
@@ -174,6 +174,38 @@ func TestUndoThatFailsLeavesItOffline(t *testing.T) {
 		if d, err := w.commit(id, "MAIN=c"); err != nil || !d.Running || w.trees[id] != "c" {
 			t.Errorf("the next commit: %+v, %v", d, err)
 		}
+	})
+}
+
+// Nobody gets the place of an application while files of it are there, also
+// after a boot that could not remove them.
+func TestPlaceStaysTakenWhileFilesRemain(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		d, err := w.upload("MAIN=a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		reboot := func(taken bool) {
+			t.Helper()
+			w.host.Shutdown(context.Background())
+			w.host = w.open()
+			if err := w.host.Boot(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if _, is := w.reserved[d.ID]; is != taken {
+				t.Errorf("the place is taken: %v, want %v", is, taken)
+			}
+		}
+		w.fail["Remove"] = errTest
+		if err := w.host.Delete(t.Context(), owner, d.ID); err != nil {
+			t.Fatal(err)
+		}
+		w.fail["Recover"] = errTest
+		reboot(true)
+		w.fail["Recover"] = nil
+		reboot(false)
 	})
 }
 

@@ -83,14 +83,19 @@ func New(c Config) *Host {
 // starts what is wanted online. It returns when every start was tried; one
 // that failed is told in the application's log and tried again.
 func (h *Host) Boot(ctx context.Context) error {
-	if _, err := h.Registry.DropReservations(ctx); err != nil {
-		return err
-	}
 	apps, err := h.Records.Apps(ctx)
 	if err != nil {
 		return err
 	}
-	broken := h.Disk.Recover(ctx, apps)
+	broken, left := h.Disk.Recover(ctx, apps)
+	if left == nil {
+		if _, err := h.Registry.DropReservations(ctx); err != nil {
+			return err
+		}
+	} else {
+		// Nobody gets a uid, a name or a port while files may have them.
+		h.Log.Warn("the places of applications that are no more stay taken until a start of berth that can remove all of their files")
+	}
 	var starting sync.WaitGroup
 	for _, a := range apps {
 		if n, err := strconv.ParseInt(string(a.ID), 10, 64); err == nil {

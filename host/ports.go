@@ -112,8 +112,9 @@ type Disk interface {
 	// Recover undoes what a crash left half done and removes what belongs to
 	// no application. What it cannot mend it tells the log: one damaged
 	// application keeps no other from starting. It returns those whose code
-	// is half of one commit and half of another.
-	Recover(ctx context.Context, known []app.App) (broken []app.ID)
+	// is half of one commit and half of another, and an error when something
+	// that belongs to no application is still there.
+	Recover(ctx context.Context, known []app.App) (broken []app.ID, err error)
 }
 
 // Logs is the applications' output.

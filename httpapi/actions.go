@@ -126,9 +126,11 @@ type tally struct {
 // act runs one action on every application that is meant.
 func (s *server) act(c *call, do action) tally {
 	ctx := c.r.Context()
-	results := each(ctx, s.meant(c), actors, func(snap app.Snapshot) (struct{}, error) {
+	meant := s.meant(c)
+	results := each(ctx, meant, actors, func(snap app.Snapshot) (struct{}, error) {
 		return struct{}{}, do(ctx, snap.Account, snap.ID)
 	})
+	parted(c, meant, results)
 	t := tally{done: []app.ID{}, already: []app.ID{}, busy: []app.ID{}}
 	for _, r := range results {
 		s.count(c, &t, r.id, r.err)

@@ -21,7 +21,8 @@ const (
 // address, and nobody guesses 256 random bits.
 func (s *server) authenticate(c *call) error {
 	token := c.r.Header.Get(tokenHeader)
-	account, err := s.account(c, token)
+	account, with, err := s.account(c, token)
+	c.with = with
 	var q quota
 	switch kind := app.KindOf(err); {
 	case err == nil || kind == app.Forbidden:
@@ -33,18 +34,24 @@ func (s *server) authenticate(c *call) error {
 	}
 	q.setHeaders(c.Header())
 	if q.denied {
-		return limited(q)
+		refused := limited(q)
+		s.recordFailure(c, account, refused)
+		return refused
+	}
+	if err != nil {
+		s.recordFailure(c, account, err)
+		return err
 	}
 	c.account = account
-	return err
+	return nil
 }
 
-func (s *server) account(c *call, token string) (app.Account, error) {
+func (s *server) account(c *call, token string) (app.Account, app.Token, error) {
 	if token == "" {
-		return app.Account{}, app.Errorf(app.Unauthorized, "Send your API token in the api-token header.")
+		return app.Account{}, app.Token{}, app.Errorf(app.Unauthorized, "Send your API token in the api-token header.")
 	}
 	if len(token) > maxTokenLength {
-		return app.Account{}, app.Errorf(app.Unauthorized, "The API token is not valid.")
+		return app.Account{}, app.Token{}, app.Errorf(app.Unauthorized, "The API token is not valid.")
 	}
 	return s.Accounts.Authenticate(c.r.Context(), token)
 }
@@ -68,9 +75,8 @@ func tokenKey(token string) string {
 	return string(sum[:])
 }
 
-// addressKey names where a request came from. One customer usually holds a
-// whole /64 of IPv6, so that is one address.
-func addressKey(remote string) string {
+// addressOf is the address of a client without its port.
+func addressOf(remote string) string {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
 		host = remote
@@ -79,9 +85,16 @@ func addressKey(remote string) string {
 	if err != nil {
 		return host
 	}
-	addr = addr.Unmap().WithZone("")
-	if addr.Is4() {
-		return addr.String()
+	return addr.Unmap().WithZone("").String()
+}
+
+// addressKey names where a request came from. One customer usually holds a
+// whole /64 of IPv6, so that is one address.
+func addressKey(remote string) string {
+	host := addressOf(remote)
+	addr, err := netip.ParseAddr(host)
+	if err != nil || addr.Is4() {
+		return host
 	}
 	prefix, err := addr.Prefix(64)
 	if err != nil {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -20,7 +21,19 @@ const (
 	// the kernel's clock, so they do not come from Config.Now.
 	patience  = time.Minute
 	maxFields = 64 << 10 // bytes of a JSON body
+
+	lingering = 30 * time.Second // a refused body may go on coming
+	unread    = 64 << 10         // bytes of one that a client has sent before it hears
+
+	// leastPace is the bytes a second below which a body is given up in the
+	// end: a byte now and then would hold a place for ever.
+	leastPace = 16 << 10
 )
+
+// longest is how long a body of at most limit bytes may be on its way.
+func longest(limit int64) time.Duration {
+	return patience + time.Duration(limit/leastPace)*time.Second
+}
 
 // boundBody gives a client that announced a body one patience to send it, also
 // when no handler reads it: net/http itself reads a little of what is left.
@@ -31,12 +44,45 @@ func (c *call) boundBody() {
 	}
 }
 
+// incoming is a request's body that remembers whether it was read to its end.
+type incoming struct {
+	io.ReadCloser
+	whole bool
+}
+
+func (h *incoming) Read(p []byte) (int, error) {
+	n, err := h.ReadCloser.Read(p)
+	h.whole = h.whole || errors.Is(err, io.EOF)
+	return n, err
+}
+
+// partial reports whether a refused client is still sending so much that it
+// may not listen before it is done: what is closed then is lost to it, with the
+// answer. Who asked first, by Expect, knows better.
+func (c *call) partial() bool {
+	n := c.r.ContentLength
+	return c.sent != nil && !c.sent.whole && (n < 0 || n > unread) && c.r.Header.Get("Expect") == "" && c.r.ProtoMajor == 1
+}
+
+// linger takes what a refused client still sends, after the answer, at most
+// limit bytes and for a bounded time.
+func (c *call) linger(control *http.ResponseController, limit int64) {
+	if control.Flush() != nil || control.SetReadDeadline(time.Now().Add(lingering)) != nil {
+		return
+	}
+	stop := context.AfterFunc(c.r.Context(), func() { _ = control.SetReadDeadline(time.Now()) }) // the daemon stops
+	defer stop()
+	_, _ = io.CopyN(io.Discard, c.sent, limit) // whatever comes, it was answered
+}
+
 // body reads a request's body: at most limit bytes, each read within one
 // patience. Call done when it was read.
 type body struct {
 	io.ReadCloser
 	control *http.ResponseController
-	err     error // of the last read
+	limit   int64
+	until   time.Time // when it is given up, whatever comes
+	err     error     // of the last read
 }
 
 func (c *call) body(limit int64) *body {
@@ -45,12 +91,18 @@ func (c *call) body(limit int64) *body {
 		// close the connection.
 		ReadCloser: http.MaxBytesReader(c.ResponseWriter, c.r.Body, limit),
 		control:    http.NewResponseController(c.ResponseWriter),
+		limit:      limit,
+		until:      time.Now().Add(longest(limit)),
 	}
 }
 
 // Read renews the deadline first.
 func (b *body) Read(p []byte) (int, error) {
-	_ = b.control.SetReadDeadline(time.Now().Add(patience)) // see boundBody
+	until := time.Now().Add(patience)
+	if until.After(b.until) {
+		until = b.until
+	}
+	_ = b.control.SetReadDeadline(until) // see boundBody
 	n, err := b.ReadCloser.Read(p)
 	b.err = err
 	return n, err
@@ -76,6 +128,8 @@ func (b *body) blame(err error, what string) error {
 	switch {
 	case errors.As(err, &tooLarge):
 		return tooLargeError(tooLarge.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(b.until):
+		return &app.Error{Kind: app.Invalid, Err: err, Message: tooSlow(b.limit)}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &app.Error{
 			Kind: app.Invalid, Err: err,
@@ -84,6 +138,10 @@ func (b *body) blame(err error, what string) error {
 	default:
 		return &app.Error{Kind: app.Invalid, Err: err, Message: what}
 	}
+}
+
+func tooSlow(limit int64) string {
+	return "The body did not come within " + elapsed(longest(limit)) + ", so the request was given up."
 }
 
 func tooLargeError(limit int64) error {

@@ -27,13 +27,16 @@ type call struct {
 	pattern  string // of the route, never the path
 	params   httprouter.Params
 	account  app.Account    // set when the route needs a token
+	with     app.Token      // that it was asked with
 	id       app.ID         // set when the route names one application
 	actsFor  app.AccountID  // set when account asks as a member of a team: the application's owner
 	mayStill func() error   // set with actsFor: asks again, when the request took long
 	shared   []app.Snapshot // set when it asks so of "all": those it may; else nil
 
-	status int   // 0 until the answer begins
-	cause  error // of a refusal, for the log alone
+	sent   *incoming // the body, nil when there is none
+	status int       // 0 until the answer begins
+	cause  error     // of a refusal, for the log alone
+	audit  trail     // what the audit log will have
 }
 
 func newCall(w http.ResponseWriter, r *http.Request, now time.Time) *call {
@@ -41,7 +44,12 @@ func newCall(w http.ResponseWriter, r *http.Request, now time.Time) *call {
 	if !validRequestID(id) {
 		id = rand.Text()
 	}
-	return &call{ResponseWriter: w, r: r, requestID: id, began: now, pattern: unmatched}
+	c := &call{ResponseWriter: w, r: r, requestID: id, began: now, pattern: unmatched}
+	if r.Body != nil {
+		c.sent = &incoming{ReadCloser: r.Body}
+		r.Body = c.sent
+	}
+	return c
 }
 
 // WriteHeader remembers the first status.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -222,6 +223,59 @@ func TestClientThatTakesNothingLosesItsDownload(t *testing.T) {
 		text, err := io.ReadAll(conn)
 		if err != nil || len(text) > 1<<19 {
 			t.Errorf("%d bytes were still sent, %v", len(text), err)
+		}
+	})
+}
+
+// Some clients send all they have before they listen; a refusal must reach
+// those too, though most of the upload is still to come.
+func TestRefusalReachesAClientThatSendsEverythingFirst(t *testing.T) {
+	for name, request := range map[string]struct {
+		text   string
+		status int
+	}{
+		"no such application": {strings.Replace(uploadHead, "POST /v2/upload", "PUT /v2/app/nobody/commit", 1), http.StatusNotFound},
+		"a wrong token":       {strings.Replace(uploadHead, goodToken, "wrong", 1), http.StatusUnauthorized},
+	} {
+		for how, length := range map[string]string{"announced": announced(32 << 20), "in chunks": "Transfer-Encoding: chunked\r\n\r\n2000000\r\n"} {
+			server := httptest.NewServer(newWorld(t).handler())
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			part := make([]byte, 1<<20)
+			_, err = io.WriteString(conn, request.text+length)
+			for n := 0; n < 32 && err == nil; n++ {
+				_, err = conn.Write(part)
+			}
+			if err == nil && how == "in chunks" {
+				_, err = io.WriteString(conn, "\r\n0\r\n\r\n")
+			}
+			if err != nil {
+				t.Errorf("%s, %s: %v", name, how, err)
+			} else if status, _ := readAnswer(t, conn); status != request.status {
+				t.Errorf("%s, %s: status %d, want %d", name, how, status, request.status)
+			}
+			_ = conn.Close()
+			server.Close()
+		}
+	}
+}
+
+// One who was refused and sends no more is not waited for.
+func TestLingeringEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := connect(t, newWorld(t))
+		began := time.Now()
+		sendText(conn, strings.Replace(uploadHead, goodToken, "wrong", 1)+announced(1<<20)+uploadBody)
+		if status, _ := readAnswer(t, conn); status != http.StatusUnauthorized || time.Since(began) > time.Second {
+			t.Errorf("status %d after %v", status, time.Since(began))
+		}
+		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+		if took := time.Since(began); took < lingering || took > lingering+time.Second {
+			t.Errorf("closed after %v, want %v", took, lingering)
 		}
 	})
 }

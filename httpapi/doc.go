@@ -15,6 +15,8 @@
 // another account does not exist: the answer is 404, never 403, except to a
 // member of its team, who is told which permission is missing (asMember).
 //
+// Before it, a Gate bounds the connections and answers what net/http cannot read.
+//
 // It refuses to buffer uploads (they are streamed to the Deployer), to redirect,
 // to guess what a malformed body meant, and to log tokens, queries and the
 // addresses of downloads.

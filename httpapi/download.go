@@ -124,6 +124,7 @@ func (c *call) wantsVariables() (bool, error) {
 	case c.asMember():
 		return false, app.Errorf(app.Forbidden, "A backup with the environment variables is for the application's owner alone. Ask for one without env=true.")
 	}
+	c.note("env=true")
 	return true, nil
 }
 
@@ -139,9 +140,11 @@ func (s *server) backupOfAll(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	results := each(c.r.Context(), s.meant(c), archivers, func(snap app.Snapshot) (app.Backup, error) {
+	meant := s.meant(c)
+	results := each(c.r.Context(), meant, archivers, func(snap app.Snapshot) (app.Backup, error) {
 		return s.Downloads.Backup(c.r.Context(), snap.Account, snap.ID, withVariables)
 	})
+	parted(c, meant, results)
 	list := []backup{}
 	var first error
 	var failures strings.Builder

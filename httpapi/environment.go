@@ -50,6 +50,7 @@ func (s *server) setVariables(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
+	c.note("%s", namesOf(change))
 	if err := s.Environment.SetVariables(c.r.Context(), c.owner(), c.id, change); err != nil {
 		return response{}, err
 	}
@@ -102,6 +103,7 @@ func changed(set, removed int) string {
 
 func (s *server) removeVariable(c *call) (response, error) {
 	name := c.params.ByName("name")
+	c.note("%s", namesOf(map[string]*string{name: nil}))
 	if err := s.Environment.RemoveVariable(c.r.Context(), c.owner(), c.id, name); err != nil {
 		return response{}, err
 	}
@@ -113,6 +115,7 @@ func (s *server) addApts(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
+	c.note("apt=%s", strings.Join(list, ","))
 	w, err := s.Environment.AddApts(c.r.Context(), c.owner(), c.id, list)
 	if err != nil {
 		return response{}, err
@@ -125,6 +128,7 @@ func (s *server) dropApts(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
+	c.note("apt=%s", strings.Join(list, ","))
 	names, err := s.Environment.DropApts(c.r.Context(), c.owner(), c.id, list)
 	if err != nil {
 		return response{}, err

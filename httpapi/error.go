@@ -1,10 +1,15 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"berth/app"
 )
@@ -47,11 +52,51 @@ type errorBody struct {
 // failure turns an error into the answer.
 func (s *server) failure(c *call, err error) response {
 	status, message, logs := s.explain(c, err)
-	resp := c.refusal(status, message)
+	resp := c.refusal(status, withOutput(message, logs))
 	body := resp.body.(errorBody)
 	body.Logs = logs
 	resp.body = body
 	return resp
+}
+
+const (
+	maxOutputLines = 20
+	maxOutputBytes = 2 << 10
+)
+
+var (
+	stamp  = regexp.MustCompile(`^\d{4}-\d\d-\d\dT[\d:.]+Z ?`)
+	escape = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
+)
+
+// withOutput is the message of an error with the last lines of the output that
+// explains it: most command lines show logs only of what did not fail, and of an
+// upload that failed nothing is left to ask for its log.
+func withOutput(message, logs string) string {
+	var last []string
+	room := maxOutputBytes
+	lines := strings.Split(logs, "\n")
+	for i := len(lines) - 1; i >= 0 && len(last) < maxOutputLines; i-- {
+		line := escape.ReplaceAllString(stamp.ReplaceAllString(lines[i], ""), "")
+		line = strings.TrimRightFunc(strings.Map(printable, line), unicode.IsSpace)
+		if line == "" || strings.HasPrefix(line, "[berth] ") { // which the message says
+			continue
+		}
+		if room -= len(line) + 1; room < 0 {
+			break
+		}
+		last = append(last, line)
+	}
+	slices.Reverse(last)
+	return strings.Join(append([]string{message}, last...), "\n")
+}
+
+// printable drops what a terminal would obey.
+func printable(r rune) rune {
+	if r != '\t' && unicode.IsControl(r) {
+		return -1
+	}
+	return r
 }
 
 // softened is a failure with the status 200, as that of app.Already: clients
@@ -86,24 +131,30 @@ func (c *call) refusal(status int, message string) response {
 
 // explain returns what the user may know of err and keeps the rest for the log.
 func (s *server) explain(c *call, err error) (status int, message, logs string) {
+	status, message = told(err)
 	var e *app.Error
-	if !errors.As(err, &e) {
-		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-			c.cause = err
-			return http.StatusServiceUnavailable, cancelledMessage, ""
-		}
-		e = &app.Error{Kind: app.Internal}
-	}
-	if e.Kind <= app.Internal || int(e.Kind) >= len(statusOf) {
+	switch known := errors.As(err, &e); {
+	case status == http.StatusInternalServerError:
 		s.Log.Error("internal error", "route", c.pattern, "request", c.requestID, "cause", err)
-		return http.StatusInternalServerError, internalMessage, ""
+		return status, message, ""
+	case !known:
+		c.cause = err
+		return status, message, ""
 	}
 	if e.Err != nil {
 		c.cause = e.Err
 	}
-	message = e.Message
-	if message == "" {
-		message = fallbackMessage
+	return status, message, e.Logs
+}
+
+// told is what the user may know of err.
+func told(err error) (status int, message string) {
+	var e *app.Error
+	switch {
+	case errors.As(err, &e) && e.Kind > app.Internal && int(e.Kind) < len(statusOf):
+		return statusOf[e.Kind], cmp.Or(e.Message, fallbackMessage)
+	case e == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+		return http.StatusServiceUnavailable, cancelledMessage
 	}
-	return statusOf[e.Kind], message, e.Logs
+	return http.StatusInternalServerError, internalMessage
 }

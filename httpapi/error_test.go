@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"berth/app"
@@ -37,7 +38,7 @@ func TestFailure(t *testing.T) {
 	}{
 		{app.Errorf(app.Already, "It is online already."), 200, "It is online already.", ""},
 		{fmt.Errorf("cannot start: %w", app.Errorf(app.Conflict, "Busy.")), 409, "Busy.", ""},
-		{&app.Error{Kind: app.Unusable, Message: "It ended.", Logs: "boom", Err: http.ErrBodyNotAllowed}, 422, "It ended.", "boom"},
+		{&app.Error{Kind: app.Unusable, Message: "It ended.", Logs: "boom", Err: http.ErrBodyNotAllowed}, 422, "It ended.\nboom", "boom"},
 		{&app.Error{Kind: app.NotFound}, 404, fallbackMessage, ""},
 		{&app.Error{Kind: app.Internal, Message: "secret", Logs: "secret"}, 500, internalMessage, ""},
 		{http.ErrBodyNotAllowed, 500, internalMessage, ""},
@@ -48,6 +49,27 @@ func TestFailure(t *testing.T) {
 		if resp.status != tt.status || body.Code != tt.status || body.StatusCode != tt.status ||
 			body.Message != tt.message || body.Logs != tt.logs || body.Status != "error" || body.RequestID != "request-1" {
 			t.Errorf("%v: status %d, body %+v", tt.err, resp.status, body)
+		}
+	}
+}
+
+// Most command lines show no logs of what failed, so the message has their end.
+func TestMessageOfAnErrorHasItsOutput(t *testing.T) {
+	const m = "the command in BUILD failed; its output tells why."
+	long, many := strings.Repeat("x", maxOutputBytes-1), strings.Repeat("a\n", maxOutputLines+5)
+	for logs, want := range map[string]string{
+		"":   m,
+		"\n": m,
+		"2026-11-20T18:23:41.687Z compiling\n2026-11-20T18:23:41.688Z \tTS1005\n":            m + "\ncompiling\n\tTS1005",
+		"2026-11-20T18:23:41.687Z boom\n2026-11-20T18:23:41.7Z [berth] exited with code 1\n": m + "\nboom",
+		"\x1b[31mred\x1b[0m\x07\r\n":  m + "\nred",
+		"2026-11-20T18:23:41.687Z \n": m,
+		"first\n" + long + "\n":       m + "\n" + long,
+		"first\n" + long + "y\n":      m,
+		many:                          m + strings.Repeat("\na", maxOutputLines),
+	} {
+		if got := withOutput(m, logs); got != want {
+			t.Errorf("%.60q: %q, want %q", logs, got, want)
 		}
 	}
 }

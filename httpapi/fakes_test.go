@@ -126,17 +126,17 @@ func (w *world) pause(ctx context.Context, call string) {
 	}
 }
 
-func (w *world) Authenticate(_ context.Context, token string) (app.Account, error) {
+func (w *world) Authenticate(_ context.Context, token string) (app.Account, app.Token, error) {
 	if err := w.call("Authenticate"); err != nil {
-		return app.Account{}, err
+		return app.Account{}, app.Token{}, err
 	}
 	switch token {
 	case goodToken:
-		return w.account, nil
+		return w.account, app.Token{ID: 3, Account: w.account.ID, Label: "laptop"}, nil
 	case offToken:
-		return app.Account{}, app.Errorf(app.Forbidden, "This account is disabled.")
+		return app.Account{ID: 9, Name: "off", Disabled: true}, app.Token{ID: 4, Account: 9}, app.Errorf(app.Forbidden, "This account is disabled.")
 	}
-	return app.Account{}, app.Errorf(app.Unauthorized, "The API token is not valid.")
+	return app.Account{}, app.Token{}, app.Errorf(app.Unauthorized, "The API token is not valid.")
 }
 
 func (w *world) SetLocale(_ context.Context, _ app.AccountID, locale string) error {

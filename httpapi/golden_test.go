@@ -96,6 +96,9 @@ func outcomeName(r route, outcome string, again bool) string {
 	if again || strings.HasSuffix(r.Path, "/:appID/team") || strings.HasSuffix(r.Path, "/:subdomain") { // which takes several methods
 		name += "_" + strings.ToLower(r.Method)
 	}
+	if r.Path == "/v2/team/:appID" {
+		name = "team_one" // "team" are all
+	}
 	return name + "_" + outcome
 }
 

@@ -94,6 +94,7 @@ func (s *server) subdomains(c *call) (response, error) {
 }
 
 func (s *server) reserveSubdomain(c *call) (response, error) {
+	c.note("subdomain=%s", c.params.ByName("subdomain"))
 	sub, err := s.Names.ReserveSubdomain(c.r.Context(), c.owner(), app.ID(c.params.ByName("subdomain")))
 	if err != nil {
 		return response{}, err
@@ -103,6 +104,7 @@ func (s *server) reserveSubdomain(c *call) (response, error) {
 
 func (s *server) releaseSubdomain(c *call) (response, error) {
 	id := app.ID(c.params.ByName("subdomain"))
+	c.note("subdomain=%s", id)
 	if err := s.Names.ReleaseSubdomain(c.r.Context(), c.owner(), id); err != nil {
 		return response{}, err
 	}
@@ -173,6 +175,8 @@ func (s *server) claimDomain(c *call) (response, error) {
 	if name == nil {
 		return response{}, app.Errorf(app.Invalid, "The field domainName is missing. It must be a domain such as shop.example.org.")
 	}
+	c.id = id
+	c.note("domain=%s", *name)
 	d, err := s.Domains.ClaimDomain(c.r.Context(), c.owner(), id, *name)
 	if err != nil {
 		return response{}, err
@@ -189,6 +193,8 @@ func (s *server) assignDomain(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
+	c.id = to
+	c.note("domain=%s", c.params.ByName("domain"))
 	d, err := s.Domains.AssignDomain(c.r.Context(), c.owner(), c.params.ByName("domain"), to)
 	if err != nil {
 		return response{}, err
@@ -197,6 +203,7 @@ func (s *server) assignDomain(c *call) (response, error) {
 }
 
 func (s *server) removeDomain(c *call) (response, error) {
+	c.note("domain=%s", c.params.ByName("domain"))
 	if err := s.Domains.RemoveDomain(c.r.Context(), c.owner(), c.params.ByName("domain")); err != nil {
 		return response{}, err
 	}
@@ -204,6 +211,7 @@ func (s *server) removeDomain(c *call) (response, error) {
 }
 
 func (s *server) verifyDomain(c *call) (response, error) {
+	c.note("domain=%s", c.params.ByName("domain"))
 	look := s.Domains.VerifyDomain
 	if c.head() {
 		look = s.Domains.Domain // a question must not change what it asks for

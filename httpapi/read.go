@@ -27,6 +27,7 @@ type user struct {
 	Locale        string   `json:"locale"`
 	LastDataLeft  timeLeft `json:"lastDataLeft"`
 	PlanDataEnd   string   `json:"planDataEnd"`
+	Username      string   `json:"username"`
 }
 
 type timeLeft struct {
@@ -98,6 +99,7 @@ func (s *server) describeUser(a app.Account, apps []app.Snapshot, names app.Name
 		Locale:        a.Locale,
 		LastDataLeft:  split(planEnd.Sub(s.Now())),
 		PlanDataEnd:   timestamp(planEnd),
+		Username:      a.Name,
 	}
 	for _, snap := range apps {
 		u.Apps = append(u.Apps, snap.ID)

@@ -48,6 +48,11 @@ func (s *server) send(c *call, resp response) {
 		resp.stream(c)
 		return
 	}
+	// A client that takes nothing must not hold the answer for ever. Twice the
+	// patience, for net/http may first read a body that nobody wanted. The next
+	// request on the connection begins without a deadline (see ServeHTTP).
+	control := http.NewResponseController(c.ResponseWriter)
+	_ = control.SetWriteDeadline(time.Now().Add(2 * patience))
 	body := resp.raw
 	if resp.body != nil {
 		body = encode(resp.body)
@@ -58,14 +63,17 @@ func (s *server) send(c *call, resp response) {
 	}
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	// A client that takes nothing must not hold the answer for ever. Twice the
-	// patience, for net/http may first read a body that nobody wanted. The next
-	// request on the connection begins without a deadline (see ServeHTTP).
-	_ = http.NewResponseController(c.ResponseWriter).SetWriteDeadline(time.Now().Add(2 * patience))
+	linger := resp.status >= http.StatusBadRequest && c.partial() && control.EnableFullDuplex() == nil
+	if linger {
+		h.Set("Connection", "close") // before the next request is lost in what is left of this one
+	}
 	c.WriteHeader(resp.status)
 	if !c.head() {
 		// A failed write means that the client has gone; nobody is left to tell.
 		_, _ = c.Write(body)
+	}
+	if linger {
+		c.linger(control, 4*s.MaxUpload) // what is too large is more than one
 	}
 }
 

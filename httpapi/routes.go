@@ -24,58 +24,61 @@ type route struct {
 	Path    string
 	access  access
 	handler handler
+	audit   string // the operation's name in the audit log; "" when it is not recorded
 }
 
 // routes is the whole API. HEAD and OPTIONS are added by newRouter.
 func (s *server) routes() []route {
 	return []route{
-		{http.MethodPost, "/v2/upload", byToken, s.upload},
-		{http.MethodGet, "/v2/app/:appID", byToken, oneOrAll(s.information, s.informationOfAll)},
-		{http.MethodGet, "/v2/app/:appID/status", byToken, oneOrAll(s.status, s.statusOfAll)},
-		{http.MethodGet, "/v2/app/:appID/logs", byToken, oneOrAll(s.logs, s.logsOfAll)},
-		{http.MethodGet, "/v2/app/:appID/backup", byToken, oneOrAll(s.backup, s.backupOfAll)},
-		{http.MethodPut, "/v2/app/:appID/start", byToken, oneOrAll(s.start, s.startAll)},
-		{http.MethodPut, "/v2/app/:appID/restart", byToken, oneOrAll(s.restart, s.restartAll)},
-		{http.MethodPut, "/v2/app/:appID/stop", byToken, oneOrAll(s.stop, s.stopAll)},
-		{http.MethodPut, "/v2/app/:appID/ram", byToken, one(s.setRAM)},
-		{http.MethodGet, "/v2/app/:appID/env", byToken, one(s.variables)},
-		{http.MethodPut, "/v2/app/:appID/env", byToken, one(s.setVariables)},
-		{http.MethodDelete, "/v2/app/:appID/env/:name", byToken, one(s.removeVariable)},
-		{http.MethodPut, "/v2/app/:appID/apt", byToken, one(s.addApts)},
-		{http.MethodDelete, "/v2/app/:appID/apt", byToken, one(s.dropApts)},
-		{http.MethodPut, "/v2/app/:appID/commit", byToken, one(s.commit)},
-		{http.MethodPut, "/v2/app/:appID/console", byToken, one(s.console)},
-		{http.MethodPut, "/v2/app/:appID/profile", byToken, one(s.setProfile)},
-		{http.MethodGet, "/v2/app/:appID/team", byToken, one(s.team)},
-		{http.MethodPost, "/v2/app/:appID/team", byToken, one(s.addMember)},
-		{http.MethodPut, "/v2/app/:appID/team", byToken, one(s.setMember)},
-		{http.MethodDelete, "/v2/app/:appID/team/:modID", byToken, one(s.removeMember)},
-		{http.MethodGet, "/v2/team", byToken, s.memberships},
-		{http.MethodGet, "/v2/team/:appID/status", byToken, s.asMemberOfAll(app.StatusApp, s.status, s.statusOfAll)},
-		{http.MethodGet, "/v2/team/:appID/logs", byToken, s.asMemberOfAll(app.LogsApp, s.logs, s.logsOfAll)},
-		{http.MethodGet, "/v2/team/:appID/backup", byToken, s.asMemberOfAll(app.BackupApp, s.backup, s.backupOfAll)},
-		{http.MethodPut, "/v2/team/:appID/start", byToken, s.asMemberOfAll(app.StartApp, s.start, s.startAll)},
-		{http.MethodPut, "/v2/team/:appID/restart", byToken, s.asMemberOfAll(app.RestartApp, s.restart, s.restartAll)},
-		{http.MethodPut, "/v2/team/:appID/stop", byToken, s.asMemberOfAll(app.StopApp, s.stop, s.stopAll)},
-		{http.MethodPut, "/v2/team/:appID/ram", byToken, s.asMember(app.EditRAM, s.setRAM)},
-		{http.MethodPut, "/v2/team/:appID/commit", byToken, s.asMember(app.CommitApp, s.commit)},
-		{http.MethodDelete, "/v2/app/:appID/delete", byToken, oneOrAll(s.delete, s.deleteAll)},
-		{http.MethodGet, "/v2/vscode", byToken, s.vscode},
-		{http.MethodGet, "/v2/ws/upload", byToken, s.uploadSocket},
-		{http.MethodGet, "/v2/ws/app/:appID/commit", byToken, one(s.commitSocket)},
-		{http.MethodGet, "/v2/ws/team/:appID/commit", byToken, s.asMember(app.CommitApp, s.commitSocket)},
-		{http.MethodGet, "/v2/user", byToken, s.user},
-		{http.MethodPut, "/v2/locale/:locale", byToken, s.setLocale},
-		{http.MethodGet, "/v2/subdomain/:subdomain", byToken, s.subdomain},
-		{http.MethodPost, "/v2/subdomain/:subdomain", byToken, s.reserveSubdomain},
-		{http.MethodDelete, "/v2/subdomain/:subdomain", byToken, s.releaseSubdomain},
-		{http.MethodGet, "/v2/customdomain/:domain", byToken, s.domain},
-		{http.MethodPost, "/v2/customdomain/create", byToken, s.claimDomain},
-		{http.MethodPut, "/v2/customdomain/:domain/edit", byToken, s.assignDomain},
-		{http.MethodDelete, "/v2/customdomain/:domain/remove", byToken, s.removeDomain},
-		{http.MethodGet, "/v2/customdomain/:domain/verify", byToken, s.verifyDomain},
-		{http.MethodGet, "/v2/openapi.json", public, s.openAPI},
-		{http.MethodGet, "/d/:token/:name", public, s.download},
+		{http.MethodPost, "/v2/upload", byToken, s.upload, "app.upload"},
+		{http.MethodGet, "/v2/app/:appID", byToken, oneOrAll(s.information, s.informationOfAll), ""},
+		{http.MethodGet, "/v2/app/:appID/status", byToken, oneOrAll(s.status, s.statusOfAll), ""},
+		{http.MethodGet, "/v2/app/:appID/logs", byToken, oneOrAll(s.logs, s.logsOfAll), "app.logs"},
+		{http.MethodGet, "/v2/app/:appID/backup", byToken, oneOrAll(s.backup, s.backupOfAll), "app.backup"},
+		{http.MethodPut, "/v2/app/:appID/start", byToken, oneOrAll(s.start, s.startAll), "app.start"},
+		{http.MethodPut, "/v2/app/:appID/restart", byToken, oneOrAll(s.restart, s.restartAll), "app.restart"},
+		{http.MethodPut, "/v2/app/:appID/stop", byToken, oneOrAll(s.stop, s.stopAll), "app.stop"},
+		{http.MethodPut, "/v2/app/:appID/ram", byToken, one(s.setRAM), "app.ram"},
+		{http.MethodGet, "/v2/app/:appID/env", byToken, one(s.variables), ""},
+		{http.MethodPut, "/v2/app/:appID/env", byToken, one(s.setVariables), "env.set"},
+		{http.MethodDelete, "/v2/app/:appID/env/:name", byToken, one(s.removeVariable), "env.remove"},
+		{http.MethodPut, "/v2/app/:appID/apt", byToken, one(s.addApts), "apt.add"},
+		{http.MethodDelete, "/v2/app/:appID/apt", byToken, one(s.dropApts), "apt.remove"},
+		{http.MethodPut, "/v2/app/:appID/commit", byToken, one(s.commit), "app.commit"},
+		{http.MethodPut, "/v2/app/:appID/console", byToken, one(s.console), "app.console"},
+		{http.MethodPut, "/v2/app/:appID/profile", byToken, one(s.setProfile), "app.profile"},
+		{http.MethodGet, "/v2/app/:appID/team", byToken, one(s.team), ""},
+		{http.MethodPost, "/v2/app/:appID/team", byToken, one(s.addMember), "team.add"},
+		{http.MethodPut, "/v2/app/:appID/team", byToken, one(s.setMember), "team.set"},
+		{http.MethodDelete, "/v2/app/:appID/team/:modID", byToken, one(s.removeMember), "team.remove"},
+		{http.MethodGet, "/v2/team", byToken, s.memberships, ""},
+		{http.MethodGet, "/v2/team/:appID", byToken, oneOrAll(s.membership, s.memberships), ""},
+		{http.MethodGet, "/v2/team/:appID/status", byToken, s.asMemberOfAll(app.StatusApp, s.status, s.statusOfAll), ""},
+		{http.MethodGet, "/v2/team/:appID/logs", byToken, s.asMemberOfAll(app.LogsApp, s.logs, s.logsOfAll), "app.logs"},
+		{http.MethodGet, "/v2/team/:appID/backup", byToken, s.asMemberOfAll(app.BackupApp, s.backup, s.backupOfAll), "app.backup"},
+		{http.MethodPut, "/v2/team/:appID/start", byToken, s.asMemberOfAll(app.StartApp, s.start, s.startAll), "app.start"},
+		{http.MethodPut, "/v2/team/:appID/restart", byToken, s.asMemberOfAll(app.RestartApp, s.restart, s.restartAll), "app.restart"},
+		{http.MethodPut, "/v2/team/:appID/stop", byToken, s.asMemberOfAll(app.StopApp, s.stop, s.stopAll), "app.stop"},
+		{http.MethodPut, "/v2/team/:appID/ram", byToken, s.asMember(app.EditRAM, s.setRAM), "app.ram"},
+		{http.MethodPut, "/v2/team/:appID/commit", byToken, s.asMember(app.CommitApp, s.commit), "app.commit"},
+		{http.MethodDelete, "/v2/app/:appID/delete", byToken, oneOrAll(s.delete, s.deleteAll), "app.delete"},
+		{http.MethodGet, "/v2/vscode", byToken, s.vscode, ""},
+		{http.MethodGet, "/v2/ws/upload", byToken, s.uploadSocket, "app.upload"},
+		{http.MethodGet, "/v2/ws/app/:appID/commit", byToken, one(s.commitSocket), "app.commit"},
+		{http.MethodGet, "/v2/ws/team/:appID/commit", byToken, s.asMember(app.CommitApp, s.commitSocket), "app.commit"},
+		{http.MethodGet, "/v2/user", byToken, s.user, ""},
+		{http.MethodPut, "/v2/locale/:locale", byToken, s.setLocale, "account.locale"},
+		{http.MethodGet, "/v2/subdomain/:subdomain", byToken, s.subdomain, ""},
+		{http.MethodPost, "/v2/subdomain/:subdomain", byToken, s.reserveSubdomain, "subdomain.reserve"},
+		{http.MethodDelete, "/v2/subdomain/:subdomain", byToken, s.releaseSubdomain, "subdomain.release"},
+		{http.MethodGet, "/v2/customdomain/:domain", byToken, s.domain, ""},
+		{http.MethodPost, "/v2/customdomain/create", byToken, s.claimDomain, "domain.claim"},
+		{http.MethodPut, "/v2/customdomain/:domain/edit", byToken, s.assignDomain, "domain.assign"},
+		{http.MethodDelete, "/v2/customdomain/:domain", byToken, s.removeDomain, "domain.remove"}, // clients disagree
+		{http.MethodDelete, "/v2/customdomain/:domain/remove", byToken, s.removeDomain, "domain.remove"},
+		{http.MethodGet, "/v2/customdomain/:domain/verify", byToken, s.verifyDomain, "domain.verify"},
+		{http.MethodGet, "/v2/openapi.json", public, s.openAPI, ""},
+		{http.MethodGet, "/d/:token/:name", public, s.download, ""},
 	}
 }
 
@@ -123,23 +126,28 @@ func (s *server) newRouter() *httprouter.Router {
 func (s *server) serve(r route) httprouter.Handle {
 	return func(w http.ResponseWriter, _ *http.Request, params httprouter.Params) {
 		c := w.(*call)
-		c.pattern, c.params = r.Path, params
+		c.pattern, c.params, c.audit.operation = r.Path, params, r.audit
 		if r.access == byToken {
 			if err := s.authenticate(c); err != nil {
 				s.send(c, s.failed(c, err))
 				return
 			}
 		}
+		s.begin(c)
 		resp, err := r.handler(c)
 		if err != nil {
 			resp = s.failed(c, err)
 		}
+		if resp.stream == nil {
+			s.record(c, resp)
+		}
 		s.send(c, resp)
+		s.record(c, resp) // of a conversation
 	}
 }
 
 func (s *server) options(w http.ResponseWriter, _ *http.Request) {
-	w.WriteHeader(http.StatusNoContent)
+	s.send(w.(*call), response{status: http.StatusNoContent})
 }
 
 func (s *server) notFound(w http.ResponseWriter, _ *http.Request) {

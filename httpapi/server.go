@@ -37,6 +37,7 @@ type Config struct {
 	Domains     Domains
 	Console     Console
 	Builds      Builds // may be nil: then nobody sees a build's output before its end
+	Audit       Audit  // may be nil: then nothing is recorded
 
 	RateLimit int              // requests a minute a token, 60 when zero
 	BaseURL   string           // of the addresses of downloads; "" derives it from each request's Host
@@ -54,10 +55,10 @@ type Config struct {
 //
 // The http.Server around it SHOULD set ReadHeaderTimeout and IdleTimeout but
 // neither ReadTimeout nor WriteTimeout: they would cut long uploads, and the
-// handler cuts stalled clients itself. Its BaseContext SHOULD end after
-// Shutdown, which knows nothing of WebSockets: those that wait for more of an
-// upload are closed then. Behind a reverse proxy, whoever wraps
-// the handler SHOULD put the client's address in RemoteAddr, or all clients
+// handler cuts stalled clients itself. It SHOULD listen through a Gate. Its
+// BaseContext SHOULD end after Shutdown, which knows nothing of WebSockets: those
+// that wait for more of an upload are closed then. Behind a reverse proxy, whoever
+// wraps the handler SHOULD put the client's address in RemoteAddr, or all clients
 // share one allowance of failed authentications.
 func New(c Config) http.Handler {
 	if c.RateLimit <= 0 {
@@ -85,6 +86,7 @@ func New(c Config) http.Handler {
 		addresses: newLimiter(c.RateLimit, c.Now),
 		document:  newDocument(),
 		sockets:   sockets{of: map[app.AccountID]int{}},
+		uploads:   uploads{of: map[app.AccountID]int{}},
 		refusing:  make(chan struct{}, refusals),
 	}
 	s.router = s.newRouter()
@@ -98,6 +100,7 @@ type server struct {
 	addresses *limiter // failed authentications
 	document  document
 	sockets   sockets
+	uploads   uploads       // in one request
 	refusing  chan struct{} // WebSockets that are open only to refuse
 }
 
@@ -127,12 +130,21 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *server) commonHeaders(c *call) {
 	h := c.Header()
 	h.Set("X-Request-Id", c.requestID)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	secure(h)
 	if s.Version != "" {
 		h.Set("berth-version", s.Version)
 	}
 	s.currentQuota(c).setHeaders(h)
+}
+
+// secure sets what every answer tells a browser: to keep nothing, to guess no
+// type, to show it in no frame, to load and run nothing for it, and to tell nobody
+// its address, which may be a download's.
+func secure(h http.Header) {
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Referrer-Policy", "no-referrer")
 }
 
 // recovered answers for a handler that panicked. It reports whether the
@@ -145,9 +157,12 @@ func (s *server) recovered(c *call, v any) (abort bool) {
 	s.Log.Error("panic in a request", "route", c.pattern, "request", c.requestID,
 		"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 	if c.status != 0 {
+		s.record(c, response{})
 		return true
 	}
-	s.send(c, c.refusal(http.StatusInternalServerError, internalMessage))
+	resp := c.refusal(http.StatusInternalServerError, internalMessage)
+	s.record(c, resp)
+	s.send(c, resp)
 	return false
 }
 

@@ -13,11 +13,18 @@ import (
 
 // Accounts knows who holds a token.
 type Accounts interface {
-	// Authenticate returns the account of token: Unauthorized when there is
-	// none, Forbidden when it is disabled.
-	Authenticate(ctx context.Context, token string) (app.Account, error)
+	// Authenticate returns the account of token, and what is known of the token:
+	// Unauthorized when there is none, Forbidden, with both, when the account is
+	// disabled.
+	Authenticate(ctx context.Context, token string) (app.Account, app.Token, error)
 	// SetLocale returns NotFound when locale is not one of app.Locales.
 	SetLocale(ctx context.Context, id app.AccountID, locale string) error
+}
+
+// Audit remembers who asked for what.
+type Audit interface {
+	// Record MUST NOT wait for a disk: it is called before each answer.
+	Record(a app.Act)
 }
 
 // Links makes the addresses of downloads that need no token.

@@ -30,6 +30,7 @@ func (s *server) setRAM(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
+	c.note("ramMB=%d", mb)
 	switch err := s.Settings.SetRAM(c.r.Context(), c.owner(), c.id, app.MB(mb)); {
 	case app.KindOf(err) == app.Exhausted, app.KindOf(err) == app.Unusable:
 		return s.softened(c, err), nil
@@ -47,6 +48,12 @@ func (s *server) setProfile(c *call) (response, error) {
 	p, err := profile(f)
 	if err != nil {
 		return response{}, err
+	}
+	if p.Name != nil {
+		c.note("name=%q", *p.Name)
+	}
+	if p.AvatarURL != nil {
+		c.note("avatarURL=%q", *p.AvatarURL)
 	}
 	if err := s.Settings.SetProfile(c.r.Context(), c.owner(), c.id, p); err != nil {
 		return response{}, err
@@ -104,6 +111,7 @@ func (s *server) delete(c *call) (response, error) { return onOne(c, s.Settings.
 
 func (s *server) setLocale(c *call) (response, error) {
 	locale := c.params.ByName("locale")
+	c.note("locale=%s", locale)
 	err := s.Accounts.SetLocale(c.r.Context(), c.owner(), locale)
 	if app.KindOf(err) == app.NotFound {
 		resp := s.failure(c, err)

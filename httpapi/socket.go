@@ -33,7 +33,8 @@ func (s *server) uploadSocket(c *call) (response, error) {
 		if err != nil {
 			return socketAnswer{}, err
 		}
-		u := uploadedOf(d)
+		c.about(d.Snapshot)
+		u := socketApp{describeForVSCode(d.Snapshot), d.CreatedAt.UnixMilli()}
 		return socketAnswer{Message: nullable(outcome("Your application was uploaded", d.Snapshot, s.Now())), App: &u, Logs: d.Logs}, nil
 	}})
 }

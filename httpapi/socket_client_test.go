@@ -81,7 +81,7 @@ type socketHeard struct {
 	StatusCode int
 	Message    *string
 	Progress   *socketProgress
-	App        *uploaded
+	App        *socketApp
 	Logs       string
 	RequestID  string
 }

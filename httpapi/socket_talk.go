@@ -32,9 +32,17 @@ type socketAnswer struct {
 	StatusCode int            `json:"statusCode"` // 102 while it goes on
 	Message    nullable       `json:"message"`
 	Progress   socketProgress `json:"progress"`
-	App        *uploaded      `json:"app,omitempty"`
+	App        *socketApp     `json:"app,omitempty"`
 	Logs       string         `json:"logs,omitempty"`
 	RequestID  string         `json:"requestId,omitempty"` // of an error
+}
+
+// socketApp is what the extension of VS Code puts into its list after an upload,
+// without asking again: all that /vscode tells of an application, and what the
+// answer to a request has besides.
+type socketApp struct {
+	vscodeApp
+	AddedAtTimestamp int64 `json:"addedAtTimestamp"` // milliseconds
 }
 
 type socketProgress struct {
@@ -151,6 +159,8 @@ func (v *conversation) receive() (string, error) {
 		v.giveUp(app.Errorf(app.Invalid, "No data came for %s, so the upload was given up.", elapsed(patience)))
 	})
 	defer watch.Stop()
+	slow := time.AfterFunc(longest(v.s.MaxSocket), func() { v.giveUp(app.Errorf(app.Invalid, "%s", tooSlow(v.s.MaxSocket))) })
+	defer slow.Stop()
 	stop := context.AfterFunc(v.life, func() {
 		v.giveUp(app.Errorf(app.Unavailable, "The server is shutting down. Upload it again in a minute."))
 	})
@@ -159,7 +169,10 @@ func (v *conversation) receive() (string, error) {
 		limit: v.s.MaxSocket,
 		next: func() (io.Reader, error) {
 			kind, r, err := v.conn.Reader(context.Background())
-			if err == nil && kind != websocket.MessageText {
+			if err != nil { // may match io.EOF, as the end of an upload does
+				return nil, lost(err)
+			}
+			if kind != websocket.MessageText {
 				err = app.Errorf(app.Invalid, "Send the upload in text frames, as JSON.")
 			}
 			return &watched{r, watch}, err
@@ -199,6 +212,11 @@ func (v *conversation) cut(err error) error {
 	case errors.As(err, &known):
 		return err
 	}
+	return lost(err)
+}
+
+// lost is the error of a connection that ended too early.
+func lost(err error) error {
 	return &app.Error{Kind: app.Invalid, Err: err, Message: "The connection was closed before the upload was complete."}
 }
 
@@ -242,6 +260,11 @@ func (v *conversation) end(a socketAnswer, deployed bool) {
 	a.Progress.Bar = v.bar
 	v.mu.Unlock()
 	v.sending.Lock()
+	refusal := string(a.Message)
+	if a.Status == statusOK {
+		refusal = ""
+	}
+	v.c.concluded(a.StatusCode, refusal)
 	if v.over {
 		v.sending.Unlock()
 		return

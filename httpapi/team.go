@@ -3,7 +3,9 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
+	"strings"
 
 	"berth/app"
 )
@@ -110,9 +112,31 @@ func (s *server) meant(c *call) []app.Snapshot {
 
 // memberships lists the applications of others that the account may use.
 func (s *server) memberships(c *call) (response, error) {
-	all, err := s.Memberships.Memberships(c.r.Context(), c.account.ID)
+	list, err := s.teamApps(c)
 	if err != nil {
 		return response{}, err
+	}
+	return ok(appsAnswer{statusOK, "The applications that you help with have been loaded.", list})
+}
+
+// membership shows one of them.
+func (s *server) membership(c *call) (response, error) {
+	list, err := s.teamApps(c)
+	if err != nil {
+		return response{}, err
+	}
+	i := slices.IndexFunc(list, func(a teamApp) bool { return a.ID == c.id })
+	if i < 0 {
+		return response{}, app.Errorf(app.NotFound, "you are not in the team of an application %q", string(c.id))
+	}
+	return ok(appsAnswer{statusOK, "The application that you help with has been loaded.", list[i]})
+}
+
+// teamApps are the applications of others that the account may use.
+func (s *server) teamApps(c *call) ([]teamApp, error) {
+	all, err := s.Memberships.Memberships(c.r.Context(), c.account.ID)
+	if err != nil {
+		return nil, err
 	}
 	list := []teamApp{}
 	for _, m := range all {
@@ -121,7 +145,7 @@ func (s *server) memberships(c *call) (response, error) {
 			continue // it was deleted meanwhile
 		}
 		if err != nil {
-			return response{}, err
+			return nil, err
 		}
 		list = append(list, teamApp{
 			ID: snap.ID, Name: snap.Name, Type: snap.Type, RAM: snap.RAM,
@@ -129,7 +153,7 @@ func (s *server) memberships(c *call) (response, error) {
 			Perms: m.Permissions.Names(), Owner: teamOwner{Name: m.Owner.Name},
 		})
 	}
-	return ok(appsAnswer{statusOK, "The applications that you help with have been loaded.", list})
+	return list, nil
 }
 
 // team lists the members of one application.
@@ -183,6 +207,7 @@ func changeTeam(c *call, do func(context.Context, app.AccountID, app.ID, app.Acc
 	if err != nil {
 		return response{}, err
 	}
+	c.note("member=%d permissions=%s", id, strings.Join(perms, ","))
 	m, err := do(c.r.Context(), c.owner(), c.id, id, perms)
 	if err != nil {
 		return response{}, err
@@ -196,6 +221,7 @@ func (s *server) removeMember(c *call) (response, error) {
 	if !known {
 		return response{}, app.Errorf(app.NotFound, "%.40q is not a member of the team: a member is named by the number of the account.", text)
 	}
+	c.note("member=%d", id)
 	if err := s.Teams.RemoveMember(c.r.Context(), c.owner(), c.id, id); err != nil {
 		return response{}, err
 	}

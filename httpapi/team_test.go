@@ -81,6 +81,7 @@ var teamOps = []teamOp{
 // memberScenes are the member's side: whatever can be answered to an owner,
 // and what only a member is told.
 func memberScenes() []scene {
+	const one = "/v2/team/{appID}"
 	list := []scene{
 		{name: "team_ok", method: "GET", path: "/v2/team", arrange: func(w *world) {
 			several(w)
@@ -90,6 +91,10 @@ func memberScenes() []scene {
 			w.apps = slices.DeleteFunc(w.apps, func(s app.Snapshot) bool { return s.ID == "crashing" }) // deleted meanwhile
 		}},
 		{name: "team_ok_empty", method: "GET", path: "/v2/team"},
+		{name: "team_one_ok", method: "GET", path: "/v2/team/bot-one", op: one, arrange: func(w *world) { w.join(app.Permissions(0).With(app.LogsApp)) }},
+		{name: "team_one_ok_all", method: "GET", path: "/v2/team/all", op: one, arrange: func(w *world) { w.join(app.AllPermissions) }},
+		{name: "team_one_not_found", method: "GET", path: "/v2/team/nobody", op: one, arrange: func(w *world) { w.join(app.AllPermissions) }},
+		{name: "team_one_not_found_own", method: "GET", path: "/v2/team/bot-one", op: one},
 	}
 	for _, s := range ownerScenes() {
 		list = append(list, s.byMember())

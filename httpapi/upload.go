@@ -8,6 +8,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"strings"
+	"sync"
 
 	"berth/app"
 )
@@ -61,6 +62,7 @@ func (s *server) upload(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
+	c.about(d.Snapshot)
 	return ok(uploadAnswer{
 		Status:     statusOK,
 		StatusCode: http.StatusOK,
@@ -119,6 +121,11 @@ func (s *server) spool(c *call) (string, error) {
 	if c.r.ContentLength > s.MaxUpload {
 		return "", tooLargeError(s.MaxUpload)
 	}
+	give, err := s.uploads.take(c.account.ID)
+	if err != nil {
+		return "", err
+	}
+	defer give()
 	b := c.body(s.MaxUpload)
 	defer b.done()
 	c.r.Body = b
@@ -139,6 +146,34 @@ func (s *server) spool(c *call) (string, error) {
 		return "", kept
 	}
 	return file, nil
+}
+
+// accountUploads is how many bodies of one account may be on their way at a
+// time: each can hold a connection, and room on the disk.
+const accountUploads = 8
+
+// uploads counts them. It is safe for concurrent use.
+type uploads struct {
+	mu sync.Mutex
+	of map[app.AccountID]int
+}
+
+// take admits one more, or refuses it with app.Limited. The caller MUST call
+// give when it has come.
+func (u *uploads) take(id app.AccountID) (give func(), err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.of[id] >= accountUploads {
+		return nil, app.Errorf(app.Limited, "Your account has %d uploads on their way, as many as one account gets. Try again when one has come.", accountUploads)
+	}
+	u.of[id]++
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.of[id]--; u.of[id] == 0 {
+			delete(u.of, id)
+		}
+	}, nil
 }
 
 // complete reports what is wrong with an upload that was spooled with err. What

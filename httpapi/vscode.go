@@ -14,7 +14,6 @@ type vscodeAnswer struct {
 // vscodeUser is all that the extension of VS Code shows, in one answer.
 type vscodeUser struct {
 	user
-	Username   string      `json:"username"`
 	Avatar     *string     `json:"avatar"` // accounts have none here
 	AppsStatus []vscodeApp `json:"appsStatus"`
 	AppsTeam   []app.ID    `json:"appsTeam"`
@@ -49,7 +48,6 @@ func (s *server) vscode(c *call) (response, error) {
 	apps := s.Catalog.Apps(c.account.ID)
 	u := vscodeUser{
 		user:       s.describeUser(c.account, apps, names),
-		Username:   c.account.Name,
 		AppsStatus: []vscodeApp{},
 		AppsTeam:   []app.ID{},
 	}

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,42 +10,39 @@ import (
 )
 
 // shownEtc are the files and directories below /etc that C libraries, TLS and
-// the languages' runtimes read, on Debian, Ubuntu and Fedora. A pattern stands
-// for all that match. None is a directory with secrets in it: of ssl and pki
+// the languages' runtimes read, on Debian, Ubuntu and Fedora. A "*" at the
+// end stands for the rest of a name. None is a directory with secrets in it: of ssl and pki
 // those parts are shown that hold certificates of authorities.
 var shownEtc = []string{
-	"resolv.conf", "host.conf", "gai.conf", "services", "protocols", "mime.types", "os-release", "debian_version",
-	"localtime", "timezone", "locale.alias",
+	"resolv.conf", "host.conf", "gai.conf", "services", "protocols", "mime.types", "os-release", "localtime", "timezone",
 	"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives",
-	"ssl/certs", "ssl/openssl.cnf", "ssl/cert.pem", "ca-certificates", "ca-certificates.conf", "crypto-policies",
+	"ssl/certs", "ssl/openssl.cnf", "ssl/cert.pem", "ca-certificates", "crypto-policies",
 	"pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf", "pki/ca-trust", "pki/java",
-	"java*", "php*", "perl", "python3*", "npmrc", "pip.conf", "gitconfig", "gemrc",
-	"fonts", "ImageMagick-*", "OpenCL", "vulkan", "glvnd", "chromium", "chromium.d",
-	"terminfo", "magic", "magic.mime",
+	"java*", "php*", "npmrc", "pip.conf", "gitconfig", "gemrc",
+	"fonts", "ImageMagick-*", "OpenCL", "chromium", "chromium.d",
 }
 
 // etc makes /etc: what names the program's user and host, written anew, and
 // what everybody may read of the host's.
 func (r root) etc() error {
-	if err := r.mkdir("/etc"); err != nil {
-		return err
-	}
 	for name, content := range r.s.ownEtc() {
 		if err := r.write("/etc/"+name, content); err != nil {
 			return err
 		}
 	}
-	if err := os.Symlink("/proc/self/mounts", r.path("/etc/mtab")); err != nil {
+	there, err := names("/etc")
+	if err != nil {
 		return err
 	}
-	for _, pattern := range shownEtc {
-		names := []string{"/etc/" + pattern}
-		if strings.Contains(pattern, "*") {
-			names, _ = filepath.Glob(names[0]) // fails only for a bad pattern
-		}
-		for _, name := range names {
-			if err := r.showEtc(name); err != nil {
-				return fmt.Errorf("%s: %w", filepath.Base(name), err)
+	for _, shown := range shownEtc {
+		top, below, _ := strings.Cut(shown, "/")
+		for _, name := range there {
+			prefix, pattern := strings.CutSuffix(top, "*")
+			if name != top && (!pattern || !strings.HasPrefix(name, prefix)) {
+				continue
+			}
+			if err := r.showEtc(filepath.Join("/etc", name, below)); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
 			}
 		}
 	}
@@ -57,6 +55,16 @@ func (r root) etc() error {
 		}
 	}
 	return nil
+}
+
+// names lists a directory.
+func names(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Readdirnames(-1)
 }
 
 // ownEtc are the files that differ from the host's. Its users and its names
@@ -92,10 +100,13 @@ func (r root) showEtc(name string) error {
 			return nil // it leads nowhere
 		}
 		if within(from, "/usr") && !r.hides(from) {
-			if err := r.mkdir(filepath.Dir(name)); err != nil {
+			if err := os.MkdirAll(r.path(filepath.Dir(name)), 0o755); err != nil {
 				return err
 			}
-			return os.Symlink(from, r.path(name))
+			if err := os.Symlink(from, r.path(name)); !errors.Is(err, os.ErrExist) {
+				return err
+			}
+			return nil
 		}
 		if info, err = os.Stat(from); err != nil {
 			return nil

@@ -18,8 +18,11 @@ const (
 	Seccomp  Layer = "seccomp"  // no system call that programs do not need
 )
 
-// Layers are all of them.
+// Layers are all that Enter puts up.
 var Layers = []Layer{Mounts, Proc, Cgroup, Landlock, Seccomp}
+
+// Reach is the layer that a Network puts around the group.
+const Reach Layer = "network"
 
 // Needs returns what the kernel must have for a layer, for a person.
 func (l Layer) Needs() string {
@@ -30,6 +33,8 @@ func (l Layer) Needs() string {
 		return "the right to mount /proc, which containers that hide parts of it do not give"
 	case Landlock:
 		return "Linux 6.12 or newer, with landlock in the lsm= list of its command line"
+	case Reach:
+		return "root with CAP_BPF and CAP_NET_ADMIN, not given in most containers"
 	case Seccomp:
 		return "a kernel with CONFIG_SECCOMP_FILTER"
 	}

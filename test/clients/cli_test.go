@@ -136,6 +136,14 @@ func sources(t *testing.T) string {
 	return dir
 }
 
+// Of what failed it shows the message alone.
+func TestCLIShowsWhyABuildFailed(t *testing.T) {
+	d := launch(t)
+	files := bot("Demo", idle)
+	files["discloud.config"] += "BUILD=echo 'index.ts(1,7): error' >&2; exit 2\n"
+	d.cli(t, d.token).in(folder(t, files)).refused(422, "index.ts(1,7): error", "upload", ".")
+}
+
 func TestCLI(t *testing.T) {
 	d := launch(t)
 	c := d.cli(t, d.token)

@@ -1,0 +1,251 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+const asUser = "GET /v2/user HTTP/1.1\r\nHost: a\r\nApi-Token: " + goodToken + "\r\n\r\n"
+
+func TestWhatCannotBeReadIsAnsweredInJSON(t *testing.T) {
+	w := newWorld(t)
+	l, _ := behind(t, w, 100)
+	get := func(lines ...string) string {
+		return "GET /v2/user HTTP/1.1\r\n" + strings.Join(lines, "\r\n") + "\r\n\r\n"
+	}
+	many := make([]string, 5000)
+	for i := range many {
+		many[i] = fmt.Sprintf("X-Header-%d: value", i)
+	}
+	for name, tt := range map[string]struct {
+		text   string
+		status int
+		says   string
+	}{
+		"bad escape in the path":  {"GET /v2/%zz HTTP/1.1\r\nHost: a\r\n\r\n", 400, "The request is not HTTP as this server speaks it."},
+		"no host":                 {get("X: y"), 400, "The request is not HTTP as this server speaks it: missing required Host header."},
+		"two hosts":               {get("Host: a", "Host: b"), 400, "The request is not HTTP as this server speaks it."},
+		"garbage":                 {"\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n", 400, "The request is not HTTP as this server speaks it."},
+		"space in a header":       {get("Host: a", "Api Token: x"), 400, "The request is not HTTP as this server speaks it"},
+		"two lengths":             {get("Host: a", "Content-Length: 1", "Content-Length: 2"), 400, "The request is not HTTP as this server speaks it"},
+		"another transfer coding": {get("Host: a", "Transfer-Encoding: gzip"), 501, "The request is not HTTP as this server speaks it."},
+		"another version":         {"GET / HTTP/9.9\r\nHost: a\r\n\r\n", 505, "The request is not HTTP as this server speaks it: unsupported protocol version."},
+		"a huge header":           {get("Host: a", "X: "+strings.Repeat("x", 200<<10)), 431, "The headers of the request are larger than is allowed."},
+		"thousands of headers":    {get(append(many, "Host: a")...), 431, "The headers of the request are larger than is allowed."},
+		"a huge path":             {"GET /" + strings.Repeat("x", 200<<10) + " HTTP/1.1\r\nHost: a\r\n\r\n", 431, "The headers of the request are larger than is allowed."},
+		"an expectation":          {get("Host: a", "Expect: wonders"), 417, "The only expectation that is met here is 100-continue."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := call1(t, l)
+			go c.say(tt.text) // more than the sockets hold, perhaps
+			resp, body := c.answer()
+			if resp.StatusCode != tt.status || body.StatusCode != tt.status || body.Status != "error" || !strings.HasPrefix(body.Message, tt.says) {
+				t.Errorf("got %d %+v", resp.StatusCode, body)
+			}
+			if body.RequestID == "" || body.RequestID != resp.Header.Get("X-Request-Id") || !resp.Close ||
+				resp.Header.Get("X-Content-Type-Options") != "nosniff" || resp.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("headers %v", resp.Header)
+			}
+			c.wantClosed()
+		})
+	}
+}
+
+func TestGarbageBehindARequest(t *testing.T) {
+	l, _ := behind(t, newWorld(t), 100)
+	c := call1(t, l)
+	c.say(asUser + asUser + "\x00\x00nonsense\r\n\r\n" + asUser)
+	for range 2 {
+		if resp, _ := c.answer(); resp.StatusCode != http.StatusOK || resp.Header.Get("ratelimit-remaining") == "" {
+			t.Errorf("status %d, %v", resp.StatusCode, resp.Header)
+		}
+	}
+	if resp, body := c.answer(); resp.StatusCode != http.StatusBadRequest || body.Message == "" {
+		t.Errorf("status %d: %+v", resp.StatusCode, body)
+	}
+	c.wantClosed()
+}
+
+// What a handler writes is never taken for net/http's.
+func TestDownloadThatLooksLikeAnAnswer(t *testing.T) {
+	w := newWorld(t)
+	log := "HTTP/1.1 400 Bad Request" + plainHeaders + "400 Bad Request"
+	w.logText = strings.NewReader(log)
+	l, _ := behind(t, w, 100)
+	c := call1(t, l)
+	c.say("GET " + logPath(w, 20001) + " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+	resp, err := http.ReadResponse(c.r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(resp.Body); err != nil || string(text) != log {
+		t.Errorf("got %q, %v", text, err)
+	}
+}
+
+func TestTranslatedLeavesTheRest(t *testing.T) {
+	for _, text := range []string{
+		"", "HTTP/1.1 ", "HTTP/1.1 4", "HTTP/1.1 abc" + plainHeaders, "HTTP/1.1 200 OK" + plainHeaders + "x",
+		"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n\r\n{}", "HTTP/1.1 100 Continue\r\n\r\n", "{}",
+	} {
+		if got := translated([]byte(text)); got != nil {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
+
+// Idle connections make room, the oldest first.
+func TestIdleConnectionsMakeRoom(t *testing.T) {
+	l, g := behind(t, newWorld(t), 8)
+	idle := make([]*client, 8)
+	for i := range idle {
+		idle[i] = call1(t, l)
+		idle[i].say(asUser)
+		if resp, _ := idle[i].answer(); resp.StatusCode != http.StatusOK {
+			t.Fatalf("status %d", resp.StatusCode)
+		}
+		waitFor(t, func() bool { return g.idles() == i+1 })
+	}
+	for range 3 {
+		c := call1(t, l)
+		c.say(asUser)
+		if resp, _ := c.answer(); resp.StatusCode != http.StatusOK {
+			t.Errorf("status %d", resp.StatusCode)
+		}
+		_ = c.Close()
+		waitFor(t, func() bool { return g.idles() == 7 })
+	}
+	idle[0].wantClosed()
+	idle[7].say(asUser)
+	if resp, _ := idle[7].answer(); resp.StatusCode != http.StatusOK {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+}
+
+func (g *Gate) idles() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := 0
+	for c := range g.conns {
+		if !c.idle.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+func (g *Gate) taken() (total, spare, addresses int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.total, g.spare, len(g.from)
+}
+
+func waitFor(t *testing.T, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			t.Fatal("it did not come about")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// busy opens connections that wait in a handler until release.
+func busy(t *testing.T, w *world, l net.Listener, n int) (all []*client, release func()) {
+	t.Helper()
+	began, end := make(chan struct{}), make(chan struct{})
+	w.before = func(context.Context, string) { began <- struct{}{}; <-end }
+	for range n {
+		c := call1(t, l)
+		c.say("PUT /v2/app/bot-one/restart HTTP/1.1\r\nHost: a\r\nApi-Token: " + goodToken + "\r\nContent-Length: 0\r\n\r\n")
+		<-began
+		all = append(all, c)
+	}
+	return all, func() {
+		close(end)
+		for _, c := range all {
+			if resp, _ := c.answer(); resp.StatusCode != http.StatusOK {
+				t.Errorf("a connection that was served: status %d", resp.StatusCode)
+			}
+			_ = c.Close()
+		}
+	}
+}
+
+func TestFullServerSaysSo(t *testing.T) {
+	w := newWorld(t)
+	l, g := behind(t, w, 4)
+	_, release := busy(t, w, l, 4)
+	silent := make([]*client, spareConns-1)
+	for i := range silent {
+		silent[i] = call1(t, l)
+	}
+	waitFor(t, func() bool { _, spare, _ := g.taken(); return spare == len(silent) })
+	c := call1(t, l)
+	c.say(asUser)
+	resp, body := c.answer()
+	if resp.StatusCode != http.StatusServiceUnavailable || body.Message != "The server has as many connections as it takes. Try again in a few seconds." ||
+		resp.Header.Get("Retry-After") != "5" || resp.Header.Get("ratelimit-remaining") == "0" || !resp.Close {
+		t.Errorf("status %d %+v %v", resp.StatusCode, body, resp.Header)
+	}
+	c.wantClosed()
+	waitFor(t, func() bool { _, spare, _ := g.taken(); return spare == len(silent) })
+	_ = call1(t, l) // takes the last of the spare places
+	waitFor(t, func() bool { _, spare, _ := g.taken(); return spare == spareConns })
+	call1(t, l).wantClosed()
+	release()
+	waitFor(t, func() bool { total, _, _ := g.taken(); return total == 0 })
+	c = call1(t, l)
+	c.say(asUser)
+	if resp, _ := c.answer(); resp.StatusCode != http.StatusOK {
+		t.Errorf("after the end: status %d", resp.StatusCode)
+	}
+}
+
+func TestOneAddressGetsItsShare(t *testing.T) {
+	w := newWorld(t)
+	l, g := behind(t, w, 8)
+	l.set("2001:db8::1")
+	_, release := busy(t, w, l, 2)
+	l.set("2001:db8::ffff") // the same customer
+	c := call1(t, l)
+	c.say(asUser)
+	if resp, body := c.answer(); resp.StatusCode != http.StatusServiceUnavailable || body.Message != "Your address has 2 connections open, as many as one gets. Close some." {
+		t.Errorf("status %d %+v", resp.StatusCode, body)
+	}
+	for _, other := range []string{"2001:db8:0:1::1", "192.0.2.1", ""} { // "" is this machine
+		l.set(other)
+		c := call1(t, l)
+		c.say(asUser)
+		if resp, _ := c.answer(); resp.StatusCode != http.StatusOK {
+			t.Errorf("%q: status %d", other, resp.StatusCode)
+		}
+		_ = c.Close()
+	}
+	release()
+	waitFor(t, func() bool { total, spare, addresses := g.taken(); return total+spare+addresses == 0 })
+}
+
+// A WebSocket gives its place back too.
+func TestWebSocketThroughAGate(t *testing.T) {
+	w := newWorld(t)
+	w.deployed.Snapshot = bot("bot-one")
+	l, g := behind(t, w, 4)
+	for range 6 {
+		c := dial(t, http.DefaultClient, "http://"+l.Addr().String()+"/v2/ws/upload", nil)
+		c.send(framesOf([]byte("PK content"), 100)...)
+		if last := c.listen().last(); last.StatusCode != http.StatusOK {
+			t.Errorf("it ended with %+v", last)
+		}
+	}
+	waitFor(t, func() bool { total, _, _ := g.taken(); return total == 0 })
+}

@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"berth/test/harness"
+)
+
+// lookAround is what a program sees of its walls.
+const lookAround = `import json, os
+print("REPORT", json.dumps({
+    "root": sorted(os.listdir("/")), "host": os.uname().nodename, "temp": os.environ["TMPDIR"],
+    "filtered": [l.split()[1] for l in open("/proc/self/status") if l.startswith("Seccomp:")][0],
+    "others": os.path.exists("/proc/1"), "data": os.path.exists(DATA + "/berth.db"),
+}), "END", flush=True)
+`
+
+type surroundings struct {
+	Root         []string
+	Host, Temp   string
+	Filtered     string
+	Others, Data bool
+}
+
+// TestWalls compares what a program, its build and its console command see: the
+// same walls, but for the TMPDIR of the build.
+func TestWalls(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	for _, f := range d.findings() {
+		if (f.Name == "mounts" || f.Name == "proc" || f.Name == "seccomp") && f.Verdict != "ok" {
+			t.Skipf("this host does not give the wall %s: %s", f.Name, f.Text)
+		}
+	}
+	c := d.account("ana", 1024)
+	look := strings.Replace(lookAround, "DATA", `"`+d.data+`"`, 1)
+	id := c.upload(shellBot("python3 look.py; cat built; exec sleep 100000\n", "BUILD=python3 look.py > built").with("look.py", look))
+	log := c.untilLog(id, "END\n")
+	harness.Eventually(t, "the build's report is in the log", func() bool { log = c.log(id); return strings.Count(log, " END\n") == 2 })
+	log += c.console(id, "python3 look.py").want(200).text("apps.shell.stdout")
+	reports := strings.Split(log, "REPORT ")[1:]
+	if len(reports) != 3 {
+		t.Fatalf("%d reports: %s", len(reports), log)
+	}
+	for i, who := range []string{"the program", "its build", "a console command"} {
+		text, _, _ := strings.Cut(reports[i], " END")
+		var got surroundings
+		if err := json.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatal(err)
+		}
+		if root := strings.Join(got.Root, " "); strings.Contains(root, "home") || strings.Contains(root, "root") {
+			t.Errorf("%s sees %s", who, root)
+		}
+		if got.Host != "app-"+id || got.Filtered != "2" || got.Others || got.Data || strings.HasPrefix(got.Temp, d.data) != (who == "its build") {
+			t.Errorf("%s sees %+v", who, got)
+		}
+	}
+}
+
+type finding struct{ Name, Verdict, Text string }
+
+// findings are what doctor says, whatever its exit status.
+func (d *daemon) findings(args ...string) []finding {
+	d.t.Helper()
+	var list []finding
+	_, out, _ := d.run(append([]string{"doctor", "--json"}, args...)...)
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		d.t.Fatal(err)
+	}
+	return list
+}
+
+// TestFewerWalls takes from the daemon what mounts need, as most containers do:
+// it says so, and programs run behind the walls that are left, unless the owner
+// requires what is missing.
+func TestFewerWalls(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("setpriv"); err != nil {
+		t.Skip(err)
+	}
+	d := prepare(t)
+	d.under = []string{"setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"}
+	d.start()
+	if said := d.Out.String(); !strings.Contains(said, "programs run without a wall") || !strings.Contains(said, "wall=mounts") {
+		t.Errorf("the daemon said %s", said)
+	}
+	c := d.account("ana", 400)
+	look := strings.Replace(lookAround, "DATA", `"`+d.data+`"`, 1)
+	id := c.upload(pythonBot(look + "import signal; signal.pause()\n"))
+	var got surroundings
+	c.report(id, &got)
+	if !strings.HasPrefix(got.Temp, d.data+"/tmp/") || got.Filtered != "2" {
+		t.Errorf("the program sees %+v, want a TMPDIR on the disk and a filter of system calls", got)
+	}
+	for _, f := range d.findings("--sandbox-require", "mounts,seccomp") {
+		if f.Name == "mounts" && (f.Verdict != "FAIL" || !strings.Contains(f.Text, "sandbox.require")) || f.Name == "seccomp" && f.Verdict != "ok" {
+			t.Errorf("doctor says %+v", f)
+		}
+	}
+	other := prepare(t, "--sandbox-require", "mounts")
+	other.under = d.under
+	code, _, stderr := other.run(append([]string{"serve"}, other.args[3:]...)...)
+	if code != 78 || !strings.Contains(stderr, "cannot serve: sandbox.require names walls that this host does not give: mounts (") || !strings.Contains(stderr, "\nHint: ") {
+		t.Errorf("exit status %d: %s", code, stderr)
+	}
+}
