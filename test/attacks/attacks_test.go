@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"berth/test/harness"
 )
 
 // row is one attack. Results are "ok" for a success, the name of an error,
@@ -117,10 +119,12 @@ func denied(features []string) func(row) string {
 // TestKernelAttacks runs every attack as programs that were uploaded, as a
 // build, as a console command, and as root without walls.
 func TestKernelAttacks(t *testing.T) {
+	t.Parallel()
 	v := launchVictims(t)
 	features := given()
 	for _, a := range attackers {
 		t.Run(a.name, func(t *testing.T) {
+			v := v.in(t)
 			f := files(t, a.main)
 			f["targets"] = v.told()
 			id := v.upload(bot(a.main, f))
@@ -129,9 +133,10 @@ func TestKernelAttacks(t *testing.T) {
 			t.Logf("%d attacks", len(got))
 			v.survive(t)
 		})
-		t.Run(a.name+" as root", func(t *testing.T) { v.outside(t, a.key, a.main, a.outside) })
+		t.Run(a.name+" as root", func(t *testing.T) { v.in(t).outside(t, a.key, a.main, a.outside) })
 	}
 	t.Run("a build", func(t *testing.T) {
+		v := v.in(t)
 		f := files(t, "attacker.py")
 		f["targets"], f["main.py"] = v.told("then end"), "print('built')\nimport signal; signal.pause()"
 		id := v.upload(bot("main.py", f, "BUILD=exec python3 attacker.py >results"))
@@ -143,6 +148,7 @@ func TestKernelAttacks(t *testing.T) {
 		v.survive(t)
 	})
 	t.Run("a console command", func(t *testing.T) {
+		v := v.in(t)
 		f := files(t, "attacker")
 		f["targets"], f["main.py"] = v.told("then end"), "import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN)\nwhile True: signal.pause()"
 		id := v.upload(bot("main.py", f))
@@ -159,7 +165,7 @@ func TestKernelAttacks(t *testing.T) {
 		})
 		// Of its own user it may end all: that is its own program, no more.
 		v.console(id, "kill -KILL -1").want(200)
-		eventually(t, "its program has ended", func() bool { return v.get("/app/"+id).text("apps.online") == "false" })
+		harness.Eventually(t, "its program has ended", func() bool { return v.get("/app/"+id).text("apps.online") == "false" })
 		v.survive(t)
 	})
 }

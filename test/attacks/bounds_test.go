@@ -9,12 +9,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // TestKernelAttacksOnBounds runs a program that takes what it can get: files,
 // memory, output, processes. It gets what is its own; the daemon answers, another
 // program runs, and it ends when it is told to, though it will not.
 func TestKernelAttacksOnBounds(t *testing.T) {
+	t.Parallel()
 	const ram, processesAtMost = 128, 100
 	d := launch(t, "--apps-pids-max", strconv.Itoa(processesAtMost))
 	other := d.upload(bot("main.py", map[string]string{"main.py": "import signal\nprint('up', flush=True)\nsignal.pause()"}))
@@ -22,7 +25,7 @@ func TestKernelAttacksOnBounds(t *testing.T) {
 	id := d.upload(bot("greedy.py", map[string]string{"greedy.py": source(t, "greedy.py")}, "RAM="+strconv.Itoa(ram)))
 	uid := d.uid(id)
 	var told string
-	eventually(t, "it has all", func() bool {
+	harness.Eventually(t, "it has all", func() bool {
 		text, err := os.ReadFile(d.path(id, "told"))
 		told = string(text)
 		return err == nil && strings.HasSuffix(told, " all\n")

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,16 +20,17 @@ import (
 	"berth/test/harness"
 )
 
-const (
-	firstUID = 500000 // beyond those of other tests
-	uids     = 100
-)
+// uids are the user ids of one daemon, and its ports.
+const uids = 100
+
+var daemons atomic.Int64
 
 // daemon is a berth serve with an account, whose token the methods use.
 type daemon struct {
 	harness.Daemon
 	t     *testing.T
 	root  string // open to programs
+	uids  int    // the first of its user ids
 	data  string
 	token string
 }
@@ -47,10 +49,12 @@ func launch(t *testing.T, args ...string) *daemon {
 	if err := os.Chmod(root, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{t: t, root: root, data: filepath.Join(root, "data")}
+	n := int(daemons.Add(1)) * uids
+	d := &daemon{t: t, root: root, data: filepath.Join(root, "data"), uids: 500000 + n} // beyond those of other tests
 	cmd := exec.Command(berth, append([]string{
 		"serve", "--data-dir", d.data, "--listen", "127.0.0.1:0", "--rate-limit", "100000", "--apps-ok-delay", "400ms", "--apps-stop-timeout", "2s",
-		"--apps-uid-base", strconv.Itoa(firstUID), "--apps-uid-count", strconv.Itoa(uids), "--apps-port-first", "21000", "--apps-port-last", "21099",
+		"--apps-uid-base", strconv.Itoa(d.uids), "--apps-uid-count", strconv.Itoa(uids),
+		"--apps-port-first", strconv.Itoa(21000 + n), "--apps-port-last", strconv.Itoa(21000 + n + uids - 1),
 	}, args...)...)
 	cmd.Env = append(harness.CleanEnv(), "BERTH_ATTACKS_SECRET=leak")
 	t.Cleanup(func() { d.finish() })
@@ -58,6 +62,13 @@ func launch(t *testing.T, args ...string) *daemon {
 	d.run("account", "create", "ana", "--ram", "4096")
 	d.token = d.run("token", "create", "ana")
 	return d
+}
+
+// in is the same daemon for a subtest.
+func (d *daemon) in(t *testing.T) *daemon {
+	copied := *d
+	copied.t = t
+	return &copied
 }
 
 // run is berth with these arguments on the daemon's data.
@@ -87,7 +98,7 @@ func (d *daemon) finish() {
 		if code := d.End(syscall.SIGTERM); code != 0 {
 			d.t.Errorf("the daemon's exit status is %d", code)
 		}
-		if left := processes(firstUID, uids); len(left) > 0 {
+		if left := processes(d.uids, uids); len(left) > 0 {
 			d.t.Errorf("left running: %v", left)
 		}
 	}
@@ -235,7 +246,7 @@ func (d *daemon) untilLog(id, text string) (log string) {
 			d.t.Logf("the log is:\n%s", log[max(0, len(log)-4000):])
 		}
 	}()
-	eventually(d.t, fmt.Sprintf("the log says %q", text), func() bool {
+	harness.Eventually(d.t, fmt.Sprintf("the log says %q", text), func() bool {
 		log = d.log(id)
 		return strings.Contains(log, text)
 	})

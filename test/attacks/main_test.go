@@ -2,6 +2,7 @@ package attacks
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,7 +32,8 @@ func TestMain(m *testing.M) {
 	if _, err := os.Stat(asProgram); err == nil {
 		program() // for ever
 	}
-	if slow { // emulated: 30 times slower
+	harness.Patience = time.Minute // several attackers are busy at a time
+	if slow {                      // emulated: 30 times slower
 		harness.Patience *= 6
 		harness.Pause *= 20
 		web.Timeout *= 6
@@ -56,6 +58,10 @@ func within(m *testing.M, dir string) int {
 	berth, attacker = filepath.Join(dir, "berth"), filepath.Join(dir, "attacker")
 	if made := os.Getenv("BERTH_E2E_BINARY"); made != "" {
 		berth = made
+	}
+	// They mostly wait for programs. The command line beats it.
+	if err := flag.Set("test.parallel", "10"); err != nil {
+		panic(err)
 	}
 	if err := network(dir); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot make a network for the tests:", err)
@@ -144,13 +150,4 @@ func ips(lines ...string) error {
 		}
 	}
 	return nil
-}
-
-// eventually is harness.Eventually for what takes longer than it.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	patience := harness.Patience
-	defer func() { harness.Patience = patience }()
-	harness.Patience = max(patience, time.Minute)
-	harness.Eventually(t, what, ok)
 }

@@ -236,6 +236,14 @@ func (v *victims) programs(t *testing.T) {
 	}
 }
 
+// in is the same for a subtest, beside others.
+func (v *victims) in(t *testing.T) *victims {
+	t.Parallel()
+	copied := *v
+	copied.daemon = v.daemon.in(t)
+	return &copied
+}
+
 // told is the file that tells an attacker its targets.
 func (v *victims) told(more ...string) string {
 	var b strings.Builder

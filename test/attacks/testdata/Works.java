@@ -3,7 +3,7 @@ import java.net.http.*;
 import java.nio.file.*;
 import com.sun.net.httpserver.HttpServer;
 
-/** What programs in Java do, and must be able to. */
+/** What programs in Java do, and must be able to. works.sh packs it. */
 class Works {
     interface Check { void run() throws Exception; }
 
