@@ -133,41 +133,52 @@ func TestKernelAttacks(t *testing.T) {
 			t.Logf("%d attacks", len(got))
 			v.survive(t)
 		})
+		if slow && a.key != "c" { // a guest's time is short: that they can was shown on the host
+			continue
+		}
 		t.Run(a.name+" as root", func(t *testing.T) { v.in(t).outside(t, a.key, a.main, a.outside) })
 	}
-	t.Run("a build", func(t *testing.T) {
-		v := v.in(t)
-		f := files(t, "attacker.py")
-		f["targets"], f["main.py"] = v.told("then end"), "print('built')\nimport signal; signal.pause()"
-		id := v.upload(bot("main.py", f, "BUILD=exec python3 attacker.py >results"))
-		got, err := os.ReadFile(v.path(id, "results"))
-		if err != nil {
-			t.Fatal(err)
+	if !slow {
+		t.Run("a build", func(t *testing.T) { v.in(t).build(t, features) })
+	}
+	t.Run("a console command", func(t *testing.T) { v.in(t).command(t, features) })
+}
+
+// build runs the attacks as a build.
+func (v *victims) build(t *testing.T, features []string) {
+	t.Helper()
+	f := files(t, "attacker.py")
+	f["targets"], f["main.py"] = v.told("then end"), "print('built')\nimport signal; signal.pause()"
+	id := v.upload(bot("main.py", f, "BUILD=exec python3 attacker.py >results"))
+	got, err := os.ReadFile(v.path(id, "results"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "p", results(t, string(got)), denied(features))
+	v.survive(t)
+}
+
+// command runs them as a console command.
+func (v *victims) command(t *testing.T, features []string) {
+	t.Helper()
+	f := files(t, "attacker")
+	f["targets"], f["main.py"] = v.told("then end"), "import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN)\nwhile True: signal.pause()"
+	id := v.upload(bot("main.py", f))
+	v.console(id, "chmod u+x attacker; exec ./attacker >results").want(200) // what it says is bounded
+	got, err := os.ReadFile(v.path(id, "results"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "c", results(t, string(got)), func(r row) string {
+		if r.name == "write its memory limit" { // its group is one below the program's, which has the limit
+			return r.want + "|ENOENT"
 		}
-		compare(t, "p", results(t, string(got)), denied(features))
-		v.survive(t)
+		return denied(features)(r)
 	})
-	t.Run("a console command", func(t *testing.T) {
-		v := v.in(t)
-		f := files(t, "attacker")
-		f["targets"], f["main.py"] = v.told("then end"), "import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN)\nwhile True: signal.pause()"
-		id := v.upload(bot("main.py", f))
-		v.console(id, "chmod u+x attacker; exec ./attacker >results").want(200) // what it says is bounded
-		got, err := os.ReadFile(v.path(id, "results"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		compare(t, "c", results(t, string(got)), func(r row) string {
-			if r.name == "write its memory limit" { // its group is one below the program's, which has the limit
-				return r.want + "|ENOENT"
-			}
-			return denied(features)(r)
-		})
-		// Of its own user it may end all: that is its own program, no more.
-		v.console(id, "kill -KILL -1").want(200)
-		harness.Eventually(t, "its program has ended", func() bool { return v.get("/app/"+id).text("apps.online") == "false" })
-		v.survive(t)
-	})
+	// Of its own user it may end all: that is its own program, no more.
+	v.console(id, "kill -KILL -1").want(200)
+	harness.Eventually(t, "its program has ended", func() bool { return v.get("/app/"+id).text("apps.online") == "false" })
+	v.survive(t)
 }
 
 // outside runs the attacks that have a control as root.

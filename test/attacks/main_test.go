@@ -60,7 +60,7 @@ func within(m *testing.M, dir string) int {
 		berth = made
 	}
 	// They mostly wait for programs. The command line beats it.
-	if err := flag.Set("test.parallel", "10"); err != nil {
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	if err := network(dir); err != nil {

@@ -32,7 +32,7 @@ var victimSays = regexp.MustCompile(`victim: (\d+) (\d+)`)
 func launchVictims(t *testing.T) *victims {
 	t.Helper()
 	connected(t)
-	v := &victims{daemon: launch(t), targets: map[string]string{}}
+	v := &victims{daemon: launch(t, "--console-timeout", "5m"), targets: map[string]string{}}
 	// A name and a key that nobody else on this machine has.
 	token, key := "victim-"+filepath.Base(v.root), strconv.Itoa(0x77000000|os.Getpid()&0xffff00)
 	victimKey := strconv.Itoa(0x76000000 | os.Getpid()&0xffff00)
