@@ -258,6 +258,14 @@ func (t *Tree) Sweep() (int, error) {
 			n++
 			errs = append(errs, g.Kill(), g.WaitEmpty(5*time.Second), g.Remove())
 		}
+		// It may also have been killed between the two directories of a run.
+		empty, err := filepath.Glob(filepath.Join(root, appsDir, "*"))
+		if err != nil {
+			return n, err
+		}
+		for _, dir := range empty {
+			_ = unix.Rmdir(dir) // what is no directory, or not empty, stays
+		}
 	}
 	return n, errors.Join(errs...)
 }
