@@ -57,6 +57,13 @@ func launch(t *testing.T, args ...string) *daemon {
 		"--apps-port-first", strconv.Itoa(21000 + n), "--apps-port-last", strconv.Itoa(21000 + n + uids - 1),
 	}, args...)...)
 	cmd.Env = append(harness.CleanEnv(), "BERTH_ATTACKS_SECRET=leak")
+	// It inherits a descriptor that its programs would inherit in turn.
+	leak, err := os.Open("/etc/shadow")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leak.Close()
+	cmd.ExtraFiles = []*os.File{leak}
 	t.Cleanup(func() { d.finish() })
 	d.Start(t, cmd)
 	d.run("account", "create", "ana", "--ram", "4096")
