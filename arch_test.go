@@ -32,6 +32,7 @@ var imports = map[string][]string{
 	"httpapi":  {"app"},
 	"test/e2e": {},
 
+	"test/attacks": {"test/dns", "test/harness"},
 	"test/clients": {"test/harness"},
 	"test/bench":   {"cgroup", "proc", "sandbox", "test/harness"}, // starts behind some walls, which the daemon never does
 	"test/dns":     {},

@@ -1,11 +1,12 @@
-// Package dns is a name server for tests: it answers questions for TXT records
-// over UDP on loopback, from what it was told, and knows no other record.
+// Package dns is a name server for tests: it answers questions for TXT and
+// address records over UDP, from what it was told, and knows no other record.
 package dns
 
 import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -25,17 +26,24 @@ type Server struct {
 
 	mu    sync.Mutex
 	texts map[string][][]string // records, each of some strings, by name
+	hosts map[string][]netip.Addr
 	codes map[string]int
 }
 
-// Start returns a server that knows no name.
+// Start returns a server on loopback that knows no name.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0") //nolint:noctx // it ends with the test
+	return Listen(t, "127.0.0.1:0")
+}
+
+// Listen is Start at the address HOST:PORT.
+func Listen(t testing.TB, address string) *Server {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", address) //nolint:noctx // it ends with the test
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{conn: conn, texts: map[string][][]string{}, codes: map[string]int{}}
+	s := &Server{conn: conn, texts: map[string][][]string{}, hosts: map[string][]netip.Addr{}, codes: map[string]int{}}
 	done := make(chan error, 1)
 	go func() { done <- s.serve() }()
 	t.Cleanup(func() {
@@ -56,6 +64,13 @@ func (s *Server) Set(name string, records ...[]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.texts[strings.ToLower(name)] = records
+}
+
+// SetHost makes addresses those of name.
+func (s *Server) SetHost(name string, addresses ...netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hosts[strings.ToLower(name)] = addresses
 }
 
 // Fail makes code the answer to name while it has no records; it is NXDomain
@@ -83,9 +98,10 @@ func (s *Server) serve() error {
 
 const (
 	header = 12     // bytes
-	txt    = 16     // the type
 	class  = 1      // of the internet
 	first  = 0xc00c // points at the name of the question
+
+	typeA, typeTXT, typeAAAA = 1, 16, 28
 )
 
 // answer makes an answer of a query: its header, its question, and the records.
@@ -94,19 +110,8 @@ func (s *Server) answer(query []byte) []byte {
 	if end == 0 {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	code, known := s.codes[name]
-	if !known {
-		code = NXDomain
-	}
-	var records [][]string
-	if all, there := s.texts[name]; there {
-		code = NoData
-		if binary.BigEndian.Uint16(query[end-4:]) == txt {
-			records = all
-		}
-	}
+	kind := int(binary.BigEndian.Uint16(query[end-4:]))
+	records, code := s.records(name, kind)
 	if code == Silence {
 		return nil
 	}
@@ -116,17 +121,43 @@ func (s *Server) answer(query []byte) []byte {
 		b = binary.BigEndian.AppendUint16(b, uint16(count))
 	}
 	b = append(b, query[header:end]...)
-	for _, texts := range records {
-		var data []byte
-		for _, text := range texts {
-			data = append(append(data, byte(len(text))), text...)
-		}
-		for _, n := range []int{first, txt, class, 0, 0, len(data)} { // the zeros are how long it keeps
+	for _, data := range records {
+		for _, n := range []int{first, kind, class, 0, 0, len(data)} { // the zeros are how long it keeps
 			b = binary.BigEndian.AppendUint16(b, uint16(n))
 		}
 		b = append(b, data...)
 	}
 	return b
+}
+
+// records are those of a name and of a kind, and the code of the answer.
+func (s *Server) records(name string, kind int) (records [][]byte, code int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, hasTexts := s.texts[name]
+	addresses, isHost := s.hosts[name]
+	if !hasTexts && !isHost {
+		code, known := s.codes[name]
+		if !known {
+			code = NXDomain
+		}
+		return nil, code
+	}
+	if kind == typeTXT {
+		for _, texts := range all {
+			var data []byte
+			for _, text := range texts {
+				data = append(append(data, byte(len(text))), text...)
+			}
+			records = append(records, data)
+		}
+	}
+	for _, a := range addresses {
+		if kind == typeA && a.Is4() || kind == typeAAAA && a.Is6() {
+			records = append(records, a.AsSlice())
+		}
+	}
+	return records, NoData
 }
 
 // question returns the name that is asked for and where the question ends, 0
