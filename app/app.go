@@ -119,6 +119,7 @@ type Exit struct {
 	PeakBytes int64 // the highest memory use of the group, 0 when the kernel does not tell
 	LimitMB   MB    // the limit it had when it ended
 	Asked     bool  // berth ended it because somebody asked
+	Unseen    bool  // it ended while nobody looked: Code and Signal are not known
 }
 
 // Snapshot is one application at one moment.
