@@ -143,7 +143,7 @@ func TestKernelAdopt(t *testing.T) {
 	}
 	r.Stop(time.Minute)
 	e := r.Wait()
-	if e.Unseen && exitIsSeen(t) || !e.Unseen && e.Code != 7 || e.LimitMB != 96 || e.Ran < time.Millisecond {
+	if e.Code != 7 && (e.Code != app.UnknownCode || exitIsSeen(t)) || e.LimitMB != 96 || e.Ran < time.Millisecond {
 		t.Errorf("it ended as %+v", e)
 	}
 	if all, err := b.Survivors(); len(all) != 0 || err != nil {
@@ -187,11 +187,12 @@ func TestKernelAdoptTheDead(t *testing.T) {
 	b := newBench(t)
 	for _, c := range []struct {
 		name, script string
+		code         int
 		oom          bool
 	}{
-		{"exit", "exit 3", false},
-		{"out of memory", "exec tail /dev/zero", true},
-		{"with a child that goes on", "sleep 600 & exit 4", false},
+		{"exit", "exit 3", 3, false},
+		{"out of memory", "exec tail /dev/zero", 137, true},
+		{"with a child that goes on", "sleep 600 & exit 4", 4, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := b.spec(t, c.script)
@@ -209,8 +210,8 @@ func TestKernelAdoptTheDead(t *testing.T) {
 			if e.OOM != c.oom || c.oom && e.Code != 137 {
 				t.Errorf("it ended as %+v", e)
 			}
-			if !c.oom && !e.Unseen && e.Code == 0 {
-				t.Errorf("it ended as %+v, which nobody has seen", e)
+			if !c.oom && e.Code != c.code && e.Code != app.UnknownCode { // seen when nobody had waited for it yet
+				t.Errorf("it ended as %+v, want code %d", e, c.code)
 			}
 		})
 	}
@@ -231,7 +232,7 @@ func TestKernelAdoptNoStranger(t *testing.T) {
 	defer func() { _ = stranger.Process.Kill(); _ = stranger.Wait() }()
 	v.PID = stranger.Process.Pid // as if it had been given again
 	e := b.adopt(t, v, s).Wait()
-	if !e.Unseen || e.OOM {
+	if e.Code != app.UnknownCode || e.OOM {
 		t.Errorf("it ended as %+v", e)
 	}
 	if err := stranger.Process.Signal(syscall.Signal(0)); err != nil {

@@ -28,14 +28,14 @@ const oomStatus = 128 + int(syscall.SIGKILL)
 // the kill takes the whole group, any kill was the end; else it must have hit
 // the program itself, or a helper moments before the program ended.
 func verdict(f facts) app.Exit {
-	e := app.Exit{Unseen: !f.known}
+	e := app.Exit{Code: app.UnknownCode}
 	if f.known {
 		e.Code, e.Signal = exitCode(f.status)
 	}
 	switch {
 	case f.mem.Kills == 0 || f.mem.OOMs == 0:
 	case f.oomGroup, f.fresh, f.sinceOOM <= wrapperWait:
-		e.OOM, e.Code, e.Unseen = true, oomStatus, false
+		e.OOM, e.Code = true, oomStatus
 	}
 	return e
 }

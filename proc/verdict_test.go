@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/app"
 	"berth/cgroup"
 )
 
@@ -27,13 +28,13 @@ func TestVerdict(t *testing.T) {
 		{"fresh kill, single process", facts{known: true, status: 9, fresh: true, sinceOOM: time.Hour, mem: full}, 137, true},
 		{"wrapper right after its helper", facts{known: true, status: 1 << 8, sinceOOM: time.Second, mem: full}, 137, true},
 		{"own exit long after a helper", facts{known: true, status: 1 << 8, sinceOOM: time.Minute, mem: full}, 1, false},
-		{"unseen", facts{}, 0, false},
+		{"unseen", facts{}, app.UnknownCode, false},
 		{"unseen, but counted", facts{oomGroup: true, fresh: true, mem: full}, 137, true},
 		{"SIGTERM long after a helper", facts{known: true, status: 15, sinceOOM: time.Minute, mem: full}, 143, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if e := verdict(tt.f); e.Code != tt.code || e.OOM != tt.oom || e.Unseen != (!tt.f.known && !tt.oom) {
+			if e := verdict(tt.f); e.Code != tt.code || e.OOM != tt.oom {
 				t.Errorf("verdict(%+v) = %+v, want code %d, OOM %t", tt.f, e, tt.code, tt.oom)
 			}
 		})
