@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,12 +93,19 @@ func examine(ctx context.Context, s Settings) []finding {
 		list = append(list, finding{"cgroups", bad, err.Error(), "mount -t proc proc /proc"})
 	} else {
 		list = append(list, checkGroups(facts)...)
-		list = append(list, checkLimit(facts, s), checkWeights(facts), checkTraffic(facts), checkNetwork(facts, s))
+		list = append(list, checkLimit(facts, s), checkWeights(facts))
+		list = append(list, checkShares(facts, s)...)
+		list = append(list, checkTraffic(facts), checkNetwork(facts, s))
 	}
 	list = append(list, checkWalls(facts, s)...)
 	list = append(list, checkKernel(sandbox.Probe())...)
-	list = append(list, checkRuntimes(ctx, proc.FindTools())...)
-	return append(list, checkData(s.DataDir)...)
+	tools := proc.FindTools()
+	if slices.ContainsFunc(list, func(f finding) bool { return f.Name == string(sandbox.Mounts) && f.Verdict == good }) {
+		tools.Only(shownPaths(s))
+	}
+	list = append(list, checkRuntimes(ctx, tools)...)
+	list = append(list, checkData(s.DataDir, s.Host.DiskFloor)...)
+	return append(list, checkQuota(s.DataDir, s.Apps.Disk))
 }
 
 func checkHost(s Settings, groups cgroup.Host) []finding {
@@ -240,7 +247,7 @@ func checkRuntimes(ctx context.Context, tools lang.Tools) []finding {
 		case hidden != "":
 			list = append(list, finding{
 				r.Command, dubious,
-				"found at " + hidden + ", which programs cannot use: it is in a home directory, or closed to others", r.Install,
+				"found at " + hidden + ", which programs cannot use: it is in a home directory, closed to others, or not in sandbox.paths", r.Install,
 			})
 		default:
 			list = append(list, finding{r.Command, absent, "not found; uploads that need " + r.Title + " are refused", r.Install})
@@ -265,21 +272,14 @@ func checkVenv(ctx context.Context, python string) finding {
 }
 
 // checkData looks at the place of everything that is remembered and hosted.
-func checkData(dir string) []finding {
+func checkData(dir string, floor app.MB) []finding {
 	var list []finding
 	if err := tree.Reachable(dir); err != nil {
 		list = append(list, finding{"data", bad, err.Error(), "the chmod above, or another --data-dir"})
 	} else {
 		list = append(list, finding{"data", good, dir + " can be reached by programs", ""})
 	}
-	place := dir
-	for place != "/" {
-		if _, err := os.Stat(place); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		place = filepath.Dir(place)
-	}
-	fstype, free, total, err := proc.Disk(place)
+	fstype, free, total, err := proc.Disk(existing(dir))
 	if err != nil {
 		return append(list, finding{"disk", bad, err.Error(), ""})
 	}
@@ -287,8 +287,12 @@ func checkData(dir string) []finding {
 		fstype = "a file system of unknown type"
 	}
 	f := finding{"disk", good, fmt.Sprintf("%s, %d of %d MB free", fstype, free>>20, total>>20), ""}
-	if app.MB(free>>20) < 1024 && free < total/20 {
-		f.Verdict, f.Fix = dubious, "free some space, or choose another directory with --data-dir"
+	if floor < 0 {
+		floor = app.MB(min(total/20, 1<<30) >> 20)
+	}
+	if app.MB(free>>20) < floor {
+		f.Text += "; uploads, builds and backups are refused"
+		f.Verdict, f.Fix = dubious, "free some space, set host.disk_floor lower, or choose another directory with --data-dir"
 	}
 	return append(list, f)
 }

@@ -10,6 +10,7 @@ import (
 	"berth/app"
 	"berth/cgroup"
 	"berth/sandbox"
+	"berth/tree"
 )
 
 func TestDoctorFindings(t *testing.T) {
@@ -34,7 +35,16 @@ func TestDoctorFindings(t *testing.T) {
 		{"no wall that is required", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Seccomp, Err: errors.New("no")}}, sandbox.Layers), "FAIL seccomp", "CONFIG_SECCOMP_FILTER"},
 		{"walls on such a host", checkWalls(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s), "FAIL walls", "mount it"},
 		{"no ebpf", checkKernel(sandbox.Features{BPF: errors.New("no")}), "warn ebpf", "as root"},
-		{"no disk", checkData("/proc/self/fd/999/x"), "ok disk", "free"},
+		{"no disk", checkData("/proc/self/fd/999/x", 0), "ok disk", "free"},
+		{"a floor above it", checkData("/", 1<<30), "warn disk", "host.disk_floor"},
+		{"shares on such a host", checkShares(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s), "none io", "mount it"},
+		{"quota of ext4", []finding{quotaFinding(tree.Quota{Project: true}, nil, "ext4", 100)}, "ok quota", "the kernel holds each application to 100 MB, by the project of its files"},
+		{"quota of users", []finding{quotaFinding(tree.Quota{User: true}, nil, "ext4", 100)}, "ok quota", "by the owner of its files"},
+		{"no limit", []finding{quotaFinding(tree.Quota{User: true}, nil, "ext4", 0)}, "ok quota", "apps.disk is 0"},
+		{"no quota on ext4", []finding{quotaFinding(tree.Quota{Why: errors.New("off")}, nil, "ext4", 100)}, "warn quota", "every 5m0s, and ends those that take more than 100 MB: off\n                    fix: unmount it and tune2fs -O project,quota -Q prjquota its device"},
+		{"no quota on XFS", []finding{quotaFinding(tree.Quota{Why: errors.New("off")}, nil, "xfs", 100)}, "warn quota", "fix: mount it with the option prjquota"},
+		{"no quota elsewhere", []finding{quotaFinding(tree.Quota{Why: errors.New("off")}, nil, "btrfs", 100)}, "warn quota", "fix: put the data directory on ext4 or XFS"},
+		{"no look for quotas", []finding{quotaFinding(tree.Quota{}, errors.New("cannot look"), "ext4", 100)}, "warn quota", "cannot look"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -79,7 +89,7 @@ func TestDoctorRuntimes(t *testing.T) {
 	for _, want := range []string{
 		" ok    node         /usr/bin/node 1.2.3\n",
 		" warn  venv         not found; Python programs cannot have packages\n                    fix: apt install python3-venv\n",
-		" warn  cargo        found at /root/.cargo/bin/cargo, which programs cannot use: it is in a home directory, or closed to others\n                    fix: apt install cargo\n",
+		" warn  cargo        found at /root/.cargo/bin/cargo, which programs cannot use: it is in a home directory, closed to others, or not in sandbox.paths\n                    fix: apt install cargo\n",
 		" none  go           not found; uploads that need Go are refused\n                    fix: apt install golang-go\n",
 		" none  deno         not found; uploads that need Deno are refused\n                    fix: install it in /usr/local/bin, from https://deno.com\n",
 	} {

@@ -11,13 +11,23 @@ import (
 	"berth/sandbox"
 )
 
-// wallTexts say what each wall does, for those who have it.
-var wallTexts = map[sandbox.Layer]string{
-	sandbox.Mounts:   "programs see a system of their own: no other program's files, no /tmp of the host",
-	sandbox.Proc:     "programs see no processes but their own",
-	sandbox.Cgroup:   "programs see their own control groups alone, and cannot change them",
-	sandbox.Landlock: "programs cannot reach each other's abstract sockets",
-	sandbox.Seccomp:  "system calls that programs do not need are refused",
+// wallText says what a wall does, for those who have it. Of the network
+// checkNetwork tells.
+func wallText(l sandbox.Layer) string {
+	switch l {
+	case sandbox.Mounts:
+		return "programs see a system of their own: no other program's files, no /tmp of the host"
+	case sandbox.Proc:
+		return "programs see no processes but their own"
+	case sandbox.Cgroup:
+		return "programs see their own control groups alone, and cannot change them"
+	case sandbox.Landlock:
+		return "programs cannot reach each other's abstract sockets"
+	case sandbox.Seccomp:
+		return "system calls that programs do not need are refused"
+	default:
+		return ""
+	}
 }
 
 // checkWalls puts every wall up around a child.
@@ -39,7 +49,7 @@ func checkWalls(h cgroup.Host, s Settings) []finding {
 func judgeWalls(verdicts []sandbox.Verdict, required []sandbox.Layer) []finding {
 	var list []finding
 	for _, v := range verdicts {
-		f := finding{string(v.Layer), good, wallTexts[v.Layer], ""}
+		f := finding{string(v.Layer), good, wallText(v.Layer), ""}
 		if v.Err != nil {
 			f = finding{string(v.Layer), dubious, "programs run without this wall: " + v.Err.Error(), "it needs " + v.Layer.Needs()}
 		}

@@ -27,12 +27,15 @@ type Settings struct {
 		RAMMin, RAMDefault   app.MB
 		OOMGroup             bool
 		PidsMax              int
+		CPUMax               int    // percent of one processor; 0: none
+		Disk                 app.MB // 0: no limit
 		StopTimeout, OKDelay time.Duration
 		UIDBase, UIDCount    int
 		PortFirst, PortLast  int // both included
 	}
 	Host struct {
 		Reserve    app.MB
+		DiskFloor  app.MB // negative: by the size of the disk
 		Overcommit float64
 	}
 	Build struct {
@@ -103,6 +106,8 @@ var settings = []setting{
 	{"apps.ram_default", "100", "`MB` of an application that asks for none", func(s *Settings) kind { return whole(&s.Apps.RAMDefault, 1, maxRAM) }},
 	{"apps.oom_group", "true", "end the whole application when it needs more than its RAM", func(s *Settings) kind { return toggle{&s.Apps.OOMGroup} }},
 	{"apps.pids_max", "256", "most processes and threads (`N`) of an application", func(s *Settings) kind { return whole(&s.Apps.PidsMax, 1, 1<<22) }},
+	{"apps.cpu_max", "0", "most processor time (`PERCENT` of one processor) of an application; 0 for no limit", func(s *Settings) kind { return whole(&s.Apps.CPUMax, 0, 100_000) }},
+	{"apps.disk", "2048", "most `MB` of disk of an application; 0 for no limit", func(s *Settings) kind { return whole(&s.Apps.Disk, 0, 1<<30) }},
 	{"apps.stop_timeout", "10s", "`TIME` an application has to end by itself", func(s *Settings) kind { return span{&s.Apps.StopTimeout} }},
 	{"apps.ok_delay", "2s", "`TIME` after which a started application counts as online", func(s *Settings) kind { return span{&s.Apps.OKDelay} }},
 	{"apps.uid_base", "70000", "first user id (`N`) of applications", func(s *Settings) kind { return whole(&s.Apps.UIDBase, 1000, maxUID) }},
@@ -111,6 +116,7 @@ var settings = []setting{
 	{"apps.port_last", "29999", "highest `PORT` of applications", func(s *Settings) kind { return whole(&s.Apps.PortLast, 1024, 65535) }},
 	{"host.reserve", "256", "`MB` of the host that applications never get", func(s *Settings) kind { return whole(&s.Host.Reserve, 0, maxRAM) }},
 	{"host.overcommit", "1.0", "`FACTOR` by which running applications may exceed the rest", func(s *Settings) kind { return ratio{&s.Host.Overcommit, 0.1, 100} }},
+	{"host.disk_floor", "auto", "`MB` of the disk that stay free of uploads, builds and backups; auto: a twentieth of it, at most 1024", func(s *Settings) kind { return amount{&s.Host.DiskFloor, 1 << 30} }},
 	{"build.ram", "512", "`MB` of a build", func(s *Settings) kind { return whole(&s.Build.RAM, 16, maxRAM) }},
 	{"build.timeout", "10m", "`TIME` a build may take", func(s *Settings) kind { return span{&s.Build.Timeout} }},
 	{"build.concurrency", "1", "`N` builds at a time", func(s *Settings) kind { return whole(&s.Build.Concurrency, 1, 64) }},

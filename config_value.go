@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"berth/app"
 )
 
 // kind is the type of a value: it reads the value's text into where it belongs.
@@ -37,6 +39,22 @@ func (n number[T]) set(text string) bool {
 func (n number[T]) expects() string {
 	return fmt.Sprintf("a whole number from %d to %d", n.least, n.most)
 }
+
+// amount is a number of MB from 0, or auto, which is -1.
+type amount struct {
+	to   *app.MB
+	most int64
+}
+
+func (a amount) set(text string) bool {
+	if text == "auto" {
+		*a.to = -1
+		return true
+	}
+	return whole(a.to, 0, a.most).set(text)
+}
+
+func (a amount) expects() string { return whole(a.to, 0, a.most).expects() + `, or "auto"` }
 
 // ratio is a number within bounds.
 type ratio struct {

@@ -61,7 +61,7 @@ func parsePaths(text string) (list []string, ok bool) {
 		if !filepath.IsAbs(path) || strings.Contains(path, "\x00") || slices.Contains([]string{"/", "/etc", "/var"}, path) {
 			return nil, false
 		}
-		for _, own := range []string{"/dev", "/proc", "/sys", "/tmp", "/usr"} {
+		for _, own := range []string{"/dev", "/proc", "/sys", "/tmp", "/var/tmp", "/usr"} {
 			if path == own || strings.HasPrefix(path, own+"/") {
 				return nil, false
 			}
@@ -72,7 +72,7 @@ func parsePaths(text string) (list []string, ok bool) {
 }
 
 func (paths) expects() string {
-	return `absolute paths such as "/opt,/srv/models", none of them /, /etc, /var or below /dev, /proc, /sys, /tmp or /usr`
+	return `absolute paths such as "/opt,/srv/models", none of them /, /etc, /var or below /dev, /proc, /sys, /tmp, /var/tmp or /usr`
 }
 
 // split returns what stands between commas.

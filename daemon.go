@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -106,6 +107,8 @@ func (d *daemon) openData(ctx context.Context) (err error) {
 		return err
 	}
 	d.undo = append(d.undo, d.trees.Close)
+	d.trees.SetFloor(d.settings.Host.DiskFloor.Bytes())
+	d.tellQuota()
 	l := d.settings.Logs
 	d.logs = newLogbook(filepath.Join(dir, "logs"), logs.Options{
 		MaxFile: l.MaxFile.Bytes(), Keep: l.Keep, Rate: int64(l.RateKB) << 10, Burst: 4 * int64(l.RateKB) << 10,
@@ -168,6 +171,9 @@ func (d *daemon) openGroups(context.Context) error {
 	if err != nil { // one that hangs in the kernel keeps no other from starting
 		d.log.Error("cannot end everything that an earlier daemon left running", "error", err)
 	}
+	if _, err := d.groups.MaxCPU(); err != nil && d.settings.Apps.CPUMax > 0 {
+		d.log.Warn("apps.cpu_max has no effect", "why", err)
+	}
 	if d.meter, err = sandbox.NewMeter(); err != nil { // netIO will say 0B; doctor tells why
 		d.log.Warn("netIO will not be counted", "error", err)
 	} else {
@@ -208,13 +214,19 @@ func (d *daemon) openHost(ctx context.Context) error {
 	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}}
 	files := trees{d.trees, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.log}
 	tools := proc.FindTools()
+	if slices.Contains(d.walls.Layers, sandbox.Mounts) {
+		tools.Only(d.walls.Paths)
+	}
 	start := &starter{
 		path: tools.Path(), proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter, Network: d.network, Walls: d.walls}, trees: d.trees, logs: d.logs,
-		pids: int64(s.Apps.PidsMax), oomGroup: s.Apps.OOMGroup,
+		pids: int64(s.Apps.PidsMax), cpu: int64(s.Apps.CPUMax), oomGroup: s.Apps.OOMGroup,
+	}
+	if !d.trees.Quota().Enforced() { // a quota says EDQUOT, this kills
+		start.fileSize = s.Apps.Disk.Bytes()
 	}
 	d.host = host.New(host.Config{
 		Launch: start.launch, Shell: start.shell, Plan: planner(tools), Records: store, Registry: store, Settings: store, Environment: store,
-		Staging: files, Trees: files, Disk: files, Logs: d.logs, Log: d.log,
+		Staging: files, Trees: files, Disk: files, Quotas: files, DiskLimit: s.Apps.Disk, Logs: d.logs, Log: d.log,
 		CheckRAM: func(total, used, want app.MB) error {
 			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
 		},
@@ -291,6 +303,7 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 		return nil
 	})
 	g.Go(func() error { return d.sweep(ended) })
+	g.Go(func() error { d.host.Patrol(ended); return nil })
 	d.log.Info("listening on http://"+l.Addr().String(), "data", d.settings.DataDir, "groups", d.groups.Root())
 	d.tell(systemd.Ready)
 	select {

@@ -27,6 +27,8 @@ type starter struct {
 	trees    *tree.Store
 	logs     *logbook
 	pids     int64
+	cpu      int64 // percent of one processor; 0: no limit
+	fileSize int64 // bytes of one file; 0: no limit
 	oomGroup bool
 	builds   atomic.Int64 // numbers the groups of builds
 	consoles atomic.Int64 // and of console commands
@@ -93,6 +95,7 @@ func (s *starter) spec(p app.Program, temp string) proc.Spec {
 		Group: "apps/" + string(p.App) + "/" + strconv.Itoa(p.Run), Argv: p.Argv,
 		Env: s.environment(p, home, temp), Dir: home, UID: p.UID, Port: p.Port, Name: hostname(p.App),
 		MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: s.pids, OOMGroup: s.oomGroup,
+		CPU: s.cpu, FileSize: s.fileSize,
 	}
 	if temp != memoryTemp {
 		spec.Temp = temp

@@ -59,6 +59,26 @@ func (t trees) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int)
 	return err
 }
 
+// Size implements host.Disk.
+func (t trees) Size(ctx context.Context, id app.ID) (int64, error) { return t.Used(ctx, id) }
+
+// Enforced implements host.Quotas.
+func (t trees) Enforced() bool { return t.Quota().Enforced() }
+
+// Limit implements host.Quotas: what was there before the quotas is charged
+// too.
+func (t trees) Limit(ctx context.Context, id app.ID, uid int, bytes int64) error {
+	return errors.Join(t.Mark(ctx, id, uid), t.SetLimit(uid, bytes))
+}
+
+// tellQuota tells when nothing but measuring holds applications to their disk
+// space.
+func (d *daemon) tellQuota() {
+	if q := d.trees.Quota(); d.settings.Apps.Disk > 0 && !q.Enforced() {
+		d.log.Warn("the disk space of applications is measured now and then, no more; berth doctor tells what would be better", "why", q.Why)
+	}
+}
+
 // Recover implements host.Disk: journals first, for Sweep removes only what
 // belongs to nobody.
 func (t trees) Recover(ctx context.Context, known []app.App) (broken []app.ID, err error) {

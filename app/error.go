@@ -32,6 +32,7 @@ const (
 const (
 	DiskFull     = "the host's disk is full; its owner must make room"
 	DiskQuota    = "the disk quota of the host is used up; its owner must make room or raise it"
+	DiskOwn      = "the application's disk space is used up; remove some of its files, or ask the owner of this host to raise apps.disk"
 	DiskReadOnly = "the host's disk is read-only; its owner must mend it"
 )
 

@@ -21,6 +21,7 @@ type Limits struct {
 	Pids     int64 // processes and threads; 0 leaves it unlimited
 	OOMGroup bool  // an out-of-memory kill takes the whole group
 	Weight   int64 // of the application, see SetWeight; 0 leaves it as it is
+	CPU      int64 // percent of one processor that the application, all its groups together, may have; 0 leaves it as it is
 }
 
 // Memory is what the kernel counts for a group.
@@ -41,7 +42,7 @@ type Group struct {
 	dirs    []string // the group in each hierarchy, v2 first
 	joins   []string
 	views   []View          // of the v1 hierarchies
-	weight  string          // file of the application's weight, "" when there is none
+	weights []string        // files of the application's weights, the processor's first
 	child   bool            // below another group, see Child
 	watches *sync.WaitGroup // the tree's
 	unwait  func()          // ends the watch that stands in for memory.oom.group
@@ -86,7 +87,11 @@ func (t *Tree) group(name string) *Group {
 	} else {
 		g.mem = memoryV2{dir: g.path, mgr: g.mgr, notify: t.notify}
 	}
-	g.weight = t.weights.of(filepath.Dir(name))
+	for _, w := range []weights{t.weights, t.disks} {
+		if file := w.of(filepath.Dir(name)); file != "" {
+			g.weights = append(g.weights, file)
+		}
+	}
 	return g
 }
 
@@ -110,7 +115,7 @@ func (g *Group) create(t *Tree, name string, l Limits) error {
 		return err
 	}
 	g.mgr = mgr
-	if err := errors.Join(g.mem.limit(l.Memory), g.SetWeight(l.Weight)); err != nil {
+	if err := errors.Join(g.mem.limit(l.Memory), g.SetWeight(l.Weight), g.maxCPU(l.CPU)); err != nil {
 		return err
 	}
 	if m, ok := g.mem.(*memoryV1); ok {

@@ -27,6 +27,7 @@ type Host struct {
 	V1Pids      string   // likewise for pids; "" on a hybrid host means no limit of processes
 	V1CPU       string   // likewise for cpu; "" on a hybrid host leaves it to v2, which may not have it either
 	V1Seen      []string // mount points of other v1 hierarchies that Java looks for before it believes in a limit
+	V1IO        string   // likewise for blkio
 	Controllers []string // what cgroup v2 offers at its root
 	NoSwap      bool     // programs can be kept from swap
 	Reason      string   // why the mode is Unusable, and what mends it
@@ -86,6 +87,9 @@ func parseMounts(mountinfo string) Host {
 			} else if slices.Contains(options, "cpuacct") || slices.Contains(options, "cpuset") {
 				h.V1Seen = append(h.V1Seen, left[4])
 			}
+			if slices.Contains(options, "blkio") {
+				first(&h.V1IO, left[4])
+			}
 		}
 	}
 	return h
@@ -99,7 +103,7 @@ func classify(h Host) Host {
 		h.Mode = Unusable
 		h.Reason = "cgroup v2 is not mounted; boot with systemd.unified_cgroup_hierarchy=1, or: mount -t cgroup2 none /sys/fs/cgroup"
 	case slices.Contains(h.Controllers, "memory"):
-		h.Mode, h.V1Memory, h.V1Pids, h.V1CPU, h.V1Seen = Unified, "", "", "", nil
+		h.Mode, h.V1Memory, h.V1Pids, h.V1CPU, h.V1IO, h.V1Seen = Unified, "", "", "", "", nil
 	case filepath.Base(h.V1Memory) == "memory":
 		h.Mode = Hybrid
 	default:

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -75,5 +76,43 @@ func TestOwnGroup(t *testing.T) {
 		if got := ownGroup(text); got != want {
 			t.Errorf("ownGroup(%q) = %q, want %q", text, got, want)
 		}
+	}
+}
+
+// Of v1 hierarchies without a limit those are remembered that Java looks for,
+// and none on a unified host.
+func TestDetectSeen(t *testing.T) {
+	const mounts = `30 25 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+31 25 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+32 25 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+33 25 0:30 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset
+34 25 0:31 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer
+`
+	h := parseMounts(mounts)
+	if got := classify(h); !slices.Equal(got.V1Seen, []string{"/sys/fs/cgroup/cpuset"}) || got.V1CPU != "/sys/fs/cgroup/cpu,cpuacct" {
+		t.Errorf("got %+v", got)
+	}
+	h.Controllers = []string{"memory"}
+	if got := classify(h); got.V1Seen != nil {
+		t.Errorf("on a unified host %+v", got)
+	}
+}
+
+// A group shows its own directories where runtimes look for them.
+func TestViews(t *testing.T) {
+	tree := &Tree{root: "/v2/berth/x"}
+	if got := tree.group("apps/a/1").Views(); !slices.Equal(got, []View{{"/v2/berth/x/apps/a/1", "/sys/fs/cgroup"}}) {
+		t.Errorf("unified: %v", got)
+	}
+	both := place{"pids", "/c/pids,cpu", "/c/pids,cpu/berth/x"}
+	tree.v1 = []place{both, {"cpu", both.mount, both.root}}
+	tree.seen = []View{{"/c/cpuset/berth/x", "/sys/fs/cgroup/cpuset"}}
+	want := []View{
+		{"/v2/berth/x/apps/a/1", "/sys/fs/cgroup/unified"},
+		{"/c/pids,cpu/berth/x/apps/a/1", "/sys/fs/cgroup/pids,cpu"},
+		{"/c/cpuset/berth/x", "/sys/fs/cgroup/cpuset"},
+	}
+	if got := tree.group("apps/a/1").Views(); !slices.Equal(got, want) {
+		t.Errorf("hybrid: %v, want %v", got, want)
 	}
 }

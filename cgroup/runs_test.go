@@ -79,6 +79,24 @@ func TestKernelSweep(t *testing.T) {
 	}
 }
 
+// A daemon that was killed while it made or removed a run leaves nothing either.
+func TestSweepTakesEmptyDirectories(t *testing.T) {
+	tree := openTree(t)
+	for _, root := range tree.roots() {
+		if err := os.Mkdir(filepath.Join(root, appsDir, "half"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := tree.Sweep(); n != 0 || err != nil {
+		t.Errorf("Sweep() = %d, %v; want no group of a run", n, err)
+	}
+	for _, root := range tree.roots() {
+		if _, err := os.Stat(filepath.Join(root, appsDir, "half")); err == nil {
+			t.Errorf("it is left in %s", root)
+		}
+	}
+}
+
 // A daemon that was killed while it removed a group left it in some of the
 // hierarchies, whichever.
 func TestKernelSweepLooksInEveryHierarchy(t *testing.T) {

@@ -21,7 +21,8 @@ type Tree struct {
 	root    string  // of this berth in v2; the mount point the library is given
 	v1      []place // of this berth in the v1 hierarchies in use; none when unified
 	seen    []View  // of every program: see settleSeen
-	weights weights
+	weights weights // of the processor
+	disks   weights
 	notify  *notifier      // nil unless unified: v1 has descriptors of its own
 	watches sync.WaitGroup // the groups' goroutines
 	own     []string       // directories made by Open, removed by Close in reverse
@@ -29,7 +30,7 @@ type Tree struct {
 
 // place is where a tree lives in one v1 hierarchy.
 type place struct {
-	controller  string // that it is there for: memory, pids or cpu
+	controller  string // that it is there for: memory, pids, cpu or blkio
 	mount, root string
 }
 
@@ -39,8 +40,8 @@ const appsDir = "apps"
 
 // Open makes the tree called name below the root group of every hierarchy in
 // use, or in the daemon's own group when systemd delegated it. It enables the
-// memory and pids controllers on the way down, and cpu where that can be had
-// (see Weights). Programs left by an earlier daemon of the same name are still
+// memory and pids controllers on the way down, and cpu and io where they can be
+// had (see Weights). Programs left by an earlier daemon of the same name are still
 // there: see Sweep. Close the tree.
 func Open(h Host, name string) (*Tree, error) {
 	if err := h.Check(); err != nil {
@@ -64,6 +65,12 @@ func Open(h Host, name string) (*Tree, error) {
 		t.notify = n
 	}
 	return t, nil
+}
+
+// BoundsPids reports whether Limits.Pids are the kernel's to hold.
+func (t *Tree) BoundsPids() bool {
+	_, v1 := t.in("pids")
+	return v1 || t.host.Mode == Unified
 }
 
 // Root returns the tree's directory in cgroup v2, for doctor.
@@ -92,8 +99,9 @@ func (t *Tree) settle(name string) error {
 	if err != nil {
 		return err
 	}
-	t.weights = t.settleWeights(top, name)
-	return t.settleSeen(name)
+	t.weights, t.disks = t.settleWeights(top, name), t.settleDisks(top, name)
+	t.settleSeen(name)
+	return nil
 }
 
 // settleV1 makes the tree's directories in a v1 hierarchy, if there is one.
@@ -262,6 +270,14 @@ func (t *Tree) Sweep(spare func(name string) bool) (int, error) {
 			g := t.group(rel)
 			n++
 			errs = append(errs, g.Kill(), g.WaitEmpty(belowTimeout), g.Remove())
+		}
+		// It may also have been killed between the two directories of a run.
+		empty, err := filepath.Glob(filepath.Join(root, appsDir, "*"))
+		if err != nil {
+			return n, err
+		}
+		for _, dir := range empty {
+			_ = unix.Rmdir(dir) // what is no directory, or not empty, stays
 		}
 	}
 	return n, errors.Join(errs...)

@@ -42,13 +42,13 @@ func (t *Tree) viewsOf(name string) []View {
 // to see mounted before it takes a limit for one (JDK 17,
 // cgroupSubsystem_linux.cpp: cpuset and cpuacct, beside memory and cpu). No
 // program is in it: those stay where the daemon is, whose group shows others.
-func (t *Tree) settleSeen(name string) error {
+// Where one cannot be made Java takes the host's memory for its own, and no
+// limit depends on it.
+func (t *Tree) settleSeen(name string) {
 	for _, mount := range t.host.V1Seen {
 		dir := filepath.Join(mount, "berth", name)
-		if err := t.mkdirs(mount, dir); err != nil {
-			return err
+		if t.mkdirs(mount, dir) == nil {
+			t.seen = append(t.seen, View{dir, filepath.Join(cgroupDir, filepath.Base(mount))})
 		}
-		t.seen = append(t.seen, View{dir, filepath.Join(cgroupDir, filepath.Base(mount))})
 	}
-	return nil
 }

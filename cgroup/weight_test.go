@@ -177,26 +177,29 @@ func pin(t *testing.T, pid int) {
 
 func TestSetWeight(t *testing.T) {
 	for file, scale := range map[string]map[int64]string{
-		weightV2: {1: "1", 100: "100", 400: "400", 1 << 40: "10000", -5: "1"},
-		weightV1: {1: "10", 32: "328", 100: "1024", 400: "4096", 1 << 40: "102400", -5: "10"},
+		ioWeight:  {1: "1", 100: "100", 400: "400", 1 << 40: "10000", -5: "1"},
+		bfqWeight: {1: "1", 32: "3", 100: "10", 400: "40", 404: "40", 406: "41", 1 << 40: "1000", -5: "1"},
+		bfqV1:     {100: "10", 1 << 40: "1000"},
+		weightV2:  {1: "1", 100: "100", 400: "400", 1 << 40: "10000", -5: "1"},
+		weightV1:  {1: "10", 32: "328", 100: "1024", 400: "4096", 1 << 40: "102400", -5: "10"},
 	} {
 		for weight, want := range scale {
 			dir := fakeFiles(t, map[string]string{"apps/a/" + file: ""})
-			g := &Group{weight: weights{root: dir, file: file}.of("apps/a")}
+			g := &Group{weights: []string{weights{root: dir, file: file}.of("apps/a")}}
 			if err := errors.Join(g.SetWeight(weight), g.SetWeight(0)); err != nil || content(t, dir, "apps/a/"+file) != want {
 				t.Errorf("SetWeight(%d) = %v: %s is %s, want %s", weight, err, file, content(t, dir, "apps/a/"+file), want)
 			}
 		}
 	}
 	dir := t.TempDir()
-	g := &Group{weight: filepath.Join(dir, weightV2)}
+	g := &Group{weights: []string{filepath.Join(dir, weightV2), filepath.Join(dir, ioWeight)}}
 	if err := g.SetWeight(100); err != nil {
 		t.Errorf("a controller that is gone: %v", err)
 	}
 	if list, err := os.ReadDir(dir); err != nil || len(list) != 0 {
 		t.Errorf("made %v, %v", list, err)
 	}
-	if err := (&Group{weight: dir}).SetWeight(100); !errors.Is(err, unix.EISDIR) {
+	if err := (&Group{weights: []string{dir}}).SetWeight(100); !errors.Is(err, unix.EISDIR) {
 		t.Errorf("a file that cannot be written: %v", err)
 	}
 }

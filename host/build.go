@@ -41,6 +41,9 @@ func (h *Host) build(ctx context.Context, a app.App, plan *app.Plan, stage app.S
 	if waited >= longWait {
 		plan.Notes = append(plan.Notes, "the build waited "+lasted(waited)+" for its turn")
 	}
+	if err := h.Quotas.Room("build the application"); err != nil {
+		return err
+	}
 	if err := h.Logs.BeginBuild(a.ID); err != nil {
 		return err
 	}
@@ -51,13 +54,17 @@ func (h *Host) build(ctx context.Context, a app.App, plan *app.Plan, stage app.S
 	app.ProgressOf(ctx)(app.Progress{Phase: app.Building, App: a.ID})
 	limited, cancel := context.WithTimeout(ctx, h.BuildTimeout)
 	defer cancel()
+	limited, end := h.whileRoom(limited)
+	defer end()
 	for _, step := range plan.Prepare {
 		err := h.step(limited, a, step, stage, variables)
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
 			return h.calledOff()
-		case errors.Is(limited.Err(), context.DeadlineExceeded):
+		case app.KindOf(context.Cause(limited)) == app.NoSpace:
+			return withLogs(context.Cause(limited), h.preparation(a.ID, *plan))
+		case errors.Is(context.Cause(limited), context.DeadlineExceeded):
 			return withLogs(app.Errorf(app.Unusable, "cannot prepare the application: it took longer than %s", h.BuildTimeout),
 				h.preparation(a.ID, *plan))
 		default:

@@ -51,7 +51,7 @@ func (u *unit) erase() error {
 		return err
 	}
 	u.h.unregister(u.id)
-	u.h.release(ctx, u.id)
+	u.h.release(ctx, u.app)
 	u.log.Info("application deleted")
 	return nil
 }

@@ -33,6 +33,8 @@ func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file 
 	}
 	defer func() { _ = u.do(context.Background(), u.endDeploy) }()
 	c := &commit{h: h, u: u, before: u.view.Load().Snapshot}
+	h.bound(work, c.before.App, deploying)
+	defer h.bound(context.Background(), c.before.App, 1)
 	return c.run(work, file)
 }
 
@@ -94,13 +96,17 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 		c.auto = cfg.AutoRestart
 	}
 	c.apts = cfg.Has("APT")
-	if len(c.plan.Prepare) == 0 {
-		return stage, nil
+	// Before anything is built, too: what the ZIP brings is known.
+	if err := h.fits(ctx, stage, id); err != nil || len(c.plan.Prepare) == 0 {
+		return stage, err
 	}
 	if err := h.Trees.Prepare(ctx, stage, id, c.before.UID); err != nil {
 		return stage, err
 	}
-	return stage, h.build(ctx, c.before.App, &c.plan, stage)
+	if err := h.build(ctx, c.before.App, &c.plan, stage); err != nil {
+		return stage, err
+	}
+	return stage, h.fits(ctx, stage, id)
 }
 
 // untaken says what a config asks for that only an upload takes from it, where

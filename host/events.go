@@ -59,7 +59,11 @@ func (u *unit) start(reply func(error)) {
 func (u *unit) byPerson() error {
 	u.attempt = 0
 	u.forgetExit()
-	if err := u.launch(); err != nil {
+	err := u.roomy()
+	if err == nil {
+		err = u.launch()
+	}
+	if err != nil {
 		u.enter(app.Stopped, 0)
 		_ = u.want(app.WantStopped) // told in the log; the start's own error is the answer
 		return err

@@ -46,9 +46,9 @@ type world struct {
 	undoFails bool          // every call
 	discards  time.Duration // how long Discard takes
 
+	diskSpace
 	notes map[app.ID][]string
 	calls []string
-
 	// Programs.
 	runs   []*instance
 	behave func(p app.Program) behaviour
@@ -82,7 +82,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, apps: map[app.ID]*app.App{}, reserved: map[app.ID]app.App{}, total: 1000, nextUID: 70000, env: map[app.ID]map[string]string{},
 		stages: map[app.Stage]app.Config{}, trees: map[app.ID]string{}, undo: map[app.ID]string{},
-		notes: map[app.ID][]string{}, fail: map[string]error{}, on: map[string]func(){},
+		diskSpace: newDiskSpace(), notes: map[app.ID][]string{}, fail: map[string]error{}, on: map[string]func(){},
 		behave: func(app.Program) behaviour { return behaviour{} },
 	}
 	w.host = w.open()
@@ -92,7 +92,7 @@ func newWorld(t *testing.T) *world {
 // open makes a host over what the world remembers, as a new daemon would.
 func (w *world) open() *Host {
 	return New(Config{
-		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Settings: w, Environment: w, Wish: wish, Staging: w, Trees: w, Disk: w, Logs: worldLogs{w},
+		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Settings: w, Environment: w, Wish: wish, Staging: w, Trees: w, Disk: w, Quotas: w, DiskLimit: w.space, Logs: worldLogs{w},
 		Log: slog.New(slog.DiscardHandler),
 		CheckRAM: func(total, used, want app.MB) error {
 			if used+want > total {

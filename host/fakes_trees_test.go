@@ -135,7 +135,12 @@ func (w *world) Settle(_ context.Context, id app.ID) error {
 	return nil
 }
 
-func (w *world) Size(context.Context, app.ID) (int64, error) { return 4096, w.failing("Size") }
+func (w *world) Size(_ context.Context, id app.ID) (int64, error) {
+	err := w.failing("Size")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return max(w.sizes[id], w.sizes[""], 4096), err
+}
 
 func (w *world) Backup(_ context.Context, _ app.ID, variables []app.Variable) (string, error) {
 	if err := w.failing("Backup"); err != nil {

@@ -18,6 +18,9 @@ func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan) (app.D
 	h.register(u)
 	err := h.build(ctx, a, &plan, "")
 	if err == nil {
+		err = u.grown(ctx)
+	}
+	if err == nil {
 		app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: a.ID})
 		printed, run := h.Logs.Mark(a.ID), firstRun{}
 		if err = u.do(context.Background(), u.create(&run)); err == nil {
@@ -50,6 +53,7 @@ func (u *unit) create(run *firstRun) func(func(error)) {
 			return
 		}
 		u.app, u.unborn, u.deploy = created, false, nil
+		u.h.bound(context.Background(), created, 1)
 		if run.err = u.byPerson(); run.err != nil {
 			reply(nil)
 			return
@@ -67,6 +71,6 @@ func (u *unit) abandon(reply func(error)) {
 	u.closing = ended
 	u.log.Info("first deployment abandoned")
 	u.h.unregister(u.id) // before its name is free for another
-	u.h.release(context.Background(), u.id)
+	u.h.release(context.Background(), u.app)
 	u.endDeploy(reply)
 }

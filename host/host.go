@@ -26,6 +26,7 @@ type Config struct {
 	Staging     Staging
 	Trees       Trees
 	Disk        Disk
+	Quotas      Quotas
 	Logs        Logs
 	Log         *slog.Logger
 
@@ -40,6 +41,7 @@ type Config struct {
 
 	RAMDefault   app.MB        // of an application whose config names none
 	Capacity     app.MB        // the sum of the RAM of what may run at once
+	DiskLimit    app.MB        // of one application; 0 for none
 	StopGrace    time.Duration // between SIGTERM and SIGKILL
 	OKDelay      time.Duration // a program that lives this long has started well
 	BuildRAM     app.MB
@@ -104,6 +106,7 @@ func (h *Host) Boot(ctx context.Context) error {
 		if n, err := strconv.ParseInt(string(a.ID), 10, 64); err == nil {
 			h.lastID = max(h.lastID, n)
 		}
+		h.bound(ctx, a, 1)
 		u := newUnit(h, a)
 		h.register(u)
 		if slices.Contains(broken, a.ID) {

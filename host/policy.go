@@ -41,6 +41,7 @@ func restarts(a app.App, e app.Exit) bool {
 var signalNames = map[int]string{
 	4: " (illegal instruction)", 6: " (aborted)", 8: " (arithmetic error)", 9: " (killed)",
 	11: " (segmentation fault)", 15: " (terminated)",
+	25: " (a file grew larger than one may)",
 }
 
 // sigkill is the signal that nothing survives.

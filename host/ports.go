@@ -117,6 +117,7 @@ type Trees interface {
 
 // Disk measures, copies and removes trees.
 type Disk interface {
+	// Size tells how many bytes count against the application's disk space.
 	Size(ctx context.Context, id app.ID) (int64, error)
 	// Backup writes a ZIP of a tree, with the variables unless they are nil.
 	Backup(ctx context.Context, id app.ID, variables []app.Variable) (file string, err error)
@@ -128,6 +129,23 @@ type Disk interface {
 	// is half of one commit and half of another, and an error when something
 	// that belongs to no application is still there.
 	Recover(ctx context.Context, known []app.App) (broken []app.ID, err error)
+}
+
+// Quotas holds applications to their disk space.
+type Quotas interface {
+	// Enforced reports whether the kernel refuses what goes beyond a limit.
+	// Where it does not, measuring is all there is.
+	Enforced() bool
+	// Limit sets how many bytes the files of an application may take, 0 for no
+	// limit. Nothing of it may run when it is called for the first time. Where
+	// the kernel refuses nothing it does nothing.
+	Limit(ctx context.Context, id app.ID, uid int, bytes int64) error
+	// After tells how many bytes the tree of id will take with the stage laid
+	// over it; id is "" for a new application.
+	After(ctx context.Context, stage app.Stage, id app.ID) (int64, error)
+	// Room refuses with app.NoSpace when less of the disk is free than must be.
+	// what completes "cannot ...".
+	Room(what string) error
 }
 
 // Logs is the applications' output.

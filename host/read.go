@@ -91,6 +91,11 @@ func (u *unit) diskSize(ctx context.Context) (int64, error) {
 	if time.Since(u.disk.at) < diskAge {
 		return u.disk.bytes, nil
 	}
+	return u.walkDisk(ctx)
+}
+
+// walkDisk measures now. The caller holds the lock of u.disk.
+func (u *unit) walkDisk(ctx context.Context) (int64, error) {
 	n, err := u.h.Disk.Size(ctx, u.id)
 	if err != nil {
 		return 0, err

@@ -43,6 +43,9 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 		return app.Deployed{}, err
 	}
 	defer h.Staging.Discard(up.Stage)
+	if err := h.fits(ctx, up.Stage, ""); err != nil {
+		return app.Deployed{}, err
+	}
 	plan, err := h.Plan(up.Config, up.Found, h.Staging.Files(up.Stage, ""), "")
 	if err != nil {
 		return app.Deployed{}, hinted(err, up.Hint)
@@ -56,8 +59,9 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 	if err != nil {
 		return app.Deployed{}, err
 	}
+	h.bound(ctx, a, deploying)
 	if err := h.Trees.Publish(ctx, up.Stage, a.ID, a.UID); err != nil {
-		h.release(context.Background(), a.ID)
+		h.release(context.Background(), a)
 		return app.Deployed{}, err
 	}
 	app.ProgressOf(ctx)(app.Progress{Phase: app.Checked, App: a.ID})
@@ -136,12 +140,12 @@ func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan) (app.A
 // release removes the files and logs of an application that is no more, or
 // never came to be, and then gives back its place. Where that fails the place
 // stays taken, and the next boot does it.
-func (h *Host) release(ctx context.Context, id app.ID) {
-	err := errors.Join(h.Disk.Remove(ctx, id), h.Logs.Remove(id))
+func (h *Host) release(ctx context.Context, a app.App) {
+	err := errors.Join(h.Disk.Remove(ctx, a.ID), h.Logs.Remove(a.ID), h.Quotas.Limit(ctx, a.ID, a.UID, 0))
 	if err == nil {
-		err = h.Registry.Release(ctx, id)
+		err = h.Registry.Release(ctx, a.ID)
 	}
 	if err != nil {
-		h.Log.Error("cannot remove what is left of an application; the next start of berth will", "app", id, "error", err)
+		h.Log.Error("cannot remove what is left of an application; the next start of berth will", "app", a.ID, "error", err)
 	}
 }

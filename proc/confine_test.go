@@ -52,6 +52,84 @@ grep -E '^(NoNewPrivs|CapBnd|CapEff|CapPrm|CapInh|CapAmb)' /proc/self/status; ec
 	}
 }
 
+// TestKernelResourceLimits reads the limits from inside.
+func TestKernelResourceLimits(t *testing.T) {
+	b := newBench(t)
+	file := filepath.Join(b.dir, "large")
+	s := b.spec(t, "cat /proc/self/limits; head -c 2000000 /dev/zero >"+file)
+	s.FileSize = 1 << 20
+	if e := b.launch(t, s).Wait(); e.Code != 128+int(unix.SIGXFSZ) {
+		t.Errorf("a file that is too large: %+v", e)
+	}
+	if info, err := os.Stat(file); err != nil || info.Size() != 1<<20 {
+		t.Errorf("of the file there is %v, %v", info, err)
+	}
+	own, err := os.ReadFile("/proc/self/limits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, left := limitsIn(output(t, s)), limitsIn(string(own))
+	for name, want := range map[string]string{
+		"Max core file size": "0", "Max open files": "4096", "Max locked memory": "8388608", "Max file size": "1048576",
+		"Max pending signals": "4096", "Max msgqueue size": "819200", "Max nice priority": "0", "Max realtime priority": "0",
+	} {
+		if !slices.Equal(got[name], []string{want, want}) {
+			t.Errorf("%s: %v, want %s", name, got[name], want)
+		}
+	}
+	for _, name := range []string{"Max stack size", "Max processes", "Max address space", "Max data size", "Max cpu time"} {
+		if len(got[name]) != 2 || !slices.Equal(got[name], left[name]) {
+			t.Errorf("%s: %v, want it left as it is, %v", name, got[name], left[name])
+		}
+	}
+}
+
+// limitsIn reads /proc/self/limits: soft and hard by name.
+func limitsIn(text string) map[string][]string {
+	all := map[string][]string{}
+	for line := range strings.Lines(text) {
+		if len(line) < 27 || !strings.HasPrefix(line, "Max ") {
+			continue
+		}
+		if values := strings.Fields(line[26:]); len(values) > 1 {
+			all[strings.TrimSpace(line[:26])] = values[:2]
+		}
+	}
+	return all
+}
+
+// The limit of processes is the user's only where no group can have one.
+func TestLimitOfProcesses(t *testing.T) {
+	b := newBench(t)
+	if l := b.limits(Spec{Pids: 64}); b.Tree.BoundsPids() == (l.Processes != 0) {
+		t.Errorf("beside a group's: %+v", l)
+	}
+	h, err := cgroup.Detect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Mode != cgroup.Hybrid {
+		return // groups always have one
+	}
+	h.V1Pids = ""
+	tree, err := cgroup.Open(h, fmt.Sprintf("proc-test-%d-%d", os.Getpid(), names.Add(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	b.Tree = tree
+	s := b.spec(t, "cat /proc/self/limits")
+	if e := b.launch(t, s).Wait(); e.Code != 0 {
+		t.Fatalf("got %+v: %s", e, output(t, s))
+	}
+	if got := limitsIn(output(t, s))["Max processes"]; !slices.Equal(got, []string{"1088", "1088"}) {
+		t.Errorf("without a group's: %v, want 64 and 1024", got)
+	}
+	if l := b.limits(Spec{}); l.Processes != 0 {
+		t.Errorf("without any: %+v", l)
+	}
+}
+
 // The program is in its group of every hierarchy that limits it from its first
 // instruction on, alone.
 func TestKernelProgramIsInEveryGroup(t *testing.T) {

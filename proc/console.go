@@ -65,7 +65,7 @@ func (l *Launcher) begin(c *Console, s Spec) error {
 		c.group, err = c.in.group.Child(path.Base(s.Group))
 	} else {
 		c.group, err = l.Tree.Create(s.Group, cgroup.Limits{
-			Memory: s.MemoryMB << 20, Pids: s.Pids, OOMGroup: s.OOMGroup, Weight: s.Weight,
+			Memory: s.MemoryMB << 20, Pids: s.Pids, OOMGroup: s.OOMGroup, Weight: s.Weight, CPU: s.CPU,
 		})
 	}
 	if err != nil {

@@ -32,7 +32,9 @@ type Spec struct {
 	UID      int
 	MemoryMB int64
 	Weight   int64 // of the application, for a contended processor: cgroup.Limits
+	CPU      int64 // percent of one processor that the application may have, 0 for no limit: cgroup.Limits
 	Pids     int64
+	FileSize int64 // most bytes of one file; 0 for no limit
 	OOMGroup bool
 	Port     int      // its own, for the network policy; 0 when it has none
 	Output   *os.File // stdout and stderr; stays the caller's
@@ -79,13 +81,16 @@ const startTimeout = 60 * time.Second
 // openFiles is how many descriptors a program may have.
 const openFiles = 4096
 
+// besideProcesses is how many a user may have beside those of one group.
+const besideProcesses = 1024
+
 // Launch starts the program and returns once it has been executed. Errors of
 // the start come back here, with nothing left behind: of kind app.Unusable
 // when the program itself cannot be executed, a missing interpreter for
 // instance, and Internal when it is the host that failed.
 func (l *Launcher) Launch(s Spec) (*Run, error) {
 	group, err := l.Tree.Create(s.Group, cgroup.Limits{
-		Memory: s.MemoryMB << 20, Pids: s.Pids, OOMGroup: s.OOMGroup, Weight: s.Weight,
+		Memory: s.MemoryMB << 20, Pids: s.Pids, OOMGroup: s.OOMGroup, Weight: s.Weight, CPU: s.CPU,
 	})
 	if err != nil {
 		return nil, err
@@ -118,6 +123,19 @@ func (r *Run) begin() {
 		r.log.Warn("cannot watch for killed helper processes", "error", err)
 	}
 	go r.wait()
+}
+
+// limits are the resource limits of a program. The number of processes is the
+// group's, which counts what ends with it: a limit of the user's would count
+// also what nobody has reaped of earlier runs, where PID 1 does not. Only where
+// nothing else bounds it there is one, for all that a user may have running:
+// a program and, beside it, a build.
+func (l *Launcher) limits(s Spec) sandbox.Limits {
+	limits := sandbox.Limits{Files: openFiles, FileSize: uint64(max(s.FileSize, 0))}
+	if s.Pids > 0 && !l.Tree.BoundsPids() {
+		limits.Processes = uint64(s.Pids) + besideProcesses
+	}
+	return limits
 }
 
 // discard removes the group of a start that failed.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 // versions. It is safe for concurrent use.
 type Tools struct {
 	dirs  []string // the PATH of programs
+	shown []string // where they see commands; nil when it is everywhere
 	homes []string // patterns of directories where people keep runtimes of their own
 
 	patience time.Duration // with a command that is asked for its version
@@ -62,6 +64,29 @@ func FindTools() *Tools {
 	return t
 }
 
+// Only leaves out what programs with a root directory of their own do not see:
+// they have the system's directories and paths. It MUST come before the first
+// use.
+func (t *Tools) Only(paths []string) {
+	t.shown = []string{"/usr", "/bin", "/sbin"}
+	for _, path := range paths {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			t.shown = append(t.shown, real)
+		}
+	}
+	t.dirs = slices.DeleteFunc(t.dirs, func(dir string) bool {
+		real, err := filepath.EvalSymlinks(dir)
+		return err != nil || !t.sees(real)
+	})
+}
+
+// sees reports whether programs see a path without links.
+func (t *Tools) sees(real string) bool {
+	return t.shown == nil || slices.ContainsFunc(t.shown, func(dir string) bool {
+		return real == dir || strings.HasPrefix(real, dir+"/")
+	})
+}
+
 // usable returns the directories there are that every user may enter, but not
 // write to or put another one in the place of: what one program left there
 // would be another's command.
@@ -94,7 +119,7 @@ func (t *Tools) Find(name string) (path, hidden string) {
 		path := filepath.Join(dir, name)
 		real, err := filepath.EvalSymlinks(path)
 		switch {
-		case err == nil && open(real):
+		case err == nil && open(real) && t.sees(real):
 			return path, ""
 		case err == nil && hidden == "" && runnable(real):
 			hidden = path

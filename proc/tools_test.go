@@ -222,3 +222,30 @@ func TestVersionIsToldWhileAnotherIsAsked(t *testing.T) {
 		t.Errorf("the slow one says %q", got)
 	}
 }
+
+// What lies where programs do not see it is as good as closed to them.
+func TestToolsOnly(t *testing.T) {
+	shown, unseen := openDir(t), openDir(t)
+	for _, path := range []string{filepath.Join(shown, "here"), filepath.Join(unseen, "there")} {
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(unseen, "there"), filepath.Join(shown, "linked")); err != nil {
+		t.Fatal(err)
+	}
+	tools := &Tools{dirs: []string{shown, unseen}}
+	if path, _ := tools.Find("linked"); path == "" {
+		t.Skip("everything here is closed to others")
+	}
+	tools.Only([]string{shown, "/no/such/path"})
+	if got := tools.Path(); got != shown {
+		t.Errorf("the PATH is %s, want %s", got, shown)
+	}
+	if path, _ := tools.Find("here"); path != filepath.Join(shown, "here") {
+		t.Errorf("what is shown is found at %q", path)
+	}
+	if path, hidden := tools.Find("linked"); path != "" || hidden != filepath.Join(shown, "linked") {
+		t.Errorf("a link to what is not shown is found at %q, hidden at %q", path, hidden)
+	}
+}

@@ -15,7 +15,7 @@ func (l *Launcher) orders(s Spec, group *cgroup.Group) (orders, error) {
 	o := orders{Joins: group.Joins(), Argv: s.Argv, Env: s.Env, Dir: s.Dir, Try: s.try}
 	w := l.Walls
 	o.Sandbox = sandbox.Spec{
-		UID: s.UID, Files: openFiles, Layers: w.Layers, Home: s.Dir, From: s.From, Temp: s.Temp,
+		UID: s.UID, Limits: l.limits(s), Layers: w.Layers, Home: s.Dir, From: s.From, Temp: s.Temp,
 		Data: w.Data, Paths: w.Paths, Name: s.Name, RAM: s.MemoryMB << 20,
 	}
 	if s.Dir == "/" { // nobody's

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -102,7 +103,10 @@ func (r root) showEtc(name string) error {
 			if err := os.MkdirAll(r.path(filepath.Dir(name)), 0o755); err != nil {
 				return err
 			}
-			return os.Symlink(from, r.path(name))
+			if err := os.Symlink(from, r.path(name)); !errors.Is(err, os.ErrExist) {
+				return err
+			}
+			return nil
 		}
 		if info, err = os.Stat(from); err != nil {
 			return nil

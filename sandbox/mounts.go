@@ -31,6 +31,7 @@ func enterRoot(s *Spec) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keep the mounts to itself: %w", err)
 	}
+	unix.Umask(0o022) // the daemon's may be closed; everybody is to read what is made here
 	r := root{s: s}
 	for _, stage := range stages {
 		if info, err := os.Stat(stage); err == nil && info.IsDir() && !slices.ContainsFunc(s.sources(), func(p string) bool { return within(p, stage) }) {
@@ -126,8 +127,14 @@ func (r root) place(from os.FileInfo, at string) error {
 	return r.touch(at)
 }
 
-// touch makes an empty file.
-func (r root) touch(at string) error { return unix.Mknod(r.path(at), unix.S_IFREG|0o644, 0) }
+// touch makes an empty file, unless there is one.
+func (r root) touch(at string) error {
+	err := unix.Mknod(r.path(at), unix.S_IFREG|0o644, 0)
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	return err
+}
 
 // write makes a file that everybody may read. It calls the kernel itself: an
 // os.File would be put under the runtime's poller and taken from it.
@@ -147,7 +154,7 @@ func (r root) begin() error {
 		return err
 	}
 	for _, dir := range []string{
-		"/dev", "/dev/pts", "/dev/shm", "/etc", "/proc", "/run", "/sys", "/sys/devices", "/sys/devices/system", "/sys/fs", "/sys/fs/cgroup", "/tmp", "/usr", "/var",
+		"/dev", "/dev/pts", "/dev/shm", "/etc", "/proc", "/run", "/sys", "/sys/devices", "/sys/devices/system", "/sys/fs", "/sys/fs/cgroup", "/tmp", "/usr", "/var", "/var/tmp",
 	} {
 		if err := r.mkdir(dir); err != nil {
 			return err
@@ -165,7 +172,6 @@ func (r root) begin() error {
 		{"/dev/stderr", "/proc/self/fd/2"},
 		{"/dev/ptmx", "pts/ptmx"},
 		{"/etc/mtab", "/proc/self/mounts"},
-		{"/var/tmp", "/tmp"},
 	} {
 		if err := os.Symlink(link[1], r.path(link[0])); err != nil {
 			return err
@@ -197,6 +203,9 @@ func (r root) system() error {
 		info, err := os.Stat(p)
 		if err != nil || within(p, "/etc") { // etc.go shows it when there is an /etc
 			continue
+		}
+		if _, err := os.Lstat(r.path(p)); err == nil {
+			continue // seen with what is around it
 		}
 		if err := errors.Join(r.place(info, p), r.show(p, p)); err != nil {
 			return err

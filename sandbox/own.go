@@ -45,10 +45,17 @@ func (s *Spec) shared() string {
 // and package managers put there is more than their RAM. Below /tmp the data
 // directory has its place in a tmpfs, and the build its TMPDIR by its own path.
 func (r root) temp() error {
-	if r.s.Temp != "" && !within(r.s.Home, "/tmp") {
-		return r.give(r.s.Temp, "/tmp")
+	onDisk := r.s.Temp != "" && !inTemp(r.s.Home)
+	var err error
+	if onDisk {
+		err = r.give(r.s.Temp, "/tmp")
+	} else {
+		err = r.tmpfs("/tmp", 0, r.s.shared())
 	}
-	if err := r.tmpfs("/tmp", 0, r.s.shared()); err != nil {
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount(r.path("/tmp"), r.path("/var/tmp"), "", unix.MS_BIND, ""); err != nil || onDisk {
 		return err
 	}
 	return r.places(true)
@@ -95,19 +102,22 @@ func (r root) sys() error {
 	return nil
 }
 
+// inTemp reports whether a path is below what becomes the program's /tmp.
+func inTemp(path string) bool { return within(path, "/tmp") || within(path, "/var/tmp") }
+
 // places makes the places of the application's directories, all of them before
 // the first is given: what is below one is the program's, and may be links.
 // Those below /tmp are made late, when that is mounted.
 func (r root) places(late bool) error {
 	for _, dir := range []string{r.s.Home, r.s.Temp} {
-		if dir == "" || within(dir, "/tmp") != late {
+		if dir == "" || inTemp(dir) != late {
 			continue
 		}
 		if err := os.MkdirAll(r.path(dir), 0o711); err != nil { // as closed as on the host
 			return err
 		}
 	}
-	if r.s.Alias == "" || within(r.s.Alias, "/tmp") != late {
+	if r.s.Alias == "" || inTemp(r.s.Alias) != late {
 		return nil
 	}
 	// The name by which the owner calls the data directory, where that is a link.

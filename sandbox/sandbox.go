@@ -15,8 +15,8 @@ import (
 
 // Spec is what one child is allowed. It crosses a process boundary as JSON.
 type Spec struct {
-	UID    int     // also the group; never 0
-	Files  uint64  // open files, soft and hard
+	UID    int // also the group; never 0
+	Limits Limits
 	Layers []Layer // see Flags for what they need
 
 	// The rest is of the layer Mounts, and but for Home and From only of it.
@@ -71,7 +71,7 @@ func Enter(s Spec) error {
 		do   func() error
 	}{
 		{"leave the host's keys", leaveKeys},
-		{"limit its resources", func() error { return limit(s.Files) }},
+		{"limit its resources", func() error { return limit(s.Limits) }},
 		{"drop its capabilities", dropBounding},
 		{"drop its groups", func() error { return syscall.Setgroups([]int{}) }},
 		{"set its group", func() error { return syscall.Setresgid(s.UID, s.UID, s.UID) }},
@@ -136,15 +136,6 @@ func leaveKeys() error {
 		return nil
 	}
 	return errno
-}
-
-func limit(files uint64) error {
-	// syscall's function also stops the runtime from putting its own former
-	// limit back at execve.
-	return errors.Join(
-		syscall.Setrlimit(unix.RLIMIT_NOFILE, &syscall.Rlimit{Cur: files, Max: files}),
-		syscall.Setrlimit(unix.RLIMIT_CORE, &syscall.Rlimit{}),
-	)
 }
 
 // dropBounding empties the bounding set, so that not even a file with

@@ -11,7 +11,7 @@ import (
 func TestEnterRefusesRoot(t *testing.T) {
 	for _, uid := range []int{0, -1} {
 		before := os.Getuid()
-		if err := Enter(Spec{UID: uid, Files: 64}); err == nil || !strings.Contains(err.Error(), "cannot run a program as user") {
+		if err := Enter(Spec{UID: uid, Limits: Limits{Files: 64}}); err == nil || !strings.Contains(err.Error(), "cannot run a program as user") {
 			t.Errorf("Enter as %d = %v", uid, err)
 		}
 		if os.Getuid() != before {

@@ -49,7 +49,7 @@ func (s *Store) Apply(ctx context.Context, stage app.Stage, id app.ID, uid int) 
 			return err
 		}
 		if err := a.do(o); err != nil {
-			return cannot("apply the commit", err)
+			return s.cannot("apply the commit", err)
 		}
 	}
 	if err := s.syncAll(); err != nil {
@@ -71,7 +71,7 @@ func (s *Store) source(ctx context.Context, stage app.Stage, uid int) (dir, mani
 	name := buildName
 	if !prepared {
 		name = newName
-		if err := chownNew(ctx, top, uid); err != nil {
+		if err := s.chownNew(ctx, top, uid); err != nil {
 			return noDir, nil, err
 		}
 	}

@@ -41,7 +41,7 @@ func (s *Store) Backup(ctx context.Context, id app.ID, variables []app.Variable)
 		return "", err
 	}
 	defer live.close()
-	if err := s.room("write the backup"); err != nil {
+	if err := s.Room("write the backup"); err != nil {
 		return "", err
 	}
 	base := string(id) + "." + randName()

@@ -168,7 +168,11 @@ func (d dir) sync() error { return unix.Fsync(int(d)) }
 
 // move renames without ever replacing anything.
 func move(from dir, name string, to dir, newName string) error {
-	return unix.Renameat2(int(from), name, int(to), newName, unix.RENAME_NOREPLACE)
+	err := unix.Renameat2(int(from), name, int(to), newName, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EXDEV) {
+		return moveAcross(from, name, to, newName)
+	}
+	return err
 }
 
 // each calls fn with every name in d. Entries may come and go meanwhile.

@@ -14,6 +14,9 @@ import (
 // to other users' files above all, is not copied. Until Apply or Discard the
 // store remembers what the copy was. A full disk is app.NoSpace.
 func (s *Store) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int) (string, error) {
+	if err := s.Room("prepare the build"); err != nil {
+		return "", err
+	}
 	live, err := s.live(id)
 	if err != nil {
 		return "", err
@@ -31,9 +34,14 @@ func (s *Store) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int
 	// Closed to uid until it is complete: the program runs as the same user.
 	build, err := top.mkdir(buildName, 0o700, os.Geteuid())
 	if err != nil {
-		return "", cannot("prepare the build", err)
+		return "", s.cannot("prepare the build", err)
 	}
 	defer build.close()
+	// What is made in it is of the application's project from birth on, links
+	// too, which could not be charged later: it moves to the live tree.
+	if err := s.mark(build, uid); err != nil {
+		return "", s.cannot("prepare the build", err)
+	}
 	r := newRation(s.lim)
 	m, err := copyLive(ctx, live, build, uid, r)
 	if err == nil {
@@ -46,7 +54,7 @@ func (s *Store) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int
 		err = build.own(uid, 0o700)
 	}
 	if err != nil {
-		return "", cannot("prepare the build", err)
+		return "", s.cannot("prepare the build", err)
 	}
 	s.mu.Lock()
 	s.manifests[stage] = m

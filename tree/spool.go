@@ -25,7 +25,7 @@ const spoolExt = ".zip"
 // wrapped. Nothing is left behind on an error. It blocks as long as r does and
 // looks at ctx between reads.
 func (s *Store) Spool(ctx context.Context, r io.Reader, max int64) (file string, err error) {
-	if err := s.room("keep the upload"); err != nil {
+	if err := s.Room("keep the upload"); err != nil {
 		return "", err
 	}
 	name := randName() + spoolExt
@@ -49,7 +49,7 @@ func (s *Store) Spool(ctx context.Context, r io.Reader, max int64) (file string,
 			return "", err
 		}
 		if total-looked >= lookEvery { // others write too
-			if err := s.room("keep the upload"); err != nil {
+			if err := s.Room("keep the upload"); err != nil {
 				return "", err
 			}
 			looked = total

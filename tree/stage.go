@@ -23,7 +23,7 @@ func (s *Store) Unpack(ctx context.Context, file string, over *app.Code, judge f
 	}
 	defer func() { _ = a.Close() }() // was only read
 	cfg, found := a.Config()
-	if err := errors.Join(judge(cfg), s.room("unpack the upload")); err != nil {
+	if err := errors.Join(judge(cfg), s.Room("unpack the upload")); err != nil {
 		return app.Unpacked{}, err
 	}
 	name := randName()
@@ -77,7 +77,7 @@ func (s *Store) Publish(ctx context.Context, stage app.Stage, id app.ID, uid int
 	if _, err := s.apps.stat(string(id)); err == nil {
 		return app.Errorf(app.Conflict, "an application named %s exists already", id)
 	}
-	if err := chownNew(ctx, top, uid); err != nil {
+	if err := s.chownNew(ctx, top, uid); err != nil {
 		return err
 	}
 	// The data before the name: a tree that is there is a whole tree.
@@ -121,8 +121,9 @@ func (s *Store) openStage(stage app.Stage) (dir, error) {
 	return top, nil
 }
 
-// chownNew gives the ZIP's tree, which nobody but root can reach yet, to uid.
-func chownNew(ctx context.Context, top dir, uid int) error {
+// chownNew gives the ZIP's tree, which nobody but root can reach yet, to uid
+// and its project.
+func (s *Store) chownNew(ctx context.Context, top dir, uid int) error {
 	tree, err := top.sub(newName)
 	if err != nil {
 		return cannot("open the stage", err)
@@ -132,10 +133,13 @@ func chownNew(ctx context.Context, top dir, uid int) error {
 		return unix.Fchownat(int(v.parent), v.name, uid, uid, unix.AT_SYMLINK_NOFOLLOW)
 	})
 	if err == nil {
+		err = s.markTree(ctx, tree, uid)
+	}
+	if err == nil {
 		err = tree.own(uid, 0o700)
 	}
 	if err != nil {
-		return cannot("give the files to their user", err)
+		return s.cannot("give the files to their user", err)
 	}
 	return nil
 }

@@ -43,6 +43,9 @@ type Store struct {
 	rollback dir
 	tmp      dir
 
+	quota Quota
+	floor int64 // of free disk, in bytes; negative for the default
+
 	mu        sync.Mutex
 	manifests map[app.Stage]manifest // of the stages that were prepared
 
@@ -78,7 +81,7 @@ func Open(dataDir string, lim bundle.Limits) (*Store, error) {
 	defer base.close()
 	s := &Store{
 		root: root, lim: lim, manifests: make(map[app.Stage]manifest),
-		apps: noDir, staging: noDir, backups: noDir, rollback: noDir, tmp: noDir,
+		apps: noDir, staging: noDir, backups: noDir, rollback: noDir, tmp: noDir, floor: -1,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, d := range []struct {
@@ -96,6 +99,7 @@ func Open(dataDir string, lim bundle.Limits) (*Store, error) {
 			return nil, errors.Join(fmt.Errorf("cannot open %s: %w", filepath.Join(root, d.name), err), s.Close())
 		}
 	}
+	s.quota = probeQuota(s.staging)
 	return s, nil
 }
 

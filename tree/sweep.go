@@ -70,9 +70,12 @@ func (s *Store) EnsureTemp(id app.ID, build bool, uid int) (string, error) {
 	}
 	d, err := s.tmp.mkdir(name, 0o700, uid)
 	if err != nil {
-		return "", cannot("make a temporary directory", err)
+		return "", s.cannot("make a temporary directory", err)
 	}
-	d.close()
+	defer d.close()
+	if err := s.mark(d, uid); err != nil {
+		return "", s.cannot("make a temporary directory", err)
+	}
 	return path, nil
 }
 
@@ -89,7 +92,7 @@ func (s *Store) emptyTemp(name string, uid int) bool {
 		return false
 	}
 	err = d.each(func(string) error { return unix.ENOTEMPTY })
-	return err == nil && d.own(uid, 0o700) == nil
+	return err == nil && s.mark(d, uid) == nil && d.own(uid, 0o700) == nil
 }
 
 // DropTemp removes that directory: its name at once, what is in it in the

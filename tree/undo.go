@@ -43,11 +43,11 @@ func (s *Store) Undo(ctx context.Context, id app.ID, uid int) error {
 			return err
 		}
 		if err := u.undo(ctx, o); err != nil {
-			return cannot("undo the commit", err)
+			return s.cannot("undo the commit", err)
 		}
 	}
 	if err := s.syncAll(); err != nil {
-		return cannot("undo the commit", err)
+		return s.cannot("undo the commit", err)
 	}
 	if err := s.at("drop journal"); err != nil {
 		return err

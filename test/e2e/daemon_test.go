@@ -20,7 +20,8 @@ import (
 type daemon struct {
 	harness.Daemon
 	t       *testing.T
-	root    string // open to programs: a test keeps its gates and files here
+	root    string // a test keeps its files here
+	gates   string // shown to programs: files here tell them to go on
 	data    string
 	uid     int // the first of its user ids
 	args    []string
@@ -54,11 +55,18 @@ func prepare(t *testing.T, args ...string) *daemon {
 	if err := os.Chmod(root, 0o711); err != nil {
 		t.Fatal(err)
 	}
+	gates, err := os.MkdirTemp("/run", "berth-e2e.") //nolint:usetesting // /tmp is each program's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(gates, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	n := int(daemons.Add(1))
-	d := &daemon{t: t, root: root, data: filepath.Join(root, "data"), uid: 100000 + uids*n} // beyond the default range, which a daemon beside may use
+	d := &daemon{t: t, root: root, gates: gates, data: filepath.Join(root, "data"), uid: 100000 + uids*n} // beyond the default range, which a daemon beside may use
 	d.args = append([]string{
 		"serve", "--data-dir", d.data, "--listen", "127.0.0.1:0", "--rate-limit", "100000",
-		"--apps-ok-delay", "400ms", "--apps-stop-timeout", "5s",
+		"--sandbox-paths", "/opt," + gates, "--apps-ok-delay", "400ms", "--apps-stop-timeout", "5s",
 		"--apps-uid-base", strconv.Itoa(d.uid), "--apps-uid-count", strconv.Itoa(uids),
 		"--apps-port-first", strconv.Itoa(21000 + uids*n), "--apps-port-last", strconv.Itoa(21000 + uids*n + uids - 1),
 	}, args...)
@@ -115,7 +123,7 @@ func (d *daemon) finish() {
 	if d.t.Failed() && d.Out != nil {
 		d.t.Logf("the daemon said:\n%s", tail(besidesRequests(d.Out.String()), 6000))
 	}
-	if err := os.RemoveAll(d.root); err != nil {
+	if err := errors.Join(os.RemoveAll(d.root), os.RemoveAll(d.gates)); err != nil {
 		d.t.Error(err)
 	}
 }

@@ -167,7 +167,7 @@ func TestDuringABuild(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := owner.in(t)
-			test(t, c, c.upload(old), filepath.Join(d.root, strings.ReplaceAll(name, " ", "-")))
+			test(t, c, c.upload(old), filepath.Join(d.gates, strings.ReplaceAll(name, " ", "-")))
 		})
 	}
 	run("a second commit is refused", func(t *testing.T, c *client, id, gate string) {
@@ -236,7 +236,7 @@ func TestUploadHangsUp(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 100)
-	gate := filepath.Join(d.root, "gate")
+	gate := filepath.Join(d.gates, "gate")
 	ctx, hangUp := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	r := c.form("POST", "/v2/upload", gated(gate, idleNode).zip()).WithContext(ctx)

@@ -14,14 +14,20 @@ import (
 	"berth/test/harness"
 )
 
-// disk is a file system of its own for a data directory: ext4 with project
-// quota, in memory below.
+// disk is a file system of its own for a data directory: ext4 with a quota, of
+// projects if nothing else is asked for, in memory below.
 type disk struct {
 	t   *testing.T
 	dir string
 }
 
 func newDisk(t *testing.T, mb int64) *disk {
+	t.Helper()
+	return newDiskWith(t, mb, "prjquota")
+}
+
+// newDiskWith is newDisk with another kind of quota.
+func newDiskWith(t *testing.T, mb int64, quota string) *disk {
 	t.Helper()
 	guest(t)
 	dir, err := os.MkdirTemp("/tmp", "berth-e2e-disk.") //nolint:usetesting // t.TempDir is closed to other users
@@ -39,8 +45,8 @@ func newDisk(t *testing.T, mb int64) *disk {
 	if err := os.Truncate(image, mb<<20); err != nil {
 		t.Fatal(err)
 	}
-	k.command("mkfs.ext4", "-q", "-F", "-m", "0", "-b", "4096", "-O", "quota,project", "-E", "quotatype=prjquota", image)
-	k.command("mount", "-o", "loop,prjquota,errors=remount-ro", image, dir)
+	k.command("mkfs.ext4", "-q", "-F", "-m", "0", "-b", "4096", "-O", "quota,project", "-E", "quotatype="+quota, image)
+	k.command("mount", "-o", "loop,"+quota+",errors=remount-ro", image, dir)
 	return k
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -105,7 +106,7 @@ func TestGuestDiskQuota(t *testing.T) {
 	c.commit(idle, wide).want(503).says("message", "cannot unpack the upload: "+quotaUsed)
 	sameTree(t, d.kept(), before)
 
-	filled := filepath.Join("/tmp", hoarder+".filled")
+	filled := filepath.Join("/proc", strconv.Itoa(d.pid(hoarder)), "root/tmp", hoarder+".filled") // its own /tmp
 	hoard := func() {
 		t.Helper()
 		write(t, d.path(hoarder, "fill"), "")

@@ -60,7 +60,7 @@ func TestKernelCPUWeight(t *testing.T) {
 		t.Skip(unweighed)
 	}
 	c := d.account("ana", 1024)
-	gate := filepath.Join(d.root, "gate")
+	gate := filepath.Join(d.gates, "gate")
 	id := c.upload(nodeBot(idleNode, "RAM=100"))
 	c.untilLog(id, "up")
 	is := func(v2, v1 string) {

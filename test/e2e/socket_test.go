@@ -125,7 +125,7 @@ func TestSocketUpload(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 200)
-	gate := filepath.Join(d.root, "gate")
+	gate := filepath.Join(d.gates, "gate")
 	build := "BUILD=printf '\\033[32mhalf way\\033[0m\\n'; until [ -e " + gate + " ]; do sleep 0.02; done; echo done"
 	s := c.socket("/upload")
 	s.offer(nodeBot(idleNode, build, "NAME=Socket").zip(), 100)
@@ -199,7 +199,7 @@ func TestSocketHangsUp(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 100)
-	gate := filepath.Join(d.root, "gate")
+	gate := filepath.Join(d.gates, "gate")
 	s := c.socket("/upload")
 	s.offer(gated(gate, idleNode).zip(), 1000)
 	s.until("Building.\n")
@@ -220,7 +220,7 @@ func TestSocketInAShutdown(t *testing.T) {
 	}
 	harness.Eventually(t, "it arrives", func() bool { return len(d.files("staging")) == 1 })
 	builds := c.socket("/upload")
-	builds.offer(gated(filepath.Join(d.root, "gate"), idleNode).zip(), 1000)
+	builds.offer(gated(filepath.Join(d.gates, "gate"), idleNode).zip(), 1000)
 	builds.until("Building.\n")
 	began := time.Now()
 	d.Signal(syscall.SIGTERM)

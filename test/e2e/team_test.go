@@ -169,7 +169,7 @@ func TestTeamRefusals(t *testing.T) {
 	ana.info(id).want(200, "apps.online", true, "apps.mods", "["+bob.account+"]")
 
 	// While an application comes to be it has no team.
-	gate := filepath.Join(d.root, "gate")
+	gate := filepath.Join(d.gates, "gate")
 	young, built := ana.uploading(gated(gate, idleNode))
 	ana.team(post, young, bob.account, "logs_app").want(409).says("message", "first time")
 	ana.get("/app/"+young+"/team").want(200, "team", "[]")

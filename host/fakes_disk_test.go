@@ -1,0 +1,67 @@
+package host
+
+import (
+	"context"
+
+	"berth/app"
+)
+
+// diskSpace is what the world knows of the disk: Quotas.
+type diskSpace struct {
+	space    app.MB // what an application may have; 0 for no limit
+	enforced bool
+	sizes    map[app.ID]int64   // of a tree, in bytes; "" is every tree's least
+	limits   map[app.ID][]int64 // that were set, in order
+	after    map[app.ID]int64   // what a tree will take with a stage over it; "" for a new one
+	room     map[string]error   // by what there is no room for
+}
+
+func newDiskSpace() diskSpace {
+	return diskSpace{sizes: map[app.ID]int64{}, limits: map[app.ID][]int64{}, after: map[app.ID]int64{}, room: map[string]error{}}
+}
+
+func (w *world) Enforced() bool { return w.enforced }
+
+func (w *world) Limit(_ context.Context, id app.ID, uid int, bytes int64) error {
+	if err := w.failing("Limit"); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if uid < 70000 {
+		w.t.Errorf("the limit of %s is set for user %d", id, uid)
+	}
+	w.limits[id] = append(w.limits[id], bytes>>20)
+	return nil
+}
+
+func (w *world) After(_ context.Context, _ app.Stage, id app.ID) (int64, error) {
+	w.mu.Lock()
+	n := w.after[id]
+	w.mu.Unlock()
+	return n, w.failing("After")
+}
+
+func (w *world) Room(what string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.room[what]
+}
+
+// full makes the disk refuse what, or nothing more.
+func (w *world) full(what string, is bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.room, what)
+	if is {
+		w.room[what] = app.Errorf(app.NoSpace, "cannot %s: the host's disk is nearly full", what)
+	}
+}
+
+// takes sets the MB of an application's files, and of what will be its files
+// after a deployment.
+func (w *world) takes(id app.ID, now, then int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sizes[id], w.after[id] = now<<20, then<<20
+}
