@@ -141,16 +141,17 @@ func (l *Log) Note(text string) {
 	}
 	l.pullAll()
 	b := l.begin(l.opts.Now())
-	if l.lines.begun() {
-		l.endLine(cutLine)
-	}
-	l.admit()
 	l.berth(text)
 	l.finish(b)
 }
 
-// berth adds a line of berth's own to the batch.
+// berth adds a line of berth's own to the batch; the one that has begun, if
+// one has, is broken there.
 func (l *Log) berth(text string) {
+	if l.lines.begun() {
+		l.endLine(cutLine)
+	}
+	l.admit()
 	// Valid text leaves the program's half of a rune, if there is one, alone.
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\n", " "), string(replacement))
 	l.lines.forced = true
