@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -287,6 +288,15 @@ func TestBegunLineOfADeadProgram(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(dir, "run.state")); err == nil {
 		t.Error("what was noted of a dead program is still there")
 	}
+	if keeper, err = l.Pipe(-1, -1); err != nil {
+		t.Fatal(err)
+	}
 	l.Note("next")
-	wantLines(t, bare(t, whole(t, l)), "first", "begun", "[berth] next")
+	if _, err := keeper.WriteString("no end"); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(keeper.Close(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, bare(t, whole(t, l)), "first", "begun", "[berth] next", "no end")
 }
