@@ -87,7 +87,7 @@ func TestSweepTakesEmptyDirectories(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := tree.Sweep(); n != 0 || err != nil {
+	if n, err := tree.Sweep(nil); n != 0 || err != nil {
 		t.Errorf("Sweep() = %d, %v; want no group of a run", n, err)
 	}
 	for _, root := range tree.roots() {

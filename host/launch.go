@@ -69,9 +69,9 @@ func (u *unit) adopt() bool {
 	if s == nil {
 		return false
 	}
-	u.run, u.app.StartedAt = s, s.StartedAt
+	u.run = s
 	if u.app.LastRun != s.Run { // the daemon died between the start and its record
-		u.app.LastRun = s.Run
+		u.app.LastRun, u.app.StartedAt = s.Run, s.StartedAt
 		_ = u.record("the start", func(ctx context.Context) error {
 			return u.h.Records.RunStarted(ctx, u.id, s.Run, s.StartedAt)
 		})

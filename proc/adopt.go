@@ -30,7 +30,9 @@ func (n note) String() string {
 type Survivor struct {
 	Group string
 	note
-	pidfd *os.File // that the earlier daemon had; nil when nobody kept it
+	// PIDFD is the process as somebody kept it, which Adopt takes; nil when nobody
+	// did. Then how the program ended before it was adopted is not known.
+	PIDFD *os.File
 }
 
 // Survivors returns what an earlier daemon left in the tree, by the names of
@@ -79,7 +81,7 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 		err = group.KillBelow()
 	}
 	if err == nil {
-		if r.main, err = v.open(); err == nil && v.pidfd == nil {
+		if r.main, err = v.open(); err == nil && !r.main.gone {
 			r.seen = m.Kills // it has outlived them
 		}
 		if errors.Is(err, unix.ESRCH) {
@@ -96,10 +98,14 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 // open finds the process of a survivor, nil and unix.ESRCH when it is gone. A
 // pid that is somebody else's by now was born at another time.
 func (v Survivor) open() (*process, error) {
-	if v.pidfd != nil {
-		return &process{pid: v.PID, birth: v.Birth, pidfd: v.pidfd}, nil
+	p, err := openProcess(v.PID, v.Birth)
+	if v.PIDFD == nil {
+		return p, err
 	}
-	return openProcess(v.PID, v.Birth)
+	if errors.Is(err, unix.ESRCH) {
+		return &process{pid: v.PID, birth: v.Birth, pidfd: v.PIDFD, gone: true}, nil
+	}
+	return p, errors.Join(err, v.PIDFD.Close())
 }
 
 // adoptTraffic finds the counter of a group. That it cannot keeps no program

@@ -128,7 +128,8 @@ func (c *Console) End() {
 func (c *Console) wait() {
 	defer close(c.done)
 	if err := c.main.ended(); err != nil {
-		c.log.Warn("cannot wait without a thread; taking one", "error", err)
+		c.log.Warn("cannot wait for the command by its descriptor", "error", err)
+		c.main.watch()
 	}
 	status, _ := c.main.reap() // a child of ours
 	e := app.Exit{At: time.Now()}

@@ -19,6 +19,7 @@ type process struct {
 	pid   int
 	birth uint64 // in clock ticks since the machine's start, which tells it from later ones of its pid
 	pidfd *os.File
+	gone  bool // it had ended, and was waited for, before it was opened
 }
 
 // openProcess opens the process of a pid and makes sure that it is the one that
@@ -80,6 +81,9 @@ func readStat(pid int) (stat, error) {
 // wait4 would hold a thread for each program (pidfd_open(2); PIDFD_NONBLOCK is
 // of Linux 5.10).
 func (p *process) ended() error {
+	if p.gone {
+		return nil
+	}
 	conn, err := p.pidfd.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("cannot wait on a pidfd: %w", err)
@@ -94,6 +98,20 @@ func (p *process) ended() error {
 	})
 	return errors.Join(err, failed)
 }
+
+// watch is ended where that cannot wait.
+func (p *process) watch() {
+	for {
+		s, err := readStat(p.pid)
+		if errors.Is(err, unix.ESRCH) || err == nil && (s.birth != p.birth || s.state == "Z" || s.state == "X") {
+			return
+		}
+		time.Sleep(watchEvery)
+	}
+}
+
+// watchEvery is how often watch looks.
+const watchEvery = 100 * time.Millisecond
 
 // reap returns the wait status of the process, which has ended. A child is
 // waited for, also one of an earlier image of this process; of another's the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -60,6 +61,9 @@ type sample struct {
 	used    time.Duration
 	percent float64
 }
+
+// Process returns the descriptor of the first process, which stays the run's.
+func (r *Run) Process() *os.File { return r.main.pidfd }
 
 // Wait blocks until every process of the run is gone and returns how it
 // ended. It may be called any number of times.
@@ -232,7 +236,8 @@ func (r *Run) wait() {
 	var f facts
 	if r.main != nil { // else it was gone before it was adopted
 		if err := r.main.ended(); err != nil {
-			r.log.Warn("cannot wait without a thread; taking one", "error", err)
+			r.log.Warn("cannot wait for the program by its descriptor", "error", err)
+			r.main.watch()
 		}
 		f.status, f.known = r.main.reap()
 	}
