@@ -120,7 +120,7 @@ func countersOf(id ebpf.ProgramID) (*ebpf.Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer program.Close()
+	defer func() { _ = program.Close() }() // the group keeps it
 	info, err := program.Info()
 	if err != nil || info.Name != counterName {
 		return nil, err
