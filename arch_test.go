@@ -54,7 +54,7 @@ var homes = map[string][]string{
 	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "logs", "proc", "sandbox", "systemd", "tree", "test/bench", "test/e2e", "test/harness", "test/summary"},
 	"os/exec":                             {".", "proc", "test/bench", "test/e2e", "test/harness"},
 	"syscall":                             {".", "cgroup", "db", "proc", "sandbox", "logs", "tree", "test/bench", "test/e2e", "test/harness"},
-	"golang.org/x/sys/unix":               {".", "cgroup", "proc", "sandbox", "logs", "tree"},
+	"golang.org/x/sys/unix":               {".", "cgroup", "logs", "proc", "sandbox", "systemd", "tree"},
 	"net/http":                            {".", "httpapi", "test/bench", "test/e2e"},
 }
 
