@@ -19,6 +19,7 @@ import (
 
 	"berth/app"
 	"berth/db"
+	"berth/keeper"
 	"berth/proc"
 )
 
@@ -26,6 +27,9 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == proc.InitWord {
 		proc.Init()
+	}
+	if len(os.Args) > 1 && os.Args[1] == keeper.Word {
+		keeper.Main()
 	}
 	testscript.Main(m, map[string]func(){"berth": main})
 }
