@@ -31,6 +31,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == keeper.Word {
 		keeper.Main()
 	}
+	if dir := os.Getenv("BERTH_TEST_LOGBOOK"); dir != "" {
+		logbookToKill(dir)
+	}
 	testscript.Main(m, map[string]func(){"berth": main})
 }
 

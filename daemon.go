@@ -98,7 +98,10 @@ func (d *daemon) openData(ctx context.Context) (err error) {
 	d.logs = newLogbook(filepath.Join(dir, "logs"), logs.Options{
 		MaxFile: l.MaxFile.Bytes(), Keep: l.Keep, Rate: int64(l.RateKB) << 10, Burst: 4 * int64(l.RateKB) << 10,
 	}, d.log)
-	d.undo = append(d.undo, d.logs.close)
+	if d.logs.holding.holder, err = openHolder(dir, d.log); err != nil {
+		return err
+	}
+	d.undo = append(d.undo, d.logs.holding.holder.Close, d.logs.close)
 	return nil
 }
 
@@ -155,6 +158,9 @@ func (d *daemon) openGroups(context.Context) error {
 	}
 	if err != nil { // one that hangs in the kernel keeps no other from starting
 		d.log.Error("cannot end everything that an earlier daemon left running", "error", err)
+	}
+	if err := d.logs.takeOver(); err != nil {
+		d.log.Error("output may be missing", "error", err)
 	}
 	if d.meter, err = sandbox.NewMeter(); err != nil { // netIO will say 0B; doctor tells why
 		d.log.Warn("netIO will not be counted", "error", err)

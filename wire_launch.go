@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,13 +33,14 @@ type starter struct {
 
 // launch is a host.Launch.
 func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error) {
-	out, pipe, err := s.output(p)
+	out, pipe, err := s.logs.pipe(p.App, p.Build, p.UID)
 	if err != nil {
 		return nil, cmp.Or(tree.Refused("open the application's log", err), err)
 	}
 	defer pipe.Close()
 	temp, err := s.trees.EnsureTemp(p.App, p.Build, p.UID)
 	if err != nil {
+		s.logs.ended(p.App, p.Build)
 		return nil, err
 	}
 	spec := s.spec(p, temp)
@@ -58,6 +58,7 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 		spec.Binds = []sandbox.Bind{{From: s.trees.BuildDir(p.Stage), To: spec.Dir}}
 	}
 	tidy := func() {
+		s.logs.ended(p.App, p.Build)
 		if !p.Build {
 			return
 		}
@@ -81,16 +82,6 @@ func (s *starter) spec(p app.Program, temp string) proc.Spec {
 		Env: s.environment(p, home, temp), Dir: home, UID: p.UID, Port: p.Port,
 		MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: s.pids, OOMGroup: s.oomGroup,
 	}
-}
-
-// output returns the log of a program and the pipe to it.
-func (s *starter) output(p app.Program) (*logs.Log, *os.File, error) {
-	out, err := s.logs.of(p.App, p.Build)
-	if err != nil {
-		return nil, nil, err
-	}
-	pipe, err := out.Pipe(p.UID, p.UID)
-	return out, pipe, err
 }
 
 // environment is everything a program gets in its environment, built from
