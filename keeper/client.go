@@ -270,7 +270,7 @@ func (c *Client) start() error {
 	c.process, err = os.StartProcess(c.exe, []string{"berth", Word, c.dir.Name()}, &os.ProcAttr{
 		Dir:   "/",
 		Env:   []string{"GOMAXPROCS=1"},
-		Files: []*os.File{null, null, null, listener},
+		Files: []*os.File{null, null, null, listener, c.dir},
 		Sys:   &syscall.SysProcAttr{Setsid: true}, // no terminal, and nobody's group of processes
 	})
 	if err != nil {
