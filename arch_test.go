@@ -28,6 +28,7 @@ var imports = map[string][]string{
 	"sandbox":  {},
 	"logs":     {},
 	"db":       {"app"},
+	"keeper":   {},
 	"systemd":  {},
 	"httpapi":  {"app"},
 	"test/e2e": {},
@@ -52,10 +53,10 @@ var homes = map[string][]string{
 	"github.com/shirou/gopsutil":          {"proc"},
 	"github.com/BurntSushi/toml":          {".", "lang"},
 	"github.com/cilium/ebpf":              {"sandbox"},
-	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "logs", "proc", "sandbox", "systemd", "tree", "test/bench", "test/e2e", "test/harness", "test/summary"},
+	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "keeper", "logs", "proc", "sandbox", "systemd", "tree", "test/bench", "test/e2e", "test/harness", "test/summary"},
 	"os/exec":                             {".", "proc", "test/bench", "test/e2e", "test/harness"},
-	"syscall":                             {".", "cgroup", "db", "proc", "sandbox", "logs", "tree", "test/bench", "test/e2e", "test/harness"},
-	"golang.org/x/sys/unix":               {".", "cgroup", "proc", "sandbox", "logs", "tree"},
+	"syscall":                             {".", "cgroup", "db", "keeper", "proc", "sandbox", "logs", "tree", "test/bench", "test/e2e", "test/harness"},
+	"golang.org/x/sys/unix":               {".", "cgroup", "keeper", "logs", "proc", "sandbox", "systemd", "tree"},
 	"net/http":                            {".", "httpapi", "test/bench", "test/e2e"},
 }
 

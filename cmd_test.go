@@ -19,6 +19,7 @@ import (
 
 	"berth/app"
 	"berth/db"
+	"berth/keeper"
 	"berth/proc"
 )
 
@@ -26,6 +27,12 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == proc.InitWord {
 		proc.Init()
+	}
+	if len(os.Args) > 1 && os.Args[1] == keeper.Word {
+		keeper.Main()
+	}
+	if dir := os.Getenv("BERTH_TEST_LOGBOOK"); dir != "" {
+		logbookToKill(dir)
 	}
 	testscript.Main(m, map[string]func(){"berth": main})
 }

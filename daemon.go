@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -47,6 +46,7 @@ type daemon struct {
 	network     *sandbox.Network // nil where programs have the host's, for the reason that is
 	unnetworked error
 	walls       proc.Walls
+	survivors   survivors // of an earlier daemon, until they are adopted
 	host        *host.Host
 	handler     http.Handler
 	undo        []func() error // closes what was opened, in reverse
@@ -113,7 +113,10 @@ func (d *daemon) openData(ctx context.Context) (err error) {
 	d.logs = newLogbook(filepath.Join(dir, "logs"), logs.Options{
 		MaxFile: l.MaxFile.Bytes(), Keep: l.Keep, Rate: int64(l.RateKB) << 10, Burst: 4 * int64(l.RateKB) << 10,
 	}, d.log)
-	d.undo = append(d.undo, d.logs.close)
+	if d.logs.holding.holder, err = openHolder(dir, d.log); err != nil {
+		return err
+	}
+	d.undo = append(d.undo, d.logs.holding.holder.Close, d.logs.close)
 	return nil
 }
 
@@ -138,23 +141,6 @@ func diskProblem(dir string, err error) error {
 	return &problem{code, fmt.Errorf("cannot use the data directory %s: %s", dir, why), hint}
 }
 
-// lockDir makes sure that one daemon uses a data directory. The lock goes
-// with the process, however it ends.
-func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("cannot lock the data directory: %w", err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("cannot use %s: another berth is serving from it", dir)
-		}
-		return nil, fmt.Errorf("cannot lock the data directory: %w", err)
-	}
-	return f, nil
-}
-
 func (d *daemon) openGroups(context.Context) error {
 	facts, err := cgroup.Detect()
 	if err != nil {
@@ -164,12 +150,8 @@ func (d *daemon) openGroups(context.Context) error {
 		return err
 	}
 	d.undo = append(d.undo, d.groups.Close)
-	stale, err := d.groups.Sweep()
-	if stale > 0 {
-		d.log.Warn("ended programs that an earlier daemon left running", "groups", stale)
-	}
-	if err != nil { // one that hangs in the kernel keeps no other from starting
-		d.log.Error("cannot end everything that an earlier daemon left running", "error", err)
+	if err := d.takeOver(); err != nil {
+		return err
 	}
 	if _, err := d.groups.MaxCPU(); err != nil && d.settings.Apps.CPUMax > 0 {
 		d.log.Warn("apps.cpu_max has no effect", "why", err)
@@ -218,14 +200,15 @@ func (d *daemon) openHost(ctx context.Context) error {
 		tools.Only(d.walls.Paths)
 	}
 	start := &starter{
-		path: tools.Path(), proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter, Network: d.network, Walls: d.walls}, trees: d.trees, logs: d.logs,
+		adopts: d.survivors.take,
+		path:   tools.Path(), proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter, Network: d.network, Walls: d.walls}, trees: d.trees, logs: d.logs,
 		pids: int64(s.Apps.PidsMax), cpu: int64(s.Apps.CPUMax), oomGroup: s.Apps.OOMGroup,
 	}
 	if !d.trees.Quota().Enforced() { // a quota says EDQUOT, this kills
 		start.fileSize = s.Apps.Disk.Bytes()
 	}
 	d.host = host.New(host.Config{
-		Launch: start.launch, Shell: start.shell, Plan: planner(tools), Records: store, Registry: store, Settings: store, Environment: store,
+		Launch: start.launch, Adopt: start.adopt, Shell: start.shell, Plan: planner(tools), Records: store, Registry: store, Settings: store, Environment: store,
 		Staging: files, Trees: files, Disk: files, Quotas: files, DiskLimit: s.Apps.Disk, Logs: d.logs, Log: d.log,
 		CheckRAM: func(total, used, want app.MB) error {
 			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
@@ -287,6 +270,7 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 		_ = l.Close()
 		return err
 	}
+	d.endStrangers()
 	handlers := newInflight(release)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()

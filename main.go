@@ -5,12 +5,16 @@ import (
 	"context"
 	"os"
 
+	"berth/keeper"
 	"berth/proc"
 )
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == proc.InitWord {
 		proc.Init() // a program's first moments, in its control group
+	}
+	if len(os.Args) > 1 && os.Args[1] == keeper.Word {
+		keeper.Main() // keeps the programs' output while no daemon lives
 	}
 	os.Exit(run(context.Background(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }

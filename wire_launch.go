@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,26 +29,26 @@ type starter struct {
 	cpu      int64 // percent of one processor; 0: no limit
 	fileSize int64 // bytes of one file; 0: no limit
 	oomGroup bool
+	adopts   func(app.ID) (survivor, bool)
 	builds   atomic.Int64 // numbers the groups of builds
 	consoles atomic.Int64 // and of console commands
 }
 
 // launch is a host.Launch.
 func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error) {
-	out, pipe, err := s.output(p)
+	out, pipe, err := s.logs.pipe(p.App, p.Build, p.UID)
 	if err != nil {
 		return nil, cmp.Or(tree.Refused("open the application's log", err), err)
 	}
 	defer pipe.Close()
 	temp, err := s.temp(p)
 	if err != nil {
+		s.logs.ended(p.App, p.Build)
 		return nil, err
 	}
 	spec := s.spec(p, temp)
 	spec.Output = pipe
-	spec.OnHelperOOM = func(limit int64) {
-		out.Note(fmt.Sprintf("a helper process was killed: the application needed more than %d MB of RAM", limit))
-	}
+	spec.OnHelperOOM = helperKilled(out)
 	if p.Build {
 		spec.Group = fmt.Sprintf("apps/%s/build-%d", p.App, s.builds.Add(1))
 		spec.OOMGroup = true
@@ -60,6 +59,7 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 		spec.From = s.trees.BuildDir(p.Stage)
 	}
 	tidy := func() {
+		s.logs.ended(p.App, p.Build)
 		if !p.Build {
 			return
 		}
@@ -72,7 +72,17 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 		tidy()
 		return nil, err
 	}
+	if !p.Build {
+		s.logs.holdProcess(p.App, run.Process())
+	}
 	return instance{run, s, p.App, spec, out, tidy}, nil
+}
+
+// helperKilled notes in a log that a helper of the program was killed.
+func helperKilled(out *logs.Log) func(limit int64) {
+	return func(limit int64) {
+		out.Note(fmt.Sprintf("a helper process was killed: the application needed more than %d MB of RAM", limit))
+	}
 }
 
 // memoryTemp is the TMPDIR of a program with a root directory of its own: in
@@ -112,16 +122,6 @@ func hostname(id app.ID) string {
 	const longest = 63 // a label in the DNS (RFC 1035)
 	name := "app-" + string(id)
 	return strings.TrimRight(name[:min(len(name), longest)], "-")
-}
-
-// output returns the log of a program and the pipe to it.
-func (s *starter) output(p app.Program) (*logs.Log, *os.File, error) {
-	out, err := s.logs.of(p.App, p.Build)
-	if err != nil {
-		return nil, nil, err
-	}
-	pipe, err := out.Pipe(p.UID, p.UID)
-	return out, pipe, err
 }
 
 // environment is everything a program gets in its environment, built from

@@ -25,6 +25,8 @@ type logbook struct {
 	mu       sync.Mutex
 	open     map[logName]*logs.Log
 	removing map[app.ID]bool // a reader that comes meanwhile finds no log
+
+	holding holding
 }
 
 // logName names one log.
@@ -41,7 +43,10 @@ func (n logName) String() string {
 }
 
 func newLogbook(dir string, o logs.Options, log *slog.Logger) *logbook {
-	return &logbook{dir: dir, options: o, log: log, open: map[logName]*logs.Log{}, removing: map[app.ID]bool{}}
+	return &logbook{
+		dir: dir, options: o, log: log, open: map[logName]*logs.Log{}, removing: map[app.ID]bool{},
+		holding: holding{names: map[logName]bool{}},
+	}
 }
 
 // errNoLog is what readers get of an application that never printed anything,
@@ -180,7 +185,7 @@ func (b *logbook) sweep(known map[app.ID]bool) error {
 	errs := []error{err}
 	for _, e := range list {
 		if !known[app.ID(e.Name())] {
-			errs = append(errs, os.RemoveAll(filepath.Join(b.dir, e.Name())))
+			errs = append(errs, b.Remove(app.ID(e.Name()))) // it may be open for last words
 		}
 	}
 	return errors.Join(errs...)

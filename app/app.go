@@ -113,13 +113,16 @@ type Exit struct {
 	Run       int
 	At        time.Time
 	Ran       time.Duration
-	Code      int   // the exit status, or 128+n for signal n; 137 when OOM
+	Code      int   // the exit status, or 128+n for signal n; 137 when OOM; UnknownCode
 	Signal    int   // 0 when the program exited by itself
 	OOM       bool  // killed because it needed more than its own limit
 	PeakBytes int64 // the highest memory use of the group, 0 when the kernel does not tell
 	LimitMB   MB    // the limit it had when it ended
 	Asked     bool  // berth ended it because somebody asked
 }
+
+// UnknownCode is the Code of a program that ended while nobody looked.
+const UnknownCode = -1
 
 // Snapshot is one application at one moment.
 type Snapshot struct {

@@ -155,7 +155,7 @@ func TestKernelChildGroupIsSwept(t *testing.T) {
 		t.Fatal(err)
 	}
 	program, console := child(t, g, "exec sleep 600"), child(t, below(t, g, "console-1"), "exec sleep 600")
-	if n, err := tree.Sweep(); n != 1 || err != nil {
+	if n, err := tree.Sweep(nil); n != 1 || err != nil {
 		t.Errorf("Sweep() = %d, %v; want the one group", n, err)
 	}
 	if p, c := program.Wait(), console.Wait(); !killed(p) || !killed(c) {

@@ -70,7 +70,7 @@ func TestKernelSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := child(t, g, "sleep 600")
-	if n, err := tree.Sweep(); n != 1 || err != nil {
+	if n, err := tree.Sweep(nil); n != 1 || err != nil {
 		t.Fatalf("Sweep() = %d, %v; want 1 group", n, err)
 	}
 	_ = cmd.Wait()
@@ -87,7 +87,7 @@ func TestSweepTakesEmptyDirectories(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := tree.Sweep(); n != 0 || err != nil {
+	if n, err := tree.Sweep(nil); n != 0 || err != nil {
 		t.Errorf("Sweep() = %d, %v; want no group of a run", n, err)
 	}
 	for _, root := range tree.roots() {
@@ -114,7 +114,7 @@ func TestKernelSweepLooksInEveryHierarchy(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n, err := tree.Sweep(); n != 1 || err != nil {
+		if n, err := tree.Sweep(nil); n != 1 || err != nil {
 			t.Errorf("Sweep() = %d, %v; want the group left in %s", n, err, kept)
 		}
 		if _, err := os.Stat(g.dirs[i]); !errors.Is(err, fs.ErrNotExist) {

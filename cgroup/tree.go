@@ -245,10 +245,13 @@ func (t *Tree) mkdirs(top, dir string) error {
 	return nil
 }
 
+// belowTimeout bounds the wait for what was killed to be gone.
+const belowTimeout = 5 * time.Second
+
 // Sweep kills whatever an earlier daemon left in the tree and removes its
-// groups. It blocks until the last process is gone, a few seconds at most,
-// and returns how many groups it removed.
-func (t *Tree) Sweep() (int, error) {
+// groups, but for those that spare names. It blocks until the last process is
+// gone, a few seconds at most, and returns how many groups it removed.
+func (t *Tree) Sweep(spare func(name string) bool) (int, error) {
 	var errs []error
 	n := 0
 	for _, root := range t.roots() { // a daemon may have been killed between two removals of one group
@@ -261,9 +264,12 @@ func (t *Tree) Sweep() (int, error) {
 				continue
 			}
 			rel, _ := filepath.Rel(root, dir)
+			if spare != nil && spare(rel) {
+				continue
+			}
 			g := t.group(rel)
 			n++
-			errs = append(errs, g.Kill(), g.WaitEmpty(5*time.Second), g.Remove())
+			errs = append(errs, g.Kill(), g.WaitEmpty(belowTimeout), g.Remove())
 		}
 		// It may also have been killed between the two directories of a run.
 		empty, err := filepath.Glob(filepath.Join(root, appsDir, "*"))

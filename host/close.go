@@ -66,6 +66,30 @@ func (u *unit) shutdown(reply func(error)) {
 	u.settle(func() { u.closing = ended })
 }
 
+// leave ends the unit and lets its program run on; what is wanted stays. A stop
+// under way is waited for.
+func (u *unit) leave(reply func(error)) {
+	reply(nil)
+	if u.closing != open {
+		return
+	}
+	u.closing = byShutdown
+	u.depart()
+}
+
+func (u *unit) depart() {
+	end := func() { u.closing = ended }
+	switch {
+	case u.deploy != nil:
+		u.deploy()
+		u.resting = u.depart
+	case u.state == app.Stopping:
+		u.follow(end)
+	default:
+		u.hush("the server is shutting down", end)
+	}
+}
+
 // kill is a shutdown that does not wait for the program.
 func (u *unit) kill(reply func(error)) {
 	if u.closing == open {

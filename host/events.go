@@ -91,9 +91,18 @@ func (u *unit) forgetExit() {
 	_ = u.record("the exit", func(ctx context.Context) error { return u.h.Records.ClearExit(ctx, u.id) })
 }
 
-// boot starts what was online before the daemon was. A start that fails is
-// tried again, whatever autoRestart says: its owner wants it online.
+// boot goes on with what runs, and starts what else was online before the
+// daemon was. A start that fails is tried again, whatever autoRestart says: its
+// owner wants it online.
 func (u *unit) boot(reply func(error)) {
+	switch adopted := u.adopt(); {
+	case adopted && u.app.Wanted != app.WantOnline: // the daemon died while it stopped it
+		u.halt("the application was stopped", func() {})
+		fallthrough
+	case adopted, u.app.Wanted != app.WantOnline:
+		reply(nil)
+		return
+	}
 	err := u.launch()
 	if err != nil {
 		u.attempt++

@@ -15,6 +15,7 @@ import (
 // Config is what a Host is made of.
 type Config struct {
 	Launch   Launch
+	Adopt    Adopt // may be nil: nothing outlives the daemon
 	Shell    Shell
 	Plan     Planner
 	Records  Records
@@ -64,6 +65,7 @@ type Host struct {
 	ctx    context.Context // of deployments: they outlive the request that asked
 	cancel context.CancelFunc
 	work   sync.WaitGroup // deployments and units
+	waits  sync.WaitGroup // for the ends of programs
 
 	mu     sync.RWMutex
 	units  map[app.ID]*unit
@@ -81,9 +83,10 @@ func New(c Config) *Host {
 	return h
 }
 
-// Boot makes the world match the records: it repairs what a crash left, and
-// starts what is wanted online. It returns when every start was tried; one
-// that failed is told in the application's log and tried again.
+// Boot makes the world match the records: it repairs what a crash left, goes on
+// with the programs that an earlier daemon left running, and starts what else
+// is wanted online. It returns when every start was tried; one that failed is
+// told in the application's log and tried again.
 func (h *Host) Boot(ctx context.Context) error {
 	apps, err := h.Records.Apps(ctx)
 	if err != nil {
@@ -108,7 +111,7 @@ func (h *Host) Boot(ctx context.Context) error {
 		h.register(u)
 		if slices.Contains(broken, a.ID) {
 			_ = u.do(context.Background(), u.whole(false)) // told in its log; another commit or boot mends it
-		} else if a.Wanted == app.WantOnline {
+		} else {
 			starting.Go(func() { _ = u.do(ctx, u.boot) }) // told in the log
 		}
 	}
@@ -116,14 +119,32 @@ func (h *Host) Boot(ctx context.Context) error {
 	return nil
 }
 
-// Shutdown stops every program, keeping what is wanted, and ends all
-// deployments. It blocks until nothing runs; when ctx ends first, it kills.
-func (h *Host) Shutdown(ctx context.Context) {
+// Leave ends all deployments and console commands and lets every program run
+// on, for a later daemon to adopt. It blocks until nothing else runs.
+func (h *Host) Leave() {
+	units := h.close()
+	var telling sync.WaitGroup
+	for _, u := range units {
+		telling.Go(func() { _ = u.do(context.Background(), u.leave) })
+	}
+	h.work.Wait()
+	telling.Wait()
+}
+
+// close takes no more deployments, ends those under way, and returns the units.
+func (h *Host) close() []*unit {
 	h.mu.Lock()
 	h.closed = true
 	units := h.all()
 	h.mu.Unlock()
 	h.cancel()
+	return units
+}
+
+// Shutdown stops every program, keeping what is wanted, and ends all
+// deployments. It blocks until nothing runs; when ctx ends first, it kills.
+func (h *Host) Shutdown(ctx context.Context) {
+	units := h.close()
 	// Every unit is told, however hurried: one that was not would take its
 	// program's end for a crash. At once, for a unit may be busy with a start.
 	var telling sync.WaitGroup
@@ -141,6 +162,7 @@ func (h *Host) Shutdown(ctx context.Context) {
 		tell((*unit).kill)
 	})
 	h.work.Wait()
+	h.waits.Wait()
 	if !stop() {
 		<-hurried
 	}

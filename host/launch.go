@@ -40,8 +40,47 @@ func (u *unit) launch() error {
 	})
 	u.log.Info("program started", "run", u.app.LastRun, "ram", u.app.RAM)
 	u.enter(app.Starting, max(u.h.OKDelay, 1))
-	u.h.work.Go(func() { u.exits <- run.Wait() })
+	u.await(run)
 	return nil
+}
+
+// await tells the unit of the program's end, if it is still there by then.
+func (u *unit) await(run Instance) {
+	u.h.waits.Go(func() {
+		e := run.Wait()
+		select {
+		case u.exits <- e:
+		case <-u.quit:
+		}
+	})
+}
+
+// adopt goes on with the program that an earlier daemon left, if it did.
+func (u *unit) adopt() bool {
+	if u.h.Adopt == nil {
+		return false
+	}
+	p, _ := u.program(app.Plan{}) // its variables are with it already
+	s, err := u.h.Adopt(p)
+	if err != nil {
+		u.log.Error("cannot go on with the program that an earlier daemon left running", "error", err)
+		u.h.Logs.Note(u.id, "berth could not go on with the program after its own restart")
+	}
+	if s == nil {
+		return false
+	}
+	u.run = s
+	if u.app.LastRun != s.Run { // the daemon died between the start and its record
+		u.app.LastRun, u.app.StartedAt = s.Run, s.StartedAt
+		_ = u.record("the start", func(ctx context.Context) error {
+			return u.h.Records.RunStarted(ctx, u.id, s.Run, s.StartedAt)
+		})
+	}
+	u.h.capacity.force(u.id, u.app.RAM)
+	u.log.Info("program adopted", "run", s.Run, "since", s.StartedAt)
+	u.enter(app.Online, 0)
+	u.await(s)
+	return true
 }
 
 // halves is the error of a tree that is half of one code and half of another.

@@ -32,7 +32,7 @@ func backoff(attempt int) time.Duration {
 
 // restarts reports whether a program that ended by itself is started again:
 // after a failure, if its owner wants that. An out-of-memory kill is a
-// failure like any other.
+// failure like any other, and so is an end that nobody saw.
 func restarts(a app.App, e app.Exit) bool {
 	return a.AutoRestart && e.Code != 0
 }
@@ -61,6 +61,8 @@ func sentence(e app.Exit) string {
 		return fmt.Sprintf("killed: needed more than %d MB of RAM (exit code %d)", e.LimitMB, e.Code)
 	case e.Signal != 0:
 		return fmt.Sprintf("ended by signal %d%s, exit code %d, after %s", e.Signal, signalNames[e.Signal], e.Code, lasted(e.Ran))
+	case e.Code == app.UnknownCode:
+		return "ended while berth was not there to see how"
 	case e.Code != 0:
 		return fmt.Sprintf("exited with code %d after %s", e.Code, lasted(e.Ran))
 	}

@@ -12,6 +12,19 @@ import (
 // leaves nothing of. This is the seam to whatever runs programs.
 type Launch func(ctx context.Context, p app.Program) (Instance, error)
 
+// Survivor is a program that an earlier daemon started and nobody has waited
+// for: it runs, or has ended while nobody looked.
+type Survivor struct {
+	Instance
+	Run       int
+	StartedAt time.Time
+}
+
+// Adopt goes on with what an earlier daemon left of an application's program;
+// nil when that is nothing. What it cannot adopt, it ends. Of p only what an
+// application keeps between runs counts.
+type Adopt func(p app.Program) (*Survivor, error)
+
 // Shell starts a console command in place of a program, and returns once it
 // runs. What it cannot start, it leaves nothing of. p.Argv is the command; all
 // else is as the program's would be.

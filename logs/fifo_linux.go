@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -79,12 +78,9 @@ func (l *Log) Pipe(uid, gid int) (*os.File, error) {
 		return nil, fmt.Errorf("cannot open the FIFO: %w", os.ErrClosed)
 	}
 	if l.fifo == nil {
-		f, err := openFIFO(l.files.base + ".fifo")
-		if err != nil {
+		if err := l.attach(unread{}); err != nil {
 			return nil, fmt.Errorf("cannot open the FIFO: %w", err)
 		}
-		l.fifo = f
-		go l.pump(f)
 	}
 	child, err := l.fifo.reopen(uid, gid)
 	if err != nil {
@@ -200,17 +196,26 @@ func (f *flood) endless(n int64, flooding bool) bool {
 	return true
 }
 
-// pull reads once what has arrived and returns how much that was.
+// pull takes once what has arrived and returns how much that was. It stays in
+// the FIFO until it is in the file: whenever the daemon is killed, it is in one
+// of them.
 func (l *Log) pull(fd int) int {
-	in := inputs.Get().(*[utf8.UTFMax + readSize]byte)
+	in := inputs.Get().(*input)
 	defer inputs.Put(in)
 	kept := copy(in[:], l.lines.carry)
-	n := readOnce(fd, in[kept:])
+	n, ok := peek(fd, in[kept:kept+readSize])
+	if !ok { // without pipes to spare it is read, and lost with the daemon
+		n = readOnce(fd, in[kept:kept+readSize])
+	}
 	if n <= 0 {
 		return 0
 	}
 	l.lines.carry = l.lines.carry[:0]
+	if ok {
+		l.lines.src, l.lines.fd = in[kept:kept+n], fd
+	}
 	l.arrived(in[:kept+n])
+	l.lines.src = nil
 	l.fifo.resize(fd, n, l.lastRead)
 	return n
 }
@@ -231,14 +236,4 @@ func (l *Log) pullAll() {
 			n = l.pull(int(fd))
 		}
 	})
-}
-
-// readOnce reads without waiting; 0 or less means that nothing is there.
-func readOnce(fd int, p []byte) int {
-	for {
-		n, err := unix.Read(fd, p)
-		if !errors.Is(err, unix.EINTR) {
-			return n
-		}
-	}
 }

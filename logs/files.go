@@ -30,7 +30,8 @@ type files struct {
 
 	cur  file // nil when it could not be made
 	size int64
-	torn bool // the file ends within a line, left by a crash
+	node uint64 // its inode
+	torn bool   // the file ends within a line, left by a crash
 
 	err   error // why writing failed, nil while it works
 	lost  int   // lines not written since it failed
@@ -63,8 +64,24 @@ func (f *files) open() error {
 		_ = cur.Close()
 		return fmt.Errorf("cannot open the log: %w", err)
 	}
-	f.cur, f.size, f.torn = cur, st.Size(), last[0] != '\n'
+	f.cur, f.size, f.torn, f.node = cur, st.Size(), last[0] != '\n', inode(st)
 	return nil
+}
+
+// inode returns the number of a file.
+func inode(st os.FileInfo) uint64 {
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		return sys.Ino
+	}
+	return 0
+}
+
+// prepare does what can be done before a write, so that it is known where the
+// write begins. That it fails shows when the write does.
+func (f *files) prepare() {
+	if f.err == nil {
+		_ = f.ready()
+	}
 }
 
 // put writes whole lines. What cannot be written is counted, and the count is

@@ -54,6 +54,8 @@ type lines struct {
 	start  int
 	part   []byte // the line that has begun, with its stamp
 	carry  []byte // the first bytes of a rune whose others have not arrived
+	src    []byte // what arrived and is in the FIFO still, to be taken out once it is written
+	fd     int    // of the FIFO, while there is src
 }
 
 // begun reports whether a line has begun.
@@ -64,9 +66,12 @@ func (s *lines) reset() { s.part, s.carry = s.part[:0], s.carry[:0] }
 
 // The large buffers are lent to whichever log has something to do.
 var (
-	inputs  = sync.Pool{New: func() any { return new([utf8.UTFMax + readSize]byte) }}
+	inputs  = sync.Pool{New: func() any { return new(input) }}
 	outputs = sync.Pool{New: func() any { return &batch{out: make([]byte, 0, batchSize+readSize)} }}
 )
+
+// input is a buffer for one read, and what was kept of the one before.
+type input [utf8.UTFMax + readSize]byte
 
 // batch is a buffer for what becomes of one input.
 type batch struct{ out []byte }
@@ -96,7 +101,7 @@ func (l *Log) begin(now time.Time) *batch {
 // finish writes the whole lines and keeps the begun one for the next batch.
 func (l *Log) finish(b *batch) {
 	s := &l.lines
-	l.flush()
+	l.commit(len(s.src))
 	s.part = append(s.part[:0], s.out...)
 	b.out = s.out[:0]
 	s.out, s.start = nil, 0
@@ -122,6 +127,9 @@ func (l *Log) text(p []byte) {
 		case c == '\n':
 			l.endLine(wholeLine)
 			p = p[1:]
+			if l.lines.start >= batchSize {
+				l.commit(max(len(l.lines.src)-len(p), 0))
+			}
 		case c == '\r': // half of a line's end, or a progress bar's way back
 			p = p[1:]
 		case c < utf8.RuneSelf:
@@ -227,9 +235,6 @@ func (l *Log) endLine(cut bool) {
 		}
 	}
 	s.start = len(s.out)
-	if s.start >= batchSize {
-		l.flush()
-	}
 }
 
 // admit writes how many lines were dropped, if any were. It goes
@@ -262,15 +267,31 @@ func (l *Log) flushCarry() {
 	l.lines.carry = l.lines.carry[:0]
 }
 
-// flush writes the whole lines to the tail and to the file.
-func (l *Log) flush() {
+// commit writes the whole lines to the tail and to the file, and then takes
+// what they were made of, the first n bytes of src, out of the FIFO. Before that
+// it notes both, so that whenever the daemon is killed the next one knows which
+// of them was done.
+func (l *Log) commit(n int) {
 	s := &l.lines
-	if s.start == 0 {
+	if s.start == 0 && n == 0 {
 		return
 	}
-	l.tail.add(s.out[:s.start])
-	l.files.put(s.at, s.stamp, s.out[:s.start])
-	l.wake()
+	text, raw := s.out[:s.start], s.src[:n]
+	s.src = s.src[n:]
+	if len(text) > 0 {
+		l.files.prepare()
+	}
+	failing := l.files.err != nil
+	mark := l.note(len(text), raw)
+	if len(text) > 0 {
+		l.tail.add(text)
+		l.files.put(s.at, s.stamp, text)
+		l.wake()
+	}
+	if failing || l.files.err != nil { // then the file has something else than was noted
+		mark = l.note(0, raw)
+	}
+	consume(s.fd, raw, mark)
 	s.out = s.out[:copy(s.out, s.out[s.start:])]
 	s.start = 0
 }

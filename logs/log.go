@@ -1,8 +1,10 @@
 package logs
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,12 +67,15 @@ type Log struct {
 	followers []*Follower
 	cleared   int64 // tail.total at the last Reset
 
-	fifo *fifo // nil until Pipe
+	fifo    *fifo    // nil until Pipe, unless a program of an earlier daemon has it
+	journal *journal // nil where there is none: what is repeated is then told as such
 }
 
 // Open returns the log called name in dir, which is made (0700) if it is not
-// there. An existing log is continued. name MUST be a plain file name.
-// Errors are of kind Internal.
+// there. An existing log is continued, also one whose daemon was killed: if
+// anybody has its FIFO open, what is unread in it is read, the line that had
+// begun goes on, and so does what is still printed. If nobody has, that line is
+// ended. name MUST be a plain file name. Errors are of kind Internal.
 func Open(dir, name string, o Options) (*Log, error) {
 	if name == "." || name != filepath.Base(name) || !filepath.IsLocal(name) {
 		return nil, fmt.Errorf("cannot open a log named %q: not a plain file name", name)
@@ -91,11 +96,37 @@ func Open(dir, name string, o Options) (*Log, error) {
 	if err := l.files.open(); err != nil {
 		return nil, err
 	}
-	if err := l.files.prime(&l.tail); err != nil {
+	if err := l.proceed(); err != nil {
 		_ = l.files.close()
 		return nil, err
 	}
 	return l, nil
+}
+
+// proceed goes on where the last daemon ended, however it did. The files MUST
+// be open.
+func (l *Log) proceed() error {
+	l.mu.Lock() // the pump may have begun
+	defer l.mu.Unlock()
+	u, err := l.resume()
+	if err != nil {
+		return err
+	}
+	if err := l.files.prime(&l.tail); err != nil {
+		return err
+	}
+	if held(l.files.base + ".fifo") {
+		if err := l.attach(u); err != nil {
+			return fmt.Errorf("cannot open the FIFO: %w", err)
+		}
+		return nil
+	}
+	// The program is dead and the FIFO empty.
+	l.drain()
+	if err := os.Remove(l.files.base + ".state"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot remove what a daemon noted: %w", err)
+	}
+	return nil
 }
 
 // Note writes text as one stamped line of berth's own, marked "[berth] ". It
@@ -110,6 +141,13 @@ func (l *Log) Note(text string) {
 	}
 	l.pullAll()
 	b := l.begin(l.opts.Now())
+	l.berth(text)
+	l.finish(b)
+}
+
+// berth adds a line of berth's own to the batch; the one that has begun, if
+// one has, is broken there.
+func (l *Log) berth(text string) {
 	if l.lines.begun() {
 		l.endLine(cutLine)
 	}
@@ -120,7 +158,6 @@ func (l *Log) Note(text string) {
 	l.text([]byte(notePrefix + text))
 	l.endLine(wholeLine)
 	l.lines.forced = false
-	l.finish(b)
 }
 
 // Drain blocks until everything that was written to the FIFO before the call
@@ -200,29 +237,39 @@ func (l *Log) Reset() error {
 	l.gate = gate{rate: l.opts.Rate, burst: l.opts.Burst, tokens: float64(l.opts.Burst)}
 	l.cleared = l.tail.total
 	l.tail = tail{total: l.cleared}
-	return l.files.reset()
+	err := l.files.reset()
+	l.note(0, nil)
+	return err
 }
 
-// Close drains the FIFO as Drain does, stops the pump and closes every
-// descriptor. It blocks until the pump has ended. A program that still runs
-// keeps its end of the FIFO. Close returns an error when lines could not be
-// written; calling it again does nothing.
+// Close takes what is in the FIFO as Drain does, stops the pump and closes
+// every descriptor. It blocks until the pump has ended. While anybody else has
+// the FIFO open, it stays, and with it what comes from then on; the line that
+// has begun is kept for the next Open, which continues it. Close returns an
+// error when lines could not be written; calling it again does nothing.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
 		return nil
 	}
-	l.drain()
+	l.pullAll()
 	l.closed = true
-	err := l.files.close()
 	f := l.fifo
 	l.mu.Unlock() // the pump needs the lock to notice
 
 	if f != nil {
 		f.stop()
 	}
-	return err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fifo = nil
+	if l.journal == nil || !held(l.files.base+".fifo") {
+		l.drain()
+	}
+	l.journal.close()
+	l.journal = nil
+	return l.files.close()
 }
 
 // admitWhenQuiet lets a reader of the log see that lines were dropped although

@@ -156,7 +156,7 @@ func TestKernelProgramIsInEveryGroup(t *testing.T) {
 		// What it has told its groups with may be there a moment longer.
 		poll(t, "the program is alone in "+of, func() bool {
 			procs, err := os.ReadFile(filepath.Join(mount, path, "cgroup.procs"))
-			return err == nil && string(procs) == fmt.Sprintln(r.cmd.Process.Pid)
+			return err == nil && string(procs) == fmt.Sprintln(r.main.pid)
 		})
 	}
 }

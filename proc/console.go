@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os/exec"
 	"path"
 	"sync"
 	"syscall"
@@ -19,7 +18,7 @@ import (
 // its output is kept apart from the program's. Its methods are safe for
 // concurrent use.
 type Console struct {
-	cmd     *exec.Cmd
+	main    *process
 	group   *cgroup.Group
 	in      *Run               // nil when it is alone
 	network *sandbox.Enclosure // the run's own when it is not alone, and nil here
@@ -100,7 +99,7 @@ func (l *Launcher) capturing(c *Console, s Spec) error {
 	defer ew.Close()
 	s.Output, s.Errors = w, ew
 	c.started = time.Now()
-	if c.cmd, err = l.start(s, c.group); err != nil {
+	if c.main, err = l.start(s, c.group); err != nil {
 		out.abandon()
 		errs.abandon()
 		return err
@@ -128,10 +127,11 @@ func (c *Console) End() {
 // that has them is still there.
 func (c *Console) wait() {
 	defer close(c.done)
-	if err := ended(c.cmd.Process.Pid); err != nil {
-		c.log.Warn("cannot wait without a thread; taking one", "error", err)
+	if err := c.main.ended(); err != nil {
+		c.log.Warn("cannot wait for the command by its descriptor", "error", err)
+		c.main.watch()
 	}
-	err := c.cmd.Wait()
+	status, _ := c.main.reap() // a child of ours
 	e := app.Exit{At: time.Now()}
 	e.Ran = e.At.Sub(c.started)
 	left := errors.Join(c.group.Kill(), c.group.WaitEmpty(killTimeout))
@@ -139,9 +139,7 @@ func (c *Console) wait() {
 	if left = errors.Join(left, merr, c.group.Remove(), c.network.Close()); left != nil {
 		c.log.Error("cannot clean up after a console command", "error", left)
 	}
-	if e.Code, e.Signal = status(c.cmd, err); e.Signal != 0 {
-		e.Code = 128 + e.Signal
-	}
+	e.Code, e.Signal = exitCode(status)
 	// Whichever process of the group it hit: it is one application's RAM.
 	e.OOM = m.Kills > c.before.Kills && m.OOMs > c.before.OOMs
 	e.PeakBytes, e.LimitMB = m.Peak, app.MB(m.Limit>>20)

@@ -42,7 +42,7 @@ type Spec struct {
 	// OnHelperOOM is called, on a goroutine of its own, when a process of the
 	// program but not the program itself was killed for its memory and the
 	// program lives on. May be nil.
-	OnHelperOOM func(limitMB int64)
+	OnHelperOOM func(limitMB int64) `json:"-"`
 
 	try bool // see Launcher.Try
 }
@@ -101,20 +101,28 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 		l.discard(group, s.Group)
 		return nil, err
 	}
-	cmd, err := l.start(s, group)
+	main, err := l.start(s, group)
 	if err != nil {
 		l.discard(group, s.Group)
 		return nil, errors.Join(err, network.Close())
 	}
 	r := &Run{
-		cmd: cmd, group: group, traffic: traffic, network: network, log: l.Log.With("group", s.Group), spec: s,
+		main: main, group: group, traffic: traffic, network: network, log: l.Log.With("group", s.Group), spec: s,
 		started: time.Now(), limit: s.MemoryMB, done: make(chan struct{}),
 	}
+	if err := group.SetNote(note{main.pid, main.birth, r.started}.String()); err != nil {
+		r.log.Warn("a later daemon will not know the program, and end it", "error", err)
+	}
+	r.begin()
+	return r, nil
+}
+
+// begin watches over the run until its end.
+func (r *Run) begin() {
 	if err := r.watchHelpers(); err != nil {
 		r.log.Warn("cannot watch for killed helper processes", "error", err)
 	}
 	go r.wait()
-	return r, nil
 }
 
 // limits are the resource limits of a program. The number of processes is the
@@ -171,7 +179,7 @@ func (l *Launcher) enclose(group *cgroup.Group, port int) (*sandbox.Enclosure, e
 
 // start forks app-init into the group, hands it its orders and waits until
 // it has become the program: the error pipe closes at execve.
-func (l *Launcher) start(s Spec, group *cgroup.Group) (*exec.Cmd, error) {
+func (l *Launcher) start(s Spec, group *cgroup.Group) (*process, error) {
 	dir, err := group.Open()
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the control group: %w", err)
@@ -214,12 +222,17 @@ func (l *Launcher) start(s Spec, group *cgroup.Group) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot fork into the control group: %w", err)
 	}
-	if err := handOver(ordersW, errR, o); err != nil {
+	err = handOver(ordersW, errR, o)
+	var main *process
+	if err == nil {
+		main, err = openProcess(cmd.Process.Pid, 0) // ours, and not waited for: it is there, dead or alive
+	}
+	if err != nil {
 		_ = group.Kill()
 		_ = cmd.Wait() // reap; why it ended is in err
 		return nil, err
 	}
-	return cmd, nil
+	return main, cmd.Process.Release()
 }
 
 // handOver writes the orders and reads what came of them.

@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == InitWord {
 		Init()
 	}
+	if order := os.Getenv(earlierEnv); order != "" {
+		earlierDaemon(order)
+	}
 	os.Exit(m.Run())
 }
 
@@ -33,7 +36,8 @@ var names atomic.Int64
 // programs' user can enter.
 type bench struct {
 	*Launcher
-	dir string
+	dir  string
+	name string // of the tree
 }
 
 func newBench(t testing.TB) bench {
@@ -48,7 +52,8 @@ func newBench(t testing.TB) bench {
 	if err := h.Check(); err != nil {
 		t.Skip(err)
 	}
-	tree, err := cgroup.Open(h, fmt.Sprintf("proc-test-%d-%d", os.Getpid(), names.Add(1)))
+	name := fmt.Sprintf("proc-test-%d-%d", os.Getpid(), names.Add(1))
+	tree, err := cgroup.Open(h, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +62,7 @@ func newBench(t testing.TB) bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if n, err := tree.Sweep(); n != 0 || err != nil {
+		if n, err := tree.Sweep(nil); n != 0 || err != nil {
 			t.Errorf("%d groups were left behind, %v", n, err)
 		}
 		if err := errors.Join(tree.Close(), os.RemoveAll(dir)); err != nil {
@@ -69,7 +74,7 @@ func newBench(t testing.TB) bench {
 	}
 	l := &Launcher{Tree: tree, Log: slog.New(slog.DiscardHandler)}
 	l.Walls = Walls{Layers: sandbox.Available(l.Try()), Data: dir}
-	return bench{l, dir}
+	return bench{l, dir, name}
 }
 
 // spec is a shell program with its output in a file of its own.

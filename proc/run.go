@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os/exec"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -31,7 +31,7 @@ const (
 // Run is one program that was started. Its methods are safe for concurrent
 // use.
 type Run struct {
-	cmd     *exec.Cmd
+	main    *process
 	group   *cgroup.Group
 	traffic *sandbox.Counter // nil where nothing counts
 	network *sandbox.Enclosure
@@ -61,6 +61,9 @@ type sample struct {
 	used    time.Duration
 	percent float64
 }
+
+// Process returns the descriptor of the first process, which stays the run's.
+func (r *Run) Process() *os.File { return r.main.pidfd }
 
 // Wait blocks until every process of the run is gone and returns how it
 // ended. It may be called any number of times.
@@ -230,12 +233,20 @@ func (r *Run) watchHelpers() error {
 // after the exit and before the group is gone: the kernel counts the kill
 // before it sends the signal (mm/oom_kill.c), so the verdict has no race.
 func (r *Run) wait() {
-	defer close(r.done)
-	if err := ended(r.cmd.Process.Pid); err != nil {
-		r.log.Warn("cannot wait without a thread; taking one", "error", err)
+	var f facts
+	if r.main != nil { // else it was gone before it was adopted
+		if err := r.main.ended(); err != nil {
+			r.log.Warn("cannot wait for the program by its descriptor", "error", err)
+			r.main.watch()
+		}
+		f.status, f.known = r.main.reap()
 	}
-	err := r.cmd.Wait()
-	at := time.Now()
+	r.close(f, time.Now())
+}
+
+// close is the end of a run whose program has ended, at that time.
+func (r *Run) close(f facts, at time.Time) {
+	defer close(r.done)
 	r.mu.Lock()
 	grace := time.Until(r.killAt) // what was asked to stop may still be tidying up behind its wrapper
 	r.mu.Unlock()
@@ -255,12 +266,11 @@ func (r *Run) wait() {
 	if r.unwatch != nil {
 		r.unwatch()
 	}
-	f := facts{mem: m, oomGroup: r.spec.OOMGroup, fresh: m.Kills > r.seen, sinceOOM: at.Sub(r.lastOOM)}
-	f.status, f.signal = status(r.cmd, err)
+	f.mem, f.oomGroup, f.fresh, f.sinceOOM = m, r.spec.OOMGroup, m.Kills > r.seen, at.Sub(r.lastOOM)
 	r.exit = verdict(f)
 	r.exit.At, r.exit.Ran = at, at.Sub(r.started)
 	r.exit.PeakBytes, r.exit.LimitMB = m.Peak, app.MB(r.limit)
-	if err := errors.Join(left, merr, r.group.Remove(), r.network.Close()); err != nil {
+	if err := errors.Join(left, merr, r.group.Remove(), r.network.Close(), r.traffic.Close()); err != nil {
 		r.log.Error("cannot clean up after the program", "error", err)
 	}
 }
@@ -276,18 +286,4 @@ func (r *Run) endConsoles() error {
 		err = errors.Join(err, errors.New("a console command does not end"))
 	}
 	return err
-}
-
-// status returns the program's own exit status, or the signal that ended it.
-func status(cmd *exec.Cmd, err error) (code, signal int) {
-	ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	switch {
-	case !ok:
-		return 1, 0
-	case ws.Signaled():
-		return 0, int(ws.Signal())
-	case err != nil && ws.ExitStatus() == 0:
-		return 1, 0
-	}
-	return ws.ExitStatus(), 0
 }

@@ -10,8 +10,8 @@ import (
 
 // facts are what is known about the end of a run.
 type facts struct {
-	status   int // the exit status, when signal is 0
-	signal   int
+	status   syscall.WaitStatus
+	known    bool          // somebody saw the status
 	mem      cgroup.Memory // read after the exit
 	oomGroup bool          // an out-of-memory kill takes the whole group
 	fresh    bool          // a kill was counted that nobody had been told of before the exit
@@ -28,9 +28,9 @@ const oomStatus = 128 + int(syscall.SIGKILL)
 // the kill takes the whole group, any kill was the end; else it must have hit
 // the program itself, or a helper moments before the program ended.
 func verdict(f facts) app.Exit {
-	e := app.Exit{Code: f.status, Signal: f.signal}
-	if f.signal != 0 {
-		e.Code = 128 + f.signal
+	e := app.Exit{Code: app.UnknownCode}
+	if f.known {
+		e.Code, e.Signal = exitCode(f.status)
 	}
 	switch {
 	case f.mem.Kills == 0 || f.mem.OOMs == 0:
@@ -38,4 +38,13 @@ func verdict(f facts) app.Exit {
 		e.OOM, e.Code = true, oomStatus
 	}
 	return e
+}
+
+// exitCode makes of a wait status what shells make of it, and the signal if
+// that was the end.
+func exitCode(s syscall.WaitStatus) (code, signal int) {
+	if s.Signaled() {
+		return 128 + int(s.Signal()), int(s.Signal())
+	}
+	return s.ExitStatus(), 0
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/app"
 	"berth/cgroup"
 )
 
@@ -17,17 +18,19 @@ func TestVerdict(t *testing.T) {
 		code int
 		oom  bool
 	}{
-		{"clean", facts{mem: cgroup.Memory{Limit: 100 * mb}}, 0, false},
-		{"own exit", facts{status: 3}, 3, false},
-		{"signal", facts{signal: 15}, 143, false},
-		{"SIGKILL without a count", facts{signal: 9, mem: cgroup.Memory{Limit: 100 * mb, Peak: 100 * mb, OOMs: 4}}, 137, false},
-		{"group kill", facts{signal: 9, oomGroup: true, mem: full}, 137, true},
-		{"group kill seen as an exit of a wrapper", facts{status: 1, oomGroup: true, mem: full}, 137, true},
-		{"the host's lack of memory", facts{signal: 9, oomGroup: true, mem: host}, 137, false},
-		{"fresh kill, single process", facts{signal: 9, fresh: true, sinceOOM: time.Hour, mem: full}, 137, true},
-		{"wrapper right after its helper", facts{status: 1, sinceOOM: time.Second, mem: full}, 137, true},
-		{"own exit long after a helper", facts{status: 1, sinceOOM: time.Minute, mem: full}, 1, false},
-		{"SIGTERM long after a helper", facts{signal: 15, sinceOOM: time.Minute, mem: full}, 143, false},
+		{"clean", facts{known: true, mem: cgroup.Memory{Limit: 100 * mb}}, 0, false},
+		{"own exit", facts{known: true, status: 3 << 8}, 3, false},
+		{"signal", facts{known: true, status: 15}, 143, false},
+		{"SIGKILL without a count", facts{known: true, status: 9, mem: cgroup.Memory{Limit: 100 * mb, Peak: 100 * mb, OOMs: 4}}, 137, false},
+		{"group kill", facts{known: true, status: 9, oomGroup: true, mem: full}, 137, true},
+		{"group kill seen as an exit of a wrapper", facts{known: true, status: 1 << 8, oomGroup: true, mem: full}, 137, true},
+		{"the host's lack of memory", facts{known: true, status: 9, oomGroup: true, mem: host}, 137, false},
+		{"fresh kill, single process", facts{known: true, status: 9, fresh: true, sinceOOM: time.Hour, mem: full}, 137, true},
+		{"wrapper right after its helper", facts{known: true, status: 1 << 8, sinceOOM: time.Second, mem: full}, 137, true},
+		{"own exit long after a helper", facts{known: true, status: 1 << 8, sinceOOM: time.Minute, mem: full}, 1, false},
+		{"unseen", facts{}, app.UnknownCode, false},
+		{"unseen, but counted", facts{oomGroup: true, fresh: true, mem: full}, 137, true},
+		{"SIGTERM long after a helper", facts{known: true, status: 15, sinceOOM: time.Minute, mem: full}, 143, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

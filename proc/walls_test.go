@@ -160,7 +160,7 @@ func TestKernelDataDirectoryAnywhere(t *testing.T) {
 				}
 				l := *b.Launcher
 				l.Walls.Data, l.Walls.Paths = named, []string{"/opt", "/no/such/path", "/bin/sh", "/etc/hosts", "/etc/localtime"}
-				there := bench{&l, b.dir}
+				there := bench{&l, b.dir, ""}
 				got := there.says(t, func(s *Spec) {
 					s.Dir, s.Temp = filepath.Join(named, "apps/1"), filepath.Join(named, "tmp/1.build")
 				}, fmt.Sprintf(`pwd -P; touch here; touch %[1]s/tmp/1.build/temp; touch %[1]s/x %[1]s/apps/x %[1]s/apps/2/x 2>&1 | wc -l
@@ -208,7 +208,7 @@ func TestKernelSomeWalls(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l := *b.Launcher
 			l.Walls.Layers = tt.layers
-			got := bench{&l, b.dir}.says(t, nil, fmt.Sprintf(`[ "$(hostname)" = app-1 ] && echo own || echo host; [ -e %s ] && echo tmp
+			got := bench{&l, b.dir, ""}.says(t, nil, fmt.Sprintf(`[ "$(hostname)" = app-1 ] && echo own || echo host; [ -e %s ] && echo tmp
 [ -e /proc/1 ] && echo others; [ -e /sys/fs/cgroup/memory/memory.limit_in_bytes -o -e /sys/fs/cgroup/cgroup.procs ] && echo groups
 grep -q '^Seccomp:.2' /proc/self/status && echo filtered; true`, common.Name()))
 			if got = strings.Join(strings.Fields(got), " "); got != tt.want {

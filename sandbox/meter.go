@@ -56,7 +56,7 @@ func NewMeter() (*Meter, error) {
 // atomic: a packet that is sent may be interrupted by one that arrives.
 func (m *Meter) load(at ebpf.AttachType, offset int16) (*ebpf.Program, error) {
 	return ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: "berth_count", Type: ebpf.CGroupSKB, AttachType: at, License: "GPL",
+		Name: counterName, Type: ebpf.CGroupSKB, AttachType: at, License: "GPL",
 		Instructions: asm.Instructions{
 			asm.LoadMem(asm.R6, asm.R1, 0, asm.Word), // __sk_buff.len
 			asm.LoadMapPtr(asm.R1, m.counters.FD()),
@@ -88,14 +88,68 @@ func (m *Meter) Attach(group *os.File) (*Counter, error) {
 			return nil, fmt.Errorf("cannot count the group's traffic: %w", err)
 		}
 	}
-	return &Counter{m.counters, st.Ino}, nil
+	return &Counter{counters: m.counters, group: st.Ino}, nil
 }
 
+// AdoptCounter returns the counter of a group that an earlier daemon attached
+// its programs to: they count on. Close it.
+func AdoptCounter(group *os.File) (*Counter, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(group.Fd()), &st); err != nil {
+		return nil, fmt.Errorf("cannot tell the group's id: %w", err)
+	}
+	attached, err := link.QueryPrograms(link.QueryOptions{Target: int(group.Fd()), Attach: ebpf.AttachCGroupInetIngress})
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the group's counter: %w", err)
+	}
+	for _, p := range attached.Programs {
+		counters, err := countersOf(p.ID)
+		if err != nil {
+			return nil, fmt.Errorf("cannot find the group's counter: %w", err)
+		}
+		if counters != nil {
+			return &Counter{counters: counters, group: st.Ino, own: true}, nil
+		}
+	}
+	return nil, errors.New("cannot find the group's counter: nobody counts")
+}
+
+// countersOf returns the map of a program that counts, nil of any other.
+func countersOf(id ebpf.ProgramID) (*ebpf.Map, error) {
+	program, err := ebpf.NewProgramFromID(id)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = program.Close() }() // the group keeps it
+	info, err := program.Info()
+	if err != nil || info.Name != counterName {
+		return nil, err
+	}
+	maps, ok := info.MapIDs()
+	if !ok || len(maps) != 1 {
+		return nil, errors.New("the program that counts has not one map")
+	}
+	return ebpf.NewMapFromID(maps[0])
+}
+
+// counterName is the name of the programs that count.
+const counterName = "berth_count"
+
 // Counter is the traffic of one group. It counts as long as the group is
-// there. Its methods are safe for concurrent use; nil has counted nothing.
+// there. Its methods are safe for concurrent use, but for Close, which MUST be
+// the last call; nil has counted nothing.
 type Counter struct {
 	counters *ebpf.Map
 	group    uint64 // its id, which is the inode number of its directory
+	own      bool   // counters is nobody else's
+}
+
+// Close gives up the counter. The group is counted on. Of nil, it does nothing.
+func (c *Counter) Close() error {
+	if c == nil || !c.own {
+		return nil
+	}
+	return c.counters.Close()
 }
 
 // Read returns the bytes that were received and sent since Attach.

@@ -52,6 +52,12 @@ func tempName(id app.ID, build bool) string {
 	return string(id)
 }
 
+// Temp returns the absolute path of the temporary directory of id, or of its
+// build, whether it is there or not.
+func (s *Store) Temp(id app.ID, build bool) string {
+	return filepath.Join(s.root, tmpName, tempName(id, build))
+}
+
 // EnsureTemp makes the temporary directory of id, or of its build, empty and
 // uid's own, and returns its absolute path. Nothing may be using the one
 // before, which is removed in the background, however much is in it; one that
@@ -61,7 +67,7 @@ func (s *Store) EnsureTemp(id app.ID, build bool, uid int) (string, error) {
 		return "", err
 	}
 	name := tempName(id, build)
-	path := filepath.Join(s.root, tmpName, name)
+	path := s.Temp(id, build)
 	if s.emptyTemp(name, uid) {
 		return path, nil
 	}

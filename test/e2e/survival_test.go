@@ -1,6 +1,11 @@
 package e2e
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,29 +68,146 @@ func TestSurvivesTheExitToldBeforeAFailedCommit(t *testing.T) {
 	c.info(id).want(200, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
 }
 
-// TestSurvivesSIGKILL: an application whose daemon was killed goes on, is
-// ended by the next one, and runs once.
+// TestSurvivesSIGKILL: a program whose daemon was killed goes on, is adopted by
+// the next one with all that is known of it, and not a line of it is lost.
 func TestSurvivesSIGKILL(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 400)
-	id := c.upload(nodeBot("console.log('up'); let n = 0; setInterval(() => console.log('alive', n++), 50)\n", "RAM=64"))
-	old := d.pid(id)
-	if code := d.End(syscall.SIGKILL); code != -1 {
-		t.Fatalf("exit status %d of a daemon that was killed", code)
+	id := c.upload(nodeBot("console.log('up'); let n = 0; setInterval(() => console.log('alive', n++), 20)\n", "RAM=64"))
+	c.put("/app/"+id+"/ram", `{"ramMB":96}`).want(200)
+	old, started := d.pid(id), c.get("/app/"+id+"/status").text("apps.startedAt")
+	for range 5 {
+		if code := d.End(syscall.SIGKILL); code != -1 {
+			t.Fatalf("exit status %d of a daemon that was killed", code)
+		}
+		if pid := d.pid(id); pid != old {
+			t.Errorf("the program of a killed daemon is %d, want %d", pid, old)
+		}
+		d.start()
+		if pid := d.pid(id); pid != old {
+			t.Errorf("after the start of the next daemon the program is %d, want %d", pid, old)
+		}
+		status := c.get("/app/"+id+"/status").want(200, "apps.container", "Online")
+		if status.text("apps.startedAt") != started || !strings.HasSuffix(status.text("apps.memory"), "/96MB") {
+			t.Errorf("it is told as %v", status.text("apps"))
+		}
+		c.info(id).want(200, "apps.online", true, "apps.ramKilled", false)
 	}
-	if pid := d.pid(id); pid != old {
-		t.Errorf("the program of a killed daemon is %d, want %d", pid, old)
+	c.put("/app/"+id+"/stop", "").want(200, "status", "ok")
+	next := 0
+	for line := range strings.Lines(c.log(id)) {
+		_, text, ok := strings.Cut(line, "alive ")
+		if !ok {
+			continue
+		}
+		if n, err := strconv.Atoi(strings.TrimSpace(text)); err != nil || n != next {
+			t.Fatalf("line %q, want number %d", line, next)
+		}
+		next++
+	}
+	if next < 10 {
+		t.Errorf("only %d lines", next)
+	}
+}
+
+// What happens to programs while no daemon lives is told by the next one.
+func TestSurvivesTheDeathOfProgramsMeanwhile(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 600)
+	const when = "until [ -e go ]; do sleep 0.02; done; echo last words; "
+	codes := c.upload(shellBot("echo up; "+when+"exit 3", "RAM=64"))
+	hungry := c.upload(shellBot("echo up; "+when+"exec tail /dev/zero", "RAM=64"))
+	again := c.upload(shellBot("echo up; "+when+"rm go; exit 4", "RAM=64", "AUTORESTART=true"))
+	stops := c.upload(shellBot("echo up; exec sleep 100000", "RAM=64"))
+	for _, id := range []string{codes, hungry, again} {
+		c.untilLog(id, "up")
+	}
+	d.End(syscall.SIGKILL)
+	for _, id := range []string{codes, hungry, again} {
+		write(t, d.path(id, "go"), "")
+		harness.Eventually(t, "the program is gone", func() bool { return len(d.of(id)) == 0 })
 	}
 	d.start()
-	if pid := d.pid(id); pid == old {
-		t.Error("the program of the killed daemon still runs")
+	known := func(id string, code int) {
+		t.Helper()
+		c.until(id, "apps.online", false)
+		got := c.info(id).text("apps.exitCode")
+		if got != strconv.Itoa(code) && (got != "-1" || exitsAreSeen()) {
+			t.Errorf("the exit code is %s, want %d", got, code)
+		}
 	}
-	if !strings.Contains(d.Out.String(), "ended programs that an earlier daemon left running") {
-		t.Errorf("nothing was said of the programs left running: %s", d.Out)
+	known(codes, 3)
+	c.until(hungry, "apps.online", false, "apps.ramKilled", true, "apps.exitCode", 137)
+	harness.Eventually(t, "it was started again", func() bool { return strings.Count(c.log(again), "up\n") == 2 })
+	for _, id := range []string{codes, hungry, again} {
+		if log := c.log(id); strings.Count(log, "last words\n") != 1 {
+			t.Errorf("the log is %s", log)
+		}
 	}
-	c.info(id).want(200, "apps.online", true, "apps.ramKilled", false)
-	c.put("/app/"+id+"/stop", "").want(200, "status", "ok")
+	c.info(stops).want(200, "apps.online", true)
+}
+
+// exitsAreSeen tells whether this kernel remembers how the child of another
+// ended (PIDFD_INFO_EXIT).
+func exitsAreSeen() bool {
+	text, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	var major, minor int
+	_, _ = fmt.Sscanf(string(text), "%d.%d", &major, &minor) // 0.0 sees nothing
+	return major > 6 || major == 6 && minor >= 15
+}
+
+// TestSurvivesSIGKILLWithLastWords: what a program prints before it ends, while
+// its daemon is dead, is in its log.
+func TestSurvivesSIGKILLWithLastWords(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 400)
+	id := c.upload(shellBot("echo up; while [ ! -e go ]; do sleep 0.1; done; printf 'last words'", "RAM=32"))
+	harness.Eventually(t, "it runs", func() bool { return strings.Contains(c.log(id), "up") })
+	keeper := d.keeper()
+	if keeper == 0 {
+		t.Fatal("nobody keeps its output")
+	}
+	if group, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", keeper)); err != nil || strings.Contains(string(group), "/apps/") {
+		t.Errorf("the keeper is in %s, %v", group, err)
+	}
+	d.End(syscall.SIGKILL)
+	if err := os.WriteFile(d.path(id, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the program ends", func() bool { return len(d.of(id)) == 0 })
+	d.start()
+	c.until(id, "apps.online", false)
+	if log := c.log(id); !regexp.MustCompile(`(?s)up\n.*last words\n`).MatchString(log) || strings.Count(log, "last words") != 1 {
+		t.Errorf("the log is %q", log)
+	}
+	if d.keeper() != keeper {
+		t.Error("another keeper was started beside the first")
+	}
+	if code := d.End(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	if d.keeper() != 0 {
+		t.Error("a keeper with nothing to keep lives on")
+	}
+}
+
+// keeper is the process that keeps the programs' output, 0 if there is none.
+func (d *daemon) keeper() int {
+	d.t.Helper()
+	list, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, path := range list {
+		if text, _ := os.ReadFile(path); string(text) == "berth\x00keep-descriptors\x00"+d.data+"\x00" {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path))) // digits
+			return pid
+		}
+	}
+	return 0
 }
 
 // A killed daemon's upload in flight leaves nothing after the next start.

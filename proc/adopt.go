@@ -1,0 +1,126 @@
+package proc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/cgroup"
+	"berth/sandbox"
+)
+
+// note is what a run's group tells a later daemon of its program.
+type note struct {
+	PID     int
+	Birth   uint64 // see process
+	Started time.Time
+}
+
+func (n note) String() string {
+	b, _ := json.Marshal(n) // of a struct of plain values
+	return string(b)
+}
+
+// Survivor is a program that an earlier daemon started and nobody has waited
+// for: it runs, or has ended while nobody looked.
+type Survivor struct {
+	Group string
+	note
+	// PIDFD is the process as somebody kept it, which Adopt takes; nil when nobody
+	// did. Then how the program ended before it was adopted is not known.
+	PIDFD *os.File
+}
+
+// Survivors returns what an earlier daemon left in the tree, by the names of
+// the groups: its programs, and with them what their groups still count. Groups
+// without a note are no survivors: those of builds and console commands, and of
+// programs that were just being born.
+func (l *Launcher) Survivors() (map[string]Survivor, error) {
+	names, err := l.Tree.Runs()
+	if err != nil {
+		return nil, fmt.Errorf("cannot list what an earlier daemon left running: %w", err)
+	}
+	all := map[string]Survivor{}
+	for _, name := range names {
+		text, err := l.Tree.Note(name)
+		var n note
+		if err == nil && text != "" {
+			err = json.Unmarshal([]byte(text), &n)
+		}
+		if err != nil {
+			l.Log.Error("cannot tell what runs in a control group", "group", name, "error", err)
+		}
+		if err == nil && n.PID > 0 {
+			all[name] = Survivor{Group: name, note: n}
+		}
+	}
+	return all, nil
+}
+
+// Adopt goes on with a survivor as if this Launcher had started it: same pid,
+// same group, same counters. s is what it would be started with now; its limit
+// is the one in force. Console commands that ran beside it are ended. A program
+// that has ended is adopted too: its Run ends at once, with what the group
+// counted; how it ended is unseen unless somebody kept its descriptor.
+func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
+	group, err := l.Tree.Find(v.Group, s.OOMGroup)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{
+		group: group, traffic: l.adoptTraffic(group), log: l.Log.With("group", v.Group), spec: s,
+		started: v.Started, done: make(chan struct{}),
+	}
+	m, err := group.Memory()
+	if err == nil {
+		r.limit = m.Limit >> 20
+		err = group.KillBelow()
+	}
+	if err == nil {
+		if r.main, err = v.open(); err == nil && !r.main.gone {
+			r.seen = m.Kills // it has outlived them
+		}
+		if errors.Is(err, unix.ESRCH) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot adopt the program: %w", err), r.traffic.Close())
+	}
+	r.begin()
+	return r, nil
+}
+
+// open finds the process of a survivor, nil and unix.ESRCH when it is gone. A
+// pid that is somebody else's by now was born at another time.
+func (v Survivor) open() (*process, error) {
+	p, err := openProcess(v.PID, v.Birth)
+	if v.PIDFD == nil {
+		return p, err
+	}
+	if errors.Is(err, unix.ESRCH) {
+		return &process{pid: v.PID, birth: v.Birth, pidfd: v.PIDFD, gone: true}, nil
+	}
+	return p, errors.Join(err, v.PIDFD.Close())
+}
+
+// adoptTraffic finds the counter of a group. That it cannot keeps no program
+// from running.
+func (l *Launcher) adoptTraffic(group *cgroup.Group) *sandbox.Counter {
+	dir, err := group.Open()
+	if err == nil {
+		defer dir.Close()
+		var c *sandbox.Counter
+		if c, err = sandbox.AdoptCounter(dir); err == nil {
+			return c
+		}
+	}
+	if l.Meter != nil {
+		l.Log.Warn("cannot go on counting a program's traffic", "error", err)
+	}
+	return nil
+}

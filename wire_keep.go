@@ -1,0 +1,224 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+
+	"berth/app"
+	"berth/keeper"
+	"berth/logs"
+	"berth/systemd"
+)
+
+// holder keeps descriptors by name while no daemon lives: package keeper, or
+// the service manager.
+type holder interface {
+	// Hold reports whether the holder is a new one, which has nothing else.
+	Hold(name string, f *os.File) (started bool, err error)
+	Release(name string) error
+	// Held is what the daemon before had held. The caller closes the files.
+	Held() (map[string]*os.File, error)
+	Close() error
+}
+
+// manager is systemd as a holder.
+type manager struct{ handed map[string]*os.File }
+
+// Hold implements holder.
+func (manager) Hold(name string, f *os.File) (bool, error) { return false, systemd.Hold(name, f) }
+
+// Release implements holder.
+func (manager) Release(name string) error { return systemd.Release(name) }
+
+// Held implements holder.
+func (m *manager) Held() (map[string]*os.File, error) {
+	handed := m.handed
+	m.handed = nil
+	return handed, nil
+}
+
+// Close implements holder.
+func (m *manager) Close() error {
+	var errs []error
+	for _, f := range m.handed {
+		errs = append(errs, f.Close())
+	}
+	m.handed = nil
+	return errors.Join(errs...)
+}
+
+// openHolder is systemd where it keeps descriptors, else the keeper of the data
+// directory. Other descriptors that systemd handed over are closed.
+func openHolder(dir string, log *slog.Logger) (holder, error) {
+	handed, err := systemd.Handed()
+	if err != nil {
+		log.Warn("cannot take what systemd kept", "error", err)
+	}
+	mine := map[string]*os.File{}
+	for name, files := range handed {
+		for i, f := range files {
+			if ours(name) && i == 0 && systemd.Keeps() {
+				mine[name] = f
+				continue
+			}
+			_ = f.Close()
+		}
+	}
+	if systemd.Keeps() {
+		return &manager{mine}, nil
+	}
+	return keeper.Open(dir, "/proc/self/exe")
+}
+
+// fdPrefix begins the names of descriptors that are FIFOs of logs.
+const fdPrefix = "log-"
+
+// fdName is what the FIFO of a log is called by its holder.
+func (n logName) fdName() string { return fdPrefix + n.String() + "-" + string(n.id) }
+
+// logOf returns the log whose FIFO has the name.
+func logOf(name string) (logName, bool) {
+	name, ok := strings.CutPrefix(name, fdPrefix)
+	kind, id, found := strings.Cut(name, "-")
+	n := logName{app.ID(id), kind == "build"}
+	return n, ok && found && id != "" && kind == n.String()
+}
+
+// holding is what the logbook lets be held: the FIFOs of programs that run. It
+// is safe for concurrent use.
+type holding struct {
+	holder holder // nil where nothing is held
+
+	mu    sync.Mutex
+	names map[logName]bool
+}
+
+// pipe returns a log and the file that a program is to print to, which the
+// caller closes. Until ended, it is held for the next daemon.
+func (b *logbook) pipe(id app.ID, build bool, uid int) (*logs.Log, *os.File, error) {
+	out, err := b.of(id, build)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := out.Pipe(uid, uid)
+	if err != nil {
+		return nil, nil, err
+	}
+	b.hold(logName{id, build}, f)
+	return out, f, nil
+}
+
+// hold lets a FIFO be held. That it cannot is no reason not to run the program.
+func (b *logbook) hold(name logName, f *os.File) {
+	h := &b.holding
+	if h.holder == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	started, err := h.holder.Hold(name.fdName(), f)
+	if err != nil {
+		b.log.Warn("what the program prints last is lost if it ends while berth is down", "app", name.id, "error", err)
+		return
+	}
+	if started {
+		for other := range h.names {
+			if err := b.holdAgain(other); err != nil {
+				b.log.Warn("what the program prints last is lost if it ends while berth is down", "app", other.id, "error", err)
+			}
+		}
+	}
+	h.names[name] = true
+}
+
+// holdAgain gives a FIFO to a holder that replaces one which died. The caller
+// holds the lock.
+func (b *logbook) holdAgain(name logName) error {
+	l, err := b.of(name.id, name.build)
+	if err != nil {
+		return err
+	}
+	f, err := l.Pipe(-1, -1)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = b.holding.holder.Hold(name.fdName(), f)
+	return err
+}
+
+// ended says that the program of a log and all its children are dead, and what
+// they printed is in it.
+func (b *logbook) ended(id app.ID, build bool) {
+	h, name := &b.holding, logName{id, build}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.names[name] {
+		return
+	}
+	delete(h.names, name)
+	err := h.holder.Release(name.fdName())
+	if !build {
+		err = errors.Join(err, h.holder.Release(pidPrefix+string(id)))
+	}
+	if err != nil {
+		b.log.Warn("cannot release the application's output", "app", id, "error", err)
+	}
+}
+
+// pidPrefix begins the names of descriptors that are the first processes of
+// programs: they tell a later daemon how a program has ended.
+const pidPrefix = "pid-"
+
+// ours tells whether a descriptor is one that berth lets be held.
+func ours(name string) bool {
+	_, log := logOf(name)
+	return log || strings.HasPrefix(name, pidPrefix)
+}
+
+// holdProcess lets the process of a program be held until ended. That it cannot
+// is no reason not to run the program.
+func (b *logbook) holdProcess(id app.ID, process *os.File) {
+	h := &b.holding
+	if h.holder == nil || process == nil {
+		return
+	}
+	if _, err := h.holder.Hold(pidPrefix+string(id), process); err != nil {
+		b.log.Warn("how the program ends is not known if it does so while berth is down", "app", id, "error", err)
+	}
+}
+
+// takeOver takes what programs printed while no daemon lived into their logs. Of
+// those that run on the output stays held.
+func (b *logbook) takeOver(held map[string]*os.File, runs func(app.ID) bool) error {
+	var errs []error
+	for name, f := range held {
+		log, ok := logOf(name)
+		switch {
+		case ok && !log.build && runs(log.id):
+			b.hold(log, f)
+		case ok:
+			errs = append(errs, b.lastWords(log), b.holding.holder.Release(name))
+		case strings.HasPrefix(name, pidPrefix) && !runs(app.ID(strings.TrimPrefix(name, pidPrefix))):
+			errs = append(errs, b.holding.holder.Release(name))
+		}
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// lastWords drains the log of a dead program, if the log is still there.
+func (b *logbook) lastWords(name logName) error {
+	l, err := b.existing(name.id, name.build)
+	if errors.Is(err, errNoLog) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l.Drain()
+	return nil
+}
