@@ -41,8 +41,9 @@ test-vm: setup ## the kernel tests in virtual machines: real control groups, sys
 fuzz: setup ## each fuzz target for 30 s
 	@scripts/fuzz 30s
 
-soak: setup ## each fuzz target for ten minutes, and the largest uploads; root
-	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -timeout 30m ./test/e2e
+soak: setup ## hundreds of kills and upgrades, 20 power cuts, the largest uploads, each fuzz target for ten minutes; root
+	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -timeout 60m ./test/e2e
+	@scripts/test-vm $$(yes powercut | head -n 20)
 	@scripts/fuzz 10m
 
 bench: build ## measure beside PM2 and supervisord, write docs/performance.md; parts: ONLY=memory,start
