@@ -117,7 +117,13 @@ func (n *Network) ownPackets(c *assembly) {
 		n.lookupKind(c, kindFree)
 		c.add(asm.LoadMem(kind, asm.RFP, stackBytes, asm.DWord), asm.JNE.Imm(asm.R0, 0, side.found))
 	}
-	c.add(asm.Ja.Label("rules"))
+	// The kernel closes the sockets of a program that ends one after the other:
+	// when the listener is gone, the last words of its connections still leave.
+	c.add(
+		asm.LoadMem(port, asm.RFP, stackPorts, asm.Half), asm.JEq.Imm(port, 0, "rules"),
+		asm.LoadMem(asm.R2, own, recordPort, asm.Half), asm.JEq.Reg(port, asm.R2, "pass"),
+		asm.Ja.Label("rules"),
+	)
 	c.label("mark")
 	c.add(
 		asm.LoadMem(asm.R2, own, recordTag, asm.Word),
