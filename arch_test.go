@@ -31,6 +31,7 @@ var imports = map[string][]string{
 	"keeper":   {},
 	"systemd":  {},
 	"httpapi":  {"app"},
+	"proxy":    {},
 	"test/e2e": {},
 
 	"test/attacks": {"test/dns", "test/harness"},
@@ -53,11 +54,11 @@ var homes = map[string][]string{
 	"github.com/shirou/gopsutil":          {"proc"},
 	"github.com/BurntSushi/toml":          {".", "lang"},
 	"github.com/cilium/ebpf":              {"sandbox"},
-	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "keeper", "logs", "proc", "sandbox", "systemd", "tree", "test/bench", "test/e2e", "test/harness", "test/summary"},
+	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "keeper", "logs", "proc", "proxy", "sandbox", "systemd", "tree", "test/bench", "test/e2e", "test/harness", "test/summary"},
 	"os/exec":                             {".", "proc", "test/bench", "test/e2e", "test/harness"},
-	"syscall":                             {".", "cgroup", "db", "keeper", "proc", "sandbox", "logs", "tree", "test/bench", "test/e2e", "test/harness"},
+	"syscall":                             {".", "cgroup", "db", "keeper", "proc", "proxy", "sandbox", "logs", "tree", "test/bench", "test/e2e", "test/harness"},
 	"golang.org/x/sys/unix":               {".", "cgroup", "keeper", "logs", "proc", "sandbox", "systemd", "tree"},
-	"net/http":                            {".", "httpapi", "test/bench", "test/e2e"},
+	"net/http":                            {".", "httpapi", "proxy", "test/bench", "test/e2e"},
 }
 
 const (

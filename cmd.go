@@ -51,6 +51,7 @@ var commands = []command{
 	{"token list", "list the tokens of an account", "ACCOUNT [--json] [--data-dir DIR]", tokenList},
 	{"token revoke", "make tokens invalid at once", "TOKENID... [--data-dir DIR]", tokenRevoke},
 	{"audit", "tell who did what, and when", "[--account ACCOUNT] [--app APP] [--since TIME] [--limit N] [--json] [--data-dir DIR]", audit},
+	{"proxy snippet", "print what nginx or Caddy needs to bring sites to berth", "nginx|caddy [--proxy-domain DOMAIN] [--proxy-listen HOST:PORT] [--config FILE]", proxySnippet},
 	{"version", "print the version", "", version},
 	{"help", "print this text, or that of a command", "[COMMAND]", help},
 }

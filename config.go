@@ -60,6 +60,15 @@ type Settings struct {
 		Resolver   string // HOST:PORT; empty: the host's own
 		PerAccount int
 	}
+	Proxy struct {
+		Mode        string // proxyOff, proxyBehind or proxyEdge
+		Domain      string // empty: Names.Domain; see sites
+		Listen      string // HOST:PORT behind another proxy
+		HTTP, HTTPS string // HOST:PORT at the edge
+		Trusted     string // see trusted
+		Cert, Key   string // paths; see proxy.LoadCertificates
+		AccessLog   bool
+	}
 	Console struct{ Timeout time.Duration }
 	Network struct{ Allow, Deny string } // see networkRules
 	Sandbox struct {
@@ -135,6 +144,15 @@ var settings = []setting{
 	{"names.per_account", "10", "most subdomains (`N`) an account may reserve, and most domains it may bring", func(s *Settings) kind { return whole(&s.Names.PerAccount, 0, 10_000) }},
 	{"network.allow", "", "`ADDRESS,...` of the host that programs may reach: with or without a port, or networks", func(s *Settings) kind { return networks{&s.Network.Allow, true} }},
 	{"network.deny", "", "`ADDRESS,...` that programs may not reach: addresses or networks", func(s *Settings) kind { return networks{&s.Network.Deny, false} }},
+	{"proxy.mode", "off", "`MODE` of the sites' proxy: off, behind (another web server) or edge (80 and 443 are its own)", func(s *Settings) kind { return choice{&s.Proxy.Mode, []string{proxyOff, proxyBehind, proxyEdge}} }},
+	{"proxy.domain", "", "`DOMAIN` below which sites are served; names.domain when empty", func(s *Settings) kind { return domainName{&s.Proxy.Domain} }},
+	{"proxy.listen", "127.0.0.1:8401", "`HOST:PORT` of the sites in mode behind", func(s *Settings) kind { return hostPort{&s.Proxy.Listen} }},
+	{"proxy.http", ":80", "`HOST:PORT` of the sites in mode edge, which leads to HTTPS", func(s *Settings) kind { return hostPort{&s.Proxy.HTTP} }},
+	{"proxy.https", ":443", "`HOST:PORT` of the sites in mode edge", func(s *Settings) kind { return hostPort{&s.Proxy.HTTPS} }},
+	{"proxy.trusted", "", "`ADDRESS,...` of proxies whose X-Forwarded-For is believed; in mode behind this machine when empty", func(s *Settings) kind { return networks{&s.Proxy.Trusted, false} }},
+	{"proxy.cert", "", "`PATH` of the certificate for mode edge, or of a directory with NAME.crt and NAME.key", func(s *Settings) kind { return file{&s.Proxy.Cert} }},
+	{"proxy.key", "", "`PATH` of the certificate's key; in the certificate's file when empty", func(s *Settings) kind { return file{&s.Proxy.Key} }},
+	{"proxy.access_log", "false", "write an access log for each site", func(s *Settings) kind { return toggle{&s.Proxy.AccessLog} }},
 	{"console.timeout", "30s", "`TIME` a console command may take", func(s *Settings) kind { return span{&s.Console.Timeout} }},
 	{"sandbox.require", "", "`LAYER,...` of the walls around programs without which berth does not serve, or all", func(s *Settings) kind { return layers{&s.Sandbox.Require} }},
 	{"sandbox.paths", "/opt", "`DIR,...` that programs may read besides the system's own", func(s *Settings) kind { return paths{&s.Sandbox.Paths} }},
@@ -241,5 +259,5 @@ func (s *Settings) check() error {
 	case s.Upload.MaxUnpacked < s.Upload.Max:
 		return wrong("upload.max_unpacked (%d) must not be below upload.max (%d)", s.Upload.MaxUnpacked, s.Upload.Max)
 	}
-	return nil
+	return s.checkProxy(wrong)
 }

@@ -57,6 +57,7 @@ func TestDefaults(t *testing.T) {
 	want.Names.PerAccount = 10
 	want.Console.Timeout = 30 * time.Second
 	want.Sandbox.Paths = "/opt"
+	want.Proxy.Mode, want.Proxy.Listen, want.Proxy.HTTP, want.Proxy.HTTPS = "off", "127.0.0.1:8401", ":80", ":443"
 	want.Audit.Keep, want.Audit.Age = 100000, 90*24*time.Hour
 	if got := mustLoad(t, "", nil); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -77,6 +78,8 @@ var others = map[string]string{
 	"console.timeout": "31s", "network.allow": "127.0.0.1:5432, [::1]:5432,10.0.0.0/8", "network.deny": "192.168.0.0/16,fd00::1",
 	"sandbox.require": "mounts, seccomp", "sandbox.paths": "/opt,/srv/models",
 	"audit.keep": "100001", "audit.age": "24h",
+	"proxy.mode": "behind", "proxy.domain": "sites.example.org", "proxy.listen": ":9001", "proxy.http": ":9080", "proxy.https": ":9443",
+	"proxy.trusted": "10.0.0.0/8,::1", "proxy.cert": "/etc/berth/cert.pem", "proxy.key": "/etc/berth/key.pem", "proxy.access_log": "true",
 }
 
 // inFile writes a setting as an owner would: a word in quotes, a number without.
@@ -180,7 +183,9 @@ func TestBadValues(t *testing.T) {
 		"network.deny":    {"localhost", "10.0.0.1:80", "10.0.0.0/40"},
 		"sandbox.require": {"mount", "mounts;proc", "all,proc"},
 		"sandbox.paths":   {"opt", "/", "/opt,/", "/etc", "/tmp", "/tmp/x", "/proc/self", "/usr/local", "/opt/../sys", "/o\x00"},
-		"audit.keep":      {"0", "999", "all"}, "audit.age": {"0s", "90d"},
+		"proxy.mode":      {"", "on", "Edge"}, "proxy.domain": {"localhost", "*.example.org"}, "proxy.listen": {"8401", ""}, "proxy.http": {"80"}, "proxy.https": {"443"},
+		"proxy.trusted": {"10.0.0.1:80", "proxy"}, "proxy.cert": {"a\x00"}, "proxy.key": {"a\x00"}, "proxy.access_log": {"yes"},
+		"audit.keep": {"0", "999", "all"}, "audit.age": {"0s", "90d"},
 	}
 	for _, row := range settings {
 		if len(bad[row.key]) == 0 {
@@ -213,6 +218,7 @@ func TestSettingsThatContradict(t *testing.T) {
 		"apps.ram_default (100) must not be below apps.ram_min (101)":          {"--apps-ram-min=101"},
 		"apps.port_last (1999) must not be below apps.port_first (20000)":      {"--apps-port-last=1999"},
 		"go beyond the largest user id":                                        {"--apps-uid-base=2147483646"},
+		`proxy.mode "edge" needs proxy.cert`:                                   {"--proxy-mode=edge"},
 		"must not contain 65534, which is nobody":                              {"--apps-uid-base", "60000"},
 		"upload.max_unpacked (1024) must not be below upload.max (2000)":       {"--upload-max", "2000"},
 		"apps.uid_base (65534) and apps.uid_count (1) must not contain 65534,": {"--apps-uid-base=65534", "--apps-uid-count=1"},

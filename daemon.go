@@ -49,13 +49,14 @@ type daemon struct {
 	survivors   survivors // of an earlier daemon, until they are adopted
 	host        *host.Host
 	handler     http.Handler
+	sites       *sites         // nil: berth serves no sites
 	undo        []func() error // closes what was opened, in reverse
 }
 
 // openDaemon opens everything and leaves nothing open when it fails.
 func openDaemon(ctx context.Context, s Settings, log *slog.Logger) (*daemon, error) {
 	d := &daemon{settings: s, log: log}
-	for _, open := range []func(context.Context) error{d.openData, d.openGroups, d.openWalls, d.openHost} {
+	for _, open := range []func(context.Context) error{d.openData, d.openGroups, d.openWalls, d.openHost, d.openProxy} {
 		if err := open(ctx); err != nil {
 			return nil, errors.Join(err, d.close())
 		}
@@ -193,7 +194,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		return err
 	}
 	s := d.settings
-	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}}
+	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}, d.renamed}
 	files := trees{d.trees, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.log}
 	tools := proc.FindTools()
 	if slices.Contains(d.walls.Layers, sandbox.Mounts) {
@@ -288,6 +289,7 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 	})
 	g.Go(func() error { return d.sweep(ended) })
 	g.Go(func() error { d.host.Patrol(ended); return nil })
+	d.sites.serve(&g, over)
 	d.log.Info("listening on http://"+l.Addr().String(), "data", d.settings.DataDir, "groups", d.groups.Root())
 	d.tell(systemd.Ready)
 	select {
@@ -303,6 +305,7 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 	if err := server.Shutdown(last); err != nil {
 		_ = server.Close() // cuts those who do not take their answer or end their upload
 	}
+	d.sites.shutdown(last)
 	end() // Shutdown knows nothing of WebSockets
 	handlers.close()
 	return g.Wait()

@@ -176,6 +176,34 @@ func (b *logbook) Remove(id app.ID) error {
 	return errors.Join(errs...)
 }
 
+// access adds a line to a site's access log, which is bounded as its others are.
+// It is opened anew for each line: nothing has to be closed for those that rest.
+func (b *logbook) access(id app.ID, line string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.removing[id] {
+		return
+	}
+	name := filepath.Join(b.dir, string(id), "access.log")
+	if st, err := os.Stat(name); err == nil && st.Size() > b.options.MaxFile {
+		for i := max(b.options.Keep, 1); i > 1; i-- {
+			_ = os.Rename(fmt.Sprintf("%s.%d", name, i-1), fmt.Sprintf("%s.%d", name, i))
+		}
+		_ = os.Rename(name, name+".1")
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if errors.Is(err, os.ErrNotExist) { // it never ran, or is gone
+		return
+	}
+	if err == nil {
+		_, err = f.WriteString(line + "\n")
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		b.log.Error("cannot write an access log", "app", id, "error", err)
+	}
+}
+
 // sweep removes the logs of applications that are not known.
 func (b *logbook) sweep(known map[app.ID]bool) error {
 	list, err := os.ReadDir(b.dir)

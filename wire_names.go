@@ -15,16 +15,18 @@ func (d *daemon) names() domain.Config {
 	s := d.settings
 	addresses, _ := parseAddresses(s.Names.Addresses) // checked when it was set
 	return domain.Config{
-		Subdomains: d.db, Claims: d.db, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
-		PerAccount: s.Names.PerAccount, Own: ownDomains(s), Parent: s.Names.Domain, Addresses: addresses,
+		Subdomains: d.db, Claims: claims{d.db, d.renamed}, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
+		PerAccount: s.Names.PerAccount, Own: ownDomains(s), Parent: s.sites(), Addresses: addresses,
 	}
 }
 
 // ownDomains are the host's own: nobody may claim them.
 func ownDomains(s Settings) []string {
 	var own []string
-	if s.Names.Domain != "" {
-		own = append(own, s.Names.Domain)
+	for _, name := range []string{s.Names.Domain, s.Proxy.Domain} {
+		if name != "" {
+			own = append(own, name)
+		}
 	}
 	if u, err := url.Parse(s.BaseURL); err == nil {
 		if name, err := domain.CheckDomain(u.Hostname(), nil); err == nil {

@@ -53,6 +53,11 @@ func TestOwnDomains(t *testing.T) {
 			t.Errorf("%q and %q: got %q, want %q", tt.domain, tt.base, got, tt.want)
 		}
 	}
+	var s Settings
+	s.Names.Domain, s.Proxy.Domain = "apps.example.org", "sites.example.org"
+	if got := strings.Join(ownDomains(s), " "); got != "apps.example.org sites.example.org" {
+		t.Errorf("with another for sites: %q", got)
+	}
 }
 
 func TestParseAddresses(t *testing.T) {

@@ -18,7 +18,8 @@ import (
 // is the settings', not the host's.
 type registry struct {
 	*db.DB
-	ids db.IDRange
+	ids     db.IDRange
+	changed func(ctx context.Context, failed error) // domains lead elsewhere
 }
 
 // Reserve implements host.Registry.

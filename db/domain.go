@@ -144,3 +144,21 @@ func scanDomain(row scanner) (app.Domain, error) {
 }
 
 func noDomain(name string) error { return app.Errorf(app.NotFound, "you have no domain %q", name) }
+
+// VerifiedDomains returns every verified domain and the application it leads
+// to.
+func (db *DB) VerifiedDomains(ctx context.Context) (map[string]string, error) {
+	all := map[string]string{}
+	err := db.read(ctx, "list the verified domains", func(tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, "SELECT "+domainColumns+" FROM domain WHERE status = ?", app.DomainVerified)
+		if err != nil {
+			return err
+		}
+		domains, err := collect(rows, scanDomain)
+		for _, d := range domains {
+			all[d.Name] = string(d.App)
+		}
+		return err
+	})
+	return all, err
+}

@@ -132,3 +132,22 @@ func TestOneAccountHasADomain(t *testing.T) {
 	}
 	wantKind(t, "release", db.ReleaseSubdomain(ctx, "nobodys", func(app.Subdomain) error { return nil }), app.NotFound)
 }
+
+func TestVerifiedDomains(t *testing.T) {
+	db, _ := openTemp(t)
+	ctx := t.Context()
+	owner := mustAccount(t, db, "ana", 512).ID
+	mustSite(t, db, owner, "shop")
+	for name, status := range map[string]app.DomainStatus{"a.example": app.DomainVerified, "b.example": app.DomainFailed, "c.example": app.DomainUnverified} {
+		claim := app.Domain{Name: name, Account: owner, App: "shop", Status: status, Proof: "berth=0123456789012345" + name}
+		_, err := db.AddDomain(ctx, claim, anySite)
+		must(t, err)
+	}
+	if all, err := db.VerifiedDomains(ctx); err != nil || !reflect.DeepEqual(all, map[string]string{"a.example": "shop"}) {
+		t.Errorf("got %v, %v", all, err)
+	}
+	must(t, db.DeleteApp(ctx, "shop"))
+	if all, err := db.VerifiedDomains(ctx); err != nil || len(all) != 0 {
+		t.Errorf("after its application: %v, %v", all, err)
+	}
+}

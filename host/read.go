@@ -169,3 +169,15 @@ func (h *Host) Is(id app.ID, uid int64) bool {
 	u := h.units[id]
 	return u != nil && int64(u.view.Load().UID) == uid
 }
+
+// Find returns an application, whoever has it: for those who bring requests to
+// it, not for those who ask about it.
+func (h *Host) Find(id app.ID) (app.Snapshot, bool) {
+	h.mu.RLock()
+	u := h.units[id]
+	h.mu.RUnlock()
+	if u == nil {
+		return app.Snapshot{}, false
+	}
+	return u.view.Load().Snapshot, true
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"berth/proxy"
+)
+
+// proxySnippet prints it, for the domain of the settings or one that shows
+// where yours goes.
+func proxySnippet(_ context.Context, c *call) error {
+	set := c.flags()
+	from := addSettingFlags(set, "proxy.domain", "proxy.listen")
+	args, err := c.parse(set, 1, 1)
+	if err != nil {
+		return err
+	}
+	s, err := from.load(c.getenv)
+	if err != nil {
+		return err
+	}
+	text, err := proxy.Snippet(args[0], cmp.Or(s.sites(), "apps.example.org"), snippetOf(s))
+	if err != nil {
+		return c.misuse("%w", err)
+	}
+	if s.Proxy.Mode != proxyBehind {
+		fmt.Fprintf(c.stderr, "berth answers there when proxy.mode is %q; it is %q now.\n", proxyBehind, s.Proxy.Mode)
+	}
+	_, err = fmt.Fprint(c.stdout, text)
+	return err
+}

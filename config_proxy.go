@@ -1,0 +1,70 @@
+package main
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// The modes of the proxy.
+const (
+	proxyOff    = "off"
+	proxyBehind = "behind"
+	proxyEdge   = "edge"
+)
+
+// choice is one of some words.
+type choice struct {
+	to    *string
+	words []string
+}
+
+func (c choice) set(text string) bool {
+	if !slices.Contains(c.words, text) {
+		return false
+	}
+	*c.to = text
+	return true
+}
+
+func (c choice) expects() string { return "one of " + strings.Join(c.words, ", ") }
+
+// file is empty or a path; a relative one starts at the working directory.
+type file struct{ to *string }
+
+func (f file) set(text string) bool {
+	if text == "" {
+		*f.to = ""
+		return true
+	}
+	return directory(f).set(text)
+}
+
+func (file) expects() string { return "a path" }
+
+// sites is the domain below which sites are served.
+func (s Settings) sites() string { return cmp.Or(s.Proxy.Domain, s.Names.Domain) }
+
+// checkProxy looks for what its mode needs.
+func (s *Settings) checkProxy(wrong func(string, ...any) error) error {
+	if s.Proxy.Mode == proxyEdge && s.Proxy.Cert == "" {
+		return wrong("proxy.mode %q needs proxy.cert, the certificate of the sites", s.Proxy.Mode)
+	}
+	return nil
+}
+
+// trusted are the networks of proxies that are believed: in mode behind this
+// machine, if the owner names none.
+func (s Settings) trusted() []netip.Prefix {
+	text := s.Proxy.Trusted
+	if text == "" && s.Proxy.Mode == proxyBehind {
+		text = "127.0.0.0/8,::1"
+	}
+	rules, _ := parseRules(text) // checked when it was set
+	var all []netip.Prefix
+	for _, r := range rules {
+		all = append(all, r.Net)
+	}
+	return all
+}

@@ -1,0 +1,139 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	dialPatience   = 5 * time.Second
+	answerPatience = time.Minute // between the request's end and the answer's headers
+	// idleUpstream is shorter than what servers keep a connection for (Node 5 s,
+	// Gunicorn 2 s): one that they close at the moment it is used costs a
+	// request that cannot be sent twice.
+	idleUpstream = 1500 * time.Millisecond
+	idlePerSite  = 64
+	bufferSize   = 32 << 10
+)
+
+func newTransport() *http.Transport {
+	return &http.Transport{
+		DialContext: dial, DisableCompression: true, ForceAttemptHTTP2: false,
+		MaxIdleConns: 1024, MaxIdleConnsPerHost: idlePerSite, IdleConnTimeout: idleUpstream,
+		ResponseHeaderTimeout: answerPatience, ExpectContinueTimeout: time.Second,
+		MaxResponseHeaderBytes: 128 << 10, WriteBufferSize: 8 << 10, ReadBufferSize: 8 << 10,
+	}
+}
+
+// dial reaches a program: one that serves IPv6 alone is at ::1, all others at
+// 127.0.0.1.
+func dial(ctx context.Context, _, address string) (net.Conn, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	d := net.Dialer{Timeout: dialPatience, KeepAlive: -1}
+	c, err := d.DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", port))
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		if six, _ := d.DialContext(ctx, "tcp6", net.JoinHostPort("::1", port)); six != nil {
+			return six, nil
+		}
+	}
+	return c, err
+}
+
+// buffers are what bodies are copied through.
+type buffers struct{ pool sync.Pool }
+
+func newBuffers() *buffers {
+	return &buffers{sync.Pool{New: func() any { return new([bufferSize]byte) }}}
+}
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte { return b.pool.Get().(*[bufferSize]byte)[:] }
+
+// Put implements httputil.BufferPool.
+func (b *buffers) Put(p []byte) { b.pool.Put((*[bufferSize]byte)(p)) }
+
+// rewrite makes the program's request of a stranger's. Hop headers are gone
+// already.
+func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
+	a := pr.In.Context().Value(askedKey{}).(*asked)
+	out := pr.Out
+	out.URL.Scheme, out.URL.Host, out.URL.User = "http", "127.0.0.1:"+strconv.Itoa(a.site.Port), nil
+	if out.URL.Path == "" {
+		out.URL = &url.URL{Scheme: out.URL.Scheme, Host: out.URL.Host, Path: "/"}
+	}
+	out.URL.RawQuery = pr.In.URL.RawQuery // as it came: what it means is the program's business
+	out.Host, out.Trailer = a.host, nil
+	clean(out.Header)
+	if _, told := out.Header["User-Agent"]; !told {
+		out.Header["User-Agent"] = nil // Go would send its own
+	}
+	out.Header["X-Forwarded-For"] = []string{a.via + a.peer}
+	out.Header["X-Forwarded-Host"] = []string{a.host}
+	out.Header["X-Forwarded-Proto"] = []string{a.proto}
+	out.Header["X-Real-Ip"] = []string{a.client.String()}
+}
+
+// modify looks at a program's answer: a site's cookies are its own. One for a
+// parent of all sites would be sent to the others, and take the place of theirs.
+func (p *Proxy) modify(r *http.Response) error {
+	a := r.Request.Context().Value(askedKey{}).(*asked)
+	cookies := r.Header["Set-Cookie"]
+	if len(cookies) == 0 {
+		return nil
+	}
+	kept := slices.DeleteFunc(slices.Clone(cookies), func(text string) bool {
+		return isPanels(text) || a.below && p.reachesOthers(text)
+	})
+	if r.Header["Set-Cookie"] = kept; len(kept) == 0 {
+		delete(r.Header, "Set-Cookie")
+	}
+	return nil
+}
+
+// reachesOthers reports whether a cookie would be sent to every site below the
+// host's domain.
+func (p *Proxy) reachesOthers(cookie string) bool {
+	attributes := strings.Split(cookie, ";")[1:]
+	for _, part := range slices.Backward(attributes) { // the last one counts (RFC 6265, 5.3)
+		name, value, _ := strings.Cut(part, "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "domain") {
+			continue
+		}
+		value = strings.ToLower(strings.Trim(strings.TrimSpace(value), "."))
+		return value != "" && (value == p.Domain || strings.HasSuffix(p.Domain, "."+value))
+	}
+	return false
+}
+
+// failed answers when the program did not.
+func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
+	a := r.Context().Value(askedKey{}).(*asked)
+	p.Log.Debug("a site did not answer", "app", a.site.ID, "error", err)
+	var op *net.OpError
+	var slow net.Error
+	switch {
+	case r.Context().Err() != nil: // the client has gone
+		panic(http.ErrAbortHandler)
+	case errors.As(err, &op) && op.Op == "dial" && a.site.State == Starting:
+		show(w, r, pageStarting, 0)
+	case errors.As(err, &op) && op.Op == "dial":
+		show(w, r, pageSilent, 0)
+	case errors.As(err, &slow) && slow.Timeout():
+		show(w, r, pageSlow, 0)
+	default:
+		show(w, r, pageBroken, 0)
+	}
+}

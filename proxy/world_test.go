@@ -1,0 +1,196 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	domain = "apps.example.org"
+	shop   = "shop." + domain
+)
+
+// world is a proxy that listens, and the sites behind it.
+type world struct {
+	t       *testing.T
+	proxy   *Proxy
+	address string
+
+	mu    sync.Mutex
+	sites map[string]Site
+	lines []string // of access logs
+}
+
+func newWorld(t *testing.T, trusted ...string) *world {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	w := &world{t: t, sites: map[string]Site{}}
+	c := Config{
+		Domain: domain, Names: &Names{}, Log: slog.New(slog.DiscardHandler), Look: w.look,
+		Access: func(id, line string) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.lines = append(w.lines, id+": "+line)
+		},
+	}
+	for _, n := range trusted {
+		c.Trusted = append(c.Trusted, netip.MustParsePrefix(n))
+	}
+	w.proxy = New(c)
+	l := listen(t)
+	w.address = l.Addr().String()
+	life, end := context.WithCancel(context.Background())
+	server := Server(life, w.proxy, c.Log)
+	served := make(chan error)
+	go func() { served <- server.Serve(Bound(l, 1000, nil)) }()
+	t.Cleanup(func() { // after the sites' own, which were added later
+		end()
+		_ = server.Close()
+		<-served
+		w.proxy.Close()
+		http.DefaultClient.CloseIdleConnections()
+		eventually(t, "the goroutines end", func() bool { return runtime.NumGoroutine() <= before })
+	})
+	return w
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !done(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("it never came that %s", what)
+		}
+	}
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func portOf(t *testing.T, address string) int {
+	t.Helper()
+	_, text, _ := net.SplitHostPort(address)
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func (w *world) look(id string) (Site, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s, ok := w.sites[id]
+	return s, ok
+}
+
+func (w *world) set(s Site) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sites[s.ID] = s
+}
+
+// serve makes a site of a handler.
+func (w *world) serve(id string, h http.HandlerFunc) {
+	w.t.Helper()
+	s := httptest.NewServer(h)
+	w.t.Cleanup(s.Close)
+	w.set(Site{ID: id, Port: portOf(w.t, s.Listener.Addr().String())})
+}
+
+// run makes a site of a real program, which is told its port.
+func (w *world) run(id, program, file, code string) {
+	w.t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		w.t.Skipf("needs %s", program)
+	}
+	main := filepath.Join(w.t.TempDir(), file)
+	if err := os.WriteFile(main, []byte(code), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	l := listen(w.t)
+	port := portOf(w.t, l.Addr().String())
+	_ = l.Close()
+	c := exec.Command(path, main)
+	c.Env = append(os.Environ(), "PORT="+strconv.Itoa(port))
+	if err := c.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	w.set(Site{ID: id, Port: port})
+	eventually(w.t, program+" listens", func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+}
+
+// ask sends one request and returns the answer and its body.
+func (w *world) ask(method, host, path string, body io.Reader, header ...string) (*http.Response, string) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+w.address+path, body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Host = host
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return resp, string(text)
+}
+
+// raw sends bytes as they are and returns everything that comes back.
+func (w *world) raw(text string) string {
+	w.t.Helper()
+	c, err := net.Dial("tcp", w.address)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	go func() { _, _ = io.WriteString(c, text) }() // an answer may come before the end
+	all, _ := io.ReadAll(bufio.NewReader(c))
+	return string(all)
+}
+
+// echo answers with the request as the program got it, line by line.
+func echo(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	fmt.Fprintf(w, "%s %s\nHost: %s\nLength: %d %v\nBody: %q %v\nTrailer: %v\n", r.Method, r.RequestURI, r.Host, r.ContentLength, r.TransferEncoding, body, err, r.Trailer)
+	for name, values := range r.Header {
+		fmt.Fprintf(w, "%s: %s\n", name, strings.Join(values, "|"))
+	}
+}

@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"berth/test/dns"
+	"berth/test/harness"
+)
+
+// visitor asks the sites of a daemon, by name.
+type visitor struct {
+	t       *testing.T
+	address string
+}
+
+var sitesAt = regexp.MustCompile(`sites are served.* listen=([0-9.:]+)`)
+
+func (d *daemon) visitor() visitor {
+	d.t.Helper()
+	m := sitesAt.FindStringSubmatch(d.Out.String())
+	if m == nil {
+		d.t.Fatalf("the daemon serves no sites: %s", d.Out)
+	}
+	return visitor{d.t, m[1]}
+}
+
+// ask sends a request for a path of a site; header is pairs.
+func (v visitor) ask(method, host, path string, header ...string) (*http.Response, string) {
+	v.t.Helper()
+	r, err := http.NewRequestWithContext(v.t.Context(), method, "http://"+v.address+path, nil)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	r.Host = host
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r) // follows nothing
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return resp, string(text)
+}
+
+// until waits for an answer of a site.
+func (v visitor) until(host string, status int, says string) {
+	v.t.Helper()
+	harness.Eventually(v.t, fmt.Sprintf("%s answers %d %q", host, status, says), func() bool {
+		resp, text := v.ask("GET", host, "/")
+		return resp.StatusCode == status && strings.Contains(text, says)
+	})
+}
+
+const siteNode = `require('http').createServer((q, s) => q.url == '/end' ? process.exit(3) : s.end(process.env.BERTH_APP_ID + ' for ' + q.headers.host)).listen(process.env.PORT)`
+
+// TestSites: a site's way from its upload to a domain of its own and back.
+func TestSites(t *testing.T) {
+	t.Parallel()
+	server := dns.Start(t)
+	d := launch(t, "--proxy-mode", "behind", "--proxy-listen", "127.0.0.1:0", "--proxy-domain", "apps.example.org", "--proxy-access-log", "--names-resolver", server.Addr())
+	v, ana := d.visitor(), d.account("ana", 200)
+	v.until("shop.apps.example.org", 404, "no site")
+	ana.upload(files{"discloud.config": config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=64"), "index.js": siteNode})
+	bot := ana.upload(files{"discloud.config": config("MAIN=index.js", "RAM=64"), "index.js": siteNode})
+	v.until("shop.apps.example.org", 200, "shop for shop.apps.example.org")
+	v.until("SHOP.apps.example.org.", 200, "shop for shop.apps.example.org")
+	v.until(bot+".apps.example.org", 404, "no site")
+
+	claim := ana.ask("POST", "/customdomain/create", `{"appID":"shop","domainName":"shop.example.com"}`).want(200)
+	proof := regexp.MustCompile(`berth=[A-Z2-7]+`).FindString(fmt.Sprint(claim.value))
+	v.until("shop.example.com", 404, "no site")
+	server.Set("_berth.shop.example.com", []string{proof})
+	ana.get("/customdomain/shop.example.com/verify").want(200)
+	v.until("shop.example.com", 200, "shop for shop.example.com")
+
+	v.until("shop.apps.example.org", 200, "shop")
+	if resp, text := v.ask("GET", "shop.apps.example.org", "/end"); resp.StatusCode != 502 || !strings.Contains(text, "gave no answer") {
+		t.Errorf("%d %s", resp.StatusCode, text)
+	}
+	v.until("shop.example.com", 502, "has ended by itself")
+	ana.put("/app/shop/start", "").want(200)
+	v.until("shop.example.com", 200, "shop")
+	ana.put("/app/shop/stop", "").want(200)
+	v.until("shop.example.com", 503, "stopped by its owner")
+	log, err := os.ReadFile(filepath.Join(d.data, "logs", "shop", "access.log"))
+	if err != nil || !strings.Contains(string(log), `"GET /end HTTP/1.1" 502 `) {
+		t.Errorf("the access log: %s, %v", log, err)
+	}
+	ana.delete("shop").want(200)
+	v.until("shop.example.com", 404, "no site")
+	v.until("shop.apps.example.org", 404, "no site")
+}

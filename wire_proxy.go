@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"berth/app"
+	"berth/domain"
+	"berth/proxy"
+)
+
+// sites is what brings the web to applications; nil when proxy.mode is off.
+type sites struct {
+	d       *daemon
+	proxy   *proxy.Proxy
+	names   proxy.Names
+	reading sync.Mutex // an older table must not take the place of a newer
+	servers []*http.Server
+	listen  []net.Listener
+	handled *inflight
+	end     context.CancelFunc // of what outlives its request
+}
+
+// openProxy listens, so that a port that is taken is told at the start.
+func (d *daemon) openProxy(ctx context.Context) error {
+	s := d.settings
+	if s.Proxy.Mode == proxyOff {
+		return nil
+	}
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	e := &sites{d: d, handled: newInflight(release), end: end}
+	c := proxy.Config{Domain: s.sites(), Names: &e.names, Look: e.look, Trusted: s.trusted(), Log: d.log}
+	if s.Proxy.AccessLog {
+		c.Access = func(id, line string) { d.logs.access(app.ID(id), line) }
+	}
+	e.proxy = proxy.New(c)
+	d.undo = append(d.undo, func() error { e.close(); return nil })
+	d.sites = e
+	if err := e.refresh(ctx); err != nil {
+		return err
+	}
+	if s.Proxy.Mode == proxyBehind {
+		return e.add(ctx, life, s.Proxy.Listen, e.proxy, nil)
+	}
+	certs, err := proxy.LoadCertificates(s.Proxy.Cert, s.Proxy.Key, d.log)
+	if err != nil {
+		return &problem{exitConfig, err, "Hint: proxy.cert and proxy.key name the files."}
+	}
+	err = e.add(ctx, life, s.Proxy.HTTPS, e.proxy, &tls.Config{GetCertificate: certs.Find, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		return err
+	}
+	_, port, _ := net.SplitHostPort(e.listen[0].Addr().String())
+	if port = ":" + port; port == ":443" {
+		port = ""
+	}
+	return e.add(ctx, life, s.Proxy.HTTP, e.proxy.Redirect(port), nil)
+}
+
+// add listens at an address, for serve.
+func (e *sites) add(ctx, life context.Context, address string, h http.Handler, secure *tls.Config) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, network(address), address)
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s for the sites: %w", address, err)
+	}
+	server := proxy.Server(life, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !e.handled.enter() {
+			return // its connection is cut already
+		}
+		defer e.handled.leave()
+		h.ServeHTTP(w, r)
+	}), e.d.log)
+	server.TLSConfig = secure
+	e.servers = append(e.servers, server)
+	e.listen = append(e.listen, proxy.Bound(l, e.d.settings.Connections, e.d.settings.trusted()))
+	return nil
+}
+
+// serve answers until shutdown; failed is called when one cannot.
+func (e *sites) serve(g *errgroup.Group, failed func()) {
+	if e == nil {
+		return
+	}
+	for i, server := range e.servers {
+		l := e.listen[i]
+		e.d.log.Info("sites are served", "mode", e.d.settings.Proxy.Mode, "listen", l.Addr().String(), "domain", e.d.settings.sites())
+		g.Go(func() error {
+			serve := func() error { return server.Serve(l) }
+			if server.TLSConfig != nil {
+				serve = func() error { return server.ServeTLS(l, "", "") }
+			}
+			if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+				failed()
+				return fmt.Errorf("cannot serve the sites: %w", err)
+			}
+			return nil
+		})
+	}
+}
+
+// shutdown ends all connections, at the latest when ctx ends.
+func (e *sites) shutdown(ctx context.Context) {
+	if e == nil {
+		return
+	}
+	for _, server := range e.servers {
+		if err := server.Shutdown(ctx); err != nil {
+			_ = server.Close()
+		}
+	}
+	e.close()
+}
+
+// close ends what shutdown has left, or what was never served.
+func (e *sites) close() {
+	e.end()
+	for _, l := range e.listen {
+		_ = l.Close()
+	}
+	e.handled.close()
+	e.proxy.Close()
+}
+
+// refresh reads which domains lead where. When it cannot, none leads anywhere:
+// an old table could lead to somebody else's site.
+func (e *sites) refresh(ctx context.Context) error {
+	e.reading.Lock()
+	defer e.reading.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	table, err := e.d.db.VerifiedDomains(ctx)
+	e.names.Set(table)
+	return err
+}
+
+// look is how an application is for those who visit it.
+func (e *sites) look(id string) (proxy.Site, bool) {
+	a, ok := e.d.host.Find(app.ID(id))
+	if !ok || a.Type != app.Site {
+		return proxy.Site{}, false
+	}
+	return siteOf(a), true
+}
+
+func siteOf(a app.Snapshot) proxy.Site {
+	s := proxy.Site{ID: string(a.ID)}
+	ended := func() proxy.State {
+		switch {
+		case a.RAMKilled():
+			return proxy.OutOfMemory
+		case a.LastExit != nil && !a.LastExit.Asked && a.LastExit.Code != 0:
+			return proxy.Crashed
+		}
+		return proxy.Stopped
+	}
+	if a.Running {
+		s.Port = a.Port
+	}
+	switch a.State {
+	case app.Online:
+		s.State = proxy.Up
+	case app.Starting, app.Preparing:
+		s.State = proxy.Starting
+	case app.Waiting:
+		if s.State = ended(); s.State == proxy.Stopped {
+			s.State = proxy.Starting // AUTORESTART, or a start that failed and is tried again
+		}
+		s.Retry = max(time.Until(a.RetryAt), time.Second)
+	case app.Stopping:
+		if s.State = proxy.Starting; a.Wanted != app.WantOnline {
+			s.State = proxy.Stopped
+		}
+	case app.Stopped:
+		s.State = ended()
+	}
+	return s
+}
+
+// renamed tells the proxy that domains may lead elsewhere, unless it failed.
+func (d *daemon) renamed(ctx context.Context, failed error) {
+	if d.sites == nil || failed != nil {
+		return
+	}
+	if err := d.sites.refresh(ctx); err != nil {
+		d.log.Error("cannot read the domains: none leads anywhere until the next change", "error", err)
+	}
+}
+
+// remembered has a name that none of its methods has.
+type remembered = domain.Claims
+
+// claims are the records of domains; what changes in them, the proxy learns.
+type claims struct {
+	remembered
+	changed func(ctx context.Context, failed error)
+}
+
+// AssignDomain implements domain.Claims.
+func (c claims) AssignDomain(ctx context.Context, owner app.AccountID, name string, to app.ID, admit func(app.Type) error) (app.Domain, error) {
+	d, err := c.remembered.AssignDomain(ctx, owner, name, to, admit)
+	c.changed(ctx, err)
+	return d, err
+}
+
+// RemoveDomain implements domain.Claims.
+func (c claims) RemoveDomain(ctx context.Context, owner app.AccountID, name string) error {
+	err := c.remembered.RemoveDomain(ctx, owner, name)
+	c.changed(ctx, err)
+	return err
+}
+
+// ProveDomain implements domain.Claims.
+func (c claims) ProveDomain(ctx context.Context, d app.Domain, status app.DomainStatus, at time.Time) (app.Domain, error) {
+	d, err := c.remembered.ProveDomain(ctx, d, status, at)
+	c.changed(ctx, err)
+	return d, err
+}
+
+// DeleteApp implements host.Registry. With the application go its domains.
+func (r registry) DeleteApp(ctx context.Context, id app.ID) error {
+	err := r.DB.DeleteApp(ctx, id)
+	r.changed(ctx, err)
+	return err
+}
+
+// snippetOf is where a web server on this host finds the sites.
+func snippetOf(s Settings) string {
+	if host, port, err := net.SplitHostPort(s.Proxy.Listen); err == nil && strings.Trim(host, "0.:") == "" {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return s.Proxy.Listen
+}

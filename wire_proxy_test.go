@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/app"
+	"berth/proxy"
+)
+
+func TestSiteOf(t *testing.T) {
+	soon := time.Now().Add(time.Minute)
+	oom, crash := &app.Exit{Code: 137, OOM: true}, &app.Exit{Code: 1}
+	for name, tt := range map[string]struct {
+		state   app.State
+		running bool
+		wanted  app.Wanted
+		exit    *app.Exit
+		want    proxy.State
+		port    int
+	}{
+		"online":                {app.Online, true, app.WantOnline, nil, proxy.Up, 20007},
+		"starting":              {app.Starting, true, app.WantOnline, crash, proxy.Starting, 20007},
+		"deployed":              {app.Preparing, false, app.WantOnline, nil, proxy.Starting, 0},
+		"stopped":               {app.Stopped, false, app.WantStopped, nil, proxy.Stopped, 0},
+		"stopped by its owner":  {app.Stopped, false, app.WantStopped, &app.Exit{Code: 143, Asked: true}, proxy.Stopped, 0},
+		"ended well":            {app.Stopped, false, app.WantStopped, &app.Exit{}, proxy.Stopped, 0},
+		"crashed":               {app.Stopped, false, app.WantStopped, crash, proxy.Crashed, 0},
+		"out of memory":         {app.Stopped, false, app.WantStopped, oom, proxy.OutOfMemory, 0},
+		"waiting after a crash": {app.Waiting, false, app.WantOnline, crash, proxy.Crashed, 0},
+		"waiting after its RAM": {app.Waiting, false, app.WantOnline, oom, proxy.OutOfMemory, 0},
+		"waiting for the host":  {app.Waiting, false, app.WantOnline, nil, proxy.Starting, 0},
+		"restarted":             {app.Stopping, false, app.WantOnline, nil, proxy.Starting, 0},
+		"being stopped":         {app.Stopping, false, app.WantStopped, nil, proxy.Stopped, 0},
+	} {
+		s := siteOf(app.Snapshot{App: app.App{ID: "shop", Port: 20007, Wanted: tt.wanted, LastExit: tt.exit}, State: tt.state, Running: tt.running, RetryAt: soon})
+		if s.ID != "shop" || s.State != tt.want || s.Port != tt.port || (s.Retry > 0) != (tt.state == app.Waiting) {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+// serving starts a daemon and returns it, with the end of it.
+func serving(t *testing.T, s Settings) *daemon {
+	t.Helper()
+	d, err := openDaemon(t.Context(), s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", s.Listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- d.serve(ctx, context.Background(), l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if err := d.close(); err != nil {
+			t.Error(err)
+		}
+		http.DefaultClient.CloseIdleConnections()
+	})
+	return d
+}
+
+// Redirects to HTTPS are for sites that there are, and nothing is left open.
+func TestTheEdge(t *testing.T) {
+	s := testSettings(t)
+	server := httptest.NewUnstartedServer(nil)
+	server.StartTLS()
+	defer server.Close()
+	pair := server.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))
+	s.Proxy.Mode, s.Proxy.HTTP, s.Proxy.HTTPS, s.Proxy.Domain = proxyEdge, "127.0.0.1:0", "127.0.0.1:0", "apps.example.org"
+	s.Proxy.Cert = filepath.Join(t.TempDir(), "both.pem")
+	if err := os.WriteFile(s.Proxy.Cert, both, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := serving(t, s)
+	client := server.Client()
+	defer client.CloseIdleConnections()
+	for i, scheme := range []string{"https", "http"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+"://"+d.sites.listen[i].Addr().String()+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = "shop.apps.example.org"
+		resp, err := client.Do(r)
+		if err != nil || resp.StatusCode != http.StatusNotFound || (resp.TLS != nil) != (scheme == "https") {
+			t.Fatalf("%s: %v, %v", scheme, resp, err)
+		}
+		_ = resp.Body.Close()
+	}
+}
+
+func TestAProxyThatCannotServe(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for says, edit := range map[string]func(*Settings){
+		"cannot listen on " + l.Addr().String() + " for the sites": func(s *Settings) { s.Proxy.Mode, s.Proxy.Listen = proxyBehind, l.Addr().String() },
+		"cannot read the certificate":                              func(s *Settings) { s.Proxy.Mode, s.Proxy.Cert = proxyEdge, "/nowhere.crt" },
+	} {
+		s := testSettings(t)
+		edit(&s)
+		if _, err := openDaemon(t.Context(), s, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want %q", err, says)
+		}
+	}
+}
