@@ -36,6 +36,9 @@ type starter struct {
 
 // launch is a host.Launch.
 func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error) {
+	if p.Code.Static() {
+		return s.still(p)
+	}
 	out, pipe, err := s.logs.pipe(p.App, p.Build, p.UID)
 	if err != nil {
 		return nil, cmp.Or(tree.Refused("open the application's log", err), err)

@@ -148,7 +148,11 @@ func (e *sites) look(id string) (proxy.Site, bool) {
 	if !ok || a.Type != app.Site {
 		return proxy.Site{}, false
 	}
-	return siteOf(a), true
+	s := siteOf(a)
+	if a.Running && a.Code.Static() {
+		s.State, s.Static = proxy.Up, staticSite(e.d.trees, a.ID, a.Code)
+	}
+	return s, true
 }
 
 func siteOf(a app.Snapshot) proxy.Site {

@@ -108,6 +108,13 @@ type Code struct {
 	Packages string
 }
 
+// StaticLang is the Lang of a site of files, which has no program.
+const StaticLang = "static"
+
+// Static reports whether the code is files alone: nothing runs, and berth
+// answers with them itself.
+func (c Code) Static() bool { return c.Lang == StaticLang && c.Start == "" }
+
 // Exit is how one run ended.
 type Exit struct {
 	Run       int

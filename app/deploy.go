@@ -53,7 +53,7 @@ type Files interface {
 type Plan struct {
 	Code    Code
 	Prepare []Step   // in order; empty when nothing needs preparing
-	Argv    []string // the program; Argv[0] is an absolute path or relative to the tree
+	Argv    []string // the program, none when Code.Static; Argv[0] is an absolute path or relative to the tree
 	Env     []string // added to the environment of the run
 	Prelude string   // goes before a shell command, so that it finds the programs of the packages; may be empty
 	Notes   []string // what berth could not honour, in words for the user
@@ -85,6 +85,7 @@ type Program struct {
 	App   ID
 	Run   int  // the run's number; each has a control group of its own
 	Build bool // a step of the preparation: other limits, another log
+	Code  Code // of the deployment; a step has none
 	Argv  []string
 	Env   []string // added to what every program gets
 	// Variables are the owner's own. They beat Env, and HOME, TMPDIR, PORT and

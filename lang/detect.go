@@ -27,6 +27,9 @@ func (p *project) detect() error {
 		p.head = head
 	}
 	p.lang = p.ofAnother(byContent(p.main, p.head))
+	if p.lang == &static && p.start != "" { // a program serves the page
+		p.lang = nil
+	}
 	switch {
 	case p.lang != nil:
 	case p.start != "":
@@ -35,6 +38,12 @@ func (p *project) detect() error {
 		p.lang = &prebuilt // what compilers make
 	default:
 		return p.unknown()
+	}
+	if p.lang == &static {
+		if p.static = true; p.cfg.Build != "" {
+			p.lang = p.byEvidence()
+		}
+		return forSites(p)
 	}
 	if exists && p.start == "" && p.lang.check != nil {
 		return p.lang.check(p)

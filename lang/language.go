@@ -76,5 +76,5 @@ type entry struct{ main, start string }
 // languages is the table. Content goes before names (see detect); the order
 // counts where a tree fits several.
 var languages = []*language{
-	&prebuilt, &javascript, &typescript, &python, &golang, &rust, &java, &php, &ruby, &deno, &bun, &shell,
+	&prebuilt, &javascript, &typescript, &python, &golang, &rust, &java, &php, &ruby, &deno, &bun, &shell, &static,
 }

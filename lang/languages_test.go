@@ -54,6 +54,12 @@ func TestLanguages(t *testing.T) {
 		{"rust src/bin", app.Config{Main: "src/bin/x/main.rs"}, tree{"src/bin/x/main.rs": "", "Cargo.toml": crate("[package]", `name = "bot"`)}, "rust", []string{cargoBuilds + "x"}, "target/release/x"},
 		{"rust default", app.Config{Main: "src/main.rs"}, tree{"src/main.rs": "", "Cargo.toml": crate("[package]", `name = "bot"`, `default-run = "it"`)}, "rust", []string{cargoBuilds + "it"}, "target/release/it"},
 
+		// Sites of files
+		{"page", app.Config{Main: "index.html", Type: app.Site}, tree{"index.html": ""}, "static", nil, ""},
+		{"page by its name", app.Config{Type: app.Site}, tree{"index.html": ""}, "static", nil, ""},
+		{"page that is built", app.Config{Main: "dist/index.html", Build: "vite build", Type: app.Site}, tree{"src/a.ts": "", "package.json": withDev}, "static", []string{"/usr/bin/npm install --no-package-lock" + npmFlags, nodePath + "vite build"}, ""},
+		{"page of a program", app.Config{Main: "index.html", Start: "./serve", Type: app.Site}, tree{"index.html": "", "serve": ""}, "shell", nil, "/bin/sh -c ./serve"},
+
 		// Java
 		{"jar", app.Config{Main: "app.jar"}, tree{"app.jar": "PK"}, "java", nil, jar + "app.jar"},
 
@@ -194,5 +200,15 @@ func TestPyproject(t *testing.T) {
 				t.Errorf("notes: %q", got.Notes)
 			}
 		})
+	}
+}
+
+// A page needs visitors.
+func TestPagesAreForSites(t *testing.T) {
+	for _, cfg := range []app.Config{{Main: "index.html"}, {}, {Main: "dist/index.html", Build: "make"}} {
+		_, err := Plan(cfg, true, tree{"index.html": ""}, fullHost, "")
+		if app.KindOf(err) != app.Unusable || !strings.Contains(err.Error(), "TYPE=site") {
+			t.Errorf("%+v: %v", cfg, err)
+		}
 	}
 }

@@ -29,6 +29,7 @@ type project struct {
 	lang  *language
 	plan  app.Plan
 
+	static   bool // MAIN is a page: nothing runs, and lang is what BUILD needs
 	installs bool // the project asks for packages
 }
 
@@ -63,6 +64,9 @@ func (p *project) make(found bool) (app.Plan, error) {
 	p.addNotes()
 	code := &p.plan.Code
 	code.Main, code.Lang, code.Start, code.Build = p.main, p.lang.name, p.start, p.cfg.Build
+	if p.static {
+		code.Lang = static.name
+	}
 	if code.Version = p.cfg.Version; code.Version == "" {
 		code.Version = "latest"
 	}

@@ -29,7 +29,7 @@ func (p *project) addSteps() error {
 			OnFail: "the command in BUILD failed; its output tells why.",
 		})
 	}
-	if p.lang.compile != nil && p.start == "" {
+	if p.lang.compile != nil && p.start == "" && !p.static {
 		step, err := p.lang.compile(p)
 		if err == nil {
 			err = p.suit()
@@ -54,6 +54,9 @@ func (p *project) addSteps() error {
 func (p *project) addStart() error {
 	p.plan.Env = slices.Concat(runEnv, p.env())
 	p.plan.Prelude = p.prelude()
+	if p.static {
+		return nil
+	}
 	if p.start != "" {
 		p.plan.Argv = p.command(p.start)
 		return nil

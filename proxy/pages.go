@@ -20,6 +20,7 @@ type page struct {
 
 var (
 	pageNone     = page{http.StatusNotFound, "No such site", "There is no site at this address.", 0}
+	pageMissing  = page{http.StatusNotFound, "No such page", "There is no page at this address.", 0}
 	pageStarting = page{http.StatusServiceUnavailable, "Starting", "This site is starting. The page loads again by itself.", 3 * time.Second}
 	pageStopped  = page{http.StatusServiceUnavailable, "Stopped", "This site was stopped by its owner.", 0}
 	pageCrashed  = page{http.StatusBadGateway, "Crashed", "The program of this site has ended by itself.", 0}

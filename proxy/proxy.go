@@ -28,6 +28,8 @@ type Site struct {
 	State State
 	Port  int           // of its program on loopback
 	Retry time.Duration // until it is started again; 0: it is not
+	// Static are the files of a site without a program; nil when it has one.
+	Static *Static
 }
 
 // Config is what a Proxy is made of.
@@ -105,6 +107,11 @@ func (p *Proxy) answer(w http.ResponseWriter, r *http.Request, a *asked) {
 		http.Error(w, "This method is not served.", http.StatusMethodNotAllowed)
 	case r.URL.Path != "" && r.URL.Path[0] != '/': // OPTIONS *
 		http.Error(w, "The request asks for no path.", http.StatusBadRequest)
+	case a.site.State == Up && a.site.Static != nil:
+		if err := a.site.Static.serve(w, r); err != nil {
+			p.Log.Error("cannot serve the files of a site", "app", a.site.ID, "error", err)
+			show(w, r, pageBroken, 0)
+		}
 	case a.site.State == Up || a.site.State == Starting && a.site.Port > 0:
 		p.forward.ServeHTTP(w, plain(r).WithContext(context.WithValue(r.Context(), askedKey{}, a)))
 	default:

@@ -157,7 +157,11 @@ func (w *world) ask(method, host, path string, body io.Reader, header ...string)
 		w.t.Fatal(err)
 	}
 	r.Host = host
+	r.Header.Set("Accept-Encoding", "identity") // or Go asks for gzip and unpacks it
 	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Accept-Encoding" {
+			r.Header.Del(header[i])
+		}
 		r.Header.Add(header[i], header[i+1])
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r)

@@ -102,3 +102,38 @@ func TestSites(t *testing.T) {
 	v.until("shop.example.com", 404, "no site")
 	v.until("shop.apps.example.org", 404, "no site")
 }
+
+// TestStaticSite: a site of files lives as others do, and nothing runs for it.
+func TestStaticSite(t *testing.T) {
+	t.Parallel()
+	d := launch(t, "--proxy-mode", "behind", "--proxy-listen", "127.0.0.1:0", "--proxy-domain", "apps.example.org")
+	v, ana := d.visitor(), d.account("ana", 100)
+	page := func(text string) files {
+		return files{"discloud.config": config("TYPE=site", "ID=shop", "MAIN=index.html", "RAM=32"), "index.html": text, ".env": "secret"}
+	}
+	ana.upload(page("one"))
+	const host = "shop.apps.example.org"
+	ana.until("shop", "apps.online", true)
+	v.until(host, 200, "one")
+	if got := d.runs("shop"); len(got) != 0 {
+		t.Errorf("something runs: %q", got)
+	}
+	if resp, text := v.ask("GET", host, "/.env"); resp.StatusCode != 404 || strings.Contains(text, "secret") {
+		t.Errorf("%d %s", resp.StatusCode, text)
+	}
+	ana.get("/app/shop/status").want(200, "apps.container", "Online")
+	ana.put("/app/shop/console", `{"command":"cat index.html"}`).want(200).says("apps.shell.stdout", "one")
+	ana.commit("shop", page("two")).want(200)
+	v.until(host, 200, "two")
+	ana.put("/app/shop/stop", "").want(200)
+	v.until(host, 503, "stopped by its owner")
+	ana.put("/app/shop/start", "").want(200)
+	v.until(host, 200, "two")
+	ana.put("/app/shop/restart", "").want(200)
+	v.until(host, 200, "two")
+	ana.put("/app/shop/ram", `{"ramMB":64}`).want(200)
+	ana.commit("shop", files{"discloud.config": config("TYPE=site", "ID=shop", "MAIN=index.html", "BUILD=mkdir -p dist && echo three > dist/index.html")}).want(200)
+	v.until(host, 200, "three")
+	ana.delete("shop").want(200)
+	v.until(host, 404, "no site")
+}
