@@ -194,7 +194,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	}
 	s := d.settings
 	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}}
-	files := trees{d.trees, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.log}
+	files := trees{d.trees, d.db.Journals, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.log}
 	tools := proc.FindTools()
 	start := &starter{
 		path: tools.Path(), proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter, Network: d.network}, trees: d.trees, logs: d.logs,
@@ -202,7 +202,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	}
 	d.host = host.New(host.Config{
 		Launch: start.launch, Shell: start.shell, Plan: planner(tools), Records: store, Registry: store, Settings: store, Environment: store,
-		Staging: files, Trees: files, Disk: files, Logs: d.logs, Log: d.log,
+		Staging: files, Trees: files, History: store, Rewinds: files, Disk: files, Logs: d.logs, Log: d.log,
 		CheckRAM: func(total, used, want app.MB) error {
 			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
 		},
@@ -212,6 +212,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		StopGrace: s.Apps.StopTimeout, OKDelay: s.Apps.OKDelay,
 		BuildRAM: s.Build.RAM, BuildTimeout: s.Build.Timeout, Builds: s.Build.Concurrency, BuildQueue: s.Build.Queue,
 		BackupTTL: s.Backups.TTL, ConsoleTimeout: s.Console.Timeout,
+		DeploysKeep: s.Deploys.Keep, DeploysDisk: s.Deploys.Disk,
 	})
 	names, teams := domain.New(d.names()), account.NewTeams(d.db)
 	d.handler = httpapi.New(httpapi.Config{

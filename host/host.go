@@ -24,6 +24,8 @@ type Config struct {
 	Environment Environment
 	Staging     Staging
 	Trees       Trees
+	History     History
+	Rewinds     Rewinds
 	Disk        Disk
 	Logs        Logs
 	Log         *slog.Logger
@@ -46,6 +48,9 @@ type Config struct {
 	Builds       int // at once
 	BuildQueue   int // builds that may wait
 	BackupTTL    time.Duration
+
+	DeploysKeep int    // deploys of an application that are remembered
+	DeploysDisk app.MB // that their journals may take together
 
 	ConsoleTimeout time.Duration // of a console command
 }

@@ -11,8 +11,8 @@ import (
 // it they count once for each name.
 const maxLinked = 100_000
 
-// Size returns the bytes the live tree of id takes on disk, a file with several
-// names once. The program may be running. What lies deeper than can be walked
+// Size returns the bytes the live tree of id and its journals take on disk, a
+// file of the tree with several names once. The program may be running. What lies deeper than can be walked
 // does not count.
 func (s *Store) Size(ctx context.Context, id app.ID) (int64, error) {
 	live, err := s.live(id)
@@ -41,7 +41,7 @@ func (s *Store) Size(ctx context.Context, id app.ID) (int64, error) {
 		}
 		return nil
 	})
-	size := blocks * 512 // the unit of st_blocks, whatever the file system's is
+	size := blocks*512 + s.kept(ctx, id) // the unit of st_blocks, whatever the file system's is
 	if err != nil {
 		return size, cannot("measure the application's files", err)
 	}
