@@ -110,6 +110,9 @@ type downloads struct {
 // OpenBackup implements httpapi.Downloads.
 func (d downloads) OpenBackup(file string) (*os.File, error) { return d.trees.OpenBackup(file) }
 
+// BackupOf implements httpapi.Downloads.
+func (d downloads) BackupOf(file string) (app.ID, bool) { return tree.BackupOf(file) }
+
 // OpenLog implements httpapi.Downloads.
 func (d downloads) OpenLog(id app.ID, version int64) (io.ReadCloser, error) {
 	if !d.Is(id, version) {

@@ -125,6 +125,7 @@ type Deploy struct {
 	// or it was dropped.
 	Journal string
 	Kept    int64 // bytes that the journal takes on disk
+	Back    bool  // whether a rollback leads to it now; not recorded
 }
 
 // actorKey is the key of WithActor.

@@ -47,7 +47,16 @@ func (h *Host) Deploys(ctx context.Context, owner app.AccountID, id app.ID) ([]a
 	if err != nil { // all may still be written to
 		return nil, err
 	}
+	Reach(all)
 	return all, nil
+}
+
+// Reach sets Back of each deploy of a history.
+func Reach(all []app.Deploy) {
+	for i := range all {
+		_, _, err := WayBack(all, all[i].Number)
+		all[i].Back = err == nil
+	}
 }
 
 // WayBack returns the deploy with a number, or the one before the newest when

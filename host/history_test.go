@@ -106,6 +106,10 @@ func TestWayBack(t *testing.T) {
 		{nil, 0, 0, "", "there is no deploy before this one"},
 	} {
 		d, journals, err := WayBack(tt.all, tt.number)
+		Reach(tt.all)
+		if len(tt.all) == 4 && (tt.all[0].Back || !tt.all[1].Back || !tt.all[2].Back || tt.all[3].Back) {
+			t.Errorf("Reach() made %+v", tt.all)
+		}
 		if d.Number != tt.to || strings.Join(journals, "") != tt.journals || fmt.Sprint(err) != cmpOr(tt.err, "<nil>") {
 			t.Errorf("WayBack(%d) = %+v, %v, %v", tt.number, d, journals, err)
 		}

@@ -75,6 +75,7 @@ func (w *world) handler() http.Handler {
 	c := w.config
 	c.Accounts, c.Links, c.Catalog, c.Control = w, w, w, w
 	c.Settings, c.Environment, c.Deployer, c.Downloads, c.Console = w, w, w, w, w
+	c.History = w
 	c.Teams, c.Memberships = w, w
 	c.Names, c.Domains = w, w
 	c.Now = w.clock
