@@ -47,6 +47,9 @@ func (c *call) withDB(ctx context.Context, set *flag.FlagSet, least, most int, d
 // openDatabase opens the database in dir, and makes dir when there is none:
 // anybody may pass through it, to files that are their own, and nobody may list it.
 func openDatabase(ctx context.Context, dir string) (*db.DB, error) {
+	if err := refuseUnfinished(dir); err != nil {
+		return nil, err
+	}
 	err := makeDataDir(dir)
 	var opened *db.DB
 	if err == nil {
@@ -59,6 +62,12 @@ func openDatabase(ctx context.Context, dir string) (*db.DB, error) {
 		return nil, &problem{
 			exitPermission, fmt.Errorf("cannot use the data directory %s: permission denied", dir),
 			"Hint: run the command as root, or name another directory with --data-dir.",
+		}
+	}
+	if errors.Is(err, db.ErrNewer) {
+		return nil, &problem{
+			exitConfig, err,
+			"Hint: install that berth again, or stop the daemon and put the copy from before its migration (" + databaseName + ".schema-N) in the place of " + databaseName + ".",
 		}
 	}
 	return opened, err

@@ -123,10 +123,13 @@ func diskProblem(dir string, err error) error {
 	return &problem{code, fmt.Errorf("cannot use the data directory %s: %s", dir, why), hint}
 }
 
+// lockName is the file that a daemon locks its data directory by.
+const lockName = "lock"
+
 // lockDir makes sure that one daemon uses a data directory. The lock goes
 // with the process, however it ends.
 func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock the data directory: %w", err)
 	}
