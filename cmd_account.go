@@ -55,19 +55,13 @@ func openDatabase(ctx context.Context, dir string) (*db.DB, error) {
 	if err == nil {
 		opened, err = db.Open(ctx, filepath.Join(dir, databaseName), time.Now)
 	}
-	if refused := diskProblem(dir, err); refused != nil {
+	if refused := cmp.Or(diskProblem(dir, err), newerProblem(err)); refused != nil {
 		return nil, refused
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, &problem{
 			exitPermission, fmt.Errorf("cannot use the data directory %s: permission denied", dir),
 			"Hint: run the command as root, or name another directory with --data-dir.",
-		}
-	}
-	if errors.Is(err, db.ErrNewer) {
-		return nil, &problem{
-			exitConfig, err,
-			"Hint: install that berth again, or stop the daemon and put the copy from before its migration (" + databaseName + ".schema-N) in the place of " + databaseName + ".",
 		}
 	}
 	return opened, err

@@ -256,6 +256,18 @@ func refuseUnfinished(dir string) error {
 	}
 }
 
+// newerProblem says what is to be done about a database of a newer berth, and
+// returns nil when that is not the error.
+func newerProblem(err error) error {
+	if !errors.Is(err, db.ErrNewer) {
+		return nil
+	}
+	return &problem{
+		exitConfig, err,
+		"Hint: install that berth again, or stop the daemon and put the copy from before its migration (" + databaseName + ".schema-N) in the place of " + databaseName + ".",
+	}
+}
+
 // warnOfUsers tells of users of this host that have an application's uid.
 func (c *call) warnOfUsers(ctx context.Context, s Settings) (err error) {
 	d, err := db.Open(ctx, filepath.Join(s.DataDir, databaseName), time.Now)

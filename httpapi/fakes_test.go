@@ -74,8 +74,7 @@ func newWorld(tb testing.TB) *world {
 func (w *world) handler() http.Handler {
 	c := w.config
 	c.Accounts, c.Links, c.Catalog, c.Control = w, w, w, w
-	c.Settings, c.Environment, c.Deployer, c.Downloads, c.Console = w, w, w, w, w
-	c.History = w
+	c.Settings, c.Environment, c.Deployer, c.Downloads, c.Console, c.History = w, w, w, w, w, w
 	c.Teams, c.Memberships = w, w
 	c.Names, c.Domains = w, w
 	c.Now = w.clock
