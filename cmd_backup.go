@@ -236,14 +236,14 @@ func (b *hostBackup) addApps(ctx context.Context, w *archive.Writer, store *tree
 	}
 	for _, a := range apps {
 		before, err := newest(ctx, b.db, a.ID)
-		if err == nil && b.done[a.ID] == before {
+		if done, is := b.done[a.ID]; err == nil && is && done == before {
 			continue
 		}
 		if err == nil {
 			err = store.Export(ctx, w, a.ID, a.UID)
 		}
 		switch {
-		case errors.Is(err, tree.ErrBusy), app.KindOf(err) == app.NotFound && err != nil: // deleted meanwhile, or deployed
+		case errors.Is(err, tree.ErrBusy), app.KindOf(err) == app.NotFound: // deleted meanwhile, or deployed
 			delete(b.done, a.ID)
 			continue
 		case err != nil:

@@ -83,15 +83,15 @@ func (i *Importer) put(part string, e archive.Entry, content io.Reader) error {
 	}
 	defer parent.close()
 	mode := uint32(e.Mode.Perm())
-	switch e.Mode.Type() {
-	case fs.ModeDir:
+	switch {
+	case e.Mode.IsDir():
 		if e.Mode&fs.ModeSticky != 0 {
 			mode |= unix.S_ISVTX
 		}
 		made, err := parent.mkdir(name, mode, e.UID)
 		made.close()
 		return err
-	case fs.ModeSymlink:
+	case e.Mode&fs.ModeSymlink != 0:
 		if err := unix.Symlinkat(e.Link, int(parent), name); err != nil {
 			return err
 		}

@@ -276,6 +276,37 @@ func (p *past) check(code, data model) {
 	}
 }
 
+// A commit that an older berth had begun is undone as well, wherever the move of
+// its journal to its new place was cut short.
+func TestJournalsOfAnOlderBerth(t *testing.T) {
+	for moved := range 4 {
+		s := newStore(t)
+		live, stage := scene(t, s)
+		before := snapshot(t, live)
+		done, err := s.Apply(t.Context(), stage, testID, testUID)
+		must(t, err)
+		top := filepath.Join(s.root, "rollback", string(testID))
+		there := filepath.Join(top, done.Journal+openExt)
+		must(t, os.Mkdir(filepath.Join(there, trashName), 0o700))
+		to := filepath.Join(top, strings.Repeat("0", 32)+openExt)
+		must(t, os.Mkdir(to, 0o700))
+		for n, part := range []string{oldName, trashName, planName} {
+			place := top
+			if n < moved {
+				place = to
+			}
+			must(t, os.Rename(filepath.Join(there, part), filepath.Join(place, part)))
+		}
+		must(t, os.Remove(there))
+		if !s.Pending(testID, nil) {
+			t.Errorf("%d moved: it is not pending", moved)
+		}
+		must(t, s.Settle(t.Context(), testID, testUID, nil))
+		same(t, snapshot(t, live), before)
+		empty(t, s, "rollback")
+	}
+}
+
 // Every point where a crash can leave something between is named, and passed by
 // some test.
 func TestEveryPointIsKnown(t *testing.T) {
