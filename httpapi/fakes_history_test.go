@@ -33,3 +33,10 @@ func (w *world) Deploys(_ context.Context, owner app.AccountID, id app.ID) ([]ap
 func (w *world) Rollback(ctx context.Context, owner app.AccountID, id app.ID, number int) (app.Deployed, error) {
 	return w.deployed, w.change(w.call("Rollback", id, number, "by", app.ActorOf(ctx, 0)), owner, id)
 }
+
+func (w *world) Commit(ctx context.Context, owner app.AccountID, id app.ID, file string) (app.Deployed, error) {
+	w.hand(file)
+	w.pause(ctx, "Commit "+string(id))
+	_ = w.call("CommitBy", app.ActorOf(ctx, 0))
+	return w.deployed, w.change(w.call("Commit", id), owner, id)
+}

@@ -292,12 +292,6 @@ func (w *world) Upload(ctx context.Context, _ app.Account, file string) (app.Dep
 	return w.deployed, w.call("Upload")
 }
 
-func (w *world) Commit(ctx context.Context, owner app.AccountID, id app.ID, file string) (app.Deployed, error) {
-	w.hand(file)
-	w.pause(ctx, "Commit "+string(id))
-	return w.deployed, w.change(w.call("Commit", id), owner, id)
-}
-
 func (w *world) Backup(_ context.Context, owner app.AccountID, id app.ID, withVariables bool) (app.Backup, error) {
 	if withVariables {
 		_ = w.call("BackupOfVariables", id)

@@ -149,3 +149,18 @@ func TestRollbackBodies(t *testing.T) {
 		}
 	}
 }
+
+// The history tells who sent a commit, not whose application it is.
+func TestCommitsAreTheSenders(t *testing.T) {
+	for path, by := range map[string]string{"/v2/app/bot-one/commit": "CommitBy 7", "/v2/team/bot-one/commit": "CommitBy 8"} {
+		w := newWorld(t)
+		w.deployed.Snapshot = bot("bot-one")
+		if strings.HasPrefix(path, "/v2/team") {
+			w.join(app.AllPermissions)
+		}
+		r := zipRequest("PUT", path, "PK")
+		if rec := do(t, w.handler(), r); rec.Code != 200 || !slices.Contains(w.calls, by) {
+			t.Errorf("%s: %d %s, called %v", path, rec.Code, rec.Body, w.calls)
+		}
+	}
+}
