@@ -244,7 +244,7 @@ func (b *hostBackup) addApps(ctx context.Context, w *archive.Writer, store *tree
 		}
 		switch {
 		case errors.Is(err, tree.ErrBusy), app.KindOf(err) == app.NotFound: // deleted meanwhile, or deployed
-			delete(b.done, a.ID)
+			b.drop(w, a.ID)
 			continue
 		case err != nil:
 			return err
@@ -252,6 +252,13 @@ func (b *hostBackup) addApps(ctx context.Context, w *archive.Writer, store *tree
 		b.done[a.ID] = before
 	}
 	return nil
+}
+
+// drop makes void what the archive has of an application.
+func (b *hostBackup) drop(w *archive.Writer, id app.ID) {
+	w.Void("apps/" + string(id))
+	w.Void("rollback/" + string(id))
+	delete(b.done, id)
 }
 
 // newest is the number of an application's newest deploy.
@@ -287,9 +294,7 @@ func (b *hostBackup) compare(ctx context.Context, w *archive.Writer, path string
 	}
 	for id := range b.done {
 		if !slices.ContainsFunc(apps, func(a app.App) bool { return a.ID == id }) {
-			w.Void("apps/" + string(id))
-			w.Void("rollback/" + string(id))
-			delete(b.done, id)
+			b.drop(w, id)
 		}
 	}
 	return behind, nil

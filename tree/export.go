@@ -21,12 +21,49 @@ var ErrBusy = errors.New("a commit is under way")
 // apps/<id> and rollback/<id>: files, directories and links of uid, and of the
 // journals what is berth's. The program may be running, and another process may
 // have the same data directory: each file is as it was while it was read, files
-// that vanish are left out. ErrBusy while a commit is under way; the caller
-// begins again then, and also when the application was deployed meanwhile.
+// that vanish are left out. ErrBusy when a commit was under way at any moment of
+// it, whatever came of that; the caller begins again then, and also when the
+// application was deployed meanwhile.
 func (s *Store) Export(ctx context.Context, w *archive.Writer, id app.ID, uid int) error {
+	before, err := s.lastJournal(id)
+	if err != nil {
+		return cannot("look at the journals", err)
+	}
 	if s.Pending(id, nil) {
 		return ErrBusy
 	}
+	if err := s.export(ctx, w, id, uid); err != nil {
+		return err
+	}
+	// One that failed meanwhile is undone by now, and the files may be of both.
+	after, err := s.lastJournal(id)
+	if err != nil {
+		return cannot("look at the journals", err)
+	}
+	if before != after || s.Pending(id, nil) {
+		return ErrBusy
+	}
+	return nil
+}
+
+// mark tells one moment of the journals of an application from another.
+type mark struct {
+	ino   uint64
+	ctime unix.Timespec
+}
+
+// lastJournal returns a mark that every begin and every end of a commit changes:
+// both make or remove a name in the directory of the journals, or that itself.
+func (s *Store) lastJournal(id app.ID) (mark, error) {
+	st, err := s.rollback.stat(string(id))
+	if errors.Is(err, unix.ENOENT) {
+		st, err = s.rollback.self()
+	}
+	return mark{st.Ino, st.Ctim}, err
+}
+
+// export writes the parts of an application.
+func (s *Store) export(ctx context.Context, w *archive.Writer, id app.ID, uid int) error {
 	live, err := s.live(id)
 	if err != nil {
 		return err
@@ -34,7 +71,7 @@ func (s *Store) Export(ctx context.Context, w *archive.Writer, id app.ID, uid in
 	defer live.close()
 	w.Begin(appsName + "/" + string(id))
 	mine := func(v visit) bool { return int(v.st.Uid) == uid }
-	if err := export(ctx, w, live, mine); err != nil {
+	if err := exportTree(ctx, w, live, mine); err != nil {
 		return cannot("copy the application's files", err)
 	}
 	all, err := s.rollback.sub(string(id))
@@ -46,7 +83,7 @@ func (s *Store) Export(ctx context.Context, w *archive.Writer, id app.ID, uid in
 	}
 	defer all.close()
 	w.Begin(rollbackName + "/" + string(id))
-	err = export(ctx, w, all, func(v visit) bool {
+	err = exportTree(ctx, w, all, func(v visit) bool {
 		// What root owns in it is berth's frame around the originals.
 		plan := strings.Count(v.path, "/") == 1 && v.name == planName
 		return mine(v) || v.st.Uid == 0 && (isDir(&v.st) || plan)
@@ -54,14 +91,11 @@ func (s *Store) Export(ctx context.Context, w *archive.Writer, id app.ID, uid in
 	if err != nil {
 		return cannot("copy the journals", err)
 	}
-	if s.Pending(id, nil) {
-		return ErrBusy
-	}
 	return nil
 }
 
-// export writes a tree, of which take chooses.
-func export(ctx context.Context, w *archive.Writer, d dir, take func(visit) bool) error {
+// exportTree writes a tree, of which take chooses.
+func exportTree(ctx context.Context, w *archive.Writer, d dir, take func(visit) bool) error {
 	st, err := d.self()
 	if err != nil {
 		return err

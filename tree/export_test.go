@@ -102,6 +102,44 @@ func TestExportDuringACommit(t *testing.T) {
 	}
 }
 
+// onWrite calls do at the first write that comes after armed was set.
+type onWrite struct {
+	armed bool
+	do    func()
+}
+
+// Write implements io.Writer.
+func (w *onWrite) Write(p []byte) (int, error) {
+	if w.armed {
+		w.armed = false
+		w.do()
+	}
+	return len(p), nil
+}
+
+// A commit that fails while files are read leaves nothing to see, but the files
+// that were read may be of both codes.
+func TestExportAroundACommitThatFails(t *testing.T) {
+	for _, history := range []bool{true, false} {
+		p := newPast(t, map[string]string{"a": "1", "b": "1"})
+		if history {
+			p.commit(map[string]string{"a": "2"})
+		}
+		stage := stageOf(t, p.s, map[string]string{"a": "3", "b": "3"})
+		on := &onWrite{do: func() {
+			must(t, applied(p.s.Apply(t.Context(), stage, testID, testUID)))
+			must(t, p.s.Settle(t.Context(), testID, testUID, p.good))
+		}}
+		w, err := archive.NewWriter(on, archive.Manifest{})
+		must(t, err)
+		on.armed = true
+		if err := p.s.Export(t.Context(), w, testID, testUID); !errors.Is(err, ErrBusy) || on.armed {
+			t.Errorf("with a history %t: %v", history, err)
+		}
+		must(t, p.s.Export(t.Context(), w, testID, testUID))
+	}
+}
+
 // What somebody made of an archive gets nowhere else.
 func TestImportRefuses(t *testing.T) {
 	root := t.TempDir()
