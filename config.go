@@ -54,7 +54,11 @@ type Settings struct {
 		RateKB  int // KB a second and application
 	}
 	Backups struct{ TTL time.Duration }
-	Names   struct {
+	Deploys struct {
+		Keep int
+		Disk app.MB
+	}
+	Names struct {
 		Domain     string // of which sites have subdomains; empty: not known
 		Addresses  string // IP addresses with commas between them; empty: not known
 		Resolver   string // HOST:PORT; empty: the host's own
@@ -129,6 +133,8 @@ var settings = []setting{
 	{"logs.keep", "2", "`N` old log files kept for each application", func(s *Settings) kind { return whole(&s.Logs.Keep, 1, 1000) }},
 	{"logs.rate", "1024", "`KB` a second that an application may log", func(s *Settings) kind { return whole(&s.Logs.RateKB, 1, 1<<20) }},
 	{"backups.ttl", "1h", "`TIME` a backup can be downloaded", func(s *Settings) kind { return span{&s.Backups.TTL} }},
+	{"deploys.keep", "5", "`N` deploys of an application that are remembered, to be rolled back to", func(s *Settings) kind { return whole(&s.Deploys.Keep, 1, 100) }},
+	{"deploys.disk", "1024", "most `MB` that is kept for the rollbacks of an application", func(s *Settings) kind { return whole(&s.Deploys.Disk, 0, 1<<24) }},
 	{"names.domain", "", "`DOMAIN` below which sites have their subdomains", func(s *Settings) kind { return domainName{&s.Names.Domain} }},
 	{"names.addresses", "", "`IP,...` of this host, for those who bring their own domain", func(s *Settings) kind { return addresses{&s.Names.Addresses} }},
 	{"names.resolver", "", "`HOST:PORT` of the DNS server that proves domains; the host's own when empty", func(s *Settings) kind { return server{&s.Names.Resolver} }},

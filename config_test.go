@@ -53,7 +53,7 @@ func TestDefaults(t *testing.T) {
 	want.Build.RAM, want.Build.Timeout, want.Build.Concurrency, want.Build.Queue = 512, 10*time.Minute, 1, 32
 	want.Upload.Max, want.Upload.MaxSocket, want.Upload.MaxUnpacked, want.Upload.MaxFiles = 100, 512, 1024, 20000
 	want.Logs.MaxFile, want.Logs.Keep, want.Logs.RateKB = 5, 2, 1024
-	want.Backups.TTL = time.Hour
+	want.Backups.TTL, want.Deploys.Keep, want.Deploys.Disk = time.Hour, 5, 1024
 	want.Names.PerAccount = 10
 	want.Console.Timeout = 30 * time.Second
 	want.Sandbox.Paths = "/opt"
@@ -72,7 +72,7 @@ var others = map[string]string{
 	"apps.port_first": "20001", "apps.port_last": "29998", "host.reserve": "0", "host.overcommit": "1.5",
 	"build.ram": "513", "build.timeout": "11m", "build.concurrency": "2", "build.queue": "33", "upload.max": "101",
 	"upload.max_socket": "513", "upload.max_unpacked": "1025", "upload.max_files": "20001", "logs.max_file": "6", "logs.keep": "7",
-	"logs.rate": "1025", "backups.ttl": "2h", "names.domain": "apps.example.org",
+	"logs.rate": "1025", "backups.ttl": "2h", "deploys.keep": "6", "deploys.disk": "1025", "names.domain": "apps.example.org",
 	"names.addresses": "192.0.2.1,2001:db8::1", "names.resolver": "192.0.2.53:53", "names.per_account": "11",
 	"console.timeout": "31s", "network.allow": "127.0.0.1:5432, [::1]:5432,10.0.0.0/8", "network.deny": "192.168.0.0/16,fd00::1",
 	"sandbox.require": "mounts, seccomp", "sandbox.paths": "/opt,/srv/models",
@@ -172,7 +172,7 @@ func TestBadValues(t *testing.T) {
 		"apps.ok_delay": {"0"}, "apps.uid_base": {"0", "999", "2147483647"}, "apps.uid_count": {"0"}, "apps.port_first": {"80", "65536"},
 		"apps.port_last": {"0"}, "host.reserve": {"-1"}, "host.disk_floor": {"-1", "Auto", "1.5"}, "apps.disk": {"-1", "auto"}, "apps.cpu_max": {"-1", "50%"}, "host.overcommit": {"0", "-1", "NaN", "Inf", "101", "x"}, "build.ram": {"1"},
 		"build.timeout": {"0s"}, "build.concurrency": {"0", "65"}, "build.queue": {"0", "1001"}, "upload.max": {"0"}, "upload.max_socket": {"0"}, "upload.max_unpacked": {"0"},
-		"upload.max_files": {"0"}, "logs.max_file": {"0"}, "logs.keep": {"0"}, "logs.rate": {"0"}, "backups.ttl": {"0h", "1 day"},
+		"upload.max_files": {"0"}, "logs.max_file": {"0"}, "logs.keep": {"0"}, "logs.rate": {"0"}, "backups.ttl": {"0h", "1 day"}, "deploys.keep": {"0", "101"}, "deploys.disk": {"-1", "x"},
 		"names.domain":    {"localhost", "192.0.2.1", "https://example.org", "*.example.org", "a b.example.org", "exämple.org"},
 		"names.addresses": {"example.org", "192.0.2.1,", "192.0.2.1 192.0.2.2", "fe80::1%eth0", "0.0.0.0"},
 		"names.resolver":  {"192.0.2.53", ":53", "192.0.2.53:0", "192.0.2.53:x", "a/b:53"}, "names.per_account": {"-1", "10001", "x"},

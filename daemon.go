@@ -141,7 +141,7 @@ func diskProblem(dir string, err error) error {
 	return &problem{code, fmt.Errorf("cannot use the data directory %s: %s", dir, why), hint}
 }
 
-func (d *daemon) openGroups(context.Context) error {
+func (d *daemon) openGroups(ctx context.Context) error {
 	facts, err := cgroup.Detect()
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (d *daemon) openGroups(context.Context) error {
 		return err
 	}
 	d.undo = append(d.undo, d.groups.Close)
-	if err := d.takeOver(); err != nil {
+	if err := d.takeOver(ctx); err != nil {
 		return err
 	}
 	if _, err := d.groups.MaxCPU(); err != nil && d.settings.Apps.CPUMax > 0 {
@@ -194,7 +194,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	}
 	s := d.settings
 	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}}
-	files := trees{d.trees, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.log}
+	files := trees{d.trees, d.db.Journals, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.log}
 	tools := proc.FindTools()
 	if slices.Contains(d.walls.Layers, sandbox.Mounts) {
 		tools.Only(d.walls.Paths)
@@ -209,7 +209,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	}
 	d.host = host.New(host.Config{
 		Launch: start.launch, Adopt: start.adopt, Shell: start.shell, Plan: planner(tools), Records: store, Registry: store, Settings: store, Environment: store,
-		Staging: files, Trees: files, Disk: files, Quotas: files, DiskLimit: s.Apps.Disk, Logs: d.logs, Log: d.log,
+		Staging: files, Trees: files, History: store, Rewinds: files, Disk: files, Quotas: files, DiskLimit: s.Apps.Disk, Logs: d.logs, Log: d.log,
 		CheckRAM: func(total, used, want app.MB) error {
 			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
 		},
@@ -219,11 +219,12 @@ func (d *daemon) openHost(ctx context.Context) error {
 		StopGrace: s.Apps.StopTimeout, OKDelay: s.Apps.OKDelay,
 		BuildRAM: s.Build.RAM, BuildTimeout: s.Build.Timeout, Builds: s.Build.Concurrency, BuildQueue: s.Build.Queue,
 		BackupTTL: s.Backups.TTL, ConsoleTimeout: s.Console.Timeout,
+		DeploysKeep: s.Deploys.Keep, DeploysDisk: s.Deploys.Disk,
 	})
 	names, teams := domain.New(d.names()), account.NewTeams(d.db)
 	d.handler = httpapi.New(httpapi.Config{
 		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
-		Catalog: d.host, Control: d.host, Settings: d.host, Environment: d.host, Deployer: d.host, Console: d.host,
+		Catalog: d.host, Control: d.host, Settings: d.host, Environment: d.host, Deployer: d.host, History: d.host, Console: d.host,
 		Downloads: downloads{d.host, d.trees, d.logs}, Builds: d.logs, Audit: d.audit, Names: names, Domains: names,
 		Teams: teams, Memberships: teams,
 		RateLimit: s.RateLimit, BaseURL: s.BaseURL,

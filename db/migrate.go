@@ -23,8 +23,9 @@ func migrations() fs.FS {
 
 // migrate runs what is missing, each step in a transaction of its own that
 // also records it. Any number of processes may do so at once: each looks at
-// the version again once it holds the lock.
-func migrate(ctx context.Context, pool *sql.DB, steps fs.FS) error {
+// the version again once it holds the lock. keep is called before the first
+// step of a database that is not new.
+func migrate(ctx context.Context, pool *sql.DB, steps fs.FS, keep func(version int) error) error {
 	names, err := fs.Glob(steps, "*.sql")
 	if err != nil {
 		return err
@@ -35,7 +36,12 @@ func migrate(ctx context.Context, pool *sql.DB, steps fs.FS) error {
 		return err
 	}
 	if version > known {
-		return fmt.Errorf("it was written by a newer berth (schema %d, this one knows %d)", version, known)
+		return newerError(version, known)
+	}
+	if 0 < version && version < known {
+		if err := keep(version); err != nil {
+			return err
+		}
 	}
 	for next := version + 1; next <= known; next++ {
 		text, err := fs.ReadFile(steps, fmt.Sprintf("%04d.sql", next))

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -34,15 +33,22 @@ type world struct {
 	env      map[app.ID]map[string]string
 
 	// Trees.
-	stages  map[app.Stage]app.Config
-	staged  int
-	trees   map[app.ID]string // what the tree holds: the version
-	undo    map[app.ID]string
-	backups int
-	packed  []app.Variable // with the last of them
+	stages   map[app.Stage]app.Config
+	staged   int
+	trees    map[app.ID]string // what the tree holds: the version
+	undo     map[string]string // by journal: what was there before
+	applied  map[app.ID]string // the journal that is pending
+	journals int
+	weighs   int64    // the next journal
+	stays    []string // what the program changed
+	history  map[app.ID][]app.Deploy
+	zipped   app.PackedVariables // in uploads
+	left     []string
+	backups  int
+	packed   []app.Variable // with the last of them
 
 	broken    []app.ID      // what Recover cannot mend
-	undoFrom  int           // which call of Undo from now on fails, 0 for none
+	undoFrom  int           // which call of Settle from now on fails, 0 for none
 	undoFails bool          // every call
 	discards  time.Duration // how long Discard takes
 
@@ -81,7 +87,7 @@ type instance struct {
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, apps: map[app.ID]*app.App{}, reserved: map[app.ID]app.App{}, total: 1000, nextUID: 70000, env: map[app.ID]map[string]string{},
-		stages: map[app.Stage]app.Config{}, trees: map[app.ID]string{}, undo: map[app.ID]string{},
+		stages: map[app.Stage]app.Config{}, trees: map[app.ID]string{}, undo: map[string]string{}, applied: map[app.ID]string{}, history: map[app.ID][]app.Deploy{},
 		diskSpace: newDiskSpace(), notes: map[app.ID][]string{}, fail: map[string]error{}, on: map[string]func(){},
 		behave: func(app.Program) behaviour { return behaviour{} },
 	}
@@ -92,7 +98,7 @@ func newWorld(t *testing.T) *world {
 // open makes a host over what the world remembers, as a new daemon would.
 func (w *world) open() *Host {
 	return New(Config{
-		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Settings: w, Environment: w, Wish: wish, Staging: w, Trees: w, Disk: w, Quotas: w, DiskLimit: w.space, Logs: worldLogs{w},
+		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Settings: w, Environment: w, Wish: wish, Staging: w, Trees: w, History: w, Rewinds: w, Disk: w, Quotas: w, DiskLimit: w.space, Logs: worldLogs{w},
 		Log: slog.New(slog.DiscardHandler),
 		CheckRAM: func(total, used, want app.MB) error {
 			if used+want > total {
@@ -108,7 +114,7 @@ func (w *world) open() *Host {
 		},
 		RAMDefault: 100, Capacity: 2000, StopGrace: 10 * time.Second, OKDelay: 2 * time.Second,
 		BuildRAM: 512, BuildTimeout: 10 * time.Minute, Builds: 1, BuildQueue: 32, BackupTTL: time.Hour,
-		ConsoleTimeout: 30 * time.Second,
+		ConsoleTimeout: 30 * time.Second, DeploysKeep: 5, DeploysDisk: 100,
 	})
 }
 
@@ -317,8 +323,8 @@ func (w *world) close() {
 		}
 	}
 	w.closeConsoles()
-	if len(w.stages) > 0 || len(w.reserved) > 0 || len(w.undo) > 0 {
-		w.t.Errorf("left behind: stages %v, reservations %v, journals %v", w.stages, w.reserved, w.undo)
+	if len(w.stages) > 0 || len(w.reserved) > 0 || len(w.applied) > 0 {
+		w.t.Errorf("left behind: stages %v, reservations %v, journals %v", w.stages, w.reserved, w.applied)
 	}
 	for id := range w.trees {
 		if w.apps[id] == nil {
@@ -334,17 +340,3 @@ func (w *world) close() {
 		w.t.Errorf("%d of %d places for builds are free, %d wait", q.free, w.host.Builds, len(q.waiting))
 	}
 }
-
-// exits makes a behaviour that ends by itself.
-func exits(code int, life time.Duration) func(app.Program) behaviour {
-	return func(app.Program) behaviour { return behaviour{exit: &app.Exit{Code: code}, life: life} }
-}
-
-func wantKind(t *testing.T, err error, kind app.Kind) {
-	t.Helper()
-	if err == nil || app.KindOf(err) != kind {
-		t.Errorf("got %v (kind %d), want kind %d", err, app.KindOf(err), kind)
-	}
-}
-
-var errTest = errors.New("it broke")

@@ -25,6 +25,8 @@ type Config struct {
 	Environment Environment
 	Staging     Staging
 	Trees       Trees
+	History     History
+	Rewinds     Rewinds
 	Disk        Disk
 	Quotas      Quotas
 	Logs        Logs
@@ -49,6 +51,9 @@ type Config struct {
 	Builds       int // at once
 	BuildQueue   int // builds that may wait
 	BackupTTL    time.Duration
+
+	DeploysKeep int    // deploys of an application that are remembered
+	DeploysDisk app.MB // that their journals may take together
 
 	ConsoleTimeout time.Duration // of a console command
 }

@@ -65,7 +65,8 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 		return app.Deployed{}, err
 	}
 	app.ProgressOf(ctx)(app.Progress{Phase: app.Checked, App: a.ID})
-	return h.deployFirst(ctx, a, plan)
+	first := app.Deploy{By: app.ActorOf(given, owner.ID), Kind: app.DeployUpload, Bytes: up.Bytes}
+	return h.deployFirst(ctx, a, plan, first)
 }
 
 // unpack is Staging.Unpack when a place is free. Nobody needs the file after

@@ -30,6 +30,7 @@ type Config struct {
 	Settings    Settings
 	Environment Environment
 	Deployer    Deployer
+	History     History
 	Downloads   Downloads
 	Teams       Teams
 	Memberships Memberships

@@ -99,6 +99,12 @@ func (p *process) ended() error {
 	return errors.Join(err, failed)
 }
 
+// dead reports whether the process has ended and nobody has waited for it.
+func (p *process) dead() bool {
+	s, err := readStat(p.pid)
+	return err == nil && s.birth == p.birth && s.state == "Z"
+}
+
 // watch is ended where that cannot wait.
 func (p *process) watch() {
 	for {
