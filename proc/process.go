@@ -26,6 +26,11 @@ type process struct {
 // was born then; 0 is any. It fails with unix.ESRCH when that one is gone.
 func openProcess(pid int, birth uint64) (*process, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if errors.Is(err, unix.EINVAL) {
+		// No process has the number any more, but a session is still called by
+		// it: that of children which go on (pidfd_create in kernel/fork.c).
+		return nil, unix.ESRCH
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot open a pidfd: %w", err)
 	}
