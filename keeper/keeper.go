@@ -14,6 +14,9 @@ import (
 // Word is the argument with which the binary hands over to Main.
 const Word = "keep-descriptors"
 
+// endsEnv is set for a keeper in a group that is ended as a whole.
+const endsEnv = "BERTH_KEEPER_ENDS"
+
 // What is said on the socket, one message each (SOCK_SEQPACKET): a letter and a
 // name. An answer is yes, or no and why; before it come the descriptors asked for.
 const (
@@ -43,7 +46,10 @@ const (
 func Main() {
 	// The terminal of the daemon, or who ends all that berth started, ends the
 	// daemon; the programs' output is kept until it is taken.
-	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE)
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE)
+	if os.Getenv(endsEnv) == "" {
+		signal.Ignore(syscall.SIGTERM)
+	}
 	_ = os.WriteFile("/proc/self/comm", []byte("berth-keeper"), 0) // else it is called "exe"
 	k := &keeper{listener: listenFD, uid: uint32(os.Geteuid()), held: map[string]int{}, look: lookAfter}
 	if err := k.run(); err != nil {
