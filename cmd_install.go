@@ -312,7 +312,7 @@ func (i *installer) systemctl(args ...string) error {
 	}
 	out, err := exec.CommandContext(i.ctx, "systemctl", args...).CombinedOutput()
 	if err != nil {
-		return &problem{exitFailure, fmt.Errorf("systemctl %s: %s", strings.Join(args, " "), strings.TrimSpace(string(out)+" ("+err.Error()+")")), "Hint: journalctl -u berth -n 20"}
+		return &problem{exitFailure, fmt.Errorf("systemctl %s: %s (%w)", strings.Join(args, " "), strings.TrimSpace(string(out)), err), "Hint: journalctl -u berth -n 20"}
 	}
 	return nil
 }

@@ -66,6 +66,8 @@ SystemCallFilter=@system-service
 `,
 	socketUnit: `[Unit]
 Description=Socket of berth's API
+# Who ends all programs does not want the next request to start them again.
+PartOf=berth-apps.service
 
 [Socket]
 # Requests that come while the daemon is restarted wait here.

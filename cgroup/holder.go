@@ -68,6 +68,7 @@ func (t *Tree) HolderLives() bool {
 // without any process may lose its group.
 func (t *Tree) Revive(start func(group *os.File) error) error {
 	leaf := filepath.Join(t.holder, holderLeaf)
+	_ = unix.Rmdir(leaf) // whoever is born into a group that was killed may be killed at once
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("cannot mend the programs' unit: %w", err)
 	}
@@ -93,15 +94,6 @@ func (t *Tree) Leaf(name string) (*os.File, error) {
 	}
 	t.own = append(t.own, dir)
 	return f, nil
-}
-
-// clearHolder makes room for controllers in the holder. Its process may just
-// have been born there.
-func (t *Tree) clearHolder() error {
-	if t.host.Mode != Unified {
-		return nil // controllers are elsewhere
-	}
-	return moveToLeaf(t.holder, holderLeaf)
 }
 
 // sweepOthers ends what a daemon of the same name left where its groups were

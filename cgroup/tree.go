@@ -160,7 +160,7 @@ func enableDown(top, dir string, controllers ...string) error {
 // processes cannot hand controllers to its children), else the root group.
 func (t *Tree) top() (string, error) {
 	if t.holder != "" {
-		return t.holder, t.clearHolder()
+		return t.holder, moveToLeaf(t.holder, holderLeaf)
 	}
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
