@@ -146,23 +146,6 @@ func diskProblem(dir string, err error) error {
 	return &problem{code, fmt.Errorf("cannot use the data directory %s: %s", dir, why), hint}
 }
 
-// lockDir makes sure that one daemon uses a data directory. The lock goes
-// with the process, however it ends.
-func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("cannot lock the data directory: %w", err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("cannot use %s: another berth is serving from it", dir)
-		}
-		return nil, fmt.Errorf("cannot lock the data directory: %w", err)
-	}
-	return f, nil
-}
-
 func (d *daemon) openGroups(context.Context) error {
 	facts, err := cgroup.Detect()
 	if err != nil {

@@ -47,9 +47,9 @@ type world struct {
 	discards  time.Duration // how long Discard takes
 
 	diskSpace
-	notes map[app.ID][]string
-	calls []string
-	// Programs.
+	notes  map[app.ID][]string
+	calls  []string
+	seen   map[*instance]bool // adopted, or waited for
 	runs   []*instance
 	behave func(p app.Program) behaviour
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,8 +47,7 @@ func Open(dir, exe string) (*Client, error) {
 }
 
 // Place makes keepers that are started from now on be born in a control group,
-// of which this is the directory. They end by SIGTERM, as everything in it does.
-// The group stays the caller's, who MUST NOT close it before the client.
+// of which this is the directory. The group stays the caller's, who MUST NOT close it before the client.
 func (c *Client) Place(group *os.File) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,11 +93,12 @@ func (c *Client) Hold(name string, f *os.File) (started bool, err error) {
 	}
 	var asked error
 	err = conn.Control(func(fd uintptr) {
-		for range 2 { // once more if the keeper has ended meanwhile
+		// One that is about to end still lets a client connect.
+		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 			if asked = c.reach(&started); asked == nil {
 				asked = c.ask(askHold, name, int(fd))
 			}
-			if !errors.Is(asked, errGone) {
+			if !errors.Is(asked, errGone) || time.Now().After(end) {
 				return
 			}
 		}
@@ -146,30 +147,47 @@ func (c *Client) Release(name string) error {
 func (c *Client) Held() (map[string]*os.File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := map[string]*os.File{}
-	if c.conn < 0 {
-		return all, nil
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if c.conn < 0 {
+			return map[string]*os.File{}, nil
+		}
+		all, err := c.list()
+		if err == nil {
+			return all, nil
+		}
+		if errors.Is(err, errGone) && time.Now().Before(end) {
+			err = c.connect() // perhaps to one that is about to end
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot get back what is kept: %w", err)
+		}
 	}
+}
+
+// list asks once for what is kept. The caller holds mu and has a connection,
+// which is closed when it fails.
+func (c *Client) list() (map[string]*os.File, error) {
+	all := map[string]*os.File{}
 	err := send(c.conn, askHeld, "", -1)
 	for err == nil {
 		var letter byte
 		var name string
 		var f *os.File
-		if letter, name, f, err = c.hear(); err == nil && letter != sayFile {
-			break
+		letter, name, f, err = c.hear()
+		if err == nil && letter != sayFile {
+			return all, nil
 		}
 		if f != nil {
 			all[name], c.held[name] = f, true
 		}
 	}
-	if err != nil {
-		c.lose()
-		for _, f := range all {
-			_ = f.Close()
-		}
-		return nil, fmt.Errorf("cannot get back what is kept: %w", err)
+	for _, f := range all {
+		_ = f.Close()
 	}
-	return all, nil
+	if c.conn >= 0 { // it could not even be asked
+		err = c.lose()
+	}
+	return nil, err
 }
 
 // Close ends the connection. A keeper that keeps nothing ends too, and is
@@ -261,11 +279,10 @@ func (c *Client) start() error {
 	attr := &os.ProcAttr{
 		Dir:   "/",
 		Env:   []string{"GOMAXPROCS=1"},
-		Files: []*os.File{null, null, null, listener},
+		Files: []*os.File{null, null, null, listener, c.dir},
 		Sys:   &syscall.SysProcAttr{Setsid: true}, // no terminal, and nobody's group of processes
 	}
 	if c.group != nil {
-		attr.Env = append(attr.Env, endsEnv+"=1")
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(c.group.Fd())
 	}
 	c.process, err = os.StartProcess(c.exe, []string{"berth", Word, c.dir.Name()}, attr)

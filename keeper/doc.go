@@ -10,6 +10,6 @@
 // descriptors, reads none of them, and obeys its own user alone.
 //
 // It refuses to guess: what is to be kept, for how long, and what a name means
-// are for the daemon to say. Descriptors of files that were removed are given
-// up while no daemon is there, so that one whose data directory is gone ends.
+// are for the daemon to say. While no daemon is there it looks now and then for
+// its socket, and ends when that is gone, with the data directory or without.
 package keeper

@@ -14,9 +14,6 @@ import (
 // Word is the argument with which the binary hands over to Main.
 const Word = "keep-descriptors"
 
-// endsEnv is set for a keeper in a group that is ended as a whole.
-const endsEnv = "BERTH_KEEPER_ENDS"
-
 // What is said on the socket, one message each (SOCK_SEQPACKET): a letter and a
 // name. An answer is yes, or no and why; before it come the descriptors asked for.
 const (
@@ -32,6 +29,7 @@ const (
 
 const (
 	listenFD = 3 // where a keeper finds its socket
+	dirFD    = 4 // and the directory that has it
 
 	// patience is how long one side waits for the other, and how long a keeper
 	// waits for the daemon that started it.
@@ -41,17 +39,14 @@ const (
 	lookAfter = time.Minute
 )
 
-// Main is a keeper, on the listening socket that is its descriptor 3. It does
-// not return.
+// Main is a keeper, on the listening socket that is its descriptor 3 and the
+// directory that is its descriptor 4. It does not return.
 func Main() {
-	// The terminal of the daemon, or who ends all that berth started, ends the
-	// daemon; the programs' output is kept until it is taken.
+	// What ends a session ends the daemon alone. SIGTERM is not for that: with it
+	// a service manager, or a host that goes down, ends whatever is left.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE)
-	if os.Getenv(endsEnv) == "" {
-		signal.Ignore(syscall.SIGTERM)
-	}
 	_ = os.WriteFile("/proc/self/comm", []byte("berth-keeper"), 0) // else it is called "exe"
-	k := &keeper{listener: listenFD, uid: uint32(os.Geteuid()), held: map[string]int{}, look: lookAfter}
+	k := &keeper{listener: listenFD, dir: dirFD, uid: uint32(os.Geteuid()), held: map[string]int{}, look: lookAfter}
 	if err := k.run(); err != nil {
 		os.Exit(1)
 	}
@@ -62,6 +57,8 @@ func Main() {
 // what a Go program has at least.
 type keeper struct {
 	listener int
+	dir      int
+	node     uint64 // of its socket in dir
 	uid      uint32 // whom it obeys
 	held     map[string]int
 	conns    []int
@@ -72,6 +69,7 @@ type keeper struct {
 // run serves until nothing is kept and nobody is connected.
 func (k *keeper) run() error {
 	shrink() // what starting took
+	k.node, _ = k.socket()
 	wait := patience
 	for {
 		set := []unix.PollFd{{Fd: int32(k.listener), Events: unix.POLLIN}}
@@ -183,14 +181,23 @@ func (k *keeper) release(name string) {
 	}
 }
 
-// drop gives up files that have no name any more: no daemon will ask for them.
+// drop gives up everything once the socket has no name any more, or another
+// keeper's has it: no daemon can ask for it then.
 func (k *keeper) drop() {
-	for name, fd := range k.held {
-		var st unix.Stat_t
-		if unix.Fstat(fd, &st) == nil && st.Nlink == 0 {
-			k.release(name)
-		}
+	if node, ok := k.socket(); ok && node == k.node {
+		return
 	}
+	for name := range k.held {
+		k.release(name)
+	}
+}
+
+// socket returns the inode of what is called as the socket is; false if there
+// is nothing.
+func (k *keeper) socket() (node uint64, ok bool) {
+	var st unix.Stat_t
+	err := unix.Fstatat(k.dir, socketName, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return st.Ino, !errors.Is(err, unix.ENOENT)
 }
 
 // send sends one message, with a descriptor unless that is negative.

@@ -85,7 +85,7 @@ func TestKeeperStandsAlone(t *testing.T) {
 			t.Errorf("its descriptor %d is %s, %v", fd, link, err)
 		}
 	}
-	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE} {
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE} {
 		if err := syscall.Kill(pid, s); err != nil {
 			t.Fatal(err)
 		}
@@ -94,6 +94,23 @@ func TestKeeperStandsAlone(t *testing.T) {
 	closeEmpty(t, c)
 	if !gone(pid) {
 		t.Error("it was not waited for")
+	}
+}
+
+// A manager that ends what is left of a service need not wait for it.
+func TestKeeperObeysSIGTERM(t *testing.T) {
+	c := client(t, t.TempDir())
+	hold(t, c, "a", fifo(t), true)
+	pid := pidOf(t, c)
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its end", func() bool { return gone(pid) })
+	if err := c.Release("a"); err != nil {
+		t.Error(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

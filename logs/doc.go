@@ -3,6 +3,7 @@
 //
 //	program --stdout+stderr--> FIFO --pump--> lines --gate--> tail (64 KiB, memory)
 //	                                                     \--> name.log -> .log.1 -> .log.2
+//	name.state: what is about to be written, for the next daemon
 //
 // Both streams share one FIFO, so what the program printed stays in order. The
 // pump waits for nothing but the disk: a full disk or a flood costs lines,
@@ -10,11 +11,17 @@
 // only when the flood has no end. Whoever follows a log reads from its tail, at
 // its own pace.
 //
+// A daemon may be killed at any instant: what a program has written into the
+// FIFO stays there until it is in the file, and the next Open goes on exactly
+// there, in the middle of a line if need be. What cannot be known to be new is
+// repeated after a line that says so, never lost (docs/adr/0018). That holds as
+// long as somebody keeps the FIFO open, the program or a keeper; a power cut
+// empties it, and may lose what was not yet on the disk.
+//
 // It refuses to decide: what is worth a note, how long a log is kept after its
 // application, and who may read it are for others to say. It does not parse
 // what it keeps, and it cannot tell a "[berth] " that the program printed
-// itself from its own. A line that was read but not yet written when the
-// daemon is killed is lost.
+// itself from its own.
 //
 // Package proc hands the FIFO to programs, host writes notes and resets build
 // logs, httpapi shows tails and serves the text.

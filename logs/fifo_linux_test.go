@@ -301,20 +301,40 @@ func TestCloseWakesAnIdlePump(t *testing.T) {
 	}
 }
 
+// The three speeds at which a program is read: kept, kept in pieces, dropped.
 func BenchmarkFIFO(b *testing.B) {
-	l := open(b, b.TempDir(), Options{Rate: 1 << 40}) // what has none is paced in the end
-	f, err := l.Pipe(-1, -1)
-	if err != nil {
+	for name, v := range map[string]struct {
+		rate  int64
+		piece int
+	}{"kept": {1 << 40, 800}, "lines": {1 << 40, 1}, "dropped": {1, 800}} { // what has no rate is paced in the end
+		b.Run(name, func(b *testing.B) {
+			l := open(b, b.TempDir(), Options{Rate: v.rate})
+			f, err := l.Pipe(-1, -1)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = f.Close() }()
+			p := bytes.Repeat([]byte(strings.Repeat("x", 79)+"\n"), v.piece)
+			b.SetBytes(int64(len(p)))
+			b.ReportAllocs()
+			before := cpu(b)
+			for b.Loop() {
+				if _, err := f.Write(p); err != nil {
+					b.Fatal(err)
+				}
+			}
+			l.Drain()
+			b.ReportMetric(float64((cpu(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/op")
+		})
+	}
+}
+
+// cpu is the processor time that this process has used.
+func cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)
 	}
-	defer func() { _ = f.Close() }()
-	p := bytes.Repeat([]byte(strings.Repeat("x", 79)+"\n"), 800)
-	b.SetBytes(int64(len(p)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := f.Write(p); err != nil {
-			b.Fatal(err)
-		}
-	}
-	l.Drain()
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

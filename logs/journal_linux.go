@@ -24,6 +24,7 @@ type journal struct {
 	file   *os.File
 	size   int64  // of a slot
 	mapped []byte // the whole file, or nil. The kernel alone touches it: a bad disk would end who does with SIGBUS
+	same   bool   // it was as large before, so the notes of before have their places
 	seq    uint64
 	buf    []byte
 }
@@ -39,7 +40,7 @@ type note struct {
 	At      int64    // its size then
 	Wrote   int64    // bytes about to be written
 	Raw     uint32   // bytes to be taken out of the FIFO afterwards
-	Sum     uint32   // their checksum
+	Sum     uint32   // the checksum of the first of them
 	Last    [markSize]byte
 	Watched uint32 // 1 if the mark will tell that they were
 	Errno   uint32 // why lines could not be written
@@ -55,6 +56,10 @@ var (
 	noteSize   = binary.Size(note{})
 	noteHeader = markSize + 4 + 4 // the mark, the checksum of what follows, its length
 )
+
+// checksum is that of the first bytes that arrived: enough to see that they are
+// what they should be, as the mark says.
+func checksum(raw []byte) uint32 { return crc32.Checksum(raw[:min(len(raw), 4<<10)], sums) }
 
 // boot tells one run of the kernel from the next.
 var boot = sync.OnceValue(func() (id [16]byte) {
@@ -73,7 +78,12 @@ func openJournal(path string, maxLine int, seq uint64) (*journal, error) {
 	page := os.Getpagesize()
 	need := noteHeader + noteSize + maxLine + int(lineOverhead) + 8
 	j := &journal{file: file, size: int64((need + page - 1) / page * page), seq: seq}
-	if err := file.Truncate(2 * j.size); err != nil {
+	st, err := file.Stat()
+	if err == nil {
+		j.same = st.Size() == 2*j.size
+		err = file.Truncate(2 * j.size)
+	}
+	if err != nil {
 		_ = file.Close()
 		return nil, err
 	}
@@ -85,12 +95,22 @@ func openJournal(path string, maxLine int, seq uint64) (*journal, error) {
 // slot is where a note has its place.
 func (j *journal) slot(seq uint64) int64 { return int64(seq%2) * j.size }
 
+// mark is where the last bytes of what the last note is about, n in all, are to
+// be read to; nil if that is of no matter.
+func (j *journal) mark(n int) []byte {
+	at, k := j.slot(j.seq), int64(min(n, markSize))
+	if j.mapped == nil || k == 0 {
+		return nil
+	}
+	return j.mapped[at : at+k]
+}
+
 // write adds a note, and returns where the last bytes of raw are to be read to,
 // nil if that is of no matter. What cannot be noted costs exactness, no line.
 func (j *journal) write(n note, raw, part, carry []byte) (mark []byte) {
 	j.seq++
 	n.Seq, n.Boot = j.seq, boot()
-	n.Raw, n.Sum = uint32(len(raw)), crc32.Checksum(raw, sums)
+	n.Raw, n.Sum = uint32(len(raw)), checksum(raw)
 	n.Part, n.Carry = uint32(len(part)), uint32(len(carry))
 	k := min(len(raw), markSize)
 	copy(n.Last[:], raw[len(raw)-k:])
@@ -106,11 +126,10 @@ func (j *journal) write(n note, raw, part, carry []byte) (mark []byte) {
 	binary.LittleEndian.PutUint32(b[markSize+4:], uint32(len(b)-noteHeader))
 	binary.LittleEndian.PutUint32(b[markSize:], crc32.Checksum(b[markSize+4:], sums))
 	j.buf = b
-	at := j.slot(j.seq)
-	if _, err := j.file.WriteAt(b, at); err != nil || j.mapped == nil || k == 0 {
+	if _, err := j.file.WriteAt(b, j.slot(j.seq)); err != nil {
 		return nil
 	}
-	return j.mapped[at : at+int64(k)]
+	return j.mark(k)
 }
 
 // close forgets the journal; the file stays.

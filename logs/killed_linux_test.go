@@ -36,13 +36,15 @@ var victims = map[string]struct {
 }{
 	"numbers": {200, Options{Rate: -1, MaxFile: 64 << 20}, sequence},
 	"alike": {
-		60, Options{Rate: -1, MaxFile: 64 << 20},
+		60,
+		Options{Rate: -1, MaxFile: 64 << 20},
 		func(int) string { return "again and again" },
 	},
 	"rotating": {30, Options{Rate: -1, MaxFile: 128 << 10, Keep: 500}, sequence},
 	"dropping": {30, Options{Rate: 20 << 10, Burst: 30 << 10, MaxFile: 64 << 20}, sequence},
 	"cut": {
-		30, Options{Rate: -1, MaxFile: 64 << 20, MaxLine: 1000},
+		30,
+		Options{Rate: -1, MaxFile: 64 << 20, MaxLine: 1000},
 		func(i int) string { return sequence(i) + strings.Repeat("é", 700) },
 	},
 }

@@ -3,7 +3,6 @@ package logs
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"syscall"
@@ -139,8 +138,12 @@ func (l *Log) settleInput(fd int, u unread) {
 	defer inputs.Put(in)
 	if u.skip > 0 && u.skip <= len(in) {
 		n, _ := peek(fd, in[:u.skip])
-		if n == u.skip && crc32.Checksum(in[:n], sums) == u.sum {
-			consume(fd, in[:n], nil)
+		if n == u.skip && checksum(in[:n]) == u.sum {
+			var mark []byte
+			if l.journal != nil && l.journal.same { // this daemon may be killed as well
+				mark = l.journal.mark(n)
+			}
+			consume(fd, in[:n], mark)
 			return
 		}
 	}

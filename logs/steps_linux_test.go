@@ -171,6 +171,44 @@ func TestDoubtIsTold(t *testing.T) {
 	}
 }
 
+// The next daemon may be killed too, just after it took out of the FIFO what
+// was in the log already: the one after it knows.
+func TestKilledWhileItOpens(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir, Options{})
+	f, err := l.Pipe(-1, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	text := "again and again\n"
+	if !killAfter(t, l, len(stampLayout)+len(text), func() { _, _ = f.WriteString(text) }) {
+		t.Fatal("it was not killed")
+	}
+	next := &Log{opts: Options{}.withDefaults(), files: files{base: l.files.base, max: 1 << 20, keep: 2}}
+	if err := next.files.open(); err != nil {
+		t.Fatal(err)
+	}
+	u, err := next.resume()
+	if err != nil || u.skip != len(text) {
+		t.Fatalf("resume() = %+v, %v; want to skip %d", u, err, len(text))
+	}
+	if next.journal, err = openJournal(l.files.base+".state", next.opts.MaxLine, u.seq); err != nil {
+		t.Fatal(err)
+	}
+	next.settleInput(int(f.Fd()), u)
+	next.journal.close()
+	if err := next.files.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(text); err != nil { // the same once more
+		t.Fatal(err)
+	}
+	l = open(t, dir, Options{})
+	l.Drain()
+	wantLines(t, bare(t, whole(t, l)), "again and again", "again and again")
+}
+
 // Where the kernel cannot tell what was taken out of the FIFO, it may be a
 // repeat too; the line that had begun is not glued to what says so.
 func TestDoubtWithoutAMark(t *testing.T) {

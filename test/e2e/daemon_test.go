@@ -119,6 +119,9 @@ func (d *daemon) finish() {
 		if left := d.groups(); len(left) > 0 {
 			d.t.Errorf("left groups: %v", left)
 		}
+		if pid := d.keeper(); pid != 0 {
+			d.t.Errorf("left running: the keeper %d", pid)
+		}
 	}
 	if d.t.Failed() && d.Out != nil {
 		d.t.Logf("the daemon said:\n%s", tail(besidesRequests(d.Out.String()), 6000))

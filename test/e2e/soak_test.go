@@ -79,3 +79,6 @@ func TestSoak512MB(t *testing.T) {
 		}
 	})
 }
+
+// TestSoakSIGKILL is TestFaultsSIGKILL at length.
+func TestSoakSIGKILL(t *testing.T) { killAgainAndAgain(t, 200) }

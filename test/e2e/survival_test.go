@@ -3,6 +3,8 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -154,6 +156,58 @@ func exitsAreSeen() bool {
 	var major, minor int
 	_, _ = fmt.Sscanf(string(text), "%d.%d", &major, &minor) // 0.0 sees nothing
 	return major > 6 || major == 6 && minor >= 15
+}
+
+// TestSurvivesSIGKILLWithLastWords: what a program prints before it ends, while
+// its daemon is dead, is in its log.
+func TestSurvivesSIGKILLWithLastWords(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	c := d.account("ana", 400)
+	id := c.upload(shellBot("echo up; while [ ! -e go ]; do sleep 0.1; done; printf 'last words'", "RAM=32"))
+	harness.Eventually(t, "it runs", func() bool { return strings.Contains(c.log(id), "up") })
+	keeper := d.keeper()
+	if keeper == 0 {
+		t.Fatal("nobody keeps its output")
+	}
+	if group, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", keeper)); err != nil || strings.Contains(string(group), "/apps/") {
+		t.Errorf("the keeper is in %s, %v", group, err)
+	}
+	d.End(syscall.SIGKILL)
+	if err := os.WriteFile(d.path(id, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the program ends", func() bool { return len(d.of(id)) == 0 })
+	d.start()
+	c.until(id, "apps.online", false)
+	if log := c.log(id); !regexp.MustCompile(`(?s)up\n.*last words\n`).MatchString(log) || strings.Count(log, "last words") != 1 {
+		t.Errorf("the log is %q", log)
+	}
+	if d.keeper() != keeper {
+		t.Error("another keeper was started beside the first")
+	}
+	if code := d.End(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	if d.keeper() != 0 {
+		t.Error("a keeper with nothing to keep lives on")
+	}
+}
+
+// keeper is the process that keeps the programs' output, 0 if there is none.
+func (d *daemon) keeper() int {
+	d.t.Helper()
+	list, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, path := range list {
+		if text, _ := os.ReadFile(path); string(text) == "berth\x00keep-descriptors\x00"+d.data+"\x00" {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path))) // digits
+			return pid
+		}
+	}
+	return 0
 }
 
 // A killed daemon's upload in flight leaves nothing after the next start.

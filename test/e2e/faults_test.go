@@ -1,0 +1,211 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/test/harness"
+)
+
+// TestFaultsSIGKILL kills the daemon again and again in the middle of uploads,
+// commits, changes of RAM, restarts and deletions: no program that nobody touched
+// is restarted or loses a line, and nothing that was acknowledged is lost.
+func TestFaultsSIGKILL(t *testing.T) {
+	t.Parallel()
+	killAgainAndAgain(t, 20)
+}
+
+// storm is a load on a daemon that dies now and then. Every acknowledged change
+// is remembered with what may have come of the one after it.
+type storm struct {
+	*client
+	stop chan struct{}
+
+	mu      sync.Mutex
+	answers int
+}
+
+// chatty prints numbers without end.
+const chatty = `import itertools, time
+for n in itertools.count():
+    print("line", n, flush=True)
+    time.sleep(0.005)
+`
+
+func killAgainAndAgain(t *testing.T, kills int) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil { // the same for each daemon: clients know no other
+		t.Fatal(err)
+	}
+	d := launch(t, "--listen", address, "--apps-ok-delay", "20ms")
+	s := &storm{client: d.account("ana", 4000).in(t), stop: make(chan struct{})}
+	fixed := *d // d itself learns its address anew at each start
+	s.d = &fixed
+	var untouched []string
+	pids := map[string]int{}
+	for range 2 {
+		id := s.upload(pythonBot(chatty, "RAM=64"))
+		untouched = append(untouched, id)
+		pids[id] = d.pid(id)
+	}
+	commits, ram, restarts := s.upload(shellBot(numberedCode(0), "RAM=40")), s.upload(shellBot(numberedCode(0), "RAM=40")), s.upload(shellBot(numberedCode(0), "RAM=40"))
+	var work sync.WaitGroup
+	code, megabytes := &promise{}, &promise{last: 40}
+	work.Go(func() { s.commits(commits, code) })
+	work.Go(func() { s.changes(ram, megabytes) })
+	work.Go(func() { s.restarts(restarts) })
+	work.Go(s.comesAndGoes)
+	for range kills {
+		before := s.count()
+		harness.Eventually(t, "the load goes on", func() bool { return s.count() > before })
+		time.Sleep(rand.N(300 * time.Millisecond)) // a moment of chance
+		d.End(syscall.SIGKILL)
+		d.start()
+		for _, id := range untouched {
+			if pid := d.pid(id); pid != pids[id] {
+				t.Fatalf("the program %d runs as %d", pids[id], pid)
+			}
+		}
+	}
+	close(s.stop)
+	work.Wait()
+	t.Logf("%d kills; %d answers; commits %+v, RAM %+v", kills, s.count(), code, megabytes)
+	s.settled(untouched, commits, ram, code, megabytes)
+}
+
+func numberedCode(n int) string { return fmt.Sprintf("echo code %d\nexec sleep 100000\n", n) }
+
+// settled compares what is there with what was acknowledged.
+func (s *storm) settled(untouched []string, commits, ram string, code, megabytes *promise) {
+	s.t.Helper()
+	got, err := os.ReadFile(s.d.path(commits, "start.sh"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var n int
+	if _, err := fmt.Sscanf(string(got), "echo code %d", &n); err != nil || !code.kept(n) {
+		s.t.Errorf("the code is %q, promised was %+v", got, code)
+	}
+	if n, err := strconv.Atoi(s.info(ram).text("apps.ram")); err != nil || !megabytes.kept(n) {
+		s.t.Errorf("the RAM is %d, promised was %+v", n, megabytes)
+	}
+	for _, id := range untouched {
+		s.info(id).want(200, "apps.online", true)
+		s.put("/app/"+id+"/stop", "").want(200)
+		next := 0
+		for line := range strings.Lines(s.log(id)) {
+			_, number, ok := strings.Cut(line, "Z line ")
+			if !ok {
+				if !strings.Contains(line, "[berth] ") {
+					s.t.Errorf("a line that nobody printed: %q", line)
+				}
+				continue
+			}
+			if n, err := strconv.Atoi(strings.TrimSpace(number)); err != nil || n != next {
+				s.t.Fatalf("line %q follows %d", line, next-1)
+			}
+			next++
+		}
+		if next < 100 {
+			s.t.Errorf("only %d lines", next)
+		}
+	}
+}
+
+// promise is what was acknowledged last, and what was asked for after that.
+type promise struct{ last, asked int }
+
+func (p *promise) kept(n int) bool { return n == p.last || n == p.asked }
+
+// ask asks for n, and notes it when it is acknowledged.
+func (s *storm) ask(p *promise, n int, r *http.Request) {
+	p.asked = n
+	if s.tries(r) == http.StatusOK {
+		p.last = n
+	}
+}
+
+// tries sends a request to whichever daemon there is, and returns the status, 0
+// without an answer.
+func (s *storm) tries(r *http.Request) int {
+	a, err := s.try(r)
+	if err != nil {
+		time.Sleep(harness.Pause) // the next one is on its way
+		return 0
+	}
+	if a.code >= 500 && a.code != http.StatusServiceUnavailable {
+		s.t.Errorf("%s %s: %d %s", r.Method, r.URL.Path, a.code, a.body)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers++
+	return a.code
+}
+
+func (s *storm) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answers
+}
+
+func (s *storm) over() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *storm) commits(id string, p *promise) {
+	for n := 1; !s.over(); n++ {
+		s.ask(p, n, s.form(http.MethodPut, "/v2/app/"+id+"/commit", files{"start.sh": numberedCode(n)}.zip()))
+	}
+}
+
+func (s *storm) changes(id string, p *promise) {
+	for n := 41; !s.over(); n++ {
+		ram := 40 + n%20
+		r := s.request(http.MethodPut, "/v2/app/"+id+"/ram", strings.NewReader(fmt.Sprintf(`{"ramMB":%d}`, ram)))
+		r.Header.Set("Content-Type", "application/json")
+		s.ask(p, ram, r)
+	}
+}
+
+func (s *storm) restarts(id string) {
+	for !s.over() {
+		s.tries(s.request(http.MethodPut, "/v2/app/"+id+"/restart", http.NoBody))
+	}
+}
+
+// comesAndGoes uploads applications and deletes what it finds of them.
+func (s *storm) comesAndGoes() {
+	for n := 0; !s.over(); n++ {
+		name := fmt.Sprintf("NAME=guest %d", n)
+		s.tries(s.form(http.MethodPost, "/v2/upload", shellBot("exec sleep 100000", "RAM=32", name).zip()))
+		a, err := s.try(s.request(http.MethodGet, "/v2/app/all", http.NoBody))
+		if err != nil || a.code != http.StatusOK {
+			continue
+		}
+		list, _ := a.at("apps").([]any)
+		for _, one := range list {
+			fields, _ := one.(map[string]any)
+			if guest, _ := fields["name"].(string); strings.HasPrefix(guest, "guest ") {
+				s.tries(s.request(http.MethodDelete, "/v2/app/"+fmt.Sprint(fields["id"])+"/delete", http.NoBody))
+			}
+		}
+	}
+}
