@@ -19,7 +19,7 @@ const unitDir = "/etc/systemd/system"
 // installer makes berth a service of a machine, or undoes that. Every step may
 // be repeated; those that change nothing say so.
 type installer struct {
-	ctx    context.Context //nolint:containedctx // of the one command that it is
+	ctx    context.Context // of the one command that it is
 	out    io.Writer
 	root   string // before every path; "" for this machine
 	exe    string // the binary that runs

@@ -61,6 +61,13 @@ func (m *serviceManager) heard(text string) (n int) {
 	return n
 }
 
+// String is all that it heard.
+func (m *serviceManager) String() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Join(m.said, "; ")
+}
+
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -94,15 +101,15 @@ func TestPulse(t *testing.T) {
 	go func() { served <- d.serve(ctx, context.Background(), l) }()
 	eventually(t, "it says that it lives", func() bool { return m.heard("WATCHDOG=1") >= 2 })
 	if m.heard("READY=1") != 1 || m.heard("STATUS=0 apps online; 0 of ") != 1 {
-		t.Errorf("it said %v", m.said)
+		t.Errorf("it said %s", m)
 	}
 	cancel()
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
-	if m.heard("STOPPING=1") != 1 || m.heard("EXTEND_TIMEOUT_USEC=45000000") != 1 {
-		t.Errorf("it said %v", m.said)
-	}
+	eventually(t, "it says that it ends", func() bool {
+		return m.heard("STOPPING=1") == 1 && m.heard("EXTEND_TIMEOUT_USEC=45000000") == 1
+	})
 }
 
 // Each part that hangs, and no other, keeps the daemon from saying that it lives.

@@ -146,7 +146,7 @@ func TestGuestInstalled(t *testing.T) {
 	s := installed(t)
 	c := s.account("ana", 600)
 	counter := c.upload(pythonBot(countingPython, "RAM=40"))
-	node := c.upload(nodeBot(idleNode, "RAM=90"))
+	node := c.upload(nodeBot("console.log('compiled', WebAssembly.validate(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])))\n"+idleNode, "RAM=90"))
 	pids := map[string]int{counter: s.pid(counter), node: s.pid(node)}
 	s.runs(c, "the start", pids)
 
@@ -241,6 +241,9 @@ func (s *service) looks(c *client) {
 		s.t.Errorf("the program's uid is %q", out)
 	}
 	c.delete(id).want(200)
+	hog := c.upload(shellBot("exec tail /dev/zero", "RAM=40"))
+	c.until(hog, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
+	c.delete(hog).want(200)
 }
 
 // stopAndStart: programs live on without a daemon, and what happens to them
