@@ -192,7 +192,7 @@ func (i *installer) activate(binary string) error {
 // unused refuses a data directory from which a daemon serves that somebody
 // started by hand: the service could not.
 func (i *installer) unused(dir string) error {
-	if i.root != "" || i.active(daemonUnit) || missing(filepath.Join(dir, "lock")) {
+	if i.root != "" || i.dry || i.active(daemonUnit) || missing(filepath.Join(dir, "lock")) {
 		return nil
 	}
 	lock, err := lockDir(dir)
