@@ -38,6 +38,8 @@ type command struct {
 // commands are in the order of the help text.
 var commands = []command{
 	{"serve", "host the applications and answer the API, in the foreground", "[--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", serve},
+	{"install", "make berth a service of systemd", "[--now] [--dry-run] [--force] [--prefix DIR] [--root DIR] [--data-dir DIR] [--listen HOST:PORT]", install},
+	{"uninstall", "remove the service, not the data", "[--dry-run] [--force]", uninstall},
 	{"doctor", "say what this host gives and what will be enforced", "[--json] [--data-dir DIR] [flags]", doctor},
 	{"account create", "make an account and print its id", "NAME --ram MB [--data-dir DIR]", accountCreate},
 	{"account list", "list the accounts", "[--json] [--data-dir DIR]", accountList},

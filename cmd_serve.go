@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -44,9 +42,9 @@ func serve(ctx context.Context, c *call) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	l, err := (&net.ListenConfig{}).Listen(ctx, network(s.Listen), s.Listen)
+	l, err := d.listen(ctx)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", s.Listen, err)
+		return err
 	}
 	return d.serve(ctx, hurry, l)
 }
@@ -68,7 +66,7 @@ func strangeVariables(environ []string) []string {
 
 // variables are the environment variables that berth reads.
 func variables() []string {
-	all := []string{"BERTH_CONFIG"}
+	all := []string{"BERTH_CONFIG", holderEnv}
 	for _, s := range settings {
 		all = append(all, s.env())
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -47,6 +49,9 @@ type daemon struct {
 	unnetworked error
 	walls       proc.Walls
 	survivors   survivors // of an earlier daemon, until they are adopted
+	socket      *os.File  // of the API, from systemd; nil once it is used, or for none
+	pulsePath   string    // where the daemon asks itself whether it lives
+	leaving     bool      // programs run on without the daemon
 	host        *host.Host
 	handler     http.Handler
 	undo        []func() error // closes what was opened, in reverse
@@ -54,7 +59,7 @@ type daemon struct {
 
 // openDaemon opens everything and leaves nothing open when it fails.
 func openDaemon(ctx context.Context, s Settings, log *slog.Logger) (*daemon, error) {
-	d := &daemon{settings: s, log: log}
+	d := &daemon{settings: s, log: log, pulsePath: "/" + rand.Text()}
 	for _, open := range []func(context.Context) error{d.openData, d.openGroups, d.openWalls, d.openHost} {
 		if err := open(ctx); err != nil {
 			return nil, errors.Join(err, d.close())
@@ -113,10 +118,10 @@ func (d *daemon) openData(ctx context.Context) (err error) {
 	d.logs = newLogbook(filepath.Join(dir, "logs"), logs.Options{
 		MaxFile: l.MaxFile.Bytes(), Keep: l.Keep, Rate: int64(l.RateKB) << 10, Burst: 4 * int64(l.RateKB) << 10,
 	}, d.log)
-	if d.logs.holding.holder, err = openHolder(dir, d.log); err != nil {
+	if d.logs.holding.holder, d.socket, err = openHolder(dir, d.log); err != nil {
 		return err
 	}
-	d.undo = append(d.undo, d.logs.holding.holder.Close, d.logs.close)
+	d.undo = append(d.undo, d.closeSocket, d.logs.holding.holder.Close, d.logs.close)
 	return nil
 }
 
@@ -146,10 +151,10 @@ func (d *daemon) openGroups(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.groups, err = cgroup.Open(facts, groupName(d.settings.DataDir)); err != nil {
+	if d.groups, err = d.openTree(facts); err != nil {
 		return err
 	}
-	d.undo = append(d.undo, d.groups.Close)
+	d.undo = append(d.undo, d.closeGroups)
 	if err := d.takeOver(ctx); err != nil {
 		return err
 	}
@@ -252,8 +257,8 @@ func planner(tools *proc.Tools) host.Planner {
 func (d *daemon) server(life context.Context, handlers *inflight) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !handlers.enter() {
-				return // its connection is cut already
+			if d.knocked(w, r) || !handlers.enter() {
+				return // answered, or its connection is cut already
 			}
 			defer handlers.leave()
 			d.handler.ServeHTTP(w, r)
@@ -289,16 +294,16 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 	})
 	g.Go(func() error { return d.sweep(ended) })
 	g.Go(func() error { d.host.Patrol(ended); return nil })
+	g.Go(func() error { return d.pulse(ended, l.Addr().String()) })
 	d.log.Info("listening on http://"+l.Addr().String(), "data", d.settings.DataDir, "groups", d.groups.Root())
 	d.tell(systemd.Ready)
 	select {
 	case <-ctx.Done():
 	case <-ended.Done():
 	}
-	d.log.Info("stopping", "grace", d.settings.Apps.StopTimeout)
 	d.tell(systemd.Stopping)
 	// Deployments under way are called off, then their requests get an answer.
-	d.host.Shutdown(hurry)
+	d.end(hurry)
 	last, cancel := context.WithTimeout(hurry, lastAnswers)
 	defer cancel()
 	if err := server.Shutdown(last); err != nil {
@@ -307,13 +312,6 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 	end() // Shutdown knows nothing of WebSockets
 	handlers.close()
 	return g.Wait()
-}
-
-// tell says something to systemd; that it cannot is no reason to stop.
-func (d *daemon) tell(say func() error) {
-	if err := say(); err != nil {
-		d.log.Warn("cannot notify systemd", "error", err)
-	}
 }
 
 // sweep removes expired backups now and then.

@@ -109,3 +109,9 @@ func moment(ms int64) time.Time {
 	}
 	return time.UnixMilli(ms).UTC()
 }
+
+// Alive waits for the one connection that writes and takes the file's write
+// lock for a moment, without writing to the disk.
+func (db *DB) Alive(ctx context.Context) error {
+	return db.write(ctx, "reach the database", func(*sql.Tx) error { return nil })
+}
