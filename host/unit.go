@@ -52,6 +52,7 @@ type closing int
 const (
 	open closing = iota
 	byShutdown
+	byLeave
 	byDelete
 	ended
 )
