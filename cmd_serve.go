@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -33,21 +31,53 @@ func serve(ctx context.Context, c *call) (err error) {
 			"Hint: sudo berth serve",
 		}
 	}
-	ctx, hurry, stop := signals(ctx)
+	b, err := takeBaton()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	ctx, hurry, hangups, stop := signals(ctx)
 	defer stop()
+	next, err := newSuccessor(c.args)
+	if err != nil {
+		return err
+	}
 	log := slog.New(slog.NewTextHandler(c.stderr, nil))
 	for _, name := range strangeVariables(os.Environ()) {
 		log.Warn("this environment variable is no setting", "name", name, "did you mean", nearest(name, variables()))
 	}
-	d, err := openDaemon(ctx, s, log)
+	for {
+		d := &daemon{settings: s, log: log, baton: b, next: next, hangups: hangups}
+		if err := d.run(ctx, hurry); !errors.Is(err, errUpgrade) {
+			return err
+		}
+		b.handed = true
+		// Whoever wants it to stop meanwhile wants its programs to: they are taken
+		// over here for that.
+		if ctx.Err() == nil {
+			err := next.execute(b)
+			log.Error("cannot execute the binary that was to take over, serving as before", "binary", next.path, "error", err)
+		}
+	}
+}
+
+// run opens the daemon, serves and closes it.
+func (d *daemon) run(ctx, hurry context.Context) (err error) {
+	if err := d.open(d.baton.lasting(ctx)); err != nil {
+		return err
+	}
+	defer func() {
+		if failed := d.close(); errors.Is(err, errUpgrade) && failed != nil {
+			d.log.Error("cannot close everything for the upgrade", "error", failed) // the next image opens it
+		} else {
+			err = errors.Join(err, failed)
+		}
+	}()
+	l, err := d.baton.listener(ctx, d.settings.Listen)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.close()) }()
-	l, err := (&net.ListenConfig{}).Listen(ctx, network(s.Listen), s.Listen)
-	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", s.Listen, err)
-	}
+	d.baton.only(d.settings.Listen)
 	return d.serve(ctx, hurry, l)
 }
 
@@ -84,9 +114,10 @@ func network(listen string) string {
 }
 
 // signals returns a context that the first signal to stop ends, and one that
-// the second ends; a third has its ordinary effect. A hang-up counts as the
-// first only: a session that ends sends one right behind SIGTERM.
-func signals(ctx context.Context) (first, second context.Context, stop func()) {
+// the second ends; a third has its ordinary effect. Hang-ups ask for an upgrade,
+// and for nothing once the daemon stops: a session that ends sends one right
+// behind SIGTERM.
+func signals(ctx context.Context) (first, second context.Context, hangups <-chan struct{}, stop func()) {
 	first, cancelFirst := context.WithCancel(ctx)
 	second, cancelSecond := context.WithCancel(context.Background())
 	ch := make(chan os.Signal, 4)
@@ -96,15 +127,20 @@ func signals(ctx context.Context) (first, second context.Context, stop func()) {
 	// ignored stays so in the programs.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
-	done := make(chan struct{})
+	done, upgrades := make(chan struct{}), make(chan struct{}, 1)
 	go func() {
 		for {
 			select {
 			case s := <-ch:
 				switch {
+				case s == syscall.SIGHUP:
+					select {
+					case upgrades <- struct{}{}:
+					default: // the one that waits will do
+					}
 				case first.Err() == nil:
 					cancelFirst()
-				case s != syscall.SIGHUP:
+				default:
 					signal.Reset(syscall.SIGTERM, syscall.SIGINT)
 					cancelSecond()
 					return
@@ -114,7 +150,7 @@ func signals(ctx context.Context) (first, second context.Context, stop func()) {
 			}
 		}
 	}()
-	return first, second, func() {
+	return first, second, upgrades, func() {
 		signal.Stop(ch)
 		signal.Stop(pipes)
 		close(done)

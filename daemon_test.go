@@ -129,7 +129,7 @@ func TestGroupName(t *testing.T) {
 }
 
 func TestSignals(t *testing.T) {
-	first, second, stop := signals(t.Context())
+	first, second, hangups, stop := signals(t.Context())
 	defer stop()
 	send := func(sig syscall.Signal) {
 		if err := syscall.Kill(os.Getpid(), sig); err != nil {
@@ -144,9 +144,21 @@ func TestSignals(t *testing.T) {
 			t.Fatal("the signal did nothing")
 		}
 	}
-	send(syscall.SIGHUP)
+	for range 2 {
+		send(syscall.SIGHUP)
+		select {
+		case <-hangups:
+		case <-time.After(30 * time.Second):
+			t.Fatal("the hang-up did nothing")
+		}
+	}
+	if first.Err() != nil {
+		t.Fatal("a hang-up ends the daemon")
+	}
+	send(syscall.SIGTERM)
 	ends(first)
 	send(syscall.SIGHUP) // of the same end of a session
+	<-hangups
 	if second.Err() != nil {
 		t.Fatal("a hang-up counts as the second signal")
 	}
