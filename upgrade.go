@@ -117,26 +117,19 @@ func (w *bound) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// stops are the signals that must not get lost between two images.
-var stops = []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
-
-// execute replaces this process by the binary, with its descriptors handed on.
-// It returns only when that fails, and then everything is as before.
+// takeOver replaces this process by the binary, with its descriptors handed on.
+// It returns when that fails, and then everything is as before; or when the
+// daemon is to stop, nil: whoever wants that wants its programs to stop, so they
+// are taken over here for it.
 //
-// A signal to stop that comes before the new image listens for it would end it.
-// So they are blocked meanwhile; that goes with execve(2), and os/signal takes
-// them then. Programs begin with none blocked (proc.Init).
-func (s *successor) execute(b *baton) error {
-	var set, before unix.Sigset_t
-	for _, sig := range stops {
-		set.Val[(sig-1)/wordBits] |= 1 << ((sig - 1) % wordBits)
+// A signal to stop that comes between this image and the next, within some
+// milliseconds, ends the process, and programs run on: os/signal neither keeps it
+// nor lets it be blocked (runtime.minitSignalMask).
+func (s *successor) takeOver(sig *stops, b *baton) error {
+	defer sig.pause()()
+	if sig.first.Err() != nil {
+		return nil
 	}
-	locked := lockThread()
-	defer locked()
-	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &set, &before); err != nil {
-		return fmt.Errorf("cannot block signals: %w", err)
-	}
-	defer func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil) }()
 	// No other thread may fork while descriptors are left to be inherited.
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,15 +19,6 @@ import (
 // batonEnv tells an image of the daemon what the one before it handed on, as
 // "name=number,...".
 const batonEnv = "BERTH_BATON"
-
-// wordBits are the signals in one word of a set.
-const wordBits = bits.UintSize
-
-// lockThread keeps the goroutine on its thread until the returned call.
-func lockThread() (unlock func()) {
-	runtime.LockOSThread()
-	return runtime.UnlockOSThread
-}
 
 // baton is what one image of the daemon hands to the next: descriptors that must
 // not be closed in between, or somebody else would get the data directory, and

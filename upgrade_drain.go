@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +36,8 @@ var upgraded = app.Errorf(app.Unavailable, "The server is being upgraded. Send i
 type serving struct {
 	server   *http.Server
 	handlers *inflight
+	gate     *httpapi.Gate
+	closing  atomic.Bool             // it ends because it is to
 	leaving  atomic.Bool             // every answer closes its connection
 	end      context.CancelCauseFunc // of all requests
 	ended    context.Context         // when nothing is accepted any more
@@ -49,13 +50,13 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	v.end = end
 	v.server = d.server(life, v)
-	gate := httpapi.NewGate(l, d.settings.Connections)
-	gate.Guard(v.server)
+	v.gate = httpapi.NewGate(l, d.settings.Connections)
+	v.gate.Guard(v.server)
 	ended, over := context.WithCancel(context.Background())
 	v.ended = ended
 	v.work.Go(func() error {
 		defer over()
-		if err := v.server.Serve(gate); !errors.Is(err, http.ErrServerClosed) {
+		if err := v.server.Serve(v.gate); !errors.Is(err, http.ErrServerClosed) && !v.closing.Load() {
 			return fmt.Errorf("cannot serve: %w", err)
 		}
 		return nil
@@ -167,12 +168,23 @@ func (v *serving) settle(ctx context.Context, patience time.Duration) bool {
 	}
 }
 
-// shutdown stops accepting and waits until every request has its answer. What
-// was being accepted just then the first look of the server misses.
+// shutdown stops accepting, leaves the socket open, and waits until every
+// request has its answer. The server's own Shutdown drops those that come on a
+// connection which was accepted before, so it only closes idle ones.
 func (v *serving) shutdown(ctx context.Context) error {
-	err := v.server.Shutdown(ctx)
+	v.closing.Store(true)
+	_ = v.gate.Listener.Close() // a duplicate
 	<-v.ended.Done()
-	return cmp.Or(err, v.server.Shutdown(ctx))
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for v.gate.Busy() > 0 {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return v.server.Shutdown(ctx)
 }
 
 // depart ends the daemon and nothing else: programs run on, and connections

@@ -79,10 +79,6 @@ func become(r *os.File) error {
 	if o.Try {
 		return nil
 	}
-	// A daemon that was executed in place of another began with some blocked.
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
-		return fmt.Errorf("cannot unblock signals: %w", err)
-	}
 	if err := syscall.Chdir(o.Dir); err != nil { // as the program's user: it must reach it
 		return fmt.Errorf("cannot enter the application's directory: %w", err)
 	}

@@ -31,18 +31,16 @@ func upgradable(t *testing.T, args ...string) *daemon {
 }
 
 // replace puts another file in the place of the daemon's binary, as package
-// managers do.
+// managers do. Another process writes it: a program that is open for writing
+// here, also in what a parallel test forks just then, cannot be executed.
 func (d *daemon) replace(with string) {
 	d.t.Helper()
-	text, err := os.ReadFile(with)
-	if err == nil {
-		err = os.WriteFile(d.binary+".new", text, 0o755)
-	}
+	out, err := exec.Command("install", "-m", "755", with, d.binary+".new").CombinedOutput()
 	if err == nil {
 		err = os.Rename(d.binary+".new", d.binary)
 	}
 	if err != nil {
-		d.t.Fatal(err)
+		d.t.Fatalf("%v: %s", err, out)
 	}
 }
 
@@ -156,7 +154,8 @@ func (d *daemon) descriptors() (open map[string]int, zombies int) {
 	}
 	open = map[string]int{}
 	for _, link := range list {
-		if to, err := os.Readlink(link); err == nil {
+		// Connections to the database are opened as they are needed.
+		if to, err := os.Readlink(link); err == nil && !strings.Contains(to, "/berth.db") {
 			kind, _, _ := strings.Cut(to, ":[") // of sockets and pipes, which have numbers
 			open[kind]++
 		}
@@ -211,9 +210,16 @@ func upgrades(t *testing.T, times, rate int) {
 		}
 	}
 	v.end(t, int64(time.Since(began).Seconds()*float64(rate)/2))
+	var open map[string]int
+	zombies := 0
+	defer func() {
+		if t.Failed() {
+			t.Logf("before %v, after %v, zombies %d", before, open, zombies)
+		}
+	}()
 	harness.Eventually(t, "no descriptor and no zombie is left", func() bool {
 		web.CloseIdleConnections()
-		open, zombies := d.descriptors()
+		open, zombies = d.descriptors()
 		return maps.Equal(open, before) && zombies == 0
 	})
 	if d.Ended() || d.Cmd.Process.Pid != daemon {
@@ -255,10 +261,9 @@ func TestUpgradeToAnotherVersion(t *testing.T) {
 	}
 	file := func(text string, mode os.FileMode) {
 		t.Helper()
-		if err := os.Remove(d.binary); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(d.binary, []byte(text), mode); err != nil {
+		write(t, filepath.Join(d.root, "text"), text)
+		d.replace(filepath.Join(d.root, "text"))
+		if err := os.Chmod(d.binary, mode); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -312,11 +317,10 @@ func TestUpgradeThatIsStopped(t *testing.T) {
 		d.Signal(syscall.SIGHUP)
 		harness.Eventually(t, "it is on its way", func() bool { return strings.Contains(d.Out.String(), "msg=upgrading") })
 		<-time.After(time.Duration(970+n*15) * time.Millisecond)
-		if code := d.End(syscall.SIGTERM); code != 0 {
-			t.Fatalf("exit status %d, %v: %s", code, d.Cmd.ProcessState, d.Out)
-		}
-		if left := d.of(id); len(left) > 0 {
-			t.Fatalf("left running: %v: %s", left, besidesRequests(d.Out.String()))
+		code, left := d.End(syscall.SIGTERM), d.of(id)
+		between := code == -1 && len(left) == 1 // the images; the next start takes it over
+		if !between && (code != 0 || len(left) > 0) {
+			t.Errorf("exit status %d, left running: %v: %s", code, left, besidesRequests(d.Out.String()))
 		}
 		d.start()
 		c.until(id, "apps.online", true)
