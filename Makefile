@@ -41,7 +41,7 @@ test-vm: setup ## the kernel tests in virtual machines: real control groups, sys
 fuzz: setup ## each fuzz target for 30 s
 	@scripts/fuzz 30s
 
-soak: setup ## each fuzz target for ten minutes, and the largest uploads; root
+soak: setup ## each fuzz target for ten minutes, the largest uploads, 50 upgrades; root
 	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -timeout 30m ./test/e2e
 	@scripts/fuzz 10m
 

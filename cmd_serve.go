@@ -46,6 +46,11 @@ func serve(ctx context.Context, c *call) (err error) {
 	for _, name := range strangeVariables(os.Environ()) {
 		log.Warn("this environment variable is no setting", "name", name, "did you mean", nearest(name, variables()))
 	}
+	return serveOn(sig, s, log, b, next)
+}
+
+// serveOn serves until a signal to stop, through upgrades that come to nothing.
+func serveOn(sig *stops, s Settings, log *slog.Logger, b *baton, next *successor) error {
 	for {
 		d := &daemon{settings: s, log: log, baton: b, next: next, hangups: sig.hangups}
 		if err := d.run(sig.first, sig.second); !errors.Is(err, errUpgrade) {

@@ -73,7 +73,7 @@ func (s *successor) look() (identity, error) {
 	if err := unix.Stat(s.path, &st); err != nil {
 		return identity{}, &fs.PathError{Op: "stat", Path: s.path, Err: err}
 	}
-	return identity{uint64(st.Dev), st.Ino, st.Size, st.Mtim, st.Ctim}, nil
+	return identity{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}, nil
 }
 
 // prove lets the binary check itself, as a child.

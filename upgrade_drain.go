@@ -173,7 +173,7 @@ func (v *serving) settle(ctx context.Context, patience time.Duration) bool {
 // connection which was accepted before, so it only closes idle ones.
 func (v *serving) shutdown(ctx context.Context) error {
 	v.closing.Store(true)
-	_ = v.gate.Listener.Close() // a duplicate
+	_ = v.gate.Close() // a duplicate
 	<-v.ended.Done()
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()

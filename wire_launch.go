@@ -188,7 +188,7 @@ type instance struct {
 // Wait implements host.Instance.
 func (i instance) Wait() app.Exit {
 	e := i.Run.Wait()
-	if i.Run.Left() {
+	if i.Left() {
 		return e // it goes on, and its output with it
 	}
 	i.out.Drain()
