@@ -40,6 +40,7 @@ var commands = []command{
 	{"serve", "host the applications and answer the API, in the foreground", "[--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", serve},
 	{"install", "make berth a service of systemd", "[--now] [--dry-run] [--force] [--prefix DIR] [--root DIR] [--data-dir DIR] [--listen HOST:PORT]", install},
 	{"uninstall", "remove the service, not the data", "[--dry-run] [--force]", uninstall},
+	{"check", "say whether this binary could serve here, beside a daemon that does", "[--json] [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", check},
 	{"doctor", "say what this host gives and what will be enforced", "[--json] [--data-dir DIR] [flags]", doctor},
 	{"account create", "make an account and print its id", "NAME --ram MB [--data-dir DIR]", accountCreate},
 	{"account list", "list the accounts", "[--json] [--data-dir DIR]", accountList},
@@ -290,8 +291,15 @@ func version(_ context.Context, c *call) error {
 	return err
 }
 
+// stamped is a version that the linker was told (-X main.stamped=...), for
+// builds that are no commit.
+var stamped string
+
 // buildVersion is the version that the Go tool stamped: a tag, or a commit.
 func buildVersion() string {
+	if stamped != "" {
+		return stamped
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}

@@ -15,9 +15,9 @@ import (
 
 func TestBackupOfTheWholeHost(t *testing.T) {
 	h := newHosted(t)
-	check(t, h.deploy(h.stage(map[string]string{"main": "2", "new": "2"}), "b"))
-	check(t, os.WriteFile(filepath.Join(h.store.Dir("shop"), "data"), []byte("rows"), 0o644))
-	check(t, os.Lchown(filepath.Join(h.store.Dir("shop"), "data"), h.uid, h.uid))
+	checked(t, h.deploy(h.stage(map[string]string{"main": "2", "new": "2"}), "b"))
+	checked(t, os.WriteFile(filepath.Join(h.store.Dir("shop"), "data"), []byte("rows"), 0o644))
+	checked(t, os.Lchown(filepath.Join(h.store.Dir("shop"), "data"), h.uid, h.uid))
 	parent := filepath.Dir(h.dir)
 	file := filepath.Join(parent, "all.tar.gz")
 	code, out, errs := h.berth("backup", "create", "--to", file, "--data-dir", h.dir) // beside those who have it open
@@ -45,9 +45,9 @@ func TestBackupOfTheWholeHost(t *testing.T) {
 	}
 	there := openHosted(t, to)
 	wantApps, err := h.db.Apps(t.Context())
-	check(t, err)
+	checked(t, err)
 	gotApps, err := there.db.Apps(t.Context())
-	check(t, err)
+	checked(t, err)
 	if fmt.Sprint(gotApps) != fmt.Sprint(wantApps) || len(gotApps) != 1 {
 		t.Errorf("got %+v, want %+v", gotApps, wantApps)
 	}
@@ -62,13 +62,13 @@ func TestBackupOfTheWholeHost(t *testing.T) {
 		t.Errorf("a boot finds %v broken", broken)
 	}
 	all, err := there.db.Deploys(t.Context(), "shop")
-	check(t, err)
+	checked(t, err)
 	_, journals, err := host.WayBack(all, 1)
-	check(t, err)
+	checked(t, err)
 	stage, stays, err := there.store.Rollback(t.Context(), "shop", h.uid, journals)
-	check(t, err)
+	checked(t, err)
 	there.uid = h.uid
-	check(t, there.deploy(stage, "a"))
+	checked(t, there.deploy(stage, "a"))
 	if got := listing(t, there.store.Dir("shop")); len(stays) != 0 || !strings.HasSuffix(got["main"], " 1") || got["new"] != "" || !strings.HasSuffix(got["data"], " rows") {
 		t.Errorf("after a rollback %v, stays %v", got, stays)
 	}
@@ -89,18 +89,18 @@ func TestBackupRefusals(t *testing.T) {
 		t.Fatal(errs)
 	}
 	whole, err := os.ReadFile(file)
-	check(t, err)
+	checked(t, err)
 	write := func(name string, text []byte) string {
 		path := filepath.Join(parent, name)
-		check(t, os.WriteFile(path, text, 0o600))
+		checked(t, os.WriteFile(path, text, 0o600))
 		return path
 	}
 	broken := slices.Clone(whole)
 	broken[len(broken)/2] ^= 1
 	into := filepath.Join(parent, "into")
-	check(t, os.MkdirAll(filepath.Join(parent, "locked"), 0o711))
+	checked(t, os.MkdirAll(filepath.Join(parent, "locked"), 0o711))
 	lock, err := lockDir(filepath.Join(parent, "locked"))
-	check(t, err)
+	checked(t, err)
 	defer lock.Close()
 	for _, tt := range []struct {
 		args []string
@@ -126,7 +126,7 @@ func TestBackupRefusals(t *testing.T) {
 	if _, err := os.Stat(into); err == nil {
 		t.Error("a backup that is not whole left a directory")
 	}
-	check(t, os.MkdirAll(filepath.Join(into, unfinishedName), 0o700))
+	checked(t, os.MkdirAll(filepath.Join(into, unfinishedName), 0o700))
 	if code, _, errs := h.berth("account", "list", "--data-dir", into); code != 78 || !strings.Contains(errs, "a restore into it was cut short") {
 		t.Errorf("half a restore: %d %s", code, errs)
 	}
@@ -136,11 +136,11 @@ func TestBackupRefusals(t *testing.T) {
 func TestNewerDatabases(t *testing.T) {
 	h := newHosted(t)
 	path := filepath.Join(h.dir, databaseName)
-	check(t, errors.Join(h.db.Close()))
+	checked(t, errors.Join(h.db.Close()))
 	b, err := os.ReadFile(path)
-	check(t, err)
+	checked(t, err)
 	b[63] = 200 // user_version (https://sqlite.org/fileformat2.html, 1.3)
-	check(t, os.WriteFile(path, b, 0o600))
+	checked(t, os.WriteFile(path, b, 0o600))
 	if code, _, errs := h.berth("account", "list", "--data-dir", h.dir); code != 78 || !strings.Contains(errs, "written by a newer berth (schema 200") || !strings.Contains(errs, "Hint:") {
 		t.Errorf("%d %s", code, errs)
 	}
@@ -185,10 +185,10 @@ func TestBackupDuringDeploys(t *testing.T) {
 		}
 		there := openHosted(t, to)
 		all, err := there.db.Apps(t.Context())
-		check(t, err)
+		checked(t, err)
 		there.files.Recover(t.Context(), all)
 		main, err := os.ReadFile(filepath.Join(there.store.Dir("shop"), "main"))
-		check(t, err)
+		checked(t, err)
 		want := all[0].Code.Main
 		if want == "a" {
 			want = "1" // the upload
@@ -198,7 +198,7 @@ func TestBackupDuringDeploys(t *testing.T) {
 		}
 		select {
 		case <-stop:
-			check(t, <-done)
+			checked(t, <-done)
 			return
 		default:
 		}

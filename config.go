@@ -65,6 +65,7 @@ type Settings struct {
 		PerAccount int
 	}
 	Console struct{ Timeout time.Duration }
+	Upgrade struct{ Patience time.Duration }
 	Network struct{ Allow, Deny string } // see networkRules
 	Sandbox struct {
 		Require string // layers without which nothing is served: see parseLayers
@@ -142,6 +143,7 @@ var settings = []setting{
 	{"network.allow", "", "`ADDRESS,...` of the host that programs may reach: with or without a port, or networks", func(s *Settings) kind { return networks{&s.Network.Allow, true} }},
 	{"network.deny", "", "`ADDRESS,...` that programs may not reach: addresses or networks", func(s *Settings) kind { return networks{&s.Network.Deny, false} }},
 	{"console.timeout", "30s", "`TIME` a console command may take", func(s *Settings) kind { return span{&s.Console.Timeout} }},
+	{"upgrade.patience", "30s", "`TIME` that requests under way may take before an upgrade interrupts them", func(s *Settings) kind { return span{&s.Upgrade.Patience} }},
 	{"sandbox.require", "", "`LAYER,...` of the walls around programs without which berth does not serve, or all", func(s *Settings) kind { return layers{&s.Sandbox.Require} }},
 	{"sandbox.paths", "/opt", "`DIR,...` that programs may read besides the system's own", func(s *Settings) kind { return paths{&s.Sandbox.Paths} }},
 	{"audit.keep", "100000", "`N` records of the audit log that are kept", func(s *Settings) kind { return whole(&s.Audit.Keep, 1000, 100_000_000) }},

@@ -35,29 +35,29 @@ type hosted struct {
 
 func newHosted(t *testing.T) *hosted {
 	s := testSettings(t)
-	check(t, os.WriteFile(filepath.Join(filepath.Dir(s.DataDir), "berth.toml"), []byte("rate_limit = 77\n"), 0o600))
+	checked(t, os.WriteFile(filepath.Join(filepath.Dir(s.DataDir), "berth.toml"), []byte("rate_limit = 77\n"), 0o600))
 	h := openHosted(t, s.DataDir)
 	owner, err := h.db.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 1024, Plan: "Diamond", Locale: "en-US"})
-	check(t, err)
+	checked(t, err)
 	_, err = h.db.InsertToken(t.Context(), owner.ID, [32]byte{7}, "laptop")
-	check(t, err)
+	checked(t, err)
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}
 	a, err := h.db.Reserve(t.Context(), app.App{ID: "shop", Account: owner.ID, Type: app.Site, RAM: 100, Wanted: app.WantOnline, Code: app.Code{Main: "a"}}, ids, func(_, _ app.MB) error { return nil })
-	check(t, err)
+	checked(t, err)
 	h.uid = a.UID
-	check(t, h.store.Publish(t.Context(), h.stage(map[string]string{"main": "1", "lib/x": "1"}), "shop", a.UID))
+	checked(t, h.store.Publish(t.Context(), h.stage(map[string]string{"main": "1", "lib/x": "1"}), "shop", a.UID))
 	_, err = h.db.CreateApp(t.Context(), a, app.Deploy{By: owner.ID, Kind: app.DeployUpload})
-	check(t, err)
-	check(t, h.db.ChangeVariables(t.Context(), "shop", func(set map[string]string) error { set["TOKEN"] = "secret-value"; return nil }))
+	checked(t, err)
+	checked(t, h.db.ChangeVariables(t.Context(), "shop", func(set map[string]string) error { set["TOKEN"] = "secret-value"; return nil }))
 	return h
 }
 
 func openHosted(t *testing.T, dir string) *hosted {
 	d, err := openDatabase(t.Context(), dir)
-	check(t, err)
+	checked(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	store, err := tree.Open(dir, bundle.Limits{})
-	check(t, err)
+	checked(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	log := slog.New(slog.DiscardHandler)
 	book := newLogbook(filepath.Join(dir, "logs"), logs.Options{}, log)
@@ -65,7 +65,7 @@ func openHosted(t *testing.T, dir string) *hosted {
 	return &hosted{t: t, dir: dir, db: d, store: store, files: trees{store, d.Journals, 1 << 30, book, log}}
 }
 
-func check(t *testing.T, err error) {
+func checked(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -77,13 +77,13 @@ func (h *hosted) stage(files map[string]string) app.Stage {
 	var b bytes.Buffer
 	w := bundle.NewWriter(&b)
 	for name, text := range files {
-		check(h.t, w.AddFile(name, false, time.Now(), int64(len(text)), strings.NewReader(text)))
+		checked(h.t, w.AddFile(name, false, time.Now(), int64(len(text)), strings.NewReader(text)))
 	}
-	check(h.t, w.Close())
+	checked(h.t, w.Close())
 	file, err := h.store.Spool(h.t.Context(), &b, 1<<30)
-	check(h.t, err)
+	checked(h.t, err)
 	up, err := h.store.Unpack(h.t.Context(), file, nil, func(app.Config) error { return nil })
-	check(h.t, errors.Join(err, h.store.DropSpool(file)))
+	checked(h.t, errors.Join(err, h.store.DropSpool(file)))
 	return up.Stage
 }
 
@@ -110,7 +110,7 @@ func (h *hosted) deploy(stage app.Stage, main string) error {
 func listing(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	check(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	checked(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -147,31 +147,31 @@ func (h *hosted) berth(args ...string) (code int, stdout, stderr string) {
 // those of after: the disk is copied at each of them, and booted.
 func TestCrashesOfADeploy(t *testing.T) {
 	h := newHosted(t)
-	check(t, h.deploy(h.stage(map[string]string{"main": "2", "gone": "2"}), "2"))
-	check(t, h.deploy(h.stage(map[string]string{"main": "3"}), "3"))
-	check(t, h.deploy(h.stage(map[string]string{"main": "4"}), "4")) // the oldest journal is dropped by the next
+	checked(t, h.deploy(h.stage(map[string]string{"main": "2", "gone": "2"}), "2"))
+	checked(t, h.deploy(h.stage(map[string]string{"main": "3"}), "3"))
+	checked(t, h.deploy(h.stage(map[string]string{"main": "4"}), "4")) // the oldest journal is dropped by the next
 	parent := filepath.Dir(h.dir)
 	var copies, points []string
 	snap := func(point string) error {
 		to := filepath.Join(parent, fmt.Sprint("copy", len(copies)))
 		copies, points = append(copies, to), append(points, point)
-		check(t, os.Mkdir(to, 0o711))
-		check(t, h.db.Copy(t.Context(), filepath.Join(to, databaseName)))
+		checked(t, os.Mkdir(to, 0o711))
+		checked(t, h.db.Copy(t.Context(), filepath.Join(to, databaseName)))
 		for _, name := range []string{"apps", "rollback"} {
-			check(t, copyTree(filepath.Join(h.dir, name), filepath.Join(to, name)))
+			checked(t, copyTree(filepath.Join(h.dir, name), filepath.Join(to, name)))
 		}
 		return nil
 	}
 	h.store.Hook(snap)
-	check(t, h.deploy(h.stage(map[string]string{"main": "5", "lib/x": "5", "fresh": "5"}), "5"))
-	check(t, snap("end"))
+	checked(t, h.deploy(h.stage(map[string]string{"main": "5", "lib/x": "5", "fresh": "5"}), "5"))
+	checked(t, snap("end"))
 	seen := map[string]bool{}
 	for i, to := range copies {
 		there := openHosted(t, to)
 		all, err := there.db.Apps(t.Context())
-		check(t, err)
+		checked(t, err)
 		broken, err := there.files.Recover(t.Context(), all)
-		check(t, err)
+		checked(t, err)
 		got := listing(t, there.store.Dir("shop"))
 		last := func(name string) string { text := got[name]; return text[max(0, len(text)-1):] }
 		want := map[string]string{"4": "4 1 ", "5": "5 5 5"}[all[0].Code.Main]
@@ -180,9 +180,9 @@ func TestCrashesOfADeploy(t *testing.T) {
 		}
 		seen[all[0].Code.Main] = true
 		history, err := there.db.Deploys(t.Context(), "shop")
-		check(t, err)
+		checked(t, err)
 		_, journals, err := host.WayBack(history, 0)
-		check(t, err)
+		checked(t, err)
 		if _, _, err := there.store.Rollback(t.Context(), "shop", h.uid, journals); err != nil {
 			t.Errorf("at %s: the way back is gone: %v", points[i], err)
 		}

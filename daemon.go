@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -16,7 +17,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"berth/account"
@@ -55,17 +55,34 @@ type daemon struct {
 	host        *host.Host
 	handler     http.Handler
 	undo        []func() error // closes what was opened, in reverse
+
+	baton   *baton          // what outlives this image of the daemon
+	next    *successor      // nil when hangups is
+	hangups <-chan struct{} // ask for an upgrade; nil when nothing does
+	quiet   bool            // no request had to be interrupted for it
 }
 
-// openDaemon opens everything and leaves nothing open when it fails.
+// openDaemon opens everything and leaves nothing open when it fails, nor when the
+// daemon is closed.
 func openDaemon(ctx context.Context, s Settings, log *slog.Logger) (*daemon, error) {
-	d := &daemon{settings: s, log: log, pulsePath: "/" + rand.Text()}
-	for _, open := range []func(context.Context) error{d.openData, d.openGroups, d.openWalls, d.openHost} {
-		if err := open(ctx); err != nil {
-			return nil, errors.Join(err, d.close())
-		}
+	b := newBaton()
+	d := &daemon{settings: s, log: log, baton: b, undo: []func() error{b.close}}
+	if err := d.open(ctx); err != nil {
+		return nil, err
 	}
 	return d, nil
+}
+
+// open opens everything. What the baton has, or gets, stays open when it fails
+// and when the daemon is closed.
+func (d *daemon) open(ctx context.Context) error {
+	d.pulsePath = "/" + rand.Text()
+	for _, open := range []func(context.Context) error{d.openData, d.openGroups, d.openWalls, d.openHost} {
+		if err := open(ctx); err != nil {
+			return errors.Join(err, d.close())
+		}
+	}
+	return nil
 }
 
 func (d *daemon) close() error {
@@ -89,11 +106,9 @@ func (d *daemon) openData(ctx context.Context) (err error) {
 	if err := makeDataDir(dir); err != nil {
 		return err
 	}
-	lock, err := lockDir(dir)
-	if err != nil {
+	if err := d.baton.lock(dir); err != nil {
 		return err
 	}
-	d.undo = append(d.undo, lock.Close)
 	if d.db, err = openDatabase(ctx, dir); err != nil {
 		return err
 	}
@@ -254,13 +269,17 @@ func planner(tools *proc.Tools) host.Planner {
 
 // server bounds what strangers can hold: 10 seconds for the headers of a request,
 // 64 KB of them, and two minutes between requests. The handler bounds the rest.
-func (d *daemon) server(life context.Context, handlers *inflight) *http.Server {
+func (d *daemon) server(life context.Context, v *serving) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if d.knocked(w, r) || !handlers.enter() {
-				return // answered, or its connection is cut already
+			if d.knocked(w, r) {
+				return
 			}
-			defer handlers.leave()
+			leave, ok := v.enter(w)
+			if !ok {
+				return // its connection is cut already
+			}
+			defer leave()
 			d.handler.ServeHTTP(w, r)
 		}),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
@@ -270,48 +289,31 @@ func (d *daemon) server(life context.Context, handlers *inflight) *http.Server {
 }
 
 // serve answers on l until ctx ends, then stops everything; hurry makes it
-// stop at once. It returns when nothing of berth runs any more.
+// stop at once. It returns when nothing of berth runs any more. A hang-up lets
+// the next binary take over: then it is errUpgrade, and programs run on.
 func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
-	if err := d.host.Boot(ctx); err != nil {
+	if err := d.host.Boot(d.baton.lasting(ctx)); err != nil {
 		_ = l.Close()
 		return err
 	}
 	d.endStrangers()
-	handlers := newInflight(release)
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	server := d.server(life, handlers)
-	gate := httpapi.NewGate(l, d.settings.Connections)
-	gate.Guard(server)
-	var g errgroup.Group
-	ended, over := context.WithCancel(context.Background())
-	g.Go(func() error {
-		defer over()
-		if err := server.Serve(gate); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("cannot serve: %w", err)
-		}
-		return nil
-	})
-	g.Go(func() error { return d.sweep(ended) })
-	g.Go(func() error { d.host.Patrol(ended); return nil })
-	g.Go(func() error { return d.pulse(ended, l.Addr().String()) })
-	d.log.Info("listening on http://"+l.Addr().String(), "data", d.settings.DataDir, "groups", d.groups.Root())
-	d.tell(systemd.Ready)
-	select {
-	case <-ctx.Done():
-	case <-ended.Done():
+	v := d.begin(ctx, l)
+	d.log.Info("listening on http://"+l.Addr().String(), "data", d.settings.DataDir, "groups", d.groups.Root(), "version", buildVersion())
+	d.tell(d.baton.ready)
+	if d.await(ctx, v) != nil {
+		return cmp.Or(d.depart(hurry, v), errUpgrade)
 	}
 	d.tell(systemd.Stopping)
 	// Deployments under way are called off, then their requests get an answer.
 	d.end(hurry)
 	last, cancel := context.WithTimeout(hurry, lastAnswers)
 	defer cancel()
-	if err := server.Shutdown(last); err != nil {
-		_ = server.Close() // cuts those who do not take their answer or end their upload
+	if err := v.server.Shutdown(last); err != nil {
+		_ = v.server.Close() // cuts those who do not take their answer or end their upload
 	}
-	end() // Shutdown knows nothing of WebSockets
-	handlers.close()
-	return g.Wait()
+	v.end(nil) // Shutdown knows nothing of WebSockets
+	v.handlers.close()
+	return v.work.Wait()
 }
 
 // sweep removes expired backups now and then.

@@ -62,12 +62,27 @@ func (d *daemon) takeOver(ctx context.Context) error {
 	if err != nil { // one that hangs in the kernel keeps no other from starting
 		d.log.Error("cannot end everything that an earlier daemon left running", "error", err)
 	}
+	if d.baton.handed {
+		if err := proc.Reap(d.runsNow); err != nil {
+			d.log.Warn("ended processes are left", "error", err)
+		}
+	}
 	runs := func(id app.ID) bool { _, ok := d.survivors.all[id]; return ok }
 	d.keepProcesses(held)
 	if err := d.logs.takeOver(held, runs); err != nil {
 		d.log.Error("output may be missing", "error", err)
 	}
 	return nil
+}
+
+// runsNow tells whether a process is the first of a survivor's.
+func (d *daemon) runsNow(pid int) bool {
+	for _, v := range d.survivors.all {
+		if v.PID == pid {
+			return true
+		}
+	}
+	return false
 }
 
 // findSurvivors returns the newest program of each application that an earlier

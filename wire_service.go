@@ -126,20 +126,25 @@ func hasStopJob(list, unit string) bool {
 
 // listen takes the socket that systemd listens on for the daemon, or makes one.
 func (d *daemon) listen(ctx context.Context) (net.Listener, error) {
-	wanted := d.settings.Listen
-	if f := d.socket; f != nil {
-		d.socket = nil
-		l, err := systemd.Listener(f)
-		if err == nil && !sameAddress(l.Addr().String(), wanted) {
+	d.takeSocket()
+	return d.baton.listener(ctx, d.settings.Listen)
+}
+
+// takeSocket gives the socket that systemd listens on for the daemon to the
+// baton, for this image and those that follow.
+func (d *daemon) takeSocket() {
+	f, wanted := d.socket, d.settings.Listen
+	if f == nil {
+		return
+	}
+	d.socket = nil
+	if l, err := net.FileListener(f); err == nil {
+		if !sameAddress(l.Addr().String(), wanted) {
 			d.log.Warn("the socket unit listens elsewhere than the setting says", "socket", l.Addr(), "listen", wanted, "fix", "berth install")
 		}
-		return l, err
+		_ = l.Close() // a duplicate
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, network(wanted), wanted)
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", wanted, err)
-	}
-	return l, nil
+	d.baton.give(wanted, f)
 }
 
 // closeSocket closes a socket that was never used.

@@ -204,7 +204,12 @@ func TestListenOnASocketOfSystemd(t *testing.T) {
 	}
 	defer l.Close()
 	var log strings.Builder
-	d := &daemon{log: slog.New(slog.NewTextHandler(&log, nil)), settings: Settings{Listen: "127.0.0.1:1"}}
+	d := &daemon{log: slog.New(slog.NewTextHandler(&log, nil)), settings: Settings{Listen: "127.0.0.1:1"}, baton: newBaton()}
+	defer func() {
+		if err := d.baton.close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	if d.socket, err = l.(*net.TCPListener).File(); err != nil {
 		t.Fatal(err)
 	}

@@ -26,24 +26,16 @@ func migrations() fs.FS {
 // the version again once it holds the lock. keep is called before the first
 // step of a database that is not new.
 func migrate(ctx context.Context, pool *sql.DB, steps fs.FS, keep func(version int) error) error {
-	names, err := fs.Glob(steps, "*.sql")
+	version, newest, err := known(ctx, pool, steps)
 	if err != nil {
 		return err
 	}
-	known := len(names)
-	version, err := schemaVersion(ctx, pool)
-	if err != nil {
-		return err
-	}
-	if version > known {
-		return newerError(version, known)
-	}
-	if 0 < version && version < known {
+	if 0 < version && version < newest {
 		if err := keep(version); err != nil {
 			return err
 		}
 	}
-	for next := version + 1; next <= known; next++ {
+	for next := version + 1; next <= newest; next++ {
 		text, err := fs.ReadFile(steps, fmt.Sprintf("%04d.sql", next))
 		if err != nil {
 			return err
@@ -55,6 +47,20 @@ func migrate(ctx context.Context, pool *sql.DB, steps fs.FS, keep func(version i
 		}
 	}
 	return nil
+}
+
+// known returns the version of the schema and the newest that steps lead to. It
+// refuses one beyond that.
+func known(ctx context.Context, q rower, steps fs.FS) (version, newest int, err error) {
+	names, err := fs.Glob(steps, "*.sql")
+	if err != nil {
+		return 0, 0, err
+	}
+	version, err = schemaVersion(ctx, q)
+	if err == nil && version > len(names) {
+		err = newerError(version, len(names))
+	}
+	return version, len(names), err
 }
 
 // step applies one migration unless another process has done so meanwhile.

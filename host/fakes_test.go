@@ -80,6 +80,7 @@ type instance struct {
 	b    behaviour
 	stop chan time.Duration
 	done chan struct{}
+	left chan struct{}
 	exit app.Exit
 	ram  atomic.Int64 // MB
 }
@@ -143,74 +144,11 @@ func (w *world) launch(_ context.Context, p app.Program) (Instance, error) {
 			w.t.Errorf("a second instance of %s was started", p.App)
 		}
 	}
-	r := &instance{w: w, p: p, b: b, stop: make(chan time.Duration, 8), done: make(chan struct{})}
+	r := &instance{w: w, p: p, b: b, stop: make(chan time.Duration, 8), done: make(chan struct{}), left: make(chan struct{})}
 	r.ram.Store(int64(p.RAM))
 	w.runs = append(w.runs, r)
 	go r.live()
 	return r, nil
-}
-
-func (r *instance) live() {
-	defer close(r.done)
-	start := time.Now()
-	var own <-chan time.Time
-	if r.b.exit != nil {
-		own = time.After(r.b.life)
-	}
-	select {
-	case <-own:
-		r.exit = *r.b.exit
-	case grace := <-r.stop:
-		r.heed(grace)
-	}
-	r.exit.At, r.exit.Ran, r.exit.LimitMB = time.Now(), time.Since(start), app.MB(r.ram.Load())
-}
-
-// heed is the end that was asked for: by itself in time, or by force.
-func (r *instance) heed(grace time.Duration) {
-	r.exit = app.Exit{Code: 143, Signal: 15}
-	if grace == 0 || r.b.onStop > grace {
-		r.exit = app.Exit{Code: 137, Signal: 9}
-	}
-	timer := time.After(min(grace, r.b.onStop))
-	for {
-		select {
-		case <-timer:
-			return
-		case again := <-r.stop:
-			if again == 0 {
-				r.exit = app.Exit{Code: 137, Signal: 9}
-				return
-			}
-		}
-	}
-}
-
-func (r *instance) ended() bool {
-	select {
-	case <-r.done:
-		return true
-	default:
-		return false
-	}
-}
-
-func (r *instance) Wait() app.Exit           { <-r.done; r.w.awaitConsole(r); return r.exit }
-func (r *instance) Stop(grace time.Duration) { r.stop <- grace }
-
-func (r *instance) SetMemory(ram app.MB) error {
-	if ram < r.b.uses {
-		return app.Errorf(app.Exhausted, "the program uses %d MB, more than %d MB", r.b.uses, ram)
-	}
-	r.ram.Store(int64(ram))
-	return nil
-}
-
-func (r *instance) Usage(context.Context) (app.Usage, error) {
-	if err := r.w.failing("Usage"); err != nil {
-		return app.Usage{}, err
-	}
-	return app.Usage{MemoryBytes: r.b.uses.Bytes(), LimitBytes: app.MB(r.ram.Load()).Bytes()}, nil
 }
 
 // plan reads the config's BUILD as "needs a preparation" and refuses a MAIN

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth/app"
@@ -76,6 +77,8 @@ type Host struct {
 	units  map[app.ID]*unit
 	lastID int64 // the newest time-based id
 	closed bool
+
+	held atomic.Bool // see Hold
 }
 
 // New returns a host without applications; see Boot.
@@ -133,6 +136,7 @@ func (h *Host) Leave() {
 		telling.Go(func() { _ = u.do(context.Background(), u.leave) })
 	}
 	h.work.Wait()
+	h.waits.Wait()
 	telling.Wait()
 }
 

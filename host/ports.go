@@ -50,15 +50,24 @@ type Instance interface {
 	// Stop asks the program to end and ends it after grace, at once when
 	// grace is 0. It does not wait.
 	Stop(grace time.Duration)
+	// Leave lets the program go on for a later daemon to adopt: Wait returns,
+	// and what it returns says nothing. It returns false when the program has
+	// ended already: Wait tells how.
+	Leave() bool
+	Limited
+	// Shell starts a console command beside the program: within its limits,
+	// and ended with it at the latest. It fails with app.Conflict when the
+	// program is ending.
+	Shell(argv []string) (Command, error)
+}
+
+// Limited is what a program may use, and does.
+type Limited interface {
 	// SetMemory changes the limit of the running program and its share of the
 	// processor, or refuses with app.Exhausted when it uses more.
 	SetMemory(ram app.MB) error
 	// Usage tells what it uses now.
 	Usage(ctx context.Context) (app.Usage, error)
-	// Shell starts a console command beside the program: within its limits,
-	// and ended with it at the latest. It fails with app.Conflict when the
-	// program is ending.
-	Shell(argv []string) (Command, error)
 }
 
 // Records is what is remembered of the applications that exist.

@@ -53,6 +53,7 @@ type closing int
 const (
 	open closing = iota
 	byShutdown
+	byLeave
 	byDelete
 	ended
 )

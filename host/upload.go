@@ -18,8 +18,15 @@ func (h *Host) Spool(ctx context.Context, r io.Reader) (string, error) {
 	if h.ctx.Err() != nil {
 		return "", h.calledOff()
 	}
+	if h.held.Load() {
+		return "", app.Errorf(app.Unavailable, "the server is being upgraded; upload it again in a minute")
+	}
 	return h.Staging.Spool(ctx, r)
 }
+
+// Hold makes Spool refuse uploads that begin, or take them again. Those under
+// way go on.
+func (h *Host) Hold(on bool) { h.held.Store(on) }
 
 // DropSpool removes a spooled upload that was not handed over.
 func (h *Host) DropSpool(file string) { h.Staging.DropSpool(file) }

@@ -74,7 +74,7 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 	}
 	r := &Run{
 		group: group, traffic: l.adoptTraffic(group), log: l.Log.With("group", v.Group), spec: s,
-		started: v.Started, done: make(chan struct{}),
+		started: v.Started, done: make(chan struct{}), leaving: make(chan struct{}),
 	}
 	m, err := group.Memory()
 	if err == nil {
