@@ -38,6 +38,9 @@ type command struct {
 // commands are in the order of the help text.
 var commands = []command{
 	{"serve", "host the applications and answer the API, in the foreground", "[--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", serve},
+	{"install", "make berth a service of systemd", "[--now] [--dry-run] [--force] [--prefix DIR] [--root DIR] [--data-dir DIR] [--listen HOST:PORT]", install},
+	{"uninstall", "remove the service, not the data", "[--dry-run] [--force]", uninstall},
+	{"check", "say whether this binary could serve here, beside a daemon that does", "[--json] [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", check},
 	{"doctor", "say what this host gives and what will be enforced", "[--json] [--data-dir DIR] [flags]", doctor},
 	{"account create", "make an account and print its id", "NAME --ram MB [--data-dir DIR]", accountCreate},
 	{"account list", "list the accounts", "[--json] [--data-dir DIR]", accountList},
@@ -47,6 +50,10 @@ var commands = []command{
 	{"account enable", "undo account disable", "ACCOUNT [--data-dir DIR]", accountEnable},
 	{"account delete", "delete an account that owns no applications, and its tokens", "ACCOUNT [--data-dir DIR]", accountDelete},
 	{"app env", "list, set or remove the environment variables of an application", "APP list|set NAME=VALUE...|unset NAME... [--show] [--json] [--data-dir DIR]", appEnv},
+	{"app deploys", "list the deploys of an application that can be rolled back to", "APP [--json] [--data-dir DIR]", appDeploys},
+	{"backup create", "write everything into one archive, while everything runs", "--to FILE|DIR [--data-dir DIR]", backupCreate},
+	{"backup verify", "prove that an archive is whole", "FILE", backupVerify},
+	{"backup restore", "fill an empty data directory from an archive", "FILE --data-dir DIR", backupRestore},
 	{"token create", "make a token and print it, once", "ACCOUNT [--label LABEL] [--data-dir DIR]", tokenCreate},
 	{"token list", "list the tokens of an account", "ACCOUNT [--json] [--data-dir DIR]", tokenList},
 	{"token revoke", "make tokens invalid at once", "TOKENID... [--data-dir DIR]", tokenRevoke},
@@ -285,8 +292,15 @@ func version(_ context.Context, c *call) error {
 	return err
 }
 
+// stamped is a version that the linker was told (-X main.stamped=...), for
+// builds that are no commit.
+var stamped string
+
 // buildVersion is the version that the Go tool stamped: a tag, or a commit.
 func buildVersion() string {
+	if stamped != "" {
+		return stamped
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}

@@ -4,12 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -23,64 +19,6 @@ import (
 // databaseName is the file in the data directory that the daemon and the
 // commands share.
 const databaseName = "berth.db"
-
-// withDB parses the arguments, opens the database that the settings name, and
-// runs do with both. set may hold more flags.
-func (c *call) withDB(ctx context.Context, set *flag.FlagSet, least, most int, do func(*db.DB, Settings, []string) error) (err error) {
-	from := addSettingFlags(set, "data_dir")
-	args, err := c.parse(set, least, most)
-	if err != nil {
-		return err
-	}
-	settings, err := from.load(c.getenv)
-	if err != nil {
-		return err
-	}
-	remembered, err := openDatabase(ctx, settings.DataDir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, remembered.Close()) }()
-	return do(remembered, settings, args)
-}
-
-// openDatabase opens the database in dir, and makes dir when there is none:
-// anybody may pass through it, to files that are their own, and nobody may list it.
-func openDatabase(ctx context.Context, dir string) (*db.DB, error) {
-	err := makeDataDir(dir)
-	var opened *db.DB
-	if err == nil {
-		opened, err = db.Open(ctx, filepath.Join(dir, databaseName), time.Now)
-	}
-	if refused := diskProblem(dir, err); refused != nil {
-		return nil, refused
-	}
-	if errors.Is(err, fs.ErrPermission) {
-		return nil, &problem{
-			exitPermission, fmt.Errorf("cannot use the data directory %s: permission denied", dir),
-			"Hint: run the command as root, or name another directory with --data-dir.",
-		}
-	}
-	return opened, err
-}
-
-func makeDataDir(dir string) error {
-	const mode = 0o711
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return fmt.Errorf("cannot make the data directory: %w", err)
-	}
-	err := os.Mkdir(dir, mode)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err == nil {
-		err = os.Chmod(dir, mode) // the umask may have taken more
-	}
-	if err != nil {
-		return fmt.Errorf("cannot make the data directory: %w", err)
-	}
-	return nil
-}
 
 // findAccount returns the account that a person means by a name or an id.
 // A name begins with a letter, so that the two are never confused.

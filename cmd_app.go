@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 	"unicode"
 
 	"berth/app"
@@ -153,4 +154,51 @@ func (c *call) readValue() (string, error) {
 		}
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
+}
+
+// deployView is a deploy as it is printed.
+type deployView struct {
+	Number   int            `json:"number"`
+	At       time.Time      `json:"at"`
+	By       app.AccountID  `json:"by"`
+	Kind     app.DeployKind `json:"kind"`
+	Bytes    int64          `json:"bytes"`
+	Main     string         `json:"main"`
+	Lang     string         `json:"lang"`
+	Version  string         `json:"version"`
+	Note     string         `json:"note"`
+	Rollback bool           `json:"rollback"`
+}
+
+// appDeploys is "app deploys APP", newest first.
+func appDeploys(ctx context.Context, c *call) error {
+	set := c.flags()
+	asJSON := jsonFlag(set)
+	return c.withDB(ctx, set, 1, 1, func(d *db.DB, _ Settings, args []string) error {
+		all, err := d.Deploys(ctx, app.ID(args[0]))
+		if app.KindOf(err) == app.NotFound {
+			return &problem{exitNotFound, err, "Hint: berth account show ACCOUNT names its applications."}
+		}
+		if err != nil {
+			return err
+		}
+		host.Reach(all)
+		views := make([]deployView, len(all))
+		for i, d := range all {
+			views[i] = deployView{d.Number, d.At, d.By, d.Kind, d.Bytes, d.Code.Main, d.Code.Lang, d.Code.Version, d.Note, d.Back}
+		}
+		if *asJSON {
+			return c.printJSON(views)
+		}
+		out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(out, "DEPLOY\tAT\tBY\tKIND\tBYTES\tMAIN\tROLLBACK\tNOTE")
+		for i, v := range views {
+			back := map[bool]string{true: "yes", false: "no"}[v.Rollback]
+			if i == 0 {
+				back = "is now"
+			}
+			fmt.Fprintf(out, "%d\t%s\t%d\t%s\t%d\t%s\t%s\t%s\n", v.Number, v.At.Format(time.RFC3339), v.By, v.Kind, v.Bytes, printable(v.Main), back, printable(v.Note))
+		}
+		return out.Flush()
+	})
 }

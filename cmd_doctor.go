@@ -93,7 +93,7 @@ func examine(ctx context.Context, s Settings) []finding {
 		list = append(list, finding{"cgroups", bad, err.Error(), "mount -t proc proc /proc"})
 	} else {
 		list = append(list, checkGroups(facts)...)
-		list = append(list, checkLimit(facts, s), checkWeights(facts))
+		list = append(list, checkPlacement(facts, s), checkLimit(facts, s), checkWeights(facts))
 		list = append(list, checkShares(facts, s)...)
 		list = append(list, checkTraffic(facts), checkNetwork(facts, s))
 	}

@@ -101,7 +101,7 @@ func scriptDeploy(ts *testscript.TestScript, _ bool, args []string) {
 		if err != nil {
 			return err
 		}
-		_, err = d.CreateApp(ctx, a)
+		_, err = d.CreateApp(ctx, a, app.Deploy{By: a.Account, Kind: app.DeployUpload})
 		return err
 	})
 }

@@ -54,7 +54,11 @@ type Settings struct {
 		RateKB  int // KB a second and application
 	}
 	Backups struct{ TTL time.Duration }
-	Names   struct {
+	Deploys struct {
+		Keep int
+		Disk app.MB
+	}
+	Names struct {
 		Domain     string // of which sites have subdomains; empty: not known
 		Addresses  string // IP addresses with commas between them; empty: not known
 		Resolver   string // HOST:PORT; empty: the host's own
@@ -70,6 +74,7 @@ type Settings struct {
 		AccessLog   bool
 	}
 	Console struct{ Timeout time.Duration }
+	Upgrade struct{ Patience time.Duration }
 	Network struct{ Allow, Deny string } // see networkRules
 	Sandbox struct {
 		Require string // layers without which nothing is served: see parseLayers
@@ -138,6 +143,8 @@ var settings = []setting{
 	{"logs.keep", "2", "`N` old log files kept for each application", func(s *Settings) kind { return whole(&s.Logs.Keep, 1, 1000) }},
 	{"logs.rate", "1024", "`KB` a second that an application may log", func(s *Settings) kind { return whole(&s.Logs.RateKB, 1, 1<<20) }},
 	{"backups.ttl", "1h", "`TIME` a backup can be downloaded", func(s *Settings) kind { return span{&s.Backups.TTL} }},
+	{"deploys.keep", "5", "`N` deploys of an application that are remembered, to be rolled back to", func(s *Settings) kind { return whole(&s.Deploys.Keep, 1, 100) }},
+	{"deploys.disk", "1024", "most `MB` that is kept for the rollbacks of an application", func(s *Settings) kind { return whole(&s.Deploys.Disk, 0, 1<<24) }},
 	{"names.domain", "", "`DOMAIN` below which sites have their subdomains", func(s *Settings) kind { return domainName{&s.Names.Domain} }},
 	{"names.addresses", "", "`IP,...` of this host, for those who bring their own domain", func(s *Settings) kind { return addresses{&s.Names.Addresses} }},
 	{"names.resolver", "", "`HOST:PORT` of the DNS server that proves domains; the host's own when empty", func(s *Settings) kind { return server{&s.Names.Resolver} }},
@@ -154,6 +161,7 @@ var settings = []setting{
 	{"proxy.key", "", "`PATH` of the certificate's key; in the certificate's file when empty", func(s *Settings) kind { return file{&s.Proxy.Key} }},
 	{"proxy.access_log", "false", "write an access log for each site", func(s *Settings) kind { return toggle{&s.Proxy.AccessLog} }},
 	{"console.timeout", "30s", "`TIME` a console command may take", func(s *Settings) kind { return span{&s.Console.Timeout} }},
+	{"upgrade.patience", "30s", "`TIME` that requests under way may take before an upgrade interrupts them", func(s *Settings) kind { return span{&s.Upgrade.Patience} }},
 	{"sandbox.require", "", "`LAYER,...` of the walls around programs without which berth does not serve, or all", func(s *Settings) kind { return layers{&s.Sandbox.Require} }},
 	{"sandbox.paths", "/opt", "`DIR,...` that programs may read besides the system's own", func(s *Settings) kind { return paths{&s.Sandbox.Paths} }},
 	{"audit.keep", "100000", "`N` records of the audit log that are kept", func(s *Settings) kind { return whole(&s.Audit.Keep, 1000, 100_000_000) }},

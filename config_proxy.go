@@ -51,7 +51,24 @@ func (s *Settings) checkProxy(wrong func(string, ...any) error) error {
 	if s.Proxy.Mode == proxyEdge && s.Proxy.Cert == "" {
 		return wrong("proxy.mode %q needs proxy.cert, the certificate of the sites", s.Proxy.Mode)
 	}
+	all := s.addresses()
+	for i, address := range all {
+		if !strings.HasSuffix(address, ":0") && slices.Contains(all[:i], address) {
+			return wrong("listen and the addresses of proxy must differ: %s is there twice", address)
+		}
+	}
 	return nil
+}
+
+// addresses are those that berth listens on.
+func (s Settings) addresses() []string {
+	switch s.Proxy.Mode {
+	case proxyBehind:
+		return []string{s.Listen, s.Proxy.Listen}
+	case proxyEdge:
+		return []string{s.Listen, s.Proxy.HTTP, s.Proxy.HTTPS}
+	}
+	return []string{s.Listen}
 }
 
 // trusted are the networks of proxies that are believed: in mode behind this

@@ -53,9 +53,10 @@ func TestDefaults(t *testing.T) {
 	want.Build.RAM, want.Build.Timeout, want.Build.Concurrency, want.Build.Queue = 512, 10*time.Minute, 1, 32
 	want.Upload.Max, want.Upload.MaxSocket, want.Upload.MaxUnpacked, want.Upload.MaxFiles = 100, 512, 1024, 20000
 	want.Logs.MaxFile, want.Logs.Keep, want.Logs.RateKB = 5, 2, 1024
-	want.Backups.TTL = time.Hour
+	want.Backups.TTL, want.Deploys.Keep, want.Deploys.Disk = time.Hour, 5, 1024
 	want.Names.PerAccount = 10
 	want.Console.Timeout = 30 * time.Second
+	want.Upgrade.Patience = 30 * time.Second
 	want.Sandbox.Paths = "/opt"
 	want.Proxy.Mode, want.Proxy.Listen, want.Proxy.HTTP, want.Proxy.HTTPS = "off", "127.0.0.1:8401", ":80", ":443"
 	want.Audit.Keep, want.Audit.Age = 100000, 90*24*time.Hour
@@ -73,9 +74,9 @@ var others = map[string]string{
 	"apps.port_first": "20001", "apps.port_last": "29998", "host.reserve": "0", "host.overcommit": "1.5",
 	"build.ram": "513", "build.timeout": "11m", "build.concurrency": "2", "build.queue": "33", "upload.max": "101",
 	"upload.max_socket": "513", "upload.max_unpacked": "1025", "upload.max_files": "20001", "logs.max_file": "6", "logs.keep": "7",
-	"logs.rate": "1025", "backups.ttl": "2h", "names.domain": "apps.example.org",
+	"logs.rate": "1025", "backups.ttl": "2h", "deploys.keep": "6", "deploys.disk": "1025", "names.domain": "apps.example.org",
 	"names.addresses": "192.0.2.1,2001:db8::1", "names.resolver": "192.0.2.53:53", "names.per_account": "11",
-	"console.timeout": "31s", "network.allow": "127.0.0.1:5432, [::1]:5432,10.0.0.0/8", "network.deny": "192.168.0.0/16,fd00::1",
+	"console.timeout": "31s", "upgrade.patience": "31s", "network.allow": "127.0.0.1:5432, [::1]:5432,10.0.0.0/8", "network.deny": "192.168.0.0/16,fd00::1",
 	"sandbox.require": "mounts, seccomp", "sandbox.paths": "/opt,/srv/models",
 	"audit.keep": "100001", "audit.age": "24h",
 	"proxy.mode": "behind", "proxy.domain": "sites.example.org", "proxy.listen": ":9001", "proxy.http": ":9080", "proxy.https": ":9443",
@@ -175,11 +176,11 @@ func TestBadValues(t *testing.T) {
 		"apps.ok_delay": {"0"}, "apps.uid_base": {"0", "999", "2147483647"}, "apps.uid_count": {"0"}, "apps.port_first": {"80", "65536"},
 		"apps.port_last": {"0"}, "host.reserve": {"-1"}, "host.disk_floor": {"-1", "Auto", "1.5"}, "apps.disk": {"-1", "auto"}, "apps.cpu_max": {"-1", "50%"}, "host.overcommit": {"0", "-1", "NaN", "Inf", "101", "x"}, "build.ram": {"1"},
 		"build.timeout": {"0s"}, "build.concurrency": {"0", "65"}, "build.queue": {"0", "1001"}, "upload.max": {"0"}, "upload.max_socket": {"0"}, "upload.max_unpacked": {"0"},
-		"upload.max_files": {"0"}, "logs.max_file": {"0"}, "logs.keep": {"0"}, "logs.rate": {"0"}, "backups.ttl": {"0h", "1 day"},
+		"upload.max_files": {"0"}, "logs.max_file": {"0"}, "logs.keep": {"0"}, "logs.rate": {"0"}, "backups.ttl": {"0h", "1 day"}, "deploys.keep": {"0", "101"}, "deploys.disk": {"-1", "x"},
 		"names.domain":    {"localhost", "192.0.2.1", "https://example.org", "*.example.org", "a b.example.org", "exämple.org"},
 		"names.addresses": {"example.org", "192.0.2.1,", "192.0.2.1 192.0.2.2", "fe80::1%eth0", "0.0.0.0"},
 		"names.resolver":  {"192.0.2.53", ":53", "192.0.2.53:0", "192.0.2.53:x", "a/b:53"}, "names.per_account": {"-1", "10001", "x"},
-		"console.timeout": {"0s", "30"}, "network.allow": {"localhost", "127.0.0.1:0", "10.0.0.0/33", "1.2.3.4,", "fe80::1%eth0", "10.0.0.0/8:80"},
+		"console.timeout": {"0s", "30"}, "upgrade.patience": {"0s", "30"}, "network.allow": {"localhost", "127.0.0.1:0", "10.0.0.0/33", "1.2.3.4,", "fe80::1%eth0", "10.0.0.0/8:80"},
 		"network.deny":    {"localhost", "10.0.0.1:80", "10.0.0.0/40"},
 		"sandbox.require": {"mount", "mounts;proc", "all,proc"},
 		"sandbox.paths":   {"opt", "/", "/opt,/", "/etc", "/tmp", "/tmp/x", "/proc/self", "/usr/local", "/opt/../sys", "/o\x00"},
@@ -219,6 +220,7 @@ func TestSettingsThatContradict(t *testing.T) {
 		"apps.port_last (1999) must not be below apps.port_first (20000)":      {"--apps-port-last=1999"},
 		"go beyond the largest user id":                                        {"--apps-uid-base=2147483646"},
 		`proxy.mode "edge" needs proxy.cert`:                                   {"--proxy-mode=edge"},
+		"127.0.0.1:8400 is there twice":                                        {"--proxy-mode=behind", "--proxy-listen=127.0.0.1:8400"},
 		"must not contain 65534, which is nobody":                              {"--apps-uid-base", "60000"},
 		"upload.max_unpacked (1024) must not be below upload.max (2000)":       {"--upload-max", "2000"},
 		"apps.uid_base (65534) and apps.uid_count (1) must not contain 65534,": {"--apps-uid-base=65534", "--apps-uid-count=1"},

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,12 +11,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"berth/account"
@@ -47,21 +49,41 @@ type daemon struct {
 	unnetworked error
 	walls       proc.Walls
 	survivors   survivors // of an earlier daemon, until they are adopted
+	socket      *os.File  // of the API, from systemd; nil once it is used, or for none
+	pulsePath   string    // where the daemon asks itself whether it lives
+	leaving     bool      // programs run on without the daemon
 	host        *host.Host
 	handler     http.Handler
 	sites       *sites         // nil: berth serves no sites
 	undo        []func() error // closes what was opened, in reverse
+
+	baton   *baton          // what outlives this image of the daemon
+	next    *successor      // nil when hangups is
+	hangups <-chan struct{} // ask for an upgrade; nil when nothing does
+	quiet   bool            // no request had to be interrupted for it
 }
 
-// openDaemon opens everything and leaves nothing open when it fails.
+// openDaemon opens everything and leaves nothing open when it fails, nor when the
+// daemon is closed.
 func openDaemon(ctx context.Context, s Settings, log *slog.Logger) (*daemon, error) {
-	d := &daemon{settings: s, log: log}
-	for _, open := range []func(context.Context) error{d.openData, d.openGroups, d.openWalls, d.openHost, d.openProxy} {
-		if err := open(ctx); err != nil {
-			return nil, errors.Join(err, d.close())
-		}
+	b := newBaton()
+	d := &daemon{settings: s, log: log, baton: b, undo: []func() error{b.close}}
+	if err := d.open(ctx); err != nil {
+		return nil, err
 	}
 	return d, nil
+}
+
+// open opens everything. What the baton has, or gets, stays open when it fails
+// and when the daemon is closed.
+func (d *daemon) open(ctx context.Context) error {
+	d.pulsePath = "/" + rand.Text()
+	for _, open := range []func(context.Context) error{d.openData, d.openGroups, d.openWalls, d.openHost, d.openProxy} {
+		if err := open(ctx); err != nil {
+			return errors.Join(err, d.close())
+		}
+	}
+	return nil
 }
 
 func (d *daemon) close() error {
@@ -85,11 +107,9 @@ func (d *daemon) openData(ctx context.Context) (err error) {
 	if err := makeDataDir(dir); err != nil {
 		return err
 	}
-	lock, err := lockDir(dir)
-	if err != nil {
+	if err := d.baton.lock(dir); err != nil {
 		return err
 	}
-	d.undo = append(d.undo, lock.Close)
 	if d.db, err = openDatabase(ctx, dir); err != nil {
 		return err
 	}
@@ -114,10 +134,10 @@ func (d *daemon) openData(ctx context.Context) (err error) {
 	d.logs = newLogbook(filepath.Join(dir, "logs"), logs.Options{
 		MaxFile: l.MaxFile.Bytes(), Keep: l.Keep, Rate: int64(l.RateKB) << 10, Burst: 4 * int64(l.RateKB) << 10,
 	}, d.log)
-	if d.logs.holding.holder, err = openHolder(dir, d.log); err != nil {
+	if d.logs.holding.holder, d.socket, err = openHolder(dir, d.log); err != nil {
 		return err
 	}
-	d.undo = append(d.undo, d.logs.holding.holder.Close, d.logs.close)
+	d.undo = append(d.undo, d.closeSocket, d.logs.holding.holder.Close, d.logs.close)
 	return nil
 }
 
@@ -142,16 +162,16 @@ func diskProblem(dir string, err error) error {
 	return &problem{code, fmt.Errorf("cannot use the data directory %s: %s", dir, why), hint}
 }
 
-func (d *daemon) openGroups(context.Context) error {
+func (d *daemon) openGroups(ctx context.Context) error {
 	facts, err := cgroup.Detect()
 	if err != nil {
 		return err
 	}
-	if d.groups, err = cgroup.Open(facts, groupName(d.settings.DataDir)); err != nil {
+	if d.groups, err = d.openTree(facts); err != nil {
 		return err
 	}
-	d.undo = append(d.undo, d.groups.Close)
-	if err := d.takeOver(); err != nil {
+	d.undo = append(d.undo, d.closeGroups)
+	if err := d.takeOver(ctx); err != nil {
 		return err
 	}
 	if _, err := d.groups.MaxCPU(); err != nil && d.settings.Apps.CPUMax > 0 {
@@ -195,7 +215,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	}
 	s := d.settings
 	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}, d.renamed}
-	files := trees{d.trees, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.log}
+	files := trees{d.trees, d.db.Journals, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.log}
 	tools := proc.FindTools()
 	if slices.Contains(d.walls.Layers, sandbox.Mounts) {
 		tools.Only(d.walls.Paths)
@@ -210,7 +230,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	}
 	d.host = host.New(host.Config{
 		Launch: start.launch, Adopt: start.adopt, Shell: start.shell, Plan: planner(tools), Records: store, Registry: store, Settings: store, Environment: store,
-		Staging: files, Trees: files, Disk: files, Quotas: files, DiskLimit: s.Apps.Disk, Logs: d.logs, Log: d.log,
+		Staging: files, Trees: files, History: store, Rewinds: files, Disk: files, Quotas: files, DiskLimit: s.Apps.Disk, Logs: d.logs, Log: d.log,
 		CheckRAM: func(total, used, want app.MB) error {
 			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
 		},
@@ -220,11 +240,12 @@ func (d *daemon) openHost(ctx context.Context) error {
 		StopGrace: s.Apps.StopTimeout, OKDelay: s.Apps.OKDelay,
 		BuildRAM: s.Build.RAM, BuildTimeout: s.Build.Timeout, Builds: s.Build.Concurrency, BuildQueue: s.Build.Queue,
 		BackupTTL: s.Backups.TTL, ConsoleTimeout: s.Console.Timeout,
+		DeploysKeep: s.Deploys.Keep, DeploysDisk: s.Deploys.Disk,
 	})
 	names, teams := domain.New(d.names()), account.NewTeams(d.db)
 	d.handler = httpapi.New(httpapi.Config{
 		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
-		Catalog: d.host, Control: d.host, Settings: d.host, Environment: d.host, Deployer: d.host, Console: d.host,
+		Catalog: d.host, Control: d.host, Settings: d.host, Environment: d.host, Deployer: d.host, History: d.host, Console: d.host,
 		Downloads: downloads{d.host, d.trees, d.logs}, Builds: d.logs, Audit: d.audit, Names: names, Domains: names,
 		Teams: teams, Memberships: teams,
 		RateLimit: s.RateLimit, BaseURL: s.BaseURL,
@@ -249,13 +270,17 @@ func planner(tools *proc.Tools) host.Planner {
 
 // server bounds what strangers can hold: 10 seconds for the headers of a request,
 // 64 KB of them, and two minutes between requests. The handler bounds the rest.
-func (d *daemon) server(life context.Context, handlers *inflight) *http.Server {
+func (d *daemon) server(life context.Context, v *serving) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !handlers.enter() {
+			if d.knocked(w, r) {
+				return
+			}
+			leave, ok := v.enter(w)
+			if !ok {
 				return // its connection is cut already
 			}
-			defer handlers.leave()
+			defer leave()
 			d.handler.ServeHTTP(w, r)
 		}),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
@@ -265,57 +290,32 @@ func (d *daemon) server(life context.Context, handlers *inflight) *http.Server {
 }
 
 // serve answers on l until ctx ends, then stops everything; hurry makes it
-// stop at once. It returns when nothing of berth runs any more.
+// stop at once. It returns when nothing of berth runs any more. A hang-up lets
+// the next binary take over: then it is errUpgrade, and programs run on.
 func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
-	if err := d.host.Boot(ctx); err != nil {
+	if err := d.host.Boot(d.baton.lasting(ctx)); err != nil {
 		_ = l.Close()
 		return err
 	}
 	d.endStrangers()
-	handlers := newInflight(release)
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	server := d.server(life, handlers)
-	gate := httpapi.NewGate(l, d.settings.Connections)
-	gate.Guard(server)
-	var g errgroup.Group
-	ended, over := context.WithCancel(context.Background())
-	g.Go(func() error {
-		defer over()
-		if err := server.Serve(gate); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("cannot serve: %w", err)
-		}
-		return nil
-	})
-	g.Go(func() error { return d.sweep(ended) })
-	g.Go(func() error { d.host.Patrol(ended); return nil })
-	d.sites.serve(&g, over)
-	d.log.Info("listening on http://"+l.Addr().String(), "data", d.settings.DataDir, "groups", d.groups.Root())
-	d.tell(systemd.Ready)
-	select {
-	case <-ctx.Done():
-	case <-ended.Done():
+	v := d.begin(ctx, l)
+	d.log.Info("listening on http://"+l.Addr().String(), "data", d.settings.DataDir, "groups", d.groups.Root(), "version", buildVersion())
+	d.tell(d.baton.ready)
+	if d.await(ctx, v) != nil {
+		return cmp.Or(d.depart(hurry, v), errUpgrade)
 	}
-	d.log.Info("stopping", "grace", d.settings.Apps.StopTimeout)
 	d.tell(systemd.Stopping)
 	// Deployments under way are called off, then their requests get an answer.
-	d.host.Shutdown(hurry)
+	d.end(hurry)
 	last, cancel := context.WithTimeout(hurry, lastAnswers)
 	defer cancel()
-	if err := server.Shutdown(last); err != nil {
-		_ = server.Close() // cuts those who do not take their answer or end their upload
+	if err := v.server.Shutdown(last); err != nil {
+		_ = v.server.Close() // cuts those who do not take their answer or end their upload
 	}
 	d.sites.shutdown(last)
-	end() // Shutdown knows nothing of WebSockets
-	handlers.close()
-	return g.Wait()
-}
-
-// tell says something to systemd; that it cannot is no reason to stop.
-func (d *daemon) tell(say func() error) {
-	if err := say(); err != nil {
-		d.log.Warn("cannot notify systemd", "error", err)
-	}
+	v.end(nil) // Shutdown knows nothing of WebSockets
+	v.handlers.close()
+	return v.work.Wait()
 }
 
 // sweep removes expired backups now and then.

@@ -55,7 +55,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := &daemon{log: slog.New(slog.DiscardHandler), handler: http.NotFoundHandler()}
 				handlers := newInflight(func() {})
-				server := d.server(t.Context(), handlers)
+				server := d.server(t.Context(), &serving{handlers: handlers})
 				l := &oneConn{make(chan net.Conn), make(chan struct{})}
 				gate := httpapi.NewGate(l, 16)
 				gate.Guard(server)

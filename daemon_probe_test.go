@@ -32,7 +32,7 @@ func TestIDsCannotBeProbed(t *testing.T) {
 	}
 	theirs, err := d.db.Reserve(t.Context(), app.App{ID: "theirs", Account: 1, RAM: 100, Wanted: app.WantStopped}, ids, func(_, _ app.MB) error { return nil })
 	if err == nil {
-		_, err = d.db.CreateApp(t.Context(), theirs)
+		_, err = d.db.CreateApp(t.Context(), theirs, app.Deploy{Kind: app.DeployUpload})
 	}
 	if err == nil {
 		err = d.host.Boot(t.Context())

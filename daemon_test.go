@@ -129,8 +129,8 @@ func TestGroupName(t *testing.T) {
 }
 
 func TestSignals(t *testing.T) {
-	first, second, stop := signals(t.Context())
-	defer stop()
+	s := signals(t.Context())
+	defer s.stop()
 	send := func(sig syscall.Signal) {
 		if err := syscall.Kill(os.Getpid(), sig); err != nil {
 			t.Fatal(err)
@@ -144,14 +144,27 @@ func TestSignals(t *testing.T) {
 			t.Fatal("the signal did nothing")
 		}
 	}
-	send(syscall.SIGHUP)
-	ends(first)
+	for range 2 {
+		send(syscall.SIGHUP)
+		select {
+		case <-s.hangups:
+		case <-time.After(30 * time.Second):
+			t.Fatal("the hang-up did nothing")
+		}
+	}
+	if s.first.Err() != nil {
+		t.Fatal("a hang-up ends the daemon")
+	}
+	s.pause()()
+	send(syscall.SIGTERM)
+	ends(s.first)
 	send(syscall.SIGHUP) // of the same end of a session
-	if second.Err() != nil {
+	<-s.hangups
+	if s.second.Err() != nil {
 		t.Fatal("a hang-up counts as the second signal")
 	}
 	send(syscall.SIGTERM)
-	ends(second)
+	ends(s.second)
 }
 
 func TestEnvironment(t *testing.T) {

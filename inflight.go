@@ -14,6 +14,8 @@ type inflight struct {
 	mu     sync.RWMutex
 	closed bool
 	idle   *time.Timer
+
+	running sync.Map // of *time.Time: when each handler began
 }
 
 // quiet is how long nobody asked for anything when berth gives memory back.
@@ -33,19 +35,30 @@ func release() {
 	debug.FreeOSMemory()
 }
 
-// enter reports whether a handler may run; then it MUST call leave.
-func (i *inflight) enter() bool {
+// enter lets a handler run unless it is too late; then it MUST call leave.
+func (i *inflight) enter() (leave func(), ok bool) {
 	i.mu.RLock()
 	if i.closed {
 		i.mu.RUnlock()
-		return false
+		return nil, false
 	}
-	return true
+	began := time.Now()
+	i.running.Store(&began, nil)
+	return func() {
+		i.running.Delete(&began)
+		i.idle.Reset(quiet)
+		i.mu.RUnlock()
+	}, true
 }
 
-func (i *inflight) leave() {
-	i.idle.Reset(quiet)
-	i.mu.RUnlock()
+// oldest is how long the handler has been running that began first, 0 when
+// none is.
+func (i *inflight) oldest() (age time.Duration) {
+	i.running.Range(func(key, _ any) bool {
+		age = max(age, time.Since(*key.(*time.Time)))
+		return true
+	})
+	return age
 }
 
 // close waits for the handlers that run and lets no other in.

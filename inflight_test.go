@@ -22,16 +22,21 @@ func TestInflight(t *testing.T) {
 		}
 		after(2*quiet, 1) // after the start
 		for range 5 {     // requests one after the other postpone it
-			if !i.enter() {
+			leave, ok := i.enter()
+			if !ok || i.oldest() != 0 {
 				t.Fatal("a handler was not let in")
 			}
-			i.leave()
+			time.Sleep(time.Millisecond)
+			if age := i.oldest(); age != time.Millisecond {
+				t.Errorf("it is %v old", age)
+			}
+			leave()
 			after(quiet/2, 1)
 		}
 		after(quiet, 2)
 		after(time.Hour, 2) // and nothing wakes an idle daemon
-		i.enter()
-		i.leave()
+		leave, _ := i.enter()
+		leave()
 		i.close()
 		after(time.Hour, 2)
 	})
@@ -39,7 +44,8 @@ func TestInflight(t *testing.T) {
 
 func TestInflightIsWaitedFor(t *testing.T) {
 	i := newInflight(func() {})
-	if !i.enter() {
+	leave, ok := i.enter()
+	if !ok {
 		t.Fatal("a handler was not let in")
 	}
 	closed := make(chan struct{})
@@ -56,9 +62,9 @@ func TestInflightIsWaitedFor(t *testing.T) {
 		t.Error("close did not wait for the handler")
 	default:
 	}
-	i.leave()
+	leave()
 	<-closed
-	if i.enter() {
+	if _, ok := i.enter(); ok || i.oldest() != 0 {
 		t.Error("a handler was let in after the end")
 	}
 }

@@ -14,10 +14,13 @@ import (
 // child that it was just starting has it for a moment longer.
 const lockPatience = 2 * time.Second
 
+// lockName is the file that a daemon locks its data directory by.
+const lockName = "lock"
+
 // lockDir makes sure that one daemon uses a data directory. The lock goes
 // with the process, however it ends.
 func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock the data directory: %w", err)
 	}

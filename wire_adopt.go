@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -41,12 +42,12 @@ func (s *survivors) take(id app.ID) (survivor, bool) {
 // takeOver finds the programs of an earlier daemon, ends what else it left
 // running (builds, console commands, and programs whose code a commit had
 // begun to change), and takes what programs have printed meanwhile.
-func (d *daemon) takeOver() error {
+func (d *daemon) takeOver(ctx context.Context) error {
 	held, err := d.logs.holding.holder.Held()
 	if err != nil { // what ran goes on all the same
 		d.log.Error("cannot take over what was held while berth was down: output may be missing", "error", err)
 	}
-	d.survivors.all, err = d.findSurvivors()
+	d.survivors.all, err = d.findSurvivors(ctx)
 	if err != nil {
 		return err
 	}
@@ -61,6 +62,11 @@ func (d *daemon) takeOver() error {
 	if err != nil { // one that hangs in the kernel keeps no other from starting
 		d.log.Error("cannot end everything that an earlier daemon left running", "error", err)
 	}
+	if d.baton.handed {
+		if err := proc.Reap(d.runsNow); err != nil {
+			d.log.Warn("ended processes are left", "error", err)
+		}
+	}
 	runs := func(id app.ID) bool { _, ok := d.survivors.all[id]; return ok }
 	d.keepProcesses(held)
 	if err := d.logs.takeOver(held, runs); err != nil {
@@ -69,24 +75,40 @@ func (d *daemon) takeOver() error {
 	return nil
 }
 
+// runsNow tells whether a process is the first of a survivor's.
+func (d *daemon) runsNow(pid int) bool {
+	for _, v := range d.survivors.all {
+		if v.PID == pid {
+			return true
+		}
+	}
+	return false
+}
+
 // findSurvivors returns the newest program of each application that an earlier
 // daemon left. Under a commit that was cut short nothing may run.
-func (d *daemon) findSurvivors() (map[app.ID]survivor, error) {
+func (d *daemon) findSurvivors(ctx context.Context) (map[app.ID]survivor, error) {
 	launcher := proc.Launcher{Tree: d.groups, Log: d.log}
 	groups, err := launcher.Survivors()
 	if err != nil {
 		return nil, err
 	}
-	found, pending := map[app.ID]survivor{}, d.trees.PendingAll()
+	found := map[app.ID]survivor{}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		id := app.ID(path.Base(path.Dir(name)))
 		run, err := strconv.Atoi(path.Base(name))
-		if err != nil || slices.Contains(pending, id) || run < found[id].run {
+		if err != nil || run < found[id].run || d.halfCommitted(ctx, id) {
 			continue
 		}
 		found[id] = survivor{groups[name], run}
 	}
 	return found, nil
+}
+
+// halfCommitted tells whether a commit of an application is to be undone.
+func (d *daemon) halfCommitted(ctx context.Context, id app.ID) bool {
+	good, err := d.db.Journals(ctx, id)
+	return err != nil || d.trees.Pending(id, good)
 }
 
 // keepProcesses gives survivors their processes as they were held.

@@ -24,35 +24,10 @@ type holder interface {
 	Close() error
 }
 
-// manager is systemd as a holder.
-type manager struct{ handed map[string]*os.File }
-
-// Hold implements holder.
-func (manager) Hold(name string, f *os.File) (bool, error) { return false, systemd.Hold(name, f) }
-
-// Release implements holder.
-func (manager) Release(name string) error { return systemd.Release(name) }
-
-// Held implements holder.
-func (m *manager) Held() (map[string]*os.File, error) {
-	handed := m.handed
-	m.handed = nil
-	return handed, nil
-}
-
-// Close implements holder.
-func (m *manager) Close() error {
-	var errs []error
-	for _, f := range m.handed {
-		errs = append(errs, f.Close())
-	}
-	m.handed = nil
-	return errors.Join(errs...)
-}
-
 // openHolder is systemd where it keeps descriptors, else the keeper of the data
-// directory. Other descriptors that systemd handed over are closed.
-func openHolder(dir string, log *slog.Logger) (holder, error) {
+// directory. It returns the API's socket too, if systemd handed it over; other
+// descriptors are closed.
+func openHolder(dir string, log *slog.Logger) (h holder, api *os.File, err error) {
 	handed, err := systemd.Handed()
 	if err != nil {
 		log.Warn("cannot take what systemd kept", "error", err)
@@ -60,17 +35,21 @@ func openHolder(dir string, log *slog.Logger) (holder, error) {
 	mine := map[string]*os.File{}
 	for name, files := range handed {
 		for i, f := range files {
-			if ours(name) && i == 0 && systemd.Keeps() {
+			switch {
+			case ours(name) && i == 0 && systemd.Keeps():
 				mine[name] = f
-				continue
+			case name == apiSocket && i == 0:
+				api = f
+			default:
+				_ = f.Close()
 			}
-			_ = f.Close()
 		}
 	}
 	if systemd.Keeps() {
-		return &manager{mine}, nil
+		return &manager{dir: dir, handed: mine, held: map[string]*os.File{}}, api, nil
 	}
-	return keeper.Open(dir, "/proc/self/exe")
+	h, err = keeper.Open(dir, "/proc/self/exe")
+	return h, api, err
 }
 
 // fdPrefix begins the names of descriptors that are FIFOs of logs.

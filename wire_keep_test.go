@@ -25,7 +25,7 @@ func keptBook(dir string) (*logbook, error) {
 	log := slog.New(slog.NewTextHandler(os.Stdout, nil))
 	b := newLogbook(filepath.Join(dir, "logs"), logs.Options{Rate: -1, MaxFile: 64 << 20}, log)
 	var err error
-	b.holding.holder, err = openHolder(dir, log)
+	b.holding.holder, _, err = openHolder(dir, log)
 	return b, err
 }
 

@@ -191,6 +191,9 @@ type instance struct {
 // Wait implements host.Instance.
 func (i instance) Wait() app.Exit {
 	e := i.Run.Wait()
+	if i.Left() {
+		return e // it goes on, and its output with it
+	}
 	i.out.Drain()
 	i.tidy()
 	return e

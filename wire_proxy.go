@@ -68,15 +68,22 @@ func (d *daemon) openProxy(ctx context.Context) error {
 
 // add listens at an address, for serve.
 func (e *sites) add(ctx, life context.Context, address string, h http.Handler, secure *tls.Config) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, network(address), address)
+	listen := e.d.baton.listener          // in which visitors wait during an upgrade
+	if strings.HasSuffix(address, ":0") { // no two of these are the same
+		listen = func(ctx context.Context, address string) (net.Listener, error) {
+			return (&net.ListenConfig{}).Listen(ctx, network(address), address)
+		}
+	}
+	l, err := listen(ctx, address)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s for the sites: %w", address, err)
+		return fmt.Errorf("cannot serve the sites: %w", err)
 	}
 	server := proxy.Server(life, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !e.handled.enter() {
+		leave, ok := e.handled.enter()
+		if !ok {
 			return // its connection is cut already
 		}
-		defer e.handled.leave()
+		defer leave()
 		h.ServeHTTP(w, r)
 	}), e.d.log)
 	server.TLSConfig = secure

@@ -51,8 +51,8 @@ func TestSiteOf(t *testing.T) {
 	}
 }
 
-// serving starts a daemon and returns it, with the end of it.
-func serving(t *testing.T, s Settings) *daemon {
+// servingFrom starts a daemon and returns it, with the end of it.
+func servingFrom(t *testing.T, s Settings) *daemon {
 	t.Helper()
 	d, err := openDaemon(t.Context(), s, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -95,7 +95,7 @@ func TestTheEdge(t *testing.T) {
 	if err := os.WriteFile(s.Proxy.Cert, both, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := serving(t, s)
+	d := servingFrom(t, s)
 	client := server.Client()
 	defer client.CloseIdleConnections()
 	for i, scheme := range []string{"https", "http"} {
@@ -119,8 +119,8 @@ func TestAProxyThatCannotServe(t *testing.T) {
 	}
 	defer l.Close()
 	for says, edit := range map[string]func(*Settings){
-		"cannot listen on " + l.Addr().String() + " for the sites": func(s *Settings) { s.Proxy.Mode, s.Proxy.Listen = proxyBehind, l.Addr().String() },
-		"cannot read the certificate":                              func(s *Settings) { s.Proxy.Mode, s.Proxy.Cert = proxyEdge, "/nowhere.crt" },
+		"cannot serve the sites: cannot listen on " + l.Addr().String(): func(s *Settings) { s.Proxy.Mode, s.Proxy.Listen = proxyBehind, l.Addr().String() },
+		"cannot read the certificate":                                   func(s *Settings) { s.Proxy.Mode, s.Proxy.Cert = proxyEdge, "/nowhere.crt" },
 	} {
 		s := testSettings(t)
 		edit(&s)

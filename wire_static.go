@@ -73,6 +73,16 @@ func (i *still) Stop(time.Duration) {
 	close(i.stopped)
 }
 
+// Leave implements host.Instance: there is nothing to go on, and the next daemon
+// starts it anew, for it is wanted.
+func (i *still) Leave() bool {
+	i.mu.Lock()
+	over := i.ended
+	i.mu.Unlock()
+	i.Stop(0)
+	return !over
+}
+
 // SetMemory implements host.Instance: from the next console command on.
 func (i *still) SetMemory(ram app.MB) error {
 	i.mu.Lock()

@@ -59,6 +59,12 @@ func TestStill(t *testing.T) {
 			t.Errorf("it ended as %+v", e)
 		}
 	}
+	if i.Leave() {
+		t.Error("it goes on after its end")
+	}
+	if next, err := s.launch(t.Context(), p); err != nil || !next.Leave() || next.Wait().Code != 0 {
+		t.Errorf("it does not go on: %v", err)
+	}
 	if _, err := i.Shell([]string{"true"}); app.KindOf(err) != app.Conflict {
 		t.Errorf("a console after the end: %v", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"slices"
 
 	"berth/app"
 	"berth/db"
@@ -30,7 +29,8 @@ func (r registry) Reserve(ctx context.Context, a app.App, admit host.Admit) (app
 // trees is the data directory as the host sees it.
 type trees struct {
 	*tree.Store
-	max  int64 // bytes of an upload; the edge has closer limits
+	good func(ctx context.Context, id app.ID) ([]string, error) // journals, by the records
+	max  int64                                                  // bytes of an upload; the edge has closer limits
 	logs *logbook
 	log  *slog.Logger
 }
@@ -85,27 +85,40 @@ func (d *daemon) tellQuota() {
 func (t trees) Recover(ctx context.Context, known []app.App) (broken []app.ID, err error) {
 	ids := make([]app.ID, 0, len(known))
 	set := make(map[app.ID]bool, len(known))
-	pending := t.PendingAll()
 	for _, a := range known {
 		ids = append(ids, a.ID)
 		set[a.ID] = true
-		if !slices.Contains(pending, a.ID) {
-			continue
-		}
 		// A signal to stop during the boot must not leave half of it undone.
-		if err := t.Undo(context.WithoutCancel(ctx), a.ID, a.UID); err != nil {
+		if !t.settle(context.WithoutCancel(ctx), a) {
 			broken = append(broken, a.ID)
-			t.log.Error("cannot undo a commit that was cut short", "app", a.ID, "error", err)
-			t.logs.Note(a.ID, "a commit was cut short and could not be undone: commit the whole code again")
-			continue
 		}
-		t.log.Warn("a commit was cut short; its application has the code of before", "app", a.ID)
-		t.logs.Note(a.ID, "a commit was cut short; the code from before it is back")
 	}
 	if err = errors.Join(t.Sweep(ctx, ids), t.logs.sweep(set)); err != nil {
 		t.log.Error("cannot remove what belongs to no application", "error", err)
 	}
 	return broken, err
+}
+
+// settle brings the journals of an application in line with the records after a
+// crash, and reports whether its files are one code.
+func (t trees) settle(ctx context.Context, a app.App) bool {
+	good, err := t.good(ctx, a.ID)
+	pending := err != nil || t.Pending(a.ID, good)
+	if err == nil {
+		err = t.Settle(ctx, a.ID, a.UID, good)
+	}
+	switch {
+	case err != nil && pending:
+		t.log.Error("cannot undo a commit that was cut short", "app", a.ID, "error", err)
+		t.logs.Note(a.ID, "a commit was cut short and could not be undone: commit the whole code again")
+		return false
+	case err != nil:
+		t.log.Error("cannot put the journals of an application in order", "app", a.ID, "error", err)
+	case pending:
+		t.log.Warn("a commit was cut short; its application has the code of before", "app", a.ID)
+		t.logs.Note(a.ID, "a commit was cut short; the code from before it is back")
+	}
+	return true
 }
 
 // downloads is what links open.
@@ -117,6 +130,9 @@ type downloads struct {
 
 // OpenBackup implements httpapi.Downloads.
 func (d downloads) OpenBackup(file string) (*os.File, error) { return d.trees.OpenBackup(file) }
+
+// BackupOf implements httpapi.Downloads.
+func (d downloads) BackupOf(file string) (app.ID, bool) { return tree.BackupOf(file) }
 
 // OpenLog implements httpapi.Downloads.
 func (d downloads) OpenLog(id app.ID, version int64) (io.ReadCloser, error) {

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Config is a parsed discloud.config. The zero value is an empty file; Has
@@ -78,6 +80,68 @@ type Unpacked struct {
 	Found  bool     // whether it brings a config file
 	Hint   string   // explains a config file that was not found
 	Left   []string // what was left out, in words for the user
+	Bytes  int64    // of the ZIP
+	// Variables are those that it holds for whoever asks for them.
+	Variables PackedVariables
+}
+
+// PackedVariables are the environment variables in a ZIP.
+type PackedVariables struct {
+	Found bool // whether it has a file with variables
+	All   []Variable
+	Err   error  // for the user: why they cannot be read
+	Left  string // which of Unpacked.Left is about them
+}
+
+// Applied is a commit that was laid over the live tree.
+type Applied struct {
+	Journal string // names what undoes it; unguessable, never used again
+	Bytes   int64  // that the journal takes on disk
+}
+
+// DeployKind is what brought code to an application.
+type DeployKind string
+
+// The kinds of deploys.
+const (
+	DeployUpload   DeployKind = "upload"
+	DeployCommit   DeployKind = "commit"
+	DeployRestore  DeployKind = "restore"
+	DeployRollback DeployKind = "rollback"
+)
+
+// Deploy is one successful deployment in the history of an application.
+type Deploy struct {
+	Number int // counts from 1, never used again
+	At     time.Time
+	By     AccountID // who sent it, of the team perhaps
+	Kind   DeployKind
+	Bytes  int64 // of the ZIP; 0 when there was none
+	Code   Code
+	Auto   bool   // autoRestart
+	Note   string // in words for the user, may be empty
+
+	// Journal undoes it: it leads to the deploy before. "" when there is none,
+	// or it was dropped.
+	Journal string
+	Kept    int64 // bytes that the journal takes on disk
+	Back    bool  // whether a rollback leads to it now; not recorded
+}
+
+// actorKey is the key of WithActor.
+type actorKey struct{}
+
+// WithActor says in whose name a deployment is made.
+func WithActor(ctx context.Context, by AccountID) context.Context {
+	return context.WithValue(ctx, actorKey{}, by)
+}
+
+// ActorOf returns who makes a deployment, owner unless somebody else does.
+func ActorOf(ctx context.Context, owner AccountID) AccountID {
+	if by, ok := ctx.Value(actorKey{}).(AccountID); ok {
+		return by
+	}
+	return owner
 }
 
 // Program is one program to run, or one step of its preparation.

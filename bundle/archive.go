@@ -28,6 +28,8 @@ type Archive struct {
 	found   bool
 	hint    string
 	left    []string // sentences
+	size    int64    // bytes of the ZIP
+	vars    app.PackedVariables
 }
 
 // Open opens the ZIP at path, checks every entry and parses the config file.
@@ -64,6 +66,13 @@ func (a *Archive) Hint() string { return a.hint }
 // program needs, and what is made anew from the manifests beside it.
 func (a *Archive) Left() []string { return a.left }
 
+// Size returns the bytes of the ZIP.
+func (a *Archive) Size() int64 { return a.size }
+
+// Variables returns what the app.VariablesFile of the ZIP holds. It is never
+// unpacked.
+func (a *Archive) Variables() app.PackedVariables { return a.vars }
+
 // load reads the directory, checks it and parses the config.
 func (a *Archive) load() error {
 	info, err := a.file.Stat()
@@ -74,8 +83,9 @@ func (a *Archive) load() error {
 	if err != nil {
 		return err
 	}
+	a.size = info.Size()
 	var files []*zip.File
-	files, a.left = sweep(zr.File, a.lim, a.over)
+	files, a.left, a.vars = sweep(zr.File, a.lim, a.over)
 	if a.entries, err = check(files, info.Size(), a.lim); err != nil {
 		return err
 	}

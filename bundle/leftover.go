@@ -39,7 +39,7 @@ type sweeper struct {
 	said  map[string]bool // the words of the scripts
 	left  map[string]int  // entries left out, by their directory
 	from  map[string]string
-	vars  int // variables in the file of them
+	vars  app.PackedVariables
 }
 
 // part is an entry under its checked name.
@@ -49,9 +49,10 @@ type part struct {
 	dir  bool
 }
 
-// sweep returns the files without what is left out, and sentences about that.
-// Names that check will refuse it leaves alone.
-func sweep(files []*zip.File, lim Limits, over *app.Code) ([]*zip.File, []string) {
+// sweep returns the files without what is left out, sentences about that, and
+// the variables, which are left out too. Names that check will refuse it leaves
+// alone.
+func sweep(files []*zip.File, lim Limits, over *app.Code) ([]*zip.File, []string, app.PackedVariables) {
 	s := &sweeper{over: over, files: map[string]*zip.File{}, left: map[string]int{}, from: map[string]string{}}
 	var kept, doubtful []part
 	var whole []*zip.File // what is to be checked
@@ -80,7 +81,7 @@ func sweep(files []*zip.File, lim Limits, over *app.Code) ([]*zip.File, []string
 	s.readManifest()
 	for _, p := range doubtful {
 		if p.litter() == app.VariablesFile && len(p.name) == top+2 && s.left[app.VariablesFile] == 0 {
-			s.countVariables(p.file) // of one: a ZIP may hold many thousands
+			s.readVariables(p.file) // of one: a ZIP may hold many thousands
 		}
 		if outside := folder != "" && p.name[0] != folder; outside || !s.uses(p.litter()) {
 			s.left[p.litter()]++
@@ -96,7 +97,8 @@ func sweep(files []*zip.File, lim Limits, over *app.Code) ([]*zip.File, []string
 		}
 		whole = append(whole, p.file)
 	}
-	return whole, s.sentences()
+	sentences := s.sentences()
+	return whole, sentences, s.vars
 }
 
 // nameOf returns the components of a name that may be unpacked.
@@ -274,15 +276,18 @@ func (s *sweeper) needsPackages() bool {
 	return len(s.pkg.Dependencies)+len(s.pkg.OptionalDependencies) > 0
 }
 
-// countVariables notes what a file with variables holds.
-func (s *sweeper) countVariables(f *zip.File) {
+// readVariables reads what a file with variables holds, for whoever wants it.
+func (s *sweeper) readVariables(f *zip.File) {
+	s.vars.Found = true
 	r, err := f.Open()
 	if err != nil {
+		s.vars.Err = damaged(app.VariablesFile, err)
 		return
 	}
 	defer r.Close()
-	if all, err := ParseVariables(r); err == nil { // else there is nothing to count
-		s.vars = len(all)
+	s.vars.All, s.vars.Err = ParseVariables(r)
+	if s.vars.Err != nil && app.KindOf(s.vars.Err) == app.Internal {
+		s.vars.Err = damaged(app.VariablesFile, s.vars.Err)
 	}
 }
 
@@ -290,8 +295,8 @@ func (s *sweeper) countVariables(f *zip.File) {
 // them instead.
 func (s *sweeper) aboutVariables() string {
 	holds := "environment variables"
-	if s.vars > 0 {
-		holds = fmt.Sprintf("environment variables (%d of them)", s.vars)
+	if n := len(s.vars.All); n > 0 {
+		holds = fmt.Sprintf("environment variables (%d of them)", n)
 	}
 	return "it is for " + holds + ", which no upload sets. PUT /v2/app/{id}/env does, or on the host berth app env APP set NAME=VALUE"
 }
@@ -311,7 +316,11 @@ func (s *sweeper) sentences() []string {
 		if n := s.left[dir]; n > 1 {
 			entries = fmt.Sprintf("%d entries", n)
 		}
-		list = append(list, fmt.Sprintf("%s of the ZIP (%s) was left out: %s.", quote(dir), entries, why))
+		sentence := fmt.Sprintf("%s of the ZIP (%s) was left out: %s.", quote(dir), entries, why)
+		if dir == app.VariablesFile {
+			s.vars.Left = sentence
+		}
+		list = append(list, sentence)
 	}
 	return list
 }

@@ -169,17 +169,17 @@ func TestSetPidsV1(t *testing.T) {
 func TestMoveToLeaf(t *testing.T) {
 	dir := fakeFiles(t, map[string]string{"cgroup.procs": "", "daemon/cgroup.procs": ""})
 	for range 2 { // again after a re-exec
-		if err := moveToLeaf(dir); err != nil {
+		if err := moveToLeaf(dir, daemonLeaf); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("41\n42\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := moveToLeaf(dir); err != nil || content(t, dir, "daemon/cgroup.procs") != "42" {
+	if err := moveToLeaf(dir, daemonLeaf); err != nil || content(t, dir, "daemon/cgroup.procs") != "42" {
 		t.Errorf("moveToLeaf() = %v: %s; want each pid written", err, content(t, dir, "daemon/cgroup.procs"))
 	}
-	if err := moveToLeaf(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+	if err := moveToLeaf(filepath.Join(dir, "none"), daemonLeaf); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no such group: %v", err)
 	}
 }

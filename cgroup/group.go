@@ -281,11 +281,7 @@ func (g *Group) killOnOOM() (func(), error) {
 // MUST be empty.
 // What is gone already is no error.
 func (g *Group) Remove() error {
-	if g.unwait != nil {
-		g.unwait()
-		g.unwait = nil
-	}
-	g.mem.close()
+	g.Leave()
 	var errs []error
 	for _, dir := range g.dirs {
 		errs = append(errs, removeBelow(dir), rmdir(dir))
@@ -294,6 +290,16 @@ func (g *Group) Remove() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Leave gives up watching over the group, which stays as it is: for Find, by
+// whoever follows.
+func (g *Group) Leave() {
+	if g.unwait != nil {
+		g.unwait()
+		g.unwait = nil
+	}
+	g.mem.close()
 }
 
 // rmdir removes a group. For a moment after its last process ended the

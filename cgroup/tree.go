@@ -26,6 +26,8 @@ type Tree struct {
 	notify  *notifier      // nil unless unified: v1 has descriptors of its own
 	watches sync.WaitGroup // the groups' goroutines
 	own     []string       // directories made by Open, removed by Close in reverse
+	holder  string         // the unit's group in which the root is, "" for none
+	others  []string       // roots where an earlier daemon of the same name may have been
 }
 
 // place is where a tree lives in one v1 hierarchy.
@@ -43,11 +45,13 @@ const appsDir = "apps"
 // memory and pids controllers on the way down, and cpu and io where they can be
 // had (see Weights). Programs left by an earlier daemon of the same name are still
 // there: see Sweep. Close the tree.
-func Open(h Host, name string) (*Tree, error) {
+func Open(h Host, name string) (*Tree, error) { return open(h, name, "") }
+
+func open(h Host, name, holder string) (*Tree, error) {
 	if err := h.Check(); err != nil {
 		return nil, err
 	}
-	t := &Tree{host: h}
+	t := &Tree{host: h, holder: holder}
 	if err := t.settle(name); err != nil {
 		t.removeOwn()
 		return nil, fmt.Errorf("cannot prepare berth's control groups: %w", err)
@@ -82,9 +86,12 @@ func (t *Tree) settle(name string) error {
 	if err != nil {
 		return err
 	}
-	if top == t.host.V2 {
+	switch top {
+	case t.host.V2:
 		t.root = filepath.Join(top, "berth", name)
-	} else {
+	case t.holder:
+		t.root = filepath.Join(top, name)
+	default:
 		t.root = top
 	}
 	apps := filepath.Join(t.root, appsDir)
@@ -152,6 +159,9 @@ func enableDown(top, dir string, controllers ...string) error {
 // systemd delegated it (berth then moves to a leaf, for a group with
 // processes cannot hand controllers to its children), else the root group.
 func (t *Tree) top() (string, error) {
+	if t.holder != "" {
+		return t.holder, moveToLeaf(t.holder, holderLeaf)
+	}
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return "", err
@@ -163,7 +173,7 @@ func (t *Tree) top() (string, error) {
 	if t.host.Mode != Unified || own == t.host.V2 || !delegated(own) {
 		return t.host.V2, nil
 	}
-	return own, moveToLeaf(own)
+	return own, moveToLeaf(own, daemonLeaf)
 }
 
 const daemonLeaf = "daemon"
@@ -191,10 +201,10 @@ func delegated(dir string) bool {
 	return false
 }
 
-// moveToLeaf moves every process of the delegated group, ours among them,
-// into a leaf: ExecStartPost and the like may be there too.
-func moveToLeaf(dir string) error {
-	leaf := filepath.Join(dir, daemonLeaf)
+// moveToLeaf moves every process of the delegated group into a leaf. Where it
+// is the daemon's own, ExecStartPost and the like may be there too.
+func moveToLeaf(dir, name string) error {
+	leaf := filepath.Join(dir, name)
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -249,11 +259,12 @@ func (t *Tree) mkdirs(top, dir string) error {
 const belowTimeout = 5 * time.Second
 
 // Sweep kills whatever an earlier daemon left in the tree and removes its
-// groups, but for those that spare names. It blocks until the last process is
+// groups, but for those that spare names; of a daemon whose groups were
+// elsewhere (see OpenIn), everything. It blocks until the last process is
 // gone, a few seconds at most, and returns how many groups it removed.
 func (t *Tree) Sweep(spare func(name string) bool) (int, error) {
-	var errs []error
-	n := 0
+	n, err := t.sweepOthers()
+	errs := []error{err}
 	for _, root := range t.roots() { // a daemon may have been killed between two removals of one group
 		stale, err := filepath.Glob(filepath.Join(root, appsDir, "*", "*"))
 		if err != nil {

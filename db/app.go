@@ -22,9 +22,10 @@ LEFT JOIN exit_record x ON x.app = app.id AND x.run = app.last_exit
 ORDER BY app.created_at, app.id`
 
 // CreateApp turns a reservation into an application and returns it. ID,
-// Account, RAM, UID, Port and CreatedAt MUST be those that Reserve returned. It
-// fails with app.Conflict when the reservation is gone.
-func (db *DB) CreateApp(ctx context.Context, a app.App) (app.App, error) {
+// Account, RAM, UID, Port and CreatedAt MUST be those that Reserve returned. d is
+// the first of its history: the number, the time and what was decided are given
+// to it. It fails with app.Conflict when the reservation is gone.
+func (db *DB) CreateApp(ctx context.Context, a app.App, d app.Deploy) (app.App, error) {
 	a.LastRun, a.StartedAt, a.LastExit = 0, time.Time{}, nil
 	err := db.write(ctx, "create the application", func(tx *sql.Tx) error {
 		var reserved int
@@ -45,7 +46,11 @@ func (db *DB) CreateApp(ctx context.Context, a app.App) (app.App, error) {
 		if isTaken(err) {
 			return app.Errorf(app.Conflict, "the id %q is taken", a.ID)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		d.Number, d.At, d.Code, d.Auto = 1, db.now(), a.Code, a.AutoRestart
+		return insertDeploy(ctx, tx, a.ID, d)
 	})
 	if err != nil {
 		return app.App{}, err
@@ -107,13 +112,6 @@ func (db *DB) SetRAM(ctx context.Context, id app.ID, ram app.MB, admit func(tota
 func (db *DB) SetProfile(ctx context.Context, id app.ID, p app.Profile) error {
 	return db.change(ctx, id, "store the profile",
 		"UPDATE app SET name = coalesce(?2, name), avatar_url = coalesce(?3, avatar_url) WHERE id = ?1", p.Name, p.AvatarURL)
-}
-
-// SetCode stores what a commit decided, or fails with app.NotFound.
-func (db *DB) SetCode(ctx context.Context, id app.ID, c app.Code, autoRestart bool) error {
-	return db.change(ctx, id, "store the code's description", `UPDATE app SET main = ?2, lang = ?3, version = ?4,
-		start_command = ?5, build_command = ?6, packages = ?7, auto_restart = ?8 WHERE id = ?1`,
-		c.Main, c.Lang, c.Version, c.Start, c.Build, c.Packages, autoRestart)
 }
 
 // change runs a statement about one application, whose ID is parameter 1.

@@ -37,7 +37,7 @@ func TestCreateAppAndReadItBackAfterARestart(t *testing.T) {
 	if all, err := db.Apps(ctx); err != nil || len(all) != 0 {
 		t.Errorf("a reservation is an application: %+v, %v", all, err)
 	}
-	created, err := db.CreateApp(ctx, reserved)
+	created, err := db.CreateApp(ctx, reserved, first(reserved))
 	must(t, err)
 	want := reserved
 	if !reflect.DeepEqual(created, want) {
@@ -79,7 +79,7 @@ func TestChangesOfAnApp(t *testing.T) {
 		},
 		{"empty name", func(id app.ID) error { return db.SetProfile(ctx, id, app.Profile{Name: text("")}) }, func() { want.Name = "" }},
 		{
-			"code", func(id app.ID) error { return db.SetCode(ctx, id, app.Code{Main: "m", Lang: "l", Packages: "p"}, true) },
+			"code", func(id app.ID) error { return setCode(db, id, app.Code{Main: "m", Lang: "l", Packages: "p"}, true) },
 			func() { want.Code, want.AutoRestart = app.Code{Main: "m", Lang: "l", Packages: "p"}, true },
 		},
 		{"ram", func(id app.ID) error { return db.SetRAM(ctx, id, 200, anything) }, func() { want.RAM = 200 }},

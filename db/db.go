@@ -16,8 +16,9 @@ type DB struct {
 }
 
 // Open opens the database at path, creates it with mode 0600 when there is
-// none, and brings its schema up to date. The directory must exist. A file of
-// a newer berth is refused and left as it is. The error matches
+// none, and brings its schema up to date; a copy from before that stays beside
+// it, named after its schema, the newest two of these. The directory must exist.
+// A file of a newer berth is ErrNewer and left as it is. The error matches
 // fs.ErrPermission when the file may not be written. ctx bounds the opening
 // alone. now is the clock of everything that is stamped.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
@@ -40,18 +41,19 @@ func open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if db.reader, err = openPool(path, reading); err != nil {
 		return nil, errors.Join(err, db.writer.Close())
 	}
-	if err := db.prepare(ctx); err != nil {
+	if err := db.prepare(ctx, path); err != nil {
 		return nil, errors.Join(err, db.writer.Close(), db.reader.Close())
 	}
 	return db, nil
 }
 
 // prepare connects, migrates, and proves that a reader can read.
-func (db *DB) prepare(ctx context.Context) error {
+func (db *DB) prepare(ctx context.Context, path string) error {
 	if err := connect(ctx, db.writer); err != nil {
 		return err
 	}
-	if err := migrate(ctx, db.writer, migrations()); err != nil {
+	keep := func(version int) error { return keepCopy(ctx, db.writer, path, version) }
+	if err := migrate(ctx, db.writer, migrations(), keep); err != nil {
 		return err
 	}
 	return connect(ctx, db.reader)
@@ -106,4 +108,10 @@ func moment(ms int64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(ms).UTC()
+}
+
+// Alive waits for the one connection that writes and takes the file's write
+// lock for a moment, without writing to the disk.
+func (db *DB) Alive(ctx context.Context) error {
+	return db.write(ctx, "reach the database", func(*sql.Tx) error { return nil })
 }

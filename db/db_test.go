@@ -109,7 +109,7 @@ func mustApp(tb testing.TB, db *DB, owner app.AccountID, id app.ID, ram app.MB) 
 	if err != nil {
 		tb.Fatal(err)
 	}
-	a, err = db.CreateApp(tb.Context(), a)
+	a, err = db.CreateApp(tb.Context(), a, first(a))
 	if err != nil {
 		tb.Fatal(err)
 	}

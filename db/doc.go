@@ -1,6 +1,6 @@
 // Package db is what berth remembers: accounts, the hashes of their tokens,
-// applications, their teams, how their runs ended, and who asked for what, in
-// one SQLite file.
+// applications, their teams, how their runs ended and how their code came to
+// be, and who asked for what, in one SQLite file.
 //
 // Every exported method is one transaction and is safe for concurrent use, by
 // any number of goroutines and by several processes with the same file open

@@ -31,7 +31,7 @@ func TestSubdomainsOfTheFourthSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "berth.db")
 	pool, err := sql.Open("sqlite3", path)
 	must(t, err)
-	must(t, migrate(t.Context(), pool, nameless(t)))
+	must(t, migrate(t.Context(), pool, nameless(t), nokeep))
 	_, err = pool.ExecContext(t.Context(), `
 		INSERT INTO account (id, name, total_ram, plan, locale, disabled, created_at) VALUES (1, 'ana', 1024, 'Diamond', 'en-US', 0, 5);
 		INSERT INTO place (id, account, ram, uid, port) VALUES ('shop', 1, 200, 70001, 20001), ('1745338954955', 1, 200, 70002, 20002);
@@ -55,7 +55,7 @@ func mustSite(t *testing.T, db *DB, owner app.AccountID, id app.ID) {
 	t.Helper()
 	a, err := db.Reserve(t.Context(), app.App{ID: id, Account: owner, RAM: 1, Type: app.Site, Wanted: app.WantOnline}, pool, anything)
 	must(t, err)
-	_, err = db.CreateApp(t.Context(), a)
+	_, err = db.CreateApp(t.Context(), a, first(a))
 	must(t, err)
 }
 

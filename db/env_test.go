@@ -54,7 +54,7 @@ func TestVariables(t *testing.T) {
 		set["C"], set["A"] = "3", "1"
 		return nil
 	}))
-	must(t, db.SetCode(t.Context(), "shop", app.Code{Main: "new.js"}, true)) // a commit keeps them
+	must(t, setCode(db, "shop", app.Code{Main: "new.js"}, true)) // a commit keeps them
 	must(t, db.Close())
 
 	db = openAt(t, path, time.Now)

@@ -32,7 +32,7 @@ func TestOpenMakesThePragmasTrue(t *testing.T) {
 		{db.writer, "foreign_keys", "1"},
 		{db.writer, "trusted_schema", "0"},
 		{db.writer, "secure_delete", "1"},
-		{db.writer, "user_version", "6"},
+		{db.writer, "user_version", fmt.Sprint(Schema())},
 		{db.reader, "busy_timeout", "5000"},
 		{db.reader, "foreign_keys", "1"},
 		{db.reader, "trusted_schema", "0"},

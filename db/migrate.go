@@ -23,21 +23,19 @@ func migrations() fs.FS {
 
 // migrate runs what is missing, each step in a transaction of its own that
 // also records it. Any number of processes may do so at once: each looks at
-// the version again once it holds the lock.
-func migrate(ctx context.Context, pool *sql.DB, steps fs.FS) error {
-	names, err := fs.Glob(steps, "*.sql")
+// the version again once it holds the lock. keep is called before the first
+// step of a database that is not new.
+func migrate(ctx context.Context, pool *sql.DB, steps fs.FS, keep func(version int) error) error {
+	version, newest, err := known(ctx, pool, steps)
 	if err != nil {
 		return err
 	}
-	known := len(names)
-	version, err := schemaVersion(ctx, pool)
-	if err != nil {
-		return err
+	if 0 < version && version < newest {
+		if err := keep(version); err != nil {
+			return err
+		}
 	}
-	if version > known {
-		return fmt.Errorf("it was written by a newer berth (schema %d, this one knows %d)", version, known)
-	}
-	for next := version + 1; next <= known; next++ {
+	for next := version + 1; next <= newest; next++ {
 		text, err := fs.ReadFile(steps, fmt.Sprintf("%04d.sql", next))
 		if err != nil {
 			return err
@@ -49,6 +47,20 @@ func migrate(ctx context.Context, pool *sql.DB, steps fs.FS) error {
 		}
 	}
 	return nil
+}
+
+// known returns the version of the schema and the newest that steps lead to. It
+// refuses one beyond that.
+func known(ctx context.Context, q rower, steps fs.FS) (version, newest int, err error) {
+	names, err := fs.Glob(steps, "*.sql")
+	if err != nil {
+		return 0, 0, err
+	}
+	version, err = schemaVersion(ctx, q)
+	if err == nil && version > len(names) {
+		err = newerError(version, len(names))
+	}
+	return version, len(names), err
 }
 
 // step applies one migration unless another process has done so meanwhile.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,10 +54,10 @@ func TestMigrateStepByStep(t *testing.T) {
 	steps := fstest.MapFS{
 		"0001.sql": {Data: []byte("CREATE TABLE one (x INTEGER) STRICT; INSERT INTO one VALUES (1);")},
 	}
-	must(t, migrate(t.Context(), pool, steps))
+	must(t, migrate(t.Context(), pool, steps, nokeep))
 	steps["0001.sql"] = &fstest.MapFile{Data: []byte("this is not run again")}
 	steps["0002.sql"] = &fstest.MapFile{Data: []byte("CREATE TABLE two (x INTEGER) STRICT; INSERT INTO two SELECT x + 1 FROM one;")}
-	must(t, migrate(t.Context(), pool, steps))
+	must(t, migrate(t.Context(), pool, steps, nokeep))
 	var two int
 	must(t, pool.QueryRowContext(t.Context(), "SELECT x FROM two").Scan(&two))
 	if two != 2 {
@@ -64,7 +65,7 @@ func TestMigrateStepByStep(t *testing.T) {
 	}
 
 	steps["0003.sql"] = &fstest.MapFile{Data: []byte("CREATE TABLE three (x INTEGER) STRICT; INSERT INTO nowhere VALUES (3);")}
-	if err := migrate(t.Context(), pool, steps); err == nil || !strings.Contains(err.Error(), "to version 3") {
+	if err := migrate(t.Context(), pool, steps, nokeep); err == nil || !strings.Contains(err.Error(), "to version 3") {
 		t.Errorf("a broken step: got %v", err)
 	}
 	version, err := schemaVersion(t.Context(), pool)
@@ -77,7 +78,7 @@ func TestMigrateStepByStep(t *testing.T) {
 
 	delete(steps, "0003.sql")
 	steps["0004.sql"] = &fstest.MapFile{Data: []byte("SELECT 1")}
-	if err := migrate(t.Context(), pool, steps); !errors.Is(err, fs.ErrNotExist) {
+	if err := migrate(t.Context(), pool, steps, nokeep); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a gap in the steps: got %v", err)
 	}
 }
@@ -89,7 +90,7 @@ func TestApplicationsOfTheFirstSchema(t *testing.T) {
 	must(t, err)
 	first, err := fs.ReadFile(migrations(), "0001.sql")
 	must(t, err)
-	must(t, migrate(t.Context(), pool, fstest.MapFS{"0001.sql": {Data: first}}))
+	must(t, migrate(t.Context(), pool, fstest.MapFS{"0001.sql": {Data: first}}, nokeep))
 	_, err = pool.ExecContext(t.Context(), `
 		INSERT INTO account VALUES (1, 'ana', 1024, 'Diamond', 'en-US', 0, 5);
 		INSERT INTO place VALUES ('shop', 1, 200, 70001, 20001);
@@ -104,6 +105,9 @@ func TestApplicationsOfTheFirstSchema(t *testing.T) {
 	}
 	wantVariables(t, db, "shop")
 }
+
+// nokeep keeps no copy.
+func nokeep(int) error { return nil }
 
 func TestStepIsSkippedWhenAnotherProcessWasFaster(t *testing.T) {
 	db, _ := openTemp(t)
@@ -124,7 +128,7 @@ func TestNamesOfTheSecondSchema(t *testing.T) {
 		must(t, err)
 		second[name] = &fstest.MapFile{Data: text}
 	}
-	must(t, migrate(t.Context(), pool, second))
+	must(t, migrate(t.Context(), pool, second, nokeep))
 	_, err = pool.ExecContext(t.Context(), `
 		INSERT INTO account VALUES (1, 'ana', 1024, 'Diamond', 'en-US', 0, 5);
 		INSERT INTO place VALUES ('`+site+`', 1, 200, 70001, 20001), ('`+bot+`', 1, 200, 70002, 20002), ('cut-short', 1, 200, 70003, 20003);
@@ -146,6 +150,85 @@ func TestNamesOfTheSecondSchema(t *testing.T) {
 	}
 	all, err := db.Apps(t.Context())
 	if err != nil || len(all) != 1 || all[0].ID != bot {
+		t.Errorf("got %+v, %v", all, err)
+	}
+}
+
+// The file of before is beside the one that was migrated, and of these only the
+// newest two.
+func TestMigrationKeepsACopy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "be[r]th.db")
+	old := fstest.MapFS{}
+	for n := 1; n < Schema(); n++ {
+		name := fmt.Sprintf("%04d.sql", n)
+		text, err := fs.ReadFile(migrations(), name)
+		must(t, err)
+		old[name] = &fstest.MapFile{Data: text}
+	}
+	pool, err := sql.Open("sqlite3", path)
+	must(t, err)
+	must(t, migrate(t.Context(), pool, old, nokeep))
+	_, err = pool.ExecContext(t.Context(), "INSERT INTO account VALUES (1, 'ana', 1024, 'Diamond', 'en-US', 0, 5)")
+	must(t, errors.Join(err, pool.Close()))
+	for _, name := range []string{".schema-1", ".schema-2", ".schema-x"} {
+		must(t, os.WriteFile(path+name, nil, 0o600))
+	}
+	must(t, openAt(t, path, time.Now).Close())
+	openAt(t, path, time.Now) // there is nothing to migrate
+	kept := fmt.Sprintf("%s.schema-%d", path, Schema()-1)
+	for name, want := range map[string]bool{kept: true, path + ".schema-2": true, path + ".schema-1": false, path + ".schema-x": true} {
+		if _, err := os.Stat(name); (err == nil) != want {
+			t.Errorf("%s: %v", filepath.Base(name), err)
+		}
+	}
+	wantMode(t, kept, 0o600)
+	if schema, err := Check(t.Context(), kept); err != nil || schema != Schema()-1 {
+		t.Errorf("the copy has schema %d, %v", schema, err)
+	}
+	pool, err = sql.Open("sqlite3", kept)
+	must(t, err)
+	defer pool.Close()
+	var name string
+	must(t, pool.QueryRowContext(t.Context(), "SELECT name FROM account").Scan(&name))
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*new*"))
+	if name != "ana" || err != nil || len(left) != 0 {
+		t.Errorf("the copy has %q; left are %v, %v", name, left, err)
+	}
+}
+
+// What cannot be copied is not migrated.
+func TestNoMigrationWithoutACopy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "berth.db")
+	pool, err := sql.Open("sqlite3", path)
+	must(t, err)
+	defer pool.Close()
+	steps := fstest.MapFS{"0001.sql": {Data: []byte("CREATE TABLE one (x INTEGER) STRICT;")}}
+	must(t, migrate(t.Context(), pool, steps, nokeep))
+	steps["0002.sql"] = &fstest.MapFile{Data: []byte("DROP TABLE one;")}
+	full := errors.New("no room")
+	if err := migrate(t.Context(), pool, steps, func(int) error { return full }); !errors.Is(err, full) {
+		t.Errorf("got %v", err)
+	}
+	if version, err := schemaVersion(t.Context(), pool); version != 1 || err != nil {
+		t.Errorf("version %d, %v", version, err)
+	}
+}
+
+// Applications from before there was a history begin one.
+func TestApplicationsGetAHistory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "berth.db")
+	pool, err := sql.Open("sqlite3", path)
+	must(t, err)
+	first, err := fs.ReadFile(migrations(), "0001.sql")
+	must(t, err)
+	must(t, migrate(t.Context(), pool, fstest.MapFS{"0001.sql": {Data: first}}, nokeep))
+	_, err = pool.ExecContext(t.Context(), `
+		INSERT INTO account VALUES (1, 'ana', 1024, 'Diamond', 'en-US', 0, 5);
+		INSERT INTO place VALUES ('shop', 1, 200, 70001, 20001);
+		INSERT INTO app VALUES ('shop', 'Shop', '', 1, 'online', 7, 'main.py', 'python', 'latest', '', 'make', 1, 3, 9, NULL);`)
+	must(t, errors.Join(err, pool.Close()))
+	all, err := openAt(t, path, time.Now).Deploys(t.Context(), "shop")
+	if err != nil || len(all) != 1 || all[0].Number != 1 || all[0].By != 1 || all[0].Code.Main != "main.py" || !all[0].At.Equal(moment(7)) || all[0].Journal != "" {
 		t.Errorf("got %+v, %v", all, err)
 	}
 }

@@ -54,12 +54,12 @@ func TestCreateAppNeedsItsReservation(t *testing.T) {
 	} {
 		bad := good
 		spoil(&bad)
-		_, err := db.CreateApp(ctx, bad)
+		_, err := db.CreateApp(ctx, bad, first(bad))
 		wantKind(t, "another "+name, err, app.Conflict)
 	}
-	_, err = db.CreateApp(ctx, good)
+	_, err = db.CreateApp(ctx, good, first(good))
 	must(t, err)
-	_, err = db.CreateApp(ctx, good)
+	_, err = db.CreateApp(ctx, good, first(good))
 	wantKind(t, "twice", err, app.Conflict)
 }
 
@@ -168,7 +168,7 @@ func TestManyUploadsNeverExceedTheAccount(t *testing.T) {
 				return
 			}
 			admitted.Add(1)
-			if _, err := db.CreateApp(ctx, a); err != nil {
+			if _, err := db.CreateApp(ctx, a, first(a)); err != nil {
 				t.Error(err)
 			}
 		})

@@ -168,7 +168,7 @@ func TestTeamsComeToADatabaseOfTheSecondSchema(t *testing.T) {
 		must(t, err)
 		before[name] = &fstest.MapFile{Data: text}
 	}
-	must(t, migrate(t.Context(), pool, before))
+	must(t, migrate(t.Context(), pool, before, nokeep))
 	_, err = pool.ExecContext(t.Context(), `
 		INSERT INTO account VALUES (1, 'ana', 1024, 'Diamond', 'en-US', 0, 5), (2, 'bob', 1024, 'Diamond', 'en-US', 0, 6);
 		INSERT INTO place VALUES ('shop', 1, 200, 70001, 20001);

@@ -70,7 +70,7 @@ func (w *world) upload(owner app.AccountID, id app.ID, t app.Type) error {
 	a, err := w.db.Reserve(w.t.Context(), app.App{ID: id, Account: owner, Type: t, RAM: 10, Wanted: app.WantStopped}, ids,
 		func(_, _ app.MB) error { return nil })
 	if err == nil {
-		_, err = w.db.CreateApp(w.t.Context(), a)
+		_, err = w.db.CreateApp(w.t.Context(), a, app.Deploy{By: a.Account, Kind: app.DeployUpload})
 	}
 	return err
 }

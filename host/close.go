@@ -73,21 +73,29 @@ func (u *unit) leave(reply func(error)) {
 	if u.closing != open {
 		return
 	}
-	u.closing = byShutdown
+	u.closing = byLeave
 	u.depart()
 }
 
 func (u *unit) depart() {
-	end := func() { u.closing = ended }
 	switch {
 	case u.deploy != nil:
 		u.deploy()
 		u.resting = u.depart
 	case u.state == app.Stopping:
-		u.follow(end)
+		u.follow(u.part)
 	default:
-		u.hush("the server is shutting down", end)
+		u.hush("the server is shutting down", u.part)
 	}
+}
+
+// part is the end of a unit that was left. A program that has ended meanwhile is
+// first told of as ever.
+func (u *unit) part() {
+	if u.run != nil && !u.run.Leave() {
+		return // until exited
+	}
+	u.closing = ended
 }
 
 // kill is a shutdown that does not wait for the program.

@@ -17,6 +17,14 @@ import (
 // deployment is under way. It tells its progress (app.WithProgress).
 func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file string) (app.Deployed, error) {
 	defer h.Staging.DropSpool(file)
+	return h.deploy(ctx, owner, id, app.DeployCommit, func(work context.Context, c *commit) (app.Deployed, error) {
+		return c.run(work, file)
+	})
+}
+
+// deploy does one deployment of an application that exists; its context ends
+// when the deployment is called off.
+func (h *Host) deploy(ctx context.Context, owner app.AccountID, id app.ID, kind app.DeployKind, do func(context.Context, *commit) (app.Deployed, error)) (app.Deployed, error) {
 	u, err := h.find(owner, id)
 	if err != nil {
 		return app.Deployed{}, err
@@ -32,20 +40,28 @@ func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file 
 		return app.Deployed{}, err
 	}
 	defer func() { _ = u.do(context.Background(), u.endDeploy) }()
-	c := &commit{h: h, u: u, before: u.view.Load().Snapshot}
+	c := &commit{h: h, u: u, kind: kind, by: app.ActorOf(ctx, owner), before: u.view.Load().Snapshot}
 	h.bound(work, c.before.App, deploying)
 	defer h.bound(context.Background(), c.before.App, 1)
-	return c.run(work, file)
+	return do(work, c)
 }
 
-// commit is one commit under way.
+// commit is one commit under way, or a restore, or a rollback.
 type commit struct {
 	h      *Host
 	u      *unit
+	kind   app.DeployKind
+	by     app.AccountID
 	before app.Snapshot
 	plan   app.Plan
-	auto   bool // autoRestart from now on
-	apts   bool // the config has a list of system packages, which replaces the one before
+	auto   bool   // autoRestart from now on
+	apts   bool   // the config has a list of system packages, which replaces the one before
+	bytes  int64  // of the ZIP
+	note   string // for the history
+
+	whole          bool           // what is not in the ZIP goes away
+	takesVariables bool           // those of the ZIP
+	variables      []app.Variable // nil when they stay
 }
 
 func (c *commit) run(ctx context.Context, file string) (app.Deployed, error) {
@@ -59,6 +75,12 @@ func (c *commit) run(ctx context.Context, file string) (app.Deployed, error) {
 	if err != nil {
 		return app.Deployed{}, err
 	}
+	return c.launch(ctx, func(context.Context) (app.Stage, error) { return stage, nil })
+}
+
+// launch ends the program, changes the tree to what stage returns, which is
+// called when nothing runs any more, and starts it again.
+func (c *commit) launch(ctx context.Context, stage func(context.Context) (app.Stage, error)) (app.Deployed, error) {
 	app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: c.u.id})
 	// From here on the live tree changes, and the work is finished one way or
 	// the other: cancelling is heeded no more.
@@ -80,12 +102,21 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 		return "", err
 	}
 	stage, cfg, found := up.Stage, up.Config, up.Found
-	notes := slices.Concat(up.Left, untaken(cfg, c.before.App))
+	left, err := c.packed(up)
+	if err != nil {
+		return stage, err
+	}
+	c.bytes = up.Bytes
+	notes := slices.Concat(left, untaken(cfg, c.before.App))
 	if !found { // the ZIP brings no config: what was decided before holds
 		cfg, found = configOf(c.before.App), true
 	}
 	cfg.Type = c.before.Type // which a commit does not change
-	c.plan, err = h.Plan(cfg, found, h.Staging.Files(stage, id), c.before.Code.Packages)
+	files := h.Staging.Files(stage, id)
+	if c.whole {
+		files = h.Rewinds.Remains(stage, id)
+	}
+	c.plan, err = h.Plan(cfg, found, files, c.before.Code.Packages)
 	if err != nil {
 		return stage, hinted(err, up.Hint)
 	}
@@ -96,17 +127,29 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 		c.auto = cfg.AutoRestart
 	}
 	c.apts = cfg.Has("APT")
-	// Before anything is built, too: what the ZIP brings is known.
-	if err := h.fits(ctx, stage, id); err != nil || len(c.plan.Prepare) == 0 {
-		return stage, err
-	}
-	if err := h.Trees.Prepare(ctx, stage, id, c.before.UID); err != nil {
+	if err := c.lay(ctx, stage); err != nil || len(c.plan.Prepare) == 0 {
 		return stage, err
 	}
 	if err := h.build(ctx, c.before.App, &c.plan, stage); err != nil {
 		return stage, err
 	}
 	return stage, h.fits(ctx, stage, id)
+}
+
+// lay makes of the stage what there is to be built, if it will fit: what the ZIP
+// brings is known before anything is built.
+func (c *commit) lay(ctx context.Context, stage app.Stage) error {
+	h, id, uid := c.h, c.u.id, c.before.UID
+	if c.whole {
+		if err := h.Rewinds.PrepareRestore(ctx, stage, id, uid); err != nil {
+			return err
+		}
+		return h.fits(ctx, stage, id)
+	}
+	if err := h.fits(ctx, stage, id); err != nil || len(c.plan.Prepare) == 0 {
+		return err
+	}
+	return h.Trees.Prepare(ctx, stage, id, uid)
 }
 
 // untaken says what a config asks for that only an upload takes from it, where
@@ -133,44 +176,45 @@ func untaken(cfg app.Config, a app.App) []string {
 
 // switchTo changes the tree and starts the new code; if either fails it goes
 // back.
-func (c *commit) switchTo(stage app.Stage) (app.Deployed, error) {
+func (c *commit) switchTo(stageOf func(context.Context) (app.Stage, error)) (app.Deployed, error) {
 	h, u, ctx := c.h, c.u, context.Background()
 	// What an earlier commit could not undo comes first.
-	if err := h.Trees.Undo(ctx, u.id, c.before.UID); err != nil {
+	if err := h.settle(ctx, u.id, c.before.UID); err != nil {
 		return app.Deployed{}, c.back(err)
 	}
-	if err := h.Trees.Apply(ctx, stage, u.id, c.before.UID); err != nil {
+	stage, err := stageOf(ctx)
+	if err != nil {
+		return app.Deployed{}, c.back(err)
+	}
+	defer h.Staging.Discard(stage)
+	done, err := h.Trees.Apply(ctx, stage, u.id, c.before.UID)
+	if err != nil {
 		return app.Deployed{}, c.back(err)
 	}
 	var e *app.Exit
 	printed := h.Logs.Mark(u.id)
-	if err := u.do(ctx, u.try(c.plan.Code, c.auto, &e)); err != nil {
+	if err := u.do(ctx, u.try(c, &e)); err != nil {
 		return app.Deployed{}, c.back(err)
 	}
 	if e != nil && e.Code != 0 && !e.Asked {
-		err := app.Errorf(app.Unusable, "cannot start the new code (%s); the code from before the commit is back", sentence(*e))
+		err := app.Errorf(app.Unusable, "cannot start the new code (%s); the code from before the %s is back", sentence(*e), c.kind)
 		if h.ctx.Err() != nil { // killed by a shutdown in a hurry, or nearly so
 			err = h.calledOff()
 		}
 		return app.Deployed{}, c.back(withLogs(err, printed(lastLines)))
 	}
-	if err := h.Settings.SetCode(ctx, u.id, c.plan.Code, c.auto); err != nil {
+	if err := c.record(ctx, done); err != nil {
 		_ = u.do(ctx, u.pause(new(app.Snapshot)))
 		return app.Deployed{}, c.back(err)
 	}
-	if err := h.Trees.Settle(ctx, u.id); err != nil {
-		// With its journal left, the next boot would undo what is told to be done.
-		if back := h.Settings.SetCode(ctx, u.id, c.before.Code, c.before.AutoRestart); back != nil {
-			u.log.Error("cannot record the code from before a commit", "error", back)
+	_ = u.do(ctx, func(reply func(error)) {
+		u.variables = nil // they are recorded
+		if e != nil && !e.Asked {
+			reply(u.want(app.WantStopped)) // it ended well: nothing is to come online at the next boot
+			return
 		}
-		_ = u.do(ctx, u.pause(new(app.Snapshot)))
-		return app.Deployed{}, c.back(err)
-	}
-	if e != nil && !e.Asked {
-		_ = u.do(ctx, func(reply func(error)) { // it ended well: nothing is to come online at the next boot
-			reply(u.want(app.WantStopped))
-		})
-	}
+		reply(nil)
+	})
 	if c.apts {
 		_ = u.do(ctx, u.setApts(c.plan.Apts)) // told in the log: a wish fails no commit
 	}
@@ -179,15 +223,15 @@ func (c *commit) switchTo(stage app.Stage) (app.Deployed, error) {
 
 // back undoes what was applied and returns err.
 func (c *commit) back(err error) error {
-	undo := c.h.Trees.Undo(context.Background(), c.u.id, c.before.UID)
+	undo := c.h.settle(context.Background(), c.u.id, c.before.UID)
 	_ = c.u.do(context.Background(), c.u.whole(undo == nil))
 	if undo == nil {
 		c.resume()
 		return err
 	}
 	// Half of one code and half of the other is not started.
-	c.u.log.Error("cannot undo a commit; the next commit or start of berth tries again", "error", undo)
-	const sorry = "the commit failed and the code from before it could not be brought back: the application stays offline; commit the whole code again"
+	c.u.log.Error("cannot undo a deployment; the next commit or start of berth tries again", "error", undo)
+	const sorry = "the deployment failed and the code from before it could not be brought back: the application stays offline; commit the whole code again"
 	c.h.Logs.Note(c.u.id, sorry)
 	return &app.Error{Kind: app.Internal, Message: sorry, Err: errors.Join(err, undo)}
 }

@@ -135,8 +135,7 @@ func TestCommitThatFailsGoesBack(t *testing.T) {
 		{"crash", "MAIN=b", func(w *world) {
 			w.set(by(map[string]behaviour{"b": {exit: &app.Exit{Code: 1}, life: time.Second}}))
 		}, app.Unusable, true},
-		{"journal", "MAIN=b", func(w *world) { w.breaks("Settle", errTest) }, app.Internal, true},
-		{"record", "MAIN=b", func(w *world) { w.breaks("SetCode", errTest) }, app.Internal, true},
+		{"record", "MAIN=b", func(w *world) { w.breaks("AddDeploy", errTest) }, app.Internal, true},
 		{"out of memory", "MAIN=b,AUTORESTART=true", func(w *world) {
 			w.set(by(map[string]behaviour{"b": {exit: &app.Exit{Code: 137, OOM: true}, life: time.Second}}))
 		}, app.Unusable, true},

@@ -75,13 +75,14 @@ func (u *unit) whole(is bool) func(func(error)) {
 
 // try starts the new code and replies when it has lived for the ok delay or
 // ended; e tells which.
-func (u *unit) try(c app.Code, autoRestart bool, e **app.Exit) func(func(error)) {
+func (u *unit) try(c *commit, e **app.Exit) func(func(error)) {
 	return func(reply func(error)) {
 		if u.closing != open {
 			reply(u.refuse())
 			return
 		}
-		u.app.Code, u.app.AutoRestart, u.broken = c, autoRestart, false
+		u.app.Code, u.app.AutoRestart, u.broken = c.plan.Code, c.auto, false
+		u.variables = c.variables
 		if u.stopped { // it is deployed, and stays offline
 			reply(nil)
 			return
@@ -104,14 +105,14 @@ func (u *unit) try(c app.Code, autoRestart bool, e **app.Exit) func(func(error))
 // resume goes on with the code that was there before a commit that failed.
 func (u *unit) resume(before app.Snapshot) func(func(error)) {
 	return func(reply func(error)) {
-		u.app.Code, u.app.AutoRestart = before.Code, before.AutoRestart
+		u.app.Code, u.app.AutoRestart, u.variables = before.Code, before.AutoRestart, nil
 		u.attempt = before.Attempt
 		u.showExit(before.LastExit)
 		if !u.stopped && u.app.Wanted != before.Wanted {
 			_ = u.want(before.Wanted)
 		}
 		if u.closing == open && !u.broken && u.app.Wanted == app.WantOnline && u.state == app.Stopped {
-			u.h.Logs.Note(u.id, "the code from before the commit is back")
+			u.h.Logs.Note(u.id, "the code from before the deployment is back")
 			u.retry()
 		}
 		reply(nil)

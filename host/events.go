@@ -22,7 +22,7 @@ func (u *unit) busy(what string) error {
 // refuse returns why no command is taken now, nil when they are.
 func (u *unit) refuse() error {
 	switch u.closing {
-	case byShutdown:
+	case byShutdown, byLeave:
 		return app.Errorf(app.Unavailable, "the server is shutting down; try again in a minute")
 	case byDelete, ended:
 		return noApp(u.id)
@@ -262,6 +262,9 @@ func (u *unit) exited(e app.Exit) {
 			u.ended(e)
 		}
 		u.verdict(&e)
+		if u.closing == byLeave && u.deploy == nil {
+			u.part()
+		}
 	case app.Stopped, app.Waiting, app.Preparing: // nothing runs in these
 	}
 }

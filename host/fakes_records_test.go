@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"berth/app"
@@ -83,7 +85,7 @@ func (w *world) Release(_ context.Context, id app.ID) error {
 	return nil
 }
 
-func (w *world) CreateApp(_ context.Context, a app.App) (app.App, error) {
+func (w *world) CreateApp(_ context.Context, a app.App, d app.Deploy) (app.App, error) {
 	if err := w.failing("CreateApp"); err != nil {
 		return a, err
 	}
@@ -91,6 +93,8 @@ func (w *world) CreateApp(_ context.Context, a app.App) (app.App, error) {
 	defer w.mu.Unlock()
 	delete(w.reserved, a.ID)
 	w.apps[a.ID] = &a
+	d.Number, d.At, d.Code, d.Auto = 1, time.Now(), a.Code, a.AutoRestart
+	w.history[a.ID] = []app.Deploy{d}
 	return a, nil
 }
 
@@ -142,11 +146,51 @@ func (w *world) SetProfile(_ context.Context, id app.ID, p app.Profile) error {
 	})
 }
 
-func (w *world) SetCode(_ context.Context, id app.ID, c app.Code, auto bool) error {
-	if err := w.failing("SetCode"); err != nil {
-		return err
+func (w *world) AddDeploy(_ context.Context, id app.ID, d app.Deploy, variables []app.Variable, retain func([]app.Deploy) []app.Deploy) (app.Deploy, error) {
+	if err := w.failing("AddDeploy"); err != nil {
+		return d, err
 	}
-	return w.change(id, func(a *app.App) { a.Code, a.AutoRestart = c, auto })
+	err := w.change(id, func(a *app.App) {
+		a.Code, a.AutoRestart = d.Code, d.Auto
+		all := w.history[id]
+		d.Number, d.At = all[0].Number+1, time.Now()
+		w.history[id] = retain(append([]app.Deploy{d}, all...))
+		if variables != nil {
+			w.env[id] = map[string]string{}
+			for _, v := range variables {
+				w.env[id][v.Name] = v.Value
+			}
+		}
+	})
+	return d, errors.Join(err, w.failing("AddDeploy after"))
+}
+
+func (w *world) DropJournal(_ context.Context, id app.ID, journal string) error {
+	return w.change(id, func(*app.App) {
+		for i := range w.history[id] {
+			if w.history[id][i].Journal == journal {
+				w.history[id][i].Journal = ""
+			}
+		}
+	})
+}
+
+func (w *world) Deploys(_ context.Context, id app.ID) ([]app.Deploy, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.history[id]), w.fail["Deploys"]
+}
+
+func (w *world) Journals(_ context.Context, id app.ID) ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var names []string
+	for _, d := range w.history[id] {
+		if d.Journal != "" {
+			names = append(names, d.Journal)
+		}
+	}
+	return names, w.fail["Journals"]
 }
 
 // breaks makes every such call fail, until mends.

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -34,15 +33,22 @@ type world struct {
 	env      map[app.ID]map[string]string
 
 	// Trees.
-	stages  map[app.Stage]app.Config
-	staged  int
-	trees   map[app.ID]string // what the tree holds: the version
-	undo    map[app.ID]string
-	backups int
-	packed  []app.Variable // with the last of them
+	stages   map[app.Stage]app.Config
+	staged   int
+	trees    map[app.ID]string // what the tree holds: the version
+	undo     map[string]string // by journal: what was there before
+	applied  map[app.ID]string // the journal that is pending
+	journals int
+	weighs   int64    // the next journal
+	stays    []string // what the program changed
+	history  map[app.ID][]app.Deploy
+	zipped   app.PackedVariables // in uploads
+	left     []string
+	backups  int
+	packed   []app.Variable // with the last of them
 
 	broken    []app.ID      // what Recover cannot mend
-	undoFrom  int           // which call of Undo from now on fails, 0 for none
+	undoFrom  int           // which call of Settle from now on fails, 0 for none
 	undoFails bool          // every call
 	discards  time.Duration // how long Discard takes
 
@@ -74,6 +80,7 @@ type instance struct {
 	b    behaviour
 	stop chan time.Duration
 	done chan struct{}
+	left chan struct{}
 	exit app.Exit
 	ram  atomic.Int64 // MB
 }
@@ -81,7 +88,7 @@ type instance struct {
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, apps: map[app.ID]*app.App{}, reserved: map[app.ID]app.App{}, total: 1000, nextUID: 70000, env: map[app.ID]map[string]string{},
-		stages: map[app.Stage]app.Config{}, trees: map[app.ID]string{}, undo: map[app.ID]string{},
+		stages: map[app.Stage]app.Config{}, trees: map[app.ID]string{}, undo: map[string]string{}, applied: map[app.ID]string{}, history: map[app.ID][]app.Deploy{},
 		diskSpace: newDiskSpace(), notes: map[app.ID][]string{}, fail: map[string]error{}, on: map[string]func(){},
 		behave: func(app.Program) behaviour { return behaviour{} },
 	}
@@ -92,7 +99,7 @@ func newWorld(t *testing.T) *world {
 // open makes a host over what the world remembers, as a new daemon would.
 func (w *world) open() *Host {
 	return New(Config{
-		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Settings: w, Environment: w, Wish: wish, Staging: w, Trees: w, Disk: w, Quotas: w, DiskLimit: w.space, Logs: worldLogs{w},
+		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Settings: w, Environment: w, Wish: wish, Staging: w, Trees: w, History: w, Rewinds: w, Disk: w, Quotas: w, DiskLimit: w.space, Logs: worldLogs{w},
 		Log: slog.New(slog.DiscardHandler),
 		CheckRAM: func(total, used, want app.MB) error {
 			if used+want > total {
@@ -108,7 +115,7 @@ func (w *world) open() *Host {
 		},
 		RAMDefault: 100, Capacity: 2000, StopGrace: 10 * time.Second, OKDelay: 2 * time.Second,
 		BuildRAM: 512, BuildTimeout: 10 * time.Minute, Builds: 1, BuildQueue: 32, BackupTTL: time.Hour,
-		ConsoleTimeout: 30 * time.Second,
+		ConsoleTimeout: 30 * time.Second, DeploysKeep: 5, DeploysDisk: 100,
 	})
 }
 
@@ -137,74 +144,11 @@ func (w *world) launch(_ context.Context, p app.Program) (Instance, error) {
 			w.t.Errorf("a second instance of %s was started", p.App)
 		}
 	}
-	r := &instance{w: w, p: p, b: b, stop: make(chan time.Duration, 8), done: make(chan struct{})}
+	r := &instance{w: w, p: p, b: b, stop: make(chan time.Duration, 8), done: make(chan struct{}), left: make(chan struct{})}
 	r.ram.Store(int64(p.RAM))
 	w.runs = append(w.runs, r)
 	go r.live()
 	return r, nil
-}
-
-func (r *instance) live() {
-	defer close(r.done)
-	start := time.Now()
-	var own <-chan time.Time
-	if r.b.exit != nil {
-		own = time.After(r.b.life)
-	}
-	select {
-	case <-own:
-		r.exit = *r.b.exit
-	case grace := <-r.stop:
-		r.heed(grace)
-	}
-	r.exit.At, r.exit.Ran, r.exit.LimitMB = time.Now(), time.Since(start), app.MB(r.ram.Load())
-}
-
-// heed is the end that was asked for: by itself in time, or by force.
-func (r *instance) heed(grace time.Duration) {
-	r.exit = app.Exit{Code: 143, Signal: 15}
-	if grace == 0 || r.b.onStop > grace {
-		r.exit = app.Exit{Code: 137, Signal: 9}
-	}
-	timer := time.After(min(grace, r.b.onStop))
-	for {
-		select {
-		case <-timer:
-			return
-		case again := <-r.stop:
-			if again == 0 {
-				r.exit = app.Exit{Code: 137, Signal: 9}
-				return
-			}
-		}
-	}
-}
-
-func (r *instance) ended() bool {
-	select {
-	case <-r.done:
-		return true
-	default:
-		return false
-	}
-}
-
-func (r *instance) Wait() app.Exit           { <-r.done; r.w.awaitConsole(r); return r.exit }
-func (r *instance) Stop(grace time.Duration) { r.stop <- grace }
-
-func (r *instance) SetMemory(ram app.MB) error {
-	if ram < r.b.uses {
-		return app.Errorf(app.Exhausted, "the program uses %d MB, more than %d MB", r.b.uses, ram)
-	}
-	r.ram.Store(int64(ram))
-	return nil
-}
-
-func (r *instance) Usage(context.Context) (app.Usage, error) {
-	if err := r.w.failing("Usage"); err != nil {
-		return app.Usage{}, err
-	}
-	return app.Usage{MemoryBytes: r.b.uses.Bytes(), LimitBytes: app.MB(r.ram.Load()).Bytes()}, nil
 }
 
 // plan reads the config's BUILD as "needs a preparation" and refuses a MAIN
@@ -317,8 +261,8 @@ func (w *world) close() {
 		}
 	}
 	w.closeConsoles()
-	if len(w.stages) > 0 || len(w.reserved) > 0 || len(w.undo) > 0 {
-		w.t.Errorf("left behind: stages %v, reservations %v, journals %v", w.stages, w.reserved, w.undo)
+	if len(w.stages) > 0 || len(w.reserved) > 0 || len(w.applied) > 0 {
+		w.t.Errorf("left behind: stages %v, reservations %v, journals %v", w.stages, w.reserved, w.applied)
 	}
 	for id := range w.trees {
 		if w.apps[id] == nil {
@@ -334,17 +278,3 @@ func (w *world) close() {
 		w.t.Errorf("%d of %d places for builds are free, %d wait", q.free, w.host.Builds, len(q.waiting))
 	}
 }
-
-// exits makes a behaviour that ends by itself.
-func exits(code int, life time.Duration) func(app.Program) behaviour {
-	return func(app.Program) behaviour { return behaviour{exit: &app.Exit{Code: code}, life: life} }
-}
-
-func wantKind(t *testing.T, err error, kind app.Kind) {
-	t.Helper()
-	if err == nil || app.KindOf(err) != kind {
-		t.Errorf("got %v (kind %d), want kind %d", err, app.KindOf(err), kind)
-	}
-}
-
-var errTest = errors.New("it broke")

@@ -38,7 +38,7 @@ func (w *world) Unpack(_ context.Context, file string, over *app.Code, judge fun
 	w.staged++
 	stage := app.Stage(fmt.Sprintf("stage-%d", w.staged))
 	w.stages[stage] = cfg
-	return app.Unpacked{Stage: stage, Config: cfg, Found: len(cfg.Keys) > 0}, nil
+	return app.Unpacked{Stage: stage, Config: cfg, Found: len(cfg.Keys) > 0, Bytes: int64(len(file)), Variables: w.zipped, Left: w.left}, nil
 }
 
 func parse(file string) app.Config {
@@ -93,7 +93,7 @@ func (w *world) Publish(_ context.Context, stage app.Stage, id app.ID, _ int) er
 
 func (w *world) Prepare(context.Context, app.Stage, app.ID, int) error { return w.failing("Prepare") }
 
-func (w *world) Apply(_ context.Context, stage app.Stage, id app.ID, _ int) error {
+func (w *world) Apply(_ context.Context, stage app.Stage, id app.ID, _ int) (app.Applied, error) {
 	w.mu.Lock()
 	for _, r := range w.runs {
 		if r.p.App == id && !r.p.Build && !r.ended() {
@@ -101,13 +101,21 @@ func (w *world) Apply(_ context.Context, stage app.Stage, id app.ID, _ int) erro
 		}
 	}
 	w.checkNoConsole(id)
-	w.undo[id] = w.trees[id]
+	if w.applied[id] != "" {
+		w.t.Errorf("a journal of %s is pending", id)
+	}
+	w.journals++
+	name := fmt.Sprintf("journal-%d", w.journals)
+	w.applied[id], w.undo[name] = name, w.trees[id]
 	w.trees[id] = w.stages[stage].Main
 	w.mu.Unlock()
-	return w.failing("Apply")
+	return app.Applied{Journal: name, Bytes: w.weighs}, w.failing("Apply")
 }
 
-func (w *world) Undo(_ context.Context, id app.ID, _ int) error {
+func (w *world) Settle(_ context.Context, id app.ID, _ int, good []string) error {
+	if err := w.failing("Settle"); err != nil {
+		return err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.undoFails {
@@ -118,21 +126,41 @@ func (w *world) Undo(_ context.Context, id app.ID, _ int) error {
 			return errTest
 		}
 	}
-	if before, ok := w.undo[id]; ok {
-		w.trees[id] = before
-		delete(w.undo, id)
+	if name := w.applied[id]; name != "" && !slices.Contains(good, name) {
+		w.trees[id] = w.undo[name]
+		delete(w.undo, name)
 	}
+	delete(w.applied, id)
 	return nil
 }
 
-func (w *world) Settle(_ context.Context, id app.ID) error {
-	if err := w.failing("Settle"); err != nil {
-		return err
+// Rewinds.
+
+func (w *world) PrepareRestore(context.Context, app.Stage, app.ID, int) error {
+	return w.failing("PrepareRestore")
+}
+
+func (w *world) Remains(app.Stage, app.ID) app.Files { return nil }
+
+func (w *world) Rollback(_ context.Context, id app.ID, _ int, journals []string) (app.Stage, []string, error) {
+	if err := w.failing("Rollback"); err != nil {
+		return "", nil, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.undo, id)
-	return nil
+	for _, r := range w.runs {
+		if r.p.App == id && !r.ended() {
+			w.t.Errorf("a rollback was prepared beside a running program")
+		}
+	}
+	w.staged++
+	stage := app.Stage(fmt.Sprintf("stage-%d", w.staged))
+	last, ok := w.undo[journals[len(journals)-1]]
+	if !ok {
+		w.t.Errorf("no journal %s", journals[len(journals)-1])
+	}
+	w.stages[stage] = app.Config{Main: last}
+	return stage, w.stays, nil
 }
 
 func (w *world) Size(_ context.Context, id app.ID) (int64, error) {

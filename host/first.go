@@ -9,7 +9,7 @@ import (
 // deployFirst builds a reserved application whose tree is in place, makes it
 // exist and starts it. Its owner sees it meanwhile, and can call it off; when
 // that happens, or the build fails, nothing of it stays.
-func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan) (app.Deployed, error) {
+func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan, d app.Deploy) (app.Deployed, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	u := newUnit(h, a)
@@ -23,7 +23,7 @@ func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan) (app.D
 	if err == nil {
 		app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: a.ID})
 		printed, run := h.Logs.Mark(a.ID), firstRun{}
-		if err = u.do(context.Background(), u.create(&run)); err == nil {
+		if err = u.do(context.Background(), u.create(d, &run)); err == nil {
 			return h.deployed(u, plan, run.exit, run.err, printed), nil
 		}
 	}
@@ -41,13 +41,13 @@ type firstRun struct {
 // create is the end of a first deployment that went well: the application
 // exists from here on, and starts. It replies when the program has lived for
 // the ok delay or ended, with an error only when there is no application.
-func (u *unit) create(run *firstRun) func(func(error)) {
+func (u *unit) create(d app.Deploy, run *firstRun) func(func(error)) {
 	return func(reply func(error)) {
 		if u.closing != open {
 			reply(u.h.calledOff())
 			return
 		}
-		created, err := u.h.Registry.CreateApp(context.Background(), u.app)
+		created, err := u.h.Registry.CreateApp(context.Background(), u.app, d)
 		if err != nil {
 			reply(err)
 			return

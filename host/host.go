@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth/app"
@@ -25,6 +26,8 @@ type Config struct {
 	Environment Environment
 	Staging     Staging
 	Trees       Trees
+	History     History
+	Rewinds     Rewinds
 	Disk        Disk
 	Quotas      Quotas
 	Logs        Logs
@@ -50,6 +53,9 @@ type Config struct {
 	BuildQueue   int // builds that may wait
 	BackupTTL    time.Duration
 
+	DeploysKeep int    // deploys of an application that are remembered
+	DeploysDisk app.MB // that their journals may take together
+
 	ConsoleTimeout time.Duration // of a console command
 }
 
@@ -71,6 +77,8 @@ type Host struct {
 	units  map[app.ID]*unit
 	lastID int64 // the newest time-based id
 	closed bool
+
+	held atomic.Bool // see Hold
 }
 
 // New returns a host without applications; see Boot.
@@ -128,6 +136,7 @@ func (h *Host) Leave() {
 		telling.Go(func() { _ = u.do(context.Background(), u.leave) })
 	}
 	h.work.Wait()
+	h.waits.Wait()
 	telling.Wait()
 }
 

@@ -92,6 +92,9 @@ func halves() error {
 func (u *unit) program(plan app.Plan) (app.Program, error) {
 	// At each start, for a command may have changed them beside the daemon.
 	variables, err := u.h.Environment.Variables(context.Background(), u.id)
+	if u.variables != nil {
+		variables = u.variables
+	}
 	return app.Program{
 		App: u.id, Run: u.app.LastRun, Code: plan.Code, Argv: plan.Argv, Env: plan.Env, Variables: variables,
 		UID: u.app.UID, Port: u.app.Port, RAM: u.app.RAM, Share: u.app.RAM,

@@ -50,15 +50,24 @@ type Instance interface {
 	// Stop asks the program to end and ends it after grace, at once when
 	// grace is 0. It does not wait.
 	Stop(grace time.Duration)
+	// Leave lets the program go on for a later daemon to adopt: Wait returns,
+	// and what it returns says nothing. It returns false when the program has
+	// ended already: Wait tells how.
+	Leave() bool
+	Limited
+	// Shell starts a console command beside the program: within its limits,
+	// and ended with it at the latest. It fails with app.Conflict when the
+	// program is ending.
+	Shell(argv []string) (Command, error)
+}
+
+// Limited is what a program may use, and does.
+type Limited interface {
 	// SetMemory changes the limit of the running program and its share of the
 	// processor, or refuses with app.Exhausted when it uses more.
 	SetMemory(ram app.MB) error
 	// Usage tells what it uses now.
 	Usage(ctx context.Context) (app.Usage, error)
-	// Shell starts a console command beside the program: within its limits,
-	// and ended with it at the latest. It fails with app.Conflict when the
-	// program is ending.
-	Shell(argv []string) (Command, error)
 }
 
 // Records is what is remembered of the applications that exist.
@@ -76,7 +85,8 @@ type Registry interface {
 	// then on the application's age counts.
 	Reserve(ctx context.Context, a app.App, admit Admit) (app.App, error)
 	Release(ctx context.Context, id app.ID) error
-	CreateApp(ctx context.Context, a app.App) (app.App, error)
+	// CreateApp makes the application exist, with d as its first deploy.
+	CreateApp(ctx context.Context, a app.App, d app.Deploy) (app.App, error)
 	// DeleteApp forgets the application; its place stays reserved.
 	DeleteApp(ctx context.Context, id app.ID) error
 	DropReservations(ctx context.Context) (int, error)
@@ -90,7 +100,6 @@ type Admit = func(total, used app.MB) error
 type Settings interface {
 	SetRAM(ctx context.Context, id app.ID, ram app.MB, admit Admit) error
 	SetProfile(ctx context.Context, id app.ID, p app.Profile) error
-	SetCode(ctx context.Context, id app.ID, c app.Code, autoRestart bool) error
 }
 
 // Staging takes uploads in and unpacks them, apart from what runs.
@@ -110,9 +119,11 @@ type Staging interface {
 type Trees interface {
 	Publish(ctx context.Context, stage app.Stage, id app.ID, uid int) error
 	Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int) error
-	Apply(ctx context.Context, stage app.Stage, id app.ID, uid int) error
-	Undo(ctx context.Context, id app.ID, uid int) error
-	Settle(ctx context.Context, id app.ID) error
+	// Apply lays a stage over the tree and names the journal that takes it back.
+	Apply(ctx context.Context, stage app.Stage, id app.ID, uid int) (app.Applied, error)
+	// Settle takes back what was applied and is not among good, the journals
+	// that the records name.
+	Settle(ctx context.Context, id app.ID, uid int, good []string) error
 }
 
 // Disk measures, copies and removes trees.
@@ -123,8 +134,8 @@ type Disk interface {
 	Backup(ctx context.Context, id app.ID, variables []app.Variable) (file string, err error)
 	DropBackups(before time.Time) (int, error)
 	Remove(ctx context.Context, id app.ID) error
-	// Recover undoes what a crash left half done and removes what belongs to
-	// no application. What it cannot mend it tells the log: one damaged
+	// Recover undoes what a crash left half done, by what the History says, and
+	// removes what belongs to no application. What it cannot mend it tells the log: one damaged
 	// application keeps no other from starting. It returns those whose code
 	// is half of one commit and half of another, and an error when something
 	// that belongs to no application is still there.

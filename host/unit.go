@@ -27,23 +27,24 @@ type unit struct {
 	measured atomic.Pointer[measured]
 
 	// The goroutine's own.
-	app     app.App
-	state   app.State
-	run     Instance           // nil unless a program runs
-	watch   []func(*app.Exit)  // told once whether the start went well (nil) or how it ended
-	trial   bool               // a commit's start: the deployment decides what follows its end
-	deploy  context.CancelFunc // ends the deployment under way; nil when none is
-	attempt int
-	retryAt time.Time
-	timer   *time.Timer // of the state: ok delay, healthy minute, back-off, settling
-	after   func()      // follows once the program is gone, in Stopping
-	resting func()      // follows once the deployment is over
-	stopped bool        // a person stopped it during the deployment
-	broken  bool        // its tree is half of one code and half of another
-	unborn  bool        // its first deployment is under way: nothing of it is recorded yet
-	console *console    // the console command that runs; nil when none does
-	hushed  []func()    // follow once it is over
-	closing closing
+	app       app.App
+	state     app.State
+	run       Instance           // nil unless a program runs
+	watch     []func(*app.Exit)  // told once whether the start went well (nil) or how it ended
+	variables []app.Variable     // of a restore that is not recorded yet; nil when the recorded ones hold
+	trial     bool               // a commit's start: the deployment decides what follows its end
+	deploy    context.CancelFunc // ends the deployment under way; nil when none is
+	attempt   int
+	retryAt   time.Time
+	timer     *time.Timer // of the state: ok delay, healthy minute, back-off, settling
+	after     func()      // follows once the program is gone, in Stopping
+	resting   func()      // follows once the deployment is over
+	stopped   bool        // a person stopped it during the deployment
+	broken    bool        // its tree is half of one code and half of another
+	unborn    bool        // its first deployment is under way: nothing of it is recorded yet
+	console   *console    // the console command that runs; nil when none does
+	hushed    []func()    // follow once it is over
+	closing   closing
 }
 
 // closing is why a unit takes no more commands.
@@ -52,6 +53,7 @@ type closing int
 const (
 	open closing = iota
 	byShutdown
+	byLeave
 	byDelete
 	ended
 )

@@ -18,8 +18,15 @@ func (h *Host) Spool(ctx context.Context, r io.Reader) (string, error) {
 	if h.ctx.Err() != nil {
 		return "", h.calledOff()
 	}
+	if h.held.Load() {
+		return "", app.Errorf(app.Unavailable, "the server is being upgraded; upload it again in a minute")
+	}
 	return h.Staging.Spool(ctx, r)
 }
+
+// Hold makes Spool refuse uploads that begin, or take them again. Those under
+// way go on.
+func (h *Host) Hold(on bool) { h.held.Store(on) }
 
 // DropSpool removes a spooled upload that was not handed over.
 func (h *Host) DropSpool(file string) { h.Staging.DropSpool(file) }
@@ -65,7 +72,8 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 		return app.Deployed{}, err
 	}
 	app.ProgressOf(ctx)(app.Progress{Phase: app.Checked, App: a.ID})
-	return h.deployFirst(ctx, a, plan)
+	first := app.Deploy{By: app.ActorOf(given, owner.ID), Kind: app.DeployUpload, Bytes: up.Bytes}
+	return h.deployFirst(ctx, a, plan, first)
 }
 
 // unpack is Staging.Unpack when a place is free. Nobody needs the file after

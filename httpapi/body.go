@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -23,7 +24,9 @@ const (
 	maxFields = 64 << 10 // bytes of a JSON body
 
 	lingering = 30 * time.Second // a refused body may go on coming
-	unread    = 64 << 10         // bytes of one that a client has sent before it hears
+	// lastLinger is lingering while the daemon waits for it.
+	lastLinger = 2 * time.Second
+	unread     = 64 << 10 // bytes of one that a client has sent before it hears
 
 	// leastPace is the bytes a second below which a body is given up in the
 	// end: a byte now and then would hold a place for ever.
@@ -70,7 +73,7 @@ func (c *call) linger(control *http.ResponseController, limit int64) {
 	if control.Flush() != nil || control.SetReadDeadline(time.Now().Add(lingering)) != nil {
 		return
 	}
-	stop := context.AfterFunc(c.r.Context(), func() { _ = control.SetReadDeadline(time.Now()) }) // the daemon stops
+	stop := context.AfterFunc(c.r.Context(), func() { _ = control.SetReadDeadline(time.Now().Add(lastLinger)) }) // the daemon stops
 	defer stop()
 	_, _ = io.CopyN(io.Discard, c.sent, limit) // whatever comes, it was answered
 }
@@ -83,10 +86,14 @@ type body struct {
 	limit   int64
 	until   time.Time // when it is given up, whatever comes
 	err     error     // of the last read
+
+	mu    sync.Mutex
+	cut   error       // why the server takes no more of it; nil while it does
+	uncut func() bool // forgets the server's end
 }
 
 func (c *call) body(limit int64) *body {
-	return &body{
+	b := &body{
 		// The bare writer, because MaxBytesReader tells net/http through it to
 		// close the connection.
 		ReadCloser: http.MaxBytesReader(c.ResponseWriter, c.r.Body, limit),
@@ -94,15 +101,52 @@ func (c *call) body(limit int64) *body {
 		limit:      limit,
 		until:      time.Now().Add(longest(limit)),
 	}
+	b.uncut = context.AfterFunc(c.r.Context(), func() { b.cutOff(lastWord(c.r.Context())) })
+	return b
 }
 
-// Read renews the deadline first.
-func (b *body) Read(p []byte) (int, error) {
+// lastWord is what the server says to requests that its end interrupts, nil when
+// it does not.
+func lastWord(ctx context.Context) error {
+	var said *app.Error
+	if errors.As(context.Cause(ctx), &said) {
+		return said
+	}
+	return nil
+}
+
+// cutOff ends the reading for a reason, if there is one: the client is still
+// there, and is to hear it.
+func (b *body) cutOff(why error) {
+	if why == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cut = why
+	_ = b.control.SetReadDeadline(time.Now()) // see boundBody
+}
+
+// renew puts off the deadline.
+func (b *body) renew() error {
 	until := time.Now().Add(patience)
 	if until.After(b.until) {
 		until = b.until
 	}
-	_ = b.control.SetReadDeadline(until) // see boundBody
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cut == nil {
+		_ = b.control.SetReadDeadline(until) // see boundBody
+	}
+	return b.cut
+}
+
+// Read renews the deadline first.
+func (b *body) Read(p []byte) (int, error) {
+	if err := b.renew(); err != nil {
+		b.err = err
+		return 0, err
+	}
 	n, err := b.ReadCloser.Read(p)
 	b.err = err
 	return n, err
@@ -112,6 +156,7 @@ func (b *body) Read(p []byte) (int, error) {
 // then take its time. Otherwise the deadline stays, so that net/http does not
 // wait for the rest of a stalled body.
 func (b *body) done() {
+	b.uncut()
 	if errors.Is(b.err, io.EOF) {
 		_ = b.control.SetReadDeadline(time.Time{}) // see boundBody
 	}
@@ -124,8 +169,13 @@ func (b *body) blame(err error, what string) error {
 	if b.err != nil && !errors.Is(b.err, io.EOF) {
 		err = b.err
 	}
+	b.mu.Lock()
+	cut := b.cut
+	b.mu.Unlock()
 	var tooLarge *http.MaxBytesError
 	switch {
+	case cut != nil:
+		return cut
 	case errors.As(err, &tooLarge):
 		return tooLargeError(tooLarge.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(b.until):

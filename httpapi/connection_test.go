@@ -38,8 +38,14 @@ func (p *pipes) Addr() net.Addr { return &net.IPAddr{} }
 // server is closed, and every connection with it, when the test ends.
 func connect(t *testing.T, w *world) net.Conn {
 	t.Helper()
+	return connectIn(t, w, t.Context())
+}
+
+// connectIn is connect to a server whose BaseContext is life.
+func connectIn(t *testing.T, w *world, life context.Context) net.Conn { //nolint:revive // t goes first
+	t.Helper()
 	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-	server := &http.Server{Handler: w.handler()}
+	server := &http.Server{Handler: w.handler(), BaseContext: func(net.Listener) context.Context { return life }}
 	ended := make(chan error)
 	go func() { ended <- server.Serve(p) }()
 	client, conn := net.Pipe()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -131,6 +132,9 @@ func (c *call) refusal(status int, message string) response {
 
 // explain returns what the user may know of err and keeps the rest for the log.
 func (s *server) explain(c *call, err error) (status int, message, logs string) {
+	if why := lastWord(c.r.Context()); why != nil && (errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded)) {
+		c.cause, err = err, why
+	}
 	status, message = told(err)
 	var e *app.Error
 	switch known := errors.As(err, &e); {

@@ -74,7 +74,7 @@ func newWorld(tb testing.TB) *world {
 func (w *world) handler() http.Handler {
 	c := w.config
 	c.Accounts, c.Links, c.Catalog, c.Control = w, w, w, w
-	c.Settings, c.Environment, c.Deployer, c.Downloads, c.Console = w, w, w, w, w
+	c.Settings, c.Environment, c.Deployer, c.Downloads, c.Console, c.History = w, w, w, w, w, w
 	c.Teams, c.Memberships = w, w
 	c.Names, c.Domains = w, w
 	c.Now = w.clock
@@ -290,12 +290,6 @@ func (w *world) Upload(ctx context.Context, _ app.Account, file string) (app.Dep
 	w.hand(file)
 	w.pause(ctx, "Upload")
 	return w.deployed, w.call("Upload")
-}
-
-func (w *world) Commit(ctx context.Context, owner app.AccountID, id app.ID, file string) (app.Deployed, error) {
-	w.hand(file)
-	w.pause(ctx, "Commit "+string(id))
-	return w.deployed, w.change(w.call("Commit", id), owner, id)
 }
 
 func (w *world) Backup(_ context.Context, owner app.AccountID, id app.ID, withVariables bool) (app.Backup, error) {

@@ -165,6 +165,20 @@ func (g *Gate) evict(key string, mine bool) bool {
 	return true
 }
 
+// Busy returns how many connections there are that are not between two requests.
+// It includes those that have not sent their first.
+func (g *Gate) Busy() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	busy := 0
+	for c := range g.conns {
+		if c.idle.IsZero() {
+			busy++
+		}
+	}
+	return busy
+}
+
 // forget gives the place of a connection back, once. The caller holds mu.
 func (g *Gate) forget(c *gated) {
 	if _, known := g.conns[c]; !known {

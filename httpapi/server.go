@@ -30,6 +30,7 @@ type Config struct {
 	Settings    Settings
 	Environment Environment
 	Deployer    Deployer
+	History     History
 	Downloads   Downloads
 	Teams       Teams
 	Memberships Memberships
@@ -57,7 +58,8 @@ type Config struct {
 // neither ReadTimeout nor WriteTimeout: they would cut long uploads, and the
 // handler cuts stalled clients itself. It SHOULD listen through a Gate. Its
 // BaseContext SHOULD end after Shutdown, which knows nothing of WebSockets: those
-// that wait for more of an upload are closed then. Behind a reverse proxy, whoever
+// that wait for more of an upload are closed then. Where its cause is an *app.Error,
+// other bodies that are still coming are refused with it. Behind a reverse proxy, whoever
 // wraps the handler SHOULD put the client's address in RemoteAddr, or all clients
 // share one allowance of failed authentications.
 func New(c Config) http.Handler {

@@ -99,7 +99,7 @@ type Environment interface {
 }
 
 // Deployer takes code in. A file that Spool returned without an error is either
-// handed over to exactly one call of Upload or Commit, which then owns it even
+// handed over to exactly one call of Upload, Commit or Restore, which then owns it even
 // when it fails, or given back exactly once with DropSpool.
 type Deployer interface {
 	// Spool keeps everything r yields. It returns no file when it fails.
@@ -109,6 +109,18 @@ type Deployer interface {
 	Upload(ctx context.Context, owner app.Account, file string) (app.Deployed, error)
 	// Commit replaces the code of an application. It goes on when ctx ends.
 	Commit(ctx context.Context, owner app.AccountID, id app.ID, file string) (app.Deployed, error)
+	// Restore makes the files of an application what the ZIP holds, and the
+	// variables too withVariables. It goes on when ctx ends.
+	Restore(ctx context.Context, owner app.AccountID, id app.ID, file string, withVariables bool) (app.Deployed, error)
+}
+
+// History knows the earlier deploys of an application.
+type History interface {
+	// Deploys returns them, newest first.
+	Deploys(ctx context.Context, owner app.AccountID, id app.ID) ([]app.Deploy, error)
+	// Rollback brings the code of one back, of the one before the newest when
+	// number is 0: Already when it is the newest. It goes on when ctx ends.
+	Rollback(ctx context.Context, owner app.AccountID, id app.ID, number int) (app.Deployed, error)
 }
 
 // Console runs commands in the place of applications.
@@ -123,6 +135,8 @@ type Downloads interface {
 	// Backup makes a new ZIP file at each call and blocks until it is there;
 	// withVariables puts the environment variables into it, in plain.
 	Backup(ctx context.Context, owner app.AccountID, id app.ID, withVariables bool) (app.Backup, error)
+	// BackupOf returns the application that a backup was made of, by its file.
+	BackupOf(file string) (id app.ID, ok bool)
 	// OpenBackup returns NotFound when the file has expired.
 	OpenBackup(file string) (*os.File, error)
 	// OpenLog opens the whole log. It returns NotFound unless version is the

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"berth/app"
 )
 
 // A byte now and then is not enough for ever.
@@ -155,4 +158,24 @@ func TestEveryAnswerIsSecured(t *testing.T) {
 			t.Errorf("%s %s: Cache-Control is %q", r.Method, r.URL.Path, rec.Header().Get("Cache-Control"))
 		}
 	}
+}
+
+// A body that is still coming when the server ends for a reason is refused with
+// it; the client is told when to come again.
+func TestBodyIsRefusedWhenTheServerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		life, end := context.WithCancelCause(t.Context())
+		conn := connectIn(t, w, life)
+		sendText(conn, uploadHead+announced(30<<10)+uploadBody[:60])
+		synctest.Wait()
+		end(app.Errorf(app.Unavailable, "The server is being upgraded."))
+		status, text := readAnswer(t, conn)
+		if status != http.StatusServiceUnavailable || !strings.Contains(text, "The server is being upgraded.") {
+			t.Errorf("status %d: %s", status, text)
+		}
+		_ = conn.Close()
+		synctest.Wait()
+		w.checkSpools(t)
+	})
 }

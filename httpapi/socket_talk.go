@@ -162,7 +162,11 @@ func (v *conversation) receive() (string, error) {
 	slow := time.AfterFunc(longest(v.s.MaxSocket), func() { v.giveUp(app.Errorf(app.Invalid, "%s", tooSlow(v.s.MaxSocket))) })
 	defer slow.Stop()
 	stop := context.AfterFunc(v.life, func() {
-		v.giveUp(app.Errorf(app.Unavailable, "The server is shutting down. Upload it again in a minute."))
+		why := lastWord(v.life)
+		if why == nil {
+			why = app.Errorf(app.Unavailable, "The server is shutting down. Upload it again in a minute.")
+		}
+		v.giveUp(why)
 	})
 	defer stop()
 	source := &witness{r: &chunks{

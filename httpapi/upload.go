@@ -112,12 +112,18 @@ func (s *server) handOver(ctx context.Context, c *call, file string) (app.Deploy
 			return app.Deployed{}, err
 		}
 	}
-	return s.Deployer.Commit(ctx, c.owner(), c.id, file)
+	return s.Deployer.Commit(app.WithActor(ctx, c.account.ID), c.owner(), c.id, file)
 }
 
 // spool streams the first file of a multipart body to the deployer and returns
 // the name of what it kept. The caller MUST hand it over.
 func (s *server) spool(c *call) (string, error) {
+	return s.spoolWith(c, func(string, string) error { return nil })
+}
+
+// spoolWith is spool, and calls field with the name and the text of each part
+// that comes before the file.
+func (s *server) spoolWith(c *call, field func(name, text string) error) (string, error) {
 	if c.r.ContentLength > s.MaxUpload {
 		return "", tooLargeError(s.MaxUpload)
 	}
@@ -133,7 +139,7 @@ func (s *server) spool(c *call) (string, error) {
 	if err != nil {
 		return "", app.Errorf(app.Invalid, "%s", howToUpload)
 	}
-	part, err := filePart(b, parts)
+	part, err := filePart(b, parts, field)
 	if err != nil {
 		return "", err
 	}
@@ -197,9 +203,9 @@ func (s *server) complete(b *body, source *witness, err error) error {
 }
 
 // filePart returns the first part that has a file name, whatever its field
-// name: clients disagree about that.
-func filePart(b *body, parts *multipart.Reader) (*multipart.Part, error) {
-	skipped := int64(0)
+// name: clients disagree about that. Those before it are shown to field.
+func filePart(b *body, parts *multipart.Reader, field func(name, text string) error) (*multipart.Part, error) {
+	skipped := 0
 	for range maxTextParts {
 		part, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {
@@ -211,12 +217,15 @@ func filePart(b *body, parts *multipart.Reader) (*multipart.Part, error) {
 		if hasFilename(part) {
 			return part, nil
 		}
-		n, err := io.Copy(io.Discard, io.LimitReader(part, maxTextBytes-skipped+1))
+		text, err := io.ReadAll(io.LimitReader(part, int64(maxTextBytes-skipped+1)))
 		if err != nil {
 			return nil, b.blame(err, brokenUpload)
 		}
-		if skipped += n; skipped > maxTextBytes {
+		if skipped += len(text); skipped > maxTextBytes {
 			break
+		}
+		if err := field(part.FormName(), string(text)); err != nil {
+			return nil, err
 		}
 	}
 	return nil, app.Errorf(app.Invalid, "There is too much before the file. %s", howToUpload)

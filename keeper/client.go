@@ -24,6 +24,7 @@ type Client struct {
 	exe string
 
 	mu      sync.Mutex
+	group   *os.File    // in which keepers are born; nil for the daemon's own
 	conn    int         // -1 while there is none
 	process *os.Process // nil for a keeper that another daemon started
 	held    map[string]bool
@@ -43,6 +44,14 @@ func Open(dir, exe string) (*Client, error) {
 		return nil, fmt.Errorf("cannot reach the keeper: %w", err)
 	}
 	return c, nil
+}
+
+// Place makes keepers that are started from now on be born in a control group,
+// of which this is the directory. The group stays the caller's, who MUST NOT close it before the client.
+func (c *Client) Place(group *os.File) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.group = group
 }
 
 // path is the socket's, however long the directory's is: that of a socket has
@@ -267,12 +276,16 @@ func (c *Client) start() error {
 		return err
 	}
 	defer func() { _ = null.Close() }()
-	c.process, err = os.StartProcess(c.exe, []string{"berth", Word, c.dir.Name()}, &os.ProcAttr{
+	attr := &os.ProcAttr{
 		Dir:   "/",
 		Env:   []string{"GOMAXPROCS=1"},
 		Files: []*os.File{null, null, null, listener, c.dir},
 		Sys:   &syscall.SysProcAttr{Setsid: true}, // no terminal, and nobody's group of processes
-	})
+	}
+	if c.group != nil {
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(c.group.Fd())
+	}
+	c.process, err = os.StartProcess(c.exe, []string{"berth", Word, c.dir.Name()}, attr)
 	if err != nil {
 		return fmt.Errorf("cannot start a keeper: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -73,7 +74,7 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 	}
 	r := &Run{
 		group: group, traffic: l.adoptTraffic(group), log: l.Log.With("group", v.Group), spec: s,
-		started: v.Started, done: make(chan struct{}),
+		started: v.Started, done: make(chan struct{}), leaving: make(chan struct{}),
 	}
 	m, err := group.Memory()
 	if err == nil {
@@ -81,7 +82,7 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 		err = group.KillBelow()
 	}
 	if err == nil {
-		if r.main, err = v.open(); err == nil && !r.main.gone {
+		if r.main, err = v.open(group); err == nil && !r.main.gone {
 			r.seen = m.Kills // it has outlived them
 		}
 		if errors.Is(err, unix.ESRCH) {
@@ -96,9 +97,20 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 }
 
 // open finds the process of a survivor, nil and unix.ESRCH when it is gone. A
-// pid that is somebody else's by now was born at another time.
-func (v Survivor) open() (*process, error) {
+// pid that is somebody else's by now was born at another time, or, if that was
+// the same hundredth of a second, is in another group: no program leaves its own.
+func (v Survivor) open(group *cgroup.Group) (*process, error) {
 	p, err := openProcess(v.PID, v.Birth)
+	if err == nil && !p.dead() {
+		var procs []int
+		if procs, err = group.Procs(); err == nil && !slices.Contains(procs, v.PID) && !p.dead() {
+			err = unix.ESRCH
+		}
+		if err != nil {
+			_ = p.pidfd.Close()
+			p = nil
+		}
+	}
 	if v.PIDFD == nil {
 		return p, err
 	}

@@ -231,6 +231,11 @@ func TestKernelAdoptNoStranger(t *testing.T) {
 	}
 	defer func() { _ = stranger.Process.Kill(); _ = stranger.Wait() }()
 	v.PID = stranger.Process.Pid // as if it had been given again
+	s2, err := readStat(v.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Birth = s2.birth // in the same hundredth of a second
 	e := b.adopt(t, v, s).Wait()
 	if e.Code != app.UnknownCode || e.OOM {
 		t.Errorf("it ended as %+v", e)

@@ -129,7 +129,7 @@ func (c *Console) wait() {
 	defer close(c.done)
 	if err := c.main.ended(); err != nil {
 		c.log.Warn("cannot wait for the command by its descriptor", "error", err)
-		c.main.watch()
+		c.main.watch(nil)
 	}
 	status, _ := c.main.reap() // a child of ours
 	e := app.Exit{At: time.Now()}
@@ -224,6 +224,17 @@ func (c *consoles) close() <-chan struct{} {
 		c.settle()
 	}
 	return c.none
+}
+
+// end ends those there are, lets no more in and waits until all have left.
+func (c *consoles) end() {
+	none := c.close()
+	c.mu.Lock()
+	for console := range c.all {
+		console.End()
+	}
+	c.mu.Unlock()
+	<-none
 }
 
 // settle tells when the last has left. The caller holds mu.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -55,6 +56,25 @@ type programError struct{ error }
 // ownMark begins the text of a programError on the error pipe.
 const ownMark = "!"
 
+// oomScore is where a process says how soon it is killed when the host itself
+// has no memory left (proc_pid_oom_score_adj(5)).
+const oomScore = "/proc/self/oom_score_adj"
+
+// standForOOM gives up what the daemon's unit may protect the daemon by.
+func standForOOM(file string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", file, err)
+	}
+	if !strings.HasPrefix(string(b), "-") {
+		return nil
+	}
+	if err := os.WriteFile(file, []byte("0"), 0); err != nil {
+		return fmt.Errorf("cannot give up the daemon's protection: %w", err)
+	}
+	return nil
+}
+
 func become(r *os.File) error {
 	unix.CloseOnExec(errorFD)
 	var o orders
@@ -64,6 +84,9 @@ func become(r *os.File) error {
 	_ = r.Close()
 	if len(o.Argv) == 0 && !o.Try {
 		return fmt.Errorf("cannot start the program: no command")
+	}
+	if err := standForOOM(oomScore); err != nil {
+		return err
 	}
 	// v1 knows no birth into a group; the limits hold from here on, before a
 	// byte of the program runs. This thread is the program, whatever others the

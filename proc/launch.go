@@ -108,7 +108,7 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 	}
 	r := &Run{
 		main: main, group: group, traffic: traffic, network: network, log: l.Log.With("group", s.Group), spec: s,
-		started: time.Now(), limit: s.MemoryMB, done: make(chan struct{}),
+		started: time.Now(), limit: s.MemoryMB, done: make(chan struct{}), leaving: make(chan struct{}),
 	}
 	if err := group.SetNote(note{main.pid, main.birth, r.started}.String()); err != nil {
 		r.log.Warn("a later daemon will not know the program, and end it", "error", err)

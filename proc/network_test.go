@@ -145,6 +145,14 @@ with bound(V4, TCP, "0.0.0.0", 3000, reuse=True) as a, bound(V4, TCP, "0.0.0.0",
 with bound(V4, TCP, "0.0.0.0", 8080, reuse=True) as a, bound(V4, TCP, "0.0.0.0", 8080, reuse=True) as c:
     trial("shared 8080", lambda: name(a) + " " + name(c))
 for i in range(300): bound(V4, TCP, "0.0.0.0", 3000).close() # each lets go of its port
+def after(port): # a server that closes its listener first, as one does that ends well
+    l = bound(V4, TCP, "0.0.0.0", port)
+    c = socket.create_connection(("127.0.0.1", port), 5); c.settimeout(5)
+    s, _ = l.accept()
+    l.close()
+    c.sendall(b"ping"); got = s.recv(4); s.sendall(b"pong"); s.close()
+    return (got + c.recv(4) + c.recv(4)).decode()
+for port in (3000, 8080): trial("%d without its listener" % port, lambda: after(port))
 trial("nobody", lambda: socket.create_connection(("127.0.0.1", 3000), 5))
 with bound(V4, TCP, "0.0.0.0", 0) as l:
     trial("port 0", lambda: through(l, "127.0.0.1", l.getsockname()[1]).split()[0])
@@ -189,7 +197,7 @@ trial("after", lambda: name(bound(V4, UDP, "0.0.0.0", 11999)))
 		"both by v4: pingpong 8080 8080", "both by v6: pingpong 8080 8080",
 		"both 3000 by v4: pingpong 3000 3000", "both 3000 by v6: pingpong 3000 3000", "3001: pingpong 3001 3001",
 		"twice: EADDRINUSE", "shared: 0.0.0.0 3000 0.0.0.0 3000", "shared, one left: pingpong 3000 3000",
-		"shared 8080: 0.0.0.0 8080 0.0.0.0 8080", "nobody: "+refused,
+		"shared 8080: 0.0.0.0 8080 0.0.0.0 8080", "3000 without its listener: pingpong", "8080 without its listener: pingpong", "nobody: "+refused,
 		"port 0: pingpong", "port 0 dual by v4: pingpong", "port 0 dual by v6: pingpong",
 		"udp 5000: pingmorepong 0.0.0.0 5000 same", "udp 5000 v6: pingmorepong ::1 5000 same",
 		"udp 8080: pingmorepong 0.0.0.0 8080 same", "udp 0: pingmorepong",

@@ -26,6 +26,11 @@ type process struct {
 // was born then; 0 is any. It fails with unix.ESRCH when that one is gone.
 func openProcess(pid int, birth uint64) (*process, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if errors.Is(err, unix.EINVAL) {
+		// No process has the number any more, but a session is still called by
+		// it: that of children which go on (pidfd_create in kernel/fork.c).
+		return nil, unix.ESRCH
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot open a pidfd: %w", err)
 	}
@@ -46,9 +51,10 @@ func openProcess(pid int, birth uint64) (*process, error) {
 
 // stat is what /proc tells of a process.
 type stat struct {
-	state string // "Z" when it has ended and nobody has waited for it
-	birth uint64
-	exit  int64 // the wait status of one that has ended
+	parent int
+	state  string // "Z" when it has ended and nobody has waited for it
+	birth  uint64
+	exit   int64 // the wait status of one that has ended
 }
 
 // readStat reads the stat of a process, counted behind its name, which may hold
@@ -59,7 +65,7 @@ func readStat(pid int) (stat, error) {
 		return stat{}, unix.ESRCH
 	}
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	const state, birth, exit = 0, 22 - 3, 52 - 3 // the first behind the name is the third
+	const state, parent, birth, exit = 0, 4 - 3, 22 - 3, 52 - 3 // the first behind the name is the third
 	if err == nil && len(fields) <= exit {
 		err = fmt.Errorf("%d fields", len(fields))
 	}
@@ -67,6 +73,9 @@ func readStat(pid int) (stat, error) {
 	if err == nil {
 		s.state = string(fields[state])
 		s.birth, err = strconv.ParseUint(string(fields[birth]), 10, 64)
+	}
+	if err == nil {
+		s.parent, err = strconv.Atoi(string(fields[parent]))
 	}
 	if err == nil {
 		s.exit, err = strconv.ParseInt(string(fields[exit]), 10, 64)
@@ -99,14 +108,28 @@ func (p *process) ended() error {
 	return errors.Join(err, failed)
 }
 
-// watch is ended where that cannot wait.
-func (p *process) watch() {
+// dead reports whether the process has ended and nobody has waited for it.
+func (p *process) dead() bool {
+	s, err := readStat(p.pid)
+	return err == nil && s.birth == p.birth && s.state == "Z"
+}
+
+// wake ends the wait of ended, and every later one, with an error.
+func (p *process) wake() error { return p.pidfd.SetReadDeadline(time.Unix(1, 0)) }
+
+// watch is ended where that cannot wait. It returns early when leaving is
+// closed.
+func (p *process) watch(leaving <-chan struct{}) {
 	for {
 		s, err := readStat(p.pid)
 		if errors.Is(err, unix.ESRCH) || err == nil && (s.birth != p.birth || s.state == "Z" || s.state == "X") {
 			return
 		}
-		time.Sleep(watchEvery)
+		select {
+		case <-time.After(watchEvery):
+		case <-leaving:
+			return
+		}
 	}
 }
 

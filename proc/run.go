@@ -39,7 +39,8 @@ type Run struct {
 	spec    Spec
 	started time.Time
 	done    chan struct{}
-	exit    app.Exit // valid once done is closed
+	leaving chan struct{} // closed by Leave
+	exit    app.Exit      // valid once done is closed, unless the run was left
 
 	mu      sync.Mutex
 	limit   int64 // MB
@@ -50,6 +51,8 @@ type Run struct {
 	stopped bool
 	killAt  time.Time // when the grace of Stop ends
 	gone    bool      // the group is removed, or about to be
+	ending  bool      // the program has ended, and is about to be waited for
+	left    bool      // it goes on without this run
 	cpu     sample
 
 	consoles consoles
@@ -78,6 +81,9 @@ func (r *Run) Wait() app.Exit {
 func (r *Run) Stop(grace time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.left {
+		return
+	}
 	if grace <= 0 {
 		r.kill()
 		return
@@ -235,10 +241,16 @@ func (r *Run) watchHelpers() error {
 func (r *Run) wait() {
 	var f facts
 	if r.main != nil { // else it was gone before it was adopted
-		if err := r.main.ended(); err != nil {
+		if err := r.main.ended(); err != nil && !r.Left() {
 			r.log.Warn("cannot wait for the program by its descriptor", "error", err)
-			r.main.watch()
+			r.main.watch(r.leaving)
 		}
+	}
+	if !r.ends() {
+		r.part()
+		return
+	}
+	if r.main != nil {
 		f.status, f.known = r.main.reap()
 	}
 	r.close(f, time.Now())

@@ -22,7 +22,7 @@ const (
 	stackDoor  = -64  // doorKey
 	stackAsked = -96  // what is noted on a socket
 	stackBytes = -160 // of a socket or packet
-	stackPorts = -168 // source and destination of a packet
+	stackPorts = -184 // source and destination of a packet, and of TCP the flags
 )
 
 // The registers that keep their meaning through a program: those that calls

@@ -17,6 +17,9 @@ var (
 	packet6 = packet{40, 6, 24, 36}
 )
 
+// Of the header of TCP (RFC 9293).
+const tcpFlags, tcpSYN, tcpACK = 13, 0x02, 0x10
+
 // sent lets a packet leave for another host unless the rules deny it, and on
 // this host only between the program's own sockets, to and from its own port,
 // and to what the owner allows. A packet for a socket of its own is marked.
@@ -82,22 +85,24 @@ func (c *assembly) loadAt(to int16, size int32) {
 	)
 }
 
-// ports4or6 loads the kind and, of TCP and UDP, both ports; R2 is the length
+// ports4or6 loads the kind and, of TCP and UDP, both ports, and the flags of TCP; R2 is the length
 // of the IP header. Others, and IPv6 with further headers, have neither.
 func (n *Network) ports4or6(c *assembly, p packet) {
-	tcp, load, done := c.fresh(), c.fresh(), c.fresh()
+	tcp, udp, done := c.fresh(), c.fresh(), c.fresh()
 	c.add(
 		asm.StoreImm(asm.RFP, stackPorts, 0, asm.Word),
 		asm.Mov.Imm(kind, 0),
 		asm.LoadMem(asm.R3, asm.RFP, stackBytes+p.protocol, asm.Byte),
 		asm.JEq.Imm(asm.R3, protoTCP, tcp),
 		asm.Mov.Imm(kind, kindUDP),
-		asm.JEq.Imm(asm.R3, protoUDP, load),
+		asm.JEq.Imm(asm.R3, protoUDP, udp),
 		asm.Mov.Imm(kind, kindNone),
 		asm.Ja.Label(done),
 	)
 	c.label(tcp)
-	c.label(load)
+	c.loadAt(stackPorts, tcpFlags+1)
+	c.add(asm.Ja.Label(done))
+	c.label(udp)
 	c.loadAt(stackPorts, 4)
 	c.label(done)
 }
@@ -117,11 +122,12 @@ func (n *Network) ownPackets(c *assembly) {
 		n.lookupKind(c, kindFree)
 		c.add(asm.LoadMem(kind, asm.RFP, stackBytes, asm.DWord), asm.JNE.Imm(asm.R0, 0, side.found))
 	}
-	// The kernel closes the sockets of a program that ends one after the other:
-	// when the listener is gone, the last words of its connections still leave.
+	// A connection was judged when it began. Its listener may be gone by now, for
+	// the program that ends well closes that first.
 	c.add(
-		asm.LoadMem(port, asm.RFP, stackPorts, asm.Half), asm.JEq.Imm(port, 0, "rules"),
-		asm.LoadMem(asm.R2, own, recordPort, asm.Half), asm.JEq.Reg(port, asm.R2, "pass"),
+		asm.JSet.Imm(kind, kindUDP|kindNone, "rules"),
+		asm.LoadMem(asm.R2, asm.RFP, stackPorts+tcpFlags, asm.Byte), asm.And.Imm(asm.R2, tcpSYN|tcpACK),
+		asm.JNE.Imm(asm.R2, tcpSYN, "pass"),
 		asm.Ja.Label("rules"),
 	)
 	c.label("mark")

@@ -1,12 +1,15 @@
 package systemd
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // listen stands for the manager and returns what it received last.
@@ -45,7 +48,7 @@ func TestNotify(t *testing.T) {
 			}{
 				{Ready, "READY=1"},
 				{Stopping, "STOPPING=1"},
-				{func() error { return Notify("READY=1", "STATUS=x") }, "READY=1\nSTATUS=x"},
+				{func() error { return Serving("x") }, "READY=1\nSTATUS=x"},
 			} {
 				if err := tc.send(); err != nil {
 					t.Fatal(err)
@@ -69,5 +72,21 @@ func TestNotifyAManagerThatIsGone(t *testing.T) {
 	t.Setenv(socketEnv, filepath.Join(t.TempDir(), "nobody"))
 	if err := Ready(); err == nil {
 		t.Error("no error although nobody listens")
+	}
+}
+
+// The manager ignores a RELOADING=1 without the time of its clock.
+func TestReloading(t *testing.T) {
+	received := listen(t, filepath.Join(t.TempDir(), "notify"))
+	var before unix.Timespec
+	if err := errors.Join(unix.ClockGettime(unix.CLOCK_MONOTONIC, &before), Reloading("look")); err != nil {
+		t.Fatal(err)
+	}
+	var at int64
+	if n, err := fmt.Sscanf(received(), "RELOADING=1\nMONOTONIC_USEC=%d\nSTATUS=look", &at); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if late := at - before.Nano()/1000; late < 0 || late > 60_000_000 {
+		t.Errorf("the time is %d microseconds late", late)
 	}
 }

@@ -11,27 +11,46 @@ import (
 
 // Apply makes a commit live: after Prepare what the ZIP and the build changed,
 // otherwise the ZIP's files. Nothing may run as uid. Files that neither touched
-// stay as the program left them; whatever is in the way of a new entry, links
+// stay as the program left them, unless the stage is a whole one
+// (PrepareRestore); whatever is in the way of a new entry, links
 // included, is replaced. The plan and the originals are kept in the journal
-// until Settle or Undo, of which the caller MUST call one, Undo after any
-// error. The caller discards the stage, of which little is left. app.Conflict
-// while an earlier journal is pending, app.NoSpace when the disk is full.
-func (s *Store) Apply(ctx context.Context, stage app.Stage, id app.ID, uid int) error {
+// that is returned. Once the commit is good the caller records its name; then,
+// or after any error, the caller MUST call Settle. The caller discards the
+// stage, of which little is left. app.Conflict while an earlier journal is
+// pending, app.NoSpace when the disk is full.
+func (s *Store) Apply(ctx context.Context, stage app.Stage, id app.ID, uid int) (app.Applied, error) {
 	live, err := s.live(id)
 	if err != nil {
-		return err
+		return app.Applied{}, err
 	}
 	defer live.close()
 	src, was, err := s.source(ctx, stage, uid)
 	if err != nil {
-		return err
+		return app.Applied{}, err
 	}
 	defer src.close()
+	if s.isWhole(stage) {
+		if err := surplus(ctx, src, live, was, newRation(s.lim)); err != nil {
+			return app.Applied{}, cannot("compare the backup with the application", err)
+		}
+	}
 	j, err := s.newJournal(ctx, id)
 	if err != nil {
-		return err
+		return app.Applied{}, err
 	}
 	defer j.close()
+	if err := s.lay(ctx, j, src, live, was, uid); err != nil {
+		return app.Applied{}, err
+	}
+	bytes, err := weigh(ctx, j.top)
+	if err != nil {
+		return app.Applied{}, cannot("measure the journal", err)
+	}
+	return app.Applied{Journal: j.name, Bytes: bytes}, nil
+}
+
+// lay plans and makes the changes of a commit.
+func (s *Store) lay(ctx context.Context, j journal, src, live dir, was manifest, uid int) error {
 	ops, err := plan(ctx, src, live, was, newRation(s.lim))
 	if err != nil {
 		return cannot("compare the commit with the application", err)
@@ -51,6 +70,9 @@ func (s *Store) Apply(ctx context.Context, stage app.Stage, id app.ID, uid int) 
 		if err := a.do(o); err != nil {
 			return s.cannot("apply the commit", err)
 		}
+	}
+	if err := s.at("applied"); err != nil {
+		return err
 	}
 	if err := s.syncAll(); err != nil {
 		return cannot("write the commit to disk", err)

@@ -87,7 +87,7 @@ func (s *Store) pruneBackups(id app.ID, made string, keep int) error {
 	}
 	var mine []backup // without made
 	err := s.backups.list(func(name string) error {
-		owner, ok := backupOwner(name)
+		owner, ok := BackupOf(name)
 		if !ok || owner != id || name == made {
 			return nil
 		}
@@ -107,8 +107,9 @@ func (s *Store) pruneBackups(id app.ID, made string, keep int) error {
 	return nil
 }
 
-// backupOwner returns the application of a backup's file name.
-func backupOwner(name string) (id app.ID, ok bool) {
+// BackupOf returns the application that a backup was made of, by the backup's
+// file name.
+func BackupOf(name string) (id app.ID, ok bool) {
 	base, ok := strings.CutSuffix(name, backupExt)
 	if !ok {
 		return "", false
@@ -247,7 +248,7 @@ func modTime(st *unix.Stat_t) time.Time { return time.Unix(st.Mtim.Unix()) }
 // OpenBackup opens a backup for reading. Anything but the name of one that
 // exists is app.NotFound. The caller closes it.
 func (s *Store) OpenBackup(name string) (*os.File, error) {
-	if _, ok := backupOwner(name); !ok {
+	if _, ok := BackupOf(name); !ok {
 		return nil, app.Errorf(app.NotFound, "no such backup")
 	}
 	f, _, err := s.backups.file(name)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,7 +74,12 @@ func scene(t *testing.T, s *Store) (live string, stage app.Stage) {
 func TestApply(t *testing.T) {
 	s := newStore(t)
 	live, stage := scene(t, s)
-	must(t, s.Apply(t.Context(), stage, testID, testUID))
+	done, err := s.Apply(t.Context(), stage, testID, testUID)
+	must(t, err)
+	if done.Bytes == 0 {
+		t.Error("the journal takes nothing")
+	}
+	good := []string{done.Journal}
 	holds(t, live, map[string]string{
 		"app.js": "new", "same": "changed by the program", "data/db": "rows", "data/more": "rows", "run.sh": "echo new",
 		"dir2file": "file now", "file2dir/a": "new", "link/x": "new", "pipe": "new", "gone/one": "", "gone/two": "",
@@ -98,18 +102,20 @@ func TestApply(t *testing.T) {
 			t.Errorf("%q: %s", name, what)
 		}
 	}
-	if !s.Pending(testID) || !slices.Equal(s.PendingAll(), []app.ID{testID}) {
+	if !s.Pending(testID, nil) || s.Pending(testID, good) {
 		t.Error("the journal is not pending")
 	}
 	second := stageOf(t, s, map[string]string{"a": "x"})
-	if err := s.Apply(t.Context(), second, testID, testUID); app.KindOf(err) != app.Conflict {
+	if err := applied(s.Apply(t.Context(), second, testID, testUID)); app.KindOf(err) != app.Conflict {
 		t.Errorf("a second commit over a pending one: %v", err)
 	}
-	must(t, s.Settle(t.Context(), testID))
-	must(t, s.Settle(t.Context(), testID))
-	if s.Pending(testID) || len(s.PendingAll()) != 0 {
-		t.Error("the journal is still pending")
+	for range 2 {
+		must(t, s.Settle(t.Context(), testID, testUID, good))
+		if s.Pending(testID, nil) {
+			t.Error("the journal is still pending")
+		}
 	}
+	must(t, s.Settle(t.Context(), testID, testUID, nil)) // kept, then forgotten: nothing is undone
 	must(t, errors.Join(s.Discard(stage), s.Discard(second)))
 	empty(t, s, "rollback", "staging")
 	holds(t, live, map[string]string{"app.js": "new"})
@@ -122,17 +128,17 @@ func TestUndoFromEveryCrash(t *testing.T) {
 		live, stage := scene(t, s)
 		before := snapshot(t, live)
 		crashAt(s, n)
-		err := s.Apply(t.Context(), stage, testID, testUID)
+		err := applied(s.Apply(t.Context(), stage, testID, testUID))
 		if err != nil && !errors.Is(err, errCrash) {
 			t.Fatal(err)
 		}
 		again := openStore(t, s.root) // what is on disk is all there is
-		if pending := again.Pending(testID); pending != (n > 0) {
+		if pending := again.Pending(testID, nil); pending != (n > 0) {
 			t.Errorf("step %d: pending %v", n, pending)
 		}
 		must(t, again.Sweep(t.Context(), []app.ID{testID}))
 		for range 2 {
-			must(t, again.Undo(t.Context(), testID, testUID))
+			must(t, again.Settle(t.Context(), testID, testUID, nil))
 			same(t, snapshot(t, live), before)
 		}
 		empty(t, again, "rollback", "staging")
@@ -152,14 +158,14 @@ func TestUndoFromEveryCrashOfUndo(t *testing.T) {
 		s := newStore(t)
 		live, stage := scene(t, s)
 		before := snapshot(t, live)
-		must(t, s.Apply(t.Context(), stage, testID, testUID))
+		must(t, applied(s.Apply(t.Context(), stage, testID, testUID)))
 		crashAt(s, n)
-		err := s.Undo(t.Context(), testID, testUID)
+		err := s.Settle(t.Context(), testID, testUID, nil)
 		if err != nil && !errors.Is(err, errCrash) {
 			t.Fatal(err)
 		}
 		again := openStore(t, s.root)
-		must(t, again.Undo(t.Context(), testID, testUID))
+		must(t, again.Settle(t.Context(), testID, testUID, nil))
 		same(t, snapshot(t, live), before)
 		empty(t, again, "rollback")
 		if t.Failed() {
@@ -177,7 +183,7 @@ func TestUndoKeepsWhatTheProgramMade(t *testing.T) {
 	s := newStore(t)
 	live, stage := scene(t, s)
 	before := snapshot(t, live)
-	must(t, s.Apply(t.Context(), stage, testID, testUID))
+	must(t, applied(s.Apply(t.Context(), stage, testID, testUID)))
 	put(t, live, map[string]string{"fresh/log": "mine", "top": "mine", "gone/one": "again"})
 	must(t, os.WriteFile(filepath.Join(live, "app.js"), []byte("edited"), 0o644))
 	// A file of the commit that the program replaced is the program's now.
@@ -186,7 +192,7 @@ func TestUndoKeepsWhatTheProgramMade(t *testing.T) {
 	must(t, os.RemoveAll(filepath.Join(live, "lib")))
 	must(t, os.Symlink("/etc", filepath.Join(live, "lib")))
 	chownAll(t, live)
-	must(t, s.Undo(t.Context(), testID, testUID))
+	must(t, s.Settle(t.Context(), testID, testUID, nil))
 	holds(t, live, map[string]string{
 		"fresh/log": "mine", "top": "mine", "gone/one": "1", "app.js": "old", "lib/index.js": "v1", "lib/rest": "r", "fresh/deep/er": "",
 		"node_modules/x/index.js": "saved",
@@ -206,14 +212,14 @@ func TestApplyWithoutPrepare(t *testing.T) {
 	live := makeLive(t, s, map[string]string{"a": "old", "keep": "k", "dir/x": "x"})
 	before := snapshot(t, live)
 	stage := stageOf(t, s, map[string]string{"a": "new", "dir/y": "y", "more/z": "z"})
-	must(t, s.Apply(t.Context(), stage, testID, testUID))
+	must(t, applied(s.Apply(t.Context(), stage, testID, testUID)))
 	holds(t, live, map[string]string{"a": "new", "keep": "k", "dir/x": "x", "dir/y": "y", "more/z": "z"})
 	for name, what := range snapshot(t, live) {
 		if !strings.Contains(what, "54321:54321") {
 			t.Errorf("%q: %s", name, what)
 		}
 	}
-	must(t, s.Undo(t.Context(), testID, testUID))
+	must(t, s.Settle(t.Context(), testID, testUID, nil))
 	same(t, snapshot(t, live), before)
 }
 
@@ -227,10 +233,10 @@ func TestApplyThroughLinkedParents(t *testing.T) {
 	must(t, os.Symlink(outside, filepath.Join(live, "src")))
 	chownAll(t, live)
 	before := snapshot(t, live)
-	must(t, s.Apply(t.Context(), stage, testID, testUID))
+	must(t, applied(s.Apply(t.Context(), stage, testID, testUID)))
 	holds(t, live, map[string]string{"src/x": "new", "src/sub/y": "new", "top": "new"})
 	holds(t, outside, map[string]string{"x": "keep", "sub/y": ""})
-	must(t, s.Undo(t.Context(), testID, testUID))
+	must(t, s.Settle(t.Context(), testID, testUID, nil))
 	same(t, snapshot(t, live), before)
 	holds(t, outside, map[string]string{"x": "keep"})
 }
@@ -302,7 +308,7 @@ func TestPrepareNoticesQuickBuilds(t *testing.T) {
 		must(t, errors.Join(err, f.Close()))
 		files[name] = "new"
 	}
-	must(t, s.Apply(t.Context(), stage, testID, testUID))
+	must(t, applied(s.Apply(t.Context(), stage, testID, testUID)))
 	holds(t, live, files)
 }
 
@@ -310,37 +316,25 @@ func TestUndoWithoutAJournal(t *testing.T) {
 	s := newStore(t)
 	live := makeLive(t, s, map[string]string{"a": "x"})
 	before := snapshot(t, live)
-	must(t, s.Undo(t.Context(), testID, testUID))
+	must(t, s.Settle(t.Context(), testID, testUID, nil))
 	must(t, os.MkdirAll(filepath.Join(s.root, "rollback", string(testID), "old"), 0o700)) // no plan yet
-	must(t, s.Undo(t.Context(), testID, testUID))
+	must(t, s.Settle(t.Context(), testID, testUID, nil))
 	same(t, snapshot(t, live), before)
 	empty(t, s, "rollback")
 	bad := filepath.Join(s.root, "rollback", string(testID))
 	put(t, bad, map[string]string{"plan": "{not json", "old/": ""})
-	if err := s.Undo(t.Context(), testID, testUID); err == nil {
+	if err := s.Settle(t.Context(), testID, testUID, nil); err == nil {
 		t.Error("a damaged plan was taken")
 	}
 	must(t, s.Remove(t.Context(), testID))
-	must(t, s.Undo(t.Context(), testID, testUID))
+	must(t, s.Settle(t.Context(), testID, testUID, nil))
 }
 
 func TestUndoOfARemovedApplication(t *testing.T) {
 	s := newStore(t)
 	live, stage := scene(t, s)
-	must(t, s.Apply(t.Context(), stage, testID, testUID))
+	must(t, applied(s.Apply(t.Context(), stage, testID, testUID)))
 	must(t, os.RemoveAll(live))
-	must(t, s.Undo(t.Context(), testID, testUID))
+	must(t, s.Settle(t.Context(), testID, testUID, nil))
 	empty(t, s, "rollback")
-}
-
-func TestPathsSurviveJSON(t *testing.T) {
-	for _, path := range []string{"a", odd, "é/\u2028", "a\nb\x00\x7f", "\xed\xa0\x80", `"\`, "`", "'"} {
-		text, err := pathStr(path).MarshalText()
-		must(t, err)
-		var back pathStr
-		must(t, back.UnmarshalText(text))
-		if string(back) != path {
-			t.Errorf("%q became %q", path, back)
-		}
-	}
 }

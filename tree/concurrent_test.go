@@ -41,6 +41,7 @@ func lifecycle(t *testing.T, s *Store, id app.ID, uid int) error {
 	if err := s.Publish(ctx, stage, id, uid); err != nil {
 		return err
 	}
+	var good []string
 	for n := range 4 {
 		if stage, err = stageErr(t, s, map[string]string{"a": fmt.Sprint(n), "n": "x"}); err != nil {
 			return err
@@ -48,21 +49,21 @@ func lifecycle(t *testing.T, s *Store, id app.ID, uid int) error {
 		if _, err := s.Prepare(ctx, stage, id, uid); err != nil {
 			return err
 		}
-		if err := s.Apply(ctx, stage, id, uid); err != nil {
+		done, err := s.Apply(ctx, stage, id, uid)
+		if err != nil {
 			return err
 		}
 		if n%2 == 0 {
-			err = s.Settle(ctx, id)
-		} else {
-			err = s.Undo(ctx, id, uid)
+			good = append(good, done.Journal)
 		}
+		err = s.Settle(ctx, id, uid, good)
 		_, serr := s.Size(ctx, id)
 		_, berr := s.Backup(ctx, id, nil)
 		_, terr := s.EnsureTemp(id, n%2 == 0, uid)
 		if err := errors.Join(err, serr, berr, terr, s.Discard(stage)); err != nil {
 			return err
 		}
-		s.PendingAll()
+		s.Pending(id, good)
 	}
 	if got, err := s.Files("", id).Read("a", 10); err != nil || string(got) != "2" {
 		return fmt.Errorf("holds %q: %w", got, err)
@@ -125,12 +126,11 @@ func TestApplyWhileTheProgramSwaps(t *testing.T) {
 			files[fmt.Sprintf("d/sub/f%d", i)] = "new"
 		}
 		stage := stageOf(t, s, files)
-		if s.Apply(t.Context(), stage, testID, testUID) != nil {
+		if applied(s.Apply(t.Context(), stage, testID, testUID)) != nil {
 			failed++
 		}
 		// It may lose the race as well, and is called again once it can win.
-		_ = s.Undo(t.Context(), testID, testUID)
-		_ = s.Settle(t.Context(), testID)
+		_ = s.Settle(t.Context(), testID, testUID, nil)
 		must(t, s.Discard(stage))
 	}
 	stop.Store(true)
@@ -142,32 +142,32 @@ func TestApplyWhileTheProgramSwaps(t *testing.T) {
 func TestApplyErrors(t *testing.T) {
 	s := newStore(t)
 	stage := stageOf(t, s, map[string]string{"a": "new"})
-	if err := s.Apply(t.Context(), stage, testID, testUID); app.KindOf(err) != app.NotFound {
+	if err := applied(s.Apply(t.Context(), stage, testID, testUID)); app.KindOf(err) != app.NotFound {
 		t.Errorf("no application: %v", err)
 	}
 	live := makeLive(t, s, map[string]string{"a": "old"})
 	before := snapshot(t, live)
 	none := app.Stage(strings.Repeat("0", 32))
-	if err := s.Apply(t.Context(), none, testID, testUID); err == nil {
+	if err := applied(s.Apply(t.Context(), none, testID, testUID)); err == nil {
 		t.Error("no stage: applied")
 	}
-	if err := s.Apply(cancelled(t), stage, testID, testUID); err == nil {
+	if err := applied(s.Apply(cancelled(t), stage, testID, testUID)); err == nil {
 		t.Error("cancelled: applied")
 	}
-	if s.Pending(testID) {
+	if s.Pending(testID, nil) {
 		t.Error("a journal without a commit")
 	}
-	must(t, s.Undo(t.Context(), testID, testUID))
+	must(t, s.Settle(t.Context(), testID, testUID, nil))
 	same(t, snapshot(t, live), before)
 	empty(t, s, "rollback")
 
 	// The context ends between two steps: Undo has the rest.
 	n := 0
 	ctx := &endsAfter{Context: t.Context(), calls: 7, n: &n}
-	if err := s.Apply(ctx, stage, testID, testUID); err == nil {
+	if err := applied(s.Apply(ctx, stage, testID, testUID)); err == nil {
 		t.Log("it was done before the context ended")
 	}
-	must(t, s.Undo(t.Context(), testID, testUID))
+	must(t, s.Settle(t.Context(), testID, testUID, nil))
 	same(t, snapshot(t, live), before)
 }
 

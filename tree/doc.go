@@ -1,6 +1,6 @@
 // Package tree keeps the directories of the applications on disk: uploads in
 // flight, live trees, the copies commits are built in, the journals that undo
-// them, and backups.
+// them, and backups; and what of them is in the archive of a whole host.
 //
 // A running program owns its tree and may swap a file for a link, a pipe or a
 // link to somebody else's file at any moment while the daemon, as root, is at
@@ -12,10 +12,12 @@
 //
 // A commit is laid over the live tree by renames. Before the first one the
 // whole plan is on disk, and originals are moved aside rather than removed, so
-// Undo brings the tree back from wherever Apply stopped, a power cut included:
+// Settle brings the tree back from wherever Apply stopped, a power cut included,
+// unless the records name the commit as good; then its journal is kept, and a
+// Rollback makes of journals a commit that takes others back:
 //
-//	Unpack -> Prepare -> (build) -> Apply -> Settle
-//	                                  \---> Undo
+//	Unpack -> Prepare -> (build) -> Apply -> (record) -> Settle
+//	     Rollback ------------------^
 //
 // It does not decide what to build, when to commit or what is a good start. It
 // works on Linux alone, as root. The host's policy uses it through interfaces

@@ -133,7 +133,7 @@ func TestPrepareLeavesOthersFilesAlone(t *testing.T) {
 	if uid := info.Sys().(*syscall.Stat_t).Uid; uid != 0 {
 		t.Errorf("the secret belongs to %d now", uid)
 	}
-	must(t, s.Apply(t.Context(), stage, testID, testUID))
+	must(t, applied(s.Apply(t.Context(), stage, testID, testUID)))
 	holds(t, live, map[string]string{"hard": "SECRET", "new": "x"})
 }
 

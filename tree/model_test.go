@@ -91,7 +91,7 @@ func TestCommitsAtRandom(t *testing.T) {
 		if r.IntN(3) == 0 {
 			crashAt(s, r.IntN(10))
 		}
-		err = s.Apply(t.Context(), stage, testID, testUID)
+		err = applied(s.Apply(t.Context(), stage, testID, testUID))
 		switch {
 		case err == nil:
 			same(t, snapshot(t, live), want)
@@ -99,7 +99,7 @@ func TestCommitsAtRandom(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		s.step = nil
-		must(t, s.Undo(t.Context(), testID, testUID))
+		must(t, s.Settle(t.Context(), testID, testUID, nil))
 		same(t, snapshot(t, live), before)
 		must(t, s.Discard(stage))
 		empty(t, s, "staging", "rollback")
@@ -215,8 +215,8 @@ func TestPlan(t *testing.T) {
 			if got := planned(t, s, stage); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
-			must(t, s.Apply(t.Context(), stage, testID, testUID))
-			must(t, s.Undo(t.Context(), testID, testUID))
+			must(t, applied(s.Apply(t.Context(), stage, testID, testUID)))
+			must(t, s.Settle(t.Context(), testID, testUID, nil))
 			same(t, snapshot(t, live), before)
 		})
 	}

@@ -33,6 +33,8 @@ type op struct {
 	Tree []leaf  `json:"tree,omitempty"` // put: what the directory holds, parents first
 	Mode uint32  `json:"mode,omitempty"` // mkdir, mode: the new one
 	Was  uint32  `json:"was,omitempty"`  // rmdir, mode: the old one
+	Size int64   `json:"size,omitempty"` // put: of the new entry, in bytes
+	Time int64   `json:"time,omitempty"` // put: when it was changed last, in nanoseconds
 }
 
 // leaf is one entry of a directory that is put as a whole.
@@ -40,6 +42,8 @@ type leaf struct {
 	Path pathStr `json:"p"`
 	Ino  uint64  `json:"i"`
 	Dir  bool    `json:"d,omitempty"`
+	Size int64   `json:"s,omitempty"`
+	Time int64   `json:"t,omitempty"`
 }
 
 // old is the name an op's original is kept under.

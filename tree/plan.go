@@ -61,7 +61,7 @@ func (p *planner) compare(ctx context.Context, src, live dir, path string, depth
 		case isFile(&st) || isLink(&st):
 			p.seen[rel] = true
 			if p.was.changed(rel, &st) {
-				return p.put(live, name, op{Do: doPut, Path: pathStr(rel), Ino: st.Ino})
+				return p.put(live, name, op{Do: doPut, Path: pathStr(rel), Ino: st.Ino, Size: st.Size, Time: st.Mtim.Nano()})
 			}
 		}
 		return nil // pipes, sockets and devices of a build stay behind
@@ -131,7 +131,7 @@ func (p *planner) putDir(ctx context.Context, src, live dir, name, rel string, s
 			return err
 		}
 		p.seen[join(rel, v.path)] = true
-		o.Tree = append(o.Tree, leaf{Path: pathStr(v.path), Ino: v.st.Ino, Dir: isDir(&v.st)})
+		o.Tree = append(o.Tree, leaf{Path: pathStr(v.path), Ino: v.st.Ino, Dir: isDir(&v.st), Size: v.st.Size, Time: v.st.Mtim.Nano()})
 		return nil
 	})
 	if err != nil {

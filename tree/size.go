@@ -16,9 +16,9 @@ const maxLinked = 100_000
 // blockSize is the unit of st_blocks, whatever the file system's is.
 const blockSize = 512
 
-// Size returns the bytes the live tree of id takes on disk, a file with several
-// names once. The program may be running. What lies deeper than can be walked
-// does not count.
+// Size returns the bytes the live tree of id and its journals take on disk, a
+// file of the tree with several names once. The program may be running. What lies
+// deeper than can be walked does not count.
 func (s *Store) Size(ctx context.Context, id app.ID) (int64, error) {
 	live, err := s.live(id)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Store) Size(ctx context.Context, id app.ID) (int64, error) {
 	if err != nil {
 		return size, cannot("measure the application's files", err)
 	}
-	return size, nil
+	return size + s.kept(ctx, id), nil
 }
 
 // Used is Size with what the program keeps in its temporary directory: what

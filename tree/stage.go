@@ -35,7 +35,10 @@ func (s *Store) Unpack(ctx context.Context, file string, over *app.Code, judge f
 		}
 		return app.Unpacked{}, err
 	}
-	return app.Unpacked{Stage: app.Stage(name), Config: cfg, Found: found, Hint: a.Hint(), Left: a.Left()}, nil
+	return app.Unpacked{
+		Stage: app.Stage(name), Config: cfg, Found: found, Hint: a.Hint(), Left: a.Left(),
+		Bytes: a.Size(), Variables: a.Variables(),
+	}, nil
 }
 
 // extract makes the directories of a stage and fills them.
@@ -105,6 +108,7 @@ func (s *Store) Discard(stage app.Stage) error {
 	}
 	s.mu.Lock()
 	delete(s.manifests, stage)
+	delete(s.whole, stage)
 	s.mu.Unlock()
 	return removeTree(context.Background(), s.staging, string(stage))
 }

@@ -48,14 +48,16 @@ type Store struct {
 
 	mu        sync.Mutex
 	manifests map[app.Stage]manifest // of the stages that were prepared
+	whole     map[app.Stage]bool     // those that stand for all the files there are to be
 
 	// What takes long to remove goes in the background; Close ends that.
 	removing sync.WaitGroup
 	ctx      context.Context
 	cancel   context.CancelFunc
 
-	// step is called before each change Apply and Undo make; a test makes it
-	// fail to see what a crash there leaves behind. It is nil otherwise.
+	// step is called before each change Apply and Settle make: see Points. A
+	// test makes it fail to see what a crash there leaves behind. It is nil
+	// otherwise.
 	step func(name string) error
 }
 
@@ -80,7 +82,7 @@ func Open(dataDir string, lim bundle.Limits) (*Store, error) {
 	base := dir(fd)
 	defer base.close()
 	s := &Store{
-		root: root, lim: lim, manifests: make(map[app.Stage]manifest),
+		root: root, lim: lim, manifests: make(map[app.Stage]manifest), whole: make(map[app.Stage]bool),
 		apps: noDir, staging: noDir, backups: noDir, rollback: noDir, tmp: noDir, floor: -1,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -151,14 +153,6 @@ func (s *Store) live(id app.ID) (dir, error) {
 		return noDir, cannot("open the application's directory", err)
 	}
 	return d, nil
-}
-
-// at runs the test's hook.
-func (s *Store) at(name string) error {
-	if s.step == nil {
-		return nil
-	}
-	return s.step(name)
 }
 
 // checkID keeps anything that is not an ID from becoming a file name.

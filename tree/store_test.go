@@ -61,14 +61,14 @@ func TestNothingButIDsBecomesAName(t *testing.T) {
 		_, prepareErr := s.Prepare(t.Context(), stage, id, testUID)
 		for name, err := range map[string]error{
 			"Size": sizeErr, "Backup": backupErr, "EnsureTemp": tempErr, "Prepare": prepareErr,
-			"Publish": s.Publish(t.Context(), stage, id, testUID), "Apply": s.Apply(t.Context(), stage, id, testUID),
-			"Undo": s.Undo(t.Context(), id, testUID), "Settle": s.Settle(t.Context(), id), "Remove": s.Remove(t.Context(), id),
+			"Publish": s.Publish(t.Context(), stage, id, testUID), "Apply": applied(s.Apply(t.Context(), stage, id, testUID)),
+			"Settle": s.Settle(t.Context(), id, testUID, nil), "Remove": s.Remove(t.Context(), id),
 		} {
 			if err == nil {
 				t.Errorf("%s accepted %q", name, id)
 			}
 		}
-		if s.Pending(id) {
+		if s.Pending(id, nil) {
 			t.Errorf("Pending(%q)", id)
 		}
 	}

@@ -12,18 +12,11 @@ import (
 	"berth/app"
 )
 
-// Undo brings the live tree of id back to what it was before Apply, however far
-// Apply came, and drops the journal; without a journal it does nothing. Nothing
-// may run as uid. Files the program made since stay, unless an original needs
-// their place. It is idempotent: after an error, an early end of ctx or a crash
-// it is simply called again.
-func (s *Store) Undo(ctx context.Context, id app.ID, uid int) error {
-	if err := checkID(id); err != nil {
-		return err
-	}
-	j, ops, err := s.openJournal(id)
+// undo takes an open journal back and drops it.
+func (s *Store) undo(ctx context.Context, id app.ID, uid int, all dir, name string) error {
+	j, ops, err := openJournal(all, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s.discard(ctx, s.rollback, string(id)) // no plan: nothing was begun
+		return s.discard(ctx, all, name) // no plan: nothing was begun
 	}
 	if err != nil {
 		return cannot("read the journal", err)
@@ -31,7 +24,7 @@ func (s *Store) Undo(ctx context.Context, id app.ID, uid int) error {
 	defer j.close()
 	live, err := s.live(id)
 	if app.KindOf(err) == app.NotFound {
-		return s.discard(ctx, s.rollback, string(id))
+		return s.discard(ctx, all, name)
 	}
 	if err != nil {
 		return err
@@ -49,10 +42,10 @@ func (s *Store) Undo(ctx context.Context, id app.ID, uid int) error {
 	if err := s.syncAll(); err != nil {
 		return s.cannot("undo the commit", err)
 	}
-	if err := s.at("drop journal"); err != nil {
+	if err := s.at("drop-journal"); err != nil {
 		return err
 	}
-	return s.discard(ctx, s.rollback, string(id))
+	return s.discard(ctx, all, name)
 }
 
 // undoer takes ops back.
@@ -77,7 +70,7 @@ func (u undoer) undo(ctx context.Context, o op) error {
 		if o.Do == doDel {
 			return nil
 		}
-		return u.takeBack(ctx, u.live, leaf{o.Path, o.Ino, o.Dir}, o.Tree)
+		return u.takeBack(ctx, u.live, leaf{Path: o.Path, Ino: o.Ino, Dir: o.Dir}, o.Tree)
 	case doRmdir:
 		return u.remake(o)
 	case doMkdir, doMode:
@@ -103,7 +96,7 @@ func (u undoer) undoDir(o op) error {
 	if st, err := parent.stat(name); err != nil || !isDir(&st) || st.Mode&permBits != o.Mode {
 		return nil // not done, or the program has chosen another mode
 	}
-	if err := u.store.at("undo mode " + string(o.Path)); err != nil {
+	if err := u.store.at("undo-mode " + string(o.Path)); err != nil {
 		return err
 	}
 	return chmodDir(parent, name, o.Was)
@@ -256,7 +249,7 @@ func (u undoer) unlink(parent dir, name string) error {
 
 // rmdir removes a directory unless the program keeps something in it.
 func (u undoer) rmdir(parent dir, name string) error {
-	if err := u.store.at("rmdir " + name); err != nil {
+	if err := u.store.at("remove " + name); err != nil {
 		return err
 	}
 	err := unix.Unlinkat(int(parent), name, unix.AT_REMOVEDIR)

@@ -26,8 +26,9 @@ var walls = measure{
 
 // stage is a start behind some walls.
 type stage struct {
-	name   string
-	layers []sandbox.Layer
+	name    string
+	layers  []sandbox.Layer
+	network *sandbox.Network
 }
 
 func measureWalls(ctx context.Context, b *bench) (rows []row, err error) {
@@ -42,12 +43,16 @@ func measureWalls(ctx context.Context, b *bench) (rows []row, err error) {
 	defer func() { err = errors.Join(err, tree.Close()) }()
 	launcher := &proc.Launcher{Tree: tree, Log: slog.New(slog.DiscardHandler), Init: []string{b.berth, proc.InitWord}}
 	given := sandbox.Available(launcher.Try())
-	stages := []stage{{"its user and limits", nil}}
+	stages := []stage{{name: "its user and limits"}}
 	for i, l := range given {
 		if l != sandbox.Proc && i+1 < len(given) && given[i+1] == sandbox.Proc {
 			continue // one view
 		}
-		stages = append(stages, stage{strings.Replace("with "+string(l), "proc", "mounts and proc", 1), given[:i+1]})
+		stages = append(stages, stage{strings.Replace("with "+string(l), "proc", "mounts and proc", 1), given[:i+1], nil})
+	}
+	if network, refused := sandbox.NewNetwork(sandbox.Rules{}); refused == nil {
+		defer func() { err = errors.Join(err, network.Close()) }()
+		stages = append(stages, stage{"with " + string(sandbox.Reach), given, network})
 	}
 	times := map[string]sample{}
 	for i := range 100 {
@@ -57,7 +62,7 @@ func measureWalls(ctx context.Context, b *bench) (rows []row, err error) {
 		}
 		times[""] = append(times[""], bare)
 		for j, s := range stages {
-			launcher.Walls.Layers = s.layers
+			launcher.Walls.Layers, launcher.Network = s.layers, s.network
 			took, err := startWalled(launcher, fmt.Sprintf("apps/bench/%d-%d", i, j))
 			if err != nil {
 				return nil, err

@@ -25,6 +25,7 @@ type daemon struct {
 	data    string
 	uid     int // the first of its user ids
 	args    []string
+	binary  string   // that serves; berth when empty
 	env     []string // beside a clean environment
 	under   []string // a command that berth is an argument of; nil for none
 	clients []*client
@@ -78,6 +79,9 @@ func prepare(t *testing.T, args ...string) *daemon {
 func (d *daemon) start() {
 	d.t.Helper()
 	cmd := d.command(d.args...)
+	if d.binary != "" {
+		cmd = exec.Command(d.binary, d.args...)
+	}
 	cmd.Env = append(harness.CleanEnv(), d.env...)
 	d.Start(d.t, cmd)
 }

@@ -34,8 +34,8 @@ type storm struct {
 	answers int
 }
 
-// chatty prints numbers without end.
-const chatty = `import itertools, time
+// numbering prints numbers without end.
+const numbering = `import itertools, time
 for n in itertools.count():
     print("line", n, flush=True)
     time.sleep(0.005)
@@ -57,7 +57,7 @@ func killAgainAndAgain(t *testing.T, kills int) {
 	var untouched []string
 	pids := map[string]int{}
 	for range 2 {
-		id := s.upload(pythonBot(chatty, "RAM=64"))
+		id := s.upload(pythonBot(numbering, "RAM=64"))
 		untouched = append(untouched, id)
 		pids[id] = d.pid(id)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -112,9 +113,13 @@ func TestPowerCutEnds(t *testing.T) {
 	if len(ids) > len(promises)+1 || len(d.files("apps")) != len(ids) || len(d.files("logs")) != len(ids) {
 		t.Errorf("%v are there, files of %v, logs of %v", ids, d.files("apps"), d.files("logs"))
 	}
-	for _, dir := range []string{"staging", "rollback"} {
-		if left := d.files(dir); len(left) > 0 {
-			t.Errorf("left in %s: %v", dir, left)
+	if left := d.files("staging"); len(left) > 0 {
+		t.Errorf("left in staging: %v", left)
+	}
+	// Of each application the journals of good commits are kept, and none that is open.
+	for _, id := range d.files("rollback") {
+		if open, err := filepath.Glob(filepath.Join(d.data, "rollback", id, "*.open")); err != nil || len(open) > 0 || !slices.Contains(ids, id) {
+			t.Errorf("left in rollback/%s: %v, %v", id, open, err)
 		}
 	}
 	out, err := exec.Command("/usr/bin/python3", "-c", `import sqlite3, sys

@@ -82,6 +82,12 @@ print("it was", why, flush=True)
 while True: time.sleep(1000)
 `
 
+// filled is the mark that hoards makes, in the /tmp of the program that runs now.
+func (d *daemon) filled(id string) string {
+	d.t.Helper()
+	return filepath.Join("/proc", strconv.Itoa(d.pid(id)), "root/tmp", id+".filled")
+}
+
 // TestGuestDiskQuota: a data directory in a project with a quota, whose limit
 // holds programs, and the daemon unless it has CAP_SYS_RESOURCE.
 func TestGuestDiskQuota(t *testing.T) {
@@ -106,9 +112,10 @@ func TestGuestDiskQuota(t *testing.T) {
 	c.commit(idle, wide).want(503).says("message", "cannot unpack the upload: "+quotaUsed)
 	sameTree(t, d.kept(), before)
 
-	filled := filepath.Join("/proc", strconv.Itoa(d.pid(hoarder)), "root/tmp", hoarder+".filled") // its own /tmp
+	var filled string
 	hoard := func() {
 		t.Helper()
+		filled = d.filled(hoarder)
 		write(t, d.path(hoarder, "fill"), "")
 		harness.Eventually(t, "the quota is used up", func() bool { return exists(t, filled) })
 	}

@@ -94,7 +94,7 @@ func spaceOf(t *testing.T, k *disk, kind int) {
 		}
 	}
 
-	filled := filepath.Join("/tmp", hoarder+".filled")
+	filled := d.filled(hoarder)
 	write(t, d.path(hoarder, "fill"), "")
 	harness.Eventually(t, "the quota is used up", func() bool { return exists(t, filled) })
 	if q := k.taken(kind, uid[hoarder]); q.bytes>>10 > q.hard || q.bytes>>10 < q.hard-128 {

@@ -1,0 +1,126 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A holder is a unit of systemd with Delegate=yes that exists for the groups of
+// programs alone: they stay when the daemon's own unit is restarted, which
+// systemd refuses (219/CGROUP) while groups with processes are in it.
+
+// holderLeaf is where the holder's own process goes: a group with processes
+// cannot hand controllers to its children.
+const holderLeaf = "holder"
+
+// HolderOf returns the directory of a holder in cgroup v2, given its group
+// ("/system.slice/berth-apps.service"), or an error that says why programs
+// cannot be put there.
+func HolderOf(h Host, group string) (string, error) {
+	dir := filepath.Join(h.V2, filepath.Clean("/"+group))
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !info.IsDir(), dir == filepath.Clean(h.V2):
+		return "", fmt.Errorf("cannot put programs in %s: it is not running", filepath.Base(dir))
+	case err != nil:
+		return "", fmt.Errorf("cannot put programs in %s: %w", filepath.Base(dir), err)
+	case !delegated(dir):
+		return "", fmt.Errorf("cannot put programs in %s: it has no Delegate=yes", filepath.Base(dir))
+	}
+	return dir, nil
+}
+
+// OpenIn is Open with the v2 tree in a holder's directory, from HolderOf; the v1
+// ones of a hybrid host are where they always are. The tree has a directory of
+// its name there, so that several may share the holder.
+func OpenIn(h Host, name, holder string) (*Tree, error) {
+	t, err := open(h, name, holder)
+	if err != nil {
+		return nil, err
+	}
+	t.others = append(t.others, filepath.Join(h.V2, "berth", name))
+	return t, nil
+}
+
+// Has reports whether a tree of the name is, or was left, in a holder's directory.
+func Has(holder, name string) bool {
+	_, err := os.Stat(filepath.Join(holder, name, appsDir))
+	return err == nil
+}
+
+// Held reports whether the tree is in a holder.
+func (t *Tree) Held() bool { return t.holder != "" }
+
+// HolderLives reports whether the tree's holder still has its process. That it
+// has none does no harm to programs while its unit is active; the unit's owner
+// may want to know.
+func (t *Tree) HolderLives() bool {
+	return t.holder == "" || populated(filepath.Join(t.holder, holderLeaf))
+}
+
+// Revive starts start in the group where the holder's process was: a unit
+// without any process may lose its group.
+func (t *Tree) Revive(start func(group *os.File) error) error {
+	leaf := filepath.Join(t.holder, holderLeaf)
+	_ = unix.Rmdir(leaf) // whoever is born into a group that was killed may be killed at once
+	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("cannot mend the programs' unit: %w", err)
+	}
+	group, err := os.Open(leaf)
+	if err != nil {
+		return fmt.Errorf("cannot mend the programs' unit: %w", err)
+	}
+	defer func() { _ = group.Close() }()
+	return start(group)
+}
+
+// Leaf makes a group beside the applications', for a process of berth's own
+// that is to live as long as they may, and opens its directory. The caller
+// closes it.
+func (t *Tree) Leaf(name string) (*os.File, error) {
+	dir := filepath.Join(t.root, name)
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("cannot make a control group for %s: %w", name, err)
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the control group for %s: %w", name, err)
+	}
+	t.own = append(t.own, dir)
+	return f, nil
+}
+
+// sweepOthers ends what a daemon of the same name left where its groups were
+// when this tree's place was not there.
+func (t *Tree) sweepOthers() (int, error) {
+	var errs []error
+	n := 0
+	for _, root := range t.others {
+		stale, _ := filepath.Glob(filepath.Join(root, appsDir, "*", "*")) // the pattern is well-formed
+		for _, dir := range stale {
+			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+				continue
+			}
+			g := &Group{path: dir}
+			n++
+			errs = append(errs, g.Kill(), g.WaitEmpty(belowTimeout), g.KillBelow(), rmdir(dir))
+		}
+		empty, _ := filepath.Glob(filepath.Join(root, appsDir, "*"))
+		for _, dir := range append(empty, filepath.Join(root, appsDir), root) {
+			_ = unix.Rmdir(dir) // what is no directory, or not empty, stays
+		}
+	}
+	return n, errors.Join(errs...)
+}
+
+// populated reports whether there is a process in a group or below it.
+func populated(dir string) bool {
+	b, err := os.ReadFile(filepath.Join(dir, "cgroup.events"))
+	return err == nil && strings.Contains("\n"+string(b), "\npopulated 1")
+}

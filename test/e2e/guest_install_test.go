@@ -1,0 +1,319 @@
+//go:build guest
+
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"berth/test/harness"
+)
+
+// countingPython prints numbers, and ends with a code when it finds the file "go".
+const countingPython = `import os, sys, time
+n = 0
+while not os.path.exists("go"):
+    print("alive", n, flush=True)
+    n += 1
+    time.sleep(0.05)
+print("last words", flush=True)
+sys.exit(3)
+`
+
+// installed makes berth a service as its owner would: install, settings, start.
+// There is one in a guest.
+func installed(t *testing.T) *service {
+	t.Helper()
+	guest(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	d := prepare(t)
+	s := &service{daemon: d, unit: "berth.service"}
+	d.Base, d.data = "http://"+address, "/var/lib/berth"
+	// Files in memory would count as memory of the programs.
+	data := filepath.Join("/disk", "installed")
+	for _, dir := range []string{data, d.data} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mount(data, d.data, "", syscall.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			status, _ := exec.Command("systemctl", "status", "--no-pager", "-n0", "berth.service", "berth-apps.service", "berth.socket").CombinedOutput()
+			t.Logf("the units:\n%s\n%s", status, tail(besidesRequests(s.journal()), 9000))
+		}
+		s.try("stop", "berth.socket", "berth.service", "berth-apps.service")
+		_ = syscall.Unmount(d.data, syscall.MNT_DETACH)
+	})
+	s.settings()
+	s.command("install", "--now")
+	return s
+}
+
+// settings writes the settings file with more lines at its top.
+func (s *service) settings(lines ...string) {
+	s.t.Helper()
+	if err := os.MkdirAll("/etc/berth", 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	write(s.t, "/etc/berth/berth.toml", strings.Join(append(lines,
+		fmt.Sprintf("listen = %q", strings.TrimPrefix(s.Base, "http://")), "rate_limit = 100000", "[apps]", `ok_delay = "400ms"`, `stop_timeout = "5s"`,
+		fmt.Sprintf("uid_base = %d", s.uid), fmt.Sprintf("uid_count = %d", uids), "port_first = 30000", "port_last = 30099", ""), "\n"))
+}
+
+// command is berth with the settings of the service.
+func (s *service) command(args ...string) string {
+	s.t.Helper()
+	out, err := exec.Command(berth, args...).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("berth %v: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+// runs checks that an application's program is still the one it was, where it
+// was, and that the daemon knows it.
+func (s *service) runs(c *client, after string, pids map[string]int) {
+	s.t.Helper()
+	for id, pid := range pids {
+		c.info(id).want(200, "apps.online", true, "apps.ramKilled", false)
+		if now := s.pid(id); now != pid {
+			s.t.Errorf("after %s the program of %s is %d, was %d", after, id, now, pid)
+		}
+		s.held(pid, id)
+	}
+}
+
+// held checks that a program is in the unit that holds them.
+func (s *service) held(pid int, id string) {
+	s.t.Helper()
+	want := "/system.slice/berth-apps.service/" + groupOfData(s.data) + "/apps/" + id + "/"
+	if group, _ := groupOf(s.t, pid, ""); !strings.HasPrefix(group, want) {
+		s.t.Errorf("the program's group is %s, want it below %s", group, want)
+	}
+	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid)); err != nil || strings.TrimSpace(string(b)) != "0" {
+		s.t.Errorf("the program's oom_score_adj is %s, %v", b, err)
+	}
+}
+
+// whole checks that what a program counted is in its log without a gap.
+func (c *client) whole(id string, least int) {
+	c.t.Helper()
+	next := 0
+	for line := range strings.Lines(c.log(id)) {
+		_, text, ok := strings.Cut(line, "alive ")
+		if !ok {
+			continue
+		}
+		if n, err := strconv.Atoi(strings.TrimSpace(text)); err != nil || n != next {
+			c.t.Fatalf("line %q, want number %d", line, next)
+		}
+		next++
+	}
+	if next < least {
+		c.t.Errorf("only %d lines", next)
+	}
+}
+
+// restarted waits until systemd has started the daemon so many times by itself.
+func (s *service) restarted(times int) {
+	s.t.Helper()
+	harness.Eventually(s.t, "systemd has started the daemon again", func() bool {
+		now := s.properties("NRestarts", "ActiveState")
+		return now["NRestarts"] == strconv.Itoa(times) && now["ActiveState"] == "active"
+	})
+}
+
+// TestGuestInstalled is the life of an installed berth: programs and their
+// output survive whatever happens to the daemon, and end when their unit does.
+func TestGuestInstalled(t *testing.T) {
+	t.Parallel()
+	s := installed(t)
+	c := s.account("ana", 600)
+	counter := c.upload(pythonBot(countingPython, "RAM=40"))
+	node := c.upload(nodeBot("console.log('compiled', WebAssembly.validate(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])))\n"+idleNode, "RAM=90"))
+	pids := map[string]int{counter: s.pid(counter), node: s.pid(node)}
+	s.runs(c, "the start", pids)
+
+	s.answersThrough(func() { s.systemctl("restart", "berth") })
+	s.runs(c, "a restart", pids)
+	kill(t, s.main())
+	s.restarted(1)
+	s.runs(c, "SIGKILL", pids)
+	if !hybrid(t) {
+		s.survivesTheRest(c, pids)
+	}
+	s.stopAndStart(c, counter, node, pids)
+	s.endEverything(c, node)
+}
+
+// survivesTheRest is what else the daemon, systemd and the holder can suffer.
+func (s *service) survivesTheRest(c *client, pids map[string]int) {
+	t := s.t
+	t.Helper()
+	main := s.main()
+	s.systemctl("daemon-reload")
+	s.systemctl("daemon-reexec")
+	s.runs(c, "daemon-reload and daemon-reexec", pids)
+	if now := s.main(); now != main {
+		t.Errorf("the daemon was %d and is %d", main, now)
+	}
+	if status := s.properties("StatusText")["StatusText"]; !strings.HasPrefix(status, "2 apps online; 130 of ") {
+		t.Errorf("the status is %q", status)
+	}
+	s.looks(c)
+
+	// A holder without its process is told and gets another.
+	holder := filepath.Join("/sys/fs/cgroup/system.slice/berth-apps.service", "holder", "cgroup.procs")
+	old, err := os.ReadFile(holder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(old)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill(t, pid)
+	harness.Eventually(t, "the holder has a process again", func() bool {
+		now, err := os.ReadFile(holder)
+		return err == nil && len(now) > 0 && string(now) != string(old)
+	})
+	s.runs(c, "the death of the holder's process", pids)
+
+	// A daemon that hangs is ended by the watchdog.
+	if err := os.MkdirAll("/run/systemd/system/berth.service.d", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, "/run/systemd/system/berth.service.d/watchdog.conf", "[Service]\nWatchdogSec=15s\n")
+	s.systemctl("daemon-reload")
+	s.systemctl("restart", "berth")
+	if err := syscall.Kill(s.main(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	s.restarted(1)
+	s.runs(c, "the watchdog", pids)
+	if err := os.RemoveAll("/run/systemd/system/berth.service.d"); err != nil {
+		t.Fatal(err)
+	}
+	s.systemctl("daemon-reload")
+
+	// A bad setting ends the daemon, once, however many ask.
+	s.settings("no_such_setting = 1")
+	if code, out := s.try("restart", "berth"); code == 0 {
+		t.Errorf("systemctl restart succeeded: %s", out)
+	}
+	if _, err := http.Get(s.Base + "/v2/openapi.json"); err == nil {
+		t.Error("it answers with a bad setting")
+	}
+	s.is("ActiveState=failed", "Result=exit-code", "ExecMainStatus=78", "NRestarts=0")
+	s.settings()
+	s.systemctl("start", "berth")
+	s.runs(c, "a bad setting", pids)
+}
+
+// looks uploads a program that looks around: the hardening of the unit takes
+// nothing from the walls.
+func (s *service) looks(c *client) {
+	s.t.Helper()
+	look := strings.Replace(lookAround, "DATA", `"`+s.data+`"`, 1)
+	id := c.upload(pythonBot(look+"import time; time.sleep(100000)\n", "RAM=40"))
+	var got surroundings
+	c.report(id, &got)
+	if got.Host != "app-"+id || got.Filtered != "2" || got.Others || got.Data {
+		s.t.Errorf("the program sees %+v", got)
+	}
+	if out := c.console(id, "id -u").want(200).text("apps.shell.stdout"); out != fmt.Sprintf("%d\n", s.uidOf(id)) {
+		s.t.Errorf("the program's uid is %q", out)
+	}
+	c.delete(id).want(200)
+	hog := c.upload(shellBot("exec tail /dev/zero", "RAM=40"))
+	c.until(hog, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
+	c.delete(hog).want(200)
+}
+
+// stopAndStart: programs live on without a daemon, and what happens to them
+// meanwhile is told.
+func (s *service) stopAndStart(c *client, counter, node string, pids map[string]int) {
+	s.t.Helper()
+	s.systemctl("stop", "berth.socket", "berth")
+	s.is("ActiveState=inactive", "Result=success")
+	if s.pid(counter) != pids[counter] || s.pid(node) != pids[node] {
+		s.t.Errorf("after systemctl stop berth %v run, want %v", s.processes(), pids)
+	}
+	write(s.t, s.path(counter, "go"), "")
+	harness.Eventually(s.t, "the program has ended", func() bool { return len(s.of(counter)) == 0 })
+	s.systemctl("start", "berth")
+	delete(pids, counter)
+	s.runs(c, "a stop", pids)
+	c.until(counter, "apps.online", false)
+	if code := c.info(counter).text("apps.exitCode"); code != "-1" && code != "3" || exitsAreSeen() && code != "3" {
+		s.t.Errorf("the exit code is %s", code)
+	}
+	if log := c.log(counter); strings.Count(log, "last words\n") != 1 {
+		s.t.Errorf("the log ends with %s", tail(log, 500))
+	}
+	c.whole(counter, 50) // the lines of all its lives
+}
+
+// endEverything: the programs' unit is the owner's way to do it, and the service
+// goes without the data.
+func (s *service) endEverything(c *client, node string) {
+	t := s.t
+	t.Helper()
+	before := s.pid(node)
+	s.systemctl("restart", "berth-apps")
+	harness.Eventually(t, "the daemon runs again", func() bool { return s.properties("ActiveState")["ActiveState"] == "active" })
+	c.until(node, "apps.online", true)
+	if s.pid(node) == before {
+		t.Error("the program outlived its unit")
+	}
+	s.systemctl("stop", "berth-apps")
+	if left := s.processes(); len(left) > 0 {
+		t.Errorf("left running: %v", left)
+	}
+	s.is("ActiveState=inactive", "Result=success")
+	if _, err := http.Get(s.Base + "/v2/openapi.json"); err == nil {
+		t.Error("a request starts everything again")
+	}
+	s.systemctl("start", "berth")
+	c.until(node, "apps.online", true)
+	out := s.command("uninstall")
+	if !strings.Contains(out, "Kept: /var/lib/berth, /etc/berth/berth.toml.") {
+		t.Errorf("uninstall says %s", out)
+	}
+	for _, gone := range []string{"/etc/systemd/system/berth*", "/etc/systemd/system/*.wants/berth*", "/usr/local/bin/berth"} {
+		if exists(t, gone) {
+			t.Errorf("%s is left", gone)
+		}
+	}
+	for _, unit := range []string{"berth.service", "berth-apps.service", "berth.socket"} {
+		s.is("ActiveState=inactive")
+		for _, dir := range []string{"/sys/fs/cgroup/system.slice/", "/sys/fs/cgroup/unified/system.slice/"} {
+			if exists(t, dir+unit) {
+				list, _ := exec.Command("find", dir+unit, "-type", "d").CombinedOutput()
+				t.Errorf("left groups: %s", list)
+			}
+		}
+	}
+	if !exists(t, s.path(node)) || !exists(t, s.data+"/berth.db") {
+		t.Error("the data is gone")
+	}
+	if left := s.groups(); len(left) > 0 {
+		t.Errorf("left groups: %v", left)
+	}
+}

@@ -1,0 +1,46 @@
+//go:build guest
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"berth/test/harness"
+)
+
+// answersThrough asks all the time while something happens: each request is
+// answered, late perhaps.
+func (s *service) answersThrough(happens func()) {
+	s.t.Helper()
+	done, problems := make(chan struct{}), make(chan error, 1)
+	go func() {
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: harness.Patience}
+		for n := 0; ; n++ {
+			resp, err := client.Get(s.Base + "/v2/openapi.json")
+			if err == nil {
+				err = resp.Body.Close()
+			}
+			if err == nil && resp.StatusCode != http.StatusOK {
+				err = fmt.Errorf("request %d: %s", n, resp.Status)
+			}
+			select {
+			case <-done:
+				problems <- err
+				return
+			default:
+			}
+			if err != nil {
+				problems <- err
+				return
+			}
+			time.Sleep(harness.Pause)
+		}
+	}()
+	happens()
+	close(done)
+	if err := <-problems; err != nil {
+		s.t.Errorf("a request while the daemon was started again: %v", err)
+	}
+}
