@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -101,6 +102,57 @@ func TestSites(t *testing.T) {
 	ana.delete("shop").want(200)
 	v.until("shop.example.com", 404, "no site")
 	v.until("shop.apps.example.org", 404, "no site")
+}
+
+// TestSitesThroughAnUpgrade: visitors are never refused, and sites of files are
+// there again.
+func TestSitesThroughAnUpgrade(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	d := upgradable(t, "--proxy-mode", "behind", "--proxy-listen", address, "--proxy-domain", "apps.example.org")
+	d.start()
+	v, ana := d.visitor(), d.account("ana", 200)
+	ana.upload(files{"discloud.config": config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=64"), "index.js": siteNode})
+	ana.upload(files{"discloud.config": config("TYPE=site", "ID=pages", "MAIN=index.html", "RAM=32"), "index.html": "hello"})
+	v.until("shop.apps.example.org", 200, "shop")
+	v.until("pages.apps.example.org", 200, "hello")
+	stop, visits := make(chan struct{}), make(chan error, 1)
+	go func() {
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // each time a new connection
+		for {
+			select {
+			case <-stop:
+				visits <- nil
+				return
+			default:
+			}
+			r, _ := http.NewRequest("GET", "http://"+address+"/", nil)
+			r.Host = "shop.apps.example.org"
+			resp, err := client.Do(r)
+			if err == nil {
+				_ = resp.Body.Close()
+				if resp.StatusCode != 200 {
+					err = fmt.Errorf("status %d", resp.StatusCode)
+				}
+			}
+			if err != nil {
+				visits <- err
+				return
+			}
+		}
+	}()
+	d.upgrade()
+	v.until("pages.apps.example.org", 200, "hello")
+	v.until("shop.apps.example.org", 200, "shop")
+	close(stop)
+	if err := <-visits; err != nil {
+		t.Errorf("a visitor during the upgrade: %v", err)
+	}
 }
 
 // TestStaticSite: a site of files lives as others do, and nothing runs for it.
