@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -73,9 +75,21 @@ func newBench(t testing.TB) bench {
 		t.Fatal(err)
 	}
 	l := &Launcher{Tree: tree, Log: slog.New(slog.DiscardHandler)}
-	l.Walls = Walls{Layers: sandbox.Available(l.Try()), Data: dir}
+	l.Walls = Walls{Layers: layers(l), Data: dir}
 	return bench{l, dir, name}
 }
+
+// layers are the walls that this machine gives. To try them takes a second in a
+// guest, so it is done once.
+func layers(l *Launcher) []sandbox.Layer {
+	tried.Do(func() { given = sandbox.Available(l.Try()) })
+	return slices.Clone(given)
+}
+
+var (
+	tried sync.Once
+	given []sandbox.Layer
+)
 
 // spec is a shell program with its output in a file of its own.
 func (b bench) spec(t testing.TB, script string) Spec {
