@@ -19,8 +19,9 @@ const (
 	// one stuck in the kernel takes longer.
 	killTimeout = 10 * time.Second
 	// wrapperWait is how soon after a helper's death the program's own end
-	// still counts as part of it: "npm start" outlives its child by moments.
-	wrapperWait = 2 * time.Second
+	// still counts as part of it: "npm start" outlives its child by moments, and
+	// on a small machine that is out of memory moments are seconds.
+	wrapperWait = 4 * time.Second
 	// sampleMin and sampleMax bound the age of the earlier of the two samples
 	// a cpu percentage is made from; a stale one is renewed over sampleNow.
 	sampleMin = 500 * time.Millisecond
