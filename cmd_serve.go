@@ -165,6 +165,7 @@ func signals(ctx context.Context) *stops {
 				s.asked <- nil
 				<-again
 				s.listen(ch)
+				s.asked <- nil
 			case <-done:
 				return
 			}
@@ -191,5 +192,8 @@ func (s *stops) pause() (resume func()) {
 	s.asked <- again
 	<-s.asked
 	signal.Ignore(syscall.SIGHUP) // execve keeps that
-	return func() { close(again) }
+	return func() {
+		close(again)
+		<-s.asked // else one that comes right now would have its ordinary effect
+	}
 }

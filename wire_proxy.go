@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,6 +28,8 @@ type sites struct {
 	servers []*http.Server
 	listen  []net.Listener
 	handled *inflight
+	busy    proxy.Busy
+	closing atomic.Bool        // they end because they are to
 	end     context.CancelFunc // of what outlives its request
 }
 
@@ -86,7 +89,7 @@ func (e *sites) add(ctx, life context.Context, address string, h http.Handler, s
 		defer leave()
 		h.ServeHTTP(w, r)
 	}), e.d.log)
-	server.TLSConfig = secure
+	server.TLSConfig, server.ConnState = secure, e.busy.Changed
 	e.servers = append(e.servers, server)
 	e.listen = append(e.listen, proxy.Bound(l, e.d.settings.Connections, e.d.settings.trusted()))
 	return nil
@@ -105,7 +108,7 @@ func (e *sites) serve(g *errgroup.Group, failed func()) {
 			if server.TLSConfig != nil {
 				serve = func() error { return server.ServeTLS(l, "", "") }
 			}
-			if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+			if err := serve(); !errors.Is(err, http.ErrServerClosed) && !e.closing.Load() {
 				failed()
 				return fmt.Errorf("cannot serve the sites: %w", err)
 			}
@@ -119,6 +122,13 @@ func (e *sites) shutdown(ctx context.Context) {
 	if e == nil {
 		return
 	}
+	// A server that is shut down drops a request that comes on a connection which
+	// it has taken before. So first no more are taken, and those are answered.
+	e.closing.Store(true)
+	for _, l := range e.listen {
+		_ = l.Close() // again by Shutdown
+	}
+	e.busy.Wait(ctx)
 	for _, server := range e.servers {
 		if err := server.Shutdown(ctx); err != nil {
 			_ = server.Close()

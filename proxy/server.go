@@ -23,6 +23,48 @@ func Server(life context.Context, h http.Handler, log *slog.Logger) *http.Server
 	}
 }
 
+// Busy is the connections of servers that are not between two requests, those
+// that have not sent their first included. Set its Changed as the ConnState of
+// each server. It is safe for concurrent use; the zero value is ready.
+type Busy struct {
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+// Changed is an http.Server.ConnState.
+func (b *Busy) Changed(c net.Conn, state http.ConnState) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch state {
+	case http.StateNew, http.StateActive:
+		if b.conns == nil {
+			b.conns = map[net.Conn]struct{}{}
+		}
+		b.conns[c] = struct{}{}
+	case http.StateIdle, http.StateHijacked, http.StateClosed:
+		delete(b.conns, c)
+	}
+}
+
+// Wait blocks until there are none, or ctx ends.
+func (b *Busy) Wait(ctx context.Context) {
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for {
+		b.mu.Lock()
+		none := len(b.conns) == 0
+		b.mu.Unlock()
+		if none {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Bounded is a listener with at most all connections at once, of which one
 // address (a /64 of IPv6) has a quarter at most. Trusted proxies and this
 // machine have no bound of their own. A connection beyond is closed without a
