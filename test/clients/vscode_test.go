@@ -80,7 +80,9 @@ func TestExtensionApps(t *testing.T) {
 
 	x.ask(ok, http.MethodDelete, "/app/"+id+"/delete", nil).says("ok", "deleted")
 	x.ask(http.StatusNotFound, http.MethodGet, "/app/"+id+"/status", nil).says("error", "")
-	failed := x.offer(ok, http.MethodPost, "/upload", zipped(t, "file.zip", bot("Failing", "throw new Error('boom')"))).says("ok", "crashed")
+	failed := x.offer(ok, http.MethodPost, "/upload", zipped(t, "file.zip", map[string]string{
+		"discloud.config": "TYPE=bot\nMAIN=start.sh\nNAME=Failing\nRAM=100\nVERSION=latest\n", "start.sh": "echo boom\nexit 1\n", // sooner than Node on a busy machine
+	})).says("ok", "crashed")
 	if !strings.Contains(failed.text("logs"), "boom") {
 		t.Errorf("no reason in %s", failed.of)
 	}
