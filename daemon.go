@@ -309,7 +309,7 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 	d.end(hurry)
 	last, cancel := context.WithTimeout(hurry, lastAnswers)
 	defer cancel()
-	if err := v.server.Shutdown(last); err != nil {
+	if err := v.shutdown(last); err != nil {
 		_ = v.server.Close() // cuts those who do not take their answer or end their upload
 	}
 	d.sites.shutdown(last)

@@ -123,9 +123,7 @@ func (d *daemon) finish() {
 		if left := d.groups(); len(left) > 0 {
 			d.t.Errorf("left groups: %v", left)
 		}
-		if pid := d.keeper(); pid != 0 {
-			d.t.Errorf("left running: the keeper %d", pid)
-		}
+		harness.Eventually(d.t, "its keeper has ended too", func() bool { return d.keeper() == 0 })
 	}
 	if d.t.Failed() && d.Out != nil {
 		d.t.Logf("the daemon said:\n%s", tail(besidesRequests(d.Out.String()), 6000))

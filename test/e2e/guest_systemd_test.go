@@ -102,10 +102,12 @@ func (s *service) is(want ...string) {
 
 // properties are what systemd says of the unit.
 func (s *service) properties(names ...string) map[string]string {
-	out, err := exec.Command("systemctl", "show", "-p", strings.Join(names, ","), s.unit).Output()
-	if err != nil {
-		s.t.Errorf("systemctl show %v: %v", names, err)
-	}
+	var out []byte
+	harness.Eventually(s.t, "systemd answers, which another test may have made execute itself", func() (ok bool) {
+		var err error
+		out, err = exec.Command("systemctl", "show", "-p", strings.Join(names, ","), s.unit).Output()
+		return err == nil
+	})
 	found := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
