@@ -31,7 +31,9 @@ var imports = map[string][]string{
 	"db":       {"app"},
 	"keeper":   {},
 	"systemd":  {},
-	"httpapi":  {"app"},
+	"text":     {},
+	"httpapi":  {"app", "text"},
+	"panel":    {"app", "text"},
 	"proxy":    {},
 	"test/e2e": {},
 
@@ -55,11 +57,12 @@ var homes = map[string][]string{
 	"github.com/shirou/gopsutil":          {"proc"},
 	"github.com/BurntSushi/toml":          {".", "lang"},
 	"github.com/cilium/ebpf":              {"sandbox"},
+	"golang.org/x/crypto":                 {"account"},
 	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "keeper", "logs", "proc", "proxy", "sandbox", "systemd", "tree", "test/bench", "test/e2e", "test/harness", "test/summary"},
 	"os/exec":                             {".", "proc", "test/bench", "test/e2e", "test/harness"},
 	"syscall":                             {".", "cgroup", "db", "keeper", "proc", "proxy", "sandbox", "logs", "tree", "test/bench", "test/e2e", "test/harness"},
 	"golang.org/x/sys/unix":               {".", "cgroup", "keeper", "logs", "proc", "sandbox", "systemd", "tree"},
-	"net/http":                            {".", "httpapi", "proxy", "test/bench", "test/e2e"},
+	"net/http":                            {".", "httpapi", "panel", "proxy", "test/bench", "test/e2e"},
 }
 
 const (

@@ -212,12 +212,20 @@ func accountSet(ctx context.Context, c *call) error {
 	ram, given := ramFlag(set)
 	plan := wordFlag(set, "plan", "name (`PLAN`) that clients show: "+strings.Join(account.Plans, ", "))
 	locale := wordFlag(set, "locale", "`LOCALE` of the account: "+strings.Join(app.Locales, ", "))
+	admin := wordFlag(set, "admin", "`true or false`: whether the account looks after the host in the panel")
 	return c.onAccount(ctx, set, func(d *db.DB, a app.Account) error {
-		if !given() && *plan == "" && *locale == "" {
-			return c.misuse("nothing to set: give --ram, --plan or --locale")
+		if !given() && *plan == "" && *locale == "" && *admin == "" {
+			return c.misuse("nothing to set: give --ram, --plan, --locale or --admin")
 		}
+		if *admin != "" && !(toggle{&a.Admin}).set(*admin) {
+			return c.misuse("bad value %q for --admin: expected %s", *admin, toggle{}.expects())
+		}
+		wanted := a.Admin
 		after, err := d.UpdateAccount(ctx, a.ID, func(a *app.Account, assigned app.MB) error {
 			var planErr, localeErr, ramErr error
+			if *admin != "" {
+				a.Admin = wanted
+			}
 			if *plan != "" {
 				a.Plan, planErr = account.CheckPlan(*plan)
 			}
@@ -233,7 +241,7 @@ func accountSet(ctx context.Context, c *call) error {
 			return ramErr
 		})
 		if err == nil {
-			c.record(ctx, d, a.ID, "account.set", "", fmt.Sprintf("account=%s ramMB=%d plan=%s locale=%s", a.Name, after.TotalRAM, after.Plan, after.Locale))
+			c.record(ctx, d, a.ID, "account.set", "", fmt.Sprintf("account=%s ramMB=%d plan=%s locale=%s admin=%t", a.Name, after.TotalRAM, after.Plan, after.Locale, after.Admin))
 		}
 		return err
 	})

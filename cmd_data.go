@@ -16,8 +16,13 @@ import (
 
 // withDB parses the arguments, opens the database that the settings name, and
 // runs do with both. set may hold more flags.
-func (c *call) withDB(ctx context.Context, set *flag.FlagSet, least, most int, do func(*db.DB, Settings, []string) error) (err error) {
-	from := addSettingFlags(set, "data_dir")
+func (c *call) withDB(ctx context.Context, set *flag.FlagSet, least, most int, do func(*db.DB, Settings, []string) error) error {
+	return c.withDBAnd(ctx, set, nil, least, most, do)
+}
+
+// withDBAnd is withDB with the flags of some more settings.
+func (c *call) withDBAnd(ctx context.Context, set *flag.FlagSet, more []string, least, most int, do func(*db.DB, Settings, []string) error) (err error) {
+	from := addSettingFlags(set, append([]string{"data_dir"}, more...)...)
 	args, err := c.parse(set, least, most)
 	if err != nil {
 		return err

@@ -80,6 +80,11 @@ type Settings struct {
 		Require string // layers without which nothing is served: see parseLayers
 		Paths   string // that programs see besides the system's own: see parsePaths
 	}
+	Panel struct {
+		Enabled    bool
+		SessionTTL time.Duration
+		Insecure   bool // let people sign in over plain HTTP
+	}
 	Audit struct {
 		Keep int // records
 		Age  time.Duration
@@ -160,6 +165,9 @@ var settings = []setting{
 	{"proxy.cert", "", "`PATH` of the certificate for mode edge, or of a directory with NAME.crt and NAME.key", func(s *Settings) kind { return file{&s.Proxy.Cert} }},
 	{"proxy.key", "", "`PATH` of the certificate's key; in the certificate's file when empty", func(s *Settings) kind { return file{&s.Proxy.Key} }},
 	{"proxy.access_log", "false", "write an access log for each site", func(s *Settings) kind { return toggle{&s.Proxy.AccessLog} }},
+	{"panel.enabled", "true", "serve the control panel beside the API", func(s *Settings) kind { return toggle{&s.Panel.Enabled} }},
+	{"panel.session_ttl", "168h", "`TIME` without a visit after which a session of the panel ends", func(s *Settings) kind { return span{&s.Panel.SessionTTL} }},
+	{"panel.insecure", "false", "let people sign in to the panel over plain HTTP, where others can read along", func(s *Settings) kind { return toggle{&s.Panel.Insecure} }},
 	{"console.timeout", "30s", "`TIME` a console command may take", func(s *Settings) kind { return span{&s.Console.Timeout} }},
 	{"upgrade.patience", "30s", "`TIME` that requests under way may take before an upgrade interrupts them", func(s *Settings) kind { return span{&s.Upgrade.Patience} }},
 	{"sandbox.require", "", "`LAYER,...` of the walls around programs without which berth does not serve, or all", func(s *Settings) kind { return layers{&s.Sandbox.Require} }},

@@ -59,6 +59,7 @@ func TestDefaults(t *testing.T) {
 	want.Upgrade.Patience = 30 * time.Second
 	want.Sandbox.Paths = "/opt"
 	want.Proxy.Mode, want.Proxy.Listen, want.Proxy.HTTP, want.Proxy.HTTPS = "off", "127.0.0.1:8401", ":80", ":443"
+	want.Panel.Enabled, want.Panel.SessionTTL = true, 7*24*time.Hour
 	want.Audit.Keep, want.Audit.Age = 100000, 90*24*time.Hour
 	if got := mustLoad(t, "", nil); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -76,6 +77,7 @@ var others = map[string]string{
 	"upload.max_socket": "513", "upload.max_unpacked": "1025", "upload.max_files": "20001", "logs.max_file": "6", "logs.keep": "7",
 	"logs.rate": "1025", "backups.ttl": "2h", "deploys.keep": "6", "deploys.disk": "1025", "names.domain": "apps.example.org",
 	"names.addresses": "192.0.2.1,2001:db8::1", "names.resolver": "192.0.2.53:53", "names.per_account": "11",
+	"panel.enabled": "false", "panel.session_ttl": "24h", "panel.insecure": "true",
 	"console.timeout": "31s", "upgrade.patience": "31s", "network.allow": "127.0.0.1:5432, [::1]:5432,10.0.0.0/8", "network.deny": "192.168.0.0/16,fd00::1",
 	"sandbox.require": "mounts, seccomp", "sandbox.paths": "/opt,/srv/models",
 	"audit.keep": "100001", "audit.age": "24h",
@@ -180,6 +182,7 @@ func TestBadValues(t *testing.T) {
 		"names.domain":    {"localhost", "192.0.2.1", "https://example.org", "*.example.org", "a b.example.org", "exämple.org"},
 		"names.addresses": {"example.org", "192.0.2.1,", "192.0.2.1 192.0.2.2", "fe80::1%eth0", "0.0.0.0"},
 		"names.resolver":  {"192.0.2.53", ":53", "192.0.2.53:0", "192.0.2.53:x", "a/b:53"}, "names.per_account": {"-1", "10001", "x"},
+		"panel.enabled": {"yes"}, "panel.session_ttl": {"0s", "7d"}, "panel.insecure": {"1"},
 		"console.timeout": {"0s", "30"}, "upgrade.patience": {"0s", "30"}, "network.allow": {"localhost", "127.0.0.1:0", "10.0.0.0/33", "1.2.3.4,", "fe80::1%eth0", "10.0.0.0/8:80"},
 		"network.deny":    {"localhost", "10.0.0.1:80", "10.0.0.0/40"},
 		"sandbox.require": {"mount", "mounts;proc", "all,proc"},

@@ -39,7 +39,7 @@ func newHosted(t *testing.T) *hosted {
 	h := openHosted(t, s.DataDir)
 	owner, err := h.db.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 1024, Plan: "Diamond", Locale: "en-US"})
 	checked(t, err)
-	_, err = h.db.InsertToken(t.Context(), owner.ID, [32]byte{7}, "laptop")
+	_, err = h.db.InsertToken(t.Context(), owner.ID, [32]byte{7}, "laptop", time.Time{})
 	checked(t, err)
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}
 	a, err := h.db.Reserve(t.Context(), app.App{ID: "shop", Account: owner.ID, Type: app.Site, RAM: 100, Wanted: app.WantOnline, Code: app.Code{Main: "a"}}, ids, func(_, _ app.MB) error { return nil })

@@ -243,7 +243,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		DeploysKeep: s.Deploys.Keep, DeploysDisk: s.Deploys.Disk,
 	})
 	names, teams := domain.New(d.names()), account.NewTeams(d.db)
-	d.handler = httpapi.New(httpapi.Config{
+	d.handler = d.front(httpapi.New(httpapi.Config{
 		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
 		Catalog: d.host, Control: d.host, Settings: d.host, Environment: d.host, Deployer: d.host, History: d.host, Console: d.host,
 		Downloads: downloads{d.host, d.trees, d.logs}, Builds: d.logs, Audit: d.audit, Names: names, Domains: names,
@@ -251,7 +251,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		RateLimit: s.RateLimit, BaseURL: s.BaseURL,
 		MaxUpload: s.Upload.Max.Bytes() + multipartRoom, MaxFile: s.Upload.Max.Bytes(), MaxSocket: s.Upload.MaxSocket.Bytes(),
 		Version: buildVersion(), Log: d.log, Now: time.Now,
-	})
+	}), teams, hostCapacity(info.RAM, s.Host.Reserve, s.Host.Overcommit))
 	return nil
 }
 

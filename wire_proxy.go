@@ -58,7 +58,7 @@ func (d *daemon) openProxy(ctx context.Context) error {
 	if err != nil {
 		return &problem{exitConfig, err, "Hint: proxy.cert and proxy.key name the files."}
 	}
-	err = e.add(ctx, life, s.Proxy.HTTPS, e.proxy, &tls.Config{GetCertificate: certs.Find, MinVersion: tls.VersionTLS12})
+	err = e.add(ctx, life, s.Proxy.HTTPS, s.atHome(d.handler, e.proxy), &tls.Config{GetCertificate: certs.Find, MinVersion: tls.VersionTLS12})
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (d *daemon) openProxy(ctx context.Context) error {
 	if port = ":" + port; port == ":443" {
 		port = ""
 	}
-	return e.add(ctx, life, s.Proxy.HTTP, e.proxy.Redirect(port), nil)
+	return e.add(ctx, life, s.Proxy.HTTP, s.atHome(s.homeward(), e.proxy.Redirect(port)), nil)
 }
 
 // add listens at an address, for serve.

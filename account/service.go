@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"crypto/sha256"
+	"time"
 
 	"berth/app"
 )
@@ -10,7 +11,8 @@ import (
 // Store is what the service needs to have remembered.
 type Store interface {
 	// InsertToken remembers the hash of a token, or fails with app.NotFound.
-	InsertToken(ctx context.Context, account app.AccountID, hash [32]byte, label string) (app.Token, error)
+	// It ends at expires, never when that is the zero time.
+	InsertToken(ctx context.Context, account app.AccountID, hash [32]byte, label string, expires time.Time) (app.Token, error)
 	// AccountByToken returns a token and its account, or app.NotFound.
 	AccountByToken(ctx context.Context, hash [32]byte) (app.Account, app.Token, error)
 	// UpdateAccount stores what change makes of an account, or fails with app.NotFound.
@@ -31,19 +33,11 @@ func New(store Store) *Service { return &Service{store} }
 // can read again: only its hash is stored, with what else it returns. It fails with app.NotFound when
 // there is no such account, and app.Invalid when the label is too long.
 func (s *Service) IssueToken(ctx context.Context, id app.AccountID, label string) (string, app.Token, error) {
-	if len(label) > maxLabel {
-		return "", app.Token{}, app.Errorf(app.Invalid, "the label of a token may have at most %d characters", maxLabel)
-	}
-	text := newToken(id)
-	t, err := s.store.InsertToken(ctx, id, sha256.Sum256([]byte(text)), label)
-	if err != nil {
-		return "", app.Token{}, err
-	}
-	return text, t, nil
+	return issue(ctx, s.store, id, label, time.Time{})
 }
 
 // Authenticate returns the account that a token belongs to, and what is
-// remembered of the token: app.Unauthorized when the token is missing or
+// remembered of the token: app.Unauthorized when the token is missing, expired or
 // unknown, app.Forbidden, with both, when the account is disabled. The hash
 // makes a look-up by content safe: nothing about the text can be learned from
 // how long it takes.
@@ -56,7 +50,7 @@ func (s *Service) Authenticate(ctx context.Context, token string) (app.Account, 
 	}
 	a, t, err := s.store.AccountByToken(ctx, sha256.Sum256([]byte(token)))
 	switch {
-	case app.KindOf(err) == app.NotFound:
+	case app.KindOf(err) == app.NotFound, err == nil && t.Expired(time.Now()):
 		return app.Account{}, app.Token{}, errToken()
 	case err != nil:
 		return app.Account{}, app.Token{}, err

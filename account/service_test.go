@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/app"
 )
@@ -19,7 +20,7 @@ type memory struct {
 	broken  error // what every call fails with, if set
 }
 
-func (m *memory) InsertToken(_ context.Context, id app.AccountID, hash [32]byte, label string) (app.Token, error) {
+func (m *memory) InsertToken(_ context.Context, id app.AccountID, hash [32]byte, label string, _ time.Time) (app.Token, error) {
 	if id != m.account.ID {
 		return app.Token{}, app.Errorf(app.NotFound, "no account")
 	}

@@ -19,6 +19,7 @@ type Account struct {
 	Plan      string
 	Locale    string
 	Disabled  bool
+	Admin     bool // may look after the host in the panel
 	CreatedAt time.Time
 }
 
@@ -32,6 +33,27 @@ type Token struct {
 	Label     string
 	CreatedAt time.Time
 	LastUsed  time.Time // zero when never; at most a minute old
+	Expires   time.Time // zero when never
+}
+
+// Expired reports whether the token is none any more.
+func (t Token) Expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
+
+// Session is a browser that is signed in to the panel: never what its cookie
+// holds.
+type Session struct {
+	ID        int64
+	Account   AccountID
+	CreatedAt time.Time
+	LastSeen  time.Time // at most a minute old
+	Agent     string    // what the browser calls itself, shortened; a stranger's text
+	Address   string    // it was last seen from
+}
+
+// Invitation is a one-time link to a new password.
+type Invitation struct {
+	Account Account // the zero Account: the link makes the first of all
+	Expires time.Time
 }
 
 // Link is a download that needs no token: whoever has the address may read it
@@ -51,3 +73,10 @@ const (
 	LinkLog    LinkKind = 'l'
 	LinkBackup LinkKind = 'b'
 )
+
+// Visitor is where a request comes from, as far as can be told.
+type Visitor struct {
+	Address string // of the client
+	Key     string // what slows it down: the address, a whole network of IPv6
+	Agent   string // what the client calls itself
+}

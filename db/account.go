@@ -9,27 +9,32 @@ import (
 )
 
 // accountColumns are in the order of scanAccount.
-const accountColumns = "account.id, account.name, account.total_ram, account.plan, account.locale, account.disabled, account.created_at"
+const accountColumns = "account.id, account.name, account.total_ram, account.plan, account.locale, account.disabled, account.admin, account.created_at"
 
 // CreateAccount makes an account like a and returns it with its ID and
 // creation time. It fails with app.Conflict when the name is taken.
 func (db *DB) CreateAccount(ctx context.Context, a app.Account) (app.Account, error) {
-	a.CreatedAt = moment(stamp(db.now()))
-	err := db.write(ctx, "create the account", func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx,
-			"INSERT INTO account (name, total_ram, plan, locale, disabled, created_at) VALUES (?, ?, ?, ?, ?, ?)",
-			a.Name, a.TotalRAM, a.Plan, a.Locale, a.Disabled, stamp(a.CreatedAt))
-		if err != nil {
-			return nameError(a.Name, err)
-		}
-		id, err := result.LastInsertId()
-		a.ID = app.AccountID(id)
+	err := db.write(ctx, "create the account", func(tx *sql.Tx) (err error) {
+		a, err = db.createAccount(ctx, tx, a)
 		return err
 	})
 	if err != nil {
 		return app.Account{}, err
 	}
 	return a, nil
+}
+
+func (db *DB) createAccount(ctx context.Context, tx *sql.Tx, a app.Account) (app.Account, error) {
+	a.CreatedAt = moment(stamp(db.now()))
+	result, err := tx.ExecContext(ctx,
+		"INSERT INTO account (name, total_ram, plan, locale, disabled, admin, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		a.Name, a.TotalRAM, a.Plan, a.Locale, a.Disabled, a.Admin, stamp(a.CreatedAt))
+	if err != nil {
+		return app.Account{}, nameError(a.Name, err)
+	}
+	id, err := result.LastInsertId()
+	a.ID = app.AccountID(id)
+	return a, err
 }
 
 // Accounts returns all accounts, oldest first.
@@ -90,8 +95,8 @@ func (db *DB) UpdateAccount(ctx context.Context, id app.AccountID, change func(a
 		}
 		a.ID, a.CreatedAt = before.ID, before.CreatedAt
 		_, err = tx.ExecContext(ctx,
-			"UPDATE account SET name = ?, total_ram = ?, plan = ?, locale = ?, disabled = ? WHERE id = ?",
-			a.Name, a.TotalRAM, a.Plan, a.Locale, a.Disabled, id)
+			"UPDATE account SET name = ?, total_ram = ?, plan = ?, locale = ?, disabled = ?, admin = ? WHERE id = ?",
+			a.Name, a.TotalRAM, a.Plan, a.Locale, a.Disabled, a.Admin, id)
 		return nameError(a.Name, err)
 	})
 	if err != nil {
@@ -155,7 +160,7 @@ func findAccount(ctx context.Context, tx *sql.Tx, id app.AccountID) (app.Account
 func scanAccount(row scanner) (app.Account, error) {
 	var a app.Account
 	var created int64
-	err := row.Scan(&a.ID, &a.Name, &a.TotalRAM, &a.Plan, &a.Locale, &a.Disabled, &created)
+	err := row.Scan(&a.ID, &a.Name, &a.TotalRAM, &a.Plan, &a.Locale, &a.Disabled, &a.Admin, &created)
 	a.CreatedAt = moment(created)
 	return a, err
 }

@@ -88,7 +88,7 @@ func TestDeleteAccount(t *testing.T) {
 	db, _ := openTemp(t)
 	ctx := t.Context()
 	ana := mustAccount(t, db, "ana", 512)
-	_, err := db.InsertToken(ctx, ana.ID, [32]byte{1}, "")
+	_, err := db.InsertToken(ctx, ana.ID, [32]byte{1}, "", time.Time{})
 	must(t, err)
 	mustApp(t, db, ana.ID, "one", 100)
 	mustApp(t, db, ana.ID, "two", 100)

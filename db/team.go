@@ -120,7 +120,7 @@ func scanMembership(row scanner) (app.Membership, error) {
 	var m app.Membership
 	var created int64
 	o := &m.Owner
-	err := row.Scan(&m.App, &m.Permissions, &o.ID, &o.Name, &o.TotalRAM, &o.Plan, &o.Locale, &o.Disabled, &created)
+	err := row.Scan(&m.App, &m.Permissions, &o.ID, &o.Name, &o.TotalRAM, &o.Plan, &o.Locale, &o.Disabled, &o.Admin, &created)
 	o.CreatedAt = moment(created)
 	return m, err
 }

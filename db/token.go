@@ -14,16 +14,16 @@ import (
 // useEvery is how exact LastUsed is: one write a minute, not one a request.
 const useEvery = time.Minute
 
-const tokenColumns = "id, account, label, created_at, last_used"
+const tokenColumns = "id, account, label, created_at, last_used, expires_at"
 
-// InsertToken remembers a token by the hash of its text. It fails with
-// app.NotFound when there is no such account.
-func (db *DB) InsertToken(ctx context.Context, account app.AccountID, hash [32]byte, label string) (app.Token, error) {
-	t := app.Token{Account: account, Label: label, CreatedAt: moment(stamp(db.now()))}
+// InsertToken remembers a token by the hash of its text. The zero time for
+// expires is never. It fails with app.NotFound when there is no such account.
+func (db *DB) InsertToken(ctx context.Context, account app.AccountID, hash [32]byte, label string, expires time.Time) (app.Token, error) {
+	t := app.Token{Account: account, Label: label, CreatedAt: moment(stamp(db.now())), Expires: moment(stamp(expires))}
 	err := db.write(ctx, "store the token", func(tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx,
-			"INSERT INTO token (account, hash, label, created_at, last_used) VALUES (?, ?, ?, ?, 0)",
-			account, hash[:], label, stamp(t.CreatedAt))
+			"INSERT INTO token (account, hash, label, created_at, last_used, expires_at) VALUES (?, ?, ?, ?, 0, ?)",
+			account, hash[:], label, stamp(t.CreatedAt), stamp(expires))
 		var e sqlite3.Error
 		if errors.As(err, &e) && e.ExtendedCode == sqlite3.ErrConstraintForeignKey {
 			return app.Errorf(app.NotFound, "there is no account %d", account)
@@ -77,6 +77,17 @@ func (db *DB) DeleteToken(ctx context.Context, account app.AccountID, id int64) 
 	})
 }
 
+// ExpireToken lets a token of an account end at a time, unless it ends earlier
+// anyway. It fails with app.NotFound, also for the token of another account.
+func (db *DB) ExpireToken(ctx context.Context, account app.AccountID, id int64, at time.Time) error {
+	return db.write(ctx, "change the token", func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx,
+			"UPDATE token SET expires_at = CASE WHEN expires_at BETWEEN 1 AND ?1 THEN expires_at ELSE ?1 END WHERE id = ?2 AND account = ?3",
+			stamp(at), id, account)
+		return mustChange(result, err, noToken(id))
+	})
+}
+
 // AccountByToken returns the token with that hash and its account, or
 // app.NotFound. It notes the use of the token, at most once a minute; that the
 // note cannot be written (a full disk) does not make the call fail.
@@ -84,7 +95,7 @@ func (db *DB) AccountByToken(ctx context.Context, hash [32]byte) (app.Account, a
 	var found tokenUse
 	err := db.read(ctx, "look up the token", func(tx *sql.Tx) (err error) {
 		found, err = scanUse(tx.QueryRowContext(ctx,
-			"SELECT token.id, token.label, token.created_at, token.last_used, "+accountColumns+" FROM token JOIN account ON account.id = token.account WHERE token.hash = ?",
+			"SELECT token.id, token.label, token.created_at, token.last_used, token.expires_at, "+accountColumns+" FROM token JOIN account ON account.id = token.account WHERE token.hash = ?",
 			hash[:]))
 		if errors.Is(err, sql.ErrNoRows) {
 			return app.Errorf(app.NotFound, "no such token")
@@ -117,18 +128,19 @@ type tokenUse struct {
 
 func scanUse(row scanner) (tokenUse, error) {
 	var u tokenUse
-	var made, last, created int64
+	var made, last, expires, created int64
 	a := &u.account
-	err := row.Scan(&u.token.ID, &u.token.Label, &made, &last, &a.ID, &a.Name, &a.TotalRAM, &a.Plan, &a.Locale, &a.Disabled, &created)
+	err := row.Scan(&u.token.ID, &u.token.Label, &made, &last, &expires, &a.ID, &a.Name, &a.TotalRAM, &a.Plan, &a.Locale, &a.Disabled, &a.Admin, &created)
 	u.token.Account, u.token.CreatedAt, u.token.LastUsed, a.CreatedAt = a.ID, moment(made), moment(last), moment(created)
+	u.token.Expires = moment(expires)
 	return u, err
 }
 
 func scanToken(row scanner) (app.Token, error) {
 	var t app.Token
-	var created, used int64
-	err := row.Scan(&t.ID, &t.Account, &t.Label, &created, &used)
-	t.CreatedAt, t.LastUsed = moment(created), moment(used)
+	var created, used, expires int64
+	err := row.Scan(&t.ID, &t.Account, &t.Label, &created, &used, &expires)
+	t.CreatedAt, t.LastUsed, t.Expires = moment(created), moment(used), moment(expires)
 	return t, err
 }
 

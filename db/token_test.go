@@ -11,9 +11,9 @@ func TestTokens(t *testing.T) {
 	db, clock := openTemp(t)
 	ctx := t.Context()
 	ana, bob := mustAccount(t, db, "ana", 512), mustAccount(t, db, "bob", 512)
-	first, err := db.InsertToken(ctx, ana.ID, [32]byte{1}, "laptop")
+	first, err := db.InsertToken(ctx, ana.ID, [32]byte{1}, "laptop", time.Time{})
 	must(t, err)
-	second, err := db.InsertToken(ctx, ana.ID, [32]byte{2}, "")
+	second, err := db.InsertToken(ctx, ana.ID, [32]byte{2}, "", time.Time{})
 	must(t, err)
 
 	want := app.Token{ID: first.ID, Account: ana.ID, Label: "laptop", CreatedAt: clock.now().Truncate(time.Millisecond)}
@@ -33,7 +33,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("account: %+v, %v", got, err)
 	}
 
-	_, err = db.InsertToken(ctx, 99, [32]byte{3}, "")
+	_, err = db.InsertToken(ctx, 99, [32]byte{3}, "", time.Time{})
 	wantKind(t, "a token for nobody", err, app.NotFound)
 	_, _, err = db.AccountByToken(ctx, [32]byte{3})
 	wantKind(t, "an unknown token", err, app.NotFound)
@@ -45,7 +45,7 @@ func TestTokens(t *testing.T) {
 	_, _, err = db.AccountByToken(ctx, [32]byte{2})
 	wantKind(t, "a revoked token", err, app.NotFound)
 	wantKind(t, "revoking twice", db.DeleteToken(ctx, ana.ID, second.ID), app.NotFound)
-	third, err := db.InsertToken(ctx, ana.ID, [32]byte{4}, "")
+	third, err := db.InsertToken(ctx, ana.ID, [32]byte{4}, "", time.Time{})
 	must(t, err)
 	if third.ID == second.ID {
 		t.Errorf("the id %d was used again", third.ID)
@@ -56,7 +56,7 @@ func TestTokenUseIsNotedOnceAMinute(t *testing.T) {
 	db, clock := openTemp(t)
 	ctx := t.Context()
 	ana := mustAccount(t, db, "ana", 512)
-	token, err := db.InsertToken(ctx, ana.ID, [32]byte{1}, "")
+	token, err := db.InsertToken(ctx, ana.ID, [32]byte{1}, "", time.Time{})
 	must(t, err)
 	used := func() time.Time {
 		t.Helper()
@@ -95,7 +95,7 @@ func BenchmarkAccountByToken(b *testing.B) {
 	db, _ := openTemp(b)
 	ana := mustAccount(b, db, "ana", 512)
 	for i := range 200 {
-		if _, err := db.InsertToken(b.Context(), ana.ID, [32]byte{byte(i)}, ""); err != nil {
+		if _, err := db.InsertToken(b.Context(), ana.ID, [32]byte{byte(i)}, "", time.Time{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -32,6 +32,15 @@ var statusOf = [...]int{
 	app.Unavailable:  http.StatusServiceUnavailable,
 }
 
+// StatusOf returns the HTTP status of the errors of a kind. Other edges ask it, so
+// that the table stays the only one.
+func StatusOf(k app.Kind) int {
+	if k < 0 || int(k) >= len(statusOf) {
+		return http.StatusInternalServerError
+	}
+	return statusOf[k]
+}
+
 const (
 	internalMessage  = "internal error"
 	retryUnavailable = 5 // seconds after which a 503 may be over

@@ -1,0 +1,145 @@
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/argon2"
+
+	"berth/app"
+)
+
+// The cost of argon2id: the smallest that OWASP's list of password storage has
+// (19 MiB, two passes, one lane), for a host may have 512 MB in all.
+const (
+	hashPasses = 2
+	hashMemory = 19 << 10 // KiB
+	hashLanes  = 1
+	hashBytes  = 32
+	saltBytes  = 16
+)
+
+// The bounds of a password: in characters, and in bytes.
+const (
+	minPassword = 10
+	maxPassword = 1024
+)
+
+// maxHashing is how many may wait for their hash; each holds a request.
+const maxHashing = 16
+
+// passwordText is how hash and salt are written.
+var passwordText = base64.RawStdEncoding.Strict()
+
+// CheckPassword fails with app.Invalid unless password can be the one of an
+// account called name.
+func CheckPassword(name, password string) error {
+	switch {
+	case len(password) > maxPassword:
+		return app.Errorf(app.Invalid, "a password may have at most %d bytes", maxPassword)
+	case !utf8.ValidString(password):
+		return app.Errorf(app.Invalid, "the password is no text")
+	case utf8.RuneCountInString(password) < minPassword:
+		return app.Errorf(app.Invalid, "a password must have at least %d characters", minPassword)
+	case strings.EqualFold(strings.TrimSpace(password), name):
+		return app.Errorf(app.Invalid, "the name of the account cannot be its password")
+	}
+	return nil
+}
+
+// hasher makes and compares hashes of passwords, one at a time: each needs 19 MiB
+// and some 30 ms of a processor. It is safe for concurrent use.
+type hasher struct {
+	turn    chan struct{} // holds one while a hash is made
+	waiting chan struct{} // holds one for each that wants to be, or is
+	nobody  string        // what is compared when there is nothing to compare with
+}
+
+func newHasher() *hasher {
+	// The zero salt and hash: there is no password of it.
+	return &hasher{
+		turn: make(chan struct{}, 1), waiting: make(chan struct{}, maxHashing),
+		nobody: written(make([]byte, saltBytes), make([]byte, hashBytes)),
+	}
+}
+
+// enter waits for the turn; the caller MUST call leave. It fails with
+// app.Unavailable when many wait already.
+func (h *hasher) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case h.waiting <- struct{}{}:
+	default:
+		return nil, app.Errorf(app.Unavailable, "many sign in at this moment; try again in a few seconds")
+	}
+	select {
+	case h.turn <- struct{}{}:
+		return func() { <-h.turn; <-h.waiting }, nil
+	case <-ctx.Done():
+		<-h.waiting
+		return nil, ctx.Err()
+	}
+}
+
+// hash returns what is to be remembered of a password.
+func (h *hasher) hash(ctx context.Context, password string) (string, error) {
+	leave, err := h.enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	salt := make([]byte, saltBytes)
+	_, _ = rand.Read(salt) // never fails, see crypto/rand
+	return written(salt, derive(password, salt)), nil
+}
+
+// matches compares a password with what is remembered of one. With "" it takes
+// as long, and is false.
+func (h *hasher) matches(ctx context.Context, password, remembered string) (bool, error) {
+	leave, err := h.enter(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	known := remembered != ""
+	if !known {
+		remembered = h.nobody
+	}
+	salt, want, err := read(remembered)
+	if err != nil {
+		return false, err
+	}
+	return subtle.ConstantTimeCompare(derive(password, salt), want) == 1 && known, nil
+}
+
+func derive(password string, salt []byte) []byte {
+	return argon2.IDKey([]byte(password), salt, hashPasses, hashMemory, hashLanes, hashBytes)
+}
+
+// written is the usual text of an argon2 hash, with what it was made with.
+func written(salt, hash []byte) string {
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, hashMemory, hashPasses, hashLanes,
+		passwordText.EncodeToString(salt), passwordText.EncodeToString(hash))
+}
+
+// read is the inverse of written. Another cost than today's is an error: there
+// was never one.
+func read(text string) (salt, hash []byte, err error) {
+	prefix := strings.TrimSuffix(written(nil, nil), "$")
+	rest, ok := strings.CutPrefix(text, prefix)
+	first, second, cut := strings.Cut(rest, "$")
+	if !ok || !cut {
+		return nil, nil, fmt.Errorf("cannot read the hash of a password: it is not one of berth's")
+	}
+	if salt, err = passwordText.DecodeString(first); err == nil {
+		hash, err = passwordText.DecodeString(second)
+	}
+	if err != nil || len(salt) != saltBytes || len(hash) != hashBytes {
+		return nil, nil, fmt.Errorf("cannot read the hash of a password: it is broken")
+	}
+	return salt, hash, nil
+}

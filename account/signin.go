@@ -1,0 +1,241 @@
+package account
+
+import (
+	"context"
+	"crypto/sha256"
+	"math"
+	"time"
+
+	"berth/app"
+)
+
+// SessionStore is what sessions need to have remembered.
+type SessionStore interface {
+	// InsertSession remembers a session and forgets those not seen since old, and
+	// all but the newest keep of the account. It fails with app.NotFound.
+	InsertSession(ctx context.Context, s app.Session, hash [32]byte, old time.Time, keep int) (app.Session, error)
+	// AccountBySession returns app.NotFound for one that was not seen since old.
+	AccountBySession(ctx context.Context, hash [32]byte, address string, old time.Time) (app.Account, app.Session, error)
+	Sessions(ctx context.Context, account app.AccountID, old time.Time) ([]app.Session, error)
+	DeleteSession(ctx context.Context, account app.AccountID, id int64) error
+}
+
+// PasswordStore is what passwords need to have remembered.
+type PasswordStore interface {
+	// PasswordByName returns "" for an account without one, app.NotFound for none.
+	PasswordByName(ctx context.Context, name string) (app.Account, string, error)
+	// SetPassword ends all sessions of the account but the one with the id keep.
+	SetPassword(ctx context.Context, account app.AccountID, hash string, keep int64) error
+	// InsertInvitation takes 0 for the first account: app.Conflict when there is one.
+	InsertInvitation(ctx context.Context, hash [32]byte, account app.AccountID, expires time.Time) error
+	Invitation(ctx context.Context, hash [32]byte) (app.Invitation, error)
+	// Redeem uses an invitation up; first is made when it is to the first account.
+	Redeem(ctx context.Context, hash [32]byte, first app.Account, password string) (app.Account, error)
+}
+
+const (
+	// InvitationTime is how long a one-time link works.
+	InvitationTime = 15 * time.Minute
+	maxSessions    = 50 // of an account
+	maxAgent       = 200
+	// How long guesses are slowed down at most. Anybody can make the name of
+	// somebody else wait, so that wait is short; one address hurts itself.
+	nameWait    = 30 * time.Second
+	addressWait = 15 * time.Minute
+)
+
+// SignIns lets people sign in to the panel. It is safe for concurrent use. In
+// memory it keeps who guessed lately, in bounded tables, and nothing of any
+// password.
+type SignIns struct {
+	sessions  SessionStore
+	passwords PasswordStore
+	ttl       time.Duration
+	hasher    *hasher
+	names     *brake
+	addresses *brake
+}
+
+// NewSignIns returns the sign-ins of two stores; a session ends when it was not
+// seen for ttl.
+func NewSignIns(sessions SessionStore, passwords PasswordStore, ttl time.Duration) *SignIns {
+	return &SignIns{sessions, passwords, ttl, newHasher(), newBrake(nameWait), newBrake(addressWait)}
+}
+
+// SignIn begins a session and returns the text of its cookie, which nobody can
+// read again. It fails with app.Unauthorized, whether the name or the password is
+// wrong, and takes as long for both; with the account, when there is one of that
+// name. It fails with app.Forbidden for a right password of a disabled account,
+// app.Limited after many tries for the name or from the address, and
+// app.Unavailable when many sign in at once.
+func (s *SignIns) SignIn(ctx context.Context, name, password string, from app.Visitor) (string, app.Account, error) {
+	if err := s.slow(name, from); err != nil {
+		return "", app.Account{}, err
+	}
+	a, hash, err := s.passwords.PasswordByName(ctx, name)
+	if err != nil && app.KindOf(err) != app.NotFound {
+		return "", app.Account{}, err
+	}
+	if len(password) > maxPassword {
+		password = password[:maxPassword+1] // longer than any
+	}
+	right, err := s.hasher.matches(ctx, password, hash)
+	switch {
+	case err != nil:
+		return "", a, err
+	case !right:
+		return "", a, app.Errorf(app.Unauthorized, "the name or the password is wrong")
+	}
+	s.names.release(name)
+	s.addresses.release(from.Key)
+	if a.Disabled {
+		return "", a, app.Errorf(app.Forbidden, "this account is disabled; ask the owner of the server")
+	}
+	key, err := s.begin(ctx, a, from)
+	return key, a, err
+}
+
+// slow counts a try.
+func (s *SignIns) slow(name string, from app.Visitor) error {
+	wait := s.addresses.take(from.Key)
+	if wait == 0 {
+		if wait = s.names.take(cutText(name, maxAgent)); wait == 0 {
+			return nil
+		}
+	}
+	return app.Errorf(app.Limited, "too many tries; try again in %d seconds", int(math.Ceil(wait.Seconds())))
+}
+
+// begin makes a session of an account whose password is right.
+func (s *SignIns) begin(ctx context.Context, a app.Account, from app.Visitor) (string, error) {
+	key := random()
+	made := app.Session{Account: a.ID, Agent: cutText(from.Agent, maxAgent), Address: from.Address}
+	_, err := s.sessions.InsertSession(ctx, made, sha256.Sum256([]byte(key)), s.old(), maxSessions)
+	return key, err
+}
+
+func (s *SignIns) old() time.Time { return time.Now().Add(-s.ttl) }
+
+// Session returns the account and session of a cookie's text, and notes from where it was
+// seen: app.Unauthorized when it is none or has ended, app.Forbidden when the
+// account is disabled.
+func (s *SignIns) Session(ctx context.Context, key string, from app.Visitor) (app.Account, app.Session, error) {
+	gone := app.Errorf(app.Unauthorized, "you are not signed in")
+	if key == "" || len(key) > maxToken {
+		return app.Account{}, app.Session{}, gone
+	}
+	a, session, err := s.sessions.AccountBySession(ctx, sha256.Sum256([]byte(key)), from.Address, s.old())
+	switch {
+	case app.KindOf(err) == app.NotFound:
+		return app.Account{}, app.Session{}, gone
+	case err != nil:
+		return app.Account{}, app.Session{}, err
+	case a.Disabled:
+		return app.Account{}, app.Session{}, app.Errorf(app.Forbidden, "this account is disabled; ask the owner of the server")
+	}
+	return a, session, nil
+}
+
+// Sessions returns those of an account, the one that was seen last first.
+func (s *SignIns) Sessions(ctx context.Context, id app.AccountID) ([]app.Session, error) {
+	return s.sessions.Sessions(ctx, id, s.old())
+}
+
+// EndSession ends a session of an account, or fails with app.NotFound.
+func (s *SignIns) EndSession(ctx context.Context, account app.AccountID, id int64) error {
+	return s.sessions.DeleteSession(ctx, account, id)
+}
+
+// ChangePassword replaces the password of an account whose owner knows the old
+// one, and ends its sessions but for the one with the id keep. It fails with
+// app.Forbidden when old is wrong, app.Invalid when the new one is none, and app.Limited
+// and app.Unavailable as SignIn does.
+func (s *SignIns) ChangePassword(ctx context.Context, a app.Account, old, password string, keep int64, from app.Visitor) error {
+	if err := CheckPassword(a.Name, password); err != nil {
+		return err
+	}
+	if err := s.slow(a.Name, from); err != nil {
+		return err
+	}
+	_, hash, err := s.passwords.PasswordByName(ctx, a.Name)
+	if err != nil {
+		return err
+	}
+	right, err := s.hasher.matches(ctx, old, hash)
+	if err != nil {
+		return err
+	}
+	if !right {
+		return app.Errorf(app.Forbidden, "the old password is wrong")
+	}
+	s.names.release(a.Name)
+	s.addresses.release(from.Key)
+	return s.SetPassword(ctx, a, password, keep)
+}
+
+// SetPassword gives an account a password and ends its sessions but for the one with
+// the id keep. It fails with app.Invalid and app.NotFound.
+func (s *SignIns) SetPassword(ctx context.Context, a app.Account, password string, keep int64) error {
+	if err := CheckPassword(a.Name, password); err != nil {
+		return err
+	}
+	hash, err := s.hasher.hash(ctx, password)
+	if err != nil {
+		return err
+	}
+	return s.passwords.SetPassword(ctx, a.ID, hash, keep)
+}
+
+// Invite makes a one-time link to a new password of an account, 0 for the first of
+// all, and returns its text, which nobody can read again. It fails with
+// app.NotFound, and app.Conflict for the first when there is one.
+func (s *SignIns) Invite(ctx context.Context, id app.AccountID) (string, error) {
+	key := random()
+	err := s.passwords.InsertInvitation(ctx, sha256.Sum256([]byte(key)), id, time.Now().Add(InvitationTime))
+	return key, err
+}
+
+// Invitation returns what a one-time link is for, or app.NotFound.
+func (s *SignIns) Invitation(ctx context.Context, key string) (app.Invitation, error) {
+	return s.passwords.Invitation(ctx, sha256.Sum256([]byte(cutText(key, maxToken))))
+}
+
+// Redeem gives the account of a one-time link its password and begins a session.
+// A link to the first account makes it, as administrator with name and ram. It
+// fails with app.NotFound for a link that is none any more, app.Invalid for a bad
+// name or password, and app.Unavailable.
+func (s *SignIns) Redeem(ctx context.Context, key, name, password string, ram app.MB, from app.Visitor) (string, app.Account, error) {
+	i, err := s.Invitation(ctx, key)
+	if err != nil {
+		return "", app.Account{}, err
+	}
+	var first app.Account
+	if i.Account.ID == 0 {
+		if first, err = NewAccount(name, ram); err != nil {
+			return "", app.Account{}, err
+		}
+	} else {
+		name = i.Account.Name
+	}
+	if err := CheckPassword(name, password); err != nil {
+		return "", app.Account{}, err
+	}
+	hash, err := s.hasher.hash(ctx, password)
+	if err != nil {
+		return "", app.Account{}, err
+	}
+	a, err := s.passwords.Redeem(ctx, sha256.Sum256([]byte(key)), first, hash)
+	if err != nil {
+		return "", app.Account{}, err
+	}
+	session, err := s.begin(ctx, a, from)
+	return session, a, err
+}
+
+// cutText is the first n bytes of s.
+func cutText(s string, n int) string {
+	if len(s) > n {
+		return s[:n]
+	}
+	return s
+}

@@ -1,0 +1,346 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/app"
+)
+
+// desk is a SessionStore and PasswordStore of one account.
+type desk struct {
+	mu          sync.Mutex
+	account     app.Account
+	password    string
+	sessions    map[[32]byte]app.Session
+	invitations map[[32]byte]app.Invitation
+	kept        int64
+}
+
+func newDesk() *desk {
+	return &desk{account: app.Account{ID: 42, Name: "ana"}, sessions: map[[32]byte]app.Session{}, invitations: map[[32]byte]app.Invitation{}}
+}
+
+func (d *desk) InsertSession(_ context.Context, s app.Session, hash [32]byte, _ time.Time, _ int) (app.Session, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.ID, s.CreatedAt, s.LastSeen = int64(len(d.sessions)+1), time.Now(), time.Now()
+	d.sessions[hash] = s
+	return s, nil
+}
+
+func (d *desk) AccountBySession(_ context.Context, hash [32]byte, _ string, old time.Time) (app.Account, app.Session, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s, ok := d.sessions[hash]
+	if !ok || s.LastSeen.Before(old) {
+		return app.Account{}, app.Session{}, app.Errorf(app.NotFound, "no such session")
+	}
+	return d.account, s, nil
+}
+
+func (d *desk) Sessions(context.Context, app.AccountID, time.Time) ([]app.Session, error) {
+	return nil, nil
+}
+
+func (d *desk) DeleteSession(context.Context, app.AccountID, int64) error { return nil }
+
+func (d *desk) PasswordByName(_ context.Context, name string) (app.Account, string, error) {
+	if name != d.account.Name {
+		return app.Account{}, "", app.Errorf(app.NotFound, "no account")
+	}
+	return d.account, d.password, nil
+}
+
+func (d *desk) SetPassword(_ context.Context, _ app.AccountID, hash string, keep int64) error {
+	d.password, d.kept = hash, keep
+	return nil
+}
+
+func (d *desk) InsertInvitation(_ context.Context, hash [32]byte, id app.AccountID, expires time.Time) error {
+	i := app.Invitation{Expires: expires}
+	if id != 0 {
+		i.Account = d.account
+	}
+	d.invitations[hash] = i
+	return nil
+}
+
+func (d *desk) Invitation(_ context.Context, hash [32]byte) (app.Invitation, error) {
+	i, ok := d.invitations[hash]
+	if !ok || !time.Now().Before(i.Expires) {
+		return i, app.Errorf(app.NotFound, "no such link")
+	}
+	return i, nil
+}
+
+func (d *desk) Redeem(ctx context.Context, hash [32]byte, first app.Account, password string) (app.Account, error) {
+	i, err := d.Invitation(ctx, hash)
+	if err != nil {
+		return app.Account{}, err
+	}
+	delete(d.invitations, hash)
+	if i.Account.ID == 0 {
+		first.ID = 42
+		d.account = first
+	}
+	d.password = password
+	return d.account, nil
+}
+
+const secret = "correct horse"
+
+var home = app.Visitor{Address: "192.0.2.7", Key: "192.0.2.7", Agent: "Firefox/1"}
+
+func newSignIns(t *testing.T) (*SignIns, *desk) {
+	t.Helper()
+	d := newDesk()
+	s := NewSignIns(d, d, time.Hour)
+	if err := s.SetPassword(t.Context(), d.account, secret, 0); err != nil {
+		t.Fatal(err)
+	}
+	return s, d
+}
+
+func TestSignIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, d := newSignIns(t)
+		key, a, err := s.SignIn(t.Context(), "ana", secret, home)
+		if err != nil || a.ID != 42 {
+			t.Fatalf("got %+v, %v", a, err)
+		}
+		for hash, made := range d.sessions {
+			if strings.Contains(string(hash[:]), key) || made.Agent != home.Agent || made.Address != home.Address {
+				t.Errorf("the store has %+v", made)
+			}
+		}
+		if strings.Contains(d.password, secret) || !strings.HasPrefix(d.password, "$argon2id$v=19$m=19456,t=2,p=1$") {
+			t.Errorf("the store has the password as %q", d.password)
+		}
+		if _, _, err := s.Session(t.Context(), key, home); err != nil {
+			t.Error(err)
+		}
+		for _, wrong := range []string{"", key[1:], key + "x", strings.Repeat("x", maxToken+1)} {
+			_, _, err := s.Session(t.Context(), wrong, home)
+			wantKind(t, "session "+fmt.Sprintf("%.9q", wrong), err, app.Unauthorized)
+		}
+		time.Sleep(time.Hour + time.Second)
+		_, _, err = s.Session(t.Context(), key, home)
+		wantKind(t, "a session that nobody used", err, app.Unauthorized)
+		d.account.Disabled = true
+		_, _, err = s.SignIn(t.Context(), "ana", secret, home)
+		wantKind(t, "a disabled account", err, app.Forbidden)
+	})
+}
+
+// Neither the kind, nor the sentence, nor the time tells whether there is an
+// account of a name, or one with a password.
+func TestSignInTellsNothing(t *testing.T) {
+	s, d := newSignIns(t)
+	_, known, wrong := s.SignIn(t.Context(), "ana", "correct house", home)
+	_, unknown, nobody := s.SignIn(t.Context(), "bea", secret, home)
+	remembered := d.password
+	d.password = ""
+	_, _, none := s.SignIn(t.Context(), "ana", secret, home)
+	d.password = remembered
+	for what, err := range map[string]error{"a wrong password": wrong, "no such account": nobody, "no password": none} {
+		wantKind(t, what, err, app.Unauthorized)
+		if err.Error() != wrong.Error() {
+			t.Errorf("%s: %q, want %q", what, err, wrong)
+		}
+	}
+	if known.ID != 42 || unknown.ID != 0 {
+		t.Errorf("for the audit log: %v, %v", known.ID, unknown.ID)
+	}
+	_, err := s.hasher.matches(t.Context(), "", "")
+	if ok, err2 := s.hasher.matches(t.Context(), "", s.hasher.nobody); ok || err != nil || err2 != nil {
+		t.Errorf("the empty password is somebody's: %v, %v, %v", ok, err, err2)
+	}
+}
+
+func TestGuessesAreSlowedDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newSignIns(t)
+		try := func(name, password string, n int) error {
+			from := app.Visitor{Key: fmt.Sprint("192.0.2.", n)}
+			_, _, err := s.SignIn(t.Context(), name, password, from)
+			return err
+		}
+		for i := range freeTries { // one name from many addresses
+			wantKind(t, "a guess", try("ana", "wrong password", i), app.Unauthorized)
+		}
+		wantKind(t, "one too many, from anywhere", try("ana", secret, 99), app.Limited)
+		time.Sleep(time.Second)
+		if err := try("ana", secret, 98); err != nil {
+			t.Errorf("after the wait: %v", err)
+		}
+		wantKind(t, "a right one has forgotten the wrong ones", try("ana", "wrong password", 97), app.Unauthorized)
+		for i := range freeTries { // many names from one address
+			wantKind(t, "a guess", try(fmt.Sprint("n", i), "wrong password", 50), app.Unauthorized)
+		}
+		wantKind(t, "one too many from there", try("bea", "x", 50), app.Limited)
+		wantKind(t, "not from elsewhere", try("bea", "x", 51), app.Unauthorized)
+		waited := time.Duration(0)
+		for range 20 { // the waits double, and end at the longest
+			left := s.addresses.take("192.0.2.50")
+			if left > addressWait {
+				t.Fatalf("a wait of %v", left)
+			}
+			waited += left
+			time.Sleep(left)
+			if s.addresses.take("192.0.2.50") != 0 {
+				t.Fatal("the wait was not the wait")
+			}
+		}
+		if waited < time.Hour {
+			t.Errorf("20 guesses took %v", waited)
+		}
+	})
+}
+
+// Guesses that come all at once are counted before it is known what they are.
+func TestGuessesAtOnce(t *testing.T) {
+	s, _ := newSignIns(t)
+	var tried, slowed int
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range 30 {
+		wg.Go(func() {
+			_, _, err := s.SignIn(context.Background(), "ana", "wrong password", home)
+			mu.Lock()
+			defer mu.Unlock()
+			switch app.KindOf(err) {
+			case app.Unauthorized:
+				tried++
+			case app.Limited:
+				slowed++
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if tried != freeTries || slowed != 30-freeTries {
+		t.Errorf("%d were tried and %d slowed down", tried, slowed)
+	}
+}
+
+func TestBrakeIsBounded(t *testing.T) {
+	b := newBrake(time.Minute)
+	for i := range 3 * brakeSize {
+		b.take(fmt.Sprint(i))
+	}
+	if n := len(b.young) + len(b.old); n > 2*brakeSize {
+		t.Errorf("%d keys are kept", n)
+	}
+}
+
+// One hash is made at a time, and who waits in a long queue is told so.
+func TestHashesAreMadeInTurn(t *testing.T) {
+	h := newHasher()
+	leave, err := h.enter(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range maxHashing - 1 {
+		wg.Go(func() {
+			if _, err := h.hash(ctx, secret); err == nil {
+				t.Error("two at a time")
+			}
+		})
+	}
+	for deadline := time.Now().Add(10 * time.Second); len(h.waiting) < maxHashing; {
+		if time.Now().After(deadline) {
+			t.Fatal("they do not wait")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	_, err = h.hash(ctx, secret)
+	wantKind(t, "one too many", err, app.Unavailable)
+	cancel()
+	wg.Wait()
+	leave()
+	if _, err := h.hash(t.Context(), secret); err != nil || len(h.waiting) != 0 || len(h.turn) != 0 {
+		t.Errorf("afterwards: %v, %d wait", err, len(h.waiting))
+	}
+}
+
+func TestCheckPassword(t *testing.T) {
+	for password, good := range map[string]bool{
+		secret: true, "ãããããããããã": true, strings.Repeat("x", maxPassword): true, " a b c d e f ": true,
+		"": false, "123456789": false, "ããããã": false, strings.Repeat("x", maxPassword+1): false,
+		"anaanaanaana": false, " AnaAnaAnaAna ": false, "\xff123456789012": false,
+	} {
+		if err := CheckPassword("anaanaanaana", password); (err == nil) != good {
+			t.Errorf("%.20q: %v", password, err)
+		} else if err != nil {
+			wantKind(t, password, err, app.Invalid)
+		}
+	}
+}
+
+func TestBrokenHashes(t *testing.T) {
+	h := newHasher()
+	good, err := h.hash(t.Context(), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := h.matches(t.Context(), secret, good); !ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+	for _, bad := range []string{"x", good[1:], good[:len(good)-1], good + "A", strings.Replace(good, "m=19456", "m=99999", 1), strings.Replace(good, "$argon2id", "$argon2i", 1)} {
+		if ok, err := h.matches(t.Context(), secret, bad); ok || err == nil {
+			t.Errorf("%q: %v, %v", bad, ok, err)
+		}
+	}
+}
+
+func TestChangePassword(t *testing.T) {
+	s, d := newSignIns(t)
+	const fresh = "battery staple"
+	wantKind(t, "a wrong old one", s.ChangePassword(t.Context(), d.account, "wrong password", fresh, 7, home), app.Forbidden)
+	wantKind(t, "a short new one", s.ChangePassword(t.Context(), d.account, secret, "short", 7, home), app.Invalid)
+	if err := s.ChangePassword(t.Context(), d.account, secret, fresh, 7, home); err != nil || d.kept != 7 {
+		t.Errorf("%v, kept session %d", err, d.kept)
+	}
+	if _, _, err := s.SignIn(t.Context(), "ana", fresh, home); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInvitations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, d := newSignIns(t)
+		d.account = app.Account{}
+		key, err := s.Invite(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, password := range map[string]string{"Ana": secret, "ana": "short"} {
+			_, _, err := s.Redeem(t.Context(), key, name, password, 512, home)
+			wantKind(t, name+" "+password, err, app.Invalid)
+		}
+		session, a, err := s.Redeem(t.Context(), key, "ana", secret, 512, home)
+		if err != nil || a.Name != "ana" || a.TotalRAM != 512 {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		if _, _, err := s.Session(t.Context(), session, home); err != nil {
+			t.Error(err)
+		}
+		_, _, err = s.Redeem(t.Context(), key, "ana", secret, 512, home)
+		wantKind(t, "a second time", err, app.NotFound)
+		if key, err = s.Invite(t.Context(), 42); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(InvitationTime)
+		_, err = s.Invitation(t.Context(), key)
+		wantKind(t, "too late", err, app.NotFound)
+	})
+}
