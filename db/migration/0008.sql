@@ -1,0 +1,2 @@
+-- Taken by another change of the same release.
+SELECT 1;
