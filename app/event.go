@@ -19,8 +19,11 @@ const (
 	ResetEvent                         // what happened before is not known: read everything anew
 )
 
-// KeptEvents are those that somebody who comes later can still be told.
-const KeptEvents = StateEvent | ExitEvent | DeployEvent | RemovedEvent
+// Kept reports whether somebody who comes later can still be told of events of
+// kind k.
+func (k EventKind) Kept() bool {
+	return (StateEvent | ExitEvent | DeployEvent | RemovedEvent).Has(k)
+}
 
 // Has reports whether all kinds of other are in the set k.
 func (k EventKind) Has(other EventKind) bool { return k&other == other }

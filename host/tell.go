@@ -68,6 +68,14 @@ func (h *Host) Happenings(ctx context.Context, owner app.AccountID, id app.ID) (
 	if err != nil { // all may still be written to
 		return nil, err
 	}
+	for i := range all {
+		if e := all[i].Exit; e != nil && all[i].Text == "" {
+			all[i].Text = sentence(*e)
+			if e.Asked && !e.OOM {
+				all[i].Text = stopped(*e, h.StopGrace)
+			}
+		}
+	}
 	return all, nil
 }
 

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// Fine and Coarse are how long the stretches of the two kinds of points are.
-	Fine   = time.Minute
+	// Fine is the length of the short stretches, of which a day is kept.
+	Fine = time.Minute
+	// Coarse is the length of the long ones, of which thirty days are.
 	Coarse = 10 * time.Minute
 
 	fineSlots   = int64(24 * time.Hour / Fine)

@@ -76,14 +76,14 @@ func NewHub(a Access, follow func(id app.ID, build bool) (Follower, error)) *Hub
 }
 
 // Tell tells an event of an application to those who watch it, and keeps it if
-// it is of app.KeptEvents. It gives it its ID and, unless it has one, its time.
+// its kind is kept. It gives it its ID and, unless it has one, its time.
 // It never waits.
 func (h *Hub) Tell(e app.Event) {
 	if e.At.IsZero() {
 		e.At = time.Now()
 	}
 	h.mu.Lock()
-	if app.KeptEvents.Has(e.Kind) {
+	if e.Kind.Kept() {
 		// Microseconds since 1970, so that IDs grow over restarts; one more at least.
 		h.last = max(h.last+1, time.Now().UnixMicro())
 		e.ID = h.last

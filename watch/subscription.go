@@ -58,7 +58,7 @@ func (s *Subscription) concerns(owner app.AccountID, id app.ID) bool {
 // offer queues an event that it is to be told, or counts it as missed. It does
 // not wait.
 func (s *Subscription) offer(e app.Event) {
-	lines := s.watch.Kinds.Has(app.LogEvent) && app.KeptEvents.Has(e.Kind)
+	lines := s.watch.Kinds.Has(app.LogEvent) && e.Kind.Kept()
 	wanted := s.watch.Kinds.Has(e.Kind)
 	if !lines && !wanted || !s.concerns(e.Owner, e.App) {
 		return
