@@ -36,7 +36,7 @@ func appendRecord(b []byte, id app.ID, kind byte, p app.Point) []byte {
 func parse(b []byte, each func(id app.ID, kind byte, p app.Point)) (whole int) {
 	for {
 		rest := b[whole:]
-		if len(rest) < recordHead {
+		if len(rest) < recordHead || rest[5] != isPoint && rest[5] != isGone {
 			return whole
 		}
 		n := recordHead + int(rest[4])

@@ -249,7 +249,7 @@ func (s *Sampler) flush(now time.Time, all bool) {
 		if all || a.point.At.Before(now.Truncate(every)) {
 			s.shut(id, a)
 		}
-		if a.point.At.IsZero() && now.Sub(a.at) > 2*every { // it does not run
+		if a.point.At.IsZero() && a.at.Before(s.measured) { // it does not run
 			delete(s.apps, id)
 		}
 	}
