@@ -75,6 +75,6 @@ func (u *unit) abandon(reply func(error)) {
 	u.log.Info("first deployment abandoned")
 	u.h.unregister(u.id) // before its name is free for another
 	u.h.release(context.Background(), u.app)
-	u.tell(app.Event{Kind: app.RemovedEvent})
+	u.tellRemoved()
 	u.endDeploy(reply)
 }

@@ -28,6 +28,12 @@ func (u *unit) tellState(before, now app.Snapshot) {
 	}
 }
 
+// tellRemoved is the last that is told of the application.
+func (u *unit) tellRemoved() {
+	u.removed = true
+	u.tell(app.Event{Kind: app.RemovedEvent})
+}
+
 // tellDeploy tells a step of a deployment that has no progress of its own.
 func (u *unit) tellDeploy(kind app.DeployKind, phase app.DeployPhase, err error) {
 	step := app.DeployStep{Kind: kind, Phase: phase}

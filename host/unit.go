@@ -41,6 +41,7 @@ type unit struct {
 	resting   func()      // follows once the deployment is over
 	refusal   string      // why it could not be started, as it is in the chronicle
 	stopped   bool        // a person stopped it during the deployment
+	removed   bool        // and told so: there is nothing more to tell
 	broken    bool        // its tree is half of one code and half of another
 	unborn    bool        // its first deployment is under way: nothing of it is recorded yet
 	console   *console    // the console command that runs; nil when none does
@@ -149,7 +150,7 @@ func (u *unit) publish() {
 		s.State = app.Preparing
 	}
 	before := u.view.Swap(&view{Snapshot: s, run: u.run})
-	if before != nil {
+	if before != nil && !u.removed {
 		u.tellState(before.Snapshot, s)
 	}
 }
