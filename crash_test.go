@@ -20,6 +20,7 @@ import (
 	"berth/db"
 	"berth/host"
 	"berth/logs"
+	"berth/metrics"
 	"berth/tree"
 )
 
@@ -62,7 +63,10 @@ func openHosted(t *testing.T, dir string) *hosted {
 	log := slog.New(slog.DiscardHandler)
 	book := newLogbook(filepath.Join(dir, "logs"), logs.Options{}, log)
 	t.Cleanup(func() { _ = book.close() })
-	return &hosted{t: t, dir: dir, db: d, store: store, files: trees{store, d.Journals, 1 << 30, book, log}}
+	past, err := metrics.Open(filepath.Join(dir, "metrics"))
+	checked(t, err)
+	t.Cleanup(func() { _ = past.Close() })
+	return &hosted{t: t, dir: dir, db: d, store: store, files: trees{store, d.Journals, 1 << 30, book, past, log}}
 }
 
 func checked(t *testing.T, err error) {

@@ -29,10 +29,12 @@ import (
 	"berth/httpapi"
 	"berth/lang"
 	"berth/logs"
+	"berth/metrics"
 	"berth/proc"
 	"berth/sandbox"
 	"berth/systemd"
 	"berth/tree"
+	"berth/watch"
 )
 
 // daemon is berth serving: everything that is open while it does.
@@ -53,6 +55,9 @@ type daemon struct {
 	pulsePath   string    // where the daemon asks itself whether it lives
 	leaving     bool      // programs run on without the daemon
 	host        *host.Host
+	history     *metrics.Store
+	hub         *watch.Hub
+	sampler     *watch.Sampler
 	handler     http.Handler
 	sites       *sites         // nil: berth serves no sites
 	undo        []func() error // closes what was opened, in reverse
@@ -138,7 +143,7 @@ func (d *daemon) openData(ctx context.Context) (err error) {
 		return err
 	}
 	d.undo = append(d.undo, d.closeSocket, d.logs.holding.holder.Close, d.logs.close)
-	return nil
+	return d.openHistory()
 }
 
 // diskProblem says what is to be done when a data directory cannot be opened
@@ -215,7 +220,9 @@ func (d *daemon) openHost(ctx context.Context) error {
 	}
 	s := d.settings
 	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}, d.renamed}
-	files := trees{d.trees, d.db.Journals, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.log}
+	files := trees{d.trees, d.db.Journals, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.history, d.log}
+	teams := account.NewTeams(d.db)
+	d.openHub(teams)
 	tools := proc.FindTools()
 	if slices.Contains(d.walls.Layers, sandbox.Mounts) {
 		tools.Only(d.walls.Paths)
@@ -230,7 +237,8 @@ func (d *daemon) openHost(ctx context.Context) error {
 	}
 	d.host = host.New(host.Config{
 		Launch: start.launch, Adopt: start.adopt, Shell: start.shell, Plan: planner(tools), Records: store, Registry: store, Settings: store, Environment: store,
-		Staging: files, Trees: files, History: store, Rewinds: files, Disk: files, Quotas: files, DiskLimit: s.Apps.Disk, Logs: d.logs, Log: d.log,
+		Staging: files, Trees: files, History: store, Rewinds: files, Disk: files, Quotas: files, DiskLimit: s.Apps.Disk, Logs: keepsakes{d.logs, d.history}, Log: d.log,
+		Chronicle: store, Tell: d.hub.Tell,
 		CheckRAM: func(total, used, want app.MB) error {
 			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
 		},
@@ -242,12 +250,13 @@ func (d *daemon) openHost(ctx context.Context) error {
 		BackupTTL: s.Backups.TTL, ConsoleTimeout: s.Console.Timeout,
 		DeploysKeep: s.Deploys.Keep, DeploysDisk: s.Deploys.Disk,
 	})
-	names, teams := domain.New(d.names()), account.NewTeams(d.db)
+	d.sampler = watch.NewSampler(d.hub, d.host, d.history.Append, d.log)
+	names := domain.New(d.names())
 	d.handler = d.front(httpapi.New(httpapi.Config{
 		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
 		Catalog: d.host, Control: d.host, Settings: d.host, Environment: d.host, Deployer: d.host, History: d.host, Console: d.host,
 		Downloads: downloads{d.host, d.trees, d.logs}, Builds: d.logs, Audit: d.audit, Names: names, Domains: names,
-		Teams: teams, Memberships: teams,
+		Teams: teams, Memberships: teams, Feed: feed{d.hub}, Metrics: figures{d.host, d.history}, Chronicle: d.host,
 		RateLimit: s.RateLimit, BaseURL: s.BaseURL,
 		MaxUpload: s.Upload.Max.Bytes() + multipartRoom, MaxFile: s.Upload.Max.Bytes(), MaxSocket: s.Upload.MaxSocket.Bytes(),
 		Version: buildVersion(), Log: d.log, Now: time.Now,
@@ -276,7 +285,7 @@ func (d *daemon) server(life context.Context, v *serving) *http.Server {
 			if d.knocked(w, r) {
 				return
 			}
-			leave, ok := v.enter(w)
+			leave, ok := v.enter(w, r)
 			if !ok {
 				return // its connection is cut already
 			}
@@ -307,6 +316,7 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 	d.tell(systemd.Stopping)
 	// Deployments under way are called off, then their requests get an answer.
 	d.end(hurry)
+	d.hub.Close() // streams have told the end of the programs
 	last, cancel := context.WithTimeout(hurry, lastAnswers)
 	defer cancel()
 	if err := v.shutdown(last); err != nil {

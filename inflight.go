@@ -51,6 +51,20 @@ func (i *inflight) enter() (leave func(), ok bool) {
 	}, true
 }
 
+// enterEndless is enter for a handler that runs until its client goes or berth
+// ends: its age says nothing.
+func (i *inflight) enterEndless() (leave func(), ok bool) {
+	i.mu.RLock()
+	if i.closed {
+		i.mu.RUnlock()
+		return nil, false
+	}
+	return func() {
+		i.idle.Reset(quiet)
+		i.mu.RUnlock()
+	}, true
+}
+
 // oldest is how long the handler has been running that began first, 0 when
 // none is.
 func (i *inflight) oldest() (age time.Duration) {

@@ -63,15 +63,19 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 	})
 	v.work.Go(func() error { return d.sweep(ended) })
 	v.work.Go(func() error { d.host.Patrol(ended); return nil })
+	v.work.Go(func() error { d.sampler.Run(ended); return nil })
 	d.sites.serve(&v.work, over)
 	v.work.Go(func() error { return d.pulse(ended, l.Addr().String()) })
 	return v
 }
 
 // enter takes a request, unless it is too late. The caller MUST call leave.
-func (v *serving) enter(w http.ResponseWriter) (leave func(), ok bool) {
+func (v *serving) enter(w http.ResponseWriter, r *http.Request) (leave func(), ok bool) {
 	if v.leaving.Load() {
 		w.Header().Set("Connection", "close")
+	}
+	if endless(r.URL.Path) {
+		return v.handlers.enterEndless()
 	}
 	return v.handlers.enter()
 }
@@ -194,6 +198,7 @@ func (v *serving) shutdown(ctx context.Context) error {
 func (d *daemon) depart(hurry context.Context, v *serving) error {
 	last, cancel := context.WithTimeout(hurry, lastAnswers)
 	defer cancel()
+	d.hub.Close() // those who watch come again, to the next image
 	closed := make(chan error, 1)
 	go func() { closed <- v.shutdown(last) }()
 	rest := time.After(lastAnswers)

@@ -113,3 +113,6 @@ func (i *still) Shell(argv []string) (host.Command, error) {
 	}
 	return c, err
 }
+
+// Counts implements host.Limited: nothing runs.
+func (i *still) Counts() (app.Counts, error) { return app.Counts{}, nil }

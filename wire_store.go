@@ -10,6 +10,7 @@ import (
 	"berth/app"
 	"berth/db"
 	"berth/host"
+	"berth/metrics"
 	"berth/tree"
 )
 
@@ -32,6 +33,7 @@ type trees struct {
 	good func(ctx context.Context, id app.ID) ([]string, error) // journals, by the records
 	max  int64                                                  // bytes of an upload; the edge has closer limits
 	logs *logbook
+	past *metrics.Store
 	log  *slog.Logger
 }
 
@@ -93,7 +95,7 @@ func (t trees) Recover(ctx context.Context, known []app.App) (broken []app.ID, e
 			broken = append(broken, a.ID)
 		}
 	}
-	if err = errors.Join(t.Sweep(ctx, ids), t.logs.sweep(set)); err != nil {
+	if err = errors.Join(t.Sweep(ctx, ids), t.logs.sweep(set), t.past.Sweep(set)); err != nil {
 		t.log.Error("cannot remove what belongs to no application", "error", err)
 	}
 	return broken, err

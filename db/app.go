@@ -50,7 +50,7 @@ func (db *DB) CreateApp(ctx context.Context, a app.App, d app.Deploy) (app.App, 
 			return err
 		}
 		d.Number, d.At, d.Code, d.Auto = 1, db.now(), a.Code, a.AutoRestart
-		return insertDeploy(ctx, tx, a.ID, d)
+		return errors.Join(insertDeploy(ctx, tx, a.ID, d), deployed(ctx, tx, a.ID, d))
 	})
 	if err != nil {
 		return app.App{}, err

@@ -60,7 +60,12 @@ func addDeploy(ctx context.Context, tx *sql.Tx, id app.ID, d app.Deploy, retain 
 			return d, err
 		}
 	}
-	return d, nil
+	return d, deployed(ctx, tx, id, d)
+}
+
+// deployed tells the chronicle of a deploy.
+func deployed(ctx context.Context, tx *sql.Tx, id app.ID, d app.Deploy) error {
+	return addHappening(ctx, tx, id, app.Happening{At: d.At, Kind: app.HappenedDeploy, Deploy: d.Kind, By: d.By, Text: d.Note})
 }
 
 func insertDeploy(ctx context.Context, tx *sql.Tx, id app.ID, d app.Deploy) error {

@@ -27,6 +27,9 @@ func (db *DB) RunEnded(ctx context.Context, id app.ID, e app.Exit) error {
 		if err := mustChange(result, err, noApp(id)); err != nil {
 			return err
 		}
+		if err := happened(ctx, tx, id, e); err != nil {
+			return err
+		}
 		_, err = tx.ExecContext(ctx, `INSERT OR REPLACE INTO exit_record
 			(app, run, ended_at, ran_ms, code, signal, oom, peak_bytes, limit_mb, asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			id, e.Run, stamp(e.At), e.Ran.Milliseconds(), e.Code, e.Signal, e.OOM, e.PeakBytes, e.LimitMB, e.Asked)
@@ -37,6 +40,16 @@ func (db *DB) RunEnded(ctx context.Context, id app.ID, e app.Exit) error {
 			AND run NOT IN (SELECT run FROM exit_record WHERE app = ?1 ORDER BY run DESC LIMIT ?2)`, id, exitsKept)
 		return err
 	})
+}
+
+// happened tells the chronicle of an exit, unless that has it already.
+func happened(ctx context.Context, tx *sql.Tx, id app.ID, e app.Exit) error {
+	var known int
+	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM exit_record WHERE app = ? AND run = ?", id, e.Run).Scan(&known)
+	if err != nil || known > 0 {
+		return err
+	}
+	return addHappening(ctx, tx, id, app.Happening{At: e.At, Kind: app.HappenedExit, Exit: &e})
 }
 
 // ClearExit stops showing the last exit, because a person started the

@@ -52,6 +52,7 @@ func (u *unit) erase() error {
 	}
 	u.h.unregister(u.id)
 	u.h.release(ctx, u.app)
+	u.tellRemoved()
 	u.log.Info("application deleted")
 	return nil
 }

@@ -43,7 +43,14 @@ func (h *Host) deploy(ctx context.Context, owner app.AccountID, id app.ID, kind 
 	c := &commit{h: h, u: u, kind: kind, by: app.ActorOf(ctx, owner), before: u.view.Load().Snapshot}
 	h.bound(work, c.before.App, deploying)
 	defer h.bound(context.Background(), c.before.App, 1)
-	return do(work, c)
+	d, err := do(u.tellProgress(work, kind), c)
+	if err != nil {
+		u.chronicle(app.Happening{Kind: app.HappenedFailure, Deploy: kind, By: c.by, Text: forUser(err)})
+		u.tellDeploy(kind, app.DeployFailed, err)
+		return d, err
+	}
+	u.tellDeploy(kind, app.DeployDone, nil)
+	return d, nil
 }
 
 // commit is one commit under way, or a restore, or a rollback.

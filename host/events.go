@@ -77,8 +77,7 @@ func (u *unit) again() error {
 	err := u.byPerson()
 	if kind := app.KindOf(err); u.state == app.Stopped && (kind == app.Exhausted || kind == app.NoSpace || kind == app.Unavailable) {
 		_ = u.want(app.WantOnline) // told in the log
-		u.attempt++
-		u.wait("cannot start: "+forUser(err), max(backoff(u.attempt), time.Second))
+		u.putOff(err)
 	}
 	return err
 }
@@ -105,8 +104,7 @@ func (u *unit) boot(reply func(error)) {
 	}
 	err := u.launch()
 	if err != nil {
-		u.attempt++
-		u.wait("cannot start: "+forUser(err), max(backoff(u.attempt), time.Second))
+		u.putOff(err)
 	}
 	reply(err)
 }
@@ -216,9 +214,19 @@ func (u *unit) tick() {
 // retry is an automatic start.
 func (u *unit) retry() {
 	if err := u.launch(); err != nil {
-		u.attempt++
-		u.wait("cannot start: "+forUser(err), max(backoff(u.attempt), time.Second))
+		u.putOff(err)
 	}
+}
+
+// putOff waits for the next automatic start after one that failed. Of several
+// that fail for the same reason the chronicle gets one.
+func (u *unit) putOff(err error) {
+	u.attempt++
+	if why := forUser(err); why != u.refusal {
+		u.refusal = why
+		u.chronicle(app.Happening{Kind: app.HappenedRefusal, Text: why})
+	}
+	u.wait("cannot start: "+forUser(err), max(backoff(u.attempt), time.Second))
 }
 
 // wait puts off the next automatic start.
@@ -241,6 +249,7 @@ func (u *unit) exited(e app.Exit) {
 	if u.closing != byShutdown { // berth's own end is none of the program's
 		u.app.LastExit = &e
 		_ = u.record("the exit", func(ctx context.Context) error { return u.h.Records.RunEnded(ctx, u.id, e) })
+		u.tell(app.Event{Kind: app.ExitEvent, At: e.At, Exit: &e})
 	}
 	u.log.Info("program ended", "code", e.Code, "oom", e.OOM, "asked", e.Asked, "ran", e.Ran)
 	switch u.state {

@@ -205,3 +205,25 @@ func (w *world) mends(call string) {
 	defer w.mu.Unlock()
 	delete(w.fail, call)
 }
+
+func (w *world) AddHappening(_ context.Context, id app.ID, p app.Happening) error {
+	if err := w.failing("AddHappening"); err != nil {
+		return err
+	}
+	return w.change(id, func(*app.App) { w.happened[id] = append([]app.Happening{p}, w.happened[id]...) })
+}
+
+func (w *world) Happenings(_ context.Context, id app.ID) ([]app.Happening, error) {
+	if err := w.failing("Happenings"); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.happened[id]), nil
+}
+
+func (w *world) tell(e app.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.told = append(w.told, e)
+}

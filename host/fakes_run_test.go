@@ -86,3 +86,10 @@ func (r *instance) Usage(context.Context) (app.Usage, error) {
 	}
 	return app.Usage{MemoryBytes: r.b.uses.Bytes(), LimitBytes: app.MB(r.ram.Load()).Bytes()}, nil
 }
+
+func (r *instance) Counts() (app.Counts, error) {
+	if err := r.w.failing("Counts"); err != nil || r.ended() {
+		return app.Counts{}, err
+	}
+	return app.Counts{MemoryBytes: r.b.uses.Bytes(), LimitBytes: app.MB(r.ram.Load()).Bytes(), CPU: time.Second}, nil
+}

@@ -28,6 +28,8 @@ type world struct {
 	planned  []app.Type
 	reserved map[app.ID]app.App
 	exits    []app.Exit
+	told     []app.Event
+	happened map[app.ID][]app.Happening // newest first
 	total    app.MB
 	nextUID  int
 	env      map[app.ID]map[string]string
@@ -87,7 +89,7 @@ type instance struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{
-		t: t, apps: map[app.ID]*app.App{}, reserved: map[app.ID]app.App{}, total: 1000, nextUID: 70000, env: map[app.ID]map[string]string{},
+		t: t, apps: map[app.ID]*app.App{}, reserved: map[app.ID]app.App{}, total: 1000, nextUID: 70000, env: map[app.ID]map[string]string{}, happened: map[app.ID][]app.Happening{},
 		stages: map[app.Stage]app.Config{}, trees: map[app.ID]string{}, undo: map[string]string{}, applied: map[app.ID]string{}, history: map[app.ID][]app.Deploy{},
 		diskSpace: newDiskSpace(), notes: map[app.ID][]string{}, fail: map[string]error{}, on: map[string]func(){},
 		behave: func(app.Program) behaviour { return behaviour{} },
@@ -99,7 +101,7 @@ func newWorld(t *testing.T) *world {
 // open makes a host over what the world remembers, as a new daemon would.
 func (w *world) open() *Host {
 	return New(Config{
-		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Settings: w, Environment: w, Wish: wish, Staging: w, Trees: w, History: w, Rewinds: w, Disk: w, Quotas: w, DiskLimit: w.space, Logs: worldLogs{w},
+		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Settings: w, Environment: w, Wish: wish, Staging: w, Trees: w, History: w, Rewinds: w, Disk: w, Quotas: w, Chronicle: w, Tell: w.tell, DiskLimit: w.space, Logs: worldLogs{w},
 		Log: slog.New(slog.DiscardHandler),
 		CheckRAM: func(total, used, want app.MB) error {
 			if used+want > total {

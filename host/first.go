@@ -16,6 +16,7 @@ func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan, d app.
 	u.deploy, u.unborn = cancel, true
 	u.publish()
 	h.register(u)
+	ctx = u.tellProgress(ctx, app.DeployUpload)
 	err := h.build(ctx, a, &plan, "")
 	if err == nil {
 		err = u.grown(ctx)
@@ -24,9 +25,11 @@ func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan, d app.
 		app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: a.ID})
 		printed, run := h.Logs.Mark(a.ID), firstRun{}
 		if err = u.do(context.Background(), u.create(d, &run)); err == nil {
+			u.tellDeploy(app.DeployUpload, app.DeployDone, nil)
 			return h.deployed(u, plan, run.exit, run.err, printed), nil
 		}
 	}
+	u.tellDeploy(app.DeployUpload, app.DeployFailed, err)
 	_ = u.do(context.Background(), u.abandon) // always taken: the unit ends with it, not before
 	return app.Deployed{}, err
 }
@@ -72,5 +75,6 @@ func (u *unit) abandon(reply func(error)) {
 	u.log.Info("first deployment abandoned")
 	u.h.unregister(u.id) // before its name is free for another
 	u.h.release(context.Background(), u.app)
+	u.tellRemoved()
 	u.endDeploy(reply)
 }

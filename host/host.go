@@ -31,7 +31,11 @@ type Config struct {
 	Disk        Disk
 	Quotas      Quotas
 	Logs        Logs
+	Chronicle   Chronicle
 	Log         *slog.Logger
+	// Tell is told what happens, by many goroutines; it MUST NOT block. It may
+	// be nil.
+	Tell func(e app.Event)
 
 	// CheckRAM judges an application's RAM against its account.
 	CheckRAM func(total, used, want app.MB) error

@@ -33,7 +33,7 @@ func (u *unit) launch() error {
 		u.log.Error("cannot start the program", "error", err)
 		return err
 	}
-	u.run = run
+	u.run, u.refusal = run, ""
 	u.app.StartedAt = time.Now()
 	_ = u.record("the start", func(ctx context.Context) error {
 		return u.h.Records.RunStarted(ctx, u.id, u.app.LastRun, u.app.StartedAt)

@@ -68,6 +68,9 @@ type Limited interface {
 	SetMemory(ram app.MB) error
 	// Usage tells what it uses now.
 	Usage(ctx context.Context) (app.Usage, error)
+	// Counts tells what it has used up to now, without waiting; nothing once it
+	// has ended.
+	Counts() (app.Counts, error)
 }
 
 // Records is what is remembered of the applications that exist.
@@ -77,6 +80,14 @@ type Records interface {
 	RunStarted(ctx context.Context, id app.ID, run int, at time.Time) error
 	RunEnded(ctx context.Context, id app.ID, e app.Exit) error
 	ClearExit(ctx context.Context, id app.ID) error
+}
+
+// Chronicle is what is remembered of what happened to applications. Exits and
+// successful deployments get into it with their records.
+type Chronicle interface {
+	AddHappening(ctx context.Context, id app.ID, p app.Happening) error
+	// Happenings returns the last ones, newest first.
+	Happenings(ctx context.Context, id app.ID) ([]app.Happening, error)
 }
 
 // Registry makes applications exist and forgets them.

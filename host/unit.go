@@ -39,7 +39,9 @@ type unit struct {
 	timer     *time.Timer // of the state: ok delay, healthy minute, back-off, settling
 	after     func()      // follows once the program is gone, in Stopping
 	resting   func()      // follows once the deployment is over
+	refusal   string      // why it could not be started, as it is in the chronicle
 	stopped   bool        // a person stopped it during the deployment
+	removed   bool        // and told so: there is nothing more to tell
 	broken    bool        // its tree is half of one code and half of another
 	unborn    bool        // its first deployment is under way: nothing of it is recorded yet
 	console   *console    // the console command that runs; nil when none does
@@ -147,7 +149,10 @@ func (u *unit) publish() {
 	if u.deploy != nil && u.run == nil {
 		s.State = app.Preparing
 	}
-	u.view.Store(&view{Snapshot: s, run: u.run})
+	before := u.view.Swap(&view{Snapshot: s, run: u.run})
+	if before != nil && !u.removed {
+		u.tellState(before.Snapshot, s)
+	}
 }
 
 // enter is the only writer of the state. after is when tick is due, 0 for

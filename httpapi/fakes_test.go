@@ -45,6 +45,8 @@ type world struct {
 	names     app.Names // beside the subdomains of sites
 	fail      map[string]error
 	team      team
+	feed      chan []app.Event                       // of streams; they end when it is closed
+	watched   app.Watch                              // the last
 	before    func(ctx context.Context, call string) // called first by the slow methods
 	config    Config
 
@@ -76,6 +78,7 @@ func (w *world) handler() http.Handler {
 	c.Accounts, c.Links, c.Catalog, c.Control = w, w, w, w
 	c.Settings, c.Environment, c.Deployer, c.Downloads, c.Console, c.History = w, w, w, w, w, w
 	c.Teams, c.Memberships = w, w
+	c.Feed, c.Metrics, c.Chronicle = w, w, w
 	c.Names, c.Domains = w, w
 	c.Now = w.clock
 	if c.Log == nil {

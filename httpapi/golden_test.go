@@ -52,7 +52,7 @@ var recorded = []string{
 
 func scenes() []scene {
 	return slices.Concat(readScenes(), actionScenes(), settingScenes(), environmentScenes(), uploadScenes(),
-		downloadScenes(), socketScenes(), routeScenes(), teamScenes(), memberScenes(), vscodeScenes(), namesScenes(), removeAllScenes(), consoleScenes(), historyScenes(), commonScenes())
+		downloadScenes(), socketScenes(), routeScenes(), teamScenes(), memberScenes(), vscodeScenes(), namesScenes(), removeAllScenes(), consoleScenes(), historyScenes(), eventScenes(), commonScenes())
 }
 
 // commonScenes are the refusals that every operation with a token can give.

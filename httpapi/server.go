@@ -37,6 +37,9 @@ type Config struct {
 	Names       Names
 	Domains     Domains
 	Console     Console
+	Feed        Feed
+	Metrics     Metrics
+	Chronicle   Chronicle
 	Builds      Builds // may be nil: then nobody sees a build's output before its end
 	Audit       Audit  // may be nil: then nothing is recorded
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"time"
 
 	"berth/app"
 )
@@ -187,4 +188,38 @@ type Follower interface {
 	// printed; what it missed is told in a line. It does not block.
 	Take() string
 	Close()
+}
+
+// Feed tells what happens while it happens.
+type Feed interface {
+	// Watch fails with NotFound and Forbidden for what the account may not see,
+	// Invalid for lines of all applications, Limited and Unavailable when too many
+	// watch already. The caller closes the stream.
+	Watch(ctx context.Context, w app.Watch) (Stream, error)
+	// Last returns the ID of the newest event. Who reads everything after that,
+	// and then watches from it, misses nothing.
+	Last() int64
+}
+
+// Stream is one look at the Feed. Next and Check are for one goroutine.
+type Stream interface {
+	// Next blocks until something has happened, and returns that in order. It
+	// fails with Unavailable when the daemon ends, or is upgraded.
+	Next(ctx context.Context) ([]app.Event, error)
+	// Check fails when the account may not see any more what it watches.
+	Check(ctx context.Context) error
+	Close()
+}
+
+// Metrics knows what applications used.
+type Metrics interface {
+	// Metrics returns stretches of step, or longer ones, oldest first, 2000 at
+	// most; those of which nothing is known are left out.
+	Metrics(ctx context.Context, owner app.AccountID, id app.ID, from, to time.Time, step time.Duration) ([]app.Point, error)
+}
+
+// Chronicle knows what happened to applications.
+type Chronicle interface {
+	// Happenings returns the last ones, newest first.
+	Happenings(ctx context.Context, owner app.AccountID, id app.ID) ([]app.Happening, error)
 }

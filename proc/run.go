@@ -171,6 +171,34 @@ func (r *Run) usage(ctx context.Context) (app.Usage, error) {
 	return app.Usage{MemoryBytes: m.Used, LimitBytes: m.Limit, CPUPercent: percent, NetIn: in, NetOut: out}, nil
 }
 
+// Counts returns what the run's processes have used up to now, nothing once they
+// have ended. It does not wait.
+func (r *Run) Counts() (app.Counts, error) {
+	c, err := r.counts()
+	if err == nil {
+		return c, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone {
+		return app.Counts{}, nil // it ended meanwhile
+	}
+	return app.Counts{}, err
+}
+
+func (r *Run) counts() (app.Counts, error) {
+	cpu, err := r.group.CPU()
+	if err != nil {
+		return app.Counts{}, err
+	}
+	m, err := r.group.Memory()
+	if err != nil {
+		return app.Counts{}, err
+	}
+	in, out, err := r.traffic.Read()
+	return app.Counts{MemoryBytes: m.Used, LimitBytes: m.Limit, CPU: cpu, NetIn: in, NetOut: out}, err
+}
+
 func (r *Run) cpuPercent(ctx context.Context) (float64, error) {
 	r.mu.Lock()
 	last := r.cpu

@@ -1,0 +1,118 @@
+package app
+
+import "time"
+
+// EventKind tells what an Event is about. Kinds are bits, so that a set of them
+// is one number.
+type EventKind uint16
+
+// The kinds of events. Lines and metrics are told only to those who watch, and
+// are not kept for those who come later.
+const (
+	StateEvent   EventKind = 1 << iota // what is shown of an application has changed
+	ExitEvent                          // its program has ended
+	DeployEvent                        // a deployment has come a step further
+	RemovedEvent                       // it is no more
+	MetricEvent                        // what it uses now
+	LogEvent                           // what it, or its build, has printed
+	GapEvent                           // what follows is not all: Missed were left out
+	ResetEvent                         // what happened before is not known: read everything anew
+)
+
+// Kept reports whether somebody who comes later can still be told of events of
+// kind k.
+func (k EventKind) Kept() bool {
+	return (StateEvent | ExitEvent | DeployEvent | RemovedEvent).Has(k)
+}
+
+// Has reports whether all kinds of other are in the set k.
+func (k EventKind) Has(other EventKind) bool { return k&other == other }
+
+// Event is one thing that happened to an application. Of the pointers the one
+// of its kind is set. It is never changed in place.
+type Event struct {
+	// ID grows from event to event, also over restarts of the daemon unless the
+	// clock is set back. 0 for those that are not kept.
+	ID    int64
+	At    time.Time
+	Kind  EventKind
+	App   ID        // "" for GapEvent and ResetEvent
+	Owner AccountID // of the application then
+
+	State  *StateChange
+	Exit   *Exit
+	Deploy *DeployStep
+	Usage  *Usage
+	Lines  *Lines
+	Missed int // of GapEvent
+}
+
+// StateChange is what is shown of an application from now on.
+type StateChange struct {
+	State   State
+	Running bool
+	Name    string
+	RAM     MB
+	Attempt int       // automatic restarts in a row
+	RetryAt time.Time // of the next one, zero unless State is Waiting
+}
+
+// DeployPhase is how far a deployment has come, for those who watch.
+type DeployPhase string
+
+// The phases of a deployment. The last two end it.
+const (
+	DeployBegun     DeployPhase = "started"
+	DeployChecked   DeployPhase = "checked"
+	DeployQueued    DeployPhase = "queued"
+	DeployBuilding  DeployPhase = "building"
+	DeployLaunching DeployPhase = "launching"
+	DeployDone      DeployPhase = "done"
+	DeployFailed    DeployPhase = "failed"
+)
+
+// DeployStep is one step of a deployment.
+type DeployStep struct {
+	Kind     DeployKind
+	Phase    DeployPhase
+	Position int    // in the queue, 1 being next, while DeployQueued
+	Why      string // of DeployFailed, for the user
+}
+
+// Lines are whole lines of output, each with its stamp.
+type Lines struct {
+	Build bool // of the build, not of the program
+	Text  string
+}
+
+// Watch is what somebody wants to be told.
+type Watch struct {
+	Account AccountID
+	App     ID        // All for every application that the account may see
+	Kinds   EventKind // GapEvent and ResetEvent come anyway
+	// Last is the ID of the last event that was told before, 0 for a first look:
+	// what came since is told first, or ResetEvent.
+	Last int64
+}
+
+// Happening is one line of what happened to an application, as it is remembered.
+type Happening struct {
+	Number int64 // counts from 1 for each application, never used again
+	At     time.Time
+	Kind   HappeningKind
+	Exit   *Exit      // of HappenedExit
+	Deploy DeployKind // of HappenedDeploy and HappenedFailure
+	By     AccountID  // who sent it, of these two
+	Text   string     // in words for the user, may be empty
+}
+
+// HappeningKind is the kind of a Happening; it is stored and crosses the wire.
+type HappeningKind string
+
+// The kinds of happenings.
+const (
+	HappenedExit    HappeningKind = "exit"          // its program has ended
+	HappenedDeploy  HappeningKind = "deploy"        // new code is in place
+	HappenedFailure HappeningKind = "deploy_failed" // the code from before is
+	HappenedRefusal HappeningKind = "start_failed"  // it could not be started
+)

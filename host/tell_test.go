@@ -1,0 +1,187 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/app"
+)
+
+// heard returns what was told since the last call, in words, but for the time.
+func (w *world) heard() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []string
+	for _, e := range w.told {
+		switch {
+		case e.Kind == app.StateEvent && e.State.Attempt > 0:
+			all = append(all, fmt.Sprintf("%s(%d)", e.State.State, e.State.Attempt))
+		case e.Kind == app.StateEvent:
+			all = append(all, string(e.State.State))
+		case e.Kind == app.ExitEvent && e.Exit.OOM:
+			all = append(all, "oom")
+		case e.Kind == app.ExitEvent:
+			all = append(all, fmt.Sprintf("exit %d", e.Exit.Code))
+		case e.Kind == app.DeployEvent:
+			all = append(all, strings.TrimSpace(fmt.Sprintf("%s:%s %s", e.Deploy.Kind, e.Deploy.Phase, e.Deploy.Why)))
+		case e.Kind == app.RemovedEvent:
+			all = append(all, "removed")
+		}
+		if e.App == "" || e.Owner != owner {
+			w.t.Errorf("an event of application %q of account %d", e.App, e.Owner)
+		}
+	}
+	w.told = nil
+	return strings.Join(all, ", ")
+}
+
+// What happens to an application is told in the order in which it happens, once.
+func TestWhatIsTold(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		hears := func(when, want string) {
+			t.Helper()
+			synctest.Wait()
+			if got := w.heard(); got != want {
+				t.Errorf("%s: told\n%q, want\n%q", when, got, want)
+			}
+		}
+		w.set(by(nil))
+		id := w.mustUpload("MAIN=a,BUILD=make,AUTORESTART=true")
+		hears("upload", "preparing, upload:started, upload:building, upload:launching, starting, online, upload:done")
+		if err := w.host.Restart(ctx, owner, id); err != nil {
+			t.Fatal(err)
+		}
+		hears("restart", "stopping, exit 143, starting")
+		time.Sleep(time.Minute)
+		hears("later", "online")
+		if err := w.host.SetRAM(ctx, owner, id, 200); err != nil {
+			t.Fatal(err)
+		}
+		hears("more RAM", "online")
+		if _, err := w.commit(id, "MAIN=b"); err != nil {
+			t.Fatal(err)
+		}
+		hears("commit", "commit:started, commit:checked, commit:launching, stopping, exit 143, preparing, starting, online, commit:done")
+		w.set(by(map[string]behaviour{"c": {exit: &app.Exit{Code: 3}, life: time.Second}}))
+		if _, err := w.commit(id, "MAIN=c"); err == nil {
+			t.Fatal("a commit that crashes succeeds")
+		}
+		hears("commit that crashes", "commit:started, commit:checked, commit:launching, stopping, exit 143, preparing, starting, exit 3, preparing, starting, "+
+			"commit:failed cannot start the new code (exited with code 3 after 1s); the code from before the commit is back")
+		w.set(by(map[string]behaviour{"b": {exit: &app.Exit{Code: 137, OOM: true}, life: 90 * time.Second}}))
+		if err := w.host.Restart(ctx, owner, id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(91 * time.Second)
+		hears("out of memory", "stopping, exit 143, starting, online, oom, waiting(1), starting(1)")
+		if err := w.host.Delete(ctx, owner, id); err != nil {
+			t.Fatal(err)
+		}
+		hears("delete", "stopping(1), exit 143, removed")
+		w.set(by(nil))
+		w.set(func(app.Program) behaviour { return behaviour{exit: &app.Exit{Code: 2}} })
+		if _, err := w.upload("MAIN=a,BUILD=make"); err == nil {
+			t.Fatal("a build that fails makes an application")
+		}
+		hears("first deployment that fails", `preparing, upload:started, upload:building, upload:failed cannot prepare the application: "make" failed with exit code 2, removed`)
+	})
+}
+
+// The end of berth itself is none of the programs'.
+func TestAShutdownIsNoExit(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.mustUpload("MAIN=a")
+		w.heard()
+		w.host.Shutdown(t.Context())
+		if got := w.heard(); got != "stopping, stopped" {
+			t.Errorf("told %q", got)
+		}
+	})
+}
+
+// The chronicle has what has no record of its own: a start that fails once for
+// each reason, a deployment that fails; and it says how runs ended.
+func TestTheChronicle(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a,AUTORESTART=true")
+		why := app.Errorf(app.Exhausted, "the host has no memory left")
+		w.set(func(app.Program) behaviour { return behaviour{err: why} })
+		w.runs[0].Stop(0)
+		time.Sleep(time.Hour)
+		w.set(func(app.Program) behaviour { return behaviour{err: errors.New("secret path")} })
+		time.Sleep(time.Hour)
+		w.set(by(nil))
+		time.Sleep(time.Hour)
+		if _, err := w.commit(id, "MAIN=missing"); err == nil {
+			t.Fatal("a commit without MAIN succeeds")
+		}
+		w.mu.Lock()
+		w.happened[id] = append(w.happened[id],
+			app.Happening{Kind: app.HappenedExit, Exit: &app.Exit{OOM: true, LimitMB: 64, Code: 137}},
+			app.Happening{Kind: app.HappenedExit, Exit: &app.Exit{Asked: true, Code: 143, Signal: 15}})
+		w.mu.Unlock()
+		all, err := w.host.Happenings(t.Context(), owner, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var texts []string
+		for _, p := range all {
+			texts = append(texts, string(p.Kind)+": "+p.Text)
+		}
+		want := []string{
+			"deploy_failed: no MAIN",
+			"start_failed: internal error; the server's log tells more",
+			"start_failed: the host has no memory left",
+			"exit: killed: needed more than 64 MB of RAM (exit code 137)",
+			"exit: stopped",
+		}
+		if !slices.Equal(texts, want) {
+			t.Errorf("got %q, want %q", texts, want)
+		}
+		if all[0].By != owner || all[0].Deploy != app.DeployCommit {
+			t.Errorf("the deployment is %+v", all[0])
+		}
+		_, err = w.host.Happenings(t.Context(), 2, id)
+		wantKind(t, err, app.NotFound)
+		w.breaks("Happenings", errors.New("disk"))
+		if _, err := w.host.Happenings(t.Context(), owner, id); app.KindOf(err) != app.Internal {
+			t.Errorf("a broken record: %v", err)
+		}
+	})
+}
+
+// Programs are measured that run, of those that are asked for.
+func TestMeasure(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(func(app.Program) behaviour { return behaviour{uses: 7} })
+		one := w.mustUpload("MAIN=a,RAM=100")
+		w.mustUpload("MAIN=b")
+		off := w.mustUpload("MAIN=c")
+		if err := w.host.Stop(t.Context(), owner, off); err != nil {
+			t.Fatal(err)
+		}
+		measure := func(only func(app.AccountID, app.ID) bool) (all []app.Measured) {
+			w.host.Measure(t.Context(), only, func(m app.Measured) { all = append(all, m) })
+			return all
+		}
+		if all := measure(nil); len(all) != 2 {
+			t.Errorf("%d programs run", len(all))
+		}
+		all := measure(func(by app.AccountID, id app.ID) bool { return by == owner && id == one })
+		if len(all) != 1 || all[0].App != one || all[0].Owner != owner || all[0].Run != 1 || all[0].StartedAt.IsZero() ||
+			all[0].MemoryBytes != app.MB(7).Bytes() || all[0].LimitBytes != app.MB(100).Bytes() || all[0].CPU != time.Second {
+			t.Errorf("got %+v", all)
+		}
+		w.breaks("Counts", errors.New("no such file"))
+		if all := measure(nil); len(all) != 0 {
+			t.Errorf("what cannot be measured is %+v", all)
+		}
+		w.mends("Counts")
+	})
+}

@@ -1,0 +1,272 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"berth/app"
+)
+
+const (
+	// streamRetry is how long clients wait before they come again, in ms.
+	streamRetry = 3000
+	// streamPing is how long a stream is silent at most.
+	streamPing = 15 * time.Second
+	// streamCheck is how soon a token that was revoked, or a permission that was
+	// taken away, ends a stream.
+	streamCheck = 5 * time.Second
+	// streamPatience is how long a client may take to read a frame.
+	streamPatience = 20 * time.Second
+)
+
+// eventNames are the words of the parameter types; see also frameOf.
+var eventNames = []struct {
+	name string
+	kind app.EventKind
+}{
+	{"state", app.StateEvent},
+	{"exit", app.ExitEvent},
+	{"deploy", app.DeployEvent},
+	{"metric", app.MetricEvent},
+	{"log", app.LogEvent},
+}
+
+// events is a stream of what happens (WHATWG HTML, server-sent events).
+func (s *server) events(c *call) (response, error) {
+	w, err := c.watch()
+	if err != nil {
+		return response{}, err
+	}
+	first := fmt.Sprintf("retry: %d\n\n", streamRetry)
+	if w.Last == 0 { // so that nothing is missed if it breaks before the first event
+		w.Last = s.Feed.Last()
+		first = fmt.Sprintf("id: %d\n", w.Last) + first
+	}
+	stream, err := s.Feed.Watch(c.r.Context(), w)
+	if err != nil {
+		return response{}, err
+	}
+	header := map[string]string{
+		"Content-Type":      "text/event-stream",
+		"X-Accel-Buffering": "no", // nginx
+	}
+	return response{header: header, stream: func(http.ResponseWriter) {
+		defer stream.Close()
+		if c.head() {
+			c.WriteHeader(http.StatusOK)
+			return
+		}
+		s.tell(c, stream, first)
+	}}, nil
+}
+
+// watch reads what is to be told.
+func (c *call) watch() (app.Watch, error) {
+	w := app.Watch{Account: c.account.ID, App: app.All, Kinds: app.StateEvent | app.ExitEvent | app.DeployEvent}
+	query, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil {
+		return w, app.Errorf(app.Invalid, "The parameters of the address are malformed.")
+	}
+	if query.Has("app") {
+		w.App = app.ID(query.Get("app"))
+	}
+	if w.App != app.All && !app.ValidID(string(w.App)) {
+		return w, app.Errorf(app.NotFound, "You have no application with this ID.")
+	}
+	if query.Has("types") {
+		w.Kinds = 0
+		for name := range strings.SplitSeq(query.Get("types"), ",") {
+			kind := kindOf(name)
+			if kind == 0 {
+				return w, app.Errorf(app.Invalid, "The parameter types must be words of state, exit, deploy, metric and log, with commas between them.")
+			}
+			w.Kinds |= kind
+		}
+	}
+	if last := c.r.Header.Get("Last-Event-ID"); last != "" {
+		if w.Last, err = strconv.ParseInt(last, 10, 64); err != nil || w.Last <= 0 {
+			w.Last = -1 // of another server, perhaps: nothing is known since
+		}
+	}
+	return w, nil
+}
+
+func kindOf(name string) app.EventKind {
+	for _, e := range eventNames {
+		if e.name == name {
+			return e.kind
+		}
+	}
+	return 0
+}
+
+// tell writes a stream until its client goes, may not see it any more, or takes
+// nothing, or the daemon ends.
+func (s *server) tell(c *call, stream Stream, first string) {
+	control := http.NewResponseController(c.ResponseWriter)
+	defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // see boundBody
+	write := func(text []byte) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(streamPatience)) // see boundBody
+		_, err := c.Write(text)
+		return err == nil && control.Flush() == nil
+	}
+	c.WriteHeader(http.StatusOK)
+	if !write([]byte(first)) {
+		return
+	}
+	checked, wrote := time.Now(), time.Now()
+	for {
+		ctx, cancel := context.WithDeadline(c.r.Context(), checked.Add(streamCheck))
+		events, err := stream.Next(ctx)
+		late := ctx.Err() != nil
+		cancel()
+		if c.r.Context().Err() != nil || err != nil && !late {
+			return
+		}
+		if time.Since(checked) >= streamCheck {
+			if !s.stillMay(c, stream) {
+				return
+			}
+			checked = time.Now()
+		}
+		switch {
+		case len(events) > 0:
+			if !write(frames(events)) {
+				return
+			}
+			wrote = time.Now()
+		case time.Since(wrote) >= streamPing:
+			if !write([]byte(": ping\n\n")) {
+				return
+			}
+			wrote = time.Now()
+		}
+	}
+}
+
+// stillMay asks again who watches. That it cannot ask ends no stream.
+func (s *server) stillMay(c *call, stream Stream) bool {
+	ctx := c.r.Context()
+	_, _, err := s.Accounts.Authenticate(ctx, c.r.Header.Get(tokenHeader))
+	if err == nil {
+		err = stream.Check(ctx)
+	}
+	switch app.KindOf(err) {
+	case app.Unauthorized, app.Forbidden, app.NotFound:
+		return false
+	default:
+		return true
+	}
+}
+
+// frames writes events as they cross the wire.
+func frames(events []app.Event) []byte {
+	var b bytes.Buffer
+	for _, e := range events {
+		if e.ID != 0 {
+			fmt.Fprintf(&b, "id: %d\n", e.ID)
+		}
+		name, data := frameOf(e)
+		fmt.Fprintf(&b, "event: %s\ndata: %s\n\n", name, encode(data)) // which has no line end in it
+	}
+	return b.Bytes()
+}
+
+type stateFrame struct {
+	ID      app.ID    `json:"id"`
+	At      string    `json:"at"`
+	State   app.State `json:"state"`
+	Online  bool      `json:"online"`
+	Name    string    `json:"name"`
+	RAM     app.MB    `json:"ram"`
+	Attempt int       `json:"attempt"`
+	RetryAt string    `json:"retryAt"` // "" for never
+}
+
+type exitFrame struct {
+	ID app.ID `json:"id"`
+	At string `json:"at"`
+	exit
+}
+
+// exit is how a program ended, for clients.
+type exit struct {
+	ExitCode  int     `json:"exitCode"`
+	Signal    int     `json:"signal"`
+	RAMKilled bool    `json:"ramKilled"`
+	Asked     bool    `json:"asked"`
+	Peak      int64   `json:"peak"` // bytes, 0 where the kernel does not tell
+	LimitMB   app.MB  `json:"limitMb"`
+	Ran       float64 `json:"ran"` // seconds
+}
+
+func describeExit(e app.Exit) exit {
+	return exit{e.Code, e.Signal, e.OOM, e.Asked, e.PeakBytes, e.LimitMB, e.Ran.Round(time.Millisecond).Seconds()}
+}
+
+type deployFrame struct {
+	ID       app.ID          `json:"id"`
+	At       string          `json:"at"`
+	Kind     app.DeployKind  `json:"kind"`
+	Phase    app.DeployPhase `json:"phase"`
+	Position int             `json:"position"`
+	Message  string          `json:"message"`
+}
+
+type metricFrame struct {
+	ID     app.ID  `json:"id"`
+	At     string  `json:"at"`
+	CPU    float64 `json:"cpu"` // percent of one core
+	Memory int64   `json:"memory"`
+	Limit  int64   `json:"limit"`
+	NetIn  int64   `json:"netIn"`
+	NetOut int64   `json:"netOut"`
+}
+
+type logFrame struct {
+	ID    app.ID `json:"id"`
+	At    string `json:"at"`
+	Build bool   `json:"build"`
+	Text  string `json:"text"`
+}
+
+type removedFrame struct {
+	ID app.ID `json:"id"`
+	At string `json:"at"`
+}
+
+type gapFrame struct {
+	Missed int `json:"missed"`
+}
+
+// frameOf returns the name and the data of an event.
+func frameOf(e app.Event) (name string, data any) {
+	at := timestamp(e.At)
+	switch e.Kind {
+	case app.StateEvent:
+		s := e.State
+		return "app.state", stateFrame{e.App, at, s.State, s.Running, s.Name, s.RAM, s.Attempt, timestamp(s.RetryAt)}
+	case app.ExitEvent:
+		return "app.exit", exitFrame{e.App, at, describeExit(*e.Exit)}
+	case app.DeployEvent:
+		d := e.Deploy
+		return "app.deploy", deployFrame{e.App, at, d.Kind, d.Phase, d.Position, d.Why}
+	case app.MetricEvent:
+		u := e.Usage
+		return "app.metrics", metricFrame{e.App, at, rounded(u.CPUPercent), u.MemoryBytes, u.LimitBytes, u.NetIn, u.NetOut}
+	case app.LogEvent:
+		return "app.log", logFrame{e.App, at, e.Lines.Build, e.Lines.Text}
+	case app.RemovedEvent:
+		return "app.removed", removedFrame{e.App, at}
+	case app.GapEvent:
+		return "gap", gapFrame{e.Missed}
+	default:
+		return "reset", struct{}{}
+	}
+}

@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+
+	"berth/app"
+)
+
+func (w *world) Last() int64 { return 41 }
+
+func (w *world) Watch(_ context.Context, x app.Watch) (Stream, error) {
+	if x.App != app.All {
+		if _, err := w.App(x.Account, x.App); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.call("Watch"); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watched = x
+	return &worldStream{w, x.App}, nil
+}
+
+// worldStream tells what a test sends to the feed.
+type worldStream struct {
+	w  *world
+	id app.ID
+}
+
+func (s *worldStream) Next(ctx context.Context) ([]app.Event, error) {
+	select {
+	case events, open := <-s.w.feed:
+		if !open {
+			return nil, app.Errorf(app.Unavailable, "The server is shutting down.")
+		}
+		return events, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *worldStream) Check(context.Context) error { return s.w.call("Check") }
+
+func (s *worldStream) Close() { _ = s.w.call("Close") }
+
+// feeding makes the streams of a world tell these events and end.
+func feeding(events ...app.Event) func(*world) {
+	return func(w *world) {
+		w.feed = make(chan []app.Event, 1)
+		w.feed <- events
+		close(w.feed)
+	}
+}
+
+func (w *world) Metrics(_ context.Context, owner app.AccountID, id app.ID, from, to time.Time, step time.Duration) ([]app.Point, error) {
+	err := w.call("Metrics", id, from.Unix(), to.Unix(), int(step.Seconds()))
+	if err := w.change(err, owner, id); err != nil {
+		return nil, err
+	}
+	at := testNow.Truncate(10 * time.Minute)
+	return []app.Point{
+		{At: at.Add(-10 * time.Minute), Step: 10 * time.Minute, Ran: 10 * time.Minute, Memory: 1e6 + 0.5, MemoryMax: 2e6, Limit: 1 << 20, CPU: 1.256, CPUMax: 99.999, NetIn: 5, NetOut: 7},
+		{At: at, Step: 10 * time.Minute, MemoryMax: 1 << 20, Marks: app.Marks{Starts: 1, Exits: 2, OOMs: 3, Deploys: 4}},
+	}, nil
+}
+
+func (w *world) Happenings(_ context.Context, owner app.AccountID, id app.ID) ([]app.Happening, error) {
+	if err := w.change(w.call("Happenings", id), owner, id); err != nil {
+		return nil, err
+	}
+	return []app.Happening{
+		{Number: 9, At: testNow, Kind: app.HappenedRefusal, Text: "the host has no memory left"},
+		{Number: 8, At: testNow, Kind: app.HappenedExit, Text: "killed", Exit: &testExit},
+		{Number: 7, At: testNow, Kind: app.HappenedFailure, Deploy: app.DeployCommit, By: 8, Text: "cannot prepare the application"},
+		{Number: 6, At: testNow, Kind: app.HappenedDeploy, Deploy: app.DeployUpload, By: 7},
+	}, nil
+}
+
+var testExit = app.Exit{Run: 3, At: testNow, Ran: 90 * time.Second, Code: 137, Signal: 9, OOM: true, PeakBytes: 64 << 20, LimitMB: 64}

@@ -1,0 +1,309 @@
+package metrics
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"berth/app"
+)
+
+const (
+	recentName = ".recent" // no id begins with a dot
+	olderName  = ".recent.old"
+
+	// mostUnsaved bounds what waits for a disk that takes nothing.
+	mostUnsaved = 1 << 20
+	// mostPending is how many points of an application wait for its ring.
+	mostPending = int(3 * time.Hour / Fine)
+)
+
+// Store is the history of all applications. It is safe for concurrent use, by
+// one Store per directory at a time.
+type Store struct {
+	dir string
+
+	mu      sync.Mutex
+	recent  *os.File
+	size    int64             // of recent, up to where it is whole
+	unsaved []byte            // what could not be appended yet
+	pending map[app.ID][]slot // sorted, not in the rings yet
+}
+
+// Open returns the history in dir, which is made (0700) if it is not there. What
+// a daemon before has left, however it ended, is there; the torn end of a file
+// is cut off.
+func Open(dir string) (*Store, error) {
+	s := &Store{dir: dir, pending: map[app.ID][]slot{}}
+	if err := s.open(); err != nil {
+		return nil, fmt.Errorf("cannot open the metric history: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Store) open() error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	if _, err := s.load(s.path(olderName)); err != nil {
+		return err
+	}
+	whole, err := s.load(s.path(recentName))
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(s.path(recentName), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(whole); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	s.recent, s.size = f, whole
+	return nil
+}
+
+func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
+
+// Append adds fine points. Of two of the same minute both count: they are joined.
+// Points that could not be written are shown all the same and tried again at the
+// next call; when even the rings cannot be written, the oldest are lost.
+func (s *Store) Append(now time.Time, points []app.PointOf) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range points {
+		r.At = r.At.UTC().Truncate(Fine)
+		s.unsaved = appendRecord(s.unsaved, r.App, isPoint, r.Point)
+		s.add(r.App, r.Point)
+	}
+	err := s.save()
+	if hour := now.UTC().Truncate(time.Hour); s.due(hour) {
+		err = errors.Join(err, s.fold(hour))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write the metric history: %w", reason(err))
+	}
+	return nil
+}
+
+// find tells where the first slot of a moment or later stands.
+func find(list []slot, at time.Time) (int, bool) {
+	return slices.BinarySearchFunc(list, at, func(s slot, t time.Time) int { return s.at().Compare(t) })
+}
+
+// add joins a point with what is pending. The caller holds mu, or owns s.
+func (s *Store) add(id app.ID, p app.Point) {
+	list := s.pending[id]
+	at, there := find(list, p.At)
+	if there {
+		list[at] = slotOf(list[at].point().With(p))
+		return
+	}
+	s.pending[id] = slices.Insert(list, at, slotOf(p))
+}
+
+// save appends what is unsaved. The caller holds mu.
+func (s *Store) save() error {
+	if len(s.unsaved) == 0 {
+		return nil
+	}
+	n, err := s.recent.WriteAt(s.unsaved, s.size)
+	if err == nil {
+		s.size += int64(n)
+		s.unsaved = s.unsaved[:0]
+		return nil
+	}
+	if len(s.unsaved) > mostUnsaved {
+		s.unsaved = nil
+	}
+	return err
+}
+
+// due reports whether anything pending is of an hour before. The caller holds mu.
+func (s *Store) due(hour time.Time) bool {
+	for _, list := range s.pending {
+		if len(list) > 0 && list[0].at().Before(hour) {
+			return true
+		}
+	}
+	return false
+}
+
+// fold writes what is pending of hours before into the rings, and begins a new
+// recent with the rest. The caller holds mu.
+func (s *Store) fold(hour time.Time) error {
+	var errs []error
+	var rest []byte
+	for id, list := range s.pending {
+		n, _ := find(list, hour)
+		if n > 0 {
+			if err := writeRing(s.path(string(id)), list[:n]); err != nil {
+				errs = append(errs, err)
+				n = max(0, len(list)-mostPending) // it is tried again; what is older is given up
+			}
+		}
+		if list = slices.Clone(list[n:]); len(list) == 0 {
+			delete(s.pending, id)
+			continue
+		}
+		s.pending[id] = list
+		for i := range list {
+			rest = appendRecord(rest, id, isPoint, list[i].point())
+		}
+	}
+	return errors.Join(append(errs, s.rotate(rest))...)
+}
+
+// rotate begins a new recent with these records. The caller holds mu.
+func (s *Store) rotate(records []byte) error {
+	next := s.path(recentName + ".new")
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(records)
+	if err == nil {
+		err = errors.Join(os.Rename(s.path(recentName), s.path(olderName)), os.Rename(next, s.path(recentName)))
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	err = s.recent.Close()
+	s.recent, s.size, s.unsaved = f, int64(len(records)), nil
+	return err
+}
+
+// Most is how many points Range returns at most.
+const Most = 2000
+
+// Range returns the points from one moment up to another, oldest first, as
+// stretches of step: a multiple of Fine, of Coarse where the fine ones are kept
+// no more; what is asked for otherwise is rounded up, and so that there are at
+// most Most. Stretches of which nothing is known are left out. now is the moment
+// of the question.
+func (s *Store) Range(id app.ID, now, from, to time.Time, step time.Duration) ([]app.Point, error) {
+	if !app.ValidID(string(id)) || !from.Before(to) {
+		return nil, nil
+	}
+	now = now.UTC()
+	oldest := now.Add(-time.Duration(coarseSlots-1) * Coarse)
+	from, to = later(from.UTC(), oldest), earlier(to.UTC(), now.Add(Coarse))
+	base := Fine
+	if from.Before(now.Add(-time.Duration(fineSlots-1)*Fine)) || step >= Coarse {
+		base = Coarse
+	}
+	step = max(min(step, time.Duration(coarseSlots)*Coarse), base, to.Sub(from)/(Most-2)) // either end may add one
+	step = (step + base - 1) / base * base
+	from = later(from.Truncate(step), oldest).Truncate(base)
+	points, err := s.read(id, base, from, to.Add(base-1).Truncate(base))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the metric history: %w", reason(err))
+	}
+	return coarsen(points, step), nil
+}
+
+// read returns stretches of Fine or Coarse: of the ring, and over them what is
+// pending.
+func (s *Store) read(id app.ID, base time.Duration, from, to time.Time) ([]app.Point, error) {
+	if !from.Before(to) {
+		return nil, nil
+	}
+	s.mu.Lock() // so that nothing is folded between the two
+	defer s.mu.Unlock()
+	points, err := readRing(s.path(string(id)), base, from, to)
+	if err != nil {
+		return nil, err
+	}
+	var newer []app.Point
+	first, _ := find(s.pending[id], from)
+	end, _ := find(s.pending[id], to)
+	for _, one := range s.pending[id][first:end] {
+		newer = append(newer, one.point())
+	}
+	newer = coarsen(newer, base)
+	known := make(map[int64]bool, len(newer))
+	for _, p := range newer {
+		known[p.At.Unix()] = true
+	}
+	// Hours are folded whole, so a coarse stretch is in the ring or pending, and
+	// in both after a crash, when it is the same.
+	points = slices.DeleteFunc(points, func(p app.Point) bool { return known[p.At.Unix()] })
+	points = append(points, newer...)
+	slices.SortFunc(points, func(a, b app.Point) int { return cmp.Compare(a.At.Unix(), b.At.Unix()) })
+	return points, nil
+}
+
+// coarsen joins sorted points to stretches of step.
+func coarsen(points []app.Point, step time.Duration) []app.Point {
+	var all []app.Point
+	for len(points) > 0 {
+		at, n := points[0].At.Truncate(step), 1
+		for n < len(points) && points[n].At.Truncate(step).Equal(at) {
+			n++
+		}
+		all = append(all, join(at, step, points[:n]))
+		points = points[n:]
+	}
+	return all
+}
+
+// Remove forgets an application.
+func (s *Store) Remove(id app.ID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pending, id)
+	s.unsaved = appendRecord(s.unsaved, id, isGone, app.Point{})
+	err := errors.Join(s.save(), os.Remove(s.path(string(id))))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot remove the metric history: %w", reason(err))
+	}
+	return nil
+}
+
+// Sweep removes what belongs to no application that is known.
+func (s *Store) Sweep(known map[app.ID]bool) error {
+	list, err := os.ReadDir(s.dir)
+	gone := map[app.ID]bool{}
+	for _, e := range list {
+		gone[app.ID(e.Name())] = app.ValidID(e.Name())
+	}
+	s.mu.Lock()
+	for id := range s.pending {
+		gone[id] = true
+	}
+	s.mu.Unlock()
+	errs := []error{err}
+	for id, is := range gone {
+		if is && !known[id] {
+			errs = append(errs, s.Remove(id))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Close closes the files. Everything that was appended is in them.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(s.save(), s.recent.Close())
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

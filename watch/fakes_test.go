@@ -1,0 +1,252 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"berth/app"
+)
+
+const (
+	ana app.AccountID = 1
+	bob app.AccountID = 2
+)
+
+// world is everything outside the hub, in memory.
+type world struct {
+	t       testing.TB
+	hub     *Hub
+	sampler *Sampler
+
+	mu       sync.Mutex
+	apps     map[app.ID]app.AccountID
+	members  map[app.AccountID]map[app.ID]app.Permissions
+	asked    int
+	logs     map[string]*output
+	runs     map[app.ID]*app.Measured
+	measured []time.Time // each call of Measure
+	points   []app.PointOf
+	stored   []time.Time
+	fails    error // of keep
+}
+
+func newWorld(t testing.TB) *world {
+	w := &world{
+		t: t, apps: map[app.ID]app.AccountID{"shop": ana, "blog": bob}, members: map[app.AccountID]map[app.ID]app.Permissions{},
+		logs: map[string]*output{}, runs: map[app.ID]*app.Measured{},
+	}
+	w.hub = NewHub(Access{Find: w.find, Authorize: w.authorize, Memberships: w.memberships}, w.follow)
+	w.sampler = NewSampler(w.hub, w, w.keep, slog.New(slog.DiscardHandler))
+	return w
+}
+
+func (w *world) find(id app.ID) (app.Snapshot, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	owner, ok := w.apps[id]
+	return app.Snapshot{App: app.App{ID: id, Account: owner}}, ok
+}
+
+func (w *world) authorize(_ context.Context, member app.AccountID, id app.ID, p app.Permission) (app.AccountID, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked++
+	set, is := w.members[member][id]
+	switch {
+	case !is:
+		return 0, app.Errorf(app.NotFound, "no")
+	case !set.Has(p):
+		return 0, app.Errorf(app.Forbidden, "not that")
+	}
+	return w.apps[id], nil
+}
+
+func (w *world) memberships(_ context.Context, member app.AccountID) ([]app.Membership, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []app.Membership
+	for id, set := range w.members[member] {
+		all = append(all, app.Membership{App: id, Permissions: set})
+	}
+	return all, nil
+}
+
+// join makes an account a member of an application's team, with no permission
+// when there are none.
+func (w *world) join(member app.AccountID, id app.ID, permissions ...app.Permission) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var set app.Permissions
+	for _, p := range permissions {
+		set = set.With(p)
+	}
+	w.members[member] = map[app.ID]app.Permissions{id: set}
+}
+
+// output is a log.
+type output struct {
+	mu        sync.Mutex
+	followers []*follower
+}
+
+type follower struct {
+	of    *output
+	ready chan struct{}
+	text  strings.Builder
+}
+
+func (w *world) log(id app.ID, build bool) *output {
+	name := string(id)
+	if build {
+		name += "/build"
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.logs[name] == nil {
+		w.logs[name] = &output{}
+	}
+	return w.logs[name]
+}
+
+func (o *output) print(text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range o.followers {
+		f.text.WriteString(text)
+		select {
+		case f.ready <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (w *world) follow(id app.ID, build bool) (Follower, error) {
+	name := string(id)
+	if build {
+		name += "/build"
+	}
+	w.mu.Lock()
+	o := w.logs[name]
+	w.mu.Unlock()
+	if o == nil {
+		return nil, errors.New("no log")
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := &follower{of: o, ready: make(chan struct{}, 1)}
+	o.followers = append(o.followers, f)
+	return f, nil
+}
+
+func (f *follower) Ready() <-chan struct{} { return f.ready }
+
+func (f *follower) Take() string {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	defer f.text.Reset()
+	return f.text.String()
+}
+
+func (f *follower) Close() {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	f.of.followers = slices.DeleteFunc(f.of.followers, func(g *follower) bool { return g == f })
+}
+
+// starts makes a program run; it uses a second of a processor each ten seconds,
+// and sends a byte each second.
+func (w *world) starts(id app.ID, run int) {
+	w.mu.Lock()
+	w.runs[id] = &app.Measured{App: id, Owner: w.apps[id], Run: run, StartedAt: time.Now(), Counts: app.Counts{MemoryBytes: 1000, LimitBytes: 5000}}
+	w.mu.Unlock()
+	w.state(id, app.Starting, true)
+	w.state(id, app.Online, true)
+}
+
+func (w *world) ends(id app.ID, e app.Exit) {
+	w.mu.Lock()
+	delete(w.runs, id)
+	w.mu.Unlock()
+	w.hub.Tell(app.Event{Kind: app.ExitEvent, App: id, Owner: w.apps[id], Exit: &e})
+	w.state(id, app.Stopped, false)
+}
+
+func (w *world) uses(id app.ID, bytes int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.runs[id].MemoryBytes = bytes
+}
+
+func (w *world) state(id app.ID, s app.State, running bool) {
+	w.hub.Tell(app.Event{Kind: app.StateEvent, App: id, Owner: w.apps[id], State: &app.StateChange{State: s, Running: running}})
+}
+
+func (w *world) Measure(_ context.Context, only func(app.AccountID, app.ID) bool, each func(app.Measured)) {
+	w.mu.Lock()
+	w.measured = append(w.measured, time.Now())
+	var all []app.Measured
+	for _, r := range w.runs {
+		m := *r
+		ran := time.Since(m.StartedAt)
+		m.CPU, m.NetOut = ran/10, int64(ran.Seconds())
+		all = append(all, m)
+	}
+	w.mu.Unlock()
+	for _, m := range all {
+		if only == nil || only(m.Owner, m.App) {
+			each(m)
+		}
+	}
+}
+
+func (w *world) keep(now time.Time, points []app.PointOf) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stored = append(w.stored, now)
+	w.points = append(w.points, points...)
+	return w.fails
+}
+
+// looks is how often programs were measured since the last call.
+func (w *world) looks() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer func() { w.measured = nil }()
+	return len(w.measured)
+}
+
+// taken are the points since the last call, by the time they were stored.
+func (w *world) taken() []app.PointOf {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer func() { w.points = nil }()
+	return w.points
+}
+
+func (w *world) watch(x app.Watch) *Subscription {
+	w.t.Helper()
+	s, err := w.hub.Watch(context.Background(), x)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(s.Close)
+	return s
+}
+
+// told is what there is to tell now, without waiting for more.
+func told(t testing.TB, s *Subscription) []app.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	events, err := s.Next(ctx)
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	return events
+}

@@ -1,0 +1,285 @@
+package watch
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"berth/app"
+)
+
+const (
+	// queued is how many events wait for a reader that is slow.
+	queued = 256
+	// linePace is the least time between two frames of lines.
+	linePace = 100 * time.Millisecond
+)
+
+// errOver is what Next and Watch return when the daemon ends, or another image
+// of it takes over.
+var errOver = app.Errorf(app.Unavailable, "the server is shutting down; try again in a minute")
+
+// Subscription is one stream of events. Next and Check are for one goroutine at
+// a time; Close may be called by any, and again.
+type Subscription struct {
+	hub    *Hub
+	watch  app.Watch
+	ready  chan struct{}
+	closed chan struct{}
+	once   sync.Once
+
+	mu     sync.Mutex // taken with the hub's held, never the other way
+	queue  []app.Event
+	missed int
+	others map[app.ID]bool // applications of others that it concerns, as Check found them
+	notice bool            // something happened after which there may be a log
+
+	// The reader's own.
+	logs [2]Follower // of the program and of the build, nil while there is none
+	more [2]bool     // there may be something to take
+	next time.Time   // when lines may be told again
+}
+
+// concerns reports whether an application is among those that it is about: a
+// quick look at what Check found, before allowed decides.
+func (s *Subscription) concerns(owner app.AccountID, id app.ID) bool {
+	if s.watch.App != app.All && s.watch.App != id {
+		return false
+	}
+	if owner == s.watch.Account {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.others[id]
+}
+
+// offer queues an event that it is to be told, or counts it as missed. It does
+// not wait.
+func (s *Subscription) offer(e app.Event) {
+	lines := s.watch.Kinds.Has(app.LogEvent) && e.Kind.Kept()
+	wanted := s.watch.Kinds.Has(e.Kind)
+	if !lines && !wanted || !s.concerns(e.Owner, e.App) {
+		return
+	}
+	s.mu.Lock()
+	s.notice = s.notice || lines
+	switch {
+	case !wanted:
+	case len(s.queue) >= queued || s.missed > 0:
+		s.missed++
+	default:
+		s.queue = append(s.queue, e)
+	}
+	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *Subscription) wake() {
+	select {
+	case s.ready <- struct{}{}:
+	default: // it knows
+	}
+}
+
+// Check asks again whether the account may see what it watches. It fails with
+// app.NotFound or app.Forbidden when that is no longer so; callers who stay
+// long call it now and then, for it also finds applications that the account
+// has come to share.
+func (s *Subscription) Check(ctx context.Context) error {
+	w := s.watch
+	if w.App == app.All {
+		all, err := s.hub.access.Memberships(ctx, w.Account)
+		if err != nil {
+			return err
+		}
+		others := make(map[app.ID]bool, len(all))
+		for _, m := range all {
+			others[m.App] = m.Permissions.Has(app.StatusApp)
+		}
+		s.mu.Lock()
+		s.others = others
+		s.mu.Unlock()
+		return nil
+	}
+	for _, p := range permissions(w.Kinds) {
+		if err := s.allowed(ctx, w.App, p); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	s.others = map[app.ID]bool{w.App: true}
+	s.mu.Unlock()
+	return nil
+}
+
+// permissions are those that a member of a team needs to be told these kinds.
+func permissions(kinds app.EventKind) []app.Permission {
+	var all []app.Permission
+	if kinds&^(app.LogEvent|app.RemovedEvent) != 0 {
+		all = append(all, app.StatusApp)
+	}
+	if kinds.Has(app.LogEvent) {
+		all = append(all, app.LogsApp)
+	}
+	return all
+}
+
+// allowed fails unless the account may do what p names with an application now.
+func (s *Subscription) allowed(ctx context.Context, id app.ID, p app.Permission) error {
+	snap, there := s.hub.access.Find(id)
+	if there && snap.Account == s.watch.Account {
+		return nil
+	}
+	if !there {
+		return app.Errorf(app.NotFound, "you have no application %q", id)
+	}
+	_, err := s.hub.access.Authorize(ctx, s.watch.Account, id, p)
+	return err
+}
+
+// Next returns what has happened since the last call, at least one event, in
+// order. It blocks until something has, or ctx ends, or the hub closes
+// (app.Unavailable). Events of other accounts' applications are told only while
+// the account may see them.
+func (s *Subscription) Next(ctx context.Context) ([]app.Event, error) {
+	for {
+		select {
+		case <-s.closed:
+			return nil, errOver
+		default:
+		}
+		events := s.permitted(ctx, s.take())
+		lines, due := s.lines(ctx)
+		if events = append(events, lines...); len(events) > 0 {
+			return events, nil
+		}
+		if err := s.rest(ctx, due); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// take empties the queue.
+func (s *Subscription) take() []app.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	events := s.queue
+	s.queue = nil
+	if s.missed > 0 {
+		events = append(events, app.Event{Kind: app.GapEvent, At: time.Now(), Missed: s.missed})
+		s.missed = 0
+	}
+	return events
+}
+
+// permitted leaves out what the account may not see any more.
+func (s *Subscription) permitted(ctx context.Context, events []app.Event) []app.Event {
+	may := map[app.ID]bool{}
+	return slices.DeleteFunc(events, func(e app.Event) bool {
+		if e.App == "" || e.Owner == s.watch.Account {
+			return false
+		}
+		if e.Kind == app.RemovedEvent { // there is no team to ask; that it is gone is all it tells
+			return false
+		}
+		ok, asked := may[e.App]
+		if !asked {
+			_, err := s.hub.access.Authorize(ctx, s.watch.Account, e.App, app.StatusApp)
+			ok = err == nil
+			may[e.App] = ok
+		}
+		return !ok
+	})
+}
+
+// lines returns what was printed, and when to look again if that is too early.
+func (s *Subscription) lines(ctx context.Context) (events []app.Event, due <-chan time.Time) {
+	s.mu.Lock()
+	notice := s.notice
+	s.notice = false
+	s.mu.Unlock()
+	if notice {
+		s.followLogs()
+	}
+	if !s.more[0] && !s.more[1] {
+		return nil, nil
+	}
+	now := time.Now()
+	if wait := s.next.Sub(now); wait > 0 {
+		return nil, time.After(wait)
+	}
+	for i, f := range s.logs {
+		if !s.more[i] || f == nil {
+			continue
+		}
+		s.more[i] = false
+		if text := f.Take(); text != "" && s.allowed(ctx, s.watch.App, app.LogsApp) == nil {
+			s.next = now.Add(linePace)
+			events = append(events, app.Event{Kind: app.LogEvent, At: now, App: s.watch.App, Lines: &app.Lines{Build: i == 1, Text: text}})
+		}
+	}
+	return events, nil
+}
+
+// followLogs follows those logs that are there and not followed yet.
+func (s *Subscription) followLogs() {
+	if !s.watch.Kinds.Has(app.LogEvent) {
+		return
+	}
+	for i := range s.logs {
+		if s.logs[i] != nil {
+			continue
+		}
+		if f, err := s.hub.follow(s.watch.App, i == 1); err == nil { // else there is none yet
+			s.logs[i], s.more[i] = f, true
+		}
+	}
+}
+
+// rest blocks until there may be something to tell.
+func (s *Subscription) rest(ctx context.Context, due <-chan time.Time) error {
+	var ready [2]<-chan struct{}
+	for i, f := range s.logs {
+		if f != nil && due == nil { // else it would wake at each line of a flood
+			ready[i] = f.Ready()
+		}
+	}
+	select {
+	case <-s.ready:
+	case <-ready[0]:
+		s.more[0] = true
+	case <-ready[1]:
+		s.more[1] = true
+	case <-due:
+	case <-s.closed:
+		return errOver
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// end lets Next return. The hub's lock is held.
+func (s *Subscription) end() { s.once.Do(func() { close(s.closed) }) }
+
+// Close ends the subscription. No call of Next may be under way.
+func (s *Subscription) Close() {
+	h := s.hub
+	h.mu.Lock()
+	if _, open := h.subs[s]; open {
+		delete(h.subs, s)
+		if h.of[s.watch.Account]--; h.of[s.watch.Account] == 0 {
+			delete(h.of, s.watch.Account)
+		}
+	}
+	s.end()
+	h.mu.Unlock()
+	for i, f := range s.logs {
+		if f != nil {
+			f.Close()
+			s.logs[i] = nil
+		}
+	}
+}
