@@ -16,7 +16,7 @@ var watching = measure{
 	what it gives to the disk (write_bytes of /proc/PID/io, which counts pages) over four minutes, times
 	fifteen: in these it measures every program once a minute and appends that to its history; once an
 	hour it also writes two or three pages for each program, which are not in the figure. Then its
-	processor time over 30 s with no stream of GET /v2/events open, and with 20: for states alone, for the
+	processor time over 60 s with no stream of GET /v2/events open, and with 20: for states alone, for the
 	figures of one application, and for those of all, which it then measures every two seconds.`,
 	run: measureWatching,
 }
@@ -64,7 +64,7 @@ func measureWatching(ctx context.Context, b *bench) (rows []row, err error) {
 		if err != nil {
 			return rows, err
 		}
-		rows = append(rows, row{what: w.what + ": CPU in 30 s", berth: digits(used) + " ms"})
+		rows = append(rows, row{what: w.what + ": CPU in 60 s", berth: digits(used) + " ms"})
 	}
 	return rows, nil
 }
