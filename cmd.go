@@ -53,6 +53,7 @@ var commands = []command{
 	{"account delete", "delete an account that owns no applications, and its tokens", "ACCOUNT [--data-dir DIR]", accountDelete},
 	{"app env", "list, set or remove the environment variables of an application", "APP list|set NAME=VALUE...|unset NAME... [--show] [--json] [--data-dir DIR]", appEnv},
 	{"app deploys", "list the deploys of an application that can be rolled back to", "APP [--json] [--data-dir DIR]", appDeploys},
+	{"app events", "list what happened to an application lately", "APP [--json] [--data-dir DIR]", appEvents},
 	{"backup create", "write everything into one archive, while everything runs", "--to FILE|DIR [--data-dir DIR]", backupCreate},
 	{"backup verify", "prove that an archive is whole", "FILE", backupVerify},
 	{"backup restore", "fill an empty data directory from an archive", "FILE --data-dir DIR", backupRestore},

@@ -67,4 +67,32 @@ func TestInflightIsWaitedFor(t *testing.T) {
 	if _, ok := i.enter(); ok || i.oldest() != 0 {
 		t.Error("a handler was let in after the end")
 	}
+	if _, ok := i.enterEndless(); ok {
+		t.Error("a stream was let in after the end")
+	}
+}
+
+// A stream has no age, and is waited for like others.
+func TestInflightStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newInflight(func() {})
+		leave, ok := i.enterEndless()
+		if !ok {
+			t.Fatal("a stream was not let in")
+		}
+		time.Sleep(time.Hour)
+		if age := i.oldest(); age != 0 {
+			t.Errorf("it is %s old", age)
+		}
+		time.AfterFunc(time.Minute, leave)
+		began := time.Now()
+		for !i.mu.TryLock() {
+			time.Sleep(time.Second)
+		}
+		i.mu.Unlock()
+		if waited := time.Since(began); waited < time.Minute {
+			t.Errorf("the end waits %s for it", waited)
+		}
+		i.close()
+	})
 }

@@ -142,6 +142,9 @@ func TestKernelCacheIsNoOOM(t *testing.T) {
 	if m.Peak != 0 && m.Peak < 30<<20 {
 		t.Errorf("the cache did not reach the limit (peak %d), so this proves nothing", m.Peak)
 	}
+	if u, err := g.Use(); err != nil || u.Memory > m.Used+4<<20 || u.Memory < m.Used-4<<20 || u.Limit != m.Limit || u.CPU == 0 {
+		t.Errorf("Use() = %+v, %v; want what Memory() says: %+v", u, err, m)
+	}
 }
 
 func TestKernelSIGKILLIsNoOOM(t *testing.T) {
@@ -257,6 +260,9 @@ func TestKernelSetMemory(t *testing.T) {
 		}
 		if m, err := g.Memory(); err != nil || m.Limit != mb<<20 {
 			t.Errorf("the limit is %d, %v; want %d MB", m.Limit, err, mb)
+		}
+		if u, err := g.Use(); err != nil || u.Limit != mb<<20 {
+			t.Errorf("Use() says %d, %v; want %d MB", u.Limit, err, mb)
 		}
 	}
 }

@@ -52,6 +52,8 @@ type Group struct {
 type memory interface {
 	limit(bytes int64) error
 	read() (Memory, error)
+	// files tells where Use finds what read does.
+	files() (dir string, names useFiles)
 	// alarm returns what wakes for an out-of-memory kill, and how long the
 	// counter may lag behind it.
 	alarm() (alarm, time.Duration, error)

@@ -22,6 +22,9 @@ type counter struct {
 
 func (c *counter) limit(int64) error { return nil }
 func (c *counter) close()            {}
+
+func (c *counter) files() (string, useFiles) { return "", useFiles{} }
+
 func (c *counter) read() (Memory, error) {
 	c.reads.Add(1)
 	return Memory{Kills: c.kills.Load()}, nil

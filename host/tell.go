@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"time"
 
 	"berth/app"
 )
@@ -75,14 +76,22 @@ func (h *Host) Happenings(ctx context.Context, owner app.AccountID, id app.ID) (
 		return nil, err
 	}
 	for i := range all {
-		if e := all[i].Exit; e != nil && all[i].Text == "" {
-			all[i].Text = sentence(*e)
-			if e.Asked && !e.OOM {
-				all[i].Text = stopped(*e, h.StopGrace)
-			}
-		}
+		all[i].Text = Words(all[i], h.StopGrace)
 	}
 	return all, nil
+}
+
+// Words says in a sentence what happened; grace is what a program had to end in
+// when it was asked to.
+func Words(p app.Happening, grace time.Duration) string {
+	e := p.Exit
+	switch {
+	case p.Text != "" || e == nil:
+		return p.Text
+	case e.Asked && !e.OOM:
+		return stopped(*e, grace)
+	}
+	return sentence(*e)
 }
 
 // Measure calls each for every program that runs, one after the other; those

@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -321,24 +320,6 @@ func TestKernelCPUWeight(t *testing.T) {
 		t.Errorf("SetMemory(8) = %v", err)
 	}
 	is(at[200])
-}
-
-func TestKernelUsageCoversEveryProcess(t *testing.T) {
-	b := newBench(t)
-	s := b.spec(t, `while :; do :; done & sleep 600`)
-	r := b.launch(t, s)
-	poll(t, "the helper burns cpu", func() bool {
-		u, err := r.Usage(t.Context())
-		return err == nil && u.CPUPercent > 5 && u.MemoryBytes > 0
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	r.mu.Lock()
-	r.cpu.at = time.Now().Add(-time.Hour) // a stale sample is renewed, and that can be called off
-	r.mu.Unlock()
-	if _, err := r.Usage(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Usage of a cancelled caller = %v", err)
-	}
 }
 
 // What a program may and may not be and see.

@@ -187,16 +187,12 @@ func (r *Run) Counts() (app.Counts, error) {
 }
 
 func (r *Run) counts() (app.Counts, error) {
-	cpu, err := r.group.CPU()
-	if err != nil {
-		return app.Counts{}, err
-	}
-	m, err := r.group.Memory()
+	u, err := r.group.Use()
 	if err != nil {
 		return app.Counts{}, err
 	}
 	in, out, err := r.traffic.Read()
-	return app.Counts{MemoryBytes: m.Used, LimitBytes: m.Limit, CPU: cpu, NetIn: in, NetOut: out}, err
+	return app.Counts{MemoryBytes: u.Memory, LimitBytes: u.Limit, CPU: u.CPU, NetIn: in, NetOut: out}, err
 }
 
 func (r *Run) cpuPercent(ctx context.Context) (float64, error) {

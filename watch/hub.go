@@ -11,7 +11,7 @@ import (
 
 const (
 	// perAccount and most bound the subscriptions that are open at a time.
-	perAccount = 16
+	perAccount = 32
 	most       = 256
 
 	// mostKept is how many events of an application are kept, and allKept of all

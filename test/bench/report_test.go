@@ -111,10 +111,10 @@ func TestIdleRows(t *testing.T) {
 	if len(rows) != 4 || rows[1].berth != "10 ms CPU, 4 switches" || rows[1].pm2 != "500 ms CPU, 700 switches" || rows[1].supervisord != "30 ms CPU, 8 switches" {
 		t.Errorf("got %+v", rows)
 	}
-	if rows[3].aim != "CPU flat: within" {
+	if rows[3].aim != "150 ms more than with 10: within" {
 		t.Errorf("the aim is %q", rows[3].aim)
 	}
-	if rows := idleRows([]float64{0, 0, 0, 30, 0, 0}, make([]float64, 6)); rows[3].aim != "CPU flat: **beyond**" {
+	if rows := idleRows([]float64{0, 0, 0, 180, 0, 0}, make([]float64, 6)); rows[3].aim != "150 ms more than with 10: **beyond**" {
 		t.Errorf("the aim is %q", rows[3].aim)
 	}
 }

@@ -36,7 +36,8 @@ func (d *daemon) wakeUps() int {
 }
 
 // TestIdleDaemonSleeps watches a daemon whose programs do nothing: it does
-// nothing either, for longer than ten seconds at a time.
+// nothing either, for longer than ten seconds at a time. Once a minute it measures
+// them, which is between two such times.
 func TestIdleDaemonSleeps(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
