@@ -31,7 +31,8 @@ var imports = map[string][]string{
 	"db":       {"app"},
 	"keeper":   {},
 	"systemd":  {},
-	"httpapi":  {"app"},
+	"text":     {},
+	"httpapi":  {"app", "text"},
 	"proxy":    {},
 	"test/e2e": {},
 
