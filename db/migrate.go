@@ -40,10 +40,9 @@ func migrate(ctx context.Context, pool *sql.DB, steps fs.FS, keep func(version i
 		if err != nil {
 			return err
 		}
-		what := fmt.Sprintf("bring the schema to version %d", next)
-		err = transact(ctx, pool, what, func(tx *sql.Tx) error { return step(ctx, tx, next, string(text)) })
+		err = transact(ctx, pool, "change the schema", func(tx *sql.Tx) error { return step(ctx, tx, next, string(text)) })
 		if err != nil {
-			return err
+			return fmt.Errorf("schema version %d: %w", next, err)
 		}
 	}
 	return nil

@@ -93,10 +93,10 @@ func (l Language) SayPhrase(p Phrase) string {
 	return l.Say(format, args...)
 }
 
-// Count says one or many, whichever the language uses for n things. Both MUST
-// write the number themselves, for 0 is singular in Portuguese and plural in English.
+// Count says one or many, whichever the language uses for n things. All there are
+// so far say "0 sites" and "1 site".
 func (l Language) Count(n int, one, many string, args ...any) string {
-	if n == 1 || n == 0 && l.of != nil { // CLDR: pt has i = 0..1
+	if n == 1 {
 		return l.Say(one, args...)
 	}
 	return l.Say(many, args...)

@@ -110,7 +110,7 @@ func TestAccept(t *testing.T) {
 
 func TestCount(t *testing.T) {
 	portuguese := spokenHere(t, `"%d site" = "%d site."`, `"%d sites" = "%d sites."`)
-	for n, want := range map[int][2]string{0: {"0 sites", "0 site."}, 1: {"1 site", "1 site."}, 2: {"2 sites", "2 sites."}} {
+	for n, want := range map[int][2]string{0: {"0 sites", "0 sites."}, 1: {"1 site", "1 site."}, 2: {"2 sites", "2 sites."}} {
 		for i, l := range []Language{{}, portuguese} {
 			if got := l.Count(n, "%d site", "%d sites", n); got != want[i] {
 				t.Errorf("%s counts %q, want %q", l.Tag(), got, want[i])
