@@ -40,9 +40,14 @@ func migrate(ctx context.Context, pool *sql.DB, steps fs.FS, keep func(version i
 		if err != nil {
 			return err
 		}
-		err = transact(ctx, pool, "change the schema", func(tx *sql.Tx) error { return step(ctx, tx, next, string(text)) })
+		err = transact(ctx, pool, "change the schema", func(tx *sql.Tx) error {
+			if err := step(ctx, tx, next, string(text)); err != nil {
+				return fmt.Errorf("to version %d: %w", next, err)
+			}
+			return nil
+		})
 		if err != nil {
-			return fmt.Errorf("schema version %d: %w", next, err)
+			return err
 		}
 	}
 	return nil
