@@ -102,11 +102,11 @@ func TestCompletenessSeesMistakes(t *testing.T) {
 	for content, want := range map[string]string{
 		`<p>{{t "one"}} {{if .X}}{{range .Y}}{{t "two %d" .N | print}}{{else}}{{(t "three")}}{{end}}{{end}}`: "one|three|two %d",
 		`{{define "x"}}{{template "y" (t "in")}}{{end}}{{with t "w"}}{{end}}`:                                "in|w",
-		`{{tn 2 "a" "b" .N}}`:       "a|b",
+		`{{count 2 "a" "b" .N}}`:    "a|b",
 		`{{.T "no"}}{{print "no"}}`: "",
 		`{{t .X}}`:                  "!must be a literal",
 		`{{t}}`:                     "!must be a literal",
-		`{{tn 2 "a"}}`:              "!must be a literal",
+		`{{count 2 "a"}}`:           "!must be a literal",
 		`{{if}}`:                    "!missing value",
 	} {
 		s := newSource(t)

@@ -37,7 +37,7 @@ var sayers = map[string][]int{
 	"(method).Room":   {0},    // of the trees, through an interface
 	"(method).Say":    {0},
 	"template.t":      {0}, // "template" stands for those of the panel
-	"template.tn":     {1, 2},
+	"template.count":  {1, 2},
 }
 
 // source is what the program says: each sentence and where, and what is wrong.

@@ -2,7 +2,7 @@ package text
 
 import templates "text/template/parse"
 
-// template takes the sentences of a template: {{t "..."}} and {{tn 2 "..." "..."}}.
+// template takes the sentences of a template: {{t "..."}} and {{count 2 "..." "..."}}.
 func (s *source) template(file, content string) {
 	tree := templates.New(file)
 	tree.Mode = templates.SkipFuncCheck
