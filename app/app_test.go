@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -42,7 +43,7 @@ func TestKindOf(t *testing.T) {
 		{cause, Internal, "disk on fire"},
 		{user, Conflict, `the name "x" is taken`},
 		{fmt.Errorf("cannot deploy: %w", user), Conflict, `cannot deploy: the name "x" is taken`},
-		{&Error{Kind: Exhausted, Message: "no room", Err: cause}, Exhausted, "no room: disk on fire"},
+		{&Error{Kind: Exhausted, Message: Words("no room"), Err: cause}, Exhausted, "no room: disk on fire"},
 	} {
 		if got := KindOf(tt.err); got != tt.kind {
 			t.Errorf("KindOf(%v) = %d, want %d", tt.err, got, tt.kind)
@@ -77,5 +78,42 @@ func TestConfigHas(t *testing.T) {
 func TestWords(t *testing.T) {
 	if Bot.String() != "bot" || Site.String() != "site" || MB(5).String() != "5" || MB(5).Bytes() != 5<<20 || AccountID(7).String() != "7" {
 		t.Error("a word or number of the vocabulary is wrong")
+	}
+}
+
+func TestText(t *testing.T) {
+	cause := Errorf(Unusable, "an application needs at least %d MB", 32)
+	said := Textf("%s: %v", Words("100%"), cause)
+	if got := said.String(); got != "100%: an application needs at least 32 MB" {
+		t.Errorf("got %q", got)
+	}
+	if format, args := said.Phrase(); format != "%s: %v" || len(args) != 2 || args[1] != any(cause) {
+		t.Errorf("it is made of %q, %v", format, args)
+	}
+	if format, args := Words("100%").Phrase(); format != "100%%" || args != nil {
+		t.Errorf("words are %q, %v", format, args)
+	}
+	if said.IsZero() || !(Text{}).IsZero() || (Text{}).String() != "" {
+		t.Error("only no sentence is none")
+	}
+	for _, printed := range []string{fmt.Sprint(said), fmt.Sprintf("%v", &said)} {
+		if printed != said.String() {
+			t.Errorf("it prints %q", printed)
+		}
+	}
+	if b, err := json.Marshal(struct{ Message Text }{said}); err != nil || string(b) != `{"Message":"`+said.String()+`"}` {
+		t.Errorf("as JSON it is %s, %v", b, err)
+	}
+}
+
+// What an error says in another language has the same parts as in English.
+func TestErrorIsAPhrase(t *testing.T) {
+	bare := &Error{Kind: Invalid, Message: Textf("the name %q is taken", "x")}
+	if format, args := bare.Phrase(); format != "the name %q is taken" || len(args) != 1 {
+		t.Errorf("it is %q, %v", format, args)
+	}
+	format, args := (&Error{Message: bare.Message, Err: errors.New("cause")}).Phrase()
+	if got := fmt.Sprintf(format, args...); got != `the name "x" is taken: cause` {
+		t.Errorf("with its cause it is %q", got)
 	}
 }

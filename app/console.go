@@ -8,8 +8,8 @@ type Shell struct {
 	Exit    Exit  // of the shell; OOM when a process was killed for RAM meanwhile, whichever
 	Program *Exit // the end of the program, when that came with the command's
 	// Cut is why the command was ended with everything it had started, as the
-	// end of a sentence: "the application was stopped"; "" when it ended by itself.
-	Cut string
+	// end of a sentence: "the application was stopped"; no text when it ended by itself.
+	Cut Text
 }
 
 // OutputMax is the bytes that are kept of each stream of a command.

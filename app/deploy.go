@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -32,11 +31,11 @@ var ConfigKeys = []string{"MAIN", "TYPE", "RAM", "VERSION", "NAME", "AVATAR", "I
 func (c Config) Has(key string) bool { return slices.Contains(c.Keys, key) }
 
 // Where names the line of key for the user, or the file alone.
-func (c Config) Where(key string) string {
+func (c Config) Where(key string) Text {
 	if i := slices.Index(c.Keys, key); i >= 0 && i < len(c.Lines) {
-		return fmt.Sprintf("discloud.config line %d", c.Lines[i])
+		return Textf("discloud.config line %d", c.Lines[i])
 	}
-	return "discloud.config"
+	return Words("discloud.config")
 }
 
 // Files is a tree that can be asked about, by slash-separated relative paths.
@@ -67,7 +66,7 @@ type Step struct {
 	Argv   []string
 	Text   string // the command as its author wrote it; "" when that is Argv
 	Env    []string
-	OnFail string // a sentence for the user that names the remedy, may be empty
+	OnFail Text // a sentence for the user that names the remedy, may be empty
 }
 
 // Stage names a checked and unpacked upload in the staging area.
@@ -78,7 +77,7 @@ type Unpacked struct {
 	Stage  Stage
 	Config Config
 	Found  bool     // whether it brings a config file
-	Hint   string   // explains a config file that was not found
+	Hint   Text     // explains a config file that was not found
 	Left   []string // what was left out, in words for the user
 	Bytes  int64    // of the ZIP
 	// Variables are those that it holds for whoever asks for them.

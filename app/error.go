@@ -1,9 +1,6 @@
 package app
 
-import (
-	"errors"
-	"fmt"
-)
+import "errors"
 
 // Kind classifies an error for machines; the HTTP status is derived from it
 // in exactly one place (httpapi).
@@ -37,10 +34,10 @@ const (
 )
 
 // Error is an error a person may read. Message is for the user and MUST NOT
-// hold paths of the host or secrets; Err is the cause, for the log alone.
+// hold paths of the host or secrets, nor have them as arguments; Err is the cause, for the log alone.
 type Error struct {
 	Kind    Kind
-	Message string
+	Message Text
 	Logs    string // what the program or its build printed last, if that explains the error
 	Err     error
 }
@@ -48,18 +45,26 @@ type Error struct {
 // Error returns the message and, when there is one, the cause.
 func (e *Error) Error() string {
 	if e.Err != nil {
-		return e.Message + ": " + e.Err.Error()
+		return e.Message.String() + ": " + e.Err.Error()
 	}
-	return e.Message
+	return e.Message.String()
+}
+
+// Phrase returns what Error says, to be said in another language.
+func (e *Error) Phrase() (format string, args []any) {
+	if e.Err != nil {
+		return "%v: %v", []any{e.Message, e.Err}
+	}
+	return e.Message.Phrase()
 }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf makes an error that the user should read. A %w argument becomes part
-// of the message as well as the cause, so wrap only what a user may see.
+// Errorf makes an error that the user should read, as Textf makes its sentence. An
+// error among the arguments becomes part of the message and no cause.
 func Errorf(kind Kind, format string, args ...any) error {
-	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
+	return &Error{Kind: kind, Message: Textf(format, args...)}
 }
 
 // KindOf returns the kind of err: Internal unless an *Error is in its chain.

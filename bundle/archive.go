@@ -26,7 +26,7 @@ type Archive struct {
 	over    *app.Code // what a commit lays it over, nil for a new application
 	cfg     app.Config
 	found   bool
-	hint    string
+	hint    app.Text
 	left    []string // sentences
 	size    int64    // bytes of the ZIP
 	vars    app.PackedVariables
@@ -60,7 +60,7 @@ func (a *Archive) Config() (cfg app.Config, found bool) { return a.cfg, a.found 
 
 // Hint names a file that was probably meant to be the config file when there
 // is none, "" otherwise.
-func (a *Archive) Hint() string { return a.hint }
+func (a *Archive) Hint() app.Text { return a.hint }
 
 // Left tells, in sentences for the user, what of the ZIP is not unpacked: what no
 // program needs, and what is made anew from the manifests beside it.
@@ -110,7 +110,7 @@ func (a *Archive) loadConfig() error {
 			}
 			a.found = err == nil
 			return err
-		case a.hint == "":
+		case a.hint.IsZero():
 			a.hint = hintFor(e.name)
 		}
 	}
@@ -119,15 +119,15 @@ func (a *Archive) loadConfig() error {
 
 // hintFor returns the remedy when name looks like a misplaced config file.
 // Windows hides the extension of discloud.config.txt from whoever made it.
-func hintFor(name string) string {
+func hintFor(name string) app.Text {
 	base := strings.ToLower(path.Base(name))
 	if strings.TrimSuffix(base, ".txt") != ConfigName {
-		return ""
+		return app.Text{}
 	}
 	if name == path.Base(name) {
-		return fmt.Sprintf("found %s: the name must be %s", quote(name), ConfigName)
+		return app.Textf("found %s: the name must be %s", quote(name), ConfigName)
 	}
-	return fmt.Sprintf("found %s: %s must be at the top of the ZIP", quote(name), ConfigName)
+	return app.Textf("found %s: %s must be at the top of the ZIP", quote(name), ConfigName)
 }
 
 // readDirectory reads the central directory of the ZIP.

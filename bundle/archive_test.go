@@ -13,7 +13,7 @@ import (
 func text(err error) string {
 	var e *app.Error
 	if errors.As(err, &e) {
-		return e.Message
+		return e.Message.String()
 	}
 	return ""
 }

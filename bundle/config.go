@@ -74,10 +74,10 @@ func parseLine(cfg *app.Config, seen map[string]int, n int, line string) error {
 		return app.Errorf(app.Unusable, "%s line %d: %s: must be KEY=value", ConfigName, n, quote(line))
 	}
 	if i := strings.IndexFunc(line, isControl); i >= 0 {
-		return lineError(n, key, value, "must not hold control characters")
+		return lineError(n, key, value, app.Textf("must not hold control characters"))
 	}
 	if first, ok := seen[key]; ok {
-		return lineError(n, key, value, fmt.Sprintf("is set already in line %d", first))
+		return lineError(n, key, value, app.Textf("is set already in line %d", first))
 	}
 	seen[key] = n
 	if value == "" && key != "APT" { // no packages are a wish, too
@@ -85,7 +85,7 @@ func parseLine(cfg *app.Config, seen map[string]int, n int, line string) error {
 	}
 	cfg.Keys, cfg.Lines = append(cfg.Keys, key), append(cfg.Lines, n)
 	if set, ok := setters[key]; ok {
-		if want := set(cfg, value); want != "" {
+		if want := set(cfg, value); !want.IsZero() {
 			return lineError(n, key, value, want)
 		}
 	}
@@ -93,7 +93,7 @@ func parseLine(cfg *app.Config, seen map[string]int, n int, line string) error {
 }
 
 // lineError makes the error of one line.
-func lineError(n int, key, value, want string) error {
+func lineError(n int, key, value string, want app.Text) error {
 	if utf8.RuneCountInString(key) > maxQuoted || slices.ContainsFunc([]rune(key), unicode.IsControl) {
 		key = quote(key)
 	}

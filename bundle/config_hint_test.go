@@ -33,7 +33,7 @@ func TestConfigAndHint(t *testing.T) {
 			}
 			defer a.Close()
 			cfg, found := a.Config()
-			if found != tt.found || (found && cfg.Main != "a.js") || (!found && a.Hint() != tt.hint) {
+			if found != tt.found || (found && cfg.Main != "a.js") || (!found && a.Hint().String() != tt.hint) {
 				t.Errorf("got %v %q hint %q, want %v hint %q", found, cfg.Main, a.Hint(), tt.found, tt.hint)
 			}
 		})

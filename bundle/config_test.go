@@ -48,7 +48,7 @@ func TestParseConfig(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got, err := ParseConfig(strings.NewReader(tt.text))
-			if len(got.Lines) != len(got.Keys) || len(got.Keys) > 0 && !strings.Contains(got.Where(got.Keys[0]), " line ") {
+			if len(got.Lines) != len(got.Keys) || len(got.Keys) > 0 && !strings.Contains(got.Where(got.Keys[0]).String(), " line ") {
 				t.Errorf("lines %v of keys %v", got.Lines, got.Keys)
 			}
 			got.Lines = nil

@@ -23,104 +23,104 @@ const (
 var version = regexp.MustCompile(`^(current|latest|lts|suja|legacy|\d+(\.(\d+|x)){0,2})$`)
 
 // setters hold what each known key does with its value, which is not empty. They
-// return what the value must be when it is not, "" otherwise.
-var setters = map[string]func(cfg *app.Config, value string) (want string){
+// return what the value must be when it is not, no text otherwise.
+var setters = map[string]func(cfg *app.Config, value string) (want app.Text){
 	"MAIN":        setMain,
 	"TYPE":        setType,
 	"RAM":         setRAM,
 	"VERSION":     setVersion,
 	"NAME":        setName,
 	"AVATAR":      setAvatar,
-	"ID":          func(cfg *app.Config, v string) string { cfg.ID = v; return "" },
-	"START":       func(cfg *app.Config, v string) string { return setCommand(&cfg.Start, v) },
-	"BUILD":       func(cfg *app.Config, v string) string { return setCommand(&cfg.Build, v) },
+	"ID":          func(cfg *app.Config, v string) app.Text { cfg.ID = v; return app.Text{} },
+	"START":       func(cfg *app.Config, v string) app.Text { return setCommand(&cfg.Start, v) },
+	"BUILD":       func(cfg *app.Config, v string) app.Text { return setCommand(&cfg.Build, v) },
 	"AUTORESTART": setAutoRestart,
 	"APT":         setAPT,
 }
 
-func setMain(cfg *app.Config, v string) string {
+func setMain(cfg *app.Config, v string) app.Text {
 	if strings.HasSuffix(v, "/") || strings.Contains(v, `\`) || !filepath.IsLocal(v) ||
 		slices.Contains(strings.Split(v, "/"), "..") || path.Clean(v) == "." {
-		return "must be the path of a file in the ZIP, such as src/index.js"
+		return app.Textf("must be the path of a file in the ZIP, such as src/index.js")
 	}
 	cfg.Main = path.Clean(v)
-	return ""
+	return app.Text{}
 }
 
-func setType(cfg *app.Config, v string) string {
+func setType(cfg *app.Config, v string) app.Text {
 	switch strings.ToLower(v) {
 	case app.Bot.String():
 		cfg.Type = app.Bot
 	case app.Site.String():
 		cfg.Type = app.Site
 	default:
-		return "must be bot or site"
+		return app.Textf("must be bot or site")
 	}
-	return ""
+	return app.Text{}
 }
 
-func setRAM(cfg *app.Config, v string) string {
+func setRAM(cfg *app.Config, v string) app.Text {
 	// 31 bits keep the number of bytes within an int64; ParseUint takes no sign.
 	mb, err := strconv.ParseUint(v, 10, 31)
 	if err != nil || mb < 1 {
-		return "must be a whole number of MB"
+		return app.Textf("must be a whole number of MB")
 	}
 	cfg.RAM = app.MB(mb)
-	return ""
+	return app.Text{}
 }
 
-func setVersion(cfg *app.Config, v string) string {
+func setVersion(cfg *app.Config, v string) app.Text {
 	v = strings.ToLower(v)
 	if !version.MatchString(v) {
-		return "must be latest, current, lts, legacy, suja or a version such as 20.x.x"
+		return app.Textf("must be latest, current, lts, legacy, suja or a version such as 20.x.x")
 	}
 	cfg.Version = v
-	return ""
+	return app.Text{}
 }
 
-func setName(cfg *app.Config, v string) string {
+func setName(cfg *app.Config, v string) app.Text {
 	if utf8.RuneCountInString(v) > maxAppName {
-		return "must have 1 to 30 characters"
+		return app.Textf("must have 1 to 30 characters")
 	}
 	cfg.Name = v
-	return ""
+	return app.Text{}
 }
 
-func setAvatar(cfg *app.Config, v string) string {
+func setAvatar(cfg *app.Config, v string) app.Text {
 	u, err := url.Parse(v)
 	isWeb := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 	if !isWeb || utf8.RuneCountInString(v) > maxAvatar {
-		return "must be an http or https address of at most 512 characters"
+		return app.Textf("must be an http or https address of at most 512 characters")
 	}
 	cfg.AvatarURL = v
-	return ""
+	return app.Text{}
 }
 
-func setCommand(to *string, v string) string {
+func setCommand(to *string, v string) app.Text {
 	if utf8.RuneCountInString(v) > maxCommand {
-		return "must be one command of at most 1000 characters"
+		return app.Textf("must be one command of at most 1000 characters")
 	}
 	*to = v
-	return ""
+	return app.Text{}
 }
 
-func setAutoRestart(cfg *app.Config, v string) string {
+func setAutoRestart(cfg *app.Config, v string) app.Text {
 	switch strings.ToLower(v) {
 	case "true":
 		cfg.AutoRestart = true
 	case "false":
 		cfg.AutoRestart = false
 	default:
-		return "must be true or false"
+		return app.Textf("must be true or false")
 	}
-	return ""
+	return app.Text{}
 }
 
-func setAPT(cfg *app.Config, v string) string {
+func setAPT(cfg *app.Config, v string) app.Text {
 	for group := range strings.SplitSeq(v, ",") {
 		if group = strings.TrimSpace(group); group != "" {
 			cfg.APT = append(cfg.APT, group)
 		}
 	}
-	return ""
+	return app.Text{}
 }

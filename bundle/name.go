@@ -23,7 +23,7 @@ func quote(s string) string {
 
 // refuse makes the error of one entry.
 func refuse(name, format string, args ...any) error {
-	return app.Errorf(app.Unusable, "cannot unpack the ZIP: entry %s %s", quote(name), fmt.Sprintf(format, args...))
+	return app.Errorf(app.Unusable, "cannot unpack the ZIP: entry %s %s", quote(name), app.Textf(format, args...))
 }
 
 // decodeName returns an entry's name as UTF-8. The format's own encoding is

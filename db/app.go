@@ -76,12 +76,12 @@ func (db *DB) Apps(ctx context.Context) ([]app.App, error) {
 // until Release, so that nobody gets its ID or uid while files have them. It
 // fails with app.NotFound.
 func (db *DB) DeleteApp(ctx context.Context, id app.ID) error {
-	return db.change(ctx, id, "delete the application", "DELETE FROM app WHERE id = ?1")
+	return db.changeApp(ctx, id, "delete the application", "DELETE FROM app WHERE id = ?1")
 }
 
 // SetWanted stores what the owner wants, or fails with app.NotFound.
 func (db *DB) SetWanted(ctx context.Context, id app.ID, wanted app.Wanted) error {
-	return db.change(ctx, id, "store what is wanted", "UPDATE app SET wanted = ?2 WHERE id = ?1", wanted)
+	return db.changeApp(ctx, id, "store what is wanted", "UPDATE app SET wanted = ?2 WHERE id = ?1", wanted)
 }
 
 // SetRAM stores the RAM of an application. admit gets the account's RAM and
@@ -110,12 +110,12 @@ func (db *DB) SetRAM(ctx context.Context, id app.ID, ram app.MB, admit func(tota
 
 // SetProfile stores the fields of p that are not nil, or fails with app.NotFound.
 func (db *DB) SetProfile(ctx context.Context, id app.ID, p app.Profile) error {
-	return db.change(ctx, id, "store the profile",
+	return db.changeApp(ctx, id, "store the profile",
 		"UPDATE app SET name = coalesce(?2, name), avatar_url = coalesce(?3, avatar_url) WHERE id = ?1", p.Name, p.AvatarURL)
 }
 
-// change runs a statement about one application, whose ID is parameter 1.
-func (db *DB) change(ctx context.Context, id app.ID, what, statement string, args ...any) error {
+// changeApp runs a statement about one application, whose ID is parameter 1.
+func (db *DB) changeApp(ctx context.Context, id app.ID, what, statement string, args ...any) error {
 	return db.write(ctx, what, func(tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, statement, append([]any{id}, args...)...)
 		return mustChange(result, err, noApp(id))

@@ -144,5 +144,5 @@ func (db *DB) Journals(ctx context.Context, id app.ID) ([]string, error) {
 // DropJournal forgets a journal of an application, not its deploy, which can
 // then not be taken back any more. It fails with app.NotFound.
 func (db *DB) DropJournal(ctx context.Context, id app.ID, journal string) error {
-	return db.change(ctx, id, "forget a journal", "UPDATE deploy SET journal = '', kept = 0 WHERE app = ?1 AND journal = ?2", journal)
+	return db.changeApp(ctx, id, "forget a journal", "UPDATE deploy SET journal = '', kept = 0 WHERE app = ?1 AND journal = ?2", journal)
 }

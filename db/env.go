@@ -88,7 +88,7 @@ func storeVariables(ctx context.Context, tx *sql.Tx, id app.ID, before, after ma
 // SetApts stores the system packages that an application asks for, or fails
 // with app.NotFound. Their names hold no comma.
 func (db *DB) SetApts(ctx context.Context, id app.ID, apts []string) error {
-	return db.change(ctx, id, "store the system packages", "UPDATE app SET apts = ?2 WHERE id = ?1", joinApts(apts))
+	return db.changeApp(ctx, id, "store the system packages", "UPDATE app SET apts = ?2 WHERE id = ?1", joinApts(apts))
 }
 
 func joinApts(apts []string) string { return strings.Join(apts, ",") }

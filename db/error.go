@@ -21,18 +21,19 @@ func explain(what string, err error) error {
 	case errors.As(err, &forUser):
 		return err
 	}
-	kind, why := app.NoSpace, ""
+	kind := app.NoSpace
+	var why app.Text
 	switch errno := errnoOf(err); {
 	case isCode(err, sqlite3.ErrFull), errno == syscall.ENOSPC:
-		why = app.DiskFull
+		why = app.Words(app.DiskFull)
 	case errno == syscall.EDQUOT:
-		why = app.DiskQuota
+		why = app.Words(app.DiskQuota)
 	case isCode(err, sqlite3.ErrReadonly), errno == syscall.EROFS:
-		kind, why = app.Unavailable, app.DiskReadOnly
+		kind, why = app.Unavailable, app.Words(app.DiskReadOnly)
 	default:
 		return fmt.Errorf("cannot %s: %w", what, err)
 	}
-	return &app.Error{Kind: kind, Message: "cannot " + what + ": " + why, Err: err}
+	return &app.Error{Kind: kind, Message: app.Textf("cannot %s: %s", app.Words(what), why), Err: err}
 }
 
 // errnoOf is the system's own error behind SQLite's, 0 when there is none.

@@ -14,7 +14,7 @@ const exitsKept = 20
 // RunStarted stores the number and the start of a run, or fails with
 // app.NotFound. It leaves the last exit as it is: see ClearExit.
 func (db *DB) RunStarted(ctx context.Context, id app.ID, run int, at time.Time) error {
-	return db.change(ctx, id, "store the start of a run",
+	return db.changeApp(ctx, id, "store the start of a run",
 		"UPDATE app SET last_run = ?2, started_at = ?3 WHERE id = ?1", run, stamp(at))
 }
 
@@ -55,7 +55,7 @@ func happened(ctx context.Context, tx *sql.Tx, id app.ID, e app.Exit) error {
 // ClearExit stops showing the last exit, because a person started the
 // application; the record stays in Exits. It fails with app.NotFound.
 func (db *DB) ClearExit(ctx context.Context, id app.ID) error {
-	return db.change(ctx, id, "clear the last exit", "UPDATE app SET last_exit = NULL WHERE id = ?1")
+	return db.changeApp(ctx, id, "clear the last exit", "UPDATE app SET last_exit = NULL WHERE id = ?1")
 }
 
 // Exits returns how the last runs of an application ended, newest first; none

@@ -183,7 +183,7 @@ func TestErrorCodes(t *testing.T) {
 	} {
 		err := explain("x", fmt.Errorf("deep: %w", tc.err))
 		var told *app.Error
-		if app.KindOf(err) != tc.kind || errors.As(err, &told) && told.Message != tc.want {
+		if app.KindOf(err) != tc.kind || errors.As(err, &told) && told.Message.String() != tc.want {
 			t.Errorf("%v (%v) becomes %v", tc.err.Code, tc.err.SystemErrno, err)
 		}
 	}

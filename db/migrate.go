@@ -40,8 +40,12 @@ func migrate(ctx context.Context, pool *sql.DB, steps fs.FS, keep func(version i
 		if err != nil {
 			return err
 		}
-		what := fmt.Sprintf("bring the schema to version %d", next)
-		err = transact(ctx, pool, what, func(tx *sql.Tx) error { return step(ctx, tx, next, string(text)) })
+		err = transact(ctx, pool, "change the schema", func(tx *sql.Tx) error {
+			if err := step(ctx, tx, next, string(text)); err != nil {
+				return fmt.Errorf("to version %d: %w", next, err)
+			}
+			return nil
+		})
 		if err != nil {
 			return err
 		}

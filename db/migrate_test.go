@@ -168,7 +168,7 @@ func TestMigrationKeepsACopy(t *testing.T) {
 	pool, err := sql.Open("sqlite3", path)
 	must(t, err)
 	must(t, migrate(t.Context(), pool, old, nokeep))
-	_, err = pool.ExecContext(t.Context(), "INSERT INTO account VALUES (1, 'ana', 1024, 'Diamond', 'en-US', 0, 5)")
+	_, err = pool.ExecContext(t.Context(), "INSERT INTO account VALUES (1, 'ana', 1024, 'Diamond', 'en-US', 0, 5, 0)")
 	must(t, errors.Join(err, pool.Close()))
 	for _, name := range []string{".schema-1", ".schema-2", ".schema-x"} {
 		must(t, os.WriteFile(path+name, nil, 0o600))

@@ -117,7 +117,7 @@ func (s *Service) VerifyDomain(ctx context.Context, owner app.AccountID, text st
 	if err != nil {
 		return app.Domain{}, &app.Error{
 			Kind: app.Unavailable, Err: err,
-			Message: "the DNS did not say whether " + prefix + claim.Name + " has a TXT record; try again in a minute",
+			Message: app.Textf("the DNS did not say whether %s has a TXT record; try again in a minute", prefix+claim.Name),
 		}
 	}
 	status := app.DomainFailed

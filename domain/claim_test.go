@@ -208,7 +208,7 @@ func TestVerifyWithoutAnAnswer(t *testing.T) {
 	_, err := w.VerifyDomain(ctx, ana, shop)
 	w.want("no answer", err, app.Unavailable, "_berth."+shop)
 	var e *app.Error
-	if !errors.As(err, &e) || strings.Contains(e.Message, "10.0.0.1") {
+	if !errors.As(err, &e) || strings.Contains(e.Message.String(), "10.0.0.1") {
 		t.Errorf("the message tells of the host: %v", err)
 	}
 	if got, err := w.Domain(ctx, ana, shop); err != nil || !reflect.DeepEqual(got, d) {

@@ -50,8 +50,8 @@ const (
 // '-', at least two, no IP address, and none of own nor below one of own.
 func CheckDomain(text string, own []string) (string, error) {
 	name := strings.ToLower(strings.TrimSuffix(strings.TrimSpace(text), "."))
-	wrong := func(why string) (string, error) {
-		return "", app.Errorf(app.Invalid, "%q cannot be a domain: %s", shorten(text), why)
+	wrong := func(format string, args ...any) (string, error) {
+		return "", app.Errorf(app.Invalid, "%q cannot be a domain: %s", shorten(text), app.Textf(format, args...))
 	}
 	if name == "" {
 		return "", app.Errorf(app.Invalid, "name the domain, such as %s", example)
@@ -68,11 +68,11 @@ func CheckDomain(text string, own []string) (string, error) {
 	labels := strings.Split(name, ".")
 	for _, label := range labels {
 		if !isLabel(label) {
-			return wrong("between its dots are 1 to 63 of a-z, 0-9 and -, not starting or ending with -, as in " + example)
+			return wrong("between its dots are 1 to 63 of a-z, 0-9 and -, not starting or ending with -, as in %s", example)
 		}
 	}
 	if len(labels) < 2 {
-		return wrong("it needs a dot, as in " + example)
+		return wrong("it needs a dot, as in %s", example)
 	}
 	if strings.Trim(labels[len(labels)-1], "0123456789") == "" { // RFC 3696, and what browsers take for an address
 		return wrong("its last part must not be a number")

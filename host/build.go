@@ -109,7 +109,7 @@ func (h *Host) step(ctx context.Context, a app.App, step app.Step, stage app.Sta
 		return app.Errorf(app.Unusable,
 			"cannot prepare the application: %q needed more than %d MB; upload it with its dependencies, or ask the owner of this host to raise build.ram",
 			command(step), h.BuildRAM)
-	case e.Code != 0 && step.OnFail != "":
+	case e.Code != 0 && !step.OnFail.IsZero():
 		return app.Errorf(app.Unusable, "cannot prepare the application: %s", step.OnFail)
 	case e.Code != 0:
 		return app.Errorf(app.Unusable, "cannot prepare the application: %q failed with exit code %d", command(step), e.Code)

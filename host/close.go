@@ -86,7 +86,7 @@ func (u *unit) depart() {
 	case u.state == app.Stopping:
 		u.follow(u.part)
 	default:
-		u.hush("the server is shutting down", u.part)
+		u.hush(app.Textf("the server is shutting down"), u.part)
 	}
 }
 
@@ -113,9 +113,9 @@ func (u *unit) kill(reply func(error)) {
 // settle brings the unit to rest, with no deployment, no program and no console
 // command, and then runs then.
 func (u *unit) settle(then func()) {
-	why := "the application was deleted"
+	why := app.Textf("the application was deleted")
 	if u.closing == byShutdown {
-		why = "the server is shutting down"
+		why = app.Textf("the server is shutting down")
 	}
 	if u.deploy != nil {
 		u.deploy()

@@ -228,6 +228,9 @@ func (c *commit) switchTo(stageOf func(context.Context) (app.Stage, error)) (app
 	return h.deployed(u, c.plan, e, nil, printed), nil
 }
 
+// sorry is told when not even that can be undone which failed.
+const sorry = "the deployment failed and the code from before it could not be brought back: the application stays offline; commit the whole code again"
+
 // back undoes what was applied and returns err.
 func (c *commit) back(err error) error {
 	undo := c.h.settle(context.Background(), c.u.id, c.before.UID)
@@ -238,9 +241,8 @@ func (c *commit) back(err error) error {
 	}
 	// Half of one code and half of the other is not started.
 	c.u.log.Error("cannot undo a deployment; the next commit or start of berth tries again", "error", undo)
-	const sorry = "the deployment failed and the code from before it could not be brought back: the application stays offline; commit the whole code again"
 	c.h.Logs.Note(c.u.id, sorry)
-	return &app.Error{Kind: app.Internal, Message: sorry, Err: errors.Join(err, undo)}
+	return &app.Error{Kind: app.Internal, Message: app.Words(sorry), Err: errors.Join(err, undo)}
 }
 
 func (c *commit) resume() {

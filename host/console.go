@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"berth/app"
@@ -25,7 +24,7 @@ type console struct {
 	online  bool // beside the program; it then ends with it
 
 	mu  sync.Mutex
-	cut string // why it was ended
+	cut app.Text // why it was ended
 }
 
 // Console runs one shell command as the application's user: beside its program
@@ -59,7 +58,7 @@ func (h *Host) Console(ctx context.Context, owner app.AccountID, id app.ID, comm
 	limited, cancel := context.WithTimeout(ctx, h.ConsoleTimeout)
 	defer cancel()
 	stop := context.AfterFunc(limited, func() {
-		c.end(fmt.Sprintf("it took longer than %s, the most it may", lasted(h.ConsoleTimeout)))
+		c.end(app.Textf("it took longer than %s, the most it may", lasted(h.ConsoleTimeout)))
 	})
 	shell := c.command.Wait()
 	stop()
@@ -149,7 +148,7 @@ func (u *unit) closeConsole(c *console) func(func(error)) {
 
 // interrupt ends the command that runs, if any, and tells its owner why. One
 // beside the program is not ended here but as the program is, with its grace.
-func (u *unit) interrupt(why string) {
+func (u *unit) interrupt(why app.Text) {
 	switch c := u.console; {
 	case c == nil:
 	case c.online:
@@ -160,7 +159,7 @@ func (u *unit) interrupt(why string) {
 }
 
 // hush ends a command that runs in place of the program, and then runs then.
-func (u *unit) hush(why string, then func()) {
+func (u *unit) hush(why app.Text, then func()) {
 	u.interrupt(why)
 	if u.console == nil || u.console.online {
 		then()
@@ -177,36 +176,36 @@ func (u *unit) leaveConsole() {
 }
 
 // end ends the command for a reason.
-func (c *console) end(why string) {
+func (c *console) end(why app.Text) {
 	c.blame(why)
 	c.command.End()
 }
 
 // blame notes why the command ends; the first reason counts.
-func (c *console) blame(why string) {
+func (c *console) blame(why app.Text) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cut == "" {
+	if c.cut.IsZero() {
 		c.cut = why
 	}
 }
 
-// verdict says why a command was ended, "" when it ended by itself: a reason
+// verdict says why a command was ended, no text when it ended by itself: a reason
 // that came too late is none.
-func (c *console) verdict(s app.Shell) string {
+func (c *console) verdict(s app.Shell) app.Text {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	killed := s.Exit.Signal == sigkill
 	asked := s.Program != nil && s.Exit.Code != 0 // with the program, and did not care
 	switch {
-	case (killed || asked) && c.cut != "":
+	case (killed || asked) && !c.cut.IsZero():
 		return c.cut
 	case killed && (s.Exit.OOM || s.Program != nil && s.Program.OOM):
-		return fmt.Sprintf("the application needed more than %d MB of RAM", s.Exit.LimitMB)
+		return app.Textf("the application needed more than %d MB of RAM", s.Exit.LimitMB)
 	case killed && s.Program != nil:
-		return "the application's program " + sentence(*s.Program)
+		return app.Textf("the application's program %s", sentence(*s.Program))
 	}
-	return ""
+	return app.Text{}
 }
 
 // seats bounds how many console commands run at once. The zero value is ready;

@@ -90,7 +90,7 @@ func TestConsoleBetweenACommitAndADelete(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantKind(t, <-committed, app.Conflict)
-		if got := <-console; got.err != nil || got.Cut != whyDeployed {
+		if got := <-console; got.err != nil || got.Cut.String() != whyDeployed {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -197,7 +197,7 @@ func TestConsoleDuringAShutdown(t *testing.T) {
 			cancel()
 			begin := time.Now()
 			w.host.Shutdown(ctx)
-			if got := <-console; got.err != nil || got.Cut != "the server is shutting down" || time.Since(begin) > time.Second {
+			if got := <-console; got.err != nil || got.Cut.String() != "the server is shutting down" || time.Since(begin) > time.Second {
 				t.Errorf("got %+v after %s", got, time.Since(begin))
 			}
 		})

@@ -14,7 +14,7 @@ func TestConsoleOfAnOnlineApplication(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		id := w.mustUpload("MAIN=a")
 		got := <-w.console(t.Context(), id, "exit 3 after 1s")
-		if got.err != nil || !got.Online || got.Exit.Code != 3 || got.Cut != "" || !strings.Contains(got.Stdout.Text, "as 7000") {
+		if got.err != nil || !got.Online || got.Exit.Code != 3 || !got.Cut.IsZero() || !strings.Contains(got.Stdout.Text, "as 7000") {
 			t.Errorf("got %+v", got)
 		}
 		if c := w.commands[0]; strings.Join(c.p.Argv, " ") != "/bin/sh -c exit 3 after 1s" {
@@ -105,7 +105,7 @@ func TestConsoleGivesWayToAStart(t *testing.T) {
 		if _, err := w.host.Start(t.Context(), owner, id); err != nil {
 			t.Error(err)
 		}
-		if got := <-console; got.err != nil || got.Cut != "the application was started" {
+		if got := <-console; got.err != nil || got.Cut.String() != "the application was started" {
 			t.Errorf("got %+v", got)
 		}
 		if !w.snapshot(id).Running {
@@ -175,7 +175,7 @@ func TestConsoleIsEnded(t *testing.T) {
 					t.Error("what ends it did not wait for its end")
 				}
 				got := <-console
-				if got.err != nil || got.Cut != tt.cut || got.Online != tt.online {
+				if got.err != nil || got.Cut.String() != tt.cut || got.Online != tt.online {
 					t.Errorf("got %+v, %v", got.Shell, got.err)
 				}
 				if took := time.Since(begin); tt.name == "timeout" && (took < 30*time.Second || took > 31*time.Second) {
@@ -196,7 +196,7 @@ func TestConsoleEndsWithTheProgram(t *testing.T) {
 		play(t, func(t *testing.T, w *world) {
 			w.set(func(app.Program) behaviour { return behaviour{exit: &e, life: 10 * time.Second} })
 			id := w.mustUpload("MAIN=a")
-			if got := <-w.console(t.Context(), id, "wait"); got.err != nil || !strings.HasPrefix(got.Cut, want) || got.Program == nil {
+			if got := <-w.console(t.Context(), id, "wait"); got.err != nil || !strings.HasPrefix(got.Cut.String(), want) || got.Program == nil {
 				t.Errorf("got %+v, want %q", got, want)
 			}
 			w.set(func(app.Program) behaviour { return behaviour{} })
@@ -204,7 +204,7 @@ func TestConsoleEndsWithTheProgram(t *testing.T) {
 			if _, err := w.host.Start(t.Context(), owner, id); err != nil {
 				t.Fatal(err)
 			}
-			if got := <-w.console(t.Context(), id, "exit 0 after 1s"); got.err != nil || got.Cut != "" {
+			if got := <-w.console(t.Context(), id, "exit 0 after 1s"); got.err != nil || !got.Cut.IsZero() {
 				t.Errorf("the next one: %+v", got)
 			}
 		})
@@ -217,7 +217,7 @@ func TestConsoleEndsWithAProgramThatIsRestarted(t *testing.T) {
 		w.set(exits(7, 10*time.Second))
 		id := w.mustUpload("MAIN=a,AUTORESTART=true")
 		got := <-w.console(t.Context(), id, "held wait")
-		if got.err != nil || !strings.HasPrefix(got.Cut, "the application's program exited with code 7") || w.launches(id) != 2 {
+		if got.err != nil || !strings.HasPrefix(got.Cut.String(), "the application's program exited with code 7") || w.launches(id) != 2 {
 			t.Errorf("got %+v after %d launches", got, w.launches(id))
 		}
 	})
@@ -227,7 +227,7 @@ func TestConsoleEndsWithAProgramThatIsRestarted(t *testing.T) {
 func TestConsoleThatEndedByItself(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		id := w.mustUpload("MAIN=a")
-		if got := <-w.console(t.Context(), id, "exit 0 after 30s"); got.err != nil || got.Exit.Code == 0 && got.Cut != "" {
+		if got := <-w.console(t.Context(), id, "exit 0 after 30s"); got.err != nil || got.Exit.Code == 0 && !got.Cut.IsZero() {
 			t.Errorf("got %+v", got)
 		}
 	})

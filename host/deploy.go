@@ -56,12 +56,12 @@ func (u *unit) pause(before *app.Snapshot) func(func(error)) {
 func (u *unit) rest(reply func(error)) {
 	switch u.state {
 	case app.Starting, app.Online:
-		u.halt(whyDeployed, func() { reply(nil) })
+		u.halt(app.Words(whyDeployed), func() { reply(nil) })
 	case app.Stopping: // a stop came first; follow it
 		u.follow(func() { reply(nil) })
 	case app.Waiting, app.Stopped, app.Preparing:
 		u.enter(app.Stopped, 0)
-		u.hush(whyDeployed, func() { reply(nil) })
+		u.hush(app.Words(whyDeployed), func() { reply(nil) })
 	}
 }
 
@@ -146,7 +146,7 @@ func (h *Host) calledOff() error {
 func forUser(err error) string {
 	var e *app.Error
 	if errors.As(err, &e) {
-		return e.Message
+		return e.Message.String()
 	}
 	return "internal error; the server's log tells more"
 }

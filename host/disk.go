@@ -210,7 +210,7 @@ func (u *unit) overfull(bytes int64) func(func(error)) {
 		switch u.state {
 		case app.Starting, app.Online:
 			u.noteOverfull(bytes)
-			u.halt("the application was stopped: it takes too much disk space", func() {})
+			u.halt(app.Textf("the application was stopped: it takes too much disk space"), func() {})
 		case app.Waiting:
 			u.noteOverfull(bytes)
 			u.attempt = 0

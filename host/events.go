@@ -12,11 +12,11 @@ import (
 // unit's goroutine.
 
 func (u *unit) already(word string) error {
-	return app.Errorf(app.Already, "the application is already %s", word)
+	return app.Errorf(app.Already, "the application is already %s", app.Words(word))
 }
 
 func (u *unit) busy(what string) error {
-	return app.Errorf(app.Conflict, "the application is %s; try again in a moment", what)
+	return app.Errorf(app.Conflict, "the application is %s; try again in a moment", app.Words(what))
 }
 
 // refuse returns why no command is taken now, nil when they are.
@@ -96,7 +96,7 @@ func (u *unit) forgetExit() {
 func (u *unit) boot(reply func(error)) {
 	switch adopted := u.adopt(); {
 	case adopted && u.app.Wanted != app.WantOnline: // the daemon died while it stopped it
-		u.halt("the application was stopped", func() {})
+		u.halt(app.Textf("the application was stopped"), func() {})
 		fallthrough
 	case adopted, u.app.Wanted != app.WantOnline:
 		reply(nil)
@@ -121,7 +121,7 @@ func (u *unit) restart(reply func(error)) {
 	}
 	switch u.state {
 	case app.Starting, app.Online:
-		u.halt("the application was restarted", func() { reply(u.again()) })
+		u.halt(app.Textf("the application was restarted"), func() { reply(u.again()) })
 	case app.Waiting:
 		reply(u.byPerson())
 	case app.Stopping:
@@ -153,7 +153,7 @@ func (u *unit) stop(reply func(error)) {
 	}
 	switch u.state {
 	case app.Starting, app.Online:
-		u.halt("the application was stopped", func() { reply(unrecorded) })
+		u.halt(app.Textf("the application was stopped"), func() { reply(unrecorded) })
 	case app.Waiting:
 		u.attempt = 0
 		u.enter(app.Stopped, 0)
@@ -176,7 +176,7 @@ func (u *unit) stop(reply func(error)) {
 
 // halt ends the program and then runs after. Only one thing can follow. why is
 // for whoever waits for a console command.
-func (u *unit) halt(why string, after func()) {
+func (u *unit) halt(why app.Text, after func()) {
 	u.interrupt(why)
 	u.after = after
 	u.enter(app.Stopping, 0)
@@ -265,7 +265,7 @@ func (u *unit) exited(e app.Exit) {
 		case u.closing == byShutdown: // killed in a hurry; what is wanted stays
 			u.enter(app.Stopped, 0)
 		case u.trial:
-			u.h.Logs.Note(u.id, sentence(e))
+			u.h.Logs.Note(u.id, sentence(e).String())
 			u.enter(app.Stopped, 0)
 		default:
 			u.ended(e)
@@ -282,10 +282,10 @@ func (u *unit) exited(e app.Exit) {
 func (u *unit) ended(e app.Exit) {
 	if restarts(u.app, e) {
 		u.attempt++
-		u.wait(sentence(e), backoff(u.attempt))
+		u.wait(sentence(e).String(), backoff(u.attempt))
 		return
 	}
-	text := sentence(e)
+	text := sentence(e).String()
 	if e.OOM {
 		text += "; it stays offline: give it more RAM, or set AUTORESTART"
 	}

@@ -139,7 +139,7 @@ func TestUndoThatFailsLeavesItOffline(t *testing.T) {
 		_, err := w.commit(id, "MAIN=b")
 		wantKind(t, err, app.Internal)
 		var e *app.Error
-		if !errors.As(err, &e) || !strings.Contains(e.Message, "could not be brought back") || !w.noted(id, "commit the whole code again") {
+		if !errors.As(err, &e) || !strings.Contains(e.Message.String(), "could not be brought back") || !w.noted(id, "commit the whole code again") {
 			t.Errorf("got %v", err)
 		}
 		time.Sleep(time.Hour)

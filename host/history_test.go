@@ -276,7 +276,7 @@ func TestRestoreThatFailsGoesBack(t *testing.T) {
 		_, err = w.host.Restore(t.Context(), owner, id, "MAIN=b", true)
 		wantKind(t, err, app.Unusable)
 		var e *app.Error
-		if !errors.As(err, &e) || !strings.Contains(e.Message, "the code from before the restore is back") {
+		if !errors.As(err, &e) || !strings.Contains(e.Message.String(), "the code from before the restore is back") {
 			t.Errorf("got %v", err)
 		}
 		s := w.snapshot(id)

@@ -24,7 +24,7 @@ func (u *unit) launch() error {
 	if err := u.h.capacity.take(u.id, u.app.RAM); err != nil {
 		return err
 	}
-	u.interrupt("the application was started")
+	u.interrupt(app.Textf("the application was started"))
 	u.app.LastRun++
 	p.Run = u.app.LastRun
 	run, err := u.h.Launch(u.h.ctx, p)

@@ -38,10 +38,10 @@ func restarts(a app.App, e app.Exit) bool {
 }
 
 // signalNames are those a program's owner is likely to meet (signal(7)).
-var signalNames = map[int]string{
-	4: " (illegal instruction)", 6: " (aborted)", 8: " (arithmetic error)", 9: " (killed)",
-	11: " (segmentation fault)", 15: " (terminated)",
-	25: " (a file grew larger than one may)",
+var signalNames = map[int]app.Text{
+	4: app.Textf(" (illegal instruction)"), 6: app.Textf(" (aborted)"), 8: app.Textf(" (arithmetic error)"), 9: app.Textf(" (killed)"),
+	11: app.Textf(" (segmentation fault)"), 15: app.Textf(" (terminated)"),
+	25: app.Textf(" (a file grew larger than one may)"),
 }
 
 // sigkill is the signal that nothing survives.
@@ -55,18 +55,18 @@ func obeys(e app.Exit) bool {
 }
 
 // sentence says in plain words how a run ended.
-func sentence(e app.Exit) string {
+func sentence(e app.Exit) app.Text {
 	switch {
 	case e.OOM:
-		return fmt.Sprintf("killed: needed more than %d MB of RAM (exit code %d)", e.LimitMB, e.Code)
+		return app.Textf("killed: needed more than %d MB of RAM (exit code %d)", e.LimitMB, e.Code)
 	case e.Signal != 0:
-		return fmt.Sprintf("ended by signal %d%s, exit code %d, after %s", e.Signal, signalNames[e.Signal], e.Code, lasted(e.Ran))
+		return app.Textf("ended by signal %d%s, exit code %d, after %s", e.Signal, signalNames[e.Signal], e.Code, lasted(e.Ran))
 	case e.Code == app.UnknownCode:
-		return "ended while berth was not there to see how"
+		return app.Textf("ended while berth was not there to see how")
 	case e.Code != 0:
-		return fmt.Sprintf("exited with code %d after %s", e.Code, lasted(e.Ran))
+		return app.Textf("exited with code %d after %s", e.Code, lasted(e.Ran))
 	}
-	return "ended by itself (exit code 0) after " + lasted(e.Ran)
+	return app.Textf("ended by itself (exit code 0) after %s", lasted(e.Ran))
 }
 
 // stopped says how a run ended that was asked to.

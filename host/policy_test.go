@@ -30,7 +30,7 @@ func TestSentence(t *testing.T) {
 		{app.Exit{Ran: 140 * time.Millisecond}, "ended by itself (exit code 0) after 100ms"},
 	}
 	for _, tt := range tests {
-		if got := sentence(tt.e); got != tt.want {
+		if got := sentence(tt.e); got.String() != tt.want {
 			t.Errorf("sentence(%+v) = %q, want %q", tt.e, got, tt.want)
 		}
 	}

@@ -91,7 +91,7 @@ func Words(p app.Happening, grace time.Duration) string {
 	case e.Asked && !e.OOM:
 		return stopped(*e, grace)
 	}
-	return sentence(*e)
+	return sentence(*e).String()
 }
 
 // Measure calls each for every program that runs, one after the other; those

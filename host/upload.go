@@ -116,8 +116,8 @@ func (h *Host) ramOf(cfg app.Config) app.MB {
 }
 
 // hinted adds what the archive's own look says about a config not found.
-func hinted(err error, hint string) error {
-	if hint == "" {
+func hinted(err error, hint app.Text) error {
+	if hint.IsZero() {
 		return err
 	}
 	return app.Errorf(app.KindOf(err), "%v (%s)", err, hint)

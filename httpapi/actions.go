@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"berth/app"
@@ -56,23 +55,27 @@ func (s *server) start(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(startAnswer{statusOK, outcome("Your application was started", snap, s.Now()), appStatus{
+	return ok(startAnswer{statusOK, c.tell(outcome(app.Textf("Your application was started"), snap, s.Now())), appStatus{
 		Online:    snap.Running,
 		RAMKilled: snap.RAMKilled(),
 		ExitCode:  snap.ExitCode(),
 	}})
 }
 
-func (s *server) restart(c *call) (response, error) { return onOne(c, s.Control.Restart, "restarted") }
+func (s *server) restart(c *call) (response, error) {
+	return onOne(c, s.Control.Restart, app.Textf("Your application was restarted."))
+}
 
-func (s *server) stop(c *call) (response, error) { return onOne(c, s.Control.Stop, "stopped") }
+func (s *server) stop(c *call) (response, error) {
+	return onOne(c, s.Control.Stop, app.Textf("Your application was stopped."))
+}
 
 // onOne runs an action that has nothing to tell but that it was done.
-func onOne(c *call, do action, done string) (response, error) {
+func onOne(c *call, do action, done app.Text) (response, error) {
 	if err := do(c.r.Context(), c.owner(), c.id); err != nil {
 		return response{}, err
 	}
-	return ok(plain{statusOK, "Your application was " + done + "."})
+	return ok(plain{statusOK, c.tell(done)})
 }
 
 func (s *server) startAll(c *call) (response, error) {
@@ -80,38 +83,67 @@ func (s *server) startAll(c *call) (response, error) {
 		_, err := s.Control.Start(ctx, owner, id)
 		return err
 	}
-	return s.onAll(c, start, "started", "online already", func(t tally) any {
+	return s.onAll(c, start, wereStarted, wereOnline, func(t tally) any {
 		return startedApps{t.done, t.already, t.busy, t.failed}
 	})
 }
 
 func (s *server) restartAll(c *call) (response, error) {
-	return s.onAll(c, s.Control.Restart, "restarted", "offline", func(t tally) any {
+	return s.onAll(c, s.Control.Restart, wereRestarted, wereOffline, func(t tally) any {
 		return restartedApps{t.done, t.already, t.busy, t.failed}
 	})
 }
 
 func (s *server) stopAll(c *call) (response, error) {
-	return s.onAll(c, s.Control.Stop, "stopped", "offline already", func(t tally) any {
+	return s.onAll(c, s.Control.Stop, wereStopped, wereOfflineAlready, func(t tally) any {
 		return stoppedApps{t.done, t.done, t.already, t.busy, t.failed}
 	})
 }
 
 func (s *server) deleteAll(c *call) (response, error) {
-	return s.onAll(c, s.Settings.Delete, "deleted", "gone already", func(t tally) any {
+	return s.onAll(c, s.Settings.Delete, wereDeleted, wereGone, func(t tally) any {
 		return removedApps{t.done, t.already, t.busy, t.failed}
 	})
 }
 
 // onAll runs one action on every application of the account. It fails only as
 // a whole.
-func (s *server) onAll(c *call, do action, done, already string, lists func(t tally) any) (response, error) {
+func (s *server) onAll(c *call, do action, done, already func(n int) app.Text, lists func(t tally) any) (response, error) {
 	t := s.act(c, do)
 	if len(t.done) == 0 && t.first != nil {
 		return response{}, t.first
 	}
-	return ok(appsAnswer{statusOK, t.message(done, already), lists(t)})
+	return ok(appsAnswer{statusOK, t.message(c, done, already), lists(t)})
 }
+
+// What became of n applications, and what the others were.
+func wereStarted(n int) app.Text {
+	return counted(n, "%d application was started", "%d applications were started")
+}
+
+func wereRestarted(n int) app.Text {
+	return counted(n, "%d application was restarted", "%d applications were restarted")
+}
+
+func wereStopped(n int) app.Text {
+	return counted(n, "%d application was stopped", "%d applications were stopped")
+}
+
+func wereDeleted(n int) app.Text {
+	return counted(n, "%d application was deleted", "%d applications were deleted")
+}
+
+func wereOnline(n int) app.Text {
+	return counted(n, "%d was online already", "%d were online already")
+}
+
+func wereOffline(n int) app.Text { return counted(n, "%d was offline", "%d were offline") }
+
+func wereOfflineAlready(n int) app.Text {
+	return counted(n, "%d was offline already", "%d were offline already")
+}
+
+func wereGone(n int) app.Text { return counted(n, "%d was gone already", "%d were gone already") }
 
 // action is a method of Control.
 type action = func(ctx context.Context, owner app.AccountID, id app.ID) error
@@ -149,7 +181,7 @@ func (s *server) count(c *call, t *tally, id app.ID, err error) {
 	default:
 		_, message, _ := s.explain(c, err)
 		t.failed = append(t.failed, id)
-		t.reasons = append(t.reasons, fmt.Sprintf("%s failed: %s", id, message))
+		t.reasons = append(t.reasons, c.say("%s failed: %s", id, message))
 		if t.first == nil {
 			t.first = err
 		}
@@ -157,16 +189,16 @@ func (s *server) count(c *call, t *tally, id app.ID, err error) {
 }
 
 // message sums the lists up: "2 applications were started, 1 was offline. x failed: ...".
-func (t tally) message(done, already string) string {
+func (t tally) message(c *call, done, already func(n int) app.Text) string {
 	if len(t.done)+len(t.already)+len(t.busy)+len(t.failed) == 0 {
-		return "You have no applications."
+		return c.say(noApplications)
 	}
-	parts := []string{quantity(len(t.done)) + were(len(t.done)) + done}
+	parts := []string{c.tell(done(len(t.done)))}
 	if n := len(t.already); n > 0 {
-		parts = append(parts, fmt.Sprint(n, were(n), already))
+		parts = append(parts, c.tell(already(n)))
 	}
 	if n := len(t.busy); n > 0 {
-		parts = append(parts, fmt.Sprint(n, were(n), "busy with another operation"))
+		parts = append(parts, c.tell(counted(n, "%d was busy with another operation", "%d were busy with another operation")))
 	}
 	text := strings.Join(parts, ", ") + "."
 	for _, reason := range t.reasons {

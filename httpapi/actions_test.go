@@ -40,7 +40,7 @@ func actionScenes() []scene {
 		{name: "app_start_already", method: "PUT", path: "/v2/app/bot-one/start", op: start},
 		{name: "app_start_ok_all", method: "PUT", path: "/v2/app/all/start", op: start, arrange: mixed("Start", true)},
 		{name: "app_start_exhausted_with_logs", method: "PUT", path: "/v2/app/bot-one/start", op: start, arrange: func(w *world) {
-			w.fail["Start"] = &app.Error{Kind: app.Unusable, Message: "The program could not be started.", Logs: "Error: no module"}
+			w.fail["Start"] = &app.Error{Kind: app.Unusable, Message: app.Textf("The program could not be started."), Logs: "Error: no module"}
 		}},
 
 		{name: "app_restart_ok", method: "PUT", path: "/v2/app/bot-one/restart", op: restart, body: "{}"},

@@ -98,7 +98,7 @@ func (s *server) record(c *call, resp response) {
 		act.Account, act.App, act.AppName = p.Account, p.ID, p.Name
 		act.Status, act.Refusal = http.StatusOK, ""
 		if p.err != nil {
-			act.Status, act.Refusal = told(p.err)
+			act.Status, act.Refusal = toldInEnglish(p.err)
 		}
 		s.Audit.Record(act)
 	}
@@ -119,7 +119,7 @@ func (s *server) recordFailure(c *call, account app.Account, err error) {
 	}
 	// The first of a minute speaks for all of them, so it names no request.
 	act.Account, act.Counted, act.Request = account.ID, true, ""
-	act.Status, act.Refusal = told(err)
+	act.Status, act.Refusal = toldInEnglish(err)
 	s.Audit.Record(act)
 }
 
@@ -133,8 +133,8 @@ func (s *server) actOf(c *call, actor app.Account, operation string) app.Act {
 
 // result returns the status of an answer, and the sentence if it refuses.
 func (c *call) result(resp response) (status int, refusal string) {
-	if body, is := resp.body.(errorBody); is {
-		return resp.status, body.Message
+	if _, is := resp.body.(errorBody); is {
+		return resp.status, resp.refusal
 	}
 	switch {
 	case c.audit.status != 0:

@@ -22,7 +22,7 @@ const (
 func (s *server) authenticate(c *call) error {
 	token := c.r.Header.Get(tokenHeader)
 	account, with, err := s.account(c, token)
-	c.with = with
+	c.with, c.locale = with, account.Locale
 	var q quota
 	switch kind := app.KindOf(err); {
 	case err == nil || kind == app.Forbidden:

@@ -165,7 +165,7 @@ func (b *body) done() {
 // blame turns an error met while parsing a body into what the client did wrong;
 // what says it when nothing more is known. Parsers do not always pass on the
 // reader's own error, so that one goes first.
-func (b *body) blame(err error, what string) error {
+func (b *body) blame(err error, what app.Text) error {
 	if b.err != nil && !errors.Is(b.err, io.EOF) {
 		err = b.err
 	}
@@ -183,15 +183,15 @@ func (b *body) blame(err error, what string) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &app.Error{
 			Kind: app.Invalid, Err: err,
-			Message: "No data came for " + elapsed(patience) + ", so the request was given up.",
+			Message: app.Textf("No data came for %s, so the request was given up.", elapsed(patience)),
 		}
 	default:
 		return &app.Error{Kind: app.Invalid, Err: err, Message: what}
 	}
 }
 
-func tooSlow(limit int64) string {
-	return "The body did not come within " + elapsed(longest(limit)) + ", so the request was given up."
+func tooSlow(limit int64) app.Text {
+	return app.Textf("The body did not come within %s, so the request was given up.", elapsed(longest(limit)))
 }
 
 func tooLargeError(limit int64) error {
@@ -216,7 +216,7 @@ func (c *call) fieldsWithin(limit int64) (fields, error) {
 	defer b.done()
 	text, err := io.ReadAll(b)
 	if err != nil {
-		return nil, b.blame(err, "The body of the request ended early.")
+		return nil, b.blame(err, app.Textf("The body of the request ended early."))
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, app.Errorf(app.Invalid, "The request has no body. Send a JSON object.")
@@ -241,7 +241,7 @@ func acceptsJSON(contentType string) bool {
 // such a body could see two different requests.
 func parseFields(text []byte) (fields, error) {
 	malformed := func(err error) error {
-		return &app.Error{Kind: app.Invalid, Err: err, Message: "The body is not valid JSON."}
+		return &app.Error{Kind: app.Invalid, Err: err, Message: app.Textf("The body is not valid JSON.")}
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	switch first, err := d.Token(); {

@@ -22,12 +22,12 @@ func TestBodyErrors(t *testing.T) {
 		{io.ErrUnexpectedEOF, app.Invalid},
 		{errors.New("connection reset"), app.Invalid},
 	} {
-		if got := app.KindOf((&body{}).blame(tt.err, "The body ended early.")); got != tt.kind {
+		if got := app.KindOf((&body{}).blame(tt.err, app.Textf("The body ended early."))); got != tt.kind {
 			t.Errorf("%v: kind %v, want %v", tt.err, got, tt.kind)
 		}
 	}
 	b := &body{err: &http.MaxBytesError{Limit: 10}}
-	if got := app.KindOf(b.blame(io.ErrUnexpectedEOF, "The body ended early.")); got != app.TooLarge {
+	if got := app.KindOf(b.blame(io.ErrUnexpectedEOF, app.Textf("The body ended early."))); got != app.TooLarge {
 		t.Errorf("the reader's own error: kind %v, want TooLarge", got)
 	}
 }

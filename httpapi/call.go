@@ -28,6 +28,7 @@ type call struct {
 	params   httprouter.Params
 	account  app.Account    // set when the route needs a token
 	with     app.Token      // that it was asked with
+	locale   string         // of the account that asks, also of a disabled one; "" while it is not known
 	id       app.ID         // set when the route names one application
 	actsFor  app.AccountID  // set when account asks as a member of a team: the application's owner
 	mayStill func() error   // set with actsFor: asks again, when the request took long

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"fmt"
 	"strings"
 
 	"berth/app"
@@ -38,7 +37,7 @@ func (s *server) console(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(appsAnswer{statusOK, verdict(said), consoleOf{c.id, show(said)}})
+	return ok(appsAnswer{statusOK, c.tell(verdict(said)), consoleOf{c.id, c.show(said)}})
 }
 
 // commandOf takes the command as it is: it is the shell's to judge.
@@ -59,10 +58,10 @@ func commandOf(f fields) (string, error) {
 }
 
 // show makes one text of each stream, and of both what a terminal shows.
-func show(s app.Shell) shell {
-	out, errs := streamText(s.Stdout), streamText(s.Stderr)
-	if note := ended(s); note != "" {
-		errs = line(errs) + "[berth] " + note + "\n"
+func (c *call) show(s app.Shell) shell {
+	out, errs := c.streamText(s.Stdout), c.streamText(s.Stderr)
+	if note := ended(s); !note.IsZero() {
+		errs = line(errs) + "[berth] " + c.tell(note) + "\n"
 	}
 	cmd := out
 	if errs != "" {
@@ -72,11 +71,11 @@ func show(s app.Shell) shell {
 }
 
 // streamText is a stream with a last line that tells what is missing.
-func streamText(o app.Output) string {
+func (c *call) streamText(o app.Output) string {
 	if o.Dropped == 0 {
 		return o.Text
 	}
-	return line(o.Text) + fmt.Sprintf("[berth] %s more were dropped: the first %s are kept\n", size(o.Dropped), size(app.OutputMax))
+	return line(o.Text) + "[berth] " + c.say("%s more were dropped: the first %s are kept", size(o.Dropped), size(app.OutputMax)) + "\n"
 }
 
 // line ends a text with the end of a line, unless it is empty.
@@ -87,29 +86,29 @@ func line(text string) string {
 	return text + "\n"
 }
 
-// ended tells of an end that the command did not choose, "" when there is
+// ended tells of an end that the command did not choose, nothing when there is
 // nothing to tell.
-func ended(s app.Shell) string {
+func ended(s app.Shell) app.Text {
 	switch {
-	case s.Cut != "":
-		return "the command was ended, with everything it had started: " + s.Cut
+	case !s.Cut.IsZero():
+		return app.Textf("the command was ended, with everything it had started: %v", s.Cut)
 	case s.Exit.OOM:
-		return fmt.Sprintf("a process was killed: the application needed more than %d MB of RAM", s.Exit.LimitMB)
+		return app.Textf("a process was killed: the application needed more than %d MB of RAM", s.Exit.LimitMB)
 	}
-	return ""
+	return app.Text{}
 }
 
 // verdict is the message: how the command ended, always.
-func verdict(s app.Shell) string {
-	own := fmt.Sprintf("The command ended with exit code %d", s.Exit.Code)
+func verdict(s app.Shell) app.Text {
+	own := app.Textf("The command ended with exit code %d", s.Exit.Code)
 	if s.Exit.Signal > 0 {
-		own = fmt.Sprintf("The command was ended by signal %d (exit code %d)", s.Exit.Signal, s.Exit.Code)
+		own = app.Textf("The command was ended by signal %d (exit code %d)", s.Exit.Signal, s.Exit.Code)
 	}
 	switch note := ended(s); {
-	case s.Cut != "":
-		return sentence("T" + note[1:])
-	case note != "":
-		return sentence(own + ", and " + note)
+	case !s.Cut.IsZero():
+		return app.Textf("The command was ended, with everything it had started: %v.", s.Cut)
+	case !note.IsZero():
+		return app.Textf("%v, and %v.", own, note)
 	}
-	return sentence(own)
+	return app.Textf("%v.", own)
 }

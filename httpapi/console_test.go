@@ -18,7 +18,7 @@ func (w *world) Console(ctx context.Context, owner app.AccountID, id app.ID, com
 // saying is the arrangement of what a command says.
 func saying(s app.Shell) func(*world) { return func(w *world) { w.shell = s } }
 
-func text(s string) app.Output { return app.Output{Text: s} }
+func printed(s string) app.Output { return app.Output{Text: s} }
 
 func consoleScenes() []scene {
 	const op = "/v2/app/{appID}/console"
@@ -27,22 +27,22 @@ func consoleScenes() []scene {
 	}
 	run := `{"command":"ls -l"}`
 	list := []scene{
-		make("ok", run, saying(app.Shell{Online: true, Stdout: text("total 0\n"), Stderr: text("a warning\n")})),
-		make("ok_offline", run, saying(app.Shell{Stdout: text("total 0")})),
+		make("ok", run, saying(app.Shell{Online: true, Stdout: printed("total 0\n"), Stderr: printed("a warning\n")})),
+		make("ok_offline", run, saying(app.Shell{Stdout: printed("total 0")})),
 		make("ok_silent", run, nil),
-		make("ok_failed", run, saying(app.Shell{Online: true, Stderr: text("no such file"), Exit: app.Exit{Code: 2}})),
+		make("ok_failed", run, saying(app.Shell{Online: true, Stderr: printed("no such file"), Exit: app.Exit{Code: 2}})),
 		make("ok_signal", run, saying(app.Shell{Exit: app.Exit{Code: 139, Signal: 11}})),
 		make("ok_ended", run, saying(app.Shell{
-			Online: true, Stdout: text("begun"), Stderr: text("so far"), Exit: app.Exit{Code: 137, Signal: 9},
-			Cut: "it took longer than 30s, the most it may",
+			Online: true, Stdout: printed("begun"), Stderr: printed("so far"), Exit: app.Exit{Code: 137, Signal: 9},
+			Cut: app.Textf("it took longer than 30s, the most it may"),
 		})),
 		make("ok_ram", run, saying(app.Shell{
-			Online: true, Stderr: text("Killed\n"), Exit: app.Exit{Code: 137, OOM: true, LimitMB: 64},
+			Online: true, Stderr: printed("Killed\n"), Exit: app.Exit{Code: 137, OOM: true, LimitMB: 64},
 		})),
 		make("ok_dropped", run, saying(app.Shell{
 			Stdout: app.Output{Text: "yes\nyes\nye", Dropped: 5 << 20}, Stderr: app.Output{Text: "no\n", Dropped: 100},
 		})),
-		make("ok_odd_text", run, saying(app.Shell{Stdout: text("a\x00b\x1b[31m<é&\uFFFD>")})),
+		make("ok_odd_text", run, saying(app.Shell{Stdout: printed("a\x00b\x1b[31m<é&\uFFFD>")})),
 		make("invalid", `{"command":" \n"}`, nil),
 		make("too_large", `{"command":"`+strings.Repeat("x", maxFields)+`"}`, nil),
 		make("conflict", run, failing("Console", app.Conflict, "a console command of the application is running already; wait until it ends")),
@@ -101,7 +101,7 @@ func TestConsoleTextSurvives(t *testing.T) {
 		all.WriteRune(r)
 	}
 	w := newWorld(t)
-	w.shell = app.Shell{Stdout: text(all.String())}
+	w.shell = app.Shell{Stdout: printed(all.String())}
 	rec := do(t, w.handler(), newRequest("PUT", "/v2/app/bot-one/console", `{"command":"x"}`))
 	var got struct{ Apps consoleOf }
 	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil {
@@ -121,7 +121,7 @@ func TestConsoleCommandsAreNotLogged(t *testing.T) {
 		if fail != nil {
 			w.fail["Console"] = fail
 		}
-		w.shell = app.Shell{Stdout: text("its output")}
+		w.shell = app.Shell{Stdout: printed("its output")}
 		do(t, w.handler(), newRequest("PUT", "/v2/app/bot-one/console", `{"command":"echo secret"}`))
 		if strings.Contains(log.String(), "secret") || strings.Contains(log.String(), "output") || !strings.Contains(log.String(), "/console") {
 			t.Errorf("the log says %s", log)

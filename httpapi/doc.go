@@ -15,6 +15,9 @@
 // another account does not exist: the answer is 404, never 403, except to a
 // member of its team, who is told which permission is missing (asMember).
 //
+// Messages are in the language of the account that asks (say.go); what programs
+// compare, logs and the audit log are the same for all.
+//
 // Before it, a Gate bounds the connections and answers what net/http cannot read.
 //
 // It refuses to buffer uploads (they are streamed to the Deployer), to redirect,

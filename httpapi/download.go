@@ -53,7 +53,7 @@ func (s *server) logs(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(appsAnswer{statusOK, "The logs of your application have been loaded.", l})
+	return ok(appsAnswer{statusOK, c.say("The logs of your application have been loaded."), l})
 }
 
 func (s *server) logsOfAll(c *call) (response, error) {
@@ -67,7 +67,7 @@ func (s *server) logsOfAll(c *call) (response, error) {
 		}
 		list = append(list, r.value)
 	}
-	return ok(appsAnswer{statusOK, "The logs of your applications have been loaded.", list})
+	return ok(appsAnswer{statusOK, c.say("The logs of your applications have been loaded."), list})
 }
 
 func (s *server) logsOf(c *call, snap app.Snapshot) (logs, error) {
@@ -105,11 +105,12 @@ func (s *server) backup(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	message := "The backup of your application was made."
+	message := c.say("The backup of your application was made.")
 	if withVariables {
-		message += " It holds the environment variables, in plain, in " + app.VariablesFile + "."
+		message += " " + c.say("It holds the environment variables, in plain, in %s.", app.VariablesFile)
 	}
-	return ok(backupsAnswer{statusOK, message + " The link is open until " + timestamp(b.Expires) + ".", s.backupOf(base, b)})
+	message += " " + c.say("The link is open until %s.", timestamp(b.Expires))
+	return ok(backupsAnswer{statusOK, message, s.backupOf(base, b)})
 }
 
 // wantsVariables reports whether the environment variables are asked for. They
@@ -157,17 +158,17 @@ func (s *server) backupOfAll(c *call) (response, error) {
 			first = r.err
 		}
 		_, message, _ := s.explain(c, r.err)
-		fmt.Fprintf(&failures, " %s failed: %s", r.id, sentence(message))
+		failures.WriteString(" " + sentence(c.say("%s failed: %s", r.id, message)))
 	}
 	if len(list) == 0 && first != nil {
 		return response{}, first
 	}
-	message := fmt.Sprintf("The backups of %s were made.", quantity(len(list)))
+	message := c.say("The backups of %v were made.", counted(len(list), "%d application", "%d applications"))
 	if withVariables {
-		message += " They hold the environment variables, in plain, in " + app.VariablesFile + "."
+		message += " " + c.say("They hold the environment variables, in plain, in %s.", app.VariablesFile)
 	}
 	if len(results) == 0 {
-		message = "You have no applications."
+		message = c.say(noApplications)
 	}
 	return ok(backupsAnswer{statusOK, message + failures.String(), list})
 }
@@ -252,9 +253,9 @@ func (s *server) serveFile(c *call, w http.ResponseWriter, file *os.File, info o
 			c.Header().Del(name)
 		}
 		c.Header().Set("Cache-Control", noStore)
-		message := "The file is not the one that the request names."
+		message := app.Textf("The file is not the one that the request names.")
 		if out.refused == http.StatusRequestedRangeNotSatisfiable {
-			message = "The file has no such part."
+			message = app.Textf("The file has no such part.")
 		}
 		s.send(c, c.refusal(out.refused, message))
 	}

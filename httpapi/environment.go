@@ -3,9 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"berth/app"
@@ -14,9 +12,6 @@ import (
 // maxVariables bounds the body of the variables in bytes: JSON may take six for
 // one of a value.
 const maxVariables = 512 << 10
-
-// nextStart ends every answer about a change of variables.
-const nextStart = " In effect from the next start."
 
 type variablesAnswer struct {
 	Status  string     `json:"status"`
@@ -38,7 +33,7 @@ func (s *server) variables(c *call) (response, error) {
 	for i, v := range all {
 		list[i] = variable{v.Name, v.Masked()}
 	}
-	return ok(variablesAnswer{statusOK, "The environment variables of your application have been loaded.", list})
+	return ok(variablesAnswer{statusOK, c.say("The environment variables of your application have been loaded."), list})
 }
 
 func (s *server) setVariables(c *call) (response, error) {
@@ -60,7 +55,7 @@ func (s *server) setVariables(c *call) (response, error) {
 			removed++
 		}
 	}
-	return ok(numbered{statusOK, http.StatusOK, changed(len(change)-removed, removed) + nextStart})
+	return ok(numbered{statusOK, http.StatusOK, c.tell(changed(len(change)-removed, removed))})
 }
 
 // variables returns the field env: a text sets the variable of that name, null
@@ -85,20 +80,15 @@ func (f fields) variables() (map[string]*string, error) {
 }
 
 // changed says how many variables were set and removed.
-func changed(set, removed int) string {
-	count := func(n int) string {
-		if n == 1 {
-			return "1 environment variable of your application was "
-		}
-		return strconv.Itoa(n) + " environment variables of your application were "
-	}
+func changed(set, removed int) app.Text {
+	done := counted(set, "%d environment variable of your application was set", "%d environment variables of your application were set")
 	switch {
-	case removed == 0:
-		return count(set) + "set."
-	case set == 0:
-		return count(removed) + "removed."
+	case set == 0 && removed > 0:
+		done = counted(removed, "%d environment variable of your application was removed", "%d environment variables of your application were removed")
+	case removed > 0:
+		done = app.Textf("%v, and %v", done, counted(removed, "%d was removed", "%d were removed"))
 	}
-	return fmt.Sprintf("%sset, and %d%sremoved.", count(set), removed, were(removed))
+	return app.Textf("%v. In effect from the next start.", done)
 }
 
 func (s *server) removeVariable(c *call) (response, error) {
@@ -107,7 +97,7 @@ func (s *server) removeVariable(c *call) (response, error) {
 	if err := s.Environment.RemoveVariable(c.r.Context(), c.owner(), c.id, name); err != nil {
 		return response{}, err
 	}
-	return ok(numbered{statusOK, http.StatusOK, "The environment variable " + name + " was removed." + nextStart})
+	return ok(numbered{statusOK, http.StatusOK, c.say("The environment variable %s was removed. In effect from the next start.", name)})
 }
 
 func (s *server) addApts(c *call) (response, error) {
@@ -120,7 +110,7 @@ func (s *server) addApts(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(numbered{statusOK, http.StatusOK, "Recorded: " + strings.Join(w.Names, ", ") + ". " + remedy(w)})
+	return ok(numbered{statusOK, http.StatusOK, c.say("Recorded: %s. %v", strings.Join(w.Names, ", "), remedy(w))})
 }
 
 func (s *server) dropApts(c *call) (response, error) {
@@ -135,7 +125,7 @@ func (s *server) dropApts(c *call) (response, error) {
 	}
 	return ok(numbered{
 		statusOK, http.StatusOK,
-		"Your application no longer asks for " + strings.Join(names, ", ") + ". Nothing was removed from this host.",
+		c.say("Your application no longer asks for %s. Nothing was removed from this host.", strings.Join(names, ", ")),
 	})
 }
 
@@ -174,13 +164,13 @@ func words(texts []string) []string {
 
 // remedy says what the host lacks, and what its owner can do. The command ends
 // the sentence, to be copied.
-func remedy(w app.Wishes) string {
+func remedy(w app.Wishes) app.Text {
 	command := "apt-get install " + strings.Join(w.Lacking, " ")
 	switch {
 	case len(w.Lacking) == 0:
-		return "This host has what is needed for that."
+		return app.Textf("This host has what is needed for that.")
 	case w.Unknown:
-		return "berth installs no system packages, and cannot tell which of them this host has. On Debian its owner installs them with: " + command
+		return app.Textf("berth installs no system packages, and cannot tell which of them this host has. On Debian its owner installs them with: %s", command)
 	}
-	return "berth installs no system packages, and this host lacks " + strings.Join(w.Lacking, ", ") + ". Its owner can install what is missing with: " + command
+	return app.Textf("berth installs no system packages, and this host lacks %s. Its owner can install what is missing with: %s", strings.Join(w.Lacking, ", "), command)
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -62,10 +61,10 @@ type errorBody struct {
 // failure turns an error into the answer.
 func (s *server) failure(c *call, err error) response {
 	status, message, logs := s.explain(c, err)
-	resp := c.refusal(status, withOutput(message, logs))
+	resp := c.refusal(status, message)
 	body := resp.body.(errorBody)
-	body.Logs = logs
-	resp.body = body
+	body.Message, body.Logs = withOutput(body.Message, logs), logs
+	resp.body, resp.refusal = body, withOutput(resp.refusal, logs)
 	return resp
 }
 
@@ -120,7 +119,7 @@ func (s *server) softened(c *call, err error) response {
 }
 
 // refusal is the answer of an error that is known by its HTTP status.
-func (c *call) refusal(status int, message string) response {
+func (c *call) refusal(status int, message app.Text) response {
 	header := map[string]string{}
 	switch status {
 	case http.StatusTooManyRequests:
@@ -130,17 +129,17 @@ func (c *call) refusal(status int, message string) response {
 	case http.StatusServiceUnavailable:
 		header["Retry-After"] = strconv.Itoa(retryUnavailable)
 	}
-	return response{status: status, header: header, body: errorBody{
+	return response{status: status, header: header, refusal: message.String(), body: errorBody{
 		Status:     statusError,
 		StatusCode: status,
 		Code:       status,
-		Message:    message,
+		Message:    c.tell(message),
 		RequestID:  c.requestID,
 	}}
 }
 
 // explain returns what the user may know of err and keeps the rest for the log.
-func (s *server) explain(c *call, err error) (status int, message, logs string) {
+func (s *server) explain(c *call, err error) (status int, message app.Text, logs string) {
 	if why := lastWord(c.r.Context()); why != nil && (errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded)) {
 		c.cause, err = err, why
 	}
@@ -160,14 +159,23 @@ func (s *server) explain(c *call, err error) (status int, message, logs string) 
 	return status, message, e.Logs
 }
 
+// toldInEnglish is told for the audit log.
+func toldInEnglish(err error) (status int, message string) {
+	status, text := told(err)
+	return status, text.String()
+}
+
 // told is what the user may know of err.
-func told(err error) (status int, message string) {
+func told(err error) (status int, message app.Text) {
 	var e *app.Error
 	switch {
 	case errors.As(err, &e) && e.Kind > app.Internal && int(e.Kind) < len(statusOf):
-		return statusOf[e.Kind], cmp.Or(e.Message, fallbackMessage)
+		if e.Message.IsZero() {
+			return statusOf[e.Kind], app.Textf(fallbackMessage)
+		}
+		return statusOf[e.Kind], e.Message
 	case e == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
-		return http.StatusServiceUnavailable, cancelledMessage
+		return http.StatusServiceUnavailable, app.Textf(cancelledMessage)
 	}
-	return http.StatusInternalServerError, internalMessage
+	return http.StatusInternalServerError, app.Textf(internalMessage)
 }

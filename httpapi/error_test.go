@@ -38,9 +38,9 @@ func TestFailure(t *testing.T) {
 	}{
 		{app.Errorf(app.Already, "It is online already."), 200, "It is online already.", ""},
 		{fmt.Errorf("cannot start: %w", app.Errorf(app.Conflict, "Busy.")), 409, "Busy.", ""},
-		{&app.Error{Kind: app.Unusable, Message: "It ended.", Logs: "boom", Err: http.ErrBodyNotAllowed}, 422, "It ended.\nboom", "boom"},
+		{&app.Error{Kind: app.Unusable, Message: app.Textf("It ended."), Logs: "boom", Err: http.ErrBodyNotAllowed}, 422, "It ended.\nboom", "boom"},
 		{&app.Error{Kind: app.NotFound}, 404, fallbackMessage, ""},
-		{&app.Error{Kind: app.Internal, Message: "secret", Logs: "secret"}, 500, internalMessage, ""},
+		{&app.Error{Kind: app.Internal, Message: app.Textf("secret"), Logs: "secret"}, 500, internalMessage, ""},
 		{http.ErrBodyNotAllowed, 500, internalMessage, ""},
 	} {
 		c := newCall(httptest.NewRecorder(), newRequest("GET", "/", ""), testNow)

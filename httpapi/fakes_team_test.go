@@ -16,7 +16,7 @@ type team struct {
 // bob is who joins teams; the applications of a world are ada's.
 var (
 	ada = app.Account{ID: 7, Name: "ada", TotalRAM: 1024, Plan: "Diamond", Locale: "en-US"}
-	bob = app.Account{ID: 8, Name: "bob", TotalRAM: 64, Plan: "Gold", Locale: "pt-BR"}
+	bob = app.Account{ID: 8, Name: "bob", TotalRAM: 64, Plan: "Gold", Locale: "en-US"}
 )
 
 // join makes bob ask, a member of the team of every application there is.

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -11,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"berth/app"
 )
 
 const (
@@ -46,8 +47,8 @@ func NewGate(l net.Listener, all int) *Gate {
 type gated struct {
 	net.Conn
 	gate    *Gate
-	key     string // of the address, "" for this machine's
-	refusal string // "" when it is served
+	key     string   // of the address, "" for this machine's
+	refusal app.Text // none when it is served
 	handled atomic.Bool
 	idle    time.Time // since when; zero while it is not. The gate's mu guards it
 	closed  sync.Once
@@ -70,14 +71,14 @@ func (g *Gate) Guard(s *http.Server) {
 		if is {
 			c.handled.Store(true)
 		}
-		if is && c.refusal != "" {
+		if is && !c.refusal.IsZero() {
 			h := w.Header()
 			head(h)
 			h.Set("Connection", "close")
 			h.Set("Retry-After", strconv.Itoa(retryUnavailable))
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience)) // see send
 			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write(outright(http.StatusServiceUnavailable, c.refusal, h.Get("X-Request-Id")))
+			_, _ = w.Write(outright(http.StatusServiceUnavailable, inLanguageOf(r).SayPhrase(c.refusal), h.Get("X-Request-Id")))
 			return
 		}
 		inner.ServeHTTP(w, r)
@@ -118,12 +119,12 @@ func (g *Gate) admit(conn net.Conn) *gated {
 	full := func(mine bool) bool { return !g.evict(c.key, mine) }
 	switch {
 	case c.key != "" && g.from[c.key] >= g.each && full(true):
-		c.refusal = fmt.Sprintf("Your address has %d connections open, as many as one gets. Close some.", g.each)
+		c.refusal = app.Textf("Your address has %d connections open, as many as one gets. Close some.", g.each)
 	case g.total >= g.all && full(false):
-		c.refusal = "The server has as many connections as it takes. Try again in a few seconds."
+		c.refusal = app.Textf("The server has as many connections as it takes. Try again in a few seconds.")
 	}
 	switch {
-	case c.refusal == "":
+	case c.refusal.IsZero():
 		g.total++
 		if c.key != "" {
 			g.from[c.key]++
@@ -150,7 +151,7 @@ func keyOf(a net.Addr) string {
 func (g *Gate) evict(key string, mine bool) bool {
 	var oldest *gated
 	for c := range g.conns {
-		if c.idle.IsZero() || c.refusal != "" || mine && c.key != key {
+		if c.idle.IsZero() || !c.refusal.IsZero() || mine && c.key != key {
 			continue
 		}
 		if oldest == nil || c.idle.Before(oldest.idle) {
@@ -185,7 +186,7 @@ func (g *Gate) forget(c *gated) {
 		return
 	}
 	delete(g.conns, c)
-	if c.refusal != "" {
+	if !c.refusal.IsZero() {
 		g.spare--
 		return
 	}

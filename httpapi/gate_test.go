@@ -218,8 +218,8 @@ func TestOneAddressGetsItsShare(t *testing.T) {
 	_, release := busy(t, w, l, 2)
 	l.set("2001:db8::ffff") // the same customer
 	c := call1(t, l)
-	c.say(asUser)
-	if resp, body := c.answer(); resp.StatusCode != http.StatusServiceUnavailable || body.Message != "Your address has 2 connections open, as many as one gets. Close some." {
+	c.say(strings.Replace(asUser, "\r\n\r\n", "\r\nAccept-Language: pt\r\n\r\n", 1))
+	if resp, body := c.answer(); resp.StatusCode != http.StatusServiceUnavailable || body.Message != "Seu endereço tem 2 conexões abertas, o máximo por endereço. Feche algumas." {
 		t.Errorf("status %d %+v", resp.StatusCode, body)
 	}
 	for _, other := range []string{"2001:db8:0:1::1", "192.0.2.1", ""} { // "" is this machine

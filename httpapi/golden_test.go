@@ -153,7 +153,10 @@ func TestGolden(t *testing.T) {
 }
 
 // play runs a scene and records the answer.
-func play(t *testing.T, s scene) golden {
+func play(t *testing.T, s scene) golden { return playIn(t, s, "") }
+
+// playIn is play for an account and a client of a locale, "" for those of the scene.
+func playIn(t *testing.T, s scene, locale string) golden {
 	t.Helper()
 	w := newWorld(t)
 	if s.arrange != nil {
@@ -168,6 +171,10 @@ func play(t *testing.T, s scene) golden {
 	}
 	for name, value := range s.header {
 		r.Header.Set(name, value)
+	}
+	if locale != "" {
+		w.account.Locale = locale
+		r.Header.Set("Accept-Language", locale)
 	}
 	rec := httptest.NewRecorder()
 	w.handler().ServeHTTP(rec, r)

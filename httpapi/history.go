@@ -45,7 +45,7 @@ func (s *server) deploys(c *call) (response, error) {
 			d.Code.Main, d.Code.Lang, d.Code.Version, d.Note, i == 0, d.Back,
 		}
 	}
-	return ok(deploysAnswer{statusOK, "The deploys of your application have been loaded.", list})
+	return ok(deploysAnswer{statusOK, c.say("The deploys of your application have been loaded."), list})
 }
 
 func (s *server) rollback(c *call) (response, error) {
@@ -70,7 +70,7 @@ func (s *server) rollback(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(commitAnswer{statusOK, http.StatusOK, outcome("The earlier code of your application is back", d.Snapshot, s.Now()), d.Logs})
+	return ok(commitAnswer{statusOK, http.StatusOK, c.tell(outcome(app.Textf("The earlier code of your application is back"), d.Snapshot, s.Now())), d.Logs})
 }
 
 func (s *server) restore(c *call) (response, error) {
@@ -101,7 +101,7 @@ func (s *server) restore(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(commitAnswer{statusOK, http.StatusOK, outcome("Your application was restored", d.Snapshot, s.Now()), d.Logs})
+	return ok(commitAnswer{statusOK, http.StatusOK, c.tell(outcome(app.Textf("Your application was restored"), d.Snapshot, s.Now())), d.Logs})
 }
 
 // yes reads the word of a form's field.

@@ -36,7 +36,7 @@ func historyScenes() []scene {
 	back("conflict", "", failing("Rollback", app.Conflict, busy))
 	back("too_large", `{"deploy":1,"x":"`+strings.Repeat("x", maxFields)+`"}`, nil)
 	back("unusable", "", func(w *world) {
-		w.fail["Rollback"] = &app.Error{Kind: app.Unusable, Message: "cannot start the new code", Logs: "Traceback\n"}
+		w.fail["Rollback"] = &app.Error{Kind: app.Unusable, Message: app.Textf("cannot start the new code"), Logs: "Traceback\n"}
 	})
 	add := func(outcome string, arrange func(*world), raw func(*world) *http.Request) {
 		list = append(list, scene{name: "app_restore_" + outcome, method: "POST", path: "/v2/app/bot-one/restore", op: restore, arrange: arrange, raw: raw})

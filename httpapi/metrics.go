@@ -68,7 +68,7 @@ func (s *server) metrics(c *call) (response, error) {
 			int64(p.NetIn), int64(p.NetOut), p.Starts, p.Exits, p.OOMs, p.Deploys,
 		}
 	}
-	return ok(metricsAnswer{statusOK, "The metrics of your application have been loaded.", step, list})
+	return ok(metricsAnswer{statusOK, c.say("The metrics of your application have been loaded."), step, list})
 }
 
 // moment reads a time, as RFC 3339 or in seconds since 1970.
@@ -123,5 +123,5 @@ func (s *server) happenings(c *call) (response, error) {
 			list[i].Deploy, list[i].By = &all[i].Deploy, &by
 		}
 	}
-	return ok(happeningsAnswer{statusOK, "The events of your application have been loaded.", list})
+	return ok(happeningsAnswer{statusOK, c.say("The events of your application have been loaded."), list})
 }

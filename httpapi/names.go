@@ -78,7 +78,7 @@ func (s *server) subdomain(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(subdomainAnswer{statusOK, "The information of your subdomain has been loaded.", showSubdomain(sub)})
+	return ok(subdomainAnswer{statusOK, c.say("The information of your subdomain has been loaded."), showSubdomain(sub)})
 }
 
 func (s *server) subdomains(c *call) (response, error) {
@@ -90,7 +90,7 @@ func (s *server) subdomains(c *call) (response, error) {
 	for _, sub := range names.Subdomains {
 		list = append(list, showSubdomain(sub))
 	}
-	return ok(subdomainsAnswer{statusOK, "The information of your subdomains has been loaded.", list})
+	return ok(subdomainsAnswer{statusOK, c.say("The information of your subdomains has been loaded."), list})
 }
 
 func (s *server) reserveSubdomain(c *call) (response, error) {
@@ -99,7 +99,7 @@ func (s *server) reserveSubdomain(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(subdomainAnswer{statusOK, "The subdomain " + string(sub.ID) + " is yours.", showSubdomain(sub)})
+	return ok(subdomainAnswer{statusOK, c.say("The subdomain %s is yours.", sub.ID), showSubdomain(sub)})
 }
 
 func (s *server) releaseSubdomain(c *call) (response, error) {
@@ -108,7 +108,7 @@ func (s *server) releaseSubdomain(c *call) (response, error) {
 	if err := s.Names.ReleaseSubdomain(c.r.Context(), c.owner(), id); err != nil {
 		return response{}, err
 	}
-	return ok(plain{statusOK, "The subdomain " + string(id) + " is no longer yours."})
+	return ok(plain{statusOK, c.say("The subdomain %s is no longer yours.", id)})
 }
 
 func showSubdomain(s app.Subdomain) subdomain {
@@ -128,7 +128,7 @@ func (s *server) domain(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	resp, err := s.aboutDomain(c, d, "The information of your domain has been loaded.")
+	resp, err := s.aboutDomain(c, d, app.Textf("The information of your domain has been loaded."))
 	if answer, is := resp.body.(domainAnswer); is {
 		answer.CustomDomain = &answer.Domain
 		resp.body = answer
@@ -152,7 +152,7 @@ func (s *server) domains(c *call) (response, error) {
 			list = append(list, shown)
 		}
 	}
-	return ok(domainsAnswer{statusOK, "The information of your domains has been loaded.", list, list})
+	return ok(domainsAnswer{statusOK, c.say("The information of your domains has been loaded."), list, list})
 }
 
 func (s *server) claimDomain(c *call) (response, error) {
@@ -181,7 +181,7 @@ func (s *server) claimDomain(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return s.aboutDomain(c, d, "The domain "+d.Name+" was added. Enter the records of the instructions where its DNS is kept, then verify it.")
+	return s.aboutDomain(c, d, app.Textf("The domain %s was added. Enter the records of the instructions where its DNS is kept, then verify it.", d.Name))
 }
 
 func (s *server) assignDomain(c *call) (response, error) {
@@ -199,7 +199,7 @@ func (s *server) assignDomain(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return s.aboutDomain(c, d, "The domain "+d.Name+" belongs to the application "+string(to)+" now.")
+	return s.aboutDomain(c, d, app.Textf("The domain %s belongs to the application %s now.", d.Name, to))
 }
 
 func (s *server) removeDomain(c *call) (response, error) {
@@ -207,7 +207,7 @@ func (s *server) removeDomain(c *call) (response, error) {
 	if err := s.Domains.RemoveDomain(c.r.Context(), c.owner(), c.params.ByName("domain")); err != nil {
 		return response{}, err
 	}
-	return ok(plain{statusOK, "The domain was removed."})
+	return ok(plain{statusOK, c.say("The domain was removed.")})
 }
 
 func (s *server) verifyDomain(c *call) (response, error) {
@@ -221,21 +221,21 @@ func (s *server) verifyDomain(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	message := "The domain " + d.Name + " is verified."
+	message := app.Textf("The domain %s is verified.", d.Name)
 	if d.Status != app.DomainVerified {
-		message = "The domain " + d.Name + " is not verified: the TXT record of its instructions was not found. " +
-			"It can take a while until a new one is seen everywhere."
+		message = app.Textf("The domain %s is not verified: the TXT record of its instructions was not found. "+
+			"It can take a while until a new one is seen everywhere.", d.Name)
 	}
 	return s.aboutDomain(c, d, message)
 }
 
 // aboutDomain is the answer that shows one domain.
-func (s *server) aboutDomain(c *call, d app.Domain, message string) (response, error) {
+func (s *server) aboutDomain(c *call, d app.Domain, message app.Text) (response, error) {
 	shown, err := s.showDomain(c, d)
 	if err != nil {
 		return response{}, err
 	}
-	return ok(domainAnswer{Status: statusOK, Message: message, Domain: shown})
+	return ok(domainAnswer{Status: statusOK, Message: c.tell(message), Domain: shown})
 }
 
 func (s *server) showDomain(c *call, d app.Domain) (domain, error) {

@@ -85,7 +85,7 @@ func (s *server) user(c *call) (response, error) {
 		return response{}, err
 	}
 	u := s.describeUser(c.account, s.Catalog.Apps(c.account.ID), names)
-	return ok(userAnswer{statusOK, "The information of your account has been loaded.", u})
+	return ok(userAnswer{statusOK, c.say("The information of your account has been loaded."), u})
 }
 
 func (s *server) describeUser(a app.Account, apps []app.Snapshot, names app.Names) user {
@@ -133,7 +133,7 @@ func (s *server) information(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(appsAnswer{statusOK, standing(snap, s.Now()), describe(snap, mods)})
+	return ok(appsAnswer{statusOK, c.tell(standing(snap, s.Now())), describe(snap, mods)})
 }
 
 func (s *server) informationOfAll(c *call) (response, error) {
@@ -145,7 +145,7 @@ func (s *server) informationOfAll(c *call) (response, error) {
 	for _, snap := range s.Catalog.Apps(c.owner()) {
 		list = append(list, describe(snap, mods))
 	}
-	return ok(appsAnswer{statusOK, "The information of your applications has been loaded.", list})
+	return ok(appsAnswer{statusOK, c.say("The information of your applications has been loaded."), list})
 }
 
 func describe(s app.Snapshot, mods map[app.ID][]string) information {
@@ -176,7 +176,7 @@ func (s *server) status(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(appsAnswer{statusOK, "The status of your application has been loaded.", measure(st, s.Now())})
+	return ok(appsAnswer{statusOK, c.say("The status of your application has been loaded."), measure(st, s.Now())})
 }
 
 func (s *server) statusOfAll(c *call) (response, error) {
@@ -190,7 +190,7 @@ func (s *server) statusOfAll(c *call) (response, error) {
 		}
 		list = append(list, measure(r.value, s.Now()))
 	}
-	return ok(appsAnswer{statusOK, "The status of your applications has been loaded.", list})
+	return ok(appsAnswer{statusOK, c.say("The status of your applications has been loaded."), list})
 }
 
 func measure(st app.Status, now time.Time) status {

@@ -17,7 +17,7 @@ func noApps(w *world) { w.apps = nil }
 func withApp(s app.Snapshot) func(*world) { return func(w *world) { w.apps = []app.Snapshot{s} } }
 
 func failing(method string, kind app.Kind, message string) func(*world) {
-	return func(w *world) { w.fail[method] = app.Errorf(kind, "%s", message) }
+	return func(w *world) { w.fail[method] = &app.Error{Kind: kind, Message: app.Words(message)} }
 }
 
 func badHost(path string) func(*world) *http.Request {

@@ -11,10 +11,12 @@ import (
 // response is what a handler answers.
 type response struct {
 	status int
-	body   any                         // encoded as JSON; nil only for HEAD and 304
-	raw    []byte                      // JSON that is encoded already, instead of body
-	header map[string]string           // added to the common headers
-	stream func(w http.ResponseWriter) // writes the whole answer itself, instead of the above
+	body   any               // encoded as JSON; nil only for HEAD and 304
+	raw    []byte            // JSON that is encoded already, instead of body
+	header map[string]string // added to the common headers
+	// refusal is the message of an error in English, as the audit log has it.
+	refusal string
+	stream  func(w http.ResponseWriter) // writes the whole answer itself, instead of the above
 }
 
 // The words of the field status.

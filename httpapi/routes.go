@@ -159,11 +159,11 @@ func (s *server) options(w http.ResponseWriter, _ *http.Request) {
 func (s *server) notFound(w http.ResponseWriter, _ *http.Request) {
 	c := w.(*call)
 	s.send(c, c.refusal(http.StatusNotFound,
-		"There is nothing at this address. The API is described at /v2/openapi.json."))
+		app.Textf("There is nothing at this address. The API is described at /v2/openapi.json.")))
 }
 
 func (s *server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 	c := w.(*call)
 	s.send(c, c.refusal(http.StatusMethodNotAllowed,
-		"This address does not take "+r.Method+". It takes "+w.Header().Get("Allow")+"."))
+		app.Textf("This address does not take %s. It takes %s.", r.Method, w.Header().Get("Allow"))))
 }

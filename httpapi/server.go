@@ -165,7 +165,7 @@ func (s *server) recovered(c *call, v any) (abort bool) {
 		s.record(c, response{})
 		return true
 	}
-	resp := c.refusal(http.StatusInternalServerError, internalMessage)
+	resp := c.refusal(http.StatusInternalServerError, app.Textf(internalMessage))
 	s.record(c, resp)
 	s.send(c, resp)
 	return false

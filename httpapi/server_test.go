@@ -61,9 +61,9 @@ func TestOneLogLinePerRequestWithoutSecrets(t *testing.T) {
 func TestInternalErrorsStayInTheLog(t *testing.T) {
 	for _, err := range []error{
 		errors.New("disk on fire"),
-		&app.Error{Kind: app.Internal, Message: "disk on fire"},
-		&app.Error{Kind: app.Kind(99), Message: "disk on fire"},
-		&app.Error{Kind: app.Kind(-1), Message: "disk on fire"},
+		&app.Error{Kind: app.Internal, Message: app.Textf("disk on fire")},
+		&app.Error{Kind: app.Kind(99), Message: app.Textf("disk on fire")},
+		&app.Error{Kind: app.Kind(-1), Message: app.Textf("disk on fire")},
 	} {
 		w, text := logged(t)
 		w.fail["Delete"] = err
@@ -79,7 +79,7 @@ func TestInternalErrorsStayInTheLog(t *testing.T) {
 
 func TestCauseOfARefusalIsInTheRequestLine(t *testing.T) {
 	w, text := logged(t)
-	w.fail["Delete"] = &app.Error{Kind: app.Unavailable, Message: "Not now.", Err: errors.New("database is locked")}
+	w.fail["Delete"] = &app.Error{Kind: app.Unavailable, Message: app.Textf("Not now."), Err: errors.New("database is locked")}
 	rec := do(t, w.handler(), newRequest("DELETE", "/v2/app/bot-one/delete", ""))
 	if strings.Contains(rec.Body.String(), "locked") || strings.Count(text.String(), "database is locked") != 1 {
 		t.Errorf("answer %s, log %s", rec.Body, text)

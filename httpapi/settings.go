@@ -37,7 +37,7 @@ func (s *server) setRAM(c *call) (response, error) {
 	case err != nil:
 		return response{}, err
 	}
-	return ok(numbered{statusOK, http.StatusOK, "The RAM of your application was set to " + app.MB(mb).String() + " MB."})
+	return ok(numbered{statusOK, http.StatusOK, c.say("The RAM of your application was set to %d MB.", mb)})
 }
 
 func (s *server) setProfile(c *call) (response, error) {
@@ -58,7 +58,7 @@ func (s *server) setProfile(c *call) (response, error) {
 	if err := s.Settings.SetProfile(c.r.Context(), c.owner(), c.id, p); err != nil {
 		return response{}, err
 	}
-	return ok(numbered{statusOK, http.StatusOK, "The profile of your application was updated."})
+	return ok(numbered{statusOK, http.StatusOK, c.say("The profile of your application was updated.")})
 }
 
 // profile takes either field alone, as some clients send only what changed.
@@ -107,7 +107,9 @@ func validAvatar(s string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
 
-func (s *server) delete(c *call) (response, error) { return onOne(c, s.Settings.Delete, "deleted") }
+func (s *server) delete(c *call) (response, error) {
+	return onOne(c, s.Settings.Delete, app.Textf("Your application was deleted."))
+}
 
 func (s *server) setLocale(c *call) (response, error) {
 	locale := c.params.ByName("locale")
@@ -123,5 +125,6 @@ func (s *server) setLocale(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(localeAnswer{statusOK, "Your locale was set to " + locale + ".", locale})
+	c.locale = locale // in which the answer is the first
+	return ok(localeAnswer{statusOK, c.say("Your locale was set to %s.", locale), locale})
 }

@@ -35,7 +35,7 @@ func (s *server) uploadSocket(c *call) (response, error) {
 		}
 		c.about(d.Snapshot)
 		u := socketApp{describeForVSCode(d.Snapshot), d.CreatedAt.UnixMilli()}
-		return socketAnswer{Message: nullable(outcome("Your application was uploaded", d.Snapshot, s.Now())), App: &u, Logs: d.Logs}, nil
+		return socketAnswer{Message: nullable(c.tell(outcome(app.Textf("Your application was uploaded"), d.Snapshot, s.Now()))), App: &u, Logs: d.Logs}, nil
 	}})
 }
 
@@ -49,7 +49,7 @@ func (s *server) commitSocket(c *call) (response, error) {
 		if err != nil {
 			return socketAnswer{}, err
 		}
-		return socketAnswer{Message: nullable(outcome("Your application was updated", d.Snapshot, s.Now())), Logs: d.Logs}, nil
+		return socketAnswer{Message: nullable(c.tell(outcome(app.Textf("Your application was updated"), d.Snapshot, s.Now()))), Logs: d.Logs}, nil
 	}})
 }
 
@@ -92,25 +92,25 @@ func (s *server) failed(c *call, err error) response {
 // it came from here; other clients send no Origin.
 func (c *call) handshake(base string) *response {
 	h := c.r.Header
-	refuse := func(status int, message string) *response {
+	refuse := func(status int, message app.Text) *response {
 		r := c.refusal(status, message)
 		return &r
 	}
 	if c.r.Method != http.MethodGet || !hasToken(h, "Connection", "upgrade") || !hasToken(h, "Upgrade", "websocket") {
-		r := refuse(http.StatusUpgradeRequired, "This address speaks WebSocket: send the headers Connection: Upgrade and Upgrade: websocket.")
+		r := refuse(http.StatusUpgradeRequired, app.Textf("This address speaks WebSocket: send the headers Connection: Upgrade and Upgrade: websocket."))
 		r.header["Upgrade"], r.header["Connection"] = "websocket", "Upgrade"
 		return r
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(h.Get("Sec-WebSocket-Key")))
 	switch {
 	case h.Get("Sec-WebSocket-Version") != "13":
-		r := refuse(http.StatusBadRequest, "The only version of WebSocket that is spoken here is 13.")
+		r := refuse(http.StatusBadRequest, app.Textf("The only version of WebSocket that is spoken here is 13."))
 		r.header["Sec-WebSocket-Version"] = "13"
 		return r
 	case err != nil || len(key) != 16 || len(h.Values("Sec-WebSocket-Key")) != 1 || !c.r.ProtoAtLeast(1, 1):
-		return refuse(http.StatusBadRequest, "The WebSocket handshake is malformed.")
+		return refuse(http.StatusBadRequest, app.Textf("The WebSocket handshake is malformed."))
 	case !sameOrigin(h.Get("Origin"), c.r.Host, base):
-		return refuse(http.StatusForbidden, "A page of another origin may not speak WebSocket with this server.")
+		return refuse(http.StatusForbidden, app.Textf("A page of another origin may not speak WebSocket with this server."))
 	}
 	return nil
 }

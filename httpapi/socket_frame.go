@@ -111,7 +111,7 @@ func (f *frame) besides() error {
 		c := f.buf[f.at]
 		f.at++
 		if len(f.skeleton) == maxSkeleton {
-			return malformed("there is too much in it besides the data", nil)
+			return malformed(app.Textf("there is too much in it besides the data"), nil)
 		}
 		f.skeleton = append(f.skeleton, c)
 		switch {
@@ -152,7 +152,7 @@ func (f *frame) numbers(p []byte) (n int, err error) {
 			case f.state == inNumber && f.num > 0 && f.num*10+d <= 255:
 				f.num = f.num*10 + d
 			default:
-				return n, malformed("the data are not numbers from 0 to 255", nil)
+				return n, malformed(app.Textf("the data are not numbers from 0 to 255"), nil)
 			}
 			continue
 		}
@@ -170,7 +170,7 @@ func (f *frame) numbers(p []byte) (n int, err error) {
 			return n, nil
 		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
 		default:
-			return n, malformed("the data are not numbers from 0 to 255", nil)
+			return n, malformed(app.Textf("the data are not numbers from 0 to 255"), nil)
 		}
 	}
 	return n, nil
@@ -218,23 +218,23 @@ func (f *frame) close() error {
 		Pending                *bool
 	}
 	if err := json.Unmarshal(f.skeleton, &s); err != nil {
-		return malformed("it is not such JSON", err)
+		return malformed(app.Textf("it is not such JSON"), err)
 	}
 	switch {
 	case f.arrays != 1 || s.Chunk == nil || s.Chunk.Data == nil:
-		return malformed("chunk.data must be its one array", nil)
+		return malformed(app.Textf("chunk.data must be its one array"), nil)
 	case s.Chunk.Type != "Buffer":
-		return malformed(`chunk.type must be "Buffer"`, nil)
+		return malformed(app.Textf(`chunk.type must be "Buffer"`), nil)
 	case s.Current == nil || s.Total == nil || s.Offset == nil || s.Pending == nil:
-		return malformed("current, total, offset or pending is missing", nil)
+		return malformed(app.Textf("current, total, offset or pending is missing"), nil)
 	}
 	f.info = frameInfo{*s.Current, *s.Total, *s.Offset, *s.Pending}
 	return io.EOF
 }
 
 // malformed is the error of a frame that is not one.
-func malformed(what string, err error) error {
-	return &app.Error{Kind: app.Invalid, Err: err, Message: "A frame of the upload is malformed: " + what + "."}
+func malformed(what app.Text, err error) error {
+	return &app.Error{Kind: app.Invalid, Err: err, Message: app.Textf("A frame of the upload is malformed: %s.", what)}
 }
 
 // chunks is the file that frames carry, in their order.

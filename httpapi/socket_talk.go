@@ -35,6 +35,7 @@ type socketAnswer struct {
 	App        *socketApp     `json:"app,omitempty"`
 	Logs       string         `json:"logs,omitempty"`
 	RequestID  string         `json:"requestId,omitempty"` // of an error
+	refusal    string         // in English, for the audit log
 }
 
 // socketApp is what the extension of VS Code puts into its list after an upload,
@@ -159,7 +160,7 @@ func (v *conversation) receive() (string, error) {
 		v.giveUp(app.Errorf(app.Invalid, "No data came for %s, so the upload was given up.", elapsed(patience)))
 	})
 	defer watch.Stop()
-	slow := time.AfterFunc(longest(v.s.MaxSocket), func() { v.giveUp(app.Errorf(app.Invalid, "%s", tooSlow(v.s.MaxSocket))) })
+	slow := time.AfterFunc(longest(v.s.MaxSocket), func() { v.giveUp(&app.Error{Kind: app.Invalid, Message: tooSlow(v.s.MaxSocket)}) })
 	defer slow.Stop()
 	stop := context.AfterFunc(v.life, func() {
 		why := lastWord(v.life)
@@ -221,7 +222,7 @@ func (v *conversation) cut(err error) error {
 
 // lost is the error of a connection that ended too early.
 func lost(err error) error {
-	return &app.Error{Kind: app.Invalid, Err: err, Message: "The connection was closed before the upload was complete."}
+	return &app.Error{Kind: app.Invalid, Err: err, Message: app.Textf("The connection was closed before the upload was complete.")}
 }
 
 // watched puts off the watch at every read.
@@ -253,7 +254,8 @@ func (v *conversation) giveUp(err error) {
 func (v *conversation) failure(err error) socketAnswer {
 	status, message, logs := v.s.explain(v.c, err)
 	return socketAnswer{
-		Status: statusError, StatusCode: status, Message: nullable(message), Logs: logs, RequestID: v.c.requestID,
+		Status: statusError, StatusCode: status, Message: nullable(v.c.tell(message)), Logs: logs, RequestID: v.c.requestID,
+		refusal: message.String(),
 	}
 }
 
@@ -264,11 +266,7 @@ func (v *conversation) end(a socketAnswer, deployed bool) {
 	a.Progress.Bar = v.bar
 	v.mu.Unlock()
 	v.sending.Lock()
-	refusal := string(a.Message)
-	if a.Status == statusOK {
-		refusal = ""
-	}
-	v.c.concluded(a.StatusCode, refusal)
+	v.c.concluded(a.StatusCode, a.refusal)
 	if v.over {
 		v.sending.Unlock()
 		return

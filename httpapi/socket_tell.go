@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -18,15 +17,15 @@ func (v *conversation) progress(p app.Progress) {
 	v.waits = ""
 	switch p.Phase {
 	case app.Checked:
-		v.said.WriteString("The upload is checked.\n")
+		v.said.WriteString(v.c.say("The upload is checked.") + "\n")
 	case app.Queued:
 		v.waits = p.App
 		v.queued(p.Position)
 	case app.Building:
-		v.said.WriteString("Building.\n")
+		v.said.WriteString(v.c.say("Building.") + "\n")
 		v.follow(p.App)
 	case app.Launching:
-		v.said.WriteString("Starting.\n")
+		v.said.WriteString(v.c.say("Starting.") + "\n")
 	}
 	v.nudge()
 }
@@ -47,7 +46,7 @@ func (v *conversation) follow(id app.ID) {
 // queued tells a place in the queue. The caller holds mu.
 func (v *conversation) queued(place int) {
 	v.place = place
-	fmt.Fprintf(&v.said, "Waiting to be built: number %d in the queue.\n", place)
+	v.said.WriteString(v.c.say("Waiting to be built: number %d in the queue.", place) + "\n")
 }
 
 // nudge wakes tell. It never blocks.

@@ -88,7 +88,7 @@ func TestSocketCommit(t *testing.T) {
 
 func TestSocketTellsAFailedDeployment(t *testing.T) {
 	w := newWorld(t)
-	w.fail["Upload"] = &app.Error{Kind: app.Unusable, Message: "The build failed.", Logs: "npm ERR! 404\n"}
+	w.fail["Upload"] = &app.Error{Kind: app.Unusable, Message: app.Textf("The build failed."), Logs: "npm ERR! 404\n"}
 	c := talk(t, w, "/v2/ws/upload", nil)
 	c.send(framesOf([]byte("PK"), 2)...)
 	h := c.listen()

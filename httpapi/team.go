@@ -116,7 +116,7 @@ func (s *server) memberships(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(appsAnswer{statusOK, "The applications that you help with have been loaded.", list})
+	return ok(appsAnswer{statusOK, c.say("The applications that you help with have been loaded."), list})
 }
 
 // membership shows one of them.
@@ -129,7 +129,7 @@ func (s *server) membership(c *call) (response, error) {
 	if i < 0 {
 		return response{}, app.Errorf(app.NotFound, "you are not in the team of an application %q", string(c.id))
 	}
-	return ok(appsAnswer{statusOK, "The application that you help with has been loaded.", list[i]})
+	return ok(appsAnswer{statusOK, c.say("The application that you help with has been loaded."), list[i]})
 }
 
 // teamApps are the applications of others that the account may use.
@@ -171,7 +171,7 @@ func (s *server) team(c *call) (response, error) {
 			list = append(list, member{ModID: m.Account.String(), Perms: m.Permissions.Names(), Username: &m.Name})
 		}
 	}
-	return ok(teamAnswer{statusOK, "The team of your application has been loaded.", list})
+	return ok(teamAnswer{statusOK, c.say("The team of your application has been loaded."), list})
 }
 
 // mods are the members of each application of the account.
@@ -185,16 +185,20 @@ func (s *server) mods(c *call) (map[app.ID][]string, error) {
 }
 
 func (s *server) addMember(c *call) (response, error) {
-	return changeTeam(c, s.Teams.AddMember, " is now in the team of your application.")
+	return changeTeam(c, s.Teams.AddMember, func(name string) app.Text {
+		return app.Textf("%s is now in the team of your application.", name)
+	})
 }
 
 func (s *server) setMember(c *call) (response, error) {
-	return changeTeam(c, s.Teams.SetMember, " has other permissions now.")
+	return changeTeam(c, s.Teams.SetMember, func(name string) app.Text {
+		return app.Textf("%s has other permissions now.", name)
+	})
 }
 
 // changeTeam runs a method of Teams with the account and the permissions that
 // the body names.
-func changeTeam(c *call, do func(context.Context, app.AccountID, app.ID, app.AccountID, []string) (app.Member, error), done string) (response, error) {
+func changeTeam(c *call, do func(context.Context, app.AccountID, app.ID, app.AccountID, []string) (app.Member, error), done func(name string) app.Text) (response, error) {
 	f, err := c.fields()
 	if err != nil {
 		return response{}, err
@@ -212,7 +216,7 @@ func changeTeam(c *call, do func(context.Context, app.AccountID, app.ID, app.Acc
 	if err != nil {
 		return response{}, err
 	}
-	return ok(memberAnswer{statusOK, m.Name + done, memberOf{m.Account.String(), m.App, m.Permissions.Names()}})
+	return ok(memberAnswer{statusOK, c.tell(done(m.Name)), memberOf{m.Account.String(), m.App, m.Permissions.Names()}})
 }
 
 func (s *server) removeMember(c *call) (response, error) {
@@ -225,7 +229,7 @@ func (s *server) removeMember(c *call) (response, error) {
 	if err := s.Teams.RemoveMember(c.r.Context(), c.owner(), c.id, id); err != nil {
 		return response{}, err
 	}
-	return ok(plain{statusOK, "Account " + id.String() + " is no longer in the team of your application."})
+	return ok(plain{statusOK, c.say("Account %d is no longer in the team of your application.", id)})
 }
 
 // modID returns the account that a body names, by a text or a number.

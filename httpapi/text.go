@@ -114,57 +114,57 @@ func container(s app.Snapshot, now time.Time) string {
 }
 
 // ending tells how a run ended, as the end of a sentence about the application.
-func ending(e app.Exit) string {
+func ending(e app.Exit) app.Text {
 	switch {
 	case e.OOM && e.LimitMB > 0:
-		return fmt.Sprintf("was killed for needing more than %d MB of RAM", e.LimitMB)
+		return app.Textf("was killed for needing more than %d MB of RAM", e.LimitMB)
 	case e.OOM:
-		return "was killed for needing more than its RAM"
+		return app.Textf("was killed for needing more than its RAM")
 	case e.Asked:
-		return "was stopped"
+		return app.Textf("was stopped")
 	case e.Code == 0:
-		return "ended by itself with code 0"
+		return app.Textf("ended by itself with code 0")
 	case e.Signal > 0:
-		return fmt.Sprintf("crashed with code %d (signal %d)", e.Code, e.Signal)
+		return app.Textf("crashed with code %d (signal %d)", e.Code, e.Signal)
 	default:
-		return fmt.Sprintf("crashed with code %d", e.Code)
+		return app.Textf("crashed with code %d", e.Code)
 	}
 }
 
 // standing is the message of an application's information: it explains what
 // the fields alone do not.
-func standing(s app.Snapshot, now time.Time) string {
+func standing(s app.Snapshot, now time.Time) app.Text {
 	switch {
 	case s.Position > 0 && s.Running:
-		return fmt.Sprintf("Your application is online. Its new code waits to be built: it is number %d in the queue.", s.Position)
+		return app.Textf("Your application is online. Its new code waits to be built: it is number %d in the queue.", s.Position)
 	case s.Position > 0:
-		return fmt.Sprintf("Your application waits to be built: it is number %d in the queue.", s.Position)
+		return app.Textf("Your application waits to be built: it is number %d in the queue.", s.Position)
 	case s.State == app.Waiting && s.LastExit != nil:
-		return fmt.Sprintf("Your application %s. It restarts in %s (attempt %d).",
+		return app.Textf("Your application %s. It restarts in %s (attempt %d).",
 			ending(*s.LastExit), until(s.RetryAt, now), max(1, s.Attempt))
 	case s.State == app.Stopped && !s.Running && s.RAMKilled():
-		return fmt.Sprintf("Your application %s. Raise its RAM and start it again.", ending(*s.LastExit))
+		return app.Textf("Your application %s. Raise its RAM and start it again.", ending(*s.LastExit))
 	default:
-		return "The information of your application has been loaded."
+		return app.Textf("The information of your application has been loaded.")
 	}
 }
 
 // outcome is the message after something that should leave the application
 // running: done, then how it stands.
-func outcome(done string, s app.Snapshot, now time.Time) string {
+func outcome(done app.Text, s app.Snapshot, now time.Time) app.Text {
 	switch {
 	case s.Running:
-		return done + "."
+		return app.Textf("%v.", done)
 	case s.State == app.Waiting && s.LastExit != nil:
-		return fmt.Sprintf("%s, but it %s. It restarts in %s (attempt %d).",
+		return app.Textf("%s, but it %s. It restarts in %s (attempt %d).",
 			done, ending(*s.LastExit), until(s.RetryAt, now), max(1, s.Attempt))
 	case s.LastExit != nil && (s.State == app.Stopped || s.State == app.Preparing && !s.LastExit.Asked):
 		// A commit that answers is still a deployment under way.
-		return fmt.Sprintf("%s, but it %s.", done, ending(*s.LastExit))
+		return app.Textf("%s, but it %s.", done, ending(*s.LastExit))
 	case s.State == app.Stopped:
-		return done + ". It is not online."
+		return app.Textf("%v. It is not online.", done)
 	default:
-		return done + ". It is not online yet."
+		return app.Textf("%v. It is not online yet.", done)
 	}
 }
 
@@ -175,19 +175,14 @@ func quotedName(name string) string {
 	return fmt.Sprintf("%.64q", name)
 }
 
-// quantity writes a count with its noun: "1 application", "2 applications".
-func quantity(n int) string {
-	if n == 1 {
-		return "1 application"
-	}
-	return strconv.Itoa(n) + " applications"
-}
+const noApplications = "You have no applications."
 
-func were(n int) string {
+// counted is one or many, with the number n that both write.
+func counted(n int, one, many string) app.Text {
 	if n == 1 {
-		return " was "
+		return app.Textf(one, n)
 	}
-	return " were "
+	return app.Textf(many, n)
 }
 
 // sentence ends s with a full stop, unless it ends a sentence already.

@@ -108,7 +108,7 @@ func TestEnding(t *testing.T) {
 		"crashed with code 139 (signal 11)": {Code: 139, Signal: 11},
 		"crashed with code 1":               {Code: 1},
 	} {
-		if got := ending(e); got != want {
+		if got := ending(e).String(); got != want {
 			t.Errorf("ending(%+v) = %q, want %q", e, got, want)
 		}
 	}
@@ -135,10 +135,10 @@ func TestOutcomeAndStanding(t *testing.T) {
 		"queued":    {queued, "Done. It is not online yet.", "Your application waits to be built: it is number 2 in the queue."},
 		"committed": {committed, "Done.", "Your application is online. Its new code waits to be built: it is number 1 in the queue."},
 	} {
-		if got := outcome("Done", tt.s, testNow); got != tt.outcome {
+		if got := outcome(app.Textf("Done"), tt.s, testNow).String(); got != tt.outcome {
 			t.Errorf("%s: outcome %q, want %q", name, got, tt.outcome)
 		}
-		if got := standing(tt.s, testNow); got != tt.standing {
+		if got := standing(tt.s, testNow).String(); got != tt.standing {
 			t.Errorf("%s: standing %q, want %q", name, got, tt.standing)
 		}
 	}

@@ -66,7 +66,7 @@ func (s *server) upload(c *call) (response, error) {
 	return ok(uploadAnswer{
 		Status:     statusOK,
 		StatusCode: http.StatusOK,
-		Message:    outcome("Your application was uploaded", d.Snapshot, s.Now()),
+		Message:    c.tell(outcome(app.Textf("Your application was uploaded"), d.Snapshot, s.Now())),
 		App:        uploadedOf(d),
 		Logs:       d.Logs,
 	})
@@ -100,7 +100,7 @@ func (s *server) commit(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(commitAnswer{statusOK, http.StatusOK, outcome("Your application was updated", d.Snapshot, s.Now()), d.Logs})
+	return ok(commitAnswer{statusOK, http.StatusOK, c.tell(outcome(app.Textf("Your application was updated"), d.Snapshot, s.Now())), d.Logs})
 }
 
 // handOver commits what was spooled, unless the member who sent it was taken
@@ -137,7 +137,7 @@ func (s *server) spoolWith(c *call, field func(name, text string) error) (string
 	c.r.Body = b
 	parts, err := c.r.MultipartReader()
 	if err != nil {
-		return "", app.Errorf(app.Invalid, "%s", howToUpload)
+		return "", app.Errorf(app.Invalid, howToUpload)
 	}
 	part, err := filePart(b, parts, field)
 	if err != nil {
@@ -189,7 +189,7 @@ func (s *server) complete(b *body, source *witness, err error) error {
 		return source.err
 	}
 	if source.err != nil && !errors.Is(source.err, io.EOF) {
-		return b.blame(source.err, brokenUpload)
+		return b.blame(source.err, app.Textf(brokenUpload))
 	}
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (s *server) complete(b *body, source *witness, err error) error {
 	// Parts after the file are ignored, but a client that is cut off in them
 	// was cut off before its request was complete.
 	if _, err := io.Copy(io.Discard, b); err != nil {
-		return b.blame(err, brokenUpload)
+		return b.blame(err, app.Textf(brokenUpload))
 	}
 	return nil
 }
@@ -209,17 +209,17 @@ func filePart(b *body, parts *multipart.Reader, field func(name, text string) er
 	for range maxTextParts {
 		part, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {
-			return nil, app.Errorf(app.NotFound, "%s", missingUpload)
+			return nil, app.Errorf(app.NotFound, missingUpload)
 		}
 		if err != nil {
-			return nil, b.blame(err, brokenUpload)
+			return nil, b.blame(err, app.Textf(brokenUpload))
 		}
 		if hasFilename(part) {
 			return part, nil
 		}
 		text, err := io.ReadAll(io.LimitReader(part, int64(maxTextBytes-skipped+1)))
 		if err != nil {
-			return nil, b.blame(err, brokenUpload)
+			return nil, b.blame(err, app.Textf(brokenUpload))
 		}
 		if skipped += len(text); skipped > maxTextBytes {
 			break
@@ -228,7 +228,7 @@ func filePart(b *body, parts *multipart.Reader, field func(name, text string) er
 			return nil, err
 		}
 	}
-	return nil, app.Errorf(app.Invalid, "There is too much before the file. %s", howToUpload)
+	return nil, app.Errorf(app.Invalid, "There is too much before the file. %s", app.Textf(howToUpload))
 }
 
 // hasFilename accepts names that are written in ways the standard library

@@ -64,7 +64,7 @@ func uploadScenes() []scene {
 		add("queue_full", failing(target.call, app.Unavailable, "Too many builds wait already."), zip)
 		add("too_large", func(w *world) { w.config.MaxUpload = 100 }, zip)
 		add("unusable", func(w *world) {
-			w.fail[target.call] = &app.Error{Kind: app.Unusable, Message: "The build failed.", Logs: "npm ERR! 404\n"}
+			w.fail[target.call] = &app.Error{Kind: app.Unusable, Message: app.Textf("The build failed."), Logs: "npm ERR! 404\n"}
 		}, zip)
 	}
 	return list

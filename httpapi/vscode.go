@@ -57,7 +57,7 @@ func (s *server) vscode(c *call) (response, error) {
 	for _, m := range teams {
 		u.AppsTeam = append(u.AppsTeam, m.App)
 	}
-	return ok(vscodeAnswer{statusOK, "The information of your account has been loaded.", u})
+	return ok(vscodeAnswer{statusOK, c.say("The information of your account has been loaded."), u})
 }
 
 func describeForVSCode(s app.Snapshot) vscodeApp {

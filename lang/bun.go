@@ -51,7 +51,7 @@ var deno = language{
 		asks := judge(">=2", parseVersion(p.tools.Version(denoProgram.binary))) == fits
 		return app.Step{
 			Argv:   append(given([]string{path, "cache"}, asks, "--allow-import"), p.argument()),
-			OnFail: "Deno could not fetch what MAIN imports: check the names and addresses.",
+			OnFail: app.Textf("Deno could not fetch what MAIN imports: check the names and addresses."),
 		}, err
 	},
 	built: func(*project) string { return "" }, // the runtime is needed in any case

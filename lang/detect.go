@@ -114,9 +114,9 @@ func (p *project) unknown() error {
 	for _, l := range languages {
 		exts = append(exts, l.exts...)
 	}
-	what := fmt.Sprintf("berth does not know how to start MAIN=%s", p.main)
+	what := app.Textf("berth does not know how to start MAIN=%s", p.main)
 	if name := interpreter(p.head); name != "" {
-		what += fmt.Sprintf(" (a script for %s)", name)
+		what = app.Textf("berth does not know how to start MAIN=%s (a script for %s)", p.main, name)
 	}
 	return app.Errorf(app.Unusable,
 		"%s: it starts %s files and programs built for Linux; for anything else set START to the command that does",

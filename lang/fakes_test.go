@@ -131,7 +131,7 @@ func samePlan(t *testing.T, got app.Plan, build, lang string, prepare []string, 
 	equal(t, "prepare", argvs(got), prepare)
 	equal(t, "argv", strings.Join(got.Argv, " "), argv)
 	for _, s := range got.Prepare {
-		if s.OnFail == "" {
+		if s.OnFail.IsZero() {
 			t.Errorf("no remedy for %q", s.Argv)
 		}
 		if build != "" && strings.HasSuffix(s.Argv[len(s.Argv)-1], build) && s.Text != build {

@@ -22,7 +22,7 @@ var golang = language{
 	manifest: goEntry,
 	evidence: []string{"go.mod"},
 	demand:   goDemand,
-	outdated: "upload the built program instead, or ask the owner to install a newer one in /usr/local/go, from https://go.dev/dl",
+	outdated: app.Textf("upload the built program instead, or ask the owner to install a newer one in /usr/local/go, from https://go.dev/dl"),
 	compile:  goBuild,
 	built:    func(*project) string { return builtPath },
 	argv:     func(*project) ([]string, error) { return []string{builtPath}, nil },
@@ -37,12 +37,12 @@ func goBuild(p *project) (app.Step, error) {
 	}
 	step := app.Step{
 		Argv: []string{command, "build", "-o", builtPath, what},
-		OnFail: "go build failed; its output tells why. " +
-			"A program of several files or with modules needs its go.mod in the root of the archive.",
+		OnFail: app.Textf("go build failed; its output tells why. " +
+			"A program of several files or with modules needs its go.mod in the root of the archive."),
 	}
 	if wants, have := goNewest(p), p.tools.Version(goProgram.binary); judge(wants, parseVersion(have)) == older {
 		// With GOTOOLCHAIN=local in its go.env it gets no other one.
-		step.OnFail = "go build failed; its output tells why: maybe that go.mod asks for Go " + wants + ", and this host has " + have + ": " + p.lang.outdated
+		step.OnFail = app.Textf("go build failed; its output tells why: maybe that go.mod asks for Go %s, and this host has %s: %s", wants, have, p.lang.outdated)
 	}
 	return step, err
 }

@@ -69,14 +69,14 @@ func typescriptArgv(p *project) ([]string, error) {
 		return []string{nodeBin + "/ts-node", p.argument()}, nil
 	}
 	have := p.tools.Version(node.binary)
-	lack := ""
+	var lack app.Text
 	if f := judge("^22.18 || >=23.6", parseVersion(have)); f == older || f == newer {
-		lack = "the host's Node.js " + have + " cannot run TypeScript by itself, as 22.18 and newer can"
+		lack = app.Textf("the host's Node.js %s cannot run TypeScript by itself, as 22.18 and newer can", have)
 	}
 	if strings.EqualFold(path.Ext(p.main), ".tsx") {
-		lack = "Node.js cannot run .tsx files by itself"
+		lack = app.Textf("Node.js cannot run .tsx files by itself")
 	}
-	if lack != "" {
+	if !lack.IsZero() {
 		return nil, app.Errorf(app.Unusable, "cannot run MAIN=%s: %s: add tsx to the dependencies in package.json, "+
 			"or set BUILD to what compiles it (npx tsc) and MAIN to the .js file which that makes", p.main, lack)
 	}
@@ -191,12 +191,12 @@ func (p *project) resolve(name string) string {
 	return ""
 }
 
-// buildHint says how to have made what is missing, "" where nobody knows.
-func (pkg packageJSON) buildHint() string {
+// buildHint says how to have made what is missing, no text where nobody knows.
+func (pkg packageJSON) buildHint() app.Text {
 	if pkg.script("build") == "" {
-		return ""
+		return app.Text{}
 	}
-	return "; if the build script of package.json makes it, set BUILD=npm run build"
+	return app.Textf("; if the build script of package.json makes it, set BUILD=npm run build")
 }
 
 // script returns one of the scripts, "" when there is none.

@@ -34,7 +34,7 @@ type language struct {
 	demand func(p *project) demand
 
 	// outdated is what to do when the host's version is older than that.
-	outdated string
+	outdated app.Text
 
 	// packages says how packages are installed, in no steps when the project
 	// asks for none.

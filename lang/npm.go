@@ -115,11 +115,11 @@ func nodePackages(p *project) (packages, error) {
 	}
 	step := app.Step{
 		Argv: append([]string{command}, m.install(p, lock, dev)...), Env: m.env,
-		OnFail: m.title + " could not install the packages of package.json" + whyNot,
+		OnFail: notInstalled(m.title, "package.json"),
 	}
 	if lock != "" {
-		step.OnFail = m.title + " could not install the packages: if package.json and " + lock + " do not match, " +
-			"run " + m.binary + " install and upload both, or upload without the lock file."
+		step.OnFail = app.Textf("%s could not install the packages: if package.json and %s do not match, "+
+			"run %s install and upload both, or upload without the lock file.", m.title, lock, m.binary)
 	}
 	pk.steps = []app.Step{step}
 	switch {
@@ -179,6 +179,6 @@ func (p *project) manager() (*manager, string) {
 func marked(mark string) app.Step {
 	return app.Step{
 		Argv:   []string{sh, "-c", "mkdir -p " + path.Dir(mark) + " && : > " + mark},
-		OnFail: "the packages were installed, but " + mark + " cannot be written: upload without that folder.",
+		OnFail: app.Textf("the packages were installed, but %s cannot be written: upload without that folder.", mark),
 	}
 }

@@ -17,8 +17,10 @@ const manifestLimit = 1 << 20
 // read at every start.
 const sumLimit = 8 << 20
 
-// whyNot ends the sentence about packages that could not be installed.
-const whyNot = "; its output tells why: mostly a name or a version that does not exist, or a registry that does not answer."
+// notInstalled is the sentence about packages that could not be installed.
+func notInstalled(manager, manifest string) app.Text {
+	return app.Textf("%s could not install the packages of %s; its output tells why: mostly a name or a version that does not exist, or a registry that does not answer.", manager, manifest)
+}
 
 // packages is how the packages of a project are installed.
 type packages struct {

@@ -95,7 +95,7 @@ func composerPackages(p *project) (packages, error) {
 	return packages{
 		steps: []app.Step{{
 			Argv:   argv,
-			OnFail: "Composer could not install the packages of composer.json; its output tells why. An extension of PHP that is missing is the owner's to install.",
+			OnFail: app.Textf("Composer could not install the packages of composer.json; its output tells why. An extension of PHP that is missing is the owner's to install."),
 		}},
 		recipe: recipe, from: []string{"composer.json"}, lock: lock, locks: []string{"composer.lock"},
 		mark: "vendor/composer/installed.json", unclear: ownFiles.MatchString(text) || undoes.MatchString(p.cfg.Build),

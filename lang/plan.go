@@ -102,10 +102,10 @@ func cleanPath(s string) (string, bool) {
 }
 
 // hint names a file that the user may have meant instead of main.
-func (p *project) hint(main string) string {
+func (p *project) hint(main string) app.Text {
 	candidates := []string{strings.ToLower(main), path.Base(main), "src/" + main}
 	if slices.Contains(javascript.exts, path.Ext(main)) && !slices.ContainsFunc(candidates, p.files.Exists) {
-		if pkg, err := p.readPackage(); err == nil && pkg.buildHint() != "" {
+		if pkg, err := p.readPackage(); err == nil && !pkg.buildHint().IsZero() {
 			return pkg.buildHint()
 		}
 	}
@@ -119,10 +119,10 @@ func (p *project) hint(main string) string {
 	}
 	for _, c := range candidates {
 		if c != main && p.files.Exists(c) {
-			return fmt.Sprintf("; there is %s: did you mean MAIN=%s?", c, c)
+			return app.Textf("; there is %s: did you mean MAIN=%s?", c, c)
 		}
 	}
-	return "; MAIN is the path of the file to start, from the root of the archive"
+	return app.Textf("; MAIN is the path of the file to start, from the root of the archive")
 }
 
 // inferMain looks for what to start in the manifests and then under the usual
@@ -135,9 +135,9 @@ func (p *project) inferMain(found bool) error {
 	}
 	e := p.inferEntry()
 	if e == (entry{}) {
-		missing := "there is no discloud.config"
+		missing := app.Textf("there is no discloud.config")
 		if found {
-			missing = "discloud.config does not set MAIN"
+			missing = app.Textf("discloud.config does not set MAIN")
 		}
 		var names []string
 		for _, l := range languages {

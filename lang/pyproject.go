@@ -40,7 +40,7 @@ func (p *project) pyprojectPackages(pk *packages) ([]string, error) {
 		pk.recipe, pk.unclear, pk.lock = "uv sync", true, "uv.lock" // the project itself is installed too
 		pk.steps = []app.Step{{
 			Argv: []string{command, "sync", "--frozen", "--no-dev", "--python", "python3"}, Env: uvEnv,
-			OnFail: "uv could not install the packages of uv.lock: if pyproject.toml and uv.lock do not match, run uv lock and upload both.",
+			OnFail: app.Textf("uv could not install the packages of uv.lock: if pyproject.toml and uv.lock do not match, run uv lock and upload both."),
 		}}
 		return nil, nil
 	}
@@ -55,7 +55,7 @@ func (p *project) pyprojectPackages(pk *packages) ([]string, error) {
 		pk.steps = []app.Step{{
 			Argv:   []string{command, "install", "--only", "main", "--no-root", "--no-interaction"},
 			Env:    []string{"POETRY_VIRTUALENVS_IN_PROJECT=true"},
-			OnFail: "Poetry could not install the packages: if pyproject.toml and poetry.lock do not match, run poetry lock and upload both.",
+			OnFail: app.Textf("Poetry could not install the packages: if pyproject.toml and poetry.lock do not match, run poetry lock and upload both."),
 		}}
 		return nil, nil
 	}

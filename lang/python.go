@@ -103,11 +103,11 @@ func pipSteps(python string, what []string) []app.Step {
 		{
 			// Debian ships Python without it, and venv's own message is long.
 			Argv:   []string{python, "-c", "import ensurepip"},
-			OnFail: "this host cannot make Python environments: the owner can install what is missing with: apt install python3-venv",
+			OnFail: app.Textf("this host cannot make Python environments: the owner can install what is missing with: apt install python3-venv"),
 		},
 		{
 			Argv:   []string{python, "-m", "venv", ".venv"},
-			OnFail: "Python could not make its environment in .venv; if the output names ensurepip, the owner can install it with: apt install python3-venv",
+			OnFail: app.Textf("Python could not make its environment in .venv; if the output names ensurepip, the owner can install it with: apt install python3-venv"),
 		},
 	}
 	if len(what) == 0 {
@@ -117,7 +117,7 @@ func pipSteps(python string, what []string) []app.Step {
 		Argv: append([]string{
 			venvPython, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-cache-dir",
 		}, what...),
-		OnFail: "pip could not install the packages of " + asked(what) + whyNot,
+		OnFail: notInstalled("pip", asked(what)),
 	})
 }
 
@@ -127,12 +127,12 @@ func uvSteps(uv, python string, what []string) []app.Step {
 		{
 			Argv:   []string{uv, "venv", "--allow-existing", "--python", python, ".venv"},
 			Env:    uvEnv,
-			OnFail: "uv could not make the environment in .venv; its output tells why.",
+			OnFail: app.Textf("uv could not make the environment in .venv; its output tells why."),
 		},
 		{
 			Argv:   append([]string{uv, "pip", "install", "--python", venvPython}, what...),
 			Env:    uvEnv,
-			OnFail: "uv could not install the packages of " + asked(what) + whyNot,
+			OnFail: notInstalled("uv", asked(what)),
 		},
 	}
 }

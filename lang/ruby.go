@@ -69,8 +69,8 @@ func gems(p *project) (packages, error) {
 		steps: []app.Step{
 			{
 				Argv: []string{command, "install"},
-				OnFail: "Bundler could not install the gems of the Gemfile; its output tells why. " +
-					"Gems that are compiled need gcc, make and ruby-dev, which are the owner's to install.",
+				OnFail: app.Textf("Bundler could not install the gems of the Gemfile; its output tells why. " +
+					"Gems that are compiled need gcc, make and ruby-dev, which are the owner's to install."),
 			},
 			marked(gemMark),
 		},

@@ -24,7 +24,7 @@ var rust = language{
 	manifest: rustEntry,
 	evidence: []string{"Cargo.toml"},
 	demand:   rustDemand,
-	outdated: "upload the built program instead, or ask for less there if that will do",
+	outdated: app.Textf("upload the built program instead, or ask for less there if that will do"),
 	compile:  cargoBuild,
 	built:    rustBuilt,
 	argv: func(p *project) ([]string, error) {
@@ -104,7 +104,7 @@ func cargoBuild(p *project) (app.Step, error) {
 	if p.lockOf("Cargo.toml", "Cargo.lock") != "" {
 		argv = append(argv, "--locked")
 	}
-	return app.Step{Argv: argv, OnFail: "cargo build failed; its output tells why."}, nil
+	return app.Step{Argv: argv, OnFail: app.Textf("cargo build failed; its output tells why.")}, nil
 }
 
 // rustEntry takes the only program that Cargo.toml gives a path of its own.

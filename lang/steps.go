@@ -26,7 +26,7 @@ func (p *project) addSteps() error {
 		p.plan.Prepare = append(p.plan.Prepare, app.Step{
 			Argv:   p.command(p.cfg.Build),
 			Text:   p.cfg.Build,
-			OnFail: "the command in BUILD failed; its output tells why.",
+			OnFail: app.Textf("the command in BUILD failed; its output tells why."),
 		})
 	}
 	if p.lang.compile != nil && p.start == "" && !p.static {
@@ -40,7 +40,7 @@ func (p *project) addSteps() error {
 		// What was built once starts without the compiler: it is only missed by
 		// the next deployment.
 		if err != nil {
-			step = app.Step{Argv: []string{"/bin/false"}, OnFail: err.Error()}
+			step = app.Step{Argv: []string{"/bin/false"}, OnFail: app.Textf("%v", err)}
 		}
 		p.plan.Prepare = append(p.plan.Prepare, step)
 	}

@@ -63,11 +63,14 @@ func (p *project) need(c program) (string, error) {
 	if found != "" {
 		return found, nil
 	}
-	lack := "this host has no " + c.title
+	lack := app.Textf("this host has no %s", c.title)
 	if hidden != "" {
-		lack = "this host has " + c.title + " only where programs cannot use it: " + place(hidden)
+		lack = app.Textf("this host has %s only where programs cannot use it: %s", c.title, place(hidden))
 	}
-	return "", app.Errorf(app.Unusable, "%s: the owner can %s", lack, strings.Replace(c.install(), "apt", "install it with: apt", 1))
+	if c.apt != "" {
+		return "", app.Errorf(app.Unusable, "%s: the owner can install it with: %s", lack, c.install())
+	}
+	return "", app.Errorf(app.Unusable, "%s: the owner can install it in /usr/local/bin, from %s", lack, c.site)
 }
 
 // noteMissing says that a command of the config begins with a runtime that the
@@ -94,16 +97,16 @@ func (p *project) has(c program) bool {
 }
 
 // place says where a command lies, but not in whose home.
-func place(file string) string {
+func place(file string) app.Text {
 	dir := path.Dir(file)
 	if rest, ok := strings.CutPrefix(dir, "/root/"); ok {
-		return "in a home directory (~/" + rest + ")"
+		return app.Textf("in a home directory (~/%s)", rest)
 	}
 	if rest, ok := strings.CutPrefix(dir, "/home/"); ok {
 		_, rest, _ = strings.Cut(rest, "/")
-		return "in a home directory (~/" + rest + ")"
+		return app.Textf("in a home directory (~/%s)", rest)
 	}
-	return "in " + dir + ", which is closed to them, or open to changes by everybody"
+	return app.Textf("in %s, which is closed to them, or open to changes by everybody", dir)
 }
 
 // demand is what a project says of the version it needs.
@@ -133,8 +136,8 @@ func (p *project) suit() error {
 	switch judge(d.ranges, parseVersion(have)) {
 	case older:
 		remedy := p.lang.outdated
-		if remedy == "" {
-			remedy = "ask the owner of this host for a newer one, or ask for less there if that will do"
+		if remedy.IsZero() {
+			remedy = app.Textf("ask the owner of this host for a newer one, or ask for less there if that will do")
 		}
 		return app.Errorf(app.Unusable, "%s asks for %s %s, and this host has %s: %s", where, p.lang.title, asked, have, remedy)
 	case newer:

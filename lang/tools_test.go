@@ -153,7 +153,7 @@ func TestGoThatStaysAsItIs(t *testing.T) {
 	for asked, says := range map[string]string{"1.99": "go.mod asks for Go >=1.99, and this host has 1.24.4: upload the built program", "1.24": "needs its go.mod"} {
 		files := tree{"a.go": "", "go.mod": "module a\n\ngo " + asked + "\n"}
 		got, err := Plan(app.Config{Main: "a.go"}, true, files, debian.with("go", "1.24.4"), "")
-		if err != nil || len(got.Prepare) != 1 || !strings.Contains(got.Prepare[0].OnFail, says) {
+		if err != nil || len(got.Prepare) != 1 || !strings.Contains(got.Prepare[0].OnFail.String(), says) {
 			t.Errorf("go %s: %q, %v", asked, got.Prepare, err)
 		}
 	}
@@ -210,7 +210,7 @@ func TestCompiledProgramsStartWithoutTheirCompiler(t *testing.T) {
 			t.Fatal(err)
 		}
 		equal(t, "argv", got.Argv, []string{c.built})
-		if last := got.Prepare[len(got.Prepare)-1]; last.Argv[0] != "/bin/false" || !strings.Contains(last.OnFail, c.says) {
+		if last := got.Prepare[len(got.Prepare)-1]; last.Argv[0] != "/bin/false" || !strings.Contains(last.OnFail.String(), c.says) {
 			t.Errorf("the last step is %q", last)
 		}
 	}

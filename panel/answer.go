@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"berth/app"
-	"berth/text"
 )
 
 // answer is what a handler returns: a page, or where to go next.
@@ -115,7 +114,7 @@ func (s *server) explain(c *call, err error) (status int, sentence string) {
 		if status = s.Status(e.Kind); status < http.StatusBadRequest {
 			status = http.StatusConflict // Already is a success for the clients of the API only
 		}
-		return status, c.say(err, e)
+		return status, c.say(e)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, c.lang.Say("The request was cancelled before it was done.")
 	}
@@ -124,20 +123,15 @@ func (s *server) explain(c *call, err error) (status int, sentence string) {
 }
 
 // say is the sentence of an error, with a capital letter and a full stop.
-func (c *call) say(err error, e *app.Error) string {
-	said := e.Message
-	var p text.Phrase
-	if errors.As(err, &p) {
-		said = c.lang.SayPhrase(p)
-	}
-	return sentence(said)
+func (c *call) say(e *app.Error) string {
+	return sentence(c.lang.SayPhrase(e.Message))
 }
 
 // english is the sentence for the audit log.
 func english(err error) string {
 	var e *app.Error
 	if errors.As(err, &e) && e.Kind > app.Internal {
-		return sentence(e.Message)
+		return sentence(e.Message.String())
 	}
 	return "internal error"
 }

@@ -53,6 +53,9 @@ func Init() {
 // mend; all others are the host's.
 type programError struct{ error }
 
+// notExecuted begins the text of the one that there is: its end is the kernel's.
+func notExecuted(program string) string { return fmt.Sprintf("cannot execute %q: ", program) }
+
 // ownMark begins the text of a programError on the error pipe.
 const ownMark = "!"
 
@@ -105,5 +108,5 @@ func become(r *os.File) error {
 	if err := syscall.Chdir(o.Dir); err != nil { // as the program's user: it must reach it
 		return fmt.Errorf("cannot enter the application's directory: %w", err)
 	}
-	return &programError{fmt.Errorf("cannot execute %q: %w", o.Argv[0], syscall.Exec(o.Argv[0], o.Argv, o.Env))}
+	return &programError{fmt.Errorf("%s%w", notExecuted(o.Argv[0]), syscall.Exec(o.Argv[0], o.Argv, o.Env))}
 }

@@ -250,6 +250,9 @@ func handOver(w, r *os.File, o orders) error {
 	}
 	said := strings.ToValidUTF8(string(text), "?")
 	if own, ok := strings.CutPrefix(said, ownMark); ok {
+		if why, ok := strings.CutPrefix(own, notExecuted(o.Argv[0])); ok {
+			return app.Errorf(app.Unusable, "cannot execute %q: %s", o.Argv[0], why)
+		}
 		return app.Errorf(app.Unusable, "%s", own)
 	}
 	if said != "" {

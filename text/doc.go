@@ -5,6 +5,9 @@
 // says how each sentence is written there. A sentence the catalogue does not have
 // is said in English; a test keeps that from happening.
 //
+// Sentences that are made where no language is known, as errors are, are an
+// app.Text, whose arguments are kept: it is a Phrase, said by whoever answers.
+//
 // It decides no locale: In takes that of an account, Accept what a browser asks
 // for. The API and the panel use it. Logs, the audit log and the command line are
 // English, and the values that programs compare are never translated.

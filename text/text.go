@@ -1,6 +1,7 @@
 package text
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -80,11 +81,27 @@ func (l Language) Say(format string, args ...any) string {
 	said := make([]any, len(args))
 	for i, arg := range args {
 		said[i] = arg
-		if p, ok := arg.(Phrase); ok {
-			said[i] = l.SayPhrase(p)
+		switch arg := arg.(type) {
+		case Phrase:
+			said[i] = l.SayPhrase(arg)
+		case error:
+			said[i] = l.sayWrapped(arg)
 		}
 	}
 	return fmt.Sprintf(l.of.translated(format), said...)
+}
+
+// sayWrapped says an error that may have a Phrase among its causes: what is around
+// that is in no catalogue and stays as it is.
+func (l Language) sayWrapped(err error) any {
+	var p interface {
+		error
+		Phrase
+	}
+	if !errors.As(err, &p) {
+		return err
+	}
+	return strings.Replace(err.Error(), p.Error(), l.SayPhrase(p), 1)
 }
 
 // SayPhrase says p.
@@ -93,10 +110,10 @@ func (l Language) SayPhrase(p Phrase) string {
 	return l.Say(format, args...)
 }
 
-// Count says one or many, whichever the language uses for n things. Both MUST
-// write the number themselves, for 0 is singular in Portuguese and plural in English.
+// Count says one or many, whichever the language uses for n things. All there are
+// so far say "0 sites" and "1 site".
 func (l Language) Count(n int, one, many string, args ...any) string {
-	if n == 1 || n == 0 && l.of != nil { // CLDR: pt has i = 0..1
+	if n == 1 {
 		return l.Say(one, args...)
 	}
 	return l.Say(many, args...)

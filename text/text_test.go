@@ -2,8 +2,10 @@ package text
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -44,6 +46,12 @@ func TestSay(t *testing.T) {
 			"cannot start: %v", "cannot start: cannot start: the log of x", "não foi possível iniciar: não foi possível iniciar: o log de x",
 			[]any{cause{"cannot start: %v", []any{cause{"the log of %s", []any{"x"}}}}},
 		},
+		{
+			"cannot start: %v", "cannot start: on the way: it has 64 MB", "não foi possível iniciar: on the way: ela tem 64 MB",
+			[]any{fmt.Errorf("on the way: %w", cause{"it has %d MB", []any{64}})},
+		},
+		{"cannot start: %v", "cannot start: EOF", "não foi possível iniciar: EOF", []any{io.EOF}},
+		{"it has %d MB", "it has 28 MB", "ela tem 28 MB", []any{syscall.ENOSPC}},
 		{"nobody translated %d%%", "nobody translated 3%", "nobody translated 3%", []any{3}},
 		// An argument is no key, whatever it says, nor a format.
 		{"the log of %s", "the log of %d it has %d MB", "o log de %d it has %d MB", []any{"%d it has %d MB"}},
@@ -110,7 +118,7 @@ func TestAccept(t *testing.T) {
 
 func TestCount(t *testing.T) {
 	portuguese := spokenHere(t, `"%d site" = "%d site."`, `"%d sites" = "%d sites."`)
-	for n, want := range map[int][2]string{0: {"0 sites", "0 site."}, 1: {"1 site", "1 site."}, 2: {"2 sites", "2 sites."}} {
+	for n, want := range map[int][2]string{0: {"0 sites", "0 sites."}, 1: {"1 site", "1 site."}, 2: {"2 sites", "2 sites."}} {
 		for i, l := range []Language{{}, portuguese} {
 			if got := l.Count(n, "%d site", "%d sites", n); got != want[i] {
 				t.Errorf("%s counts %q, want %q", l.Tag(), got, want[i])

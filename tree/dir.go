@@ -259,16 +259,17 @@ func cannot(what string, err error) error {
 // that is full or out of its quota (app.NoSpace) or read-only
 // (app.Unavailable), and nil otherwise. what completes "cannot ...".
 func Refused(what string, err error) error {
-	kind, why := app.NoSpace, ""
+	kind := app.NoSpace
+	var why app.Text
 	switch {
 	case errors.Is(err, unix.ENOSPC):
-		why = app.DiskFull
+		why = app.Words(app.DiskFull)
 	case errors.Is(err, unix.EDQUOT):
-		why = app.DiskQuota
+		why = app.Words(app.DiskQuota)
 	case errors.Is(err, unix.EROFS):
-		kind, why = app.Unavailable, app.DiskReadOnly
+		kind, why = app.Unavailable, app.Words(app.DiskReadOnly)
 	default:
 		return nil
 	}
-	return &app.Error{Kind: kind, Message: "cannot " + what + ": " + why, Err: err}
+	return &app.Error{Kind: kind, Message: app.Textf("cannot %s: %s", app.Words(what), why), Err: err}
 }

@@ -153,7 +153,7 @@ func (s *Store) SetLimit(uid int, bytes int64) error {
 func (s *Store) cannot(what string, err error) error {
 	own := errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.ENOSPC) && s.plenty()
 	if s.quota.Enforced() && own {
-		return &app.Error{Kind: app.NoSpace, Message: "cannot " + what + ": " + app.DiskOwn, Err: err}
+		return &app.Error{Kind: app.NoSpace, Message: app.Textf("cannot %s: %s", app.Words(what), app.Words(app.DiskOwn)), Err: err}
 	}
 	return cannot(what, err)
 }

@@ -33,10 +33,10 @@ func (s *Store) discard(ctx context.Context, d dir, name string) error {
 		return nil
 	}
 	if err != nil {
-		return cannot("remove "+name, err)
+		return cannot("remove what is not needed", fmt.Errorf("%s: %w", name, err))
 	}
 	if err := d.sync(); err != nil {
-		return cannot("remove "+name, err)
+		return cannot("remove what is not needed", fmt.Errorf("%s: %w", name, err))
 	}
 	return removeTree(ctx, s.staging, trash)
 }

@@ -33,7 +33,7 @@ func (s *Store) Room(what string) error {
 		floor = uint64(s.floor)
 	}
 	if free < floor {
-		return app.Errorf(app.NoSpace, "cannot %s: the host's disk is nearly full (%d MB are free); its owner must make room", what, free>>20)
+		return app.Errorf(app.NoSpace, "cannot %s: the host's disk is nearly full (%d MB are free); its owner must make room", app.Words(what), free>>20)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func TestUnpack(t *testing.T) {
 	s := newStore(t)
 	file := zipOf(t, s, map[string]string{"app/discloud.config": "MAIN=a.js\nRAM=128", "app/a.js": "x"})
 	up, err := s.Unpack(t.Context(), file, nil, anything)
-	if err != nil || !up.Found || up.Config.RAM != 128 || up.Hint != "" || up.Left != nil {
+	if err != nil || !up.Found || up.Config.RAM != 128 || !up.Hint.IsZero() || up.Left != nil {
 		t.Fatalf("%+v %v", up, err)
 	}
 	stage := up.Stage

@@ -64,7 +64,7 @@ func applied(_ app.Applied, err error) error { return err }
 func text(err error) string {
 	var e *app.Error
 	if errors.As(err, &e) {
-		return e.Message
+		return e.Message.String()
 	}
 	return ""
 }
