@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -108,5 +109,21 @@ func become(r *os.File) error {
 	if err := syscall.Chdir(o.Dir); err != nil { // as the program's user: it must reach it
 		return fmt.Errorf("cannot enter the application's directory: %w", err)
 	}
-	return &programError{fmt.Errorf("%s%w", notExecuted(o.Argv[0]), syscall.Exec(o.Argv[0], o.Argv, o.Env))}
+	return &programError{fmt.Errorf("%s%w", notExecuted(o.Argv[0]), execute(o.Argv, o.Env))}
+}
+
+// busyPatience is how long a program that is open for writing is waited for.
+const busyPatience = 2 * time.Second
+
+// execute is execve(2), tried again while somebody has the file open for writing:
+// a child that the daemon forked while it unpacked the file has a copy of the
+// descriptor until its own execve.
+func execute(argv, env []string) error {
+	for end := time.Now().Add(busyPatience); ; {
+		err := syscall.Exec(argv[0], argv, env)
+		if !errors.Is(err, unix.ETXTBSY) || time.Now().After(end) {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 }
