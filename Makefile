@@ -14,7 +14,7 @@ help: ## print the targets
 setup: ## install what building and the demo need (Debian packages, when root)
 	@scripts/setup
 
-languages: ## install also every language, for the tests: about 1 GB, when root
+languages: ## install also every language, for the tests: about 1.5 GB, when root
 	@scripts/setup languages
 
 build: setup ## build ./berth
@@ -28,12 +28,17 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, known weaknesse
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
 	@$(LINT) run ./...
-	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/fuzz scripts/bench .ci/run scripts/test-vm scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
+	@cd test/browser && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...
+	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/test-browser scripts/fuzz scripts/bench .ci/run scripts/test-vm scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
 	@GO=$(GO) scripts/vulncheck
 
 test: languages ## every test this machine can run, with the race detector, and those in guests
 	@scripts/test
+	@scripts/test-browser
 	@scripts/test-vm
+
+test-browser: languages ## what Chromium shows of sites, light and dark; root
+	@scripts/test-browser
 
 test-vm: setup ## the kernel tests in virtual machines: real control groups, systemd, a power cut
 	@scripts/test-vm
@@ -60,4 +65,4 @@ $(LINT):
 	@mkdir -p .cache/bin && GOBIN=$(CURDIR)/.cache/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv .cache/bin/golangci-lint $(LINT)
 
-.PHONY: help setup languages build demo check test test-vm fuzz soak bench golden clean
+.PHONY: help setup languages build demo check test test-browser test-vm fuzz soak bench golden clean
