@@ -26,15 +26,6 @@ const (
 	bufferSize   = 32 << 10
 )
 
-func newTransport() *http.Transport {
-	return &http.Transport{
-		DialContext: dial, DisableCompression: true, ForceAttemptHTTP2: false,
-		MaxIdleConns: 1024, MaxIdleConnsPerHost: idlePerSite, IdleConnTimeout: idleUpstream,
-		ResponseHeaderTimeout: answerPatience, ExpectContinueTimeout: time.Second,
-		MaxResponseHeaderBytes: 128 << 10, WriteBufferSize: 8 << 10, ReadBufferSize: 8 << 10,
-	}
-}
-
 // dial reaches a program: one that serves IPv6 alone is at ::1, all others at
 // 127.0.0.1.
 func dial(ctx context.Context, _, address string) (net.Conn, error) {

@@ -51,22 +51,22 @@ type Config struct {
 // concurrent use.
 type Proxy struct {
 	Config
-	transport *http.Transport
-	forward   *httputil.ReverseProxy
+	upstream *upstream
+	forward  *httputil.ReverseProxy
 }
 
 // New returns a proxy; Close ends it.
 func New(c Config) *Proxy {
-	p := &Proxy{Config: c, transport: newTransport()}
+	p := &Proxy{Config: c, upstream: newUpstream()}
 	p.forward = &httputil.ReverseProxy{
-		Transport: p.transport, Rewrite: p.rewrite, ModifyResponse: p.modify, ErrorHandler: p.failed,
+		Transport: p.upstream, Rewrite: p.rewrite, ModifyResponse: p.modify, ErrorHandler: p.failed,
 		BufferPool: newBuffers(), ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}
 	return p
 }
 
 // Close gives back the connections to programs that nobody uses.
-func (p *Proxy) Close() { p.transport.CloseIdleConnections() }
+func (p *Proxy) Close() { p.upstream.close() }
 
 // asked is what is known of a request.
 type asked struct {
