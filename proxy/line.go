@@ -25,6 +25,7 @@ type line struct {
 	heard   bool // something of the answer has come
 	used    bool
 	since   time.Time // it is idle
+	until   time.Time // reads fail then; zero: never
 }
 
 func newLine(c net.Conn, address string) (*line, error) {
@@ -72,7 +73,7 @@ func (l *line) alive() bool {
 	err := l.raw.Read(func(fd uintptr) bool {
 		var one [1]byte
 		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		alive = err == syscall.EAGAIN //nolint:errorlint // a system call's
+		alive = err == syscall.EAGAIN
 		return true
 	})
 	return err == nil && alive
@@ -83,7 +84,7 @@ func (l *line) ask(r *http.Request, trace *httptrace.ClientTrace) (*http.Respons
 	if err := l.send(r); err != nil {
 		return nil, err
 	}
-	if err := l.SetReadDeadline(time.Now().Add(answerPatience)); err != nil {
+	if err := l.expect(); err != nil {
 		return nil, err
 	}
 	for l.left, l.heard = headersOfAnswer, false; ; {
@@ -102,6 +103,27 @@ func (l *line) ask(r *http.Request, trace *httptrace.ClientTrace) (*http.Respons
 			return nil, err
 		}
 	}
+}
+
+// expect bounds the time until the answer begins. To move a deadline takes as
+// long as to parse a request, so one is kept for a few answers.
+func (l *line) expect() error {
+	const more = 5 * time.Second
+	now := time.Now()
+	if l.until.Sub(now) >= answerPatience {
+		return nil
+	}
+	l.until = now.Add(answerPatience + more)
+	return l.SetReadDeadline(l.until)
+}
+
+// unbound lets the body of an answer take its time, unless all of it is here.
+func (l *line) unbound(resp *http.Response) error {
+	if resp.ContentLength >= 0 && resp.ContentLength <= int64(l.in.Buffered()) {
+		return nil
+	}
+	l.until = time.Time{}
+	return l.SetReadDeadline(l.until)
 }
 
 // send writes the head of a request.

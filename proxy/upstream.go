@@ -65,7 +65,7 @@ func (u *upstream) exchange(l *line, r *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(ctx, l.interrupt)
 	resp, err := l.ask(r, httptrace.ContextClientTrace(ctx))
 	if err == nil {
-		err = l.SetReadDeadline(time.Time{})
+		err = l.unbound(resp)
 	}
 	if err == nil {
 		err = ctx.Err() // its interruption may be what was undone just now
