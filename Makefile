@@ -29,7 +29,7 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, known weaknesse
 	@$(GO) vet ./...
 	@$(LINT) run ./...
 	@cd test/browser && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...
-	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/test-browser scripts/fuzz scripts/bench .ci/run scripts/test-vm scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
+	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/test-browser scripts/servers scripts/fuzz scripts/bench .ci/run scripts/test-vm scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
 	@GO=$(GO) scripts/vulncheck
 
 test: languages ## every test this machine can run, with the race detector, and those in guests
@@ -51,7 +51,7 @@ soak: setup ## hundreds of kills and upgrades, 20 power cuts, the largest upload
 	@scripts/test-vm $$(yes powercut | head -n 20)
 	@scripts/fuzz 10m
 
-bench: build ## measure beside PM2 and supervisord, write docs/performance.md; parts: ONLY=memory,start
+bench: build ## measure beside PM2, supervisord, nginx and Caddy, write docs/performance.md; parts: ONLY=memory,start
 	@scripts/bench ./berth $(ONLY)
 
 golden: ## rewrite the golden files, then show what changed
