@@ -2,6 +2,7 @@ const crypto = require("crypto"), fs = require("fs"), http = require("http");
 
 const server = http.createServer((q, s) => {
   if (q.url === "/who") return s.end(`node for ${q.headers.host}`);
+  if (q.url === "/headers") return s.end(JSON.stringify(q.headers));
   if (q.url === "/end") return process.exit(3);
   if (q.url === "/fill") { const kept = []; for (;;) kept.push(Buffer.alloc(8 << 20, 1)); }
   if (q.url === "/length") {
