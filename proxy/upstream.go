@@ -32,7 +32,7 @@ func newUpstream() *upstream {
 		DialContext: dial, DisableCompression: true, ForceAttemptHTTP2: false,
 		MaxIdleConns: idleOfAll, MaxIdleConnsPerHost: idlePerSite, IdleConnTimeout: idleUpstream,
 		ResponseHeaderTimeout: answerPatience, ExpectContinueTimeout: time.Second,
-		MaxResponseHeaderBytes: headersOfAnswer, WriteBufferSize: 8 << 10, ReadBufferSize: 8 << 10,
+		MaxResponseHeaderBytes: headersOfAnswer,
 	}}
 }
 
