@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -67,10 +68,12 @@ func TestSmugglingBehindAnUpgrade(t *testing.T) {
 	}
 }
 
-// A program that says 101 to a WebSocket with another protocol gets no tunnel.
+// A program that says 101 to a WebSocket with another protocol gets no tunnel,
+// and keeps no connection open, of which the daemon has a number.
 func TestUpgradeToSomethingElse(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector would close it
 	w := newWorld(t)
-	w.program("shop", func(c net.Conn, _, _ int) bool {
+	n := w.program("shop", func(c net.Conn, _, _ int) bool {
 		_, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
 		return err == nil
 	})
@@ -78,6 +81,7 @@ func TestUpgradeToSomethingElse(t *testing.T) {
 	if !strings.HasPrefix(got, "HTTP/1.1 502 ") || !strings.Contains(got, "HTTP/1.1 404 ") {
 		t.Errorf("%s", got)
 	}
+	eventually(t, "its connection is closed", func() bool { return n.gone.Load() == n.come.Load() })
 }
 
 // A visitor who never ends a body or never reads an answer has its own

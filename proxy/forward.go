@@ -77,10 +77,18 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	out.Header["X-Real-Ip"] = []string{a.client.String()}
 }
 
-// modify looks at a program's answer: a site's cookies are its own. One for a
+// errUpgrade is what a program gets no tunnel for.
+var errUpgrade = errors.New("the program has switched to a protocol that nobody asked for")
+
+// modify looks at a program's answer. One that is no answer to the upgrade that
+// was asked for ends here, where its connection is closed: ReverseProxy would keep
+// it open until the collector comes. And a site's cookies are its own. One for a
 // parent of all sites would be sent to the others, and take the place of theirs.
 func (p *Proxy) modify(r *http.Response) error {
 	a := r.Request.Context().Value(askedKey{}).(*asked)
+	if r.StatusCode == http.StatusSwitchingProtocols && (r.Request.Header.Get("Upgrade") == "" || !strings.EqualFold(r.Request.Header.Get("Upgrade"), r.Header.Get("Upgrade"))) {
+		return errUpgrade
+	}
 	cookies := r.Header["Set-Cookie"]
 	if len(cookies) == 0 {
 		return nil

@@ -14,11 +14,13 @@ import (
 	"time"
 )
 
+// counts are of the connections to a program.
+type counts struct{ come, gone atomic.Int64 }
+
 // program is a site whose answers are written byte by byte: speak gets each
 // request of each connection, and ends the connection when it is false.
-func (w *world) program(id string, speak func(c net.Conn, connection, request int) bool) *atomic.Int64 {
-	l := listen(w.t)
-	var connections atomic.Int64
+func (w *world) program(id string, speak func(c net.Conn, connection, request int) bool) *counts {
+	l, connections := listen(w.t), &counts{}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -27,8 +29,9 @@ func (w *world) program(id string, speak func(c net.Conn, connection, request in
 			if err != nil {
 				return
 			}
-			n := int(connections.Add(1))
+			n := int(connections.come.Add(1))
 			go func() {
+				defer connections.gone.Add(1)
 				defer c.Close()
 				in := bufio.NewReader(c)
 				for i := 1; ; i++ {
@@ -43,7 +46,7 @@ func (w *world) program(id string, speak func(c net.Conn, connection, request in
 	}()
 	w.t.Cleanup(func() { _ = l.Close(); <-ended })
 	w.set(Site{ID: id, Port: portOf(w.t, l.Addr().String())})
-	return &connections
+	return connections
 }
 
 // What programs answer decides whether their connection is used again, and what
@@ -85,7 +88,7 @@ func TestLines(t *testing.T) {
 					t.Errorf("%d %q, want %d %q", resp.StatusCode, text, tt.status, tt.text)
 				}
 			}
-			if got := int(n.Load()); got != tt.connections {
+			if got := int(n.come.Load()); got != tt.connections {
 				t.Errorf("%d connections, want %d", got, tt.connections)
 			}
 		})
