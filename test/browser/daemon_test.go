@@ -77,8 +77,8 @@ func launchSites(t *testing.T, args ...string) *daemon {
 
 var sitesAt = regexp.MustCompile(`sites are served.* listen=([0-9.:]+)`)
 
-// sites is the address at which the daemon serves sites over HTTP, "" when it
-// does not.
+// sites is the address at which the daemon serves sites, "" when it does not: by
+// HTTPS in mode edge, else by HTTP.
 func (d *daemon) sites() string {
 	if m := sitesAt.FindStringSubmatch(d.Out.String()); m != nil {
 		return m[1]
