@@ -58,8 +58,7 @@ func TestDefaults(t *testing.T) {
 	want.Console.Timeout = 30 * time.Second
 	want.Upgrade.Patience = 30 * time.Second
 	want.Sandbox.Paths = "/opt"
-	want.Proxy.Mode, want.Proxy.Listen, want.Proxy.HTTP, want.Proxy.HTTPS = "off", "127.0.0.1:8401", ":80", ":443"
-	want.Proxy.PerSite = 512
+	want.Proxy.Mode, want.Proxy.Listen, want.Proxy.HTTP, want.Proxy.HTTPS, want.Proxy.PerSite = "off", "127.0.0.1:8401", ":80", ":443", 512
 	want.Audit.Keep, want.Audit.Age = 100000, 90*24*time.Hour
 	if got := mustLoad(t, "", nil); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
