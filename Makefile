@@ -14,7 +14,7 @@ help: ## print the targets
 setup: ## install what building and the demo need (Debian packages, when root)
 	@scripts/setup
 
-languages: ## install also every language, for the tests: about 1 GB, when root
+languages: ## install also every language, for the tests: about 1.5 GB, when root
 	@scripts/setup languages
 
 build: setup ## build ./berth
@@ -28,12 +28,17 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, known weaknesse
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
 	@$(LINT) run ./...
-	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/fuzz scripts/bench .ci/run scripts/test-vm scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
+	@cd test/browser && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...
+	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/test-browser scripts/servers scripts/fuzz scripts/bench .ci/run scripts/test-vm scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
 	@GO=$(GO) scripts/vulncheck
 
 test: languages ## every test this machine can run, with the race detector, and those in guests
 	@scripts/test
+	@scripts/test-browser
 	@scripts/test-vm
+
+test-browser: languages ## what Chromium shows of sites, light and dark; root
+	@scripts/test-browser
 
 test-vm: setup ## the kernel tests in virtual machines: real control groups, systemd, a power cut
 	@scripts/test-vm
@@ -46,7 +51,7 @@ soak: setup ## hundreds of kills and upgrades, 20 power cuts, the largest upload
 	@scripts/test-vm $$(yes powercut | head -n 20)
 	@scripts/fuzz 10m
 
-bench: build ## measure beside PM2 and supervisord, write docs/performance.md; parts: ONLY=memory,start
+bench: build ## measure beside PM2, supervisord, nginx and Caddy, write docs/performance.md; parts: ONLY=memory,start
 	@scripts/bench ./berth $(ONLY)
 
 golden: ## rewrite the golden files, then show what changed
@@ -60,4 +65,4 @@ $(LINT):
 	@mkdir -p .cache/bin && GOBIN=$(CURDIR)/.cache/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv .cache/bin/golangci-lint $(LINT)
 
-.PHONY: help setup languages build demo check test test-vm fuzz soak bench golden clean
+.PHONY: help setup languages build demo check test test-browser test-vm fuzz soak bench golden clean

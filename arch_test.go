@@ -41,6 +41,7 @@ var imports = map[string][]string{
 
 	"test/attacks": {"test/dns", "test/harness"},
 	"test/clients": {"test/harness"},
+	"test/browser": {"test/harness"},                              // a module of its own
 	"test/bench":   {"cgroup", "proc", "sandbox", "test/harness"}, // starts behind some walls, which the daemon never does
 	"test/dns":     {},
 	"test/harness": {},

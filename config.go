@@ -72,6 +72,7 @@ type Settings struct {
 		Trusted     string // see trusted
 		Cert, Key   string // paths; see proxy.LoadCertificates
 		AccessLog   bool
+		PerSite     int // requests of one site at once
 	}
 	Console struct{ Timeout time.Duration }
 	Upgrade struct{ Patience time.Duration }
@@ -164,6 +165,7 @@ var settings = []setting{
 	{"proxy.trusted", "", "`ADDRESS,...` of proxies whose X-Forwarded-For is believed; in mode behind this machine when empty", func(s *Settings) kind { return networks{&s.Proxy.Trusted, false} }},
 	{"proxy.cert", "", "`PATH` of the certificate for mode edge, or of a directory with NAME.crt and NAME.key", func(s *Settings) kind { return file{&s.Proxy.Cert} }},
 	{"proxy.key", "", "`PATH` of the certificate's key; in the certificate's file when empty", func(s *Settings) kind { return file{&s.Proxy.Key} }},
+	{"proxy.per_site", "512", "most requests (`N`) of one site at once, WebSockets included", func(s *Settings) kind { return whole(&s.Proxy.PerSite, 1, 1_000_000) }},
 	{"proxy.access_log", "false", "write an access log for each site", func(s *Settings) kind { return toggle{&s.Proxy.AccessLog} }},
 	{"panel.enabled", "true", "serve the control panel beside the API", func(s *Settings) kind { return toggle{&s.Panel.Enabled} }},
 	{"panel.session_ttl", "168h", "`TIME` without a visit after which a session of the panel ends", func(s *Settings) kind { return span{&s.Panel.SessionTTL} }},

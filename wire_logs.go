@@ -26,7 +26,8 @@ type logbook struct {
 	open     map[logName]*logs.Log
 	removing map[app.ID]bool // a reader that comes meanwhile finds no log
 
-	holding holding
+	holding  holding
+	accesses *accessLogs
 }
 
 // logName names one log.
@@ -45,7 +46,8 @@ func (n logName) String() string {
 func newLogbook(dir string, o logs.Options, log *slog.Logger) *logbook {
 	return &logbook{
 		dir: dir, options: o, log: log, open: map[logName]*logs.Log{}, removing: map[app.ID]bool{},
-		holding: holding{names: map[logName]bool{}},
+		holding:  holding{names: map[logName]bool{}},
+		accesses: newAccessLogs(dir, o.MaxFile, o.Keep, log),
 	}
 }
 
@@ -155,6 +157,7 @@ func (b *logbook) BeginBuild(id app.ID) error {
 // then on.
 func (b *logbook) Remove(id app.ID) error {
 	var mine []*logs.Log
+	defer b.accesses.remove(id)()
 	b.mu.Lock()
 	b.removing[id] = true
 	for _, build := range []bool{false, true} {
@@ -174,34 +177,6 @@ func (b *logbook) Remove(id app.ID) error {
 	defer b.mu.Unlock()
 	delete(b.removing, id)
 	return errors.Join(errs...)
-}
-
-// access adds a line to a site's access log, which is bounded as its others are.
-// It is opened anew for each line: nothing has to be closed for those that rest.
-func (b *logbook) access(id app.ID, line string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.removing[id] {
-		return
-	}
-	name := filepath.Join(b.dir, string(id), "access.log")
-	if st, err := os.Stat(name); err == nil && st.Size() > b.options.MaxFile {
-		for i := max(b.options.Keep, 1); i > 1; i-- {
-			_ = os.Rename(fmt.Sprintf("%s.%d", name, i-1), fmt.Sprintf("%s.%d", name, i))
-		}
-		_ = os.Rename(name, name+".1")
-	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	if errors.Is(err, os.ErrNotExist) { // it never ran, or is gone
-		return
-	}
-	if err == nil {
-		_, err = f.WriteString(line + "\n")
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		b.log.Error("cannot write an access log", "app", id, "error", err)
-	}
 }
 
 // sweep removes the logs of applications that are not known.
@@ -233,6 +208,7 @@ func (b *logbook) reader(id app.ID) (io.ReadCloser, error) {
 
 // close closes every log.
 func (b *logbook) close() error {
+	b.accesses.close()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var errs []error

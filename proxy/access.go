@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -31,6 +32,16 @@ func (r *recorder) Write(p []byte) (int, error) {
 	}
 	n, err := r.ResponseWriter.Write(p)
 	r.bytes += int64(n)
+	return n, err
+}
+
+// ReadFrom lets the kernel send files, as without a record.
+func (r *recorder) ReadFrom(src io.Reader) (int64, error) {
+	if r.status < http.StatusOK {
+		r.status = http.StatusOK
+	}
+	n, err := io.Copy(r.ResponseWriter, src) // takes its ReadFrom if it has one
+	r.bytes += n
 	return n, err
 }
 

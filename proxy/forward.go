@@ -26,15 +26,6 @@ const (
 	bufferSize   = 32 << 10
 )
 
-func newTransport() *http.Transport {
-	return &http.Transport{
-		DialContext: dial, DisableCompression: true, ForceAttemptHTTP2: false,
-		MaxIdleConns: 1024, MaxIdleConnsPerHost: idlePerSite, IdleConnTimeout: idleUpstream,
-		ResponseHeaderTimeout: answerPatience, ExpectContinueTimeout: time.Second,
-		MaxResponseHeaderBytes: 128 << 10, WriteBufferSize: 8 << 10, ReadBufferSize: 8 << 10,
-	}
-}
-
 // dial reaches a program: one that serves IPv6 alone is at ::1, all others at
 // 127.0.0.1.
 func dial(ctx context.Context, _, address string) (net.Conn, error) {
@@ -86,10 +77,18 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	out.Header["X-Real-Ip"] = []string{a.client.String()}
 }
 
-// modify looks at a program's answer: a site's cookies are its own. One for a
+// errUpgrade is what a program gets no tunnel for.
+var errUpgrade = errors.New("the program has switched to a protocol that nobody asked for")
+
+// modify looks at a program's answer. One that is no answer to the upgrade that
+// was asked for ends here, where its connection is closed: ReverseProxy would keep
+// it open until the collector comes. And a site's cookies are its own. One for a
 // parent of all sites would be sent to the others, and take the place of theirs.
 func (p *Proxy) modify(r *http.Response) error {
 	a := r.Request.Context().Value(askedKey{}).(*asked)
+	if r.StatusCode == http.StatusSwitchingProtocols && (r.Request.Header.Get("Upgrade") == "" || !strings.EqualFold(r.Request.Header.Get("Upgrade"), r.Header.Get("Upgrade"))) {
+		return errUpgrade
+	}
 	cookies := r.Header["Set-Cookie"]
 	if len(cookies) == 0 {
 		return nil

@@ -14,9 +14,12 @@ const panelCookie = "__host-berth"
 // as variables take '_' for '-', so both are.
 func clean(h http.Header) {
 	for name := range h {
-		switch plain := strings.ReplaceAll(strings.ToLower(name), "_", "-"); {
-		case plain == "api-token", plain == "x-real-ip", plain == "forwarded", plain == "proxy",
-			strings.HasPrefix(plain, "x-forwarded-"):
+		plain := name // as the server has written it: canonical
+		if strings.IndexByte(name, '_') >= 0 {
+			plain = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+		}
+		switch {
+		case plain == "Api-Token", plain == "X-Real-Ip", plain == "Forwarded", plain == "Proxy", strings.HasPrefix(plain, "X-Forwarded-"):
 			delete(h, name)
 		}
 	}

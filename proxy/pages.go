@@ -23,6 +23,7 @@ var (
 	pageMissing  = page{http.StatusNotFound, "No such page", "There is no page at this address.", 0}
 	pageStarting = page{http.StatusServiceUnavailable, "Starting", "This site is starting. The page loads again by itself.", 3 * time.Second}
 	pageStopped  = page{http.StatusServiceUnavailable, "Stopped", "This site was stopped by its owner.", 0}
+	pageBusy     = page{http.StatusServiceUnavailable, "Busy", "This site has more visitors at once than it may have.", 10 * time.Second}
 	pageCrashed  = page{http.StatusBadGateway, "Crashed", "The program of this site has ended by itself.", 0}
 	pageMemory   = page{http.StatusBadGateway, "Out of memory", "The program of this site was ended because it needed more RAM than it has.", 0}
 	pageSilent   = page{http.StatusBadGateway, "Not listening", "The program of this site runs, but does not listen on its port.", 5 * time.Second}

@@ -41,6 +41,10 @@ type Config struct {
 	Look func(id string) (Site, bool)
 	// Trusted are the proxies whose X-Forwarded-For and -Proto are believed.
 	Trusted []netip.Prefix
+	// PerSite is how many requests of one site are brought at once, WebSockets
+	// and streams included: beyond, one site would take the connections of all
+	// others. 0: no bound.
+	PerSite int
 	// Access takes one line of a site's access log, without its end; nil: there
 	// is none. It MUST be safe for concurrent use.
 	Access func(id, line string)
@@ -51,22 +55,23 @@ type Config struct {
 // concurrent use.
 type Proxy struct {
 	Config
-	transport *http.Transport
-	forward   *httputil.ReverseProxy
+	upstream *upstream
+	forward  *httputil.ReverseProxy
+	places   places
 }
 
 // New returns a proxy; Close ends it.
 func New(c Config) *Proxy {
-	p := &Proxy{Config: c, transport: newTransport()}
+	p := &Proxy{Config: c, upstream: newUpstream()}
 	p.forward = &httputil.ReverseProxy{
-		Transport: p.transport, Rewrite: p.rewrite, ModifyResponse: p.modify, ErrorHandler: p.failed,
+		Transport: p.upstream, Rewrite: p.rewrite, ModifyResponse: p.modify, ErrorHandler: p.failed,
 		BufferPool: newBuffers(), ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}
 	return p
 }
 
 // Close gives back the connections to programs that nobody uses.
-func (p *Proxy) Close() { p.transport.CloseIdleConnections() }
+func (p *Proxy) Close() { p.upstream.close() }
 
 // asked is what is known of a request.
 type asked struct {
@@ -98,6 +103,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer func() { p.Access(a.site.ID, rec.line(a, r)) }()
 		w = rec
 	}
+	if !p.places.take(a.site.ID, p.PerSite) {
+		show(w, r, pageBusy, 0)
+		return
+	}
+	defer p.places.give(a.site.ID)
 	p.answer(w, r, a)
 }
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -145,6 +146,14 @@ func (b *Bounded) leave(key netip.Prefix) {
 type bounded struct {
 	net.Conn
 	give func()
+}
+
+// ReadFrom lets the kernel send files (sendfile(2)): http.Server asks for it.
+func (c *bounded) ReadFrom(r io.Reader) (int64, error) {
+	if direct, ok := c.Conn.(io.ReaderFrom); ok {
+		return direct.ReadFrom(r)
+	}
+	return io.Copy(struct{ io.Writer }{c.Conn}, r)
 }
 
 // Close gives the place back.

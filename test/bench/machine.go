@@ -50,6 +50,8 @@ func examine(ctx context.Context, berth string) (machine, error) {
 		{"", []string{berth, "version"}},
 		{"PM2", []string{"pm2", "--version", "--silent"}},
 		{"supervisord", []string{"supervisord", "--version"}},
+		{"", []string{"sh", "-c", "nginx -v 2>&1 | sed 's/.*: //'"}},
+		{"Caddy", []string{"caddy", "version"}},
 		{"Node.js", []string{"node", "--version"}},
 		{"", []string{"/usr/bin/python3", "--version"}},
 	} {

@@ -1,6 +1,6 @@
 // Command bench measures the built berth from outside: memory, starts,
-// restarts, output, status, uploads, backups, packets and idling, beside PM2
-// and supervisord where they can do the same. It prints a table and, after a
+// restarts, output, status, uploads, backups, packets, sites and idling, beside
+// PM2 and supervisord, or nginx and Caddy, where they can do the same. It prints a table and, after a
 // whole run, writes it with the method as a page of the documentation. A
 // missed aim is a result; only a measure that could not be made is an error.
 package main
@@ -30,7 +30,7 @@ type measure struct {
 }
 
 // measures are all of them, in the order of the page.
-var measures = []measure{memory, start, walls, restart, output, status, upload, socket, backup, packets, idle, watching}
+var measures = []measure{memory, start, walls, restart, output, status, upload, socket, backup, packets, web, idle, watching}
 
 // bench is what the measures work with.
 type bench struct {
@@ -41,6 +41,10 @@ type bench struct {
 }
 
 func main() {
+	if filepath.Base(os.Args[0]) == siteName {
+		serveSite()
+		return
+	}
 	berth := flag.String("berth", "./berth", "`BINARY` to measure")
 	only := flag.String("only", "", "measures to make, separated by commas; empty: all ("+strings.Join(names(), ", ")+")")
 	page := flag.String("page", "", "`FILE` to write after a whole run")
@@ -119,7 +123,7 @@ func run(ctx context.Context, berth, only, page string) (err error) {
 // prepare makes the directory of a run, which programs can enter, and the
 // program that is measured.
 func prepare(ctx context.Context, berth string) (_ *bench, err error) {
-	for _, tool := range []string{"gcc", "zip", "unzip", "pm2", "supervisord", "supervisorctl"} {
+	for _, tool := range []string{"gcc", "zip", "unzip", "pm2", "supervisord", "supervisorctl", "nginx", "caddy", "wrk"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return nil, fmt.Errorf("%s is missing; make bench brings it", tool)
 		}

@@ -43,16 +43,24 @@ func (b *bench) bundle(name string, restart bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	w := zip.NewWriter(&out)
-	for _, f := range []struct {
-		name string
-		mode fs.FileMode
-		text []byte
-	}{
+	return packed([]content{
 		{"discloud.config", 0o644, fmt.Appendf(nil, "MAIN=%s\nRAM=32\nAUTORESTART=%t\n", name, restart)},
 		{name, 0o755, binary},
-	} {
+	})
+}
+
+// content is a file of an application.
+type content struct {
+	name string
+	mode fs.FileMode
+	text []byte
+}
+
+// packed is the ZIP of files.
+func packed(files []content) ([]byte, error) {
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for _, f := range files {
 		h := &zip.FileHeader{Name: f.name, Method: zip.Deflate}
 		h.SetMode(f.mode)
 		entry, err := w.CreateHeader(h)
@@ -63,7 +71,7 @@ func (b *bench) bundle(name string, restart bool) ([]byte, error) {
 			return nil, err
 		}
 	}
-	err = w.Close()
+	err := w.Close()
 	return out.Bytes(), err
 }
 

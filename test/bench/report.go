@@ -70,7 +70,9 @@ an aim was missed; it is no error.
 [PM2](https://pm2.keymetrics.io) and [supervisord](http://supervisord.org) start, restart and log
 programs as berth does. They have the settings they come with; PM2 runs the program as it is, not
 with Node.js. They take no uploads, and give no program a user, a control group and a memory limit
-of its own, which berth does in all of these figures.
+of its own, which berth does in all of these figures. nginx and Caddy, in the last
+column, bring requests to the same programs as berth's proxy, with the settings that their
+documentation gives for it.
 
 berth has its own settings too, but for three that let measuring go on: apps.ok_delay is 1ms instead
 of 2s, rate_limit 1000000, and host.overcommit 100, so that 1,000 programs fit. All run the same

@@ -115,14 +115,14 @@ func TestSitesThroughAnUpgrade(t *testing.T) {
 	}
 	address := l.Addr().String()
 	_ = l.Close()
-	d := upgradable(t, "--proxy-mode", "behind", "--proxy-listen", address, "--proxy-domain", "apps.example.org")
+	d := upgradable(t, "--proxy-mode", "behind", "--proxy-listen", address, "--proxy-domain", "apps.example.org", "--proxy-access-log")
 	d.start()
 	v, ana := d.visitor(), d.account("ana", 200)
 	ana.upload(files{"discloud.config": config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=64"), "index.js": siteNode})
 	ana.upload(files{"discloud.config": config("TYPE=site", "ID=pages", "MAIN=index.html", "RAM=32"), "index.html": "hello"})
 	v.until("shop.apps.example.org", 200, "shop")
 	v.until("pages.apps.example.org", 200, "hello")
-	stop, visits := make(chan struct{}), make(chan error, 1)
+	stop, visits, answered := make(chan struct{}), make(chan error, 1), 0
 	go func() {
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // each time a new connection
 		for {
@@ -132,7 +132,7 @@ func TestSitesThroughAnUpgrade(t *testing.T) {
 				return
 			default:
 			}
-			r, _ := http.NewRequest("GET", "http://"+address+"/", nil)
+			r, _ := http.NewRequest("GET", "http://"+address+"/visit", nil)
 			r.Host = "shop.apps.example.org"
 			resp, err := client.Do(r)
 			if err == nil {
@@ -145,6 +145,7 @@ func TestSitesThroughAnUpgrade(t *testing.T) {
 				visits <- err
 				return
 			}
+			answered++
 		}
 	}()
 	d.upgrade()
@@ -154,6 +155,10 @@ func TestSitesThroughAnUpgrade(t *testing.T) {
 	if err := <-visits; err != nil {
 		t.Errorf("a visitor during the upgrade: %v", err)
 	}
+	harness.Eventually(t, "the access log has each visit once", func() bool {
+		log, err := os.ReadFile(filepath.Join(d.data, "logs", "shop", "access.log"))
+		return err == nil && strings.Count(string(log), `"GET /visit HTTP/1.1" 200 `) == answered
+	})
 }
 
 // TestStaticSite: a site of files lives as others do, and nothing runs for it.

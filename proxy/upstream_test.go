@@ -1,0 +1,202 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// counts are of the connections to a program.
+type counts struct{ come, gone atomic.Int64 }
+
+// program is a site whose answers are written byte by byte: speak gets each
+// request of each connection, and ends the connection when it is false.
+func (w *world) program(id string, speak func(c net.Conn, connection, request int) bool) *counts {
+	l, connections := listen(w.t), &counts{}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			n := int(connections.come.Add(1))
+			go func() {
+				defer connections.gone.Add(1)
+				defer c.Close()
+				in := bufio.NewReader(c)
+				for i := 1; ; i++ {
+					if r, err := http.ReadRequest(in); err != nil || !speak(c, n, i) {
+						return
+					} else if r.URL.Path == "/last" {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	w.t.Cleanup(func() { _ = l.Close(); <-ended })
+	w.set(Site{ID: id, Port: portOf(w.t, l.Addr().String())})
+	return connections
+}
+
+// What programs answer decides whether their connection is used again, and what
+// visitors get of it.
+func TestLines(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	for name, tt := range map[string]struct {
+		says        string // to each request
+		ends        bool   // the connection after each answer
+		status      int
+		text        string
+		connections int // for three requests
+	}{
+		"a length":               {ok, false, 200, "ok", 1},
+		"chunks":                 {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", false, 200, "ok", 1},
+		"nothing":                {"HTTP/1.1 204 No Content\r\n\r\n", false, 204, "", 1},
+		"an empty answer":        {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", false, 200, "", 1},
+		"hints before":           {"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + ok, false, 200, "ok", 1},
+		"until the end":          {"HTTP/1.1 200 OK\r\n\r\nok", true, 200, "ok", 3},
+		"closed, and it says so": {"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", true, 200, "ok", 3},
+		"closed, and it is mute": {ok, true, 200, "ok", 3},
+		"of the old protocol":    {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", true, 200, "ok", 3},
+		"too much":               {ok + "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled", false, 200, "ok", 3},
+		"too much, later":        {ok + strings.Repeat("x", 8<<10), false, 200, "ok", 3},
+		"another protocol":       {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: tcp\r\nConnection: Upgrade\r\n\r\n", false, 502, "No answer", 3},
+		"no HTTP":                {"hello\r\n\r\n", true, 502, "No answer", 3},
+		"a head without an end":  {"HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", 40_000), true, 502, "No answer", 3},
+		"nothing, and the end":   {"", true, 502, "No answer", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			n := w.program("shop", func(c net.Conn, _, _ int) bool {
+				_, err := io.WriteString(c, tt.says)
+				return err == nil && !tt.ends
+			})
+			for range 3 {
+				resp, text := w.ask("GET", shop, "/", nil)
+				if resp.StatusCode != tt.status || !strings.Contains(text, tt.text) || tt.status == 200 && text != tt.text {
+					t.Errorf("%d %q, want %d %q", resp.StatusCode, text, tt.status, tt.text)
+				}
+			}
+			if got := int(n.come.Load()); got != tt.connections {
+				t.Errorf("%d connections, want %d", got, tt.connections)
+			}
+		})
+	}
+}
+
+// A program that closes a connection while it is used again: what may be sent
+// twice is, everything else is not.
+func TestLinesThatBreak(t *testing.T) {
+	w := newWorld(t)
+	w.program("shop", func(c net.Conn, connection, request int) bool {
+		if request == 2 {
+			return false // after it has read the request
+		}
+		text := strconv.Itoa(connection)
+		_, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+		return err == nil
+	})
+	for want := 1; want <= 3; want++ {
+		if _, text := w.ask("GET", shop, "/", nil); text != strconv.Itoa(want) {
+			t.Errorf("got %s, want %d", text, want)
+		}
+	}
+	if resp, text := w.ask("POST", shop, "/", strings.NewReader("x")); resp.StatusCode != 200 || text != "4" { // its own, unused connection
+		t.Errorf("%d %s", resp.StatusCode, text)
+	}
+	if resp, _ := w.ask("POST", shop, "/", strings.NewReader("x")); resp.StatusCode != 502 {
+		t.Errorf("%d: a body was sent twice", resp.StatusCode)
+	}
+}
+
+// A visitor who goes ends what the program does for it, before and in the answer.
+func TestLinesOfVisitorsWhoGo(t *testing.T) {
+	for _, begins := range []bool{false, true} {
+		w := newWorld(t)
+		asked, gone := make(chan struct{}), make(chan struct{})
+		w.serve("shop", func(out http.ResponseWriter, r *http.Request) {
+			if begins {
+				_, _ = io.WriteString(out, "begun")
+				_ = http.NewResponseController(out).Flush()
+			}
+			close(asked)
+			<-r.Context().Done()
+			close(gone)
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		r, _ := http.NewRequestWithContext(ctx, "GET", "http://"+w.address+"/", nil)
+		r.Host = shop
+		go func() { <-asked; cancel() }()
+		if resp, err := http.DefaultTransport.RoundTrip(r); err == nil {
+			_, _ = io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+		}
+		select {
+		case <-gone:
+		case <-time.After(10 * time.Second):
+			t.Errorf("begun %t: the program still works for nobody", begins)
+		}
+	}
+}
+
+// Connections that nobody uses are closed before programs close them.
+func TestLinesThatAreIdle(t *testing.T) {
+	w := newWorld(t)
+	closed := make(chan time.Time, 1)
+	s := &http.Server{
+		Handler: http.HandlerFunc(echo), ReadHeaderTimeout: time.Minute,
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			if state == http.StateClosed {
+				closed <- time.Now()
+			}
+		},
+	}
+	l := listen(t)
+	go func() { _ = s.Serve(l) }()
+	defer s.Close()
+	w.set(Site{ID: "shop", Port: portOf(t, l.Addr().String())})
+	w.ask("GET", shop, "/", nil)
+	answered := time.Now()
+	select {
+	case at := <-closed:
+		if took := at.Sub(answered); took < idleUpstream/2 || took > 5*idleUpstream {
+			t.Errorf("closed after %v", took)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it stays open")
+	}
+	w.proxy.upstream.mu.Lock()
+	defer w.proxy.upstream.mu.Unlock()
+	if n := w.proxy.upstream.count; n != 0 || len(w.proxy.upstream.idle) != 0 {
+		t.Errorf("%d are idle: %v", n, w.proxy.upstream.idle)
+	}
+}
+
+// What a line end in a header would smuggle is never sent.
+func TestLinesSendNoLineEnds(t *testing.T) {
+	u := newUpstream()
+	defer u.close()
+	l := listen(t)
+	defer l.Close()
+	for name, change := range map[string]func(*http.Request){
+		"value": func(r *http.Request) { r.Header.Set("A", "b\r\nC: d") }, "host": func(r *http.Request) { r.Host = "a\r\nB: c" },
+		"target": func(r *http.Request) { r.URL.Opaque = "/ HTTP/1.1\r\nA: b\r\n\r\n" },
+	} {
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://"+l.Addr().String()+"/", nil)
+		change(r)
+		if resp, err := u.RoundTrip(r); err == nil || !strings.Contains(err.Error(), "line end") {
+			t.Errorf("%s: %v, %v", name, resp, err)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"berth/test/harness"
+)
+
+// tab is a page in a browser. What goes wrong in it is collected: errors and
+// warnings of the console, exceptions, violations of its policy, and requests
+// that failed or got a status of 400 or more, but for the page itself.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu       sync.Mutex
+	problems []string
+	asked    map[network.RequestID]string // method and address
+}
+
+// tab opens an empty page. It ends with the test, which fails when a call takes
+// longer than harness.Patience.
+func (b *browser) tab() *tab {
+	b.t.Helper()
+	ctx, end := chromedp.NewContext(b.ctx, chromedp.WithErrorf(func(string, ...any) {})) // of events that are newer than the library
+	b.t.Cleanup(end)
+	p := &tab{t: b.t, ctx: ctx, asked: map[network.RequestID]string{}}
+	chromedp.ListenTarget(ctx, p.hear)
+	// The first call makes the page: one with a deadline would end it then.
+	if err := chromedp.Run(ctx, network.Enable(), log.Enable(), runtime.Enable(), audits.Enable()); err != nil {
+		b.t.Fatalf("cannot open a page: %v", err)
+	}
+	return p
+}
+
+// do runs actions, which must succeed.
+func (p *tab) do(actions ...chromedp.Action) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, harness.Patience)
+	defer cancel()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		p.t.Fatalf("the page: %v; it found: %q", err, p.found())
+	}
+}
+
+// hear notes what goes wrong. It must not block.
+func (p *tab) hear(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	say := func(format string, args ...any) { p.problems = append(p.problems, fmt.Sprintf(format, args...)) }
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		if e.Type != network.ResourceTypeDocument { // open looks at that
+			p.asked[e.RequestID] = e.Request.Method + " " + e.Request.URL
+		}
+	case *network.EventResponseReceived:
+		if what := p.asked[e.RequestID]; what != "" && e.Response.Status >= 400 {
+			say("request: %s: %d", what, e.Response.Status)
+		}
+	case *network.EventLoadingFailed:
+		ended := e.Canceled && e.BlockedReason == "" // by the page itself
+		if what := p.asked[e.RequestID]; what != "" && !ended {
+			say("request: %s: %s %s", what, e.ErrorText, e.BlockedReason)
+		}
+	case *log.EventEntryAdded: // those of the network are the requests above
+		if e.Entry.Source != log.SourceNetwork && (e.Entry.Level == log.LevelError || e.Entry.Level == log.LevelWarning) {
+			say("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL)
+		}
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning || e.Type == runtime.APITypeAssert {
+			var words []string
+			for _, a := range e.Args {
+				words = append(words, string(a.Value)+a.Description)
+			}
+			say("console.%s: %s", e.Type, strings.Join(words, " "))
+		}
+	case *runtime.EventExceptionThrown:
+		say("exception: %s", e.ExceptionDetails.Error())
+	case *audits.EventIssueAdded:
+		if d := e.Issue.Details.ContentSecurityPolicyIssueDetails; d != nil {
+			say("policy: %s forbids %s", d.ViolatedDirective, d.BlockedURL)
+		}
+	}
+}
+
+// found is what went wrong so far.
+func (p *tab) found() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.problems)
+}
+
+// clean fails the test if anything went wrong, and forgets it.
+func (p *tab) clean() {
+	p.t.Helper()
+	for _, what := range p.found() {
+		p.t.Errorf("in the page: %s", what)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.problems = nil
+}
+
+// open goes to an address, which must answer with this status.
+func (p *tab) open(address string, status int64) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, harness.Patience)
+	defer cancel()
+	resp, err := chromedp.RunResponse(ctx, chromedp.Navigate(address))
+	if err != nil {
+		p.t.Fatalf("%s: %v", address, err)
+	}
+	if resp.Status != status {
+		p.t.Fatalf("%s answers %d, want %d", address, resp.Status, status)
+	}
+}
+
+// eval is the value of an expression, a promise's result included.
+func eval[T any](p *tab, expression string) T {
+	p.t.Helper()
+	var value T
+	p.do(chromedp.Evaluate(expression, &value, func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
+	return value
+}
+
+// until waits for an expression to be true.
+func (p *tab) until(expression string) {
+	p.t.Helper()
+	for deadline := time.Now().Add(harness.Patience); !eval[bool](p, "!!("+expression+")"); time.Sleep(harness.Pause) {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("waited too long for %s; the page says %q and found %q", expression, eval[string](p, "document.body.innerText"), p.found())
+		}
+	}
+}
+
+// text is what is to be read in the page.
+func (p *tab) text() string {
+	p.t.Helper()
+	return eval[string](p, "document.body.innerText")
+}
+
+// size makes the window that wide and high, in CSS pixels; mobile as on a phone.
+func (p *tab) size(width, height int64, mobile bool) {
+	p.t.Helper()
+	p.do(emulation.SetDeviceMetricsOverride(width, height, 1, mobile))
+}
+
+// prefer sets a preference of the visitor: "prefers-color-scheme" to "dark" or
+// "light", "prefers-reduced-motion" to "reduce".
+func (p *tab) prefer(feature, value string) {
+	p.t.Helper()
+	p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: feature, Value: value}}))
+}
+
+// picture takes a PNG of the whole page. With BERTH_SCREENSHOTS=DIR it is also
+// kept there, as NAME.png.
+func (p *tab) picture(name string) []byte {
+	p.t.Helper()
+	var png []byte
+	p.do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		png, err = page.CaptureScreenshot().WithCaptureBeyondViewport(true).Do(ctx)
+		return err
+	}))
+	if dir := os.Getenv("BERTH_SCREENSHOTS"); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o600); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	return png
+}
