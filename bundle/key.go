@@ -36,6 +36,7 @@ var setters = map[string]func(cfg *app.Config, value string) (want string){
 	"BUILD":       func(cfg *app.Config, v string) string { return setCommand(&cfg.Build, v) },
 	"AUTORESTART": setAutoRestart,
 	"APT":         setAPT,
+	"HEALTH":      setHealth,
 }
 
 func setMain(cfg *app.Config, v string) string {
@@ -122,5 +123,22 @@ func setAPT(cfg *app.Config, v string) string {
 			cfg.APT = append(cfg.APT, group)
 		}
 	}
+	return ""
+}
+
+// maxHealth is how long a path to ask for may be.
+const maxHealth = 200
+
+func setHealth(cfg *app.Config, v string) string {
+	const want = "must be off, or a path of at most 200 characters such as /health"
+	if strings.EqualFold(v, app.HealthOff) {
+		cfg.Health = app.HealthOff
+		return ""
+	}
+	u, err := url.ParseRequestURI(v)
+	if err != nil || v[0] != '/' || strings.HasPrefix(v, "//") || len(v) > maxHealth || u.Host != "" || strings.ContainsAny(v, " \t\\") {
+		return want
+	}
+	cfg.Health = v
 	return ""
 }
