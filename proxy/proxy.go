@@ -20,6 +20,7 @@ const (
 	Stopped           // nobody wants it online
 	Crashed           // its program ended by itself
 	OutOfMemory       // its program was ended for its RAM
+	Silent            // its program runs and has opened no port for long
 )
 
 // Site is one site at one moment.
@@ -53,11 +54,14 @@ type Proxy struct {
 	Config
 	transport *http.Transport
 	forward   *httputil.ReverseProxy
+	holds     holds
+	flights   flights
 }
 
 // New returns a proxy; Close ends it.
 func New(c Config) *Proxy {
 	p := &Proxy{Config: c, transport: newTransport()}
+	p.holds.patience, p.holds.released, p.holds.of = holdFor, make(chan struct{}), map[string]int{}
 	p.forward = &httputil.ReverseProxy{
 		Transport: p.transport, Rewrite: p.rewrite, ModifyResponse: p.modify, ErrorHandler: p.failed,
 		BufferPool: newBuffers(), ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
@@ -98,6 +102,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer func() { p.Access(a.site.ID, rec.line(a, r)) }()
 		w = rec
 	}
+	defer p.admit(r.Context(), a, len(r.Header["Upgrade"]) > 0)()
 	p.answer(w, r, a)
 }
 
