@@ -72,6 +72,8 @@ type Settings struct {
 		Trusted     string // see trusted
 		Cert, Key   string // paths; see proxy.LoadCertificates
 		AccessLog   bool
+
+		HealthTimeout, DrainTimeout time.Duration // of commits without a pause
 	}
 	Console struct{ Timeout time.Duration }
 	Upgrade struct{ Patience time.Duration }
@@ -160,6 +162,8 @@ var settings = []setting{
 	{"proxy.cert", "", "`PATH` of the certificate for mode edge, or of a directory with NAME.crt and NAME.key", func(s *Settings) kind { return file{&s.Proxy.Cert} }},
 	{"proxy.key", "", "`PATH` of the certificate's key; in the certificate's file when empty", func(s *Settings) kind { return file{&s.Proxy.Key} }},
 	{"proxy.access_log", "false", "write an access log for each site", func(s *Settings) kind { return toggle{&s.Proxy.AccessLog} }},
+	{"proxy.health_timeout", "30s", "`TIME` in which a site's new code must be well, beside the old", func(s *Settings) kind { return span{&s.Proxy.HealthTimeout} }},
+	{"proxy.drain_timeout", "30s", "`TIME` in which the old code's requests and WebSockets must end", func(s *Settings) kind { return span{&s.Proxy.DrainTimeout} }},
 	{"console.timeout", "30s", "`TIME` a console command may take", func(s *Settings) kind { return span{&s.Console.Timeout} }},
 	{"upgrade.patience", "30s", "`TIME` that requests under way may take before an upgrade interrupts them", func(s *Settings) kind { return span{&s.Upgrade.Patience} }},
 	{"sandbox.require", "", "`LAYER,...` of the walls around programs without which berth does not serve, or all", func(s *Settings) kind { return layers{&s.Sandbox.Require} }},

@@ -113,3 +113,6 @@ func (i *still) Shell(argv []string) (host.Command, error) {
 	}
 	return c, err
 }
+
+// Listens implements host.Instance: berth itself answers.
+func (i *still) Listens() (app.Listening, error) { return app.Listening{}, nil }

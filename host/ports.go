@@ -18,6 +18,7 @@ type Survivor struct {
 	Instance
 	Run       int
 	StartedAt time.Time
+	Port      int // that it was given; 0 for the application's
 }
 
 // Adopt goes on with what an earlier daemon left of an application's program;
@@ -61,13 +62,16 @@ type Instance interface {
 	Shell(argv []string) (Command, error)
 }
 
-// Limited is what a program may use, and does.
+// Limited is what a program may use and does, and where it is reached.
 type Limited interface {
 	// SetMemory changes the limit of the running program and its share of the
 	// processor, or refuses with app.Exhausted when it uses more.
 	SetMemory(ram app.MB) error
 	// Usage tells what it uses now.
 	Usage(ctx context.Context) (app.Usage, error)
+	// Listens tells where the program takes connections now. It may block for a
+	// second.
+	Listens() (app.Listening, error)
 }
 
 // Records is what is remembered of the applications that exist.
