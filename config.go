@@ -73,6 +73,8 @@ type Settings struct {
 		Cert, Key   string // paths; see proxy.LoadCertificates
 		AccessLog   bool
 		PerSite     int // requests of one site at once
+
+		HealthTimeout, DrainTimeout time.Duration // of commits without a pause
 	}
 	Console struct{ Timeout time.Duration }
 	Upgrade struct{ Patience time.Duration }
@@ -170,6 +172,8 @@ var settings = []setting{
 	{"panel.enabled", "true", "serve the control panel beside the API", func(s *Settings) kind { return toggle{&s.Panel.Enabled} }},
 	{"panel.session_ttl", "168h", "`TIME` without a visit after which a session of the panel ends", func(s *Settings) kind { return span{&s.Panel.SessionTTL} }},
 	{"panel.insecure", "false", "let people sign in to the panel over plain HTTP, where others can read along", func(s *Settings) kind { return toggle{&s.Panel.Insecure} }},
+	{"proxy.health_timeout", "30s", "`TIME` in which a site's new code must be well, beside the old", func(s *Settings) kind { return span{&s.Proxy.HealthTimeout} }},
+	{"proxy.drain_timeout", "30s", "`TIME` in which the old code's requests and WebSockets must end", func(s *Settings) kind { return span{&s.Proxy.DrainTimeout} }},
 	{"console.timeout", "30s", "`TIME` a console command may take", func(s *Settings) kind { return span{&s.Console.Timeout} }},
 	{"upgrade.patience", "30s", "`TIME` that requests under way may take before an upgrade interrupts them", func(s *Settings) kind { return span{&s.Upgrade.Patience} }},
 	{"sandbox.require", "", "`LAYER,...` of the walls around programs without which berth does not serve, or all", func(s *Settings) kind { return layers{&s.Sandbox.Require} }},

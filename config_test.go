@@ -60,6 +60,7 @@ func TestDefaults(t *testing.T) {
 	want.Sandbox.Paths = "/opt"
 	want.Proxy.Mode, want.Proxy.Listen, want.Proxy.HTTP, want.Proxy.HTTPS, want.Proxy.PerSite = "off", "127.0.0.1:8401", ":80", ":443", 512
 	want.Panel.Enabled, want.Panel.SessionTTL = true, 7*24*time.Hour
+	want.Proxy.HealthTimeout, want.Proxy.DrainTimeout = 30*time.Second, 30*time.Second
 	want.Audit.Keep, want.Audit.Age = 100000, 90*24*time.Hour
 	if got := mustLoad(t, "", nil); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -83,6 +84,7 @@ var others = map[string]string{
 	"audit.keep": "100001", "audit.age": "24h",
 	"proxy.mode": "behind", "proxy.domain": "sites.example.org", "proxy.listen": ":9001", "proxy.http": ":9080", "proxy.https": ":9443",
 	"proxy.trusted": "10.0.0.0/8,::1", "proxy.cert": "/etc/berth/cert.pem", "proxy.key": "/etc/berth/key.pem", "proxy.access_log": "true", "proxy.per_site": "100",
+	"proxy.health_timeout": "20s", "proxy.drain_timeout": "40s",
 }
 
 // inFile writes a setting as an owner would: a word in quotes, a number without.
@@ -189,6 +191,7 @@ func TestBadValues(t *testing.T) {
 		"sandbox.paths":   {"opt", "/", "/opt,/", "/etc", "/tmp", "/tmp/x", "/proc/self", "/usr/local", "/opt/../sys", "/o\x00"},
 		"proxy.mode":      {"", "on", "Edge"}, "proxy.domain": {"localhost", "*.example.org"}, "proxy.listen": {"8401", ""}, "proxy.http": {"80"}, "proxy.https": {"443"},
 		"proxy.trusted": {"10.0.0.1:80", "proxy"}, "proxy.cert": {"a\x00"}, "proxy.key": {"a\x00"}, "proxy.access_log": {"yes"}, "proxy.per_site": {"0", "many"},
+		"proxy.health_timeout": {"0s", "soon"}, "proxy.drain_timeout": {"-1s"},
 		"audit.keep": {"0", "999", "all"}, "audit.age": {"0s", "90d"},
 	}
 	for _, row := range settings {

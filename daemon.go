@@ -237,7 +237,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	}
 	d.host = host.New(host.Config{
 		Launch: start.launch, Adopt: start.adopt, Shell: start.shell, Plan: planner(tools), Records: store, Registry: store, Settings: store, Environment: store,
-		Staging: files, Trees: files, History: store, Rewinds: files, Disk: files, Quotas: files, DiskLimit: s.Apps.Disk, Logs: keepsakes{d.logs, d.history}, Log: d.log,
+		Staging: files, Trees: files, History: store, Rewinds: files, Disk: files, Quotas: files, Ports: ports{d.db, store.ids}, Visits: d.visits(), DiskLimit: s.Apps.Disk, Logs: keepsakes{d.logs, d.history}, Log: d.log,
 		Chronicle: store, Tell: d.hub.Tell,
 		CheckRAM: func(total, used, want app.MB) error {
 			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
@@ -246,6 +246,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		CheckSubdomain: domain.CheckSubdomain,
 		RAMDefault:     s.Apps.RAMDefault, Capacity: hostCapacity(info.RAM, s.Host.Reserve, s.Host.Overcommit),
 		StopGrace: s.Apps.StopTimeout, OKDelay: s.Apps.OKDelay,
+		HealthTimeout: s.Proxy.HealthTimeout, DrainTimeout: s.Proxy.DrainTimeout,
 		BuildRAM: s.Build.RAM, BuildTimeout: s.Build.Timeout, Builds: s.Build.Concurrency, BuildQueue: s.Build.Queue,
 		BackupTTL: s.Backups.TTL, ConsoleTimeout: s.Console.Timeout,
 		DeploysKeep: s.Deploys.Keep, DeploysDisk: s.Deploys.Disk,

@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"berth/app"
@@ -85,40 +83,83 @@ func (d *daemon) runsNow(pid int) bool {
 	return false
 }
 
-// findSurvivors returns the newest program of each application that an earlier
-// daemon left. Under a commit that was cut short nothing may run.
+// findSurvivors returns the program of each application that an earlier daemon
+// left. Of two, which a commit runs beside each other, it is the one that the
+// records name: the other is ended.
 func (d *daemon) findSurvivors(ctx context.Context) (map[app.ID]survivor, error) {
 	launcher := proc.Launcher{Tree: d.groups, Log: d.log}
 	groups, err := launcher.Survivors()
 	if err != nil {
 		return nil, err
 	}
-	found := map[app.ID]survivor{}
-	for _, name := range slices.Sorted(maps.Keys(groups)) {
+	runs := map[app.ID][]survivor{}
+	for name, v := range groups {
 		id := app.ID(path.Base(path.Dir(name)))
-		run, err := strconv.Atoi(path.Base(name))
-		if err != nil || run < found[id].run || d.halfCommitted(ctx, id) {
-			continue
+		if run, err := strconv.Atoi(path.Base(name)); err == nil {
+			runs[id] = append(runs[id], survivor{v, run})
 		}
-		found[id] = survivor{groups[name], run}
+	}
+	if len(runs) == 0 {
+		return nil, nil
+	}
+	known, err := d.db.Apps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	last := make(map[app.ID]int, len(known))
+	for _, a := range known {
+		last[a.ID] = a.LastRun
+	}
+	found := map[app.ID]survivor{}
+	for id, all := range runs {
+		if v, ok := rightful(all, last[id], d.undone(ctx, id)); ok {
+			found[id] = v
+		}
 	}
 	return found, nil
 }
 
-// halfCommitted tells whether a commit of an application is to be undone.
-func (d *daemon) halfCommitted(ctx context.Context, id app.ID) bool {
+// rightful returns the one of an application's programs that is to go on: the
+// recorded one, else the newest, for a daemon may have died between a start and
+// its record. undone tells of a journal whether its commit will be undone: what
+// that had started must not run.
+func rightful(all []survivor, recorded int, undone func(v survivor) bool) (right survivor, ok bool) {
+	for _, v := range all {
+		switch {
+		case undone(v):
+		case !ok, right.run != recorded && (v.run == recorded || v.run > right.run):
+			right, ok = v, true
+		}
+	}
+	return right, ok
+}
+
+// undone tells of programs of an application whether a commit that is to be
+// undone had started them. When that cannot be told, all are taken for such.
+func (d *daemon) undone(ctx context.Context, id app.ID) func(survivor) bool {
 	good, err := d.db.Journals(ctx, id)
-	return err != nil || d.trees.Pending(id, good)
+	if err != nil {
+		return func(survivor) bool { return true }
+	}
+	pending := d.trees.Undone(id, good)
+	return func(v survivor) bool { return slices.ContainsFunc(pending, v.Of) }
 }
 
 // keepProcesses gives survivors their processes as they were held.
 func (d *daemon) keepProcesses(held map[string]*os.File) {
 	for name, f := range held {
-		id, ok := strings.CutPrefix(name, pidPrefix)
-		if v, there := d.survivors.all[app.ID(id)]; ok && there {
-			v.PIDFD = f
-			d.survivors.all[app.ID(id)] = v
-			delete(held, name)
+		id, run, ok := pidOf(name)
+		v, there := d.survivors.all[id]
+		if !ok || !there || run != 0 && run != v.run {
+			continue
+		}
+		v.PIDFD = f
+		d.survivors.all[id] = v
+		delete(held, name)
+		if run == 0 { // an older berth's: it is held by its new name from its adoption on
+			if err := d.logs.holding.holder.Release(name); err != nil {
+				d.log.Warn("cannot release a program's process", "app", id, "error", err)
+			}
 		}
 	}
 }
@@ -151,6 +192,9 @@ func (s *starter) adopt(p app.Program) (*host.Survivor, error) {
 		return nil, nil
 	}
 	p.Run = v.run
+	if v.Port > 0 {
+		p.Port = v.Port
+	}
 	out, pipe, err := s.logs.pipe(p.App, false, p.UID)
 	if err != nil {
 		return nil, s.unadopted(v, err)
@@ -164,12 +208,12 @@ func (s *starter) adopt(p app.Program) (*host.Survivor, error) {
 	spec.OnHelperOOM = helperKilled(out)
 	run, err := s.proc.Adopt(v.Survivor, spec)
 	if err != nil {
-		s.logs.ended(p.App, false)
+		s.logs.ended(p)
 		return nil, s.unadopted(v, err)
 	}
-	s.logs.holdProcess(p.App, run.Process())
-	tidy := func() { s.logs.ended(p.App, false) }
-	return &host.Survivor{Instance: instance{run, s, p.App, spec, out, tidy}, Run: v.run, StartedAt: v.Started}, nil
+	s.logs.holdProcess(p.App, p.Run, run.Process())
+	tidy := func() { s.logs.ended(p) }
+	return &host.Survivor{Instance: &instance{run, s, p.App, spec, out, tidy}, Run: v.run, StartedAt: v.Started, Port: p.Port}, nil
 }
 
 // unadopted ends a program that cannot be adopted: it must not run twice.

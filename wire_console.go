@@ -23,7 +23,7 @@ func (s *starter) shell(_ context.Context, p app.Program) (host.Command, error) 
 
 // Shell implements host.Instance: the command gets what the program got, in a
 // group below the program's.
-func (i instance) Shell(argv []string) (host.Command, error) {
+func (i *instance) Shell(argv []string) (host.Command, error) {
 	spec := i.spec
 	spec.Argv, spec.Group = argv, i.starter.consoleGroup(i.id)
 	return started(i.starter.proc.Console(spec, i.Run))

@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -72,7 +74,7 @@ type holding struct {
 	holder holder // nil where nothing is held
 
 	mu    sync.Mutex
-	names map[logName]bool
+	names map[logName]int // how many programs print to each: two runs have one log
 }
 
 // pipe returns a log and the file that a program is to print to, which the
@@ -86,12 +88,13 @@ func (b *logbook) pipe(id app.ID, build bool, uid int) (*logs.Log, *os.File, err
 	if err != nil {
 		return nil, nil, err
 	}
-	b.hold(logName{id, build}, f)
+	b.hold(logName{id, build}, f, 1)
 	return out, f, nil
 }
 
-// hold lets a FIFO be held. That it cannot is no reason not to run the program.
-func (b *logbook) hold(name logName, f *os.File) {
+// hold lets a FIFO be held, for so many programs more. That it cannot is no
+// reason not to run the program.
+func (b *logbook) hold(name logName, f *os.File, users int) {
 	h := &b.holding
 	if h.holder == nil {
 		return
@@ -101,6 +104,9 @@ func (b *logbook) hold(name logName, f *os.File) {
 	started, err := h.holder.Hold(name.fdName(), f)
 	if err != nil {
 		b.log.Warn("what the program prints last is lost if it ends while berth is down", "app", name.id, "error", err)
+		if h.names[name] > 0 { // for another run it is held
+			h.names[name] += users
+		}
 		return
 	}
 	if started {
@@ -110,7 +116,7 @@ func (b *logbook) hold(name logName, f *os.File) {
 			}
 		}
 	}
-	h.names[name] = true
+	h.names[name] += users
 }
 
 // holdAgain gives a FIFO to a holder that replaces one which died. The caller
@@ -129,28 +135,44 @@ func (b *logbook) holdAgain(name logName) error {
 	return err
 }
 
-// ended says that the program of a log and all its children are dead, and what
-// they printed is in it.
-func (b *logbook) ended(id app.ID, build bool) {
-	h, name := &b.holding, logName{id, build}
+// ended says that a program of a log and all its children are dead, and what
+// they printed is in it. The FIFO is held while another run prints to it.
+func (b *logbook) ended(p app.Program) {
+	h, name := &b.holding, logName{p.App, p.Build}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.names[name] {
+	users, held := h.names[name]
+	if !held {
 		return
 	}
-	delete(h.names, name)
-	err := h.holder.Release(name.fdName())
-	if !build {
-		err = errors.Join(err, h.holder.Release(pidPrefix+string(id)))
+	var err error
+	if h.names[name]--; users <= 1 {
+		delete(h.names, name)
+		err = h.holder.Release(name.fdName())
+	}
+	if !p.Build {
+		err = errors.Join(err, h.holder.Release(pidName(p.App, p.Run)))
 	}
 	if err != nil {
-		b.log.Warn("cannot release the application's output", "app", id, "error", err)
+		b.log.Warn("cannot release the application's output", "app", p.App, "error", err)
 	}
 }
 
 // pidPrefix begins the names of descriptors that are the first processes of
 // programs: they tell a later daemon how a program has ended.
 const pidPrefix = "pid-"
+
+// pidName is what the first process of a run is called by its holder.
+func pidName(id app.ID, run int) string { return fmt.Sprintf("%s%s.%d", pidPrefix, id, run) }
+
+// pidOf returns the run whose first process has the name. That of an older berth
+// tells no run, which is 0.
+func pidOf(name string) (id app.ID, run int, ok bool) {
+	name, ok = strings.CutPrefix(name, pidPrefix)
+	text, number, _ := strings.Cut(name, ".")
+	run, _ = strconv.Atoi(number)
+	return app.ID(text), run, ok
+}
 
 // ours tells whether a descriptor is one that berth lets be held.
 func ours(name string) bool {
@@ -160,12 +182,12 @@ func ours(name string) bool {
 
 // holdProcess lets the process of a program be held until ended. That it cannot
 // is no reason not to run the program.
-func (b *logbook) holdProcess(id app.ID, process *os.File) {
+func (b *logbook) holdProcess(id app.ID, run int, process *os.File) {
 	h := &b.holding
 	if h.holder == nil || process == nil {
 		return
 	}
-	if _, err := h.holder.Hold(pidPrefix+string(id), process); err != nil {
+	if _, err := h.holder.Hold(pidName(id, run), process); err != nil {
 		b.log.Warn("how the program ends is not known if it does so while berth is down", "app", id, "error", err)
 	}
 }
@@ -178,10 +200,10 @@ func (b *logbook) takeOver(held map[string]*os.File, runs func(app.ID) bool) err
 		log, ok := logOf(name)
 		switch {
 		case ok && !log.build && runs(log.id):
-			b.hold(log, f)
+			b.hold(log, f, 0)
 		case ok:
 			errs = append(errs, b.lastWords(log), b.holding.holder.Release(name))
-		case strings.HasPrefix(name, pidPrefix) && !runs(app.ID(strings.TrimPrefix(name, pidPrefix))):
+		case strings.HasPrefix(name, pidPrefix): // no survivor took it
 			errs = append(errs, b.holding.holder.Release(name))
 		}
 		errs = append(errs, f.Close())

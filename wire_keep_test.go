@@ -248,11 +248,20 @@ func TestKeeperThatDies(t *testing.T) {
 	if got := names(); !slices.Equal(got, []string{"log-build-three", "log-run-one", "log-run-two"}) {
 		t.Errorf("after it died held are %q", got)
 	}
-	for _, id := range []app.ID{"one", "two"} {
-		b.ended(id, false)
-		b.ended(id, false) // again does nothing
+	_, f, err = b.pipe("one", false, -1) // of a second run
+	if err != nil {
+		t.Fatal(err)
 	}
-	b.ended("three", true)
+	f.Close()
+	b.ended(app.Program{App: "one", Run: 1})
+	if got := names(); !slices.Contains(got, "log-run-one") {
+		t.Errorf("with a run that goes on held are %q", got)
+	}
+	for _, id := range []app.ID{"one", "two"} {
+		b.ended(app.Program{App: id})
+		b.ended(app.Program{App: id}) // again does nothing
+	}
+	b.ended(app.Program{App: "three", Build: true})
 	closeKept(t, b)
 }
 
@@ -304,7 +313,7 @@ func TestManagerAsHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	b.ended("bot", false)
+	b.ended(app.Program{App: "bot"})
 	closeKept(t, b)
 	if _, err := os.Lstat(dir + "/keeper.sock"); err == nil {
 		t.Error("a keeper was started")

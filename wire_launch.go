@@ -46,7 +46,7 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 	defer pipe.Close()
 	temp, err := s.temp(p)
 	if err != nil {
-		s.logs.ended(p.App, p.Build)
+		s.logs.ended(p)
 		return nil, err
 	}
 	spec := s.spec(p, temp)
@@ -62,7 +62,7 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 		spec.From = s.trees.BuildDir(p.Stage)
 	}
 	tidy := func() {
-		s.logs.ended(p.App, p.Build)
+		s.logs.ended(p)
 		if !p.Build {
 			return
 		}
@@ -76,9 +76,9 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 		return nil, err
 	}
 	if !p.Build {
-		s.logs.holdProcess(p.App, run.Process())
+		s.logs.holdProcess(p.App, p.Run, run.Process())
 	}
-	return instance{run, s, p.App, spec, out, tidy}, nil
+	return &instance{run, s, p.App, spec, out, tidy}, nil
 }
 
 // helperKilled notes in a log that a helper of the program was killed.
@@ -96,6 +96,9 @@ const memoryTemp = "/tmp"
 // package managers put there is more than its RAM.
 func (s *starter) temp(p app.Program) (string, error) {
 	if p.Build || !slices.Contains(s.proc.Walls.Layers, sandbox.Mounts) {
+		if p.Beside {
+			return s.trees.Temp(p.App, false), nil // the other run's, which is using it
+		}
 		return s.trees.EnsureTemp(p.App, p.Build, p.UID)
 	}
 	return memoryTemp, s.trees.DropTemp(p.App, false) // of a daemon before this one
@@ -107,7 +110,7 @@ func (s *starter) spec(p app.Program, temp string) proc.Spec {
 	spec := proc.Spec{
 		Group: "apps/" + string(p.App) + "/" + strconv.Itoa(p.Run), Argv: p.Argv,
 		Env: s.environment(p, home, temp), Dir: home, UID: p.UID, Port: p.Port, Name: hostname(p.App),
-		MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: s.pids, OOMGroup: s.oomGroup,
+		Journal: p.Journal, MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: s.pids, OOMGroup: s.oomGroup,
 		CPU: s.cpu, FileSize: s.fileSize,
 	}
 	if temp != memoryTemp {
@@ -189,7 +192,7 @@ type instance struct {
 }
 
 // Wait implements host.Instance.
-func (i instance) Wait() app.Exit {
+func (i *instance) Wait() app.Exit {
 	e := i.Run.Wait()
 	if i.Left() {
 		return e // it goes on, and its output with it

@@ -46,7 +46,7 @@ func (n logName) String() string {
 func newLogbook(dir string, o logs.Options, log *slog.Logger) *logbook {
 	return &logbook{
 		dir: dir, options: o, log: log, open: map[logName]*logs.Log{}, removing: map[app.ID]bool{},
-		holding:  holding{names: map[logName]bool{}},
+		holding:  holding{names: map[logName]int{}},
 		accesses: newAccessLogs(dir, o.MaxFile, o.Keep, log),
 	}
 }

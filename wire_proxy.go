@@ -132,6 +132,7 @@ func (e *sites) shutdown(ctx context.Context) {
 	// A server that is shut down drops a request that comes on a connection which
 	// it has taken before. So first no more are taken, and those are answered.
 	e.closing.Store(true)
+	e.proxy.Release() // no site starts any more
 	for _, l := range e.listen {
 		_ = l.Close() // again by Shutdown
 	}
@@ -191,12 +192,17 @@ func siteOf(a app.Snapshot) proxy.Site {
 		return proxy.Stopped
 	}
 	if a.Running {
-		s.Port = a.Port
+		s.Port = a.Reach
 	}
 	switch a.State {
-	case app.Online:
-		s.State = proxy.Up
-	case app.Starting, app.Preparing:
+	case app.Online, app.Starting:
+		switch s.State = proxy.Starting; {
+		case a.Reach > 0:
+			s.State = proxy.Up
+		case a.Silent:
+			s.State = proxy.Silent
+		}
+	case app.Preparing:
 		s.State = proxy.Starting
 	case app.Waiting:
 		if s.State = ended(); s.State == proxy.Stopped {

@@ -23,29 +23,33 @@ func TestSiteOf(t *testing.T) {
 	soon := time.Now().Add(time.Minute)
 	oom, crash := &app.Exit{Code: 137, OOM: true}, &app.Exit{Code: 1}
 	for name, tt := range map[string]struct {
-		state   app.State
-		running bool
-		wanted  app.Wanted
-		exit    *app.Exit
-		want    proxy.State
-		port    int
+		state  app.State
+		reach  int
+		silent bool
+		wanted app.Wanted
+		exit   *app.Exit
+		want   proxy.State
 	}{
-		"online":                {app.Online, true, app.WantOnline, nil, proxy.Up, 20007},
-		"starting":              {app.Starting, true, app.WantOnline, crash, proxy.Starting, 20007},
-		"deployed":              {app.Preparing, false, app.WantOnline, nil, proxy.Starting, 0},
-		"stopped":               {app.Stopped, false, app.WantStopped, nil, proxy.Stopped, 0},
-		"stopped by its owner":  {app.Stopped, false, app.WantStopped, &app.Exit{Code: 143, Asked: true}, proxy.Stopped, 0},
-		"ended well":            {app.Stopped, false, app.WantStopped, &app.Exit{}, proxy.Stopped, 0},
-		"crashed":               {app.Stopped, false, app.WantStopped, crash, proxy.Crashed, 0},
-		"out of memory":         {app.Stopped, false, app.WantStopped, oom, proxy.OutOfMemory, 0},
-		"waiting after a crash": {app.Waiting, false, app.WantOnline, crash, proxy.Crashed, 0},
-		"waiting after its RAM": {app.Waiting, false, app.WantOnline, oom, proxy.OutOfMemory, 0},
-		"waiting for the host":  {app.Waiting, false, app.WantOnline, nil, proxy.Starting, 0},
-		"restarted":             {app.Stopping, false, app.WantOnline, nil, proxy.Starting, 0},
-		"being stopped":         {app.Stopping, false, app.WantStopped, nil, proxy.Stopped, 0},
+		"online":                {app.Online, 20007, false, app.WantOnline, nil, proxy.Up},
+		"starting":              {app.Starting, 20007, false, app.WantOnline, crash, proxy.Up},
+		"no port yet":           {app.Starting, 0, false, app.WantOnline, crash, proxy.Starting},
+		"no port after its ok":  {app.Online, 0, false, app.WantOnline, nil, proxy.Starting},
+		"no port for long":      {app.Online, 0, true, app.WantOnline, nil, proxy.Silent},
+		"deployed":              {app.Preparing, 0, false, app.WantOnline, nil, proxy.Starting},
+		"stopped":               {app.Stopped, 0, false, app.WantStopped, nil, proxy.Stopped},
+		"stopped by its owner":  {app.Stopped, 0, false, app.WantStopped, &app.Exit{Code: 143, Asked: true}, proxy.Stopped},
+		"ended well":            {app.Stopped, 0, false, app.WantStopped, &app.Exit{}, proxy.Stopped},
+		"crashed":               {app.Stopped, 0, false, app.WantStopped, crash, proxy.Crashed},
+		"out of memory":         {app.Stopped, 0, false, app.WantStopped, oom, proxy.OutOfMemory},
+		"waiting after a crash": {app.Waiting, 0, false, app.WantOnline, crash, proxy.Crashed},
+		"waiting after its RAM": {app.Waiting, 0, false, app.WantOnline, oom, proxy.OutOfMemory},
+		"waiting for the host":  {app.Waiting, 0, false, app.WantOnline, nil, proxy.Starting},
+		"restarted":             {app.Stopping, 0, false, app.WantOnline, nil, proxy.Starting},
+		"being stopped":         {app.Stopping, 0, false, app.WantStopped, nil, proxy.Stopped},
 	} {
-		s := siteOf(app.Snapshot{App: app.App{ID: "shop", Port: 20007, Wanted: tt.wanted, LastExit: tt.exit}, State: tt.state, Running: tt.running, RetryAt: soon})
-		if s.ID != "shop" || s.State != tt.want || s.Port != tt.port || (s.Retry > 0) != (tt.state == app.Waiting) {
+		running := tt.state == app.Online || tt.state == app.Starting
+		s := siteOf(app.Snapshot{App: app.App{ID: "shop", Port: 20006, Wanted: tt.wanted, LastExit: tt.exit}, State: tt.state, Running: running, Reach: tt.reach, Silent: tt.silent, RetryAt: soon})
+		if s.ID != "shop" || s.State != tt.want || s.Port != tt.reach || (s.Retry > 0) != (tt.state == app.Waiting) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}

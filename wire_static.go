@@ -116,3 +116,6 @@ func (i *still) Shell(argv []string) (host.Command, error) {
 
 // Counts implements host.Limited: nothing runs.
 func (i *still) Counts() (app.Counts, error) { return app.Counts{}, nil }
+
+// Listens implements host.Instance: berth itself answers.
+func (i *still) Listens() (app.Listening, error) { return app.Listening{}, nil }

@@ -102,11 +102,15 @@ type Code struct {
 	Version string // the VERSION text of the config, "latest" by default
 	Start   string // shell command that replaces the language's own start
 	Build   string // shell command run once before the start
+	Health  string // of a site: a path that answers when it is well, "" for a port that opens, HealthOff
 
 	// Packages stands for everything the installed packages came from; "" when
 	// there are none, or when what they came from cannot be told from the files.
 	Packages string
 }
+
+// HealthOff is the Health of code of which no two runs may go on at once.
+const HealthOff = "off"
 
 // StaticLang is the Lang of a site of files, which has no program.
 const StaticLang = "static"
@@ -139,6 +143,8 @@ type Snapshot struct {
 	Attempt  int       // automatic restarts in a row, 0 when healthy
 	RetryAt  time.Time // of the next automatic restart, zero unless Waiting
 	Position int       // of its build in the queue: 1 is next, 0 when none waits
+	Reach    int       // of a site: the port on loopback at which its program takes requests; 0 while it opens none
+	Silent   bool      // a site whose program has opened no port for long
 }
 
 // RAMKilled reports whether the last run ended for its RAM.
@@ -159,6 +165,13 @@ type Usage struct {
 	CPUPercent  float64 // of one core; 100 is one core busy
 	NetIn       int64   // bytes received since the start, 0 where the kernel cannot count them
 	NetOut      int64   // likewise sent
+}
+
+// Listening is where a site's program takes connections.
+type Listening struct {
+	Port    int  // on loopback; 0 for nowhere
+	Own     bool // it is the one that the program was given
+	Several bool // there are several, and none that is meant for visitors
 }
 
 // Status is the answer to "how is it now".

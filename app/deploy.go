@@ -20,12 +20,13 @@ type Config struct {
 	Build       string
 	AutoRestart bool
 	APT         []string
+	Health      string   // see Code.Health
 	Keys        []string // the keys that the file sets, upper case
 	Lines       []int    // where each of Keys stands
 }
 
 // ConfigKeys are the keys of a discloud.config that mean something to berth.
-var ConfigKeys = []string{"MAIN", "TYPE", "RAM", "VERSION", "NAME", "AVATAR", "ID", "START", "BUILD", "AUTORESTART", "APT"}
+var ConfigKeys = []string{"MAIN", "TYPE", "RAM", "VERSION", "NAME", "AVATAR", "ID", "START", "BUILD", "AUTORESTART", "APT", "HEALTH"}
 
 // Has reports whether the file sets key.
 func (c Config) Has(key string) bool { return slices.Contains(c.Keys, key) }
@@ -124,7 +125,13 @@ type Deploy struct {
 	// or it was dropped.
 	Journal string
 	Kept    int64 // bytes that the journal takes on disk
-	Back    bool  // whether a rollback leads to it now; not recorded
+
+	// Run is the run that was started for it beside the one before, and whose
+	// visitors it takes over; 0 when there is none. The application has it, not its
+	// history.
+	Run     int
+	Started time.Time // of Run
+	Back    bool      // whether a rollback leads to it now; not recorded
 }
 
 // actorKey is the key of WithActor.
@@ -145,12 +152,14 @@ func ActorOf(ctx context.Context, owner AccountID) AccountID {
 
 // Program is one program to run, or one step of its preparation.
 type Program struct {
-	App   ID
-	Run   int  // the run's number; each has a control group of its own
-	Build bool // a step of the preparation: other limits, another log
-	Code  Code // of the deployment; a step has none
-	Argv  []string
-	Env   []string // added to what every program gets
+	App     ID
+	Run     int    // the run's number; each has a control group of its own
+	Beside  bool   // another run of the application goes on meanwhile
+	Journal string // of the deployment that starts it, whose record decides whether it stays; "" when none does
+	Build   bool   // a step of the preparation: other limits, another log
+	Code    Code   // of the deployment; a step has none
+	Argv    []string
+	Env     []string // added to what every program gets
 	// Variables are the owner's own. They beat Env, and HOME, TMPDIR, PORT and
 	// BERTH_APP_ID beat them.
 	Variables []Variable

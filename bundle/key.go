@@ -36,6 +36,7 @@ var setters = map[string]func(cfg *app.Config, value string) (want app.Text){
 	"BUILD":       func(cfg *app.Config, v string) app.Text { return setCommand(&cfg.Build, v) },
 	"AUTORESTART": setAutoRestart,
 	"APT":         setAPT,
+	"HEALTH":      setHealth,
 }
 
 func setMain(cfg *app.Config, v string) app.Text {
@@ -122,5 +123,21 @@ func setAPT(cfg *app.Config, v string) app.Text {
 			cfg.APT = append(cfg.APT, group)
 		}
 	}
+	return app.Text{}
+}
+
+// maxHealth is how long a path to ask for may be.
+const maxHealth = 200
+
+func setHealth(cfg *app.Config, v string) app.Text {
+	if strings.EqualFold(v, app.HealthOff) {
+		cfg.Health = app.HealthOff
+		return app.Text{}
+	}
+	u, err := url.ParseRequestURI(v)
+	if err != nil || v[0] != '/' || strings.HasPrefix(v, "//") || len(v) > maxHealth || u.Host != "" || strings.ContainsAny(v, " \t\\") {
+		return app.Textf("must be off, or a path of at most 200 characters such as /health")
+	}
+	cfg.Health = v
 	return app.Text{}
 }

@@ -14,7 +14,7 @@ import (
 const selectApps = `
 SELECT app.id, place.account, app.name, app.avatar_url, app.type, place.ram, place.uid, place.port,
 	app.wanted, app.created_at, app.main, app.lang, app.version, app.start_command, app.build_command,
-	app.packages, app.auto_restart, app.apts, app.last_run, app.started_at,
+	app.packages, app.health, app.auto_restart, app.apts, app.last_run, app.started_at,
 	x.run, x.ended_at, x.ran_ms, x.code, x.signal, x.oom, x.peak_bytes, x.limit_mb, x.asked
 FROM app
 JOIN place ON place.id = app.id
@@ -39,10 +39,10 @@ func (db *DB) CreateApp(ctx context.Context, a app.App, d app.Deploy) (app.App, 
 			return app.Errorf(app.Conflict, "the place that was reserved for the application is gone; upload it again")
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO app (id, name, avatar_url, type, wanted, created_at,
-			main, lang, version, start_command, build_command, packages, auto_restart, apts, last_run, started_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
+			main, lang, version, start_command, build_command, packages, health, auto_restart, apts, last_run, started_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
 			a.ID, a.Name, a.AvatarURL, a.Type, a.Wanted, stamp(a.CreatedAt),
-			a.Code.Main, a.Code.Lang, a.Code.Version, a.Code.Start, a.Code.Build, a.Code.Packages, a.AutoRestart, joinApts(a.Apts))
+			a.Code.Main, a.Code.Lang, a.Code.Version, a.Code.Start, a.Code.Build, a.Code.Packages, a.Code.Health, a.AutoRestart, joinApts(a.Apts))
 		if isTaken(err) {
 			return app.Errorf(app.Conflict, "the id %q is taken", a.ID)
 		}
@@ -130,7 +130,7 @@ func scanApp(row scanner) (app.App, error) {
 	err := row.Scan(append([]any{
 		&a.ID, &a.Account, &a.Name, &a.AvatarURL, &a.Type, &a.RAM, &a.UID, &a.Port,
 		&a.Wanted, &created, &a.Code.Main, &a.Code.Lang, &a.Code.Version, &a.Code.Start, &a.Code.Build,
-		&a.Code.Packages, &a.AutoRestart, &apts, &a.LastRun, &started,
+		&a.Code.Packages, &a.Code.Health, &a.AutoRestart, &apts, &a.LastRun, &started,
 	}, x.dest()...)...)
 	if err != nil {
 		return app.App{}, err

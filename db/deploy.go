@@ -8,11 +8,11 @@ import (
 )
 
 const deployColumns = `number, at, by, kind, bytes, main, lang, version, start_command, build_command,
-	packages, auto_restart, note, journal, kept`
+	packages, auto_restart, note, journal, kept, health`
 
 // AddDeploy records a successful deployment of an application that exists, and
 // with it, in the same transaction, what it decided: from here on its journal
-// is good. d.Number is given to it; the time is now unless d has one. Unless
+// is good, and d.Run, if there is one, the run that goes on. d.Number is given to it; the time is now unless d has one. Unless
 // variables is nil they become the application's only ones.
 //
 // retain gets the history, newest first, and returns what there is to remember
@@ -25,10 +25,15 @@ func (db *DB) AddDeploy(ctx context.Context, id app.ID, d app.Deploy, variables 
 	d.At = moment(stamp(d.At))
 	err := db.write(ctx, "record the deployment", func(tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, `UPDATE app SET main = ?2, lang = ?3, version = ?4,
-			start_command = ?5, build_command = ?6, packages = ?7, auto_restart = ?8 WHERE id = ?1`,
-			id, d.Code.Main, d.Code.Lang, d.Code.Version, d.Code.Start, d.Code.Build, d.Code.Packages, d.Auto)
+			start_command = ?5, build_command = ?6, packages = ?7, auto_restart = ?8, health = ?9 WHERE id = ?1`,
+			id, d.Code.Main, d.Code.Lang, d.Code.Version, d.Code.Start, d.Code.Build, d.Code.Packages, d.Auto, d.Code.Health)
 		if err := mustChange(result, err, noApp(id)); err != nil {
 			return err
+		}
+		if d.Run > 0 {
+			if err := setRun(ctx, tx, id, d.Run, d.Started); err != nil {
+				return err
+			}
 		}
 		if variables != nil {
 			if err := replaceVariables(ctx, tx, id, variables); err != nil {
@@ -70,8 +75,8 @@ func deployed(ctx context.Context, tx *sql.Tx, id app.ID, d app.Deploy) error {
 
 func insertDeploy(ctx context.Context, tx *sql.Tx, id app.ID, d app.Deploy) error {
 	c := d.Code
-	_, err := tx.ExecContext(ctx, "INSERT INTO deploy (app, "+deployColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		id, d.Number, stamp(d.At), d.By, d.Kind, d.Bytes, c.Main, c.Lang, c.Version, c.Start, c.Build, c.Packages, d.Auto, d.Note, d.Journal, d.Kept)
+	_, err := tx.ExecContext(ctx, "INSERT INTO deploy (app, "+deployColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		id, d.Number, stamp(d.At), d.By, d.Kind, d.Bytes, c.Main, c.Lang, c.Version, c.Start, c.Build, c.Packages, d.Auto, d.Note, d.Journal, d.Kept, c.Health)
 	return err
 }
 
@@ -117,7 +122,7 @@ func deploysOf(ctx context.Context, tx *sql.Tx, id app.ID) ([]app.Deploy, error)
 		var at int64
 		c := &d.Code
 		err := row.Scan(&d.Number, &at, &d.By, &d.Kind, &d.Bytes, &c.Main, &c.Lang, &c.Version, &c.Start, &c.Build, &c.Packages,
-			&d.Auto, &d.Note, &d.Journal, &d.Kept)
+			&d.Auto, &d.Note, &d.Journal, &d.Kept, &c.Health)
 		d.At = moment(at)
 		return d, err
 	})

@@ -40,7 +40,7 @@ func TestDeploys(t *testing.T) {
 	clock.advance(time.Hour)
 	add := func(n int) app.Deploy {
 		d, err := db.AddDeploy(ctx, "shop", app.Deploy{
-			By: 77, Kind: app.DeployCommit, Bytes: 5, Code: app.Code{Main: fmt.Sprint(n), Lang: "x", Version: "v", Start: "s", Build: "b", Packages: "p"}, Auto: true,
+			By: 77, Kind: app.DeployCommit, Bytes: 5, Code: app.Code{Main: fmt.Sprint(n), Lang: "x", Version: "v", Start: "s", Build: "b", Packages: "p", Health: "/up"}, Auto: true,
 			Note: "a note", Journal: fmt.Sprint("journal", n), Kept: 100,
 		}, nil, func(all []app.Deploy) []app.Deploy {
 			for i, d := range all {
@@ -143,5 +143,24 @@ func TestCopyAndCheck(t *testing.T) {
 	}
 	if _, err := Check(ctx, path+".missing"); err == nil {
 		t.Error("a missing file is whole")
+	}
+}
+
+// The run that a deployment started beside another is the application's in the
+// same transaction.
+func TestAddDeployNamesTheRun(t *testing.T) {
+	db, clock := openTemp(t)
+	ctx := t.Context()
+	mustApp(t, db, mustAccount(t, db, "ana", 512).ID, "shop", 100)
+	must(t, db.RunStarted(ctx, "shop", 3, clock.now()))
+	started := clock.now().Add(time.Minute).Truncate(time.Millisecond)
+	for _, c := range []struct{ run, want int }{{0, 3}, {7, 7}, {0, 7}} {
+		_, err := db.AddDeploy(ctx, "shop", app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: "x", Health: "/up"}, Run: c.run, Started: started}, nil, everything)
+		must(t, err)
+		all, err := db.Apps(ctx)
+		must(t, err)
+		if a := all[0]; a.LastRun != c.want || a.StartedAt.Equal(started) != (c.want == 7) || a.Code.Health != "/up" {
+			t.Errorf("after run %d it is %+v", c.run, a)
+		}
 	}
 }

@@ -71,7 +71,7 @@ func TestHappeningsOfAnOlderSchema(t *testing.T) {
 	must(t, migrate(t.Context(), pool, older, nokeep))
 	_, err = pool.ExecContext(t.Context(), `
 		INSERT INTO account (id, name, total_ram, plan, locale, disabled, created_at) VALUES (1, 'ana', 1024, 'Diamond', 'en-US', 0, 5);
-		INSERT INTO place VALUES ('shop', 1, 200, 70001, 20001), ('blog', 1, 200, 70002, 20002);
+		INSERT INTO place (id, account, ram, uid, port) VALUES ('shop', 1, 200, 70001, 20001), ('blog', 1, 200, 70002, 20002);
 		INSERT INTO app (id, name, avatar_url, type, wanted, created_at, main, lang, version, start_command, build_command, packages, auto_restart, apts, last_run, started_at)
 			VALUES ('shop', '', '', 0, 'online', 7, '', '', '', '', '', '', 1, '', 3, 9), ('blog', '', '', 0, 'online', 7, '', '', '', '', '', '', 1, '', 3, 9);
 		INSERT INTO exit_record (app, run, ended_at, ran_ms, code, signal, oom, peak_bytes, limit_mb, asked)

@@ -14,8 +14,12 @@ const exitsKept = 20
 // RunStarted stores the number and the start of a run, or fails with
 // app.NotFound. It leaves the last exit as it is: see ClearExit.
 func (db *DB) RunStarted(ctx context.Context, id app.ID, run int, at time.Time) error {
-	return db.changeApp(ctx, id, "store the start of a run",
-		"UPDATE app SET last_run = ?2, started_at = ?3 WHERE id = ?1", run, stamp(at))
+	return db.write(ctx, "store the start of a run", func(tx *sql.Tx) error { return setRun(ctx, tx, id, run, at) })
+}
+
+func setRun(ctx context.Context, tx *sql.Tx, id app.ID, run int, at time.Time) error {
+	result, err := tx.ExecContext(ctx, "UPDATE app SET last_run = ?2, started_at = ?3 WHERE id = ?1", id, run, stamp(at))
+	return mustChange(result, err, noApp(id))
 }
 
 // RunEnded stores how a run ended, shows it as the last exit, and forgets all

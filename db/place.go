@@ -138,8 +138,32 @@ func nextUID(ctx context.Context, tx *sql.Tx, ids IDRange) (int, error) {
 	return next, err
 }
 
+// Spare returns the port of a second run of an application, and puts one aside
+// when it has none yet; it keeps it as long as its place. It fails with
+// app.Exhausted when no port is left, and app.NotFound when there is no such
+// place.
+func (db *DB) Spare(ctx context.Context, id app.ID, ids IDRange) (int, error) {
+	var port int
+	err := db.write(ctx, "reserve a second port for the application", func(tx *sql.Tx) error {
+		var has sql.NullInt64
+		err := tx.QueryRowContext(ctx, "SELECT spare FROM place WHERE id = ?", id).Scan(&has)
+		if errors.Is(err, sql.ErrNoRows) {
+			return noApp(id)
+		}
+		if port = int(has.Int64); err != nil || has.Valid {
+			return err
+		}
+		if port, err = freePort(ctx, tx, ids); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE place SET spare = ? WHERE id = ?", port, id)
+		return err
+	})
+	return port, err
+}
+
 func freePort(ctx context.Context, tx *sql.Tx, ids IDRange) (int, error) {
-	used, err := taken(ctx, tx, "SELECT port FROM place WHERE port BETWEEN ? AND ?", ids.PortFirst, ids.PortLast)
+	used, err := taken(ctx, tx, "SELECT port FROM place WHERE port BETWEEN ?1 AND ?2 UNION SELECT spare FROM place WHERE spare BETWEEN ?1 AND ?2", ids.PortFirst, ids.PortLast)
 	if err != nil {
 		return 0, err
 	}

@@ -204,3 +204,43 @@ func TestReserveBeginsWhereItIsTold(t *testing.T) {
 	_, err := db.Reserve(t.Context(), app.App{ID: "four", Account: owner, RAM: 1}, ids, anything)
 	wantKind(t, "when all are taken", err, app.Exhausted)
 }
+
+// A second port is the application's own as the first is, for as long as it has
+// its place.
+func TestSpare(t *testing.T) {
+	db, _ := openTemp(t)
+	ctx := t.Context()
+	owner := mustAccount(t, db, "ana", 512).ID
+	few := pool
+	few.PortFirst, few.PortLast, few.Start = 30000, 30003, 0
+	reserve := func(id app.ID) (app.App, error) {
+		a := full(owner)
+		a.ID, a.RAM, a.Type = id, 1, app.Bot
+		return db.Reserve(ctx, a, few, anything)
+	}
+	one, err := reserve("one")
+	must(t, err)
+	two, err := reserve("two")
+	must(t, err)
+	spare, err := db.Spare(ctx, "one", few)
+	must(t, err)
+	if spare == one.Port || spare == two.Port || spare < 30000 || spare > 30003 {
+		t.Errorf("the second port of one is %d, beside %d and %d", spare, one.Port, two.Port)
+	}
+	if again, err := db.Spare(ctx, "one", few); again != spare || err != nil {
+		t.Errorf("then it is %d, %v", again, err)
+	}
+	three, err := reserve("three")
+	must(t, err)
+	if three.Port == spare {
+		t.Errorf("another application has got %d", spare)
+	}
+	_, err = db.Spare(ctx, "two", few)
+	wantKind(t, "a fifth port of four", err, app.Exhausted)
+	_, err = db.Spare(ctx, "nobody", few)
+	wantKind(t, "a place that is not there", err, app.NotFound)
+	must(t, db.Release(ctx, "one"))
+	if got, err := db.Spare(ctx, "two", few); err != nil || got != one.Port && got != spare {
+		t.Errorf("after a release it is %d, %v", got, err)
+	}
+}

@@ -21,7 +21,7 @@ func (w *world) adopt(p app.Program) (*Survivor, error) {
 	for _, r := range slices.Backward(w.runs) {
 		if r.p.App == p.App && !r.p.Build && !w.seen[r] {
 			w.seen[r], r.left = true, make(chan struct{}) // nobody waits for it any more
-			return &Survivor{r, r.p.Run, time.Now().Add(-time.Hour)}, nil
+			return &Survivor{r, r.p.Run, time.Now().Add(-time.Hour), r.p.Port}, nil
 		}
 	}
 	return nil, nil

@@ -86,15 +86,15 @@ func (u *unit) depart() {
 	case u.state == app.Stopping:
 		u.follow(u.part)
 	default:
-		u.hush(app.Textf("the server is shutting down"), u.part)
+		u.without(func() { u.hush(app.Textf("the server is shutting down"), u.part) })
 	}
 }
 
 // part is the end of a unit that was left. A program that has ended meanwhile is
 // first told of as ever.
 func (u *unit) part() {
-	if u.run != nil && !u.run.Leave() {
-		return // until exited
+	if u.twin.runs() || u.run != nil && !u.run.Leave() {
+		return // until exited, or twinEnded
 	}
 	u.closing = ended
 }
@@ -106,6 +106,9 @@ func (u *unit) kill(reply func(error)) {
 	}
 	if u.run != nil {
 		u.run.Stop(0)
+	}
+	if u.twin.runs() {
+		u.twin.run.Stop(0)
 	}
 	reply(nil)
 }
@@ -124,11 +127,11 @@ func (u *unit) settle(then func()) {
 	}
 	switch u.state {
 	case app.Starting, app.Online:
-		u.halt(why, then)
+		u.halt(why, func() { u.hush(why, then) }) // one that was there before the program may still be ending
 	case app.Stopping: // a restart's or stop's end; both are answered first
 		u.follow(func() { u.settle(then) })
 	case app.Stopped, app.Waiting, app.Preparing:
 		u.enter(app.Stopped, 0)
-		u.hush(why, then)
+		u.without(func() { u.hush(why, then) })
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"berth/app"
 )
@@ -66,6 +67,10 @@ type commit struct {
 	bytes  int64  // of the ZIP
 	note   string // for the history
 
+	journal   string    // that takes it back
+	besideRun int       // that was started beside the program; 0 when none was
+	besideAt  time.Time // when
+
 	whole          bool           // what is not in the ZIP goes away
 	takesVariables bool           // those of the ZIP
 	variables      []app.Variable // nil when they stay
@@ -89,6 +94,16 @@ func (c *commit) run(ctx context.Context, file string) (app.Deployed, error) {
 // called when nothing runs any more, and starts it again.
 func (c *commit) launch(ctx context.Context, stage func(context.Context) (app.Stage, error)) (app.Deployed, error) {
 	app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: c.u.id})
+	if c.kind == app.DeployCommit {
+		var t *twin
+		_ = c.u.do(context.Background(), c.u.endTwin) // of the commit before
+		if err := c.u.do(context.Background(), c.u.beside(c, &t)); err != nil {
+			return app.Deployed{}, err
+		}
+		if t != nil {
+			return c.overlap(ctx, t, stage)
+		}
+	}
 	// From here on the live tree changes, and the work is finished one way or
 	// the other: cancelling is heeded no more.
 	if err := c.u.do(context.Background(), c.u.pause(&c.before)); err != nil {
@@ -198,6 +213,7 @@ func (c *commit) switchTo(stageOf func(context.Context) (app.Stage, error)) (app
 	if err != nil {
 		return app.Deployed{}, c.back(err)
 	}
+	c.journal = done.Journal
 	var e *app.Exit
 	printed := h.Logs.Mark(u.id)
 	if err := u.do(ctx, u.try(c, &e)); err != nil {

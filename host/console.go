@@ -21,7 +21,8 @@ const (
 // console is a console command under way.
 type console struct {
 	command Command
-	online  bool // beside the program; it then ends with it
+	online  bool     // beside the program; it then ends with it
+	run     Instance // that program
 
 	mu  sync.Mutex
 	cut app.Text // why it was ended
@@ -105,7 +106,7 @@ func (u *unit) startConsole(line string) (*console, error) {
 		return nil, u.busy("being stopped")
 	case app.Starting, app.Online:
 		command, err := u.run.Shell(argv)
-		return &console{command: command, online: true}, err
+		return &console{command: command, online: true, run: u.run}, err
 	case app.Stopped, app.Waiting, app.Preparing:
 	}
 	switch {
@@ -169,8 +170,8 @@ func (u *unit) hush(why app.Text, then func()) {
 }
 
 // leaveConsole forgets a command that has ended with the program.
-func (u *unit) leaveConsole() {
-	if u.console != nil && u.console.online {
+func (u *unit) leaveConsole(run Instance) {
+	if u.console != nil && u.console.online && u.console.run == run {
 		u.console = nil
 	}
 }

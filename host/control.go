@@ -82,6 +82,9 @@ func (u *unit) setRAM(ctx context.Context, ram app.MB) error {
 	if err := u.refuse(); err != nil {
 		return err
 	}
+	if u.twin.trial() {
+		return u.busy("being deployed")
+	}
 	before := u.app.RAM
 	admit := func(total, used app.MB) error { return u.h.CheckRAM(total, used, ram) }
 	if err := u.h.Settings.SetRAM(ctx, u.id, ram, admit); err != nil {

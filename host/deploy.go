@@ -56,12 +56,12 @@ func (u *unit) pause(before *app.Snapshot) func(func(error)) {
 func (u *unit) rest(reply func(error)) {
 	switch u.state {
 	case app.Starting, app.Online:
-		u.halt(app.Words(whyDeployed), func() { reply(nil) })
+		u.yield(app.Words(whyDeployed), func() { u.hush(app.Words(whyDeployed), func() { reply(nil) }) })
 	case app.Stopping: // a stop came first; follow it
-		u.follow(func() { reply(nil) })
+		u.follow(func() { u.hush(app.Words(whyDeployed), func() { reply(nil) }) })
 	case app.Waiting, app.Stopped, app.Preparing:
 		u.enter(app.Stopped, 0)
-		u.hush(app.Words(whyDeployed), func() { reply(nil) })
+		u.without(func() { u.hush(app.Words(whyDeployed), func() { reply(nil) }) })
 	}
 }
 
@@ -89,7 +89,10 @@ func (u *unit) try(c *commit, e **app.Exit) func(func(error)) {
 		}
 		u.attempt = 0
 		u.forgetExit()
-		if err := u.launch(); err != nil {
+		u.journal = c.journal
+		err := u.launch()
+		u.journal = ""
+		if err != nil {
 			reply(err)
 			return
 		}

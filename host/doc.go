@@ -5,5 +5,6 @@
 // are reached through the small interfaces in ports.go; main wires them.
 // One goroutine owns one application (unit); everybody else sends it
 // commands and reads an atomic snapshot, so each event meets the application
-// in exactly one named state.
+// in exactly one named state. A second run beside an application's own, for a
+// commit of a site without a pause, is a twin.
 package host

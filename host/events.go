@@ -121,7 +121,7 @@ func (u *unit) restart(reply func(error)) {
 	}
 	switch u.state {
 	case app.Starting, app.Online:
-		u.halt(app.Textf("the application was restarted"), func() { reply(u.again()) })
+		u.yield(app.Textf("the application was restarted"), func() { reply(u.again()) })
 	case app.Waiting:
 		reply(u.byPerson())
 	case app.Stopping:
@@ -158,7 +158,7 @@ func (u *unit) stop(reply func(error)) {
 		u.attempt = 0
 		u.enter(app.Stopped, 0)
 		u.h.Logs.Note(u.id, "stopped; it is not started again")
-		reply(unrecorded)
+		u.without(func() { reply(unrecorded) })
 	case app.Stopping:
 		if deploying { // between the old code and the new
 			u.follow(func() { reply(unrecorded) })
@@ -166,11 +166,11 @@ func (u *unit) stop(reply func(error)) {
 		}
 		reply(u.busy("being stopped"))
 	case app.Stopped, app.Preparing:
-		if deploying {
-			reply(unrecorded)
-			return
+		err := unrecorded
+		if !deploying {
+			err = app.Errorf(app.Already, "the application is already offline")
 		}
-		reply(app.Errorf(app.Already, "the application is already offline"))
+		u.without(func() { reply(err) })
 	}
 }
 
@@ -181,6 +181,9 @@ func (u *unit) halt(why app.Text, after func()) {
 	u.after = after
 	u.enter(app.Stopping, 0)
 	u.run.Stop(u.h.StopGrace)
+	if u.twin.runs() {
+		u.twin.run.Stop(u.h.StopGrace)
+	}
 }
 
 // follow runs then after what follows the end of the program already.
@@ -241,10 +244,16 @@ func (u *unit) wait(why string, pause time.Duration) {
 }
 
 // exited is the end of the program, with everything it left running.
-func (u *unit) exited(e app.Exit) {
+func (u *unit) exited(x end) {
+	if u.twin.runs() && u.twin.run == x.run {
+		u.twinEnded(x.exit)
+		return
+	}
+	e := x.exit
 	e.Run, e.Asked = u.app.LastRun, u.state == app.Stopping
 	u.run = nil
-	u.leaveConsole()
+	u.unwatch()
+	u.leaveConsole(x.run)
 	u.h.capacity.give(u.id)
 	if u.closing != byShutdown { // berth's own end is none of the program's
 		u.app.LastExit = &e
@@ -254,15 +263,18 @@ func (u *unit) exited(e app.Exit) {
 	u.log.Info("program ended", "code", e.Code, "oom", e.OOM, "asked", e.Asked, "ran", e.Ran)
 	switch u.state {
 	case app.Stopping:
-		u.h.Logs.Note(u.id, stopped(e, u.h.StopGrace))
-		u.enter(app.Stopped, 0)
-		u.verdict(&e)
-		after := u.after
-		u.after = nil
-		after()
+		if u.twin.runs() { // until that has ended too
+			u.halted = &e
+			return
+		}
+		u.atRest(e)
 	case app.Starting, app.Online:
 		switch {
 		case u.closing == byShutdown: // killed in a hurry; what is wanted stays
+			u.enter(app.Stopped, 0)
+		case u.twin.trial(): // which decides what follows
+			u.lost = &e
+			u.h.Logs.Note(u.id, sentence(e).String())
 			u.enter(app.Stopped, 0)
 		case u.trial:
 			u.h.Logs.Note(u.id, sentence(e).String())
@@ -278,8 +290,21 @@ func (u *unit) exited(e app.Exit) {
 	}
 }
 
+// atRest is the end of Stopping: nothing runs any more.
+func (u *unit) atRest(e app.Exit) {
+	u.h.Logs.Note(u.id, stopped(e, u.h.StopGrace))
+	u.enter(app.Stopped, 0)
+	u.verdict(&e)
+	after := u.after
+	u.after = nil
+	after()
+}
+
 // ended decides what follows when a program ended by itself.
 func (u *unit) ended(e app.Exit) {
+	if u.app.Type == app.Site && e.Code != 0 && u.printed != nil && inUse(u.printed(bigTail)) {
+		u.h.Logs.Note(u.id, portInUse)
+	}
 	if restarts(u.app, e) {
 		u.attempt++
 		u.wait(sentence(e).String(), backoff(u.attempt))

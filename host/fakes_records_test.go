@@ -152,6 +152,9 @@ func (w *world) AddDeploy(_ context.Context, id app.ID, d app.Deploy, variables 
 	}
 	err := w.change(id, func(a *app.App) {
 		a.Code, a.AutoRestart = d.Code, d.Auto
+		if d.Run > 0 {
+			a.LastRun, a.StartedAt = d.Run, d.Started
+		}
 		all := w.history[id]
 		d.Number, d.At = all[0].Number+1, time.Now()
 		w.history[id] = retain(append([]app.Deploy{d}, all...))

@@ -55,6 +55,7 @@ type world struct {
 	discards  time.Duration // how long Discard takes
 
 	diskSpace
+	web    // who visits
 	notes  map[app.ID][]string
 	calls  []string
 	seen   map[*instance]bool // adopted, or waited for
@@ -73,6 +74,8 @@ type behaviour struct {
 	life   time.Duration
 	onStop time.Duration // how long it takes to heed Stop
 	uses   app.MB
+	listen func(p app.Program, lived time.Duration) app.Listening // nil: at its own port at once
+	ill    error                                                  // what it answers to a question for its health
 }
 
 // instance is a program of the world.
@@ -85,6 +88,7 @@ type instance struct {
 	left chan struct{}
 	exit app.Exit
 	ram  atomic.Int64 // MB
+	born time.Time
 }
 
 func newWorld(t *testing.T) *world {
@@ -100,7 +104,7 @@ func newWorld(t *testing.T) *world {
 
 // open makes a host over what the world remembers, as a new daemon would.
 func (w *world) open() *Host {
-	return New(Config{
+	c := Config{
 		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Settings: w, Environment: w, Wish: wish, Staging: w, Trees: w, History: w, Rewinds: w, Disk: w, Quotas: w, Chronicle: w, Tell: w.tell, DiskLimit: w.space, Logs: worldLogs{w},
 		Log: slog.New(slog.DiscardHandler),
 		CheckRAM: func(total, used, want app.MB) error {
@@ -118,7 +122,12 @@ func (w *world) open() *Host {
 		RAMDefault: 100, Capacity: 2000, StopGrace: 10 * time.Second, OKDelay: 2 * time.Second,
 		BuildRAM: 512, BuildTimeout: 10 * time.Minute, Builds: 1, BuildQueue: 32, BackupTTL: time.Hour,
 		ConsoleTimeout: 30 * time.Second, DeploysKeep: 5, DeploysDisk: 100,
-	})
+		Ports: w, HealthTimeout: 30 * time.Second, DrainTimeout: 30 * time.Second,
+	}
+	if w.visited {
+		c.Visits = w
+	}
+	return New(c)
 }
 
 func (w *world) failing(call string) error {
@@ -142,11 +151,11 @@ func (w *world) launch(_ context.Context, p app.Program) (Instance, error) {
 		return nil, b.err
 	}
 	for _, r := range w.runs {
-		if r.p.App == p.App && r.p.Build == p.Build && !r.ended() {
+		if r.p.App == p.App && r.p.Build == p.Build && !r.ended() && (!p.Beside || r.p.Port == p.Port) {
 			w.t.Errorf("a second instance of %s was started", p.App)
 		}
 	}
-	r := &instance{w: w, p: p, b: b, stop: make(chan time.Duration, 8), done: make(chan struct{}), left: make(chan struct{})}
+	r := &instance{w: w, p: p, b: b, stop: make(chan time.Duration, 8), done: make(chan struct{}), left: make(chan struct{}), born: time.Now()}
 	r.ram.Store(int64(p.RAM))
 	w.runs = append(w.runs, r)
 	go r.live()
@@ -162,7 +171,7 @@ func (w *world) plan(cfg app.Config, found bool, _ app.Files, prepared string) (
 	if !found || cfg.Main == "missing" {
 		return app.Plan{}, app.Errorf(app.Unusable, "no MAIN")
 	}
-	p := app.Plan{Apts: cfg.APT, Code: app.Code{Main: cfg.Main, Lang: "test", Build: cfg.Build, Version: cfg.Version}, Argv: []string{"run", cfg.Main}}
+	p := app.Plan{Apts: cfg.APT, Code: app.Code{Main: cfg.Main, Lang: "test", Build: cfg.Build, Version: cfg.Version, Health: cfg.Health}, Argv: []string{"run", cfg.Main}}
 	if cfg.Main == "packaged" {
 		p.Prelude = "PATH=there:$PATH; "
 	}

@@ -118,7 +118,7 @@ func (c *commit) record(ctx context.Context, done app.Applied) error {
 	h := c.h
 	d := app.Deploy{
 		By: c.by, Kind: c.kind, Bytes: c.bytes, Code: c.plan.Code, Auto: c.auto, Note: c.note,
-		Journal: done.Journal, Kept: done.Bytes,
+		Journal: done.Journal, Kept: done.Bytes, Run: c.besideRun, Started: c.besideAt,
 	}
 	if _, err := h.History.AddDeploy(ctx, c.u.id, d, c.variables, h.retain); err != nil {
 		// It may be written all the same: what the records say decides.

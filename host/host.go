@@ -30,6 +30,8 @@ type Config struct {
 	Rewinds     Rewinds
 	Disk        Disk
 	Quotas      Quotas
+	Ports       Ports
+	Visits      Visits // nil: nobody brings requests to sites
 	Logs        Logs
 	Chronicle   Chronicle
 	Log         *slog.Logger
@@ -46,16 +48,18 @@ type Config struct {
 	// fails with app.Invalid.
 	Wish func(list []string) (app.Wishes, error)
 
-	RAMDefault   app.MB        // of an application whose config names none
-	Capacity     app.MB        // the sum of the RAM of what may run at once
-	DiskLimit    app.MB        // of one application; 0 for none
-	StopGrace    time.Duration // between SIGTERM and SIGKILL
-	OKDelay      time.Duration // a program that lives this long has started well
-	BuildRAM     app.MB
-	BuildTimeout time.Duration
-	Builds       int // at once
-	BuildQueue   int // builds that may wait
-	BackupTTL    time.Duration
+	RAMDefault    app.MB        // of an application whose config names none
+	Capacity      app.MB        // the sum of the RAM of what may run at once
+	DiskLimit     app.MB        // of one application; 0 for none
+	StopGrace     time.Duration // between SIGTERM and SIGKILL
+	HealthTimeout time.Duration // a site's new run must be well by then, beside the old one
+	DrainTimeout  time.Duration // the old one's last requests must be answered by then
+	OKDelay       time.Duration // a program that lives this long has started well
+	BuildRAM      app.MB
+	BuildTimeout  time.Duration
+	Builds        int // at once
+	BuildQueue    int // builds that may wait
+	BackupTTL     time.Duration
 
 	DeploysKeep int    // deploys of an application that are remembered
 	DeploysDisk app.MB // that their journals may take together

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -25,21 +26,27 @@ func (u *unit) launch() error {
 		return err
 	}
 	u.interrupt(app.Textf("the application was started"))
-	u.app.LastRun++
+	u.app.LastRun = u.number()
 	p.Run = u.app.LastRun
+	if p.Beside = u.twin.runs(); p.Beside && u.twin.port == p.Port { // whose last requests are being answered
+		if p.Port, err = u.spare(); err != nil {
+			return err
+		}
+	}
 	run, err := u.h.Launch(u.h.ctx, p)
 	if err != nil {
 		u.h.capacity.give(u.id)
 		u.log.Error("cannot start the program", "error", err)
 		return err
 	}
-	u.run, u.refusal = run, ""
+	u.run, u.port, u.refusal = run, p.Port, ""
 	u.app.StartedAt = time.Now()
 	_ = u.record("the start", func(ctx context.Context) error {
 		return u.h.Records.RunStarted(ctx, u.id, u.app.LastRun, u.app.StartedAt)
 	})
 	u.log.Info("program started", "run", u.app.LastRun, "ram", u.app.RAM)
 	u.enter(app.Starting, max(u.h.OKDelay, 1))
+	u.watchPort(u.app.StartedAt)
 	u.await(run)
 	return nil
 }
@@ -49,7 +56,7 @@ func (u *unit) await(run Instance) {
 	u.h.waits.Go(func() {
 		e := run.Wait()
 		select {
-		case u.exits <- e:
+		case u.exits <- end{run, e}:
 		case <-u.quit:
 		}
 	})
@@ -69,7 +76,7 @@ func (u *unit) adopt() bool {
 	if s == nil {
 		return false
 	}
-	u.run = s
+	u.run, u.port = s, cmp.Or(s.Port, u.app.Port)
 	if u.app.LastRun != s.Run { // the daemon died between the start and its record
 		u.app.LastRun, u.app.StartedAt = s.Run, s.StartedAt
 		_ = u.record("the start", func(ctx context.Context) error {
@@ -79,6 +86,7 @@ func (u *unit) adopt() bool {
 	u.h.capacity.force(u.id, u.app.RAM)
 	u.log.Info("program adopted", "run", s.Run, "since", s.StartedAt)
 	u.enter(app.Online, 0)
+	u.watchPort(time.Now())
 	u.await(s)
 	return true
 }
@@ -97,15 +105,15 @@ func (u *unit) program(plan app.Plan) (app.Program, error) {
 	}
 	return app.Program{
 		App: u.id, Run: u.app.LastRun, Code: plan.Code, Argv: plan.Argv, Env: plan.Env, Variables: variables,
-		UID: u.app.UID, Port: u.app.Port, RAM: u.app.RAM, Share: u.app.RAM,
+		Journal: u.journal, UID: u.app.UID, Port: u.app.Port, RAM: u.app.RAM, Share: u.app.RAM,
 	}, err
 }
 
 // configOf is what a stored deployment would have written in its config.
 func configOf(a app.App) app.Config {
 	c := a.Code
-	cfg := app.Config{Type: a.Type, Main: c.Main, Version: c.Version, Start: c.Start, Build: c.Build}
-	for key, value := range map[string]string{"MAIN": c.Main, "VERSION": c.Version, "START": c.Start, "BUILD": c.Build} {
+	cfg := app.Config{Type: a.Type, Main: c.Main, Version: c.Version, Start: c.Start, Build: c.Build, Health: c.Health}
+	for key, value := range map[string]string{"MAIN": c.Main, "VERSION": c.Version, "START": c.Start, "BUILD": c.Build, "HEALTH": c.Health} {
 		if value != "" {
 			cfg.Keys = append(cfg.Keys, key)
 		}

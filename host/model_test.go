@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -16,34 +17,51 @@ import (
 // program or console command, the world itself checks.
 func TestModel(t *testing.T) {
 	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) { model(t, seed, newWorld(t)) })
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// TestModelOfSites is the same with sites that are visited, whose commits run
+// two programs at once.
+func TestModelOfSites(t *testing.T) {
+	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			w.total = 5000
-			r := rand.New(rand.NewPCG(seed, 7))
-			lives := rand.New(rand.NewPCG(seed, 8)) // used under the world's lock alone
-			w.set(func(p app.Program) behaviour { return randomBehaviour(lives, p) })
-			for range 60 {
-				for range 1 + r.IntN(3) {
-					op, pick, ram := r.IntN(12), r.IntN(100), app.MB(40+r.IntN(400))
-					go w.randomOp(op, pick, ram)
-				}
-				time.Sleep(time.Duration(r.IntN(20_000)) * time.Millisecond)
-			}
-			w.set(func(p app.Program) behaviour { // from here on everything is well
-				if p.Build {
-					return behaviour{exit: &app.Exit{}, life: time.Second}
-				}
-				return behaviour{}
-			})
-			time.Sleep(2 * time.Hour)
-			synctest.Wait()
-			w.checkRest()
-			w.close()
+			w.visited = true
+			w.host = w.open()
+			model(t, seed, w)
 		})
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
+}
+
+func model(t *testing.T, seed uint64, w *world) {
+	w.total = 5000
+	r := rand.New(rand.NewPCG(seed, 7))
+	lives := rand.New(rand.NewPCG(seed, 8)) // used under the world's lock alone
+	w.set(func(p app.Program) behaviour { return randomBehaviour(lives, p) })
+	for range 60 {
+		for range 1 + r.IntN(3) {
+			op, pick, ram := r.IntN(12), r.IntN(100), app.MB(40+r.IntN(400))
+			go w.randomOp(op, pick, ram)
+		}
+		time.Sleep(time.Duration(r.IntN(20_000)) * time.Millisecond)
+	}
+	w.set(func(p app.Program) behaviour { // from here on everything is well
+		if p.Build {
+			return behaviour{exit: &app.Exit{}, life: time.Second}
+		}
+		return behaviour{}
+	})
+	time.Sleep(2 * time.Hour)
+	synctest.Wait()
+	w.checkRest()
+	w.close()
 }
 
 func randomBehaviour(r *rand.Rand, p app.Program) behaviour {
@@ -60,11 +78,20 @@ func randomBehaviour(r *rand.Rand, p app.Program) behaviour {
 }
 
 func (w *world) randomOp(op, pick int, ram app.MB) {
+	if w.visited {
+		for port := 20_000; port < 20_060; port++ {
+			w.visit(port, pick%3, pick%2)
+			w.visit(port+10_000, pick%2, pick%3)
+		}
+	}
 	ctx := context.Background()
 	by := app.AccountID(1 + pick%2)
 	list := w.host.Apps(by)
 	if op == 0 || len(list) == 0 {
 		file := []string{"MAIN=a,AUTORESTART=true", "MAIN=a,BUILD=make", "MAIN=a,BUILD=make", "bad"}[pick/2%4]
+		if w.visited && file != "bad" {
+			file += fmt.Sprintf(",TYPE=site,ID=s%d-%d", pick, ram)
+		}
 		_, _ = w.host.Upload(ctx, app.Account{ID: by, TotalRAM: w.total}, file)
 		return
 	}
@@ -77,7 +104,7 @@ func (w *world) randomOp(op, pick int, ram app.MB) {
 	case 4:
 		_ = w.host.Restart(ctx, by, id)
 	case 5, 6:
-		_, _ = w.host.Commit(ctx, by, id, []string{"MAIN=b", "MAIN=c,BUILD=make", "MAIN=missing"}[pick/2%3])
+		_, _ = w.host.Commit(ctx, by, id, []string{"MAIN=b", "MAIN=c,BUILD=make", "MAIN=missing", "MAIN=d,HEALTH=/up", "MAIN=e,HEALTH=off"}[pick/2%5])
 	case 7:
 		_ = w.host.SetRAM(ctx, by, id, ram)
 	case 8:
@@ -121,6 +148,8 @@ func (w *world) checkRest() {
 			w.t.Errorf("%s: the last exit is %+v, recorded %+v", u.id, s.LastExit, rec.LastExit)
 		case w.trees[u.id] != rec.Code.Main:
 			w.t.Errorf("%s: the tree is %q, the record says %q", u.id, w.trees[u.id], rec.Code.Main)
+		case w.host.capacity.running[twinOf(u.id)] != 0:
+			w.t.Errorf("%s: a second run is counted that is none", u.id)
 		case w.host.capacity.running[besides(u.id)] != 0:
 			w.t.Errorf("%s: a console command is counted that does not run", u.id)
 		case runs && running[u.id] != s.RAM, w.host.capacity.running[u.id] != running[u.id]:

@@ -18,6 +18,7 @@ type Survivor struct {
 	Instance
 	Run       int
 	StartedAt time.Time
+	Port      int // that it was given; 0 for the application's
 }
 
 // Adopt goes on with what an earlier daemon left of an application's program;
@@ -61,7 +62,7 @@ type Instance interface {
 	Shell(argv []string) (Command, error)
 }
 
-// Limited is what a program may use, and does.
+// Limited is what a program may use and does, and where it is reached.
 type Limited interface {
 	// SetMemory changes the limit of the running program and its share of the
 	// processor, or refuses with app.Exhausted when it uses more.
@@ -71,6 +72,9 @@ type Limited interface {
 	// Counts tells what it has used up to now, without waiting; nothing once it
 	// has ended.
 	Counts() (app.Counts, error)
+	// Listens tells where the program takes connections now. It may block for a
+	// second.
+	Listens() (app.Listening, error)
 }
 
 // Records is what is remembered of the applications that exist.

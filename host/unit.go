@@ -20,7 +20,7 @@ type unit struct {
 	log     *slog.Logger
 
 	cmds     chan func()
-	exits    chan app.Exit
+	exits    chan end
 	quit     chan struct{} // closed when the goroutine has ended
 	view     atomic.Pointer[view]
 	disk     diskUse
@@ -30,6 +30,11 @@ type unit struct {
 	app       app.App
 	state     app.State
 	run       Instance           // nil unless a program runs
+	port      int                // that it was given
+	used      int                // the highest number of a run
+	twin      *twin              // a second run beside it; nil when there is none
+	lost      *app.Exit          // of the program, when it ended while new code was on trial beside it
+	halted    *app.Exit          // of the program, in Stopping, while the second run has not ended
 	watch     []func(*app.Exit)  // told once whether the start went well (nil) or how it ended
 	variables []app.Variable     // of a restore that is not recorded yet; nil when the recorded ones hold
 	trial     bool               // a commit's start: the deployment decides what follows its end
@@ -44,9 +49,22 @@ type unit struct {
 	removed   bool        // and told so: there is nothing more to tell
 	broken    bool        // its tree is half of one code and half of another
 	unborn    bool        // its first deployment is under way: nothing of it is recorded yet
+	journal   string      // of the deployment that starts it now
 	console   *console    // the console command that runs; nil when none does
 	hushed    []func()    // follow once it is over
 	closing   closing
+
+	// Of a site's program.
+	listening   app.Listening
+	silent      bool                 // it has opened no port for long
+	printed     func(max int) string // what it has printed
+	cancelWatch context.CancelFunc   // ends the look-out for its port
+}
+
+// end is a program that has ended.
+type end struct {
+	run  Instance
+	exit app.Exit
 }
 
 // closing is why a unit takes no more commands.
@@ -83,7 +101,7 @@ type diskUse struct {
 func newUnit(h *Host, a app.App) *unit {
 	u := &unit{
 		h: h, id: a.ID, owner: a.Account, created: a.CreatedAt, log: h.Log.With("app", a.ID),
-		cmds: make(chan func()), exits: make(chan app.Exit), quit: make(chan struct{}),
+		cmds: make(chan func()), exits: make(chan end), quit: make(chan struct{}),
 		app: a, state: app.Stopped, timer: time.NewTimer(time.Hour),
 	}
 	u.timer.Stop()
@@ -145,6 +163,9 @@ func (u *unit) publish() {
 	s := app.Snapshot{App: u.app, State: u.state, Running: u.run != nil && u.state != app.Stopping, Attempt: u.attempt}
 	if u.state == app.Waiting {
 		s.RetryAt = u.retryAt
+	}
+	if s.Running {
+		s.Reach, s.Silent = u.listening.Port, u.silent
 	}
 	if u.deploy != nil && u.run == nil {
 		s.State = app.Preparing

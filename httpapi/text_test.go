@@ -122,6 +122,8 @@ func TestOutcomeAndStanding(t *testing.T) {
 	queued.Position = 2
 	committed := bot("aa")
 	committed.Position = 1
+	silent := bot("aa")
+	silent.Silent = true
 	for name, tt := range map[string]struct {
 		s                 app.Snapshot
 		outcome, standing string
@@ -132,6 +134,7 @@ func TestOutcomeAndStanding(t *testing.T) {
 		"stopped":   {stopped("aa"), "Done, but it was stopped.", plainText},
 		"never ran": {site("aa"), "Done. It is not online.", plainText},
 		"preparing": {preparing, "Done. It is not online yet.", plainText},
+		"silent":    {silent, "Done.", "Your site is online, but its program has opened no port: listen on process.env.PORT, or on 8080."},
 		"queued":    {queued, "Done. It is not online yet.", "Your application waits to be built: it is number 2 in the queue."},
 		"committed": {committed, "Done.", "Your application is online. Its new code waits to be built: it is number 1 in the queue."},
 	} {

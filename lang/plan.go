@@ -63,7 +63,7 @@ func (p *project) make(found bool) (app.Plan, error) {
 	}
 	p.addNotes()
 	code := &p.plan.Code
-	code.Main, code.Lang, code.Start, code.Build = p.main, p.lang.name, p.start, p.cfg.Build
+	code.Main, code.Lang, code.Start, code.Build, code.Health = p.main, p.lang.name, p.start, p.cfg.Build, p.cfg.Health
 	if p.static {
 		code.Lang = static.name
 	}

@@ -19,7 +19,17 @@ type note struct {
 	PID     int
 	Birth   uint64 // see process
 	Started time.Time
+	Port    int    // its own
+	Private bool   // it is behind the network policy
+	Journal string // of the deployment that started it, noJournal when none did, "" when an older berth did
 }
+
+// noJournal is the journal of a program that no deployment started.
+const noJournal = "-"
+
+// Of reports whether the program was started by the deployment of a journal, or
+// may have been.
+func (v Survivor) Of(journal string) bool { return v.Journal == journal || v.Journal == "" }
 
 func (n note) String() string {
 	b, _ := json.Marshal(n) // of a struct of plain values
@@ -75,6 +85,7 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 	r := &Run{
 		group: group, traffic: l.adoptTraffic(group), log: l.Log.With("group", v.Group), spec: s,
 		started: v.Started, done: make(chan struct{}), leaving: make(chan struct{}),
+		private: v.Private || v.Port == 0 && l.Network != nil, // an older berth did not note it
 	}
 	m, err := group.Memory()
 	if err == nil {

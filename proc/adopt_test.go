@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -195,8 +196,12 @@ func TestKernelAdoptTheDead(t *testing.T) {
 		{"with a child that goes on", "sleep 600 & exit 4", 4, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := b.spec(t, c.script)
+			s := b.spec(t, "until [ -e ended ]; do sleep 0.02; done; "+c.script) // not before the earlier daemon
 			v := b.startedBefore(t, s)
+			if err := os.WriteFile(filepath.Join(s.Dir, "ended"), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.Remove(filepath.Join(s.Dir, "ended")) })
 			poll(t, "the program is gone", func() bool {
 				p, err := openProcess(v.PID, v.Birth)
 				if err != nil {

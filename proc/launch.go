@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,7 @@ type Spec struct {
 	FileSize int64 // most bytes of one file; 0 for no limit
 	OOMGroup bool
 	Port     int      // its own, for the network policy; 0 when it has none
+	Journal  string   // app.Program.Journal
 	Output   *os.File // stdout and stderr; stays the caller's
 	Errors   *os.File // stderr, when it is not to be Output
 	// OnHelperOOM is called, on a goroutine of its own, when a process of the
@@ -109,8 +111,10 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 	r := &Run{
 		main: main, group: group, traffic: traffic, network: network, log: l.Log.With("group", s.Group), spec: s,
 		started: time.Now(), limit: s.MemoryMB, done: make(chan struct{}), leaving: make(chan struct{}),
+		private: network != nil,
 	}
-	if err := group.SetNote(note{main.pid, main.birth, r.started}.String()); err != nil {
+	n := note{main.pid, main.birth, r.started, s.Port, network != nil, cmp.Or(s.Journal, noJournal)}
+	if err := group.SetNote(n.String()); err != nil {
 		r.log.Warn("a later daemon will not know the program, and end it", "error", err)
 	}
 	r.begin()

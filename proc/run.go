@@ -41,6 +41,7 @@ type Run struct {
 	started time.Time
 	done    chan struct{}
 	leaving chan struct{} // closed by Leave
+	private bool          // it is behind the network policy
 	exit    app.Exit      // valid once done is closed, unless the run was left
 
 	mu      sync.Mutex

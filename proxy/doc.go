@@ -10,6 +10,10 @@
 // answer to bring, a page says why in a sentence, and never more than what
 // everybody may know of a site: that it is there and does not answer.
 //
+// A request for a site that is starting is held for a moment. Requests are counted
+// by the port they go to, so that a program can be left in peace until its last
+// one is answered.
+//
 // The package knows no application: main tells it, with Config.Look, how a site
 // is at the moment of a request, and with Names which domains lead where.
 package proxy

@@ -33,6 +33,7 @@ var (
 
 var pageOf = map[State]page{
 	Up: pageBroken, Starting: pageStarting, Stopped: pageStopped, Crashed: pageCrashed, OutOfMemory: pageMemory,
+	Silent: pageSilent,
 }
 
 const style = "body{font:1.1em/1.5 system-ui,sans-serif;max-width:32em;margin:20vh auto 0;padding:0 1em;color:#222;background:#fff}" +

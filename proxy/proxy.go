@@ -20,6 +20,7 @@ const (
 	Stopped           // nobody wants it online
 	Crashed           // its program ended by itself
 	OutOfMemory       // its program was ended for its RAM
+	Silent            // its program runs and has opened no port for long
 )
 
 // Site is one site at one moment.
@@ -58,11 +59,14 @@ type Proxy struct {
 	upstream *upstream
 	forward  *httputil.ReverseProxy
 	places   places
+	holds    holds
+	flights  flights
 }
 
 // New returns a proxy; Close ends it.
 func New(c Config) *Proxy {
 	p := &Proxy{Config: c, upstream: newUpstream()}
+	p.holds.patience, p.holds.released, p.holds.of = holdFor, make(chan struct{}), map[string]int{}
 	p.forward = &httputil.ReverseProxy{
 		Transport: p.upstream, Rewrite: p.rewrite, ModifyResponse: p.modify, ErrorHandler: p.failed,
 		BufferPool: newBuffers(), ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
@@ -108,6 +112,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer p.places.give(a.site.ID)
+	defer p.admit(r.Context(), a, len(r.Header["Upgrade"]) > 0)()
 	p.answer(w, r, a)
 }
 

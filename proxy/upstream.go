@@ -28,12 +28,16 @@ type upstream struct {
 const idleOfAll = 1024
 
 func newUpstream() *upstream {
-	return &upstream{idle: map[string][]*line{}, full: &http.Transport{
+	return &upstream{idle: map[string][]*line{}, full: newTransport()}
+}
+
+func newTransport() *http.Transport {
+	return &http.Transport{
 		DialContext: dial, DisableCompression: true, ForceAttemptHTTP2: false,
 		MaxIdleConns: idleOfAll, MaxIdleConnsPerHost: idlePerSite, IdleConnTimeout: idleUpstream,
 		ResponseHeaderTimeout: answerPatience, ExpectContinueTimeout: time.Second,
 		MaxResponseHeaderBytes: headersOfAnswer,
-	}}
+	}
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -53,6 +53,7 @@ func newWorld(t *testing.T, trusted ...string) *world {
 		c.Trusted = append(c.Trusted, netip.MustParsePrefix(n))
 	}
 	w.proxy = New(c)
+	w.proxy.holds.patience = 50 * time.Millisecond
 	l := listen(t)
 	w.address = l.Addr().String()
 	life, end := context.WithCancel(context.Background())

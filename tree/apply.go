@@ -10,7 +10,10 @@ import (
 )
 
 // Apply makes a commit live: after Prepare what the ZIP and the build changed,
-// otherwise the ZIP's files. Nothing may run as uid. Files that neither touched
+// otherwise the ZIP's files. A program that runs as uid meanwhile finds each file
+// old or new, or for a moment not at all; one that renames what the commit is
+// about can make Apply fail, and reaches nothing outside of its tree. Under a stage
+// of Rollback or PrepareRestore nothing may run. Files that neither touched
 // stay as the program left them, unless the stage is a whole one
 // (PrepareRestore); whatever is in the way of a new entry, links
 // included, is replaced. The plan and the originals are kept in the journal

@@ -201,29 +201,35 @@ func hasPlan(all dir, name string) bool {
 
 // Pending reports whether a commit of id was begun that is not among good, the
 // journals that the records name: Settle will undo it.
-func (s *Store) Pending(id app.ID, good []string) bool {
+func (s *Store) Pending(id app.ID, good []string) bool { return len(s.Undone(id, good)) > 0 }
+
+// Undone names the journals of such commits.
+func (s *Store) Undone(id app.ID, good []string) []string {
 	if checkID(id) != nil {
-		return false
+		return nil
 	}
 	all, err := s.journals(id)
 	if err != nil {
-		return false
+		return nil
 	}
 	defer all.close()
-	pending := false
+	var undone []string
 	// A rollback directory that cannot be read fails every later call aloud.
 	_ = all.list(func(name string) error {
 		base, open := strings.CutSuffix(name, openExt)
-		pending = pending || open && !slices.Contains(good, base) && hasPlan(all, name)
+		if open && !slices.Contains(good, base) && hasPlan(all, name) {
+			undone = append(undone, base)
+		}
 		return nil
 	})
-	return pending
+	return undone
 }
 
 // Settle brings the journals of id in line with good, those that the records
 // name. A commit that was begun and is named is done: its journal is kept, for
 // rollbacks. One that is not named is undone: the live tree is what it was
-// before Apply, however far that came; nothing may run as uid then. Files the
+// before Apply, however far that came; a program that runs as uid then is as under
+// Apply, and nothing of the commit's code may. Files the
 // program made since stay, unless an original needs their place. Kept journals
 // that are no longer named are removed. It is idempotent: after an error, an
 // early end of ctx or a crash it is simply called again.

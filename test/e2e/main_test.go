@@ -23,6 +23,10 @@ var (
 // TestMain builds berth once. The tests mostly wait for programs, so more of
 // them run at once than there are processors.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == withoutBPF {
+		fmt.Fprintln(os.Stderr, forbidBPF(os.Args[2:]))
+		os.Exit(1)
+	}
 	parallel := "6"
 	if os.Getenv("BERTH_E2E_SLOW") != "" { // emulated: 30 times slower, and to ask it every moment is most of its work
 		parallel = "10" // they wait longer

@@ -1,0 +1,140 @@
+package host
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/app"
+)
+
+// late opens a port after a while.
+func late(after time.Duration, l app.Listening) behaviour {
+	return behaviour{listen: func(p app.Program, lived time.Duration) app.Listening {
+		if lived < after {
+			return app.Listening{}
+		}
+		if l.Own {
+			l.Port = p.Port
+		}
+		return l
+	}}
+}
+
+// A site that opens no port for a minute is told so, and told when it does.
+func TestSiteThatOpensNoPort(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(func(app.Program) behaviour { return late(3*time.Minute, app.Listening{Own: true}) })
+		id := w.mustUpload("MAIN=a,TYPE=site,ID=shop")
+		const note = "it has opened no port for 1m0s"
+		time.Sleep(57 * time.Second) // after two of the upload
+		synctest.Wait()
+		if s := w.snapshot(id); s.Silent || s.Reach != 0 || w.noted(id, note) {
+			t.Errorf("within the minute: %+v", s)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if s := w.snapshot(id); !s.Silent || s.Reach != 0 || !w.noted(id, note) || s.State != app.Online {
+			t.Errorf("after the minute: %+v, notes %q", s, w.notes[id])
+		}
+		time.Sleep(2*time.Minute + 2*time.Second)
+		synctest.Wait()
+		if s := w.snapshot(id); s.Silent || s.Reach != s.Port || !w.noted(id, "it has opened its port after 3m") {
+			t.Errorf("with its port: %+v, notes %q", s, w.notes[id])
+		}
+		if err := w.host.Restart(t.Context(), owner, id); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.snapshot(id); s.Reach != 0 || s.Silent {
+			t.Errorf("a new run has the port of the old one: %+v", s)
+		}
+	})
+}
+
+// A bot, a site of files and a program that ends are not looked after.
+func TestNobodyWaitsForOtherPorts(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(func(app.Program) behaviour { return late(time.Hour, app.Listening{}) })
+		bot := w.mustUpload("MAIN=a")
+		w.set(func(app.Program) behaviour {
+			b := late(time.Hour, app.Listening{})
+			b.exit, b.life = &app.Exit{}, 30*time.Second
+			return b
+		})
+		ends := w.mustUpload("MAIN=a,TYPE=site,ID=ends")
+		time.Sleep(2 * time.Minute)
+		for _, id := range []app.ID{bot, ends} {
+			if w.snapshot(id).Silent || w.noted(id, "no port") {
+				t.Errorf("%s: %+v, notes %q", id, w.snapshot(id), w.notes[id])
+			}
+		}
+	})
+}
+
+// Where programs share the host's ports, one may have another's.
+func TestSiteAtAnotherPort(t *testing.T) {
+	for name, c := range map[string]struct {
+		l     app.Listening
+		reach int
+		note  string
+		not   string
+	}{
+		"8080":    {app.Listening{Port: 8080}, 8080, "it listens on port 8080, where its visitors are brought", "no port"},
+		"several": {app.Listening{Several: true}, 0, "it listens on several ports and none of them is PORT or 8080", "has opened no port"},
+	} {
+		play(t, func(t *testing.T, w *world) {
+			w.set(func(app.Program) behaviour { return late(time.Second, c.l) })
+			id := w.mustUpload("MAIN=a,TYPE=site,ID=shop")
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if s := w.snapshot(id); s.Reach != c.reach || s.Silent != (c.reach == 0) || !w.noted(id, c.note) || w.noted(id, c.not) {
+				t.Errorf("%s: %+v, notes %q", name, s, w.notes[id])
+			}
+		})
+	}
+}
+
+// A program that could not have its port is told which it can have, also when
+// it goes on.
+func TestPortInUseIsExplained(t *testing.T) {
+	for _, says := range []string{"Error: listen EADDRINUSE: address already in use :::8080", "OSError: [Errno 98] Address already in use"} {
+		for _, dies := range []bool{true, false} {
+			play(t, func(t *testing.T, w *world) {
+				w.set(func(app.Program) behaviour {
+					b := late(time.Hour, app.Listening{})
+					if dies {
+						b.exit, b.life = &app.Exit{Code: 1}, 10*time.Second
+					}
+					return b
+				})
+				id := w.mustUpload("MAIN=a,TYPE=site,ID=shop")
+				w.Note(id, says) // the program does
+				time.Sleep(2 * time.Minute)
+				if !w.noted(id, "is in use: listen on process.env.PORT") || w.noted(id, "no port") == dies {
+					t.Errorf("%q, dies %t: notes %q", says, dies, w.notes[id])
+				}
+			})
+		}
+	}
+}
+
+// A program that is adopted is found at the port that it was given.
+func TestAdoptedSiteKeepsItsPort(t *testing.T) {
+	visited(t, func(t *testing.T, w *world) {
+		id := w.shop("")
+		first := w.snapshot(id).Reach
+		if _, err := w.commit(id, "MAIN=b"); err != nil {
+			t.Fatal(err)
+		}
+		second := w.snapshot(id).Reach
+		time.Sleep(time.Minute)
+		w.succeed(true)
+		synctest.Wait()
+		if s := w.snapshot(id); s.Reach != second || second == first || s.LastRun != 2 {
+			t.Errorf("it is reached at %d, want %d: %+v", s.Reach, second, s)
+		}
+		if _, err := w.commit(id, "MAIN=c"); err != nil || w.snapshot(id).Reach != first {
+			t.Errorf("after the next commit it is reached at %d, want %d; %v", w.snapshot(id).Reach, first, err)
+		}
+	})
+}

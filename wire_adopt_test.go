@@ -1,0 +1,91 @@
+package main
+
+import (
+	"testing"
+
+	"berth/app"
+	"berth/proc"
+)
+
+// Of two programs that a daemon left, exactly the right one goes on, whatever
+// the moment in which it died.
+func TestRightful(t *testing.T) {
+	run := func(n int, journal string) survivor {
+		v := survivor{run: n}
+		v.Journal = journal
+		return v
+	}
+	const none, older = "-", ""
+	for name, c := range map[string]struct {
+		all      []survivor
+		recorded int
+		pending  string // the journal of a commit that is to be undone
+		want     int    // 0: none
+	}{
+		"one":                                   {[]survivor{run(3, none)}, 3, "", 3},
+		"started and not recorded":              {[]survivor{run(4, none)}, 3, "", 4},
+		"applied, not started":                  {[]survivor{run(3, "one")}, 3, "two", 3},
+		"on trial":                              {[]survivor{run(3, none), run(4, "two")}, 3, "two", 3},
+		"on trial, the other way round":         {[]survivor{run(4, "two"), run(3, "one")}, 3, "two", 3},
+		"on trial, and the old one has ended":   {[]survivor{run(4, "two")}, 3, "two", 0},
+		"recorded":                              {[]survivor{run(3, "one"), run(4, "two")}, 4, "", 4},
+		"recorded, the other way round":         {[]survivor{run(4, "two"), run(3, "one")}, 4, "", 4},
+		"drained but for the record of a start": {[]survivor{run(3, none), run(4, "two"), run(5, none)}, 4, "", 4},
+		"after a stop and a start":              {[]survivor{run(4, "two")}, 4, "two", 0},
+		"two that nobody recorded":              {[]survivor{run(3, none), run(4, none)}, 0, "", 4},
+		"an older berth's, under a commit":      {[]survivor{run(3, older)}, 3, "two", 0},
+		"an older berth's":                      {[]survivor{run(3, older)}, 3, "", 3},
+		"none":                                  {nil, 3, "", 0},
+	} {
+		right, ok := rightful(c.all, c.recorded, func(v survivor) bool { return c.pending != "" && v.Of(c.pending) })
+		if ok != (c.want != 0) || right.run != c.want {
+			t.Errorf("%s: run %d goes on (%t), want %d", name, right.run, ok, c.want)
+		}
+	}
+}
+
+// The journal of a commit that is not recorded condemns what it started, and
+// nothing else.
+func TestUndone(t *testing.T) {
+	h := newHosted(t)
+	d := &daemon{db: h.db, trees: h.store}
+	good, err := h.db.Journals(t.Context(), "shop")
+	checked(t, err)
+	if len(good) != 0 || d.undone(t.Context(), "shop")(survivor{Survivor: proc.Survivor{}}) {
+		t.Error("without a commit a program is condemned")
+	}
+	done, err := h.store.Apply(t.Context(), h.stage(map[string]string{"main": "2"}), "shop", h.uid)
+	checked(t, err)
+	mine, other := survivor{}, survivor{}
+	mine.Journal, other.Journal = done.Journal, "another"
+	if is := d.undone(t.Context(), "shop"); !is(mine) || is(other) {
+		t.Error("before the record the wrong program is condemned")
+	}
+	_, err = h.db.AddDeploy(t.Context(), "shop", app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: "a"}, Journal: done.Journal, Run: 2}, nil, func(all []app.Deploy) []app.Deploy { return all })
+	checked(t, err)
+	if is := d.undone(t.Context(), "shop"); is(mine) || is(other) {
+		t.Error("after the record a program is condemned")
+	}
+	checked(t, h.db.Close())
+	if is := d.undone(t.Context(), "shop"); !is(mine) || !is(other) {
+		t.Error("without records a program goes on under a commit that may be undone")
+	}
+}
+
+func TestPidNames(t *testing.T) {
+	for name, want := range map[string]struct {
+		id  app.ID
+		run int
+		ok  bool
+	}{
+		pidName("shop", 12):     {"shop", 12, true},
+		pidName("my-shop-2", 1): {"my-shop-2", 1, true},
+		"pid-shop":              {"shop", 0, true}, // of an older berth
+		"log-run-shop":          {"", 0, false},
+	} {
+		id, run, ok := pidOf(name)
+		if ok != want.ok || ok && (id != want.id || run != want.run) {
+			t.Errorf("pidOf(%q) = %q, %d, %t", name, id, run, ok)
+		}
+	}
+}
