@@ -87,6 +87,9 @@ func (l *line) ask(r *http.Request, trace *httptrace.ClientTrace) (*http.Respons
 	if err := l.expect(); err != nil {
 		return nil, err
 	}
+	if err := r.Context().Err(); err != nil { // its interruption may be what was undone just now
+		return nil, err
+	}
 	for l.left, l.heard = headersOfAnswer, false; ; {
 		resp, err := http.ReadResponse(l.in, r)
 		if err != nil {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -147,6 +148,48 @@ func TestLinesOfVisitorsWhoGo(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Errorf("begun %t: the program still works for nobody", begins)
 		}
+	}
+}
+
+// departing is a connection whose visitor goes while the request is written.
+type departing struct {
+	*net.TCPConn
+	leave       func()
+	interrupted chan struct{}
+}
+
+func (d departing) Write(p []byte) (int, error) {
+	n, err := d.TCPConn.Write(p)
+	d.leave()
+	<-d.interrupted
+	return n, err
+}
+
+func (d departing) SetDeadline(at time.Time) error {
+	defer close(d.interrupted)
+	return d.TCPConn.SetDeadline(at)
+}
+
+// What ends a request may come before the deadline of its answer is set: it still
+// ends it.
+func TestLinesOfVisitorsWhoGoEarly(t *testing.T) {
+	l := listen(t)
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	line, err := newLine(departing{c.(*net.TCPConn), cancel, make(chan struct{})}, l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newUpstream()
+	defer u.close()
+	r, _ := http.NewRequestWithContext(ctx, "GET", "http://"+l.Addr().String()+"/", nil)
+	began := time.Now()
+	if resp, err := u.exchange(line, r); !errors.Is(err, context.Canceled) || time.Since(began) > answerPatience/2 {
+		t.Errorf("%v, %v after %v", resp, err, time.Since(began))
 	}
 }
 
