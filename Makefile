@@ -28,7 +28,7 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, known weaknesse
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
 	@$(LINT) run ./...
-	@shellcheck scripts/setup scripts/build scripts/demo scripts/test scripts/fuzz scripts/bench .ci/run scripts/test-vm scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
+	@shellcheck scripts/setup scripts/build scripts/pebble scripts/demo scripts/test scripts/fuzz scripts/bench .ci/run scripts/test-vm scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
 	@GO=$(GO) scripts/vulncheck
 
 test: languages ## every test this machine can run, with the race detector, and those in guests

@@ -33,12 +33,14 @@ var imports = map[string][]string{
 	"systemd":  {},
 	"httpapi":  {"app"},
 	"proxy":    {},
+	"certs":    {"app"},
 	"test/e2e": {},
 
 	"test/attacks": {"test/dns", "test/harness"},
 	"test/clients": {"test/harness"},
 	"test/bench":   {"cgroup", "proc", "sandbox", "test/harness"}, // starts behind some walls, which the daemon never does
 	"test/dns":     {},
+	"test/ca":      {"test/harness"},
 	"test/harness": {},
 	"test/summary": {},
 }
@@ -55,11 +57,12 @@ var homes = map[string][]string{
 	"github.com/shirou/gopsutil":          {"proc"},
 	"github.com/BurntSushi/toml":          {".", "lang"},
 	"github.com/cilium/ebpf":              {"sandbox"},
-	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "keeper", "logs", "proc", "proxy", "sandbox", "systemd", "tree", "test/bench", "test/e2e", "test/harness", "test/summary"},
-	"os/exec":                             {".", "proc", "test/bench", "test/e2e", "test/harness"},
+	"golang.org/x/crypto":                 {"certs"},
+	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "keeper", "logs", "proc", "proxy", "sandbox", "systemd", "tree", "test/bench", "test/ca", "test/e2e", "test/harness", "test/summary"},
+	"os/exec":                             {".", "proc", "test/bench", "test/ca", "test/e2e", "test/harness"},
 	"syscall":                             {".", "cgroup", "db", "keeper", "proc", "proxy", "sandbox", "logs", "tree", "test/bench", "test/e2e", "test/harness"},
 	"golang.org/x/sys/unix":               {".", "cgroup", "keeper", "logs", "proc", "sandbox", "systemd", "tree"},
-	"net/http":                            {".", "httpapi", "proxy", "test/bench", "test/e2e"},
+	"net/http":                            {".", "certs", "httpapi", "proxy", "test/bench", "test/ca", "test/e2e"},
 }
 
 const (

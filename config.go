@@ -70,7 +70,9 @@ type Settings struct {
 		Listen      string // HOST:PORT behind another proxy
 		HTTP, HTTPS string // HOST:PORT at the edge
 		Trusted     string // see trusted
+		TLS         string // tlsFiles or tlsACME
 		Cert, Key   string // paths; see proxy.LoadCertificates
+		ACME        acmeSettings
 		AccessLog   bool
 	}
 	Console struct{ Timeout time.Duration }
@@ -159,6 +161,13 @@ var settings = []setting{
 	{"proxy.trusted", "", "`ADDRESS,...` of proxies whose X-Forwarded-For is believed; in mode behind this machine when empty", func(s *Settings) kind { return networks{&s.Proxy.Trusted, false} }},
 	{"proxy.cert", "", "`PATH` of the certificate for mode edge, or of a directory with NAME.crt and NAME.key", func(s *Settings) kind { return file{&s.Proxy.Cert} }},
 	{"proxy.key", "", "`PATH` of the certificate's key; in the certificate's file when empty", func(s *Settings) kind { return file{&s.Proxy.Key} }},
+	{"proxy.tls", tlsFiles, "where certificates for mode edge come from: files, or acme for those that no file has", func(s *Settings) kind { return choice{&s.Proxy.TLS, []string{tlsFiles, tlsACME}} }},
+	{"proxy.acme_directory", "letsencrypt", "`URL` of the directory of the certificate authority; or letsencrypt, or staging, whose certificates nobody trusts", func(s *Settings) kind { return acmeDirectory{&s.Proxy.ACME.Directory} }},
+	{"proxy.acme_email", "", "`ADDRESS` for mail of the certificate authority", func(s *Settings) kind { return mailAddress{&s.Proxy.ACME.Email} }},
+	{"proxy.acme_roots", "", "`PATH` of the root certificates of a certificate authority of your own", func(s *Settings) kind { return file{&s.Proxy.ACME.Roots} }},
+	{"proxy.acme_binding", "", "`PATH` of a file with the key id and the MAC key that a certificate authority gave you (EAB)", func(s *Settings) kind { return file{&s.Proxy.ACME.Binding} }},
+	{"proxy.acme_per_hour", "10", "most new names (`N`) in an hour for which certificates are asked for", func(s *Settings) kind { return whole(&s.Proxy.ACME.PerHour, 1, 10_000) }},
+	{"proxy.acme_names", "1000", "most names (`N`) that have a certificate by ACME", func(s *Settings) kind { return whole(&s.Proxy.ACME.Names, 1, 100_000) }},
 	{"proxy.access_log", "false", "write an access log for each site", func(s *Settings) kind { return toggle{&s.Proxy.AccessLog} }},
 	{"console.timeout", "30s", "`TIME` a console command may take", func(s *Settings) kind { return span{&s.Console.Timeout} }},
 	{"upgrade.patience", "30s", "`TIME` that requests under way may take before an upgrade interrupts them", func(s *Settings) kind { return span{&s.Upgrade.Patience} }},

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"berth/certs"
 )
 
 // loadFrom loads the settings as berth serve does: with a flag for each.
@@ -59,6 +61,7 @@ func TestDefaults(t *testing.T) {
 	want.Upgrade.Patience = 30 * time.Second
 	want.Sandbox.Paths = "/opt"
 	want.Proxy.Mode, want.Proxy.Listen, want.Proxy.HTTP, want.Proxy.HTTPS = "off", "127.0.0.1:8401", ":80", ":443"
+	want.Proxy.TLS, want.Proxy.ACME = "files", acmeSettings{Directory: certs.LetsEncrypt, PerHour: 10, Names: 1000}
 	want.Audit.Keep, want.Audit.Age = 100000, 90*24*time.Hour
 	if got := mustLoad(t, "", nil); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -81,6 +84,8 @@ var others = map[string]string{
 	"audit.keep": "100001", "audit.age": "24h",
 	"proxy.mode": "behind", "proxy.domain": "sites.example.org", "proxy.listen": ":9001", "proxy.http": ":9080", "proxy.https": ":9443",
 	"proxy.trusted": "10.0.0.0/8,::1", "proxy.cert": "/etc/berth/cert.pem", "proxy.key": "/etc/berth/key.pem", "proxy.access_log": "true",
+	"proxy.tls": "acme", "proxy.acme_directory": "https://ca.example.org/dir", "proxy.acme_email": "ana@example.org", "proxy.acme_roots": "/etc/berth/roots.pem",
+	"proxy.acme_binding": "/etc/berth/eab", "proxy.acme_per_hour": "3", "proxy.acme_names": "50",
 }
 
 // inFile writes a setting as an owner would: a word in quotes, a number without.
@@ -186,6 +191,9 @@ func TestBadValues(t *testing.T) {
 		"sandbox.paths":   {"opt", "/", "/opt,/", "/etc", "/tmp", "/tmp/x", "/proc/self", "/usr/local", "/opt/../sys", "/o\x00"},
 		"proxy.mode":      {"", "on", "Edge"}, "proxy.domain": {"localhost", "*.example.org"}, "proxy.listen": {"8401", ""}, "proxy.http": {"80"}, "proxy.https": {"443"},
 		"proxy.trusted": {"10.0.0.1:80", "proxy"}, "proxy.cert": {"a\x00"}, "proxy.key": {"a\x00"}, "proxy.access_log": {"yes"},
+		"proxy.tls": {"", "file", "ACME"}, "proxy.acme_directory": {"", "production", "http://ca.example.org/dir", "https://", "https://a:b@ca.example.org/", "ftp://x"},
+		"proxy.acme_email": {"ana", "Ana <ana@example.org>", "ana@example.org, bob@example.org", "mailto:ana@example.org?cc=x", "\"a b\"@example.org"},
+		"proxy.acme_roots": {"a\x00"}, "proxy.acme_binding": {"a\x00"}, "proxy.acme_per_hour": {"0", "-1", "x"}, "proxy.acme_names": {"0", "1000000"},
 		"audit.keep": {"0", "999", "all"}, "audit.age": {"0s", "90d"},
 	}
 	for _, row := range settings {
@@ -229,6 +237,7 @@ func TestSettingsThatContradict(t *testing.T) {
 		wantProblem(t, err, exitConfig, text)
 	}
 	mustLoad(t, "", nil, "--apps-uid-base=65535", "--apps-uid-count=1")
+	mustLoad(t, "", nil, "--proxy-mode=edge", "--proxy-tls=acme")
 	mustLoad(t, "", nil, "--apps-uid-base=65533", "--apps-uid-count=1")
 }
 

@@ -15,7 +15,7 @@ func (d *daemon) names() domain.Config {
 	s := d.settings
 	addresses, _ := parseAddresses(s.Names.Addresses) // checked when it was set
 	return domain.Config{
-		Subdomains: d.db, Claims: claims{d.db, d.renamed}, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
+		Subdomains: d.db, Claims: claims{d.db, d.renamed, d.proved}, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
 		PerAccount: s.Names.PerAccount, Own: ownDomains(s), Parent: s.sites(), Addresses: addresses,
 	}
 }

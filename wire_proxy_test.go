@@ -120,7 +120,10 @@ func TestAProxyThatCannotServe(t *testing.T) {
 	defer l.Close()
 	for says, edit := range map[string]func(*Settings){
 		"cannot serve the sites: cannot listen on " + l.Addr().String(): func(s *Settings) { s.Proxy.Mode, s.Proxy.Listen = proxyBehind, l.Addr().String() },
-		"cannot read the certificate":                                   func(s *Settings) { s.Proxy.Mode, s.Proxy.Cert = proxyEdge, "/nowhere.crt" },
+		"cannot read proxy.acme_roots": func(s *Settings) {
+			s.Proxy.Mode, s.Proxy.TLS, s.Proxy.ACME.Roots = proxyEdge, tlsACME, "/nowhere.pem"
+		},
+		"cannot read the certificate": func(s *Settings) { s.Proxy.Mode, s.Proxy.Cert = proxyEdge, "/nowhere.crt" },
 	} {
 		s := testSettings(t)
 		edit(&s)
