@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"log/slog"
 	"net/http"
 
 	"golang.org/x/sync/errgroup"
@@ -12,25 +13,34 @@ import (
 	"berth/proxy"
 )
 
+// tlsFiles reads what the settings name for mode edge; nil when no certificates
+// come from files.
+func (s Settings) tlsFiles(log *slog.Logger) (files *proxy.Certificates, ca certs.CA, err error) {
+	if s.Proxy.Mode == proxyEdge && s.Proxy.Cert != "" {
+		if files, err = proxy.LoadCertificates(s.Proxy.Cert, s.Proxy.Key, log); err != nil {
+			return nil, ca, &problem{exitConfig, err, "Hint: proxy.cert and proxy.key name the files."}
+		}
+	}
+	if s.acme() {
+		if ca, err = s.authority(); err != nil {
+			return nil, ca, &problem{exitConfig, err, "Hint: proxy.acme_roots and proxy.acme_binding name files."}
+		}
+	}
+	return files, ca, nil
+}
+
 // openTLS prepares what visitors at the edge are shown: certificates from files,
 // and by ACME what no file has.
 func (e *sites) openTLS(ctx context.Context) (*tls.Config, error) {
 	s := e.d.settings
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	var files *proxy.Certificates
-	if s.Proxy.Cert != "" {
-		var err error
-		if files, err = proxy.LoadCertificates(s.Proxy.Cert, s.Proxy.Key, e.d.log); err != nil {
-			return nil, &problem{exitConfig, err, "Hint: proxy.cert and proxy.key name the files."}
-		}
-		c.GetCertificate = files.Find
-	}
-	if !s.acme() {
-		return c, nil
-	}
-	ca, err := s.authority()
+	files, ca, err := s.tlsFiles(e.d.log)
 	if err != nil {
-		return nil, &problem{exitConfig, err, "Hint: proxy.acme_roots and proxy.acme_binding name files."}
+		return nil, err
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if !s.acme() {
+		c.GetCertificate = files.Find
+		return c, nil
 	}
 	covered := func(string) bool { return false }
 	if files != nil {

@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
 	"io"
@@ -91,13 +92,13 @@ func New(t testing.TB, c Config) *Server {
 	listen := Free(t)
 	s.manage = Free(t)
 	s.Directory, s.Roots = "https://"+listen+"/dir", filepath.Join(s.dir, "roots.pem")
-	cert, key := s.ownCertificate()
+	Pair(t, s.Roots, "127.0.0.1")
 	profile := map[string]any{"description": "what the tests need"}
 	if c.Life > 0 {
 		profile["validityPeriod"] = int(c.Life / time.Second)
 	}
 	text, err := json.Marshal(map[string]any{"pebble": map[string]any{
-		"listenAddress": listen, "managementListenAddress": s.manage, "certificate": cert, "privateKey": key,
+		"listenAddress": listen, "managementListenAddress": s.manage, "certificate": s.Roots, "privateKey": s.Roots + ".key",
 		"httpPort": c.HTTP, "tlsPort": c.TLS, "domainBlocklist": c.Blocked, "keyAlgorithm": "ecdsa",
 		"retryAfter": map[string]int{"authz": 1, "order": 1}, "profiles": map[string]any{"default": profile},
 		"externalAccountBindingRequired": len(c.Bindings) > 0, "externalAccountMACKeys": c.Bindings,
@@ -190,33 +191,39 @@ func (s *Server) client() *http.Client {
 	}
 }
 
-// ownCertificate makes the one with which the authority itself answers.
-func (s *Server) ownCertificate() (cert, key string) {
-	s.t.Helper()
+// Pair writes a certificate of names, or IP addresses, which is its own root, to
+// the file path, and its key to path.key.
+func Pair(t testing.TB, path string, names ...string) {
+	t.Helper()
 	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	now := time.Now()
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "of a test"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			c.IPAddresses = append(c.IPAddresses, ip)
+		} else {
+			c.DNSNames = append(c.DNSNames, name)
+		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, signer.Public(), signer)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	private, err := x509.MarshalECPrivateKey(signer)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
-	key = filepath.Join(s.dir, "key.pem")
-	for path, block := range map[string]*pem.Block{s.Roots: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			s.t.Fatal(err)
+	for to, block := range map[string]*pem.Block{path: {Type: "CERTIFICATE", Bytes: der}, path + ".key": {Type: "EC PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(to, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
-	return s.Roots, key
 }
 
 // Free is an address on loopback that nobody listened on a moment ago.
