@@ -62,6 +62,7 @@ type Settings struct {
 		Domain     string // of which sites have subdomains; empty: not known
 		Addresses  string // IP addresses with commas between them; empty: not known
 		Resolver   string // HOST:PORT; empty: the host's own
+		Proof      string // proofTXT or proofAddress
 		PerAccount int
 	}
 	Proxy struct {
@@ -150,6 +151,7 @@ var settings = []setting{
 	{"names.domain", "", "`DOMAIN` below which sites have their subdomains", func(s *Settings) kind { return domainName{&s.Names.Domain} }},
 	{"names.addresses", "", "`IP,...` of this host, for those who bring their own domain", func(s *Settings) kind { return addresses{&s.Names.Addresses} }},
 	{"names.resolver", "", "`HOST:PORT` of the DNS server that proves domains; the host's own when empty", func(s *Settings) kind { return server{&s.Names.Resolver} }},
+	{"names.proof", proofTXT, "what proves a domain: txt, or address for its A and AAAA records too", func(s *Settings) kind { return choice{&s.Names.Proof, []string{proofTXT, proofAddress}} }},
 	{"names.per_account", "10", "most subdomains (`N`) an account may reserve, and most domains it may bring", func(s *Settings) kind { return whole(&s.Names.PerAccount, 0, 10_000) }},
 	{"network.allow", "", "`ADDRESS,...` of the host that programs may reach: with or without a port, or networks", func(s *Settings) kind { return networks{&s.Network.Allow, true} }},
 	{"network.deny", "", "`ADDRESS,...` that programs may not reach: addresses or networks", func(s *Settings) kind { return networks{&s.Network.Deny, false} }},
