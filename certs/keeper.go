@@ -58,8 +58,7 @@ type entry struct {
 	asked   bool // by a visitor
 	dirty   bool // not stored as it is
 	busy    bool
-	cancel  context.CancelFunc // of the order under way
-	ended   chan struct{}      // closed at the end of the next order
+	ended   chan struct{} // closed at the end of the next order
 }
 
 // New returns a keeper of what is stored. It asks nobody: Run does.
@@ -87,8 +86,9 @@ func New(ctx context.Context, c Config) (*Keeper, error) {
 	return k, nil
 }
 
-// Want makes names, in lower case, those that are wanted. The orders of others
-// are called off.
+// Want makes names, in lower case, those that are wanted. An order that is under
+// way for another comes to its end, or who lets a name come and go could have any
+// number of them.
 func (k *Keeper) Want(names []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -103,11 +103,8 @@ func (k *Keeper) Want(names []string) {
 		e.wanted = true
 	}
 	for name, e := range k.names {
-		if wanted[name] {
-			continue
-		}
-		if e.wanted, e.asked = false, false; e.busy {
-			e.cancel()
+		if !wanted[name] {
+			e.wanted, e.asked = false, false
 		}
 	}
 	k.poke()
@@ -163,9 +160,9 @@ func (k *Keeper) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		p := k.pick(ctx, time.Now())
+		p := k.pick(time.Now())
 		for _, e := range p.due {
-			work.Go(func() { k.order(e.ctx, e.entry) })
+			work.Go(func() { k.order(ctx, e) })
 		}
 		k.store(ctx, p)
 		timer.Reset(p.rest)
@@ -224,7 +221,6 @@ func (k *Keeper) order(ctx context.Context, e *entry) {
 	}
 	k.mu.Lock()
 	e.busy = false
-	e.cancel()
 	close(e.ended)
 	e.ended = make(chan struct{})
 	k.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"berth/app"
@@ -37,16 +36,33 @@ func TestVisitorsWait(t *testing.T) {
 	})
 }
 
-// What is asked for when the name goes, or berth stops, is no failure.
+// A name that comes and goes is asked for once.
+func TestANameThatComesAndGoes(t *testing.T) {
+	within(t, func(w *world) {
+		for range 100 {
+			w.Want([]string{shop})
+			w.after(100 * time.Millisecond)
+			w.Want(nil)
+			w.refused(shop)
+		}
+		w.after(time.Minute)
+		w.wantTries(shop, 1, 1)
+		w.refused(shop)
+		w.Want([]string{shop})
+		w.shown(shop)
+		w.set(no)
+		for range 100 {
+			w.Want([]string{blog})
+			w.after(100 * time.Millisecond)
+			w.Want(nil)
+		}
+		w.wantTries(blog, 1, 1)
+	})
+}
+
+// What is asked for when berth stops is no failure.
 func TestOrdersThatAreCalledOff(t *testing.T) {
 	within(t, func(w *world) {
-		w.Want([]string{shop})
-		w.after(time.Second)
-		w.Want(nil)
-		synctest.Wait()
-		if w.at != 0 {
-			t.Error("the order goes on")
-		}
 		w.Want([]string{shop})
 		w.after(time.Second)
 		w.stop()

@@ -204,7 +204,7 @@ func TestPebbleRestart(t *testing.T) {
 // Certificates that live for seconds are renewed without a visitor.
 func TestPebbleRenewal(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, func(c *ca.Config, _ *CA) { c.Life = 12 * time.Second })
+	h := newHost(t, func(c *ca.Config, _ *CA) { c.Life = 24 * time.Second })
 	h.start(shop)
 	first := h.shown(shop)
 	harness.Eventually(t, "it is renewed", func() bool {

@@ -59,15 +59,9 @@ func retry(now time.Time, c app.Certificate) time.Time {
 	return now.Add(wait)
 }
 
-// begun is an order under way.
-type begun struct {
-	*entry
-	ctx context.Context
-}
-
 // picked is what is to be done now.
 type picked struct {
-	due     []begun
+	due     []*entry
 	changed []app.Certificate // to be stored
 	gone    []string          // to be forgotten
 	rest    time.Duration     // until something may be due
@@ -94,7 +88,7 @@ func (k *Keeper) room(now time.Time) (free int, opens time.Time) {
 }
 
 // pick begins what is due.
-func (k *Keeper) pick(ctx context.Context, now time.Time) picked {
+func (k *Keeper) pick(now time.Time) picked {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := picked{rest: look}
@@ -138,7 +132,8 @@ func (k *Keeper) pick(ctx context.Context, now time.Time) picked {
 				free--
 				have++
 			}
-			p.due = append(p.due, k.begin(ctx, e))
+			e.busy, e.dirty = true, false
+			p.due = append(p.due, e)
 		}
 	}
 	for _, e := range k.names {
@@ -169,12 +164,6 @@ func (e *entry) waits(why string) {
 	e.Problem = why
 }
 
-func (k *Keeper) begin(ctx context.Context, e *entry) begun {
-	e.busy, e.dirty = true, false
-	ctx, e.cancel = context.WithCancel(ctx)
-	return begun{e, ctx}
-}
-
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -199,7 +188,7 @@ func (k *Keeper) finish(ctx context.Context, e *entry, before app.Certificate, c
 		*c = app.Certificate{Name: c.Name, Chain: chain, Key: key, Begins: pair.Leaf.NotBefore, Expires: pair.Leaf.NotAfter, Ordered: c.Ordered}
 		c.Next = renewal(c.Begins, c.Expires)
 		k.Log.Info("a certificate was obtained", "name", c.Name, "expires", c.Expires.UTC().Format(time.RFC3339), "renewed after", c.Next.UTC().Format(time.RFC3339))
-	case ctx.Err() != nil: // berth stops, or the name is not wanted any more
+	case ctx.Err() != nil: // berth stops
 		c.Next = before.Next
 	case errors.As(err, &no):
 		k.pauses = 0
