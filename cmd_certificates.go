@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -31,7 +29,7 @@ type certificateView struct {
 func proxyCertificates(ctx context.Context, c *call) (err error) {
 	set := c.flags()
 	asJSON := jsonFlag(set)
-	from := addSettingFlags(set, "data_dir", "names.domain", "proxy.domain", "proxy.mode", "proxy.tls", "proxy.cert", "proxy.key", "proxy.acme_directory")
+	from := addSettingFlags(set, "data_dir", "base_url", "names.domain", "proxy.domain", "proxy.mode", "proxy.tls", "proxy.cert", "proxy.key", "proxy.acme_directory")
 	if _, err := c.parse(set, 0, 0); err != nil {
 		return err
 	}
@@ -120,8 +118,7 @@ func certificatesOf(ctx context.Context, d *db.DB, s Settings, now time.Time) ([
 	return all, nil
 }
 
-// wantedNames are the names below which there is a site, sorted: those of sites
-// and verified domains, which lead to one.
+// wantedNames are those for which the daemon wants certificates.
 func wantedNames(ctx context.Context, d *db.DB, s Settings) ([]string, error) {
 	ids, err := d.Sites(ctx)
 	if err != nil {
@@ -131,12 +128,5 @@ func wantedNames(ctx context.Context, d *db.DB, s Settings) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := slices.Collect(maps.Keys(domains))
-	for _, id := range ids {
-		if below := s.sites(); below != "" {
-			names = append(names, string(id)+"."+below)
-		}
-	}
-	slices.Sort(names)
-	return names, nil
+	return s.shown(ids, domains), nil
 }

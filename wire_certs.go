@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -72,8 +75,7 @@ func (e *sites) answering(h http.Handler) http.Handler {
 	return e.keeper.Answer(h)
 }
 
-// want tells for which names there are to be certificates: those of sites, and
-// verified domains that lead to one.
+// want tells for which names there are to be certificates.
 func (e *sites) want(ctx context.Context, domains map[string]string) error {
 	if e.keeper == nil {
 		return nil
@@ -82,18 +84,27 @@ func (e *sites) want(ctx context.Context, domains map[string]string) error {
 	if err != nil {
 		return err
 	}
-	var names []string
-	below := e.d.settings.sites()
-	for _, id := range ids {
-		if below != "" {
+	e.keeper.Want(e.d.settings.shown(ids, domains))
+	return nil
+}
+
+// shown are the names under which visitors come: where clients find berth itself,
+// if that is over HTTPS, then, sorted, those of sites, and verified domains, which
+// lead to one.
+func (s Settings) shown(sites []app.ID, domains map[string]string) []string {
+	names := slices.Collect(maps.Keys(domains))
+	if below := s.sites(); below != "" {
+		for _, id := range sites {
 			names = append(names, string(id)+"."+below)
 		}
 	}
-	for name := range domains { // a domain's application is a site
-		names = append(names, name)
+	slices.Sort(names)
+	name := s.home()
+	if name == "" || !strings.HasPrefix(s.BaseURL, "https:") {
+		return names
 	}
-	e.keeper.Want(names)
-	return nil
+	others := slices.DeleteFunc(names, func(other string) bool { return other == name })
+	return append([]string{name}, others...)
 }
 
 // certificate is how the certificate of a name is; false where berth gets none

@@ -33,12 +33,23 @@ func ownDomains(s Settings) []string {
 			own = append(own, name)
 		}
 	}
-	if u, err := url.Parse(s.BaseURL); err == nil {
-		if name, err := domain.CheckDomain(u.Hostname(), nil); err == nil {
-			own = append(own, name)
-		}
+	if name := s.home(); name != "" {
+		own = append(own, name)
 	}
 	return own
+}
+
+// home is the domain of base_url; "" when it has none.
+func (s Settings) home() string {
+	u, err := url.Parse(s.BaseURL)
+	if err != nil {
+		return ""
+	}
+	name, err := domain.CheckDomain(u.Hostname(), nil)
+	if err != nil {
+		return ""
+	}
+	return name
 }
 
 // resolver asks the DNS as domain.Resolver wants it.

@@ -22,10 +22,10 @@ func (k *Keeper) Find(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if e == nil || !e.wanted {
 		return nil, nil
 	}
+	e.asked = e.pair == nil
 	if e.pair != nil || !k.soon(e) || k.waiting >= visitors {
 		return e.pair, nil
 	}
-	e.asked = true
 	k.waiting++
 	ended := e.ended
 	k.poke()

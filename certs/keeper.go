@@ -54,6 +54,7 @@ type entry struct {
 	app.Certificate
 	pair    *tls.Certificate // nil before there is one
 	wanted  bool
+	place   int // among those that are wanted
 	covered bool
 	asked   bool // by a visitor
 	dirty   bool // not stored as it is
@@ -86,21 +87,21 @@ func New(ctx context.Context, c Config) (*Keeper, error) {
 	return k, nil
 }
 
-// Want makes names, in lower case, those that are wanted. An order that is under
+// Want makes names, in lower case, those that are wanted, the first before others. An order that is under
 // way for another comes to its end, or who lets a name come and go could have any
 // number of them.
 func (k *Keeper) Want(names []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	wanted := make(map[string]bool, len(names))
-	for _, name := range names {
+	for i, name := range names {
 		wanted[name] = true
 		e := k.names[name]
 		if e == nil {
 			e = &entry{Certificate: app.Certificate{Name: name}, dirty: true, ended: make(chan struct{})}
 			k.names[name] = e
 		}
-		e.wanted = true
+		e.wanted, e.place = true, i
 	}
 	for name, e := range k.names {
 		if !wanted[name] {

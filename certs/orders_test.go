@@ -36,6 +36,27 @@ func TestVisitorsWait(t *testing.T) {
 	})
 }
 
+// Who is first in the list, or has a visitor, is first.
+func TestTheOrderOfNames(t *testing.T) {
+	within(t, func(w *world) {
+		w.set(nil)
+		names := append([]string{shop}, many(25)...)
+		w.Want(names)
+		w.after(time.Minute)
+		if n := w.have(names[:10]); n != 10 {
+			t.Errorf("%d of the first have one", n)
+		}
+		w.refused(names[25])
+		w.after(time.Hour)
+		if n := w.have(names[25:]); n != 1 {
+			t.Error("the one with a visitor has none")
+		}
+		if n := w.have(names[10:19]); n != 9 {
+			t.Errorf("%d of the next have one", n)
+		}
+	})
+}
+
 // A name that comes and goes is asked for once.
 func TestANameThatComesAndGoes(t *testing.T) {
 	within(t, func(w *world) {

@@ -113,7 +113,7 @@ func (k *Keeper) pick(now time.Time) picked {
 			due = append(due, e)
 		}
 	}
-	slices.SortFunc(due, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(due, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.place, b.place)) })
 	free, opens := k.room(now)
 	for _, e := range due {
 		e.covered = k.Covered(e.Name)
