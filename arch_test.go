@@ -37,6 +37,7 @@ var imports = map[string][]string{
 	"httpapi":  {"app", "text"},
 	"panel":    {"app", "text"},
 	"proxy":    {},
+	"certs":    {"app"},
 	"test/e2e": {},
 
 	"test/attacks": {"test/dns", "test/harness"},
@@ -44,6 +45,7 @@ var imports = map[string][]string{
 	"test/browser": {"test/harness"},                              // a module of its own
 	"test/bench":   {"cgroup", "proc", "sandbox", "test/harness"}, // starts behind some walls, which the daemon never does
 	"test/dns":     {},
+	"test/ca":      {"test/harness"},
 	"test/harness": {},
 	"test/summary": {},
 }
@@ -60,12 +62,12 @@ var homes = map[string][]string{
 	"github.com/shirou/gopsutil":          {"proc"},
 	"github.com/BurntSushi/toml":          {".", "lang"},
 	"github.com/cilium/ebpf":              {"sandbox"},
-	"golang.org/x/crypto":                 {"account"},
-	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "keeper", "logs", "metrics", "proc", "proxy", "sandbox", "systemd", "tree", "test/bench", "test/e2e", "test/harness", "test/summary"},
-	"os/exec":                             {".", "proc", "test/bench", "test/e2e", "test/harness"},
+	"golang.org/x/crypto":                 {"account", "certs"},
+	"os":                                  {".", "bundle", "cgroup", "db", "httpapi", "keeper", "logs", "metrics", "proc", "proxy", "sandbox", "systemd", "tree", "test/bench", "test/ca", "test/e2e", "test/harness", "test/summary"},
+	"os/exec":                             {".", "proc", "test/bench", "test/ca", "test/e2e", "test/harness"},
 	"syscall":                             {".", "cgroup", "db", "keeper", "proc", "proxy", "sandbox", "logs", "tree", "test/bench", "test/e2e", "test/harness"},
 	"golang.org/x/sys/unix":               {".", "cgroup", "keeper", "logs", "proc", "sandbox", "systemd", "tree"},
-	"net/http":                            {".", "httpapi", "panel", "proxy", "test/bench", "test/e2e"},
+	"net/http":                            {".", "certs", "httpapi", "panel", "proxy", "test/bench", "test/ca", "test/e2e"},
 }
 
 const (

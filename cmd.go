@@ -62,6 +62,7 @@ var commands = []command{
 	{"token revoke", "make tokens invalid at once", "TOKENID... [--data-dir DIR]", tokenRevoke},
 	{"audit", "tell who did what, and when", "[--account ACCOUNT] [--app APP] [--since TIME] [--limit N] [--json] [--data-dir DIR]", audit},
 	{"proxy snippet", "print what nginx or Caddy needs to bring sites to berth", "nginx|caddy [--proxy-domain DOMAIN] [--proxy-listen HOST:PORT] [--config FILE]", proxySnippet},
+	{"proxy certificates", "list the certificates of sites, and why some have none", "[--json] [--data-dir DIR] [--config FILE] [flags]", proxyCertificates},
 	{"version", "print the version", "", version},
 	{"help", "print this text, or that of a command", "[COMMAND]", help},
 }

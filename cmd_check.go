@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -34,6 +35,9 @@ func check(ctx context.Context, c *call) error {
 		return err
 	}
 	if _, err := cgroup.Detect(); err != nil {
+		return err
+	}
+	if _, _, err := s.tlsFiles(slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
 	p := proof{Version: buildVersion(), DataDir: s.DataDir, Listen: s.Listen}

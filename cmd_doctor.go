@@ -105,7 +105,8 @@ func examine(ctx context.Context, s Settings) []finding {
 	}
 	list = append(list, checkRuntimes(ctx, tools)...)
 	list = append(list, checkData(s.DataDir, s.Host.DiskFloor)...)
-	return append(list, checkQuota(s.DataDir, s.Apps.Disk))
+	list = append(list, checkQuota(s.DataDir, s.Apps.Disk))
+	return append(list, checkSites(ctx, s)...)
 }
 
 func checkHost(s Settings, groups cgroup.Host) []finding {

@@ -62,6 +62,7 @@ type Settings struct {
 		Domain     string // of which sites have subdomains; empty: not known
 		Addresses  string // IP addresses with commas between them; empty: not known
 		Resolver   string // HOST:PORT; empty: the host's own
+		Proof      string // proofTXT or proofAddress
 		PerAccount int
 	}
 	Proxy struct {
@@ -70,7 +71,9 @@ type Settings struct {
 		Listen      string // HOST:PORT behind another proxy
 		HTTP, HTTPS string // HOST:PORT at the edge
 		Trusted     string // see trusted
+		TLS         string // tlsFiles or tlsACME
 		Cert, Key   string // paths; see proxy.LoadCertificates
+		ACME        acmeSettings
 		AccessLog   bool
 		PerSite     int // requests of one site at once
 
@@ -156,6 +159,7 @@ var settings = []setting{
 	{"names.domain", "", "`DOMAIN` below which sites have their subdomains", func(s *Settings) kind { return domainName{&s.Names.Domain} }},
 	{"names.addresses", "", "`IP,...` of this host, for those who bring their own domain", func(s *Settings) kind { return addresses{&s.Names.Addresses} }},
 	{"names.resolver", "", "`HOST:PORT` of the DNS server that proves domains; the host's own when empty", func(s *Settings) kind { return server{&s.Names.Resolver} }},
+	{"names.proof", proofTXT, "what proves a domain: txt, or address for its A and AAAA records too", func(s *Settings) kind { return choice{&s.Names.Proof, []string{proofTXT, proofAddress}} }},
 	{"names.per_account", "10", "most subdomains (`N`) an account may reserve, and most domains it may bring", func(s *Settings) kind { return whole(&s.Names.PerAccount, 0, 10_000) }},
 	{"network.allow", "", "`ADDRESS,...` of the host that programs may reach: with or without a port, or networks", func(s *Settings) kind { return networks{&s.Network.Allow, true} }},
 	{"network.deny", "", "`ADDRESS,...` that programs may not reach: addresses or networks", func(s *Settings) kind { return networks{&s.Network.Deny, false} }},
@@ -168,6 +172,13 @@ var settings = []setting{
 	{"proxy.cert", "", "`PATH` of the certificate for mode edge, or of a directory with NAME.crt and NAME.key", func(s *Settings) kind { return file{&s.Proxy.Cert} }},
 	{"proxy.key", "", "`PATH` of the certificate's key; in the certificate's file when empty", func(s *Settings) kind { return file{&s.Proxy.Key} }},
 	{"proxy.per_site", "512", "most requests (`N`) of one site at once, WebSockets included", func(s *Settings) kind { return whole(&s.Proxy.PerSite, 1, 1_000_000) }},
+	{"proxy.tls", tlsFiles, "where certificates for mode edge come from: files, or acme for those that no file has", func(s *Settings) kind { return choice{&s.Proxy.TLS, []string{tlsFiles, tlsACME}} }},
+	{"proxy.acme_directory", "letsencrypt", "`URL` of the directory of the certificate authority; or letsencrypt, or staging, whose certificates nobody trusts", func(s *Settings) kind { return acmeDirectory{&s.Proxy.ACME.Directory} }},
+	{"proxy.acme_email", "", "`ADDRESS` for mail of the certificate authority", func(s *Settings) kind { return mailAddress{&s.Proxy.ACME.Email} }},
+	{"proxy.acme_roots", "", "`PATH` of the root certificates of a certificate authority of your own", func(s *Settings) kind { return file{&s.Proxy.ACME.Roots} }},
+	{"proxy.acme_binding", "", "`PATH` of a file with the key id and the MAC key that a certificate authority gave you (EAB)", func(s *Settings) kind { return file{&s.Proxy.ACME.Binding} }},
+	{"proxy.acme_per_hour", "10", "most new names (`N`) in an hour for which certificates are asked for", func(s *Settings) kind { return whole(&s.Proxy.ACME.PerHour, 1, 10_000) }},
+	{"proxy.acme_names", "1000", "most names (`N`) that have a certificate by ACME", func(s *Settings) kind { return whole(&s.Proxy.ACME.Names, 1, 100_000) }},
 	{"proxy.access_log", "false", "write an access log for each site", func(s *Settings) kind { return toggle{&s.Proxy.AccessLog} }},
 	{"panel.enabled", "true", "serve the control panel beside the API", func(s *Settings) kind { return toggle{&s.Panel.Enabled} }},
 	{"panel.session_ttl", "168h", "`TIME` without a visit after which a session of the panel ends", func(s *Settings) kind { return span{&s.Panel.SessionTTL} }},

@@ -9,6 +9,12 @@ import (
 	"berth/domain"
 )
 
+// What proves that a domain is an account's.
+const (
+	proofTXT     = "txt"
+	proofAddress = "address" // besides
+)
+
 // domainName is empty or a domain, as it is kept.
 type domainName struct{ to *string }
 

@@ -48,8 +48,8 @@ func (s Settings) sites() string { return cmp.Or(s.Proxy.Domain, s.Names.Domain)
 
 // checkProxy looks for what its mode needs.
 func (s *Settings) checkProxy(wrong func(string, ...any) error) error {
-	if s.Proxy.Mode == proxyEdge && s.Proxy.Cert == "" {
-		return wrong("proxy.mode %q needs proxy.cert, the certificate of the sites", s.Proxy.Mode)
+	if s.Proxy.Mode == proxyEdge && s.Proxy.Cert == "" && s.Proxy.TLS == tlsFiles {
+		return wrong("proxy.mode %q needs proxy.cert, the certificate of the sites, or proxy.tls %q", s.Proxy.Mode, tlsACME)
 	}
 	all := s.addresses()
 	for i, address := range all {

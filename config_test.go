@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"berth/certs"
 )
 
 // loadFrom loads the settings as berth serve does: with a flag for each.
@@ -54,13 +56,14 @@ func TestDefaults(t *testing.T) {
 	want.Upload.Max, want.Upload.MaxSocket, want.Upload.MaxUnpacked, want.Upload.MaxFiles = 100, 512, 1024, 20000
 	want.Logs.MaxFile, want.Logs.Keep, want.Logs.RateKB = 5, 2, 1024
 	want.Backups.TTL, want.Deploys.Keep, want.Deploys.Disk = time.Hour, 5, 1024
-	want.Names.PerAccount = 10
+	want.Names.PerAccount, want.Names.Proof = 10, "txt"
 	want.Console.Timeout = 30 * time.Second
 	want.Upgrade.Patience = 30 * time.Second
 	want.Sandbox.Paths = "/opt"
 	want.Proxy.Mode, want.Proxy.Listen, want.Proxy.HTTP, want.Proxy.HTTPS, want.Proxy.PerSite = "off", "127.0.0.1:8401", ":80", ":443", 512
 	want.Panel.Enabled, want.Panel.SessionTTL = true, 7*24*time.Hour
 	want.Proxy.HealthTimeout, want.Proxy.DrainTimeout = 30*time.Second, 30*time.Second
+	want.Proxy.TLS, want.Proxy.ACME = "files", acmeSettings{Directory: certs.LetsEncrypt, PerHour: 10, Names: 1000}
 	want.Audit.Keep, want.Audit.Age = 100000, 90*24*time.Hour
 	if got := mustLoad(t, "", nil); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -77,7 +80,7 @@ var others = map[string]string{
 	"build.ram": "513", "build.timeout": "11m", "build.concurrency": "2", "build.queue": "33", "upload.max": "101",
 	"upload.max_socket": "513", "upload.max_unpacked": "1025", "upload.max_files": "20001", "logs.max_file": "6", "logs.keep": "7",
 	"logs.rate": "1025", "backups.ttl": "2h", "deploys.keep": "6", "deploys.disk": "1025", "names.domain": "apps.example.org",
-	"names.addresses": "192.0.2.1,2001:db8::1", "names.resolver": "192.0.2.53:53", "names.per_account": "11",
+	"names.addresses": "192.0.2.1,2001:db8::1", "names.resolver": "192.0.2.53:53", "names.per_account": "11", "names.proof": "address",
 	"panel.enabled": "false", "panel.session_ttl": "24h", "panel.insecure": "true",
 	"console.timeout": "31s", "upgrade.patience": "31s", "network.allow": "127.0.0.1:5432, [::1]:5432,10.0.0.0/8", "network.deny": "192.168.0.0/16,fd00::1",
 	"sandbox.require": "mounts, seccomp", "sandbox.paths": "/opt,/srv/models",
@@ -85,6 +88,8 @@ var others = map[string]string{
 	"proxy.mode": "behind", "proxy.domain": "sites.example.org", "proxy.listen": ":9001", "proxy.http": ":9080", "proxy.https": ":9443",
 	"proxy.trusted": "10.0.0.0/8,::1", "proxy.cert": "/etc/berth/cert.pem", "proxy.key": "/etc/berth/key.pem", "proxy.access_log": "true", "proxy.per_site": "100",
 	"proxy.health_timeout": "20s", "proxy.drain_timeout": "40s",
+	"proxy.tls": "acme", "proxy.acme_directory": "https://ca.example.org/dir", "proxy.acme_email": "ana@example.org", "proxy.acme_roots": "/etc/berth/roots.pem",
+	"proxy.acme_binding": "/etc/berth/eab", "proxy.acme_per_hour": "3", "proxy.acme_names": "50",
 }
 
 // inFile writes a setting as an owner would: a word in quotes, a number without.
@@ -183,7 +188,7 @@ func TestBadValues(t *testing.T) {
 		"upload.max_files": {"0"}, "logs.max_file": {"0"}, "logs.keep": {"0"}, "logs.rate": {"0"}, "backups.ttl": {"0h", "1 day"}, "deploys.keep": {"0", "101"}, "deploys.disk": {"-1", "x"},
 		"names.domain":    {"localhost", "192.0.2.1", "https://example.org", "*.example.org", "a b.example.org", "exämple.org"},
 		"names.addresses": {"example.org", "192.0.2.1,", "192.0.2.1 192.0.2.2", "fe80::1%eth0", "0.0.0.0"},
-		"names.resolver":  {"192.0.2.53", ":53", "192.0.2.53:0", "192.0.2.53:x", "a/b:53"}, "names.per_account": {"-1", "10001", "x"},
+		"names.resolver":  {"192.0.2.53", ":53", "192.0.2.53:0", "192.0.2.53:x", "a/b:53"}, "names.per_account": {"-1", "10001", "x"}, "names.proof": {"", "TXT", "a"},
 		"panel.enabled": {"yes"}, "panel.session_ttl": {"0s", "7d"}, "panel.insecure": {"1"},
 		"console.timeout": {"0s", "30"}, "upgrade.patience": {"0s", "30"}, "network.allow": {"localhost", "127.0.0.1:0", "10.0.0.0/33", "1.2.3.4,", "fe80::1%eth0", "10.0.0.0/8:80"},
 		"network.deny":    {"localhost", "10.0.0.1:80", "10.0.0.0/40"},
@@ -192,6 +197,9 @@ func TestBadValues(t *testing.T) {
 		"proxy.mode":      {"", "on", "Edge"}, "proxy.domain": {"localhost", "*.example.org"}, "proxy.listen": {"8401", ""}, "proxy.http": {"80"}, "proxy.https": {"443"},
 		"proxy.trusted": {"10.0.0.1:80", "proxy"}, "proxy.cert": {"a\x00"}, "proxy.key": {"a\x00"}, "proxy.access_log": {"yes"}, "proxy.per_site": {"0", "many"},
 		"proxy.health_timeout": {"0s", "soon"}, "proxy.drain_timeout": {"-1s"},
+		"proxy.tls": {"", "file", "ACME"}, "proxy.acme_directory": {"", "production", "http://ca.example.org/dir", "https://", "https://a:b@ca.example.org/", "ftp://x"},
+		"proxy.acme_email": {"ana", "Ana <ana@example.org>", "ana@example.org, bob@example.org", "mailto:ana@example.org?cc=x", "\"a b\"@example.org"},
+		"proxy.acme_roots": {"a\x00"}, "proxy.acme_binding": {"a\x00"}, "proxy.acme_per_hour": {"0", "-1", "x"}, "proxy.acme_names": {"0", "1000000"},
 		"audit.keep": {"0", "999", "all"}, "audit.age": {"0s", "90d"},
 	}
 	for _, row := range settings {
@@ -235,6 +243,7 @@ func TestSettingsThatContradict(t *testing.T) {
 		wantProblem(t, err, exitConfig, text)
 	}
 	mustLoad(t, "", nil, "--apps-uid-base=65535", "--apps-uid-count=1")
+	mustLoad(t, "", nil, "--proxy-mode=edge", "--proxy-tls=acme")
 	mustLoad(t, "", nil, "--apps-uid-base=65533", "--apps-uid-count=1")
 }
 

@@ -256,7 +256,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	d.handler = d.front(httpapi.New(httpapi.Config{
 		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
 		Catalog: d.host, Control: d.host, Settings: d.host, Environment: d.host, Deployer: d.host, History: d.host, Console: d.host,
-		Downloads: downloads{d.host, d.trees, d.logs}, Builds: d.logs, Audit: d.audit, Names: names, Domains: names,
+		Downloads: downloads{d.host, d.trees, d.logs}, Builds: d.logs, Audit: d.audit, Names: names, Domains: names, Certificates: d.certificate,
 		Teams: teams, Memberships: teams, Feed: feed{d.hub}, Metrics: figures{d.host, d.history}, Chronicle: d.host,
 		RateLimit: s.RateLimit, BaseURL: s.BaseURL,
 		MaxUpload: s.Upload.Max.Bytes() + multipartRoom, MaxFile: s.Upload.Max.Bytes(), MaxSocket: s.Upload.MaxSocket.Bytes(),

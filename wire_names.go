@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"net/url"
 	"time"
 
@@ -14,9 +15,13 @@ import (
 func (d *daemon) names() domain.Config {
 	s := d.settings
 	addresses, _ := parseAddresses(s.Names.Addresses) // checked when it was set
+	if s.Names.Proof == proofAddress && len(addresses) == 0 {
+		d.log.Warn("names.proof has no effect", "why", "names.addresses does not say which addresses are this host's")
+	}
 	return domain.Config{
-		Subdomains: d.db, Claims: claims{d.db, d.renamed}, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
+		Subdomains: d.db, Claims: claims{d.db, d.renamed, d.proved}, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
 		PerAccount: s.Names.PerAccount, Own: ownDomains(s), Parent: s.sites(), Addresses: addresses,
+		ByAddress: s.Names.Proof == proofAddress,
 	}
 }
 
@@ -28,12 +33,23 @@ func ownDomains(s Settings) []string {
 			own = append(own, name)
 		}
 	}
-	if u, err := url.Parse(s.BaseURL); err == nil {
-		if name, err := domain.CheckDomain(u.Hostname(), nil); err == nil {
-			own = append(own, name)
-		}
+	if name := s.home(); name != "" {
+		own = append(own, name)
 	}
 	return own
+}
+
+// home is the domain of base_url; "" when it has none.
+func (s Settings) home() string {
+	u, err := url.Parse(s.BaseURL)
+	if err != nil {
+		return ""
+	}
+	name, err := domain.CheckDomain(u.Hostname(), nil)
+	if err != nil {
+		return ""
+	}
+	return name
 }
 
 // resolver asks the DNS as domain.Resolver wants it.
@@ -59,4 +75,14 @@ func (r *resolver) LookupTXT(ctx context.Context, name string) ([]string, error)
 		return nil, nil
 	}
 	return texts, err
+}
+
+// LookupAddresses implements domain.Resolver.
+func (r *resolver) LookupAddresses(ctx context.Context, name string) ([]netip.Addr, error) {
+	all, err := r.LookupNetIP(ctx, "ip", name)
+	var e *net.DNSError
+	if errors.As(err, &e) && e.IsNotFound {
+		return nil, nil
+	}
+	return all, err
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -34,6 +36,39 @@ func TestResolver(t *testing.T) {
 	defer cancel()
 	if got, err := r.LookupTXT(ctx, "_berth.silent.example.org."); err == nil {
 		t.Errorf("a server that is silent: got %q, %v", got, err)
+	}
+}
+
+func TestResolverOfAddresses(t *testing.T) {
+	server := dns.Start(t)
+	one, two := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
+	server.SetHost("both.example.org", one, two)
+	server.SetHost("empty.example.org")
+	server.Fail("broken.example.org", dns.ServFail)
+	r := newResolver(server.Addr())
+	for name, want := range map[string][]netip.Addr{"both": {one, two}, "empty": nil, "unknown": nil} {
+		got, err := r.LookupAddresses(t.Context(), name+".example.org.")
+		for i := range got {
+			got[i] = got[i].Unmap()
+		}
+		slices.SortFunc(got, netip.Addr.Compare)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, %v; want %v", name, got, err, want)
+		}
+	}
+	if got, err := r.LookupAddresses(t.Context(), "broken.example.org."); err == nil {
+		t.Errorf("a server that fails: got %v", got)
+	}
+}
+
+func TestAddressesThatNobodyKnows(t *testing.T) {
+	for addresses, told := range map[string]bool{"": true, "192.0.2.1": false} {
+		var out bytes.Buffer
+		d := &daemon{log: slog.New(slog.NewTextHandler(&out, nil))}
+		d.settings.Names.Proof, d.settings.Names.Addresses = proofAddress, addresses
+		if c := d.names(); !c.ByAddress || strings.Contains(out.String(), "names.proof has no effect") != told {
+			t.Errorf("%q: %+v, told %q", addresses, c, out.String())
+		}
 	}
 }
 

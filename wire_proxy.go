@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"berth/app"
+	"berth/certs"
 	"berth/domain"
 	"berth/proxy"
 )
@@ -24,7 +25,8 @@ type sites struct {
 	d       *daemon
 	proxy   *proxy.Proxy
 	names   proxy.Names
-	reading sync.Mutex // an older table must not take the place of a newer
+	keeper  *certs.Keeper // nil where certificates come from files alone
+	reading sync.Mutex    // an older table must not take the place of a newer
 	servers []*http.Server
 	listen  []net.Listener
 	handled *inflight
@@ -32,6 +34,7 @@ type sites struct {
 	closing atomic.Bool        // they end because they are to
 	end     context.CancelFunc // of what outlives its request
 	ballast []byte
+	life    context.Context // until end
 }
 
 // ballast is memory that nobody uses, so the kernel never gives it: the collector
@@ -47,7 +50,7 @@ func (d *daemon) openProxy(ctx context.Context) error {
 		return nil
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	e := &sites{d: d, handled: newInflight(release), end: end, ballast: make([]byte, ballast)}
+	e := &sites{d: d, handled: newInflight(release), end: end, life: life, ballast: make([]byte, ballast)}
 	c := proxy.Config{Domain: s.sites(), Names: &e.names, Look: e.look, Trusted: s.trusted(), PerSite: s.Proxy.PerSite, Log: d.log}
 	if s.Proxy.AccessLog {
 		c.Access = func(id, line string) { d.logs.accesses.add(app.ID(id), line) }
@@ -55,17 +58,19 @@ func (d *daemon) openProxy(ctx context.Context) error {
 	e.proxy = proxy.New(c)
 	d.undo = append(d.undo, func() error { e.close(); return nil })
 	d.sites = e
-	if err := e.refresh(ctx); err != nil {
-		return err
-	}
 	if s.Proxy.Mode == proxyBehind {
+		if err := e.refresh(ctx); err != nil {
+			return err
+		}
 		return e.add(ctx, life, s.Proxy.Listen, e.proxy, nil)
 	}
-	certs, err := proxy.LoadCertificates(s.Proxy.Cert, s.Proxy.Key, d.log)
-	if err != nil {
-		return &problem{exitConfig, err, "Hint: proxy.cert and proxy.key name the files."}
+	secure, err := e.openTLS(ctx)
+	if err == nil {
+		err = e.refresh(ctx)
 	}
-	err = e.add(ctx, life, s.Proxy.HTTPS, s.atHome(d.handler, e.proxy), &tls.Config{GetCertificate: certs.Find, MinVersion: tls.VersionTLS12})
+	if err == nil {
+		err = e.add(ctx, life, s.Proxy.HTTPS, s.atHome(d.handler, e.proxy), secure)
+	}
 	if err != nil {
 		return err
 	}
@@ -73,7 +78,7 @@ func (d *daemon) openProxy(ctx context.Context) error {
 	if port = ":" + port; port == ":443" {
 		port = ""
 	}
-	return e.add(ctx, life, s.Proxy.HTTP, s.atHome(s.homeward(), e.proxy.Redirect(port)), nil)
+	return e.add(ctx, life, s.Proxy.HTTP, e.answering(s.atHome(s.homeward(), e.proxy.Redirect(port))), nil)
 }
 
 // add listens at an address, for serve.
@@ -107,6 +112,7 @@ func (e *sites) serve(g *errgroup.Group, failed func()) {
 	if e == nil {
 		return
 	}
+	e.keep(g)
 	for i, server := range e.servers {
 		l := e.listen[i]
 		e.d.log.Info("sites are served", "mode", e.d.settings.Proxy.Mode, "listen", l.Addr().String(), "domain", e.d.settings.sites())
@@ -164,7 +170,10 @@ func (e *sites) refresh(ctx context.Context) error {
 	defer cancel()
 	table, err := e.d.db.VerifiedDomains(ctx)
 	e.names.Set(table)
-	return err
+	if err != nil {
+		return err
+	}
+	return e.want(ctx, table)
 }
 
 // look is how an application is for those who visit it.
@@ -236,6 +245,7 @@ type remembered = domain.Claims
 type claims struct {
 	remembered
 	changed func(ctx context.Context, failed error)
+	proved  func(d app.Domain) // or not
 }
 
 // AssignDomain implements domain.Claims.
@@ -256,6 +266,9 @@ func (c claims) RemoveDomain(ctx context.Context, owner app.AccountID, name stri
 func (c claims) ProveDomain(ctx context.Context, d app.Domain, status app.DomainStatus, at time.Time) (app.Domain, error) {
 	d, err := c.remembered.ProveDomain(ctx, d, status, at)
 	c.changed(ctx, err)
+	if err == nil {
+		c.proved(d)
+	}
 	return d, err
 }
 

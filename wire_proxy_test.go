@@ -55,6 +55,27 @@ func TestSiteOf(t *testing.T) {
 	}
 }
 
+func TestNamesThatAreShown(t *testing.T) {
+	domains := map[string]string{"www.example.com": "shop", "example.com": "blog"}
+	for name, tt := range map[string]struct {
+		names, sites, base, want string
+	}{
+		"no domain":        {"", "", "", "example.com www.example.com"},
+		"of names":         {"apps.example.org", "", "", "blog.apps.example.org example.com shop.apps.example.org www.example.com"},
+		"of the proxy":     {"apps.example.org", "sites.example.org", "", "blog.sites.example.org example.com shop.sites.example.org www.example.com"},
+		"berth itself":     {"", "", "https://Host.example.org:8443/api", "host.example.org example.com www.example.com"},
+		"twice":            {"", "", "https://example.com", "example.com www.example.com"},
+		"without TLS":      {"", "", "http://host.example.org", "example.com www.example.com"},
+		"at an IP address": {"", "", "https://192.0.2.1", "example.com www.example.com"},
+	} {
+		var s Settings
+		s.Names.Domain, s.Proxy.Domain, s.BaseURL = tt.names, tt.sites, tt.base
+		if got := strings.Join(s.shown([]app.ID{"shop", "blog"}, domains), " "); got != tt.want {
+			t.Errorf("%s: got %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
 // servingFrom starts a daemon and returns it, with the end of it.
 func servingFrom(t *testing.T, s Settings) *daemon {
 	t.Helper()
@@ -124,7 +145,10 @@ func TestAProxyThatCannotServe(t *testing.T) {
 	defer l.Close()
 	for says, edit := range map[string]func(*Settings){
 		"cannot serve the sites: cannot listen on " + l.Addr().String(): func(s *Settings) { s.Proxy.Mode, s.Proxy.Listen = proxyBehind, l.Addr().String() },
-		"cannot read the certificate":                                   func(s *Settings) { s.Proxy.Mode, s.Proxy.Cert = proxyEdge, "/nowhere.crt" },
+		"cannot read proxy.acme_roots": func(s *Settings) {
+			s.Proxy.Mode, s.Proxy.TLS, s.Proxy.ACME.Roots = proxyEdge, tlsACME, "/nowhere.pem"
+		},
+		"cannot read the certificate": func(s *Settings) { s.Proxy.Mode, s.Proxy.Cert = proxyEdge, "/nowhere.crt" },
 	} {
 		s := testSettings(t)
 		edit(&s)

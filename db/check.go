@@ -18,18 +18,34 @@ func Usable(ctx context.Context, path string) error {
 	return nil
 }
 
-func usable(ctx context.Context, path string) (err error) {
+// Current reports whether Open would find a file at path, which may be in use,
+// and leave its schema as it is. It fails as Usable does.
+func Current(ctx context.Context, path string) (bool, error) {
+	version, newest, err := schemas(ctx, path)
+	if err != nil {
+		return false, fmt.Errorf("cannot use the database: %w", fileError(err))
+	}
+	return version > 0 && version == newest, nil
+}
+
+func usable(ctx context.Context, path string) error {
+	_, _, err := schemas(ctx, path)
+	return err
+}
+
+// schemas returns the version of the schema, and the newest there is: zeros when
+// there is no file.
+func schemas(ctx context.Context, path string) (version, newest int, err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return 0, 0, nil
 	}
 	pool, err := openPool(path, reading)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, pool.Close()) }()
 	if err := connect(ctx, pool); err != nil {
-		return err
+		return 0, 0, err
 	}
-	_, _, err = known(ctx, pool, migrations())
-	return err
+	return known(ctx, pool, migrations())
 }

@@ -3,6 +3,7 @@ package domain
 import (
 	"context"
 	"crypto/rand"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -104,9 +105,9 @@ func (s *Service) RemoveDomain(ctx context.Context, owner app.AccountID, text st
 	return s.Claims.RemoveDomain(ctx, owner, name)
 }
 
-// VerifyDomain looks for the claim's TXT record and stores what it found: the
-// status is app.DomainVerified or app.DomainFailed afterwards. It blocks for
-// five seconds at most and fails with app.NotFound, and with app.Unavailable,
+// VerifyDomain looks for the claim's TXT record, and with ByAddress where the
+// domain leads, and stores what it found: the status is app.DomainVerified or
+// app.DomainFailed afterwards. It blocks for ten seconds at most and fails with app.NotFound, and with app.Unavailable,
 // nothing having changed, when the DNS does not answer.
 func (s *Service) VerifyDomain(ctx context.Context, owner app.AccountID, text string) (app.Domain, error) {
 	claim, err := s.Domain(ctx, owner, text)
@@ -115,10 +116,19 @@ func (s *Service) VerifyDomain(ctx context.Context, owner app.AccountID, text st
 	}
 	stands, err := s.proves(ctx, claim)
 	if err != nil {
-		return app.Domain{}, &app.Error{
-			Kind: app.Unavailable, Err: err,
-			Message: app.Textf("the DNS did not say whether %s has a TXT record; try again in a minute", prefix+claim.Name),
+		return app.Domain{}, silent(err, app.Textf("the DNS did not say whether %s has a TXT record; try again in a minute", prefix+claim.Name))
+	}
+	if !stands && s.ByAddress {
+		var contested bool
+		if stands, contested, err = s.leads(ctx, claim); err != nil {
+			return app.Domain{}, err
 		}
+		// Not stored, for that would make the other claims void: they need time to
+		// show their records.
+		if stands && contested && claim.Status == app.DomainVerified {
+			return claim, nil
+		}
+		stands = stands && !contested
 	}
 	status := app.DomainFailed
 	if stands {
@@ -135,6 +145,31 @@ func (s *Service) proves(ctx context.Context, d app.Domain) (bool, error) {
 	// With its dot, no search domain of the host is put after it.
 	texts, err := s.Resolver.LookupTXT(ctx, prefix+d.Name+".")
 	return slices.ContainsFunc(texts, func(t string) bool { return strings.TrimSpace(t) == d.Proof }), err
+}
+
+// leads reports whether a domain leads to this host and nowhere else. That says
+// that its owner wants this host, not which account; so while it is contested,
+// claimed by others too, only a TXT record proves it, or one of them could take
+// what another has just led here.
+func (s *Service) leads(ctx context.Context, d app.Domain) (here, contested bool, err error) {
+	claims, err := s.Claims.Claims(ctx, d.Name)
+	if err != nil {
+		return false, false, err
+	}
+	contested = slices.ContainsFunc(claims, func(c app.Domain) bool { return c.Account != d.Account })
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	all, err := s.Resolver.LookupAddresses(ctx, d.Name+".")
+	if err != nil {
+		return false, false, silent(err, app.Textf("the DNS did not say where %s leads; try again in a minute", d.Name))
+	}
+	elsewhere := func(a netip.Addr) bool { return !slices.Contains(s.Addresses, a.Unmap()) }
+	return len(all) > 0 && !slices.ContainsFunc(all, elsewhere), contested, nil
+}
+
+// silent is the DNS that did not say what was asked.
+func silent(err error, says app.Text) error {
+	return &app.Error{Kind: app.Unavailable, Err: err, Message: says}
 }
 
 // instructed adds what the domain's owner has to enter in the DNS. An alias

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -220,6 +221,11 @@ func TestVerifyWithoutAnAnswer(t *testing.T) {
 type silence struct{}
 
 func (silence) LookupTXT(ctx context.Context, _ string) ([]string, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (silence) LookupAddresses(ctx context.Context, _ string) ([]netip.Addr, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }

@@ -2,6 +2,7 @@ package domain
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"berth/app"
@@ -45,4 +46,6 @@ type Resolver interface {
 	// no such name, an error when that could not be found out. It blocks until
 	// it knows, or ctx ends.
 	LookupTXT(ctx context.Context, name string) ([]string, error)
+	// LookupAddresses is LookupTXT for the addresses of a name, of both kinds.
+	LookupAddresses(ctx context.Context, name string) ([]netip.Addr, error)
 }

@@ -26,6 +26,9 @@ type Config struct {
 	// Addresses are those at which the host can be reached; none when they are
 	// not known.
 	Addresses []netip.Addr
+	// ByAddress lets a domain that leads to Addresses, and nowhere else, be
+	// verified for the one account that claims it.
+	ByAddress bool
 }
 
 // Service answers for names. It is safe for concurrent use, keeps nothing in

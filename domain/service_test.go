@@ -24,7 +24,9 @@ type world struct {
 
 	mu    sync.Mutex
 	texts map[string][]string // by name, with its dot
+	hosts map[string][]netip.Addr
 	fault error
+	lost  error // of addresses
 	asked []string
 	wait  func(ctx context.Context) error // called by each look-up
 }
@@ -55,6 +57,12 @@ func (w *world) LookupTXT(ctx context.Context, name string) ([]string, error) {
 		}
 	}
 	return w.texts[name], w.fault
+}
+
+func (w *world) LookupAddresses(_ context.Context, name string) ([]netip.Addr, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hosts[name], w.lost
 }
 
 func (w *world) account(name string) app.AccountID {

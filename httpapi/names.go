@@ -38,6 +38,14 @@ type domain struct {
 	IsLegacy     bool          `json:"isLegacy"`
 	App          domainApp     `json:"app"`
 	Instructions []instruction `json:"instructions"`
+	Certificate  *certificate  `json:"certificate,omitempty"`
+}
+
+// certificate is that of a domain, where the host gets one for it.
+type certificate struct {
+	Status  app.CertificateStatus `json:"status"`
+	Expires int64                 `json:"expires,omitempty"` // milliseconds
+	Message string                `json:"message,omitempty"` // why there is none, or none that is new
 }
 
 type domainApp struct {
@@ -249,6 +257,14 @@ func (s *server) showDomain(c *call, d app.Domain) (domain, error) {
 	}
 	for _, r := range d.Records {
 		shown.Instructions = append(shown.Instructions, instruction(r))
+	}
+	if d.Status == app.DomainVerified && s.Certificates != nil {
+		if had, ok := s.Certificates(d.Name); ok {
+			shown.Certificate = &certificate{Status: had.Status(s.Now()), Message: had.Problem}
+			if len(had.Chain) > 0 {
+				shown.Certificate.Expires = had.Expires.UnixMilli()
+			}
+		}
 	}
 	return shown, nil
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/app"
 )
@@ -15,6 +16,22 @@ func named(w *world) {
 	failed := ownDomain("blog.example.org", "shop")
 	failed.Status = app.DomainFailed
 	w.names.Domains = []app.Domain{ownDomain("shop.example.org", "shop"), failed}
+}
+
+// certified is named, on a host that gets certificates.
+func certified(w *world) {
+	named(w)
+	other := ownDomain("new.example.org", "shop")
+	w.names.Domains = append(w.names.Domains, other)
+	w.config.Certificates = func(name string) (app.Certificate, bool) {
+		switch name {
+		case "shop.example.org":
+			return app.Certificate{Name: name, Chain: []byte("x"), Key: []byte("secret"), Expires: testNow.Add(90 * 24 * time.Hour)}, true
+		case "new.example.org":
+			return app.Certificate{Name: name, Failures: 1, Problem: "the certificate authority refused: http-01: no address"}, true
+		}
+		return app.Certificate{Name: name}, true // of one that is not verified
+	}
 }
 
 func namesScenes() []scene {
@@ -54,6 +71,7 @@ func namesScenes() []scene {
 
 		{name: "customdomain_ok", method: "GET", path: mine, op: domain, arrange: named},
 		{name: "customdomain_ok_all", method: "GET", path: "/v2/customdomain/all", op: domain, arrange: named},
+		{name: "customdomain_ok_all_certificates", method: "GET", path: "/v2/customdomain/all", op: domain, arrange: certified},
 		{name: "customdomain_ok_all_empty", method: "GET", path: "/v2/customdomain/all", op: domain},
 		{name: "customdomain_invalid", method: "GET", path: "/v2/customdomain/nodot", op: domain},
 		{name: "customdomain_not_found", method: "GET", path: mine, op: domain},

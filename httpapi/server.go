@@ -40,8 +40,12 @@ type Config struct {
 	Feed        Feed
 	Metrics     Metrics
 	Chronicle   Chronicle
-	Builds      Builds // may be nil: then nobody sees a build's output before its end
-	Audit       Audit  // may be nil: then nothing is recorded
+	// Certificates tells how the certificate of a name is; false when none is to
+	// be told of. It may be nil: then none is.
+	Certificates func(name string) (app.Certificate, bool)
+
+	Builds Builds // may be nil: then nobody sees a build's output before its end
+	Audit  Audit  // may be nil: then nothing is recorded
 
 	RateLimit int              // requests a minute a token, 60 when zero
 	BaseURL   string           // of the addresses of downloads; "" derives it from each request's Host

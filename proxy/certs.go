@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,6 +53,51 @@ func (c *Certificates) Find(hello *tls.ClientHelloInfo) (*tls.Certificate, error
 		}
 	}
 	return &all[0], nil
+}
+
+// Match returns a certificate for the very name that a visitor asks for, one
+// that is valid now; nil when there is none.
+func (c *Certificates) Match(hello *tls.ClientHelloInfo) *tls.Certificate {
+	c.refresh()
+	all, now := *c.all.Load(), time.Now()
+	for i := range all {
+		if now.Before(all[i].Leaf.NotAfter) && hello.SupportsCertificate(&all[i]) == nil {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// Covers reports whether there is a certificate for a name which is valid now.
+func (c *Certificates) Covers(name string) bool {
+	c.refresh()
+	now := time.Now()
+	return slices.ContainsFunc(*c.all.Load(), func(pair tls.Certificate) bool {
+		return now.Before(pair.Leaf.NotAfter) && pair.Leaf.VerifyHostname(name) == nil
+	})
+}
+
+// Loaded is one certificate of the files.
+type Loaded struct {
+	Path    string
+	Name    string // the first of its names, and how many more
+	Expires time.Time
+}
+
+// List tells of every certificate, in the order in which they are tried.
+func (c *Certificates) List() []Loaded {
+	var list []Loaded
+	for _, pair := range *c.all.Load() {
+		leaf := pair.Leaf
+		one := Loaded{Path: c.cert, Name: leaf.Subject.CommonName, Expires: leaf.NotAfter}
+		if n := len(leaf.DNSNames); n > 0 {
+			if one.Name = leaf.DNSNames[0]; n > 1 {
+				one.Name += fmt.Sprintf(" and %d more", n-1)
+			}
+		}
+		list = append(list, one)
+	}
+	return list
 }
 
 // refresh reads what has changed, if it is time to look and nobody else does.

@@ -1,5 +1,6 @@
 // Package dns is a name server for tests: it answers questions for TXT and
-// address records over UDP, from what it was told, and knows no other record.
+// address records over UDP and TCP, from what it was told, and knows no other
+// record.
 package dns
 
 import (
@@ -22,7 +23,8 @@ const (
 
 // Server answers until its test ends. It is safe for concurrent use.
 type Server struct {
-	conn net.PacketConn
+	conn   net.PacketConn
+	stream *stream
 
 	mu    sync.Mutex
 	texts map[string][][]string // records, each of some strings, by name
@@ -39,20 +41,36 @@ func Start(t testing.TB) *Server {
 // Listen is Start at the address HOST:PORT.
 func Listen(t testing.TB, address string) *Server {
 	t.Helper()
-	conn, err := net.ListenPacket("udp", address) //nolint:noctx // it ends with the test
+	conn, streams, err := listen(address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &Server{conn: conn, texts: map[string][][]string{}, hosts: map[string][]netip.Addr{}, codes: map[string]int{}}
 	done := make(chan error, 1)
 	go func() { done <- s.serve() }()
+	s.stream = serveStream(streams, s.answer)
 	t.Cleanup(func() {
+		s.stream.close()
 		_ = conn.Close()
 		if err := <-done; !errors.Is(err, net.ErrClosed) {
 			t.Errorf("the name server ended: %v", err)
 		}
 	})
 	return s
+}
+
+// listen listens over UDP and TCP on one port.
+func listen(address string) (conn net.PacketConn, streams net.Listener, err error) {
+	for range 20 { // the port that UDP has may be taken over TCP
+		if conn, err = net.ListenPacket("udp", address); err != nil { //nolint:noctx // it ends with the test
+			return nil, nil, err
+		}
+		if streams, err = net.Listen("tcp", conn.LocalAddr().String()); err == nil { //nolint:noctx // it ends with the test
+			return conn, streams, nil
+		}
+		_ = conn.Close()
+	}
+	return nil, nil, err
 }
 
 // Addr is HOST:PORT.

@@ -1,0 +1,341 @@
+package certs
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/acme"
+)
+
+// The directories of Let's Encrypt; Staging gives certificates that nobody
+// trusts, with wider limits.
+const (
+	LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
+	Staging     = "https://acme-staging-v02.api.letsencrypt.org/directory"
+)
+
+// CA is a certificate authority, and how berth calls itself there. Whoever names
+// one agrees to its terms.
+type CA struct {
+	Directory string         // an https address
+	Email     string         // may be empty
+	Roots     *x509.CertPool // that its own certificate is of; nil: the system's
+	// KeyID and MAC bind the account to another that the authority knows already
+	// (RFC 8555, 7.3.4); both are empty where that is not needed.
+	KeyID string
+	MAC   []byte
+	Agent string // that it may log
+}
+
+// refusal is the word of an authority on one name.
+type refusal struct {
+	says  []string
+	after time.Duration // nothing else is to be asked before
+}
+
+func (r *refusal) Error() string {
+	return "the certificate authority refused: " + strings.Join(r.says, "; ")
+}
+
+// account asks an authority for certificates.
+type account struct {
+	CA
+	store  Store
+	proofs *proofs
+	http   *http.Transport
+
+	mu   sync.Mutex
+	acme *acme.Client // nil until the authority knows the account
+}
+
+func newAccount(ca CA, store Store, p *proofs) *account {
+	return &account{CA: ca, store: store, proofs: p, http: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+		TLSClientConfig:     &tls.Config{RootCAs: ca.Roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second, IdleConnTimeout: 30 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+	}}
+}
+
+// kinds are the ways to prove a name, in the order in which they are tried. Some
+// who stand in front of a host pass only the first, some firewalls only the
+// second.
+var kinds = []string{"http-01", "tls-alpn-01"}
+
+// obtain asks for a certificate of one name. It fails with a refusal when the
+// authority does not want to give this one.
+func (a *account) obtain(ctx context.Context, name string) (chain, key []byte, err error) {
+	c, err := a.client(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot have an account: %w", err)
+	}
+	no := &refusal{}
+	for _, kind := range kinds {
+		chain, key, err = a.order(ctx, c, name, kind)
+		var failed *acme.AuthorizationError
+		if !errors.As(err, &failed) {
+			break
+		}
+		no.says = append(no.says, kind+": "+detail(failed))
+	}
+	if err == nil {
+		return chain, key, nil
+	}
+	if !a.ofName(err, no) {
+		return nil, nil, err
+	}
+	return nil, nil, no
+}
+
+// ofName adds what an error says of one name, and reports whether it does: all
+// else is about the account or the authority, whatever the name.
+func (a *account) ofName(err error, no *refusal) bool {
+	var failed *acme.AuthorizationError
+	var order *acme.OrderError
+	var said *acme.Error
+	var odd *useless
+	switch {
+	case errors.As(err, &failed): // and no.says has it
+	case errors.As(err, &odd):
+		no.says = append(no.says, odd.Error())
+	case errors.As(err, &order):
+		text := "the order is " + order.Status
+		if order.Problem != nil {
+			text += ": " + order.Problem.Detail
+		}
+		no.says = append(no.says, plain(text))
+	case errors.As(err, &said):
+		word := strings.TrimPrefix(said.ProblemType, "urn:ietf:params:acme:error:")
+		if word == "accountDoesNotExist" {
+			a.forget()
+		}
+		if said.StatusCode >= http.StatusInternalServerError || slices.Contains(ofAccount, word) {
+			return false
+		}
+		no.says = append(no.says, plain(said.Detail))
+		no.after, _ = acme.RateLimit(said)
+	default:
+		return false
+	}
+	return true
+}
+
+// ofAccount are the errors that have nothing to do with a name (RFC 8555, 6.7).
+var ofAccount = []string{
+	"accountDoesNotExist", "badNonce", "badPublicKey", "badSignatureAlgorithm", "externalAccountRequired", "invalidContact",
+	"serverInternal", "unauthorized", "unsupportedContact", "userActionRequired",
+}
+
+// useless is a certificate that cannot be used.
+type useless struct{ why error }
+
+func (u *useless) Error() string {
+	return "what it gave cannot be used: " + plain(u.why.Error())
+}
+
+// client returns the client of an account that the authority knows.
+func (a *account) client(ctx context.Context) (*acme.Client, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.acme != nil {
+		return a.acme, nil
+	}
+	_, made, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	text, err := a.store.ACMEKey(ctx, a.Directory, made)
+	if err != nil {
+		return nil, err
+	}
+	key, err := parseKey(text)
+	if err != nil {
+		return nil, err
+	}
+	c := &acme.Client{
+		Key: key, DirectoryURL: a.Directory, UserAgent: a.Agent, RetryBackoff: again,
+		HTTPClient: &http.Client{Transport: a.http, Timeout: time.Minute},
+	}
+	who := &acme.Account{}
+	if a.Email != "" {
+		who.Contact = []string{"mailto:" + a.Email}
+	}
+	if a.KeyID != "" {
+		who.ExternalAccountBinding = &acme.ExternalAccountBinding{KID: a.KeyID, Key: a.MAC}
+	}
+	_, err = c.Register(ctx, who, acme.AcceptTOS)
+	if errors.Is(err, acme.ErrAccountAlreadyExists) {
+		err = rename(ctx, c, who)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.acme = c
+	return c, nil
+}
+
+// rename tells the authority another address for an account that it knows.
+func rename(ctx context.Context, c *acme.Client, who *acme.Account) error {
+	known, err := c.GetReg(ctx, "")
+	if err != nil || len(who.Contact) == 0 || slices.Equal(known.Contact, who.Contact) {
+		return err
+	}
+	_, err = c.UpdateReg(ctx, who)
+	return err
+}
+
+// forget makes the next order introduce the account anew.
+func (a *account) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.acme = nil
+}
+
+// again repeats a request at once that had a nonce which the authority does not
+// take (RFC 8555, 6.5). All else is repeated by the keeper, with patience.
+func again(n int, _ *http.Request, answer *http.Response) time.Duration {
+	if n > 10 || answer.StatusCode >= 500 || answer.StatusCode == http.StatusTooManyRequests {
+		return 0
+	}
+	return time.Duration(n) * 50 * time.Millisecond
+}
+
+// order asks for one certificate, and proves the name in one way.
+func (a *account) order(ctx context.Context, c *acme.Client, name, kind string) (chain, key []byte, err error) {
+	o, err := c.AuthorizeOrder(ctx, acme.DomainIDs(name))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, at := range o.AuthzURLs {
+		if err := a.prove(ctx, c, at, name, kind); err != nil {
+			return nil, nil, err
+		}
+	}
+	at := o.URI // which not every authority repeats
+	if o, err = c.WaitOrder(ctx, at); err != nil {
+		return nil, nil, err
+	}
+	o.URI = at
+	signer, key, err := newKey()
+	if err != nil {
+		return nil, nil, err
+	}
+	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{name}}, signer)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, _, err := c.CreateCertFromOrder(ctx, o, request, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, der := range all {
+		chain = append(chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	return chain, key, check(chain, key, name)
+}
+
+// check looks whether the authority gave what was asked for.
+func check(chain, key []byte, name string) error {
+	pair, err := tls.X509KeyPair(chain, key)
+	if err == nil {
+		err = pair.Leaf.VerifyHostname(name)
+	}
+	if err == nil && time.Now().After(pair.Leaf.NotAfter) {
+		err = errors.New("it has expired")
+	}
+	if err != nil {
+		return &useless{err}
+	}
+	return nil
+}
+
+// prove answers one question of the authority.
+func (a *account) prove(ctx context.Context, c *acme.Client, at, name, kind string) error {
+	z, err := c.GetAuthorization(ctx, at)
+	if err != nil || z.Status == acme.StatusValid {
+		return err
+	}
+	i := slices.IndexFunc(z.Challenges, func(q *acme.Challenge) bool { return q.Type == kind })
+	if i < 0 {
+		return &acme.AuthorizationError{URI: at, Identifier: name, Errors: []error{errors.New("the authority does not offer it")}}
+	}
+	question := z.Challenges[i]
+	remove, err := a.put(c, name, question)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if _, err := c.Accept(ctx, question); err != nil {
+		return err
+	}
+	_, err = c.WaitAuthorization(ctx, z.URI)
+	return err
+}
+
+// put makes the answer to a question visible, until remove.
+func (a *account) put(c *acme.Client, name string, q *acme.Challenge) (remove func(), err error) {
+	if q.Type == "http-01" {
+		answer, err := c.HTTP01ChallengeResponse(q.Token)
+		return a.proofs.file(c.HTTP01ChallengePath(q.Token), answer), err
+	}
+	pair, err := c.TLSALPN01ChallengeCert(q.Token, name)
+	return a.proofs.pair(name, &pair), err
+}
+
+func newKey() (*ecdsa.PrivateKey, []byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	return key, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), err
+}
+
+func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("the stored key of the account cannot be read")
+	}
+	return x509.ParseECPrivateKey(block.Bytes)
+}
+
+// detail is what an authority says of a name that it has looked at.
+func detail(failed *acme.AuthorizationError) string {
+	var all []string
+	for _, err := range failed.Errors {
+		var said *acme.Error
+		if errors.As(err, &said) {
+			all = append(all, plain(said.Detail))
+		} else {
+			all = append(all, plain(err.Error()))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// plain makes a short line of what an authority says: some of it may be what the
+// visited host has answered.
+func plain(text string) string {
+	const most = 300
+	if len(text) > most {
+		text = text[:most] + "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return ' '
+		}
+		return r
+	}, text)
+}

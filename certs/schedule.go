@@ -1,0 +1,208 @@
+package certs
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"berth/app"
+)
+
+const (
+	atOnce = 2         // orders
+	window = time.Hour // of PerHour
+	look   = time.Hour // at the latest, after what nobody tells: files
+	// keep is how long a name is remembered that is not wanted and has nothing.
+	keep = 24 * time.Hour
+)
+
+// The sentences for names that wait.
+const (
+	manyNew = "this host has begun with as many new names as it may in an hour (proxy.acme_per_hour); its turn comes"
+	manyAll = "this host has certificates for as many names as it may (proxy.acme_names)"
+	silent  = "the certificate authority does not work, or cannot be reached; it is asked again and again"
+)
+
+// backoff is how long a name waits that was refused so often: 10 minutes, then
+// an hour, four, and a day, and a tenth of it by chance.
+func backoff(failures int) time.Duration {
+	steps := []time.Duration{10 * time.Minute, time.Hour, 4 * time.Hour, 24 * time.Hour}
+	d := steps[min(max(failures, 1), len(steps))-1]
+	return d + rand.N(d/10)
+}
+
+// pause is how long an authority is left alone that has not answered so often:
+// two seconds, then twice as long each time, half an hour at most.
+func pause(times int) time.Duration {
+	d := min(time.Second<<min(times, 20), 30*time.Minute)
+	return d + rand.N(d/10)
+}
+
+// renewal is when a certificate is renewed: when a third of its time is left,
+// and a little earlier by chance.
+func renewal(begins, expires time.Time) time.Time {
+	life := max(expires.Sub(begins), time.Second)
+	return expires.Add(-life/3 - rand.N(life/20))
+}
+
+// retry is when a name is tried again after a failure: as backoff says, but not
+// so late that a certificate expires meanwhile.
+func retry(now time.Time, c app.Certificate) time.Time {
+	wait := backoff(c.Failures)
+	if left := c.Expires.Sub(now); len(c.Chain) > 0 && left > 0 {
+		wait = min(wait, max(left/4, patience))
+	}
+	return now.Add(wait)
+}
+
+// picked is what is to be done now.
+type picked struct {
+	due     []*entry
+	changed []app.Certificate // to be stored
+	gone    []string          // to be forgotten
+	rest    time.Duration     // until something may be due
+}
+
+// fresh reports whether an order of e is one of a new name.
+func (e *entry) fresh(now time.Time) bool {
+	return e.pair == nil && now.Sub(e.Ordered) >= window
+}
+
+// room is how many new names may be begun now, and when another may.
+func (k *Keeper) room(now time.Time) (free int, opens time.Time) {
+	var begun []time.Time
+	for _, e := range k.names {
+		if now.Sub(e.Ordered) < window {
+			begun = append(begun, e.Ordered)
+		}
+	}
+	if free = k.PerHour - len(begun); free > 0 {
+		return free, now
+	}
+	slices.SortFunc(begun, time.Time.Compare)
+	return 0, begun[len(begun)-k.PerHour].Add(window)
+}
+
+// pick begins what is due.
+func (k *Keeper) pick(now time.Time) picked {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := picked{rest: look}
+	var due []*entry
+	busy, have := 0, 0
+	for name, e := range k.names {
+		if e.wanted && (e.pair != nil || e.busy) {
+			have++
+		}
+		at := later(e.Next, k.paused)
+		switch {
+		case e.busy:
+			busy++
+		case !e.wanted:
+			if now.Sub(e.Ordered) > keep && (e.pair == nil || now.After(e.Expires)) {
+				delete(k.names, name)
+				p.gone = append(p.gone, name)
+			}
+		case at.After(now):
+			p.rest = min(p.rest, at.Sub(now))
+		default:
+			due = append(due, e)
+		}
+	}
+	slices.SortFunc(due, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.place, b.place)) })
+	free, opens := k.room(now)
+	for _, e := range due {
+		e.covered = k.Covered(e.Name)
+		fresh := e.fresh(now)
+		switch {
+		case e.covered:
+			e.Problem = ""
+		case fresh && have >= k.Most:
+			e.waits(manyAll)
+		case fresh && free <= 0:
+			e.waits(manyNew)
+			p.rest = min(p.rest, max(opens.Sub(now), time.Second))
+		case busy < atOnce:
+			busy++
+			if fresh {
+				free--
+				have++
+			}
+			e.busy, e.dirty = true, false
+			p.due = append(p.due, e)
+		}
+	}
+	for _, e := range k.names {
+		if e.dirty && e.wanted && !e.busy && !e.covered {
+			e.dirty = false
+			p.changed = append(p.changed, e.Certificate)
+		}
+	}
+	return p
+}
+
+// rank is the order in which names have their turn: what would expire, what a
+// visitor asks for, what was not refused yet.
+func (e *entry) rank() int {
+	switch {
+	case e.pair != nil:
+		return 0
+	case e.Failures > 0:
+		return 3
+	case e.asked:
+		return 1
+	}
+	return 2
+}
+
+func (e *entry) waits(why string) {
+	e.dirty = e.dirty || e.Problem != why
+	e.Problem = why
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// finish takes what came of an order and returns what is to be stored. ctx is
+// the order's, before what bounds it.
+func (k *Keeper) finish(ctx context.Context, e *entry, before app.Certificate, chain, key []byte, err error) app.Certificate {
+	var pair tls.Certificate
+	if err == nil {
+		pair, err = tls.X509KeyPair(chain, key)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now, c := time.Now(), &e.Certificate
+	var no *refusal
+	switch {
+	case err == nil:
+		e.pair, e.asked, k.pauses = &pair, false, 0
+		*c = app.Certificate{Name: c.Name, Chain: chain, Key: key, Begins: pair.Leaf.NotBefore, Expires: pair.Leaf.NotAfter, Ordered: c.Ordered}
+		c.Next = renewal(c.Begins, c.Expires)
+		k.Log.Info("a certificate was obtained", "name", c.Name, "expires", c.Expires.UTC().Format(time.RFC3339), "renewed after", c.Next.UTC().Format(time.RFC3339))
+	case ctx.Err() != nil: // berth stops
+		c.Next = before.Next
+	case errors.As(err, &no):
+		k.pauses = 0
+		c.Failures++
+		if c.Problem = no.Error(); c.Problem != before.Problem {
+			k.Log.Warn("no certificate was obtained", "name", c.Name, "why", c.Problem, "certificate", c.Status(now))
+		}
+		c.Next = later(retry(now, *c), now.Add(no.after))
+	default:
+		if k.pauses++; k.pauses == 1 {
+			k.Log.Error("the certificate authority does not work, or cannot be reached", "directory", k.CA.Directory, "name", c.Name, "error", err)
+		}
+		k.paused = now.Add(pause(k.pauses))
+		c.Ordered, c.Next, c.Problem = before.Ordered, before.Next, silent
+	}
+	return *c
+}

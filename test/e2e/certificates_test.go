@@ -1,0 +1,344 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/test/ca"
+	"berth/test/dns"
+	"berth/test/harness"
+)
+
+// edge is a daemon that has both ports, and an authority that looks there.
+type edge struct {
+	*daemon
+	http, https string
+	names       *dns.Server
+	ca          *ca.Server
+	given       string // the root of what it gives, once it is started
+}
+
+// atTheEdge prepares both; change, which may be nil, makes another authority.
+func atTheEdge(t *testing.T, change func(c *ca.Config), args ...string) *edge {
+	t.Helper()
+	harness.Ready(t, unready)
+	e := &edge{http: ca.Free(t), https: ca.Free(t), names: dns.Start(t)}
+	c := ca.Config{Resolver: e.names.Addr(), HTTP: ca.Port(t, e.http), TLS: ca.Port(t, e.https), Nonces: 10}
+	if change != nil {
+		change(&c)
+	}
+	e.ca = ca.New(t, c)
+	e.daemon = upgradable(t, append([]string{
+		"--proxy-mode", "edge", "--proxy-tls", "acme", "--proxy-http", e.http, "--proxy-https", e.https, "--proxy-domain", "apps.example.org",
+		"--proxy-acme-directory", e.ca.Directory, "--proxy-acme-roots", e.ca.Roots, "--names-resolver", e.names.Addr(), "--names-addresses", "127.0.0.1",
+	}, args...)...)
+	return e
+}
+
+// trust starts the authority and believes it.
+func (e *edge) trust() {
+	e.t.Helper()
+	e.ca.Start()
+	e.given = filepath.Join(e.root, "given.pem")
+	write(e.t, e.given, e.ca.Given())
+}
+
+// leads makes names lead to this machine.
+func (e *edge) leads(names ...string) {
+	for _, name := range names {
+		e.names.SetHost(name, netip.MustParseAddr("127.0.0.1"))
+	}
+}
+
+// curl asks for a path over HTTPS, as a visitor who trusts the authority.
+func (e *edge) curl(name, path string, options ...string) (string, error) {
+	e.t.Helper()
+	port := strconv.Itoa(ca.Port(e.t, e.https))
+	args := append([]string{"-sS", "--max-time", "20", "--noproxy", "*", "--cacert", e.given, "--resolve", name + ":" + port + ":127.0.0.1"}, options...)
+	out, err := exec.Command("curl", append(args, "https://"+net.JoinHostPort(name, port)+path)...).CombinedOutput()
+	return string(out), err
+}
+
+// untilCurl waits for an answer.
+func (e *edge) untilCurl(name, want string) {
+	e.t.Helper()
+	harness.Eventually(e.t, name+" answers "+want+" over HTTPS", func() bool {
+		out, err := e.curl(name, "/")
+		return err == nil && strings.Contains(out, want)
+	})
+}
+
+// visit shakes hands and returns the certificate.
+func (e *edge) visit(name string) (*x509.Certificate, error) {
+	pool := x509.NewCertPool()
+	text, err := os.ReadFile(e.given)
+	if err != nil {
+		return nil, err
+	}
+	pool.AppendCertsFromPEM(text)
+	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: harness.Patience}, Config: &tls.Config{ServerName: name, RootCAs: pool}}
+	c, err := d.Dial("tcp", e.https)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.(*tls.Conn).ConnectionState().PeerCertificates[0], nil
+}
+
+func (e *edge) mustVisit(name string) *x509.Certificate {
+	e.t.Helper()
+	c, err := e.visit(name)
+	if err != nil {
+		e.t.Fatalf("%s: %v", name, err)
+	}
+	return c
+}
+
+// refused shakes hands for names that have no certificate.
+func (e *edge) refused(names ...string) {
+	e.t.Helper()
+	for _, name := range names {
+		if c, err := e.visit(name); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
+			e.t.Errorf("%s is shown %v, %v", name, c, err)
+		}
+	}
+}
+
+// listed is what berth proxy certificates tells, by name.
+func (e *edge) listed(data string) map[string]string {
+	e.t.Helper()
+	args := []string{"proxy", "certificates", "--json", "--data-dir", data}
+	for i, arg := range e.args {
+		if arg == "--proxy-mode" || arg == "--proxy-tls" || arg == "--proxy-domain" || arg == "--proxy-acme-directory" || arg == "--proxy-cert" || arg == "--proxy-key" {
+			args = append(args, arg, e.args[i+1])
+		}
+	}
+	cmd := e.command(args...)
+	cmd.Env = harness.CleanEnv()
+	out, err := cmd.Output()
+	var list []struct{ Name, Status, Problem string }
+	if err = errors.Join(err, json.Unmarshal(out, &list)); err != nil {
+		e.t.Fatalf("%v: %s", err, out)
+	}
+	all := map[string]string{}
+	for _, c := range list {
+		all[c.Name] = strings.TrimSpace(c.Status + " " + c.Problem)
+	}
+	return all
+}
+
+// claim brings a domain to a site and proves it.
+func (e *edge) claim(c *client, id, name string) {
+	e.t.Helper()
+	a := c.ask("POST", "/customdomain/create", fmt.Sprintf(`{"appID":%q,"domainName":%q}`, id, name)).want(200, "domain.dns_status", "unverified")
+	e.names.Set("_berth."+name, []string{proofOf(a, "_berth."+name, "A "+name+" 127.0.0.1")})
+	c.get("/customdomain/"+name+"/verify").want(200, "domain.dns_status", "verified")
+}
+
+func htmlSite(id, text string) files {
+	return files{"discloud.config": config("TYPE=site", "ID="+id, "MAIN=index.html", "RAM=32"), "index.html": text}
+}
+
+// TestCertificates: from the creation of a domain to an answer over HTTPS with a
+// certificate of a real authority, and to the end of it.
+func TestCertificates(t *testing.T) {
+	t.Parallel()
+	e := atTheEdge(t, func(c *ca.Config) { c.Blocked = []string{"blocked.example.com"} })
+	e.leads("shop.apps.example.org", "second.apps.example.org", "www.example.com", "blocked.example.com")
+	e.trust()
+	e.start()
+	ana := e.account("ana", 300)
+	ana.ask("POST", "/subdomain/kept", "").want(200) // a name without a site
+	e.refused("shop.apps.example.org", "kept.apps.example.org", "apps.example.org", "www.example.com")
+	ana.upload(files{"discloud.config": config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=64"), "index.js": siteNode})
+	e.untilCurl("shop.apps.example.org", "shop for shop.apps.example.org:"+strconv.Itoa(ca.Port(t, e.https)))
+	if out, err := e.curl("shop.apps.example.org", "/", "-o", "/dev/null", "-w", "%{http_version} %{http_code}"); err != nil || out != "2 200" {
+		t.Errorf("over HTTP/2: %s, %v", out, err)
+	}
+	out, err := exec.Command("curl", "-sS", "--noproxy", "*", "-H", "Host: shop.apps.example.org", "-o", "/dev/null", "-w", "%{http_code} %{redirect_url}", "http://"+e.http+"/a?b").CombinedOutput()
+	if want := "308 https://shop.apps.example.org:" + strconv.Itoa(ca.Port(t, e.https)) + "/a?b"; err != nil || string(out) != want {
+		t.Errorf("over HTTP: %s, %v; want %s", out, err, want)
+	}
+	out, err = exec.Command("curl", "-sS", "--noproxy", "*", "-H", "Host: shop.apps.example.org", "-o", "/dev/null", "-w", "%{http_code} %{redirect_url}", "http://"+e.http+"/.well-known/acme-challenge/x").CombinedOutput()
+	if err != nil || string(out) != "404 " {
+		t.Errorf("a question that nobody asked: %s, %v", out, err)
+	}
+
+	e.claim(ana, "shop", "www.example.com")
+	ana.get("/user").want(200, "user.subdomains", "[kept shop]", "user.customdomains", "[www.example.com]")
+	e.untilCurl("www.example.com", "shop for www.example.com")
+	ana.get("/customdomain/www.example.com").want(200, "domain.certificate.status", "issued", "customdomain.certificate.status", "issued")
+	e.claim(ana, "shop", "blocked.example.com")
+	harness.Eventually(t, "the refusal is told", func() bool {
+		return ana.get("/customdomain/blocked.example.com").at("domain.certificate.status") == "failed"
+	})
+	ana.get("/customdomain/blocked.example.com").says("domain.certificate.message", "refused")
+	e.refused("blocked.example.com")
+	list := e.listed(e.data)
+	if len(list) != 3 || list["www.example.com"] != "issued" || list["shop.apps.example.org"] != "issued" || !strings.HasPrefix(list["blocked.example.com"], "failed the certificate authority refused") {
+		t.Errorf("listed are %v", list)
+	}
+
+	// It leads elsewhere at once, with the certificate that it has.
+	ana.upload(htmlSite("second", "the second"))
+	ana.ask("PUT", "/customdomain/www.example.com/edit", `{"newAppID":"second"}`).want(200)
+	if out, err := e.curl("www.example.com", "/"); err != nil || out != "the second" {
+		t.Errorf("after the edit: %s, %v", out, err)
+	}
+	e.untilCurl("second.apps.example.org", "the second")
+	orders := e.ca.Said("POST /order-plz")
+	ana.ask("DELETE", "/customdomain/blocked.example.com/remove", "").want(200)
+	ana.delete("second").want(200)
+	e.refused("www.example.com", "second.apps.example.org", "blocked.example.com")
+	ana.get("/customdomain/www.example.com").want(404)
+	ana.get("/user").want(200, "user.subdomains", "[kept shop]", "user.customdomains", "[]")
+	ana.delete("shop").want(200)
+	ana.ask("DELETE", "/subdomain/kept", "").want(200)
+	e.refused("shop.apps.example.org", "kept.apps.example.org")
+	if n := e.ca.Said("POST /order-plz"); n != orders || len(e.listed(e.data)) > 0 {
+		t.Errorf("%d orders more, and listed are %v", n-orders, e.listed(e.data))
+	}
+}
+
+// TestCertificatesLast: a restart, a crash, an upgrade in place and a backup keep
+// them, while there is no authority; and the limit.
+func TestCertificatesLast(t *testing.T) {
+	t.Parallel()
+	e := atTheEdge(t, nil, "--proxy-acme-per-hour", "1")
+	const shop, late = "shop.apps.example.org", "late.apps.example.org"
+	e.leads(shop, late)
+	e.trust()
+	e.start()
+	ana := e.account("ana", 100)
+	ana.upload(htmlSite("shop", "hello"))
+	e.untilCurl(shop, "hello")
+	first := e.mustVisit(shop)
+	ana.upload(htmlSite("late", "too late"))
+	limited := func(after string) {
+		t.Helper()
+		harness.Eventually(t, "it is told after "+after, func() bool {
+			return strings.HasPrefix(e.listed(e.data)[late], "pending this host has begun with as many new names as it may")
+		})
+		e.refused(late)
+		if c := e.mustVisit(shop); c.SerialNumber.Cmp(first.SerialNumber) != 0 {
+			t.Errorf("after %s it is shown another", after)
+		}
+	}
+	limited("the first")
+	orders := e.ca.Said("POST /order-plz")
+	e.restart()
+	limited("a restart")
+	ana.deleteAll()
+	ana.upload(htmlSite("late", "again"))
+	ana.upload(htmlSite("shop", "again"))
+	e.untilCurl(shop, "again")
+	limited("all was made anew")
+	if n := e.ca.Said("POST /order-plz"); n != orders {
+		t.Errorf("%d orders more", n-orders)
+	}
+	e.ca.Stop()
+	if code := e.End(syscall.SIGKILL); code != -1 {
+		t.Fatalf("exit status %d", code)
+	}
+	e.start()
+	limited("a crash")
+
+	stop, visits := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				visits <- nil
+				return
+			default:
+			}
+			if c, err := e.visit(shop); err != nil || c.SerialNumber.Cmp(first.SerialNumber) != 0 {
+				visits <- fmt.Errorf("shown %v, %w", c, err)
+				return
+			}
+		}
+	}()
+	e.upgrade()
+	e.mustVisit(shop)
+	close(stop)
+	if err := <-visits; err != nil {
+		t.Errorf("a visitor during the upgrade: %v", err)
+	}
+	limited("an upgrade")
+
+	archive, restored := filepath.Join(e.root, "host.tar.gz"), filepath.Join(e.root, "restored")
+	for _, args := range [][]string{{"backup", "create", "--to", archive, "--data-dir", e.data}, {"backup", "restore", archive, "--data-dir", restored}} {
+		if out, err := e.command(args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", args, err, out)
+		}
+	}
+	if list := e.listed(restored); list[shop] != "issued" {
+		t.Errorf("restored are %v", list)
+	}
+	if st, err := os.Stat(filepath.Join(restored, "berth.db")); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("with keys in it: %v, %v", st, err)
+	}
+}
+
+// TestCertificatesOfFilesAndACME: a wildcard from a file for sites, an authority
+// that is down at first and looks at TLS alone for a domain.
+func TestCertificatesOfFilesAndACME(t *testing.T) {
+	t.Parallel()
+	wildcard := filepath.Join(t.TempDir(), "wildcard.pem")
+	ca.Pair(t, wildcard, "*.apps.example.org")
+	e := atTheEdge(t, func(c *ca.Config) { c.HTTP = 1 }, // where nobody listens
+		"--proxy-cert", wildcard, "--proxy-key", wildcard+".key", "--names-proof", "address")
+	e.leads("shop.apps.example.org", "www.example.com")
+	e.start()
+	ana := e.account("ana", 100)
+	ana.upload(htmlSite("shop", "hello"))
+	e.given = wildcard // its own root
+	e.untilCurl("shop.apps.example.org", "hello")
+	e.refused("www.example.com")
+	ana.ask("POST", "/customdomain/create", `{"appID":"shop","domainName":"www.example.com"}`).want(200)
+	ana.get("/customdomain/www.example.com/verify").want(200, "domain.dns_status", "verified") // by its address alone
+	harness.Eventually(t, "it is told that the authority is down", func() bool {
+		a := ana.get("/customdomain/www.example.com").want(200, "domain.certificate.status", "pending")
+		return strings.Contains(fmt.Sprint(a.at("domain.certificate.message")), "cannot be reached")
+	})
+	e.trust()
+	e.untilCurl("www.example.com", "hello")
+	if n := e.ca.Said("POST /order-plz"); n < 2 { // HTTP-01 was refused before
+		t.Errorf("%d orders", n)
+	}
+	if list := e.listed(e.data); len(list) != 2 || list["*.apps.example.org"] != "issued" || list["www.example.com"] != "issued" {
+		t.Errorf("listed are %v", list)
+	}
+	if n := strings.Count(e.Out.String(), "the certificate authority does not work, or cannot be reached"); n != 1 {
+		t.Errorf("it was told %d times", n)
+	}
+	e.given = wildcard
+	if c := e.mustVisit("shop.apps.example.org"); len(c.DNSNames) != 1 || c.DNSNames[0] != "*.apps.example.org" || time.Until(c.NotAfter) < 0 {
+		t.Errorf("it is shown that of %v", c.DNSNames)
+	}
+	// Settings that could not be served with leave those that are.
+	if err := os.Rename(wildcard+".key", wildcard+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	e.Signal(syscall.SIGHUP)
+	harness.Eventually(t, "the upgrade is refused", func() bool {
+		said := e.Out.String()
+		return strings.Contains(said, "not upgraded, serving as before") && strings.Contains(said, "its self check failed: cannot read the certificate")
+	})
+	if out, err := e.curl("shop.apps.example.org", "/"); err != nil || out != "hello" {
+		t.Errorf("after that: %s, %v", out, err)
+	}
+}
