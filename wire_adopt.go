@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -97,18 +98,19 @@ func (d *daemon) findSurvivors(ctx context.Context) (map[app.ID]survivor, error)
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		id := app.ID(path.Base(path.Dir(name)))
 		run, err := strconv.Atoi(path.Base(name))
-		if err != nil || run < found[id].run || d.halfCommitted(ctx, id) {
+		if err != nil || run < found[id].run {
+			continue
+		}
+		good, err := d.db.Journals(ctx, id)
+		if err != nil { // nothing is ended for what cannot be read
+			return nil, cmp.Or(databaseProblem(d.settings.DataDir, err), err)
+		}
+		if d.trees.Pending(id, good) { // half of a commit
 			continue
 		}
 		found[id] = survivor{groups[name], run}
 	}
 	return found, nil
-}
-
-// halfCommitted tells whether a commit of an application is to be undone.
-func (d *daemon) halfCommitted(ctx context.Context, id app.ID) bool {
-	good, err := d.db.Journals(ctx, id)
-	return err != nil || d.trees.Pending(id, good)
 }
 
 // keepProcesses gives survivors their processes as they were held.
