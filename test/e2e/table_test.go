@@ -121,7 +121,7 @@ func quoted(script string) string {
 
 // TestKernelHundredOutOfMemoryKills: each kill for RAM is told as that and
 // each SIGKILL by hand is not, a hundred times, with the record of each. In an
-// emulated guest, where that is a third of all work, it is 30 times unless
+// emulated guest, where nothing takes longer, it is 30 times unless
 // everything is asked for.
 func TestKernelHundredOutOfMemoryKills(t *testing.T) {
 	t.Parallel()
