@@ -47,7 +47,8 @@ fuzz: setup ## each fuzz target for 30 s
 	@scripts/fuzz 30s
 
 soak: setup ## hundreds of kills and upgrades, 20 power cuts, the largest uploads, each fuzz target for ten minutes; root
-	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -timeout 60m ./test/e2e
+	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -p 1 -timeout 60m ./test/e2e ./test/faults
+	@scripts/test-vm all-modes
 	@scripts/test-vm $$(yes powercut | head -n 20)
 	@scripts/fuzz 10m
 

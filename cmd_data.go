@@ -50,7 +50,7 @@ func openDatabase(ctx context.Context, dir string) (*db.DB, error) {
 	if err == nil {
 		opened, err = db.Open(ctx, filepath.Join(dir, databaseName), time.Now)
 	}
-	if refused := cmp.Or(diskProblem(dir, err), newerProblem(err)); refused != nil {
+	if refused := cmp.Or(diskProblem(dir, err), newerProblem(err), databaseProblem(dir, err)); refused != nil {
 		return nil, refused
 	}
 	if errors.Is(err, fs.ErrPermission) {

@@ -54,6 +54,7 @@ type daemon struct {
 	socket      *os.File  // of the API, from systemd; nil once it is used, or for none
 	pulsePath   string    // where the daemon asks itself whether it lives
 	leaving     bool      // programs run on without the daemon
+	disk        *prober   // of the data directory
 	host        *host.Host
 	history     *metrics.Store
 	hub         *watch.Hub
@@ -115,10 +116,9 @@ func (d *daemon) openData(ctx context.Context) (err error) {
 	if err := d.baton.lock(dir); err != nil {
 		return err
 	}
-	if d.db, err = openDatabase(ctx, dir); err != nil {
+	if err := d.openRecords(ctx); err != nil {
 		return err
 	}
-	d.undo = append(d.undo, d.db.Close)
 	d.audit = db.NewAuditor(d.db, d.settings.Audit.Keep, d.settings.Audit.Age, func(problem error) {
 		d.log.Error("the audit log has a problem", "error", problem)
 	})

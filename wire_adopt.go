@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -103,8 +104,8 @@ func (d *daemon) findSurvivors(ctx context.Context) (map[app.ID]survivor, error)
 		return nil, nil
 	}
 	known, err := d.db.Apps(ctx)
-	if err != nil {
-		return nil, err
+	if err != nil { // nothing is ended for what cannot be read
+		return nil, cmp.Or(databaseProblem(d.settings.DataDir, err), err)
 	}
 	last := make(map[app.ID]int, len(known))
 	for _, a := range known {
@@ -112,7 +113,11 @@ func (d *daemon) findSurvivors(ctx context.Context) (map[app.ID]survivor, error)
 	}
 	found := map[app.ID]survivor{}
 	for id, all := range runs {
-		if v, ok := rightful(all, last[id], d.undone(ctx, id)); ok {
+		undone, err := d.undone(ctx, id)
+		if err != nil {
+			return nil, cmp.Or(databaseProblem(d.settings.DataDir, err), err)
+		}
+		if v, ok := rightful(all, last[id], undone); ok {
 			found[id] = v
 		}
 	}
@@ -135,14 +140,14 @@ func rightful(all []survivor, recorded int, undone func(v survivor) bool) (right
 }
 
 // undone tells of programs of an application whether a commit that is to be
-// undone had started them. When that cannot be told, all are taken for such.
-func (d *daemon) undone(ctx context.Context, id app.ID) func(survivor) bool {
+// undone had started them.
+func (d *daemon) undone(ctx context.Context, id app.ID) (func(survivor) bool, error) {
 	good, err := d.db.Journals(ctx, id)
 	if err != nil {
-		return func(survivor) bool { return true }
+		return nil, err
 	}
 	pending := d.trees.Undone(id, good)
-	return func(v survivor) bool { return slices.ContainsFunc(pending, v.Of) }
+	return func(v survivor) bool { return slices.ContainsFunc(pending, v.Of) }, nil
 }
 
 // keepProcesses gives survivors their processes as they were held.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -207,7 +208,11 @@ func statusText(t host.Tally) string {
 			text += fmt.Sprintf(", %d %s", more.n, more.what)
 		}
 	}
-	return text + fmt.Sprintf("; %d of %d MB in use", t.RAM, t.Total)
+	text += fmt.Sprintf("; %d of %d MB in use", t.RAM, t.Total)
+	if t.Behind > 0 {
+		text += "; the disk does not answer"
+	}
+	return text
 }
 
 func plural(n int, one, many string) string {
@@ -217,12 +222,14 @@ func plural(n int, one, many string) string {
 	return many
 }
 
+const theAPI = "the API"
+
 // answers asks the parts without which the daemon is of no use, all at once.
 func (d *daemon) answers(ctx context.Context, address string, within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	parts := map[string]func(context.Context) error{
-		"the API":          func(ctx context.Context) error { return d.knock(ctx, address) },
+		theAPI:             func(ctx context.Context) error { return d.knock(ctx, address) },
 		"the database":     d.db.Alive,
 		"the applications": d.host.Alive,
 	}
@@ -238,14 +245,22 @@ func (d *daemon) answers(ctx context.Context, address string, within time.Durati
 			silent <- ""
 		}()
 	}
-	all := true
+	var mute []string
 	for range parts {
 		if why := <-silent; why != "" {
-			all = false
-			d.log.Error("a part of berth does not answer; systemd may end it", "part", why, "within", within)
+			mute = append(mute, why)
 		}
 	}
-	return all
+	// Whoever waits for the disk cannot be helped by an end, which would wait for
+	// it too; and the next daemon would not even begin.
+	if len(mute) > 0 && !slices.ContainsFunc(mute, func(why string) bool { return strings.HasPrefix(why, theAPI) }) && d.disk.hangs(time.Second) {
+		d.log.Error("the disk does not answer; what waits for it goes on when it does", "waiting", mute)
+		return true
+	}
+	for _, why := range mute {
+		d.log.Error("a part of berth does not answer; systemd may end it", "part", why, "within", within)
+	}
+	return len(mute) == 0
 }
 
 // knock makes a request on the listener. One that is refused for there are too

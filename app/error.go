@@ -31,6 +31,11 @@ const (
 	DiskQuota    = "the disk quota of the host is used up; its owner must make room or raise it"
 	DiskOwn      = "the application's disk space is used up; remove some of its files, or ask the owner of this host to raise apps.disk"
 	DiskReadOnly = "the host's disk is read-only; its owner must mend it"
+	DiskFailed   = "the host's disk reports errors; its owner must look after it"
+	DiskSilent   = "the host's disk does not answer; its owner must look after it"
+
+	DatabaseDamaged = "the host's database is damaged; its owner must restore it from a backup"
+	DatabaseGone    = "the host's database cannot be opened; its owner must look after it"
 )
 
 // Error is an error a person may read. Message is for the user and MUST NOT

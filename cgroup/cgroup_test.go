@@ -94,7 +94,11 @@ func create(t *testing.T, tree *Tree, name string, l Limits) *Group {
 
 func poll(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	limit, pause := 60*time.Second, 2*time.Millisecond
+	if os.Getenv("BERTH_E2E_SLOW") != "" { // an emulated guest, where looks are most of the work
+		limit, pause = 4*limit, 10*pause
+	}
+	for deadline := time.Now().Add(limit); !ok(); time.Sleep(pause) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited too long until %s", what)
 		}

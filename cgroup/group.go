@@ -66,6 +66,21 @@ type memory interface {
 // cgroup.kill some kernels kill every later child born into it (seen on
 // 6.18.44 and Debian's 6.1.176).
 func (t *Tree) Create(name string, l Limits) (*Group, error) {
+	g, err := t.tryCreate(name, l)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return g, err
+	}
+	missing, failed := t.Mend(l.Pids)
+	if failed != nil {
+		return nil, errors.Join(err, failed)
+	}
+	if len(missing) == 0 {
+		return nil, err
+	}
+	return t.tryCreate(name, l)
+}
+
+func (t *Tree) tryCreate(name string, l Limits) (*Group, error) {
 	g := t.group(name)
 	if err := g.create(t, name, l); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot make the control group %s: %w", name, err), g.Remove())

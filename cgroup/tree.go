@@ -28,6 +28,8 @@ type Tree struct {
 	own     []string       // directories made by Open, removed by Close in reverse
 	holder  string         // the unit's group in which the root is, "" for none
 	others  []string       // roots where an earlier daemon of the same name may have been
+	base    string         // the group below which the root is
+	mending sync.Mutex
 }
 
 // place is where a tree lives in one v1 hierarchy.
@@ -86,6 +88,7 @@ func (t *Tree) settle(name string) error {
 	if err != nil {
 		return err
 	}
+	t.base = top
 	switch top {
 	case t.host.V2:
 		t.root = filepath.Join(top, "berth", name)

@@ -73,8 +73,23 @@ func (db *DB) Close() error {
 
 // write runs fn in the one transaction that can write and commits when fn
 // returns nil. what completes "cannot ..." in an internal error.
+//
+// Then it looks at what it wrote. The first reader of a commit writes a mark into
+// the file beside (-shm; walTryBeginRead in SQLite's wal.c); if that was one that
+// comes while the disk does not answer, it would wait for the disk, and readers
+// must not.
 func (db *DB) write(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
-	return transact(ctx, db.writer, what, fn)
+	err := transact(ctx, db.writer, what, fn)
+	if err == nil {
+		_ = db.look(context.WithoutCancel(ctx)) // a reader that fails says so to its caller
+	}
+	return err
+}
+
+// look reads the least that there is.
+func (db *DB) look(ctx context.Context) error {
+	var version int
+	return db.reader.QueryRowContext(ctx, "SELECT 1 FROM pragma_user_version").Scan(&version)
 }
 
 // read runs fn on one unchanging state of the database.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"syscall"
 
 	"github.com/mattn/go-sqlite3"
@@ -30,10 +31,34 @@ func explain(what string, err error) error {
 		why = app.Words(app.DiskQuota)
 	case isCode(err, sqlite3.ErrReadonly), errno == syscall.EROFS:
 		kind, why = app.Unavailable, app.Words(app.DiskReadOnly)
+	case Damaged(err):
+		kind, why = app.Unavailable, app.Words(app.DatabaseDamaged)
+	case Failed(err):
+		kind, why = app.Unavailable, app.Words(app.DiskFailed)
+	case Unopened(err):
+		kind, why = app.Unavailable, app.Words(app.DatabaseGone)
 	default:
 		return fmt.Errorf("cannot %s: %w", what, err)
 	}
 	return &app.Error{Kind: kind, Message: app.Textf("cannot %s: %s", app.Words(what), why), Err: err}
+}
+
+// Damaged reports whether err says that the file is no database, or a broken
+// one: neither waiting nor another try helps.
+func Damaged(err error) bool { return means(err, sqlite3.ErrCorrupt, sqlite3.ErrNotADB) }
+
+// Failed reports whether err says that the disk under the database could not be
+// read or written.
+func Failed(err error) bool { return means(err, sqlite3.ErrIoErr) }
+
+// Unopened reports whether err says that the file, or one beside it, cannot be
+// opened.
+func Unopened(err error) bool { return means(err, sqlite3.ErrCantOpen, sqlite3.ErrPerm) }
+
+// means reports whether err is one of SQLite's codes, by itself or in a path of
+// Open (see fileError).
+func means(err error, codes ...sqlite3.ErrNo) bool {
+	return slices.ContainsFunc(codes, func(code sqlite3.ErrNo) bool { return isCode(err, code) || errors.Is(err, code) })
 }
 
 // errnoOf is the system's own error behind SQLite's, 0 when there is none.

@@ -179,7 +179,11 @@ func TestErrorCodes(t *testing.T) {
 		{sqlite3.Error{Code: sqlite3.ErrIoErr, SystemErrno: syscall.EDQUOT}, app.NoSpace, "cannot x: " + app.DiskQuota},
 		{sqlite3.Error{Code: sqlite3.ErrIoErr, SystemErrno: syscall.EROFS}, app.Unavailable, "cannot x: " + app.DiskReadOnly},
 		{sqlite3.Error{Code: sqlite3.ErrReadonly}, app.Unavailable, "cannot x: " + app.DiskReadOnly},
-		{sqlite3.Error{Code: sqlite3.ErrIoErr, SystemErrno: syscall.EIO}, app.Internal, ""},
+		{sqlite3.Error{Code: sqlite3.ErrIoErr, SystemErrno: syscall.EIO}, app.Unavailable, "cannot x: " + app.DiskFailed},
+		{sqlite3.Error{Code: sqlite3.ErrCorrupt}, app.Unavailable, "cannot x: " + app.DatabaseDamaged},
+		{sqlite3.Error{Code: sqlite3.ErrNotADB}, app.Unavailable, "cannot x: " + app.DatabaseDamaged},
+		{sqlite3.Error{Code: sqlite3.ErrCantOpen}, app.Unavailable, "cannot x: " + app.DatabaseGone},
+		{sqlite3.Error{Code: sqlite3.ErrMisuse}, app.Internal, ""},
 	} {
 		err := explain("x", fmt.Errorf("deep: %w", tc.err))
 		var told *app.Error

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"time"
 
 	"berth/app"
 )
@@ -29,9 +30,18 @@ func (h *Host) Restart(ctx context.Context, owner app.AccountID, id app.ID) erro
 // Stop ends the program, or calls off a restart that waits or a deployment
 // under way, and returns when nothing of it runs; after a first deployment
 // nothing of the application is left either. It fails with app.Already when
-// it is offline.
+// it is offline, and with app.Unavailable when that takes far longer than a
+// program may, as while the disk does not take its last words: it ends all the
+// same.
 func (h *Host) Stop(ctx context.Context, owner app.AccountID, id app.ID) error {
-	return h.ask(ctx, owner, id, (*unit).stop)
+	const more = 15 * time.Second
+	bound, cancel := context.WithTimeout(ctx, h.StopGrace+more)
+	defer cancel()
+	err := h.ask(bound, owner, id, (*unit).stop)
+	if err != nil && bound.Err() != nil && ctx.Err() == nil {
+		return app.Errorf(app.Unavailable, "the application is being stopped; that takes longer than it should, for the host or its disk is busy")
+	}
+	return err
 }
 
 // Delete ends the program and removes everything of the application.
@@ -54,17 +64,16 @@ func (h *Host) SetProfile(ctx context.Context, owner app.AccountID, id app.ID, p
 			reply(err)
 			return
 		}
-		if err := h.Settings.SetProfile(context.WithoutCancel(ctx), id, p); err != nil {
-			reply(err)
-			return
-		}
-		if p.Name != nil {
-			u.app.Name = *p.Name
-		}
-		if p.AvatarURL != nil {
-			u.app.AvatarURL = *p.AvatarURL
-		}
-		reply(nil)
+		write := func(ctx context.Context) error { return h.Settings.SetProfile(ctx, id, p) }
+		reply(u.store("store the profile", write, func() error {
+			if p.Name != nil {
+				u.app.Name = *p.Name
+			}
+			if p.AvatarURL != nil {
+				u.app.AvatarURL = *p.AvatarURL
+			}
+			return nil
+		}))
 	})
 }
 
@@ -73,12 +82,12 @@ func (h *Host) SetProfile(ctx context.Context, owner app.AccountID, id app.ID, p
 // does not allow it, and with app.Unusable below the least an application may
 // have; then nothing has changed.
 func (h *Host) SetRAM(ctx context.Context, owner app.AccountID, id app.ID, ram app.MB) error {
-	return h.ask(ctx, owner, id, func(u *unit, reply func(error)) { reply(u.setRAM(context.WithoutCancel(ctx), ram)) })
+	return h.ask(ctx, owner, id, func(u *unit, reply func(error)) { reply(u.setRAM(ram)) })
 }
 
 // setRAM changes the limit of the running program between two records, so
 // that each refusal leaves all three as they were.
-func (u *unit) setRAM(ctx context.Context, ram app.MB) error {
+func (u *unit) setRAM(ram app.MB) error {
 	if err := u.refuse(); err != nil {
 		return err
 	}
@@ -87,18 +96,19 @@ func (u *unit) setRAM(ctx context.Context, ram app.MB) error {
 	}
 	before := u.app.RAM
 	admit := func(total, used app.MB) error { return u.h.CheckRAM(total, used, ram) }
-	if err := u.h.Settings.SetRAM(ctx, u.id, ram, admit); err != nil {
-		return err
-	}
-	if err := u.applyRAM(before, ram); err != nil {
-		always := func(app.MB, app.MB) error { return nil }
-		if back := u.h.Settings.SetRAM(ctx, u.id, before, always); back != nil {
-			u.log.Error("cannot put the recorded RAM back", "error", back)
+	write := func(ctx context.Context) error { return u.h.Settings.SetRAM(ctx, u.id, ram, admit) }
+	return u.store("store the RAM", write, func() error {
+		if err := u.applyRAM(before, ram); err != nil {
+			always := func(app.MB, app.MB) error { return nil }
+			back := func(ctx context.Context) error { return u.h.Settings.SetRAM(ctx, u.id, before, always) }
+			if back := u.store("put the recorded RAM back", back, func() error { return nil }); back != nil {
+				u.log.Error("cannot put the recorded RAM back", "error", back)
+			}
+			return err
 		}
-		return err
-	}
-	u.app.RAM = ram
-	return nil
+		u.app.RAM = ram
+		return nil
+	})
 }
 
 func (u *unit) applyRAM(before, ram app.MB) error {

@@ -148,12 +148,19 @@ func (u *unit) stop(reply func(error)) {
 		u.stopped = true
 	}
 	var unrecorded error
-	if deploying || u.state != app.Stopping && u.app.Wanted == app.WantOnline {
+	record := deploying || u.state != app.Stopping && u.app.Wanted == app.WantOnline
+	running := u.state == app.Starting || u.state == app.Online
+	if running { // first, for the record may have to wait for the disk
+		u.halt(app.Textf("the application was stopped"), func() { reply(unrecorded) })
+	}
+	if record {
 		unrecorded = u.want(app.WantStopped)
 	}
+	if running {
+		return
+	}
 	switch u.state {
-	case app.Starting, app.Online:
-		u.halt(app.Textf("the application was stopped"), func() { reply(unrecorded) })
+	case app.Starting, app.Online: // see above
 	case app.Waiting:
 		u.attempt = 0
 		u.enter(app.Stopped, 0)

@@ -16,6 +16,7 @@ type Tally struct {
 	Offline int
 	RAM     app.MB // of what runs
 	Total   app.MB // that may run
+	Behind  int    // applications of which something waits for the disk to be recorded
 }
 
 // Tally returns the numbers of now.
@@ -25,6 +26,9 @@ func (h *Host) Tally() Tally {
 	h.mu.RUnlock()
 	var t Tally
 	for _, u := range units {
+		if u.records.behind() {
+			t.Behind++
+		}
 		switch u.view.Load().State {
 		case app.Starting, app.Online, app.Stopping:
 			t.Online++
@@ -43,6 +47,24 @@ func (h *Host) Tally() Tally {
 	}
 	t.Total = h.capacity.total
 	return t
+}
+
+// Bound gives every program that runs its limit of memory again, after the
+// kernel's was taken away. It blocks until all have it.
+func (h *Host) Bound(ctx context.Context) {
+	h.mu.RLock()
+	units := h.all()
+	h.mu.RUnlock()
+	for _, u := range units {
+		_ = u.do(ctx, func(reply func(error)) { // told here; of a unit that has ended, nothing
+			if u.run != nil {
+				if err := u.run.SetMemory(u.app.RAM); err != nil {
+					u.log.Error("cannot limit the program again", "error", err)
+				}
+			}
+			reply(nil)
+		})
+	}
 }
 
 // Alive asks the goroutine of every application for an answer. It fails when

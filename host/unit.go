@@ -25,6 +25,7 @@ type unit struct {
 	view     atomic.Pointer[view]
 	disk     diskUse
 	measured atomic.Pointer[measured]
+	records  recorder
 
 	// The goroutine's own.
 	app       app.App
@@ -186,19 +187,8 @@ func (u *unit) enter(s app.State, after time.Duration) {
 	}
 }
 
-// record writes to the database. A failure is told and does not stop the
-// application: what runs, runs. It is returned for those whose caller asked
-// for what could not be recorded.
-func (u *unit) record(what string, write func(ctx context.Context) error) error {
-	err := write(context.Background())
-	if err != nil {
-		u.log.Error("cannot record the application's state", "what", what, "error", err)
-	}
-	return err
-}
-
 // want sets and records what is wanted.
 func (u *unit) want(w app.Wanted) error {
 	u.app.Wanted = w
-	return u.record("wanted", func(ctx context.Context) error { return u.h.Records.SetWanted(ctx, u.id, w) })
+	return u.record("what is wanted", func(ctx context.Context) error { return u.h.Records.SetWanted(ctx, u.id, w) })
 }

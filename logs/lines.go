@@ -15,6 +15,8 @@ const (
 	cutMark      = "…"
 	lineOverhead = int64(len(stampLayout) + len(cutMark) + len("\n"))
 
+	setBack = time.Second // less is a clock that is kept right
+
 	readSize  = 64 << 10 // what a FIFO holds unless somebody enlarges it
 	batchSize = 128 << 10
 )
@@ -87,14 +89,21 @@ func (l *Log) arrived(p []byte) {
 // begin opens a batch of what arrived at the time now; the caller MUST finish
 // it. The clock is read once per batch, not once per line: lines that arrive
 // together are stamped alike.
+//
+// Stamps are in order unless somebody sets the host's clock back. Then a line
+// says so, between those from before and those from after.
 func (l *Log) begin(now time.Time) *batch {
 	b := outputs.Get().(*batch)
 	s := &l.lines
+	back := s.at.Round(0).Sub(now.Round(0)) // by the clock on the wall
 	s.at = now
 	s.stamp = now.UTC().AppendFormat(s.stamp[:0], stampLayout)
 	s.out = append(b.out[:0], s.part...)
 	s.start = 0
 	l.gate.refill(now)
+	if back >= setBack {
+		l.berth("the host's clock was set back by " + back.Round(time.Second).String())
+	}
 	return b
 }
 

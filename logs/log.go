@@ -192,12 +192,27 @@ func (l *Log) drain() {
 // Tail returns the last max bytes at most, fewer so as to begin with a whole
 // line, and never more than 64 KiB. When the last line alone is longer, it
 // returns the end of that line. The result is valid UTF-8. A line appears when
-// it has ended. Tail works after Close as well.
+// it has ended. Tail works after Close as well, and while a disk that does not
+// answer holds up the writing.
 func (l *Log) Tail(max int) string {
-	l.mu.Lock()
+	l.settled()
+	return l.tail.last(max)
+}
+
+// writingTakes is how long a reader waits for a write under way, so that it
+// sees the lines of it.
+const writingTakes = time.Second
+
+// settled returns when nothing is being written, and what is to be admitted is;
+// at the latest after writingTakes.
+func (l *Log) settled() {
+	for until := time.Now().Add(writingTakes); !l.mu.TryLock(); time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			return
+		}
+	}
 	defer l.mu.Unlock()
 	l.admitWhenQuiet()
-	return l.tail.last(max)
 }
 
 // Mark returns a function that returns, as Tail does, the last max bytes of
@@ -207,10 +222,8 @@ func (l *Log) Mark() (since func(max int) string) {
 	defer l.mu.Unlock()
 	from := l.tail.total
 	return func(max int) string {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.admitWhenQuiet()
-		return l.tail.last(int(min(int64(max), l.tail.total-from)))
+		l.settled()
+		return l.tail.since(from, max)
 	}
 }
 
@@ -236,7 +249,7 @@ func (l *Log) Reset() error {
 	l.lines.reset()
 	l.gate = gate{rate: l.opts.Rate, burst: l.opts.Burst, tokens: float64(l.opts.Burst)}
 	l.cleared = l.tail.total
-	l.tail = tail{total: l.cleared}
+	l.tail.forget()
 	err := l.files.reset()
 	l.note(0, nil)
 	return err

@@ -294,3 +294,21 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 	bare(t, whole(t, l))
 }
+
+// When the host's clock is set back, a line says so where the stamps go back;
+// when it is set forward, or back by a little, none does.
+func TestClockSetBack(t *testing.T) {
+	clk := newClock()
+	l := open(t, t.TempDir(), Options{Now: clk.now})
+	for _, by := range []time.Duration{0, 5 * time.Hour, -time.Second / 2, -10 * time.Hour, time.Hour} {
+		clk.pass(by)
+		feed(l, fmt.Sprintf("after %v\n", by))
+	}
+	wantLines(t, bare(t, whole(t, l)), "after 0s", "after 5h0m0s", "after -500ms", "[berth] the host's clock was set back by 10h0m0s", "after -10h0m0s", "after 1h0m0s")
+	feed(l, "begun ")
+	clk.pass(-time.Hour)
+	feed(l, "and ended\n")
+	if got := bare(t, whole(t, l)); len(got) != 9 || !strings.Contains(got[7], "set back by 1h0m0s") || !strings.HasSuffix(got[8], "and ended") {
+		t.Errorf("a line that had begun: %q", got[6:])
+	}
+}

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -9,8 +10,10 @@ import (
 const tailSize = 64 << 10
 
 // tail is a ring of the last tailSize bytes. It grows up to that size, because
-// most applications print little.
+// most applications print little. It has a lock of its own, which nobody holds
+// while a disk is waited for.
 type tail struct {
+	mu    sync.Mutex
 	buf   []byte
 	pos   int   // once full: where the oldest byte is
 	total int64 // bytes ever added
@@ -18,6 +21,8 @@ type tail struct {
 
 // add appends p, overwriting the oldest bytes.
 func (t *tail) add(p []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.total += int64(len(p))
 	if len(p) > tailSize {
 		p = p[len(p)-tailSize:]
@@ -37,6 +42,27 @@ func (t *tail) add(p []byte) {
 // last returns at most the last max bytes, from the start of a line if one
 // starts there, else from the start of a rune.
 func (t *tail) last(max int) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ending(max)
+}
+
+// since is last of what was added after the first from bytes.
+func (t *tail) since(from int64, max int) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ending(int(min(int64(max), t.total-from)))
+}
+
+// forget drops the text, but not the count.
+func (t *tail) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf, t.pos = nil, 0
+}
+
+// ending is last for those who hold the lock.
+func (t *tail) ending(max int) string {
 	whole := len(t.buf) < tailSize // then it begins with a line
 	n := min(max, len(t.buf))
 	if n <= 0 {

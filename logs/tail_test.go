@@ -98,3 +98,40 @@ func TestTailOfADamagedFile(t *testing.T) {
 		t.Errorf("the tail is %q", got[:min(100, len(got))])
 	}
 }
+
+// hung is a file whose writes wait until it is let go.
+type hung struct {
+	file
+	began chan struct{}
+	goOn  chan struct{}
+}
+
+func (h *hung) Write(p []byte) (int, error) {
+	close(h.began)
+	<-h.goOn
+	return h.file.Write(p)
+}
+
+// While the disk takes nothing, who asks for the last lines gets them.
+func TestTailWhileTheDiskHangs(t *testing.T) {
+	l := open(t, t.TempDir(), Options{})
+	l.Note("before")
+	since := l.Mark()
+	h := &hung{l.files.cur, make(chan struct{}), make(chan struct{})}
+	l.files.cur = h
+	done := make(chan struct{})
+	go func() { defer close(done); l.Note("meanwhile") }()
+	<-h.began
+	if got := l.Tail(1000); !strings.Contains(got, "before\n") {
+		t.Errorf("the tail is %q", got)
+	}
+	if got := since(1000); strings.Contains(got, "before") {
+		t.Errorf("since then came %q", got)
+	}
+	close(h.goOn)
+	<-done
+	l.files.cur = h.file
+	if got := since(1000); !strings.HasSuffix(got, "[berth] meanwhile\n") || strings.Contains(got, "before") {
+		t.Errorf("since then came %q", got)
+	}
+}

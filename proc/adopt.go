@@ -84,7 +84,7 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 	}
 	r := &Run{
 		group: group, traffic: l.adoptTraffic(group), log: l.Log.With("group", v.Group), spec: s,
-		started: v.Started, done: make(chan struct{}), leaving: make(chan struct{}),
+		started: bornAt(v.Birth), done: make(chan struct{}), leaving: make(chan struct{}),
 		private: v.Private || v.Port == 0 && l.Network != nil, // an older berth did not note it
 	}
 	m, err := group.Memory()
@@ -105,6 +105,22 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 	}
 	r.begin()
 	return r, nil
+}
+
+// ticksPerSecond is what times in /proc are in (USER_HZ, the same on every
+// processor that Go knows).
+const ticksPerSecond = 100
+
+// bornAt is when a process was born, as far as the time since can be told from
+// it: by the clock that nobody sets, whatever the one on the wall said then.
+func bornAt(birth uint64) time.Time {
+	var up unix.Timespec
+	now := time.Now()
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
+		return now // which every kernel has
+	}
+	born := time.Duration(birth) * (time.Second / ticksPerSecond) //nolint:gosec // ticks of centuries fit
+	return now.Add(-max(0, time.Duration(up.Nano())-born))
 }
 
 // open finds the process of a survivor, nil and unix.ESRCH when it is gone. A

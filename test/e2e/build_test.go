@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // ownerOf is the uid of a file.
@@ -15,13 +17,13 @@ func ownerOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid
 // pidNamed is the one process of an application whose command line holds a
 // word; builds run beside it.
 func (d *daemon) pidNamed(id, word string) int {
-	d.t.Helper()
-	for _, p := range d.of(id) {
-		if strings.Contains(p.command, word) {
-			return p.pid
+	d.T.Helper()
+	for _, p := range d.Of(id) {
+		if strings.Contains(p.Command, word) {
+			return p.PID
 		}
 	}
-	d.t.Errorf("%s does not run: %v", word, d.of(id))
+	d.T.Errorf("%s does not run: %v", word, d.Of(id))
 	return 0
 }
 
@@ -47,8 +49,8 @@ func TestPythonPackages(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 200)
-	id := c.upload(pythonBot("print('plain')\n" + idlePython))
-	if exists(t, d.path(id, ".venv")) {
+	id := c.Upload(harness.PythonBot("print('plain')\n" + harness.IdlePython))
+	if harness.Exists(t, d.Path(id, ".venv")) {
 		t.Error("an environment was made for nothing")
 	}
 	bot := example(t, "python-bot")
@@ -56,22 +58,22 @@ func TestPythonPackages(t *testing.T) {
 print("prefix", sys.prefix)
 print("pip", subprocess.run([".venv/bin/pip", "--version"], capture_output=True, text=True).stdout.strip())
 print("installed")
-` + idlePython
-	a := c.commit(id, bot).want(200, "status", "ok")
-	a.says("logs", "berth_greeting")
-	log := c.untilLog(id, "Z installed\n")
-	if !strings.Contains(log, "prefix "+d.path(id, ".venv")+"\n") || !strings.Contains(log, "from "+d.path(id, ".venv")+"/lib") {
+` + harness.IdlePython
+	a := c.Commit(id, bot).Want(200, "status", "ok")
+	a.Says("logs", "berth_greeting")
+	log := c.UntilLog(id, "Z installed\n")
+	if !strings.Contains(log, "prefix "+d.Path(id, ".venv")+"\n") || !strings.Contains(log, "from "+d.Path(id, ".venv")+"/lib") {
 		t.Errorf("the program does not run in its environment: %s", log)
 	}
-	pip, err := os.ReadFile(d.path(id, ".venv", "bin", "pip"))
-	if err != nil || !strings.HasPrefix(string(pip), "#!"+d.path(id, ".venv", "bin", "python")) {
+	pip, err := os.ReadFile(d.Path(id, ".venv", "bin", "pip"))
+	if err != nil || !strings.HasPrefix(string(pip), "#!"+d.Path(id, ".venv", "bin", "python")) {
 		t.Errorf("pip begins with %.80q, %v, want the live path", pip, err)
 	}
 	// The environment survives a commit of code alone, and a backup.
-	c.commit(id, files{"main.py": "import berth_greeting\nprint('second')\n" + idlePython}).want(200)
-	c.untilLog(id, "second")
-	c.commit(id, bot.with("requirements.txt", "./wheels/no-such-1.0-py3-none-any.whl\n")).want(422).says("message", "pip could not install")
-	c.info(id).want(200, "apps.online", true)
+	c.Commit(id, harness.Files{"main.py": "import berth_greeting\nprint('second')\n" + harness.IdlePython}).Want(200)
+	c.UntilLog(id, "second")
+	c.Commit(id, bot.With("requirements.txt", "./wheels/no-such-1.0-py3-none-any.whl\n")).Want(422).Says("message", "pip could not install")
+	c.Info(id).Want(200, "apps.online", true)
 }
 
 // TestNodePackages installs a file: dependency with a lock, offline, and
@@ -80,7 +82,7 @@ func TestNodePackages(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	owner := d.account("ana", 400)
-	greet := files{
+	greet := harness.Files{
 		"greet/package.json": `{"name":"greet","version":"1.0.0","main":"index.js","bin":{"make-it":"make.js"}}`,
 		"greet/index.js":     "module.exports = () => 'greetings'",
 		"greet/make.js":      "#!/usr/bin/env node\nrequire('fs').writeFileSync('made.js', 'module.exports = ' + JSON.stringify(process.env.NODE_ENV || 'none'))",
@@ -104,18 +106,18 @@ func TestNodePackages(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c := owner.in(t)
-			f := nodeBot(tt.code+idleNode, tt.lines...)
+			f := harness.NodeBot(tt.code+harness.IdleNode, tt.lines...)
 			for name, content := range greet {
 				f[name] = strings.NewReplacer("KIND", tt.kind, "LOCK", tt.lock).Replace(content)
 			}
-			id := c.upload(f)
-			c.untilLog(id, tt.log)
-			c.info(id).want(200, "apps.online", true, "apps.lang", "javascript")
-			c.commit(id, f.with("index.js", "console.log('again')\n"+f["index.js"])).want(200)
-			if log := c.untilLog(id, "again"); strings.Count(log, "Error") > 0 {
+			id := c.Upload(f)
+			c.UntilLog(id, tt.log)
+			c.Info(id).Want(200, "apps.online", true, "apps.lang", "javascript")
+			c.Commit(id, f.With("index.js", "console.log('again')\n"+f["index.js"])).Want(200)
+			if log := c.UntilLog(id, "again"); strings.Count(log, "Error") > 0 {
 				t.Errorf("the log is %s", log)
 			}
-			c.until(id, "apps.online", true)
+			c.Until(id, "apps.online", true)
 		})
 	}
 }
@@ -127,33 +129,33 @@ func TestPackagesWithoutALock(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 400)
-	pkg := func(name string) files {
-		return files{
+	pkg := func(name string) harness.Files {
+		return harness.Files{
 			name + "/package.json": `{"name":"` + name + `","version":"1.0.0"}`,
 			name + "/index.js":     "module.exports = '" + name + "'",
 		}
 	}
-	one := nodeBot("console.log('has', require('foo'))\n"+idleNode).with("package.json", `{"dependencies":{"foo":"file:./foo"}}`)
+	one := harness.NodeBot("console.log('has', require('foo'))\n"+harness.IdleNode).With("package.json", `{"dependencies":{"foo":"file:./foo"}}`)
 	for name, content := range pkg("foo") {
 		one[name] = content
 	}
-	id := c.upload(one)
-	c.untilLog(id, "has foo")
-	two := files{
+	id := c.Upload(one)
+	c.UntilLog(id, "has foo")
+	two := harness.Files{
 		"package.json": `{"dependencies":{"foo":"file:./foo","bar":"file:./bar"}}`,
-		"index.js":     "console.log('has', require('foo'), require('bar'))\n" + idleNode,
+		"index.js":     "console.log('has', require('foo'), require('bar'))\n" + harness.IdleNode,
 	}
 	for name, content := range pkg("bar") {
 		two[name] = content
 	}
-	c.commit(id, two).want(200, "status", "ok")
-	c.untilLog(id, "has foo bar")
+	c.Commit(id, two).Want(200, "status", "ok")
+	c.UntilLog(id, "has foo bar")
 	for _, name := range []string{"package-lock.json", ".npm", ".cache"} {
-		if exists(t, d.path(id, name)) {
+		if harness.Exists(t, d.Path(id, name)) {
 			t.Errorf("%s is in the application's directory", name)
 		}
 	}
-	if !exists(t, d.path(id, "node_modules", ".package-lock.json")) {
+	if !harness.Exists(t, d.Path(id, "node_modules", ".package-lock.json")) {
 		t.Error("npm has left no mark in node_modules: a backup would hold it all")
 	}
 }
@@ -164,15 +166,15 @@ func TestBuildCannotStay(t *testing.T) {
 	t.Parallel()
 	d := launch(t, "--build-timeout", "1s")
 	c := d.account("ana", 200)
-	id := c.upload(nodeBot(idleNode, "BUILD=setsid sleep 4321 >/dev/null 2>&1 & echo done"))
-	for _, p := range d.of(id) {
-		if strings.Contains(p.command, "4321") {
+	id := c.Upload(harness.NodeBot(harness.IdleNode, "BUILD=setsid sleep 4321 >/dev/null 2>&1 & echo done"))
+	for _, p := range d.Of(id) {
+		if strings.Contains(p.Command, "4321") {
 			t.Errorf("left running: %v", p)
 		}
 	}
-	pid := d.pid(id)
-	c.commit(id, nodeBot(idleNode, "BUILD=echo slow; sleep 1000")).want(422).says("message", "it took longer than 1s").says("logs", "slow")
-	if now := d.pid(id); now != pid {
+	pid := d.PID(id)
+	c.Commit(id, harness.NodeBot(harness.IdleNode, "BUILD=echo slow; sleep 1000")).Want(422).Says("message", "it took longer than 1s").Says("logs", "slow")
+	if now := d.PID(id); now != pid {
 		t.Errorf("the old program was %d and is %d", pid, now)
 	}
 }

@@ -34,7 +34,7 @@ type edge struct {
 // atTheEdge prepares both; change, which may be nil, makes another authority.
 func atTheEdge(t *testing.T, change func(c *ca.Config), args ...string) *edge {
 	t.Helper()
-	harness.Ready(t, unready)
+	harness.Ready(t, harness.Unready)
 	e := &edge{http: ca.Free(t), https: ca.Free(t), names: dns.Start(t)}
 	c := ca.Config{Resolver: e.names.Addr(), HTTP: ca.Port(t, e.http), TLS: ca.Port(t, e.https), Nonces: 10}
 	if change != nil {
@@ -50,10 +50,10 @@ func atTheEdge(t *testing.T, change func(c *ca.Config), args ...string) *edge {
 
 // trust starts the authority and believes it.
 func (e *edge) trust() {
-	e.t.Helper()
+	e.T.Helper()
 	e.ca.Start()
-	e.given = filepath.Join(e.root, "given.pem")
-	write(e.t, e.given, e.ca.Given())
+	e.given = filepath.Join(e.Root, "given.pem")
+	harness.Write(e.T, e.given, e.ca.Given())
 }
 
 // leads makes names lead to this machine.
@@ -65,17 +65,17 @@ func (e *edge) leads(names ...string) {
 
 // curl asks for a path over HTTPS, as a visitor who trusts the authority.
 func (e *edge) curl(name, path string, options ...string) (string, error) {
-	e.t.Helper()
-	port := strconv.Itoa(ca.Port(e.t, e.https))
+	e.T.Helper()
+	port := strconv.Itoa(ca.Port(e.T, e.https))
 	args := append([]string{"-sS", "--max-time", "20", "--noproxy", "*", "--cacert", e.given, "--resolve", name + ":" + port + ":127.0.0.1"}, options...)
 	out, err := exec.Command("curl", append(args, "https://"+net.JoinHostPort(name, port)+path)...).CombinedOutput()
 	return string(out), err
 }
 
-// untilCurl waits for an answer.
+// untilCurl waits for an harness.Answer.
 func (e *edge) untilCurl(name, want string) {
-	e.t.Helper()
-	harness.Eventually(e.t, name+" answers "+want+" over HTTPS", func() bool {
+	e.T.Helper()
+	harness.Eventually(e.T, name+" answers "+want+" over HTTPS", func() bool {
 		out, err := e.curl(name, "/")
 		return err == nil && strings.Contains(out, want)
 	})
@@ -99,39 +99,39 @@ func (e *edge) visit(name string) (*x509.Certificate, error) {
 }
 
 func (e *edge) mustVisit(name string) *x509.Certificate {
-	e.t.Helper()
+	e.T.Helper()
 	c, err := e.visit(name)
 	if err != nil {
-		e.t.Fatalf("%s: %v", name, err)
+		e.T.Fatalf("%s: %v", name, err)
 	}
 	return c
 }
 
 // refused shakes hands for names that have no certificate.
 func (e *edge) refused(names ...string) {
-	e.t.Helper()
+	e.T.Helper()
 	for _, name := range names {
 		if c, err := e.visit(name); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
-			e.t.Errorf("%s is shown %v, %v", name, c, err)
+			e.T.Errorf("%s is shown %v, %v", name, c, err)
 		}
 	}
 }
 
 // listed is what berth proxy certificates tells, by name.
 func (e *edge) listed(data string) map[string]string {
-	e.t.Helper()
+	e.T.Helper()
 	args := []string{"proxy", "certificates", "--json", "--data-dir", data}
-	for i, arg := range e.args {
+	for i, arg := range e.Args {
 		if arg == "--proxy-mode" || arg == "--proxy-tls" || arg == "--proxy-domain" || arg == "--proxy-acme-directory" || arg == "--proxy-cert" || arg == "--proxy-key" {
-			args = append(args, arg, e.args[i+1])
+			args = append(args, arg, e.Args[i+1])
 		}
 	}
-	cmd := e.command(args...)
+	cmd := e.Command(args...)
 	cmd.Env = harness.CleanEnv()
 	out, err := cmd.Output()
 	var list []struct{ Name, Status, Problem string }
 	if err = errors.Join(err, json.Unmarshal(out, &list)); err != nil {
-		e.t.Fatalf("%v: %s", err, out)
+		e.T.Fatalf("%v: %s", err, out)
 	}
 	all := map[string]string{}
 	for _, c := range list {
@@ -142,28 +142,28 @@ func (e *edge) listed(data string) map[string]string {
 
 // claim brings a domain to a site and proves it.
 func (e *edge) claim(c *client, id, name string) {
-	e.t.Helper()
-	a := c.ask("POST", "/customdomain/create", fmt.Sprintf(`{"appID":%q,"domainName":%q}`, id, name)).want(200, "domain.dns_status", "unverified")
+	e.T.Helper()
+	a := c.ask("POST", "/customdomain/create", fmt.Sprintf(`{"appID":%q,"domainName":%q}`, id, name)).Want(200, "domain.dns_status", "unverified")
 	e.names.Set("_berth."+name, []string{proofOf(a, "_berth."+name, "A "+name+" 127.0.0.1")})
-	c.get("/customdomain/"+name+"/verify").want(200, "domain.dns_status", "verified")
+	c.Get("/customdomain/"+name+"/verify").Want(200, "domain.dns_status", "verified")
 }
 
-func htmlSite(id, text string) files {
-	return files{"discloud.config": config("TYPE=site", "ID="+id, "MAIN=index.html", "RAM=32"), "index.html": text}
+func htmlSite(id, text string) harness.Files {
+	return harness.Files{"discloud.config": harness.Config("TYPE=site", "ID="+id, "MAIN=index.html", "RAM=32"), "index.html": text}
 }
 
-// TestCertificates: from the creation of a domain to an answer over HTTPS with a
+// TestCertificates: from the creation of a domain to an harness.Answer over HTTPS with a
 // certificate of a real authority, and to the end of it.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	e := atTheEdge(t, func(c *ca.Config) { c.Blocked = []string{"blocked.example.com"} })
 	e.leads("shop.apps.example.org", "second.apps.example.org", "www.example.com", "blocked.example.com")
 	e.trust()
-	e.start()
+	e.Serve()
 	ana := e.account("ana", 300)
-	ana.ask("POST", "/subdomain/kept", "").want(200) // a name without a site
+	ana.ask("POST", "/subdomain/kept", "").Want(200) // a name without a site
 	e.refused("shop.apps.example.org", "kept.apps.example.org", "apps.example.org", "www.example.com")
-	ana.upload(files{"discloud.config": config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=64"), "index.js": siteNode})
+	ana.Upload(harness.Files{"discloud.config": harness.Config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=64"), "index.js": siteNode})
 	e.untilCurl("shop.apps.example.org", "shop for shop.apps.example.org:"+strconv.Itoa(ca.Port(t, e.https)))
 	if out, err := e.curl("shop.apps.example.org", "/", "-o", "/dev/null", "-w", "%{http_version} %{http_code}"); err != nil || out != "2 200" {
 		t.Errorf("over HTTP/2: %s, %v", out, err)
@@ -178,38 +178,38 @@ func TestCertificates(t *testing.T) {
 	}
 
 	e.claim(ana, "shop", "www.example.com")
-	ana.get("/user").want(200, "user.subdomains", "[kept shop]", "user.customdomains", "[www.example.com]")
+	ana.Get("/user").Want(200, "user.subdomains", "[kept shop]", "user.customdomains", "[www.example.com]")
 	e.untilCurl("www.example.com", "shop for www.example.com")
-	ana.get("/customdomain/www.example.com").want(200, "domain.certificate.status", "issued", "customdomain.certificate.status", "issued")
+	ana.Get("/customdomain/www.example.com").Want(200, "domain.certificate.status", "issued", "customdomain.certificate.status", "issued")
 	e.claim(ana, "shop", "blocked.example.com")
 	harness.Eventually(t, "the refusal is told", func() bool {
-		return ana.get("/customdomain/blocked.example.com").at("domain.certificate.status") == "failed"
+		return ana.Get("/customdomain/blocked.example.com").At("domain.certificate.status") == "failed"
 	})
-	ana.get("/customdomain/blocked.example.com").says("domain.certificate.message", "refused")
+	ana.Get("/customdomain/blocked.example.com").Says("domain.certificate.message", "refused")
 	e.refused("blocked.example.com")
-	list := e.listed(e.data)
+	list := e.listed(e.Data)
 	if len(list) != 3 || list["www.example.com"] != "issued" || list["shop.apps.example.org"] != "issued" || !strings.HasPrefix(list["blocked.example.com"], "failed the certificate authority refused") {
 		t.Errorf("listed are %v", list)
 	}
 
 	// It leads elsewhere at once, with the certificate that it has.
-	ana.upload(htmlSite("second", "the second"))
-	ana.ask("PUT", "/customdomain/www.example.com/edit", `{"newAppID":"second"}`).want(200)
+	ana.Upload(htmlSite("second", "the second"))
+	ana.ask("PUT", "/customdomain/www.example.com/edit", `{"newAppID":"second"}`).Want(200)
 	if out, err := e.curl("www.example.com", "/"); err != nil || out != "the second" {
 		t.Errorf("after the edit: %s, %v", out, err)
 	}
 	e.untilCurl("second.apps.example.org", "the second")
 	orders := e.ca.Said("POST /order-plz")
-	ana.ask("DELETE", "/customdomain/blocked.example.com/remove", "").want(200)
-	ana.delete("second").want(200)
+	ana.ask("DELETE", "/customdomain/blocked.example.com/remove", "").Want(200)
+	ana.Delete("second").Want(200)
 	e.refused("www.example.com", "second.apps.example.org", "blocked.example.com")
-	ana.get("/customdomain/www.example.com").want(404)
-	ana.get("/user").want(200, "user.subdomains", "[kept shop]", "user.customdomains", "[]")
-	ana.delete("shop").want(200)
-	ana.ask("DELETE", "/subdomain/kept", "").want(200)
+	ana.Get("/customdomain/www.example.com").Want(404)
+	ana.Get("/user").Want(200, "user.subdomains", "[kept shop]", "user.customdomains", "[]")
+	ana.Delete("shop").Want(200)
+	ana.ask("DELETE", "/subdomain/kept", "").Want(200)
 	e.refused("shop.apps.example.org", "kept.apps.example.org")
-	if n := e.ca.Said("POST /order-plz"); n != orders || len(e.listed(e.data)) > 0 {
-		t.Errorf("%d orders more, and listed are %v", n-orders, e.listed(e.data))
+	if n := e.ca.Said("POST /order-plz"); n != orders || len(e.listed(e.Data)) > 0 {
+		t.Errorf("%d orders more, and listed are %v", n-orders, e.listed(e.Data))
 	}
 }
 
@@ -221,16 +221,16 @@ func TestCertificatesLast(t *testing.T) {
 	const shop, late = "shop.apps.example.org", "late.apps.example.org"
 	e.leads(shop, late)
 	e.trust()
-	e.start()
+	e.Serve()
 	ana := e.account("ana", 100)
-	ana.upload(htmlSite("shop", "hello"))
+	ana.Upload(htmlSite("shop", "hello"))
 	e.untilCurl(shop, "hello")
 	first := e.mustVisit(shop)
-	ana.upload(htmlSite("late", "too late"))
+	ana.Upload(htmlSite("late", "too late"))
 	limited := func(after string) {
 		t.Helper()
 		harness.Eventually(t, "it is told after "+after, func() bool {
-			return strings.HasPrefix(e.listed(e.data)[late], "pending this host has begun with as many new names as it may")
+			return strings.HasPrefix(e.listed(e.Data)[late], "pending this host has begun with as many new names as it may")
 		})
 		e.refused(late)
 		if c := e.mustVisit(shop); c.SerialNumber.Cmp(first.SerialNumber) != 0 {
@@ -239,11 +239,11 @@ func TestCertificatesLast(t *testing.T) {
 	}
 	limited("the first")
 	orders := e.ca.Said("POST /order-plz")
-	e.restart()
+	e.Restart()
 	limited("a restart")
-	ana.deleteAll()
-	ana.upload(htmlSite("late", "again"))
-	ana.upload(htmlSite("shop", "again"))
+	ana.DeleteAll()
+	ana.Upload(htmlSite("late", "again"))
+	ana.Upload(htmlSite("shop", "again"))
 	e.untilCurl(shop, "again")
 	limited("all was made anew")
 	if n := e.ca.Said("POST /order-plz"); n != orders {
@@ -253,7 +253,7 @@ func TestCertificatesLast(t *testing.T) {
 	if code := e.End(syscall.SIGKILL); code != -1 {
 		t.Fatalf("exit status %d", code)
 	}
-	e.start()
+	e.Serve()
 	limited("a crash")
 
 	stop, visits := make(chan struct{}), make(chan error, 1)
@@ -271,7 +271,7 @@ func TestCertificatesLast(t *testing.T) {
 			}
 		}
 	}()
-	e.upgrade()
+	e.Upgrade()
 	e.mustVisit(shop)
 	close(stop)
 	if err := <-visits; err != nil {
@@ -279,9 +279,9 @@ func TestCertificatesLast(t *testing.T) {
 	}
 	limited("an upgrade")
 
-	archive, restored := filepath.Join(e.root, "host.tar.gz"), filepath.Join(e.root, "restored")
-	for _, args := range [][]string{{"backup", "create", "--to", archive, "--data-dir", e.data}, {"backup", "restore", archive, "--data-dir", restored}} {
-		if out, err := e.command(args...).CombinedOutput(); err != nil {
+	archive, restored := filepath.Join(e.Root, "host.tar.gz"), filepath.Join(e.Root, "restored")
+	for _, args := range [][]string{{"backup", "create", "--to", archive, "--data-dir", e.Data}, {"backup", "restore", archive, "--data-dir", restored}} {
+		if out, err := e.Command(args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v: %s", args, err, out)
 		}
 	}
@@ -302,24 +302,24 @@ func TestCertificatesOfFilesAndACME(t *testing.T) {
 	e := atTheEdge(t, func(c *ca.Config) { c.HTTP = 1 }, // where nobody listens
 		"--proxy-cert", wildcard, "--proxy-key", wildcard+".key", "--names-proof", "address")
 	e.leads("shop.apps.example.org", "www.example.com")
-	e.start()
+	e.Serve()
 	ana := e.account("ana", 100)
-	ana.upload(htmlSite("shop", "hello"))
+	ana.Upload(htmlSite("shop", "hello"))
 	e.given = wildcard // its own root
 	e.untilCurl("shop.apps.example.org", "hello")
 	e.refused("www.example.com")
-	ana.ask("POST", "/customdomain/create", `{"appID":"shop","domainName":"www.example.com"}`).want(200)
-	ana.get("/customdomain/www.example.com/verify").want(200, "domain.dns_status", "verified") // by its address alone
+	ana.ask("POST", "/customdomain/create", `{"appID":"shop","domainName":"www.example.com"}`).Want(200)
+	ana.Get("/customdomain/www.example.com/verify").Want(200, "domain.dns_status", "verified") // by its address alone
 	harness.Eventually(t, "it is told that the authority is down", func() bool {
-		a := ana.get("/customdomain/www.example.com").want(200, "domain.certificate.status", "pending")
-		return strings.Contains(fmt.Sprint(a.at("domain.certificate.message")), "cannot be reached")
+		a := ana.Get("/customdomain/www.example.com").Want(200, "domain.certificate.status", "pending")
+		return strings.Contains(fmt.Sprint(a.At("domain.certificate.message")), "cannot be reached")
 	})
 	e.trust()
 	e.untilCurl("www.example.com", "hello")
 	if n := e.ca.Said("POST /order-plz"); n < 2 { // HTTP-01 was refused before
 		t.Errorf("%d orders", n)
 	}
-	if list := e.listed(e.data); len(list) != 2 || list["*.apps.example.org"] != "issued" || list["www.example.com"] != "issued" {
+	if list := e.listed(e.Data); len(list) != 2 || list["*.apps.example.org"] != "issued" || list["www.example.com"] != "issued" {
 		t.Errorf("listed are %v", list)
 	}
 	if n := strings.Count(e.Out.String(), "the certificate authority does not work, or cannot be reached"); n != 1 {

@@ -24,32 +24,32 @@ func TestFieldNames(t *testing.T) {
 		w := multipart.NewWriter(&b)
 		_ = w.WriteField("note", "text before the file") // a Buffer takes everything
 		part, _ := w.CreateFormFile(field, "my app.zip")
-		_, _ = part.Write(shellBot(idleShell, "RAM=32").zip())
+		_, _ = part.Write(harness.ShellBot(harness.IdleShell, "RAM=32").Zip())
 		_ = w.Close()
-		r := c.request("POST", "/v2/upload", struct{ io.Reader }{&b}) // no Content-Length: chunked
+		r := c.Request("POST", "/v2/upload", struct{ io.Reader }{&b}) // no Content-Length: chunked
 		r.Header.Set("Content-Type", w.FormDataContentType())
-		if a := c.send(r).want(200, "status", "ok", "app.ram", 32); r.ContentLength != 0 {
-			t.Errorf("%s: it was not chunked: %s", field, a.body)
+		if a := c.Send(r).Want(200, "status", "ok", "app.ram", 32); r.ContentLength != 0 {
+			t.Errorf("%s: it was not chunked: %s", field, a.Body)
 		}
 	}
-	if n := len(c.ids()); n != 4 {
+	if n := len(c.IDs()); n != 4 {
 		t.Errorf("%d applications, want 4", n)
 	}
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
 	_ = w.WriteField("file", "no file")
 	_ = w.Close()
-	r := c.request("POST", "/v2/upload", &b)
+	r := c.Request("POST", "/v2/upload", &b)
 	r.Header.Set("Content-Type", w.FormDataContentType())
-	c.send(r).want(404, "status", "error").says("message", "missing required file")
-	c.send(c.request("POST", "/v2/upload", strings.NewReader("PK"))).want(400, "status", "error").says("message", "multipart/form-data")
+	c.Send(r).Want(404, "status", "error").Says("message", "missing required file")
+	c.Send(c.Request("POST", "/v2/upload", strings.NewReader("PK"))).Want(400, "status", "error").Says("message", "multipart/form-data")
 }
 
 // TestRequests sends what clients send and people mistype.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	c := launch(t).account("ana", 100)
-	id := c.upload(shellBot(idleShell, "RAM=32"))
+	id := c.Upload(harness.ShellBot(harness.IdleShell, "RAM=32"))
 	for _, tt := range []struct {
 		method, path, body string
 		code               int
@@ -76,30 +76,30 @@ func TestRequests(t *testing.T) {
 		{"PUT", "/v2/locale/xx", "", 404, ""},
 		{"PUT", "/v2/locale/pt-BR", "", 200, ""},
 	} {
-		r := c.request(tt.method, tt.path, strings.NewReader(tt.body))
+		r := c.Request(tt.method, tt.path, strings.NewReader(tt.body))
 		r.Header.Set("Content-Type", "application/json")
-		a := c.send(r)
+		a := c.Send(r)
 		pairs := []any{"status", "ok"}
 		if tt.code >= 400 {
 			pairs = []any{"status", "error", "code", tt.code, "statusCode", tt.code}
 		}
-		if a.want(tt.code, pairs...); a.text("message") == "" || a.header.Get("ratelimit-limit") == "" {
-			t.Errorf("%s %s: %s with %v", tt.method, tt.path, a.body, a.header)
+		if a.Want(tt.code, pairs...); a.Text("message") == "" || a.Header.Get("ratelimit-limit") == "" {
+			t.Errorf("%s %s: %s with %v", tt.method, tt.path, a.Body, a.Header)
 		}
-		if !strings.Contains(a.header.Get("Allow"), tt.allow) {
-			t.Errorf("%s %s allows %q, want %q", tt.method, tt.path, a.header.Get("Allow"), tt.allow)
+		if !strings.Contains(a.Header.Get("Allow"), tt.allow) {
+			t.Errorf("%s %s allows %q, want %q", tt.method, tt.path, a.Header.Get("Allow"), tt.allow)
 		}
 	}
-	c.get("/user").want(200, "user.locale", "pt-BR")
-	if list := c.put("/locale/xx", "").list("localeList"); fmt.Sprint(list) != "[en-US pt-BR]" {
+	c.Get("/user").Want(200, "user.locale", "pt-BR")
+	if list := c.Put("/locale/xx", "").List("localeList"); fmt.Sprint(list) != "[en-US pt-BR]" {
 		t.Errorf("the locales are %v", list)
 	}
-	head := c.send(c.request("HEAD", "/v2/app/"+id, nil)).want(200)
-	if n, _ := strconv.Atoi(head.header.Get("Content-Length")); len(head.body) > 0 || n == 0 {
-		t.Errorf("HEAD has a body of %d bytes and the length %d", len(head.body), n)
+	head := c.Send(c.Request("HEAD", "/v2/app/"+id, nil)).Want(200)
+	if n, _ := strconv.Atoi(head.Header.Get("Content-Length")); len(head.Body) > 0 || n == 0 {
+		t.Errorf("HEAD has a body of %d bytes and the length %d", len(head.Body), n)
 	}
-	if a := c.send(c.request("OPTIONS", "/v2/app/"+id, nil)); a.code >= 300 || !strings.Contains(a.header.Get("Allow"), "GET") {
-		t.Errorf("OPTIONS answers %d, allows %q", a.code, a.header.Get("Allow"))
+	if a := c.Send(c.Request("OPTIONS", "/v2/app/"+id, nil)); a.Code >= 300 || !strings.Contains(a.Header.Get("Allow"), "GET") {
+		t.Errorf("OPTIONS answers %d, allows %q", a.Code, a.Header.Get("Allow"))
 	}
 }
 
@@ -107,24 +107,24 @@ func TestRequests(t *testing.T) {
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	c := launch(t).account("ana", 100)
-	r := c.request("GET", "/v2/openapi.json", nil)
+	r := c.Request("GET", "/v2/openapi.json", nil)
 	r.Header.Del("api-token")
-	a := c.send(r).want(200)
+	a := c.Send(r).Want(200)
 	var document struct {
 		OpenAPI string
 		Paths   map[string]map[string]json.RawMessage
 	}
-	if err := json.Unmarshal(a.body, &document); err != nil || !strings.HasPrefix(document.OpenAPI, "3.1") {
-		t.Fatalf("%v in %.200s", err, a.body)
+	if err := json.Unmarshal(a.Body, &document); err != nil || !strings.HasPrefix(document.OpenAPI, "3.1") {
+		t.Fatalf("%v in %.200s", err, a.Body)
 	}
 	operations := 0
 	for path, methods := range document.Paths {
 		for method := range methods {
 			operations++
 			path = strings.NewReplacer("{appID}", "1234567890123", "{locale}", "xx", "{token}", "x", "{name}", "x.zip").Replace(path)
-			a := c.send(c.request(strings.ToUpper(method), path, nil))
-			if a.code == 405 || a.code >= 500 || strings.Contains(a.text("message"), "nothing at this address") {
-				t.Errorf("%s %s is documented and answers %d %s", method, path, a.code, a.body)
+			a := c.Send(c.Request(strings.ToUpper(method), path, nil))
+			if a.Code == 405 || a.Code >= 500 || strings.Contains(a.Text("message"), "nothing at this address") {
+				t.Errorf("%s %s is documented and answers %d %s", method, path, a.Code, a.Body)
 			}
 		}
 	}
@@ -140,21 +140,21 @@ func TestRateLimit(t *testing.T) {
 	c := d.account("ana", 100)
 	other := d.account("bob", 100)
 	for i := range 5 {
-		a := c.get("/user").want(200)
-		left, err := strconv.Atoi(a.header.Get("ratelimit-remaining"))
-		if err != nil || left < 1 || left > 5-i || a.header.Get("ratelimit-limit") != "5" {
-			t.Errorf("request %d: %v", i, a.header)
+		a := c.Get("/user").Want(200)
+		left, err := strconv.Atoi(a.Header.Get("ratelimit-remaining"))
+		if err != nil || left < 1 || left > 5-i || a.Header.Get("ratelimit-limit") != "5" {
+			t.Errorf("request %d: %v", i, a.Header)
 		}
 	}
 	for range 2 {
-		a := c.get("/user").want(429, "status", "error", "code", 429)
-		reset, err := strconv.Atoi(a.header.Get("ratelimit-reset"))
-		if err != nil || reset < 1 || reset > 60 || a.header.Get("ratelimit-remaining") != "0" || a.header.Get("Retry-After") == "" {
-			t.Errorf("the refusal has %v", a.header)
+		a := c.Get("/user").Want(429, "status", "error", "code", 429)
+		reset, err := strconv.Atoi(a.Header.Get("ratelimit-reset"))
+		if err != nil || reset < 1 || reset > 60 || a.Header.Get("ratelimit-remaining") != "0" || a.Header.Get("Retry-After") == "" {
+			t.Errorf("the refusal has %v", a.Header)
 		}
 	}
-	other.get("/user").want(200) // another token has its own
-	d.clients = nil              // they could not clean up; there is nothing
+	other.Get("/user").Want(200) // another token has its own
+	d.Clients = nil              // they could not clean up; there is nothing
 }
 
 // TestAccounts: who may do what, while the daemon runs.
@@ -162,57 +162,57 @@ func TestAccounts(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	ana, bob := d.account("ana", 100), d.account("bob", 100)
-	id := ana.upload(shellBot(idleShell, "RAM=32"))
+	id := ana.Upload(harness.ShellBot(harness.IdleShell, "RAM=32"))
 	for _, path := range []string{"", "/status", "/logs", "/backup"} {
-		bob.get("/app/"+id+path).want(404, "status", "error", "code", 404)
+		bob.Get("/app/"+id+path).Want(404, "status", "error", "code", 404)
 	}
 	for _, path := range []string{"/start", "/stop", "/restart"} {
-		bob.put("/app/"+id+path, "").want(404)
+		bob.Put("/app/"+id+path, "").Want(404)
 	}
-	bob.put("/app/"+id+"/ram", `{"ramMB":50}`).want(404)
-	bob.put("/app/"+id+"/profile", `{"name":"mine"}`).want(404)
-	bob.commit(id, files{"start.sh": "exit 1"}).want(404)
-	bob.delete(id).want(404)
-	bob.get("/app/all").want(200, "apps", "[]")
-	bob.put("/app/all/stop", "").want(200, "apps.stopped", "[]")
-	ana.info(id).want(200, "apps.online", true, "apps.ram", 32)
+	bob.Put("/app/"+id+"/ram", `{"ramMB":50}`).Want(404)
+	bob.Put("/app/"+id+"/profile", `{"name":"mine"}`).Want(404)
+	bob.Commit(id, harness.Files{"start.sh": "exit 1"}).Want(404)
+	bob.Delete(id).Want(404)
+	bob.Get("/app/all").Want(200, "apps", "[]")
+	bob.Put("/app/all/stop", "").Want(200, "apps.stopped", "[]")
+	ana.Info(id).Want(200, "apps.online", true, "apps.ram", 32)
 
-	if code, _, stderr := d.run("account", "delete", "ana"); code == 0 || !strings.Contains(stderr, "owns 1 application") {
+	if code, _, stderr := d.Run("account", "delete", "ana"); code == 0 || !strings.Contains(stderr, "owns 1 application") {
 		t.Errorf("an account with an application was deleted: %d %s", code, stderr)
 	}
-	d.berth("account", "set", "ana", "--ram", "200")
-	ana.get("/user").want(200, "user.totalRamMb", 200)
-	ana.put("/app/"+id+"/ram", `{"ramMB":150}`).want(200)
-	d.berth("account", "disable", "ana")
-	ana.get("/user").want(403, "status", "error", "code", 403).says("message", "disabled")
-	if len(d.of(id)) != 1 {
+	d.CLI("account", "set", "ana", "--ram", "200")
+	ana.Get("/user").Want(200, "user.totalRamMb", 200)
+	ana.Put("/app/"+id+"/ram", `{"ramMB":150}`).Want(200)
+	d.CLI("account", "disable", "ana")
+	ana.Get("/user").Want(403, "status", "error", "code", 403).Says("message", "disabled")
+	if len(d.Of(id)) != 1 {
 		t.Error("disabling an account ended its program")
 	}
-	d.berth("account", "enable", "ana")
-	ana.get("/user").want(200)
+	d.CLI("account", "enable", "ana")
+	ana.Get("/user").Want(200)
 
-	second := *ana
-	second.token = d.berth("token", "create", ana.account, "--label", "second")
-	second.get("/user").want(200, "user.userID", ana.account)
+	second := ana.in(t)
+	second.Token = d.CLI("token", "create", ana.Account, "--label", "second")
+	second.Get("/user").Want(200, "user.userID", ana.Account)
 	var tokens []struct {
 		ID    int64
 		Label string
 	}
-	if err := json.Unmarshal([]byte(d.berth("token", "list", "ana", "--json")), &tokens); err != nil || len(tokens) != 2 {
+	if err := json.Unmarshal([]byte(d.CLI("token", "list", "ana", "--json")), &tokens); err != nil || len(tokens) != 2 {
 		t.Fatalf("the tokens are %v, %v", tokens, err)
 	}
 	for _, token := range tokens {
 		if token.Label == "second" {
-			d.berth("token", "revoke", strconv.FormatInt(token.ID, 10))
+			d.CLI("token", "revoke", strconv.FormatInt(token.ID, 10))
 		}
 	}
-	second.get("/user").want(401, "status", "error", "code", 401)
-	ana.get("/user").want(200)
-	for _, token := range []string{"", "x", ana.token + "x", strings.Repeat("a", 5000)} {
-		c := client{t: t, d: d, token: token}
-		c.get("/user").want(401, "status", "error", "code", 401)
+	second.Get("/user").Want(401, "status", "error", "code", 401)
+	ana.Get("/user").Want(200)
+	for _, token := range []string{"", "x", ana.Token + "x", strings.Repeat("a", 5000)} {
+		c := &harness.Client{T: t, Berth: d.Berth, Token: token}
+		c.Get("/user").Want(401, "status", "error", "code", 401)
 	}
-	if parts := strings.Split(ana.token, "."); len(parts) != 3 {
+	if parts := strings.Split(ana.Token, "."); len(parts) != 3 {
 		t.Errorf("the token has %d parts, want those of a JWT", len(parts))
 	}
 }
@@ -222,22 +222,22 @@ func TestLinks(t *testing.T) {
 	t.Parallel()
 	d := launch(t, "--backups-ttl", "3s")
 	c := d.account("ana", 100)
-	id := c.upload(shellBot(idleShell, "RAM=32"))
-	link := c.get("/app/" + id + "/backup").text("backups.url")
-	whole := c.download(link)
+	id := c.Upload(harness.ShellBot(harness.IdleShell, "RAM=32"))
+	link := c.Get("/app/" + id + "/backup").Text("backups.url")
+	whole := c.Download(link)
 	r, _ := http.NewRequest("GET", link, nil) // the link was used already
 	r.Header.Set("Range", "bytes=0-3")
-	if a := c.send(r).want(206); !bytes.Equal(a.body, whole[:4]) {
-		t.Errorf("the range is %q", a.body)
+	if a := c.Send(r).Want(206); !bytes.Equal(a.Body, whole[:4]) {
+		t.Errorf("the range is %q", a.Body)
 	}
-	log := c.get("/app/" + id + "/logs").text("apps.terminal.url")
-	c.delete(id).want(200)
+	log := c.Get("/app/" + id + "/logs").Text("apps.terminal.url")
+	c.Delete(id).Want(200)
 	for _, gone := range []string{log, link[:len(link)-8] + "AAAA.zip"} {
 		r, _ := http.NewRequest("GET", gone, nil)
-		c.send(r).want(404, "status", "error", "code", 404)
+		c.Send(r).Want(404, "status", "error", "code", 404)
 	}
 	harness.Eventually(t, "the backup expires", func() bool {
 		r, _ := http.NewRequest("GET", link, nil)
-		return c.send(r).code == 404
+		return c.Send(r).Code == 404
 	})
 }

@@ -21,7 +21,7 @@ func TestDoctor(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	var findings []struct{ Name, Verdict, Text string }
-	if err := json.Unmarshal([]byte(d.berth("doctor", "--json")), &findings); err != nil {
+	if err := json.Unmarshal([]byte(d.CLI("doctor", "--json")), &findings); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
@@ -36,18 +36,18 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("doctor does not speak of %s", name)
 		}
 	}
-	if code, table, _ := d.run("doctor"); code != 0 || !strings.Contains(table, "limit") {
+	if code, table, _ := d.Run("doctor"); code != 0 || !strings.Contains(table, "limit") {
 		t.Errorf("exit status %d: %s", code, table)
 	}
 }
 
 // TestOneStaticFile looks for what a program names that it wants loaded.
 func TestOneStaticFile(t *testing.T) {
-	harness.Ready(t, unready)
+	harness.Ready(t, harness.Unready)
 	if os.Getenv("BERTH_E2E_RACE") != "" {
 		t.Skip("the race detector links dynamically")
 	}
-	f, err := elf.Open(berth)
+	f, err := elf.Open(harness.Binary)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestOneStaticFile(t *testing.T) {
 // TestServeRefuses starts daemons that cannot run, and leave nothing.
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
-	harness.Ready(t, unready)
+	harness.Ready(t, harness.Unready)
 	root, err := os.MkdirTemp("/tmp", "berth-e2e.") //nolint:usetesting // t.TempDir is closed to other users
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestServeRefuses(t *testing.T) {
 	if err := os.Chmod(root, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	write(t, file, "listen = \"127.0.0.1:0\"\n\n[apps]\nram_defult = 200\n")
+	harness.Write(t, file, "listen = \"127.0.0.1:0\"\n\n[apps]\nram_defult = 200\n")
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestServeRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			data := filepath.Join(root, tt.data)
-			cmd := exec.Command(berth, append([]string{"serve", "--data-dir", data, "--listen", "127.0.0.1:0"}, tt.args...)...)
+			cmd := exec.Command(harness.Binary, append([]string{"serve", "--data-dir", data, "--listen", "127.0.0.1:0"}, tt.args...)...)
 			cmd.Env = append(harness.CleanEnv(), tt.env)
 			if tt.uid != 0 {
 				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: tt.uid, Gid: tt.uid}}
@@ -117,7 +117,7 @@ func TestServeRefuses(t *testing.T) {
 					t.Errorf("it said %s, want %q in it", &stderr, text)
 				}
 			}
-			if left := groupsNamed(groupOfData(data)); len(left) > 0 {
+			if left := harness.GroupsNamed(harness.GroupOfData(data)); len(left) > 0 {
 				t.Errorf("left groups: %v", left)
 			}
 		})
@@ -128,46 +128,46 @@ func TestServeRefuses(t *testing.T) {
 func TestSettingsFrom(t *testing.T) {
 	t.Parallel()
 	d := prepare(t)
-	file := filepath.Join(d.root, "berth.toml")
-	write(t, file, "[apps]\nram_min = 40\nram_default = 60\n[upload]\nmax = 3\n")
-	d.args = append(d.args, "--config", file, "--apps-ram-default", "80")
-	d.env = []string{"BERTH_APPS_RAM_DEFAULT=70", "BERTH_APPS_RAM_MIN=50"}
-	d.start()
+	file := filepath.Join(d.Root, "berth.toml")
+	harness.Write(t, file, "[apps]\nram_min = 40\nram_default = 60\n[upload]\nmax = 3\n")
+	d.Args = append(d.Args, "--config", file, "--apps-ram-default", "80")
+	d.Env = []string{"BERTH_APPS_RAM_DEFAULT=70", "BERTH_APPS_RAM_MIN=50"}
+	d.Serve()
 	c := d.account("ana", 500)
-	c.info(c.upload(shellBot(idleShell))).want(200, "apps.ram", 80)
-	c.post(shellBot(idleShell, "RAM=49").zip()).want(422).says("message", "at least 50 MB")
-	c.post(shellBot(idleShell).with("noise", noise(3<<20)).zip()).want(413).says("message", "3MB")
+	c.Info(c.Upload(harness.ShellBot(harness.IdleShell))).Want(200, "apps.ram", 80)
+	c.Post(harness.ShellBot(harness.IdleShell, "RAM=49").Zip()).Want(422).Says("message", "at least 50 MB")
+	c.Post(harness.ShellBot(harness.IdleShell).With("noise", noise(3<<20)).Zip()).Want(413).Says("message", "3MB")
 }
 
 // TestHostCapacity: what does not fit in the host is there and not started.
 func TestHostCapacity(t *testing.T) {
 	t.Parallel()
-	harness.Ready(t, unready)
+	harness.Ready(t, harness.Unready)
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	kb, err := strconv.Atoi(field(string(text), "MemTotal:"))
+	kb, err := strconv.Atoi(harness.Field(string(text), "MemTotal:"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A tenth of what the reserve leaves: 150 MB.
 	d := launch(t, "--host-overcommit", "0.1", "--host-reserve", strconv.Itoa(kb>>10-1500))
 	c := d.account("ana", 1000) // an account may be larger than the host
-	first := c.upload(shellBot(idleShell, "RAM=100"))
+	first := c.Upload(harness.ShellBot(harness.IdleShell, "RAM=100"))
 	const full = "this host has 150 MB for applications and 100 MB of them run already; 100 MB more do not fit"
-	a := c.post(shellBot(idleShell, "RAM=100").zip()).want(200, "status", "ok").says("logs", "did not start", full)
-	second := a.text("app.id")
-	c.info(second).want(200, "apps.online", false)
-	c.put("/app/"+second+"/start", "").want(422, "status", "error", "code", 422).says("message", full)
-	c.put("/app/"+first+"/ram", `{"ramMB":151}`).want(200, "status", "error").says("message", "151 MB more do not fit")
-	c.info(first).want(200, "apps.ram", 100, "apps.online", true)
-	c.put("/app/"+second+"/ram", `{"ramMB":50}`).want(200)
-	c.put("/app/"+second+"/start", "").want(200, "status", "ok")
-	c.put("/app/"+first+"/stop", "").want(200)
-	third := c.upload(shellBot(idleShell, "RAM=100"))
-	c.info(third).want(200, "apps.online", true)
-	c.put("/app/all/start", "").want(422, "status", "error").says("message", "do not fit")
-	c.commit(third, files{"start.sh": "echo new; exec sleep 1000"}).want(200, "status", "ok") // it has its own place
-	c.info(third).want(200, "apps.online", true)
+	a := c.Post(harness.ShellBot(harness.IdleShell, "RAM=100").Zip()).Want(200, "status", "ok").Says("logs", "did not start", full)
+	second := a.Text("app.id")
+	c.Info(second).Want(200, "apps.online", false)
+	c.Put("/app/"+second+"/start", "").Want(422, "status", "error", "code", 422).Says("message", full)
+	c.Put("/app/"+first+"/ram", `{"ramMB":151}`).Want(200, "status", "error").Says("message", "151 MB more do not fit")
+	c.Info(first).Want(200, "apps.ram", 100, "apps.online", true)
+	c.Put("/app/"+second+"/ram", `{"ramMB":50}`).Want(200)
+	c.Put("/app/"+second+"/start", "").Want(200, "status", "ok")
+	c.Put("/app/"+first+"/stop", "").Want(200)
+	third := c.Upload(harness.ShellBot(harness.IdleShell, "RAM=100"))
+	c.Info(third).Want(200, "apps.online", true)
+	c.Put("/app/all/start", "").Want(422, "status", "error").Says("message", "do not fit")
+	c.Commit(third, harness.Files{"start.sh": "echo new; exec sleep 1000"}).Want(200, "status", "ok") // it has its own place
+	c.Info(third).Want(200, "apps.online", true)
 }

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // TestStaticByCurl: what caches, players and old links need of files, asked for as
@@ -17,8 +19,8 @@ func TestStaticByCurl(t *testing.T) {
 	z := gzip.NewWriter(&packed)
 	_, _ = z.Write([]byte("body { color: red }"))
 	_ = z.Close()
-	d.account("ana", 100).upload(files{
-		"discloud.config": config("TYPE=site", "ID=pages", "MAIN=index.html", "RAM=32"), "index.html": "<p>first</p>", "200.html": "<p>app</p>", "data.bin": "0123456789",
+	d.account("ana", 100).Upload(harness.Files{
+		"discloud.config": harness.Config("TYPE=site", "ID=pages", "MAIN=index.html", "RAM=32"), "index.html": "<p>first</p>", "200.html": "<p>app</p>", "data.bin": "0123456789",
 		"style.css": "body { color: red }", "style.css.gz": packed.String(), "style.css.br": "not really brotli", "app.073c9b0a.js": "run()", "docs/index.html": "<p>docs</p>",
 	})
 	v := d.visitor()

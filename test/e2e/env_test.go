@@ -10,15 +10,17 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // report is what a program printed about itself after the word REPORT.
 func (c *client) report(id string, into any) {
-	c.t.Helper()
-	_, text, _ := strings.Cut(c.untilLog(id, "END\n"), "REPORT ")
+	c.T.Helper()
+	_, text, _ := strings.Cut(c.UntilLog(id, "END\n"), "REPORT ")
 	text, _, _ = strings.Cut(text, " END")
 	if err := json.Unmarshal([]byte(text), into); err != nil {
-		c.t.Fatalf("%v in %q", err, text)
+		c.T.Fatalf("%v in %q", err, text)
 	}
 }
 
@@ -41,24 +43,24 @@ func programPath(t *testing.T) string {
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	d := prepare(t)
-	d.env = []string{"BERTH_SECRET=leak", "NODE_OPTIONS=--no-warnings", "PYTHONPATH=/leak", "LD_LIBRARY_PATH=/leak"}
-	d.start()
+	d.Env = []string{"BERTH_SECRET=leak", "NODE_OPTIONS=--no-warnings", "PYTHONPATH=/leak", "LD_LIBRARY_PATH=/leak"}
+	d.Serve()
 	owner := d.account("ana", 4096)
 	node := "console.log('REPORT', JSON.stringify(process.env), 'END'); setInterval(() => {}, 1e6)\n"
 	python := "import json, os, signal\nprint('REPORT', json.dumps(dict(os.environ)), 'END')\nsignal.pause()\n"
 	both := map[string]string{"NODE_ENV": "production", "PYTHONUNBUFFERED": "1", "npm_config_update_notifier": "false"}
 	for _, tt := range []struct {
 		name  string
-		app   files
+		app   harness.Files
 		extra map[string]string
 		shell bool // which adds some of its own
 	}{
-		{"node", nodeBot(node), both, false},
-		{"python", pythonBot(python), both, false},
-		{"a shell", shellBot("exec /usr/bin/python3 -u p.py\n").with("p.py", python), both, true},
-		{"START", nodeBot(node, "START=node index.js"), both, true},
+		{"node", harness.NodeBot(node), both, false},
+		{"python", harness.PythonBot(python), both, false},
+		{"a shell", harness.ShellBot("exec /usr/bin/python3 -u p.py\n").With("p.py", python), both, true},
+		{"START", harness.NodeBot(node, "START=node index.js"), both, true},
 		{
-			"BUILD", nodeBot("console.log(require('fs').readFileSync('out', 'utf8')); setInterval(() => {}, 1e6)", "BUILD=node build.js > out").with("build.js", node[:strings.Index(node, "setInterval")]),
+			"BUILD", harness.NodeBot("console.log(require('fs').readFileSync('out', 'utf8')); setInterval(() => {}, 1e6)", "BUILD=node build.js > out").With("build.js", node[:strings.Index(node, "setInterval")]),
 			map[string]string{
 				"NO_COLOR": "1", "PYTHONUNBUFFERED": "1", "npm_config_update_notifier": "false", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
 				"CARGO_TERM_PROGRESS_WHEN": "never", "COMPOSER_NO_INTERACTION": "1", "COMPOSER_NO_AUDIT": "1",
@@ -70,11 +72,11 @@ func TestEnvironment(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c := owner.in(t)
-			id := c.upload(tt.app)
+			id := c.Upload(tt.app)
 			var got map[string]string
 			c.report(id, &got)
 			want := map[string]string{
-				"HOME": d.path(id), "LANG": "C.UTF-8", "BERTH_APP_ID": id,
+				"HOME": d.Path(id), "LANG": "C.UTF-8", "BERTH_APP_ID": id,
 				"PATH": programPath(t),
 			}
 			maps.Copy(want, tt.extra)
@@ -82,7 +84,7 @@ func TestEnvironment(t *testing.T) {
 				t.Errorf("PORT is %q", got["PORT"])
 			}
 			// A build's is on the disk, for what it keeps there is more than its RAM.
-			if temp := got["TMPDIR"]; tt.name == "BUILD" && !strings.HasPrefix(temp, d.data+"/tmp/") || tt.name != "BUILD" && temp != "/tmp" {
+			if temp := got["TMPDIR"]; tt.name == "BUILD" && !strings.HasPrefix(temp, d.Data+"/tmp/") || tt.name != "BUILD" && temp != "/tmp" {
 				t.Errorf("TMPDIR is %q", temp)
 			}
 			if tt.name == "BUILD" { // caches go with the temporary directory
@@ -158,8 +160,8 @@ func TestConfinement(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 400)
-	other := c.upload(nodeBot(idleNode).with("secret.txt", "secret"))
-	id := c.upload(pythonBot(strings.Replace(nosy, "DATA", fmt.Sprintf("%q, %q, %d", d.data, d.path(other), d.Cmd.Process.Pid), 1)))
+	other := c.Upload(harness.NodeBot(harness.IdleNode).With("secret.txt", "secret"))
+	id := c.Upload(harness.PythonBot(strings.Replace(nosy, "DATA", fmt.Sprintf("%q, %q, %d", d.Data, d.Path(other), d.Cmd.Process.Pid), 1)))
 	var got struct {
 		FDs                    []int
 		UID, GID, Groups, Caps []string
@@ -172,11 +174,11 @@ func TestConfinement(t *testing.T) {
 	if !slices.Equal(got.FDs, []int{0, 1, 2, 3}) { // 3 is the directory being listed
 		t.Errorf("the open descriptors are %v, want 0, 1, 2", got.FDs)
 	}
-	uid := strconv.Itoa(d.uidOf(id))
+	uid := strconv.Itoa(d.UIDOf(id))
 	if all := slices.Repeat([]string{uid}, 4); !slices.Equal(got.UID, all) || !slices.Equal(got.GID, all) || len(got.Groups) > 0 {
 		t.Errorf("uids %v, gids %v, groups %v, want %s alone", got.UID, got.GID, got.Groups, uid)
 	}
-	if uid == strconv.Itoa(d.uidOf(other)) {
+	if uid == strconv.Itoa(d.UIDOf(other)) {
 		t.Errorf("two applications share the uid %s", uid)
 	}
 	for _, caps := range got.Caps {
@@ -184,7 +186,7 @@ func TestConfinement(t *testing.T) {
 			t.Errorf("capabilities %v, want none", got.Caps)
 		}
 	}
-	if !slices.Equal(got.NNP, []string{"1"}) || got.CWD != d.path(id) || !got.Session || !got.Home || !got.Tmp {
+	if !slices.Equal(got.NNP, []string{"1"}) || got.CWD != d.Path(id) || !got.Session || !got.Home || !got.Tmp {
 		t.Errorf("no_new_privs %v, directory %s, session %t, HOME writable %t, TMPDIR writable %t",
 			got.NNP, got.CWD, got.Session, got.Home, got.Tmp)
 	}
@@ -194,12 +196,12 @@ func TestConfinement(t *testing.T) {
 			t.Errorf("%s: %s", what, result)
 		}
 	}
-	log := c.log(id)
+	log := c.Log(id)
 	if !strings.Contains(log, "Z by /dev/stderr\n") || !strings.Contains(log, "Z by /dev/stdout\n") {
 		t.Errorf("what was printed by way of /dev is not in the log: %s", log)
 	}
-	if info, err := os.Stat(d.path(id)); err != nil || info.Mode().Perm()&0o007 != 0 {
+	if info, err := os.Stat(d.Path(id)); err != nil || info.Mode().Perm()&0o007 != 0 {
 		t.Errorf("the directory is %v, %v, want it closed to others", info.Mode(), err)
 	}
-	c.info(other).want(200, "apps.online", true)
+	c.Info(other).Want(200, "apps.online", true)
 }

@@ -25,9 +25,9 @@ type stream struct {
 
 // stream opens one; last is the id of the last event, "" for a first look.
 func (c *client) stream(path, last string) *stream {
-	c.t.Helper()
+	c.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	r := c.request(http.MethodGet, path, nil).WithContext(ctx)
+	r := c.Request(http.MethodGet, path, nil).WithContext(ctx)
 	if last != "" {
 		r.Header.Set("Last-Event-ID", last)
 	}
@@ -35,9 +35,9 @@ func (c *client) stream(path, last string) *stream {
 	resp, err := transport.RoundTrip(r)
 	if err != nil || resp.StatusCode != 200 {
 		cancel()
-		c.t.Fatalf("GET %s: %v, %v", path, resp, err)
+		c.T.Fatalf("GET %s: %v, %v", path, resp, err)
 	}
-	s := &stream{t: c.t, ended: make(chan struct{})}
+	s := &stream{t: c.T, ended: make(chan struct{})}
 	go func() {
 		defer close(s.ended)
 		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
@@ -46,7 +46,7 @@ func (c *client) stream(path, last string) *stream {
 			s.mu.Unlock()
 		}
 	}()
-	c.t.Cleanup(func() {
+	c.T.Cleanup(func() {
 		cancel()
 		_ = resp.Body.Close()
 		<-s.ended
@@ -67,7 +67,7 @@ func (s *stream) until(what string) {
 	pattern := regexp.MustCompile(what)
 	defer func() {
 		if s.t.Failed() {
-			s.t.Logf("heard:\n%s", tail(s.heard(), 3000))
+			s.t.Logf("heard:\n%s", harness.Tail(s.heard(), 3000))
 		}
 	}()
 	harness.Eventually(s.t, "the stream tells "+what, func() bool { return pattern.MatchString(s.heard()) })
@@ -96,25 +96,25 @@ func (s *stream) untilEnd() string {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	d := upgradable(t)
-	d.start()
+	d.Serve()
 	c, other := d.account("ana", 200), d.account("bob", 200)
-	id := c.upload(shellBot("while :; do echo tick; sleep 0.2; done", "RAM=64"))
+	id := c.Upload(harness.ShellBot("while :; do echo tick; sleep 0.2; done", "RAM=64"))
 	all := "/v2/events?app=" + id + "&types=state,exit,deploy,metric,log"
 	s, strange := c.stream(all, ""), other.stream("/v2/events", "")
 	s.until(`event: app.log\ndata: .*Z tick\\n`)
 	s.until(`event: app.metrics\ndata: .*"memory":[1-9].*"limit":67108864`)
-	c.put("/app/"+id+"/restart", "").want(200)
+	c.Put("/app/"+id+"/restart", "").Want(200)
 	s.until(`event: app.exit\ndata: .*"asked":true`)
 	s.until(`"state":"starting"(.|\n)*"state":"online"`)
-	c.commit(id, shellBot("exit 3", "RAM=64")).want(422)
+	c.Commit(id, harness.ShellBot("exit 3", "RAM=64")).Want(422)
 	s.until(`"kind":"commit","phase":"started"(.|\n)*event: app.exit\ndata: .*"exitCode":3(.|\n)*"phase":"failed"`)
-	c.until(id, "apps.online", true)
-	if a := other.send(other.request("GET", all[:len("/v2/events?app=")]+id, nil)); a.code != 404 {
-		t.Errorf("another's stream: %d", a.code)
+	c.Until(id, "apps.online", true)
+	if a := other.Send(other.Request("GET", all[:len("/v2/events?app=")]+id, nil)); a.Code != 404 {
+		t.Errorf("another's stream: %d", a.Code)
 	}
 
 	began := time.Now()
-	d.upgrade()
+	d.Upgrade()
 	if took := time.Since(began); took > 15*time.Second { // of thirty that requests get
 		t.Errorf("the upgrade waited %s for the streams", took)
 	}
@@ -128,30 +128,30 @@ func TestEvents(t *testing.T) {
 	s.until(`Z tick`)
 	used := func(when string) {
 		t.Helper()
-		a := c.get("/app/" + id + "/metrics").want(200)
-		if body := string(a.body); !regexp.MustCompile(`"memory":[1-9]`).MatchString(body) || !regexp.MustCompile(`"starts":[1-9]`).MatchString(body) {
+		a := c.Get("/app/" + id + "/metrics").Want(200)
+		if body := string(a.Body); !regexp.MustCompile(`"memory":[1-9]`).MatchString(body) || !regexp.MustCompile(`"starts":[1-9]`).MatchString(body) {
 			t.Errorf("%s: %s", when, body)
 		}
 	}
 	used("after an upgrade")
 	d.End(syscall.SIGKILL)
 	s.untilEnd()
-	d.start()
-	used("after a kill")
-	a := c.get("/app/" + id + "/events").want(200)
-	if body := string(a.body); !strings.Contains(body, `"kind":"deploy_failed"`) || !strings.Contains(body, `"exitCode":3`) || !strings.Contains(body, `"kind":"deploy"`) {
+	d.Serve()
+	used("after a harness.Kill")
+	a := c.Get("/app/" + id + "/events").Want(200)
+	if body := string(a.Body); !strings.Contains(body, `"kind":"deploy_failed"`) || !strings.Contains(body, `"exitCode":3`) || !strings.Contains(body, `"kind":"deploy"`) {
 		t.Errorf("what happened: %s", body)
 	}
 
 	s = c.stream(all, "")
 	s.until(`event: app.metrics`)
-	token := d.berth("token", "create", "ana")
-	for _, n := range regexp.MustCompile(`"id":\s*(\d+)`).FindAllStringSubmatch(d.berth("token", "list", "ana", "--json"), 1) {
-		d.berth("token", "revoke", n[1])
+	token := d.CLI("token", "create", "ana")
+	for _, n := range regexp.MustCompile(`"id":\s*(\d+)`).FindAllStringSubmatch(d.CLI("token", "list", "ana", "--json"), 1) {
+		d.CLI("token", "revoke", n[1])
 	}
 	s.untilEnd()
-	c.token = token
+	c.Token = token
 	s = c.stream("/v2/events", "")
-	c.delete(id).want(200)
+	c.Delete(id).Want(200)
 	s.until(`event: app.removed`)
 }

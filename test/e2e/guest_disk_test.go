@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,12 +13,9 @@ import (
 	"berth/test/harness"
 )
 
-// disk is a file system of its own for a data directory: ext4 with a quota, of
+// disk is a file system of its own for a data directory, with a quota, of
 // projects if nothing else is asked for, in memory below.
-type disk struct {
-	t   *testing.T
-	dir string
-}
+type disk struct{ *harness.Disk }
 
 func newDisk(t *testing.T, mb int64) *disk {
 	t.Helper()
@@ -30,67 +26,30 @@ func newDisk(t *testing.T, mb int64) *disk {
 func newDiskWith(t *testing.T, mb int64, quota string) *disk {
 	t.Helper()
 	guest(t)
-	dir, err := os.MkdirTemp("/tmp", "berth-e2e-disk.") //nolint:usetesting // t.TempDir is closed to other users
-	if err != nil {
-		t.Fatal(err)
-	}
-	image := filepath.Join("/dev/shm", filepath.Base(dir)) // not on a disk: it would become read-only with it
-	k := &disk{t: t, dir: dir}
-	write(t, image, "")
-	t.Cleanup(func() {
-		k.command("umount", dir) // fails while something is open
-		os.Remove(image)
-		os.Remove(dir)
-	})
-	if err := os.Truncate(image, mb<<20); err != nil {
-		t.Fatal(err)
-	}
-	k.command("mkfs.ext4", "-q", "-F", "-m", "0", "-b", "4096", "-O", "quota,project", "-E", "quotatype="+quota, image)
-	k.command("mount", "-o", "loop,"+quota+",errors=remount-ro", image, dir)
-	return k
-}
-
-// device is the block device that the disk is on.
-func (k *disk) device() string {
-	k.t.Helper()
-	out, err := exec.Command("findmnt", "-no", "SOURCE", k.dir).Output()
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
-}
-
-// command must succeed.
-func (k *disk) command(name string, args ...string) {
-	k.t.Helper()
-	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-		k.t.Errorf("%s %v: %v: %s", name, args, err, out)
-	}
+	// Not on a disk: it would become read-only with it.
+	return &disk{harness.NewDisk(t, "/dev/shm", mb, quota+",errors=remount-ro", "-O", "quota,project", "-E", "quotatype="+quota)}
 }
 
 // prepare makes a daemon with its data on the disk, which is not started.
 func (k *disk) prepare(args ...string) *daemon {
-	k.t.Helper()
-	data := filepath.Join(k.dir, "data")
-	d := prepare(k.t, append([]string{"--data-dir", data}, args...)...)
-	d.data = data
-	return d
+	k.T.Helper()
+	return &daemon{k.Prepare(args...)}
 }
 
-func (k *disk) ballast() string { return filepath.Join(k.dir, "ballast") }
+func (k *disk) ballast() string { return filepath.Join(k.Dir, "ballast") }
 
 // fill leaves so many bytes free, of those that only root may have.
 func (k *disk) fill(free int64) {
-	k.t.Helper()
+	k.T.Helper()
 	syscall.Sync() // what is written later takes its blocks first
 	f, err := os.OpenFile(k.ballast(), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		k.t.Fatal(err)
+		k.T.Fatal(err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		k.t.Fatal(err)
+		k.T.Fatal(err)
 	}
 	end := info.Size()
 	for step := int64(64 << 20); step >= 4096; {
@@ -102,7 +61,7 @@ func (k *disk) fill(free int64) {
 	}
 	if free > 0 {
 		if err := f.Truncate(end - free); err != nil {
-			k.t.Fatal(err)
+			k.T.Fatal(err)
 		}
 	}
 	syscall.Sync()
@@ -110,19 +69,19 @@ func (k *disk) fill(free int64) {
 
 // free gives back what fill took.
 func (k *disk) free() {
-	k.t.Helper()
+	k.T.Helper()
 	if err := os.Remove(k.ballast()); err != nil {
-		k.t.Error(err)
+		k.T.Error(err)
 	}
 	syscall.Sync()
 }
 
 // kept is everything of the data directory that must be whole or not at all.
-func (d *daemon) kept() files {
-	d.t.Helper()
-	all := files{}
+func (d *daemon) kept() harness.Files {
+	d.T.Helper()
+	all := harness.Files{}
 	for _, dir := range []string{"apps", "staging", "rollback", "backups"} {
-		for name, what := range snapshot(d.t, filepath.Join(d.data, dir)) {
+		for name, what := range harness.Snapshot(d.T, filepath.Join(d.Data, dir)) {
 			all[dir+"/"+name] = what
 		}
 	}
@@ -141,34 +100,34 @@ type inhabited struct {
 	talks, idle, offline string
 	link                 string // of a backup
 	pids                 map[string]int
-	before               files
+	before               harness.Files
 }
 
 func (k *disk) inhabited(d *daemon) *inhabited {
-	k.t.Helper()
-	d.start()
+	k.T.Helper()
+	d.Serve()
 	w := &inhabited{daemon: d, k: k, c: d.account("ana", 600), pids: map[string]int{}}
-	w.talks = w.c.upload(pythonBot(counting, "RAM=40"))
-	w.idle = w.c.upload(nodeBot(idleNode, "RAM=64").with("noise", noise(8<<20)))
-	w.offline = w.c.upload(shellBot(idleShell, "RAM=32"))
-	w.c.put("/app/"+w.offline+"/stop", "").want(200)
-	w.link = w.c.get("/app/" + w.offline + "/backup").text("backups.url")
-	w.pids[w.talks], w.pids[w.idle] = d.pid(w.talks), d.pid(w.idle)
+	w.talks = w.c.Upload(harness.PythonBot(counting, "RAM=40"))
+	w.idle = w.c.Upload(harness.NodeBot(harness.IdleNode, "RAM=64").With("noise", noise(8<<20)))
+	w.offline = w.c.Upload(harness.ShellBot(harness.IdleShell, "RAM=32"))
+	w.c.Put("/app/"+w.offline+"/stop", "").Want(200)
+	w.link = w.c.Get("/app/" + w.offline + "/backup").Text("backups.url")
+	w.pids[w.talks], w.pids[w.idle] = d.PID(w.talks), d.PID(w.idle)
 	w.before = d.kept()
 	return w
 }
 
 // unchanged fails unless files and programs are as they were.
 func (w *inhabited) unchanged(after string) {
-	w.t.Helper()
-	sameTree(w.t, w.kept(), w.before)
+	w.T.Helper()
+	harness.SameTree(w.T, w.kept(), w.before)
 	for id, pid := range w.pids {
-		if now := w.pid(id); now != pid {
-			w.t.Errorf("the pid was %d and is %d", pid, now)
+		if now := w.PID(id); now != pid {
+			w.T.Errorf("the pid was %d and is %d", pid, now)
 		}
 	}
-	if w.t.Failed() {
-		w.t.Fatalf("not as before, after %s", after)
+	if w.T.Failed() {
+		w.T.Fatalf("not as before, after %s", after)
 	}
 }
 
@@ -176,18 +135,18 @@ func (w *inhabited) unchanged(after string) {
 // the cause, and changes nothing; what the disk says before is asked for more
 // may be another one.
 func (w *inhabited) refuses(code int, early, cause string) {
-	w.t.Helper()
+	w.T.Helper()
 	c, app := w.c, "/app/"+w.idle
-	small := nodeBot("throw new Error('new')", "RAM=64")
-	c.post(small.zip()).want(code, "status", "error").says("message", "cannot keep the upload: "+early)
-	c.commit(w.idle, small).want(code, "status", "error").says("message", "cannot keep the upload: "+early)
-	c.get(app+"/backup").want(code, "status", "error").says("message", "cannot write the backup: "+early)
-	c.put(app+"/profile", `{"name":"new"}`).want(code, "status", "error").says("message", "cannot store the profile: "+cause)
-	c.put(app+"/ram", `{"ramMB":100}`).want(code, "status", "error").says("message", "cannot store the RAM: "+cause)
-	c.put("/locale/pt-BR", "").want(code, "status", "error").says("message", "cannot change the account: "+cause)
+	small := harness.NodeBot("throw new Error('new')", "RAM=64")
+	c.Post(small.Zip()).Want(code, "status", "error").Says("message", "cannot keep the upload: "+early)
+	c.Commit(w.idle, small).Want(code, "status", "error").Says("message", "cannot keep the upload: "+early)
+	c.Get(app+"/backup").Want(code, "status", "error").Says("message", "cannot write the backup: "+early)
+	c.Put(app+"/profile", `{"name":"new"}`).Want(code, "status", "error").Says("message", "cannot store the profile: "+cause)
+	c.Put(app+"/ram", `{"ramMB":100}`).Want(code, "status", "error").Says("message", "cannot store the RAM: "+cause)
+	c.Put("/locale/pt-BR", "").Want(code, "status", "error").Says("message", "cannot change the account: "+cause)
 	for _, args := range [][]string{{"account", "create", "bob", "--ram", "10"}, {"token", "create", "ana"}} {
-		if exit, _, stderr := w.run(args...); exit != 1 || !strings.Contains(stderr, "berth: cannot ") || !strings.Contains(stderr, cause) {
-			w.t.Errorf("berth %v: exit status %d: %s", args, exit, stderr)
+		if exit, _, stderr := w.Run(args...); exit != 1 || !strings.Contains(stderr, "berth: cannot ") || !strings.Contains(stderr, cause) {
+			w.T.Errorf("berth %v: exit status %d: %s", args, exit, stderr)
 		}
 	}
 	w.unchanged("refusals")
@@ -195,24 +154,24 @@ func (w *inhabited) refuses(code int, early, cause string) {
 
 // readable fails unless everything that only reads works.
 func (w *inhabited) readable() {
-	w.t.Helper()
+	w.T.Helper()
 	c := w.c
-	c.get("/user").want(200, "user.ramUsedMb", 136, "user.locale", "en-US")
-	c.info(w.idle).want(200, "apps.online", true, "apps.ram", 64, "apps.name", w.idle)
-	c.info(w.offline).want(200, "apps.online", false)
-	c.get("/app/"+w.idle+"/status").want(200, "apps.container", "Online").says("apps.memory", "/64MB")
-	c.get("/app/"+w.talks+"/logs").want(200).says("apps.terminal.big", "Z n ")
-	if log := c.log(w.talks); !strings.Contains(log, "Z n 1 x") {
-		w.t.Errorf("the log is %q", log)
+	c.Get("/user").Want(200, "user.ramUsedMb", 136, "user.locale", "en-US")
+	c.Info(w.idle).Want(200, "apps.online", true, "apps.ram", 64, "apps.name", w.idle)
+	c.Info(w.offline).Want(200, "apps.online", false)
+	c.Get("/app/"+w.idle+"/status").Want(200, "apps.container", "Online").Says("apps.memory", "/64MB")
+	c.Get("/app/"+w.talks+"/logs").Want(200).Says("apps.terminal.big", "Z n ")
+	if log := c.Log(w.talks); !strings.Contains(log, "Z n 1 x") {
+		w.T.Errorf("the log is %q", log)
 	}
-	if len(c.download(w.link)) == 0 {
-		w.t.Error("the backup is empty")
+	if len(c.Download(w.link)) == 0 {
+		w.T.Error("the backup is empty")
 	}
-	if list := w.berth("account", "list"); !strings.Contains(list, "ana") || strings.Contains(list, "bob") {
-		w.t.Errorf("the accounts are %s", list)
+	if list := w.CLI("account", "list"); !strings.Contains(list, "ana") || strings.Contains(list, "bob") {
+		w.T.Errorf("the accounts are %s", list)
 	}
-	if list := w.berth("token", "list", "ana"); strings.Count(list, "\n") != 1 {
-		w.t.Errorf("the tokens are %s", list)
+	if list := w.CLI("token", "list", "ana"); strings.Count(list, "\n") != 1 {
+		w.T.Errorf("the tokens are %s", list)
 	}
 	w.unchanged("reading")
 }
@@ -220,14 +179,14 @@ func (w *inhabited) readable() {
 // recovers fails unless everything works again by itself and each number that
 // was printed is in the log or counted as lost for the reason.
 func (w *inhabited) recovers(reason string) {
-	w.t.Helper()
+	w.T.Helper()
 	c := w.c
-	harness.Eventually(w.t, "settings are stored", func() bool { return c.put("/app/"+w.idle+"/profile", `{"name":"after"}`).code == 200 })
+	harness.Eventually(w.T, "settings are stored", func() bool { return c.Put("/app/"+w.idle+"/profile", `{"name":"after"}`).Code == 200 })
 	for _, id := range []string{w.talks, w.idle} {
-		c.until(id, "apps.online", true)
+		c.Until(id, "apps.online", true)
 	}
 	next, lost := 0, 0
-	for line := range strings.Lines(c.untilLog(w.talks, "lost: cannot write the log: "+reason)) {
+	for line := range strings.Lines(c.UntilLog(w.talks, "lost: cannot write the log: "+reason)) {
 		words := strings.Fields(line)
 		if len(words) < 3 {
 			continue
@@ -235,7 +194,7 @@ func (w *inhabited) recovers(reason string) {
 		switch n, err := strconv.Atoi(words[2]); {
 		case err == nil && words[1] == "n":
 			if n != next {
-				w.t.Errorf("the number %d follows where %d should, with %d lines counted as lost", n, next, lost)
+				w.T.Errorf("the number %d follows where %d should, with %d lines counted as lost", n, next, lost)
 			}
 			next = n + 1
 		case err == nil && strings.Contains(line, "lost: cannot write the log"):
@@ -243,24 +202,24 @@ func (w *inhabited) recovers(reason string) {
 		}
 	}
 	if lost == 0 {
-		w.t.Error("no line was counted as lost")
+		w.T.Error("no line was counted as lost")
 	}
-	c.put("/app/"+w.idle+"/ram", `{"ramMB":90}`).want(200)
-	c.commit(w.idle, files{"index.js": "console.log('new')\n" + idleNode}).want(200, "status", "ok")
-	c.untilLog(w.idle, "new\n")
-	if len(c.download(c.get("/app/"+w.idle+"/backup").want(200).text("backups.url"))) == 0 {
-		w.t.Error("the backup is empty")
+	c.Put("/app/"+w.idle+"/ram", `{"ramMB":90}`).Want(200)
+	c.Commit(w.idle, harness.Files{"index.js": "console.log('new')\n" + harness.IdleNode}).Want(200, "status", "ok")
+	c.UntilLog(w.idle, "new\n")
+	if len(c.Download(c.Get("/app/"+w.idle+"/backup").Want(200).Text("backups.url"))) == 0 {
+		w.T.Error("the backup is empty")
 	}
-	c.delete(c.upload(shellBot(idleShell, "RAM=32"))).want(200)
+	c.Delete(c.Upload(harness.ShellBot(harness.IdleShell, "RAM=32"))).Want(200)
 }
 
 // endsOn ends the daemon on a disk that refuses for the reason: well, or with
 // the count of the log lines that were lost.
 func (w *inhabited) endsOn(reason string) {
-	w.t.Helper()
+	w.T.Helper()
 	code := w.End(syscall.SIGTERM)
 	if said := w.Out.String(); code != 0 && (code != 1 || !strings.Contains(said, " lost: ") || !strings.Contains(said, reason)) {
-		w.t.Errorf("exit status %d: %s", code, tail(said, 2000))
+		w.T.Errorf("exit status %d: %s", code, harness.Tail(said, 2000))
 	}
 }
 
@@ -273,23 +232,23 @@ func TestGuestDiskFull(t *testing.T) {
 	c := w.c
 
 	k.fill(9 << 20) // above the floor, below what these need
-	wide := nodeBot(idleNode, "RAM=64").with("zeros", strings.Repeat("0", 14<<20))
-	c.post(nodeBot(idleNode).with("noise", noise(12<<20)).zip()).want(503, "status", "error").says("message", "cannot keep the upload: "+full)
-	c.post(wide.zip()).want(503).says("message", "cannot unpack the upload: "+full)
-	c.commit(w.idle, wide).want(503).says("message", "cannot unpack the upload: "+full)
-	c.commit(w.idle, nodeBot("new", "BUILD=true").with("more", noise(3<<20))).want(503).says("message", "cannot prepare the build: "+full)
+	wide := harness.NodeBot(harness.IdleNode, "RAM=64").With("zeros", strings.Repeat("0", 14<<20))
+	c.Post(harness.NodeBot(harness.IdleNode).With("noise", noise(12<<20)).Zip()).Want(503, "status", "error").Says("message", "cannot keep the upload: "+full)
+	c.Post(wide.Zip()).Want(503).Says("message", "cannot unpack the upload: "+full)
+	c.Commit(w.idle, wide).Want(503).Says("message", "cannot unpack the upload: "+full)
+	c.Commit(w.idle, harness.NodeBot("new", "BUILD=true").With("more", noise(3<<20))).Want(503).Says("message", "cannot prepare the build: "+full)
 	w.unchanged("uploads that need too much")
 
 	harness.Eventually(t, "nothing can be recorded", func() bool { // what was freed a moment ago comes late
 		k.fill(0)
-		return c.put("/locale/en-US", "").code != 200
+		return c.Put("/locale/en-US", "").Code != 200
 	})
 	w.refuses(503, "the host's disk is nearly full (0 MB are free); its owner must make room", full)
 	w.readable()
 	// What ran can run: its directories are there.
-	c.put("/app/"+w.idle+"/restart", "").want(200)
-	c.until(w.idle, "apps.online", true)
-	w.pids[w.idle] = w.pid(w.idle)
+	c.Put("/app/"+w.idle+"/restart", "").Want(200)
+	c.Until(w.idle, "apps.online", true)
+	w.pids[w.idle] = w.PID(w.idle)
 	w.unchanged("a restart")
 
 	k.free()
@@ -298,10 +257,10 @@ func TestGuestDiskFull(t *testing.T) {
 	// A start needs no room but what the stop gave back.
 	k.fill(0)
 	w.endsOn("no space left on device")
-	w.start()
-	c.until(w.idle, "apps.online", true, "apps.name", "after")
+	w.Serve()
+	c.Until(w.idle, "apps.online", true, "apps.name", "after")
 	k.free()
-	c.put("/app/"+w.idle+"/profile", `{"name":"later"}`).want(200)
+	c.Put("/app/"+w.idle+"/profile", `{"name":"later"}`).Want(200)
 }
 
 // full is what is said of a disk that is full.

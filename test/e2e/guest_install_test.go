@@ -41,24 +41,24 @@ func installed(t *testing.T) *service {
 	l.Close()
 	d := prepare(t)
 	s := &service{daemon: d, unit: "berth.service"}
-	d.Base, d.data = "http://"+address, "/var/lib/berth"
+	d.Base, d.Data = "http://"+address, "/var/lib/berth"
 	// Files in memory would count as memory of the programs.
 	data := filepath.Join("/disk", "installed")
-	for _, dir := range []string{data, d.data} {
+	for _, dir := range []string{data, d.Data} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := syscall.Mount(data, d.data, "", syscall.MS_BIND, ""); err != nil {
+	if err := syscall.Mount(data, d.Data, "", syscall.MS_BIND, ""); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			status, _ := exec.Command("systemctl", "status", "--no-pager", "-n0", "berth.service", "berth-apps.service", "berth.socket").CombinedOutput()
-			t.Logf("the units:\n%s\n%s", status, tail(besidesRequests(s.journal()), 9000))
+			t.Logf("the units:\n%s\n%s", status, harness.Tail(harness.BesidesRequests(s.journal()), 9000))
 		}
 		s.try("stop", "berth.socket", "berth.service", "berth-apps.service")
-		_ = syscall.Unmount(d.data, syscall.MNT_DETACH)
+		_ = syscall.Unmount(d.Data, syscall.MNT_DETACH)
 	})
 	s.settings()
 	s.command("install", "--now")
@@ -67,21 +67,21 @@ func installed(t *testing.T) *service {
 
 // settings writes the settings file with more lines at its top.
 func (s *service) settings(lines ...string) {
-	s.t.Helper()
+	s.T.Helper()
 	if err := os.MkdirAll("/etc/berth", 0o755); err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	write(s.t, "/etc/berth/berth.toml", strings.Join(append(lines,
+	harness.Write(s.T, "/etc/berth/berth.toml", strings.Join(append(lines,
 		fmt.Sprintf("listen = %q", strings.TrimPrefix(s.Base, "http://")), "rate_limit = 100000", "[apps]", `ok_delay = "400ms"`, `stop_timeout = "5s"`,
-		fmt.Sprintf("uid_base = %d", s.uid), fmt.Sprintf("uid_count = %d", uids), "port_first = 30000", "port_last = 30099", ""), "\n"))
+		fmt.Sprintf("uid_base = %d", s.UID), fmt.Sprintf("uid_count = %d", harness.UIDs), "port_first = 30000", "port_last = 30099", ""), "\n"))
 }
 
 // command is berth with the settings of the service.
 func (s *service) command(args ...string) string {
-	s.t.Helper()
-	out, err := exec.Command(berth, args...).CombinedOutput()
+	s.T.Helper()
+	out, err := exec.Command(harness.Binary, args...).CombinedOutput()
 	if err != nil {
-		s.t.Fatalf("berth %v: %v: %s", args, err, out)
+		s.T.Fatalf("berth %v: %v: %s", args, err, out)
 	}
 	return string(out)
 }
@@ -89,11 +89,11 @@ func (s *service) command(args ...string) string {
 // runs checks that an application's program is still the one it was, where it
 // was, and that the daemon knows it.
 func (s *service) runs(c *client, after string, pids map[string]int) {
-	s.t.Helper()
+	s.T.Helper()
 	for id, pid := range pids {
-		c.info(id).want(200, "apps.online", true, "apps.ramKilled", false)
-		if now := s.pid(id); now != pid {
-			s.t.Errorf("after %s the program of %s is %d, was %d", after, id, now, pid)
+		c.Info(id).Want(200, "apps.online", true, "apps.ramKilled", false)
+		if now := s.PID(id); now != pid {
+			s.T.Errorf("after %s the program of %s is %d, was %d", after, id, now, pid)
 		}
 		s.held(pid, id)
 	}
@@ -101,39 +101,39 @@ func (s *service) runs(c *client, after string, pids map[string]int) {
 
 // held checks that a program is in the unit that holds them.
 func (s *service) held(pid int, id string) {
-	s.t.Helper()
-	want := "/system.slice/berth-apps.service/" + groupOfData(s.data) + "/apps/" + id + "/"
-	if group, _ := groupOf(s.t, pid, ""); !strings.HasPrefix(group, want) {
-		s.t.Errorf("the program's group is %s, want it below %s", group, want)
+	s.T.Helper()
+	want := "/system.slice/berth-apps.service/" + harness.GroupOfData(s.Data) + "/apps/" + id + "/"
+	if group, _ := groupOf(s.T, pid, ""); !strings.HasPrefix(group, want) {
+		s.T.Errorf("the program's group is %s, want it below %s", group, want)
 	}
 	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid)); err != nil || strings.TrimSpace(string(b)) != "0" {
-		s.t.Errorf("the program's oom_score_adj is %s, %v", b, err)
+		s.T.Errorf("the program's oom_score_adj is %s, %v", b, err)
 	}
 }
 
 // whole checks that what a program counted is in its log without a gap.
 func (c *client) whole(id string, least int) {
-	c.t.Helper()
+	c.T.Helper()
 	next := 0
-	for line := range strings.Lines(c.log(id)) {
+	for line := range strings.Lines(c.Log(id)) {
 		_, text, ok := strings.Cut(line, "alive ")
 		if !ok {
 			continue
 		}
 		if n, err := strconv.Atoi(strings.TrimSpace(text)); err != nil || n != next {
-			c.t.Fatalf("line %q, want number %d", line, next)
+			c.T.Fatalf("line %q, want number %d", line, next)
 		}
 		next++
 	}
 	if next < least {
-		c.t.Errorf("only %d lines", next)
+		c.T.Errorf("only %d lines", next)
 	}
 }
 
 // restarted waits until systemd has started the daemon so many times by itself.
 func (s *service) restarted(times int) {
-	s.t.Helper()
-	harness.Eventually(s.t, "systemd has started the daemon again", func() bool {
+	s.T.Helper()
+	harness.Eventually(s.T, "systemd has started the daemon again", func() bool {
 		now := s.properties("NRestarts", "ActiveState")
 		return now["NRestarts"] == strconv.Itoa(times) && now["ActiveState"] == "active"
 	})
@@ -145,26 +145,54 @@ func TestGuestInstalled(t *testing.T) {
 	t.Parallel()
 	s := installed(t)
 	c := s.account("ana", 600)
-	counter := c.upload(pythonBot(countingPython, "RAM=40"))
-	node := c.upload(nodeBot("console.log('compiled', WebAssembly.validate(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])))\n"+idleNode, "RAM=90"))
-	pids := map[string]int{counter: s.pid(counter), node: s.pid(node)}
+	counter := c.Upload(harness.PythonBot(countingPython, "RAM=40"))
+	node := c.Upload(harness.NodeBot("console.log('compiled', WebAssembly.validate(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])))\n"+harness.IdleNode, "RAM=90"))
+	pids := map[string]int{counter: s.PID(counter), node: s.PID(node)}
 	s.runs(c, "the start", pids)
 
 	s.answersThrough(func() { s.systemctl("restart", "berth") })
 	s.runs(c, "a restart", pids)
-	kill(t, s.main())
+	harness.Kill(t, s.main())
 	s.restarted(1)
 	s.runs(c, "SIGKILL", pids)
 	if !hybrid(t) {
+		s.survivesAnUpgrade(c, pids)
 		s.survivesTheRest(c, pids)
 	}
 	s.stopAndStart(c, counter, node, pids)
 	s.endEverything(c, node)
 }
 
+// survivesAnUpgrade: what systemd keeps for the daemon outlives an upgrade in
+// place, so that who follows a daemon killed right behind one has all of it.
+func (s *service) survivesAnUpgrade(c *client, pids map[string]int) {
+	t := s.T
+	t.Helper()
+	main, kept := s.main(), s.properties("NFileDescriptorStore")
+	images := func() int { return strings.Count(s.journal(), "msg=\"listening on") }
+	before := images()
+	s.answersThrough(func() {
+		s.systemctl("reload", "berth")
+		harness.Eventually(t, "another image serves", func() bool { return images() == before+1 })
+	})
+	s.runs(c, "an upgrade in place", pids)
+	if now := s.main(); now != main {
+		t.Errorf("the daemon was %d and is %d", main, now)
+	}
+	if now := s.properties("NFileDescriptorStore"); now["NFileDescriptorStore"] != kept["NFileDescriptorStore"] || now["NFileDescriptorStore"] == "0" {
+		t.Errorf("systemd keeps %v descriptors, and kept %v", now, kept)
+	}
+	harness.Kill(t, main)
+	s.restarted(2)
+	s.runs(c, "SIGKILL behind an upgrade in place", pids)
+	for id := range pids {
+		c.Get("/app/" + id + "/logs").Want(200)
+	}
+}
+
 // survivesTheRest is what else the daemon, systemd and the holder can suffer.
 func (s *service) survivesTheRest(c *client, pids map[string]int) {
-	t := s.t
+	t := s.T
 	t.Helper()
 	main := s.main()
 	s.systemctl("daemon-reload")
@@ -188,7 +216,7 @@ func (s *service) survivesTheRest(c *client, pids map[string]int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kill(t, pid)
+	harness.Kill(t, pid)
 	harness.Eventually(t, "the holder has a process again", func() bool {
 		now, err := os.ReadFile(holder)
 		return err == nil && len(now) > 0 && string(now) != string(old)
@@ -199,7 +227,7 @@ func (s *service) survivesTheRest(c *client, pids map[string]int) {
 	if err := os.MkdirAll("/run/systemd/system/berth.service.d", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(t, "/run/systemd/system/berth.service.d/watchdog.conf", "[Service]\nWatchdogSec=15s\n")
+	harness.Write(t, "/run/systemd/system/berth.service.d/watchdog.conf", "[Service]\nWatchdogSec=15s\n")
 	s.systemctl("daemon-reload")
 	s.systemctl("restart", "berth")
 	if err := syscall.Kill(s.main(), syscall.SIGSTOP); err != nil {
@@ -229,43 +257,43 @@ func (s *service) survivesTheRest(c *client, pids map[string]int) {
 // looks uploads a program that looks around: the hardening of the unit takes
 // nothing from the walls.
 func (s *service) looks(c *client) {
-	s.t.Helper()
-	look := strings.Replace(lookAround, "DATA", `"`+s.data+`"`, 1)
-	id := c.upload(pythonBot(look+"import time; time.sleep(100000)\n", "RAM=40"))
+	s.T.Helper()
+	look := strings.Replace(lookAround, "DATA", `"`+s.Data+`"`, 1)
+	id := c.Upload(harness.PythonBot(look+"import time; time.sleep(100000)\n", "RAM=40"))
 	var got surroundings
 	c.report(id, &got)
 	if got.Host != "app-"+id || got.Filtered != "2" || got.Others || got.Data {
-		s.t.Errorf("the program sees %+v", got)
+		s.T.Errorf("the program sees %+v", got)
 	}
-	if out := c.console(id, "id -u").want(200).text("apps.shell.stdout"); out != fmt.Sprintf("%d\n", s.uidOf(id)) {
-		s.t.Errorf("the program's uid is %q", out)
+	if out := c.console(id, "id -u").Want(200).Text("apps.shell.stdout"); out != fmt.Sprintf("%d\n", s.UIDOf(id)) {
+		s.T.Errorf("the program's uid is %q", out)
 	}
-	c.delete(id).want(200)
-	hog := c.upload(shellBot("exec tail /dev/zero", "RAM=40"))
-	c.until(hog, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
-	c.delete(hog).want(200)
+	c.Delete(id).Want(200)
+	hog := c.Upload(harness.ShellBot("exec tail /dev/zero", "RAM=40"))
+	c.Until(hog, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
+	c.Delete(hog).Want(200)
 }
 
 // stopAndStart: programs live on without a daemon, and what happens to them
 // meanwhile is told.
 func (s *service) stopAndStart(c *client, counter, node string, pids map[string]int) {
-	s.t.Helper()
+	s.T.Helper()
 	s.systemctl("stop", "berth.socket", "berth")
 	s.is("ActiveState=inactive", "Result=success")
-	if s.pid(counter) != pids[counter] || s.pid(node) != pids[node] {
-		s.t.Errorf("after systemctl stop berth %v run, want %v", s.processes(), pids)
+	if s.PID(counter) != pids[counter] || s.PID(node) != pids[node] {
+		s.T.Errorf("after systemctl stop berth %v run, want %v", s.Processes(), pids)
 	}
-	write(s.t, s.path(counter, "go"), "")
-	harness.Eventually(s.t, "the program has ended", func() bool { return len(s.of(counter)) == 0 })
+	harness.Write(s.T, s.Path(counter, "go"), "")
+	harness.Eventually(s.T, "the program has ended", func() bool { return len(s.Of(counter)) == 0 })
 	s.systemctl("start", "berth")
 	delete(pids, counter)
 	s.runs(c, "a stop", pids)
-	c.until(counter, "apps.online", false)
-	if code := c.info(counter).text("apps.exitCode"); code != "-1" && code != "3" || exitsAreSeen() && code != "3" {
-		s.t.Errorf("the exit code is %s", code)
+	c.Until(counter, "apps.online", false)
+	if code := c.Info(counter).Text("apps.exitCode"); code != "-1" && code != "3" || exitsAreSeen() && code != "3" {
+		s.T.Errorf("the exit code is %s", code)
 	}
-	if log := c.log(counter); strings.Count(log, "last words\n") != 1 {
-		s.t.Errorf("the log ends with %s", tail(log, 500))
+	if log := c.Log(counter); strings.Count(log, "last words\n") != 1 {
+		s.T.Errorf("the log ends with %s", harness.Tail(log, 500))
 	}
 	c.whole(counter, 50) // the lines of all its lives
 }
@@ -273,17 +301,17 @@ func (s *service) stopAndStart(c *client, counter, node string, pids map[string]
 // endEverything: the programs' unit is the owner's way to do it, and the service
 // goes without the data.
 func (s *service) endEverything(c *client, node string) {
-	t := s.t
+	t := s.T
 	t.Helper()
-	before := s.pid(node)
+	before := s.PID(node)
 	s.systemctl("restart", "berth-apps")
 	harness.Eventually(t, "the daemon runs again", func() bool { return s.properties("ActiveState")["ActiveState"] == "active" })
-	c.until(node, "apps.online", true)
-	if s.pid(node) == before {
+	c.Until(node, "apps.online", true)
+	if s.PID(node) == before {
 		t.Error("the program outlived its unit")
 	}
 	s.systemctl("stop", "berth-apps")
-	if left := s.processes(); len(left) > 0 {
+	if left := s.Processes(); len(left) > 0 {
 		t.Errorf("left running: %v", left)
 	}
 	s.is("ActiveState=inactive", "Result=success")
@@ -291,26 +319,26 @@ func (s *service) endEverything(c *client, node string) {
 		t.Error("a request starts everything again")
 	}
 	s.systemctl("start", "berth")
-	c.until(node, "apps.online", true)
+	c.Until(node, "apps.online", true)
 	out := s.command("uninstall")
 	if !strings.Contains(out, "Kept: /var/lib/berth, /etc/berth/berth.toml.") {
 		t.Errorf("uninstall says %s", out)
 	}
 	for _, gone := range []string{"/etc/systemd/system/berth*", "/etc/systemd/system/*.wants/berth*", "/usr/local/bin/berth"} {
-		if exists(t, gone) {
+		if harness.Exists(t, gone) {
 			t.Errorf("%s is left", gone)
 		}
 	}
 	for _, unit := range []string{"berth.service", "berth-apps.service", "berth.socket"} {
 		s.is("ActiveState=inactive")
 		for _, dir := range []string{"/sys/fs/cgroup/system.slice/", "/sys/fs/cgroup/unified/system.slice/"} {
-			if exists(t, dir+unit) {
+			if harness.Exists(t, dir+unit) {
 				list, _ := exec.Command("find", dir+unit, "-type", "d").CombinedOutput()
 				t.Errorf("left groups: %s", list)
 			}
 		}
 	}
-	if !exists(t, s.path(node)) || !exists(t, s.data+"/berth.db") {
+	if !harness.Exists(t, s.Path(node)) || !harness.Exists(t, s.Data+"/berth.db") {
 		t.Error("the data is gone")
 	}
 	if left := s.groups(); len(left) > 0 {

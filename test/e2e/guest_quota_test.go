@@ -33,28 +33,28 @@ const (
 
 // project makes a directory whose files belong to a project, those to come too.
 func (k *disk) project(name, id string) string {
-	k.t.Helper()
-	dir := filepath.Join(k.dir, name)
+	k.T.Helper()
+	dir := filepath.Join(k.Dir, name)
 	if err := os.Mkdir(dir, 0o711); err != nil {
-		k.t.Fatal(err)
+		k.T.Fatal(err)
 	}
-	k.command("chattr", "-p", id, "+P", dir)
+	k.Command("chattr", "-p", id, "+P", dir)
 	return dir
 }
 
 // quota sets how many bytes more a project may have than it has.
 func (k *disk) quota(id, more uint64) {
-	k.t.Helper()
+	k.T.Helper()
 	syscall.Sync() // what is not written yet counts differently
-	device, err := syscall.BytePtrFromString(k.device())
+	device, err := syscall.BytePtrFromString(k.Device())
 	if err != nil {
-		k.t.Fatal(err)
+		k.T.Fatal(err)
 	}
 	var q blockQuota
 	call := func(command uintptr) {
 		_, _, errno := syscall.Syscall6(syscall.SYS_QUOTACTL, command, uintptr(unsafe.Pointer(device)), uintptr(id), uintptr(unsafe.Pointer(&q)), 0, 0)
 		if errno != 0 {
-			k.t.Fatalf("quotactl: %v", errno)
+			k.T.Fatalf("quotactl: %v", errno)
 		}
 	}
 	call(getQuota)
@@ -84,8 +84,8 @@ while True: time.sleep(1000)
 
 // filled is the mark that hoards makes, in the /tmp of the program that runs now.
 func (d *daemon) filled(id string) string {
-	d.t.Helper()
-	return filepath.Join("/proc", strconv.Itoa(d.pid(id)), "root/tmp", id+".filled")
+	d.T.Helper()
+	return filepath.Join("/proc", strconv.Itoa(d.PID(id)), "root/tmp", id+".filled")
 }
 
 // TestGuestDiskQuota: a data directory in a project with a quota, whose limit
@@ -95,59 +95,59 @@ func TestGuestDiskQuota(t *testing.T) {
 	k := newDisk(t, 96)
 	data, other := k.project("data", "42"), k.project("other", "43")
 	d := k.prepare()
-	d.under = []string{"setpriv", "--bounding-set", "-sys_resource", "--inh-caps", "-sys_resource"}
-	d.start()
+	d.Under = []string{"setpriv", "--bounding-set", "-sys_resource", "--inh-caps", "-sys_resource"}
+	d.Serve()
 	c := d.account("ana", 600)
-	idle := c.upload(shellBot(idleShell, "RAM=32")) // staging, apps, logs and tmp are one project: renames work
-	hoarder := c.upload(pythonBot(hoards, "RAM=60"))
+	idle := c.Upload(harness.ShellBot(harness.IdleShell, "RAM=32")) // staging, apps, logs and tmp are one project: renames work
+	hoarder := c.Upload(harness.PythonBot(hoards, "RAM=60"))
 	before := d.kept()
-	if err := os.Rename(d.path(idle), filepath.Join(other, "app")); !errors.Is(err, syscall.EXDEV) {
+	if err := os.Rename(d.Path(idle), filepath.Join(other, "app")); !errors.Is(err, syscall.EXDEV) {
 		t.Errorf("rename across projects: %v", err)
 	}
 
 	k.quota(42, 9<<20)
-	c.post(nodeBot(idleNode).with("noise", noise(12<<20)).zip()).want(503, "status", "error").says("message", "cannot keep the upload: "+quotaUsed)
-	wide := shellBot(idleShell, "RAM=32").with("zeros", strings.Repeat("0", 14<<20))
-	c.post(wide.zip()).want(503).says("message", "cannot unpack the upload: "+quotaUsed)
-	c.commit(idle, wide).want(503).says("message", "cannot unpack the upload: "+quotaUsed)
-	sameTree(t, d.kept(), before)
+	c.Post(harness.NodeBot(harness.IdleNode).With("noise", noise(12<<20)).Zip()).Want(503, "status", "error").Says("message", "cannot keep the upload: "+quotaUsed)
+	wide := harness.ShellBot(harness.IdleShell, "RAM=32").With("zeros", strings.Repeat("0", 14<<20))
+	c.Post(wide.Zip()).Want(503).Says("message", "cannot unpack the upload: "+quotaUsed)
+	c.Commit(idle, wide).Want(503).Says("message", "cannot unpack the upload: "+quotaUsed)
+	harness.SameTree(t, d.kept(), before)
 
 	var filled string
 	hoard := func() {
 		t.Helper()
 		filled = d.filled(hoarder)
-		write(t, d.path(hoarder, "fill"), "")
-		harness.Eventually(t, "the quota is used up", func() bool { return exists(t, filled) })
+		harness.Write(t, d.Path(hoarder, "fill"), "")
+		harness.Eventually(t, "the quota is used up", func() bool { return harness.Exists(t, filled) })
 	}
 	release := func() {
 		t.Helper()
-		write(t, filepath.Join(filled, "free"), "")
-		c.untilLog(hoarder, "it was EDQUOT")
+		harness.Write(t, filepath.Join(filled, "free"), "")
+		c.UntilLog(hoarder, "it was EDQUOT")
 		if err := os.RemoveAll(filled); err != nil {
 			t.Error(err)
 		}
 	}
 	hoard()
-	c.put("/app/"+idle+"/profile", `{"name":"new"}`).want(503).says("message", "cannot store the profile: "+quotaUsed)
-	c.post(shellBot(idleShell).zip()).want(503).says("message", "nearly full")
+	c.Put("/app/"+idle+"/profile", `{"name":"new"}`).Want(503).Says("message", "cannot store the profile: "+quotaUsed)
+	c.Post(harness.ShellBot(harness.IdleShell).Zip()).Want(503).Says("message", "nearly full")
 	for _, id := range []string{idle, hoarder} {
-		c.info(id).want(200, "apps.online", true)
+		c.Info(id).Want(200, "apps.online", true)
 	}
-	write(t, filepath.Join(other, "file"), noise(1<<20)) // nobody else's limit
+	harness.Write(t, filepath.Join(other, "file"), noise(1<<20)) // nobody else's limit
 	release()
-	c.put("/app/"+idle+"/profile", `{"name":"new"}`).want(200)
+	c.Put("/app/"+idle+"/profile", `{"name":"new"}`).Want(200)
 
 	// With the capability the daemon is not held up by what a program hoards.
-	d.under = nil
-	d.restart()
+	d.Under = nil
+	d.Restart()
 	hoard()
 	for range 5 {
-		c.put("/app/"+idle+"/profile", `{"name":"newer"}`).want(200)
-		c.put("/app/"+idle+"/profile", `{"name":"new"}`).want(200)
+		c.Put("/app/"+idle+"/profile", `{"name":"newer"}`).Want(200)
+		c.Put("/app/"+idle+"/profile", `{"name":"new"}`).Want(200)
 	}
-	c.put("/app/"+idle+"/restart", "").want(200)
+	c.Put("/app/"+idle+"/restart", "").Want(200)
 	release()
-	if data != d.data {
-		t.Errorf("the data directory is %s, and the project %s", d.data, data)
+	if data != d.Data {
+		t.Errorf("the data directory is %s, and the project %s", d.Data, data)
 	}
 }

@@ -19,7 +19,7 @@ const readOnly = "the host's disk is read-only; its owner must mend it"
 
 // isReadOnly tries: statfs(2) does not tell of a disk with an error.
 func (k *disk) isReadOnly() bool {
-	return errors.Is(os.WriteFile(filepath.Join(k.dir, "probe"), nil, 0o600), syscall.EROFS)
+	return errors.Is(os.WriteFile(filepath.Join(k.Dir, "probe"), nil, 0o600), syscall.EROFS)
 }
 
 // TestGuestDiskError: an error of the file system makes it read-only until it
@@ -30,40 +30,40 @@ func TestGuestDiskError(t *testing.T) {
 	w := k.inhabited(k.prepare())
 	c := w.c
 	syscall.Sync() // what is not on the disk by now is lost
-	write(t, filepath.Join("/sys/fs/ext4", filepath.Base(k.device()), "trigger_fs_error"), "a test")
+	harness.Write(t, filepath.Join("/sys/fs/ext4", filepath.Base(k.Device()), "trigger_fs_error"), "a test")
 	harness.Eventually(t, "the disk is read-only", k.isReadOnly)
 	w.refuses(503, readOnly, readOnly)
 	w.readable()
-	c.delete(w.offline).want(503, "status", "error").says("message", "cannot delete the application: "+readOnly)
-	c.info(w.offline).want(200, "apps.online", false)
+	c.Delete(w.offline).Want(503, "status", "error").Says("message", "cannot delete the application: "+readOnly)
+	c.Info(w.offline).Want(200, "apps.online", false)
 	w.unchanged("a delete")
 
 	w.endsOn("read-only file system")
-	code, _, stderr := w.run("serve", "--listen", "127.0.0.1:0")
-	if code != 78 || !strings.Contains(stderr, "berth: cannot use the data directory "+w.data+": its disk is read-only\nHint: ") {
+	code, _, stderr := w.Run("serve", "--listen", "127.0.0.1:0")
+	if code != 78 || !strings.Contains(stderr, "berth: cannot use the data directory "+w.Data+": its disk is read-only\nHint: ") {
 		t.Errorf("exit status %d: %s", code, stderr)
 	}
 	k.mend()
-	w.start()
+	w.Serve()
 	for _, id := range []string{w.talks, w.idle} {
-		c.until(id, "apps.online", true)
+		c.Until(id, "apps.online", true)
 	}
-	sameTree(t, w.kept(), w.before)
-	c.put("/app/"+w.idle+"/profile", `{"name":"after"}`).want(200)
-	c.upload(shellBot(idleShell, "RAM=32"))
+	harness.SameTree(t, w.kept(), w.before)
+	c.Put("/app/"+w.idle+"/profile", `{"name":"after"}`).Want(200)
+	c.Upload(harness.ShellBot(harness.IdleShell, "RAM=32"))
 }
 
 // mend unmounts, checks and mounts the disk.
 func (k *disk) mend() {
-	k.t.Helper()
-	image := filepath.Join("/dev/shm", filepath.Base(k.dir))
-	k.command("umount", k.dir)
+	k.T.Helper()
+	image := filepath.Join("/dev/shm", filepath.Base(k.Dir))
+	k.Command("umount", k.Dir)
 	out, err := exec.Command("e2fsck", "-fy", image).CombinedOutput()
 	var status *exec.ExitError
 	if err != nil && (!errors.As(err, &status) || status.ExitCode() > 1) { // 1: errors were mended
-		k.t.Errorf("e2fsck: %v: %s", err, out)
+		k.T.Errorf("e2fsck: %v: %s", err, out)
 	}
-	k.command("mount", "-o", "loop,prjquota,errors=remount-ro", image, k.dir)
+	k.Command("mount", "-o", "loop,prjquota,errors=remount-ro", image, k.Dir)
 }
 
 // TestGuestDiskRemounted: a disk that is read-only for a while, under those who
@@ -73,8 +73,8 @@ func TestGuestDiskRemounted(t *testing.T) {
 	w := k.inhabited(k.prepare())
 	c := w.c
 	writable := func() {
-		for _, dir := range []string{"/disk", k.dir} {
-			k.command("mount", "-o", "remount,rw", dir)
+		for _, dir := range []string{"/disk", k.Dir} {
+			k.Command("mount", "-o", "remount,rw", dir)
 		}
 	}
 	defer writable() // also after a failure, for the tests that follow
@@ -84,21 +84,21 @@ func TestGuestDiskRemounted(t *testing.T) {
 	harness.Eventually(t, "the disk is read-only", k.isReadOnly)
 	// What is open, the database and the logs, is written to: the kernel keeps
 	// it in memory and says nothing. Whatever makes a file is refused.
-	c.post(shellBot(idleShell).zip()).want(503).says("message", "cannot keep the upload: "+readOnly)
-	c.commit(w.idle, shellBot("new")).want(503).says("message", "cannot keep the upload: "+readOnly)
-	c.get("/app/"+w.idle+"/backup").want(503).says("message", "cannot write the backup: "+readOnly)
+	c.Post(harness.ShellBot(harness.IdleShell).Zip()).Want(503).Says("message", "cannot keep the upload: "+readOnly)
+	c.Commit(w.idle, harness.ShellBot("new")).Want(503).Says("message", "cannot keep the upload: "+readOnly)
+	c.Get("/app/"+w.idle+"/backup").Want(503).Says("message", "cannot write the backup: "+readOnly)
 	w.readable()
 	// A program that was online is so again when it can.
-	c.put("/app/"+w.idle+"/restart", "").want(503).says("message", readOnly)
-	c.info(w.idle).want(200, "apps.online", false)
+	c.Put("/app/"+w.idle+"/restart", "").Want(503).Says("message", readOnly)
+	c.Info(w.idle).Want(200, "apps.online", false)
 	writable()
-	c.until(w.idle, "apps.online", true)
-	w.pids[w.idle] = w.pid(w.idle)
+	c.Until(w.idle, "apps.online", true)
+	w.pids[w.idle] = w.PID(w.idle)
 	w.unchanged("the disk is writable")
-	c.commit(w.idle, files{"index.js": "console.log('new')\n" + idleNode}).want(200, "status", "ok")
-	c.get("/app/" + w.idle + "/backup").want(200)
-	w.restart()
+	c.Commit(w.idle, harness.Files{"index.js": "console.log('new')\n" + harness.IdleNode}).Want(200, "status", "ok")
+	c.Get("/app/" + w.idle + "/backup").Want(200)
+	w.Restart()
 	for _, id := range []string{w.talks, w.idle} {
-		c.until(id, "apps.online", true)
+		c.Until(id, "apps.online", true)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // TestGuestNoSwap: on a host with swap a program is killed at its RAM;
@@ -18,11 +20,11 @@ func TestGuestNoSwap(t *testing.T) {
 	d := launch(t)
 	c := d.account("ana", 200)
 	before := swappedOut(t)
-	id := c.upload(shellBot(hog, "RAM=64"))
-	c.until(id, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
-	full := c.upload(pythonBot("held = bytearray(50 << 20)\n"+idlePython, "RAM=64"))
-	c.untilLog(full, "up")
-	c.put("/app/"+full+"/ram", `{"ramMB":60}`).want(200)
+	id := c.Upload(harness.ShellBot(hog, "RAM=64"))
+	c.Until(id, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
+	full := c.Upload(harness.PythonBot("held = bytearray(50 << 20)\n"+harness.IdlePython, "RAM=64"))
+	c.UntilLog(full, "up")
+	c.Put("/app/"+full+"/ram", `{"ramMB":60}`).Want(200)
 	if now := swappedOut(t); now != before {
 		t.Errorf("pages swapped out: %s before, %s now", before, now)
 	}
@@ -35,5 +37,5 @@ func swappedOut(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return field(string(text), "pswpout")
+	return harness.Field(string(text), "pswpout")
 }

@@ -21,10 +21,10 @@ import (
 // fill disks and make them read-only.
 func guest(t *testing.T) {
 	t.Helper()
-	if !exists(t, "/berth-vm/main") {
+	if !harness.Exists(t, "/berth-vm/main") {
 		t.Skip("needs a guest of test/vm/run")
 	}
-	harness.Ready(t, unready)
+	harness.Ready(t, harness.Unready)
 }
 
 // service is a daemon that systemd runs in a unit of its own, with its control
@@ -48,18 +48,18 @@ func serve(t *testing.T, lines []string, args ...string) *service {
 	address := l.Addr().String()
 	d := prepare(t, append([]string{"--listen", address}, args...)...)
 	d.Base = "http://" + address
-	s := &service{daemon: d, unit: fmt.Sprintf("berth-test-%d.service", d.uid/uids)}
+	s := &service{daemon: d, unit: fmt.Sprintf("berth-test-%d.service", d.UID/harness.UIDs)}
 	unit := append([]string{
 		"[Service]", "Type=notify", "Delegate=yes", "KillMode=mixed", "Restart=on-failure", "RestartPreventExitStatus=78",
 		"Environment=BERTH_CONFIG=/dev/null", `Environment="PATH=` + os.Getenv("PATH") + `"`,
-		"ExecStart=" + berth + " " + strings.Join(d.args, " "),
+		"ExecStart=" + harness.Binary + " " + strings.Join(d.Args, " "),
 	}, lines...)
 	file := filepath.Join("/run/systemd/system", s.unit)
-	write(t, file, strings.Join(unit, "\n")+"\n") // a new name needs no daemon-reload, which takes seconds here
+	harness.Write(t, file, strings.Join(unit, "\n")+"\n") // a new name needs no daemon-reload, which takes seconds here
 	t.Cleanup(func() {
 		if t.Failed() {
 			status, _ := exec.Command("systemctl", "status", "--no-pager", "-n0", s.unit).CombinedOutput()
-			t.Logf("the unit:\n%s\n%s", status, tail(besidesRequests(s.journal()), 6000))
+			t.Logf("the unit:\n%s\n%s", status, harness.Tail(harness.BesidesRequests(s.journal()), 6000))
 		}
 		s.try("stop", s.unit)
 		os.Remove(file)
@@ -78,15 +78,15 @@ func (s *service) try(args ...string) (int, string) {
 
 // systemctl is try for what must succeed.
 func (s *service) systemctl(args ...string) {
-	s.t.Helper()
+	s.T.Helper()
 	if code, out := s.try(args...); code != 0 {
-		s.t.Fatalf("systemctl %v: %s", args, out)
+		s.T.Fatalf("systemctl %v: %s", args, out)
 	}
 }
 
 // is checks properties of the unit, given as "Name=value".
 func (s *service) is(want ...string) {
-	s.t.Helper()
+	s.T.Helper()
 	var names []string
 	for _, w := range want {
 		name, _, _ := strings.Cut(w, "=")
@@ -95,7 +95,7 @@ func (s *service) is(want ...string) {
 	got := s.properties(names...)
 	for _, w := range want {
 		if name, value, _ := strings.Cut(w, "="); got[name] != value {
-			s.t.Errorf("%s of the unit is %q, want %q", name, got[name], value)
+			s.T.Errorf("%s of the unit is %q, want %q", name, got[name], value)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func (s *service) is(want ...string) {
 // properties are what systemd says of the unit.
 func (s *service) properties(names ...string) map[string]string {
 	var out []byte
-	harness.Eventually(s.t, "systemd answers, which another test may have made execute itself", func() (ok bool) {
+	harness.Eventually(s.T, "systemd answers, which another test may have made execute itself", func() (ok bool) {
 		var err error
 		out, err = exec.Command("systemctl", "show", "-p", strings.Join(names, ","), s.unit).Output()
 		return err == nil
@@ -122,7 +122,7 @@ func (s *service) journal() string {
 	_ = exec.Command("journalctl", "--sync").Run() // what it has not got is missing below
 	out, err := exec.Command("journalctl", "-u", s.unit, "-o", "json", "--no-pager").Output()
 	if err != nil {
-		s.t.Errorf("journalctl: %v", err)
+		s.T.Errorf("journalctl: %v", err)
 	}
 	var b strings.Builder
 	for line := range strings.Lines(string(out)) {
@@ -132,7 +132,7 @@ func (s *service) journal() string {
 			Name     string `json:"SYSLOG_IDENTIFIER"`
 		}
 		if err := json.Unmarshal([]byte(line), &entry); err != nil || (entry.Name == "berth" && entry.Priority != "6") {
-			s.t.Errorf("%v in %s, want a text of priority 6", err, line)
+			s.T.Errorf("%v in %s, want a text of priority 6", err, line)
 		}
 		fmt.Fprintln(&b, entry.Message)
 	}
@@ -140,7 +140,7 @@ func (s *service) journal() string {
 }
 
 // hybrid reports whether the controllers of this machine are on cgroup v1.
-func hybrid(t *testing.T) bool { return exists(t, "/sys/fs/cgroup/unified") }
+func hybrid(t *testing.T) bool { return harness.Exists(t, "/sys/fs/cgroup/unified") }
 
 // groupOf is the control group of a process in the hierarchy of a controller,
 // "" for cgroup v2, and its directory.
@@ -165,7 +165,7 @@ func groupOf(t *testing.T, pid int, controller string) (group, dir string) {
 
 // groups are what there is of the service in any hierarchy.
 func (s *service) groups() []string {
-	found := groupsNamed(groupOfData(s.data))
+	found := harness.GroupsNamed(harness.GroupOfData(s.Data))
 	err := filepath.WalkDir("/sys/fs/cgroup", func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() && e.Name() == s.unit {
 			found = append(found, path)
@@ -173,58 +173,58 @@ func (s *service) groups() []string {
 		return nil // a group that went meanwhile is none
 	})
 	if err != nil {
-		s.t.Error(err)
+		s.T.Error(err)
 	}
 	return found
 }
 
 // nothingLeft fails unless the service has gone with all it started.
 func (s *service) nothingLeft() {
-	s.t.Helper()
+	s.T.Helper()
 	s.is("ActiveState=inactive", "Result=success", "MainPID=0")
-	for _, p := range s.processes() {
-		s.t.Errorf("left running: %v", p)
+	for _, p := range s.Processes() {
+		s.T.Errorf("left running: %v", p)
 	}
 	if left := s.groups(); len(left) > 0 {
-		s.t.Errorf("left groups: %v", left)
+		s.T.Errorf("left groups: %v", left)
 	}
 	mounts, err := os.ReadFile("/proc/1/mountinfo")
-	if err != nil || strings.Contains(string(mounts), s.root) {
-		s.t.Errorf("left mounts: %s, %v", mounts, err)
+	if err != nil || strings.Contains(string(mounts), s.Root) {
+		s.T.Errorf("left mounts: %s, %v", mounts, err)
 	}
 }
 
 // curl is a request by the real curl.
-func (c *client) curl(method, path string, options ...string) answer {
-	c.t.Helper()
-	args := append([]string{"-sS", "-X", method, "-H", "api-token: " + c.token, "-w", "\n%{http_code}"}, options...)
+func (c *client) curl(method, path string, options ...string) harness.Answer {
+	c.T.Helper()
+	args := append([]string{"-sS", "-X", method, "-H", "api-token: " + c.Token, "-w", "\n%{http_code}"}, options...)
 	var out, problems bytes.Buffer
 	cmd := exec.Command("curl", append(args, c.d.Base+"/v2"+path)...)
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
-		c.t.Fatalf("curl %s %s: %v: %s", method, path, err, problems.String())
+		c.T.Fatalf("curl %s %s: %v: %s", method, path, err, problems.String())
 	}
 	body, code, _ := bytes.Cut(out.Bytes(), []byte("\n")) // berth answers in one line
-	a := answer{t: c.t, body: body}
-	if _, err := fmt.Sscan(string(code), &a.code); err != nil {
-		c.t.Fatalf("curl %s %s printed %q", method, path, out.String())
+	a := harness.Answer{T: c.T, Body: body}
+	if _, err := fmt.Sscan(string(code), &a.Code); err != nil {
+		c.T.Fatalf("curl %s %s printed %q", method, path, out.String())
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
-	if err := decoder.Decode(&a.value); err != nil {
-		c.t.Errorf("curl %s %s: %v in %q", method, path, err, body)
+	if err := decoder.Decode(&a.Value); err != nil {
+		c.T.Errorf("curl %s %s: %v in %q", method, path, err, body)
 	}
 	return a
 }
 
 // curlUpload uploads a program from a file, and returns its id.
-func (c *client) curlUpload(f files) string {
-	c.t.Helper()
-	file, err := os.CreateTemp(c.d.root, "*.zip")
+func (c *client) curlUpload(f harness.Files) string {
+	c.T.Helper()
+	file, err := os.CreateTemp(c.d.Root, "*.zip")
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	defer file.Close()
-	write(c.t, file.Name(), string(f.zip()))
-	return c.curl("POST", "/upload", "-F", "file=@"+file.Name()).want(200, "status", "ok").text("app.id")
+	harness.Write(c.T, file.Name(), string(f.Zip()))
+	return c.curl("POST", "/upload", "-F", "file=@"+file.Name()).Want(200, "status", "ok").Text("app.id")
 }

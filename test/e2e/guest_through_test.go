@@ -13,7 +13,7 @@ import (
 // answersThrough asks all the time while something happens: each request is
 // answered, late perhaps.
 func (s *service) answersThrough(happens func()) {
-	s.t.Helper()
+	s.T.Helper()
 	done, problems := make(chan struct{}), make(chan error, 1)
 	go func() {
 		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: harness.Patience}
@@ -41,6 +41,6 @@ func (s *service) answersThrough(happens func()) {
 	happens()
 	close(done)
 	if err := <-problems; err != nil {
-		s.t.Errorf("a request while the daemon was started again: %v", err)
+		s.T.Errorf("a request while the daemon was started again: %v", err)
 	}
 }

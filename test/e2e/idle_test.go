@@ -16,10 +16,10 @@ var voluntary = regexp.MustCompile(`(?m)^voluntary_ctxt_switches:\s+(\d+)$`)
 
 // wakeUps is how often the daemon's threads have gone to sleep.
 func (d *daemon) wakeUps() int {
-	d.t.Helper()
+	d.T.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", d.Cmd.Process.Pid))
 	if err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	sum := 0
 	for _, file := range files {
@@ -43,7 +43,7 @@ func TestIdleDaemonSleeps(t *testing.T) {
 	d := launch(t)
 	c := d.account("ana", 2000)
 	for range 10 {
-		c.until(c.upload(shellBot(idleShell)), "apps.online", true)
+		c.Until(c.Upload(harness.ShellBot(harness.IdleShell)), "apps.online", true)
 	}
 	const window = 12 * time.Second
 	began, last := time.Now(), d.wakeUps()

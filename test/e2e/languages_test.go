@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // TestExamples uploads each example as it is: it is prepared within the
@@ -39,9 +41,9 @@ func TestExamples(t *testing.T) {
 			if tt.name == "static-binary" {
 				f["bot"] = static(t)
 			}
-			id := c.upload(f)
-			c.untilLog(id, tt.says)
-			c.info(id).want(200, "apps.online", true, "apps.lang", tt.lang)
+			id := c.Upload(f)
+			c.UntilLog(id, tt.says)
+			c.Info(id).Want(200, "apps.online", true, "apps.lang", tt.lang)
 		})
 	}
 }
@@ -68,8 +70,8 @@ func TestJavaSeesItsLimit(t *testing.T) {
 	c := d.account("ana", 1024)
 	for ram, least := range map[int]int{200: 130, 512: 340} { // 70 percent, less what the collector keeps
 		f := example(t, "java-bot")
-		f["discloud.config"] = config("TYPE=bot", "MAIN=bot.jar", fmt.Sprintf("RAM=%d", ram))
-		log := c.untilLog(c.upload(f), "MB\n")
+		f["discloud.config"] = harness.Config("TYPE=bot", "MAIN=bot.jar", fmt.Sprintf("RAM=%d", ram))
+		log := c.UntilLog(c.Upload(f), "MB\n")
 		_, text, _ := strings.Cut(log, "heap of at most ")
 		var heap int
 		if _, err := fmt.Sscan(text, &heap); err != nil || heap < least || heap > ram*7/10+2 {
@@ -84,8 +86,8 @@ func TestPHPSite(t *testing.T) {
 	d := launch(t)
 	c := d.account("ana", 200)
 	f := example(t, "php-site")
-	id := c.upload(f)
-	_, text, _ := strings.Cut(c.untilLog(id, ") started"), "http://")
+	id := c.Upload(f)
+	_, text, _ := strings.Cut(c.UntilLog(id, ") started"), "http://")
 	address, _, _ := strings.Cut(text, ")")
 	ask := func(path string) (int, string) {
 		r, err := http.Get("http://" + address + path)
@@ -107,7 +109,7 @@ func TestPHPSite(t *testing.T) {
 	}
 	// A commit says nothing of the type, and it is a site still.
 	page := strings.Replace(f["public/index.php"], "VERSION = 1", "VERSION = 2", 1)
-	c.commit(id, files{"public/index.php": page, "discloud.config": config("MAIN=public/index.php")}).want(200)
+	c.Commit(id, harness.Files{"public/index.php": page, "discloud.config": harness.Config("MAIN=public/index.php")}).Want(200)
 	if _, body := ask("/"); !strings.Contains(body, "version 2") {
 		t.Errorf("after a commit: %s", body)
 	}
@@ -126,26 +128,26 @@ func TestCompiledLanguages(t *testing.T) {
 			t.Parallel()
 			c := owner.in(t)
 			f := example(t, tt.name)
-			id := c.upload(f)
-			next := files{tt.main: strings.Replace(f[tt.main], tt.old, tt.new, 1)}
-			c.commit(id, next).want(200)
-			c.untilLog(id, tt.name+" version 2")
-			c.commit(id, next.with(tt.main, "no code\n")).want(422).says("message", "build failed").says("logs", tt.main)
-			c.info(id).want(200, "apps.online", true)
+			id := c.Upload(f)
+			next := harness.Files{tt.main: strings.Replace(f[tt.main], tt.old, tt.new, 1)}
+			c.Commit(id, next).Want(200)
+			c.UntilLog(id, tt.name+" version 2")
+			c.Commit(id, next.With(tt.main, "no code\n")).Want(422).Says("message", "build failed").Says("logs", tt.main)
+			c.Info(id).Want(200, "apps.online", true)
 			// Nothing but the program is left in the tree, or what Cargo keeps.
 			for _, name := range []string{".cache", ".cargo", "go"} {
-				if exists(t, d.path(id, name)) {
+				if harness.Exists(t, d.Path(id, name)) {
 					t.Errorf("%s is in the application's directory", name)
 				}
 			}
-			if !exists(t, d.path(id, tt.made)) {
+			if !harness.Exists(t, d.Path(id, tt.made)) {
 				t.Errorf("there is no %s", tt.made)
 			}
 			if names := c.backedUp(id); !slices.Contains(names, tt.main) || slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, tt.made+"/") }) {
 				t.Errorf("the backup holds %v", names)
 			}
-			c.put("/app/"+id+"/restart", "").want(200, "status", "ok")
-			c.until(id, "apps.online", true)
+			c.Put("/app/"+id+"/restart", "").Want(200, "status", "ok")
+			c.Until(id, "apps.online", true)
 		})
 	}
 }
@@ -157,25 +159,25 @@ func TestTypeScriptIsCompiled(t *testing.T) {
 	d := launch(t)
 	c := d.account("ana", 200)
 	f := example(t, "typescript-bot")
-	a := c.post(f.zip()).want(200, "status", "ok", "app.lang", "javascript").says("logs", "added 3 packages")
-	id := a.text("app.id")
-	c.untilLog(id, "typescript-bot version 1, Node.js v")
+	a := c.Post(f.Zip()).Want(200, "status", "ok", "app.lang", "javascript").Says("logs", "added 3 packages")
+	id := a.Text("app.id")
+	c.UntilLog(id, "typescript-bot version 1, Node.js v")
 	source := strings.Replace(f["src/index.ts"], "number = 1", "number = 2", 1)
-	if logs := c.commit(id, f.with("src/index.ts", source)).want(200).text("logs"); strings.Contains(logs, "packages") {
+	if logs := c.Commit(id, f.With("src/index.ts", source)).Want(200).Text("logs"); strings.Contains(logs, "packages") {
 		t.Errorf("installed again: %s", logs)
 	}
-	c.untilLog(id, "typescript-bot version 2")
-	c.commit(id, f.with("src/index.ts", "const a: number = 'x';\n")).want(422).says("message", "BUILD failed").says("logs", "src/index.ts(1,7)")
-	c.info(id).want(200, "apps.online", true)
+	c.UntilLog(id, "typescript-bot version 2")
+	c.Commit(id, f.With("src/index.ts", "const a: number = 'x';\n")).Want(422).Says("message", "BUILD failed").Says("logs", "src/index.ts(1,7)")
+	c.Info(id).Want(200, "apps.online", true)
 }
 
 // backedUp lists the files of a new backup.
 func (c *client) backedUp(id string) (names []string) {
-	c.t.Helper()
-	content := c.download(c.get("/app/" + id + "/backup").want(200).text("backups.url"))
+	c.T.Helper()
+	content := c.Download(c.Get("/app/" + id + "/backup").Want(200).Text("backups.url"))
 	archive, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	for _, f := range archive.File {
 		names = append(names, f.Name)
@@ -192,20 +194,20 @@ func TestPackagesAreKept(t *testing.T) {
 	const wheel = "wheels/berth_greeting-1.0-py3-none-any.whl"
 	bot := example(t, "python-bot")
 	bot["requirements.txt"] = "./" + wheel + "\n"
-	id := c.upload(bot)
-	c.untilLog(id, "hello from a package")
+	id := c.Upload(bot)
+	c.UntilLog(id, "hello from a package")
 	second := strings.Replace(bot["main.py"], "VERSION = 1", "VERSION = 2", 1)
-	if logs := c.commit(id, bot.with("main.py", second)).want(200).text("logs"); strings.Contains(logs, "pip") || strings.Contains(logs, "berth-greeting") {
+	if logs := c.Commit(id, bot.With("main.py", second)).Want(200).Text("logs"); strings.Contains(logs, "pip") || strings.Contains(logs, "berth-greeting") {
 		t.Errorf("installed again: %s", logs)
 	}
-	c.untilLog(id, "python-bot version 2")
-	d.restart()
-	c.until(id, "apps.online", true)
-	c.commit(id, bot.with("requirements.txt", "./"+wheel+" # again\n")).want(200).says("logs", "berth-greeting")
+	c.UntilLog(id, "python-bot version 2")
+	d.Restart()
+	c.Until(id, "apps.online", true)
+	c.Commit(id, bot.With("requirements.txt", "./"+wheel+" # again\n")).Want(200).Says("logs", "berth-greeting")
 	// What could not be installed is not remembered as if it had been.
-	c.commit(id, bot.with("requirements.txt", "./wheels/no-such.whl\n")).want(422)
-	c.commit(id, files{"main.py": bot["main.py"]}).want(200)
-	c.until(id, "apps.online", true)
+	c.Commit(id, bot.With("requirements.txt", "./wheels/no-such.whl\n")).Want(422)
+	c.Commit(id, harness.Files{"main.py": bot["main.py"]}).Want(200)
+	c.Until(id, "apps.online", true)
 }
 
 // TestPythonByItsOtherName: Debian has no "python", and START says it.
@@ -213,9 +215,9 @@ func TestPythonByItsOtherName(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 200)
-	id := c.upload(pythonBot("import sys\nprint('started as', sys.executable)\n"+idlePython, "START=exec python -u main.py", "BUILD=python --version"))
-	c.untilLog(id, "started as /")
-	c.info(id).want(200, "apps.online", true, "apps.lang", "python")
+	id := c.Upload(harness.PythonBot("import sys\nprint('started as', sys.executable)\n"+harness.IdlePython, "START=exec python -u main.py", "BUILD=python --version"))
+	c.UntilLog(id, "started as /")
+	c.Info(id).Want(200, "apps.online", true, "apps.lang", "python")
 }
 
 // TestPackagesInFolders installs packages that lie in the archive, for which no
@@ -225,24 +227,24 @@ func TestPackagesInFolders(t *testing.T) {
 	d := launch(t)
 	owner := d.account("ana", 400)
 	const wheel = "wheels/berth_greeting-1.0-py3-none-any.whl"
-	for name, f := range map[string]files{
+	for name, f := range map[string]harness.Files{
 		"javascript": {
 			"package.json":       `{"private": true, "workspaces": ["greet"], "main": "lib/bot"}`,
 			"greet/package.json": `{"name": "greet", "version": "1.0.0"}`,
 			"greet/index.js":     "module.exports = 'hello of a workspace'",
-			"lib/bot.js":         "console.log(require('greet'))\n" + idleNode,
+			"lib/bot.js":         "console.log(require('greet'))\n" + harness.IdleNode,
 		},
-		"python": pythonBot("from berth_greeting import greeting\nprint('hello of a', greeting('BUILD'))\n"+idlePython,
-			"BUILD=pip install --no-index ./"+wheel).with(wheel, example(t, "python-bot")[wheel]),
+		"python": harness.PythonBot("from berth_greeting import greeting\nprint('hello of a', greeting('BUILD'))\n"+harness.IdlePython,
+			"BUILD=pip install --no-index ./"+wheel).With(wheel, example(t, "python-bot")[wheel]),
 		"ruby": {
-			"discloud.config":  config("TYPE=bot", "MAIN=main.rb"),
+			"discloud.config":  harness.Config("TYPE=bot", "MAIN=main.rb"),
 			"Gemfile":          "source 'https://rubygems.org'\ngem 'greet', path: 'greet'\ngroup(:test) { gem 'no-such-gem-anywhere', path: 'no' }\n",
 			"greet/greet.rb":   "GREETING = 'hello of a gem'",
 			"greet/it.gemspec": "Gem::Specification.new { |s| s.name = 'greet'; s.version = '1.0'; s.summary = s.name; s.authors = ['x']; s.require_paths = ['.']; s.files = ['greet.rb'] }",
 			"main.rb":          "require 'greet'\n$stdout.sync = true\nputs GREETING\nsleep\n",
 		},
 		"php": {
-			"discloud.config":     config("TYPE=bot", "MAIN=main.php"),
+			"discloud.config":     harness.Config("TYPE=bot", "MAIN=main.php"),
 			"composer.json":       `{"require": {"ana/greet": "*"}, "repositories": [{"type": "path", "url": "greet"}, {"packagist.org": false}]}`,
 			"greet/composer.json": `{"name": "ana/greet", "version": "1.0.0", "autoload": {"files": ["greet.php"]}}`,
 			"greet/greet.php":     "<?php\nconst GREETING = 'hello of a package';\n",
@@ -255,12 +257,12 @@ func TestPackagesInFolders(t *testing.T) {
 			if name == "ruby" { // even a gem that is left out must be there to be read
 				f["no/no.gemspec"] = strings.Replace(f["greet/it.gemspec"], "'greet'", "'no-such-gem-anywhere'", 1)
 			}
-			id := c.upload(f)
-			c.untilLog(id, "hello of a ")
-			c.commit(id, files{"x": "x"}).want(200)
-			c.until(id, "apps.online", true, "apps.lang", name)
+			id := c.Upload(f)
+			c.UntilLog(id, "hello of a ")
+			c.Commit(id, harness.Files{"x": "x"}).Want(200)
+			c.Until(id, "apps.online", true, "apps.lang", name)
 			for _, left := range []string{".bundle", ".composer", ".config", ".cache", ".local", ".gem"} {
-				if exists(t, d.path(id, left)) {
+				if harness.Exists(t, d.Path(id, left)) {
 					t.Errorf("%s is in the application's directory", left)
 				}
 			}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"berth/test/harness"
+
 	"github.com/coder/websocket"
 )
 
@@ -20,7 +22,7 @@ func large(n int) []byte {
 	junk := make([]byte, n)
 	random := rand.NewChaCha8([32]byte{})
 	_, _ = random.Read(junk) // never fails
-	return nodeBot(idleNode).with("data.bin", string(junk)).zip()
+	return harness.NodeBot(harness.IdleNode).With("data.bin", string(junk)).Zip()
 }
 
 // Test100MB: the largest upload of most clients, over HTTP and WebSocket.
@@ -29,7 +31,7 @@ func Test100MB(t *testing.T) {
 	d := launch(t)
 	c := d.account("ana", 200)
 	zip := large(99 << 20)
-	c.post(zip).want(200, "status", "ok")
+	c.Post(zip).Want(200, "status", "ok")
 	s := c.socket("/upload")
 	done := make(chan struct{})
 	go func() { defer close(done); s.offer(zip, 256<<10) }()
@@ -40,7 +42,7 @@ func Test100MB(t *testing.T) {
 			t.Errorf("the bars are %v", s.bars)
 		}
 	}
-	if ids := c.ids(); len(ids) != 2 {
+	if ids := c.IDs(); len(ids) != 2 {
 		t.Errorf("there are %v", ids)
 	}
 }
@@ -62,7 +64,7 @@ func Test10000Files(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, content := range nodeBot(idleNode) {
+	for name, content := range harness.NodeBot(harness.IdleNode) {
 		add(name, content)
 	}
 	for i := range 10_000 {
@@ -75,11 +77,11 @@ func Test10000Files(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	r := c.form(http.MethodPost, "/v2/upload", b.Bytes())
+	r := c.Form(http.MethodPost, "/v2/upload", b.Bytes())
 	r.ContentLength = -1
-	id := c.send(r).want(200, "status", "ok").text("app.id")
+	id := c.Send(r).Want(200, "status", "ok").Text("app.id")
 	t.Logf("10,000 files took %v", time.Since(began).Round(time.Millisecond))
-	if files, err := os.ReadDir(d.path(id, "part-99")); err != nil || len(files) != 100 {
+	if files, err := os.ReadDir(d.Path(id, "part-99")); err != nil || len(files) != 100 {
 		t.Errorf("part-99 has %d files, %v", len(files), err)
 	}
 }
@@ -95,9 +97,9 @@ func TestOddZIPs(t *testing.T) {
 		header  zip.FileHeader
 		content string
 	}{
-		{zip.FileHeader{Name: `bot\discloud.config`}, config("MAIN=src/index.js")},
+		{zip.FileHeader{Name: `bot\discloud.config`}, harness.Config("MAIN=src/index.js")},
 		{zip.FileHeader{Name: `bot\src\`}, ""},
-		{zip.FileHeader{Name: `bot\src\index.js`, Method: zip.Deflate}, "console.log('from Windows', require('./na\u00efve.json').n)\n" + idleNode},
+		{zip.FileHeader{Name: `bot\src\index.js`, Method: zip.Deflate}, "console.log('from Windows', require('./na\u00efve.json').n)\n" + harness.IdleNode},
 		{zip.FileHeader{Name: "bot\\src\\na\x8bve.json", NonUTF8: true}, `{"n":437}`},
 		{zip.FileHeader{Name: "bot/.git/config", CreatorVersion: 3 << 8}, "x"},
 		{zip.FileHeader{Name: "bot/node_modules/left/index.js"}, "kept: there is no package.json"},
@@ -113,10 +115,10 @@ func TestOddZIPs(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	a := c.post(b.Bytes()).want(200, "status", "ok").says("logs", `".git" of the ZIP (1 entry) was left out`)
-	id := a.text("app.id")
-	c.untilLog(id, "from Windows 437")
-	if exists(t, d.path(id, ".git")) || !exists(t, d.path(id, "node_modules", "left")) {
+	a := c.Post(b.Bytes()).Want(200, "status", "ok").Says("logs", `".git" of the ZIP (1 entry) was left out`)
+	id := a.Text("app.id")
+	c.UntilLog(id, "from Windows 437")
+	if harness.Exists(t, d.Path(id, ".git")) || !harness.Exists(t, d.Path(id, "node_modules", "left")) {
 		t.Error("the wrong directories are left out")
 	}
 }
@@ -127,18 +129,18 @@ func TestNodeModulesAreInstalledAnew(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 200)
-	bot := nodeBot("console.log('has', require('foo'))\n"+idleNode).with("package.json", `{"dependencies":{"foo":"file:./foo"}}`).
-		with("foo/package.json", `{"name":"foo","version":"1.0.0"}`).with("foo/index.js", "module.exports = 'ours'").
-		with("node_modules/foo/index.js", "module.exports = 'foreign'").with("node_modules/stray/index.js", "")
-	a := c.post(bot.zip()).want(200).says("logs", `"node_modules" of the ZIP (2 entries) was left out`)
-	id := a.text("app.id")
-	c.untilLog(id, "has ours")
-	if exists(t, d.path(id, "node_modules", "stray")) {
+	bot := harness.NodeBot("console.log('has', require('foo'))\n"+harness.IdleNode).With("package.json", `{"dependencies":{"foo":"file:./foo"}}`).
+		With("foo/package.json", `{"name":"foo","version":"1.0.0"}`).With("foo/index.js", "module.exports = 'ours'").
+		With("node_modules/foo/index.js", "module.exports = 'foreign'").With("node_modules/stray/index.js", "")
+	a := c.Post(bot.Zip()).Want(200).Says("logs", `"node_modules" of the ZIP (2 entries) was left out`)
+	id := a.Text("app.id")
+	c.UntilLog(id, "has ours")
+	if harness.Exists(t, d.Path(id, "node_modules", "stray")) {
 		t.Error("the upload's node_modules are there")
 	}
-	write(t, d.path(id, "node_modules", "own"), "")
-	c.commit(id, bot.with("index.js", "console.log('again', require('foo'))\n"+idleNode)).want(200).says("logs", "was left out")
-	if log := c.untilLog(id, "again"); !strings.Contains(log, "again ours") {
+	harness.Write(t, d.Path(id, "node_modules", "own"), "")
+	c.Commit(id, bot.With("index.js", "console.log('again', require('foo'))\n"+harness.IdleNode)).Want(200).Says("logs", "was left out")
+	if log := c.UntilLog(id, "again"); !strings.Contains(log, "again ours") {
 		t.Errorf("the log is %s", log)
 	}
 }

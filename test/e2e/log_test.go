@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"berth/test/harness"
 )
 
 var (
@@ -37,10 +39,10 @@ func TestFlood(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "--logs-max-file", "50", "--logs-rate", "64").account("ana", 100)
 	const lines = 200_000
-	id := c.upload(pythonBot("import sys\nfor i in range(" + strconv.Itoa(lines) + "): sys.stdout.write('line %d\\n' % i)\n"))
-	c.until(id, "apps.online", false)
+	id := c.Upload(harness.PythonBot("import sys\nfor i in range(" + strconv.Itoa(lines) + "): sys.stdout.write('line %d\\n' % i)\n"))
+	c.Until(id, "apps.online", false)
 	kept, dropped, next := 0, 0, 0
-	for _, line := range entries(t, c.log(id)) {
+	for _, line := range entries(t, c.Log(id)) {
 		if m := reDropped.FindStringSubmatch(line); m != nil {
 			n, _ := strconv.Atoi(m[1]) // the expression allows digits alone
 			dropped += n
@@ -60,7 +62,7 @@ func TestFlood(t *testing.T) {
 	if kept+dropped != lines || kept == 0 || dropped == 0 {
 		t.Errorf("%d kept and %d dropped, want %d together and some of each", kept, dropped, lines)
 	}
-	if a := c.get("/app/" + id + "/logs").want(200); len(a.text("apps.terminal.big")) > 64<<10 || len(a.text("apps.terminal.small")) > 1800 {
+	if a := c.Get("/app/" + id + "/logs").Want(200); len(a.Text("apps.terminal.big")) > 64<<10 || len(a.Text("apps.terminal.small")) > 1800 {
 		t.Error("big or small is too large")
 	}
 }
@@ -69,7 +71,7 @@ func TestFlood(t *testing.T) {
 func TestOddOutput(t *testing.T) {
 	t.Parallel()
 	c := launch(t).account("ana", 200)
-	id := c.upload(pythonBot(`import os, signal
+	id := c.Upload(harness.PythonBot(`import os, signal
 os.write(1, b"a" * (1 << 20))
 os.write(1, b"\nbad \xff\xfe utf8\nnul \x00 here\n\xe2\x82")
 os.write(2, b"\xac euro\n")
@@ -78,9 +80,9 @@ for i in range(50):
 os.write(1, b"no end")
 signal.pause()
 `))
-	c.untilLog(id, "turn 49")
-	c.put("/app/"+id+"/stop", "").want(200)
-	list := entries(t, c.log(id))
+	c.UntilLog(id, "turn 49")
+	c.Put("/app/"+id+"/stop", "").Want(200)
+	list := entries(t, c.Log(id))
 	long, turns, rest := 0, 0, []string{}
 	for _, line := range list {
 		switch as := strings.TrimSuffix(line, "…"); {
@@ -103,9 +105,9 @@ func TestLogRotation(t *testing.T) {
 	t.Parallel()
 	d := launch(t, "--logs-max-file", "1", "--logs-keep", "1", "--logs-rate", "100000")
 	c := d.account("ana", 100)
-	id := c.upload(pythonBot("for i in range(60000): print('%06d' % i, 'x' * 80)\nprint('last')\n"))
-	c.until(id, "apps.online", false)
-	log := c.log(id)
+	id := c.Upload(harness.PythonBot("for i in range(60000): print('%06d' % i, 'x' * 80)\nprint('last')\n"))
+	c.Until(id, "apps.online", false)
+	log := c.Log(id)
 	if size := len(log); size > 5<<19 || size < 1<<20 || !strings.Contains(log, "Z last\n") || strings.Contains(log, " 000000 ") {
 		t.Errorf("the log has %d bytes and begins with %.60q", size, log)
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // TestManyUploads: of twelve at once, the six that fit succeed.
@@ -11,12 +13,12 @@ func TestManyUploads(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 6*32)
-	body := shellBot(idleShell, "RAM=32").zip()
-	answers := make([]answer, 12)
+	body := harness.ShellBot(harness.IdleShell, "RAM=32").Zip()
+	answers := make([]harness.Answer, 12)
 	var wg sync.WaitGroup
 	for i := range answers {
 		wg.Go(func() {
-			a, err := c.try(c.form("POST", "/v2/upload", body))
+			a, err := c.Try(c.Form("POST", "/v2/upload", body))
 			if err != nil {
 				t.Error(err)
 			}
@@ -26,23 +28,23 @@ func TestManyUploads(t *testing.T) {
 	wg.Wait()
 	good := map[string]bool{}
 	for _, a := range answers {
-		if a.code == 200 {
-			good[a.text("app.id")] = true
+		if a.Code == 200 {
+			good[a.Text("app.id")] = true
 			continue
 		}
-		a.want(422, "status", "error").says("message", "the account has 192 MB")
+		a.Want(422, "status", "error").Says("message", "the account has 192 MB")
 	}
-	if ids := c.ids(); len(good) != 6 || len(ids) != 6 {
+	if ids := c.IDs(); len(good) != 6 || len(ids) != 6 {
 		t.Errorf("%d uploads succeeded and %d applications are there, want 6", len(good), len(ids))
 	}
-	c.get("/user").want(200, "user.ramUsedMb", 192)
+	c.Get("/user").Want(200, "user.ramUsedMb", 192)
 	seen := map[int]bool{}
 	for id := range good {
-		c.info(id).want(200, "apps.online", true)
-		seen[d.uidOf(id)] = true
+		c.Info(id).Want(200, "apps.online", true)
+		seen[d.UIDOf(id)] = true
 	}
-	if len(seen) != 6 || len(d.processes()) != 6 || len(d.files("apps")) != 6 || len(d.files("staging")) != 0 {
-		t.Errorf("uids %v, processes %v, apps %v, staging %v", seen, d.processes(), d.files("apps"), d.files("staging"))
+	if len(seen) != 6 || len(d.Processes()) != 6 || len(d.Entries("apps")) != 6 || len(d.Entries("staging")) != 0 {
+		t.Errorf("uids %v, processes %v, apps %v, staging %v", seen, d.Processes(), d.Entries("apps"), d.Entries("staging"))
 	}
 }
 
@@ -54,21 +56,21 @@ func TestManyAtOnce(t *testing.T) {
 	c := d.account("ana", 600)
 	var ids []string
 	for range 5 {
-		ids = append(ids, c.upload(shellBot(idleShell, "RAM=32")))
+		ids = append(ids, c.Upload(harness.ShellBot(harness.IdleShell, "RAM=32")))
 	}
-	change := files{"start.sh": "echo new; exec sleep 1000"}.zip()
+	change := harness.Files{"start.sh": "echo new; exec sleep 1000"}.Zip()
 	var wg sync.WaitGroup
 	do := func(id, method, what, body string) {
 		wg.Go(func() {
-			r := c.request(method, "/v2/app/"+id+what, strings.NewReader(body))
+			r := c.Request(method, "/v2/app/"+id+what, strings.NewReader(body))
 			if what == "/commit" {
-				r = c.form(method, "/v2/app/"+id+what, change)
+				r = c.Form(method, "/v2/app/"+id+what, change)
 			}
-			switch a, err := c.try(r); {
+			switch a, err := c.Try(r); {
 			case err != nil:
 				t.Error(err)
-			case a.code >= 500:
-				t.Errorf("%s %s: %d %s", method, what, a.code, a.body)
+			case a.Code >= 500:
+				t.Errorf("%s %s: %d %s", method, what, a.Code, a.Body)
 			}
 		})
 	}
@@ -89,23 +91,23 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	for _, id := range ids[:2] {
-		c.info(id).want(404)
+		c.Info(id).Want(404)
 	}
 	online := 0
 	for _, id := range ids[2:] {
-		a := c.info(id).want(200)
-		running := d.of(id)
-		if (a.text("apps.online") == "true") != (len(running) == 1) || len(running) > 1 {
-			t.Errorf("%s while %v run", a.body, running)
+		a := c.Info(id).Want(200)
+		running := d.Of(id)
+		if (a.Text("apps.online") == "true") != (len(running) == 1) || len(running) > 1 {
+			t.Errorf("%s while %v run", a.Body, running)
 		}
 		online += len(running)
-		c.put("/app/"+id+"/stop", "").want(200)
-		c.put("/app/"+id+"/start", "").want(200, "status", "ok")
+		c.Put("/app/"+id+"/stop", "").Want(200)
+		c.Put("/app/"+id+"/start", "").Want(200, "status", "ok")
 	}
-	if all := len(d.processes()); all != 3 || online > 3 {
+	if all := len(d.Processes()); all != 3 || online > 3 {
 		t.Errorf("%d processes, want 3", all)
 	}
-	if len(c.ids()) != 3 || len(d.files("apps")) != 3 || len(d.files("logs")) != 3 || len(d.files("staging")) != 0 || len(d.files("rollback")) > 3 {
-		t.Errorf("apps %v, logs %v, staging %v, rollback %v", d.files("apps"), d.files("logs"), d.files("staging"), d.files("rollback"))
+	if len(c.IDs()) != 3 || len(d.Entries("apps")) != 3 || len(d.Entries("logs")) != 3 || len(d.Entries("staging")) != 0 || len(d.Entries("rollback")) > 3 {
+		t.Errorf("apps %v, logs %v, staging %v, rollback %v", d.Entries("apps"), d.Entries("logs"), d.Entries("staging"), d.Entries("rollback"))
 	}
 }

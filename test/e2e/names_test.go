@@ -12,17 +12,17 @@ import (
 )
 
 // ask sends a request with a JSON body, none when it is "".
-func (c *client) ask(method, path, body string) answer {
-	c.t.Helper()
-	r := c.request(method, "/v2"+path, strings.NewReader(body))
+func (c *client) ask(method, path, body string) harness.Answer {
+	c.T.Helper()
+	r := c.Request(method, "/v2"+path, strings.NewReader(body))
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	return c.send(r)
+	return c.Send(r)
 }
 
-func siteNamed(id string) files {
-	return files{"discloud.config": config("TYPE=site", "ID="+id, "MAIN=index.js", "RAM=32"), "index.js": idleNode}
+func siteNamed(id string) harness.Files {
+	return harness.Files{"discloud.config": harness.Config("TYPE=site", "ID="+id, "MAIN=index.js", "RAM=32"), "index.js": harness.IdleNode}
 }
 
 // TestSubdomains: who has a name, with a site and without one.
@@ -30,41 +30,41 @@ func TestSubdomains(t *testing.T) {
 	t.Parallel()
 	d := launch(t, "--names-per-account", "2")
 	ana, bob := d.account("ana", 100), d.account("bob", 100)
-	ana.ask("POST", "/subdomain/kept", "").want(200, "status", "ok", "subdomain.id", "kept", "subdomain.userID", ana.account, "subdomain.status", 1)
-	bob.ask("POST", "/subdomain/kept", "").want(409, "status", "error", "code", 409).says("message", "taken")
-	bob.get("/subdomain/kept").want(403)
-	bob.get("/subdomain/nobodys").want(404)
-	bob.ask("DELETE", "/subdomain/kept", "").want(403)
+	ana.ask("POST", "/subdomain/kept", "").Want(200, "status", "ok", "subdomain.id", "kept", "subdomain.userID", ana.Account, "subdomain.status", 1)
+	bob.ask("POST", "/subdomain/kept", "").Want(409, "status", "error", "code", 409).Says("message", "taken")
+	bob.Get("/subdomain/kept").Want(403)
+	bob.Get("/subdomain/nobodys").Want(404)
+	bob.ask("DELETE", "/subdomain/kept", "").Want(403)
 	for _, name := range []string{"www", "all", "xn--a", "Kept", "a_b", strings.Repeat("a", 21)} {
-		bob.ask("POST", "/subdomain/"+name, "{}").want(400, "status", "error").says("message", "cannot be a subdomain")
+		bob.ask("POST", "/subdomain/"+name, "{}").Want(400, "status", "error").Says("message", "cannot be a subdomain")
 	}
-	bob.post(siteNamed("kept").zip()).want(409).says("message", `"kept" is taken`)
-	bob.post(siteNamed("www").zip()).want(422).says("message", "discloud.config line 2: ID=", "reserved")
-	bob.get("/user").want(200, "user.ramUsedMb", 0, "user.subdomains", "[]")
+	bob.Post(siteNamed("kept").Zip()).Want(409).Says("message", `"kept" is taken`)
+	bob.Post(siteNamed("www").Zip()).Want(422).Says("message", "discloud.config line 2: ID=", "reserved")
+	bob.Get("/user").Want(200, "user.ramUsedMb", 0, "user.subdomains", "[]")
 
-	ana.upload(siteNamed("kept"))
-	ana.upload(siteNamed("shop"))
-	ana.get("/subdomain/kept").want(200, "subdomain.status", 2)
-	a := ana.get("/subdomain/all").want(200)
-	if got := fmt.Sprint(a.at("subdomains")); strings.Count(got, "status:2") != 2 || strings.Index(got, "kept") > strings.Index(got, "shop") {
+	ana.Upload(siteNamed("kept"))
+	ana.Upload(siteNamed("shop"))
+	ana.Get("/subdomain/kept").Want(200, "subdomain.status", 2)
+	a := ana.Get("/subdomain/all").Want(200)
+	if got := fmt.Sprint(a.At("subdomains")); strings.Count(got, "status:2") != 2 || strings.Index(got, "kept") > strings.Index(got, "shop") {
 		t.Errorf("the subdomains are %s", got)
 	}
-	ana.get("/user").want(200, "user.subdomains", "[kept shop]")
-	ana.ask("DELETE", "/subdomain/shop", "").want(409).says("message", "in use")
-	ana.delete("kept").want(200)
-	ana.delete("shop").want(200)
-	ana.get("/user").want(200, "user.subdomains", "[kept]")
-	ana.get("/subdomain/kept").want(200, "subdomain.status", 1)
-	bob.upload(siteNamed("shop")) // it went with its site
-	ana.ask("POST", "/subdomain/more", "").want(200)
-	ana.ask("POST", "/subdomain/toomuch", "").want(422).says("message", "names.per_account")
+	ana.Get("/user").Want(200, "user.subdomains", "[kept shop]")
+	ana.ask("DELETE", "/subdomain/shop", "").Want(409).Says("message", "in use")
+	ana.Delete("kept").Want(200)
+	ana.Delete("shop").Want(200)
+	ana.Get("/user").Want(200, "user.subdomains", "[kept]")
+	ana.Get("/subdomain/kept").Want(200, "subdomain.status", 1)
+	bob.Upload(siteNamed("shop")) // it went with its site
+	ana.ask("POST", "/subdomain/more", "").Want(200)
+	ana.ask("POST", "/subdomain/toomuch", "").Want(422).Says("message", "names.per_account")
 
-	d.restart()
-	ana.get("/user").want(200, "user.subdomains", "[kept more]")
-	ana.ask("DELETE", "/subdomain/kept", "{}").want(200, "status", "ok")
-	ana.get("/subdomain/kept").want(404)
-	bob.upload(siteNamed("kept"))
-	ana.post(siteNamed("kept").zip()).want(409)
+	d.Restart()
+	ana.Get("/user").Want(200, "user.subdomains", "[kept more]")
+	ana.ask("DELETE", "/subdomain/kept", "{}").Want(200, "status", "ok")
+	ana.Get("/subdomain/kept").Want(404)
+	bob.Upload(siteNamed("kept"))
+	ana.Post(siteNamed("kept").Zip()).Want(409)
 }
 
 // A site that was called off, or whose daemon died, leaves no name behind.
@@ -72,29 +72,29 @@ func TestSubdomainOfAnUploadThatCameToNothing(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	ana, bob := d.account("ana", 100), d.account("bob", 100)
-	site := siteNamed("shop").with("discloud.config", config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=32", "BUILD=sleep 600"))
-	pending := func() chan answer {
-		done := make(chan answer, 1)
+	site := siteNamed("shop").With("discloud.config", harness.Config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=32", "BUILD=sleep 600"))
+	pending := func() chan harness.Answer {
+		done := make(chan harness.Answer, 1)
 		go func() {
-			a, _ := ana.try(ana.form(http.MethodPost, "/v2/upload", site.zip())) // cut off when the daemon dies
+			a, _ := ana.Try(ana.Form(http.MethodPost, "/v2/upload", site.Zip())) // cut off when the daemon dies
 			done <- a
 		}()
-		harness.Eventually(t, "the site is being built", func() bool { return ana.get("/subdomain/shop").code == 200 })
+		harness.Eventually(t, "the site is being built", func() bool { return ana.Get("/subdomain/shop").Code == 200 })
 		return done
 	}
 	done := pending()
-	bob.ask("POST", "/subdomain/shop", "").want(409)
-	harness.Eventually(t, "the build is called off", func() bool { return ana.put("/app/shop/stop", "").code == 200 })
-	if a := <-done; a.code != 409 {
-		t.Errorf("the upload answers %d %s", a.code, a.body)
+	bob.ask("POST", "/subdomain/shop", "").Want(409)
+	harness.Eventually(t, "the build is called off", func() bool { return ana.Put("/app/shop/stop", "").Code == 200 })
+	if a := <-done; a.Code != 409 {
+		t.Errorf("the upload answers %d %s", a.Code, a.Body)
 	}
-	ana.get("/subdomain/shop").want(404)
+	ana.Get("/subdomain/shop").Want(404)
 	done = pending()
 	d.End(syscall.SIGKILL)
 	<-done
-	d.start()
-	ana.get("/subdomain/shop").want(404)
-	bob.ask("POST", "/subdomain/shop", "").want(200)
+	d.Serve()
+	ana.Get("/subdomain/shop").Want(404)
+	bob.ask("POST", "/subdomain/shop", "").Want(200)
 }
 
 // TestDomains: a domain from its claim to its end, with a DNS of its own.
@@ -103,15 +103,15 @@ func TestDomains(t *testing.T) {
 	server := dns.Start(t)
 	d := launch(t, "--names-resolver", server.Addr(), "--names-domain", "apps.example.net", "--names-addresses", "192.0.2.1,2001:db8::1")
 	ana, bob := d.account("ana", 100), d.account("bob", 100)
-	ana.upload(siteNamed("shop"))
-	bob.upload(siteNamed("rival"))
-	ana.get("/customdomain/all").want(200, "domains", "[]")
+	ana.Upload(siteNamed("shop"))
+	bob.Upload(siteNamed("rival"))
+	ana.Get("/customdomain/all").Want(200, "domains", "[]")
 
 	const path, record = "/customdomain/www.example.org", "_berth.www.example.org"
 	a := ana.ask("POST", "/customdomain/create", `{"appID":"shop","domainName":"WWW.example.org"}`)
-	a.want(200, "status", "ok", "domain.id", "www.example.org", "domain.dns_status", "unverified", "domain.isLegacy", false,
+	a.Want(200, "status", "ok", "domain.id", "www.example.org", "domain.dns_status", "unverified", "domain.isLegacy", false,
 		"domain.app.id", "shop", "domain.app.type", 1, "domain.app.online", true)
-	b := bob.ask("POST", "/customdomain/create", `{"appID":"rival","domain":"www.example.org"}`).want(200, "domain.dns_status", "unverified")
+	b := bob.ask("POST", "/customdomain/create", `{"appID":"rival","domain":"www.example.org"}`).Want(200, "domain.dns_status", "unverified")
 	proof := proofOf(a, record, "A www.example.org 192.0.2.1", "AAAA www.example.org 2001:db8::1")
 	rivals := proofOf(b, record)
 	if proof == rivals {
@@ -125,41 +125,41 @@ func TestDomains(t *testing.T) {
 		`{"appID":"shop","domain":"192.0.2.7"}`:          400,
 		`{"appID":"shop"}`:                               400,
 	} {
-		ana.ask("POST", "/customdomain/create", body).want(code, "status", "error")
+		ana.ask("POST", "/customdomain/create", body).Want(code, "status", "error")
 	}
 
-	ana.get(path+"/verify").want(200, "domain.dns_status", "failed")
+	ana.Get(path+"/verify").Want(200, "domain.dns_status", "failed")
 	server.Fail(record, dns.ServFail)
-	if a := ana.get(path + "/verify").want(503); a.header.Get("Retry-After") == "" {
+	if a := ana.Get(path + "/verify").Want(503); a.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
-	ana.get(path).want(200, "domain.dns_status", "failed", "customdomain.dns_status", "failed")
+	ana.Get(path).Want(200, "domain.dns_status", "failed", "customdomain.dns_status", "failed")
 	server.Set(record, []string{"v=spf1 -all"}, []string{proof})
-	bob.get(path+"/verify").want(200, "domain.dns_status", "failed")
-	ana.get(path+"/verify").want(200, "status", "ok", "domain.dns_status", "verified")
-	bob.get(path).want(404)
-	bob.ask("POST", "/customdomain/create", `{"appID":"rival","domain":"www.example.org"}`).want(409).says("message", record)
+	bob.Get(path+"/verify").Want(200, "domain.dns_status", "failed")
+	ana.Get(path+"/verify").Want(200, "status", "ok", "domain.dns_status", "verified")
+	bob.Get(path).Want(404)
+	bob.ask("POST", "/customdomain/create", `{"appID":"rival","domain":"www.example.org"}`).Want(409).Says("message", record)
 
-	d.restart()
-	ana.get("/user").want(200, "user.customdomains", "[www.example.org]")
-	ana.upload(siteNamed("second"))
-	ana.ask("PUT", path+"/edit", `{"newAppID":"rival"}`).want(404)
-	ana.ask("PUT", path+"/edit", `{"newAppID":"second"}`).want(200, "status", "ok")
-	ana.delete("shop").want(200)
-	ana.get(path).want(200, "domain.dns_status", "verified", "domain.app.id", "second")
-	bob.ask("DELETE", path+"/remove", "").want(404)
-	ana.delete("second").want(200)
-	ana.get(path).want(404)
-	ana.get("/user").want(200, "user.customdomains", "[]")
-	bob.ask("POST", "/customdomain/create", `{"appID":"rival","domainName":"www.example.org"}`).want(200)
-	bob.ask("DELETE", path+"/remove", "").want(200, "status", "ok")
-	bob.get("/customdomain/all").want(200, "domains", "[]")
+	d.Restart()
+	ana.Get("/user").Want(200, "user.customdomains", "[www.example.org]")
+	ana.Upload(siteNamed("second"))
+	ana.ask("PUT", path+"/edit", `{"newAppID":"rival"}`).Want(404)
+	ana.ask("PUT", path+"/edit", `{"newAppID":"second"}`).Want(200, "status", "ok")
+	ana.Delete("shop").Want(200)
+	ana.Get(path).Want(200, "domain.dns_status", "verified", "domain.app.id", "second")
+	bob.ask("DELETE", path+"/remove", "").Want(404)
+	ana.Delete("second").Want(200)
+	ana.Get(path).Want(404)
+	ana.Get("/user").Want(200, "user.customdomains", "[]")
+	bob.ask("POST", "/customdomain/create", `{"appID":"rival","domainName":"www.example.org"}`).Want(200)
+	bob.ask("DELETE", path+"/remove", "").Want(200, "status", "ok")
+	bob.Get("/customdomain/all").Want(200, "domains", "[]")
 }
 
 // proofOf is the content of the TXT record; the other records must be these.
-func proofOf(a answer, name string, others ...string) string {
-	a.t.Helper()
-	list, _ := a.at("domain.instructions").([]any)
+func proofOf(a harness.Answer, name string, others ...string) string {
+	a.T.Helper()
+	list, _ := a.At("domain.instructions").([]any)
 	proof, wanted := "", map[string]bool{}
 	for _, o := range others {
 		wanted[o] = true
@@ -173,7 +173,7 @@ func proofOf(a answer, name string, others ...string) string {
 		}
 	}
 	if proof == "" || len(wanted) > 0 {
-		a.t.Errorf("no TXT record for %s, or not all of %v, in %s", name, others, a.body)
+		a.T.Errorf("no TXT record for %s, or not all of %v, in %s", name, others, a.Body)
 	}
 	return proof
 }
@@ -184,25 +184,25 @@ func TestDeleteAll(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	ana, bob := d.account("ana", 200), d.account("bob", 100)
-	ana.ask("DELETE", "/app/all/delete", "").want(200, "apps.removealled", "[]", "apps.alreadyOffline", "[]", "apps.alreadyInProcess", "[]")
-	running, stopped := ana.upload(shellBot(idleShell, "RAM=32")), ana.upload(shellBot(idleShell, "RAM=32"))
-	ana.put("/app/"+stopped+"/stop", "").want(200)
-	theirs := bob.upload(shellBot(idleShell, "RAM=32"))
-	done := make(chan answer, 1)
+	ana.ask("DELETE", "/app/all/delete", "").Want(200, "apps.removealled", "[]", "apps.alreadyOffline", "[]", "apps.alreadyInProcess", "[]")
+	running, stopped := ana.Upload(harness.ShellBot(harness.IdleShell, "RAM=32")), ana.Upload(harness.ShellBot(harness.IdleShell, "RAM=32"))
+	ana.Put("/app/"+stopped+"/stop", "").Want(200)
+	theirs := bob.Upload(harness.ShellBot(harness.IdleShell, "RAM=32"))
+	done := make(chan harness.Answer, 1)
 	go func() {
-		a, _ := ana.try(ana.form(http.MethodPost, "/v2/upload", shellBot(idleShell, "RAM=32", "BUILD=sleep 600").zip()))
+		a, _ := ana.Try(ana.Form(http.MethodPost, "/v2/upload", harness.ShellBot(harness.IdleShell, "RAM=32", "BUILD=sleep 600").Zip()))
 		done <- a
 	}()
-	harness.Eventually(t, "the third is being built", func() bool { return len(ana.ids()) == 3 })
-	a := ana.ask("DELETE", "/app/all/delete", "{}").want(200, "status", "ok", "apps.alreadyOffline", "[]", "apps.alreadyInProcess", "[]")
-	if list := a.list("apps.removealled"); len(list) != 3 || !strings.Contains(string(a.body), running) || !strings.Contains(string(a.body), stopped) {
+	harness.Eventually(t, "the third is being built", func() bool { return len(ana.IDs()) == 3 })
+	a := ana.ask("DELETE", "/app/all/delete", "{}").Want(200, "status", "ok", "apps.alreadyOffline", "[]", "apps.alreadyInProcess", "[]")
+	if list := a.List("apps.removealled"); len(list) != 3 || !strings.Contains(string(a.Body), running) || !strings.Contains(string(a.Body), stopped) {
 		t.Errorf("deleted were %v", list)
 	}
-	if a := <-done; a.code != 409 {
-		t.Errorf("the upload answers %d %s", a.code, a.body)
+	if a := <-done; a.Code != 409 {
+		t.Errorf("the upload answers %d %s", a.Code, a.Body)
 	}
-	if left := ana.ids(); len(left) > 0 || len(d.of(running)) > 0 {
-		t.Errorf("left are %v, and %v run", left, d.of(running))
+	if left := ana.IDs(); len(left) > 0 || len(d.Of(running)) > 0 {
+		t.Errorf("left are %v, and %v run", left, d.Of(running))
 	}
-	bob.info(theirs).want(200, "apps.online", true)
+	bob.Info(theirs).Want(200, "apps.online", true)
 }

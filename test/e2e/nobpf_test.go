@@ -11,6 +11,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"berth/test/harness"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -44,16 +46,16 @@ func TestSitesWithoutBPF(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.under = []string{self, withoutBPF}
-	d.start()
+	d.Under = []string{self, withoutBPF}
+	d.Serve()
 	if !strings.Contains(d.Out.String(), "only PORT is theirs") {
 		t.Fatalf("the daemon has a network policy: %s", d.Out)
 	}
 	v, ana := d.visitor(), d.account("ana", 400)
-	ana.upload(version("one", 200, listens))
+	ana.Upload(version("one", 200, listens))
 	l := v.load()
 	l.until("one")
-	ana.commit("shop", version("two", 200, listens)).want(200)
+	ana.Commit("shop", version("two", 200, listens)).Want(200)
 	l.until("two")
 	l.end()
 
@@ -63,19 +65,19 @@ func TestSitesWithoutBPF(t *testing.T) {
 	}
 	port := free.Addr().(*net.TCPAddr).Port
 	_ = free.Close()
-	fixed := func(id string) files {
-		return files{
-			"discloud.config": config("TYPE=site", "ID="+id, "MAIN=index.js", "RAM=64"),
+	fixed := func(id string) harness.Files {
+		return harness.Files{
+			"discloud.config": harness.Config("TYPE=site", "ID="+id, "MAIN=index.js", "RAM=64"),
 			"index.js":        fmt.Sprintf("require('http').createServer((q, s) => s.end('%s')).listen(%d)", id, port),
 		}
 	}
-	ana.upload(fixed("first"))
+	ana.Upload(fixed("first"))
 	v.until("first.apps.example.org", 200, "first")
-	ana.untilLog("first", "it listens on port "+strconv.Itoa(port)+", where its visitors are brought")
-	ana.upload(fixed("second"))
-	ana.untilLog("second", "the port that it asked for is in use: listen on process.env.PORT")
+	ana.UntilLog("first", "it listens on port "+strconv.Itoa(port)+", where its visitors are brought")
+	ana.Upload(fixed("second"))
+	ana.UntilLog("second", "the port that it asked for is in use: listen on process.env.PORT")
 	v.until("second.apps.example.org", 502, "has ended by itself")
-	ana.commit("first", fixed("first")).want(200) // two cannot have one port
-	ana.untilLog("first", "two cannot have one port")
+	ana.Commit("first", fixed("first")).Want(200) // two cannot have one port
+	ana.UntilLog("first", "two cannot have one port")
 	v.until("first.apps.example.org", 200, "first")
 }

@@ -4,6 +4,8 @@ import (
 	"archive/zip"
 	"bytes"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // A program goes on writing and removing while its backup is made and its
@@ -11,7 +13,7 @@ import (
 func TestBackupOfABusyTree(t *testing.T) {
 	t.Parallel()
 	c := launch(t).account("ana", 200)
-	id := c.upload(pythonBot(`import os, shutil
+	id := c.Upload(harness.PythonBot(`import os, shutil
 print("up")
 n = 0
 while True:
@@ -22,18 +24,18 @@ while True:
         open(d + "/%d.tmp" % i, "w").write("x" * 3000)
     shutil.rmtree("cache/%d" % ((n + 25) % 50), ignore_errors=True)
 `))
-	c.untilLog(id, "up")
+	c.UntilLog(id, "up")
 	for range 20 {
-		link := c.get("/app/"+id+"/backup").want(200, "status", "ok").text("backups.url")
+		link := c.Get("/app/"+id+"/backup").Want(200, "status", "ok").Text("backups.url")
 		if t.Failed() {
 			return
 		}
-		content := c.download(link)
+		content := c.Download(link)
 		if _, err := zip.NewReader(bytes.NewReader(content), int64(len(content))); err != nil {
 			t.Fatal(err)
 		}
-		c.get("/app/"+id+"/status").want(200, "apps.container", "Online")
+		c.Get("/app/"+id+"/status").Want(200, "apps.container", "Online")
 	}
-	c.commit(id, files{"extra.txt": "x"}).want(200, "status", "ok")
-	c.info(id).want(200, "apps.online", true)
+	c.Commit(id, harness.Files{"extra.txt": "x"}).Want(200, "status", "ok")
+	c.Info(id).Want(200, "apps.online", true)
 }

@@ -22,7 +22,7 @@ func odd(header zip.FileHeader, content string) []byte {
 		}
 		text := content
 		if h.Name == "discloud.config" {
-			text = config("TYPE=bot", "MAIN=index.js")
+			text = harness.Config("TYPE=bot", "MAIN=index.js")
 		}
 		_, _ = entry.Write([]byte(text)) // a Buffer takes everything
 	}
@@ -49,8 +49,8 @@ func TestRefusedUploads(t *testing.T) {
 	t.Parallel()
 	d := launch(t, "--upload-max", "1", "--upload-max-unpacked", "4", "--upload-max-files", "50")
 	c := d.account("ana", 100)
-	good := nodeBot(idleNode, "RAM=100")
-	many := files{}
+	good := harness.NodeBot(harness.IdleNode, "RAM=100")
+	many := harness.Files{}
 	for range 60 {
 		many[strings.Repeat("f", len(many)+1)] = ""
 	}
@@ -62,49 +62,49 @@ func TestRefusedUploads(t *testing.T) {
 	}{
 		{"not a ZIP", []byte("hello"), 422, []string{"the file is not a ZIP"}},
 		{"empty", nil, 422, []string{"the file is empty"}},
-		{"truncated", good.zip()[:100], 422, []string{"truncated or damaged"}},
+		{"truncated", good.Zip()[:100], 422, []string{"truncated or damaged"}},
 		{"traversal", odd(zip.FileHeader{Name: "../../evil.js"}, "x"), 422, []string{`"../../evil.js" climbs out of the archive`}},
 		{"absolute", odd(zip.FileHeader{Name: "/etc/evil"}, "x"), 422, []string{`"/etc/evil" has an absolute name`}},
 		{"backslashes", odd(zip.FileHeader{Name: `a\b.js`, CreatorVersion: 3 << 8}, "x"), 422, []string{"has a backslash"}},
 		{"a symbolic link", link("index.js", "/etc/shadow"), 422, []string{`"index.js" is a symbolic link`}},
 		{"duplicates", odd(zip.FileHeader{Name: "./discloud.config"}, "x"), 422, []string{"occurs more than once"}},
-		{"nothing to start", files{"notes.txt": "x"}.zip(), 422, []string{"cannot tell what to start", "discloud.config"}},
-		{"MAIN missing", files{"discloud.config": "MAIN=bot.js\n", "index.js": idleNode}.zip(), 422, []string{`cannot find MAIN="bot.js"`, "did you mean MAIN=index.js?"}},
-		{"a bad RAM", nodeBot(idleNode, "RAM=lots").zip(), 422, []string{"discloud.config line 3", "RAM"}},
-		{"too little RAM", nodeBot(idleNode, "RAM=16").zip(), 422, []string{"at least 32 MB", "16 MB"}},
-		{"too much for the account", nodeBot(idleNode, "RAM=101").zip(), 422, []string{"the account has 100 MB, 0 MB are assigned; 101 MB more do not fit"}},
-		{"a bad subdomain", files{"discloud.config": "TYPE=site\nID=-x\nMAIN=index.js\n", "index.js": idleNode}.zip(), 422, []string{"cannot be a subdomain"}},
-		{"slightly too large", good.with("noise", noise(1<<20+100)).zip(), 413, []string{"larger than", "1MB"}},
-		{"far too large", good.with("noise", noise(3<<20)).zip(), 413, []string{"larger than"}},
-		{"too large unpacked", good.with("zeros", strings.Repeat("0", 5<<20)).zip(), 413, []string{"it unpacks to more than 4 MB"}},
-		{"too many files", many.zip(), 413, []string{"more than the 50 entries"}},
-		{"a build that fails", nodeBot(idleNode, "RAM=100", "BUILD=echo reason; exit 3").zip(), 422, []string{"the command in BUILD failed"}},
-		{"packages that are not there", nodeBot(idleNode, "RAM=100").with("package.json", `{"dependencies":{"x":"file:./nowhere.tgz"}}`).zip(), 422, []string{"npm could not install"}},
+		{"nothing to start", harness.Files{"notes.txt": "x"}.Zip(), 422, []string{"cannot tell what to start", "discloud.config"}},
+		{"MAIN missing", harness.Files{"discloud.config": "MAIN=bot.js\n", "index.js": harness.IdleNode}.Zip(), 422, []string{`cannot find MAIN="bot.js"`, "did you mean MAIN=index.js?"}},
+		{"a bad RAM", harness.NodeBot(harness.IdleNode, "RAM=lots").Zip(), 422, []string{"discloud.config line 3", "RAM"}},
+		{"too little RAM", harness.NodeBot(harness.IdleNode, "RAM=16").Zip(), 422, []string{"at least 32 MB", "16 MB"}},
+		{"too much for the account", harness.NodeBot(harness.IdleNode, "RAM=101").Zip(), 422, []string{"the account has 100 MB, 0 MB are assigned; 101 MB more do not fit"}},
+		{"a bad subdomain", harness.Files{"discloud.config": "TYPE=site\nID=-x\nMAIN=index.js\n", "index.js": harness.IdleNode}.Zip(), 422, []string{"cannot be a subdomain"}},
+		{"slightly too large", good.With("noise", noise(1<<20+100)).Zip(), 413, []string{"larger than", "1MB"}},
+		{"far too large", good.With("noise", noise(3<<20)).Zip(), 413, []string{"larger than"}},
+		{"too large unpacked", good.With("zeros", strings.Repeat("0", 5<<20)).Zip(), 413, []string{"it unpacks to more than 4 MB"}},
+		{"too many files", many.Zip(), 413, []string{"more than the 50 entries"}},
+		{"a build that fails", harness.NodeBot(harness.IdleNode, "RAM=100", "BUILD=echo reason; exit 3").Zip(), 422, []string{"the command in BUILD failed"}},
+		{"packages that are not there", harness.NodeBot(harness.IdleNode, "RAM=100").With("package.json", `{"dependencies":{"x":"file:./nowhere.tgz"}}`).Zip(), 422, []string{"npm could not install"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := c.in(t)
-			a := c.post(tt.zip).want(tt.code, "status", "error", "statusCode", tt.code, "code", tt.code)
-			a.says("message", tt.says...)
+			a := c.Post(tt.zip).Want(tt.code, "status", "error", "statusCode", tt.code, "code", tt.code)
+			a.Says("message", tt.says...)
 			if strings.HasPrefix(tt.name, "a build") {
-				a.says("logs", "reason")
+				a.Says("logs", "reason")
 			}
 			// What a build kept in its TMPDIR is removed behind the answer.
-			harness.Eventually(t, "staging is empty", func() bool { return len(d.files("staging")) == 0 })
+			harness.Eventually(t, "staging is empty", func() bool { return len(d.Entries("staging")) == 0 })
 			for _, dir := range []string{"apps", "logs", "tmp", "rollback"} {
-				if left := d.files(dir); len(left) > 0 {
+				if left := d.Entries(dir); len(left) > 0 {
 					t.Errorf("left in %s: %v", dir, left)
 				}
 			}
-			c.get("/user").want(200, "user.ramUsedMb", 0, "user.apps", "[]")
+			c.Get("/user").Want(200, "user.ramUsedMb", 0, "user.apps", "[]")
 		})
 	}
-	if exists(t, d.root+"/evil.js") {
+	if harness.Exists(t, d.Root+"/evil.js") {
 		t.Error("an entry climbed out")
 	}
-	id := c.upload(good) // takes all the account has: no reservation is left
-	c.post(nodeBot(idleNode, "RAM=32").zip()).want(422).says("message", "the account has 100 MB, 100 MB are assigned; 32 MB more do not fit")
-	c.info(id).want(200, "apps.online", true)
-	c.get("/user").want(200, "user.ramUsedMb", 100)
+	id := c.Upload(good) // takes all the account has: no reservation is left
+	c.Post(harness.NodeBot(harness.IdleNode, "RAM=32").Zip()).Want(422).Says("message", "the account has 100 MB, 100 MB are assigned; 32 MB more do not fit")
+	c.Info(id).Want(200, "apps.online", true)
+	c.Get("/user").Want(200, "user.ramUsedMb", 100)
 }
 
 // A subdomain belongs to who came first.
@@ -112,11 +112,11 @@ func TestRefusedSubdomain(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	ana, bob := d.account("ana", 100), d.account("bob", 100)
-	site := files{"discloud.config": config("TYPE=site", "ID=shop", "MAIN=index.js"), "index.js": idleNode}
-	ana.upload(site)
-	bob.post(site.zip()).want(409, "status", "error").says("message", "shop", "taken")
-	bob.get("/user").want(200, "user.ramUsedMb", 0)
-	bob.info("shop").want(404)
-	ana.delete("shop").want(200)
-	bob.upload(site)
+	site := harness.Files{"discloud.config": harness.Config("TYPE=site", "ID=shop", "MAIN=index.js"), "index.js": harness.IdleNode}
+	ana.Upload(site)
+	bob.Post(site.Zip()).Want(409, "status", "error").Says("message", "shop", "taken")
+	bob.Get("/user").Want(200, "user.ramUsedMb", 0)
+	bob.Info("shop").Want(404)
+	ana.Delete("shop").Want(200)
+	bob.Upload(site)
 }

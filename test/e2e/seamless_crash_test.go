@@ -16,26 +16,26 @@ import (
 func TestDaemonDiesInACommitWithoutAPause(t *testing.T) {
 	t.Parallel()
 	d, _, ana := seamless(t)
-	ana.upload(version("one", 200, listens))
+	ana.Upload(version("one", 200, listens))
 	d.visitor().until(shopHost, 200, "one")
-	one := d.pid("shop")
+	one := d.PID("shop")
 
 	// On trial: the old one is right, with its files.
 	done := make(chan error, 1)
 	go func() {
-		_, err := ana.try(ana.form("PUT", "/v2/app/shop/commit", version("two", 200, "setInterval(() => {}, 1000)").zip()))
+		_, err := ana.Try(ana.Form("PUT", "/v2/app/shop/commit", version("two", 200, "setInterval(() => {}, 1000)").Zip()))
 		done <- err
 	}()
-	harness.Eventually(t, "two run", func() bool { return len(d.of("shop")) == 2 })
+	harness.Eventually(t, "two run", func() bool { return len(d.Of("shop")) == 2 })
 	d.End(syscall.SIGKILL)
 	<-done
-	d.start()
+	d.Serve()
 	v := d.visitor()
 	v.until(shopHost, 200, "one")
-	if now := d.pid("shop"); now != one || len(d.of("shop")) != 1 || !strings.Contains(d.text("shop", "index.js"), "'one'") {
-		t.Errorf("after the trial the program is %d, want %d; %v run", now, one, d.of("shop"))
+	if now := d.PID("shop"); now != one || len(d.Of("shop")) != 1 || !strings.Contains(d.text("shop", "index.js"), "'one'") {
+		t.Errorf("after the trial the program is %d, want %d; %v run", now, one, d.Of("shop"))
 	}
-	ana.until("shop", "apps.online", true)
+	ana.Until("shop", "apps.online", true)
 
 	// In the drain: the new one is right.
 	ana = ana.in(t)
@@ -43,21 +43,21 @@ func TestDaemonDiesInACommitWithoutAPause(t *testing.T) {
 	if _, err := echo(t.Context(), socket); err != nil {
 		t.Fatal(err)
 	}
-	ana.commit("shop", version("three", 200, listens)).want(200)
-	if runs := d.of("shop"); len(runs) != 2 {
+	ana.Commit("shop", version("three", 200, listens)).Want(200)
+	if runs := d.Of("shop"); len(runs) != 2 {
 		t.Fatalf("no drain: %v", runs)
 	}
 	d.End(syscall.SIGKILL)
-	d.start()
+	d.Serve()
 	v = d.visitor()
 	v.until(shopHost, 200, "three")
-	if now := d.pid("shop"); now == one || len(d.of("shop")) != 1 {
-		t.Errorf("after the drain the program is %d, of %v", now, d.of("shop"))
+	if now := d.PID("shop"); now == one || len(d.Of("shop")) != 1 {
+		t.Errorf("after the drain the program is %d, of %v", now, d.Of("shop"))
 	}
-	ana.info("shop").want(200, "apps.online", true, "apps.exitCode", 0)
+	ana.Info("shop").Want(200, "apps.online", true, "apps.exitCode", 0)
 	l := v.load() // and its port is known: the next commit is without a pause too
 	l.until("three")
-	ana.commit("shop", version("four", 200, listens)).want(200)
+	ana.Commit("shop", version("four", 200, listens)).Want(200)
 	l.until("four")
 	l.end()
 }
@@ -67,7 +67,7 @@ func TestDaemonDiesInACommitWithoutAPause(t *testing.T) {
 func TestDaemonDiesAtAnyMomentOfACommit(t *testing.T) {
 	t.Parallel()
 	d, _, ana := seamless(t, "--apps-ok-delay", "20ms", "--proxy-drain-timeout", "200ms")
-	ana.upload(version("v0", 200, listens))
+	ana.Upload(version("v0", 200, listens))
 	kept := map[bool]int{}
 	for n := 1; n <= 16; n++ {
 		name := fmt.Sprintf("v%d", n)
@@ -75,12 +75,12 @@ func TestDaemonDiesAtAnyMomentOfACommit(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = ana.try(ana.form("PUT", "/v2/app/shop/commit", version(name, 200, listens).zip())) // it may be cut
+			_, _ = ana.Try(ana.Form("PUT", "/v2/app/shop/commit", version(name, 200, listens).Zip())) // it may be cut
 		}()
 		time.Sleep(rand.N(time.Second)) // a moment of chance
 		d.End(syscall.SIGKILL)
 		<-done
-		d.start()
+		d.Serve()
 		code := d.text("shop", "index.js")
 		is := strings.Contains(code, "'"+name+"'")
 		if !is && code != before {
@@ -90,11 +90,11 @@ func TestDaemonDiesAtAnyMomentOfACommit(t *testing.T) {
 		version := code[strings.Index(code, "version = '")+len("version = '"):]
 		version = version[:strings.Index(version, "'")]
 		d.visitor().until(shopHost, 200, version)
-		if all := d.of("shop"); len(all) != 1 {
+		if all := d.Of("shop"); len(all) != 1 {
 			t.Fatalf("after commit %s there run %v", name, all)
 		}
 		ana = ana.in(t)
-		ana.info("shop").want(200, "apps.online", true, "apps.exitCode", 0)
+		ana.Info("shop").Want(200, "apps.online", true, "apps.exitCode", 0)
 	}
 	t.Logf("commits that were good and that were undone: %v", kept)
 }
@@ -104,22 +104,22 @@ func TestDaemonDiesAtAnyMomentOfACommit(t *testing.T) {
 func TestUpgradeInADrain(t *testing.T) {
 	t.Parallel()
 	d := upgradable(t, "--proxy-mode", "behind", "--proxy-listen", "127.0.0.1:0", "--proxy-domain", "apps.example.org")
-	d.start()
+	d.Serve()
 	v, ana := d.visitor(), d.account("ana", 200)
-	ana.upload(version("one", 200, listens))
+	ana.Upload(version("one", 200, listens))
 	v.until(shopHost, 200, "one")
-	old := d.pid("shop")
+	old := d.PID("shop")
 	if _, err := echo(t.Context(), v.dial()); err != nil {
 		t.Fatal(err)
 	}
-	ana.commit("shop", version("two", 200, listens)).want(200)
-	if all := d.of("shop"); len(all) != 2 {
+	ana.Commit("shop", version("two", 200, listens)).Want(200)
+	if all := d.Of("shop"); len(all) != 2 {
 		t.Fatalf("no drain: %v", all)
 	}
-	d.upgrade()
-	all := d.of("shop")
-	if len(all) != 1 || all[0].pid == old {
+	d.Upgrade()
+	all := d.Of("shop")
+	if len(all) != 1 || all[0].PID == old {
 		t.Errorf("after the upgrade there run %v, the old one was %d", all, old)
 	}
-	ana.info("shop").want(200, "apps.online", true, "apps.exitCode", 0)
+	ana.Info("shop").Want(200, "apps.online", true, "apps.exitCode", 0)
 }

@@ -42,9 +42,9 @@ server.on('upgrade', (q, socket) => {
 const listens = "server.listen(process.env.PORT)"
 
 // version is the files of a version of the site.
-func version(name string, health int, last string, lines ...string) files {
-	return files{
-		"discloud.config": config(append([]string{"TYPE=site", "ID=shop", "MAIN=index.js", "RAM=64"}, lines...)...),
+func version(name string, health int, last string, lines ...string) harness.Files {
+	return harness.Files{
+		"discloud.config": harness.Config(append([]string{"TYPE=site", "ID=shop", "MAIN=index.js", "RAM=64"}, lines...)...),
 		"index.js":        fmt.Sprintf(versioned, name, health, last),
 	}
 }
@@ -158,20 +158,20 @@ func echo(ctx context.Context, c *websocket.Conn) (string, error) {
 func TestCommitWithoutAPause(t *testing.T) {
 	t.Parallel()
 	d, v, ana := seamless(t, "--proxy-drain-timeout", "4s")
-	ana.upload(version("one", 200, listens))
+	ana.Upload(version("one", 200, listens))
 	l := v.load()
 	l.until("one")
 	socket := v.dial()
 	if who, err := echo(t.Context(), socket); who != "one" || err != nil {
 		t.Fatalf("the WebSocket is answered by %q, %v", who, err)
 	}
-	old := d.pid("shop")
-	ana.commit("shop", version("two", 200, listens, "HEALTH=/health")).want(200)
+	old := d.PID("shop")
+	ana.Commit("shop", version("two", 200, listens, "HEALTH=/health")).Want(200)
 	l.until("two")
 	if who, err := echo(t.Context(), socket); who != "one" || err != nil {
 		t.Errorf("the WebSocket is then answered by %q, %v", who, err)
 	}
-	if runs := d.of("shop"); len(runs) != 2 {
+	if runs := d.Of("shop"); len(runs) != 2 {
 		t.Errorf("while it drains there run %v", runs)
 	}
 	if _, err := echo(t.Context(), socket); err == nil {
@@ -180,43 +180,43 @@ func TestCommitWithoutAPause(t *testing.T) {
 			t.Error("the WebSocket outlived the old program")
 		}
 	}
-	harness.Eventually(t, "the old program is gone", func() bool { return syscall.Kill(old, 0) != nil && len(d.of("shop")) == 1 })
+	harness.Eventually(t, "the old program is gone", func() bool { return syscall.Kill(old, 0) != nil && len(d.Of("shop")) == 1 })
 	for _, name := range []string{"three", "four", "five"} { // from one port to the other, and into the drain before
-		ana.commit("shop", version(name, 200, listens)).want(200)
+		ana.Commit("shop", version(name, 200, listens)).Want(200)
 		l.until(name)
 	}
 	seen := l.end()
 	t.Logf("answered: %v", seen)
-	ana.info("shop").want(200, "apps.online", true, "apps.exitCode", 0, "apps.ramKilled", false)
+	ana.Info("shop").Want(200, "apps.online", true, "apps.exitCode", 0, "apps.ramKilled", false)
 }
 
 // TestUnwellCommitChangesNothing: visitors never see new code that is not well.
 func TestUnwellCommitChangesNothing(t *testing.T) {
 	t.Parallel()
 	d, v, ana := seamless(t, "--proxy-health-timeout", "10s")
-	ana.upload(version("one", 200, listens))
-	l, pid := v.load(), d.pid("shop")
+	ana.Upload(version("one", 200, listens))
+	l, pid := v.load(), d.PID("shop")
 	l.until("one")
 	for name, c := range map[string]struct {
-		code files
+		code harness.Files
 		says string
 	}{
-		"dies":    {version("bad", 200, "console.log('last words'); process.exit(3)"), "exited with code 3"},
+		"dies":    {version("bad", 200, "console.Log('last words'); process.exit(3)"), "exited with code 3"},
 		"ill":     {version("bad", 500, listens, "HEALTH=/health"), "GET /health answered 500"},
 		"no port": {version("bad", 200, "setInterval(() => {}, 1000)"), "it has opened no port"},
 	} {
-		a := ana.commit("shop", c.code).want(422)
-		if !strings.Contains(a.text("message"), c.says) || !strings.Contains(a.text("message"), "goes on") || name == "dies" && !strings.Contains(a.text("logs"), "last words") {
-			t.Errorf("%s: %v", name, a.value)
+		a := ana.Commit("shop", c.code).Want(422)
+		if !strings.Contains(a.Text("message"), c.says) || !strings.Contains(a.Text("message"), "goes on") || name == "dies" && !strings.Contains(a.Text("logs"), "last words") {
+			t.Errorf("%s: %v", name, a.Value)
 		}
-		if now := d.pid("shop"); now != pid || !strings.Contains(d.text("shop", "index.js"), "'one'") {
+		if now := d.PID("shop"); now != pid || !strings.Contains(d.text("shop", "index.js"), "'one'") {
 			t.Errorf("%s: the program is %d, want %d", name, now, pid)
 		}
 	}
 	if seen := l.end(); seen["bad"] > 0 {
 		t.Errorf("answered: %v", seen)
 	}
-	ana.info("shop").want(200, "apps.online", true, "apps.exitCode", 0)
+	ana.Info("shop").Want(200, "apps.online", true, "apps.exitCode", 0)
 }
 
 // TestCommitWithoutRAMForTwo: the old program ends first, and visitors wait.
@@ -231,18 +231,18 @@ func TestCommitWithoutRAMForTwo(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, v, ana := seamless(t, "--host-reserve", strconv.Itoa(mem.kb>>10-100), "--host-overcommit", "1")
-	ana.upload(version("one", 200, listens))
+	ana.Upload(version("one", 200, listens))
 	l := v.load()
 	l.until("one")
-	ana.commit("shop", version("two", 200, listens)).want(200)
+	ana.Commit("shop", version("two", 200, listens)).Want(200)
 	l.until("two")
-	ana.untilLog("shop", "the old program is stopped before the new one is started")
-	ana.put("/app/shop/restart", "").want(200)
+	ana.UntilLog("shop", "the old program is stopped before the new one is started")
+	ana.Put("/app/shop/restart", "").Want(200)
 	l.until("two")
-	ana.ask("POST", "/app/shop/rollback", "").want(200)
+	ana.ask("POST", "/app/shop/rollback", "").Want(200)
 	l.until("one")
 	t.Logf("answered: %v", l.end())
-	if runs := d.of("shop"); len(runs) != 1 {
+	if runs := d.Of("shop"); len(runs) != 1 {
 		t.Errorf("there run %v", runs)
 	}
 }
@@ -252,15 +252,15 @@ func TestCommitWithoutRAMForTwo(t *testing.T) {
 func TestCommitsOfAStaticSite(t *testing.T) {
 	t.Parallel()
 	_, v, ana := seamless(t)
-	page := func(text string) files {
-		return files{"discloud.config": config("TYPE=site", "ID=shop", "MAIN=index.html", "RAM=32"), "index.html": text}
+	page := func(text string) harness.Files {
+		return harness.Files{"discloud.config": harness.Config("TYPE=site", "ID=shop", "MAIN=index.html", "RAM=32"), "index.html": text}
 	}
-	ana.upload(page("p0"))
+	ana.Upload(page("p0"))
 	l := v.load()
 	l.until("p0")
 	for n := 1; n <= 8; n++ {
 		name := fmt.Sprintf("p%d", n)
-		ana.commit("shop", page(name)).want(200)
+		ana.Commit("shop", page(name)).Want(200)
 		l.until(name)
 	}
 	t.Logf("answered: %v", l.end())

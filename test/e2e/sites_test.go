@@ -24,12 +24,12 @@ type visitor struct {
 var sitesAt = regexp.MustCompile(`sites are served.* listen=([0-9.:]+)`)
 
 func (d *daemon) visitor() visitor {
-	d.t.Helper()
+	d.T.Helper()
 	m := sitesAt.FindStringSubmatch(d.Out.String())
 	if m == nil {
-		d.t.Fatalf("the daemon serves no sites: %s", d.Out)
+		d.T.Fatalf("the daemon serves no sites: %s", d.Out)
 	}
-	return visitor{d.t, m[1]}
+	return visitor{d.T, m[1]}
 }
 
 // ask sends a request for a path of a site; header is pairs.
@@ -73,17 +73,17 @@ func TestSites(t *testing.T) {
 	d := launch(t, "--proxy-mode", "behind", "--proxy-listen", "127.0.0.1:0", "--proxy-domain", "apps.example.org", "--proxy-access-log", "--names-resolver", server.Addr())
 	v, ana := d.visitor(), d.account("ana", 200)
 	v.until("shop.apps.example.org", 404, "no site")
-	ana.upload(files{"discloud.config": config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=64"), "index.js": siteNode})
-	bot := ana.upload(files{"discloud.config": config("MAIN=index.js", "RAM=64"), "index.js": siteNode})
+	ana.Upload(harness.Files{"discloud.config": harness.Config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=64"), "index.js": siteNode})
+	bot := ana.Upload(harness.Files{"discloud.config": harness.Config("MAIN=index.js", "RAM=64"), "index.js": siteNode})
 	v.until("shop.apps.example.org", 200, "shop for shop.apps.example.org")
 	v.until("SHOP.apps.example.org.", 200, "shop for shop.apps.example.org")
 	v.until(bot+".apps.example.org", 404, "no site")
 
-	claim := ana.ask("POST", "/customdomain/create", `{"appID":"shop","domainName":"shop.example.com"}`).want(200)
-	proof := regexp.MustCompile(`berth=[A-Z2-7]+`).FindString(fmt.Sprint(claim.value))
+	claim := ana.ask("POST", "/customdomain/create", `{"appID":"shop","domainName":"shop.example.com"}`).Want(200)
+	proof := regexp.MustCompile(`berth=[A-Z2-7]+`).FindString(fmt.Sprint(claim.Value))
 	v.until("shop.example.com", 404, "no site")
 	server.Set("_berth.shop.example.com", []string{proof})
-	ana.get("/customdomain/shop.example.com/verify").want(200)
+	ana.Get("/customdomain/shop.example.com/verify").Want(200)
 	v.until("shop.example.com", 200, "shop for shop.example.com")
 
 	v.until("shop.apps.example.org", 200, "shop")
@@ -92,15 +92,15 @@ func TestSites(t *testing.T) {
 		t.Errorf("%d %s", resp.StatusCode, text)
 	}
 	v.until("shop.example.com", 502, "has ended by itself")
-	ana.put("/app/shop/start", "").want(200)
+	ana.Put("/app/shop/start", "").Want(200)
 	v.until("shop.example.com", 200, "shop")
-	ana.put("/app/shop/stop", "").want(200)
+	ana.Put("/app/shop/stop", "").Want(200)
 	v.until("shop.example.com", 503, "stopped by its owner")
-	log, err := os.ReadFile(filepath.Join(d.data, "logs", "shop", "access.log"))
+	log, err := os.ReadFile(filepath.Join(d.Data, "logs", "shop", "access.log"))
 	if err != nil || !strings.Contains(string(log), `"GET /end HTTP/1.1" 502 `) {
 		t.Errorf("the access log: %s, %v", log, err)
 	}
-	ana.delete("shop").want(200)
+	ana.Delete("shop").Want(200)
 	v.until("shop.example.com", 404, "no site")
 	v.until("shop.apps.example.org", 404, "no site")
 }
@@ -116,10 +116,10 @@ func TestSitesThroughAnUpgrade(t *testing.T) {
 	address := l.Addr().String()
 	_ = l.Close()
 	d := upgradable(t, "--proxy-mode", "behind", "--proxy-listen", address, "--proxy-domain", "apps.example.org", "--proxy-access-log")
-	d.start()
+	d.Serve()
 	v, ana := d.visitor(), d.account("ana", 200)
-	ana.upload(files{"discloud.config": config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=64"), "index.js": siteNode})
-	ana.upload(files{"discloud.config": config("TYPE=site", "ID=pages", "MAIN=index.html", "RAM=32"), "index.html": "hello"})
+	ana.Upload(harness.Files{"discloud.config": harness.Config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=64"), "index.js": siteNode})
+	ana.Upload(harness.Files{"discloud.config": harness.Config("TYPE=site", "ID=pages", "MAIN=index.html", "RAM=32"), "index.html": "hello"})
 	v.until("shop.apps.example.org", 200, "shop")
 	v.until("pages.apps.example.org", 200, "hello")
 	stop, visits, answered := make(chan struct{}), make(chan error, 1), 0
@@ -148,7 +148,7 @@ func TestSitesThroughAnUpgrade(t *testing.T) {
 			answered++
 		}
 	}()
-	d.upgrade()
+	d.Upgrade()
 	v.until("pages.apps.example.org", 200, "hello")
 	v.until("shop.apps.example.org", 200, "shop")
 	close(stop)
@@ -156,7 +156,7 @@ func TestSitesThroughAnUpgrade(t *testing.T) {
 		t.Errorf("a visitor during the upgrade: %v", err)
 	}
 	harness.Eventually(t, "the access log has each visit once", func() bool {
-		log, err := os.ReadFile(filepath.Join(d.data, "logs", "shop", "access.log"))
+		log, err := os.ReadFile(filepath.Join(d.Data, "logs", "shop", "access.log"))
 		return err == nil && strings.Count(string(log), `"GET /visit HTTP/1.1" 200 `) == answered
 	})
 }
@@ -166,12 +166,12 @@ func TestStaticSite(t *testing.T) {
 	t.Parallel()
 	d := launch(t, "--proxy-mode", "behind", "--proxy-listen", "127.0.0.1:0", "--proxy-domain", "apps.example.org")
 	v, ana := d.visitor(), d.account("ana", 100)
-	page := func(text string) files {
-		return files{"discloud.config": config("TYPE=site", "ID=shop", "MAIN=index.html", "RAM=32"), "index.html": text, ".env": "secret"}
+	page := func(text string) harness.Files {
+		return harness.Files{"discloud.config": harness.Config("TYPE=site", "ID=shop", "MAIN=index.html", "RAM=32"), "index.html": text, ".env": "secret"}
 	}
-	ana.upload(page("one"))
+	ana.Upload(page("one"))
 	const host = "shop.apps.example.org"
-	ana.until("shop", "apps.online", true)
+	ana.Until("shop", "apps.online", true)
 	v.until(host, 200, "one")
 	if got := d.runs("shop"); len(got) != 0 {
 		t.Errorf("something runs: %q", got)
@@ -179,19 +179,19 @@ func TestStaticSite(t *testing.T) {
 	if resp, text := v.ask("GET", host, "/.env"); resp.StatusCode != 404 || strings.Contains(text, "secret") {
 		t.Errorf("%d %s", resp.StatusCode, text)
 	}
-	ana.get("/app/shop/status").want(200, "apps.container", "Online")
-	ana.put("/app/shop/console", `{"command":"cat index.html"}`).want(200).says("apps.shell.stdout", "one")
-	ana.commit("shop", page("two")).want(200)
+	ana.Get("/app/shop/status").Want(200, "apps.container", "Online")
+	ana.Put("/app/shop/console", `{"command":"cat index.html"}`).Want(200).Says("apps.shell.stdout", "one")
+	ana.Commit("shop", page("two")).Want(200)
 	v.until(host, 200, "two")
-	ana.put("/app/shop/stop", "").want(200)
+	ana.Put("/app/shop/stop", "").Want(200)
 	v.until(host, 503, "stopped by its owner")
-	ana.put("/app/shop/start", "").want(200)
+	ana.Put("/app/shop/start", "").Want(200)
 	v.until(host, 200, "two")
-	ana.put("/app/shop/restart", "").want(200)
+	ana.Put("/app/shop/restart", "").Want(200)
 	v.until(host, 200, "two")
-	ana.put("/app/shop/ram", `{"ramMB":64}`).want(200)
-	ana.commit("shop", files{"discloud.config": config("TYPE=site", "ID=shop", "MAIN=index.html", "BUILD=mkdir -p dist && echo three > dist/index.html")}).want(200)
+	ana.Put("/app/shop/ram", `{"ramMB":64}`).Want(200)
+	ana.Commit("shop", harness.Files{"discloud.config": harness.Config("TYPE=site", "ID=shop", "MAIN=index.html", "BUILD=mkdir -p dist && echo three > dist/index.html")}).Want(200)
 	v.until(host, 200, "three")
-	ana.delete("shop").want(200)
+	ana.Delete("shop").Want(200)
 	v.until(host, 404, "no site")
 }

@@ -69,10 +69,10 @@ func TestSnippets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.account("ana", 200).upload(files{"discloud.config": config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=128"), "index.js": string(code), "page.html": "hello"})
+	d.account("ana", 200).Upload(harness.Files{"discloud.config": harness.Config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=128"), "index.js": string(code), "page.html": "hello"})
 	d.visitor().until("shop.apps.example.org", 200, "hello")
 	snippet := func(server string) string {
-		cmd := exec.Command(berth, append([]string{"proxy", "snippet", server}, settings[2:6]...)...)
+		cmd := exec.Command(harness.Binary, append([]string{"proxy", "snippet", server}, settings[2:6]...)...)
 		cmd.Env = harness.CleanEnv()
 		text, err := cmd.Output()
 		if err != nil {
@@ -105,7 +105,7 @@ func TestSnippets(t *testing.T) {
 // configuration in a directory, and its command.
 func serveWeb(t *testing.T, address, snippet string, made func(dir string) (config string, command []string)) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "berth-e2e-web.") //nolint:usetesting // nginx's workers are another user
+	dir, err := os.MkdirTemp("/tmp", "berth-e2e-harness.Web.") //nolint:usetesting // nginx's workers are another user
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func headersAre(t *testing.T, web *http.Client, want map[string]string) {
 	r.Header.Set("X-Forwarded-For", "203.0.113.9")
 	r.Header.Set("X-Forwarded-Proto", "https")
 	r.Header.Set("X-Real-IP", "203.0.113.9")
-	resp, err := web.Do(r)
+	resp, err := harness.Web.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func worksBehind(t *testing.T, address string) {
 	if _, text, err := c.Read(t.Context()); err != nil || string(text) != "over the wire" {
 		t.Errorf("the WebSocket: %q, %v", text, err)
 	}
-	events, err := web.Get(site + "/events")
+	events, err := harness.Web.Get(site + "/events")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func worksBehind(t *testing.T, address string) {
 		}
 		_ = feed.Close()
 	}()
-	resp, err := web.Post(site+"/length", "application/octet-stream", body)
+	resp, err := harness.Web.Post(site+"/length", "application/octet-stream", body)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,14 +25,14 @@ func TestSoak512MB(t *testing.T) {
 	harness.Patience *= 10
 	d := launch(t)
 	c := d.account("ana", 400)
-	path := filepath.Join(d.root, "large.zip")
+	path := filepath.Join(d.Root, "large.zip")
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	w := zip.NewWriter(f)
-	for name, content := range nodeBot(idleNode) {
+	for name, content := range harness.NodeBot(harness.IdleNode) {
 		entry, err := w.Create(name)
 		if err == nil {
 			_, err = io.WriteString(entry, content)
@@ -79,6 +79,3 @@ func TestSoak512MB(t *testing.T) {
 		}
 	})
 }
-
-// TestSoakSIGKILL is TestFaultsSIGKILL at length.
-func TestSoakSIGKILL(t *testing.T) { killAgainAndAgain(t, 200) }

@@ -40,17 +40,17 @@ type word struct {
 }
 
 func (c *client) socket(path string) *socket {
-	c.t.Helper()
-	conn, _, err := websocket.Dial(c.t.Context(), strings.Replace(c.d.Base, "http", "ws", 1)+"/v2/ws"+path, &websocket.DialOptions{
-		HTTPHeader: http.Header{"Api-Token": {c.token}, "User-Agent": {"vscode/1.99"}},
+	c.T.Helper()
+	conn, _, err := websocket.Dial(c.T.Context(), strings.Replace(c.d.Base, "http", "ws", 1)+"/v2/ws"+path, &websocket.DialOptions{
+		HTTPHeader: http.Header{"Api-Token": {c.Token}, "User-Agent": {"vscode/1.99"}},
 		// It offers compression, and takes no for an answer.
 		CompressionMode: websocket.CompressionContextTakeover,
 	})
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	conn.SetReadLimit(1 << 20)
-	c.t.Cleanup(func() { _ = conn.CloseNow() })
+	c.T.Cleanup(func() { _ = conn.CloseNow() })
 	return &socket{c: c, conn: conn}
 }
 
@@ -64,10 +64,10 @@ func (s *socket) stream(file io.Reader, length, size int) {
 	for i := range total {
 		n, err := io.ReadFull(file, part[:min(size, length-i*size)])
 		if err != nil {
-			s.c.t.Error(err)
+			s.c.T.Error(err)
 			return
 		}
-		if err := s.conn.Write(s.c.t.Context(), websocket.MessageText, harness.Frame(part[:n], i+1, i*size, total)); err != nil {
+		if err := s.conn.Write(s.c.T.Context(), websocket.MessageText, harness.Frame(part[:n], i+1, i*size, total)); err != nil {
 			return // it is closed already; why is said
 		}
 	}
@@ -75,18 +75,18 @@ func (s *socket) stream(file io.Reader, length, size int) {
 
 // hear reads one frame, or the close.
 func (s *socket) hear() (w word, closed websocket.CloseError, ok bool) {
-	s.c.t.Helper()
-	ctx, cancel := context.WithTimeout(s.c.t.Context(), 3*harness.Patience)
+	s.c.T.Helper()
+	ctx, cancel := context.WithTimeout(s.c.T.Context(), 3*harness.Patience)
 	defer cancel()
 	_, text, err := s.conn.Read(ctx)
 	if err != nil {
 		if !errors.As(err, &closed) {
-			s.c.t.Fatalf("after %q: %v", s.log, err)
+			s.c.T.Fatalf("after %q: %v", s.log, err)
 		}
 		return w, closed, false
 	}
 	if err := json.Unmarshal(text, &w); err != nil {
-		s.c.t.Fatalf("%s: %v", text, err)
+		s.c.T.Fatalf("%s: %v", text, err)
 	}
 	s.log += w.Progress.Log
 	s.bars = append(s.bars, w.Progress.Bar)
@@ -95,23 +95,23 @@ func (s *socket) hear() (w word, closed websocket.CloseError, ok bool) {
 
 // until reads frames until the log holds a text.
 func (s *socket) until(text string) {
-	s.c.t.Helper()
+	s.c.T.Helper()
 	for !strings.Contains(s.log, text) {
 		if w, closed, ok := s.hear(); !ok || w.StatusCode != 102 {
-			s.c.t.Fatalf("%+v, %v instead of %q; the log is %q", w, closed, text, s.log)
+			s.c.T.Fatalf("%+v, %v instead of %q; the log is %q", w, closed, text, s.log)
 		}
 	}
 }
 
 // end reads to the close, and wants the last frame and the close like this.
 func (s *socket) end(status int, code websocket.StatusCode) word {
-	s.c.t.Helper()
+	s.c.T.Helper()
 	var last word
 	for {
 		w, closed, ok := s.hear()
 		if !ok {
 			if last.StatusCode != status || closed.Code != code || (last.Status == "ok") != (status == 200) || last.Message == nil {
-				s.c.t.Errorf("it ended with %+v and %v, want %d and %d", last, closed, status, code)
+				s.c.T.Errorf("it ended with %+v and %v, want %d and %d", last, closed, status, code)
 			}
 			return last
 		}
@@ -125,12 +125,12 @@ func TestSocketUpload(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 200)
-	gate := filepath.Join(d.gates, "gate")
+	gate := filepath.Join(d.Gates, "gate")
 	build := "BUILD=printf '\\033[32mhalf way\\033[0m\\n'; until [ -e " + gate + " ]; do sleep 0.02; done; echo done"
 	s := c.socket("/upload")
-	s.offer(nodeBot(idleNode, build, "NAME=Socket").zip(), 100)
+	s.offer(harness.NodeBot(harness.IdleNode, build, "NAME=Socket").Zip(), 100)
 	s.until("\x1b[32mhalf way\x1b[0m\n") // before the end: the gate is shut
-	write(t, gate, "")
+	harness.Write(t, gate, "")
 	last := s.end(200, websocket.StatusNormalClosure)
 	if !strings.Contains(s.log, "The upload is checked.\nBuilding.\n") || !strings.HasSuffix(s.log, "done\nStarting.\n") || !strings.Contains(last.Logs, "half way") {
 		t.Errorf("the log is %q, logs %q", s.log, last.Logs)
@@ -139,20 +139,20 @@ func TestSocketUpload(t *testing.T) {
 		t.Errorf("the bars are %v", s.bars)
 	}
 	id := last.App.ID
-	c.info(id).want(200, "apps.online", true, "apps.name", "Socket")
+	c.Info(id).Want(200, "apps.online", true, "apps.name", "Socket")
 
 	s = c.socket("/app/" + id + "/commit")
-	s.offer(files{"index.js": "console.log('second')\n" + idleNode}.zip(), 1<<20)
+	s.offer(harness.Files{"index.js": "console.log('second')\n" + harness.IdleNode}.Zip(), 1<<20)
 	s.end(200, websocket.StatusNormalClosure)
-	c.untilLog(id, "second")
+	c.UntilLog(id, "second")
 
 	s = c.socket("/app/" + id + "/commit")
-	s.offer(nodeBot("new", "BUILD=echo broken; exit 3").zip(), 1<<20)
+	s.offer(harness.NodeBot("new", "BUILD=echo broken; exit 3").Zip(), 1<<20)
 	if last := s.end(422, websocket.StatusNormalClosure); !strings.Contains(*last.Message, "BUILD failed") || !strings.Contains(last.Logs, "broken") || !strings.Contains(s.log, "broken\n") {
 		t.Errorf("%q, %q, %q", *last.Message, last.Logs, s.log)
 	}
-	c.info(id).want(200, "apps.online", true)
-	c.untilLog(id, "second")
+	c.Info(id).Want(200, "apps.online", true)
+	c.UntilLog(id, "second")
 }
 
 // TestSocketRefusals: what is wrong is told in a frame, and nothing is left.
@@ -160,7 +160,7 @@ func TestSocketRefusals(t *testing.T) {
 	t.Parallel()
 	d := launch(t, "--upload-max-socket", "1")
 	c := d.account("ana", 100)
-	stranger := &client{t: t, d: d, token: "x"}
+	stranger := &client{&harness.Client{T: t, Berth: d.Berth, Token: "x"}, d}
 	if last := stranger.socket("/upload").end(401, 3000); !strings.Contains(*last.Message, "token") {
 		t.Errorf("a bad token: %q", *last.Message)
 	}
@@ -188,10 +188,10 @@ func TestSocketRefusals(t *testing.T) {
 	if err := s.conn.Write(t.Context(), websocket.MessageText, harness.Frame([]byte("PK"), 1, 0, 2)); err != nil {
 		t.Fatal(err)
 	}
-	harness.Eventually(t, "it arrives", func() bool { return len(d.files("staging")) == 1 })
+	harness.Eventually(t, "it arrives", func() bool { return len(d.Entries("staging")) == 1 })
 	_ = s.conn.CloseNow()
-	harness.Eventually(t, "staging is empty", func() bool { return len(d.files("staging")) == 0 })
-	c.get("/user").want(200, "user.apps", "[]", "user.ramUsedMb", 0)
+	harness.Eventually(t, "staging is empty", func() bool { return len(d.Entries("staging")) == 0 })
+	c.Get("/user").Want(200, "user.apps", "[]", "user.ramUsedMb", 0)
 }
 
 // TestSocketHangsUp: the work goes on when the client is gone.
@@ -199,14 +199,14 @@ func TestSocketHangsUp(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 100)
-	gate := filepath.Join(d.gates, "gate")
+	gate := filepath.Join(d.Gates, "gate")
 	s := c.socket("/upload")
-	s.offer(gated(gate, idleNode).zip(), 1000)
+	s.offer(gated(gate, harness.IdleNode).Zip(), 1000)
 	s.until("Building.\n")
 	_ = s.conn.CloseNow()
-	write(t, gate, "")
-	harness.Eventually(t, "the application is there", func() bool { return len(c.ids()) == 1 })
-	c.until(c.ids()[0], "apps.online", true)
+	harness.Write(t, gate, "")
+	harness.Eventually(t, "the application is there", func() bool { return len(c.IDs()) == 1 })
+	c.Until(c.IDs()[0], "apps.online", true)
 }
 
 // TestSocketInAShutdown: a client that sends, and one whose build runs, are told.
@@ -218,9 +218,9 @@ func TestSocketInAShutdown(t *testing.T) {
 	if err := sends.conn.Write(t.Context(), websocket.MessageText, harness.Frame([]byte("PK"), 1, 0, 2)); err != nil {
 		t.Fatal(err)
 	}
-	harness.Eventually(t, "it arrives", func() bool { return len(d.files("staging")) == 1 })
+	harness.Eventually(t, "it arrives", func() bool { return len(d.Entries("staging")) == 1 })
 	builds := c.socket("/upload")
-	builds.offer(gated(filepath.Join(d.gates, "gate"), idleNode).zip(), 1000)
+	builds.offer(gated(filepath.Join(d.Gates, "gate"), harness.IdleNode).Zip(), 1000)
 	builds.until("Building.\n")
 	began := time.Now()
 	d.Signal(syscall.SIGTERM)
@@ -230,6 +230,6 @@ func TestSocketInAShutdown(t *testing.T) {
 	if code := d.Cmd.ProcessState.ExitCode(); code != 0 || time.Since(began) > harness.Patience/2 {
 		t.Errorf("exit status %d after %v", code, time.Since(began))
 	}
-	d.start()
-	c.get("/user").want(200, "user.apps", "[]")
+	d.Serve()
+	c.Get("/user").Want(200, "user.apps", "[]")
 }

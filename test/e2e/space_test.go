@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // TestDiskSpaceByMeasuring: without a quota of the file system, what takes too
@@ -13,26 +15,26 @@ func TestDiskSpaceByMeasuring(t *testing.T) {
 	t.Parallel()
 	d := launch(t, "--apps-disk", "8")
 	c := d.account("ana", 600)
-	id := c.upload(shellBot("for n in 1 2 3; do head -c 5000000 /dev/zero >part$n; done; echo full; exec sleep 1000\n", "RAM=32"))
-	c.untilLog(id, "full")
-	c.put("/app/"+id+"/stop", "").want(200)
+	id := c.Upload(harness.ShellBot("for n in 1 2 3; do head -c 5000000 /dev/zero >part$n; done; echo full; exec sleep 1000\n", "RAM=32"))
+	c.UntilLog(id, "full")
+	c.Put("/app/"+id+"/stop", "").Want(200)
 	if code := d.End(syscall.SIGTERM); code != 0 {
 		t.Errorf("the daemon's exit status is %d", code)
 	}
-	d.start()
-	c.put("/app/"+id+"/start", "").want(422, "status", "error").
-		says("message", "cannot start the application: its files take 15 MB of disk, and may take 8 MB; remove some with a console command")
-	c.info(id).want(200, "apps.online", false)
-	c.console(id, "rm part1 part2").want(200)
-	c.put("/app/"+id+"/start", "").want(200)
-	c.put("/app/"+id+"/stop", "").want(200)
-	c.commit(id, files{"more": noise(7 << 20)}).want(422, "status", "error").says("message", "cannot deploy the application: it would take ", " MB of disk, and may take 8 MB")
-	c.delete(id).want(200)
+	d.Serve()
+	c.Put("/app/"+id+"/start", "").Want(422, "status", "error").
+		Says("message", "cannot start the application: its files take 15 MB of disk, and may take 8 MB; remove some with a console command")
+	c.Info(id).Want(200, "apps.online", false)
+	c.console(id, "rm part1 part2").Want(200)
+	c.Put("/app/"+id+"/start", "").Want(200)
+	c.Put("/app/"+id+"/stop", "").Want(200)
+	c.Commit(id, harness.Files{"more": noise(7 << 20)}).Want(422, "status", "error").Says("message", "cannot deploy the application: it would take ", " MB of disk, and may take 8 MB")
+	c.Delete(id).Want(200)
 
 	// One file cannot grow beyond it.
-	id = c.upload(shellBot("head -c 20000000 /dev/zero >one; echo ended with $?; ls -l one; exec sleep 1000\n", "RAM=32"))
-	c.untilLog(id, "ended with 153")
-	c.untilLog(id, " 8388608 ")
+	id = c.Upload(harness.ShellBot("head -c 20000000 /dev/zero >one; echo ended with $?; ls -l one; exec sleep 1000\n", "RAM=32"))
+	c.UntilLog(id, "ended with 153")
+	c.UntilLog(id, " 8388608 ")
 }
 
 // TestCPUMax: the limit is an application's, and that of all its groups.
@@ -40,9 +42,9 @@ func TestCPUMax(t *testing.T) {
 	t.Parallel()
 	d := launch(t, "--apps-cpu-max", "50")
 	c := d.account("ana", 600)
-	id := c.upload(shellBot(idleShell, "RAM=32"))
+	id := c.Upload(harness.ShellBot(harness.IdleShell, "RAM=32"))
 	limit := ""
-	for _, group := range d.groups() {
+	for _, group := range d.Groups() {
 		for _, file := range []string{"cpu.max", "cpu.cfs_quota_us"} {
 			if b, err := os.ReadFile(filepath.Join(group, "apps", id, file)); err == nil {
 				limit += string(b)
@@ -59,17 +61,17 @@ func TestDiskFloor(t *testing.T) {
 	t.Parallel()
 	d := launch(t, "--host-disk-floor", "0")
 	c := d.account("ana", 600)
-	id := c.upload(shellBot(idleShell, "RAM=32"))
+	id := c.Upload(harness.ShellBot(harness.IdleShell, "RAM=32"))
 	if code := d.End(syscall.SIGTERM); code != 0 {
 		t.Errorf("the daemon's exit status is %d", code)
 	}
-	d.args = append(d.args, "--host-disk-floor", "1000000000")
-	d.start()
-	c.until(id, "apps.online", true)
+	d.Args = append(d.Args, "--host-disk-floor", "1000000000")
+	d.Serve()
+	c.Until(id, "apps.online", true)
 	full := "the host's disk is nearly full ("
-	c.post(shellBot(idleShell).zip()).want(503, "status", "error").says("message", "cannot keep the upload: "+full)
-	c.commit(id, shellBot(idleShell)).want(503, "status", "error").says("message", "cannot keep the upload: "+full)
-	c.get("/app/"+id+"/backup").want(503, "status", "error").says("message", "cannot write the backup: "+full)
-	c.console(id, "echo room >made && rm made").want(200)
-	c.put("/app/"+id+"/restart", "").want(200)
+	c.Post(harness.ShellBot(harness.IdleShell).Zip()).Want(503, "status", "error").Says("message", "cannot keep the upload: "+full)
+	c.Commit(id, harness.ShellBot(harness.IdleShell)).Want(503, "status", "error").Says("message", "cannot keep the upload: "+full)
+	c.Get("/app/"+id+"/backup").Want(503, "status", "error").Says("message", "cannot write the backup: "+full)
+	c.console(id, "echo room >made && rm made").Want(200)
+	c.Put("/app/"+id+"/restart", "").Want(200)
 }

@@ -24,24 +24,24 @@ func TestStop(t *testing.T) {
 	owner := d.account("ana", 4096)
 	for _, tt := range []struct {
 		name     string
-		app      files
+		app      harness.Files
 		ready    string
 		log      string
 		min, max time.Duration
 	}{
 		{
-			"it ends by itself", nodeBot(tidies + idleNode),
+			"it ends by itself", harness.NodeBot(tidies + harness.IdleNode),
 			"up", "tidied up", 0, 4900 * time.Millisecond,
 		},
 		{
-			"it ignores SIGTERM", nodeBot("process.on('SIGTERM', () => console.log('no'))\n" + idleNode),
+			"it ignores SIGTERM", harness.NodeBot("process.on('SIGTERM', () => console.log('no'))\n" + harness.IdleNode),
 			"up", "no", 4900 * time.Millisecond, harness.Patience,
 		},
-		{"a wrapper", nodeBot(tidies+idleNode,
+		{"a wrapper", harness.NodeBot(tidies+harness.IdleNode,
 			"START=sh -c 'node index.js; echo after'; true"), "up", "tidied up", 0, 4900 * time.Millisecond},
-		{"npm start", nodeBot(tidies+idleNode, "START=npm start", "RAM=200").
-			with("package.json", `{"name":"x","version":"1.0.0","scripts":{"start":"node index.js"}}`), "up", "tidied up", 0, harness.Patience},
-		{"a daemon of its own", pythonBot(`import os, signal, time
+		{"npm start", harness.NodeBot(tidies+harness.IdleNode, "START=npm start", "RAM=200").
+			With("package.json", `{"name":"x","version":"1.0.0","scripts":{"start":"node index.js"}}`), "up", "tidied up", 0, harness.Patience},
+		{"a daemon of its own", harness.PythonBot(`import os, signal, time
 if os.fork() == 0:
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -56,20 +56,20 @@ signal.pause()
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c := owner.in(t)
-			id := c.upload(tt.app)
-			c.untilLog(id, tt.ready+"\n")
+			id := c.Upload(tt.app)
+			c.UntilLog(id, tt.ready+"\n")
 			began := time.Now()
-			c.put("/app/"+id+"/stop", "").want(200, "status", "ok")
+			c.Put("/app/"+id+"/stop", "").Want(200, "status", "ok")
 			if took := time.Since(began); took < tt.min || took > tt.max {
 				t.Errorf("stopping took %v, want %v to %v", took, tt.min, tt.max)
 			}
-			if left := d.of(id); len(left) > 0 {
+			if left := d.Of(id); len(left) > 0 {
 				t.Errorf("left running: %v", left)
 			}
-			if log := c.log(id); !strings.Contains(log, tt.log) {
+			if log := c.Log(id); !strings.Contains(log, tt.log) {
 				t.Errorf("%q is not in the log:\n%s", tt.log, log)
 			}
-			c.info(id).want(200, "apps.online", false, "apps.ramKilled", false)
+			c.Info(id).Want(200, "apps.online", false, "apps.ramKilled", false)
 		})
 	}
 }
@@ -79,8 +79,8 @@ func TestForkBomb(t *testing.T) {
 	t.Parallel()
 	d := launch(t, "--apps-pids-max", "20", "--apps-stop-timeout", "1s")
 	c := d.account("ana", 200)
-	calm := c.upload(nodeBot(idleNode))
-	id := c.upload(pythonBot(`import os, signal
+	calm := c.Upload(harness.NodeBot(harness.IdleNode))
+	id := c.Upload(harness.PythonBot(`import os, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 try:
     while os.fork() >= 0: pass
@@ -88,15 +88,15 @@ except OSError as e:
     print("stopped:", e.strerror)
 signal.pause()
 `))
-	c.untilLog(id, "stopped: Resource temporarily unavailable")
-	if n := len(d.of(id)); n > 20 {
+	c.UntilLog(id, "stopped: Resource temporarily unavailable")
+	if n := len(d.Of(id)); n > 20 {
 		t.Errorf("%d processes, want 20 at most", n)
 	}
-	c.put("/app/"+id+"/stop", "").want(200, "status", "ok")
-	if left := d.of(id); len(left) > 0 {
+	c.Put("/app/"+id+"/stop", "").Want(200, "status", "ok")
+	if left := d.Of(id); len(left) > 0 {
 		t.Errorf("left running: %v", left)
 	}
-	c.info(calm).want(200, "apps.online", true)
+	c.Info(calm).Want(200, "apps.online", true)
 }
 
 // TestStderrWithoutAReader: whoever read the daemon's log has died ("berth
@@ -108,7 +108,7 @@ func TestStderrWithoutAReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := d.command(d.args...)
+	cmd := d.Command(d.Args...)
 	cmd.Env, cmd.Stderr = harness.CleanEnv(), w
 	d.Spawn(t, cmd)
 	_ = w.Close()
@@ -116,16 +116,16 @@ func TestStderrWithoutAReader(t *testing.T) {
 	for lines.Scan() && !d.Hear(lines.Text()) {
 	}
 	c := d.account("ana", 100)
-	id := c.upload(shellBot(idleShell, "RAM=32"))
+	id := c.Upload(harness.ShellBot(harness.IdleShell, "RAM=32"))
 	_ = r.Close()
 	for range 3 { // each writes a line
-		c.info(id).want(200, "apps.online", true)
+		c.Info(id).Want(200, "apps.online", true)
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.pid(id)))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.PID(id)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ignored, err := strconv.ParseUint(field(string(status), "SigIgn:"), 16, 64); err != nil || ignored&(1<<(syscall.SIGPIPE-1)) != 0 {
+	if ignored, err := strconv.ParseUint(harness.Field(string(status), "SigIgn:"), 16, 64); err != nil || ignored&(1<<(syscall.SIGPIPE-1)) != 0 {
 		t.Errorf("the program ignores signals %x, %v; a pipe must end it as anywhere", ignored, err)
 	}
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -20,38 +19,38 @@ func TestSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 1000)
-	online := c.upload(nodeBot(idleNode, "NAME=First", "AUTORESTART=true"))
-	stopped := c.upload(pythonBot(idlePython, "RAM=50"))
-	failed := c.upload(shellBot("echo bad; exit 3", "RAM=32"))
-	site := c.upload(nodeBot(idleNode, "TYPE=site", "ID=my-site").with("discloud.config", config("TYPE=site", "ID=my-site", "MAIN=index.js")))
-	c.put("/app/"+online+"/ram", `{"ramMB":120}`).want(200)
-	c.put("/app/"+online+"/profile", `{"name":"Renamed","avatarURL":"https://example.org/a.png"}`).want(200)
-	c.put("/app/"+stopped+"/stop", "").want(200)
-	c.until(failed, "apps.exitCode", 3)
-	link := c.get("/app/" + online + "/logs").text("apps.terminal.url")
-	pid := d.pid(online)
+	online := c.Upload(harness.NodeBot(harness.IdleNode, "NAME=First", "AUTORESTART=true"))
+	stopped := c.Upload(harness.PythonBot(harness.IdlePython, "RAM=50"))
+	failed := c.Upload(harness.ShellBot("echo bad; exit 3", "RAM=32"))
+	site := c.Upload(harness.NodeBot(harness.IdleNode, "TYPE=site", "ID=my-site").With("discloud.config", harness.Config("TYPE=site", "ID=my-site", "MAIN=index.js")))
+	c.Put("/app/"+online+"/ram", `{"ramMB":120}`).Want(200)
+	c.Put("/app/"+online+"/profile", `{"name":"Renamed","avatarURL":"https://example.org/a.png"}`).Want(200)
+	c.Put("/app/"+stopped+"/stop", "").Want(200)
+	c.Until(failed, "apps.exitCode", 3)
+	link := c.Get("/app/" + online + "/logs").Text("apps.terminal.url")
+	pid := d.PID(online)
 
-	d.restart()
-	c.info(online).want(200, "apps.online", true, "apps.ram", 120, "apps.name", "Renamed",
+	d.Restart()
+	c.Info(online).Want(200, "apps.online", true, "apps.ram", 120, "apps.name", "Renamed",
 		"apps.avatarURL", "https://example.org/a.png", "apps.autoRestart", true, "apps.exitCode", 0)
-	if now := d.pid(online); now == pid {
+	if now := d.PID(online); now == pid {
 		t.Errorf("the pid is still %d", pid)
 	}
-	if m := c.get("/app/" + online + "/status").text("apps.memory"); !strings.HasSuffix(m, "/120MB") {
+	if m := c.Get("/app/" + online + "/status").Text("apps.memory"); !strings.HasSuffix(m, "/120MB") {
 		t.Errorf("memory is %q, want the limit of before", m)
 	}
-	harness.Eventually(t, "both runs are in the log", func() bool { return strings.Count(c.log(online), "Z up\n") == 2 })
+	harness.Eventually(t, "both runs are in the log", func() bool { return strings.Count(c.Log(online), "Z up\n") == 2 })
 	path := link[strings.Index(link, "/d/"):]
-	if log := string(c.download(d.Base + path)); strings.Count(log, "Z up\n") != 2 {
+	if log := string(c.Download(d.Base + path)); strings.Count(log, "Z up\n") != 2 {
 		t.Errorf("the link of before shows %q", log)
 	}
-	c.info(stopped).want(200, "apps.online", false, "apps.ram", 50, "apps.ramKilled", false)
-	if left := d.of(stopped); len(left) > 0 {
+	c.Info(stopped).Want(200, "apps.online", false, "apps.ram", 50, "apps.ramKilled", false)
+	if left := d.Of(stopped); len(left) > 0 {
 		t.Errorf("it was stopped and runs: %v", left)
 	}
-	c.info(failed).want(200, "apps.online", false, "apps.exitCode", 3)
-	c.info(site).want(200, "apps.online", true, "apps.id", "my-site", "apps.type", 1)
-	c.get("/user").want(200, "user.ramUsedMb", 120+50+32+100, "user.subdomains", "[my-site]")
+	c.Info(failed).Want(200, "apps.online", false, "apps.exitCode", 3)
+	c.Info(site).Want(200, "apps.online", true, "apps.id", "my-site", "apps.type", 1)
+	c.Get("/user").Want(200, "user.ramUsedMb", 120+50+32+100, "user.subdomains", "[my-site]")
 }
 
 // A commit that failed leaves the exit that was told before, also after a
@@ -60,12 +59,12 @@ func TestSurvivesTheExitToldBeforeAFailedCommit(t *testing.T) {
 	t.Parallel()
 	d := launch(t, "--apps-ok-delay", "2s")
 	c := d.account("ana", 100)
-	id := c.upload(shellBot("exec tail /dev/zero", "RAM=32"))
-	c.until(id, "apps.ramKilled", true, "apps.online", false)
-	c.commit(id, files{"start.sh": "exit 5"}).want(422)
-	c.info(id).want(200, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
-	d.restart()
-	c.info(id).want(200, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
+	id := c.Upload(harness.ShellBot("exec tail /dev/zero", "RAM=32"))
+	c.Until(id, "apps.ramKilled", true, "apps.online", false)
+	c.Commit(id, harness.Files{"start.sh": "exit 5"}).Want(422)
+	c.Info(id).Want(200, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
+	d.Restart()
+	c.Info(id).Want(200, "apps.ramKilled", true, "apps.exitCode", 137, "apps.online", false)
 }
 
 // TestSurvivesSIGKILL: a program whose daemon was killed goes on, is adopted by
@@ -74,29 +73,29 @@ func TestSurvivesSIGKILL(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 400)
-	id := c.upload(nodeBot("console.log('up'); let n = 0; setInterval(() => console.log('alive', n++), 20)\n", "RAM=64"))
-	c.put("/app/"+id+"/ram", `{"ramMB":96}`).want(200)
-	old, started := d.pid(id), c.get("/app/"+id+"/status").text("apps.startedAt")
+	id := c.Upload(harness.NodeBot("console.log('up'); let n = 0; setInterval(() => console.log('alive', n++), 20)\n", "RAM=64"))
+	c.Put("/app/"+id+"/ram", `{"ramMB":96}`).Want(200)
+	old, started := d.PID(id), c.Get("/app/"+id+"/status").Text("apps.startedAt")
 	for range 5 {
 		if code := d.End(syscall.SIGKILL); code != -1 {
 			t.Fatalf("exit status %d of a daemon that was killed", code)
 		}
-		if pid := d.pid(id); pid != old {
+		if pid := d.PID(id); pid != old {
 			t.Errorf("the program of a killed daemon is %d, want %d", pid, old)
 		}
-		d.start()
-		if pid := d.pid(id); pid != old {
+		d.Serve()
+		if pid := d.PID(id); pid != old {
 			t.Errorf("after the start of the next daemon the program is %d, want %d", pid, old)
 		}
-		status := c.get("/app/"+id+"/status").want(200, "apps.container", "Online")
-		if status.text("apps.startedAt") != started || !strings.HasSuffix(status.text("apps.memory"), "/96MB") {
-			t.Errorf("it is told as %v", status.text("apps"))
+		status := c.Get("/app/"+id+"/status").Want(200, "apps.container", "Online")
+		if status.Text("apps.startedAt") != started || !strings.HasSuffix(status.Text("apps.memory"), "/96MB") {
+			t.Errorf("it is told as %v", status.Text("apps"))
 		}
-		c.info(id).want(200, "apps.online", true, "apps.ramKilled", false)
+		c.Info(id).Want(200, "apps.online", true, "apps.ramKilled", false)
 	}
-	c.put("/app/"+id+"/stop", "").want(200, "status", "ok")
+	c.Put("/app/"+id+"/stop", "").Want(200, "status", "ok")
 	next := 0
-	for line := range strings.Lines(c.log(id)) {
+	for line := range strings.Lines(c.Log(id)) {
 		_, text, ok := strings.Cut(line, "alive ")
 		if !ok {
 			continue
@@ -117,36 +116,36 @@ func TestSurvivesTheDeathOfProgramsMeanwhile(t *testing.T) {
 	d := launch(t)
 	c := d.account("ana", 600)
 	const when = "until [ -e go ]; do sleep 0.02; done; echo last words; "
-	codes := c.upload(shellBot("echo up; "+when+"exit 3", "RAM=64"))
-	hungry := c.upload(shellBot("echo up; "+when+"exec tail /dev/zero", "RAM=64"))
-	again := c.upload(shellBot("echo up; "+when+"rm go; exit 4", "RAM=64", "AUTORESTART=true"))
-	stops := c.upload(shellBot("echo up; exec sleep 100000", "RAM=64"))
+	codes := c.Upload(harness.ShellBot("echo up; "+when+"exit 3", "RAM=64"))
+	hungry := c.Upload(harness.ShellBot("echo up; "+when+"exec tail /dev/zero", "RAM=64"))
+	again := c.Upload(harness.ShellBot("echo up; "+when+"rm go; exit 4", "RAM=64", "AUTORESTART=true"))
+	stops := c.Upload(harness.ShellBot("echo up; exec sleep 100000", "RAM=64"))
 	for _, id := range []string{codes, hungry, again} {
-		c.untilLog(id, "up")
+		c.UntilLog(id, "up")
 	}
 	d.End(syscall.SIGKILL)
 	for _, id := range []string{codes, hungry, again} {
-		write(t, d.path(id, "go"), "")
-		harness.Eventually(t, "the program is gone", func() bool { return len(d.of(id)) == 0 })
+		harness.Write(t, d.Path(id, "go"), "")
+		harness.Eventually(t, "the program is gone", func() bool { return len(d.Of(id)) == 0 })
 	}
-	d.start()
+	d.Serve()
 	known := func(id string, code int) {
 		t.Helper()
-		c.until(id, "apps.online", false)
-		got := c.info(id).text("apps.exitCode")
+		c.Until(id, "apps.online", false)
+		got := c.Info(id).Text("apps.exitCode")
 		if got != strconv.Itoa(code) && (got != "-1" || exitsAreSeen()) {
 			t.Errorf("the exit code is %s, want %d", got, code)
 		}
 	}
 	known(codes, 3)
-	c.until(hungry, "apps.online", false, "apps.ramKilled", true, "apps.exitCode", 137)
-	harness.Eventually(t, "it was started again", func() bool { return strings.Count(c.log(again), "up\n") == 2 })
+	c.Until(hungry, "apps.online", false, "apps.ramKilled", true, "apps.exitCode", 137)
+	harness.Eventually(t, "it was started again", func() bool { return strings.Count(c.Log(again), "up\n") == 2 })
 	for _, id := range []string{codes, hungry, again} {
-		if log := c.log(id); strings.Count(log, "last words\n") != 1 {
+		if log := c.Log(id); strings.Count(log, "last words\n") != 1 {
 			t.Errorf("the log is %s", log)
 		}
 	}
-	c.info(stops).want(200, "apps.online", true)
+	c.Info(stops).Want(200, "apps.online", true)
 }
 
 // exitsAreSeen tells whether this kernel remembers how the child of another
@@ -164,9 +163,9 @@ func TestSurvivesSIGKILLWithLastWords(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 400)
-	id := c.upload(shellBot("echo up; while [ ! -e go ]; do sleep 0.1; done; printf 'last words'", "RAM=32"))
-	harness.Eventually(t, "it runs", func() bool { return strings.Contains(c.log(id), "up") })
-	keeper := d.keeper()
+	id := c.Upload(harness.ShellBot("echo up; while [ ! -e go ]; do sleep 0.1; done; printf 'last words'", "RAM=32"))
+	harness.Eventually(t, "it runs", func() bool { return strings.Contains(c.Log(id), "up") })
+	keeper := d.Keeper()
 	if keeper == 0 {
 		t.Fatal("nobody keeps its output")
 	}
@@ -174,40 +173,24 @@ func TestSurvivesSIGKILLWithLastWords(t *testing.T) {
 		t.Errorf("the keeper is in %s, %v", group, err)
 	}
 	d.End(syscall.SIGKILL)
-	if err := os.WriteFile(d.path(id, "go"), nil, 0o644); err != nil {
+	if err := os.WriteFile(d.Path(id, "go"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	harness.Eventually(t, "the program ends", func() bool { return len(d.of(id)) == 0 })
-	d.start()
-	c.until(id, "apps.online", false)
-	if log := c.log(id); !regexp.MustCompile(`(?s)up\n.*last words\n`).MatchString(log) || strings.Count(log, "last words") != 1 {
+	harness.Eventually(t, "the program ends", func() bool { return len(d.Of(id)) == 0 })
+	d.Serve()
+	c.Until(id, "apps.online", false)
+	if log := c.Log(id); !regexp.MustCompile(`(?s)up\n.*last words\n`).MatchString(log) || strings.Count(log, "last words") != 1 {
 		t.Errorf("the log is %q", log)
 	}
-	if d.keeper() != keeper {
+	if d.Keeper() != keeper {
 		t.Error("another keeper was started beside the first")
 	}
 	if code := d.End(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
-	if d.keeper() != 0 {
+	if d.Keeper() != 0 {
 		t.Error("a keeper with nothing to keep lives on")
 	}
-}
-
-// keeper is the process that keeps the programs' output, 0 if there is none.
-func (d *daemon) keeper() int {
-	d.t.Helper()
-	list, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	for _, path := range list {
-		if text, _ := os.ReadFile(path); string(text) == "berth\x00keep-descriptors\x00"+d.data+"\x00" {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path))) // digits
-			return pid
-		}
-	}
-	return 0
 }
 
 // A killed daemon's upload in flight leaves nothing after the next start.
@@ -215,37 +198,37 @@ func TestSurvivesSIGKILLDuringABuild(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 200)
-	id := c.upload(nodeBot(idleNode, "RAM=64"))
-	before := snapshot(t, d.path(id))
-	gated := files{"discloud.config": config("TYPE=bot", "MAIN=index.js", "RAM=64", "BUILD=touch began; sleep 1000"), "index.js": "broken("}
+	id := c.Upload(harness.NodeBot(harness.IdleNode, "RAM=64"))
+	before := harness.Snapshot(t, d.Path(id))
+	gated := harness.Files{"discloud.config": harness.Config("TYPE=bot", "MAIN=index.js", "RAM=64", "BUILD=touch began; sleep 1000"), "index.js": "broken("}
 	for _, r := range []func() error{
-		func() error { _, err := c.try(c.form("POST", "/v2/upload", gated.zip())); return err },
-		func() error { _, err := c.try(c.form("PUT", "/v2/app/"+id+"/commit", gated.zip())); return err },
+		func() error { _, err := c.Try(c.Form("POST", "/v2/upload", gated.Zip())); return err },
+		func() error { _, err := c.Try(c.Form("PUT", "/v2/app/"+id+"/commit", gated.Zip())); return err },
 	} {
 		done := make(chan error, 1)
 		go func() { done <- r() }()
 		harness.Eventually(t, "it builds", func() bool {
-			return exists(t, d.path("*", "began")) || exists(t, d.data+"/staging/*/build/began")
+			return harness.Exists(t, d.Path("*", "began")) || harness.Exists(t, d.Data+"/staging/*/build/began")
 		})
 		d.End(syscall.SIGKILL)
 		if err := <-done; err == nil {
 			t.Error("a killed daemon answered")
 		}
-		d.start()
-		if left := d.files("staging"); len(left) > 0 {
+		d.Serve()
+		if left := d.Entries("staging"); len(left) > 0 {
 			t.Errorf("left in staging: %v", left)
 		}
-		if apps := d.files("apps"); len(apps) != 1 || len(d.files("logs")) != 1 {
-			t.Errorf("left: apps %v, logs %v", apps, d.files("logs"))
+		if apps := d.Entries("apps"); len(apps) != 1 || len(d.Entries("logs")) != 1 {
+			t.Errorf("left: apps %v, logs %v", apps, d.Entries("logs"))
 		}
-		if all := d.processes(); len(all) != 1 {
+		if all := d.Processes(); len(all) != 1 {
 			t.Errorf("%v run, want one process", all)
 		}
-		sameTree(t, snapshot(t, d.path(id)), before)
-		c.info(id).want(200, "apps.online", true)
-		c.get("/user").want(200, "user.ramUsedMb", 64)
+		harness.SameTree(t, harness.Snapshot(t, d.Path(id)), before)
+		c.Info(id).Want(200, "apps.online", true)
+		c.Get("/user").Want(200, "user.ramUsedMb", 64)
 	}
-	c.delete(c.upload(nodeBot(idleNode, "RAM=136"))).want(200) // no reservation is left
+	c.Delete(c.Upload(harness.NodeBot(harness.IdleNode, "RAM=136"))).Want(200) // no reservation is left
 }
 
 // TestSecondDaemon is refused on the same data.
@@ -253,13 +236,13 @@ func TestSecondDaemon(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 100)
-	id := c.upload(nodeBot(idleNode))
-	pid := d.pid(id)
-	code, _, stderr := d.run("serve", "--listen", "127.0.0.1:0")
-	if code != 1 || !strings.Contains(stderr, "cannot use "+d.data+": another berth is serving from it") {
+	id := c.Upload(harness.NodeBot(harness.IdleNode))
+	pid := d.PID(id)
+	code, _, stderr := d.Run("serve", "--listen", "127.0.0.1:0")
+	if code != 1 || !strings.Contains(stderr, "cannot use "+d.Data+": another berth is serving from it") {
 		t.Errorf("exit status %d: %s", code, stderr)
 	}
-	if d.pid(id) != pid {
+	if d.PID(id) != pid {
 		t.Error("the second daemon touched the first one's programs")
 	}
 }
@@ -269,11 +252,11 @@ func TestSecondSIGTERM(t *testing.T) {
 	t.Parallel()
 	d := launch(t, "--apps-stop-timeout", "60s")
 	c := d.account("ana", 100)
-	id := c.upload(nodeBot("process.on('SIGTERM', () => console.log('no'))\n" + idleNode))
-	c.untilLog(id, "up")
+	id := c.Upload(harness.NodeBot("process.on('SIGTERM', () => console.log('no'))\n" + harness.IdleNode))
+	c.UntilLog(id, "up")
 	d.Signal(syscall.SIGTERM)
 	harness.Eventually(t, "it stops", func() bool { return strings.Contains(d.Out.String(), "msg=stopping") })
-	if d.Ended() || len(d.of(id)) != 1 {
+	if d.Ended() || len(d.Of(id)) != 1 {
 		t.Fatal("the daemon did not wait for its program")
 	}
 	began := time.Now()
@@ -283,17 +266,17 @@ func TestSecondSIGTERM(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("the second signal took %v", took)
 	}
-	if left := d.processes(); len(left) > 0 {
+	if left := d.Processes(); len(left) > 0 {
 		t.Errorf("left running: %v", left)
 	}
-	if left := d.groups(); len(left) > 0 {
+	if left := d.Groups(); len(left) > 0 {
 		t.Errorf("left groups: %v", left)
 	}
-	d.start()
-	c.info(id).want(200, "apps.online", true)
-	c.put("/app/"+id+"/ram", `{"ramMB":90}`).want(200)
-	kill(t, d.pid(id)) // rather than wait for the minute
-	c.until(id, "apps.online", false)
+	d.Serve()
+	c.Info(id).Want(200, "apps.online", true)
+	c.Put("/app/"+id+"/ram", `{"ramMB":90}`).Want(200)
+	harness.Kill(t, d.PID(id)) // rather than wait for the minute
+	c.Until(id, "apps.online", false)
 }
 
 // What waits for its next restart when the daemon stops is wanted online, and
@@ -302,9 +285,9 @@ func TestSurvivesWhileWaiting(t *testing.T) {
 	t.Parallel()
 	d := launch(t)
 	c := d.account("ana", 100)
-	id := c.upload(shellBot("test -e well && exec sleep 1000; exit 7", "AUTORESTART=true"))
-	harness.Eventually(t, "it waits", func() bool { return strings.Contains(c.info(id).text("message"), "(attempt 3)") })
-	write(t, d.path(id, "well"), "")
-	d.restart()
-	c.until(id, "apps.online", true)
+	id := c.Upload(harness.ShellBot("test -e well && exec sleep 1000; exit 7", "AUTORESTART=true"))
+	harness.Eventually(t, "it waits", func() bool { return strings.Contains(c.Info(id).Text("message"), "(attempt 3)") })
+	harness.Write(t, d.Path(id, "well"), "")
+	d.Restart()
+	c.Until(id, "apps.online", true)
 }

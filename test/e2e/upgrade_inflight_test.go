@@ -15,27 +15,27 @@ import (
 
 // half starts an upload and returns when half of it was sent; rest sends the
 // other half.
-func (c *client) half(method, path string, zip []byte) (rest func(), done <-chan answer) {
-	c.t.Helper()
-	whole := c.form(method, path, zip)
+func (c *client) half(method, path string, zip []byte) (rest func(), done <-chan harness.Answer) {
+	c.T.Helper()
+	whole := c.Form(method, path, zip)
 	var b bytes.Buffer
 	if _, err := io.Copy(&b, whole.Body); err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	r, w := io.Pipe()
-	request := c.request(method, path, r)
+	request := c.Request(method, path, r)
 	request.Header = whole.Header
 	request.ContentLength = int64(b.Len())
-	answers := make(chan answer, 1)
+	answers := make(chan harness.Answer, 1)
 	go func() {
-		a, err := c.try(request)
+		a, err := c.Try(request)
 		if err != nil {
-			a = answer{t: c.t, body: []byte(err.Error())}
+			a = harness.Answer{T: c.T, Body: []byte(err.Error())}
 		}
 		answers <- a
 	}()
 	if _, err := w.Write(b.Next(b.Len() / 2)); err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	return func() {
 		_, _ = w.Write(b.Bytes()) // refused, perhaps
@@ -52,9 +52,9 @@ func incompressible() string {
 
 // asked makes the daemon begin an upgrade.
 func (d *daemon) asked() {
-	d.t.Helper()
+	d.T.Helper()
 	d.Signal(syscall.SIGHUP)
-	harness.Eventually(d.t, "the upgrade begins", func() bool { return strings.Contains(d.Out.String(), "msg=upgrading") })
+	harness.Eventually(d.T, "the upgrade begins", func() bool { return strings.Contains(d.Out.String(), "msg=upgrading") })
 }
 
 // Uploads that come within the patience are taken, others refused; meanwhile
@@ -62,73 +62,73 @@ func (d *daemon) asked() {
 func TestUpgradeWaitsForUploads(t *testing.T) {
 	t.Parallel()
 	d := upgradable(t, "--upgrade-patience", "60s")
-	d.start()
+	d.Serve()
 	c := d.account("ana", 300)
-	rest, done := c.half("POST", "/v2/upload", nodeBot(idleNode, "RAM=64").with("data.bin", strings.Repeat("x", 200<<10)).zip())
-	harness.Eventually(t, "the upload is on its way", func() bool { return len(d.files("staging")) > 0 })
+	rest, done := c.half("POST", "/v2/upload", harness.NodeBot(harness.IdleNode, "RAM=64").With("data.bin", strings.Repeat("x", 200<<10)).Zip())
+	harness.Eventually(t, "the upload is on its way", func() bool { return len(d.Entries("staging")) > 0 })
 	d.asked()
 	harness.Eventually(t, "others are told to come again", func() bool {
-		resp, err := web.Do(c.request("GET", "/v2/user", nil))
+		resp, err := harness.Web.Do(c.Request("GET", "/v2/user", nil))
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
 		return resp.StatusCode == 200 && resp.Close
 	})
-	late := c.post(nodeBot(idleNode, "RAM=32").zip()).want(503).says("message", "being upgraded")
-	if late.header.Get("Retry-After") == "" {
+	late := c.Post(harness.NodeBot(harness.IdleNode, "RAM=32").Zip()).Want(503).Says("message", "being upgraded")
+	if late.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
-	if d.images() != 1 {
+	if d.Images() != 1 {
 		t.Fatal("it did not wait")
 	}
 	rest()
-	id := (<-done).want(200).text("app.id")
-	d.untilImages(2)
-	c.info(id).want(200, "apps.online", true)
+	id := (<-done).Want(200).Text("app.id")
+	d.UntilImages(2)
+	c.Info(id).Want(200, "apps.online", true)
 }
 
 // What takes longer is refused with a sentence, and leaves nothing.
 func TestUpgradeRefusesWhatIsTooSlow(t *testing.T) {
 	t.Parallel()
 	d := upgradable(t, "--upgrade-patience", "2s")
-	d.start()
+	d.Serve()
 	c := d.account("ana", 300)
-	id := c.upload(nodeBot(idleNode, "RAM=64"))
-	pid := d.pid(id)
-	rest, done := c.half("POST", "/v2/upload", nodeBot(idleNode, "RAM=64").with("data.bin", incompressible()).zip())
+	id := c.Upload(harness.NodeBot(harness.IdleNode, "RAM=64"))
+	pid := d.PID(id)
+	rest, done := c.half("POST", "/v2/upload", harness.NodeBot(harness.IdleNode, "RAM=64").With("data.bin", incompressible()).Zip())
 	socket := c.socket("/upload")
 	if err := socket.conn.Write(t.Context(), websocket.MessageText, harness.Frame([]byte("PK"), 1, 0, 2)); err != nil {
 		t.Fatal(err)
 	}
-	building := c.form("PUT", "/v2/app/"+id+"/commit", files{"discloud.config": config("TYPE=bot", "MAIN=index.js", "RAM=64", "BUILD=touch began; sleep 1000"), "index.js": "broken("}.zip())
-	commit := make(chan answer, 1)
+	building := c.Form("PUT", "/v2/app/"+id+"/commit", harness.Files{"discloud.config": harness.Config("TYPE=bot", "MAIN=index.js", "RAM=64", "BUILD=touch began; sleep 1000"), "index.js": "broken("}.Zip())
+	commit := make(chan harness.Answer, 1)
 	go func() {
-		a, err := c.try(building)
+		a, err := c.Try(building)
 		if err != nil {
-			a = answer{t: t, body: []byte(err.Error())}
+			a = harness.Answer{T: t, Body: []byte(err.Error())}
 		}
 		commit <- a
 	}()
 	harness.Eventually(t, "all are on their way", func() bool {
-		return exists(t, d.data+"/staging/*/build/began") && len(d.files("staging")) >= 3
+		return harness.Exists(t, d.Data+"/staging/*/build/began") && len(d.Entries("staging")) >= 3
 	})
-	d.upgrade()
-	for what, a := range map[string]answer{"upload": <-done, "commit": <-commit} {
-		a.want(503, "status", "error")
-		if a.header.Get("Retry-After") == "" {
-			t.Errorf("%s: no Retry-After: %s", what, a.body)
+	d.Upgrade()
+	for what, a := range map[string]harness.Answer{"upload": <-done, "commit": <-commit} {
+		a.Want(503, "status", "error")
+		if a.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After: %s", what, a.Body)
 		}
 	}
 	rest()
 	if last := socket.end(503, websocket.StatusTryAgainLater); !strings.Contains(*last.Message, "being upgraded") {
 		t.Errorf("the socket was closed with %q", *last.Message)
 	}
-	if d.pid(id) != pid {
+	if d.PID(id) != pid {
 		t.Error("the program is another")
 	}
-	c.info(id).want(200, "apps.online", true)
-	if left := d.files("staging"); len(left) > 0 {
+	c.Info(id).Want(200, "apps.online", true)
+	if left := d.Entries("staging"); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 }

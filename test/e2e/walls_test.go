@@ -36,11 +36,11 @@ func TestWalls(t *testing.T) {
 		}
 	}
 	c := d.account("ana", 1024)
-	look := strings.Replace(lookAround, "DATA", `"`+d.data+`"`, 1)
-	id := c.upload(shellBot("python3 look.py; cat built; exec sleep 100000\n", "BUILD=python3 look.py > built").with("look.py", look))
-	log := c.untilLog(id, "END\n")
-	harness.Eventually(t, "the build's report is in the log", func() bool { log = c.log(id); return strings.Count(log, " END\n") == 2 })
-	log += c.console(id, "python3 look.py").want(200).text("apps.shell.stdout")
+	look := strings.Replace(lookAround, "DATA", `"`+d.Data+`"`, 1)
+	id := c.Upload(harness.ShellBot("python3 look.py; cat built; exec sleep 100000\n", "BUILD=python3 look.py > built").With("look.py", look))
+	log := c.UntilLog(id, "END\n")
+	harness.Eventually(t, "the build's report is in the log", func() bool { log = c.Log(id); return strings.Count(log, " END\n") == 2 })
+	log += c.console(id, "python3 look.py").Want(200).Text("apps.shell.stdout")
 	reports := strings.Split(log, "REPORT ")[1:]
 	if len(reports) != 3 {
 		t.Fatalf("%d reports: %s", len(reports), log)
@@ -54,7 +54,7 @@ func TestWalls(t *testing.T) {
 		if root := strings.Join(got.Root, " "); strings.Contains(root, "home") || strings.Contains(root, "root") {
 			t.Errorf("%s sees %s", who, root)
 		}
-		if got.Host != "app-"+id || got.Filtered != "2" || got.Others || got.Data || strings.HasPrefix(got.Temp, d.data) != (who == "its build") {
+		if got.Host != "app-"+id || got.Filtered != "2" || got.Others || got.Data || strings.HasPrefix(got.Temp, d.Data) != (who == "its build") {
 			t.Errorf("%s sees %+v", who, got)
 		}
 	}
@@ -64,11 +64,11 @@ type finding struct{ Name, Verdict, Text string }
 
 // findings are what doctor says, whatever its exit status.
 func (d *daemon) findings(args ...string) []finding {
-	d.t.Helper()
+	d.T.Helper()
 	var list []finding
-	_, out, _ := d.run(append([]string{"doctor", "--json"}, args...)...)
+	_, out, _ := d.Run(append([]string{"doctor", "--json"}, args...)...)
 	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	return list
 }
@@ -82,17 +82,17 @@ func TestFewerWalls(t *testing.T) {
 		t.Skip(err)
 	}
 	d := prepare(t)
-	d.under = []string{"setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"}
-	d.start()
+	d.Under = []string{"setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"}
+	d.Serve()
 	if said := d.Out.String(); !strings.Contains(said, "programs run without a wall") || !strings.Contains(said, "wall=mounts") {
 		t.Errorf("the daemon said %s", said)
 	}
 	c := d.account("ana", 400)
-	look := strings.Replace(lookAround, "DATA", `"`+d.data+`"`, 1)
-	id := c.upload(pythonBot(look + "import signal; signal.pause()\n"))
+	look := strings.Replace(lookAround, "DATA", `"`+d.Data+`"`, 1)
+	id := c.Upload(harness.PythonBot(look + "import signal; signal.pause()\n"))
 	var got surroundings
 	c.report(id, &got)
-	if !strings.HasPrefix(got.Temp, d.data+"/tmp/") || got.Filtered != "2" {
+	if !strings.HasPrefix(got.Temp, d.Data+"/tmp/") || got.Filtered != "2" {
 		t.Errorf("the program sees %+v, want a TMPDIR on the disk and a filter of system calls", got)
 	}
 	for _, f := range d.findings("--sandbox-require", "mounts,seccomp") {
@@ -101,8 +101,8 @@ func TestFewerWalls(t *testing.T) {
 		}
 	}
 	other := prepare(t, "--sandbox-require", "mounts")
-	other.under = d.under
-	code, _, stderr := other.run(append([]string{"serve"}, other.args[3:]...)...)
+	other.Under = d.Under
+	code, _, stderr := other.Run(append([]string{"serve"}, other.Args[3:]...)...)
 	if code != 78 || !strings.Contains(stderr, "cannot serve: sandbox.require names walls that this host does not give: mounts (") || !strings.Contains(stderr, "\nHint: ") {
 		t.Errorf("exit status %d: %s", code, stderr)
 	}

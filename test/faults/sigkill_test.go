@@ -1,4 +1,4 @@
-package e2e
+package faults
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ func TestFaultsSIGKILL(t *testing.T) {
 // storm is a load on a daemon that dies now and then. Every acknowledged change
 // is remembered with what may have come of the one after it.
 type storm struct {
-	*client
+	*harness.Client
 	stop chan struct{}
 
 	mu      sync.Mutex
@@ -50,18 +50,18 @@ func killAgainAndAgain(t *testing.T, kills int) {
 	if err := l.Close(); err != nil { // the same for each daemon: clients know no other
 		t.Fatal(err)
 	}
-	d := launch(t, "--listen", address, "--apps-ok-delay", "20ms")
-	s := &storm{client: d.account("ana", 4000).in(t), stop: make(chan struct{})}
+	d := harness.Launch(t, "--listen", address, "--apps-ok-delay", "20ms")
+	s := &storm{Client: d.NewAccount("ana", 4000).In(t), stop: make(chan struct{})}
 	fixed := *d // d itself learns its address anew at each start
-	s.d = &fixed
+	s.Berth = &fixed
 	var untouched []string
 	pids := map[string]int{}
 	for range 2 {
-		id := s.upload(pythonBot(numbering, "RAM=64"))
+		id := s.Upload(harness.PythonBot(numbering, "RAM=64"))
 		untouched = append(untouched, id)
-		pids[id] = d.pid(id)
+		pids[id] = d.PID(id)
 	}
-	commits, ram, restarts := s.upload(shellBot(numberedCode(0), "RAM=40")), s.upload(shellBot(numberedCode(0), "RAM=40")), s.upload(shellBot(numberedCode(0), "RAM=40"))
+	commits, ram, restarts := s.Upload(harness.ShellBot(numberedCode(0), "RAM=40")), s.Upload(harness.ShellBot(numberedCode(0), "RAM=40")), s.Upload(harness.ShellBot(numberedCode(0), "RAM=40"))
 	var work sync.WaitGroup
 	code, megabytes := &promise{}, &promise{last: 40}
 	work.Go(func() { s.commits(commits, code) })
@@ -73,9 +73,9 @@ func killAgainAndAgain(t *testing.T, kills int) {
 		harness.Eventually(t, "the load goes on", func() bool { return s.count() > before })
 		time.Sleep(rand.N(300 * time.Millisecond)) // a moment of chance
 		d.End(syscall.SIGKILL)
-		d.start()
+		d.Serve()
 		for _, id := range untouched {
-			if pid := d.pid(id); pid != pids[id] {
+			if pid := d.PID(id); pid != pids[id] {
 				t.Fatalf("the program %d runs as %d", pids[id], pid)
 			}
 		}
@@ -90,37 +90,37 @@ func numberedCode(n int) string { return fmt.Sprintf("echo code %d\nexec sleep 1
 
 // settled compares what is there with what was acknowledged.
 func (s *storm) settled(untouched []string, commits, ram string, code, megabytes *promise) {
-	s.t.Helper()
-	got, err := os.ReadFile(s.d.path(commits, "start.sh"))
+	s.T.Helper()
+	got, err := os.ReadFile(s.Berth.Path(commits, "start.sh"))
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	var n int
 	if _, err := fmt.Sscanf(string(got), "echo code %d", &n); err != nil || !code.kept(n) {
-		s.t.Errorf("the code is %q, promised was %+v", got, code)
+		s.T.Errorf("the code is %q, promised was %+v", got, code)
 	}
-	if n, err := strconv.Atoi(s.info(ram).text("apps.ram")); err != nil || !megabytes.kept(n) {
-		s.t.Errorf("the RAM is %d, promised was %+v", n, megabytes)
+	if n, err := strconv.Atoi(s.Info(ram).Text("apps.ram")); err != nil || !megabytes.kept(n) {
+		s.T.Errorf("the RAM is %d, promised was %+v", n, megabytes)
 	}
 	for _, id := range untouched {
-		s.info(id).want(200, "apps.online", true)
-		s.put("/app/"+id+"/stop", "").want(200)
+		s.Info(id).Want(200, "apps.online", true)
+		s.Put("/app/"+id+"/stop", "").Want(200)
 		next := 0
-		for line := range strings.Lines(s.log(id)) {
+		for line := range strings.Lines(s.Log(id)) {
 			_, number, ok := strings.Cut(line, "Z line ")
 			if !ok {
 				if !strings.Contains(line, "[berth] ") {
-					s.t.Errorf("a line that nobody printed: %q", line)
+					s.T.Errorf("a line that nobody printed: %q", line)
 				}
 				continue
 			}
 			if n, err := strconv.Atoi(strings.TrimSpace(number)); err != nil || n != next {
-				s.t.Fatalf("line %q follows %d", line, next-1)
+				s.T.Fatalf("line %q follows %d", line, next-1)
 			}
 			next++
 		}
 		if next < 100 {
-			s.t.Errorf("only %d lines", next)
+			s.T.Errorf("only %d lines", next)
 		}
 	}
 }
@@ -141,18 +141,18 @@ func (s *storm) ask(p *promise, n int, r *http.Request) {
 // tries sends a request to whichever daemon there is, and returns the status, 0
 // without an answer.
 func (s *storm) tries(r *http.Request) int {
-	a, err := s.try(r)
+	a, err := s.Try(r)
 	if err != nil {
 		time.Sleep(harness.Pause) // the next one is on its way
 		return 0
 	}
-	if a.code >= 500 && a.code != http.StatusServiceUnavailable {
-		s.t.Errorf("%s %s: %d %s", r.Method, r.URL.Path, a.code, a.body)
+	if a.Code >= 500 && a.Code != http.StatusServiceUnavailable {
+		s.T.Errorf("%s %s: %d %s", r.Method, r.URL.Path, a.Code, a.Body)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers++
-	return a.code
+	return a.Code
 }
 
 func (s *storm) count() int {
@@ -172,14 +172,14 @@ func (s *storm) over() bool {
 
 func (s *storm) commits(id string, p *promise) {
 	for n := 1; !s.over(); n++ {
-		s.ask(p, n, s.form(http.MethodPut, "/v2/app/"+id+"/commit", files{"start.sh": numberedCode(n)}.zip()))
+		s.ask(p, n, s.Form(http.MethodPut, "/v2/app/"+id+"/commit", harness.Files{"start.sh": numberedCode(n)}.Zip()))
 	}
 }
 
 func (s *storm) changes(id string, p *promise) {
 	for n := 41; !s.over(); n++ {
 		ram := 40 + n%20
-		r := s.request(http.MethodPut, "/v2/app/"+id+"/ram", strings.NewReader(fmt.Sprintf(`{"ramMB":%d}`, ram)))
+		r := s.Request(http.MethodPut, "/v2/app/"+id+"/ram", strings.NewReader(fmt.Sprintf(`{"ramMB":%d}`, ram)))
 		r.Header.Set("Content-Type", "application/json")
 		s.ask(p, ram, r)
 	}
@@ -187,7 +187,7 @@ func (s *storm) changes(id string, p *promise) {
 
 func (s *storm) restarts(id string) {
 	for !s.over() {
-		s.tries(s.request(http.MethodPut, "/v2/app/"+id+"/restart", http.NoBody))
+		s.tries(s.Request(http.MethodPut, "/v2/app/"+id+"/restart", http.NoBody))
 	}
 }
 
@@ -195,16 +195,16 @@ func (s *storm) restarts(id string) {
 func (s *storm) comesAndGoes() {
 	for n := 0; !s.over(); n++ {
 		name := fmt.Sprintf("NAME=guest %d", n)
-		s.tries(s.form(http.MethodPost, "/v2/upload", shellBot("exec sleep 100000", "RAM=32", name).zip()))
-		a, err := s.try(s.request(http.MethodGet, "/v2/app/all", http.NoBody))
-		if err != nil || a.code != http.StatusOK {
+		s.tries(s.Form(http.MethodPost, "/v2/upload", harness.ShellBot("exec sleep 100000", "RAM=32", name).Zip()))
+		a, err := s.Try(s.Request(http.MethodGet, "/v2/app/all", http.NoBody))
+		if err != nil || a.Code != http.StatusOK {
 			continue
 		}
-		list, _ := a.at("apps").([]any)
+		list, _ := a.At("apps").([]any)
 		for _, one := range list {
 			fields, _ := one.(map[string]any)
 			if guest, _ := fields["name"].(string); strings.HasPrefix(guest, "guest ") {
-				s.tries(s.request(http.MethodDelete, "/v2/app/"+fmt.Sprint(fields["id"])+"/delete", http.NoBody))
+				s.tries(s.Request(http.MethodDelete, "/v2/app/"+fmt.Sprint(fields["id"])+"/delete", http.NoBody))
 			}
 		}
 	}

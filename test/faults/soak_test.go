@@ -1,8 +1,11 @@
 //go:build soak
 
-package e2e
+package faults
 
 import "testing"
 
 // TestSoakUpgrades: 50 upgrades under 200 connections a second.
 func TestSoakUpgrades(t *testing.T) { upgrades(t, 50, 200) }
+
+// TestSoakSIGKILL is TestFaultsSIGKILL at length.
+func TestSoakSIGKILL(t *testing.T) { killAgainAndAgain(t, 200) }

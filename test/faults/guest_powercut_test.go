@@ -1,6 +1,6 @@
 //go:build guest
 
-package e2e
+package faults
 
 import (
 	"encoding/json"
@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // The two halves of a power cut: the machine dies during the first, and the
@@ -19,6 +21,7 @@ import (
 const (
 	powerRoot    = "/disk/powercut"
 	acknowledged = "/out/acknowledged"
+	promised     = "/out/promised" // the same, after the cut
 )
 
 // state is what an answer of the API promised of an application.
@@ -28,12 +31,12 @@ type state struct {
 }
 
 // powered is a daemon whose data outlives the guest.
-func powered(t *testing.T) *daemon {
-	return &daemon{
-		t: t, root: powerRoot, data: filepath.Join(powerRoot, "data"), uid: 300000,
-		args: []string{
+func powered(t *testing.T) *harness.Berth {
+	return &harness.Berth{
+		T: t, Root: powerRoot, Data: filepath.Join(powerRoot, "data"), UID: 300000,
+		Args: []string{
 			"serve", "--data-dir", filepath.Join(powerRoot, "data"), "--listen", "127.0.0.1:0", "--rate-limit", "100000",
-			"--apps-ok-delay", "10ms", "--apps-uid-base", "300000", "--apps-uid-count", fmt.Sprint(uids),
+			"--apps-ok-delay", "10ms", "--apps-uid-base", "300000", "--apps-uid-count", fmt.Sprint(harness.UIDs),
 		},
 	}
 }
@@ -46,7 +49,7 @@ func TestPowerCutBegins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	promised := func(s state) {
+	acknowledge := func(s state) {
 		t.Helper()
 		if err := json.NewEncoder(out).Encode(s); err != nil {
 			t.Fatal(err)
@@ -56,24 +59,24 @@ func TestPowerCutBegins(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := powered(t)
-	d.start()
-	c := d.account("ana", 100000)
+	d.Serve()
+	c := d.NewAccount("ana", 100000)
 	for range 100 {
-		s := state{ID: c.upload(shellBot(numbered(1), "RAM=32")), RAM: 32, Code: 1}
-		promised(s)
-		c.put("/app/"+s.ID+"/ram", `{"ramMB":40}`).want(200)
+		s := state{ID: c.Upload(harness.ShellBot(numbered(1), "RAM=32")), RAM: 32, Code: 1}
+		acknowledge(s)
+		c.Put("/app/"+s.ID+"/ram", `{"ramMB":40}`).Want(200)
 		s.RAM = 40
-		promised(s)
-		c.commit(s.ID, files{"start.sh": numbered(2)}).want(200)
+		acknowledge(s)
+		c.Commit(s.ID, harness.Files{"start.sh": numbered(2)}).Want(200)
 		s.Code = 2
-		promised(s)
+		acknowledge(s)
 	}
 	t.Fatal("the power did not go")
 }
 
 // TestPowerCutEnds finds everything that was acknowledged, whole, and running.
 func TestPowerCutEnds(t *testing.T) {
-	text, err := os.ReadFile(acknowledged)
+	text, err := os.ReadFile(promised)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,43 +91,43 @@ func TestPowerCutEnds(t *testing.T) {
 		t.Fatal("nothing was acknowledged before the power went")
 	}
 	d := powered(t)
-	t.Cleanup(d.finish)
-	d.start()
-	c := &client{t: t, d: d, name: "ana", token: d.berth("token", "create", "ana")}
-	d.clients = append(d.clients, c)
-	ids := c.ids()
+	t.Cleanup(d.Finish)
+	d.Serve()
+	c := &harness.Client{T: t, Berth: d, Name: "ana", Token: d.CLI("token", "create", "ana")}
+	d.Clients = append(d.Clients, c)
+	ids := c.IDs()
 	t.Logf("%d promises, of %d applications; %d are there", strings.Count(string(text), "\n"), len(promises), len(ids))
 	for id, s := range promises {
 		got := state{ID: id}
-		a := c.info(id).want(200, "apps.online", true)
-		code, err := os.ReadFile(d.path(id, "start.sh"))
+		a := c.Info(id).Want(200, "apps.online", true)
+		code, err := os.ReadFile(d.Path(id, "start.sh"))
 		if err != nil {
 			t.Error(err)
 		}
-		if _, err := fmt.Sscanf(a.text("apps.ram")+" "+string(code), "%d echo code %d;", &got.RAM, &got.Code); err != nil {
-			t.Errorf("%s has %s MB and %q: %v", id, a.text("apps.ram"), code, err)
+		if _, err := fmt.Sscanf(a.Text("apps.ram")+" "+string(code), "%d echo code %d;", &got.RAM, &got.Code); err != nil {
+			t.Errorf("%s has %s MB and %q: %v", id, a.Text("apps.ram"), code, err)
 		}
-		c.untilLog(id, fmt.Sprintf("code %d\n", got.Code))
+		c.UntilLog(id, fmt.Sprintf("code %d\n", got.Code))
 		// The last request may have come to its end without its answer.
 		if got != s && (id != last.ID || got.RAM < s.RAM || got.Code < s.Code) {
 			t.Errorf("%+v is left of what was promised: %+v", got, s)
 		}
 	}
-	if len(ids) > len(promises)+1 || len(d.files("apps")) != len(ids) || len(d.files("logs")) != len(ids) {
-		t.Errorf("%v are there, files of %v, logs of %v", ids, d.files("apps"), d.files("logs"))
+	if len(ids) > len(promises)+1 || len(d.Entries("apps")) != len(ids) || len(d.Entries("logs")) != len(ids) {
+		t.Errorf("%v are there, files of %v, logs of %v", ids, d.Entries("apps"), d.Entries("logs"))
 	}
-	if left := d.files("staging"); len(left) > 0 {
+	if left := d.Entries("staging"); len(left) > 0 {
 		t.Errorf("left in staging: %v", left)
 	}
 	// Of each application the journals of good commits are kept, and none that is open.
-	for _, id := range d.files("rollback") {
-		if open, err := filepath.Glob(filepath.Join(d.data, "rollback", id, "*.open")); err != nil || len(open) > 0 || !slices.Contains(ids, id) {
+	for _, id := range d.Entries("rollback") {
+		if open, err := filepath.Glob(filepath.Join(d.Data, "rollback", id, "*.open")); err != nil || len(open) > 0 || !slices.Contains(ids, id) {
 			t.Errorf("left in rollback/%s: %v, %v", id, open, err)
 		}
 	}
 	out, err := exec.Command("/usr/bin/python3", "-c", `import sqlite3, sys
 print(sqlite3.connect("file:" + sys.argv[1] + "?mode=ro", uri=True).execute("PRAGMA integrity_check").fetchone()[0])`,
-		filepath.Join(d.data, "berth.db")).CombinedOutput()
+		filepath.Join(d.Data, "berth.db")).CombinedOutput()
 	if err != nil || string(out) != "ok\n" {
 		t.Errorf("the database: %s, %v", out, err)
 	}

@@ -1,0 +1,84 @@
+package faults
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// durable are the calls with which berth makes a change last, or visible to who
+// comes after a crash.
+var durable = map[string]bool{
+	"Rename": true, "Renameat": true, "Renameat2": true, "Sync": true, "Fsync": true, "Fdatasync": true, "Syncfs": true,
+}
+
+// points are the files with such calls, and what crashes there. A step that is new
+// has none yet, so the test fails until somebody says how it is proved.
+var points = map[string]string{
+	"tree/journal.go": "tree.Points: TestCrashesOfADeploy copies the disk at each and boots the copy",
+	"tree/dir.go":     "tree.Points: every rename in a live tree passes one",
+	"tree/stage.go":   "before tree.Points: a stage is nobody's until Apply, and a boot empties staging (TestSurvivesSIGKILLDuringABuild)",
+	"tree/quota.go":   "the rename of dir.go, with a project's id: the same points",
+	"tree/import.go":  "of a restore into an empty directory, which nobody serves from until it is whole (cmd_restore.go)",
+	"tree/backup.go":  "a backup has no name before it is whole (tree TestBackup)",
+	"logs/files.go":   "logs.killAfter kills after each byte of a write and between two renames",
+	"wire_logs.go":    "access logs, of which a crash may lose the last lines: nothing else hangs on them",
+	"db/copy.go":      "the copy has its name when it is whole: TestMigrationKeepsACopy, TestNoMigrationWithoutACopy",
+	"cmd_backup.go":   "the archive has its name when it is whole: TestBackupDuringDeploys",
+	"cmd_restore.go":  "refuseUnfinished: a directory in which a restore was cut short is served by nobody",
+	"cmd_install.go":  "the binary and the units; install is repeated (TestInstallBelowARoot)",
+	"wire_mend.go":    "a file without a name, which only asks whether the disk answers",
+}
+
+// Elsewhere a crash leaves nothing between: a transaction of SQLite is there or is
+// not (the power cuts, TestFaultsSIGKILL), a keeper and the baton of an upgrade
+// write nothing, and what they hold is held by somebody else before they let go
+// (TestFaultsUpgrade, TestDaemonIsKilled of keeper).
+func TestEveryDurableStepIsKnown(t *testing.T) {
+	const root = "../.."
+	found := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && (name == "test" || name == "examples" || strings.HasPrefix(e.Name(), ".") && name != "."):
+			return fs.SkipDir
+		case e.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if call, is := n.(*ast.CallExpr); is {
+				if to, is := call.Fun.(*ast.SelectorExpr); is && durable[to.Sel.Name] {
+					found[name] = true
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range found {
+		if points[name] == "" {
+			t.Errorf("%s makes something durable, and nobody says what crashes there", name)
+		}
+	}
+	for name := range points {
+		if !found[name] {
+			t.Errorf("%s makes nothing durable any more", name)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/test/harness"
+)
+
+// visitors open connections, so many a second, ask something on each, and count
+// what was not answered well.
+type visitors struct {
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+	asked  atomic.Int64
+	mu     sync.Mutex
+	failed []string
+}
+
+func visit(c *harness.Client, rate int) *visitors {
+	ctx, stop := context.WithCancel(context.Background())
+	v := &visitors{stop: stop}
+	transport := &http.Transport{DisableKeepAlives: true}
+	v.done.Go(func() {
+		ticker := time.NewTicker(time.Second / time.Duration(rate))
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				v.done.Go(func() { v.ask(c, transport) })
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return v
+}
+
+func (v *visitors) ask(c *harness.Client, transport *http.Transport) {
+	v.asked.Add(1)
+	began := time.Now()
+	resp, err := transport.RoundTrip(c.Request("GET", "/v2/user", nil))
+	what := ""
+	if err != nil {
+		what = fmt.Sprintf("%v, asked at %s, after %v", err, began.UTC().Format("15:04:05.000"), time.Since(began))
+	} else {
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != 200 {
+			what = fmt.Sprint(resp.Status, err)
+		}
+		_ = resp.Body.Close()
+	}
+	if what != "" {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.failed = append(v.failed, what)
+	}
+}
+
+// end waits for all answers.
+func (v *visitors) end(t *testing.T, least int64) {
+	t.Helper()
+	v.stop()
+	v.done.Wait()
+	if n := v.asked.Load(); len(v.failed) > 0 || n < least {
+		t.Errorf("of %d connections, at least %d wanted, %d failed: %.10q", n, least, len(v.failed), v.failed)
+	}
+}
+
+const chatty = "let n = 0; setInterval(() => { for (let i = 0; i < 5; i++) console.log('line', n++) }, 10)\n"
+
+// counted makes sure that the lines of a chatty program are all there, in order
+// and once.
+func counted(c *harness.Client, id string, least int) {
+	c.T.Helper()
+	next := 0
+	for line := range strings.Lines(c.Log(id)) {
+		_, text, ok := strings.Cut(line, "line ")
+		if n, err := strconv.Atoi(strings.TrimSpace(text)); ok && (err != nil || n != next) {
+			c.T.Fatalf("line %q, want number %d", line, next)
+		} else if ok {
+			next++
+		}
+	}
+	if next < least {
+		c.T.Errorf("%d lines, want at least %d", next, least)
+	}
+}
+
+// descriptors is what the daemon has open, by kind, and zombies how many
+// processes have ended that it did not wait for.
+func descriptors(d *harness.Berth) (open map[string]int, zombies int) {
+	pid := strconv.Itoa(d.Cmd.Process.Pid)
+	list, err := filepath.Glob("/proc/" + pid + "/fd/*")
+	if err != nil {
+		d.T.Fatal(err)
+	}
+	open = map[string]int{}
+	for _, link := range list {
+		// Connections to the database are opened as they are needed.
+		if to, err := os.Readlink(link); err == nil && !strings.Contains(to, "/berth.db") {
+			kind, _, _ := strings.Cut(to, ":[") // of sockets and pipes, which have numbers
+			open[kind]++
+		}
+	}
+	out, _ := exec.Command("ps", "--ppid", pid, "-o", "stat=").Output() // fails when there is none
+	return open, strings.Count(string(out), "Z")
+}
+
+// TestFaultsUpgrade: the daemon is replaced in place, again and again, and neither
+// programs nor clients notice.
+func TestFaultsUpgrade(t *testing.T) {
+	t.Parallel()
+	upgrades(t, 5, 100)
+}
+
+// upgrades is TestFaultsUpgrade with so many of them, and so many connections a second.
+func upgrades(t *testing.T, times, rate int) {
+	d := harness.Upgradable(t, "--logs-rate", "100000", "--logs-max-file", "64")
+	d.Serve()
+	c := d.NewAccount("ana", 800)
+	talkers := []string{c.Upload(harness.NodeBot(chatty, "RAM=64")), c.Upload(harness.NodeBot(chatty, "RAM=64"))}
+	pids, since := map[string]int{}, map[string]string{}
+	for _, id := range talkers {
+		pids[id], since[id] = d.PID(id), c.Get("/app/"+id+"/status").Text("apps.startedAt")
+	}
+	daemon := d.Cmd.Process.Pid
+	d.Upgrade() // one image may have other descriptors open than the next
+	harness.Web.CloseIdleConnections()
+	before, _ := descriptors(d)
+	v := visit(c, rate)
+	began := time.Now()
+	for n := range times {
+		ends := c.Upload(harness.ShellBot("until [ -e go ]; do sleep 0.01; done; echo last; exit 7", "RAM=32"))
+		d.Replace(harness.Binary)
+		images := d.Images()
+		d.Signal(syscall.SIGHUP)
+		time.AfterFunc(time.Duration(n*250)*time.Millisecond, func() { _ = os.WriteFile(d.Path(ends, "go"), nil, 0o644) })
+		d.UntilImages(images + 1)
+		c.Until(ends, "apps.online", false, "apps.exitCode", 7, "apps.ramKilled", false)
+		if log := c.Log(ends); strings.Count(log, "last\n") != 1 || strings.Contains(log, "repeat") {
+			t.Errorf("its log is %s", log)
+		}
+		c.Delete(ends).Want(200)
+		for _, id := range talkers {
+			if pid := d.PID(id); pid != pids[id] {
+				t.Fatalf("the program is %d, want %d", pid, pids[id])
+			}
+			c.Info(id).Want(200, "apps.online", true, "apps.ramKilled", false)
+			if at := c.Get("/app/" + id + "/status").Text("apps.startedAt"); at != since[id] {
+				t.Errorf("it runs since %s, want %s", at, since[id])
+			}
+		}
+	}
+	v.end(t, int64(time.Since(began).Seconds()*float64(rate)/2))
+	var open map[string]int
+	zombies := 0
+	defer func() {
+		if t.Failed() {
+			t.Logf("before %v, after %v, zombies %d", before, open, zombies)
+		}
+	}()
+	harness.Eventually(t, "no descriptor and no zombie is left", func() bool {
+		harness.Web.CloseIdleConnections()
+		open, zombies = descriptors(d)
+		if most := before["pipe"] + 2*4; open["pipe"] <= most { // logs share up to four, as many as were busy at once
+			open["pipe"] = before["pipe"]
+		}
+		return maps.Equal(open, before) && zombies == 0
+	})
+	if d.Ended() || d.Cmd.Process.Pid != daemon {
+		t.Fatal("the daemon is another")
+	}
+	for _, id := range talkers {
+		c.Put("/app/"+id+"/stop", "").Want(200, "status", "ok")
+		counted(c, id, 500*times/2)
+	}
+	if log := harness.BesidesRequests(d.Out.String()); strings.Contains(log, "level=ERROR") {
+		t.Errorf("the daemon complained: %s", log)
+	}
+}
