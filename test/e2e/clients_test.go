@@ -64,7 +64,7 @@ func TestRequests(t *testing.T) {
 		{"GET", "/v2/app/0123456789012", "", 404, ""},
 		{"GET", "/v2/app/no%00body", "", 404, ""},
 		{"GET", "/v2/nothing", "", 404, ""},
-		{"GET", "/", "", 404, ""},
+		{"GET", "/v2", "", 404, ""},
 		{"PUT", "/v2/app/all/ram", `{"ramMB":50}`, 404, ""},
 		{"POST", "/v2/user", "", 405, "GET"},
 		{"GET", "/v2/app/" + id + "/delete", "", 405, "DELETE"},
@@ -122,6 +122,9 @@ func TestDocument(t *testing.T) {
 		for method := range methods {
 			operations++
 			path = strings.NewReplacer("{appID}", "1234567890123", "{locale}", "xx", "{token}", "x", "{name}", "x.zip").Replace(path)
+			if path == "/v2/events" {
+				path += "?types=none" // else it has no end
+			}
 			a := c.Send(c.Request(strings.ToUpper(method), path, nil))
 			if a.Code == 405 || a.Code >= 500 || strings.Contains(a.Text("message"), "nothing at this address") {
 				t.Errorf("%s %s is documented and answers %d %s", method, path, a.Code, a.Body)
