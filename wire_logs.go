@@ -139,7 +139,7 @@ func (b *logbook) FollowBuild(id app.ID) (httpapi.Follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	return follower{l.Follow()}, nil
+	return follower{l.Follow(0)}, nil
 }
 
 // BeginBuild empties the build log.
