@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -11,6 +13,7 @@ import (
 	"berth/app"
 	"berth/httpapi"
 	"berth/panel"
+	"berth/watch"
 )
 
 // front returns the handler of the daemon's listener: the API, and the panel for
@@ -24,6 +27,8 @@ func (d *daemon) front(api http.Handler, teams *account.Teams, first app.MB) htt
 	pages := panel.New(panel.Config{
 		SignIns: signIns, Passwords: signIns, Tokens: account.NewTokens(d.db), Accounts: account.New(d.db),
 		Catalog: d.host, Control: d.host, Memberships: teams, Audit: d.audit,
+		Memory: d.host, History: d.host, Chronicle: d.host, Metrics: figures{d.host, d.history}, Logs: printed{d.logs},
+		Feed: viewing{d.hub}, People: d.db, Trail: d.db,
 		Status: httpapi.StatusOf, TTL: s.Panel.SessionTTL, FirstRAM: first, Insecure: s.Panel.Insecure,
 		BaseURL: s.BaseURL, Trusted: s.trusted(), Version: buildVersion(), Log: d.log, Now: time.Now,
 	})
@@ -35,6 +40,24 @@ func (d *daemon) front(api http.Handler, teams *account.Teams, first app.MB) htt
 		pages.ServeHTTP(w, r)
 	})
 }
+
+// viewing is the hub as the panel sees it.
+type viewing struct{ *watch.Hub }
+
+// Watch implements panel.Feed.
+func (v viewing) Watch(ctx context.Context, w app.Watch) (panel.Stream, error) {
+	s, err := v.Hub.Watch(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// printed is the logs of applications as the panel sees them.
+type printed struct{ *logbook }
+
+// Open implements panel.Logs.
+func (p printed) Open(id app.ID, build bool) (io.ReadCloser, error) { return p.whole(id, build) }
 
 // ofAPI reports whether a path is the API's, which answers in JSON even where
 // there is nothing. "*" is what OPTIONS asks of a whole server.

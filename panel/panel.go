@@ -23,6 +23,14 @@ type Config struct {
 	Catalog     Catalog
 	Control     Control
 	Memberships Memberships
+	Memory      Memory
+	History     History
+	Chronicle   Chronicle
+	Metrics     Metrics
+	Logs        Logs
+	Feed        Feed
+	People      People
+	Trail       Trail
 	Audit       Audit // may be nil: then nothing is recorded
 
 	// Status is the HTTP status of the errors of a kind.

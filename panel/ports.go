@@ -2,6 +2,7 @@ package panel
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"berth/app"
@@ -75,6 +76,78 @@ type Memberships interface {
 	// Authorize returns the owner of an application when member may do with it
 	// what p names: NotFound for who is no member, Forbidden without p.
 	Authorize(ctx context.Context, member app.AccountID, id app.ID, p app.Permission) (app.AccountID, error)
+}
+
+// Memory changes how much RAM applications have.
+type Memory interface {
+	// SetRAM returns Exhausted when the account or the host has no room for ram.
+	SetRAM(ctx context.Context, owner app.AccountID, id app.ID, ram app.MB) error
+	// Room is the most that an application can have beside what else runs now.
+	Room(id app.ID) app.MB
+}
+
+// History knows the deploys of an application.
+type History interface {
+	// Deploys returns them, newest first.
+	Deploys(ctx context.Context, owner app.AccountID, id app.ID) ([]app.Deploy, error)
+	// Rollback brings the code of one back: Already when it is the newest. It goes
+	// on when ctx ends.
+	Rollback(ctx context.Context, owner app.AccountID, id app.ID, number int) (app.Deployed, error)
+}
+
+// Chronicle knows what happened to applications.
+type Chronicle interface {
+	// Happenings returns the last ones, newest first: Conflict while the
+	// application is deployed for the first time.
+	Happenings(ctx context.Context, owner app.AccountID, id app.ID) ([]app.Happening, error)
+}
+
+// Metrics knows what applications used.
+type Metrics interface {
+	// Metrics returns stretches of step, or longer ones, oldest first; those of
+	// which nothing is known are left out.
+	Metrics(ctx context.Context, owner app.AccountID, id app.ID, from, to time.Time, step time.Duration) ([]app.Point, error)
+}
+
+// Logs are what applications, or their builds, have printed: lines, each with its
+// stamp. They ask nobody who may read them.
+type Logs interface {
+	// Tail returns the last max bytes, "" when there is no log.
+	Tail(id app.ID, build bool, max int) string
+	// Open opens everything that is kept.
+	Open(id app.ID, build bool) (io.ReadCloser, error)
+}
+
+// Feed tells what happens while it happens.
+type Feed interface {
+	// Watch returns NotFound and Forbidden for what the account may not see, Limited
+	// and Unavailable when too many watch already. The caller closes the stream.
+	Watch(ctx context.Context, w app.Watch) (Stream, error)
+	// Last returns the ID of the newest event. Who reads everything after that,
+	// and then watches from it, misses nothing.
+	Last() int64
+}
+
+// Stream is one look at the Feed. Next and Check are for one goroutine.
+type Stream interface {
+	// Next blocks until something has happened, and returns that in order. It
+	// fails with Unavailable when the daemon ends, or is upgraded.
+	Next(ctx context.Context) ([]app.Event, error)
+	// Check fails when the account may not see any more what it watches.
+	Check(ctx context.Context) error
+	Close()
+}
+
+// People knows accounts by their number.
+type People interface {
+	// Account returns NotFound for none.
+	Account(ctx context.Context, id app.AccountID) (app.Account, error)
+}
+
+// Trail reads what was done.
+type Trail interface {
+	// Acts returns the newest that q chooses, oldest first.
+	Acts(ctx context.Context, q app.ActQuery) ([]app.Act, error)
 }
 
 // Audit remembers who asked for what.

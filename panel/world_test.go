@@ -17,6 +17,8 @@ import (
 	"berth/app"
 	"berth/db"
 	"berth/httpapi"
+	"berth/metrics"
+	"berth/watch"
 )
 
 // world is a panel over a real database, with applications that only look so.
@@ -28,6 +30,9 @@ type world struct {
 	config  Config
 	host    *apps
 	acts    *acts
+	hub     *watch.Hub
+	past    *metrics.Store
+	printed *printed
 	ana     app.Account
 	bob     app.Account
 }
@@ -39,12 +44,18 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	store, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "berth.db"), time.Now)
 	must(t, err)
 	t.Cleanup(func() { must(t, store.Close()) })
-	w := &world{t: t, db: store, host: &apps{all: map[app.ID]app.Snapshot{}}, acts: &acts{}}
+	past, err := metrics.Open(t.TempDir())
+	must(t, err)
+	t.Cleanup(func() { must(t, past.Close()) })
+	w := &world{t: t, db: store, past: past, printed: newPrinted(t), host: &apps{all: map[app.ID]app.Snapshot{}}, acts: &acts{}}
+	teams := account.NewTeams(store)
+	w.hub = watch.NewHub(watch.Access{Find: w.host.Find, Authorize: teams.Authorize, Memberships: teams.Memberships}, w.printed.follow)
 	w.signIns = account.NewSignIns(store, store, time.Hour)
 	w.ana, w.bob = w.person("ana"), w.person("bob")
 	w.config = Config{
 		SignIns: w.signIns, Passwords: w.signIns, Tokens: account.NewTokens(store), Accounts: account.New(store),
-		Catalog: w.host, Control: w.host, Memberships: account.NewTeams(store), Audit: w.acts,
+		Catalog: w.host, Control: w.host, Memberships: teams, Audit: w.acts,
+		Memory: w.host, History: records{w}, Chronicle: records{w}, Metrics: records{w}, Logs: w.printed, Feed: feed{w.hub}, People: store, Trail: store,
 		Status: httpapi.StatusOf, TTL: time.Hour, FirstRAM: 512, Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 	}
 	for _, c := range change {
@@ -101,6 +112,8 @@ type apps struct {
 }
 
 func (h *apps) add(owner app.AccountID, id app.ID, change ...func(*app.Snapshot)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	s := app.Snapshot{App: app.App{ID: id, Account: owner, Name: "The " + string(id), RAM: 100}, State: app.Online, Running: true}
 	for _, c := range change {
 		c(&s)
@@ -109,6 +122,8 @@ func (h *apps) add(owner app.AccountID, id app.ID, change ...func(*app.Snapshot)
 }
 
 func (h *apps) Apps(owner app.AccountID) []app.Snapshot {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	var own []app.Snapshot
 	for _, s := range h.all {
 		if s.Account == owner {
@@ -119,6 +134,8 @@ func (h *apps) Apps(owner app.AccountID) []app.Snapshot {
 }
 
 func (h *apps) App(owner app.AccountID, id app.ID) (app.Snapshot, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if s, ok := h.all[id]; ok && s.Account == owner {
 		return s, nil
 	}

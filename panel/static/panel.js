@@ -15,10 +15,31 @@ for (const field of document.querySelectorAll("input[readonly]")) {
   field.addEventListener("focus", () => field.select());
 }
 
-// Times are told in the zone of who reads them when one points at them.
-for (const time of document.querySelectorAll("time[datetime]")) {
-  const at = new Date(time.dateTime);
-  if (!isNaN(at)) time.title = at.toLocaleString(document.documentElement.lang);
+// Times are told in the zone of who reads them when one points at them, and those of
+// charts at once.
+function clocks() {
+  const lang = document.documentElement.lang;
+  for (const time of document.querySelectorAll("main > :not(.log-card) time[datetime]")) {
+    const at = new Date(time.dateTime);
+    if (isNaN(at)) continue;
+    time.title = at.toLocaleString(lang);
+    if ("clock" in time.dataset) time.textContent = at.toLocaleTimeString(lang, { hour: "2-digit", minute: "2-digit", hour12: false });
+  }
+}
+clocks();
+document.addEventListener("live:changed", clocks);
+
+// A list is sifted while one types; the form does it without scripts.
+const sieve = document.querySelector('input[data-sieve="apps"]');
+function sift() {
+  const want = sieve.value.trim().toLowerCase();
+  for (const item of document.querySelectorAll("#apps > [data-sieved]")) {
+    item.hidden = !item.dataset.sieved.toLowerCase().includes(want);
+  }
+}
+if (sieve) {
+  sieve.addEventListener("input", sift);
+  document.addEventListener("live:changed", sift);
 }
 
 // A form is sent once: a second click would be refused as under way.
