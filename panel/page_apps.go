@@ -34,6 +34,16 @@ type appRow struct {
 // actions are the buttons that a person has.
 type actions struct{ Start, Restart, Stop bool }
 
+// actionsOf are the buttons that lead somewhere now, and that may allows.
+func actionsOf(snap app.Snapshot, may app.Permissions) actions {
+	runs := snap.Running || snap.State == app.Waiting
+	return actions{
+		Start:   !snap.Running && snap.State != app.Preparing && may.Has(app.StartApp),
+		Restart: runs && may.Has(app.RestartApp),
+		Stop:    (runs || snap.State == app.Starting || snap.State == app.Preparing) && may.Has(app.StopApp),
+	}
+}
+
 // measurers is how many applications are measured at once.
 const measurers = 4
 
@@ -91,12 +101,7 @@ func (s *server) apps(c *call) (answer, error) {
 // row is an application as the list has it, before it is measured.
 func (s *server) row(c *call, snap app.Snapshot, may app.Permissions, owner string) appRow {
 	r := appRow{Snapshot: snap, standing: standingOf(c.lang, snap, s.Now()), Owner: owner, Measured: true, Limit: snap.RAM.Bytes()}
-	runs := snap.Running || snap.State == app.Waiting
-	r.May = actions{
-		Start:   !snap.Running && snap.State != app.Preparing && may.Has(app.StartApp),
-		Restart: runs && may.Has(app.RestartApp),
-		Stop:    (runs || snap.State == app.Starting || snap.State == app.Preparing) && may.Has(app.StopApp),
-	}
+	r.May = actionsOf(snap, may)
 	return r
 }
 

@@ -25,6 +25,7 @@ type view struct {
 	Problem string // why the form was refused
 	Wrong   string // the pattern of that form's route
 	Version string
+	Bar     *appBar // of the application that the page is about, nil for none
 	Page    any
 }
 
@@ -87,6 +88,11 @@ func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 	if c.session.ID != 0 && c.r.Method != "HEAD" {
 		v.Flash = s.flashes.take(c.session.ID)
 	}
+	bar, err := s.bar(c, a.page)
+	if err != nil {
+		return err
+	}
+	v.Bar = bar
 	page := templates[c.lang.Tag()]()[a.page]
 	if page == nil {
 		return fmt.Errorf("there is no template %q", a.page)
