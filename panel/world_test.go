@@ -30,6 +30,8 @@ type world struct {
 	acts    *acts
 	ana     app.Account
 	bob     app.Account
+	work    sync.WaitGroup // of jobs
+	ending  bool           // no job begins any more
 }
 
 const password = "correct horse"
@@ -39,12 +41,19 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	store, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "berth.db"), time.Now)
 	must(t, err)
 	t.Cleanup(func() { must(t, store.Close()) })
-	w := &world{t: t, db: store, host: &apps{all: map[app.ID]app.Snapshot{}}, acts: &acts{}}
+	w := &world{t: t, db: store, host: newApps(), acts: &acts{}}
+	t.Cleanup(w.work.Wait)
 	w.signIns = account.NewSignIns(store, store, time.Hour)
 	w.ana, w.bob = w.person("ana"), w.person("bob")
 	w.config = Config{
 		SignIns: w.signIns, Passwords: w.signIns, Tokens: account.NewTokens(store), Accounts: account.New(store),
 		Catalog: w.host, Control: w.host, Memberships: account.NewTeams(store), Audit: w.acts,
+		Settings: w.host, Teams: account.NewTeams(store), Environment: w.host, Deployer: w.host, BuildLog: w.host,
+		Backups: w.host, Domains: w.host, Files: w.host, Keeper: account.NewKeeper(store, w.signIns), Acts: store,
+		Examine: func(context.Context) []Finding {
+			return []Finding{{"limit", "ok", "enforced", ""}, {"php", "none", "not found", "apt install php-cli"}, {"disk", "FAIL", "full <b>", "rm"}}
+		},
+		Go: w.beside, Sites: "apps.example.org", MaxUpload: 1<<20 + 4096, MaxFile: 1 << 20,
 		Status: httpapi.StatusOf, TTL: time.Hour, FirstRAM: 512, Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 	}
 	for _, c := range change {
@@ -52,6 +61,14 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	}
 	w.handler = New(w.config)
 	return w
+}
+
+// beside is Config.Go.
+func (w *world) beside(f func()) bool {
+	if !w.ending {
+		w.work.Go(f)
+	}
+	return !w.ending
 }
 
 func (w *world) person(name string) app.Account {
@@ -90,14 +107,6 @@ func (a *acts) last() app.Act {
 		return app.Act{}
 	}
 	return a.all[len(a.all)-1]
-}
-
-// apps is a Catalog and a Control.
-type apps struct {
-	mu   sync.Mutex
-	all  map[app.ID]app.Snapshot
-	fail error
-	done []string
 }
 
 func (h *apps) add(owner app.AccountID, id app.ID, change ...func(*app.Snapshot)) {
@@ -175,6 +184,11 @@ func (b *browser) ask(method, path string, form url.Values) page {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
 	}
+	return b.do(r)
+}
+
+// do sends a request with what the browser adds, and reads the answer.
+func (b *browser) do(r *http.Request) page {
 	for name, value := range b.header {
 		r.Header.Set(name, value)
 	}
