@@ -68,6 +68,18 @@ func (h *Host) SetProfile(ctx context.Context, owner app.AccountID, id app.ID, p
 	})
 }
 
+// SetAutoRestart sets whether the program is started again when it fails, until a
+// deployment says otherwise; what waits for a restart goes on waiting.
+func (h *Host) SetAutoRestart(ctx context.Context, owner app.AccountID, id app.ID, on bool) error {
+	return h.change(ctx, owner, id, func(ctx context.Context, u *unit) error {
+		if err := u.h.Settings.SetAutoRestart(ctx, id, on); err != nil {
+			return err
+		}
+		u.app.AutoRestart = on
+		return nil
+	})
+}
+
 // SetRAM changes an application's RAM, at once if its program runs. It fails
 // with app.Exhausted when the account, the host, or what the program uses now
 // does not allow it, and with app.Unusable below the least an application may

@@ -30,6 +30,7 @@ type Config struct {
 	Rewinds     Rewinds
 	Disk        Disk
 	Quotas      Quotas
+	Contents    Contents
 	Logs        Logs
 	Chronicle   Chronicle
 	Log         *slog.Logger

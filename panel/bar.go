@@ -18,6 +18,9 @@ type appBar struct {
 	Tabs  []tab
 }
 
+// CanCommit reports whether the person may send new versions.
+func (b *appBar) CanCommit() bool { return b.Can.Has(app.CommitApp) }
+
 // tab leads to one page of an application.
 type tab struct {
 	Word, Path string
@@ -37,11 +40,11 @@ func tabs(l text.Language) []struct {
 		{"app", "", l.Say("Overview"), app.StatusApp},
 		{"logs", "/logs", l.Say("Logs"), app.LogsApp},
 		{"env", "/env", l.Say("Environment"), ownerOnly},
-		{"files", "/files", l.Say("Files"), ownerOnly},
+		{"files", "/files", l.Say("Files"), app.BackupApp},
 		{"domains", "/domains", l.Say("Domains"), ownerOnly},
 		{"backups", "/backups", l.Say("Backups"), app.BackupApp},
 		{"deploys", "/deploys", l.Say("Deploys"), ownerOnly},
-		{"settings", "/settings", l.Say("Settings"), ownerOnly},
+		{"settings", "/settings", l.Say("Settings"), app.EditRAM},
 	}
 }
 

@@ -2,6 +2,7 @@ package panel
 
 import (
 	"net/http"
+	"slices"
 
 	"berth/app"
 )
@@ -39,6 +40,10 @@ type route struct {
 
 // routes is the whole panel. HEAD is answered wherever GET is.
 func (s *server) routes() []route {
+	return slices.Concat(s.commonRoutes(), s.manageRoutes(), s.deployRoutes(), s.hostRoutes())
+}
+
+func (s *server) commonRoutes() []route {
 	return []route{
 		{http.MethodGet, "/login", public, ownerOnly, s.login, "", nil},
 		{http.MethodPost, "/login", public, ownerOnly, s.signIn, "session.begin", s.login},
@@ -127,6 +132,9 @@ func (s *server) oneOf(methods map[string]route) http.Handler {
 func (s *server) serve(c *call, r route) {
 	c.pattern, c.audit.operation = r.pattern, r.audit
 	resp, err := s.admit(c, r)
+	if err != nil {
+		r.on = nil // a page is not for whom it was refused to
+	}
 	if err == nil && resp == nil {
 		var made answer
 		if made, err = r.handler(c); err == nil {

@@ -24,7 +24,7 @@ func (h *apps) Find(id app.ID) (app.Snapshot, bool) {
 
 // SetRAM implements Memory.
 func (h *apps) SetRAM(_ context.Context, owner app.AccountID, id app.ID, ram app.MB) error {
-	if err := h.act("ram "+ram.String(), id); err != nil {
+	if err := h.on(owner, id, "ram "+ram.String()); err != nil {
 		return err
 	}
 	h.mu.Lock()

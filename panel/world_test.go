@@ -35,6 +35,8 @@ type world struct {
 	printed *printed
 	ana     app.Account
 	bob     app.Account
+	work    sync.WaitGroup // of jobs
+	ending  bool           // no job begins any more
 }
 
 const password = "correct horse"
@@ -47,15 +49,22 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	past, err := metrics.Open(t.TempDir())
 	must(t, err)
 	t.Cleanup(func() { must(t, past.Close()) })
-	w := &world{t: t, db: store, past: past, printed: newPrinted(t), host: &apps{all: map[app.ID]app.Snapshot{}}, acts: &acts{}}
+	w := &world{t: t, db: store, past: past, printed: newPrinted(t), host: newApps(), acts: &acts{}}
 	teams := account.NewTeams(store)
 	w.hub = watch.NewHub(watch.Access{Find: w.host.Find, Authorize: teams.Authorize, Memberships: teams.Memberships}, w.printed.follow)
+	t.Cleanup(w.work.Wait)
 	w.signIns = account.NewSignIns(store, store, time.Hour)
 	w.ana, w.bob = w.person("ana"), w.person("bob")
 	w.config = Config{
 		SignIns: w.signIns, Passwords: w.signIns, Tokens: account.NewTokens(store), Accounts: account.New(store),
 		Catalog: w.host, Control: w.host, Memberships: teams, Audit: w.acts,
 		Memory: w.host, History: records{w}, Chronicle: records{w}, Metrics: records{w}, Logs: w.printed, Feed: feed{w.hub}, People: store, Trail: store,
+		Settings: w.host, Teams: teams, Environment: w.host, Deployer: w.host, BuildLog: w.host,
+		Backups: w.host, Domains: w.host, Files: w.host, Keeper: account.NewKeeper(store, w.signIns),
+		Examine: func(context.Context) []Finding {
+			return []Finding{{"limit", "ok", "enforced", ""}, {"php", "none", "not found", "apt install php-cli"}, {"disk", "FAIL", "full <b>", "rm"}}
+		},
+		Go: w.beside, Sites: "apps.example.org", MaxUpload: 1<<20 + 4096, MaxFile: 1 << 20,
 		Status: httpapi.StatusOf, TTL: time.Hour, FirstRAM: 512, Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 	}
 	for _, c := range change {
@@ -63,6 +72,14 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	}
 	w.handler = New(w.config)
 	return w
+}
+
+// beside is Config.Go.
+func (w *world) beside(f func()) bool {
+	if !w.ending {
+		w.work.Go(f)
+	}
+	return !w.ending
 }
 
 func (w *world) person(name string) app.Account {
@@ -101,14 +118,6 @@ func (a *acts) last() app.Act {
 		return app.Act{}
 	}
 	return a.all[len(a.all)-1]
-}
-
-// apps is a Catalog and a Control.
-type apps struct {
-	mu   sync.Mutex
-	all  map[app.ID]app.Snapshot
-	fail error
-	done []string
 }
 
 func (h *apps) add(owner app.AccountID, id app.ID, change ...func(*app.Snapshot)) {
@@ -192,6 +201,11 @@ func (b *browser) ask(method, path string, form url.Values) page {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
 	}
+	return b.do(r)
+}
+
+// do sends a request with what the browser adds, and reads the answer.
+func (b *browser) do(r *http.Request) page {
 	for name, value := range b.header {
 		r.Header.Set(name, value)
 	}
