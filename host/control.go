@@ -88,9 +88,9 @@ func (h *Host) SetRAM(ctx context.Context, owner app.AccountID, id app.ID, ram a
 	return h.ask(ctx, owner, id, func(u *unit, reply func(error)) { reply(u.setRAM(context.WithoutCancel(ctx), ram)) })
 }
 
-// Room returns the most RAM that an application can have beside what else runs now.
+// RoomOf returns the most RAM that an application can have beside what else runs now.
 // It reserves nothing.
-func (h *Host) Room(id app.ID) app.MB { return h.capacity.room(id) }
+func (h *Host) RoomOf(id app.ID) app.MB { return h.capacity.room(id) }
 
 // setRAM changes the limit of the running program between two records, so
 // that each refusal leaves all three as they were.

@@ -92,7 +92,7 @@ func (s *server) mostRAM(ctx context.Context, owner app.AccountID, a app.Snapsho
 			most -= other.RAM
 		}
 	}
-	return min(most, s.Memory.Room(a.ID)), nil
+	return min(most, s.Memory.RoomOf(a.ID)), nil
 }
 
 // raise gives an application the RAM of the form, and starts it with that if it was

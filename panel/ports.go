@@ -82,8 +82,8 @@ type Memberships interface {
 type Memory interface {
 	// SetRAM returns Exhausted when the account or the host has no room for ram.
 	SetRAM(ctx context.Context, owner app.AccountID, id app.ID, ram app.MB) error
-	// Room is the most that an application can have beside what else runs now.
-	Room(id app.ID) app.MB
+	// RoomOf is the most that an application can have beside what else runs now.
+	RoomOf(id app.ID) app.MB
 }
 
 // History knows the deploys of an application.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,31 +13,6 @@ import (
 
 	"berth/app"
 )
-
-// zipForm is a form with a file, and the fields before it.
-func zipForm(t *testing.T, content string, fields ...string) (body []byte, kind string) {
-	t.Helper()
-	var b bytes.Buffer
-	w := multipart.NewWriter(&b)
-	for i := 0; i+1 < len(fields); i += 2 {
-		must(t, w.WriteField(fields[i], fields[i+1]))
-	}
-	part, err := w.CreateFormFile("file", "app.zip")
-	must(t, err)
-	_, err = io.WriteString(part, content)
-	must(t, err)
-	must(t, w.Close())
-	return b.Bytes(), w.FormDataContentType()
-}
-
-// sendTo posts a body of a kind.
-func (b *browser) sendTo(path, kind string, body io.Reader) page {
-	r := httptest.NewRequest(http.MethodPost, b.base+path, body)
-	r.RemoteAddr, r.TLS = b.peer, nil
-	r.Header.Set("Content-Type", kind)
-	r.Header.Set("Sec-Fetch-Site", "same-origin")
-	return b.do(r)
-}
 
 // upload posts a ZIP.
 func (b *browser) upload(path, content string, fields ...string) page {

@@ -28,6 +28,7 @@ type daemon struct {
 	t     *testing.T
 	data  string
 	token string
+	args  []string // of serve
 }
 
 // each daemon has user ids and ports of its own.
@@ -59,13 +60,12 @@ func bare(t *testing.T, args ...string) *daemon {
 	}
 	n := int(daemons.Add(1)) * each
 	d := &daemon{t: t, data: filepath.Join(root, "data")}
-	cmd := exec.Command(berth, append([]string{
+	d.args = append([]string{
 		"serve", "--data-dir", d.data, "--listen", "127.0.0.1:0", "--rate-limit", "10000", "--apps-ok-delay", "400ms", "--apps-stop-timeout", "5s",
 		"--apps-uid-base", strconv.Itoa(450000 + n), "--apps-uid-count", strconv.Itoa(each),
 		"--apps-port-first", strconv.Itoa(32000 + n), "--apps-port-last", strconv.Itoa(32000 + n + each - 1),
-	}, args...)...)
-	cmd.Env = harness.CleanEnv()
-	d.Start(t, cmd)
+	}, args...)
+	d.begin()
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		if code := d.End(syscall.SIGTERM); code != 0 {
@@ -76,6 +76,14 @@ func bare(t *testing.T, args ...string) *daemon {
 		}
 	})
 	return d
+}
+
+// begin starts the daemon, for the first time or after it has ended.
+func (d *daemon) begin() {
+	d.t.Helper()
+	cmd := exec.Command(berth, d.args...)
+	cmd.Env = harness.CleanEnv()
+	d.Start(d.t, cmd)
 }
 
 // launchSites is launch with a proxy for sites, which Chromium finds.

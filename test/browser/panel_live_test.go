@@ -56,7 +56,7 @@ func TestPanelLive(t *testing.T) {
 }
 
 // newest is the number in the last line of a ticker's log.
-const newest = `Number(document.querySelector("#log > li:last-child")?.textContent.match(/tick (\d+)/)?.[1] ?? 0)`
+const newest = `Number(document.querySelector("#log > :last-child")?.textContent.match(/tick (\d+)/)?.[1] ?? 0)`
 
 // focused tells what has the focus, and whether one can see that.
 const focused = `(() => {

@@ -63,12 +63,12 @@ func (p *tab) another() *tab {
 // tabBeside is another tab of the same person.
 func (p *tab) tabBeside() *tab {
 	p.t.Helper()
-	return newTab(p.t, p.ctx, chromedp.WithErrorf(func(string, ...any) {}))
+	return newTab(p.t, p.ctx)
 }
 
-func newTab(t *testing.T, parent context.Context, how chromedp.ContextOption) *tab {
+func newTab(t *testing.T, parent context.Context, how ...chromedp.ContextOption) *tab {
 	t.Helper()
-	ctx, end := chromedp.NewContext(parent, how)
+	ctx, end := chromedp.NewContext(parent, how...)
 	t.Cleanup(end)
 	p := &tab{t: t, ctx: ctx, asked: map[network.RequestID]string{}}
 	chromedp.ListenTarget(ctx, p.hear)
