@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -36,7 +37,7 @@ func TestPanelLive(t *testing.T) {
 	eval[bool](p, "window.same = true")
 	last := eval[int](p, newest)
 	p.until(fmt.Sprintf("%s > %d", newest, last+3))
-	other := p.tabBeside()
+	other := p.beside()
 	other.watch()
 	other.open(d.Base+"/", 200)
 	other.streaming()
@@ -47,12 +48,32 @@ func TestPanelLive(t *testing.T) {
 	d.put("/app/"+id+"/start", "")
 	p.until(`document.querySelector("[data-part=state]").innerText.includes("Online")`)
 	other.until(`document.querySelector("#apps").innerText.includes("Online")`)
-	p.until(fmt.Sprintf("%s < %d", newest, 3)) // the new run's lines come too
+	p.until(`[...document.querySelectorAll("#log > *")].filter((e) => e.textContent.includes("version 1")).length == 2`) // the new run's lines come too
 	if !eval[bool](p, "window.same") || !eval[bool](other, "window.same") {
 		t.Error("a page was loaded again to show what is new")
 	}
 	p.sound()
 	other.sound()
+}
+
+// A page that nobody sees has no stream; when it is seen again, it knows what has
+// happened.
+func TestPanelHidden(t *testing.T) {
+	d := launch(t)
+	id := d.ticker(t, "Greeter")
+	p := d.visitor()
+	p.open(d.Base+"/apps/"+id, 200)
+	p.streaming()
+	other := p.over()
+	other.open(d.Base+"/account", 200)
+	p.until("document.hidden")
+	d.put("/app/"+id+"/stop", "")
+	if eval[bool](p, `document.querySelector("[data-part=state]").innerText.includes("Stopped")`) {
+		t.Error("a page that nobody sees is told what happens")
+	}
+	p.do(page.BringToFront())
+	p.until(`!document.hidden && window.streams == 2 && document.querySelector("[data-part=state]").innerText.includes("Stopped")`)
+	p.sound()
 }
 
 // newest is the number in the last line of a ticker's log.

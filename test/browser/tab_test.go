@@ -40,33 +40,54 @@ type tab struct {
 // longer than harness.Patience.
 func (b *browser) tab() *tab {
 	b.t.Helper()
-	return newTab(b.t, b.ctx, chromedp.WithErrorf(func(string, ...any) {})) // of events that are newer than the library
+	return newTab(b.ctx, b.t, chromedp.WithErrorf(func(string, ...any) {})) // of events that are newer than the library
 }
 
 // another is a tab of another person in the same browser: it shares no cookies with p.
 func (p *tab) another() *tab {
 	p.t.Helper()
+	var own cdp.BrowserContextID
+	p.ofAll("make another person", func(ctx context.Context) (err error) {
+		own, err = target.CreateBrowserContext().Do(ctx)
+		return err
+	})
+	return p.window(target.CreateTarget("about:blank").WithBrowserContextID(own))
+}
+
+// beside is a tab of the same person that is seen at the same time.
+func (p *tab) beside() *tab {
+	p.t.Helper()
+	return p.window(target.CreateTarget("about:blank"))
+}
+
+// window is a tab in a window of its own, so that it hides no other.
+func (p *tab) window(how *target.CreateTargetParams) *tab {
+	p.t.Helper()
+	var id target.ID
+	p.ofAll("open a window", func(ctx context.Context) (err error) {
+		id, err = how.WithNewWindow(true).Do(ctx)
+		return err
+	})
+	return newTab(p.ctx, p.t, chromedp.WithTargetID(id))
+}
+
+// over is a tab of the same person in the same window: it hides p.
+func (p *tab) over() *tab {
+	p.t.Helper()
+	return newTab(p.ctx, p.t)
+}
+
+// ofAll asks something of the browser.
+func (p *tab) ofAll(what string, ask func(context.Context) error) {
+	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, harness.Patience)
 	defer cancel()
-	all := cdp.WithExecutor(ctx, chromedp.FromContext(p.ctx).Browser)
-	own, err := target.CreateBrowserContext().Do(all)
-	if err != nil {
-		p.t.Fatalf("cannot open a page of another person: %v", err)
+	if err := ask(cdp.WithExecutor(ctx, chromedp.FromContext(p.ctx).Browser)); err != nil {
+		p.t.Fatalf("cannot %s: %v", what, err)
 	}
-	id, err := target.CreateTarget("about:blank").WithBrowserContextID(own).WithNewWindow(true).Do(all) // else there is no window for it
-	if err != nil {
-		p.t.Fatalf("cannot open a page of another person: %v", err)
-	}
-	return newTab(p.t, p.ctx, chromedp.WithTargetID(id))
 }
 
-// tabBeside is another tab of the same person.
-func (p *tab) tabBeside() *tab {
-	p.t.Helper()
-	return newTab(p.t, p.ctx)
-}
-
-func newTab(t *testing.T, parent context.Context, how ...chromedp.ContextOption) *tab {
+func newTab(parent context.Context, t *testing.T, how ...chromedp.ContextOption) *tab {
 	t.Helper()
 	ctx, end := chromedp.NewContext(parent, how...)
 	t.Cleanup(end)
