@@ -60,6 +60,7 @@
 
   function draw() {
     for (const chart of charts) chart.destroy();
+    for (const box of boxes) box.hidden = false;
     charts = Array.from(boxes, (box) => {
       const kind = kinds[box.dataset.plot];
       const axis = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
