@@ -100,10 +100,12 @@ func sequence(s string) (final byte, parameters, rest string) {
 			return 0, "", s[i+len("\uFFFD"):]
 		}
 		return 0, "", s[1:]
-	case s[0] > 0x20 && s[0] < 0x7f:
-		return 0, "", s[1:]
 	}
-	return 0, "", s
+	rest = strings.TrimLeft(s, " !\"#$%&'()*+,-./") // as of a character set
+	if rest != "" && rest[0] > 0x20 && rest[0] < 0x7f {
+		rest = rest[1:]
+	}
+	return 0, "", rest
 }
 
 // choose applies the parameters of SGR.

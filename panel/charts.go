@@ -57,6 +57,9 @@ type peak struct {
 	At    time.Time
 }
 
+// Megabytes is a value of bytes, as scripts compare it.
+func (p peak) Megabytes() float64 { return p.Value / (1 << 20) }
+
 func (p *peak) see(value float64, at time.Time) {
 	if value > p.Value {
 		p.Value, p.At = value, at
@@ -69,13 +72,17 @@ type chartRow struct {
 	Ended bool
 }
 
-// chartsOf reads what an application used.
-func (s *server) chartsOf(c *call) (charts, error) {
+// chartsOf reads what an application used, up to now.
+func (s *server) chartsOf(c *call, now appRow) (charts, error) {
 	all, r := c.reach()
 	page := charts{Reaches: all, Reach: r.Name}
 	points, err := s.points(c, r, r.step)
 	if err != nil {
 		return page, err
+	}
+	if now.Measured {
+		page.RAM.see(float64(now.Used), s.Now())
+		page.CPU.see(now.CPU, s.Now())
 	}
 	for _, p := range points {
 		page.RAM.see(p.MemoryMax, p.At)
@@ -124,7 +131,7 @@ func plotOf(points []app.Point, from, to time.Time) plot {
 
 func (p *plot) add(at time.Time, of app.Point) {
 	value := func(v float64) *float64 {
-		if of.Ran <= 0 {
+		if of.Ran <= 0 && v <= 0 { // of a run between two samples only its peak is known
 			return nil
 		}
 		v = math.Round(v*100) / 100

@@ -80,9 +80,10 @@ func (s *server) events(c *call) (answer, error) {
 		return standsStill(c.lang.Say("This page stands still: too many pages of your account are open at once. It tries again by itself.")), nil
 	case app.Unavailable:
 		return standsStill(c.lang.Say("This page stands still: the server cannot serve its updates now. It tries again by itself.")), nil
-	}
-	if err != nil {
-		return answer{}, err
+	default:
+		if err != nil {
+			return answer{}, err
+		}
 	}
 	v := &viewer{s: s, c: c, stream: stream, build: what == "build"}
 	return answer{stream: func(http.ResponseWriter, *http.Request) {

@@ -110,10 +110,13 @@ func (s *server) raise(c *call) (answer, error) {
 	if err := s.Memory.SetRAM(c.r.Context(), c.owner, c.app.ID, app.MB(ram)); err != nil {
 		return answer{}, err
 	}
-	page := "/apps/" + string(c.app.ID)
 	can, _, err := s.can(c)
 	if err != nil {
 		return answer{}, err
+	}
+	page := "/"
+	if can.Has(app.StatusApp) {
+		page = "/apps/" + string(c.app.ID)
 	}
 	now, err := s.Catalog.App(c.owner, c.app.ID)
 	if err != nil {

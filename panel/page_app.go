@@ -49,7 +49,7 @@ func (s *server) overview(c *call) (answer, error) {
 		return answer{}, err
 	}
 	page.Events = s.happenings(c, all)
-	if page.Charts, err = s.chartsOf(c); err != nil {
+	if page.Charts, err = s.chartsOf(c, page.Row); err != nil {
 		return answer{}, err
 	}
 	return show("app", page)

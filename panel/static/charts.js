@@ -20,16 +20,16 @@
       unit: "MB",
       columns: () => [data.at, data.ram, data.most, data.limit],
       series: () => [
-        { stroke: colour("main"), width: 2, fill: colour("plot-fill") },
-        { stroke: colour("plot-peak"), width: 1 },
-        { stroke: colour("bad"), width: 1.5, dash: [6, 4] },
+        { stroke: colour("main"), width: 2, fill: colour("plot-fill"), points: { size: 4 } },
+        { stroke: colour("plot-peak"), width: 1, points: { size: 4 } },
+        { stroke: colour("bad"), width: 1.5, dash: [6, 4], points: { show: false } },
       ],
       top: (most) => most * 1.08,
     },
     cpu: {
       unit: "%",
       columns: () => [data.at, data.cpu],
-      series: () => [{ stroke: colour("main"), width: 2, fill: colour("plot-fill") }],
+      series: () => [{ stroke: colour("main"), width: 2, fill: colour("plot-fill"), points: { size: 4 } }],
       top: (most) => Math.max(5, most * 1.15),
     },
   };
@@ -40,6 +40,7 @@
     ctx.save();
     ctx.strokeStyle = ctx.fillStyle = colour("bad");
     ctx.lineWidth = ratio;
+    ctx.setLineDash([]);
     ctx.font = `600 ${11 * ratio}px system-ui, sans-serif`;
     for (const at of data.kills) {
       const x = chart.valToPos(at, "x", true);
@@ -59,24 +60,38 @@
 
   function draw() {
     for (const chart of charts) chart.destroy();
+    for (const box of boxes) box.hidden = false;
     charts = Array.from(boxes, (box) => {
       const kind = kinds[box.dataset.plot];
       const axis = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
       return new window.uPlot({
-        width: box.clientWidth, height, padding: [8, 8, 0, 0],
+        width: box.clientWidth, height, padding: [8, 20, 0, 0],
         legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } },
         scales: {
           x: { range: () => [data.from, data.to] },
           y: { range: (_, low, most) => [0, kind.top(most || 1)] },
         },
         axes: [
-          { ...axis, space: 60, values: (_, all) => all.map(time) },
+          { ...axis, size: 28, space: 60, values: (_, all) => all.map(time) },
           { ...axis, size: 64, values: (_, all) => all.map((v) => `${v.toLocaleString(lang)} ${kind.unit}`) },
         ],
         series: [{}, ...kind.series()],
         hooks: { draw: box.dataset.plot === "ram" ? [marks] : [] },
       }, kind.columns(), box);
     });
+  }
+
+  // peak keeps the summaries true.
+  function peak(now) {
+    for (const box of document.querySelectorAll("[data-peak]")) {
+      const kind = box.dataset.peak;
+      if (now[kind] <= box.dataset.value) continue;
+      box.dataset.value = now[kind];
+      box.querySelector("span").textContent = now.words[kind + "-now"];
+      const at = box.querySelector("time");
+      at.dateTime = new Date(now.at * 1000).toISOString();
+      at.textContent = new Date(now.at * 1000).toLocaleTimeString(lang, { hour: "2-digit", minute: "2-digit", hour12: false });
+    }
   }
 
   // append adds what is used now; points closer than two of the screen are one.
@@ -91,6 +106,7 @@
     data.from += now.at - data.to;
     data.to = now.at;
     while (data.at.length && data.at[0] < data.from) for (const column of columns) column.shift();
+    peak(now);
     charts.forEach((chart, i) => chart.setData(kinds[boxes[i].dataset.plot].columns()));
   }
 

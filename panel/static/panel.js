@@ -29,6 +29,11 @@ function clocks() {
 clocks();
 document.addEventListener("live:changed", clocks);
 
+// Of tabs that do not fit, the one that is open is seen.
+for (const here of document.querySelectorAll(".tabs [aria-current]")) {
+  here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - 48;
+}
+
 // A list is sifted while one types; the form does it without scripts.
 const sieve = document.querySelector('input[data-sieve="apps"]');
 function sift() {
