@@ -88,7 +88,7 @@ func (s *server) files(c *call) (answer, error) {
 		case app.EntryFile:
 			row.URL, row.Download = c.at("files/view?")+at, c.at("files/download?")+at
 		case app.EntryLink, app.EntryOther:
-			row.Icon = "copy"
+			row.Icon = "dot"
 		}
 		page.Entries = append(page.Entries, row)
 	}

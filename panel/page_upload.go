@@ -124,15 +124,16 @@ func (s *server) stillMay(c *call, file string) error {
 // jobPage is the data of job.html.
 type jobPage struct {
 	jobFacts
-	ID     string
-	Title  string
-	Ended  bool
-	Failed bool
-	Share  int // of the body that has come
-	Steps  []step
-	Output string
-	Why    string
-	Again  string // where to try again
+	ID              string
+	Title           string
+	Ended           bool
+	Failed          bool
+	Share           int // of the body that has come
+	Sending, Queued bool
+	Steps           []step
+	Output          string
+	Why             string
+	Again           string // where to try again
 }
 
 // step is one state of a job in its list.
@@ -154,6 +155,7 @@ func (s *server) job(c *call) (answer, error) {
 	case jobRestore:
 		page.Title, page.Again = c.lang.Say("Restore of %s", at.Name), "/apps/"+string(at.App)+"/backups"
 	}
+	page.Sending, page.Queued = state == jobSending && j.kind != jobRestore, state == jobQueued
 	reached := state
 	if page.Failed {
 		reached = at.Reached

@@ -290,10 +290,14 @@ func TestUploadOverAConnection(t *testing.T) {
 	}()
 	_, err = pw.Write(body[:50<<10])
 	must(t, err)
-	until := time.Now().Add(10 * time.Second)
-	for !strings.Contains(b.get("/upload").body, "Sending") {
+	sent, until := "", time.Now().Add(10*time.Second)
+	for !strings.Contains(sent, "% sent") || strings.Contains(sent, ">0 % sent") {
 		if time.Now().After(until) {
-			t.Fatal("the upload on its way is not shown")
+			t.Fatalf("the upload on its way is not shown: %s", sent)
+		}
+		if _, rest, found := strings.Cut(b.get("/upload").body, `href="/uploads/`); found {
+			id, _, _ := strings.Cut(rest, `"`)
+			sent = b.get("/uploads/" + id).body
 		}
 	}
 	_, err = pw.Write(body[50<<10:])
