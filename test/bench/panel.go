@@ -25,7 +25,7 @@ var pages = measure{
 
 // The aims: bytes of a page in KB, and milliseconds until something is to be seen.
 const (
-	lightPage = 100
+	lightPage = 60
 	soonSeen  = 500
 )
 

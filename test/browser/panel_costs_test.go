@@ -22,8 +22,8 @@ import (
 // What a page may weigh, as it comes over the wire to a browser that has nothing of
 // it, and how many requests it may take.
 const (
-	maxWeight   = 100 << 10
-	maxRequests = 10
+	maxWeight   = 60 << 10
+	maxRequests = 8
 )
 
 // weight tells what the page took: requests, bytes, and milliseconds until something

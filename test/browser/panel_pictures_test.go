@@ -67,7 +67,9 @@ func furnished(t *testing.T) (*daemon, string) {
 	d.run("account", "create", "clara", "--ram", "1024")
 	d.run("token", "create", "ana", "--label", "laptop")
 	d.run("token", "create", "ana", "--label", "deploys of the shop")
-	d.put("/app/"+bot+"/backup", "")
+	if status, text := d.ask(http.MethodGet, "/app/"+bot+"/backup", "", nil); status != http.StatusOK {
+		t.Fatalf("the backup: %d %s", status, text)
+	}
 	d.remember(bot)
 	return d, bot
 }
@@ -117,7 +119,6 @@ func TestPanelPictures(t *testing.T) {
 	p.says("greeter is online")
 	job := strings.TrimPrefix(p.address(), d.Base)
 	base := "/apps/" + id
-	d.put("/app/"+id+"/ram", `{"ramMB": 256}`)
 	for _, env := range []string{"API_KEY", "QUEUE", "LOG_LEVEL"} {
 		p.open(d.Base+base+"/env", 200)
 		p.fill("#name", env)
