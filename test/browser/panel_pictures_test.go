@@ -4,6 +4,7 @@ package browser
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"image"
@@ -159,7 +160,7 @@ func (p *tab) shots(dir, address, name string) {
 	}
 }
 
-// fewer writes a picture with the 256 colours that it has most of.
+// fewer writes a picture with 256 colours.
 func fewer(t *testing.T, text []byte) []byte {
 	t.Helper()
 	full, err := png.Decode(bytes.NewReader(text))
@@ -174,15 +175,7 @@ func fewer(t *testing.T, text []byte) []byte {
 			count[at(x, y)]++
 		}
 	}
-	var all []color.RGBA
-	for c := range count {
-		all = append(all, c)
-	}
-	slices.SortFunc(all, func(a, b color.RGBA) int { return count[b] - count[a] })
-	var palette color.Palette
-	for _, c := range all[:min(256, len(all))] {
-		palette = append(palette, c)
-	}
+	palette := mostly(count)
 	nearest := map[color.RGBA]uint8{}
 	out := image.NewPaletted(b, palette)
 	for y := b.Min.Y; y < b.Max.Y; y++ {
@@ -201,4 +194,26 @@ func fewer(t *testing.T, text []byte) []byte {
 		t.Fatal(err)
 	}
 	return w.Bytes()
+}
+
+// mostly are 256 of many colours: half are those that there is most of, half those
+// that are like none of these.
+func mostly(count map[color.RGBA]int) color.Palette {
+	var all []color.RGBA
+	for c := range count {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b color.RGBA) int {
+		return cmp.Or(count[b]-count[a], cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B))
+	})
+	var palette color.Palette
+	like := map[color.RGBA]bool{}
+	for _, c := range all {
+		about := color.RGBA{c.R >> 4, c.G >> 4, c.B >> 4, 0}
+		if len(palette) < 128 || len(palette) < 256 && !like[about] {
+			palette = append(palette, c)
+			like[about] = true
+		}
+	}
+	return palette
 }
