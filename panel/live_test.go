@@ -97,7 +97,7 @@ func TestLiveLog(t *testing.T) {
 		return got
 	}
 	first := read(l)
-	on := regexp.MustCompile(`(?s)<ol id="log".*?>(.*?)</ol>`).FindStringSubmatch(p.body)[1]
+	on := regexp.MustCompile(`(?s)<div id="log".*?>(.*?)</div>\n<button`).FindStringSubmatch(p.body)[1]
 	if !first.Fresh || !strings.HasPrefix(first.HTML, on) || !strings.Contains(first.HTML, "between &lt;b&gt;") {
 		t.Errorf("the page has %q, the stream begins with %+v", on, first)
 	}

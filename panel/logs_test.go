@@ -23,7 +23,7 @@ func TestLogs(t *testing.T) {
 	w.printed.print("shop", "\x1b[32mready\x1b[0m <script>alert(1)</script>", "second")
 	w.printed.of("shop", true).Note("npm install")
 	p := b.get("/apps/shop/logs")
-	p.want(t, "the log", http.StatusOK, `<span class="c2">ready</span> &lt;script&gt;`, `<li class="own"><time datetime="`, "second", "what=log")
+	p.want(t, "the log", http.StatusOK, `<span class="c2">ready</span> &lt;script&gt;`, `<div class="own"><time datetime="`, "second", "what=log")
 	p.lacks(t, "the log", "npm install", "\x1b")
 	b.get("/apps/shop/logs?of=build").want(t, "the build's", http.StatusOK, "npm install", `data-of="build"`, "what=build")
 	w.change("shop", func(s *app.Snapshot) { s.State, s.Running = app.Preparing, false })
