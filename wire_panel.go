@@ -33,7 +33,7 @@ func (d *daemon) front(api http.Handler, teams *account.Teams, names *domain.Ser
 		Catalog: d.host, Control: d.host, Memberships: teams, Audit: d.audit,
 		Settings: d.host, Teams: teams, Environment: d.host, Deployer: d.host, BuildLog: d.logs, Domains: names,
 		Backups: backups{d.host, d.trees, links, s.Backups.TTL}, Files: contents{d.host, d.trees},
-		Keeper: account.NewKeeper(d.db, signIns), Acts: d.db, Examine: d.examined, Go: d.beside,
+		Keeper: account.NewKeeper(d.db, signIns), Trail: d.db, Examine: d.examined, Go: d.beside,
 		Status: httpapi.StatusOf, TTL: s.Panel.SessionTTL, FirstRAM: room, Insecure: s.Panel.Insecure, Sites: s.sites(),
 		MaxUpload: s.Upload.Max.Bytes() + multipartRoom, MaxFile: s.Upload.Max.Bytes(),
 		BaseURL: s.BaseURL, Trusted: s.trusted(), Version: buildVersion(), Log: d.log, Now: time.Now,

@@ -248,7 +248,7 @@ func (s *server) auditLog(c *call) (answer, error) {
 		}
 		ask.Account = id
 	}
-	acts, err := s.Acts.Acts(c.r.Context(), ask)
+	acts, err := s.Trail.Acts(c.r.Context(), ask)
 	if err != nil {
 		return answer{}, err
 	}

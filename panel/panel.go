@@ -33,7 +33,7 @@ type Config struct {
 	Domains     Domains
 	Files       Files
 	Keeper      Keeper
-	Acts        Chronicle
+	Trail       Trail
 	Audit       Audit // may be nil: then nothing is recorded
 
 	// Examine says how the host is, as berth doctor does. It may take seconds.

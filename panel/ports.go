@@ -183,8 +183,8 @@ type Keeper interface {
 	Invite(ctx context.Context, id app.AccountID) (string, error)
 }
 
-// Chronicle is the audit log.
-type Chronicle interface {
+// Trail reads what was done: the audit log.
+type Trail interface {
 	// Acts returns the newest that q chooses, oldest first.
 	Acts(ctx context.Context, q app.ActQuery) ([]app.Act, error)
 }

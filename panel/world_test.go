@@ -49,7 +49,7 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 		SignIns: w.signIns, Passwords: w.signIns, Tokens: account.NewTokens(store), Accounts: account.New(store),
 		Catalog: w.host, Control: w.host, Memberships: account.NewTeams(store), Audit: w.acts,
 		Settings: w.host, Teams: account.NewTeams(store), Environment: w.host, Deployer: w.host, BuildLog: w.host,
-		Backups: w.host, Domains: w.host, Files: w.host, Keeper: account.NewKeeper(store, w.signIns), Acts: store,
+		Backups: w.host, Domains: w.host, Files: w.host, Keeper: account.NewKeeper(store, w.signIns), Trail: store,
 		Examine: func(context.Context) []Finding {
 			return []Finding{{"limit", "ok", "enforced", ""}, {"php", "none", "not found", "apt install php-cli"}, {"disk", "FAIL", "full <b>", "rm"}}
 		},
