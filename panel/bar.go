@@ -64,7 +64,7 @@ func (s *server) bar(c *call, page string) (*appBar, error) {
 	}
 	for _, t := range tabs(c.lang) {
 		if b.Own || can.Has(t.team) {
-			b.Tabs = append(b.Tabs, tab{t.word, "/apps/" + string(c.app.ID) + t.path, t.page == page})
+			b.Tabs = append(b.Tabs, tab{t.word, "/apps/" + string(c.app.ID) + t.path, t.page == page || t.page == "files" && page == "file"})
 		}
 	}
 	return b, nil

@@ -30,6 +30,7 @@ type filesPage struct {
 	Entries []entry
 	More    bool
 	Own     bool
+	Put     string // where a file for this directory is sent
 }
 
 // crumb leads to a directory above.
@@ -53,7 +54,7 @@ type filePage struct {
 	Readable   bool // it is text, and not too large
 	Download   string
 	Own        bool
-	New        bool // there is none of this name yet
+	CRLF       bool // its lines end so
 }
 
 // place is the path that a query names, "." for none.
@@ -78,7 +79,7 @@ func (s *server) files(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	page := filesPage{Path: dir, Crumbs: c.crumbs(dir), More: more, Own: c.own()}
+	page := filesPage{Path: dir, Crumbs: c.crumbs(dir), More: more, Own: c.own(), Put: c.at("files/upload?") + query("path", dir)}
 	for _, e := range list {
 		row := entry{Entry: e, Shown: visible(e.Name), Icon: "file"}
 		at := query("path", path.Join(dir, e.Name))
@@ -93,6 +94,48 @@ func (s *server) files(c *call) (answer, error) {
 		page.Entries = append(page.Entries, row)
 	}
 	return show("files", page)
+}
+
+// putFile stores a file in the directory that is shown.
+func (s *server) putFile(c *call) (answer, error) {
+	dir, err := c.place()
+	if err != nil {
+		return answer{}, err
+	}
+	if c.r.ContentLength > maxText+maxTextBytes {
+		return answer{}, errTooLarge(maxText)
+	}
+	b, finish := c.upload(maxText + maxTextBytes)
+	defer finish()
+	c.r.Body = io.NopCloser(b)
+	parts, err := c.r.MultipartReader()
+	if err != nil {
+		return answer{}, app.Errorf(app.Invalid, "choose a file to upload")
+	}
+	part, err := filePart(b, parts, noFields)
+	if err != nil {
+		return answer{}, err
+	}
+	base := part.FileName() // the last element alone of what the browser says
+	if base == "" || base == "." || base == ".." {
+		return answer{}, app.Errorf(app.Invalid, "choose a file to upload")
+	}
+	data, err := io.ReadAll(io.LimitReader(part, maxText+1))
+	if err == nil && len(data) <= maxText {
+		_, err = io.Copy(io.Discard, b)
+	}
+	if err != nil {
+		return answer{}, b.blame(err)
+	}
+	if len(data) > maxText {
+		return answer{}, errTooLarge(maxText)
+	}
+	name := path.Join(dir, base)
+	c.note("path=%.200q bytes=%d", name, len(data))
+	if err := s.Files.WriteFile(context.WithoutCancel(c.r.Context()), c.owner, c.app.ID, name, data); err != nil {
+		return answer{}, err
+	}
+	return done(c.at("files?")+query("path", dir), c.lang.Say("The file was saved. A program that has read it already needs a restart."))
 }
 
 // crumbs lead to the directories of a path, the tree first.
@@ -140,7 +183,7 @@ func (s *server) viewFile(c *call) (answer, error) {
 		}
 		page.Readable = len(text) <= maxText && utf8.Valid(text) && !bytes.ContainsRune(text, 0)
 		if page.Readable {
-			page.Text = string(text)
+			page.Text, page.CRLF = string(text), bytes.Contains(text, []byte("\r\n"))
 		}
 	}
 	return show("file", page)
@@ -199,7 +242,7 @@ func (s *server) editFile(c *call) (answer, error) {
 		return answer{}, app.Errorf(app.Invalid, "the form could not be read")
 	}
 	page := c.fileOf(c.r.PostForm.Get("path"))
-	page.Readable, page.Text = true, c.r.PostForm.Get("text")
+	page.Readable, page.Text, page.CRLF = true, c.r.PostForm.Get("text"), c.r.PostForm.Get("crlf") == "true"
 	page.Bytes = int64(len(page.Text))
 	return show("file", page)
 }

@@ -159,7 +159,7 @@ func (s *server) job(c *call) (answer, error) {
 	reached := state
 	if page.Failed {
 		reached = at.Reached
-		_, page.Why = s.explain(c, at.Err)
+		page.Why = whyOf(c, at.Err)
 	}
 	if state == jobBuilding || state == jobStarting {
 		page.Output = s.BuildLog.Tail(at.App, true, buildTail)
@@ -179,6 +179,15 @@ func (s *server) job(c *call) (answer, error) {
 		page.Steps = append(page.Steps, step)
 	}
 	return show("job", page)
+}
+
+// whyOf is explain for an error that the log has heard of when it happened.
+func whyOf(c *call, err error) string {
+	var e *app.Error
+	if errors.As(err, &e) && e.Kind > app.Internal {
+		return c.say(e)
+	}
+	return c.lang.Say("Something went wrong that is not your fault. The log of berth tells the cause.")
 }
 
 // stepWords are the states in words, by their number.

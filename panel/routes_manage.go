@@ -18,6 +18,7 @@ func (s *server) manageRoutes() []route {
 		{http.MethodGet, "/apps/{app}/files/view", signedIn, app.BackupApp, s.viewFile, "file.read", nil},
 		{http.MethodGet, "/apps/{app}/files/download", signedIn, app.BackupApp, s.downloadFile, "file.read", nil},
 		{http.MethodPost, "/apps/{app}/files/write", signedIn, ownerOnly, s.writeFile, "file.write", s.editFile},
+		{http.MethodPost, "/apps/{app}/files/upload", signedIn, ownerOnly, s.putFile, "file.write", s.files},
 
 		{http.MethodGet, "/apps/{app}/domains", signedIn, ownerOnly, s.domains, "", nil},
 		{http.MethodPost, "/apps/{app}/domains", signedIn, ownerOnly, s.claimDomain, "domain.claim", s.domains},
