@@ -29,7 +29,7 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, known weaknesse
 	@$(GO) vet ./...
 	@$(LINT) run ./...
 	@cd test/browser && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...
-	@shellcheck scripts/setup scripts/build scripts/pebble scripts/demo scripts/test scripts/test-browser scripts/servers scripts/fuzz scripts/bench .ci/run scripts/test-vm scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
+	@shellcheck scripts/setup scripts/build scripts/pebble scripts/demo scripts/test scripts/test-browser scripts/axe scripts/servers scripts/fuzz scripts/bench .ci/run scripts/test-vm scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
 	@GO=$(GO) scripts/vulncheck
 
 test: languages ## every test this machine can run, with the race detector, and those in guests
@@ -37,8 +37,12 @@ test: languages ## every test this machine can run, with the race detector, and 
 	@scripts/test-browser
 	@scripts/test-vm
 
-test-browser: languages ## what Chromium shows of sites, light and dark; root
+test-browser: languages ## what Chromium shows of the panel and of sites; root
 	@scripts/test-browser
+
+screenshots: languages ## take the pictures of the panel in docs/img; root
+	@mkdir -p docs/img
+	@cd test/browser && BERTH_PICTURES=$(CURDIR)/docs/img $(GO) test -tags pictures -count=1 -timeout 10m -run '^TestPanelPictures$$' .
 
 test-vm: setup ## the kernel tests in virtual machines: real control groups, systemd, a power cut
 	@scripts/test-vm
@@ -66,4 +70,4 @@ $(LINT):
 	@mkdir -p .cache/bin && GOBIN=$(CURDIR)/.cache/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv .cache/bin/golangci-lint $(LINT)
 
-.PHONY: help setup languages build demo check test test-browser test-vm fuzz soak bench golden clean
+.PHONY: help setup languages build demo check test test-browser screenshots test-vm fuzz soak bench golden clean

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -60,8 +61,9 @@ type daemon struct {
 	hub         *watch.Hub
 	sampler     *watch.Sampler
 	handler     http.Handler
-	sites       *sites         // nil: berth serves no sites
-	undo        []func() error // closes what was opened, in reverse
+	handlers    atomic.Pointer[inflight] // that run, from begin on
+	sites       *sites                   // nil: berth serves no sites
+	undo        []func() error           // closes what was opened, in reverse
 
 	baton   *baton          // what outlives this image of the daemon
 	next    *successor      // nil when hangups is
@@ -237,7 +239,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	}
 	d.host = host.New(host.Config{
 		Launch: start.launch, Adopt: start.adopt, Shell: start.shell, Plan: planner(tools), Records: store, Registry: store, Settings: store, Environment: store,
-		Staging: files, Trees: files, History: store, Rewinds: files, Disk: files, Quotas: files, Ports: ports{d.db, store.ids}, Visits: d.visits(), DiskLimit: s.Apps.Disk, Logs: keepsakes{d.logs, d.history}, Log: d.log,
+		Staging: files, Trees: files, History: store, Rewinds: files, Disk: files, Quotas: files, Contents: d.trees, Ports: ports{d.db, store.ids}, Visits: d.visits(), DiskLimit: s.Apps.Disk, Logs: keepsakes{d.logs, d.history}, Log: d.log,
 		Chronicle: store, Tell: d.hub.Tell,
 		CheckRAM: func(total, used, want app.MB) error {
 			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
@@ -253,15 +255,16 @@ func (d *daemon) openHost(ctx context.Context) error {
 	})
 	d.sampler = watch.NewSampler(d.hub, d.host, d.history.Append, d.log)
 	names := domain.New(d.names())
+	links := account.NewLinks(key, time.Now)
 	d.handler = d.front(httpapi.New(httpapi.Config{
-		Accounts: account.New(d.db), Links: account.NewLinks(key, time.Now),
+		Accounts: account.New(d.db), Links: links,
 		Catalog: d.host, Control: d.host, Settings: d.host, Environment: d.host, Deployer: d.host, History: d.host, Console: d.host,
 		Downloads: downloads{d.host, d.trees, d.logs}, Builds: d.logs, Audit: d.audit, Names: names, Domains: names, Certificates: d.certificate,
 		Teams: teams, Memberships: teams, Feed: feed{d.hub}, Metrics: figures{d.host, d.history}, Chronicle: d.host,
 		RateLimit: s.RateLimit, BaseURL: s.BaseURL,
 		MaxUpload: s.Upload.Max.Bytes() + multipartRoom, MaxFile: s.Upload.Max.Bytes(), MaxSocket: s.Upload.MaxSocket.Bytes(),
 		Version: buildVersion(), Log: d.log, Now: time.Now,
-	}), teams, hostCapacity(info.RAM, s.Host.Reserve, s.Host.Overcommit))
+	}), teams, names, links, hostCapacity(info.RAM, s.Host.Reserve, s.Host.Overcommit))
 	return nil
 }
 

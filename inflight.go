@@ -65,6 +65,25 @@ func (i *inflight) enterEndless() (leave func(), ok bool) {
 	}, true
 }
 
+// join is enter for work that a handler begins and does not wait for. It never
+// waits: close does for the handler.
+func (i *inflight) join() (leave func(), ok bool) {
+	if !i.mu.TryRLock() {
+		return nil, false
+	}
+	if i.closed {
+		i.mu.RUnlock()
+		return nil, false
+	}
+	began := time.Now()
+	i.running.Store(&began, nil)
+	return func() {
+		i.running.Delete(&began)
+		i.idle.Reset(quiet)
+		i.mu.RUnlock()
+	}, true
+}
+
 // oldest is how long the handler has been running that began first, 0 when
 // none is.
 func (i *inflight) oldest() (age time.Duration) {

@@ -96,3 +96,43 @@ func TestInflightStreams(t *testing.T) {
 		i.close()
 	})
 }
+
+// What a handler begins is waited for as the handler is, and does not begin once the
+// end has: the end waits for the handler, which must not wait for it.
+func TestInflightJoin(t *testing.T) {
+	i := newInflight(func() {})
+	leave, ok := i.enter()
+	if !ok {
+		t.Fatal("a handler was not let in")
+	}
+	done, ok := i.join()
+	if !ok {
+		t.Fatal("its work was not let in")
+	}
+	leave()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		i.close()
+	}()
+	for until := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		late, ok := i.join()
+		if !ok {
+			break
+		}
+		late()
+		if time.Now().After(until) {
+			t.Fatal("work is let in while the end waits")
+		}
+	}
+	select {
+	case <-closed:
+		t.Error("the end did not wait for the work")
+	default:
+	}
+	done()
+	<-closed
+	if _, ok := i.join(); ok {
+		t.Error("work is let in after the end")
+	}
+}

@@ -47,6 +47,7 @@ type serving struct {
 // begin answers on l.
 func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 	v := &serving{handlers: newInflight(release)}
+	d.handlers.Store(v.handlers)
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	v.end = end
 	v.server = d.server(life, v)

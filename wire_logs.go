@@ -141,7 +141,7 @@ func (b *logbook) FollowBuild(id app.ID) (httpapi.Follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	return follower{l.Follow()}, nil
+	return follower{l.Follow(0)}, nil
 }
 
 // BeginBuild empties the build log.
@@ -195,8 +195,11 @@ func (b *logbook) sweep(known map[app.ID]bool) error {
 }
 
 // reader opens the whole run log.
-func (b *logbook) reader(id app.ID) (io.ReadCloser, error) {
-	l, err := b.existing(id, false)
+func (b *logbook) reader(id app.ID) (io.ReadCloser, error) { return b.whole(id, false) }
+
+// whole opens everything that is kept of a log; one that there is not is empty.
+func (b *logbook) whole(id app.ID, build bool) (io.ReadCloser, error) {
+	l, err := b.existing(id, build)
 	if errors.Is(err, errNoLog) {
 		return io.NopCloser(strings.NewReader("")), nil
 	}

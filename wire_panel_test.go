@@ -1,8 +1,15 @@
 package main
 
-import (
-	"testing"
-)
+import "testing"
+
+// What an upgrade must not wait for are the streams, and nothing else.
+func TestEndlessPaths(t *testing.T) {
+	for path, want := range map[string]bool{"/v2/events": true, "/events": true, "/": false, "/apps/shop/logs": false, "/v2/app/shop/events": false, "/events/": false} {
+		if endless(path) != want {
+			t.Errorf("%q: got %v", path, !want)
+		}
+	}
+}
 
 func TestPathsOfTheAPI(t *testing.T) {
 	for path, want := range map[string]bool{

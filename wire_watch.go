@@ -33,12 +33,12 @@ func (d *daemon) openHub(teams *account.Teams) {
 	d.hub = watch.NewHub(watch.Access{
 		Find:      func(id app.ID) (app.Snapshot, bool) { return d.host.Find(id) },
 		Authorize: teams.Authorize, Memberships: teams.Memberships,
-	}, func(id app.ID, build bool) (watch.Follower, error) {
+	}, func(id app.ID, build bool, back int) (watch.Follower, error) {
 		l, err := d.logs.existing(id, build)
 		if err != nil {
 			return nil, err
 		}
-		return l.Follow(), nil
+		return l.Follow(back), nil
 	})
 }
 
@@ -82,4 +82,4 @@ func (f figures) Metrics(_ context.Context, owner app.AccountID, id app.ID, from
 
 // endless reports whether a request is for a stream that ends when berth does,
 // or when its client goes: an upgrade waits for no such request, and ends it.
-func endless(path string) bool { return path == "/v2/events" }
+func endless(path string) bool { return path == "/v2/events" || path == "/events" }

@@ -72,7 +72,9 @@ func cut(s string, n int) string {
 type ActQuery struct {
 	Account AccountID // that acted, or was meant
 	App     ID
-	Since   time.Time
-	Before  int64 // the Seq of the oldest record that is known already
-	Limit   int   // MUST be positive
+	// Operation is one of them, such as "app.start".
+	Operation string
+	Since     time.Time
+	Before    int64 // the Seq of the oldest record that is known already
+	Limit     int   // MUST be positive
 }

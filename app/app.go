@@ -199,7 +199,27 @@ type Backup struct {
 	App     ID
 	File    string // name in the backup directory, unguessable
 	Expires time.Time
+	Bytes   int64 // of the file; 0 when it was not asked for
 }
+
+// Entry is one name in a directory of an application's files.
+type Entry struct {
+	Name  string // as the program wrote it: any bytes but "/" and NUL
+	Kind  EntryKind
+	Bytes int64     // of a file
+	At    time.Time // of its last change
+}
+
+// EntryKind is what an Entry names.
+type EntryKind string
+
+// The kinds of entries. Links are shown and never followed.
+const (
+	EntryFile  EntryKind = "file"
+	EntryDir   EntryKind = "dir"
+	EntryLink  EntryKind = "link"
+	EntryOther EntryKind = "other" // a pipe, a socket, a device, or another user's
+)
 
 // Profile is what a profile update sets; nil leaves a field as it is.
 type Profile struct {

@@ -93,6 +93,10 @@ type Watch struct {
 	// Last is the ID of the last event that was told before, 0 for a first look:
 	// what came since is told first, or ResetEvent.
 	Last int64
+	// Tail is how many bytes of the output from before the lines begin with, whole
+	// lines of them, 0 for none. So nothing is missed between a look at the output
+	// and the stream.
+	Tail int
 }
 
 // Happening is one line of what happened to an application, as it is remembered.

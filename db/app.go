@@ -114,6 +114,12 @@ func (db *DB) SetProfile(ctx context.Context, id app.ID, p app.Profile) error {
 		"UPDATE app SET name = coalesce(?2, name), avatar_url = coalesce(?3, avatar_url) WHERE id = ?1", p.Name, p.AvatarURL)
 }
 
+// SetAutoRestart stores whether the program is started again when it fails, or
+// fails with app.NotFound.
+func (db *DB) SetAutoRestart(ctx context.Context, id app.ID, on bool) error {
+	return db.changeApp(ctx, id, "store the auto restart", "UPDATE app SET auto_restart = ?2 WHERE id = ?1", on)
+}
+
 // changeApp runs a statement about one application, whose ID is parameter 1.
 func (db *DB) changeApp(ctx context.Context, id app.ID, what, statement string, args ...any) error {
 	return db.write(ctx, what, func(tx *sql.Tx) error {

@@ -77,6 +77,8 @@ func TestChangesOfAnApp(t *testing.T) {
 			"avatar", func(id app.ID) error { return db.SetProfile(ctx, id, app.Profile{AvatarURL: text("u")}) },
 			func() { want.AvatarURL = "u" },
 		},
+		{"auto restart", func(id app.ID) error { return db.SetAutoRestart(ctx, id, true) }, func() { want.AutoRestart = true }},
+		{"no auto restart", func(id app.ID) error { return db.SetAutoRestart(ctx, id, false) }, func() { want.AutoRestart = false }},
 		{"empty name", func(id app.ID) error { return db.SetProfile(ctx, id, app.Profile{Name: text("")}) }, func() { want.Name = "" }},
 		{
 			"code", func(id app.ID) error { return setCode(db, id, app.Code{Main: "m", Lang: "l", Packages: "p"}, true) },

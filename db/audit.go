@@ -49,6 +49,9 @@ func (db *DB) Acts(ctx context.Context, q app.ActQuery) ([]app.Act, error) {
 	if q.App != "" {
 		add("app = ?", q.App)
 	}
+	if q.Operation != "" {
+		add("operation = ?", q.Operation)
+	}
 	if !q.Since.IsZero() {
 		add("at >= ?", stamp(q.Since))
 	}

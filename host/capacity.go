@@ -40,6 +40,19 @@ func (c *capacity) take(id app.ID, ram app.MB) error {
 	return nil
 }
 
+// room is how much RAM the application could have with what else runs now.
+func (c *capacity) room(id app.ID) app.MB {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left := c.total
+	for other, mb := range c.running {
+		if other != id && other != besides(id) {
+			left -= mb
+		}
+	}
+	return max(left, 0)
+}
+
 // give returns what the application had.
 func (c *capacity) give(id app.ID) {
 	c.mu.Lock()

@@ -77,6 +77,18 @@ func (h *Host) SetProfile(ctx context.Context, owner app.AccountID, id app.ID, p
 	})
 }
 
+// SetAutoRestart sets whether the program is started again when it fails, until a
+// deployment says otherwise; what waits for a restart goes on waiting.
+func (h *Host) SetAutoRestart(ctx context.Context, owner app.AccountID, id app.ID, on bool) error {
+	return h.change(ctx, owner, id, func(ctx context.Context, u *unit) error {
+		if err := u.h.Settings.SetAutoRestart(ctx, id, on); err != nil {
+			return err
+		}
+		u.app.AutoRestart = on
+		return nil
+	})
+}
+
 // SetRAM changes an application's RAM, at once if its program runs. It fails
 // with app.Exhausted when the account, the host, or what the program uses now
 // does not allow it, and with app.Unusable below the least an application may
@@ -84,6 +96,10 @@ func (h *Host) SetProfile(ctx context.Context, owner app.AccountID, id app.ID, p
 func (h *Host) SetRAM(ctx context.Context, owner app.AccountID, id app.ID, ram app.MB) error {
 	return h.ask(ctx, owner, id, func(u *unit, reply func(error)) { reply(u.setRAM(ram)) })
 }
+
+// RoomOf returns the most RAM that an application can have beside what else runs now.
+// It reserves nothing.
+func (h *Host) RoomOf(id app.ID) app.MB { return h.capacity.room(id) }
 
 // setRAM changes the limit of the running program between two records, so
 // that each refusal leaves all three as they were.

@@ -14,10 +14,24 @@ type diskSpace struct {
 	limits   map[app.ID][]int64 // that were set, in order
 	after    map[app.ID]int64   // what a tree will take with a stage over it; "" for a new one
 	room     map[string]error   // by what there is no room for
+	written  map[string]string  // files, by hand
 }
 
 func newDiskSpace() diskSpace {
-	return diskSpace{sizes: map[app.ID]int64{}, limits: map[app.ID][]int64{}, after: map[app.ID]int64{}, room: map[string]error{}}
+	return diskSpace{sizes: map[app.ID]int64{}, limits: map[app.ID][]int64{}, after: map[app.ID]int64{}, room: map[string]error{}, written: map[string]string{}}
+}
+
+func (w *world) WriteFile(id app.ID, uid int, name string, data []byte) error {
+	if err := w.failing("WriteFile"); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if uid < 70000 {
+		w.t.Errorf("a file of %s is written for user %d", id, uid)
+	}
+	w.written[name] = string(data)
+	return nil
 }
 
 func (w *world) Enforced() bool { return w.enforced }

@@ -146,6 +146,13 @@ func (w *world) SetProfile(_ context.Context, id app.ID, p app.Profile) error {
 	})
 }
 
+func (w *world) SetAutoRestart(_ context.Context, id app.ID, on bool) error {
+	if err := w.failing("SetAutoRestart"); err != nil {
+		return err
+	}
+	return w.change(id, func(a *app.App) { a.AutoRestart = on })
+}
+
 func (w *world) AddDeploy(_ context.Context, id app.ID, d app.Deploy, variables []app.Variable, retain func([]app.Deploy) []app.Deploy) (app.Deploy, error) {
 	if err := w.failing("AddDeploy"); err != nil {
 		return d, err

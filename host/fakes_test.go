@@ -105,7 +105,7 @@ func newWorld(t *testing.T) *world {
 // open makes a host over what the world remembers, as a new daemon would.
 func (w *world) open() *Host {
 	c := Config{
-		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Settings: w, Environment: w, Wish: wish, Staging: w, Trees: w, History: w, Rewinds: w, Disk: w, Quotas: w, Chronicle: w, Tell: w.tell, DiskLimit: w.space, Logs: worldLogs{w},
+		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Settings: w, Environment: w, Wish: wish, Staging: w, Trees: w, History: w, Rewinds: w, Disk: w, Quotas: w, Contents: w, Chronicle: w, Tell: w.tell, DiskLimit: w.space, Logs: worldLogs{w},
 		Log: slog.New(slog.DiscardHandler),
 		CheckRAM: func(total, used, want app.MB) error {
 			if used+want > total {

@@ -32,6 +32,7 @@ type Config struct {
 	Quotas      Quotas
 	Ports       Ports
 	Visits      Visits // nil: nobody brings requests to sites
+	Contents    Contents
 	Logs        Logs
 	Chronicle   Chronicle
 	Log         *slog.Logger

@@ -115,6 +115,7 @@ type Admit = func(total, used app.MB) error
 type Settings interface {
 	SetRAM(ctx context.Context, id app.ID, ram app.MB, admit Admit) error
 	SetProfile(ctx context.Context, id app.ID, p app.Profile) error
+	SetAutoRestart(ctx context.Context, id app.ID, on bool) error
 }
 
 // Staging takes uploads in and unpacks them, apart from what runs.

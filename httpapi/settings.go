@@ -2,17 +2,9 @@ package httpapi
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"berth/app"
-)
-
-const (
-	maxName      = 30  // characters
-	maxAvatarURL = 512 // bytes
 )
 
 type localeAnswer struct {
@@ -76,35 +68,19 @@ func profile(f fields) (app.Profile, error) {
 	}
 	if name != nil {
 		*name = strings.TrimSpace(*name)
-		if !validName(*name) {
+		if !app.ValidName(*name) {
 			return app.Profile{}, app.Errorf(app.Invalid,
-				"The field name must have 1 to %d characters and no control characters.", maxName)
+				"The field name must have 1 to %d characters and no control characters.", app.MaxName)
 		}
 	}
 	if avatar != nil {
 		*avatar = strings.TrimSpace(*avatar)
-		if !validAvatar(*avatar) {
+		if !app.ValidAvatar(*avatar) {
 			return app.Profile{}, app.Errorf(app.Invalid,
-				"The field avatarURL must be an http or https address of at most %d characters, or empty.", maxAvatarURL)
+				"The field avatarURL must be an http or https address of at most %d characters, or empty.", app.MaxAvatarURL)
 		}
 	}
 	return app.Profile{Name: name, AvatarURL: avatar}, nil
-}
-
-func validName(s string) bool {
-	n := utf8.RuneCountInString(s)
-	return n >= 1 && n <= maxName && !strings.ContainsFunc(s, unicode.IsControl)
-}
-
-func validAvatar(s string) bool {
-	if s == "" {
-		return true
-	}
-	if len(s) > maxAvatarURL || strings.ContainsFunc(s, unicode.IsSpace) {
-		return false
-	}
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
 
 func (s *server) delete(c *call) (response, error) {

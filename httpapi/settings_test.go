@@ -133,7 +133,7 @@ func TestContentTypesOfJSON(t *testing.T) {
 }
 
 func TestProfileBodies(t *testing.T) {
-	long := "https://example.org/" + strings.Repeat("a", maxAvatarURL)
+	long := "https://example.org/" + strings.Repeat("a", app.MaxAvatarURL)
 	for _, tt := range []struct{ body, call string }{
 		{`{"name":"x"}`, `"x" -`},
 		{`{"avatarURL":"http://example.org"}`, `- "http://example.org"`},

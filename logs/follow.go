@@ -16,13 +16,13 @@ type Follower struct {
 	ready chan struct{}
 }
 
-// Follow returns a follower of what is written from now on. The caller MUST
-// Close it.
-func (l *Log) Follow() *Follower {
+// Follow returns a follower of what is written from now on, and of at most the
+// last back bytes before, from the start of a line. The caller MUST Close it.
+func (l *Log) Follow(back int) *Follower {
 	f := &Follower{log: l, ready: make(chan struct{}, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f.from = l.tail.total
+	f.from = l.tail.total - int64(len(l.tail.last(back)))
 	l.followers = append(l.followers, f)
 	return f
 }

@@ -9,7 +9,7 @@ import (
 func TestFollow(t *testing.T) {
 	l := open(t, t.TempDir(), Options{Rate: -1})
 	l.Note("before")
-	f := l.Follow()
+	f := l.Follow(0)
 	defer f.Close()
 	if got := f.Take(); got != "" {
 		t.Errorf("took %q, want nothing yet", got)
@@ -48,10 +48,30 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// A follower can begin with whole lines from before, and misses none between.
+func TestFollowFromBefore(t *testing.T) {
+	l := open(t, t.TempDir(), Options{Rate: -1})
+	l.Note("one")
+	l.Note("two")
+	for back, want := range map[int]string{0: "", 50: "[berth] two\n", 1 << 20: "[berth] one\n[berth] two\n"} {
+		f := l.Follow(back)
+		if got := Unstamped(f.Take()); got != want {
+			t.Errorf("with %d bytes from before took %q, want %q", back, got, want)
+		}
+		f.Close()
+	}
+	f := l.Follow(1 << 20)
+	defer f.Close()
+	l.Note("three")
+	if got := Unstamped(f.Take()); got != "[berth] one\n[berth] two\n[berth] three\n" {
+		t.Errorf("took %q", got)
+	}
+}
+
 // A follower that is slow gets the end, and a line about the rest.
 func TestFollowSlowly(t *testing.T) {
 	l := open(t, t.TempDir(), Options{Rate: -1})
-	f := l.Follow()
+	f := l.Follow(0)
 	defer f.Close()
 	for i := range 3000 {
 		l.Note(fmt.Sprintf("line %04d %s", i, strings.Repeat("x", 50)))

@@ -54,7 +54,11 @@ func (s *server) send(c *call, a answer) {
 		a.stream(c, c.r)
 		return
 	}
-	_ = http.NewResponseController(c).SetWriteDeadline(time.Now().Add(patience))
+	control := http.NewResponseController(c)
+	_ = control.SetWriteDeadline(time.Now().Add(patience))
+	if c.partial() && control.EnableFullDuplex() == nil {
+		defer c.linger(control, 4*s.MaxUpload)
+	}
 	h := c.Header()
 	if a.to != "" {
 		h.Set("Location", a.to)

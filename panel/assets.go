@@ -7,6 +7,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"io"
+	"io/fs"
 	"mime"
 	"net/http"
 	"path"
@@ -38,20 +39,20 @@ type asset struct {
 // read when the first page is asked for.
 var assets = sync.OnceValue(func() map[string]asset {
 	all := map[string]asset{}
-	entries, err := files.ReadDir("static")
-	if err != nil {
-		panic(err) // embedded, so this cannot be
-	}
-	for _, e := range entries {
-		body, err := files.ReadFile("static/" + e.Name())
-		if err != nil {
-			panic(err)
+	err := fs.WalkDir(files, "static", func(name string, e fs.DirEntry, err error) error {
+		ext := path.Ext(name)
+		if err != nil || e.IsDir() || mime.TypeByExtension(ext) == "" { // a licence, or a list of sums
+			return err
 		}
+		body, err := files.ReadFile(name)
 		sum := sha256.Sum256(body)
-		ext := path.Ext(e.Name())
 		hashed := strings.TrimSuffix(e.Name(), ext) + "." + hex.EncodeToString(sum[:6]) + ext
 		a := asset{hashed, mime.TypeByExtension(ext), body}
 		all[e.Name()], all[hashed] = a, a
+		return err
+	})
+	if err != nil {
+		panic(err) // embedded, so this cannot be
 	}
 	return all
 })

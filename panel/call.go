@@ -33,6 +33,7 @@ type call struct {
 
 	app     app.Snapshot  // of the path
 	owner   app.AccountID // of app: the account, or who it acts for as a member of the team
+	sent    *incoming     // the body; nil when there is none
 	problem string        // shown on the page: why the form was refused
 	wrong   string        // which form that was, see form
 	cookies []*http.Cookie
@@ -82,16 +83,25 @@ func (s *server) enter(c *call) error {
 func (s *server) maySignIn(c *call) bool { return c.safe || s.Insecure }
 
 // form reads the fields of a form; it fails with app.Invalid or app.TooLarge.
-func (c *call) form() (url.Values, error) {
+func (c *call) form() (url.Values, error) { return c.formWithin(maxForm) }
+
+// formWithin is form for a body of at most limit bytes.
+func (c *call) formWithin(limit int64) (url.Values, error) {
 	if c.r.PostForm == nil {
 		_ = http.NewResponseController(c).SetReadDeadline(time.Now().Add(patience))
-		c.r.Body = http.MaxBytesReader(c, c.r.Body, maxForm)
+		c.r.Body = http.MaxBytesReader(c, c.r.Body, limit)
 		if err := c.r.ParseForm(); err != nil {
 			return nil, app.Errorf(app.Invalid, "the form could not be read")
 		}
 	}
 	return c.r.PostForm, nil
 }
+
+// own reports whether the application of the path belongs to the account.
+func (c *call) own() bool { return c.owner == c.account.ID }
+
+// at is the address of a page of the application.
+func (c *call) at(page string) string { return "/apps/" + string(c.app.ID) + "/" + page }
 
 // number is a number of the path; what is none is 0, which nothing has.
 func (c *call) number(name string) int64 {

@@ -8,7 +8,9 @@ import (
 // flash is shown once, on the page that comes next.
 type flash struct {
 	Text   string
-	Secret string // a new token, which is shown nowhere else
+	Secret string // a new token or link, which is shown nowhere else
+	Link   string // an address of this server, and Word, what it is called
+	Word   string
 	until  time.Time
 }
 

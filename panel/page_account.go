@@ -155,4 +155,10 @@ func query(pairs ...string) string {
 }
 
 // back is the page of the panel that a form was on.
-func (c *call) back() string { return local(c.r.FormValue("back")) }
+func (c *call) back() string {
+	f, err := c.form()
+	if err != nil {
+		return "/"
+	}
+	return local(f.Get("back"))
+}

@@ -11,7 +11,10 @@ import (
 
 // appsPage is the data of apps.html.
 type appsPage struct {
-	Apps                   []appRow
+	live
+	Apps                   []appRow // those that the address asks for
+	All                    int      // how many there are
+	Show, Query            string   // what it asks for: "online", "problem" or "", and a part of a name
 	Online, Problems       int
 	Assigned, Total        int64 // bytes of the account
 	InUse                  int64
@@ -29,10 +32,21 @@ type appRow struct {
 	Limit    int64
 	Full     int // percent of Limit
 	May      actions
+	See, Log bool // the person may look at its page, and at its log
 }
 
 // actions are the buttons that a person has.
 type actions struct{ Start, Restart, Stop bool }
+
+// actionsOf are the buttons that lead somewhere now, and that may allows.
+func actionsOf(snap app.Snapshot, may app.Permissions) actions {
+	runs := snap.Running || snap.State == app.Waiting
+	return actions{
+		Start:   !snap.Running && snap.State != app.Preparing && may.Has(app.StartApp),
+		Restart: runs && may.Has(app.RestartApp),
+		Stop:    (runs || snap.State == app.Starting || snap.State == app.Preparing) && may.Has(app.StopApp),
+	}
+}
 
 // measurers is how many applications are measured at once.
 const measurers = 4
@@ -40,7 +54,7 @@ const measurers = 4
 // apps lists what the account has and helps with, problems first.
 func (s *server) apps(c *call) (answer, error) {
 	rows := []appRow{}
-	page := appsPage{Total: c.account.TotalRAM.Bytes()}
+	page := appsPage{live: s.liveOf(&call{}, "figures"), Total: c.account.TotalRAM.Bytes()}
 	for _, snap := range s.Catalog.Apps(c.account.ID) {
 		page.Assigned += snap.RAM.Bytes()
 		rows = append(rows, s.row(c, snap, app.AllPermissions, ""))
@@ -83,20 +97,24 @@ func (s *server) apps(c *call) (answer, error) {
 		}
 		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
 	})
-	page.Apps = rows
+	page.All, page.Show, page.Query = len(rows), c.r.URL.Query().Get("show"), strings.TrimSpace(c.r.URL.Query().Get("q"))
+	page.Apps = slices.DeleteFunc(rows, func(r appRow) bool { return !page.shows(r) })
 	page.AssignedShare, page.UseWide = share(page.Assigned, page.Total), share(page.InUse, page.Total)
 	return show("apps", page)
+}
+
+// shows reports whether a row is one of those that the page is asked for.
+func (p appsPage) shows(r appRow) bool {
+	if p.Show == "online" && r.Class != "good" || p.Show == "problem" && r.Class != "bad" {
+		return false
+	}
+	return strings.Contains(strings.ToLower(r.Name+" "+string(r.ID)+" "+r.Owner), strings.ToLower(p.Query))
 }
 
 // row is an application as the list has it, before it is measured.
 func (s *server) row(c *call, snap app.Snapshot, may app.Permissions, owner string) appRow {
 	r := appRow{Snapshot: snap, standing: standingOf(c.lang, snap, s.Now()), Owner: owner, Measured: true, Limit: snap.RAM.Bytes()}
-	runs := snap.Running || snap.State == app.Waiting
-	r.May = actions{
-		Start:   !snap.Running && snap.State != app.Preparing && may.Has(app.StartApp),
-		Restart: runs && may.Has(app.RestartApp),
-		Stop:    (runs || snap.State == app.Starting || snap.State == app.Preparing) && may.Has(app.StopApp),
-	}
+	r.May, r.See, r.Log = actionsOf(snap, may), may.Has(app.StatusApp), may.Has(app.LogsApp)
 	return r
 }
 
@@ -113,14 +131,9 @@ func (s *server) measure(ctx context.Context, rows []appRow) {
 		work.Go(func() {
 			defer func() { <-turns }()
 			st, err := s.Catalog.Status(ctx, r.Account, r.ID)
-			if r.Measured = err == nil; err != nil {
-				return
+			if r.Measured = err == nil; err == nil {
+				r.measured(st)
 			}
-			r.CPU, r.Used = st.Usage.CPUPercent, st.Usage.MemoryBytes
-			if st.Usage.LimitBytes > 0 {
-				r.Limit = st.Usage.LimitBytes
-			}
-			r.Full = share(r.Used, r.Limit)
 		})
 	}
 	work.Wait()

@@ -50,6 +50,7 @@ func TestEveryPageInEveryLanguage(t *testing.T) {
 		"hostile":   func(s *app.Snapshot) { s.Name = `<script>alert(1)</script>"'` },
 	} {
 		w.host.add(w.ana.ID, name, change)
+		add(t, w, name)
 	}
 	key, err := w.signIns.Invite(t.Context(), w.bob.ID)
 	must(t, err)
@@ -64,13 +65,13 @@ func TestEveryPageInEveryLanguage(t *testing.T) {
 			"/": b.get("/"), "/account": b.get("/account"), "/nothing": b.get("/nothing"),
 			"/login": stranger.get("/login"), "/setup": stranger.get("/setup/" + key),
 		} {
-			if !strings.Contains(asked.body, `<html lang="`+locale+`"`) || strings.Contains(asked.body, "<script>") || strings.Contains(asked.body, "%!") {
-				t.Errorf("%s in %s is not as it should be:\n%s", path, locale, asked.body)
-			}
-			for _, inline := range []string{" style=", "<style", " onclick=", "javascript:"} {
-				if strings.Contains(asked.body, inline) {
-					t.Errorf("%s has %q, which the policy forbids", path, inline)
-				}
+			asPageShouldBe(t, path, locale, asked)
+		}
+		for _, id := range []app.ID{"online", "waiting", "oom", "crashed", "ended", "stopped", "preparing", "starting", "stopping", "hostile"} {
+			for _, tab := range []string{"", "/logs", "/logs?of=build", "/logs?q=nothing", "/deploys"} {
+				p := b.get("/apps/" + string(id) + tab)
+				p.want(t, string(id)+tab, http.StatusOK, `class="tabs"`)
+				asPageShouldBe(t, string(id)+tab, locale, p)
 			}
 		}
 	}
@@ -81,6 +82,21 @@ func TestEveryPageInEveryLanguage(t *testing.T) {
 	}
 	if got, want := strings.Join(order, " "), "bad bad bad busy busy busy good good off off"; got != want {
 		t.Errorf("the order is %q, want %q", got, want)
+	}
+}
+
+// asPageShouldBe fails unless a page is whole, in its language, and without what
+// the policy forbids.
+func asPageShouldBe(t *testing.T, path, locale string, asked page) {
+	t.Helper()
+	if !strings.Contains(asked.body, `<html lang="`+locale+`"`) || !strings.HasSuffix(asked.body, "</html>\n") ||
+		strings.Contains(asked.body, "<script>") || strings.Contains(asked.body, "%!") {
+		t.Errorf("%s in %s is not as it should be:\n%s", path, locale, asked.body)
+	}
+	for _, inline := range []string{" style=", "<style", " onclick=", "javascript:"} {
+		if strings.Contains(asked.body, inline) {
+			t.Errorf("%s has %q, which the policy forbids", path, inline)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -23,22 +24,48 @@ type Config struct {
 	Catalog     Catalog
 	Control     Control
 	Memberships Memberships
+	Memory      Memory
+	History     History
+	Chronicle   Chronicle
+	Metrics     Metrics
+	Logs        Logs
+	Feed        Feed
+	People      People
+	Trail       Trail
+	Settings    Settings
+	Teams       Teams
+	Environment Environment
+	Deployer    Deployer
+	BuildLog    BuildLog
+	Backups     Backups
+	Domains     Domains
+	Files       Files
+	Keeper      Keeper
 	Audit       Audit // may be nil: then nothing is recorded
+
+	// Examine says how the host is, as berth doctor does. It may take seconds.
+	Examine func(ctx context.Context) []Finding
+	// Go runs f beside the request, and keeps the daemon from ending before it
+	// returns; false: it does not run, because the daemon ends.
+	Go func(f func()) bool
 
 	// Status is the HTTP status of the errors of a kind.
 	Status   func(app.Kind) int
-	TTL      time.Duration  // how long a session lives that nobody uses
-	FirstRAM app.MB         // of the first account
-	Insecure bool           // let people sign in over plain HTTP
-	BaseURL  string         // under which browsers reach the panel; "" when not known
-	Trusted  []netip.Prefix // proxies whose X-Forwarded-For and -Proto are believed
-	Version  string
-	Log      *slog.Logger     // nothing is logged when nil
-	Now      func() time.Time // time.Now when nil
+	TTL      time.Duration // how long a session lives that nobody uses
+	FirstRAM app.MB        // of the first account: what applications may have together
+	Sites    string        // the domain below which sites are; "" when not known
+	// MaxUpload bounds the body of an upload, MaxFile the file in it, in bytes.
+	MaxUpload, MaxFile int64
+	Insecure           bool           // let people sign in over plain HTTP
+	BaseURL            string         // under which browsers reach the panel; "" when not known
+	Trusted            []netip.Prefix // proxies whose X-Forwarded-For and -Proto are believed
+	Version            string
+	Log                *slog.Logger     // nothing is logged when nil
+	Now                func() time.Time // time.Now when nil
 }
 
 // New returns the handler of the panel: of everything that is not the API's. It
-// is safe for concurrent use and starts no goroutine that outlives a request.
+// is safe for concurrent use; what outlives a request, it starts with Config.Go.
 //
 // The http.Server around it SHOULD set ReadHeaderTimeout and IdleTimeout but
 // neither ReadTimeout nor WriteTimeout: they would cut live views, and the handler
@@ -50,7 +77,10 @@ func New(c Config) http.Handler {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	s := &server{Config: c, guard: http.NewCrossOriginProtection(), flashes: newFlashes(c.Now)}
+	s := &server{
+		Config: c, guard: http.NewCrossOriginProtection(), flashes: newFlashes(c.Now), jobs: newJobs(c.Now),
+		began: c.Now(), doctor: &checkup{},
+	}
 	if u, err := url.Parse(c.BaseURL); err == nil && u.Host != "" {
 		_ = s.guard.AddTrustedOrigin(u.Scheme + "://" + u.Host) // it was read above
 	}
@@ -63,6 +93,9 @@ type server struct {
 	mux     *http.ServeMux
 	guard   *http.CrossOriginProtection
 	flashes *flashes
+	jobs    *jobs
+	began   time.Time
+	doctor  *checkup
 }
 
 // patience is how long a client may take to send a form, or to take a page.
@@ -71,6 +104,10 @@ const patience = 30 * time.Second
 // ServeHTTP answers one request.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{ResponseWriter: w, r: r, requestID: rand.Text(), began: s.Now(), pattern: "unmatched"}
+	if r.Body != nil {
+		c.sent = &incoming{ReadCloser: r.Body}
+		r.Body = c.sent
+	}
 	defer func() {
 		v := recover()
 		abort := v != nil && s.recovered(c, v)

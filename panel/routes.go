@@ -2,6 +2,7 @@ package panel
 
 import (
 	"net/http"
+	"slices"
 
 	"berth/app"
 )
@@ -39,6 +40,10 @@ type route struct {
 
 // routes is the whole panel. HEAD is answered wherever GET is.
 func (s *server) routes() []route {
+	return slices.Concat(s.commonRoutes(), s.manageRoutes(), s.deployRoutes(), s.hostRoutes())
+}
+
+func (s *server) commonRoutes() []route {
 	return []route{
 		{http.MethodGet, "/login", public, ownerOnly, s.login, "", nil},
 		{http.MethodPost, "/login", public, ownerOnly, s.signIn, "session.begin", s.login},
@@ -48,9 +53,18 @@ func (s *server) routes() []route {
 		{http.MethodPost, "/theme", public, ownerOnly, s.theme, "", nil},
 
 		{http.MethodGet, "/{$}", signedIn, ownerOnly, s.apps, "", nil},
-		{http.MethodPost, "/apps/{app}/start", signedIn, app.StartApp, s.start, "app.start", s.apps},
-		{http.MethodPost, "/apps/{app}/restart", signedIn, app.RestartApp, s.restart, "app.restart", s.apps},
-		{http.MethodPost, "/apps/{app}/stop", signedIn, app.StopApp, s.stop, "app.stop", s.apps},
+		{http.MethodPost, "/apps/{app}/start", signedIn, app.StartApp, s.start, "app.start", s.origin},
+		{http.MethodPost, "/apps/{app}/restart", signedIn, app.RestartApp, s.restart, "app.restart", s.origin},
+		{http.MethodPost, "/apps/{app}/stop", signedIn, app.StopApp, s.stop, "app.stop", s.origin},
+
+		{http.MethodGet, "/events", signedIn, ownerOnly, s.events, "", nil},
+		{http.MethodGet, "/apps/{app}", signedIn, app.StatusApp, s.overview, "", nil},
+		{http.MethodGet, "/apps/{app}/plot", signedIn, app.StatusApp, s.plot, "", nil},
+		{http.MethodPost, "/apps/{app}/raise", signedIn, app.EditRAM, s.raise, "app.ram", s.origin},
+		{http.MethodGet, "/apps/{app}/logs", signedIn, app.LogsApp, s.logs, "", nil},
+		{http.MethodGet, "/apps/{app}/logs/download", signedIn, app.LogsApp, s.downloadLog, "app.logs", nil},
+		{http.MethodGet, "/apps/{app}/deploys", signedIn, ownerOnly, s.deploys, "", nil},
+		{http.MethodPost, "/apps/{app}/deploys/{number}/rollback", signedIn, ownerOnly, s.rollback, "app.rollback", s.deploys},
 
 		{http.MethodGet, "/account", signedIn, ownerOnly, s.account, "", nil},
 		{http.MethodPost, "/account/locale", signedIn, ownerOnly, s.setLocale, "account.locale", s.account},
@@ -118,6 +132,9 @@ func (s *server) oneOf(methods map[string]route) http.Handler {
 func (s *server) serve(c *call, r route) {
 	c.pattern, c.audit.operation = r.pattern, r.audit
 	resp, err := s.admit(c, r)
+	if err != nil {
+		r.on = nil // a page is not for whom it was refused to
+	}
 	if err == nil && resp == nil {
 		var made answer
 		if made, err = r.handler(c); err == nil {

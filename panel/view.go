@@ -25,6 +25,7 @@ type view struct {
 	Problem string // why the form was refused
 	Wrong   string // the pattern of that form's route
 	Version string
+	Bar     *appBar // of the application that the page is about, nil for none
 	Page    any
 }
 
@@ -87,6 +88,11 @@ func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 	if c.session.ID != 0 && c.r.Method != "HEAD" {
 		v.Flash = s.flashes.take(c.session.ID)
 	}
+	bar, err := s.bar(c, a.page)
+	if err != nil {
+		return err
+	}
+	v.Bar = bar
 	page := templates[c.lang.Tag()]()[a.page]
 	if page == nil {
 		return fmt.Errorf("there is no template %q", a.page)
@@ -108,6 +114,9 @@ func functions(l text.Language) template.FuncMap {
 		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"minute":  func(t time.Time) string { return l.Time(t.UTC()) + " UTC" },
 		"size":    func(bytes int64) string { return size(l, bytes) },
+		"bytes":   func(bytes float64) string { return size(l, int64(bytes)) },
+		"clock":   func(t time.Time) string { return t.UTC().Format("15:04") },
+		"stamp":   func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") },
 		"share":   share,
 		"agent":   agent,
 		"list":    func(items ...any) []any { return items },

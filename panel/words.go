@@ -99,8 +99,10 @@ func preparing(l text.Language, a app.Snapshot) standing {
 }
 
 // ending tells how the last run ended, without a full stop.
-func ending(l text.Language, a app.Snapshot) string {
-	e := a.LastExit
+func ending(l text.Language, a app.Snapshot) string { return endingOf(l, a.LastExit) }
+
+// endingOf tells how a run ended; nil is one that did not begin.
+func endingOf(l text.Language, e *app.Exit) string {
 	switch {
 	case e == nil:
 		return l.Say("It could not be started")
@@ -114,6 +116,8 @@ func ending(l text.Language, a app.Snapshot) string {
 		return l.Say("It ended with code %d (signal %d)", e.Code, e.Signal)
 	case e.Code == app.UnknownCode:
 		return l.Say("It ended while nobody looked")
+	case e.Code == 0:
+		return l.Say("It ended by itself, without an error")
 	}
 	return l.Say("It ended with code %d", e.Code)
 }

@@ -17,6 +17,8 @@ import (
 	"berth/app"
 	"berth/db"
 	"berth/httpapi"
+	"berth/metrics"
+	"berth/watch"
 )
 
 // world is a panel over a real database, with applications that only look so.
@@ -28,8 +30,13 @@ type world struct {
 	config  Config
 	host    *apps
 	acts    *acts
+	hub     *watch.Hub
+	past    *metrics.Store
+	printed *printed
 	ana     app.Account
 	bob     app.Account
+	work    sync.WaitGroup // of jobs
+	ending  bool           // no job begins any more
 }
 
 const password = "correct horse"
@@ -39,12 +46,25 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	store, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "berth.db"), time.Now)
 	must(t, err)
 	t.Cleanup(func() { must(t, store.Close()) })
-	w := &world{t: t, db: store, host: &apps{all: map[app.ID]app.Snapshot{}}, acts: &acts{}}
+	past, err := metrics.Open(t.TempDir())
+	must(t, err)
+	t.Cleanup(func() { must(t, past.Close()) })
+	w := &world{t: t, db: store, past: past, printed: newPrinted(t), host: newApps(), acts: &acts{}}
+	teams := account.NewTeams(store)
+	w.hub = watch.NewHub(watch.Access{Find: w.host.Find, Authorize: teams.Authorize, Memberships: teams.Memberships}, w.printed.follow)
+	t.Cleanup(w.work.Wait)
 	w.signIns = account.NewSignIns(store, store, time.Hour)
 	w.ana, w.bob = w.person("ana"), w.person("bob")
 	w.config = Config{
 		SignIns: w.signIns, Passwords: w.signIns, Tokens: account.NewTokens(store), Accounts: account.New(store),
-		Catalog: w.host, Control: w.host, Memberships: account.NewTeams(store), Audit: w.acts,
+		Catalog: w.host, Control: w.host, Memberships: teams, Audit: w.acts,
+		Memory: w.host, History: records{w}, Chronicle: records{w}, Metrics: records{w}, Logs: w.printed, Feed: feed{w.hub}, People: store, Trail: store,
+		Settings: w.host, Teams: teams, Environment: w.host, Deployer: w.host, BuildLog: w.host,
+		Backups: w.host, Domains: w.host, Files: w.host, Keeper: account.NewKeeper(store, w.signIns),
+		Examine: func(context.Context) []Finding {
+			return []Finding{{"limit", "ok", "enforced", ""}, {"php", "none", "not found", "apt install php-cli"}, {"disk", "FAIL", "full <b>", "rm"}}
+		},
+		Go: w.beside, Sites: "apps.example.org", MaxUpload: 1<<20 + 4096, MaxFile: 1 << 20,
 		Status: httpapi.StatusOf, TTL: time.Hour, FirstRAM: 512, Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 	}
 	for _, c := range change {
@@ -52,6 +72,14 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	}
 	w.handler = New(w.config)
 	return w
+}
+
+// beside is Config.Go.
+func (w *world) beside(f func()) bool {
+	if !w.ending {
+		w.work.Go(f)
+	}
+	return !w.ending
 }
 
 func (w *world) person(name string) app.Account {
@@ -92,15 +120,9 @@ func (a *acts) last() app.Act {
 	return a.all[len(a.all)-1]
 }
 
-// apps is a Catalog and a Control.
-type apps struct {
-	mu   sync.Mutex
-	all  map[app.ID]app.Snapshot
-	fail error
-	done []string
-}
-
 func (h *apps) add(owner app.AccountID, id app.ID, change ...func(*app.Snapshot)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	s := app.Snapshot{App: app.App{ID: id, Account: owner, Name: "The " + string(id), RAM: 100}, State: app.Online, Running: true}
 	for _, c := range change {
 		c(&s)
@@ -109,6 +131,8 @@ func (h *apps) add(owner app.AccountID, id app.ID, change ...func(*app.Snapshot)
 }
 
 func (h *apps) Apps(owner app.AccountID) []app.Snapshot {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	var own []app.Snapshot
 	for _, s := range h.all {
 		if s.Account == owner {
@@ -119,6 +143,8 @@ func (h *apps) Apps(owner app.AccountID) []app.Snapshot {
 }
 
 func (h *apps) App(owner app.AccountID, id app.ID) (app.Snapshot, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if s, ok := h.all[id]; ok && s.Account == owner {
 		return s, nil
 	}
@@ -175,6 +201,11 @@ func (b *browser) ask(method, path string, form url.Values) page {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
 	}
+	return b.do(r)
+}
+
+// do sends a request with what the browser adds, and reads the answer.
+func (b *browser) do(r *http.Request) page {
 	for name, value := range b.header {
 		r.Header.Set(name, value)
 	}

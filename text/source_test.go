@@ -33,6 +33,7 @@ var sayers = map[string][]int{
 	"httpapi.say":     {0},
 	"tree.Refused":    {0},
 	"tree.cannot":     {0},
+	"tree.noEntry":    {1},
 	"(method).Count":  {1, 2}, // of a Language, wherever
 	"(method).Room":   {0},    // of the trees, through an interface
 	"(method).Say":    {0},

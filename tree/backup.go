@@ -281,3 +281,24 @@ func (s *Store) DropBackups(before time.Time) (int, error) {
 	}
 	return n, nil
 }
+
+// Backups returns the backups of an application that are there, the newest first,
+// each with ttl after it was written as the time when it expires.
+func (s *Store) Backups(id app.ID, ttl time.Duration) ([]app.Backup, error) {
+	var mine []app.Backup
+	err := s.backups.list(func(name string) error {
+		if owner, ok := BackupOf(name); !ok || owner != id {
+			return nil
+		}
+		st, err := s.backups.stat(name)
+		if err == nil {
+			mine = append(mine, app.Backup{App: id, File: name, Bytes: st.Size, Expires: modTime(&st).Add(ttl)})
+		}
+		return ignoreMissing(err)
+	})
+	if err != nil {
+		return nil, cannot("list the backups", err)
+	}
+	slices.SortFunc(mine, func(a, b app.Backup) int { return b.Expires.Compare(a.Expires) })
+	return mine, nil
+}

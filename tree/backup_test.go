@@ -175,6 +175,29 @@ func TestDropBackups(t *testing.T) {
 	must(t, f.Close())
 }
 
+func TestBackups(t *testing.T) {
+	s := newStore(t)
+	makeLive(t, s, map[string]string{"a": "x"})
+	put(t, filepath.Join(s.root, "backups"), map[string]string{"x.zip": "x", "other." + strings.Repeat("ab", 16) + ".zip": "x"})
+	old, err := s.Backup(t.Context(), testID, nil)
+	must(t, err)
+	hour := time.Now().Add(-time.Hour)
+	must(t, os.Chtimes(filepath.Join(s.root, "backups", old), hour, hour))
+	young, err := s.Backup(t.Context(), testID, nil)
+	must(t, err)
+	list, err := s.Backups(testID, 2*time.Hour)
+	must(t, err)
+	if len(list) != 2 || list[0].File != young || list[1].File != old || list[0].Bytes == 0 || list[0].App != testID {
+		t.Fatalf("%+v", list)
+	}
+	if left := time.Until(list[1].Expires); left < 59*time.Minute || left > time.Hour {
+		t.Errorf("the old one expires in %v", left)
+	}
+	if list, err := s.Backups("none", time.Hour); err != nil || len(list) != 0 {
+		t.Errorf("of none: %v, %v", list, err)
+	}
+}
+
 func TestSize(t *testing.T) {
 	s := newStore(t)
 	live := makeLive(t, s, map[string]string{"a": strings.Repeat("x", 100<<10), "d/b": "y", "link": "->/etc/passwd"})

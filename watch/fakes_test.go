@@ -92,6 +92,7 @@ func (w *world) join(member app.AccountID, id app.ID, permissions ...app.Permiss
 // output is a log.
 type output struct {
 	mu        sync.Mutex
+	printed   string
 	followers []*follower
 }
 
@@ -117,6 +118,7 @@ func (w *world) log(id app.ID, build bool) *output {
 func (o *output) print(text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.printed += text
 	for _, f := range o.followers {
 		f.text.WriteString(text)
 		select {
@@ -126,7 +128,7 @@ func (o *output) print(text string) {
 	}
 }
 
-func (w *world) follow(id app.ID, build bool) (Follower, error) {
+func (w *world) follow(id app.ID, build bool, back int) (Follower, error) {
 	name := string(id)
 	if build {
 		name += "/build"
@@ -140,6 +142,7 @@ func (w *world) follow(id app.ID, build bool) (Follower, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f := &follower{of: o, ready: make(chan struct{}, 1)}
+	f.text.WriteString(o.printed[max(0, len(o.printed)-back):])
 	o.followers = append(o.followers, f)
 	return f, nil
 }

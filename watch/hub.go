@@ -45,7 +45,7 @@ type Access struct {
 // Hub tells events to those who watch. It is safe for concurrent use.
 type Hub struct {
 	access  Access
-	follow  func(id app.ID, build bool) (Follower, error)
+	follow  func(id app.ID, build bool, back int) (Follower, error)
 	sampler *Sampler // is told of all events; may be nil
 
 	mu    sync.Mutex
@@ -66,8 +66,9 @@ type ring struct {
 }
 
 // NewHub returns a hub without events. follow returns a follower of an
-// application's output, or of its build's; it fails while there is none.
-func NewHub(a Access, follow func(id app.ID, build bool) (Follower, error)) *Hub {
+// application's output, or of its build's, that begins with at most back bytes from
+// before; it fails while there is none.
+func NewHub(a Access, follow func(id app.ID, build bool, back int) (Follower, error)) *Hub {
 	now := time.Now().UnixMicro()
 	return &Hub{
 		access: a, follow: follow, rings: map[app.ID]*ring{}, began: now, last: now,

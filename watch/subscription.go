@@ -232,7 +232,7 @@ func (s *Subscription) followLogs() {
 		if s.logs[i] != nil {
 			continue
 		}
-		if f, err := s.hub.follow(s.watch.App, i == 1); err == nil { // else there is none yet
+		if f, err := s.hub.follow(s.watch.App, i == 1, s.watch.Tail); err == nil { // else there is none yet
 			s.logs[i], s.more[i] = f, true
 		}
 	}

@@ -15,10 +15,36 @@ for (const field of document.querySelectorAll("input[readonly]")) {
   field.addEventListener("focus", () => field.select());
 }
 
-// Times are told in the zone of who reads them when one points at them.
-for (const time of document.querySelectorAll("time[datetime]")) {
-  const at = new Date(time.dateTime);
-  if (!isNaN(at)) time.title = at.toLocaleString(document.documentElement.lang);
+// Times are told in the zone of who reads them when one points at them, and those of
+// charts at once.
+function clocks() {
+  const lang = document.documentElement.lang;
+  for (const time of document.querySelectorAll("main > :not(.log-card) time[datetime]")) {
+    const at = new Date(time.dateTime);
+    if (isNaN(at)) continue;
+    time.title = at.toLocaleString(lang);
+    if ("clock" in time.dataset) time.textContent = at.toLocaleTimeString(lang, { hour: "2-digit", minute: "2-digit", hour12: false });
+  }
+}
+clocks();
+document.addEventListener("live:changed", clocks);
+
+// Of tabs that do not fit, the one that is open is seen.
+for (const here of document.querySelectorAll(".tabs [aria-current]")) {
+  here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - 48;
+}
+
+// A list is sifted while one types; the form does it without scripts.
+const sieve = document.querySelector('input[data-sieve="apps"]');
+function sift() {
+  const want = sieve.value.trim().toLowerCase();
+  for (const item of document.querySelectorAll("#apps > [data-sieved]")) {
+    item.hidden = !item.dataset.sieved.toLowerCase().includes(want);
+  }
+}
+if (sieve) {
+  sieve.addEventListener("input", sift);
+  document.addEventListener("live:changed", sift);
 }
 
 // A form is sent once: a second click would be refused as under way.
@@ -36,3 +62,86 @@ addEventListener("pageshow", () => {
     for (const b of form.querySelectorAll("[aria-busy]")) b.removeAttribute("aria-busy");
   }
 });
+
+// An upload is sent with a bar that fills; what comes of it is a page of its own.
+// Where this does not run, the form is sent as any other.
+for (const form of document.querySelectorAll("form[data-upload]")) {
+  const bar = form.querySelector("progress"), sending = form.querySelector(".sending"), notice = form.querySelector(".notice");
+  const percent = sending.querySelector("p"), words = percent.dataset.percent;
+  const failed = (why) => {
+    sending.hidden = true;
+    notice.hidden = false;
+    notice.querySelector("p").textContent = why;
+    delete form.dataset.sent;
+    for (const b of form.querySelectorAll("[aria-busy]")) b.removeAttribute("aria-busy");
+  };
+  form.addEventListener("submit", (event) => {
+    if (event.defaultPrevented || form.dataset.sent) return;
+    event.preventDefault();
+    event.stopPropagation();
+    form.dataset.sent = "1";
+    notice.hidden = true;
+    sending.hidden = false;
+    const request = new XMLHttpRequest();
+    request.upload.addEventListener("progress", (e) => {
+      if (!e.lengthComputable) return;
+      bar.value = Math.floor(100 * e.loaded / e.total);
+      percent.textContent = words.replace("0", bar.value);
+    });
+    request.addEventListener("load", () => {
+      if (request.status < 400) {
+        location.assign(request.responseURL);
+        return;
+      }
+      const page = new DOMParser().parseFromString(request.responseText, "text/html");
+      failed(page.querySelector("main > .notice.bad p, main .narrow p")?.textContent || form.dataset.broken);
+    });
+    request.addEventListener("error", () => failed(form.dataset.broken));
+    request.open("POST", form.action);
+    request.send(new FormData(form));
+  });
+}
+
+// A file may be dropped anywhere on a page with a place for it.
+const place = document.querySelector("form[data-drop]");
+if (place) {
+  const files = (event) => [...(event.dataTransfer?.types || [])].includes("Files");
+  const over = (on) => document.documentElement.classList.toggle("dropping", on);
+  addEventListener("dragover", (event) => {
+    if (!files(event)) return;
+    event.preventDefault();
+    over(true);
+  });
+  addEventListener("dragleave", (event) => { if (!event.relatedTarget) over(false); });
+  addEventListener("drop", (event) => {
+    if (!files(event)) return;
+    event.preventDefault();
+    over(false);
+    if (event.dataTransfer.files.length !== 1 || place.dataset.sent) return;
+    const area = place.closest("details");
+    if (area) area.open = true;
+    place.querySelector("input[type=file]").files = event.dataTransfer.files;
+    place.requestSubmit();
+  });
+}
+
+// What is under way is looked at again while somebody looks at the page.
+const again = async () => {
+  const part = document.querySelector("[data-poll]");
+  if (!part) return;
+  if (!document.hidden) {
+    try {
+      const answer = await fetch(location.pathname);
+      const next = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
+      if (!next) location.reload();
+      else if (next.innerHTML !== part.innerHTML) {
+        const output = part.querySelector("pre"), end = !output || output.scrollTop + output.clientHeight >= output.scrollHeight - 8, top = output?.scrollTop;
+        part.replaceWith(next);
+        const shown = next.querySelector("pre");
+        if (shown) shown.scrollTop = end ? shown.scrollHeight : top;
+      }
+    } catch { /* the server is away; it is asked again */ }
+  }
+  setTimeout(again, 1500);
+};
+setTimeout(again, 1000);

@@ -1,5 +1,5 @@
 // Command bench measures the built berth from outside: memory, starts,
-// restarts, output, status, uploads, backups, packets, sites and idling, beside
+// restarts, output, status, uploads, backups, packets, sites, idling and pages of the panel, beside
 // PM2 and supervisord, or nginx and Caddy, where they can do the same. It prints a table and, after a
 // whole run, writes it with the method as a page of the documentation. A
 // missed aim is a result; only a measure that could not be made is an error.
@@ -30,7 +30,7 @@ type measure struct {
 }
 
 // measures are all of them, in the order of the page.
-var measures = []measure{memory, start, walls, restart, output, status, upload, socket, backup, packets, web, idle, watching}
+var measures = []measure{memory, start, walls, restart, output, status, upload, socket, backup, packets, web, idle, watching, pages}
 
 // bench is what the measures work with.
 type bench struct {

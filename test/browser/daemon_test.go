@@ -2,6 +2,7 @@ package browser
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -27,6 +28,7 @@ type daemon struct {
 	t     *testing.T
 	data  string
 	token string
+	args  []string // of serve
 }
 
 // each daemon has user ids and ports of its own.
@@ -34,8 +36,18 @@ const each = 50
 
 var daemons atomic.Int64
 
-// launch starts a daemon that ends with the test. args are more flags of serve.
+// launch starts a daemon that ends with the test, with the account ana. args are
+// more flags of serve.
 func launch(t *testing.T, args ...string) *daemon {
+	t.Helper()
+	d := bare(t, args...)
+	d.run("account", "create", "ana", "--ram", "4096")
+	d.token = d.run("token", "create", "ana")
+	return d
+}
+
+// bare is launch without any account.
+func bare(t *testing.T, args ...string) *daemon {
 	t.Helper()
 	harness.Ready(t, unready)
 	root, err := os.MkdirTemp("/tmp", "berth-browser.") //nolint:usetesting // t.TempDir is closed to other users
@@ -48,13 +60,12 @@ func launch(t *testing.T, args ...string) *daemon {
 	}
 	n := int(daemons.Add(1)) * each
 	d := &daemon{t: t, data: filepath.Join(root, "data")}
-	cmd := exec.Command(berth, append([]string{
+	d.args = append([]string{
 		"serve", "--data-dir", d.data, "--listen", "127.0.0.1:0", "--rate-limit", "10000", "--apps-ok-delay", "400ms", "--apps-stop-timeout", "5s",
 		"--apps-uid-base", strconv.Itoa(450000 + n), "--apps-uid-count", strconv.Itoa(each),
 		"--apps-port-first", strconv.Itoa(32000 + n), "--apps-port-last", strconv.Itoa(32000 + n + each - 1),
-	}, args...)...)
-	cmd.Env = harness.CleanEnv()
-	d.Start(t, cmd)
+	}, args...)
+	d.begin()
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		if code := d.End(syscall.SIGTERM); code != 0 {
@@ -64,9 +75,15 @@ func launch(t *testing.T, args ...string) *daemon {
 			t.Logf("the daemon said:\n%s", d.Out)
 		}
 	})
-	d.run("account", "create", "ana", "--ram", "4096")
-	d.token = d.run("token", "create", "ana")
 	return d
+}
+
+// begin starts the daemon, for the first time or after it has ended.
+func (d *daemon) begin() {
+	d.t.Helper()
+	cmd := exec.Command(berth, d.args...)
+	cmd.Env = harness.CleanEnv()
+	d.Start(d.t, cmd)
 }
 
 // launchSites is launch with a proxy for sites, which Chromium finds.
@@ -89,8 +106,14 @@ func (d *daemon) sites() string {
 // run is berth with these arguments on the daemon's data.
 func (d *daemon) run(args ...string) string {
 	d.t.Helper()
+	return d.runWith("", args...)
+}
+
+// runWith is run with a standard input.
+func (d *daemon) runWith(input string, args ...string) string {
+	d.t.Helper()
 	cmd := exec.Command(berth, append(args, "--data-dir", d.data)...)
-	cmd.Env = harness.CleanEnv()
+	cmd.Env, cmd.Stdin = harness.CleanEnv(), strings.NewReader(input)
 	out, err := cmd.Output()
 	if err != nil {
 		d.t.Fatalf("berth %v: %v", args, err)
@@ -134,8 +157,8 @@ func (d *daemon) put(path, body string) {
 	}
 }
 
-// upload makes an application of files; it must succeed.
-func (d *daemon) upload(files map[string]string) {
+// upload makes an application of files and returns its ID; it must succeed.
+func (d *daemon) upload(files map[string]string) string {
 	d.t.Helper()
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
@@ -145,9 +168,12 @@ func (d *daemon) upload(files map[string]string) {
 	}
 	_, _ = part.Write(harness.Zip(files)) // a Buffer takes everything
 	_ = w.Close()
-	if status, text := d.ask(http.MethodPost, "/upload", w.FormDataContentType(), &form); status != http.StatusOK {
+	status, text := d.ask(http.MethodPost, "/upload", w.FormDataContentType(), &form)
+	var answer struct{ App struct{ ID string } }
+	if err := json.Unmarshal([]byte(text), &answer); err != nil || status != http.StatusOK {
 		d.t.Fatalf("the upload: %d %s", status, text)
 	}
+	return answer.App.ID
 }
 
 // config is a discloud.config for a site.

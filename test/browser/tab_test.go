@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 
 	"berth/test/harness"
@@ -38,13 +40,62 @@ type tab struct {
 // longer than harness.Patience.
 func (b *browser) tab() *tab {
 	b.t.Helper()
-	ctx, end := chromedp.NewContext(b.ctx, chromedp.WithErrorf(func(string, ...any) {})) // of events that are newer than the library
-	b.t.Cleanup(end)
-	p := &tab{t: b.t, ctx: ctx, asked: map[network.RequestID]string{}}
+	return newTab(b.ctx, b.t, chromedp.WithErrorf(func(string, ...any) {})) // of events that are newer than the library
+}
+
+// another is a tab of another person in the same browser: it shares no cookies with p.
+func (p *tab) another() *tab {
+	p.t.Helper()
+	var own cdp.BrowserContextID
+	p.ofAll("make another person", func(ctx context.Context) (err error) {
+		own, err = target.CreateBrowserContext().Do(ctx)
+		return err
+	})
+	return p.window(target.CreateTarget("about:blank").WithBrowserContextID(own))
+}
+
+// beside is a tab of the same person that is seen at the same time.
+func (p *tab) beside() *tab {
+	p.t.Helper()
+	return p.window(target.CreateTarget("about:blank"))
+}
+
+// window is a tab in a window of its own, so that it hides no other.
+func (p *tab) window(how *target.CreateTargetParams) *tab {
+	p.t.Helper()
+	var id target.ID
+	p.ofAll("open a window", func(ctx context.Context) (err error) {
+		id, err = how.WithNewWindow(true).Do(ctx)
+		return err
+	})
+	return newTab(p.ctx, p.t, chromedp.WithTargetID(id))
+}
+
+// over is a tab of the same person in the same window: it hides p.
+func (p *tab) over() *tab {
+	p.t.Helper()
+	return newTab(p.ctx, p.t)
+}
+
+// ofAll asks something of the browser.
+func (p *tab) ofAll(what string, ask func(context.Context) error) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, harness.Patience)
+	defer cancel()
+	if err := ask(cdp.WithExecutor(ctx, chromedp.FromContext(p.ctx).Browser)); err != nil {
+		p.t.Fatalf("cannot %s: %v", what, err)
+	}
+}
+
+func newTab(parent context.Context, t *testing.T, how ...chromedp.ContextOption) *tab {
+	t.Helper()
+	ctx, end := chromedp.NewContext(parent, how...)
+	t.Cleanup(end)
+	p := &tab{t: t, ctx: ctx, asked: map[network.RequestID]string{}}
 	chromedp.ListenTarget(ctx, p.hear)
 	// The first call makes the page: one with a deadline would end it then.
 	if err := chromedp.Run(ctx, network.Enable(), log.Enable(), runtime.Enable(), audits.Enable()); err != nil {
-		b.t.Fatalf("cannot open a page: %v", err)
+		t.Fatalf("cannot open a page: %v", err)
 	}
 	return p
 }
@@ -139,14 +190,28 @@ func eval[T any](p *tab, expression string) T {
 	return value
 }
 
-// until waits for an expression to be true.
+// until waits for an expression to be true. While the page changes into another one
+// it is not.
 func (p *tab) until(expression string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(harness.Patience); !eval[bool](p, "!!("+expression+")"); time.Sleep(harness.Pause) {
+	for deadline := time.Now().Add(harness.Patience); ; time.Sleep(harness.Pause) {
+		ctx, cancel := context.WithDeadline(p.ctx, deadline)
+		var ok bool
+		err := chromedp.Run(ctx, chromedp.Evaluate("!!("+expression+")", &ok))
+		cancel()
+		if ok && err == nil {
+			return
+		}
 		if time.Now().After(deadline) {
-			p.t.Fatalf("waited too long for %s; the page says %q and found %q", expression, eval[string](p, "document.body.innerText"), p.found())
+			p.t.Fatalf("waited too long for %s (%v); the page %s says %q and found %q", expression, err, p.address(), p.text(), p.found())
 		}
 	}
+}
+
+// address is where the page is.
+func (p *tab) address() string {
+	p.t.Helper()
+	return eval[string](p, "location.href")
 }
 
 // text is what is to be read in the page.
@@ -161,11 +226,15 @@ func (p *tab) size(width, height int64, mobile bool) {
 	p.do(emulation.SetDeviceMetricsOverride(width, height, 1, mobile))
 }
 
-// prefer sets a preference of the visitor: "prefers-color-scheme" to "dark" or
-// "light", "prefers-reduced-motion" to "reduce".
-func (p *tab) prefer(feature, value string) {
+// prefer sets preferences of the visitor, in place of those there were:
+// "prefers-color-scheme" to "dark" or "light", "prefers-reduced-motion" to "reduce".
+func (p *tab) prefer(pairs ...string) {
 	p.t.Helper()
-	p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: feature, Value: value}}))
+	var all []*emulation.MediaFeature
+	for pair := range slices.Chunk(pairs, 2) {
+		all = append(all, &emulation.MediaFeature{Name: pair[0], Value: pair[1]})
+	}
+	p.do(emulation.SetEmulatedMedia().WithFeatures(all))
 }
 
 // picture takes a PNG of the whole page. With BERTH_SCREENSHOTS=DIR it is also

@@ -1,0 +1,47 @@
+package host
+
+import (
+	"testing"
+
+	"berth/app"
+)
+
+func TestWriteFile(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a")
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(w.host.WriteFile(t.Context(), owner, id, "a/b", []byte("x")))
+		if w.written["a/b"] != "x" {
+			t.Errorf("written: %v", w.written)
+		}
+		wantKind(t, w.host.WriteFile(t.Context(), owner+1, id, "a/b", []byte("y")), app.NotFound)
+		w.host.DiskLimit = 1
+		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/b", make([]byte, 1<<20+1)), app.NoSpace)
+		must(w.host.WriteFile(t.Context(), owner, id, "a/b", make([]byte, 600<<10)))
+		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/c", make([]byte, 600<<10)), app.NoSpace)
+		w.breaks("WriteFile", errTest)
+		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/b", nil), app.Internal)
+	})
+}
+
+func TestSetAutoRestart(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a")
+		for _, on := range []bool{true, false, true} {
+			if err := w.host.SetAutoRestart(t.Context(), owner, id, on); err != nil || w.snapshot(id).AutoRestart != on {
+				t.Errorf("%v: %v", on, err)
+			}
+		}
+		w.breaks("SetAutoRestart", errTest)
+		wantKind(t, w.host.SetAutoRestart(t.Context(), owner, id, false), app.Internal)
+		wantKind(t, w.host.SetAutoRestart(t.Context(), owner+1, id, false), app.NotFound)
+		if !w.snapshot(id).AutoRestart {
+			t.Error("a failed change is shown")
+		}
+	})
+}

@@ -1,0 +1,184 @@
+package panel
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"berth/app"
+)
+
+const (
+	// shownTail is how much of a log a page begins with, in bytes.
+	shownTail = 64 << 10
+	// mostFound is how many lines a search shows, the last ones.
+	mostFound = 1000
+	// maxQuery bounds what is searched for, in bytes.
+	maxQuery = 200
+	// stampLength is that of the stamp of a line: 2006-01-02T15:04:05.000Z and a space.
+	stampLength = 25
+)
+
+// logsPage is the data of logs.html.
+type logsPage struct {
+	live
+	Build    bool // this is the output of the build
+	Building bool // which runs now
+	Lines    []logLine
+	Query    string // that was searched for, "" for none
+	Found    int    // how many lines have it, of the whole log
+}
+
+// logLine is one line of a log.
+type logLine struct {
+	At    time.Time // zero when the line has no stamp
+	Own   bool      // berth's own word, not the program's
+	Parts []stretch
+}
+
+// logs shows what an application prints.
+func (s *server) logs(c *call) (answer, error) {
+	page := logsPage{Build: ofBuild(c), Building: c.app.State == app.Preparing}
+	page.Query = c.r.URL.Query().Get("q")
+	if len(page.Query) > maxQuery {
+		return answer{}, app.Errorf(app.Invalid, "the text to search for may have at most %d bytes", maxQuery)
+	}
+	if page.Query != "" {
+		var err error
+		page.Lines, page.Found, err = s.find(c, page.Build, page.Query)
+		if err != nil {
+			return answer{}, err
+		}
+		return show("logs", page)
+	}
+	what := "log"
+	if page.Build {
+		what = "build"
+	}
+	page.live = s.liveOf(c, what)
+	page.Lines = linesOf(s.Logs.Tail(c.app.ID, page.Build, shownTail))
+	return show("logs", page)
+}
+
+// ofBuild reports whether a call is about the build's output: it says so, or it does
+// not say and the build runs.
+func ofBuild(c *call) bool {
+	switch c.r.URL.Query().Get("of") {
+	case "build":
+		return true
+	case "program":
+		return false
+	}
+	return c.app.State == app.Preparing && !c.app.Running
+}
+
+// linesOf takes text of a log apart.
+func linesOf(text string) []logLine {
+	var all []logLine
+	for line := range strings.Lines(text) {
+		all = append(all, lineOf(strings.TrimSuffix(line, "\n")))
+	}
+	return all
+}
+
+func lineOf(line string) logLine {
+	var l logLine
+	if len(line) >= stampLength {
+		if at, err := time.Parse(time.RFC3339, line[:stampLength-1]); err == nil {
+			l.At, line = at, line[stampLength:]
+		}
+	}
+	l.Own = strings.HasPrefix(line, "[berth] ")
+	l.Parts = stretches(line)
+	return l
+}
+
+// find returns the last lines of the whole log that have query in them, in whatever
+// case, and how many there are.
+func (s *server) find(c *call, build bool, query string) (lines []logLine, found int, err error) {
+	file, err := s.Logs.Open(c.app.ID, build)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	query = strings.ToLower(query)
+	var kept []string // a ring once it is full
+	each := func(line string) {
+		if !strings.Contains(strings.ToLower(plain(line[min(stampLength, len(line)):])), query) {
+			return
+		}
+		if len(kept) < mostFound {
+			kept = append(kept, line)
+		} else {
+			kept[found%mostFound] = line
+		}
+		found++
+	}
+	if err := eachLine(c.r.Context(), file, each); err != nil {
+		return nil, 0, err
+	}
+	first := 0
+	if found > mostFound {
+		first = found % mostFound
+	}
+	for i := range kept {
+		lines = append(lines, lineOf(kept[(first+i)%len(kept)]))
+	}
+	return lines, found, nil
+}
+
+// eachLine calls each for every line of r, without its end.
+func eachLine(ctx context.Context, r io.Reader, each func(line string)) error {
+	b := bufio.NewReaderSize(r, 64<<10)
+	for ctx.Err() == nil {
+		line, err := b.ReadString('\n')
+		if line != "" {
+			each(strings.TrimSuffix(line, "\n"))
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// downloadLog sends everything that is kept of a log.
+func (s *server) downloadLog(c *call) (answer, error) {
+	build := ofBuild(c)
+	file, err := s.Logs.Open(c.app.ID, build)
+	if err != nil {
+		return answer{}, err
+	}
+	name := string(c.app.ID) + ".log"
+	if build {
+		name = string(c.app.ID) + ".build.log"
+	}
+	return answer{stream: func(w http.ResponseWriter, r *http.Request) {
+		defer func() { _ = file.Close() }() // only read, so nothing can be lost
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+		w.WriteHeader(http.StatusOK)
+		if r.Method == http.MethodHead {
+			return
+		}
+		if _, err := io.Copy(patient{w}, file); err != nil && r.Context().Err() == nil {
+			panic(http.ErrAbortHandler) // the client must not take it for the whole log
+		}
+	}}, nil
+}
+
+// patient writes to a client that takes something every now and then.
+type patient struct{ http.ResponseWriter }
+
+// Write gives the client the time of one answer for each piece.
+func (p patient) Write(b []byte) (int, error) {
+	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(patience))
+	return p.ResponseWriter.Write(b)
+}

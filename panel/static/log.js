@@ -1,0 +1,100 @@
+// The live log: lines, which the server has made, are added at the end of a list.
+"use strict";
+
+(() => {
+  const log = document.getElementById("log");
+  const at = (id) => document.getElementById(id);
+  const most = 5000; // lines in the page
+  const follow = at("follow"), wrap = at("wrap"), announce = at("announce"), jump = at("jump"), count = at("jump-count"), sieve = at("q");
+  document.querySelector("[data-script]").hidden = false;
+
+  // Times are told in the zone of who reads.
+  const clock = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+  const day = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "medium" });
+  function localise(line) {
+    const time = line.querySelector("time");
+    const when = time && new Date(time.dateTime);
+    if (!when || isNaN(when)) return;
+    time.textContent = clock.format(when);
+    time.title = day.format(when);
+  }
+
+  const sifted = (line) => Boolean(sieve.dataset.sieve && sieve.value) && !line.textContent.toLowerCase().includes(sieve.value.toLowerCase());
+  const keyOf = (line) => (line.querySelector("time")?.dateTime ?? "") + line.lastElementChild.textContent;
+
+  // The first lines of a stream are partly those that are here: known tells how many.
+  function known(lines) {
+    const old = Array.from(log.children, keyOf), fresh = lines.map(keyOf);
+    for (let i = Math.max(0, old.length - fresh.length); i < old.length; i++) {
+      if (old.slice(i).every((key, n) => key === fresh[n])) return old.length - i;
+    }
+    return 0;
+  }
+
+  let missed = 0;
+  function add({ fresh, html }) {
+    const box = document.createElement("template");
+    box.innerHTML = html; // escaped by the server's template
+    let lines = Array.from(box.content.children);
+    if (fresh) {
+      const have = known(lines);
+      if (have === 0) log.replaceChildren();
+      lines = lines.slice(have);
+    }
+    if (lines.length) at("log-empty")?.remove();
+    for (const line of lines) {
+      localise(line);
+      line.hidden = sifted(line);
+    }
+    log.append(...lines);
+    while (log.childElementCount > most) log.firstElementChild.remove();
+    if (follow.checked) {
+      down();
+    } else if (lines.length) {
+      missed += lines.length;
+      count.textContent = missed;
+      jump.hidden = false;
+    }
+  }
+
+  function down() {
+    log.scrollTop = log.scrollHeight;
+    missed = 0;
+    jump.hidden = true;
+  }
+
+  for (const line of log.children) localise(line);
+  // What somebody has chosen stays; where nothing can be kept, it does not.
+  const memory = (act) => { try { return act(localStorage); } catch { return null; } };
+  wrap.checked = memory((kept) => kept.getItem("berth-wrap")) !== "off";
+  const fold = () => log.classList.toggle("long", !wrap.checked);
+  wrap.addEventListener("change", () => {
+    fold();
+    memory((kept) => kept.setItem("berth-wrap", wrap.checked ? "on" : "off"));
+    if (follow?.checked) down();
+  });
+  fold();
+  log.scrollTop = log.scrollHeight;
+  if (!follow) return; // what a search has found does not go on
+
+  document.addEventListener("live:lines", (event) => add(event.detail));
+  document.addEventListener("live:changed", (event) => { // a build has begun, or has ended
+    const now = event.detail.getElementById("log");
+    if (now && now.dataset.of !== log.dataset.of) location.reload();
+  });
+  follow.addEventListener("change", () => follow.checked && down());
+  jump.addEventListener("click", () => {
+    follow.checked = true;
+    down();
+    log.focus();
+  });
+  log.addEventListener("scroll", () => {
+    follow.checked = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+    if (follow.checked) down();
+  }, { passive: true });
+  announce.addEventListener("change", () => log.setAttribute("aria-live", announce.checked ? "polite" : "off"));
+  sieve.addEventListener("input", () => {
+    for (const line of log.children) line.hidden = sifted(line);
+    if (follow.checked) down();
+  });
+})();

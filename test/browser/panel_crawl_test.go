@@ -1,0 +1,139 @@
+package browser
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/test/harness"
+)
+
+// furnish is a daemon with something on each page of the panel, and a browser in
+// which ana, who looks after the host, is signed in. It returns also the application
+// that has everything.
+func furnish(t *testing.T) (*daemon, *tab, string) {
+	t.Helper()
+	d := launch(t)
+	d.lookAfter()
+	id := d.ticker(t, "Greeter")
+	hog := load(t, "hog")
+	hog["discloud.config"] = bot("Hog", 256)
+	d.killed(d.upload(hog))
+	p := d.visitor()
+	return d, p, id
+}
+
+// killed waits until an application was ended for its RAM.
+func (d *daemon) killed(id string) {
+	d.t.Helper()
+	harness.Eventually(d.t, "the program is killed for its RAM", func() bool {
+		_, text := d.ask("GET", "/app/"+id, "", nil)
+		return strings.Contains(text, `"ramKilled":true`)
+	})
+}
+
+var numbered = regexp.MustCompile(`[0-9A-Z]{8,}|[0-9]+`)
+
+// pages finds all pages that links lead to from the first one. Of those that differ
+// only in a number it finds one, and of each in another manner (its query) also one,
+// but for those of the application id, which are all there.
+func (d *daemon) pages(p *tab, id string) []string {
+	d.t.Helper()
+	found, shapes := []string{"/"}, map[string]bool{"/": true}
+	for n := 0; n < len(found); n++ {
+		p.open(d.Base+found[n], 200)
+		links := eval[[]string](p, `[...document.querySelectorAll("a[href]:not([download])")].map((a) => new URL(a.href)).filter((u) => u.origin == location.origin).map((u) => u.pathname + u.search)`)
+		slices.Sort(links)
+		for _, l := range links {
+			path, _, _ := strings.Cut(l, "?")
+			shape := numbered.ReplaceAllString(strings.Replace(path, "/"+id, "/ID", 1), "N")
+			if !shapes[shape] {
+				shapes[shape] = true
+				found = append(found, l)
+			}
+		}
+	}
+	for _, must := range []string{"/", "/account", "/apps/" + id, "/apps/" + id + "/logs", "/apps/" + id + "/deploys"} {
+		if !slices.Contains(found, must) {
+			d.t.Fatalf("no link leads to %s, only to %q", must, found)
+		}
+	}
+	return found
+}
+
+// public are the pages for who is not signed in, with their status.
+func (d *daemon) public() map[string]int64 {
+	link := d.run("setup-url", "ana", "--listen", strings.TrimPrefix(d.Base, "http://"))
+	return map[string]int64{"/login": 200, strings.TrimPrefix(link, d.Base): 200, "/nothing": 404}
+}
+
+// reasons are the words of a page that stand in one piece: texts, and what is said
+// of things that have none.
+const reasons = `(() => {
+	const all = [], walk = document.createTreeWalker(document.documentElement, NodeFilter.SHOW_TEXT);
+	while (walk.nextNode()) if (!walk.currentNode.parentElement.closest("script, style, .log, pre, code, textarea")) all.push(walk.currentNode.data);
+	for (const e of document.querySelectorAll("[aria-label], [placeholder], [title], [data-done], [data-broken]")) all.push(e.ariaLabel, e.placeholder, e.title, e.dataset.done, e.dataset.broken);
+	return [...new Set(all.filter(Boolean).map((s) => s.trim().replace(/\s+/g, " ")).filter(Boolean))];
+})()`
+
+// Each page is Portuguese for who wants that: no sentence of the catalogue is left in
+// English.
+func TestPanelInPortuguese(t *testing.T) {
+	d, p, id := furnish(t)
+	english := catalogue(t)
+	check := func(path string) {
+		t.Helper()
+		if lang := eval[string](p, "document.documentElement.lang"); lang != "pt-BR" {
+			t.Errorf("the language of %s is %q", path, lang)
+		}
+		for _, words := range eval[[]string](p, reasons) {
+			for _, e := range english {
+				if e.MatchString(words) {
+					t.Errorf("%s says %q", path, words)
+				}
+			}
+		}
+	}
+	p.open(d.Base+"/account", 200)
+	found := 0
+	for _, words := range eval[[]string](p, reasons) {
+		if slices.ContainsFunc(english, func(e *regexp.Regexp) bool { return e.MatchString(words) }) {
+			found++
+		}
+	}
+	if found < 20 {
+		t.Fatalf("only %d sentences of an English page are in the catalogue", found)
+	}
+	p.choose("#locale", "pt-BR")
+	p.follow(func() { p.press("section[aria-labelledby=language] button", "Save") })
+	for _, path := range d.pages(p, id) {
+		p.open(d.Base+path, 200)
+		check(path)
+	}
+	p.sound()
+}
+
+// catalogue are the English sentences that are written otherwise in Portuguese, as
+// patterns of what they become.
+func catalogue(t *testing.T) []*regexp.Regexp {
+	t.Helper()
+	var all []*regexp.Regexp
+	verb := regexp.MustCompile(`%[-+# 0-9.\[\]]*[a-z]`)
+	for _, e := range entries(t) {
+		bare := verb.ReplaceAllString(e.english, "")
+		if e.english == e.other || len(regexp.MustCompile(`\pL`).FindAllString(bare, -1)) < 4 {
+			continue
+		}
+		parts := verb.Split(strings.ReplaceAll(e.english, "%%", "%"), -1)
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		all = append(all, regexp.MustCompile(fmt.Sprintf(`^%s$`, strings.TrimSpace(strings.Join(parts, `\S+`)))))
+	}
+	if len(all) < 200 {
+		t.Fatalf("the catalogue has %d sentences", len(all))
+	}
+	return all
+}
