@@ -115,7 +115,7 @@ func functions(l text.Language) template.FuncMap {
 		"minute":  func(t time.Time) string { return l.Time(t.UTC()) + " UTC" },
 		"size":    func(bytes int64) string { return size(l, bytes) },
 		"bytes":   func(bytes float64) string { return size(l, int64(bytes)) },
-		"clock":   func(t time.Time) string { return t.UTC().Format("15:04") },
+		"clock":   func(t time.Time) string { return clock(l, t, time.Since(t)) },
 		"stamp":   func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") },
 		"share":   share,
 		"agent":   agent,

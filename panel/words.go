@@ -51,6 +51,14 @@ func ago(l text.Language, d time.Duration) string {
 	return l.Say("%s ago", span(l, d))
 }
 
+// clock writes the time of day of a moment, and the day too when that is not clear.
+func clock(l text.Language, t time.Time, since time.Duration) string {
+	if since < 12*time.Hour {
+		return t.UTC().Format("15:04")
+	}
+	return l.Time(t.UTC())
+}
+
 // standing is how an application is, for people: a word with an icon and a class
 // of style.css, and what explains it.
 type standing struct {

@@ -23,7 +23,8 @@ function clocks() {
     const at = new Date(time.dateTime);
     if (isNaN(at)) continue;
     time.title = at.toLocaleString(lang);
-    if ("clock" in time.dataset) time.textContent = at.toLocaleTimeString(lang, { hour: "2-digit", minute: "2-digit", hour12: false });
+    const day = Date.now() - at < 12 * 3600e3 ? {} : { day: "2-digit", month: "2-digit" };
+    if ("clock" in time.dataset) time.textContent = at.toLocaleString(lang, { ...day, hour: "2-digit", minute: "2-digit", hour12: false });
   }
 }
 clocks();
