@@ -94,14 +94,20 @@ func (p *person) follow(path string, status int, pairs ...string) (page, at stri
 // deploy sends a ZIP and returns what its job comes to.
 func (p *person) deploy(c *client, path string, zip []byte) string {
 	p.t.Helper()
+	return p.end(p.begin(c, path, zip))
+}
+
+// begin sends a ZIP and returns the address of its job.
+func (p *person) begin(c *client, path string, zip []byte) (at string) {
+	p.t.Helper()
 	r := c.form(http.MethodPost, path, zip)
 	r.Header.Del("api-token")
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
-	_, at := p.do(r, 200)
+	_, at = p.do(r, 200)
 	if !strings.HasPrefix(at, "/uploads/") {
 		p.t.Fatalf("%s leads to %s", path, at)
 	}
-	return p.end(at)
+	return at
 }
 
 // end waits for a job, as somebody who looks at its page.
@@ -197,4 +203,53 @@ func TestPanelManages(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// An upgrade waits for a job as for a request, though no browser does; what takes
+// longer is called off and leaves nothing. The next image knows none of them.
+func TestPanelJobsAndUpgrades(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		patience, build string
+		done            bool
+	}{
+		"within the patience": {"60s", "while ! test -e $GATE; do sleep 0.1; done", true},
+		"too slow":            {"1s", "sleep 1000", false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			d := upgradable(t, "--upgrade-patience", c.patience)
+			d.start()
+			ana := d.account("ana", 300)
+			p := d.person("ana")
+			gate := d.gates + "/go"
+			zip := shellBot("exec sleep 1000000\n", "BUILD="+strings.ReplaceAll("touch began; "+c.build, "$GATE", gate)).zip()
+			at := p.begin(ana, "/upload", zip)
+			harness.Eventually(t, "it is built", func() bool { return exists(t, d.data+"/apps/*/began") })
+			d.asked()
+			if c.done {
+				if d.images() != 1 || !strings.Contains(p.open(at), "Building") {
+					t.Error("the upgrade did not wait")
+				}
+				if err := os.WriteFile(gate, nil, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d.untilImages(2)
+			if got := len(ana.ids()); got == 1 != c.done {
+				t.Errorf("%d applications", got)
+			}
+			r, err := http.NewRequest(http.MethodGet, d.Base+at, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if page, _ := p.do(r, 404); !strings.Contains(page, "not known any more") {
+				t.Errorf("the next image says %s", page)
+			}
+			log := d.berth("audit", "--account", "ana")
+			if !strings.Contains(log, "app.upload") || strings.Contains(log, "503") == c.done {
+				t.Errorf("the audit log is %s", log)
+			}
+		})
+	}
 }
