@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -19,7 +20,7 @@ import (
 const lookEvery = 30 * time.Second
 
 // mendGroups makes control groups again that somebody else took away, and looks
-// every so often, until ctx ends. What it finds and what it cannot mend is told once, until it changes.
+// every so often, until ctx ends. What it cannot mend is told once, until it changes.
 func (d *daemon) mendGroups(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -34,15 +35,16 @@ func (d *daemon) mendGroups(ctx context.Context, every time.Duration) {
 		if len(missing) > 0 {
 			d.host.Bound(ctx)
 		}
-		if text := fmt.Sprint(missing, err); text != said {
-			said = text
-			switch {
-			case err != nil:
+		text := ""
+		switch {
+		case err != nil:
+			if text = fmt.Sprint(missing, err); text != said {
 				d.log.Error("programs may run without limits: somebody else changed berth's control groups", "missing", missing, "error", err)
-			case len(missing) > 0:
-				d.log.Warn("somebody else changed berth's control groups; they are as before", "missing", missing)
 			}
+		case len(missing) > 0:
+			d.log.Warn("somebody else changed berth's control groups; they are as before", "missing", missing)
 		}
+		said = text
 	}
 }
 
@@ -141,6 +143,9 @@ func databaseProblem(dir string, err error) error {
 			"Hint: programs that run go on; look in dmesg for what happened to the disk. As a service berth tries again until it works.",
 		}
 	case db.Unopened(err):
+		if errors.Is(err, os.ErrPermission) && os.Geteuid() != 0 {
+			return nil // it is who asks, not the file
+		}
 		return &problem{
 			exitFailure, fmt.Errorf("cannot use the database %s: it cannot be opened: %w", file, err),
 			"Hint: programs that run go on; look at the file and its directory. As a service berth tries again until it works.",
