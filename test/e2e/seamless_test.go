@@ -201,7 +201,7 @@ func TestUnwellCommitChangesNothing(t *testing.T) {
 		code harness.Files
 		says string
 	}{
-		"dies":    {version("bad", 200, "console.Log('last words'); process.exit(3)"), "exited with code 3"},
+		"dies":    {version("bad", 200, "console.log('last words'); process.exit(3)"), "exited with code 3"},
 		"ill":     {version("bad", 500, listens, "HEALTH=/health"), "GET /health answered 500"},
 		"no port": {version("bad", 200, "setInterval(() => {}, 1000)"), "it has opened no port"},
 	} {
