@@ -137,7 +137,7 @@ func TestEvents(t *testing.T) {
 	d.End(syscall.SIGKILL)
 	s.untilEnd()
 	d.Serve()
-	used("after a harness.Kill")
+	used("after a kill")
 	a := c.Get("/app/" + id + "/events").Want(200)
 	if body := string(a.Body); !strings.Contains(body, `"kind":"deploy_failed"`) || !strings.Contains(body, `"exitCode":3`) || !strings.Contains(body, `"kind":"deploy"`) {
 		t.Errorf("what happened: %s", body)

@@ -105,7 +105,7 @@ func TestSnippets(t *testing.T) {
 // configuration in a directory, and its command.
 func serveWeb(t *testing.T, address, snippet string, made func(dir string) (config string, command []string)) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "berth-e2e-harness.Web.") //nolint:usetesting // nginx's workers are another user
+	dir, err := os.MkdirTemp("/tmp", "berth-e2e-web.") //nolint:usetesting // nginx's workers are another user
 	if err != nil {
 		t.Fatal(err)
 	}
