@@ -72,7 +72,7 @@ func (e *edge) curl(name, path string, options ...string) (string, error) {
 	return string(out), err
 }
 
-// untilCurl waits for an harness.Answer.
+// untilCurl waits for an answer.
 func (e *edge) untilCurl(name, want string) {
 	e.T.Helper()
 	harness.Eventually(e.T, name+" answers "+want+" over HTTPS", func() bool {
@@ -152,7 +152,7 @@ func htmlSite(id, text string) harness.Files {
 	return harness.Files{"discloud.config": harness.Config("TYPE=site", "ID="+id, "MAIN=index.html", "RAM=32"), "index.html": text}
 }
 
-// TestCertificates: from the creation of a domain to an harness.Answer over HTTPS with a
+// TestCertificates: from the creation of a domain to an answer over HTTPS with a
 // certificate of a real authority, and to the end of it.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
