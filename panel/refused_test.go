@@ -1,11 +1,13 @@
 package panel
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 // flood is a body without an end that counts what was taken of it.
@@ -53,5 +55,44 @@ func TestRefusedFormsAreNotReadAgain(t *testing.T) {
 				t.Errorf("status %d, %d bytes were taken", p.StatusCode, body.taken)
 			}
 		})
+	}
+}
+
+// The sites of a host are the panel's neighbours: their pages can make a browser ask
+// the panel with its cookie, though not read the answer. Only what a person follows
+// is answered, so that no page of a site takes the streams of an account.
+func TestPagesOfNeighbours(t *testing.T) {
+	w := newWorld(t)
+	w.host.add(w.ana.ID, "shop")
+	b := w.as("ana")
+	for _, test := range []struct {
+		site, mode, dest, path string
+		status                 int
+	}{
+		{"same-site", "no-cors", "image", "/events?what=", 403},
+		{"same-site", "cors", "empty", "/events?what=", 403},
+		{"same-site", "no-cors", "image", "/apps/shop/logs?q=x", 403},
+		{"same-site", "navigate", "iframe", "/", 403},
+		{"cross-site", "no-cors", "image", "/", 403},
+		{"same-site", "navigate", "document", "/", 200},
+		{"cross-site", "navigate", "document", "/apps/shop/logs", 200},
+		{"same-origin", "cors", "empty", "/", 200},
+		{"none", "navigate", "document", "/", 200},
+		{"", "", "", "/", 200},
+		{"same-site", "no-cors", "image", "/login", 403},
+		{"same-site", "navigate", "document", "/login", 303},
+	} {
+		r := httptest.NewRequest(http.MethodGet, b.base+test.path, nil)
+		r.RemoteAddr = b.peer
+		for name, value := range map[string]string{"Sec-Fetch-Site": test.site, "Sec-Fetch-Mode": test.mode, "Sec-Fetch-Dest": test.dest} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		if p := b.do(r.WithContext(ctx)); p.StatusCode != test.status {
+			t.Errorf("%+v: %d", test, p.StatusCode)
+		}
+		cancel()
 	}
 }
