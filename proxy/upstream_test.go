@@ -73,6 +73,7 @@ func TestLines(t *testing.T) {
 		"too much":               {ok + "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled", false, 200, "ok", 3},
 		"too much, later":        {ok + strings.Repeat("x", 8<<10), false, 200, "ok", 3},
 		"another protocol":       {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: tcp\r\nConnection: Upgrade\r\n\r\n", false, 502, "No answer", 3},
+		"no status":              {"HTTP/1.1 099 No\r\nContent-Length: 2\r\n\r\nok", false, 502, "No answer", 3},
 		"no HTTP":                {"hello\r\n\r\n", true, 502, "No answer", 3},
 		"a head without an end":  {"HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", 40_000), true, 502, "No answer", 3},
 		"nothing, and the end":   {"", true, 502, "No answer", 3},
@@ -93,6 +94,18 @@ func TestLines(t *testing.T) {
 				t.Errorf("%d connections, want %d", got, tt.connections)
 			}
 		})
+	}
+}
+
+// A status that is none reaches no visitor over the Transport's connections either.
+func TestStatusThatIsNone(t *testing.T) {
+	w := newWorld(t)
+	w.program("shop", func(c net.Conn, _, _ int) bool {
+		_, err := io.WriteString(c, "HTTP/1.1 042 No\r\nContent-Length: 2\r\n\r\nok")
+		return err == nil
+	})
+	if resp, text := w.ask("POST", shop, "/last", strings.NewReader("x")); resp.StatusCode != 502 || !strings.Contains(text, "No answer") {
+		t.Errorf("%d %q", resp.StatusCode, text)
 	}
 }
 
