@@ -5,9 +5,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"berth/app"
 )
 
 // flood is a body without an end that counts what was taken of it.
@@ -95,4 +98,24 @@ func TestPagesOfNeighbours(t *testing.T) {
 		}
 		cancel()
 	}
+}
+
+// What a strange ZIP or a strange host makes panic beside a request ends that, as it
+// would end a request, and is told; the daemon goes on.
+func TestPanicsBesideARequest(t *testing.T) {
+	w := newWorld(t, func(c *Config) {
+		c.Examine = func(context.Context) []Finding { panic("a strange host") }
+	})
+	seed(w)
+	w.host.deployed = func(context.Context, string) (app.Deployed, error) { panic("a strange ZIP") }
+	must(t, onlyError(w.db.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Admin = true; return nil })))
+	b := w.as("ana")
+	to := b.upload("/upload", "PK").Header.Get("Location")
+	b.post("/host/doctor").leads(t, "the examination", "/host#doctor")
+	w.work.Wait()
+	b.get(to).want(t, "the job", http.StatusOK, "Something went wrong", "Try again")
+	if last := w.acts.all[len(w.acts.all)-1]; !slices.ContainsFunc(w.acts.all, func(a app.Act) bool { return a.Operation == "app.upload" && a.Status == 500 }) {
+		t.Errorf("the audit log ends with %+v", last)
+	}
+	b.post("/host/doctor").leads(t, "another examination", "/host#doctor")
 }
