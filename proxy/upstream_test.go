@@ -8,9 +8,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -255,4 +257,35 @@ func TestLinesSendNoLineEnds(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, resp, err)
 		}
 	}
+}
+
+// broken is a connection that the program closes between the look at it and the request.
+type broken struct{ *net.TCPConn }
+
+func (broken) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// A used line that takes no request any more is as one that gives no answer: another
+// takes its place.
+func TestLinesThatTakeNothing(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(echo))
+	defer s.Close()
+	address := s.Listener.Addr().String()
+	c, err := dial(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLine(broken{c.(*net.TCPConn)}, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.heard = true // of the answer before
+	u := newUpstream()
+	defer u.close()
+	u.give(l)
+	r, _ := http.NewRequestWithContext(t.Context(), "GET", s.URL, nil)
+	resp, err := u.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
 }
