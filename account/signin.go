@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"math"
 	"time"
 
@@ -91,8 +92,20 @@ func (s *SignIns) SignIn(ctx context.Context, name, password string, from app.Vi
 	if a.Disabled {
 		return "", a, app.Errorf(app.Forbidden, "this account is disabled; ask the owner of the server")
 	}
-	key, err := s.begin(ctx, a, from)
-	return key, a, err
+	key, made, err := s.begin(ctx, a, from)
+	if err != nil {
+		return "", a, err
+	}
+	// A password that was changed since it was compared has ended the sessions of
+	// that moment, and not this one.
+	_, now, err := s.passwords.PasswordByName(ctx, name)
+	if err == nil && now != hash {
+		err = app.Errorf(app.Unauthorized, "the name or the password is wrong")
+	}
+	if err != nil {
+		return "", a, errors.Join(err, s.EndSession(context.WithoutCancel(ctx), a.ID, made.ID))
+	}
+	return key, a, nil
 }
 
 // slow counts a try.
@@ -107,11 +120,11 @@ func (s *SignIns) slow(name string, from app.Visitor) error {
 }
 
 // begin makes a session of an account whose password is right.
-func (s *SignIns) begin(ctx context.Context, a app.Account, from app.Visitor) (string, error) {
+func (s *SignIns) begin(ctx context.Context, a app.Account, from app.Visitor) (string, app.Session, error) {
 	key := random()
 	made := app.Session{Account: a.ID, Agent: cutText(from.Agent, maxAgent), Address: from.Address}
-	_, err := s.sessions.InsertSession(ctx, made, sha256.Sum256([]byte(key)), s.old(), maxSessions)
-	return key, err
+	made, err := s.sessions.InsertSession(ctx, made, sha256.Sum256([]byte(key)), s.old(), maxSessions)
+	return key, made, err
 }
 
 func (s *SignIns) old() time.Time { return time.Now().Add(-s.ttl) }
@@ -228,7 +241,7 @@ func (s *SignIns) Redeem(ctx context.Context, key, name, password string, ram ap
 	if err != nil {
 		return "", app.Account{}, err
 	}
-	session, err := s.begin(ctx, a, from)
+	session, _, err := s.begin(ctx, a, from)
 	return session, a, err
 }
 

@@ -20,6 +20,7 @@ type desk struct {
 	sessions    map[[32]byte]app.Session
 	invitations map[[32]byte]app.Invitation
 	kept        int64
+	meanwhile   func() // is called between the comparison and the session
 }
 
 func newDesk() *desk {
@@ -29,6 +30,9 @@ func newDesk() *desk {
 func (d *desk) InsertSession(_ context.Context, s app.Session, hash [32]byte, _ time.Time, _ int) (app.Session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.meanwhile != nil {
+		d.meanwhile()
+	}
 	s.ID, s.CreatedAt, s.LastSeen = int64(len(d.sessions)+1), time.Now(), time.Now()
 	d.sessions[hash] = s
 	return s, nil
@@ -48,7 +52,17 @@ func (d *desk) Sessions(context.Context, app.AccountID, time.Time) ([]app.Sessio
 	return nil, nil
 }
 
-func (d *desk) DeleteSession(context.Context, app.AccountID, int64) error { return nil }
+func (d *desk) DeleteSession(_ context.Context, account app.AccountID, id int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for hash, s := range d.sessions {
+		if s.ID == id && s.Account == account {
+			delete(d.sessions, hash)
+			return nil
+		}
+	}
+	return app.Errorf(app.NotFound, "no such session")
+}
 
 func (d *desk) PasswordByName(_ context.Context, name string) (app.Account, string, error) {
 	if name != d.account.Name {
@@ -136,6 +150,21 @@ func TestSignIn(t *testing.T) {
 		_, _, err = s.SignIn(t.Context(), "ana", secret, home)
 		wantKind(t, "a disabled account", err, app.Forbidden)
 	})
+}
+
+// Who signs in with the old password in the moment in which it is changed has no
+// session afterwards: the change ends those that are there, and this one is not yet.
+func TestSignInDuringAChange(t *testing.T) {
+	s, d := newSignIns(t)
+	d.meanwhile = func() {
+		clear(d.sessions)
+		d.password = "another"
+	}
+	key, _, err := s.SignIn(t.Context(), "ana", secret, home)
+	wantKind(t, "the old password", err, app.Unauthorized)
+	if key != "" || len(d.sessions) != 0 {
+		t.Errorf("there are %d sessions", len(d.sessions))
+	}
 }
 
 // Neither the kind, nor the sentence, nor the time tells whether there is an

@@ -40,18 +40,25 @@ const esc = '\x1b'
 func stretches(line string) []stretch {
 	var all []stretch
 	var k look
+	var text []byte // of the stretch that goes on, with this class
+	class := ""
+	finish := func() {
+		if len(text) > 0 {
+			all = append(all, stretch{class, string(text)})
+		}
+		text = text[:0]
+	}
 	for line != "" {
 		n := strings.IndexByte(line, esc)
 		if n < 0 {
 			n = len(line)
 		}
 		if n > 0 {
-			if class := k.class(); len(all) > 0 && all[len(all)-1].Class == class {
-				all[len(all)-1].Text += line[:n]
-			} else {
-				all = append(all, stretch{class, line[:n]})
+			if now := k.class(); now != class {
+				finish()
+				class = now
 			}
-			line = line[n:]
+			text, line = append(text, line[:n]...), line[n:]
 			continue
 		}
 		var final byte
@@ -61,6 +68,7 @@ func stretches(line string) []stretch {
 			k.choose(parameters)
 		}
 	}
+	finish()
 	return all
 }
 
@@ -92,11 +100,12 @@ func sequence(s string) (final byte, parameters, rest string) {
 			}
 		}
 		return 0, "", ""
-	case s[0] == ']': // up to BEL, which logs replace, or ST
-		if i := strings.Index(s, "\x1b\\"); i >= 0 {
-			return 0, "", s[i+2:]
+	case s[0] == ']': // up to BEL, which logs replace, or ST; another sequence ends it too
+		inner, _, _ := strings.Cut(s, string(esc))
+		if strings.HasPrefix(s[len(inner):], "\x1b\\") {
+			return 0, "", s[len(inner)+2:]
 		}
-		if i := strings.Index(s, "\uFFFD"); i >= 0 {
+		if i := strings.Index(inner, "\uFFFD"); i >= 0 {
 			return 0, "", s[i+len("\uFFFD"):]
 		}
 		return 0, "", s[1:]

@@ -3,6 +3,7 @@ package panel
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -75,4 +76,23 @@ func FuzzStretches(f *testing.F) {
 			t.Errorf("%q: %d bytes are left", line, left)
 		}
 	})
+}
+
+// A line of nothing but sequences takes time by its length, not by its square: a search
+// takes each line of a log apart, and any program can print such lines.
+func TestStretchesOfHostileLines(t *testing.T) {
+	for _, part := range []string{"\x1b]", "\x1b[0mA", "\x1b[1mA\x1b[0mB", "\x1b[", "\x1b", "\x1b("} {
+		cost := func(size int) time.Duration {
+			line, best := strings.Repeat(part, size/len(part)), time.Hour
+			for range 3 {
+				began := time.Now()
+				stretches(line)
+				best = min(best, time.Since(began))
+			}
+			return best
+		}
+		if small, large := cost(32<<10), cost(512<<10); large > 80*small+20*time.Millisecond {
+			t.Errorf("%q: %v for 32 KB, %v for 16 times as much", part, small, large)
+		}
+	}
 }

@@ -97,6 +97,11 @@ func (c *call) formWithin(limit int64) (url.Values, error) {
 	return c.r.PostForm, nil
 }
 
+// typed is a field of the form that was sent, "" unless form has read it: a page that
+// is shown after a refusal must not begin to read a body that nobody has bounded, as
+// http.Request.PostFormValue does.
+func (c *call) typed(name string) string { return c.r.PostForm.Get(name) }
+
 // own reports whether the application of the path belongs to the account.
 func (c *call) own() bool { return c.owner == c.account.ID }
 

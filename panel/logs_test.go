@@ -104,3 +104,19 @@ func TestVendor(t *testing.T) {
 		}
 	}
 }
+
+// A program that prints colours in every other letter makes no page that the
+// daemon has no memory for.
+func TestSearchIsBounded(t *testing.T) {
+	w := newWorld(t)
+	w.host.add(w.ana.ID, "shop")
+	colours := strings.Repeat("\x1b[1mA\x1b[0mB", 1600)
+	for range 300 {
+		w.printed.print("shop", colours)
+	}
+	p := w.as("ana").get("/apps/shop/logs?q=aba")
+	p.want(t, "a search", http.StatusOK, "300 lines of all that is kept have it.", "These are the last ")
+	if len(p.body) > 4<<20 {
+		t.Errorf("the page has %d bytes", len(p.body))
+	}
+}

@@ -44,7 +44,7 @@ func (s *server) account(c *call) (answer, error) {
 	}
 	page.AssignedShare = share(page.Assigned, page.Total)
 	if c.problem != "" {
-		page.Label = c.r.PostFormValue("label")
+		page.Label = c.typed("label")
 	}
 	return show("account", page)
 }

@@ -214,8 +214,10 @@ func (s *server) examine(c *call) (answer, error) {
 		ctx, cancel := context.WithTimeout(ctx, doctorTime)
 		defer cancel()
 		began := s.Now()
-		rows := s.Examine(ctx)
-		found = findings{Rows: rows, At: s.Now(), Took: s.Now().Sub(began)}
+		s.guarded(c, func() {
+			rows := s.Examine(ctx)
+			found = findings{Rows: rows, At: s.Now(), Took: s.Now().Sub(began)}
+		})
 	}) {
 		s.doctor.end(findings{})
 		return answer{}, app.Errorf(app.Unavailable, "the server is shutting down; try again in a minute")

@@ -16,7 +16,11 @@ type loginPage struct {
 
 // login shows the form, unless somebody is signed in.
 func (s *server) login(c *call) (answer, error) {
-	next := local(c.r.FormValue("next"))
+	next := c.r.URL.Query().Get("next")
+	if c.r.Method == http.MethodPost {
+		next = c.typed("next")
+	}
+	next = local(next)
 	if c.account.ID != 0 && c.problem == "" {
 		return leadTo(next), nil
 	}
@@ -25,7 +29,7 @@ func (s *server) login(c *call) (answer, error) {
 	}
 	page := loginPage{Next: next, Safe: s.maySignIn(c)}
 	if c.r.Method == http.MethodPost && c.problem != "" {
-		page.Name = c.r.PostFormValue("name")
+		page.Name = c.typed("name")
 	}
 	return show("login", page)
 }

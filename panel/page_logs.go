@@ -17,6 +17,9 @@ const (
 	shownTail = 64 << 10
 	// mostFound is how many lines a search shows, the last ones.
 	mostFound = 1000
+	// mostText is how much of them in bytes, of what was printed: with colours in every
+	// other letter a page is five times as long.
+	mostText = 512 << 10
 	// maxQuery bounds what is searched for, in bytes.
 	maxQuery = 200
 	// stampLength is that of the stamp of a line: 2006-01-02T15:04:05.000Z and a space.
@@ -98,7 +101,7 @@ func lineOf(line string) logLine {
 }
 
 // find returns the last lines of the whole log that have query in them, in whatever
-// case, and how many there are.
+// case, within mostFound and mostText, and how many there are.
 func (s *server) find(c *call, build bool, query string) (lines []logLine, found int, err error) {
 	file, err := s.Logs.Open(c.app.ID, build)
 	if err != nil {
@@ -106,27 +109,25 @@ func (s *server) find(c *call, build bool, query string) (lines []logLine, found
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	query = strings.ToLower(query)
-	var kept []string // a ring once it is full
+	var kept []string
+	size := 0 // of kept
 	each := func(line string) {
 		if !strings.Contains(strings.ToLower(plain(line[min(stampLength, len(line)):])), query) {
 			return
 		}
-		if len(kept) < mostFound {
-			kept = append(kept, line)
-		} else {
-			kept[found%mostFound] = line
-		}
 		found++
+		kept, size = append(kept, line), size+len(line)
+		for len(kept) > mostFound || size > mostText && len(kept) > 1 {
+			size -= len(kept[0])
+			kept[0] = ""
+			kept = kept[1:]
+		}
 	}
 	if err := eachLine(c.r.Context(), file, each); err != nil {
 		return nil, 0, err
 	}
-	first := 0
-	if found > mostFound {
-		first = found % mostFound
-	}
-	for i := range kept {
-		lines = append(lines, lineOf(kept[(first+i)%len(kept)]))
+	for _, line := range kept {
+		lines = append(lines, lineOf(line))
 	}
 	return lines, found, nil
 }

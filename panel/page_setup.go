@@ -25,7 +25,7 @@ func (s *server) setup(c *call) (answer, error) {
 	}
 	page := setupPage{First: i.Account.ID == 0, Name: i.Account.Name, Safe: s.maySignIn(c), RAM: s.FirstRAM}
 	if page.First && c.r.Method == http.MethodPost {
-		page.Name = c.r.PostFormValue("name")
+		page.Name = c.typed("name")
 	}
 	return show("setup", page)
 }

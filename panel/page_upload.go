@@ -3,7 +3,9 @@ package panel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"runtime/debug"
 
 	"berth/app"
 )
@@ -87,7 +89,9 @@ func (s *server) deploy(c *call, kind jobKind, fetch func(context.Context, *job)
 	}
 	ctx := app.WithProgress(app.WithActor(context.WithoutCancel(c.r.Context()), c.account.ID), j.tell)
 	began := s.Go(func() {
-		d, err := run(ctx, file)
+		var d app.Deployed
+		err := errPanic
+		s.guarded(late, func() { d, err = run(ctx, file) })
 		status, refusal := http.StatusOK, ""
 		if err != nil {
 			status, _ = s.explain(late, err)
@@ -106,6 +110,20 @@ func (s *server) deploy(c *call, kind jobKind, fetch func(context.Context, *job)
 	}
 	c.audit.operation = "" // see above
 	return leadTo("/uploads/" + j.id), nil
+}
+
+// errPanic is what came of a job that panicked.
+var errPanic = errors.New("a panic, see above")
+
+// guarded runs f beside a request as net/http runs a request: what it panics with is
+// logged, and ends f, not the daemon.
+func (s *server) guarded(c *call, f func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.Log.Error("panic beside a request", "route", c.pattern, "request", c.requestID, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+		}
+	}()
+	f()
 }
 
 // stillMay gives the file back if the member who sent it was taken out of the team

@@ -156,10 +156,23 @@ func (s *server) recovered(c *call, v any) (abort bool) {
 	return false
 }
 
-// sameSite refuses a form that another site has sent.
+// sameSite refuses a form that another site has sent, and whatever a page of another
+// site has in itself: SameSite=Lax lets the sites of this host's domain, which
+// are anybody's, send the cookie with that, and a picture could hold a stream.
 func (s *server) sameSite(c *call) error {
-	if s.guard.Check(c.r) == nil {
+	if s.guard.Check(c.r) == nil && !embedded(c.r.Header) {
 		return nil
 	}
 	return app.Errorf(app.Forbidden, "this came from another site, so nothing was done; if you use a proxy, let it pass the Host header on")
+}
+
+// embedded reports whether a page of another site asks for something, instead of a
+// person who follows a link in it (Fetch Metadata, 2). Old browsers do not tell.
+func embedded(h http.Header) bool {
+	switch h.Get("Sec-Fetch-Site") {
+	case "same-site", "cross-site":
+		dest := h.Get("Sec-Fetch-Dest")
+		return h.Get("Sec-Fetch-Mode") != "navigate" || dest != "document" && dest != ""
+	}
+	return false
 }

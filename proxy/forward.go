@@ -77,6 +77,9 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	out.Header["X-Real-Ip"] = []string{a.client.String()}
 }
 
+// errStatus is an answer below 100: http.ResponseWriter panics for it.
+var errStatus = errors.New("the program has answered with a status that is none")
+
 // errUpgrade is what a program gets no tunnel for.
 var errUpgrade = errors.New("the program has switched to a protocol that nobody asked for")
 
@@ -85,6 +88,9 @@ var errUpgrade = errors.New("the program has switched to a protocol that nobody 
 // it open until the collector comes. And a site's cookies are its own. One for a
 // parent of all sites would be sent to the others, and take the place of theirs.
 func (p *Proxy) modify(r *http.Response) error {
+	if r.StatusCode < http.StatusContinue {
+		return errStatus
+	}
 	a := r.Request.Context().Value(askedKey{}).(*asked)
 	if r.StatusCode == http.StatusSwitchingProtocols && (r.Request.Header.Get("Upgrade") == "" || !strings.EqualFold(r.Request.Header.Get("Upgrade"), r.Header.Get("Upgrade"))) {
 		return errUpgrade

@@ -98,6 +98,9 @@ func (l *line) ask(r *http.Request, trace *httptrace.ClientTrace) (*http.Respons
 			}
 			return nil, err
 		}
+		if resp.StatusCode < http.StatusContinue {
+			return nil, errStatus
+		}
 		if resp.StatusCode >= http.StatusOK || resp.StatusCode == http.StatusSwitchingProtocols {
 			l.left = -1
 			return resp, nil

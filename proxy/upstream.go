@@ -125,7 +125,7 @@ func (u *upstream) last(address string) *line {
 
 // give makes a line idle, or closes it when there are enough.
 func (u *upstream) give(l *line) {
-	l.used, l.since = true, time.Now()
+	l.used, l.heard, l.since = true, false, time.Now()
 	u.mu.Lock()
 	full := u.closed || u.count >= idleOfAll || len(u.idle[l.address]) >= idlePerSite
 	if !full {

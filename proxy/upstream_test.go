@@ -8,9 +8,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -73,6 +75,7 @@ func TestLines(t *testing.T) {
 		"too much":               {ok + "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled", false, 200, "ok", 3},
 		"too much, later":        {ok + strings.Repeat("x", 8<<10), false, 200, "ok", 3},
 		"another protocol":       {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: tcp\r\nConnection: Upgrade\r\n\r\n", false, 502, "No answer", 3},
+		"no status":              {"HTTP/1.1 099 No\r\nContent-Length: 2\r\n\r\nok", false, 502, "No answer", 3},
 		"no HTTP":                {"hello\r\n\r\n", true, 502, "No answer", 3},
 		"a head without an end":  {"HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", 40_000), true, 502, "No answer", 3},
 		"nothing, and the end":   {"", true, 502, "No answer", 3},
@@ -93,6 +96,18 @@ func TestLines(t *testing.T) {
 				t.Errorf("%d connections, want %d", got, tt.connections)
 			}
 		})
+	}
+}
+
+// A status that is none reaches no visitor over the Transport's connections either.
+func TestStatusThatIsNone(t *testing.T) {
+	w := newWorld(t)
+	w.program("shop", func(c net.Conn, _, _ int) bool {
+		_, err := io.WriteString(c, "HTTP/1.1 042 No\r\nContent-Length: 2\r\n\r\nok")
+		return err == nil
+	})
+	if resp, text := w.ask("POST", shop, "/last", strings.NewReader("x")); resp.StatusCode != 502 || !strings.Contains(text, "No answer") {
+		t.Errorf("%d %q", resp.StatusCode, text)
 	}
 }
 
@@ -242,4 +257,35 @@ func TestLinesSendNoLineEnds(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, resp, err)
 		}
 	}
+}
+
+// broken is a connection that the program closes between the look at it and the request.
+type broken struct{ *net.TCPConn }
+
+func (broken) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// A used line that takes no request any more is as one that gives no answer: another
+// takes its place.
+func TestLinesThatTakeNothing(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(echo))
+	defer s.Close()
+	address := s.Listener.Addr().String()
+	c, err := dial(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLine(broken{c.(*net.TCPConn)}, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.heard = true // of the answer before
+	u := newUpstream()
+	defer u.close()
+	u.give(l)
+	r, _ := http.NewRequestWithContext(t.Context(), "GET", s.URL, nil)
+	resp, err := u.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
 }
