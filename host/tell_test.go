@@ -97,6 +97,7 @@ func TestWhatIsTold(t *testing.T) {
 func TestAShutdownIsNoExit(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		w.mustUpload("MAIN=a")
+		synctest.Wait() // the answer may come before what is told
 		w.heard()
 		w.host.Shutdown(t.Context())
 		if got := w.heard(); got != "stopping, stopped" {

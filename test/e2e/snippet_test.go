@@ -145,7 +145,7 @@ func headersAre(t *testing.T, web *http.Client, want map[string]string) {
 	r.Header.Set("X-Forwarded-For", "203.0.113.9")
 	r.Header.Set("X-Forwarded-Proto", "https")
 	r.Header.Set("X-Real-IP", "203.0.113.9")
-	resp, err := harness.Web.Do(r)
+	resp, err := web.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func worksBehind(t *testing.T, address string) {
 	if _, text, err := c.Read(t.Context()); err != nil || string(text) != "over the wire" {
 		t.Errorf("the WebSocket: %q, %v", text, err)
 	}
-	events, err := harness.Web.Get(site + "/events")
+	events, err := web.Get(site + "/events")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func worksBehind(t *testing.T, address string) {
 		}
 		_ = feed.Close()
 	}()
-	resp, err := harness.Web.Post(site+"/length", "application/octet-stream", body)
+	resp, err := web.Post(site+"/length", "application/octet-stream", body)
 	if err != nil {
 		t.Fatal(err)
 	}
