@@ -50,7 +50,7 @@ func chromium(t *testing.T, sites string, flags ...string) *browser {
 	args = append(args, "--host-resolver-rules=MAP *.example.org "+sites+", MAP *.example.com "+sites+", MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
 	args = append(args, flags...)
 	cmd := exec.Command(program, append(args, "about:blank")...) //nolint:gosec // the program is a constant
-	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_RUNTIME_DIR="+home)
+	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_RUNTIME_DIR="+home, "TMPDIR="+home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out := &harness.Output{}
 	cmd.Stdout, cmd.Stderr = out, out
