@@ -93,7 +93,7 @@ func TestConsole(t *testing.T) {
 // TestKernelConsoleRAM gives a hog the RAM that its application has, no more.
 func TestKernelConsoleRAM(t *testing.T) {
 	t.Parallel()
-	d := launch(t)
+	d := launch(t, "--console-timeout", "2m") // it takes an emulated machine more than the default to use it up
 	c := d.account("ana", 200)
 	id := c.Upload(harness.ShellBot(harness.IdleShell, "RAM=64"))
 	hog := "echo begun; exec tail /dev/zero"
