@@ -42,13 +42,7 @@ func (i *inflight) enter() (leave func(), ok bool) {
 		i.mu.RUnlock()
 		return nil, false
 	}
-	began := time.Now()
-	i.running.Store(&began, nil)
-	return func() {
-		i.running.Delete(&began)
-		i.idle.Reset(quiet)
-		i.mu.RUnlock()
-	}, true
+	return i.begun(), true
 }
 
 // enterEndless is enter for a handler that runs until its client goes or berth
@@ -75,13 +69,18 @@ func (i *inflight) join() (leave func(), ok bool) {
 		i.mu.RUnlock()
 		return nil, false
 	}
+	return i.begun(), true
+}
+
+// begun counts the age of what holds the lock, until leave gives that back.
+func (i *inflight) begun() (leave func()) {
 	began := time.Now()
 	i.running.Store(&began, nil)
 	return func() {
 		i.running.Delete(&began)
 		i.idle.Reset(quiet)
 		i.mu.RUnlock()
-	}, true
+	}
 }
 
 // oldest is how long the handler has been running that began first, 0 when
