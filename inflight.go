@@ -2,9 +2,10 @@ package main
 
 import (
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"time"
+
+	"berth/keeper"
 )
 
 // inflight counts the handlers that run: http.Server.Close does not wait for
@@ -29,10 +30,10 @@ func newInflight(idle func()) *inflight {
 
 // release gives the kernel what a burst of work needed. The collector keeps it
 // for the next one, which may be days away; what pools hold goes with the
-// second collection.
+// second collection. Most of the binary's pages are of the start and of requests.
 func release() {
 	runtime.GC()
-	debug.FreeOSMemory()
+	keeper.Shrink()
 }
 
 // enter lets a handler run unless it is too late; then it MUST call leave.

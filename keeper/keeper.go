@@ -68,7 +68,7 @@ type keeper struct {
 
 // run serves until nothing is kept and nobody is connected.
 func (k *keeper) run() error {
-	shrink() // what starting took
+	Shrink() // what starting took
 	k.node, _ = k.socket()
 	wait := patience
 	for {
@@ -107,7 +107,7 @@ func (k *keeper) serve(set []unix.PollFd) {
 		if c := int(p.Fd); p.Revents != 0 && !k.answer(c) {
 			_ = unix.Close(c)
 			k.conns = slices.DeleteFunc(k.conns, func(other int) bool { return other == c })
-			shrink() // it may wait for long now
+			Shrink() // it may wait for long now
 		}
 	}
 	if set[0].Revents == 0 {

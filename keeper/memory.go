@@ -11,10 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shrink gives back the memory that is not needed to wait: what Go has freed,
-// and the pages of the binary, which is a whole daemon. Those that are used
-// again come back from the file.
-func shrink() {
+// Shrink gives back the memory that this process does not need to wait: what Go
+// has freed, and the pages of the binary, which is a whole daemon; those that are
+// used again come back from the file, or from the cache that still has it. It
+// blocks for a garbage collection, and is safe for concurrent use.
+func Shrink() {
 	debug.FreeOSMemory()
 	text, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {

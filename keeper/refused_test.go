@@ -1,6 +1,8 @@
 package keeper
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // What no daemon can ask for any more is not kept.
@@ -156,4 +160,54 @@ Anonymous:             0 kB
 	if got := filePages([]byte(text)); !slices.Equal(got, want) {
 		t.Errorf("got %x, want %x", got, want)
 	}
+}
+
+func TestShrink(t *testing.T) {
+	const pages = 64
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), pages*os.Getpagesize()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	mapped, err := unix.Mmap(int(f.Fd()), 0, pages*os.Getpagesize(), unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Munmap(mapped); err != nil {
+			t.Error(err)
+		}
+	}()
+	if n := bytes.Count(mapped, []byte("x")); n != len(mapped) {
+		t.Fatalf("%d bytes", n)
+	}
+	if got := residentKB(t, name); got != len(mapped)>>10 {
+		t.Fatalf("%d KB are mapped before", got)
+	}
+	Shrink()
+	if got := residentKB(t, name); got != 0 {
+		t.Errorf("%d KB are mapped still", got)
+	}
+	if n := bytes.Count(mapped, []byte("x")); n != len(mapped) {
+		t.Errorf("%d bytes came back", n)
+	}
+}
+
+// residentKB is how much of a file's mapping this process has pages of.
+func residentKB(t *testing.T, name string) (kb int) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(text), name)
+	_, after, rss := strings.Cut(after, "\nRss:")
+	if _, err := fmt.Sscan(after, &kb); err != nil || !found || !rss {
+		t.Fatalf("no mapping of %s: %v", name, err)
+	}
+	return kb
 }

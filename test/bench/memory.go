@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -23,6 +24,7 @@ var memory = measure{
 // weights are the memory of one daemon, in MB.
 type weights struct {
 	by     map[int]float64 // by the number of programs
+	asked  float64
 	booted float64
 	figures
 }
@@ -67,6 +69,7 @@ func measureMemory(ctx context.Context, b *bench) ([]row, error) {
 	figure("memory with 0 programs", "MB", "aim", 15, with(0))
 	figure("memory with 20 programs", "MB", "aim", 20, with(20))
 	figure("memory with 200 programs", "MB", "", 0, with(200))
+	figure("memory with 200 programs, while asked", "MB", "", 0, func(w weights) float64 { return w.asked })
 	figure("memory of each further program", "KB", "aim", 50, each)
 	figure("PSS with 200 programs", "MB", "", 0, func(w weights) float64 { return w.pss })
 	figure("private dirty with 200 programs", "MB", "", 0, func(w weights) float64 { return w.dirty })
@@ -96,6 +99,14 @@ func (b *bench) weighBerth(ctx context.Context) (w weights, err error) {
 			}
 		}
 		if w.figures, err = examineProcess(d.pid); err != nil {
+			return err
+		}
+		for range 100 {
+			if err := d.ask(ctx, http.MethodGet, "/v2/app/all/status", nil); err != nil {
+				return err
+			}
+		}
+		if w.asked, err = resident(d.pid); err != nil {
 			return err
 		}
 		began := time.Now()
