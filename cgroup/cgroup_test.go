@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -31,6 +32,31 @@ func openTree(t *testing.T) *Tree {
 		t.Skip(err)
 	}
 	return openTreeOn(t, h)
+}
+
+// Trees have the directory above them in common, and whoever closes the last one
+// removes it: no other may fail for that.
+func TestKernelTreesComeAndGo(t *testing.T) {
+	tree := openTree(t)
+	if err := tree.Close(); err != nil { // it would hold the directory
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for n := range 4 {
+		all.Go(func() {
+			for i := range 400 {
+				tree, err := Open(tree.host, fmt.Sprintf("test-%d-%d-%d", os.Getpid(), n, i))
+				if err == nil {
+					err = tree.Close()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func openTreeOn(t *testing.T, h Host) *Tree {

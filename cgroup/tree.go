@@ -53,9 +53,8 @@ func open(h Host, name, holder string) (*Tree, error) {
 	if err := h.Check(); err != nil {
 		return nil, err
 	}
-	t := &Tree{host: h, holder: holder}
-	if err := t.settle(name); err != nil {
-		t.removeOwn()
+	t, err := settled(h, name, holder)
+	if err != nil {
 		return nil, fmt.Errorf("cannot prepare berth's control groups: %w", err)
 	}
 	if _, err := os.Stat(filepath.Join(t.root, appsDir, "cgroup.kill")); err != nil {
@@ -72,6 +71,26 @@ func open(h Host, name, holder string) (*Tree, error) {
 	}
 	return t, nil
 }
+
+// settled makes a tree's directories. Another process's tree, doctor's for one,
+// may remove the directory that holds both when it closes, after it was made
+// here and before it was used.
+func settled(h Host, name, holder string) (*Tree, error) {
+	for try := 1; ; try++ {
+		t := &Tree{host: h, holder: holder}
+		err := t.settle(name)
+		if err == nil {
+			return t, nil
+		}
+		t.removeOwn()
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) || try == settleTries {
+			return nil, err
+		}
+	}
+}
+
+// settleTries bounds how often a directory that went away is made again.
+const settleTries = 20
 
 // BoundsPids reports whether Limits.Pids are the kernel's to hold.
 func (t *Tree) BoundsPids() bool {

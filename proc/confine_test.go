@@ -134,9 +134,9 @@ func TestLimitOfProcesses(t *testing.T) {
 // instruction on, alone.
 func TestKernelProgramIsInEveryGroup(t *testing.T) {
 	b := newBench(t)
-	s := b.spec(t, "echo $$ >pid.new; mv pid.new pid; exec sleep 600")
+	s := b.spec(t, "set -e; echo $$ >pid.new; mv pid.new pid; exec sleep 600")
 	r := b.launch(t, s)
-	groups := b.groupsOf(t, "pid")
+	groups := b.groupsOf(t, r.done, func() any { return fmt.Sprint(r.Wait(), output(t, s)) })
 	h, err := cgroup.Detect()
 	if err != nil {
 		t.Fatal(err)
@@ -161,14 +161,19 @@ func TestKernelProgramIsInEveryGroup(t *testing.T) {
 	}
 }
 
-// groupsOf waits for a program to write its pid to a file, and returns its
-// groups as the host sees them.
-func (b bench) groupsOf(t *testing.T, file string) string {
+// groupsOf waits for a program to write its pid to the file pid, and returns its
+// groups as the host sees them. end tells how it ended, once done is closed.
+func (b bench) groupsOf(t *testing.T, done <-chan struct{}, end func() any) string {
 	t.Helper()
 	var pid []byte
 	poll(t, "the pid is told", func() bool {
+		select {
+		case <-done:
+			t.Fatalf("it has ended before its pid was told: %+v", end())
+		default:
+		}
 		var err error
-		pid, err = os.ReadFile(filepath.Join(b.dir, file))
+		pid, err = os.ReadFile(filepath.Join(b.dir, "pid"))
 		return err == nil
 	})
 	text, err := os.ReadFile(filepath.Join("/proc", strings.TrimSpace(string(pid)), "cgroup"))

@@ -79,9 +79,9 @@ func TestKernelConsoleIsInTheGroupOfTheRun(t *testing.T) {
 	b := newBench(t)
 	s := b.spec(t, "exec sleep 600")
 	r := b.launch(t, s)
-	c := b.command("echo $$ >pid.new; mv pid.new pid; until [ -e told ]; do sleep 0.01; done; cat /proc/self/cgroup")
+	c := b.command("set -e; echo $$ >pid.new; mv pid.new pid; until [ -e told ]; do sleep 0.01; done; cat /proc/self/cgroup")
 	command := b.console(t, r, c)
-	text := b.groupsOf(t, "pid")
+	text := b.groupsOf(t, command.done, func() any { return command.Wait() })
 	if err := os.WriteFile(filepath.Join(b.dir, "told"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
