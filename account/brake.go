@@ -1,6 +1,7 @@
 package account
 
 import (
+	"math/bits"
 	"sync"
 	"time"
 )
@@ -14,8 +15,9 @@ const (
 )
 
 // brake slows down those who guess. Of each key it takes five tries at once; from
-// then on the wait before the next doubles, from a second to most. Its memory is
-// bounded. It is safe for concurrent use.
+// then on the wait before the next doubles, from a second to most; for each most
+// without a try one is forgotten. Its memory is bounded. It is safe for concurrent
+// use.
 type brake struct {
 	most time.Duration
 
@@ -41,6 +43,7 @@ func (b *brake) take(key string) (wait time.Duration) {
 	defer b.mu.Unlock()
 	now := time.Now()
 	g := b.find(key, now)
+	g.tries -= min(g.tries, max(0, int(now.Sub(g.last)/b.most)))
 	if g.tries >= freeTries {
 		pause := min(b.most, time.Second<<min(g.tries-freeTries, 30))
 		// A clock that was set back must not lock anybody out.
@@ -48,9 +51,20 @@ func (b *brake) take(key string) (wait time.Duration) {
 			return left
 		}
 	}
-	g.tries++
+	// More than lead to the longest wait would take days to be forgotten.
+	g.tries = min(g.tries+1, freeTries+bits.Len64(uint64(b.most/time.Second)))
 	g.last = now
 	return 0
+}
+
+// undo takes back one try of a key: it was no guess, which says nothing of those
+// before it.
+func (b *brake) undo(key string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if g := b.find(key, time.Now()); g.tries > 0 {
+		g.tries--
+	}
 }
 
 // release forgets the tries of a key: the last was no guess.

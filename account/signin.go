@@ -88,7 +88,7 @@ func (s *SignIns) SignIn(ctx context.Context, name, password string, from app.Vi
 		return "", a, app.Errorf(app.Unauthorized, "the name or the password is wrong")
 	}
 	s.names.release(name)
-	s.addresses.release(from.Key)
+	s.addresses.undo(from.Key)
 	if a.Disabled {
 		return "", a, app.Errorf(app.Forbidden, "this account is disabled; ask the owner of the server")
 	}
@@ -182,7 +182,7 @@ func (s *SignIns) ChangePassword(ctx context.Context, a app.Account, old, passwo
 		return app.Errorf(app.Forbidden, "the old password is wrong")
 	}
 	s.names.release(a.Name)
-	s.addresses.release(from.Key)
+	s.addresses.undo(from.Key)
 	return s.SetPassword(ctx, a, password, keep)
 }
 

@@ -137,6 +137,35 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 	})
 }
 
+// Who has an account guesses no faster for it, and an address that many share is
+// not held for ever.
+func TestSignInsBetweenGuesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newSignIns(t)
+		try := func(name, password string) error {
+			_, _, err := s.SignIn(t.Context(), name, password, home)
+			return err
+		}
+		for range 3 * freeTries {
+			if err := try("ana", secret); err != nil {
+				t.Fatalf("right each time: %v", err)
+			}
+		}
+		for i := range freeTries {
+			wantKind(t, "a guess", try(fmt.Sprint("n", i), "wrong password"), app.Unauthorized)
+			if err := try("ana", secret); err != nil && i < freeTries-1 {
+				t.Errorf("between guesses: %v", err)
+			}
+		}
+		wantKind(t, "one too many", try("ana", secret), app.Limited)
+		time.Sleep(3 * addressWait)
+		for i := range 3 {
+			wantKind(t, "one is forgotten for each wait", try(fmt.Sprint("m", i), "wrong password"), app.Unauthorized)
+		}
+		wantKind(t, "and no more", try("bea", "wrong password"), app.Limited)
+	})
+}
+
 // Guesses that come all at once are counted before it is known what they are.
 func TestGuessesAtOnce(t *testing.T) {
 	s, _ := newSignIns(t)

@@ -48,6 +48,31 @@ func TestSessions(t *testing.T) {
 	wantKind(t, "nobody's", err, app.NotFound)
 }
 
+func TestDisablingEndsSessions(t *testing.T) {
+	db, _ := openTemp(t)
+	ctx := t.Context()
+	ana, bob := mustAccount(t, db, "ana", 512), mustAccount(t, db, "bob", 512)
+	for i, account := range []app.AccountID{ana.ID, bob.ID} {
+		_, err := db.InsertSession(ctx, app.Session{Account: account}, [32]byte{byte(i)}, time.Time{}, 9)
+		must(t, err)
+	}
+	for _, disabled := range []bool{false, true, false} {
+		_, err := db.UpdateAccount(ctx, ana.ID, func(a *app.Account, _ app.MB) error {
+			a.Disabled = disabled
+			return nil
+		})
+		must(t, err)
+		_, _, err = db.AccountBySession(ctx, [32]byte{0}, "", time.Time{})
+		if disabled {
+			wantKind(t, "a session of a disabled account", err, app.NotFound)
+		}
+	}
+	_, _, err := db.AccountBySession(ctx, [32]byte{0}, "", time.Time{})
+	wantKind(t, "enabled again", err, app.NotFound)
+	_, _, err = db.AccountBySession(ctx, [32]byte{1}, "", time.Time{})
+	must(t, err)
+}
+
 func TestPasswordsEndSessions(t *testing.T) {
 	db, clock := openTemp(t)
 	ctx := t.Context()

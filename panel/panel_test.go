@@ -136,7 +136,7 @@ func TestRefusals(t *testing.T) {
 	}
 	delete(b.header, "Sec-Fetch-Site")
 	must(t, onlyError(w.db.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Disabled = true; return nil })))
-	b.get("/").want(t, "a disabled account", http.StatusForbidden, "disabled")
+	b.get("/").leads(t, "a disabled account", "/login")
 }
 
 func onlyError[T any](_ T, err error) error { return err }

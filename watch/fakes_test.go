@@ -34,6 +34,7 @@ type world struct {
 	points   []app.PointOf
 	stored   []time.Time
 	fails    error // of keep
+	deaf     error // of authorize
 }
 
 func newWorld(t testing.TB) *world {
@@ -59,6 +60,8 @@ func (w *world) authorize(_ context.Context, member app.AccountID, id app.ID, p 
 	w.asked++
 	set, is := w.members[member][id]
 	switch {
+	case w.deaf != nil:
+		return 0, w.deaf
 	case !is:
 		return 0, app.Errorf(app.NotFound, "no")
 	case !set.Has(p):

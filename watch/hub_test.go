@@ -131,6 +131,24 @@ func TestAMemberLeaves(t *testing.T) {
 	})
 }
 
+// What nobody could say of whether a member may know it is told as missed.
+func TestNobodySaysWhetherAMemberMay(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.join(bob, "shop", app.StatusApp)
+		all := w.watch(app.Watch{Account: bob, App: app.All, Kinds: kept})
+		w.mu.Lock()
+		w.deaf = context.DeadlineExceeded
+		w.mu.Unlock()
+		w.state("shop", app.Online, true)
+		w.state("shop", app.Stopped, false)
+		w.state("blog", app.Online, true) // one's own
+		got := told(t, all)
+		if last := got[len(got)-1]; len(got) != 2 || last.Kind != app.GapEvent || last.Missed != 2 || got[0].App != "blog" {
+			t.Errorf("told %s", describe(got))
+		}
+	})
+}
+
 // Who comes back is told what was missed, or that it is not known.
 func TestLastEventID(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {

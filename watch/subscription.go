@@ -174,24 +174,31 @@ func (s *Subscription) take() []app.Event {
 	return events
 }
 
-// permitted leaves out what the account may not see any more.
+// permitted leaves out what the account may not see any more, and counts as
+// missed what nobody could say of whether it may.
 func (s *Subscription) permitted(ctx context.Context, events []app.Event) []app.Event {
-	may := map[app.ID]bool{}
-	return slices.DeleteFunc(events, func(e app.Event) bool {
+	may, missed := map[app.ID]error{}, 0
+	events = slices.DeleteFunc(events, func(e app.Event) bool {
 		if e.App == "" || e.Owner == s.watch.Account {
 			return false
 		}
 		if e.Kind == app.RemovedEvent { // there is no team to ask; that it is gone is all it tells
 			return false
 		}
-		ok, asked := may[e.App]
+		err, asked := may[e.App]
 		if !asked {
-			_, err := s.hub.access.Authorize(ctx, s.watch.Account, e.App, app.StatusApp)
-			ok = err == nil
-			may[e.App] = ok
+			_, err = s.hub.access.Authorize(ctx, s.watch.Account, e.App, app.StatusApp)
+			may[e.App] = err
 		}
-		return !ok
+		if kind := app.KindOf(err); err != nil && kind != app.NotFound && kind != app.Forbidden {
+			missed++
+		}
+		return err != nil
 	})
+	if missed > 0 {
+		events = append(events, app.Event{Kind: app.GapEvent, At: time.Now(), Missed: missed})
+	}
+	return events
 }
 
 // lines returns what was printed, and when to look again if that is too early.
