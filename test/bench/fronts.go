@@ -25,8 +25,8 @@ type front struct {
 
 var sitesAt = regexp.MustCompile(`sites are served.* listen=([0-9.:]+)`)
 
-// openFronts uploads the sites and starts nginx and Caddy in front of the same
-// programs. ports are those of the programs. Also after an error the caller ends
+// openFronts uploads the sites and starts nginx, Caddy and the proxy of net/http alone, which is
+// the last, in front of the same programs. ports are those of the programs. Also after an error the caller ends
 // the fronts.
 func (b *bench) openFronts(ctx context.Context, d *berth) (fronts []*front, ports map[string]int, err error) {
 	dir, err := b.fresh("web")
@@ -61,7 +61,7 @@ func (b *bench) openFronts(ctx context.Context, d *berth) (fronts []*front, port
 		return nil, nil, errors.Join(err, fmt.Errorf("the daemon serves no sites: %s", tail(string(text))))
 	}
 	fronts = []*front{{name: "berth", address: string(at[1]), pid: d.pid}}
-	for _, start := range []func(string, map[string]int) (*front, error){startNginx, startCaddy} {
+	for _, start := range []func(string, map[string]int) (*front, error){startNginx, startCaddy, startAlone} {
 		f, err := start(dir, ports)
 		if err != nil {
 			return fronts, nil, err
@@ -70,6 +70,9 @@ func (b *bench) openFronts(ctx context.Context, d *berth) (fronts []*front, port
 	}
 	for _, f := range fronts {
 		for _, host := range []string{"compiled", "scripted", "filed"} {
+			if host == "filed" && f.name == aloneFront {
+				continue
+			}
 			if err := f.ready(ctx, host); err != nil {
 				return fronts, nil, err
 			}

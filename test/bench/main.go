@@ -41,8 +41,12 @@ type bench struct {
 }
 
 func main() {
-	if filepath.Base(os.Args[0]) == siteName {
+	switch filepath.Base(os.Args[0]) {
+	case siteName:
 		serveSite()
+		return
+	case aloneName:
+		serveAlone()
 		return
 	}
 	berth := flag.String("berth", "./berth", "`BINARY` to measure")
