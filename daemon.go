@@ -61,9 +61,9 @@ type daemon struct {
 	hub         *watch.Hub
 	sampler     *watch.Sampler
 	handler     http.Handler
-	handlers    atomic.Pointer[inflight] // that run, from begin on
-	sites       *sites                   // nil: berth serves no sites
-	undo        []func() error           // closes what was opened, in reverse
+	serving     atomic.Pointer[serving] // from begin on
+	sites       *sites                  // nil: berth serves no sites
+	undo        []func() error          // closes what was opened, in reverse
 
 	baton   *baton          // what outlives this image of the daemon
 	next    *successor      // nil when hangups is
@@ -289,12 +289,7 @@ func (d *daemon) server(life context.Context, v *serving) *http.Server {
 			if d.knocked(w, r) {
 				return
 			}
-			leave, ok := v.enter(w, r)
-			if !ok {
-				return // its connection is cut already
-			}
-			defer leave()
-			d.handler.ServeHTTP(w, r)
+			v.answer(w, r, d.handler)
 		}),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext:                  func(net.Listener) context.Context { return life },

@@ -47,7 +47,7 @@ type serving struct {
 // begin answers on l.
 func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 	v := &serving{handlers: newInflight(release)}
-	d.handlers.Store(v.handlers)
+	d.serving.Store(v)
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	v.end = end
 	v.server = d.server(life, v)
@@ -71,15 +71,22 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 	return v
 }
 
-// enter takes a request, unless it is too late. The caller MUST call leave.
-func (v *serving) enter(w http.ResponseWriter, r *http.Request) (leave func(), ok bool) {
+// answer lets h answer a request, unless it is too late. The end waits for it, and
+// so does an upgrade, but for streams.
+func (v *serving) answer(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	if v.leaving.Load() {
 		w.Header().Set("Connection", "close")
 	}
+	enter := v.handlers.enter
 	if endless(r.URL.Path) {
-		return v.handlers.enterEndless()
+		enter = v.handlers.enterEndless
 	}
-	return v.handlers.enter()
+	leave, ok := enter()
+	if !ok {
+		return // its connection is cut already
+	}
+	defer leave()
+	h.ServeHTTP(w, r)
 }
 
 // await returns when the daemon is to stop, nil, or to be followed by a binary

@@ -71,11 +71,11 @@ func (p printed) Open(id app.ID, build bool) (io.ReadCloser, error) { return p.w
 // beside runs f beside the request that asks for it, as if it were one itself: an
 // upgrade waits for it, and so does the end.
 func (d *daemon) beside(f func()) bool {
-	handlers := d.handlers.Load()
-	if handlers == nil {
+	v := d.serving.Load()
+	if v == nil {
 		return false
 	}
-	leave, ok := handlers.join()
+	leave, ok := v.handlers.join()
 	if !ok {
 		return false
 	}

@@ -69,7 +69,7 @@ func (d *daemon) openProxy(ctx context.Context) error {
 		err = e.refresh(ctx)
 	}
 	if err == nil {
-		err = e.add(ctx, life, s.Proxy.HTTPS, s.atHome(d.handler, e.proxy), secure)
+		err = e.add(ctx, life, s.Proxy.HTTPS, s.atHome(http.HandlerFunc(d.home), e.proxy), secure)
 	}
 	if err != nil {
 		return err
@@ -79,6 +79,11 @@ func (d *daemon) openProxy(ctx context.Context) error {
 		port = ""
 	}
 	return e.add(ctx, life, s.Proxy.HTTP, e.answering(s.atHome(s.homeward(), e.proxy.Redirect(port))), nil)
+}
+
+// home answers for the API and the panel, as where they listen themselves.
+func (d *daemon) home(w http.ResponseWriter, r *http.Request) {
+	d.serving.Load().answer(w, r, d.handler) // sites are served by one that serves
 }
 
 // add listens at an address, for serve.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -85,6 +86,37 @@ func TestUpgradeWaitsForUploads(t *testing.T) {
 	rest()
 	id := (<-done).Want(200).Text("app.id")
 	d.UntilImages(2)
+	c.Info(id).Want(200, "apps.online", true)
+}
+
+// At the edge the API is where the sites are, and an upgrade waits there too.
+func TestUpgradeWaitsForUploadsAtTheEdge(t *testing.T) {
+	t.Parallel()
+	const home = "home.example.org"
+	e := atTheEdge(t, nil, "--base-url", "https://"+home, "--upgrade-patience", "60s")
+	e.leads(home)
+	e.trust()
+	e.Serve()
+	c := e.account("ana", 300)
+	c.By = e.visitor(home)
+	harness.Eventually(t, "the API answers at the edge", func() bool {
+		a, err := c.Try(c.Request("GET", "/v2/user", nil))
+		return err == nil && a.Code == 200
+	})
+	rest, done := c.half("POST", "/v2/upload", harness.NodeBot(harness.IdleNode, "RAM=64").With("data.bin", strings.Repeat("x", 200<<10)).Zip())
+	harness.Eventually(t, "the upload is on its way", func() bool { return len(e.Entries("staging")) > 0 })
+	e.asked()
+	c.Post(harness.NodeBot(harness.IdleNode, "RAM=32").Zip()).Want(503).Says("message", "being upgraded")
+	// For longer than it waits for the connections of sites, it answers all else.
+	for until := time.Now().Add(7 * time.Second); time.Now().Before(until); {
+		c.Get("/user").Want(200)
+		if e.Images() != 1 {
+			t.Fatal("it did not wait")
+		}
+	}
+	rest()
+	id := (<-done).Want(200).Text("app.id")
+	e.UntilImages(2)
 	c.Info(id).Want(200, "apps.online", true)
 }
 

@@ -21,6 +21,7 @@ type Client struct {
 	Name    string
 	Account string // its id
 	Token   string
+	By      *http.Client // nil: Web
 }
 
 // In is the same client for a subtest.
@@ -54,7 +55,11 @@ func (c *Client) Request(method, path string, body io.Reader) *http.Request {
 
 // Try sends a request; it may be called from any goroutine.
 func (c *Client) Try(r *http.Request) (Answer, error) {
-	resp, err := Web.Do(r)
+	by := c.By
+	if by == nil {
+		by = Web
+	}
+	resp, err := by.Do(r)
 	if err != nil {
 		return Answer{T: c.T}, err
 	}
