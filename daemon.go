@@ -118,6 +118,9 @@ func (d *daemon) openData(ctx context.Context) (err error) {
 	if err := d.baton.lock(dir); err != nil {
 		return err
 	}
+	if err := takeRoom(dir); err != nil {
+		return err
+	}
 	if err := d.openRecords(ctx); err != nil {
 		return err
 	}
@@ -327,13 +330,16 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
 	return v.work.Wait()
 }
 
-// sweep removes expired backups now and then.
+// sweep removes expired backups now and then, and keeps room for the next start.
 func (d *daemon) sweep(ctx context.Context) error {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	for {
 		if err := d.host.DropBackups(); err != nil {
 			d.log.Error("cannot remove expired backups", "error", err)
+		}
+		if err := keepRoom(d.settings.DataDir); err != nil {
+			d.log.Warn("a start on a full disk may fail", "error", err)
 		}
 		select {
 		case <-ticker.C:

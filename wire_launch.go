@@ -212,5 +212,5 @@ func hostCapacity(ram, reserve app.MB, overcommit float64) app.MB {
 // compilers are many.
 const buildPids = 1024
 
-// sweepEvery is how often expired backups are removed.
+// sweepEvery is how often sweep does what it does.
 const sweepEvery = 10 * time.Minute

@@ -254,7 +254,11 @@ func TestGuestDiskFull(t *testing.T) {
 	k.free()
 	w.recovers("no space left on device")
 
-	// A start needs no room but what the stop gave back.
+	// A start has the room that was kept for it.
+	room := filepath.Join(w.Data, "room")
+	if info, err := os.Stat(room); err != nil || info.Size() == 0 {
+		t.Errorf("no room is kept: %v", err)
+	}
 	k.fill(0)
 	w.endsOn("no space left on device")
 	w.Serve()

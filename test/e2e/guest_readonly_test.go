@@ -67,7 +67,7 @@ func (k *disk) mend() {
 }
 
 // TestGuestDiskRemounted: a disk that is read-only for a while, under those who
-// write to it. It takes the disks of other tests too and is not parallel.
+// write to it. It takes every disk: test/vm/suite runs it alone.
 func TestGuestDiskRemounted(t *testing.T) {
 	k := newDisk(t, 96)
 	w := k.inhabited(k.prepare())
