@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -23,24 +23,18 @@ const aloneName = "alone"
 //
 //	alone LISTEN HOST=PORT...
 func serveAlone() {
-	lines := map[string]*sync.Pool{}
+	programs := map[string]*lines{}
 	for _, arg := range os.Args[2:] {
 		host, port, _ := strings.Cut(arg, "=")
-		lines[host] = &sync.Pool{New: func() any {
-			c, err := net.Dial("tcp", "127.0.0.1:"+port) //nolint:noctx // on loopback
-			if err != nil {
-				return err
-			}
-			return c
-		}}
+		programs[host] = newLines("127.0.0.1:" + port)
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		pool := lines[r.Host]
-		if pool == nil {
+		l := programs[r.Host]
+		if l == nil {
 			http.NotFound(w, r)
 			return
 		}
-		if err := answerAlone(w, r, pool); err != nil {
+		if err := l.answer(w, r); err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 		}
 	})
@@ -49,27 +43,57 @@ func serveAlone() {
 	os.Exit(1)
 }
 
-func answerAlone(w http.ResponseWriter, r *http.Request, pool *sync.Pool) error {
-	got := pool.Get()
-	line, ok := got.(net.Conn)
-	if !ok {
-		return got.(error)
+// lines are connections to a program.
+type lines struct {
+	address string
+	idle    chan net.Conn
+}
+
+func newLines(address string) *lines { return &lines{address, make(chan net.Conn, 64)} }
+
+// answer fetches an answer. The program may have closed what was idle.
+func (l *lines) answer(w http.ResponseWriter, r *http.Request) error {
+	for {
+		select {
+		case c := <-l.idle:
+			if l.over(c, w, r) == nil {
+				return nil
+			}
+		default:
+			c, err := net.Dial("tcp", l.address) //nolint:noctx // on loopback
+			if err != nil {
+				return err
+			}
+			return l.over(c, w, r)
+		}
 	}
+}
+
+// over fetches it over one connection, which is closed when that fails.
+func (l *lines) over(c net.Conn, w http.ResponseWriter, r *http.Request) error {
 	var buf [4 << 10]byte
 	text := append(buf[:0], "GET / HTTP/1.1\r\nHost: "...)
-	if _, err := line.Write(append(append(text, r.Host...), "\r\n\r\n"...)); err != nil {
-		return err
+	_, err := c.Write(append(append(text, r.Host...), "\r\n\r\n"...))
+	n := 0
+	if err == nil {
+		n, err = c.Read(buf[:])
 	}
-	n, err := line.Read(buf[:])
 	head := bytes.Index(buf[:n], []byte("\r\n\r\n"))
-	if err != nil || head < 0 {
-		return fmt.Errorf("no whole head in %d bytes: %w", n, err)
+	if err == nil && head < 0 {
+		err = fmt.Errorf("no whole head in %d bytes", n)
+	}
+	if err != nil {
+		return errors.Join(err, c.Close())
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(n-head-4))
 	_, err = w.Write(buf[head+4 : n])
-	pool.Put(line)
-	return err
+	select {
+	case l.idle <- c:
+		return err
+	default:
+		return errors.Join(err, c.Close())
+	}
 }
 
 // startAlone starts the proxy without berth of the programs.

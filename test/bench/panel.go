@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ const (
 // measurePanel has the tests in Chromium measure: what drives it is no part of
 // this module. They build berth of the same sources.
 func measurePanel(ctx context.Context, _ *bench) ([]row, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-v", "-count=1", "-run", "^TestPanelCosts$", "-timeout", "15m", ".")
+	cmd := exec.CommandContext(ctx, cmp.Or(os.Getenv("GO"), "go"), "test", "-v", "-count=1", "-run", "^TestPanelCosts$", "-timeout", "15m", ".")
 	cmd.Dir = "test/browser"
 	cmd.Env = append(os.Environ(), fmt.Sprintf("BERTH_MEASURE=%.0f", window.Seconds()), "CI=true") // not to be skipped
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

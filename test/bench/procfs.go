@@ -55,6 +55,9 @@ func examineProcess(pid int) (figures, error) {
 // resident is the resident memory of a process in MB.
 func resident(pid int) (float64, error) { return statusMB(pid, "VmRSS") }
 
+// private is the resident memory of a process that is of no file, in MB.
+func private(pid int) (float64, error) { return statusMB(pid, "RssAnon") }
+
 // peak is the most resident memory of a process in MB since resetPeak.
 func peak(pid int) (float64, error) { return statusMB(pid, "VmHWM") }
 
