@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -38,6 +40,12 @@ func serveAlone() {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 		}
 	})
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM)
+	go func() {
+		<-ended
+		os.Exit(0)
+	}()
 	s := &http.Server{Addr: os.Args[1], Handler: handler, ReadHeaderTimeout: time.Minute}
 	fmt.Fprintln(os.Stderr, s.ListenAndServe())
 	os.Exit(1)
