@@ -77,7 +77,8 @@ func (db *DB) AccountByName(ctx context.Context, name string) (app.Account, erro
 // UpdateAccount lets change alter an account and stores the result, unless
 // change returns an error, which is then returned as it is. assigned is the
 // RAM its applications have, those being deployed included. ID and CreatedAt
-// stay; the sessions of one that is disabled end. It fails with app.NotFound, and app.Conflict when a new name is taken.
+// stay; the sessions of one that is disabled end. It fails with app.NotFound, and
+// app.Conflict when a new name is taken.
 func (db *DB) UpdateAccount(ctx context.Context, id app.AccountID, change func(a *app.Account, assigned app.MB) error) (app.Account, error) {
 	var a app.Account
 	err := db.write(ctx, "change the account", func(tx *sql.Tx) error {
