@@ -277,4 +277,10 @@ func TestHandOver(t *testing.T) {
 	if err := errors.Join(held[name.fdName()].Close(), next.Release(name.fdName()), next.Close()); err != nil {
 		t.Error(err)
 	}
+	// The daemon could not remove the keeper's group while it was in it.
+	root := d.groups.Root()
+	eventually(t, "its group is empty", func() bool { return os.Remove(filepath.Join(root, "keeper")) == nil })
+	if err := os.Remove(root); err != nil {
+		t.Error(err)
+	}
 }
