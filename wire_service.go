@@ -94,7 +94,7 @@ func (d *daemon) handOver() {
 	if !is {
 		return
 	}
-	group, err := d.groups.Leaf("keeper")
+	group, err := d.groups.Keeper()
 	if err == nil {
 		err = m.handOver(group)
 		_ = group.Close()

@@ -80,19 +80,22 @@ func (t *Tree) Revive(start func(group *os.File) error) error {
 	return start(group)
 }
 
-// Leaf makes a group beside the applications', for a process of berth's own
-// that is to live as long as they may, and opens its directory. The caller
-// closes it.
-func (t *Tree) Leaf(name string) (*os.File, error) {
-	dir := filepath.Join(t.root, name)
+// keeperLeaf is beside the applications' groups, for a process of berth's own that
+// is to live as long as they may.
+const keeperLeaf = "keeper"
+
+// Keeper makes the group for that process and opens its directory, which the
+// caller closes. Close removes it once nothing is in it, and so does that of a
+// later tree of the name.
+func (t *Tree) Keeper() (*os.File, error) {
+	dir := filepath.Join(t.root, keeperLeaf)
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("cannot make a control group for %s: %w", name, err)
+		return nil, fmt.Errorf("cannot make a control group for the keeper: %w", err)
 	}
 	f, err := os.Open(dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the control group for %s: %w", name, err)
+		return nil, fmt.Errorf("cannot open the control group for the keeper: %w", err)
 	}
-	t.own = append(t.own, dir)
 	return f, nil
 }
 

@@ -98,9 +98,9 @@ func TestKernelHolder(t *testing.T) {
 		t.Errorf("the limit of a program in the holder: %+v, %v", m, err)
 	}
 	revives(t, tree)
-	leaf, err := tree.Leaf("keeper")
+	leaf, err := tree.Keeper()
 	if err != nil || leaf.Close() != nil || filepath.Dir(leaf.Name()) != tree.Root() {
-		t.Errorf("Leaf() = %v, %v", leaf, err)
+		t.Errorf("Keeper() = %v, %v", leaf, err)
 	}
 	if err := errors.Join(g.Kill(), g.WaitEmpty(belowTimeout), g.Remove()); err != nil {
 		t.Error(err)

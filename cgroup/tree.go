@@ -120,6 +120,7 @@ func (t *Tree) settle(name string) error {
 	if err := t.mkdirs(top, apps); err != nil {
 		return err
 	}
+	t.own = append(t.own, filepath.Join(t.root, keeperLeaf)) // also of an earlier daemon
 	if t.host.Mode == Unified {
 		err = enableDown(top, apps, "memory", "pids")
 	} else {
@@ -331,7 +332,7 @@ func (t *Tree) Close() error {
 
 func (t *Tree) removeOwn() {
 	for i := len(t.own) - 1; i >= 0; i-- {
-		// A directory that another berth uses too is not empty, and stays.
+		// A directory that another berth or a keeper uses too is not empty, and stays.
 		_ = os.Remove(t.own[i])
 	}
 }

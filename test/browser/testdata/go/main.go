@@ -1,3 +1,4 @@
+// Program go is a site that tests visit.
 package main
 
 import (
