@@ -1,7 +1,7 @@
 # berth: every step of CI is a target here. "make" prints them.
 SHELL := /bin/bash
 GO ?= go
-LINT_VERSION := $(shell cat scripts/golangci-lint.version)
+LINT_VERSION := $(shell cat test/scripts/golangci-lint.version)
 # In a clone that belongs to another user (sudo make demo) git refuses to answer,
 # and go would refuse to build; the version is then not stamped.
 VCS := $(shell git status >/dev/null 2>&1 && echo auto || echo false)
@@ -12,52 +12,52 @@ help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
 
 setup: ## install what building and the demo need (Debian packages, when root)
-	@scripts/setup
+	@test/scripts/setup
 
 languages: ## install also every language, for the tests: about 1.5 GB, when root
-	@scripts/setup languages
+	@test/scripts/setup languages
 
 build: setup ## build ./berth
 	@echo "building berth (the first build compiles SQLite, which takes up to two minutes)"
-	@GO=$(GO) scripts/build berth
+	@GO=$(GO) test/scripts/build berth
 
 demo: build ## start berth and take three programs through their whole life
-	@scripts/demo ./berth
+	@test/scripts/demo ./berth
 
 check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, known weaknesses: before every commit
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
 	@$(LINT) run ./...
 	@cd test/browser && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...
-	@shellcheck scripts/setup scripts/build scripts/pebble scripts/demo scripts/test scripts/test-browser scripts/axe scripts/servers scripts/fuzz scripts/bench .ci/run scripts/test-vm scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
-	@GO=$(GO) scripts/vulncheck
+	@shellcheck test/scripts/setup test/scripts/build test/scripts/pebble test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-vm test/scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
+	@GO=$(GO) test/scripts/vulncheck
 
 test: languages ## every test this machine can run, with the race detector, and those in guests
-	@scripts/test
-	@scripts/test-browser
-	@scripts/test-vm
+	@test/scripts/test
+	@test/scripts/test-browser
+	@test/scripts/test-vm
 
 test-browser: languages ## what Chromium shows of the panel and of sites; root
-	@scripts/test-browser
+	@test/scripts/test-browser
 
 screenshots: languages ## take the pictures of the panel in docs/img; root
 	@mkdir -p docs/img
 	@cd test/browser && BERTH_PICTURES=$(CURDIR)/docs/img $(GO) test -tags pictures -count=1 -timeout 10m -run '^TestPanelPictures$$' .
 
 test-vm: setup ## the kernel tests in virtual machines: real control groups, systemd, a power cut
-	@scripts/test-vm
+	@test/scripts/test-vm
 
 fuzz: setup ## each fuzz target for 30 s
-	@scripts/fuzz 30s
+	@test/scripts/fuzz 30s
 
 soak: setup ## hundreds of kills and upgrades, 20 power cuts, the largest uploads, each fuzz target for ten minutes; root
 	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -p 1 -timeout 60m ./test/e2e ./test/faults
-	@scripts/test-vm all-modes
-	@scripts/test-vm $$(yes powercut | head -n 20)
-	@scripts/fuzz 10m
+	@test/scripts/test-vm all-modes
+	@test/scripts/test-vm $$(yes powercut | head -n 20)
+	@test/scripts/fuzz 10m
 
 bench: build ## measure beside PM2, supervisord, nginx and Caddy, write docs/performance.md; parts: ONLY=memory,start
-	@scripts/bench ./berth $(ONLY)
+	@test/scripts/bench ./berth $(ONLY)
 
 golden: ## rewrite the golden files, then show what changed
 	@$(GO) test ./httpapi -update && git diff --stat

@@ -5,16 +5,17 @@ import (
 	"context"
 	"os"
 
-	"berth/keeper"
+	"berth/cli"
 	"berth/proc"
+	"berth/systemd/fdstore"
 )
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == proc.InitWord {
 		proc.Init() // a program's first moments, in its control group
 	}
-	if len(os.Args) > 1 && os.Args[1] == keeper.Word {
-		keeper.Main() // keeps the programs' output while no daemon lives
+	if len(os.Args) > 1 && os.Args[1] == fdstore.Word {
+		fdstore.Main() // keeps the programs' output while no daemon lives
 	}
-	os.Exit(run(context.Background(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+	os.Exit(cli.Run(context.Background(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"berth/app"
-	"berth/text"
+	"berth/app/text"
 )
 
 // language is that of the account that asks; before it is known, and where no

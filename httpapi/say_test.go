@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"berth/app"
-	"berth/text"
+	"berth/app/text"
 )
 
 // TestEveryMessageHasALocale plays every scene for an account of another locale:

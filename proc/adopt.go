@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/cgroup"
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 // note is what a run's group tells a later daemon of its program.

@@ -18,7 +18,7 @@ import (
 
 	"berth/app"
 	"berth/cgroup"
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 // earlierEnv makes the test binary a daemon that starts one program and is

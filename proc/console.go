@@ -11,7 +11,7 @@ import (
 
 	"berth/app"
 	"berth/cgroup"
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 // Console is one command that was started beside a program, or in place of one:

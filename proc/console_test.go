@@ -10,7 +10,7 @@ import (
 
 	"berth/app"
 	"berth/cgroup"
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 // console starts a command beside r, or alone when r is nil.

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 // orders is what the daemon tells its child over descriptor 3.

@@ -18,7 +18,7 @@ import (
 
 	"berth/app"
 	"berth/cgroup"
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 // Spec is one program to run.

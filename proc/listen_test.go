@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"berth/app"
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 // serving is a program that listens at places, and at others in a child.

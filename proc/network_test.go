@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 // networked is a bench whose programs are under the network policy.

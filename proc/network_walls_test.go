@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 // server is a program that listens where it is told and answers with its name.

@@ -15,7 +15,7 @@ import (
 
 	"berth/app"
 	"berth/cgroup"
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 // The test binary is its own app-init, as berth is.

@@ -11,7 +11,7 @@ import (
 
 	"berth/app"
 	"berth/cgroup"
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 // caller makes a Python program that makes system calls with no better

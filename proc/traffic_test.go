@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"berth/app"
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 // chatter sends itself datagrams of known sizes over IPv4 and IPv6, then a

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"berth/cgroup"
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 // orders are what the child is told.

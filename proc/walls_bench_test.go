@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 // BenchmarkStart is the time until execve of a program that does nothing,

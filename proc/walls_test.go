@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 // with skips the test where the host does not give a wall that it is about.

@@ -81,7 +81,7 @@ func build() (code int, err error) {
 		return 1, err
 	}
 	if os.Getenv("BERTH_E2E_BINARY") == "" {
-		build := exec.Command("scripts/build", filepath.Join(dir, "berth"))
+		build := exec.Command("test/scripts/build", filepath.Join(dir, "berth"))
 		build.Dir = "../.."
 		if out, err := build.CombinedOutput(); err != nil {
 			return 1, fmt.Errorf("cannot build berth: %w\n%s", err, out)

@@ -12,7 +12,7 @@ import (
 
 	"berth/cgroup"
 	"berth/proc"
-	"berth/sandbox"
+	"berth/proc/sandbox"
 )
 
 var walls = measure{

@@ -43,14 +43,14 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	berth = filepath.Join(dir, "berth")
-	build := exec.Command("scripts/build", berth)
+	build := exec.Command("test/scripts/build", berth)
 	build.Dir, build.Stdout, build.Stderr = "../..", os.Stderr, os.Stderr
 	if err := errors.Join(os.Chmod(dir, 0o711), build.Run()); err != nil { //nolint:gosec // programs pass through
 		fmt.Fprintln(os.Stderr, "cannot build berth:", err)
 		return 1
 	}
 	if _, err := os.Stat(program); err != nil {
-		unready = "needs Chromium: scripts/setup languages installs it"
+		unready = "needs Chromium: test/scripts/setup languages installs it"
 	}
 	return m.Run()
 }

@@ -20,7 +20,7 @@ type entry struct{ english, other string }
 // entries reads the Portuguese catalogue.
 func entries(t *testing.T) []entry {
 	t.Helper()
-	f, err := os.Open("../../text/pt-BR.txt")
+	f, err := os.Open("../../app/text/pt-BR.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,9 +48,9 @@ func entries(t *testing.T) []entry {
 // fetched.
 func axe(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("../../scripts/axe").Output()
+	out, err := exec.Command("../../test/scripts/axe").Output()
 	if err != nil {
-		harness.Ready(t, "needs axe-core, which scripts/axe fetches from npm: "+err.Error())
+		harness.Ready(t, "needs axe-core, which test/scripts/axe fetches from npm: "+err.Error())
 	}
 	text, err := os.ReadFile(strings.TrimSpace(string(out)))
 	if err != nil {

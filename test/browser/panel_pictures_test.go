@@ -24,7 +24,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"berth/app"
-	"berth/metrics"
+	"berth/host/watch/metrics"
 )
 
 // maxPicture is how large a picture of the documentation may be, in bytes.

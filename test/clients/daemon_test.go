@@ -34,7 +34,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	berth = filepath.Join(dir, "berth")
-	build := exec.Command("scripts/build", berth)
+	build := exec.Command("test/scripts/build", berth)
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "cannot build berth: %v\n%s", err, out)

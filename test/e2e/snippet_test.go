@@ -30,7 +30,7 @@ func webServers(t *testing.T) string {
 	if _, err := os.Stat(filepath.Join(dir, "bin", "nginx")); err == nil {
 		return dir
 	}
-	if out, err := exec.Command("../../scripts/servers", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("../../test/scripts/servers", dir).CombinedOutput(); err != nil {
 		harness.Ready(t, fmt.Sprintf("needs nginx and Caddy from Debian: %v %s", err, out))
 	}
 	return dir

@@ -67,7 +67,7 @@ func TestUpgradeToAnotherVersion(t *testing.T) {
 	}
 	refused("no such file or directory")
 	next := filepath.Join(d.Root, "next")
-	build := exec.Command("scripts/build", next)
+	build := exec.Command("test/scripts/build", next)
 	build.Dir, build.Env = "../..", append(os.Environ(), "VERSION=9.8.7")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -19,25 +19,25 @@ var durable = map[string]bool{
 // points are the files with such calls, and what crashes there. A step that is new
 // has none yet, so the test fails until somebody says how it is proved.
 var points = map[string]string{
-	"tree/journal.go":  "tree.Points: TestCrashesOfADeploy copies the disk at each and boots the copy",
-	"tree/dir.go":      "tree.Points: every rename in a live tree passes one",
-	"tree/stage.go":    "before tree.Points: a stage is nobody's until Apply, and a boot empties staging (TestSurvivesSIGKILLDuringABuild)",
-	"tree/quota.go":    "the rename of dir.go, with a project's id: the same points",
-	"tree/import.go":   "of a restore into an empty directory, which nobody serves from until it is whole (cmd_restore.go)",
-	"tree/backup.go":   "a backup has no name before it is whole (tree TestBackup)",
-	"logs/files.go":    "logs.killAfter kills after each byte of a write and between two renames",
-	"wire_access.go":   "access logs, of which a crash may lose the last lines: nothing else hangs on them",
-	"db/copy.go":       "the copy has its name when it is whole: TestMigrationKeepsACopy, TestNoMigrationWithoutACopy",
-	"cmd_backup.go":    "the archive has its name when it is whole: TestBackupDuringDeploys",
-	"cmd_restore.go":   "refuseUnfinished: a directory in which a restore was cut short is served by nobody",
-	"cmd_install.go":   "the binary and the units; install is repeated (TestInstallBelowARoot)",
-	"tree/browse.go":   "a file that the panel writes has its name when it is whole (TestWriteFile)",
-	"metrics/store.go": "figures of the last minute, told by their checksums (metrics TestTornEnds, TestHalvesAreJoined)",
-	"wire_mend.go":     "a file without a name, which only asks whether the disk answers",
+	"files/journal.go":            "files.Points: TestCrashesOfADeploy copies the disk at each and boots the copy",
+	"files/dir.go":                "files.Points: every rename in a live tree passes one",
+	"files/stage.go":              "before files.Points: a stage is nobody's until Apply, and a boot empties staging (TestSurvivesSIGKILLDuringABuild)",
+	"files/quota.go":              "the rename of dir.go, with a project's id: the same points",
+	"files/import.go":             "of a restore into an empty directory, which nobody serves from until it is whole (cli/host/restore.go)",
+	"files/backup.go":             "a backup has no name before it is whole (files TestBackup)",
+	"proc/logs/files.go":          "logs.killAfter kills after each byte of a write and between two renames",
+	"web/proxy/accesslog.go":      "access logs, of which a crash may lose the last lines: nothing else hangs on them",
+	"db/copy.go":                  "the copy has its name when it is whole: TestMigrationKeepsACopy, TestNoMigrationWithoutACopy",
+	"cli/host/backup.go":          "the archive has its name when it is whole: TestBackupDuringDeploys",
+	"cli/host/restore.go":         "refuseUnfinished: a directory in which a restore was cut short is served by nobody",
+	"cli/host/install.go":         "the binary and the units; install is repeated (TestInstallBelowARoot)",
+	"files/browse.go":             "a file that the panel writes has its name when it is whole (TestWriteFile)",
+	"host/watch/metrics/store.go": "figures of the last minute, told by their checksums (metrics TestTornEnds, TestHalvesAreJoined)",
+	"files/probe.go":              "a file without a name, which only asks whether the disk answers",
 }
 
 // Elsewhere a crash leaves nothing between: a transaction of SQLite is there or is
-// not (the power cuts, TestFaultsSIGKILL), a keeper and the baton of an upgrade
+// not (the power cuts, TestFaultsSIGKILL), a keeper and the handover of an upgrade
 // write nothing, and what they hold is held by somebody else before they let go
 // (TestFaultsUpgrade, TestDaemonIsKilled of keeper).
 func TestEveryDurableStepIsKnown(t *testing.T) {

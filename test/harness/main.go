@@ -74,7 +74,7 @@ func buildAndRun(m *testing.M) int {
 		Binary = made
 		return m.Run()
 	}
-	build := exec.CommandContext(context.Background(), "scripts/build", Binary)
+	build := exec.CommandContext(context.Background(), "test/scripts/build", Binary)
 	build.Dir = "../.."
 	if os.Getenv("BERTH_E2E_RACE") != "" { // races of the daemon itself make its exit status 66
 		build = exec.CommandContext(context.Background(), "go", "build", "-race", "-o", Binary, ".")

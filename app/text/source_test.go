@@ -1,0 +1,259 @@
+package text
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// sayers are the functions that take sentences, as "directory.name", and which of
+// their arguments are. One of them may hand on what it was given.
+var sayers = map[string][]int{
+	"app.Errorf":          {1},
+	"app.Textf":           {0},
+	"app.Words":           {0},
+	"files/bundle.refuse": {1},
+	"db.changeApp":        {2},
+	"db.explain":          {0},
+	"db.read":             {1},
+	"db.transact":         {2},
+	"db.write":            {1},
+	"host/domain.wrong":   {0},
+	"host.already":        {0},
+	"host.busy":           {0},
+	"httpapi.counted":     {1, 2},
+	"httpapi.say":         {0},
+	"files.Refused":       {0},
+	"files.cannot":        {0},
+	"files.noEntry":       {1},
+	"(method).Count":      {1, 2}, // of a Language, wherever
+	"(method).Room":       {0},    // of the trees, through an interface
+	"(method).Say":        {0},
+	"template.t":          {0}, // "template" stands for those of the panel
+	"template.count":      {1, 2},
+}
+
+// source is what the program says: each sentence and where, and what is wrong.
+type source struct {
+	t      *testing.T
+	wrong  []string
+	set    *token.FileSet
+	consts map[string]ast.Expr // by "directory.name"
+	said   map[string]string   // the sentence: where
+	called map[string]bool     // those of sayers that are
+}
+
+// function is one that encloses a call: its name in sayers, and its parameters.
+type function struct {
+	name   string
+	params []string
+}
+
+// read reads every source file of the module that is no test, and every template.
+func (s *source) read(root string) {
+	files := map[string]*ast.File{}
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && file != root && (d.Name() == "testdata" || d.Name() == "examples" || strings.HasPrefix(d.Name(), ".")),
+			d.IsDir() && file == filepath.Join(root, "app", "text"): // its own functions hand on what they are given
+			return filepath.SkipDir
+		case filepath.Ext(file) == ".html":
+			content, err := os.ReadFile(file)
+			if err == nil {
+				s.template(file, string(content))
+			}
+			return err
+		case d.IsDir() || filepath.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go"):
+			return nil
+		}
+		rel, err := filepath.Rel(root, file)
+		if err == nil {
+			files[filepath.ToSlash(rel)], err = parser.ParseFile(s.set, file, nil, parser.SkipObjectResolution)
+		}
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for name, f := range files {
+		s.constants(path.Dir(name), f)
+	}
+	for name, f := range files {
+		s.calls(path.Dir(name), f)
+	}
+}
+
+func (s *source) refuse(format string, args ...any) {
+	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
+}
+
+// constants keeps those of a package; others could have the name of a variable
+// elsewhere.
+func (s *source) constants(dir string, f *ast.File) {
+	for _, decl := range f.Decls {
+		d, is := decl.(*ast.GenDecl)
+		if !is || d.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range d.Specs {
+			v := spec.(*ast.ValueSpec)
+			for i, name := range v.Names {
+				if i < len(v.Values) {
+					s.consts[dir+"."+name.Name] = v.Values[i]
+				}
+			}
+		}
+	}
+}
+
+// calls finds the calls of sayers in one file.
+func (s *source) calls(dir string, f *ast.File) {
+	packages := map[string]string{} // by the name they have here; "" for those of others
+	for _, spec := range f.Imports {
+		imported, _ := strconv.Unquote(spec.Path.Value)
+		name := path.Base(imported)
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		ours, is := strings.CutPrefix(imported, "berth/")
+		if !is {
+			ours = ""
+		}
+		packages[name] = ours
+	}
+	var stack []ast.Node
+	ast.Inspect(f, func(n ast.Node) bool {
+		if n == nil {
+			stack = stack[:len(stack)-1]
+			return true
+		}
+		stack = append(stack, n)
+		if call, is := n.(*ast.CallExpr); is {
+			s.call(dir, packages, call, around(dir, stack))
+		}
+		return true
+	})
+}
+
+// around returns the functions that enclose what is at the top of a stack.
+func around(dir string, stack []ast.Node) []function {
+	var all []function
+	for i, n := range stack {
+		var name string
+		var kind *ast.FuncType
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			name, kind = n.Name.Name, n.Type
+		case *ast.FuncLit:
+			kind = n.Type
+			if a, is := stack[i-1].(*ast.AssignStmt); is && len(a.Lhs) == 1 {
+				if id, is := a.Lhs[0].(*ast.Ident); is {
+					name = id.Name
+				}
+			}
+		default:
+			continue
+		}
+		own := function{name: dir + "." + name}
+		for _, field := range kind.Params.List {
+			for _, param := range field.Names {
+				own.params = append(own.params, param.Name)
+			}
+		}
+		all = append(all, own)
+	}
+	return all
+}
+
+// call takes the sentences of one call.
+func (s *source) call(dir string, packages map[string]string, call *ast.CallExpr, within []function) {
+	key := ""
+	switch fun := call.Fun.(type) {
+	case *ast.Ident:
+		key = dir + "." + fun.Name
+	case *ast.SelectorExpr:
+		x, _ := fun.X.(*ast.Ident)
+		if x != nil {
+			if ours, imported := packages[x.Name]; imported {
+				key = ours + "." + fun.Sel.Name
+				break
+			}
+		}
+		if key = dir + "." + fun.Sel.Name; sayers[key] == nil {
+			key = "(method)." + fun.Sel.Name
+		}
+	}
+	for _, i := range sayers[key] {
+		s.called[key] = true
+		if i >= len(call.Args) {
+			s.refuse("%s: %s has no argument %d: is it another function?", s.set.Position(call.Pos()), key, i)
+			continue
+		}
+		where := s.set.Position(call.Args[i].Pos()).String()
+		if sentence, known := s.literal(dir, packages, call.Args[i]); known {
+			s.said[sentence] = where
+		} else if !handedOn(call.Args[i], within) {
+			s.refuse("%s: what %s says must be a literal, or its sentence cannot be in a catalogue", where, key)
+		}
+	}
+}
+
+// literal returns a text that the source alone tells.
+func (s *source) literal(dir string, packages map[string]string, e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return text, err == nil && e.Kind == token.STRING
+	case *ast.BinaryExpr:
+		left, one := s.literal(dir, packages, e.X)
+		right, two := s.literal(dir, packages, e.Y)
+		return left + right, one && two && e.Op == token.ADD
+	case *ast.ParenExpr:
+		return s.literal(dir, packages, e.X)
+	case *ast.Ident:
+		value, known := s.consts[dir+"."+e.Name]
+		if !known {
+			return "", false
+		}
+		return s.literal(dir, packages, value)
+	case *ast.SelectorExpr:
+		if x, is := e.X.(*ast.Ident); is && packages[x.Name] != "" {
+			if value, known := s.consts[packages[x.Name]+"."+e.Sel.Name]; known {
+				return s.literal(packages[x.Name], nil, value)
+			}
+		}
+	}
+	return "", false
+}
+
+// handedOn reports whether an argument is a parameter of a sayer around it, of
+// which the callers' literals are read.
+func handedOn(e ast.Expr, within []function) bool {
+	id, is := e.(*ast.Ident)
+	if !is {
+		return false
+	}
+	for _, f := range within {
+		indexes := sayers[f.name]
+		if indexes == nil {
+			_, name, _ := strings.Cut(f.name, ".")
+			indexes = sayers["(method)."+name]
+		}
+		for _, i := range indexes {
+			if i < len(f.params) && f.params[i] == id.Name {
+				return true
+			}
+		}
+	}
+	return false
+}

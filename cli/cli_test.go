@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"berth/app"
+	"berth/db"
+)
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			// An owner's own settings must not reach the scripts.
+			env.Setenv("BERTH_DATA_DIR", filepath.Join(env.WorkDir, "data"))
+			env.Setenv("BERTH_CONFIG", filepath.Join(env.WorkDir, "berth.toml"))
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second under -race
+			return os.WriteFile(filepath.Join(env.WorkDir, "berth.toml"), nil, 0o600)
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "root" {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			return os.Getuid() == 0, nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"deploy":  scriptDeploy,
+			"forget":  scriptForget,
+			"keep":    scriptKeep,
+			"mode":    scriptMode,
+			"answers": scriptAnswers,
+			"status":  scriptStatus,
+			"hostile": scriptHostile,
+		},
+	})
+}
+
+// scriptStatus is "status CODE COMMAND...".
+func scriptStatus(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	var exit *exec.ExitError
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d: %s", got, want, ts.ReadFile("stderr"))
+	}
+}
+
+// inDatabase runs do on the database of a script.
+func inDatabase(ts *testscript.TestScript, do func(context.Context, *db.DB) error) {
+	d, err := db.Open(context.Background(), filepath.Join(ts.Getenv("BERTH_DATA_DIR"), "berth.db"), time.Now)
+	ts.Check(err)
+	ts.Check(errors.Join(do(context.Background(), d), d.Close()))
+}
+
+// scriptDeploy is "deploy ACCOUNT-ID APP MB": what the daemon remembers of an upload.
+func scriptDeploy(ts *testscript.TestScript, _ bool, args []string) {
+	owner, err := strconv.ParseInt(args[0], 10, 64)
+	ts.Check(err)
+	ram, err := strconv.ParseInt(args[2], 10, 64)
+	ts.Check(err)
+	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
+		a := app.App{ID: app.ID(args[1]), Account: app.AccountID(owner), RAM: app.MB(ram), Wanted: app.WantOnline}
+		ids := db.IDRange{UIDBase: 70000, UIDCount: 10, PortFirst: 20000, PortLast: 20009}
+		a, err := d.Reserve(ctx, a, ids, func(_, _ app.MB) error { return nil })
+		if err != nil {
+			return err
+		}
+		_, err = d.CreateApp(ctx, a, app.Deploy{By: a.Account, Kind: app.DeployUpload})
+		return err
+	})
+}
+
+// scriptForget is "forget APP": the application was deleted.
+func scriptForget(ts *testscript.TestScript, _ bool, args []string) {
+	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
+		id := app.ID(args[0])
+		return errors.Join(d.DeleteApp(ctx, id), d.Release(ctx, id))
+	})
+}
+
+// scriptHostile is "hostile": strangers have chosen all texts of an act.
+func scriptHostile(ts *testscript.TestScript, _ bool, _ []string) {
+	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
+		return d.Record(ctx, app.Act{
+			At: time.Now(), Actor: 7, Name: "\x1b[2Jroot", Token: 3, Label: "\x1b]0;x\a", From: "192.0.2.1", Operation: "app.stop",
+			App: "\u202eshop", Detail: "a\tb\nc", Status: 404, Refusal: "no \x1b[31m", Times: 12,
+		})
+	})
+}
+
+// scriptKeep is "keep NAME": the last output becomes the variable NAME.
+func scriptKeep(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// scriptMode is "mode FILE OCTAL".
+func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
+	info, err := os.Stat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if got := strconv.FormatInt(int64(info.Mode().Perm()), 8); got != args[1] {
+		ts.Fatalf("%s has mode %s, want %s", args[0], got, args[1])
+	}
+}
+
+// scriptAnswers is "answers TOKEN NAME" or "! answers TOKEN": whether the token
+// is one that the daemon would know.
+func scriptAnswers(ts *testscript.TestScript, neg bool, args []string) {
+	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
+		a, _, err := d.AccountByToken(ctx, sha256.Sum256([]byte(args[0])))
+		if neg {
+			if app.KindOf(err) != app.NotFound {
+				ts.Fatalf("the token answers for %q, %v", a.Name, err)
+			}
+			return nil
+		}
+		if err == nil && a.Name != args[1] {
+			ts.Fatalf("the token answers for %q, want %q", a.Name, args[1])
+		}
+		return err
+	})
+}

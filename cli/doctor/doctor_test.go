@@ -1,0 +1,126 @@
+package doctor
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"berth/app"
+	"berth/cgroup"
+	"berth/daemon/settings"
+	"berth/files"
+	"berth/host/account"
+	"berth/proc/sandbox"
+)
+
+func TestDoctorFindings(t *testing.T) {
+	s, err := settings.Load(func(name string) string {
+		return map[string]string{"BERTH_CONFIG": os.DevNull, "BERTH_DATA_DIR": filepath.Join(t.TempDir(), "data")}[name]
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Host.Reserve = account.MaxRAM
+	tests := []struct {
+		name string
+		list []finding
+		want string // "verdict name"
+		says string
+	}{
+		{"unified", checkGroups(cgroup.Host{Mode: cgroup.Unified, Controllers: []string{"memory"}}), "ok cgroups", "unified"},
+		{"hybrid", checkGroups(cgroup.Host{Mode: cgroup.Hybrid, V1Memory: "/m", V1Pids: "/p"}), "ok cgroups", "hybrid"},
+		{"hybrid without pids", checkGroups(cgroup.Host{Mode: cgroup.Hybrid, V1Memory: "/m"}), "warn pids", "not limited"},
+		{"no cgroups", checkGroups(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}), "FAIL cgroups", "mount it"},
+		{"limit on such a host", []finding{checkLimit(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s)}, "FAIL limit", "mount it"},
+		{"weights on such a host", []finding{checkWeights(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"})}, "warn cpu", "is not shared by RAM"},
+		{"traffic on such a host", []finding{checkTraffic(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"})}, "warn netIO", "will show 0B"},
+		{"nothing left for applications", checkHost(s, cgroup.Host{}), "FAIL memory", "host.reserve"},
+		{"no landlock", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Landlock, Err: errors.New("no")}}, nil), "warn landlock", "lsm="},
+		{"a wall", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Mounts}}, sandbox.Layers), "ok mounts", "a system of their own"},
+		{"no wall that is required", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Seccomp, Err: errors.New("no")}}, sandbox.Layers), "FAIL seccomp", "CONFIG_SECCOMP_FILTER"},
+		{"walls on such a host", checkWalls(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s), "FAIL walls", "mount it"},
+		{"no ebpf", checkKernel(sandbox.Features{BPF: errors.New("no")}), "warn ebpf", "as root"},
+		{"no disk", checkData("/proc/self/fd/999/x", 0), "ok disk", "free"},
+		{"a floor above it", checkData("/", 1<<30), "warn disk", "host.disk_floor"},
+		{"shares on such a host", checkShares(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s), "none io", "mount it"},
+		{"quota of ext4", []finding{quotaFinding(files.Quota{Project: true}, nil, "ext4", 100)}, "ok quota", "the kernel holds each application to 100 MB, by the project of its files"},
+		{"quota of users", []finding{quotaFinding(files.Quota{User: true}, nil, "ext4", 100)}, "ok quota", "by the owner of its files"},
+		{"no limit", []finding{quotaFinding(files.Quota{User: true}, nil, "ext4", 0)}, "ok quota", "apps.disk is 0"},
+		{"no quota on ext4", []finding{quotaFinding(files.Quota{Why: errors.New("off")}, nil, "ext4", 100)}, "warn quota", "every 5m0s, and ends those that take more than 100 MB: off\n                    fix: unmount it and tune2fs -O project,quota -Q prjquota its device"},
+		{"no quota on XFS", []finding{quotaFinding(files.Quota{Why: errors.New("off")}, nil, "xfs", 100)}, "warn quota", "fix: mount it with the option prjquota"},
+		{"no quota elsewhere", []finding{quotaFinding(files.Quota{Why: errors.New("off")}, nil, "btrfs", 100)}, "warn quota", "fix: put the data directory on ext4 or XFS"},
+		{"no look for quotas", []finding{quotaFinding(files.Quota{}, errors.New("cannot look"), "ext4", 100)}, "warn quota", "cannot look"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := Report(&out, rows(tt.list), false); err != nil {
+				t.Fatal(err)
+			}
+			verdict, name, _ := strings.Cut(tt.want, " ")
+			for _, f := range tt.list {
+				if f.Name == name && f.Verdict == verdict {
+					if !strings.Contains(out.String(), tt.says) {
+						t.Errorf("the table does not say %q:\n%s", tt.says, out.String())
+					}
+					return
+				}
+			}
+			t.Errorf("no %q in\n%s", tt.want, out.String())
+		})
+	}
+}
+
+// hostTools is a host: the path of each command, or in front of it "hidden ".
+type hostTools map[string]string
+
+func (h hostTools) Find(name string) (path, hidden string) {
+	if hidden, ok := strings.CutPrefix(h[name], "hidden "); ok {
+		return "", hidden
+	}
+	return h[name], ""
+}
+
+func (h hostTools) Version(string) string { return "1.2.3" }
+
+func (h hostTools) Lacks(packages []string) ([]string, bool) { return packages, false }
+
+func TestDoctorRuntimes(t *testing.T) {
+	var out bytes.Buffer
+	tools := hostTools{"node": "/usr/bin/node", "python3": "/bin/false", "cargo": "hidden /root/.cargo/bin/cargo"}
+	if err := Report(&out, rows(checkRuntimes(t.Context(), tools)), false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		" ok    node         /usr/bin/node 1.2.3\n",
+		" warn  venv         not found; Python programs cannot have packages\n                    fix: apt install python3-venv\n",
+		" warn  cargo        found at /root/.cargo/bin/cargo, which programs cannot use: it is in a home directory, closed to others, or not in sandbox.paths\n                    fix: apt install cargo\n",
+		" none  go           not found; uploads that need Go are refused\n                    fix: apt install golang-go\n",
+		" none  deno         not found; uploads that need Deno are refused\n                    fix: install it in /usr/local/bin, from https://deno.com\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table does not say %q:\n%s", want, out.String())
+		}
+	}
+	// Without Python there is nothing to say of its environments.
+	for _, f := range checkRuntimes(t.Context(), hostTools{}) {
+		if f.Name == "venv" || f.Verdict != absent {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func TestDoctorJSON(t *testing.T) {
+	var out bytes.Buffer
+	if err := Report(&out, rows([]finding{{"a", good, "b", ""}, {"c", bad, "d", "e"}}), true); err != nil {
+		t.Fatal(err)
+	}
+	var got []app.Finding
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || len(got) != 2 || got[1].Fix != "e" {
+		t.Errorf("%s: %v", out.String(), err)
+	}
+}

@@ -1,0 +1,79 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"berth/cgroup"
+	"berth/daemon/settings"
+	"berth/proc/sandbox"
+)
+
+// checkTraffic counts the traffic of a group of its own.
+func checkTraffic(h cgroup.Host) finding {
+	fail := func(err error) finding {
+		return finding{"netIO", dubious, "will show 0B: " + err.Error(), "run berth as root, outside of a container"}
+	}
+	meter, err := sandbox.NewMeter()
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = meter.Close() }() // nothing depends on it
+	groups, err := cgroup.Open(h, fmt.Sprintf("doctor-%d", os.Getpid()))
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = groups.Close() }() // it never had a group
+	dir, err := os.Open(groups.Root())
+	if err != nil {
+		return fail(err)
+	}
+	defer dir.Close()
+	counter, err := meter.Attach(dir)
+	if err == nil {
+		_, _, err = counter.Read()
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return finding{"netIO", good, "the bytes of each program are counted by eBPF", ""}
+}
+
+// checkNetwork puts a group of its own under the network policy.
+func checkNetwork(h cgroup.Host, s settings.Settings) finding {
+	fail := func(err error) finding {
+		verdict := dubious
+		if slices.Contains(s.RequiredLayers(), sandbox.Reach) {
+			verdict = bad
+		}
+		return finding{
+			"network", verdict, "programs reach everything that the host reaches, and whoever reaches the host reaches their ports: " + err.Error(),
+			"it needs " + sandbox.Reach.Needs(),
+		}
+	}
+	rules := s.NetworkRules()
+	network, err := sandbox.NewNetwork(rules)
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = network.Close() }() // nothing depends on it
+	groups, err := cgroup.Open(h, fmt.Sprintf("doctor-%d", os.Getpid()))
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = groups.Close() }() // it never had a group
+	dir, err := os.Open(groups.Root())
+	if err != nil {
+		return fail(err)
+	}
+	defer dir.Close()
+	if _, err := network.Enclose(dir, 0); err != nil {
+		return fail(err)
+	}
+	text := "programs reach nothing of the host but its name servers"
+	if n := len(rules.Allow); n > 0 {
+		text += fmt.Sprintf(" and what %d rules of network.allow open", n)
+	}
+	return finding{"network", good, text + "; their ports are their own, by eBPF", ""}
+}

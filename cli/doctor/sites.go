@@ -1,0 +1,152 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"berth/app"
+	"berth/daemon"
+	"berth/daemon/settings"
+	"berth/db"
+	"berth/proc"
+)
+
+// expirySoon is when a certificate from a file is told of. berth's own are
+// renewed earlier.
+const expirySoon = 14 * 24 * time.Hour
+
+// checkSites looks at what visitors come through: nothing where berth serves no
+// sites.
+func checkSites(ctx context.Context, s settings.Settings) []finding {
+	if s.Proxy.Mode == settings.ProxyOff {
+		return nil
+	}
+	var list []finding
+	for _, address := range s.Listens()[1:] { // the first is the API's
+		list = append(list, checkPort(ctx, address))
+	}
+	if s.Proxy.Mode == settings.ProxyEdge {
+		list = append(list, checkCertificates(ctx, s, time.Now()))
+	}
+	return list
+}
+
+// checkPort tries to listen where sites are served.
+func checkPort(ctx context.Context, address string) finding {
+	l, err := (&net.ListenConfig{}).Listen(ctx, daemon.NetworkOf(address), address)
+	if err == nil {
+		_ = l.Close()
+		return finding{"port", good, address + " is free for the sites", ""}
+	}
+	_, text, _ := net.SplitHostPort(address)
+	port, _ := strconv.Atoi(text) // checked when it was set
+	who, _ := proc.Listeners(port)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return portFinding(address, who)
+	case errors.Is(err, os.ErrPermission):
+		return finding{"port", bad, fmt.Sprintf("%s cannot be used: %v", address, err), "sudo berth doctor"}
+	}
+	return finding{"port", bad, fmt.Sprintf("%s cannot be used: %v", address, err), "set proxy.http, proxy.https or proxy.listen to an address of this host"}
+}
+
+// portFinding tells who has a port that is taken.
+func portFinding(address string, who []proc.Listener) finding {
+	var names []string
+	for _, l := range who {
+		if l.Name == "berth" {
+			return finding{"port", good, fmt.Sprintf("%s is served by berth (pid %d)", address, l.Pid), ""}
+		}
+		names = append(names, fmt.Sprintf("%s (pid %d)", l.Name, l.Pid))
+	}
+	if len(names) == 0 {
+		names = []string{"a process that cannot be seen from here"}
+	}
+	return finding{
+		"port", bad, address + " is in use by " + strings.Join(names, ", "),
+		fmt.Sprintf("stop it, or set proxy.mode = %q and let it bring the sites to berth: berth proxy snippet", settings.ProxyBehind),
+	}
+}
+
+// checkCertificates looks at those that visitors are shown.
+func checkCertificates(ctx context.Context, s settings.Settings, now time.Time) finding {
+	fail := func(err error) finding {
+		return finding{"certificates", bad, err.Error(), "proxy.cert, proxy.key and proxy.acme_* in the settings"}
+	}
+	if s.UsesACME() {
+		if _, err := s.Authority(); err != nil {
+			return fail(err)
+		}
+	}
+	path := filepath.Join(s.DataDir, daemon.DatabaseName)
+	current, err := db.Current(ctx, path)
+	if err != nil {
+		return fail(err)
+	}
+	if !current { // nothing is stored yet, or by an older berth
+		if s.UsesACME() {
+			return finding{"certificates", good, "will come from " + s.Proxy.ACME.Directory, ""}
+		}
+		path = ""
+	}
+	var d *db.DB
+	if path != "" {
+		if d, err = db.Open(ctx, path, time.Now); err != nil {
+			return fail(err)
+		}
+		defer func() { _ = d.Close() }() // nothing was written
+	}
+	all, err := daemon.Certificates(ctx, d, s, now)
+	if err != nil {
+		return fail(err)
+	}
+	return certificateFinding(all, now)
+}
+
+// certificateFinding is the worst of them in a line.
+func certificateFinding(all []daemon.CertificateView, now time.Time) finding {
+	var first *daemon.CertificateView // that expires
+	var wrong []string
+	f := finding{Name: "certificates", Verdict: good}
+	have := 0
+	for i, v := range all {
+		switch v.Status {
+		case app.CertificateIssued:
+			have++
+			if first == nil || v.Expires.Before(*first.Expires) {
+				first = &all[i]
+			}
+			if v.From != settings.TLSACME && v.Expires.Sub(now) < expirySoon {
+				f.Verdict, f.Fix = dubious, "put a new one in its place; it is read within seconds"
+			}
+		case app.CertificatePending:
+			if v.Problem == "" {
+				v.Problem = "its turn comes"
+			}
+			wrong = append(wrong, v.Name+": "+v.Problem)
+		case app.CertificateFailed, app.CertificateExpired:
+			why := v.Problem
+			if why == "" {
+				why = "it has expired"
+			}
+			wrong = append(wrong, v.Name+": "+why)
+		}
+	}
+	f.Text = fmt.Sprintf("%d are valid", have)
+	if first != nil {
+		f.Text += fmt.Sprintf(", the first until %s (%s)", first.Expires.UTC().Format(time.DateOnly), first.Name)
+	}
+	if len(wrong) > 0 {
+		f.Verdict, f.Fix = dubious, "berth proxy certificates tells of each"
+		f.Text += fmt.Sprintf("; %d names have none: %s", len(wrong), wrong[0])
+	}
+	return f
+}

@@ -1,0 +1,265 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"berth/app"
+	"berth/daemon/settings"
+	"berth/db"
+	"berth/host/account"
+)
+
+func accountCreate(ctx context.Context, c *call) error {
+	set := c.flags()
+	ram, given := ramFlag(set)
+	return c.withDB(ctx, set, 1, 1, func(d *db.DB, _ settings.Settings, args []string) error {
+		if !given() {
+			return c.misuse("the flag --ram is missing: how many MB may its applications have together?")
+		}
+		a, err := account.NewAccount(args[0], *ram)
+		if app.KindOf(err) == app.Invalid {
+			return c.misuse("%w", err)
+		}
+		if a, err = d.CreateAccount(ctx, a); err != nil {
+			return err
+		}
+		c.record(ctx, d, a.ID, "account.create", "", fmt.Sprintf("account=%s ramMB=%d", a.Name, a.TotalRAM))
+		_, err = fmt.Fprintln(c.stdout, a.ID)
+		return err
+	})
+}
+
+// ramFlag adds --ram; the second result tells whether it was given.
+func ramFlag(set *flag.FlagSet) (ram *app.MB, given func() bool) {
+	ram = new(app.MB)
+	v := settings.RAM(ram)
+	set.Var(v, "ram", "`MB` that the applications of the account may have together")
+	return ram, func() bool { return v.Given() }
+}
+
+func jsonFlag(set *flag.FlagSet) *bool {
+	wanted := new(bool)
+	set.Var(settings.Toggle(wanted), "json", "print JSON")
+	return wanted
+}
+
+func wordFlag(set *flag.FlagSet, name, help string) *string {
+	word := new(string)
+	set.Var(settings.Word(word), name, help)
+	return word
+}
+
+// accountView is an account as it is printed; the JSON is for programs, so
+// that its fields only ever become more.
+type accountView struct {
+	ID           app.AccountID `json:"id"`
+	Name         string        `json:"name"`
+	TotalRAM     app.MB        `json:"totalRamMb"`
+	UsedRAM      app.MB        `json:"ramUsedMb"`
+	Applications []app.ID      `json:"applications"`
+	Tokens       int           `json:"tokens"`
+	Plan         string        `json:"plan"`
+	Locale       string        `json:"locale"`
+	Disabled     bool          `json:"disabled"`
+	CreatedAt    time.Time     `json:"createdAt"`
+}
+
+func viewAccounts(ctx context.Context, d *db.DB, accounts []app.Account) ([]accountView, error) {
+	apps, err := d.Apps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]accountView, 0, len(accounts))
+	for _, a := range accounts {
+		tokens, err := d.Tokens(ctx, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		used, err := d.SumRAM(ctx, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		views = append(views, accountView{
+			a.ID, a.Name, a.TotalRAM, used, idsOf(apps, a.ID), len(tokens), a.Plan, a.Locale, a.Disabled, a.CreatedAt,
+		})
+	}
+	return views, nil
+}
+
+func idsOf(apps []app.App, owner app.AccountID) []app.ID {
+	ids := []app.ID{} // an empty list in JSON, not null
+	for _, a := range apps {
+		if a.Account == owner {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids
+}
+
+func (v accountView) state() string {
+	if v.Disabled {
+		return "disabled"
+	}
+	return "enabled"
+}
+
+func (c *call) printJSON(v any) error {
+	out := json.NewEncoder(c.stdout)
+	out.SetIndent("", "  ")
+	return out.Encode(v)
+}
+
+func accountList(ctx context.Context, c *call) error {
+	set := c.flags()
+	asJSON := jsonFlag(set)
+	return c.withDB(ctx, set, 0, 0, func(d *db.DB, _ settings.Settings, _ []string) error {
+		accounts, err := d.Accounts(ctx)
+		if err != nil {
+			return err
+		}
+		views, err := viewAccounts(ctx, d, accounts)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return c.printJSON(views)
+		}
+		out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(out, "ID\tNAME\tRAM\tASSIGNED\tAPPS\tPLAN\tSTATE")
+		for _, v := range views {
+			fmt.Fprintf(out, "%d\t%s\t%d MB\t%d MB\t%d\t%s\t%s\n", v.ID, v.Name, v.TotalRAM, v.UsedRAM, len(v.Applications), v.Plan, v.state())
+		}
+		return out.Flush()
+	})
+}
+
+func accountShow(ctx context.Context, c *call) error {
+	set := c.flags()
+	asJSON := jsonFlag(set)
+	return c.onAccount(ctx, set, func(d *db.DB, a app.Account) error {
+		views, err := viewAccounts(ctx, d, []app.Account{a})
+		if err != nil {
+			return err
+		}
+		v := views[0]
+		if *asJSON {
+			return c.printJSON(v)
+		}
+		out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintf(out, "name\t%s\nid\t%d\nRAM\t%d MB, %d MB assigned\n", v.Name, v.ID, v.TotalRAM, v.UsedRAM)
+		fmt.Fprintf(out, "applications\t%s\ntokens\t%d\n", cmp.Or(joinIDs(v.Applications), "none"), v.Tokens)
+		fmt.Fprintf(out, "plan\t%s\nlocale\t%s\nstate\t%s\ncreated\t%s\n", v.Plan, v.Locale, v.state(), when(v.CreatedAt))
+		return out.Flush()
+	})
+}
+
+func joinIDs(ids []app.ID) string {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = string(id)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// when is a time for people; the offset makes it unambiguous.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.Format("2006-01-02 15:04:05 MST")
+}
+
+func accountSet(ctx context.Context, c *call) error {
+	set := c.flags()
+	ram, given := ramFlag(set)
+	plan := wordFlag(set, "plan", "name (`PLAN`) that clients show: "+strings.Join(account.Plans, ", "))
+	locale := wordFlag(set, "locale", "`LOCALE` of the account: "+strings.Join(app.Locales, ", "))
+	admin := wordFlag(set, "admin", "`true or false`: whether the account looks after the host in the panel")
+	return c.onAccount(ctx, set, func(d *db.DB, a app.Account) error {
+		if !given() && *plan == "" && *locale == "" && *admin == "" {
+			return c.misuse("nothing to set: give --ram, --plan, --locale or --admin")
+		}
+		if *admin != "" && !settings.SetToggle(&a.Admin, *admin) {
+			return c.misuse("bad value %q for --admin: expected true or false", *admin)
+		}
+		wanted := a.Admin
+		after, err := d.UpdateAccount(ctx, a.ID, func(a *app.Account, assigned app.MB) error {
+			var planErr, localeErr, ramErr error
+			if *admin != "" {
+				a.Admin = wanted
+			}
+			if *plan != "" {
+				a.Plan, planErr = account.CheckPlan(*plan)
+			}
+			if *locale != "" {
+				a.Locale, localeErr = *locale, account.CheckLocale(*locale)
+			}
+			if given() {
+				a.TotalRAM, ramErr = *ram, account.CheckTotal(*ram, assigned)
+			}
+			if bad := cmp.Or(planErr, localeErr); bad != nil {
+				return c.misuse("%w", bad)
+			}
+			return ramErr
+		})
+		if err == nil {
+			c.record(ctx, d, a.ID, "account.set", "", fmt.Sprintf("account=%s ramMB=%d plan=%s locale=%s admin=%t", a.Name, after.TotalRAM, after.Plan, after.Locale, after.Admin))
+		}
+		return err
+	})
+}
+
+func accountDisable(ctx context.Context, c *call) error {
+	return c.setDisabled(ctx, true, "account.disable", "its tokens are answered with 403 from now on; its programs keep running")
+}
+
+func accountEnable(ctx context.Context, c *call) error {
+	return c.setDisabled(ctx, false, "account.enable", "its tokens work again")
+}
+
+func (c *call) setDisabled(ctx context.Context, disabled bool, operation, note string) error {
+	return c.onAccount(ctx, c.flags(), func(d *db.DB, a app.Account) error {
+		_, err := d.UpdateAccount(ctx, a.ID, func(a *app.Account, _ app.MB) error {
+			a.Disabled = disabled
+			return nil
+		})
+		if err == nil {
+			c.record(ctx, d, a.ID, operation, "", "account="+a.Name)
+			fmt.Fprintf(c.stderr, "account %q: %s\n", a.Name, note)
+		}
+		return err
+	})
+}
+
+func accountDelete(ctx context.Context, c *call) error {
+	return c.withDB(ctx, c.flags(), 1, 1, func(d *db.DB, s settings.Settings, args []string) error {
+		a, err := findAccount(ctx, d, args[0])
+		if err != nil {
+			return err
+		}
+		err = d.DeleteAccount(ctx, a.ID)
+		if err == nil {
+			c.record(ctx, d, a.ID, "account.delete", "", "account="+a.Name)
+		}
+		if app.KindOf(err) != app.Conflict {
+			return err
+		}
+		apps, listErr := d.Apps(ctx)
+		if listErr != nil {
+			return listErr
+		}
+		hint := ""
+		if ids := idsOf(apps, a.ID); len(ids) > 0 {
+			hint = fmt.Sprintf("Hint: delete %s first, with a token of the account: curl -X DELETE -H 'api-token: TOKEN' %s/v2/app/ID/delete",
+				joinIDs(ids), cmp.Or(s.BaseURL, "http://"+s.Listen))
+		}
+		return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot delete %q: %w", a.Name, err), hint)
+	})
+}

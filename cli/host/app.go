@@ -1,0 +1,203 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"berth/app"
+	"berth/daemon/settings"
+	"berth/db"
+	"berth/host"
+)
+
+// appEnv is "app env APP VERB ARGUMENT...". What it changes the daemon reads at
+// the application's next start.
+func appEnv(ctx context.Context, c *call) error {
+	set := c.flags()
+	asJSON := jsonFlag(set)
+	show := new(bool)
+	set.Var(settings.Toggle(show), "show", "print the values as they are, with list")
+	return c.withDB(ctx, set, 2, math.MaxInt, func(d *db.DB, _ settings.Settings, args []string) error {
+		id, verb, rest := app.ID(args[0]), args[1], args[2:]
+		var err error
+		switch {
+		case verb != "list" && (*asJSON || *show):
+			return c.misuse("--json and --show go with list")
+		case verb == "list" && len(rest) > 0:
+			return c.misuse("unexpected argument %q", rest[0])
+		case verb == "list":
+			err = c.listVariables(ctx, d, id, *asJSON, *show)
+		case verb != "set" && verb != "unset":
+			return c.misuse("unknown word %q%s", verb, settings.DidYouMean(verb, []string{"list", "set", "unset"}, "%q"))
+		case len(rest) == 0:
+			return c.misuse("an argument is missing")
+		case verb == "set":
+			err = c.setVariables(ctx, d, id, rest)
+		default:
+			err = d.ChangeVariables(ctx, id, func(set map[string]string) error { return host.RemoveVariables(set, rest...) })
+		}
+		if app.KindOf(err) == app.NotFound {
+			return settings.NewProblem(settings.ExitNotFound, err, "Hint: berth account show ACCOUNT names its applications, berth app env APP list their variables.")
+		}
+		if app.KindOf(err) == app.Invalid {
+			return c.misuse("%w", err)
+		}
+		if err == nil && verb != "list" {
+			c.recordVariables(ctx, d, id, verb, rest)
+			fmt.Fprintf(c.stderr, "the environment of %q was changed: in effect from the next start\n", id)
+		}
+		return err
+	})
+}
+
+// recordVariables tells the audit log which variables were set or removed: their
+// names alone.
+func (c *call) recordVariables(ctx context.Context, d *db.DB, id app.ID, verb string, args []string) {
+	apps, err := d.Apps(ctx)
+	i := slices.IndexFunc(apps, func(a app.App) bool { return a.ID == id })
+	if err != nil || i < 0 { // deleted since
+		apps, i = []app.App{{}}, 0
+	}
+	operation, detail := "env.set", "set="
+	if verb == "unset" {
+		operation, detail = "env.remove", "removed="
+	}
+	names := make([]string, len(args))
+	for i, arg := range args {
+		names[i], _, _ = strings.Cut(arg, "=")
+	}
+	c.record(ctx, d, apps[i].Account, operation, id, detail+strings.Join(names, ","))
+}
+
+// variableView is a variable as it is printed.
+type variableView struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+func (c *call) listVariables(ctx context.Context, d *db.DB, id app.ID, asJSON, show bool) error {
+	all, err := d.Variables(ctx, id)
+	if err != nil {
+		return err
+	}
+	views := make([]variableView, len(all))
+	for i, v := range all {
+		views[i] = variableView{v.Name, v.Masked()}
+		if show {
+			views[i].Value = v.Value
+		}
+	}
+	if asJSON {
+		return c.printJSON(views)
+	}
+	out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "NAME\tVALUE")
+	for _, v := range views {
+		fmt.Fprintf(out, "%s\t%s\n", v.Name, printable(v.Value))
+	}
+	return out.Flush()
+}
+
+// printable quotes what would move a terminal's cursor, or hide: it may be an
+// account holder's, and the terminal is root's.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// setVariables takes NAME=VALUE, and NAME or NAME=- for the one whose value is
+// on the standard input: arguments are seen by every user of the host.
+func (c *call) setVariables(ctx context.Context, d *db.DB, id app.ID, args []string) error {
+	change := make(map[string]*string, len(args))
+	read := false
+	for _, arg := range args {
+		name, text, is := strings.Cut(arg, "=")
+		if _, twice := change[name]; twice {
+			return c.misuse("%q is given twice", name)
+		}
+		if !is || text == "-" {
+			if read {
+				return c.misuse("one value alone can come from the standard input")
+			}
+			read = true
+			var err error
+			if text, err = c.readValue(); err != nil {
+				return err
+			}
+		}
+		change[name] = &text
+	}
+	return d.ChangeVariables(ctx, id, func(set map[string]string) error { return host.ChangeVariables(set, change) })
+}
+
+// readValue reads the standard input to its end, and takes one line's end off.
+func (c *call) readValue() (string, error) {
+	const most = 1 << 20 // far more than a value may have, which is said later
+	text, err := io.ReadAll(io.LimitReader(c.stdin, most))
+	if err != nil {
+		return "", fmt.Errorf("cannot read the standard input: %w", err)
+	}
+	if len(text) == 0 {
+		return "", settings.NewProblem(settings.ExitUsage, errors.New("nothing came on the standard input"),
+			"Hint: NAME= sets an empty value.")
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
+}
+
+// deployView is a deploy as it is printed.
+type deployView struct {
+	Number   int            `json:"number"`
+	At       time.Time      `json:"at"`
+	By       app.AccountID  `json:"by"`
+	Kind     app.DeployKind `json:"kind"`
+	Bytes    int64          `json:"bytes"`
+	Main     string         `json:"main"`
+	Lang     string         `json:"lang"`
+	Version  string         `json:"version"`
+	Note     string         `json:"note"`
+	Rollback bool           `json:"rollback"`
+}
+
+// appDeploys is "app deploys APP", newest first.
+func appDeploys(ctx context.Context, c *call) error {
+	set := c.flags()
+	asJSON := jsonFlag(set)
+	return c.withDB(ctx, set, 1, 1, func(d *db.DB, _ settings.Settings, args []string) error {
+		all, err := d.Deploys(ctx, app.ID(args[0]))
+		if app.KindOf(err) == app.NotFound {
+			return settings.NewProblem(settings.ExitNotFound, err, "Hint: berth account show ACCOUNT names its applications.")
+		}
+		if err != nil {
+			return err
+		}
+		host.Reach(all)
+		views := make([]deployView, len(all))
+		for i, d := range all {
+			views[i] = deployView{d.Number, d.At, d.By, d.Kind, d.Bytes, d.Code.Main, d.Code.Lang, d.Code.Version, d.Note, d.Back}
+		}
+		if *asJSON {
+			return c.printJSON(views)
+		}
+		out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(out, "DEPLOY\tAT\tBY\tKIND\tBYTES\tMAIN\tROLLBACK\tNOTE")
+		for i, v := range views {
+			back := map[bool]string{true: "yes", false: "no"}[v.Rollback]
+			if i == 0 {
+				back = "is now"
+			}
+			fmt.Fprintf(out, "%d\t%s\t%d\t%s\t%d\t%s\t%s\t%s\n", v.Number, v.At.Format(time.RFC3339), v.By, v.Kind, v.Bytes, printable(v.Main), back, printable(v.Note))
+		}
+		return out.Flush()
+	})
+}

@@ -1,0 +1,160 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"berth/app"
+	"berth/daemon/settings"
+	"berth/db"
+)
+
+// actView is a record of the audit log as it is printed.
+type actView struct {
+	Seq       int64         `json:"seq"`
+	At        time.Time     `json:"at"`
+	Who       string        `json:"who"`
+	Actor     app.AccountID `json:"actor"` // 0 the owner of the host, -1 a stranger
+	Token     int64         `json:"token,omitempty"`
+	Label     string        `json:"label,omitempty"`
+	Account   app.AccountID `json:"account,omitempty"`
+	From      string        `json:"from,omitempty"`
+	Operation string        `json:"operation"`
+	App       app.ID        `json:"app,omitempty"`
+	AppName   string        `json:"appName,omitempty"`
+	Detail    string        `json:"detail,omitempty"`
+	Status    int           `json:"status,omitempty"`
+	Refusal   string        `json:"refusal,omitempty"`
+	Request   string        `json:"requestId,omitempty"`
+	Times     int           `json:"times"`
+}
+
+// who names the actor of a record.
+func who(a app.Act) string {
+	switch a.Actor {
+	case app.Owner:
+		return "owner (command line)"
+	case app.Stranger:
+		return "stranger"
+	}
+	return a.Name
+}
+
+// outcome is what came of it.
+func outcome(a app.Act) string {
+	text := "ok"
+	if a.Refusal != "" || a.Status >= http.StatusBadRequest {
+		text = strconv.Itoa(a.Status) + " " + a.Refusal
+	}
+	if a.Times > 1 {
+		text += fmt.Sprintf(" (%d times within a minute)", a.Times)
+	}
+	return text
+}
+
+// audit prints the newest records, the newest last.
+func audit(ctx context.Context, c *call) error {
+	set := c.flags()
+	asJSON := jsonFlag(set)
+	of := wordFlag(set, "account", "name or id of the `ACCOUNT` that acted, or was meant; of a deleted one the id")
+	application := wordFlag(set, "app", "id of an `APP`")
+	since := wordFlag(set, "since", "`TIME` of the first record: 2026-11-20, 2026-11-20T15:04:05Z, or 24h for a day ago")
+	limit := 100
+	set.Var(settings.Whole(&limit, 1, 10_000_000), "limit", "most records (`N`), 100 when not given")
+	return c.withDB(ctx, set, 0, 0, func(d *db.DB, _ settings.Settings, _ []string) error {
+		q := app.ActQuery{App: app.ID(*application), Limit: limit}
+		var err error
+		if *since != "" {
+			if q.Since, err = sinceWhen(*since, time.Now()); err != nil {
+				return c.misuse("bad value %q for --since: expected a time such as 2026-11-20, 2026-11-20T15:04:05Z or 24h", *since)
+			}
+		}
+		if q.Account, err = c.accountOfLog(ctx, d, *of); err != nil {
+			return err
+		}
+		acts, err := d.Acts(ctx, q)
+		if err != nil {
+			return err
+		}
+		return c.printActs(acts, *asJSON)
+	})
+}
+
+// accountOfLog returns the account that the log is asked for, 0 for all. The
+// number of one that is deleted is good, for the log remembers it.
+func (c *call) accountOfLog(ctx context.Context, d *db.DB, nameOrID string) (app.AccountID, error) {
+	if nameOrID == "" {
+		return 0, nil
+	}
+	if id, err := strconv.ParseInt(nameOrID, 10, 64); err == nil && id > 0 {
+		return app.AccountID(id), nil
+	}
+	a, err := findAccount(ctx, d, nameOrID)
+	return a.ID, err
+}
+
+// sinceWhen understands a day, a moment, and how long ago.
+func sinceWhen(text string, now time.Time) (time.Time, error) {
+	if ago, err := time.ParseDuration(text); err == nil && ago > 0 {
+		return now.Add(-ago), nil
+	}
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		return day, nil
+	}
+	return time.Parse(time.RFC3339, text)
+}
+
+func (c *call) printActs(acts []app.Act, asJSON bool) error {
+	if asJSON {
+		views := make([]actView, len(acts))
+		for i, a := range acts {
+			views[i] = actView{
+				a.Seq, a.At, who(a), a.Actor, a.Token, a.Label, a.Account, a.From, a.Operation,
+				a.App, a.AppName, a.Detail, a.Status, a.Refusal, a.Request, a.Times,
+			}
+		}
+		return c.printJSON(views)
+	}
+	out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "TIME\tWHO\tTOKEN\tFROM\tWHAT\tAPP\tDETAIL\tRESULT")
+	for _, a := range acts {
+		token := "-"
+		if a.Token > 0 {
+			token = shown(fmt.Sprintf("%d %s", a.Token, cmp.Or(a.Label, "-")))
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", when(a.At), shown(cmp.Or(who(a), "-")), token, shown(cmp.Or(a.From, "-")),
+			shown(a.Operation), shown(cmp.Or(appOf(a), "-")), shown(cmp.Or(a.Detail, "-")), shown(outcome(a)))
+	}
+	return out.Flush()
+}
+
+// shown is printable, and keeps a stranger's text from looking like columns.
+func shown(s string) string {
+	if strings.Contains(s, "  ") {
+		return strconv.Quote(s)
+	}
+	return printable(s)
+}
+
+// appOf names an application by its id, and by its name if that is another.
+func appOf(a app.Act) string {
+	if a.AppName == "" || a.AppName == string(a.App) {
+		return string(a.App)
+	}
+	return fmt.Sprintf("%s (%s)", a.App, a.AppName)
+}
+
+// record puts what the owner of the host did into the audit log. The change is
+// made by then, so that a record which cannot be stored is said, and no failure.
+func (c *call) record(ctx context.Context, d *db.DB, of app.AccountID, operation string, id app.ID, detail string) {
+	act := app.Act{At: time.Now(), Actor: app.Owner, Account: of, Operation: operation, App: id, Detail: detail}
+	if err := d.Record(context.WithoutCancel(ctx), act); err != nil {
+		fmt.Fprintf(c.stderr, "berth: it was done, but the audit log does not have it: %v\n", err)
+	}
+}

@@ -1,0 +1,331 @@
+package host
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/app"
+	"berth/daemon"
+	"berth/daemon/settings"
+	"berth/db"
+	"berth/files"
+	"berth/files/archive"
+	"berth/files/bundle"
+)
+
+// settingsName is the settings file in an archive, and in a data directory that
+// one was restored into.
+const settingsName = "berth.toml"
+
+const (
+	backupTries = 20 // rounds over what is deployed meanwhile
+	backupPause = 500 * time.Millisecond
+)
+
+// backupCreate is "backup create --to FILE|DIR": an archive of everything, while
+// everything runs.
+func backupCreate(ctx context.Context, c *call) (err error) {
+	set := c.flags()
+	from := settings.AddFlags(set, "data_dir")
+	to := wordFlag(set, "to", "`FILE` to write, or a directory to write one into")
+	if _, err := c.parse(set, 0, 0); err != nil {
+		return err
+	}
+	if *to == "" {
+		return c.misuse("the flag --to is missing: where is the backup to go?")
+	}
+	s, err := from.Load(c.getenv)
+	if err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return settings.NewProblem(settings.ExitPermission, errors.New("cannot write the backup: berth must run as root, for it reads the files of every application"), "Hint: sudo berth backup create")
+	}
+	if _, err := os.Stat(filepath.Join(s.DataDir, daemon.DatabaseName)); err != nil {
+		return settings.NewProblem(settings.ExitNotFound, fmt.Errorf("cannot write the backup: there is no %s in %s", daemon.DatabaseName, s.DataDir), "Hint: name the data directory with --data-dir.")
+	}
+	path, err := target(*to, time.Now())
+	if err != nil {
+		return err
+	}
+	d, err := daemon.OpenDatabase(ctx, s.DataDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	config, _ := from.File(c.getenv)
+	b := &hostBackup{db: d, settings: s, config: config, done: map[app.ID]int{}}
+	m, err := b.create(ctx, path)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(c.stdout, path)
+	fmt.Fprintf(c.stderr, "%s\nIt holds secrets: the hashes of tokens, environment variables, the key of the links. Keep it where only you can read it.\n", describe(m))
+	return nil
+}
+
+// target is the file to write: what to names, or a new one in it.
+func target(to string, now time.Time) (string, error) {
+	if info, err := os.Stat(to); err == nil && info.IsDir() {
+		host, err := os.Hostname()
+		if err != nil {
+			return "", fmt.Errorf("cannot name the backup: %w", err)
+		}
+		to = filepath.Join(to, fmt.Sprintf("berth-%s-%s.tar.gz", strings.ReplaceAll(host, "/", "-"), now.UTC().Format("20060102T150405Z")))
+	}
+	path, err := filepath.Abs(to)
+	if err != nil {
+		return "", fmt.Errorf("cannot write the backup: %w", err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("cannot write the backup: %s exists already", path)
+	}
+	return path, nil
+}
+
+// hostBackup is a backup of the whole host that is being written.
+type hostBackup struct {
+	db       *db.DB
+	settings settings.Settings
+	config   string
+	done     map[app.ID]int // the deploy whose files are in the archive
+}
+
+// create writes the archive beside its place and moves it there when it is
+// whole and on the disk.
+func (b *hostBackup) create(ctx context.Context, path string) (m archive.Manifest, err error) {
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails, by its contract
+	temp := path + ".part-" + hex.EncodeToString(random[:])
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return m, fmt.Errorf("cannot write the backup: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(temp)
+		}
+	}()
+	m, err = b.write(ctx, f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return m, fmt.Errorf("cannot write the backup: %w", err)
+	}
+	if err = unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE); err != nil {
+		return m, fmt.Errorf("cannot write the backup: %w", err)
+	}
+	return m, syncDir(filepath.Dir(path))
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// write writes the archive as a stream.
+func (b *hostBackup) write(ctx context.Context, f io.Writer) (archive.Manifest, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return archive.Manifest{}, err
+	}
+	store, err := files.Open(b.settings.DataDir, bundle.Limits{})
+	if err != nil {
+		return archive.Manifest{}, err
+	}
+	defer func() { _ = store.Close() }() // never fails
+	out := bufio.NewWriterSize(f, 1<<20)
+	zip, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
+	if err != nil {
+		return archive.Manifest{}, err
+	}
+	w, err := archive.NewWriter(zip, archive.Manifest{Berth: settings.Version(), Made: time.Now().UTC(), Host: host})
+	if err != nil {
+		return archive.Manifest{}, err
+	}
+	if err := b.addSettings(w); err != nil {
+		return archive.Manifest{}, err
+	}
+	schema, err := b.addAll(ctx, w, store)
+	if err != nil {
+		return archive.Manifest{}, err
+	}
+	m, err := w.Close(schema)
+	return m, errors.Join(err, zip.Close(), out.Flush())
+}
+
+// addSettings adds the settings file, if there is one.
+func (b *hostBackup) addSettings(w *archive.Writer) error {
+	content, err := os.ReadFile(b.config)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.Begin(settingsName)
+	return w.Add(archive.Plain(0o600, int64(len(content))), strings.NewReader(string(content)))
+}
+
+// addAll adds the files of every application, and then a copy of the database
+// that tells of the same deploys: who was deployed meanwhile comes again.
+func (b *hostBackup) addAll(ctx context.Context, w *archive.Writer, store *files.Store) (schema int, err error) {
+	// For the copy: where there is room for it, and a boot removes what a crash
+	// leaves.
+	temp, err := os.MkdirTemp(filepath.Join(b.settings.DataDir, "staging"), "backup-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	copied := filepath.Join(temp, daemon.DatabaseName)
+	var behind []app.ID
+	for try := range backupTries {
+		if try > 0 {
+			select {
+			case <-time.After(backupPause):
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+		}
+		if err := b.addApps(ctx, w, store); err != nil {
+			return 0, err
+		}
+		if err := errors.Join(os.RemoveAll(copied), b.db.Copy(ctx, copied)); err != nil {
+			return 0, err
+		}
+		if behind, err = b.compare(ctx, w, copied); err != nil {
+			return 0, err
+		}
+		if len(behind) == 0 {
+			return addDatabase(ctx, w, copied)
+		}
+	}
+	return 0, fmt.Errorf("these applications are deployed again and again: %v; try again when they are not", behind)
+}
+
+// addApps adds the applications whose newest deploy is not in the archive.
+func (b *hostBackup) addApps(ctx context.Context, w *archive.Writer, store *files.Store) error {
+	apps, err := b.db.Apps(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range apps {
+		before, err := newest(ctx, b.db, a.ID)
+		if done, is := b.done[a.ID]; err == nil && is && done == before {
+			continue
+		}
+		if err == nil {
+			err = store.Export(ctx, w, a.ID, a.UID)
+		}
+		switch {
+		case errors.Is(err, files.ErrBusy), app.KindOf(err) == app.NotFound: // deleted meanwhile, or deployed
+			b.drop(w, a.ID)
+			continue
+		case err != nil:
+			return err
+		}
+		b.done[a.ID] = before
+	}
+	return nil
+}
+
+// drop makes void what the archive has of an application.
+func (b *hostBackup) drop(w *archive.Writer, id app.ID) {
+	w.Void("apps/" + string(id))
+	w.Void("rollback/" + string(id))
+	delete(b.done, id)
+}
+
+// newest is the number of an application's newest deploy.
+func newest(ctx context.Context, d *db.DB, id app.ID) (int, error) {
+	all, err := d.Deploys(ctx, id)
+	if err != nil || len(all) == 0 {
+		return 0, err
+	}
+	return all[0].Number, nil
+}
+
+// compare returns the applications of which a copy of the database tells
+// another deploy than is in the archive. Of those it does not tell, what is
+// there is void.
+func (b *hostBackup) compare(ctx context.Context, w *archive.Writer, path string) (behind []app.ID, err error) {
+	d, err := db.Open(ctx, path, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	apps, err := d.Apps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range apps {
+		number, err := newest(ctx, d, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		if done, is := b.done[a.ID]; !is || done != number {
+			behind = append(behind, a.ID)
+		}
+	}
+	for id := range b.done {
+		if !slices.ContainsFunc(apps, func(a app.App) bool { return a.ID == id }) {
+			b.drop(w, id)
+		}
+	}
+	return behind, nil
+}
+
+// addDatabase adds the copy, proved to be whole.
+func addDatabase(ctx context.Context, w *archive.Writer, path string) (int, error) {
+	schema, err := db.Check(ctx, path)
+	if err != nil {
+		return 0, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	w.Begin(daemon.DatabaseName)
+	return schema, w.Add(archive.Plain(0o600, info.Size()), f)
+}
+
+// describe is an archive in one line.
+func describe(m archive.Manifest) string {
+	var apps, files int
+	var bytes int64
+	for _, p := range m.Parts {
+		if p.Void {
+			continue
+		}
+		if strings.HasPrefix(p.Name, "apps/") {
+			apps++
+		}
+		files += p.Entries
+		bytes += p.Bytes
+	}
+	return fmt.Sprintf("backup of %s from %s: %d applications, %d entries, %d bytes; berth %s, schema %d",
+		m.Host, m.Made.Format(time.RFC3339), apps, files, bytes, m.Berth, m.Schema)
+}

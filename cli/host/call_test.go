@@ -1,0 +1,104 @@
+package host
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"berth/daemon/settings"
+)
+
+// start runs berth in this process.
+func start(t *testing.T, env map[string]string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, problems bytes.Buffer
+	code = Run(t.Context(), args, func(name string) string { return env[name] }, &out, &problems)
+	return code, out.String(), problems.String()
+}
+
+func TestEveryCommandHasHelp(t *testing.T) {
+	_, all, _ := start(t, nil, "help")
+	for _, cmd := range commands {
+		if !strings.Contains(all, "berth "+cmd.name+" ") || !strings.Contains(all, cmd.summary) {
+			t.Errorf("berth help does not show %q", cmd.name)
+		}
+		for _, args := range [][]string{
+			append(strings.Fields(cmd.name), "--help"),
+			append([]string{"help"}, strings.Fields(cmd.name)...),
+		} {
+			code, stdout, stderr := start(t, nil, args...)
+			if code != settings.ExitOK || stderr != "" || !strings.Contains(stdout, "Usage: berth "+cmd.name) {
+				t.Errorf("%v: exit %d, said %q and %q", args, code, stdout, stderr)
+			}
+		}
+	}
+}
+
+// TestUsageNamesEveryFlag keeps the line that people read and the flags that
+// exist the same. A command with very many may end its line with "[flags]".
+func TestUsageNamesEveryFlag(t *testing.T) {
+	for _, cmd := range commands {
+		_, helped, _ := start(t, nil, append(strings.Fields(cmd.name), "--help")...)
+		_, flags, _ := strings.Cut(helped, "Flags:\n")
+		for line := range strings.Lines(flags) {
+			name := strings.Fields(line)[0]
+			if name != "--config" && !strings.Contains(cmd.usage, name) && !strings.HasSuffix(cmd.usage, "[flags]") {
+				t.Errorf("the usage of %q, %q, does not name %s", cmd.name, cmd.usage, name)
+			}
+		}
+	}
+}
+
+// TestWithoutPermission becomes another user, whom the directory refuses.
+func TestWithoutPermission(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to become somebody else")
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	if code, _, stderr := start(t, map[string]string{"BERTH_CONFIG": os.DevNull}, "account", "create", "ana", "--ram", "1", "--data-dir", dir); code != settings.ExitOK {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	for p := filepath.Dir(dir); p != os.TempDir() && p != "/"; p = filepath.Dir(p) {
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, dir := range map[string]string{"an existing one": dir, "a new one": dir + "/../new"} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), "/proc/self/exe") // the test binary's own directory is private
+			cmd.Args = []string{"berth", "account", "list", "--data-dir", dir}
+			cmd.Env = []string{"BERTH_CONFIG=" + os.DevNull}
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			out, _ := cmd.CombinedOutput()
+			if got := cmd.ProcessState.ExitCode(); got != settings.ExitPermission || !strings.Contains(string(out), "run the command as root") {
+				t.Errorf("exit %d, said %s", got, out)
+			}
+		})
+	}
+}
+
+// TestAFailedPrintIsAFailure matters most for a token, which is printed once.
+func TestAFailedPrintIsAFailure(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("needs /dev/full")
+	}
+	defer func() { _ = full.Close() }()
+	dir := t.TempDir()
+	env := map[string]string{"BERTH_CONFIG": os.DevNull, "BERTH_DATA_DIR": dir}
+	start(t, env, "account", "create", "ana", "--ram", "1")
+	for _, args := range []string{
+		"account create bob --ram 1", "account list", "account list --json", "account show ana",
+		"token create ana", "token list ana", "token list ana --json", "version", "help", "help account", "account list --help",
+	} {
+		var stderr bytes.Buffer
+		code := Run(t.Context(), strings.Fields(args), func(name string) string { return env[name] }, full, &stderr)
+		if code != settings.ExitFailure || !strings.Contains(stderr.String(), "no space left") {
+			t.Errorf("%s: exit %d, said %q", args, code, stderr.String())
+		}
+	}
+}

@@ -1,0 +1,350 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"berth/daemon"
+	"berth/daemon/settings"
+	"berth/files"
+	"berth/systemd"
+)
+
+// unitDir is where the owner's units are (systemd.unit(5)).
+const unitDir = "/etc/systemd/system"
+
+// installer makes berth a service of a machine, or undoes that. Every step may
+// be repeated; those that change nothing say so.
+type installer struct {
+	ctx    context.Context // of the one command that it is
+	out    io.Writer
+	root   string // before every path; "" for this machine
+	exe    string // the binary that runs
+	prefix string
+	dry    bool
+	force  bool
+	now    bool
+
+	changed map[string]bool // the files that were written
+}
+
+// install is the command.
+func install(ctx context.Context, c *call) error {
+	set := c.flags()
+	i := &installer{ctx: ctx, out: c.stdout, exe: "/proc/self/exe", changed: map[string]bool{}}
+	set.BoolVar(&i.now, "now", false, "start the service too, or start it again if something changed")
+	set.BoolVar(&i.dry, "dry-run", false, "only print what would be written and called")
+	set.BoolVar(&i.force, "force", false, "replace units that were changed by hand")
+	set.StringVar(&i.prefix, "prefix", "/usr/local", "`DIR` of bin/berth")
+	set.StringVar(&i.root, "root", "", "write below `DIR` and call nothing, to make a package")
+	from := settings.AddFlags(set, "data_dir", "listen")
+	if _, err := c.parse(set, 0, 0); err != nil {
+		return err
+	}
+	if from.Named() {
+		return c.misuse("the service reads %s; --config is of no use", settings.DefaultFile)
+	}
+	if !filepath.IsAbs(i.prefix) || i.root != "" && !filepath.IsAbs(i.root) {
+		return c.misuse("--prefix and --root need an absolute path")
+	}
+	if i.root != "" && i.now {
+		return c.misuse("--now and --root exclude each other: nothing is called below --root")
+	}
+	i.prefix = filepath.Clean(i.prefix)
+	from.Fallback = i.root + settings.DefaultFile
+	s, err := from.Load(func(string) string { return "" }) // the service will not have this environment
+	if err != nil {
+		return err
+	}
+	if err := i.may("install"); err != nil {
+		return err
+	}
+	if err := i.agrees(from); err != nil {
+		return err
+	}
+	return i.install(s, from)
+}
+
+// may refuses where there is nothing to install into.
+func (i *installer) may(what string) error {
+	if i.root != "" || i.dry {
+		return nil
+	}
+	if os.Geteuid() != 0 {
+		return settings.NewProblem(settings.ExitPermission, fmt.Errorf("cannot %s: only root may change the services of this machine", what), "Hint: sudo berth "+what)
+	}
+	if _, err := os.Stat("/run/systemd/system"); err != nil { // sd_booted(3)
+		return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot %s: this machine does not run systemd", what), "Hint: let its own service manager run berth serve as root.")
+	}
+	return nil
+}
+
+// agrees refuses flags that the settings file contradicts: the service has no
+// flags, so they would be forgotten.
+func (i *installer) agrees(from *settings.Flags) error {
+	path := i.root + settings.DefaultFile
+	file, err := settings.ReadFile(path, false)
+	if err != nil || file == nil && missing(path) {
+		return err
+	}
+	return from.Contradicts(file, path)
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+func (i *installer) install(s settings.Settings, from *settings.Flags) error {
+	binary := i.prefix + "/bin/berth"
+	facts, err := newUnitFacts(s, binary)
+	if err != nil {
+		return &settings.Problem{Code: settings.ExitConfig, Err: err}
+	}
+	if err := i.unused(s.DataDir); err != nil {
+		return err
+	}
+	texts := map[string]string{}
+	for _, name := range systemd.Units {
+		if texts[name], err = systemd.Unit(name, facts); err != nil {
+			return err
+		}
+		if err := i.untouched(name, texts[name]); err != nil {
+			return err
+		}
+	}
+	if err := i.copyBinary(binary); err != nil {
+		return err
+	}
+	if missing(i.root + settings.DefaultFile) {
+		if err := i.write(settings.DefaultFile, from.NewFile()); err != nil {
+			return err
+		}
+	} else {
+		i.say("keep", settings.DefaultFile)
+	}
+	if err := i.makeData(s.DataDir); err != nil {
+		return err
+	}
+	for _, name := range systemd.Units {
+		if err := i.write(unitDir+"/"+name, texts[name]); err != nil {
+			return err
+		}
+	}
+	if i.root != "" {
+		return nil
+	}
+	return i.activate(binary)
+}
+
+// activate lets systemd know the units.
+func (i *installer) activate(binary string) error {
+	if err := i.systemctl("daemon-reload"); err != nil {
+		return err
+	}
+	if err := i.systemctl("enable", "--quiet", systemd.DaemonUnit, systemd.SocketUnit); err != nil {
+		return err
+	}
+	serves := i.active(systemd.DaemonUnit)
+	switch {
+	case !i.now && serves:
+		i.tell("The service runs as it was until: systemctl restart berth (programs run on)")
+	case !i.now:
+		i.tell("Start it: systemctl start berth")
+	case i.changed[unitDir+"/"+systemd.SocketUnit] && i.active(systemd.SocketUnit):
+		// A socket cannot be replaced under a daemon that has it.
+		if err := i.systemctl("stop", systemd.DaemonUnit, systemd.SocketUnit); err != nil {
+			return err
+		}
+		fallthrough
+	case !serves:
+		if err := i.systemctl("start", systemd.DaemonUnit); err != nil {
+			return err
+		}
+	case len(i.changed) > 0:
+		if err := i.systemctl("restart", systemd.DaemonUnit); err != nil {
+			return err
+		}
+	}
+	if i.changed[unitDir+"/"+systemd.AppsUnit] && serves {
+		i.tell("A change of %s takes effect with: systemctl restart berth-apps (programs start anew)", systemd.AppsUnit)
+	}
+	i.tell("See how it is: systemctl status berth; berth doctor. First account: %s account create NAME --ram MB", binary)
+	return nil
+}
+
+// unused refuses a data directory from which a daemon serves that somebody
+// started by hand: the service could not.
+func (i *installer) unused(dir string) error {
+	if i.root != "" || i.dry || i.active(systemd.DaemonUnit) || missing(filepath.Join(dir, "lock")) {
+		return nil
+	}
+	lock, err := files.Lock(dir)
+	if err != nil {
+		return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot install: %w, and it is not the service", err), "Hint: stop the one that was started by hand; its programs start again with the service.")
+	}
+	return lock.Close()
+}
+
+// untouched refuses to replace a unit that somebody changed.
+func (i *installer) untouched(name, text string) error {
+	path := unitDir + "/" + name
+	is, err := os.ReadFile(i.root + path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot read the unit: %w", err)
+	case systemd.Wrote(string(is)) || string(is) == text || i.force:
+		return nil
+	}
+	return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot replace %s: it was changed by hand", path), "Hint: put the changes into a drop-in (systemctl edit "+name+") and use --force.")
+}
+
+// copyBinary puts the binary that runs where the unit expects it. One that is
+// running from there keeps its old file.
+func (i *installer) copyBinary(to string) error {
+	content, err := os.ReadFile(i.exe)
+	if err != nil {
+		return fmt.Errorf("cannot copy berth: %w", err)
+	}
+	if is, err := os.ReadFile(i.root + to); err == nil && bytes.Equal(is, content) {
+		i.say("keep", to)
+		return nil
+	}
+	return i.replace(to, content, 0o755)
+}
+
+// write writes a file of text, unless it is so already.
+func (i *installer) write(path, text string) error {
+	if is, err := os.ReadFile(i.root + path); err == nil && string(is) == text {
+		i.say("keep", path)
+		return nil
+	}
+	if err := i.replace(path, []byte(text), 0o644); err != nil || !i.dry {
+		return err
+	}
+	i.tell("%s", "    "+strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n    "))
+	return nil
+}
+
+// replace makes a file anew, all or nothing.
+func (i *installer) replace(path string, content []byte, mode fs.FileMode) error {
+	i.say("write", path)
+	i.changed[path] = true
+	if i.dry {
+		return nil
+	}
+	path = i.root + path
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("cannot install: %w", err)
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), ".berth-*")
+	if err != nil {
+		return fmt.Errorf("cannot install: %w", err)
+	}
+	defer func() { _ = os.Remove(temp.Name()) }() // fails once it has its name
+	_, err = temp.Write(content)
+	if err = errors.Join(err, temp.Chmod(mode), temp.Sync(), temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot install: %w", err)
+	}
+	return nil
+}
+
+// makeData makes the data directory.
+func (i *installer) makeData(dir string) error {
+	if !missing(i.root + dir) {
+		i.say("keep", dir)
+		return nil
+	}
+	i.say("make", dir)
+	if i.dry {
+		return nil
+	}
+	return daemon.MakeDataDir(i.root + dir)
+}
+
+// say prints a step, tell a sentence.
+func (i *installer) say(verb, what string) { i.tell("%-6s%s", verb, i.root+what) }
+
+func (i *installer) tell(format string, args ...any) { fmt.Fprintf(i.out, format+"\n", args...) }
+
+// systemctl calls it, and says so.
+func (i *installer) systemctl(args ...string) error {
+	i.tell("call  systemctl %s", strings.Join(args, " "))
+	if i.dry {
+		return nil
+	}
+	out, err := exec.CommandContext(i.ctx, "systemctl", args...).CombinedOutput()
+	if err != nil {
+		return settings.NewProblem(settings.ExitFailure, fmt.Errorf("systemctl %s: %s (%w)", strings.Join(args, " "), strings.TrimSpace(string(out)), err), "Hint: journalctl -u berth -n 20")
+	}
+	return nil
+}
+
+// active reports whether a unit is, as far as systemd answers.
+func (i *installer) active(unit string) bool {
+	return i.root == "" && exec.CommandContext(i.ctx, "systemctl", "--quiet", "is-active", unit).Run() == nil
+}
+
+// newUnitFacts says of the settings what units need, or why units cannot.
+func newUnitFacts(s settings.Settings, binary string) (systemd.UnitFacts, error) {
+	f := systemd.UnitFacts{Berth: binary, DataDir: s.DataDir, State: s.DataDir == "/var/lib/berth", Home: "yes", Holder: systemd.AppsHolder}
+	var err error
+	if f.Listen, err = listenStream(s.Listen); err != nil {
+		return f, err
+	}
+	for _, path := range []string{binary, s.DataDir} {
+		// A unit would need quotes and escapes for these, differently in each line.
+		if strings.ContainsAny(path, " \t\n\"'\\%$:;") {
+			return f, fmt.Errorf("cannot install: a unit cannot name %q: give it a path of letters, digits and -_./", path)
+		}
+	}
+	for _, dir := range []string{"/tmp", "/var/tmp"} {
+		if within(s.DataDir, dir) {
+			return f, fmt.Errorf("cannot install: the data directory %s is below %s, which is emptied, and which the service has for its own", s.DataDir, dir)
+		}
+	}
+	f.Data = s.DataDir
+	for _, dir := range append(strings.Split(s.Sandbox.Paths, ","), s.DataDir, binary) {
+		for _, home := range []string{"/home", "/root", "/run/user"} {
+			if within(strings.TrimSpace(dir), home) {
+				f.Home = "read-only"
+			}
+		}
+	}
+	return f, nil
+}
+
+// within reports whether path is dir or below it. Both are clean.
+func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+// listenStream is the setting listen as ListenStream= has it.
+func listenStream(listen string) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("cannot install: listen is %q: %w", listen, err)
+	case port == "0":
+		return "", fmt.Errorf("cannot install: listen is %q: a socket unit needs a port", listen)
+	case host == "":
+		return port, nil
+	}
+	if _, err := netip.ParseAddr(host); err != nil {
+		return "", fmt.Errorf("cannot install: listen is %q: a socket unit needs an IP address, not a name", listen)
+	}
+	return net.JoinHostPort(host, port), nil
+}

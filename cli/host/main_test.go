@@ -1,0 +1,16 @@
+package host
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets the test binary be berth, for tests that need another user.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"berth": func() {
+		os.Exit(Run(context.Background(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+	}})
+}

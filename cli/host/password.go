@@ -1,0 +1,176 @@
+package host
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"berth/app"
+	"berth/daemon/settings"
+	"berth/db"
+	"berth/host/account"
+)
+
+// setupURL prints a one-time link to the panel: to the first account, which it
+// makes, or to a new password of the one who looks after the host.
+func setupURL(ctx context.Context, c *call) error {
+	set := c.flags()
+	return c.withPanel(ctx, set, 0, 1, func(d *db.DB, s settings.Settings, args []string) error {
+		var a app.Account
+		var err error
+		if len(args) > 0 {
+			a, err = findAccount(ctx, d, args[0])
+		} else {
+			a, err = administratorOf(ctx, d)
+		}
+		if err != nil {
+			return err
+		}
+		return c.printLink(ctx, d, s, a)
+	})
+}
+
+// withPanel is withDB with the settings that tell where the panel is.
+func (c *call) withPanel(ctx context.Context, set *flag.FlagSet, least, most int, do func(*db.DB, settings.Settings, []string) error) error {
+	return c.withDBAnd(ctx, set, []string{"listen", "base_url"}, least, most, do)
+}
+
+// administratorOf returns the oldest account that looks after the host, and the zero
+// account when there is none at all. On a host from before there was a panel the
+// oldest account becomes that one.
+func administratorOf(ctx context.Context, d *db.DB) (app.Account, error) {
+	all, err := d.Accounts(ctx)
+	if err != nil || len(all) == 0 {
+		return app.Account{}, err
+	}
+	for _, a := range all {
+		if a.Admin && !a.Disabled {
+			return a, nil
+		}
+	}
+	return d.UpdateAccount(ctx, all[0].ID, func(a *app.Account, _ app.MB) error {
+		a.Admin = true
+		return nil
+	})
+}
+
+func (c *call) printLink(ctx context.Context, d *db.DB, s settings.Settings, a app.Account) error {
+	if !s.Panel.Enabled {
+		return settings.NewProblem(settings.ExitConfig, errors.New("cannot make a link: the panel is off"), "Hint: set panel.enabled to true, and start berth anew.")
+	}
+	key, err := account.NewSignIns(d, d, s.Panel.SessionTTL).Invite(ctx, a.ID)
+	if err != nil {
+		return err
+	}
+	who := "the first account, which looks after the host"
+	if a.ID != 0 {
+		who = fmt.Sprintf("a new password of %q", a.Name)
+		c.record(ctx, d, a.ID, "password.link", "", "account="+a.Name)
+	}
+	fmt.Fprintf(c.stderr, "this link is for %s; it works once, within %d minutes\n", who, int(account.InvitationTime.Minutes()))
+	_, err = fmt.Fprintf(c.stdout, "%s/setup/%s\n", panelURL(s), key)
+	return err
+}
+
+// panelURL is where browsers find the panel: base_url, or on this host.
+func panelURL(s settings.Settings) string {
+	host, port, err := net.SplitHostPort(s.Listen)
+	if err != nil || strings.Trim(host, "0.:") == "" {
+		host = "localhost"
+	}
+	return cmp.Or(s.BaseURL, "http://"+net.JoinHostPort(host, port))
+}
+
+// accountPassword sets the password of an account, read from the terminal or, for
+// programs, from the standard input; with --link it prints a link to do so.
+func accountPassword(ctx context.Context, c *call) error {
+	set := c.flags()
+	link := new(bool)
+	set.Var(settings.Toggle(link), "link", "print a one-time link to set it with instead")
+	return c.withPanel(ctx, set, 1, 1, func(d *db.DB, s settings.Settings, args []string) error {
+		a, err := findAccount(ctx, d, args[0])
+		if err != nil {
+			return err
+		}
+		if *link {
+			return c.printLink(ctx, d, s, a)
+		}
+		password, err := c.readPassword()
+		if err != nil {
+			return err
+		}
+		err = account.NewSignIns(d, d, s.Panel.SessionTTL).SetPassword(ctx, a, password, 0)
+		if app.KindOf(err) == app.Invalid {
+			return settings.NewProblem(settings.ExitUsage, err, "Hint: nothing was changed.")
+		}
+		if err == nil {
+			c.record(ctx, d, a.ID, "password.set", "", "account="+a.Name)
+			fmt.Fprintf(c.stderr, "the password of account %q is set, and its sessions are ended\n", a.Name)
+		}
+		return err
+	})
+}
+
+// readPassword reads it twice from a terminal, which does not show it, or one line
+// of anything else.
+func (c *call) readPassword() (string, error) {
+	in := bufio.NewReader(io.LimitReader(c.stdin, 4096))
+	f, is := c.stdin.(*os.File)
+	if !is || !isTerminal(f) {
+		return readLine(in)
+	}
+	show, err := hideInput(f)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the password: %w", err)
+	}
+	defer show()
+	fmt.Fprint(c.stderr, "Password: ")
+	first, err := readLine(in)
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprint(c.stderr, "\nAgain: ")
+	second, err := readLine(in)
+	fmt.Fprintln(c.stderr)
+	if err == nil && first != second {
+		err = settings.NewProblem(settings.ExitUsage, errors.New("the two passwords differ"), "Hint: nothing was changed.")
+	}
+	return first, err
+}
+
+func readLine(in *bufio.Reader) (string, error) {
+	line, err := in.ReadString('\n')
+	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
+		return "", settings.NewProblem(settings.ExitUsage, errors.New("cannot read the password: the input has none"), "Hint: nothing was changed.")
+	}
+	return strings.TrimRight(line, "\r\n"), nil
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// hideInput makes a terminal not show what is typed; show undoes it, and MUST be
+// called.
+func hideInput(f *os.File) (show func(), err error) {
+	before, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	if err != nil {
+		return nil, err
+	}
+	hidden := *before
+	hidden.Lflag &^= unix.ECHO
+	if err := unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, &hidden); err != nil {
+		return nil, err
+	}
+	return func() { _ = unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, before) }, nil
+}

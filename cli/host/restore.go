@@ -1,0 +1,283 @@
+package host
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/app"
+	"berth/daemon"
+	"berth/daemon/settings"
+	"berth/db"
+	"berth/files"
+	"berth/files/archive"
+)
+
+// backupVerify is "backup verify FILE".
+func backupVerify(ctx context.Context, c *call) error {
+	args, err := c.parse(c.flags(), 1, 1)
+	if err != nil {
+		return err
+	}
+	m, err := verifyBackup(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(c.stdout, describe(m))
+	return nil
+}
+
+// verifyBackup reads a whole archive and proves that its database can be used.
+func verifyBackup(ctx context.Context, path string) (m archive.Manifest, err error) {
+	temp, err := os.MkdirTemp("", "berth-verify-")
+	if err != nil {
+		return m, fmt.Errorf("cannot verify the backup: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	copied := filepath.Join(temp, daemon.DatabaseName)
+	m, err = readArchive(ctx, path, func(_ int, part string, _ archive.Entry, content io.Reader) error {
+		if part != daemon.DatabaseName {
+			return nil
+		}
+		return writeFile(copied, content)
+	})
+	if err != nil {
+		return m, backupProblem("verify", path, err)
+	}
+	schema, err := db.Check(ctx, copied)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New("it holds no database")
+	}
+	if err == nil && schema != m.Schema {
+		err = fmt.Errorf("its database has schema %d, and it says %d", schema, m.Schema)
+	}
+	if err != nil {
+		return m, backupProblem("verify", path, err)
+	}
+	return m, nil
+}
+
+// backupProblem says what is wrong with an archive.
+func backupProblem(verb, path string, err error) error {
+	code, hint := settings.ExitFailure, ""
+	switch {
+	case errors.Is(err, db.ErrNewer), errors.Is(err, archive.ErrFormat):
+		code, hint = settings.ExitConfig, "Hint: use the berth that made it, or a newer one."
+	case errors.Is(err, fs.ErrPermission):
+		code, hint = settings.ExitPermission, "Hint: run the command as root."
+	case errors.Is(err, fs.ErrNotExist):
+		code = settings.ExitNotFound
+	}
+	return settings.NewProblem(code, fmt.Errorf("cannot %s %s: %w", verb, path, err), hint)
+}
+
+// readArchive is archive.Read of a compressed file.
+func readArchive(ctx context.Context, path string, visit func(int, string, archive.Entry, io.Reader) error) (m archive.Manifest, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return m, err
+	}
+	defer f.Close()
+	zip, err := gzip.NewReader(bufio.NewReaderSize(f, 1<<20))
+	if err != nil {
+		return m, fmt.Errorf("%w: it is not compressed with gzip", archive.ErrFormat)
+	}
+	m, err = archive.Read(zip, func(n int, part string, e archive.Entry, content io.Reader) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return visit(n, part, e, content)
+	})
+	if err != nil {
+		return m, err
+	}
+	if _, err := io.Copy(io.Discard, zip); err != nil { // what follows must be its checksum
+		return m, fmt.Errorf("%w: %w", archive.ErrDamaged, err)
+	}
+	return m, nil
+}
+
+// writeFile makes a private file and makes it durable.
+func writeFile(path string, content io.Reader) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, content)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// backupRestore is "backup restore FILE --data-dir DIR".
+func backupRestore(ctx context.Context, c *call) error {
+	set := c.flags()
+	from := settings.AddFlags(set, "data_dir")
+	args, err := c.parse(set, 1, 1)
+	if err != nil {
+		return err
+	}
+	s, err := from.Load(c.getenv)
+	if err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return settings.NewProblem(settings.ExitPermission, errors.New("cannot restore: berth must run as root, for it gives every application's files to a user of its own"), "Hint: sudo berth backup restore")
+	}
+	// Before anything is touched: a backup that is not whole restores nothing.
+	m, err := verifyBackup(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	err = restoreInto(ctx, args[0], s.DataDir, m)
+	if refused := daemon.DiskProblem(s.DataDir, err); refused != nil {
+		return refused
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.stderr, "restored into %s: %s\n", s.DataDir, describe(m))
+	if _, err := os.Stat(filepath.Join(s.DataDir, settingsName)); err == nil {
+		fmt.Fprintf(c.stderr, "the settings of that host are in %s: compare them with this one's, or use --config\n", filepath.Join(s.DataDir, settingsName))
+	}
+	return c.warnOfUsers(ctx, s)
+}
+
+// restoreInto fills an empty data directory. Until everything is there it is in
+// a directory of its own, which no daemon serves from.
+func restoreInto(ctx context.Context, file, dir string, m archive.Manifest) (err error) {
+	if err := files.Reachable(dir); err != nil {
+		return err
+	}
+	if err := daemon.MakeDataDir(dir); err != nil {
+		return err
+	}
+	if err := mustBeEmpty(dir); err != nil {
+		return err
+	}
+	lock, err := files.Lock(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	temp := filepath.Join(dir, daemon.UnfinishedName)
+	if err := os.Mkdir(temp, 0o700); err != nil {
+		return fmt.Errorf("cannot restore: %w", err)
+	}
+	if err := extractBackup(ctx, file, temp, m); err != nil {
+		return errors.Join(backupProblem("restore", file, err), os.RemoveAll(temp))
+	}
+	return unwrap(temp, dir)
+}
+
+// mustBeEmpty refuses a directory with anything but a lock in it.
+func mustBeEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("cannot restore: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() != files.LockName {
+			return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot restore into %s: it is not empty, %s is in it", dir, e.Name()),
+				"Hint: name a new directory with --data-dir, or empty this one.")
+		}
+	}
+	return nil
+}
+
+// extractBackup takes everything that counts out of an archive, durably.
+func extractBackup(ctx context.Context, file, dir string, m archive.Manifest) error {
+	to, err := files.NewImporter(dir)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	_, err = readArchive(ctx, file, func(n int, part string, e archive.Entry, content io.Reader) error {
+		switch {
+		case n >= len(m.Parts) || m.Parts[n].Name != part:
+			return fmt.Errorf("%w: it is another one than was verified", archive.ErrDamaged)
+		case m.Parts[n].Void:
+			return nil
+		case part == daemon.DatabaseName || part == settingsName:
+			return writeFile(filepath.Join(dir, part), content)
+		case files.Takes(part):
+			return to.Put(part, e, content)
+		}
+		return fmt.Errorf("%w: nobody knows what %q is", archive.ErrDamaged, part)
+	})
+	if err != nil {
+		return err
+	}
+	return to.Sync()
+}
+
+// unwrap moves what was restored into place, the database last, and then drops
+// the sign that something is missing.
+func unwrap(temp, dir string) error {
+	for _, name := range []string{settingsName, "apps", "rollback", daemon.DatabaseName} {
+		err := os.Rename(filepath.Join(temp, name), filepath.Join(dir, name))
+		if err != nil && (name != settingsName || !errors.Is(err, fs.ErrNotExist)) {
+			return fmt.Errorf("cannot restore: %w", err)
+		}
+	}
+	if err := syncDir(dir); err != nil {
+		return fmt.Errorf("cannot restore: %w", err)
+	}
+	if err := unix.Rmdir(temp); err != nil {
+		return fmt.Errorf("cannot restore: %w", err)
+	}
+	return syncDir(dir)
+}
+
+// warnOfUsers tells of users of this host that have an application's uid.
+func (c *call) warnOfUsers(ctx context.Context, s settings.Settings) (err error) {
+	d, err := db.Open(ctx, filepath.Join(s.DataDir, daemon.DatabaseName), time.Now)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	apps, err := d.Apps(ctx)
+	if err != nil {
+		return err
+	}
+	users, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		return fmt.Errorf("cannot look for users with the ids of applications: %w", err)
+	}
+	for _, line := range collisions(apps, string(users)) {
+		fmt.Fprintln(c.stderr, line)
+	}
+	return nil
+}
+
+// collisions says which users of a passwd file have the uid of an application.
+func collisions(apps []app.App, passwd string) []string {
+	byUID := map[int]app.ID{}
+	for _, a := range apps {
+		byUID[a.UID] = a.ID
+	}
+	var lines []string
+	for user := range strings.SplitSeq(passwd, "\n") {
+		fields := strings.Split(user, ":")
+		if len(fields) < 3 {
+			continue
+		}
+		uid, err := strconv.Atoi(fields[2])
+		if id, taken := byUID[uid]; err == nil && taken {
+			lines = append(lines, fmt.Sprintf("warning: the user %s of this host has the id %d, as the application %s has: each can read the files of the other; remove that user, or upload the application anew", printable(fields[0]), uid, id))
+		}
+	}
+	return lines
+}

@@ -1,0 +1,231 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"sync"
+
+	"berth/app"
+	"berth/host"
+	"berth/proc"
+	"berth/proc/logs"
+	"berth/proc/sandbox"
+)
+
+// survivor is a program that an earlier daemon left.
+type survivor struct {
+	proc.Survivor
+	run int
+}
+
+// survivors are those that nobody has adopted yet. It is safe for concurrent
+// use.
+type survivors struct {
+	mu  sync.Mutex
+	all map[app.ID]survivor
+}
+
+// take returns the survivor of an application, once.
+func (s *survivors) take(id app.ID) (survivor, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok := s.all[id]
+	delete(s.all, id)
+	return v, ok
+}
+
+// TakeOver finds the programs of an earlier daemon, ends what else it left
+// running (builds, console commands, and programs whose code a commit had
+// begun to change), and takes what programs have printed meanwhile.
+func (d *daemon) takeOver(ctx context.Context) error {
+	held, err := d.held.Held()
+	if err != nil { // what ran goes on all the same
+		d.log.Error("cannot take over what was held while berth was down: output may be missing", "error", err)
+	}
+	d.survivors.all, err = d.findSurvivors(ctx)
+	if err != nil {
+		return err
+	}
+	spared := map[string]bool{}
+	for _, v := range d.survivors.all {
+		spared[v.Group] = true
+	}
+	stale, err := d.groups.Sweep(func(group string) bool { return spared[group] })
+	if stale > 0 {
+		d.log.Warn("ended what an earlier daemon left running", "groups", stale)
+	}
+	if err != nil { // one that hangs in the kernel keeps no other from starting
+		d.log.Error("cannot end everything that an earlier daemon left running", "error", err)
+	}
+	if d.baton.handed {
+		if err := proc.Reap(d.runsNow); err != nil {
+			d.log.Warn("ended processes are left", "error", err)
+		}
+	}
+	runs := func(id app.ID) bool { _, ok := d.survivors.all[id]; return ok }
+	d.keepProcesses(held)
+	if err := d.logs.TakeOver(held, runs); err != nil {
+		d.log.Error("output may be missing", "error", err)
+	}
+	return nil
+}
+
+// runsNow tells whether a process is the first of a survivor's.
+func (d *daemon) runsNow(pid int) bool {
+	for _, v := range d.survivors.all {
+		if v.PID == pid {
+			return true
+		}
+	}
+	return false
+}
+
+// findSurvivors returns the program of each application that an earlier daemon
+// left. Of two, which a commit runs beside each other, it is the one that the
+// records name: the other is ended.
+func (d *daemon) findSurvivors(ctx context.Context) (map[app.ID]survivor, error) {
+	launcher := proc.Launcher{Tree: d.groups, Log: d.log}
+	groups, err := launcher.Survivors()
+	if err != nil {
+		return nil, err
+	}
+	runs := map[app.ID][]survivor{}
+	for name, v := range groups {
+		id := app.ID(path.Base(path.Dir(name)))
+		if run, err := strconv.Atoi(path.Base(name)); err == nil {
+			runs[id] = append(runs[id], survivor{v, run})
+		}
+	}
+	if len(runs) == 0 {
+		return nil, nil
+	}
+	known, err := d.db.Apps(ctx)
+	if err != nil { // nothing is ended for what cannot be read
+		return nil, cmp.Or(databaseProblem(d.settings.DataDir, err), err)
+	}
+	last := make(map[app.ID]int, len(known))
+	for _, a := range known {
+		last[a.ID] = a.LastRun
+	}
+	found := map[app.ID]survivor{}
+	for id, all := range runs {
+		undone, err := d.undone(ctx, id)
+		if err != nil {
+			return nil, cmp.Or(databaseProblem(d.settings.DataDir, err), err)
+		}
+		if v, ok := rightful(all, last[id], undone); ok {
+			found[id] = v
+		}
+	}
+	return found, nil
+}
+
+// rightful returns the one of an application's programs that is to go on: the
+// recorded one, else the newest, for a daemon may have died between a start and
+// its record. undone tells of a journal whether its commit will be undone: what
+// that had started must not run.
+func rightful(all []survivor, recorded int, undone func(v survivor) bool) (right survivor, ok bool) {
+	for _, v := range all {
+		switch {
+		case undone(v):
+		case !ok, right.run != recorded && (v.run == recorded || v.run > right.run):
+			right, ok = v, true
+		}
+	}
+	return right, ok
+}
+
+// undone tells of programs of an application whether a commit that is to be
+// undone had started them.
+func (d *daemon) undone(ctx context.Context, id app.ID) (func(survivor) bool, error) {
+	good, err := d.db.Journals(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	pending := d.trees.Undone(id, good)
+	return func(v survivor) bool { return slices.ContainsFunc(pending, v.Of) }, nil
+}
+
+// keepProcesses gives survivors their processes as they were held.
+func (d *daemon) keepProcesses(held map[string]*os.File) {
+	for name, f := range held {
+		id, run, ok := logs.ProcessOf(name)
+		v, there := d.survivors.all[id]
+		if !ok || !there || run != 0 && run != v.run {
+			continue
+		}
+		v.PIDFD = f
+		d.survivors.all[id] = v
+		delete(held, name)
+		if run == 0 { // an older berth's: it is held by its new name from its adoption on
+			if err := d.held.Release(name); err != nil {
+				d.log.Warn("cannot release a program's process", "app", id, "error", err)
+			}
+		}
+	}
+}
+
+// endStrangers ends survivors that belong to no application.
+func (d *daemon) endStrangers() {
+	d.survivors.mu.Lock()
+	defer d.survivors.mu.Unlock()
+	strange := map[string]bool{}
+	for id, v := range d.survivors.all {
+		strange[v.Group] = true
+		d.log.Warn("ended the program of an application that is gone", "app", id)
+		if v.PIDFD != nil {
+			_ = v.PIDFD.Close()
+		}
+	}
+	d.survivors.all = nil
+	if len(strange) == 0 {
+		return
+	}
+	if _, err := d.groups.Sweep(func(group string) bool { return !strange[group] }); err != nil {
+		d.log.Error("cannot end everything that an earlier daemon left running", "error", err)
+	}
+}
+
+// adopt is a host.Adopt.
+func (s *starter) adopt(p app.Program) (*host.Survivor, error) {
+	v, ok := s.adopts(p.App)
+	if !ok {
+		return nil, nil
+	}
+	p.Run = v.run
+	if v.Port > 0 {
+		p.Port = v.Port
+	}
+	out, pipe, err := s.logs.Pipe(p.App, false, p.UID)
+	if err != nil {
+		return nil, s.unadopted(v, err)
+	}
+	defer pipe.Close()
+	temp := memoryTemp // of its console commands
+	if !slices.Contains(s.proc.Walls.Layers, sandbox.Mounts) {
+		temp = s.trees.Temp(p.App, false)
+	}
+	spec := s.spec(p, temp)
+	spec.OnHelperOOM = helperKilled(out)
+	run, err := s.proc.Adopt(v.Survivor, spec)
+	if err != nil {
+		s.logs.Ended(p)
+		return nil, s.unadopted(v, err)
+	}
+	s.logs.HoldProcess(p.App, p.Run, run.Process())
+	tidy := func() { s.logs.Ended(p) }
+	return &host.Survivor{Instance: &instance{run, s, p.App, spec, out, tidy}, Run: v.run, StartedAt: v.Started, Port: p.Port}, nil
+}
+
+// unadopted ends a program that cannot be adopted: it must not run twice.
+func (s *starter) unadopted(v survivor, why error) error {
+	if _, err := s.proc.Tree.Sweep(func(group string) bool { return group != v.Group }); err != nil {
+		return fmt.Errorf("%w; and cannot end it: %w", why, err)
+	}
+	return why
+}

@@ -1,0 +1,168 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/daemon/settings"
+	"berth/db"
+	"berth/files"
+)
+
+// DatabaseName is the file in the data directory that the daemon and the
+// commands share.
+const DatabaseName = "berth.db"
+
+// OpenDatabase opens the database in dir, and makes dir when there is none:
+// anybody may pass through it, to files that are their own, and nobody may list it.
+func OpenDatabase(ctx context.Context, dir string) (*db.DB, error) {
+	if err := refuseUnfinished(dir); err != nil {
+		return nil, err
+	}
+	err := MakeDataDir(dir)
+	var opened *db.DB
+	if err == nil {
+		opened, err = db.Open(ctx, filepath.Join(dir, DatabaseName), time.Now)
+	}
+	if refused := cmp.Or(DiskProblem(dir, err), newerProblem(err), databaseProblem(dir, err)); refused != nil {
+		return nil, refused
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, settings.NewProblem(settings.ExitPermission, fmt.Errorf("cannot use the data directory %s: permission denied", dir),
+			"Hint: run the command as root, or name another directory with --data-dir.")
+	}
+	return opened, err
+}
+
+// MakeDataDir makes the data directory, if there is none: anybody may pass through
+// it, to files that are their own, and nobody may list it.
+func MakeDataDir(dir string) error {
+	const mode = 0o711
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return fmt.Errorf("cannot make the data directory: %w", err)
+	}
+	err := os.Mkdir(dir, mode)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		err = os.Chmod(dir, mode) // the umask may have taken more
+	}
+	if err != nil {
+		return fmt.Errorf("cannot make the data directory: %w", err)
+	}
+	return nil
+}
+
+// UnfinishedName is there while a backup is restored into a data directory: all
+// it holds is in there until everything is whole.
+const UnfinishedName = "restore.unfinished"
+
+// refuseUnfinished refuses a data directory that a restore was cut short in.
+func refuseUnfinished(dir string) error {
+	if _, err := os.Lstat(filepath.Join(dir, UnfinishedName)); err != nil {
+		return nil
+	}
+	return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the data directory %s: a restore into it was cut short", dir),
+		"Hint: empty the directory and restore again.")
+}
+
+// newerProblem says what is to be done about a database of a newer berth, and
+// returns nil when that is not the error.
+func newerProblem(err error) error {
+	if !errors.Is(err, db.ErrNewer) {
+		return nil
+	}
+	return settings.NewProblem(settings.ExitConfig, err,
+		"Hint: install that berth again, or stop the daemon and put the copy from before its migration ("+DatabaseName+".schema-N) in the place of "+DatabaseName+".")
+}
+
+// DiskProblem says what is to be done when a data directory cannot be opened
+// for its disk, and returns nil when that is not why. Room may be made while the service
+// is started again and again; a read-only disk waits for a person.
+func DiskProblem(dir string, err error) error {
+	code, why, hint := settings.ExitFailure, "", "Hint: make room on it, or name another directory with --data-dir."
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.ENOSPC):
+		why = "its disk is full, and a start needs about 100 KB"
+	case errors.Is(err, unix.EDQUOT):
+		why = "its disk quota is used up, and a start needs about 100 KB"
+	case errors.Is(err, unix.EROFS), errors.Is(unix.Access(dir, unix.W_OK), unix.EROFS):
+		code, why = settings.ExitConfig, "its disk is read-only"
+		hint = "Hint: look in dmesg for what happened to the disk, then mount -o remount,rw its file system, or name another directory with --data-dir."
+	default:
+		return nil
+	}
+	return settings.NewProblem(code, fmt.Errorf("cannot use the data directory %s: %s", dir, why), hint)
+}
+
+// startOf is where a data directory begins in the ranges of uids and ports.
+func startOf(dataDir string) int {
+	n, err := strconv.ParseUint(GroupName(dataDir), 16, 32)
+	if err != nil {
+		return 0
+	}
+	return int(n >> 1) // also on 32 bits
+}
+
+// GroupName keeps the groups of two daemons with two data directories apart,
+// and is the same by whatever name a directory is called.
+func GroupName(dataDir string) string {
+	if real, err := filepath.EvalSymlinks(dataDir); err == nil {
+		dataDir = real
+	}
+	sum := sha256.Sum256([]byte(dataDir))
+	return hex.EncodeToString(sum[:4])
+}
+
+// openRecords opens the database and reads from it, before anything that runs is
+// touched: whoever cannot read what is to run must not end it.
+func (d *daemon) openRecords(ctx context.Context) (err error) {
+	dir := d.settings.DataDir
+	if d.db, err = OpenDatabase(ctx, dir); err != nil {
+		return err
+	}
+	d.undo = append(d.undo, d.db.Close)
+	d.disk = files.NewProber(func() { _ = files.Touch(dir) })
+	d.undo = append(d.undo, func() error { return d.disk.Wait() })
+	_, err = d.db.Apps(ctx)
+	return cmp.Or(databaseProblem(dir, err), err)
+}
+
+// databaseProblem says what is to be done when the database cannot be used, and
+// returns nil when err is none of that. Programs run on in every case. A disk may
+// come back while the service is started again and again; a file that is damaged
+// waits for a person.
+func databaseProblem(dir string, err error) error {
+	file := filepath.Join(dir, DatabaseName)
+	switch {
+	case err == nil:
+		return nil
+	case db.Damaged(err):
+		return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the database %s: it is damaged: %w", file, err),
+			"Hint: programs that run go on; restore a backup into a new directory (berth backup restore), or put a copy in its place ("+DatabaseName+".schema-*), without the files -wal and -shm; then start berth again.")
+	case db.Failed(err):
+		return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot use the database %s: its disk reports errors: %w", file, err),
+			"Hint: programs that run go on; look in dmesg for what happened to the disk. As a service berth tries again until it works.")
+	case db.Unopened(err):
+		if errors.Is(err, os.ErrPermission) && os.Geteuid() != 0 {
+			return nil // it is who asks, not the file
+		}
+		return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot use the database %s: it cannot be opened: %w", file, err),
+			"Hint: programs that run go on; look at the file and its directory. As a service berth tries again until it works.")
+	}
+	return nil
+}

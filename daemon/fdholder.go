@@ -1,0 +1,168 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"berth/proc/logs"
+	"berth/systemd"
+	"berth/systemd/fdstore"
+)
+
+// manager is systemd as a holder. What it keeps comes back to a daemon that was
+// restarted, or ended by itself; for one that is stopped see handOver. It is
+// safe for concurrent use.
+type manager struct {
+	dir string // of the data
+
+	mu     sync.Mutex
+	handed map[string]*os.File
+	held   map[string]*os.File // copies of what systemd keeps
+}
+
+// Hold implements holder.
+func (m *manager) Hold(name string, f *os.File) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return false, m.hold(name, f)
+}
+
+// hold is Hold for a caller with the lock.
+func (m *manager) hold(name string, f *os.File) error {
+	own, err := duplicate(f)
+	if err != nil {
+		return fmt.Errorf("cannot keep a descriptor: %w", err)
+	}
+	if err := systemd.Hold(name, f); err != nil {
+		return errors.Join(err, own.Close())
+	}
+	if before := m.held[name]; before != nil {
+		_ = before.Close()
+	}
+	m.held[name] = own
+	return nil
+}
+
+// Release implements holder.
+func (m *manager) Release(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f := m.held[name]; f != nil {
+		_ = f.Close()
+		delete(m.held, name)
+	}
+	return systemd.Release(name)
+}
+
+// Held implements holder. What a daemon that was stopped gave to a keeper goes
+// to systemd before the keeper gives it up.
+func (m *manager) Held() (map[string]*os.File, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := m.handed
+	m.handed = nil
+	if all == nil {
+		all = map[string]*os.File{}
+	}
+	k, err := fdstore.Open(m.dir, "/proc/self/exe")
+	if err != nil {
+		return all, err
+	}
+	kept, err := k.Held()
+	for name, f := range kept {
+		if all[name] != nil || !logs.IsHeld(name) {
+			err = errors.Join(err, f.Close())
+		} else if failed := m.hold(name, f); failed != nil {
+			all[name], err = f, errors.Join(err, failed)
+			continue // it stays with the keeper too
+		} else {
+			all[name] = f
+		}
+		err = errors.Join(err, k.Release(name))
+	}
+	return all, errors.Join(err, k.Close())
+}
+
+// handOver gives everything to a keeper in a control group, because systemd is
+// about to forget it.
+func (m *manager) handOver(group *os.File) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.held) == 0 {
+		return nil
+	}
+	k, err := fdstore.Open(m.dir, "/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	k.Place(group)
+	for name, f := range m.held {
+		_, failed := k.Hold(name, f)
+		err = errors.Join(err, failed)
+	}
+	return errors.Join(err, k.Close())
+}
+
+// Close implements holder.
+func (m *manager) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var errs []error
+	for _, files := range []map[string]*os.File{m.handed, m.held} {
+		for _, f := range files {
+			errs = append(errs, f.Close())
+		}
+	}
+	m.handed, m.held = nil, map[string]*os.File{}
+	return errors.Join(errs...)
+}
+
+// duplicate opens what f has open once more, whatever it is.
+func duplicate(f *os.File) (*os.File, error) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var fd int
+	var failed error
+	if err := conn.Control(func(from uintptr) { fd, failed = unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
+		return nil, err
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
+// openHolder is systemd where it keeps descriptors, else the keeper of the data
+// directory. It returns the API's socket too, if systemd handed it over; other
+// descriptors are closed.
+func openHolder(dir string, log *slog.Logger) (h logs.Holder, api *os.File, err error) {
+	handed, err := systemd.Handed()
+	if err != nil {
+		log.Warn("cannot take what systemd kept", "error", err)
+	}
+	mine := map[string]*os.File{}
+	for name, files := range handed {
+		for i, f := range files {
+			switch {
+			case logs.IsHeld(name) && i == 0 && systemd.Keeps():
+				mine[name] = f
+			case name == systemd.APISocket && i == 0:
+				api = f
+			default:
+				_ = f.Close()
+			}
+		}
+	}
+	if systemd.Keeps() {
+		return &manager{dir: dir, handed: mine, held: map[string]*os.File{}}, api, nil
+	}
+	h, err = fdstore.Open(dir, "/proc/self/exe")
+	return h, api, err
+}

@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"context"
+	"os"
+
+	"berth/cgroup"
+	"berth/proc/sandbox"
+	"berth/systemd"
+)
+
+func (d *daemon) openGroups(ctx context.Context) error {
+	facts, err := cgroup.Detect()
+	if err != nil {
+		return err
+	}
+	if d.groups, err = d.openTree(facts); err != nil {
+		return err
+	}
+	d.undo = append(d.undo, d.closeGroups)
+	if err := d.takeOver(ctx); err != nil {
+		return err
+	}
+	if _, err := d.groups.MaxCPU(); err != nil && d.settings.Apps.CPUMax > 0 {
+		d.log.Warn("apps.cpu_max has no effect", "why", err)
+	}
+	if d.meter, err = sandbox.NewMeter(); err != nil { // netIO will say 0B; doctor tells why
+		d.log.Warn("netIO will not be counted", "error", err)
+	} else {
+		d.undo = append(d.undo, d.meter.Close)
+	}
+	return d.openNetwork()
+}
+
+// HolderOf returns the directory of the unit that holds the programs, "" for
+// none: the one the daemon's unit names, or that in which an earlier daemon of
+// the same data was, so that one started by hand does not start programs anew
+// that run there.
+func HolderOf(facts cgroup.Host, name string) (string, error) {
+	if group := os.Getenv(systemd.HolderEnv); group != "" {
+		return cgroup.HolderOf(facts, group)
+	}
+	dir, err := cgroup.HolderOf(facts, systemd.AppsHolder)
+	if err != nil || !cgroup.Has(dir, name) {
+		return "", nil // a host without the unit
+	}
+	return dir, nil
+}
+
+// openTree opens the programs' groups in the unit that holds them, if there is
+// one.
+func (d *daemon) openTree(facts cgroup.Host) (*cgroup.Tree, error) {
+	name := GroupName(d.settings.DataDir)
+	holder, err := HolderOf(facts, name)
+	if err != nil {
+		d.log.Warn("programs will end with this daemon", "why", err, "fix", "systemctl start "+systemd.AppsUnit)
+	}
+	if holder == "" {
+		return cgroup.Open(facts, name)
+	}
+	return cgroup.OpenIn(facts, name, holder)
+}
+
+// closeGroups leaves the watches of programs that run on to the kernel.
+func (d *daemon) closeGroups() error {
+	if d.leaving {
+		return nil
+	}
+	return d.groups.Close()
+}

@@ -1,0 +1,212 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"berth/app"
+	"berth/files"
+	"berth/host"
+	"berth/proc"
+	"berth/proc/logs"
+	"berth/proc/sandbox"
+)
+
+// starter makes of an app.Program what proc runs: its group, its directories,
+// its environment, its output. It is host.Launch on this machine.
+type starter struct {
+	path     string // PATH of programs
+	proc     *proc.Launcher
+	trees    *files.Store
+	logs     *logs.Book
+	pids     int64
+	cpu      int64 // percent of one processor; 0: no limit
+	fileSize int64 // bytes of one file; 0: no limit
+	oomGroup bool
+	adopts   func(app.ID) (survivor, bool)
+	builds   atomic.Int64 // numbers the groups of builds
+	consoles atomic.Int64 // and of console commands
+}
+
+// launch is a host.Launch.
+func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error) {
+	if p.Code.Static() {
+		return s.still(p)
+	}
+	out, pipe, err := s.logs.Pipe(p.App, p.Build, p.UID)
+	if err != nil {
+		return nil, cmp.Or(files.Refused("open the application's log", err), err)
+	}
+	defer pipe.Close()
+	temp, err := s.temp(p)
+	if err != nil {
+		s.logs.Ended(p)
+		return nil, err
+	}
+	spec := s.spec(p, temp)
+	spec.Output = pipe
+	spec.OnHelperOOM = helperKilled(out)
+	if p.Build {
+		spec.Group = fmt.Sprintf("apps/%s/build-%d", p.App, s.builds.Add(1))
+		spec.OOMGroup = true
+		spec.Pids = max(s.pids, buildPids)
+		spec.Port = 0 // the program that runs beside it has it
+	}
+	if p.Stage != "" {
+		spec.From = s.trees.BuildDir(p.Stage)
+	}
+	tidy := func() {
+		s.logs.Ended(p)
+		if !p.Build {
+			return
+		}
+		if err := s.trees.DropTemp(p.App, true); err != nil {
+			s.proc.Log.Error("cannot remove what a build left", "app", p.App, "error", err)
+		}
+	}
+	run, err := s.proc.Launch(spec)
+	if err != nil {
+		tidy()
+		return nil, err
+	}
+	if !p.Build {
+		s.logs.HoldProcess(p.App, p.Run, run.Process())
+	}
+	return &instance{run, s, p.App, spec, out, tidy}, nil
+}
+
+// helperKilled notes in a log that a helper of the program was killed.
+func helperKilled(out *logs.Log) func(limit int64) {
+	return func(limit int64) {
+		out.Note(fmt.Sprintf("a helper process was killed: the application needed more than %d MB of RAM", limit))
+	}
+}
+
+// memoryTemp is the TMPDIR of a program with a root directory of its own: in
+// memory, and gone with it.
+const memoryTemp = "/tmp"
+
+// temp returns an empty TMPDIR. A build's is on the disk: what compilers and
+// package managers put there is more than its RAM.
+func (s *starter) temp(p app.Program) (string, error) {
+	if p.Build || !slices.Contains(s.proc.Walls.Layers, sandbox.Mounts) {
+		if p.Beside {
+			return s.trees.Temp(p.App, false), nil // the other run's, which is using it
+		}
+		return s.trees.EnsureTemp(p.App, p.Build, p.UID)
+	}
+	return memoryTemp, s.trees.DropTemp(p.App, false) // of a daemon before this one
+}
+
+// spec is what a program runs with, whoever starts it and for what.
+func (s *starter) spec(p app.Program, temp string) proc.Spec {
+	home := s.trees.Dir(p.App)
+	spec := proc.Spec{
+		Group: "apps/" + string(p.App) + "/" + strconv.Itoa(p.Run), Argv: p.Argv,
+		Env: s.environment(p, home, temp), Dir: home, UID: p.UID, Port: p.Port, Name: hostname(p.App),
+		Journal: p.Journal, MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: s.pids, OOMGroup: s.oomGroup,
+		CPU: s.cpu, FileSize: s.fileSize,
+	}
+	if temp != memoryTemp {
+		spec.Temp = temp
+	}
+	return spec
+}
+
+// hostname is what a program takes for its host's name: the application's id,
+// behind a letter where C libraries would take it for an address.
+func hostname(id app.ID) string {
+	if id[0] > '9' {
+		return string(id)
+	}
+	const longest = 63 // a label in the DNS (RFC 1035)
+	name := "app-" + string(id)
+	return strings.TrimRight(name[:min(len(name), longest)], "-")
+}
+
+// environment is everything a program gets in its environment, built from
+// nothing, in the order of who beats whom: berth's defaults, the language's,
+// the owner's variables, and what is true of the place the program runs in.
+func (s *starter) environment(p app.Program, home, temp string) []string {
+	env := slices.Concat([]string{"PATH=" + s.path, "LANG=C.UTF-8"}, p.Env)
+	for _, v := range p.Variables {
+		env = append(env, v.Name+"="+v.Value)
+	}
+	env = append(env, "HOME="+home, "TMPDIR="+temp, "PORT="+strconv.Itoa(p.Port), "BERTH_APP_ID="+string(p.App))
+	if p.Build {
+		for _, c := range caches {
+			env = append(env, c.variable+"="+temp+"/"+c.dir)
+		}
+	}
+	return lastOfEach(env)
+}
+
+// lastOfEach keeps of several variables of one name the last: which of them a
+// program would see is its language's choice.
+func lastOfEach(env []string) []string {
+	at := make(map[string]int, len(env))
+	kept := env[:0:0]
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		if i, again := at[name]; again {
+			kept[i] = v
+			continue
+		}
+		at[name] = len(kept)
+		kept = append(kept, v)
+	}
+	return kept
+}
+
+// caches are where builds keep what is no part of the application: else it
+// would go to HOME, which is the application's directory. Go, pip, uv and Deno
+// follow the first.
+var caches = []struct{ variable, dir string }{
+	{"XDG_CACHE_HOME", "cache"},
+	{"XDG_DATA_HOME", "data"},
+	{"XDG_STATE_HOME", "state"},
+	{"npm_config_cache", "npm"},
+	{"YARN_GLOBAL_FOLDER", "yarn"},
+	{"BUN_INSTALL_CACHE_DIR", "bun"},
+	{"GOPATH", "go"},
+	{"CARGO_HOME", "cargo"},
+	{"COMPOSER_HOME", "composer"},
+	{"BUNDLE_USER_HOME", "bundle"},
+	{"GEM_SPEC_CACHE", "gem"},
+}
+
+// instance is a run whose output is in the log when Wait returns.
+type instance struct {
+	*proc.Run
+	starter *starter
+	id      app.ID
+	spec    proc.Spec // that it was started with
+	out     *logs.Log
+	tidy    func() // after the end
+}
+
+// Wait implements host.Instance.
+func (i *instance) Wait() app.Exit {
+	e := i.Run.Wait()
+	if i.Left() {
+		return e // it goes on, and its output with it
+	}
+	i.out.Drain()
+	i.tidy()
+	return e
+}
+
+// Capacity is what programs may have in all: the host's memory less the
+// reserve, times the overcommit.
+func Capacity(ram, reserve app.MB, overcommit float64) app.MB {
+	return app.MB(float64(max(ram-reserve, 0)) * overcommit)
+}
+
+// buildPids is how many processes a build may have: package managers and
+// compilers are many.
+const buildPids = 1024

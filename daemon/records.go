@@ -1,0 +1,194 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+
+	"berth/app"
+	"berth/daemon/settings"
+	"berth/db"
+	"berth/files"
+	"berth/host"
+	"berth/host/watch/metrics"
+	"berth/proc/logs"
+)
+
+// registry is the database as the host sees it: the range of uids and ports
+// is the settings', not the host's.
+type registry struct {
+	*db.DB
+	ids     db.IDRange
+	changed func(ctx context.Context, failed error) // domains lead elsewhere
+}
+
+// Reserve implements host.Registry.
+func (r registry) Reserve(ctx context.Context, a app.App, admit host.Admit) (app.App, error) {
+	return r.DB.Reserve(ctx, a, r.ids, admit)
+}
+
+// trees is the data directory as the host sees it.
+type trees struct {
+	*files.Store
+	good func(ctx context.Context, id app.ID) ([]string, error) // journals, by the records
+	max  int64                                                  // bytes of an upload; the edge has closer limits
+	logs *logs.Book
+	past *metrics.Store
+	log  *slog.Logger
+}
+
+// Spool implements host.Staging.
+func (t trees) Spool(ctx context.Context, r io.Reader) (string, error) {
+	return t.Store.Spool(ctx, r, t.max)
+}
+
+// DropSpool implements host.Staging.
+func (t trees) DropSpool(file string) {
+	if err := t.Store.DropSpool(file); err != nil {
+		t.log.Error("cannot remove an upload", "error", err)
+	}
+}
+
+// Discard implements host.Staging.
+func (t trees) Discard(stage app.Stage) {
+	if err := t.Store.Discard(stage); err != nil {
+		t.log.Error("cannot remove an unpacked upload; the next start of berth will", "error", err)
+	}
+}
+
+// Prepare implements host.Trees.
+func (t trees) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int) error {
+	_, err := t.Store.Prepare(ctx, stage, id, uid)
+	return err
+}
+
+// Size implements host.Disk.
+func (t trees) Size(ctx context.Context, id app.ID) (int64, error) { return t.Used(ctx, id) }
+
+// Enforced implements host.Quotas.
+func (t trees) Enforced() bool { return t.Quota().Enforced() }
+
+// Limit implements host.Quotas: what was there before the quotas is charged
+// too.
+func (t trees) Limit(ctx context.Context, id app.ID, uid int, bytes int64) error {
+	return errors.Join(t.Mark(ctx, id, uid), t.SetLimit(uid, bytes))
+}
+
+// tellQuota tells when nothing but measuring holds applications to their disk
+// space.
+func (d *daemon) tellQuota() {
+	if q := d.trees.Quota(); d.settings.Apps.Disk > 0 && !q.Enforced() {
+		d.log.Warn("the disk space of applications is measured now and then, no more; berth doctor tells what would be better", "why", q.Why)
+	}
+}
+
+// Recover implements host.Disk: journals first, for Sweep removes only what
+// belongs to nobody.
+func (t trees) Recover(ctx context.Context, known []app.App) (broken []app.ID, err error) {
+	ids := make([]app.ID, 0, len(known))
+	set := make(map[app.ID]bool, len(known))
+	for _, a := range known {
+		ids = append(ids, a.ID)
+		set[a.ID] = true
+		// A signal to stop during the boot must not leave half of it undone.
+		if !t.settle(context.WithoutCancel(ctx), a) {
+			broken = append(broken, a.ID)
+		}
+	}
+	if err = errors.Join(t.Sweep(ctx, ids), t.logs.Sweep(set), t.past.Sweep(set)); err != nil {
+		t.log.Error("cannot remove what belongs to no application", "error", err)
+	}
+	return broken, err
+}
+
+// settle brings the journals of an application in line with the records after a
+// crash, and reports whether its files are one code.
+func (t trees) settle(ctx context.Context, a app.App) bool {
+	good, err := t.good(ctx, a.ID)
+	pending := err != nil || t.Pending(a.ID, good)
+	if err == nil {
+		err = t.Settle(ctx, a.ID, a.UID, good)
+	}
+	switch {
+	case err != nil && pending:
+		t.log.Error("cannot undo a commit that was cut short", "app", a.ID, "error", err)
+		t.logs.Note(a.ID, "a commit was cut short and could not be undone: commit the whole code again")
+		return false
+	case err != nil:
+		t.log.Error("cannot put the journals of an application in order", "app", a.ID, "error", err)
+	case pending:
+		t.log.Warn("a commit was cut short; its application has the code of before", "app", a.ID)
+		t.logs.Note(a.ID, "a commit was cut short; the code from before it is back")
+	}
+	return true
+}
+
+// downloads is what links open.
+type downloads struct {
+	*host.Host
+	trees *files.Store
+	logs  *logs.Book
+}
+
+// OpenBackup implements httpapi.Downloads.
+func (d downloads) OpenBackup(file string) (*os.File, error) { return d.trees.OpenBackup(file) }
+
+// BackupOf implements httpapi.Downloads.
+func (d downloads) BackupOf(file string) (app.ID, bool) { return files.BackupOf(file) }
+
+// OpenLog implements httpapi.Downloads.
+func (d downloads) OpenLog(id app.ID, version int64) (io.ReadCloser, error) {
+	if !d.Is(id, version) {
+		return nil, app.Errorf(app.NotFound, "this log is gone: its application was deleted")
+	}
+	return d.logs.Reader(id)
+}
+
+// visits are the requests of the web as the host sees them.
+type visits struct{ d *daemon }
+
+// visits returns them, nil where the web comes by itself: then it knows one port
+// of each application, and requests cannot be brought to another.
+func (d *daemon) visits() host.Visits {
+	if d.settings.Proxy.Mode == settings.ProxyOff {
+		return nil
+	}
+	return visits{d}
+}
+
+// Healthy implements host.Visits.
+func (v visits) Healthy(ctx context.Context, id app.ID, port int, path string) error {
+	return v.d.sites.proxy.Healthy(ctx, string(id), port, path)
+}
+
+// Drain implements host.Visits.
+func (v visits) Drain(ctx context.Context, port int, sockets bool) {
+	v.d.sites.proxy.Drain(ctx, port, sockets)
+}
+
+// ports are the ports that belong to applications.
+type ports struct {
+	db  *db.DB
+	ids db.IDRange
+}
+
+// Spare implements host.Ports.
+func (p ports) Spare(ctx context.Context, id app.ID) (int, error) { return p.db.Spare(ctx, id, p.ids) }
+
+// CreateApp implements host.Registry. With a site comes its name.
+func (r registry) CreateApp(ctx context.Context, a app.App, first app.Deploy) (app.App, error) {
+	a, err := r.DB.CreateApp(ctx, a, first)
+	if a.Type == app.Site {
+		r.changed(ctx, err)
+	}
+	return a, err
+}
+
+// DeleteApp implements host.Registry. With the application go its domains.
+func (r registry) DeleteApp(ctx context.Context, id app.ID) error {
+	err := r.DB.DeleteApp(ctx, id)
+	r.changed(ctx, err)
+	return err
+}

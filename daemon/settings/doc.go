@@ -1,0 +1,9 @@
+// Package settings is everything an owner can set. One table has a row for each
+// setting: its key, its default, its help and the kind of value it takes. From
+// the table come the flags, the environment variables, the keys of the settings
+// file, and what every refusal says. A flag beats the environment, the
+// environment beats the file, the file beats the default.
+//
+// Problem is an error with an exit code and a hint; the commands and the daemon
+// share it.
+package settings

@@ -1,0 +1,354 @@
+package settings
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/web/certs"
+)
+
+// loadFrom loads the settings as berth serve does: with a flag for each.
+func loadFrom(t *testing.T, file string, env map[string]string, args ...string) (Settings, error) {
+	t.Helper()
+	set := flag.NewFlagSet("test", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	from := AddFlags(set)
+	from.Fallback = filepath.Join(t.TempDir(), "berth.toml")
+	if file != "" {
+		if err := os.WriteFile(from.Fallback, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := set.Parse(args); err != nil {
+		return Settings{}, err
+	}
+	return from.Load(func(name string) string { return env[name] })
+}
+
+func mustLoad(t *testing.T, file string, env map[string]string, args ...string) Settings {
+	t.Helper()
+	s, err := loadFrom(t, file, env, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestDefaults(t *testing.T) {
+	var want Settings
+	want.DataDir, want.Listen, want.RateLimit = "/var/lib/berth", "127.0.0.1:8400", 60
+	want.Connections = 1024
+	want.Apps.RAMMin, want.Apps.RAMDefault, want.Apps.OOMGroup, want.Apps.PidsMax = 32, 100, true, 256
+	want.Apps.StopTimeout, want.Apps.OKDelay = 10*time.Second, 2*time.Second
+	want.Apps.UIDBase, want.Apps.UIDCount, want.Apps.PortFirst, want.Apps.PortLast = 70000, 20000, 20000, 29999
+	want.Apps.Disk, want.Host.DiskFloor = 2048, -1
+	want.Host.Reserve, want.Host.Overcommit = 256, 1
+	want.Build.RAM, want.Build.Timeout, want.Build.Concurrency, want.Build.Queue = 512, 10*time.Minute, 1, 32
+	want.Upload.Max, want.Upload.MaxSocket, want.Upload.MaxUnpacked, want.Upload.MaxFiles = 100, 512, 1024, 20000
+	want.Logs.MaxFile, want.Logs.Keep, want.Logs.RateKB = 5, 2, 1024
+	want.Backups.TTL, want.Deploys.Keep, want.Deploys.Disk = time.Hour, 5, 1024
+	want.Names.PerAccount, want.Names.Proof = 10, "txt"
+	want.Console.Timeout = 30 * time.Second
+	want.Upgrade.Patience = 30 * time.Second
+	want.Sandbox.Paths = "/opt"
+	want.Proxy.Mode, want.Proxy.Listen, want.Proxy.HTTP, want.Proxy.HTTPS, want.Proxy.PerSite = "off", "127.0.0.1:8401", ":80", ":443", 512
+	want.Panel.Enabled, want.Panel.SessionTTL = true, 7*24*time.Hour
+	want.Proxy.HealthTimeout, want.Proxy.DrainTimeout = 30*time.Second, 30*time.Second
+	want.Proxy.TLS, want.Proxy.ACME = "files", acmeSettings{Directory: certs.LetsEncrypt, PerHour: 10, Names: 1000}
+	want.Audit.Keep, want.Audit.Age = 100000, 90*24*time.Hour
+	if got := mustLoad(t, "", nil); got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// others is for each setting a good value that is not the default.
+var others = map[string]string{
+	"data_dir": "/srv/berth", "listen": ":9000", "base_url": "https://apps.example.org", "rate_limit": "61", "connections": "1025",
+	"apps.ram_min": "33", "apps.ram_default": "101", "apps.oom_group": "false", "apps.pids_max": "257",
+	"apps.cpu_max": "150", "apps.disk": "4096", "host.disk_floor": "500",
+	"apps.stop_timeout": "11s", "apps.ok_delay": "3s", "apps.uid_base": "70001", "apps.uid_count": "20001",
+	"apps.port_first": "20001", "apps.port_last": "29998", "host.reserve": "0", "host.overcommit": "1.5",
+	"build.ram": "513", "build.timeout": "11m", "build.concurrency": "2", "build.queue": "33", "upload.max": "101",
+	"upload.max_socket": "513", "upload.max_unpacked": "1025", "upload.max_files": "20001", "logs.max_file": "6", "logs.keep": "7",
+	"logs.rate": "1025", "backups.ttl": "2h", "deploys.keep": "6", "deploys.disk": "1025", "names.domain": "apps.example.org",
+	"names.addresses": "192.0.2.1,2001:db8::1", "names.resolver": "192.0.2.53:53", "names.per_account": "11", "names.proof": "address",
+	"panel.enabled": "false", "panel.session_ttl": "24h", "panel.insecure": "true",
+	"console.timeout": "31s", "upgrade.patience": "31s", "network.allow": "127.0.0.1:5432, [::1]:5432,10.0.0.0/8", "network.deny": "192.168.0.0/16,fd00::1",
+	"sandbox.require": "mounts, seccomp", "sandbox.paths": "/opt,/srv/models",
+	"audit.keep": "100001", "audit.age": "24h",
+	"proxy.mode": "behind", "proxy.domain": "sites.example.org", "proxy.listen": ":9001", "proxy.http": ":9080", "proxy.https": ":9443",
+	"proxy.trusted": "10.0.0.0/8,::1", "proxy.cert": "/etc/berth/cert.pem", "proxy.key": "/etc/berth/key.pem", "proxy.access_log": "true", "proxy.per_site": "100",
+	"proxy.health_timeout": "20s", "proxy.drain_timeout": "40s",
+	"proxy.tls": "acme", "proxy.acme_directory": "https://ca.example.org/dir", "proxy.acme_email": "ana@example.org", "proxy.acme_roots": "/etc/berth/roots.pem",
+	"proxy.acme_binding": "/etc/berth/eab", "proxy.acme_per_hour": "3", "proxy.acme_names": "50",
+}
+
+// inFile writes a setting as an owner would: a word in quotes, a number without.
+func inFile(key, value string) string {
+	if strings.Trim(value, "0123456789.") != "" && value != "true" && value != "false" {
+		value = fmt.Sprintf("%q", value)
+	}
+	section, name, dotted := strings.Cut(key, ".")
+	if !dotted {
+		return key + " = " + value + "\n"
+	}
+	return "[" + section + "]\n" + name + " = " + value + "\n"
+}
+
+// fields returns every value in a Settings by its place.
+func fields(s Settings) map[string]any {
+	found := map[string]any{}
+	var walk func(prefix string, v reflect.Value)
+	walk = func(prefix string, v reflect.Value) {
+		if v.Kind() != reflect.Struct {
+			found[prefix] = v.Interface()
+			return
+		}
+		for i := range v.NumField() {
+			walk(prefix+"."+v.Type().Field(i).Name, v.Field(i))
+		}
+	}
+	walk("", reflect.ValueOf(s))
+	return found
+}
+
+// TestEverySettingByThreeRoads also proves that no two rows of the table share
+// a field, and that no field lacks a row.
+func TestEverySettingByThreeRoads(t *testing.T) {
+	standard := fields(mustLoad(t, "", nil))
+	reached := map[string]string{}
+	for _, row := range settings {
+		t.Run(row.key, func(t *testing.T) {
+			value, ok := others[row.key]
+			if !ok {
+				t.Fatal("the test has no value for it")
+			}
+			env := "BERTH_" + strings.ToUpper(strings.ReplaceAll(row.key, ".", "_"))
+			flag := "--" + strings.ReplaceAll(strings.ReplaceAll(row.key, ".", "-"), "_", "-")
+			byFile := mustLoad(t, inFile(row.key, value), nil)
+			byEnv := mustLoad(t, "", map[string]string{env: value})
+			byFlag := mustLoad(t, "", nil, flag+"="+value)
+			if byFile != byEnv || byEnv != byFlag {
+				t.Errorf("the roads differ:\nfile %+v\nenv  %+v\nflag %+v", byFile, byEnv, byFlag)
+			}
+			var changed []string
+			for place, got := range fields(byFlag) {
+				if got != standard[place] {
+					changed = append(changed, place)
+				}
+			}
+			if len(changed) != 1 || reached[changed[0]] != "" {
+				t.Fatalf("it changed %v; taken already are %v", changed, reached)
+			}
+			reached[changed[0]] = row.key
+
+			// Now all at once, from the weakest to the strongest.
+			file, envs := inFile(row.key, value), map[string]string{env: value}
+			if got := mustLoad(t, file, envs, flag+"="+row.value); fields(got)[changed[0]] != standard[changed[0]] {
+				t.Errorf("the flag does not beat the environment: %v", fields(got)[changed[0]])
+			}
+			if row.value != "" {
+				envs[env] = row.value
+				if got := mustLoad(t, file, envs); fields(got)[changed[0]] != standard[changed[0]] {
+					t.Errorf("the environment does not beat the file: %v", fields(got)[changed[0]])
+				}
+			}
+		})
+	}
+	for place := range standard {
+		if reached[place] == "" {
+			t.Errorf("no setting reaches %s", place)
+		}
+	}
+	for key := range others {
+		if !slices.ContainsFunc(settings, func(s setting) bool { return s.key == key }) {
+			t.Errorf("there is no setting %q", key)
+		}
+	}
+}
+
+func TestBadValues(t *testing.T) {
+	bad := map[string][]string{
+		"data_dir": {""}, "listen": {"", "8400", "localhost", "a:b", "a:70000", "a/b:80", "::1:80"},
+		"base_url":   {"example.org", "ftp://example.org", "https://", "https://a/?q", "https://a/#f", "https://u:p@a/"},
+		"rate_limit": {"", "0", "-1", "1e3", "60 ", "1000001", "many"}, "connections": {"15", "many"}, "apps.ram_min": {"0", "64MB"}, "apps.ram_default": {"0"},
+		"apps.oom_group": {"yes", "1", "True"}, "apps.pids_max": {"0", "4194305"}, "apps.stop_timeout": {"0s", "-1s", "10", "soon"},
+		"apps.ok_delay": {"0"}, "apps.uid_base": {"0", "999", "2147483647"}, "apps.uid_count": {"0"}, "apps.port_first": {"80", "65536"},
+		"apps.port_last": {"0"}, "host.reserve": {"-1"}, "host.disk_floor": {"-1", "Auto", "1.5"}, "apps.disk": {"-1", "auto"}, "apps.cpu_max": {"-1", "50%"}, "host.overcommit": {"0", "-1", "NaN", "Inf", "101", "x"}, "build.ram": {"1"},
+		"build.timeout": {"0s"}, "build.concurrency": {"0", "65"}, "build.queue": {"0", "1001"}, "upload.max": {"0"}, "upload.max_socket": {"0"}, "upload.max_unpacked": {"0"},
+		"upload.max_files": {"0"}, "logs.max_file": {"0"}, "logs.keep": {"0"}, "logs.rate": {"0"}, "backups.ttl": {"0h", "1 day"}, "deploys.keep": {"0", "101"}, "deploys.disk": {"-1", "x"},
+		"names.domain":    {"localhost", "192.0.2.1", "https://example.org", "*.example.org", "a b.example.org", "exämple.org"},
+		"names.addresses": {"example.org", "192.0.2.1,", "192.0.2.1 192.0.2.2", "fe80::1%eth0", "0.0.0.0"},
+		"names.resolver":  {"192.0.2.53", ":53", "192.0.2.53:0", "192.0.2.53:x", "a/b:53"}, "names.per_account": {"-1", "10001", "x"}, "names.proof": {"", "TXT", "a"},
+		"panel.enabled": {"yes"}, "panel.session_ttl": {"0s", "7d"}, "panel.insecure": {"1"},
+		"console.timeout": {"0s", "30"}, "upgrade.patience": {"0s", "30"}, "network.allow": {"localhost", "127.0.0.1:0", "10.0.0.0/33", "1.2.3.4,", "fe80::1%eth0", "10.0.0.0/8:80"},
+		"network.deny":    {"localhost", "10.0.0.1:80", "10.0.0.0/40"},
+		"sandbox.require": {"mount", "mounts;proc", "all,proc"},
+		"sandbox.paths":   {"opt", "/", "/opt,/", "/etc", "/tmp", "/tmp/x", "/proc/self", "/usr/local", "/opt/../sys", "/o\x00"},
+		"proxy.mode":      {"", "on", "Edge"}, "proxy.domain": {"localhost", "*.example.org"}, "proxy.listen": {"8401", ""}, "proxy.http": {"80"}, "proxy.https": {"443"},
+		"proxy.trusted": {"10.0.0.1:80", "proxy"}, "proxy.cert": {"a\x00"}, "proxy.key": {"a\x00"}, "proxy.access_log": {"yes"}, "proxy.per_site": {"0", "many"},
+		"proxy.health_timeout": {"0s", "soon"}, "proxy.drain_timeout": {"-1s"},
+		"proxy.tls": {"", "file", "ACME"}, "proxy.acme_directory": {"", "production", "http://ca.example.org/dir", "https://", "https://a:b@ca.example.org/", "ftp://x"},
+		"proxy.acme_email": {"ana", "Ana <ana@example.org>", "ana@example.org, bob@example.org", "mailto:ana@example.org?cc=x", "\"a b\"@example.org"},
+		"proxy.acme_roots": {"a\x00"}, "proxy.acme_binding": {"a\x00"}, "proxy.acme_per_hour": {"0", "-1", "x"}, "proxy.acme_names": {"0", "1000000"},
+		"audit.keep": {"0", "999", "all"}, "audit.age": {"0s", "90d"},
+	}
+	for _, row := range settings {
+		if len(bad[row.key]) == 0 {
+			t.Errorf("no bad value for %s is tried", row.key)
+		}
+		for _, value := range bad[row.key] {
+			flag := "--" + row.flag()
+			_, err := loadFrom(t, "", nil, flag+"="+value)
+			wantProblem(t, err, ExitUsage, fmt.Sprintf("bad value %q for %s in %s: expected ", value, row.key, flag))
+			_, err = loadFrom(t, strings.Replace(inFile(row.key, "@"), `"@"`, fmt.Sprintf("%q", value), 1), nil)
+			wantProblem(t, err, ExitConfig, fmt.Sprintf("bad value %q for %s in ", value, row.key))
+			if value != "" { // an empty variable is one that is not set
+				_, err = loadFrom(t, "", map[string]string{row.env(): value})
+				wantProblem(t, err, ExitConfig, fmt.Sprintf("bad value %q for %s in %s: expected ", value, row.key, row.env()))
+			}
+		}
+	}
+}
+
+func wantProblem(t *testing.T, err error, code int, text string) {
+	t.Helper()
+	var p *Problem
+	if !errors.As(err, &p) || p.Code != code || !strings.Contains(err.Error(), text) {
+		t.Errorf("got %v, want exit code %d and %q", err, code, text)
+	}
+}
+
+func TestSettingsThatContradict(t *testing.T) {
+	for text, args := range map[string][]string{
+		"apps.ram_default (100) must not be below apps.ram_min (101)":          {"--apps-ram-min=101"},
+		"apps.port_last (1999) must not be below apps.port_first (20000)":      {"--apps-port-last=1999"},
+		"go beyond the largest user id":                                        {"--apps-uid-base=2147483646"},
+		`proxy.mode "edge" needs proxy.cert`:                                   {"--proxy-mode=edge"},
+		"127.0.0.1:8400 is there twice":                                        {"--proxy-mode=behind", "--proxy-listen=127.0.0.1:8400"},
+		"must not contain 65534, which is nobody":                              {"--apps-uid-base", "60000"},
+		"upload.max_unpacked (1024) must not be below upload.max (2000)":       {"--upload-max", "2000"},
+		"apps.uid_base (65534) and apps.uid_count (1) must not contain 65534,": {"--apps-uid-base=65534", "--apps-uid-count=1"},
+	} {
+		_, err := loadFrom(t, "", nil, args...)
+		wantProblem(t, err, ExitConfig, text)
+	}
+	mustLoad(t, "", nil, "--apps-uid-base=65535", "--apps-uid-count=1")
+	mustLoad(t, "", nil, "--proxy-mode=edge", "--proxy-tls=acme")
+	mustLoad(t, "", nil, "--apps-uid-base=65533", "--apps-uid-count=1")
+}
+
+func TestFlagsOfEverySetting(t *testing.T) {
+	got := mustLoad(t, "[apps]\noom_group = false", nil, "--apps-oom-group", "--data-dir", ".", "--base-url", "https://a.example/x//")
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.Apps.OOMGroup || got.DataDir != here || got.BaseURL != "https://a.example/x" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestConfigFileNames(t *testing.T) {
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	for path, limit := range map[string]string{one: "1", two: "2"} {
+		if err := os.WriteFile(path, []byte("rate_limit = "+limit), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := map[string]string{"BERTH_CONFIG": one}
+	if got := mustLoad(t, "rate_limit = 3", nil).RateLimit; got != 3 {
+		t.Errorf("the usual file: %d", got)
+	}
+	if got := mustLoad(t, "rate_limit = 3", env).RateLimit; got != 1 {
+		t.Errorf("the file of the environment: %d", got)
+	}
+	if got := mustLoad(t, "rate_limit = 3", env, "--config", two).RateLimit; got != 2 {
+		t.Errorf("the file of the flag: %d", got)
+	}
+	_, err := loadFrom(t, "", map[string]string{"BERTH_CONFIG": filepath.Join(dir, "none")})
+	wantProblem(t, err, ExitConfig, "cannot read the configuration: ")
+	_, err = loadFrom(t, "", nil, "--config", dir)
+	wantProblem(t, err, ExitConfig, "cannot read the configuration: ")
+}
+
+func TestLineOf(t *testing.T) {
+	const file = "# a comment = 1\nlisten = 'x'\n\n[ apps ] # here\n  ram_min=1\n\"ram_default\" = 2\n[[apps.list]]\nx = 1\n[build]\nram = 1\nhost.reserve = 3\n"
+	for key, want := range map[string]int{
+		"listen": 2, "apps": 4, "apps.ram_min": 5, "apps.ram_default": 6, "apps.list": 7, "apps.list.x": 8,
+		"build.ram": 10, "build.host.reserve": 11, "nothing": 0, "ram": 0,
+	} {
+		if got := lineOf(file, key); got != want {
+			t.Errorf("%s: line %d, want %d", key, got, want)
+		}
+	}
+}
+
+func TestOddFiles(t *testing.T) {
+	for file, text := range map[string]string{
+		"apps = 5":                         `unknown key "apps"`,
+		"[[apps]]\nram_min = 5":            `unknown key "apps"`,
+		"[listen]\nx = 1":                  "bad value for listen",
+		"listen.x = 1":                     `unknown key "listen.x"`,
+		"rate_limit = 1979-05-27":          "bad value for rate_limit",
+		"host.overcommit = nan":            `bad value "NaN"`,
+		"rate_limit = 1\nrate_limit = 2":   "line 2 is not TOML",
+		"a = 1\nlisten = 'x'":              `unknown key "a"`,
+		"apps = {ram_min = 5, ram_mx = 1}": `unknown key "apps.ram_mx"`,
+	} {
+		_, err := loadFrom(t, file, nil)
+		wantProblem(t, err, ExitConfig, text)
+	}
+	if got := mustLoad(t, "apps = {ram_min = 5}\nhost.overcommit = 2\n[logs]\n", nil); got.Apps.RAMMin != 5 || got.Host.Overcommit != 2 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for pair, want := range map[[2]string]int{
+		{"", ""}: 0, {"a", ""}: 1, {"", "ab"}: 2, {"abc", "abc"}: 0, {"abc", "acb"}: 1, {"abc", "abd"}: 1,
+		{"ram_mni", "ram_min"}: 1, {"kitten", "sitting"}: 3, {"ab", "ba"}: 1,
+	} {
+		if got := distance(pair[0], pair[1]); got != want {
+			t.Errorf("%q: %d, want %d", pair, got, want)
+		}
+		if got := distance(pair[1], pair[0]); got != want {
+			t.Errorf("%q the other way: %d, want %d", pair, got, want)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	seen := map[string]bool{}
+	for _, row := range settings {
+		for _, name := range []string{row.key, row.flag(), row.env()} {
+			if seen[name] && name != row.key { // a key without dot or line is its own flag
+				t.Errorf("%s is used twice", name)
+			}
+			seen[name] = true
+		}
+	}
+	set := flag.NewFlagSet("", flag.ContinueOnError)
+	some := AddFlags(set, "data_dir", "listen")
+	if got := slices.Sorted(maps.Keys(some.byKey)); !slices.Equal(got, []string{"data_dir", "listen"}) {
+		t.Errorf("flags of %v, want those asked for", got)
+	}
+}
+
+func TestStrangeVariables(t *testing.T) {
+	got := StrangeVariables([]string{"BERTH_LISTN=x", "BERTH_LISTEN=y", "BERTH_CONFIG=z", "BERTH_APPS_RAM_MNI=1", "BERTH_HOLDER=x", "PATH=/bin", "BERTH=1"}, "BERTH_HOLDER")
+	if want := []strange{{"BERTH_LISTN", "BERTH_LISTEN"}, {"BERTH_APPS_RAM_MNI", "BERTH_APPS_RAM_MIN"}}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,280 @@
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"berth/app"
+	"berth/daemon/settings"
+	"berth/host/domain"
+	"berth/web"
+	"berth/web/certs"
+	"berth/web/proxy"
+)
+
+// sites is what brings the web to applications; nil when proxy.mode is off.
+type sites struct {
+	d       *daemon
+	proxy   *proxy.Proxy
+	names   proxy.Names
+	keeper  *certs.Keeper // nil where certificates come from files alone
+	reading sync.Mutex    // an older table must not take the place of a newer
+	servers []*http.Server
+	listen  []net.Listener
+	handled *web.Inflight
+	busy    proxy.Busy
+	closing atomic.Bool        // they end because they are to
+	end     context.CancelFunc // of what outlives its request
+	ballast []byte
+	life    context.Context // until end
+}
+
+// ballast is memory that nobody uses, so the kernel never gives it: the collector
+// takes it for a heap that is worth keeping, and does not come for each megabyte
+// that a few hundred requests leave. It costs as much garbage under load, which
+// release gives back.
+const ballast = 16 << 20
+
+// openProxy listens, so that a port that is taken is told at the start.
+func (d *daemon) openProxy(ctx context.Context) error {
+	s := d.settings
+	if s.Proxy.Mode == settings.ProxyOff {
+		return nil
+	}
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	e := &sites{d: d, handled: web.NewInflight(release), end: end, life: life, ballast: make([]byte, ballast)}
+	c := proxy.Config{Domain: s.SitesDomain(), Names: &e.names, Look: e.look, Trusted: s.TrustedProxies(), PerSite: s.Proxy.PerSite, Log: d.log}
+	if s.Proxy.AccessLog {
+		c.Access = func(id, line string) { d.accesses.Add(app.ID(id), line) }
+	}
+	e.proxy = proxy.New(c)
+	d.undo = append(d.undo, func() error { e.close(); return nil })
+	d.sites = e
+	if s.Proxy.Mode == settings.ProxyBehind {
+		if err := e.refresh(ctx); err != nil {
+			return err
+		}
+		return e.add(ctx, life, s.Proxy.Listen, e.proxy, nil)
+	}
+	secure, err := e.openTLS(ctx)
+	if err == nil {
+		err = e.refresh(ctx)
+	}
+	if err == nil {
+		err = e.add(ctx, life, s.Proxy.HTTPS, atHome(s, http.HandlerFunc(d.home), e.proxy), secure)
+	}
+	if err != nil {
+		return err
+	}
+	_, port, _ := net.SplitHostPort(e.listen[0].Addr().String())
+	if port = ":" + port; port == ":443" {
+		port = ""
+	}
+	return e.add(ctx, life, s.Proxy.HTTP, e.answering(atHome(s, homeward(s), e.proxy.Redirect(port))), nil)
+}
+
+// home answers for the API and the panel, as where they listen themselves.
+func (d *daemon) home(w http.ResponseWriter, r *http.Request) {
+	d.serving.Load().answer(w, r, d.handler) // sites are served by one that serves
+}
+
+// add listens at an address, for serve.
+func (e *sites) add(ctx, life context.Context, address string, h http.Handler, secure *tls.Config) error {
+	listen := e.d.baton.listener          // in which visitors wait during an upgrade
+	if strings.HasSuffix(address, ":0") { // no two of these are the same
+		listen = func(ctx context.Context, address string) (net.Listener, error) {
+			return (&net.ListenConfig{}).Listen(ctx, NetworkOf(address), address)
+		}
+	}
+	l, err := listen(ctx, address)
+	if err != nil {
+		return fmt.Errorf("cannot serve the sites: %w", err)
+	}
+	server := proxy.Server(life, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leave, ok := e.handled.Enter()
+		if !ok {
+			return // its connection is cut already
+		}
+		defer leave()
+		h.ServeHTTP(w, r)
+	}), e.d.log)
+	server.TLSConfig, server.ConnState = secure, e.busy.Changed
+	e.servers = append(e.servers, server)
+	e.listen = append(e.listen, proxy.Bound(l, e.d.settings.Connections, e.d.settings.TrustedProxies()))
+	return nil
+}
+
+// serve answers until shutdown; failed is called when one cannot.
+func (e *sites) serve(g *errgroup.Group, failed func()) {
+	if e == nil {
+		return
+	}
+	e.keep(g)
+	for i, server := range e.servers {
+		l := e.listen[i]
+		e.d.log.Info("sites are served", "mode", e.d.settings.Proxy.Mode, "listen", l.Addr().String(), "domain", e.d.settings.SitesDomain())
+		g.Go(func() error {
+			serve := func() error { return server.Serve(l) }
+			if server.TLSConfig != nil {
+				serve = func() error { return server.ServeTLS(l, "", "") }
+			}
+			if err := serve(); !errors.Is(err, http.ErrServerClosed) && !e.closing.Load() {
+				failed()
+				return fmt.Errorf("cannot serve the sites: %w", err)
+			}
+			return nil
+		})
+	}
+}
+
+// shutdown ends all connections, at the latest when ctx ends.
+func (e *sites) shutdown(ctx context.Context) {
+	if e == nil {
+		return
+	}
+	// A server that is shut down drops a request that comes on a connection which
+	// it has taken before. So first no more are taken, and those are answered.
+	e.closing.Store(true)
+	e.proxy.Release() // no site starts any more
+	for _, l := range e.listen {
+		_ = l.Close() // again by Shutdown
+	}
+	e.busy.Wait(ctx)
+	for _, server := range e.servers {
+		if err := server.Shutdown(ctx); err != nil {
+			_ = server.Close()
+		}
+	}
+	e.close()
+}
+
+// close ends what shutdown has left, or what was never served.
+func (e *sites) close() {
+	e.end()
+	for _, l := range e.listen {
+		_ = l.Close()
+	}
+	e.handled.Close()
+	e.proxy.Close()
+}
+
+// refresh reads which domains lead where. When it cannot, none leads anywhere:
+// an old table could lead to somebody else's site.
+func (e *sites) refresh(ctx context.Context) error {
+	e.reading.Lock()
+	defer e.reading.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	table, err := e.d.db.VerifiedDomains(ctx)
+	e.names.Set(table)
+	if err != nil {
+		return err
+	}
+	return e.want(ctx, table)
+}
+
+// look is how an application is for those who visit it.
+func (e *sites) look(id string) (proxy.Site, bool) {
+	a, ok := e.d.host.Find(app.ID(id))
+	if !ok || a.Type != app.Site {
+		return proxy.Site{}, false
+	}
+	s := siteOf(a)
+	if a.Running && a.Code.Static() {
+		s.State, s.Static = proxy.Up, staticSite(e.d.trees, a.ID, a.Code)
+	}
+	return s, true
+}
+
+func siteOf(a app.Snapshot) proxy.Site {
+	s := proxy.Site{ID: string(a.ID)}
+	ended := func() proxy.State {
+		switch {
+		case a.RAMKilled():
+			return proxy.OutOfMemory
+		case a.LastExit != nil && !a.LastExit.Asked && a.LastExit.Code != 0:
+			return proxy.Crashed
+		}
+		return proxy.Stopped
+	}
+	if a.Running {
+		s.Port = a.Reach
+	}
+	switch a.State {
+	case app.Online, app.Starting:
+		switch s.State = proxy.Starting; {
+		case a.Reach > 0:
+			s.State = proxy.Up
+		case a.Silent:
+			s.State = proxy.Silent
+		}
+	case app.Preparing:
+		s.State = proxy.Starting
+	case app.Waiting:
+		if s.State = ended(); s.State == proxy.Stopped {
+			s.State = proxy.Starting // AUTORESTART, or a start that failed and is tried again
+		}
+		s.Retry = max(time.Until(a.RetryAt), time.Second)
+	case app.Stopping:
+		if s.State = proxy.Starting; a.Wanted != app.WantOnline {
+			s.State = proxy.Stopped
+		}
+	case app.Stopped:
+		s.State = ended()
+	}
+	return s
+}
+
+// renamed tells the proxy that domains may lead elsewhere, unless it failed.
+func (d *daemon) renamed(ctx context.Context, failed error) {
+	if d.sites == nil || failed != nil {
+		return
+	}
+	if err := d.sites.refresh(ctx); err != nil {
+		d.log.Error("cannot read the domains: none leads anywhere until the next change", "error", err)
+	}
+}
+
+// remembered has a name that none of its methods has.
+type remembered = domain.Claims
+
+// claims are the records of domains; what changes in them, the proxy learns.
+type claims struct {
+	remembered
+	changed func(ctx context.Context, failed error)
+	proved  func(d app.Domain) // or not
+}
+
+// AssignDomain implements domain.Claims.
+func (c claims) AssignDomain(ctx context.Context, owner app.AccountID, name string, to app.ID, admit func(app.Type) error) (app.Domain, error) {
+	d, err := c.remembered.AssignDomain(ctx, owner, name, to, admit)
+	c.changed(ctx, err)
+	return d, err
+}
+
+// RemoveDomain implements domain.Claims.
+func (c claims) RemoveDomain(ctx context.Context, owner app.AccountID, name string) error {
+	err := c.remembered.RemoveDomain(ctx, owner, name)
+	c.changed(ctx, err)
+	return err
+}
+
+// ProveDomain implements domain.Claims.
+func (c claims) ProveDomain(ctx context.Context, d app.Domain, status app.DomainStatus, at time.Time) (app.Domain, error) {
+	d, err := c.remembered.ProveDomain(ctx, d, status, at)
+	c.changed(ctx, err)
+	if err == nil {
+		c.proved(d)
+	}
+	return d, err
+}

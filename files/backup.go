@@ -1,0 +1,304 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/app"
+	"berth/files/bundle"
+)
+
+const (
+	backupExt  = ".zip"
+	backupTemp = ".part" // ends the name of a backup being written
+)
+
+// backupsKept is how many backups of one application there are at most: anybody
+// with a token can ask for one after the other.
+const backupsKept = 2
+
+// backupFactor bounds the bytes a backup reads, as a multiple of what a ZIP may
+// unpack to. Without it a sparse file of many terabytes would be read for days.
+const backupFactor = 8
+
+// Backup writes the live tree of id to a ZIP without a wrapping folder and
+// returns its unguessable name. The program may be running: files that vanish
+// are left out, files that grow are cut. Links, specials, files of other
+// owners, names a ZIP cannot hold and dependencies that an upload installs again
+// are left out. It may hold more than an upload may. Unless variables is nil it
+// holds them too, in app.VariablesFile. app.TooLarge when there is too much,
+// app.NoSpace when the disk is full; nothing is left behind on an error.
+func (s *Store) Backup(ctx context.Context, id app.ID, variables []app.Variable) (name string, err error) {
+	live, err := s.live(id)
+	if err != nil {
+		return "", err
+	}
+	defer live.close()
+	if err := s.Room("write the backup"); err != nil {
+		return "", err
+	}
+	base := string(id) + "." + randName()
+	temp := base + backupTemp
+	f, err := s.backups.create(temp)
+	if err != nil {
+		return "", cannot("write the backup", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = unix.Unlinkat(int(s.backups), temp, 0)
+		}
+	}()
+	err = s.writeBackup(ctx, live, variables, f)
+	if st, serr := live.self(); err == nil && serr == nil && st.Nlink == 0 {
+		err = app.Errorf(app.NotFound, "the application was deleted meanwhile")
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", cannotBackup(err)
+	}
+	name = base + backupExt
+	if err := move(s.backups, temp, s.backups, name); err != nil {
+		return "", cannot("write the backup", err)
+	}
+	if err := s.backups.sync(); err != nil {
+		return "", cannot("write the backup", err)
+	}
+	// That an older one stays is no reason to keep this one from its owner:
+	// it goes when it expires.
+	_ = s.pruneBackups(id, name, backupsKept-1)
+	return name, nil
+}
+
+// pruneBackups removes all but the newest backups of an application: made,
+// whatever the clock says, and keep others.
+func (s *Store) pruneBackups(id app.ID, made string, keep int) error {
+	type backup struct {
+		name string
+		at   time.Time
+	}
+	var mine []backup // without made
+	err := s.backups.list(func(name string) error {
+		owner, ok := BackupOf(name)
+		if !ok || owner != id || name == made {
+			return nil
+		}
+		st, err := s.backups.stat(name)
+		if err == nil {
+			mine = append(mine, backup{name, modTime(&st)})
+		}
+		return ignoreMissing(err)
+	})
+	slices.SortFunc(mine, func(a, b backup) int { return b.at.Compare(a.at) })
+	for _, b := range mine[min(len(mine), keep):] {
+		err = errors.Join(err, ignoreMissing(unix.Unlinkat(int(s.backups), b.name, 0)))
+	}
+	if err != nil {
+		return cannot("remove old backups", err)
+	}
+	return nil
+}
+
+// BackupOf returns the application that a backup was made of, by the backup's
+// file name.
+func BackupOf(name string) (id app.ID, ok bool) {
+	base, ok := strings.CutSuffix(name, backupExt)
+	if !ok {
+		return "", false
+	}
+	owner, random, ok := strings.Cut(base, ".") // no id holds a '.'
+	return app.ID(owner), ok && app.ValidID(owner) && isRandName(random)
+}
+
+// cannotBackup leaves what the user should read alone.
+func cannotBackup(err error) error {
+	if app.KindOf(err) != app.Internal {
+		return err
+	}
+	return cannot("write the backup", err)
+}
+
+// writeBackup writes the tree as a ZIP.
+func (s *Store) writeBackup(ctx context.Context, live dir, variables []app.Variable, w io.Writer) error {
+	self, err := live.self()
+	if err != nil {
+		return err
+	}
+	limit := s.lim.MaxUnpacked
+	if limit == 0 {
+		limit = 1 << 30
+	}
+	limit *= backupFactor
+	skip := rebuildable(live)
+	left := limit
+	zw := bundle.NewWriter(w)
+	if variables != nil {
+		if err := zw.AddVariables(variables, time.Now()); err != nil {
+			return err
+		}
+	}
+	r := newRation(s.lim)
+	err = walk(ctx, live, func(v visit) error {
+		if v.st.Uid != self.Uid || skip[v.path] {
+			return errSkip
+		}
+		if err := r.take(v.path); err != nil {
+			return err
+		}
+		switch {
+		case isDir(&v.st):
+			err = zw.AddDir(v.path, modTime(&v.st))
+		case isFile(&v.st):
+			var n int64
+			n, err = addFile(ctx, zw, v, self.Uid, left)
+			left -= n
+		default:
+			return errSkip
+		}
+		if left < 0 {
+			return app.Errorf(app.TooLarge, "the application's files are larger than the %s a backup may hold", sizeText(limit))
+		}
+		// A name that no upload could have: the file is not the ZIP's business.
+		if app.KindOf(err) == app.Unusable {
+			return errSkip
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return zw.Close()
+}
+
+// addFile adds one file and returns its size. A file larger than left is not
+// read at all.
+func addFile(ctx context.Context, zw *bundle.Writer, v visit, owner uint32, left int64) (int64, error) {
+	f, st, err := v.parent.file(v.name)
+	if gone(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if st.Uid != owner {
+		return 0, nil
+	}
+	if st.Size > left {
+		return st.Size, nil
+	}
+	r := readerFunc(func(p []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return f.Read(p)
+	})
+	return st.Size, zw.AddFile(v.path, st.Mode&0o111 != 0, modTime(&st), st.Size, r)
+}
+
+// readerFunc makes a reader of a function.
+type readerFunc func(p []byte) (int, error)
+
+// Read implements io.Reader.
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// remade are the directories that a preparation makes, and what its maker
+// leaves in each: one without that may hold code of the application's own. The
+// name .berth alone is enough.
+var remade = map[string][]string{
+	"node_modules": {
+		".package-lock.json",                 // npm since version 7
+		".yarn-integrity", ".yarn-state.yml", // Yarn 1, and newer
+		".modules.yaml", // pnpm
+		".berth",        // Bun leaves nothing, so berth does
+	},
+	".venv":         {"pyvenv.cfg"}, // PEP 405; its links to the interpreter fit in no ZIP
+	"vendor/bundle": {".berth"},
+	"target":        {"CACHEDIR.TAG"}, // Cargo
+	".berth":        nil,
+}
+
+// rebuildable names the directories that the next upload makes anew.
+func rebuildable(live dir) map[string]bool {
+	skip := make(map[string]bool)
+	for folder, marks := range remade {
+		sub, err := live.sub(folder)
+		if err != nil {
+			continue
+		}
+		skip[folder] = len(marks) == 0 || slices.ContainsFunc(marks, func(mark string) bool {
+			st, err := sub.stat(mark)
+			return err == nil && isFile(&st)
+		})
+		sub.close()
+	}
+	return skip
+}
+
+func modTime(st *unix.Stat_t) time.Time { return time.Unix(st.Mtim.Unix()) }
+
+// OpenBackup opens a backup for reading. Anything but the name of one that
+// exists is app.NotFound. The caller closes it.
+func (s *Store) OpenBackup(name string) (*os.File, error) {
+	if _, ok := BackupOf(name); !ok {
+		return nil, app.Errorf(app.NotFound, "no such backup")
+	}
+	f, _, err := s.backups.file(name)
+	if gone(err) {
+		return nil, app.Errorf(app.NotFound, "no such backup")
+	}
+	if err != nil {
+		return nil, cannot("open the backup", err)
+	}
+	return f, nil
+}
+
+// DropBackups removes the backups written before a time and returns how many
+// there were.
+func (s *Store) DropBackups(before time.Time) (int, error) {
+	n := 0
+	err := s.backups.list(func(name string) error {
+		st, err := s.backups.stat(name)
+		if err != nil || !strings.HasSuffix(name, backupExt) || !modTime(&st).Before(before) {
+			return ignoreMissing(err)
+		}
+		if err := unix.Unlinkat(int(s.backups), name, 0); err != nil {
+			return ignoreMissing(err)
+		}
+		n++
+		return nil
+	})
+	if err != nil {
+		return n, cannot("remove old backups", err)
+	}
+	return n, nil
+}
+
+// Backups returns the backups of an application that are there, the newest first,
+// each with ttl after it was written as the time when it expires.
+func (s *Store) Backups(id app.ID, ttl time.Duration) ([]app.Backup, error) {
+	var mine []app.Backup
+	err := s.backups.list(func(name string) error {
+		if owner, ok := BackupOf(name); !ok || owner != id {
+			return nil
+		}
+		st, err := s.backups.stat(name)
+		if err == nil {
+			mine = append(mine, app.Backup{App: id, File: name, Bytes: st.Size, Expires: modTime(&st).Add(ttl)})
+		}
+		return ignoreMissing(err)
+	})
+	if err != nil {
+		return nil, cannot("list the backups", err)
+	}
+	slices.SortFunc(mine, func(a, b app.Backup) int { return b.Expires.Compare(a.Expires) })
+	return mine, nil
+}

@@ -1,0 +1,200 @@
+package files
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/app"
+)
+
+// maxListed is how many entries of a directory are listed.
+const maxListed = 2000
+
+// List returns what is in a directory of the live tree of id, "." being the tree:
+// directories first, then by name, and whether there was more than is listed. The
+// tree must be that of uid, for an id can be somebody else's by now. It follows no
+// link. app.NotFound for what is no directory.
+func (s *Store) List(id app.ID, uid int, name string) (list []app.Entry, more bool, err error) {
+	live, err := s.liveOf(id, uid, name)
+	if err != nil {
+		return nil, false, err
+	}
+	defer live.close()
+	at, err := live.sub(name)
+	if err != nil {
+		return nil, false, noEntry(err, "list the directory")
+	}
+	defer at.close()
+	err = at.each(func(name string) error {
+		st, err := at.stat(name)
+		if gone(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if len(list) == maxListed {
+			more = true
+			return fs.SkipAll
+		}
+		list = append(list, sight(name, &st, uid))
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.SkipAll) {
+		return nil, false, cannot("list the directory", err)
+	}
+	slices.SortFunc(list, func(a, b app.Entry) int {
+		if (a.Kind == app.EntryDir) != (b.Kind == app.EntryDir) {
+			if a.Kind == app.EntryDir {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return list, more, nil
+}
+
+// sight describes what stat has seen. A file of another user is not the
+// program's to show.
+func sight(name string, st *unix.Stat_t, uid int) app.Entry {
+	e := app.Entry{Name: name, Kind: app.EntryOther, At: time.Unix(st.Mtim.Unix())}
+	switch {
+	case isDir(st):
+		e.Kind = app.EntryDir
+	case isLink(st):
+		e.Kind = app.EntryLink
+	case isFile(st) && int(st.Uid) == uid:
+		e.Kind, e.Bytes = app.EntryFile, st.Size
+	}
+	return e
+}
+
+// OpenFile opens a regular file of the live tree of id, which must be that of uid,
+// and returns its size. It follows no link, waits for no pipe, and opens nothing
+// of another user: app.NotFound for all of that.
+func (s *Store) OpenFile(id app.ID, uid int, name string) (*os.File, int64, error) {
+	live, err := s.liveOf(id, uid, name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer live.close()
+	f, st, err := live.file(name)
+	if err != nil {
+		return nil, 0, noEntry(err, "open the file")
+	}
+	if int(st.Uid) != uid {
+		_ = f.Close()
+		return nil, 0, errNoEntry()
+	}
+	return f, st.Size, nil
+}
+
+// WriteFile makes a file of the live tree of id, which must be that of uid, hold
+// data: a new one beside it, which then takes its name, so that whoever reads it
+// sees all of the old or all of the new. Its directory must be there; the mode
+// stays. app.NotFound where there is no directory, app.Conflict where something
+// else than a file has the name. The program may be running: whatever it puts in
+// the way, nothing outside of its tree is written, and nothing that it has open.
+func (s *Store) WriteFile(id app.ID, uid int, name string, data []byte) error {
+	live, err := s.liveOf(id, uid, name)
+	if err != nil {
+		return err
+	}
+	defer live.close()
+	if err := s.Room("write the file"); err != nil {
+		return err
+	}
+	parent, base := split(name)
+	at, err := live.sub(parent)
+	if err != nil {
+		return noEntry(err, "write the file")
+	}
+	defer at.close()
+	if st, err := at.self(); err != nil || int(st.Uid) != uid {
+		return errNoEntry()
+	}
+	mode := uint32(0o644)
+	switch st, err := at.stat(base); {
+	case err == nil && !isFile(&st):
+		return app.Errorf(app.Conflict, "cannot write the file: something else than a file has this name")
+	case err == nil && int(st.Uid) != uid:
+		return errNoEntry()
+	case err == nil:
+		mode = st.Mode & 0o777
+	case !errors.Is(err, unix.ENOENT):
+		return noEntry(err, "write the file")
+	}
+	return replaceIn(at, base, data, uid, mode)
+}
+
+// replaceIn writes a file beside base and gives it that name. Until it is whole
+// only root can open it; the name is all that the program could take away.
+func replaceIn(at dir, base string, data []byte, uid int, mode uint32) (err error) {
+	temp := ".berth-" + randName()
+	f, err := at.create(temp)
+	if err != nil {
+		return cannot("write the file", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = unix.Unlinkat(int(at), temp, 0)
+		}
+	}()
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chown(uid, uid)
+	}
+	if err == nil {
+		err = f.Chmod(fs.FileMode(mode))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = unix.Renameat(int(at), temp, int(at), base)
+	}
+	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOENT) {
+		return app.Errorf(app.Conflict, "cannot write the file: the program changed the directory meanwhile")
+	}
+	if err != nil {
+		return cannot("write the file", err)
+	}
+	return nil
+}
+
+// liveOf opens the live tree of id if it is uid's, to look for name in it.
+func (s *Store) liveOf(id app.ID, uid int, name string) (dir, error) {
+	if name != path.Clean(name) || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "..") && (len(name) == 2 || name[2] == '/') ||
+		strings.ContainsRune(name, 0) || len(name) > maxLookup {
+		return noDir, errNoEntry()
+	}
+	live, err := s.live(id)
+	if err != nil {
+		return noDir, err
+	}
+	st, err := live.self()
+	if err != nil || int(st.Uid) != uid {
+		live.close()
+		return noDir, app.Errorf(app.NotFound, "the application %s has no files", id)
+	}
+	return live, nil
+}
+
+func errNoEntry() error { return app.Errorf(app.NotFound, "there is no such file") }
+
+// noEntry says that there is nothing where err says so: links and specials are
+// nothing.
+func noEntry(err error, what string) error {
+	if gone(err) || errors.Is(err, unix.ENAMETOOLONG) || errors.Is(err, unix.EINVAL) {
+		return errNoEntry()
+	}
+	return cannot(what, err)
+}

@@ -1,0 +1,25 @@
+// Package files keeps the directories of the applications on disk: uploads in
+// flight, live trees, the copies commits are built in, the journals that undo
+// them, and backups; and what of them is in the archive of a whole host.
+//
+// A running program owns its tree and may swap a file for a link, a pipe or a
+// link to somebody else's file at any moment while the daemon, as root, is at
+// work in it. So nothing here uses a path below an application: directories
+// are entered one by one through descriptors with openat2(2), beneath the tree
+// and through no link; files are opened without blocking and looked at after
+// they are open; what belongs to another user is left out. No operation reads
+// or writes outside the tree it was asked about.
+//
+// A commit is laid over the live tree by renames. Before the first one the
+// whole plan is on disk, and originals are moved aside rather than removed, so
+// Settle brings the tree back from wherever Apply stopped, a power cut included,
+// unless the records name the commit as good; then its journal is kept, and a
+// Rollback makes of journals a commit that takes others back:
+//
+//	Unpack -> Prepare -> (build) -> Apply -> (record) -> Settle
+//	     Rollback ------------------^
+//
+// It does not decide what to build, when to commit or what is a good start. It
+// works on Linux alone, as root. The host's policy uses it through interfaces
+// of its own; main opens the Store.
+package files

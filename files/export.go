@@ -1,0 +1,214 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"berth/app"
+	"berth/files/archive"
+)
+
+// ErrBusy is the error of an export during a commit.
+var ErrBusy = errors.New("a commit is under way")
+
+// Export writes the files of id and its journals to an archive, as the parts
+// apps/<id> and rollback/<id>: files, directories and links of uid, and of the
+// journals what is berth's. The program may be running, and another process may
+// have the same data directory: each file is as it was while it was read, files
+// that vanish are left out. ErrBusy when a commit was under way at any moment of
+// it, whatever came of that; the caller begins again then, and also when the
+// application was deployed meanwhile.
+func (s *Store) Export(ctx context.Context, w *archive.Writer, id app.ID, uid int) error {
+	before, err := s.lastJournal(id)
+	if err != nil {
+		return cannot("look at the journals", err)
+	}
+	if s.Pending(id, nil) {
+		return ErrBusy
+	}
+	if err := s.export(ctx, w, id, uid); err != nil {
+		return err
+	}
+	// One that failed meanwhile is undone by now, and the files may be of both.
+	after, err := s.lastJournal(id)
+	if err != nil {
+		return cannot("look at the journals", err)
+	}
+	if before != after || s.Pending(id, nil) {
+		return ErrBusy
+	}
+	return nil
+}
+
+// mark tells one moment of the journals of an application from another.
+type mark struct {
+	ino   uint64
+	ctime unix.Timespec
+}
+
+// lastJournal returns a mark that every begin and every end of a commit changes:
+// both make or remove a name in the directory of the journals, or that itself.
+func (s *Store) lastJournal(id app.ID) (mark, error) {
+	st, err := s.rollback.stat(string(id))
+	if errors.Is(err, unix.ENOENT) {
+		st, err = s.rollback.self()
+	}
+	return mark{st.Ino, st.Ctim}, err
+}
+
+// export writes the parts of an application.
+func (s *Store) export(ctx context.Context, w *archive.Writer, id app.ID, uid int) error {
+	live, err := s.live(id)
+	if err != nil {
+		return err
+	}
+	defer live.close()
+	w.Begin(appsName + "/" + string(id))
+	mine := func(v visit) bool { return int(v.st.Uid) == uid }
+	if err := exportTree(ctx, w, live, mine); err != nil {
+		return cannot("copy the application's files", err)
+	}
+	all, err := s.rollback.sub(string(id))
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return cannot("copy the journals", err)
+	}
+	defer all.close()
+	w.Begin(rollbackName + "/" + string(id))
+	err = exportTree(ctx, w, all, func(v visit) bool {
+		// What root owns in it is berth's frame around the originals.
+		plan := strings.Count(v.path, "/") == 1 && v.name == planName
+		return mine(v) || v.st.Uid == 0 && (isDir(&v.st) || plan)
+	})
+	if err != nil {
+		return cannot("copy the journals", err)
+	}
+	return nil
+}
+
+// exportTree writes a tree, of which take chooses.
+func exportTree(ctx context.Context, w *archive.Writer, d dir, take func(visit) bool) error {
+	st, err := d.self()
+	if err != nil {
+		return err
+	}
+	if err := w.Add(entryOf("", &st), nil); err != nil {
+		return err
+	}
+	return walk(ctx, d, func(v visit) error {
+		if !take(v) {
+			return errSkip
+		}
+		switch {
+		case isDir(&v.st):
+			return w.Add(entryOf(v.path, &v.st), nil)
+		case isLink(&v.st):
+			return exportLink(w, v)
+		case isFile(&v.st):
+			return exportFile(ctx, w, v, take)
+		}
+		return nil // pipes, sockets and devices are made anew by programs
+	})
+}
+
+func entryOf(path string, st *unix.Stat_t) archive.Entry {
+	e := archive.Plain(fs.FileMode(st.Mode&0o777), 0)
+	e.Path, e.UID, e.GID, e.Time = path, int(st.Uid), int(st.Gid), modTimeExact(st)
+	switch {
+	case isDir(st):
+		e.Mode |= fs.ModeDir
+		if st.Mode&unix.S_ISVTX != 0 {
+			e.Mode |= fs.ModeSticky
+		}
+	case isLink(st):
+		e.Mode |= fs.ModeSymlink
+	}
+	return e
+}
+
+func exportLink(w *archive.Writer, v visit) error {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(v.parent), v.name, buf)
+	if gone(err) || errors.Is(err, unix.EINVAL) {
+		return nil // not a link any more
+	}
+	if err != nil {
+		return err
+	}
+	e := entryOf(v.path, &v.st)
+	e.Link = string(buf[:n])
+	return w.Add(e, nil)
+}
+
+// exportFile writes one file; one with holes extent by extent.
+func exportFile(ctx context.Context, w *archive.Writer, v visit, take func(visit) bool) error {
+	f, st, err := v.parent.file(v.name)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if v.st = st; !take(v) {
+		return nil // swapped since it was looked at
+	}
+	e := entryOf(v.path, &st)
+	if st.Blocks*512 >= st.Size {
+		e.Size = st.Size
+		return w.Add(e, heed(ctx, f))
+	}
+	e.Total = st.Size
+	if err := w.Add(e, nil); err != nil {
+		return err
+	}
+	return extents(f, st.Size, func(start, end int64) error {
+		chunk := entryOf(v.path, &st)
+		chunk.Offset, chunk.Size = start, end-start
+		return w.Add(chunk, heed(ctx, io.NewSectionReader(f, start, end-start)))
+	})
+}
+
+// extents calls fn with each piece of data among the first size bytes.
+func extents(f *os.File, size int64, fn func(start, end int64) error) error {
+	for off := int64(0); off < size; {
+		start, err := unix.Seek(int(f.Fd()), off, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return nil // nothing but a hole from here on
+		}
+		end := size
+		if err == nil {
+			end, err = unix.Seek(int(f.Fd()), start, unix.SEEK_HOLE)
+		} else {
+			start = off
+		}
+		if err != nil {
+			end = size // a file system that does not tell
+		}
+		if start, end = min(start, size), min(end, size); start < end {
+			if err := fn(start, end); err != nil {
+				return err
+			}
+		}
+		off = max(end, off+1)
+	}
+	return nil
+}
+
+// heed makes reads fail once ctx has ended.
+func heed(ctx context.Context, r io.Reader) io.Reader {
+	return readerFunc(func(p []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return r.Read(p)
+	})
+}

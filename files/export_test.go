@@ -1,0 +1,183 @@
+package files
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/app"
+	"berth/files/archive"
+)
+
+// exported writes everything of the test's application.
+func exported(t *testing.T, s *Store) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := archive.NewWriter(&b, archive.Manifest{})
+	must(t, err)
+	must(t, s.Export(t.Context(), w, testID, testUID))
+	_, err = w.Close(1)
+	must(t, err)
+	return b.Bytes()
+}
+
+// imported puts an archive into a new data directory and opens that.
+func imported(t *testing.T, text []byte) *Store {
+	t.Helper()
+	root := t.TempDir()
+	i, err := NewImporter(root)
+	must(t, err)
+	defer i.Close()
+	_, err = archive.Read(bytes.NewReader(text), func(_ int, part string, e archive.Entry, r io.Reader) error { return i.Put(part, e, r) })
+	must(t, errors.Join(err, i.Sync()))
+	return openStore(t, root)
+}
+
+func TestExportAndImport(t *testing.T) {
+	p := newPast(t, map[string]string{"main.js": "1", "void/": "", "link": "->/etc/shadow", odd: "odd", "private/key": "k", "lib/a": "1"})
+	must(t, os.Chmod(filepath.Join(p.live, "private"), 0o700))
+	must(t, os.Chmod(filepath.Join(p.live, "main.js"), 0o755))
+	sparse, err := os.Create(filepath.Join(p.live, "sparse"))
+	must(t, err)
+	_, err = sparse.WriteAt([]byte("middle"), 1<<39)
+	must(t, errors.Join(err, sparse.Truncate(1<<40), sparse.Close(), os.Lchown(sparse.Name(), testUID, testUID)))
+	p.commit(map[string]string{"main.js": "2", "new": "2", "lib/a": "2"}, odd)
+	p.program(map[string]string{"data.db": "rows"})
+	must(t, os.Chmod(filepath.Join(p.live, "data.db"), 0o4755)) // no user of another host gets that
+	put(t, p.live, map[string]string{"foreign": "root's"})
+	must(t, mkfifo(filepath.Join(p.live, "pipe")))
+	must(t, os.Lchown(filepath.Join(p.live, "pipe"), testUID, testUID))
+
+	s := imported(t, exported(t, p.s))
+	info, err := os.Stat(filepath.Join(s.Dir(testID), "sparse"))
+	must(t, err)
+	size, err := s.Size(t.Context(), testID)
+	must(t, err)
+	data := make([]byte, 6)
+	f, err := os.Open(filepath.Join(s.Dir(testID), "sparse"))
+	must(t, err)
+	defer f.Close()
+	if _, err := f.ReadAt(data, 1<<39); err != nil || string(data) != "middle" || info.Size() != 1<<40 || size > 1<<20 {
+		t.Errorf("sparse: %q, %v; it has %d bytes, and all %d on disk", data, err, info.Size(), size)
+	}
+	for _, live := range []string{p.live, s.Dir(testID)} {
+		must(t, os.Remove(filepath.Join(live, "sparse")))
+	}
+	want := snapshot(t, p.live)
+	delete(want, "foreign")
+	delete(want, "pipe")
+	want["data.db"] = strings.Replace(want["data.db"], "urwxr-xr-x", "-rwxr-xr-x", 1)
+	same(t, snapshot(t, s.Dir(testID)), want)
+
+	// The history came along: there is no inode in it.
+	there := &past{t: t, s: s, live: s.Dir(testID), good: p.good}
+	if stays := there.back(1); len(stays) != 0 {
+		t.Errorf("stays %v", stays)
+	}
+	holds(t, there.live, map[string]string{"main.js": "1", "new": "", "lib/a": "1", odd: "odd", "data.db": "rows"})
+}
+
+func TestExportDuringACommit(t *testing.T) {
+	s := newStore(t)
+	_, stage := scene(t, s)
+	w, err := archive.NewWriter(io.Discard, archive.Manifest{})
+	must(t, err)
+	must(t, applied(s.Apply(t.Context(), stage, testID, testUID)))
+	if err := s.Export(t.Context(), w, testID, testUID); !errors.Is(err, ErrBusy) {
+		t.Errorf("got %v", err)
+	}
+	must(t, s.Settle(t.Context(), testID, testUID, nil))
+	must(t, s.Export(t.Context(), w, testID, testUID))
+	if err := s.Export(t.Context(), w, "nobody", testUID); app.KindOf(err) != app.NotFound {
+		t.Errorf("no application: %v", err)
+	}
+	if err := s.Export(cancelled(t), w, testID, testUID); err == nil {
+		t.Error("cancelled: exported")
+	}
+}
+
+// onWrite calls do at the first write that comes after armed was set.
+type onWrite struct {
+	armed bool
+	do    func()
+}
+
+// Write implements io.Writer.
+func (w *onWrite) Write(p []byte) (int, error) {
+	if w.armed {
+		w.armed = false
+		w.do()
+	}
+	return len(p), nil
+}
+
+// A commit that fails while files are read leaves nothing to see, but the files
+// that were read may be of both codes.
+func TestExportAroundACommitThatFails(t *testing.T) {
+	for _, history := range []bool{true, false} {
+		p := newPast(t, map[string]string{"a": "1", "b": "1"})
+		if history {
+			p.commit(map[string]string{"a": "2"})
+		}
+		stage := stageOf(t, p.s, map[string]string{"a": "3", "b": "3"})
+		on := &onWrite{do: func() {
+			must(t, applied(p.s.Apply(t.Context(), stage, testID, testUID)))
+			must(t, p.s.Settle(t.Context(), testID, testUID, p.good))
+		}}
+		w, err := archive.NewWriter(on, archive.Manifest{})
+		must(t, err)
+		on.armed = true
+		if err := p.s.Export(t.Context(), w, testID, testUID); !errors.Is(err, ErrBusy) || on.armed {
+			t.Errorf("with a history %t: %v", history, err)
+		}
+		must(t, p.s.Export(t.Context(), w, testID, testUID))
+	}
+}
+
+// What somebody made of an archive gets nowhere else.
+func TestImportRefuses(t *testing.T) {
+	root := t.TempDir()
+	outside := filepath.Join(root, "outside")
+	must(t, os.Mkdir(outside, 0o700))
+	data := filepath.Join(root, "data")
+	must(t, os.Mkdir(data, 0o700))
+	i, err := NewImporter(data)
+	must(t, err)
+	defer i.Close()
+	file := func(path string) archive.Entry {
+		e := archive.Plain(0o644, 1)
+		e.Path, e.Time = path, time.Now()
+		return e
+	}
+	top := archive.Plain(os.ModeDir|0o700, 0)
+	must(t, i.Put("apps/shop", top, nil))
+	link := file("link")
+	link.Mode, link.Link = os.ModeSymlink, outside
+	must(t, i.Put("apps/shop", link, nil))
+	must(t, i.Put("apps/shop", file("there"), strings.NewReader("x")))
+	for name, e := range map[string]archive.Entry{
+		"climbs": file("../../x"), "dots": file("a/../x"), "through a link": file("link/x"), "absolute": file("/etc/x"),
+		"no directory": file("no/x"), "twice": file("there"), "negative": {UID: -1, Path: "x"},
+	} {
+		if err := i.Put("apps/shop", e, strings.NewReader("x")); err == nil || !strings.HasPrefix(err.Error(), "cannot restore ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, part := range []string{"apps", "apps/..", "etc/passwd", "apps/a/b", "", "rollback/"} {
+		if Takes(part) || i.Put(part, top, nil) == nil {
+			t.Errorf("the part %q was taken", part)
+		}
+	}
+	if left, err := os.ReadDir(outside); err != nil || len(left) != 0 {
+		t.Errorf("outside: %v, %v", left, err)
+	}
+	if !slices.ContainsFunc([]string{"apps/shop", "rollback/1745338954955"}, Takes) {
+		t.Error("no part is taken")
+	}
+}

@@ -1,0 +1,156 @@
+package files
+
+import (
+	"context"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"berth/app"
+)
+
+// maxLinked bounds how many files with several names are told apart; beyond
+// it they count once for each name.
+const maxLinked = 100_000
+
+// blockSize is the unit of st_blocks, whatever the file system's is.
+const blockSize = 512
+
+// Size returns the bytes the live tree of id and its journals take on disk, a
+// file of the tree with several names once. The program may be running. What lies
+// deeper than can be walked does not count.
+func (s *Store) Size(ctx context.Context, id app.ID) (int64, error) {
+	live, err := s.live(id)
+	if err != nil {
+		return 0, err
+	}
+	defer live.close()
+	size, err := sizeOf(ctx, live)
+	if err != nil {
+		return size, cannot("measure the application's files", err)
+	}
+	return size + s.kept(ctx, id), nil
+}
+
+// Used is Size with what the program keeps in its temporary directory: what
+// counts against the application's disk space.
+func (s *Store) Used(ctx context.Context, id app.ID) (int64, error) {
+	size, err := s.Size(ctx, id)
+	if err != nil {
+		return size, err
+	}
+	temp, err := s.tmp.sub(tempName(id, false))
+	if gone(err) {
+		return size, nil
+	}
+	if err != nil {
+		return size, cannot("measure the application's files", err)
+	}
+	defer temp.close()
+	more, err := sizeOf(ctx, temp)
+	if err != nil {
+		return size, cannot("measure the application's files", err)
+	}
+	if st, err := temp.self(); err == nil {
+		more -= st.Blocks * blockSize // the directory is berth's
+	}
+	return size + more, nil
+}
+
+// After returns the bytes that the tree of id will take once the stage is laid
+// over it; id is "" for a new application. The stage is the caller's, and the
+// program may be running.
+func (s *Store) After(ctx context.Context, stage app.Stage, id app.ID) (int64, error) {
+	top, err := s.openStage(stage)
+	if err != nil {
+		return 0, err
+	}
+	defer top.close()
+	s.mu.Lock()
+	_, prepared := s.manifests[stage]
+	s.mu.Unlock()
+	name := newName
+	if prepared {
+		name = buildName // a copy of the whole tree
+	}
+	src, err := top.sub(name)
+	if err != nil {
+		return 0, cannot("open the stage", err)
+	}
+	defer src.close()
+	size, err := int64(0), error(nil)
+	if prepared || id == "" {
+		size, err = sizeOf(ctx, src)
+	} else {
+		size, err = s.overlaid(ctx, src, id)
+	}
+	if err != nil {
+		return size, cannot("measure the application's files", err)
+	}
+	return size, nil
+}
+
+// overlaid is the size of a live tree with src over it.
+func (s *Store) overlaid(ctx context.Context, src dir, id app.ID) (int64, error) {
+	live, err := s.live(id)
+	if err != nil {
+		return 0, err
+	}
+	defer live.close()
+	size, err := sizeOf(ctx, live)
+	if err != nil {
+		return size, err
+	}
+	err = walk(ctx, src, func(v visit) error {
+		was, err := live.at(v.path)
+		if err != nil && !gone(err) {
+			return err
+		}
+		if err == nil && isDir(&was) && isDir(&v.st) {
+			return nil
+		}
+		size += v.st.Blocks * blockSize
+		if err == nil && !isDir(&was) && was.Nlink == 1 {
+			size -= was.Blocks * blockSize
+		}
+		return nil
+	})
+	return size, err
+}
+
+// at looks at the entry at path below d.
+func (d dir) at(path string) (unix.Stat_t, error) {
+	parent, name := split(path)
+	p, err := d.sub(parent)
+	if err != nil {
+		return unix.Stat_t{}, err
+	}
+	defer p.close()
+	return p.stat(name)
+}
+
+// sizeOf measures a tree.
+func sizeOf(ctx context.Context, d dir) (int64, error) {
+	var blocks int64
+	if st, err := d.self(); err == nil {
+		blocks = st.Blocks
+	}
+	// Only files with more names than one need remembering.
+	counted := make(map[uint64]bool)
+	err := walk(ctx, d, func(v visit) error {
+		if !isDir(&v.st) && v.st.Nlink > 1 {
+			if counted[v.st.Ino] {
+				return nil
+			}
+			if len(counted) < maxLinked {
+				counted[v.st.Ino] = true
+			}
+		}
+		blocks += v.st.Blocks
+		if isDir(&v.st) && strings.Count(v.path, "/")+1 >= maxDepth {
+			return errSkip
+		}
+		return nil
+	})
+	return blocks * blockSize, err
+}

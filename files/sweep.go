@@ -1,0 +1,117 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"berth/app"
+)
+
+// Sweep removes what a crash left behind: everything in staging, the trees,
+// journals and temporary directories of applications that are not known, and
+// unfinished backups. It is for boot, before anything else uses the Store;
+// journals of known applications stay for Undo. It goes on after an error and
+// returns all of them.
+func (s *Store) Sweep(ctx context.Context, known []app.ID) error {
+	var all error
+	for _, d := range []dir{s.apps, s.rollback, s.tmp} {
+		err := d.list(func(name string) error {
+			if !slices.Contains(known, app.ID(name)) {
+				all = errors.Join(all, s.discard(ctx, d, name))
+			}
+			return ctx.Err()
+		})
+		all = errors.Join(all, err)
+	}
+	err := s.backups.list(func(name string) error {
+		if strings.HasSuffix(name, backupTemp) {
+			all = errors.Join(all, removeTree(ctx, s.backups, name))
+		}
+		return nil
+	})
+	all = errors.Join(all, err)
+	// Last, since what was found above passes through it.
+	err = s.staging.list(func(name string) error {
+		all = errors.Join(all, removeTree(ctx, s.staging, name))
+		return ctx.Err()
+	})
+	return errors.Join(all, err)
+}
+
+// tempName is the name of a temporary directory in tmp. A build has its own,
+// for the program may be running beside it; '.' is in no id.
+func tempName(id app.ID, build bool) string {
+	if build {
+		return string(id) + ".build"
+	}
+	return string(id)
+}
+
+// Temp returns the absolute path of the temporary directory of id, or of its
+// build, whether it is there or not.
+func (s *Store) Temp(id app.ID, build bool) string {
+	return filepath.Join(s.root, tmpName, tempName(id, build))
+}
+
+// EnsureTemp makes the temporary directory of id, or of its build, empty and
+// uid's own, and returns its absolute path. Nothing may be using the one
+// before, which is removed in the background, however much is in it; one that
+// is empty stays, so that a full disk keeps no program from starting again.
+func (s *Store) EnsureTemp(id app.ID, build bool, uid int) (string, error) {
+	if err := checkID(id); err != nil {
+		return "", err
+	}
+	name := tempName(id, build)
+	path := s.Temp(id, build)
+	if s.emptyTemp(name, uid) {
+		return path, nil
+	}
+	if err := s.DropTemp(id, build); err != nil {
+		return "", err
+	}
+	d, err := s.tmp.mkdir(name, 0o700, uid)
+	if err != nil {
+		return "", s.cannot("make a temporary directory", err)
+	}
+	defer d.close()
+	if err := s.mark(d, uid); err != nil {
+		return "", s.cannot("make a temporary directory", err)
+	}
+	return path, nil
+}
+
+// emptyTemp reports whether there is a temporary directory of uid's that holds
+// nothing. Its mode is mended.
+func (s *Store) emptyTemp(name string, uid int) bool {
+	d, err := s.tmp.sub(name)
+	if err != nil {
+		return false
+	}
+	defer d.close()
+	st, err := d.self()
+	if err != nil || int(st.Uid) != uid || int(st.Gid) != uid {
+		return false
+	}
+	err = d.each(func(string) error { return unix.ENOTEMPTY })
+	return err == nil && s.mark(d, uid) == nil && d.own(uid, 0o700) == nil
+}
+
+// DropTemp removes that directory: its name at once, what is in it in the
+// background. What Close interrupts goes with the next Sweep.
+func (s *Store) DropTemp(id app.ID, build bool) error {
+	trash := randName()
+	err := move(s.tmp, tempName(id, build), s.staging, trash)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return cannot("remove a temporary directory", err)
+	}
+	s.removing.Go(func() { _ = removeTree(s.ctx, s.staging, trash) })
+	return nil
+}

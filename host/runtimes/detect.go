@@ -1,0 +1,124 @@
+package runtimes
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"berth/app"
+)
+
+// detect decides the language: by content where it is beyond doubt, then by
+// extension, then by the interpreter that the file itself names. With START
+// an unknown main file is no obstacle.
+func (p *project) detect() error {
+	if p.main == "" {
+		p.lang = p.byEvidence()
+		return nil
+	}
+	exists := p.files.Exists(p.main) // else BUILD makes it
+	if exists {
+		head, err := p.files.Read(p.main, headSize)
+		if err != nil {
+			return fmt.Errorf("cannot read MAIN: %w", err)
+		}
+		p.head = head
+	}
+	p.lang = p.ofAnother(byContent(p.main, p.head))
+	if p.lang == &static && p.start != "" { // a program serves the page
+		p.lang = nil
+	}
+	switch {
+	case p.lang != nil:
+	case p.start != "":
+		p.lang = p.byEvidence()
+	case !exists && path.Ext(p.main) == "":
+		p.lang = &prebuilt // what compilers make
+	default:
+		return p.unknown()
+	}
+	if p.lang == &static {
+		if p.static = true; p.cfg.Build != "" {
+			p.lang = p.byEvidence()
+		}
+		return forSites(p)
+	}
+	if exists && p.start == "" && p.lang.check != nil {
+		return p.lang.check(p)
+	}
+	return nil
+}
+
+// byContent returns the language of a file, nil if it is of none.
+func byContent(name string, head []byte) *language {
+	for _, l := range languages {
+		if l.claims != nil && l.claims(head) {
+			return l
+		}
+	}
+	ext := strings.ToLower(path.Ext(name))
+	for _, l := range languages {
+		// A compiled project may also be named by its manifest.
+		if slices.Contains(l.exts, ext) || l.compile != nil && slices.Contains(l.evidence, name) {
+			return l
+		}
+	}
+	if ext != "" {
+		return nil
+	}
+	for _, l := range languages {
+		if slices.Contains(l.shebangs, interpreter(head)) {
+			return l
+		}
+	}
+	return nil
+}
+
+// byEvidence returns the language whose packages a START command will want.
+func (p *project) byEvidence() *language {
+	for _, l := range languages {
+		if slices.ContainsFunc(l.evidence, p.files.Exists) {
+			return p.ofAnother(l)
+		}
+	}
+	return &shell // which is what runs START
+}
+
+// interpreter returns the name of the program after "#!", "" if there is none.
+func interpreter(head []byte) string {
+	line, ok := bytes.CutPrefix(head, []byte("#!"))
+	if !ok {
+		return ""
+	}
+	line, _, _ = bytes.Cut(line, []byte{'\n'})
+	for _, word := range strings.Fields(string(line)) {
+		// "#!/usr/bin/env -S node --flag" names node.
+		if name := path.Base(word); name != "env" && !strings.HasPrefix(word, "-") {
+			return name
+		}
+	}
+	return ""
+}
+
+// unknown explains why MAIN cannot be started as it is.
+func (p *project) unknown() error {
+	switch path.Ext(p.main) {
+	case ".java":
+		return app.Errorf(app.Unusable, "MAIN=%s is source code: berth starts Java programs that are built; upload the .jar and set MAIN to it", p.main)
+	case ".class":
+		return app.Errorf(app.Unusable, "MAIN=%s is one class of a Java program: pack the program as a jar, upload that and set MAIN to it, or set START=java with the name of the class", p.main)
+	}
+	var exts []string
+	for _, l := range languages {
+		exts = append(exts, l.exts...)
+	}
+	what := app.Textf("berth does not know how to start MAIN=%s", p.main)
+	if name := interpreter(p.head); name != "" {
+		what = app.Textf("berth does not know how to start MAIN=%s (a script for %s)", p.main, name)
+	}
+	return app.Errorf(app.Unusable,
+		"%s: it starts %s files and programs built for Linux; for anything else set START to the command that does",
+		what, strings.Join(exts, " "))
+}

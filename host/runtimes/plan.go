@@ -1,0 +1,230 @@
+package runtimes
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+
+	"berth/app"
+)
+
+// headSize is how much of a main file is looked at to tell what it is.
+const headSize = 256
+
+// project is one upload while its plan is made.
+type project struct {
+	cfg   app.Config
+	files app.Files
+	tools Tools
+	arch  string // as in GOARCH
+
+	prepared string // app.Code.Packages of the tree as it is
+
+	main  string // clean and relative, empty when START alone is known
+	start string // START, or the command that a manifest names
+	head  []byte // the first bytes of main
+	lang  *language
+	plan  app.Plan
+
+	static   bool // MAIN is a page: nothing runs, and lang is what BUILD needs
+	installs bool // the project asks for packages
+}
+
+// Plan decides how the tree behind files is prepared and started. found tells
+// whether it holds a discloud.config. prepared is the app.Code.Packages of the
+// tree as it is: packages that come from the same are left alone.
+//
+// A main file the config does not name is inferred, which a note admits. Every
+// error but an unreadable tree is of kind app.Unusable and tells the user what
+// to change. Plan calls files and tools only; it is safe for concurrent use if
+// they are. It blocks while a tool is asked for its version.
+func Plan(cfg app.Config, found bool, files app.Files, tools Tools, prepared string) (app.Plan, error) {
+	p := &project{
+		cfg: cfg, files: files, tools: tools, arch: runtime.GOARCH, prepared: prepared,
+		start: strings.TrimSpace(cfg.Start),
+	}
+	return p.make(found)
+}
+
+// make fills in the plan.
+func (p *project) make(found bool) (app.Plan, error) {
+	for _, step := range []func() error{
+		func() error { return p.findMain(found) },
+		p.detect,
+		p.addSteps,
+		p.addStart,
+	} {
+		if err := step(); err != nil {
+			return app.Plan{}, err
+		}
+	}
+	p.addNotes()
+	code := &p.plan.Code
+	code.Main, code.Lang, code.Start, code.Build, code.Health = p.main, p.lang.name, p.start, p.cfg.Build, p.cfg.Health
+	if p.static {
+		code.Lang = static.name
+	}
+	if code.Version = p.cfg.Version; code.Version == "" {
+		code.Version = "latest"
+	}
+	return p.plan, nil
+}
+
+// findMain takes MAIN from the config, or infers it.
+func (p *project) findMain(found bool) error {
+	if p.cfg.Main == "" {
+		return p.inferMain(found)
+	}
+	main, ok := cleanPath(p.cfg.Main)
+	if !ok {
+		return app.Errorf(app.Unusable, "MAIN=%q is not a path inside the archive", p.cfg.Main)
+	}
+	p.main = main
+	if p.files.Exists(main) {
+		return nil
+	}
+	if p.cfg.Build != "" {
+		p.note("MAIN=%q is not in the archive; BUILD is expected to make it.", main)
+		return nil
+	}
+	return app.Errorf(app.Unusable, "cannot find MAIN=%q in the archive%s", main, p.hint(main))
+}
+
+// cleanPath returns s as a clean relative path, without a leading "./".
+func cleanPath(s string) (string, bool) {
+	control := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }
+	clean := path.Clean(s)
+	// ValidPath refuses absolute paths, "..", and text that is not UTF-8.
+	return clean, clean != "." && fs.ValidPath(clean) && !strings.ContainsFunc(s, control)
+}
+
+// hint names a file that the user may have meant instead of main.
+func (p *project) hint(main string) app.Text {
+	candidates := []string{strings.ToLower(main), path.Base(main), "src/" + main}
+	if slices.Contains(javascript.exts, path.Ext(main)) && !slices.ContainsFunc(candidates, p.files.Exists) {
+		if pkg, err := p.readPackage(); err == nil && !pkg.buildHint().IsZero() {
+			return pkg.buildHint()
+		}
+	}
+	for _, l := range languages {
+		if slices.Contains(l.exts, path.Ext(main)) {
+			candidates = append(candidates, l.mains...)
+		}
+	}
+	for _, l := range languages {
+		candidates = append(candidates, l.mains...)
+	}
+	for _, c := range candidates {
+		if c != main && p.files.Exists(c) {
+			return app.Textf("; there is %s: did you mean MAIN=%s?", c, c)
+		}
+	}
+	return app.Textf("; MAIN is the path of the file to start, from the root of the archive")
+}
+
+// inferMain looks for what to start in the manifests and then under the usual
+// names.
+func (p *project) inferMain(found bool) error {
+	if p.start != "" {
+		// START says what to run. A main file only tells the language then.
+		p.main = p.usualMain()
+		return nil
+	}
+	e := p.inferEntry()
+	if e == (entry{}) {
+		missing := app.Textf("there is no discloud.config")
+		if found {
+			missing = app.Textf("discloud.config does not set MAIN")
+		}
+		var names []string
+		for _, l := range languages {
+			names = append(names, l.mains[:min(len(l.mains), 1)]...)
+		}
+		return app.Errorf(app.Unusable, "cannot tell what to start: %s, and there is none of %s or other usual names: write MAIN= and the path of the file to start into discloud.config in the root of the archive",
+			missing, strings.Join(names, ", "))
+	}
+	p.main, p.start = e.main, e.start
+	missing := "There is no discloud.config"
+	if found {
+		missing = "discloud.config does not set MAIN"
+	}
+	if e.start != "" {
+		p.note("%s; START=%s is assumed.", missing, e.start)
+	} else {
+		p.note("%s; MAIN=%s is assumed.", missing, e.main)
+	}
+	return nil
+}
+
+// inferEntry asks the manifests first: they were written on purpose.
+func (p *project) inferEntry() entry {
+	for _, l := range languages {
+		if l.manifest == nil {
+			continue
+		}
+		if e := l.manifest(p); e != (entry{}) {
+			return e
+		}
+	}
+	return entry{main: p.usualMain()}
+}
+
+// usualMain returns the first usual name that exists, "" when none does.
+func (p *project) usualMain() string {
+	for _, l := range languages {
+		for _, name := range l.mains {
+			if p.files.Exists(name) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// note adds a sentence for the user to the plan.
+func (p *project) note(format string, args ...any) {
+	p.plan.Notes = append(p.plan.Notes, fmt.Sprintf(format, args...))
+}
+
+// addNotes says what the config asks for and berth does not do.
+func (p *project) addNotes() {
+	p.noteKeys()
+	p.noteVersion()
+	p.noteMissing("START", p.cfg.Start)
+	p.noteMissing("BUILD", p.cfg.Build)
+	p.noteAPT()
+}
+
+// elsewhere are keys of the hosted service that nothing here answers to.
+var elsewhere = map[string]string{
+	"VLAN":     "programs here share no private network",
+	"HOSTNAME": "programs here share no private network",
+	"STORAGE":  "a program's own directory is its storage",
+}
+
+// noteKeys names the keys that mean nothing: a mistyped one would else be
+// missed without a word.
+func (p *project) noteKeys() {
+	for _, key := range p.cfg.Keys {
+		if slices.Contains(app.ConfigKeys, key) {
+			continue
+		}
+		why := elsewhere[key]
+		if why == "" {
+			why = "berth knows " + strings.Join(app.ConfigKeys, ", ")
+		}
+		p.note("%s: %s is ignored: %s.", p.cfg.Where(key), shortened(key), why)
+	}
+}
+
+// shortened keeps a stranger's word from filling the note.
+func shortened(word string) string {
+	const most = 40
+	if r := []rune(word); len(r) > most {
+		return string(r[:most]) + "..."
+	}
+	return word
+}

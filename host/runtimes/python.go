@@ -1,0 +1,243 @@
+package runtimes
+
+import (
+	"bytes"
+	"path"
+	"regexp"
+	"strings"
+
+	"berth/app"
+)
+
+var (
+	python3 = program{binary: "python3", title: "Python", apt: "python3 python3-venv"}
+	uv      = program{binary: "uv", title: "uv", site: "https://docs.astral.sh/uv"}
+	poetry  = program{binary: "poetry", title: "Poetry", apt: "python3-poetry"}
+)
+
+// venvPython knows the packages in .venv. Debian's own Python refuses to
+// install packages beside the system's.
+const venvPython = ".venv/bin/python"
+
+// python runs on the host's python3. What requirements.txt or pyproject.toml
+// asks for goes into a virtual environment in the tree.
+var python = language{
+	name:     "python",
+	title:    "Python",
+	exts:     []string{".py"},
+	mains:    []string{"main.py", "app.py", "bot.py", "__main__.py", "index.py", "src/main.py", "src/bot.py"},
+	programs: []program{python3},
+	shebangs: []string{"python", "python3"},
+	evidence: []string{"requirements.txt", "pyproject.toml"},
+	demand: func(p *project) demand {
+		project, err := p.readPyproject()
+		if err != nil {
+			return demand{}
+		}
+		return demand{project.Project.Python, "pyproject.toml", "requires-python"}
+	},
+	packages: pythonPackages,
+	bin:      ".venv/bin",
+	argv: func(p *project) ([]string, error) {
+		path, err := p.need(python3)
+		if p.installs {
+			path = venvPython
+		}
+		return []string{path, "-u", p.argument()}, err
+	},
+}
+
+// pythonAlias is the beginning of a command line that may say "python", which
+// Debian does not have: it has to mean python3.
+func (p *project) pythonAlias() string {
+	command, _ := p.tools.Find("python3")
+	if command == "" || p.has(program{binary: "python"}) {
+		return ""
+	}
+	return `mkdir -p "$TMPDIR/.alias" && ln -sf ` + command + ` "$TMPDIR/.alias/python"; PATH="$PATH:$TMPDIR/.alias"; export PATH; `
+}
+
+// pythonPackages makes the environment, if the project asks for a package.
+func pythonPackages(p *project) (packages, error) {
+	text, err := p.read("requirements.txt")
+	if err != nil {
+		return packages{}, err
+	}
+	pk := packages{mark: ".venv/pyvenv.cfg", unclear: undoes.MatchString(p.cfg.Build)}
+	var what []string // to install
+	if requires([]byte(text)) {
+		what = []string{"-r", "requirements.txt"}
+		from, all := requirementFiles(p)
+		pk.from, pk.unclear = from, pk.unclear || !all
+	} else if what, err = p.pyprojectPackages(&pk); err != nil {
+		return packages{}, err
+	}
+	pip := runsPip.MatchString(p.cfg.Build) && !strings.Contains(p.cfg.Build, "--user") // which goes beside any environment
+	if len(what) == 0 && len(pk.steps) == 0 && !pip {
+		if p.files.Exists("Pipfile") {
+			p.note("Pipfile is not read: list its packages in requirements.txt (pipenv requirements > requirements.txt).")
+		}
+		return packages{}, nil
+	}
+	command, err := p.need(python3)
+	if err != nil || len(pk.steps) > 0 {
+		return pk, err
+	}
+	if uv, _ := p.tools.Find(uv.binary); uv != "" && !pip { // its environment has no pip
+		pk.recipe, pk.steps = "uv "+strings.Join(what, " "), uvSteps(uv, command, what)
+		return pk, nil
+	}
+	pk.recipe, pk.steps = "pip "+strings.Join(what, " "), pipSteps(command, what)
+	pk.unclear = pk.unclear || len(what) == 0
+	return pk, nil
+}
+
+// runsPip matches a BUILD that installs packages by itself, for which there has
+// to be an environment too.
+var runsPip = regexp.MustCompile(`\bpip3?\b`)
+
+// pipSteps makes the environment by what Debian has, and installs what is asked
+// for.
+func pipSteps(python string, what []string) []app.Step {
+	steps := []app.Step{
+		{
+			// Debian ships Python without it, and venv's own message is long.
+			Argv:   []string{python, "-c", "import ensurepip"},
+			OnFail: app.Textf("this host cannot make Python environments: the owner can install what is missing with: apt install python3-venv"),
+		},
+		{
+			Argv:   []string{python, "-m", "venv", ".venv"},
+			OnFail: app.Textf("Python could not make its environment in .venv; if the output names ensurepip, the owner can install it with: apt install python3-venv"),
+		},
+	}
+	if len(what) == 0 {
+		return steps
+	}
+	return append(steps, app.Step{
+		Argv: append([]string{
+			venvPython, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-cache-dir",
+		}, what...),
+		OnFail: notInstalled("pip", asked(what)),
+	})
+}
+
+// uvSteps does the same faster.
+func uvSteps(uv, python string, what []string) []app.Step {
+	return []app.Step{
+		{
+			Argv:   []string{uv, "venv", "--allow-existing", "--python", python, ".venv"},
+			Env:    uvEnv,
+			OnFail: app.Textf("uv could not make the environment in .venv; its output tells why."),
+		},
+		{
+			Argv:   append([]string{uv, "pip", "install", "--python", venvPython}, what...),
+			Env:    uvEnv,
+			OnFail: notInstalled("uv", asked(what)),
+		},
+	}
+}
+
+// uvEnv keeps uv to the host's Python, and makes of the environment what
+// outlives its cache.
+var uvEnv = []string{"UV_PYTHON_DOWNLOADS=never", "UV_LINK_MODE=copy"}
+
+// asked names the file that packages were asked for in.
+func asked(what []string) string {
+	if what[0] == "-r" {
+		return what[1]
+	}
+	return "pyproject.toml"
+}
+
+// requires reports whether a requirements file installs anything. Comments and
+// options alone do not, but for those that stand for a package or a file of
+// them.
+func requires(text []byte) bool {
+	for _, words := range requirements(text) {
+		option, _, _ := strings.Cut(words[0], "=")
+		switch {
+		case words[0][0] != '-', option == "--requirement", option == "--editable",
+			strings.HasPrefix(option, "-r"), strings.HasPrefix(option, "-e"):
+			return true
+		}
+	}
+	return false
+}
+
+// requirements returns the lines of a requirements file that say something, in
+// words.
+func requirements(text []byte) (lines [][]string) {
+	// PowerShell's "pip freeze >" writes UTF-16, which pip reads. Without its
+	// NULs and its mark it is ASCII enough for this question.
+	text = bytes.ReplaceAll(text, []byte{0}, nil)
+	for _, mark := range []string{"\xff\xfe", "\xfe\xff", "\uFEFF"} {
+		text = bytes.TrimPrefix(text, []byte(mark))
+	}
+	whole := strings.ReplaceAll(strings.ReplaceAll(string(text), "\r", ""), "\\\n", " ")
+	for line := range strings.Lines(whole) {
+		words := strings.Fields(line)
+		if len(words) > 0 && words[0][0] != '#' {
+			lines = append(lines, words)
+		}
+	}
+	return lines
+}
+
+// maxRequirementFiles is more than any project has.
+const maxRequirementFiles = 32
+
+// requirementFiles returns requirements.txt, the files it includes and the
+// wheels that they name by path. all is false when packages come from more
+// than these: a folder, or what cannot be followed.
+func requirementFiles(p *project) (from []string, all bool) {
+	from = []string{"requirements.txt"}
+	for i := 0; i < len(from); i++ {
+		if len(from) > maxRequirementFiles {
+			return from, false
+		}
+		if path.Ext(from[i]) == ".whl" {
+			continue
+		}
+		text, err := p.read(from[i])
+		if err != nil || !p.files.Exists(from[i]) {
+			return from, false
+		}
+		for _, words := range requirements([]byte(text)) {
+			file, known := requirementFile(words)
+			if !known {
+				return from, false
+			}
+			if file == "" {
+				continue
+			}
+			if path.Ext(file) != ".whl" { // pip takes these from its own directory
+				file = path.Join(path.Dir(from[i]), file)
+			}
+			from = append(from, path.Clean(file))
+		}
+	}
+	return from, true
+}
+
+// requirementFile returns the file of the tree that a line names, "" when it
+// names none. known is false when there is no telling.
+func requirementFile(words []string) (file string, known bool) {
+	option, value, joined := strings.Cut(words[0], "=")
+	if !joined && len(words) > 1 {
+		value = words[1]
+	}
+	switch {
+	case option == "-r", option == "-c", option == "--requirement", option == "--constraint":
+		return value, !strings.Contains(value, ":")
+	case option == "--index-url", option == "-i", option == "--extra-index-url":
+		return "", !strings.Contains(value, "file:")
+	case option == "--pre", option == "--require-hashes", option == "--prefer-binary", option == "--no-index":
+		return "", true
+	case words[0][0] == '-':
+		return "", false
+	case path.Ext(words[0]) == ".whl" && !strings.Contains(words[0], ":"):
+		return words[0], true
+	}
+	line := strings.Join(words, " ")
+	return "", words[0][0] != '.' && words[0][0] != '/' && !strings.Contains(line, "file:") && !strings.Contains(words[0], "/")
+}

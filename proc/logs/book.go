@@ -1,0 +1,212 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"berth/app"
+)
+
+// Book is the logs of all applications: for each a run log and a build
+// log, opened when first needed. It is safe for concurrent use.
+type Book struct {
+	dir     string
+	options Options
+	log     *slog.Logger
+
+	mu       sync.Mutex
+	open     map[logName]*Log
+	removing map[app.ID]bool // a reader that comes meanwhile finds no log
+
+	holding holding
+}
+
+// logName names one log.
+type logName struct {
+	id    app.ID
+	build bool
+}
+
+func (n logName) String() string {
+	if n.build {
+		return "build"
+	}
+	return "run"
+}
+
+// NewBook returns the logs below dir, which need not exist yet.
+func NewBook(dir string, o Options, log *slog.Logger) *Book {
+	return &Book{
+		dir: dir, options: o, log: log, open: map[logName]*Log{}, removing: map[app.ID]bool{},
+		holding: holding{names: map[logName]int{}},
+	}
+}
+
+// ErrNone is what readers get of an application that never printed anything,
+// or is deleted: reading makes no log.
+var ErrNone = errors.New("there is no log")
+
+// of returns a log, opened and made if need be.
+func (b *Book) of(id app.ID, build bool) (*Log, error) {
+	name := logName{id, build}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if l := b.open[name]; l != nil {
+		return l, nil
+	}
+	return b.openLog(name)
+}
+
+// Existing returns a log that is there already, or ErrNone.
+func (b *Book) Existing(id app.ID, build bool) (*Log, error) {
+	name := logName{id, build}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if l := b.open[name]; l != nil {
+		return l, nil
+	}
+	_, err := os.Stat(filepath.Join(b.dir, string(id), name.String()+".log"))
+	if b.removing[id] || errors.Is(err, os.ErrNotExist) {
+		return nil, ErrNone
+	}
+	return b.openLog(name)
+}
+
+// openLog opens a log. The caller holds mu.
+func (b *Book) openLog(name logName) (*Log, error) {
+	o := b.options
+	if name.build {
+		o.Rate = -1 // bounded by its time and its files; losing an error message would hurt
+	}
+	l, err := Open(filepath.Join(b.dir, string(name.id)), name.String(), o)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the application's log: %w", err)
+	}
+	b.open[name] = l
+	return l, nil
+}
+
+// Note adds a line of berth's own to the run log. That it cannot is told to
+// the daemon's log: no operation fails for it.
+func (b *Book) Note(id app.ID, text string) {
+	l, err := b.of(id, false)
+	if err != nil {
+		b.log.Error("cannot write to the application's log", "app", id, "error", err)
+		return
+	}
+	l.Note(text)
+}
+
+// Tail returns the last max bytes.
+func (b *Book) Tail(id app.ID, build bool, max int) string {
+	l, err := b.Existing(id, build)
+	if errors.Is(err, ErrNone) {
+		return ""
+	}
+	if err != nil {
+		b.log.Error("cannot read the application's log", "app", id, "error", err)
+		return ""
+	}
+	return l.Tail(max)
+}
+
+// Mark returns a function like Tail for what is written from now on.
+func (b *Book) Mark(id app.ID) func(max int) string {
+	l, err := b.of(id, false)
+	if err != nil {
+		b.log.Error("cannot read the application's log", "app", id, "error", err)
+		return func(int) string { return "" }
+	}
+	return l.Mark()
+}
+
+// FollowBuild follows the build log from now on.
+func (b *Book) FollowBuild(id app.ID) (*Follower, error) {
+	l, err := b.Existing(id, true)
+	if err != nil {
+		return nil, err
+	}
+	return l.Follow(0), nil
+}
+
+// BeginBuild empties the build log.
+func (b *Book) BeginBuild(id app.ID) error {
+	l, err := b.of(id, true)
+	if err != nil {
+		return err
+	}
+	return l.Reset()
+}
+
+// Remove closes and removes both logs. Nothing may be written to them from
+// then on.
+func (b *Book) Remove(id app.ID) error {
+	var mine []*Log
+	b.mu.Lock()
+	b.removing[id] = true
+	for _, build := range []bool{false, true} {
+		name := logName{id, build}
+		if l := b.open[name]; l != nil {
+			mine = append(mine, l)
+			delete(b.open, name)
+		}
+	}
+	b.mu.Unlock() // closing takes its time, and others want their logs
+	var errs []error
+	for _, l := range mine {
+		errs = append(errs, l.Close())
+	}
+	errs = append(errs, os.RemoveAll(filepath.Join(b.dir, string(id))))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.removing, id)
+	return errors.Join(errs...)
+}
+
+// Sweep removes the logs of applications that are not known.
+func (b *Book) Sweep(known map[app.ID]bool) error {
+	list, err := os.ReadDir(b.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, e := range list {
+		if !known[app.ID(e.Name())] {
+			errs = append(errs, b.Remove(app.ID(e.Name()))) // it may be open for last words
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Reader opens the whole run log.
+func (b *Book) Reader(id app.ID) (io.ReadCloser, error) { return b.Whole(id, false) }
+
+// Whole opens everything that is kept of a log; one that there is not is empty.
+func (b *Book) Whole(id app.ID, build bool) (io.ReadCloser, error) {
+	l, err := b.Existing(id, build)
+	if errors.Is(err, ErrNone) {
+		return io.NopCloser(strings.NewReader("")), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l.Reader()
+}
+
+// Close closes every log.
+func (b *Book) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var errs []error
+	for name, l := range b.open {
+		errs = append(errs, l.Close())
+		delete(b.open, name)
+	}
+	return errors.Join(errs...)
+}

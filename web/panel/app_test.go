@@ -1,0 +1,319 @@
+package panel
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/app"
+	"berth/app/text"
+	"berth/host/account"
+)
+
+func TestSuggestRAM(t *testing.T) {
+	const mb = 1 << 20
+	for name, tt := range map[string]struct {
+		peak  int64
+		limit app.MB
+		times int
+		most  app.MB
+		want  app.MB
+	}{
+		"a quarter more":                  {300 * mb, 300, 1, 4000, 384},
+		"of little, a step":               {64 * mb, 64, 2, 4000, 96},
+		"half more when it happens often": {300 * mb, 300, 3, 4000, 480},
+		"a peak above the limit":          {400 * mb, 300, 1, 4000, 512},
+		"a peak that is not known":        {0, 512, 1, 4000, 640},
+		"part of a MB":                    {300*mb + 1, 300, 1, 4000, 384},
+		"what the account has left":       {300 * mb, 300, 1, 350, 320},
+		"less than a step is left":        {300 * mb, 300, 1, 319, 0},
+		"nothing is left":                 {300 * mb, 300, 1, 300, 0},
+		"less than it has":                {300 * mb, 300, 1, 100, 0},
+		"a host that is too full":         {300 * mb, 300, 1, -50, 0},
+		"the least that there can be":     {1, 1, 1, 4000, 32},
+	} {
+		if got := suggestRAM(tt.peak, tt.limit, tt.times, tt.most); got != tt.want {
+			t.Errorf("%s: %d MB, want %d", name, got, tt.want)
+		}
+	}
+}
+
+// ended makes the records know how a run ended.
+func (w *world) ended(id app.ID, e app.Exit) {
+	w.t.Helper()
+	if e.At.IsZero() {
+		e.At = time.Now()
+	}
+	must(w.t, w.db.RunEnded(w.t.Context(), id, e))
+}
+
+// change changes what the host shows of an application.
+func (w *world) change(id app.ID, change func(*app.Snapshot)) {
+	s, _ := w.host.Find(id)
+	w.host.add(s.Account, id, func(to *app.Snapshot) { *to = s; change(to) })
+}
+
+func (w *world) killed(id app.ID, runs ...int) {
+	w.t.Helper()
+	e := app.Exit{Code: 137, Signal: 9, OOM: true, LimitMB: 100, PeakBytes: 100 << 20, Ran: 3 * time.Minute}
+	for _, run := range runs {
+		e.Run = run
+		w.ended(id, e)
+	}
+	w.change(id, func(s *app.Snapshot) { s.State, s.Running, s.LastExit = app.Stopped, false, &e })
+}
+
+// One click gives what was killed more RAM, and starts it.
+func TestRaise(t *testing.T) {
+	w := newWorld(t)
+	w.host.add(w.ana.ID, "shop")
+	add(t, w, "shop")
+	b := w.as("ana")
+	b.get("/apps/shop").lacks(t, "before", "Killed for memory")
+	w.killed("shop", 1)
+	p := b.get("/apps/shop")
+	p.want(t, "once", http.StatusOK, "Killed for memory 1 time in 24 h.", "Peak 100 MB of 100 MB.", "Raise RAM to 128 MB and start", `name="ram" value="128"`,
+		"It needed more than its 100 MB of RAM. Its peak was 100 MB. It stays so until somebody starts it.")
+	w.killed("shop", 2, 3)
+	b.get("/apps/shop").want(t, "often", http.StatusOK, "Killed for memory 3 times in 24 h.", "Raise RAM to 160 MB and start")
+	b.post("/apps/shop/raise", "ram", "160").leads(t, "raise", "/apps/shop")
+	if got := strings.Join(w.host.done, ", "); got != "ram 160 shop, start shop" {
+		t.Errorf("done: %s", got)
+	}
+	if act := w.acts.last(); act.Operation != "app.ram" || act.Detail != "ram=160 and started" || act.App != "shop" {
+		t.Errorf("the audit log has %+v", act)
+	}
+	p = b.get("/apps/shop")
+	p.want(t, "after", http.StatusOK, "The shop has 160 MB of RAM now, and was started.")
+	p.lacks(t, "after", "Killed for memory")
+
+	w.change("shop", func(s *app.Snapshot) { s.RAM, s.State, s.Running = 100, app.Online, true })
+	b.post("/apps/shop/raise", "ram", "160").leads(t, "while it runs", "/apps/shop")
+	w.change("shop", func(s *app.Snapshot) { s.RAM, s.State, s.Running = 100, app.Waiting, false })
+	b.post("/apps/shop/raise", "ram", "160").leads(t, "while it waits", "/apps/shop")
+	if got := strings.Join(w.host.done[2:], ", "); got != "ram 160 shop, ram 160 shop, restart shop" {
+		t.Errorf("done: %s", got)
+	}
+}
+
+func TestRaiseIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.host.add(w.ana.ID, "shop")
+	add(t, w, "shop")
+	w.killed("shop", 1)
+	b := w.as("ana")
+	b.post("/apps/shop/raise", "ram", "much", "back", "/apps/shop").want(t, "no number", http.StatusBadRequest, "The RAM must be a number of MB.", "Killed for memory")
+	w.host.fail = app.Errorf(app.Exhausted, "the account has 2048 MB, 2048 MB are assigned; 128 MB more do not fit")
+	b.post("/apps/shop/raise", "ram", "128", "back", "/apps/shop").want(t, "no room", http.StatusUnprocessableEntity, "128 MB more do not fit.", "Killed for memory")
+	b.post("/apps/shop/start", "back", "/apps/shop").want(t, "a button of the page", http.StatusUnprocessableEntity, "do not fit.", "Killed for memory")
+	w.host.fail = nil
+	w.host.add(w.ana.ID, "rest", func(s *app.Snapshot) { s.RAM = 1948 })
+	p := b.get("/apps/shop")
+	p.want(t, "a full account", http.StatusOK, "There is no RAM left to give it")
+	p.lacks(t, "a full account", "/raise")
+
+	teams := account.NewTeams(w.db)
+	must(t, onlyError(teams.AddMember(t.Context(), w.ana.ID, "shop", w.bob.ID, []string{"status_app"})))
+	delete(w.host.all, "rest")
+	bob := w.as("bob")
+	p = bob.get("/apps/shop")
+	p.want(t, "a member", http.StatusOK, "of ana", "128 MB might be enough; its owner can set that.")
+	p.lacks(t, "a member", "/raise", `href="/apps/shop/logs"`, `href="/apps/shop/deploys"`, `href="/apps/shop/settings"`)
+	bob.post("/apps/shop/raise", "ram", "128").want(t, "a member's", http.StatusForbidden, "edit_ram")
+	must(t, onlyError(teams.SetMember(t.Context(), w.ana.ID, "shop", w.bob.ID, []string{"edit_ram"})))
+	bob.get("/apps/shop").want(t, "without status_app", http.StatusForbidden, "status_app")
+	bob.post("/apps/shop/raise", "ram", "128").leads(t, "with edit_ram", "/")
+	if got := strings.Join(w.host.done, ", "); got != "ram 128 shop" { // not started: that is another permission
+		t.Errorf("done: %s", got)
+	}
+}
+
+// The overview says why an application is as it is, and what comes next.
+func TestWhy(t *testing.T) {
+	w := newWorld(t)
+	for id, tt := range map[app.ID]struct {
+		change func(*app.Snapshot)
+		want   string
+	}{
+		"retries": {func(s *app.Snapshot) {
+			s.State, s.Running, s.Attempt, s.RetryAt, s.LastExit = app.Waiting, false, 5, time.Now().Add(64500*time.Millisecond), &app.Exit{Code: 1}
+		}, "It ended with code 1. It restarts in 1 min (attempt 5)."},
+		"crashed": {func(s *app.Snapshot) {
+			s.State, s.Running, s.LastExit = app.Stopped, false, &app.Exit{Code: 139, Signal: 11, At: time.Now()}
+		}, "It ended with code 139 (signal 11). It stays so until somebody starts it."},
+		"through": {func(s *app.Snapshot) {
+			s.State, s.Running, s.LastExit = app.Stopped, false, &app.Exit{At: time.Now()}
+		}, "It ended by itself, without an error. It stays so until somebody starts it."},
+		"unseen": {func(s *app.Snapshot) {
+			s.State, s.Running, s.LastExit = app.Stopped, false, &app.Exit{Code: app.UnknownCode, At: time.Now()}
+		}, "It ended while nobody looked."},
+		"queued": {func(s *app.Snapshot) { s.State, s.Running, s.Position = app.Preparing, false, 2 }, "it is number 2 in the queue."},
+		"stopped": {func(s *app.Snapshot) {
+			s.State, s.Running, s.LastExit = app.Stopped, false, &app.Exit{Code: 143, Asked: true, At: time.Now()}
+		}, "It was stopped by bob (laptop)."},
+		"by-none": {func(s *app.Snapshot) {
+			s.State, s.Running, s.LastExit = app.Stopped, false, &app.Exit{Code: 143, Asked: true, At: time.Now()}
+		}, "It was stopped."},
+	} {
+		w.host.add(w.ana.ID, id, tt.change)
+		add(t, w, id)
+		must(t, w.db.Record(t.Context(), app.Act{At: time.Now(), Actor: w.bob.ID, Name: "bob", Label: "laptop", Operation: "app.stop", App: "stopped", Status: 200},
+			app.Act{At: time.Now(), Name: "eve", Operation: "app.stop", App: "stopped", Status: 403, Refusal: "You may not."}))
+		w.as("ana").get("/apps/"+string(id)).want(t, string(id), http.StatusOK, tt.want)
+	}
+	p := w.as("bob").get("/apps/crashed")
+	p.want(t, "another's", http.StatusNotFound)
+}
+
+// Events are told in words, with who sent what.
+func TestHappenings(t *testing.T) {
+	w := newWorld(t)
+	w.host.add(w.ana.ID, "shop")
+	add(t, w, "shop")
+	for _, h := range []app.Happening{
+		{Kind: app.HappenedDeploy, Deploy: app.DeployCommit, By: w.bob.ID, Text: "package-lock.json is missing"},
+		{Kind: app.HappenedDeploy, Deploy: app.DeployRollback, By: w.ana.ID},
+		{Kind: app.HappenedFailure, Deploy: app.DeployCommit, By: 77, Text: "npm ci failed <b>"},
+		{Kind: app.HappenedRefusal, Text: "the host has no node"},
+	} {
+		must(t, w.db.AddHappening(t.Context(), "shop", h))
+	}
+	w.ended("shop", app.Exit{Run: 1, Code: 3, Ran: 90 * time.Second})
+	w.ended("shop", app.Exit{Run: 2, Code: 143, Signal: 15, Asked: true, Ran: time.Hour})
+	w.ended("shop", app.Exit{Run: 3, Code: 137, OOM: true, LimitMB: 64, PeakBytes: 64 << 20, Ran: 2 * time.Second})
+	b := w.as("ana")
+	b.get("/apps/shop").want(t, "events", http.StatusOK, "It was uploaded", "New code is in place", "by bob", "package-lock.json is missing",
+		"Earlier code was brought back", "by ana", "New code could not be deployed; the code from before is in place", "by account 77", "npm ci failed &lt;b&gt;",
+		"It could not be started", "the host has no node", "It ended with code 3", "after 1 min", "It was stopped", "after 1 h",
+		"It needed more than its 64 MB of RAM", "peak 64 MB, after 2 s")
+}
+
+func TestHappeningWords(t *testing.T) {
+	for _, locale := range app.Locales {
+		l := text.In(locale)
+		seen := map[string]bool{}
+		for _, k := range []app.DeployKind{app.DeployUpload, app.DeployCommit, app.DeployRestore, app.DeployRollback} {
+			seen[deployWord(l, k)] = true
+			seen[failureWord(l, k)] = true
+		}
+		if len(seen) != 7 { // an upload that failed leaves no application
+			t.Errorf("in %s there are %d sentences: %v", locale, len(seen), seen)
+		}
+	}
+}
+
+// Charts have a summary and a table, and columns for the script.
+func TestCharts(t *testing.T) {
+	w := newWorld(t)
+	w.host.add(w.ana.ID, "shop")
+	add(t, w, "shop")
+	b := w.as("ana")
+	w.change("shop", func(s *app.Snapshot) { s.State, s.Running = app.Stopped, false })
+	b.get("/apps/shop").want(t, "nothing known", http.StatusOK, "Nothing is known of this time.")
+	w.change("shop", func(s *app.Snapshot) { s.State, s.Running = app.Online, true })
+	const mb = 1 << 20
+	now := time.Now().UTC().Truncate(time.Minute)
+	point := func(ago time.Duration, ram, cpu float64, m app.Marks) app.PointOf {
+		return app.PointOf{App: "shop", Point: app.Point{At: now.Add(-ago), Step: time.Minute, Ran: time.Minute, Memory: ram * mb, MemoryMax: (ram + 1) * mb, Limit: 100 * mb, CPU: cpu, CPUMax: cpu + 1, Marks: m}}
+	}
+	must(t, w.past.Append(time.Now(), []app.PointOf{
+		point(20*time.Minute, 90, 5, app.Marks{OOMs: 1, Exits: 1}), point(19*time.Minute, 40, 30, app.Marks{Starts: 1}), point(10*time.Minute, 45, 8, app.Marks{Deploys: 1}),
+	}))
+	p := b.get("/apps/shop")
+	p.want(t, "the hour", http.StatusOK, `now <span data-word="ram-now">50 MB</span>`, "<span>91 MB</span>", now.Add(-20*time.Minute).Format("15:04")+" UTC", "limit 100 MB", "killed 1 time",
+		"<span>31.0 %</span>", "<details>", "<td>45 MB</td>", "out of memory", "new code", `data-plot="ram"`, `data-url="/apps/shop/plot?range=1h"`)
+	b.get("/apps/shop?range=7d").want(t, "the week", http.StatusOK, `data-url="/apps/shop/plot?range=7d"`, `href="/apps/shop?range=7d" aria-current="true"`)
+	b.get("/apps/shop?range=9y").want(t, "no such stretch", http.StatusOK, `range=1h" aria-current="true"`)
+
+	got := b.get("/apps/shop/plot?range=1h")
+	var columns plot
+	must(t, json.Unmarshal([]byte(got.body), &columns))
+	n := len(columns.At)
+	if got.Header.Get("Content-Type") != "application/json" || n != 4 || len(columns.RAM) != n || len(columns.Most) != n || len(columns.Limit) != n || len(columns.CPU) != n {
+		t.Fatalf("%v %s", got.Header, got.body)
+	}
+	if *columns.RAM[0] != 90 || *columns.Most[0] != 91 || *columns.Limit[0] != 100 || *columns.CPU[1] != 30 || columns.RAM[2] != nil || *columns.RAM[3] != 45 {
+		t.Errorf("the columns are %s", got.body)
+	}
+	if len(columns.Kills) != 1 || columns.Kills[0] != now.Add(-20*time.Minute).Unix() || columns.To-columns.From != 3600 {
+		t.Errorf("marks and bounds are %s", got.body)
+	}
+	if head := b.ask(http.MethodHead, "/apps/shop/plot", nil); head.StatusCode != http.StatusOK || head.body != "" {
+		t.Errorf("HEAD: %d %q", head.StatusCode, head.body)
+	}
+	w.as("bob").get("/apps/shop/plot").want(t, "another's", http.StatusNotFound)
+}
+
+// A run between two samples has a peak all the same: it was killed.
+func TestPlotOfAKillBetweenSamples(t *testing.T) {
+	at := time.Unix(1000000020, 0)
+	p := plotOf([]app.Point{{At: at, Step: time.Minute, MemoryMax: 64 << 20, Limit: 64 << 20, Marks: app.Marks{OOMs: 1}}}, at.Add(-time.Hour), at)
+	if p.RAM[0] != nil || p.Most[0] == nil || *p.Most[0] != 64 || *p.Limit[0] != 64 || len(p.Kills) != 1 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestDeploysAndRollback(t *testing.T) {
+	w := newWorld(t)
+	w.host.add(w.ana.ID, "shop")
+	add(t, w, "shop")
+	keep := func(all []app.Deploy) []app.Deploy { return all }
+	must(t, onlyError(w.db.AddDeploy(t.Context(), "shop", app.Deploy{By: w.bob.ID, Kind: app.DeployCommit, Bytes: 2048, Note: "left out: .git", Code: app.Code{Main: "x.js"}, Journal: "j"}, nil, keep)))
+	b := w.as("ana")
+	p := b.get("/apps/shop/deploys")
+	p.want(t, "the list", http.StatusOK, "#2 New code is in place", "in place</span>", "by bob", "2 KB of ZIP", "left out: .git", "x.js", "#1 It was uploaded", "Roll back to #1", "/apps/shop/deploys/1/rollback")
+	p.lacks(t, "the list", "/deploys/2/rollback")
+	b.post("/apps/shop/deploys/1/rollback").leads(t, "back", "/apps/shop/deploys")
+	b.get("/apps/shop/deploys").want(t, "after", http.StatusOK, "The code of deploy 1 is back.")
+	if act := w.acts.last(); len(w.host.done) != 1 || w.host.done[0] != "rollback 1 by 1 shop" || act.Operation != "app.rollback" || act.Detail != "deploy=1" {
+		t.Errorf("done %v, audit %+v", w.host.done, act)
+	}
+	for _, number := range []string{"0", "-1", "x", "99999999999"} {
+		b.post("/apps/shop/deploys/"+number+"/rollback").want(t, number, http.StatusNotFound, "There is no such deploy.", "#1 It was uploaded")
+	}
+	w.host.fail = app.Errorf(app.Already, "deploy 2 is the one that the application has now")
+	b.post("/apps/shop/deploys/2/rollback").want(t, "the newest", http.StatusConflict, "Deploy 2 is the one that the application has now.", "#1 It was uploaded")
+	must(t, onlyError(account.NewTeams(w.db).AddMember(t.Context(), w.ana.ID, "shop", w.bob.ID, app.AllPermissions.Names())))
+	bob := w.as("bob")
+	bob.get("/apps/shop/deploys").want(t, "a member", http.StatusNotFound)
+	bob.post("/apps/shop/deploys/1/rollback").want(t, "a member", http.StatusNotFound)
+}
+
+// The list shows what the address asks for.
+func TestListOfSome(t *testing.T) {
+	w := newWorld(t)
+	w.host.add(w.ana.ID, "shop")
+	w.host.add(w.ana.ID, "blog", func(s *app.Snapshot) {
+		s.State, s.Running, s.LastExit = app.Stopped, false, &app.Exit{Code: 1}
+	})
+	w.host.add(w.ana.ID, "rest", func(s *app.Snapshot) { s.State, s.Running = app.Stopped, false })
+	b := w.as("ana")
+	for query, want := range map[string]string{
+		"": "blog shop rest", "?show=online": "shop", "?show=problem": "blog", "?show=nonsense": "blog shop rest",
+		"?q=THE+S": "shop", "?q=o&show=problem": "blog", "?q=%25": "",
+	} {
+		p := b.get("/" + query)
+		p.want(t, query, http.StatusOK, "3 applications", "1 online", "1 problem")
+		for _, id := range []string{"shop", "blog", "rest"} {
+			if strings.Contains(p.body, `href="/apps/`+id+`"`) != strings.Contains(want, id) {
+				t.Errorf("%q: shows %s: %v", query, id, !strings.Contains(want, id))
+			}
+		}
+		if want == "" {
+			p.want(t, query, http.StatusOK, "None of your applications is one of these.")
+		}
+	}
+}
+
+func TestClock(t *testing.T) {
+	at := time.Date(2026, 11, 20, 14, 2, 0, 0, time.UTC)
+	for since, want := range map[time.Duration][2]string{time.Hour: {"14:02", "14:02"}, 30 * time.Hour: {"2026-11-20 14:02", "20/11/2026 14:02"}} {
+		for i, locale := range app.Locales {
+			if got := clock(text.In(locale), at, since); got != want[i] {
+				t.Errorf("after %v in %s: %q, want %q", since, locale, got, want[i])
+			}
+		}
+	}
+}

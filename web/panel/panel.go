@@ -1,0 +1,178 @@
+package panel
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"runtime/debug"
+	"time"
+
+	"berth/app"
+)
+
+// Config is what the panel is made of. The services and Status MUST be set.
+type Config struct {
+	SignIns     SignIns
+	Passwords   Passwords
+	Tokens      Tokens
+	Accounts    Accounts
+	Catalog     Catalog
+	Control     Control
+	Memberships Memberships
+	Memory      Memory
+	History     History
+	Chronicle   Chronicle
+	Metrics     Metrics
+	Logs        Logs
+	Feed        Feed
+	People      People
+	Trail       Trail
+	Settings    Settings
+	Teams       Teams
+	Environment Environment
+	Deployer    Deployer
+	BuildLog    BuildLog
+	Backups     Backups
+	Domains     Domains
+	Files       Files
+	Keeper      Keeper
+	Audit       Audit // may be nil: then nothing is recorded
+
+	// Examine says how the host is, as berth doctor does. It may take seconds.
+	Examine func(ctx context.Context) []app.Finding
+	// Go runs f beside the request, and keeps the daemon from ending before it
+	// returns; false: it does not run, because the daemon ends.
+	Go func(f func()) bool
+
+	// Status is the HTTP status of the errors of a kind.
+	Status   func(app.Kind) int
+	TTL      time.Duration // how long a session lives that nobody uses
+	FirstRAM app.MB        // of the first account: what applications may have together
+	Sites    string        // the domain below which sites are; "" when not known
+	// MaxUpload bounds the body of an upload, MaxFile the file in it, in bytes.
+	MaxUpload, MaxFile int64
+	Insecure           bool           // let people sign in over plain HTTP
+	BaseURL            string         // under which browsers reach the panel; "" when not known
+	Trusted            []netip.Prefix // proxies whose X-Forwarded-For and -Proto are believed
+	Version            string
+	Log                *slog.Logger     // nothing is logged when nil
+	Now                func() time.Time // time.Now when nil
+}
+
+// New returns the handler of the panel: of everything that is not the API's. It
+// is safe for concurrent use; what outlives a request, it starts with Config.Go.
+//
+// The http.Server around it SHOULD set ReadHeaderTimeout and IdleTimeout but
+// neither ReadTimeout nor WriteTimeout: they would cut live views, and the handler
+// cuts stalled clients itself.
+func New(c Config) http.Handler {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	s := &server{
+		Config: c, guard: http.NewCrossOriginProtection(), flashes: newFlashes(c.Now), jobs: newJobs(c.Now),
+		began: c.Now(), doctor: &checkup{},
+	}
+	if u, err := url.Parse(c.BaseURL); err == nil && u.Host != "" {
+		_ = s.guard.AddTrustedOrigin(u.Scheme + "://" + u.Host) // it was read above
+	}
+	s.mux = s.newMux()
+	return s
+}
+
+type server struct {
+	Config
+	mux     *http.ServeMux
+	guard   *http.CrossOriginProtection
+	flashes *flashes
+	jobs    *jobs
+	began   time.Time
+	doctor  *checkup
+}
+
+// patience is how long a client may take to send a form, or to take a page.
+const patience = 30 * time.Second
+
+// ServeHTTP answers one request.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{ResponseWriter: w, r: r, requestID: rand.Text(), began: s.Now(), pattern: "unmatched"}
+	if r.Body != nil {
+		c.sent = &incoming{ReadCloser: r.Body}
+		r.Body = c.sent
+	}
+	defer func() {
+		v := recover()
+		abort := v != nil && s.recovered(c, v)
+		s.Log.Info("request", "method", r.Method, "route", c.pattern, "status", c.status,
+			"duration", s.Now().Sub(c.began), "request", c.requestID)
+		if abort {
+			panic(http.ErrAbortHandler) // net/http closes the connection and stays quiet
+		}
+	}()
+	secure(c.Header())
+	c.Header().Set("X-Request-Id", c.requestID)
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Time{}) // that of the answer before
+	s.mux.ServeHTTP(c, r)
+}
+
+// policy lets a page load what this server has, and send its forms here, and
+// nothing else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// secure sets what every answer tells a browser. The referrer stays here: with
+// "no-referrer" forms would come with the origin "null".
+func secure(h http.Header) {
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Robots-Tag", "noindex")
+}
+
+// recovered answers for a handler that panicked. It reports whether the
+// connection must be cut because an answer was begun already.
+func (s *server) recovered(c *call, v any) (abort bool) {
+	if err, is := v.(error); is && errors.Is(err, http.ErrAbortHandler) {
+		return true
+	}
+	s.Log.Error("panic in a request", "route", c.pattern, "request", c.requestID,
+		"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+	if c.status != 0 {
+		return true
+	}
+	http.Error(c, "internal error", http.StatusInternalServerError)
+	return false
+}
+
+// sameSite refuses a form that another site has sent, and whatever a page of another
+// site has in itself: SameSite=Lax lets the sites of this host's domain, which
+// are anybody's, send the cookie with that, and a picture could hold a stream.
+func (s *server) sameSite(c *call) error {
+	if s.guard.Check(c.r) == nil && !embedded(c.r.Header) {
+		return nil
+	}
+	return app.Errorf(app.Forbidden, "this came from another site, so nothing was done; if you use a proxy, let it pass the Host header on")
+}
+
+// embedded reports whether a page of another site asks for something, instead of a
+// person who follows a link in it (Fetch Metadata, 2). Old browsers do not tell.
+func embedded(h http.Header) bool {
+	switch h.Get("Sec-Fetch-Site") {
+	case "same-site", "cross-site":
+		dest := h.Get("Sec-Fetch-Dest")
+		return h.Get("Sec-Fetch-Mode") != "navigate" || dest != "document" && dest != ""
+	}
+	return false
+}

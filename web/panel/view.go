@@ -1,0 +1,132 @@
+package panel
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/app"
+	"berth/app/text"
+)
+
+// view is what every template has. What belongs to one page is Page.
+type view struct {
+	Account app.Account // zero: nobody is signed in
+	Path    string      // of the address, for what leads back here
+	Here    string      // the name of the page, for the navigation
+	Theme   string
+	Lang    string
+	Flash   *flash
+	Problem string // why the form was refused
+	Wrong   string // the pattern of that form's route
+	Version string
+	Bar     *appBar // of the application that the page is about, nil for none
+	Page    any
+}
+
+// sets are the templates of one language, by page.
+type sets map[string]*template.Template
+
+// templates are parsed when the first page is asked for in a language.
+var templates = func() map[string]func() sets {
+	all := map[string]func() sets{}
+	for _, locale := range app.Locales {
+		all[locale] = sync.OnceValue(func() sets {
+			pages, err := parsePages(files, text.In(locale))
+			if err != nil {
+				panic(err) // a mistake in a template, which its tests find
+			}
+			return pages
+		})
+	}
+	return all
+}()
+
+// parsePages makes the pages of a language: each is layout.html, parts.html and a file
+// of its own.
+func parsePages(files fs.FS, l text.Language) (sets, error) {
+	names, err := fs.Glob(files, "template/*.html")
+	if err != nil {
+		return nil, err
+	}
+	shared, err := template.New("layout.html").Funcs(functions(l)).ParseFS(files, "template/layout.html", "template/parts.html")
+	if err != nil {
+		return nil, err
+	}
+	pages := sets{}
+	for _, name := range names {
+		page := strings.TrimSuffix(path.Base(name), ".html")
+		if page == "layout" || page == "parts" {
+			continue
+		}
+		own, err := shared.Clone()
+		if err == nil {
+			own, err = own.ParseFS(files, name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("template %s: %w", page, err)
+		}
+		pages[page] = own
+	}
+	return pages, nil
+}
+
+// render writes a page.
+func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
+	v := view{
+		Account: c.account, Path: c.r.URL.Path, Here: a.page, Theme: themeOf(c.r), Lang: c.lang.Tag(),
+		Problem: c.problem, Wrong: c.wrong, Version: s.Version, Page: a.data,
+	}
+	if strings.HasPrefix(v.Path, "/setup/") || c.r.Method != "GET" && c.r.Method != "HEAD" {
+		v.Path = "/"
+	}
+	if c.session.ID != 0 && c.r.Method != "HEAD" {
+		v.Flash = s.flashes.take(c.session.ID)
+	}
+	bar, err := s.bar(c, a.page)
+	if err != nil {
+		return err
+	}
+	v.Bar = bar
+	page := templates[c.lang.Tag()]()[a.page]
+	if page == nil {
+		return fmt.Errorf("there is no template %q", a.page)
+	}
+	return page.ExecuteTemplate(b, "layout.html", v)
+}
+
+// functions are what templates can call, in a language.
+func functions(l text.Language) template.FuncMap {
+	return template.FuncMap{
+		"t":       l.Say,
+		"count":   l.Count,
+		"number":  l.Number,
+		"asset":   assetURL,
+		"icon":    icon,
+		"locales": func() []string { return app.Locales },
+		"ago":     func(t time.Time) string { return ago(l, time.Since(t)) },
+		"left":    func(t time.Time) string { return span(l, time.Until(t)) },
+		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"minute":  func(t time.Time) string { return l.Time(t.UTC()) + " UTC" },
+		"size":    func(bytes int64) string { return size(l, bytes) },
+		"bytes":   func(bytes float64) string { return size(l, int64(bytes)) },
+		"clock":   func(t time.Time) string { return clock(l, t, time.Since(t)) },
+		"stamp":   func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") },
+		"share":   share,
+		"agent":   agent,
+		"list":    func(items ...any) []any { return items },
+	}
+}
+
+// share is how full something is, from 0 to 100.
+func share(part, whole int64) int {
+	if whole <= 0 || part <= 0 {
+		return 0
+	}
+	return int(min(100, 100*float64(part)/float64(whole)))
+}

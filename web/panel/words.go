@@ -1,0 +1,161 @@
+package panel
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"berth/app"
+	"berth/app/text"
+)
+
+// size writes bytes in the largest fitting unit of 1024: "0 B", "12.3 MB", "2 GB".
+func size(l text.Language, bytes int64) string {
+	units := [...]string{"B", "KB", "MB", "GB", "TB"}
+	v, unit := float64(bytes), 0
+	for unit < len(units)-1 && math.Round(v*10)/10 >= 1024 {
+		v /= 1024
+		unit++
+	}
+	decimals := 1
+	if unit == 0 || v >= 100 || math.Round(v*10) == math.Round(v)*10 {
+		decimals = 0
+	}
+	return l.Number(v, decimals) + " " + units[unit]
+}
+
+// span writes the largest unit of d, and the next below it while it matters.
+func span(l text.Language, d time.Duration) string {
+	seconds := int64(max(d, 0) / time.Second)
+	days, hours, minutes := seconds/86400, seconds/3600%24, seconds/60%60
+	switch {
+	case days > 9 || days > 0 && hours == 0:
+		return l.Count(int(days), "%d day", "%d days", days)
+	case days > 0:
+		return l.Say("%d d %d h", days, hours)
+	case hours > 0 && minutes > 0:
+		return l.Say("%d h %d min", hours, minutes)
+	case hours > 0:
+		return l.Say("%d h", hours)
+	case minutes > 0:
+		return l.Say("%d min", minutes)
+	}
+	return l.Say("%d s", seconds)
+}
+
+// ago says how long ago something was.
+func ago(l text.Language, d time.Duration) string {
+	if d < time.Minute {
+		return l.Say("just now")
+	}
+	return l.Say("%s ago", span(l, d))
+}
+
+// clock writes the time of day of a moment, and the day too when that is not clear.
+func clock(l text.Language, t time.Time, since time.Duration) string {
+	if since < 12*time.Hour {
+		return t.UTC().Format("15:04")
+	}
+	return l.Time(t.UTC())
+}
+
+// standing is how an application is, for people: a word with an icon and a class
+// of style.css, and what explains it.
+type standing struct {
+	Class  string // "good", "busy", "bad" or "off"
+	Icon   string
+	Word   string
+	Detail string // "" when the word says everything
+}
+
+// rank puts problems first.
+func (s standing) rank() int { return strings.Index("bad  busy good off", s.Class) }
+
+// standingOf explains a snapshot.
+func standingOf(l text.Language, a app.Snapshot, now time.Time) standing {
+	switch a.State {
+	case app.Waiting:
+		return standing{"bad", "warning", l.Say("Restarting"), l.Say("%s. It restarts in %s (attempt %d).",
+			ending(l, a), span(l, max(a.RetryAt.Sub(now), time.Second)), max(1, a.Attempt))}
+	case app.Preparing:
+		return preparing(l, a)
+	case app.Starting:
+		return standing{"busy", "clock", l.Say("Starting"), ""}
+	case app.Stopping:
+		return standing{"busy", "clock", l.Say("Stopping"), ""}
+	case app.Online:
+		return standing{"good", "check", l.Say("Online"), ""}
+	case app.Stopped:
+	}
+	switch {
+	case a.RAMKilled():
+		return standing{"bad", "warning", l.Say("Out of memory"), ending(l, a) + "."}
+	case a.LastExit != nil && !a.LastExit.Asked && a.LastExit.Code != 0:
+		return standing{"bad", "cross", l.Say("Crashed"), ending(l, a) + "."}
+	case a.LastExit != nil && !a.LastExit.Asked:
+		return standing{"off", "pause", l.Say("Ended"), ending(l, a) + "."}
+	}
+	return standing{"off", "pause", l.Say("Stopped"), ""}
+}
+
+func preparing(l text.Language, a app.Snapshot) standing {
+	s := standing{"busy", "clock", l.Say("Deploying"), ""}
+	if a.Position > 0 {
+		s.Detail = l.Say("It waits to be built: it is number %d in the queue.", a.Position)
+	}
+	return s
+}
+
+// ending tells how the last run ended, without a full stop.
+func ending(l text.Language, a app.Snapshot) string { return endingOf(l, a.LastExit) }
+
+// endingOf tells how a run ended; nil is one that did not begin.
+func endingOf(l text.Language, e *app.Exit) string {
+	switch {
+	case e == nil:
+		return l.Say("It could not be started")
+	case e.OOM && e.LimitMB > 0:
+		return l.Say("It needed more than its %d MB of RAM", e.LimitMB)
+	case e.OOM:
+		return l.Say("It needed more than its RAM")
+	case e.Asked:
+		return l.Say("It was stopped")
+	case e.Signal > 0:
+		return l.Say("It ended with code %d (signal %d)", e.Code, e.Signal)
+	case e.Code == app.UnknownCode:
+		return l.Say("It ended while nobody looked")
+	case e.Code == 0:
+		return l.Say("It ended by itself, without an error")
+	}
+	return l.Say("It ended with code %d", e.Code)
+}
+
+// agent shortens what a browser calls itself to its name and system.
+func agent(ua string) string {
+	name := first(ua, [][2]string{
+		{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}, {"curl/", "curl"},
+	})
+	system := first(ua, [][2]string{
+		{"Android", "Android"}, {"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"Linux", "Linux"},
+	})
+	switch {
+	case name != "" && system != "":
+		return name + " / " + system
+	case name+system != "":
+		return name + system
+	case ua == "":
+		return "?"
+	case len(ua) > 40:
+		return strings.ToValidUTF8(ua[:40], "") + "…"
+	}
+	return ua
+}
+
+func first(in string, of [][2]string) string {
+	for _, pair := range of {
+		if strings.Contains(in, pair[0]) {
+			return pair[1]
+		}
+	}
+	return ""
+}

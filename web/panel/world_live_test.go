@@ -1,0 +1,139 @@
+package panel
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"berth/app"
+	"berth/host/watch"
+	"berth/proc/logs"
+)
+
+// Find implements watch.Access.
+func (h *apps) Find(id app.ID) (app.Snapshot, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s, ok := h.all[id]
+	return s, ok
+}
+
+// SetRAM implements Memory.
+func (h *apps) SetRAM(_ context.Context, owner app.AccountID, id app.ID, ram app.MB) error {
+	if err := h.on(owner, id, "ram "+ram.String()); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.all[id]
+	s.RAM = ram
+	h.all[id] = s
+	return nil
+}
+
+// RoomOf implements Memory.
+func (h *apps) RoomOf(app.ID) app.MB { return 1000 }
+
+// records are what a host remembers, in the real database.
+type records struct{ w *world }
+
+func (r records) Deploys(ctx context.Context, owner app.AccountID, id app.ID) ([]app.Deploy, error) {
+	if _, err := r.w.host.App(owner, id); err != nil {
+		return nil, err
+	}
+	all, err := r.w.db.Deploys(ctx, id)
+	for i := range all {
+		all[i].Back = i > 0
+	}
+	return all, err
+}
+
+func (r records) Rollback(ctx context.Context, owner app.AccountID, id app.ID, number int) (app.Deployed, error) {
+	return app.Deployed{}, r.w.host.act("rollback "+app.MB(number).String()+" by "+app.ActorOf(ctx, owner).String(), id)
+}
+
+func (r records) Happenings(ctx context.Context, _ app.AccountID, id app.ID) ([]app.Happening, error) {
+	if s, _ := r.w.host.Find(id); s.State == app.Preparing {
+		return nil, app.Errorf(app.Conflict, "it is being deployed for the first time")
+	}
+	return r.w.db.Happenings(ctx, id)
+}
+
+func (r records) Metrics(_ context.Context, _ app.AccountID, id app.ID, from, to time.Time, step time.Duration) ([]app.Point, error) {
+	return r.w.past.Range(id, time.Now(), from, to, step)
+}
+
+// feed is the real hub.
+type feed struct{ *watch.Hub }
+
+func (f feed) Watch(ctx context.Context, w app.Watch) (Stream, error) {
+	s, err := f.Hub.Watch(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// printed are real logs.
+type printed struct {
+	t   *testing.T
+	dir string
+	mu  sync.Mutex
+	all map[string]*logs.Log
+}
+
+func newPrinted(t *testing.T) *printed {
+	p := &printed{t: t, dir: t.TempDir(), all: map[string]*logs.Log{}}
+	t.Cleanup(func() {
+		for _, l := range p.all {
+			must(t, l.Close())
+		}
+	})
+	return p
+}
+
+func (p *printed) of(id app.ID, build bool) *logs.Log {
+	name := "run"
+	if build {
+		name = "build"
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.all[string(id)+name]
+	if l == nil {
+		var err error
+		l, err = logs.Open(filepath.Join(p.dir, string(id)), name, logs.Options{Rate: -1})
+		must(p.t, err)
+		p.all[string(id)+name] = l
+	}
+	return l
+}
+
+func (p *printed) follow(id app.ID, build bool, back int) (watch.Follower, error) {
+	return p.of(id, build).Follow(back), nil
+}
+
+func (p *printed) Tail(id app.ID, build bool, most int) string { return p.of(id, build).Tail(most) }
+
+func (p *printed) Open(id app.ID, build bool) (io.ReadCloser, error) { return p.of(id, build).Reader() }
+
+// print adds lines to the log of a program.
+func (p *printed) print(id app.ID, lines ...string) {
+	for _, line := range lines {
+		p.of(id, false).Note(line)
+	}
+}
+
+// lacks fails unless the page holds none of the texts.
+func (p page) lacks(t *testing.T, what string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if strings.Contains(p.body, text) {
+			t.Errorf("%s: the page says %q", what, text)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package panel
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"berth/app"
+	"berth/db"
+	"berth/host/account"
+	"berth/host/watch"
+	"berth/host/watch/metrics"
+	"berth/httpapi"
+)
+
+// world is a panel over a real database, with applications that only look so.
+type world struct {
+	t       *testing.T
+	db      *db.DB
+	signIns *account.SignIns
+	handler http.Handler
+	config  Config
+	host    *apps
+	acts    *acts
+	hub     *watch.Hub
+	past    *metrics.Store
+	printed *printed
+	ana     app.Account
+	bob     app.Account
+	work    sync.WaitGroup // of jobs
+	ending  bool           // no job begins any more
+}
+
+const password = "correct horse"
+
+func newWorld(t *testing.T, change ...func(*Config)) *world {
+	t.Helper()
+	store, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "berth.db"), time.Now)
+	must(t, err)
+	t.Cleanup(func() { must(t, store.Close()) })
+	past, err := metrics.Open(t.TempDir())
+	must(t, err)
+	t.Cleanup(func() { must(t, past.Close()) })
+	w := &world{t: t, db: store, past: past, printed: newPrinted(t), host: newApps(), acts: &acts{}}
+	teams := account.NewTeams(store)
+	w.hub = watch.NewHub(watch.Access{Find: w.host.Find, Authorize: teams.Authorize, Memberships: teams.Memberships}, w.printed.follow)
+	t.Cleanup(w.work.Wait)
+	w.signIns = account.NewSignIns(store, store, time.Hour)
+	w.ana, w.bob = w.person("ana"), w.person("bob")
+	w.config = Config{
+		SignIns: w.signIns, Passwords: w.signIns, Tokens: account.NewTokens(store), Accounts: account.New(store),
+		Catalog: w.host, Control: w.host, Memberships: teams, Audit: w.acts,
+		Memory: w.host, History: records{w}, Chronicle: records{w}, Metrics: records{w}, Logs: w.printed, Feed: feed{w.hub}, People: store, Trail: store,
+		Settings: w.host, Teams: teams, Environment: w.host, Deployer: w.host, BuildLog: w.host,
+		Backups: w.host, Domains: w.host, Files: w.host, Keeper: account.NewKeeper(store, w.signIns),
+		Examine: func(context.Context) []app.Finding {
+			return []app.Finding{
+				{Name: "limit", Verdict: "ok", Text: "enforced"},
+				{Name: "php", Verdict: "none", Text: "not found", Fix: "apt install php-cli"},
+				{Name: "disk", Verdict: "FAIL", Text: "full <b>", Fix: "rm"},
+			}
+		},
+		Go: w.beside, Sites: "apps.example.org", MaxUpload: 1<<20 + 4096, MaxFile: 1 << 20,
+		Status: httpapi.StatusOf, TTL: time.Hour, FirstRAM: 512, Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+	}
+	for _, c := range change {
+		c(&w.config)
+	}
+	w.handler = New(w.config)
+	return w
+}
+
+// beside is Config.Go.
+func (w *world) beside(f func()) bool {
+	if !w.ending {
+		w.work.Go(f)
+	}
+	return !w.ending
+}
+
+func (w *world) person(name string) app.Account {
+	w.t.Helper()
+	a, err := account.NewAccount(name, 2048)
+	must(w.t, err)
+	a, err = w.db.CreateAccount(w.t.Context(), a)
+	must(w.t, err)
+	must(w.t, w.signIns.SetPassword(w.t.Context(), a, password, 0))
+	return a
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// acts is an Audit that keeps everything.
+type acts struct {
+	mu  sync.Mutex
+	all []app.Act
+}
+
+func (a *acts) Record(act app.Act) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = append(a.all, act)
+}
+
+func (a *acts) last() app.Act {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.all) == 0 {
+		return app.Act{}
+	}
+	return a.all[len(a.all)-1]
+}
+
+func (h *apps) add(owner app.AccountID, id app.ID, change ...func(*app.Snapshot)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := app.Snapshot{App: app.App{ID: id, Account: owner, Name: "The " + string(id), RAM: 100}, State: app.Online, Running: true}
+	for _, c := range change {
+		c(&s)
+	}
+	h.all[id] = s
+}
+
+func (h *apps) Apps(owner app.AccountID) []app.Snapshot {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var own []app.Snapshot
+	for _, s := range h.all {
+		if s.Account == owner {
+			own = append(own, s)
+		}
+	}
+	return own
+}
+
+func (h *apps) App(owner app.AccountID, id app.ID) (app.Snapshot, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s, ok := h.all[id]; ok && s.Account == owner {
+		return s, nil
+	}
+	return app.Snapshot{}, app.Errorf(app.NotFound, "You have no application with this ID.")
+}
+
+func (h *apps) Status(_ context.Context, owner app.AccountID, id app.ID) (app.Status, error) {
+	s, err := h.App(owner, id)
+	return app.Status{Snapshot: s, Usage: app.Usage{MemoryBytes: 50 << 20, LimitBytes: 100 << 20, CPUPercent: 1.5}}, err
+}
+
+func (h *apps) act(what string, id app.ID) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fail == nil {
+		h.done = append(h.done, what+" "+string(id))
+	}
+	return h.fail
+}
+
+func (h *apps) Start(_ context.Context, _ app.AccountID, id app.ID) (app.Snapshot, error) {
+	return app.Snapshot{}, h.act("start", id)
+}
+
+func (h *apps) Restart(_ context.Context, _ app.AccountID, id app.ID) error {
+	return h.act("restart", id)
+}
+
+func (h *apps) Stop(_ context.Context, _ app.AccountID, id app.ID) error { return h.act("stop", id) }
+
+// browser keeps cookies, and follows nothing.
+type browser struct {
+	w       *world
+	cookies map[string]string
+	header  map[string]string
+	base    string
+	peer    string
+}
+
+func (w *world) browser() *browser {
+	return &browser{w: w, cookies: map[string]string{}, header: map[string]string{}, base: "http://127.0.0.1:8400", peer: "127.0.0.1:50000"}
+}
+
+// page is an answer that was read.
+type page struct {
+	*http.Response
+	body string
+}
+
+func (b *browser) ask(method, path string, form url.Values) page {
+	r := httptest.NewRequest(method, b.base+path, strings.NewReader(form.Encode()))
+	r.RemoteAddr, r.TLS = b.peer, nil
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	return b.do(r)
+}
+
+// do sends a request with what the browser adds, and reads the answer.
+func (b *browser) do(r *http.Request) page {
+	for name, value := range b.header {
+		r.Header.Set(name, value)
+	}
+	for name, value := range b.cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	rec := httptest.NewRecorder()
+	b.w.handler.ServeHTTP(rec, r)
+	resp := rec.Result()
+	for _, c := range resp.Cookies() {
+		if b.cookies[c.Name] = c.Value; c.MaxAge < 0 {
+			delete(b.cookies, c.Name)
+		}
+	}
+	body, err := io.ReadAll(resp.Body)
+	must(b.w.t, err)
+	return page{resp, string(body)}
+}
+
+func (b *browser) get(path string) page { return b.ask(http.MethodGet, path, nil) }
+
+func (b *browser) post(path string, pairs ...string) page {
+	form := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		form.Set(pairs[i], pairs[i+1])
+	}
+	return b.ask(http.MethodPost, path, form)
+}
+
+// as is a browser in which somebody is signed in.
+func (w *world) as(name string) *browser {
+	w.t.Helper()
+	b := w.browser()
+	p := b.post("/login", "name", name, "password", password)
+	if p.StatusCode != http.StatusSeeOther {
+		w.t.Fatalf("cannot sign in: %d", p.StatusCode)
+	}
+	return b
+}
+
+func (p page) want(t *testing.T, what string, status int, texts ...string) {
+	t.Helper()
+	if p.StatusCode != status {
+		t.Errorf("%s: status %d, want %d", what, p.StatusCode, status)
+	}
+	for _, text := range texts {
+		if !strings.Contains(p.body, text) {
+			t.Errorf("%s: the page does not say %q", what, text)
+		}
+	}
+}
+
+func (p page) leads(t *testing.T, what, to string) {
+	t.Helper()
+	if got := p.Header.Get("Location"); p.StatusCode != http.StatusSeeOther || got != to {
+		t.Errorf("%s: %d to %q, want %q", what, p.StatusCode, got, to)
+	}
+}
