@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"berth/app"
 	"berth/daemon/settings"
@@ -16,43 +17,45 @@ import (
 	"berth/host/account"
 )
 
-func accountCreate(ctx context.Context, c *call) error {
-	set := c.flags()
-	ram, given := ramFlag(set)
-	return c.withDB(ctx, set, 1, 1, func(d *db.DB, _ settings.Settings, args []string) error {
+func accountCreate(c *Caller) *cobra.Command {
+	cmd := command("create NAME --ram MB [--data-dir DIR]", "make an account and print its id", 1, 1)
+	ram, given := ramFlag(cmd)
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
 		if !given() {
-			return c.misuse("the flag --ram is missing: how many MB may its applications have together?")
+			return misuse("the flag --ram is missing: how many MB may its applications have together?")
 		}
 		a, err := account.NewAccount(args[0], *ram)
 		if app.KindOf(err) == app.Invalid {
-			return c.misuse("%w", err)
+			return misuse("%w", err)
 		}
 		if a, err = d.CreateAccount(ctx, a); err != nil {
 			return err
 		}
 		c.record(ctx, d, a.ID, "account.create", "", fmt.Sprintf("account=%s ramMB=%d", a.Name, a.TotalRAM))
-		_, err = fmt.Fprintln(c.stdout, a.ID)
+		_, err = fmt.Fprintln(c.Stdout, a.ID)
 		return err
 	})
 }
 
 // ramFlag adds --ram; the second result tells whether it was given.
-func ramFlag(set *flag.FlagSet) (ram *app.MB, given func() bool) {
+func ramFlag(cmd *cobra.Command) (ram *app.MB, given func() bool) {
 	ram = new(app.MB)
 	v := settings.RAM(ram)
-	set.Var(v, "ram", "`MB` that the applications of the account may have together")
+	cmd.Flags().Var(v, "ram", "`MB` that the applications of the account may have together")
 	return ram, func() bool { return v.Given() }
 }
 
-func jsonFlag(set *flag.FlagSet) *bool {
+func jsonFlag(cmd *cobra.Command) *bool { return toggleFlag(cmd, "json", "print JSON") }
+
+func toggleFlag(cmd *cobra.Command, name, help string) *bool {
 	wanted := new(bool)
-	set.Var(settings.Toggle(wanted), "json", "print JSON")
+	settings.AddToggle(cmd.Flags(), wanted, name, help)
 	return wanted
 }
 
-func wordFlag(set *flag.FlagSet, name, help string) *string {
+func wordFlag(cmd *cobra.Command, name, help string) *string {
 	word := new(string)
-	set.Var(settings.Word(word), name, help)
+	cmd.Flags().Var(settings.Word(word), name, help)
 	return word
 }
 
@@ -110,16 +113,17 @@ func (v accountView) state() string {
 	return "enabled"
 }
 
-func (c *call) printJSON(v any) error {
-	out := json.NewEncoder(c.stdout)
+func (c *Caller) printJSON(v any) error {
+	out := json.NewEncoder(c.Stdout)
 	out.SetIndent("", "  ")
 	return out.Encode(v)
 }
 
-func accountList(ctx context.Context, c *call) error {
-	set := c.flags()
-	asJSON := jsonFlag(set)
-	return c.withDB(ctx, set, 0, 0, func(d *db.DB, _ settings.Settings, _ []string) error {
+func accountList(c *Caller) *cobra.Command {
+	cmd := command("list [--json] [--data-dir DIR]", "list the accounts", 0, 0)
+	cmd.Aliases = []string{"ls"}
+	asJSON := jsonFlag(cmd)
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, _ []string) error {
 		accounts, err := d.Accounts(ctx)
 		if err != nil {
 			return err
@@ -131,7 +135,7 @@ func accountList(ctx context.Context, c *call) error {
 		if *asJSON {
 			return c.printJSON(views)
 		}
-		out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+		out := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(out, "ID\tNAME\tRAM\tASSIGNED\tAPPS\tPLAN\tSTATE")
 		for _, v := range views {
 			fmt.Fprintf(out, "%d\t%s\t%d MB\t%d MB\t%d\t%s\t%s\n", v.ID, v.Name, v.TotalRAM, v.UsedRAM, len(v.Applications), v.Plan, v.state())
@@ -140,10 +144,10 @@ func accountList(ctx context.Context, c *call) error {
 	})
 }
 
-func accountShow(ctx context.Context, c *call) error {
-	set := c.flags()
-	asJSON := jsonFlag(set)
-	return c.onAccount(ctx, set, func(d *db.DB, a app.Account) error {
+func accountShow(c *Caller) *cobra.Command {
+	cmd := command("show ACCOUNT [--json] [--data-dir DIR]", "show one account", 1, 1)
+	asJSON := jsonFlag(cmd)
+	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
 		views, err := viewAccounts(ctx, d, []app.Account{a})
 		if err != nil {
 			return err
@@ -152,7 +156,7 @@ func accountShow(ctx context.Context, c *call) error {
 		if *asJSON {
 			return c.printJSON(v)
 		}
-		out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+		out := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(out, "name\t%s\nid\t%d\nRAM\t%d MB, %d MB assigned\n", v.Name, v.ID, v.TotalRAM, v.UsedRAM)
 		fmt.Fprintf(out, "applications\t%s\ntokens\t%d\n", cmp.Or(joinIDs(v.Applications), "none"), v.Tokens)
 		fmt.Fprintf(out, "plan\t%s\nlocale\t%s\nstate\t%s\ncreated\t%s\n", v.Plan, v.Locale, v.state(), when(v.CreatedAt))
@@ -176,18 +180,20 @@ func when(t time.Time) string {
 	return t.Format("2006-01-02 15:04:05 MST")
 }
 
-func accountSet(ctx context.Context, c *call) error {
-	set := c.flags()
-	ram, given := ramFlag(set)
-	plan := wordFlag(set, "plan", "name (`PLAN`) that clients show: "+strings.Join(account.Plans, ", "))
-	locale := wordFlag(set, "locale", "`LOCALE` of the account: "+strings.Join(app.Locales, ", "))
-	admin := wordFlag(set, "admin", "`true or false`: whether the account looks after the host in the panel")
-	return c.onAccount(ctx, set, func(d *db.DB, a app.Account) error {
+func accountSet(c *Caller) *cobra.Command {
+	cmd := command("set ACCOUNT [--ram MB] [--plan PLAN] [--locale LOCALE] [--admin true|false] [--data-dir DIR]",
+		"change the RAM, plan or locale of an account, or whether it looks after the host", 1, 1)
+	ram, given := ramFlag(cmd)
+	plan := wordFlag(cmd, "plan", "name (`PLAN`) that clients show: "+strings.Join(account.Plans, ", "))
+	locale := wordFlag(cmd, "locale", "`LOCALE` of the account: "+strings.Join(app.Locales, ", "))
+	admin := wordFlag(cmd, "admin", "`true or false`: whether the account looks after the host in the panel")
+	choices(cmd, map[string][]string{"plan": account.Plans, "locale": app.Locales, "admin": {"true", "false"}})
+	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
 		if !given() && *plan == "" && *locale == "" && *admin == "" {
-			return c.misuse("nothing to set: give --ram, --plan, --locale or --admin")
+			return misuse("nothing to set: give --ram, --plan, --locale or --admin")
 		}
 		if *admin != "" && !settings.SetToggle(&a.Admin, *admin) {
-			return c.misuse("bad value %q for --admin: expected true or false", *admin)
+			return misuse("bad value %q for --admin: expected true or false", *admin)
 		}
 		wanted := a.Admin
 		after, err := d.UpdateAccount(ctx, a.ID, func(a *app.Account, assigned app.MB) error {
@@ -205,7 +211,7 @@ func accountSet(ctx context.Context, c *call) error {
 				a.TotalRAM, ramErr = *ram, account.CheckTotal(*ram, assigned)
 			}
 			if bad := cmp.Or(planErr, localeErr); bad != nil {
-				return c.misuse("%w", bad)
+				return misuse("%w", bad)
 			}
 			return ramErr
 		})
@@ -216,30 +222,34 @@ func accountSet(ctx context.Context, c *call) error {
 	})
 }
 
-func accountDisable(ctx context.Context, c *call) error {
-	return c.setDisabled(ctx, true, "account.disable", "its tokens are answered with 403 from now on; its programs keep running")
+func accountDisable(c *Caller) *cobra.Command {
+	cmd := command("disable ACCOUNT [--data-dir DIR]", "answer the tokens of an account with 403", 1, 1)
+	return c.setDisabled(cmd, true, "account.disable", "its tokens are answered with 403 from now on; its programs keep running")
 }
 
-func accountEnable(ctx context.Context, c *call) error {
-	return c.setDisabled(ctx, false, "account.enable", "its tokens work again")
+func accountEnable(c *Caller) *cobra.Command {
+	cmd := command("enable ACCOUNT [--data-dir DIR]", "undo account disable", 1, 1)
+	return c.setDisabled(cmd, false, "account.enable", "its tokens work again")
 }
 
-func (c *call) setDisabled(ctx context.Context, disabled bool, operation, note string) error {
-	return c.onAccount(ctx, c.flags(), func(d *db.DB, a app.Account) error {
+func (c *Caller) setDisabled(cmd *cobra.Command, disabled bool, operation, note string) *cobra.Command {
+	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
 		_, err := d.UpdateAccount(ctx, a.ID, func(a *app.Account, _ app.MB) error {
 			a.Disabled = disabled
 			return nil
 		})
 		if err == nil {
 			c.record(ctx, d, a.ID, operation, "", "account="+a.Name)
-			fmt.Fprintf(c.stderr, "account %q: %s\n", a.Name, note)
+			fmt.Fprintf(c.Stderr, "account %q: %s\n", a.Name, note)
 		}
 		return err
 	})
 }
 
-func accountDelete(ctx context.Context, c *call) error {
-	return c.withDB(ctx, c.flags(), 1, 1, func(d *db.DB, s settings.Settings, args []string) error {
+func accountDelete(c *Caller) *cobra.Command {
+	cmd := command("delete ACCOUNT [--data-dir DIR]", "delete an account that owns no applications, and its tokens", 1, 1)
+	cmd.Aliases, cmd.ValidArgsFunction = []string{"rm"}, c.accounts
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
 		a, err := findAccount(ctx, d, args[0])
 		if err != nil {
 			return err

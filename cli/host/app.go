@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/spf13/cobra"
+
 	"berth/app"
 	"berth/daemon/settings"
 	"berth/db"
@@ -21,25 +24,26 @@ import (
 
 // appEnv is "app env APP VERB ARGUMENT...". What it changes the daemon reads at
 // the application's next start.
-func appEnv(ctx context.Context, c *call) error {
-	set := c.flags()
-	asJSON := jsonFlag(set)
-	show := new(bool)
-	set.Var(settings.Toggle(show), "show", "print the values as they are, with list")
-	return c.withDB(ctx, set, 2, math.MaxInt, func(d *db.DB, _ settings.Settings, args []string) error {
-		id, verb, rest := app.ID(args[0]), args[1], args[2:]
+func appEnv(c *Caller) *cobra.Command {
+	cmd := command("env APP list|set NAME=VALUE...|unset NAME... [--show] [--json] [--data-dir DIR]",
+		"list, set or remove the environment variables of an application", 2, math.MaxInt)
+	cmd.ValidArgsFunction = c.variables
+	asJSON := jsonFlag(cmd)
+	show := toggleFlag(cmd, "show", "print the values as they are, with list")
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
+		id, verb, rest := app.ID(args[0]), cmp.Or(map[string]string{"ls": "list", "rm": "unset"}[args[1]], args[1]), args[2:]
 		var err error
 		switch {
 		case verb != "list" && (*asJSON || *show):
-			return c.misuse("--json and --show go with list")
+			return misuse("--json and --show go with list")
 		case verb == "list" && len(rest) > 0:
-			return c.misuse("unexpected argument %q", rest[0])
+			return misuse("unexpected argument %q", rest[0])
 		case verb == "list":
 			err = c.listVariables(ctx, d, id, *asJSON, *show)
 		case verb != "set" && verb != "unset":
-			return c.misuse("unknown word %q%s", verb, settings.DidYouMean(verb, []string{"list", "set", "unset"}, "%q"))
+			return misuse("unknown word %q%s", verb, settings.DidYouMean(verb, []string{"list", "set", "unset"}, "%q"))
 		case len(rest) == 0:
-			return c.misuse("an argument is missing")
+			return misuse("an argument is missing")
 		case verb == "set":
 			err = c.setVariables(ctx, d, id, rest)
 		default:
@@ -49,11 +53,11 @@ func appEnv(ctx context.Context, c *call) error {
 			return settings.NewProblem(settings.ExitNotFound, err, "Hint: berth account show ACCOUNT names its applications, berth app env APP list their variables.")
 		}
 		if app.KindOf(err) == app.Invalid {
-			return c.misuse("%w", err)
+			return misuse("%w", err)
 		}
 		if err == nil && verb != "list" {
 			c.recordVariables(ctx, d, id, verb, rest)
-			fmt.Fprintf(c.stderr, "the environment of %q was changed: in effect from the next start\n", id)
+			fmt.Fprintf(c.Stderr, "the environment of %q was changed: in effect from the next start\n", id)
 		}
 		return err
 	})
@@ -61,7 +65,7 @@ func appEnv(ctx context.Context, c *call) error {
 
 // recordVariables tells the audit log which variables were set or removed: their
 // names alone.
-func (c *call) recordVariables(ctx context.Context, d *db.DB, id app.ID, verb string, args []string) {
+func (c *Caller) recordVariables(ctx context.Context, d *db.DB, id app.ID, verb string, args []string) {
 	apps, err := d.Apps(ctx)
 	i := slices.IndexFunc(apps, func(a app.App) bool { return a.ID == id })
 	if err != nil || i < 0 { // deleted since
@@ -84,7 +88,7 @@ type variableView struct {
 	Value string `json:"value"`
 }
 
-func (c *call) listVariables(ctx context.Context, d *db.DB, id app.ID, asJSON, show bool) error {
+func (c *Caller) listVariables(ctx context.Context, d *db.DB, id app.ID, asJSON, show bool) error {
 	all, err := d.Variables(ctx, id)
 	if err != nil {
 		return err
@@ -99,7 +103,7 @@ func (c *call) listVariables(ctx context.Context, d *db.DB, id app.ID, asJSON, s
 	if asJSON {
 		return c.printJSON(views)
 	}
-	out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	out := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "NAME\tVALUE")
 	for _, v := range views {
 		fmt.Fprintf(out, "%s\t%s\n", v.Name, printable(v.Value))
@@ -118,17 +122,17 @@ func printable(s string) string {
 
 // setVariables takes NAME=VALUE, and NAME or NAME=- for the one whose value is
 // on the standard input: arguments are seen by every user of the host.
-func (c *call) setVariables(ctx context.Context, d *db.DB, id app.ID, args []string) error {
+func (c *Caller) setVariables(ctx context.Context, d *db.DB, id app.ID, args []string) error {
 	change := make(map[string]*string, len(args))
 	read := false
 	for _, arg := range args {
 		name, text, is := strings.Cut(arg, "=")
 		if _, twice := change[name]; twice {
-			return c.misuse("%q is given twice", name)
+			return misuse("%q is given twice", name)
 		}
 		if !is || text == "-" {
 			if read {
-				return c.misuse("one value alone can come from the standard input")
+				return misuse("one value alone can come from the standard input")
 			}
 			read = true
 			var err error
@@ -142,9 +146,9 @@ func (c *call) setVariables(ctx context.Context, d *db.DB, id app.ID, args []str
 }
 
 // readValue reads the standard input to its end, and takes one line's end off.
-func (c *call) readValue() (string, error) {
+func (c *Caller) readValue() (string, error) {
 	const most = 1 << 20 // far more than a value may have, which is said later
-	text, err := io.ReadAll(io.LimitReader(c.stdin, most))
+	text, err := io.ReadAll(io.LimitReader(c.Stdin, most))
 	if err != nil {
 		return "", fmt.Errorf("cannot read the standard input: %w", err)
 	}
@@ -170,10 +174,11 @@ type deployView struct {
 }
 
 // appDeploys is "app deploys APP", newest first.
-func appDeploys(ctx context.Context, c *call) error {
-	set := c.flags()
-	asJSON := jsonFlag(set)
-	return c.withDB(ctx, set, 1, 1, func(d *db.DB, _ settings.Settings, args []string) error {
+func appDeploys(c *Caller) *cobra.Command {
+	cmd := command("deploys APP [--json] [--data-dir DIR]", "list the deploys of an application that can be rolled back to", 1, 1)
+	cmd.ValidArgsFunction = c.apps
+	asJSON := jsonFlag(cmd)
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
 		all, err := d.Deploys(ctx, app.ID(args[0]))
 		if app.KindOf(err) == app.NotFound {
 			return settings.NewProblem(settings.ExitNotFound, err, "Hint: berth account show ACCOUNT names its applications.")
@@ -189,7 +194,7 @@ func appDeploys(ctx context.Context, c *call) error {
 		if *asJSON {
 			return c.printJSON(views)
 		}
-		out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+		out := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(out, "DEPLOY\tAT\tBY\tKIND\tBYTES\tMAIN\tROLLBACK\tNOTE")
 		for i, v := range views {
 			back := map[bool]string{true: "yes", false: "no"}[v.Rollback]

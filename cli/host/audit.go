@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"berth/app"
 	"berth/daemon/settings"
 	"berth/db"
@@ -59,20 +61,22 @@ func outcome(a app.Act) string {
 }
 
 // audit prints the newest records, the newest last.
-func audit(ctx context.Context, c *call) error {
-	set := c.flags()
-	asJSON := jsonFlag(set)
-	of := wordFlag(set, "account", "name or id of the `ACCOUNT` that acted, or was meant; of a deleted one the id")
-	application := wordFlag(set, "app", "id of an `APP`")
-	since := wordFlag(set, "since", "`TIME` of the first record: 2026-11-20, 2026-11-20T15:04:05Z, or 24h for a day ago")
+func audit(c *Caller) *cobra.Command {
+	cmd := command("audit [--account ACCOUNT] [--app APP] [--since TIME] [--limit N] [--json] [--data-dir DIR]", "tell who did what, and when", 0, 0)
+	asJSON := jsonFlag(cmd)
+	of := wordFlag(cmd, "account", "name or id of the `ACCOUNT` that acted, or was meant; of a deleted one the id")
+	application := wordFlag(cmd, "app", "id of an `APP`")
+	since := wordFlag(cmd, "since", "`TIME` of the first record: 2026-11-20, 2026-11-20T15:04:05Z, or 24h for a day ago")
 	limit := 100
-	set.Var(settings.Whole(&limit, 1, 10_000_000), "limit", "most records (`N`), 100 when not given")
-	return c.withDB(ctx, set, 0, 0, func(d *db.DB, _ settings.Settings, _ []string) error {
+	cmd.Flags().Var(settings.Whole(&limit, 1, 10_000_000), "limit", "most records (`N`), 100 when not given")
+	completes(cmd, "account", c.accounts)
+	completes(cmd, "app", c.apps)
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, _ []string) error {
 		q := app.ActQuery{App: app.ID(*application), Limit: limit}
 		var err error
 		if *since != "" {
 			if q.Since, err = sinceWhen(*since, time.Now()); err != nil {
-				return c.misuse("bad value %q for --since: expected a time such as 2026-11-20, 2026-11-20T15:04:05Z or 24h", *since)
+				return misuse("bad value %q for --since: expected a time such as 2026-11-20, 2026-11-20T15:04:05Z or 24h", *since)
 			}
 		}
 		if q.Account, err = c.accountOfLog(ctx, d, *of); err != nil {
@@ -88,7 +92,7 @@ func audit(ctx context.Context, c *call) error {
 
 // accountOfLog returns the account that the log is asked for, 0 for all. The
 // number of one that is deleted is good, for the log remembers it.
-func (c *call) accountOfLog(ctx context.Context, d *db.DB, nameOrID string) (app.AccountID, error) {
+func (c *Caller) accountOfLog(ctx context.Context, d *db.DB, nameOrID string) (app.AccountID, error) {
 	if nameOrID == "" {
 		return 0, nil
 	}
@@ -110,7 +114,7 @@ func sinceWhen(text string, now time.Time) (time.Time, error) {
 	return time.Parse(time.RFC3339, text)
 }
 
-func (c *call) printActs(acts []app.Act, asJSON bool) error {
+func (c *Caller) printActs(acts []app.Act, asJSON bool) error {
 	if asJSON {
 		views := make([]actView, len(acts))
 		for i, a := range acts {
@@ -121,7 +125,7 @@ func (c *call) printActs(acts []app.Act, asJSON bool) error {
 		}
 		return c.printJSON(views)
 	}
-	out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	out := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "TIME\tWHO\tTOKEN\tFROM\tWHAT\tAPP\tDETAIL\tRESULT")
 	for _, a := range acts {
 		token := "-"
@@ -152,9 +156,9 @@ func appOf(a app.Act) string {
 
 // record puts what the owner of the host did into the audit log. The change is
 // made by then, so that a record which cannot be stored is said, and no failure.
-func (c *call) record(ctx context.Context, d *db.DB, of app.AccountID, operation string, id app.ID, detail string) {
+func (c *Caller) record(ctx context.Context, d *db.DB, of app.AccountID, operation string, id app.ID, detail string) {
 	act := app.Act{At: time.Now(), Actor: app.Owner, Account: of, Operation: operation, App: id, Detail: detail}
 	if err := d.Record(context.WithoutCancel(ctx), act); err != nil {
-		fmt.Fprintf(c.stderr, "berth: it was done, but the audit log does not have it: %v\n", err)
+		fmt.Fprintf(c.Stderr, "berth: it was done, but the audit log does not have it: %v\n", err)
 	}
 }

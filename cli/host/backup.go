@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"berth/app"
@@ -38,27 +39,34 @@ const (
 
 // backupCreate is "backup create --to FILE|DIR": an archive of everything, while
 // everything runs.
-func backupCreate(ctx context.Context, c *call) (err error) {
-	set := c.flags()
-	from := settings.AddFlags(set, "data_dir")
-	to := wordFlag(set, "to", "`FILE` to write, or a directory to write one into")
-	if _, err := c.parse(set, 0, 0); err != nil {
-		return err
+func backupCreate(c *Caller) *cobra.Command {
+	cmd := command("create --to FILE|DIR [--data-dir DIR]", "write everything into one archive, while everything runs", 0, 0)
+	from := c.settingFlags(cmd, "data_dir")
+	to := wordFlag(cmd, "to", "`FILE` to write, or a directory to write one into")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *to == "" {
+			return misuse("the flag --to is missing: where is the backup to go?")
+		}
+		s, err := from.Load(c.Getenv)
+		if err != nil {
+			return err
+		}
+		config, _ := from.File(c.Getenv)
+		return c.backUp(cmd.Context(), s, config, *to)
 	}
-	if *to == "" {
-		return c.misuse("the flag --to is missing: where is the backup to go?")
-	}
-	s, err := from.Load(c.getenv)
-	if err != nil {
-		return err
-	}
+	return cmd
+}
+
+// backUp writes an archive of what the settings name, to a file or into a
+// directory.
+func (c *Caller) backUp(ctx context.Context, s settings.Settings, config, to string) (err error) {
 	if os.Geteuid() != 0 {
 		return settings.NewProblem(settings.ExitPermission, errors.New("cannot write the backup: berth must run as root, for it reads the files of every application"), "Hint: sudo berth backup create")
 	}
 	if _, err := os.Stat(filepath.Join(s.DataDir, daemon.DatabaseName)); err != nil {
 		return settings.NewProblem(settings.ExitNotFound, fmt.Errorf("cannot write the backup: there is no %s in %s", daemon.DatabaseName, s.DataDir), "Hint: name the data directory with --data-dir.")
 	}
-	path, err := target(*to, time.Now())
+	path, err := target(to, time.Now())
 	if err != nil {
 		return err
 	}
@@ -67,14 +75,13 @@ func backupCreate(ctx context.Context, c *call) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	config, _ := from.File(c.getenv)
 	b := &hostBackup{db: d, settings: s, config: config, done: map[app.ID]int{}}
 	m, err := b.create(ctx, path)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(c.stdout, path)
-	fmt.Fprintf(c.stderr, "%s\nIt holds secrets: the hashes of tokens, environment variables, the key of the links. Keep it where only you can read it.\n", describe(m))
+	fmt.Fprintln(c.Stdout, path)
+	fmt.Fprintf(c.Stderr, "%s\nIt holds secrets: the hashes of tokens, environment variables, the key of the links. Keep it where only you can read it.\n", describe(m))
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"berth/app"
 	"berth/daemon/settings"
 	"berth/db"
@@ -25,10 +27,11 @@ type happeningView struct {
 }
 
 // appEvents is "app events APP".
-func appEvents(ctx context.Context, c *call) error {
-	set := c.flags()
-	asJSON := jsonFlag(set)
-	return c.withDB(ctx, set, 1, 1, func(d *db.DB, s settings.Settings, args []string) error {
+func appEvents(c *Caller) *cobra.Command {
+	cmd := command("events APP [--json] [--data-dir DIR]", "list what happened to an application lately", 1, 1)
+	cmd.ValidArgsFunction = c.apps
+	asJSON := jsonFlag(cmd)
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
 		id := app.ID(args[0])
 		if _, err := d.Deploys(ctx, id); app.KindOf(err) == app.NotFound { // which says whether it is there
 			return settings.NewProblem(settings.ExitNotFound, err, "Hint: berth account show ACCOUNT names its applications.")
@@ -47,7 +50,7 @@ func appEvents(ctx context.Context, c *call) error {
 		if *asJSON {
 			return c.printJSON(views)
 		}
-		out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+		out := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(out, "AT\tWHAT\tTEXT")
 		for _, v := range views {
 			what := string(v.Kind)

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/files"
@@ -39,40 +41,43 @@ type installer struct {
 }
 
 // install is the command.
-func install(ctx context.Context, c *call) error {
-	set := c.flags()
-	i := &installer{ctx: ctx, out: c.stdout, exe: "/proc/self/exe", changed: map[string]bool{}}
-	set.BoolVar(&i.now, "now", false, "start the service too, or start it again if something changed")
-	set.BoolVar(&i.dry, "dry-run", false, "only print what would be written and called")
-	set.BoolVar(&i.force, "force", false, "replace units that were changed by hand")
+func install(c *Caller) *cobra.Command {
+	cmd := command("install [--now] [--dry-run] [--force] [--prefix DIR] [--root DIR] [--data-dir DIR] [--listen HOST:PORT]", "make berth a service of systemd", 0, 0)
+	set := cmd.Flags()
+	i := &installer{out: c.Stdout, exe: "/proc/self/exe", changed: map[string]bool{}}
+	settings.AddToggle(set, &i.now, "now", "start the service too, or start it again if something changed")
+	settings.AddToggle(set, &i.dry, "dry-run", "only print what would be written and called")
+	settings.AddToggle(set, &i.force, "force", "replace units that were changed by hand")
 	set.StringVar(&i.prefix, "prefix", "/usr/local", "`DIR` of bin/berth")
 	set.StringVar(&i.root, "root", "", "write below `DIR` and call nothing, to make a package")
 	from := settings.AddFlags(set, "data_dir", "listen")
-	if _, err := c.parse(set, 0, 0); err != nil {
-		return err
+	directories(cmd, "prefix", "root", "data-dir")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		i.ctx = cmd.Context()
+		if from.Named() {
+			return misuse("the service reads %s; --config is of no use", settings.DefaultFile)
+		}
+		if !filepath.IsAbs(i.prefix) || i.root != "" && !filepath.IsAbs(i.root) {
+			return misuse("--prefix and --root need an absolute path")
+		}
+		if i.root != "" && i.now {
+			return misuse("--now and --root exclude each other: nothing is called below --root")
+		}
+		i.prefix = filepath.Clean(i.prefix)
+		from.Fallback = i.root + settings.DefaultFile
+		s, err := from.Load(func(string) string { return "" }) // the service will not have this environment
+		if err != nil {
+			return err
+		}
+		if err := i.may("install"); err != nil {
+			return err
+		}
+		if err := i.agrees(from); err != nil {
+			return err
+		}
+		return i.install(s, from)
 	}
-	if from.Named() {
-		return c.misuse("the service reads %s; --config is of no use", settings.DefaultFile)
-	}
-	if !filepath.IsAbs(i.prefix) || i.root != "" && !filepath.IsAbs(i.root) {
-		return c.misuse("--prefix and --root need an absolute path")
-	}
-	if i.root != "" && i.now {
-		return c.misuse("--now and --root exclude each other: nothing is called below --root")
-	}
-	i.prefix = filepath.Clean(i.prefix)
-	from.Fallback = i.root + settings.DefaultFile
-	s, err := from.Load(func(string) string { return "" }) // the service will not have this environment
-	if err != nil {
-		return err
-	}
-	if err := i.may("install"); err != nil {
-		return err
-	}
-	if err := i.agrees(from); err != nil {
-		return err
-	}
-	return i.install(s, from)
+	return cmd
 }
 
 // may refuses where there is nothing to install into.

@@ -15,14 +15,6 @@ import (
 	"berth/systemd"
 )
 
-// commandLine runs berth with a clean environment.
-func commandLine(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, problems bytes.Buffer
-	code = Run(t.Context(), args, func(string) string { return "" }, &out, &problems)
-	return code, out.String(), problems.String()
-}
-
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -52,7 +44,7 @@ func fakeSystemctl(t *testing.T, active ...string) func() string {
 
 func TestInstallBelowARoot(t *testing.T) {
 	root := t.TempDir()
-	code, out, problems := commandLine(t, "install", "--root", root, "--listen", "0.0.0.0:80", "--data-dir", "/srv/berth")
+	code, out, problems := start(t, nil, "install", "--root", root, "--listen", "0.0.0.0:80", "--data-dir", "/srv/berth")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, problems)
 	}
@@ -75,7 +67,7 @@ func TestInstallBelowARoot(t *testing.T) {
 	}
 
 	// Again: nothing changes.
-	code, out, problems = commandLine(t, "install", "--root", root)
+	code, out, problems = start(t, nil, "install", "--root", root)
 	if code != 0 || strings.Contains(out, "write") || strings.Count(out, "keep ") != 6 {
 		t.Errorf("exit code %d: %s%s", code, out, problems)
 	}
@@ -97,7 +89,7 @@ func TestInstallBelowARoot(t *testing.T) {
 		if err := os.WriteFile(service, []byte(tt.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		code, out, problems := commandLine(t, append([]string{"install", "--root", root}, tt.args...)...)
+		code, out, problems := start(t, nil, append([]string{"install", "--root", root}, tt.args...)...)
 		if code != tt.code || !strings.Contains(out+problems, tt.says) || (readFile(t, service) == is) != (code == 0) {
 			t.Errorf("%s: exit code %d: %s%s", tt.name, code, out, problems)
 		}
@@ -136,7 +128,7 @@ func TestInstallRefuses(t *testing.T) {
 		{[]string{"install", "--root", "/none", "--data-dir", "/srv/my apps"}, 78, `cannot install: a unit cannot name "/srv/my apps": give it a path of letters, digits and -_./`},
 		{[]string{"install", "--root", "/none", "--prefix", "/srv/%h"}, 78, `cannot install: a unit cannot name "/srv/%h/bin/berth"`},
 	}...) {
-		if code, out, problems := commandLine(t, tt.args...); code != tt.code || !strings.Contains(problems, tt.want) {
+		if code, out, problems := start(t, nil, tt.args...); code != tt.code || !strings.Contains(problems, tt.want) {
 			t.Errorf("%v: exit code %d: %s%s", tt.args, code, out, problems)
 		}
 	}
@@ -246,7 +238,7 @@ func TestInstallRefusesDataInUse(t *testing.T) {
 
 func TestUninstall(t *testing.T) {
 	root := t.TempDir()
-	if code, _, problems := commandLine(t, "install", "--root", root); code != 0 {
+	if code, _, problems := start(t, nil, "install", "--root", root); code != 0 {
 		t.Fatal(problems)
 	}
 	called := fakeSystemctl(t)

@@ -1,4 +1,4 @@
-package host
+package host_test
 
 import (
 	"context"
@@ -6,11 +6,15 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"berth/cli"
+	"berth/cli/host"
 )
 
 // TestMain lets the test binary be berth, for tests that need another user.
 func TestMain(m *testing.M) {
+	host.Run = cli.Run
 	testscript.Main(m, map[string]func(){"berth": func() {
-		os.Exit(Run(context.Background(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+		os.Exit(cli.Run(context.Background(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 	}})
 }

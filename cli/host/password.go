@@ -5,13 +5,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"berth/app"
@@ -22,9 +22,10 @@ import (
 
 // setupURL prints a one-time link to the panel: to the first account, which it
 // makes, or to a new password of the one who looks after the host.
-func setupURL(ctx context.Context, c *call) error {
-	set := c.flags()
-	return c.withPanel(ctx, set, 0, 1, func(d *db.DB, s settings.Settings, args []string) error {
+func setupURL(c *Caller) *cobra.Command {
+	cmd := command("setup-url [ACCOUNT] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]", "print a one-time link to the panel, for the first password", 0, 1)
+	cmd.ValidArgsFunction = c.accounts
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
 		var a app.Account
 		var err error
 		if len(args) > 0 {
@@ -36,13 +37,11 @@ func setupURL(ctx context.Context, c *call) error {
 			return err
 		}
 		return c.printLink(ctx, d, s, a)
-	})
+	}, panelSettings...)
 }
 
-// withPanel is withDB with the settings that tell where the panel is.
-func (c *call) withPanel(ctx context.Context, set *flag.FlagSet, least, most int, do func(*db.DB, settings.Settings, []string) error) error {
-	return c.withDBAnd(ctx, set, []string{"listen", "base_url"}, least, most, do)
-}
+// panelSettings are those that tell where the panel is.
+var panelSettings = []string{"listen", "base_url"}
 
 // administratorOf returns the oldest account that looks after the host, and the zero
 // account when there is none at all. On a host from before there was a panel the
@@ -63,7 +62,7 @@ func administratorOf(ctx context.Context, d *db.DB) (app.Account, error) {
 	})
 }
 
-func (c *call) printLink(ctx context.Context, d *db.DB, s settings.Settings, a app.Account) error {
+func (c *Caller) printLink(ctx context.Context, d *db.DB, s settings.Settings, a app.Account) error {
 	if !s.Panel.Enabled {
 		return settings.NewProblem(settings.ExitConfig, errors.New("cannot make a link: the panel is off"), "Hint: set panel.enabled to true, and start berth anew.")
 	}
@@ -76,8 +75,8 @@ func (c *call) printLink(ctx context.Context, d *db.DB, s settings.Settings, a a
 		who = fmt.Sprintf("a new password of %q", a.Name)
 		c.record(ctx, d, a.ID, "password.link", "", "account="+a.Name)
 	}
-	fmt.Fprintf(c.stderr, "this link is for %s; it works once, within %d minutes\n", who, int(account.InvitationTime.Minutes()))
-	_, err = fmt.Fprintf(c.stdout, "%s/setup/%s\n", panelURL(s), key)
+	fmt.Fprintf(c.Stderr, "this link is for %s; it works once, within %d minutes\n", who, int(account.InvitationTime.Minutes()))
+	_, err = fmt.Fprintf(c.Stdout, "%s/setup/%s\n", panelURL(s), key)
 	return err
 }
 
@@ -92,11 +91,12 @@ func panelURL(s settings.Settings) string {
 
 // accountPassword sets the password of an account, read from the terminal or, for
 // programs, from the standard input; with --link it prints a link to do so.
-func accountPassword(ctx context.Context, c *call) error {
-	set := c.flags()
-	link := new(bool)
-	set.Var(settings.Toggle(link), "link", "print a one-time link to set it with instead")
-	return c.withPanel(ctx, set, 1, 1, func(d *db.DB, s settings.Settings, args []string) error {
+func accountPassword(c *Caller) *cobra.Command {
+	cmd := command("password ACCOUNT [--link] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]",
+		"set the password of an account, read from the terminal or the standard input", 1, 1)
+	cmd.ValidArgsFunction = c.accounts
+	link := toggleFlag(cmd, "link", "print a one-time link to set it with instead")
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
 		a, err := findAccount(ctx, d, args[0])
 		if err != nil {
 			return err
@@ -114,17 +114,17 @@ func accountPassword(ctx context.Context, c *call) error {
 		}
 		if err == nil {
 			c.record(ctx, d, a.ID, "password.set", "", "account="+a.Name)
-			fmt.Fprintf(c.stderr, "the password of account %q is set, and its sessions are ended\n", a.Name)
+			fmt.Fprintf(c.Stderr, "the password of account %q is set, and its sessions are ended\n", a.Name)
 		}
 		return err
-	})
+	}, panelSettings...)
 }
 
 // readPassword reads it twice from a terminal, which does not show it, or one line
 // of anything else.
-func (c *call) readPassword() (string, error) {
-	in := bufio.NewReader(io.LimitReader(c.stdin, 4096))
-	f, is := c.stdin.(*os.File)
+func (c *Caller) readPassword() (string, error) {
+	in := bufio.NewReader(io.LimitReader(c.Stdin, 4096))
+	f, is := c.Stdin.(*os.File)
 	if !is || !isTerminal(f) {
 		return readLine(in)
 	}
@@ -133,14 +133,14 @@ func (c *call) readPassword() (string, error) {
 		return "", fmt.Errorf("cannot read the password: %w", err)
 	}
 	defer show()
-	fmt.Fprint(c.stderr, "Password: ")
+	fmt.Fprint(c.Stderr, "Password: ")
 	first, err := readLine(in)
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprint(c.stderr, "\nAgain: ")
+	fmt.Fprint(c.Stderr, "\nAgain: ")
 	second, err := readLine(in)
-	fmt.Fprintln(c.stderr)
+	fmt.Fprintln(c.Stderr)
 	if err == nil && first != second {
 		err = settings.NewProblem(settings.ExitUsage, errors.New("the two passwords differ"), "Hint: nothing was changed.")
 	}

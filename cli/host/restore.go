@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"berth/app"
@@ -25,17 +26,17 @@ import (
 )
 
 // backupVerify is "backup verify FILE".
-func backupVerify(ctx context.Context, c *call) error {
-	args, err := c.parse(c.flags(), 1, 1)
-	if err != nil {
-		return err
+func backupVerify(c *Caller) *cobra.Command {
+	cmd := command("verify FILE", "prove that an archive is whole", 1, 1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		m, err := verifyBackup(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(c.Stdout, describe(m))
+		return nil
 	}
-	m, err := verifyBackup(ctx, args[0])
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(c.stdout, describe(m))
-	return nil
+	return cmd
 }
 
 // verifyBackup reads a whole archive and proves that its database can be used.
@@ -122,37 +123,30 @@ func writeFile(path string, content io.Reader) error {
 }
 
 // backupRestore is "backup restore FILE --data-dir DIR".
-func backupRestore(ctx context.Context, c *call) error {
-	set := c.flags()
-	from := settings.AddFlags(set, "data_dir")
-	args, err := c.parse(set, 1, 1)
-	if err != nil {
-		return err
-	}
-	s, err := from.Load(c.getenv)
-	if err != nil {
-		return err
-	}
-	if os.Geteuid() != 0 {
-		return settings.NewProblem(settings.ExitPermission, errors.New("cannot restore: berth must run as root, for it gives every application's files to a user of its own"), "Hint: sudo berth backup restore")
-	}
-	// Before anything is touched: a backup that is not whole restores nothing.
-	m, err := verifyBackup(ctx, args[0])
-	if err != nil {
-		return err
-	}
-	err = restoreInto(ctx, args[0], s.DataDir, m)
-	if refused := daemon.DiskProblem(s.DataDir, err); refused != nil {
-		return refused
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(c.stderr, "restored into %s: %s\n", s.DataDir, describe(m))
-	if _, err := os.Stat(filepath.Join(s.DataDir, settingsName)); err == nil {
-		fmt.Fprintf(c.stderr, "the settings of that host are in %s: compare them with this one's, or use --config\n", filepath.Join(s.DataDir, settingsName))
-	}
-	return c.warnOfUsers(ctx, s)
+func backupRestore(c *Caller) *cobra.Command {
+	cmd := command("restore FILE --data-dir DIR", "fill an empty data directory from an archive", 1, 1)
+	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, args []string) error {
+		if os.Geteuid() != 0 {
+			return settings.NewProblem(settings.ExitPermission, errors.New("cannot restore: berth must run as root, for it gives every application's files to a user of its own"), "Hint: sudo berth backup restore")
+		}
+		// Before anything is touched: a backup that is not whole restores nothing.
+		m, err := verifyBackup(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		err = restoreInto(ctx, args[0], s.DataDir, m)
+		if refused := daemon.DiskProblem(s.DataDir, err); refused != nil {
+			return refused
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.Stderr, "restored into %s: %s\n", s.DataDir, describe(m))
+		if _, err := os.Stat(filepath.Join(s.DataDir, settingsName)); err == nil {
+			fmt.Fprintf(c.Stderr, "the settings of that host are in %s: compare them with this one's, or use --config\n", filepath.Join(s.DataDir, settingsName))
+		}
+		return c.warnOfUsers(ctx, s)
+	}, "data_dir")
 }
 
 // restoreInto fills an empty data directory. Until everything is there it is in
@@ -242,7 +236,7 @@ func unwrap(temp, dir string) error {
 }
 
 // warnOfUsers tells of users of this host that have an application's uid.
-func (c *call) warnOfUsers(ctx context.Context, s settings.Settings) (err error) {
+func (c *Caller) warnOfUsers(ctx context.Context, s settings.Settings) (err error) {
 	d, err := db.Open(ctx, filepath.Join(s.DataDir, daemon.DatabaseName), time.Now)
 	if err != nil {
 		return err
@@ -257,7 +251,7 @@ func (c *call) warnOfUsers(ctx context.Context, s settings.Settings) (err error)
 		return fmt.Errorf("cannot look for users with the ids of applications: %w", err)
 	}
 	for _, line := range collisions(apps, string(users)) {
-		fmt.Fprintln(c.stderr, line)
+		fmt.Fprintln(c.Stderr, line)
 	}
 	return nil
 }

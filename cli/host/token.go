@@ -9,28 +9,30 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"berth/app"
 	"berth/daemon/settings"
 	"berth/db"
 	"berth/host/account"
 )
 
-func tokenCreate(ctx context.Context, c *call) error {
-	set := c.flags()
-	label := wordFlag(set, "label", "`LABEL` to tell it from others, such as the name of a machine")
-	return c.onAccount(ctx, set, func(d *db.DB, a app.Account) error {
+func tokenCreate(c *Caller) *cobra.Command {
+	cmd := command("create ACCOUNT [--label LABEL] [--data-dir DIR]", "make a token and print it, once", 1, 1)
+	label := wordFlag(cmd, "label", "`LABEL` to tell it from others, such as the name of a machine")
+	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
 		text, made, err := account.New(d).IssueToken(ctx, a.ID, *label)
 		if app.KindOf(err) == app.Invalid {
-			return c.misuse("%w", err)
+			return misuse("%w", err)
 		}
 		if err != nil {
 			return err
 		}
 		c.record(ctx, d, a.ID, "token.create", "", fmt.Sprintf("account=%s token=%d label=%q", a.Name, made.ID, made.Label))
 		if a.Disabled {
-			fmt.Fprintf(c.stderr, "account %q is disabled: the token works once berth account enable %s was called\n", a.Name, a.Name)
+			fmt.Fprintf(c.Stderr, "account %q is disabled: the token works once berth account enable %s was called\n", a.Name, a.Name)
 		}
-		_, err = fmt.Fprintln(c.stdout, text)
+		_, err = fmt.Fprintln(c.Stdout, text)
 		return err
 	})
 }
@@ -43,10 +45,11 @@ type tokenView struct {
 	LastUsed  *time.Time `json:"lastUsed"` // null: never
 }
 
-func tokenList(ctx context.Context, c *call) error {
-	set := c.flags()
-	asJSON := jsonFlag(set)
-	return c.onAccount(ctx, set, func(d *db.DB, a app.Account) error {
+func tokenList(c *Caller) *cobra.Command {
+	cmd := command("list ACCOUNT [--json] [--data-dir DIR]", "list the tokens of an account", 1, 1)
+	cmd.Aliases = []string{"ls"}
+	asJSON := jsonFlag(cmd)
+	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
 		tokens, err := d.Tokens(ctx, a.ID)
 		if err != nil {
 			return err
@@ -61,7 +64,7 @@ func tokenList(ctx context.Context, c *call) error {
 			}
 			return c.printJSON(views)
 		}
-		out := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+		out := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(out, "ID\tLABEL\tCREATED\tLAST USED")
 		for _, t := range tokens {
 			fmt.Fprintf(out, "%d\t%s\t%s\t%s\n", t.ID, cmp.Or(t.Label, "-"), when(t.CreatedAt), when(t.LastUsed))
@@ -70,13 +73,15 @@ func tokenList(ctx context.Context, c *call) error {
 	})
 }
 
-func tokenRevoke(ctx context.Context, c *call) error {
-	return c.withDB(ctx, c.flags(), 1, math.MaxInt, func(d *db.DB, _ settings.Settings, args []string) error {
+func tokenRevoke(c *Caller) *cobra.Command {
+	cmd := command("revoke TOKENID... [--data-dir DIR]", "make tokens invalid at once", 1, math.MaxInt)
+	cmd.Aliases, cmd.ValidArgsFunction = []string{"rm"}, c.tokens
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
 		ids := make([]int64, len(args))
 		for i, arg := range args { // all of them, before the first is revoked
 			id, err := strconv.ParseInt(arg, 10, 64)
 			if err != nil {
-				return c.misuse("%q is not the id of a token, which is a number: berth token list shows it", arg)
+				return misuse("%q is not the id of a token, which is a number: berth token list shows it", arg)
 			}
 			ids[i] = id
 		}
@@ -92,7 +97,7 @@ func tokenRevoke(ctx context.Context, c *call) error {
 				return err
 			}
 			c.record(ctx, d, t.Account, "token.revoke", "", fmt.Sprintf("token=%d label=%q", id, t.Label))
-			fmt.Fprintf(c.stderr, "token %d %q is revoked\n", id, t.Label)
+			fmt.Fprintf(c.Stderr, "token %d %q is revoked\n", id, t.Label)
 		}
 		return nil
 	})

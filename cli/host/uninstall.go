@@ -1,33 +1,35 @@
 package host
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"berth/daemon/settings"
 	"berth/systemd"
 )
 
 // uninstall is the command. What the owner or the applications made stays.
-func uninstall(ctx context.Context, c *call) error {
-	set := c.flags()
-	i := &installer{ctx: ctx, out: c.stdout, changed: map[string]bool{}}
-	set.BoolVar(&i.dry, "dry-run", false, "only print what would be removed and called")
-	set.BoolVar(&i.force, "force", false, "remove units that were changed by hand too")
-	if _, err := c.parse(set, 0, 0); err != nil {
-		return err
+func uninstall(c *Caller) *cobra.Command {
+	cmd := command("uninstall [--dry-run] [--force]", "remove the service, not the data", 0, 0)
+	i := &installer{out: c.Stdout, changed: map[string]bool{}}
+	settings.AddToggle(cmd.Flags(), &i.dry, "dry-run", "only print what would be removed and called")
+	settings.AddToggle(cmd.Flags(), &i.force, "force", "remove units that were changed by hand too")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		i.ctx = cmd.Context()
+		if err := i.may("uninstall"); err != nil {
+			return err
+		}
+		dataDir := "the data directory"
+		if s, err := settings.Load(func(string) string { return "" }); err == nil { // a broken file stays
+			dataDir = s.DataDir
+		}
+		return i.uninstall(dataDir)
 	}
-	if err := i.may("uninstall"); err != nil {
-		return err
-	}
-	dataDir := "the data directory"
-	if s, err := settings.Load(func(string) string { return "" }); err == nil { // a broken file stays
-		dataDir = s.DataDir
-	}
-	return i.uninstall(dataDir)
+	return cmd
 }
 
 func (i *installer) uninstall(dataDir string) error {

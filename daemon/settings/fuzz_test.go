@@ -2,11 +2,12 @@ package settings
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 )
 
 // FuzzConfig reads any settings file: either every setting of it is in force
@@ -24,7 +25,7 @@ func FuzzConfig(f *testing.F) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		from := AddFlags(flag.NewFlagSet("test", flag.ContinueOnError))
+		from := AddFlags(pflag.NewFlagSet("test", pflag.ContinueOnError))
 		from.Fallback = file
 		s, err := from.Load(func(string) string { return "" })
 		var p *Problem

@@ -1,5 +1,7 @@
 package settings
 
+import "fmt"
+
 // The exit codes that the commands use.
 const (
 	ExitOK         = 0
@@ -25,3 +27,16 @@ func (p *Problem) Error() string { return p.Err.Error() }
 
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }
+
+// Misuse is an error in how a command was called. The command line shows the
+// command's usage with it, and exits with ExitUsage.
+type Misuse struct{ err error }
+
+// Misused returns a Misuse; it wraps what format wraps.
+func Misused(format string, args ...any) error { return &Misuse{fmt.Errorf(format, args...)} }
+
+// Error returns the sentence.
+func (m *Misuse) Error() string { return m.err.Error() }
+
+// Unwrap returns the cause.
+func (m *Misuse) Unwrap() error { return m.err }

@@ -2,12 +2,13 @@ package settings
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"berth/app"
 	"berth/host/account"
@@ -194,6 +195,17 @@ var settings = []setting{
 	{"audit.age", "2160h", "`TIME` that a record of the audit log is kept", func(s *Settings) kind { return span{&s.Audit.Age} }},
 }
 
+// Choices returns the words of each setting that takes one of a few, by its flag.
+func Choices() map[string][]string {
+	all := map[string][]string{}
+	for _, s := range settings {
+		if c, is := s.field(&Settings{}).(choice); is {
+			all[s.flag()] = c.words
+		}
+	}
+	return all
+}
+
 // keysAndSections returns every name that may stand in a file.
 func keysAndSections() []string {
 	var all []string
@@ -215,7 +227,7 @@ type Flags struct {
 
 // AddFlags adds --config and the flag of each setting to set, or of
 // those named only.
-func AddFlags(set *flag.FlagSet, only ...string) *Flags {
+func AddFlags(set *pflag.FlagSet, only ...string) *Flags {
 	f := &Flags{byKey: map[string]*text{}, Fallback: DefaultFile}
 	for _, s := range settings {
 		if len(only) > 0 && !slices.Contains(only, s.key) {
@@ -223,7 +235,10 @@ func AddFlags(set *flag.FlagSet, only ...string) *Flags {
 		}
 		_, boolean := s.field(&Settings{}).(toggle)
 		f.byKey[s.key] = &text{value: s.value, boolean: boolean}
-		set.Var(f.byKey[s.key], s.flag(), s.help)
+		added := set.VarPF(f.byKey[s.key], s.flag(), "", s.help)
+		if boolean {
+			added.NoOptDefVal = "true"
+		}
 	}
 	f.config.value = f.Fallback
 	set.Var(&f.config, "config", "`FILE` with settings")
@@ -264,7 +279,7 @@ func (f *Flags) Load(getenv func(string) string) (Settings, error) {
 
 // Load are the settings of a process without flags.
 func Load(getenv func(string) string) (Settings, error) {
-	return AddFlags(flag.NewFlagSet("", flag.ContinueOnError)).Load(getenv)
+	return AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError)).Load(getenv)
 }
 
 // Named reports whether the flag --config was given.

@@ -2,7 +2,6 @@ package settings
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -14,13 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"berth/web/certs"
 )
 
 // loadFrom loads the settings as berth serve does: with a flag for each.
 func loadFrom(t *testing.T, file string, env map[string]string, args ...string) (Settings, error) {
 	t.Helper()
-	set := flag.NewFlagSet("test", flag.ContinueOnError)
+	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	from := AddFlags(set)
 	from.Fallback = filepath.Join(t.TempDir(), "berth.toml")
@@ -339,7 +340,7 @@ func TestNames(t *testing.T) {
 			seen[name] = true
 		}
 	}
-	set := flag.NewFlagSet("", flag.ContinueOnError)
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	some := AddFlags(set, "data_dir", "listen")
 	if got := slices.Sorted(maps.Keys(some.byKey)); !slices.Equal(got, []string{"data_dir", "listen"}) {
 		t.Errorf("flags of %v, want those asked for", got)

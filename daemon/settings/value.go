@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"berth/app"
 )
 
@@ -161,36 +163,38 @@ func (w words) set(text string) bool {
 
 func (words) expects() string { return "a text" }
 
-// value is a flag of some kind.
-type value struct {
+// Value is a flag of a command, which refuses what is not of its kind.
+type Value struct {
 	kind
 	text  string
 	given bool
 }
 
 // Whole is the flag of a whole number from least to most.
-func Whole[T ~int | ~int64](to *T, least, most int64) *value {
-	return &value{kind: whole(to, least, most)}
+func Whole[T ~int | ~int64](to *T, least, most int64) *Value {
+	return &Value{kind: whole(to, least, most)}
 }
 
 // RAM is the flag of an amount of RAM.
-func RAM(to *app.MB) *value { return Whole(to, 1, maxRAM) }
-
-// Toggle is the flag of something that is or is not; --name alone means
-// that it is.
-func Toggle(to *bool) *value { return &value{kind: toggle{to}} }
+func RAM(to *app.MB) *Value { return Whole(to, 1, maxRAM) }
 
 // Word is the flag of any text.
-func Word(to *string) *value { return &value{kind: words{to}} }
+func Word(to *string) *Value { return &Value{kind: words{to}} }
+
+// AddToggle adds the flag of something that is or is not; --name alone means that
+// it is.
+func AddToggle(set *pflag.FlagSet, to *bool, name, help string) {
+	set.VarPF(&Value{kind: toggle{to}}, name, "", help).NoOptDefVal = "true"
+}
 
 // Given reports whether the flag was.
-func (v *value) Given() bool { return v.given }
+func (v *Value) Given() bool { return v.given }
 
 // String returns the text as it was given.
-func (v *value) String() string { return v.text }
+func (v *Value) String() string { return v.text }
 
 // Set reads the text, or says what was expected.
-func (v *value) Set(text string) error {
+func (v *Value) Set(text string) error {
 	if !v.set(text) {
 		return errors.New("expected " + v.expects())
 	}
@@ -198,10 +202,18 @@ func (v *value) Set(text string) error {
 	return nil
 }
 
-// IsBoolFlag lets --name alone mean --name=true.
-func (v *value) IsBoolFlag() bool {
-	_, ok := v.kind.(toggle)
-	return ok
+// Type implements pflag.Value.
+func (v *Value) Type() string {
+	_, is := v.kind.(toggle)
+	return typeName(is)
+}
+
+// typeName is what pflag calls a kind of flag: help shows no word behind a toggle.
+func typeName(toggle bool) string {
+	if toggle {
+		return "bool"
+	}
+	return "value"
 }
 
 // text is a flag whose value is read later, when its turn among the other
@@ -221,8 +233,8 @@ func (t *text) Set(s string) error {
 	return nil
 }
 
-// IsBoolFlag lets --name alone mean --name=true.
-func (t *text) IsBoolFlag() bool { return t.boolean }
+// Type implements pflag.Value.
+func (t *text) Type() string { return typeName(t.boolean) }
 
 // nearest returns the candidate that name was probably meant to be, or "".
 func nearest(name string, candidates []string) string {

@@ -71,7 +71,7 @@ func program(t testing.TB) string {
 			build.why = "needs go, to build the certificate authority: " + err.Error()
 			return
 		}
-		cmd := exec.Command(filepath.Join(strings.TrimSpace(string(root)), "scripts", "pebble")) //nolint:noctx // go ends by itself
+		cmd := exec.Command(filepath.Join(strings.TrimSpace(string(root)), "test", "scripts", "pebble")) //nolint:noctx // go ends by itself
 		var problems strings.Builder
 		cmd.Stderr = &problems
 		out, err := cmd.Output()

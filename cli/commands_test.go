@@ -1,14 +1,18 @@
-package host
+package cli
 
 import (
 	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/spf13/cobra"
+
+	"berth/cli/host"
 	"berth/daemon/settings"
 )
 
@@ -22,34 +26,35 @@ func start(t *testing.T, env map[string]string, args ...string) (code int, stdou
 
 func TestEveryCommandHasHelp(t *testing.T) {
 	_, all, _ := start(t, nil, "help")
-	for _, cmd := range commands {
-		if !strings.Contains(all, "berth "+cmd.name+" ") || !strings.Contains(all, cmd.summary) {
-			t.Errorf("berth help does not show %q", cmd.name)
+	Walk(Root(&host.Caller{}), func(cmd *cobra.Command) {
+		if !strings.Contains(all, cmd.CommandPath()+" ") || !strings.Contains(all, cmd.Short) {
+			t.Errorf("berth help does not show %q", cmd.CommandPath())
 		}
-		for _, args := range [][]string{
-			append(strings.Fields(cmd.name), "--help"),
-			append([]string{"help"}, strings.Fields(cmd.name)...),
-		} {
+		words := strings.Fields(cmd.CommandPath())[1:]
+		for _, args := range [][]string{append(slices.Clone(words), "--help"), append(slices.Clone(words), "-h"), append([]string{"help"}, words...)} {
 			code, stdout, stderr := start(t, nil, args...)
-			if code != settings.ExitOK || stderr != "" || !strings.Contains(stdout, "Usage: berth "+cmd.name) {
+			if code != settings.ExitOK || stderr != "" || !strings.Contains(stdout, "Usage: "+cmd.CommandPath()) {
 				t.Errorf("%v: exit %d, said %q and %q", args, code, stdout, stderr)
 			}
 		}
-	}
+	})
 }
 
 // TestUsageNamesEveryFlag keeps the line that people read and the flags that
 // exist the same. A command with very many may end its line with "[flags]".
 func TestUsageNamesEveryFlag(t *testing.T) {
-	for _, cmd := range commands {
-		_, helped, _ := start(t, nil, append(strings.Fields(cmd.name), "--help")...)
-		_, flags, _ := strings.Cut(helped, "Flags:\n")
-		for line := range strings.Lines(flags) {
-			name := strings.Fields(line)[0]
-			if name != "--config" && !strings.Contains(cmd.usage, name) && !strings.HasSuffix(cmd.usage, "[flags]") {
-				t.Errorf("the usage of %q, %q, does not name %s", cmd.name, cmd.usage, name)
+	flags := 0
+	Walk(Root(&host.Caller{}), func(cmd *cobra.Command) {
+		EachFlag(cmd, func(name, _ string) {
+			flags++
+			name, _, _ = strings.Cut(name, " ")
+			if name != "--config" && !strings.Contains(cmd.UseLine(), name) && !strings.HasSuffix(cmd.UseLine(), "[flags]") {
+				t.Errorf("the usage of %q, %q, does not name %s", cmd.CommandPath(), cmd.UseLine(), name)
 			}
-		}
+		})
+	})
+	if flags < 200 {
+		t.Errorf("%d flags were looked at", flags)
 	}
 }
 

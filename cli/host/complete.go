@@ -1,0 +1,141 @@
+package host
+
+import (
+	"context"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/app"
+	"berth/daemon"
+	"berth/daemon/settings"
+	"berth/db"
+)
+
+// completes lets a shell complete the value of a flag.
+func completes(cmd *cobra.Command, flag string, with cobra.CompletionFunc) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, with) // fails for a flag that is not there
+}
+
+// choices are the words of flags that take one of a few.
+func choices(cmd *cobra.Command, words map[string][]string) {
+	for flag, list := range words {
+		if cmd.Flags().Lookup(flag) != nil {
+			completes(cmd, flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+}
+
+// directories are flags that name one.
+func directories(cmd *cobra.Command, flags ...string) {
+	for _, flag := range flags {
+		_ = cmd.MarkFlagDirname(flag) // fails for a flag that is not there
+	}
+}
+
+// remembered returns what list finds in the database that the command line means.
+// It makes nothing and reports nothing: a host without a database, one of another
+// schema, and one that this user may not read have nothing to complete to.
+func (c *Caller) remembered(cmd *cobra.Command, list func(context.Context, *db.DB) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	s, err := settings.Load(func(name string) string {
+		flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "BERTH_"), "_", "-"))
+		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
+			return f.Value.String()
+		}
+		return c.Getenv(name)
+	})
+	if err != nil {
+		return nil, none
+	}
+	path := filepath.Join(s.DataDir, daemon.DatabaseName)
+	if current, err := db.Current(cmd.Context(), path); err != nil || !current {
+		return nil, none
+	}
+	d, err := db.Open(cmd.Context(), path, time.Now)
+	if err != nil {
+		return nil, none
+	}
+	defer d.Close()
+	words, err := list(cmd.Context(), d)
+	if err != nil {
+		return nil, none
+	}
+	return words, none
+}
+
+// accounts completes the first argument, or a flag, to the name of an account.
+func (c *Caller) accounts(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 && cmd.ValidArgsFunction != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return c.remembered(cmd, func(ctx context.Context, d *db.DB) ([]string, error) {
+		all, err := d.Accounts(ctx)
+		words := make([]string, len(all))
+		for i, a := range all {
+			words[i] = a.Name
+		}
+		return words, err
+	})
+}
+
+// apps completes the first argument, or a flag, to the id of an application. What
+// accompanies it is its name, as the shell shows it.
+func (c *Caller) apps(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return c.remembered(cmd, func(ctx context.Context, d *db.DB) ([]string, error) {
+		all, err := d.Apps(ctx)
+		words := make([]string, len(all))
+		for i, a := range all {
+			words[i] = cobra.CompletionWithDesc(string(a.ID), printable(a.Name))
+		}
+		return words, err
+	})
+}
+
+// tokens completes every argument to the number of a token.
+func (c *Caller) tokens(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return c.remembered(cmd, func(ctx context.Context, d *db.DB) ([]string, error) {
+		accounts, err := d.Accounts(ctx)
+		var words []string
+		for _, a := range accounts {
+			all, failed := d.Tokens(ctx, a.ID)
+			if failed != nil {
+				return nil, failed
+			}
+			for _, t := range all {
+				words = append(words, cobra.CompletionWithDesc(strconv.FormatInt(t.ID, 10), printable(a.Name+" "+t.Label)))
+			}
+		}
+		return words, err
+	})
+}
+
+// variables completes "app env": an application, a verb, then its variables.
+func (c *Caller) variables(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	switch {
+	case len(args) == 0:
+		return c.apps(cmd, args, typed)
+	case len(args) == 1:
+		return []string{"list", "set", "unset"}, cobra.ShellCompDirectiveNoFileComp
+	case args[1] == "list" || args[1] == "ls":
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	words, directive := c.remembered(cmd, func(ctx context.Context, d *db.DB) ([]string, error) {
+		all, err := d.Variables(ctx, app.ID(args[0]))
+		words := make([]string, len(all))
+		for i, v := range all {
+			words[i] = v.Name
+			if args[1] == "set" {
+				words[i] += "="
+			}
+		}
+		return words, err
+	})
+	return words, directive | cobra.ShellCompDirectiveNoSpace
+}
