@@ -59,15 +59,21 @@ soak: setup ## hundreds of kills and upgrades, 20 power cuts, the largest upload
 bench: build ## measure beside PM2, supervisord, nginx and Caddy, write docs/performance.md; parts: ONLY=memory,start
 	@test/scripts/bench ./berth $(ONLY)
 
+docs: ## rewrite docs/commands.md, docs/settings.md and the tables of docs/api.md from the code
+	@$(GO) run ./test/docs
+
+man: ## write a manual page for each command into dist/man
+	@$(GO) run ./test/docs -man dist/man
+
 golden: ## rewrite the golden files, then show what changed
 	@$(GO) test ./httpapi -update && git diff --stat
 
 clean: ## remove what was built
-	@rm -rf berth .cache
+	@rm -rf berth dist .cache
 
 $(LINT):
 	@echo "building golangci-lint $(LINT_VERSION) (once, a few minutes)"
 	@mkdir -p .cache/bin && GOBIN=$(CURDIR)/.cache/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv .cache/bin/golangci-lint $(LINT)
 
-.PHONY: help setup languages build demo check test test-browser screenshots test-vm fuzz soak bench golden clean
+.PHONY: help setup languages build demo check test test-browser screenshots test-vm fuzz soak bench docs man golden clean

@@ -15,7 +15,7 @@ import (
 // help is the command; --help of any command prints the same.
 func help() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "print this text, or that of a command", DisableFlagsInUseLine: true,
+		Use: "help [COMMAND]", Short: "print this text, or the help of a command", DisableFlagsInUseLine: true,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			words := []string{}
 			if found, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 {
@@ -49,7 +49,7 @@ func printHelp(cmd *cobra.Command) {
 	case !cmd.HasParent():
 		fmt.Fprint(out, cmd.Short+"\n\n")
 		printTable(out, cmd)
-		fmt.Fprint(out, "\nberth COMMAND --help tells the flags of a command.\n")
+		fmt.Fprint(out, "\nberth COMMAND --help lists the flags of a command.\n")
 	case cmd.HasSubCommands():
 		printTable(out, cmd)
 	default:

@@ -18,7 +18,7 @@ import (
 )
 
 func accountCreate(c *Caller) *cobra.Command {
-	cmd := command("create NAME --ram MB [--data-dir DIR]", "make an account and print its id", 1, 1)
+	cmd := command("create NAME --ram MB [--data-dir DIR]", "create an account and print its id", 1, 1)
 	ram, given := ramFlag(cmd)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
 		if !given() {
@@ -41,7 +41,7 @@ func accountCreate(c *Caller) *cobra.Command {
 func ramFlag(cmd *cobra.Command) (ram *app.MB, given func() bool) {
 	ram = new(app.MB)
 	v := settings.RAM(ram)
-	cmd.Flags().Var(v, "ram", "`MB` that the applications of the account may have together")
+	cmd.Flags().Var(v, "ram", "RAM in `MB` for all applications of the account together")
 	return ram, func() bool { return v.Given() }
 }
 
@@ -182,11 +182,11 @@ func when(t time.Time) string {
 
 func accountSet(c *Caller) *cobra.Command {
 	cmd := command("set ACCOUNT [--ram MB] [--plan PLAN] [--locale LOCALE] [--admin true|false] [--data-dir DIR]",
-		"change the RAM, plan or locale of an account, or whether it looks after the host", 1, 1)
+		"change the RAM, plan or locale of an account, or make it an administrator", 1, 1)
 	ram, given := ramFlag(cmd)
 	plan := wordFlag(cmd, "plan", "name (`PLAN`) that clients show: "+strings.Join(account.Plans, ", "))
 	locale := wordFlag(cmd, "locale", "`LOCALE` of the account: "+strings.Join(app.Locales, ", "))
-	admin := wordFlag(cmd, "admin", "`true or false`: whether the account looks after the host in the panel")
+	admin := wordFlag(cmd, "admin", "`true or false`: whether the account is an administrator")
 	choices(cmd, map[string][]string{"plan": account.Plans, "locale": app.Locales, "admin": {"true", "false"}})
 	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
 		if !given() && *plan == "" && *locale == "" && *admin == "" {
@@ -223,12 +223,12 @@ func accountSet(c *Caller) *cobra.Command {
 }
 
 func accountDisable(c *Caller) *cobra.Command {
-	cmd := command("disable ACCOUNT [--data-dir DIR]", "answer the tokens of an account with 403", 1, 1)
+	cmd := command("disable ACCOUNT [--data-dir DIR]", "refuse the tokens of an account (403); its programs keep running", 1, 1)
 	return c.setDisabled(cmd, true, "account.disable", "its tokens are answered with 403 from now on; its programs keep running")
 }
 
 func accountEnable(c *Caller) *cobra.Command {
-	cmd := command("enable ACCOUNT [--data-dir DIR]", "undo account disable", 1, 1)
+	cmd := command("enable ACCOUNT [--data-dir DIR]", "accept the tokens of an account again", 1, 1)
 	return c.setDisabled(cmd, false, "account.enable", "its tokens work again")
 }
 

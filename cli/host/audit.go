@@ -62,13 +62,13 @@ func outcome(a app.Act) string {
 
 // audit prints the newest records, the newest last.
 func audit(c *Caller) *cobra.Command {
-	cmd := command("audit [--account ACCOUNT] [--app APP] [--since TIME] [--limit N] [--json] [--data-dir DIR]", "tell who did what, and when", 0, 0)
+	cmd := command("audit [--account ACCOUNT] [--app APP] [--since TIME] [--limit N] [--json] [--data-dir DIR]", "list who did what, and when", 0, 0)
 	asJSON := jsonFlag(cmd)
-	of := wordFlag(cmd, "account", "name or id of the `ACCOUNT` that acted, or was meant; of a deleted one the id")
+	of := wordFlag(cmd, "account", "name or id of the `ACCOUNT` that acted or that was changed; for a deleted account its id")
 	application := wordFlag(cmd, "app", "id of an `APP`")
 	since := wordFlag(cmd, "since", "`TIME` of the first record: 2026-11-20, 2026-11-20T15:04:05Z, or 24h for a day ago")
 	limit := 100
-	cmd.Flags().Var(settings.Whole(&limit, 1, 10_000_000), "limit", "most records (`N`), 100 when not given")
+	cmd.Flags().Var(settings.Whole(&limit, 1, 10_000_000), "limit", "maximum number (`N`) of records, 100 by default")
 	completes(cmd, "account", c.accounts)
 	completes(cmd, "app", c.apps)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, _ []string) error {

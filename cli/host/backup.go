@@ -40,7 +40,7 @@ const (
 // backupCreate is "backup create --to FILE|DIR": an archive of everything, while
 // everything runs.
 func backupCreate(c *Caller) *cobra.Command {
-	cmd := command("create --to FILE|DIR [--data-dir DIR]", "write everything into one archive, while everything runs", 0, 0)
+	cmd := command("create --to FILE|DIR [--data-dir DIR]", "write everything into one archive while programs run", 0, 0)
 	from := c.settingFlags(cmd, "data_dir")
 	to := wordFlag(cmd, "to", "`FILE` to write, or a directory to write one into")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -17,7 +17,7 @@ import (
 // proxyCertificates lists them, from the files and from the database: the daemon
 // need not run.
 func proxyCertificates(c *Caller) *cobra.Command {
-	cmd := command("certificates [--json] [--data-dir DIR] [--config FILE] [flags]", "list the certificates of sites, and why some have none", 0, 0)
+	cmd := command("certificates [--json] [--data-dir DIR] [--config FILE] [flags]", "list the certificates of sites, and why a name has none", 0, 0)
 	asJSON := jsonFlag(cmd)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, _ []string) error {
 		all, err := daemon.Certificates(ctx, d, s, time.Now())

@@ -17,8 +17,8 @@ import (
 // would read, and changes nothing: a daemon may be serving. A daemon that is to
 // be upgraded asks it of the new binary.
 func check(c *Caller) *cobra.Command {
-	cmd := command("check [--json] [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "say whether this binary could serve here, beside a daemon that does", 0, 0)
-	asJSON := toggleFlag(cmd, "json", "print what was found as JSON")
+	cmd := command("check [--json] [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "check whether this binary could serve here; a daemon may be running", 0, 0)
+	asJSON := toggleFlag(cmd, "json", "print the result as JSON")
 	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, _ []string) error {
 		if os.Geteuid() != 0 {
 			return settings.NewProblem(settings.ExitPermission, errors.New("cannot check: berth must run as root"), "Hint: sudo berth check")

@@ -25,13 +25,13 @@ type Caller struct {
 func Commands(c *Caller) []*cobra.Command {
 	return []*cobra.Command{
 		serve(c), install(c), uninstall(c), check(c), setupURL(c), examine(c),
-		group("account", "the accounts of this host",
+		group("account", "manage the accounts of this host",
 			accountCreate(c), accountList(c), accountShow(c), accountPassword(c), accountSet(c), accountDisable(c), accountEnable(c), accountDelete(c)),
-		group("app", "what berth remembers of an application", appEnv(c), appDeploys(c), appEvents(c)),
-		group("backup", "the backup of the whole host", backupCreate(c), backupVerify(c), backupRestore(c)),
-		group("token", "the API tokens of an account", tokenCreate(c), tokenList(c), tokenRevoke(c)),
+		group("app", "show and change what berth stores of an application", appEnv(c), appDeploys(c), appEvents(c)),
+		group("backup", "back up and restore the whole host", backupCreate(c), backupVerify(c), backupRestore(c)),
+		group("token", "manage the API tokens of an account", tokenCreate(c), tokenList(c), tokenRevoke(c)),
 		audit(c),
-		group("proxy", "what brings visitors to sites", proxySnippet(c), proxyCertificates(c)),
+		group("proxy", "show how visitors reach sites", proxySnippet(c), proxyCertificates(c)),
 	}
 }
 

@@ -59,7 +59,7 @@ func (c *Caller) remembered(cmd *cobra.Command, list func(context.Context, *db.D
 	if err != nil {
 		return nil, none
 	}
-	defer d.Close()
+	defer func() { _ = d.Close() }()
 	words, err := list(cmd.Context(), d)
 	if err != nil {
 		return nil, none

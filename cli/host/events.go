@@ -28,7 +28,7 @@ type happeningView struct {
 
 // appEvents is "app events APP".
 func appEvents(c *Caller) *cobra.Command {
-	cmd := command("events APP [--json] [--data-dir DIR]", "list what happened to an application lately", 1, 1)
+	cmd := command("events APP [--json] [--data-dir DIR]", "list the latest events of an application", 1, 1)
 	cmd.ValidArgsFunction = c.apps
 	asJSON := jsonFlag(cmd)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {

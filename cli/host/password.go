@@ -23,7 +23,7 @@ import (
 // setupURL prints a one-time link to the panel: to the first account, which it
 // makes, or to a new password of the one who looks after the host.
 func setupURL(c *Caller) *cobra.Command {
-	cmd := command("setup-url [ACCOUNT] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]", "print a one-time link to the panel, for the first password", 0, 1)
+	cmd := command("setup-url [ACCOUNT] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]", "print a one-time link that sets the first password of the panel", 0, 1)
 	cmd.ValidArgsFunction = c.accounts
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
 		var a app.Account
@@ -70,7 +70,7 @@ func (c *Caller) printLink(ctx context.Context, d *db.DB, s settings.Settings, a
 	if err != nil {
 		return err
 	}
-	who := "the first account, which looks after the host"
+	who := "the first account, an administrator"
 	if a.ID != 0 {
 		who = fmt.Sprintf("a new password of %q", a.Name)
 		c.record(ctx, d, a.ID, "password.link", "", "account="+a.Name)
@@ -93,9 +93,9 @@ func panelURL(s settings.Settings) string {
 // programs, from the standard input; with --link it prints a link to do so.
 func accountPassword(c *Caller) *cobra.Command {
 	cmd := command("password ACCOUNT [--link] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]",
-		"set the password of an account, read from the terminal or the standard input", 1, 1)
+		"set the password of an account, read from the terminal or standard input", 1, 1)
 	cmd.ValidArgsFunction = c.accounts
-	link := toggleFlag(cmd, "link", "print a one-time link to set it with instead")
+	link := toggleFlag(cmd, "link", "print a one-time link that sets the password")
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
 		a, err := findAccount(ctx, d, args[0])
 		if err != nil {

@@ -27,7 +27,7 @@ import (
 
 // backupVerify is "backup verify FILE".
 func backupVerify(c *Caller) *cobra.Command {
-	cmd := command("verify FILE", "prove that an archive is whole", 1, 1)
+	cmd := command("verify FILE", "check that an archive is complete and undamaged", 1, 1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m, err := verifyBackup(cmd.Context(), args[0])
 		if err != nil {

@@ -14,10 +14,10 @@ import (
 
 // uninstall is the command. What the owner or the applications made stays.
 func uninstall(c *Caller) *cobra.Command {
-	cmd := command("uninstall [--dry-run] [--force]", "remove the service, not the data", 0, 0)
+	cmd := command("uninstall [--dry-run] [--force]", "remove the service and keep the data", 0, 0)
 	i := &installer{out: c.Stdout, changed: map[string]bool{}}
-	settings.AddToggle(cmd.Flags(), &i.dry, "dry-run", "only print what would be removed and called")
-	settings.AddToggle(cmd.Flags(), &i.force, "force", "remove units that were changed by hand too")
+	settings.AddToggle(cmd.Flags(), &i.dry, "dry-run", "print what berth would remove and call, and change nothing")
+	settings.AddToggle(cmd.Flags(), &i.force, "force", "remove units even if you changed them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		i.ctx = cmd.Context()
 		if err := i.may("uninstall"); err != nil {

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"berth/cli"
+	"berth/cli/host"
+	"berth/daemon/settings"
+)
+
+// pages are the documents with a part that comes from the code. Each function
+// returns the text of a page with that part made anew.
+var pages = map[string]func(root, text string) (string, error){
+	"commands.md": func(_, text string) (string, error) { return between(text, commands()) },
+	"settings.md": func(_, text string) (string, error) { return between(text, settingsTable()) },
+	"api.md": func(root, text string) (string, error) {
+		table, err := operations(filepath.Join(root, "httpapi", "openapi.json"))
+		if err != nil {
+			return "", err
+		}
+		return between(text, table)
+	},
+}
+
+const (
+	begin = "<!-- made by make docs -->\n"
+	end   = "<!-- end of what make docs makes -->"
+)
+
+// between puts what was made between the two marks of a page.
+func between(text, made string) (string, error) {
+	before, rest, found := strings.Cut(text, begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		return "", errors.New("the marks of make docs are missing")
+	}
+	return before + begin + made + end + after, nil
+}
+
+// cell is a text as a cell of a table.
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+func commands() string {
+	var table, each strings.Builder
+	table.WriteString("| command | what it does |\n|---|---|\n")
+	cli.Walk(cli.Root(&host.Caller{}), func(cmd *cobra.Command) {
+		path := cmd.CommandPath()
+		fmt.Fprintf(&table, "| [`%s`](#%s) | %s |\n", path, strings.ReplaceAll(path, " ", "-"), cell(cmd.Short))
+		fmt.Fprintf(&each, "\n### %s\n\n`%s`\n", path, cmd.UseLine())
+		for _, alias := range cmd.Aliases {
+			fmt.Fprintf(&each, "\nShort: `%s %s`\n", cmd.Parent().CommandPath(), alias)
+		}
+		rows, all := "", 0
+		cli.EachFlag(cmd, func(name, text string) {
+			rows += fmt.Sprintf("| `%s` | %s |\n", name, cell(text))
+			all++
+		})
+		if all > len(settings.Rows()) {
+			rows = ""
+			of := map[string]bool{"--config": true}
+			for _, s := range settings.Rows() {
+				of["--"+s.Flag] = true
+			}
+			cli.EachFlag(cmd, func(name, text string) {
+				word, _, _ := strings.Cut(name, " ")
+				if !of[word] {
+					rows += fmt.Sprintf("| `%s` | %s |\n", name, cell(text))
+				}
+			})
+			each.WriteString("\nIt takes the flag of every [setting](settings.md)" + map[bool]string{true: ", and:\n", false: ".\n"}[rows != ""])
+		}
+		if rows != "" {
+			each.WriteString("\n| flag | meaning |\n|---|---|\n" + rows)
+		}
+	})
+	return table.String() + each.String()
+}
+
+func settingsTable() string {
+	var b strings.Builder
+	section := ""
+	b.WriteString("| key | default | meaning |\n|---|---|---|\n")
+	rows := settings.Rows()
+	slices.SortStableFunc(rows, func(a, b settings.Row) int { return cmp.Compare(sectionOf(a.Key), sectionOf(b.Key)) })
+	for _, s := range rows {
+		if of := sectionOf(s.Key); of != section {
+			section = of
+			fmt.Fprintf(&b, "| **`[%s]`** | | |\n", section)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Key, cell(code(s.Default)), cell(s.Help))
+	}
+	return b.String()
+}
+
+func sectionOf(key string) string {
+	section, _, dotted := strings.Cut(key, ".")
+	if !dotted {
+		return ""
+	}
+	return section
+}
+
+func code(text string) string {
+	if text == "" {
+		return "empty"
+	}
+	return "`" + text + "`"
+}
