@@ -10,6 +10,7 @@ import (
 
 	"berth/app"
 	"berth/daemon/settings"
+	"berth/systemd"
 )
 
 // Options are what a daemon is started with.
@@ -31,6 +32,10 @@ func Serve(sig *stops, o Options) (err error) {
 	next, err := newSuccessor(o.Args)
 	if err != nil {
 		return err
+	}
+	// By now the variable is gone that an image before this one handed on.
+	for _, v := range settings.StrangeVariables(os.Environ(), systemd.HolderEnv) {
+		o.Log.Warn("this environment variable is no setting", "name", v.Name, "did you mean", v.Meant)
 	}
 	return serveOn(sig, o, b, next)
 }

@@ -126,7 +126,7 @@ func (s *successor) takeOver(sig *stops, b *baton) error {
 	defer syscall.ForkLock.Unlock()
 	handed, err := b.pass()
 	if err == nil {
-		err = s.exec(s.path, os.Args, append(os.Environ(), batonEnv+"="+handed))
+		err = s.exec(s.path, append([]string{os.Args[0], "serve"}, s.args...), append(os.Environ(), batonEnv+"="+handed))
 	}
 	return errors.Join(err, b.keep())
 }

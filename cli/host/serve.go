@@ -7,11 +7,11 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"berth/cli/doctor"
 	"berth/daemon"
 	"berth/daemon/settings"
-	"berth/systemd"
 )
 
 // serve is the daemon in the foreground. The first SIGTERM stops it cleanly,
@@ -26,10 +26,9 @@ func serve(c *Caller) *cobra.Command {
 				errors.New("cannot serve: berth must run as root, for it gives every application a user and a control group of its own"),
 				"Hint: sudo berth serve")
 		}
+		var flags []string // in a form that every berth reads, for the next one
+		cmd.Flags().Visit(func(f *pflag.Flag) { flags = append(flags, "--"+f.Name+"="+f.Value.String()) })
 		log := slog.New(slog.NewTextHandler(c.Stderr, nil))
-		for _, v := range settings.StrangeVariables(os.Environ(), systemd.HolderEnv) {
-			log.Warn("this environment variable is no setting", "name", v.Name, "did you mean", v.Meant)
-		}
-		return daemon.Serve(sig, daemon.Options{Settings: s, Args: c.Args[1:], Log: log, Examine: doctor.Examine})
+		return daemon.Serve(sig, daemon.Options{Settings: s, Args: flags, Log: log, Examine: doctor.Examine})
 	})
 }

@@ -80,6 +80,9 @@ func TestUpgradeToAnotherVersion(t *testing.T) {
 	if !strings.Contains(d.Out.String(), "from="+version+" to=9.8.7") {
 		t.Errorf("the log does not tell the versions: %s", harness.BesidesRequests(d.Out.String()))
 	}
+	if strings.Contains(d.Out.String(), "is no setting") { // what one image hands to the next in the environment
+		t.Errorf("the log complains of berth's own variables: %s", harness.BesidesRequests(d.Out.String()))
+	}
 }
 
 // A stop at any moment of an upgrade stops all, and a second request for one
