@@ -1,22 +1,41 @@
-// Package cgroup is one group in the kernel: limits, counters, kill, the facts
-// of an out-of-memory kill, and an application's share of the processor.
+// Package cgroup is one group in the kernel: limits, counters, kill, the facts of an
+// out-of-memory kill, and an application's share of the processor.
 //
-// A Tree is the place below which all of berth's groups live; a Group is one
-// run of one program. It works on unified cgroup v2 hosts and on hybrid ones,
-// where v2 gives membership, kill and cpu time and the v1 hierarchies give the
-// memory and pids limits and the shares; a host with neither is refused with a
-// sentence.
+// A Tree is the place below which all of berth's groups live; a Group is one run of one
+// program. It works on unified cgroup v2 hosts and on hybrid ones, where v2 gives
+// membership, kill and cpu time and the v1 hierarchies give the memory and pids limits
+// and the shares. It refuses a host with neither, and says why. The interface memory has
+// one implementation for v1 and one for v2; the same tests run on both.
 //
-// Shares are weights among siblings, so they belong to the application's own
-// directory, which its runs and builds have in common. They limit nothing: a
-// host without them runs programs all the same, and Tree.Weights says why.
+// # The groups
 //
-// It decides nothing: whether a kill counts as "killed for its RAM" is judged
-// by proc from the counters read here. It touches no group it did not make,
-// but for enabling controllers on the way to its own group.
+// The tree of a daemon is berth/NAME below the root group of each hierarchy in use, where
+// NAME stands for the data directory. If systemd delegated a group to berth, the v2 part
+// of the tree is below that group. A hybrid host uses v2 and the v1 hierarchy memory, and
+// also pids, cpu and blkio where they exist and are of use.
 //
-// Of containerd/cgroups it uses the managers with berth's own group as their
-// mount point (with a higher one they write every ancestor's
-// cgroup.subtree_control), never EventChan (it cannot be closed) and never
-// Kill (its fallback reaps children of the caller).
+//	apps/ID/RUN              one run of a program, with the limits of the run
+//	apps/ID/build-N          one step of a build
+//	apps/ID/RUN/console-N    a console command beside the program
+//	apps/ID/console-N        a console command of an offline application, with limits of
+//	                         its own
+//
+// Limits belong to a run. The weights for the processor (cpu.weight, v1 cpu.shares) and
+// for disks (io.bfq.weight, io.weight, v1 blkio.bfq.weight) and the most processor time
+// (cpu.max, v1 cpu.cfs_quota_us) belong to apps/ID, so an application's runs and builds
+// have them in common. Weights limit nothing. A host without them runs programs all the
+// same, and Tree.Weights says why it has none.
+//
+// The console's group below a run is a group of v2 alone and has no controller. The
+// kernel charges its memory and processes to the run, and yet berth can kill it alone.
+//
+// # What it leaves to others
+//
+// It decides nothing: proc judges from the counters whether a kill counts as
+// "killed for its RAM". It touches no group it did not make, but for enabling controllers
+// on the way to its own group.
+//
+// Of containerd/cgroups it uses the managers with berth's own group as their mount point
+// (with a higher one they write every ancestor's cgroup.subtree_control), never EventChan
+// (it cannot be closed) and never Kill (its fallback reaps children of the caller).
 package cgroup

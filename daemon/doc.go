@@ -1,9 +1,78 @@
-// Package daemon is berth serving. It opens the data directory, the control
-// groups, the walls and the sockets; takes over the programs of the daemon before
-// it; wires policy (host), mechanisms (files, proc, db) and edges (httpapi, web);
-// serves; and ends, or hands over to the next binary. It decides nothing about
-// applications and parses no command line.
+// Package daemon is berth while it serves. It opens the data directory, the control
+// groups, the walls and the sockets; takes over the programs of the daemon before it;
+// wires policy (host), mechanisms (files, proc, db) and edges (httpapi, web); serves; and
+// ends, or hands over to the next binary. It decides nothing about applications and
+// parses no command line.
 //
-// Serve is the way in. What only looks (Check, Certificates) or opens the records
-// beside a daemon (OpenDatabase) is for the commands of the host.
+// Serve is the way in. The commands of the host use the rest: Check and Certificates only
+// look, OpenDatabase opens the records beside a daemon.
+//
+// # Start
+//
+// Serve (serve.go) calls serveOn, which calls daemon.run. daemon.open (daemon.go) opens
+// everything in this order:
+//
+//  1. openData: checks the parents of the data directory, takes the lock, opens the
+//     database, the trees, the logs and their holder, and the metrics.
+//  2. openGroups (groups.go): opens the control groups, and takeOver (adopt.go) looks for
+//     what an earlier daemon left. A program whose group carries a note of pid and birth
+//     is a survivor. takeOver ends everything else: builds, console commands, and a
+//     program whose code a commit had begun to change. Of two runs of a site it ends the
+//     one that the records do not name (rightful). It moves the last output of programs
+//     that have ended into their logs.
+//  3. openWalls (walls.go): Launcher.Try puts the walls up around a child and learns
+//     which of them this host gives.
+//  4. openHost: makes the host, the hub of events, the API and the panel.
+//  5. openProxy (sites.go): opens the sockets of the sites.
+//
+// Then daemon.listen opens the socket of the API, and daemon.serve calls Host.Boot
+// (host/host.go). Host.Boot undoes commits that a crash cut short, and removes what
+// belongs to no application. If it could remove all of that, it drops the reservations.
+// It adopts the survivors (Config.Adopt, starter.adopt) and starts what else is wanted
+// online. Under systemd, daemon.pulse (pulse.go) reports to the watchdog each time the
+// listener, the database and every unit have answered.
+//
+// # Stop
+//
+// The first SIGTERM or SIGINT calls daemon.end (stop.go). Host.Shutdown ends the programs
+// and the deployments; then the HTTP server ends. If the programs live in a unit of their
+// own that systemd is not stopping too, Host.Leave ends only the deployments and leaves
+// the programs to the next daemon, and daemon.handOver gives the FIFOs of their logs to a
+// keeper (systemd/fdstore). A second signal kills.
+//
+// # Upgrade in place
+//
+// SIGHUP executes the new binary in the same process (docs/adr/0021):
+//
+//  1. successor.prove (upgrade.go) runs "berth check" of the new binary. If the check
+//     fails, the daemon serves as before.
+//  2. daemon.prepare (serving.go) refuses uploads that begin now (Host.Hold).
+//     serving.settle waits until no request is older than a second, for upgrade.patience
+//     at most.
+//  3. daemon.depart ends the streams of events (Hub.Close), stops accepting, waits for
+//     the answers under way, and calls Host.Leave.
+//  4. daemon.close closes everything but the baton (handover.go): the lock and the
+//     listening sockets. New connections wait in those sockets.
+//  5. successor.takeOver executes the binary, which gets the baton. The next image opens
+//     everything as at any start and adopts the programs.
+//
+// The exec is the only point of no return. If it fails, serveOn opens everything again in
+// the old image.
+//
+// # Where the groups of programs are
+//
+// openTree (groups.go) chooses; docs/adr/0022 has the reasons, and "berth doctor" shows
+// the choice in its row "programs". NAME is the first 8 hex digits of the hash of the
+// data directory.
+//
+//   - A service that "berth install" made: /system.slice/berth-apps.service/NAME/apps.
+//     SIGTERM to the daemon leaves the programs running, unless systemd stops that unit
+//     too.
+//   - Another service with Delegate=yes: apps, below the service's own group. SIGTERM
+//     stops the programs.
+//   - Started by hand, or without systemd: /berth/NAME/apps, or the unit berth-apps if
+//     the groups of this data directory are there. SIGTERM stops the programs. SIGKILL
+//     leaves them running.
+//
+// Tree.Sweep ends what runs in a place that openTree has not chosen.
 package daemon

@@ -1,10 +1,77 @@
-// Package host keeps applications as their owners want them: it deploys,
-// starts, restarts, backs off and refuses.
+// Package host keeps applications as their owners want them: it deploys, starts,
+// restarts, backs off and refuses.
 //
-// It is policy: it makes no system call. Programs, trees, logs and records
-// are reached through the small interfaces in ports.go; main wires them.
-// One goroutine owns one application (unit); everybody else sends it
-// commands and reads an atomic snapshot, so each event meets the application
-// in exactly one named state. A second run beside an application's own, for a
-// commit of a site without a pause, is a twin.
+// It is policy: it makes no system call. It reaches programs, trees, logs and records
+// through the small interfaces in ports.go, and the daemon wires them. One goroutine owns
+// one application (unit). Everybody else sends the unit commands (unit.do) and reads an
+// atomic snapshot, so each event meets the application in exactly one named state.
+// ARCHITECTURE.md follows an upload and an out-of-memory kill, and lists the states.
+//
+// # One commit
+//
+//  1. Host.Commit (commit.go) calls Host.deploy. unit.beginDeploy (deploy.go) refuses the
+//     commit if another deployment is under way.
+//  2. commit.prepare works beside the running program. Staging.Unpack unpacks the ZIP,
+//     and Config.Plan plans. If the plan has build steps, Trees.Prepare makes a copy of
+//     the live tree with the ZIP over it, and Host.build runs the steps in that copy. The
+//     steps find the copy at the path of the live tree. Host.fits refuses a tree larger
+//     than apps.disk.
+//  3. unit.pause ends the old program. unit.yield (twin.go) first gives a site up to two
+//     seconds to answer the requests under way. The unit is stopping meanwhile.
+//  4. commit.switchTo changes the tree. Trees.Apply moves the new files into place by
+//     rename and keeps the originals in a journal.
+//  5. unit.try starts the new code and waits until it has lived for OKDelay. If the
+//     program ends earlier and with an error, the commit fails.
+//  6. commit.record (history.go) calls History.AddDeploy. One transaction stores the code
+//     and the name of the journal: from here on the commit is good.
+//  7. Host.settle (history.go) calls Trees.Settle, which keeps the journals that the
+//     records name and undoes the others.
+//
+// If a step after the pause fails, commit.back undoes the journal and unit.resume starts
+// the old code again.
+//
+// A rollback is a commit whose stage Rewinds.Rollback makes from the journals. A restore
+// is a commit that also removes what is not in the ZIP.
+//
+// # One commit without a pause
+//
+// A commit of a site that is online and takes visitors does not stop the old program
+// first. unit.whyAlone (overlap.go) has the conditions; docs/adr/0027 has the reasons.
+//
+//  1. unit.beside takes RAM and a second port, and makes the second run (twin).
+//  2. commit.applyBeside calls Trees.Apply under the running program.
+//  3. unit.startBeside starts the new code as the twin.
+//  4. commit.await waits until the new run listens on its port, answers its HEALTH path
+//     if it has one, and has lived for OKDelay. HealthTimeout bounds the wait.
+//  5. commit.record stores the code, the journal and the run in one transaction.
+//  6. unit.promote makes the new run the application's. The old run becomes the twin.
+//  7. unit.relieve calls Visits.Drain, which returns when the old run has answered its
+//     last request, after DrainTimeout at the latest. Then it stops the old run.
+//
+// A second run is no state. An event that ends the program (stop, restart, delete,
+// shutdown, another commit) also ends the twin, and is complete when both are gone.
+// Host.Leave stops an old twin and waits for its end. If the program ends while new code
+// is on trial, the unit waits for the outcome of the trial (unit.lost).
+//
+// # One console command
+//
+//  1. Host.Console (console.go) takes one of the host's eight seats. An account gets two
+//     seats at most.
+//  2. unit.startConsole starts the command on the unit's goroutine. If the application is
+//     online, Instance.Shell starts the command within the limits of the program.
+//     Otherwise Config.Shell starts the command in place of the program, with the same
+//     RAM.
+//  3. Host.Console waits for the command on the goroutine of its client.
+//
+// A command beside the program ends with the program. A start ends a command that runs in
+// place of the program. A commit, a delete and a shutdown wait for the end of the command
+// before the tree changes or goes (unit.hush).
+//
+// # What can be replaced
+//
+// Launch starts an app.Program and returns an Instance; Shell starts a console command.
+// Package proc does both today. Their signatures name nothing of the kernel, so anything
+// else that can run programs fits there. Visits brings requests to sites and counts them
+// (package web/proxy today); it is nil where berth serves no sites. The fakes of the
+// tests implement the same interfaces.
 package host

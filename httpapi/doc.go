@@ -1,26 +1,53 @@
-// Package httpapi is version 2 of the HTTP API: it decodes a request, asks,
-// and encodes the answer. No rule of hosting lives here; the rules are behind
-// the small interfaces of services.go, which this package declares because it
-// is the one that consumes them.
+// Package httpapi is version 2 of the HTTP API: it decodes a request, asks, and encodes
+// the answer. No rule of hosting lives here; the rules are behind the small interfaces of
+// services.go, which this package declares because it is the one that consumes them.
 //
 // One request goes this way:
 //
 //	ServeHTTP   request id, common headers, recovery from panics, one log line
 //	router      routes.go is the whole API on one screen
-//	access      the token becomes an account and one request of its window
+//	access      the token becomes an account; the request counts for its rate limit
 //	handler     returns a response or an error; it never writes
 //	send        the only place that writes JSON
 //
-// Every answer is JSON, errors included, except downloads. An application of
-// another account does not exist: the answer is 404, never 403, except to a
-// member of its team, who is told which permission is missing (asMember).
+// Every answer is JSON, errors included, except downloads. An application of another
+// account does not exist: the answer is 404, never 403. Only a member of its team gets a
+// 403, which names the missing permission (asMember).
 //
-// Messages are in the language of the account that asks (say.go); what programs
-// compare, logs and the audit log are the same for all.
+// Messages are in the language of the account that asks (say.go). What programs compare,
+// logs and the audit log are the same for all accounts.
 //
-// Before it, a Gate bounds the connections and answers what net/http cannot read.
+// In front of the handler a Gate limits the connections and answers what net/http cannot
+// read.
 //
-// It refuses to buffer uploads (they are streamed to the Deployer), to redirect,
-// to guess what a malformed body meant, and to log tokens, queries and the
-// addresses of downloads.
+// The package refuses to buffer uploads (it streams them to the Deployer), to redirect,
+// to guess what a malformed body meant, and to log tokens, queries and the addresses of
+// downloads.
+//
+// # One upload over WebSocket
+//
+// ARCHITECTURE.md follows an upload in one request. Over WebSocket only the transport
+// differs:
+//
+//  1. server.overSocket (socket.go) checks the handshake and takes one of the account's
+//     four places.
+//  2. conversation.receive (socket_talk.go) decodes the chunks while they come (chunks
+//     and frame, socket_frame.go), into the same Deployer.Spool.
+//  3. server.converse calls Deployer.Upload with a context that carries a function
+//     (app.WithProgress). The function is conversation.progress (socket_tell.go). It
+//     notes each phase of the deployment, and follows the log of the build through a
+//     logs.Follower (Builds.FollowBuild).
+//  4. conversation.tell sends what is new, at the pace of the client. The follower holds
+//     no text, so the build never waits for the client. A client that is too slow misses
+//     lines, and gets a line that says so.
+//  5. conversation.end sends the last frame and closes the connection.
+//
+// # One record of the audit log
+//
+//  1. The row of the route names the operation (routes.go). The handler adds what matters
+//     with call.note (audit.go), and never a secret.
+//  2. server.record (audit.go) hands the app.Act to Audit.Record before server.send
+//     writes the answer. The record of a WebSocket follows its last frame.
+//  3. Audit is db.Auditor. Its one goroutine stores the records of a tenth of a second in
+//     one transaction.
 package httpapi

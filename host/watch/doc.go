@@ -1,18 +1,44 @@
-// Package watch tells people what happens to applications while it happens, and
-// measures what runs.
+// Package watch publishes what happens to applications while it happens, and measures
+// what runs.
 //
-// The Hub takes events from the units of the host and hands them to those who
-// may see them. The last ones of each application are kept, so that somebody
-// whose connection broke is told what was missed. Telling never waits: who reads
-// too slowly misses events and is told that, and how many. With nobody watching
-// the hub is a map and a ring for each application: no goroutine, no timer.
+// The Hub takes events from the units of the host and hands them to those who may see
+// them. It keeps the last events of each application, so that a client whose connection
+// broke gets the events it missed. Hub.Tell never waits: a client that reads too slowly
+// misses events, and gets an event that says how many. While nobody watches, the hub is a
+// map and a ring for each application: no goroutine, no timer.
 //
-// The Sampler has one timer for all applications: at each full minute while a
-// program runs, every two seconds more for those whose figures somebody watches,
-// and none while nothing runs. What it measures becomes a point of history for
-// each minute.
+// The Sampler has one timer for all applications. While a program runs, it measures at
+// each full minute. It measures every two seconds the programs whose figures somebody
+// watches. While nothing runs, it has no timer. Each minute of an application becomes a
+// point of its history.
 //
-// It is policy: it makes no system call, and reaches applications, teams, logs
-// and the history through the functions and interfaces of its Config. main wires
-// it; httpapi and the panel serve what it tells.
+// It is policy: it makes no system call, and reaches applications, teams, logs and the
+// history through the functions and interfaces of its Config. The daemon wires it;
+// httpapi and web/panel serve its events and metrics.
+//
+// # One event
+//
+//  1. A unit calls host.Config.Tell (unit.tell, host/tell.go): unit.publish for a
+//     snapshot that differs from the one before, unit.exited for an exit, after its
+//     record, and unit.tellProgress for each step of a deployment.
+//  2. Hub.Tell (hub.go) gives the event its ID and keeps it in the ring of the
+//     application. It queues the event for each Subscription that the event concerns. If
+//     a queue is full, Hub.Tell counts the event as missed. It waits for nobody, and the
+//     unit goes on.
+//  3. Sampler.heard (sampler.go) gets the event too. A program that begins to run wakes
+//     the sampler. A start, an exit or a deployment marks its minute.
+//  4. Subscription.Next (subscription.go) runs on the goroutine of the reader. For an
+//     application of another account it asks whether the reader may see the event now. It
+//     adds the lines that its own Followers have, and returns.
+//  5. The edge writes the frames: server.tell (httpapi/events.go) or viewer.run
+//     (web/panel/live.go). Each write has a deadline. Every five seconds the edge asks
+//     again whether the token, or the session, and the permission still hold.
+//
+// # One minute of metrics
+//
+//  1. At each full minute Sampler.tick asks host.Host.Measure for the counters of every
+//     run.
+//  2. Sampler.count makes a point from the difference to the counters before.
+//  3. Sampler.flush gives the points of past minutes to metrics.Store.Append, which
+//     writes them to the disk and, once an hour, folds them into the rings.
 package watch
