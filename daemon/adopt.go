@@ -39,7 +39,7 @@ func (s *survivors) take(id app.ID) (survivor, bool) {
 	return v, ok
 }
 
-// TakeOver finds the programs of an earlier daemon, ends what else it left
+// takeOver finds the programs of an earlier daemon, ends what else it left
 // running (builds, console commands, and programs whose code a commit had
 // begun to change), and takes what programs have printed meanwhile.
 func (d *daemon) takeOver(ctx context.Context) error {

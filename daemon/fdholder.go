@@ -25,7 +25,7 @@ type manager struct {
 	held   map[string]*os.File // copies of what systemd keeps
 }
 
-// Hold implements holder.
+// Hold implements logs.Holder.
 func (m *manager) Hold(name string, f *os.File) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,7 +48,7 @@ func (m *manager) hold(name string, f *os.File) error {
 	return nil
 }
 
-// Release implements holder.
+// Release implements logs.Holder.
 func (m *manager) Release(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,7 +59,7 @@ func (m *manager) Release(name string) error {
 	return systemd.Release(name)
 }
 
-// Held implements holder. What a daemon that was stopped gave to a keeper goes
+// Held implements logs.Holder. What a daemon that was stopped gave to a keeper goes
 // to systemd before the keeper gives it up.
 func (m *manager) Held() (map[string]*os.File, error) {
 	m.mu.Lock()
@@ -108,7 +108,7 @@ func (m *manager) handOver(group *os.File) error {
 	return errors.Join(err, k.Close())
 }
 
-// Close implements holder.
+// Close implements logs.Holder.
 func (m *manager) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

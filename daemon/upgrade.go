@@ -108,7 +108,7 @@ func (w *bound) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TakeOver replaces this process by the binary, with its descriptors handed on.
+// takeOver replaces this process by the binary, with its descriptors handed on.
 // It returns when that fails, and then everything is as before; or when the
 // daemon is to stop, nil: whoever wants that wants its programs to stop, so they
 // are taken over here for it.

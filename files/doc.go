@@ -21,5 +21,5 @@
 //
 // It does not decide what to build, when to commit or what is a good start. It
 // works on Linux alone, as root. The host's policy uses it through interfaces
-// of its own; main opens the Store.
+// of its own; the daemon opens the Store.
 package files

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roomName is a file of the data directory that holds blocks of its disk for the
+// reserveName is a file of the data directory that holds blocks of its disk for the
 // next start: the database's files, logs and records need some, and a daemon that
 // ends on a full disk is to come back. What its own end gives back depends on how
 // the database ended.

@@ -3,6 +3,6 @@
 // what it hands over, kept descriptors and listening sockets (sd_listen_fds(3)).
 //
 // Without a manager that listens, every call does nothing and returns nil, so
-// the daemon behaves the same when started by hand. Package keeper keeps
+// the daemon behaves the same when started by hand. Package fdstore keeps
 // descriptors there.
 package systemd

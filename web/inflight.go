@@ -35,7 +35,7 @@ func (i *Inflight) Enter() (leave func(), ok bool) {
 	return i.begun(), true
 }
 
-// EnterEndless is enter for a handler that runs until its client goes or berth
+// EnterEndless is Enter for a handler that runs until its client goes or berth
 // ends: its age says nothing.
 func (i *Inflight) EnterEndless() (leave func(), ok bool) {
 	i.mu.RLock()
@@ -49,8 +49,8 @@ func (i *Inflight) EnterEndless() (leave func(), ok bool) {
 	}, true
 }
 
-// Join is enter for work that a handler begins and does not wait for. It never
-// waits: close does for the handler.
+// Join is Enter for work that a handler begins and does not wait for. It never
+// waits: Close does for the handler.
 func (i *Inflight) Join() (leave func(), ok bool) {
 	if !i.mu.TryRLock() {
 		return nil, false

@@ -8,7 +8,7 @@
 // may come again, when what it was made of changed meanwhile; then the later one
 // counts. See docs/adr/0020-host-archive.md.
 //
-// It opens no file and decides nothing. Package tree fills it from the trees of
+// It opens no file and decides nothing. Package files fills it from the trees of
 // applications and takes them out of it; the commands below "berth backup" do
 // the rest.
 package archive

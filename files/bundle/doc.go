@@ -20,5 +20,5 @@
 // It does not judge what the application is: whether MAIN exists, which
 // language it is, whether the RAM is allowed is decided elsewhere.
 //
-// Package tree uses it for uploads, commits and backups.
+// Package files uses it for uploads, commits and backups.
 package bundle

@@ -150,7 +150,7 @@ func (s *sweeper) wrapper(parts []part) string {
 	return folder
 }
 
-// ReadFile reads what says what the program is. What is wrong with it will be
+// readConfig reads what says what the program is. What is wrong with it will be
 // told when it is read again.
 func (s *sweeper) readConfig() {
 	if s.over != nil {

@@ -36,7 +36,7 @@ func logOf(name string) (logName, bool) {
 	return n, ok && found && id != "" && kind == n.String()
 }
 
-// holding is what the logbook lets be held: the FIFOs of programs that run. It
+// holding is what the Book lets be held: the FIFOs of programs that run. It
 // is safe for concurrent use.
 type holding struct {
 	holder Holder // nil where nothing is held

@@ -116,7 +116,7 @@ func closeEmpty(t *testing.T, c *Client) {
 	}
 }
 
-// ProcessOf is the keeper that a client talks to.
+// pidOf is the keeper that a client talks to.
 func pidOf(t *testing.T, c *Client) int {
 	t.Helper()
 	if c.process == nil {

@@ -39,7 +39,7 @@ var points = map[string]string{
 // Elsewhere a crash leaves nothing between: a transaction of SQLite is there or is
 // not (the power cuts, TestFaultsSIGKILL), a keeper and the handover of an upgrade
 // write nothing, and what they hold is held by somebody else before they let go
-// (TestFaultsUpgrade, TestDaemonIsKilled of keeper).
+// (TestFaultsUpgrade, TestDaemonIsKilled of systemd/fdstore).
 func TestEveryDurableStepIsKnown(t *testing.T) {
 	const root = "../.."
 	found := map[string]bool{}

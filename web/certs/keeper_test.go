@@ -262,7 +262,7 @@ func TestNamesThatAFileHas(t *testing.T) {
 		w.Want([]string{shop, blog})
 		w.after(time.Minute)
 		w.wantTries(shop, 0, 0)
-		w.refused(shop) // main asks the files first
+		w.refused(shop) // the daemon asks the files first
 		if _, ok := w.Status(shop); ok {
 			t.Error("it is told of")
 		}

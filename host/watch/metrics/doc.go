@@ -18,5 +18,5 @@
 // left unwritten are written again.
 //
 // It decides nothing: when to measure, and who may see it, is for others to say.
-// The daemon (main, watch) is its only user.
+// The daemon and package watch are its only users.
 package metrics
