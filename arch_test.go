@@ -26,7 +26,7 @@ type room struct {
 // shows this table; a package that is not here does not exist yet.
 var house = []room{
 	{"main", "edge", "a program's first moments, the descriptor store, or else the command line", []string{"cli", "proc", "systemd/fdstore"}},
-	{"cli", "edge", "commands of every system; finds the command and returns its exit code", []string{"app", "app/text", "cli/host", "files/bundle", "host/runtimes"}},
+	{"cli", "edge", "commands of every system; finds the command and returns its exit code", []string{"app", "cli/host", "daemon/settings"}},
 	{"cli/host", "edge", "commands of the host: accounts, tokens, backup, install, serve", []string{"app", "cli/doctor", "daemon", "daemon/settings", "db", "files", "files/archive", "files/bundle", "host", "host/account", "systemd", "web/proxy"}},
 	{"cli/doctor", "edge", "examines the host and says what it enforces", []string{"app", "cgroup", "daemon", "daemon/settings", "db", "files", "host", "host/runtimes", "proc", "proc/sandbox", "systemd"}},
 	{"daemon", "wiring", "opens everything, serves, adopts running programs, upgrades in place", []string{
@@ -87,6 +87,8 @@ var homes = map[string][]string{
 	"github.com/shirou/gopsutil":          {"proc"},
 	"github.com/BurntSushi/toml":          {"daemon/settings", "host/runtimes"},
 	"github.com/cilium/ebpf":              {"proc/sandbox"},
+	"github.com/spf13/cobra":              {"cli", "test/docs"},
+	"github.com/spf13/pflag":              {"cli", "daemon/settings"},
 	"golang.org/x/crypto":                 {"host/account", "web/certs"},
 	"os":                                  {"cgroup", "cli", "daemon", "db", "files", "host/watch/metrics", "httpapi", "main", "proc", "systemd", "web/proxy", "test"},
 	"os/exec":                             {"cli", "daemon", "proc", "test"},
