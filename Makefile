@@ -24,12 +24,13 @@ build: setup ## build ./berth
 demo: build ## start berth and take three programs through their whole life
 	@test/scripts/demo ./berth
 
-check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, known weaknesses: before every commit
+check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, the architecture, generated pages, known weaknesses: before every commit
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
 	@$(LINT) run ./...
 	@cd test/browser && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...
 	@shellcheck test/scripts/setup test/scripts/build test/scripts/pebble test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-vm test/scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
+	@$(GO) test . ./app/text ./test/docs
 	@GO=$(GO) test/scripts/vulncheck
 
 test: languages ## every test this machine can run, with the race detector, and those in guests
