@@ -162,10 +162,22 @@ func (d *daemon) openHost(ctx context.Context) error {
 		return err
 	}
 	s := d.settings
-	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}, d.renamed}
-	files := trees{d.trees, d.db.Journals, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.history, d.log}
+	capacity := Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit)
 	teams := account.NewTeams(d.db)
 	d.openHub(teams)
+	d.host = host.New(d.hostConfig(capacity))
+	d.sampler = watch.NewSampler(d.hub, d.host, d.history.Append, d.log)
+	names := domain.New(d.names())
+	links := account.NewLinks(key, time.Now)
+	d.handler = d.front(httpapi.New(d.apiConfig(teams, names, links)), teams, names, links, capacity)
+	return nil
+}
+
+// hostConfig gives the host its mechanisms and what the settings say.
+func (d *daemon) hostConfig(capacity app.MB) host.Config {
+	s := d.settings
+	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}, d.renamed}
+	files := trees{d.trees, d.db.Journals, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.history, d.log}
 	tools := proc.FindTools()
 	if slices.Contains(d.walls.Layers, sandbox.Mounts) {
 		tools.Only(d.walls.Paths)
@@ -178,35 +190,84 @@ func (d *daemon) openHost(ctx context.Context) error {
 	if !d.trees.Quota().Enforced() { // a quota says EDQUOT, this kills
 		start.fileSize = s.Apps.Disk.Bytes()
 	}
-	d.host = host.New(host.Config{
-		Launch: start.launch, Adopt: start.adopt, Shell: start.shell, Plan: planner(tools), Records: store, Registry: store, Settings: store, Environment: store,
-		Staging: files, Trees: files, History: store, Rewinds: files, Disk: files, Quotas: files, Contents: d.trees, Ports: ports{d.db, store.ids}, Visits: d.visits(), DiskLimit: s.Apps.Disk, Logs: keepsakes{d.logs, d.accesses, d.history}, Log: d.log,
-		Chronicle: store, Tell: d.hub.Tell,
+	return host.Config{
+		Launch:      start.launch,
+		Adopt:       start.adopt,
+		Shell:       start.shell,
+		Plan:        planner(tools),
+		Records:     store,
+		Registry:    store,
+		Settings:    store,
+		Environment: store,
+		Staging:     files,
+		Trees:       files,
+		History:     store,
+		Rewinds:     files,
+		Disk:        files,
+		Quotas:      files,
+		Contents:    d.trees,
+		Ports:       ports{d.db, store.ids},
+		Visits:      d.visits(),
+		DiskLimit:   s.Apps.Disk,
+		Logs:        keepsakes{d.logs, d.accesses, d.history},
+		Log:         d.log,
+		Chronicle:   store,
+		Tell:        d.hub.Tell,
 		CheckRAM: func(total, used, want app.MB) error {
 			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
 		},
 		Wish:           func(list []string) (app.Wishes, error) { return runtimes.Wish(list, tools) },
 		CheckSubdomain: domain.CheckSubdomain,
-		RAMDefault:     s.Apps.RAMDefault, Capacity: Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit),
-		StopGrace: s.Apps.StopTimeout, OKDelay: s.Apps.OKDelay,
-		HealthTimeout: s.Proxy.HealthTimeout, DrainTimeout: s.Proxy.DrainTimeout,
-		BuildRAM: s.Build.RAM, BuildTimeout: s.Build.Timeout, Builds: s.Build.Concurrency, BuildQueue: s.Build.Queue,
-		BackupTTL: s.Backups.TTL, ConsoleTimeout: s.Console.Timeout,
-		DeploysKeep: s.Deploys.Keep, DeploysDisk: s.Deploys.Disk,
-	})
-	d.sampler = watch.NewSampler(d.hub, d.host, d.history.Append, d.log)
-	names := domain.New(d.names())
-	links := account.NewLinks(key, time.Now)
-	d.handler = d.front(httpapi.New(httpapi.Config{
-		Accounts: account.New(d.db), Links: links,
-		Catalog: d.host, Control: d.host, Settings: d.host, Environment: d.host, Deployer: d.host, History: d.host, Console: d.host,
-		Downloads: downloads{d.host, d.trees, d.logs}, Builds: printed{d.logs}, Audit: d.audit, Names: names, Domains: names, Certificates: d.certificate,
-		Teams: teams, Memberships: teams, Feed: feed{d.hub}, Metrics: figures{d.host, d.history}, Chronicle: d.host,
-		RateLimit: s.RateLimit, BaseURL: s.BaseURL,
-		MaxUpload: s.Upload.Max.Bytes() + multipartRoom, MaxFile: s.Upload.Max.Bytes(), MaxSocket: s.Upload.MaxSocket.Bytes(),
-		Version: settings.Version(), Log: d.log, Now: time.Now,
-	}), teams, names, links, Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit))
-	return nil
+		RAMDefault:     s.Apps.RAMDefault,
+		Capacity:       capacity,
+		StopGrace:      s.Apps.StopTimeout,
+		OKDelay:        s.Apps.OKDelay,
+		HealthTimeout:  s.Proxy.HealthTimeout,
+		DrainTimeout:   s.Proxy.DrainTimeout,
+		BuildRAM:       s.Build.RAM,
+		BuildTimeout:   s.Build.Timeout,
+		Builds:         s.Build.Concurrency,
+		BuildQueue:     s.Build.Queue,
+		BackupTTL:      s.Backups.TTL,
+		ConsoleTimeout: s.Console.Timeout,
+		DeploysKeep:    s.Deploys.Keep,
+		DeploysDisk:    s.Deploys.Disk,
+	}
+}
+
+// apiConfig gives the API its services and what the settings say.
+func (d *daemon) apiConfig(teams *account.Teams, names *domain.Service, links *account.Links) httpapi.Config {
+	s := d.settings
+	return httpapi.Config{
+		Accounts:     account.New(d.db),
+		Links:        links,
+		Catalog:      d.host,
+		Control:      d.host,
+		Settings:     d.host,
+		Environment:  d.host,
+		Deployer:     d.host,
+		History:      d.host,
+		Console:      d.host,
+		Downloads:    downloads{d.host, d.trees, d.logs},
+		Builds:       printed{d.logs},
+		Audit:        d.audit,
+		Names:        names,
+		Domains:      names,
+		Certificates: d.certificate,
+		Teams:        teams,
+		Memberships:  teams,
+		Feed:         feed{d.hub},
+		Metrics:      figures{d.host, d.history},
+		Chronicle:    d.host,
+		RateLimit:    s.RateLimit,
+		BaseURL:      s.BaseURL,
+		MaxUpload:    s.Upload.Max.Bytes() + multipartRoom,
+		MaxFile:      s.Upload.Max.Bytes(),
+		MaxSocket:    s.Upload.MaxSocket.Bytes(),
+		Version:      settings.Version(),
+		Log:          d.log,
+		Now:          time.Now,
+	}
 }
 
 // lastAnswers is how long requests under way may take once nothing runs.
