@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"berth/app"
+	"berth/httpapi/socket"
 )
 
 const (
@@ -170,9 +171,10 @@ func (v *conversation) receive() (string, error) {
 		v.giveUp(why)
 	})
 	defer stop()
-	source := &witness{r: &chunks{
-		limit: v.s.MaxSocket,
-		next: func() (io.Reader, error) {
+	source := &witness{r: &socket.Chunks{
+		Limit:    v.s.MaxSocket,
+		TooLarge: app.Errorf(app.TooLarge, "The upload is larger than the %s that are allowed.", size(v.s.MaxSocket)),
+		Next: func() (io.Reader, error) {
 			kind, r, err := v.conn.Reader(context.Background())
 			if err != nil { // may match io.EOF, as the end of an upload does
 				return nil, lost(err)
@@ -182,7 +184,7 @@ func (v *conversation) receive() (string, error) {
 			}
 			return &watched{r, watch}, err
 		},
-		came: func(percent int) {
+		Came: func(percent int) {
 			v.mu.Lock()
 			defer v.mu.Unlock()
 			v.bar = percent

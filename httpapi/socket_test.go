@@ -15,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"berth/app"
+	"berth/httpapi/socket"
 	"berth/test/harness"
 )
 
@@ -127,7 +128,7 @@ func TestSocketRefusals(t *testing.T) {
 		"a number of 256": {frames: [][]byte{[]byte(`{"chunk":{"type":"Buffer","data":[1,256]}}`)}, status: 400, code: 1008, says: "0 to 255"},
 		"too large":       {arrange: func(w *world) { w.config.MaxSocket = 9 }, frames: two, status: 413, code: 1009, says: "larger than the 9B"},
 		"too large to be": {arrange: func(w *world) { w.config.MaxSocket = 9 }, frames: [][]byte{harness.Frame([]byte("PK cc"), 1, 0, 9)}, status: 413, code: 1009, says: "9B"},
-		"a large chunk":   {frames: [][]byte{harness.Frame(make([]byte, maxChunk+1), 1, 0, 1)}, status: 413, code: 1009, says: "A chunk holds more than 1MB."},
+		"a large chunk":   {frames: [][]byte{harness.Frame(make([]byte, socket.MaxChunk+1), 1, 0, 1)}, status: 413, code: 1009, says: "A chunk holds more than 1MB."},
 		"full disk":       {arrange: func(w *world) { w.fail["Spool"] = app.Errorf(app.Exhausted, "The disk is full.") }, frames: two, status: 422, code: 1008, says: "full"},
 		"internal":        {arrange: func(w *world) { w.fail["Spool"] = errors.New("secret path") }, frames: two, status: 500, code: 1011, says: "internal error"},
 		"shutting down": {

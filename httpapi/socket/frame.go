@@ -1,4 +1,4 @@
-package httpapi
+package socket
 
 import (
 	"encoding/json"
@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	maxChunk    = 1 << 20             // bytes of the file in one frame; clients send 256 KiB
-	maxFrame    = 4*maxChunk + 64<<10 // bytes of a frame: "255," for each, and room
+	// MaxChunk is how many bytes of the file one frame may hold; clients send 256 KiB.
+	MaxChunk    = 1 << 20
+	maxFrame    = 4*MaxChunk + 64<<10 // bytes of a frame: "255," for each, and room
 	maxSkeleton = 4 << 10             // bytes of a frame besides the data
 )
 
@@ -78,8 +79,8 @@ func (f *frame) Read(p []byte) (int, error) {
 			continue
 		}
 		m, err := f.numbers(p[n:])
-		if n, f.data = n+m, f.data+m; f.data > maxChunk {
-			err = app.Errorf(app.TooLarge, "A chunk holds more than %s.", size(maxChunk))
+		if n, f.data = n+m, f.data+m; f.data > MaxChunk {
+			err = app.Errorf(app.TooLarge, "A chunk holds more than %s.", "1MB")
 		}
 		f.err = err
 	}
@@ -96,7 +97,7 @@ func (f *frame) fill() {
 	switch f.seen += n; {
 	case f.seen > maxFrame:
 		f.at, f.end = 0, 0
-		f.err = app.Errorf(app.TooLarge, "A frame is larger than the %s that are allowed.", size(maxFrame))
+		f.err = app.Errorf(app.TooLarge, "A frame is larger than the %s that are allowed.", "4.1MB")
 	case n > 0:
 	case errors.Is(err, io.EOF):
 		f.err = f.close()
@@ -237,11 +238,15 @@ func malformed(what app.Text, err error) error {
 	return &app.Error{Kind: app.Invalid, Err: err, Message: app.Textf("A frame of the upload is malformed: %s.", what)}
 }
 
-// chunks is the file that frames carry, in their order.
-type chunks struct {
-	next  func() (io.Reader, error) // the next frame
-	came  func(percent int)         // told after each frame
-	limit int64                     // bytes of the file
+// Chunks is the file that frames carry, in their order: an io.Reader, which holds
+// 32 KB, whatever the size of the file. Set the exported fields first. What is
+// wrong with a frame or their order is app.Invalid. It is not safe for concurrent
+// use.
+type Chunks struct {
+	Next     func() (io.Reader, error) // returns the next frame; its errors are those of Read
+	Came     func(percent int)         // called after each frame
+	Limit    int64                     // bytes of the file
+	TooLarge error                     // the error for more
 
 	frame    frame
 	open     bool  // within a frame
@@ -253,10 +258,10 @@ type chunks struct {
 }
 
 // Read implements io.Reader. It returns io.EOF after the last frame.
-func (c *chunks) Read(p []byte) (int, error) {
+func (c *Chunks) Read(p []byte) (int, error) {
 	for !c.whole {
 		if !c.open {
-			r, err := c.next()
+			r, err := c.Next()
 			if err != nil {
 				return 0, err
 			}
@@ -264,8 +269,8 @@ func (c *chunks) Read(p []byte) (int, error) {
 			c.open, c.from = true, c.got
 		}
 		n, err := c.frame.Read(p)
-		if c.got += int64(n); c.got > c.limit {
-			return 0, c.tooLarge()
+		if c.got += int64(n); c.got > c.Limit {
+			return 0, c.TooLarge
 		}
 		if errors.Is(err, io.EOF) {
 			c.open, err = false, c.check(c.frame.info)
@@ -278,7 +283,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 }
 
 // check holds a frame that has come against those before it.
-func (c *chunks) check(i frameInfo) error {
+func (c *Chunks) check(i frameInfo) error {
 	length := c.got - c.from
 	if c.received == 0 {
 		c.total = i.total
@@ -295,15 +300,11 @@ func (c *chunks) check(i frameInfo) error {
 		return app.Errorf(app.Invalid, "Chunk %d of %d has a wrong pending.", i.current, i.total)
 	case length == 0 && i.pending:
 		return app.Errorf(app.Invalid, "Chunk %d is empty.", i.current)
-	case i.current == 1 && i.total > 2 && length > c.limit/(i.total-1):
+	case i.current == 1 && i.total > 2 && length > c.Limit/(i.total-1):
 		// Chunks have one size but for the last, so the rest need not be sent.
-		return c.tooLarge()
+		return c.TooLarge
 	}
 	c.whole = !i.pending
-	c.came(int(100 * i.current / i.total))
+	c.Came(int(100 * i.current / i.total))
 	return nil
-}
-
-func (c *chunks) tooLarge() error {
-	return app.Errorf(app.TooLarge, "The upload is larger than the %s that are allowed.", size(c.limit))
 }
