@@ -31,8 +31,8 @@
 //
 //  1. server.overSocket (socket.go) checks the handshake and takes one of the account's
 //     four places.
-//  2. conversation.receive (socket_talk.go) decodes the chunks while they come (chunks
-//     and socket.Chunks, httpapi/socket), into the same Deployer.Spool.
+//  2. conversation.receive (socket_talk.go) decodes the chunks while they come
+//     (socket.Chunks, httpapi/socket), into the same Deployer.Spool.
 //  3. server.converse calls Deployer.Upload with a context that carries a function
 //     (app.WithProgress). The function is conversation.progress (socket_tell.go). It
 //     notes each phase of the deployment, and follows the log of the build through a

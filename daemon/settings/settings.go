@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -115,9 +116,9 @@ type setting struct {
 	field func(*Settings) kind
 }
 
-func (s setting) flag() string {
-	return strings.NewReplacer(".", "-", "_", "-").Replace(s.key)
-}
+func (s setting) flag() string { return dashes.Replace(s.key) }
+
+var dashes = strings.NewReplacer(".", "-", "_", "-")
 
 func (s setting) env() string {
 	return "BERTH_" + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
@@ -211,7 +212,8 @@ func Rows() []Row {
 }
 
 // Choices returns the words of each setting that takes one of a few, by its flag.
-func Choices() map[string][]string {
+// The map is shared.
+var Choices = sync.OnceValue(func() map[string][]string {
 	all := map[string][]string{}
 	for _, s := range settings {
 		if c, is := s.field(&Settings{}).(choice); is {
@@ -219,7 +221,7 @@ func Choices() map[string][]string {
 		}
 	}
 	return all
-}
+})
 
 // keysAndSections returns every name that may stand in a file.
 func keysAndSections() []string {
@@ -244,11 +246,12 @@ type Flags struct {
 // those named only.
 func AddFlags(set *pflag.FlagSet, only ...string) *Flags {
 	f := &Flags{byKey: map[string]*text{}, Fallback: DefaultFile}
+	var none Settings // nothing is set in it
 	for _, s := range settings {
 		if len(only) > 0 && !slices.Contains(only, s.key) {
 			continue
 		}
-		_, boolean := s.field(&Settings{}).(toggle)
+		_, boolean := s.field(&none).(toggle)
 		f.byKey[s.key] = &text{value: s.value, boolean: boolean}
 		added := set.VarPF(f.byKey[s.key], s.flag(), "", s.help)
 		if boolean {
