@@ -184,7 +184,7 @@ func versionLine() string {
 
 func version() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "print the version", DisableFlagsInUseLine: true, Args: none, ValidArgsFunction: cobra.NoFileCompletions,
+		Use: "version", Short: "print the versions of berth and of Go", DisableFlagsInUseLine: true, Args: none, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
 			return err

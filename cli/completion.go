@@ -11,7 +11,7 @@ import (
 func completion() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish"}
 	return &cobra.Command{
-		Use: "completion bash|zsh|fish", Short: "print a script that completes berth's commands in a shell", DisableFlagsInUseLine: true,
+		Use: "completion bash|zsh|fish", Short: "print a completion script for a shell", DisableFlagsInUseLine: true,
 		ValidArgs: shells,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -15,7 +15,7 @@ import (
 // help is the command; --help of any command prints the same.
 func help() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "print this text, or the help of a command", DisableFlagsInUseLine: true,
+		Use: "help [COMMAND]", Short: "list the commands, or print the help of one command", DisableFlagsInUseLine: true,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			words := []string{}
 			if found, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 {

@@ -184,9 +184,9 @@ func accountSet(c *Caller) *cobra.Command {
 	cmd := command("set ACCOUNT [--ram MB] [--plan PLAN] [--locale LOCALE] [--admin true|false] [--data-dir DIR]",
 		"change the RAM, plan or locale of an account, or make it an administrator", 1, 1)
 	ram, given := ramFlag(cmd)
-	plan := wordFlag(cmd, "plan", "name (`PLAN`) that clients show: "+strings.Join(account.Plans, ", "))
-	locale := wordFlag(cmd, "locale", "`LOCALE` of the account: "+strings.Join(app.Locales, ", "))
-	admin := wordFlag(cmd, "admin", "`true or false`: whether the account is an administrator")
+	plan := wordFlag(cmd, "plan", "`PLAN` that clients show as a label: "+strings.Join(account.Plans, ", "))
+	locale := wordFlag(cmd, "locale", "`LOCALE` of the messages that the account sees: "+strings.Join(app.Locales, ", "))
+	admin := wordFlag(cmd, "admin", "`BOOL`: true makes the account an administrator, false makes it an ordinary account")
 	choices(cmd, map[string][]string{"plan": account.Plans, "locale": app.Locales, "admin": {"true", "false"}})
 	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
 		if !given() && *plan == "" && *locale == "" && *admin == "" {
@@ -223,12 +223,12 @@ func accountSet(c *Caller) *cobra.Command {
 }
 
 func accountDisable(c *Caller) *cobra.Command {
-	cmd := command("disable ACCOUNT [--data-dir DIR]", "refuse the tokens of an account (403); its programs keep running", 1, 1)
+	cmd := command("disable ACCOUNT [--data-dir DIR]", "refuse the tokens of an account (403) and its password; its programs keep running", 1, 1)
 	return c.setDisabled(cmd, true, "account.disable", "its tokens are answered with 403 from now on; its programs keep running")
 }
 
 func accountEnable(c *Caller) *cobra.Command {
-	cmd := command("enable ACCOUNT [--data-dir DIR]", "accept the tokens of an account again", 1, 1)
+	cmd := command("enable ACCOUNT [--data-dir DIR]", "accept the tokens and the password of an account again", 1, 1)
 	return c.setDisabled(cmd, false, "account.enable", "its tokens work again")
 }
 
@@ -247,7 +247,7 @@ func (c *Caller) setDisabled(cmd *cobra.Command, disabled bool, operation, note 
 }
 
 func accountDelete(c *Caller) *cobra.Command {
-	cmd := command("delete ACCOUNT [--data-dir DIR]", "delete an account that owns no applications, and its tokens", 1, 1)
+	cmd := command("delete ACCOUNT [--data-dir DIR]", "delete an account and its tokens; the account must own no applications", 1, 1)
 	cmd.Aliases, cmd.ValidArgsFunction = []string{"rm"}, c.accounts
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
 		a, err := findAccount(ctx, d, args[0])

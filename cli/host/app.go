@@ -29,7 +29,7 @@ func appEnv(c *Caller) *cobra.Command {
 		"list, set or remove the environment variables of an application", 2, math.MaxInt)
 	cmd.ValidArgsFunction = c.variables
 	asJSON := jsonFlag(cmd)
-	show := toggleFlag(cmd, "show", "with list: print the values unmasked")
+	show := toggleFlag(cmd, "show", "with list: print the whole values, without a mask")
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
 		id, verb, rest := app.ID(args[0]), cmp.Or(map[string]string{"ls": "list", "rm": "unset"}[args[1]], args[1]), args[2:]
 		var err error
@@ -175,7 +175,7 @@ type deployView struct {
 
 // appDeploys is "app deploys APP", newest first.
 func appDeploys(c *Caller) *cobra.Command {
-	cmd := command("deploys APP [--json] [--data-dir DIR]", "list the deploys that an application can be rolled back to", 1, 1)
+	cmd := command("deploys APP [--json] [--data-dir DIR]", "list the latest deploys of an application, and which you can roll back to", 1, 1)
 	cmd.ValidArgsFunction = c.apps
 	asJSON := jsonFlag(cmd)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {

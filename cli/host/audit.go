@@ -62,11 +62,11 @@ func outcome(a app.Act) string {
 
 // audit prints the newest records, the newest last.
 func audit(c *Caller) *cobra.Command {
-	cmd := command("audit [--account ACCOUNT] [--app APP] [--since TIME] [--limit N] [--json] [--data-dir DIR]", "list who did what, and when", 0, 0)
+	cmd := command("audit [--account ACCOUNT] [--app APP] [--since TIME] [--limit N] [--json] [--data-dir DIR]", "print the audit log: who did what, and when", 0, 0)
 	asJSON := jsonFlag(cmd)
-	of := wordFlag(cmd, "account", "name or id of the `ACCOUNT` that acted or that was changed; for a deleted account its id")
-	application := wordFlag(cmd, "app", "id of an `APP`")
-	since := wordFlag(cmd, "since", "`TIME` of the first record: 2026-11-20, 2026-11-20T15:04:05Z, or 24h for a day ago")
+	of := wordFlag(cmd, "account", "only records that `ACCOUNT` (name or id) made or that concern it; for a deleted account, give the id")
+	application := wordFlag(cmd, "app", "only records of the application with the id `APP`")
+	since := wordFlag(cmd, "since", "only records since `TIME`: 2026-11-20, 2026-11-20T15:04:05Z, or 24h for a day ago")
 	limit := 100
 	cmd.Flags().Var(settings.Whole(&limit, 1, 10_000_000), "limit", "maximum number (`N`) of records, 100 by default")
 	completes(cmd, "account", c.accounts)

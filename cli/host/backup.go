@@ -40,9 +40,9 @@ const (
 // backupCreate is "backup create --to FILE|DIR": an archive of everything, while
 // everything runs.
 func backupCreate(c *Caller) *cobra.Command {
-	cmd := command("create --to FILE|DIR [--data-dir DIR]", "write everything into one archive while programs run", 0, 0)
+	cmd := command("create --to FILE|DIR [--data-dir DIR]", "write a backup of the whole host into one archive; programs keep running", 0, 0)
 	from := c.settingFlags(cmd, "data_dir")
-	to := wordFlag(cmd, "to", "`FILE` to write, or a directory to write one into")
+	to := wordFlag(cmd, "to", "new `FILE` for the archive, or an existing directory")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *to == "" {
 			return misuse("the flag --to is missing: where is the backup to go?")

@@ -17,7 +17,7 @@ import (
 // would read, and changes nothing: a daemon may be serving. A daemon that is to
 // be upgraded asks it of the new binary.
 func check(c *Caller) *cobra.Command {
-	cmd := command("check [--json] [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "check whether this binary could serve here; a daemon may be running", 0, 0)
+	cmd := command("check [--json] [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "check that this binary can serve with the current settings and database; a daemon may run meanwhile", 0, 0)
 	asJSON := toggleFlag(cmd, "json", "print the result as JSON")
 	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, _ []string) error {
 		if os.Geteuid() != 0 {

@@ -42,15 +42,16 @@ type installer struct {
 
 // install is the command.
 func install(c *Caller) *cobra.Command {
-	cmd := command("install [--now] [--dry-run] [--force] [--prefix DIR] [--root DIR] [--data-dir DIR] [--listen HOST:PORT]", "install berth as a service of systemd", 0, 0)
+	cmd := command("install [--now] [--dry-run] [--force] [--prefix DIR] [--root DIR] [--data-dir DIR] [--listen HOST:PORT]", "install berth as a systemd service", 0, 0)
 	set := cmd.Flags()
 	i := &installer{out: c.Stdout, exe: "/proc/self/exe", changed: map[string]bool{}}
 	settings.AddToggle(set, &i.now, "now", "start the service, or restart it if something changed")
 	settings.AddToggle(set, &i.dry, "dry-run", "print what berth would write and call, and change nothing")
 	settings.AddToggle(set, &i.force, "force", "replace units even if you changed them")
-	set.StringVar(&i.prefix, "prefix", "/usr/local", "`DIR` of bin/berth")
-	set.StringVar(&i.root, "root", "", "write below `DIR` and call nothing, to build a package")
+	set.StringVar(&i.prefix, "prefix", "/usr/local", "`DIR` below which berth installs its binary, as bin/berth")
+	set.StringVar(&i.root, "root", "", "write below `DIR` and call no systemctl, to build a package")
 	from := settings.AddFlags(set, "data_dir", "listen")
+	set.Lookup("config").Usage = "refused: the service always reads the default `FILE`"
 	directories(cmd, "prefix", "root", "data-dir")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		i.ctx = cmd.Context()

@@ -23,7 +23,7 @@ import (
 // setupURL prints a one-time link to the panel: to the first account, which it
 // makes, or to a new password of the one who looks after the host.
 func setupURL(c *Caller) *cobra.Command {
-	cmd := command("setup-url [ACCOUNT] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]", "print a one-time link that sets the first password of the panel", 0, 1)
+	cmd := command("setup-url [ACCOUNT] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]", "print a one-time link with which you create the first account, or set a password", 0, 1)
 	cmd.ValidArgsFunction = c.accounts
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
 		var a app.Account
@@ -93,7 +93,7 @@ func panelURL(s settings.Settings) string {
 // programs, from the standard input; with --link it prints a link to do so.
 func accountPassword(c *Caller) *cobra.Command {
 	cmd := command("password ACCOUNT [--link] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]",
-		"set the password of an account, read from the terminal or standard input", 1, 1)
+		"read a password from the terminal or the standard input, and set it for an account", 1, 1)
 	cmd.ValidArgsFunction = c.accounts
 	link := toggleFlag(cmd, "link", "print a one-time link that sets the password")
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {

@@ -14,7 +14,7 @@ import (
 // proxySnippet prints it, for the domain of the settings or one that shows
 // where yours goes.
 func proxySnippet(c *Caller) *cobra.Command {
-	cmd := command("snippet nginx|caddy [--proxy-domain DOMAIN] [--proxy-listen HOST:PORT] [--config FILE]", "print the configuration of nginx or Caddy in front of berth", 1, 1)
+	cmd := command("snippet nginx|caddy [--proxy-domain DOMAIN] [--proxy-listen HOST:PORT] [--config FILE]", "print the configuration that nginx or Caddy needs in front of berth", 1, 1)
 	cmd.ValidArgs = []string{"nginx", "caddy"}
 	return c.withSettings(cmd, func(_ context.Context, s settings.Settings, args []string) error {
 		text, err := proxy.Snippet(args[0], cmp.Or(s.SitesDomain(), "apps.example.org"), s.SnippetAddress())

@@ -124,7 +124,7 @@ func writeFile(path string, content io.Reader) error {
 
 // backupRestore is "backup restore FILE --data-dir DIR".
 func backupRestore(c *Caller) *cobra.Command {
-	cmd := command("restore FILE --data-dir DIR", "fill an empty data directory from an archive", 1, 1)
+	cmd := command("restore FILE --data-dir DIR", "restore an archive into an empty data directory", 1, 1)
 	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, args []string) error {
 		if os.Geteuid() != 0 {
 			return settings.NewProblem(settings.ExitPermission, errors.New("cannot restore: berth must run as root, for it gives every application's files to a user of its own"), "Hint: sudo berth backup restore")

@@ -17,7 +17,7 @@ import (
 // serve is the daemon in the foreground. The first SIGTERM stops it cleanly,
 // a second one at once.
 func serve(c *Caller) *cobra.Command {
-	cmd := command("serve [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "host the applications and answer the API, in the foreground", 0, 0)
+	cmd := command("serve [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "run the daemon in the foreground, with programs, API, panel and sites", 0, 0)
 	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, _ []string) error {
 		sig := daemon.NewSignals(ctx)
 		defer sig.Stop()

@@ -18,7 +18,7 @@ import (
 )
 
 func tokenCreate(c *Caller) *cobra.Command {
-	cmd := command("create ACCOUNT [--label LABEL] [--data-dir DIR]", "create a token and print it once", 1, 1)
+	cmd := command("create ACCOUNT [--label LABEL] [--data-dir DIR]", "create a token for the API and print it, once only", 1, 1)
 	label := wordFlag(cmd, "label", "`LABEL` that distinguishes the token, such as the name of a machine")
 	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
 		text, made, err := account.New(d).IssueToken(ctx, a.ID, *label)
@@ -74,7 +74,7 @@ func tokenList(c *Caller) *cobra.Command {
 }
 
 func tokenRevoke(c *Caller) *cobra.Command {
-	cmd := command("revoke TOKENID... [--data-dir DIR]", "revoke tokens at once", 1, math.MaxInt)
+	cmd := command("revoke TOKENID... [--data-dir DIR]", "revoke tokens; berth refuses them from the next request on", 1, math.MaxInt)
 	cmd.Aliases, cmd.ValidArgsFunction = []string{"rm"}, c.tokens
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
 		ids := make([]int64, len(args))

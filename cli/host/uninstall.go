@@ -14,7 +14,7 @@ import (
 
 // uninstall is the command. What the owner or the applications made stays.
 func uninstall(c *Caller) *cobra.Command {
-	cmd := command("uninstall [--dry-run] [--force]", "remove the service and keep the data", 0, 0)
+	cmd := command("uninstall [--dry-run] [--force]", "stop all programs, remove the service and the binary, and keep the data", 0, 0)
 	i := &installer{out: c.Stdout, changed: map[string]bool{}}
 	settings.AddToggle(cmd.Flags(), &i.dry, "dry-run", "print what berth would remove and call, and change nothing")
 	settings.AddToggle(cmd.Flags(), &i.force, "force", "remove units even if you changed them")

@@ -55,7 +55,7 @@ func commands() string {
 		fmt.Fprintf(&table, "| [`%s`](#%s) | %s |\n", path, strings.ReplaceAll(path, " ", "-"), cell(cmd.Short))
 		fmt.Fprintf(&each, "\n### %s\n\n`%s`\n", path, cmd.UseLine())
 		for _, alias := range cmd.Aliases {
-			fmt.Fprintf(&each, "\nShort: `%s %s`\n", cmd.Parent().CommandPath(), alias)
+			fmt.Fprintf(&each, "\nAlias: `%s %s`\n", cmd.Parent().CommandPath(), alias)
 		}
 		rows, all := "", 0
 		cli.EachFlag(cmd, func(name, text string) {
@@ -74,7 +74,7 @@ func commands() string {
 					rows += fmt.Sprintf("| `%s` | %s |\n", name, cell(text))
 				}
 			})
-			each.WriteString("\nIt takes the flag of every [setting](settings.md)" + map[bool]string{true: ", and:\n", false: ".\n"}[rows != ""])
+			fmt.Fprintf(&each, "\n`%s` has a flag for every [setting](settings.md)%s", path, map[bool]string{true: ", and these flags:\n", false: ".\n"}[rows != ""])
 		}
 		if rows != "" {
 			each.WriteString("\n| flag | meaning |\n|---|---|\n" + rows)
