@@ -90,6 +90,7 @@ var homes = map[string][]string{
 	"github.com/cilium/ebpf":              {"proc/sandbox"},
 	"github.com/spf13/cobra":              {"cli", "test/docs"},
 	"github.com/spf13/pflag":              {"cli", "daemon/settings"},
+	"golang.org/x/term":                   {"cli"},
 	"golang.org/x/crypto":                 {"host/account", "web/certs"},
 	"os":                                  {"cgroup", "cli", "daemon", "db", "files", "host/watch/metrics", "httpapi", "main", "proc", "systemd", "web/proxy", "test"},
 	"os/exec":                             {"cli", "daemon", "proc", "test"},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"berth/app"
 	"berth/cli/host"
@@ -24,6 +25,9 @@ import (
 // name and returns the exit code.
 func Run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	out := &printed{to: stdout}
+	if f, is := stdout.(*os.File); is {
+		out.width, _, _ = term.GetSize(int(f.Fd())) // 0 where it is no terminal
+	}
 	c := &host.Caller{Args: args, Getenv: getenv, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr}
 	root := Root(c)
 	root.SetOut(out)
@@ -82,6 +86,7 @@ func verdict(err error) (code int, hint string) {
 // printed remembers the first print that failed, for cobra drops such errors.
 type printed struct {
 	to     io.Writer
+	width  int // columns of the terminal; 0 when it is none
 	failed error
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -47,13 +46,13 @@ func printHelp(cmd *cobra.Command) {
 	out := cmd.OutOrStdout()
 	switch {
 	case !cmd.HasParent():
-		fmt.Fprint(out, cmd.Short+"\n\n")
+		fmt.Fprint(out, fitting(out, cmd.Short)+"\n\n")
 		printTable(out, cmd)
-		fmt.Fprint(out, "\nberth COMMAND --help lists the flags of a command.\n")
+		fmt.Fprint(out, "\n"+fitting(out, "berth COMMAND --help lists the flags of a command.")+"\n")
 	case cmd.HasSubCommands():
 		printTable(out, cmd)
 	default:
-		fmt.Fprintf(out, "%s: %s\n\nUsage: %s\n", cmd.CommandPath(), cmd.Short, cmd.UseLine())
+		fmt.Fprintf(out, "%s\n\n%s\n", fitting(out, cmd.CommandPath()+": "+cmd.Short), fitting(out, "Usage: "+cmd.UseLine()))
 		for _, alias := range cmd.Aliases {
 			fmt.Fprintf(out, "Alias: %s %s\n", cmd.Parent().CommandPath(), alias)
 		}
@@ -72,23 +71,73 @@ func Walk(cmd *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-func printTable(to io.Writer, group *cobra.Command) {
-	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	Walk(group, func(cmd *cobra.Command) { fmt.Fprintf(out, "  %s\t%s\n", cmd.CommandPath(), cmd.Short) })
-	_ = out.Flush()
+func printTable(out io.Writer, group *cobra.Command) {
+	var rows [][2]string
+	Walk(group, func(cmd *cobra.Command) { rows = append(rows, [2]string{cmd.CommandPath(), cmd.Short}) })
+	printRows(out, rows)
 }
 
-func printFlags(to io.Writer, cmd *cobra.Command) {
-	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	first := true
-	EachFlag(cmd, func(name, text string) {
-		if first {
-			fmt.Fprint(out, "\nFlags:\n")
-			first = false
+func printFlags(out io.Writer, cmd *cobra.Command) {
+	var rows [][2]string
+	EachFlag(cmd, func(name, text string) { rows = append(rows, [2]string{name, text}) })
+	if len(rows) > 0 {
+		fmt.Fprint(out, "\nFlags:\n")
+	}
+	printRows(out, rows)
+}
+
+// printRows prints names and what they mean in two columns. On a terminal no line
+// is longer than it is wide; where it is too narrow for two columns, the meaning
+// stands below the name.
+func printRows(out io.Writer, rows [][2]string) {
+	width, left := 0, 0
+	if p, is := out.(*printed); is {
+		width = p.width
+	}
+	for _, row := range rows {
+		left = max(left, len(row[0]))
+	}
+	indent := 2 + left + 2
+	const narrow = 24 // columns that a meaning needs
+	for _, row := range rows {
+		switch {
+		case width == 0:
+			fmt.Fprintf(out, "  %-*s%s\n", left+2, row[0], row[1])
+		case width-indent >= narrow:
+			fmt.Fprintf(out, "  %-*s%s\n", left+2, row[0], wrapped(row[1], width-indent, indent))
+		default:
+			fmt.Fprintf(out, "  %s\n      %s\n", wrapped(row[0], width-2, 6), wrapped(row[1], width-6, 6))
 		}
-		fmt.Fprintf(out, "  %s\t%s\n", name, text)
-	})
-	_ = out.Flush()
+	}
+}
+
+// fitting is a sentence in lines that fit a terminal.
+func fitting(out io.Writer, text string) string {
+	if p, is := out.(*printed); is && p.width > 0 {
+		return wrapped(text, p.width-2, 2)
+	}
+	return text
+}
+
+// wrapped is a text in lines of at most width bytes, all but the first behind an
+// indent. A word that is longer has a line of its own.
+func wrapped(text string, width, indent int) string {
+	var b strings.Builder
+	at := 0
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case at == 0:
+		case at+1+len(word) > width:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			at = 0
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += len(word)
+	}
+	return b.String()
 }
 
 // EachFlag calls visit for each flag of a command: how it is written, and what it
