@@ -34,6 +34,10 @@ func Run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	root.SetErr(stderr)
 	root.SetArgs(twoDashes(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
+	usage := "Usage: " + cmd.UseLine()
+	if err == nil && c.Then != nil {
+		err = c.Then(ctx)
+	}
 	if err == nil {
 		err = out.failed
 	}
@@ -43,7 +47,7 @@ func Run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	fmt.Fprintf(stderr, "berth: %v\n", err)
 	code, hint := verdict(err)
 	if _, is := errors.AsType[*settings.Misuse](err); is {
-		code, hint = settings.ExitUsage, "Usage: "+cmd.UseLine()
+		code, hint = settings.ExitUsage, usage
 	}
 	if hint != "" {
 		fmt.Fprintln(stderr, hint)

@@ -18,6 +18,10 @@ type Caller struct {
 	Getenv         func(string) string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
+
+	// Then is what a command leaves to be done when the command line is gone: a
+	// daemon does not keep 250 flags in memory for its life.
+	Then func(context.Context) error
 }
 
 // Commands returns the commands of the host, in the order of the help text. A

@@ -18,9 +18,7 @@ import (
 // a second one at once.
 func serve(c *Caller) *cobra.Command {
 	cmd := command("serve [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "run the daemon in the foreground, with programs, API, panel and sites", 0, 0)
-	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, _ []string) error {
-		sig := daemon.NewSignals(ctx)
-		defer sig.Stop()
+	return c.withSettings(cmd, func(_ context.Context, s settings.Settings, _ []string) error {
 		if os.Geteuid() != 0 {
 			return settings.NewProblem(settings.ExitPermission,
 				errors.New("cannot serve: berth must run as root, for it gives every application a user and a control group of its own"),
@@ -29,6 +27,11 @@ func serve(c *Caller) *cobra.Command {
 		var flags []string // in a form that every berth reads, for the next one
 		cmd.Flags().Visit(func(f *pflag.Flag) { flags = append(flags, "--"+f.Name+"="+f.Value.String()) })
 		log := slog.New(slog.NewTextHandler(c.Stderr, nil))
-		return daemon.Serve(sig, daemon.Options{Settings: s, Args: flags, Log: log, Examine: doctor.Examine})
+		c.Then = func(ctx context.Context) error {
+			sig := daemon.NewSignals(ctx)
+			defer sig.Stop()
+			return daemon.Serve(sig, daemon.Options{Settings: s, Args: flags, Log: log, Examine: doctor.Examine})
+		}
+		return nil
 	})
 }
