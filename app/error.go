@@ -36,6 +36,7 @@ const (
 
 	DatabaseDamaged = "the host's database is damaged; its owner must restore it from a backup"
 	DatabaseGone    = "the host's database cannot be opened; its owner must look after it"
+	DatabaseMoved   = "the host's database was removed or replaced; its owner must put it back and start berth again"
 )
 
 // Error is an error a person may read. Message is for the user and MUST NOT

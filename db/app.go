@@ -73,10 +73,17 @@ func (db *DB) Apps(ctx context.Context) ([]app.App, error) {
 }
 
 // DeleteApp forgets an application and its exits. Its place stays reserved
-// until Release, so that nobody gets its ID or uid while files have them. It
-// fails with app.NotFound.
+// until Release, so that nobody gets its ID or uid while files have them; it says
+// that they are to be removed (Gone). It fails with app.NotFound.
 func (db *DB) DeleteApp(ctx context.Context, id app.ID) error {
-	return db.changeApp(ctx, id, "delete the application", "DELETE FROM app WHERE id = ?1")
+	return db.write(ctx, "delete the application", func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, "DELETE FROM app WHERE id = ?", id)
+		if err := mustChange(result, err, noApp(id)); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE place SET removed = 1 WHERE id = ?", id)
+		return err
+	})
 }
 
 // SetWanted stores what the owner wants, or fails with app.NotFound.

@@ -28,6 +28,16 @@ func Current(ctx context.Context, path string) (bool, error) {
 	return version > 0 && version == newest, nil
 }
 
+// New reports whether Open would make the database at path: there is none, or one
+// that nobody has stored anything in yet. It fails as Usable does.
+func New(ctx context.Context, path string) (bool, error) {
+	version, _, err := schemas(ctx, path)
+	if err != nil {
+		return false, fmt.Errorf("cannot use the database: %w", fileError(err))
+	}
+	return version == 0, nil
+}
+
 func usable(ctx context.Context, path string) error {
 	_, _, err := schemas(ctx, path)
 	return err
@@ -36,10 +46,16 @@ func usable(ctx context.Context, path string) error {
 // schemas returns the version of the schema, and the newest there is: zeros when
 // there is no file.
 func schemas(ctx context.Context, path string) (version, newest int, err error) {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return 0, 0, nil
+	case err != nil:
+		return 0, 0, err
+	case !info.Mode().IsRegular():
+		return 0, 0, fmt.Errorf("%s is not a regular file", path)
 	}
-	pool, err := openPool(path, reading)
+	pool, err := openPool(path, reading, &origin{})
 	if err != nil {
 		return 0, 0, err
 	}

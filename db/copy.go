@@ -68,7 +68,7 @@ func Check(ctx context.Context, path string) (schema int, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return 0, err
 	}
-	pool, err := openPool(path, reading)
+	pool, err := openPool(path, reading, &origin{})
 	if err != nil {
 		return 0, err
 	}

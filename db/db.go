@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -13,10 +15,11 @@ type DB struct {
 	writer *sql.DB // one connection: SQLite has one writer, so let them queue here
 	reader *sql.DB // sees the last commit, never waits for the writer
 	now    func() time.Time
+	file   *origin
 }
 
 // Open opens the database at path, creates it with mode 0600 when there is
-// none, and brings its schema up to date; a copy from before that stays beside
+// none (see New), and brings its schema up to date; a copy from before that stays beside
 // it, named after its schema, the newest two of these. The directory must exist.
 // A file of a newer berth is ErrNewer and left as it is. The error matches
 // fs.ErrPermission when the file may not be written. ctx bounds the opening
@@ -33,12 +36,15 @@ func open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := createFile(path); err != nil {
 		return nil, err
 	}
-	db := &DB{now: now}
+	db := &DB{now: now, file: &origin{}}
 	var err error
-	if db.writer, err = openPool(path, writing); err != nil {
+	if db.file.path, err = filepath.Abs(path); err != nil {
 		return nil, err
 	}
-	if db.reader, err = openPool(path, reading); err != nil {
+	if db.writer, err = openPool(path, writing, db.file); err != nil {
+		return nil, err
+	}
+	if db.reader, err = openPool(path, reading, db.file); err != nil {
 		return nil, errors.Join(err, db.writer.Close())
 	}
 	if err := db.prepare(ctx, path); err != nil {
@@ -52,6 +58,11 @@ func (db *DB) prepare(ctx context.Context, path string) error {
 	if err := connect(ctx, db.writer); err != nil {
 		return err
 	}
+	info, err := os.Stat(db.file.path)
+	if err != nil {
+		return err
+	}
+	db.file.info = info
 	keep := func(version int) error { return keepCopy(ctx, db.writer, path, version) }
 	if err := migrate(ctx, db.writer, migrations(), keep); err != nil {
 		return err
@@ -74,12 +85,20 @@ func (db *DB) Close() error {
 // write runs fn in the one transaction that can write and commits when fn
 // returns nil. what completes "cannot ..." in an internal error.
 //
+// What nobody would find again is not written (ErrMoved): the path is looked at last,
+// before the commit.
+//
 // Then it looks at what it wrote. The first reader of a commit writes a mark into
 // the file beside (-shm; walTryBeginRead in SQLite's wal.c); if that was one that
 // comes while the disk does not answer, it would wait for the disk, and readers
 // must not.
 func (db *DB) write(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
-	err := transact(ctx, db.writer, what, fn)
+	err := transact(ctx, db.writer, what, func(tx *sql.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return db.Moved()
+	})
 	if err == nil {
 		_ = db.look(context.WithoutCancel(ctx)) // a reader that fails says so to its caller
 	}

@@ -29,6 +29,8 @@ func explain(what string, err error) error {
 		why = app.Words(app.DiskFull)
 	case errno == syscall.EDQUOT:
 		why = app.Words(app.DiskQuota)
+	case errors.Is(err, ErrMoved):
+		kind, why = app.Unavailable, app.Words(app.DatabaseMoved)
 	case isCode(err, sqlite3.ErrReadonly), errno == syscall.EROFS:
 		kind, why = app.Unavailable, app.Words(app.DiskReadOnly)
 	case Damaged(err):

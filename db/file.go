@@ -59,8 +59,9 @@ func tighten(path string) error {
 	return os.Chmod(path, 0o600)
 }
 
-// openPool makes a pool and connects nothing yet.
-func openPool(path string, a access) (*sql.DB, error) {
+// openPool makes a pool and connects nothing yet. What connects later than the
+// place was told its file connects to that file or fails.
+func openPool(path string, a access, at *origin) (*sql.DB, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -82,14 +83,17 @@ func openPool(path string, a access) (*sql.DB, error) {
 		options.Set("_txlock", "deferred")
 	}
 	name := url.URL{Scheme: "file", Path: absolute, RawQuery: options.Encode()}
-	pool := sql.OpenDB(&connector{dsn: name.String()})
+	pool := sql.OpenDB(&connector{dsn: name.String(), at: at})
 	pool.SetMaxOpenConns(size)
 	pool.SetMaxIdleConns(size)
 	return pool, nil
 }
 
 // connector opens connections without a driver registered for everybody.
-type connector struct{ dsn string }
+type connector struct {
+	dsn string
+	at  *origin
+}
 
 // Driver returns the SQLite driver as berth uses it.
 func (c *connector) Driver() driver.Driver {
@@ -102,7 +106,17 @@ func (c *connector) Driver() driver.Driver {
 
 // Connect opens one connection. Opening is quick, so ctx is not consulted.
 func (c *connector) Connect(context.Context) (driver.Conn, error) {
-	return c.Driver().Open(c.dsn)
+	if err := c.at.moved(); err != nil { // a reader would make files beside another database
+		return nil, err
+	}
+	conn, err := c.Driver().Open(c.dsn)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.at.moved(); err != nil { // it was opened by its name
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
 }
 
 // connect makes the first connection of a pool. Two processes that turn the

@@ -232,3 +232,23 @@ func TestApplicationsGetAHistory(t *testing.T) {
 		t.Errorf("got %+v, %v", all, err)
 	}
 }
+
+// The groups of an older database have no name yet: a daemon gives them the one that
+// they had.
+func TestGroupsOfOlderSchemasHaveNoName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "berth.db")
+	old := fstest.MapFS{}
+	for n := 1; n < 12; n++ {
+		name := fmt.Sprintf("%04d.sql", n)
+		text, err := fs.ReadFile(migrations(), name)
+		must(t, err)
+		old[name] = &fstest.MapFile{Data: text}
+	}
+	pool, err := sql.Open("sqlite3", path)
+	must(t, err)
+	must(t, errors.Join(migrate(t.Context(), pool, old, nokeep), pool.Close()))
+	db := openAt(t, path, time.Now)
+	if name, err := db.GroupName(t.Context()); name != "" || err != nil {
+		t.Errorf("got %q, %v", name, err)
+	}
+}
