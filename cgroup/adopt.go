@@ -26,9 +26,11 @@ func (g *Group) SetNote(text string) error {
 }
 
 // Note returns what SetNote kept with the group name, "" when that is nothing.
-func (t *Tree) Note(name string) (string, error) {
-	buf := make([]byte, 4096)
-	n, err := unix.Getxattr(filepath.Join(t.root, name), noteAttr, buf)
+func (t *Tree) Note(name string) (string, error) { return noteOf(filepath.Join(t.root, name)) }
+
+func noteOf(dir string) (string, error) {
+	buf := make([]byte, 16<<10) // a path may be in it
+	n, err := unix.Getxattr(dir, noteAttr, buf)
 	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.ENOENT) {
 		return "", nil
 	}

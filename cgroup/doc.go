@@ -10,7 +10,8 @@
 // # The groups
 //
 // The tree of a daemon is berth/NAME below the root group of each hierarchy in use, where
-// NAME stands for the data directory. If systemd delegated a group to berth, the v2 part
+// the daemon stores NAME in its database. A daemon claims its place with a lock and marks
+// whose it is; Places finds those of every berth on the machine. If systemd delegated a group to berth, the v2 part
 // of the tree is below that group. A hybrid host uses v2 and the v1 hierarchy memory, and
 // also pids, cpu and blkio where they exist and are of use.
 //

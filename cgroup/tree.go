@@ -30,6 +30,7 @@ type Tree struct {
 	others  []string       // roots where an earlier daemon of the same name may have been
 	base    string         // the group below which the root is
 	mending sync.Mutex
+	claim   *os.File // the lock of its place, nil for none: see Claim
 }
 
 // place is where a tree lives in one v1 hierarchy.
@@ -327,7 +328,7 @@ func (t *Tree) Close() error {
 		err = t.notify.close()
 	}
 	t.removeOwn()
-	return err
+	return errors.Join(err, t.Release())
 }
 
 func (t *Tree) removeOwn() {
