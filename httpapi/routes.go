@@ -140,7 +140,11 @@ func (s *server) serve(r route) httprouter.Handle {
 			}
 		}
 		s.begin(c)
-		resp, err := r.handler(c)
+		var resp response
+		err := s.changeable(c)
+		if err == nil {
+			resp, err = r.handler(c)
+		}
 		if err != nil {
 			resp = s.failed(c, err)
 		}
@@ -150,6 +154,14 @@ func (s *server) serve(r route) httprouter.Handle {
 		s.send(c, resp)
 		s.record(c, resp) // of a conversation
 	}
+}
+
+// changeable refuses what is to change something when nothing can be changed.
+func (s *server) changeable(c *call) error {
+	if s.Changes == nil || c.r.Method == http.MethodGet || c.r.Method == http.MethodHead {
+		return nil
+	}
+	return s.Changes()
 }
 
 func (s *server) options(w http.ResponseWriter, _ *http.Request) {

@@ -1,10 +1,14 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+
+	"berth/app"
 )
 
 // routeScenes are answers that belong to no operation, and the document itself.
@@ -106,5 +110,36 @@ func TestServerWithoutOptionalConfiguration(t *testing.T) {
 	h.ServeHTTP(rec, newRequest("GET", "/v2/user", ""))
 	if rec.Code != 200 || rec.Header().Get("ratelimit-limit") != "60" || rec.Header().Get("berth-version") != "" {
 		t.Errorf("status %d, headers %v", rec.Code, rec.Header())
+	}
+}
+
+// While nothing can be changed, every route that changes something says so and does
+// nothing; the others answer.
+func TestNothingCanBeChanged(t *testing.T) {
+	w := newWorld(t)
+	w.config.Changes = func() error { return app.Errorf(app.Unavailable, "Nothing can be changed now.") }
+	w.before = func(_ context.Context, what string) {
+		if slices.Contains([]string{"Start", "Stop", "Restart", "Delete", "SetRAM", "Upload", "Commit", "Spool"}, what) {
+			t.Errorf("%s was asked for", what)
+		}
+	}
+	h, refused := w.handler(), 0
+	for _, r := range (&server{}).routes() {
+		if r.Method == http.MethodGet {
+			continue
+		}
+		path := strings.NewReplacer(":appID", "bot-one", ":name", "TOKEN", ":modID", "9", ":locale", "pt-BR", ":subdomain", "shop", ":domain", "a.example.org").Replace(r.Path)
+		if rec := do(t, h, newRequest(r.Method, path, "")); rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "Nothing can be changed now.") || rec.Header().Get("Retry-After") == "" {
+			t.Errorf("%s %s: status %d: %s", r.Method, path, rec.Code, rec.Body)
+		}
+		refused++
+	}
+	if refused < 20 {
+		t.Errorf("only %d routes change something", refused)
+	}
+	for _, path := range []string{"/v2/user", "/v2/app/bot-one", "/v2/app/bot-one/status"} {
+		if rec := do(t, h, newRequest("GET", path, "")); rec.Code != http.StatusOK {
+			t.Errorf("GET %s: status %d", path, rec.Code)
+		}
 	}
 }

@@ -44,6 +44,10 @@ type Config struct {
 	// be told of. It may be nil: then none is.
 	Certificates func(name string) (app.Certificate, bool)
 
+	// Changes refuses every request that is to change something, before its handler
+	// runs, while it returns an error. It may be nil: then it refuses none.
+	Changes func() error
+
 	Builds Builds // may be nil: then nobody sees a build's output before its end
 	Audit  Audit  // may be nil: then nothing is recorded
 

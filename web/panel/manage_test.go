@@ -214,3 +214,21 @@ func TestRevealShowsOneValue(t *testing.T) {
 		t.Error("the value stands there twice, or may be kept")
 	}
 }
+
+// While nothing can be changed, forms are refused with the reason and do nothing, and
+// pages are shown.
+func TestNothingCanBeChanged(t *testing.T) {
+	w := newWorld(t)
+	seed(w)
+	ana := w.as("ana")
+	w.config.Changes = func() error { return app.Errorf(app.Unavailable, "Nothing can be changed now.") }
+	w.handler = New(w.config)
+	for _, c := range changes {
+		ana.post(c.path, c.form...).want(t, c.path, http.StatusServiceUnavailable, "Nothing can be changed now.")
+	}
+	w.browser().post("/login", "name", "ana", "password", password).want(t, "/login", http.StatusServiceUnavailable, "Nothing can be changed now.")
+	ana.get("/apps/shop").want(t, "a page", http.StatusOK)
+	if w.work.Wait(); len(w.host.done) > 0 {
+		t.Errorf("done is %v", w.host.done)
+	}
+}

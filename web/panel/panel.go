@@ -43,6 +43,9 @@ type Config struct {
 	Keeper      Keeper
 	Audit       Audit // may be nil: then nothing is recorded
 
+	// Changes refuses every form, before its handler runs, while it returns an error.
+	// It may be nil: then it refuses none.
+	Changes func() error
 	// Examine says how the host is, as berth doctor does. It may take seconds.
 	Examine func(ctx context.Context) []app.Finding
 	// Go runs f beside the request, and keeps the daemon from ending before it

@@ -135,6 +135,9 @@ func (s *server) serve(c *call, r route) {
 	if err != nil {
 		r.on = nil // a page is not for whom it was refused to
 	}
+	if err == nil && resp == nil && s.Changes != nil && c.r.Method == http.MethodPost {
+		err = s.Changes()
+	}
 	if err == nil && resp == nil {
 		var made answer
 		if made, err = r.handler(c); err == nil {
