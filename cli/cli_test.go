@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"berth/app"
+	"berth/daemon"
 	"berth/db"
 )
 
@@ -36,13 +37,14 @@ func TestScripts(t *testing.T) {
 			return os.Getuid() == 0, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"deploy":  scriptDeploy,
-			"forget":  scriptForget,
-			"keep":    scriptKeep,
-			"mode":    scriptMode,
-			"answers": scriptAnswers,
-			"status":  scriptStatus,
-			"hostile": scriptHostile,
+			"database": scriptDatabase,
+			"deploy":   scriptDeploy,
+			"forget":   scriptForget,
+			"keep":     scriptKeep,
+			"mode":     scriptMode,
+			"answers":  scriptAnswers,
+			"status":   scriptStatus,
+			"hostile":  scriptHostile,
 		},
 	})
 }
@@ -61,6 +63,17 @@ func scriptStatus(ts *testscript.TestScript, _ bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d: %s", got, want, ts.ReadFile("stderr"))
 	}
+}
+
+// scriptDatabase is "database [DIR]": berth has been started there.
+func scriptDatabase(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.Getenv("BERTH_DATA_DIR")
+	if len(args) > 0 {
+		dir = ts.MkAbs(args[0])
+	}
+	d, err := daemon.MakeDatabase(context.Background(), dir)
+	ts.Check(err)
+	ts.Check(d.Close())
 }
 
 // inDatabase runs do on the database of a script.

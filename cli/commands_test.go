@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/cli/host"
+	"berth/daemon"
 	"berth/daemon/settings"
 )
 
@@ -64,25 +65,31 @@ func TestWithoutPermission(t *testing.T) {
 		t.Skip("needs root to become somebody else")
 	}
 	dir := filepath.Join(t.TempDir(), "data")
-	if code, _, stderr := start(t, map[string]string{"BERTH_CONFIG": os.DevNull}, "account", "create", "ana", "--ram", "1", "--data-dir", dir); code != settings.ExitOK {
-		t.Fatalf("exit %d: %s", code, stderr)
-	}
+	made(t, dir)
 	for p := filepath.Dir(dir); p != os.TempDir() && p != "/"; p = filepath.Dir(p) {
 		if err := os.Chmod(p, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, dir := range map[string]string{"an existing one": dir, "a new one": dir + "/../new"} {
-		t.Run(name, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), "/proc/self/exe") // the test binary's own directory is private
-			cmd.Args = []string{"berth", "account", "list", "--data-dir", dir}
-			cmd.Env = []string{"BERTH_CONFIG=" + os.DevNull}
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-			out, _ := cmd.CombinedOutput()
-			if got := cmd.ProcessState.ExitCode(); got != settings.ExitPermission || !strings.Contains(string(out), "run the command as root") {
-				t.Errorf("exit %d, said %s", got, out)
-			}
-		})
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe") // the test binary's own directory is private
+	cmd.Args = []string{"berth", "account", "list", "--data-dir", dir}
+	cmd.Env = []string{"BERTH_CONFIG=" + os.DevNull}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, _ := cmd.CombinedOutput()
+	if got := cmd.ProcessState.ExitCode(); got != settings.ExitPermission || !strings.Contains(string(out), "run the command as root") {
+		t.Errorf("exit %d, said %s", got, out)
+	}
+}
+
+// made makes a data directory as a start of berth does.
+func made(t *testing.T, dir string) {
+	t.Helper()
+	d, err := daemon.MakeDatabase(t.Context(), dir)
+	if err == nil {
+		err = d.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -94,6 +101,7 @@ func TestAFailedPrintIsAFailure(t *testing.T) {
 	}
 	defer func() { _ = full.Close() }()
 	dir := t.TempDir()
+	made(t, dir)
 	env := map[string]string{"BERTH_CONFIG": os.DevNull, "BERTH_DATA_DIR": dir}
 	start(t, env, "account", "create", "ana", "--ram", "1")
 	for _, args := range []string{

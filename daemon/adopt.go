@@ -3,12 +3,15 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"berth/app"
 	"berth/host"
@@ -23,11 +26,15 @@ type survivor struct {
 	run int
 }
 
+// app is whose it is.
+func (v survivor) app() app.ID { return app.ID(path.Base(path.Dir(v.Group))) }
+
 // survivors are those that nobody has adopted yet. It is safe for concurrent
 // use.
 type survivors struct {
-	mu  sync.Mutex
-	all map[app.ID]survivor
+	mu      sync.Mutex
+	all     map[app.ID]survivor
+	strange []survivor // of applications that the records do not know
 }
 
 // take returns the survivor of an application, once.
@@ -39,20 +46,22 @@ func (s *survivors) take(id app.ID) (survivor, bool) {
 	return v, ok
 }
 
-// takeOver finds the programs of an earlier daemon, ends what else it left
-// running (builds, console commands, and programs whose code a commit had
-// begun to change), and takes what programs have printed meanwhile.
-func (d *daemon) takeOver(ctx context.Context) error {
+// takeOver finds the programs of an earlier daemon, unless nothing of it is to be
+// adopted, ends what else it left running (builds, console commands, and programs
+// whose code a commit had begun to change), and takes what programs have printed
+// meanwhile. Programs that no record knows run on until endStrangers.
+func (d *daemon) takeOver(ctx context.Context, adopts bool) error {
 	held, err := d.held.Held()
 	if err != nil { // what ran goes on all the same
 		d.log.Error("cannot take over what was held while berth was down: output may be missing", "error", err)
 	}
-	d.survivors.all, err = d.findSurvivors(ctx)
-	if err != nil {
-		return err
+	if adopts {
+		if d.survivors.all, d.survivors.strange, err = d.findSurvivors(ctx); err != nil {
+			return err
+		}
 	}
 	spared := map[string]bool{}
-	for _, v := range d.survivors.all {
+	for _, v := range append(slices.Collect(maps.Values(d.survivors.all)), d.survivors.strange...) {
 		spared[v.Group] = true
 	}
 	stale, err := d.groups.Sweep(func(group string) bool { return spared[group] })
@@ -67,7 +76,10 @@ func (d *daemon) takeOver(ctx context.Context) error {
 			d.log.Warn("ended processes are left", "error", err)
 		}
 	}
-	runs := func(id app.ID) bool { _, ok := d.survivors.all[id]; return ok }
+	runs := func(id app.ID) bool {
+		_, ok := d.survivors.all[id]
+		return ok || slices.ContainsFunc(d.survivors.strange, func(v survivor) bool { return v.app() == id })
+	}
 	d.keepProcesses(held)
 	if err := d.logs.TakeOver(held, runs); err != nil {
 		d.log.Error("output may be missing", "error", err)
@@ -86,13 +98,14 @@ func (d *daemon) runsNow(pid int) bool {
 }
 
 // findSurvivors returns the program of each application that an earlier daemon
-// left. Of two, which a commit runs beside each other, it is the one that the
-// records name: the other is ended.
-func (d *daemon) findSurvivors(ctx context.Context) (map[app.ID]survivor, error) {
+// left, and those of applications that the records do not know. Of two of one, which a
+// commit runs beside each other, it is the one that the records name: the other is
+// ended.
+func (d *daemon) findSurvivors(ctx context.Context) (found map[app.ID]survivor, strange []survivor, err error) {
 	launcher := proc.Launcher{Tree: d.groups, Log: d.log}
 	groups, err := launcher.Survivors()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	runs := map[app.ID][]survivor{}
 	for name, v := range groups {
@@ -102,27 +115,31 @@ func (d *daemon) findSurvivors(ctx context.Context) (map[app.ID]survivor, error)
 		}
 	}
 	if len(runs) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	known, err := d.db.Apps(ctx)
 	if err != nil { // nothing is ended for what cannot be read
-		return nil, cmp.Or(databaseProblem(d.settings.DataDir, err), err)
+		return nil, nil, cmp.Or(databaseProblem(d.settings.DataDir, err), err)
 	}
 	last := make(map[app.ID]int, len(known))
 	for _, a := range known {
 		last[a.ID] = a.LastRun
 	}
-	found := map[app.ID]survivor{}
+	found = map[app.ID]survivor{}
 	for id, all := range runs {
+		if _, is := last[id]; !is {
+			strange = append(strange, all...)
+			continue
+		}
 		undone, err := d.undone(ctx, id)
 		if err != nil {
-			return nil, cmp.Or(databaseProblem(d.settings.DataDir, err), err)
+			return nil, nil, cmp.Or(databaseProblem(d.settings.DataDir, err), err)
 		}
 		if v, ok := rightful(all, last[id], undone); ok {
 			found[id] = v
 		}
 	}
-	return found, nil
+	return found, strange, nil
 }
 
 // rightful returns the one of an application's programs that is to go on: the
@@ -170,23 +187,51 @@ func (d *daemon) keepProcesses(held map[string]*os.File) {
 	}
 }
 
-// endStrangers ends survivors that belong to no application.
+// strangersGrace is how long the start waits for programs that no record knows.
+const strangersGrace = 10 * time.Second
+
+// endStrangers ends the programs of applications that the records do not know, before
+// what there is of them is moved aside: nobody could see, stop or pay for them, and
+// others may get their user ids and ports. They are asked first, for what they have is
+// kept.
 func (d *daemon) endStrangers() {
+	strange := d.survivors.strange
+	d.survivors.strange = nil
+	if len(strange) == 0 {
+		return
+	}
+	is := func(group string) bool {
+		return slices.ContainsFunc(strange, func(v survivor) bool { return v.Group == group })
+	}
+	d.groups.Ask(is, min(d.settings.Apps.StopTimeout, strangersGrace))
+	_, err := d.groups.Sweep(func(group string) bool { return !is(group) })
+	for _, v := range strange {
+		d.log.Error("ended the program of an application that the database does not know", "app", v.app(), "pid", v.PID)
+		err = errors.Join(err, d.logs.Fallen(v.app()))
+	}
+	if err != nil {
+		d.log.Error("cannot end everything that an earlier daemon left running", "error", err)
+	}
+}
+
+// endUntaken ends survivors that the boot did not take: of an application whose code
+// is broken, for one.
+func (d *daemon) endUntaken() {
 	d.survivors.mu.Lock()
 	defer d.survivors.mu.Unlock()
-	strange := map[string]bool{}
+	untaken := map[string]bool{}
 	for id, v := range d.survivors.all {
-		strange[v.Group] = true
-		d.log.Warn("ended the program of an application that is gone", "app", id)
+		untaken[v.Group] = true
+		d.log.Warn("ended the program of an application that cannot run", "app", id)
 		if v.PIDFD != nil {
 			_ = v.PIDFD.Close()
 		}
 	}
 	d.survivors.all = nil
-	if len(strange) == 0 {
+	if len(untaken) == 0 {
 		return
 	}
-	if _, err := d.groups.Sweep(func(group string) bool { return !strange[group] }); err != nil {
+	if _, err := d.groups.Sweep(func(group string) bool { return !untaken[group] }); err != nil {
 		d.log.Error("cannot end everything that an earlier daemon left running", "error", err)
 	}
 }

@@ -43,7 +43,19 @@ func checkStored(ctx context.Context, dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("cannot use the data directory %s: it is not a directory", dir)
 	}
-	return db.Usable(ctx, filepath.Join(dir, DatabaseName))
+	if err := db.Usable(ctx, filepath.Join(dir, DatabaseName)); err != nil {
+		return err
+	}
+	return LostDatabase(ctx, dir)
+}
+
+// LostDatabase refuses a data directory whose database is gone, and changes nothing.
+func LostDatabase(ctx context.Context, dir string) error {
+	anew, err := db.New(ctx, filepath.Join(dir, DatabaseName))
+	if err != nil || !anew {
+		return nil // that it cannot be used is another problem
+	}
+	return goneProblem(dir)
 }
 
 // proof is what a self check says of itself (berth check --json).

@@ -177,7 +177,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 func (d *daemon) hostConfig(capacity app.MB) host.Config {
 	s := d.settings
 	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}, d.renamed}
-	files := trees{d.trees, d.db.Journals, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.history, d.log}
+	files := trees{d.trees, d.db, store.ids, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.history, d.log}
 	tools := proc.FindTools()
 	if slices.Contains(d.walls.Layers, sandbox.Mounts) {
 		tools.Only(d.walls.Paths)
@@ -259,6 +259,7 @@ func (d *daemon) apiConfig(teams *account.Teams, names *domain.Service, links *a
 		Feed:         feed{d.hub},
 		Metrics:      figures{d.host, d.history},
 		Chronicle:    d.host,
+		Changes:      d.changes,
 		RateLimit:    s.RateLimit,
 		BaseURL:      s.BaseURL,
 		MaxUpload:    s.Upload.Max.Bytes() + multipartRoom,
@@ -303,11 +304,12 @@ func (d *daemon) server(life context.Context, v *serving) *http.Server {
 // stop at once. It returns when nothing of berth runs any more. A hang-up lets
 // the next binary take over: then it is errUpgrade, and programs run on.
 func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
+	d.endStrangers()
 	if err := d.host.Boot(d.baton.lasting(ctx)); err != nil {
 		_ = l.Close()
 		return err
 	}
-	d.endStrangers()
+	d.endUntaken()
 	v := d.begin(ctx, l)
 	d.log.Info("listening on http://"+l.Addr().String(), "data", d.settings.DataDir, "groups", d.groups.Root(), "version", settings.Version())
 	d.tell(d.baton.ready)

@@ -3,14 +3,13 @@ package daemon
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,25 +23,105 @@ import (
 // commands share.
 const DatabaseName = "berth.db"
 
-// OpenDatabase opens the database in dir, and makes dir when there is none:
-// anybody may pass through it, to files that are their own, and nobody may list it.
+// OpenDatabase opens the database in dir for a command of the host. It makes neither:
+// who names the wrong directory is to hear of it, and what was there and is gone must
+// not be taken for what never was.
 func OpenDatabase(ctx context.Context, dir string) (*db.DB, error) {
 	if err := refuseUnfinished(dir); err != nil {
 		return nil, err
 	}
-	err := MakeDataDir(dir)
-	var opened *db.DB
-	if err == nil {
-		opened, err = db.Open(ctx, filepath.Join(dir, DatabaseName), time.Now)
+	if anew, err := db.New(ctx, filepath.Join(dir, DatabaseName)); err != nil {
+		return nil, openProblem(dir, err)
+	} else if anew {
+		return nil, cmp.Or(goneProblem(dir), noDatabase(dir))
 	}
+	return openDatabase(ctx, dir)
+}
+
+// MakeDatabase opens the database in dir. In an empty directory, or where there is
+// none, it makes what is missing: anybody may pass through the directory, to files
+// that are their own, and nobody may list it. It refuses to make a database beside
+// what berth left of another one, which would belong to nobody.
+func MakeDatabase(ctx context.Context, dir string) (*db.DB, error) {
+	if err := refuseUnfinished(dir); err != nil {
+		return nil, err
+	}
+	if err := MakeDataDir(dir); err != nil {
+		return nil, openProblem(dir, err)
+	}
+	anew, err := db.New(ctx, filepath.Join(dir, DatabaseName))
+	if err != nil {
+		return nil, openProblem(dir, err)
+	}
+	if anew {
+		if err := goneProblem(dir); err != nil {
+			return nil, err
+		}
+	}
+	return openDatabase(ctx, dir)
+}
+
+func openDatabase(ctx context.Context, dir string) (*db.DB, error) {
+	d, err := db.Open(ctx, filepath.Join(dir, DatabaseName), time.Now)
+	if err != nil {
+		return nil, openProblem(dir, err)
+	}
+	return d, nil
+}
+
+// openProblem says what is to be done when a database cannot be opened.
+func openProblem(dir string, err error) error {
 	if refused := cmp.Or(DiskProblem(dir, err), newerProblem(err), databaseProblem(dir, err)); refused != nil {
-		return nil, refused
+		return refused
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, settings.NewProblem(settings.ExitPermission, fmt.Errorf("cannot use the data directory %s: permission denied", dir),
+		return settings.NewProblem(settings.ExitPermission, fmt.Errorf("cannot use the data directory %s: permission denied", dir),
 			"Hint: run the command as root, or name another directory with --data-dir.")
 	}
-	return opened, err
+	return err
+}
+
+// noDatabase is the error of a command where berth has never served.
+func noDatabase(dir string) error {
+	return settings.NewProblem(settings.ExitNotFound, fmt.Errorf("cannot find a database in %s: berth has not been started there yet", dir),
+		"Hint: start berth first (berth install --now, or berth serve), or name its directory with --data-dir.")
+}
+
+// goneProblem refuses a directory that has lost its database: with a new one, all
+// that is in it would belong to nobody. It returns nil for one that berth has left
+// nothing in.
+func goneProblem(dir string) error {
+	found := remains(dir)
+	if found == "" {
+		return nil
+	}
+	return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the data directory %s: its database %s is gone, and %s is there", dir, DatabaseName, found),
+		"Hint: programs that run go on; put "+DatabaseName+" back, or a copy ("+DatabaseName+".saved-*, "+DatabaseName+".schema-*), or restore a backup into a new directory (berth backup restore). To begin anew, empty the directory.")
+}
+
+// remains names something in dir that only a berth with a database has made there,
+// "" for nothing.
+func remains(dir string) string {
+	file := filepath.Join(dir, DatabaseName)
+	names := append(files.Areas(), "logs", "metrics")
+	if _, err := os.Lstat(file); err != nil { // else they are those of a start that was cut short
+		names = append(names, DatabaseName+"-wal", DatabaseName+"-shm")
+	}
+	for _, name := range names {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return name
+		}
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return ""
+	}
+	for _, e := range list {
+		if strings.HasPrefix(e.Name(), DatabaseName+".schema-") || strings.HasPrefix(e.Name(), DatabaseName+savedWord) {
+			return e.Name()
+		}
+	}
+	return ""
 }
 
 // MakeDataDir makes the data directory, if there is none: anybody may pass through
@@ -111,28 +190,18 @@ func DiskProblem(dir string, err error) error {
 
 // startOf is where a data directory begins in the ranges of uids and ports.
 func startOf(dataDir string) int {
-	n, err := strconv.ParseUint(GroupName(dataDir), 16, 32)
+	n, err := strconv.ParseUint(pathGroupName(dataDir), 16, 32)
 	if err != nil {
 		return 0
 	}
 	return int(n >> 1) // also on 32 bits
 }
 
-// GroupName keeps the groups of two daemons with two data directories apart,
-// and is the same by whatever name a directory is called.
-func GroupName(dataDir string) string {
-	if real, err := filepath.EvalSymlinks(dataDir); err == nil {
-		dataDir = real
-	}
-	sum := sha256.Sum256([]byte(dataDir))
-	return hex.EncodeToString(sum[:4])
-}
-
 // openRecords opens the database and reads from it, before anything that runs is
 // touched: whoever cannot read what is to run must not end it.
 func (d *daemon) openRecords(ctx context.Context) (err error) {
 	dir := d.settings.DataDir
-	if d.db, err = OpenDatabase(ctx, dir); err != nil {
+	if d.db, err = MakeDatabase(ctx, dir); err != nil {
 		return err
 	}
 	d.undo = append(d.undo, d.db.Close)

@@ -20,14 +20,16 @@
 //     program whose code a commit had begun to change. Of two runs of a site it ends the
 //     one that the records do not name (rightful). It moves the last output of programs
 //     that have ended into their logs.
+//     Programs of applications that the database does not know it leaves to endStrangers.
 //  3. openWalls (walls.go): Launcher.Try puts the walls up around a child and learns
 //     which of them this host gives.
 //  4. openHost: makes the host, the hub of events, the API and the panel.
 //  5. openProxy (sites.go): opens the sockets of the sites.
 //
 // Then daemon.listen opens the socket of the API, and daemon.serve calls Host.Boot
-// (host/host.go). Host.Boot undoes commits that a crash cut short, and removes what
-// belongs to no application. If it could remove all of that, it drops the reservations.
+// (host/host.go). Host.Boot undoes commits that a crash cut short, removes what is left of
+// applications whose removal the records ask for, and moves what they do not know to
+// lost/ (trees.sweep). If it could do all of that, it drops the reservations.
 // It adopts the survivors (Config.Adopt, starter.adopt) and starts what else is wanted
 // online. Under systemd, daemon.pulse (pulse.go) reports to the watchdog each time the
 // listener, the database and every unit have answered.
@@ -62,8 +64,12 @@
 // # Where the groups of programs are
 //
 // openTree (groups.go) chooses; docs/adr/0022 has the reasons, and "berth doctor" shows
-// the choice in its row "programs". NAME is the first 8 hex digits of the hash of the
-// data directory.
+// the choice in its row "programs". NAME has 8 hex digits and is stored in the database,
+// so that programs are found again when the data directory was moved. choosePlace
+// (place.go) makes it of a hash of the path at first, as every daemon did before. The
+// directory in cgroup v2 keeps the path and the inode of apps for which its programs
+// run, and the daemon locks it. If programs of the records run under another name, that
+// is taken along, or the start is refused: no program runs twice.
 //
 //   - A service that "berth install" made: /system.slice/berth-apps.service/NAME/apps.
 //     SIGTERM to the daemon leaves the programs running, unless systemd stops that unit

@@ -14,11 +14,19 @@ func (d *daemon) openGroups(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.groups, err = d.openTree(facts); err != nil {
+	name, err := d.choosePlace(ctx, facts)
+	if err != nil {
+		return err
+	}
+	if d.groups, err = d.openTree(facts, name); err != nil {
 		return err
 	}
 	d.undo = append(d.undo, d.closeGroups)
-	if err := d.takeOver(ctx); err != nil {
+	adopts, err := d.takePlace(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.takeOver(ctx, adopts); err != nil {
 		return err
 	}
 	if _, err := d.groups.MaxCPU(); err != nil && d.settings.Apps.CPUMax > 0 {
@@ -49,8 +57,7 @@ func HolderOf(facts cgroup.Host, name string) (string, error) {
 
 // openTree opens the programs' groups in the unit that holds them, if there is
 // one.
-func (d *daemon) openTree(facts cgroup.Host) (*cgroup.Tree, error) {
-	name := GroupName(d.settings.DataDir)
+func (d *daemon) openTree(facts cgroup.Host, name string) (*cgroup.Tree, error) {
 	holder, err := HolderOf(facts, name)
 	if err != nil {
 		d.log.Warn("programs will end with this daemon", "why", err, "fix", "systemctl start "+systemd.AppsUnit)
@@ -64,7 +71,7 @@ func (d *daemon) openTree(facts cgroup.Host) (*cgroup.Tree, error) {
 // closeGroups leaves the watches of programs that run on to the kernel.
 func (d *daemon) closeGroups() error {
 	if d.leaving {
-		return nil
+		return d.groups.Release()
 	}
 	return d.groups.Close()
 }

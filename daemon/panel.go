@@ -57,6 +57,7 @@ func (d *daemon) front(api http.Handler, teams *account.Teams, names *domain.Ser
 		Backups:     backups{d.host, d.trees, links, s.Backups.TTL},
 		Files:       contents{d.host, d.trees},
 		Keeper:      account.NewKeeper(d.db, signIns),
+		Changes:     d.changes,
 		Examine:     d.examined,
 		Go:          d.beside,
 		Status:      httpapi.StatusOf,

@@ -30,7 +30,11 @@ func (d *daemon) pulse(ctx context.Context, address string) error {
 	defer ticker.Stop()
 	said := ""
 	for {
-		if text := statusText(d.host.Tally()); text != said {
+		text := statusText(d.host.Tally())
+		if d.db.Moved() != nil {
+			text += "; the database was removed, changes are refused"
+		}
+		if text != said {
 			said = text
 			d.tell(func() error { return systemd.Status(text) })
 		}

@@ -32,8 +32,9 @@ func (r registry) Reserve(ctx context.Context, a app.App, admit host.Admit) (app
 // trees is the data directory as the host sees it.
 type trees struct {
 	*files.Store
-	good func(ctx context.Context, id app.ID) ([]string, error) // journals, by the records
-	max  int64                                                  // bytes of an upload; the edge has closer limits
+	db   *db.DB
+	ids  db.IDRange
+	max  int64 // bytes of an upload; the edge has closer limits
 	logs *logs.Book
 	past *metrics.Store
 	log  *slog.Logger
@@ -84,8 +85,8 @@ func (d *daemon) tellQuota() {
 	}
 }
 
-// Recover implements host.Disk: journals first, for Sweep removes only what
-// belongs to nobody.
+// Recover implements host.Disk: journals first, for Sweep moves aside what belongs to
+// nobody.
 func (t trees) Recover(ctx context.Context, known []app.App) (broken []app.ID, err error) {
 	ids := make([]app.ID, 0, len(known))
 	set := make(map[app.ID]bool, len(known))
@@ -97,16 +98,68 @@ func (t trees) Recover(ctx context.Context, known []app.App) (broken []app.ID, e
 			broken = append(broken, a.ID)
 		}
 	}
-	if err = errors.Join(t.Sweep(ctx, ids), t.logs.Sweep(set), t.past.Sweep(set)); err != nil {
+	if err = t.sweep(ctx, ids, set); err != nil {
 		t.log.Error("cannot remove what belongs to no application", "error", err)
 	}
 	return broken, err
 }
 
+// sweep removes what there is of applications whose removal the records ask for, and
+// moves aside what the records do not know: the database may be an older one that was
+// put back.
+func (t trees) sweep(ctx context.Context, ids []app.ID, known map[app.ID]bool) error {
+	left, cut, err := t.db.Gone(ctx)
+	if err != nil { // nothing is removed for what cannot be read
+		return err
+	}
+	for _, id := range cut {
+		if !t.logs.Ran(id) { // else the upload had come to its end, and the record of that is missing
+			left = append(left, id)
+		}
+	}
+	gone := make(map[app.ID]bool, len(left))
+	for _, id := range left {
+		gone[id] = true
+	}
+	lost, err := t.Sweep(ctx, ids, left)
+	lose := func(area string) func(string) error {
+		return func(name string) error {
+			l, err := t.Lose(area, name)
+			if err == nil {
+				lost = append(lost, l)
+			}
+			return err
+		}
+	}
+	err = errors.Join(err, t.logs.Sweep(known, gone, lose("logs")))
+	away := map[app.ID]bool{}
+	for _, l := range lost {
+		away[app.ID(l.Name)] = true
+	}
+	err = errors.Join(err, t.past.Sweep(known, away, lose("metrics")))
+	return errors.Join(err, t.tellLost(ctx, lost))
+}
+
+// tellLost tells of what was moved aside. Nobody new gets the user ids of it.
+func (t trees) tellLost(ctx context.Context, lost []files.Lost) error {
+	var errs []error
+	told := map[string]bool{}
+	for _, l := range lost {
+		if !told[l.To] {
+			told[l.To] = true
+			t.log.Error("the database does not know an application; what there is of it was moved aside, and berth removes nothing of it", "app", l.Name, "to", l.To)
+		}
+		if l.UID >= t.ids.UIDBase && l.UID < t.ids.UIDBase+t.ids.UIDCount {
+			errs = append(errs, t.db.PassUID(ctx, l.UID))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // settle brings the journals of an application in line with the records after a
 // crash, and reports whether its files are one code.
 func (t trees) settle(ctx context.Context, a app.App) bool {
-	good, err := t.good(ctx, a.ID)
+	good, err := t.db.Journals(ctx, a.ID)
 	pending := err != nil || t.Pending(a.ID, good)
 	if err == nil {
 		err = t.Settle(ctx, a.ID, a.UID, good)

@@ -225,18 +225,27 @@ func TestSweep(t *testing.T) {
 	put(t, outside, map[string]string{"keep": "x"})
 	put(t, s.root, map[string]string{
 		"apps/known/a": "x", "apps/unknown/a": "x", "apps/link": "->" + outside, "rollback/known/plan": "", "rollback/unknown/plan": "",
+		"apps/gone/a": "x", "rollback/gone/plan": "", "tmp/gone/a": "x", "tmp/known.build/a": "x", "tmp/unknown.build/a": "x", "tmp/empty/": "",
 		"tmp/known/a": "x", "tmp/unknown/a": "x", "staging/abc/new/x": "x", "staging/x.zip": "x", "backups/x.part": "x", "backups/x.zip": "x",
 		"berth.db": "x",
 	})
-	must(t, s.Sweep(t.Context(), []app.ID{"known"}))
+	s.opened = time.Date(2026, 11, 22, 13, 5, 0, 0, time.UTC)
+	lost, err := s.Sweep(t.Context(), []app.ID{"known"}, []app.ID{"gone"})
+	must(t, err)
+	if len(lost) != 4 || lost[0].To != filepath.Join(s.root, "lost", lost[0].Name+".20261122T130500Z") {
+		t.Errorf("lost are %+v", lost)
+	}
+	if n, err := CountLost(s.root); n != 2 || err != nil {
+		t.Errorf("%d are lost, %v", n, err)
+	}
 	var got []string
 	for name := range snapshot(t, s.root) {
 		got = append(got, name)
 	}
 	slices.Sort(got)
-	want := ". apps apps/known apps/known/a backups backups/x.zip berth.db rollback rollback/known rollback/known/plan staging tmp tmp/known tmp/known/a"
-	if strings.Join(got, " ") != want {
-		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
+	want := ". apps apps/known apps/known/a backups backups/x.zip berth.db lost lost/link.T lost/link.T/apps lost/unknown.T lost/unknown.T/apps lost/unknown.T/apps/a lost/unknown.T/rollback lost/unknown.T/rollback/plan lost/unknown.T/tmp lost/unknown.T/tmp/a rollback rollback/known rollback/known/plan staging tmp tmp/known tmp/known/a"
+	if text := strings.ReplaceAll(strings.Join(got, " "), ".20261122T130500Z", ".T"); text != want {
+		t.Errorf("got  %s\nwant %s", text, want)
 	}
 	holds(t, outside, map[string]string{"keep": "x"})
 }

@@ -136,7 +136,8 @@ func TestUndoFromEveryCrash(t *testing.T) {
 		if pending := again.Pending(testID, nil); pending != (n > 0) {
 			t.Errorf("step %d: pending %v", n, pending)
 		}
-		must(t, again.Sweep(t.Context(), []app.ID{testID}))
+		_, err = again.Sweep(t.Context(), []app.ID{testID}, nil)
+		must(t, err)
 		for range 2 {
 			must(t, again.Settle(t.Context(), testID, testUID, nil))
 			same(t, snapshot(t, live), before)

@@ -183,7 +183,8 @@ func TestRollbackFromEveryCrash(t *testing.T) {
 			return
 		}
 		p.s = again
-		must(t, again.Sweep(t.Context(), []app.ID{testID}))
+		_, err = again.Sweep(t.Context(), []app.ID{testID}, nil)
+		must(t, err)
 		p.back(1) // what was kept is enough to try again
 		holds(t, p.live, map[string]string{"main.js": "1", "gone/b": "1", "new/deep/c": "", "data": "mine"})
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,6 +37,7 @@ const (
 // by the one goroutine that owns it.
 type Store struct {
 	root     string
+	opened   time.Time
 	lim      bundle.Limits
 	apps     dir
 	staging  dir
@@ -82,7 +84,7 @@ func Open(dataDir string, lim bundle.Limits) (*Store, error) {
 	base := dir(fd)
 	defer base.close()
 	s := &Store{
-		root: root, lim: lim, manifests: make(map[app.Stage]manifest), whole: make(map[app.Stage]bool),
+		root: root, opened: time.Now(), lim: lim, manifests: make(map[app.Stage]manifest), whole: make(map[app.Stage]bool),
 		apps: noDir, staging: noDir, backups: noDir, rollback: noDir, tmp: noDir, floor: -1,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())

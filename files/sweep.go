@@ -12,17 +12,30 @@ import (
 	"berth/app"
 )
 
-// Sweep removes what a crash left behind: everything in staging, the trees,
-// journals and temporary directories of applications that are not known, and
-// unfinished backups. It is for boot, before anything else uses the Store;
+// Sweep removes what a crash left behind: everything in staging, what there is of
+// the applications that are gone, the temporary directories of builds, and unfinished
+// backups. Trees, journals and temporary directories that are neither of a known
+// application nor of one that is gone it moves aside, and returns those: the records
+// may be older than they are. It is for boot, before anything else uses the Store;
 // journals of known applications stay for Undo. It goes on after an error and
 // returns all of them.
-func (s *Store) Sweep(ctx context.Context, known []app.ID) error {
-	var all error
-	for _, d := range []dir{s.apps, s.rollback, s.tmp} {
-		err := d.list(func(name string) error {
-			if !slices.Contains(known, app.ID(name)) {
-				all = errors.Join(all, s.discard(ctx, d, name))
+func (s *Store) Sweep(ctx context.Context, known, gone []app.ID) (lost []Lost, all error) {
+	for _, area := range []struct {
+		name string
+		dir  dir
+	}{{appsName, s.apps}, {rollbackName, s.rollback}, {tmpName, s.tmp}} {
+		err := area.dir.list(func(name string) error {
+			switch id := app.ID(name); {
+			case area.name == tmpName && strings.HasSuffix(name, buildTemp), slices.Contains(gone, id):
+				all = errors.Join(all, s.discard(ctx, area.dir, name))
+			case slices.Contains(known, id):
+			case area.name == tmpName && unix.Unlinkat(int(area.dir), name, unix.AT_REMOVEDIR) == nil: // it was empty
+			default:
+				l, err := s.Lose(area.name, name)
+				if err == nil {
+					lost = append(lost, l)
+				}
+				all = errors.Join(all, err)
 			}
 			return ctx.Err()
 		})
@@ -40,14 +53,17 @@ func (s *Store) Sweep(ctx context.Context, known []app.ID) error {
 		all = errors.Join(all, removeTree(ctx, s.staging, name))
 		return ctx.Err()
 	})
-	return errors.Join(all, err)
+	return lost, errors.Join(all, err)
 }
+
+// buildTemp ends the name of a build's temporary directory.
+const buildTemp = ".build"
 
 // tempName is the name of a temporary directory in tmp. A build has its own,
 // for the program may be running beside it; '.' is in no id.
 func tempName(id app.ID, build bool) string {
 	if build {
-		return string(id) + ".build"
+		return string(id) + buildTemp
 	}
 	return string(id)
 }

@@ -150,8 +150,9 @@ type Disk interface {
 	Backup(ctx context.Context, id app.ID, variables []app.Variable) (file string, err error)
 	DropBackups(before time.Time) (int, error)
 	Remove(ctx context.Context, id app.ID) error
-	// Recover undoes what a crash left half done, by what the History says, and
-	// removes what belongs to no application. What it cannot mend it tells the log: one damaged
+	// Recover undoes what a crash left half done, by what the History says,
+	// removes what there is of applications that are gone and moves aside what the
+	// records do not know. What it cannot mend it tells the log: one damaged
 	// application keeps no other from starting. It returns those whose code
 	// is half of one commit and half of another, and an error when something
 	// that belongs to no application is still there.

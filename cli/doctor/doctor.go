@@ -89,7 +89,7 @@ func checkAll(ctx context.Context, s settings.Settings) []finding {
 		list = append(list, finding{"cgroups", bad, err.Error(), "mount -t proc proc /proc"})
 	} else {
 		list = append(list, checkGroups(facts)...)
-		list = append(list, checkPlacement(facts, s), checkLimit(facts, s), checkWeights(facts))
+		list = append(list, checkPlacement(ctx, facts, s), checkLimit(facts, s), checkWeights(facts))
 		list = append(list, checkShares(facts, s)...)
 		list = append(list, checkTraffic(facts), checkNetwork(facts, s))
 	}
@@ -100,7 +100,7 @@ func checkAll(ctx context.Context, s settings.Settings) []finding {
 		tools.Only(s.ShownPaths())
 	}
 	list = append(list, checkRuntimes(ctx, tools)...)
-	list = append(list, checkData(s.DataDir, s.Host.DiskFloor)...)
+	list = append(list, checkData(ctx, s.DataDir, s.Host.DiskFloor)...)
 	list = append(list, checkQuota(s.DataDir, s.Apps.Disk))
 	return append(list, checkSites(ctx, s)...)
 }
@@ -269,13 +269,14 @@ func checkVenv(ctx context.Context, python string) finding {
 }
 
 // checkData looks at the place of everything that is remembered and hosted.
-func checkData(dir string, floor app.MB) []finding {
+func checkData(ctx context.Context, dir string, floor app.MB) []finding {
 	var list []finding
 	if err := files.Reachable(dir); err != nil {
 		list = append(list, finding{"data", bad, err.Error(), "the chmod above, or another --data-dir"})
 	} else {
 		list = append(list, finding{"data", good, dir + " can be reached by programs", ""})
 	}
+	list = append(list, checkStored(ctx, dir)...)
 	fstype, free, total, err := proc.Disk(existing(dir))
 	if err != nil {
 		return append(list, finding{"disk", bad, err.Error(), ""})
@@ -292,4 +293,20 @@ func checkData(dir string, floor app.MB) []finding {
 		f.Verdict, f.Fix = dubious, "free some space, set host.disk_floor lower, or choose another directory with --data-dir"
 	}
 	return append(list, f)
+}
+
+// checkStored tells what is wrong with what is remembered, if anything is.
+func checkStored(ctx context.Context, dir string) []finding {
+	var list []finding
+	var gone *settings.Problem
+	if errors.As(daemon.LostDatabase(ctx, dir), &gone) {
+		list = append(list, finding{"database", bad, gone.Error(), strings.TrimPrefix(gone.Hint, "Hint: ")})
+	}
+	if n, err := files.CountLost(dir); err == nil && n > 0 {
+		list = append(list, finding{
+			"lost", dubious, fmt.Sprintf("%d directories of applications that the database did not know are in %s", n, filepath.Join(dir, "lost")),
+			"look at them, and remove what nobody needs; berth never does",
+		})
+	}
+	return list
 }

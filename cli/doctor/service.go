@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"os"
 
 	"berth/cgroup"
@@ -10,13 +11,13 @@ import (
 )
 
 // checkPlacement tells where programs live, and so what ends them.
-func checkPlacement(h cgroup.Host, s settings.Settings) finding {
+func checkPlacement(ctx context.Context, h cgroup.Host, s settings.Settings) finding {
 	if err := h.Check(); err != nil {
 		return finding{"programs", bad, err.Error(), h.Reason}
 	}
 	if _, err := cgroup.HolderOf(h, systemd.AppsHolder); err == nil {
 		text := "in " + systemd.AppsUnit + ": they run on while " + systemd.DaemonUnit + " is stopped, restarted or killed; systemctl stop " + systemd.AppsUnit + " ends them"
-		if dir, err := daemon.HolderOf(h, daemon.GroupName(s.DataDir)); err == nil && dir == "" {
+		if dir, err := daemon.HolderOf(h, daemon.GroupName(ctx, s.DataDir)); err == nil && dir == "" {
 			text += "; those of " + s.DataDir + " are not there yet"
 		}
 		return finding{"programs", good, text, ""}

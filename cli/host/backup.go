@@ -63,9 +63,6 @@ func (c *Caller) backUp(ctx context.Context, s settings.Settings, config, to str
 	if os.Geteuid() != 0 {
 		return settings.NewProblem(settings.ExitPermission, errors.New("cannot write the backup: berth must run as root, for it reads the files of every application"), "Hint: sudo berth backup create")
 	}
-	if _, err := os.Stat(filepath.Join(s.DataDir, daemon.DatabaseName)); err != nil {
-		return settings.NewProblem(settings.ExitNotFound, fmt.Errorf("cannot write the backup: there is no %s in %s", daemon.DatabaseName, s.DataDir), "Hint: name the data directory with --data-dir.")
-	}
 	path, err := target(to, time.Now())
 	if err != nil {
 		return err

@@ -134,7 +134,7 @@ func TestBackupRefusals(t *testing.T) {
 		says string
 	}{
 		{[]string{"backup", "create"}, 2, "the flag --to is missing"},
-		{[]string{"backup", "create", "--to", file + "2", "--data-dir", into}, 5, "there is no berth.db in"},
+		{[]string{"backup", "create", "--to", file + "2", "--data-dir", into}, 5, "cannot find a database in"},
 		{[]string{"backup", "create", "--to", filepath.Join(parent, "no", "x"), "--data-dir", h.Path}, 1, "cannot write the backup"},
 		{[]string{"backup", "verify", file + "2"}, 5, "cannot verify"},
 		{[]string{"backup", "verify", write("text", []byte("text"))}, 78, "it is not compressed with gzip"},

@@ -270,7 +270,8 @@ func (i *installer) replace(path string, content []byte, mode fs.FileMode) error
 	return nil
 }
 
-// makeData makes the data directory.
+// makeData makes the data directory with its database, so that accounts can be made
+// before the first start. A package brings none, or two hosts would have the same.
 func (i *installer) makeData(dir string) error {
 	if !missing(i.root + dir) {
 		i.say("keep", dir)
@@ -280,7 +281,14 @@ func (i *installer) makeData(dir string) error {
 	if i.dry {
 		return nil
 	}
-	return daemon.MakeDataDir(i.root + dir)
+	if i.root != "" {
+		return daemon.MakeDataDir(i.root + dir)
+	}
+	d, err := daemon.MakeDatabase(i.ctx, dir)
+	if err != nil {
+		return err
+	}
+	return d.Close()
 }
 
 // say prints a step, tell a sentence.

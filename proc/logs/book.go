@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"berth/app"
 )
@@ -76,6 +77,12 @@ func (b *Book) Existing(id app.ID, build bool) (*Log, error) {
 		return nil, ErrNone
 	}
 	return b.openLog(name)
+}
+
+// Ran reports whether a program of the application was ever started.
+func (b *Book) Ran(id app.ID) bool {
+	_, err := os.Lstat(filepath.Join(b.dir, string(id), logName{id, false}.String()+".fifo"))
+	return err == nil
 }
 
 // openLog opens a log. The caller holds mu.
@@ -147,6 +154,11 @@ func (b *Book) BeginBuild(id app.ID) error {
 // Remove closes and removes both logs. Nothing may be written to them from
 // then on.
 func (b *Book) Remove(id app.ID) error {
+	return b.without(id, func() error { return os.RemoveAll(filepath.Join(b.dir, string(id))) })
+}
+
+// without closes both logs of an application and takes their directory away.
+func (b *Book) without(id app.ID, take func() error) error {
 	var mine []*Log
 	b.mu.Lock()
 	b.removing[id] = true
@@ -162,23 +174,28 @@ func (b *Book) Remove(id app.ID) error {
 	for _, l := range mine {
 		errs = append(errs, l.Close())
 	}
-	errs = append(errs, os.RemoveAll(filepath.Join(b.dir, string(id))))
+	errs = append(errs, take())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.removing, id)
 	return errors.Join(errs...)
 }
 
-// Sweep removes the logs of applications that are not known.
-func (b *Book) Sweep(known map[app.ID]bool) error {
+// Sweep removes the logs of the applications that are gone. Those of nobody who is
+// known it closes and has lose take away, by their name in the Book's directory.
+func (b *Book) Sweep(known, gone map[app.ID]bool, lose func(name string) error) error {
 	list, err := os.ReadDir(b.dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	errs := []error{err}
 	for _, e := range list {
-		if !known[app.ID(e.Name())] {
-			errs = append(errs, b.Remove(app.ID(e.Name()))) // it may be open for last words
+		switch id := app.ID(e.Name()); {
+		case known[id]:
+		case gone[id], syscall.Rmdir(filepath.Join(b.dir, e.Name())) == nil: // or it was empty
+			errs = append(errs, b.Remove(id)) // it may be open for last words
+		default:
+			errs = append(errs, b.without(id, func() error { return lose(e.Name()) }))
 		}
 	}
 	return errors.Join(errs...)

@@ -72,8 +72,18 @@ func TestLogbook(t *testing.T) {
 		t.Errorf("the whole log is %q, %v", text, err)
 	}
 	b.Note("gone", "x")
-	if err := errors.Join(b.Close(), b.Sweep(map[app.ID]bool{"a": true})); err != nil {
+	b.Note("lost", "what no record names")
+	var lost []byte
+	lose := func(name string) error {
+		text, err := os.ReadFile(filepath.Join(dir, name, "run.log"))
+		lost = text
+		return errors.Join(err, os.Rename(filepath.Join(dir, name), filepath.Join(t.TempDir(), name)))
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "empty"), 0o700), b.Sweep(map[app.ID]bool{"a": true}, map[app.ID]bool{"gone": true}, lose)); err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(string(lost), "what no record names") {
+		t.Errorf("lost is %q", lost)
 	}
 	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 || list[0].Name() != "a" {
 		t.Errorf("after the sweep: %v, %v", list, err)
@@ -85,7 +95,7 @@ func TestLogbook(t *testing.T) {
 	if list, err := os.ReadDir(dir); err != nil || len(list) != 0 {
 		t.Errorf("after Remove: %v, %v", list, err)
 	}
-	if err := NewBook(filepath.Join(dir, "none"), Options{}, nil).Sweep(nil); err != nil {
+	if err := NewBook(filepath.Join(dir, "none"), Options{}, nil).Sweep(nil, nil, nil); err != nil {
 		t.Errorf("a first start has nothing to sweep: %v", err)
 	}
 }

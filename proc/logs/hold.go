@@ -182,6 +182,20 @@ func (b *Book) TakeOver(held map[string]*os.File, runs func(app.ID) bool) error 
 	return errors.Join(errs...)
 }
 
+// Fallen takes what a program printed last that ran on when TakeOver returned, and that
+// somebody has ended since without adopting it. Its output is held no more.
+func (b *Book) Fallen(id app.ID) error {
+	h, name := &b.holding, logName{id, false}
+	err := b.lastWords(name)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, held := h.names[name]; held {
+		delete(h.names, name)
+		err = errors.Join(err, h.holder.Release(name.fdName()))
+	}
+	return err
+}
+
 // lastWords drains the log of a dead program, if the log is still there.
 func (b *Book) lastWords(name logName) error {
 	l, err := b.Existing(name.id, name.build)

@@ -113,7 +113,7 @@ func (d *Berth) Finish() {
 			c.T = d.T
 			c.DeleteAll()
 		}
-		for _, dir := range []string{"apps", "logs", "staging", "rollback", "tmp"} {
+		for _, dir := range []string{"apps", "logs", "staging", "rollback", "tmp", "lost"} {
 			if left := d.Entries(dir); len(left) > 0 {
 				d.T.Errorf("left in %s: %v", dir, left)
 			}

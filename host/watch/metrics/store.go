@@ -266,25 +266,47 @@ func (s *Store) Remove(id app.ID) error {
 	return nil
 }
 
-// Sweep removes what belongs to no application that is known.
-func (s *Store) Sweep(known map[app.ID]bool) error {
+// Sweep removes what belongs to no application that is known. Of those that are lost,
+// whose files were moved aside, it brings everything into one file each, by the id in the
+// Store's directory, which lose takes away.
+func (s *Store) Sweep(known, lost map[app.ID]bool, lose func(name string) error) error {
 	list, err := os.ReadDir(s.dir)
-	gone := map[app.ID]bool{}
+	there := map[app.ID]bool{}
 	for _, e := range list {
-		gone[app.ID(e.Name())] = app.ValidID(e.Name())
+		there[app.ID(e.Name())] = app.ValidID(e.Name())
 	}
 	s.mu.Lock()
 	for id := range s.pending {
-		gone[id] = true
+		there[id] = true
 	}
 	s.mu.Unlock()
 	errs := []error{err}
-	for id, is := range gone {
-		if is && !known[id] {
-			errs = append(errs, s.Remove(id))
+	for id, is := range there {
+		if !is || known[id] {
+			continue
 		}
+		if lost[id] {
+			if err := errors.Join(s.settle(id), lose(string(id))); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		errs = append(errs, s.Remove(id))
 	}
 	return errors.Join(errs...)
+}
+
+// settle writes what is pending of one application into its ring.
+func (s *Store) settle(id app.ID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pending[id]) == 0 {
+		return nil
+	}
+	if err := writeRing(s.path(string(id)), s.pending[id]); err != nil {
+		return fmt.Errorf("cannot write the metric history: %w", reason(err))
+	}
+	return nil
 }
 
 // Close closes the files. Everything that was appended is in them.

@@ -207,7 +207,15 @@ func TestRemove(t *testing.T) {
 	if got := minutes(ranged(t, s, "shop", at(80).At, start, at(80).At, Fine)); !slices.Equal(got, []int{75}) {
 		t.Errorf("the new one has %v", got)
 	}
-	must(t, s.Sweep(map[app.ID]bool{"shop": true}))
+	run(t, s, "lost", 0, 3)
+	var lost []string
+	must(t, s.Sweep(map[app.ID]bool{"shop": true}, map[app.ID]bool{"lost": true}, func(name string) error {
+		lost = append(lost, name)
+		return os.Rename(filepath.Join(dir, name), filepath.Join(t.TempDir(), name))
+	}))
+	if !slices.Equal(lost, []string{"lost"}) {
+		t.Errorf("lost are %v", lost)
+	}
 	if got := ranged(t, s, "blog", at(80).At, start, at(80).At, Fine); len(got) != 0 {
 		t.Errorf("%d points of what nobody knows", len(got))
 	}

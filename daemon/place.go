@@ -1,0 +1,365 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"berth/app"
+	"berth/cgroup"
+	"berth/daemon/settings"
+	"berth/db"
+	"berth/systemd"
+)
+
+// The place of the programs' control groups has a name that is stored in the
+// database, so that programs are found again when the data directory was moved. The
+// first daemon to serve a database makes it of the directory's path, as every daemon
+// did before names were stored, unless somebody has that name.
+
+// home is what a place keeps of the data directory whose programs run in it.
+type home struct {
+	Dir  string // its path
+	Tree string // the device and the inode of its applications' directory
+}
+
+// homeOf describes a data directory.
+func homeOf(dir string) (home, error) {
+	tree, err := nodeOf(filepath.Join(dir, "apps"))
+	if err != nil {
+		return home{}, fmt.Errorf("cannot look at the applications' directory: %w", err)
+	}
+	return home{realPath(dir), tree}, nil
+}
+
+// residentOf reads what a place keeps: nothing when an older berth made it.
+func residentOf(p cgroup.Place) (was home, err error) {
+	text, err := p.Note()
+	if err == nil && text != "" {
+		err = json.Unmarshal([]byte(text), &was)
+	}
+	if err != nil {
+		return home{}, fmt.Errorf("cannot read whose the control groups %s are: %w", p.Dir(), err)
+	}
+	return was, nil
+}
+
+// elsewhere reports whether it is another data directory than dir, and still there.
+func (h home) elsewhere(dir string) bool {
+	if h.Dir == "" || h.Dir == realPath(dir) {
+		return false
+	}
+	there, err := os.Stat(filepath.Join(h.Dir, DatabaseName))
+	if err != nil {
+		return false
+	}
+	here, err := os.Stat(filepath.Join(dir, DatabaseName))
+	return err != nil || !os.SameFile(there, here) // it may be mounted twice
+}
+
+// nodeOf is what names a file whatever its path is.
+func nodeOf(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	return fmt.Sprintf("%d:%d", st.Dev, st.Ino), nil
+}
+
+// newGroupName returns a name that nobody has.
+func newGroupName() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails, by its contract
+	return hex.EncodeToString(b[:])
+}
+
+// pathGroupName is the name that an older berth makes of a data directory's path.
+func pathGroupName(dataDir string) string {
+	sum := sha256.Sum256([]byte(realPath(dataDir)))
+	return hex.EncodeToString(sum[:4])
+}
+
+// realPath is the same by whatever name a directory is called.
+func realPath(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real
+	}
+	return dir
+}
+
+// GroupName is the name of the control groups of a data directory, as far as it
+// can be told without a daemon: it changes nothing.
+func GroupName(ctx context.Context, dataDir string) string {
+	if name := storedName(ctx, dataDir); name != "" {
+		return name
+	}
+	return pathGroupName(dataDir)
+}
+
+// storedName is the name that a database has, "" for one of another schema: only a
+// daemon brings that up to date.
+func storedName(ctx context.Context, dataDir string) string {
+	file := filepath.Join(dataDir, DatabaseName)
+	if current, err := db.Current(ctx, file); err != nil || !current {
+		return ""
+	}
+	d, err := db.Open(ctx, file, time.Now)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = d.Close() }()
+	name, err := d.GroupName(ctx)
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// known are the user ids of the applications that the records have.
+func known(ctx context.Context, d *db.DB) (map[string]int, error) {
+	apps, err := d.Apps(ctx)
+	uids := make(map[string]int, len(apps))
+	for _, a := range apps {
+		uids[string(a.ID)] = a.UID
+	}
+	return uids, err
+}
+
+// runsOf returns the pids of an application's processes in a place that are of the
+// records' applications, by the application.
+func runsOf(p cgroup.Place, uids map[string]int) map[app.ID][]int {
+	found := map[app.ID][]int{}
+	p.Processes(func(id, _ string, pid int) bool {
+		uid, ok := uids[id]
+		if ok && ownedBy(pid, uid) {
+			found[app.ID(id)] = append(found[app.ID(id)], pid)
+		}
+		return true
+	})
+	return found
+}
+
+// ownedBy reports whether a process is a user's.
+func ownedBy(pid, uid int) bool {
+	info, err := os.Stat("/proc/" + strconv.Itoa(pid))
+	return err == nil && int(info.Sys().(*syscall.Stat_t).Uid) == uid
+}
+
+// choosePlace returns the name of the programs' groups: the stored one, but for
+// programs of these records that run elsewhere, whose place is taken along. Where
+// programs could run twice it refuses.
+func (d *daemon) choosePlace(ctx context.Context, facts cgroup.Host) (string, error) {
+	dir := d.settings.DataDir
+	stored, err := d.db.GroupName(ctx)
+	if err != nil {
+		return "", err
+	}
+	uids, err := known(ctx, d.db)
+	if err != nil {
+		return "", cmp.Or(databaseProblem(dir, err), err)
+	}
+	own := cmp.Or(stored, pathGroupName(dir))
+	if stored == "" && len(uids) == 0 {
+		if err := d.orphans(facts, own); err != nil {
+			return "", err
+		}
+	}
+	places := map[string]cgroup.Place{} // where programs of ours run
+	for _, p := range cgroup.Places(facts, holders(facts)...) {
+		if len(runsOf(p, uids)) == 0 {
+			continue
+		}
+		if err := d.mayTake(p); err != nil {
+			return "", err
+		}
+		places[p.Name] = p
+	}
+	_, mine := places[own]
+	switch {
+	case len(places) > 1:
+		delete(places, own)
+		return "", twiceProblem(dir, places)
+	case mine:
+		return own, nil
+	}
+	for name := range places {
+		d.log.Warn("the programs run in control groups of another name, which is taken along", "name", name, "before", own)
+		return name, nil
+	}
+	return d.freeName(facts, own)
+}
+
+// mayTake refuses the programs of a place that is another daemon's, or another data
+// directory's that is still there.
+func (d *daemon) mayTake(p cgroup.Place) error {
+	dir := d.settings.DataDir
+	taken, err := p.Taken()
+	if err != nil {
+		return fmt.Errorf("cannot look at the control groups %s: %w", p.Dir(), err)
+	}
+	if taken {
+		return takenProblem(dir, p)
+	}
+	was, err := residentOf(p)
+	if err == nil && was.elsewhere(dir) {
+		err = twiceProblem(dir, map[string]cgroup.Place{p.Name: p})
+	}
+	return err
+}
+
+// freeName returns own, or a new name where that is somebody else's: a database
+// from before names were stored may lie where another one was made, and a copy has
+// the name of the original.
+func (d *daemon) freeName(facts cgroup.Host, own string) (string, error) {
+	for _, p := range cgroup.Places(facts, holders(facts)...) {
+		if p.Name != own {
+			continue
+		}
+		if err := d.mayTake(p); err != nil {
+			name := newGroupName()
+			d.log.Warn("another data directory has the control groups of this name; the programs get others", "name", own, "now", name)
+			return name, nil
+		}
+	}
+	return own, nil
+}
+
+// orphans refuses a database without an application while programs run that another
+// one of this directory had started: the disk of the data may be missing, and nobody
+// must end them for that.
+func (d *daemon) orphans(facts cgroup.Host, own string) error {
+	dir := d.settings.DataDir
+	for _, p := range cgroup.Places(facts, holders(facts)...) {
+		was, err := residentOf(p)
+		if err != nil || was.Dir != realPath(dir) && (was.Dir != "" || p.Name != own) {
+			continue
+		}
+		lives := false
+		p.Processes(func(string, string, int) bool { lives = true; return false })
+		if lives {
+			return settings.NewProblem(settings.ExitConfig,
+				fmt.Errorf("cannot serve %s: its database knows no application, and programs run in %s that another database of this directory had started", dir, p.Dir()),
+				"Hint: put that database and its directory back (is its disk mounted?), or end the programs: echo 1 > "+p.Dir()+"/apps/cgroup.kill; then start berth again.")
+		}
+	}
+	return nil
+}
+
+// holders are the directories of the units that hold programs, if they are there.
+func holders(facts cgroup.Host) []string {
+	var dirs []string
+	for _, group := range []string{os.Getenv(systemd.HolderEnv), systemd.AppsHolder} {
+		if group == "" {
+			continue
+		}
+		if dir, err := cgroup.HolderOf(facts, group); err == nil {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// twiceProblem refuses to start programs that run already.
+func twiceProblem(dir string, places map[string]cgroup.Place) error {
+	where := ""
+	for _, p := range places {
+		where = max(where, p.Dir())
+	}
+	return settings.NewProblem(settings.ExitConfig,
+		fmt.Errorf("cannot serve %s: programs with the user ids of its applications run in %s, where this berth cannot take them over", dir, where),
+		"Hint: serve the directory whose programs they are, or end them: echo 1 > "+where+"/apps/cgroup.kill; then start berth again.")
+}
+
+// takenProblem refuses a place that another daemon has.
+func takenProblem(dir string, p cgroup.Place) error {
+	return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot serve %s: another berth runs its programs, in %s", dir, p.Dir()),
+		"Hint: this is a copy of the directory that it serves; for a second host restore a backup (berth backup restore) on another machine.")
+}
+
+// takePlace makes the open tree the daemon's own, and reports whether what runs in
+// it has its files in this data directory: it was moved with them, perhaps.
+func (d *daemon) takePlace(ctx context.Context) (adopts bool, err error) {
+	dir := d.settings.DataDir
+	place := d.groups.Place()
+	if err := d.groups.Claim(); errors.Is(err, cgroup.ErrTaken) {
+		return false, takenProblem(dir, place)
+	} else if err != nil {
+		return false, err
+	}
+	uids, err := known(ctx, d.db)
+	if err != nil {
+		return false, cmp.Or(databaseProblem(dir, err), err)
+	}
+	now, err := homeOf(dir)
+	if err != nil {
+		return false, err
+	}
+	adopts, err = d.owns(place, now, runsOf(place, uids))
+	if err != nil {
+		return false, err
+	}
+	text, _ := json.Marshal(now) // of a struct of plain values
+	if err := d.groups.Mark(string(text)); err != nil {
+		d.log.Warn("a later daemon may not find the programs if the data directory is moved", "error", err)
+	}
+	if stored, err := d.db.GroupName(ctx); err != nil || stored == place.Name || !named(place.Name) {
+		return adopts, err
+	}
+	return adopts, d.db.NameGroups(ctx, place.Name)
+}
+
+// named reports whether a name can be that of a place: a daemon in a unit of its
+// own has the unit's group.
+func named(name string) bool {
+	_, err := strconv.ParseUint(name, 16, 32)
+	return err == nil && len(name) == 8
+}
+
+// owns reports whether the programs of a place have their files in this data
+// directory. It fails when nobody can tell.
+func (d *daemon) owns(place cgroup.Place, now home, runs map[app.ID][]int) (bool, error) {
+	was, err := residentOf(place)
+	if err != nil || len(runs) == 0 {
+		return true, err
+	}
+	older := was == home{}
+	switch {
+	case older && place.Name == pathGroupName(now.Dir), was == now:
+		return true, nil
+	case older && !liveIn(filepath.Join(now.Dir, "apps"), runs):
+		return false, twiceProblem(now.Dir, map[string]cgroup.Place{place.Name: place})
+	case older, was.Tree == now.Tree:
+		d.log.Warn("the data directory was moved; programs that run are taken over, and know its path once they start anew", "from", was.Dir, "to", now.Dir)
+		return true, nil
+	}
+	d.log.Warn("the programs that run have other files than those of the data directory, which was copied; they start anew", "from", was.Dir, "to", now.Dir)
+	return false, nil
+}
+
+// liveIn reports whether one of the programs, as far as one can tell, has its files in
+// a directory of applications: its working directory is there.
+func liveIn(apps string, runs map[app.ID][]int) bool {
+	for id, pids := range runs {
+		tree, err := nodeOf(filepath.Join(apps, string(id)))
+		if err != nil {
+			continue
+		}
+		for _, pid := range pids {
+			if at, err := nodeOf("/proc/" + strconv.Itoa(pid) + "/cwd"); err == nil && at == tree {
+				return true
+			}
+		}
+	}
+	return false
+}
