@@ -261,6 +261,35 @@ func TestKernelKillLeavesNothing(t *testing.T) {
 	}
 }
 
+// A process whose first thread has ended goes on in another, and takes no signal
+// that is sent to the first one alone.
+func TestKernelKillReachesOtherThreads(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("needs Python")
+	}
+	tree := openTree(t)
+	g := create(t, tree, "apps/a/1", Limits{Memory: 256 << 20})
+	cmd := child(t, g, "exec "+python+` -c '
+import ctypes, os, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)'`)
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	poll(t, "its first thread has ended", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+		return err == nil && strings.Contains(string(stat), ") Z ")
+	})
+	if err := g.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.WaitEmpty(5 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); !killed(err) {
+		t.Errorf("it ended with %v, want SIGKILL", err)
+	}
+}
+
 func TestKernelSignalReachesAll(t *testing.T) {
 	tree := openTree(t)
 	g := create(t, tree, "apps/a/1", Limits{Memory: 256 << 20})

@@ -222,15 +222,59 @@ func (g *Group) Procs() ([]int, error) {
 	return pids, nil
 }
 
+// All returns the pids in the group and in its children.
+func (g *Group) All() ([]int, error) {
+	all, err := g.Procs()
+	if err != nil {
+		return nil, err
+	}
+	list, err := os.ReadDir(g.path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the groups below: %w", err)
+	}
+	for _, e := range list {
+		if !e.IsDir() {
+			continue
+		}
+		pids, err := (&Group{path: filepath.Join(g.path, e.Name())}).Procs()
+		if err != nil && !ended(err) { // meanwhile
+			return nil, err
+		}
+		all = append(all, pids...)
+	}
+	return all, nil
+}
+
+// killRounds bounds how often Kill looks for processes that were born meanwhile.
+const killRounds = 100
+
 // Kill ends every process of the group and of its children with SIGKILL, forks
 // under way included (cgroup.kill, Linux 5.14). It does not wait: see WaitEmpty.
+//
+// cgroup.kill signals the first thread of each process alone, and one that has
+// ended while others go on takes no signal for them (send_sig in
+// __cgroup_kill, seen on Linux 6.18). So each process is sent it by its pid too,
+// until a look finds no new one: such a process may fork as well.
 func (g *Group) Kill() error {
-	err := os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
-		return fmt.Errorf("cannot kill the group: %w", err)
+	told := map[int]bool{}
+	for range killRounds {
+		err := os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0)
+		if err != nil && !ended(err) {
+			return fmt.Errorf("cannot kill the group: %w", err)
+		}
+		n, err := signal(g.All, unix.SIGKILL, told)
+		if err != nil && !ended(err) {
+			return err
+		}
+		if n == 0 {
+			break
+		}
 	}
 	return nil
 }
+
+// ended reports whether err says that a group was removed.
+func ended(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
 
 // The kernel tells of changes at most every 10 ms (CGROUP_FILE_NOTIFY_MIN_INTV
 // in kernel/cgroup/cgroup.c), and a process that was waited for may be counted

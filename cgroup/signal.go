@@ -12,14 +12,21 @@ import (
 // Signal sends sig to every process in the group, but not to those of its
 // children: a wrapper such as "npm start" does not pass SIGTERM on, so the
 // program behind it is told too.
-//
-// A pid read from the group could be somebody else's by the time it is
-// signalled. So descriptors are opened first, and only a pid that is still in
-// the group afterwards is signalled, through its descriptor.
 func (g *Group) Signal(sig syscall.Signal) error {
-	before, err := g.Procs()
+	_, err := signal(g.Procs, sig, map[int]bool{})
+	return err
+}
+
+// signal sends sig to the processes of a list that were not told yet, and returns
+// how many there were.
+//
+// A pid read from a group could be somebody else's by the time it is signalled.
+// So descriptors are opened first, and only a pid that is still in the group
+// afterwards is signalled, through its descriptor.
+func signal(list func() ([]int, error), sig syscall.Signal, told map[int]bool) (n int, err error) {
+	before, err := list()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	fds := make(map[int]int, len(before))
 	defer func() {
@@ -28,22 +35,30 @@ func (g *Group) Signal(sig syscall.Signal) error {
 		}
 	}()
 	for _, pid := range before {
+		if told[pid] {
+			continue
+		}
 		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
 			fds[pid] = fd
 		}
 	}
-	after, err := g.Procs()
+	if len(fds) == 0 {
+		return 0, nil
+	}
+	after, err := list()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var errs []error
 	for pid, fd := range fds {
 		if !slices.Contains(after, pid) {
 			continue
 		}
+		told[pid] = true
+		n++
 		if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 			errs = append(errs, fmt.Errorf("cannot signal process %d: %w", pid, err))
 		}
 	}
-	return errors.Join(errs...)
+	return n, errors.Join(errs...)
 }
