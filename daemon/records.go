@@ -66,7 +66,7 @@ func (t trees) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int)
 }
 
 // Size implements host.Disk.
-func (t trees) Size(ctx context.Context, id app.ID) (int64, error) { return t.Used(ctx, id) }
+func (t trees) Size(ctx context.Context, id app.ID) (app.Space, error) { return t.Used(ctx, id) }
 
 // Enforced implements host.Quotas.
 func (t trees) Enforced() bool { return t.Quota().Enforced() }

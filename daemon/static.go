@@ -119,3 +119,6 @@ func (i *still) Counts() (app.Counts, error) { return app.Counts{}, nil }
 
 // Listens implements host.Instance: berth itself answers.
 func (i *still) Listens() (app.Listening, error) { return app.Listening{}, nil }
+
+// Held implements host.Instance.
+func (i *still) Held(context.Context) (app.Space, error) { return app.Space{}, nil }

@@ -300,24 +300,20 @@ func (s *Store) keep(all dir, name, base string) error {
 }
 
 // kept measures the journals of id in bytes; what cannot be read does not count.
-func (s *Store) kept(ctx context.Context, id app.ID) int64 {
+func (s *Store) kept(ctx context.Context, id app.ID) app.Space {
 	all, err := s.rollback.sub(string(id))
 	if err != nil {
-		return 0
+		return app.Space{}
 	}
 	defer all.close()
-	n, _ := weigh(ctx, all)
-	return n
+	size, _ := sizeBelow(ctx, all)
+	return size
 }
 
 // weigh returns the bytes that a directory of the store's takes on disk.
 func weigh(ctx context.Context, d dir) (int64, error) {
-	var blocks int64
-	err := walk(ctx, d, func(v visit) error {
-		blocks += v.st.Blocks
-		return nil
-	})
-	return blocks * 512, err // the unit of st_blocks, whatever the file system's is
+	size, err := sizeBelow(ctx, d)
+	return size.Bytes, err
 }
 
 // syncAll makes everything written so far durable, contents and names.

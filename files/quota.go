@@ -125,6 +125,20 @@ func chargeOnce(d dir, kind int) (err error) {
 // Quota returns how applications are held to their disk space.
 func (s *Store) Quota() Quota { return s.quota }
 
+// Entries returns how many files, directories and links an application may have,
+// by a quota and where nothing but measuring bounds it: twice what one operation
+// takes on, and half of what the file system has inodes for, where that is a fixed
+// number: XFS and ZFS make them of free space, and tell less the fuller they are.
+func (s *Store) Entries() int64 {
+	const zfs = 0x2fc12fc1
+	most := 2 * int64(newRation(s.lim).entries)
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(s.staging), &st); err == nil && st.Files > 0 && st.Type != unix.XFS_SUPER_MAGIC && st.Type != zfs {
+		most = int64(min(uint64(most), st.Files/2)) //nolint:gosec // most is positive, and what is less fits
+	}
+	return most
+}
+
 // SetLimit bounds what the files of uid take, temporary ones and stages
 // included, and how many there are, by every quota that is enforced; 0 is no
 // limit. root with CAP_SYS_RESOURCE is not held by it. Without a quota it does
@@ -132,7 +146,7 @@ func (s *Store) Quota() Quota { return s.quota }
 func (s *Store) SetLimit(uid int, bytes int64) error {
 	files := int64(0)
 	if bytes > 0 {
-		files = 2 * int64(newRation(s.lim).entries)
+		files = s.Entries()
 	}
 	var all error
 	if s.quota.Project {

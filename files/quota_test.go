@@ -123,9 +123,9 @@ func TestUsedAndAfter(t *testing.T) {
 	needRoot(t)
 	const kb = 1 << 10
 	fill := func(n int) string { return strings.Repeat("x", n*kb) }
-	near := func(what string, got int64, err error, want int64) {
+	near := func(what string, space app.Space, err error, want int64) {
 		t.Helper()
-		if err != nil || got < want*kb || got > (want+60)*kb { // and its directories
+		if got := space.Bytes; err != nil || got < want*kb || got > (want+60)*kb { // and its directories
 			t.Errorf("%s: %d KB, %v; want %d KB", what, got/kb, err, want)
 		}
 	}
@@ -136,7 +136,7 @@ func TestUsedAndAfter(t *testing.T) {
 	near("the tree", size, err, 600)
 	used, err := s.Used(t.Context(), testID)
 	if err != nil || used != size {
-		t.Errorf("with an empty temporary directory %d, %v; want %d", used, err, size)
+		t.Errorf("with an empty temporary directory %v, %v; want %v", used, err, size)
 	}
 	put(t, temp, map[string]string{"more": fill(300)})
 	used, err = s.Used(t.Context(), testID)
@@ -156,16 +156,16 @@ func TestUsedAndAfter(t *testing.T) {
 	put(t, build, map[string]string{"made": fill(500)})
 	got, err = s.After(t.Context(), stage, testID)
 	near("built", got, err, 100+50+20+8+500)
-	for _, call := range []func() (int64, error){
-		func() (int64, error) { return s.After(t.Context(), "nothing", testID) },
-		func() (int64, error) {
+	for _, call := range []func() (app.Space, error){
+		func() (app.Space, error) { return s.After(t.Context(), "nothing", testID) },
+		func() (app.Space, error) {
 			return s.After(t.Context(), stageOf(t, s, map[string]string{"a": "x"}), "nobody")
 		},
-		func() (int64, error) { return s.After(cancelled(t), stage, "") },
-		func() (int64, error) { return s.Used(t.Context(), "nobody") },
+		func() (app.Space, error) { return s.After(cancelled(t), stage, "") },
+		func() (app.Space, error) { return s.Used(t.Context(), "nobody") },
 	} {
 		if n, err := call(); err == nil {
-			t.Errorf("measured %d", n)
+			t.Errorf("measured %v", n)
 		}
 	}
 }

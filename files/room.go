@@ -12,6 +12,9 @@ import (
 const (
 	floorShare = 20
 	floorMax   = 1 << 30
+	// inodeFloor is the most inodes that must be free; where a twentieth of them
+	// is less, that is enough.
+	inodeFloor = 20_000
 )
 
 // SetFloor sets how many bytes must be free for Room not to refuse; a negative
@@ -20,8 +23,8 @@ const (
 func (s *Store) SetFloor(bytes int64) { s.floor = bytes }
 
 // Room refuses with app.NoSpace when the data directory's disk is nearly
-// full, or the quota of its project is nearly used up: statfs(2) tells both
-// alike. what completes "cannot ...".
+// full or has hardly an inode left for another file, or the quota of its project
+// is nearly used up: statfs(2) tells both alike. what completes "cannot ...".
 func (s *Store) Room(what string) error {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(s.staging), &st); err != nil {
@@ -35,5 +38,15 @@ func (s *Store) Room(what string) error {
 	if free < floor {
 		return app.Errorf(app.NoSpace, "cannot %s: the host's disk is nearly full (%d MB are free); its owner must make room", app.Words(what), free>>20)
 	}
+	if FewInodes(st.Ffree, st.Files) {
+		return app.Errorf(app.NoSpace, "cannot %s: the host's disk has room for %d more files only; its owner must remove some", app.Words(what), st.Ffree)
+	}
 	return nil
+}
+
+// FewInodes reports whether a file system with so many inodes has too few free
+// ones. Those that make inodes as they need them (Btrfs, ZFS) have 0 of 0, or as
+// many as there is room for.
+func FewInodes(free, total uint64) bool {
+	return total > 0 && free < min(total/floorShare, inodeFloor)
 }

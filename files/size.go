@@ -16,25 +16,24 @@ const maxLinked = 100_000
 // blockSize is the unit of st_blocks, whatever the file system's is.
 const blockSize = 512
 
-// Size returns the bytes the live tree of id and its journals take on disk, a
-// file of the tree with several names once. The program may be running. What lies
-// deeper than can be walked does not count.
-func (s *Store) Size(ctx context.Context, id app.ID) (int64, error) {
+// Size returns what the live tree of id and its journals take on disk, a file of
+// the tree with several names once. The program may be running.
+func (s *Store) Size(ctx context.Context, id app.ID) (app.Space, error) {
 	live, err := s.live(id)
 	if err != nil {
-		return 0, err
+		return app.Space{}, err
 	}
 	defer live.close()
 	size, err := sizeOf(ctx, live)
 	if err != nil {
 		return size, cannot("measure the application's files", err)
 	}
-	return size + s.kept(ctx, id), nil
+	return size.Plus(s.kept(ctx, id)), nil
 }
 
 // Used is Size with what the program keeps in its temporary directory: what
 // counts against the application's disk space.
-func (s *Store) Used(ctx context.Context, id app.ID) (int64, error) {
+func (s *Store) Used(ctx context.Context, id app.ID) (app.Space, error) {
 	size, err := s.Size(ctx, id)
 	if err != nil {
 		return size, err
@@ -47,23 +46,20 @@ func (s *Store) Used(ctx context.Context, id app.ID) (int64, error) {
 		return size, cannot("measure the application's files", err)
 	}
 	defer temp.close()
-	more, err := sizeOf(ctx, temp)
+	more, err := sizeBelow(ctx, temp) // the directory is berth's
 	if err != nil {
 		return size, cannot("measure the application's files", err)
 	}
-	if st, err := temp.self(); err == nil {
-		more -= st.Blocks * blockSize // the directory is berth's
-	}
-	return size + more, nil
+	return size.Plus(more), nil
 }
 
-// After returns the bytes that the tree of id will take once the stage is laid
-// over it; id is "" for a new application. The stage is the caller's, and the
-// program may be running.
-func (s *Store) After(ctx context.Context, stage app.Stage, id app.ID) (int64, error) {
+// After returns what the tree of id will take once the stage is laid over it; id
+// is "" for a new application. The stage is the caller's, and the program may be
+// running.
+func (s *Store) After(ctx context.Context, stage app.Stage, id app.ID) (app.Space, error) {
 	top, err := s.openStage(stage)
 	if err != nil {
-		return 0, err
+		return app.Space{}, err
 	}
 	defer top.close()
 	s.mu.Lock()
@@ -75,10 +71,10 @@ func (s *Store) After(ctx context.Context, stage app.Stage, id app.ID) (int64, e
 	}
 	src, err := top.sub(name)
 	if err != nil {
-		return 0, cannot("open the stage", err)
+		return app.Space{}, cannot("open the stage", err)
 	}
 	defer src.close()
-	size, err := int64(0), error(nil)
+	var size app.Space
 	if prepared || id == "" {
 		size, err = sizeOf(ctx, src)
 	} else {
@@ -91,10 +87,10 @@ func (s *Store) After(ctx context.Context, stage app.Stage, id app.ID) (int64, e
 }
 
 // overlaid is the size of a live tree with src over it.
-func (s *Store) overlaid(ctx context.Context, src dir, id app.ID) (int64, error) {
+func (s *Store) overlaid(ctx context.Context, src dir, id app.ID) (app.Space, error) {
 	live, err := s.live(id)
 	if err != nil {
-		return 0, err
+		return app.Space{}, err
 	}
 	defer live.close()
 	size, err := sizeOf(ctx, live)
@@ -109,9 +105,11 @@ func (s *Store) overlaid(ctx context.Context, src dir, id app.ID) (int64, error)
 		if err == nil && isDir(&was) && isDir(&v.st) {
 			return nil
 		}
-		size += v.st.Blocks * blockSize
+		size.Bytes += v.st.Blocks * blockSize
+		size.Entries++
 		if err == nil && !isDir(&was) && was.Nlink == 1 {
-			size -= was.Blocks * blockSize
+			size.Bytes -= was.Blocks * blockSize
+			size.Entries--
 		}
 		return nil
 	})
@@ -130,11 +128,18 @@ func (d dir) at(path string) (unix.Stat_t, error) {
 }
 
 // sizeOf measures a tree.
-func sizeOf(ctx context.Context, d dir) (int64, error) {
-	var blocks int64
+func sizeOf(ctx context.Context, d dir) (app.Space, error) {
+	size, err := sizeBelow(ctx, d)
 	if st, err := d.self(); err == nil {
-		blocks = st.Blocks
+		size.Bytes += st.Blocks * blockSize
+		size.Entries++
 	}
+	return size, err
+}
+
+// sizeBelow measures what a directory holds.
+func sizeBelow(ctx context.Context, d dir) (app.Space, error) {
+	var size app.Space
 	// Only files with more names than one need remembering.
 	counted := make(map[uint64]bool)
 	err := walk(ctx, d, func(v visit) error {
@@ -146,11 +151,13 @@ func sizeOf(ctx context.Context, d dir) (int64, error) {
 				counted[v.st.Ino] = true
 			}
 		}
-		blocks += v.st.Blocks
+		size.Bytes += v.st.Blocks * blockSize
+		size.Entries++
 		if isDir(&v.st) && strings.Count(v.path, "/")+1 >= maxDepth {
+			size.Deep = true
 			return errSkip
 		}
 		return nil
 	})
-	return blocks * blockSize, err
+	return size, err
 }

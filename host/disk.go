@@ -43,30 +43,44 @@ func (h *Host) bound(ctx context.Context, a app.App, times int64) {
 	}
 }
 
-// over reports whether so many bytes are more than an application may have.
-func (h *Host) over(bytes int64) bool { return h.DiskLimit > 0 && bytes > h.DiskLimit.Bytes() }
+// over reports whether an application may not have so much of the disk: bytes,
+// files, or directories that nobody can measure.
+func (h *Host) over(s app.Space) bool {
+	return h.DiskLimit > 0 && (s.Bytes > h.DiskLimit.Bytes() || s.Entries > h.Quotas.Entries() || s.Deep)
+}
+
+// crowded reports whether what is over is over by the number of files alone.
+func (h *Host) crowded(s app.Space) bool { return s.Bytes <= h.DiskLimit.Bytes() && !s.Deep }
 
 // wide is a size for people, in MB and never less than it is: beside a limit it
 // is to show that it is more.
 func wide(bytes int64) app.MB { return app.MB((bytes + 1<<20 - 1) >> 20) }
 
-// fits refuses a stage with which the application would take more disk space
+// fits refuses a stage with which the application would take more of the disk
 // than it may.
 func (h *Host) fits(ctx context.Context, stage app.Stage, id app.ID) error {
 	if h.DiskLimit == 0 {
 		return nil
 	}
-	n, err := h.Quotas.After(ctx, stage, id)
-	if err == nil && h.over(n) {
-		err = h.tooWide(n)
+	s, err := h.Quotas.After(ctx, stage, id)
+	if err == nil && h.over(s) {
+		err = h.tooWide(s)
 	}
 	return err
 }
 
-func (h *Host) tooWide(bytes int64) error {
+func (h *Host) tooWide(s app.Space) error {
+	switch {
+	case s.Deep:
+		return app.Errorf(app.Unusable, "cannot deploy the application: its directories would be nested too deep to be measured; make them fewer")
+	case h.crowded(s):
+		return app.Errorf(app.Unusable,
+			"cannot deploy the application: it would have %d files and directories, and may have %d; make them fewer, or ask the owner of this host to raise upload.max_files",
+			s.Entries, h.Quotas.Entries())
+	}
 	return app.Errorf(app.Unusable,
 		"cannot deploy the application: it would take %d MB of disk, and may take %d MB; make it smaller, or ask the owner of this host to raise apps.disk",
-		wide(bytes), h.DiskLimit)
+		wide(s.Bytes), h.DiskLimit)
 }
 
 // grown is fits for a first deployment, whose build was in the live tree.
@@ -74,9 +88,9 @@ func (u *unit) grown(ctx context.Context) error {
 	if u.h.DiskLimit == 0 {
 		return nil
 	}
-	n, err := u.measureDisk(ctx)
-	if err == nil && u.h.over(n) {
-		err = u.h.tooWide(n)
+	s, err := u.measureDisk(ctx)
+	if err == nil && u.h.over(s) {
+		err = u.h.tooWide(s)
 	}
 	return err
 }
@@ -89,23 +103,29 @@ func (u *unit) roomy() error {
 	}
 	u.disk.mu.Lock()
 	defer u.disk.mu.Unlock()
-	if !u.disk.at.IsZero() && !u.h.over(u.disk.bytes) {
+	if !u.disk.at.IsZero() && !u.h.over(u.disk.space) {
 		return nil
 	}
-	n, err := u.walkDisk(context.Background())
-	if err != nil {
+	s, err := u.walkDisk(context.Background())
+	switch {
+	case err != nil:
 		return err
-	}
-	if u.h.over(n) {
+	case !u.h.over(s):
+		return nil
+	case s.Deep:
+		return app.Errorf(app.Unusable, "cannot start the application: its directories are nested too deep to be measured; remove some with a console command")
+	case u.h.crowded(s):
 		return app.Errorf(app.Unusable,
-			"cannot start the application: its files take %d MB of disk, and may take %d MB; remove some with a console command, or ask the owner of this host to raise apps.disk",
-			wide(n), u.h.DiskLimit)
+			"cannot start the application: it has %d files and directories, and may have %d; remove some with a console command, or ask the owner of this host to raise upload.max_files",
+			s.Entries, u.h.Quotas.Entries())
 	}
-	return nil
+	return app.Errorf(app.Unusable,
+		"cannot start the application: its files take %d MB of disk, and may take %d MB; remove some with a console command, or ask the owner of this host to raise apps.disk",
+		wide(s.Bytes), u.h.DiskLimit)
 }
 
 // measureDisk measures now.
-func (u *unit) measureDisk(ctx context.Context) (int64, error) {
+func (u *unit) measureDisk(ctx context.Context) (app.Space, error) {
 	u.disk.mu.Lock()
 	defer u.disk.mu.Unlock()
 	return u.walkDisk(ctx)
@@ -178,15 +198,15 @@ func (h *Host) round(ctx context.Context) {
 			continue
 		}
 		begin := time.Now()
-		n, err := u.measureDisk(ctx)
+		s, err := u.measureDisk(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case app.KindOf(err) == app.NotFound: // deleted meanwhile
 		case err != nil:
 			u.log.Warn("cannot measure the application's files", "error", err)
-		case h.over(n):
-			_ = u.do(ctx, u.overfull(n)) // told in its log; of a unit that has ended, nothing
+		case h.over(s):
+			_ = u.do(ctx, u.overfull(s)) // told in its log; of a unit that has ended, nothing
 		}
 		rest := time.NewTimer(gentle * time.Since(begin))
 		select {
@@ -201,7 +221,7 @@ func (h *Host) round(ctx context.Context) {
 // overfull stops a program whose files take more disk space than they may. It
 // stays stopped: started again it would go on writing. A deployment is judged
 // by itself.
-func (u *unit) overfull(bytes int64) func(func(error)) {
+func (u *unit) overfull(s app.Space) func(func(error)) {
 	return func(reply func(error)) {
 		defer reply(nil)
 		if u.closing != open || u.deploy != nil {
@@ -209,10 +229,10 @@ func (u *unit) overfull(bytes int64) func(func(error)) {
 		}
 		switch u.state {
 		case app.Starting, app.Online:
-			u.noteOverfull(bytes)
+			u.noteOverfull(s)
 			u.halt(app.Textf("the application was stopped: it takes too much disk space"), func() {})
 		case app.Waiting:
-			u.noteOverfull(bytes)
+			u.noteOverfull(s)
 			u.attempt = 0
 			u.enter(app.Stopped, 0)
 		case app.Stopped, app.Stopping, app.Preparing:
@@ -220,10 +240,16 @@ func (u *unit) overfull(bytes int64) func(func(error)) {
 	}
 }
 
-func (u *unit) noteOverfull(bytes int64) {
-	u.log.Warn("stopping a program that takes too much disk space", "mb", wide(bytes), "limit", u.h.DiskLimit)
-	u.h.Logs.Note(u.id, fmt.Sprintf(
-		"its files take %d MB of disk, and may take %d MB: it is stopped and stays offline; remove some with a console command, then start it",
-		wide(bytes), u.h.DiskLimit))
+func (u *unit) noteOverfull(s app.Space) {
+	u.log.Warn("stopping a program that takes too much disk space", "mb", wide(s.Bytes), "limit", u.h.DiskLimit,
+		"files", s.Entries, "most", u.h.Quotas.Entries(), "deep", s.Deep)
+	said := fmt.Sprintf("its files take %d MB of disk, and may take %d MB", wide(s.Bytes), u.h.DiskLimit)
+	switch {
+	case s.Deep:
+		said = "its directories are nested too deep to be measured"
+	case u.h.crowded(s):
+		said = fmt.Sprintf("it has %d files and directories, and may have %d", s.Entries, u.h.Quotas.Entries())
+	}
+	u.h.Logs.Note(u.id, said+": it is stopped and stays offline; remove some with a console command, then start it")
 	_ = u.want(app.WantStopped) // told in the log
 }

@@ -214,6 +214,75 @@ func TestPatrolStopsWhatTakesTooMuch(t *testing.T) {
 	})
 }
 
+// Files that are many or nested too deep are as wide ones, and so are those that
+// no name leads to.
+func TestPatrolHeedsMoreThanBytes(t *testing.T) {
+	const many = "it has 1001 files and directories, and may have 1000"
+	for name, tt := range map[string]struct {
+		grow                     func(w *world, id app.ID)
+		noted, refused, deployed string
+	}{
+		"many": {func(w *world, id app.ID) { w.files[id] = 1001 }, many, many, "it would have 1001 files and directories, and may have 1000"},
+		"deep": {
+			func(w *world, id app.ID) { w.deep[id] = true }, "its directories are nested too deep to be measured",
+			"its directories are nested too deep to be measured", "its directories would be nested too deep to be measured",
+		},
+		"held": {func(w *world, id app.ID) { w.sizes[id], w.held[id] = 60<<20, 41<<20 }, "its files take 101 MB of disk, and may take 100 MB", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spacious(t, func(t *testing.T, w *world) {
+				id := w.mustUpload("MAIN=a")
+				defer w.patrol()()
+				w.mu.Lock()
+				w.files[id] = 1000
+				w.sizes[id], w.held[id] = 60<<20, 40<<20
+				w.mu.Unlock()
+				time.Sleep(MeasureEvery + time.Minute)
+				if !w.snapshot(id).Running {
+					t.Fatal("what it may have was too much")
+				}
+				w.mu.Lock()
+				tt.grow(w, id)
+				w.mu.Unlock()
+				time.Sleep(MeasureEvery + time.Minute)
+				if w.snapshot(id).Running || !w.noted(id, tt.noted+": it is stopped and stays offline") {
+					t.Errorf("it is %+v with %q", w.snapshot(id), w.notes[id])
+				}
+				_, err := w.host.Start(t.Context(), owner, id)
+				if tt.refused == "" { // they went with the program
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				wantSaid(t, err, app.Unusable, "cannot start the application: "+tt.refused)
+				_, err = w.commit(id, "MAIN=b")
+				wantSaid(t, err, app.Unusable, "cannot deploy the application: "+tt.deployed)
+			})
+		})
+	}
+}
+
+// A program of which that cannot be asked is measured by its files.
+func TestHeldThatCannotBeAsked(t *testing.T) {
+	spacious(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a")
+		w.breaks("Held", errTest)
+		defer w.patrol()()
+		w.takes(id, 100, 100)
+		time.Sleep(MeasureEvery + time.Minute)
+		if !w.snapshot(id).Running {
+			t.Error("it was stopped for no reason")
+		}
+		w.takes(id, 101, 100)
+		time.Sleep(MeasureEvery + time.Minute)
+		if w.snapshot(id).Running {
+			t.Error("it runs on")
+		}
+		w.mends("Held")
+	})
+}
+
 // A crash loop is stopped, a deployment is left alone, and what cannot be
 // measured is tried again.
 func TestPatrolMeetsOtherStates(t *testing.T) {

@@ -11,6 +11,9 @@ type diskSpace struct {
 	space    app.MB // what an application may have; 0 for no limit
 	enforced bool
 	sizes    map[app.ID]int64   // of a tree, in bytes; "" is every tree's least
+	files    map[app.ID]int64   // in a tree
+	deep     map[app.ID]bool    // trees that cannot be measured
+	held     map[app.ID]int64   // bytes that no name leads to, while it runs
 	limits   map[app.ID][]int64 // that were set, in order
 	after    map[app.ID]int64   // what a tree will take with a stage over it; "" for a new one
 	room     map[string]error   // by what there is no room for
@@ -18,7 +21,7 @@ type diskSpace struct {
 }
 
 func newDiskSpace() diskSpace {
-	return diskSpace{sizes: map[app.ID]int64{}, limits: map[app.ID][]int64{}, after: map[app.ID]int64{}, room: map[string]error{}, written: map[string]string{}}
+	return diskSpace{sizes: map[app.ID]int64{}, limits: map[app.ID][]int64{}, files: map[app.ID]int64{}, deep: map[app.ID]bool{}, held: map[app.ID]int64{}, after: map[app.ID]int64{}, room: map[string]error{}, written: map[string]string{}}
 }
 
 func (w *world) WriteFile(id app.ID, uid int, name string, data []byte) error {
@@ -49,12 +52,14 @@ func (w *world) Limit(_ context.Context, id app.ID, uid int, bytes int64) error 
 	return nil
 }
 
-func (w *world) After(_ context.Context, _ app.Stage, id app.ID) (int64, error) {
+func (w *world) After(_ context.Context, _ app.Stage, id app.ID) (app.Space, error) {
 	w.mu.Lock()
-	n := w.after[id]
+	s := app.Space{Bytes: w.after[id], Entries: w.files[id], Deep: w.deep[id]}
 	w.mu.Unlock()
-	return n, w.failing("After")
+	return s, w.failing("After")
 }
+
+func (w *world) Entries() int64 { return 1000 }
 
 func (w *world) Room(what string) error {
 	w.mu.Lock()

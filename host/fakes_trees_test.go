@@ -165,11 +165,11 @@ func (w *world) Rollback(_ context.Context, id app.ID, _ int, journals []string)
 	return stage, w.stays, nil
 }
 
-func (w *world) Size(_ context.Context, id app.ID) (int64, error) {
+func (w *world) Size(_ context.Context, id app.ID) (app.Space, error) {
 	err := w.failing("Size")
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return max(w.sizes[id], w.sizes[""], 4096), err
+	return app.Space{Bytes: max(w.sizes[id], w.sizes[""], 4096), Entries: w.files[id], Deep: w.deep[id]}, err
 }
 
 func (w *world) Backup(_ context.Context, _ app.ID, variables []app.Variable) (string, error) {

@@ -81,6 +81,16 @@ func (r *instance) Listens() (app.Listening, error) {
 	return app.Listening{Port: r.p.Port, Own: true}, nil
 }
 
+// Held implements Instance.
+func (r *instance) Held(context.Context) (app.Space, error) {
+	if err := r.w.failing("Held"); err != nil {
+		return app.Space{}, err
+	}
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	return app.Space{Bytes: r.w.held[r.p.App]}, nil
+}
+
 // running returns the programs of an application that run, oldest first.
 func (w *world) running(id app.ID) []*instance {
 	w.mu.Lock()

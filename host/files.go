@@ -20,18 +20,18 @@ func (h *Host) WriteFile(ctx context.Context, owner app.AccountID, id app.ID, na
 		if u.deploy != nil {
 			return u.busy("being deployed")
 		}
-		used, err := u.diskSize(ctx)
+		used, err := u.space(ctx)
 		if err != nil {
 			return err
 		}
-		if h.DiskLimit > 0 && h.over(used+int64(len(data))) {
+		if h.over(used.Plus(app.Space{Bytes: int64(len(data)), Entries: 1})) {
 			return app.Errorf(app.NoSpace, "cannot write the file: %s", app.DiskOwn)
 		}
 		if err := h.Contents.WriteFile(id, u.app.UID, name, data); err != nil {
 			return err
 		}
 		u.disk.mu.Lock() // it counts at once, as if nothing was replaced
-		u.disk.bytes += int64(len(data))
+		u.disk.space = u.disk.space.Plus(app.Space{Bytes: int64(len(data)), Entries: 1})
 		u.disk.mu.Unlock()
 		u.log.Info("a file was written by hand", "bytes", len(data))
 		return nil

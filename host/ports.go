@@ -75,6 +75,9 @@ type Limited interface {
 	// Listens tells where the program takes connections now. It may block for a
 	// second.
 	Listens() (app.Listening, error)
+	// Held tells what the program holds of the disk that no name leads to any
+	// more: files that were removed, and are open.
+	Held(ctx context.Context) (app.Space, error)
 }
 
 // Records is what is remembered of the applications that exist.
@@ -144,8 +147,8 @@ type Trees interface {
 
 // Disk measures, copies and removes trees.
 type Disk interface {
-	// Size tells how many bytes count against the application's disk space.
-	Size(ctx context.Context, id app.ID) (int64, error)
+	// Size tells what counts against the application's disk space.
+	Size(ctx context.Context, id app.ID) (app.Space, error)
 	// Backup writes a ZIP of a tree, with the variables unless they are nil.
 	Backup(ctx context.Context, id app.ID, variables []app.Variable) (file string, err error)
 	DropBackups(before time.Time) (int, error)
@@ -168,9 +171,11 @@ type Quotas interface {
 	// limit. Nothing of it may run when it is called for the first time. Where
 	// the kernel refuses nothing it does nothing.
 	Limit(ctx context.Context, id app.ID, uid int, bytes int64) error
-	// After tells how many bytes the tree of id will take with the stage laid
-	// over it; id is "" for a new application.
-	After(ctx context.Context, stage app.Stage, id app.ID) (int64, error)
+	// Entries tells how many files an application may have.
+	Entries() int64
+	// After tells what the tree of id will take with the stage laid over it; id
+	// is "" for a new application.
+	After(ctx context.Context, stage app.Stage, id app.ID) (app.Space, error)
 	// Room refuses with app.NoSpace when less of the disk is free than must be.
 	// what completes "cannot ...".
 	Room(what string) error

@@ -81,27 +81,40 @@ func (u *unit) measure(ctx context.Context, v *view) (app.Status, error) {
 			s = app.Status{Snapshot: u.view.Load().Snapshot}
 		}
 	}
-	s.DiskBytes, err = u.diskSize(ctx)
+	space, err := u.space(ctx)
+	s.DiskBytes = space.Bytes
 	return s, err
 }
 
-func (u *unit) diskSize(ctx context.Context) (int64, error) {
+// space is what the application takes of the disk, or took a moment ago.
+func (u *unit) space(ctx context.Context) (app.Space, error) {
 	u.disk.mu.Lock() // one measures, the others wait for it
 	defer u.disk.mu.Unlock()
 	if time.Since(u.disk.at) < diskAge {
-		return u.disk.bytes, nil
+		return u.disk.space, nil
 	}
 	return u.walkDisk(ctx)
 }
 
 // walkDisk measures now. The caller holds the lock of u.disk.
-func (u *unit) walkDisk(ctx context.Context) (int64, error) {
-	n, err := u.h.Disk.Size(ctx, u.id)
+func (u *unit) walkDisk(ctx context.Context) (app.Space, error) {
+	space, err := u.h.Disk.Size(ctx, u.id)
 	if err != nil {
-		return 0, err
+		return app.Space{}, err
 	}
-	u.disk.bytes, u.disk.at = n, time.Now()
-	return n, nil
+	if v := u.view.Load(); v.Running && v.run != nil {
+		held, err := v.run.Held(ctx)
+		switch {
+		case err == nil:
+			space = space.Plus(held)
+		case ctx.Err() != nil:
+			return app.Space{}, err
+		case u.view.Load().run == v.run: // it has not just ended
+			u.log.Warn("cannot look for removed files that the program has open", "error", err)
+		}
+	}
+	u.disk.space, u.disk.at = space, time.Now()
+	return space, nil
 }
 
 // Terminal returns the end of an application's output, or app.NotFound.

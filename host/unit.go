@@ -95,7 +95,7 @@ type measured struct {
 // diskUse is the last known size of the tree, measured by whoever asks.
 type diskUse struct {
 	mu    sync.Mutex
-	bytes int64
+	space app.Space
 	at    time.Time
 }
 

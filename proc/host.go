@@ -40,11 +40,18 @@ func Host() (HostInfo, error) {
 	}, nil
 }
 
-// Disk returns the file system type of path and its free and total bytes.
-func Disk(path string) (fstype string, free, total int64, err error) {
+// DiskFigures is what a file system has and has left.
+type DiskFigures struct {
+	Type                string
+	Free, Total         int64  // bytes
+	FreeFiles, AllFiles uint64 // inodes; 0 of 0 where they are made as they are needed
+}
+
+// Disk returns the figures of the file system of path.
+func Disk(path string) (DiskFigures, error) {
 	u, err := disk.Usage(path)
 	if err != nil {
-		return "", 0, 0, fmt.Errorf("cannot read the disk's figures: %w", err)
+		return DiskFigures{}, fmt.Errorf("cannot read the disk's figures: %w", err)
 	}
-	return u.Fstype, int64(u.Free), int64(u.Total), nil
+	return DiskFigures{u.Fstype, int64(u.Free), int64(u.Total), u.InodesFree, u.InodesTotal}, nil
 }

@@ -46,10 +46,10 @@ func TestHost(t *testing.T) {
 	if err != nil || h.RAM < 64 || h.Kernel == "" || h.System == "" {
 		t.Errorf("Host() = %+v, %v", h, err)
 	}
-	if fs, free, total, err := Disk("/"); err != nil || free <= 0 || total < free { // the type of some is unknown
-		t.Errorf("Disk(/) = %q %d of %d, %v", fs, free, total, err)
+	if on, err := Disk("/"); err != nil || on.Free <= 0 || on.Total < on.Free || on.AllFiles < on.FreeFiles { // the type of some is unknown
+		t.Errorf("Disk(/) = %+v, %v", on, err)
 	}
-	if _, _, _, err := Disk("/no/such"); err == nil {
+	if _, err := Disk("/no/such"); err == nil {
 		t.Error("Disk of nothing gave no error")
 	}
 }

@@ -277,22 +277,36 @@ func checkData(ctx context.Context, dir string, floor app.MB) []finding {
 		list = append(list, finding{"data", good, dir + " can be reached by programs", ""})
 	}
 	list = append(list, checkStored(ctx, dir)...)
-	fstype, free, total, err := proc.Disk(existing(dir))
+	on, err := proc.Disk(existing(dir))
 	if err != nil {
 		return append(list, finding{"disk", bad, err.Error(), ""})
 	}
-	if fstype == "" {
-		fstype = "a file system of unknown type"
+	return append(list, diskFinding(on, floor))
+}
+
+// diskFinding judges what a disk has left: bytes, and inodes for files.
+func diskFinding(on proc.DiskFigures, floor app.MB) finding {
+	if on.Type == "" {
+		on.Type = "a file system of unknown type"
 	}
-	f := finding{"disk", good, fmt.Sprintf("%s, %d of %d MB free", fstype, free>>20, total>>20), ""}
+	f := finding{"disk", good, fmt.Sprintf("%s, %d of %d MB free", on.Type, on.Free>>20, on.Total>>20), ""}
+	if on.AllFiles > 0 {
+		f.Text += fmt.Sprintf(", %d of %d inodes", on.FreeFiles, on.AllFiles)
+	}
 	if floor < 0 {
-		floor = app.MB(min(total/20, 1<<30) >> 20)
+		floor = app.MB(min(on.Total/20, 1<<30) >> 20)
 	}
-	if app.MB(free>>20) < floor {
-		f.Text += "; uploads, builds and backups are refused"
-		f.Verdict, f.Fix = dubious, "free some space, set host.disk_floor lower, or choose another directory with --data-dir"
+	switch {
+	case app.MB(on.Free>>20) < floor:
+		f.Fix = "free some space, set host.disk_floor lower, or choose another directory with --data-dir"
+	case files.FewInodes(on.FreeFiles, on.AllFiles):
+		f.Fix = "remove files (du --inodes -d 2 tells where they are), or make the file system anew with more inodes"
+	default:
+		return f
 	}
-	return append(list, f)
+	f.Text += "; uploads, builds and backups are refused"
+	f.Verdict = dubious
+	return f
 }
 
 // checkStored tells what is wrong with what is remembered, if anything is.

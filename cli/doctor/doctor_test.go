@@ -14,6 +14,7 @@ import (
 	"berth/daemon/settings"
 	"berth/files"
 	"berth/host/account"
+	"berth/proc"
 	"berth/proc/sandbox"
 )
 
@@ -46,6 +47,9 @@ func TestDoctorFindings(t *testing.T) {
 		{"no ebpf", checkKernel(sandbox.Features{BPF: errors.New("no")}), "warn ebpf", "as root"},
 		{"no disk", checkData(t.Context(), "/proc/self/fd/999/x", 0), "ok disk", "free"},
 		{"a floor above it", checkData(t.Context(), "/", 1<<30), "warn disk", "host.disk_floor"},
+		{"a disk", []finding{diskFinding(proc.DiskFigures{Type: "ext4", Free: 90 << 30, Total: 100 << 30, FreeFiles: 600_000, AllFiles: 655_360}, -1)}, "ok disk", "ext4, 92160 of 102400 MB free, 600000 of 655360 inodes"},
+		{"a disk without inodes", []finding{diskFinding(proc.DiskFigures{Type: "ext4", Free: 90 << 30, Total: 100 << 30, FreeFiles: 3, AllFiles: 655_360}, -1)}, "warn disk", "3 of 655360 inodes; uploads, builds and backups are refused"},
+		{"a disk that makes inodes", []finding{diskFinding(proc.DiskFigures{Type: "btrfs", Free: 90 << 30, Total: 100 << 30}, -1)}, "ok disk", "MB free"},
 		{"shares on such a host", checkShares(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s), "none io", "mount it"},
 		{"quota of ext4", []finding{quotaFinding(files.Quota{Project: true}, nil, "ext4", 100)}, "ok quota", "the kernel holds each application to 100 MB, by the project of its files"},
 		{"quota of users", []finding{quotaFinding(files.Quota{User: true}, nil, "ext4", 100)}, "ok quota", "by the owner of its files"},

@@ -49,8 +49,8 @@ func checkQuota(dir string, limit app.MB) finding {
 		return quotaFinding(files.Quota{}, errors.New("disk quotas cannot be tried without root"), "", limit)
 	}
 	quota, err := files.ProbeQuota(dir)
-	fstype, _, _, diskErr := proc.Disk(existing(dir))
-	return quotaFinding(quota, errors.Join(err, diskErr), fstype, limit)
+	on, diskErr := proc.Disk(existing(dir))
+	return quotaFinding(quota, errors.Join(err, diskErr), on.Type, limit)
 }
 
 func quotaFinding(quota files.Quota, err error, fstype string, limit app.MB) finding {
