@@ -19,11 +19,12 @@ var ErrBusy = errors.New("a commit is under way")
 
 // Export writes the files of id and its journals to an archive, as the parts
 // apps/<id> and rollback/<id>: files, directories and links of uid, and of the
-// journals what is berth's. The program may be running, and another process may
+// journals what is berth's. Files with several names keep them within a part. The program may be running, and another process may
 // have the same data directory: each file is as it was while it was read, files
 // that vanish are left out. ErrBusy when a commit was under way at any moment of
 // it, whatever came of that; the caller begins again then, and also when the
-// application was deployed meanwhile.
+// application was deployed meanwhile. After any error what was written of the parts
+// is void, and the archive can go on unless w.Err says that it cannot.
 func (s *Store) Export(ctx context.Context, w *archive.Writer, id app.ID, uid int) error {
 	before, err := s.lastJournal(id)
 	if err != nil {
@@ -103,6 +104,7 @@ func exportTree(ctx context.Context, w *archive.Writer, d dir, take func(visit) 
 	if err := w.Add(entryOf("", &st), nil); err != nil {
 		return err
 	}
+	known := newFirsts()
 	return walk(ctx, d, func(v visit) error {
 		if !take(v) {
 			return errSkip
@@ -113,7 +115,7 @@ func exportTree(ctx context.Context, w *archive.Writer, d dir, take func(visit) 
 		case isLink(&v.st):
 			return exportLink(w, v)
 		case isFile(&v.st):
-			return exportFile(ctx, w, v, take)
+			return exportFile(ctx, w, v, take, known)
 		}
 		return nil // pipes, sockets and devices are made anew by programs
 	})
@@ -148,11 +150,15 @@ func exportLink(w *archive.Writer, v visit) error {
 	return w.Add(e, nil)
 }
 
-// exportFile writes one file; one with holes extent by extent.
-func exportFile(ctx context.Context, w *archive.Writer, v visit, take func(visit) bool) error {
+// exportFile writes one file; one with holes extent by extent, and a later name of
+// one as a link.
+func exportFile(ctx context.Context, w *archive.Writer, v visit, take func(visit) bool, known *firsts) error {
 	f, st, err := v.parent.file(v.name)
 	if gone(err) {
 		return nil
+	}
+	if errors.Is(err, unix.EAGAIN) { // F_SETLEASE in fcntl(2)
+		return app.Errorf(app.Unusable, "a program keeps %.300q to itself by a lease", v.path)
 	}
 	if err != nil {
 		return err
@@ -162,18 +168,32 @@ func exportFile(ctx context.Context, w *archive.Writer, v visit, take func(visit
 		return nil // swapped since it was looked at
 	}
 	e := entryOf(v.path, &st)
+	id, err := twinOf(f, &st)
+	if err != nil {
+		return err
+	}
+	if e.Twin = known.of(id); e.Twin != "" {
+		return w.Add(e, nil)
+	}
+	if err := exportContent(ctx, w, f, &st, e); err != nil {
+		return err
+	}
+	return known.add(id, &st, v.path)
+}
+
+func exportContent(ctx context.Context, w *archive.Writer, f *os.File, st *unix.Stat_t, e archive.Entry) error {
 	if st.Blocks*512 >= st.Size {
 		e.Size = st.Size
 		return w.Add(e, heed(ctx, f))
 	}
-	e.Total = st.Size
-	if err := w.Add(e, nil); err != nil {
+	hollow := e
+	hollow.Total = st.Size
+	if err := w.Add(hollow, nil); err != nil {
 		return err
 	}
 	return extents(f, st.Size, func(start, end int64) error {
-		chunk := entryOf(v.path, &st)
-		chunk.Offset, chunk.Size = start, end-start
-		return w.Add(chunk, heed(ctx, io.NewSectionReader(f, start, end-start)))
+		e.Offset, e.Size = start, end-start
+		return w.Add(e, heed(ctx, io.NewSectionReader(f, start, end-start)))
 	})
 }
 

@@ -3,13 +3,17 @@ package files
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"berth/app"
 	"berth/files/archive"
@@ -102,6 +106,111 @@ func TestExportDuringACommit(t *testing.T) {
 	}
 }
 
+// A file with many names is in an archive once, and has them all after a restore.
+func TestExportKeepsNamesTogether(t *testing.T) {
+	s := newStore(t)
+	live := makeLive(t, s, map[string]string{"a": strings.Repeat("x", 1<<20), "d/": "", "other": "y"})
+	for n := range 100 {
+		must(t, os.Link(filepath.Join(live, "a"), filepath.Join(live, "d", fmt.Sprint(n))))
+	}
+	chownAll(t, live)
+	text := exported(t, s)
+	if len(text) > 2<<20 {
+		t.Errorf("a megabyte with 101 names became %d bytes", len(text))
+	}
+	there := imported(t, text)
+	same(t, snapshot(t, there.Dir(testID)), snapshot(t, live))
+	var st unix.Stat_t
+	must(t, unix.Stat(filepath.Join(there.Dir(testID), "d", "50"), &st))
+	if st.Nlink != 101 {
+		t.Errorf("it has %d names", st.Nlink)
+	}
+}
+
+// Another file that gets the number of one that is gone is no name of that.
+func TestTwinsAreTheSameFile(t *testing.T) {
+	dir := t.TempDir()
+	id := func(name string) twin {
+		f, err := os.Open(filepath.Join(dir, name))
+		must(t, err)
+		defer f.Close()
+		var st unix.Stat_t
+		must(t, unix.Fstat(int(f.Fd()), &st))
+		got, err := twinOf(f, &st)
+		must(t, err)
+		return got
+	}
+	put(t, dir, map[string]string{"a": "x", "c": "x"})
+	must(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "b")))
+	must(t, os.Link(filepath.Join(dir, "c"), filepath.Join(dir, "d")))
+	if a := id("a"); a != id("b") || a == id("c") {
+		t.Errorf("%v, %v, %v", a, id("b"), id("c"))
+	}
+	k := newFirsts()
+	k.paths = 3
+	st := unix.Stat_t{Nlink: 2}
+	if err := errors.Join(k.add(twin{ino: 1}, &st, "abc"), k.add(twin{ino: 2}, &unix.Stat_t{Nlink: 1}, "d")); err != nil {
+		t.Error(err)
+	}
+	if err := k.add(twin{ino: 3}, &st, "d"); app.KindOf(err) != app.Unusable {
+		t.Errorf("more than is remembered: %v", err)
+	}
+}
+
+// What a program does to its own files fails its own part, and the archive goes on.
+func TestExportOfHostileTrees(t *testing.T) {
+	for name, make := range map[string]func(live string){
+		"deep": func(live string) {
+			deepTree(t, live, maxDepth+10)
+			must(t, walkOwn(openDir(t, live), maxDepth+10))
+		},
+		"lease": func(live string) {
+			f, err := os.OpenFile(filepath.Join(live, "a"), os.O_RDWR, 0)
+			must(t, err)
+			t.Cleanup(func() { f.Close() })
+			_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
+			must(t, err)
+			signal.Ignore(unix.SIGIO)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t)
+			make(makeLive(t, s, map[string]string{"a": "x"}))
+			var b bytes.Buffer
+			w, err := archive.NewWriter(&b, archive.Manifest{Made: time.Now()})
+			must(t, err)
+			if err := s.Export(t.Context(), w, testID, testUID); err == nil || w.Err() != nil {
+				t.Fatalf("%v, %v", err, w.Err())
+			}
+			w.Void("apps/" + string(testID))
+			w.Begin("berth.toml")
+			must(t, w.Add(archive.Plain(0o600, 1), strings.NewReader("x")))
+			_, err = w.Close(1)
+			must(t, err)
+			m, err := archive.Read(&b, func(int, string, archive.Entry, io.Reader) error { return nil })
+			if err != nil || !m.Parts[0].Void || m.Parts[1].Void {
+				t.Errorf("%+v, %v", m, err)
+			}
+		})
+	}
+}
+
+// walkOwn gives a chain of directories to the tests' user, deeper than any path.
+func walkOwn(d dir, n int) error {
+	for range n {
+		below, err := d.sub("d")
+		if err != nil {
+			return err
+		}
+		defer below.close()
+		if err := below.own(testUID, 0o700); err != nil {
+			return err
+		}
+		d = below
+	}
+	return nil
+}
+
 // onWrite calls do at the first write that comes after armed was set.
 type onWrite struct {
 	armed bool
@@ -155,6 +264,12 @@ func TestImportRefuses(t *testing.T) {
 		e.Path, e.Time = path, time.Now()
 		return e
 	}
+	twinned := func(path string) archive.Entry {
+		e := archive.Plain(0o644, 0)
+		e.Path, e.Twin = "twin", path
+		return e
+	}
+	must(t, os.WriteFile(filepath.Join(outside, "x"), nil, 0o600))
 	top := archive.Plain(os.ModeDir|0o700, 0)
 	must(t, i.Put("apps/shop", top, nil))
 	link := file("link")
@@ -164,6 +279,8 @@ func TestImportRefuses(t *testing.T) {
 	for name, e := range map[string]archive.Entry{
 		"climbs": file("../../x"), "dots": file("a/../x"), "through a link": file("link/x"), "absolute": file("/etc/x"),
 		"no directory": file("no/x"), "twice": file("there"), "negative": {UID: -1, Path: "x"},
+		"another name of what is outside": twinned("../outside/x"), "of what a link leads to": twinned("link"), "through one": twinned("link/x"),
+		"of nothing": twinned("no"), "of the part": twinned("."),
 	} {
 		if err := i.Put("apps/shop", e, strings.NewReader("x")); err == nil || !strings.HasPrefix(err.Error(), "cannot restore ") {
 			t.Errorf("%s: %v", name, err)
@@ -174,7 +291,7 @@ func TestImportRefuses(t *testing.T) {
 			t.Errorf("the part %q was taken", part)
 		}
 	}
-	if left, err := os.ReadDir(outside); err != nil || len(left) != 0 {
+	if left, err := os.ReadDir(outside); err != nil || len(left) != 1 {
 		t.Errorf("outside: %v, %v", left, err)
 	}
 	if !slices.ContainsFunc([]string{"apps/shop", "rollback/1745338954955"}, Takes) {

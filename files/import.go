@@ -97,7 +97,28 @@ func (i *Importer) put(part string, e archive.Entry, content io.Reader) error {
 		}
 		return unix.Fchownat(int(parent), name, e.UID, e.GID, unix.AT_SYMLINK_NOFOLLOW)
 	}
+	if e.Twin != "" {
+		return i.putTwin(part, e.Twin, parent, name)
+	}
 	return putFile(parent, name, mode, e, content)
+}
+
+// putTwin gives a file that was put another name.
+func (i *Importer) putTwin(part, twin string, parent dir, name string) error {
+	full := join2(part, twin)
+	if filepath.Clean(full) != full || !strings.HasPrefix(full, part+"/") {
+		return archive.ErrDamaged
+	}
+	path, base := split(full)
+	from, err := i.root.sub(path)
+	if err != nil {
+		return err
+	}
+	defer from.close()
+	if st, err := from.stat(base); err != nil || !isFile(&st) {
+		return archive.ErrDamaged
+	}
+	return unix.Linkat(int(from), base, int(parent), name, 0)
 }
 
 // putFile makes a file, or fills an extent of one with holes.

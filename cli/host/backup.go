@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,14 +73,27 @@ func (c *Caller) backUp(ctx context.Context, s settings.Settings, config, to str
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	b := &hostBackup{db: d, settings: s, config: config, done: map[app.ID]int{}}
+	b := &hostBackup{db: d, settings: s, config: config, done: map[app.ID]int{}, failed: map[app.ID]failure{}}
 	m, err := b.create(ctx, path)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(c.Stdout, path)
 	fmt.Fprintf(c.Stderr, "%s\nIt holds secrets: the hashes of tokens, environment variables, the key of the links. Keep it where only you can read it.\n", describe(m))
-	return nil
+	return b.lacks(c.Stderr)
+}
+
+// lacks warns of each application that the archive has no files of, and is an error
+// when there is one.
+func (b *hostBackup) lacks(stderr io.Writer) error {
+	for _, id := range slices.Sorted(maps.Keys(b.failed)) {
+		fmt.Fprintf(stderr, "warning: the files of the application %s are not in the backup: %v\n", id, b.failed[id].err)
+	}
+	if len(b.failed) == 0 {
+		return nil
+	}
+	return settings.NewProblem(settings.ExitIncomplete, fmt.Errorf("the backup is written, but without the files of %d of the applications", len(b.failed)),
+		"Hint: the warnings say why; the rest of it is whole and can be restored.")
 }
 
 // target is the file to write: what to names, or a new one in it.
@@ -107,6 +121,13 @@ type hostBackup struct {
 	settings settings.Settings
 	config   string
 	done     map[app.ID]int // the deploy whose files are in the archive
+	failed   map[app.ID]failure
+}
+
+// failure is why the files of an application are not in the archive.
+type failure struct {
+	deploy int // the newest then; another one is tried again
+	err    error
 }
 
 // create writes the archive beside its place and moves it there when it is
@@ -157,7 +178,8 @@ func (b *hostBackup) write(ctx context.Context, f io.Writer) (archive.Manifest, 
 	}
 	defer func() { _ = store.Close() }() // never fails
 	out := bufio.NewWriterSize(f, 1<<20)
-	zip, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
+	sealed := archive.NewSealer(out)
+	zip, err := gzip.NewWriterLevel(sealed, gzip.BestSpeed)
 	if err != nil {
 		return archive.Manifest{}, err
 	}
@@ -173,7 +195,7 @@ func (b *hostBackup) write(ctx context.Context, f io.Writer) (archive.Manifest, 
 		return archive.Manifest{}, err
 	}
 	m, err := w.Close(schema)
-	return m, errors.Join(err, zip.Close(), out.Flush())
+	return m, errors.Join(err, zip.Close(), sealed.Close(), out.Flush())
 }
 
 // addSettings adds the settings file, if there is one.
@@ -219,13 +241,19 @@ func (b *hostBackup) addAll(ctx context.Context, w *archive.Writer, store *files
 			return 0, err
 		}
 		if len(behind) == 0 {
-			return addDatabase(ctx, w, copied)
+			break
 		}
 	}
-	return 0, fmt.Errorf("these applications are deployed again and again: %v; try again when they are not", behind)
+	for _, id := range behind {
+		b.drop(w, id)
+		b.failed[id] = failure{err: errors.New("it is deployed again and again; try again when it is not")}
+	}
+	return addDatabase(ctx, w, copied)
 }
 
-// addApps adds the applications whose newest deploy is not in the archive.
+// addApps adds the applications whose newest deploy is not in the archive. One
+// that cannot be added keeps no other from being in it: programs own their files,
+// and can make them unreadable.
 func (b *hostBackup) addApps(ctx context.Context, w *archive.Writer, store *files.Store) error {
 	apps, err := b.db.Apps(ctx)
 	if err != nil {
@@ -233,22 +261,34 @@ func (b *hostBackup) addApps(ctx context.Context, w *archive.Writer, store *file
 	}
 	for _, a := range apps {
 		before, err := newest(ctx, b.db, a.ID)
-		if done, is := b.done[a.ID]; err == nil && is && done == before {
-			continue
-		}
-		if err == nil {
-			err = store.Export(ctx, w, a.ID, a.UID)
-		}
-		switch {
-		case errors.Is(err, files.ErrBusy), app.KindOf(err) == app.NotFound: // deleted meanwhile, or deployed
-			b.drop(w, a.ID)
-			continue
-		case err != nil:
+		if err != nil {
 			return err
 		}
-		b.done[a.ID] = before
+		if b.tried(a.ID, before) {
+			continue
+		}
+		delete(b.failed, a.ID)
+		err = store.Export(ctx, w, a.ID, a.UID)
+		switch {
+		case err == nil:
+			b.done[a.ID] = before
+			continue
+		case ctx.Err() != nil || w.Err() != nil: // the archive itself
+			return errors.Join(err, w.Err())
+		}
+		b.drop(w, a.ID)
+		if !errors.Is(err, files.ErrBusy) { // else it is deployed, and comes again
+			b.failed[a.ID] = failure{before, err}
+		}
 	}
 	return nil
+}
+
+// tried reports whether the archive has what there is to have of a deploy.
+func (b *hostBackup) tried(id app.ID, deploy int) bool {
+	done, is := b.done[id]
+	failed, was := b.failed[id]
+	return is && done == deploy || was && failed.deploy == deploy
 }
 
 // drop makes void what the archive has of an application.
@@ -268,8 +308,8 @@ func newest(ctx context.Context, d *db.DB, id app.ID) (int, error) {
 }
 
 // compare returns the applications of which a copy of the database tells
-// another deploy than is in the archive. Of those it does not tell, what is
-// there is void.
+// another deploy than is in the archive. Of those it does not tell, which were deleted
+// meanwhile, what is there is void.
 func (b *hostBackup) compare(ctx context.Context, w *archive.Writer, path string) (behind []app.ID, err error) {
 	d, err := db.Open(ctx, path, time.Now)
 	if err != nil {
@@ -285,13 +325,14 @@ func (b *hostBackup) compare(ctx context.Context, w *archive.Writer, path string
 		if err != nil {
 			return nil, err
 		}
-		if done, is := b.done[a.ID]; !is || done != number {
+		if !b.tried(a.ID, number) {
 			behind = append(behind, a.ID)
 		}
 	}
-	for id := range b.done {
+	for _, id := range slices.Concat(slices.Collect(maps.Keys(b.done)), slices.Collect(maps.Keys(b.failed))) {
 		if !slices.ContainsFunc(apps, func(a app.App) bool { return a.ID == id }) {
 			b.drop(w, id)
+			delete(b.failed, id)
 		}
 	}
 	return behind, nil

@@ -33,6 +33,10 @@ func backupVerify(c *Caller) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		// A restore does without: it needs the content alone, which is proved.
+		if err := sealedFile(args[0], m); err != nil {
+			return backupProblem("verify", args[0], err)
+		}
 		fmt.Fprintln(c.Stdout, describe(m))
 		return nil
 	}
@@ -69,6 +73,20 @@ func verifyBackup(ctx context.Context, path string) (m archive.Manifest, err err
 	return m, nil
 }
 
+// sealedFile is archive.Sealed of a file.
+func sealedFile(path string, m archive.Manifest) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return archive.Sealed(f, info.Size(), m)
+}
+
 // backupProblem says what is wrong with an archive.
 func backupProblem(verb, path string, err error) error {
 	code, hint := settings.ExitFailure, ""
@@ -90,10 +108,12 @@ func readArchive(ctx context.Context, path string, visit func(int, string, archi
 		return m, err
 	}
 	defer f.Close()
-	zip, err := gzip.NewReader(bufio.NewReaderSize(f, 1<<20))
+	in := bufio.NewReaderSize(f, 1<<20)
+	zip, err := gzip.NewReader(in)
 	if err != nil {
 		return m, fmt.Errorf("%w: it is not compressed with gzip", archive.ErrFormat)
 	}
+	zip.Multistream(false)
 	m, err = archive.Read(zip, func(n int, part string, e archive.Entry, content io.Reader) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -106,7 +126,7 @@ func readArchive(ctx context.Context, path string, visit func(int, string, archi
 	if _, err := io.Copy(io.Discard, zip); err != nil { // what follows must be its checksum
 		return m, fmt.Errorf("%w: %w", archive.ErrDamaged, err)
 	}
-	return m, nil
+	return m, archive.Rest(in)
 }
 
 // writeFile makes a private file and makes it durable.
@@ -145,7 +165,7 @@ func backupRestore(c *Caller) *cobra.Command {
 		if _, err := os.Stat(filepath.Join(s.DataDir, settingsName)); err == nil {
 			fmt.Fprintf(c.Stderr, "the settings of that host are in %s: compare them with this one's, or use --config\n", filepath.Join(s.DataDir, settingsName))
 		}
-		return c.warnOfUsers(ctx, s)
+		return c.warnOfApps(ctx, s)
 	}, "data_dir")
 }
 
@@ -235,8 +255,9 @@ func unwrap(temp, dir string) error {
 	return syncDir(dir)
 }
 
-// warnOfUsers tells of users of this host that have an application's uid.
-func (c *Caller) warnOfUsers(ctx context.Context, s settings.Settings) (err error) {
+// warnOfApps tells of applications whose files the backup did not have, and of users
+// of this host that have an application's uid.
+func (c *Caller) warnOfApps(ctx context.Context, s settings.Settings) (err error) {
 	d, err := db.Open(ctx, filepath.Join(s.DataDir, daemon.DatabaseName), time.Now)
 	if err != nil {
 		return err
@@ -245,6 +266,11 @@ func (c *Caller) warnOfUsers(ctx context.Context, s settings.Settings) (err erro
 	apps, err := d.Apps(ctx)
 	if err != nil {
 		return err
+	}
+	for _, a := range apps {
+		if _, err := os.Lstat(filepath.Join(s.DataDir, "apps", string(a.ID))); errors.Is(err, fs.ErrNotExist) {
+			fmt.Fprintf(c.Stderr, "warning: the backup has no files of the application %s: upload it anew, or delete it\n", a.ID)
+		}
 	}
 	users, err := os.ReadFile("/etc/passwd")
 	if err != nil {

@@ -7,6 +7,7 @@ const (
 	ExitOK         = 0
 	ExitFailure    = 1
 	ExitUsage      = 2
+	ExitIncomplete = 3 // what was asked for is done, but for what the warnings name
 	ExitPermission = 4
 	ExitNotFound   = 5
 	ExitConfig     = 78 // EX_CONFIG: the unit does not restart the daemon on it

@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// Format is the version of the format.
-const Format = 1
+// Format is the version of the format that is written. Those from 1 on are read:
+// the first had no twins and no seal.
+const Format = 2
 
 const (
 	headName     = "berth-backup" // the first entry: its content is the format
@@ -49,7 +50,7 @@ type Part struct {
 	Void    bool   `json:"void,omitempty"` // a later part has its place, or what it was of is gone
 }
 
-// Entry is a file, a directory or a symbolic link.
+// Entry is a file, another name of one, a directory or a symbolic link.
 type Entry struct {
 	Path string // below the part's name; "" for what the part itself is
 	Mode fs.FileMode
@@ -57,6 +58,7 @@ type Entry struct {
 	GID  int
 	Time time.Time // of the last change of a file; when zero, of the archive
 	Link string    // where a link points to
+	Twin string    // the path of an earlier entry of the part, of which this is another name; "" for a file of its own
 
 	Size int64 // bytes of content that follow
 	// A file with holes comes as an entry without content and the size in
@@ -73,6 +75,7 @@ func Plain(mode fs.FileMode, size int64) Entry {
 
 // Writer writes an archive. It is not safe for concurrent use.
 type Writer struct {
+	to       *sticky
 	tar      *tar.Writer
 	manifest Manifest
 	sum      hash.Hash
@@ -82,9 +85,27 @@ type Writer struct {
 // compressed stream, which the caller closes after Close.
 func NewWriter(w io.Writer, m Manifest) (*Writer, error) {
 	m.Format, m.Parts = Format, nil
-	a := &Writer{tar: tar.NewWriter(w), manifest: m}
+	to := &sticky{w: w}
+	a := &Writer{to: to, tar: tar.NewWriter(to), manifest: m}
 	return a, a.document(headName, []byte(strconv.Itoa(Format)+"\n"))
 }
+
+// sticky remembers that what it writes to has failed.
+type sticky struct {
+	w   io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (s *sticky) Write(p []byte) (int, error) {
+	n, err := s.w.Write(p)
+	s.err = errors.Join(s.err, err)
+	return n, err
+}
+
+// Err is an error once the archive itself cannot be written. Any other that Add
+// returns is of the entry: what comes after it can be added.
+func (a *Writer) Err() error { return a.to.err }
 
 // document writes an entry that belongs to no part.
 func (a *Writer) document(name string, text []byte) error {
@@ -121,7 +142,8 @@ func (a *Writer) end() {
 
 // Add adds an entry to the part that was begun. Of r exactly e.Size bytes are
 // taken; a file that turns out shorter is filled up with zeros, for it may be
-// written to meanwhile.
+// written to meanwhile. So is one that cannot be read, which is an error
+// nevertheless: the caller makes the part void.
 func (a *Writer) Add(e Entry, r io.Reader) error {
 	n := len(a.manifest.Parts) - 1
 	if n < 0 || a.sum == nil {
@@ -146,8 +168,9 @@ func (a *Writer) Add(e Entry, r io.Reader) error {
 	}
 	to := io.MultiWriter(a.tar, a.sum)
 	copied, err := io.Copy(to, io.LimitReader(r, e.Size))
-	if err == nil && copied < e.Size {
-		_, err = io.CopyN(to, zeros{}, e.Size-copied)
+	if a.to.err == nil && copied < e.Size {
+		_, zerr := io.CopyN(to, zeros{}, e.Size-copied)
+		err = errors.Join(err, zerr)
 	}
 	return err
 }
@@ -193,6 +216,9 @@ func (e Entry) header(part string, n int) (*tar.Header, error) {
 		h.Typeflag, h.Linkname = tar.TypeSymlink, e.Link
 	case 0:
 		h.Typeflag = tar.TypeReg
+		if e.Twin != "" {
+			h.Typeflag, h.Linkname = tar.TypeLink, part+"/"+e.Twin
+		}
 	default:
 		return nil, fmt.Errorf("cannot add %q: no file, directory or link", h.Name)
 	}
@@ -208,4 +234,7 @@ func (e Entry) header(part string, n int) (*tar.Header, error) {
 // feed adds what an entry is, but for its content, to the sum of its part.
 func (e Entry) feed(sum hash.Hash) {
 	fmt.Fprintf(sum, "%q %q %o %d %d %d %d %d %d\n", e.Path, e.Link, uint32(e.Mode), e.UID, e.GID, e.Time.UnixNano(), e.Size, e.Total, e.Offset)
+	if e.Twin != "" { // the first format has none, and its sums stay what they are
+		fmt.Fprintf(sum, "%q\n", e.Twin)
+	}
 }

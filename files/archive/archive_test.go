@@ -43,6 +43,9 @@ func write(t *testing.T) []byte {
 	add(entry("tmp", fs.ModeDir|fs.ModeSticky|0o777, 0), "")
 	add(entry(odd, 0o750, 5), "hello and more")
 	add(entry("shrank", 0o644, 10), "short")
+	twin := entry("twin", 0o750, 0)
+	twin.Twin = "shrank"
+	add(twin, "")
 	link := entry("link", fs.ModeSymlink|0o777, 0)
 	link.Link = "/etc/passwd"
 	add(link, "")
@@ -76,7 +79,7 @@ func TestRoundTrip(t *testing.T) {
 		if e.UID != 70001 || e.GID != 70002 || !e.Time.Equal(made) {
 			t.Errorf("%q is %+v", e.Path, e)
 		}
-		got = append(got, fmt.Sprintf("%d %s %q %v %q %d %d %q", n, part, e.Path, e.Mode, e.Link, e.Total, e.Offset, b))
+		got = append(got, fmt.Sprintf("%d %s %q %v %q %d %d %q", n, part, e.Path, e.Mode, e.Link+e.Twin, e.Total, e.Offset, b))
 		return err
 	})
 	must(t, err)
@@ -88,6 +91,7 @@ func TestRoundTrip(t *testing.T) {
 		`2 apps/shop "tmp" dtrwxrwxrwx "" -1 -1 ""`,
 		fmt.Sprintf(`2 apps/shop %q -rwxr-x--- "" -1 -1 "hello"`, odd),
 		`2 apps/shop "shrank" -rw-r--r-- "" -1 -1 "short\x00\x00\x00\x00\x00"`,
+		`2 apps/shop "twin" -rwxr-x--- "shrank" -1 -1 ""`,
 		`2 apps/shop "link" Lrwxrwxrwx "/etc/passwd" -1 -1 ""`,
 		`2 apps/shop "sparse" -rw-r--r-- "" 1099511627776 -1 ""`,
 		`2 apps/shop "sparse" -rw-r--r-- "" -1 549755813888 "data"`,
@@ -96,7 +100,7 @@ func TestRoundTrip(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if m.Berth != "v1" || m.Host != "one" || !m.Made.Equal(made) || m.Parts[2].Bytes != 19 || m.Parts[2].Entries != 7 {
+	if m.Berth != "v1" || m.Host != "one" || !m.Made.Equal(made) || m.Parts[2].Bytes != 19 || m.Parts[2].Entries != 8 || m.Format != 2 {
 		t.Errorf("the manifest is %+v", m)
 	}
 }
@@ -112,7 +116,7 @@ func TestDamage(t *testing.T) {
 			t.Fatalf("cut at %d: %v", n, err)
 		}
 	}
-	for _, what := range []string{"hello", "data", "rows", "x=1", "/etc/passwd"} {
+	for _, what := range []string{"hello", "data", "rows", "x=1", "/etc/passwd", "apps/shop/shrank"} {
 		broken := bytes.Replace(text, []byte(what), []byte(strings.ToUpper(what)), 1)
 		if bytes.Equal(broken, text) {
 			t.Fatalf("%s is not in it", what)
@@ -131,7 +135,18 @@ func TestReadRefuses(t *testing.T) {
 		make func(w *tar.Writer)
 	}{
 		"another tar": {ErrFormat, "it does not begin like one", func(w *tar.Writer) { must(t, w.WriteHeader(&tar.Header{Name: "x", Typeflag: tar.TypeReg})) }},
-		"a newer one": {ErrFormat, `its format is "2", and this one knows 1`, func(w *tar.Writer) { must(t, w.WriteHeader(head)); w.Write([]byte("2\n")) }},
+		"a newer one": {ErrFormat, `its format is "3", and this one knows 1 to 2`, func(w *tar.Writer) { must(t, w.WriteHeader(head)); w.Write([]byte("3\n")) }},
+		"a twin elsewhere": {ErrDamaged, `"apps/x/y" is another name of nothing in its part`, func(w *tar.Writer) {
+			must(t, w.WriteHeader(head))
+			w.Write([]byte("2\n"))
+			must(t, w.WriteHeader(&tar.Header{Name: "apps/x/y", Typeflag: tar.TypeLink, Linkname: "apps/z/y", PAXRecords: map[string]string{partRecord: "0"}}))
+		}},
+		"two formats": {ErrDamaged, "it begins as format 2, and its manifest says 1", func(w *tar.Writer) {
+			must(t, w.WriteHeader(head))
+			w.Write([]byte("2\n"))
+			must(t, w.WriteHeader(&tar.Header{Name: manifestName, Typeflag: tar.TypeReg, Size: 12}))
+			w.Write([]byte(`{"format":1}`))
+		}},
 		"no manifest": {ErrDamaged, "it ends before its manifest", func(w *tar.Writer) { must(t, w.WriteHeader(head)); w.Write([]byte("1\n")) }},
 		"no part": {ErrDamaged, `"apps/x" belongs to no part`, func(w *tar.Writer) {
 			must(t, w.WriteHeader(head))
@@ -180,4 +195,54 @@ func TestAddRefuses(t *testing.T) {
 	if err := w.Add(entry("x", fs.ModeNamedPipe, 0), nil); err == nil {
 		t.Error("a pipe was taken")
 	}
+}
+
+// failing is content that cannot be read to its end.
+type failing struct{ left int }
+
+func (f *failing) Read(p []byte) (int, error) {
+	if f.left == 0 {
+		return 0, errors.New("unreadable")
+	}
+	n := min(f.left, len(p))
+	f.left -= n
+	return n, nil
+}
+
+// What cannot be read leaves an archive that goes on; what cannot be written does not.
+func TestUnreadableContent(t *testing.T) {
+	var b bytes.Buffer
+	w, err := NewWriter(&b, Manifest{Made: made})
+	must(t, err)
+	w.Begin("apps/shop")
+	if err := w.Add(entry("bad", 0o600, 1000), &failing{10}); err == nil || !strings.Contains(err.Error(), "unreadable") || w.Err() != nil {
+		t.Errorf("%v, %v", err, w.Err())
+	}
+	w.Void("apps/shop")
+	w.Begin("apps/well")
+	must(t, w.Add(entry("", 0o600, 2), strings.NewReader("ok")))
+	_, err = w.Close(1)
+	must(t, err)
+	m, err := Read(&b, skip)
+	if err != nil || !m.Parts[0].Void || m.Parts[1].Void {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if w, err = NewWriter(&full{2000}, Manifest{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Begin("apps/shop")
+	if err := w.Add(entry("x", 0o600, 10_000), strings.NewReader(strings.Repeat("x", 10_000))); err == nil || w.Err() == nil {
+		t.Errorf("on a full disk %v, %v", err, w.Err())
+	}
+}
+
+// full is a disk of so many bytes.
+type full struct{ left int }
+
+func (f *full) Write(p []byte) (int, error) {
+	if len(p) > f.left {
+		return 0, errors.New("full")
+	}
+	f.left -= len(p)
+	return len(p), nil
 }

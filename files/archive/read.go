@@ -54,10 +54,11 @@ func damaged(err error, what string) error {
 
 // reader is an archive that is being read.
 type reader struct {
-	tar   *tar.Reader
-	visit func(int, string, Entry, io.Reader) error
-	parts []Part
-	sum   hash.Hash
+	tar    *tar.Reader
+	visit  func(int, string, Entry, io.Reader) error
+	format int
+	parts  []Part
+	sum    hash.Hash
 }
 
 // head reads what says that this is an archive.
@@ -70,8 +71,9 @@ func (a *reader) head() error {
 	if err != nil {
 		return damaged(err, "its beginning cannot be read")
 	}
-	if format, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || format != Format {
-		return fmt.Errorf("%w: its format is %.20q, and this one knows %d", ErrFormat, strings.TrimSpace(string(text)), Format)
+	a.format, err = strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || a.format < 1 || a.format > Format {
+		return fmt.Errorf("%w: its format is %.20q, and this one knows 1 to %d", ErrFormat, strings.TrimSpace(string(text)), Format)
 	}
 	return nil
 }
@@ -93,7 +95,7 @@ func (a *reader) entry(h *tar.Header) error {
 	if !below || path != "" && path[0] != '/' {
 		return damaged(nil, fmt.Sprintf("%.200q is not in the part %s", h.Name, part.Name))
 	}
-	e, err := entryOf(h, strings.TrimPrefix(path, "/"))
+	e, err := entryOf(h, part.Name, strings.TrimPrefix(path, "/"))
 	if err != nil {
 		return err
 	}
@@ -118,8 +120,8 @@ func partOf(name string) string {
 	return name
 }
 
-// entryOf is the entry that tar read.
-func entryOf(h *tar.Header, path string) (Entry, error) {
+// entryOf is the entry of a part that tar read.
+func entryOf(h *tar.Header, part, path string) (Entry, error) {
 	e := Entry{Path: path, Mode: fs.FileMode(h.Mode & 0o777), UID: h.Uid, GID: h.Gid, Time: h.ModTime, Link: h.Linkname, Size: h.Size, Total: -1, Offset: -1}
 	if h.Mode&0o1000 != 0 {
 		e.Mode |= fs.ModeSticky
@@ -130,6 +132,12 @@ func entryOf(h *tar.Header, path string) (Entry, error) {
 	case tar.TypeSymlink:
 		e.Mode |= fs.ModeSymlink
 	case tar.TypeReg:
+	case tar.TypeLink:
+		twin, inside := strings.CutPrefix(h.Linkname, part+"/")
+		if !inside || twin == "" || path == "" {
+			return e, damaged(nil, fmt.Sprintf("%.200q is another name of nothing in its part", h.Name))
+		}
+		e.Link, e.Twin = "", twin
 	default:
 		return e, damaged(nil, fmt.Sprintf("%.200q is no file, directory or link", h.Name))
 	}
@@ -177,6 +185,9 @@ func (a *reader) end() (Manifest, error) {
 	}
 	if len(said) != len(a.parts) {
 		return Manifest{}, damaged(nil, fmt.Sprintf("it has %d parts of %d", len(a.parts), len(said)))
+	}
+	if m.Format != a.format {
+		return Manifest{}, damaged(nil, fmt.Sprintf("it begins as format %d, and its manifest says %d", a.format, m.Format))
 	}
 	return m, nil
 }
