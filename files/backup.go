@@ -55,7 +55,7 @@ func (s *Store) Backup(ctx context.Context, id app.ID, variables []app.Variable)
 			_ = unix.Unlinkat(int(s.backups), temp, 0)
 		}
 	}()
-	err = s.writeBackup(ctx, live, variables, f)
+	err = s.writeBackup(ctx, live, variables, &roomWriter{to: f, room: func() error { return s.Room("write the backup") }})
 	if st, serr := live.self(); err == nil && serr == nil && st.Nlink == 0 {
 		err = app.Errorf(app.NotFound, "the application was deleted meanwhile")
 	}
@@ -76,6 +76,25 @@ func (s *Store) Backup(ctx context.Context, id app.ID, variables []app.Variable)
 	// it goes when it expires.
 	_ = s.pruneBackups(id, name, backupsKept-1)
 	return name, nil
+}
+
+// roomWriter asks for room before there is too little: a ZIP has no links, so files
+// with several names are in it several times.
+type roomWriter struct {
+	to      io.Writer
+	room    func() error
+	written int64 // since it was asked
+}
+
+// Write implements io.Writer.
+func (w *roomWriter) Write(p []byte) (int, error) {
+	if w.written += int64(len(p)); w.written >= lookEvery {
+		w.written = 0
+		if err := w.room(); err != nil {
+			return 0, err
+		}
+	}
+	return w.to.Write(p)
 }
 
 // pruneBackups removes all but the newest backups of an application: made,

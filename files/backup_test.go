@@ -2,6 +2,7 @@ package files
 
 import (
 	"archive/zip"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -217,6 +218,21 @@ func TestSize(t *testing.T) {
 	if _, err := s.Size(cancelled(t), testID); err == nil {
 		t.Error("cancelled: measured")
 	}
+}
+
+// A ZIP has no links: what many names make of a few megabytes ends at the floor.
+func TestBackupHeedsTheRoom(t *testing.T) {
+	s := onTmpfs(t, "size=256m")
+	s.SetFloor(128 << 20)
+	live := makeLive(t, s, map[string]string{"a": "x"})
+	must(t, os.WriteFile(filepath.Join(live, "a"), random(10<<20), 0o644))
+	for n := range 40 {
+		must(t, os.Link(filepath.Join(live, "a"), filepath.Join(live, fmt.Sprint("a", n))))
+	}
+	if _, err := s.Backup(t.Context(), testID, nil); app.KindOf(err) != app.NoSpace || !strings.Contains(err.Error(), "nearly full") {
+		t.Errorf("%v", err)
+	}
+	empty(t, s, "backups")
 }
 
 func TestSweep(t *testing.T) {

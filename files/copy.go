@@ -11,14 +11,46 @@ import (
 )
 
 // copier copies trees into a tree that nobody else writes. Entries of other
-// owners, pipes, sockets and devices are left out; hard links become copies.
+// owners, pipes, sockets and devices are left out.
 type copier struct {
 	owner   uint32            // only what belongs to it is copied
 	uid     int               // who gets the copies
 	ration  *ration           // of entries; what is met beyond it is an error
+	links   *links            // of files with several names; nil makes a copy for each
+	room    func() error      // asked now and then as the disk fills; nil is never
+	written int64             // bytes since it was asked
 	noClone bool              // the file system cannot share blocks
 	placed  func(path string) // told of each file and link made
 	race    func(name string) // a test swaps entries here, between look and open
+}
+
+// links keeps the names of a file together in a tree of copies.
+type links struct {
+	top   dir // of the copies
+	known *firsts
+}
+
+// again makes a further name of a file that was copied, and reports whether it was.
+func (l *links) again(t twin, dst dir, name string) (bool, error) {
+	if l == nil || l.known.of(t) == "" {
+		return false, nil
+	}
+	parent, base := split(l.known.of(t))
+	from, err := l.top.sub(parent)
+	if err != nil {
+		return false, err
+	}
+	defer from.close()
+	return true, unix.Linkat(int(from), base, int(dst), name, 0)
+}
+
+// wrote counts what was written, and asks for room before there is too little.
+func (c *copier) wrote(bytes int64) error {
+	if c.written += bytes; c.room == nil || c.written < lookEvery {
+		return nil
+	}
+	c.written = 0
+	return c.room()
 }
 
 // tree copies what src holds into dst, which stands at path. Directories that
@@ -114,6 +146,14 @@ func (c *copier) file(ctx context.Context, src, dst dir, name, rel string) (err 
 	if err := removeTree(ctx, dst, name); err != nil {
 		return err
 	}
+	id, err := twinOf(from, &st)
+	if err != nil {
+		return err
+	}
+	if is, err := c.links.again(id, dst, name); is || err != nil {
+		c.tell(rel)
+		return err
+	}
 	to, err := dst.create(name)
 	if err != nil {
 		return err
@@ -132,8 +172,16 @@ func (c *copier) file(ctx context.Context, src, dst dir, name, rel string) (err 
 		return err
 	}
 	c.tell(rel)
-	return setTimes(dst, name, &st)
+	if c.links != nil {
+		if err := c.links.known.add(id, &st, rel); err != nil {
+			return err
+		}
+	}
+	return errors.Join(setTimes(dst, name, &st), c.wrote(leastFile))
 }
+
+// leastFile is what a file without content takes, about: its inode and its name.
+const leastFile = 4 << 10
 
 // link copies one symbolic link, whatever it points to.
 func (c *copier) link(ctx context.Context, src, dst dir, name, rel string) error {
@@ -200,7 +248,7 @@ func (c *copier) data(ctx context.Context, from, to *os.File, size int64) error 
 		if err != nil {
 			end = size // a file system that does not tell
 		}
-		if off, err = copyRange(ctx, from, to, start, min(end, size)); err != nil {
+		if off, err = c.copyRange(ctx, from, to, start, min(end, size)); err != nil {
 			return err
 		}
 		if off < min(end, size) {
@@ -215,7 +263,7 @@ func (c *copier) data(ctx context.Context, from, to *os.File, size int64) error 
 
 // copyRange copies the bytes from off to end and returns how far it came,
 // which is end unless the file is shorter by now.
-func copyRange(ctx context.Context, from, to *os.File, off, end int64) (int64, error) {
+func (c *copier) copyRange(ctx context.Context, from, to *os.File, off, end int64) (int64, error) {
 	for off < end {
 		if err := ctx.Err(); err != nil {
 			return off, err
@@ -229,18 +277,21 @@ func copyRange(ctx context.Context, from, to *os.File, off, end int64) (int64, e
 			return off, err
 		}
 		if err != nil {
-			return copyPlain(ctx, from, to, off, end)
+			return c.copyPlain(ctx, from, to, off, end)
 		}
 		if n == 0 {
 			return off, nil
 		}
 		off += int64(n)
+		if err := c.wrote(int64(n)); err != nil {
+			return off, err
+		}
 	}
 	return off, nil
 }
 
 // copyPlain is copyRange where the kernel cannot.
-func copyPlain(ctx context.Context, from, to *os.File, off, end int64) (int64, error) {
+func (c *copier) copyPlain(ctx context.Context, from, to *os.File, off, end int64) (int64, error) {
 	buf := make([]byte, 256<<10)
 	for off < end {
 		if err := ctx.Err(); err != nil {
@@ -254,7 +305,7 @@ func copyPlain(ctx context.Context, from, to *os.File, off, end int64) (int64, e
 		if errors.Is(err, io.EOF) {
 			return off, nil
 		}
-		if err != nil {
+		if err = errors.Join(err, c.wrote(int64(n))); err != nil {
 			return off, err
 		}
 	}

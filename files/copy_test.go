@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"berth/app"
 )
 
 // pair opens a source that holds data and an empty target.
@@ -38,7 +42,7 @@ func random(n int) []byte {
 // it has become shorter than it was.
 func TestCopyRange(t *testing.T) {
 	ways := map[string]func(context.Context, *os.File, *os.File, int64, int64) (int64, error){
-		"kernel": copyRange, "plain": copyPlain,
+		"kernel": new(copier).copyRange, "plain": new(copier).copyPlain,
 	}
 	for name, way := range ways {
 		for _, size := range []int{0, 1, 4096, 300 << 10, piece + 5} {
@@ -98,6 +102,60 @@ func TestCopyBoundsGrowingFiles(t *testing.T) {
 	if err != nil || !bytes.Equal(got, data[:3000]) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
+}
+
+// Names of one file stay names of one in the copy that a commit is built in: it takes
+// no more than the tree. What of them changed is still seen.
+func TestPrepareKeepsNamesTogether(t *testing.T) {
+	s := newStore(t)
+	live := makeLive(t, s, map[string]string{"a": strings.Repeat("x", 1<<20), "d/": "", "kept/one": "1", "same": "old"})
+	for n := range 300 {
+		must(t, os.Link(filepath.Join(live, "a"), filepath.Join(live, "d", fmt.Sprint(n))))
+	}
+	must(t, os.Link(filepath.Join(live, "kept/one"), filepath.Join(live, "kept/two")))
+	must(t, os.Link(filepath.Join(live, "kept/one"), filepath.Join(live, "gone")))
+	must(t, os.Link(filepath.Join(live, "same"), filepath.Join(live, "again")))
+	before, err := s.Size(t.Context(), testID)
+	must(t, err)
+	stage := stageOf(t, s, map[string]string{"d/7": "new", "kept/one": "new"})
+	build, err := s.Prepare(t.Context(), stage, testID, testUID)
+	must(t, err)
+	after, err := s.After(t.Context(), stage, testID)
+	if err != nil || after.Bytes > before.Bytes+100<<10 {
+		t.Errorf("the copy takes %+v, the tree %+v, %v", after, before, err)
+	}
+	holds(t, build, map[string]string{"d/7": "new", "kept/one": "new", "kept/two": "1"})
+	// The build writes by one name what has two, and removes another of three.
+	must(t, os.WriteFile(filepath.Join(build, "same"), []byte("built"), 0o644))
+	must(t, os.Remove(filepath.Join(build, "gone")))
+	// The program writes what neither has touched.
+	must(t, os.WriteFile(filepath.Join(live, "kept/two"), []byte("the program's"), 0o644))
+	must(t, os.WriteFile(filepath.Join(live, "d/8"), []byte("the program's"), 0o644))
+	must(t, applied(s.Apply(t.Context(), stage, testID, testUID)))
+	holds(t, live, map[string]string{
+		"d/7": "new", "kept/one": "new", "kept/two": "the program's", "d/8": "the program's", "a": "the program's", "same": "built", "again": "built", "gone": "",
+	})
+}
+
+// A tree that is larger than the room there is does not take the room.
+func TestPrepareHeedsTheRoom(t *testing.T) {
+	s := onTmpfs(t, "size=256m")
+	s.SetFloor(64 << 20)
+	live := makeLive(t, s, map[string]string{"a": ""})
+	for n := range 10 {
+		must(t, os.WriteFile(filepath.Join(live, fmt.Sprint(n)), random(12<<20), 0o644))
+	}
+	chownAll(t, live)
+	stage := stageOf(t, s, map[string]string{"new": "x"})
+	if _, err := s.Prepare(t.Context(), stage, testID, testUID); app.KindOf(err) != app.NoSpace || !strings.Contains(err.Error(), "nearly full") {
+		t.Errorf("%v", err)
+	}
+	var st unix.Statfs_t
+	must(t, unix.Statfs(s.root, &st))
+	if free := int64(st.Bavail) * st.Bsize; free < 64<<20-lookEvery-piece {
+		t.Errorf("%d MB are free", free>>20)
+	}
+	must(t, s.Discard(stage))
 }
 
 func TestManifestNoticesEveryChange(t *testing.T) {

@@ -13,16 +13,25 @@ import (
 type manifest map[string]meta
 
 // meta identifies one state of one entry. The kernel sets the change time on
-// every write, chmod and rename, and nobody can set it back.
+// every write, chmod and rename, and nobody can set it back. That of a file with
+// several names is set too when another name of it comes or goes, which changes
+// nothing here: of those the time of modification counts.
 type meta struct {
 	ino   uint64
-	ctime unix.Timespec
+	time  unix.Timespec
 	size  int64
 	mode  uint32
+	links bool // it had several names
 }
 
-func metaOf(st *unix.Stat_t) meta {
-	return meta{ino: st.Ino, ctime: st.Ctim, size: st.Size, mode: st.Mode}
+func metaOf(st *unix.Stat_t) meta { return metaBy(st, isFile(st) && st.Nlink > 1) }
+
+func metaBy(st *unix.Stat_t, links bool) meta {
+	m := meta{ino: st.Ino, time: st.Ctim, size: st.Size, mode: st.Mode, links: links}
+	if links {
+		m.time = st.Mtim
+	}
+	return m
 }
 
 // isDir reports whether the entry was a directory.
@@ -31,7 +40,7 @@ func (m meta) isDir() bool { return m.mode&unix.S_IFMT == unix.S_IFDIR }
 // changed reports whether the entry at path is another than it was.
 func (m manifest) changed(path string, st *unix.Stat_t) bool {
 	was, ok := m[path]
-	return !ok || was != metaOf(st)
+	return !ok || was != metaBy(st, was.links)
 }
 
 // touch marks path as changed whatever its metadata say: the inode number of a

@@ -43,9 +43,10 @@ func (s *Store) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int
 		return "", s.cannot("prepare the build", err)
 	}
 	r := newRation(s.lim)
-	m, err := copyLive(ctx, live, build, uid, r)
+	room := func() error { return s.Room("prepare the build") }
+	m, err := copyLive(ctx, live, build, uid, r, room)
 	if err == nil {
-		err = overlay(ctx, top, build, uid, m, r)
+		err = overlay(ctx, top, build, uid, m, r, room)
 	}
 	if err == nil {
 		err = passTick(ctx, top)
@@ -68,12 +69,12 @@ func (s *Store) BuildDir(stage app.Stage) string {
 }
 
 // copyLive copies the live tree and records the copy.
-func copyLive(ctx context.Context, live, build dir, uid int, r *ration) (manifest, error) {
+func copyLive(ctx context.Context, live, build dir, uid int, r *ration, room func() error) (manifest, error) {
 	st, err := live.self()
 	if err != nil {
 		return nil, err
 	}
-	c := copier{owner: st.Uid, uid: uid, ration: r}
+	c := copier{owner: st.Uid, uid: uid, ration: r, room: room, links: &links{build, newFirsts()}}
 	if err := c.tree(ctx, live, build, ".", 1); err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func copyLive(ctx context.Context, live, build dir, uid int, r *ration) (manifes
 }
 
 // overlay lays the ZIP's tree over the copy and marks what it replaced.
-func overlay(ctx context.Context, top, build dir, uid int, m manifest, r *ration) error {
+func overlay(ctx context.Context, top, build dir, uid int, m manifest, r *ration, room func() error) error {
 	src, err := top.sub(newName)
 	if err != nil {
 		return err
@@ -91,6 +92,6 @@ func overlay(ctx context.Context, top, build dir, uid int, m manifest, r *ration
 	if err != nil {
 		return err
 	}
-	c := copier{owner: st.Uid, uid: uid, placed: m.touch, ration: r}
+	c := copier{owner: st.Uid, uid: uid, placed: m.touch, ration: r, room: room}
 	return c.tree(ctx, src, build, ".", 1)
 }

@@ -38,9 +38,10 @@ func (s *Store) PrepareRestore(ctx context.Context, stage app.Stage, id app.ID, 
 		return s.cannot("prepare the restore", err)
 	}
 	r := newRation(s.lim)
-	m, err := copyRemade(ctx, live, build, uid, r)
+	room := func() error { return s.Room("prepare the restore") }
+	m, err := copyRemade(ctx, live, build, uid, r, room)
 	if err == nil {
-		err = overlay(ctx, top, build, uid, m, r)
+		err = overlay(ctx, top, build, uid, m, r, room)
 	}
 	if err == nil {
 		err = passTick(ctx, top)
@@ -58,12 +59,12 @@ func (s *Store) PrepareRestore(ctx context.Context, stage app.Stage, id app.ID, 
 }
 
 // copyRemade copies the directories that preparations make, and records them.
-func copyRemade(ctx context.Context, live, build dir, uid int, r *ration) (manifest, error) {
+func copyRemade(ctx context.Context, live, build dir, uid int, r *ration, room func() error) (manifest, error) {
 	st, err := live.self()
 	if err != nil {
 		return nil, err
 	}
-	c := copier{owner: st.Uid, uid: uid, ration: r}
+	c := copier{owner: st.Uid, uid: uid, ration: r, room: room, links: &links{build, newFirsts()}}
 	for folder, is := range rebuildable(live) {
 		if !is {
 			continue
