@@ -237,13 +237,14 @@ func TestBackupHeedsTheRoom(t *testing.T) {
 
 func TestSweep(t *testing.T) {
 	s := newStore(t)
+	unguessed := "." + strings.Repeat("0", 32) + ".zip"
 	outside := filepath.Join(t.TempDir(), "out")
 	put(t, outside, map[string]string{"keep": "x"})
 	put(t, s.root, map[string]string{
 		"apps/known/a": "x", "apps/unknown/a": "x", "apps/link": "->" + outside, "rollback/known/plan": "", "rollback/unknown/plan": "",
 		"apps/gone/a": "x", "rollback/gone/plan": "", "tmp/gone/a": "x", "tmp/known.build/a": "x", "tmp/unknown.build/a": "x", "tmp/empty/": "",
 		"tmp/known/a": "x", "tmp/unknown/a": "x", "staging/abc/new/x": "x", "staging/x.zip": "x", "backups/x.part": "x", "backups/x.zip": "x",
-		"berth.db": "x",
+		"berth.db": "x", "backups/gone" + unguessed: "x", "backups/known" + unguessed: "x", "backups/unknown" + unguessed: "x",
 	})
 	s.opened = time.Date(2026, 11, 22, 13, 5, 0, 0, time.UTC)
 	lost, err := s.Sweep(t.Context(), []app.ID{"known"}, []app.ID{"gone"})
@@ -254,12 +255,15 @@ func TestSweep(t *testing.T) {
 	if n, err := CountLost(s.root); n != 2 || err != nil {
 		t.Errorf("%d are lost, %v", n, err)
 	}
+	if _, err := s.OpenBackup("gone" + unguessed); app.KindOf(err) != app.NotFound {
+		t.Errorf("the backup of an application that was deleted: %v", err)
+	}
 	var got []string
 	for name := range snapshot(t, s.root) {
 		got = append(got, name)
 	}
 	slices.Sort(got)
-	want := ". apps apps/known apps/known/a backups backups/x.zip berth.db lost lost/link.T lost/link.T/apps lost/unknown.T lost/unknown.T/apps lost/unknown.T/apps/a lost/unknown.T/rollback lost/unknown.T/rollback/plan lost/unknown.T/tmp lost/unknown.T/tmp/a rollback rollback/known rollback/known/plan staging tmp tmp/known tmp/known/a"
+	want := ". apps apps/known apps/known/a backups backups/known" + unguessed + " backups/unknown" + unguessed + " backups/x.zip berth.db lost lost/link.T lost/link.T/apps lost/unknown.T lost/unknown.T/apps lost/unknown.T/apps/a lost/unknown.T/rollback lost/unknown.T/rollback/plan lost/unknown.T/tmp lost/unknown.T/tmp/a rollback rollback/known rollback/known/plan staging tmp tmp/known tmp/known/a"
 	if text := strings.ReplaceAll(strings.Join(got, " "), ".20261122T130500Z", ".T"); text != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}

@@ -98,8 +98,8 @@ func (s *Store) OpenFile(id app.ID, uid int, name string) (*os.File, int64, erro
 }
 
 // WriteFile makes a file of the live tree of id, which must be that of uid, hold
-// data: a new one beside it, which then takes its name, so that whoever reads it
-// sees all of the old or all of the new. Its directory must be there; the mode
+// data: a new one, made in staging, which then takes its name, so that whoever reads
+// it sees all of the old or all of the new, and a crash leaves nothing in the tree. Its directory must be there; the mode
 // stays. app.NotFound where there is no directory, app.Conflict where something
 // else than a file has the name. The program may be running: whatever it puts in
 // the way, nothing outside of its tree is written, and nothing that it has open.
@@ -132,23 +132,29 @@ func (s *Store) WriteFile(id app.ID, uid int, name string, data []byte) error {
 	case !errors.Is(err, unix.ENOENT):
 		return noEntry(err, "write the file")
 	}
-	return replaceIn(at, base, data, uid, mode)
+	return s.replaceIn(at, base, data, uid, mode)
 }
 
-// replaceIn writes a file beside base and gives it that name. Until it is whole
-// only root can open it; the name is all that the program could take away.
-func replaceIn(at dir, base string, data []byte, uid int, mode uint32) (err error) {
-	temp := ".berth-" + randName()
-	f, err := at.create(temp)
+// replaceIn makes a file and gives it a name in the program's directory. Until then
+// only root can reach it.
+func (s *Store) replaceIn(at dir, base string, data []byte, uid int, mode uint32) (err error) {
+	temp := randName()
+	f, err := s.staging.create(temp)
 	if err != nil {
 		return cannot("write the file", err)
 	}
 	defer func() {
 		if err != nil {
-			_ = unix.Unlinkat(int(at), temp, 0)
+			_ = unix.Unlinkat(int(s.staging), temp, 0)
 		}
 	}()
-	_, err = f.Write(data)
+	// Into a directory that passes its project on, only what is of it can move.
+	if x, perr := at.project(); perr == nil && x.flags&inherits != 0 {
+		err = dir(f.Fd()).setProject(x.project)
+	}
+	if err == nil {
+		_, err = f.Write(data)
+	}
 	if err == nil {
 		err = f.Chown(uid, uid)
 	}
@@ -159,13 +165,16 @@ func replaceIn(at dir, base string, data []byte, uid int, mode uint32) (err erro
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = unix.Renameat(int(at), temp, int(at), base)
+		err = s.at("written")
+	}
+	if err == nil {
+		err = unix.Renameat(int(s.staging), temp, int(at), base)
 	}
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOENT) {
 		return app.Errorf(app.Conflict, "cannot write the file: the program changed the directory meanwhile")
 	}
 	if err != nil {
-		return cannot("write the file", err)
+		return s.cannot("write the file", err)
 	}
 	return nil
 }

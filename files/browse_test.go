@@ -118,6 +118,27 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
+// Whatever ends berth before a file has its name, the tree holds nothing of it, and a
+// boot removes it.
+func TestWriteFileCutShort(t *testing.T) {
+	s := newStore(t)
+	top := makeLive(t, s, map[string]string{"dir/a": "old"})
+	before := snapshot(t, top)
+	seen := 0
+	s.step = func(string) error {
+		seen++
+		same(t, snapshot(t, top), before)
+		_, err := s.Sweep(t.Context(), []app.ID{testID}, nil)
+		must(t, err)
+		empty(t, s, "staging")
+		return errCrash
+	}
+	if err := s.WriteFile(testID, testUID, "dir/a", []byte("new")); err == nil || seen != 1 {
+		t.Errorf("%v after %d steps", err, seen)
+	}
+	same(t, snapshot(t, top), before)
+}
+
 // A program swaps a directory for a link to the outside, over and over, while its
 // files are written: nothing lands outside.
 func TestWriteFileWhileDirectoriesAreSwapped(t *testing.T) {

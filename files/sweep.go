@@ -13,8 +13,8 @@ import (
 )
 
 // Sweep removes what a crash left behind: everything in staging, what there is of
-// the applications that are gone, the temporary directories of builds, and unfinished
-// backups. Trees, journals and temporary directories that are neither of a known
+// the applications that are gone, their backups among it, for links lead to them; the
+// temporary directories of builds, and unfinished backups. Trees, journals and temporary directories that are neither of a known
 // application nor of one that is gone it moves aside, and returns those: the records
 // may be older than they are. It is for boot, before anything else uses the Store;
 // journals of known applications stay for Undo. It goes on after an error and
@@ -42,7 +42,7 @@ func (s *Store) Sweep(ctx context.Context, known, gone []app.ID) (lost []Lost, a
 		all = errors.Join(all, err)
 	}
 	err := s.backups.list(func(name string) error {
-		if strings.HasSuffix(name, backupTemp) {
+		if owner, ok := BackupOf(name); ok && slices.Contains(gone, owner) || strings.HasSuffix(name, backupTemp) {
 			all = errors.Join(all, removeTree(ctx, s.backups, name))
 		}
 		return nil

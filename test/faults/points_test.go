@@ -31,7 +31,7 @@ var points = map[string]string{
 	"cli/host/backup.go":          "the archive has its name when it is whole: TestBackupDuringDeploys",
 	"cli/host/restore.go":         "refuseUnfinished: a directory in which a restore was cut short is served by nobody",
 	"cli/host/install.go":         "the binary and the units; install is repeated (TestInstallBelowARoot)",
-	"files/browse.go":             "a file that the panel writes has its name when it is whole (TestWriteFile)",
+	"files/browse.go":             "a file that the panel writes is in staging, which a boot empties, until it is whole (TestWriteFileCutShort)",
 	"host/watch/metrics/store.go": "figures of the last minute, told by their checksums (metrics TestTornEnds, TestHalvesAreJoined)",
 	"files/probe.go":              "a file without a name, which only asks whether the disk answers",
 }
