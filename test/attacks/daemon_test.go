@@ -3,6 +3,7 @@ package attacks
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -16,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"berth/test/harness"
 )
@@ -41,6 +44,12 @@ var web = &http.Client{Timeout: 2 * time.Minute}
 // left of its programs.
 func launch(t *testing.T, args ...string) *daemon {
 	t.Helper()
+	return launchOn(t, "", args...)
+}
+
+// launchOn is launch on a disk of its own in memory, unless its options are "".
+func launchOn(t *testing.T, disk string, args ...string) *daemon {
+	t.Helper()
 	harness.Ready(t, unready)
 	root, err := os.MkdirTemp("/tmp", "berth-attacks.") //nolint:usetesting // t.TempDir is closed to other users
 	if err != nil {
@@ -51,6 +60,11 @@ func launch(t *testing.T, args ...string) *daemon {
 	}
 	n := int(daemons.Add(1)) * uids
 	d := &daemon{t: t, root: root, data: filepath.Join(root, "data"), uids: 500000 + n} // beyond those of other tests
+	if disk != "" {
+		if err := errors.Join(os.Mkdir(d.data, 0o711), unix.Mount("tmpfs", d.data, "tmpfs", 0, disk)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	cmd := exec.Command(berth, append([]string{
 		"serve", "--data-dir", d.data, "--listen", "127.0.0.1:0", "--rate-limit", "100000", "--apps-ok-delay", "400ms", "--apps-stop-timeout", "2s",
 		"--apps-uid-base", strconv.Itoa(d.uids), "--apps-uid-count", strconv.Itoa(uids),
@@ -112,6 +126,7 @@ func (d *daemon) finish() {
 	if d.t.Failed() && d.Out != nil {
 		d.t.Logf("the daemon said:\n%s", d.Out)
 	}
+	_ = unix.Unmount(d.data, unix.MNT_DETACH) // if it is a disk of its own
 	if err := os.RemoveAll(d.root); err != nil {
 		d.t.Error(err)
 	}
