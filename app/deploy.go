@@ -153,11 +153,12 @@ func ActorOf(ctx context.Context, owner AccountID) AccountID {
 // Program is one program to run, or one step of its preparation.
 type Program struct {
 	App     ID
-	Run     int    // the run's number; each has a control group of its own
-	Beside  bool   // another run of the application goes on meanwhile
-	Journal string // of the deployment that starts it, whose record decides whether it stays; "" when none does
-	Build   bool   // a step of the preparation: other limits, another log
-	Code    Code   // of the deployment; a step has none
+	Account AccountID // whose application it is
+	Run     int       // the run's number; each has a control group of its own
+	Beside  bool      // another run of the application goes on meanwhile
+	Journal string    // of the deployment that starts it, whose record decides whether it stays; "" when none does
+	Build   bool      // a step of the preparation: other limits, another log
+	Code    Code      // of the deployment; a step has none
 	Argv    []string
 	Env     []string // added to what every program gets
 	// Variables are the owner's own. They beat Env, and HOME, TMPDIR, PORT and

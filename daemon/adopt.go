@@ -256,7 +256,7 @@ func (s *starter) adopt(p app.Program) (*host.Survivor, error) {
 		temp = s.trees.Temp(p.App, false)
 	}
 	spec := s.spec(p, temp)
-	spec.OnHelperOOM = helperKilled(out)
+	spec.OnHelperOOM, spec.OnNoSocket = helperKilled(out), noSocket(out)
 	run, err := s.proc.Adopt(v.Survivor, spec)
 	if err != nil {
 		s.logs.Ended(p)

@@ -47,6 +47,7 @@ type daemon struct {
 	held        logs.Holder // keeps what programs print while no daemon lives
 	groups      *cgroup.Tree
 	meter       *sandbox.Meter   // nil where nothing counts
+	sockets     *sandbox.Sockets // nil where nobody counts them
 	network     *sandbox.Network // nil where programs have the host's, for the reason that is
 	unnetworked error
 	walls       proc.Walls
@@ -184,7 +185,7 @@ func (d *daemon) hostConfig(capacity app.MB) host.Config {
 	}
 	start := &starter{
 		adopts: d.survivors.take,
-		path:   tools.Path(), proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter, Network: d.network, Walls: d.walls}, trees: d.trees, logs: d.logs,
+		path:   tools.Path(), proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter, Network: d.network, Sockets: d.sockets, Walls: d.walls}, trees: d.trees, logs: d.logs,
 		pids: int64(s.Apps.PidsMax), cpu: int64(s.Apps.CPUMax), oomGroup: s.Apps.OOMGroup,
 	}
 	if !d.trees.Quota().Enforced() { // a quota says EDQUOT, this kills

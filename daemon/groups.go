@@ -37,6 +37,7 @@ func (d *daemon) openGroups(ctx context.Context) error {
 	} else {
 		d.undo = append(d.undo, d.meter.Close)
 	}
+	d.openSockets()
 	return d.openNetwork()
 }
 

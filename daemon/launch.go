@@ -50,7 +50,7 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 	}
 	spec := s.spec(p, temp)
 	spec.Output = pipe
-	spec.OnHelperOOM = helperKilled(out)
+	spec.OnHelperOOM, spec.OnNoSocket = helperKilled(out), noSocket(out)
 	if p.Build {
 		spec.Group = fmt.Sprintf("apps/%s/build-%d", p.App, s.builds.Add(1))
 		spec.OOMGroup = true
@@ -87,6 +87,18 @@ func helperKilled(out *logs.Log) func(limit int64) {
 	}
 }
 
+// noSocket notes in a log that the program was refused sockets, or is ended for
+// them.
+func noSocket(out *logs.Log) func(held int, ended bool) {
+	return func(held int, ended bool) {
+		if ended {
+			out.Note(fmt.Sprintf("ended: it holds %d sockets, more than it may, because it listened on connections that it had accepted", held))
+			return
+		}
+		out.Note(fmt.Sprintf("the program was refused new sockets: it holds %d, and a program, and all programs of an account together, have a bound; close those that it does not use", held))
+	}
+}
+
 // memoryTemp is the TMPDIR of a program with a root directory of its own: in
 // memory, and gone with it.
 const memoryTemp = "/tmp"
@@ -109,6 +121,7 @@ func (s *starter) spec(p app.Program, temp string) proc.Spec {
 	spec := proc.Spec{
 		Group: "apps/" + string(p.App) + "/" + strconv.Itoa(p.Run), Argv: p.Argv,
 		Env: s.environment(p, home, temp), Dir: home, UID: p.UID, Port: p.Port, Name: hostname(p.App),
+		Account: uint32(p.Account),
 		Journal: p.Journal, MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: s.pids, OOMGroup: s.oomGroup,
 		CPU: s.cpu, FileSize: s.fileSize,
 	}

@@ -3,11 +3,14 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"berth/daemon/settings"
+	"berth/host"
 	"berth/proc"
 	"berth/proc/sandbox"
 )
@@ -31,6 +34,37 @@ func (d *daemon) openNetwork() error {
 	d.undo = append(d.undo, network.Close, func() error { stop(); <-done; return nil })
 	return nil
 }
+
+// openSockets counts the programs' sockets, where the kernel lets somebody, and
+// goes on with what those of an earlier daemon hold.
+func (d *daemon) openSockets() {
+	bounds := SocketBounds(d.log)
+	var earlier []string
+	for _, v := range d.survivors.all {
+		earlier = append(earlier, filepath.Join(d.groups.Root(), v.Group))
+	}
+	sockets, err := sandbox.NewSockets(bounds, earlier...)
+	if err != nil {
+		d.log.Warn("a program can take every port that this host gives to connections", "error", err)
+		return
+	}
+	d.sockets = sockets
+	d.undo = append(d.undo, sockets.Close)
+}
+
+// SocketBounds is how many sockets programs may have on this host.
+func SocketBounds(log *slog.Logger) sandbox.SocketBounds {
+	ports, err := proc.ConnectionPorts()
+	if err != nil {
+		ports = usualPorts
+		log.Warn("cannot read which ports this host gives to connections, and takes the usual range", "error", err)
+	}
+	program, account, all := host.SocketBounds(ports)
+	return sandbox.SocketBounds{Program: int32(program), Account: int32(account), All: int32(all)}
+}
+
+// usualPorts is how many ports Linux gives to connections: 32768 to 60999.
+const usualPorts = 28232
 
 // refreshEvery is how often the host's addresses and name servers are looked at
 // for programs that run already.

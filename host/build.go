@@ -95,7 +95,7 @@ func (h *Host) await(ctx context.Context, t *turn) (time.Duration, error) {
 // step runs one command of the preparation in a group of its own.
 func (h *Host) step(ctx context.Context, a app.App, step app.Step, stage app.Stage, variables []app.Variable) error {
 	run, err := h.Launch(ctx, app.Program{
-		App: a.ID, Build: true, Argv: step.Argv, Env: step.Env, Variables: variables, Stage: stage,
+		App: a.ID, Account: a.Account, Build: true, Argv: step.Argv, Env: step.Env, Variables: variables, Stage: stage,
 		UID: a.UID, Port: a.Port, RAM: h.BuildRAM, Share: h.ramNow(a),
 	})
 	if err != nil {

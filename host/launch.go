@@ -104,7 +104,7 @@ func (u *unit) program(plan app.Plan) (app.Program, error) {
 		variables = u.variables
 	}
 	return app.Program{
-		App: u.id, Run: u.app.LastRun, Code: plan.Code, Argv: plan.Argv, Env: plan.Env, Variables: variables,
+		App: u.id, Account: u.app.Account, Run: u.app.LastRun, Code: plan.Code, Argv: plan.Argv, Env: plan.Env, Variables: variables,
 		Journal: u.journal, UID: u.app.UID, Port: u.app.Port, RAM: u.app.RAM, Share: u.app.RAM,
 	}, err
 }

@@ -37,6 +37,18 @@ func restarts(a app.App, e app.Exit) bool {
 	return a.AutoRestart && e.Code != 0
 }
 
+// programSockets is how many sockets a program may have at once, beside those
+// that a listener accepts.
+const programSockets = 2048
+
+// SocketBounds returns how many sockets a program, the programs of an account and
+// all programs may have at once on a host that gives so many ports to connections,
+// for a socket may take one of them: no account takes more than a sixteenth, or
+// what one program may have, and a quarter is left for the host.
+func SocketBounds(ports int) (program, account, all int) {
+	return programSockets, max(programSockets, ports/16), max(2*programSockets, ports-ports/4)
+}
+
 // signalNames are those a program's owner is likely to meet (signal(7)).
 var signalNames = map[int]app.Text{
 	4: app.Textf(" (illegal instruction)"), 6: app.Textf(" (aborted)"), 8: app.Textf(" (arithmetic error)"), 9: app.Textf(" (killed)"),

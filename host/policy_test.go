@@ -62,3 +62,14 @@ func TestStopped(t *testing.T) {
 		}
 	}
 }
+
+func TestSocketBounds(t *testing.T) {
+	for ports, want := range map[int][3]int{
+		28232: {2048, 2048, 21174}, 64511: {2048, 4031, 48384}, 1000: {2048, 2048, 4096}, 0: {2048, 2048, 4096},
+	} {
+		program, account, all := SocketBounds(ports)
+		if got := [3]int{program, account, all}; got != want {
+			t.Errorf("SocketBounds(%d) = %v, want %v", ports, got, want)
+		}
+	}
+}

@@ -87,6 +87,7 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 		started: bornAt(v.Birth), done: make(chan struct{}), leaving: make(chan struct{}),
 		private: v.Private || v.Port == 0 && l.Network != nil, // an older berth did not note it
 	}
+	r.sockets = l.adoptSockets(group, s)
 	m, err := group.Memory()
 	if err == nil {
 		r.limit = m.Limit >> 20
@@ -101,7 +102,7 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot adopt the program: %w", err), r.traffic.Close())
+		return nil, errors.Join(fmt.Errorf("cannot adopt the program: %w", err), r.traffic.Close(), r.sockets.Close())
 	}
 	r.begin()
 	return r, nil
@@ -161,5 +162,23 @@ func (l *Launcher) adoptTraffic(group *cgroup.Group) *sandbox.Counter {
 	if l.Meter != nil {
 		l.Log.Warn("cannot go on counting a program's traffic", "error", err)
 	}
+	return nil
+}
+
+// adoptSockets goes on counting the sockets of a group, or begins to where an
+// older berth did not. That it cannot ends no program.
+func (l *Launcher) adoptSockets(group *cgroup.Group, s Spec) *sandbox.SocketCount {
+	if l.Sockets == nil || s.Account == 0 {
+		return nil
+	}
+	dir, err := group.Open()
+	if err == nil {
+		defer dir.Close()
+		var c *sandbox.SocketCount
+		if c, err = l.Sockets.Enclose(dir, s.Account); err == nil {
+			return c
+		}
+	}
+	l.Log.Warn("a program that an earlier daemon started can take every port that this host gives to connections", "error", err)
 	return nil
 }

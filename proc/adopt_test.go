@@ -31,6 +31,7 @@ type earlier struct {
 	Spec   Spec
 	Output string
 	Meter  bool
+	Counts *sandbox.SocketBounds // nil when it counts no sockets
 }
 
 func earlierDaemon(order string) {
@@ -47,6 +48,9 @@ func earlierDaemon(order string) {
 	if err == nil && e.Meter {
 		l.Meter, err = sandbox.NewMeter()
 	}
+	if err == nil && e.Counts != nil {
+		l.Sockets, err = sandbox.NewSockets(*e.Counts)
+	}
 	if err == nil {
 		e.Spec.Output, err = os.OpenFile(e.Output, os.O_WRONLY|os.O_APPEND, 0)
 	}
@@ -60,7 +64,13 @@ func earlierDaemon(order string) {
 // startedBefore starts s by a daemon that is dead when it returns.
 func (b bench) startedBefore(t *testing.T, s Spec) Survivor {
 	t.Helper()
-	order, err := json.Marshal(earlier{b.name, s, s.Output.Name(), b.Meter != nil})
+	return b.startedCounted(t, s, nil)
+}
+
+// startedCounted is startedBefore by a daemon that counts sockets, within bounds.
+func (b bench) startedCounted(t *testing.T, s Spec, bounds *sandbox.SocketBounds) Survivor {
+	t.Helper()
+	order, err := json.Marshal(earlier{b.name, s, s.Output.Name(), b.Meter != nil, bounds})
 	if err != nil {
 		t.Fatal(err)
 	}

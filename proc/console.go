@@ -20,8 +20,9 @@ import (
 type Console struct {
 	main    *process
 	group   *cgroup.Group
-	in      *Run               // nil when it is alone
-	network *sandbox.Enclosure // the run's own when it is not alone, and nil here
+	in      *Run                 // nil when it is alone
+	network *sandbox.Enclosure   // the run's own when it is not alone, and nil here
+	sockets *sandbox.SocketCount // the same
 	log     *slog.Logger
 	started time.Time
 	before  cgroup.Memory
@@ -72,14 +73,14 @@ func (l *Launcher) begin(c *Console, s Spec) error {
 		return err
 	}
 	if c.before, err = c.group.Memory(); err == nil && c.in == nil {
-		c.network, err = l.enclose(c.group, s.Port)
+		c.network, c.sockets, err = l.enclose(c.group, s)
 	}
 	if err == nil {
 		err = l.capturing(c, s)
 	}
 	if err != nil {
 		l.discard(c.group, s.Group)
-		err = errors.Join(err, c.network.Close())
+		err = errors.Join(err, c.network.Close(), c.sockets.Close())
 	}
 	return err
 }
@@ -136,7 +137,7 @@ func (c *Console) wait() {
 	e.Ran = e.At.Sub(c.started)
 	left := errors.Join(c.group.Kill(), c.group.WaitEmpty(killTimeout))
 	m, merr := c.group.Memory()
-	if left = errors.Join(left, merr, c.group.Remove(), c.network.Close()); left != nil {
+	if left = errors.Join(left, merr, c.group.Remove(), c.network.Close(), c.sockets.Close()); left != nil {
 		c.log.Error("cannot clean up after a console command", "error", left)
 	}
 	e.Code, e.Signal = exitCode(status)

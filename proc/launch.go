@@ -38,6 +38,7 @@ type Spec struct {
 	FileSize int64 // most bytes of one file; 0 for no limit
 	OOMGroup bool
 	Port     int      // its own, for the network policy; 0 when it has none
+	Account  uint32   // whose sockets it counts for, from 1; 0 when they are not counted
 	Journal  string   // app.Program.Journal
 	Output   *os.File // stdout and stderr; stays the caller's
 	Errors   *os.File // stderr, when it is not to be Output
@@ -45,6 +46,10 @@ type Spec struct {
 	// program but not the program itself was killed for its memory and the
 	// program lives on. May be nil.
 	OnHelperOOM func(limitMB int64) `json:"-"`
+	// OnNoSocket is called when the program was refused sockets, with how many it
+	// holds, and not again for some time; or when it is ended, because it took them
+	// in a way that nothing can refuse. May be nil.
+	OnNoSocket func(held int, ended bool) `json:"-"`
 
 	try bool // see Launcher.Try
 }
@@ -58,6 +63,8 @@ type Launcher struct {
 	Meter *sandbox.Meter
 	// Network is the programs' network policy; nil leaves them the host's.
 	Network *sandbox.Network
+	// Sockets counts the programs' sockets and refuses too many; nil does not.
+	Sockets *sandbox.Sockets
 	// Walls are what every program is behind; the zero value is its user alone.
 	Walls Walls
 	// Init is the command line that reaches Init in a child of this binary;
@@ -98,7 +105,7 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 		return nil, err
 	}
 	traffic := l.meter(group)
-	network, err := l.enclose(group, s.Port)
+	network, sockets, err := l.enclose(group, s)
 	if err != nil {
 		l.discard(group, s.Group)
 		return nil, err
@@ -106,10 +113,10 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 	main, err := l.start(s, group)
 	if err != nil {
 		l.discard(group, s.Group)
-		return nil, errors.Join(err, network.Close())
+		return nil, errors.Join(err, network.Close(), sockets.Close())
 	}
 	r := &Run{
-		main: main, group: group, traffic: traffic, network: network, log: l.Log.With("group", s.Group), spec: s,
+		main: main, group: group, traffic: traffic, network: network, sockets: sockets, log: l.Log.With("group", s.Group), spec: s,
 		started: time.Now(), limit: s.MemoryMB, done: make(chan struct{}), leaving: make(chan struct{}),
 		private: network != nil,
 	}
@@ -126,6 +133,7 @@ func (r *Run) begin() {
 	if err := r.watchHelpers(); err != nil {
 		r.log.Warn("cannot watch for killed helper processes", "error", err)
 	}
+	r.sockets.OnExcess(r.exceeded)
 	go r.wait()
 }
 
@@ -167,18 +175,31 @@ func (l *Launcher) meter(group *cgroup.Group) *sandbox.Counter {
 	return nil
 }
 
-// enclose puts the group under the network policy. A program never runs without
-// where there is one.
-func (l *Launcher) enclose(group *cgroup.Group, port int) (*sandbox.Enclosure, error) {
-	if l.Network == nil {
-		return nil, nil
+// enclose puts the group under the network policy and counts its sockets. A
+// program never runs without where there are such.
+func (l *Launcher) enclose(group *cgroup.Group, s Spec) (*sandbox.Enclosure, *sandbox.SocketCount, error) {
+	if l.Network == nil && l.Sockets == nil {
+		return nil, nil, nil
 	}
 	dir, err := group.Open()
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the control group: %w", err)
+		return nil, nil, fmt.Errorf("cannot open the control group: %w", err)
 	}
 	defer dir.Close()
-	return l.Network.Enclose(dir, uint16(port))
+	var network *sandbox.Enclosure
+	if l.Network != nil {
+		if network, err = l.Network.Enclose(dir, uint16(s.Port)); err != nil {
+			return nil, nil, err
+		}
+	}
+	if l.Sockets == nil || s.Account == 0 {
+		return network, nil, nil
+	}
+	sockets, err := l.Sockets.Enclose(dir, s.Account)
+	if err != nil {
+		return nil, nil, errors.Join(err, network.Close())
+	}
+	return network, sockets, nil
 }
 
 // start forks app-init into the group, hands it its orders and waits until

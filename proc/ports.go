@@ -80,3 +80,20 @@ func holds(dir string, sockets map[string]bool) bool {
 		return err == nil && sockets[to]
 	})
 }
+
+// portRange is where the kernel tells which ports it gives to connections.
+const portRange = "/proc/sys/net/ipv4/ip_local_port_range"
+
+// ConnectionPorts returns how many ports the kernel gives to sockets that do not
+// ask for one.
+func ConnectionPorts() (int, error) {
+	text, err := os.ReadFile(portRange)
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the range of ports for connections: %w", err)
+	}
+	var first, last int
+	if _, err := fmt.Sscan(string(text), &first, &last); err != nil || last < first {
+		return 0, fmt.Errorf("cannot read the range of ports for connections: %q in %s", text, portRange)
+	}
+	return last - first + 1, nil
+}

@@ -36,6 +36,7 @@ type Run struct {
 	group   *cgroup.Group
 	traffic *sandbox.Counter // nil where nothing counts
 	network *sandbox.Enclosure
+	sockets *sandbox.SocketCount // nil where nothing counts
 	log     *slog.Logger
 	spec    Spec
 	started time.Time
@@ -56,6 +57,9 @@ type Run struct {
 	ending  bool      // the program has ended, and is about to be waited for
 	left    bool      // it goes on without this run
 	cpu     sample
+	refused int       // sockets it was refused, when that was last told
+	toldAt  time.Time // of refused sockets
+	excess  bool      // it is ended for its sockets
 
 	consoles consoles
 }
@@ -192,8 +196,49 @@ func (r *Run) counts() (app.Counts, error) {
 	if err != nil {
 		return app.Counts{}, err
 	}
+	r.tellRefused()
 	in, out, err := r.traffic.Read()
 	return app.Counts{MemoryBytes: u.Memory, LimitBytes: u.Limit, CPU: u.CPU, NetIn: in, NetOut: out}, err
+}
+
+// refusedPause is how long refused sockets are not told of again.
+const refusedPause = 10 * time.Minute
+
+// tellRefused says that the program was refused sockets, if it was since that
+// was said.
+func (r *Run) tellRefused() {
+	held, refused, err := r.sockets.Read()
+	r.mu.Lock()
+	tell := err == nil && refused != r.refused && (r.toldAt.IsZero() || time.Since(r.toldAt) >= refusedPause)
+	if tell {
+		r.refused, r.toldAt = refused, time.Now()
+	}
+	r.mu.Unlock()
+	if !tell {
+		return
+	}
+	r.log.Warn("the program was refused sockets", "held", held, "refused", refused)
+	if r.spec.OnNoSocket != nil {
+		r.spec.OnNoSocket(held, false)
+	}
+}
+
+// exceeded ends a program that has more sockets than it may: it has listened on
+// one that was accepted and disconnected.
+func (r *Run) exceeded() {
+	held, _, _ := r.sockets.Read()
+	r.mu.Lock()
+	again := r.excess
+	r.excess = true
+	r.mu.Unlock()
+	if again {
+		return
+	}
+	r.log.Warn("the program takes ports in a way that nothing can refuse, and is ended", "held", held)
+	if r.spec.OnNoSocket != nil {
+		r.spec.OnNoSocket(held, true)
+	}
+	r.Stop(0)
 }
 
 func (r *Run) cpuPercent(ctx context.Context) (float64, error) {
@@ -297,6 +342,7 @@ func (r *Run) close(f facts, at time.Time) {
 	}
 	r.mu.Unlock()
 	left := errors.Join(r.endConsoles(), r.group.Kill(), r.group.WaitEmpty(killTimeout))
+	r.tellRefused() // of one that ended of it
 	m, merr := r.group.Memory()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -308,7 +354,7 @@ func (r *Run) close(f facts, at time.Time) {
 	r.exit = verdict(f)
 	r.exit.At, r.exit.Ran = at, at.Sub(r.started)
 	r.exit.PeakBytes, r.exit.LimitMB = m.Peak, app.MB(r.limit)
-	if err := errors.Join(left, merr, r.group.Remove(), r.network.Close(), r.traffic.Close()); err != nil {
+	if err := errors.Join(left, merr, r.group.Remove(), r.network.Close(), r.sockets.Close(), r.traffic.Close()); err != nil {
 		r.log.Error("cannot clean up after the program", "error", err)
 	}
 }

@@ -38,6 +38,7 @@ func TestDoctorFindings(t *testing.T) {
 		{"no cgroups", checkGroups(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}), "FAIL cgroups", "mount it"},
 		{"limit on such a host", []finding{checkLimit(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s)}, "FAIL limit", "mount it"},
 		{"weights on such a host", []finding{checkWeights(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"})}, "warn cpu", "is not shared by RAM"},
+		{"sockets on such a host", []finding{checkSockets(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"})}, "warn sockets", "a program can take every port"},
 		{"traffic on such a host", []finding{checkTraffic(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"})}, "warn netIO", "will show 0B"},
 		{"nothing left for applications", checkHost(s, cgroup.Host{}), "FAIL memory", "host.reserve"},
 		{"no landlock", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Landlock, Err: errors.New("no")}}, nil), "warn landlock", "lsm="},

@@ -2,10 +2,12 @@ package doctor
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 
 	"berth/cgroup"
+	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/proc/sandbox"
 )
@@ -38,6 +40,41 @@ func checkTraffic(h cgroup.Host) finding {
 		return fail(err)
 	}
 	return finding{"netIO", good, "the bytes of each program are counted by eBPF", ""}
+}
+
+// checkSockets counts the sockets of a group of its own.
+func checkSockets(h cgroup.Host) finding {
+	fail := func(err error) finding {
+		return finding{"sockets", dubious, "a program can take every port that this host gives to connections: " + err.Error(), "it needs " + sandbox.Reach.Needs()}
+	}
+	bounds := daemon.SocketBounds(slog.New(slog.DiscardHandler))
+	sockets, err := sandbox.NewSockets(bounds)
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = sockets.Close() }() // nothing depends on it
+	groups, err := cgroup.Open(h, fmt.Sprintf("doctor-%d", os.Getpid()))
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = groups.Close() }() // it never had a group
+	dir, err := os.Open(groups.Root())
+	if err != nil {
+		return fail(err)
+	}
+	defer dir.Close()
+	count, err := sockets.Enclose(dir, 1)
+	if err == nil {
+		_, _, err = count.Read()
+	}
+	if err != nil {
+		return fail(err)
+	}
+	text := fmt.Sprintf("%d of a program at once, %d of an account, %d of all", bounds.Program, bounds.Account, bounds.All)
+	if !sockets.Says() {
+		text += "; more are EPERM, for EMFILE needs Linux 5.18"
+	}
+	return finding{"sockets", good, text, ""}
 }
 
 // checkNetwork puts a group of its own under the network policy.
