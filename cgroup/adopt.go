@@ -62,6 +62,9 @@ func (t *Tree) Find(name string, oomGroup bool) (*Group, error) {
 		m.seen += now.Kills
 		m.mu.Unlock()
 	}
+	if err == nil {
+		err = m.limitSockets(now.Limit) // which an older berth did not
+	}
 	if err == nil && oomGroup {
 		if g.unwait, err = g.killOnOOM(); err == nil && now.Kills > 0 {
 			err = g.Kill() // nobody was there to do it

@@ -261,6 +261,48 @@ func TestBoundsSwap(t *testing.T) {
 	}
 }
 
+func TestBoundsSockets(t *testing.T) {
+	with, without := fakeFiles(t, map[string]string{socketLimit: ""}), t.TempDir()
+	for _, tt := range []struct {
+		h    Host
+		want bool
+	}{
+		{Host{Mode: Hybrid, V1Memory: with}, true},
+		{Host{Mode: Hybrid, V1Memory: without}, false},
+		{Host{Mode: Unusable}, false},
+	} {
+		if got := tt.h.boundsSockets(); got != tt.want {
+			t.Errorf("%+v: %t, want %t", tt.h, got, tt.want)
+		}
+	}
+	for line, want := range map[string]bool{
+		"": true, "quiet cgroup.memory=nokmem": true, "cgroup.memory=nosocket": false, "cgroup.memory=nokmem,nosocket quiet": false, "xcgroup.memory=nosocket": true,
+	} {
+		if got := countsSockets(line); got != want {
+			t.Errorf("%q: %t, want %t", line, got, want)
+		}
+	}
+}
+
+// The buffers of sockets follow the memory limit, and only where there is a limit.
+func TestLimitSockets(t *testing.T) {
+	dir := fakeFiles(t, map[string]string{socketLimit: ""})
+	m := &memoryV1{dir: dir, tcp: true}
+	for memory, want := range map[int64]string{32 << 20: "8388608", 400 << 20: "104857600"} {
+		if err := m.limitSockets(memory); err != nil {
+			t.Error(err)
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, socketLimit)); string(text) != want {
+			t.Errorf("%d: %q, %v", memory, text, err)
+		}
+	}
+	for _, m := range []*memoryV1{{dir: t.TempDir()}, {dir: filepath.Join(dir, "gone"), tcp: true}} {
+		if err := m.limitSockets(1); (err != nil) != m.tcp {
+			t.Errorf("%+v: %v", m, err)
+		}
+	}
+}
+
 func TestGroupReadsItsFiles(t *testing.T) {
 	dir := fakeFiles(t, map[string]string{"cgroup.procs": "12\n13\n", "cgroup.events": "populated 1\nfrozen 0\n"})
 	g := &Group{path: dir}

@@ -30,6 +30,7 @@ type Host struct {
 	V1IO        string   // likewise for blkio
 	Controllers []string // what cgroup v2 offers at its root
 	NoSwap      bool     // programs can be kept from swap
+	Sockets     bool     // the buffers of programs' sockets are bounded
 	Reason      string   // why the mode is Unusable, and what mends it
 }
 
@@ -50,7 +51,7 @@ func Detect() (Host, error) {
 		h.Controllers = strings.Fields(string(b))
 	}
 	h = classify(h)
-	h.NoSwap = h.boundsSwap()
+	h.NoSwap, h.Sockets = h.boundsSwap(), h.boundsSockets()
 	return h, nil
 }
 
@@ -126,6 +127,29 @@ func (h Host) boundsSwap() bool {
 	}
 	_, err = os.Stat(filepath.Join(filepath.Dir(groups[0]), "memory.swap.max"))
 	return err == nil
+}
+
+// boundsSockets reports whether the buffers of sockets are bounded: on a unified
+// host as part of the memory, unless the kernel was told not to count them (Linux,
+// kernel-parameters, cgroup.memory=nosocket), on a hybrid one by a limit of their own.
+func (h Host) boundsSockets() bool {
+	if h.Mode == Hybrid {
+		_, err := os.Stat(filepath.Join(h.V1Memory, socketLimit))
+		return err == nil
+	}
+	line, err := os.ReadFile("/proc/cmdline")
+	return h.Mode == Unified && (err != nil || countsSockets(string(line)))
+}
+
+// countsSockets reads a kernel's command line.
+func countsSockets(commandLine string) bool {
+	counts := true
+	for _, word := range strings.Fields(commandLine) {
+		if options, ok := strings.CutPrefix(word, "cgroup.memory="); ok && slices.Contains(strings.Split(options, ","), "nosocket") {
+			counts = false
+		}
+	}
+	return counts
 }
 
 // Check returns an error that says why programs cannot be limited on this

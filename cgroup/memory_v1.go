@@ -2,9 +2,11 @@ package cgroup
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -28,6 +30,7 @@ type memoryV1 struct {
 	dir  string
 	rel  string // dir below the mount point
 	swap bool   // memory.memsw exists: memory plus swap can be bounded
+	tcp  bool   // socketLimit exists
 
 	mu   sync.Mutex
 	ooms int   // an eventfd that counts how often the group ran out; -1 when there is none
@@ -39,10 +42,40 @@ func newMemoryV1(mount, root, name string) *memoryV1 {
 	m.rel, _ = filepath.Rel(mount, m.dir)
 	_, err := os.Stat(filepath.Join(mount, "memory.memsw.usage_in_bytes"))
 	m.swap = err == nil
-	// Kernel and TCP memory are part of the usage; their own files are gone
-	// from newer kernels.
+	_, err = os.Stat(filepath.Join(mount, socketLimit))
+	m.tcp = err == nil
+	// Kernel memory is part of the usage, and what the library would read of it
+	// and of sockets is gone from newer kernels.
 	m.ctl = cgroup1.NewMemory(filepath.Dir(mount), cgroup1.IgnoreModules("memsw", "kmem", "kmem.tcp"))
 	return m
+}
+
+// socketLimit bounds the buffers of sockets. v1 counts them apart from the memory,
+// and not at all before there is a limit (Linux, cgroup-v1/memory.rst, 2.7.2);
+// the kernel means to give it up one day.
+const socketLimit = "memory.kmem.tcp.limit_in_bytes"
+
+// socketShare is which part of the memory limit they may have beside it, and
+// leastSockets what they may have at least: one connection as large as Linux
+// lets one become by itself (tcp_rmem).
+const (
+	socketShare  = 4
+	leastSockets = 8 << 20
+)
+
+// limitSockets bounds the buffers of sockets by the memory limit. Those that are
+// larger already stay as they are: the kernel lets nobody set a limit below them,
+// and they shrink when they are read.
+func (m *memoryV1) limitSockets(memory int64) error {
+	if !m.tcp {
+		return nil
+	}
+	bytes := strconv.FormatInt(max(memory/socketShare, leastSockets), 10)
+	err := os.WriteFile(filepath.Join(m.dir, socketLimit), []byte(bytes), 0)
+	if err != nil && !errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("cannot limit the buffers of sockets: %w", err)
+	}
+	return nil
 }
 
 // limit sets the memory limit and, with the same number for memory plus swap,
@@ -67,7 +100,7 @@ func (m *memoryV1) limit(bytes int64) error {
 			return err
 		}
 	}
-	return nil
+	return m.limitSockets(bytes)
 }
 
 func (m *memoryV1) read() (Memory, error) {

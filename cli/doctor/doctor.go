@@ -136,7 +136,7 @@ func checkGroups(h cgroup.Host) []finding {
 	}
 	if h.Mode == cgroup.Unified {
 		text := "unified cgroup v2; controllers: " + strings.Join(h.Controllers, " ")
-		return []finding{{"cgroups", good, text, ""}}
+		return append([]finding{{"cgroups", good, text, ""}}, checkBuffers(h)...)
 	}
 	list := []finding{{"cgroups", good, "hybrid: membership by cgroup v2, memory limit by the v1 hierarchy " + h.V1Memory, ""}}
 	if h.V1Pids == "" {
@@ -145,7 +145,19 @@ func checkGroups(h cgroup.Host) []finding {
 			"boot with systemd.unified_cgroup_hierarchy=1",
 		})
 	}
-	return list
+	return append(list, checkBuffers(h)...)
+}
+
+// checkBuffers tells of the memory of sockets, if nothing bounds it.
+func checkBuffers(h cgroup.Host) []finding {
+	if h.Sockets {
+		return nil
+	}
+	fix := "boot with systemd.unified_cgroup_hierarchy=1"
+	if h.Mode == cgroup.Unified {
+		fix = "take nosocket out of cgroup.memory= on the kernel's command line, and reboot"
+	}
+	return []finding{{"buffers", dubious, "what programs leave in the buffers of their sockets is not part of their RAM, and not limited", fix}}
 }
 
 // checkLimit starts a child that takes memory without end under a limit of

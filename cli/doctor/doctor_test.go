@@ -35,6 +35,8 @@ func TestDoctorFindings(t *testing.T) {
 		{"unified", checkGroups(cgroup.Host{Mode: cgroup.Unified, Controllers: []string{"memory"}}), "ok cgroups", "unified"},
 		{"hybrid", checkGroups(cgroup.Host{Mode: cgroup.Hybrid, V1Memory: "/m", V1Pids: "/p"}), "ok cgroups", "hybrid"},
 		{"hybrid without pids", checkGroups(cgroup.Host{Mode: cgroup.Hybrid, V1Memory: "/m"}), "warn pids", "not limited"},
+		{"hybrid with buffers that nothing bounds", checkGroups(cgroup.Host{Mode: cgroup.Hybrid, V1Memory: "/m"}), "warn buffers", "systemd.unified_cgroup_hierarchy=1"},
+		{"unified that counts no buffers", checkGroups(cgroup.Host{Mode: cgroup.Unified}), "warn buffers", "nosocket"},
 		{"no cgroups", checkGroups(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}), "FAIL cgroups", "mount it"},
 		{"limit on such a host", []finding{checkLimit(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s)}, "FAIL limit", "mount it"},
 		{"weights on such a host", []finding{checkWeights(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"})}, "warn cpu", "is not shared by RAM"},

@@ -72,6 +72,32 @@ func TestKernelAttacksOnBounds(t *testing.T) {
 	d.get("/app/"+other).want(200, "apps.online", true)
 }
 
+// TestKernelAttacksOnBuffers runs a program that leaves what it can in the buffers
+// of its sockets, where the kernel counts it as memory of the program: as part of
+// its RAM, or, on a hybrid host, apart. It is bounded either way, or is ended.
+func TestKernelAttacksOnBuffers(t *testing.T) {
+	t.Parallel()
+	const ram = 64
+	d := launch(t)
+	if _, err := os.Stat("/sys/fs/cgroup/memory"); err == nil {
+		if _, err := os.Stat("/sys/fs/cgroup/memory/memory.kmem.tcp.limit_in_bytes"); err != nil {
+			t.Skip("this kernel cannot bound the buffers of sockets, and doctor says so")
+		}
+	}
+	id := d.upload(bot("stuffer.py", map[string]string{"stuffer.py": source(t, "stuffer.py")}, "RAM="+strconv.Itoa(ram)))
+	left := regexp.MustCompile(`stuffer: left (\d+)`)
+	var log string
+	harness.Eventually(t, "it has left what it can, or is ended for it", func() bool {
+		log = d.log(id)
+		return left.MatchString(log) || strings.Contains(log, "needed more than")
+	})
+	if said := left.FindStringSubmatch(log); said != nil {
+		if bytes, _ := strconv.Atoi(said[1]); bytes > ram<<20 {
+			t.Errorf("a program of %d MB has %d MB in its sockets", ram, bytes>>20)
+		}
+	}
+}
+
 // logged is the size of an application's log on the disk.
 func (d *daemon) logged(t *testing.T, id string) (size int64) {
 	t.Helper()
