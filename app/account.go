@@ -79,4 +79,5 @@ type Visitor struct {
 	Address string // of the client
 	Key     string // what slows it down: the address, a whole network of IPv6
 	Agent   string // what the client calls itself
+	Known   string // what the browser was given when its owner signed in before; "" for nothing
 }

@@ -170,7 +170,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	d.sampler = watch.NewSampler(d.hub, d.host, d.history.Append, d.log)
 	names := domain.New(d.names())
 	links := account.NewLinks(key, time.Now)
-	d.handler = d.front(httpapi.New(d.apiConfig(teams, names, links)), teams, names, links, capacity)
+	d.handler = d.front(httpapi.New(d.apiConfig(teams, names, links)), teams, names, links, key, capacity)
 	return nil
 }
 

@@ -25,12 +25,12 @@ import (
 
 // front returns the handler of the daemon's listener: the API, and the panel for
 // everything that is not the API's.
-func (d *daemon) front(api http.Handler, teams *account.Teams, names *domain.Service, links *account.Links, room app.MB) http.Handler {
+func (d *daemon) front(api http.Handler, teams *account.Teams, names *domain.Service, links *account.Links, key []byte, room app.MB) http.Handler {
 	s := d.settings
 	if !s.Panel.Enabled {
 		return api
 	}
-	signIns := account.NewSignIns(d.db, d.db, s.Panel.SessionTTL)
+	signIns := account.NewSignIns(d.db, d.db, s.Panel.SessionTTL, key)
 	pages := panel.New(panel.Config{
 		SignIns:     signIns,
 		Passwords:   signIns,

@@ -30,8 +30,12 @@ const (
 	maxPassword = 1024
 )
 
-// maxHashing is how many may wait for their hash; each holds a request.
-const maxHashing = 16
+// maxHashing is how many may wait for their hash; each holds a request. Beside
+// them, so may some who are known: strangers cannot take their places.
+const (
+	maxHashing      = 16
+	maxHashingKnown = 4
+)
 
 // passwordText is how hash and salt are written.
 var passwordText = base64.RawStdEncoding.Strict()
@@ -57,37 +61,42 @@ func CheckPassword(name, password string) error {
 type hasher struct {
 	turn    chan struct{} // holds one while a hash is made
 	waiting chan struct{} // holds one for each that wants to be, or is
+	known   chan struct{} // the same of those that are known
 	nobody  string        // what is compared when there is nothing to compare with
 }
 
 func newHasher() *hasher {
 	// The zero salt and hash: there is no password of it.
 	return &hasher{
-		turn: make(chan struct{}, 1), waiting: make(chan struct{}, maxHashing),
+		turn: make(chan struct{}, 1), waiting: make(chan struct{}, maxHashing), known: make(chan struct{}, maxHashingKnown),
 		nobody: written(make([]byte, saltBytes), make([]byte, hashBytes)),
 	}
 }
 
 // enter waits for the turn; the caller MUST call leave. It fails with
 // app.Unavailable when many wait already.
-func (h *hasher) enter(ctx context.Context) (leave func(), err error) {
+func (h *hasher) enter(ctx context.Context, known bool) (leave func(), err error) {
+	waiting := h.waiting
+	if known {
+		waiting = h.known
+	}
 	select {
-	case h.waiting <- struct{}{}:
+	case waiting <- struct{}{}:
 	default:
 		return nil, app.Errorf(app.Unavailable, "many sign in at this moment; try again in a few seconds")
 	}
 	select {
 	case h.turn <- struct{}{}:
-		return func() { <-h.turn; <-h.waiting }, nil
+		return func() { <-h.turn; <-waiting }, nil
 	case <-ctx.Done():
-		<-h.waiting
+		<-waiting
 		return nil, ctx.Err()
 	}
 }
 
-// hash returns what is to be remembered of a password.
+// hash returns what is to be remembered of a password, for somebody who may set it.
 func (h *hasher) hash(ctx context.Context, password string) (string, error) {
-	leave, err := h.enter(ctx)
+	leave, err := h.enter(ctx, true)
 	if err != nil {
 		return "", err
 	}
@@ -98,22 +107,22 @@ func (h *hasher) hash(ctx context.Context, password string) (string, error) {
 }
 
 // matches compares a password with what is remembered of one. With "" it takes
-// as long, and is false.
-func (h *hasher) matches(ctx context.Context, password, remembered string) (bool, error) {
-	leave, err := h.enter(ctx)
+// as long, and is false. known is set for somebody who is known.
+func (h *hasher) matches(ctx context.Context, password, remembered string, known bool) (bool, error) {
+	leave, err := h.enter(ctx, known)
 	if err != nil {
 		return false, err
 	}
 	defer leave()
-	known := remembered != ""
-	if !known {
+	there := remembered != ""
+	if !there {
 		remembered = h.nobody
 	}
 	salt, want, err := read(remembered)
 	if err != nil {
 		return false, err
 	}
-	return subtle.ConstantTimeCompare(derive(password, salt), want) == 1 && known, nil
+	return subtle.ConstantTimeCompare(derive(password, salt), want) == 1 && there, nil
 }
 
 func derive(password string, salt []byte) []byte {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"math"
+	"strconv"
 	"time"
 
 	"berth/app"
@@ -47,7 +48,8 @@ const (
 
 // SignIns lets people sign in to the panel. It is safe for concurrent use. In
 // memory it keeps who guessed lately, in bounded tables, and nothing of any
-// password.
+// password. Strangers keep nobody out: a browser in which the account has signed in
+// before, and a session, are slowed down by their own guesses alone.
 type SignIns struct {
 	sessions  SessionStore
 	passwords PasswordStore
@@ -55,22 +57,33 @@ type SignIns struct {
 	hasher    *hasher
 	names     *brake
 	addresses *brake
+	key       []byte // of known browsers; nil knows none
+	browsers  *brake // that are known
+	changes   *brake // of passwords, by session
 }
 
 // NewSignIns returns the sign-ins of two stores; a session ends when it was not
-// seen for ttl.
-func NewSignIns(sessions SessionStore, passwords PasswordStore, ttl time.Duration) *SignIns {
-	return &SignIns{sessions, passwords, ttl, newHasher(), newBrake(nameWait), newBrake(addressWait)}
+// seen for ttl. key is that of links, from which another is made for known
+// browsers; without one there are none.
+func NewSignIns(sessions SessionStore, passwords PasswordStore, ttl time.Duration, key []byte) *SignIns {
+	return &SignIns{
+		sessions, passwords, ttl, newHasher(), newBrake(nameWait), newBrake(addressWait),
+		knownKey(key), newBrake(addressWait), newBrake(addressWait),
+	}
 }
 
 // SignIn begins a session and returns the text of its cookie, which nobody can
 // read again. It fails with app.Unauthorized, whether the name or the password is
 // wrong, and takes as long for both; with the account, when there is one of that
 // name. It fails with app.Forbidden for a right password of a disabled account,
-// app.Limited after many tries for the name or from the address, and
-// app.Unavailable when many sign in at once.
+// app.Limited after many tries for the name or from the address, or, of a known
+// browser, after many of its own, and app.Unavailable when many sign in at once.
 func (s *SignIns) SignIn(ctx context.Context, name, password string, from app.Visitor) (string, app.Account, error) {
-	if err := s.slow(name, from); err != nil {
+	browser, err := s.browser(ctx, name, from.Known)
+	if err == nil {
+		err = s.slow(name, browser, from)
+	}
+	if err != nil {
 		return "", app.Account{}, err
 	}
 	a, hash, err := s.passwords.PasswordByName(ctx, name)
@@ -80,15 +93,14 @@ func (s *SignIns) SignIn(ctx context.Context, name, password string, from app.Vi
 	if len(password) > maxPassword {
 		password = password[:maxPassword+1] // longer than any
 	}
-	right, err := s.hasher.matches(ctx, password, hash)
+	right, err := s.hasher.matches(ctx, password, hash, browser != "")
 	switch {
 	case err != nil:
 		return "", a, err
 	case !right:
 		return "", a, app.Errorf(app.Unauthorized, "the name or the password is wrong")
 	}
-	s.names.release(name)
-	s.addresses.undo(from.Key)
+	s.forgive(name, browser, from)
 	if a.Disabled {
 		return "", a, app.Errorf(app.Forbidden, "this account is disabled; ask the owner of the server")
 	}
@@ -108,13 +120,32 @@ func (s *SignIns) SignIn(ctx context.Context, name, password string, from app.Vi
 	return key, a, nil
 }
 
-// slow counts a try.
-func (s *SignIns) slow(name string, from app.Visitor) error {
-	wait := s.addresses.take(from.Key)
+// slow counts a try: of a known browser as its own, else as one for the name and
+// from the address.
+func (s *SignIns) slow(name, browser string, from app.Visitor) error {
+	var wait time.Duration
+	if browser != "" {
+		wait = s.browsers.take(browser)
+	} else if wait = s.addresses.take(from.Key); wait == 0 {
+		wait = s.names.take(cutText(name, maxAgent))
+	}
+	return tooMany(wait)
+}
+
+// forgive takes back what slow counted: the password was right.
+func (s *SignIns) forgive(name, browser string, from app.Visitor) {
+	if browser != "" {
+		s.browsers.release(browser) // those of strangers stay counted
+		return
+	}
+	s.names.release(cutText(name, maxAgent))
+	s.addresses.undo(from.Key)
+}
+
+// tooMany is the error of a wait, nil of none.
+func tooMany(wait time.Duration) error {
 	if wait == 0 {
-		if wait = s.names.take(cutText(name, maxAgent)); wait == 0 {
-			return nil
-		}
+		return nil
 	}
 	return app.Errorf(app.Limited, "too many tries; try again in %d seconds", int(math.Ceil(wait.Seconds())))
 }
@@ -163,26 +194,27 @@ func (s *SignIns) EndSession(ctx context.Context, account app.AccountID, id int6
 // one, and ends its sessions but for the one with the id keep. It fails with
 // app.Forbidden when old is wrong, app.Invalid when the new one is none, and app.Limited
 // and app.Unavailable as SignIn does.
-func (s *SignIns) ChangePassword(ctx context.Context, a app.Account, old, password string, keep int64, from app.Visitor) error {
+func (s *SignIns) ChangePassword(ctx context.Context, a app.Account, old, password string, keep int64) error {
 	if err := CheckPassword(a.Name, password); err != nil {
 		return err
 	}
-	if err := s.slow(a.Name, from); err != nil {
+	// By session: guesses of strangers for the name keep nobody from changing it.
+	session := strconv.FormatInt(keep, 10)
+	if err := tooMany(s.changes.take(session)); err != nil {
 		return err
 	}
 	_, hash, err := s.passwords.PasswordByName(ctx, a.Name)
 	if err != nil {
 		return err
 	}
-	right, err := s.hasher.matches(ctx, old, hash)
+	right, err := s.hasher.matches(ctx, old, hash, true)
 	if err != nil {
 		return err
 	}
 	if !right {
 		return app.Errorf(app.Forbidden, "the old password is wrong")
 	}
-	s.names.release(a.Name)
-	s.addresses.undo(from.Key)
+	s.changes.release(session)
 	return s.SetPassword(ctx, a, password, keep)
 }
 

@@ -19,7 +19,7 @@ var home = app.Visitor{Address: "192.0.2.7", Key: "192.0.2.7", Agent: "Firefox/1
 func newSignIns(t *testing.T) (*SignIns, *desk) {
 	t.Helper()
 	d := newDesk()
-	s := NewSignIns(d, d, time.Hour)
+	s := NewSignIns(d, d, time.Hour, []byte("key"))
 	if err := s.SetPassword(t.Context(), d.account, secret, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +91,8 @@ func TestSignInTellsNothing(t *testing.T) {
 	if known.ID != 42 || unknown.ID != 0 {
 		t.Errorf("for the audit log: %v, %v", known.ID, unknown.ID)
 	}
-	_, err := s.hasher.matches(t.Context(), "", "")
-	if ok, err2 := s.hasher.matches(t.Context(), "", s.hasher.nobody); ok || err != nil || err2 != nil {
+	_, err := s.hasher.matches(t.Context(), "", "", false)
+	if ok, err2 := s.hasher.matches(t.Context(), "", s.hasher.nobody, false); ok || err != nil || err2 != nil {
 		t.Errorf("the empty password is somebody's: %v, %v, %v", ok, err, err2)
 	}
 }
@@ -206,7 +206,7 @@ func TestBrakeIsBounded(t *testing.T) {
 // One hash is made at a time, and who waits in a long queue is told so.
 func TestHashesAreMadeInTurn(t *testing.T) {
 	h := newHasher()
-	leave, err := h.enter(t.Context())
+	leave, err := h.enter(t.Context(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestHashesAreMadeInTurn(t *testing.T) {
 	var wg sync.WaitGroup
 	for range maxHashing - 1 {
 		wg.Go(func() {
-			if _, err := h.hash(ctx, secret); err == nil {
+			if _, err := h.matches(ctx, secret, "", false); err == nil {
 				t.Error("two at a time")
 			}
 		})
@@ -225,12 +225,25 @@ func TestHashesAreMadeInTurn(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	_, err = h.hash(ctx, secret)
+	_, err = h.matches(ctx, secret, "", false)
 	wantKind(t, "one too many", err, app.Unavailable)
+	var known sync.WaitGroup
+	known.Go(func() {
+		if _, err := h.matches(t.Context(), secret, "", true); err != nil {
+			t.Errorf("somebody who is known: %v", err)
+		}
+	})
+	for deadline := time.Now().Add(10 * time.Second); len(h.known) < 1; {
+		if time.Now().After(deadline) {
+			t.Fatal("who is known does not wait")
+		}
+		time.Sleep(time.Millisecond)
+	}
 	cancel()
 	wg.Wait()
 	leave()
-	if _, err := h.hash(t.Context(), secret); err != nil || len(h.waiting) != 0 || len(h.turn) != 0 {
+	known.Wait()
+	if _, err := h.hash(t.Context(), secret); err != nil || len(h.waiting)+len(h.known) != 0 || len(h.turn) != 0 {
 		t.Errorf("afterwards: %v, %d wait", err, len(h.waiting))
 	}
 }
@@ -255,11 +268,11 @@ func TestBrokenHashes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := h.matches(t.Context(), secret, good); !ok || err != nil {
+	if ok, err := h.matches(t.Context(), secret, good, false); !ok || err != nil {
 		t.Errorf("%v, %v", ok, err)
 	}
 	for _, bad := range []string{"x", good[1:], good[:len(good)-1], good + "A", strings.Replace(good, "m=19456", "m=99999", 1), strings.Replace(good, "$argon2id", "$argon2i", 1)} {
-		if ok, err := h.matches(t.Context(), secret, bad); ok || err == nil {
+		if ok, err := h.matches(t.Context(), secret, bad, false); ok || err == nil {
 			t.Errorf("%q: %v, %v", bad, ok, err)
 		}
 	}
@@ -268,9 +281,9 @@ func TestBrokenHashes(t *testing.T) {
 func TestChangePassword(t *testing.T) {
 	s, d := newSignIns(t)
 	const fresh = "battery staple"
-	wantKind(t, "a wrong old one", s.ChangePassword(t.Context(), d.account, "wrong password", fresh, 7, home), app.Forbidden)
-	wantKind(t, "a short new one", s.ChangePassword(t.Context(), d.account, secret, "short", 7, home), app.Invalid)
-	if err := s.ChangePassword(t.Context(), d.account, secret, fresh, 7, home); err != nil || d.kept != 7 {
+	wantKind(t, "a wrong old one", s.ChangePassword(t.Context(), d.account, "wrong password", fresh, 7), app.Forbidden)
+	wantKind(t, "a short new one", s.ChangePassword(t.Context(), d.account, secret, "short", 7), app.Invalid)
+	if err := s.ChangePassword(t.Context(), d.account, secret, fresh, 7); err != nil || d.kept != 7 {
 		t.Errorf("%v, kept session %d", err, d.kept)
 	}
 	if _, _, err := s.SignIn(t.Context(), "ana", fresh, home); err != nil {

@@ -64,6 +64,9 @@ func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 func (s *server) enter(c *call) error {
 	c.from, c.safe = s.visitor(c.r)
 	c.lang = text.Accept(c.r.Header.Get("Accept-Language"))
+	if known, err := c.r.Cookie(c.cookieName() + knownSuffix); err == nil {
+		c.from.Known = known.Value
+	}
 	cookie, err := c.r.Cookie(c.cookieName())
 	if err != nil || !s.maySignIn(c) {
 		return app.Errorf(app.Unauthorized, "you are not signed in")

@@ -11,7 +11,13 @@ const (
 	safeCookie  = "__Host-berth"
 	plainCookie = "berth"
 	themeCookie = "berth-theme"
+	// knownSuffix makes the name of what a browser is known by after a sign-in.
+	knownSuffix = "-known"
 )
+
+// knownTime is how long a browser keeps that. For how long it is of use is not the
+// browser's to say.
+const knownTime = 30 * 24 * time.Hour
 
 func (c *call) cookieName() string {
 	if c.safe {
@@ -28,6 +34,14 @@ func (s *server) cookie(c *call, key string) *http.Cookie {
 	}
 	return &http.Cookie{
 		Name: c.cookieName(), Value: key, Path: "/", MaxAge: age,
+		Secure: c.safe, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	}
+}
+
+// knownCookie holds what the browser is known by. It is kept when a session ends.
+func knownCookie(c *call, text string) *http.Cookie {
+	return &http.Cookie{
+		Name: c.cookieName() + knownSuffix, Value: text, Path: "/", MaxAge: int(knownTime / time.Second),
 		Secure: c.safe, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
 }

@@ -77,9 +77,10 @@ func (s *server) changePassword(c *call) (answer, error) {
 	if f.Get("password") != f.Get("again") {
 		return answer{}, errAgain()
 	}
-	if err := s.Passwords.ChangePassword(c.r.Context(), c.account, f.Get("old"), f.Get("password"), c.session.ID, c.from); err != nil {
+	if err := s.Passwords.ChangePassword(c.r.Context(), c.account, f.Get("old"), f.Get("password"), c.session.ID); err != nil {
 		return answer{}, err
 	}
+	s.remember(c, c.account) // what the browser was known by has ended
 	return done("/account", c.lang.Say("Your password was changed, and all other sessions were ended."))
 }
 

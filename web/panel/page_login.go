@@ -61,6 +61,19 @@ func (s *server) begun(c *call, key string, a app.Account, operation string) {
 	c.audit = trail{operation: operation, actor: a, detail: "agent=" + agent(c.from.Agent)}
 	s.leave(c)
 	c.cookies = []*http.Cookie{s.cookie(c, key)}
+	s.remember(c, a)
+}
+
+// remember makes the browser known to the account. That it cannot be keeps nobody
+// from going on.
+func (s *server) remember(c *call, a app.Account) {
+	text, err := s.SignIns.Remember(c.r.Context(), a)
+	if err != nil {
+		s.Log.Error("cannot remember a browser", "request", c.requestID, "cause", err)
+	}
+	if text != "" {
+		c.cookies = append(c.cookies, knownCookie(c, text))
+	}
 }
 
 // leave ends the session of the browser, if it has one. That it cannot be ended

@@ -30,8 +30,8 @@ func TestSignInAndOut(t *testing.T) {
 	b.get("/account").want(t, "the account", http.StatusOK, "ana", "this one")
 	old := b.cookies["__Host-berth"]
 	b.post("/logout").leads(t, "sign out", "/login")
-	if len(b.cookies) != 0 {
-		t.Errorf("cookies are left: %v", b.cookies)
+	if _, known := b.cookies["__Host-berth-known"]; !known || len(b.cookies) != 1 {
+		t.Errorf("cookies are left, or the browser is forgotten: %v", b.cookies)
 	}
 	b.cookies["__Host-berth"] = old
 	b.get("/account").leads(t, "an ended session", "/login?next=%2Faccount")
@@ -57,6 +57,33 @@ func TestWrongPassword(t *testing.T) {
 	b.post("/login", "name", "ana", "password", password).want(t, "too many", http.StatusTooManyRequests, "Too many tries; try again in 1 seconds.")
 	b.header["Accept-Language"] = "pt"
 	b.post("/login", "name", "ana", "password", password).want(t, "in Portuguese", http.StatusTooManyRequests, `lang="pt-BR"`, "Entrar")
+}
+
+// Strangers keep nobody out of a browser in which they have signed in before, nor
+// after they have changed their password in it.
+func TestKnownBrowserSignsIn(t *testing.T) {
+	w := newWorld(t)
+	b, stranger := w.as("ana"), w.browser()
+	b.post("/logout")
+	guess := func() {
+		for range 7 {
+			stranger.post("/login", "name", "ana", "password", "wrong password")
+		}
+		stranger.post("/login", "name", "ana", "password", password).want(t, "a stranger", http.StatusTooManyRequests)
+	}
+	guess()
+	b.post("/login", "name", "ana", "password", password).leads(t, "the known browser", "/login?kept=&next=%2F")
+	before := b.cookies["__Host-berth-known"]
+	b.post("/account/password", "old", password, "password", "battery staple", "again", "battery staple").leads(t, "a new password", "/account")
+	if b.cookies["__Host-berth-known"] == before {
+		t.Error("the browser is known by what the change has ended")
+	}
+	b.post("/logout")
+	guess()
+	b.post("/login", "name", "ana", "password", "battery staple").leads(t, "the known browser, after the change", "/login?kept=&next=%2F")
+	b.post("/logout")
+	b.cookies["__Host-berth-known"] = before
+	b.post("/login", "name", "ana", "password", "battery staple").want(t, "by what has ended", http.StatusTooManyRequests)
 }
 
 func TestConnectionsThatOthersCanRead(t *testing.T) {
@@ -92,8 +119,13 @@ func TestConnectionsThatOthersCanRead(t *testing.T) {
 				return
 			}
 			form.want(t, "the form", http.StatusOK, `name="password"`)
-			if c := p.Cookies(); len(c) != 1 || c[0].Name != tt.cookie || c[0].Secure != (tt.cookie == safeCookie) {
-				t.Errorf("cookies %v", c)
+			if len(p.Cookies()) != 2 {
+				t.Errorf("cookies %v", p.Cookies())
+			}
+			for i, c := range p.Cookies() {
+				if c.Name != tt.cookie+[]string{"", knownSuffix}[i] || c.Secure != (tt.cookie == safeCookie) || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode {
+					t.Errorf("cookie %d is %v", i, c)
+				}
 			}
 			if from := w.acts.last().From; tt.proto != "" && from != "198.51.100.9" {
 				t.Errorf("it came from %s", from)

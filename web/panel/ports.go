@@ -21,13 +21,16 @@ type SignIns interface {
 	Sessions(ctx context.Context, id app.AccountID) ([]app.Session, error)
 	// EndSession returns NotFound for the session of another account.
 	EndSession(ctx context.Context, account app.AccountID, id int64) error
+	// Remember returns by what a browser is known in which the account has just
+	// signed in, "" when it is to be by nothing.
+	Remember(ctx context.Context, a app.Account) (string, error)
 }
 
 // Passwords changes them.
 type Passwords interface {
 	// ChangePassword ends all sessions but the one with the id keep. It returns
 	// Forbidden when old is wrong.
-	ChangePassword(ctx context.Context, a app.Account, old, password string, keep int64, from app.Visitor) error
+	ChangePassword(ctx context.Context, a app.Account, old, password string, keep int64) error
 	// Invitation returns NotFound for a one-time link that is none any more.
 	Invitation(ctx context.Context, key string) (app.Invitation, error)
 	// Redeem uses a one-time link up and begins a session, as SignIn does. name and
