@@ -55,7 +55,7 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	v.end = end
 	v.server = d.server(life, v)
-	v.gate = httpapi.NewGate(l, d.settings.Connections)
+	v.gate = httpapi.NewGate(l, d.settings.Connections, d.settings.TrustedProxies()...)
 	v.gate.Guard(v.server)
 	ended, over := context.WithCancel(context.Background())
 	v.ended = ended

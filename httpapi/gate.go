@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,21 +16,22 @@ import (
 )
 
 const (
-	addressShare = 4  // one address gets a quarter of the connections
+	addressShare = 16 // one address gets a sixteenth of the connections: a few must not have all
 	spareConns   = 32 // beyond the bound, open only to say why nothing is done
 )
 
 // Gate is a listener that bounds how many connections there are at once, in all
-// and from one address (a /64 of IPv6). Connections of this machine have no
-// bound of their own: they may be a proxy's. A new connection takes the place of
-// the one that was idle for longest, if there is one; otherwise it is answered
-// with 503, and closed when there are many of those too. What net/http says in
+// and from one address (a /64 of IPv6). Connections of this machine and of trusted
+// proxies have no bound of their own. A new connection takes the place of the one
+// that has been without a request for longest, since its first moment perhaps, if
+// there is one; otherwise it is answered with 503, and closed when there are many of those too. What net/http says in
 // plain text to a request it cannot read goes out as JSON.
 //
 // It is safe for concurrent use. Guard MUST be called before Serve.
 type Gate struct {
 	net.Listener
 	all, each int
+	trusted   []netip.Prefix
 
 	mu    sync.Mutex
 	conns map[*gated]struct{}
@@ -39,18 +41,19 @@ type Gate struct {
 }
 
 // NewGate returns a gate before l with places for all connections.
-func NewGate(l net.Listener, all int) *Gate {
-	return &Gate{Listener: l, all: all, each: max(1, all/addressShare), conns: map[*gated]struct{}{}, from: map[string]int{}}
+func NewGate(l net.Listener, all int, trusted ...netip.Prefix) *Gate {
+	return &Gate{Listener: l, all: all, each: max(1, all/addressShare), trusted: trusted, conns: map[*gated]struct{}{}, from: map[string]int{}}
 }
 
 // gated is a connection that went through a gate.
 type gated struct {
 	net.Conn
 	gate    *Gate
-	key     string   // of the address, "" for this machine's
+	key     string   // of the address, "" for one without a bound
 	refusal app.Text // none when it is served
 	handled atomic.Bool
-	idle    time.Time // since when; zero while it is not. The gate's mu guards it
+	idle    bool      // it has had a request, and waits for another. The gate's mu guards it
+	since   time.Time // when it came, or became idle last; so is this guarded
 	closed  sync.Once
 }
 
@@ -113,7 +116,7 @@ func (g *Gate) Accept() (net.Conn, error) {
 
 // admit returns the connection as it is served, or nil.
 func (g *Gate) admit(conn net.Conn) *gated {
-	c := &gated{Conn: conn, gate: g, key: keyOf(conn.RemoteAddr())}
+	c := &gated{Conn: conn, gate: g, key: g.keyOf(conn.RemoteAddr()), since: time.Now()}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	full := func(mine bool) bool { return !g.evict(c.key, mine) }
@@ -138,23 +141,27 @@ func (g *Gate) admit(conn net.Conn) *gated {
 	return c
 }
 
-// keyOf names where a connection comes from, "" for this machine.
-func keyOf(a net.Addr) string {
-	if addr, err := netip.ParseAddr(addressOf(a.String())); err == nil && addr.IsLoopback() {
-		return ""
+// keyOf names where a connection comes from, "" for this machine and trusted
+// proxies.
+func (g *Gate) keyOf(a net.Addr) string {
+	if addr, err := netip.ParseAddr(addressOf(a.String())); err == nil {
+		addr = addr.Unmap().WithZone("")
+		if addr.IsLoopback() || slices.ContainsFunc(g.trusted, func(n netip.Prefix) bool { return n.Contains(addr) }) {
+			return ""
+		}
 	}
 	return addressKey(a.String())
 }
 
-// evict closes the connection that was idle for longest, of those from key when
-// mine is set, and reports whether there was one. The caller holds mu.
+// evict closes the connection that no handler has seen for longest, of those from
+// key when mine is set, and reports whether there was one. The caller holds mu.
 func (g *Gate) evict(key string, mine bool) bool {
 	var oldest *gated
 	for c := range g.conns {
-		if c.idle.IsZero() || !c.refusal.IsZero() || mine && c.key != key {
+		if c.handled.Load() || !c.refusal.IsZero() || mine && c.key != key {
 			continue
 		}
-		if oldest == nil || c.idle.Before(oldest.idle) {
+		if oldest == nil || c.since.Before(oldest.since) {
 			oldest = c
 		}
 	}
@@ -173,7 +180,7 @@ func (g *Gate) Busy() int {
 	defer g.mu.Unlock()
 	busy := 0
 	for c := range g.conns {
-		if c.idle.IsZero() {
+		if !c.idle {
 			busy++
 		}
 	}
@@ -203,9 +210,8 @@ func (g *Gate) forget(c *gated) {
 func (g *Gate) changed(c *gated, state http.ConnState) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	c.idle = time.Time{}
-	if state == http.StateIdle {
-		c.idle = time.Now()
+	if c.idle = state == http.StateIdle; c.idle {
+		c.since = time.Now()
 		c.handled.Store(false)
 	}
 }

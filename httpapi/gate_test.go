@@ -128,12 +128,34 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
+// Connections that never say anything are idle too: a few addresses with as many
+// as each gets keep nobody out.
+func TestSilentConnectionsMakeRoom(t *testing.T) {
+	l, g := behind(t, newWorld(t), addressShare)
+	silent := make([]*client, addressShare)
+	for i := range silent {
+		l.set(fmt.Sprint("192.0.2.", i))
+		silent[i] = call1(t, l)
+		if i%2 == 0 {
+			silent[i].say("GET /v2/user HTTP/1.1\r\n") // and never the rest
+		}
+		waitFor(t, func() bool { total, _, _ := g.taken(); return total == i+1 })
+	}
+	l.set("192.0.2.99")
+	c := call1(t, l)
+	c.say(asUser)
+	if resp, _ := c.answer(); resp.StatusCode != http.StatusOK {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	silent[0].wantClosed()
+}
+
 func (g *Gate) idles() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := 0
 	for c := range g.conns {
-		if !c.idle.IsZero() {
+		if c.idle {
 			n++
 		}
 	}
@@ -213,7 +235,7 @@ func TestFullServerSaysSo(t *testing.T) {
 
 func TestOneAddressGetsItsShare(t *testing.T) {
 	w := newWorld(t)
-	l, g := behind(t, w, 8)
+	l, g := behind(t, w, 2*addressShare)
 	l.set("2001:db8::1")
 	_, release := busy(t, w, l, 2)
 	l.set("2001:db8::ffff") // the same customer

@@ -129,7 +129,7 @@ var settings = []setting{
 	{"listen", "127.0.0.1:8400", "`HOST:PORT` of the API and the panel", func(s *Settings) kind { return hostPort{&s.Listen} }},
 	{"base_url", "", "`URL` that clients use to reach the API; berth puts it into links", func(s *Settings) kind { return webAddress{&s.BaseURL} }},
 	{"rate_limit", "60", "maximum number (`N`) of requests per minute for each token", func(s *Settings) kind { return whole(&s.RateLimit, 1, 1_000_000) }},
-	{"connections", "1024", "maximum number (`N`) of open connections at each address that berth listens on; one client address gets at most a quarter", func(s *Settings) kind { return whole(&s.Connections, 16, 1_000_000) }},
+	{"connections", "1024", "maximum number (`N`) of open connections at each address that berth listens on; one client address gets at most a sixteenth", func(s *Settings) kind { return whole(&s.Connections, 16, 1_000_000) }},
 	{"apps.ram_min", "32", "smallest RAM in `MB` that an application may have", func(s *Settings) kind { return whole(&s.Apps.RAMMin, 1, maxRAM) }},
 	{"apps.ram_default", "100", "RAM in `MB` of an application whose discloud.config has no RAM", func(s *Settings) kind { return whole(&s.Apps.RAMDefault, 1, maxRAM) }},
 	{"apps.oom_group", "true", "true means that the kernel kills all processes of an application that runs out of memory, false only one of them", func(s *Settings) kind { return toggle{&s.Apps.OOMGroup} }},

@@ -1,10 +1,13 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -199,41 +202,59 @@ func TestSlowHeaders(t *testing.T) {
 	}
 }
 
-// One address gets a quarter of the connections, a trusted one all of them.
-func TestBound(t *testing.T) {
+// bound is a listener for so many connections, and a way to make one of them.
+func bound(t *testing.T, all int) (b *Bounded, next func() (client net.Conn, in *bounded)) {
+	t.Helper()
 	l := listen(t)
-	b := Bound(l, 3, nil)
-	defer b.Close()
-	var held []net.Conn
-	dial := func() net.Conn {
+	b = Bound(l, all, nil)
+	t.Cleanup(func() { _ = b.Close() })
+	return b, func() (net.Conn, *bounded) {
+		t.Helper()
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
-		return c
-	}
-	for range 3 {
-		dial()
-		c, err := b.Accept()
+		in, err := b.Listener.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
-		held = append(held, c)
+		t.Cleanup(func() { _ = in.Close() })
+		return c, b.admit(in)
 	}
-	got := make(chan net.Conn)
-	go func() { c, _ := b.Accept(); got <- c }()
-	refused := dial()
-	_ = refused.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if _, err := refused.Read(make([]byte, 1)); err == nil {
-		t.Error("a fourth connection is served")
+}
+
+// A new connection takes the place of the one that was idle for longest, and of
+// none that something is done for.
+func TestBound(t *testing.T) {
+	b, next := bound(t, 3)
+	var held []*bounded
+	var clients []net.Conn
+	for range 3 {
+		c, in := next()
+		in.enter()
+		held, clients = append(held, in), append(clients, c)
+	}
+	if _, in := next(); in != nil {
+		t.Error("a fourth connection is served, though three are busy")
+	}
+	held[1].change(0, 1) // it waits for a body
+	held[2].leave()      // it has its answer
+	for i, want := range []int{1, 2} {
+		_, in := next()
+		if in == nil {
+			t.Fatalf("number %d is not served", i)
+		}
+		in.enter()
+		_ = clients[want].SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := clients[want].Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("the one that was idle for longest is not closed: %v", err)
+		}
 	}
 	_ = held[0].Close()
 	_ = held[0].Close() // its place counts once
-	dial()
-	_ = (<-got).Close()
-	if b.total != 2 {
-		t.Errorf("%d places are taken, want 2", b.total)
+	if len(b.conns) != 2 {
+		t.Errorf("%d places are taken, want 2", len(b.conns))
 	}
 	for address, want := range map[string]string{
 		"192.0.2.1:1": "192.0.2.1/32", "[2001:db8::1:2]:1": "2001:db8::/64", "[::ffff:192.0.2.1]:1": "192.0.2.1/32", "127.0.0.1:1": "invalid Prefix", "[::1]:1": "invalid Prefix",
@@ -243,6 +264,52 @@ func TestBound(t *testing.T) {
 		}
 	}
 }
+
+// One address gets a sixteenth of the connections: when those are idle, its own.
+func TestBoundOfAnAddress(t *testing.T) {
+	b := Bound(listen(t), 2*addressShare, []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")})
+	defer b.Close()
+	from := func(address string) *bounded {
+		ours, theirs := net.Pipe()
+		t.Cleanup(func() { _ = ours.Close(); _ = theirs.Close() })
+		return b.admit(cameFrom{ours, named(address)})
+	}
+	for i := range 4 {
+		if in := from("203.0.113.1:1"); in == nil {
+			t.Fatalf("number %d of an address whose others are idle is not served", i)
+		}
+	}
+	if n := b.from[netip.MustParsePrefix("203.0.113.1/32")]; n != 2 {
+		t.Errorf("an address has %d connections, want 2", n)
+	}
+	for i, want := range []bool{true, true, false} {
+		in := from("203.0.113.2:1")
+		if (in != nil) != want {
+			t.Errorf("number %d of an address whose others are busy is served: %v", i, in != nil)
+		}
+		if in != nil {
+			in.enter()
+		}
+	}
+	for i := range 2*addressShare - 2 { // the last ones in the place of the two that are idle
+		in := from("198.51.100.7:1")
+		if in == nil {
+			t.Fatalf("number %d of a trusted proxy is not served", i)
+		}
+		in.enter()
+	}
+	if from("198.51.100.7:1") != nil {
+		t.Error("there are more connections than there may be")
+	}
+}
+
+// cameFrom is a connection from anywhere.
+type cameFrom struct {
+	net.Conn
+	from net.Addr
+}
+
+func (c cameFrom) RemoteAddr() net.Addr { return c.from }
 
 type named string
 

@@ -132,6 +132,9 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case r.Context().Err() != nil: // the client has gone
 		panic(http.ErrAbortHandler)
+	case a.body != nil && a.body.late.Load():
+		w.Header().Set("Connection", "close")
+		show(w, r, pageLate, 0)
 	case errors.As(err, &op) && op.Op == "dial" && a.site.State == Starting:
 		show(w, r, pageStarting, 0)
 	case errors.As(err, &op) && op.Op == "dial":

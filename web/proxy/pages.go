@@ -28,6 +28,7 @@ var (
 	pageMemory   = page{http.StatusBadGateway, "Out of memory", "The program of this site was ended because it needed more RAM than it has.", 0}
 	pageSilent   = page{http.StatusBadGateway, "Not listening", "The program of this site runs, but does not listen on its port.", 5 * time.Second}
 	pageBroken   = page{http.StatusBadGateway, "No answer", "The program of this site gave no answer.", 5 * time.Second}
+	pageLate     = page{http.StatusRequestTimeout, "Not sent", "The request was given up, because what it was to send did not come.", 0}
 	pageSlow     = page{http.StatusGatewayTimeout, "Too slow", "The program of this site took too long to answer.", 0}
 )
 

@@ -86,6 +86,7 @@ type asked struct {
 	peer   string // the address of the connection's other end
 	via    string // what goes before peer in X-Forwarded-For, "" for nothing
 	proto  string
+	body   *paced // nil when there is none
 }
 
 type askedKey struct{}
@@ -102,6 +103,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.trace(a, r)
+	if a.body = pace(w, r); a.body != nil {
+		paced := *r // of others, who end it
+		paced.Body = a.body
+		r = &paced
+	}
 	if p.Access != nil {
 		rec := &recorder{ResponseWriter: w, began: time.Now()}
 		defer func() { p.Access(a.site.ID, rec.line(a, r)) }()

@@ -1,0 +1,206 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slowBody is a client that sends bytes now and then, and a writer that has its
+// deadlines.
+type slowBody struct {
+	http.ResponseWriter
+	pause    time.Duration
+	bytes    int
+	left     int
+	deadline time.Time
+}
+
+func (s *slowBody) SetReadDeadline(t time.Time) error { s.deadline = t; return nil }
+func (s *slowBody) Close() error                      { return nil }
+
+func (s *slowBody) Read(p []byte) (int, error) {
+	if s.left == 0 {
+		return 0, io.EOF
+	}
+	if left := time.Until(s.deadline); left < s.pause {
+		time.Sleep(left)
+		return 0, os.ErrDeadlineExceeded
+	}
+	time.Sleep(s.pause)
+	n := min(s.bytes, s.left, len(p))
+	s.left -= n
+	return n, nil
+}
+
+// A body comes at a pace or is given up; a program may take it as slowly as it
+// likes.
+func TestBodiesHaveAPace(t *testing.T) {
+	for name, tt := range map[string]struct {
+		body  slowBody
+		takes time.Duration // of the program, between two parts
+		late  bool
+		after time.Duration // at most
+	}{
+		"nothing":                {slowBody{pause: time.Hour, bytes: 1, left: 1}, 0, true, bodyPatience},
+		"a byte now and then":    {slowBody{pause: bodyPatience - time.Second, bytes: 1, left: 1000}, 0, true, bodyGrace + time.Second},
+		"a long one, slowly":     {slowBody{pause: time.Second, bytes: 2 * bodyPace, left: 4000 * bodyPace}, 0, false, time.Hour},
+		"a small one, very":      {slowBody{pause: 20 * time.Second, bytes: 1, left: 2}, 0, false, time.Minute},
+		"one that is taken late": {slowBody{pause: time.Second, bytes: bodyPace, left: 20 * bodyPace}, 10 * time.Minute, false, 24 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, err := http.NewRequest(http.MethodPost, "/", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Body, r.ContentLength = &tt.body, int64(tt.body.left)
+				p, began := pace(&tt.body, r), time.Now()
+				for err == nil {
+					_, err = p.Read(make([]byte, 32<<10))
+					time.Sleep(tt.takes)
+				}
+				if late := errors.Is(err, errPace); late != tt.late || late != p.late.Load() || !late && !errors.Is(err, io.EOF) {
+					t.Errorf("the end is %v", err)
+				}
+				if took := time.Since(began); took > tt.after {
+					t.Errorf("it took %v", took)
+				}
+				if !tt.late && !tt.body.deadline.IsZero() {
+					t.Error("the deadline of a body that came is still there")
+				}
+			})
+		})
+	}
+	for _, r := range []*http.Request{{}, {Body: http.NoBody}, {Body: http.NoBody, ContentLength: -1}} {
+		if pace(nil, r) != nil {
+			t.Error("a request without a body has a pace")
+		}
+	}
+}
+
+// Visitors who wait for nothing, and bodies that do not come, make room for others.
+// A WebSocket, which may be silent, does not.
+func TestIdleVisitorsMakeRoom(t *testing.T) {
+	w := newWorld(t)
+	w.serve("shop", func(out http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			_, _ = io.Copy(out, r.Body)
+			return
+		}
+		c, rw, err := http.NewResponseController(out).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = io.Copy(c, rw)
+	})
+	l := listen(t)
+	b := Bound(l, 4, nil)
+	life, end := context.WithCancel(t.Context())
+	server, served := Server(life, w.proxy, slog.New(slog.DiscardHandler)), make(chan error)
+	go func() { served <- server.Serve(b) }()
+	t.Cleanup(func() { end(); _ = server.Close(); <-served })
+	open := func(text string) (net.Conn, *bufio.Reader) {
+		t.Helper()
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		_, _ = io.WriteString(c, text)
+		return c, bufio.NewReader(c)
+	}
+	idle := func(want int) {
+		t.Helper()
+		eventually(t, "so many are idle", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			n := 0
+			for c := range b.conns {
+				if !c.busy() {
+					n++
+				}
+			}
+			return n == want && len(b.conns) == want+1
+		})
+	}
+	const head = " / HTTP/1.1\r\nHost: " + shop + "\r\n"
+	socket, said := open("GET" + head + "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	if line, err := said.ReadString('\n'); !strings.Contains(line, "101") {
+		t.Fatal(line, err)
+	}
+	idle(0)
+	_, silent := open("")
+	idle(1)
+	_, headless := open("POST / HTTP/1.1\r\nHo")
+	idle(2)
+	_, bodiless := open("POST" + head + "Content-Length: 5\r\n\r\n")
+	idle(3)
+	for range 5 {
+		c, answer := open("GET" + head + "\r\n")
+		if line, err := answer.ReadString('\n'); !strings.Contains(line, "200") {
+			t.Fatal(line, err)
+		}
+		idle(3)
+		_ = c // it is kept open
+	}
+	for name, r := range map[string]*bufio.Reader{"silent": silent, "without its headers": headless, "without its body": bodiless} {
+		if text, err := io.ReadAll(r); len(text) > 0 && !strings.Contains(string(text), "408") {
+			t.Errorf("the one that is %s got %q, %v", name, text, err)
+		}
+	}
+	for _, line := range []string{"\r\n", "hello\n"} {
+		if line == "hello\n" {
+			_, _ = io.WriteString(socket, line)
+		}
+		for got := ""; got != line; {
+			var err error
+			if got, err = said.ReadString('\n'); err != nil {
+				t.Fatalf("the WebSocket is closed: %v", err)
+			}
+		}
+	}
+}
+
+// A visitor who takes nothing of an answer does not hold a place for ever.
+func TestAnswersThatNobodyTakes(t *testing.T) {
+	w := newWorld(t)
+	ended := make(chan error, 1)
+	w.serve("shop", func(out http.ResponseWriter, r *http.Request) {
+		var err error
+		for part := make([]byte, 1<<20); err == nil; {
+			_, err = out.Write(part)
+		}
+		ended <- err
+	})
+	l := listen(t)
+	b := Bound(l, 4, nil)
+	b.patience = time.Second
+	server, served := Server(t.Context(), w.proxy, slog.New(slog.DiscardHandler)), make(chan error)
+	go func() { served <- server.Serve(b) }()
+	t.Cleanup(func() { _ = server.Close(); <-served })
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: "+shop+"\r\n\r\n")
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Error("the answer is under way still")
+	}
+}
