@@ -126,9 +126,8 @@ type Deploy struct {
 	Journal string
 	Kept    int64 // bytes that the journal takes on disk
 
-	// Run is the run that was started for it beside the one before, and whose
-	// visitors it takes over; 0 when there is none. The application has it, not its
-	// history.
+	// Run is the run that was started for it; 0 when there is none. The application
+	// has it, not its history.
 	Run     int
 	Started time.Time // of Run
 	Back    bool      // whether a rollback leads to it now; not recorded

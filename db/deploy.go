@@ -12,13 +12,16 @@ const deployColumns = `number, at, by, kind, bytes, main, lang, version, start_c
 
 // AddDeploy records a successful deployment of an application that exists, and
 // with it, in the same transaction, what it decided: from here on its journal
-// is good, and d.Run, if there is one, the run that goes on. d.Number is given to it; the time is now unless d has one. Unless
-// variables is nil they become the application's only ones.
+// is good, and d.Run, if there is one, the run that goes on: an exit from before
+// it is no longer shown. d.Number is given to it; the time is now unless d has one.
+// Unless variables is nil they become the application's only ones.
 //
-// retain gets the history, newest first, and returns what there is to remember
+// wanted is asked within the transaction what the owner wants from here on: what
+// SetWanted stores after the answer comes after the deploy. When it is nil that
+// stays. retain gets the history, newest first, and returns what there is to remember
 // of it: those it leaves out are forgotten. It returns the deploy as it is
 // recorded, or fails with app.NotFound.
-func (db *DB) AddDeploy(ctx context.Context, id app.ID, d app.Deploy, variables []app.Variable, retain func([]app.Deploy) []app.Deploy) (app.Deploy, error) {
+func (db *DB) AddDeploy(ctx context.Context, id app.ID, d app.Deploy, variables []app.Variable, wanted func() app.Wanted, retain func([]app.Deploy) []app.Deploy) (app.Deploy, error) {
 	if d.At.IsZero() {
 		d.At = db.now()
 	}
@@ -32,6 +35,14 @@ func (db *DB) AddDeploy(ctx context.Context, id app.ID, d app.Deploy, variables 
 		}
 		if d.Run > 0 {
 			if err := setRun(ctx, tx, id, d.Run, d.Started); err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, "UPDATE app SET last_exit = NULL WHERE id = ? AND last_exit < ?", id, d.Run); err != nil {
+				return err
+			}
+		}
+		if wanted != nil {
+			if _, err := tx.ExecContext(ctx, "UPDATE app SET wanted = ? WHERE id = ?", wanted(), id); err != nil {
 				return err
 			}
 		}

@@ -21,7 +21,7 @@ func first(a app.App) app.Deploy { return app.Deploy{By: a.Account, Kind: app.De
 func everything(all []app.Deploy) []app.Deploy { return all }
 
 func setCode(db *DB, id app.ID, c app.Code, auto bool) error {
-	_, err := db.AddDeploy(context.Background(), id, app.Deploy{Kind: app.DeployCommit, Code: c, Auto: auto}, nil, everything)
+	_, err := db.AddDeploy(context.Background(), id, app.Deploy{Kind: app.DeployCommit, Code: c, Auto: auto}, nil, nil, everything)
 	return err
 }
 
@@ -42,7 +42,7 @@ func TestDeploys(t *testing.T) {
 		d, err := db.AddDeploy(ctx, "shop", app.Deploy{
 			By: 77, Kind: app.DeployCommit, Bytes: 5, Code: app.Code{Main: fmt.Sprint(n), Lang: "x", Version: "v", Start: "s", Build: "b", Packages: "p", Health: "/up"}, Auto: true,
 			Note: "a note", Journal: fmt.Sprint("journal", n), Kept: 100,
-		}, nil, func(all []app.Deploy) []app.Deploy {
+		}, nil, nil, func(all []app.Deploy) []app.Deploy {
 			for i, d := range all {
 				if d.Number != n-i {
 					t.Errorf("number %d at %d", d.Number, i)
@@ -100,7 +100,7 @@ func TestAddDeployIsOneTransaction(t *testing.T) {
 	before := mustApp(t, db, owner, "shop", 100)
 	must(t, db.ChangeVariables(ctx, "shop", func(set map[string]string) error { set["OLD"] = "1"; return nil }))
 	bad := app.Deploy{Kind: "perhaps", Code: app.Code{Main: "new"}, Journal: "j"}
-	if _, err := db.AddDeploy(ctx, "shop", bad, []app.Variable{}, everything); err == nil {
+	if _, err := db.AddDeploy(ctx, "shop", bad, []app.Variable{}, nil, everything); err == nil {
 		t.Error("a kind that is none was taken")
 	}
 	if got := oneApp(t, db, "shop"); !reflect.DeepEqual(got, before) {
@@ -108,10 +108,10 @@ func TestAddDeployIsOneTransaction(t *testing.T) {
 	}
 	wantVariables(t, db, "shop", app.Variable{Name: "OLD", Value: "1"})
 	bad.Kind = app.DeployRestore
-	_, err := db.AddDeploy(ctx, "shop", bad, []app.Variable{{Name: "NEW", Value: "2"}}, everything)
+	_, err := db.AddDeploy(ctx, "shop", bad, []app.Variable{{Name: "NEW", Value: "2"}}, nil, everything)
 	must(t, err)
 	wantVariables(t, db, "shop", app.Variable{Name: "NEW", Value: "2"})
-	if _, err := db.AddDeploy(ctx, "shop", bad, nil, everything); err == nil {
+	if _, err := db.AddDeploy(ctx, "shop", bad, nil, nil, everything); err == nil {
 		t.Error("one journal for two deploys was taken")
 	}
 }
@@ -155,12 +155,48 @@ func TestAddDeployNamesTheRun(t *testing.T) {
 	must(t, db.RunStarted(ctx, "shop", 3, clock.now()))
 	started := clock.now().Add(time.Minute).Truncate(time.Millisecond)
 	for _, c := range []struct{ run, want int }{{0, 3}, {7, 7}, {0, 7}} {
-		_, err := db.AddDeploy(ctx, "shop", app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: "x", Health: "/up"}, Run: c.run, Started: started}, nil, everything)
+		_, err := db.AddDeploy(ctx, "shop", app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: "x", Health: "/up"}, Run: c.run, Started: started}, nil, nil, everything)
 		must(t, err)
 		all, err := db.Apps(ctx)
 		must(t, err)
 		if a := all[0]; a.LastRun != c.want || a.StartedAt.Equal(started) != (c.want == 7) || a.Code.Health != "/up" {
 			t.Errorf("after run %d it is %+v", c.run, a)
+		}
+	}
+}
+
+// What is wanted is recorded with the deploy, as it is when that is written; an exit
+// from before the run that was started for it is no longer shown.
+func TestAddDeployRecordsWhatIsWanted(t *testing.T) {
+	db, clock := openTemp(t)
+	ctx := t.Context()
+	mustApp(t, db, mustAccount(t, db, "ana", 512).ID, "shop", 100)
+	must(t, db.SetWanted(ctx, "shop", app.WantStopped))
+	must(t, db.RunEnded(ctx, "shop", app.Exit{Run: 3, At: clock.now(), Code: 1}))
+	online := func() app.Wanted { return app.WantOnline }
+	stopped := func() app.Wanted { return app.WantStopped }
+	for _, c := range []struct {
+		name   string
+		kind   app.DeployKind
+		run    int
+		wanted func() app.Wanted
+		want   app.Wanted
+		exit   bool
+	}{
+		{"one that is not written", "perhaps", 4, online, app.WantStopped, true},
+		{"one that says nothing", app.DeployCommit, 0, nil, app.WantStopped, true},
+		{"one that starts a run", app.DeployCommit, 4, online, app.WantOnline, false},
+		{"one whose run has ended", app.DeployCommit, 5, stopped, app.WantStopped, true},
+	} {
+		if c.run == 5 {
+			must(t, db.RunEnded(ctx, "shop", app.Exit{Run: 5, At: clock.now(), Code: 0}))
+		}
+		_, err := db.AddDeploy(ctx, "shop", app.Deploy{Kind: c.kind, Code: app.Code{Main: "x"}, Run: c.run, Started: clock.now()}, nil, c.wanted, everything)
+		if (err != nil) != (c.kind == "perhaps") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if a := oneApp(t, db, "shop"); a.Wanted != c.want || (a.LastExit != nil) != c.exit {
+			t.Errorf("%s: %s, exit %+v", c.name, a.Wanted, a.LastExit)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func TestHappenings(t *testing.T) {
 	exit := app.Exit{Run: 1, At: moment(5000), Ran: time.Second, Code: 137, Signal: 9, OOM: true, PeakBytes: 1 << 20, LimitMB: 64}
 	must(t, db.RunEnded(t.Context(), a.ID, exit))
 	must(t, db.RunEnded(t.Context(), a.ID, exit)) // known already
-	_, err := db.AddDeploy(t.Context(), a.ID, app.Deploy{By: 7, Kind: app.DeployCommit, Note: "a note"}, nil, func(all []app.Deploy) []app.Deploy { return all })
+	_, err := db.AddDeploy(t.Context(), a.ID, app.Deploy{By: 7, Kind: app.DeployCommit, Note: "a note"}, nil, nil, func(all []app.Deploy) []app.Deploy { return all })
 	must(t, err)
 	must(t, db.AddHappening(t.Context(), a.ID, app.Happening{Kind: app.HappenedFailure, Deploy: app.DeployRollback, By: 8, Text: "why"}))
 	all, err := db.Happenings(t.Context(), a.ID)

@@ -41,7 +41,7 @@ func (u *unit) erase() error {
 	ctx := context.Background()
 	err := u.h.Registry.DeleteApp(ctx, u.id)
 	if app.KindOf(err) == app.NoSpace {
-		u.app.Wanted = app.WantStopped // nothing is left to be started
+		u.means(app.WantStopped) // nothing is left to be started
 		if err := errors.Join(u.h.Disk.Remove(ctx, u.id), u.h.Logs.Remove(u.id)); err != nil {
 			return err
 		}

@@ -67,9 +67,9 @@ type commit struct {
 	bytes  int64  // of the ZIP
 	note   string // for the history
 
-	journal   string    // that takes it back
-	besideRun int       // that was started beside the program; 0 when none was
-	besideAt  time.Time // when
+	journal string    // that takes it back
+	number  int       // of the run that was started for it; 0 when none was
+	started time.Time // when
 
 	whole          bool           // what is not in the ZIP goes away
 	takesVariables bool           // those of the ZIP
@@ -226,16 +226,15 @@ func (c *commit) switchTo(stageOf func(context.Context) (app.Stage, error)) (app
 		}
 		return app.Deployed{}, c.back(withLogs(err, printed(lastLines)))
 	}
+	if e != nil && !e.Asked { // it ended well: nothing is to come online at the next boot
+		_ = u.do(ctx, u.mean(app.WantStopped))
+	}
 	if err := c.record(ctx, done); err != nil {
 		_ = u.do(ctx, u.pause(new(app.Snapshot)))
 		return app.Deployed{}, c.back(err)
 	}
 	_ = u.do(ctx, func(reply func(error)) {
 		u.variables = nil // they are recorded
-		if e != nil && !e.Asked {
-			reply(u.want(app.WantStopped)) // it ended well: nothing is to come online at the next boot
-			return
-		}
 		reply(nil)
 	})
 	if c.apts {

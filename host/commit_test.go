@@ -322,3 +322,73 @@ func TestCommitWorkGoesOnWhenTheClientHangsUp(t *testing.T) {
 		}
 	})
 }
+
+// Until a deployment is recorded the records say what they said before it: a crash
+// brings nothing online that was stopped. What a person wants meanwhile holds.
+func TestCommitRecordsWhatIsWantedWithTheCode(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(by(map[string]behaviour{"a": {exit: &app.Exit{Code: 3}, life: time.Minute}, "ends": {exit: &app.Exit{}, life: time.Second}}))
+		id := w.mustUpload("MAIN=a")
+		time.Sleep(2 * time.Minute)
+		before := w.recorded(id)
+		if before.Wanted != app.WantStopped || before.LastExit == nil {
+			t.Fatalf("the record is %+v", before)
+		}
+		looks := 0
+		w.when("AddDeploy", func() {
+			if a := w.recorded(id); a.Wanted != app.WantStopped || a.Code != before.Code || a.LastExit == nil || a.LastExit.Code != 3 {
+				t.Errorf("before the deployment is recorded: %+v, %+v", a, a.LastExit)
+			}
+			looks++
+		})
+		w.when("AddDeploy after", func() {
+			if a := w.recorded(id); a.Wanted != app.WantOnline || a.Code.Main != "b" || a.LastExit != nil {
+				t.Errorf("once it is recorded: %+v, %+v", a, a.LastExit)
+			}
+			looks++
+		})
+		if _, err := w.commit(id, "MAIN=b"); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.snapshot(id); looks != 2 || !s.Running || s.Wanted != app.WantOnline {
+			t.Errorf("after %d looks it is %+v", looks, s)
+		}
+		w.when("AddDeploy", nil)
+		w.when("AddDeploy after", func() {
+			if a := w.recorded(id); a.Wanted != app.WantStopped {
+				t.Errorf("code that ended well is %s at the next boot", a.Wanted)
+			}
+		})
+		if _, err := w.commit(id, "MAIN=ends"); err != nil || w.recorded(id).Wanted != app.WantStopped {
+			t.Errorf("%v, %+v", err, w.recorded(id))
+		}
+	})
+}
+
+// A stop that is answered before the deployment is recorded is not undone by it.
+func TestStopBeforeADeploymentIsRecorded(t *testing.T) {
+	for _, when := range []string{"AddDeploy", "AddDeploy after"} {
+		play(t, func(t *testing.T, w *world) {
+			id := w.mustUpload("MAIN=a")
+			if err := w.host.Stop(t.Context(), owner, id); err != nil {
+				t.Fatal(err)
+			}
+			w.when(when, func() {
+				if err := w.host.Stop(t.Context(), owner, id); err != nil {
+					t.Error(err)
+				}
+			})
+			w.when("Settle", func() {
+				if a := w.recorded(id); a.Wanted != app.WantStopped {
+					t.Errorf("%s: after the stop %s is recorded", when, a.Wanted)
+				}
+			})
+			if _, err := w.commit(id, "MAIN=b"); err != nil {
+				t.Fatal(err)
+			}
+			if s := w.snapshot(id); s.Running || s.Wanted != app.WantStopped || s.Code.Main != "b" || w.recorded(id).Wanted != app.WantStopped {
+				t.Errorf("%s: it is %+v", when, s)
+			}
+		})
+	}
+}

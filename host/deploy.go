@@ -88,7 +88,6 @@ func (u *unit) try(c *commit, e **app.Exit) func(func(error)) {
 			return
 		}
 		u.attempt = 0
-		u.forgetExit()
 		u.journal = c.journal
 		err := u.launch()
 		u.journal = ""
@@ -96,12 +95,25 @@ func (u *unit) try(c *commit, e **app.Exit) func(func(error)) {
 			reply(err)
 			return
 		}
-		_ = u.want(app.WantOnline)
+		c.number, c.started = u.app.LastRun, u.app.StartedAt
+		u.app.LastExit = nil // recorded with the deployment, like what is wanted
+		u.means(app.WantOnline)
 		u.trial = true
 		u.watch = append(u.watch, func(x *app.Exit) {
 			*e = x
 			reply(nil)
 		})
+	}
+}
+
+// mean is the event that something else is wanted, which the deployment will
+// record; what a person said meanwhile holds.
+func (u *unit) mean(w app.Wanted) func(func(error)) {
+	return func(reply func(error)) {
+		if !u.stopped {
+			u.means(w)
+		}
+		reply(nil)
 	}
 }
 

@@ -153,14 +153,18 @@ func (w *world) SetAutoRestart(_ context.Context, id app.ID, on bool) error {
 	return w.change(id, func(a *app.App) { a.AutoRestart = on })
 }
 
-func (w *world) AddDeploy(_ context.Context, id app.ID, d app.Deploy, variables []app.Variable, retain func([]app.Deploy) []app.Deploy) (app.Deploy, error) {
+func (w *world) AddDeploy(_ context.Context, id app.ID, d app.Deploy, variables []app.Variable, wanted func() app.Wanted, retain func([]app.Deploy) []app.Deploy) (app.Deploy, error) {
 	if err := w.failing("AddDeploy"); err != nil {
 		return d, err
 	}
 	err := w.change(id, func(a *app.App) {
 		a.Code, a.AutoRestart = d.Code, d.Auto
+		a.Wanted = wanted()
 		if d.Run > 0 {
 			a.LastRun, a.StartedAt = d.Run, d.Started
+			if a.LastExit != nil && a.LastExit.Run < d.Run {
+				a.LastExit = nil
+			}
 		}
 		all := w.history[id]
 		d.Number, d.At = all[0].Number+1, time.Now()

@@ -11,10 +11,12 @@ import (
 
 // History is what is remembered of successful deployments.
 type History interface {
-	// AddDeploy records one, and in the same transaction the code, autoRestart
-	// and, unless they are nil, the variables. From then on its journal is good.
-	// retain gets the history, newest first, and returns what is to stay of it.
-	AddDeploy(ctx context.Context, id app.ID, d app.Deploy, variables []app.Variable, retain func([]app.Deploy) []app.Deploy) (app.Deploy, error)
+	// AddDeploy records one, and in the same transaction the code, autoRestart, its
+	// run, what is wanted and, unless they are nil, the variables. From then on its
+	// journal is good. wanted is asked within the transaction: what SetWanted stores
+	// after its answer comes after the deploy. retain gets the history, newest first,
+	// and returns what is to stay of it.
+	AddDeploy(ctx context.Context, id app.ID, d app.Deploy, variables []app.Variable, wanted func() app.Wanted, retain func([]app.Deploy) []app.Deploy) (app.Deploy, error)
 	// DropJournal forgets a journal, not its deploy.
 	DropJournal(ctx context.Context, id app.ID, journal string) error
 	// Deploys returns the history, newest first.
@@ -118,9 +120,9 @@ func (c *commit) record(ctx context.Context, done app.Applied) error {
 	h := c.h
 	d := app.Deploy{
 		By: c.by, Kind: c.kind, Bytes: c.bytes, Code: c.plan.Code, Auto: c.auto, Note: c.note,
-		Journal: done.Journal, Kept: done.Bytes, Run: c.besideRun, Started: c.besideAt,
+		Journal: done.Journal, Kept: done.Bytes, Run: c.number, Started: c.started,
 	}
-	if _, err := h.History.AddDeploy(ctx, c.u.id, d, c.variables, h.retain); err != nil {
+	if _, err := h.History.AddDeploy(ctx, c.u.id, d, c.variables, c.u.wanted, h.retain); err != nil {
 		// It may be written all the same: what the records say decides.
 		if good, look := h.History.Journals(ctx, c.u.id); look != nil || !slices.Contains(good, done.Journal) {
 			return err

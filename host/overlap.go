@@ -87,7 +87,7 @@ func (c *commit) overlap(ctx context.Context, t *twin, stageOf func(context.Cont
 		err = c.await(ctx, t, run)
 	}
 	if err == nil {
-		c.besideRun, c.besideAt = t.number, t.started
+		c.number, c.started = t.number, t.started
 		err = c.record(context.Background(), done)
 	}
 	if err != nil {

@@ -26,6 +26,7 @@ type unit struct {
 	disk     diskUse
 	measured atomic.Pointer[measured]
 	records  recorder
+	online   atomic.Bool // what is wanted, see wanted
 
 	// The goroutine's own.
 	app       app.App
@@ -106,6 +107,7 @@ func newUnit(h *Host, a app.App) *unit {
 		app: a, state: app.Stopped, timer: time.NewTimer(time.Hour),
 	}
 	u.timer.Stop()
+	u.means(a.Wanted)
 	u.publish()
 	return u
 }
@@ -187,8 +189,23 @@ func (u *unit) enter(s app.State, after time.Duration) {
 	}
 }
 
-// want sets and records what is wanted.
-func (u *unit) want(w app.Wanted) error {
+// means sets what is wanted, for a deployment under way to record.
+func (u *unit) means(w app.Wanted) {
 	u.app.Wanted = w
+	u.online.Store(w == app.WantOnline)
+}
+
+// wanted is what is wanted now, for who is not on the unit's goroutine.
+func (u *unit) wanted() app.Wanted {
+	if u.online.Load() {
+		return app.WantOnline
+	}
+	return app.WantStopped
+}
+
+// want sets and records what is wanted. It is set first: of a deployment that is
+// recorded meanwhile, either the record has it, or this one comes after.
+func (u *unit) want(w app.Wanted) error {
+	u.means(w)
 	return u.record("what is wanted", func(ctx context.Context) error { return u.h.Records.SetWanted(ctx, u.id, w) })
 }
