@@ -153,7 +153,11 @@ func (h *Host) deployed(u *unit, plan app.Plan, e *app.Exit, startErr error, pri
 		logs = append(logs, strings.TrimRight(text, "\n"))
 	}
 	if startErr != nil {
-		logs = append(logs, "the application is there but did not start: "+forUser(startErr))
+		text := "the application is there but did not start: " + forUser(startErr)
+		if u.view.Load().State == app.Waiting {
+			text += "; berth tries again"
+		}
+		logs = append(logs, text)
 	}
 	if e != nil {
 		logs = append(logs, strings.TrimRight(printed(lastLines), "\n"))

@@ -86,14 +86,33 @@ func TestDeleteOnAFullDisk(t *testing.T) {
 
 // A restart that the host cannot finish now is finished when it can.
 func TestRestartIsFinishedLater(t *testing.T) {
-	for _, kind := range []app.Kind{app.Exhausted, app.NoSpace, app.Unavailable} {
+	for _, kind := range []app.Kind{app.Exhausted, app.NoSpace, app.Unavailable, app.Internal} {
 		play(t, func(t *testing.T, w *world) {
 			id := w.mustUpload("MAIN=a")
-			w.set(func(app.Program) behaviour { return behaviour{err: app.Errorf(kind, "cannot: the disk")} })
-			wantKind(t, w.host.Restart(t.Context(), owner, id), kind)
-			if s := w.snapshot(id); s.Running || s.State != app.Waiting || w.recorded(id).Wanted != app.WantOnline || !w.noted(id, "cannot start: cannot: the disk") {
-				t.Errorf("%+v with %q", s, w.notes[id])
+			why, told := app.Errorf(kind, "cannot: the disk"), "cannot start: cannot: the disk"
+			if kind == app.Internal {
+				why, told = errTest, "cannot start: internal error" // such as fork: resource temporarily unavailable
 			}
+			w.set(func(app.Program) behaviour { return behaviour{err: why} })
+			w.when("SetWanted", func() {
+				if w.recorded(id).Wanted != app.WantOnline {
+					t.Error("a crash now would leave it stopped")
+				}
+			})
+			waits := func(what string) {
+				t.Helper()
+				if s := w.snapshot(id); s.Running || s.State != app.Waiting || w.recorded(id).Wanted != app.WantOnline || !w.noted(id, told) {
+					t.Errorf("%s: %+v with %q", what, s, w.notes[id])
+				}
+			}
+			wantKind(t, w.host.Restart(t.Context(), owner, id), kind)
+			waits("after a restart")
+			wantKind(t, w.host.Restart(t.Context(), owner, id), kind)
+			waits("after another")
+			_, err := w.host.Start(t.Context(), owner, id)
+			wantKind(t, err, kind)
+			waits("after a start")
+			w.when("SetWanted", nil)
 			w.set(func(app.Program) behaviour { return behaviour{} })
 			time.Sleep(time.Minute)
 			if s := w.snapshot(id); !s.Running {
@@ -101,6 +120,37 @@ func TestRestartIsFinishedLater(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What the owner has to mend is not tried again.
+func TestRestartOfWhatCannotBeStarted(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a")
+		w.set(func(app.Program) behaviour {
+			return behaviour{err: app.Errorf(app.Unusable, "cannot execute it")}
+		})
+		wantKind(t, w.host.Restart(t.Context(), owner, id), app.Unusable)
+		if s := w.snapshot(id); s.State != app.Stopped || w.recorded(id).Wanted != app.WantStopped {
+			t.Errorf("it is %+v", s)
+		}
+	})
+}
+
+// An upload whose first start fails by a fault of the host is started when that
+// has passed.
+func TestUploadDuringAFaultOfTheHost(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(func(app.Program) behaviour { return behaviour{err: errTest} })
+		d, err := w.upload("MAIN=a")
+		if err != nil || d.Running || !strings.Contains(d.Logs, "did not start: internal error; the server's log tells more; berth tries again") {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		w.set(func(app.Program) behaviour { return behaviour{} })
+		time.Sleep(time.Minute)
+		if s := w.snapshot(d.ID); !s.Running {
+			t.Errorf("a minute later it is %+v", s)
+		}
+	})
 }
 
 func TestCapacity(t *testing.T) {

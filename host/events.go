@@ -50,34 +50,48 @@ func (u *unit) start(reply func(error)) {
 			reply(u.busy("being deployed"))
 			return
 		}
+		if u.state == app.Waiting {
+			reply(u.again())
+			return
+		}
 		reply(u.byPerson())
 	}
 }
 
 // byPerson launches because somebody asked: the last exit is no longer told,
 // crashes are counted anew. A start that failed leaves it stopped.
-func (u *unit) byPerson() error {
+func (u *unit) byPerson() error { return u.asked(func(error) bool { return false }) }
+
+// again is byPerson for what is wanted online already: a start that fails for the
+// host's reasons, its disk, its memory or a moment without processes, is tried
+// again like one at boot.
+func (u *unit) again() error { return u.asked(hosts) }
+
+// hosts reports whether a start failed for the host's reasons, which pass. A
+// program that cannot be started fails the same way again.
+func hosts(err error) bool {
+	kind := app.KindOf(err)
+	return kind != app.Unusable && kind != app.Invalid
+}
+
+// asked is byPerson, or again for errors that pass. What is wanted is recorded
+// once: a crash meets what it was before, or what it is from here on.
+func (u *unit) asked(passes func(error) bool) error {
 	u.attempt = 0
 	u.forgetExit()
 	err := u.roomy()
 	if err == nil {
 		err = u.launch()
 	}
-	if err != nil {
-		u.enter(app.Stopped, 0)
-		_ = u.want(app.WantStopped) // told in the log; the start's own error is the answer
-		return err
-	}
-	return u.want(app.WantOnline)
-}
-
-// again is byPerson for what was online until now: a start that the host
-// refuses, its disk or its memory, is tried again like one at boot.
-func (u *unit) again() error {
-	err := u.byPerson()
-	if kind := app.KindOf(err); u.state == app.Stopped && (kind == app.Exhausted || kind == app.NoSpace || kind == app.Unavailable) {
-		_ = u.want(app.WantOnline) // told in the log
+	switch {
+	case err == nil:
+		return u.want(app.WantOnline)
+	case passes(err):
+		_ = u.want(app.WantOnline) // told in the log; the start's own error is the answer
 		u.putOff(err)
+	default:
+		u.enter(app.Stopped, 0)
+		_ = u.want(app.WantStopped) // as above
 	}
 	return err
 }
@@ -123,7 +137,7 @@ func (u *unit) restart(reply func(error)) {
 	case app.Starting, app.Online:
 		u.yield(app.Textf("the application was restarted"), func() { reply(u.again()) })
 	case app.Waiting:
-		reply(u.byPerson())
+		reply(u.again())
 	case app.Stopping:
 		reply(u.busy("being stopped"))
 	case app.Stopped, app.Preparing:

@@ -57,7 +57,10 @@ func (u *unit) create(d app.Deploy, run *firstRun) func(func(error)) {
 		}
 		u.app, u.unborn, u.deploy = created, false, nil
 		u.h.bound(context.Background(), created, 1)
-		if run.err = u.byPerson(); run.err != nil {
+		// What the host has no room for stays offline, as its owner reads; a fault of
+		// the host is none of the owner's to mend.
+		fault := func(err error) bool { return app.KindOf(err) == app.Internal || app.KindOf(err) == app.Unavailable }
+		if run.err = u.asked(fault); run.err != nil {
 			reply(nil)
 			return
 		}
