@@ -153,6 +153,7 @@ func TestAdoptionThatFails(t *testing.T) {
 		w.mu.Unlock()
 		synctest.Wait()
 		w.succeed(false)
+		synctest.Wait() // for its turn
 		if s := w.snapshot(id); !s.Running || w.launches(id) != 2 || !w.noted(id, "could not go on with the program") {
 			t.Errorf("%d launches; it is %+v", w.launches(id), s)
 		}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +63,124 @@ func TestBoot(t *testing.T) {
 			t.Errorf("the new id %s is not above %s", id, crashed)
 		}
 	})
+}
+
+// slowly makes each start take as long, and returns the most that went on at once.
+func (w *world) slowly(long time.Duration) (most func() int64) {
+	var now, max atomic.Int64
+	w.host.Launch = func(ctx context.Context, p app.Program) (Instance, error) {
+		defer now.Add(-1)
+		if n := now.Add(1); n > max.Load() {
+			max.Store(n) // nobody else is there between the two, in a bubble
+		}
+		time.Sleep(long)
+		return w.launch(ctx, p)
+	}
+	return max.Load
+}
+
+// A boot is over before what it starts: those that wait for their turn are shown as
+// what they are, and take commands.
+func TestBootStartsInTheBackground(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.total = 10000
+		var ids []app.ID
+		for range 20 {
+			ids = append(ids, w.mustUpload("MAIN=a"))
+		}
+		w.host.Shutdown(context.Background())
+		w.host = w.open()
+		most := w.slowly(time.Second)
+		begin := time.Now()
+		if err := w.host.Boot(t.Context()); err != nil || time.Since(begin) > 0 {
+			t.Fatalf("after %s: %v", time.Since(begin), err)
+		}
+		start, stop, restart, gone, commit, last := ids[14], ids[15], ids[16], ids[17], ids[18], ids[19]
+		if s := w.snapshot(last); s.State != app.Starting || s.Running || s.Wanted != app.WantOnline {
+			t.Errorf("before its turn it is %+v", s)
+		}
+		if n := w.host.Tally(); n.Waiting != 20 || n.Online != 0 {
+			t.Errorf("the tally is %+v", n)
+		}
+		ctx := t.Context()
+		if s, err := w.host.Status(ctx, owner, last); err != nil || s.Running || s.Usage != (app.Usage{}) {
+			t.Errorf("its status is %+v, %v", s, err)
+		}
+		if err := w.host.Stop(ctx, owner, stop); err != nil {
+			t.Error(err)
+		}
+		if err := w.host.Delete(ctx, owner, gone); err != nil {
+			t.Error(err)
+		}
+		if _, err := w.host.Start(ctx, owner, start); err != nil || !w.snapshot(start).Running {
+			t.Errorf("a start before its turn: %v", err)
+		}
+		if err := w.host.Restart(ctx, owner, restart); err != nil || !w.snapshot(restart).Running {
+			t.Errorf("a restart before its turn: %v", err)
+		}
+		if d, err := w.commit(commit, "MAIN=b"); err != nil || !d.Running {
+			t.Errorf("a commit before its turn: %+v, %v", d, err)
+		}
+		time.Sleep(time.Minute)
+		for _, id := range ids {
+			want := map[app.ID]int{stop: 1, gone: 1}[id]
+			if want == 0 {
+				want = 2
+			}
+			if n := w.launches(id); n != want && (id != commit || n != 3) { // its turn may have come before the commit
+				t.Errorf("%s was started %d times, want %d", id, n, want)
+			}
+			if id != gone && w.snapshot(id).Running != (id != stop) {
+				t.Errorf("%s is %+v", id, w.snapshot(id))
+			}
+		}
+		if n := most(); n > startsAtOnce+1 { // and one that a person asked for
+			t.Errorf("%d were started at once", n)
+		}
+	})
+}
+
+// What waits for its turn keeps nobody from stopping, and is not started any more.
+func TestShutdownDuringABoot(t *testing.T) {
+	for name, end := range map[string]func(w *world){
+		"shutdown": func(w *world) { w.host.Shutdown(context.Background()) },
+		"leave":    func(w *world) { w.host.Leave() },
+	} {
+		play(t, func(t *testing.T, w *world) {
+			w.total = 10000
+			var ids []app.ID
+			for range 20 {
+				ids = append(ids, w.mustUpload("MAIN=a"))
+			}
+			w.host.Shutdown(context.Background())
+			w.host = w.open()
+			w.slowly(time.Second)
+			if err := w.host.Boot(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second / 2)
+			end(w)
+			started := 0
+			for _, id := range ids {
+				started += w.launches(id) - 1
+				if w.recorded(id).Wanted != app.WantOnline {
+					t.Errorf("%s: %s is not wanted online any more", name, id)
+				}
+			}
+			if started > startsAtOnce {
+				t.Errorf("%s: %d were started", name, started)
+			}
+			w.mu.Lock()
+			for _, r := range w.runs {
+				if !r.ended() {
+					r.Stop(0)
+					w.host.capacity.give(r.p.App)
+				}
+			}
+			w.mu.Unlock()
+			synctest.Wait()
+		})
+	}
 }
 
 func TestBootErrors(t *testing.T) {

@@ -22,8 +22,8 @@
 //     rename and keeps the originals in a journal.
 //  5. unit.try starts the new code and waits until it has lived for OKDelay. If the
 //     program ends earlier and with an error, the commit fails.
-//  6. commit.record (history.go) calls History.AddDeploy. One transaction stores the code
-//     and the name of the journal: from here on the commit is good.
+//  6. commit.record (history.go) calls History.AddDeploy. One transaction stores the code,
+//     what is wanted and the name of the journal: from here on the commit is good.
 //  7. Host.settle (history.go) calls Trees.Settle, which keeps the journals that the
 //     records name and undoes the others.
 //

@@ -104,9 +104,8 @@ func (u *unit) forgetExit() {
 	_ = u.record("the exit", func(ctx context.Context) error { return u.h.Records.ClearExit(ctx, u.id) })
 }
 
-// boot goes on with what runs, and starts what else was online before the
-// daemon was. A start that fails is tried again, whatever autoRestart says: its
-// owner wants it online.
+// boot goes on with what runs, and queues up what else was online before the
+// daemon was.
 func (u *unit) boot(reply func(error)) {
 	switch adopted := u.adopt(); {
 	case adopted && u.app.Wanted != app.WantOnline: // the daemon died while it stopped it
@@ -116,11 +115,18 @@ func (u *unit) boot(reply func(error)) {
 		reply(nil)
 		return
 	}
-	err := u.launch()
-	if err != nil {
-		u.putOff(err)
+	u.enter(app.Waiting, 0)
+	u.queued = true
+	reply(nil)
+}
+
+// turn is the start of what waits for it since the boot. One that fails is tried
+// again, whatever autoRestart says: its owner wants it online.
+func (u *unit) turn(reply func(error)) {
+	if u.queued && u.closing == open {
+		u.retry()
 	}
-	reply(err)
+	reply(nil)
 }
 
 // restart is a person's restart.

@@ -305,7 +305,9 @@ func TestProgramsThatEndJustBeforeTheDaemonComeBack(t *testing.T) {
 			w.host.Shutdown(context.Background())
 			w.set(func(app.Program) behaviour { return behaviour{} })
 			w.host = w.open()
-			if err := w.host.Boot(t.Context()); err != nil || !w.snapshot(id).Running {
+			err := w.host.Boot(t.Context())
+			synctest.Wait() // for its turn
+			if err != nil || !w.snapshot(id).Running {
 				t.Errorf("after the boot: %+v, %v", w.snapshot(id), err)
 			}
 		})

@@ -100,9 +100,10 @@ func New(c Config) *Host {
 	return h
 }
 
-// Boot makes the world match the records: it repairs what a crash left, goes on
-// with the programs that an earlier daemon left running, and starts what else
-// is wanted online. It returns when every start was tried; one that failed is
+// Boot makes the world match the records: it repairs what a crash left, and goes on
+// with the programs that an earlier daemon left running. What else is wanted online
+// is started after it has returned, a few at a time, the oldest first; until its
+// turn has come it is shown as starting, and takes commands. A start that failed is
 // told in the application's log and tried again.
 func (h *Host) Boot(ctx context.Context) error {
 	apps, err := h.Records.Apps(ctx)
@@ -118,7 +119,10 @@ func (h *Host) Boot(ctx context.Context) error {
 		// Nobody gets a uid, a name or a port while files may have them.
 		h.Log.Warn("the places of applications that are no more stay taken until a start of berth that can remove all of their files")
 	}
-	var starting sync.WaitGroup
+	// What runs is taken over whole, also when the daemon is to stop meanwhile.
+	whole := context.WithoutCancel(ctx)
+	units := make([]*unit, 0, len(apps))
+	var adopting sync.WaitGroup
 	for _, a := range apps {
 		if n, err := strconv.ParseInt(string(a.ID), 10, 64); err == nil {
 			h.lastID = max(h.lastID, n)
@@ -127,13 +131,31 @@ func (h *Host) Boot(ctx context.Context) error {
 		u := newUnit(h, a)
 		h.register(u)
 		if slices.Contains(broken, a.ID) {
-			_ = u.do(context.Background(), u.whole(false)) // told in its log; another commit or boot mends it
-		} else {
-			starting.Go(func() { _ = u.do(ctx, u.boot) }) // told in the log
+			_ = u.do(whole, u.whole(false)) // told in its log; another commit or boot mends it
+			continue
 		}
+		units = append(units, u)
+		adopting.Go(func() { _ = u.do(whole, u.boot) }) // told in the log
 	}
-	starting.Wait()
+	adopting.Wait()
+	h.startQueued(units)
 	return nil
+}
+
+// startsAtOnce is how many programs a boot starts at a time: requests are answered
+// meanwhile, and programs that were started need the processors too.
+const startsAtOnce = 4
+
+// startQueued starts those of the units that wait for it, in the background.
+func (h *Host) startQueued(units []*unit) {
+	var next atomic.Int64
+	for range min(startsAtOnce, len(units)) {
+		h.work.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(units)) && h.ctx.Err() == nil; i = next.Add(1) - 1 {
+				_ = units[i].do(h.ctx, units[i].turn) // told in its log
+			}
+		})
+	}
 }
 
 // Leave ends all deployments and console commands and lets every program run

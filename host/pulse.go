@@ -11,7 +11,7 @@ import (
 // Tally counts what the host does.
 type Tally struct {
 	Online  int // or starting
-	Waiting int // for their next restart
+	Waiting int // for their next start
 	Busy    int // being deployed, and not running
 	Offline int
 	RAM     app.MB // of what runs
@@ -29,8 +29,13 @@ func (h *Host) Tally() Tally {
 		if u.records.behind() {
 			t.Behind++
 		}
-		switch u.view.Load().State {
+		v := u.view.Load()
+		switch v.State {
 		case app.Starting, app.Online, app.Stopping:
+			if v.State == app.Starting && !v.Running {
+				t.Waiting++ // for its turn after the boot
+				break
+			}
 			t.Online++
 		case app.Waiting:
 			t.Waiting++

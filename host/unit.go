@@ -43,6 +43,7 @@ type unit struct {
 	deploy    context.CancelFunc // ends the deployment under way; nil when none is
 	attempt   int
 	retryAt   time.Time
+	queued    bool        // in Waiting: for its turn after the boot
 	timer     *time.Timer // of the state: ok delay, healthy minute, back-off, settling
 	after     func()      // follows once the program is gone, in Stopping
 	resting   func()      // follows once the deployment is over
@@ -164,7 +165,10 @@ func (u *unit) gone() error {
 // publish makes the state visible to readers.
 func (u *unit) publish() {
 	s := app.Snapshot{App: u.app, State: u.state, Running: u.run != nil && u.state != app.Stopping, Attempt: u.attempt}
-	if u.state == app.Waiting {
+	switch {
+	case u.state == app.Waiting && u.queued:
+		s.State = app.Starting
+	case u.state == app.Waiting:
 		s.RetryAt = u.retryAt
 	}
 	if s.Running {
@@ -182,7 +186,7 @@ func (u *unit) publish() {
 // enter is the only writer of the state. after is when tick is due, 0 for
 // never.
 func (u *unit) enter(s app.State, after time.Duration) {
-	u.state = s
+	u.state, u.queued = s, false
 	u.timer.Stop()
 	if after > 0 {
 		u.timer.Reset(after)

@@ -31,6 +31,7 @@ func TestSurvivesARestart(t *testing.T) {
 	pid := d.PID(online)
 
 	d.Restart()
+	c.Until(online, "apps.online", true)
 	c.Info(online).Want(200, "apps.online", true, "apps.ram", 120, "apps.name", "Renamed",
 		"apps.avatarURL", "https://example.org/a.png", "apps.autoRestart", true, "apps.exitCode", 0)
 	if now := d.PID(online); now == pid {
@@ -273,7 +274,7 @@ func TestSecondSIGTERM(t *testing.T) {
 		t.Errorf("left groups: %v", left)
 	}
 	d.Serve()
-	c.Info(id).Want(200, "apps.online", true)
+	c.Until(id, "apps.online", true)
 	c.Put("/app/"+id+"/ram", `{"ramMB":90}`).Want(200)
 	harness.Kill(t, d.PID(id)) // rather than wait for the minute
 	c.Until(id, "apps.online", false)

@@ -220,6 +220,7 @@ func TestTeamLists(t *testing.T) {
 	}
 	check()
 	d.Restart()
+	bob.Until(own, "apps.online", true)
 	check()
 
 	// An account that is disabled does nothing; nor does anybody for it.

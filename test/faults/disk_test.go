@@ -106,6 +106,7 @@ func TestFaultsDiskHangs(t *testing.T) {
 	}
 	c.Delete(c.Upload(harness.ShellBot(harness.IdleShell, "RAM=32"))).Want(200)
 	d.Restart()
+	c.Until(idle, "apps.online", true)
 	c.Info(idle).Want(200, "apps.name", "late", "apps.ram", 50, "apps.online", true)
 	c.Info(other).Want(200, "apps.online", false)
 }

@@ -99,7 +99,8 @@ func TestPowerCutEnds(t *testing.T) {
 	t.Logf("%d promises, of %d applications; %d are there", strings.Count(string(text), "\n"), len(promises), len(ids))
 	for id, s := range promises {
 		got := state{ID: id}
-		a := c.Info(id).Want(200, "apps.online", true)
+		c.Until(id, "apps.online", true) // its turn comes after the daemon listens
+		a := c.Info(id)
 		code, err := os.ReadFile(d.Path(id, "start.sh"))
 		if err != nil {
 			t.Error(err)
