@@ -83,6 +83,16 @@ func (i *still) Leave() bool {
 	return !over
 }
 
+// Ended implements host.Instance.
+func (i *still) Ended() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.ended
+}
+
+// Busy implements host.Instance.
+func (i *still) Busy() bool { return false }
+
 // SetMemory implements host.Instance: from the next console command on.
 func (i *still) SetMemory(ram app.MB) error {
 	i.mu.Lock()

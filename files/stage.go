@@ -100,6 +100,52 @@ func (s *Store) Publish(ctx context.Context, stage app.Stage, id app.ID, uid int
 	return s.Discard(stage)
 }
 
+// Renew makes the live tree of an application anew, empty, where it is gone and
+// may be made, and reports whether it was gone: there is no such directory, or
+// nothing in it. Journals of the tree before are the caller's to forget.
+func (s *Store) Renew(_ context.Context, id app.ID, uid int, may bool) (gone bool, err error) {
+	live, err := s.live(id)
+	if err == nil {
+		defer live.close()
+		err = live.each(func(string) error { return errEntry })
+		if errors.Is(err, errEntry) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	if app.KindOf(err) != app.NotFound || !may {
+		return app.KindOf(err) == app.NotFound, ignoreNotFound(err)
+	}
+	name := randName()
+	made, err := s.staging.mkdir(name, 0o700, uid)
+	if err != nil {
+		return true, cannot("make the application's directory anew", err)
+	}
+	err = s.mark(made, uid)
+	made.close()
+	if err == nil {
+		err = move(s.staging, name, s.apps, string(id))
+	}
+	if err == nil {
+		err = s.apps.sync()
+	}
+	if err != nil { // what is left in staging goes with the next boot
+		return true, s.cannot("make the application's directory anew", err)
+	}
+	return true, nil
+}
+
+// errEntry says that there is an entry.
+var errEntry = errors.New("an entry")
+
+// ignoreNotFound is err unless that is app.NotFound.
+func ignoreNotFound(err error) error {
+	if app.KindOf(err) == app.NotFound {
+		return nil
+	}
+	return err
+}
+
 // Discard removes the stage and all it holds. It is idempotent. Nothing may
 // run in the stage's build directory any more.
 func (s *Store) Discard(stage app.Stage) error {

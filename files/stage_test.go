@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 
@@ -173,5 +174,44 @@ func TestFiles(t *testing.T) {
 	}
 	if _, err := both.Read("none", 2); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing: %v", err)
+	}
+}
+
+// A tree that is gone is made anew, of its user's alone, and can be committed to.
+func TestRenew(t *testing.T) {
+	s := newStore(t)
+	ctx := t.Context()
+	renew := func(may, want bool) {
+		t.Helper()
+		if gone, err := s.Renew(ctx, testID, testUID, may); err != nil || gone != want {
+			t.Errorf("Renew(%t) = %t, %v", may, gone, err)
+		}
+	}
+	renew(false, true)
+	if _, err := os.Lstat(s.Dir(testID)); err == nil {
+		t.Error("a look has made it")
+	}
+	renew(true, true)
+	info, err := os.Stat(s.Dir(testID))
+	must(t, err)
+	if st := info.Sys().(*syscall.Stat_t); info.Mode().Perm() != 0o700 || int(st.Uid) != testUID || int(st.Gid) != testUID {
+		t.Errorf("it is %s of %d:%d", info.Mode(), st.Uid, st.Gid)
+	}
+	renew(false, true) // nothing is in it
+	renew(true, true)
+	stage := stageOf(t, s, map[string]string{"main": "x", "lib/a": "y"})
+	_, err = s.Prepare(ctx, stage, testID, testUID)
+	must(t, err)
+	done, err := s.Apply(ctx, stage, testID, testUID)
+	must(t, err)
+	must(t, s.Settle(ctx, testID, testUID, []string{done.Journal}))
+	holds(t, s.Dir(testID), map[string]string{"main": "x", "lib/a": "y"})
+	renew(true, false)
+	holds(t, s.Dir(testID), map[string]string{"main": "x", "lib/a": "y"})
+	if list, err := os.ReadDir(filepath.Join(s.root, "staging")); err != nil || len(list) > 1 { // the stage
+		t.Errorf("left in staging: %v, %v", list, err)
+	}
+	if _, err := s.Renew(ctx, "../x", testUID, true); err == nil {
+		t.Error("a name that is no ID was taken")
 	}
 }

@@ -96,6 +96,7 @@ func (u *unit) part() {
 	if u.twin.runs() || u.run != nil && !u.run.Leave() {
 		return // until exited, or twinEnded
 	}
+	u.verdict(nil) // who waits for a start hears that it goes on
 	u.closing = ended
 }
 

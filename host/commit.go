@@ -71,6 +71,7 @@ type commit struct {
 	number  int       // of the run that was started for it; 0 when none was
 	started time.Time // when
 
+	lost           bool           // the tree was gone, and is made anew
 	whole          bool           // what is not in the ZIP goes away
 	takesVariables bool           // those of the ZIP
 	variables      []app.Variable // nil when they stay
@@ -128,6 +129,9 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 	if err != nil {
 		return stage, err
 	}
+	if err := c.renew(ctx, found || c.whole); err != nil {
+		return stage, err
+	}
 	c.bytes = up.Bytes
 	notes := slices.Concat(left, untaken(cfg, c.before.App))
 	if !found { // the ZIP brings no config: what was decided before holds
@@ -138,7 +142,11 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 	if c.whole {
 		files = h.Rewinds.Remains(stage, id)
 	}
-	c.plan, err = h.Plan(cfg, found, files, c.before.Code.Packages)
+	prepared := c.before.Code.Packages
+	if c.lost {
+		prepared = "" // gone with the tree
+	}
+	c.plan, err = h.Plan(cfg, found, files, prepared)
 	if err != nil {
 		return stage, hinted(err, up.Hint)
 	}
@@ -156,6 +164,28 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 		return stage, err
 	}
 	return stage, h.fits(ctx, stage, id)
+}
+
+// renew makes the application's tree anew if it is gone: somebody removed it, or the
+// disk lost it. Nothing of it is left to lay a commit over, so that must be whole.
+func (c *commit) renew(ctx context.Context, whole bool) error {
+	h, id, uid := c.h, c.u.id, c.before.UID
+	gone, err := h.Trees.Renew(ctx, id, uid, false)
+	switch {
+	case err != nil || !gone:
+		return err
+	case !whole:
+		return app.Errorf(app.Unusable, "the application's files are gone: commit the whole code with its discloud.config, or restore a backup")
+	}
+	if err := h.settle(ctx, id, uid); err != nil { // what was to be undone is gone with them
+		return err
+	}
+	if _, err := h.Trees.Renew(ctx, id, uid, true); err != nil {
+		return err
+	}
+	c.u.log.Warn("the application's files are gone; a deployment brings them anew")
+	c.lost = true
+	return nil
 }
 
 // lay makes of the stage what there is to be built, if it will fit: what the ZIP

@@ -98,7 +98,7 @@ func (u *unit) try(c *commit, e **app.Exit) func(func(error)) {
 		c.number, c.started = u.app.LastRun, u.app.StartedAt
 		u.app.LastExit = nil // recorded with the deployment, like what is wanted
 		u.means(app.WantOnline)
-		u.trial = true
+		u.trial, u.fresh = true, true
 		u.watch = append(u.watch, func(x *app.Exit) {
 			*e = x
 			reply(nil)

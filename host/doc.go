@@ -15,13 +15,14 @@
 //     and Config.Plan plans. If the plan has build steps, Trees.Prepare makes a copy of
 //     the live tree with the ZIP over it, and Host.build runs the steps in that copy. The
 //     steps find the copy at the path of the live tree. Host.fits refuses a tree larger
-//     than apps.disk.
+//     than apps.disk. commit.renew makes a live tree anew that is gone.
 //  3. unit.pause ends the old program. unit.yield (twin.go) first gives a site up to two
 //     seconds to answer the requests under way. The unit is stopping meanwhile.
 //  4. commit.switchTo changes the tree. Trees.Apply moves the new files into place by
 //     rename and keeps the originals in a journal.
-//  5. unit.try starts the new code and waits until it has lived for OKDelay. If the
-//     program ends earlier and with an error, the commit fails.
+//  5. unit.try starts the new code and waits until it has lived for OKDelay, or longer
+//     while it is busy starting (unit.judge, start.go). If the program ends earlier and
+//     with an error, the commit fails.
 //  6. commit.record (history.go) calls History.AddDeploy. One transaction stores the code,
 //     what is wanted and the name of the journal: from here on the commit is good.
 //  7. Host.settle (history.go) calls Trees.Settle, which keeps the journals that the

@@ -226,11 +226,7 @@ func (u *unit) follow(then func()) {
 func (u *unit) tick() {
 	switch u.state {
 	case app.Starting:
-		u.verdict(nil)
-		u.enter(app.Online, 0)
-		if u.attempt > 0 {
-			u.enter(app.Online, healthy)
-		}
+		u.judge()
 	case app.Online:
 		u.attempt = 0 // a healthy minute
 	case app.Waiting:
@@ -361,7 +357,7 @@ func (u *unit) resign() {
 // verdict tells those who wait how the start went; nil is well.
 func (u *unit) verdict(e *app.Exit) {
 	watch := u.watch
-	u.watch, u.trial = nil, false
+	u.watch, u.trial, u.fresh = nil, false, false
 	for _, told := range watch {
 		told(e)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/app"
@@ -18,6 +19,7 @@ func (w *world) Apps(context.Context) ([]app.App, error) {
 	for _, a := range w.apps {
 		list = append(list, *a)
 	}
+	slices.SortFunc(list, func(a, b app.App) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return list, w.fail["Apps"]
 }
 

@@ -17,6 +17,9 @@ func (r *instance) live() {
 	select {
 	case <-own:
 		r.exit = *r.b.exit
+		r.dead.Store(true)
+		time.Sleep(r.b.late)
+		start = start.Add(r.b.late) // it ran no longer
 	case grace := <-r.stop:
 		r.heed(grace)
 	}
@@ -51,6 +54,10 @@ func (r *instance) ended() bool {
 		return false
 	}
 }
+
+func (r *instance) Ended() bool { return r.dead.Load() || r.ended() }
+
+func (r *instance) Busy() bool { return time.Since(r.born) < r.b.busy }
 
 func (r *instance) Wait() app.Exit {
 	select {

@@ -72,6 +72,8 @@ type behaviour struct {
 	err    error
 	exit   *app.Exit // ends by itself after life
 	life   time.Duration
+	late   time.Duration // how long its own end is not told
+	busy   time.Duration // how long it is busy starting
 	onStop time.Duration // how long it takes to heed Stop
 	uses   app.MB
 	listen func(p app.Program, lived time.Duration) app.Listening // nil: at its own port at once
@@ -88,6 +90,7 @@ type instance struct {
 	left chan struct{}
 	exit app.Exit
 	ram  atomic.Int64 // MB
+	dead atomic.Bool  // and perhaps not told
 	born time.Time
 }
 

@@ -93,6 +93,19 @@ func (w *world) Publish(_ context.Context, stage app.Stage, id app.ID, _ int) er
 	return nil
 }
 
+func (w *world) Renew(_ context.Context, id app.ID, _ int, may bool) (gone bool, err error) {
+	if err := w.failing("Renew"); err != nil {
+		return false, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	holds, there := w.trees[id]
+	if !there && may {
+		w.trees[id] = ""
+	}
+	return holds == "", nil
+}
+
 func (w *world) Prepare(context.Context, app.Stage, app.ID, int) error { return w.failing("Prepare") }
 
 func (w *world) Apply(_ context.Context, stage app.Stage, id app.ID, _ int) (app.Applied, error) {
@@ -105,6 +118,10 @@ func (w *world) Apply(_ context.Context, stage app.Stage, id app.ID, _ int) (app
 	w.checkNoConsole(id)
 	if w.applied[id] != "" {
 		w.t.Errorf("a journal of %s is pending", id)
+	}
+	if _, there := w.trees[id]; !there {
+		w.mu.Unlock()
+		return app.Applied{}, noApp(id)
 	}
 	w.journals++
 	name := fmt.Sprintf("journal-%d", w.journals)

@@ -64,6 +64,7 @@ func (u *unit) create(d app.Deploy, run *firstRun) func(func(error)) {
 			reply(nil)
 			return
 		}
+		u.fresh = true
 		u.watch = append(u.watch, func(x *app.Exit) {
 			run.exit = x
 			reply(nil)

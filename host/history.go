@@ -83,7 +83,7 @@ func WayBack(all []app.Deploy, number int) (app.Deploy, []string, error) {
 	var journals []string
 	for _, d := range all[:at] {
 		if d.Journal == "" {
-			return app.Deploy{}, nil, app.Errorf(app.Unusable, "deploy %d cannot be brought back: what deploy %d replaced was too large to be kept", number, d.Number)
+			return app.Deploy{}, nil, app.Errorf(app.Unusable, "deploy %d cannot be brought back: what deploy %d replaced was not kept", number, d.Number)
 		}
 		journals = append(journals, d.Journal)
 	}
@@ -122,14 +122,18 @@ func (c *commit) record(ctx context.Context, done app.Applied) error {
 		By: c.by, Kind: c.kind, Bytes: c.bytes, Code: c.plan.Code, Auto: c.auto, Note: c.note,
 		Journal: done.Journal, Kept: done.Bytes, Run: c.number, Started: c.started,
 	}
-	if _, err := h.History.AddDeploy(ctx, c.u.id, d, c.variables, c.u.wanted, h.retain); err != nil {
+	retain := h.retain
+	if c.lost {
+		retain = func(all []app.Deploy) []app.Deploy { return forgotten(h.retain(all)) }
+	}
+	if _, err := h.History.AddDeploy(ctx, c.u.id, d, c.variables, c.u.wanted, retain); err != nil {
 		// It may be written all the same: what the records say decides.
 		if good, look := h.History.Journals(ctx, c.u.id); look != nil || !slices.Contains(good, done.Journal) {
 			return err
 		}
 	}
 	err := h.settle(ctx, c.u.id, c.before.UID)
-	if err == nil && (h.DeploysKeep < 2 || done.Bytes > h.DeploysDisk.Bytes()) {
+	if err == nil && (c.lost || h.DeploysKeep < 2 || done.Bytes > h.DeploysDisk.Bytes()) {
 		if err = h.History.DropJournal(ctx, c.u.id, done.Journal); err == nil {
 			err = h.settle(ctx, c.u.id, c.before.UID)
 		}
@@ -138,6 +142,15 @@ func (c *commit) record(ctx context.Context, done app.Applied) error {
 		c.u.log.Error("cannot put the journals in order after a deployment", "error", err)
 	}
 	return nil
+}
+
+// forgotten is a history whose earlier deploys lead nowhere: the tree that their
+// journals were about is gone.
+func forgotten(all []app.Deploy) []app.Deploy {
+	for i := 1; i < len(all); i++ {
+		all[i].Journal, all[i].Kept = "", 0
+	}
+	return all
 }
 
 // Rollback brings back the code of an earlier deploy, the one before the newest

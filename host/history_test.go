@@ -99,7 +99,7 @@ func TestWayBack(t *testing.T) {
 		{all, 0, 4, "e", ""},
 		{all, 4, 4, "e", ""},
 		{all, 3, 3, "ed", ""},
-		{all, 2, 0, "", "deploy 2 cannot be brought back: what deploy 3 replaced was too large to be kept"},
+		{all, 2, 0, "", "deploy 2 cannot be brought back: what deploy 3 replaced was not kept"},
 		{all, 1, 0, "", "there is no deploy 1 in the history of the application"},
 		{all, 5, 0, "", "deploy 5 is the one that the application has now"},
 		{all[:1], 0, 0, "", "there is no deploy before this one"},

@@ -73,6 +73,10 @@ func randomBehaviour(r *rand.Rand, p app.Program) behaviour {
 		b.life = time.Duration(r.IntN(30_000)) * time.Millisecond
 		b.exit = &app.Exit{Code: []int{0, 1, 137}[r.IntN(3)]}
 		b.exit.OOM = b.exit.Code == 137
+		b.late = time.Duration(r.IntN(2)*r.IntN(3_000)) * time.Millisecond
+	}
+	if r.IntN(4) == 0 {
+		b.busy, b.listen = time.Duration(r.IntN(20_000))*time.Millisecond, nowhere
 	}
 	return b
 }
@@ -99,6 +103,11 @@ func (w *world) randomOp(op, pick int, ram app.MB) {
 	switch op { // their answers depend on the moment; what must hold is checked at rest
 	case 1, 2:
 		_, _ = w.host.Start(ctx, by, id)
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(ram)*10*time.Millisecond)
+		defer cancel()
+		if s, err := w.host.Outcome(ctx, by, id); err == nil && s.ID != id {
+			w.t.Errorf("the outcome of %s is that of %q", id, s.ID)
+		}
 	case 3:
 		_ = w.host.Stop(ctx, by, id)
 	case 4:

@@ -183,6 +183,9 @@ func (c *commit) await(ctx context.Context, t *twin, run Instance) error {
 
 // check looks once whether the new run is well.
 func (c *commit) check(ctx context.Context, run Instance) error {
+	if run.Ended() { // what it left running may still listen
+		return errors.New("it has ended")
+	}
 	l, err := run.Listens()
 	path := c.plan.Code.Health
 	switch {

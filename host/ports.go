@@ -75,6 +75,17 @@ type Limited interface {
 	// Listens tells where the program takes connections now. It may block for a
 	// second.
 	Listens() (app.Listening, error)
+	Vital
+}
+
+// Vital is how a program does.
+type Vital interface {
+	// Ended reports whether the program has ended, also while Wait has not returned
+	// yet. It does not wait.
+	Ended() bool
+	// Busy reports whether something of the program runs, or waits for a processor
+	// or the disk. It may block for a tenth of a second.
+	Busy() bool
 	// Held tells what the program holds of the disk that no name leads to any
 	// more: files that were removed, and are open.
 	Held(ctx context.Context) (app.Space, error)
@@ -143,6 +154,9 @@ type Trees interface {
 	// Settle takes back what was applied and is not among good, the journals
 	// that the records name.
 	Settle(ctx context.Context, id app.ID, uid int, good []string) error
+	// Renew makes a live tree that is gone anew, empty, if it may, and reports
+	// whether it was gone, or empty.
+	Renew(ctx context.Context, id app.ID, uid int, may bool) (gone bool, err error)
 }
 
 // Disk measures, copies and removes trees.

@@ -40,6 +40,7 @@ type unit struct {
 	watch     []func(*app.Exit)  // told once whether the start went well (nil) or how it ended
 	variables []app.Variable     // of a restore that is not recorded yet; nil when the recorded ones hold
 	trial     bool               // a commit's start: the deployment decides what follows its end
+	fresh     bool               // a start of new code, whose deployment waits for the verdict
 	deploy    context.CancelFunc // ends the deployment under way; nil when none is
 	attempt   int
 	retryAt   time.Time

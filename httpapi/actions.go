@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"time"
 
 	"berth/app"
 )
@@ -55,6 +57,9 @@ func (s *server) start(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
+	if now, err := s.Control.Outcome(c.r.Context(), c.owner(), c.id); err == nil { // else it is gone: it was started
+		snap = now
+	}
 	return ok(startAnswer{statusOK, c.tell(outcome(app.Textf("Your application was started"), snap, s.Now())), appStatus{
 		Online:    snap.Running,
 		RAMKilled: snap.RAMKilled(),
@@ -63,7 +68,14 @@ func (s *server) start(c *call) (response, error) {
 }
 
 func (s *server) restart(c *call) (response, error) {
-	return onOne(c, s.Control.Restart, app.Textf("Your application was restarted."))
+	if err := s.Control.Restart(c.r.Context(), c.owner(), c.id); err != nil {
+		return response{}, err
+	}
+	done := app.Textf("Your application was restarted")
+	if snap, err := s.Control.Outcome(c.r.Context(), c.owner(), c.id); err == nil {
+		return ok(plain{statusOK, c.tell(outcome(done, snap, s.Now()))})
+	}
+	return ok(plain{statusOK, c.tell(app.Textf("%v.", done))}) // it is gone: it was restarted
 }
 
 func (s *server) stop(c *call) (response, error) {
@@ -83,37 +95,32 @@ func (s *server) startAll(c *call) (response, error) {
 		_, err := s.Control.Start(ctx, owner, id)
 		return err
 	}
-	return s.onAll(c, start, wereStarted, wereOnline, func(t tally) any {
-		return startedApps{t.done, t.already, t.busy, t.failed}
-	})
+	t := s.actAndWatch(c, start)
+	return t.answer(c, wereStarted, wereOnline, startedApps{t.done, t.already, t.busy, t.failed})
 }
 
 func (s *server) restartAll(c *call) (response, error) {
-	return s.onAll(c, s.Control.Restart, wereRestarted, wereOffline, func(t tally) any {
-		return restartedApps{t.done, t.already, t.busy, t.failed}
-	})
+	t := s.actAndWatch(c, s.Control.Restart)
+	return t.answer(c, wereRestarted, wereOffline, restartedApps{t.done, t.already, t.busy, t.failed})
 }
 
 func (s *server) stopAll(c *call) (response, error) {
-	return s.onAll(c, s.Control.Stop, wereStopped, wereOfflineAlready, func(t tally) any {
-		return stoppedApps{t.done, t.done, t.already, t.busy, t.failed}
-	})
+	t := s.act(c, s.Control.Stop)
+	return t.answer(c, wereStopped, wereOfflineAlready, stoppedApps{t.done, t.done, t.already, t.busy, t.failed})
 }
 
 func (s *server) deleteAll(c *call) (response, error) {
-	return s.onAll(c, s.Settings.Delete, wereDeleted, wereGone, func(t tally) any {
-		return removedApps{t.done, t.already, t.busy, t.failed}
-	})
+	t := s.act(c, s.Settings.Delete)
+	return t.answer(c, wereDeleted, wereGone, removedApps{t.done, t.already, t.busy, t.failed})
 }
 
-// onAll runs one action on every application of the account. It fails only as
-// a whole.
-func (s *server) onAll(c *call, do action, done, already func(n int) app.Text, lists func(t tally) any) (response, error) {
-	t := s.act(c, do)
-	if len(t.done) == 0 && t.first != nil {
+// answer is the answer of an action on every application of the account, with its
+// lists. It fails only as a whole.
+func (t tally) answer(c *call, done, already func(n int) app.Text, lists any) (response, error) {
+	if len(t.done) == 0 && !t.watched && t.first != nil {
 		return response{}, t.first
 	}
-	return ok(appsAnswer{statusOK, t.message(c, done, already), lists(t)})
+	return ok(appsAnswer{statusOK, t.message(c, done, already), lists})
 }
 
 // What became of n applications, and what the others were.
@@ -153,6 +160,7 @@ type tally struct {
 	done, already, busy, failed []app.ID
 	reasons                     []string // why each of failed failed
 	first                       error    // of the failures, in the order of the applications
+	watched                     bool     // something was started, whatever has become of it
 }
 
 // act runs one action on every application that is meant.
@@ -166,6 +174,42 @@ func (s *server) act(c *call, do action) tally {
 	t := tally{done: []app.ID{}, already: []app.ID{}, busy: []app.ID{}}
 	for _, r := range results {
 		s.count(c, &t, r.id, r.err)
+	}
+	return t
+}
+
+const (
+	// watchAll bounds the answer of a start or restart of all, and watchLast is how
+	// long at least the last program is watched where the starts alone took as long.
+	watchAll  = 2800 * time.Millisecond
+	watchLast = 1200 * time.Millisecond
+)
+
+// actAndWatch is act for starts: programs that have ended once they have been
+// watched are among those that failed.
+func (s *server) actAndWatch(c *call, do action) tally {
+	begun := time.Now()
+	t := s.act(c, do)
+	ctx, cancel := context.WithTimeout(c.r.Context(), max(watchAll-time.Since(begun), watchLast))
+	defer cancel()
+	var started []app.Snapshot
+	for _, snap := range s.meant(c) {
+		if slices.Contains(t.done, snap.ID) {
+			started = append(started, snap)
+		}
+	}
+	results := each(ctx, started, len(started), func(snap app.Snapshot) (app.Snapshot, error) {
+		return s.Control.Outcome(ctx, snap.Account, snap.ID)
+	})
+	t.watched = len(started) > 0
+	for _, r := range results {
+		now := r.value
+		if r.err != nil || now.Running || now.LastExit == nil || now.LastExit.Asked {
+			continue
+		}
+		t.done = slices.DeleteFunc(t.done, func(id app.ID) bool { return id == r.id })
+		t.failed = append(t.failed, r.id)
+		t.reasons = append(t.reasons, c.say("%s failed: it %v", r.id, ending(*now.LastExit)))
 	}
 	return t
 }

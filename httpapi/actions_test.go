@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,6 +28,17 @@ func mixed(method string, offline bool) func(*world) {
 	}
 }
 
+// dies has applications whose programs end as soon as they are started.
+func dies(ids ...app.ID) func(*world) {
+	return func(w *world) {
+		w.apps, w.ends = nil, map[app.ID]*app.Exit{}
+		for _, id := range ids {
+			w.apps = append(w.apps, stopped(id))
+			w.ends[id] = &app.Exit{Run: 4, Code: 1}
+		}
+	}
+}
+
 func actionScenes() []scene {
 	const (
 		start   = "/v2/app/{appID}/start"
@@ -37,6 +49,17 @@ func actionScenes() []scene {
 	list := []scene{
 		{name: "app_start_ok", method: "PUT", path: "/v2/app/bot-one/start", op: start, arrange: withApp(stopped("bot-one"))},
 		{name: "app_start_ok_ended", method: "PUT", path: "/v2/app/bot-one/start", op: start, arrange: endedAtOnce},
+		{name: "app_start_ok_died", method: "PUT", path: "/v2/app/bot-one/start", op: start, arrange: dies("bot-one")},
+		{name: "app_start_ok_out_of_memory", method: "PUT", path: "/v2/app/bot-one/start", op: start, arrange: func(w *world) {
+			withApp(stopped("bot-one"))(w)
+			w.ends = map[app.ID]*app.Exit{"bot-one": {Run: 4, Code: 137, OOM: true, LimitMB: 100}}
+		}},
+		{name: "app_start_ok_all_died", method: "PUT", path: "/v2/app/all/start", op: start, arrange: dies("bot-one", "bot-two")},
+		{name: "app_start_ok_all_some_died", method: "PUT", path: "/v2/app/all/start", op: start, arrange: func(w *world) {
+			mixed("Start", true)(w)
+			w.apps = append(w.apps, stopped("dead"), stopped("asked"))
+			w.ends = map[app.ID]*app.Exit{"dead": {Run: 4, Code: 1}, "asked": {Run: 4, Code: 143, Asked: true}}
+		}},
 		{name: "app_start_already", method: "PUT", path: "/v2/app/bot-one/start", op: start},
 		{name: "app_start_ok_all", method: "PUT", path: "/v2/app/all/start", op: start, arrange: mixed("Start", true)},
 		{name: "app_start_exhausted_with_logs", method: "PUT", path: "/v2/app/bot-one/start", op: start, arrange: func(w *world) {
@@ -44,6 +67,13 @@ func actionScenes() []scene {
 		}},
 
 		{name: "app_restart_ok", method: "PUT", path: "/v2/app/bot-one/restart", op: restart, body: "{}"},
+		{name: "app_restart_ok_died", method: "PUT", path: "/v2/app/bot-one/restart", op: restart, arrange: func(w *world) {
+			w.ends = map[app.ID]*app.Exit{"bot-one": {Run: 4, Code: 1}}
+		}},
+		{name: "app_restart_ok_all_died", method: "PUT", path: "/v2/app/all/restart", op: restart, arrange: func(w *world) {
+			w.apps = []app.Snapshot{bot("aa"), bot("bb")}
+			w.ends = map[app.ID]*app.Exit{"bb": {Run: 4, Code: 0}}
+		}},
 		{name: "app_restart_already", method: "PUT", path: "/v2/app/bot-one/restart", op: restart, arrange: withApp(stopped("bot-one"))},
 		{name: "app_restart_ok_all", method: "PUT", path: "/v2/app/all/restart", op: restart, arrange: mixed("Restart", false)},
 
@@ -110,6 +140,74 @@ func TestActionOnAllIsBounded(t *testing.T) {
 			t.Errorf("status %d, at most %d at once", code, most.Load())
 		}
 	})
+}
+
+// A start of all watches every program, and takes no longer for many than for one.
+func TestStartOfAllIsWatchedSideBySide(t *testing.T) {
+	for name, c := range map[string]struct {
+		apps   int
+		launch time.Duration
+		delay  time.Duration // the ok delay
+		most   time.Duration
+		least  time.Duration
+	}{
+		"a few":                {3, 10 * time.Millisecond, 2 * time.Second, 2100 * time.Millisecond, 2 * time.Second},
+		"a hundred":            {100, 100 * time.Millisecond, 2 * time.Second, 3 * time.Second, 2 * time.Second},
+		"a long delay":         {3, 10 * time.Millisecond, time.Minute, 3 * time.Second, 2 * time.Second},
+		"longer than patience": {100, time.Second, 2 * time.Second, 13*time.Second + watchLast + 10*time.Millisecond, 12*time.Second + watchLast},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.apps = nil
+				for i := range c.apps {
+					w.apps = append(w.apps, stopped(app.ID(fmt.Sprintf("app-%d", i))))
+				}
+				w.ends = map[app.ID]*app.Exit{"app-1": {Run: 4, Code: 1}}
+				w.before = func(ctx context.Context, call string) {
+					wait := c.launch
+					if strings.HasPrefix(call, "Outcome") {
+						wait = c.delay
+					}
+					select {
+					case <-time.After(wait):
+					case <-ctx.Done():
+					}
+				}
+				begin := time.Now()
+				rec := do(t, w.handler(), newRequest("PUT", "/v2/app/all/start", ""))
+				var answer struct {
+					Apps startedApps
+				}
+				decode(t, rec, &answer)
+				if took := time.Since(begin); took > c.most || took < c.least {
+					t.Errorf("it took %s, want %s to %s", took, c.least, c.most)
+				}
+				if rec.Code != http.StatusOK || len(answer.Apps.Started) != c.apps-1 || !slices.Equal(answer.Apps.Failed, []app.ID{"app-1"}) {
+					t.Errorf("status %d, %d were started, failed %v", rec.Code, len(answer.Apps.Started), answer.Apps.Failed)
+				}
+			})
+		})
+	}
+}
+
+// What was started and is gone before it was watched was started.
+func TestStartOfWhatIsGoneMeanwhile(t *testing.T) {
+	for _, verb := range []string{"start", "restart"} {
+		w := newWorld(t)
+		if verb == "start" {
+			w.apps = []app.Snapshot{stopped("bot-one")}
+		}
+		w.fail["Outcome"] = app.Errorf(app.NotFound, "You have no application with this ID.")
+		for _, id := range []string{"bot-one", "all"} {
+			rec := do(t, w.handler(), newRequest("PUT", "/v2/app/"+id+"/"+verb, ""))
+			var answer struct{ Status, Message string }
+			decode(t, rec, &answer)
+			if rec.Code != http.StatusOK || answer.Status != statusOK || !strings.HasSuffix(answer.Message, verb+"ed.") {
+				t.Errorf("%s of %s: status %d, %+v", verb, id, rec.Code, answer)
+			}
+		}
+	}
 }
 
 func TestPanicInOneOfAllIsAFailureOfThatOne(t *testing.T) {

@@ -44,6 +44,7 @@ type world struct {
 	logText   io.Reader
 	names     app.Names // beside the subdomains of sites
 	fail      map[string]error
+	ends      map[app.ID]*app.Exit // of what is started
 	team      team
 	feed      chan []app.Event                       // of streams; they end when it is closed
 	watched   app.Watch                              // the last
@@ -211,6 +212,20 @@ func (w *world) Start(ctx context.Context, owner app.AccountID, id app.ID) (app.
 		return s, app.Errorf(app.Already, "Your application is online already.")
 	}
 	if s.State == app.Stopped {
+		s.State, s.Running, s.LastExit = app.Online, true, nil
+	}
+	return s, err
+}
+
+func (w *world) Outcome(ctx context.Context, owner app.AccountID, id app.ID) (app.Snapshot, error) {
+	w.pause(ctx, "Outcome "+string(id))
+	if err := w.call("Outcome", id); err != nil {
+		return app.Snapshot{}, err
+	}
+	s, err := w.App(owner, id)
+	if e := w.ends[id]; e != nil {
+		s.State, s.Running, s.LastExit = app.Stopped, false, e
+	} else if s.State == app.Stopped {
 		s.State, s.Running, s.LastExit = app.Online, true, nil
 	}
 	return s, err

@@ -53,6 +53,10 @@ type Control interface {
 	Start(ctx context.Context, owner app.AccountID, id app.ID) (app.Snapshot, error)
 	Restart(ctx context.Context, owner app.AccountID, id app.ID) error
 	Stop(ctx context.Context, owner app.AccountID, id app.ID) error
+	// Outcome blocks until a start has shown how it goes, or ctx ends, and returns
+	// the application as it is then. After Start or Restart its LastExit is nil
+	// unless the program has ended since.
+	Outcome(ctx context.Context, owner app.AccountID, id app.ID) (app.Snapshot, error)
 }
 
 // Settings changes or removes one application.

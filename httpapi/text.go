@@ -141,6 +141,8 @@ func standing(s app.Snapshot, now time.Time) app.Text {
 		return app.Textf("Your application waits to be built: it is number %d in the queue.", s.Position)
 	case s.Silent:
 		return app.Textf("Your site is online, but its program has opened no port: listen on process.env.PORT, or on 8080.")
+	case s.State == app.Starting && !s.Running:
+		return app.Textf("Your application waits for its turn to be started: the server was started a moment ago.")
 	case s.State == app.Waiting && s.LastExit != nil:
 		return app.Textf("Your application %s. It restarts in %s (attempt %d).",
 			ending(*s.LastExit), until(s.RetryAt, now), max(1, s.Attempt))

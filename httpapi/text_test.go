@@ -124,6 +124,8 @@ func TestOutcomeAndStanding(t *testing.T) {
 	committed.Position = 1
 	silent := bot("aa")
 	silent.Silent = true
+	booted := bot("aa")
+	booted.State, booted.Running = app.Starting, false
 	for name, tt := range map[string]struct {
 		s                 app.Snapshot
 		outcome, standing string
@@ -136,6 +138,7 @@ func TestOutcomeAndStanding(t *testing.T) {
 		"preparing": {preparing, "Done. It is not online yet.", plainText},
 		"silent":    {silent, "Done.", "Your site is online, but its program has opened no port: listen on process.env.PORT, or on 8080."},
 		"queued":    {queued, "Done. It is not online yet.", "Your application waits to be built: it is number 2 in the queue."},
+		"booted":    {booted, "Done. It is not online yet.", "Your application waits for its turn to be started: the server was started a moment ago."},
 		"committed": {committed, "Done.", "Your application is online. Its new code waits to be built: it is number 1 in the queue."},
 	} {
 		if got := outcome(app.Textf("Done"), tt.s, testNow).String(); got != tt.outcome {

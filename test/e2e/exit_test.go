@@ -82,7 +82,7 @@ func TestCrashLoop(t *testing.T) {
 	}
 	c.Put("/app/"+id+"/stop", "").Want(200, "status", "ok")
 	c.Get("/app/"+id+"/status").Want(200, "apps.container", "Offline")
-	c.Put("/app/"+id+"/start", "").Want(200, "status", "ok", "appStatus.online", true)
+	c.Put("/app/"+id+"/start", "").Want(200, "status", "ok", "appStatus.online", false, "appStatus.exitCode", 7).Says("message", "crashed with code 7. It restarts in ")
 	harness.Eventually(t, "the crashes are counted anew", func() bool {
 		return strings.Count(c.Log(id), "; restart 2 follows in 1s") == 2
 	})

@@ -169,3 +169,53 @@ func TestFaultsRuntime(t *testing.T) {
 	c.Put("/app/"+again+"/start", "").Want(200, "status", "ok")
 	c.Until(again, "apps.online", true)
 }
+
+// TestFaultsFilesOfAnApplication takes an application's directory away, while its
+// program runs and while it does not: a commit that is whole and a restore bring it
+// back, and nobody else's is touched.
+func TestFaultsFilesOfAnApplication(t *testing.T) {
+	t.Parallel()
+	d := harness.Launch(t)
+	c := d.NewAccount("ana", 400)
+	code := harness.ShellBot("echo code 1; exec sleep 100000", "RAM=40").With("data.txt", "kept")
+	id, other := c.Upload(code), c.Upload(harness.ShellBot(harness.IdleShell, "RAM=40"))
+	pid, dir := d.PID(other), d.Path(id)
+	c.Commit(id, harness.Files{"start.sh": "echo code 2; exec sleep 100000"}).Want(200)
+	uid := d.UIDOf(id)
+	backup := c.Get("/app/" + id + "/backup").Want(200).Text("backups.url")
+	take := func() {
+		t.Helper()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take()
+	const gone = "the application's files are gone: commit the whole code with its discloud.config, or restore a backup"
+	c.Commit(id, harness.Files{"start.sh": "echo part; exec sleep 100000"}).Want(422, "status", "error").Says("message", gone)
+	if harness.Exists(t, dir) {
+		t.Error("a refusal has made the directory")
+	}
+	c.Commit(id, code).Want(200, "status", "ok")
+	c.UntilLog(id, "code 1\n")
+	if now := d.UIDOf(id); now != uid {
+		t.Errorf("the files are of %d, were of %d", now, uid)
+	}
+	if now := d.PID(other); now != pid {
+		t.Errorf("another program was %d and is %d", pid, now)
+	}
+	rollback := c.Request("POST", "/v2/app/"+id+"/rollback", nil)
+	c.Send(rollback).Want(422).Says("message", "was not kept")
+
+	c.Put("/app/"+id+"/stop", "").Want(200)
+	take()
+	c.Put("/app/"+id+"/start", "").Want(422, "status", "error")
+	d.Restart()
+	restore := c.Request("POST", "/v2/app/"+id+"/restore", strings.NewReader(`{"backup":"`+backup+`"}`))
+	restore.Header.Set("Content-Type", "application/json")
+	c.Send(restore).Want(200, "status", "ok")
+	c.Until(id, "apps.online", true)
+	if text, err := os.ReadFile(d.Path(id, "data.txt")); err != nil || string(text) != "kept" || d.UIDOf(id) != uid {
+		t.Errorf("after the restore: %q, %v, of %d", text, err, d.UIDOf(id))
+	}
+	c.Until(other, "apps.online", true)
+}
