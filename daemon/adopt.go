@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"berth/app"
 	"berth/host"
 	"berth/proc"
@@ -54,6 +56,7 @@ func (d *daemon) takeOver(ctx context.Context, adopts bool) error {
 	held, err := d.held.Held()
 	if err != nil { // what ran goes on all the same
 		d.log.Error("cannot take over what was held while berth was down: output may be missing", "error", err)
+		held = map[string]*os.File{}
 	}
 	if adopts {
 		if d.survivors.all, d.survivors.strange, err = d.findSurvivors(ctx); err != nil {
@@ -81,6 +84,7 @@ func (d *daemon) takeOver(ctx context.Context, adopts bool) error {
 		return ok || slices.ContainsFunc(d.survivors.strange, func(v survivor) bool { return v.app() == id })
 	}
 	d.keepProcesses(held)
+	d.findOutputs(held)
 	if err := d.logs.TakeOver(held, runs); err != nil {
 		d.log.Error("output may be missing", "error", err)
 	}
@@ -185,6 +189,39 @@ func (d *daemon) keepProcesses(held map[string]*os.File) {
 			}
 		}
 	}
+}
+
+// findOutputs looks for what survivors print to where neither a holder nor a
+// name leads to it: they would wait for a reader for ever.
+func (d *daemon) findOutputs(held map[string]*os.File) {
+	var dir unix.Stat_t
+	if err := unix.Stat(d.settings.DataDir, &dir); err != nil {
+		return // nothing of it can be used
+	}
+	for id, v := range d.survivors.all {
+		name := logs.HeldName(id)
+		found := v.Nameless(dir.Dev)
+		if len(found) > 0 && !slices.ContainsFunc(found, func(f *os.File) bool { return same(f, held[name]) }) {
+			d.log.Warn("nobody held what an application prints to; it is taken from the program itself", "app", id)
+			if f := held[name]; f != nil {
+				_ = f.Close()
+			}
+			held[name], found = found[0], found[1:]
+		}
+		for _, f := range found {
+			_ = f.Close()
+		}
+	}
+}
+
+// same reports whether two descriptors are of one file. nil is of none.
+func same(a, b *os.File) bool {
+	if a == nil || b == nil {
+		return false
+	}
+	one, err := a.Stat()
+	other, err2 := b.Stat()
+	return err == nil && err2 == nil && os.SameFile(one, other)
 }
 
 // strangersGrace is how long the start waits for programs that no record knows.

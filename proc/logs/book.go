@@ -23,7 +23,8 @@ type Book struct {
 
 	mu       sync.Mutex
 	open     map[logName]*Log
-	removing map[app.ID]bool // a reader that comes meanwhile finds no log
+	removing map[app.ID]bool      // a reader that comes meanwhile finds no log
+	kept     map[logName]*os.File // FIFOs of an earlier daemon's programs, until their logs are open
 
 	holding holding
 }
@@ -44,7 +45,7 @@ func (n logName) String() string {
 // NewBook returns the logs below dir, which need not exist yet.
 func NewBook(dir string, o Options, log *slog.Logger) *Book {
 	return &Book{
-		dir: dir, options: o, log: log, open: map[logName]*Log{}, removing: map[app.ID]bool{},
+		dir: dir, options: o, log: log, open: map[logName]*Log{}, removing: map[app.ID]bool{}, kept: map[logName]*os.File{},
 		holding: holding{names: map[logName]int{}},
 	}
 }
@@ -91,11 +92,15 @@ func (b *Book) openLog(name logName) (*Log, error) {
 	if name.build {
 		o.Rate = -1 // bounded by its time and its files; losing an error message would hurt
 	}
-	l, err := Open(filepath.Join(b.dir, string(name.id)), name.String(), o)
-	if err != nil {
+	l, err := openKept(filepath.Join(b.dir, string(name.id)), name.String(), o, b.kept[name])
+	if err != nil { // what is kept is kept for the next try
 		return nil, fmt.Errorf("cannot open the application's log: %w", err)
 	}
 	b.open[name] = l
+	b.forget(name)
+	if l.strays() {
+		b.log.Warn("somebody removed the file that an application prints to; what it prints is read and kept all the same", "app", name.id, "log", name)
+	}
 	return l, nil
 }
 
@@ -168,6 +173,7 @@ func (b *Book) without(id app.ID, take func() error) error {
 			mine = append(mine, l)
 			delete(b.open, name)
 		}
+		b.forget(name)
 	}
 	b.mu.Unlock() // closing takes its time, and others want their logs
 	var errs []error
@@ -225,5 +231,29 @@ func (b *Book) Close() error {
 		errs = append(errs, l.Close())
 		delete(b.open, name)
 	}
+	for name := range b.kept {
+		b.forget(name)
+	}
 	return errors.Join(errs...)
+}
+
+// keep takes the FIFO that a program of an earlier daemon has, for when its log
+// is opened.
+func (b *Book) keep(name logName, f *os.File) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.forget(name)
+	b.kept[name] = f
+	if b.open[name] != nil { // it is read
+		b.forget(name)
+	}
+}
+
+// forget closes the FIFO that was kept for a log, if there is one. The caller
+// holds mu.
+func (b *Book) forget(name logName) {
+	if f := b.kept[name]; f != nil {
+		_ = f.Close()
+		delete(b.kept, name)
+	}
 }

@@ -111,6 +111,11 @@ func openFIFO(path string) (*fifo, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newFIFO(file)
+}
+
+// newFIFO takes a FIFO that is open for both without blocking.
+func newFIFO(file *os.File) (*fifo, error) {
 	conn, err := file.SyscallConn()
 	if err != nil {
 		_ = file.Close()

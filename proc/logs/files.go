@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -14,6 +15,9 @@ import (
 // retryAfter is how long a file that could not be written is left alone; until
 // then every line costs nothing but its place in the count.
 const retryAfter = time.Second
+
+// lookAgain is how often a file that is written to is looked for by its name.
+const lookAgain = time.Second
 
 // file is what is needed of the current file.
 type file interface {
@@ -36,6 +40,8 @@ type files struct {
 	err   error // why writing failed, nil while it works
 	lost  int   // lines not written since it failed
 	tried time.Time
+
+	looked time.Time // when the current file was looked for by its name
 }
 
 // path returns the name of the i-th file, 0 being the current one.
@@ -76,12 +82,34 @@ func inode(st os.FileInfo) uint64 {
 	return 0
 }
 
-// prepare does what can be done before a write, so that it is known where the
-// write begins. That it fails shows when the write does.
-func (f *files) prepare() {
+// prepare does what can be done before a write at that time, so that it is known
+// where the write begins, and reports whether that is in a directory that was
+// made anew. That it fails shows when the write does.
+func (f *files) prepare(at time.Time) (anew bool) {
+	anew = f.look(at)
 	if f.err == nil {
 		_ = f.ready()
 	}
+	return anew
+}
+
+// look finds out now and then whether the current file has its name still. Where
+// somebody removed that, another file gets it: nobody could read what is written
+// to the old one.
+func (f *files) look(at time.Time) (anew bool) {
+	since := at.Sub(f.looked)
+	if f.cur == nil || since >= 0 && since < lookAgain {
+		return false
+	}
+	f.looked = at
+	st, err := os.Lstat(f.path(0))
+	if err == nil && inode(st) == f.node || err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false
+	}
+	_ = os.MkdirAll(filepath.Dir(f.base), 0o700) // that it cannot shows when the file is opened
+	_ = f.cur.Close()
+	f.cur = nil
+	return true
 }
 
 // put writes whole lines. What cannot be written is counted, and the count is

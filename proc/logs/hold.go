@@ -36,6 +36,9 @@ func logOf(name string) (logName, bool) {
 	return n, ok && found && id != "" && kind == n.String()
 }
 
+// HeldName is what the FIFO of an application's programs is called by its holder.
+func HeldName(id app.ID) string { return logName{id, false}.fdName() }
+
 // holding is what the Book lets be held: the FIFOs of programs that run. It
 // is safe for concurrent use.
 type holding struct {
@@ -164,7 +167,8 @@ func (b *Book) HoldProcess(id app.ID, run int, process *os.File) {
 }
 
 // TakeOver takes what programs printed while no daemon lived into their logs. Of
-// those that run on the output stays held.
+// those that run on the output stays held, and from now on it is what was held
+// that is read, whatever has become of its name. The files are the book's.
 func (b *Book) TakeOver(held map[string]*os.File, runs func(app.ID) bool) error {
 	var errs []error
 	for name, f := range held {
@@ -172,12 +176,15 @@ func (b *Book) TakeOver(held map[string]*os.File, runs func(app.ID) bool) error 
 		switch {
 		case ok && !log.build && runs(log.id):
 			b.hold(log, f, 0)
+			b.keep(log, f)
 		case ok:
+			b.keep(log, f)
 			errs = append(errs, b.lastWords(log), b.holding.holder.Release(name))
 		case strings.HasPrefix(name, pidPrefix): // no survivor took it
-			errs = append(errs, b.holding.holder.Release(name))
+			errs = append(errs, b.holding.holder.Release(name), f.Close())
+		default:
+			errs = append(errs, f.Close())
 		}
-		errs = append(errs, f.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -200,6 +207,9 @@ func (b *Book) Fallen(id app.ID) error {
 func (b *Book) lastWords(name logName) error {
 	l, err := b.Existing(name.id, name.build)
 	if errors.Is(err, ErrNone) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.forget(name)
 		return nil
 	}
 	if err != nil {

@@ -92,6 +92,19 @@ func openJournal(path string, maxLine int, seq uint64) (*journal, error) {
 	return j, nil
 }
 
+// remade is the journal under its name again, which somebody removed.
+func (j *journal) remade(path string, maxLine int) *journal {
+	if j == nil {
+		return nil
+	}
+	another, err := openJournal(path, maxLine, j.seq)
+	if err != nil {
+		return j // it serves this daemon
+	}
+	j.close()
+	return another
+}
+
 // slot is where a note has its place.
 func (j *journal) slot(seq uint64) int64 { return int64(seq%2) * j.size }
 

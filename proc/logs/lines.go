@@ -287,8 +287,8 @@ func (l *Log) commit(n int) {
 	}
 	text, raw := s.out[:s.start], s.src[:n]
 	s.src = s.src[n:]
-	if len(text) > 0 {
-		l.files.prepare()
+	if len(text) > 0 && l.files.prepare(s.at) {
+		l.journal = l.journal.remade(l.files.base+".state", l.opts.MaxLine)
 	}
 	failing := l.files.err != nil
 	mark := l.note(len(text), raw)

@@ -68,6 +68,8 @@ type Log struct {
 	cleared   int64 // tail.total at the last Reset
 
 	fifo    *fifo    // nil until Pipe, unless a program of an earlier daemon has it
+	kept    *os.File // the FIFO as somebody kept it, while the log is being opened; else nil
+	stray   bool     // the FIFO is not the one of its name: what has it open cannot be told
 	journal *journal // nil where there is none: what is repeated is then told as such
 }
 
@@ -76,7 +78,12 @@ type Log struct {
 // anybody has its FIFO open, what is unread in it is read, the line that had
 // begun goes on, and so does what is still printed. If nobody has, that line is
 // ended. name MUST be a plain file name. Errors are of kind Internal.
-func Open(dir, name string, o Options) (*Log, error) {
+func Open(dir, name string, o Options) (*Log, error) { return openKept(dir, name, o, nil) }
+
+// openKept is Open for a log whose FIFO somebody kept, unless kept is nil: that
+// is the one which the program has, whatever its name leads to by now. It stays
+// the caller's.
+func openKept(dir, name string, o Options, kept *os.File) (*Log, error) {
 	if name == "." || name != filepath.Base(name) || !filepath.IsLocal(name) {
 		return nil, fmt.Errorf("cannot open a log named %q: not a plain file name", name)
 	}
@@ -89,7 +96,7 @@ func Open(dir, name string, o Options) (*Log, error) {
 		return nil, fmt.Errorf("cannot close the log directory: %w", err)
 	}
 	o = o.withDefaults()
-	l := &Log{opts: o}
+	l := &Log{opts: o, kept: kept}
 	l.lines.max = o.MaxLine
 	l.gate = gate{rate: o.Rate, burst: o.Burst, tokens: float64(o.Burst)}
 	l.files = files{base: filepath.Join(dir, name), max: o.MaxFile, keep: o.Keep}
@@ -115,8 +122,10 @@ func (l *Log) proceed() error {
 	if err := l.files.prime(&l.tail); err != nil {
 		return err
 	}
-	if held(l.files.base + ".fifo") {
-		if err := l.attach(u); err != nil {
+	if l.kept != nil || held(l.files.base+".fifo") {
+		err := l.attach(u)
+		l.kept = nil
+		if err != nil {
 			return fmt.Errorf("cannot open the FIFO: %w", err)
 		}
 		return nil
@@ -127,6 +136,13 @@ func (l *Log) proceed() error {
 		return fmt.Errorf("cannot remove what a daemon noted: %w", err)
 	}
 	return nil
+}
+
+// strays reports whether the log's FIFO is not the one of its name.
+func (l *Log) strays() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stray
 }
 
 // Note writes text as one stamped line of berth's own, marked "[berth] ". It
@@ -269,6 +285,9 @@ func (l *Log) Close() error {
 	l.pullAll()
 	l.closed = true
 	f := l.fifo
+	if f != nil {
+		l.stray = strayed(f.file, l.files.base+".fifo")
+	}
 	l.mu.Unlock() // the pump needs the lock to notice
 
 	if f != nil {
@@ -277,7 +296,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fifo = nil
-	if l.journal == nil || !held(l.files.base+".fifo") {
+	if l.journal == nil || !l.stray && !held(l.files.base+".fifo") {
 		l.drain()
 	}
 	l.journal.close()

@@ -114,9 +114,16 @@ func (l *Log) note(wrote int, raw []byte) (mark []byte) {
 	return l.journal.write(n, raw, part, s.carry)
 }
 
-// attach opens the FIFO, which is made if need be, and starts to read it.
+// attach opens the FIFO, the one that somebody kept or that of the log's name,
+// which is made if need be, and starts to read it.
 func (l *Log) attach(u unread) error {
-	f, err := openFIFO(l.files.base + ".fifo")
+	path := l.files.base + ".fifo"
+	open := func() (*fifo, error) { return openFIFO(path) }
+	if l.kept != nil {
+		l.stray = strayed(l.kept, path)
+		open = func() (*fifo, error) { return again(l.kept) }
+	}
+	f, err := open()
 	if err != nil {
 		return err
 	}
