@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/app"
+	"berth/files"
 	"berth/host"
 	"berth/proc"
 	"berth/proc/logs"
@@ -194,13 +196,13 @@ func (d *daemon) keepProcesses(held map[string]*os.File) {
 // findOutputs looks for what survivors print to where neither a holder nor a
 // name leads to it: they would wait for a reader for ever.
 func (d *daemon) findOutputs(held map[string]*os.File) {
-	var dir unix.Stat_t
-	if err := unix.Stat(d.settings.DataDir, &dir); err != nil {
-		return // nothing of it can be used
+	var file unix.Stat_t // of a file: some file systems tell another device of directories
+	if err := unix.Stat(filepath.Join(d.settings.DataDir, files.LockName), &file); err != nil {
+		return // this daemon has locked it, so it is there
 	}
 	for id, v := range d.survivors.all {
 		name := logs.HeldName(id)
-		found := v.Nameless(dir.Dev)
+		found := v.Nameless(file.Dev)
 		if len(found) > 0 && !slices.ContainsFunc(found, func(f *os.File) bool { return same(f, held[name]) }) {
 			d.log.Warn("nobody held what an application prints to; it is taken from the program itself", "app", id)
 			if f := held[name]; f != nil {

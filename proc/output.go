@@ -11,7 +11,7 @@ import (
 
 // Nameless returns the FIFOs that a survivor has as its stdout and stderr where
 // they have lost their name: what nobody else has open, nobody can find but
-// through the program. device is that of the directory which the name was in. A
+// through the program. device is that of the disk which the name was on. A
 // program that made such a FIFO by itself gets what it prints there into its own
 // log. The caller closes the files.
 func (v Survivor) Nameless(device uint64) []*os.File {

@@ -42,6 +42,7 @@ type files struct {
 	tried time.Time
 
 	looked time.Time // when the current file was looked for by its name
+	anew   bool      // it, or its directory, had to be made again
 }
 
 // path returns the name of the i-th file, 0 being the current one.
@@ -52,9 +53,17 @@ func (f *files) path(i int) string {
 	return f.base + ".log." + strconv.Itoa(i)
 }
 
-// open continues the current file or makes it.
+// open continues the current file or makes it, with its directory, which somebody
+// may have removed.
 func (f *files) open() error {
-	cur, err := os.OpenFile(f.path(0), os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	open := func() (*os.File, error) {
+		return os.OpenFile(f.path(0), os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	}
+	cur, err := open()
+	if errors.Is(err, os.ErrNotExist) && os.MkdirAll(filepath.Dir(f.base), 0o700) == nil {
+		f.anew = true
+		cur, err = open()
+	}
 	if err != nil {
 		return fmt.Errorf("cannot open the log: %w", err)
 	}
@@ -83,33 +92,32 @@ func inode(st os.FileInfo) uint64 {
 }
 
 // prepare does what can be done before a write at that time, so that it is known
-// where the write begins, and reports whether that is in a directory that was
-// made anew. That it fails shows when the write does.
+// where the write begins, and reports whether somebody had removed the file, or all
+// of them, since the last time. That it fails shows when the write does.
 func (f *files) prepare(at time.Time) (anew bool) {
-	anew = f.look(at)
+	f.look(at)
 	if f.err == nil {
 		_ = f.ready()
 	}
+	anew, f.anew = f.anew, false
 	return anew
 }
 
 // look finds out now and then whether the current file has its name still. Where
 // somebody removed that, another file gets it: nobody could read what is written
 // to the old one.
-func (f *files) look(at time.Time) (anew bool) {
+func (f *files) look(at time.Time) {
 	since := at.Sub(f.looked)
 	if f.cur == nil || since >= 0 && since < lookAgain {
-		return false
+		return
 	}
 	f.looked = at
 	st, err := os.Lstat(f.path(0))
 	if err == nil && inode(st) == f.node || err != nil && !errors.Is(err, os.ErrNotExist) {
-		return false
+		return
 	}
-	_ = os.MkdirAll(filepath.Dir(f.base), 0o700) // that it cannot shows when the file is opened
 	_ = f.cur.Close()
-	f.cur = nil
-	return true
+	f.cur, f.anew = nil, true
 }
 
 // put writes whole lines. What cannot be written is counted, and the count is

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +84,7 @@ func TestWhatWasHeldIsRead(t *testing.T) {
 func TestRemovedFileIsMadeAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "shop")
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	l := open(t, dir, Options{Now: func() time.Time { return now }})
+	l := open(t, dir, Options{Now: func() time.Time { return now }, MaxFile: 1500})
 	run(t, l, "echo before")
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
@@ -91,6 +92,14 @@ func TestRemovedFileIsMadeAgain(t *testing.T) {
 	now = now.Add(2 * lookAgain)
 	run(t, l, "echo after")
 	wantLines(t, bare(t, whole(t, l)), "after")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	run(t, l, "printf '%2000d\\nlast\\n' 0") // more than the file takes, which is looked for in a second only
+	run(t, l, "echo again")
+	if text := bare(t, whole(t, l)); !slices.Contains(text, "last") || !slices.Contains(text, "again") {
+		t.Errorf("the log has %q", text)
+	}
 	for _, name := range []string{"run.log", "run.state"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
