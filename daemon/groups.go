@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"berth/cgroup"
+	"berth/proc"
 	"berth/proc/sandbox"
 	"berth/systemd"
 )
@@ -32,13 +33,14 @@ func (d *daemon) openGroups(ctx context.Context) error {
 	if _, err := d.groups.MaxCPU(); err != nil && d.settings.Apps.CPUMax > 0 {
 		d.log.Warn("apps.cpu_max has no effect", "why", err)
 	}
-	if d.meter, err = sandbox.NewMeter(); err != nil { // netIO will say 0B; doctor tells why
+	count := func() (err error) { d.meter, err = sandbox.NewMeter(); return err }
+	if err := sandbox.Insist(ctx, proc.TryPatience, nil, count); err != nil { // netIO will say 0B; doctor tells why
 		d.log.Warn("netIO will not be counted", "error", err)
 	} else {
 		d.undo = append(d.undo, d.meter.Close)
 	}
 	d.openSockets()
-	return d.openNetwork()
+	return d.openNetwork(ctx)
 }
 
 // HolderOf returns the directory of the unit that holds the programs, "" for

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -17,14 +18,21 @@ import (
 
 // openNetwork loads the network policy. Where the kernel lets nobody, programs
 // have the host's network, and PORT.
-func (d *daemon) openNetwork() error {
-	network, err := sandbox.NewNetwork(d.settings.NetworkRules())
-	if err != nil {
+func (d *daemon) openNetwork(ctx context.Context) error {
+	told := func(err error) { d.log.Warn("cannot load the network policy yet, trying again", "error", err) }
+	err := sandbox.Insist(ctx, proc.TryPatience, told, func() (err error) {
+		d.network, err = sandbox.NewNetwork(d.settings.NetworkRules())
+		return err
+	})
+	if _, missing := errors.AsType[*sandbox.Missing](err); missing {
 		d.unnetworked = err
 		d.log.Warn("programs reach everything that the host reaches, and their ports are open to all: only PORT is theirs", "error", err)
 		return nil
 	}
-	d.network = network
+	if err != nil {
+		return untried(err)
+	}
+	network := d.network
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -87,11 +95,25 @@ func (d *daemon) keepNetwork(ctx context.Context) {
 
 // openWalls finds out which walls programs can have. From here on they have
 // all of these or do not start.
-func (d *daemon) openWalls(context.Context) error {
+func (d *daemon) openWalls(ctx context.Context) error {
+	if err := d.enoughFiles(); err != nil {
+		return err
+	}
 	d.walls = proc.Walls{Data: d.settings.DataDir, Paths: d.settings.ShownPaths()}
 	launcher := proc.Launcher{Tree: d.groups, Log: d.log, Walls: d.walls}
-	verdicts := launcher.Try()
-	if err := demand(append(verdicts, sandbox.Verdict{Layer: sandbox.Reach, Err: d.unnetworked}), d.settings.RequiredLayers()); err != nil {
+	verdicts, err := launcher.Try(ctx, proc.TryPatience)
+	if err != nil {
+		return untried(err)
+	}
+	all := append(slices.Clone(verdicts), sandbox.Verdict{Layer: sandbox.Reach, Err: d.unnetworked})
+	if err := demand(all, d.settings.RequiredLayers()); err != nil {
+		return err
+	}
+	had, err := RememberedWalls(d.settings.DataDir)
+	if err != nil {
+		return err
+	}
+	if err := refuseFewer(LostWalls(all, had, d.settings.SparedLayers())); err != nil {
 		return err
 	}
 	for _, v := range verdicts {
@@ -100,7 +122,33 @@ func (d *daemon) openWalls(context.Context) error {
 		}
 	}
 	d.walls.Layers = sandbox.Available(verdicts)
+	if err := rememberWalls(d.settings.DataDir, had, all); err != nil {
+		d.log.Warn("cannot remember the walls that programs have: a start without them will not be refused", "error", err)
+	}
 	return nil
+}
+
+// enoughFiles warns of a limit that the daemon meets before programs meet the one
+// they are promised, and raises it. Where that cannot be done no program could start.
+func (d *daemon) enoughFiles() error {
+	most, err := proc.MostFiles()
+	if err != nil || most >= proc.OpenFiles {
+		return err
+	}
+	d.log.Warn("berth may open fewer files than each program is promised; doctor tells what to do", "limit", most, "promised", proc.OpenFiles)
+	if err := proc.RaiseFiles(); err != nil {
+		return settings.NewProblem(settings.ExitConfig,
+			fmt.Errorf("cannot serve: each program is promised %d open files, and berth may have %d: %w", proc.OpenFiles, most, err),
+			"Hint: set LimitNOFILE=524288 in berth's unit (systemctl edit berth), or ulimit -Hn 524288 where you start it.")
+	}
+	return nil
+}
+
+// untried is the end of a start that could not find out about the walls. It is no
+// reason to run programs without them.
+func untried(err error) error {
+	return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot serve: %w", err),
+		"Hint: programs that run go on; look whether the service may have more processes (TasksMax), open files (LimitNOFILE) and memory. As a service berth tries again until it works.")
 }
 
 // demand refuses to serve without a layer that the owner requires: waiting does

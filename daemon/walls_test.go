@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -56,5 +58,80 @@ func TestHostname(t *testing.T) {
 		if got := hostname(id); got != want || len(got) > 64 {
 			t.Errorf("%s: %s, want %s", id, got, want)
 		}
+	}
+}
+
+// Fewer walls than at the last start keep the daemon from serving until the owner
+// does without them; then those are what the next start counts on.
+func TestFewerWallsThanBefore(t *testing.T) {
+	dir := t.TempDir()
+	had, err := RememberedWalls(dir)
+	if err != nil || had != nil {
+		t.Fatalf("before the first start: %v, %v", had, err)
+	}
+	verdicts := func(lacking ...sandbox.Layer) []sandbox.Verdict {
+		var all []sandbox.Verdict
+		for _, l := range append(slices.Clone(sandbox.Layers), sandbox.Reach) {
+			v := sandbox.Verdict{Layer: l}
+			if slices.Contains(lacking, l) {
+				v.Err = errors.New("it is too old")
+			}
+			all = append(all, v)
+		}
+		return all
+	}
+	for i, tt := range []struct {
+		lacking []sandbox.Layer
+		without string
+		want    []string // what the sentence names; none when it serves
+	}{
+		{[]sandbox.Layer{sandbox.Landlock}, "", nil}, // the first time
+		{[]sandbox.Layer{sandbox.Landlock}, "", nil},
+		{nil, "", nil},
+		{[]sandbox.Layer{sandbox.Landlock}, "", []string{"landlock (it is too old)", `sandbox.without to "landlock"`}},
+		{[]sandbox.Layer{sandbox.Landlock, sandbox.Reach}, "landlock", []string{"network (it is too old)"}},
+		{[]sandbox.Layer{sandbox.Landlock, sandbox.Reach}, "landlock,network", nil},
+		{[]sandbox.Layer{sandbox.Landlock, sandbox.Reach}, "", nil}, // what it has said once
+		{[]sandbox.Layer{sandbox.Landlock}, "", nil},
+		{[]sandbox.Layer{sandbox.Landlock, sandbox.Reach}, "", []string{"network"}},
+		{sandbox.Layers, "all", nil},
+		{[]sandbox.Layer{sandbox.Mounts}, "all", nil},
+		{sandbox.Layers, "mounts,proc", []string{"cgroup (", "seccomp ("}},
+	} {
+		s := testSettings(t)
+		s.Sandbox.Without = tt.without
+		had, err := RememberedWalls(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = refuseFewer(LostWalls(verdicts(tt.lacking...), had, s.SparedLayers()))
+		refused, is := errors.AsType[*settings.Problem](err)
+		if is != (tt.want != nil) || is && refused.Code != settings.ExitConfig {
+			t.Errorf("%d: %v", i, err)
+		}
+		for _, part := range tt.want {
+			if is && !strings.Contains(refused.Error()+refused.Hint, part) {
+				t.Errorf("%d: %v, %s, want %q in it", i, err, refused.Hint, part)
+			}
+		}
+		if is {
+			continue
+		}
+		if err := rememberWalls(dir, had, verdicts(tt.lacking...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil || len(list) != 1 || list[0].Name() != wallsName {
+		t.Errorf("left are %v, %v", list, err)
+	}
+	if err := os.Remove(filepath.Join(dir, wallsName)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, wallsName), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if had, err := RememberedWalls(dir); err == nil {
+		t.Errorf("from a directory it reads %v", had)
 	}
 }

@@ -65,9 +65,7 @@ func (l *Launcher) begin(c *Console, s Spec) error {
 	if c.in != nil {
 		c.group, err = c.in.group.Child(path.Base(s.Group))
 	} else {
-		c.group, err = l.Tree.Create(s.Group, cgroup.Limits{
-			Memory: s.MemoryMB << 20, Pids: s.Pids, OOMGroup: s.OOMGroup, Weight: s.Weight, CPU: s.CPU,
-		})
+		c.group, err = l.Tree.Create(s.Group, limitsOf(s))
 	}
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/shirou/gopsutil/v3/disk"
 	"github.com/shirou/gopsutil/v3/host"
 	"github.com/shirou/gopsutil/v3/mem"
+	"golang.org/x/sys/unix"
 
 	"berth/app"
 )
@@ -54,4 +55,23 @@ func Disk(path string) (DiskFigures, error) {
 		return DiskFigures{}, fmt.Errorf("cannot read the disk's figures: %w", err)
 	}
 	return DiskFigures{u.Fstype, int64(u.Free), int64(u.Total), u.InodesFree, u.InodesTotal}, nil
+}
+
+// MostFiles is how many files berth itself may have open at once: the hard limit,
+// to which it raises the soft one.
+func MostFiles() (uint64, error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, fmt.Errorf("cannot read the limit of open files: %w", err)
+	}
+	return limit.Max, nil
+}
+
+// RaiseFiles gives berth itself as many open files as it promises each program,
+// which takes CAP_SYS_RESOURCE: without it no program could be given them either.
+func RaiseFiles() error {
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: OpenFiles, Max: OpenFiles}); err != nil {
+		return fmt.Errorf("cannot raise the limit of open files: %w", err)
+	}
+	return nil
 }

@@ -32,8 +32,9 @@ const (
 
 // Init is the life of the child between its birth in the control group and
 // the program: read the orders, join the v1 groups, enter the sandbox,
-// execve. It does not return, but ends at once after a try; an error is written to descriptor 4, which the
-// daemon reads until execve closes it, and ends the child with status 127.
+// execve. It does not return, but ends at once after a try. What becomes of it is
+// written to descriptor 4, which the daemon reads until execve closes it: readyMark
+// in front of execve or the end of a try, and an error, which ends the child with status 127.
 func Init() {
 	runtime.LockOSThread()
 	err := become(os.NewFile(ordersFD, "orders"))
@@ -41,12 +42,13 @@ func Init() {
 		os.Exit(0)
 	}
 	text := err.Error()
-	var own *programError
-	if errors.As(err, &own) {
+	if _, own := errors.AsType[*programError](err); own {
 		text = ownMark + text
 	}
-	f := os.NewFile(errorFD, "error")
-	_, _ = f.WriteString(text)
+	if _, missing := errors.AsType[*sandbox.Missing](err); missing {
+		text = missingMark + text
+	}
+	_, _ = unix.Write(errorFD, []byte(text))
 	os.Exit(127)
 }
 
@@ -57,8 +59,13 @@ type programError struct{ error }
 // notExecuted begins the text of the one that there is: its end is the kernel's.
 func notExecuted(program string) string { return fmt.Sprintf("cannot execute %q: ", program) }
 
-// ownMark begins the text of a programError on the error pipe.
-const ownMark = "!"
+// What begins a text on the error pipe. A child that ended without a mark and
+// without an error was none of the kernel's refusals: something ended it.
+const (
+	readyMark   = "." // it is behind its walls
+	ownMark     = "!" // a programError
+	missingMark = "#" // a sandbox.Missing
+)
 
 // oomScore is where a process says how soon it is killed when the host itself
 // has no memory left (proc_pid_oom_score_adj(5)).
@@ -103,11 +110,16 @@ func become(r *os.File) error {
 	if err := sandbox.Enter(o.Sandbox); err != nil {
 		return err
 	}
+	if !o.Try {
+		if err := syscall.Chdir(o.Dir); err != nil { // as the program's user: it must reach it
+			return fmt.Errorf("cannot enter the application's directory: %w", err)
+		}
+	}
+	if _, err := unix.Write(errorFD, []byte(readyMark)); err != nil {
+		return fmt.Errorf("cannot tell of the start: %w", err)
+	}
 	if o.Try {
 		return nil
-	}
-	if err := syscall.Chdir(o.Dir); err != nil { // as the program's user: it must reach it
-		return fmt.Errorf("cannot enter the application's directory: %w", err)
 	}
 	return &programError{fmt.Errorf("%s%w", notExecuted(o.Argv[0]), execute(o.Argv, o.Env))}
 }

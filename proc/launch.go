@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -87,8 +88,8 @@ const InitWord = "app-init"
 // it takes seconds, never this long.
 const startTimeout = 60 * time.Second
 
-// openFiles is how many descriptors a program may have.
-const openFiles = 4096
+// OpenFiles is how many descriptors a program may have.
+const OpenFiles = 4096
 
 // besideProcesses is how many a user may have beside those of one group.
 const besideProcesses = 1024
@@ -98,9 +99,7 @@ const besideProcesses = 1024
 // when the program itself cannot be executed, a missing interpreter for
 // instance, and Internal when it is the host that failed.
 func (l *Launcher) Launch(s Spec) (*Run, error) {
-	group, err := l.Tree.Create(s.Group, cgroup.Limits{
-		Memory: s.MemoryMB << 20, Pids: s.Pids, OOMGroup: s.OOMGroup, Weight: s.Weight, CPU: s.CPU,
-	})
+	group, err := l.Tree.Create(s.Group, limitsOf(s))
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +127,11 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 	return r, nil
 }
 
+// limitsOf are the limits of a program's group.
+func limitsOf(s Spec) cgroup.Limits {
+	return cgroup.Limits{Memory: s.MemoryMB << 20, Pids: s.Pids, OOMGroup: s.OOMGroup, Weight: s.Weight, CPU: s.CPU}
+}
+
 // begin watches over the run until its end.
 func (r *Run) begin() {
 	if err := r.watchHelpers(); err != nil {
@@ -143,7 +147,7 @@ func (r *Run) begin() {
 // nothing else bounds it there is one, for all that a user may have running:
 // a program and, beside it, a build.
 func (l *Launcher) limits(s Spec) sandbox.Limits {
-	limits := sandbox.Limits{Files: openFiles, FileSize: uint64(max(s.FileSize, 0))}
+	limits := sandbox.Limits{Files: OpenFiles, FileSize: uint64(max(s.FileSize, 0))}
 	if s.Pids > 0 && !l.Tree.BoundsPids() {
 		limits.Processes = uint64(s.Pids) + besideProcesses
 	}
@@ -245,9 +249,16 @@ func (l *Launcher) start(s Spec, group *cgroup.Group) (*process, error) {
 	err = cmd.Start()
 	_ = errW.Close()
 	if err != nil {
-		return nil, fmt.Errorf("cannot fork into the control group: %w", err)
+		err = fmt.Errorf("cannot fork into the control group: %w", err)
+		if o.Sandbox.Has(sandbox.Mounts) && slices.ContainsFunc(refusals, func(errno syscall.Errno) bool { return errors.Is(err, errno) }) {
+			err = &sandbox.Missing{Err: err}
+		}
+		return nil, err
 	}
 	err = handOver(ordersW, errR, o)
+	if errors.Is(err, errEnded) && !o.Try && killed(cmd.Process.Pid) {
+		err = nil // for its memory, or with its group: which is told of a run
+	}
 	var main *process
 	if err == nil {
 		main, err = openProcess(cmd.Process.Pid, 0) // ours, and not waited for: it is there, dead or alive
@@ -258,6 +269,29 @@ func (l *Launcher) start(s Spec, group *cgroup.Group) (*process, error) {
 		return nil, err
 	}
 	return main, cmd.Process.Release()
+}
+
+// refusals are what clone(2) answers where namespaces cannot be had. A child that
+// needs none shows whether that was the reason.
+var refusals = []syscall.Errno{unix.EPERM, unix.EINVAL, unix.ENOSYS}
+
+// errEnded is the error of a child that ended on its way: by a signal, or for want
+// of a thread for its runtime.
+var errEnded = errors.New("cannot start the program: its first process ended before that")
+
+// killed waits for the end of a child that is about to end, and reports whether
+// that was a signal.
+func killed(pid int) bool {
+	p, err := openProcess(pid, 0) // nobody has waited for it
+	if err != nil {
+		return false
+	}
+	defer p.pidfd.Close()
+	if err := p.ended(); err != nil {
+		return false
+	}
+	s, err := readStat(pid)
+	return err == nil && syscall.WaitStatus(s.exit).Signaled() //nolint:gosec // as the kernel counts it
 }
 
 // handOver writes the orders and reads what came of them.
@@ -273,7 +307,10 @@ func handOver(w, r *os.File, o orders) error {
 	if err != nil {
 		return fmt.Errorf("cannot start the program: no answer after %s: %w", startTimeout, err)
 	}
-	said := strings.ToValidUTF8(string(text), "?")
+	said, ready := strings.CutPrefix(strings.ToValidUTF8(string(text), "?"), readyMark)
+	if why, missing := strings.CutPrefix(said, missingMark); missing {
+		return &sandbox.Missing{Err: errors.New(why)}
+	}
 	if own, ok := strings.CutPrefix(said, ownMark); ok {
 		if why, ok := strings.CutPrefix(own, notExecuted(o.Argv[0])); ok {
 			return app.Errorf(app.Unusable, "cannot execute %q: %s", o.Argv[0], why)
@@ -282,6 +319,9 @@ func handOver(w, r *os.File, o orders) error {
 	}
 	if said != "" {
 		return errors.New(said)
+	}
+	if !ready {
+		return errEnded
 	}
 	return nil
 }

@@ -1,10 +1,12 @@
 package proc
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"berth/cgroup"
 	"berth/proc/sandbox"
@@ -45,15 +47,27 @@ func (l *Launcher) orders(s Spec, group *cgroup.Group) (orders, error) {
 	return o, nil
 }
 
+// TryPatience is how long Try tries again what passes.
+const TryPatience = 10 * time.Second
+
 // Try finds out which walls this host lets programs have, by putting them up
 // around children that do nothing else. It takes a few milliseconds, and some
-// more for each wall that is refused.
-func (l *Launcher) Try() []sandbox.Verdict {
+// more for each wall that is refused. What keeps a child from its walls (no process,
+// no memory, no descriptor to be had) is tried again for patience, and then an error.
+func (l *Launcher) Try(ctx context.Context, patience time.Duration) ([]sandbox.Verdict, error) {
 	n := 0
-	return sandbox.Judge(func(layers []sandbox.Layer) error {
-		n++
-		return l.try(fmt.Sprintf("apps/walls/%d-%d", os.Getpid(), n), layers)
+	deadline := time.Now().Add(patience)
+	told := func(err error) { l.Log.Warn("cannot try the walls around programs yet, trying again", "error", err) }
+	verdicts, err := sandbox.Judge(func(layers []sandbox.Layer) error {
+		return sandbox.Insist(ctx, time.Until(deadline), told, func() error {
+			n++
+			return l.try(fmt.Sprintf("apps/walls/%d-%d", os.Getpid(), n), layers)
+		})
 	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot try the walls around programs: %w", err)
+	}
+	return verdicts, nil
 }
 
 // try starts a child behind the layers that ends where a program would begin.

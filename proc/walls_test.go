@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -296,7 +297,11 @@ func TestWallsUnderAClosedUmask(t *testing.T) {
 func TestTryWalls(t *testing.T) {
 	b := newBench(t)
 	var out bytes.Buffer
-	for _, v := range b.Try() {
+	verdicts, err := b.Try(t.Context(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range verdicts {
 		fmt.Fprintln(&out, v.Layer, v.Err)
 		if had := slices.Contains(b.Walls.Layers, v.Layer); had != (v.Err == nil) {
 			t.Errorf("%s: %v at first, now %v", v.Layer, had, v.Err)

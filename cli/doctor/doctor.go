@@ -93,8 +93,9 @@ func checkAll(ctx context.Context, s settings.Settings) []finding {
 		list = append(list, checkShares(facts, s)...)
 		list = append(list, checkTraffic(facts), checkNetwork(facts, s), checkSockets(facts))
 	}
-	list = append(list, checkWalls(facts, s)...)
+	list = append(list, checkWalls(ctx, facts, s)...)
 	list = append(list, checkKernel(sandbox.Probe())...)
+	list = append(list, checkFiles(proc.MostFiles()))
 	tools := proc.FindTools()
 	if slices.ContainsFunc(list, func(f finding) bool { return f.Name == string(sandbox.Mounts) && f.Verdict == good }) {
 		tools.Only(s.ShownPaths())

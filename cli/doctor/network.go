@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 
 	"berth/cgroup"
 	"berth/daemon"
@@ -80,14 +79,12 @@ func checkSockets(h cgroup.Host) finding {
 // checkNetwork puts a group of its own under the network policy.
 func checkNetwork(h cgroup.Host, s settings.Settings) finding {
 	fail := func(err error) finding {
-		verdict := dubious
-		if slices.Contains(s.RequiredLayers(), sandbox.Reach) {
-			verdict = bad
+		f := finding{"network", dubious, "programs reach everything that the host reaches, and whoever reaches the host reaches their ports: " + err.Error(), ""}
+		on, unread := countedOn(s)
+		if unread != nil {
+			f.Verdict, f.Text = bad, unread.Error()
 		}
-		return finding{
-			"network", verdict, "programs reach everything that the host reaches, and whoever reaches the host reaches their ports: " + err.Error(),
-			"it needs " + sandbox.Reach.Needs(),
-		}
+		return on.lacking(f, sandbox.Verdict{Layer: sandbox.Reach, Err: err})
 	}
 	rules := s.NetworkRules()
 	network, err := sandbox.NewNetwork(rules)

@@ -86,6 +86,7 @@ type Settings struct {
 	Network struct{ Allow, Deny string } // see NetworkRules
 	Sandbox struct {
 		Require string // layers without which nothing is served: see parseLayers
+		Without string // layers that may be missing although they were there before: see parseLayers
 		Paths   string // that programs see besides the system's own: see parsePaths
 	}
 	Panel struct {
@@ -191,6 +192,7 @@ var settings = []setting{
 	{"console.timeout", "30s", "maximum `TIME` of a console command", func(s *Settings) kind { return span{&s.Console.Timeout} }},
 	{"upgrade.patience", "30s", "`TIME` that running requests get before an upgrade interrupts them", func(s *Settings) kind { return span{&s.Upgrade.Patience} }},
 	{"sandbox.require", "", "`LAYER,...` of walls around programs: mounts, proc, cgroup, landlock, seccomp, network, or all; berth refuses to serve without them", func(s *Settings) kind { return layers{&s.Sandbox.Require} }},
+	{"sandbox.without", "", "`LAYER,...` of walls that programs had before and may run without now, by the same names, or all", func(s *Settings) kind { return layers{&s.Sandbox.Without} }},
 	{"sandbox.paths", "/opt", "`DIR,...` that programs may read besides the directories of the system", func(s *Settings) kind { return paths{&s.Sandbox.Paths} }},
 	{"audit.keep", "100000", "number (`N`) of records that the audit log keeps", func(s *Settings) kind { return whole(&s.Audit.Keep, 1000, 100_000_000) }},
 	{"audit.age", "2160h", "`TIME` that the audit log keeps a record", func(s *Settings) kind { return span{&s.Audit.Age} }},

@@ -8,7 +8,7 @@ import (
 	"berth/proc/sandbox"
 )
 
-// allLayers are the walls that can be required.
+// allLayers are the walls that can be required, or done without.
 var allLayers = append(slices.Clone(sandbox.Layers), sandbox.Reach)
 
 // layers are names of walls around programs with commas between them, or all.
@@ -78,6 +78,13 @@ func (paths) expects() string {
 // RequiredLayers are the layers that the owner requires.
 func (s Settings) RequiredLayers() []sandbox.Layer {
 	list, _ := parseLayers(s.Sandbox.Require) // was checked when it was read
+	return list
+}
+
+// SparedLayers are the layers that the owner does without where they were there
+// before.
+func (s Settings) SparedLayers() []sandbox.Layer {
+	list, _ := parseLayers(s.Sandbox.Without) // was checked when it was read
 	return list
 }
 

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"slices"
 )
 
@@ -56,14 +57,18 @@ type Verdict struct {
 
 // Judge finds out which layers can be had by trying: with all of them first,
 // which is the common case, then one by one. try puts the layers up around a
-// child that does nothing else, and returns what the kernel refused.
-func Judge(try func([]Layer) error) []Verdict {
+// child that does nothing else; what the kernel does not give is a Missing. Any
+// other error of it ends the judgement: with that nobody knows.
+func Judge(try func([]Layer) error) ([]Verdict, error) {
 	verdicts := make([]Verdict, len(Layers))
 	for i, l := range Layers {
 		verdicts[i].Layer = l
 	}
-	if try(Layers) == nil {
-		return verdicts
+	switch missing, err := tried(try, Layers); {
+	case err != nil:
+		return nil, err
+	case missing == nil:
+		return verdicts, nil
 	}
 	var refused error // of Mounts
 	for i, l := range Layers {
@@ -74,12 +79,25 @@ func Judge(try func([]Layer) error) []Verdict {
 				continue
 			}
 		}
-		verdicts[i].Err = try(alone)
+		missing, err := tried(try, alone)
+		if err != nil {
+			return nil, err
+		}
+		verdicts[i].Err = missing
 		if l == Mounts {
-			refused = verdicts[i].Err
+			refused = missing
 		}
 	}
-	return verdicts
+	return verdicts, nil
+}
+
+// tried tells what is missing from all other errors of a try.
+func tried(try func([]Layer) error, layers []Layer) (missing, err error) {
+	err = try(layers)
+	if _, is := errors.AsType[*Missing](err); is {
+		return err, nil
+	}
+	return nil, err
 }
 
 // Available returns the layers that can be had.

@@ -1,10 +1,16 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A kernel that refuses some layers is asked for each by itself, and what rests
@@ -22,15 +28,18 @@ func TestJudge(t *testing.T) {
 		{Layers, nil, 4},
 	} {
 		tries := 0
-		verdicts := Judge(func(layers []Layer) error {
+		verdicts, err := Judge(func(layers []Layer) error {
 			tries++
 			for _, l := range layers {
 				if slices.Contains(tt.refused, l) {
-					return errors.New("no " + string(l))
+					return fmt.Errorf("try: %w", &Missing{errors.New("no " + string(l))})
 				}
 			}
 			return nil
 		})
+		if err != nil {
+			t.Error(err)
+		}
 		if got := Available(verdicts); !slices.Equal(got, tt.want) || tries != tt.tries {
 			t.Errorf("without %v: %v after %d tries, want %v after %d", tt.refused, got, tries, tt.want, tt.tries)
 		}
@@ -42,6 +51,83 @@ func TestJudge(t *testing.T) {
 	}
 	if !slices.Equal(Layers, []Layer{Mounts, Proc, Cgroup, Landlock, Seccomp}) {
 		t.Error("the list of layers has changed: ", Layers)
+	}
+}
+
+// What passes is no verdict, at whichever try it comes.
+func TestJudgeOfTheMoment(t *testing.T) {
+	for at := range 6 {
+		tries := 0
+		verdicts, err := Judge(func(layers []Layer) error {
+			tries++
+			switch {
+			case tries == at+1:
+				return refusal(fmt.Errorf("cannot fork: %w", unix.EAGAIN))
+			case slices.Contains(layers, Landlock):
+				return refusal(unix.EPERM)
+			}
+			return nil
+		})
+		if !errors.Is(err, unix.EAGAIN) || verdicts != nil || tries != at+1 {
+			t.Errorf("at try %d of %d: %v, %v", at+1, tries, verdicts, err)
+		}
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	for _, tt := range []struct {
+		err     error
+		missing bool
+	}{
+		{nil, false},
+		{unix.EPERM, true},
+		{unix.ENOSYS, true},
+		{unix.EINVAL, true},
+		{errors.New("the kernel's landlock is of version 4"), true},
+		{unix.EAGAIN, false},
+		{unix.ENOMEM, false},
+		{&fs.PathError{Op: "open", Path: "/dev/null", Err: unix.EMFILE}, false},
+		{errors.Join(unix.EPERM, unix.ENFILE), false},
+	} {
+		_, is := errors.AsType[*Missing](refusal(tt.err))
+		if is != tt.missing || !errors.Is(refusal(tt.err), tt.err) {
+			t.Errorf("%v: missing %t", tt.err, is)
+		}
+	}
+}
+
+// Whatever is of the moment is tried again until it is over, or patience is.
+func TestInsist(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fails int // times, with err
+		err   error
+		want  error
+		told  int
+		takes time.Duration // at most
+	}{
+		{"at once", 0, nil, nil, 0, 0},
+		{"a moment later", 3, unix.EAGAIN, nil, 1, time.Second},
+		{"never", 1000, unix.EAGAIN, unix.EAGAIN, 1, 10 * time.Second},
+		{"missing", 1000, &Missing{unix.EPERM}, unix.EPERM, 0, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began, tries, told := time.Now(), 0, 0
+			err := Insist(t.Context(), 10*time.Second, func(error) { told++ }, func() error {
+				if tries++; tries <= tt.fails {
+					return tt.err
+				}
+				return nil
+			})
+			if took := time.Since(began); !errors.Is(err, tt.want) || told != tt.told || took > tt.takes {
+				t.Errorf("%s: %v after %v and %d tries, told %d times", tt.name, err, took, tries, told)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Insist(ctx, time.Hour, nil, func() error { return unix.ENOMEM }); !errors.Is(err, unix.ENOMEM) {
+		t.Errorf("called off: %v", err)
 	}
 }
 

@@ -30,7 +30,7 @@ func limit(l Limits) error {
 	// syscall's function also stops the runtime from putting its own former
 	// limit back at execve.
 	err := errors.Join(
-		syscall.Setrlimit(unix.RLIMIT_NOFILE, &syscall.Rlimit{Cur: l.Files, Max: l.Files}),
+		files(l.Files),
 		lower("core", unix.RLIMIT_CORE, 0),
 		lower("memlock", unix.RLIMIT_MEMLOCK, lockedMemory),
 		lower("msgqueue", unix.RLIMIT_MSGQUEUE, messageQueues),
@@ -45,6 +45,15 @@ func limit(l Limits) error {
 		err = errors.Join(err, lower("nproc", unix.RLIMIT_NPROC, l.Processes))
 	}
 	return err
+}
+
+// files sets both limits of open files, also above the hard one, which takes
+// CAP_SYS_RESOURCE.
+func files(most uint64) error {
+	if err := syscall.Setrlimit(unix.RLIMIT_NOFILE, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
+		return fmt.Errorf("%d open files: %w", most, err)
+	}
+	return nil
 }
 
 // lower sets both limits of a resource to most, or to the hard one where that

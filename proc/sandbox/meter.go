@@ -30,7 +30,7 @@ type traffic struct{ In, Out uint64 }
 
 // NewMeter loads the programs. It fails where the kernel lets nobody load
 // eBPF, or not this process: without CAP_BPF and CAP_NET_ADMIN, in most
-// containers.
+// containers. Then the error is a Missing.
 func NewMeter() (*Meter, error) {
 	m := &Meter{}
 	var err error
@@ -46,7 +46,7 @@ func NewMeter() (*Meter, error) {
 		err = unix.EPERM // the library adds a guess at a limit that Linux has given up in 5.11
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot load the programs that count traffic: %w", err), m.Close())
+		return nil, errors.Join(refusal(fmt.Errorf("cannot load the programs that count traffic: %w", err)), m.Close())
 	}
 	return m, nil
 }

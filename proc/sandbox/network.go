@@ -123,7 +123,7 @@ const loopback4 = 0x7f000001
 var mappedWord = htonl(0xffff)
 
 // NewNetwork loads the programs. It fails where the kernel lets nobody load
-// eBPF, or not this process.
+// eBPF, or not this process: then the error is a Missing.
 func NewNetwork(rules Rules) (*Network, error) {
 	n := &Network{rules: rules, hosts: map[netip.Addr]struct{}{}, names: map[netip.AddrPort]struct{}{}}
 	err := n.load()
@@ -134,7 +134,7 @@ func NewNetwork(rules Rules) (*Network, error) {
 		err = unix.EPERM // the library adds a guess at a limit that Linux has given up in 5.11
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot load the network policy: %w", err), n.Close())
+		return nil, errors.Join(refusal(fmt.Errorf("cannot load the network policy: %w", err)), n.Close())
 	}
 	return n, nil
 }
@@ -161,11 +161,17 @@ func (n *Network) load() error {
 			return err
 		}
 	}
-	n.refuses = n.can(asm.Instructions{asm.Mov.Imm(asm.R1, -111), asm.FnSetRetval.Call()})
-	n.readsSockets = n.can(asm.Instructions{
+	var err error
+	if n.refuses, err = n.can(asm.Instructions{asm.Mov.Imm(asm.R1, -111), asm.FnSetRetval.Call()}); err != nil {
+		return err
+	}
+	n.readsSockets, err = n.can(asm.Instructions{
 		asm.LoadMem(asm.R3, asm.R1, addrSock, asm.DWord), asm.Mov.Imm(asm.R2, 8),
 		asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, -8), asm.FnProbeReadKernel.Call(),
 	})
+	if err != nil {
+		return err
+	}
 	for _, p := range n.programs() {
 		program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "berth_net", Type: p.kind, AttachType: p.at, License: "GPL", Instructions: p.code})
 		if err != nil {
@@ -176,8 +182,9 @@ func (n *Network) load() error {
 	return nil
 }
 
-// can tells whether a program of connect may do this.
-func (n *Network) can(what asm.Instructions) bool {
+// can tells whether a program of connect may do this. It fails when nobody can
+// tell just now.
+func (n *Network) can(what asm.Instructions) (bool, error) {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.CGroupSockAddr, AttachType: ebpf.AttachCGroupInet4Connect, License: "GPL",
 		Instructions: append(slices.Clone(what), asm.Mov.Imm(asm.R0, 1), asm.Return()),
@@ -185,7 +192,10 @@ func (n *Network) can(what asm.Instructions) bool {
 	if err == nil {
 		_ = p.Close() // it was only a question
 	}
-	return err == nil
+	if Passes(err) {
+		return false, err
+	}
+	return err == nil, nil
 }
 
 // source is a program before the kernel has it.

@@ -58,13 +58,18 @@ type Bind struct {
 // capabilities, user, no_new_privs, umask, descriptors, landlock, system calls.
 // It MUST be called as root on a locked thread that then calls execve, for
 // several of these belong to the thread, and in its last control group. It
-// blocks no longer than its system calls.
+// blocks no longer than its system calls. Where a wall cannot be had the error is a
+// Missing.
 func Enter(s Spec) error {
 	if s.UID <= 0 {
 		return fmt.Errorf("cannot run a program as user %d", s.UID)
 	}
 	if err := view(&s); err != nil {
-		return fmt.Errorf("cannot %w", err)
+		err = fmt.Errorf("cannot %w", err)
+		if s.Has(Mounts) || s.Has(Cgroup) {
+			err = refusal(err)
+		}
+		return err
 	}
 	steps := []struct {
 		what string
@@ -90,10 +95,10 @@ func Enter(s Spec) error {
 	return nil
 }
 
-// only returns do when the layer is wanted.
+// only returns do, which puts up the layer, when that is wanted.
 func (s *Spec) only(l Layer, do func() error) func() error {
 	if s.Has(l) {
-		return do
+		return func() error { return refusal(do()) }
 	}
 	return func() error { return nil }
 }

@@ -42,7 +42,11 @@ func measureWalls(ctx context.Context, b *bench) (rows []row, err error) {
 	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
 	launcher := &proc.Launcher{Tree: tree, Log: slog.New(slog.DiscardHandler), Init: []string{b.berth, proc.InitWord}}
-	given := sandbox.Available(launcher.Try())
+	verdicts, err := launcher.Try(ctx, proc.TryPatience)
+	if err != nil {
+		return nil, err
+	}
+	given := sandbox.Available(verdicts)
 	stages := []stage{{name: "its user and limits"}}
 	for i, l := range given {
 		if l != sandbox.Proc && i+1 < len(given) && given[i+1] == sandbox.Proc {

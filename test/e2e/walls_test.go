@@ -3,7 +3,9 @@ package e2e
 import (
 	"encoding/json"
 	"os/exec"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"berth/test/harness"
@@ -105,5 +107,91 @@ func TestFewerWalls(t *testing.T) {
 	code, _, stderr := other.Run(append([]string{"serve"}, other.Args[3:]...)...)
 	if code != 78 || !strings.Contains(stderr, "cannot serve: sandbox.require names walls that this host does not give: mounts (") || !strings.Contains(stderr, "\nHint: ") {
 		t.Errorf("exit status %d: %s", code, stderr)
+	}
+}
+
+// TestFewerWallsThanBefore: a host that gave walls and does not give them any more
+// is not served from until its owner says that they may be missing.
+func TestFewerWallsThanBefore(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("setpriv"); err != nil {
+		t.Skip(err)
+	}
+	d := launch(t)
+	if strings.Contains(d.Out.String(), "wall=mounts") {
+		t.Skip("this host does not give the wall mounts")
+	}
+	d.End(syscall.SIGTERM)
+	less := []string{"setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"}
+	refuses := func() {
+		t.Helper()
+		d.Under = less
+		code, _, stderr := d.Run(append([]string{"serve"}, d.Args[3:]...)...)
+		if code != 78 || !strings.Contains(stderr, "cannot serve: programs had walls at the last start that this host does not give now: mounts (") ||
+			!strings.Contains(stderr, `set sandbox.without to "mounts,proc,cgroup"`) {
+			t.Errorf("exit status %d: %s", code, stderr)
+		}
+	}
+	refuses()
+	for _, f := range d.findings() {
+		if f.Name == "mounts" && (f.Verdict != "FAIL" || !strings.Contains(f.Text, "programs had this wall when berth started last")) {
+			t.Errorf("doctor says %+v", f)
+		}
+	}
+	args := d.Args
+	d.Args = append(slices.Clone(args), "--sandbox-without", "mounts,proc,cgroup")
+	d.Serve()
+	for _, f := range d.findings("--sandbox-without", "mounts,proc,cgroup") {
+		if f.Name == "mounts" && f.Verdict != "warn" {
+			t.Errorf("doctor says %+v", f)
+		}
+	}
+	d.Args = args // it was said once
+	d.Restart()
+	if said := d.Out.String(); !strings.Contains(said, "wall=mounts") {
+		t.Errorf("the daemon said %s", said)
+	}
+	d.Under = nil
+	d.Restart()
+	if said := d.Out.String(); strings.Contains(said, "wall=mounts") {
+		t.Errorf("the daemon said %s", said)
+	}
+	d.End(syscall.SIGTERM)
+	refuses()
+	d.Under = nil
+	d.Serve()
+}
+
+// TestFewFiles: a host that lets berth open fewer files than each program is
+// promised is told of it. Programs have what they are promised, or nothing is served.
+func TestFewFiles(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("prlimit"); err != nil {
+		t.Skip(err)
+	}
+	d := prepare(t)
+	d.Under = []string{"prlimit", "--nofile=2000:2000"}
+	told := false
+	for _, f := range d.findings() {
+		told = told || f.Name == "files" && f.Verdict == "warn" && strings.Contains(f.Text, "2000 files")
+	}
+	if !told {
+		t.Errorf("doctor says nothing of it: %v", d.findings())
+	}
+	if exec.Command("prlimit", "--nofile=2000:2000", "prlimit", "--nofile=4096:4096", "true").Run() != nil { // as in most containers
+		code, _, stderr := d.Run(append([]string{"serve"}, d.Args[3:]...)...)
+		if code != 78 || !strings.Contains(stderr, "cannot serve: each program is promised 4096 open files, and berth may have 2000: ") || !strings.Contains(stderr, "LimitNOFILE=") {
+			t.Errorf("exit status %d: %s", code, stderr)
+		}
+		return
+	}
+	d.Serve()
+	if said := d.Out.String(); !strings.Contains(said, "berth may open fewer files than each program is promised") || !strings.Contains(said, "limit=2000 promised=4096") {
+		t.Errorf("the daemon said %s", said)
+	}
+	c := d.account("ana", 400)
+	id := c.Upload(harness.ShellBot("echo files $(ulimit -Hn) END; exec sleep 100000\n"))
+	if log := c.UntilLog(id, "END\n"); !strings.Contains(log, "files 4096 END") {
+		t.Errorf("the program says %s", log)
 	}
 }

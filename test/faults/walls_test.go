@@ -1,0 +1,121 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"berth/test/harness"
+)
+
+// inWalls prints what the kernel says of a program's walls.
+const inWalls = `import time
+fields = dict(line.split(":", 1) for line in open("/proc/self/status"))
+print("seccomp", fields["Seccomp"].strip(), "END", flush=True)
+time.sleep(100000)
+`
+
+// shortOf lets a daemon that is about to start have so many processes and threads
+// together with its children, and returns what ends that. The group goes with the
+// test that is around the daemon's.
+func shortOf(around *testing.T, d *harness.Berth, pids int) (end func()) {
+	t := d.T
+	t.Helper()
+	dir := fmt.Sprintf("/sys/fs/cgroup/pids/berth-faults-%d-%d", os.Getpid(), pids)
+	if _, err := os.Stat("/sys/fs/cgroup/pids/cgroup.procs"); err != nil {
+		// Where a child counts for the group that it is born in, it is the programs'
+		// groups that are limited.
+		dir = filepath.Join("/sys/fs/cgroup/berth", harness.GroupOfData(d.Data))
+	} else {
+		d.Under = []string{"/bin/sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, dir}
+	}
+	err := os.MkdirAll(dir, 0o755)
+	for _, above := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/berth"} {
+		if strings.HasPrefix(dir, "/sys/fs/cgroup/berth/") {
+			err = errors.Join(err, os.WriteFile(filepath.Join(above, "cgroup.subtree_control"), []byte("+pids"), 0o600))
+		}
+	}
+	limit := func(text string) error { return os.WriteFile(filepath.Join(dir, "pids.max"), []byte(text), 0o600) }
+	if err := errors.Join(err, limit(strconv.Itoa(pids))); err != nil {
+		t.Fatal(err)
+	}
+	around.Cleanup(func() {
+		harness.Eventually(around, "its group can be removed", func() bool {
+			err := os.Remove(dir)
+			return err == nil || errors.Is(err, os.ErrNotExist)
+		})
+	})
+	return func() {
+		if err := limit("max"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestFaultsWallsAtAStart: a daemon that is short of processes when it starts finds
+// all walls, or ends; it never runs programs without.
+func TestFaultsWallsAtAStart(t *testing.T) {
+	t.Parallel()
+	whole := harness.Launch(t)
+	if strings.Contains(whole.Out.String(), "programs run without a wall") {
+		t.Skip("this host lacks walls")
+	}
+	waited := make(chan bool, 16)
+	t.Run("short", func(around *testing.T) {
+		for _, pids := range []int{3, 5, 7, 8, 9, 10, 11, 12} {
+			around.Run(strconv.Itoa(pids), func(t *testing.T) {
+				t.Parallel()
+				d := harness.Prepare(t)
+				end := shortOf(around, d, pids)
+				d.Out = &harness.Output{}
+				cmd := d.Command(d.Args...)
+				cmd.Env, cmd.Stderr = append(harness.CleanEnv(), d.Env...), d.Out
+				d.Spawn(t, cmd)
+				const trying = "trying again"
+				harness.Eventually(t, "it is over, or is tried again", func() bool {
+					said := d.Out.String()
+					return d.Ended() || d.Hear(said) || strings.Contains(said, trying)
+				})
+				waits := strings.Contains(d.Out.String(), trying)
+				waited <- waits
+				lifted := waits && pids%2 == 0
+				if lifted {
+					end()
+				}
+				harness.Eventually(t, "it is over", func() bool { return d.Ended() || d.Hear(d.Out.String()) })
+				end()
+				said := d.Out.String()
+				for _, text := range []string{"programs run without a wall", "programs reach everything"} {
+					if strings.Contains(said, text) {
+						t.Errorf("it said %s", said)
+					}
+				}
+				switch {
+				case d.Ended() && (strings.Contains(said, "failed to create new OS thread") || strings.Contains(said, "pthread_create failed")): // it had too few for itself
+					t.Log("it could not even run")
+				case d.Ended():
+					if code := d.Cmd.ProcessState.ExitCode(); code != 1 || lifted || !strings.Contains(said, "cannot serve: cannot ") || !strings.Contains(said, "\nHint: programs that run go on") {
+						t.Errorf("exit status %d, lifted %t: %s", code, lifted, said)
+					}
+				default:
+					c := d.NewAccount("ana", 400)
+					id := c.Upload(harness.PythonBot(inWalls))
+					if log := c.UntilLog(id, "END\n"); !strings.Contains(log, "seccomp 2 END") {
+						t.Errorf("a program's walls: %s", log)
+					}
+				}
+			})
+		}
+	})
+	close(waited)
+	for waits := range waited {
+		if waits {
+			return
+		}
+	}
+	t.Error("the daemon was never short of processes in the right moment")
+}
