@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/containerd/cgroups/v3/cgroup2"
 	"golang.org/x/sys/unix"
 )
 
@@ -40,8 +41,8 @@ func noteOf(dir string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// Find returns the group name that an earlier daemon made, with its limits in
-// force and its counters as they are, or an error of fs.ErrNotExist. On a hybrid
+// Find returns the group name that an earlier daemon made, with its limits and
+// its counters as they are, or an error of fs.ErrNotExist. On a hybrid
 // host the times that it ran out of memory are counted from now on, and every
 // kill before counts as one of them; oomGroup is that of Limits.
 func (t *Tree) Find(name string, oomGroup bool) (*Group, error) {
@@ -75,6 +76,21 @@ func (t *Tree) Find(name string, oomGroup bool) (*Group, error) {
 		return nil, fmt.Errorf("cannot watch the control group %s: %w", name, err)
 	}
 	return g, nil
+}
+
+// Bound puts the limits of a group that Find returned in force again, whoever
+// changed them meanwhile, but not that of its memory: see SetMemory.
+func (t *Tree) Bound(name string, g *Group, l Limits) error {
+	var err error
+	if t.host.Mode == Unified {
+		err = g.mgr.Update(&cgroup2.Resources{Memory: &cgroup2.Memory{OOMGroup: &l.OOMGroup}, Pids: &cgroup2.Pids{Max: l.Pids}})
+	} else if p, ok := t.in("pids"); ok && l.Pids > 0 {
+		err = setPidsV1(p.mount, filepath.Join(p.root, name), l.Pids)
+	}
+	if err := errors.Join(err, g.SetWeight(l.Weight), g.maxCPU(l.CPU)); err != nil {
+		return fmt.Errorf("cannot put the limits of the control group %s in force again: %w", name, err)
+	}
+	return nil
 }
 
 // Runs returns the names of the groups that are there ("apps/<id>/<run>").

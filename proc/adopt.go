@@ -73,8 +73,8 @@ func (l *Launcher) Survivors() (map[string]Survivor, error) {
 }
 
 // Adopt goes on with a survivor as if this Launcher had started it: same pid,
-// same group, same counters. s is what it would be started with now; its limit
-// is the one in force. Console commands that ran beside it are ended. A program
+// same group, same counters. s is what it would be started with now, and its limits
+// are put in force: somebody may have changed them in the kernel. Console commands that ran beside it are ended. A program
 // that has ended is adopted too: its Run ends at once, with what the group
 // counted; how it ended is unseen unless somebody kept its descriptor.
 func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
@@ -90,7 +90,7 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 	r.sockets = l.adoptSockets(group, s)
 	m, err := group.Memory()
 	if err == nil {
-		r.limit = m.Limit >> 20
+		r.limit = l.bound(v.Group, group, s, m)
 		err = group.KillBelow()
 	}
 	if err == nil {
@@ -106,6 +106,30 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 	}
 	r.begin()
 	return r, nil
+}
+
+// bound puts the limits of a survivor in force and returns that of its memory, in
+// MB. One that uses more than its RAM keeps the limit that it has: the kernel would
+// kill it, and somebody had let it.
+func (l *Launcher) bound(name string, group *cgroup.Group, s Spec, m cgroup.Memory) int64 {
+	log := l.Log.With("group", name)
+	if err := l.Tree.Bound(name, group, limitsOf(s)); err != nil {
+		log.Warn("a program runs on with the limits that its group has", "error", err)
+	}
+	want := s.MemoryMB << 20
+	if m.Limit == want {
+		return s.MemoryMB
+	}
+	var err error
+	if m.Used <= want {
+		err = group.SetMemory(want)
+	}
+	if err != nil || m.Used > want {
+		log.Warn("somebody changed a program's RAM in the kernel, and it uses more than its own: it has that until it is started again", "limit", m.Limit, "used", m.Used, "ram", s.MemoryMB, "error", err)
+		return m.Limit >> 20
+	}
+	log.Warn("somebody changed a program's RAM in the kernel; it is as it was", "limit", m.Limit, "ram", s.MemoryMB)
+	return s.MemoryMB
 }
 
 // ticksPerSecond is what times in /proc are in (USER_HZ, the same on every

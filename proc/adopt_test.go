@@ -162,6 +162,50 @@ func TestKernelAdopt(t *testing.T) {
 	}
 }
 
+// Limits that somebody changed in the kernel are what they were, but for a
+// program that would be killed by it.
+func TestKernelAdoptedLimits(t *testing.T) {
+	b := newBench(t)
+	python, _ := FindTools().Find("python3")
+	for _, tt := range []struct {
+		name        string
+		takes, want int // MB
+	}{
+		{"little", 1, 96},
+		{"too much", 150, 256},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := b.spec(t, "")
+			s.Argv = []string{python, "-c", fmt.Sprintf("x = bytearray(%d << 20); print('up', flush=True); import time; time.sleep(600)", tt.takes)}
+			s.MemoryMB, s.Pids = 256, 500
+			v := b.startedBefore(t, s)
+			poll(t, "the program is up", func() bool { return strings.Contains(output(t, s), "up") })
+			s.MemoryMB, s.Pids = 96, 64
+			r := b.adopt(t, v, s)
+			if u, err := r.Usage(t.Context()); err != nil || u.LimitBytes != int64(tt.want)<<20 {
+				t.Errorf("Usage() = %+v, %v", u, err)
+			}
+			found := 0
+			for _, dir := range append([]string{filepath.Join(b.Tree.Root(), s.Group)}, r.group.Joins()...) {
+				text, err := os.ReadFile(filepath.Join(strings.TrimSuffix(dir, "/tasks"), "pids.max"))
+				if err != nil {
+					continue // it is of something else
+				}
+				if found++; string(text) != "64\n" {
+					t.Errorf("it may have %q processes", text)
+				}
+			}
+			if found == 0 && b.Tree.BoundsPids() {
+				t.Error("nothing limits its processes")
+			}
+			r.Stop(0)
+			if e := r.Wait(); e.LimitMB != app.MB(tt.want) || e.OOM {
+				t.Errorf("it ended as %+v", e)
+			}
+		})
+	}
+}
+
 // The bytes that an earlier daemon counted are counted on.
 func TestKernelAdoptedTraffic(t *testing.T) {
 	b := newBench(t)
