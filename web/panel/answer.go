@@ -19,7 +19,7 @@ type answer struct {
 	page   string // name of the template, without its ending
 	data   any    // what the template has as .Page
 	to     string // a redirect, when not ""
-	flash  *flash // shown once on the page that comes next
+	flash  *flash // shown once on the page that to leads to
 	// stream writes the whole answer itself, such as a download or a live view.
 	stream  func(w http.ResponseWriter, r *http.Request)
 	refusal string // for the audit log
@@ -31,8 +31,8 @@ func show(page string, data any) (answer, error) { return answer{page: page, dat
 // leadTo redirects: what comes next is asked for with GET.
 func leadTo(path string) answer { return answer{to: path} }
 
-// done redirects with a sentence for the page that comes next. It is kept on the
-// server, so that no address holds it.
+// done redirects with a sentence for the page that path names. It is kept on the
+// server, so that no address holds it, see flashes.
 func done(path, sentence string) (answer, error) {
 	return answer{to: path, flash: &flash{Text: sentence}}, nil
 }
@@ -40,7 +40,7 @@ func done(path, sentence string) (answer, error) {
 // send writes the answer of a call.
 func (s *server) send(c *call, a answer) {
 	if a.flash != nil && c.session.ID != 0 {
-		s.flashes.put(c.session.ID, *a.flash)
+		a.to = s.flashes.put(c.session.ID, *a.flash, a.to)
 	}
 	status := cmp.Or(a.status, http.StatusOK)
 	if a.to != "" {

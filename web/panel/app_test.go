@@ -78,14 +78,14 @@ func TestRaise(t *testing.T) {
 		"It needed more than its 100 MB of RAM. Its peak was 100 MB. It stays so until somebody starts it.")
 	w.killed("shop", 2, 3)
 	b.get("/apps/shop").want(t, "often", http.StatusOK, "Killed for memory 3 times in 24 h.", "Raise RAM to 160 MB and start")
-	b.post("/apps/shop/raise", "ram", "160").leads(t, "raise", "/apps/shop")
+	next := b.post("/apps/shop/raise", "ram", "160").leads(t, "raise", "/apps/shop")
 	if got := strings.Join(w.host.done, ", "); got != "ram 160 shop, start shop" {
 		t.Errorf("done: %s", got)
 	}
 	if act := w.acts.last(); act.Operation != "app.ram" || act.Detail != "ram=160 and started" || act.App != "shop" {
 		t.Errorf("the audit log has %+v", act)
 	}
-	p = b.get("/apps/shop")
+	p = b.get(next)
 	p.want(t, "after", http.StatusOK, "The shop has 160 MB of RAM now, and was started.")
 	p.lacks(t, "after", "Killed for memory")
 
@@ -265,8 +265,8 @@ func TestDeploysAndRollback(t *testing.T) {
 	p := b.get("/apps/shop/deploys")
 	p.want(t, "the list", http.StatusOK, "#2 New code is in place", "in place</span>", "by bob", "2 KB of ZIP", "left out: .git", "x.js", "#1 It was uploaded", "Roll back to #1", "/apps/shop/deploys/1/rollback")
 	p.lacks(t, "the list", "/deploys/2/rollback")
-	b.post("/apps/shop/deploys/1/rollback").leads(t, "back", "/apps/shop/deploys")
-	b.get("/apps/shop/deploys").want(t, "after", http.StatusOK, "The code of deploy 1 is back.")
+	next := b.post("/apps/shop/deploys/1/rollback").leads(t, "back", "/apps/shop/deploys")
+	b.get(next).want(t, "after", http.StatusOK, "The code of deploy 1 is back.")
 	if act := w.acts.last(); len(w.host.done) != 1 || w.host.done[0] != "rollback 1 by 1 shop" || act.Operation != "app.rollback" || act.Detail != "deploy=1" {
 		t.Errorf("done %v, audit %+v", w.host.done, act)
 	}

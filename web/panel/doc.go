@@ -25,8 +25,9 @@
 //     (answer.go) shows the error on the page that the route's row names, in the
 //     account's language. The status comes from the API's table (httpapi.StatusOf).
 //  5. server.send (answer.go) hands an app.Act to the auditor, and renders or redirects.
-//     What the next page shows once, such as a new token, waits in memory (flashes). No
-//     address and no database contains it.
+//     What the page after the redirect shows once, such as a new token, waits in memory
+//     (flashes). No address and no database contains it: the address of the redirect
+//     contains a key, which only that page knows.
 //
 // A ZIP goes to server.spool (body.go), which streams it to Deployer.Spool. Then
 // server.deploy (page_upload.go) makes a job of the deployment. The job is a goroutine,

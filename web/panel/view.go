@@ -85,8 +85,8 @@ func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 	if strings.HasPrefix(v.Path, "/setup/") || c.r.Method != "GET" && c.r.Method != "HEAD" {
 		v.Path = "/"
 	}
-	if c.session.ID != 0 && c.r.Method != "HEAD" {
-		v.Flash = s.flashes.take(c.session.ID)
+	if c.session.ID != 0 && c.r.Method == "GET" {
+		v.Flash = s.flashes.take(c.session.ID, c.r.URL.Query().Get(onceParam))
 	}
 	bar, err := s.bar(c, a.page)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -262,9 +263,17 @@ func (p page) want(t *testing.T, what string, status int, texts ...string) {
 	}
 }
 
-func (p page) leads(t *testing.T, what, to string) {
+// leads fails unless the answer leads to an address, and returns what a browser asks for
+// then: the address with the key of what is shown there once.
+func (p page) leads(t *testing.T, what, to string) string {
 	t.Helper()
-	if got := p.Header.Get("Location"); p.StatusCode != http.StatusSeeOther || got != to {
+	next := p.Header.Get("Location")
+	got := onceIn.ReplaceAllString(next, "")
+	if p.StatusCode != http.StatusSeeOther || got != to {
 		t.Errorf("%s: %d to %q, want %q", what, p.StatusCode, got, to)
 	}
+	return next
 }
+
+// onceIn is the key in an address, which has other parameters before it or none.
+var onceIn = regexp.MustCompile(`[?&]once=[A-Z2-7]+$`)

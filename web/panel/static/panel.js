@@ -1,6 +1,14 @@
 // Small helps that a page does without: everything here works by forms alone.
 "use strict";
 
+// The key of what this page has shown once is of no more use: nobody keeps it, or
+// sends it on.
+const address = new URL(location.href);
+if (address.searchParams.has("once")) {
+  address.searchParams.delete("once");
+  history.replaceState(history.state, "", address);
+}
+
 // Copy buttons appear only where something can copy.
 for (const button of document.querySelectorAll("button[data-copy]")) {
   const field = document.getElementById(button.dataset.copy);

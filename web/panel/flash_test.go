@@ -1,0 +1,77 @@
+package panel
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What is shown once is for the page that the form leads to: the page that is being left,
+// whose script fetches it again before the browser follows the redirect, takes nothing
+// away, nor does another tab of the session, or another session.
+func TestFlashIsForThePageThatFollows(t *testing.T) {
+	w := newWorld(t)
+	w.host.add(w.ana.ID, "shop")
+	b, elsewhere, bob := w.as("ana"), w.as("ana"), w.as("bob")
+	token := b.post("/account/tokens", "label", "laptop").leads(t, "a token", "/account")
+	restart := b.post("/apps/shop/restart").leads(t, "a restart in another tab", "/")
+	written := b.post("/apps/shop/files/write", "path", "a b.txt", "text", "x").leads(t, "a file", "/apps/shop/files/view?path=a+b.txt")
+	for _, path := range []string{"/account", "/", "/apps/shop", "/apps/shop/files/view?path=a+b.txt", "/account?once=", "/nothing"} {
+		b.get(path).lacks(t, path, "eyJ", "was restarted", "was saved")
+	}
+	for who, other := range map[string]*browser{"another session": elsewhere, "another account": bob} {
+		other.get(token).lacks(t, who, "eyJ")
+	}
+	b.ask(http.MethodHead, token, nil)
+	b.get(restart).want(t, "the restart", http.StatusOK, "The shop was restarted.")
+	b.get(token).want(t, "the token", http.StatusOK, "eyJ")
+	b.get(written).want(t, "the file", http.StatusOK, "The file was saved.")
+	for _, next := range []string{token, restart, written} {
+		b.get(next).lacks(t, "once more", "eyJ", "was restarted", "was saved")
+	}
+}
+
+func TestFlashesAreBounded(t *testing.T) {
+	now := time.Now()
+	f := newFlashes(func() time.Time { return now })
+	put := func(session int64, text string) string {
+		now = now.Add(time.Millisecond)
+		to := f.put(session, flash{Text: text}, "/x?a=b#c")
+		key, end := strings.CutPrefix(to, "/x?a=b&once=")
+		if !end || !strings.HasSuffix(key, "#c") {
+			t.Fatalf("it leads to %q", to)
+		}
+		return strings.TrimSuffix(key, "#c")
+	}
+	kept := put(7, "another's")
+	var keys []string
+	for n := range 10 * ownFlashes {
+		keys = append(keys, put(1, fmt.Sprint(n)))
+	}
+	if what := f.take(7, kept); what == nil || what.Text != "another's" {
+		t.Errorf("one session pushed out that of another: %v", what)
+	}
+	for n, key := range keys {
+		what, want := f.take(1, key), n >= len(keys)-ownFlashes
+		if (what != nil) != want || want && what.Text != fmt.Sprint(n) {
+			t.Errorf("of %d, number %d is %v", len(keys), n, what)
+		}
+	}
+	for session := range int64(3 * maxFlashes) {
+		put(session, "")
+	}
+	if len(f.of) != maxFlashes {
+		t.Errorf("%d are kept", len(f.of))
+	}
+	late := put(1, "late")
+	now = now.Add(flashTime + time.Second)
+	if what := f.take(1, late); what != nil {
+		t.Errorf("after its time: %v", what)
+	}
+	put(2, "")
+	if len(f.of) != 1 {
+		t.Errorf("%d are kept after their time", len(f.of))
+	}
+}
