@@ -83,6 +83,8 @@ type Unpacked struct {
 	Bytes  int64    // of the ZIP
 	// Variables are those that it holds for whoever asks for them.
 	Variables PackedVariables
+	// Single tells that the file was no ZIP of files, but the main file itself.
+	Single bool
 }
 
 // PackedVariables are the environment variables in a ZIP.

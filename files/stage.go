@@ -37,7 +37,7 @@ func (s *Store) Unpack(ctx context.Context, file string, over *app.Code, judge f
 	}
 	return app.Unpacked{
 		Stage: app.Stage(name), Config: cfg, Found: found, Hint: a.Hint(), Left: a.Left(),
-		Bytes: a.Size(), Variables: a.Variables(),
+		Bytes: a.Size(), Variables: a.Variables(), Single: a.Single(),
 	}, nil
 }
 

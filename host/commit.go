@@ -125,6 +125,9 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 		return "", err
 	}
 	stage, cfg, found := up.Stage, up.Config, up.Found
+	if up.Single && c.whole {
+		return stage, app.Errorf(app.Unusable, "cannot restore the application from a Java program (.jar): send the ZIP of a backup")
+	}
 	left, err := c.packed(up)
 	if err != nil {
 		return stage, err

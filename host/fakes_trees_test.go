@@ -13,7 +13,7 @@ import (
 )
 
 // What the world has on disk: Staging, Trees, Disk and Logs. A file's name is
-// the config it holds, "MAIN=a,BUILD=b"; "bad" is no ZIP.
+// the config it holds, "MAIN=a,BUILD=b"; "bad" is no ZIP, and "jar" the main file itself.
 
 func (w *world) Spool(_ context.Context, r io.Reader) (string, error) {
 	b, err := io.ReadAll(r)
@@ -38,7 +38,7 @@ func (w *world) Unpack(_ context.Context, file string, over *app.Code, judge fun
 	w.staged++
 	stage := app.Stage(fmt.Sprintf("stage-%d", w.staged))
 	w.stages[stage] = cfg
-	return app.Unpacked{Stage: stage, Config: cfg, Found: len(cfg.Keys) > 0, Bytes: int64(len(file)), Variables: w.zipped, Left: w.left}, nil
+	return app.Unpacked{Stage: stage, Config: cfg, Found: len(cfg.Keys) > 0, Bytes: int64(len(file)), Variables: w.zipped, Left: w.left, Single: file == "jar"}, nil
 }
 
 func parse(file string) app.Config {

@@ -264,6 +264,8 @@ func TestRestoreThatFailsGoesBack(t *testing.T) {
 			_, err := w.host.Restore(t.Context(), owner, id, "MAIN=b", true)
 			wantKind(t, err, app.Unusable)
 		}
+		_, err = w.host.Restore(t.Context(), owner, id, "jar", false) // no backup of anything
+		wantKind(t, err, app.Unusable)
 		w.breaks("PrepareRestore", errTest)
 		_, err = w.host.Restore(t.Context(), owner, id, "MAIN=b", false)
 		wantKind(t, err, app.Internal)

@@ -30,6 +30,7 @@ type Archive struct {
 	left    []string // sentences
 	size    int64    // bytes of the ZIP
 	vars    app.PackedVariables
+	single  bool
 }
 
 // Open opens the ZIP at path, checks every entry and parses the config file.
@@ -38,7 +39,8 @@ type Archive struct {
 //
 // over is the code that a commit lays the ZIP over, nil for a new application.
 // A folder around everything is taken off; that of a commit only if it is the
-// application's own, for else it may be one of its directories.
+// application's own, for else it may be one of its directories. A jar that is sent in
+// place of a ZIP is the main file, if that is a jar.
 func Open(path string, lim Limits, over *app.Code) (*Archive, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -69,6 +71,9 @@ func (a *Archive) Left() []string { return a.left }
 // Size returns the bytes of the ZIP.
 func (a *Archive) Size() int64 { return a.size }
 
+// Single reports whether the file is no ZIP of files, but the main file itself.
+func (a *Archive) Single() bool { return a.single }
+
 // Variables returns what the app.VariablesFile of the ZIP holds. It is never
 // unpacked.
 func (a *Archive) Variables() app.PackedVariables { return a.vars }
@@ -84,6 +89,9 @@ func (a *Archive) load() error {
 		return err
 	}
 	a.size = info.Size()
+	if alone, err := a.alone(zr.File); alone || err != nil {
+		return err
+	}
 	var files []*zip.File
 	files, a.left, a.vars = sweep(zr.File, a.lim, a.over)
 	if a.entries, err = check(files, info.Size(), a.lim); err != nil {
@@ -158,7 +166,7 @@ func notZIP(f *os.File, size int64) error {
 	if _, err := f.ReadAt(magic[:], 0); err == nil && string(magic[:2]) == "PK" {
 		return app.Errorf(app.Unusable, "cannot unpack the ZIP: it is truncated or damaged")
 	}
-	return app.Errorf(app.Unusable, "cannot unpack the ZIP: the file is not a ZIP")
+	return app.Errorf(app.Unusable, "cannot unpack the ZIP: the file is not a ZIP: put the files of the application into one")
 }
 
 // damaged is the error of an entry whose data could not be read.

@@ -31,7 +31,7 @@ func TestOpenRefuses(t *testing.T) {
 		want string
 	}{
 		{"empty file", nil, Limits{}, app.Unusable, "cannot unpack the ZIP: the file is empty"},
-		{"not a ZIP", []byte("<html>hello</html>"), Limits{}, app.Unusable, "cannot unpack the ZIP: the file is not a ZIP"},
+		{"not a ZIP", []byte("<html>hello</html>"), Limits{}, app.Unusable, "cannot unpack the ZIP: the file is not a ZIP: put the files of the application into one"},
 		{"truncated", ok[:len(ok)-30], Limits{}, app.Unusable, "cannot unpack the ZIP: it is truncated or damaged"},
 		{"only a magic number", []byte("PK\x03\x04"), Limits{}, app.Unusable, "cannot unpack the ZIP: it is truncated or damaged"},
 		{"no entries", rawZIP(t), Limits{}, app.Unusable, "cannot unpack the ZIP: it holds no files"},

@@ -17,7 +17,7 @@ type entry struct {
 	dir  bool
 	exec bool
 	mod  time.Time
-	zf   *zip.File
+	zf   *zip.File // nil for the file itself
 }
 
 // The file types in the upper half of the external attributes, as stat(2) has

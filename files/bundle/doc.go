@@ -14,6 +14,9 @@
 // The Writer can put environment variables into a ZIP, of which only
 // ParseVariables reads them: Extract never writes that file (variables.go).
 //
+// A jar is a ZIP too. One that is sent in place of a ZIP of files becomes the main file
+// of an application whose main file is a jar; other programs are refused (single.go).
+//
 // What slips into ZIPs, such as .git and, beside the manifest that brings it
 // back, node_modules, is left out and told (leftover.go).
 //

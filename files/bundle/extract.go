@@ -75,7 +75,7 @@ func (a *Archive) makeDirs(ctx context.Context, root *os.Root) error {
 
 // extractFile writes one file and returns its size.
 func (a *Archive) extractFile(ctx context.Context, root *os.Root, e entry, left int64, buf []byte) (n int64, err error) {
-	r, err := e.zf.Open()
+	r, err := a.open(e)
 	if err != nil {
 		return 0, damaged(e.name, err)
 	}

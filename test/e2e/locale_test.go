@@ -18,7 +18,7 @@ func TestMessagesInTheLocale(t *testing.T) {
 	c.Put("/app/"+id+"/start", "").Want(200, "status", "error", "message", "a aplicação já está online")
 	c.Put("/app/"+id+"/ram", `{"ramMB":9999}`).Want(200, "status", "error").Says("message", "mais 9999 MB não cabem")
 	c.Put("/app/"+id+"/env", `{"env":{"PORT":"1"}}`).Want(400, "message", "PORT é definida pelo berth, com o que vale para o programa: não pode ser alterada")
-	c.Post([]byte("hello")).Want(422, "message", "não foi possível descompactar o ZIP: o arquivo não é um ZIP")
+	c.Post([]byte("hello")).Want(422, "message", "não foi possível descompactar o ZIP: o arquivo não é um ZIP: coloque os arquivos da aplicação em um")
 	c.Post(harness.Files{"discloud.config": "MAIN=x\nRAM=abc\n"}.Zip()).Want(422).Says("message", `discloud.config linha 2: RAM="abc": deve ser um número inteiro de MB`)
 	c.Post(harness.Files{"discloud.config": "MAIN=x.js\nRAM=1\n", "index.js": "x"}.Zip()).Want(422, "message", "discloud.config linha 2: RAM=1: uma aplicação precisa de pelo menos 32 MB de RAM; 1 MB são poucos")
 	c.Post(harness.Files{"discloud.config": "MAIN=x.js\n", "index.js": "x"}.Zip()).Want(422).Says("message", "não foi possível encontrar MAIN=\"x.js\" no ZIP; existe index.js: você quis dizer MAIN=index.js?")
@@ -32,5 +32,5 @@ func TestMessagesInTheLocale(t *testing.T) {
 		t.Errorf("berth's own lines in the log are not English:\n%s", log)
 	}
 	english.Get("/user").Want(200, "message", "The information of your account has been loaded.")
-	english.Post([]byte("hello")).Want(422, "message", "cannot unpack the ZIP: the file is not a ZIP")
+	english.Post([]byte("hello")).Want(422, "message", "cannot unpack the ZIP: the file is not a ZIP: put the files of the application into one")
 }
