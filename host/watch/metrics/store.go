@@ -182,6 +182,11 @@ func (s *Store) rotate(records []byte) error {
 // Most is how many points Range returns at most.
 const Most = 2000
 
+// late is by how much a question for the last day may begin before the points of
+// minutes do: 24 hours before its own clock, which is not this one, and the oldest
+// minute of the day is being replaced by the newest.
+const late = 2 * Fine
+
 // Range returns the points from one moment up to another, oldest first, as
 // stretches of step: a multiple of Fine, of Coarse where the fine ones are kept
 // no more; what is asked for otherwise is rounded up, and so that there are at
@@ -195,8 +200,11 @@ func (s *Store) Range(id app.ID, now, from, to time.Time, step time.Duration) ([
 	oldest := now.Add(-time.Duration(coarseSlots-1) * Coarse)
 	from, to = later(from.UTC(), oldest), earlier(to.UTC(), now.Add(Coarse))
 	base := Fine
-	if from.Before(now.Add(-time.Duration(fineSlots-1)*Fine)) || step >= Coarse {
+	switch oldest := now.Add(-time.Duration(fineSlots-1) * Fine); {
+	case step >= Coarse || from.Before(oldest.Add(-Fine-late)):
 		base = Coarse
+	default:
+		from = later(from, oldest)
 	}
 	step = max(min(step, time.Duration(coarseSlots)*Coarse), base, to.Sub(from)/(Most-2)) // either end may add one
 	step = (step + base - 1) / base * base

@@ -140,6 +140,38 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
+// The last day, as everybody asks for it, is there to the minute: 24 hours before the
+// clock of who asks, which is a moment behind, also in a minute that is not over.
+func TestTheLastDayIsThereToTheMinute(t *testing.T) {
+	s := open(t, t.TempDir())
+	const day = 24 * 60
+	run(t, s, "shop", 0, 2*day)
+	end := at(2 * day).At
+	for _, tt := range []struct {
+		now, to time.Time
+		long    time.Duration
+		step    time.Duration
+		want    time.Duration
+	}{
+		{end, end, 24 * time.Hour, Fine, Fine},
+		{end.Add(59 * time.Second), end.Add(59 * time.Second), 24 * time.Hour, Fine, Fine},
+		{end.Add(30 * time.Second), end.Add(-90 * time.Second), 24 * time.Hour, Fine, Fine},
+		{end, end, 24 * time.Hour, 2 * Fine, 2 * Fine},
+		{end, end, 24*time.Hour + late + Fine, Fine, Coarse},
+		{end, end, 24 * time.Hour, Coarse, Coarse},
+	} {
+		got := ranged(t, s, "shop", tt.now, tt.to.Add(-tt.long), tt.to, tt.step)
+		if least := int((24*time.Hour-late)/tt.want) - 1; len(got) < least || got[0].Step != tt.want || got[0].At.After(tt.now.Add(-24*time.Hour+2*tt.want)) {
+			t.Errorf("%s up to %s before now, in steps of %s: %d points of %s, from %s on", tt.long, tt.now.Sub(tt.to), tt.step, len(got), got[0].Step, got[0].At)
+		}
+		for i, p := range got[1:] {
+			if p.At.Sub(got[i].At) != tt.want {
+				t.Errorf("%s follows on %s", p.At, got[i].At)
+			}
+		}
+	}
+}
+
 func TestWhatNothingIsKnownOfIsLeftOut(t *testing.T) {
 	s := open(t, t.TempDir())
 	run(t, s, "shop", 0, 3)
