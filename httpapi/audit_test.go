@@ -199,7 +199,7 @@ func TestAuditOfAPanic(t *testing.T) {
 // wait returns the records once there are n.
 func (b *book) wait(t *testing.T, n int) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		if got := b.lines(); len(got) >= n {

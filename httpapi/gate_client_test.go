@@ -78,7 +78,7 @@ func call1(t *testing.T, l net.Listener) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	return &client{t, conn, bufio.NewReader(conn)}
 }
 

@@ -170,7 +170,7 @@ func (g *Gate) taken() (total, spare, addresses int) {
 
 func waitFor(t *testing.T, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for !done() {
 		select {

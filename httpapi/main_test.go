@@ -12,7 +12,7 @@ import (
 // TestMain fails when a test left a goroutine of this package behind.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for len(leaked()) > 0 && time.Now().Before(deadline) {
 		runtime.Gosched()
 	}

@@ -15,7 +15,12 @@ import (
 
 // schemas checks values against the part of JSON Schema that openapi.json uses.
 // A keyword that it does not know is an error, so nothing passes unchecked.
-type schemas struct{ root map[string]any }
+type schemas struct {
+	root map[string]any
+	// exact is for what berth sends today: a field that is not described is an error
+	// also where a client has to expect more of them.
+	exact bool
+}
 
 func (s schemas) check(schema any, v any, at string) error {
 	m, isObject := schema.(map[string]any)
@@ -95,6 +100,9 @@ func (s schemas) object(m map[string]any, keyword string, v map[string]any, at s
 				}
 			}
 		}
+		if s.exact {
+			return undescribed(properties, v, at)
+		}
 	case "required":
 		for _, name := range m["required"].([]any) {
 			if _, there := v[name.(string)]; !there {
@@ -105,10 +113,16 @@ func (s schemas) object(m map[string]any, keyword string, v map[string]any, at s
 		if m[keyword] != false {
 			return fmt.Errorf("%s: additionalProperties other than false", at)
 		}
-		for name := range v {
-			if properties[name] == nil {
-				return fmt.Errorf("%s: %s is not described", at, name)
-			}
+		return undescribed(properties, v, at)
+	}
+	return nil
+}
+
+// undescribed reports a field of v that is not among properties.
+func undescribed(properties, v map[string]any, at string) error {
+	for name := range v {
+		if properties[name] == nil {
+			return fmt.Errorf("%s: %s is not described", at, name)
 		}
 	}
 	return nil
@@ -269,9 +283,16 @@ func TestSchemas(t *testing.T) {
 		{`{"pattern":"("}`, `"x"`, false},
 		{`true`, `1`, false},
 	} {
-		err := schemas{root}.check(parse(tt.schema), parse(tt.value), "value")
+		err := schemas{root: root}.check(parse(tt.schema), parse(tt.value), "value")
 		if (err == nil) != tt.ok {
 			t.Errorf("%s against %s: %v", tt.value, tt.schema, err)
+		}
+	}
+	open := parse(`{"properties":{"a":{"properties":{"b":{}}}}}`)
+	for value, exactly := range map[string]bool{`{"a":{"b":1}}`: true, `{"c":1}`: false, `{"a":{"c":1}}`: false} {
+		wide, exact := schemas{root: root}.check(open, parse(value), "value"), schemas{root: root, exact: true}.check(open, parse(value), "value")
+		if wide != nil || (exact == nil) != exactly {
+			t.Errorf("%s: %v, and exactly: %v", value, wide, exact)
 		}
 	}
 }

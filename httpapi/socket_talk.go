@@ -18,7 +18,6 @@ import (
 
 const (
 	statusUnderWay = http.StatusProcessing // of a frame that is not the last
-	unauthorized   = 3000                  // the close code by which clients know a bad token
 
 	tellPace  = 200 * time.Millisecond // between two looks at what there is to tell
 	placePace = 2 * time.Second        // between two looks at the queue
@@ -287,11 +286,12 @@ func (v *conversation) end(a socketAnswer, deployed bool) {
 	_ = v.conn.Close(code, reason) // a client that has gone is told nothing
 }
 
-// closeCode is what a conversation is closed with that came to no deployment.
+// closeCode is what a conversation is closed with that came to no deployment. A bad
+// token is no case of its own: the extension of VS Code (2.29) takes the code 3000, which
+// it has for that, as the refusal of a connection that it has open by then, and its task
+// waits for ever. It has a sentence for each of these.
 func closeCode(status int) websocket.StatusCode {
 	switch status {
-	case http.StatusUnauthorized:
-		return unauthorized
 	case http.StatusRequestEntityTooLarge:
 		return websocket.StatusMessageTooBig
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:

@@ -1,6 +1,8 @@
 package runtimes
 
 import (
+	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -209,6 +211,33 @@ func TestPagesAreForSites(t *testing.T) {
 		_, err := Plan(cfg, true, tree{"index.html": ""}, fullHost, "")
 		if app.KindOf(err) != app.Unusable || !strings.Contains(err.Error(), "TYPE=site") {
 			t.Errorf("%+v: %v", cfg, err)
+		}
+	}
+}
+
+// The description of the API names every language that an answer can have as lang.
+func TestDocumentNamesLanguages(t *testing.T) {
+	text, err := os.ReadFile("../../httpapi/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct{ Description string }
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	for _, schema := range []string{"App", "UploadedApp"} {
+		said := document.Components.Schemas[schema].Properties["lang"].Description
+		words := strings.FieldsFunc(said, func(r rune) bool { return r < 'a' || r > 'z' })
+		for _, l := range languages {
+			if !slices.Contains(words, l.name) {
+				t.Errorf("lang of %s does not name %s: %q", schema, l.name, said)
+			}
 		}
 	}
 }

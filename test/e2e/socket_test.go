@@ -161,7 +161,7 @@ func TestSocketRefusals(t *testing.T) {
 	d := launch(t, "--upload-max-socket", "1")
 	c := d.account("ana", 100)
 	stranger := &client{&harness.Client{T: t, Berth: d.Berth, Token: "x"}, d}
-	if last := stranger.socket("/upload").end(401, 3000); !strings.Contains(*last.Message, "token") {
+	if last := stranger.socket("/upload").end(401, websocket.StatusPolicyViolation); !strings.Contains(*last.Message, "token") {
 		t.Errorf("a bad token: %q", *last.Message)
 	}
 	c.socket("/app/nobody/commit").end(404, websocket.StatusPolicyViolation)
