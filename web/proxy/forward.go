@@ -86,7 +86,8 @@ var errUpgrade = errors.New("the program has switched to a protocol that nobody 
 // modify looks at a program's answer. One that is no answer to the upgrade that
 // was asked for ends here, where its connection is closed: ReverseProxy would keep
 // it open until the collector comes. And a site's cookies are its own. One for a
-// parent of all sites would be sent to the others, and take the place of theirs.
+// parent of all sites would be sent to the others, and take the place of theirs; and
+// nobody clears theirs.
 func (p *Proxy) modify(r *http.Response) error {
 	if r.StatusCode < http.StatusContinue {
 		return errStatus
@@ -95,17 +96,36 @@ func (p *Proxy) modify(r *http.Response) error {
 	if r.StatusCode == http.StatusSwitchingProtocols && (r.Request.Header.Get("Upgrade") == "" || !strings.EqualFold(r.Request.Header.Get("Upgrade"), r.Header.Get("Upgrade"))) {
 		return errUpgrade
 	}
-	cookies := r.Header["Set-Cookie"]
-	if len(cookies) == 0 {
-		return nil
-	}
-	kept := slices.DeleteFunc(slices.Clone(cookies), func(text string) bool {
-		return isPanels(text) || a.below && p.reachesOthers(text)
+	keep(r.Header, "Set-Cookie", r.Header["Set-Cookie"], func(text string) bool {
+		return !isPanels(text) && (!a.below || !p.reachesOthers(text))
 	})
-	if r.Header["Set-Cookie"] = kept; len(kept) == 0 {
-		delete(r.Header, "Set-Cookie")
+	if a.below { // a domain of its own is its owner's whole
+		keep(r.Header, "Clear-Site-Data", strings.Split(strings.Join(r.Header["Clear-Site-Data"], ","), ","), isOwn)
 	}
 	return nil
+}
+
+// keep leaves those values of a header that are fine, in lines of their own.
+func keep(h http.Header, name string, values []string, fine func(string) bool) {
+	if len(h[name]) == 0 {
+		return
+	}
+	kept := slices.DeleteFunc(slices.Clone(values), func(text string) bool { return !fine(text) })
+	if h[name] = kept; len(kept) == 0 {
+		delete(h, name)
+	}
+}
+
+// isOwn reports whether one of the things that Clear-Site-Data names is the site's
+// alone. Cookies are cleared of the whole domain that the site is below: those of the
+// other sites and of the panel too (Clear Site Data, 4.2.3). What it will name one day
+// is not known.
+func isOwn(what string) bool {
+	switch strings.TrimSpace(what) {
+	case `"cache"`, `"storage"`, `"executionContexts"`, `"clientHints"`, `"prefetchCache"`, `"prerenderCache"`:
+		return true
+	}
+	return false
 }
 
 // reachesOthers reports whether a cookie would be sent to every site below the
