@@ -74,7 +74,7 @@ func Certificates(ctx context.Context, d *db.DB, s settings.Settings, now time.T
 
 // wantedNames are those for which the daemon wants certificates.
 func wantedNames(ctx context.Context, d *db.DB, s settings.Settings) ([]string, error) {
-	ids, err := d.Sites(ctx)
+	sites, err := d.Sites(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,5 +82,5 @@ func wantedNames(ctx context.Context, d *db.DB, s settings.Settings) ([]string, 
 	if err != nil {
 		return nil, err
 	}
-	return namesOfSites(s, ids, domains), nil
+	return namesOfSites(s, sites, domains), nil
 }

@@ -71,7 +71,7 @@ func TestNamesThatAreShown(t *testing.T) {
 	} {
 		var s settings.Settings
 		s.Names.Domain, s.Proxy.Domain, s.BaseURL = tt.names, tt.sites, tt.base
-		if got := strings.Join(namesOfSites(s, []app.ID{"shop", "blog"}, domains), " "); got != tt.want {
+		if got := strings.Join(namesOfSites(s, map[app.ID]app.AccountID{"shop": 1, "blog": 2}, domains), " "); got != tt.want {
 			t.Errorf("%s: got %s, want %s", name, got, tt.want)
 		}
 	}

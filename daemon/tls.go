@@ -81,21 +81,27 @@ func (e *sites) want(ctx context.Context, domains map[string]string) error {
 	if e.keeper == nil {
 		return nil
 	}
-	ids, err := e.d.db.Sites(ctx)
+	owners, err := e.d.db.Sites(ctx)
 	if err != nil {
 		return err
 	}
-	e.keeper.Want(namesOfSites(e.d.settings, ids, domains))
+	below := "." + e.d.settings.SitesDomain()
+	e.keeper.Want(namesOfSites(e.d.settings, owners, domains), func(name string) app.AccountID {
+		if id, there := domains[name]; there {
+			return owners[app.ID(id)]
+		}
+		return owners[app.ID(strings.TrimSuffix(name, below))]
+	})
 	return nil
 }
 
 // namesOfSites are the names under which visitors come: where clients find berth itself,
 // if that is over HTTPS, then, sorted, those of sites, and verified domains, which
 // lead to one.
-func namesOfSites(s settings.Settings, sites []app.ID, domains map[string]string) []string {
+func namesOfSites(s settings.Settings, sites map[app.ID]app.AccountID, domains map[string]string) []string {
 	names := slices.Collect(maps.Keys(domains))
 	if below := s.SitesDomain(); below != "" {
-		for _, id := range sites {
+		for id := range sites {
 			names = append(names, string(id)+"."+below)
 		}
 	}

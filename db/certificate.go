@@ -72,16 +72,18 @@ func (db *DB) ACMEKey(ctx context.Context, ca string, made []byte) ([]byte, erro
 	return key, nil
 }
 
-// Sites returns the ID of every site that exists.
-func (db *DB) Sites(ctx context.Context) ([]app.ID, error) {
-	var all []app.ID
+// Sites returns whose every site is that exists.
+func (db *DB) Sites(ctx context.Context) (map[app.ID]app.AccountID, error) {
+	all := map[app.ID]app.AccountID{}
 	err := db.read(ctx, "list the sites", func(tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, "SELECT id FROM app WHERE type = ? ORDER BY id", app.Site)
+		rows, err := tx.QueryContext(ctx, "SELECT app.id, place.account FROM app JOIN place ON place.id = app.id WHERE app.type = ?", app.Site)
 		if err != nil {
 			return err
 		}
-		all, err = collect(rows, func(row scanner) (id app.ID, err error) {
-			err = row.Scan(&id)
+		_, err = collect(rows, func(row scanner) (id app.ID, err error) {
+			var owner app.AccountID
+			err = row.Scan(&id, &owner)
+			all[id] = owner
 			return id, err
 		})
 		return err

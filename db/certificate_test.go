@@ -1,9 +1,9 @@
 package db
 
 import (
+	"maps"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 
@@ -60,7 +60,7 @@ func TestSites(t *testing.T) {
 	mustApp(t, db, owner, "1745338954955", 10) // a bot
 	must(t, db.DeleteApp(t.Context(), "gone"))
 	got, err := db.Sites(t.Context())
-	if want := []app.ID{"shop"}; err != nil || !slices.Equal(got, want) {
+	if want := (map[app.ID]app.AccountID{"shop": owner}); err != nil || !maps.Equal(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
 }

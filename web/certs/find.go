@@ -51,8 +51,8 @@ func (k *Keeper) soon(e *entry) bool {
 	if e.busy {
 		return true
 	}
-	free, _ := k.room(now)
-	return !e.covered && !later(e.Next, k.paused).After(now) && (free > 0 || !e.fresh(now))
+	why, _ := k.turns(now).wait(e.owner)
+	return !e.covered && !later(e.Next, k.paused).After(now) && (why == "" || !e.fresh(now))
 }
 
 // ConfigFor implements tls.Config.GetConfigForClient: it is nil for visitors,

@@ -54,7 +54,9 @@ type entry struct {
 	app.Certificate
 	pair    *tls.Certificate // nil before there is one
 	wanted  bool
-	place   int // among those that are wanted
+	place   int           // among those that are wanted
+	owner   app.AccountID // 0 for nobody's
+	by      app.AccountID // whose it was when it was ordered last; 0 after a restart
 	covered bool
 	asked   bool // by a visitor
 	dirty   bool // not stored as it is
@@ -87,10 +89,11 @@ func New(ctx context.Context, c Config) (*Keeper, error) {
 	return k, nil
 }
 
-// Want makes names, in lower case, those that are wanted, the first before others. An order that is under
+// Want makes names, in lower case, those that are wanted, the first before others. owner
+// tells whose a name is, 0 for the host's own. An order that is under
 // way for another comes to its end, or who lets a name come and go could have any
 // number of them.
-func (k *Keeper) Want(names []string) {
+func (k *Keeper) Want(names []string, owner func(name string) app.AccountID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	wanted := make(map[string]bool, len(names))
@@ -101,7 +104,7 @@ func (k *Keeper) Want(names []string) {
 			e = &entry{Certificate: app.Certificate{Name: name}, dirty: true, ended: make(chan struct{})}
 			k.names[name] = e
 		}
-		e.wanted, e.place = true, i
+		e.wanted, e.place, e.owner = true, i, owner(name)
 	}
 	for name, e := range k.names {
 		if !wanted[name] {

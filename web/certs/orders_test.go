@@ -140,3 +140,48 @@ func TestAStoredCertificateThatIsBroken(t *testing.T) {
 		w.shown(shop)
 	})
 }
+
+// An account with many names leaves half of an hour's for the others, also one that comes
+// later, after a restart, and when its names leave and come back. One that is alone has
+// them all.
+func TestNoAccountTakesAllTurns(t *testing.T) {
+	within(t, func(w *world) {
+		names := many(26)
+		greedy, late, own := names[:20], names[20:25], names[25:]
+		w.owners = map[string]app.AccountID{shop: 3}
+		for _, name := range greedy {
+			w.owners[name] = 1
+		}
+		for _, name := range late {
+			w.owners[name] = 2
+		}
+		w.Want(append([]string{shop}, greedy...))
+		w.after(time.Minute)
+		if n := w.have(greedy); n != 5 || w.have([]string{shop}) != 1 {
+			t.Errorf("%d names of one account have one", n)
+		}
+		if c, _ := w.Status(greedy[19]); c.Status(time.Now()) != app.CertificatePending || c.Problem != manyOwn {
+			t.Errorf("it is told as %+v", c)
+		}
+		w.Want([]string{shop})
+		w.after(time.Minute)
+		w.stop()
+		w.open()
+		w.Want(append([]string{shop}, greedy...))
+		w.after(time.Minute)
+		w.Want(append(append([]string{shop}, greedy...), append(late, own...)...))
+		w.after(time.Minute)
+		if n := w.have(greedy); n != 5 || w.have(late) != 4 {
+			t.Errorf("%d names of one account have one, and %d of the next", n, w.have(late))
+		}
+		w.after(time.Hour)
+		if n := w.have(greedy); n != 10 || w.have(late) != 5 || w.have(own) != 1 {
+			t.Errorf("an hour later %d, %d and %d have one", n, w.have(late), w.have(own))
+		}
+		w.Want(greedy) // the others have gone
+		w.after(2 * time.Hour)
+		if n := w.have(greedy); n != 20 {
+			t.Errorf("alone, %d have one", n)
+		}
+	})
+}

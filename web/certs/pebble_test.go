@@ -95,7 +95,7 @@ func (h *host) open(names ...string) {
 	if h.Keeper, err = New(h.t.Context(), h.config); err != nil {
 		h.t.Fatal(err)
 	}
-	h.Want(names)
+	h.Want(names, nobodys)
 	if h.stop == nil {
 		h.serve()
 	}
@@ -194,7 +194,7 @@ func TestPebbleRestart(t *testing.T) {
 	if c := h.shown(shop); c.SerialNumber.Cmp(first.SerialNumber) != 0 {
 		t.Error("a restart has another certificate")
 	}
-	h.Want([]string{shop, blog})
+	h.Want([]string{shop, blog}, nobodys)
 	h.until(blog, app.CertificateIssued)
 	if n := h.ca.Said("There are now 1 accounts in memory"); n != 1 || h.ca.Said("There are now 2 accounts") > 0 {
 		t.Errorf("the authority has made %d accounts", n)

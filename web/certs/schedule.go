@@ -23,6 +23,7 @@ const (
 // The sentences for names that wait.
 const (
 	manyNew = "this host has begun with as many new names as it may in an hour (proxy.acme_per_hour); its turn comes"
+	manyOwn = "the account has begun with as many new names as one may in an hour (half of proxy.acme_per_hour); its turn comes"
 	manyAll = "this host has certificates for as many names as it may (proxy.acme_names)"
 	silent  = "the certificate authority does not work, or cannot be reached; it is asked again and again"
 )
@@ -72,19 +73,54 @@ func (e *entry) fresh(now time.Time) bool {
 	return e.pair == nil && now.Sub(e.Ordered) >= window
 }
 
-// room is how many new names may be begun now, and when another may.
-func (k *Keeper) room(now time.Time) (free int, opens time.Time) {
-	var begun []time.Time
+// turns are the new names that were begun within the window.
+type turns struct {
+	most, each int // for all, and for one account
+	all        []time.Time
+	of         map[app.AccountID][]time.Time
+}
+
+// turns counts them. While names of several accounts are wanted, none begins with more
+// than half of all, or one that has many at once would keep the others waiting for an
+// hour.
+func (k *Keeper) turns(now time.Time) *turns {
+	t := &turns{most: k.PerHour, each: k.PerHour, of: map[app.AccountID][]time.Time{}}
+	owners := map[app.AccountID]bool{}
 	for _, e := range k.names {
+		if e.wanted && e.owner != 0 {
+			owners[e.owner] = true
+		}
 		if now.Sub(e.Ordered) < window {
-			begun = append(begun, e.Ordered)
+			t.begin(cmp.Or(e.by, e.owner), e.Ordered)
 		}
 	}
-	if free = k.PerHour - len(begun); free > 0 {
-		return free, now
+	if len(owners) > 1 {
+		t.each = (k.PerHour + 1) / 2
 	}
+	return t
+}
+
+// begin counts another one.
+func (t *turns) begin(by app.AccountID, at time.Time) {
+	t.all = append(t.all, at)
+	t.of[by] = append(t.of[by], at)
+}
+
+// wait tells why a name of an account cannot be begun yet, and until when; "" if it can.
+func (t *turns) wait(by app.AccountID) (why string, opens time.Time) {
+	if len(t.all) >= t.most {
+		return manyNew, opening(t.all, t.most)
+	}
+	if own := t.of[by]; by != 0 && len(own) >= t.each {
+		return manyOwn, opening(own, t.each)
+	}
+	return "", time.Time{}
+}
+
+// opening is when fewer than most of some were begun within the window.
+func opening(begun []time.Time, most int) time.Time {
 	slices.SortFunc(begun, time.Time.Compare)
-	return 0, begun[len(begun)-k.PerHour].Add(window)
+	return begun[len(begun)-most].Add(window)
 }
 
 // pick begins what is due.
@@ -114,25 +150,26 @@ func (k *Keeper) pick(now time.Time) picked {
 		}
 	}
 	slices.SortFunc(due, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.place, b.place)) })
-	free, opens := k.room(now)
+	turns := k.turns(now)
 	for _, e := range due {
 		e.covered = k.Covered(e.Name)
 		fresh := e.fresh(now)
+		why, opens := turns.wait(e.owner)
 		switch {
 		case e.covered:
 			e.Problem = ""
 		case fresh && have >= k.Most:
 			e.waits(manyAll)
-		case fresh && free <= 0:
-			e.waits(manyNew)
+		case fresh && why != "":
+			e.waits(why)
 			p.rest = min(p.rest, max(opens.Sub(now), time.Second))
 		case busy < atOnce:
 			busy++
 			if fresh {
-				free--
+				turns.begin(e.owner, now)
 				have++
 			}
-			e.busy, e.dirty = true, false
+			e.busy, e.dirty, e.by = true, false, e.owner
 			p.due = append(p.due, e)
 		}
 	}

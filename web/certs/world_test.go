@@ -48,6 +48,12 @@ type world struct {
 	at      int // orders under way
 	most    int
 	covered map[string]bool
+	owners  map[string]app.AccountID
+}
+
+// Want is that of the keeper, whose names belong to those that owners names.
+func (w *world) Want(names []string) {
+	w.Keeper.Want(names, func(name string) app.AccountID { return w.owners[name] })
 }
 
 type text struct {
@@ -66,6 +72,8 @@ func (x *text) count(s string) int {
 	defer x.mu.Unlock()
 	return strings.Count(x.b.String(), s)
 }
+
+func nobodys(string) app.AccountID { return 0 }
 
 // within runs a test in virtual time, with a keeper that runs.
 func within(t *testing.T, test func(w *world)) {
