@@ -69,13 +69,30 @@ func (r root) give(from, at string) error {
 	return unix.MountSetattr(unix.AT_FDCWD, r.path(at), 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
 }
 
+// others are files of /proc that tell of every process of the host whatever hidepid says,
+// and that no runtime reads: who holds a lock on which file, how many keys each user has,
+// how often each device and processor was interrupted.
+var others = []string{"locks", "key-users", "interrupts"}
+
 // proc makes /proc: the processes of the program's own user, or, where the
-// kernel lets nobody mount it, the host's.
+// kernel lets nobody mount it, the host's. What tells of all others is empty.
 func (r root) proc() error {
+	var err error
 	if r.s.Has(Proc) {
-		return unix.Mount("proc", r.path("/proc"), "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "hidepid=invisible")
+		err = unix.Mount("proc", r.path("/proc"), "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "hidepid=invisible")
+	} else {
+		err = unix.Mount("/proc", r.path("/proc"), "", unix.MS_BIND|unix.MS_REC, "")
 	}
-	return unix.Mount("/proc", r.path("/proc"), "", unix.MS_BIND|unix.MS_REC, "")
+	if err != nil {
+		return err
+	}
+	for _, name := range others {
+		err := unix.Mount("/dev/null", r.path("/proc/"+name), "", unix.MS_BIND, "")
+		if err != nil && !errors.Is(err, unix.ENOENT) { // not every kernel has them all
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // sys makes the parts of /sys that C libraries and runtimes ask for the number

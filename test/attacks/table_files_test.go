@@ -44,6 +44,9 @@ var onFiles = []row{
 	{name: "list the daemon's descriptors", by: "cpn", want: "ENOENT", control: "ok"},
 	{name: "enter the daemon's root directory", by: "c", want: "ENOENT", control: "ok"},
 	{name: "see processes of others", by: "cpn", want: "none", control: "ok"},
+	{name: "see who holds locks", by: "c", want: "none", control: "ok"},
+	{name: "count the keys of others", by: "c", want: "none|ENOENT", control: "ok|ENOENT"},
+	{name: "count interrupts", by: "c", want: "none|ENOENT", control: "ok|ENOENT"},
 
 	{name: "write to any file of /sys", by: "c", want: "none", control: "ok"},
 	{name: "write to any file of /proc/sys", by: "c", want: "none", control: "ok"},

@@ -82,6 +82,10 @@ ATTACK(p12, "see processes of others")
 	return found;
 }
 
+ATTACK(p13, "see who holds locks") { return reads("/proc/locks"); }
+ATTACK(p14, "count the keys of others") { return reads("/proc/key-users"); }
+ATTACK(p15, "count interrupts") { return reads("/proc/interrupts"); }
+
 // writable is whether any file below can be opened for writing.
 static long writable(const char *dir, int depth)
 {
