@@ -107,7 +107,7 @@ func showsRefusal(t *testing.T, s settings.Settings) {
 		t.Fatal(err)
 	}
 	defer beside.Close()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		acts, err := beside.Acts(t.Context(), app.ActQuery{Limit: 9})
 		switch {
 		case err != nil:

@@ -17,7 +17,7 @@ func silent(t *testing.T) func(error) { return func(err error) { t.Error(err) } 
 // eventually waits until the log has n records.
 func eventually(t *testing.T, db *DB, n int) []app.Act {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		got, err := db.Acts(ctx, app.ActQuery{Limit: 100_000})
@@ -102,7 +102,7 @@ func TestAuditorPrunes(t *testing.T) {
 	old := act(clock.now().Add(-2*time.Hour), 7, "old")
 	must(t, db.Record(t.Context(), old))
 	a := NewAuditor(db, 100_000, time.Hour, silent(t))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		got, err := db.Acts(ctx, app.ActQuery{Limit: 9})

@@ -23,7 +23,7 @@ func listen(t *testing.T, name string) func() string {
 	t.Setenv(socketEnv, name)
 	return func() string {
 		t.Helper()
-		if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		b := make([]byte, 4096)

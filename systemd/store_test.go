@@ -146,7 +146,7 @@ func TestHold(t *testing.T) {
 	}
 	receive := func() (string, []int) {
 		t.Helper()
-		if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		b, oob := make([]byte, 4096), make([]byte, 1024)

@@ -115,7 +115,7 @@ func TestInflightJoin(t *testing.T) {
 		defer close(closed)
 		i.Close()
 	}()
-	for until := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+	for until := time.Now().Add(time.Minute); ; runtime.Gosched() {
 		late, ok := i.Join()
 		if !ok {
 			break

@@ -219,7 +219,7 @@ func TestHashesAreMadeInTurn(t *testing.T) {
 			}
 		})
 	}
-	for deadline := time.Now().Add(10 * time.Second); len(h.waiting) < maxHashing; {
+	for deadline := time.Now().Add(time.Minute); len(h.waiting) < maxHashing; {
 		if time.Now().After(deadline) {
 			t.Fatal("they do not wait")
 		}

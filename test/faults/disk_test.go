@@ -73,7 +73,7 @@ func TestFaultsDiskHangs(t *testing.T) {
 	defer thaw()
 	reads := func() {
 		t.Helper()
-		within(t, 10*time.Second, "what only reads", func() {
+		within(t, 20*time.Second, "what only reads", func() {
 			c.Get("/user").Want(200)
 			c.Info(talks).Want(200, "apps.online", true)
 			c.Get("/app/"+talks+"/status").Want(200, "apps.container", "Online")
@@ -81,12 +81,12 @@ func TestFaultsDiskHangs(t *testing.T) {
 		})
 	}
 	reads()
-	within(t, 40*time.Second, "a change that is refused", func() {
+	within(t, time.Minute, "a change that is refused", func() {
 		c.Put("/app/"+idle+"/profile", `{"name":"late"}`).Want(503, "status", "error").
 			Says("message", "cannot store the profile: the host's disk does not answer", "it is done when it does")
 	})
 	c.Put("/app/"+idle+"/ram", `{"ramMB":50}`).Want(503).Says("message", "cannot store the RAM: the host's disk does not answer")
-	within(t, 40*time.Second, "a stop", func() { c.Put("/app/"+other+"/stop", "").Want(503, "status", "error") })
+	within(t, time.Minute, "a stop", func() { c.Put("/app/"+other+"/stop", "").Want(503, "status", "error") })
 	if left := d.Of(other); len(left) > 0 {
 		t.Errorf("it was stopped and runs: %v", left)
 	}

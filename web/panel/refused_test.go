@@ -92,7 +92,7 @@ func TestPagesOfNeighbours(t *testing.T) {
 				r.Header.Set(name, value)
 			}
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if p := b.do(r.WithContext(ctx)); p.StatusCode != test.status {
 			t.Errorf("%+v: %d", test, p.StatusCode)
 		}

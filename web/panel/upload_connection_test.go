@@ -37,7 +37,7 @@ func TestUploadOverAConnection(t *testing.T) {
 	}()
 	_, err = pw.Write(body[:50<<10])
 	must(t, err)
-	sent, until := "", time.Now().Add(10*time.Second)
+	sent, until := "", time.Now().Add(time.Minute)
 	for !strings.Contains(sent, "% sent") || strings.Contains(sent, ">0 % sent") {
 		if time.Now().After(until) {
 			t.Fatalf("the upload on its way is not shown: %s", sent)

@@ -171,7 +171,7 @@ func TestExpectContinue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		_, _ = io.WriteString(c, "PUT "+path+" HTTP/1.1\r\nHost: "+shop+"\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
 		in := bufio.NewReader(c)
 		if line, err := in.ReadString('\n'); err != nil || !strings.HasPrefix(line, want) {

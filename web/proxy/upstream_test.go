@@ -160,7 +160,7 @@ func TestLinesOfVisitorsWhoGo(t *testing.T) {
 		}
 		select {
 		case <-gone:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Errorf("begun %t: the program still works for nobody", begins)
 		}
 	}
@@ -224,14 +224,14 @@ func TestLinesThatAreIdle(t *testing.T) {
 	go func() { _ = s.Serve(l) }()
 	defer s.Close()
 	w.set(Site{ID: "shop", Port: portOf(t, l.Addr().String())})
+	began := time.Now()
 	w.ask("GET", shop, "/", nil)
-	answered := time.Now()
 	select {
 	case at := <-closed:
-		if took := at.Sub(answered); took < idleUpstream/2 || took > 5*idleUpstream {
+		if took := at.Sub(began); took < idleUpstream/2 || took > 20*idleUpstream {
 			t.Errorf("closed after %v", took)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("it stays open")
 	}
 	w.proxy.upstream.mu.Lock()
