@@ -39,7 +39,9 @@ func (d *daemon) openGroups(ctx context.Context) error {
 	} else {
 		d.undo = append(d.undo, d.meter.Close)
 	}
-	d.openSockets()
+	if err := d.openSockets(ctx); err != nil {
+		return err
+	}
 	return d.openNetwork(ctx)
 }
 

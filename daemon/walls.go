@@ -45,19 +45,26 @@ func (d *daemon) openNetwork(ctx context.Context) error {
 
 // openSockets counts the programs' sockets, where the kernel lets somebody, and
 // goes on with what those of an earlier daemon hold.
-func (d *daemon) openSockets() {
+func (d *daemon) openSockets(ctx context.Context) error {
 	bounds := SocketBounds(d.log)
 	var earlier []string
 	for _, v := range d.survivors.all {
 		earlier = append(earlier, filepath.Join(d.groups.Root(), v.Group))
 	}
-	sockets, err := sandbox.NewSockets(bounds, earlier...)
-	if err != nil {
+	told := func(err error) { d.log.Warn("cannot count the programs' sockets yet, trying again", "error", err) }
+	err := sandbox.Insist(ctx, proc.TryPatience, told, func() (err error) {
+		d.sockets, err = sandbox.NewSockets(bounds, earlier...)
+		return err
+	})
+	if _, missing := errors.AsType[*sandbox.Missing](err); missing {
 		d.log.Warn("a program can take every port that this host gives to connections", "error", err)
-		return
+		return nil
 	}
-	d.sockets = sockets
-	d.undo = append(d.undo, sockets.Close)
+	if err != nil {
+		return untried(err)
+	}
+	d.undo = append(d.undo, d.sockets.Close)
+	return nil
 }
 
 // SocketBounds is how many sockets programs may have on this host.

@@ -87,8 +87,15 @@ func (r root) proc() error {
 		return err
 	}
 	for _, name := range others {
-		err := unix.Mount("/dev/null", r.path("/proc/"+name), "", unix.MS_BIND, "")
-		if err != nil && !errors.Is(err, unix.ENOENT) { // not every kernel has them all
+		at := r.path("/proc/" + name)
+		err := unix.Mount("/dev/null", at, "", unix.MS_BIND, "")
+		if errors.Is(err, unix.ENOENT) { // not every kernel has them all
+			continue
+		}
+		if err == nil {
+			err = unix.MountSetattr(unix.AT_FDCWD, at, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC})
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}

@@ -73,7 +73,8 @@ const (
 
 // NewSockets loads the programs. earlier are the directories of groups that a
 // daemon before this one may have put under its own: what those count is counted
-// on. It fails where the kernel lets nobody load eBPF, or not this process.
+// on. It fails where the kernel lets nobody load eBPF, or not this process: then the
+// error is a Missing.
 func NewSockets(bounds SocketBounds, earlier ...string) (*Sockets, error) {
 	s := &Sockets{bounds: bounds}
 	err := s.load(earlier)
@@ -81,7 +82,7 @@ func NewSockets(bounds SocketBounds, earlier ...string) (*Sockets, error) {
 		err = unix.EPERM // the library adds a guess at a limit that Linux has given up in 5.11
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot load the programs that count sockets: %w", err), s.Close())
+		return nil, refusal(errors.Join(fmt.Errorf("cannot load the programs that count sockets: %w", err), s.Close()))
 	}
 	return s, nil
 }
