@@ -188,7 +188,7 @@ func busy(t *testing.T, w *world, l net.Listener, n int) (all []*client, release
 	w.before = func(context.Context, string) { began <- struct{}{}; <-end }
 	for range n {
 		c := call1(t, l)
-		c.say("PUT /v2/app/bot-one/restart HTTP/1.1\r\nHost: a\r\nApi-Token: " + goodToken + "\r\nContent-Length: 0\r\n\r\n")
+		c.say("PUT /v2/app/bot-one/stop HTTP/1.1\r\nHost: a\r\nApi-Token: " + goodToken + "\r\nContent-Length: 0\r\n\r\n")
 		<-began
 		all = append(all, c)
 	}
