@@ -44,6 +44,7 @@ type daemon struct {
 	trees       *files.Store
 	logs        *logs.Book
 	accesses    *proxy.AccessLogs
+	absence     absence
 	held        logs.Holder // keeps what programs print while no daemon lives
 	groups      *cgroup.Tree
 	meter       *sandbox.Meter   // nil where nothing counts
@@ -86,6 +87,7 @@ func openDaemon(ctx context.Context, s settings.Settings, log *slog.Logger) (*da
 // and when the daemon is closed.
 func (d *daemon) open(ctx context.Context) error {
 	d.pulsePath = "/" + rand.Text()
+	d.absence.noticed = make(chan struct{}, 1)
 	for _, open := range []func(context.Context) error{d.openData, d.openGroups, d.openWalls, d.openHost, d.openProxy} {
 		if err := open(ctx); err != nil {
 			return errors.Join(err, d.close())

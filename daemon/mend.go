@@ -12,8 +12,8 @@ import (
 	"berth/systemd"
 )
 
-// lookEvery is how often the daemon looks whether its control groups are as it
-// made them.
+// lookEvery is how often the daemon looks whether its control groups are as it made
+// them, and its database where it was.
 const lookEvery = 30 * time.Second
 
 // mendGroups makes control groups again that somebody else took away, and looks

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"berth/app"
@@ -13,15 +14,34 @@ import (
 // daemon made of it when its file was gone.
 const savedWord = ".saved-"
 
-// watchEvery is how often the daemon looks whether its database is where it was.
-const watchEvery = 5 * time.Second
+// absence is what changes and watchDatabase know of a database that was removed or
+// replaced. It is safe for concurrent use.
+type absence struct {
+	noticed  chan struct{} // wakes the watch; holds one
+	away     atomic.Bool   // as the watch knows it
+	returned atomic.Bool   // a change was let through since
+}
+
+// notice wakes the watch, which looks by itself only now and then: an idle daemon
+// sleeps.
+func (a *absence) notice() {
+	select {
+	case a.noticed <- struct{}{}:
+	default:
+	}
+}
 
 // changes refuses what is to change something while nobody would find it after the
 // next start.
 func (d *daemon) changes() error {
 	if d.db.Moved() == nil {
+		if d.absence.away.Load() {
+			d.absence.returned.Store(true)
+			d.absence.notice()
+		}
 		return nil
 	}
+	d.absence.notice()
 	return app.Errorf(app.Unavailable, "Nothing can be changed now: %s.", app.Words(app.DatabaseMoved))
 }
 
@@ -33,24 +53,25 @@ func (d *daemon) watchDatabase(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	file := filepath.Join(d.settings.DataDir, DatabaseName)
-	away, saved := false, ""
+	away, saved := &d.absence.away, ""
 	for {
 		select {
 		case <-ticker.C:
+		case <-d.absence.noticed:
 		case <-ctx.Done():
 			return
 		}
 		moved := d.db.Moved()
-		switch {
-		case moved == nil && away:
+		if back := d.absence.returned.Swap(false); away.Load() && (back || moved == nil) {
 			d.log.Info("the database is back; changes are taken again", "file", file)
 			_ = os.Remove(saved) // it is of a moment before, and nobody should take it for more
-			away, saved = false, ""
-		case moved != nil && !away:
-			away = true
+			saved = ""
+			away.Store(false)
+		}
+		if moved != nil && away.CompareAndSwap(false, true) {
 			d.log.Error("the database was removed or replaced while berth serves; changes are refused until it is back, or berth has started again", "file", file, "error", moved)
 		}
-		if away && saved == "" {
+		if away.Load() && saved == "" {
 			saved = d.saveDatabase(ctx, file)
 		}
 	}

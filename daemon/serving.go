@@ -70,7 +70,7 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 	v.work.Go(func() error { d.host.Patrol(ended); return nil })
 	v.work.Go(func() error { d.sampler.Run(ended); return nil })
 	v.work.Go(func() error { d.mendGroups(ended, lookEvery); return nil })
-	v.work.Go(func() error { d.watchDatabase(ended, watchEvery); return nil })
+	v.work.Go(func() error { d.watchDatabase(ended, lookEvery); return nil })
 	d.sites.serve(&v.work, over)
 	v.work.Go(func() error { return d.pulse(ended, l.Addr().String()) })
 	return v
