@@ -105,12 +105,30 @@ func (r *Run) Stop(grace time.Duration) {
 	r.grace = time.AfterFunc(grace, r.kill)
 }
 
-func (r *Run) kill() {
+func (r *Run) kill() { r.killAgain(firstKillAgain) }
+
+// killAgain kills the group, and tries again after a pause while that fails, as it
+// does for want of descriptors or memory: nobody else would end the program.
+func (r *Run) killAgain(pause time.Duration) {
+	select {
+	case <-r.done:
+		return
+	case <-r.leaving:
+		return
+	default:
+	}
 	r.consoles.close() // those that are killed with it know of it
 	if err := r.group.Kill(); err != nil {
-		r.log.Error("cannot kill the program", "error", err)
+		r.log.Error("cannot kill the program, trying again", "error", err, "in", pause)
+		time.AfterFunc(pause, func() { r.killAgain(min(2*pause, lastKillAgain)) })
 	}
 }
+
+// The pauses between two tries to kill.
+const (
+	firstKillAgain = 100 * time.Millisecond
+	lastKillAgain  = 10 * time.Second
+)
 
 // SetMemory changes the limit of the running program, and with it the
 // application's share of the processor. It refuses, with app.Exhausted and
