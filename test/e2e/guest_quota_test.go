@@ -140,6 +140,9 @@ func TestGuestDiskQuota(t *testing.T) {
 	// With the capability the daemon is not held up by what a program hoards.
 	d.Under = nil
 	d.Restart()
+	for _, id := range []string{idle, hoarder} { // they start once berth answers
+		c.Until(id, "apps.online", true)
+	}
 	hoard()
 	for range 5 {
 		c.Put("/app/"+idle+"/profile", `{"name":"newer"}`).Want(200)
