@@ -11,6 +11,7 @@ import (
 	"berth/app"
 	"berth/daemon/settings"
 	"berth/systemd"
+	"berth/systemd/fdstore"
 )
 
 // Options are what a daemon is started with.
@@ -24,6 +25,7 @@ type Options struct {
 // Serve is the daemon. It returns when everything of berth has ended, or, after
 // a stop that lets programs run on, everything but those.
 func Serve(sig *stops, o Options) (err error) {
+	fdstore.DropPages() // of the command line
 	b, err := takeBaton()
 	if err != nil {
 		return err

@@ -17,6 +17,11 @@ import (
 // blocks for a garbage collection, and is safe for concurrent use.
 func Shrink() {
 	debug.FreeOSMemory()
+	DropPages()
+}
+
+// DropPages gives back the pages of the binary alone: of what ran once and is over.
+func DropPages() {
 	text, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		return
