@@ -93,6 +93,7 @@ func TestKernelAttacksOnInodes(t *testing.T) {
 		t.Error(log[max(0, len(log)-1000):])
 	}
 	d.get("/app/"+victim).want(200, "apps.online", true)
+	harness.Eventually(t, "it has ended", func() bool { return d.put("/app/"+id+"/start").code != 409 })
 	d.put("/app/" + id + "/start").want(422)
 	d.console(id, "find . -name 'e*' -delete").want(200)
 	d.put("/app/" + victim + "/restart").want(200)
