@@ -128,7 +128,7 @@ type Deploy struct {
 	Journal string
 	Kept    int64 // bytes that the journal takes on disk
 
-	// Run is the run that was started for it; 0 when there is none. The application
+	// Run is the run that was started for it; 0 for no run. The application
 	// has it, not its history.
 	Run     int
 	Started time.Time // of Run

@@ -78,7 +78,7 @@ func (t *Tree) Find(name string, oomGroup bool) (*Group, error) {
 	return g, nil
 }
 
-// Bound puts the limits of a group that Find returned in force again, whoever
+// Bound puts the limits of a group that Find returned in force again, whatever process
 // changed them meanwhile, but not that of its memory: see SetMemory.
 func (t *Tree) Bound(name string, g *Group, l Limits) error {
 	var err error

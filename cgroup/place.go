@@ -88,7 +88,7 @@ var ErrTaken = errors.New("another berth uses these control groups")
 const claimPatience = 2 * time.Second
 
 // Claim makes sure that one tree of its place is used at a time, by the name of
-// which there may be two: whoever comes later gets ErrTaken. Release and Close give it
+// which there may be two: the later one gets ErrTaken. Release and Close give it
 // up, and so does the end of the process.
 func (t *Tree) Claim() error {
 	f, err := claim(t.root)

@@ -29,7 +29,7 @@ func Check(ctx context.Context, s settings.Settings) (proof, error) {
 	return proof{Version: settings.Version(), DataDir: s.DataDir, Listen: s.Listen}, nil
 }
 
-// checkStored looks at a data directory, which serve would make if there is none.
+// checkStored looks at a data directory, which serve would make if it did not exist.
 func checkStored(ctx context.Context, dir string) error {
 	if err := files.Reachable(dir); err != nil {
 		return err
