@@ -95,7 +95,7 @@ var homes = map[string][]string{
 	"os":                                  {"cgroup", "cli", "daemon", "db", "files", "host/watch/metrics", "httpapi", "main", "proc", "systemd", "web/proxy", "test"},
 	"os/exec":                             {"cli", "daemon", "proc", "test"},
 	"syscall":                             {"cgroup", "cli", "daemon", "db", "files", "proc", "systemd/fdstore", "web/proxy", "test"},
-	"golang.org/x/sys/unix":               {"cgroup", "cli", "daemon", "files", "proc", "systemd"},
+	"golang.org/x/sys/unix":               {"cgroup", "cli", "daemon", "files", "proc", "systemd", "test"},
 	"net/http":                            {"cli", "daemon", "httpapi", "web", "test"},
 }
 

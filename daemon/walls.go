@@ -69,17 +69,14 @@ func (d *daemon) openSockets(ctx context.Context) error {
 
 // SocketBounds is how many sockets programs may have on this host.
 func SocketBounds(log *slog.Logger) sandbox.SocketBounds {
-	ports, err := proc.ConnectionPorts()
+	ports, err := proc.FindConnectionPorts()
 	if err != nil {
-		ports = usualPorts
+		ports = proc.ConnectionPorts{First: 32768, Last: 60999}
 		log.Warn("cannot read which ports this host gives to connections, and takes the usual range", "error", err)
 	}
-	program, account, all := host.SocketBounds(ports)
+	program, account, all := host.SocketBounds(ports.Len())
 	return sandbox.SocketBounds{Program: int32(program), Account: int32(account), All: int32(all)}
 }
-
-// usualPorts is how many ports Linux gives to connections: 32768 to 60999.
-const usualPorts = 28232
 
 // refreshEvery is how often the host's addresses and name servers are looked at
 // for programs that run already.
@@ -105,6 +102,10 @@ func (d *daemon) keepNetwork(ctx context.Context) {
 func (d *daemon) openWalls(ctx context.Context) error {
 	if err := d.enoughFiles(); err != nil {
 		return err
+	}
+	given, err := proc.FindConnectionPorts()
+	if n := given.Among(d.settings.Apps.PortFirst, d.settings.Apps.PortLast); err == nil && n > 0 {
+		d.log.Warn("the kernel may give ports of applications to connections; doctor tells what to do", "ports", n)
 	}
 	d.walls = proc.Walls{Data: d.settings.DataDir, Paths: d.settings.ShownPaths()}
 	launcher := proc.Launcher{Tree: d.groups, Log: d.log, Walls: d.walls}

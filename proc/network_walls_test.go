@@ -108,7 +108,7 @@ func dial(host string, port int, patience time.Duration) string {
 		return ""
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	line, _ := bufio.NewReader(c).ReadString('\n')
 	return line
 }

@@ -81,19 +81,64 @@ func holds(dir string, sockets map[string]bool) bool {
 	})
 }
 
-// portRange is where the kernel tells which ports it gives to connections.
-const portRange = "/proc/sys/net/ipv4/ip_local_port_range"
+// Where the kernel tells which ports it gives to connections, and which of those
+// it does not (Documentation/networking/ip-sysctl.rst).
+const (
+	portRange     = "/proc/sys/net/ipv4/ip_local_port_range"
+	reservedPorts = "/proc/sys/net/ipv4/ip_local_reserved_ports"
+)
 
-// ConnectionPorts returns how many ports the kernel gives to sockets that do not
-// ask for one.
-func ConnectionPorts() (int, error) {
+// ConnectionPorts are those that the kernel gives to sockets that do not ask for
+// one. Those that an owner reserved are among them.
+type ConnectionPorts struct {
+	First, Last int
+	reserved    [][2]int // the first and the last of each range
+}
+
+// FindConnectionPorts asks the kernel.
+func FindConnectionPorts() (ConnectionPorts, error) {
 	text, err := os.ReadFile(portRange)
 	if err != nil {
-		return 0, fmt.Errorf("cannot read the range of ports for connections: %w", err)
+		return ConnectionPorts{}, fmt.Errorf("cannot read the range of ports for connections: %w", err)
 	}
-	var first, last int
-	if _, err := fmt.Sscan(string(text), &first, &last); err != nil || last < first {
-		return 0, fmt.Errorf("cannot read the range of ports for connections: %q in %s", text, portRange)
+	reserved, err := os.ReadFile(reservedPorts)
+	if err != nil && !os.IsNotExist(err) {
+		return ConnectionPorts{}, fmt.Errorf("cannot read which ports are reserved: %w", err)
 	}
-	return last - first + 1, nil
+	return parsePorts(string(text), string(reserved))
+}
+
+func parsePorts(text, reserved string) (p ConnectionPorts, err error) {
+	if _, err := fmt.Sscan(text, &p.First, &p.Last); err != nil || p.Last < p.First {
+		return ConnectionPorts{}, fmt.Errorf("cannot read the range of ports for connections: %q in %s", text, portRange)
+	}
+	for part := range strings.FieldsFuncSeq(reserved, func(r rune) bool { return r == ',' || r == '\n' }) {
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		first, err := strconv.Atoi(from)
+		last, err2 := strconv.Atoi(to)
+		if err != nil || err2 != nil {
+			return ConnectionPorts{}, fmt.Errorf("cannot read which ports are reserved: %q in %s", reserved, reservedPorts)
+		}
+		p.reserved = append(p.reserved, [2]int{first, last})
+	}
+	return p, nil
+}
+
+// Len is how many there are.
+func (p ConnectionPorts) Len() int { return p.Last - p.First + 1 }
+
+// Among counts those of the ports from first to last that the kernel may give to a
+// connection. A program that is to listen on such a port ends with EADDRINUSE while a
+// connection has it, of whoever on this host, and up to a minute longer.
+func (p ConnectionPorts) Among(first, last int) int {
+	n := 0
+	for port := max(first, p.First); port <= min(last, p.Last); port++ {
+		if !slices.ContainsFunc(p.reserved, func(r [2]int) bool { return r[0] <= port && port <= r[1] }) {
+			n++
+		}
+	}
+	return n
 }

@@ -34,3 +34,32 @@ func TestListeners(t *testing.T) {
 		t.Errorf("port 0: %+v, %v", got, err)
 	}
 }
+
+func TestConnectionPorts(t *testing.T) {
+	for _, tt := range []struct {
+		given, reserved string
+		first, last     int
+		want            int
+	}{
+		{"32768\t60999\n", "\n", 20000, 29999, 0},
+		{"32768\t60999\n", "\n", 32000, 32767, 0},
+		{"32768\t60999\n", "\n", 32000, 32768, 1},
+		{"1024 65535", "", 20000, 29999, 10000},
+		{"1024 65535", "20000-29999\n", 20000, 29999, 0},
+		{"1024 65535", "8080,20000-20009,29999\n", 20000, 29999, 9989},
+		{"30000 30001", "", 20000, 40000, 2},
+	} {
+		p, err := parsePorts(tt.given, tt.reserved)
+		if err != nil || p.Among(tt.first, tt.last) != tt.want {
+			t.Errorf("of %q without %q, %d to %d has %d, %v; want %d", tt.given, tt.reserved, tt.first, tt.last, p.Among(tt.first, tt.last), err, tt.want)
+		}
+	}
+	for _, bad := range [][2]string{{"", ""}, {"2 1", ""}, {"x", ""}, {"1 2", "a"}, {"1 2", "3-"}} {
+		if _, err := parsePorts(bad[0], bad[1]); err == nil {
+			t.Errorf("%q without %q is taken", bad[0], bad[1])
+		}
+	}
+	if p, err := FindConnectionPorts(); err != nil || p.Len() < 1 {
+		t.Errorf("here they are %+v, %v", p, err)
+	}
+}

@@ -96,6 +96,8 @@ func checkAll(ctx context.Context, s settings.Settings) []finding {
 	list = append(list, checkWalls(ctx, facts, s)...)
 	list = append(list, checkKernel(sandbox.Probe())...)
 	list = append(list, checkFiles(proc.MostFiles()))
+	given, err := proc.FindConnectionPorts()
+	list = append(list, checkPorts(given, err, s.Apps.PortFirst, s.Apps.PortLast)...)
 	tools := proc.FindTools()
 	if slices.ContainsFunc(list, func(f finding) bool { return f.Name == string(sandbox.Mounts) && f.Verdict == good }) {
 		tools.Only(s.ShownPaths())
@@ -142,7 +144,7 @@ func checkGroups(h cgroup.Host) []finding {
 	list := []finding{{"cgroups", good, "hybrid: membership by cgroup v2, memory limit by the v1 hierarchy " + h.V1Memory, ""}}
 	if h.V1Pids == "" {
 		list = append(list, finding{
-			"pids", dubious, "no pids hierarchy: the number of processes is not limited",
+			"pids", dubious, "no pids hierarchy: the kernel limits the processes of an application's user instead, to apps.pids_max and 1,024 more",
 			"boot with systemd.unified_cgroup_hierarchy=1",
 		})
 	}

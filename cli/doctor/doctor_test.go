@@ -48,6 +48,8 @@ func TestDoctorFindings(t *testing.T) {
 		{"no wall that is required", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Seccomp, Err: errors.New("no")}}, counted{required: sandbox.Layers}), "FAIL seccomp", "CONFIG_SECCOMP_FILTER"},
 		{"a wall that is gone", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Seccomp, Err: errors.New("no")}}, counted{had: sandbox.Layers}), "FAIL seccomp", "programs had this wall when berth started last, and it does not start without: no"},
 		{"a wall that is spared", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Seccomp, Err: errors.New("no")}}, counted{had: sandbox.Layers, spared: sandbox.Layers}), "warn seccomp", "programs run without this wall: no"},
+		{"ports of connections", checkPorts(proc.ConnectionPorts{First: 29990, Last: 60999}, nil, 20000, 29999), "warn ports", "10 of the ports of applications (20000 to 29999) to connections of anybody: an application whose port is taken cannot start\n                    fix: set apps.port_first and apps.port_last below 29990, or net.ipv4.ip_local_reserved_ports=20000-29999"},
+		{"ports nobody told", checkPorts(proc.ConnectionPorts{}, errors.New("no /proc"), 20000, 29999), "warn ports", "no /proc"},
 		{"enough files", []finding{checkFiles(4096, nil)}, "ok files", "4096 files"},
 		{"few files", []finding{checkFiles(4095, nil)}, "warn files", "LimitNOFILE="},
 		{"walls on such a host", checkWalls(t.Context(), cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s), "FAIL walls", "mount it"},

@@ -8,6 +8,7 @@ import (
 	"berth/cgroup"
 	"berth/daemon"
 	"berth/daemon/settings"
+	"berth/proc"
 	"berth/proc/sandbox"
 )
 
@@ -76,10 +77,27 @@ func checkSockets(h cgroup.Host) finding {
 	return finding{"sockets", good, text, ""}
 }
 
+// checkPorts warns when the ports that berth gives to applications are among those
+// that the kernel gives to connections.
+func checkPorts(given proc.ConnectionPorts, err error, first, last int) []finding {
+	if err != nil {
+		return []finding{{"ports", dubious, err.Error(), "mount -t proc proc /proc"}}
+	}
+	n := given.Among(first, last)
+	if n == 0 {
+		return nil
+	}
+	return []finding{{
+		"ports", dubious,
+		fmt.Sprintf("the kernel may give %d of the ports of applications (%d to %d) to connections of anybody: an application whose port is taken cannot start", n, first, last),
+		fmt.Sprintf("set apps.port_first and apps.port_last below %d, or net.ipv4.ip_local_reserved_ports=%d-%d in /etc/sysctl.conf, and sysctl -p", given.First, first, last),
+	}}
+}
+
 // checkNetwork puts a group of its own under the network policy.
 func checkNetwork(h cgroup.Host, s settings.Settings) finding {
 	fail := func(err error) finding {
-		f := finding{"network", dubious, "programs reach everything that the host reaches, and whoever reaches the host reaches their ports: " + err.Error(), ""}
+		f := finding{"network", dubious, "programs reach everything that the host reaches, and everybody who reaches the host can connect to their ports: " + err.Error(), ""}
 		on, unread := countedOn(s)
 		if unread != nil {
 			f.Verdict, f.Text = bad, unread.Error()

@@ -23,7 +23,7 @@ import (
 	"berth/test/harness"
 )
 
-// uids are the user ids of one daemon, and its ports.
+// uids are the user ids of one daemon.
 const uids = 100
 
 var daemons atomic.Int64
@@ -58,7 +58,7 @@ func launchOn(t *testing.T, disk string, args ...string) *daemon {
 	if err := os.Chmod(root, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	n := int(daemons.Add(1)) * uids
+	n, port := int(daemons.Add(1))*uids, harness.Ports(t, harness.PortCount)
 	d := &daemon{t: t, root: root, data: filepath.Join(root, "data"), uids: 500000 + n} // beyond those of other tests
 	if disk != "" {
 		if err := errors.Join(os.Mkdir(d.data, 0o711), unix.Mount("tmpfs", d.data, "tmpfs", 0, disk)); err != nil {
@@ -68,7 +68,7 @@ func launchOn(t *testing.T, disk string, args ...string) *daemon {
 	cmd := exec.Command(berth, append([]string{
 		"serve", "--data-dir", d.data, "--listen", "127.0.0.1:0", "--rate-limit", "100000", "--apps-ok-delay", "400ms", "--apps-stop-timeout", "2s",
 		"--apps-uid-base", strconv.Itoa(d.uids), "--apps-uid-count", strconv.Itoa(uids),
-		"--apps-port-first", strconv.Itoa(21000 + n), "--apps-port-last", strconv.Itoa(21000 + n + uids - 1),
+		"--apps-port-first", strconv.Itoa(port), "--apps-port-last", strconv.Itoa(port + harness.PortCount - 1),
 	}, args...)...)
 	cmd.Env = append(harness.CleanEnv(), "BERTH_ATTACKS_SECRET=leak")
 	// It inherits a descriptor that its programs would inherit in turn.
@@ -106,6 +106,7 @@ func (d *daemon) run(args ...string) string {
 
 // finish deletes everything and looks for what is left.
 func (d *daemon) finish() {
+	d.Fallen(d.data)
 	if d.Cmd != nil && !d.Ended() {
 		for _, id := range d.ids() {
 			d.send(d.request(http.MethodDelete, "/app/"+id+"/delete", nil)).want(200)

@@ -31,7 +31,7 @@ type daemon struct {
 	args  []string // of serve
 }
 
-// each daemon has user ids and ports of its own.
+// each daemon has user ids of its own.
 const each = 50
 
 var daemons atomic.Int64
@@ -58,15 +58,16 @@ func bare(t *testing.T, args ...string) *daemon {
 	if err := os.Chmod(root, 0o711); err != nil { //nolint:gosec // programs pass through
 		t.Fatal(err)
 	}
-	n := int(daemons.Add(1)) * each
+	n, port := int(daemons.Add(1))*each, harness.Ports(t, harness.PortCount)
 	d := &daemon{t: t, data: filepath.Join(root, "data")}
 	d.args = append([]string{
 		"serve", "--data-dir", d.data, "--listen", "127.0.0.1:0", "--rate-limit", "10000", "--apps-ok-delay", "400ms", "--apps-stop-timeout", "5s",
 		"--apps-uid-base", strconv.Itoa(450000 + n), "--apps-uid-count", strconv.Itoa(each),
-		"--apps-port-first", strconv.Itoa(32000 + n), "--apps-port-last", strconv.Itoa(32000 + n + each - 1),
+		"--apps-port-first", strconv.Itoa(port), "--apps-port-last", strconv.Itoa(port + harness.PortCount - 1),
 	}, args...)
 	d.begin()
 	t.Cleanup(func() {
+		d.Fallen(d.data)
 		http.DefaultClient.CloseIdleConnections()
 		if code := d.End(syscall.SIGTERM); code != 0 {
 			t.Errorf("the daemon's exit status is %d", code)

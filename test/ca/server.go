@@ -89,8 +89,8 @@ func New(t testing.TB, c Config) *Server {
 	t.Helper()
 	program(t)
 	s := &Server{t: t, dir: t.TempDir()}
-	listen := Free(t)
-	s.manage = Free(t)
+	listen := harness.Address(t)
+	s.manage = harness.Address(t)
 	s.Directory, s.Roots = "https://"+listen+"/dir", filepath.Join(s.dir, "roots.pem")
 	Pair(t, s.Roots, "127.0.0.1")
 	profile := map[string]any{"description": "what the tests need"}
@@ -224,17 +224,6 @@ func Pair(t testing.TB, path string, names ...string) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// Free is an address on loopback that nobody listened on a moment ago.
-func Free(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }() // it never had a connection
-	return l.Addr().String()
 }
 
 // Port is the port of an address.

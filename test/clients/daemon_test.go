@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,14 +102,16 @@ func launch(t *testing.T, args ...string) *daemon {
 	if err := os.Chmod(root, 0o711); err != nil { //nolint:gosec // programs pass through
 		t.Fatal(err)
 	}
-	d := &daemon{t: t, data: filepath.Join(root, "data")}
+	d, port := &daemon{t: t, data: filepath.Join(root, "data")}, harness.Ports(t, harness.PortCount)
 	cmd := exec.Command(berth, append([]string{
 		"serve", "--data-dir", d.data, "--listen", "127.0.0.1:0", "--rate-limit", "10000", "--apps-ok-delay", "400ms",
-		"--apps-uid-base", "400000", "--apps-uid-count", "100", "--apps-port-first", "31000", "--apps-port-last", "31099",
+		"--apps-uid-base", "400000", "--apps-uid-count", "100",
+		"--apps-port-first", strconv.Itoa(port), "--apps-port-last", strconv.Itoa(port + harness.PortCount - 1),
 	}, args...)...)
 	cmd.Env = harness.CleanEnv()
 	d.Start(t, cmd)
 	t.Cleanup(func() {
+		d.Fallen(d.data)
 		if code := d.End(syscall.SIGTERM); code != 0 {
 			t.Errorf("the daemon's exit status is %d", code)
 		}

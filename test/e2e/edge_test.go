@@ -35,7 +35,7 @@ type edge struct {
 func atTheEdge(t *testing.T, change func(c *ca.Config), args ...string) *edge {
 	t.Helper()
 	harness.Ready(t, harness.Unready)
-	e := &edge{http: ca.Free(t), https: ca.Free(t), names: dns.Start(t)}
+	e := &edge{http: harness.Address(t), https: harness.Address(t), names: dns.Start(t)}
 	c := ca.Config{Resolver: e.names.Addr(), HTTP: ca.Port(t, e.http), TLS: ca.Port(t, e.https), Nonces: 10}
 	if change != nil {
 		change(&c)

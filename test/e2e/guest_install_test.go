@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -33,13 +32,7 @@ sys.exit(3)
 func installed(t *testing.T) *service {
 	t.Helper()
 	guest(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
-	d := prepare(t)
+	address, d := harness.Address(t), prepare(t)
 	s := &service{daemon: d, unit: "berth.service"}
 	d.Base, d.Data = "http://"+address, "/var/lib/berth"
 	// Files in memory would count as memory of the programs.

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,12 +39,7 @@ type service struct {
 func serve(t *testing.T, lines []string, args ...string) *service {
 	t.Helper()
 	guest(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that stays the same for all its lives
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	address := l.Addr().String()
+	address := harness.Address(t) // the same for all its lives
 	d := prepare(t, append([]string{"--listen", address}, args...)...)
 	d.Base = "http://" + address
 	s := &service{daemon: d, unit: fmt.Sprintf("berth-test-%d.service", d.UID/harness.UIDs)}

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"runtime"
 	"strconv"
@@ -59,12 +58,7 @@ func TestSitesWithoutBPF(t *testing.T) {
 	l.until("two")
 	l.end()
 
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := free.Addr().(*net.TCPAddr).Port
-	_ = free.Close()
+	port := harness.Ports(t, 1)
 	fixed := func(id string) harness.Files {
 		return harness.Files{
 			"discloud.config": harness.Config("TYPE=site", "ID="+id, "MAIN=index.js", "RAM=64"),

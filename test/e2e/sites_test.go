@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -109,12 +108,7 @@ func TestSites(t *testing.T) {
 // there again.
 func TestSitesThroughAnUpgrade(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
+	address := harness.Address(t)
 	d := upgradable(t, "--proxy-mode", "behind", "--proxy-listen", address, "--proxy-domain", "apps.example.org", "--proxy-access-log")
 	d.Serve()
 	v, ana := d.visitor(), d.account("ana", 200)

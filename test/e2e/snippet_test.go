@@ -39,13 +39,9 @@ func webServers(t *testing.T) string {
 // freeAddress is one of loopback at which nobody listens.
 func freeAddress(t *testing.T) (address, port string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ = net.SplitHostPort(l.Addr().String())
-	return l.Addr().String(), port
+	address = harness.Address(t)
+	_, port, _ = net.SplitHostPort(address)
+	return address, port
 }
 
 // from is a client whose connections come from an address of loopback and go to

@@ -3,7 +3,6 @@ package faults
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -42,14 +41,7 @@ for n in itertools.count():
 `
 
 func killAgainAndAgain(t *testing.T, kills int) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil { // the same for each daemon: clients know no other
-		t.Fatal(err)
-	}
+	address := harness.Address(t) // the same for each daemon: clients know no other
 	d := harness.Launch(t, "--listen", address, "--apps-ok-delay", "20ms")
 	s := &storm{Client: d.NewAccount("ana", 4000).In(t), stop: make(chan struct{})}
 	fixed := *d // d itself learns its address anew at each start

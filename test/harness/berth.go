@@ -33,10 +33,6 @@ type Berth struct {
 // UIDs are the user ids of one daemon, so that each looks for its own alone.
 const UIDs = 100
 
-// ports are where each lane's begin, below those that the kernel gives to clients
-// (32768).
-var ports = [...]int{21000, 10000}
-
 var daemons atomic.Int64
 
 // Launch starts a daemon that ends with the test, which fails unless nothing
@@ -66,15 +62,14 @@ func Prepare(t *testing.T, args ...string) *Berth {
 	if err := os.Chmod(gates, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	n := int(daemons.Add(1))
-	port := ports[lane] + UIDs*n
-	n += lane * perLane
+	port := Ports(t, PortCount)
+	n := int(daemons.Add(1)) + lane*perLane
 	d := &Berth{T: t, Root: root, Gates: gates, Data: filepath.Join(root, "data"), UID: 100000 + UIDs*n} // beyond the default range, which a daemon beside may use
 	d.Args = append([]string{
 		"serve", "--data-dir", d.Data, "--listen", "127.0.0.1:0", "--rate-limit", "100000",
 		"--sandbox-paths", "/opt," + gates, "--apps-ok-delay", "400ms", "--apps-stop-timeout", "5s",
 		"--apps-uid-base", strconv.Itoa(d.UID), "--apps-uid-count", strconv.Itoa(UIDs),
-		"--apps-port-first", strconv.Itoa(port), "--apps-port-last", strconv.Itoa(port + UIDs - 1),
+		"--apps-port-first", strconv.Itoa(port), "--apps-port-last", strconv.Itoa(port + PortCount - 1),
 	}, args...)
 	t.Cleanup(d.Finish)
 	return d
@@ -108,6 +103,9 @@ func (d *Berth) Restart() {
 
 // Finish deletes everything, stops the daemon and looks for what is left.
 func (d *Berth) Finish() {
+	if d.Cmd != nil {
+		d.Fallen(d.Data)
+	}
 	if d.Cmd != nil && !d.Ended() {
 		for _, c := range d.Clients {
 			c.T = d.T

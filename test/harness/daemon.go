@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -134,6 +135,27 @@ func (d *Daemon) End(s syscall.Signal) int {
 	d.Signal(s)
 	Eventually(d.t, "the daemon ends", d.Ended)
 	return d.Cmd.ProcessState.ExitCode()
+}
+
+// fell is what the daemon says of a program that ended and was not asked to.
+var fell = regexp.MustCompile(`msg="program ended" app=(\S+) .*asked=false`)
+
+// Fallen tells of a test that failed what the programs printed last that ended by
+// themselves. It is called while their logs in the data directory are still there.
+func (d *Daemon) Fallen(data string) {
+	d.t.Helper()
+	if !d.t.Failed() || d.Out == nil {
+		return
+	}
+	told := map[string]bool{}
+	for _, m := range fell.FindAllStringSubmatch(d.Out.String(), -1) {
+		if told[m[1]] {
+			continue
+		}
+		told[m[1]] = true
+		log, err := os.ReadFile(filepath.Join(data, "logs", m[1], "run.log"))
+		d.t.Logf("%s ended by itself, having printed (%v):\n%s", m[1], err, Tail(string(log), 2000))
+	}
 }
 
 // Output collects what a process prints, for reading while it does.
