@@ -326,7 +326,7 @@ func (u *unit) atRest(e app.Exit) {
 // ended decides what follows when a program ended by itself.
 func (u *unit) ended(e app.Exit) {
 	if u.app.Type == app.Site && e.Code != 0 && u.printed != nil && inUse(u.printed(bigTail)) {
-		u.h.Logs.Note(u.id, portInUse)
+		u.h.Logs.Note(u.id, portInUse(u.port))
 	}
 	if restarts(u.app, e) {
 		u.attempt++

@@ -15,9 +15,14 @@ const (
 	watchFirst, watchFor = 50 * time.Millisecond, 10 * time.Second
 	watchThen            = 500 * time.Millisecond
 	watchLate            = 2 * time.Second // after silence
-
-	portInUse = "the port that it asked for is in use: listen on process.env.PORT, a port of its own"
 )
+
+// portInUse is what a program is told that could not have the port it asked for, as
+// its output says; port is its own.
+func portInUse(port int) string {
+	return fmt.Sprintf("the port that it asked for is in use: listen on process.env.PORT, which is %d; "+
+		"if it does, somebody else on this host has that port: start it again in a minute", port)
+}
 
 // watchPort looks for the port of the program that was started, until that has
 // opened one or ended.
@@ -109,7 +114,7 @@ func (u *unit) quiet(run Instance, several bool) func(func(error)) {
 		case several:
 			text = "it listens on several ports and none of them is PORT or 8080, so nobody can visit it: listen on process.env.PORT"
 		case inUse(u.printed(bigTail)):
-			text += "; " + portInUse
+			text += "; " + portInUse(u.port)
 		}
 		u.h.Logs.Note(u.id, text)
 	}

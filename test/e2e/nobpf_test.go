@@ -69,7 +69,7 @@ func TestSitesWithoutBPF(t *testing.T) {
 	v.until("first.apps.example.org", 200, "first")
 	ana.UntilLog("first", "it listens on port "+strconv.Itoa(port)+", where its visitors are brought")
 	ana.Upload(fixed("second"))
-	ana.UntilLog("second", "the port that it asked for is in use: listen on process.env.PORT")
+	ana.UntilLog("second", "if it does, somebody else on this host has that port")
 	v.until("second.apps.example.org", 502, "has ended by itself")
 	ana.Commit("first", fixed("first")).Want(200) // two cannot have one port
 	ana.UntilLog("first", "two cannot have one port")
