@@ -141,7 +141,9 @@ func (d *daemon) openData(ctx context.Context) (err error) {
 	}
 	d.undo = append(d.undo, d.trees.Close)
 	d.trees.SetFloor(d.settings.Host.DiskFloor.Bytes())
-	d.tellQuota()
+	if err := d.openQuota(ctx); err != nil {
+		return err
+	}
 	l := d.settings.Logs
 	d.logs = logs.NewBook(filepath.Join(dir, "logs"), logs.Options{
 		MaxFile: l.MaxFile.Bytes(), Keep: l.Keep, Rate: int64(l.RateKB) << 10, Burst: 4 * int64(l.RateKB) << 10,

@@ -205,7 +205,7 @@ func addFile(ctx context.Context, zw *bundle.Writer, v visit, owner uint32, left
 		return 0, nil
 	}
 	if err != nil {
-		return 0, err
+		return 0, leased(v, err)
 	}
 	defer f.Close()
 	if st.Uid != owner {

@@ -150,6 +150,15 @@ func exportLink(w *archive.Writer, v visit) error {
 	return w.Add(e, nil)
 }
 
+// leased is the error of opening a file, with a sentence where a program keeps others
+// from doing so (F_SETLEASE in fcntl(2)).
+func leased(v visit, err error) error {
+	if errors.Is(err, unix.EAGAIN) {
+		return app.Errorf(app.Conflict, "a program keeps %.300q to itself by a lease", v.path)
+	}
+	return err
+}
+
 // exportFile writes one file; one with holes extent by extent, and a later name of
 // one as a link.
 func exportFile(ctx context.Context, w *archive.Writer, v visit, take func(visit) bool, known *firsts) error {
@@ -157,11 +166,8 @@ func exportFile(ctx context.Context, w *archive.Writer, v visit, take func(visit
 	if gone(err) {
 		return nil
 	}
-	if errors.Is(err, unix.EAGAIN) { // F_SETLEASE in fcntl(2)
-		return app.Errorf(app.Unusable, "a program keeps %.300q to itself by a lease", v.path)
-	}
 	if err != nil {
-		return err
+		return leased(v, err)
 	}
 	defer f.Close()
 	if v.st = st; !take(v) {

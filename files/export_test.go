@@ -164,14 +164,7 @@ func TestExportOfHostileTrees(t *testing.T) {
 			deepTree(t, live, maxDepth+10)
 			must(t, walkOwn(openDir(t, live), maxDepth+10))
 		},
-		"lease": func(live string) {
-			f, err := os.OpenFile(filepath.Join(live, "a"), os.O_RDWR, 0)
-			must(t, err)
-			t.Cleanup(func() { f.Close() })
-			_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
-			must(t, err)
-			signal.Ignore(unix.SIGIO)
-		},
+		"lease": func(live string) { lease(t, filepath.Join(live, "a")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t)
@@ -193,6 +186,30 @@ func TestExportOfHostileTrees(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A program that keeps a file to itself gets a sentence in place of its own backup.
+func TestBackupOfALeasedFile(t *testing.T) {
+	s := newStore(t)
+	lease(t, filepath.Join(makeLive(t, s, map[string]string{"a": "x"}), "a"))
+	_, err := s.Backup(t.Context(), testID, nil)
+	if app.KindOf(err) != app.Conflict || text(err) != `a program keeps "a" to itself by a lease` {
+		t.Errorf("the backup: %v", err)
+	}
+	if left, err := s.Backups(testID, time.Hour); len(left) != 0 || err != nil {
+		t.Errorf("there are %v, %v", left, err)
+	}
+}
+
+// lease keeps everybody else from opening a file until the test ends (fcntl(2)).
+func lease(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	must(t, err)
+	t.Cleanup(func() { f.Close() })
+	_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
+	must(t, err)
+	signal.Ignore(unix.SIGIO)
 }
 
 // walkOwn gives a chain of directories to the tests' user, deeper than any path.

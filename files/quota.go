@@ -36,7 +36,8 @@ func ProbeQuota(dataDir string) (q Quota, err error) {
 		if err == nil {
 			d := dir(fd)
 			defer d.close()
-			return probeQuota(d), nil
+			q, _ := probeQuota(d) // Why tells
+			return q, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) || place == filepath.Dir(place) {
 			return q, fmt.Errorf("cannot look for disk quotas: %w", err)
@@ -45,14 +46,29 @@ func ProbeQuota(dataDir string) (q Quota, err error) {
 	}
 }
 
-// probeQuota tries both kinds below d.
-func probeQuota(d dir) Quota {
+// ProbeQuota finds out how applications can be held to their disk space: until then,
+// by measuring alone. When a try fails by an error that passes, such as too many open
+// files, that says nothing of the file system: it is returned, and nothing is found
+// out. It needs root, and is called before anything else uses the Store.
+func (s *Store) ProbeQuota(passes func(error) bool) error {
+	q, tried := probeQuota(s.staging)
+	if passes(tried) {
+		return fmt.Errorf("cannot look for disk quotas: %w", tried)
+	}
+	s.quota = q
+	return nil
+}
+
+// probeQuota tries both kinds below d. tried is every error there was.
+func probeQuota(d dir) (q Quota, tried error) {
 	on, err := quotasOn(d)
 	if err != nil || on&(userEnforced|projectEnforced) == 0 {
-		return Quota{Why: errors.New("the file system has no quota of projects switched on")}
+		return Quota{Why: errors.New("the file system has no quota of projects switched on")}, err
 	}
-	var q Quota
-	q.User = on&userEnforced != 0 && tryQuota(d, userQuota) == nil
+	if on&userEnforced != 0 {
+		tried = tryQuota(d, userQuota)
+		q.User = tried == nil
+	}
 	own, err := d.project()
 	switch {
 	case on&projectEnforced == 0:
@@ -67,7 +83,7 @@ func probeQuota(d dir) Quota {
 		q.Why = tryQuota(d, projectQuota)
 		q.Project = q.Why == nil
 	}
-	return q
+	return q, errors.Join(tried, q.Why)
 }
 
 // tryQuota charges a file to an id that nobody has, bounds it, and takes both

@@ -24,6 +24,10 @@ func TestWithoutQuotas(t *testing.T) {
 	}
 	defer unix.Unmount(data, unix.MNT_DETACH)
 	s := openStore(t, data)
+	if err := s.ProbeQuota(func(err error) bool { return err != nil }); err == nil || s.Quota().Why != nil || !strings.HasPrefix(err.Error(), "cannot look for disk quotas: ") {
+		t.Errorf("an error that passes: %v, found out %+v", err, s.Quota())
+	}
+	must(t, s.ProbeQuota(func(error) bool { return false }))
 	if q := s.Quota(); q.Enforced() || q.Why == nil || !strings.Contains(q.Why.Error(), "no quota of projects") {
 		t.Errorf("a tmpfs has the quota %+v", q)
 	}

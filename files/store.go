@@ -103,7 +103,6 @@ func Open(dataDir string, lim bundle.Limits) (*Store, error) {
 			return nil, errors.Join(fmt.Errorf("cannot open %s: %w", filepath.Join(root, d.name), err), s.Close())
 		}
 	}
-	s.quota = probeQuota(s.staging)
 	return s, nil
 }
 
