@@ -23,6 +23,7 @@ type Berth struct {
 	Gates   string // shown to programs: files here tell them to go on
 	Data    string
 	UID     int // the first of its user ids
+	Port    int // the first of its programs' ports
 	Args    []string
 	Image   string   // that serves; berth when empty
 	Env     []string // beside a clean environment
@@ -62,14 +63,13 @@ func Prepare(t *testing.T, args ...string) *Berth {
 	if err := os.Chmod(gates, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	port := Ports(t, PortCount)
 	n := int(daemons.Add(1)) + lane*perLane
-	d := &Berth{T: t, Root: root, Gates: gates, Data: filepath.Join(root, "data"), UID: 100000 + UIDs*n} // beyond the default range, which a daemon beside may use
+	d := &Berth{T: t, Root: root, Gates: gates, Data: filepath.Join(root, "data"), UID: 100000 + UIDs*n, Port: Ports(t, PortCount)} // beyond the default range, which a daemon beside may use
 	d.Args = append([]string{
 		"serve", "--data-dir", d.Data, "--listen", "127.0.0.1:0", "--rate-limit", "100000",
 		"--sandbox-paths", "/opt," + gates, "--apps-ok-delay", "400ms", "--apps-stop-timeout", "5s",
 		"--apps-uid-base", strconv.Itoa(d.UID), "--apps-uid-count", strconv.Itoa(UIDs),
-		"--apps-port-first", strconv.Itoa(port), "--apps-port-last", strconv.Itoa(port + PortCount - 1),
+		"--apps-port-first", strconv.Itoa(d.Port), "--apps-port-last", strconv.Itoa(d.Port + PortCount - 1),
 	}, args...)
 	t.Cleanup(d.Finish)
 	return d
