@@ -8,9 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
-
-	"berth/test/harness"
 )
 
 var (
@@ -25,7 +22,6 @@ func buildAndRun(m *testing.M) int {
 		unready = "needs root: berth gives every application a user and a control group"
 		return m.Run()
 	}
-	harness.Patience = 90 * time.Second // Chromium takes its time on a busy machine
 	// One run on a machine at a time: user ids and ports are always the same.
 	lock, err := os.OpenFile("/tmp/berth-browser.lock", os.O_CREATE|os.O_RDWR, 0o666) //nolint:gosec // nothing is in it
 	if err == nil {

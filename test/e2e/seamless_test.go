@@ -51,7 +51,7 @@ func version(name string, health int, last string, lines ...string) harness.File
 
 func seamless(t *testing.T, args ...string) (*daemon, visitor, *client) {
 	t.Helper()
-	d := launch(t, append([]string{"--proxy-mode", "behind", "--proxy-listen", "127.0.0.1:0", "--proxy-domain", "apps.example.org"}, args...)...)
+	d := launch(t, append([]string{"--proxy-mode", "behind", "--proxy-listen", "127.0.0.1:0", "--proxy-domain", "apps.example.org", "--proxy-drain-timeout", "2m"}, args...)...)
 	return d, d.visitor(), d.account("ana", 400)
 }
 
@@ -71,7 +71,7 @@ type load struct {
 func (v visitor) load() *load {
 	l := &load{t: v.t, stop: make(chan struct{}), seen: map[string]int{}}
 	for n := range 6 {
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: n%2 == 0}, Timeout: 30 * time.Second}
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: n%2 == 0}, Timeout: 2 * time.Minute}
 		l.work.Go(func() {
 			defer client.CloseIdleConnections()
 			for {
@@ -157,7 +157,7 @@ func echo(ctx context.Context, c *websocket.Conn) (string, error) {
 // and a WebSocket of the old one lives on until it is drained.
 func TestCommitWithoutAPause(t *testing.T) {
 	t.Parallel()
-	d, v, ana := seamless(t, "--proxy-drain-timeout", "4s")
+	d, v, ana := seamless(t, "--proxy-drain-timeout", "10s")
 	ana.Upload(version("one", 200, listens))
 	l := v.load()
 	l.until("one")

@@ -19,7 +19,7 @@ import (
 // Patience bounds every wait: far more than anything takes on a busy machine.
 // Pause is between two looks. Change them before the first test.
 var (
-	Patience = 40 * time.Second
+	Patience = 2 * time.Minute
 	Pause    = 10 * time.Millisecond
 )
 

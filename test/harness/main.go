@@ -36,7 +36,7 @@ func Main(m *testing.M, number int) int {
 	parallel := "6"
 	if Emulated { // 30 times slower, and to ask it every moment is most of its work
 		parallel = "10" // they wait longer
-		Patience *= 6
+		Patience *= 3
 		Pause *= 20
 		Web.Timeout *= 6
 	}
