@@ -38,7 +38,7 @@ func TestAttacksOnVisitors(t *testing.T) {
 		t.Helper()
 		var err error
 		w.do(func() {
-			c, err = (&net.Dialer{Timeout: 20 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}).Dial("tcp", at)
+			c, err = (&net.Dialer{Timeout: time.Minute, LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}).Dial("tcp", at)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func TestAttacksOnVisitors(t *testing.T) {
 	visit := func() error {
 		c := from(peer4)
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		_, _ = io.WriteString(c, "GET"+shop+"Connection: close\r\n\r\n")
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {

@@ -52,7 +52,7 @@ func dialTwo(t *testing.T, address string) *two {
 		t.Fatalf("no HTTP/2: %v", err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	h := &two{c, t}
 	_, _ = io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 	_ = h.frame(frameSettings, 0, 0, nil)

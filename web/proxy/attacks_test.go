@@ -274,7 +274,7 @@ func TestBound(t *testing.T) {
 			t.Fatalf("number %d is not served", i)
 		}
 		in.enter()
-		_ = clients[want].SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = clients[want].SetReadDeadline(time.Now().Add(time.Minute))
 		if _, err := clients[want].Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("the one that was idle for longest is not closed: %v", err)
 		}
