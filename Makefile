@@ -6,6 +6,7 @@ LINT_VERSION := $(shell cat test/scripts/golangci-lint.version)
 # and go would refuse to build; the version is then not stamped.
 VCS := $(shell git status >/dev/null 2>&1 && echo auto || echo false)
 export GOFLAGS := $(GOFLAGS) -buildvcs=$(VCS)
+MODULES := test/bench test/browser # modules of their own
 LINT := .cache/bin/golangci-lint-$(LINT_VERSION)
 
 help: ## print the targets
@@ -28,7 +29,7 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, the architectur
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
 	@$(LINT) run ./...
-	@cd test/browser && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...
+	@for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...) || exit; done
 	@shellcheck test/scripts/setup test/scripts/build test/scripts/pebble test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-vm test/scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
 	@$(GO) test . ./app/text ./test/docs
 	@GO=$(GO) test/scripts/vulncheck

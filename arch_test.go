@@ -63,7 +63,7 @@ var house = []room{
 // tests are the packages that only tests use.
 var tests = map[string][]string{
 	"test/attacks": {"test/dns", "test/harness"},
-	"test/bench":   {"cgroup", "proc", "proc/sandbox", "test/harness"}, // starts behind some walls, which the daemon never does
+	"test/bench":   {"cgroup", "proc", "proc/sandbox", "test/harness"}, // a module of its own; starts behind some walls, which the daemon never does
 	"test/browser": {"test/harness"},                                   // a module of its own
 	"test/ca":      {"test/harness"},
 	"test/clients": {"test/harness"},
