@@ -73,7 +73,6 @@ var tests = map[string][]string{
 	"test/faults":  {"test/harness"},
 	"test/harness": {},
 	"test/hosted":  {"app", "db", "files", "files/bundle", "web/certs"},
-	"test/summary": {},
 }
 
 // homes are the libraries with one home each, and packages of the standard
