@@ -17,8 +17,8 @@
 // Messages are in the language of the account that asks (say.go). What programs compare,
 // logs and the audit log are the same for all accounts.
 //
-// In front of the handler a Gate limits the connections and answers what net/http cannot
-// read.
+// In front of the handler a Gate limits the connections. net/http itself answers a
+// request that is not HTTP, in plain text.
 //
 // The package refuses to buffer uploads (it streams them to the Deployer), to redirect,
 // to guess what a malformed body meant, and to log tokens, queries and the addresses of

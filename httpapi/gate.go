@@ -24,8 +24,7 @@ const (
 // and from one address (a /64 of IPv6). Connections of this machine and of trusted
 // proxies have no bound of their own. A new connection takes the place of the one
 // that has been without a request for longest, since its first moment perhaps, if
-// there is one; otherwise it is answered with 503, and closed when there are many of those too. What net/http says in
-// plain text to a request it cannot read goes out as JSON.
+// there is one; otherwise it is answered with 503, and closed when there are many of those too.
 //
 // It is safe for concurrent use. Guard MUST be called before Serve.
 type Gate struct {
@@ -226,18 +225,11 @@ func (c *gated) Close() error {
 	return c.Conn.Close()
 }
 
-// Write sends p. Between two requests that is what net/http says of one that no
-// handler has seen.
-func (c *gated) Write(p []byte) (int, error) {
-	if c.handled.Load() {
-		return c.Conn.Write(p)
+// CloseWrite ends the answer while net/http still takes what the client sends: a
+// connection that is closed with bytes unread is reset, and the answer may be lost.
+func (c *gated) CloseWrite() error {
+	if half, is := c.Conn.(interface{ CloseWrite() error }); is {
+		return half.CloseWrite()
 	}
-	answer := translated(p)
-	if answer == nil {
-		return c.Conn.Write(p)
-	}
-	if _, err := c.Conn.Write(answer); err != nil {
-		return 0, err
-	}
-	return len(p), nil
+	return nil
 }

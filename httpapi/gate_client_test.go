@@ -86,8 +86,8 @@ func (c *client) say(text string) {
 	_, _ = io.WriteString(c, text) // a server that hangs up is found out by answer
 }
 
-// answer reads one answer: its status, its message and its whole text.
-func (c *client) answer() (*http.Response, errorBody) {
+// read reads one answer and its whole text.
+func (c *client) read() (*http.Response, []byte) {
 	c.t.Helper()
 	resp, err := http.ReadResponse(c.r, nil)
 	if err != nil {
@@ -97,6 +97,13 @@ func (c *client) answer() (*http.Response, errorBody) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	return resp, text
+}
+
+// answer reads one answer in JSON.
+func (c *client) answer() (*http.Response, errorBody) {
+	c.t.Helper()
+	resp, text := c.read()
 	var body errorBody
 	if err := json.Unmarshal(text, &body); err != nil {
 		c.t.Fatalf("%v: %s", err, text)
