@@ -25,12 +25,13 @@ build: setup ## build ./berth
 demo: build ## start berth and take three programs through their whole life
 	@test/scripts/demo ./berth
 
-check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, the architecture, generated pages, known weaknesses: before every commit
+check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, the eBPF programs, the architecture, generated pages, known weaknesses: before every commit
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
 	@$(LINT) run ./...
 	@for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...) || exit; done
-	@shellcheck test/scripts/setup test/scripts/summary test/scripts/build test/scripts/pebble test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-vm test/scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
+	@shellcheck test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/pebble test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-vm test/scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
+	@test/scripts/bpf compare
 	@$(GO) test . ./app/text ./test/docs
 	@GO=$(GO) test/scripts/vulncheck
 
@@ -64,6 +65,9 @@ bench: build ## measure beside PM2, supervisord, nginx and Caddy, write docs/per
 docs: ## rewrite docs/commands.md, docs/settings.md and the tables of docs/api.md from the code
 	@$(GO) run ./test/docs
 
+bpf: ## compile the eBPF programs after a change of proc/sandbox/bpf; needs the clang that CI has
+	@test/scripts/bpf
+
 man: ## write a manual page for each command into dist/man
 	@$(GO) run ./test/docs -man dist/man
 
@@ -78,4 +82,4 @@ $(LINT):
 	@mkdir -p .cache/bin && GOBIN=$(CURDIR)/.cache/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv .cache/bin/golangci-lint $(LINT)
 
-.PHONY: help setup languages build demo check test test-browser screenshots test-vm fuzz soak bench docs man golden clean
+.PHONY: help setup languages build demo check test test-browser screenshots test-vm fuzz soak bench docs bpf man golden clean

@@ -41,8 +41,6 @@ func ParseRule(text string) (Rule, error) {
 
 const (
 	netDeny, netAllow = 1, 2
-	// mostRules bounds each table of rules, the host's addresses included.
-	mostRules = 16384
 	// freshFor is how old the list of the host's addresses may be when a
 	// program is started. One that came later is denied by the packet.
 	freshFor   = 5 * time.Second
@@ -124,7 +122,7 @@ func (n *Network) writeNet(p netip.Prefix, verdict uint32) error {
 }
 
 func (n *Network) writeDoor(at netip.AddrPort, open bool) error {
-	key := doorKey{Addr: at.Addr().As16(), Port: uint16(htons(at.Port()))}
+	key := doorKey{Addr: at.Addr().As16(), Port: htons(at.Port())}
 	var err error
 	if open {
 		err = n.doors.Put(key, uint32(1))

@@ -1,0 +1,145 @@
+package sandbox
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed" // of the object
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// object is bpf/programs.c as "make bpf" compiled it, for every processor that is
+// little-endian.
+//
+//go:embed bpf/programs.o
+var object []byte
+
+// programs are eBPF programs in the kernel, in the order in which they are to be
+// attached, and their maps by name.
+type programs struct {
+	hooks []hook
+	maps  map[string]*ebpf.Map
+}
+
+// hook is a program and where it belongs.
+type hook struct {
+	at      ebpf.AttachType
+	program *ebpf.Program
+}
+
+// source is the object before the kernel has any of it.
+type source struct{ spec *ebpf.CollectionSpec }
+
+func readObject() (source, error) {
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
+	if err != nil {
+		return source{}, fmt.Errorf("cannot read the eBPF programs of this binary: %w", err)
+	}
+	return source{spec}, nil
+}
+
+// constants is the map of the programs' constants, which are words, with these values.
+func (s source) constants(values map[string]uint32) *ebpf.MapSpec {
+	m := s.spec.Maps[constantsName].Copy()
+	words := make([]byte, m.ValueSize)
+	for name, value := range values {
+		binary.NativeEndian.PutUint32(words[s.spec.Variables[name].Offset:], value)
+	}
+	m.Contents = []ebpf.MapKV{{Key: uint32(0), Value: words}}
+	return m
+}
+
+// constantsName is the section of the object that has them.
+const constantsName = ".rodata"
+
+// word is what a constant says yes or no with.
+func word(yes bool) uint32 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// can tells whether a program loads that does one thing that not every kernel can.
+// It fails when nobody can tell just now.
+func (s source) can(program string) (bool, error) {
+	p, err := ebpf.NewProgram(s.spec.Programs[program])
+	if err == nil {
+		_ = p.Close() // it was only a question
+	}
+	if Passes(err) {
+		return false, err
+	}
+	return err == nil, nil
+}
+
+// load puts programs into the kernel, all under one name, and the maps that they
+// use, in place of those of the object where instead has them.
+func (s source) load(as string, instead map[string]*ebpf.MapSpec, earlier map[string]*ebpf.Map, names ...string) (*programs, error) {
+	part := &ebpf.CollectionSpec{
+		Maps: map[string]*ebpf.MapSpec{}, Programs: map[string]*ebpf.ProgramSpec{}, Types: s.spec.Types, ByteOrder: s.spec.ByteOrder,
+	}
+	for _, name := range names {
+		p := s.spec.Programs[name].Copy()
+		p.Name = as
+		part.Programs[name] = p
+		for _, i := range p.Instructions {
+			if of := i.Reference(); i.IsLoadFromMap() {
+				part.Maps[of] = cmp.Or(instead[of], s.spec.Maps[of])
+			}
+		}
+	}
+	all, err := ebpf.NewCollectionWithOptions(part, ebpf.CollectionOptions{MapReplacements: earlier})
+	if err != nil {
+		return nil, err
+	}
+	p := &programs{maps: all.Maps}
+	for _, name := range names {
+		p.hooks = append(p.hooks, hook{part.Programs[name].AttachType, all.Programs[name]})
+	}
+	return p, nil
+}
+
+// attach puts a cgroup v2 group, given by its directory, under the programs, and
+// returns its id.
+func (p *programs) attach(group *os.File) (id uint64, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(group.Fd()), &st); err != nil {
+		return 0, fmt.Errorf("cannot tell the group's id: %w", err)
+	}
+	for _, h := range p.hooks {
+		err := link.RawAttachProgram(link.RawAttachProgramOptions{
+			Target: int(group.Fd()), Program: h.program, Attach: h.at,
+			Flags: unix.BPF_F_ALLOW_MULTI, // beside those of systemd, and of groups above
+		})
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", h.at, err)
+		}
+	}
+	return st.Ino, nil
+}
+
+// Close gives up the programs and maps. Groups keep theirs. Of nil, it does nothing.
+func (p *programs) Close() error {
+	if p == nil {
+		return nil
+	}
+	var errs []error
+	for _, h := range p.hooks {
+		errs = append(errs, h.program.Close())
+	}
+	for _, m := range p.maps {
+		errs = append(errs, m.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// htons returns a port as the programs store it, in network order.
+func htons(port uint16) uint16 { return bits.ReverseBytes16(port) }
