@@ -35,15 +35,8 @@ type sites struct {
 	busy    proxy.Busy
 	closing atomic.Bool        // they end because they are to
 	end     context.CancelFunc // of what outlives its request
-	ballast []byte
-	life    context.Context // until end
+	life    context.Context    // until end
 }
-
-// ballast is memory that nobody uses, so the kernel never gives it: the collector
-// takes it for a heap that is worth keeping, and does not come for each megabyte
-// that a few hundred requests leave. It costs as much garbage under load, which
-// release gives back.
-const ballast = 16 << 20
 
 // openProxy listens, so that a port that is taken is told at the start.
 func (d *daemon) openProxy(ctx context.Context) error {
@@ -52,7 +45,7 @@ func (d *daemon) openProxy(ctx context.Context) error {
 		return nil
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	e := &sites{d: d, handled: web.NewInflight(release), end: end, life: life, ballast: make([]byte, ballast)}
+	e := &sites{d: d, handled: web.NewInflight(release), end: end, life: life}
 	c := proxy.Config{Domain: s.SitesDomain(), Names: &e.names, Look: e.look, Trusted: s.TrustedProxies(), PerSite: s.Proxy.PerSite, Log: d.log}
 	if s.Proxy.AccessLog {
 		c.Access = func(id, line string) { d.accesses.Add(app.ID(id), line) }
