@@ -90,11 +90,10 @@ socket_made CGroupSock CGroupInetSockCreate`
 // The object serves every little-endian processor, and says nothing of the machine
 // that made it.
 func TestObjectIsOfNoMachine(t *testing.T) {
-	f, err := elf.Open("bpf/programs.o")
+	f, err := elf.NewFile(bytes.NewReader(object))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
 	if f.Machine != elf.EM_BPF || f.ByteOrder != binary.LittleEndian {
 		t.Errorf("it is for %s, %s", f.Machine, f.ByteOrder)
 	}
@@ -103,13 +102,14 @@ func TestObjectIsOfNoMachine(t *testing.T) {
 			t.Errorf("it has %s, which debuggers want", s.Name)
 		}
 	}
-	text, err := os.ReadFile("bpf/programs.o")
+	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, err := os.Getwd()
-	if err != nil || strings.Contains(string(text), here) || strings.Contains(string(text), "/home/") || strings.Contains(string(text), "/tmp/") {
-		t.Error("it holds a path", err)
+	for _, path := range []string{here, "/home/", "/tmp/", "/usr/"} {
+		if bytes.Contains(object, []byte(path)) {
+			t.Errorf("it holds the path %s", path)
+		}
 	}
 }
 
