@@ -83,8 +83,9 @@ func (s *Sockets) load(bounds SocketBounds, earlier []string) error {
 	if err != nil {
 		return err
 	}
-	// What cannot be told just now is said to be missing: it changes an error, no bound.
-	s.says, _ = o.can("can_set_retval_of_socket")
+	if s.says, err = o.can("can_set_retval_of_socket"); err != nil {
+		return err
+	}
 	strays := o.spec.Maps[straysName].Copy()
 	strays.MaxEntries = uint32(os.Getpagesize())
 	instead := map[string]*ebpf.MapSpec{straysName: strays, constantsName: o.constants(map[string]uint32{
