@@ -266,7 +266,9 @@ func TestBound(t *testing.T) {
 	if _, in := next(); in != nil {
 		t.Error("a fourth connection is served, though three are busy")
 	}
+	b.mu.Lock()
 	held[1].change(0, 1) // it waits for a body
+	b.mu.Unlock()
 	held[2].leave()      // it has its answer
 	for i, want := range []int{1, 2} {
 		_, in := next()

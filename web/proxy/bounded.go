@@ -147,17 +147,22 @@ type bounded struct {
 // busy reports whether something is done for the connection.
 func (c *bounded) busy() bool { return c.handlers > c.waiting }
 
-// change counts handlers that began or ended, and of them those that wait.
+// change counts handlers that began or ended, and of them those that wait. The
+// caller holds mu.
 func (c *bounded) change(handlers, waiting int) {
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
 	c.handlers += handlers
 	c.waiting += waiting
 	c.since = time.Now()
 }
 
-func (c *bounded) enter() { c.change(1, 0) }
-func (c *bounded) leave() { c.change(-1, 0) }
+func (c *bounded) enter() { c.handled(1) }
+func (c *bounded) leave() { c.handled(-1) }
+
+func (c *bounded) handled(n int) {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	c.change(n, 0)
+}
 
 type boundedKey struct{}
 

@@ -28,13 +28,16 @@ type paced struct {
 	io.ReadCloser
 	control *http.ResponseController
 	conn    *bounded // to tell of waits; nil when it has other requests too
+	waits   bool     // conn knows; the listener's mu guards it
 	came    int64
 	waited  time.Duration
 	late    atomic.Bool
 }
 
-// pace puts a request's body, if it has one, under a pace. The answer to an
-// upgrade is no body: WebSockets may be silent.
+// pace puts a request's body, if it has one, under a pace. Until the program asks
+// for it the client is waited for too: one that sends none would otherwise count as
+// busy while a slow program takes no connection. over is called when the request
+// is answered. The answer to an upgrade is no body: WebSockets may be silent.
 func pace(w http.ResponseWriter, r *http.Request) *paced {
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -43,7 +46,29 @@ func pace(w http.ResponseWriter, r *http.Request) *paced {
 	if r.ProtoMajor == 1 {
 		p.conn, _ = r.Context().Value(boundedKey{}).(*bounded)
 	}
+	p.wait(true)
 	return p
+}
+
+// over ends the wait for a body that nobody has asked for.
+func (p *paced) over() { p.wait(false) }
+
+// wait says whether the client is waited for.
+func (p *paced) wait(on bool) {
+	if p.conn == nil {
+		return
+	}
+	p.conn.of.mu.Lock()
+	defer p.conn.of.mu.Unlock()
+	if p.waits == on {
+		return
+	}
+	p.waits = on
+	if on {
+		p.conn.change(0, 1)
+	} else {
+		p.conn.change(0, -1)
+	}
 }
 
 // Read waits for the client as long as it may.
@@ -51,10 +76,8 @@ func (p *paced) Read(b []byte) (int, error) {
 	begun := time.Now()
 	left := min(bodyPatience, bodyGrace+time.Duration(p.came/bodyPace)*time.Second-p.waited)
 	_ = p.control.SetReadDeadline(begun.Add(left)) // every connection of ours has deadlines
-	if p.conn != nil {
-		p.conn.change(0, 1)
-		defer p.conn.change(0, -1)
-	}
+	p.wait(true)
+	defer p.wait(false)
 	n, err := p.ReadCloser.Read(b)
 	p.came += int64(n)
 	p.waited += time.Since(begun)

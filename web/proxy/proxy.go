@@ -104,6 +104,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p.trace(a, r)
 	if a.body = pace(w, r); a.body != nil {
+		defer a.body.over()
 		paced := *r // of others, who end it
 		paced.Body = a.body
 		r = &paced
