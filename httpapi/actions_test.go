@@ -130,7 +130,6 @@ func TestActionOnAllIsBounded(t *testing.T) {
 		done := make(chan int)
 		h := w.handler()
 		go func() { done <- do(t, h, newRequest("PUT", "/v2/app/all/stop", "")).Code }()
-		time.Sleep(alone)
 		synctest.Wait()
 		if n := running.Load(); n != actors {
 			t.Errorf("%d at once, want %d", n, actors)

@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"berth/app"
 )
@@ -17,10 +16,6 @@ const (
 	actors    = 8
 	archivers = 2 // backups are heavy on the disk that all programs share
 )
-
-// alone is how long one goroutine works before others help: what is at hand is
-// answered sooner than they could begin.
-const alone = time.Millisecond
 
 // result is what came of one application among all.
 type result[T any] struct {
@@ -47,22 +42,13 @@ func each[T any](ctx context.Context, apps []app.Snapshot, width int, do func(ap
 		}
 	}
 	var next atomic.Int64
-	work := func() {
-		for i := int(next.Add(1)) - 1; i < len(apps); i = int(next.Add(1)) - 1 {
-			one(i)
-		}
-	}
 	var wg sync.WaitGroup
-	begun := make(chan struct{})
-	help := time.AfterFunc(alone, func() {
-		for range min(width, len(apps)) - 1 {
-			wg.Go(work)
-		}
-		close(begun)
-	})
-	work()
-	if !help.Stop() {
-		<-begun
+	for range min(width, len(apps)) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(apps); i = int(next.Add(1)) - 1 {
+				one(i)
+			}
+		})
 	}
 	wg.Wait()
 	present := results[:0]
