@@ -269,7 +269,7 @@ func TestBound(t *testing.T) {
 	b.mu.Lock()
 	held[1].change(0, 1) // it waits for a body
 	b.mu.Unlock()
-	held[2].leave()      // it has its answer
+	held[2].leave() // it has its answer
 	for i, want := range []int{1, 2} {
 		_, in := next()
 		if in == nil {

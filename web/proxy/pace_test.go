@@ -175,6 +175,55 @@ func TestIdleVisitorsMakeRoom(t *testing.T) {
 	}
 }
 
+// A body that nobody asks for yet, because the program takes no connection, makes room
+// too: who sends none would hold a place. A visitor who waits for an answer keeps it.
+func TestBodiesThatNobodyAsksForMakeRoom(t *testing.T) {
+	w := newWorld(t)
+	w.serve("shop", func(http.ResponseWriter, *http.Request) {})
+	w.set(Site{ID: "slow", State: Starting})
+	w.proxy.holds.patience = time.Minute
+	l := listen(t)
+	b := Bound(l, 1, nil)
+	life, end := context.WithCancel(t.Context())
+	server, served := Server(life, w.proxy, slog.New(slog.DiscardHandler)), make(chan error)
+	go func() { served <- server.Serve(b) }()
+	t.Cleanup(func() { end(); w.proxy.Release(); _ = server.Close(); <-served })
+	open := func(text string) *bufio.Reader {
+		t.Helper()
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		_, _ = io.WriteString(c, text)
+		return bufio.NewReader(c)
+	}
+	held := func(busy bool) {
+		t.Helper()
+		eventually(t, "the one connection is handled", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			for c := range b.conns {
+				return c.handlers == 1 && c.busy() == busy
+			}
+			return false
+		})
+	}
+	slow := "slow." + domain
+	open("POST / HTTP/1.1\r\nHost: " + slow + "\r\nContent-Length: 5\r\n\r\n")
+	held(false)
+	if line, err := open("GET / HTTP/1.1\r\nHost: " + shop + "\r\nConnection: close\r\n\r\n").ReadString('\n'); !strings.Contains(line, "200") {
+		t.Errorf("a visitor beside a body that does not come gets %q, %v", line, err)
+	}
+	eventually(t, "the place is free", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.conns) == 0 })
+	open("GET / HTTP/1.1\r\nHost: " + slow + "\r\n\r\n")
+	held(true)
+	if line, err := open("GET / HTTP/1.1\r\nHost: " + shop + "\r\n\r\n").ReadString('\n'); err == nil {
+		t.Errorf("a visitor who waits for a site lost the place: the next one got %q", line)
+	}
+}
+
 // A visitor who takes nothing of an answer does not hold a place for ever.
 func TestAnswersThatNobodyTakes(t *testing.T) {
 	w := newWorld(t)
