@@ -72,12 +72,24 @@ func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error
 	run, err := s.proc.Launch(spec)
 	if err != nil {
 		tidy()
-		return nil, err
+		return nil, scarce(err)
 	}
 	if !p.Build {
 		s.logs.HoldProcess(p.App, p.Run, run.Process())
 	}
 	return &instance{run, s, p.App, spec, out, tidy}, nil
+}
+
+// scarce is the error of a start with a sentence where the host lacks for a moment what
+// others give back.
+func scarce(err error) error {
+	if app.KindOf(err) != app.Internal || !sandbox.Passes(err) {
+		return err
+	}
+	return &app.Error{
+		Kind: app.Unavailable, Err: err,
+		Message: app.Textf("cannot start the program: this host has no process, memory or file descriptor to spare; try again in a minute"),
+	}
 }
 
 // helperKilled notes in a log that a helper of the program was killed.

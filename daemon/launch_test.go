@@ -1,12 +1,14 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"berth/app"
@@ -120,6 +122,20 @@ func TestHostCapacity(t *testing.T) {
 	}{{1024, 256, 1, 768}, {1024, 256, 2, 1536}, {200, 256, 1, 0}} {
 		if got := Capacity(tt.ram, tt.reserve, tt.factor); got != tt.want {
 			t.Errorf("hostCapacity(%d, %d, %g) = %d, want %d", tt.ram, tt.reserve, tt.factor, got, tt.want)
+		}
+	}
+}
+
+// A start for which the host has nothing just now is no internal error.
+func TestAStartWithoutAProcessToSpare(t *testing.T) {
+	fork := fmt.Errorf("fork: %w", syscall.EAGAIN)
+	got := scarce(fork)
+	if app.KindOf(got) != app.Unavailable || !errors.Is(got, fork) || !strings.Contains(got.Error(), "this host has no process") {
+		t.Errorf("without processes: %v", got)
+	}
+	for _, other := range []error{syscall.ENOENT, &app.Error{Kind: app.Unusable, Err: syscall.EAGAIN}} {
+		if got := scarce(other); !errors.Is(got, other) || app.KindOf(got) == app.Unavailable {
+			t.Errorf("%v became %v", other, got)
 		}
 	}
 }
