@@ -56,7 +56,7 @@ var house = []room{
 	{"db", "mechanism", "what is remembered, in one SQLite file", []string{"app"}},
 	{"systemd", "mechanism", "the service manager: notifications, sockets, unit files", nil},
 	{"systemd/fdstore", "mechanism", "a process that keeps descriptors while no daemon lives", nil},
-	{"app", "vocabulary", "an application, an account, a permission, a run, an exit, an error kind", nil},
+	{"app", "vocabulary", "an application, an account, a permission, a run, an exit, an error kind; the services that both edges call", nil},
 	{"app/text", "vocabulary", "sentences in several languages", nil},
 }
 
@@ -101,7 +101,7 @@ var homes = map[string][]string{
 const (
 	maxFile      = 600
 	maxFunc      = 80
-	maxInterface = 5
+	maxInterface = 12
 )
 
 // sources parses every file of the module that is not a test, by package

@@ -47,8 +47,8 @@ type Record struct {
 	Content string
 }
 
-// Names is every name of an account, oldest first.
-type Names struct {
+// NameList is every name of an account, oldest first.
+type NameList struct {
 	Subdomains []Subdomain
 	Domains    []Domain
 }

@@ -172,9 +172,21 @@ func (d *daemon) openHost(ctx context.Context) error {
 	d.openHub(teams)
 	d.host = host.New(d.hostConfig(capacity))
 	d.sampler = watch.NewSampler(d.hub, d.host, d.history.Append, d.log)
-	names := domain.New(d.names())
-	links := account.NewLinks(key, time.Now)
-	d.handler = d.front(httpapi.New(d.apiConfig(teams, names, links)), teams, names, links, key, capacity)
+	d.handler = d.front(app.Services{
+		Applications: d.host,
+		Settings:     d.host,
+		Deployments:  d.host,
+		Contents:     d.trees,
+		Logs:         d.logs,
+		Feed:         d.hub,
+		Accounts:     account.New(d.db),
+		Links:        account.NewLinks(key, time.Now),
+		Teams:        teams,
+		Names:        domain.New(d.names()),
+		Metrics:      d.history.Range,
+		Record:       d.audit.Record,
+		Changes:      d.changes,
+	}, key, capacity)
 	return nil
 }
 
@@ -241,30 +253,12 @@ func (d *daemon) hostConfig(capacity app.MB) host.Config {
 }
 
 // apiConfig gives the API its services and what the settings say.
-func (d *daemon) apiConfig(teams *account.Teams, names *domain.Service, links *account.Links) httpapi.Config {
+func (d *daemon) apiConfig(services app.Services) httpapi.Config {
 	s := d.settings
 	return httpapi.Config{
-		Accounts:     account.New(d.db),
-		Links:        links,
-		Catalog:      d.host,
-		Control:      d.host,
-		Settings:     d.host,
-		Environment:  d.host,
-		Deployer:     d.host,
-		History:      d.host,
-		Console:      d.host,
-		Downloads:    downloads{d.host, d.trees, d.logs},
-		Builds:       printed{d.logs},
-		Audit:        d.audit,
-		Names:        names,
-		Domains:      names,
+		Services:     services,
+		BackupOf:     files.BackupOf,
 		Certificates: d.certificate,
-		Teams:        teams,
-		Memberships:  teams,
-		Feed:         feed{d.hub},
-		Metrics:      figures{d.host, d.history},
-		Chronicle:    d.host,
-		Changes:      d.changes,
 		RateLimit:    s.RateLimit,
 		BaseURL:      s.BaseURL,
 		MaxUpload:    s.Upload.Max.Bytes() + multipartRoom,

@@ -116,7 +116,7 @@ func TestOutputOutlivesDaemons(t *testing.T) {
 		want = append(want, "line "+strconv.Itoa(i))
 	}
 	want = append(want, "last words")
-	r, err := b.Reader("bot")
+	r, err := b.Open("bot", false)
 	if err != nil {
 		t.Fatal(err)
 	}

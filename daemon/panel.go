@@ -2,76 +2,51 @@ package daemon
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"berth/app"
 	"berth/cgroup"
 	"berth/daemon/settings"
-	"berth/files"
-	"berth/host"
 	"berth/host/account"
-	"berth/host/domain"
-	"berth/host/watch"
 	"berth/httpapi"
-	"berth/proc/logs"
 	"berth/web/panel"
 )
 
 // front returns the handler of the daemon's listener: the API, and the panel for
 // everything that is not the API's.
-func (d *daemon) front(api http.Handler, teams *account.Teams, names *domain.Service, links *account.Links, key []byte, room app.MB) http.Handler {
+func (d *daemon) front(services app.Services, key []byte, room app.MB) http.Handler {
+	api := httpapi.New(d.apiConfig(services))
 	s := d.settings
 	if !s.Panel.Enabled {
 		return api
 	}
 	signIns := account.NewSignIns(d.db, d.db, s.Panel.SessionTTL, key)
 	pages := panel.New(panel.Config{
-		SignIns:     signIns,
-		Passwords:   signIns,
-		Tokens:      account.NewTokens(d.db),
-		Accounts:    account.New(d.db),
-		Catalog:     d.host,
-		Control:     d.host,
-		Memberships: teams,
-		Audit:       d.audit,
-		Memory:      d.host,
-		History:     d.host,
-		Chronicle:   d.host,
-		Metrics:     figures{d.host, d.history},
-		Logs:        printed{d.logs},
-		Feed:        viewing{d.hub},
-		People:      d.db,
-		Trail:       d.db,
-		Settings:    d.host,
-		Teams:       teams,
-		Environment: d.host,
-		Deployer:    d.host,
-		BuildLog:    d.logs,
-		Domains:     names,
-		Backups:     backups{d.host, d.trees, links, s.Backups.TTL},
-		Files:       contents{d.host, d.trees},
-		Keeper:      account.NewKeeper(d.db, signIns),
-		Changes:     d.changes,
-		Examine:     d.examined,
-		Go:          d.beside,
-		Status:      httpapi.StatusOf,
-		TTL:         s.Panel.SessionTTL,
-		FirstRAM:    room,
-		Insecure:    s.Panel.Insecure,
-		Sites:       s.SitesDomain(),
-		MaxUpload:   s.Upload.Max.Bytes() + multipartRoom,
-		MaxFile:     s.Upload.Max.Bytes(),
-		BaseURL:     s.BaseURL,
-		Trusted:     s.TrustedProxies(),
-		Version:     settings.Version(),
-		Log:         d.log,
-		Now:         time.Now,
+		Services:  services,
+		SignIns:   signIns,
+		Tokens:    account.NewTokens(d.db),
+		Keeper:    account.NewKeeper(d.db, signIns),
+		Account:   d.db.Account,
+		Acts:      d.db.Acts,
+		Examine:   d.examined,
+		Go:        d.beside,
+		Status:    httpapi.StatusOf,
+		TTL:       s.Panel.SessionTTL,
+		BackupTTL: s.Backups.TTL,
+		FirstRAM:  room,
+		Insecure:  s.Panel.Insecure,
+		Sites:     s.SitesDomain(),
+		MaxUpload: s.Upload.Max.Bytes() + multipartRoom,
+		MaxFile:   s.Upload.Max.Bytes(),
+		BaseURL:   s.BaseURL,
+		Trusted:   s.TrustedProxies(),
+		Version:   settings.Version(),
+		Log:       d.log,
+		Now:       time.Now,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if ofAPI(r.URL.Path) {
@@ -81,39 +56,6 @@ func (d *daemon) front(api http.Handler, teams *account.Teams, names *domain.Ser
 		pages.ServeHTTP(w, r)
 	})
 }
-
-// viewing is the hub as the panel sees it.
-type viewing struct{ *watch.Hub }
-
-// Watch implements panel.Feed.
-func (v viewing) Watch(ctx context.Context, w app.Watch) (panel.Stream, error) {
-	s, err := v.Hub.Watch(ctx, w)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// printed is the logs of applications as the panel sees them.
-type printed struct{ *logs.Book }
-
-// Open implements panel.Logs.
-func (p printed) Open(id app.ID, build bool) (io.ReadCloser, error) { return p.Whole(id, build) }
-
-// FollowBuild implements httpapi.Builds.
-func (p printed) FollowBuild(id app.ID) (httpapi.Follower, error) {
-	f, err := p.Book.FollowBuild(id)
-	if err != nil { // not a nil pointer in an interface
-		return nil, err
-	}
-	return unstamped{f}, nil
-}
-
-// unstamped shows a log as its program printed it.
-type unstamped struct{ *logs.Follower }
-
-// Take implements httpapi.Follower.
-func (u unstamped) Take() string { return logs.Unstamped(u.Follower.Take()) }
 
 // beside runs f beside the request that asks for it, as if it were one itself: an
 // upgrade waits for it, and so does the end.
@@ -141,62 +83,6 @@ func (d *daemon) examined(ctx context.Context) []app.Finding {
 		defer func() { _ = group.Remove() }() // it is empty
 	}
 	return d.examine(ctx, d.settings)
-}
-
-// backups implements panel.Backups.
-type backups struct {
-	*host.Host
-	trees *files.Store
-	*account.Links
-	ttl time.Duration
-}
-
-// Backups returns those of an application that can be downloaded.
-func (b backups) Backups(owner app.AccountID, id app.ID) ([]app.Backup, error) {
-	if _, err := b.App(owner, id); err != nil {
-		return nil, err
-	}
-	all, err := b.trees.Backups(id, b.ttl)
-	now := time.Now()
-	return slices.DeleteFunc(all, func(b app.Backup) bool { return !b.Expires.After(now) }), err
-}
-
-// OpenBackup opens one by its file.
-func (b backups) OpenBackup(file string) (io.ReadCloser, error) {
-	f, err := b.trees.OpenBackup(file)
-	if err != nil { // not a nil pointer in an interface
-		return nil, err
-	}
-	return f, nil
-}
-
-// contents implements panel.Files. The uid is never another application's soon, so
-// that what was deleted meanwhile shows nothing of what has its name now.
-type contents struct {
-	*host.Host
-	trees *files.Store
-}
-
-// List returns what is in a directory.
-func (f contents) List(owner app.AccountID, id app.ID, path string) ([]app.Entry, bool, error) {
-	a, err := f.App(owner, id)
-	if err != nil {
-		return nil, false, err
-	}
-	return f.trees.List(id, a.UID, path)
-}
-
-// OpenFile opens a file.
-func (f contents) OpenFile(owner app.AccountID, id app.ID, path string) (io.ReadCloser, int64, error) {
-	a, err := f.App(owner, id)
-	if err != nil {
-		return nil, 0, err
-	}
-	file, size, err := f.trees.OpenFile(id, a.UID, path)
-	if err != nil { // not a nil pointer in an interface
-		return nil, 0, err
-	}
-	return file, size, nil
 }
 
 // ofAPI reports whether a path is the API's, which answers in JSON even where

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"os"
 
 	"berth/app"
 	"berth/daemon/settings"
@@ -184,27 +183,6 @@ func (t trees) settle(ctx context.Context, a app.App) bool {
 		t.logs.Note(a.ID, "a commit was cut short; the code from before it is back")
 	}
 	return true
-}
-
-// downloads is what links open.
-type downloads struct {
-	*host.Host
-	trees *files.Store
-	logs  *logs.Book
-}
-
-// OpenBackup implements httpapi.Downloads.
-func (d downloads) OpenBackup(file string) (*os.File, error) { return d.trees.OpenBackup(file) }
-
-// BackupOf implements httpapi.Downloads.
-func (d downloads) BackupOf(file string) (app.ID, bool) { return files.BackupOf(file) }
-
-// OpenLog implements httpapi.Downloads.
-func (d downloads) OpenLog(id app.ID, version int64) (io.ReadCloser, error) {
-	if !d.Is(id, version) {
-		return nil, app.Errorf(app.NotFound, "this log is gone: its application was deleted")
-	}
-	return d.logs.Reader(id)
 }
 
 // visits are the requests of the web as the host sees them.

@@ -1,17 +1,13 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"path/filepath"
-	"time"
 
 	"berth/app"
-	"berth/host"
 	"berth/host/account"
 	"berth/host/watch"
 	"berth/host/watch/metrics"
-	"berth/httpapi"
 	"berth/proc/logs"
 	"berth/web/proxy"
 )
@@ -35,13 +31,7 @@ func (d *daemon) openHub(teams *account.Teams) {
 	d.hub = watch.NewHub(watch.Access{
 		Find:      func(id app.ID) (app.Snapshot, bool) { return d.host.Find(id) },
 		Authorize: teams.Authorize, Memberships: teams.Memberships,
-	}, func(id app.ID, build bool, back int) (watch.Follower, error) {
-		l, err := d.logs.Existing(id, build)
-		if err != nil {
-			return nil, err
-		}
-		return l.Follow(back), nil
-	})
+	}, d.logs.Follow)
 }
 
 // keepsakes are what an application leaves when it goes: its logs and its
@@ -56,32 +46,6 @@ type keepsakes struct {
 func (k keepsakes) Remove(id app.ID) error {
 	defer k.accesses.Remove(id)()
 	return errors.Join(k.Book.Remove(id), k.past.Remove(id))
-}
-
-// feed is the hub as the API sees it.
-type feed struct{ *watch.Hub }
-
-// Watch implements httpapi.Feed.
-func (f feed) Watch(ctx context.Context, w app.Watch) (httpapi.Stream, error) {
-	s, err := f.Hub.Watch(ctx, w)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// figures are what applications used, for those who have them.
-type figures struct {
-	host *host.Host
-	past *metrics.Store
-}
-
-// Metrics implements httpapi.Metrics.
-func (f figures) Metrics(_ context.Context, owner app.AccountID, id app.ID, from, to time.Time, step time.Duration) ([]app.Point, error) {
-	if _, err := f.host.App(owner, id); err != nil {
-		return nil, err
-	}
-	return f.past.Range(id, time.Now(), from, to, step)
 }
 
 // endless reports whether a request is for a stream that ends when berth does,

@@ -14,8 +14,8 @@ const subdomainColumns = `subdomain.id, subdomain.account, EXISTS (SELECT 1 FROM
 
 // Names returns every name of an account, oldest first, without the records of
 // its domains.
-func (db *DB) Names(ctx context.Context, owner app.AccountID) (app.Names, error) {
-	var names app.Names
+func (db *DB) Names(ctx context.Context, owner app.AccountID) (app.NameList, error) {
+	var names app.NameList
 	err := db.read(ctx, "list the names", func(tx *sql.Tx) error {
 		rows, err := tx.QueryContext(ctx, "SELECT "+subdomainColumns+" FROM subdomain WHERE account = ? ORDER BY created_at, id", owner)
 		if err != nil {

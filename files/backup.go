@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -266,18 +265,18 @@ func modTime(st *unix.Stat_t) time.Time { return time.Unix(st.Mtim.Unix()) }
 
 // OpenBackup opens a backup for reading. Anything but the name of one that
 // exists is app.NotFound. The caller closes it.
-func (s *Store) OpenBackup(name string) (*os.File, error) {
+func (s *Store) OpenBackup(name string) (io.ReadSeekCloser, time.Time, error) {
 	if _, ok := BackupOf(name); !ok {
-		return nil, app.Errorf(app.NotFound, "no such backup")
+		return nil, time.Time{}, app.Errorf(app.NotFound, "no such backup")
 	}
-	f, _, err := s.backups.file(name)
+	f, st, err := s.backups.file(name)
 	if gone(err) {
-		return nil, app.Errorf(app.NotFound, "no such backup")
+		return nil, time.Time{}, app.Errorf(app.NotFound, "no such backup")
 	}
 	if err != nil {
-		return nil, cannot("open the backup", err)
+		return nil, time.Time{}, cannot("open the backup", err)
 	}
-	return f, nil
+	return f, modTime(&st), nil
 }
 
 // DropBackups removes the backups written before a time and returns how many
@@ -301,8 +300,8 @@ func (s *Store) DropBackups(before time.Time) (int, error) {
 	return n, nil
 }
 
-// Backups returns the backups of an application that are there, the newest first,
-// each with ttl after it was written as the time when it expires.
+// Backups returns the backups of an application that have not expired, the newest
+// first: each does ttl after it was written.
 func (s *Store) Backups(id app.ID, ttl time.Duration) ([]app.Backup, error) {
 	var mine []app.Backup
 	err := s.backups.list(func(name string) error {
@@ -310,8 +309,8 @@ func (s *Store) Backups(id app.ID, ttl time.Duration) ([]app.Backup, error) {
 			return nil
 		}
 		st, err := s.backups.stat(name)
-		if err == nil {
-			mine = append(mine, app.Backup{App: id, File: name, Bytes: st.Size, Expires: modTime(&st).Add(ttl)})
+		if expires := modTime(&st).Add(ttl); err == nil && expires.After(time.Now()) {
+			mine = append(mine, app.Backup{App: id, File: name, Bytes: st.Size, Expires: expires})
 		}
 		return ignoreMissing(err)
 	})

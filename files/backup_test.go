@@ -48,10 +48,10 @@ func TestBackup(t *testing.T) {
 	if want := ".venv/ .venv/z a discloud.config package.json sub/ sub/b sub/node_modules/ sub/node_modules/y vendor/ vendor/own void/"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	f, err := s.OpenBackup(name)
+	f, made, err := s.OpenBackup(name)
 	must(t, err)
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := f.(*os.File).Stat(); err != nil || info.Mode().Perm() != 0o600 || !info.ModTime().Equal(made) {
 		t.Errorf("%v, %v", info, err)
 	}
 	// It can be uploaded again.
@@ -145,7 +145,7 @@ func TestOpenBackupTakesNamesAlone(t *testing.T) {
 		"", "x.zip", "../berth.db", valid, valid + "/..", strings.ToUpper(valid), strings.Repeat("ab", 16),
 		strings.Repeat("ab", 16) + ".part", strings.Repeat("cd", 16) + ".zip", "../backups/" + valid, valid + "\x00",
 	} {
-		f, err := s.OpenBackup(name)
+		f, _, err := s.OpenBackup(name)
 		if app.KindOf(err) != app.NotFound || text(err) != "no such backup" {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -168,10 +168,10 @@ func TestDropBackups(t *testing.T) {
 	if n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if _, err := s.OpenBackup(old); app.KindOf(err) != app.NotFound {
+	if _, _, err := s.OpenBackup(old); app.KindOf(err) != app.NotFound {
 		t.Errorf("old: %v", err)
 	}
-	f, err := s.OpenBackup(young)
+	f, _, err := s.OpenBackup(young)
 	must(t, err)
 	must(t, f.Close())
 }
@@ -193,6 +193,9 @@ func TestBackups(t *testing.T) {
 	}
 	if left := time.Until(list[1].Expires); left < 59*time.Minute || left > time.Hour {
 		t.Errorf("the old one expires in %v", left)
+	}
+	if list, err := s.Backups(testID, 30*time.Minute); err != nil || len(list) != 1 || list[0].File != young {
+		t.Errorf("%+v, %v; want what has not expired", list, err)
 	}
 	if list, err := s.Backups("none", time.Hour); err != nil || len(list) != 0 {
 		t.Errorf("of none: %v, %v", list, err)
@@ -255,7 +258,7 @@ func TestSweep(t *testing.T) {
 	if n, err := CountLost(s.root); n != 2 || err != nil {
 		t.Errorf("%d are lost, %v", n, err)
 	}
-	if _, err := s.OpenBackup("gone" + unguessed); app.KindOf(err) != app.NotFound {
+	if _, _, err := s.OpenBackup("gone" + unguessed); app.KindOf(err) != app.NotFound {
 		t.Errorf("the backup of an application that was deleted: %v", err)
 	}
 	var got []string

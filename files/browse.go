@@ -2,8 +2,8 @@ package files
 
 import (
 	"errors"
+	"io"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -80,7 +80,7 @@ func sight(name string, st *unix.Stat_t, uid int) app.Entry {
 // OpenFile opens a regular file of the live tree of id, which must be that of uid,
 // and returns its size. It follows no link, waits for no pipe, and opens nothing
 // of another user: app.NotFound for all of that.
-func (s *Store) OpenFile(id app.ID, uid int, name string) (*os.File, int64, error) {
+func (s *Store) OpenFile(id app.ID, uid int, name string) (io.ReadCloser, int64, error) {
 	live, err := s.liveOf(id, uid, name)
 	if err != nil {
 		return nil, 0, err

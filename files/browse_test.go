@@ -103,7 +103,7 @@ func TestWriteFile(t *testing.T) {
 		text, err := io.ReadAll(f)
 		must(t, err)
 		var st unix.Stat_t
-		must(t, unix.Fstat(int(f.Fd()), &st))
+		must(t, unix.Fstat(int(f.(*os.File).Fd()), &st))
 		must(t, f.Close())
 		if string(text) != want.text || size != int64(len(text)) || st.Mode&0o7777 != want.mode || st.Uid != testUID || st.Gid != testUID {
 			t.Errorf("%s: %q, %d bytes, mode %o, user %d", name, text, size, st.Mode&0o7777, st.Uid)

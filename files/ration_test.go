@@ -75,7 +75,7 @@ func TestBackupsOfOneApplicationAreFew(t *testing.T) {
 		must(t, os.Chtimes(filepath.Join(s.root, "backups", name), at, at))
 	}
 	for i, name := range names {
-		f, err := s.OpenBackup(name)
+		f, _, err := s.OpenBackup(name)
 		if kept := i >= 2; kept != (err == nil) {
 			t.Errorf("backup %d of %d: %v", i+1, len(names), err)
 		}
@@ -88,7 +88,7 @@ func TestBackupsOfOneApplicationAreFew(t *testing.T) {
 		t.Errorf("%v, %v; want that of another application kept", list, err)
 	}
 	for _, name := range []string{"", "x.zip", "../my-app." + other + ".zip", "my-app." + other, "all." + other + ".zip", other + ".zip"} {
-		if _, err := s.OpenBackup(name); app.KindOf(err) != app.NotFound {
+		if _, _, err := s.OpenBackup(name); app.KindOf(err) != app.NotFound {
 			t.Errorf("OpenBackup(%q) = %v", name, err)
 		}
 	}

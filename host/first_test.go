@@ -74,8 +74,8 @@ func TestFirstDeploymentIsSeen(t *testing.T) {
 		if _, err := w.host.App(2, s.ID); app.KindOf(err) != app.NotFound {
 			t.Errorf("another account gets %v", err)
 		}
-		if !w.host.Is(s.ID, int64(s.UID)) {
-			t.Error("its log cannot be read")
+		if log, err := w.host.OpenLog(s.ID, int64(s.UID)); err != nil || log.Close() != nil {
+			t.Errorf("its log cannot be read: %v", err)
 		}
 		if err := <-done; err != nil {
 			t.Fatal(err)

@@ -202,6 +202,8 @@ type Logs interface {
 	// Tail returns the last max bytes of the program's output, or of its
 	// last build's.
 	Tail(id app.ID, build bool, max int) string
+	// Open opens everything that is kept. The caller closes.
+	Open(id app.ID, build bool) (io.ReadCloser, error)
 	// Mark returns a function like Tail for what the program prints from now on.
 	Mark(id app.ID) (since func(max int) string)
 	// BeginBuild empties the build log.

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"berth/app"
@@ -174,13 +175,16 @@ func (h *Host) DropBackups() error {
 	return err
 }
 
-// Is reports whether the id names the application with this uid, not a later
-// one of the same name.
-func (h *Host) Is(id app.ID, uid int64) bool {
+// OpenLog opens everything that is kept of a log: app.NotFound unless the id names the
+// application with this uid, not a later one of the same name. The caller closes.
+func (h *Host) OpenLog(id app.ID, uid int64) (io.ReadCloser, error) {
 	h.mu.RLock()
-	defer h.mu.RUnlock()
 	u := h.units[id]
-	return u != nil && int64(u.view.Load().UID) == uid
+	h.mu.RUnlock()
+	if u == nil || int64(u.view.Load().UID) != uid {
+		return nil, app.Errorf(app.NotFound, "this log is gone: its application was deleted")
+	}
+	return h.Logs.Open(id, false)
 }
 
 // Find returns an application, whoever has it: for those who bring requests to

@@ -53,11 +53,11 @@ type removedApps struct {
 }
 
 func (s *server) start(c *call) (response, error) {
-	snap, err := s.Control.Start(c.r.Context(), c.owner(), c.id)
+	snap, err := s.Applications.Start(c.r.Context(), c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}
-	if now, err := s.Control.Outcome(c.r.Context(), c.owner(), c.id); err == nil { // else it is gone: it was started
+	if now, err := s.Applications.Outcome(c.r.Context(), c.owner(), c.id); err == nil { // else it is gone: it was started
 		snap = now
 	}
 	return ok(startAnswer{statusOK, c.tell(outcome(app.Textf("Your application was started"), snap, s.Now())), appStatus{
@@ -68,18 +68,18 @@ func (s *server) start(c *call) (response, error) {
 }
 
 func (s *server) restart(c *call) (response, error) {
-	if err := s.Control.Restart(c.r.Context(), c.owner(), c.id); err != nil {
+	if err := s.Applications.Restart(c.r.Context(), c.owner(), c.id); err != nil {
 		return response{}, err
 	}
 	done := app.Textf("Your application was restarted")
-	if snap, err := s.Control.Outcome(c.r.Context(), c.owner(), c.id); err == nil {
+	if snap, err := s.Applications.Outcome(c.r.Context(), c.owner(), c.id); err == nil {
 		return ok(plain{statusOK, c.tell(outcome(done, snap, s.Now()))})
 	}
 	return ok(plain{statusOK, c.tell(app.Textf("%v.", done))}) // it is gone: it was restarted
 }
 
 func (s *server) stop(c *call) (response, error) {
-	return onOne(c, s.Control.Stop, app.Textf("Your application was stopped."))
+	return onOne(c, s.Applications.Stop, app.Textf("Your application was stopped."))
 }
 
 // onOne runs an action that has nothing to tell but that it was done.
@@ -92,7 +92,7 @@ func onOne(c *call, do action, done app.Text) (response, error) {
 
 func (s *server) startAll(c *call) (response, error) {
 	start := func(ctx context.Context, owner app.AccountID, id app.ID) error {
-		_, err := s.Control.Start(ctx, owner, id)
+		_, err := s.Applications.Start(ctx, owner, id)
 		return err
 	}
 	t := s.actAndWatch(c, start)
@@ -100,12 +100,12 @@ func (s *server) startAll(c *call) (response, error) {
 }
 
 func (s *server) restartAll(c *call) (response, error) {
-	t := s.actAndWatch(c, s.Control.Restart)
+	t := s.actAndWatch(c, s.Applications.Restart)
 	return t.answer(c, wereRestarted, wereOffline, restartedApps{t.done, t.already, t.busy, t.failed})
 }
 
 func (s *server) stopAll(c *call) (response, error) {
-	t := s.act(c, s.Control.Stop)
+	t := s.act(c, s.Applications.Stop)
 	return t.answer(c, wereStopped, wereOfflineAlready, stoppedApps{t.done, t.done, t.already, t.busy, t.failed})
 }
 
@@ -199,7 +199,7 @@ func (s *server) actAndWatch(c *call, do action) tally {
 		}
 	}
 	results := each(ctx, started, len(started), func(snap app.Snapshot) (app.Snapshot, error) {
-		return s.Control.Outcome(ctx, snap.Account, snap.ID)
+		return s.Applications.Outcome(ctx, snap.Account, snap.ID)
 	})
 	t.watched = len(started) > 0
 	for _, r := range results {

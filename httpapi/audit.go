@@ -56,7 +56,7 @@ func (c *call) concluded(status int, refusal string) {
 // begin looks the application's name up while there is one: it may be gone when
 // the call is recorded.
 func (s *server) begin(c *call) {
-	if c.audit.operation == "" || c.head() || s.Audit == nil {
+	if c.audit.operation == "" || c.head() || s.Record == nil {
 		c.audit.done = true
 		return
 	}
@@ -67,7 +67,7 @@ func (s *server) nameOf(owner app.AccountID, id string) string {
 	if !app.ValidID(id) {
 		return ""
 	}
-	snap, err := s.Catalog.App(owner, app.ID(id))
+	snap, err := s.Applications.App(owner, app.ID(id))
 	if err != nil {
 		return ""
 	}
@@ -76,7 +76,7 @@ func (s *server) nameOf(owner app.AccountID, id string) string {
 
 // record writes what came of a call into the audit log, once.
 func (s *server) record(c *call, resp response) {
-	if c.audit.done || c.audit.operation == "" || c.account.ID == 0 || s.Audit == nil {
+	if c.audit.done || c.audit.operation == "" || c.account.ID == 0 || s.Record == nil {
 		return
 	}
 	c.audit.done = true
@@ -92,7 +92,7 @@ func (s *server) record(c *call, resp response) {
 	// Clients ask for logs every few seconds, and each time are given an address.
 	act.Counted = act.Operation == "app.logs"
 	if len(c.audit.parts) == 0 {
-		s.Audit.Record(act)
+		s.Record(act)
 	}
 	for _, p := range c.audit.parts {
 		act.Account, act.App, act.AppName = p.Account, p.ID, p.Name
@@ -100,14 +100,14 @@ func (s *server) record(c *call, resp response) {
 		if p.err != nil {
 			act.Status, act.Refusal = toldInEnglish(p.err)
 		}
-		s.Audit.Record(act)
+		s.Record(act)
 	}
 }
 
 // recordFailure counts a request that was refused for its token. The account is
 // known of those that are disabled, or ask too often.
 func (s *server) recordFailure(c *call, account app.Account, err error) {
-	if s.Audit == nil {
+	if s.Record == nil {
 		return
 	}
 	act := s.actOf(c, account, authFailed)
@@ -120,7 +120,7 @@ func (s *server) recordFailure(c *call, account app.Account, err error) {
 	// The first of a minute speaks for all of them, so it names no request.
 	act.Account, act.Counted, act.Request = account.ID, true, ""
 	act.Status, act.Refusal = toldInEnglish(err)
-	s.Audit.Record(act)
+	s.Record(act)
 }
 
 // actOf is what every record of a call has.

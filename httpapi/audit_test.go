@@ -49,7 +49,7 @@ func line1(a app.Act) string {
 
 func audited(t *testing.T) (*world, *book) {
 	w, b := newWorld(t), &book{}
-	w.config.Audit = b
+	w.config.Record = b.Record
 	return w, b
 }
 

@@ -1,6 +1,6 @@
 // Package httpapi is version 2 of the HTTP API: it decodes a request, asks, and encodes
-// the answer. No rule of hosting lives here; the rules are behind the small interfaces of
-// services.go, which this package declares because it is the one that consumes them.
+// the answer. No rule of hosting lives here; the rules are behind the interfaces of
+// app.Services, which the panel calls too.
 //
 // One request goes this way:
 //
@@ -20,7 +20,7 @@
 // In front of the handler a Gate limits the connections. net/http itself answers a
 // request that is not HTTP, in plain text.
 //
-// The package refuses to buffer uploads (it streams them to the Deployer), to redirect,
+// The package refuses to buffer uploads (it streams them to Deployments), to redirect,
 // to guess what a malformed body meant, and to log tokens, queries and the addresses of
 // downloads.
 //
@@ -32,11 +32,11 @@
 //  1. server.overSocket (socket.go) checks the handshake and takes one of the account's
 //     four places.
 //  2. conversation.receive (socket_talk.go) decodes the chunks while they come
-//     (socket.Chunks, httpapi/socket), into the same Deployer.Spool.
-//  3. server.converse calls Deployer.Upload with a context that carries a function
+//     (socket.Chunks, httpapi/socket), into the same Deployments.Spool.
+//  3. server.converse calls Deployments.Upload with a context that carries a function
 //     (app.WithProgress). The function is conversation.progress (socket_tell.go). It
 //     notes each phase of the deployment, and follows the log of the build through a
-//     logs.Follower (Builds.FollowBuild).
+//     logs.Follower (Logs.FollowBuild).
 //  4. conversation.tell sends what is new, at the pace of the client. The follower holds
 //     no text, so the build never waits for the client. A client that is too slow misses
 //     lines, and gets a line that says so.
@@ -46,8 +46,8 @@
 //
 //  1. The row of the route names the operation (routes.go). The handler adds what matters
 //     with call.note (audit.go), and never a secret.
-//  2. server.record (audit.go) hands the app.Act to Audit.Record before server.send
+//  2. server.record (audit.go) hands the app.Act to Services.Record before server.send
 //     writes the answer. The record of a WebSocket follows its last frame.
-//  3. Audit is db.Auditor. Its one goroutine stores the records of a tenth of a second in
+//  3. Record is that of db.Auditor. Its one goroutine stores the records of a tenth of a second in
 //     one transaction.
 package httpapi

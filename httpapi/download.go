@@ -4,11 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +43,7 @@ type backup struct {
 }
 
 func (s *server) logs(c *call) (response, error) {
-	snap, err := s.Catalog.App(c.owner(), c.id)
+	snap, err := s.Applications.App(c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}
@@ -75,7 +73,7 @@ func (s *server) logsOf(c *call, snap app.Snapshot) (logs, error) {
 	if err != nil {
 		return logs{}, err
 	}
-	t, err := s.Catalog.Terminal(snap.Account, snap.ID)
+	t, err := s.Applications.Terminal(snap.Account, snap.ID)
 	if err != nil {
 		return logs{}, err
 	}
@@ -94,14 +92,14 @@ func (s *server) backup(c *call) (response, error) {
 		return response{}, err
 	}
 	if c.head() { // a question must not leave a file behind
-		_, err := s.Catalog.App(c.owner(), c.id)
+		_, err := s.Applications.App(c.owner(), c.id)
 		return response{status: http.StatusOK}, err
 	}
 	base, err := s.base(c)
 	if err != nil {
 		return response{}, err
 	}
-	b, err := s.Downloads.Backup(c.r.Context(), c.owner(), c.id, withVariables)
+	b, err := s.Deployments.Backup(c.r.Context(), c.owner(), c.id, withVariables)
 	if err != nil {
 		return response{}, err
 	}
@@ -143,7 +141,7 @@ func (s *server) backupOfAll(c *call) (response, error) {
 	}
 	meant := s.meant(c)
 	results := each(c.r.Context(), meant, archivers, func(snap app.Snapshot) (app.Backup, error) {
-		return s.Downloads.Backup(c.r.Context(), snap.Account, snap.ID, withVariables)
+		return s.Deployments.Backup(c.r.Context(), snap.Account, snap.ID, withVariables)
 	})
 	parted(c, meant, results)
 	list := []backup{}
@@ -196,7 +194,7 @@ func (s *server) download(c *call) (response, error) {
 }
 
 func (s *server) downloadLog(c *call, link app.Link) (response, error) {
-	log, err := s.Downloads.OpenLog(app.ID(link.Object), link.Version)
+	log, err := s.Applications.OpenLog(app.ID(link.Object), link.Version)
 	if err != nil {
 		return response{}, err
 	}
@@ -221,14 +219,9 @@ func (s *server) downloadLog(c *call, link app.Link) (response, error) {
 }
 
 func (s *server) downloadBackup(c *call, link app.Link, name string) (response, error) {
-	file, err := s.Downloads.OpenBackup(link.Object)
+	file, made, err := s.Contents.OpenBackup(link.Object)
 	if err != nil {
 		return response{}, err
-	}
-	info, err := file.Stat()
-	if err != nil {
-		_ = file.Close()
-		return response{}, fmt.Errorf("cannot stat a backup: %w", err)
 	}
 	sum := sha256.Sum256([]byte(link.Object)) // a backup's name is never used for another content
 	header := map[string]string{
@@ -238,15 +231,15 @@ func (s *server) downloadBackup(c *call, link app.Link, name string) (response, 
 		"ETag":                `"` + hex.EncodeToString(sum[:16]) + `"`,
 	}
 	return response{header: header, stream: func(w http.ResponseWriter) {
-		s.serveFile(c, w, file, info)
+		s.serveFile(c, w, file, made)
 	}}, nil
 }
 
-func (s *server) serveFile(c *call, w http.ResponseWriter, file *os.File, info os.FileInfo) {
+func (s *server) serveFile(c *call, w http.ResponseWriter, file io.ReadSeekCloser, made time.Time) {
 	defer func() { _ = file.Close() }() // only read, so nothing can be lost
 	out := newTap(w)
 	defer out.done()
-	http.ServeContent(out, c.r, "", info.ModTime(), file)
+	http.ServeContent(out, c.r, "", made, file)
 	if out.refused != 0 {
 		// net/http takes back some headers of the file, not all.
 		for _, name := range []string{"ETag", "Last-Modified", "Content-Disposition"} {

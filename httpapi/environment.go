@@ -25,7 +25,7 @@ type variable struct {
 }
 
 func (s *server) variables(c *call) (response, error) {
-	all, err := s.Environment.Variables(c.r.Context(), c.owner(), c.id)
+	all, err := s.Settings.Variables(c.r.Context(), c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}
@@ -46,7 +46,7 @@ func (s *server) setVariables(c *call) (response, error) {
 		return response{}, err
 	}
 	c.note("%s", namesOf(change))
-	if err := s.Environment.SetVariables(c.r.Context(), c.owner(), c.id, change); err != nil {
+	if err := s.Settings.SetVariables(c.r.Context(), c.owner(), c.id, change); err != nil {
 		return response{}, err
 	}
 	removed := 0
@@ -94,7 +94,7 @@ func changed(set, removed int) app.Text {
 func (s *server) removeVariable(c *call) (response, error) {
 	name := c.params.ByName("name")
 	c.note("%s", namesOf(map[string]*string{name: nil}))
-	if err := s.Environment.RemoveVariable(c.r.Context(), c.owner(), c.id, name); err != nil {
+	if err := s.Settings.RemoveVariable(c.r.Context(), c.owner(), c.id, name); err != nil {
 		return response{}, err
 	}
 	return ok(numbered{statusOK, http.StatusOK, c.say("The environment variable %s was removed. In effect from the next start.", name)})
@@ -106,7 +106,7 @@ func (s *server) addApts(c *call) (response, error) {
 		return response{}, err
 	}
 	c.note("apt=%s", strings.Join(list, ","))
-	w, err := s.Environment.AddApts(c.r.Context(), c.owner(), c.id, list)
+	w, err := s.Settings.AddApts(c.r.Context(), c.owner(), c.id, list)
 	if err != nil {
 		return response{}, err
 	}
@@ -119,7 +119,7 @@ func (s *server) dropApts(c *call) (response, error) {
 		return response{}, err
 	}
 	c.note("apt=%s", strings.Join(list, ","))
-	names, err := s.Environment.DropApts(c.r.Context(), c.owner(), c.id, list)
+	names, err := s.Settings.DropApts(c.r.Context(), c.owner(), c.id, list)
 	if err != nil {
 		return response{}, err
 	}

@@ -108,7 +108,7 @@ func kindOf(name string) app.EventKind {
 
 // tell writes a stream until its client goes, may not see it any more, or takes
 // nothing, or the daemon ends.
-func (s *server) tell(c *call, stream Stream, first string) {
+func (s *server) tell(c *call, stream app.Stream, first string) {
 	control := http.NewResponseController(c.ResponseWriter)
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // see boundBody
 	write := func(text []byte) bool {
@@ -151,7 +151,7 @@ func (s *server) tell(c *call, stream Stream, first string) {
 }
 
 // stillMay asks again who watches. That it cannot ask ends no stream.
-func (s *server) stillMay(c *call, stream Stream) bool {
+func (s *server) stillMay(c *call, stream app.Stream) bool {
 	ctx := c.r.Context()
 	_, _, err := s.Accounts.Authenticate(ctx, c.r.Header.Get(tokenHeader))
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 
 func (w *world) Last() int64 { return 41 }
 
-func (w *world) Watch(_ context.Context, x app.Watch) (Stream, error) {
+func (w *world) Watch(_ context.Context, x app.Watch) (app.Stream, error) {
 	if x.App != app.All {
 		if _, err := w.App(x.Account, x.App); err != nil {
 			return nil, err
@@ -55,9 +55,11 @@ func feeding(events ...app.Event) func(*world) {
 	}
 }
 
-func (w *world) Metrics(_ context.Context, owner app.AccountID, id app.ID, from, to time.Time, step time.Duration) ([]app.Point, error) {
-	err := w.call("Metrics", id, from.Unix(), to.Unix(), int(step.Seconds()))
-	if err := w.change(err, owner, id); err != nil {
+func (w *world) metrics(id app.ID, now, from, to time.Time, step time.Duration) ([]app.Point, error) {
+	if !now.Equal(testNow) {
+		w.tb.Errorf("metrics of %v", now)
+	}
+	if err := w.call("Metrics", id, from.Unix(), to.Unix(), int(step.Seconds())); err != nil {
 		return nil, err
 	}
 	at := testNow.Truncate(10 * time.Minute)

@@ -12,8 +12,8 @@ import (
 // account that asks, but theirs.
 const theirs = "theirs"
 
-func (w *world) Names(context.Context, app.AccountID) (app.Names, error) {
-	var all app.Names
+func (w *world) Names(context.Context, app.AccountID) (app.NameList, error) {
+	var all app.NameList
 	for _, s := range w.apps {
 		if s.Type == app.Site {
 			all.Subdomains = append(all.Subdomains, app.Subdomain{ID: s.ID, Account: 7, Used: true, CreatedAt: s.CreatedAt})

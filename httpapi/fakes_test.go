@@ -30,6 +30,10 @@ var testNow = time.Date(2026, time.November, 20, 9, 31, 2, 123e6, time.UTC)
 // first request; fail makes a method return an error, by its name alone or by
 // its name and an ID ("Start bot-one").
 type world struct {
+	app.Applications // with app.Settings and app.Contents: what the API never asks for
+	app.Settings
+	app.Contents
+
 	tb        testing.TB
 	account   app.Account
 	apps      []app.Snapshot
@@ -42,7 +46,7 @@ type world struct {
 	shell     app.Shell
 	backups   map[string]string // file name to path on disk
 	logText   io.Reader
-	names     app.Names // beside the subdomains of sites
+	names     app.NameList // beside the subdomains of sites
 	fail      map[string]error
 	ends      map[app.ID]*app.Exit // of what is started
 	team      team
@@ -76,11 +80,12 @@ func newWorld(tb testing.TB) *world {
 // handler returns the API around the world.
 func (w *world) handler() http.Handler {
 	c := w.config
-	c.Accounts, c.Links, c.Catalog, c.Control = w, w, w, w
-	c.Settings, c.Environment, c.Deployer, c.Downloads, c.Console, c.History = w, w, w, w, w, w
-	c.Teams, c.Memberships = w, w
-	c.Feed, c.Metrics, c.Chronicle = w, w, w
-	c.Names, c.Domains = w, w
+	c.Accounts, c.Links, c.Applications, c.Settings = w, w, w, w
+	c.Deployments, c.Contents, c.Teams, c.Feed, c.Names = w, w, w, w, w
+	c.Metrics, c.BackupOf = w.metrics, w.BackupOf
+	if c.Logs == nil {
+		c.Logs = noLogs{}
+	}
 	c.Now = w.clock
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -321,16 +326,22 @@ func (w *world) Backup(_ context.Context, owner app.AccountID, id app.ID, withVa
 	return app.Backup{App: id, File: "f8-" + string(id), Expires: w.clock().Add(time.Hour)}, err
 }
 
-func (w *world) OpenBackup(file string) (*os.File, error) {
+func (w *world) OpenBackup(file string) (io.ReadSeekCloser, time.Time, error) {
 	if err := w.call("OpenBackup", file); err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	path, there := w.backups[file]
 	if !there {
-		return nil, app.Errorf(app.NotFound, "This backup has expired.")
+		return nil, time.Time{}, app.Errorf(app.NotFound, "This backup has expired.")
 	}
-	return os.Open(path)
+	f, err := os.Open(path)
+	return f, testNow, err
 }
+
+// noLogs are logs of nothing.
+type noLogs struct{ app.Logs }
+
+func (noLogs) FollowBuild(app.ID) (app.Follower, error) { return nil, errors.New("there is no log") }
 
 func (w *world) OpenLog(id app.ID, version int64) (io.ReadCloser, error) {
 	if err := w.call("OpenLog", id); err != nil {

@@ -34,7 +34,7 @@ type deploy struct {
 }
 
 func (s *server) deploys(c *call) (response, error) {
-	all, err := s.History.Deploys(c.r.Context(), c.owner(), c.id)
+	all, err := s.Deployments.Deploys(c.r.Context(), c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}
@@ -66,7 +66,7 @@ func (s *server) rollback(c *call) (response, error) {
 	}
 	// Once begun it is finished, whether the client waits or not.
 	ctx := app.WithActor(context.WithoutCancel(c.r.Context()), c.account.ID)
-	d, err := s.History.Rollback(ctx, c.owner(), c.id, int(number))
+	d, err := s.Deployments.Rollback(ctx, c.owner(), c.id, int(number))
 	if err != nil {
 		return response{}, err
 	}
@@ -75,7 +75,7 @@ func (s *server) rollback(c *call) (response, error) {
 
 func (s *server) restore(c *call) (response, error) {
 	// Asked first, so that nobody sends a large file for nothing.
-	if _, err := s.Catalog.App(c.owner(), c.id); err != nil {
+	if _, err := s.Applications.App(c.owner(), c.id); err != nil {
 		return response{}, err
 	}
 	withVariables, err := c.wantsVariables()
@@ -97,7 +97,7 @@ func (s *server) restore(c *call) (response, error) {
 		return response{}, err
 	}
 	ctx := app.WithActor(context.WithoutCancel(c.r.Context()), c.account.ID)
-	d, err := s.Deployer.Restore(ctx, c.owner(), c.id, file, withVariables)
+	d, err := s.Deployments.Restore(ctx, c.owner(), c.id, file, withVariables)
 	if err != nil {
 		return response{}, err
 	}
@@ -135,19 +135,19 @@ func (s *server) spoolBackup(c *call, withVariables *bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	id, is := s.Downloads.BackupOf(link.Object)
+	id, is := s.BackupOf(link.Object)
 	if link.Kind != app.LinkBackup || !is {
 		return "", app.Errorf(app.NotFound, "This is not the address of a backup.")
 	}
 	if id != c.id {
 		return "", app.Errorf(app.Invalid, "This is a backup of another application, %s. Send the ZIP itself if that is meant.", id)
 	}
-	backup, err := s.Downloads.OpenBackup(link.Object)
+	backup, _, err := s.Contents.OpenBackup(link.Object)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = backup.Close() }() // only read, so nothing can be lost
-	file, err := s.Deployer.Spool(c.r.Context(), backup)
+	file, err := s.Deployments.Spool(c.r.Context(), backup)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the backup: %w", err)
 	}

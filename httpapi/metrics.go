@@ -56,7 +56,10 @@ func (s *server) metrics(c *call) (response, error) {
 	if !from.Before(to) {
 		return response{}, app.Errorf(app.Invalid, "The parameter from must be a time before that of to.")
 	}
-	points, err := s.Metrics.Metrics(c.r.Context(), c.owner(), c.id, from, to, time.Duration(step)*time.Second)
+	if _, err := s.Applications.App(c.owner(), c.id); err != nil {
+		return response{}, err
+	}
+	points, err := s.Metrics(c.id, s.Now(), from, to, time.Duration(step)*time.Second)
 	if err != nil {
 		return response{}, err
 	}
@@ -107,7 +110,7 @@ type happening struct {
 }
 
 func (s *server) happenings(c *call) (response, error) {
-	all, err := s.Chronicle.Happenings(c.r.Context(), c.owner(), c.id)
+	all, err := s.Applications.Happenings(c.r.Context(), c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}

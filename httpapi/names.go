@@ -132,7 +132,7 @@ func (s *server) domain(c *call) (response, error) {
 	if app.ID(name) == app.All {
 		return s.domains(c)
 	}
-	d, err := s.Domains.Domain(c.r.Context(), c.owner(), name)
+	d, err := s.Names.Domain(c.r.Context(), c.owner(), name)
 	if err != nil {
 		return response{}, err
 	}
@@ -185,7 +185,7 @@ func (s *server) claimDomain(c *call) (response, error) {
 	}
 	c.id = id
 	c.note("domain=%s", *name)
-	d, err := s.Domains.ClaimDomain(c.r.Context(), c.owner(), id, *name)
+	d, err := s.Names.ClaimDomain(c.r.Context(), c.owner(), id, *name)
 	if err != nil {
 		return response{}, err
 	}
@@ -203,7 +203,7 @@ func (s *server) assignDomain(c *call) (response, error) {
 	}
 	c.id = to
 	c.note("domain=%s", c.params.ByName("domain"))
-	d, err := s.Domains.AssignDomain(c.r.Context(), c.owner(), c.params.ByName("domain"), to)
+	d, err := s.Names.AssignDomain(c.r.Context(), c.owner(), c.params.ByName("domain"), to)
 	if err != nil {
 		return response{}, err
 	}
@@ -212,7 +212,7 @@ func (s *server) assignDomain(c *call) (response, error) {
 
 func (s *server) removeDomain(c *call) (response, error) {
 	c.note("domain=%s", c.params.ByName("domain"))
-	if err := s.Domains.RemoveDomain(c.r.Context(), c.owner(), c.params.ByName("domain")); err != nil {
+	if err := s.Names.RemoveDomain(c.r.Context(), c.owner(), c.params.ByName("domain")); err != nil {
 		return response{}, err
 	}
 	return ok(plain{statusOK, c.say("The domain was removed.")})
@@ -220,9 +220,9 @@ func (s *server) removeDomain(c *call) (response, error) {
 
 func (s *server) verifyDomain(c *call) (response, error) {
 	c.note("domain=%s", c.params.ByName("domain"))
-	look := s.Domains.VerifyDomain
+	look := s.Names.VerifyDomain
 	if c.head() {
-		look = s.Domains.Domain // a question must not change what it asks for
+		look = s.Names.Domain // a question must not change what it asks for
 	}
 	// What was found out is worth keeping, also when the client has gone.
 	d, err := look(context.WithoutCancel(c.r.Context()), c.owner(), c.params.ByName("domain"))
@@ -247,7 +247,7 @@ func (s *server) aboutDomain(c *call, d app.Domain, message app.Text) (response,
 }
 
 func (s *server) showDomain(c *call, d app.Domain) (domain, error) {
-	snap, err := s.Catalog.App(c.owner(), d.App)
+	snap, err := s.Applications.App(c.owner(), d.App)
 	if err != nil {
 		return domain{}, err
 	}

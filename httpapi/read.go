@@ -84,11 +84,11 @@ func (s *server) user(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	u := s.describeUser(c.account, s.Catalog.Apps(c.account.ID), names)
+	u := s.describeUser(c.account, s.Applications.Apps(c.account.ID), names)
 	return ok(userAnswer{statusOK, c.say("The information of your account has been loaded."), u})
 }
 
-func (s *server) describeUser(a app.Account, apps []app.Snapshot, names app.Names) user {
+func (s *server) describeUser(a app.Account, apps []app.Snapshot, names app.NameList) user {
 	u := user{
 		UserID:        a.ID.String(),
 		TotalRAMMB:    a.TotalRAM,
@@ -125,7 +125,7 @@ func split(d time.Duration) timeLeft {
 }
 
 func (s *server) information(c *call) (response, error) {
-	snap, err := s.Catalog.App(c.owner(), c.id)
+	snap, err := s.Applications.App(c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}
@@ -142,7 +142,7 @@ func (s *server) informationOfAll(c *call) (response, error) {
 		return response{}, err
 	}
 	list := []information{}
-	for _, snap := range s.Catalog.Apps(c.owner()) {
+	for _, snap := range s.Applications.Apps(c.owner()) {
 		list = append(list, describe(snap, mods))
 	}
 	return ok(appsAnswer{statusOK, c.say("The information of your applications has been loaded."), list})
@@ -172,7 +172,7 @@ func describe(s app.Snapshot, mods map[app.ID][]string) information {
 }
 
 func (s *server) status(c *call) (response, error) {
-	st, err := s.Catalog.Status(c.r.Context(), c.owner(), c.id)
+	st, err := s.Applications.Status(c.r.Context(), c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}
@@ -181,7 +181,7 @@ func (s *server) status(c *call) (response, error) {
 
 func (s *server) statusOfAll(c *call) (response, error) {
 	results := each(c.r.Context(), s.meant(c), readers, func(snap app.Snapshot) (app.Status, error) {
-		return s.Catalog.Status(c.r.Context(), snap.Account, snap.ID)
+		return s.Applications.Status(c.r.Context(), snap.Account, snap.ID)
 	})
 	list := []status{}
 	for _, r := range results {

@@ -23,33 +23,12 @@ const (
 // Config is what the API is made of. The services MUST be set; the other
 // fields have defaults.
 type Config struct {
-	Accounts    Accounts
-	Links       Links
-	Catalog     Catalog
-	Control     Control
-	Settings    Settings
-	Environment Environment
-	Deployer    Deployer
-	History     History
-	Downloads   Downloads
-	Teams       Teams
-	Memberships Memberships
-	Names       Names
-	Domains     Domains
-	Console     Console
-	Feed        Feed
-	Metrics     Metrics
-	Chronicle   Chronicle
+	app.Services
+	// BackupOf returns the application that a backup was made of, by its file.
+	BackupOf func(file string) (id app.ID, ok bool)
 	// Certificates tells how the certificate of a name is; false when none is to
 	// be told of. It may be nil: then none is.
 	Certificates func(name string) (app.Certificate, bool)
-
-	// Changes refuses every request that is to change something, before its handler
-	// runs, while it returns an error. It may be nil: then it refuses none.
-	Changes func() error
-
-	Builds Builds // may be nil: then nobody sees a build's output before its end
-	Audit  Audit  // may be nil: then nothing is recorded
 
 	RateLimit int              // requests a minute a token, 60 when zero
 	BaseURL   string           // of the addresses of downloads; "" derives it from each request's Host

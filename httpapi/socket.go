@@ -29,7 +29,7 @@ type exchange struct {
 
 func (s *server) uploadSocket(c *call) (response, error) {
 	return s.overSocket(c, exchange{owner: c.owner(), deploy: func(ctx context.Context, file string) (socketAnswer, error) {
-		d, err := s.Deployer.Upload(ctx, c.account, file)
+		d, err := s.Deployments.Upload(ctx, c.account, file)
 		if err != nil {
 			return socketAnswer{}, err
 		}
@@ -41,7 +41,7 @@ func (s *server) uploadSocket(c *call) (response, error) {
 
 func (s *server) commitSocket(c *call) (response, error) {
 	// Asked first, so that nobody sends a large file for nothing.
-	if _, err := s.Catalog.App(c.owner(), c.id); err != nil {
+	if _, err := s.Applications.App(c.owner(), c.id); err != nil {
 		return response{}, err
 	}
 	return s.overSocket(c, exchange{owner: c.owner(), deploy: func(ctx context.Context, file string) (socketAnswer, error) {

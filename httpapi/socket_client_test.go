@@ -132,14 +132,15 @@ func (c *talker) parse(kind websocket.MessageType, text []byte) socketHeard {
 
 // build is the output of a build.
 type build struct {
+	app.Logs
 	ready  chan struct{}
 	text   chan string
 	closed chan struct{}
 }
 
-func (b *build) FollowBuild(app.ID) (Follower, error) { return b, nil }
-func (b *build) Ready() <-chan struct{}               { return b.ready }
-func (b *build) Close()                               { close(b.closed) }
+func (b *build) FollowBuild(app.ID) (app.Follower, error) { return b, nil }
+func (b *build) Ready() <-chan struct{}                   { return b.ready }
+func (b *build) Close()                                   { close(b.closed) }
 
 func (b *build) Take() string {
 	select {

@@ -81,7 +81,7 @@ type conversation struct {
 	gaveUp    bool // it did
 	bar       int
 	said      strings.Builder // not yet told
-	build     Follower        // nil until there is one
+	build     app.Follower    // nil until there is one
 	waits     app.ID          // the application whose build waits
 	place     int             // its number in the queue, as told
 }
@@ -190,10 +190,10 @@ func (v *conversation) receive() (string, error) {
 			v.nudge()
 		},
 	}}
-	file, err := v.s.Deployer.Spool(context.WithoutCancel(v.life), source)
+	file, err := v.s.Deployments.Spool(context.WithoutCancel(v.life), source)
 	if cut := v.cut(source.err); cut != nil {
 		if file != "" {
-			v.s.Deployer.DropSpool(file)
+			v.s.Deployments.DropSpool(file)
 		}
 		return "", cut // goes before what the deployer made of it
 	}

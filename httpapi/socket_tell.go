@@ -32,10 +32,10 @@ func (v *conversation) progress(p app.Progress) {
 
 // follow begins to show the output of a build. The caller holds mu.
 func (v *conversation) follow(id app.ID) {
-	if v.s.Builds == nil || v.build != nil {
+	if v.build != nil {
 		return
 	}
-	f, err := v.s.Builds.FollowBuild(id)
+	f, err := v.s.Logs.FollowBuild(id)
 	if err != nil { // then the output comes at the end alone
 		v.s.Log.Warn("cannot follow a build", "app", id, "request", v.c.requestID, "cause", err)
 		return
@@ -99,7 +99,7 @@ func (v *conversation) look() {
 	if id == "" {
 		return
 	}
-	snapshot, err := v.s.Catalog.App(v.x.owner, id)
+	snapshot, err := v.s.Applications.App(v.x.owner, id)
 	if err != nil {
 		return // gone; the deployment will tell
 	}

@@ -23,7 +23,7 @@ func TestSocketUpload(t *testing.T) {
 	w := newWorld(t)
 	w.deployed = app.Deployed{Snapshot: bot("bot-one"), Logs: "added 12 packages"}
 	b := &build{ready: make(chan struct{}, 1), text: make(chan string, 1), closed: make(chan struct{})}
-	w.config.Builds = b
+	w.config.Logs = b
 	release := make(chan struct{})
 	w.before = func(ctx context.Context, _ string) {
 		tell := app.ProgressOf(ctx)

@@ -133,7 +133,7 @@ func TestSocketThatTakesNothingHoldsNoBuildUp(t *testing.T) {
 		w := newWorld(t)
 		w.deployed.Snapshot = bot("bot-one")
 		b := &build{ready: make(chan struct{}, 1), text: make(chan string, 1), closed: make(chan struct{})}
-		w.config.Builds = b
+		w.config.Logs = b
 		ended := make(chan time.Duration, 1)
 		w.before = func(ctx context.Context, _ string) {
 			began := time.Now()

@@ -58,7 +58,7 @@ type teamOwner struct {
 func (s *server) asMember(p app.Permission, h handler) handler {
 	return one(func(c *call) (response, error) {
 		ctx := context.WithoutCancel(c.r.Context()) // who hangs up is a member all the same
-		ask := func() (app.AccountID, error) { return s.Memberships.Authorize(ctx, c.account.ID, c.id, p) }
+		ask := func() (app.AccountID, error) { return s.Teams.Authorize(ctx, c.account.ID, c.id, p) }
 		owner, err := ask()
 		if err != nil {
 			return response{}, err
@@ -80,16 +80,16 @@ func (s *server) asMemberOfAll(p app.Permission, forOne, forAll handler) handler
 		if app.ID(c.params.ByName("appID")) != app.All {
 			return forOne(c)
 		}
-		all, err := s.Memberships.Memberships(c.r.Context(), c.account.ID)
+		all, err := s.Teams.Memberships(c.r.Context(), c.account.ID)
 		if err != nil {
 			return response{}, err
 		}
 		c.shared = []app.Snapshot{}
 		for _, m := range all {
-			owner, err := s.Memberships.Authorize(c.r.Context(), c.account.ID, m.App, p)
+			owner, err := s.Teams.Authorize(c.r.Context(), c.account.ID, m.App, p)
 			var snap app.Snapshot
 			if err == nil {
-				snap, err = s.Catalog.App(owner, m.App)
+				snap, err = s.Applications.App(owner, m.App)
 			}
 			switch kind := app.KindOf(err); {
 			case err == nil:
@@ -107,7 +107,7 @@ func (s *server) meant(c *call) []app.Snapshot {
 	if c.shared != nil {
 		return c.shared
 	}
-	return s.Catalog.Apps(c.owner())
+	return s.Applications.Apps(c.owner())
 }
 
 // memberships lists the applications of others that the account may use.
@@ -134,13 +134,13 @@ func (s *server) membership(c *call) (response, error) {
 
 // teamApps are the applications of others that the account may use.
 func (s *server) teamApps(c *call) ([]teamApp, error) {
-	all, err := s.Memberships.Memberships(c.r.Context(), c.account.ID)
+	all, err := s.Teams.Memberships(c.r.Context(), c.account.ID)
 	if err != nil {
 		return nil, err
 	}
 	list := []teamApp{}
 	for _, m := range all {
-		snap, err := s.Catalog.App(m.Owner.ID, m.App)
+		snap, err := s.Applications.App(m.Owner.ID, m.App)
 		if app.KindOf(err) == app.NotFound {
 			continue // it was deleted meanwhile
 		}
@@ -158,7 +158,7 @@ func (s *server) teamApps(c *call) ([]teamApp, error) {
 
 // team lists the members of one application.
 func (s *server) team(c *call) (response, error) {
-	if _, err := s.Catalog.App(c.owner(), c.id); err != nil {
+	if _, err := s.Applications.App(c.owner(), c.id); err != nil {
 		return response{}, err
 	}
 	all, err := s.Teams.Members(c.r.Context(), c.owner())

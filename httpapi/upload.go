@@ -58,7 +58,7 @@ func (s *server) upload(c *call) (response, error) {
 		return response{}, err
 	}
 	// The file is here; whether the client waits for the answer changes nothing.
-	d, err := s.Deployer.Upload(context.WithoutCancel(c.r.Context()), c.account, file)
+	d, err := s.Deployments.Upload(context.WithoutCancel(c.r.Context()), c.account, file)
 	if err != nil {
 		return response{}, err
 	}
@@ -89,7 +89,7 @@ func uploadedOf(d app.Deployed) uploaded {
 
 func (s *server) commit(c *call) (response, error) {
 	// Asked first, so that nobody sends a large file for nothing.
-	if _, err := s.Catalog.App(c.owner(), c.id); err != nil {
+	if _, err := s.Applications.App(c.owner(), c.id); err != nil {
 		return response{}, err
 	}
 	file, err := s.spool(c)
@@ -108,11 +108,11 @@ func (s *server) commit(c *call) (response, error) {
 func (s *server) handOver(ctx context.Context, c *call, file string) (app.Deployed, error) {
 	if c.mayStill != nil {
 		if err := c.mayStill(); err != nil {
-			s.Deployer.DropSpool(file)
+			s.Deployments.DropSpool(file)
 			return app.Deployed{}, err
 		}
 	}
-	return s.Deployer.Commit(app.WithActor(ctx, c.account.ID), c.owner(), c.id, file)
+	return s.Deployments.Commit(app.WithActor(ctx, c.account.ID), c.owner(), c.id, file)
 }
 
 // spool streams the first file of a multipart body to the deployer and returns
@@ -144,10 +144,10 @@ func (s *server) spoolWith(c *call, field func(name, text string) error) (string
 		return "", err
 	}
 	source := &witness{r: &bounded{part, s.MaxFile, s.MaxFile}}
-	file, err := s.Deployer.Spool(c.r.Context(), source)
+	file, err := s.Deployments.Spool(c.r.Context(), source)
 	if kept := s.complete(b, source, err); kept != nil {
 		if file != "" {
-			s.Deployer.DropSpool(file)
+			s.Deployments.DropSpool(file)
 		}
 		return "", kept
 	}

@@ -37,7 +37,7 @@ type vscodeApp struct {
 }
 
 func (s *server) vscode(c *call) (response, error) {
-	teams, err := s.Memberships.Memberships(c.r.Context(), c.account.ID)
+	teams, err := s.Teams.Memberships(c.r.Context(), c.account.ID)
 	if err != nil {
 		return response{}, err
 	}
@@ -45,7 +45,7 @@ func (s *server) vscode(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	apps := s.Catalog.Apps(c.account.ID)
+	apps := s.Applications.Apps(c.account.ID)
 	u := vscodeUser{
 		user:       s.describeUser(c.account, apps, names),
 		AppsStatus: []vscodeApp{},

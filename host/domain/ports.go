@@ -11,7 +11,7 @@ import (
 // Subdomains is what is remembered of names below the host's own domain.
 type Subdomains interface {
 	// Names returns every name of an account, without Records.
-	Names(ctx context.Context, owner app.AccountID) (app.Names, error)
+	Names(ctx context.Context, owner app.AccountID) (app.NameList, error)
 	// Subdomain returns anybody's, or app.NotFound.
 	Subdomain(ctx context.Context, id app.ID) (app.Subdomain, error)
 	// ReserveSubdomain gives a name to owner. It fails with app.Conflict when

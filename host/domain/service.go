@@ -39,7 +39,7 @@ type Service struct{ Config }
 func New(c Config) *Service { return &Service{c} }
 
 // Names returns every name of an account.
-func (s *Service) Names(ctx context.Context, owner app.AccountID) (app.Names, error) {
+func (s *Service) Names(ctx context.Context, owner app.AccountID) (app.NameList, error) {
 	names, err := s.Subdomains.Names(ctx, owner)
 	for i, d := range names.Domains {
 		names.Domains[i] = s.instructed(d)

@@ -131,7 +131,7 @@ func (o *output) print(text string) {
 	}
 }
 
-func (w *world) follow(id app.ID, build bool, back int) (Follower, error) {
+func (w *world) follow(id app.ID, build bool, back int) (app.Follower, error) {
 	name := string(id)
 	if build {
 		name += "/build"
@@ -242,11 +242,11 @@ func (w *world) watch(x app.Watch) *Subscription {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(s.Close)
-	return s
+	return s.(*Subscription)
 }
 
 // told is what there is to tell now, without waiting for more.
-func told(t testing.TB, s *Subscription) []app.Event {
+func told(t testing.TB, s app.Stream) []app.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()

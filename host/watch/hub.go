@@ -21,16 +21,6 @@ const (
 	leastKept = 8
 )
 
-// Follower reads an output at its own pace; see logs.Follower.
-type Follower interface {
-	// Ready receives when there may be something to take.
-	Ready() <-chan struct{}
-	// Take returns the whole lines that came since the last call, each with its
-	// stamp, without blocking.
-	Take() string
-	Close()
-}
-
 // Access tells who may see what.
 type Access struct {
 	// Find returns an application, whoever has it.
@@ -45,7 +35,7 @@ type Access struct {
 // Hub tells events to those who watch. It is safe for concurrent use.
 type Hub struct {
 	access  Access
-	follow  func(id app.ID, build bool, back int) (Follower, error)
+	follow  func(id app.ID, build bool, back int) (app.Follower, error)
 	sampler *Sampler // is told of all events; may be nil
 
 	mu    sync.Mutex
@@ -67,8 +57,8 @@ type ring struct {
 
 // NewHub returns a hub without events. follow returns a follower of an
 // application's output, or of its build's, that begins with at most back bytes from
-// before; it fails while there is none.
-func NewHub(a Access, follow func(id app.ID, build bool, back int) (Follower, error)) *Hub {
+// before, each line with its stamp; it fails while there is none.
+func NewHub(a Access, follow func(id app.ID, build bool, back int) (app.Follower, error)) *Hub {
 	now := time.Now().UnixMicro()
 	return &Hub{
 		access: a, follow: follow, rings: map[app.ID]*ring{}, began: now, last: now,
@@ -176,7 +166,7 @@ func (h *Hub) missed(s *Subscription, last int64) ([]app.Event, bool) {
 // what the account may not see, app.Invalid for lines of more than one
 // application, app.Limited and app.Unavailable when too many watch already. The
 // caller MUST Close the subscription.
-func (h *Hub) Watch(ctx context.Context, w app.Watch) (*Subscription, error) {
+func (h *Hub) Watch(ctx context.Context, w app.Watch) (app.Stream, error) {
 	if w.App == app.All && w.Kinds.Has(app.LogEvent) {
 		return nil, app.Errorf(app.Invalid, "cannot show the lines of all applications at once: name one")
 	}

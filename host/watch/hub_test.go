@@ -220,7 +220,7 @@ func TestASlowReader(t *testing.T) {
 
 func TestPlacesForStreams(t *testing.T) {
 	w := newWorld(t)
-	var all []*Subscription
+	var all []app.Stream
 	for range perAccount {
 		all = append(all, w.watch(app.Watch{Account: ana, App: app.All, Kinds: kept}))
 	}

@@ -36,9 +36,9 @@ type Subscription struct {
 	notice bool            // something happened after which there may be a log
 
 	// The reader's own.
-	logs [2]Follower // of the program and of the build, nil while there is none
-	more [2]bool     // there may be something to take
-	next time.Time   // when lines may be told again
+	logs [2]app.Follower // of the program and of the build, nil while there is none
+	more [2]bool         // there may be something to take
+	next time.Time       // when lines may be told again
 }
 
 // concerns reports whether an application is among those that it is about: a

@@ -138,13 +138,25 @@ func (b *Book) Mark(id app.ID) func(max int) string {
 	return l.Mark()
 }
 
-// FollowBuild follows the build log from now on.
-func (b *Book) FollowBuild(id app.ID) (*Follower, error) {
+// Follow follows a log from at most the last back bytes before now on; the lines
+// have their stamps.
+func (b *Book) Follow(id app.ID, build bool, back int) (app.Follower, error) {
+	l, err := b.Existing(id, build)
+	if err != nil {
+		return nil, err
+	}
+	return l.Follow(back), nil
+}
+
+// FollowBuild follows the build log from now on; the lines have no stamps.
+func (b *Book) FollowBuild(id app.ID) (app.Follower, error) {
 	l, err := b.Existing(id, true)
 	if err != nil {
 		return nil, err
 	}
-	return l.Follow(0), nil
+	f := l.Follow(0)
+	f.bare = true
+	return f, nil
 }
 
 // BeginBuild empties the build log.
@@ -207,11 +219,8 @@ func (b *Book) Sweep(known, gone map[app.ID]bool, lose func(name string) error) 
 	return errors.Join(errs...)
 }
 
-// Reader opens the whole run log.
-func (b *Book) Reader(id app.ID) (io.ReadCloser, error) { return b.Whole(id, false) }
-
-// Whole opens everything that is kept of a log; one that there is not is empty.
-func (b *Book) Whole(id app.ID, build bool) (io.ReadCloser, error) {
+// Open opens everything that is kept of a log; one that there is not is empty.
+func (b *Book) Open(id app.ID, build bool) (io.ReadCloser, error) {
 	l, err := b.Existing(id, build)
 	if errors.Is(err, ErrNone) {
 		return io.NopCloser(strings.NewReader("")), nil

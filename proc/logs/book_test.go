@@ -63,13 +63,35 @@ func TestLogbook(t *testing.T) {
 	if got := b.Tail("a", true, 100); got != "" {
 		t.Errorf("the build log is %q", got)
 	}
-	r, err := b.Reader("a")
+	r, err := b.Open("a", false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text, err := io.ReadAll(r)
 	if err := errors.Join(err, r.Close()); err != nil || !strings.Contains(string(text), "hello") {
 		t.Errorf("the whole log is %q, %v", text, err)
+	}
+	for build, want := range map[bool]string{false: " [berth] built\n", true: "[berth] built\n"} {
+		follow := b.FollowBuild
+		if !build {
+			follow = func(id app.ID) (app.Follower, error) { return b.Follow(id, true, 0) }
+		}
+		f, err := follow("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := b.Existing("a", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Note("built")
+		if got := f.Take(); !strings.HasSuffix(got, want) || strings.HasPrefix(got, "[berth]") != build {
+			t.Errorf("a follower without stamps %v takes %q", build, got)
+		}
+		f.Close()
+	}
+	if _, err := b.FollowBuild("none"); !errors.Is(err, ErrNone) {
+		t.Errorf("the build that there is not: %v", err)
 	}
 	b.Note("gone", "x")
 	b.Note("lost", "what no record names")
@@ -114,7 +136,7 @@ func TestLogbookWithoutDisk(t *testing.T) {
 	if err := b.BeginBuild("a"); err == nil || !strings.Contains(err.Error(), "cannot open the application's log") {
 		t.Errorf("BeginBuild() = %v", err)
 	}
-	if _, err := b.Reader("a"); err == nil {
+	if _, err := b.Open("a", false); err == nil {
 		t.Error("reader() gave no error")
 	}
 }

@@ -14,6 +14,7 @@ type Follower struct {
 	log   *Log
 	from  int64 // of the bytes ever written, what is taken already
 	ready chan struct{}
+	bare  bool // its lines have no stamps
 }
 
 // Follow returns a follower of what is written from now on, and of at most the
@@ -34,6 +35,14 @@ func (f *Follower) Ready() <-chan struct{} { return f.ready }
 // stamps, "" when there are none: at most the last 64 KiB. It does not block,
 // and works after the log's Close.
 func (f *Follower) Take() string {
+	text := f.take()
+	if f.bare {
+		return Unstamped(text)
+	}
+	return text
+}
+
+func (f *Follower) take() string {
 	l := f.log
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -164,7 +164,7 @@ func (s *server) spool(ctx context.Context, c *call, j *job, field func(name, te
 		return "", err
 	}
 	source := &counted{r: part, left: s.MaxFile, limit: s.MaxFile, j: j}
-	file, err := s.Deployer.Spool(ctx, source)
+	file, err := s.Deployments.Spool(ctx, source)
 	switch {
 	case app.KindOf(source.err) == app.TooLarge:
 		err = source.err
@@ -178,7 +178,7 @@ func (s *server) spool(ctx context.Context, c *call, j *job, field func(name, te
 		}
 	}
 	if err != nil && file != "" {
-		s.Deployer.DropSpool(file)
+		s.Deployments.DropSpool(file)
 		file = ""
 	}
 	return file, err

@@ -159,7 +159,7 @@ func (c *call) note(format string, args ...any) {
 // record hands what came of a call to the audit log. The label says that it was
 // done here.
 func (s *server) record(c *call, status int, refusal string) {
-	if c.audit.operation == "" || s.Audit == nil {
+	if c.audit.operation == "" || s.Record == nil {
 		return
 	}
 	who := c.account
@@ -178,5 +178,5 @@ func (s *server) record(c *call, status int, refusal string) {
 		act.Actor, act.Name, act.From = app.Stranger, "", c.from.Key
 		act.Counted, act.Request = true, "" // the first of a minute speaks for all of them
 	}
-	s.Audit.Record(act)
+	s.Record(act)
 }

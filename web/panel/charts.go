@@ -99,7 +99,7 @@ func (s *server) chartsOf(c *call, now appRow) (charts, error) {
 
 func (s *server) points(c *call, r reach, step time.Duration) ([]app.Point, error) {
 	now := s.Now()
-	return s.Metrics.Metrics(c.r.Context(), c.owner, c.app.ID, now.Add(-r.long), now, step)
+	return s.Metrics(c.app.ID, now, now.Add(-r.long), now, step)
 }
 
 // plot is what the script draws: columns of the same length, seconds since 1970

@@ -3,7 +3,7 @@
 //
 // It decides nothing of its own. It asks the same services as the API, in the name of the
 // account that is signed in. For an application of another account it first asks
-// Memberships.Authorize, and then acts in the owner's name. What the API refuses, the
+// Teams.Authorize, and then acts in the owner's name. What the API refuses, the
 // panel refuses.
 //
 // A page is a file page_*.go with its template in template/, and its rows in routes.go,
@@ -19,8 +19,8 @@
 //     request. SignIns.Session finds the account by the hash of the cookie.
 //  3. server.admit (routes.go) sends visitors without a session to /login. It refuses
 //     requests that a page of another site has made (server.sameSite). If the path names
-//     an application, server.meant asks Catalog.App. If the account has no such
-//     application, server.meant asks Memberships.Authorize.
+//     an application, server.meant asks Applications.App. If the account has no such
+//     application, server.meant asks Teams.Authorize.
 //  4. The handler asks the services and returns an answer. If it fails, server.refused
 //     (answer.go) shows the error on the page that the route's row names, in the
 //     account's language. The status comes from the API's table (httpapi.StatusOf).
@@ -29,7 +29,7 @@
 //     (flashes). No address and no database contains it: the address of the redirect
 //     contains a key, which only that page knows.
 //
-// A ZIP goes to server.spool (body.go), which streams it to Deployer.Spool. Then
+// A ZIP goes to server.spool (body.go), which streams it to Deployments.Spool. Then
 // server.deploy (page_upload.go) makes a job of the deployment. The job is a goroutine,
 // which the daemon counts as a request (Config.Go, web.Inflight.Join). The page of the
 // upload asks the job how far it is. When the job ends, server.record hands its app.Act

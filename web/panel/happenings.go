@@ -95,7 +95,7 @@ func (s *server) namer(c *call) func(app.AccountID) string {
 		name, ok := known[id]
 		if !ok {
 			name = c.lang.Say("account %d", id)
-			if a, err := s.People.Account(c.r.Context(), id); err == nil {
+			if a, err := s.Account(c.r.Context(), id); err == nil {
 				name = a.Name
 			}
 			known[id] = name
@@ -113,7 +113,7 @@ func (s *server) stopper(ctx context.Context, a app.Snapshot) string {
 	if a.LastExit == nil || !a.LastExit.Asked {
 		return ""
 	}
-	acts, err := s.Trail.Acts(ctx, app.ActQuery{App: a.ID, Since: a.LastExit.At.Add(-time.Minute), Limit: stopperActs})
+	acts, err := s.Acts(ctx, app.ActQuery{App: a.ID, Since: a.LastExit.At.Add(-time.Minute), Limit: stopperActs})
 	if err != nil {
 		s.Log.Error("cannot read who stopped an application", "app", a.ID, "cause", err)
 		return ""

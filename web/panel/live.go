@@ -58,7 +58,7 @@ func (s *server) liveOf(c *call, what string) live {
 type viewer struct {
 	s      *server
 	c      *call
-	stream Stream
+	stream app.Stream
 	build  bool // the lines are those of the build
 	begun  bool // some were told
 }
@@ -198,7 +198,7 @@ func (v *viewer) stillMay(ctx context.Context) bool {
 	for _, session := range sessions {
 		there = there || session.ID == v.c.session.ID
 	}
-	a, err := v.s.People.Account(ctx, v.c.account.ID)
+	a, err := v.s.Account(ctx, v.c.account.ID)
 	if !there || app.KindOf(err) == app.NotFound || err == nil && a.Disabled {
 		return false
 	}

@@ -82,17 +82,17 @@ func mayRevive(a app.Snapshot, can app.Permissions) bool {
 
 // mostRAM is what an application can have in its account and on this host.
 func (s *server) mostRAM(ctx context.Context, owner app.AccountID, a app.Snapshot) (app.MB, error) {
-	account, err := s.People.Account(ctx, owner)
+	account, err := s.Account(ctx, owner)
 	if err != nil {
 		return 0, err
 	}
 	most := account.TotalRAM
-	for _, other := range s.Catalog.Apps(owner) {
+	for _, other := range s.Applications.Apps(owner) {
 		if other.ID != a.ID {
 			most -= other.RAM
 		}
 	}
-	return min(most, s.Memory.RoomOf(a.ID)), nil
+	return min(most, s.Applications.RoomOf(a.ID)), nil
 }
 
 // raise gives an application the RAM of the form, and starts it with that if it was
@@ -107,7 +107,7 @@ func (s *server) raise(c *call) (answer, error) {
 		return answer{}, app.Errorf(app.Invalid, "the RAM must be a number of MB")
 	}
 	c.note("ram=%d", ram)
-	if err := s.Memory.SetRAM(c.r.Context(), c.owner, c.app.ID, app.MB(ram)); err != nil {
+	if err := s.Settings.SetRAM(c.r.Context(), c.owner, c.app.ID, app.MB(ram)); err != nil {
 		return answer{}, err
 	}
 	can, _, err := s.can(c)
@@ -118,7 +118,7 @@ func (s *server) raise(c *call) (answer, error) {
 	if can.Has(app.StatusApp) {
 		page = "/apps/" + string(c.app.ID)
 	}
-	now, err := s.Catalog.App(c.owner, c.app.ID)
+	now, err := s.Applications.App(c.owner, c.app.ID)
 	if err != nil {
 		return answer{}, err
 	}
@@ -127,9 +127,9 @@ func (s *server) raise(c *call) (answer, error) {
 	}
 	c.note("and started")
 	if now.State == app.Waiting {
-		err = s.Control.Restart(c.r.Context(), c.owner, c.app.ID)
+		err = s.Applications.Restart(c.r.Context(), c.owner, c.app.ID)
 	} else {
-		_, err = s.Control.Start(c.r.Context(), c.owner, c.app.ID)
+		_, err = s.Applications.Start(c.r.Context(), c.owner, c.app.ID)
 	}
 	if err != nil && app.KindOf(err) != app.Already { // it may have come back by itself meanwhile
 		return answer{}, err

@@ -38,7 +38,7 @@ func (s *server) account(c *call) (answer, error) {
 		return answer{}, err
 	}
 	page := accountPage{Total: c.account.TotalRAM.Bytes(), Tokens: tokens, Sessions: sessions, Session: c.session.ID, Lifetimes: s.lifetimes(c)}
-	for _, snap := range s.Catalog.Apps(c.account.ID) {
+	for _, snap := range s.Applications.Apps(c.account.ID) {
 		page.Assigned += snap.RAM.Bytes()
 		page.Apps++
 	}
@@ -77,7 +77,7 @@ func (s *server) changePassword(c *call) (answer, error) {
 	if f.Get("password") != f.Get("again") {
 		return answer{}, errAgain()
 	}
-	if err := s.Passwords.ChangePassword(c.r.Context(), c.account, f.Get("old"), f.Get("password"), c.session.ID); err != nil {
+	if err := s.SignIns.ChangePassword(c.r.Context(), c.account, f.Get("old"), f.Get("password"), c.session.ID); err != nil {
 		return answer{}, err
 	}
 	s.remember(c, c.account) // what the browser was known by has ended

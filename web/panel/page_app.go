@@ -25,7 +25,7 @@ type appPage struct {
 // overview shows one application.
 func (s *server) overview(c *call) (answer, error) {
 	page := appPage{live: s.liveOf(c, "figures")}
-	now, err := s.Catalog.App(c.owner, c.app.ID) // after the feed was asked how far it is
+	now, err := s.Applications.App(c.owner, c.app.ID) // after the feed was asked how far it is
 	if err != nil {
 		return answer{}, err
 	}
@@ -36,12 +36,12 @@ func (s *server) overview(c *call) (answer, error) {
 	}
 	ctx := c.r.Context()
 	page.Row = s.row(c, now, can, owner)
-	if st, err := s.Catalog.Status(ctx, c.owner, c.app.ID); err == nil {
+	if st, err := s.Applications.Status(ctx, c.owner, c.app.ID); err == nil {
 		page.Row.measured(st)
 		page.Known, page.Disk, page.In, page.Out = true, st.DiskBytes, st.Usage.NetIn, st.Usage.NetOut
 	}
 	page.Why, page.Since = s.why(c)
-	all, err := s.Chronicle.Happenings(ctx, c.owner, c.app.ID)
+	all, err := s.Applications.Happenings(ctx, c.owner, c.app.ID)
 	if err != nil && app.KindOf(err) != app.Conflict { // in its first deployment nothing has happened yet
 		return answer{}, err
 	}

@@ -55,16 +55,16 @@ const measurers = 4
 func (s *server) apps(c *call) (answer, error) {
 	rows := []appRow{}
 	page := appsPage{live: s.liveOf(&call{}, "figures"), Total: c.account.TotalRAM.Bytes()}
-	for _, snap := range s.Catalog.Apps(c.account.ID) {
+	for _, snap := range s.Applications.Apps(c.account.ID) {
 		page.Assigned += snap.RAM.Bytes()
 		rows = append(rows, s.row(c, snap, app.AllPermissions, ""))
 	}
-	shared, err := s.Memberships.Memberships(c.r.Context(), c.account.ID)
+	shared, err := s.Teams.Memberships(c.r.Context(), c.account.ID)
 	if err != nil {
 		return answer{}, err
 	}
 	for _, m := range shared {
-		snap, err := s.Catalog.App(m.Owner.ID, m.App)
+		snap, err := s.Applications.App(m.Owner.ID, m.App)
 		if app.KindOf(err) == app.NotFound {
 			continue // it was deleted meanwhile
 		}
@@ -130,7 +130,7 @@ func (s *server) measure(ctx context.Context, rows []appRow) {
 		turns <- struct{}{}
 		work.Go(func() {
 			defer func() { <-turns }()
-			st, err := s.Catalog.Status(ctx, r.Account, r.ID)
+			st, err := s.Applications.Status(ctx, r.Account, r.ID)
 			if r.Measured = err == nil; err == nil {
 				r.measured(st)
 			}
@@ -140,21 +140,21 @@ func (s *server) measure(ctx context.Context, rows []appRow) {
 }
 
 func (s *server) start(c *call) (answer, error) {
-	if _, err := s.Control.Start(c.r.Context(), c.owner, c.app.ID); err != nil {
+	if _, err := s.Applications.Start(c.r.Context(), c.owner, c.app.ID); err != nil {
 		return answer{}, err
 	}
 	return done(c.back(), c.lang.Say("%s was started.", c.app.Name))
 }
 
 func (s *server) restart(c *call) (answer, error) {
-	if err := s.Control.Restart(c.r.Context(), c.owner, c.app.ID); err != nil {
+	if err := s.Applications.Restart(c.r.Context(), c.owner, c.app.ID); err != nil {
 		return answer{}, err
 	}
 	return done(c.back(), c.lang.Say("%s was restarted.", c.app.Name))
 }
 
 func (s *server) stop(c *call) (answer, error) {
-	if err := s.Control.Stop(c.r.Context(), c.owner, c.app.ID); err != nil {
+	if err := s.Applications.Stop(c.r.Context(), c.owner, c.app.ID); err != nil {
 		return answer{}, err
 	}
 	return done(c.back(), c.lang.Say("%s was stopped.", c.app.Name))

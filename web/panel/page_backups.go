@@ -2,7 +2,6 @@ package panel
 
 import (
 	"context"
-	"io"
 	"slices"
 
 	"berth/app"
@@ -25,7 +24,7 @@ type backup struct {
 func (s *server) backups(c *call) (answer, error) {
 	page := backupsPage{Own: c.own()}
 	if page.Own {
-		all, err := s.Backups.Backups(c.owner, c.app.ID)
+		all, err := s.Contents.Backups(c.app.ID, s.BackupTTL)
 		if err != nil {
 			return answer{}, err
 		}
@@ -39,7 +38,7 @@ func (s *server) backups(c *call) (answer, error) {
 // linkTo is the signed address of a backup, which the API serves.
 func (s *server) linkTo(b app.Backup) string {
 	link := app.Link{Kind: app.LinkBackup, Object: b.File, Expires: b.Expires}
-	return "/d/" + s.Backups.Sign(link) + "/" + string(b.App) + ".zip"
+	return "/d/" + s.Links.Sign(link) + "/" + string(b.App) + ".zip"
 }
 
 func (s *server) makeBackup(c *call) (answer, error) {
@@ -54,7 +53,7 @@ func (s *server) makeBackup(c *call) (answer, error) {
 	if withVariables {
 		c.note("env=true")
 	}
-	b, err := s.Backups.Backup(c.r.Context(), c.owner, c.app.ID, withVariables)
+	b, err := s.Deployments.Backup(c.r.Context(), c.owner, c.app.ID, withVariables)
 	if err != nil {
 		return answer{}, err
 	}
@@ -79,7 +78,7 @@ func (s *server) restore(c *call) (answer, error) {
 	if withVariables {
 		c.note("env=true")
 	}
-	all, err := s.Backups.Backups(c.owner, c.app.ID)
+	all, err := s.Contents.Backups(c.app.ID, s.BackupTTL)
 	if err != nil {
 		return answer{}, err
 	}
@@ -87,15 +86,15 @@ func (s *server) restore(c *call) (answer, error) {
 	if !slices.ContainsFunc(all, func(b app.Backup) bool { return b.File == name }) {
 		return answer{}, app.Errorf(app.NotFound, "this backup is not there any more")
 	}
-	source, err := s.Backups.OpenBackup(name)
+	source, _, err := s.Contents.OpenBackup(name)
 	if err != nil {
 		return answer{}, err
 	}
 	defer func() { _ = source.Close() }() // only read, so nothing can be lost
 	return s.deploy(c, jobRestore, func(ctx context.Context, _ *job) (string, error) {
-		return s.Deployer.Spool(ctx, io.Reader(source))
+		return s.Deployments.Spool(ctx, source)
 	}, func(ctx context.Context, file string) (app.Deployed, error) {
-		return s.Deployer.Restore(ctx, c.owner, c.app.ID, file, withVariables)
+		return s.Deployments.Restore(ctx, c.owner, c.app.ID, file, withVariables)
 	})
 }
 
@@ -117,6 +116,6 @@ func (s *server) restoreUploaded(c *call) (answer, error) {
 		}
 		return file, err
 	}, func(ctx context.Context, file string) (app.Deployed, error) {
-		return s.Deployer.Restore(ctx, c.owner, c.app.ID, file, withVariables)
+		return s.Deployments.Restore(ctx, c.owner, c.app.ID, file, withVariables)
 	})
 }

@@ -16,7 +16,7 @@ type domainsPage struct {
 
 // domains lists the names that lead to a site.
 func (s *server) domains(c *call) (answer, error) {
-	names, err := s.Domains.Names(c.r.Context(), c.owner)
+	names, err := s.Names.Names(c.r.Context(), c.owner)
 	if err != nil {
 		return answer{}, err
 	}
@@ -41,7 +41,7 @@ func (s *server) claimDomain(c *call) (answer, error) {
 		return answer{}, err
 	}
 	c.note("domain=%.255q", f.Get("domain"))
-	d, err := s.Domains.ClaimDomain(c.r.Context(), c.owner, c.app.ID, f.Get("domain"))
+	d, err := s.Names.ClaimDomain(c.r.Context(), c.owner, c.app.ID, f.Get("domain"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -52,7 +52,7 @@ func (s *server) claimDomain(c *call) (answer, error) {
 func (s *server) ofApp(c *call) (app.Domain, error) {
 	name := c.r.PathValue("domain")
 	c.note("domain=%.255q", name)
-	d, err := s.Domains.Domain(c.r.Context(), c.owner, name)
+	d, err := s.Names.Domain(c.r.Context(), c.owner, name)
 	if err == nil && d.App != c.app.ID {
 		err = app.Errorf(app.NotFound, "this domain does not belong to the application")
 	}
@@ -65,7 +65,7 @@ func (s *server) verifyDomain(c *call) (answer, error) {
 		return answer{}, err
 	}
 	// What was found out is worth keeping, also when the browser has gone.
-	d, err = s.Domains.VerifyDomain(context.WithoutCancel(c.r.Context()), c.owner, d.Name)
+	d, err = s.Names.VerifyDomain(context.WithoutCancel(c.r.Context()), c.owner, d.Name)
 	if err != nil {
 		return answer{}, err
 	}
@@ -80,7 +80,7 @@ func (s *server) removeDomain(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.Domains.RemoveDomain(c.r.Context(), c.owner, d.Name); err != nil {
+	if err := s.Names.RemoveDomain(c.r.Context(), c.owner, d.Name); err != nil {
 		return answer{}, err
 	}
 	return done(c.at("domains"), c.lang.Say("%s was removed.", d.Name))

@@ -22,7 +22,7 @@ type envPage struct {
 
 // env lists the variables of an application, masked.
 func (s *server) env(c *call) (answer, error) {
-	all, err := s.Environment.Variables(c.r.Context(), c.owner, c.app.ID)
+	all, err := s.Settings.Variables(c.r.Context(), c.owner, c.app.ID)
 	if err != nil {
 		return answer{}, err
 	}
@@ -42,7 +42,7 @@ func (s *server) revealVariable(c *call) (answer, error) {
 	}
 	name := f.Get("name")
 	c.note("env=%.64q", name)
-	all, err := s.Environment.Variables(c.r.Context(), c.owner, c.app.ID)
+	all, err := s.Settings.Variables(c.r.Context(), c.owner, c.app.ID)
 	if err != nil {
 		return answer{}, err
 	}
@@ -74,7 +74,7 @@ func (s *server) setVariables(c *call) (answer, error) {
 		names[i] = strings.ToValidUTF8(name[:min(len(name), 64)], "")
 	}
 	c.note("env=%s", strings.Join(names, ","))
-	if err := s.Environment.SetVariables(c.r.Context(), c.owner, c.app.ID, change); err != nil {
+	if err := s.Settings.SetVariables(c.r.Context(), c.owner, c.app.ID, change); err != nil {
 		return answer{}, err
 	}
 	return done(c.at("env"), c.lang.Count(len(change), "%d variable was set, in effect from the next start.",
@@ -88,7 +88,7 @@ func (s *server) removeVariable(c *call) (answer, error) {
 	}
 	name := f.Get("name")
 	c.note("env=%.64q", name)
-	if err := s.Environment.RemoveVariable(c.r.Context(), c.owner, c.app.ID, name); err != nil {
+	if err := s.Settings.RemoveVariable(c.r.Context(), c.owner, c.app.ID, name); err != nil {
 		return answer{}, err
 	}
 	return done(c.at("env"), c.lang.Say("The variable %s was removed, in effect from the next start.", name))

@@ -75,7 +75,7 @@ func (s *server) files(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list, more, err := s.Files.List(c.owner, c.app.ID, dir)
+	list, more, err := s.Contents.List(c.app.ID, c.app.UID, dir)
 	if err != nil {
 		return answer{}, err
 	}
@@ -132,7 +132,7 @@ func (s *server) putFile(c *call) (answer, error) {
 	}
 	name := path.Join(dir, base)
 	c.note("path=%.200q bytes=%d", name, len(data))
-	if err := s.Files.WriteFile(context.WithoutCancel(c.r.Context()), c.owner, c.app.ID, name, data); err != nil {
+	if err := s.Settings.WriteFile(context.WithoutCancel(c.r.Context()), c.owner, c.app.ID, name, data); err != nil {
 		return answer{}, err
 	}
 	return done(c.at("files?")+query("path", dir), c.lang.Say("The file was saved. A program that has read it already needs a restart."))
@@ -169,7 +169,7 @@ func (s *server) viewFile(c *call) (answer, error) {
 		return answer{}, err
 	}
 	c.note("path=%.200q", name)
-	source, size, err := s.Files.OpenFile(c.owner, c.app.ID, name)
+	source, size, err := s.Contents.OpenFile(c.app.ID, c.app.UID, name)
 	if err != nil {
 		return answer{}, err
 	}
@@ -203,7 +203,7 @@ func (s *server) downloadFile(c *call) (answer, error) {
 		return answer{}, err
 	}
 	c.note("path=%.200q", name)
-	source, size, err := s.Files.OpenFile(c.owner, c.app.ID, name)
+	source, size, err := s.Contents.OpenFile(c.app.ID, c.app.UID, name)
 	if err != nil {
 		return answer{}, err
 	}
@@ -262,7 +262,7 @@ func (s *server) writeFile(c *call) (answer, error) {
 	if len(text) > maxText {
 		return answer{}, app.Errorf(app.TooLarge, "a text of more than 1 MB cannot be edited here")
 	}
-	if err := s.Files.WriteFile(context.WithoutCancel(c.r.Context()), c.owner, c.app.ID, name, []byte(text)); err != nil {
+	if err := s.Settings.WriteFile(context.WithoutCancel(c.r.Context()), c.owner, c.app.ID, name, []byte(text)); err != nil {
 		return answer{}, err
 	}
 	return done(c.at("files/view?")+query("path", name), c.lang.Say("The file was saved. A program that has read it already needs a restart."))

@@ -44,7 +44,7 @@ func (s *server) host(c *call) (answer, error) {
 	}
 	page := hostPage{Room: s.FirstRAM, Up: span(c.lang, s.Now().Sub(s.began)), Doctor: s.doctor.last(), RAM: "512"}
 	for i, a := range all {
-		row := accountRow{Account: a, Used: used[i], Apps: len(s.Catalog.Apps(a.ID)), Self: a.ID == c.account.ID}
+		row := accountRow{Account: a, Used: used[i], Apps: len(s.Applications.Apps(a.ID)), Self: a.ID == c.account.ID}
 		page.Accounts = append(page.Accounts, row)
 		page.Assigned += row.Used
 		page.Promised += a.TotalRAM
@@ -250,7 +250,7 @@ func (s *server) auditLog(c *call) (answer, error) {
 		}
 		ask.Account = id
 	}
-	acts, err := s.Trail.Acts(c.r.Context(), ask)
+	acts, err := s.Acts(c.r.Context(), ask)
 	if err != nil {
 		return answer{}, err
 	}

@@ -38,7 +38,7 @@ func (s *server) settings(c *call) (answer, error) {
 		return show("settings", page)
 	}
 	page.Free = c.account.TotalRAM
-	for _, snap := range s.Catalog.Apps(c.account.ID) {
+	for _, snap := range s.Applications.Apps(c.account.ID) {
 		page.Free -= snap.RAM
 	}
 	members, err := s.Teams.Members(c.r.Context(), c.owner)

@@ -16,7 +16,7 @@ type setupPage struct {
 
 // setup shows the form behind a one-time link.
 func (s *server) setup(c *call) (answer, error) {
-	i, err := s.Passwords.Invitation(c.r.Context(), c.r.PathValue("key"))
+	i, err := s.SignIns.Invitation(c.r.Context(), c.r.PathValue("key"))
 	if app.KindOf(err) == app.NotFound {
 		return answer{}, app.Errorf(app.NotFound, "this link was used already, or has expired; on the host, berth setup-url makes another")
 	}
@@ -43,7 +43,7 @@ func (s *server) redeem(c *call) (answer, error) {
 	if f.Get("password") != f.Get("again") {
 		return answer{}, errAgain()
 	}
-	key, a, err := s.Passwords.Redeem(c.r.Context(), c.r.PathValue("key"), f.Get("name"), f.Get("password"), s.FirstRAM, c.from)
+	key, a, err := s.SignIns.Redeem(c.r.Context(), c.r.PathValue("key"), f.Get("name"), f.Get("password"), s.FirstRAM, c.from)
 	if a.ID != 0 {
 		c.note("account=%s", a.Name)
 	}

@@ -54,7 +54,7 @@ func (s *server) sendUpload(c *call) (answer, error) {
 	return s.deploy(c, jobUpload, func(ctx context.Context, j *job) (string, error) {
 		return s.spool(ctx, c, j, noFields, noRules)
 	}, func(ctx context.Context, file string) (app.Deployed, error) {
-		return s.Deployer.Upload(ctx, c.account, file)
+		return s.Deployments.Upload(ctx, c.account, file)
 	})
 }
 
@@ -62,7 +62,7 @@ func (s *server) sendCommit(c *call) (answer, error) {
 	return s.deploy(c, jobCommit, func(ctx context.Context, j *job) (string, error) {
 		return s.spool(ctx, c, j, noFields, noRules)
 	}, func(ctx context.Context, file string) (app.Deployed, error) {
-		return s.Deployer.Commit(ctx, c.owner, c.app.ID, file)
+		return s.Deployments.Commit(ctx, c.owner, c.app.ID, file)
 	})
 }
 
@@ -103,7 +103,7 @@ func (s *server) deploy(c *call, kind jobKind, fetch func(context.Context, *job)
 		s.record(late, status, refusal)
 	})
 	if !began {
-		s.Deployer.DropSpool(file)
+		s.Deployments.DropSpool(file)
 		err := app.Errorf(app.Unavailable, "the server is shutting down; upload it again in a minute")
 		j.end(app.Deployed{}, err)
 		return answer{}, err
@@ -132,9 +132,9 @@ func (s *server) stillMay(c *call, file string) error {
 	if c.owner == 0 || c.own() {
 		return nil
 	}
-	_, err := s.Memberships.Authorize(context.WithoutCancel(c.r.Context()), c.account.ID, c.app.ID, app.CommitApp)
+	_, err := s.Teams.Authorize(context.WithoutCancel(c.r.Context()), c.account.ID, c.app.ID, app.CommitApp)
 	if err != nil {
-		s.Deployer.DropSpool(file)
+		s.Deployments.DropSpool(file)
 	}
 	return err
 }
@@ -180,7 +180,7 @@ func (s *server) job(c *call) (answer, error) {
 		page.Why = whyOf(c, at.Err)
 	}
 	if state == jobBuilding || state == jobStarting {
-		page.Output = s.BuildLog.Tail(at.App, true, buildTail)
+		page.Output = s.Logs.Tail(at.App, true, buildTail)
 	}
 	for n, word := range stepWords(c, j.kind)[:jobFailed] {
 		step := step{word, "off", "dot"}

@@ -17,35 +17,15 @@ import (
 
 // Config is what the panel is made of. The services and Status MUST be set.
 type Config struct {
-	SignIns     SignIns
-	Passwords   Passwords
-	Tokens      Tokens
-	Accounts    Accounts
-	Catalog     Catalog
-	Control     Control
-	Memberships Memberships
-	Memory      Memory
-	History     History
-	Chronicle   Chronicle
-	Metrics     Metrics
-	Logs        Logs
-	Feed        Feed
-	People      People
-	Trail       Trail
-	Settings    Settings
-	Teams       Teams
-	Environment Environment
-	Deployer    Deployer
-	BuildLog    BuildLog
-	Backups     Backups
-	Domains     Domains
-	Files       Files
-	Keeper      Keeper
-	Audit       Audit // may be nil: then nothing is recorded
+	app.Services
+	SignIns SignIns
+	Tokens  Tokens
+	Keeper  Keeper
 
-	// Changes refuses every form, before its handler runs, while it returns an error.
-	// It may be nil: then it refuses none.
-	Changes func() error
+	// Account knows accounts by their number: NotFound for none.
+	Account func(ctx context.Context, id app.AccountID) (app.Account, error)
+	// Acts returns the newest of what was done that q chooses, oldest first.
+	Acts func(ctx context.Context, q app.ActQuery) ([]app.Act, error)
 	// Examine says how the host is, as berth doctor does. It may take seconds.
 	Examine func(ctx context.Context) []app.Finding
 	// Go runs f beside the request, and keeps the daemon from ending before it
@@ -53,10 +33,11 @@ type Config struct {
 	Go func(f func()) bool
 
 	// Status is the HTTP status of the errors of a kind.
-	Status   func(app.Kind) int
-	TTL      time.Duration // how long a session lives that nobody uses
-	FirstRAM app.MB        // of the first account: what applications may have together
-	Sites    string        // the domain below which sites are; "" when not known
+	Status    func(app.Kind) int
+	TTL       time.Duration // how long a session lives that nobody uses
+	BackupTTL time.Duration // how long a backup is kept
+	FirstRAM  app.MB        // of the first account: what applications may have together
+	Sites     string        // the domain below which sites are; "" when not known
 	// MaxUpload bounds the body of an upload, MaxFile the file in it, in bytes.
 	MaxUpload, MaxFile int64
 	Insecure           bool           // let people sign in over plain HTTP

@@ -180,7 +180,7 @@ func (s *server) meant(c *call, p team) error {
 	if !app.ValidID(id) {
 		return app.Errorf(app.NotFound, "You have no application with this ID.")
 	}
-	snap, err := s.Catalog.App(c.account.ID, app.ID(id))
+	snap, err := s.Applications.App(c.account.ID, app.ID(id))
 	if err == nil {
 		c.app, c.owner = snap, c.account.ID
 		return nil
@@ -188,7 +188,7 @@ func (s *server) meant(c *call, p team) error {
 	if app.KindOf(err) != app.NotFound || p == ownerOnly {
 		return err
 	}
-	owner, refused := s.Memberships.Authorize(c.r.Context(), c.account.ID, app.ID(id), p)
+	owner, refused := s.Teams.Authorize(c.r.Context(), c.account.ID, app.ID(id), p)
 	if app.KindOf(refused) == app.NotFound {
 		return err // as if it did not exist
 	}
@@ -197,6 +197,6 @@ func (s *server) meant(c *call, p team) error {
 		return refused
 	}
 	c.owner = owner
-	c.app, err = s.Catalog.App(owner, app.ID(id))
+	c.app, err = s.Applications.App(owner, app.ID(id))
 	return err
 }

@@ -7,10 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"berth/app"
-	"berth/host/watch"
 	"berth/proc/logs"
 )
 
@@ -39,7 +37,10 @@ func (h *apps) SetRAM(_ context.Context, owner app.AccountID, id app.ID, ram app
 func (h *apps) RoomOf(app.ID) app.MB { return 1000 }
 
 // records are what a host remembers, in the real database.
-type records struct{ w *world }
+type records struct {
+	*apps
+	w *world
+}
 
 func (r records) Deploys(ctx context.Context, owner app.AccountID, id app.ID) ([]app.Deploy, error) {
 	if _, err := r.w.host.App(owner, id); err != nil {
@@ -63,31 +64,18 @@ func (r records) Happenings(ctx context.Context, _ app.AccountID, id app.ID) ([]
 	return r.w.db.Happenings(ctx, id)
 }
 
-func (r records) Metrics(_ context.Context, _ app.AccountID, id app.ID, from, to time.Time, step time.Duration) ([]app.Point, error) {
-	return r.w.past.Range(id, time.Now(), from, to, step)
-}
-
-// feed is the real hub.
-type feed struct{ *watch.Hub }
-
-func (f feed) Watch(ctx context.Context, w app.Watch) (Stream, error) {
-	s, err := f.Hub.Watch(ctx, w)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// printed are real logs.
+// printed are real logs, but for the output of a build that a test gives.
 type printed struct {
-	t   *testing.T
-	dir string
-	mu  sync.Mutex
-	all map[string]*logs.Log
+	app.Logs
+	host *apps
+	t    *testing.T
+	dir  string
+	mu   sync.Mutex
+	all  map[string]*logs.Log
 }
 
-func newPrinted(t *testing.T) *printed {
-	p := &printed{t: t, dir: t.TempDir(), all: map[string]*logs.Log{}}
+func newPrinted(t *testing.T, host *apps) *printed {
+	p := &printed{host: host, t: t, dir: t.TempDir(), all: map[string]*logs.Log{}}
 	t.Cleanup(func() {
 		for _, l := range p.all {
 			must(t, l.Close())
@@ -113,11 +101,19 @@ func (p *printed) of(id app.ID, build bool) *logs.Log {
 	return l
 }
 
-func (p *printed) follow(id app.ID, build bool, back int) (watch.Follower, error) {
+func (p *printed) follow(id app.ID, build bool, back int) (app.Follower, error) {
 	return p.of(id, build).Follow(back), nil
 }
 
-func (p *printed) Tail(id app.ID, build bool, most int) string { return p.of(id, build).Tail(most) }
+func (p *printed) Tail(id app.ID, build bool, most int) string {
+	p.host.mu.Lock()
+	output := p.host.output
+	p.host.mu.Unlock()
+	if build && output != "" {
+		return output
+	}
+	return p.of(id, build).Tail(most)
+}
 
 func (p *printed) Open(id app.ID, build bool) (io.ReadCloser, error) { return p.of(id, build).Reader() }
 

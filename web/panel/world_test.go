@@ -50,18 +50,20 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	past, err := metrics.Open(t.TempDir())
 	must(t, err)
 	t.Cleanup(func() { must(t, past.Close()) })
-	w := &world{t: t, db: store, past: past, printed: newPrinted(t), host: newApps(), acts: &acts{}}
+	w := &world{t: t, db: store, past: past, host: newApps(), acts: &acts{}}
+	w.printed = newPrinted(t, w.host)
 	teams := account.NewTeams(store)
 	w.hub = watch.NewHub(watch.Access{Find: w.host.Find, Authorize: teams.Authorize, Memberships: teams.Memberships}, w.printed.follow)
 	t.Cleanup(w.work.Wait)
 	w.signIns = account.NewSignIns(store, store, time.Hour, []byte("key"))
 	w.ana, w.bob = w.person("ana"), w.person("bob")
 	w.config = Config{
-		SignIns: w.signIns, Passwords: w.signIns, Tokens: account.NewTokens(store), Accounts: account.New(store),
-		Catalog: w.host, Control: w.host, Memberships: teams, Audit: w.acts,
-		Memory: w.host, History: records{w}, Chronicle: records{w}, Metrics: records{w}, Logs: w.printed, Feed: feed{w.hub}, People: store, Trail: store,
-		Settings: w.host, Teams: teams, Environment: w.host, Deployer: w.host, BuildLog: w.host,
-		Backups: w.host, Domains: w.host, Files: w.host, Keeper: account.NewKeeper(store, w.signIns),
+		Services: app.Services{
+			Applications: records{w.host, w}, Settings: w.host, Deployments: records{w.host, w}, Contents: w.host, Logs: w.printed, Feed: w.hub,
+			Accounts: account.New(store), Links: w.host, Teams: teams, Names: w.host, Metrics: past.Range, Record: w.acts.Record,
+		},
+		SignIns: w.signIns, Tokens: account.NewTokens(store), Keeper: account.NewKeeper(store, w.signIns),
+		Account: store.Account, Acts: store.Acts,
 		Examine: func(context.Context) []app.Finding {
 			return []app.Finding{
 				{Name: "limit", Verdict: "ok", Text: "enforced"},

@@ -1,0 +1,234 @@
+package app
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Services are what both edges ask for: the API and the panel. An owner is the account
+// that has an application; another account's application is NotFound. Errors carry a
+// Kind; any other error is answered as an internal one. All MUST be safe for concurrent
+// use.
+type Services struct {
+	Applications Applications
+	Settings     Settings
+	Deployments  Deployments
+	Contents     Contents
+	Logs         Logs
+	Feed         Feed
+	Accounts     Accounts
+	Links        Links
+	Teams        Teams
+	Names        Names
+
+	// Metrics returns what an application used, in stretches of step, or longer ones,
+	// oldest first, 2000 at most; those of which nothing is known are left out. It asks
+	// nobody who may see them.
+	Metrics func(id ID, now, from, to time.Time, step time.Duration) ([]Point, error)
+	// Record remembers who asked for what. It MUST NOT wait for a disk: it is called
+	// before each answer. It may be nil: then nothing is recorded.
+	Record func(Act)
+	// Changes refuses every request that is to change something, before its handler
+	// runs, while it returns an error. It may be nil: then it refuses none.
+	Changes func() error
+}
+
+// Applications reads applications and runs them. Methods that start or stop block until
+// the change is made or refused: Already when the application is there already,
+// Conflict when another operation on it is under way.
+type Applications interface {
+	// Apps returns the applications of owner, oldest first. It does not block.
+	Apps(owner AccountID) []Snapshot
+	App(owner AccountID, id ID) (Snapshot, error)
+	// Status measures, so it can take a moment.
+	Status(ctx context.Context, owner AccountID, id ID) (Status, error)
+	// RoomOf is the most RAM that an application can have beside what else runs now.
+	RoomOf(id ID) MB
+	Terminal(owner AccountID, id ID) (Terminal, error)
+	// OpenLog opens the whole log. It returns NotFound unless version is the
+	// UID of the application that has the id now. The caller closes.
+	OpenLog(id ID, version int64) (io.ReadCloser, error)
+	// Happenings returns what happened last, newest first: Conflict while the
+	// application is deployed for the first time.
+	Happenings(ctx context.Context, owner AccountID, id ID) ([]Happening, error)
+	Start(ctx context.Context, owner AccountID, id ID) (Snapshot, error)
+	Restart(ctx context.Context, owner AccountID, id ID) error
+	Stop(ctx context.Context, owner AccountID, id ID) error
+	// Outcome blocks until a start has shown how it goes, or ctx ends, and returns
+	// the application as it is then. After Start or Restart its LastExit is nil
+	// unless the program has ended since.
+	Outcome(ctx context.Context, owner AccountID, id ID) (Snapshot, error)
+	// Console runs a command in the place of an application, and blocks until nothing
+	// of it runs any more, which ctx brings about. A command that fails is no error.
+	Console(ctx context.Context, owner AccountID, id ID, command string) (Shell, error)
+}
+
+// Settings changes or removes one application. Variables, whose values are secrets, are
+// in effect from its next start.
+type Settings interface {
+	// SetRAM returns Exhausted when the account or the host has no room for ram.
+	SetRAM(ctx context.Context, owner AccountID, id ID, ram MB) error
+	SetProfile(ctx context.Context, owner AccountID, id ID, p Profile) error
+	SetAutoRestart(ctx context.Context, owner AccountID, id ID, on bool) error
+	Delete(ctx context.Context, owner AccountID, id ID) error
+	// Variables returns them by name.
+	Variables(ctx context.Context, owner AccountID, id ID) ([]Variable, error)
+	// SetVariables sets those with a value and removes the others.
+	SetVariables(ctx context.Context, owner AccountID, id ID, change map[string]*string) error
+	// RemoveVariable returns NotFound when there is none of that name.
+	RemoveVariable(ctx context.Context, owner AccountID, id ID, name string) error
+	// AddApts returns what the host lacks of these system packages; nothing is installed.
+	AddApts(ctx context.Context, owner AccountID, id ID, list []string) (Wishes, error)
+	// DropApts returns their names, or Already when none was asked for.
+	DropApts(ctx context.Context, owner AccountID, id ID, list []string) ([]string, error)
+	// WriteFile writes one file of the application's own, by its path below the tree. It
+	// fails with Conflict while the application is deployed, NoSpace beyond its disk
+	// space.
+	WriteFile(ctx context.Context, owner AccountID, id ID, path string, data []byte) error
+}
+
+// Deployments takes code in, remembers it, and brings it back. A file that Spool returned
+// without an error is either handed over to exactly one call of Upload, Commit or Restore,
+// which then owns it even when it fails, or given back exactly once with DropSpool. Those
+// three and Rollback go on when ctx ends, and tell their progress (WithProgress).
+type Deployments interface {
+	// Spool keeps everything r yields. It returns no file when it fails.
+	Spool(ctx context.Context, r io.Reader) (file string, err error)
+	DropSpool(file string)
+	// Upload makes a new application.
+	Upload(ctx context.Context, owner Account, file string) (Deployed, error)
+	// Commit replaces the code of an application.
+	Commit(ctx context.Context, owner AccountID, id ID, file string) (Deployed, error)
+	// Restore makes the files of an application what the ZIP holds, and the variables
+	// too withVariables.
+	Restore(ctx context.Context, owner AccountID, id ID, file string, withVariables bool) (Deployed, error)
+	// Deploys returns the earlier deploys, newest first.
+	Deploys(ctx context.Context, owner AccountID, id ID) ([]Deploy, error)
+	// Rollback brings the code of one back, of the one before the newest when number is
+	// 0: Already when it is the newest.
+	Rollback(ctx context.Context, owner AccountID, id ID, number int) (Deployed, error)
+	// Backup makes a new ZIP file at each call and blocks until it is there;
+	// withVariables puts the environment variables into it, in plain.
+	Backup(ctx context.Context, owner AccountID, id ID, withVariables bool) (Backup, error)
+}
+
+// Contents are the files of applications, by paths below the tree, "." being the tree, and
+// backups, by their file. They ask nobody who may read them. The caller closes.
+//
+// No link is followed, and what is not a file or directory of uid is NotFound. A uid is
+// never another application's soon, so what was deleted meanwhile shows nothing of what
+// has its id now.
+type Contents interface {
+	// List returns what is in a directory, and whether there is more.
+	List(id ID, uid int, path string) (list []Entry, more bool, err error)
+	// OpenFile returns a file and its size.
+	OpenFile(id ID, uid int, path string) (io.ReadCloser, int64, error)
+	// Backups returns those that are younger than ttl, the newest first.
+	Backups(id ID, ttl time.Duration) ([]Backup, error)
+	// OpenBackup returns a backup and when it was made: NotFound when it has expired.
+	OpenBackup(file string) (io.ReadSeekCloser, time.Time, error)
+}
+
+// Logs are what applications, or their builds, have printed: lines, each with its stamp.
+// They ask nobody who may read them.
+type Logs interface {
+	// Tail returns the last max bytes, "" when there is no log.
+	Tail(id ID, build bool, max int) string
+	// Open opens everything that is kept. The caller closes.
+	Open(id ID, build bool) (io.ReadCloser, error)
+	// FollowBuild follows the log of an application's build from now on, its lines
+	// without their stamps. The caller closes the follower.
+	FollowBuild(id ID) (Follower, error)
+}
+
+// Follower reads an output at its own pace. Whatever it does, or fails to do,
+// the output does not wait for it.
+type Follower interface {
+	// Ready receives when there may be something to take.
+	Ready() <-chan struct{}
+	// Take returns whole lines that came since the last call; what it missed is told in a
+	// line. It does not block.
+	Take() string
+	Close()
+}
+
+// Feed tells what happens while it happens.
+type Feed interface {
+	// Watch fails with NotFound and Forbidden for what the account may not see, Invalid
+	// for lines of all applications, Limited and Unavailable when too many watch
+	// already. The caller closes the stream.
+	Watch(ctx context.Context, w Watch) (Stream, error)
+	// Last returns the ID of the newest event. Who reads everything after that, and then
+	// watches from it, misses nothing.
+	Last() int64
+}
+
+// Stream is one look at the Feed. Next and Check are for one goroutine.
+type Stream interface {
+	// Next blocks until something has happened, and returns that in order. It
+	// fails with Unavailable when the daemon ends, or is upgraded.
+	Next(ctx context.Context) ([]Event, error)
+	// Check fails when the account may not see any more what it watches.
+	Check(ctx context.Context) error
+	Close()
+}
+
+// Accounts knows who holds an API token.
+type Accounts interface {
+	// Authenticate returns the account of token, and what is known of the token:
+	// Unauthorized when there is none, Forbidden, with both, when the account is
+	// disabled.
+	Authenticate(ctx context.Context, token string) (Account, Token, error)
+	// SetLocale returns NotFound when locale is not one of Locales.
+	SetLocale(ctx context.Context, id AccountID, locale string) error
+}
+
+// Links makes the addresses of downloads that need no token.
+type Links interface {
+	// Sign returns a text that is safe as one segment of a path.
+	Sign(l Link) string
+	// Verify returns NotFound when token was forged or has expired.
+	Verify(token string) (Link, error)
+}
+
+// Teams knows who else may use the applications of an account. Names of permissions that
+// are none are Invalid.
+type Teams interface {
+	// Members returns the members of all applications of owner, by application
+	// and account.
+	Members(ctx context.Context, owner AccountID) ([]Member, error)
+	// AddMember returns NotFound for an unknown account, Conflict for a member.
+	AddMember(ctx context.Context, owner AccountID, id ID, member AccountID, permissions []string) (Member, error)
+	// SetMember and RemoveMember return NotFound for who is no member.
+	SetMember(ctx context.Context, owner AccountID, id ID, member AccountID, permissions []string) (Member, error)
+	RemoveMember(ctx context.Context, owner AccountID, id ID, member AccountID) error
+	// Memberships returns the applications of others that member may use.
+	Memberships(ctx context.Context, member AccountID) ([]Membership, error)
+	// Authorize returns the owner of an application when member may do with it
+	// what p names: NotFound for who is no member, Forbidden without p.
+	Authorize(ctx context.Context, member AccountID, id ID, p Permission) (AccountID, error)
+}
+
+// Names knows the subdomains of an account, and the domains that it brings; name is as
+// somebody wrote it. Another account's domain is NotFound.
+type Names interface {
+	// Names returns all of them, oldest first.
+	Names(ctx context.Context, owner AccountID) (NameList, error)
+	// Subdomain returns Invalid when there can be no such name, NotFound when
+	// nobody has it, and Forbidden when another account has.
+	Subdomain(ctx context.Context, owner AccountID, id ID) (Subdomain, error)
+	// ReserveSubdomain fails with Conflict when somebody has the name.
+	ReserveSubdomain(ctx context.Context, owner AccountID, id ID) (Subdomain, error)
+	// ReleaseSubdomain has Subdomain's errors, and Conflict while a site has it.
+	ReleaseSubdomain(ctx context.Context, owner AccountID, id ID) error
+	Domain(ctx context.Context, owner AccountID, name string) (Domain, error)
+	// ClaimDomain fails with Conflict when the domain is taken.
+	ClaimDomain(ctx context.Context, owner AccountID, id ID, name string) (Domain, error)
+	// AssignDomain leads a domain to another application.
+	AssignDomain(ctx context.Context, owner AccountID, name string, to ID) (Domain, error)
+	RemoveDomain(ctx context.Context, owner AccountID, name string) error
+	// VerifyDomain asks the DNS, so it can take seconds; the status tells what
+	// came of it. It fails with Unavailable when the DNS does not answer.
+	VerifyDomain(ctx context.Context, owner AccountID, name string) (Domain, error)
+}
