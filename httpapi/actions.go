@@ -53,11 +53,11 @@ type removedApps struct {
 }
 
 func (s *server) start(c *call) (response, error) {
-	snap, err := s.Applications.Start(c.r.Context(), c.owner(), c.id)
+	snap, err := s.Applications.Start(c.Request.Context(), c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}
-	if now, err := s.Applications.Outcome(c.r.Context(), c.owner(), c.id); err == nil { // else it is gone: it was started
+	if now, err := s.Applications.Outcome(c.Request.Context(), c.owner(), c.id); err == nil { // else it is gone: it was started
 		snap = now
 	}
 	return ok(startAnswer{statusOK, c.tell(outcome(app.Textf("Your application was started"), snap, s.Now())), appStatus{
@@ -68,11 +68,11 @@ func (s *server) start(c *call) (response, error) {
 }
 
 func (s *server) restart(c *call) (response, error) {
-	if err := s.Applications.Restart(c.r.Context(), c.owner(), c.id); err != nil {
+	if err := s.Applications.Restart(c.Request.Context(), c.owner(), c.id); err != nil {
 		return response{}, err
 	}
 	done := app.Textf("Your application was restarted")
-	if snap, err := s.Applications.Outcome(c.r.Context(), c.owner(), c.id); err == nil {
+	if snap, err := s.Applications.Outcome(c.Request.Context(), c.owner(), c.id); err == nil {
 		return ok(plain{statusOK, c.tell(outcome(done, snap, s.Now()))})
 	}
 	return ok(plain{statusOK, c.tell(app.Textf("%v.", done))}) // it is gone: it was restarted
@@ -84,7 +84,7 @@ func (s *server) stop(c *call) (response, error) {
 
 // onOne runs an action that has nothing to tell but that it was done.
 func onOne(c *call, do action, done app.Text) (response, error) {
-	if err := do(c.r.Context(), c.owner(), c.id); err != nil {
+	if err := do(c.Request.Context(), c.owner(), c.id); err != nil {
 		return response{}, err
 	}
 	return ok(plain{statusOK, c.tell(done)})
@@ -165,7 +165,7 @@ type tally struct {
 
 // act runs one action on every application that is meant.
 func (s *server) act(c *call, do action) tally {
-	ctx := c.r.Context()
+	ctx := c.Request.Context()
 	meant := s.meant(c)
 	results := each(ctx, meant, actors, func(snap app.Snapshot) (struct{}, error) {
 		return struct{}{}, do(ctx, snap.Account, snap.ID)
@@ -190,7 +190,7 @@ const (
 func (s *server) actAndWatch(c *call, do action) tally {
 	begun := time.Now()
 	t := s.act(c, do)
-	ctx, cancel := context.WithTimeout(c.r.Context(), max(watchAll-time.Since(begun), watchLast))
+	ctx, cancel := context.WithTimeout(c.Request.Context(), max(watchAll-time.Since(begun), watchLast))
 	defer cancel()
 	var started []app.Snapshot
 	for _, snap := range s.meant(c) {

@@ -150,10 +150,10 @@ func TestStartOfAllIsWatchedSideBySide(t *testing.T) {
 		most   time.Duration
 		least  time.Duration
 	}{
-		"a few":                {3, 10 * time.Millisecond, 2 * time.Second, 2100 * time.Millisecond, 2 * time.Second},
-		"a hundred":            {100, 100 * time.Millisecond, 2 * time.Second, 3 * time.Second, 2 * time.Second},
-		"a long delay":         {3, 10 * time.Millisecond, time.Minute, 3 * time.Second, 2 * time.Second},
-		"longer than patience": {100, time.Second, 2 * time.Second, 13*time.Second + watchLast + 10*time.Millisecond, 12*time.Second + watchLast},
+		"a few":                    {3, 10 * time.Millisecond, 2 * time.Second, 2100 * time.Millisecond, 2 * time.Second},
+		"a hundred":                {100, 100 * time.Millisecond, 2 * time.Second, 3 * time.Second, 2 * time.Second},
+		"a long delay":             {3, 10 * time.Millisecond, time.Minute, 3 * time.Second, 2 * time.Second},
+		"longer than web.Patience": {100, time.Second, 2 * time.Second, 13*time.Second + watchLast + 10*time.Millisecond, 12*time.Second + watchLast},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -1,12 +1,12 @@
 package httpapi
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
 	"berth/app"
+	"berth/web"
 )
 
 // The names of what is recorded beside the operations of the routes.
@@ -20,27 +20,18 @@ const statusGone = 499
 
 // trail is what a call gathers for the audit log on its way.
 type trail struct {
-	operation string // "" when the call is not recorded
-	name      string // of the application
-	detail    string
-	parts     []part // of a call about all applications
-	status    int    // of the last frame of a WebSocket
-	refusal   string // in that frame
-	done      bool   // it is recorded
+	web.Trail
+	name    string // of the application
+	parts   []part // of a call about all applications
+	status  int    // of the last frame of a WebSocket
+	refusal string // in that frame
+	done    bool   // it is recorded
 }
 
 // part is what came of one application among all.
 type part struct {
 	app.Snapshot
 	err error
-}
-
-// note adds a parameter that matters. It MUST NOT be a secret.
-func (c *call) note(format string, args ...any) {
-	if c.audit.detail != "" {
-		c.audit.detail += " "
-	}
-	c.audit.detail += fmt.Sprintf(format, args...)
 }
 
 // about names the application that a call has made.
@@ -56,7 +47,7 @@ func (c *call) concluded(status int, refusal string) {
 // begin looks the application's name up while there is one: it may be gone when
 // the call is recorded.
 func (s *server) begin(c *call) {
-	if c.audit.operation == "" || c.head() || s.Record == nil {
+	if c.audit.Operation == "" || c.head() || s.Record == nil {
 		c.audit.done = true
 		return
 	}
@@ -76,12 +67,12 @@ func (s *server) nameOf(owner app.AccountID, id string) string {
 
 // record writes what came of a call into the audit log, once.
 func (s *server) record(c *call, resp response) {
-	if c.audit.done || c.audit.operation == "" || c.account.ID == 0 || s.Record == nil {
+	if c.audit.done || c.audit.Operation == "" || c.account.ID == 0 || s.Record == nil {
 		return
 	}
 	c.audit.done = true
-	act := s.actOf(c, c.account, c.audit.operation)
-	act.Account, act.App, act.AppName, act.Detail = c.owner(), c.id, c.audit.name, c.audit.detail
+	act := s.actOf(c, c.account, c.audit.Operation)
+	act.Account, act.App, act.AppName, act.Detail = c.owner(), c.id, c.audit.name, c.audit.Detail
 	if act.App == "" {
 		act.App = app.ID(c.params.ByName("appID"))
 	}
@@ -112,7 +103,7 @@ func (s *server) recordFailure(c *call, account app.Account, err error) {
 	}
 	act := s.actOf(c, account, authFailed)
 	if act.Actor == 0 {
-		act.Actor, act.From = app.Stranger, addressKey(c.r.RemoteAddr)
+		act.Actor, act.From = app.Stranger, addressKey(c.Request.RemoteAddr)
 	}
 	if app.KindOf(err) == app.Limited {
 		act.Operation = authLimited
@@ -127,7 +118,7 @@ func (s *server) recordFailure(c *call, account app.Account, err error) {
 func (s *server) actOf(c *call, actor app.Account, operation string) app.Act {
 	return app.Act{
 		At: s.Now(), Actor: actor.ID, Name: actor.Name, Token: c.with.ID, Label: c.with.Label,
-		From: addressOf(c.r.RemoteAddr), Operation: operation, Request: c.requestID, Times: 1,
+		From: addressOf(c.Request.RemoteAddr), Operation: operation, Request: c.RequestID, Times: 1,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"berth/app"
+	"berth/web"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 // A valid token always gets through: behind a proxy many people share one
 // address, and nobody guesses 256 random bits.
 func (s *server) authenticate(c *call) error {
-	token := c.r.Header.Get(tokenHeader)
+	token := c.Request.Header.Get(tokenHeader)
 	account, with, err := s.account(c, token)
 	c.with, c.locale = with, account.Locale
 	var q quota
@@ -28,7 +29,7 @@ func (s *server) authenticate(c *call) error {
 	case err == nil || kind == app.Forbidden:
 		q = s.tokens.take(tokenKey(token))
 	case kind == app.Unauthorized:
-		q = s.addresses.take(addressKey(c.r.RemoteAddr))
+		q = s.addresses.take(addressKey(c.Request.RemoteAddr))
 	default:
 		return err // nobody's fault that counts
 	}
@@ -53,7 +54,7 @@ func (s *server) account(c *call, token string) (app.Account, app.Token, error) 
 	if len(token) > maxTokenLength {
 		return app.Account{}, app.Token{}, app.Errorf(app.Unauthorized, "The API token is not valid.")
 	}
-	return s.Accounts.Authenticate(c.r.Context(), token)
+	return s.Accounts.Authenticate(c.Request.Context(), token)
 }
 
 func limited(q quota) error {
@@ -63,10 +64,10 @@ func limited(q quota) error {
 
 // currentQuota tells what is left to whoever makes a call, without counting it.
 func (s *server) currentQuota(c *call) quota {
-	if token := c.r.Header.Get(tokenHeader); token != "" {
+	if token := c.Request.Header.Get(tokenHeader); token != "" {
 		return s.tokens.peek(tokenKey(token))
 	}
-	return s.addresses.peek(addressKey(c.r.RemoteAddr))
+	return s.addresses.peek(addressKey(c.Request.RemoteAddr))
 }
 
 // tokenKey stands for a token in memory, so that its text is not kept.
@@ -88,17 +89,12 @@ func addressOf(remote string) string {
 	return addr.Unmap().WithZone("").String()
 }
 
-// addressKey names where a request came from. One customer usually holds a
-// whole /64 of IPv6, so that is one address.
+// addressKey names where a request came from.
 func addressKey(remote string) string {
 	host := addressOf(remote)
 	addr, err := netip.ParseAddr(host)
-	if err != nil || addr.Is4() {
+	if err != nil {
 		return host
 	}
-	prefix, err := addr.Prefix(64)
-	if err != nil {
-		return addr.String()
-	}
-	return prefix.String()
+	return web.KeyOf(addr)
 }

@@ -1,36 +1,12 @@
 package httpapi
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
 	"berth/app"
 )
-
-func TestBodyErrors(t *testing.T) {
-	for _, tt := range []struct {
-		err  error
-		kind app.Kind
-	}{
-		{fmt.Errorf("multipart: %w", &http.MaxBytesError{Limit: 10}), app.TooLarge},
-		{fmt.Errorf("read: %w", os.ErrDeadlineExceeded), app.Invalid},
-		{io.ErrUnexpectedEOF, app.Invalid},
-		{errors.New("connection reset"), app.Invalid},
-	} {
-		if got := app.KindOf((&body{}).blame(tt.err, app.Textf("The body ended early."))); got != tt.kind {
-			t.Errorf("%v: kind %v, want %v", tt.err, got, tt.kind)
-		}
-	}
-	b := &body{err: &http.MaxBytesError{Limit: 10}}
-	if got := app.KindOf(b.blame(io.ErrUnexpectedEOF, app.Textf("The body ended early."))); got != app.TooLarge {
-		t.Errorf("the reader's own error: kind %v, want TooLarge", got)
-	}
-}
 
 func TestParseFieldsKeepsNestedValues(t *testing.T) {
 	f, err := parseFields([]byte(`{"a":{"b":1,"b":2},"c":[{}],"n":null,"":"empty name"}`))

@@ -11,20 +11,12 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"berth/app"
+	"berth/web"
 )
 
-// unmatched stands for the route in the log of a request that has none.
-const unmatched = "unmatched"
-
-// call is one request and what became known of it on its way. It is also the
-// ResponseWriter that goes through the router, so that a route finds it again.
+// call is one request and what became known of it on its way.
 type call struct {
-	http.ResponseWriter
-	r         *http.Request
-	requestID string
-	began     time.Time
-
-	pattern  string // of the route, never the path
+	web.Call
 	params   httprouter.Params
 	account  app.Account    // set when the route needs a token
 	with     app.Token      // that it was asked with
@@ -34,10 +26,7 @@ type call struct {
 	mayStill func() error   // set with actsFor: asks again, when the request took long
 	shared   []app.Snapshot // set when it asks so of "all": those it may; else nil
 
-	sent   *incoming // the body, nil when there is none
-	status int       // 0 until the answer begins
-	cause  error     // of a refusal, for the log alone
-	audit  trail     // what the audit log will have
+	audit trail // what the audit log will have
 }
 
 func newCall(w http.ResponseWriter, r *http.Request, now time.Time) *call {
@@ -45,32 +34,8 @@ func newCall(w http.ResponseWriter, r *http.Request, now time.Time) *call {
 	if !validRequestID(id) {
 		id = rand.Text()
 	}
-	c := &call{ResponseWriter: w, r: r, requestID: id, began: now, pattern: unmatched}
-	if r.Body != nil {
-		c.sent = &incoming{ReadCloser: r.Body}
-		r.Body = c.sent
-	}
-	return c
+	return &call{Call: web.NewCall(w, r, id, now)}
 }
-
-// WriteHeader remembers the first status.
-func (c *call) WriteHeader(status int) {
-	if c.status == 0 {
-		c.status = status
-	}
-	c.ResponseWriter.WriteHeader(status)
-}
-
-// Write remembers that an answer began.
-func (c *call) Write(p []byte) (int, error) {
-	if c.status == 0 {
-		c.status = http.StatusOK
-	}
-	return c.ResponseWriter.Write(p)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // owner is the account whose applications are meant: the one that asks, unless
 // it asks as a member of a team.
@@ -85,20 +50,20 @@ func (c *call) owner() app.AccountID {
 func (c *call) asMember() bool { return c.actsFor != 0 || c.shared != nil }
 
 // head reports whether only the headers are asked for.
-func (c *call) head() bool { return c.r.Method == http.MethodHead }
+func (c *call) head() bool { return c.Request.Method == http.MethodHead }
 
 // base returns the address that links of this server begin with.
 func (s *server) base(c *call) (string, error) {
 	if s.BaseURL != "" {
 		return s.BaseURL, nil
 	}
-	if !validHost(c.r.Host) {
+	if !validHost(c.Request.Host) {
 		return "", app.Errorf(app.Invalid, "The Host header of the request is not a host name, so no link can be made.")
 	}
-	if c.r.TLS != nil {
-		return "https://" + c.r.Host, nil
+	if c.Request.TLS != nil {
+		return "https://" + c.Request.Host, nil
 	}
-	return "http://" + c.r.Host, nil
+	return "http://" + c.Request.Host, nil
 }
 
 // validRequestID keeps strangers from writing anything but a word into the log.

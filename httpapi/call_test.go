@@ -29,11 +29,11 @@ func TestBase(t *testing.T) {
 	if got, err := s.base(c); err != nil || got != "http://example.com" {
 		t.Errorf("plain: %q, %v", got, err)
 	}
-	c.r.TLS = &tls.ConnectionState{}
+	c.Request.TLS = &tls.ConnectionState{}
 	if got, err := s.base(c); err != nil || got != "https://example.com" {
 		t.Errorf("TLS: %q, %v", got, err)
 	}
-	c.r.Host = "not a host"
+	c.Request.Host = "not a host"
 	if _, err := s.base(c); app.KindOf(err) != app.Invalid {
 		t.Errorf("bad host: %v", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"berth/web"
 )
 
 // pipes is a listener over in-memory connections, whose deadlines follow the
@@ -96,7 +98,7 @@ func TestStalledUploadIsGivenUp(t *testing.T) {
 		if status != http.StatusBadRequest || !strings.Contains(text, "No data came for 1m") {
 			t.Errorf("status %d: %s", status, text)
 		}
-		if waited := time.Since(began); waited < patience || waited > patience+time.Second {
+		if waited := time.Since(began); waited < web.Patience || waited > web.Patience+time.Second {
 			t.Errorf("waited %v", waited)
 		}
 		if len(w.handed) > 0 {
@@ -133,7 +135,7 @@ func TestLongWorkIsNotCutByTheDeadlineOfTheBody(t *testing.T) {
 		w.deployed.Snapshot = bot("bot-one")
 		w.before = func(ctx context.Context, _ string) {
 			select {
-			case <-time.After(10 * patience):
+			case <-time.After(10 * web.Patience):
 			case <-ctx.Done():
 				t.Error("the work was cancelled")
 			}
@@ -199,7 +201,7 @@ func TestStalledBodyThatNobodyReadsDoesNotHoldTheAnswer(t *testing.T) {
 		if status, text := readAnswer(t, conn); status != http.StatusOK {
 			t.Errorf("status %d: %s", status, text)
 		}
-		if waited := time.Since(began); waited > patience+time.Second {
+		if waited := time.Since(began); waited > web.Patience+time.Second {
 			t.Errorf("waited %v", waited)
 		}
 	})
@@ -211,7 +213,7 @@ func TestClientThatTakesNothingLosesItsConnection(t *testing.T) {
 		conn := connect(t, w)
 		request := "GET /v2/openapi.json HTTP/1.1\r\nHost: example.com\r\n\r\n"
 		sendText(conn, strings.Repeat(request, 200)) // answers that nobody reads, one behind the other
-		<-time.After(3 * patience)
+		<-time.After(3 * web.Patience)
 		text, err := io.ReadAll(conn)
 		if err != nil || len(text) > 1<<20 {
 			t.Errorf("%d bytes were still sent, %v", len(text), err)
@@ -225,7 +227,7 @@ func TestClientThatTakesNothingLosesItsDownload(t *testing.T) {
 		w.logText = strings.NewReader(strings.Repeat("line\n", 1<<20))
 		conn := connect(t, w)
 		sendText(conn, "GET "+logPath(w, 20001)+" HTTP/1.1\r\nHost: example.com\r\n\r\n")
-		<-time.After(patience + time.Second)
+		<-time.After(web.Patience + time.Second)
 		text, err := io.ReadAll(conn)
 		if err != nil || len(text) > 1<<19 {
 			t.Errorf("%d bytes were still sent, %v", len(text), err)
@@ -280,8 +282,8 @@ func TestLingeringEnds(t *testing.T) {
 		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Error(err)
 		}
-		if took := time.Since(began); took < lingering || took > lingering+time.Second {
-			t.Errorf("closed after %v, want %v", took, lingering)
+		if took := time.Since(began); took < web.Lingering || took > web.Lingering+time.Second {
+			t.Errorf("closed after %v, want %v", took, web.Lingering)
 		}
 	})
 }

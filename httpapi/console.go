@@ -33,7 +33,7 @@ func (s *server) console(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	said, err := s.Applications.Console(c.r.Context(), c.owner(), c.id, command)
+	said, err := s.Applications.Console(c.Request.Context(), c.owner(), c.id, command)
 	if err != nil {
 		return response{}, err
 	}

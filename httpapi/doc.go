@@ -45,7 +45,7 @@
 // # One record of the audit log
 //
 //  1. The row of the route names the operation (routes.go). The handler adds what matters
-//     with call.note (audit.go), and never a secret.
+//     with Trail.Note (web/call.go), and never a secret.
 //  2. server.record (audit.go) hands the app.Act to Services.Record before server.send
 //     writes the answer. The record of a WebSocket follows its last frame.
 //  3. Record is that of db.Auditor. Its one goroutine stores the records of a tenth of a second in

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/app"
+	"berth/web"
 )
 
 const (
@@ -55,7 +56,7 @@ func (s *server) logs(c *call) (response, error) {
 }
 
 func (s *server) logsOfAll(c *call) (response, error) {
-	results := each(c.r.Context(), s.meant(c), readers, func(snap app.Snapshot) (logs, error) {
+	results := each(c.Request.Context(), s.meant(c), readers, func(snap app.Snapshot) (logs, error) {
 		return s.logsOf(c, snap)
 	})
 	list := []logs{}
@@ -99,7 +100,7 @@ func (s *server) backup(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	b, err := s.Deployments.Backup(c.r.Context(), c.owner(), c.id, withVariables)
+	b, err := s.Deployments.Backup(c.Request.Context(), c.owner(), c.id, withVariables)
 	if err != nil {
 		return response{}, err
 	}
@@ -114,7 +115,7 @@ func (s *server) backup(c *call) (response, error) {
 // wantsVariables reports whether the environment variables are asked for. They
 // are the owner's alone: no permission of a member shows them.
 func (c *call) wantsVariables() (bool, error) {
-	query, err := url.ParseQuery(c.r.URL.RawQuery)
+	query, err := url.ParseQuery(c.Request.URL.RawQuery)
 	switch values := query["env"]; {
 	case err == nil && (len(values) == 0 || slices.Equal(values, []string{"false"})):
 		return false, nil
@@ -123,7 +124,7 @@ func (c *call) wantsVariables() (bool, error) {
 	case c.asMember():
 		return false, app.Errorf(app.Forbidden, "A backup with the environment variables is for the application's owner alone. Ask for one without env=true.")
 	}
-	c.note("env=true")
+	c.audit.Note("env=true")
 	return true, nil
 }
 
@@ -140,8 +141,8 @@ func (s *server) backupOfAll(c *call) (response, error) {
 		return response{}, err
 	}
 	meant := s.meant(c)
-	results := each(c.r.Context(), meant, archivers, func(snap app.Snapshot) (app.Backup, error) {
-		return s.Deployments.Backup(c.r.Context(), snap.Account, snap.ID, withVariables)
+	results := each(c.Request.Context(), meant, archivers, func(snap app.Snapshot) (app.Backup, error) {
+		return s.Deployments.Backup(c.Request.Context(), snap.Account, snap.ID, withVariables)
 	})
 	parted(c, meant, results)
 	list := []backup{}
@@ -207,12 +208,12 @@ func (s *server) downloadLog(c *call, link app.Link) (response, error) {
 		if c.head() {
 			return
 		}
-		source := &witness{r: log}
+		source := &web.Witness{Reader: log}
 		if _, err := io.Copy(out, source); err == nil {
 			return
 		}
-		if source.err != nil && !errors.Is(source.err, io.EOF) {
-			s.Log.Error("cannot read a log", "request", c.requestID, "cause", source.err)
+		if source.Err != nil && !errors.Is(source.Err, io.EOF) {
+			s.Log.Error("cannot read a log", "request", c.RequestID, "cause", source.Err)
 		}
 		panic(http.ErrAbortHandler) // or the client takes the part for the whole
 	}}, nil
@@ -239,7 +240,7 @@ func (s *server) serveFile(c *call, w http.ResponseWriter, file io.ReadSeekClose
 	defer func() { _ = file.Close() }() // only read, so nothing can be lost
 	out := newTap(w)
 	defer out.done()
-	http.ServeContent(out, c.r, "", made, file)
+	http.ServeContent(out, c.Request, "", made, file)
 	if out.refused != 0 {
 		// net/http takes back some headers of the file, not all.
 		for _, name := range []string{"ETag", "Last-Modified", "Content-Disposition"} {
@@ -280,7 +281,7 @@ func (t *tap) Write(p []byte) (int, error) {
 	if t.refused != 0 {
 		return len(p), nil
 	}
-	_ = t.control.SetWriteDeadline(time.Now().Add(patience)) // see boundBody
+	_ = t.control.SetWriteDeadline(time.Now().Add(web.Patience)) // see boundBody
 	return t.ResponseWriter.Write(p)
 }
 

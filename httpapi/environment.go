@@ -25,7 +25,7 @@ type variable struct {
 }
 
 func (s *server) variables(c *call) (response, error) {
-	all, err := s.Settings.Variables(c.r.Context(), c.owner(), c.id)
+	all, err := s.Settings.Variables(c.Request.Context(), c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}
@@ -45,8 +45,8 @@ func (s *server) setVariables(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	c.note("%s", namesOf(change))
-	if err := s.Settings.SetVariables(c.r.Context(), c.owner(), c.id, change); err != nil {
+	c.audit.Note("%s", namesOf(change))
+	if err := s.Settings.SetVariables(c.Request.Context(), c.owner(), c.id, change); err != nil {
 		return response{}, err
 	}
 	removed := 0
@@ -93,8 +93,8 @@ func changed(set, removed int) app.Text {
 
 func (s *server) removeVariable(c *call) (response, error) {
 	name := c.params.ByName("name")
-	c.note("%s", namesOf(map[string]*string{name: nil}))
-	if err := s.Settings.RemoveVariable(c.r.Context(), c.owner(), c.id, name); err != nil {
+	c.audit.Note("%s", namesOf(map[string]*string{name: nil}))
+	if err := s.Settings.RemoveVariable(c.Request.Context(), c.owner(), c.id, name); err != nil {
 		return response{}, err
 	}
 	return ok(numbered{statusOK, http.StatusOK, c.say("The environment variable %s was removed. In effect from the next start.", name)})
@@ -105,8 +105,8 @@ func (s *server) addApts(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	c.note("apt=%s", strings.Join(list, ","))
-	w, err := s.Settings.AddApts(c.r.Context(), c.owner(), c.id, list)
+	c.audit.Note("apt=%s", strings.Join(list, ","))
+	w, err := s.Settings.AddApts(c.Request.Context(), c.owner(), c.id, list)
 	if err != nil {
 		return response{}, err
 	}
@@ -118,8 +118,8 @@ func (s *server) dropApts(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	c.note("apt=%s", strings.Join(list, ","))
-	names, err := s.Settings.DropApts(c.r.Context(), c.owner(), c.id, list)
+	c.audit.Note("apt=%s", strings.Join(list, ","))
+	names, err := s.Settings.DropApts(c.Request.Context(), c.owner(), c.id, list)
 	if err != nil {
 		return response{}, err
 	}
@@ -132,7 +132,7 @@ func (s *server) dropApts(c *call) (response, error) {
 // apts returns the list of system packages that a request names: in its query,
 // as one client sends it, or in the field apt, as a text or as an array.
 func (c *call) apts() ([]string, error) {
-	if query := c.r.URL.Query()["apt"]; len(query) > 0 {
+	if query := c.Request.URL.Query()["apt"]; len(query) > 0 {
 		return words(query), nil
 	}
 	f, err := c.fields()

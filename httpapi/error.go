@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"berth/app"
+	"berth/web"
 )
 
 // statusOf is the one table from the kind of an error to the HTTP status.
@@ -134,27 +135,27 @@ func (c *call) refusal(status int, message app.Text) response {
 		StatusCode: status,
 		Code:       status,
 		Message:    c.tell(message),
-		RequestID:  c.requestID,
+		RequestID:  c.RequestID,
 	}}
 }
 
 // explain returns what the user may know of err and keeps the rest for the log.
 func (s *server) explain(c *call, err error) (status int, message app.Text, logs string) {
-	if why := lastWord(c.r.Context()); why != nil && (errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded)) {
-		c.cause, err = err, why
+	if why := web.LastWord(c.Request.Context()); why != nil && (errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded)) {
+		c.Cause, err = err, why
 	}
 	status, message = told(err)
 	var e *app.Error
 	switch known := errors.As(err, &e); {
 	case status == http.StatusInternalServerError:
-		s.Log.Error("internal error", "route", c.pattern, "request", c.requestID, "cause", err)
+		s.Log.Error("internal error", "route", c.Pattern, "request", c.RequestID, "cause", err)
 		return status, message, ""
 	case !known:
-		c.cause = err
+		c.Cause = err
 		return status, message, ""
 	}
 	if e.Err != nil {
-		c.cause = e.Err
+		c.Cause = e.Err
 	}
 	return status, message, e.Logs
 }

@@ -11,18 +11,7 @@ import (
 	"time"
 
 	"berth/app"
-)
-
-const (
-	// streamRetry is how long clients wait before they come again, in ms.
-	streamRetry = 3000
-	// streamPing is how long a stream is silent at most.
-	streamPing = 15 * time.Second
-	// streamCheck is how soon a token that was revoked, or a permission that was
-	// taken away, ends a stream.
-	streamCheck = 5 * time.Second
-	// streamPatience is how long a client may take to read a frame.
-	streamPatience = 20 * time.Second
+	"berth/web"
 )
 
 // eventNames are the words of the parameter types; see also frameOf.
@@ -43,33 +32,33 @@ func (s *server) events(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	first := fmt.Sprintf("retry: %d\n\n", streamRetry)
+	first := fmt.Sprintf("retry: %d\n\n", web.StreamRetry)
 	if w.Last == 0 { // so that nothing is missed if it breaks before the first event
 		w.Last = s.Feed.Last()
 		first = fmt.Sprintf("id: %d\n", w.Last) + first
 	}
-	stream, err := s.Feed.Watch(c.r.Context(), w)
+	stream, err := s.Feed.Watch(c.Request.Context(), w)
 	if err != nil {
 		return response{}, err
 	}
-	header := map[string]string{
-		"Content-Type":      "text/event-stream",
-		"X-Accel-Buffering": "no", // nginx
-	}
-	return response{header: header, stream: func(http.ResponseWriter) {
+	return response{stream: func(http.ResponseWriter) {
 		defer stream.Close()
-		if c.head() {
-			c.WriteHeader(http.StatusOK)
-			return
+		web.BeginStream(c)
+		if !c.head() {
+			c.Stream(stream, []byte(first), frames, func(ctx context.Context) error {
+				if _, _, err := s.Accounts.Authenticate(ctx, c.Request.Header.Get(tokenHeader)); err != nil {
+					return err
+				}
+				return stream.Check(ctx)
+			})
 		}
-		s.tell(c, stream, first)
 	}}, nil
 }
 
 // watch reads what is to be told.
 func (c *call) watch() (app.Watch, error) {
 	w := app.Watch{Account: c.account.ID, App: app.All, Kinds: app.StateEvent | app.ExitEvent | app.DeployEvent}
-	query, err := url.ParseQuery(c.r.URL.RawQuery)
+	query, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err != nil {
 		return w, app.Errorf(app.Invalid, "The parameters of the address are malformed.")
 	}
@@ -89,7 +78,7 @@ func (c *call) watch() (app.Watch, error) {
 			w.Kinds |= kind
 		}
 	}
-	if last := c.r.Header.Get("Last-Event-ID"); last != "" {
+	if last := c.Request.Header.Get("Last-Event-ID"); last != "" {
 		if w.Last, err = strconv.ParseInt(last, 10, 64); err != nil || w.Last <= 0 {
 			w.Last = -1 // of another server, perhaps: nothing is known since
 		}
@@ -104,65 +93,6 @@ func kindOf(name string) app.EventKind {
 		}
 	}
 	return 0
-}
-
-// tell writes a stream until its client goes, may not see it any more, or takes
-// nothing, or the daemon ends.
-func (s *server) tell(c *call, stream app.Stream, first string) {
-	control := http.NewResponseController(c.ResponseWriter)
-	defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // see boundBody
-	write := func(text []byte) bool {
-		_ = control.SetWriteDeadline(time.Now().Add(streamPatience)) // see boundBody
-		_, err := c.Write(text)
-		return err == nil && control.Flush() == nil
-	}
-	c.WriteHeader(http.StatusOK)
-	if !write([]byte(first)) {
-		return
-	}
-	checked, wrote := time.Now(), time.Now()
-	for {
-		ctx, cancel := context.WithDeadline(c.r.Context(), checked.Add(streamCheck))
-		events, err := stream.Next(ctx)
-		late := ctx.Err() != nil
-		cancel()
-		if c.r.Context().Err() != nil || err != nil && !late {
-			return
-		}
-		if time.Since(checked) >= streamCheck {
-			if !s.stillMay(c, stream) {
-				return
-			}
-			checked = time.Now()
-		}
-		switch {
-		case len(events) > 0:
-			if !write(frames(events)) {
-				return
-			}
-			wrote = time.Now()
-		case time.Since(wrote) >= streamPing:
-			if !write([]byte(": ping\n\n")) {
-				return
-			}
-			wrote = time.Now()
-		}
-	}
-}
-
-// stillMay asks again who watches. That it cannot ask ends no stream.
-func (s *server) stillMay(c *call, stream app.Stream) bool {
-	ctx := c.r.Context()
-	_, _, err := s.Accounts.Authenticate(ctx, c.r.Header.Get(tokenHeader))
-	if err == nil {
-		err = stream.Check(ctx)
-	}
-	switch app.KindOf(err) {
-	case app.Unauthorized, app.Forbidden, app.NotFound:
-		return false
-	default:
-		return true
-	}
 }
 
 // frames writes events as they cross the wire.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/app"
+	"berth/web"
 )
 
 // testEvents are one of each kind.
@@ -118,12 +119,12 @@ func TestAStreamEnds(t *testing.T) {
 					defer close(done)
 					h.ServeHTTP(rec, newRequest("GET", "/v2/events", "").WithContext(ctx))
 				}()
-				time.Sleep(streamPing + time.Second)
+				time.Sleep(web.StreamPing + time.Second)
 				synctest.Wait()
 				w.mu.Lock()
 				w.fail[tt.call] = tt.err
 				w.mu.Unlock()
-				time.Sleep(streamCheck)
+				time.Sleep(web.StreamCheck)
 				synctest.Wait()
 				ended := false
 				select {

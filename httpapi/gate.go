@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"berth/app"
+	"berth/web"
 )
 
 const (
@@ -78,7 +79,7 @@ func (g *Gate) Guard(s *http.Server) {
 			head(h)
 			h.Set("Connection", "close")
 			h.Set("Retry-After", strconv.Itoa(retryUnavailable))
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience)) // see send
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(web.Patience)) // see send
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = w.Write(outright(http.StatusServiceUnavailable, inLanguageOf(r).SayPhrase(c.refusal), h.Get("X-Request-Id")))
 			return

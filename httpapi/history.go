@@ -34,7 +34,7 @@ type deploy struct {
 }
 
 func (s *server) deploys(c *call) (response, error) {
-	all, err := s.Deployments.Deploys(c.r.Context(), c.owner(), c.id)
+	all, err := s.Deployments.Deploys(c.Request.Context(), c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}
@@ -50,7 +50,7 @@ func (s *server) deploys(c *call) (response, error) {
 
 func (s *server) rollback(c *call) (response, error) {
 	number := int64(0)
-	if c.r.ContentLength != 0 {
+	if c.Request.ContentLength != 0 {
 		f, err := c.fields()
 		if err != nil {
 			return response{}, err
@@ -65,7 +65,7 @@ func (s *server) rollback(c *call) (response, error) {
 		}
 	}
 	// Once begun it is finished, whether the client waits or not.
-	ctx := app.WithActor(context.WithoutCancel(c.r.Context()), c.account.ID)
+	ctx := app.WithActor(context.WithoutCancel(c.Request.Context()), c.account.ID)
 	d, err := s.Deployments.Rollback(ctx, c.owner(), c.id, int(number))
 	if err != nil {
 		return response{}, err
@@ -83,7 +83,7 @@ func (s *server) restore(c *call) (response, error) {
 		return response{}, err
 	}
 	var file string
-	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err == nil && strings.HasPrefix(kind, "multipart/") {
+	if kind, _, err := mime.ParseMediaType(c.Request.Header.Get("Content-Type")); err == nil && strings.HasPrefix(kind, "multipart/") {
 		file, err = s.spoolWith(c, func(name, text string) (err error) {
 			if name == "env" {
 				withVariables, err = yes(text)
@@ -96,7 +96,7 @@ func (s *server) restore(c *call) (response, error) {
 	} else if file, err = s.spoolBackup(c, &withVariables); err != nil {
 		return response{}, err
 	}
-	ctx := app.WithActor(context.WithoutCancel(c.r.Context()), c.account.ID)
+	ctx := app.WithActor(context.WithoutCancel(c.Request.Context()), c.account.ID)
 	d, err := s.Deployments.Restore(ctx, c.owner(), c.id, file, withVariables)
 	if err != nil {
 		return response{}, err
@@ -147,7 +147,7 @@ func (s *server) spoolBackup(c *call, withVariables *bool) (string, error) {
 		return "", err
 	}
 	defer func() { _ = backup.Close() }() // only read, so nothing can be lost
-	file, err := s.Deployments.Spool(c.r.Context(), backup)
+	file, err := s.Deployments.Spool(c.Request.Context(), backup)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the backup: %w", err)
 	}

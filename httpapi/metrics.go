@@ -35,7 +35,7 @@ type point struct {
 // metrics answers with what an application used, the last day unless the request
 // says otherwise.
 func (s *server) metrics(c *call) (response, error) {
-	query, err := url.ParseQuery(c.r.URL.RawQuery)
+	query, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err != nil {
 		return response{}, app.Errorf(app.Invalid, "The parameters of the address are malformed.")
 	}
@@ -110,7 +110,7 @@ type happening struct {
 }
 
 func (s *server) happenings(c *call) (response, error) {
-	all, err := s.Applications.Happenings(c.r.Context(), c.owner(), c.id)
+	all, err := s.Applications.Happenings(c.Request.Context(), c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}

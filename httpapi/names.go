@@ -82,7 +82,7 @@ func (s *server) subdomain(c *call) (response, error) {
 	if id == app.All {
 		return s.subdomains(c)
 	}
-	sub, err := s.Names.Subdomain(c.r.Context(), c.owner(), id)
+	sub, err := s.Names.Subdomain(c.Request.Context(), c.owner(), id)
 	if err != nil {
 		return response{}, err
 	}
@@ -90,7 +90,7 @@ func (s *server) subdomain(c *call) (response, error) {
 }
 
 func (s *server) subdomains(c *call) (response, error) {
-	names, err := s.Names.Names(c.r.Context(), c.owner())
+	names, err := s.Names.Names(c.Request.Context(), c.owner())
 	if err != nil {
 		return response{}, err
 	}
@@ -102,8 +102,8 @@ func (s *server) subdomains(c *call) (response, error) {
 }
 
 func (s *server) reserveSubdomain(c *call) (response, error) {
-	c.note("subdomain=%s", c.params.ByName("subdomain"))
-	sub, err := s.Names.ReserveSubdomain(c.r.Context(), c.owner(), app.ID(c.params.ByName("subdomain")))
+	c.audit.Note("subdomain=%s", c.params.ByName("subdomain"))
+	sub, err := s.Names.ReserveSubdomain(c.Request.Context(), c.owner(), app.ID(c.params.ByName("subdomain")))
 	if err != nil {
 		return response{}, err
 	}
@@ -112,8 +112,8 @@ func (s *server) reserveSubdomain(c *call) (response, error) {
 
 func (s *server) releaseSubdomain(c *call) (response, error) {
 	id := app.ID(c.params.ByName("subdomain"))
-	c.note("subdomain=%s", id)
-	if err := s.Names.ReleaseSubdomain(c.r.Context(), c.owner(), id); err != nil {
+	c.audit.Note("subdomain=%s", id)
+	if err := s.Names.ReleaseSubdomain(c.Request.Context(), c.owner(), id); err != nil {
 		return response{}, err
 	}
 	return ok(plain{statusOK, c.say("The subdomain %s is no longer yours.", id)})
@@ -132,7 +132,7 @@ func (s *server) domain(c *call) (response, error) {
 	if app.ID(name) == app.All {
 		return s.domains(c)
 	}
-	d, err := s.Names.Domain(c.r.Context(), c.owner(), name)
+	d, err := s.Names.Domain(c.Request.Context(), c.owner(), name)
 	if err != nil {
 		return response{}, err
 	}
@@ -145,7 +145,7 @@ func (s *server) domain(c *call) (response, error) {
 }
 
 func (s *server) domains(c *call) (response, error) {
-	names, err := s.Names.Names(c.r.Context(), c.owner())
+	names, err := s.Names.Names(c.Request.Context(), c.owner())
 	if err != nil {
 		return response{}, err
 	}
@@ -184,8 +184,8 @@ func (s *server) claimDomain(c *call) (response, error) {
 		return response{}, app.Errorf(app.Invalid, "The field domainName is missing. It must be a domain such as shop.example.org.")
 	}
 	c.id = id
-	c.note("domain=%s", *name)
-	d, err := s.Names.ClaimDomain(c.r.Context(), c.owner(), id, *name)
+	c.audit.Note("domain=%s", *name)
+	d, err := s.Names.ClaimDomain(c.Request.Context(), c.owner(), id, *name)
 	if err != nil {
 		return response{}, err
 	}
@@ -202,8 +202,8 @@ func (s *server) assignDomain(c *call) (response, error) {
 		return response{}, err
 	}
 	c.id = to
-	c.note("domain=%s", c.params.ByName("domain"))
-	d, err := s.Names.AssignDomain(c.r.Context(), c.owner(), c.params.ByName("domain"), to)
+	c.audit.Note("domain=%s", c.params.ByName("domain"))
+	d, err := s.Names.AssignDomain(c.Request.Context(), c.owner(), c.params.ByName("domain"), to)
 	if err != nil {
 		return response{}, err
 	}
@@ -211,21 +211,21 @@ func (s *server) assignDomain(c *call) (response, error) {
 }
 
 func (s *server) removeDomain(c *call) (response, error) {
-	c.note("domain=%s", c.params.ByName("domain"))
-	if err := s.Names.RemoveDomain(c.r.Context(), c.owner(), c.params.ByName("domain")); err != nil {
+	c.audit.Note("domain=%s", c.params.ByName("domain"))
+	if err := s.Names.RemoveDomain(c.Request.Context(), c.owner(), c.params.ByName("domain")); err != nil {
 		return response{}, err
 	}
 	return ok(plain{statusOK, c.say("The domain was removed.")})
 }
 
 func (s *server) verifyDomain(c *call) (response, error) {
-	c.note("domain=%s", c.params.ByName("domain"))
+	c.audit.Note("domain=%s", c.params.ByName("domain"))
 	look := s.Names.VerifyDomain
 	if c.head() {
 		look = s.Names.Domain // a question must not change what it asks for
 	}
 	// What was found out is worth keeping, also when the client has gone.
-	d, err := look(context.WithoutCancel(c.r.Context()), c.owner(), c.params.ByName("domain"))
+	d, err := look(context.WithoutCancel(c.Request.Context()), c.owner(), c.params.ByName("domain"))
 	if err != nil {
 		return response{}, err
 	}

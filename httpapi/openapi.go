@@ -33,7 +33,7 @@ func newDocument() document {
 
 func (s *server) openAPI(c *call) (response, error) {
 	header := map[string]string{"ETag": s.document.etag}
-	if matches(c.r.Header.Get("If-None-Match"), s.document.etag) {
+	if matches(c.Request.Header.Get("If-None-Match"), s.document.etag) {
 		return response{status: http.StatusNotModified, header: header}, nil
 	}
 	return response{status: http.StatusOK, header: header, raw: s.document.text}, nil

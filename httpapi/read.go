@@ -80,7 +80,7 @@ type netIO struct {
 }
 
 func (s *server) user(c *call) (response, error) {
-	names, err := s.Names.Names(c.r.Context(), c.account.ID)
+	names, err := s.Names.Names(c.Request.Context(), c.account.ID)
 	if err != nil {
 		return response{}, err
 	}
@@ -172,7 +172,7 @@ func describe(s app.Snapshot, mods map[app.ID][]string) information {
 }
 
 func (s *server) status(c *call) (response, error) {
-	st, err := s.Applications.Status(c.r.Context(), c.owner(), c.id)
+	st, err := s.Applications.Status(c.Request.Context(), c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}
@@ -180,8 +180,8 @@ func (s *server) status(c *call) (response, error) {
 }
 
 func (s *server) statusOfAll(c *call) (response, error) {
-	results := each(c.r.Context(), s.meant(c), readers, func(snap app.Snapshot) (app.Status, error) {
-		return s.Applications.Status(c.r.Context(), snap.Account, snap.ID)
+	results := each(c.Request.Context(), s.meant(c), readers, func(snap app.Snapshot) (app.Status, error) {
+		return s.Applications.Status(c.Request.Context(), snap.Account, snap.ID)
 	})
 	list := []status{}
 	for _, r := range results {

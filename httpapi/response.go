@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"berth/web"
 )
 
 // response is what a handler answers.
@@ -51,10 +53,10 @@ func (s *server) send(c *call, resp response) {
 		return
 	}
 	// A client that takes nothing must not hold the answer for ever. Twice the
-	// patience, for net/http may first read a body that nobody wanted. The next
+	// web.Patience, for net/http may first read a body that nobody wanted. The next
 	// request on the connection begins without a deadline (see ServeHTTP).
 	control := http.NewResponseController(c.ResponseWriter)
-	_ = control.SetWriteDeadline(time.Now().Add(2 * patience))
+	_ = control.SetWriteDeadline(time.Now().Add(2 * web.Patience))
 	body := resp.raw
 	if resp.body != nil {
 		body = encode(resp.body)
@@ -65,7 +67,7 @@ func (s *server) send(c *call, resp response) {
 	}
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	linger := resp.status >= http.StatusBadRequest && c.partial() && control.EnableFullDuplex() == nil
+	linger := resp.status >= http.StatusBadRequest && c.Partial() && control.EnableFullDuplex() == nil
 	if linger {
 		h.Set("Connection", "close") // before the next request is lost in what is left of this one
 	}
@@ -75,7 +77,7 @@ func (s *server) send(c *call, resp response) {
 		_, _ = c.Write(body)
 	}
 	if linger {
-		c.linger(control, 4*s.MaxUpload) // what is too large is more than one
+		c.Linger(control, 4*s.MaxUpload) // what is too large is more than one
 	}
 }
 

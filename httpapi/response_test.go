@@ -39,7 +39,7 @@ func TestSend(t *testing.T) {
 		rec := httptest.NewRecorder()
 		c := newCall(rec, newRequest(tt.method, "/", ""), testNow)
 		s.send(c, tt.resp)
-		if rec.Body.String() != tt.body || rec.Header().Get("ETag") != `"x"` || c.status != rec.Code {
+		if rec.Body.String() != tt.body || rec.Header().Get("ETag") != `"x"` || c.Status != rec.Code {
 			t.Errorf("%s %+v: %d %q", tt.method, tt.resp, rec.Code, rec.Body)
 		}
 	}

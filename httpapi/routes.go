@@ -132,7 +132,7 @@ func (s *server) newRouter() *httprouter.Router {
 func (s *server) serve(r route) httprouter.Handle {
 	return func(w http.ResponseWriter, _ *http.Request, params httprouter.Params) {
 		c := w.(*call)
-		c.pattern, c.params, c.audit.operation = r.Path, params, r.audit
+		c.Pattern, c.params, c.audit.Operation = r.Path, params, r.audit
 		if r.access == byToken {
 			if err := s.authenticate(c); err != nil {
 				s.send(c, s.failed(c, err))
@@ -158,7 +158,7 @@ func (s *server) serve(r route) httprouter.Handle {
 
 // changeable refuses what is to change something when nothing can be changed.
 func (s *server) changeable(c *call) error {
-	if s.Changes == nil || c.r.Method == http.MethodGet || c.r.Method == http.MethodHead {
+	if s.Changes == nil || c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead {
 		return nil
 	}
 	return s.Changes()

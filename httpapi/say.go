@@ -13,7 +13,7 @@ func (c *call) language() text.Language {
 	if c.locale != "" {
 		return text.In(c.locale)
 	}
-	return inLanguageOf(c.r)
+	return inLanguageOf(c.Request)
 }
 
 func inLanguageOf(r *http.Request) text.Language { return text.Accept(r.Header.Get("Accept-Language")) }

@@ -1,11 +1,8 @@
 package httpapi
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -99,29 +96,33 @@ type server struct {
 // ServeHTTP answers one request.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := newCall(w, r, s.Now())
-	defer func() {
-		v := recover()
-		abort := v != nil && s.recovered(c, v)
-		s.logRequest(c)
-		if abort {
-			panic(http.ErrAbortHandler) // net/http closes the connection and stays quiet
+	c.Serve(s.Log, s.Now, func() { s.answer(c) }, func(begun bool) {
+		resp := response{}
+		if !begun {
+			resp = c.refusal(http.StatusInternalServerError, app.Textf(internalMessage))
 		}
-	}()
+		s.record(c, resp)
+		if !begun {
+			s.send(c, resp)
+		}
+	})
+}
+
+func (s *server) answer(c *call) {
 	s.commonHeaders(c)
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of the answer before
 	c.boundBody()
 	// The router matches the decoded path, so "a%2Fstatus" would be taken for
 	// the two segments "a" and "status".
-	if !strings.HasPrefix(r.URL.Path, "/") || strings.Contains(strings.ToLower(r.URL.RawPath), "%2f") {
-		s.notFound(c, r)
+	if u := c.Request.URL; !strings.HasPrefix(u.Path, "/") || strings.Contains(strings.ToLower(u.RawPath), "%2f") {
+		s.notFound(c, c.Request)
 		return
 	}
-	s.router.ServeHTTP(c, r)
+	s.router.ServeHTTP(c, c.Request)
 }
 
 func (s *server) commonHeaders(c *call) {
 	h := c.Header()
-	h.Set("X-Request-Id", c.requestID)
+	h.Set("X-Request-Id", c.RequestID)
 	secure(h)
 	if s.Version != "" {
 		h.Set("berth-version", s.Version)
@@ -137,36 +138,4 @@ func secure(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("Referrer-Policy", "no-referrer")
-}
-
-// recovered answers for a handler that panicked. It reports whether the
-// connection must be cut because an answer was begun already: a client must
-// not take half of one for the whole.
-func (s *server) recovered(c *call, v any) (abort bool) {
-	if err, is := v.(error); is && errors.Is(err, http.ErrAbortHandler) {
-		return true
-	}
-	s.Log.Error("panic in a request", "route", c.pattern, "request", c.requestID,
-		"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-	if c.status != 0 {
-		s.record(c, response{})
-		return true
-	}
-	resp := c.refusal(http.StatusInternalServerError, app.Textf(internalMessage))
-	s.record(c, resp)
-	s.send(c, resp)
-	return false
-}
-
-// logRequest writes the one line of a request. The pattern stands for the path,
-// which may hold a download's key, and the query is left out for the same reason.
-func (s *server) logRequest(c *call) {
-	attrs := []any{
-		"method", c.r.Method, "route", c.pattern, "status", c.status,
-		"duration", s.Now().Sub(c.began), "request", c.requestID,
-	}
-	if c.cause != nil {
-		attrs = append(attrs, "cause", c.cause)
-	}
-	s.Log.Info("request", attrs...)
 }

@@ -22,8 +22,8 @@ func (s *server) setRAM(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	c.note("ramMB=%d", mb)
-	switch err := s.Settings.SetRAM(c.r.Context(), c.owner(), c.id, app.MB(mb)); {
+	c.audit.Note("ramMB=%d", mb)
+	switch err := s.Settings.SetRAM(c.Request.Context(), c.owner(), c.id, app.MB(mb)); {
 	case app.KindOf(err) == app.Exhausted, app.KindOf(err) == app.Unusable:
 		return s.softened(c, err), nil
 	case err != nil:
@@ -42,12 +42,12 @@ func (s *server) setProfile(c *call) (response, error) {
 		return response{}, err
 	}
 	if p.Name != nil {
-		c.note("name=%q", *p.Name)
+		c.audit.Note("name=%q", *p.Name)
 	}
 	if p.AvatarURL != nil {
-		c.note("avatarURL=%q", *p.AvatarURL)
+		c.audit.Note("avatarURL=%q", *p.AvatarURL)
 	}
-	if err := s.Settings.SetProfile(c.r.Context(), c.owner(), c.id, p); err != nil {
+	if err := s.Settings.SetProfile(c.Request.Context(), c.owner(), c.id, p); err != nil {
 		return response{}, err
 	}
 	return ok(numbered{statusOK, http.StatusOK, c.say("The profile of your application was updated.")})
@@ -89,8 +89,8 @@ func (s *server) delete(c *call) (response, error) {
 
 func (s *server) setLocale(c *call) (response, error) {
 	locale := c.params.ByName("locale")
-	c.note("locale=%s", locale)
-	err := s.Accounts.SetLocale(c.r.Context(), c.owner(), locale)
+	c.audit.Note("locale=%s", locale)
+	err := s.Accounts.SetLocale(c.Request.Context(), c.owner(), locale)
 	if app.KindOf(err) == app.NotFound {
 		resp := s.failure(c, err)
 		body := resp.body.(errorBody)

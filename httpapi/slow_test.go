@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"berth/app"
+	"berth/web"
 )
 
 // A byte now and then is not enough for ever.
@@ -27,7 +28,7 @@ func TestBodyThatNeverEndsIsGivenUp(t *testing.T) {
 			defer close(done)
 			_, _ = io.WriteString(conn, uploadHead+announced(30<<10)+uploadBody[:60])
 			for {
-				<-time.After(patience / 2)
+				<-time.After(web.Patience / 2)
 				if _, err := io.WriteString(conn, "x"); err != nil {
 					return
 				}
@@ -37,7 +38,7 @@ func TestBodyThatNeverEndsIsGivenUp(t *testing.T) {
 		if status != http.StatusBadRequest || !strings.Contains(text, "The body did not come within 1m 2s, so the request was given up.") {
 			t.Errorf("status %d: %s", status, text)
 		}
-		if waited := time.Since(began); waited < longest(32<<10) || waited > longest(32<<10)+patience {
+		if waited := time.Since(began); waited < web.Longest(32<<10) || waited > web.Longest(32<<10)+web.Patience {
 			t.Errorf("waited %v", waited)
 		}
 		_ = conn.Close()
@@ -57,7 +58,7 @@ func TestClientThatTakesNoEmptyAnswersLosesItsConnection(t *testing.T) {
 				w := newWorld(t)
 				conn := connect(t, w)
 				sendText(conn, strings.Repeat(request, 2000))
-				<-time.After(3 * patience)
+				<-time.After(3 * web.Patience)
 				text, err := io.ReadAll(conn)
 				if err != nil || len(text) > 100<<10 {
 					t.Errorf("%d bytes were still sent, %v", len(text), err)
@@ -123,14 +124,14 @@ func TestSocketThatNeverEndsIsGivenUp(t *testing.T) {
 				if c.conn.Write(t.Context(), websocket.MessageText, frame) != nil {
 					return
 				}
-				<-time.After(patience / 2)
+				<-time.After(web.Patience / 2)
 			}
 		}()
 		h := c.listen()
 		if last := h.last(); last.StatusCode != 400 || *last.Message != "The body did not come within 1m 2s, so the request was given up." {
 			t.Errorf("%+v", h)
 		}
-		if waited := time.Since(began); waited < longest(32<<10) || waited > longest(32<<10)+time.Second {
+		if waited := time.Since(began); waited < web.Longest(32<<10) || waited > web.Longest(32<<10)+time.Second {
 			t.Errorf("waited %v", waited)
 		}
 		<-done

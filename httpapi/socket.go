@@ -73,7 +73,7 @@ func (s *server) overSocket(c *call, x exchange) (response, error) {
 // client speaks WebSocket, for all it makes of a refused handshake is that
 // nobody is there.
 func (s *server) failed(c *call, err error) response {
-	if !strings.HasPrefix(c.pattern, socketPrefix) || c.handshake(s.BaseURL) != nil {
+	if !strings.HasPrefix(c.Pattern, socketPrefix) || c.handshake(s.BaseURL) != nil {
 		return s.failure(c, err)
 	}
 	select {
@@ -91,12 +91,12 @@ func (s *server) failed(c *call, err error) response {
 // nothing is (RFC 6455, section 4.2.1). A page in a browser may speak it only if
 // it came from here; other clients send no Origin.
 func (c *call) handshake(base string) *response {
-	h := c.r.Header
+	h := c.Request.Header
 	refuse := func(status int, message app.Text) *response {
 		r := c.refusal(status, message)
 		return &r
 	}
-	if c.r.Method != http.MethodGet || !hasToken(h, "Connection", "upgrade") || !hasToken(h, "Upgrade", "websocket") {
+	if c.Request.Method != http.MethodGet || !hasToken(h, "Connection", "upgrade") || !hasToken(h, "Upgrade", "websocket") {
 		r := refuse(http.StatusUpgradeRequired, app.Textf("This address speaks WebSocket: send the headers Connection: Upgrade and Upgrade: websocket."))
 		r.header["Upgrade"], r.header["Connection"] = "websocket", "Upgrade"
 		return r
@@ -107,9 +107,9 @@ func (c *call) handshake(base string) *response {
 		r := refuse(http.StatusBadRequest, app.Textf("The only version of WebSocket that is spoken here is 13."))
 		r.header["Sec-WebSocket-Version"] = "13"
 		return r
-	case err != nil || len(key) != 16 || len(h.Values("Sec-WebSocket-Key")) != 1 || !c.r.ProtoAtLeast(1, 1):
+	case err != nil || len(key) != 16 || len(h.Values("Sec-WebSocket-Key")) != 1 || !c.Request.ProtoAtLeast(1, 1):
 		return refuse(http.StatusBadRequest, app.Textf("The WebSocket handshake is malformed."))
-	case !sameOrigin(h.Get("Origin"), c.r.Host, base):
+	case !sameOrigin(h.Get("Origin"), c.Request.Host, base):
 		return refuse(http.StatusForbidden, app.Textf("A page of another origin may not speak WebSocket with this server."))
 	}
 	return nil

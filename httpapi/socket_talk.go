@@ -14,6 +14,7 @@ import (
 
 	"berth/app"
 	"berth/httpapi/socket"
+	"berth/web"
 )
 
 const (
@@ -88,13 +89,13 @@ type conversation struct {
 
 // open accepts a handshake that was checked, or returns nil.
 func (s *server) open(c *call, w http.ResponseWriter, x exchange) *conversation {
-	conn, err := websocket.Accept(w, c.r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // handshake has looked
+	conn, err := websocket.Accept(w, c.Request, &websocket.AcceptOptions{InsecureSkipVerify: true}) // handshake has looked
 	if err != nil {
-		c.cause = err
+		c.Cause = err
 		return nil
 	}
 	conn.SetReadLimit(-1) // frame has a limit, and says so before the end
-	return &conversation{s: s, c: c, x: x, conn: conn, life: c.r.Context(), wake: make(chan struct{}, 1)}
+	return &conversation{s: s, c: c, x: x, conn: conn, life: c.Request.Context(), wake: make(chan struct{}, 1)}
 }
 
 // close waits for all that belongs to the conversation.
@@ -156,21 +157,21 @@ func (s *server) converse(c *call, w http.ResponseWriter, x exchange) {
 // for a read that was called off would take the connection with it.
 func (v *conversation) receive() (string, error) {
 	v.receiving = true
-	watch := time.AfterFunc(patience, func() {
-		v.giveUp(app.Errorf(app.Invalid, "No data came for %s, so the upload was given up.", elapsed(patience)))
+	watch := time.AfterFunc(web.Patience, func() {
+		v.giveUp(app.Errorf(app.Invalid, "No data came for %s, so the upload was given up.", elapsed(web.Patience)))
 	})
 	defer watch.Stop()
-	slow := time.AfterFunc(longest(v.s.MaxSocket), func() { v.giveUp(&app.Error{Kind: app.Invalid, Message: tooSlow(v.s.MaxSocket)}) })
+	slow := time.AfterFunc(web.Longest(v.s.MaxSocket), func() { v.giveUp(&app.Error{Kind: app.Invalid, Message: tooSlow(v.s.MaxSocket)}) })
 	defer slow.Stop()
 	stop := context.AfterFunc(v.life, func() {
-		why := lastWord(v.life)
+		why := web.LastWord(v.life)
 		if why == nil {
 			why = app.Errorf(app.Unavailable, "The server is shutting down. Upload it again in a minute.")
 		}
 		v.giveUp(why)
 	})
 	defer stop()
-	source := &witness{r: &socket.Chunks{
+	source := &web.Witness{Reader: &socket.Chunks{
 		Limit:    v.s.MaxSocket,
 		TooLarge: app.Errorf(app.TooLarge, "The upload is larger than the %s that are allowed.", size(v.s.MaxSocket)),
 		Next: func() (io.Reader, error) {
@@ -191,7 +192,7 @@ func (v *conversation) receive() (string, error) {
 		},
 	}}
 	file, err := v.s.Deployments.Spool(context.WithoutCancel(v.life), source)
-	if cut := v.cut(source.err); cut != nil {
+	if cut := v.cut(source.Err); cut != nil {
 		if file != "" {
 			v.s.Deployments.DropSpool(file)
 		}
@@ -233,7 +234,7 @@ type watched struct {
 }
 
 func (w *watched) Read(p []byte) (int, error) {
-	w.watch.Reset(patience)
+	w.watch.Reset(web.Patience)
 	return w.r.Read(p)
 }
 
@@ -255,7 +256,7 @@ func (v *conversation) giveUp(err error) {
 func (v *conversation) failure(err error) socketAnswer {
 	status, message, logs := v.s.explain(v.c, err)
 	return socketAnswer{
-		Status: statusError, StatusCode: status, Message: nullable(v.c.tell(message)), Logs: logs, RequestID: v.c.requestID,
+		Status: statusError, StatusCode: status, Message: nullable(v.c.tell(message)), Logs: logs, RequestID: v.c.RequestID,
 		refusal: message.String(),
 	}
 }
@@ -305,7 +306,7 @@ func closeCode(status int) websocket.StatusCode {
 // write sends a frame; a client that does not take it in time has gone. The
 // caller holds sending.
 func (v *conversation) write(a socketAnswer) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.life), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.life), web.Patience)
 	defer cancel()
 	defer context.AfterFunc(v.life, func() {
 		select {
@@ -331,7 +332,7 @@ func (v *conversation) ping(done <-chan struct{}) {
 			return
 		case <-ticker.C:
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(v.life), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(v.life), web.Patience)
 		err := v.conn.Ping(ctx)
 		cancel()
 		if err != nil {

@@ -37,7 +37,7 @@ func (v *conversation) follow(id app.ID) {
 	}
 	f, err := v.s.Logs.FollowBuild(id)
 	if err != nil { // then the output comes at the end alone
-		v.s.Log.Warn("cannot follow a build", "app", id, "request", v.c.requestID, "cause", err)
+		v.s.Log.Warn("cannot follow a build", "app", id, "request", v.c.RequestID, "cause", err)
 		return
 	}
 	v.build = f

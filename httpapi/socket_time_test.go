@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"berth/app"
+	"berth/web"
 )
 
 // overPipe is talk within a bubble of synctest. life is what the server's
@@ -50,7 +51,7 @@ func TestSocketThatSendsNothingIsGivenUp(t *testing.T) {
 				if last := h.last(); last.StatusCode != 400 || !strings.Contains(*last.Message, "No data came for 1m") || h.code != 1008 {
 					t.Errorf("%+v", h)
 				}
-				if waited := time.Since(began); waited < patience || waited > patience+time.Second {
+				if waited := time.Since(began); waited < web.Patience || waited > web.Patience+time.Second {
 					t.Errorf("waited %v", waited)
 				}
 				w.checkSpools(t)
@@ -82,7 +83,7 @@ func TestSocketOfAClientThatIsGoneIsClosed(t *testing.T) {
 		w.before = func(context.Context, string) { <-time.After(15 * time.Minute); close(ended) }
 		c := overPipe(t, w, t.Context())
 		c.send(framesOf([]byte("PK"), 2)...)
-		<-time.After(2*pingPace + patience) // nobody reads, and so nobody answers a ping
+		<-time.After(2*pingPace + web.Patience) // nobody reads, and so nobody answers a ping
 		if err := c.conn.Write(t.Context(), websocket.MessageText, []byte("x")); err == nil {
 			t.Error("the connection is still open")
 		}

@@ -57,7 +57,7 @@ type teamOwner struct {
 // has the permission acts for the owner; limits of requests stay the member's.
 func (s *server) asMember(p app.Permission, h handler) handler {
 	return one(func(c *call) (response, error) {
-		ctx := context.WithoutCancel(c.r.Context()) // who hangs up is a member all the same
+		ctx := context.WithoutCancel(c.Request.Context()) // who hangs up is a member all the same
 		ask := func() (app.AccountID, error) { return s.Teams.Authorize(ctx, c.account.ID, c.id, p) }
 		owner, err := ask()
 		if err != nil {
@@ -80,13 +80,13 @@ func (s *server) asMemberOfAll(p app.Permission, forOne, forAll handler) handler
 		if app.ID(c.params.ByName("appID")) != app.All {
 			return forOne(c)
 		}
-		all, err := s.Teams.Memberships(c.r.Context(), c.account.ID)
+		all, err := s.Teams.Memberships(c.Request.Context(), c.account.ID)
 		if err != nil {
 			return response{}, err
 		}
 		c.shared = []app.Snapshot{}
 		for _, m := range all {
-			owner, err := s.Teams.Authorize(c.r.Context(), c.account.ID, m.App, p)
+			owner, err := s.Teams.Authorize(c.Request.Context(), c.account.ID, m.App, p)
 			var snap app.Snapshot
 			if err == nil {
 				snap, err = s.Applications.App(owner, m.App)
@@ -134,7 +134,7 @@ func (s *server) membership(c *call) (response, error) {
 
 // teamApps are the applications of others that the account may use.
 func (s *server) teamApps(c *call) ([]teamApp, error) {
-	all, err := s.Teams.Memberships(c.r.Context(), c.account.ID)
+	all, err := s.Teams.Memberships(c.Request.Context(), c.account.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (s *server) team(c *call) (response, error) {
 	if _, err := s.Applications.App(c.owner(), c.id); err != nil {
 		return response{}, err
 	}
-	all, err := s.Teams.Members(c.r.Context(), c.owner())
+	all, err := s.Teams.Members(c.Request.Context(), c.owner())
 	if err != nil {
 		return response{}, err
 	}
@@ -176,7 +176,7 @@ func (s *server) team(c *call) (response, error) {
 
 // mods are the members of each application of the account.
 func (s *server) mods(c *call) (map[app.ID][]string, error) {
-	all, err := s.Teams.Members(c.r.Context(), c.owner())
+	all, err := s.Teams.Members(c.Request.Context(), c.owner())
 	mods := map[app.ID][]string{}
 	for _, m := range all {
 		mods[m.App] = append(mods[m.App], m.Account.String())
@@ -211,8 +211,8 @@ func changeTeam(c *call, do func(context.Context, app.AccountID, app.ID, app.Acc
 	if err != nil {
 		return response{}, err
 	}
-	c.note("member=%d permissions=%s", id, strings.Join(perms, ","))
-	m, err := do(c.r.Context(), c.owner(), c.id, id, perms)
+	c.audit.Note("member=%d permissions=%s", id, strings.Join(perms, ","))
+	m, err := do(c.Request.Context(), c.owner(), c.id, id, perms)
 	if err != nil {
 		return response{}, err
 	}
@@ -225,8 +225,8 @@ func (s *server) removeMember(c *call) (response, error) {
 	if !known {
 		return response{}, app.Errorf(app.NotFound, "%.40q is not a member of the team: a member is named by the number of the account.", text)
 	}
-	c.note("member=%d", id)
-	if err := s.Teams.RemoveMember(c.r.Context(), c.owner(), c.id, id); err != nil {
+	c.audit.Note("member=%d", id)
+	if err := s.Teams.RemoveMember(c.Request.Context(), c.owner(), c.id, id); err != nil {
 		return response{}, err
 	}
 	return ok(plain{statusOK, c.say("Account %d is no longer in the team of your application.", id)})

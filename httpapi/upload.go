@@ -2,20 +2,11 @@ package httpapi
 
 import (
 	"context"
-	"errors"
-	"io"
-	"mime"
-	"mime/multipart"
 	"net/http"
-	"strings"
 	"sync"
 
 	"berth/app"
-)
-
-const (
-	maxTextParts = 64       // before the file
-	maxTextBytes = 64 << 10 // in all of them
+	"berth/web"
 )
 
 const (
@@ -58,7 +49,7 @@ func (s *server) upload(c *call) (response, error) {
 		return response{}, err
 	}
 	// The file is here; whether the client waits for the answer changes nothing.
-	d, err := s.Deployments.Upload(context.WithoutCancel(c.r.Context()), c.account, file)
+	d, err := s.Deployments.Upload(context.WithoutCancel(c.Request.Context()), c.account, file)
 	if err != nil {
 		return response{}, err
 	}
@@ -96,7 +87,7 @@ func (s *server) commit(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	d, err := s.handOver(context.WithoutCancel(c.r.Context()), c, file)
+	d, err := s.handOver(context.WithoutCancel(c.Request.Context()), c, file)
 	if err != nil {
 		return response{}, err
 	}
@@ -118,13 +109,13 @@ func (s *server) handOver(ctx context.Context, c *call, file string) (app.Deploy
 // spool streams the first file of a multipart body to the deployer and returns
 // the name of what it kept. The caller MUST hand it over.
 func (s *server) spool(c *call) (string, error) {
-	return s.spoolWith(c, func(string, string) error { return nil })
+	return s.spoolWith(c, nil)
 }
 
 // spoolWith is spool, and calls field with the name and the text of each part
 // that comes before the file.
 func (s *server) spoolWith(c *call, field func(name, text string) error) (string, error) {
-	if c.r.ContentLength > s.MaxUpload {
+	if c.Request.ContentLength > s.MaxUpload {
 		return "", tooLargeError(s.MaxUpload)
 	}
 	give, err := s.uploads.take(c.account.ID)
@@ -132,26 +123,17 @@ func (s *server) spoolWith(c *call, field func(name, text string) error) (string
 		return "", err
 	}
 	defer give()
-	b := c.body(s.MaxUpload)
-	defer b.done()
-	c.r.Body = b
-	parts, err := c.r.MultipartReader()
-	if err != nil {
-		return "", app.Errorf(app.Invalid, howToUpload)
+	u := web.Upload{
+		MaxBody: s.MaxUpload, MaxFile: s.MaxFile, Field: field, Spool: s.Deployments.Spool, DropSpool: s.Deployments.DropSpool,
+		NoForm:  app.Errorf(app.Invalid, howToUpload),
+		NoFile:  app.Errorf(app.NotFound, missingUpload),
+		Crowded: app.Errorf(app.Invalid, "There is too much before the file. %s", app.Textf(howToUpload)),
+		TooLarge: func(limit int64) error {
+			return app.Errorf(app.TooLarge, "The upload is larger than the %s that are allowed.", size(limit))
+		},
+		Blame: func(b *web.Body, err error) error { return blame(b, err, app.Textf(brokenUpload)) },
 	}
-	part, err := filePart(b, parts, field)
-	if err != nil {
-		return "", err
-	}
-	source := &witness{r: &bounded{part, s.MaxFile, s.MaxFile}}
-	file, err := s.Deployments.Spool(c.r.Context(), source)
-	if kept := s.complete(b, source, err); kept != nil {
-		if file != "" {
-			s.Deployments.DropSpool(file)
-		}
-		return "", kept
-	}
-	return file, nil
+	return u.Take(&c.Call)
 }
 
 // accountUploads is how many bodies of one account may be on their way at a
@@ -180,92 +162,4 @@ func (u *uploads) take(id app.AccountID) (give func(), err error) {
 			delete(u.of, id)
 		}
 	}, nil
-}
-
-// complete reports what is wrong with an upload that was spooled with err. What
-// the client did wrong goes before what the deployer made of it.
-func (s *server) complete(b *body, source *witness, err error) error {
-	if app.KindOf(source.err) == app.TooLarge {
-		return source.err
-	}
-	if source.err != nil && !errors.Is(source.err, io.EOF) {
-		return b.blame(source.err, app.Textf(brokenUpload))
-	}
-	if err != nil {
-		return err
-	}
-	// Parts after the file are ignored, but a client that is cut off in them
-	// was cut off before its request was complete.
-	if _, err := io.Copy(io.Discard, b); err != nil {
-		return b.blame(err, app.Textf(brokenUpload))
-	}
-	return nil
-}
-
-// filePart returns the first part that has a file name, whatever its field
-// name: clients disagree about that. Those before it are shown to field.
-func filePart(b *body, parts *multipart.Reader, field func(name, text string) error) (*multipart.Part, error) {
-	skipped := 0
-	for range maxTextParts {
-		part, err := parts.NextPart()
-		if errors.Is(err, io.EOF) {
-			return nil, app.Errorf(app.NotFound, missingUpload)
-		}
-		if err != nil {
-			return nil, b.blame(err, app.Textf(brokenUpload))
-		}
-		if hasFilename(part) {
-			return part, nil
-		}
-		text, err := io.ReadAll(io.LimitReader(part, int64(maxTextBytes-skipped+1)))
-		if err != nil {
-			return nil, b.blame(err, app.Textf(brokenUpload))
-		}
-		if skipped += len(text); skipped > maxTextBytes {
-			break
-		}
-		if err := field(part.FormName(), string(text)); err != nil {
-			return nil, err
-		}
-	}
-	return nil, app.Errorf(app.Invalid, "There is too much before the file. %s", app.Textf(howToUpload))
-}
-
-// hasFilename accepts names that are written in ways the standard library
-// cannot parse: the name itself is of no use here.
-func hasFilename(part *multipart.Part) bool {
-	if part.FileName() != "" {
-		return true
-	}
-	disposition := part.Header.Get("Content-Disposition")
-	_, _, err := mime.ParseMediaType(disposition)
-	return err != nil && strings.Contains(strings.ToLower(disposition), "filename")
-}
-
-// witness remembers how reading ended, whatever the reader's user makes of it.
-type witness struct {
-	r   io.Reader
-	err error
-}
-
-func (w *witness) Read(p []byte) (int, error) {
-	n, err := w.r.Read(p)
-	if err != nil {
-		w.err = err
-	}
-	return n, err
-}
-
-// bounded refuses what is longer than limit with app.TooLarge.
-type bounded struct {
-	r           io.Reader
-	limit, left int64
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		return 0, app.Errorf(app.TooLarge, "The upload is larger than the %s that are allowed.", size(b.limit))
-	}
-	return n, err
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"berth/web"
+
 	"berth/app"
 )
 
@@ -132,11 +134,11 @@ func (w *world) checkSpools(t testing.TB) {
 func TestUploadBoundsWhatComesBeforeTheFile(t *testing.T) {
 	for name, write := range map[string]func(m *multipart.Writer){
 		"bytes": func(m *multipart.Writer) {
-			_ = m.WriteField("a", strings.Repeat("x", maxTextBytes))
+			_ = m.WriteField("a", strings.Repeat("x", web.MaxTextBytes))
 			_ = m.WriteField("b", "y")
 		},
 		"parts": func(m *multipart.Writer) {
-			for i := range maxTextParts {
+			for i := range web.MaxTextParts {
 				_ = m.WriteField(fmt.Sprint(i), "")
 			}
 		},

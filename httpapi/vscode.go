@@ -37,11 +37,11 @@ type vscodeApp struct {
 }
 
 func (s *server) vscode(c *call) (response, error) {
-	teams, err := s.Teams.Memberships(c.r.Context(), c.account.ID)
+	teams, err := s.Teams.Memberships(c.Request.Context(), c.account.ID)
 	if err != nil {
 		return response{}, err
 	}
-	names, err := s.Names.Names(c.r.Context(), c.account.ID)
+	names, err := s.Names.Names(c.Request.Context(), c.account.ID)
 	if err != nil {
 		return response{}, err
 	}

@@ -1,4 +1,10 @@
-// Package web holds what every edge does with the requests it takes: it counts
-// those that run, so that an end or an upgrade can wait for them. The edges
+// Package web holds what every edge does with the requests it takes. The edges
 // themselves are httpapi and the packages below.
+//
+// A Call is one request: its status, its one line in the log, what a panic comes to. It
+// bounds the body (Body), takes a file out of it (Upload), and streams events (Stream).
+// None of it speaks to a client: the sentences are the edge's, which gives them, or the
+// fault that Body found.
+//
+// Inflight counts the requests that run, so that an end or an upgrade can wait for them.
 package web

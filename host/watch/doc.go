@@ -30,9 +30,10 @@
 //  4. Subscription.Next (subscription.go) runs on the goroutine of the reader. For an
 //     application of another account it asks whether the reader may see the event now. It
 //     adds the lines that its own Followers have, and returns.
-//  5. The edge writes the frames: server.tell (httpapi/events.go) or viewer.run
-//     (web/panel/live.go). Each write has a deadline. Every five seconds the edge asks
-//     again whether the token, or the session, and the permission still hold.
+//  5. web.Call.Stream (web/sse.go) writes the frames of the edge: frames
+//     (httpapi/events.go) or viewer.frames (web/panel/live.go). Each write has a deadline.
+//     Every five seconds it asks the edge again whether the token, or the session, and the
+//     permission still hold.
 //
 // # One minute of metrics
 //

@@ -51,13 +51,13 @@ func (s *server) send(c *call, a answer) {
 		http.SetCookie(c, cookie)
 	}
 	if a.stream != nil {
-		a.stream(c, c.r)
+		a.stream(c, c.Request)
 		return
 	}
 	control := http.NewResponseController(c)
 	_ = control.SetWriteDeadline(time.Now().Add(patience))
-	if c.partial() && control.EnableFullDuplex() == nil {
-		defer c.linger(control, 4*s.MaxUpload)
+	if c.Partial() && control.EnableFullDuplex() == nil {
+		defer c.Linger(control, 4*s.MaxUpload)
 	}
 	h := c.Header()
 	if a.to != "" {
@@ -72,10 +72,10 @@ func (s *server) send(c *call, a answer) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Language", c.lang.Tag())
 	h.Add("Vary", "Accept-Language")
-	body := packed(h, c.r, b.Bytes())
+	body := packed(h, c.Request, b.Bytes())
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	c.WriteHeader(status)
-	if c.r.Method != http.MethodHead {
+	if c.Request.Method != http.MethodHead {
 		_, _ = c.Write(body) // a failed write means that the client has gone
 	}
 }
@@ -99,7 +99,7 @@ func (s *server) refused(c *call, r route, err error) answer {
 // failed is the page of an error.
 func (s *server) failed(c *call, err error) answer {
 	status, sentence := s.explain(c, err)
-	return answer{status: status, page: "error", data: errorPage{status, sentence, c.requestID}}
+	return answer{status: status, page: "error", data: errorPage{status, sentence, c.RequestID}}
 }
 
 // errorPage is the data of error.html.
@@ -122,7 +122,7 @@ func (s *server) explain(c *call, err error) (status int, sentence string) {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, c.lang.Say("The request was cancelled before it was done.")
 	}
-	s.Log.Error("internal error", "route", c.pattern, "request", c.requestID, "cause", err)
+	s.Log.Error("internal error", "route", c.Pattern, "request", c.RequestID, "cause", err)
 	return http.StatusInternalServerError, c.lang.Say("Something went wrong that is not your fault. The log of berth tells the cause.")
 }
 

@@ -69,7 +69,7 @@ func assetURL(name string) string {
 
 func (s *server) serveAsset(w http.ResponseWriter, r *http.Request) {
 	c := w.(*call)
-	c.r, c.pattern = r, assetPath
+	c.Request, c.Pattern = r, assetPath
 	a, ok := assets()[r.PathValue("file")]
 	if !ok || a.name != r.PathValue("file") {
 		http.Error(c, "no such file", http.StatusNotFound)

@@ -76,7 +76,7 @@ func (s *server) can(c *call) (app.Permissions, string, error) {
 	if c.owner == c.account.ID {
 		return app.AllPermissions, "", nil
 	}
-	all, err := s.Teams.Memberships(c.r.Context(), c.account.ID)
+	all, err := s.Teams.Memberships(c.Request.Context(), c.account.ID)
 	for _, m := range all {
 		if m.App == c.app.ID && !m.Owner.Disabled {
 			return m.Permissions, m.Owner.Name, nil

@@ -1,7 +1,6 @@
 package panel
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -10,20 +9,15 @@ import (
 
 	"berth/app"
 	"berth/app/text"
+	"berth/web"
 )
 
 // maxForm bounds the body of a form, in bytes.
 const maxForm = 64 << 10
 
-// call is one request and what became known of it on its way. It is also the
-// ResponseWriter that goes through the mux.
+// call is one request and what became known of it on its way.
 type call struct {
-	http.ResponseWriter
-	r         *http.Request
-	requestID string
-	began     time.Time
-	pattern   string // of the route, never the path, which may hold a key
-	status    int    // 0 until the answer begins
+	web.Call
 
 	from    app.Visitor
 	safe    bool // the browser is on HTTPS or on this machine
@@ -33,45 +27,25 @@ type call struct {
 
 	app     app.Snapshot  // of the path
 	owner   app.AccountID // of app: the account, or who it acts for as a member of the team
-	sent    *incoming     // the body; nil when there is none
 	problem string        // shown on the page: why the form was refused
 	wrong   string        // which form that was, see form
 	cookies []*http.Cookie
 	audit   trail
 }
 
-// WriteHeader remembers the first status.
-func (c *call) WriteHeader(status int) {
-	if c.status == 0 {
-		c.status = status
-	}
-	c.ResponseWriter.WriteHeader(status)
-}
-
-// Write remembers that an answer began.
-func (c *call) Write(p []byte) (int, error) {
-	if c.status == 0 {
-		c.status = http.StatusOK
-	}
-	return c.ResponseWriter.Write(p)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
-
 // enter finds out who asks, from where and in which language. Its error is why
 // nobody is signed in; public routes need none.
 func (s *server) enter(c *call) error {
-	c.from, c.safe = s.visitor(c.r)
-	c.lang = text.Accept(c.r.Header.Get("Accept-Language"))
-	if known, err := c.r.Cookie(c.cookieName() + knownSuffix); err == nil {
+	c.from, c.safe = s.visitor(c.Request)
+	c.lang = text.Accept(c.Request.Header.Get("Accept-Language"))
+	if known, err := c.Request.Cookie(c.cookieName() + knownSuffix); err == nil {
 		c.from.Known = known.Value
 	}
-	cookie, err := c.r.Cookie(c.cookieName())
+	cookie, err := c.Request.Cookie(c.cookieName())
 	if err != nil || !s.maySignIn(c) {
 		return app.Errorf(app.Unauthorized, "you are not signed in")
 	}
-	a, session, err := s.SignIns.Session(c.r.Context(), cookie.Value, c.from)
+	a, session, err := s.SignIns.Session(c.Request.Context(), cookie.Value, c.from)
 	if err != nil {
 		return err
 	}
@@ -90,20 +64,20 @@ func (c *call) form() (url.Values, error) { return c.formWithin(maxForm) }
 
 // formWithin is form for a body of at most limit bytes.
 func (c *call) formWithin(limit int64) (url.Values, error) {
-	if c.r.PostForm == nil {
+	if c.Request.PostForm == nil {
 		_ = http.NewResponseController(c).SetReadDeadline(time.Now().Add(patience))
-		c.r.Body = http.MaxBytesReader(c, c.r.Body, limit)
-		if err := c.r.ParseForm(); err != nil {
+		c.Request.Body = http.MaxBytesReader(c, c.Request.Body, limit)
+		if err := c.Request.ParseForm(); err != nil {
 			return nil, app.Errorf(app.Invalid, "the form could not be read")
 		}
 	}
-	return c.r.PostForm, nil
+	return c.Request.PostForm, nil
 }
 
 // typed is a field of the form that was sent, "" unless form has read it: a page that
 // is shown after a refusal must not begin to read a body that nobody has bounded, as
 // http.Request.PostFormValue does.
-func (c *call) typed(name string) string { return c.r.PostForm.Get(name) }
+func (c *call) typed(name string) string { return c.Request.PostForm.Get(name) }
 
 // own reports whether the application of the path belongs to the account.
 func (c *call) own() bool { return c.owner == c.account.ID }
@@ -113,7 +87,7 @@ func (c *call) at(page string) string { return "/apps/" + string(c.app.ID) + "/"
 
 // number is a number of the path; what is none is 0, which nothing has.
 func (c *call) number(name string) int64 {
-	n, err := strconv.ParseInt(c.r.PathValue(name), 10, 64)
+	n, err := strconv.ParseInt(c.Request.PathValue(name), 10, 64)
 	if err != nil || n < 0 {
 		return 0
 	}
@@ -142,24 +116,15 @@ func loginFor(r *http.Request) string {
 
 // trail is what a call gathers for the audit log on its way.
 type trail struct {
-	operation string
-	actor     app.Account // when it is not the account that is signed in
-	stranger  bool        // a failure of somebody who may be anybody
-	detail    string
-}
-
-// note adds a parameter that matters. It MUST NOT be a secret.
-func (c *call) note(format string, args ...any) {
-	if c.audit.detail != "" {
-		c.audit.detail += " "
-	}
-	c.audit.detail += fmt.Sprintf(format, args...)
+	web.Trail
+	actor    app.Account // when it is not the account that is signed in
+	stranger bool        // a failure of somebody who may be anybody
 }
 
 // record hands what came of a call to the audit log. The label says that it was
 // done here.
 func (s *server) record(c *call, status int, refusal string) {
-	if c.audit.operation == "" || s.Record == nil {
+	if c.audit.Operation == "" || s.Record == nil {
 		return
 	}
 	who := c.account
@@ -168,8 +133,8 @@ func (s *server) record(c *call, status int, refusal string) {
 	}
 	act := app.Act{
 		At: s.Now(), Actor: who.ID, Name: who.Name, Label: "panel", Account: who.ID, From: c.from.Address,
-		Operation: c.audit.operation, App: c.app.ID, AppName: c.app.Name, Detail: c.audit.detail,
-		Status: status, Refusal: refusal, Request: c.requestID, Times: 1,
+		Operation: c.audit.Operation, App: c.app.ID, AppName: c.app.Name, Detail: c.audit.Detail,
+		Status: status, Refusal: refusal, Request: c.RequestID, Times: 1,
 	}
 	if c.owner != 0 {
 		act.Account = c.owner

@@ -32,7 +32,7 @@ func reaches(l text.Language) []reach {
 func (c *call) reach() ([]reach, reach) {
 	all, asked := reaches(c.lang), 0
 	for i, r := range all {
-		if r.Name == c.r.URL.Query().Get("range") {
+		if r.Name == c.Request.URL.Query().Get("range") {
 			asked = i
 		}
 	}

@@ -29,7 +29,8 @@
 //     (flashes). No address and no database contains it: the address of the redirect
 //     contains a key, which only that page knows.
 //
-// A ZIP goes to server.spool (body.go), which streams it to Deployments.Spool. Then
+// A ZIP goes to server.spool (body.go), which streams it to Deployments.Spool
+// (web.Upload). Then
 // server.deploy (page_upload.go) makes a job of the deployment. The job is a goroutine,
 // which the daemon counts as a request (Config.Go, web.Inflight.Join). The page of the
 // upload asks the job how far it is. When the job ends, server.record hands its app.Act
@@ -44,10 +45,10 @@
 //     the data of the page. The page carries the number of that event.
 //  2. static/live.js opens /events from that number while somebody sees the page, and
 //     closes the stream when nobody does.
-//  3. viewer.run (live.go) turns the events of watch.Hub into frames: figures in words
-//     and numbers, lines of a log through the page's own template, and "changed" for
-//     everything else. After "changed" the script fetches the page again and replaces the
-//     parts that differ (data-part).
+//  3. viewer.frames (live.go) turns the events of watch.Hub into frames, which
+//     web.Call.Stream sends: figures in words and numbers, lines of a log through the
+//     page's own template, and "changed" for everything else. After "changed" the script
+//     fetches the page again and replaces the parts that differ (data-part).
 //  4. A stream of lines begins with the end of the log so far (app.Watch.Tail,
 //     logs.Log.Follow). static/log.js drops the lines that the page already has.
 //     static/charts.js draws what server.plot (charts.go) answers, and appends figures.

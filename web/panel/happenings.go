@@ -95,7 +95,7 @@ func (s *server) namer(c *call) func(app.AccountID) string {
 		name, ok := known[id]
 		if !ok {
 			name = c.lang.Say("account %d", id)
-			if a, err := s.Account(c.r.Context(), id); err == nil {
+			if a, err := s.Account(c.Request.Context(), id); err == nil {
 				name = a.Name
 			}
 			known[id] = name

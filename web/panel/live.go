@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
 	"berth/app"
 	"berth/app/text"
+	"berth/web"
 )
 
 // A page that follows what happens has one stream (WHATWG HTML, server-sent events).
@@ -25,17 +27,6 @@ import (
 //
 // The page carries the number of the newest event from before it was made, and the
 // stream begins there: what happens between the two is told.
-
-const (
-	// streamRetry is how long browsers wait before they come again, in ms.
-	streamRetry = 3000
-	// streamPing is how long a stream is silent at most.
-	streamPing = 15 * time.Second
-	// streamCheck is how soon a stream ends after a session or a membership.
-	streamCheck = 5 * time.Second
-	// streamPatience is how long a browser may take to read a frame.
-	streamPatience = 20 * time.Second
-)
 
 // live is what a page needs to follow what happens; the zero value is a page that
 // does not. The part "live" writes it.
@@ -69,12 +60,12 @@ func (s *server) events(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	stream, err := s.Feed.Watch(c.r.Context(), w)
+	stream, err := s.Feed.Watch(c.Request.Context(), w)
 	if app.KindOf(err) == app.Forbidden && what.lines() { // a member who may read the log alone
 		w.Kinds = app.LogEvent
-		stream, err = s.Feed.Watch(c.r.Context(), w)
+		stream, err = s.Feed.Watch(c.Request.Context(), w)
 	}
-	first := append(fmt.Appendf(nil, "retry: %d\n\n", streamRetry), frame("begun", max(w.Last, 0), nil)...)
+	first := append(fmt.Appendf(nil, "retry: %d\n\n", web.StreamRetry), frame("begun", max(w.Last, 0), nil)...)
 	switch app.KindOf(err) {
 	case app.Limited:
 		return standsStill(c.lang.Say("This page stands still: too many pages of your account are open at once. It tries again by itself.")), nil
@@ -88,9 +79,9 @@ func (s *server) events(c *call) (answer, error) {
 	v := &viewer{s: s, c: c, stream: stream, build: what == "build"}
 	return answer{stream: func(http.ResponseWriter, *http.Request) {
 		defer stream.Close()
-		streamHeader(c)
-		if c.r.Method != http.MethodHead {
-			v.run(first)
+		web.BeginStream(c)
+		if c.Request.Method != http.MethodHead {
+			c.Stream(stream, first, v.frames, v.mayStill)
 		}
 	}}, nil
 }
@@ -98,8 +89,8 @@ func (s *server) events(c *call) (answer, error) {
 // standsStill tells why there is no stream: scripts cannot read the body of an error.
 func standsStill(said string) answer {
 	return answer{stream: func(w http.ResponseWriter, r *http.Request) {
-		streamHeader(w)
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(streamPatience))
+		web.BeginStream(w)
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(web.StreamPatience))
 		if r.Method != http.MethodHead {
 			_, _ = w.Write(frame("refused", 0, map[string]string{"text": said}))
 		}
@@ -113,7 +104,7 @@ func (v viewed) lines() bool { return v == "log" || v == "build" }
 
 // watch reads what a page wants to be told.
 func (c *call) watch() (app.Watch, viewed, error) {
-	query := c.r.URL.Query()
+	query := c.Request.URL.Query()
 	what := viewed(query.Get("what"))
 	w := app.Watch{Account: c.account.ID, App: app.All, Kinds: app.StateEvent | app.ExitEvent | app.DeployEvent}
 	if query.Has("app") {
@@ -130,7 +121,7 @@ func (c *call) watch() (app.Watch, viewed, error) {
 		w.Kinds |= app.MetricEvent
 	}
 	last := query.Get("last")
-	if told := c.r.Header.Get("Last-Event-ID"); told != "" { // the browser comes again by itself
+	if told := c.Request.Header.Get("Last-Event-ID"); told != "" { // the browser comes again by itself
 		last = told
 	}
 	var err error
@@ -140,74 +131,24 @@ func (c *call) watch() (app.Watch, viewed, error) {
 	return w, what, nil
 }
 
-func streamHeader(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx
-	w.WriteHeader(http.StatusOK)
-}
-
-// run writes a stream until its browser goes, or takes nothing, the session or the
-// membership is over, or the daemon ends.
-func (v *viewer) run(first []byte) {
-	ctx := v.c.r.Context()
-	control := http.NewResponseController(v.c)
-	write := func(text []byte) bool {
-		_ = control.SetWriteDeadline(time.Now().Add(streamPatience))
-		_, err := v.c.Write(text)
-		return err == nil && control.Flush() == nil
-	}
-	if !write(first) {
-		return
-	}
-	checked, wrote := time.Now(), time.Now()
-	for {
-		wait, cancel := context.WithDeadline(ctx, checked.Add(streamCheck))
-		events, err := v.stream.Next(wait)
-		late := wait.Err() != nil
-		cancel()
-		if ctx.Err() != nil || err != nil && !late {
-			return
-		}
-		if time.Since(checked) >= streamCheck {
-			if !v.stillMay(ctx) {
-				return
-			}
-			checked = time.Now()
-		}
-		text := v.frames(events)
-		if len(text) == 0 && time.Since(wrote) >= streamPing {
-			text = []byte(": ping\n\n")
-		}
-		if len(text) > 0 {
-			if !write(text) {
-				return
-			}
-			wrote = time.Now()
-		}
-	}
-}
-
-// stillMay asks again who watches, which is no visit: a session is not kept alive by
-// a page that nobody reads. That it cannot ask ends no stream.
-func (v *viewer) stillMay(ctx context.Context) bool {
+// mayStill asks again who watches, which is no visit: a session is not kept alive by
+// a page that nobody reads.
+func (v *viewer) mayStill(ctx context.Context) error {
 	sessions, err := v.s.SignIns.Sessions(ctx, v.c.account.ID)
 	if err != nil {
-		return true
+		return err
 	}
-	there := false
-	for _, session := range sessions {
-		there = there || session.ID == v.c.session.ID
+	if !slices.ContainsFunc(sessions, func(s app.Session) bool { return s.ID == v.c.session.ID }) {
+		return &app.Error{Kind: app.Unauthorized}
 	}
 	a, err := v.s.Account(ctx, v.c.account.ID)
-	if !there || app.KindOf(err) == app.NotFound || err == nil && a.Disabled {
-		return false
+	if app.KindOf(err) == app.NotFound {
+		return err
 	}
-	switch app.KindOf(v.stream.Check(ctx)) {
-	case app.Unauthorized, app.Forbidden, app.NotFound:
-		return false
-	default:
-		return true
+	if err == nil && a.Disabled {
+		return &app.Error{Kind: app.Forbidden}
 	}
+	return v.stream.Check(ctx)
 }
 
 // frames writes events as the page's script reads them.

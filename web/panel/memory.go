@@ -62,7 +62,7 @@ func (s *server) killsOf(c *call, all []app.Happening, can app.Permissions) (*ki
 	if k == nil || c.app.RAM > k.Limit {
 		return nil, nil
 	}
-	most, err := s.mostRAM(c.r.Context(), c.owner, c.app)
+	most, err := s.mostRAM(c.Request.Context(), c.owner, c.app)
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +106,8 @@ func (s *server) raise(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, app.Errorf(app.Invalid, "the RAM must be a number of MB")
 	}
-	c.note("ram=%d", ram)
-	if err := s.Settings.SetRAM(c.r.Context(), c.owner, c.app.ID, app.MB(ram)); err != nil {
+	c.audit.Note("ram=%d", ram)
+	if err := s.Settings.SetRAM(c.Request.Context(), c.owner, c.app.ID, app.MB(ram)); err != nil {
 		return answer{}, err
 	}
 	can, _, err := s.can(c)
@@ -125,11 +125,11 @@ func (s *server) raise(c *call) (answer, error) {
 	if !mayRevive(now, can) {
 		return done(page, c.lang.Say("%s has %d MB of RAM now.", c.app.Name, ram))
 	}
-	c.note("and started")
+	c.audit.Note("and started")
 	if now.State == app.Waiting {
-		err = s.Applications.Restart(c.r.Context(), c.owner, c.app.ID)
+		err = s.Applications.Restart(c.Request.Context(), c.owner, c.app.ID)
 	} else {
-		_, err = s.Applications.Start(c.r.Context(), c.owner, c.app.ID)
+		_, err = s.Applications.Start(c.Request.Context(), c.owner, c.app.ID)
 	}
 	if err != nil && app.KindOf(err) != app.Already { // it may have come back by itself meanwhile
 		return answer{}, err

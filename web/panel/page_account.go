@@ -29,11 +29,11 @@ type lifetime struct {
 
 // account shows everything that belongs to the account but its applications.
 func (s *server) account(c *call) (answer, error) {
-	tokens, err := s.Tokens.Tokens(c.r.Context(), c.account.ID)
+	tokens, err := s.Tokens.Tokens(c.Request.Context(), c.account.ID)
 	if err != nil {
 		return answer{}, err
 	}
-	sessions, err := s.SignIns.Sessions(c.r.Context(), c.account.ID)
+	sessions, err := s.SignIns.Sessions(c.Request.Context(), c.account.ID)
 	if err != nil {
 		return answer{}, err
 	}
@@ -62,8 +62,8 @@ func (s *server) setLocale(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	c.note("locale=%.20q", f.Get("locale"))
-	if err := s.Accounts.SetLocale(c.r.Context(), c.account.ID, f.Get("locale")); err != nil {
+	c.audit.Note("locale=%.20q", f.Get("locale"))
+	if err := s.Accounts.SetLocale(c.Request.Context(), c.account.ID, f.Get("locale")); err != nil {
 		return answer{}, err
 	}
 	return leadTo("/account"), nil
@@ -77,7 +77,7 @@ func (s *server) changePassword(c *call) (answer, error) {
 	if f.Get("password") != f.Get("again") {
 		return answer{}, errAgain()
 	}
-	if err := s.SignIns.ChangePassword(c.r.Context(), c.account, f.Get("old"), f.Get("password"), c.session.ID); err != nil {
+	if err := s.SignIns.ChangePassword(c.Request.Context(), c.account, f.Get("old"), f.Get("password"), c.session.ID); err != nil {
 		return answer{}, err
 	}
 	s.remember(c, c.account) // what the browser was known by has ended
@@ -93,11 +93,11 @@ func (s *server) issueToken(c *call) (answer, error) {
 	if err != nil || hours < 0 || hours > 10*365*24 {
 		return answer{}, app.Errorf(app.Invalid, "a token works for up to ten years, or for ever")
 	}
-	secret, made, err := s.Tokens.Issue(c.r.Context(), c.account.ID, f.Get("label"), time.Duration(hours)*time.Hour)
+	secret, made, err := s.Tokens.Issue(c.Request.Context(), c.account.ID, f.Get("label"), time.Duration(hours)*time.Hour)
 	if err != nil {
 		return answer{}, err
 	}
-	c.note("token=%d label=%q", made.ID, made.Label)
+	c.audit.Note("token=%d label=%q", made.ID, made.Label)
 	return shown(c.lang.Say("The token was made."), secret), nil
 }
 
@@ -116,19 +116,19 @@ func (s *server) rotateToken(c *call) (answer, error) {
 		return answer{}, app.Errorf(app.Invalid, "the overlap of two tokens is a number of hours")
 	}
 	old := c.number("token")
-	c.note("token=%d overlapHours=%d", old, hours)
-	secret, made, err := s.Tokens.Rotate(c.r.Context(), c.account.ID, old, time.Duration(hours)*time.Hour)
+	c.audit.Note("token=%d overlapHours=%d", old, hours)
+	secret, made, err := s.Tokens.Rotate(c.Request.Context(), c.account.ID, old, time.Duration(hours)*time.Hour)
 	if err != nil {
 		return answer{}, err
 	}
-	c.note("successor=%d", made.ID)
+	c.audit.Note("successor=%d", made.ID)
 	return shown(c.lang.Say("The token was replaced by a new one."), secret), nil
 }
 
 func (s *server) revokeToken(c *call) (answer, error) {
 	id := c.number("token")
-	c.note("token=%d", id)
-	if err := s.Tokens.Revoke(c.r.Context(), c.account.ID, id); err != nil {
+	c.audit.Note("token=%d", id)
+	if err := s.Tokens.Revoke(c.Request.Context(), c.account.ID, id); err != nil {
 		return answer{}, err
 	}
 	return done("/account", c.lang.Say("The token was revoked."))
@@ -136,8 +136,8 @@ func (s *server) revokeToken(c *call) (answer, error) {
 
 func (s *server) endSession(c *call) (answer, error) {
 	id := c.number("session")
-	c.note("session=%d", id)
-	if err := s.SignIns.EndSession(c.r.Context(), c.account.ID, id); err != nil {
+	c.audit.Note("session=%d", id)
+	if err := s.SignIns.EndSession(c.Request.Context(), c.account.ID, id); err != nil {
 		return answer{}, err
 	}
 	if id == c.session.ID {

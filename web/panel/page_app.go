@@ -34,7 +34,7 @@ func (s *server) overview(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	ctx := c.r.Context()
+	ctx := c.Request.Context()
 	page.Row = s.row(c, now, can, owner)
 	if st, err := s.Applications.Status(ctx, c.owner, c.app.ID); err == nil {
 		page.Row.measured(st)
@@ -67,7 +67,7 @@ func (s *server) why(c *call) (string, time.Time) {
 	}
 	e := a.LastExit
 	said := ending(c.lang, a) + "."
-	switch who := s.stopper(c.r.Context(), a); {
+	switch who := s.stopper(c.Request.Context(), a); {
 	case e.OOM && e.PeakBytes > 0:
 		said += " " + c.lang.Say("Its peak was %s.", size(c.lang, e.PeakBytes))
 	case who != "":

@@ -59,7 +59,7 @@ func (s *server) apps(c *call) (answer, error) {
 		page.Assigned += snap.RAM.Bytes()
 		rows = append(rows, s.row(c, snap, app.AllPermissions, ""))
 	}
-	shared, err := s.Teams.Memberships(c.r.Context(), c.account.ID)
+	shared, err := s.Teams.Memberships(c.Request.Context(), c.account.ID)
 	if err != nil {
 		return answer{}, err
 	}
@@ -79,7 +79,7 @@ func (s *server) apps(c *call) (answer, error) {
 		row.Measured = may.Has(app.StatusApp)
 		rows = append(rows, row)
 	}
-	s.measure(c.r.Context(), rows)
+	s.measure(c.Request.Context(), rows)
 	for _, r := range rows {
 		if r.Owner == "" {
 			page.InUse += r.Used
@@ -97,7 +97,7 @@ func (s *server) apps(c *call) (answer, error) {
 		}
 		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
 	})
-	page.All, page.Show, page.Query = len(rows), c.r.URL.Query().Get("show"), strings.TrimSpace(c.r.URL.Query().Get("q"))
+	page.All, page.Show, page.Query = len(rows), c.Request.URL.Query().Get("show"), strings.TrimSpace(c.Request.URL.Query().Get("q"))
 	page.Apps = slices.DeleteFunc(rows, func(r appRow) bool { return !page.shows(r) })
 	page.AssignedShare, page.UseWide = share(page.Assigned, page.Total), share(page.InUse, page.Total)
 	return show("apps", page)
@@ -140,21 +140,21 @@ func (s *server) measure(ctx context.Context, rows []appRow) {
 }
 
 func (s *server) start(c *call) (answer, error) {
-	if _, err := s.Applications.Start(c.r.Context(), c.owner, c.app.ID); err != nil {
+	if _, err := s.Applications.Start(c.Request.Context(), c.owner, c.app.ID); err != nil {
 		return answer{}, err
 	}
 	return done(c.back(), c.lang.Say("%s was started.", c.app.Name))
 }
 
 func (s *server) restart(c *call) (answer, error) {
-	if err := s.Applications.Restart(c.r.Context(), c.owner, c.app.ID); err != nil {
+	if err := s.Applications.Restart(c.Request.Context(), c.owner, c.app.ID); err != nil {
 		return answer{}, err
 	}
 	return done(c.back(), c.lang.Say("%s was restarted.", c.app.Name))
 }
 
 func (s *server) stop(c *call) (answer, error) {
-	if err := s.Applications.Stop(c.r.Context(), c.owner, c.app.ID); err != nil {
+	if err := s.Applications.Stop(c.Request.Context(), c.owner, c.app.ID); err != nil {
 		return answer{}, err
 	}
 	return done(c.back(), c.lang.Say("%s was stopped.", c.app.Name))

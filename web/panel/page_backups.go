@@ -51,9 +51,9 @@ func (s *server) makeBackup(c *call) (answer, error) {
 		return answer{}, app.Errorf(app.Forbidden, "a backup with the environment variables is for the application's owner alone")
 	}
 	if withVariables {
-		c.note("env=true")
+		c.audit.Note("env=true")
 	}
-	b, err := s.Deployments.Backup(c.r.Context(), c.owner, c.app.ID, withVariables)
+	b, err := s.Deployments.Backup(c.Request.Context(), c.owner, c.app.ID, withVariables)
 	if err != nil {
 		return answer{}, err
 	}
@@ -76,7 +76,7 @@ func (s *server) restore(c *call) (answer, error) {
 	}
 	withVariables := f.Get("env") == "true"
 	if withVariables {
-		c.note("env=true")
+		c.audit.Note("env=true")
 	}
 	all, err := s.Contents.Backups(c.app.ID, s.BackupTTL)
 	if err != nil {
@@ -101,8 +101,8 @@ func (s *server) restore(c *call) (answer, error) {
 // restoreUploaded brings back a ZIP that the form holds, as a job.
 func (s *server) restoreUploaded(c *call) (answer, error) {
 	withVariables, sure := false, false
-	return s.deploy(c, jobRestore, func(ctx context.Context, j *job) (string, error) {
-		file, err := s.spool(ctx, c, j, func(name, text string) {
+	return s.deploy(c, jobRestore, func(_ context.Context, j *job) (string, error) {
+		file, err := s.spool(c, j, func(name, text string) {
 			sure = sure || name == "sure" && text == "true"
 			withVariables = withVariables || name == "env" && text == "true"
 		}, func() error {
@@ -112,7 +112,7 @@ func (s *server) restoreUploaded(c *call) (answer, error) {
 			return nil
 		})
 		if withVariables {
-			c.note("env=true")
+			c.audit.Note("env=true")
 		}
 		return file, err
 	}, func(ctx context.Context, file string) (app.Deployed, error) {

@@ -25,7 +25,7 @@ type deployRow struct {
 // deploys lists what was deployed, newest first.
 func (s *server) deploys(c *call) (answer, error) {
 	page := deploysPage{live: s.liveOf(c, "")}
-	all, err := s.Deployments.Deploys(c.r.Context(), c.owner, c.app.ID)
+	all, err := s.Deployments.Deploys(c.Request.Context(), c.owner, c.app.ID)
 	if app.KindOf(err) == app.Conflict { // its first deployment is under way
 		_, page.Way = s.explain(c, err)
 		return show("deploys", page)
@@ -47,8 +47,8 @@ func (s *server) rollback(c *call) (answer, error) {
 	if number < 1 || number > math.MaxInt32 {
 		return answer{}, app.Errorf(app.NotFound, "there is no such deploy")
 	}
-	c.note("deploy=%d", number)
-	ctx := app.WithActor(context.WithoutCancel(c.r.Context()), c.account.ID)
+	c.audit.Note("deploy=%d", number)
+	ctx := app.WithActor(context.WithoutCancel(c.Request.Context()), c.account.ID)
 	if _, err := s.Deployments.Rollback(ctx, c.owner, c.app.ID, int(number)); err != nil {
 		return answer{}, err
 	}

@@ -16,7 +16,7 @@ type domainsPage struct {
 
 // domains lists the names that lead to a site.
 func (s *server) domains(c *call) (answer, error) {
-	names, err := s.Names.Names(c.r.Context(), c.owner)
+	names, err := s.Names.Names(c.Request.Context(), c.owner)
 	if err != nil {
 		return answer{}, err
 	}
@@ -29,8 +29,8 @@ func (s *server) domains(c *call) (answer, error) {
 			page.Domains = append(page.Domains, d)
 		}
 	}
-	if c.problem != "" && c.r.PostForm != nil {
-		page.Typed = c.r.PostForm.Get("domain")
+	if c.problem != "" && c.Request.PostForm != nil {
+		page.Typed = c.Request.PostForm.Get("domain")
 	}
 	return show("domains", page)
 }
@@ -40,8 +40,8 @@ func (s *server) claimDomain(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	c.note("domain=%.255q", f.Get("domain"))
-	d, err := s.Names.ClaimDomain(c.r.Context(), c.owner, c.app.ID, f.Get("domain"))
+	c.audit.Note("domain=%.255q", f.Get("domain"))
+	d, err := s.Names.ClaimDomain(c.Request.Context(), c.owner, c.app.ID, f.Get("domain"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -50,9 +50,9 @@ func (s *server) claimDomain(c *call) (answer, error) {
 
 // ofApp returns the domain of a path if it is this application's.
 func (s *server) ofApp(c *call) (app.Domain, error) {
-	name := c.r.PathValue("domain")
-	c.note("domain=%.255q", name)
-	d, err := s.Names.Domain(c.r.Context(), c.owner, name)
+	name := c.Request.PathValue("domain")
+	c.audit.Note("domain=%.255q", name)
+	d, err := s.Names.Domain(c.Request.Context(), c.owner, name)
 	if err == nil && d.App != c.app.ID {
 		err = app.Errorf(app.NotFound, "this domain does not belong to the application")
 	}
@@ -65,7 +65,7 @@ func (s *server) verifyDomain(c *call) (answer, error) {
 		return answer{}, err
 	}
 	// What was found out is worth keeping, also when the browser has gone.
-	d, err = s.Names.VerifyDomain(context.WithoutCancel(c.r.Context()), c.owner, d.Name)
+	d, err = s.Names.VerifyDomain(context.WithoutCancel(c.Request.Context()), c.owner, d.Name)
 	if err != nil {
 		return answer{}, err
 	}
@@ -80,7 +80,7 @@ func (s *server) removeDomain(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.Names.RemoveDomain(c.r.Context(), c.owner, d.Name); err != nil {
+	if err := s.Names.RemoveDomain(c.Request.Context(), c.owner, d.Name); err != nil {
 		return answer{}, err
 	}
 	return done(c.at("domains"), c.lang.Say("%s was removed.", d.Name))

@@ -22,13 +22,13 @@ type envPage struct {
 
 // env lists the variables of an application, masked.
 func (s *server) env(c *call) (answer, error) {
-	all, err := s.Settings.Variables(c.r.Context(), c.owner, c.app.ID)
+	all, err := s.Settings.Variables(c.Request.Context(), c.owner, c.app.ID)
 	if err != nil {
 		return answer{}, err
 	}
 	page := envPage{Variables: all}
-	if c.problem != "" && c.r.PostForm != nil {
-		page.Name = c.r.PostForm.Get("name")
+	if c.problem != "" && c.Request.PostForm != nil {
+		page.Name = c.Request.PostForm.Get("name")
 	}
 	return show("env", page)
 }
@@ -41,8 +41,8 @@ func (s *server) revealVariable(c *call) (answer, error) {
 		return answer{}, err
 	}
 	name := f.Get("name")
-	c.note("env=%.64q", name)
-	all, err := s.Settings.Variables(c.r.Context(), c.owner, c.app.ID)
+	c.audit.Note("env=%.64q", name)
+	all, err := s.Settings.Variables(c.Request.Context(), c.owner, c.app.ID)
 	if err != nil {
 		return answer{}, err
 	}
@@ -73,8 +73,8 @@ func (s *server) setVariables(c *call) (answer, error) {
 		name, _, _ = strings.Cut(name, "=") // what follows was meant to be a value
 		names[i] = strings.ToValidUTF8(name[:min(len(name), 64)], "")
 	}
-	c.note("env=%s", strings.Join(names, ","))
-	if err := s.Settings.SetVariables(c.r.Context(), c.owner, c.app.ID, change); err != nil {
+	c.audit.Note("env=%s", strings.Join(names, ","))
+	if err := s.Settings.SetVariables(c.Request.Context(), c.owner, c.app.ID, change); err != nil {
 		return answer{}, err
 	}
 	return done(c.at("env"), c.lang.Count(len(change), "%d variable was set, in effect from the next start.",
@@ -87,8 +87,8 @@ func (s *server) removeVariable(c *call) (answer, error) {
 		return answer{}, err
 	}
 	name := f.Get("name")
-	c.note("env=%.64q", name)
-	if err := s.Settings.RemoveVariable(c.r.Context(), c.owner, c.app.ID, name); err != nil {
+	c.audit.Note("env=%.64q", name)
+	if err := s.Settings.RemoveVariable(c.Request.Context(), c.owner, c.app.ID, name); err != nil {
 		return answer{}, err
 	}
 	return done(c.at("env"), c.lang.Say("The variable %s was removed, in effect from the next start.", name))

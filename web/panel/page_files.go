@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"berth/app"
+	"berth/web"
 )
 
 // maxText is how large a file may be that is shown or edited as text, in bytes.
@@ -59,7 +60,7 @@ type filePage struct {
 
 // place is the path that a query names, "." for none.
 func (c *call) place() (string, error) {
-	q, err := url.ParseQuery(c.r.URL.RawQuery)
+	q, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err != nil {
 		return "", app.Errorf(app.Invalid, "this address is malformed")
 	}
@@ -102,17 +103,14 @@ func (s *server) putFile(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if c.r.ContentLength > maxText+maxTextBytes {
+	if c.Request.ContentLength > maxText+web.MaxTextBytes {
 		return answer{}, errTooLarge(maxText)
 	}
-	b, finish := c.upload(maxText + maxTextBytes)
-	defer finish()
-	c.r.Body = io.NopCloser(b)
-	parts, err := c.r.MultipartReader()
-	if err != nil {
-		return answer{}, app.Errorf(app.Invalid, "choose a file to upload")
-	}
-	part, err := filePart(b, parts, noFields)
+	b := c.Body(maxText + web.MaxTextBytes)
+	defer b.Done()
+	u := s.uploads(app.Errorf(app.Invalid, "choose a ZIP file to upload"))
+	u.NoForm = app.Errorf(app.Invalid, "choose a file to upload")
+	part, err := u.Part(&c.Call, b)
 	if err != nil {
 		return answer{}, err
 	}
@@ -125,14 +123,14 @@ func (s *server) putFile(c *call) (answer, error) {
 		_, err = io.Copy(io.Discard, b)
 	}
 	if err != nil {
-		return answer{}, b.blame(err)
+		return answer{}, blame(b, err)
 	}
 	if len(data) > maxText {
 		return answer{}, errTooLarge(maxText)
 	}
 	name := path.Join(dir, base)
-	c.note("path=%.200q bytes=%d", name, len(data))
-	if err := s.Settings.WriteFile(context.WithoutCancel(c.r.Context()), c.owner, c.app.ID, name, data); err != nil {
+	c.audit.Note("path=%.200q bytes=%d", name, len(data))
+	if err := s.Settings.WriteFile(context.WithoutCancel(c.Request.Context()), c.owner, c.app.ID, name, data); err != nil {
 		return answer{}, err
 	}
 	return done(c.at("files?")+query("path", dir), c.lang.Say("The file was saved. A program that has read it already needs a restart."))
@@ -168,7 +166,7 @@ func (s *server) viewFile(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	c.note("path=%.200q", name)
+	c.audit.Note("path=%.200q", name)
 	source, size, err := s.Contents.OpenFile(c.app.ID, c.app.UID, name)
 	if err != nil {
 		return answer{}, err
@@ -202,7 +200,7 @@ func (s *server) downloadFile(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	c.note("path=%.200q", name)
+	c.audit.Note("path=%.200q", name)
 	source, size, err := s.Contents.OpenFile(c.app.ID, c.app.UID, name)
 	if err != nil {
 		return answer{}, err
@@ -226,7 +224,7 @@ func (s *server) downloadFile(c *call) (answer, error) {
 		buf := make([]byte, 128<<10)
 		for left := size; left > 0; {
 			n, err := source.Read(buf[:min(int64(len(buf)), left)])
-			_ = control.SetWriteDeadline(time.Now().Add(silence))
+			_ = control.SetWriteDeadline(time.Now().Add(web.Patience))
 			if _, failed := w.Write(buf[:n]); failed != nil || err != nil && int64(n) < left {
 				panic(http.ErrAbortHandler) // or the browser takes the part for the whole
 			}
@@ -238,11 +236,11 @@ func (s *server) downloadFile(c *call) (answer, error) {
 
 // editFile shows what was typed again when it was refused.
 func (s *server) editFile(c *call) (answer, error) {
-	if c.r.PostForm == nil {
+	if c.Request.PostForm == nil {
 		return answer{}, app.Errorf(app.Invalid, "the form could not be read")
 	}
-	page := c.fileOf(c.r.PostForm.Get("path"))
-	page.Readable, page.Text, page.CRLF = true, c.r.PostForm.Get("text"), c.r.PostForm.Get("crlf") == "true"
+	page := c.fileOf(c.Request.PostForm.Get("path"))
+	page.Readable, page.Text, page.CRLF = true, c.Request.PostForm.Get("text"), c.Request.PostForm.Get("crlf") == "true"
 	page.Bytes = int64(len(page.Text))
 	return show("file", page)
 }
@@ -255,14 +253,14 @@ func (s *server) writeFile(c *call) (answer, error) {
 		return answer{}, err
 	}
 	name, text := f.Get("path"), f.Get("text")
-	c.note("path=%.200q bytes=%d", name, len(text))
+	c.audit.Note("path=%.200q bytes=%d", name, len(text))
 	if f.Get("crlf") != "true" {
 		text = strings.ReplaceAll(text, "\r\n", "\n")
 	}
 	if len(text) > maxText {
 		return answer{}, app.Errorf(app.TooLarge, "a text of more than 1 MB cannot be edited here")
 	}
-	if err := s.Settings.WriteFile(context.WithoutCancel(c.r.Context()), c.owner, c.app.ID, name, []byte(text)); err != nil {
+	if err := s.Settings.WriteFile(context.WithoutCancel(c.Request.Context()), c.owner, c.app.ID, name, []byte(text)); err != nil {
 		return answer{}, err
 	}
 	return done(c.at("files/view?")+query("path", name), c.lang.Say("The file was saved. A program that has read it already needs a restart."))

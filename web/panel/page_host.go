@@ -38,7 +38,7 @@ type accountRow struct {
 
 // host shows what administrators look after.
 func (s *server) host(c *call) (answer, error) {
-	all, used, err := s.Keeper.Accounts(c.r.Context())
+	all, used, err := s.Keeper.Accounts(c.Request.Context())
 	if err != nil {
 		return answer{}, err
 	}
@@ -51,8 +51,8 @@ func (s *server) host(c *call) (answer, error) {
 		page.Apps += row.Apps
 	}
 	page.AssignedShare = share(int64(page.Assigned), int64(page.Room))
-	if c.problem != "" && c.r.PostForm != nil && c.r.PostForm.Has("name") {
-		page.Name, page.RAM = c.r.PostForm.Get("name"), c.r.PostForm.Get("ram")
+	if c.problem != "" && c.Request.PostForm != nil && c.Request.PostForm.Has("name") {
+		page.Name, page.RAM = c.Request.PostForm.Get("name"), c.Request.PostForm.Get("ram")
 	}
 	return show("host", page)
 }
@@ -75,9 +75,9 @@ func (s *server) createAccount(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	name := strings.TrimSpace(c.r.PostForm.Get("name"))
-	c.note("account=%.40q ramMB=%d", name, ram)
-	a, err := s.Keeper.Create(c.r.Context(), name, ram)
+	name := strings.TrimSpace(c.Request.PostForm.Get("name"))
+	c.audit.Note("account=%.40q ramMB=%d", name, ram)
+	a, err := s.Keeper.Create(c.Request.Context(), name, ram)
 	if err != nil {
 		return answer{}, err
 	}
@@ -86,31 +86,31 @@ func (s *server) createAccount(c *call) (answer, error) {
 
 // invite shows a one-time link for an account, once.
 func (s *server) invite(c *call, a app.Account, sentence string) (answer, error) {
-	key, err := s.Keeper.Invite(c.r.Context(), a.ID)
+	key, err := s.Keeper.Invite(c.Request.Context(), a.ID)
 	if err != nil {
 		return answer{}, err
 	}
 	base := s.BaseURL
 	if base == "" {
 		scheme := "http://"
-		if c.r.TLS != nil {
+		if c.Request.TLS != nil {
 			scheme = "https://"
 		}
-		base = scheme + c.r.Host
+		base = scheme + c.Request.Host
 	}
 	return answer{to: "/host", flash: &flash{Text: sentence, Secret: strings.TrimSuffix(base, "/") + "/setup/" + key, Word: c.lang.Say("One-time link")}}, nil
 }
 
 // meantAccount is the account of the path.
 func (s *server) meantAccount(c *call) (app.Account, error) {
-	all, _, err := s.Keeper.Accounts(c.r.Context())
+	all, _, err := s.Keeper.Accounts(c.Request.Context())
 	if err != nil {
 		return app.Account{}, err
 	}
 	id := app.AccountID(c.number("account"))
 	for _, a := range all {
 		if a.ID == id {
-			c.note("account=%s", a.Name)
+			c.audit.Note("account=%s", a.Name)
 			return a, nil
 		}
 	}
@@ -126,8 +126,8 @@ func (s *server) setAccountRAM(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	c.note("ramMB=%d", ram)
-	if _, err := s.Keeper.SetTotal(c.r.Context(), a.ID, ram); err != nil {
+	c.audit.Note("ramMB=%d", ram)
+	if _, err := s.Keeper.SetTotal(c.Request.Context(), a.ID, ram); err != nil {
 		return answer{}, err
 	}
 	return done("/host", c.lang.Say("The account %s has %d MB of RAM now.", a.Name, ram))
@@ -145,7 +145,7 @@ func (s *server) setDisabled(c *call, disabled bool) (answer, error) {
 	if disabled && a.ID == c.account.ID {
 		return answer{}, app.Errorf(app.Conflict, "you cannot disable your own account")
 	}
-	if _, err := s.Keeper.SetDisabled(c.r.Context(), a.ID, disabled); err != nil {
+	if _, err := s.Keeper.SetDisabled(c.Request.Context(), a.ID, disabled); err != nil {
 		return answer{}, err
 	}
 	if disabled {
@@ -207,7 +207,7 @@ func (s *server) examine(c *call) (answer, error) {
 	if !s.doctor.begin() {
 		return leadTo("/host"), nil
 	}
-	ctx := context.WithoutCancel(c.r.Context())
+	ctx := context.WithoutCancel(c.Request.Context())
 	if !s.Go(func() {
 		found := findings{}
 		defer func() { s.doctor.end(found) }()
@@ -240,7 +240,7 @@ type actRow struct {
 
 // auditLog shows the newest records of the audit log, and pages of older ones.
 func (s *server) auditLog(c *call) (answer, error) {
-	q := c.r.URL.Query()
+	q := c.Request.URL.Query()
 	page := logPage{Account: q.Get("account"), App: q.Get("app"), Operation: q.Get("operation")}
 	ask := app.ActQuery{App: app.ID(page.App), Operation: page.Operation, Limit: auditPage, Before: max(whole(q.Get("before")), 0)}
 	if page.Account != "" {
@@ -250,7 +250,7 @@ func (s *server) auditLog(c *call) (answer, error) {
 		}
 		ask.Account = id
 	}
-	acts, err := s.Acts(c.r.Context(), ask)
+	acts, err := s.Acts(c.Request.Context(), ask)
 	if err != nil {
 		return answer{}, err
 	}
@@ -276,7 +276,7 @@ func (s *server) accountBy(c *call, text string) (app.AccountID, error) {
 	if id := whole(text); id > 0 {
 		return app.AccountID(id), nil
 	}
-	all, _, err := s.Keeper.Accounts(c.r.Context())
+	all, _, err := s.Keeper.Accounts(c.Request.Context())
 	if err != nil {
 		return 0, err
 	}

@@ -46,7 +46,7 @@ type logLine struct {
 // logs shows what an application prints.
 func (s *server) logs(c *call) (answer, error) {
 	page := logsPage{Build: ofBuild(c), Building: c.app.State == app.Preparing}
-	page.Query = c.r.URL.Query().Get("q")
+	page.Query = c.Request.URL.Query().Get("q")
 	if len(page.Query) > maxQuery {
 		return answer{}, app.Errorf(app.Invalid, "the text to search for may have at most %d bytes", maxQuery)
 	}
@@ -70,7 +70,7 @@ func (s *server) logs(c *call) (answer, error) {
 // ofBuild reports whether a call is about the build's output: it says so, or it does
 // not say and the build runs.
 func ofBuild(c *call) bool {
-	switch c.r.URL.Query().Get("of") {
+	switch c.Request.URL.Query().Get("of") {
 	case "build":
 		return true
 	case "program":
@@ -123,7 +123,7 @@ func (s *server) find(c *call, build bool, query string) (lines []logLine, found
 			kept = kept[1:]
 		}
 	}
-	if err := eachLine(c.r.Context(), file, each); err != nil {
+	if err := eachLine(c.Request.Context(), file, each); err != nil {
 		return nil, 0, err
 	}
 	for _, line := range kept {

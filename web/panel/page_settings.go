@@ -41,7 +41,7 @@ func (s *server) settings(c *call) (answer, error) {
 	for _, snap := range s.Applications.Apps(c.account.ID) {
 		page.Free -= snap.RAM
 	}
-	members, err := s.Teams.Members(c.r.Context(), c.owner)
+	members, err := s.Teams.Members(c.Request.Context(), c.owner)
 	if err != nil {
 		return answer{}, err
 	}
@@ -80,8 +80,8 @@ func (s *server) setProfile(c *call) (answer, error) {
 	if !app.ValidAvatar(avatar) {
 		return answer{}, app.Errorf(app.Invalid, "the avatar must be an http or https address of at most 512 characters, or empty")
 	}
-	c.note("name=%q avatarURL=%q", name, avatar)
-	if err := s.Settings.SetProfile(c.r.Context(), c.owner, c.app.ID, app.Profile{Name: &name, AvatarURL: &avatar}); err != nil {
+	c.audit.Note("name=%q avatarURL=%q", name, avatar)
+	if err := s.Settings.SetProfile(c.Request.Context(), c.owner, c.app.ID, app.Profile{Name: &name, AvatarURL: &avatar}); err != nil {
 		return answer{}, err
 	}
 	return done(c.at("settings"), c.lang.Say("Name and avatar were changed."))
@@ -96,8 +96,8 @@ func (s *server) setRAM(c *call) (answer, error) {
 	if mb < 1 {
 		return answer{}, app.Errorf(app.Invalid, "the RAM must be a whole number of MB")
 	}
-	c.note("ramMB=%d", mb)
-	if err := s.Settings.SetRAM(c.r.Context(), c.owner, c.app.ID, app.MB(mb)); err != nil {
+	c.audit.Note("ramMB=%d", mb)
+	if err := s.Settings.SetRAM(c.Request.Context(), c.owner, c.app.ID, app.MB(mb)); err != nil {
 		return answer{}, err
 	}
 	to := c.at("settings")
@@ -113,8 +113,8 @@ func (s *server) setAutoRestart(c *call) (answer, error) {
 		return answer{}, err
 	}
 	on := f.Get("on") == "true"
-	c.note("autoRestart=%t", on)
-	if err := s.Settings.SetAutoRestart(c.r.Context(), c.owner, c.app.ID, on); err != nil {
+	c.audit.Note("autoRestart=%t", on)
+	if err := s.Settings.SetAutoRestart(c.Request.Context(), c.owner, c.app.ID, on); err != nil {
 		return answer{}, err
 	}
 	if on {
@@ -132,7 +132,7 @@ func (s *server) deleteApp(c *call) (answer, error) {
 	if strings.TrimSpace(f.Get("name")) != strings.TrimSpace(c.app.Name) {
 		return answer{}, app.Errorf(app.Invalid, "type the name of the application exactly as it is, then it is deleted")
 	}
-	if err := s.Settings.Delete(c.r.Context(), c.owner, c.app.ID); err != nil {
+	if err := s.Settings.Delete(c.Request.Context(), c.owner, c.app.ID); err != nil {
 		return answer{}, err
 	}
 	return done("/", c.lang.Say("%s was deleted.", c.app.Name))
@@ -145,8 +145,8 @@ func (c *call) memberOf() (app.AccountID, []string, error) {
 		return 0, nil, err
 	}
 	text := f.Get("account")
-	if c.r.PathValue("member") != "" {
-		text = c.r.PathValue("member")
+	if c.Request.PathValue("member") != "" {
+		text = c.Request.PathValue("member")
 	}
 	id := app.AccountID(whole(text))
 	if id < 1 {
@@ -154,7 +154,7 @@ func (c *call) memberOf() (app.AccountID, []string, error) {
 	}
 	perms := f["permission"]
 	slices.Sort(perms)
-	c.note("member=%d permissions=%.200s", id, strings.Join(perms, ","))
+	c.audit.Note("member=%d permissions=%.200s", id, strings.Join(perms, ","))
 	return id, perms, nil
 }
 
@@ -163,7 +163,7 @@ func (s *server) addMember(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	m, err := s.Teams.AddMember(c.r.Context(), c.owner, c.app.ID, id, perms)
+	m, err := s.Teams.AddMember(c.Request.Context(), c.owner, c.app.ID, id, perms)
 	if err != nil {
 		return answer{}, err
 	}
@@ -175,7 +175,7 @@ func (s *server) setMember(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	m, err := s.Teams.SetMember(c.r.Context(), c.owner, c.app.ID, id, perms)
+	m, err := s.Teams.SetMember(c.Request.Context(), c.owner, c.app.ID, id, perms)
 	if err != nil {
 		return answer{}, err
 	}
@@ -187,7 +187,7 @@ func (s *server) removeMember(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.Teams.RemoveMember(c.r.Context(), c.owner, c.app.ID, id); err != nil {
+	if err := s.Teams.RemoveMember(c.Request.Context(), c.owner, c.app.ID, id); err != nil {
 		return answer{}, err
 	}
 	return done(c.at("settings"), c.lang.Say("The account is no longer in the team."))

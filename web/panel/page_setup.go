@@ -16,7 +16,7 @@ type setupPage struct {
 
 // setup shows the form behind a one-time link.
 func (s *server) setup(c *call) (answer, error) {
-	i, err := s.SignIns.Invitation(c.r.Context(), c.r.PathValue("key"))
+	i, err := s.SignIns.Invitation(c.Request.Context(), c.Request.PathValue("key"))
 	if app.KindOf(err) == app.NotFound {
 		return answer{}, app.Errorf(app.NotFound, "this link was used already, or has expired; on the host, berth setup-url makes another")
 	}
@@ -24,7 +24,7 @@ func (s *server) setup(c *call) (answer, error) {
 		return answer{}, err
 	}
 	page := setupPage{First: i.Account.ID == 0, Name: i.Account.Name, Safe: s.maySignIn(c), RAM: s.FirstRAM}
-	if page.First && c.r.Method == http.MethodPost {
+	if page.First && c.Request.Method == http.MethodPost {
 		page.Name = c.typed("name")
 	}
 	return show("setup", page)
@@ -43,9 +43,9 @@ func (s *server) redeem(c *call) (answer, error) {
 	if f.Get("password") != f.Get("again") {
 		return answer{}, errAgain()
 	}
-	key, a, err := s.SignIns.Redeem(c.r.Context(), c.r.PathValue("key"), f.Get("name"), f.Get("password"), s.FirstRAM, c.from)
+	key, a, err := s.SignIns.Redeem(c.Request.Context(), c.Request.PathValue("key"), f.Get("name"), f.Get("password"), s.FirstRAM, c.from)
 	if a.ID != 0 {
-		c.note("account=%s", a.Name)
+		c.audit.Note("account=%s", a.Name)
 	}
 	if err != nil {
 		return answer{}, err

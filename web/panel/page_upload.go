@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 
 	"berth/app"
+	"berth/web"
 )
 
 // buildTail is how much of a build's output is shown, in bytes.
@@ -51,16 +52,16 @@ func noFields(string, string) {}
 func noRules() error { return nil }
 
 func (s *server) sendUpload(c *call) (answer, error) {
-	return s.deploy(c, jobUpload, func(ctx context.Context, j *job) (string, error) {
-		return s.spool(ctx, c, j, noFields, noRules)
+	return s.deploy(c, jobUpload, func(_ context.Context, j *job) (string, error) {
+		return s.spool(c, j, noFields, noRules)
 	}, func(ctx context.Context, file string) (app.Deployed, error) {
 		return s.Deployments.Upload(ctx, c.account, file)
 	})
 }
 
 func (s *server) sendCommit(c *call) (answer, error) {
-	return s.deploy(c, jobCommit, func(ctx context.Context, j *job) (string, error) {
-		return s.spool(ctx, c, j, noFields, noRules)
+	return s.deploy(c, jobCommit, func(_ context.Context, j *job) (string, error) {
+		return s.spool(c, j, noFields, noRules)
 	}, func(ctx context.Context, file string) (app.Deployed, error) {
 		return s.Deployments.Commit(ctx, c.owner, c.app.ID, file)
 	})
@@ -71,11 +72,11 @@ func (s *server) sendCommit(c *call) (answer, error) {
 func (s *server) deploy(c *call, kind jobKind, fetch func(context.Context, *job) (string, error),
 	run func(context.Context, string) (app.Deployed, error),
 ) (answer, error) {
-	j, err := s.jobs.begin(c.account.ID, kind, c.app, c.r.ContentLength)
+	j, err := s.jobs.begin(c.account.ID, kind, c.app, c.Request.ContentLength)
 	if err != nil {
 		return answer{}, err
 	}
-	file, err := fetch(c.r.Context(), j)
+	file, err := fetch(c.Request.Context(), j)
 	if err == nil {
 		err = s.stillMay(c, file)
 	}
@@ -85,9 +86,9 @@ func (s *server) deploy(c *call, kind jobKind, fetch func(context.Context, *job)
 	}
 	j.to(jobChecking)
 	late := &call{
-		r: c.r, requestID: c.requestID, from: c.from, account: c.account, app: c.app, owner: c.owner, audit: c.audit, pattern: c.pattern, lang: c.lang,
+		Call: web.Call{Request: c.Request, RequestID: c.RequestID, Pattern: c.Pattern}, from: c.from, account: c.account, app: c.app, owner: c.owner, audit: c.audit, lang: c.lang,
 	}
-	ctx := app.WithProgress(app.WithActor(context.WithoutCancel(c.r.Context()), c.account.ID), j.tell)
+	ctx := app.WithProgress(app.WithActor(context.WithoutCancel(c.Request.Context()), c.account.ID), j.tell)
 	began := s.Go(func() {
 		var d app.Deployed
 		err := errPanic
@@ -108,7 +109,7 @@ func (s *server) deploy(c *call, kind jobKind, fetch func(context.Context, *job)
 		j.end(app.Deployed{}, err)
 		return answer{}, err
 	}
-	c.audit.operation = "" // see above
+	c.audit.Operation = "" // see above
 	return leadTo("/uploads/" + j.id), nil
 }
 
@@ -120,7 +121,7 @@ var errPanic = errors.New("a panic, see above")
 func (s *server) guarded(c *call, f func()) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.Log.Error("panic beside a request", "route", c.pattern, "request", c.requestID, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			s.Log.Error("panic beside a request", "route", c.Pattern, "request", c.RequestID, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 		}
 	}()
 	f()
@@ -132,7 +133,7 @@ func (s *server) stillMay(c *call, file string) error {
 	if c.owner == 0 || c.own() {
 		return nil
 	}
-	_, err := s.Teams.Authorize(context.WithoutCancel(c.r.Context()), c.account.ID, c.app.ID, app.CommitApp)
+	_, err := s.Teams.Authorize(context.WithoutCancel(c.Request.Context()), c.account.ID, c.app.ID, app.CommitApp)
 	if err != nil {
 		s.Deployments.DropSpool(file)
 	}
@@ -159,7 +160,7 @@ type step struct{ Word, Class, Icon string }
 
 // job shows how far a deployment has come.
 func (s *server) job(c *call) (answer, error) {
-	j, err := s.jobs.find(c.account.ID, c.r.PathValue("job"))
+	j, err := s.jobs.find(c.account.ID, c.Request.PathValue("job"))
 	if err != nil {
 		return answer{}, err
 	}

@@ -3,16 +3,14 @@ package panel
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"runtime/debug"
 	"time"
 
 	"berth/app"
+	"berth/web"
 )
 
 // Config is what the panel is made of. The services and Status MUST be set.
@@ -87,25 +85,16 @@ const patience = 30 * time.Second
 
 // ServeHTTP answers one request.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{ResponseWriter: w, r: r, requestID: rand.Text(), began: s.Now(), pattern: "unmatched"}
-	if r.Body != nil {
-		c.sent = &incoming{ReadCloser: r.Body}
-		r.Body = c.sent
-	}
-	defer func() {
-		v := recover()
-		abort := v != nil && s.recovered(c, v)
-		s.Log.Info("request", "method", r.Method, "route", c.pattern, "status", c.status,
-			"duration", s.Now().Sub(c.began), "request", c.requestID)
-		if abort {
-			panic(http.ErrAbortHandler) // net/http closes the connection and stays quiet
+	c := &call{Call: web.NewCall(w, r, rand.Text(), s.Now())}
+	c.Serve(s.Log, s.Now, func() {
+		secure(c.Header())
+		c.Header().Set("X-Request-Id", c.RequestID)
+		s.mux.ServeHTTP(c, r)
+	}, func(begun bool) {
+		if !begun {
+			http.Error(c, "internal error", http.StatusInternalServerError)
 		}
-	}()
-	secure(c.Header())
-	c.Header().Set("X-Request-Id", c.requestID)
-	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Time{}) // that of the answer before
-	s.mux.ServeHTTP(c, r)
+	})
 }
 
 // policy lets a page load what this server has, and send its forms here, and
@@ -125,26 +114,11 @@ func secure(h http.Header) {
 	h.Set("X-Robots-Tag", "noindex")
 }
 
-// recovered answers for a handler that panicked. It reports whether the
-// connection must be cut because an answer was begun already.
-func (s *server) recovered(c *call, v any) (abort bool) {
-	if err, is := v.(error); is && errors.Is(err, http.ErrAbortHandler) {
-		return true
-	}
-	s.Log.Error("panic in a request", "route", c.pattern, "request", c.requestID,
-		"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-	if c.status != 0 {
-		return true
-	}
-	http.Error(c, "internal error", http.StatusInternalServerError)
-	return false
-}
-
 // sameSite refuses a form that another site has sent, and whatever a page of another
 // site has in itself: SameSite=Lax lets the sites of this host's domain, which
 // are anybody's, send the cookie with that, and a picture could hold a stream.
 func (s *server) sameSite(c *call) error {
-	if s.guard.Check(c.r) == nil && !embedded(c.r.Header) {
+	if s.guard.Check(c.Request) == nil && !embedded(c.Request.Header) {
 		return nil
 	}
 	return app.Errorf(app.Forbidden, "this came from another site, so nothing was done; if you use a proxy, let it pass the Host header on")

@@ -93,7 +93,7 @@ func (s *server) newMux() *http.ServeMux {
 	mux.HandleFunc("GET "+assetPath+"{file}", s.serveAsset)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c := w.(*call)
-		c.r = r
+		c.Request = r
 		_ = s.enter(c) // for the language, and for the way home
 		s.send(c, s.failed(c, app.Errorf(app.NotFound, "there is nothing at this address")))
 	})
@@ -104,7 +104,7 @@ func (s *server) newMux() *http.ServeMux {
 func (s *server) oneOf(methods map[string]route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := w.(*call)
-		c.r = r // the mux has added the values of the path
+		c.Request = r // the mux has added the values of the path
 		method := r.Method
 		if method == http.MethodHead {
 			method = http.MethodGet
@@ -130,12 +130,12 @@ func (s *server) oneOf(methods map[string]route) http.Handler {
 
 // serve runs one route: access, handler, answer.
 func (s *server) serve(c *call, r route) {
-	c.pattern, c.audit.operation = r.pattern, r.audit
+	c.Pattern, c.audit.Operation = r.pattern, r.audit
 	resp, err := s.admit(c, r)
 	if err != nil {
 		r.on = nil // a page is not for whom it was refused to
 	}
-	if err == nil && resp == nil && s.Changes != nil && c.r.Method == http.MethodPost {
+	if err == nil && resp == nil && s.Changes != nil && c.Request.Method == http.MethodPost {
 		err = s.Changes()
 	}
 	if err == nil && resp == nil {
@@ -158,7 +158,7 @@ func (s *server) admit(c *call, r route) (*answer, error) {
 		return nil, s.sameSite(c)
 	}
 	if app.KindOf(err) == app.Unauthorized {
-		to := leadTo(loginFor(c.r))
+		to := leadTo(loginFor(c.Request))
 		return &to, nil
 	}
 	if err == nil {
@@ -167,7 +167,7 @@ func (s *server) admit(c *call, r route) (*answer, error) {
 	if err == nil && r.access == admin && !c.account.Admin {
 		err = app.Errorf(app.NotFound, "there is nothing at this address") // nobody else need know of it
 	}
-	if err == nil && c.r.PathValue("app") != "" {
+	if err == nil && c.Request.PathValue("app") != "" {
 		err = s.meant(c, r.team)
 	}
 	return nil, err
@@ -176,7 +176,7 @@ func (s *server) admit(c *call, r route) (*answer, error) {
 // meant finds the application of a path, for its owner or for a member of its
 // team, who then acts in the owner's name.
 func (s *server) meant(c *call, p team) error {
-	id := c.r.PathValue("app")
+	id := c.Request.PathValue("app")
 	if !app.ValidID(id) {
 		return app.Errorf(app.NotFound, "You have no application with this ID.")
 	}
@@ -188,7 +188,7 @@ func (s *server) meant(c *call, p team) error {
 	if app.KindOf(err) != app.NotFound || p == ownerOnly {
 		return err
 	}
-	owner, refused := s.Teams.Authorize(c.r.Context(), c.account.ID, app.ID(id), p)
+	owner, refused := s.Teams.Authorize(c.Request.Context(), c.account.ID, app.ID(id), p)
 	if app.KindOf(refused) == app.NotFound {
 		return err // as if it did not exist
 	}

@@ -79,14 +79,14 @@ func parsePages(files fs.FS, l text.Language) (sets, error) {
 // render writes a page.
 func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 	v := view{
-		Account: c.account, Path: c.r.URL.Path, Here: a.page, Theme: themeOf(c.r), Lang: c.lang.Tag(),
+		Account: c.account, Path: c.Request.URL.Path, Here: a.page, Theme: themeOf(c.Request), Lang: c.lang.Tag(),
 		Problem: c.problem, Wrong: c.wrong, Version: s.Version, Page: a.data,
 	}
-	if strings.HasPrefix(v.Path, "/setup/") || c.r.Method != "GET" && c.r.Method != "HEAD" {
+	if strings.HasPrefix(v.Path, "/setup/") || c.Request.Method != "GET" && c.Request.Method != "HEAD" {
 		v.Path = "/"
 	}
-	if c.session.ID != 0 && c.r.Method == "GET" {
-		v.Flash = s.flashes.take(c.session.ID, c.r.URL.Query().Get(onceParam))
+	if c.session.ID != 0 && c.Request.Method == "GET" {
+		v.Flash = s.flashes.take(c.session.ID, c.Request.URL.Query().Get(onceParam))
 	}
 	bar, err := s.bar(c, a.page)
 	if err != nil {

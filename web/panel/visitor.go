@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/app"
+	"berth/web"
 )
 
 // visitor tells where a request comes from, and whether what the browser sends is
@@ -30,7 +31,7 @@ func (s *server) visitor(r *http.Request) (v app.Visitor, safe bool) {
 		}
 	}
 	safe = safe || peer.IsLoopback() && r.Header.Get("X-Forwarded-For") == "" && isLoopback(r.Host)
-	return app.Visitor{Address: client.String(), Key: keyOf(client), Agent: r.UserAgent()}, safe
+	return app.Visitor{Address: client.String(), Key: web.KeyOf(client), Agent: r.UserAgent()}, safe
 }
 
 func (s *server) trusts(addr netip.Addr) bool {
@@ -63,15 +64,4 @@ func addressOf(remote string) netip.Addr {
 		return netip.Addr{}
 	}
 	return port.Addr().Unmap().WithZone("")
-}
-
-// keyOf names where a request came from. One customer usually holds a whole /64 of
-// IPv6, so that is one address.
-func keyOf(addr netip.Addr) string {
-	if addr.Is6() {
-		if network, err := addr.Prefix(64); err == nil {
-			return network.String()
-		}
-	}
-	return addr.String()
 }
