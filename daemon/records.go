@@ -66,7 +66,7 @@ func (t trees) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int)
 	return err
 }
 
-// Size implements host.Disk.
+// Size implements host.Trees.
 func (t trees) Size(ctx context.Context, id app.ID) (app.Space, error) { return t.Used(ctx, id) }
 
 // Enforced implements host.Quotas.
@@ -92,7 +92,7 @@ func (d *daemon) openQuota(ctx context.Context) error {
 	return nil
 }
 
-// Recover implements host.Disk: journals first, for Sweep moves aside what belongs to
+// Recover implements host.Trees: journals first, for Sweep moves aside what belongs to
 // nobody.
 func (t trees) Recover(ctx context.Context, known []app.App) (broken []app.ID, err error) {
 	ids := make([]app.ID, 0, len(known))
@@ -207,14 +207,10 @@ func (v visits) Drain(ctx context.Context, port int, sockets bool) {
 	v.d.sites.proxy.Drain(ctx, port, sockets)
 }
 
-// ports are the ports that belong to applications.
-type ports struct {
-	db  *db.DB
-	ids db.IDRange
+// Spare implements host.Registry.
+func (r registry) Spare(ctx context.Context, id app.ID) (int, error) {
+	return r.DB.Spare(ctx, id, r.ids)
 }
-
-// Spare implements host.Ports.
-func (p ports) Spare(ctx context.Context, id app.ID) (int, error) { return p.db.Spare(ctx, id, p.ids) }
 
 // CreateApp implements host.Registry. With a site comes its name.
 func (r registry) CreateApp(ctx context.Context, a app.App, first app.Deploy) (app.App, error) {

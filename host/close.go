@@ -42,7 +42,7 @@ func (u *unit) erase() error {
 	err := u.h.Registry.DeleteApp(ctx, u.id)
 	if app.KindOf(err) == app.NoSpace {
 		u.means(app.WantStopped) // nothing is left to be started
-		if err := errors.Join(u.h.Disk.Remove(ctx, u.id), u.h.Logs.Remove(u.id)); err != nil {
+		if err := errors.Join(u.h.Trees.Remove(ctx, u.id), u.h.Logs.Remove(u.id)); err != nil {
 			return err
 		}
 		err = u.h.Registry.DeleteApp(ctx, u.id)

@@ -143,7 +143,7 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 	cfg.Type = c.before.Type // which a commit does not change
 	files := h.Staging.Files(stage, id)
 	if c.whole {
-		files = h.Rewinds.Remains(stage, id)
+		files = h.Staging.Remains(stage, id)
 	}
 	prepared := c.before.Code.Packages
 	if c.lost {
@@ -196,7 +196,7 @@ func (c *commit) renew(ctx context.Context, whole bool) error {
 func (c *commit) lay(ctx context.Context, stage app.Stage) error {
 	h, id, uid := c.h, c.u.id, c.before.UID
 	if c.whole {
-		if err := h.Rewinds.PrepareRestore(ctx, stage, id, uid); err != nil {
+		if err := h.Staging.PrepareRestore(ctx, stage, id, uid); err != nil {
 			return err
 		}
 		return h.fits(ctx, stage, id)

@@ -64,7 +64,7 @@ func (h *Host) SetProfile(ctx context.Context, owner app.AccountID, id app.ID, p
 			reply(err)
 			return
 		}
-		write := func(ctx context.Context) error { return h.Settings.SetProfile(ctx, id, p) }
+		write := func(ctx context.Context) error { return h.Records.SetProfile(ctx, id, p) }
 		reply(u.store("store the profile", write, func() error {
 			if p.Name != nil {
 				u.app.Name = *p.Name
@@ -81,7 +81,7 @@ func (h *Host) SetProfile(ctx context.Context, owner app.AccountID, id app.ID, p
 // deployment says otherwise; what waits for a restart goes on waiting.
 func (h *Host) SetAutoRestart(ctx context.Context, owner app.AccountID, id app.ID, on bool) error {
 	return h.change(ctx, owner, id, func(ctx context.Context, u *unit) error {
-		if err := u.h.Settings.SetAutoRestart(ctx, id, on); err != nil {
+		if err := u.h.Records.SetAutoRestart(ctx, id, on); err != nil {
 			return err
 		}
 		u.app.AutoRestart = on
@@ -112,11 +112,11 @@ func (u *unit) setRAM(ram app.MB) error {
 	}
 	before := u.app.RAM
 	admit := func(total, used app.MB) error { return u.h.CheckRAM(total, used, ram) }
-	write := func(ctx context.Context) error { return u.h.Settings.SetRAM(ctx, u.id, ram, admit) }
+	write := func(ctx context.Context) error { return u.h.Records.SetRAM(ctx, u.id, ram, admit) }
 	return u.store("store the RAM", write, func() error {
 		if err := u.applyRAM(before, ram); err != nil {
 			always := func(app.MB, app.MB) error { return nil }
-			back := func(ctx context.Context) error { return u.h.Settings.SetRAM(ctx, u.id, before, always) }
+			back := func(ctx context.Context) error { return u.h.Records.SetRAM(ctx, u.id, before, always) }
 			if back := u.store("put the recorded RAM back", back, func() error { return nil }); back != nil {
 				u.log.Error("cannot put the recorded RAM back", "error", back)
 			}

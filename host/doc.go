@@ -31,7 +31,7 @@
 // If a step after the pause fails, commit.back undoes the journal and unit.resume starts
 // the old code again.
 //
-// A rollback is a commit whose stage Rewinds.Rollback makes from the journals. A restore
+// A rollback is a commit whose stage Staging.Rollback makes from the journals. A restore
 // is a commit that also removes what is not in the ZIP.
 //
 // # One commit without a pause

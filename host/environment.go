@@ -8,23 +8,13 @@ import (
 	"berth/app"
 )
 
-// Environment is what is remembered of what owners put around their programs.
-type Environment interface {
-	// Variables returns those of an application that exists, by name, or fails
-	// with app.NotFound. Commands of the owner of the host change them too.
-	Variables(ctx context.Context, id app.ID) ([]app.Variable, error)
-	// ChangeVariables stores what change makes of them, unless it refuses.
-	ChangeVariables(ctx context.Context, id app.ID, change func(set map[string]string) error) error
-	SetApts(ctx context.Context, id app.ID, apts []string) error
-}
-
 // Variables returns the environment variables that the owner of an application
 // set, by name, or app.NotFound. Like all that follows here it fails with
 // app.Conflict while the application is deployed for the first time.
 func (h *Host) Variables(ctx context.Context, owner app.AccountID, id app.ID) ([]app.Variable, error) {
 	var all []app.Variable
 	err := h.change(ctx, owner, id, func(ctx context.Context, _ *unit) (err error) {
-		all, err = h.Environment.Variables(ctx, id)
+		all, err = h.Records.Variables(ctx, id)
 		return err
 	})
 	if err != nil { // all may still be written to
@@ -47,7 +37,7 @@ func (h *Host) RemoveVariable(ctx context.Context, owner app.AccountID, id app.I
 
 func (h *Host) changeVariables(ctx context.Context, owner app.AccountID, id app.ID, change func(map[string]string) error) error {
 	return h.change(ctx, owner, id, func(ctx context.Context, u *unit) error {
-		err := h.Environment.ChangeVariables(ctx, id, change)
+		err := h.Records.ChangeVariables(ctx, id, change)
 		if err == nil {
 			u.log.Info("environment variables changed")
 		}
@@ -106,7 +96,7 @@ func (u *unit) setApts(apts []string) func(func(error)) {
 }
 
 func (u *unit) storeApts(apts []string) error {
-	err := u.record("the system packages", func(ctx context.Context) error { return u.h.Environment.SetApts(ctx, u.id, apts) })
+	err := u.record("the system packages", func(ctx context.Context) error { return u.h.Records.SetApts(ctx, u.id, apts) })
 	if err == nil {
 		u.app.Apts = apts
 	}
@@ -117,7 +107,7 @@ func (u *unit) storeApts(apts []string) error {
 // NODE_ENV: with "production" npm, pnpm and Yarn leave out the packages that
 // builds need. Before its first deployment is done an application has none.
 func (h *Host) buildVariables(ctx context.Context, id app.ID) ([]app.Variable, error) {
-	all, err := h.Environment.Variables(context.WithoutCancel(ctx), id)
+	all, err := h.Records.Variables(context.WithoutCancel(ctx), id)
 	if app.KindOf(err) == app.NotFound {
 		return nil, nil
 	}

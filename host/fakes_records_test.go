@@ -10,7 +10,7 @@ import (
 	"berth/app"
 )
 
-// What the world remembers: Records, Registry and Settings.
+// What the world remembers: Records and Registry.
 
 func (w *world) Apps(context.Context) ([]app.App, error) {
 	w.mu.Lock()

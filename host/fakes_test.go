@@ -108,7 +108,7 @@ func newWorld(t *testing.T) *world {
 // open makes a host over what the world remembers, as a new daemon would.
 func (w *world) open() *Host {
 	c := Config{
-		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Settings: w, Environment: w, Wish: wish, Staging: w, Trees: w, History: w, Rewinds: w, Disk: w, Quotas: w, Contents: w, Chronicle: w, Tell: w.tell, DiskLimit: w.space, Logs: worldLogs{w},
+		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Wish: wish, Staging: w, Trees: w, Quotas: w, Tell: w.tell, DiskLimit: w.space, Logs: worldLogs{w},
 		Log: slog.New(slog.DiscardHandler),
 		CheckRAM: func(total, used, want app.MB) error {
 			if used+want > total {
@@ -125,7 +125,7 @@ func (w *world) open() *Host {
 		RAMDefault: 100, Capacity: 2000, StopGrace: 10 * time.Second, OKDelay: 2 * time.Second,
 		BuildRAM: 512, BuildTimeout: 10 * time.Minute, Builds: 1, BuildQueue: 32, BackupTTL: time.Hour,
 		ConsoleTimeout: 30 * time.Second, DeploysKeep: 5, DeploysDisk: 100,
-		Ports: w, HealthTimeout: 30 * time.Second, DrainTimeout: 30 * time.Second,
+		HealthTimeout: 30 * time.Second, DrainTimeout: 30 * time.Second,
 	}
 	if w.visited {
 		c.Visits = w

@@ -153,7 +153,7 @@ func (w *world) Settle(_ context.Context, id app.ID, _ int, good []string) error
 	return nil
 }
 
-// Rewinds.
+// Staging of states from before.
 
 func (w *world) PrepareRestore(context.Context, app.Stage, app.ID, int) error {
 	return w.failing("PrepareRestore")

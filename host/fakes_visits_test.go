@@ -16,7 +16,7 @@ type web struct {
 	noPorts bool
 }
 
-// Spare implements Ports.
+// Spare implements Registry.
 func (w *world) Spare(_ context.Context, id app.ID) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -6,12 +6,6 @@ import (
 	"berth/app"
 )
 
-// Contents writes into the live trees of applications.
-type Contents interface {
-	// WriteFile makes a file of the tree, which must be uid's, hold data.
-	WriteFile(id app.ID, uid int, name string, data []byte) error
-}
-
 // WriteFile makes a file of an application hold data. It fails with app.NotFound
 // where there is no directory for it, with app.Conflict while the application is
 // deployed, and with app.NoSpace when it would take more disk space than it may.
@@ -27,7 +21,7 @@ func (h *Host) WriteFile(ctx context.Context, owner app.AccountID, id app.ID, na
 		if h.over(used.Plus(app.Space{Bytes: int64(len(data)), Entries: 1})) {
 			return app.Errorf(app.NoSpace, "cannot write the file: %s", app.DiskOwn)
 		}
-		if err := h.Contents.WriteFile(id, u.app.UID, name, data); err != nil {
+		if err := h.Trees.WriteFile(id, u.app.UID, name, data); err != nil {
 			return err
 		}
 		u.disk.mu.Lock() // it counts at once, as if nothing was replaced

@@ -9,41 +9,12 @@ import (
 	"berth/app"
 )
 
-// History is what is remembered of successful deployments.
-type History interface {
-	// AddDeploy records one, and in the same transaction the code, autoRestart, its
-	// run, what is wanted and, unless they are nil, the variables. From then on its
-	// journal is good. wanted is asked within the transaction: what SetWanted stores
-	// after its answer comes after the deploy. retain gets the history, newest first,
-	// and returns what is to stay of it.
-	AddDeploy(ctx context.Context, id app.ID, d app.Deploy, variables []app.Variable, wanted func() app.Wanted, retain func([]app.Deploy) []app.Deploy) (app.Deploy, error)
-	// DropJournal forgets a journal, not its deploy.
-	DropJournal(ctx context.Context, id app.ID, journal string) error
-	// Deploys returns the history, newest first.
-	Deploys(ctx context.Context, id app.ID) ([]app.Deploy, error)
-	// Journals returns those that are good.
-	Journals(ctx context.Context, id app.ID) ([]string, error)
-}
-
-// Rewinds brings trees to states from before.
-type Rewinds interface {
-	// PrepareRestore is Trees.Prepare for a stage that stands for all the files
-	// there are to be.
-	PrepareRestore(ctx context.Context, stage app.Stage, id app.ID, uid int) error
-	// Remains shows what such a stage will leave.
-	Remains(stage app.Stage, id app.ID) app.Files
-	// Rollback makes a stage that takes commits back, by their journals, newest
-	// first, and returns the files that stay because the program has made or
-	// changed them since. Nothing of the application may run until it is applied.
-	Rollback(ctx context.Context, id app.ID, uid int, journals []string) (stage app.Stage, stays []string, err error)
-}
-
 // Deploys returns the history of an application, newest first, or app.NotFound.
 // It fails with app.Conflict while it is deployed for the first time.
 func (h *Host) Deploys(ctx context.Context, owner app.AccountID, id app.ID) ([]app.Deploy, error) {
 	var all []app.Deploy
 	err := h.change(ctx, owner, id, func(ctx context.Context, _ *unit) (err error) {
-		all, err = h.History.Deploys(ctx, id)
+		all, err = h.Registry.Deploys(ctx, id)
 		return err
 	})
 	if err != nil { // all may still be written to
@@ -108,7 +79,7 @@ func (h *Host) retain(all []app.Deploy) []app.Deploy {
 
 // settle brings the journals of an application in line with the records.
 func (h *Host) settle(ctx context.Context, id app.ID, uid int) error {
-	good, err := h.History.Journals(ctx, id)
+	good, err := h.Registry.Journals(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -126,15 +97,15 @@ func (c *commit) record(ctx context.Context, done app.Applied) error {
 	if c.lost {
 		retain = func(all []app.Deploy) []app.Deploy { return forgotten(h.retain(all)) }
 	}
-	if _, err := h.History.AddDeploy(ctx, c.u.id, d, c.variables, c.u.wanted, retain); err != nil {
+	if _, err := h.Registry.AddDeploy(ctx, c.u.id, d, c.variables, c.u.wanted, retain); err != nil {
 		// It may be written all the same: what the records say decides.
-		if good, look := h.History.Journals(ctx, c.u.id); look != nil || !slices.Contains(good, done.Journal) {
+		if good, look := h.Registry.Journals(ctx, c.u.id); look != nil || !slices.Contains(good, done.Journal) {
 			return err
 		}
 	}
 	err := h.settle(ctx, c.u.id, c.before.UID)
 	if err == nil && (c.lost || h.DeploysKeep < 2 || done.Bytes > h.DeploysDisk.Bytes()) {
-		if err = h.History.DropJournal(ctx, c.u.id, done.Journal); err == nil {
+		if err = h.Registry.DropJournal(ctx, c.u.id, done.Journal); err == nil {
 			err = h.settle(ctx, c.u.id, c.before.UID)
 		}
 	}
@@ -159,7 +130,7 @@ func forgotten(all []app.Deploy) []app.Deploy {
 // WayBack's errors, and Commit's.
 func (h *Host) Rollback(ctx context.Context, owner app.AccountID, id app.ID, number int) (app.Deployed, error) {
 	return h.deploy(ctx, owner, id, app.DeployRollback, func(work context.Context, c *commit) (app.Deployed, error) {
-		all, err := h.History.Deploys(work, id)
+		all, err := h.Registry.Deploys(work, id)
 		if err != nil {
 			return app.Deployed{}, err
 		}
@@ -170,7 +141,7 @@ func (h *Host) Rollback(ctx context.Context, owner app.AccountID, id app.ID, num
 		c.plan, c.auto = app.Plan{Code: target.Code}, target.Auto
 		c.note = fmt.Sprintf("back to deploy %d", target.Number)
 		return c.launch(work, func(ctx context.Context) (app.Stage, error) {
-			stage, stays, err := h.Rewinds.Rollback(ctx, id, c.before.UID, journals)
+			stage, stays, err := h.Staging.Rollback(ctx, id, c.before.UID, journals)
 			c.plan.Notes = staying(stays)
 			return stage, err
 		})

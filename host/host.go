@@ -21,21 +21,12 @@ type Config struct {
 	Plan     Planner
 	Records  Records
 	Registry Registry
-	Settings Settings
-	// Environment is what owners put around their programs.
-	Environment Environment
-	Staging     Staging
-	Trees       Trees
-	History     History
-	Rewinds     Rewinds
-	Disk        Disk
-	Quotas      Quotas
-	Ports       Ports
-	Visits      Visits // nil: nobody brings requests to sites
-	Contents    Contents
-	Logs        Logs
-	Chronicle   Chronicle
-	Log         *slog.Logger
+	Staging  Staging
+	Trees    Trees
+	Quotas   Quotas
+	Visits   Visits // nil: nobody brings requests to sites
+	Logs     Logs
+	Log      *slog.Logger
 	// Tell is told what happens, by many goroutines; it MUST NOT block. It may
 	// be nil.
 	Tell func(e app.Event)
@@ -110,7 +101,7 @@ func (h *Host) Boot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	broken, left := h.Disk.Recover(ctx, apps)
+	broken, left := h.Trees.Recover(ctx, apps)
 	if left == nil {
 		if _, err := h.Registry.DropReservations(ctx); err != nil {
 			return err

@@ -99,7 +99,7 @@ func halves() error {
 // program is what a plan makes of the application now.
 func (u *unit) program(plan app.Plan) (app.Program, error) {
 	// At each start, for a command may have changed them beside the daemon.
-	variables, err := u.h.Environment.Variables(context.Background(), u.id)
+	variables, err := u.h.Records.Variables(context.Background(), u.id)
 	if u.variables != nil {
 		variables = u.variables
 	}

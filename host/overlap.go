@@ -69,7 +69,7 @@ func (u *unit) room() (*twin, error) {
 }
 
 // spare returns the application's second port.
-func (u *unit) spare() (int, error) { return u.h.Ports.Spare(context.Background(), u.id) }
+func (u *unit) spare() (int, error) { return u.h.Registry.Spare(context.Background(), u.id) }
 
 // overlap lays the new code over the tree under the running program, starts it
 // beside that, and brings the visitors to it when it is well. Until then a

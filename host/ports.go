@@ -91,24 +91,28 @@ type Vital interface {
 	Held(ctx context.Context) (app.Space, error)
 }
 
-// Records is what is remembered of the applications that exist.
+// Records is what is remembered of each application that exists: what is wanted of it,
+// its runs, what its owner can change of it, and what surrounds its program.
 type Records interface {
 	Apps(ctx context.Context) ([]app.App, error)
 	SetWanted(ctx context.Context, id app.ID, wanted app.Wanted) error
 	RunStarted(ctx context.Context, id app.ID, run int, at time.Time) error
 	RunEnded(ctx context.Context, id app.ID, e app.Exit) error
 	ClearExit(ctx context.Context, id app.ID) error
+	SetRAM(ctx context.Context, id app.ID, ram app.MB, admit Admit) error
+	SetProfile(ctx context.Context, id app.ID, p app.Profile) error
+	SetAutoRestart(ctx context.Context, id app.ID, on bool) error
+	// Variables returns those of an application that exists, by name, or fails
+	// with app.NotFound. Commands of the owner of the host change them too.
+	Variables(ctx context.Context, id app.ID) ([]app.Variable, error)
+	// ChangeVariables stores what change makes of them, unless it refuses.
+	ChangeVariables(ctx context.Context, id app.ID, change func(set map[string]string) error) error
+	SetApts(ctx context.Context, id app.ID, apts []string) error
 }
 
-// Chronicle is what is remembered of what happened to applications. Exits and
-// successful deployments get into it with their records.
-type Chronicle interface {
-	AddHappening(ctx context.Context, id app.ID, p app.Happening) error
-	// Happenings returns the last ones, newest first.
-	Happenings(ctx context.Context, id app.ID) ([]app.Happening, error)
-}
-
-// Registry makes applications exist and forgets them.
+// Registry makes applications exist and forgets them, and remembers what happened to
+// them: deploys, and what else there was. Exits and successful deployments get among the
+// happenings with their records.
 type Registry interface {
 	// Reserve puts the id, a uid, a port and the RAM aside, or refuses. From
 	// then on the application's age counts.
@@ -119,20 +123,32 @@ type Registry interface {
 	// DeleteApp forgets the application; its place stays reserved.
 	DeleteApp(ctx context.Context, id app.ID) error
 	DropReservations(ctx context.Context) (int, error)
+	// Spare returns the port of a second run of an application that exists. It
+	// fails with app.Exhausted.
+	Spare(ctx context.Context, id app.ID) (int, error)
+	// AddDeploy records one, and in the same transaction the code, autoRestart, its
+	// run, what is wanted and, unless they are nil, the variables. From then on its
+	// journal is good. wanted is asked within the transaction: what SetWanted stores
+	// after its answer comes after the deploy. retain gets the history, newest first,
+	// and returns what is to stay of it.
+	AddDeploy(ctx context.Context, id app.ID, d app.Deploy, variables []app.Variable, wanted func() app.Wanted, retain func([]app.Deploy) []app.Deploy) (app.Deploy, error)
+	// DropJournal forgets a journal, not its deploy.
+	DropJournal(ctx context.Context, id app.ID, journal string) error
+	// Deploys returns the history, newest first.
+	Deploys(ctx context.Context, id app.ID) ([]app.Deploy, error)
+	// Journals returns those that are good.
+	Journals(ctx context.Context, id app.ID) ([]string, error)
+	AddHappening(ctx context.Context, id app.ID, p app.Happening) error
+	// Happenings returns the last ones, newest first.
+	Happenings(ctx context.Context, id app.ID) ([]app.Happening, error)
 }
 
 // Admit judges whether an account with total RAM, of which used is assigned
 // to others, may have what is asked.
 type Admit = func(total, used app.MB) error
 
-// Settings is what an owner can change of an application.
-type Settings interface {
-	SetRAM(ctx context.Context, id app.ID, ram app.MB, admit Admit) error
-	SetProfile(ctx context.Context, id app.ID, p app.Profile) error
-	SetAutoRestart(ctx context.Context, id app.ID, on bool) error
-}
-
-// Staging takes uploads in and unpacks them, apart from what runs.
+// Staging takes uploads in and unpacks them, apart from what runs, and makes stages of
+// states from before.
 type Staging interface {
 	Spool(ctx context.Context, r io.Reader) (file string, err error)
 	DropSpool(file string)
@@ -143,9 +159,18 @@ type Staging interface {
 	// Files shows the stage's tree over the live one (no live one when id is "").
 	Files(stage app.Stage, id app.ID) app.Files
 	Discard(stage app.Stage)
+	// PrepareRestore is Trees.Prepare for a stage that stands for all the files
+	// there are to be.
+	PrepareRestore(ctx context.Context, stage app.Stage, id app.ID, uid int) error
+	// Remains shows what such a stage will leave.
+	Remains(stage app.Stage, id app.ID) app.Files
+	// Rollback makes a stage that takes commits back, by their journals, newest
+	// first, and returns the files that stay because the program has made or
+	// changed them since. Nothing of the application may run until it is applied.
+	Rollback(ctx context.Context, id app.ID, uid int, journals []string) (stage app.Stage, stays []string, err error)
 }
 
-// Trees changes the live trees of applications.
+// Trees changes, measures, copies and removes the live trees of applications.
 type Trees interface {
 	Publish(ctx context.Context, stage app.Stage, id app.ID, uid int) error
 	Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int) error
@@ -157,17 +182,15 @@ type Trees interface {
 	// Renew makes a live tree that is gone anew, empty, if it may, and reports
 	// whether it was gone, or empty.
 	Renew(ctx context.Context, id app.ID, uid int, may bool) (gone bool, err error)
-}
-
-// Disk measures, copies and removes trees.
-type Disk interface {
+	// WriteFile makes a file of the tree, which must be uid's, hold data.
+	WriteFile(id app.ID, uid int, name string, data []byte) error
 	// Size tells what counts against the application's disk space.
 	Size(ctx context.Context, id app.ID) (app.Space, error)
 	// Backup writes a ZIP of a tree, with the variables unless they are nil.
 	Backup(ctx context.Context, id app.ID, variables []app.Variable) (file string, err error)
 	DropBackups(before time.Time) (int, error)
 	Remove(ctx context.Context, id app.ID) error
-	// Recover undoes what a crash left half done, by what the History says,
+	// Recover undoes what a crash left half done, by what the Registry says,
 	// removes what there is of applications that are gone and moves aside what the
 	// records do not know. What it cannot mend it tells the log: one damaged
 	// application keeps no other from starting. It returns those whose code

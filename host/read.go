@@ -99,7 +99,7 @@ func (u *unit) space(ctx context.Context) (app.Space, error) {
 
 // walkDisk measures now. The caller holds the lock of u.disk.
 func (u *unit) walkDisk(ctx context.Context) (app.Space, error) {
-	space, err := u.h.Disk.Size(ctx, u.id)
+	space, err := u.h.Trees.Size(ctx, u.id)
 	if err != nil {
 		return app.Space{}, err
 	}
@@ -154,7 +154,7 @@ func (h *Host) Backup(ctx context.Context, owner app.AccountID, id app.ID, withV
 		}
 		variables = append([]app.Variable{}, all...) // not nil: none is an answer too
 	}
-	file, err := h.Disk.Backup(ctx, id, variables)
+	file, err := h.Trees.Backup(ctx, id, variables)
 	if err != nil {
 		return app.Backup{}, err
 	}
@@ -171,7 +171,7 @@ func (h *Host) Backup(ctx context.Context, owner app.AccountID, id app.ID, withV
 
 // DropBackups removes expired backups.
 func (h *Host) DropBackups() error {
-	_, err := h.Disk.DropBackups(time.Now().Add(-h.BackupTTL))
+	_, err := h.Trees.DropBackups(time.Now().Add(-h.BackupTTL))
 	return err
 }
 

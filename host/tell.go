@@ -60,7 +60,7 @@ func (u *unit) tellProgress(ctx context.Context, kind app.DeployKind) context.Co
 
 // chronicle remembers what has no record of its own.
 func (u *unit) chronicle(p app.Happening) {
-	_ = u.record("what happened", func(ctx context.Context) error { return u.h.Chronicle.AddHappening(ctx, u.id, p) })
+	_ = u.record("what happened", func(ctx context.Context) error { return u.h.Registry.AddHappening(ctx, u.id, p) })
 }
 
 // Happenings returns what happened to an application lately, newest first, or
@@ -69,7 +69,7 @@ func (u *unit) chronicle(p app.Happening) {
 func (h *Host) Happenings(ctx context.Context, owner app.AccountID, id app.ID) ([]app.Happening, error) {
 	var all []app.Happening
 	err := h.change(ctx, owner, id, func(ctx context.Context, _ *unit) (err error) {
-		all, err = h.Chronicle.Happenings(ctx, id)
+		all, err = h.Registry.Happenings(ctx, id)
 		return err
 	})
 	if err != nil { // all may still be written to

@@ -17,13 +17,6 @@ type Visits interface {
 	Drain(ctx context.Context, port int, sockets bool)
 }
 
-// Ports are the ports that belong to applications.
-type Ports interface {
-	// Spare returns the port of a second run of an application that exists. It
-	// fails with app.Exhausted.
-	Spare(ctx context.Context, id app.ID) (int, error)
-}
-
 // yielding bounds the wait for requests under way before a program is stopped
 // that is to come back: those that come meanwhile are held for ten seconds.
 const yielding = 2 * time.Second

@@ -149,7 +149,7 @@ func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan) (app.A
 // never came to be, and then gives back its place. Where that fails the place
 // stays taken, and the next boot does it.
 func (h *Host) release(ctx context.Context, a app.App) {
-	err := errors.Join(h.Disk.Remove(ctx, a.ID), h.Logs.Remove(a.ID), h.Quotas.Limit(ctx, a.ID, a.UID, 0))
+	err := errors.Join(h.Trees.Remove(ctx, a.ID), h.Logs.Remove(a.ID), h.Quotas.Limit(ctx, a.ID, a.UID, 0))
 	if err == nil {
 		err = h.Registry.Release(ctx, a.ID)
 	}
