@@ -24,7 +24,7 @@ func (d *daemon) front(services app.Services, key []byte, room app.MB) http.Hand
 	if !s.Panel.Enabled {
 		return api
 	}
-	signIns := account.NewSignIns(d.db, d.db, s.Panel.SessionTTL, key)
+	signIns := account.NewSignIns(d.db, s.Panel.SessionTTL, key)
 	pages := panel.New(panel.Config{
 		Services:  services,
 		SignIns:   signIns,

@@ -66,7 +66,7 @@ func (c *Caller) printLink(ctx context.Context, d *db.DB, s settings.Settings, a
 	if !s.Panel.Enabled {
 		return settings.NewProblem(settings.ExitConfig, errors.New("cannot make a link: the panel is off"), "Hint: set panel.enabled to true, and start berth anew.")
 	}
-	key, err := account.NewSignIns(d, d, s.Panel.SessionTTL, nil).Invite(ctx, a.ID)
+	key, err := account.NewSignIns(d, s.Panel.SessionTTL, nil).Invite(ctx, a.ID)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func accountPassword(c *Caller) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		err = account.NewSignIns(d, d, s.Panel.SessionTTL, nil).SetPassword(ctx, a, password, 0)
+		err = account.NewSignIns(d, s.Panel.SessionTTL, nil).SetPassword(ctx, a, password, 0)
 		if app.KindOf(err) == app.Invalid {
 			return settings.NewProblem(settings.ExitUsage, err, "Hint: nothing was changed.")
 		}

@@ -8,7 +8,7 @@ import (
 	"berth/app"
 )
 
-// desk is a SessionStore and PasswordStore of one account.
+// desk is a SignInStore of one account.
 type desk struct {
 	mu          sync.Mutex
 	account     app.Account

@@ -6,25 +6,15 @@ import (
 	"berth/app"
 )
 
-// KeeperStore is what the accounts of a host need to have remembered.
-type KeeperStore interface {
-	Accounts(ctx context.Context) ([]app.Account, error)
-	// SumRAM returns what the applications of an account have.
-	SumRAM(ctx context.Context, id app.AccountID) (app.MB, error)
-	// CreateAccount fails with app.Conflict when the name is taken.
-	CreateAccount(ctx context.Context, a app.Account) (app.Account, error)
-	UpdateAccount(ctx context.Context, id app.AccountID, change func(a *app.Account, assigned app.MB) error) (app.Account, error)
-}
-
 // Keeper looks after the accounts of a host for its administrators. It is safe for
 // concurrent use and keeps nothing in memory.
 type Keeper struct {
-	store   KeeperStore
+	store   Store
 	signIns *SignIns
 }
 
 // NewKeeper returns the keeper of the accounts of store; signIns makes its links.
-func NewKeeper(store KeeperStore, signIns *SignIns) *Keeper { return &Keeper{store, signIns} }
+func NewKeeper(store Store, signIns *SignIns) *Keeper { return &Keeper{store, signIns} }
 
 // Accounts returns all accounts, oldest first, and what each has assigned to its
 // applications.

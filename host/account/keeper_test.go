@@ -21,7 +21,7 @@ func TestKeeper(t *testing.T) {
 		}
 	})
 	ctx := t.Context()
-	signIns := NewSignIns(store, store, time.Hour, nil)
+	signIns := NewSignIns(store, time.Hour, nil)
 	k := NewKeeper(store, signIns)
 	ana, err := k.Create(ctx, "ana", 512)
 	if err != nil || ana.ID == 0 || ana.Admin || ana.Plan != DefaultPlan {

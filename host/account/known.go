@@ -51,7 +51,7 @@ func (s *SignIns) knownMAC(head []byte, a app.AccountID, password string) []byte
 // in, is known for KnownTime: app.Visitor.Known. Whoever guesses the account's
 // password elsewhere makes it wait for nothing. It is "" where there is no key.
 func (s *SignIns) Remember(ctx context.Context, a app.Account) (string, error) {
-	_, password, err := s.passwords.PasswordByName(ctx, a.Name)
+	_, password, err := s.store.PasswordByName(ctx, a.Name)
 	if err != nil || s.key == nil {
 		return "", err
 	}
@@ -75,7 +75,7 @@ func (s *SignIns) browser(ctx context.Context, name, text string) (string, error
 	if time.Now().Unix() >= int64(binary.BigEndian.Uint64(head[knownNonce:])) {
 		return "", nil
 	}
-	a, password, err := s.passwords.PasswordByName(ctx, name)
+	a, password, err := s.store.PasswordByName(ctx, name)
 	if app.KindOf(err) == app.NotFound || err == nil && password == "" {
 		return "", nil
 	}

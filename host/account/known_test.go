@@ -77,7 +77,7 @@ func TestUnknownBrowsers(t *testing.T) {
 		other := *s
 		other.key = knownKey([]byte("another"))
 		forged, _ := other.Remember(t.Context(), d.account)
-		none := NewSignIns(d, d, time.Hour, nil)
+		none := NewSignIns(d, time.Hour, nil)
 		if text, err := none.Remember(t.Context(), d.account); text != "" || err != nil {
 			t.Errorf("without a key: %q, %v", text, err)
 		}

@@ -8,13 +8,22 @@ import (
 	"berth/app"
 )
 
-// Store is what the service needs to have remembered.
+// Store is what accounts and their tokens need to have remembered.
 type Store interface {
 	// InsertToken remembers the hash of a token, or fails with app.NotFound.
 	// It ends at expires, never when that is the zero time.
 	InsertToken(ctx context.Context, account app.AccountID, hash [32]byte, label string, expires time.Time) (app.Token, error)
 	// AccountByToken returns a token and its account, or app.NotFound.
 	AccountByToken(ctx context.Context, hash [32]byte) (app.Account, app.Token, error)
+	Tokens(ctx context.Context, account app.AccountID) ([]app.Token, error)
+	// ExpireToken lets a token end at a time, unless it ends earlier anyway.
+	ExpireToken(ctx context.Context, account app.AccountID, id int64, at time.Time) error
+	DeleteToken(ctx context.Context, account app.AccountID, id int64) error
+	Accounts(ctx context.Context) ([]app.Account, error)
+	// SumRAM returns what the applications of an account have.
+	SumRAM(ctx context.Context, id app.AccountID) (app.MB, error)
+	// CreateAccount fails with app.Conflict when the name is taken.
+	CreateAccount(ctx context.Context, a app.Account) (app.Account, error)
 	// UpdateAccount stores what change makes of an account, or fails with app.NotFound.
 	UpdateAccount(ctx context.Context, id app.AccountID, change func(a *app.Account, assigned app.MB) error) (app.Account, error)
 }

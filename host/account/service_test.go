@@ -15,6 +15,7 @@ import (
 
 // memory is a Store of one account.
 type memory struct {
+	Store   // what no test of the service asks for
 	account app.Account
 	hashes  map[[32]byte]string
 	broken  error // what every call fails with, if set

@@ -11,8 +11,8 @@ import (
 	"berth/app"
 )
 
-// SessionStore is what sessions need to have remembered.
-type SessionStore interface {
+// SignInStore is what sessions and passwords need to have remembered.
+type SignInStore interface {
 	// InsertSession remembers a session and forgets those not seen since old, and
 	// all but the newest keep of the account. It fails with app.NotFound.
 	InsertSession(ctx context.Context, s app.Session, hash [32]byte, old time.Time, keep int) (app.Session, error)
@@ -20,10 +20,6 @@ type SessionStore interface {
 	AccountBySession(ctx context.Context, hash [32]byte, address string, old time.Time) (app.Account, app.Session, error)
 	Sessions(ctx context.Context, account app.AccountID, old time.Time) ([]app.Session, error)
 	DeleteSession(ctx context.Context, account app.AccountID, id int64) error
-}
-
-// PasswordStore is what passwords need to have remembered.
-type PasswordStore interface {
 	// PasswordByName returns "" for an account without one, app.NotFound for none.
 	PasswordByName(ctx context.Context, name string) (app.Account, string, error)
 	// SetPassword ends all sessions of the account but the one with the id keep.
@@ -51,8 +47,7 @@ const (
 // password. Strangers keep nobody out: a browser in which the account has signed in
 // before, and a session, are slowed down by their own guesses alone.
 type SignIns struct {
-	sessions  SessionStore
-	passwords PasswordStore
+	store     SignInStore
 	ttl       time.Duration
 	hasher    *hasher
 	names     *brake
@@ -62,12 +57,12 @@ type SignIns struct {
 	changes   *brake // of passwords, by session
 }
 
-// NewSignIns returns the sign-ins of two stores; a session ends when it was not
+// NewSignIns returns the sign-ins of a store; a session ends when it was not
 // seen for ttl. key is that of links, from which another is made for known
 // browsers; without one there are none.
-func NewSignIns(sessions SessionStore, passwords PasswordStore, ttl time.Duration, key []byte) *SignIns {
+func NewSignIns(store SignInStore, ttl time.Duration, key []byte) *SignIns {
 	return &SignIns{
-		sessions, passwords, ttl, newHasher(), newBrake(nameWait), newBrake(addressWait),
+		store, ttl, newHasher(), newBrake(nameWait), newBrake(addressWait),
 		knownKey(key), newBrake(addressWait), newBrake(addressWait),
 	}
 }
@@ -86,7 +81,7 @@ func (s *SignIns) SignIn(ctx context.Context, name, password string, from app.Vi
 	if err != nil {
 		return "", app.Account{}, err
 	}
-	a, hash, err := s.passwords.PasswordByName(ctx, name)
+	a, hash, err := s.store.PasswordByName(ctx, name)
 	if err != nil && app.KindOf(err) != app.NotFound {
 		return "", app.Account{}, err
 	}
@@ -110,7 +105,7 @@ func (s *SignIns) SignIn(ctx context.Context, name, password string, from app.Vi
 	}
 	// A password that was changed since it was compared has ended the sessions of
 	// that moment, and not this one.
-	_, now, err := s.passwords.PasswordByName(ctx, name)
+	_, now, err := s.store.PasswordByName(ctx, name)
 	if err == nil && now != hash {
 		err = app.Errorf(app.Unauthorized, "the name or the password is wrong")
 	}
@@ -154,7 +149,7 @@ func tooMany(wait time.Duration) error {
 func (s *SignIns) begin(ctx context.Context, a app.Account, from app.Visitor) (string, app.Session, error) {
 	key := random()
 	made := app.Session{Account: a.ID, Agent: cutText(from.Agent, maxAgent), Address: from.Address}
-	made, err := s.sessions.InsertSession(ctx, made, sha256.Sum256([]byte(key)), s.old(), maxSessions)
+	made, err := s.store.InsertSession(ctx, made, sha256.Sum256([]byte(key)), s.old(), maxSessions)
 	return key, made, err
 }
 
@@ -168,7 +163,7 @@ func (s *SignIns) Session(ctx context.Context, key string, from app.Visitor) (ap
 	if key == "" || len(key) > maxToken {
 		return app.Account{}, app.Session{}, gone
 	}
-	a, session, err := s.sessions.AccountBySession(ctx, sha256.Sum256([]byte(key)), from.Address, s.old())
+	a, session, err := s.store.AccountBySession(ctx, sha256.Sum256([]byte(key)), from.Address, s.old())
 	switch {
 	case app.KindOf(err) == app.NotFound:
 		return app.Account{}, app.Session{}, gone
@@ -182,12 +177,12 @@ func (s *SignIns) Session(ctx context.Context, key string, from app.Visitor) (ap
 
 // Sessions returns those of an account, the one that was seen last first.
 func (s *SignIns) Sessions(ctx context.Context, id app.AccountID) ([]app.Session, error) {
-	return s.sessions.Sessions(ctx, id, s.old())
+	return s.store.Sessions(ctx, id, s.old())
 }
 
 // EndSession ends a session of an account, or fails with app.NotFound.
 func (s *SignIns) EndSession(ctx context.Context, account app.AccountID, id int64) error {
-	return s.sessions.DeleteSession(ctx, account, id)
+	return s.store.DeleteSession(ctx, account, id)
 }
 
 // ChangePassword replaces the password of an account whose owner knows the old
@@ -203,7 +198,7 @@ func (s *SignIns) ChangePassword(ctx context.Context, a app.Account, old, passwo
 	if err := tooMany(s.changes.take(session)); err != nil {
 		return err
 	}
-	_, hash, err := s.passwords.PasswordByName(ctx, a.Name)
+	_, hash, err := s.store.PasswordByName(ctx, a.Name)
 	if err != nil {
 		return err
 	}
@@ -228,7 +223,7 @@ func (s *SignIns) SetPassword(ctx context.Context, a app.Account, password strin
 	if err != nil {
 		return err
 	}
-	return s.passwords.SetPassword(ctx, a.ID, hash, keep)
+	return s.store.SetPassword(ctx, a.ID, hash, keep)
 }
 
 // Invite makes a one-time link to a new password of an account, 0 for the first of
@@ -236,13 +231,13 @@ func (s *SignIns) SetPassword(ctx context.Context, a app.Account, password strin
 // app.NotFound, and app.Conflict for the first when there is one.
 func (s *SignIns) Invite(ctx context.Context, id app.AccountID) (string, error) {
 	key := random()
-	err := s.passwords.InsertInvitation(ctx, sha256.Sum256([]byte(key)), id, time.Now().Add(InvitationTime))
+	err := s.store.InsertInvitation(ctx, sha256.Sum256([]byte(key)), id, time.Now().Add(InvitationTime))
 	return key, err
 }
 
 // Invitation returns what a one-time link is for, or app.NotFound.
 func (s *SignIns) Invitation(ctx context.Context, key string) (app.Invitation, error) {
-	return s.passwords.Invitation(ctx, sha256.Sum256([]byte(cutText(key, maxToken))))
+	return s.store.Invitation(ctx, sha256.Sum256([]byte(cutText(key, maxToken))))
 }
 
 // Redeem gives the account of a one-time link its password and begins a session.
@@ -269,7 +264,7 @@ func (s *SignIns) Redeem(ctx context.Context, key, name, password string, ram ap
 	if err != nil {
 		return "", app.Account{}, err
 	}
-	a, err := s.passwords.Redeem(ctx, sha256.Sum256([]byte(key)), first, hash)
+	a, err := s.store.Redeem(ctx, sha256.Sum256([]byte(key)), first, hash)
 	if err != nil {
 		return "", app.Account{}, err
 	}

@@ -19,7 +19,7 @@ var home = app.Visitor{Address: "192.0.2.7", Key: "192.0.2.7", Agent: "Firefox/1
 func newSignIns(t *testing.T) (*SignIns, *desk) {
 	t.Helper()
 	d := newDesk()
-	s := NewSignIns(d, d, time.Hour, []byte("key"))
+	s := NewSignIns(d, time.Hour, []byte("key"))
 	if err := s.SetPassword(t.Context(), d.account, secret, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -9,15 +9,6 @@ import (
 	"berth/app"
 )
 
-// TokenStore is what the tokens of an account need to have remembered.
-type TokenStore interface {
-	Store
-	Tokens(ctx context.Context, account app.AccountID) ([]app.Token, error)
-	// ExpireToken lets a token end at a time, unless it ends earlier anyway.
-	ExpireToken(ctx context.Context, account app.AccountID, id int64, at time.Time) error
-	DeleteToken(ctx context.Context, account app.AccountID, id int64) error
-}
-
 const (
 	maxTokens = 100 // of an account, that its owner may make
 	// maxOverlap is how long an old token may go on beside its successor.
@@ -26,10 +17,10 @@ const (
 
 // Tokens are those that the holders of accounts make and revoke for themselves.
 // It is safe for concurrent use and keeps nothing in memory.
-type Tokens struct{ store TokenStore }
+type Tokens struct{ store Store }
 
 // NewTokens returns the tokens on store.
-func NewTokens(store TokenStore) *Tokens { return &Tokens{store} }
+func NewTokens(store Store) *Tokens { return &Tokens{store} }
 
 // Tokens returns those of an account that work, oldest first.
 func (t *Tokens) Tokens(ctx context.Context, id app.AccountID) ([]app.Token, error) {

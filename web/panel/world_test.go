@@ -55,7 +55,7 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	teams := account.NewTeams(store)
 	w.hub = watch.NewHub(watch.Access{Find: w.host.Find, Authorize: teams.Authorize, Memberships: teams.Memberships}, w.printed.follow)
 	t.Cleanup(w.work.Wait)
-	w.signIns = account.NewSignIns(store, store, time.Hour, []byte("key"))
+	w.signIns = account.NewSignIns(store, time.Hour, []byte("key"))
 	w.ana, w.bob = w.person("ana"), w.person("bob")
 	w.config = Config{
 		Services: app.Services{
