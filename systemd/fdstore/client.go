@@ -128,18 +128,31 @@ func (c *Client) reach(started *bool) error {
 	return c.start()
 }
 
-// Release lets the keeper close what it keeps under a name, if it does.
+// Release lets the keeper close what it keeps under a name, if it does. One whose
+// connection was lost, for it did not answer in time, is connected to again: it would
+// keep that, and live, for ever.
 func (c *Client) Release(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.held, name)
-	if c.conn < 0 {
-		return nil
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		var err error
+		if c.conn < 0 {
+			err = c.connect()
+		}
+		if err == nil && c.conn < 0 {
+			return nil // none lives
+		}
+		if err == nil {
+			err = c.ask(askRelease, name, -1)
+		}
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, errGone) || time.Now().After(end) {
+			return fmt.Errorf("cannot release a descriptor: %w", err)
+		}
 	}
-	if err := c.ask(askRelease, name, -1); err != nil && !errors.Is(err, errGone) {
-		return fmt.Errorf("cannot release a descriptor: %w", err)
-	}
-	return nil
 }
 
 // Held returns what is kept, by name. The caller closes the files; the keeper

@@ -33,7 +33,7 @@ const (
 
 	// patience is how long one side waits for the other, and how long a keeper
 	// waits for the daemon that started it.
-	patience = 5 * time.Second
+	patience = 30 * time.Second
 	// lookAfter is how often a keeper without a daemon looks whether what it
 	// keeps can still be reached.
 	lookAfter = time.Minute

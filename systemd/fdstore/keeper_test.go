@@ -69,6 +69,27 @@ func TestHoldReleaseHeld(t *testing.T) {
 
 // A keeper has nothing of the daemon: no terminal, no descriptor, no place in
 // its session; and signals that end everything of a session do not end it.
+// What was held is released also after the keeper did not answer in time once.
+func TestReleaseAfterALostConnection(t *testing.T) {
+	dir := t.TempDir()
+	c := client(t, dir)
+	hold(t, c, "a", fifo(t), true)
+	hold(t, c, "b", fifo(t), false)
+	pid := pidOf(t, c)
+	_ = c.lose()
+	for _, name := range []string{"a", "b"} {
+		if err := c.Release(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !gone(pid) {
+		t.Error("the keeper lives on with nothing to keep")
+	}
+}
+
 func TestKeeperStandsAlone(t *testing.T) {
 	c := client(t, t.TempDir())
 	f := fifo(t)
