@@ -96,6 +96,7 @@ func (c *Client) Hold(name string, f *os.File) (started bool, err error) {
 		// One that is about to end still lets a client connect.
 		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 			if asked = c.reach(&started); asked == nil {
+				c.held[name] = true // also when its answer comes too late
 				asked = c.ask(askHold, name, int(fd))
 			}
 			if !errors.Is(asked, errGone) || time.Now().After(end) {
@@ -106,7 +107,6 @@ func (c *Client) Hold(name string, f *os.File) (started bool, err error) {
 	if err := errors.Join(err, asked); err != nil {
 		return false, fmt.Errorf("cannot keep a descriptor: %w", err)
 	}
-	c.held[name] = true
 	return started, nil
 }
 
@@ -134,19 +134,16 @@ func (c *Client) reach(started *bool) error {
 func (c *Client) Release(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.held, name)
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		var err error
 		if c.conn < 0 {
 			err = c.connect()
 		}
-		if err == nil && c.conn < 0 {
-			return nil // none lives
-		}
-		if err == nil {
+		if err == nil && c.conn >= 0 { // one lives
 			err = c.ask(askRelease, name, -1)
 		}
 		if err == nil {
+			delete(c.held, name) // else it may be kept, and Close must not wait for the keeper's end
 			return nil
 		}
 		if !errors.Is(err, errGone) || time.Now().After(end) {
