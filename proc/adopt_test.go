@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"berth/app"
@@ -57,8 +59,35 @@ func earlierDaemon(order string) {
 	if err == nil {
 		_, err = l.Launch(e.Spec)
 	}
+	if err == nil && e.Counts != nil {
+		err = forgetBinds(filepath.Join(l.Tree.Root(), e.Spec.Group))
+	}
 	fmt.Println("started", err)
 	select {}
+}
+
+// forgetBinds takes from a group what the first daemons that counted sockets did not have.
+func forgetBinds(group string) error {
+	dir, err := os.Open(group)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for _, at := range []ebpf.AttachType{ebpf.AttachCGroupInet4Bind, ebpf.AttachCGroupInet6Bind} {
+		there, err := link.QueryPrograms(link.QueryOptions{Target: int(dir.Fd()), Attach: at})
+		if err != nil || len(there.Programs) != 1 {
+			return fmt.Errorf("%v at %s, %w", there, at, err)
+		}
+		p, err := ebpf.NewProgramFromID(there.Programs[0].ID)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		if err := link.RawDetachProgram(link.RawDetachProgramOptions{Target: int(dir.Fd()), Program: p, Attach: at}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // startedBefore starts s by a daemon that is dead when it returns.

@@ -48,6 +48,17 @@ def take(most, make):
     return "%d" % n
 `
 
+// acceptedProgram makes sockets that its listener has accepted, and that hold no port any more.
+const acceptedProgram = `
+import ctypes, struct
+libc = ctypes.CDLL(None, use_errno=True)
+l = bound(V4, TCP, "127.0.0.1", 0)
+def accepted(l=l):
+    with socket.create_connection(l.getsockname()[:2]): s, _ = l.accept()
+    if libc.connect(s.fileno(), struct.pack("H14x", socket.AF_UNSPEC), 16): raise OSError(ctypes.get_errno(), "disconnect")
+    return s
+`
+
 func (b bench) holds(t *testing.T, account uint32, program string) (*Run, Spec) {
 	t.Helper()
 	s := b.spec(t, "")
@@ -137,24 +148,35 @@ func TestKernelSocketsRefusedIsSaid(t *testing.T) {
 }
 
 // What an earlier daemon has counted is counted on: a program that goes on and
-// one that is started now share what their account may have.
+// one that is started now share what their account may have. What the earlier daemon
+// did not see yet is seen from now on.
 func TestKernelSocketsOfAnEarlierDaemon(t *testing.T) {
 	bounds := sandbox.SocketBounds{Program: 50, Account: 80, All: 1000}
 	for _, tt := range []struct {
 		name          string
 		counted       bool // by the earlier daemon
+		alone         bool // in its own maps
 		before, after string
+		adopted       string // new ones, those it had accepted, and those it had made
+		held          int    // of the account, that this daemon knows of
 	}{
-		{"that counted", true, "50 EMFILE\n", "30 EMFILE\n"},
+		{"that counted", true, false, "44 EMFILE\n", "30 EMFILE\n", "44 EMFILE 0 EMFILE 5", 50},
+		{"that counted, and is not found at the start", true, true, "44 EMFILE\n", "50 EMFILE\n", "44 EMFILE 0 EMFILE 5", 0},
 		// What was there before anybody counted is not known, and not counted down.
-		{"that did not", false, "60\n", "50 EMFILE\n"},
+		{"that did not", false, true, "60\n", "50 EMFILE\n", "50 EMFILE 0 EMFILE 0 EMFILE", 50},
 	} {
 		b := newBench(t)
 		s := b.spec(t, "")
 		s.Account = 5
-		s.Argv = []string{python3(t), "-c", socketProgram + `
+		s.Argv = []string{python3(t), "-c", socketProgram + acceptedProgram + `
 import signal
-signal.signal(signal.SIGUSR1, lambda *a: (held.clear(), say(take(1000, udp))))
+had = [accepted() for i in range(10)]
+made = [socket.socket(V4, UDP) for i in range(5)]
+def bind(s): s.bind(("0.0.0.0", 0)); return s
+def anew(*_):
+    held.clear()
+    say(take(1000, udp), take(10, lambda: bind(had.pop())), take(5, lambda: bind(made.pop())))
+signal.signal(signal.SIGUSR1, anew)
 say(take(60, udp))
 while True: signal.pause()
 `}
@@ -164,7 +186,11 @@ while True: signal.pause()
 		}
 		v := b.startedCounted(t, s, earlier)
 		poll(t, "it has what it gets", func() bool { return strings.Contains(output(t, s), "\n") })
-		c := counted(t, b, bounds, filepath.Join(b.Tree.Root(), v.Group), filepath.Join(b.Tree.Root(), "gone"))
+		groups := []string{filepath.Join(b.Tree.Root(), "gone"), filepath.Join(b.Tree.Root(), v.Group)}
+		if tt.alone {
+			groups = groups[:1]
+		}
+		c := counted(t, b, bounds, groups...)
 		r, err := c.Adopt(v, s)
 		if err != nil {
 			t.Fatal(err)
@@ -185,10 +211,10 @@ while True: signal.pause()
 			t.Fatal(err)
 		}
 		poll(t, "the adopted one has what it gets", func() bool { return strings.Count(output(t, s), "\n") == 2 })
-		if got := strings.Split(output(t, s), "\n")[1]; got != "50 "+noSocket(c) {
+		if got := strings.Split(output(t, s), "\n")[1]; got != strings.ReplaceAll(tt.adopted, "EMFILE", noSocket(c)) {
 			t.Errorf("%s: the adopted one got %q", tt.name, got)
 		}
-		if n, err := c.Sockets.Held(5); n != 50 || err != nil {
+		if n, err := c.Sockets.Held(5); n != tt.held || err != nil {
 			t.Errorf("%s: %d counted, %v", tt.name, n, err)
 		}
 		r.Stop(0)
@@ -197,28 +223,32 @@ while True: signal.pause()
 }
 
 // What a listener accepted is not counted, and can be disconnected and used anew:
-// it is counted when it connects. When it listens nothing can refuse it, and the
+// it is counted when it binds or connects. When it listens nothing can refuse it, and the
 // program is ended.
 func TestKernelSocketsThatWereAccepted(t *testing.T) {
 	b := counted(t, newBench(t), sandbox.SocketBounds{Program: 20, Account: 300, All: 450})
-	const again = `
-import ctypes, struct
-libc = ctypes.CDLL(None, use_errno=True)
-l = bound(V4, TCP, "127.0.0.1", 0)
+	const again = acceptedProgram + `
 sink = bound(V4, TCP, "127.0.0.1", 0)
-def accepted():
-    with socket.create_connection(l.getsockname()): s, _ = l.accept()
-    if libc.connect(s.fileno(), struct.pack("H14x", socket.AF_UNSPEC), 16): raise OSError(ctypes.get_errno(), "disconnect")
-    return s
+l6 = bound(V6, TCP, "::1", 0)
 def connecting():
     s = accepted(); s.connect(sink.getsockname()); return s
+def binding():
+    s = accepted(); s.bind(("0.0.0.0", 0)); return s
+def binding6():
+    s = accepted(l6); s.bind(("::", 0)); return s
+def binding_there():
+    with bound(V4, UDP, "127.0.0.1", 0) as free: port = free.getsockname()[1]
+    s = accepted(); s.bind(("127.0.0.1", port)); return s
 def listening():
     s = accepted(); s.listen(); return s
 `
-	r, s := b.holds(t, 1, again+"say(take(60, connecting))\nprint(len(held))\nheld.clear()\nsay(take(10, listening))")
+	r, s := b.holds(t, 1, again+`
+for way in connecting, binding, binding6, binding_there:
+    say(take(60, way), len(held)); held.clear()
+say(take(10, listening))`)
 	r.Wait()
-	// The two listeners and, while it lasts, the other end of a connection.
-	if got, want := output(t, s), fmt.Sprintf("18 %s\n18\n10\n", noSocket(b)); got != want {
+	// The three listeners and, while it lasts, the other end of a connection.
+	if got, want := output(t, s), strings.Repeat(fmt.Sprintf("17 %s 17\n", noSocket(b)), 4)+"10\n"; got != want {
 		t.Errorf("it said %q, want %q", got, want)
 	}
 	var ended atomic.Bool

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/bits"
 	"os"
+	"slices"
 	"sync"
 	"weak"
 
@@ -131,15 +132,35 @@ func (p *programs) attach(group *os.File) (id uint64, err error) {
 		return 0, fmt.Errorf("cannot tell the group's id: %w", err)
 	}
 	for _, h := range p.hooks {
-		err := link.RawAttachProgram(link.RawAttachProgramOptions{
-			Target: int(group.Fd()), Program: h.program, Attach: h.at,
-			Flags: unix.BPF_F_ALLOW_MULTI, // beside those of systemd, and of groups above
-		})
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", h.at, err)
+		if err := h.attach(group); err != nil {
+			return 0, err
 		}
 	}
 	return st.Ino, nil
+}
+
+// attachAt puts a group under the programs of some hooks.
+func (p *programs) attachAt(group *os.File, hooks []ebpf.AttachType) error {
+	for _, h := range p.hooks {
+		if !slices.Contains(hooks, h.at) {
+			continue
+		}
+		if err := h.attach(group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h hook) attach(group *os.File) error {
+	err := link.RawAttachProgram(link.RawAttachProgramOptions{
+		Target: int(group.Fd()), Program: h.program, Attach: h.at,
+		Flags: unix.BPF_F_ALLOW_MULTI, // beside those of systemd, and of groups above
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", h.at, err)
+	}
+	return nil
 }
 
 // Close gives up the programs and maps. Groups keep theirs. Of nil, it does nothing.

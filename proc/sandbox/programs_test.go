@@ -65,6 +65,8 @@ net_released CGroupSock CgroupInetSockRelease
 net_sendmsg4 CGroupSockAddr CGroupUDP4Sendmsg
 net_sendmsg6 CGroupSockAddr CGroupUDP6Sendmsg
 net_sent CGroupSKB CGroupInetEgress
+socket_binds4 CGroupSockAddr CGroupInet4Bind
+socket_binds6 CGroupSockAddr CGroupInet6Bind
 socket_connects4 CGroupSockAddr CGroupInet4Connect
 socket_connects6 CGroupSockAddr CGroupInet6Connect
 socket_gone CGroupSock CgroupInetSockRelease
@@ -147,7 +149,7 @@ func TestKernelProgramsWithoutWhatOlderKernelsLack(t *testing.T) {
 			names = append(names, name)
 		}
 	}
-	if calls < 8 || len(names) != 24 {
+	if calls < 10 || len(names) != 26 {
 		t.Fatalf("%d calls in %d programs", calls, len(names))
 	}
 	p, err := o.load("berth_test", nil, nil, names...)

@@ -28,13 +28,14 @@ type SocketBounds struct {
 // eBPF programs are attached to the control group of each run. They mark a socket
 // when it is made, and count a marked one down when it is closed. One that is not
 // marked because a listener accepted it can be disconnected and used anew: it is
-// counted when it connects, or when it listens, which nothing can refuse, so the
-// program is told of. They live as long as the group, whatever becomes of the
+// counted when it binds or connects, or when it listens, which nothing can refuse,
+// so the program is told of. They live as long as the group, whatever becomes of the
 // daemon; the next one finds their counters by its survivors.
 //
 // Its methods are safe for concurrent use, but for Close, which MUST be the last
 // call.
 type Sockets struct {
+	bounds  SocketBounds
 	loaded  *programs
 	groups  *ebpf.Map // group to socketRecord
 	spent   *ebpf.Map // account to its sockets; allAccounts to those of all
@@ -67,8 +68,8 @@ const (
 // on. It fails where the kernel lets nobody load eBPF, or not this process: then the
 // error is a Missing.
 func NewSockets(bounds SocketBounds, earlier ...string) (*Sockets, error) {
-	s := &Sockets{}
-	err := s.load(bounds, earlier)
+	s := &Sockets{bounds: bounds}
+	err := s.load(earlier)
 	if errors.Is(err, unix.EPERM) {
 		err = unix.EPERM // the library adds a guess at a limit that Linux has given up in 5.11
 	}
@@ -78,7 +79,7 @@ func NewSockets(bounds SocketBounds, earlier ...string) (*Sockets, error) {
 	return s, nil
 }
 
-func (s *Sockets) load(bounds SocketBounds, earlier []string) error {
+func (s *Sockets) load(earlier []string) error {
 	o, err := readObject()
 	if err != nil {
 		return err
@@ -86,14 +87,8 @@ func (s *Sockets) load(bounds SocketBounds, earlier []string) error {
 	if s.says, err = o.can("can_set_retval_of_socket"); err != nil {
 		return err
 	}
-	strays := o.spec.Maps[straysName].Copy()
-	strays.MaxEntries = uint32(os.Getpagesize())
-	instead := map[string]*ebpf.MapSpec{straysName: strays, constantsName: o.constants(map[string]uint32{
-		"sets_retval": word(s.says), "program_sockets": uint32(bounds.Program), "account_sockets": uint32(bounds.Account), "all_sockets": uint32(bounds.All),
-	})}
 	found := countedBefore(earlier)
-	// The one that counts down goes first: what the others count is never forgotten.
-	s.loaded, err = o.load(socketsName, instead, found, "socket_gone", "socket_made", "socket_connects4", "socket_connects6", "socket_listens")
+	s.loaded, err = s.programs(o, found)
 	closeMaps(found)
 	if err != nil {
 		return err
@@ -103,6 +98,18 @@ func (s *Sockets) load(bounds SocketBounds, earlier []string) error {
 		return err
 	}
 	return s.listen()
+}
+
+// programs are those that count in these maps, or in new ones when there are none.
+func (s *Sockets) programs(o source, found map[string]*ebpf.Map) (*programs, error) {
+	strays := o.spec.Maps[straysName].Copy()
+	strays.MaxEntries = uint32(os.Getpagesize())
+	instead := map[string]*ebpf.MapSpec{straysName: strays, constantsName: o.constants(map[string]uint32{
+		"sets_retval": word(s.says), "program_sockets": uint32(s.bounds.Program), "account_sockets": uint32(s.bounds.Account), "all_sockets": uint32(s.bounds.All),
+	})}
+	// The one that counts down goes first: what the others count is never forgotten. The one
+	// that knows all maps goes last: a later daemon finds them once the others are there.
+	return o.load(socketsName, instead, found, "socket_gone", "socket_made", "socket_connects4", "socket_connects6", "socket_binds4", "socket_binds6", "socket_listens")
 }
 
 // countedBefore returns the maps of the first group that an earlier daemon's
@@ -168,7 +175,7 @@ func (s *Sockets) Enclose(group *os.File, account uint32) (*SocketCount, error) 
 	}
 	if found != nil {
 		var st unix.Stat_t
-		err := unix.Fstat(int(group.Fd()), &st)
+		err := errors.Join(s.complete(group, found), unix.Fstat(int(group.Fd()), &st))
 		groups := found[groupsName]
 		delete(found, groupsName)
 		closeMaps(found)
@@ -188,6 +195,74 @@ func (s *Sockets) Enclose(group *os.File, account uint32) (*SocketCount, error) 
 		return fail(err)
 	}
 	return &SocketCount{of: s, groups: s.groups, group: id}, nil
+}
+
+// complete attaches what the daemon that began to count a group did not have yet.
+// found are the maps that it counts in.
+func (s *Sockets) complete(group *os.File, found map[string]*ebpf.Map) error {
+	var lacking []ebpf.AttachType
+	for _, h := range s.loaded.hooks {
+		there, err := isCountedAt(group, h.at)
+		if err != nil {
+			return err
+		}
+		if !there {
+			lacking = append(lacking, h.at)
+		}
+	}
+	if len(lacking) == 0 {
+		return nil
+	}
+	same, err := sameMap(found[groupsName], s.groups)
+	if err != nil {
+		return err
+	}
+	if same {
+		return s.loaded.attachAt(group, lacking)
+	}
+	o, err := readObject()
+	if err != nil {
+		return err
+	}
+	own, err := s.programs(o, found)
+	if err != nil {
+		return err
+	}
+	return errors.Join(own.attachAt(group, lacking), own.Close())
+}
+
+func sameMap(a, b *ebpf.Map) (bool, error) {
+	of, err := a.Info()
+	if err != nil {
+		return false, err
+	}
+	other, err := b.Info()
+	if err != nil {
+		return false, err
+	}
+	mine, there := of.ID()
+	its, here := other.ID()
+	return there && here && mine == its, nil
+}
+
+// isCountedAt tells whether a group has a program that counts sockets at a hook.
+func isCountedAt(group *os.File, at ebpf.AttachType) (bool, error) {
+	attached, err := link.QueryPrograms(link.QueryOptions{Target: int(group.Fd()), Attach: at})
+	if err != nil {
+		return false, fmt.Errorf("cannot find who counts at %s: %w", at, err)
+	}
+	for _, p := range attached.Programs {
+		program, err := ebpf.NewProgramFromID(p.ID)
+		if err != nil {
+			return false, fmt.Errorf("cannot find who counts at %s: %w", at, err)
+		}
+		info, err := program.Info()
+		_ = program.Close() // the group keeps it
+		if err != nil || info.Name == socketsName {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // socketMaps returns the maps of the programs that count a group's sockets, by

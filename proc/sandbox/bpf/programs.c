@@ -129,7 +129,7 @@ static __always_inline int find_counters(struct counters *c, struct group *own, 
 	return c->all != 0;
 }
 
-enum moment { MADE, CONNECTING, LISTENING };
+enum moment { MADE, USED, LISTENING };
 
 // take counts a socket in all three places and marks it. It refuses one that is
 // too many. listen cannot be refused: then it tells the daemon.
@@ -191,13 +191,27 @@ int socket_made(struct bpf_sock *sk)
 SEC("cgroup/connect4")
 int socket_connects4(struct bpf_sock_addr *ctx)
 {
-	return take(CONNECTING, ctx->sk);
+	return take(USED, ctx->sk);
 }
 
 SEC("cgroup/connect6")
 int socket_connects6(struct bpf_sock_addr *ctx)
 {
-	return take(CONNECTING, ctx->sk);
+	return take(USED, ctx->sk);
+}
+
+// A bind is refused before the kernel gives the socket a port. After it (post_bind)
+// would be too late: before Linux 5.17 the socket would keep the port.
+SEC("cgroup/bind4")
+int socket_binds4(struct bpf_sock_addr *ctx)
+{
+	return take(USED, ctx->sk);
+}
+
+SEC("cgroup/bind6")
+int socket_binds6(struct bpf_sock_addr *ctx)
+{
+	return take(USED, ctx->sk);
 }
 
 SEC("sockops")
