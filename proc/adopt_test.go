@@ -73,12 +73,12 @@ func forgetBinds(group string) error {
 		return err
 	}
 	defer dir.Close()
-	for _, at := range []ebpf.AttachType{ebpf.AttachCGroupInet4Bind, ebpf.AttachCGroupInet6Bind} {
+	for _, at := range []ebpf.AttachType{ebpf.AttachCGroupInet4Bind, ebpf.AttachCGroupInet6Bind, ebpf.AttachCGroupSockOps} {
 		there, err := link.QueryPrograms(link.QueryOptions{Target: int(dir.Fd()), Attach: at})
-		if err != nil || len(there.Programs) != 1 {
+		if err != nil || len(there.Programs) == 0 {
 			return fmt.Errorf("%v at %s, %w", there, at, err)
 		}
-		p, err := ebpf.NewProgramFromID(there.Programs[0].ID)
+		p, err := ebpf.NewProgramFromID(there.Programs[0].ID) // of two, the one that was attached first
 		if err != nil {
 			return err
 		}

@@ -31,9 +31,10 @@ type programs struct {
 	maps  map[string]*ebpf.Map
 }
 
-// hook is a program and where it belongs.
+// hook is a program, where it belongs, and its name in the kernel.
 type hook struct {
 	at      ebpf.AttachType
+	name    string
 	program *ebpf.Program
 }
 
@@ -97,15 +98,15 @@ func (s source) can(program string) (bool, error) {
 	return err == nil, nil
 }
 
-// load puts programs into the kernel, all under one name, and the maps that they
-// use, in place of those of the object where instead has them.
+// load puts programs into the kernel, all under one name but for those that are known
+// by their own, and the maps that they use, in place of those of the object where instead has them.
 func (s source) load(as string, instead map[string]*ebpf.MapSpec, earlier map[string]*ebpf.Map, names ...string) (*programs, error) {
 	part := &ebpf.CollectionSpec{
 		Maps: map[string]*ebpf.MapSpec{}, Programs: map[string]*ebpf.ProgramSpec{}, Types: s.spec.Types, ByteOrder: s.spec.ByteOrder,
 	}
 	for _, name := range names {
 		p := s.spec.Programs[name].Copy()
-		p.Name = as
+		p.Name = cmp.Or(ownNames[name], as)
 		part.Programs[name] = p
 		for _, i := range p.Instructions {
 			if of := i.Reference(); i.IsLoadFromMap() {
@@ -119,7 +120,7 @@ func (s source) load(as string, instead map[string]*ebpf.MapSpec, earlier map[st
 	}
 	p := &programs{maps: all.Maps}
 	for _, name := range names {
-		p.hooks = append(p.hooks, hook{part.Programs[name].AttachType, all.Programs[name]})
+		p.hooks = append(p.hooks, hook{part.Programs[name].AttachType, part.Programs[name].Name, all.Programs[name]})
 	}
 	return p, nil
 }
@@ -139,10 +140,10 @@ func (p *programs) attach(group *os.File) (id uint64, err error) {
 	return st.Ino, nil
 }
 
-// attachAt puts a group under the programs of some hooks.
-func (p *programs) attachAt(group *os.File, hooks []ebpf.AttachType) error {
+// attachSome puts a group under those programs that lacking has the likes of.
+func (p *programs) attachSome(group *os.File, lacking []hook) error {
 	for _, h := range p.hooks {
-		if !slices.Contains(hooks, h.at) {
+		if !slices.ContainsFunc(lacking, func(l hook) bool { return l.at == h.at && l.name == h.name }) {
 			continue
 		}
 		if err := h.attach(group); err != nil {

@@ -42,6 +42,8 @@ berth_sock_acc Hash 4 4 65536 0x1
 berth_sock_grp CGroupStorage 8 24 0 0x0
 berth_sock_mark SkStorage 4 4 0 0x1
 berth_sock_over RingBuf 0 0 4096 0x0
+berth_sock_port Hash 16 8 262144 0x1
+berth_sock_uses SkStorage 4 4 0 0x1
 berth_traffic PerCPUCGroupStorage 8 16 0 0x0
 can_read_sockets CGroupSockAddr CGroupInet4Connect
 can_set_retval CGroupSockAddr CGroupInet4Connect
@@ -65,6 +67,7 @@ net_released CGroupSock CgroupInetSockRelease
 net_sendmsg4 CGroupSockAddr CGroupUDP4Sendmsg
 net_sendmsg6 CGroupSockAddr CGroupUDP6Sendmsg
 net_sent CGroupSKB CGroupInetEgress
+port_used SockOps CGroupSockOps
 socket_binds4 CGroupSockAddr CGroupInet4Bind
 socket_binds6 CGroupSockAddr CGroupInet6Bind
 socket_connects4 CGroupSockAddr CGroupInet4Connect
@@ -149,7 +152,7 @@ func TestKernelProgramsWithoutWhatOlderKernelsLack(t *testing.T) {
 			names = append(names, name)
 		}
 	}
-	if calls < 10 || len(names) != 26 {
+	if calls < 10 || len(names) != 27 {
 		t.Fatalf("%d calls in %d programs", calls, len(names))
 	}
 	p, err := o.load("berth_test", nil, nil, names...)

@@ -29,7 +29,8 @@ type SocketBounds struct {
 // when it is made, and count a marked one down when it is closed. One that is not
 // marked because a listener accepted it can be disconnected and used anew: it is
 // counted when it binds or connects, or when it listens, which nothing can refuse,
-// so the program is told of. They live as long as the group, whatever becomes of the
+// so the program is told of. A port whose listener is closed counts as a socket until
+// the last connection that the listener accepted has ended. They live as long as the group, whatever becomes of the
 // daemon; the next one finds their counters by its survivors.
 //
 // Its methods are safe for concurrent use, but for Close, which MUST be the last
@@ -46,6 +47,9 @@ type Sockets struct {
 	mu     sync.Mutex
 	excess map[uint64]func() // what to do about a group
 }
+
+// ownNames are those of programs that an earlier daemon may lack beside what it has at the same hook.
+var ownNames = map[string]string{"port_used": "berth_port"}
 
 // socketRecord is what is known of a group.
 type socketRecord struct {
@@ -109,7 +113,7 @@ func (s *Sockets) programs(o source, found map[string]*ebpf.Map) (*programs, err
 	})}
 	// The one that counts down goes first: what the others count is never forgotten. The one
 	// that knows all maps goes last: a later daemon finds them once the others are there.
-	return o.load(socketsName, instead, found, "socket_gone", "socket_made", "socket_connects4", "socket_connects6", "socket_binds4", "socket_binds6", "socket_listens")
+	return o.load(socketsName, instead, found, "socket_gone", "socket_made", "socket_connects4", "socket_connects6", "socket_binds4", "socket_binds6", "port_used", "socket_listens")
 }
 
 // countedBefore returns the maps of the first group that an earlier daemon's
@@ -200,14 +204,14 @@ func (s *Sockets) Enclose(group *os.File, account uint32) (*SocketCount, error) 
 // complete attaches what the daemon that began to count a group did not have yet.
 // found are the maps that it counts in.
 func (s *Sockets) complete(group *os.File, found map[string]*ebpf.Map) error {
-	var lacking []ebpf.AttachType
+	var lacking []hook
 	for _, h := range s.loaded.hooks {
-		there, err := isCountedAt(group, h.at)
+		there, err := isCountedAt(group, h)
 		if err != nil {
 			return err
 		}
 		if !there {
-			lacking = append(lacking, h.at)
+			lacking = append(lacking, h)
 		}
 	}
 	if len(lacking) == 0 {
@@ -218,7 +222,7 @@ func (s *Sockets) complete(group *os.File, found map[string]*ebpf.Map) error {
 		return err
 	}
 	if same {
-		return s.loaded.attachAt(group, lacking)
+		return s.loaded.attachSome(group, lacking)
 	}
 	o, err := readObject()
 	if err != nil {
@@ -228,7 +232,7 @@ func (s *Sockets) complete(group *os.File, found map[string]*ebpf.Map) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(own.attachAt(group, lacking), own.Close())
+	return errors.Join(own.attachSome(group, lacking), own.Close())
 }
 
 func sameMap(a, b *ebpf.Map) (bool, error) {
@@ -245,20 +249,20 @@ func sameMap(a, b *ebpf.Map) (bool, error) {
 	return there && here && mine == its, nil
 }
 
-// isCountedAt tells whether a group has a program that counts sockets at a hook.
-func isCountedAt(group *os.File, at ebpf.AttachType) (bool, error) {
-	attached, err := link.QueryPrograms(link.QueryOptions{Target: int(group.Fd()), Attach: at})
+// isCountedAt tells whether a group has a program like that of a hook.
+func isCountedAt(group *os.File, h hook) (bool, error) {
+	attached, err := link.QueryPrograms(link.QueryOptions{Target: int(group.Fd()), Attach: h.at})
 	if err != nil {
-		return false, fmt.Errorf("cannot find who counts at %s: %w", at, err)
+		return false, fmt.Errorf("cannot find who counts at %s: %w", h.at, err)
 	}
 	for _, p := range attached.Programs {
 		program, err := ebpf.NewProgramFromID(p.ID)
 		if err != nil {
-			return false, fmt.Errorf("cannot find who counts at %s: %w", at, err)
+			return false, fmt.Errorf("cannot find who counts at %s: %w", h.at, err)
 		}
 		info, err := program.Info()
 		_ = program.Close() // the group keeps it
-		if err != nil || info.Name == socketsName {
+		if err != nil || info.Name == h.name {
 			return err == nil, err
 		}
 	}

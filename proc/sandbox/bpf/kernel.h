@@ -26,7 +26,11 @@ typedef __u32 __be32;
 #define BPF_F_NO_PREALLOC 1
 #define BPF_NOEXIST 1
 #define BPF_SK_STORAGE_GET_F_CREATE 1
+#define BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB 5
+#define BPF_SOCK_OPS_STATE_CB 10
 #define BPF_SOCK_OPS_TCP_LISTEN_CB 11
+#define BPF_SOCK_OPS_STATE_CB_FLAG 4
+#define BPF_TCP_CLOSE 7
 #define BPF_TCP_LISTEN 10
 
 #define EMFILE 24
@@ -80,9 +84,13 @@ _Static_assert(__builtin_offsetof(struct __sk_buff, sk) == 168, "");
 
 struct bpf_sock_ops {
 	volatile __u32 op;
-	volatile __u32 others[45];
+	volatile __u32 args[4]; // of STATE_CB: the state that was, and the one that will be
+	volatile __u32 addresses[13];
+	volatile __u32 is_fullsock, snd_cwnd, srtt_us, bpf_sock_ops_cb_flags;
+	volatile __u32 others[24];
 	struct bpf_sock *sk __attribute__((aligned(8)));
 };
+_Static_assert(__builtin_offsetof(struct bpf_sock_ops, bpf_sock_ops_cb_flags) == 84, "");
 _Static_assert(__builtin_offsetof(struct bpf_sock_ops, sk) == 184, "");
 
 // Helpers, by their numbers.
@@ -90,6 +98,7 @@ static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)
 static long (*const bpf_map_update_elem)(void *map, const void *key, const void *value, __u64 flags) = (void *)2;
 static long (*const bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static long (*const bpf_skb_load_bytes)(const void *skb, __u32 offset, void *to, __u32 len) = (void *)26;
+static long (*const bpf_sock_ops_cb_flags_set)(struct bpf_sock_ops *ctx, int flags) = (void *)59;
 static void *(*const bpf_get_local_storage)(void *map, __u64 flags) = (void *)81;
 static struct bpf_sock *(*const bpf_sk_fullsock)(struct bpf_sock *sk) = (void *)95;
 static void *(*const bpf_sk_storage_get)(void *map, void *sk, void *value, __u64 flags) = (void *)107;

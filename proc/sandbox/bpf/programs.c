@@ -106,7 +106,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } berth_sock_mark SEC(".maps");
 
-// Ids of groups that listen on more sockets than they may have.
+// Ids of groups that have more sockets than they may, by listening.
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096); // a page, which the daemon knows the size of
@@ -127,6 +127,14 @@ static __always_inline int find_counters(struct counters *c, struct group *own, 
 		return 0;
 	c->all = bpf_map_lookup_elem(&berth_sock_acc, &all);
 	return c->all != 0;
+}
+
+// tell makes the daemon end the program.
+static __always_inline void tell(struct group *own)
+{
+	__u64 id = own->id;
+
+	bpf_ringbuf_output(&berth_sock_over, &id, sizeof(id), 0); // full: the daemon has enough to do already
 }
 
 enum moment { MADE, USED, LISTENING };
@@ -162,11 +170,8 @@ static __always_inline int take(enum moment when, void *sk)
 		over = 1;
 	}
 	if (bpf_sk_storage_get(&berth_sock_mark, sk, &account, BPF_SK_STORAGE_GET_F_CREATE)) {
-		if (when == LISTENING && over) {
-			__u64 id = own->id;
-
-			bpf_ringbuf_output(&berth_sock_over, &id, sizeof(id), 0); // full: the daemon has enough to do already
-		}
+		if (when == LISTENING && over)
+			tell(own);
 		return 1;
 	}
 	// The kernel has no memory for the mark.
@@ -244,6 +249,120 @@ int socket_gone(struct bpf_sock *sk)
 	__sync_fetch_and_add(c.program, -1);
 	__sync_fetch_and_add(c.account, -1);
 	__sync_fetch_and_add(c.all, -1);
+	return 1;
+}
+
+// ---- ports whose listener is gone ----
+
+// A connection that a listener accepted holds the listener's port, also when the
+// listener is closed: then the port is one socket of the program, until the last
+// of its connections ends.
+
+struct port_of {
+	__u64 group;
+	__u32 port;
+	__u32 unused;
+};
+
+struct port_users {
+	__u32 sockets; // listeners, and connections that they accepted
+	__u32 owed;    // 1: it counts, for a listener of it is gone
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	SIZED(struct port_of, struct port_users);
+	__uint(max_entries, 1 << 18);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} berth_sock_port SEC(".maps");
+
+// The port that a socket uses; 0 when it does not any more.
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__type(key, int);
+	__type(value, __u32);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} berth_sock_uses SEC(".maps");
+
+static __always_inline void use_port(struct bpf_sock_ops *ctx, struct group *own, struct bpf_sock *sk)
+{
+	struct port_of key = {own->id, sk->src_port, 0};
+	struct port_users *there, first = {1, 0};
+	__u32 *uses = bpf_sk_storage_get(&berth_sock_uses, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (!own->account || !uses || *uses)
+		return;
+	if (bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG))
+		return; // nobody would tell of its end
+	if (bpf_map_update_elem(&berth_sock_port, &key, &first, BPF_NOEXIST)) {
+		there = bpf_map_lookup_elem(&berth_sock_port, &key);
+		if (!there)
+			return; // the kernel has no memory
+		__sync_fetch_and_add(&there->sockets, 1);
+	}
+	*uses = key.port;
+}
+
+// beyond tells whether there are too many after one that nothing could refuse. What
+// others take between the end of a listener and this is no reason to end a program.
+static __always_inline int beyond(__u32 before, __u32 bound)
+{
+	return before > bound + bound / 16;
+}
+
+// count_port counts a port without a listener, or one less. One socket can listen,
+// be shut down and listen again as often as it likes, and leave a port each time.
+static __always_inline void count_port(struct group *own, int by)
+{
+	struct counters c;
+	int over;
+
+	if (!find_counters(&c, own, own->account))
+		return;
+	over = beyond(__sync_fetch_and_add(c.program, by), program_sockets);
+	over |= beyond(__sync_fetch_and_add(c.account, by), account_sockets);
+	over |= beyond(__sync_fetch_and_add(c.all, by), all_sockets);
+	if (by > 0 && over)
+		tell(own);
+}
+
+static __always_inline void give_port_up(struct group *own, struct bpf_sock *sk, int listener)
+{
+	struct port_of key = {own->id, 0, 0};
+	struct port_users *there;
+	__u32 *uses = bpf_sk_storage_get(&berth_sock_uses, sk, 0, 0);
+
+	if (!uses || !*uses)
+		return;
+	key.port = *uses;
+	*uses = 0;
+	there = bpf_map_lookup_elem(&berth_sock_port, &key);
+	if (!there)
+		return;
+	if (listener && there->sockets > 1 && !__sync_lock_test_and_set(&there->owed, 1))
+		count_port(own, 1);
+	if (__sync_fetch_and_add(&there->sockets, -1) != 1)
+		return;
+	if (__sync_lock_test_and_set(&there->owed, 0))
+		count_port(own, -1);
+	bpf_map_delete_elem(&berth_sock_port, &key);
+}
+
+// port_used sees all that listeners and their connections do. It stands beside
+// socket_listens, for groups that have only that of an earlier daemon.
+SEC("sockops")
+int port_used(struct bpf_sock_ops *ctx)
+{
+	struct group *own = bpf_get_local_storage(&berth_sock_grp, 0);
+	__u32 op = ctx->op;
+	struct bpf_sock *sk = ctx->sk;
+
+	if (!sk)
+		return 1;
+	if (op == BPF_SOCK_OPS_TCP_LISTEN_CB || op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+		use_port(ctx, own, sk);
+	else if (op == BPF_SOCK_OPS_STATE_CB && ctx->args[1] == BPF_TCP_CLOSE)
+		give_port_up(own, sk, ctx->args[0] == BPF_TCP_LISTEN);
 	return 1;
 }
 
