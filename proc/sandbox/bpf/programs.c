@@ -294,12 +294,14 @@ static __always_inline void use_port(struct bpf_sock_ops *ctx, struct group *own
 		return;
 	if (bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG))
 		return; // nobody would tell of its end
-	if (bpf_map_update_elem(&berth_sock_port, &key, &first, BPF_NOEXIST)) {
-		there = bpf_map_lookup_elem(&berth_sock_port, &key);
+	there = bpf_map_lookup_elem(&berth_sock_port, &key);
+	if (!there && bpf_map_update_elem(&berth_sock_port, &key, &first, BPF_NOEXIST)) {
+		there = bpf_map_lookup_elem(&berth_sock_port, &key); // another was faster
 		if (!there)
 			return; // the kernel has no memory
-		__sync_fetch_and_add(&there->sockets, 1);
 	}
+	if (there)
+		__sync_fetch_and_add(&there->sockets, 1);
 	*uses = key.port;
 }
 
