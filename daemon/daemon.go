@@ -48,7 +48,8 @@ type daemon struct {
 	held        logs.Holder // keeps what programs print while no daemon lives
 	groups      *cgroup.Tree
 	meter       *sandbox.Meter   // nil where nothing counts
-	sockets     *sandbox.Sockets // nil where nobody counts them
+	sockets     *sandbox.Sockets // nil where nobody counts them, for the reason that is
+	uncounted   error
 	network     *sandbox.Network // nil where programs have the host's, for the reason that is
 	unnetworked error
 	walls       proc.Walls

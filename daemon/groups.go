@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"berth/cgroup"
@@ -33,16 +34,31 @@ func (d *daemon) openGroups(ctx context.Context) error {
 	if _, err := d.groups.MaxCPU(); err != nil && d.settings.Apps.CPUMax > 0 {
 		d.log.Warn("apps.cpu_max has no effect", "why", err)
 	}
-	count := func() (err error) { d.meter, err = sandbox.NewMeter(); return err }
-	if err := sandbox.Insist(ctx, proc.TryPatience, nil, count); err != nil { // netIO will say 0B; doctor tells why
-		d.log.Warn("netIO will not be counted", "error", err)
-	} else {
-		d.undo = append(d.undo, d.meter.Close)
+	if err := d.openMeter(ctx); err != nil {
+		return err
 	}
 	if err := d.openSockets(ctx); err != nil {
 		return err
 	}
 	return d.openNetwork(ctx)
+}
+
+// openMeter counts the programs' traffic, where the kernel lets somebody.
+func (d *daemon) openMeter(ctx context.Context) error {
+	told := func(err error) { d.log.Warn("cannot count the programs' traffic yet, trying again", "error", err) }
+	err := sandbox.Insist(ctx, proc.TryPatience, told, func() (err error) {
+		d.meter, err = sandbox.NewMeter()
+		return err
+	})
+	if _, missing := errors.AsType[*sandbox.Missing](err); missing { // netIO will say 0B; doctor tells why
+		d.log.Warn("netIO will not be counted", "error", err)
+		return nil
+	}
+	if err != nil {
+		return untried(err)
+	}
+	d.undo = append(d.undo, d.meter.Close)
+	return nil
 }
 
 // HolderOf returns the directory of the unit that holds the programs, "" for

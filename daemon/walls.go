@@ -57,6 +57,7 @@ func (d *daemon) openSockets(ctx context.Context) error {
 		return err
 	})
 	if _, missing := errors.AsType[*sandbox.Missing](err); missing {
+		d.uncounted = err
 		d.log.Warn("a program can take every port that this host gives to connections", "error", err)
 		return nil
 	}
@@ -113,7 +114,7 @@ func (d *daemon) openWalls(ctx context.Context) error {
 	if err != nil {
 		return untried(err)
 	}
-	all := append(slices.Clone(verdicts), sandbox.Verdict{Layer: sandbox.Reach, Err: d.unnetworked})
+	all := append(slices.Clone(verdicts), sandbox.Verdict{Layer: sandbox.Reach, Err: d.unnetworked}, sandbox.Verdict{Layer: sandbox.Counted, Err: d.uncounted})
 	if err := demand(all, d.settings.RequiredLayers()); err != nil {
 		return err
 	}

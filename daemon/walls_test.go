@@ -71,7 +71,7 @@ func TestFewerWallsThanBefore(t *testing.T) {
 	}
 	verdicts := func(lacking ...sandbox.Layer) []sandbox.Verdict {
 		var all []sandbox.Verdict
-		for _, l := range append(slices.Clone(sandbox.Layers), sandbox.Reach) {
+		for _, l := range append(slices.Clone(sandbox.Layers), sandbox.Reach, sandbox.Counted) {
 			v := sandbox.Verdict{Layer: l}
 			if slices.Contains(lacking, l) {
 				v.Err = errors.New("it is too old")
@@ -97,6 +97,8 @@ func TestFewerWallsThanBefore(t *testing.T) {
 		{sandbox.Layers, "all", nil},
 		{[]sandbox.Layer{sandbox.Mounts}, "all", nil},
 		{sandbox.Layers, "mounts,proc", []string{"cgroup (", "seccomp ("}},
+		{[]sandbox.Layer{sandbox.Mounts, sandbox.Counted}, "mounts,proc,cgroup", []string{"sockets (it is too old)", `sandbox.without to "sockets"`}},
+		{[]sandbox.Layer{sandbox.Mounts, sandbox.Counted}, "sockets", nil},
 	} {
 		s := testSettings(t)
 		s.Sandbox.Without = tt.without
@@ -120,6 +122,14 @@ func TestFewerWallsThanBefore(t *testing.T) {
 		if err := rememberWalls(dir, had, verdicts(tt.lacking...)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// A berth of before did not name sockets.
+	if err := os.WriteFile(filepath.Join(dir, wallsName), []byte("mounts\nnetwork\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	had, err = RememberedWalls(dir)
+	if lost := LostWalls(verdicts(sandbox.Counted), had, nil); err != nil || len(lost) > 0 {
+		t.Errorf("with an older file it lost %v, %v", lost, err)
 	}
 	list, err := os.ReadDir(dir)
 	if err != nil || len(list) != 1 || list[0].Name() != wallsName {

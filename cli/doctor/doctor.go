@@ -91,7 +91,7 @@ func checkAll(ctx context.Context, s settings.Settings) []finding {
 		list = append(list, checkGroups(facts)...)
 		list = append(list, checkPlacement(ctx, facts, s), checkLimit(facts, s), checkWeights(facts))
 		list = append(list, checkShares(facts, s)...)
-		list = append(list, checkTraffic(facts), checkNetwork(facts, s), checkSockets(facts))
+		list = append(list, checkTraffic(facts), checkNetwork(facts, s), checkSockets(facts, s))
 	}
 	list = append(list, checkWalls(ctx, facts, s)...)
 	list = append(list, checkKernel(sandbox.Probe())...)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"berth/app"
@@ -40,7 +41,9 @@ func TestDoctorFindings(t *testing.T) {
 		{"no cgroups", checkGroups(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}), "FAIL cgroups", "mount it"},
 		{"limit on such a host", []finding{checkLimit(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s)}, "FAIL limit", "mount it"},
 		{"weights on such a host", []finding{checkWeights(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"})}, "warn cpu", "is not shared by RAM"},
-		{"sockets on such a host", []finding{checkSockets(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"})}, "warn sockets", "a program can take every port"},
+		{"sockets on such a host", []finding{checkSockets(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s)}, "warn sockets", "a program can take every port"},
+		{"sockets that nobody can try just now", []finding{unloaded(s, sandbox.Counted, "no limit: ", syscall.EMFILE)}, "FAIL sockets", "too many open files\n                    fix: give berth more processes"},
+		{"no sockets", []finding{unloaded(s, sandbox.Counted, "no limit: ", &sandbox.Missing{Err: syscall.EPERM})}, "warn sockets", "no limit: operation not permitted\n                    fix: it needs root with CAP_BPF"},
 		{"traffic on such a host", []finding{checkTraffic(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"})}, "warn netIO", "will show 0B"},
 		{"nothing left for applications", checkHost(s, cgroup.Host{}), "FAIL memory", "host.reserve"},
 		{"no landlock", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Landlock, Err: errors.New("no")}}, counted{}), "warn landlock", "lsm="},

@@ -43,9 +43,9 @@ func checkTraffic(h cgroup.Host) finding {
 }
 
 // checkSockets counts the sockets of a group of its own.
-func checkSockets(h cgroup.Host) finding {
+func checkSockets(h cgroup.Host, s settings.Settings) finding {
 	fail := func(err error) finding {
-		return finding{"sockets", dubious, "a program can take every port that this host gives to connections: " + err.Error(), "it needs " + sandbox.Reach.Needs()}
+		return unloaded(s, sandbox.Counted, "a program can take every port that this host gives to connections: ", err)
 	}
 	bounds := daemon.SocketBounds(slog.New(slog.DiscardHandler))
 	sockets, err := sandbox.NewSockets(bounds)
@@ -77,6 +77,26 @@ func checkSockets(h cgroup.Host) finding {
 	return finding{"sockets", good, text, ""}
 }
 
+// unloaded makes a finding of a wall that eBPF programs put up, and of what is so
+// without it.
+func unloaded(s settings.Settings, l sandbox.Layer, without string, err error) finding {
+	if sandbox.Passes(err) {
+		return untried(string(l), err)
+	}
+	f := finding{string(l), dubious, without + err.Error(), ""}
+	on, unread := countedOn(s)
+	if unread != nil {
+		f.Verdict, f.Text = bad, unread.Error()
+	}
+	return on.lacking(f, sandbox.Verdict{Layer: l, Err: err})
+}
+
+// untried makes a finding of what cannot be told just now, which a start of the
+// daemon does not get past either.
+func untried(name string, err error) finding {
+	return finding{name, bad, err.Error(), "give berth more processes (TasksMax), open files (LimitNOFILE) or memory"}
+}
+
 // checkPorts warns when the ports that berth gives to applications are among those
 // that the kernel gives to connections.
 func checkPorts(given proc.ConnectionPorts, err error, first, last int) []finding {
@@ -97,12 +117,7 @@ func checkPorts(given proc.ConnectionPorts, err error, first, last int) []findin
 // checkNetwork puts a group of its own under the network policy.
 func checkNetwork(h cgroup.Host, s settings.Settings) finding {
 	fail := func(err error) finding {
-		f := finding{"network", dubious, "programs reach everything that the host reaches, and everybody who reaches the host can connect to their ports: " + err.Error(), ""}
-		on, unread := countedOn(s)
-		if unread != nil {
-			f.Verdict, f.Text = bad, unread.Error()
-		}
-		return on.lacking(f, sandbox.Verdict{Layer: sandbox.Reach, Err: err})
+		return unloaded(s, sandbox.Reach, "programs reach everything that the host reaches, and everybody who reaches the host can connect to their ports: ", err)
 	}
 	rules := s.NetworkRules()
 	network, err := sandbox.NewNetwork(rules)

@@ -85,7 +85,7 @@ func checkWalls(ctx context.Context, h cgroup.Host, s settings.Settings) []findi
 	launcher := proc.Launcher{Tree: groups, Log: slog.New(slog.DiscardHandler), Walls: proc.Walls{Paths: s.ShownPaths()}}
 	verdicts, err := launcher.Try(ctx, tryPatience)
 	if err != nil {
-		return []finding{{"walls", bad, err.Error(), "give berth more processes (TasksMax), open files (LimitNOFILE) or memory"}}
+		return []finding{untried("walls", err)}
 	}
 	return judgeWalls(verdicts, on)
 }

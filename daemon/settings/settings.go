@@ -191,7 +191,7 @@ var settings = []setting{
 	{"proxy.drain_timeout", "30s", "`TIME` that requests and WebSockets of the old code have to finish", func(s *Settings) kind { return span{&s.Proxy.DrainTimeout} }},
 	{"console.timeout", "30s", "maximum `TIME` of a console command", func(s *Settings) kind { return span{&s.Console.Timeout} }},
 	{"upgrade.patience", "30s", "`TIME` that running requests get before an upgrade interrupts them", func(s *Settings) kind { return span{&s.Upgrade.Patience} }},
-	{"sandbox.require", "", "`LAYER,...` of walls around programs: mounts, proc, cgroup, landlock, seccomp, network, or all; berth refuses to serve without them", func(s *Settings) kind { return layers{&s.Sandbox.Require} }},
+	{"sandbox.require", "", "`LAYER,...` of walls around programs: mounts, proc, cgroup, landlock, seccomp, network, sockets, or all; berth refuses to serve without them", func(s *Settings) kind { return layers{&s.Sandbox.Require} }},
 	{"sandbox.without", "", "`LAYER,...` of walls that programs had before and may run without now, by the same names, or all", func(s *Settings) kind { return layers{&s.Sandbox.Without} }},
 	{"sandbox.paths", "/opt", "`DIR,...` that programs may read besides the directories of the system", func(s *Settings) kind { return paths{&s.Sandbox.Paths} }},
 	{"audit.keep", "100000", "number (`N`) of records that the audit log keeps", func(s *Settings) kind { return whole(&s.Audit.Keep, 1000, 100_000_000) }},

@@ -9,7 +9,7 @@ import (
 )
 
 // allLayers are the walls that can be required, or done without.
-var allLayers = append(slices.Clone(sandbox.Layers), sandbox.Reach)
+var allLayers = append(slices.Clone(sandbox.Layers), sandbox.Reach, sandbox.Counted)
 
 // layers are names of walls around programs with commas between them, or all.
 type layers struct{ to *string }

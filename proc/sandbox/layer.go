@@ -25,6 +25,9 @@ var Layers = []Layer{Mounts, Proc, Cgroup, Landlock, Seccomp}
 // Reach is the layer that a Network puts around the group.
 const Reach Layer = "network"
 
+// Counted is the layer that Sockets puts around the group.
+const Counted Layer = "sockets"
+
 // Needs returns what the kernel must have for a layer, for a person.
 func (l Layer) Needs() string {
 	switch l {
@@ -34,7 +37,7 @@ func (l Layer) Needs() string {
 		return "the right to mount /proc, which containers that hide parts of it do not give"
 	case Landlock:
 		return "Linux 6.12 or newer, with landlock in the lsm= list of its command line"
-	case Reach:
+	case Reach, Counted:
 		return "root with CAP_BPF and CAP_NET_ADMIN, not given in most containers"
 	case Seccomp:
 		return "a kernel with CONFIG_SECCOMP_FILTER"

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -96,6 +98,44 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
+// What the library takes for "not supported" is not missing where the kernel gives
+// everything when it is asked again; what the kernel refuses is.
+func TestKernelUnloaded(t *testing.T) {
+	if err := loadable(); err != nil {
+		t.Skip(err)
+	}
+	for _, tt := range []struct {
+		err     error
+		missing bool
+	}{
+		{fmt.Errorf("map create: %w", ebpf.ErrNotSupported), false},
+		{fmt.Errorf("map create: %w", unix.EMFILE), false},
+		{fmt.Errorf("map create: %w (MEMLOCK may be too low)", unix.EPERM), true},
+		{fmt.Errorf("load program: %w", unix.EINVAL), true},
+		{fmt.Errorf("%w: %w", ebpf.ErrNotSupported, enotsupp), true},
+	} {
+		err := unloaded("the policy", tt.err)
+		if _, is := errors.AsType[*Missing](err); is != tt.missing || Passes(err) == tt.missing || !strings.HasPrefix(err.Error(), "cannot load the policy") {
+			t.Errorf("%v: missing %t, passes %t: %v", tt.err, is, Passes(err), err)
+		}
+	}
+}
+
+// Programs without the name that a later daemon looks for are none.
+func TestKernelNamed(t *testing.T) {
+	m, err := NewMeter()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer m.Close()
+	if err := m.loaded.named(counterName); err != nil {
+		t.Error(err)
+	}
+	if err := m.loaded.named("another"); !Passes(err) {
+		t.Errorf("of another name: %v", err)
+	}
+}
+
 // Whatever is of the moment is tried again until it is over, or patience is.
 func TestInsist(t *testing.T) {
 	for _, tt := range []struct {
@@ -132,7 +172,7 @@ func TestInsist(t *testing.T) {
 }
 
 func TestEveryLayerSaysWhatItNeeds(t *testing.T) {
-	for _, l := range Layers {
+	for _, l := range append(slices.Clone(Layers), Reach, Counted) {
 		if l.Needs() == "" {
 			t.Errorf("%s does not", l)
 		}

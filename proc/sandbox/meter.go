@@ -36,11 +36,8 @@ func NewMeter() (*Meter, error) {
 	if err == nil {
 		p, err = o.load(counterName, nil, nil, "count_in", "count_out")
 	}
-	if errors.Is(err, unix.EPERM) {
-		err = unix.EPERM // the library adds a guess at a limit that Linux has given up in 5.11
-	}
 	if err != nil {
-		return nil, refusal(fmt.Errorf("cannot load the programs that count traffic: %w", err))
+		return nil, unloaded("the programs that count traffic", err)
 	}
 	return &Meter{p, p.maps[countersName]}, nil
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 )
 
 // Network is what programs may reach and who may reach them: eBPF programs at
@@ -76,11 +75,8 @@ func NewNetwork(rules Rules) (*Network, error) {
 	if err == nil {
 		err = n.writeRules()
 	}
-	if errors.Is(err, unix.EPERM) {
-		err = unix.EPERM // the library adds a guess at a limit that Linux has given up in 5.11
-	}
 	if err != nil {
-		return nil, errors.Join(refusal(fmt.Errorf("cannot load the network policy: %w", err)), n.Close())
+		return nil, errors.Join(unloaded("the network policy", err), n.Close())
 	}
 	return n, nil
 }

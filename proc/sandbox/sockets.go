@@ -74,11 +74,8 @@ const (
 func NewSockets(bounds SocketBounds, earlier ...string) (*Sockets, error) {
 	s := &Sockets{bounds: bounds}
 	err := s.load(earlier)
-	if errors.Is(err, unix.EPERM) {
-		err = unix.EPERM // the library adds a guess at a limit that Linux has given up in 5.11
-	}
 	if err != nil {
-		return nil, refusal(errors.Join(fmt.Errorf("cannot load the programs that count sockets: %w", err), s.Close()))
+		return nil, errors.Join(unloaded("the programs that count sockets", err), s.Close())
 	}
 	return s, nil
 }
@@ -91,7 +88,10 @@ func (s *Sockets) load(earlier []string) error {
 	if s.says, err = o.can("can_set_retval_of_socket"); err != nil {
 		return err
 	}
-	found := countedBefore(earlier)
+	found, err := countedBefore(earlier)
+	if err != nil {
+		return err
+	}
 	s.loaded, err = s.programs(o, found)
 	closeMaps(found)
 	if err != nil {
@@ -117,20 +117,21 @@ func (s *Sockets) programs(o source, found map[string]*ebpf.Map) (*programs, err
 }
 
 // countedBefore returns the maps of the first group that an earlier daemon's
-// programs count, nil when none do.
-func countedBefore(groups []string) map[string]*ebpf.Map {
+// programs count, nil when none do. It fails when nobody can tell just now.
+func countedBefore(groups []string) (map[string]*ebpf.Map, error) {
 	for _, dir := range groups {
+		var found map[string]*ebpf.Map
 		group, err := os.Open(dir)
-		if err != nil {
-			continue // it has ended
+		if err == nil {
+			found, err = socketMaps(group)
+			_ = group.Close() // nothing was written
 		}
-		found, err := socketMaps(group)
-		_ = group.Close() // nothing was written
-		if err == nil && found != nil {
-			return found
+		if found != nil || Passes(err) {
+			return found, err
 		}
+		// It has ended, or nobody counts.
 	}
-	return nil
+	return nil, nil
 }
 
 func closeMaps(maps map[string]*ebpf.Map) {

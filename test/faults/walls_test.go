@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"berth/test/harness"
 )
@@ -56,8 +60,8 @@ func shortOf(around *testing.T, d *harness.Berth, pids int) (end func()) {
 	}
 }
 
-// TestFaultsWallsAtAStart: a daemon that is short of processes when it starts finds
-// all walls, or ends; it never runs programs without.
+// TestFaultsWallsAtAStart: a daemon that is short of processes or descriptors when it starts
+// finds all walls, or ends; it never runs programs without.
 func TestFaultsWallsAtAStart(t *testing.T) {
 	t.Parallel()
 	whole := harness.Launch(t)
@@ -112,10 +116,101 @@ func TestFaultsWallsAtAStart(t *testing.T) {
 		}
 	})
 	close(waited)
+	some := false
 	for waits := range waited {
-		if waits {
+		some = some || waits
+	}
+	if !some {
+		t.Error("the daemon was never short of processes in the right moment")
+	}
+	t.Run("of files", shortOfFiles)
+}
+
+// shortOfFiles: one that is short of descriptors for a moment, while it loads eBPF
+// programs, does not take the kernel for one that has none. Nor has the wall gone that
+// it remembers, with the status at which nobody starts it again.
+func shortOfFiles(t *testing.T) {
+	const last = 23
+	tried := make(chan bool, last+1)
+	t.Run("short", func(t *testing.T) {
+		for more := 0; more <= last; more++ {
+			t.Run(strconv.Itoa(more), func(t *testing.T) {
+				t.Parallel()
+				d := harness.Prepare(t)
+				remembers := more%3 != 0
+				if remembers {
+					d.Serve()
+					if code := d.End(syscall.SIGTERM); code != 0 {
+						t.Fatalf("the daemon's exit status is %d: %s", code, d.Out)
+					}
+				}
+				d.Out = &harness.Output{}
+				cmd := d.Command(d.Args...)
+				cmd.Env, cmd.Stderr = append(harness.CleanEnv(), d.Env...), d.Out
+				d.Spawn(t, cmd)
+				over := func() bool { return d.Ended() || d.Hear(d.Out.String()) }
+				open, loads := loading(cmd.Process.Pid)
+				for ; !over() && !loads; open, loads = loading(cmd.Process.Pid) {
+					runtime.Gosched() // the moment is short
+				}
+				warnings := func() int { return strings.Count(d.Out.String(), "level=WARN") }
+				before := warnings()
+				softLimit(d, uint64(open+more/2))
+				lasts := more%6 == 5
+				harness.Eventually(t, "it is over, or says something", func() bool { return over() || !lasts && warnings() > before })
+				softLimit(d, 20000)
+				harness.Eventually(t, "it is over", over)
+				said := d.Out.String()
+				tried <- strings.Contains(said, "trying again") || d.Ended()
+				for _, text := range []string{"programs run without a wall", "programs reach everything", "a program can take every port", "netIO will not be counted"} {
+					if strings.Contains(said, text) {
+						t.Errorf("it said %s", said)
+					}
+				}
+				if d.Ended() {
+					if code := d.Cmd.ProcessState.ExitCode(); code != 1 {
+						t.Errorf("exit status %d: %s", code, said)
+					}
+					d.Serve()
+				}
+				walls, err := os.ReadFile(filepath.Join(d.Data, "walls"))
+				if text := string(walls); err != nil || !strings.Contains(text, "network\n") || !strings.Contains(text, "sockets\n") {
+					t.Errorf("it remembers %q, %v", text, err)
+				}
+			})
+		}
+	})
+	close(tried)
+	for again := range tried {
+		if again {
 			return
 		}
 	}
-	t.Error("the daemon was never short of processes in the right moment")
+	t.Error("the daemon was never short of descriptors in the right moment")
+}
+
+// loading tells how many descriptors a process has, and whether one is an eBPF map. A process
+// without one has ended.
+func loading(pid int) (open int, loads bool) {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	list, _ := os.ReadDir(dir)
+	for _, e := range list {
+		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.Contains(to, "bpf-map") {
+			loads = true
+		}
+	}
+	return len(list), loads
+}
+
+// softLimit lets a daemon open so many files at once from now on.
+func softLimit(d *harness.Berth, most uint64) {
+	d.T.Helper()
+	var was unix.Rlimit
+	err := unix.Prlimit(d.Cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &was)
+	if err == nil {
+		err = unix.Prlimit(d.Cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: was.Max}, nil)
+	}
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		d.T.Fatal(err)
+	}
 }
