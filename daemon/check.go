@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func checkStored(ctx context.Context, dir string) error {
 		return fmt.Errorf("cannot use the data directory %s: it is not a directory", dir)
 	}
 	if err := db.Usable(ctx, filepath.Join(dir, DatabaseName)); err != nil {
-		return err
+		return cmp.Or(databaseProblem(dir, err), err)
 	}
 	return LostDatabase(ctx, dir)
 }

@@ -220,6 +220,9 @@ func databaseProblem(dir string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, db.ErrMoved):
+		return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the database %s: a berth serves whose database files were removed or replaced: %w", file, err),
+			"Hint: stop that berth (systemctl stop berth): it writes what it holds into the file that it has open; then start it again.")
 	case db.Damaged(err):
 		return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the database %s: it is damaged: %w", file, err),
 			"Hint: programs that run go on; restore a backup into a new directory (berth backup restore), or put a copy in its place ("+DatabaseName+".schema-*), without the files -wal and -shm; then start berth again.")

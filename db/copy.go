@@ -28,7 +28,11 @@ const copyWord = ".schema-"
 // file has no history: what was deleted is not in it. Nothing is left behind on
 // an error.
 func (db *DB) Copy(ctx context.Context, path string) error {
-	if err := vacuumInto(ctx, db.reader, path); err != nil {
+	from := db.reader
+	if db.Moved() != nil { // no reader can connect any more, so leave those that there are to who reads
+		from = db.writer
+	}
+	if err := vacuumInto(ctx, from, path); err != nil {
 		return fmt.Errorf("cannot copy the database: %w", fileError(err))
 	}
 	return nil

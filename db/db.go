@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -38,9 +36,6 @@ func open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	}
 	db := &DB{now: now, file: &origin{}}
 	var err error
-	if db.file.path, err = filepath.Abs(path); err != nil {
-		return nil, err
-	}
 	if db.writer, err = openPool(path, writing, db.file); err != nil {
 		return nil, err
 	}
@@ -58,16 +53,14 @@ func (db *DB) prepare(ctx context.Context, path string) error {
 	if err := connect(ctx, db.writer); err != nil {
 		return err
 	}
-	info, err := os.Stat(db.file.path)
-	if err != nil {
-		return err
-	}
-	db.file.info = info
 	keep := func(version int) error { return keepCopy(ctx, db.writer, path, version) }
 	if err := migrate(ctx, db.writer, migrations(), keep); err != nil {
 		return err
 	}
-	return connect(ctx, db.reader)
+	if err := connect(ctx, db.reader); err != nil {
+		return err
+	}
+	return db.file.remember()
 }
 
 // Close waits for the statements that run and closes the file. The writer goes

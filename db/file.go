@@ -66,6 +66,7 @@ func openPool(path string, a access, at *origin) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	at.path = absolute
 	options := url.Values{
 		"_busy_timeout": {fmt.Sprint(busyTimeout.Milliseconds())},
 		"_foreign_keys": {"on"},

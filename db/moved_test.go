@@ -48,6 +48,42 @@ func TestNoChangeOfAFileThatIsNotThere(t *testing.T) {
 	}
 }
 
+// Nor is it while a file beside it is gone: only who has that open would find the
+// change. Nobody opens the database beside them, and what they hold is in it at the end.
+func TestNoChangeWithoutTheFilesBeside(t *testing.T) {
+	for _, gone := range [][]string{{walWord}, {shmWord}, {walWord, shmWord}} {
+		path := filepath.Join(t.TempDir(), "berth.db")
+		db := openAt(t, path, time.Now)
+		_, err := db.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 100})
+		must(t, err)
+		for _, word := range gone {
+			must(t, os.Remove(path+word))
+		}
+		if _, err := db.CreateAccount(t.Context(), app.Account{Name: "bob", TotalRAM: 100}); app.KindOf(err) != app.Unavailable || !errors.Is(err, ErrMoved) {
+			t.Errorf("without %v a change gave %v", gone, err)
+		}
+		if all, err := db.Accounts(t.Context()); err != nil || len(all) != 1 {
+			t.Errorf("without %v: %v, %v", gone, all, err)
+		}
+		if second, err := Open(t.Context(), path, time.Now); !errors.Is(err, ErrMoved) {
+			t.Errorf("without %v it was opened again: %v", gone, err)
+			must(t, second.Close())
+		}
+		if _, err := New(t.Context(), path); !errors.Is(err, ErrMoved) {
+			t.Errorf("without %v it can be used: %v", gone, err)
+		}
+		for _, word := range gone {
+			if _, err := os.Lstat(path + word); err == nil {
+				t.Errorf("%s was made anew", word)
+			}
+		}
+		must(t, db.Close())
+		if all, err := openAt(t, path, time.Now).Accounts(t.Context()); err != nil || len(all) != 1 || all[0].Name != "ana" {
+			t.Errorf("without %v, after the end: %v, %v", gone, all, err)
+		}
+	}
+}
+
 // rename renames a database with the files beside it.
 func rename(t *testing.T, from, to string) {
 	t.Helper()

@@ -226,3 +226,34 @@ func TestFaultsDatabaseRemovedWhileServing(t *testing.T) {
 		t.Errorf("saved again and again: %v", left)
 	}
 }
+
+// TestFaultsDatabaseWithoutItsLog: without the files beside it, which nobody else can find
+// again, changes are refused by the daemon and by commands, and the end of the daemon
+// stores what it holds.
+func TestFaultsDatabaseWithoutItsLog(t *testing.T) {
+	t.Parallel()
+	d := harness.Launch(t)
+	c := d.NewAccount("ana", 400)
+	id := c.Upload(harness.PythonBot(counts, "RAM=40"))
+	c.UntilLog(id, "line 5\n")
+	file := filepath.Join(d.Data, "berth.db")
+	for _, more := range []string{"-wal", "-shm"} {
+		if err := os.Remove(file + more); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Post(harness.ShellBot(harness.IdleShell, "RAM=40").Zip()).Want(503).Says("message", "the host's database was removed or replaced")
+	c.Info(id).Want(200, "apps.online", true)
+	const why = "a berth serves whose database files were removed or replaced"
+	for _, args := range [][]string{{"account", "create", "bob", "--ram", "5"}, {"check"}} {
+		if code, _, stderr := d.Run(args...); code != 78 || !strings.Contains(stderr, why) {
+			t.Errorf("%v: exit status %d, %s", args, code, stderr)
+		}
+	}
+	harness.Eventually(t, "the daemon has saved the database", func() bool {
+		return strings.Contains(d.Out.String(), "what the database held is saved")
+	})
+	d.Restart()
+	c.Until(id, "apps.online", true)
+	c.Upload(harness.ShellBot(harness.IdleShell, "RAM=40"))
+}
