@@ -140,7 +140,7 @@ func (d *daemon) prepare(ctx context.Context, v *serving) error {
 			return errors.Join(err, ctx.Err())
 		}
 		if now == p.file && len(d.hangups) == 0 {
-			return nil
+			return d.mayHandOver()
 		}
 		select { // it is answered by what follows
 		case <-d.hangups:
@@ -156,6 +156,9 @@ func (d *daemon) prepare(ctx context.Context, v *serving) error {
 // prove lets the next binary check itself, and opens what it needs and this
 // daemon does not have: it must not fail later.
 func (d *daemon) prove(ctx context.Context) (proof, error) {
+	if err := d.mayHandOver(); err != nil {
+		return proof{}, err
+	}
 	p, err := d.next.prove(ctx)
 	if err != nil {
 		return proof{}, err
@@ -164,6 +167,15 @@ func (d *daemon) prove(ctx context.Context) (proof, error) {
 		return proof{}, fmt.Errorf("data_dir is %s now, which needs a restart", p.DataDir)
 	}
 	return p, d.baton.open(ctx, p.Listen)
+}
+
+// mayHandOver refuses an upgrade while the next binary would not find the database that is
+// open: for it the directory is empty, or another one, and it could not serve.
+func (d *daemon) mayHandOver() error {
+	if err := d.db.Moved(); err != nil {
+		return fmt.Errorf("cannot hand over the database in %s: %w; put it back, or stop berth and start it where the database is", d.settings.DataDir, err)
+	}
+	return nil
 }
 
 // settle waits until no request is old, patience at most, and reports whether

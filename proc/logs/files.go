@@ -53,6 +53,27 @@ func (f *files) path(i int) string {
 	return f.base + ".log." + strconv.Itoa(i)
 }
 
+// makeDir makes a directory and the one that it is in, 0700, where they are missing.
+// What that one is in is the data directory: when somebody moved it, nothing is made in
+// its place, where the next daemon would find it and nothing else.
+func makeDir(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, os.ErrNotExist) {
+		if err := ignoreExisting(os.Mkdir(filepath.Dir(dir), 0o700)); err != nil {
+			return err
+		}
+		err = os.Mkdir(dir, 0o700)
+	}
+	return ignoreExisting(err)
+}
+
+func ignoreExisting(err error) error {
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	return err
+}
+
 // open continues the current file or makes it, with its directory, which somebody
 // may have removed.
 func (f *files) open() error {
@@ -60,7 +81,7 @@ func (f *files) open() error {
 		return os.OpenFile(f.path(0), os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	}
 	cur, err := open()
-	if errors.Is(err, os.ErrNotExist) && os.MkdirAll(filepath.Dir(f.base), 0o700) == nil {
+	if errors.Is(err, os.ErrNotExist) && makeDir(filepath.Dir(f.base)) == nil {
 		f.anew = true
 		cur, err = open()
 	}

@@ -74,7 +74,7 @@ type Log struct {
 }
 
 // Open returns the log called name in dir, which is made (0700) if it is not
-// there. An existing log is continued, also one whose daemon was killed: if
+// there, with its parent and no more (see makeDir). An existing log is continued, also one whose daemon was killed: if
 // anybody has its FIFO open, what is unread in it is read, the line that had
 // begun goes on, and so does what is still printed. If nobody has, that line is
 // ended. name MUST be a plain file name. Errors are of kind Internal.
@@ -87,7 +87,7 @@ func openKept(dir, name string, o Options, kept *os.File) (*Log, error) {
 	if name == "." || name != filepath.Base(name) || !filepath.IsLocal(name) {
 		return nil, fmt.Errorf("cannot open a log named %q: not a plain file name", name)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("cannot make the log directory: %w", err)
 	}
 	// The FIFO belongs to the program; a directory closed to it keeps the

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -114,5 +115,46 @@ func forget(t *testing.T, d *harness.Berth) {
 	t.Helper()
 	for _, dir := range d.Groups() {
 		_ = syscall.Removexattr(dir, "trusted.berth") // of the one in cgroup v2
+	}
+}
+
+// TestFaultsMovedDataDirectoryUnderADaemon: an upgrade is refused while the database is
+// not where the next binary would look for it, and the daemon serves on. Nothing is made
+// at the old path, also not for a program that ends and is started again.
+func TestFaultsMovedDataDirectoryUnderADaemon(t *testing.T) {
+	t.Parallel()
+	d := harness.Launch(t)
+	c := d.NewAccount("ana", 400)
+	id := c.Upload(harness.PythonBot(counts, "RAM=40"))
+	dies := c.Upload(harness.ShellBot(harness.IdleShell, "RAM=40", "AUTORESTART=true"))
+	c.UntilLog(id, "line 5\n")
+	c.Until(dies, "apps.online", true)
+	pid, victim := d.PID(id), d.PID(dies)
+	away := filepath.Join(d.Root, "away")
+	for i, move := range []string{d.Data, filepath.Join(d.Data, "berth.db")} {
+		if err := os.Rename(move, away); err != nil {
+			t.Fatal(err)
+		}
+		d.Signal(syscall.SIGHUP)
+		harness.Eventually(t, "the upgrade is refused", func() bool {
+			return strings.Count(d.Out.String(), "cannot hand over the database in") > i || d.Ended()
+		})
+		c.Info(id).Want(200, "apps.online", true)
+		if move == d.Data {
+			harness.Kill(t, victim)
+			harness.Eventually(t, "the program is started again", func() bool { return strings.Contains(d.Out.String(), "cannot start the program") })
+			if _, err := os.Lstat(move); err == nil {
+				t.Errorf("%s was made anew", move)
+				command(t, "rm", "-r", move)
+			}
+		}
+		if err := os.Rename(away, move); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.Upgrade()
+	c.Info(id).Want(200, "apps.online", true)
+	if now := d.PID(id); now != pid {
+		t.Errorf("the program was %d and is %d", pid, now)
 	}
 }

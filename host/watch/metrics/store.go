@@ -48,7 +48,7 @@ func Open(dir string) (*Store, error) {
 }
 
 func (s *Store) open() error {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	if _, err := s.load(s.path(olderName)); err != nil {
