@@ -50,11 +50,15 @@ func checkStored(ctx context.Context, dir string) error {
 	return LostDatabase(ctx, dir)
 }
 
-// LostDatabase refuses a data directory whose database is gone, and changes nothing.
+// LostDatabase refuses a data directory whose database is gone or cannot be used, and
+// changes nothing.
 func LostDatabase(ctx context.Context, dir string) error {
 	anew, err := db.New(ctx, filepath.Join(dir, DatabaseName))
-	if err != nil || !anew {
-		return nil // that it cannot be used is another problem
+	if err != nil {
+		return databaseProblem(dir, err) // nil for a newer one and the like, which are told elsewhere
+	}
+	if !anew {
+		return nil
 	}
 	return goneProblem(dir)
 }

@@ -96,7 +96,7 @@ func goneProblem(dir string) error {
 		return nil
 	}
 	return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the data directory %s: its database %s is gone, and %s is there", dir, DatabaseName, found),
-		"Hint: programs that run go on; put "+DatabaseName+" back, or a copy ("+DatabaseName+".saved-*, "+DatabaseName+".schema-*), or restore a backup into a new directory (berth backup restore). To begin anew, empty the directory.")
+		"Hint: programs that run go on; put "+DatabaseName+" back with its own files -wal and -shm, or a copy ("+DatabaseName+".saved-*, "+DatabaseName+".schema-*) without these two, or restore a backup into a new directory (berth backup restore). To begin anew, empty the directory.")
 }
 
 // remains names something in dir that only a berth with a database has made there,
@@ -223,6 +223,9 @@ func databaseProblem(dir string, err error) error {
 	case errors.Is(err, db.ErrMoved):
 		return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the database %s: a berth serves whose database files were removed or replaced: %w", file, err),
 			"Hint: stop that berth (systemctl stop berth): it writes what it holds into the file that it has open; then start it again.")
+	case db.Damaged(err) && db.LeftLog(file):
+		return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the database %s: with the file %s-wal beside it, it is damaged: %w", file, DatabaseName, err),
+			"Hint: programs that run go on. If "+DatabaseName+" is a copy that somebody put there, move "+DatabaseName+"-wal and "+DatabaseName+"-shm, which are of another database, away, and start berth again. Else restore a backup into a new directory (berth backup restore).")
 	case db.Damaged(err):
 		return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the database %s: it is damaged: %w", file, err),
 			"Hint: programs that run go on; restore a backup into a new directory (berth backup restore), or put a copy in its place ("+DatabaseName+".schema-*), without the files -wal and -shm; then start berth again.")

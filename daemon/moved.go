@@ -87,6 +87,6 @@ func (d *daemon) saveDatabase(ctx context.Context, file string) string {
 		}
 		return ""
 	}
-	d.log.Warn("what the database held is saved; put it back and start berth again", "copy", to, "as", file)
+	d.log.Warn("what the database held is saved; stop berth, put the copy in the place of the database, without the files -wal and -shm, and start berth again", "copy", to, "as", file)
 	return to
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // Usable reports whether Open would take the file at path, which may be in use,
-// and writes nothing to it: that it can be read and is of no newer berth. That
+// and writes nothing to it: that it can be read, is of no newer berth, and is whole when
+// a crash left a log beside it (see LeftLog). That
 // there is none is no error. Migrations that Open would run are not tried.
 func Usable(ctx context.Context, path string) error {
 	if err := usable(ctx, path); err != nil {
@@ -55,6 +56,7 @@ func schemas(ctx context.Context, path string) (version, newest int, err error) 
 	case !info.Mode().IsRegular():
 		return 0, 0, fmt.Errorf("%s is not a regular file", path)
 	}
+	left := LeftLog(path) // before it is open here
 	pool, err := openPool(path, reading, &origin{})
 	if err != nil {
 		return 0, 0, err
@@ -63,5 +65,17 @@ func schemas(ctx context.Context, path string) (version, newest int, err error) 
 	if err := connect(ctx, pool); err != nil {
 		return 0, 0, err
 	}
-	return known(ctx, pool, migrations())
+	if version, newest, err = known(ctx, pool, migrations()); err == nil && left {
+		err = whole(ctx, pool)
+	}
+	return version, newest, err
+}
+
+// LeftLog reports whether the database at path has a write-ahead log (-wal) that nobody
+// has open: a crash left it, and SQLite takes it for the database's own whatever file
+// that is by now. SQLite names no database in it, so nothing but a look at the whole tells
+// whether they belong together.
+func LeftLog(path string) bool {
+	info, err := os.Stat(path + walWord)
+	return err == nil && info.Size() > 0 && !isOpen(path+walWord)
 }

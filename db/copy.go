@@ -86,22 +86,34 @@ func Check(ctx context.Context, path string) (schema int, err error) {
 	case schema == 0:
 		return 0, errors.New("it is no database of berth's: it has no schema")
 	}
+	return schema, whole(ctx, pool)
+}
+
+// whole proves that every page, row and index is as it should be, and that every row
+// belongs to something.
+func whole(ctx context.Context, pool rower) error {
 	var verdict string
 	if err := pool.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
-		return schema, err
+		return err
 	}
 	if verdict != "ok" {
-		return schema, fmt.Errorf("it is damaged: %s", verdict)
+		return damage(verdict)
 	}
 	var broken int
 	if err := pool.QueryRowContext(ctx, "SELECT count(*) FROM pragma_foreign_key_check").Scan(&broken); err != nil {
-		return schema, err
+		return err
 	}
 	if broken > 0 {
-		return schema, fmt.Errorf("it is damaged: %d rows belong to nothing", broken)
+		return damage(fmt.Sprintf("%d rows belong to nothing", broken))
 	}
-	return schema, nil
+	return nil
 }
+
+// damage is what a check of the whole file has found.
+type damage string
+
+// Error implements error.
+func (d damage) Error() string { return "it is damaged: " + string(d) }
 
 func newerError(schema, known int) error {
 	return fmt.Errorf("%w (schema %d, this one knows %d)", ErrNewer, schema, known)

@@ -19,7 +19,8 @@ type DB struct {
 // Open opens the database at path, creates it with mode 0600 when there is
 // none (see New), and brings its schema up to date; a copy from before that stays beside
 // it, named after its schema, the newest two of these. The directory must exist.
-// A file of a newer berth is ErrNewer and left as it is. The error matches
+// A file of a newer berth is ErrNewer, one that the log beside it damages is Damaged
+// (see LeftLog), and both are left as they are. The error matches
 // fs.ErrPermission when the file may not be written. ctx bounds the opening
 // alone. now is the clock of everything that is stamped.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
@@ -32,6 +33,9 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 
 func open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := createFile(path); err != nil {
+		return nil, err
+	}
+	if err := usable(ctx, path); err != nil { // before the log beside it is folded into it
 		return nil, err
 	}
 	db := &DB{now: now, file: &origin{}}

@@ -47,7 +47,10 @@ func explain(what string, err error) error {
 
 // Damaged reports whether err says that the file is no database, or a broken
 // one: neither waiting nor another try helps.
-func Damaged(err error) bool { return means(err, sqlite3.ErrCorrupt, sqlite3.ErrNotADB) }
+func Damaged(err error) bool {
+	var found damage
+	return errors.As(err, &found) || means(err, sqlite3.ErrCorrupt, sqlite3.ErrNotADB)
+}
 
 // Failed reports whether err says that the disk under the database could not be
 // read or written.
