@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A place is found by whoever looks, with what runs in it and what was kept with it,
-// and belongs to one tree at a time.
+// A later daemon finds a place with what runs in it and what was kept with it. A place
+// belongs to one tree at a time.
 func TestKernelPlace(t *testing.T) {
 	h := host(t)
 	tree := openTreeOn(t, h)

@@ -55,7 +55,7 @@ func checkStored(ctx context.Context, dir string) error {
 func LostDatabase(ctx context.Context, dir string) error {
 	anew, err := db.New(ctx, filepath.Join(dir, DatabaseName))
 	if err != nil {
-		return databaseProblem(dir, err) // nil for a newer one and the like, which are told elsewhere
+		return databaseProblem(dir, err) // nil for a newer one and the like: Open reports those
 	}
 	if !anew {
 		return nil

@@ -29,8 +29,8 @@ func Current(ctx context.Context, path string) (bool, error) {
 	return version > 0 && version == newest, nil
 }
 
-// New reports whether Open would make the database at path: there is none, or one
-// that nobody has stored anything in yet. It fails as Usable does.
+// New reports whether Open would make the database at path: no file is there, or nobody
+// has stored anything in it yet. It fails as Usable does.
 func New(ctx context.Context, path string) (bool, error) {
 	version, _, err := schemas(ctx, path)
 	if err != nil {
