@@ -98,10 +98,13 @@ var homes = map[string][]string{
 	"net/http":                            {"cli", "daemon", "httpapi", "web", "test"},
 }
 
+// The budgets are alarms: what is about one thing stays whole, and what they find is
+// nearly always about several.
 const (
 	maxFile      = 600
 	maxFunc      = 80
-	maxInterface = 12
+	maxWidth     = 140 // without strings, outside tables
+	maxInterface = 12  // what one collaborator is asked for
 )
 
 // sources parses every file of the module that is not a test, by package
@@ -223,6 +226,42 @@ func TestArchitectureBudgets(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(dir, "doc.go")); dir != "main" && !within(dir, "test") && err != nil {
 			t.Errorf("package %s has no doc.go", dir)
+		}
+	}
+}
+
+// A line that is wider than a screen hides what it ends with. Rows of tables may be
+// as wide as they need, and a sentence stays whole, so that it can be searched for.
+func TestArchitectureWidth(t *testing.T) {
+	set, all := sources(t)
+	for _, files := range all {
+		for path, f := range files {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			free := map[int]int{} // by line: what does not count
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.BasicLit: // a number is short
+					for i, part := range strings.Split(n.Value, "\n") {
+						free[set.Position(n.Pos()).Line+i] += len(part)
+					}
+				case *ast.CompositeLit:
+					if _, of := n.Type.(*ast.ArrayType); of {
+						for line := set.Position(n.Lbrace).Line + 1; line < set.Position(n.Rbrace).Line; line++ {
+							free[line] = len(text)
+						}
+					}
+				}
+				return true
+			})
+			n := 0
+			for line := range strings.Lines(string(text)) {
+				if n++; len(line)-1-free[n] > maxWidth {
+					t.Errorf("%s:%d has %d columns without its strings, more than %d", path, n, len(line)-1-free[n], maxWidth)
+				}
+			}
 		}
 	}
 }

@@ -194,7 +194,11 @@ func (d *daemon) openHost(ctx context.Context) error {
 // hostConfig gives the host its mechanisms and what the settings say.
 func (d *daemon) hostConfig(capacity app.MB) host.Config {
 	s := d.settings
-	store := registry{d.db, db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast, Start: startOf(s.DataDir)}, d.renamed}
+	ids := db.IDRange{
+		UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast,
+		Start: startOf(s.DataDir),
+	}
+	store := registry{d.db, ids, d.renamed}
 	files := trees{d.trees, d.db, store.ids, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.history, d.log}
 	tools := proc.FindTools()
 	if slices.Contains(d.walls.Layers, sandbox.Mounts) {
@@ -202,7 +206,8 @@ func (d *daemon) hostConfig(capacity app.MB) host.Config {
 	}
 	start := &starter{
 		adopts: d.survivors.take,
-		path:   tools.Path(), proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter, Network: d.network, Sockets: d.sockets, Walls: d.walls}, trees: d.trees, logs: d.logs,
+		path:   tools.Path(), trees: d.trees, logs: d.logs,
+		proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter, Network: d.network, Sockets: d.sockets, Walls: d.walls},
 		pids: int64(s.Apps.PidsMax), cpu: int64(s.Apps.CPUMax), oomGroup: s.Apps.OOMGroup,
 	}
 	if !d.trees.Quota().Enforced() { // a quota says EDQUOT, this kills

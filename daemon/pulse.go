@@ -103,9 +103,10 @@ func (d *daemon) answers(ctx context.Context, address string, within time.Durati
 			mute = append(mute, why)
 		}
 	}
+	api := slices.ContainsFunc(mute, func(why string) bool { return strings.HasPrefix(why, theAPI) })
 	// Whoever waits for the disk cannot be helped by an end, which would wait for
 	// it too; and the next daemon would not even begin.
-	if len(mute) > 0 && !slices.ContainsFunc(mute, func(why string) bool { return strings.HasPrefix(why, theAPI) }) && d.disk.Hangs(time.Second) {
+	if len(mute) > 0 && !api && d.disk.Hangs(time.Second) {
 		d.log.Error("the disk does not answer; what waits for it goes on when it does", "waiting", mute)
 		return true
 	}

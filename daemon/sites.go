@@ -46,7 +46,9 @@ func (d *daemon) openProxy(ctx context.Context) error {
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	e := &sites{d: d, handled: web.NewInflight(release), end: end, life: life}
-	c := proxy.Config{Domain: s.SitesDomain(), Names: &e.names, Look: e.look, Trusted: s.TrustedProxies(), PerSite: s.Proxy.PerSite, Log: d.log}
+	c := proxy.Config{
+		Domain: s.SitesDomain(), Names: &e.names, Look: e.look, Trusted: s.TrustedProxies(), PerSite: s.Proxy.PerSite, Log: d.log,
+	}
 	if s.Proxy.AccessLog {
 		c.Access = func(id, line string) { d.accesses.Add(app.ID(id), line) }
 	}
@@ -249,7 +251,9 @@ type claims struct {
 }
 
 // AssignDomain implements domain.Claims.
-func (c claims) AssignDomain(ctx context.Context, owner app.AccountID, name string, to app.ID, admit func(app.Type) error) (app.Domain, error) {
+func (c claims) AssignDomain(
+	ctx context.Context, owner app.AccountID, name string, to app.ID, admit func(app.Type) error,
+) (app.Domain, error) {
 	d, err := c.remembered.AssignDomain(ctx, owner, name, to, admit)
 	c.changed(ctx, err)
 	return d, err

@@ -114,7 +114,9 @@ func (d *daemon) openWalls(ctx context.Context) error {
 	if err != nil {
 		return untried(err)
 	}
-	all := append(slices.Clone(verdicts), sandbox.Verdict{Layer: sandbox.Reach, Err: d.unnetworked}, sandbox.Verdict{Layer: sandbox.Counted, Err: d.uncounted})
+	all := append(slices.Clone(verdicts),
+		sandbox.Verdict{Layer: sandbox.Reach, Err: d.unnetworked},
+		sandbox.Verdict{Layer: sandbox.Counted, Err: d.uncounted})
 	if err := demand(all, d.settings.RequiredLayers()); err != nil {
 		return err
 	}

@@ -79,7 +79,9 @@ func (db *DB) AccountByName(ctx context.Context, name string) (app.Account, erro
 // RAM its applications have, those being deployed included. ID and CreatedAt
 // stay; the sessions of one that is disabled end. It fails with app.NotFound, and
 // app.Conflict when a new name is taken.
-func (db *DB) UpdateAccount(ctx context.Context, id app.AccountID, change func(a *app.Account, assigned app.MB) error) (app.Account, error) {
+func (db *DB) UpdateAccount(
+	ctx context.Context, id app.AccountID, change func(a *app.Account, assigned app.MB) error,
+) (app.Account, error) {
 	var a app.Account
 	err := db.write(ctx, "change the account", func(tx *sql.Tx) error {
 		before, err := findAccount(ctx, tx, id)

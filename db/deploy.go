@@ -21,7 +21,10 @@ const deployColumns = `number, at, by, kind, bytes, main, lang, version, start_c
 // stays. retain gets the history, newest first, and returns what there is to remember
 // of it: those it leaves out are forgotten. It returns the deploy as it is
 // recorded, or fails with app.NotFound.
-func (db *DB) AddDeploy(ctx context.Context, id app.ID, d app.Deploy, variables []app.Variable, wanted func() app.Wanted, retain func([]app.Deploy) []app.Deploy) (app.Deploy, error) {
+func (db *DB) AddDeploy(
+	ctx context.Context, id app.ID, d app.Deploy, variables []app.Variable,
+	wanted func() app.Wanted, retain func([]app.Deploy) []app.Deploy,
+) (app.Deploy, error) {
 	if d.At.IsZero() {
 		d.At = db.now()
 	}
@@ -87,7 +90,8 @@ func deployed(ctx context.Context, tx *sql.Tx, id app.ID, d app.Deploy) error {
 func insertDeploy(ctx context.Context, tx *sql.Tx, id app.ID, d app.Deploy) error {
 	c := d.Code
 	_, err := tx.ExecContext(ctx, "INSERT INTO deploy (app, "+deployColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		id, d.Number, stamp(d.At), d.By, d.Kind, d.Bytes, c.Main, c.Lang, c.Version, c.Start, c.Build, c.Packages, d.Auto, d.Note, d.Journal, d.Kept, c.Health)
+		id, d.Number, stamp(d.At), d.By, d.Kind, d.Bytes, c.Main, c.Lang, c.Version, c.Start, c.Build, c.Packages,
+		d.Auto, d.Note, d.Journal, d.Kept, c.Health)
 	return err
 }
 

@@ -27,7 +27,9 @@ func (db *DB) Claims(ctx context.Context, name string) ([]app.Domain, error) {
 // while that is deployed for the first time. admit gets the application's type,
 // how many domains the account has, and all claims to this one, and refuses by
 // returning an error.
-func (db *DB) AddDomain(ctx context.Context, d app.Domain, admit func(t app.Type, held int, claims []app.Domain) error) (app.Domain, error) {
+func (db *DB) AddDomain(
+	ctx context.Context, d app.Domain, admit func(t app.Type, held int, claims []app.Domain) error,
+) (app.Domain, error) {
 	d.CreatedAt, d.CheckedAt = moment(stamp(db.now())), time.Time{}
 	err := db.write(ctx, "store the domain", func(tx *sql.Tx) error {
 		t, err := typeOf(ctx, tx, d.Account, d.App)
@@ -61,7 +63,9 @@ func (db *DB) AddDomain(ctx context.Context, d app.Domain, admit func(t app.Type
 
 // AssignDomain moves a claim to another application of the account, with
 // AddDomain's errors, and returns it.
-func (db *DB) AssignDomain(ctx context.Context, owner app.AccountID, name string, to app.ID, admit func(t app.Type) error) (app.Domain, error) {
+func (db *DB) AssignDomain(
+	ctx context.Context, owner app.AccountID, name string, to app.ID, admit func(t app.Type) error,
+) (app.Domain, error) {
 	var d app.Domain
 	err := db.write(ctx, "store the domain's application", func(tx *sql.Tx) error {
 		if _, err := findDomain(ctx, tx, owner, name); err != nil {

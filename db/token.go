@@ -130,7 +130,8 @@ func scanUse(row scanner) (tokenUse, error) {
 	var u tokenUse
 	var made, last, expires, created int64
 	a := &u.account
-	err := row.Scan(&u.token.ID, &u.token.Label, &made, &last, &expires, &a.ID, &a.Name, &a.TotalRAM, &a.Plan, &a.Locale, &a.Disabled, &a.Admin, &created)
+	err := row.Scan(&u.token.ID, &u.token.Label, &made, &last, &expires,
+		&a.ID, &a.Name, &a.TotalRAM, &a.Plan, &a.Locale, &a.Disabled, &a.Admin, &created)
 	u.token.Account, u.token.CreatedAt, u.token.LastUsed, a.CreatedAt = a.ID, moment(made), moment(last), moment(created)
 	u.token.Expires = moment(expires)
 	return u, err

@@ -82,7 +82,8 @@ func (s *Store) reverse(ctx context.Context, live dir, name string, id app.ID, u
 		live: live, src: src, scratch: scratch, uid: uid, copier: copier{
 			owner: uint32(uid), uid: uid, ration: newRation(s.lim), room: func() error { return s.Room("prepare the rollback") },
 		},
-		own: map[string]print{}, kids: map[string]int{}, del: map[string]bool{}, dirs: map[string]bool{}, modes: map[string]modes{}, told: map[string]bool{},
+		own: map[string]print{}, kids: map[string]int{}, del: map[string]bool{},
+		dirs: map[string]bool{}, modes: map[string]modes{}, told: map[string]bool{},
 	}
 	for _, journal := range journals {
 		if err := r.journal(ctx, all, journal); err != nil {

@@ -25,7 +25,9 @@ func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file 
 
 // deploy does one deployment of an application that exists; its context ends
 // when the deployment is called off.
-func (h *Host) deploy(ctx context.Context, owner app.AccountID, id app.ID, kind app.DeployKind, do func(context.Context, *commit) (app.Deployed, error)) (app.Deployed, error) {
+func (h *Host) deploy(
+	ctx context.Context, owner app.AccountID, id app.ID, kind app.DeployKind, do func(context.Context, *commit) (app.Deployed, error),
+) (app.Deployed, error) {
 	u, err := h.find(owner, id)
 	if err != nil {
 		return app.Deployed{}, err

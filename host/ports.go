@@ -131,7 +131,10 @@ type Registry interface {
 	// journal is good. wanted is asked within the transaction: what SetWanted stores
 	// after its answer comes after the deploy. retain gets the history, newest first,
 	// and returns what is to stay of it.
-	AddDeploy(ctx context.Context, id app.ID, d app.Deploy, variables []app.Variable, wanted func() app.Wanted, retain func([]app.Deploy) []app.Deploy) (app.Deploy, error)
+	AddDeploy(
+		ctx context.Context, id app.ID, d app.Deploy, variables []app.Variable,
+		wanted func() app.Wanted, retain func([]app.Deploy) []app.Deploy,
+	) (app.Deploy, error)
 	// DropJournal forgets a journal, not its deploy.
 	DropJournal(ctx context.Context, id app.ID, journal string) error
 	// Deploys returns the history, newest first.

@@ -198,7 +198,9 @@ func (s *server) setMember(c *call) (response, error) {
 
 // changeTeam runs a method of Teams with the account and the permissions that
 // the body names.
-func changeTeam(c *call, do func(context.Context, app.AccountID, app.ID, app.AccountID, []string) (app.Member, error), done func(name string) app.Text) (response, error) {
+func changeTeam(
+	c *call, do func(context.Context, app.AccountID, app.ID, app.AccountID, []string) (app.Member, error), done func(name string) app.Text,
+) (response, error) {
 	f, err := c.fields()
 	if err != nil {
 		return response{}, err

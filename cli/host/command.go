@@ -67,7 +67,9 @@ func misuse(format string, args ...any) error { return settings.Misused(format, 
 
 // withSettings lets a command read the settings, by flags for those that only names
 // or for all, and do its work with them and its arguments.
-func (c *Caller) withSettings(cmd *cobra.Command, do func(context.Context, settings.Settings, []string) error, only ...string) *cobra.Command {
+func (c *Caller) withSettings(
+	cmd *cobra.Command, do func(context.Context, settings.Settings, []string) error, only ...string,
+) *cobra.Command {
 	from := c.settingFlags(cmd, only...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, err := from.Load(c.Getenv)
@@ -81,7 +83,9 @@ func (c *Caller) withSettings(cmd *cobra.Command, do func(context.Context, setti
 
 // withDB is withSettings for a command that works on the database of the data
 // directory; more names settings beside data_dir.
-func (c *Caller) withDB(cmd *cobra.Command, do func(context.Context, *db.DB, settings.Settings, []string) error, more ...string) *cobra.Command {
+func (c *Caller) withDB(
+	cmd *cobra.Command, do func(context.Context, *db.DB, settings.Settings, []string) error, more ...string,
+) *cobra.Command {
 	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, args []string) (err error) {
 		d, err := daemon.OpenDatabase(ctx, s.DataDir)
 		if err != nil {

@@ -102,7 +102,9 @@ func backupProblem(verb, path string, err error) error {
 }
 
 // readArchive is archive.Read of a compressed file.
-func readArchive(ctx context.Context, path string, visit func(int, string, archive.Entry, io.Reader) error) (m archive.Manifest, err error) {
+func readArchive(
+	ctx context.Context, path string, visit func(int, string, archive.Entry, io.Reader) error,
+) (m archive.Manifest, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return m, err

@@ -109,7 +109,9 @@ func (a *Writer) Err() error { return a.to.err }
 
 // document writes an entry that belongs to no part.
 func (a *Writer) document(name string, text []byte) error {
-	err := a.tar.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(text)), ModTime: a.manifest.Made, Format: tar.FormatPAX})
+	err := a.tar.WriteHeader(&tar.Header{
+		Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(text)), ModTime: a.manifest.Made, Format: tar.FormatPAX,
+	})
 	if err == nil {
 		_, err = a.tar.Write(text)
 	}

@@ -122,7 +122,10 @@ func partOf(name string) string {
 
 // entryOf is the entry of a part that tar read.
 func entryOf(h *tar.Header, part, path string) (Entry, error) {
-	e := Entry{Path: path, Mode: fs.FileMode(h.Mode & 0o777), UID: h.Uid, GID: h.Gid, Time: h.ModTime, Link: h.Linkname, Size: h.Size, Total: -1, Offset: -1}
+	e := Entry{
+		Path: path, Mode: fs.FileMode(h.Mode & 0o777), UID: h.Uid, GID: h.Gid, Time: h.ModTime, Link: h.Linkname,
+		Size: h.Size, Total: -1, Offset: -1,
+	}
 	if h.Mode&0o1000 != 0 {
 		e.Mode |= fs.ModeSticky
 	}

@@ -34,7 +34,8 @@ func enterRoot(s *Spec) error {
 	unix.Umask(0o022) // the daemon's may be closed; everybody is to read what is made here
 	r := root{s: s}
 	for _, stage := range stages {
-		if info, err := os.Stat(stage); err == nil && info.IsDir() && !slices.ContainsFunc(s.sources(), func(p string) bool { return within(p, stage) }) {
+		shown := slices.ContainsFunc(s.sources(), func(p string) bool { return within(p, stage) })
+		if info, err := os.Stat(stage); err == nil && info.IsDir() && !shown {
 			r.at = stage
 			break
 		}

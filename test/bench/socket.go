@@ -145,7 +145,8 @@ func (d *berth) timeSocket(ctx context.Context, file string) (float64, error) {
 // converse uploads a file in chunks and returns the id that the last frame has.
 func (d *berth) converse(ctx context.Context, file io.Reader, size int64) (string, error) {
 	const chunk = 256 << 10
-	conn, _, err := websocket.Dial(ctx, strings.Replace(d.base, "http", "ws", 1)+"/v2/ws/upload", &websocket.DialOptions{HTTPHeader: http.Header{"Api-Token": {d.token}}}) //nolint:bodyclose // Dial says that it need not be
+	options := &websocket.DialOptions{HTTPHeader: http.Header{"Api-Token": {d.token}}}
+	conn, _, err := websocket.Dial(ctx, strings.Replace(d.base, "http", "ws", 1)+"/v2/ws/upload", options) //nolint:bodyclose // Dial says that it need not be
 	if err != nil {
 		return "", err
 	}

@@ -64,7 +64,8 @@ func Prepare(t *testing.T, args ...string) *Berth {
 		t.Fatal(err)
 	}
 	n := int(daemons.Add(1)) + lane*perLane
-	d := &Berth{T: t, Root: root, Gates: gates, Data: filepath.Join(root, "data"), UID: 100000 + UIDs*n, Port: Ports(t, PortCount)} // beyond the default range, which a daemon beside may use
+	// The users are beyond the default range, which a daemon beside may use.
+	d := &Berth{T: t, Root: root, Gates: gates, Data: filepath.Join(root, "data"), UID: 100000 + UIDs*n, Port: Ports(t, PortCount)}
 	d.Args = append([]string{
 		"serve", "--data-dir", d.Data, "--listen", "127.0.0.1:0", "--rate-limit", "100000",
 		"--sandbox-paths", "/opt," + gates, "--apps-ok-delay", "400ms", "--apps-stop-timeout", "5s",

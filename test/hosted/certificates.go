@@ -73,7 +73,8 @@ func Certified(t *testing.T, ready bool) (env map[string]string, expires time.Ti
 	for _, name := range []string{"www.example.org", "x.files.example.org"} {
 		var claim app.Domain
 		if err == nil {
-			claim, err = d.AddDomain(t.Context(), app.Domain{Name: name, Account: owner.ID, App: "shop", Status: app.DomainUnverified, Proof: "berth=" + name}, func(app.Type, int, []app.Domain) error { return nil })
+			claim = app.Domain{Name: name, Account: owner.ID, App: "shop", Status: app.DomainUnverified, Proof: "berth=" + name}
+			claim, err = d.AddDomain(t.Context(), claim, func(app.Type, int, []app.Domain) error { return nil })
 		}
 		if err == nil {
 			_, err = d.ProveDomain(t.Context(), claim, app.DomainVerified, time.Now())

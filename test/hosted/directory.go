@@ -39,7 +39,8 @@ func New(t *testing.T) *Directory {
 	_, err = h.DB.InsertToken(t.Context(), owner.ID, [32]byte{7}, "laptop", time.Time{})
 	Must(t, err)
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}
-	a, err := h.DB.Reserve(t.Context(), app.App{ID: "shop", Account: owner.ID, Type: app.Site, RAM: 100, Wanted: app.WantOnline, Code: app.Code{Main: "a"}}, ids, func(_, _ app.MB) error { return nil })
+	shop := app.App{ID: "shop", Account: owner.ID, Type: app.Site, RAM: 100, Wanted: app.WantOnline, Code: app.Code{Main: "a"}}
+	a, err := h.DB.Reserve(t.Context(), shop, ids, func(_, _ app.MB) error { return nil })
 	Must(t, err)
 	h.UID = a.UID
 	Must(t, h.Store.Publish(t.Context(), h.Stage(map[string]string{"main": "1", "lib/x": "1"}), "shop", a.UID))

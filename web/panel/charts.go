@@ -116,7 +116,10 @@ type plot struct {
 }
 
 func plotOf(points []app.Point, from, to time.Time) plot {
-	p := plot{From: from.Unix(), To: to.Unix(), At: []int64{}, RAM: []*float64{}, Most: []*float64{}, Limit: []*float64{}, CPU: []*float64{}, Kills: []int64{}}
+	p := plot{
+		From: from.Unix(), To: to.Unix(), At: []int64{},
+		RAM: []*float64{}, Most: []*float64{}, Limit: []*float64{}, CPU: []*float64{}, Kills: []int64{},
+	}
 	for i, of := range points {
 		if i > 0 && of.At.Sub(points[i-1].At) > points[i-1].Step*3/2 {
 			p.add(points[i-1].At.Add(points[i-1].Step), app.Point{}) // nothing ran between them

@@ -37,7 +37,9 @@ func (s *server) account(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	page := accountPage{Total: c.account.TotalRAM.Bytes(), Tokens: tokens, Sessions: sessions, Session: c.session.ID, Lifetimes: s.lifetimes(c)}
+	page := accountPage{
+		Total: c.account.TotalRAM.Bytes(), Tokens: tokens, Sessions: sessions, Session: c.session.ID, Lifetimes: s.lifetimes(c),
+	}
 	for _, snap := range s.Applications.Apps(c.account.ID) {
 		page.Assigned += snap.RAM.Bytes()
 		page.Apps++

@@ -108,7 +108,9 @@ func (s *server) theme(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	cookie := &http.Cookie{Name: themeCookie, Value: f.Get("theme"), Path: "/", MaxAge: int(365 * 24 * time.Hour / time.Second), SameSite: http.SameSiteLaxMode}
+	cookie := &http.Cookie{
+		Name: themeCookie, Value: f.Get("theme"), Path: "/", MaxAge: int(365 * 24 * time.Hour / time.Second), SameSite: http.SameSiteLaxMode,
+	}
 	if known := cookie.Value == themes[1] || cookie.Value == themes[2]; !known {
 		cookie.Value, cookie.MaxAge = "", -1
 	}

@@ -86,7 +86,8 @@ func (s *server) deploy(c *call, kind jobKind, fetch func(context.Context, *job)
 	}
 	j.to(jobChecking)
 	late := &call{
-		Call: web.Call{Request: c.Request, RequestID: c.RequestID, Pattern: c.Pattern}, from: c.from, account: c.account, app: c.app, owner: c.owner, audit: c.audit, lang: c.lang,
+		Call: web.Call{Request: c.Request, RequestID: c.RequestID, Pattern: c.Pattern},
+		from: c.from, account: c.account, app: c.app, owner: c.owner, audit: c.audit, lang: c.lang,
 	}
 	ctx := app.WithProgress(app.WithActor(context.WithoutCancel(c.Request.Context()), c.account.ID), j.tell)
 	began := s.Go(func() {
@@ -165,7 +166,10 @@ func (s *server) job(c *call) (answer, error) {
 		return answer{}, err
 	}
 	state, at := j.look()
-	page := jobPage{jobFacts: at, ID: j.id, Ended: !at.Ended.IsZero(), Failed: state == jobFailed, Share: share(at.Sent, at.Size), Output: at.Logs, Again: "/upload"}
+	page := jobPage{
+		jobFacts: at, ID: j.id, Ended: !at.Ended.IsZero(), Failed: state == jobFailed,
+		Share: share(at.Sent, at.Size), Output: at.Logs, Again: "/upload",
+	}
 	switch j.kind {
 	case jobUpload:
 		page.Title = c.lang.Say("Upload of a new application")

@@ -93,8 +93,10 @@ func (p *Proxy) modify(r *http.Response) error {
 		return errStatus
 	}
 	a := r.Request.Context().Value(askedKey{}).(*asked)
-	if r.StatusCode == http.StatusSwitchingProtocols && (r.Request.Header.Get("Upgrade") == "" || !strings.EqualFold(r.Request.Header.Get("Upgrade"), r.Header.Get("Upgrade"))) {
-		return errUpgrade
+	if r.StatusCode == http.StatusSwitchingProtocols {
+		if to := r.Request.Header.Get("Upgrade"); to == "" || !strings.EqualFold(to, r.Header.Get("Upgrade")) {
+			return errUpgrade
+		}
 	}
 	keep(r.Header, "Set-Cookie", r.Header["Set-Cookie"], func(text string) bool {
 		return !isPanels(text) && (!a.below || !p.reachesOthers(text))

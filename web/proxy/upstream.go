@@ -79,7 +79,8 @@ func (u *upstream) exchange(l *line, r *http.Request) (*http.Response, error) {
 		_ = l.Close()
 		return nil, err
 	}
-	over := &reply{ReadCloser: resp.Body, upstream: u, line: l, stop: stop, keep: !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols}
+	keep := !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols
+	over := &reply{ReadCloser: resp.Body, upstream: u, line: l, stop: stop, keep: keep}
 	if resp.Body == http.NoBody {
 		over.end(true)
 		return resp, nil
