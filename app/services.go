@@ -28,7 +28,7 @@ type Services struct {
 	Metrics func(id ID, now, from, to time.Time, step time.Duration) ([]Point, error)
 	// Record remembers who asked for what. It MUST NOT wait for a disk: it is called
 	// before each answer. It may be nil: then nothing is recorded.
-	Record func(Act)
+	Record func(AuditRecord)
 	// Changes refuses every request that is to change something, before its handler
 	// runs, while it returns an error. It may be nil: then it refuses none.
 	Changes func() error

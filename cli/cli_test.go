@@ -112,7 +112,7 @@ func scriptForget(ts *testscript.TestScript, _ bool, args []string) {
 // scriptHostile is "hostile": strangers have chosen all texts of an act.
 func scriptHostile(ts *testscript.TestScript, _ bool, _ []string) {
 	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
-		return d.Record(ctx, app.Act{
+		return d.Record(ctx, app.AuditRecord{
 			At: time.Now(), Actor: 7, Name: "\x1b[2Jroot", Token: 3, Label: "\x1b]0;x\a", From: "192.0.2.1", Operation: "app.stop",
 			App: "\u202eshop", Detail: "a\tb\nc", Status: 404, Refusal: "no \x1b[31m", Times: 12,
 		})

@@ -14,13 +14,13 @@ import (
 // writer is free again after a few milliseconds.
 const pruneBatch = 500
 
-const actColumns = "at, actor, name, token, label, account, address, operation, app, app_name, detail, status, refusal, request, times, counted"
+const auditColumns = "at, actor, name, token, label, account, address, operation, app, app_name, detail, status, refusal, request, times, counted"
 
 // Record stores acts in the audit log, in this order. What is counted is added
 // to the record of its minute, if there is one.
-func (db *DB) Record(ctx context.Context, acts ...app.Act) error {
+func (db *DB) Record(ctx context.Context, acts ...app.AuditRecord) error {
 	return db.write(ctx, "store the audit log", func(tx *sql.Tx) error {
-		insert, err := tx.PrepareContext(ctx, "INSERT INTO audit ("+actColumns+") VALUES (?"+strings.Repeat(", ?", 15)+`)
+		insert, err := tx.PrepareContext(ctx, "INSERT INTO audit ("+auditColumns+") VALUES (?"+strings.Repeat(", ?", 15)+`)
 			ON CONFLICT (at, actor, token, address, operation, app, status) WHERE counted = 1
 			DO UPDATE SET times = times + excluded.times`)
 		if err != nil {
@@ -38,9 +38,9 @@ func (db *DB) Record(ctx context.Context, acts ...app.Act) error {
 	})
 }
 
-// Acts returns the newest records that q chooses, oldest first. The Seq of the
+// AuditRecords returns the newest records that q chooses, oldest first. The Seq of the
 // first is the Before of the next older page; fewer than q.Limit are the last.
-func (db *DB) Acts(ctx context.Context, q app.ActQuery) ([]app.Act, error) {
+func (db *DB) AuditRecords(ctx context.Context, q app.AuditQuery) ([]app.AuditRecord, error) {
 	where, args := []string{"true"}, []any{}
 	add := func(clause string, values ...any) { where, args = append(where, clause), append(args, values...) }
 	if q.Account != 0 {
@@ -58,22 +58,22 @@ func (db *DB) Acts(ctx context.Context, q app.ActQuery) ([]app.Act, error) {
 	if q.Before > 0 {
 		add("seq < ?", q.Before)
 	}
-	query := "SELECT seq, " + actColumns + " FROM audit WHERE " + strings.Join(where, " AND ") + " ORDER BY seq DESC LIMIT ?"
-	var all []app.Act
+	query := "SELECT seq, " + auditColumns + " FROM audit WHERE " + strings.Join(where, " AND ") + " ORDER BY seq DESC LIMIT ?"
+	var all []app.AuditRecord
 	err := db.read(ctx, "read the audit log", func(tx *sql.Tx) error {
 		rows, err := tx.QueryContext(ctx, query, append(args, q.Limit)...)
 		if err != nil {
 			return err
 		}
-		all, err = collect(rows, scanAct)
+		all, err = collect(rows, scanRecord)
 		return err
 	})
 	slices.Reverse(all)
 	return all, err
 }
 
-func scanAct(row scanner) (app.Act, error) {
-	var a app.Act
+func scanRecord(row scanner) (app.AuditRecord, error) {
+	var a app.AuditRecord
 	var at int64
 	err := row.Scan(&a.Seq, &at, &a.Actor, &a.Name, &a.Token, &a.Label, &a.Account, &a.From, &a.Operation,
 		&a.App, &a.AppName, &a.Detail, &a.Status, &a.Refusal, &a.Request, &a.Times, &a.Counted)
@@ -81,12 +81,12 @@ func scanAct(row scanner) (app.Act, error) {
 	return a, err
 }
 
-// PruneActs removes records that are older than before, or more than keep, and
+// PruneAudit removes records that are older than before, or more than keep, and
 // returns how many: a bounded number, so call it until there are none. Beyond
 // keep the oldest of the actor with the most records go: whoever floods the log
 // pushes out their own past, not that of others.
-func (db *DB) PruneActs(ctx context.Context, keep int, before time.Time) (int, error) {
-	n, err := db.dropActs(ctx, "at < ?", stamp(before), pruneBatch)
+func (db *DB) PruneAudit(ctx context.Context, keep int, before time.Time) (int, error) {
+	n, err := db.dropRecords(ctx, "at < ?", stamp(before), pruneBatch)
 	if n > 0 || err != nil {
 		return n, err
 	}
@@ -102,11 +102,11 @@ func (db *DB) PruneActs(ctx context.Context, keep int, before time.Time) (int, e
 	if err != nil || count <= keep {
 		return 0, err
 	}
-	return db.dropActs(ctx, "actor = ?", int64(actor), min(count-keep, pruneBatch))
+	return db.dropRecords(ctx, "actor = ?", int64(actor), min(count-keep, pruneBatch))
 }
 
-// dropActs removes the oldest n records for which where holds.
-func (db *DB) dropActs(ctx context.Context, where string, arg int64, n int) (int, error) {
+// dropRecords removes the oldest n records for which where holds.
+func (db *DB) dropRecords(ctx context.Context, where string, arg int64, n int) (int, error) {
 	var dropped int64
 	err := db.write(ctx, "prune the audit log", func(tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, "DELETE FROM audit WHERE seq IN (SELECT seq FROM audit WHERE "+where+" ORDER BY seq LIMIT ?)", arg, n)

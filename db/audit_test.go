@@ -11,15 +11,15 @@ import (
 )
 
 // act is a record with something in every field.
-func act(at time.Time, actor app.AccountID, operation string) app.Act {
-	return app.Act{
+func act(at time.Time, actor app.AccountID, operation string) app.AuditRecord {
+	return app.AuditRecord{
 		At: at, Actor: actor, Name: "ana", Token: 3, Label: "laptop", Account: 8, From: "192.0.2.1",
 		Operation: operation, App: "shop", AppName: "Shop", Detail: "ramMB=256", Status: 200, Refusal: "no",
 		Request: "request-1", Times: 1,
 	}
 }
 
-func operations(acts []app.Act) string {
+func operations(acts []app.AuditRecord) string {
 	var names []string
 	for _, a := range acts {
 		names = append(names, a.Operation)
@@ -31,7 +31,7 @@ func TestActsAreKeptAsTheyWere(t *testing.T) {
 	db, clock := openTemp(t)
 	want := act(clock.now(), 7, "app.ram")
 	must(t, db.Record(t.Context(), want))
-	got, err := db.Acts(t.Context(), app.ActQuery{Limit: 10})
+	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 10})
 	must(t, err)
 	want.Seq, want.At = 1, clock.now().Truncate(time.Millisecond)
 	if len(got) != 1 || got[0] != want {
@@ -52,20 +52,20 @@ func TestActsAreChosen(t *testing.T) {
 	}
 	first := clock.now().Add(-6 * time.Hour)
 	for name, tt := range map[string]struct {
-		q    app.ActQuery
+		q    app.AuditQuery
 		want string
 	}{
-		"all":                  {app.ActQuery{Limit: 10}, "op0 op1 op2 op3 op4 op5"},
-		"the newest":           {app.ActQuery{Limit: 2}, "op4 op5"},
-		"the page before":      {app.ActQuery{Limit: 2, Before: 5}, "op2 op3"},
-		"the last page":        {app.ActQuery{Limit: 9, Before: 2}, "op0"},
-		"an actor or a target": {app.ActQuery{Limit: 9, Account: 8}, "op1 op3 op4 op5"},
-		"a target alone":       {app.ActQuery{Limit: 9, Account: 9}, "op2 op5"},
-		"an application":       {app.ActQuery{Limit: 9, App: "blog"}, "op4"},
-		"a time":               {app.ActQuery{Limit: 9, Since: first.Add(4 * time.Hour)}, "op4 op5"},
-		"nothing":              {app.ActQuery{Limit: 9, App: "bl%"}, ""},
+		"all":                  {app.AuditQuery{Limit: 10}, "op0 op1 op2 op3 op4 op5"},
+		"the newest":           {app.AuditQuery{Limit: 2}, "op4 op5"},
+		"the page before":      {app.AuditQuery{Limit: 2, Before: 5}, "op2 op3"},
+		"the last page":        {app.AuditQuery{Limit: 9, Before: 2}, "op0"},
+		"an actor or a target": {app.AuditQuery{Limit: 9, Account: 8}, "op1 op3 op4 op5"},
+		"a target alone":       {app.AuditQuery{Limit: 9, Account: 9}, "op2 op5"},
+		"an application":       {app.AuditQuery{Limit: 9, App: "blog"}, "op4"},
+		"a time":               {app.AuditQuery{Limit: 9, Since: first.Add(4 * time.Hour)}, "op4 op5"},
+		"nothing":              {app.AuditQuery{Limit: 9, App: "bl%"}, ""},
 	} {
-		got, err := db.Acts(t.Context(), tt.q)
+		got, err := db.AuditRecords(t.Context(), tt.q)
 		if err != nil || operations(got) != tt.want {
 			t.Errorf("%s: %q, %v; want %q", name, operations(got), err, tt.want)
 		}
@@ -85,7 +85,7 @@ func TestCountedActsAreOneRowAMinute(t *testing.T) {
 	clock.advance(30 * time.Second)
 	failure.At = clock.now()
 	must(t, db.Record(t.Context(), other, failure))
-	got, err := db.Acts(t.Context(), app.ActQuery{Limit: 10})
+	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 10})
 	must(t, err)
 	var seen []string
 	for _, a := range got {
@@ -102,10 +102,10 @@ func TestActsAreBounded(t *testing.T) {
 	long := act(clock.now(), 7, "app.ram")
 	long.AppName, long.Detail, long.Refusal, long.Times = strings.Repeat("ä", 1000), strings.Repeat("x", 1000), "\xff\xfe", 0
 	must(t, db.Record(t.Context(), long))
-	got, err := db.Acts(t.Context(), app.ActQuery{Limit: 1})
+	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 1})
 	must(t, err)
 	a := got[0]
-	if a.AppName != strings.Repeat("ä", app.MaxActName/2) || len(a.Detail) != app.MaxActDetail || a.Refusal != "\ufffd" || a.Times != 1 {
+	if a.AppName != strings.Repeat("ä", app.MaxRecordName/2) || len(a.Detail) != app.MaxRecordDetail || a.Refusal != "\ufffd" || a.Times != 1 {
 		t.Errorf("got %+v", a)
 	}
 }
@@ -116,14 +116,14 @@ func TestPruneActsTakesFromWhoHasMost(t *testing.T) {
 	for i := range 30 {
 		must(t, db.Record(t.Context(), act(clock.now(), 7, fmt.Sprint("quiet", i))))
 	}
-	flood := make([]app.Act, 1500)
+	flood := make([]app.AuditRecord, 1500)
 	for i := range flood {
 		flood[i] = act(clock.now(), 8, fmt.Sprint("flood", i))
 	}
 	must(t, db.Record(t.Context(), flood...))
 	rounds, removed := 0, 0
 	for {
-		n, err := db.PruneActs(t.Context(), 100, clock.now().Add(-time.Hour))
+		n, err := db.PruneAudit(t.Context(), 100, clock.now().Add(-time.Hour))
 		must(t, err)
 		if n == 0 {
 			break
@@ -133,7 +133,7 @@ func TestPruneActsTakesFromWhoHasMost(t *testing.T) {
 		}
 		rounds, removed = rounds+1, removed+n
 	}
-	got, err := db.Acts(t.Context(), app.ActQuery{Limit: 10_000})
+	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 10_000})
 	must(t, err)
 	if removed != 1430 || rounds != 3 || len(got) != 100 || got[0].Operation != "quiet0" || got[30].Operation != "flood1430" {
 		t.Errorf("removed %d in %d rounds, left %d: %s...", removed, rounds, len(got), operations(got)[:60])
@@ -145,9 +145,9 @@ func TestPruneActsTakesWhatIsOld(t *testing.T) {
 	must(t, db.Record(t.Context(), act(clock.now(), 7, "old")))
 	clock.advance(time.Hour)
 	must(t, db.Record(t.Context(), act(clock.now(), 7, "new")))
-	n, err := db.PruneActs(t.Context(), 100, clock.now())
+	n, err := db.PruneAudit(t.Context(), 100, clock.now())
 	must(t, err)
-	got, err := db.Acts(t.Context(), app.ActQuery{Limit: 9})
+	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 9})
 	if n != 1 || err != nil || operations(got) != "new" {
 		t.Errorf("removed %d, left %q, %v", n, operations(got), err)
 	}

@@ -13,7 +13,7 @@ const (
 	// linger is how long records wait for others: a flood of requests makes ten
 	// transactions a second, and a crash loses what came in a tenth of a second.
 	linger     = 100 * time.Millisecond
-	actBatch   = 256  // records in one transaction
+	auditBatch = 256  // records in one transaction
 	maxPending = 8192 // records that wait while the disk takes none
 	// spread is how many clients have counted records of their own in one
 	// batch; all others share one.
@@ -42,13 +42,13 @@ type Auditor struct {
 	failing bool // the last try; told once, by the goroutine alone
 
 	mu      sync.Mutex
-	pending []app.Act
-	at      map[actKey]int // the place in pending of a counted act
+	pending []app.AuditRecord
+	at      map[recordKey]int // the place in pending of a counted act
 	lost    int
 }
 
-// actKey is what counted acts of one record have in common.
-type actKey struct {
+// recordKey is what counted acts of one record have in common.
+type recordKey struct {
 	minute    int64
 	actor     app.AccountID
 	token     int64
@@ -65,7 +65,7 @@ func NewAuditor(db *DB, keep int, age time.Duration, tell func(problem error)) *
 	a := &Auditor{
 		db: db, keep: keep, age: age, tell: tell,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
-		at: map[actKey]int{},
+		at: map[recordKey]int{},
 	}
 	go a.run()
 	return a
@@ -74,7 +74,7 @@ func NewAuditor(db *DB, keep int, age time.Duration, tell func(problem error)) *
 // Record takes an act. It never waits for the disk; the act is stored within
 // linger, and by Close at the latest. While the disk takes nothing, maxPending
 // acts wait, and one that comes then is lost: the log says how many were.
-func (a *Auditor) Record(act app.Act) {
+func (a *Auditor) Record(act app.AuditRecord) {
 	act = act.Bounded()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,7 +94,7 @@ func (a *Auditor) Record(act app.Act) {
 
 // count adds act to one that waits, if there is one of its kind. The caller
 // holds mu.
-func (a *Auditor) count(act *app.Act) bool {
+func (a *Auditor) count(act *app.AuditRecord) bool {
 	_, known := a.at[keyOf(*act)]
 	if !known && len(a.at) >= spread {
 		act.From = Elsewhere
@@ -106,8 +106,8 @@ func (a *Auditor) count(act *app.Act) bool {
 	return known
 }
 
-func keyOf(act app.Act) actKey {
-	return actKey{act.At.Unix(), act.Actor, act.Token, act.From, act.Operation, act.App, act.Status}
+func keyOf(act app.AuditRecord) recordKey {
+	return recordKey{act.At.Unix(), act.Actor, act.Token, act.From, act.Operation, act.App, act.Status}
 }
 
 // Close stores what waits and ends. It fails when the disk does not take it.
@@ -189,7 +189,7 @@ func (a *Auditor) flush(ctx context.Context) (stored int, err error) {
 			return stored, nil
 		}
 		if lost > 0 {
-			batch = append(batch, app.Act{
+			batch = append(batch, app.AuditRecord{
 				At: a.db.now(), Actor: app.Owner, Operation: "audit.lost", Times: lost,
 				Refusal: "The disk took no records for a while, so these are lost.",
 			})
@@ -208,10 +208,10 @@ func (a *Auditor) flush(ctx context.Context) (stored int, err error) {
 }
 
 // take takes what waits longest out of the queue.
-func (a *Auditor) take() (batch []app.Act, lost int) {
+func (a *Auditor) take() (batch []app.AuditRecord, lost int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n := min(len(a.pending), actBatch)
+	n := min(len(a.pending), auditBatch)
 	batch = append(batch, a.pending[:n]...)
 	a.pending = append(a.pending[:0], a.pending[n:]...)
 	clear(a.at) // what is counted from now on is added in the database
@@ -220,7 +220,7 @@ func (a *Auditor) take() (batch []app.Act, lost int) {
 }
 
 // giveBack undoes take after a failure.
-func (a *Auditor) giveBack(batch []app.Act, lost int) {
+func (a *Auditor) giveBack(batch []app.AuditRecord, lost int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if lost > 0 {
@@ -234,7 +234,7 @@ func (a *Auditor) giveBack(batch []app.Act, lost int) {
 // prune removes what is too old or too much.
 func (a *Auditor) prune(ctx context.Context) {
 	for {
-		n, err := a.db.PruneActs(ctx, a.keep, a.db.now().Add(-a.age))
+		n, err := a.db.PruneAudit(ctx, a.keep, a.db.now().Add(-a.age))
 		if err != nil {
 			a.tell(err)
 		}

@@ -15,12 +15,12 @@ import (
 func silent(t *testing.T) func(error) { return func(err error) { t.Error(err) } }
 
 // eventually waits until the log has n records.
-func eventually(t *testing.T, db *DB, n int) []app.Act {
+func eventually(t *testing.T, db *DB, n int) []app.AuditRecord {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
-		got, err := db.Acts(ctx, app.ActQuery{Limit: 100_000})
+		got, err := db.AuditRecords(ctx, app.AuditQuery{Limit: 100_000})
 		must(t, err)
 		if len(got) >= n {
 			return got
@@ -59,7 +59,7 @@ func TestAuditorClosesWithEverythingStored(t *testing.T) {
 	wg.Wait()
 	must(t, a.Close())
 	must(t, a.Close())
-	got, err := db.Acts(t.Context(), app.ActQuery{Limit: 100_000})
+	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 100_000})
 	must(t, err)
 	last := map[app.AccountID]int{}
 	for _, r := range got {
@@ -79,11 +79,11 @@ func TestAuditorCountsAFlood(t *testing.T) {
 	a := NewAuditor(db, 100_000, time.Hour, silent(t))
 	const flood = 20_000
 	for i := range flood {
-		f := app.Act{At: clock.now(), Actor: app.Stranger, Operation: "auth.failed", From: fmt.Sprint("192.0.2.", i), Status: 401, Counted: true, Times: 1}
+		f := app.AuditRecord{At: clock.now(), Actor: app.Stranger, Operation: "auth.failed", From: fmt.Sprint("192.0.2.", i), Status: 401, Counted: true, Times: 1}
 		a.Record(f)
 	}
 	must(t, a.Close())
-	got, err := db.Acts(t.Context(), app.ActQuery{Limit: 100_000})
+	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 100_000})
 	must(t, err)
 	times, others := 0, 0
 	for _, r := range got {
@@ -105,7 +105,7 @@ func TestAuditorPrunes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
-		got, err := db.Acts(ctx, app.ActQuery{Limit: 9})
+		got, err := db.AuditRecords(ctx, app.AuditQuery{Limit: 9})
 		must(t, err)
 		if len(got) == 0 {
 			break
@@ -132,9 +132,9 @@ func TestAuditorOutlivesADiskThatTakesNothing(t *testing.T) {
 	_, err = db.writer.ExecContext(t.Context(), "DROP TRIGGER full")
 	must(t, err)
 	must(t, a.Close())
-	got, err := db.Acts(t.Context(), app.ActQuery{Limit: 100_000})
+	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 100_000})
 	must(t, err)
-	lost := slices.IndexFunc(got, func(r app.Act) bool { return r.Operation == "audit.lost" })
+	lost := slices.IndexFunc(got, func(r app.AuditRecord) bool { return r.Operation == "audit.lost" })
 	if got[0].Operation != "first" || lost < 0 || got[lost].Times != 10 || len(got) != maxPending+1 {
 		t.Errorf("%d records, the first is %+v, lost at %d", len(got), got[0], lost)
 	}
@@ -169,10 +169,10 @@ func BenchmarkAuditor(b *testing.B) {
 
 // BenchmarkRecord is what a record costs that is not put off, with the log full.
 func BenchmarkRecord(b *testing.B) {
-	for _, n := range []int{1, actBatch} {
+	for _, n := range []int{1, auditBatch} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			db, clock := openTemp(b)
-			acts := make([]app.Act, n)
+			acts := make([]app.AuditRecord, n)
 			for i := range acts {
 				acts[i] = act(clock.now(), 7, "app.ram")
 			}
@@ -188,7 +188,7 @@ func BenchmarkRecord(b *testing.B) {
 // BenchmarkPrune adds a batch to, and removes one from, a log of 100,000.
 func BenchmarkPrune(b *testing.B) {
 	db, clock := openTemp(b)
-	acts := make([]app.Act, 1000)
+	acts := make([]app.AuditRecord, 1000)
 	for i := range acts {
 		acts[i] = act(clock.now(), app.AccountID(i%5), "app.ram")
 	}
@@ -201,7 +201,7 @@ func BenchmarkPrune(b *testing.B) {
 		if err := db.Record(b.Context(), acts[:pruneBatch]...); err != nil {
 			b.Fatal(err)
 		}
-		if n, err := db.PruneActs(b.Context(), 100_000, time.Time{}); err != nil || n != pruneBatch {
+		if n, err := db.PruneAudit(b.Context(), 100_000, time.Time{}); err != nil || n != pruneBatch {
 			b.Fatal(n, err)
 		}
 	}

@@ -115,8 +115,8 @@ func (s *server) recordFailure(c *call, account app.Account, err error) {
 }
 
 // actOf is what every record of a call has.
-func (s *server) actOf(c *call, actor app.Account, operation string) app.Act {
-	return app.Act{
+func (s *server) actOf(c *call, actor app.Account, operation string) app.AuditRecord {
+	return app.AuditRecord{
 		At: s.Now(), Actor: actor.ID, Name: actor.Name, Token: c.with.ID, Label: c.with.Label,
 		From: addressOf(c.Request.RemoteAddr), Operation: operation, Request: c.RequestID, Times: 1,
 	}

@@ -18,10 +18,10 @@ import (
 // book keeps what is recorded.
 type book struct {
 	mu   sync.Mutex
-	acts []app.Act
+	acts []app.AuditRecord
 }
 
-func (b *book) Record(a app.Act) {
+func (b *book) Record(a app.AuditRecord) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.acts = append(b.acts, a)
@@ -38,7 +38,7 @@ func (b *book) lines() []string {
 	return lines
 }
 
-func line1(a app.Act) string {
+func line1(a app.AuditRecord) string {
 	counted := ""
 	if a.Counted {
 		counted = " counted"

@@ -46,7 +46,7 @@
 //
 //  1. The row of the route names the operation (routes.go). The handler adds what matters
 //     with Trail.Note (web/call.go), and never a secret.
-//  2. server.record (audit.go) hands the app.Act to Services.Record before server.send
+//  2. server.record (audit.go) hands the app.AuditRecord to Services.Record before server.send
 //     writes the answer. The record of a WebSocket follows its last frame.
 //  3. Record is that of db.Auditor. Its one goroutine stores the records of a tenth of a second in
 //     one transaction.

@@ -38,7 +38,7 @@ type actView struct {
 }
 
 // who names the actor of a record.
-func who(a app.Act) string {
+func who(a app.AuditRecord) string {
 	switch a.Actor {
 	case app.Owner:
 		return "owner (command line)"
@@ -49,7 +49,7 @@ func who(a app.Act) string {
 }
 
 // outcome is what came of it.
-func outcome(a app.Act) string {
+func outcome(a app.AuditRecord) string {
 	text := "ok"
 	if a.Refusal != "" || a.Status >= http.StatusBadRequest {
 		text = strconv.Itoa(a.Status) + " " + a.Refusal
@@ -72,7 +72,7 @@ func audit(c *Caller) *cobra.Command {
 	completes(cmd, "account", c.accounts)
 	completes(cmd, "app", c.apps)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, _ []string) error {
-		q := app.ActQuery{App: app.ID(*application), Limit: limit}
+		q := app.AuditQuery{App: app.ID(*application), Limit: limit}
 		var err error
 		if *since != "" {
 			if q.Since, err = sinceWhen(*since, time.Now()); err != nil {
@@ -82,7 +82,7 @@ func audit(c *Caller) *cobra.Command {
 		if q.Account, err = c.accountOfLog(ctx, d, *of); err != nil {
 			return err
 		}
-		acts, err := d.Acts(ctx, q)
+		acts, err := d.AuditRecords(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func sinceWhen(text string, now time.Time) (time.Time, error) {
 	return time.Parse(time.RFC3339, text)
 }
 
-func (c *Caller) printActs(acts []app.Act, asJSON bool) error {
+func (c *Caller) printActs(acts []app.AuditRecord, asJSON bool) error {
 	if asJSON {
 		views := make([]actView, len(acts))
 		for i, a := range acts {
@@ -147,7 +147,7 @@ func shown(s string) string {
 }
 
 // appOf names an application by its id, and by its name if that is another.
-func appOf(a app.Act) string {
+func appOf(a app.AuditRecord) string {
 	if a.AppName == "" || a.AppName == string(a.App) {
 		return string(a.App)
 	}
@@ -157,7 +157,7 @@ func appOf(a app.Act) string {
 // record puts what the owner of the host did into the audit log. The change is
 // made by then, so that a record which cannot be stored is said, and no failure.
 func (c *Caller) record(ctx context.Context, d *db.DB, of app.AccountID, operation string, id app.ID, detail string) {
-	act := app.Act{At: time.Now(), Actor: app.Owner, Account: of, Operation: operation, App: id, Detail: detail}
+	act := app.AuditRecord{At: time.Now(), Actor: app.Owner, Account: of, Operation: operation, App: id, Detail: detail}
 	if err := d.Record(context.WithoutCancel(ctx), act); err != nil {
 		fmt.Fprintf(c.Stderr, "berth: it was done, but the audit log does not have it: %v\n", err)
 	}

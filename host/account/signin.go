@@ -50,11 +50,11 @@ type SignIns struct {
 	store     SignInStore
 	ttl       time.Duration
 	hasher    *hasher
-	names     *brake
-	addresses *brake
-	key       []byte // of known browsers; nil knows none
-	browsers  *brake // that are known
-	changes   *brake // of passwords, by session
+	names     *throttle
+	addresses *throttle
+	key       []byte    // of known browsers; nil knows none
+	browsers  *throttle // that are known
+	changes   *throttle // of passwords, by session
 }
 
 // NewSignIns returns the sign-ins of a store; a session ends when it was not
@@ -62,8 +62,8 @@ type SignIns struct {
 // browsers; without one there are none.
 func NewSignIns(store SignInStore, ttl time.Duration, key []byte) *SignIns {
 	return &SignIns{
-		store, ttl, newHasher(), newBrake(nameWait), newBrake(addressWait),
-		knownKey(key), newBrake(addressWait), newBrake(addressWait),
+		store, ttl, newHasher(), newThrottle(nameWait), newThrottle(addressWait),
+		knownKey(key), newThrottle(addressWait), newThrottle(addressWait),
 	}
 }
 
@@ -120,9 +120,9 @@ func (s *SignIns) SignIn(ctx context.Context, name, password string, from app.Vi
 func (s *SignIns) slow(name, browser string, from app.Visitor) error {
 	var wait time.Duration
 	if browser != "" {
-		wait = s.browsers.take(browser)
-	} else if wait = s.addresses.take(from.Key); wait == 0 {
-		wait = s.names.take(cutText(name, maxAgent))
+		wait = s.browsers.try(browser)
+	} else if wait = s.addresses.try(from.Key); wait == 0 {
+		wait = s.names.try(cutText(name, maxAgent))
 	}
 	return tooMany(wait)
 }
@@ -130,10 +130,10 @@ func (s *SignIns) slow(name, browser string, from app.Visitor) error {
 // forgive takes back what slow counted: the password was right.
 func (s *SignIns) forgive(name, browser string, from app.Visitor) {
 	if browser != "" {
-		s.browsers.release(browser) // those of strangers stay counted
+		s.browsers.forget(browser) // those of strangers stay counted
 		return
 	}
-	s.names.release(cutText(name, maxAgent))
+	s.names.forget(cutText(name, maxAgent))
 	s.addresses.undo(from.Key)
 }
 
@@ -195,7 +195,7 @@ func (s *SignIns) ChangePassword(ctx context.Context, a app.Account, old, passwo
 	}
 	// By session: guesses of strangers for the name keep nobody from changing it.
 	session := strconv.FormatInt(keep, 10)
-	if err := tooMany(s.changes.take(session)); err != nil {
+	if err := tooMany(s.changes.try(session)); err != nil {
 		return err
 	}
 	_, hash, err := s.store.PasswordByName(ctx, a.Name)
@@ -209,7 +209,7 @@ func (s *SignIns) ChangePassword(ctx context.Context, a app.Account, old, passwo
 	if !right {
 		return app.Errorf(app.Forbidden, "the old password is wrong")
 	}
-	s.changes.release(session)
+	s.changes.forget(session)
 	return s.SetPassword(ctx, a, password, keep)
 }
 

@@ -121,13 +121,13 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 		wantKind(t, "not from elsewhere", try("bea", "x", 51), app.Unauthorized)
 		waited := time.Duration(0)
 		for range 20 { // the waits double, and end at the longest
-			left := s.addresses.take("192.0.2.50")
+			left := s.addresses.try("192.0.2.50")
 			if left > addressWait {
 				t.Fatalf("a wait of %v", left)
 			}
 			waited += left
 			time.Sleep(left)
-			if s.addresses.take("192.0.2.50") != 0 {
+			if s.addresses.try("192.0.2.50") != 0 {
 				t.Fatal("the wait was not the wait")
 			}
 		}
@@ -193,12 +193,12 @@ func TestGuessesAtOnce(t *testing.T) {
 	}
 }
 
-func TestBrakeIsBounded(t *testing.T) {
-	b := newBrake(time.Minute)
-	for i := range 3 * brakeSize {
-		b.take(fmt.Sprint(i))
+func TestThrottleIsBounded(t *testing.T) {
+	b := newThrottle(time.Minute)
+	for i := range 3 * throttleSize {
+		b.try(fmt.Sprint(i))
 	}
-	if n := len(b.young) + len(b.old); n > 2*brakeSize {
+	if n := len(b.young) + len(b.old); n > 2*throttleSize {
 		t.Errorf("%d keys are kept", n)
 	}
 }

@@ -159,8 +159,8 @@ func TestWhy(t *testing.T) {
 	} {
 		w.host.add(w.ana.ID, id, tt.change)
 		add(t, w, id)
-		must(t, w.db.Record(t.Context(), app.Act{At: time.Now(), Actor: w.bob.ID, Name: "bob", Label: "laptop", Operation: "app.stop", App: "stopped", Status: 200},
-			app.Act{At: time.Now(), Name: "eve", Operation: "app.stop", App: "stopped", Status: 403, Refusal: "You may not."}))
+		must(t, w.db.Record(t.Context(), app.AuditRecord{At: time.Now(), Actor: w.bob.ID, Name: "bob", Label: "laptop", Operation: "app.stop", App: "stopped", Status: 200},
+			app.AuditRecord{At: time.Now(), Name: "eve", Operation: "app.stop", App: "stopped", Status: 403, Refusal: "You may not."}))
 		w.as("ana").get("/apps/"+string(id)).want(t, string(id), http.StatusOK, tt.want)
 	}
 	p := w.as("bob").get("/apps/crashed")

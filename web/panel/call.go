@@ -131,7 +131,7 @@ func (s *server) record(c *call, status int, refusal string) {
 	if c.audit.actor.ID != 0 {
 		who = c.audit.actor
 	}
-	act := app.Act{
+	act := app.AuditRecord{
 		At: s.Now(), Actor: who.ID, Name: who.Name, Label: "panel", Account: who.ID, From: c.from.Address,
 		Operation: c.audit.Operation, App: c.app.ID, AppName: c.app.Name, Detail: c.audit.Detail,
 		Status: status, Refusal: refusal, Request: c.RequestID, Times: 1,

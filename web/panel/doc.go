@@ -24,7 +24,7 @@
 //  4. The handler asks the services and returns an answer. If it fails, server.refused
 //     (answer.go) shows the error on the page that the route's row names, in the
 //     account's language. The status comes from the API's table (httpapi.StatusOf).
-//  5. server.send (answer.go) hands an app.Act to the auditor, and renders or redirects.
+//  5. server.send (answer.go) hands an app.AuditRecord to the auditor, and renders or redirects.
 //     What the page after the redirect shows once, such as a new token, waits in memory
 //     (flashes). No address and no database contains it: the address of the redirect
 //     contains a key, which only that page knows.
@@ -33,7 +33,7 @@
 // (web.Upload). Then
 // server.deploy (page_upload.go) makes a job of the deployment. The job is a goroutine,
 // which the daemon counts as a request (Config.Go, web.Inflight.Join). The page of the
-// upload asks the job how far it is. When the job ends, server.record hands its app.Act
+// upload asks the job how far it is. When the job ends, server.record hands its app.AuditRecord
 // to the auditor.
 //
 // The pages of files read and write through files.Store (files/browse.go), always for one

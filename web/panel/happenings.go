@@ -113,7 +113,7 @@ func (s *server) stopper(ctx context.Context, a app.Snapshot) string {
 	if a.LastExit == nil || !a.LastExit.Asked {
 		return ""
 	}
-	acts, err := s.Acts(ctx, app.ActQuery{App: a.ID, Since: a.LastExit.At.Add(-time.Minute), Limit: stopperActs})
+	acts, err := s.AuditRecords(ctx, app.AuditQuery{App: a.ID, Since: a.LastExit.At.Add(-time.Minute), Limit: stopperActs})
 	if err != nil {
 		s.Log.Error("cannot read who stopped an application", "app", a.ID, "cause", err)
 		return ""

@@ -139,11 +139,11 @@ func TestNewAccountBySetupLink(t *testing.T) {
 func TestAuditPages(t *testing.T) {
 	w := newWorld(t)
 	seed(w)
-	var all []app.Act
+	var all []app.AuditRecord
 	for i := range auditPage + 3 {
-		all = append(all, app.Act{At: time.Now(), Actor: w.bob.ID, Name: "bob", Operation: "app.start", App: "shop", Detail: fmt.Sprintf("number=%d.", i), Status: 200})
+		all = append(all, app.AuditRecord{At: time.Now(), Actor: w.bob.ID, Name: "bob", Operation: "app.start", App: "shop", Detail: fmt.Sprintf("number=%d.", i), Status: 200})
 	}
-	all = append(all, app.Act{At: time.Now(), Actor: app.Stranger, Operation: "session.failed", Detail: "<b>", Status: 401, Refusal: "No."}, app.Act{At: time.Now(), Operation: "account.create"})
+	all = append(all, app.AuditRecord{At: time.Now(), Actor: app.Stranger, Operation: "session.failed", Detail: "<b>", Status: 401, Refusal: "No."}, app.AuditRecord{At: time.Now(), Operation: "account.create"})
 	must(t, w.db.Record(t.Context(), all...))
 	b := w.as("ana")
 	b.get("/host/audit").want(t, "all", http.StatusOK, "&lt;b&gt;", "401 No.", "somebody unknown", "owner of the host")

@@ -38,7 +38,7 @@ type accountRow struct {
 
 // host shows what administrators look after.
 func (s *server) host(c *call) (answer, error) {
-	all, used, err := s.Keeper.Accounts(c.Request.Context())
+	all, used, err := s.Admin.Accounts(c.Request.Context())
 	if err != nil {
 		return answer{}, err
 	}
@@ -77,7 +77,7 @@ func (s *server) createAccount(c *call) (answer, error) {
 	}
 	name := strings.TrimSpace(c.Request.PostForm.Get("name"))
 	c.audit.Note("account=%.40q ramMB=%d", name, ram)
-	a, err := s.Keeper.Create(c.Request.Context(), name, ram)
+	a, err := s.Admin.Create(c.Request.Context(), name, ram)
 	if err != nil {
 		return answer{}, err
 	}
@@ -86,7 +86,7 @@ func (s *server) createAccount(c *call) (answer, error) {
 
 // invite shows a one-time link for an account, once.
 func (s *server) invite(c *call, a app.Account, sentence string) (answer, error) {
-	key, err := s.Keeper.Invite(c.Request.Context(), a.ID)
+	key, err := s.Admin.Invite(c.Request.Context(), a.ID)
 	if err != nil {
 		return answer{}, err
 	}
@@ -103,7 +103,7 @@ func (s *server) invite(c *call, a app.Account, sentence string) (answer, error)
 
 // meantAccount is the account of the path.
 func (s *server) meantAccount(c *call) (app.Account, error) {
-	all, _, err := s.Keeper.Accounts(c.Request.Context())
+	all, _, err := s.Admin.Accounts(c.Request.Context())
 	if err != nil {
 		return app.Account{}, err
 	}
@@ -127,7 +127,7 @@ func (s *server) setAccountRAM(c *call) (answer, error) {
 		return answer{}, err
 	}
 	c.audit.Note("ramMB=%d", ram)
-	if _, err := s.Keeper.SetTotal(c.Request.Context(), a.ID, ram); err != nil {
+	if _, err := s.Admin.SetTotal(c.Request.Context(), a.ID, ram); err != nil {
 		return answer{}, err
 	}
 	return done("/host", c.lang.Say("The account %s has %d MB of RAM now.", a.Name, ram))
@@ -145,7 +145,7 @@ func (s *server) setDisabled(c *call, disabled bool) (answer, error) {
 	if disabled && a.ID == c.account.ID {
 		return answer{}, app.Errorf(app.Conflict, "you cannot disable your own account")
 	}
-	if _, err := s.Keeper.SetDisabled(c.Request.Context(), a.ID, disabled); err != nil {
+	if _, err := s.Admin.SetDisabled(c.Request.Context(), a.ID, disabled); err != nil {
 		return answer{}, err
 	}
 	if disabled {
@@ -234,7 +234,7 @@ type logPage struct {
 
 // actRow is one record.
 type actRow struct {
-	app.Act
+	app.AuditRecord
 	Who string
 }
 
@@ -242,7 +242,7 @@ type actRow struct {
 func (s *server) auditLog(c *call) (answer, error) {
 	q := c.Request.URL.Query()
 	page := logPage{Account: q.Get("account"), App: q.Get("app"), Operation: q.Get("operation")}
-	ask := app.ActQuery{App: app.ID(page.App), Operation: page.Operation, Limit: auditPage, Before: max(whole(q.Get("before")), 0)}
+	ask := app.AuditQuery{App: app.ID(page.App), Operation: page.Operation, Limit: auditPage, Before: max(whole(q.Get("before")), 0)}
 	if page.Account != "" {
 		id, err := s.accountBy(c, page.Account)
 		if err != nil {
@@ -250,7 +250,7 @@ func (s *server) auditLog(c *call) (answer, error) {
 		}
 		ask.Account = id
 	}
-	acts, err := s.Acts(c.Request.Context(), ask)
+	acts, err := s.AuditRecords(c.Request.Context(), ask)
 	if err != nil {
 		return answer{}, err
 	}
@@ -276,7 +276,7 @@ func (s *server) accountBy(c *call, text string) (app.AccountID, error) {
 	if id := whole(text); id > 0 {
 		return app.AccountID(id), nil
 	}
-	all, _, err := s.Keeper.Accounts(c.Request.Context())
+	all, _, err := s.Admin.Accounts(c.Request.Context())
 	if err != nil {
 		return 0, err
 	}

@@ -18,12 +18,12 @@ type Config struct {
 	app.Services
 	SignIns SignIns
 	Tokens  Tokens
-	Keeper  Keeper
+	Admin   Admin
 
 	// Account knows accounts by their number: NotFound for none.
 	Account func(ctx context.Context, id app.AccountID) (app.Account, error)
-	// Acts returns the newest of what was done that q chooses, oldest first.
-	Acts func(ctx context.Context, q app.ActQuery) ([]app.Act, error)
+	// AuditRecords returns the newest of what was done that q chooses, oldest first.
+	AuditRecords func(ctx context.Context, q app.AuditQuery) ([]app.AuditRecord, error)
 	// Examine says how the host is, as berth doctor does. It may take seconds.
 	Examine func(ctx context.Context) []app.Finding
 	// Go runs f beside the request, and keeps the daemon from ending before it

@@ -44,8 +44,8 @@ type Tokens interface {
 	Revoke(ctx context.Context, account app.AccountID, id int64) error
 }
 
-// Keeper looks after the accounts of the host.
-type Keeper interface {
+// Admin looks after the accounts of the host.
+type Admin interface {
 	// Accounts returns all of them, oldest first, and the RAM that each has assigned.
 	Accounts(ctx context.Context) ([]app.Account, []app.MB, error)
 	Create(ctx context.Context, name string, ram app.MB) (app.Account, error)

@@ -62,8 +62,8 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 			Applications: records{w.host, w}, Settings: w.host, Deployments: records{w.host, w}, Contents: w.host, Logs: w.printed, Feed: w.hub,
 			Accounts: account.New(store), Links: w.host, Teams: teams, Names: w.host, Metrics: past.Range, Record: w.acts.Record,
 		},
-		SignIns: w.signIns, Tokens: account.NewTokens(store), Keeper: account.NewKeeper(store, w.signIns),
-		Account: store.Account, Acts: store.Acts,
+		SignIns: w.signIns, Tokens: account.NewTokens(store), Admin: account.NewAdmin(store, w.signIns),
+		Account: store.Account, AuditRecords: store.AuditRecords,
 		Examine: func(context.Context) []app.Finding {
 			return []app.Finding{
 				{Name: "limit", Verdict: "ok", Text: "enforced"},
@@ -109,20 +109,20 @@ func must(t *testing.T, err error) {
 // acts is an Audit that keeps everything.
 type acts struct {
 	mu  sync.Mutex
-	all []app.Act
+	all []app.AuditRecord
 }
 
-func (a *acts) Record(act app.Act) {
+func (a *acts) Record(act app.AuditRecord) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.all = append(a.all, act)
 }
 
-func (a *acts) last() app.Act {
+func (a *acts) last() app.AuditRecord {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.all) == 0 {
-		return app.Act{}
+		return app.AuditRecord{}
 	}
 	return a.all[len(a.all)-1]
 }

@@ -11,10 +11,10 @@ const (
 	Stranger = -1 // somebody without a valid token
 )
 
-// Act is one record of the audit log: who asked for what, from where, and what
+// AuditRecord is one record of the audit log: who asked for what, from where, and what
 // came of it. It holds no token, no value of a variable and no command. Its texts
 // may be a stranger's, so that whoever prints them escapes them.
-type Act struct {
+type AuditRecord struct {
 	Seq       int64 // grows from record to record; set when it is stored
 	At        time.Time
 	Actor     AccountID
@@ -31,25 +31,25 @@ type Act struct {
 	Refusal   string    // the sentence of it; "" when it was done
 	Request   string    // the X-Request-Id of the answer
 	Times     int       // how often, at least 1
-	// Counted acts are one record for each minute, client and operation: many
+	// Counted records are one record for each minute, client and operation: many
 	// of them tell no more than their number does.
 	Counted bool
 }
 
-// Bounds of the texts of an act, in bytes: what is longer is cut.
+// Bounds of the texts of a record, in bytes: what is longer is cut.
 const (
-	MaxActName   = 128
-	MaxActDetail = 400
+	MaxRecordName   = 128
+	MaxRecordDetail = 400
 )
 
-// Bounded returns the act with its texts cut to what is stored, Times at least
-// 1, and the time of a counted act at the begin of its minute.
-func (a Act) Bounded() Act {
+// Bounded returns the record with its texts cut to what is stored, Times at least
+// 1, and the time of a counted record at the begin of its minute.
+func (a AuditRecord) Bounded() AuditRecord {
 	for _, text := range []*string{&a.Name, &a.Label, &a.From, &a.AppName, &a.Request, &a.Operation} {
-		*text = cut(*text, MaxActName)
+		*text = cut(*text, MaxRecordName)
 	}
-	a.App = ID(cut(string(a.App), MaxActName))
-	a.Detail, a.Refusal = cut(a.Detail, MaxActDetail), cut(a.Refusal, MaxActDetail)
+	a.App = ID(cut(string(a.App), MaxRecordName))
+	a.Detail, a.Refusal = cut(a.Detail, MaxRecordDetail), cut(a.Refusal, MaxRecordDetail)
 	a.Times = max(1, a.Times)
 	if a.Counted {
 		a.At = a.At.Truncate(time.Minute)
@@ -68,8 +68,8 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// ActQuery chooses records of the audit log; zero fields choose all.
-type ActQuery struct {
+// AuditQuery chooses records of the audit log; zero fields choose all.
+type AuditQuery struct {
 	Account AccountID // that acted, or was meant
 	App     ID
 	// Operation is one of them, such as "app.start".

@@ -22,7 +22,7 @@ func TestKeeper(t *testing.T) {
 	})
 	ctx := t.Context()
 	signIns := NewSignIns(store, time.Hour, nil)
-	k := NewKeeper(store, signIns)
+	k := NewAdmin(store, signIns)
 	ana, err := k.Create(ctx, "ana", 512)
 	if err != nil || ana.ID == 0 || ana.Admin || ana.Plan != DefaultPlan {
 		t.Fatalf("%+v, %v", ana, err)
