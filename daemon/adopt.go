@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path"
@@ -18,10 +17,8 @@ import (
 
 	"berth/app"
 	"berth/files"
-	"berth/host"
 	"berth/proc"
 	"berth/proc/logs"
-	"berth/proc/sandbox"
 )
 
 // survivor is a program that an earlier daemon left.
@@ -273,43 +270,4 @@ func (d *daemon) endUntaken() {
 	if _, err := d.groups.Sweep(func(group string) bool { return !untaken[group] }); err != nil {
 		d.log.Error("cannot end everything that an earlier daemon left running", "error", err)
 	}
-}
-
-// adopt is a host.Adopt.
-func (s *starter) adopt(p app.Program) (*host.Survivor, error) {
-	v, ok := s.adopts(p.App)
-	if !ok {
-		return nil, nil
-	}
-	p.Run = v.run
-	if v.Port > 0 {
-		p.Port = v.Port
-	}
-	out, pipe, err := s.logs.Pipe(p.App, false, p.UID)
-	if err != nil {
-		return nil, s.unadopted(v, err)
-	}
-	defer pipe.Close()
-	temp := memoryTemp // of its console commands
-	if !slices.Contains(s.proc.Walls.Layers, sandbox.Mounts) {
-		temp = s.trees.Temp(p.App, false)
-	}
-	spec := s.spec(p, temp)
-	spec.OnHelperOOM, spec.OnNoSocket = helperKilled(out), noSocket(out)
-	run, err := s.proc.Adopt(v.Survivor, spec)
-	if err != nil {
-		s.logs.Ended(p)
-		return nil, s.unadopted(v, err)
-	}
-	s.logs.HoldProcess(p.App, p.Run, run.Process())
-	tidy := func() { s.logs.Ended(p) }
-	return &host.Survivor{Instance: &instance{run, s, p.App, spec, out, tidy}, Run: v.run, StartedAt: v.Started, Port: p.Port}, nil
-}
-
-// unadopted ends a program that cannot be adopted: it must not run twice.
-func (s *starter) unadopted(v survivor, why error) error {
-	if _, err := s.proc.Tree.Sweep(func(group string) bool { return group != v.Group }); err != nil {
-		return fmt.Errorf("%w; and cannot end it: %w", why, err)
-	}
-	return why
 }

@@ -204,7 +204,7 @@ func (d *daemon) hostConfig(capacity app.MB) host.Config {
 	if slices.Contains(d.walls.Layers, sandbox.Mounts) {
 		tools.Only(d.walls.Paths)
 	}
-	start := &starter{
+	start := &launcher{
 		adopts: d.survivors.take,
 		path:   tools.Path(), trees: d.trees, logs: d.logs,
 		proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter, Network: d.network, Sockets: d.sockets, Walls: d.walls},

@@ -30,7 +30,7 @@
 // (host/host.go). Host.Boot undoes commits that a crash cut short, removes what is left of
 // applications whose removal the records ask for, and moves what they do not know to
 // lost/ (trees.sweep). If it could do all of that, it drops the reservations.
-// It adopts the survivors (Config.Adopt, starter.adopt). Once it has returned, berth
+// It adopts the survivors (Config.Adopt, launcher.adopt). Once it has returned, berth
 // answers, and Host.startQueued starts in the background what else is wanted online, a
 // few programs at a time. Under systemd, daemon.pulse (pulse.go) reports to the watchdog each time the
 // listener, the database and every unit have answered.

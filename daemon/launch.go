@@ -3,11 +3,14 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"berth/app"
 	"berth/files"
@@ -17,9 +20,9 @@ import (
 	"berth/proc/sandbox"
 )
 
-// starter makes of an app.Program what proc runs: its group, its directories,
+// launcher makes of an app.Program what proc runs: its group, its directories,
 // its environment, its output. It is host.Launch on this machine.
-type starter struct {
+type launcher struct {
 	path     string // PATH of programs
 	proc     *proc.Launcher
 	trees    *files.Store
@@ -34,50 +37,61 @@ type starter struct {
 }
 
 // launch is a host.Launch.
-func (s *starter) launch(_ context.Context, p app.Program) (host.Instance, error) {
+func (l *launcher) launch(_ context.Context, p app.Program) (host.Instance, error) {
 	if p.Code.Static() {
-		return s.still(p)
+		return l.launchStatic(p)
 	}
-	out, pipe, err := s.logs.Pipe(p.App, p.Build, p.UID)
+	out, pipe, err := l.logs.Pipe(p.App, p.Build, p.UID)
 	if err != nil {
 		return nil, cmp.Or(files.Refused("open the application's log", err), err)
 	}
 	defer pipe.Close()
-	temp, err := s.temp(p)
+	temp, err := l.temp(p)
 	if err != nil {
-		s.logs.Ended(p)
+		l.logs.Ended(p)
 		return nil, err
 	}
-	spec := s.spec(p, temp)
+	spec := l.spec(p, temp)
 	spec.Output = pipe
 	spec.OnHelperOOM, spec.OnNoSocket = helperKilled(out), noSocket(out)
 	if p.Build {
-		spec.Group = fmt.Sprintf("apps/%s/build-%d", p.App, s.builds.Add(1))
+		spec.Group = fmt.Sprintf("apps/%s/build-%d", p.App, l.builds.Add(1))
 		spec.OOMGroup = true
-		spec.Pids = max(s.pids, buildPids)
+		spec.Pids = max(l.pids, buildPids)
 		spec.Port = 0 // the program that runs beside it has it
 	}
 	if p.Stage != "" {
-		spec.From = s.trees.BuildDir(p.Stage)
+		spec.From = l.trees.BuildDir(p.Stage)
 	}
 	tidy := func() {
-		s.logs.Ended(p)
+		l.logs.Ended(p)
 		if !p.Build {
 			return
 		}
-		if err := s.trees.DropTemp(p.App, true); err != nil {
-			s.proc.Log.Error("cannot remove what a build left", "app", p.App, "error", err)
+		if err := l.trees.DropTemp(p.App, true); err != nil {
+			l.proc.Log.Error("cannot remove what a build left", "app", p.App, "error", err)
 		}
 	}
-	run, err := s.proc.Launch(spec)
+	run, err := l.proc.Launch(spec)
 	if err != nil {
 		tidy()
 		return nil, scarce(err)
 	}
 	if !p.Build {
-		s.logs.HoldProcess(p.App, p.Run, run.Process())
+		l.logs.HoldProcess(p.App, p.Run, run.Process())
 	}
-	return &instance{run, s, p.App, spec, out, tidy}, nil
+	return &instance{run, l, p.App, spec, out, tidy}, nil
+}
+
+// launchStatic starts a site of files, or says that it has no first page.
+func (l *launcher) launchStatic(p app.Program) (host.Instance, error) {
+	switch err := staticSite(l.trees, p.App, p.Code).Ready(); {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, app.Errorf(app.Unusable, "cannot find MAIN=%q in the application: BUILD has not made it", p.Code.Main)
+	case err != nil:
+		return nil, err
+	}
+	return &staticInstance{launcher: l, program: p, began: time.Now(), stopped: make(chan struct{})}, nil
 }
 
 // scarce is the error of a start with a sentence where the host lacks for a moment what
@@ -117,25 +131,25 @@ const memoryTemp = "/tmp"
 
 // temp returns an empty TMPDIR. A build's is on the disk: what compilers and
 // package managers put there is more than its RAM.
-func (s *starter) temp(p app.Program) (string, error) {
-	if p.Build || !slices.Contains(s.proc.Walls.Layers, sandbox.Mounts) {
+func (l *launcher) temp(p app.Program) (string, error) {
+	if p.Build || !slices.Contains(l.proc.Walls.Layers, sandbox.Mounts) {
 		if p.Beside {
-			return s.trees.Temp(p.App, false), nil // the other run's, which is using it
+			return l.trees.Temp(p.App, false), nil // the other run's, which is using it
 		}
-		return s.trees.EnsureTemp(p.App, p.Build, p.UID)
+		return l.trees.EnsureTemp(p.App, p.Build, p.UID)
 	}
-	return memoryTemp, s.trees.DropTemp(p.App, false) // of a daemon before this one
+	return memoryTemp, l.trees.DropTemp(p.App, false) // of a daemon before this one
 }
 
 // spec is what a program runs with, whoever starts it and for what.
-func (s *starter) spec(p app.Program, temp string) proc.Spec {
-	home := s.trees.Dir(p.App)
+func (l *launcher) spec(p app.Program, temp string) proc.Spec {
+	home := l.trees.Dir(p.App)
 	spec := proc.Spec{
 		Group: "apps/" + string(p.App) + "/" + strconv.Itoa(p.Run), Argv: p.Argv,
-		Env: s.environment(p, home, temp), Dir: home, UID: p.UID, Port: p.Port, Name: hostname(p.App),
+		Env: l.environment(p, home, temp), Dir: home, UID: p.UID, Port: p.Port, Name: hostname(p.App),
 		Account: uint32(p.Account),
-		Journal: p.Journal, MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: s.pids, OOMGroup: s.oomGroup,
-		CPU: s.cpu, FileSize: s.fileSize,
+		Journal: p.Journal, MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: l.pids, OOMGroup: l.oomGroup,
+		CPU: l.cpu, FileSize: l.fileSize,
 	}
 	if temp != memoryTemp {
 		spec.Temp = temp
@@ -157,8 +171,8 @@ func hostname(id app.ID) string {
 // environment is everything a program gets in its environment, built from
 // nothing, in the order of who beats whom: berth's defaults, the language's,
 // the owner's variables, and what is true of the place the program runs in.
-func (s *starter) environment(p app.Program, home, temp string) []string {
-	env := slices.Concat([]string{"PATH=" + s.path, "LANG=C.UTF-8"}, p.Env)
+func (l *launcher) environment(p app.Program, home, temp string) []string {
+	env := slices.Concat([]string{"PATH=" + l.path, "LANG=C.UTF-8"}, p.Env)
 	for _, v := range p.Variables {
 		env = append(env, v.Name+"="+v.Value)
 	}
@@ -205,14 +219,86 @@ var caches = []struct{ variable, dir string }{
 	{"GEM_SPEC_CACHE", "gem"},
 }
 
+// adopt is a host.Adopt.
+func (l *launcher) adopt(p app.Program) (*host.Survivor, error) {
+	v, ok := l.adopts(p.App)
+	if !ok {
+		return nil, nil
+	}
+	p.Run = v.run
+	if v.Port > 0 {
+		p.Port = v.Port
+	}
+	out, pipe, err := l.logs.Pipe(p.App, false, p.UID)
+	if err != nil {
+		return nil, l.unadopted(v, err)
+	}
+	defer pipe.Close()
+	temp := memoryTemp // of its console commands
+	if !slices.Contains(l.proc.Walls.Layers, sandbox.Mounts) {
+		temp = l.trees.Temp(p.App, false)
+	}
+	spec := l.spec(p, temp)
+	spec.OnHelperOOM, spec.OnNoSocket = helperKilled(out), noSocket(out)
+	run, err := l.proc.Adopt(v.Survivor, spec)
+	if err != nil {
+		l.logs.Ended(p)
+		return nil, l.unadopted(v, err)
+	}
+	l.logs.HoldProcess(p.App, p.Run, run.Process())
+	tidy := func() { l.logs.Ended(p) }
+	return &host.Survivor{Instance: &instance{run, l, p.App, spec, out, tidy}, Run: v.run, StartedAt: v.Started, Port: p.Port}, nil
+}
+
+// unadopted ends a program that cannot be adopted: it must not run twice.
+func (l *launcher) unadopted(v survivor, why error) error {
+	if _, err := l.proc.Tree.Sweep(func(group string) bool { return group != v.Group }); err != nil {
+		return fmt.Errorf("%w; and cannot end it: %w", why, err)
+	}
+	return why
+}
+
+// shell is a host.Shell: the command gets what the program would get, in a
+// group of its own.
+func (l *launcher) shell(_ context.Context, p app.Program) (host.Command, error) {
+	temp, err := l.temp(p)
+	if err != nil {
+		return nil, err
+	}
+	spec := l.spec(p, temp)
+	spec.Group = l.consoleGroup(p.App)
+	return started(l.proc.Console(spec, nil))
+}
+
+// Shell implements host.Instance: the command gets what the program got, in a
+// group below the program's.
+func (i *instance) Shell(argv []string) (host.Command, error) {
+	spec := i.spec
+	spec.Argv, spec.Group = argv, i.launcher.consoleGroup(i.id)
+	return started(i.launcher.proc.Console(spec, i.Run))
+}
+
+// consoleGroup names a group that no command had before.
+func (l *launcher) consoleGroup(id app.ID) string {
+	return fmt.Sprintf("apps/%s/console-%d", id, l.consoles.Add(1))
+}
+
+// started keeps a nil pointer from becoming an interface.
+func started(c *proc.Console, err error) (host.Command, error) {
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
 // instance is a run whose output is in the log when Wait returns.
 type instance struct {
 	*proc.Run
-	starter *starter
-	id      app.ID
-	spec    proc.Spec // that it was started with
-	out     *logs.Log
-	tidy    func() // after the end
+	launcher *launcher
+	id       app.ID
+	spec     proc.Spec // that it was started with
+	out      *logs.Log
+	tidy     func() // after the end
 }
 
 // Wait implements host.Instance.

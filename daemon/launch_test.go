@@ -38,7 +38,7 @@ func TestABuildThatCannotBeStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	book := logs.NewBook(filepath.Join(dir, "logs"), logs.Options{}, log)
-	s := &starter{proc: &proc.Launcher{Tree: groups, Log: log, Init: []string{dir + "/nothing"}}, trees: store, logs: book}
+	s := &launcher{proc: &proc.Launcher{Tree: groups, Log: log, Init: []string{dir + "/nothing"}}, trees: store, logs: book}
 	if _, err := s.launch(t.Context(), app.Program{App: "bot", Build: true, Argv: []string{"/bin/true"}, UID: 70000, RAM: 64}); err == nil {
 		t.Error("it was started")
 	}
@@ -53,7 +53,7 @@ func TestABuildThatCannotBeStarted(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	s := &starter{path: "/usr/bin"}
+	s := &launcher{path: "/usr/bin"}
 	p := app.Program{App: "bot", Port: 20001, Env: []string{"NODE_ENV=production"}}
 	got := s.environment(p, "/data/apps/bot", "/data/tmp/bot")
 	var names []string
@@ -81,7 +81,7 @@ func TestEnvironment(t *testing.T) {
 // An owner's variables beat every default, and nothing that is true of the
 // place a program runs in.
 func TestVariablesInTheEnvironment(t *testing.T) {
-	s := &starter{path: "/usr/bin"}
+	s := &launcher{path: "/usr/bin"}
 	p := app.Program{App: "bot", Port: 20001, Env: []string{"NODE_ENV=production", "GEMS=here", "npm_config_cache=x"}, Variables: []app.Variable{
 		{Name: "PATH", Value: "/own"},
 		{Name: "NODE_ENV", Value: "test"},

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"os"
 	"sync"
 	"time"
@@ -22,32 +21,21 @@ func staticSite(trees *files.Store, id app.ID, c app.Code) *proxy.Static {
 	}
 }
 
-// still is a site of files that is online: nothing runs, so it ends when it is
+// staticInstance is a site of files that is online: nothing runs, so it ends when it is
 // asked to, and not before the console command that was started beside it.
-type still struct {
-	starter *starter
-	program app.Program
-	began   time.Time
-	stopped chan struct{}
+type staticInstance struct {
+	launcher *launcher
+	program  app.Program
+	began    time.Time
+	stopped  chan struct{}
 
 	mu      sync.Mutex
 	ended   bool
 	command host.Command // the last one; nil when there was none
 }
 
-// still starts a site of files, or says that it has no first page.
-func (s *starter) still(p app.Program) (host.Instance, error) {
-	switch err := staticSite(s.trees, p.App, p.Code).Ready(); {
-	case errors.Is(err, os.ErrNotExist):
-		return nil, app.Errorf(app.Unusable, "cannot find MAIN=%q in the application: BUILD has not made it", p.Code.Main)
-	case err != nil:
-		return nil, err
-	}
-	return &still{starter: s, program: p, began: time.Now(), stopped: make(chan struct{})}, nil
-}
-
 // Wait implements host.Instance.
-func (i *still) Wait() app.Exit {
+func (i *staticInstance) Wait() app.Exit {
 	<-i.stopped
 	i.mu.Lock()
 	c := i.command
@@ -60,7 +48,7 @@ func (i *still) Wait() app.Exit {
 }
 
 // Stop implements host.Instance.
-func (i *still) Stop(time.Duration) {
+func (i *staticInstance) Stop(time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.ended {
@@ -75,7 +63,7 @@ func (i *still) Stop(time.Duration) {
 
 // Leave implements host.Instance: there is nothing to go on, and the next daemon
 // starts it anew, for it is wanted.
-func (i *still) Leave() bool {
+func (i *staticInstance) Leave() bool {
 	i.mu.Lock()
 	over := i.ended
 	i.mu.Unlock()
@@ -84,17 +72,17 @@ func (i *still) Leave() bool {
 }
 
 // Ended implements host.Instance.
-func (i *still) Ended() bool {
+func (i *staticInstance) Ended() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.ended
 }
 
 // Busy implements host.Instance.
-func (i *still) Busy() bool { return false }
+func (i *staticInstance) Busy() bool { return false }
 
 // SetMemory implements host.Instance: from the next console command on.
-func (i *still) SetMemory(ram app.MB) error {
+func (i *staticInstance) SetMemory(ram app.MB) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.program.RAM, i.program.Share = ram, ram
@@ -102,14 +90,14 @@ func (i *still) SetMemory(ram app.MB) error {
 }
 
 // Usage implements host.Instance.
-func (i *still) Usage(context.Context) (app.Usage, error) {
+func (i *staticInstance) Usage(context.Context) (app.Usage, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return app.Usage{LimitBytes: i.program.RAM.Bytes()}, nil
 }
 
 // Shell implements host.Instance.
-func (i *still) Shell(argv []string) (host.Command, error) {
+func (i *staticInstance) Shell(argv []string) (host.Command, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.ended {
@@ -117,7 +105,7 @@ func (i *still) Shell(argv []string) (host.Command, error) {
 	}
 	p := i.program
 	p.Argv = argv
-	c, err := i.starter.shell(context.Background(), p)
+	c, err := i.launcher.shell(context.Background(), p)
 	if err == nil {
 		i.command = c
 	}
@@ -125,10 +113,10 @@ func (i *still) Shell(argv []string) (host.Command, error) {
 }
 
 // Counts implements host.Limited: nothing runs.
-func (i *still) Counts() (app.Counts, error) { return app.Counts{}, nil }
+func (i *staticInstance) Counts() (app.Counts, error) { return app.Counts{}, nil }
 
 // Listens implements host.Instance: berth itself answers.
-func (i *still) Listens() (app.Listening, error) { return app.Listening{}, nil }
+func (i *staticInstance) Listens() (app.Listening, error) { return app.Listening{}, nil }
 
 // Held implements host.Instance.
-func (i *still) Held(context.Context) (app.Space, error) { return app.Space{}, nil }
+func (i *staticInstance) Held(context.Context) (app.Space, error) { return app.Space{}, nil }

@@ -13,13 +13,13 @@ import (
 )
 
 // A site of files is online until somebody stops it, if it has a first page.
-func TestStill(t *testing.T) {
+func TestStaticInstance(t *testing.T) {
 	store, err := files.Open(t.TempDir(), bundle.Limits{MaxEntries: 10, MaxUnpacked: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	s := &starter{trees: store}
+	s := &launcher{trees: store}
 	p := app.Program{App: "shop", RAM: 64, Code: app.Code{Lang: app.StaticLang, Main: "dist/index.html", Build: "true"}}
 	page := filepath.Join(store.Dir("shop"), "dist", "index.html")
 	if err := os.MkdirAll(filepath.Dir(filepath.Dir(page)), 0o700); err != nil {
