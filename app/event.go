@@ -99,24 +99,24 @@ type Watch struct {
 	Tail int
 }
 
-// Happening is one line of what happened to an application, as it is remembered.
-type Happening struct {
+// HistoryEvent is one line of what happened to an application, as it is remembered.
+type HistoryEvent struct {
 	Number int64 // counts from 1 for each application, never used again
 	At     time.Time
-	Kind   HappeningKind
-	Exit   *Exit      // of HappenedExit
-	Deploy DeployKind // of HappenedDeploy and HappenedFailure
+	Kind   HistoryEventKind
+	Exit   *Exit      // of HistoryExit
+	Deploy DeployKind // of HistoryDeploy and HistoryFailure
 	By     AccountID  // who sent it, of these two
 	Text   string     // in words for the user, may be empty
 }
 
-// HappeningKind is the kind of a Happening; it is stored and crosses the wire.
-type HappeningKind string
+// HistoryEventKind is the kind of a HistoryEvent; it is stored and crosses the wire.
+type HistoryEventKind string
 
 // The kinds of happenings.
 const (
-	HappenedExit    HappeningKind = "exit"          // its program has ended
-	HappenedDeploy  HappeningKind = "deploy"        // new code is in place
-	HappenedFailure HappeningKind = "deploy_failed" // the code from before is
-	HappenedRefusal HappeningKind = "start_failed"  // it could not be started
+	HistoryExit    HistoryEventKind = "exit"          // its program has ended
+	HistoryDeploy  HistoryEventKind = "deploy"        // new code is in place
+	HistoryFailure HistoryEventKind = "deploy_failed" // the code from before is
+	HistoryRefusal HistoryEventKind = "start_failed"  // it could not be started
 )

@@ -49,9 +49,9 @@ type Applications interface {
 	// OpenLog opens the whole log. It returns NotFound unless version is the
 	// UID of the application that has the id now. The caller closes.
 	OpenLog(id ID, version int64) (io.ReadCloser, error)
-	// Happenings returns what happened last, newest first: Conflict while the
+	// EventLog returns what happened last, newest first: Conflict while the
 	// application is deployed for the first time.
-	Happenings(ctx context.Context, owner AccountID, id ID) ([]Happening, error)
+	EventLog(ctx context.Context, owner AccountID, id ID) ([]HistoryEvent, error)
 	Start(ctx context.Context, owner AccountID, id ID) (Snapshot, error)
 	Restart(ctx context.Context, owner AccountID, id ID) error
 	Stop(ctx context.Context, owner AccountID, id ID) error

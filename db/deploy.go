@@ -84,7 +84,7 @@ func addDeploy(ctx context.Context, tx *sql.Tx, id app.ID, d app.Deploy, retain 
 
 // deployed tells the chronicle of a deploy.
 func deployed(ctx context.Context, tx *sql.Tx, id app.ID, d app.Deploy) error {
-	return addHappening(ctx, tx, id, app.Happening{At: d.At, Kind: app.HappenedDeploy, Deploy: d.Kind, By: d.By, Text: d.Note})
+	return addHistoryEvent(ctx, tx, id, app.HistoryEvent{At: d.At, Kind: app.HistoryDeploy, Deploy: d.Kind, By: d.By, Text: d.Note})
 }
 
 func insertDeploy(ctx context.Context, tx *sql.Tx, id app.ID, d app.Deploy) error {

@@ -10,11 +10,11 @@ import (
 // eventsKept is how many happenings of one application are remembered.
 const eventsKept = 50
 
-// AddHappening remembers what happened to an application, and forgets all but
+// AddHistoryEvent remembers what happened to an application, and forgets all but
 // the last 50. The number is given to it; the time is now unless it has one. Exits
 // and successful deploys are remembered with their records: RunEnded, CreateApp,
 // AddDeploy. It fails with app.NotFound.
-func (db *DB) AddHappening(ctx context.Context, id app.ID, p app.Happening) error {
+func (db *DB) AddHistoryEvent(ctx context.Context, id app.ID, p app.HistoryEvent) error {
 	if p.At.IsZero() {
 		p.At = db.now()
 	}
@@ -26,11 +26,11 @@ func (db *DB) AddHappening(ctx context.Context, id app.ID, p app.Happening) erro
 		if there == 0 {
 			return noApp(id)
 		}
-		return addHappening(ctx, tx, id, p)
+		return addHistoryEvent(ctx, tx, id, p)
 	})
 }
 
-func addHappening(ctx context.Context, tx *sql.Tx, id app.ID, p app.Happening) error {
+func addHistoryEvent(ctx context.Context, tx *sql.Tx, id app.ID, p app.HistoryEvent) error {
 	var run, ran, code, signal, oom, peak, limit, asked any
 	if e := p.Exit; e != nil {
 		run, ran, code, signal, oom, peak, limit, asked = e.Run, e.Ran.Milliseconds(), e.Code, e.Signal, e.OOM, e.PeakBytes, e.LimitMB, e.Asked
@@ -46,23 +46,23 @@ func addHappening(ctx context.Context, tx *sql.Tx, id app.ID, p app.Happening) e
 	return err
 }
 
-// Happenings returns what happened to an application, newest first; nothing for
+// EventLog returns what happened to an application, newest first; nothing for
 // one that does not exist.
-func (db *DB) Happenings(ctx context.Context, id app.ID) ([]app.Happening, error) {
-	var all []app.Happening
+func (db *DB) EventLog(ctx context.Context, id app.ID) ([]app.HistoryEvent, error) {
+	var all []app.HistoryEvent
 	err := db.read(ctx, "list what happened", func(tx *sql.Tx) error {
 		rows, err := tx.QueryContext(ctx, `SELECT number, at, kind, deploy, by, text,
 			run, at, ran_ms, code, signal, oom, peak_bytes, limit_mb, asked FROM event WHERE app = ? ORDER BY number DESC`, id)
 		if err != nil {
 			return err
 		}
-		all, err = collect(rows, func(row scanner) (app.Happening, error) {
-			var p app.Happening
+		all, err = collect(rows, func(row scanner) (app.HistoryEvent, error) {
+			var p app.HistoryEvent
 			var at int64
 			var x exitColumns
 			err := row.Scan(append([]any{&p.Number, &at, &p.Kind, &p.Deploy, &p.By, &p.Text}, x.dest()...)...)
 			p.At = moment(at)
-			if p.Kind == app.HappenedExit {
+			if p.Kind == app.HistoryExit {
 				e := x.exit()
 				p.Exit = &e
 			}

@@ -13,7 +13,7 @@ import (
 	"berth/app"
 )
 
-func TestHappenings(t *testing.T) {
+func TestEventLog(t *testing.T) {
 	db, _ := openTemp(t)
 	a := mustApp(t, db, mustAccount(t, db, "ana", 1000).ID, "shop", 100)
 	exit := app.Exit{Run: 1, At: moment(5000), Ran: time.Second, Code: 137, Signal: 9, OOM: true, PeakBytes: 1 << 20, LimitMB: 64}
@@ -21,17 +21,17 @@ func TestHappenings(t *testing.T) {
 	must(t, db.RunEnded(t.Context(), a.ID, exit)) // known already
 	_, err := db.AddDeploy(t.Context(), a.ID, app.Deploy{By: 7, Kind: app.DeployCommit, Note: "a note"}, nil, nil, func(all []app.Deploy) []app.Deploy { return all })
 	must(t, err)
-	must(t, db.AddHappening(t.Context(), a.ID, app.Happening{Kind: app.HappenedFailure, Deploy: app.DeployRollback, By: 8, Text: "why"}))
-	all, err := db.Happenings(t.Context(), a.ID)
+	must(t, db.AddHistoryEvent(t.Context(), a.ID, app.HistoryEvent{Kind: app.HistoryFailure, Deploy: app.DeployRollback, By: 8, Text: "why"}))
+	all, err := db.EventLog(t.Context(), a.ID)
 	must(t, err)
 	if len(all) != 4 {
 		t.Fatalf("got %+v", all)
 	}
-	want := []app.Happening{
-		{Number: 4, At: all[0].At, Kind: app.HappenedFailure, Deploy: app.DeployRollback, By: 8, Text: "why"},
-		{Number: 3, At: all[1].At, Kind: app.HappenedDeploy, Deploy: app.DeployCommit, By: 7, Text: "a note"},
-		{Number: 2, At: moment(5000), Kind: app.HappenedExit},
-		{Number: 1, At: all[3].At, Kind: app.HappenedDeploy, Deploy: all[3].Deploy, By: all[3].By},
+	want := []app.HistoryEvent{
+		{Number: 4, At: all[0].At, Kind: app.HistoryFailure, Deploy: app.DeployRollback, By: 8, Text: "why"},
+		{Number: 3, At: all[1].At, Kind: app.HistoryDeploy, Deploy: app.DeployCommit, By: 7, Text: "a note"},
+		{Number: 2, At: moment(5000), Kind: app.HistoryExit},
+		{Number: 1, At: all[3].At, Kind: app.HistoryDeploy, Deploy: all[3].Deploy, By: all[3].By},
 	}
 	if e := all[2].Exit; e == nil || *e != exit {
 		t.Errorf("the exit is %+v", e)
@@ -41,22 +41,22 @@ func TestHappenings(t *testing.T) {
 		t.Errorf("got %+v, want %+v", all, want)
 	}
 	for range eventsKept + 5 {
-		must(t, db.AddHappening(t.Context(), a.ID, app.Happening{Kind: app.HappenedRefusal, Text: "full"}))
+		must(t, db.AddHistoryEvent(t.Context(), a.ID, app.HistoryEvent{Kind: app.HistoryRefusal, Text: "full"}))
 	}
-	if all, err = db.Happenings(t.Context(), a.ID); err != nil || len(all) != eventsKept || all[0].Number != 4+eventsKept+5 {
+	if all, err = db.EventLog(t.Context(), a.ID); err != nil || len(all) != eventsKept || all[0].Number != 4+eventsKept+5 {
 		t.Errorf("%d are kept, %v", len(all), err)
 	}
 	must(t, db.DeleteApp(t.Context(), a.ID))
-	if all, err = db.Happenings(t.Context(), a.ID); err != nil || len(all) != 0 {
+	if all, err = db.EventLog(t.Context(), a.ID); err != nil || len(all) != 0 {
 		t.Errorf("after the application: %+v, %v", all, err)
 	}
-	if err := db.AddHappening(t.Context(), a.ID, app.Happening{Kind: app.HappenedRefusal}); app.KindOf(err) != app.NotFound {
+	if err := db.AddHistoryEvent(t.Context(), a.ID, app.HistoryEvent{Kind: app.HistoryRefusal}); app.KindOf(err) != app.NotFound {
 		t.Errorf("of no application: %v", err)
 	}
 }
 
 // What was remembered before there was a chronicle is its beginning.
-func TestHappeningsOfAnOlderSchema(t *testing.T) {
+func TestEventLogOfAnOlderSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "berth.db")
 	pool, err := sql.Open("sqlite3", path)
 	must(t, err)
@@ -80,20 +80,20 @@ func TestHappeningsOfAnOlderSchema(t *testing.T) {
 			VALUES ('shop', 1, 10, 1, 'upload', 0, '', '', '', '', '', '', 1, '', '', 0), ('shop', 2, 30, 1, 'commit', 0, '', '', '', '', '', '', 1, 'n', '', 0);`)
 	must(t, errors.Join(err, pool.Close()))
 	db := openAt(t, path, time.Now)
-	all, err := db.Happenings(t.Context(), "shop")
+	all, err := db.EventLog(t.Context(), "shop")
 	must(t, err)
-	var kinds []app.HappeningKind
+	var kinds []app.HistoryEventKind
 	for i, p := range all {
 		kinds = append(kinds, p.Kind)
 		if p.Number != int64(len(all)-i) {
 			t.Errorf("the numbers are wrong: %+v", all)
 		}
 	}
-	if want := []app.HappeningKind{app.HappenedExit, app.HappenedDeploy, app.HappenedExit, app.HappenedDeploy}; !slices.Equal(kinds, want) || !all[0].Exit.Asked || all[1].Text != "n" {
+	if want := []app.HistoryEventKind{app.HistoryExit, app.HistoryDeploy, app.HistoryExit, app.HistoryDeploy}; !slices.Equal(kinds, want) || !all[0].Exit.Asked || all[1].Text != "n" {
 		t.Errorf("got %+v", all)
 	}
-	must(t, db.AddHappening(t.Context(), "blog", app.Happening{Kind: app.HappenedRefusal, Text: "x"}))
-	if all, err = db.Happenings(t.Context(), "blog"); err != nil || len(all) != 2 || all[0].Number != 2 {
+	must(t, db.AddHistoryEvent(t.Context(), "blog", app.HistoryEvent{Kind: app.HistoryRefusal, Text: "x"}))
+	if all, err = db.EventLog(t.Context(), "blog"); err != nil || len(all) != 2 || all[0].Number != 2 {
 		t.Errorf("and goes on: %+v, %v", all, err)
 	}
 }

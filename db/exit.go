@@ -53,7 +53,7 @@ func happened(ctx context.Context, tx *sql.Tx, id app.ID, e app.Exit) error {
 	if err != nil || known > 0 {
 		return err
 	}
-	return addHappening(ctx, tx, id, app.Happening{At: e.At, Kind: app.HappenedExit, Exit: &e})
+	return addHistoryEvent(ctx, tx, id, app.HistoryEvent{At: e.At, Kind: app.HistoryExit, Exit: &e})
 }
 
 // ClearExit stops showing the last exit, because a person started the

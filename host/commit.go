@@ -48,7 +48,7 @@ func (h *Host) deploy(
 	defer h.bound(context.Background(), c.before.App, 1)
 	d, err := do(u.tellProgress(work, kind), c)
 	if err != nil {
-		u.chronicle(app.Happening{Kind: app.HappenedFailure, Deploy: kind, By: c.by, Text: forUser(err)})
+		u.chronicle(app.HistoryEvent{Kind: app.HistoryFailure, Deploy: kind, By: c.by, Text: forUser(err)})
 		u.tellDeploy(kind, app.DeployFailed, err)
 		return d, err
 	}

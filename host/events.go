@@ -250,7 +250,7 @@ func (u *unit) putOff(err error) {
 	u.attempt++
 	if why := forUser(err); why != u.refusal {
 		u.refusal = why
-		u.chronicle(app.Happening{Kind: app.HappenedRefusal, Text: why})
+		u.chronicle(app.HistoryEvent{Kind: app.HistoryRefusal, Text: why})
 	}
 	u.wait("cannot start: "+forUser(err), max(backoff(u.attempt), time.Second))
 }

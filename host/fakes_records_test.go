@@ -222,15 +222,15 @@ func (w *world) mends(call string) {
 	delete(w.fail, call)
 }
 
-func (w *world) AddHappening(_ context.Context, id app.ID, p app.Happening) error {
-	if err := w.failing("AddHappening"); err != nil {
+func (w *world) AddHistoryEvent(_ context.Context, id app.ID, p app.HistoryEvent) error {
+	if err := w.failing("AddHistoryEvent"); err != nil {
 		return err
 	}
-	return w.change(id, func(*app.App) { w.happened[id] = append([]app.Happening{p}, w.happened[id]...) })
+	return w.change(id, func(*app.App) { w.happened[id] = append([]app.HistoryEvent{p}, w.happened[id]...) })
 }
 
-func (w *world) Happenings(_ context.Context, id app.ID) ([]app.Happening, error) {
-	if err := w.failing("Happenings"); err != nil {
+func (w *world) EventLog(_ context.Context, id app.ID) ([]app.HistoryEvent, error) {
+	if err := w.failing("EventLog"); err != nil {
 		return nil, err
 	}
 	w.mu.Lock()

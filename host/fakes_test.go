@@ -29,7 +29,7 @@ type world struct {
 	reserved map[app.ID]app.App
 	exits    []app.Exit
 	told     []app.Event
-	happened map[app.ID][]app.Happening // newest first
+	happened map[app.ID][]app.HistoryEvent // newest first
 	total    app.MB
 	nextUID  int
 	env      map[app.ID]map[string]string
@@ -96,7 +96,7 @@ type instance struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{
-		t: t, apps: map[app.ID]*app.App{}, reserved: map[app.ID]app.App{}, total: 1000, nextUID: 70000, env: map[app.ID]map[string]string{}, happened: map[app.ID][]app.Happening{},
+		t: t, apps: map[app.ID]*app.App{}, reserved: map[app.ID]app.App{}, total: 1000, nextUID: 70000, env: map[app.ID]map[string]string{}, happened: map[app.ID][]app.HistoryEvent{},
 		stages: map[app.Stage]app.Config{}, trees: map[app.ID]string{}, undo: map[string]string{}, applied: map[app.ID]string{}, history: map[app.ID][]app.Deploy{},
 		diskSpace: newDiskSpace(), notes: map[app.ID][]string{}, fail: map[string]error{}, on: map[string]func(){},
 		behave: func(app.Program) behaviour { return behaviour{} },

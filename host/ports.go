@@ -141,9 +141,9 @@ type Registry interface {
 	Deploys(ctx context.Context, id app.ID) ([]app.Deploy, error)
 	// Journals returns those that are good.
 	Journals(ctx context.Context, id app.ID) ([]string, error)
-	AddHappening(ctx context.Context, id app.ID, p app.Happening) error
-	// Happenings returns the last ones, newest first.
-	Happenings(ctx context.Context, id app.ID) ([]app.Happening, error)
+	AddHistoryEvent(ctx context.Context, id app.ID, p app.HistoryEvent) error
+	// EventLog returns the last ones, newest first.
+	EventLog(ctx context.Context, id app.ID) ([]app.HistoryEvent, error)
 }
 
 // Admit judges whether an account with total RAM, of which used is assigned

@@ -59,17 +59,17 @@ func (u *unit) tellProgress(ctx context.Context, kind app.DeployKind) context.Co
 }
 
 // chronicle remembers what has no record of its own.
-func (u *unit) chronicle(p app.Happening) {
-	_ = u.record("what happened", func(ctx context.Context) error { return u.h.Registry.AddHappening(ctx, u.id, p) })
+func (u *unit) chronicle(p app.HistoryEvent) {
+	_ = u.record("what happened", func(ctx context.Context) error { return u.h.Registry.AddHistoryEvent(ctx, u.id, p) })
 }
 
-// Happenings returns what happened to an application lately, newest first, or
+// EventLog returns what happened to an application lately, newest first, or
 // app.NotFound. It fails with app.Conflict while it is deployed for the first
 // time.
-func (h *Host) Happenings(ctx context.Context, owner app.AccountID, id app.ID) ([]app.Happening, error) {
-	var all []app.Happening
+func (h *Host) EventLog(ctx context.Context, owner app.AccountID, id app.ID) ([]app.HistoryEvent, error) {
+	var all []app.HistoryEvent
 	err := h.change(ctx, owner, id, func(ctx context.Context, _ *unit) (err error) {
-		all, err = h.Registry.Happenings(ctx, id)
+		all, err = h.Registry.EventLog(ctx, id)
 		return err
 	})
 	if err != nil { // all may still be written to
@@ -83,7 +83,7 @@ func (h *Host) Happenings(ctx context.Context, owner app.AccountID, id app.ID) (
 
 // Words says in a sentence what happened; grace is what a program had to end in
 // when it was asked to.
-func Words(p app.Happening, grace time.Duration) string {
+func Words(p app.HistoryEvent, grace time.Duration) string {
 	e := p.Exit
 	switch {
 	case p.Text != "" || e == nil:

@@ -124,10 +124,10 @@ func TestTheChronicle(t *testing.T) {
 		}
 		w.mu.Lock()
 		w.happened[id] = append(w.happened[id],
-			app.Happening{Kind: app.HappenedExit, Exit: &app.Exit{OOM: true, LimitMB: 64, Code: 137}},
-			app.Happening{Kind: app.HappenedExit, Exit: &app.Exit{Asked: true, Code: 143, Signal: 15}})
+			app.HistoryEvent{Kind: app.HistoryExit, Exit: &app.Exit{OOM: true, LimitMB: 64, Code: 137}},
+			app.HistoryEvent{Kind: app.HistoryExit, Exit: &app.Exit{Asked: true, Code: 143, Signal: 15}})
 		w.mu.Unlock()
-		all, err := w.host.Happenings(t.Context(), owner, id)
+		all, err := w.host.EventLog(t.Context(), owner, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,10 +148,10 @@ func TestTheChronicle(t *testing.T) {
 		if all[0].By != owner || all[0].Deploy != app.DeployCommit {
 			t.Errorf("the deployment is %+v", all[0])
 		}
-		_, err = w.host.Happenings(t.Context(), 2, id)
+		_, err = w.host.EventLog(t.Context(), 2, id)
 		wantKind(t, err, app.NotFound)
-		w.breaks("Happenings", errors.New("disk"))
-		if _, err := w.host.Happenings(t.Context(), owner, id); app.KindOf(err) != app.Internal {
+		w.breaks("EventLog", errors.New("disk"))
+		if _, err := w.host.EventLog(t.Context(), owner, id); app.KindOf(err) != app.Internal {
 			t.Errorf("a broken record: %v", err)
 		}
 	})

@@ -40,7 +40,7 @@ func eventScenes() []scene {
 		{name: "app_metrics_not_found", method: "GET", path: "/v2/app/nobody/metrics", op: metrics},
 		{name: "app_events_ok", method: "GET", path: "/v2/app/bot-one/events", op: listed},
 		{name: "app_events_not_found", method: "GET", path: "/v2/app/nobody/events", op: listed},
-		{name: "app_events_conflict", method: "GET", path: "/v2/app/bot-one/events", op: listed, arrange: failing("Happenings", app.Conflict, "The application is being deployed for the first time.")},
+		{name: "app_events_conflict", method: "GET", path: "/v2/app/bot-one/events", op: listed, arrange: failing("EventLog", app.Conflict, "The application is being deployed for the first time.")},
 		{name: "events_ok", method: "GET", path: "/v2/events?app=bot-one&types=state,exit,deploy,metric,log", op: stream, arrange: feeding(testEvents()...)},
 		{name: "events_head", method: "HEAD", path: "/v2/events", op: "-"},
 		{name: "events_invalid", method: "GET", path: "/v2/events?types=state,everything", op: stream},

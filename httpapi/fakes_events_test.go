@@ -69,15 +69,15 @@ func (w *world) metrics(id app.ID, now, from, to time.Time, step time.Duration) 
 	}, nil
 }
 
-func (w *world) Happenings(_ context.Context, owner app.AccountID, id app.ID) ([]app.Happening, error) {
-	if err := w.change(w.call("Happenings", id), owner, id); err != nil {
+func (w *world) EventLog(_ context.Context, owner app.AccountID, id app.ID) ([]app.HistoryEvent, error) {
+	if err := w.change(w.call("EventLog", id), owner, id); err != nil {
 		return nil, err
 	}
-	return []app.Happening{
-		{Number: 9, At: testNow, Kind: app.HappenedRefusal, Text: "the host has no memory left"},
-		{Number: 8, At: testNow, Kind: app.HappenedExit, Text: "killed", Exit: &testExit},
-		{Number: 7, At: testNow, Kind: app.HappenedFailure, Deploy: app.DeployCommit, By: 8, Text: "cannot prepare the application"},
-		{Number: 6, At: testNow, Kind: app.HappenedDeploy, Deploy: app.DeployUpload, By: 7},
+	return []app.HistoryEvent{
+		{Number: 9, At: testNow, Kind: app.HistoryRefusal, Text: "the host has no memory left"},
+		{Number: 8, At: testNow, Kind: app.HistoryExit, Text: "killed", Exit: &testExit},
+		{Number: 7, At: testNow, Kind: app.HistoryFailure, Deploy: app.DeployCommit, By: 8, Text: "cannot prepare the application"},
+		{Number: 6, At: testNow, Kind: app.HistoryDeploy, Deploy: app.DeployUpload, By: 7},
 	}, nil
 }
 

@@ -100,17 +100,17 @@ type happeningsAnswer struct {
 }
 
 type happening struct {
-	Number int64             `json:"number"`
-	Date   string            `json:"date"`
-	Kind   app.HappeningKind `json:"kind"`
-	Text   string            `json:"text"`
-	Exit   *exit             `json:"exit"`   // of the kind exit
-	Deploy *app.DeployKind   `json:"deploy"` // of deploy and deploy_failed
-	By     *string           `json:"by"`     // the number of an account, of these two
+	Number int64                `json:"number"`
+	Date   string               `json:"date"`
+	Kind   app.HistoryEventKind `json:"kind"`
+	Text   string               `json:"text"`
+	Exit   *exit                `json:"exit"`   // of the kind exit
+	Deploy *app.DeployKind      `json:"deploy"` // of deploy and deploy_failed
+	By     *string              `json:"by"`     // the number of an account, of these two
 }
 
 func (s *server) happenings(c *call) (response, error) {
-	all, err := s.Applications.Happenings(c.Request.Context(), c.owner(), c.id)
+	all, err := s.Applications.EventLog(c.Request.Context(), c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}

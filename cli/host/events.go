@@ -16,14 +16,14 @@ import (
 
 // happeningView is one line of what happened, for programs.
 type happeningView struct {
-	Number int64             `json:"number"`
-	At     time.Time         `json:"at"`
-	Kind   app.HappeningKind `json:"kind"`
-	Deploy app.DeployKind    `json:"deploy,omitempty"`
-	By     app.AccountID     `json:"by,omitempty"`
-	Code   *int              `json:"exitCode,omitempty"`
-	OOM    bool              `json:"ramKilled,omitempty"`
-	Text   string            `json:"text"`
+	Number int64                `json:"number"`
+	At     time.Time            `json:"at"`
+	Kind   app.HistoryEventKind `json:"kind"`
+	Deploy app.DeployKind       `json:"deploy,omitempty"`
+	By     app.AccountID        `json:"by,omitempty"`
+	Code   *int                 `json:"exitCode,omitempty"`
+	OOM    bool                 `json:"ramKilled,omitempty"`
+	Text   string               `json:"text"`
 }
 
 // appEvents is "app events APP".
@@ -36,7 +36,7 @@ func appEvents(c *Caller) *cobra.Command {
 		if _, err := d.Deploys(ctx, id); app.KindOf(err) == app.NotFound { // which says whether it is there
 			return settings.NewProblem(settings.ExitNotFound, err, "Hint: berth account show ACCOUNT names its applications.")
 		}
-		all, err := d.Happenings(ctx, id)
+		all, err := d.EventLog(ctx, id)
 		if err != nil {
 			return err
 		}

@@ -172,13 +172,13 @@ func TestHappenings(t *testing.T) {
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
-	for _, h := range []app.Happening{
-		{Kind: app.HappenedDeploy, Deploy: app.DeployCommit, By: w.bob.ID, Text: "package-lock.json is missing"},
-		{Kind: app.HappenedDeploy, Deploy: app.DeployRollback, By: w.ana.ID},
-		{Kind: app.HappenedFailure, Deploy: app.DeployCommit, By: 77, Text: "npm ci failed <b>"},
-		{Kind: app.HappenedRefusal, Text: "the host has no node"},
+	for _, h := range []app.HistoryEvent{
+		{Kind: app.HistoryDeploy, Deploy: app.DeployCommit, By: w.bob.ID, Text: "package-lock.json is missing"},
+		{Kind: app.HistoryDeploy, Deploy: app.DeployRollback, By: w.ana.ID},
+		{Kind: app.HistoryFailure, Deploy: app.DeployCommit, By: 77, Text: "npm ci failed <b>"},
+		{Kind: app.HistoryRefusal, Text: "the host has no node"},
 	} {
-		must(t, w.db.AddHappening(t.Context(), "shop", h))
+		must(t, w.db.AddHistoryEvent(t.Context(), "shop", h))
 	}
 	w.ended("shop", app.Exit{Run: 1, Code: 3, Ran: 90 * time.Second})
 	w.ended("shop", app.Exit{Run: 2, Code: 143, Signal: 15, Asked: true, Ran: time.Hour})

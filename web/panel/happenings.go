@@ -19,7 +19,7 @@ type happening struct {
 }
 
 // happenings are the rows of what happened, newest first.
-func (s *server) happenings(c *call, all []app.Happening) []happening {
+func (s *server) happenings(c *call, all []app.HistoryEvent) []happening {
 	names := s.namer(c)
 	rows := make([]happening, len(all))
 	for i, h := range all {
@@ -31,18 +31,18 @@ func (s *server) happenings(c *call, all []app.Happening) []happening {
 	return rows
 }
 
-func happeningOf(l text.Language, h app.Happening) happening {
+func happeningOf(l text.Language, h app.HistoryEvent) happening {
 	r := happening{At: h.At}
 	switch h.Kind {
-	case app.HappenedExit:
+	case app.HistoryExit:
 		if h.Exit != nil {
 			r.Class, r.Icon, r.Text, r.More = exitRow(l, h.Exit)
 		}
-	case app.HappenedDeploy:
+	case app.HistoryDeploy:
 		r.Class, r.Icon, r.Text, r.More, r.Deploy = "good", "up", deployWord(l, h.Deploy), h.Text, true
-	case app.HappenedFailure:
+	case app.HistoryFailure:
 		r.Class, r.Icon, r.Text, r.More, r.Deploy = "bad", "cross", failureWord(l, h.Deploy), h.Text, true
-	case app.HappenedRefusal:
+	case app.HistoryRefusal:
 		r.Class, r.Icon, r.Text, r.More = "bad", "cross", l.Say("It could not be started"), h.Text
 	}
 	return r

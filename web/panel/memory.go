@@ -47,7 +47,7 @@ func suggestRAM(peak int64, limit app.MB, times int, most app.MB) app.MB {
 }
 
 // killsOf looks for kills of the last day; nil for none since it got more RAM.
-func (s *server) killsOf(c *call, all []app.Happening, can app.Permissions) (*kills, error) {
+func (s *server) killsOf(c *call, all []app.HistoryEvent, can app.Permissions) (*kills, error) {
 	var k *kills
 	for _, h := range all { // newest first
 		if h.Exit == nil || !h.Exit.OOM || s.Now().Sub(h.At) > killsSpan {

@@ -41,7 +41,7 @@ func (s *server) overview(c *call) (answer, error) {
 		page.Known, page.Disk, page.In, page.Out = true, st.DiskBytes, st.Usage.NetIn, st.Usage.NetOut
 	}
 	page.Why, page.Since = s.why(c)
-	all, err := s.Applications.Happenings(ctx, c.owner, c.app.ID)
+	all, err := s.Applications.EventLog(ctx, c.owner, c.app.ID)
 	if err != nil && app.KindOf(err) != app.Conflict { // in its first deployment nothing has happened yet
 		return answer{}, err
 	}

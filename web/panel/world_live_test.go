@@ -57,11 +57,11 @@ func (r records) Rollback(ctx context.Context, owner app.AccountID, id app.ID, n
 	return app.Deployed{}, r.w.host.act("rollback "+app.MB(number).String()+" by "+app.ActorOf(ctx, owner).String(), id)
 }
 
-func (r records) Happenings(ctx context.Context, _ app.AccountID, id app.ID) ([]app.Happening, error) {
+func (r records) EventLog(ctx context.Context, _ app.AccountID, id app.ID) ([]app.HistoryEvent, error) {
 	if s, _ := r.w.host.Find(id); s.State == app.Preparing {
 		return nil, app.Errorf(app.Conflict, "it is being deployed for the first time")
 	}
-	return r.w.db.Happenings(ctx, id)
+	return r.w.db.EventLog(ctx, id)
 }
 
 // printed are real logs, but for the output of a build that a test gives.
