@@ -27,8 +27,8 @@ type sites struct {
 	d       *daemon
 	proxy   *proxy.Proxy
 	names   proxy.Names
-	keeper  *certs.Keeper // nil where certificates come from files alone
-	reading sync.Mutex    // an older table must not take the place of a newer
+	manager *certs.Manager // nil where certificates come from files alone
+	reading sync.Mutex     // an older table must not take the place of a newer
 	servers []*http.Server
 	listen  []net.Listener
 	handled *web.Inflight

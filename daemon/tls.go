@@ -50,35 +50,35 @@ func (e *sites) openTLS(ctx context.Context) (*tls.Config, error) {
 	if files != nil {
 		covered = files.Covers
 	}
-	e.keeper, err = certs.New(ctx, certs.Config{
+	e.manager, err = certs.New(ctx, certs.Config{
 		CA: ca, Store: e.d.db, PerHour: s.Proxy.ACME.PerHour, Most: s.Proxy.ACME.Names, Covered: covered, Log: e.d.log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.GetConfigForClient = e.keeper.ConfigFor
+	c.GetConfigForClient = e.manager.ConfigFor
 	c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if files != nil {
 			if found := files.Match(hello); found != nil {
 				return found, nil
 			}
 		}
-		return e.keeper.Find(hello)
+		return e.manager.Find(hello)
 	}
 	return c, nil
 }
 
 // answering puts what a certificate authority asks before h.
 func (e *sites) answering(h http.Handler) http.Handler {
-	if e.keeper == nil {
+	if e.manager == nil {
 		return h
 	}
-	return e.keeper.Answer(h)
+	return e.manager.Answer(h)
 }
 
 // want tells for which names there are to be certificates.
 func (e *sites) want(ctx context.Context, domains map[string]string) error {
-	if e.keeper == nil {
+	if e.manager == nil {
 		return nil
 	}
 	owners, err := e.d.db.Sites(ctx)
@@ -86,7 +86,7 @@ func (e *sites) want(ctx context.Context, domains map[string]string) error {
 		return err
 	}
 	below := "." + e.d.settings.SitesDomain()
-	e.keeper.Want(namesOfSites(e.d.settings, owners, domains), func(name string) app.AccountID {
+	e.manager.Want(namesOfSites(e.d.settings, owners, domains), func(name string) app.AccountID {
 		if id, there := domains[name]; there {
 			return owners[app.ID(id)]
 		}
@@ -117,25 +117,25 @@ func namesOfSites(s settings.Settings, sites map[app.ID]app.AccountID, domains m
 // certificate is how the certificate of a name is; false where berth gets none
 // for it.
 func (d *daemon) certificate(name string) (app.Certificate, bool) {
-	if d.sites == nil || d.sites.keeper == nil {
+	if d.sites == nil || d.sites.manager == nil {
 		return app.Certificate{}, false
 	}
-	return d.sites.keeper.Status(name)
+	return d.sites.manager.Status(name)
 }
 
 // proved lets a name be tried again that its owner has just proved.
 func (d *daemon) proved(claim app.Domain) {
-	if claim.Status == app.DomainVerified && d.sites != nil && d.sites.keeper != nil {
-		d.sites.keeper.Retry(claim.Name)
+	if claim.Status == app.DomainVerified && d.sites != nil && d.sites.manager != nil {
+		d.sites.manager.Retry(claim.Name)
 	}
 }
 
 // keep gets and renews certificates until e ends.
 func (e *sites) keep(g *errgroup.Group) {
-	if e.keeper == nil {
+	if e.manager == nil {
 		return
 	}
 	p := e.d.settings.Proxy.ACME
 	e.d.log.Info("certificates are asked for by ACME", "directory", p.Directory, "names an hour", p.PerHour)
-	g.Go(func() error { e.keeper.Run(e.life); return nil })
+	g.Go(func() error { e.manager.Run(e.life); return nil })
 }

@@ -52,16 +52,16 @@ func (r *refusal) Error() string {
 // account asks an authority for certificates.
 type account struct {
 	CA
-	store  Store
-	proofs *proofs
-	http   *http.Transport
+	store     Store
+	responses *sync.Map // the Manager's
+	http      *http.Transport
 
 	mu   sync.Mutex
 	acme *acme.Client // nil until the authority knows the account
 }
 
-func newAccount(ca CA, store Store, p *proofs) *account {
-	return &account{CA: ca, store: store, proofs: p, http: &http.Transport{
+func newAccount(ca CA, store Store, r *sync.Map) *account {
+	return &account{CA: ca, store: store, responses: r, http: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
 		TLSClientConfig:     &tls.Config{RootCAs: ca.Roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second, IdleConnTimeout: 30 * time.Second,
@@ -84,8 +84,8 @@ func (a *account) obtain(ctx context.Context, name string) (chain, key []byte, e
 	no := &refusal{}
 	for _, kind := range kinds {
 		chain, key, err = a.order(ctx, c, name, kind)
-		var failed *acme.AuthorizationError
-		if !errors.As(err, &failed) {
+		failed, is := errors.AsType[*acme.AuthorizationError](err)
+		if !is {
 			break
 		}
 		no.says = append(no.says, kind+": "+detail(failed))
@@ -105,11 +105,10 @@ func (a *account) ofName(err error, no *refusal) bool {
 	var failed *acme.AuthorizationError
 	var order *acme.OrderError
 	var said *acme.Error
-	var odd *useless
 	switch {
 	case errors.As(err, &failed): // and no.says has it
-	case errors.As(err, &odd):
-		no.says = append(no.says, odd.Error())
+	case errors.Is(err, errUnusable):
+		no.says = append(no.says, err.Error())
 	case errors.As(err, &order):
 		text := "the order is " + order.Status
 		if order.Problem != nil {
@@ -138,12 +137,8 @@ var ofAccount = []string{
 	"serverInternal", "unauthorized", "unsupportedContact", "userActionRequired",
 }
 
-// useless is a certificate that cannot be used.
-type useless struct{ why error }
-
-func (u *useless) Error() string {
-	return "what it gave cannot be used: " + plain(u.why.Error())
-}
+// errUnusable is about a certificate that the authority gave.
+var errUnusable = errors.New("what it gave cannot be used")
 
 // client returns the client of an account that the authority knows.
 func (a *account) client(ctx context.Context) (*acme.Client, error) {
@@ -204,7 +199,7 @@ func (a *account) forget() {
 }
 
 // again repeats a request at once that had a nonce which the authority does not
-// take (RFC 8555, 6.5). All else is repeated by the keeper, with patience.
+// take (RFC 8555, 6.5). All else is repeated by the Manager, with patience.
 func again(n int, _ *http.Request, answer *http.Response) time.Duration {
 	if n > 10 || answer.StatusCode >= 500 || answer.StatusCode == http.StatusTooManyRequests {
 		return 0
@@ -256,7 +251,7 @@ func check(chain, key []byte, name string) error {
 		err = errors.New("it has expired")
 	}
 	if err != nil {
-		return &useless{err}
+		return fmt.Errorf("%w: %s", errUnusable, plain(err.Error()))
 	}
 	return nil
 }
@@ -286,12 +281,20 @@ func (a *account) prove(ctx context.Context, c *acme.Client, at, name, kind stri
 
 // put makes the answer to a question visible, until remove.
 func (a *account) put(c *acme.Client, name string, q *acme.Challenge) (remove func(), err error) {
+	var key, answer any
 	if q.Type == "http-01" {
-		answer, err := c.HTTP01ChallengeResponse(q.Token)
-		return a.proofs.file(c.HTTP01ChallengePath(q.Token), answer), err
+		key = c.HTTP01ChallengePath(q.Token)
+		answer, err = c.HTTP01ChallengeResponse(q.Token)
+	} else {
+		var pair tls.Certificate
+		pair, err = c.TLSALPN01ChallengeCert(q.Token, name)
+		key, answer = name, &pair
 	}
-	pair, err := c.TLSALPN01ChallengeCert(q.Token, name)
-	return a.proofs.pair(name, &pair), err
+	if err != nil {
+		return nil, err
+	}
+	a.responses.Store(key, answer)
+	return func() { a.responses.Delete(key) }, nil
 }
 
 func newKey() (*ecdsa.PrivateKey, []byte, error) {
@@ -315,12 +318,11 @@ func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 func detail(failed *acme.AuthorizationError) string {
 	var all []string
 	for _, err := range failed.Errors {
-		var said *acme.Error
-		if errors.As(err, &said) {
-			all = append(all, plain(said.Detail))
-		} else {
-			all = append(all, plain(err.Error()))
+		text := err.Error()
+		if said, is := errors.AsType[*acme.Error](err); is {
+			text = said.Detail
 		}
+		all = append(all, plain(text))
 	}
 	return strings.Join(all, ", ")
 }

@@ -86,9 +86,9 @@ func TestTimes(t *testing.T) {
 }
 
 func TestAnswers(t *testing.T) {
-	k := &Keeper{proofs: newProofs()}
-	h := k.Answer(http.RedirectHandler("https://shop.example.org/", http.StatusPermanentRedirect))
-	remove := k.proofs.file(wellKnow+"token", "token.thumb")
+	m := &Manager{}
+	h := m.Answer(http.RedirectHandler("https://shop.example.org/", http.StatusPermanentRedirect))
+	m.responses.Store(wellKnow+"token", "token.thumb")
 	for _, tt := range []struct {
 		method, path string
 		code         int
@@ -110,7 +110,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s %s: %d %q", tt.method, tt.path, w.Code, w.Body)
 		}
 	}
-	remove()
+	m.responses.Delete(wellKnow + "token")
 	w := httptest.NewRecorder()
 	if h.ServeHTTP(w, httptest.NewRequest("GET", wellKnow+"token", nil)); w.Code != 404 {
 		t.Errorf("after it was removed: %d", w.Code)

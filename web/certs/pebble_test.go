@@ -23,9 +23,9 @@ import (
 	"berth/web/proxy"
 )
 
-// host is a keeper with a database, on two ports, and a real authority.
+// host is a manager with a database, on two ports, and a real authority.
 type host struct {
-	*Keeper
+	*Manager
 	t        *testing.T
 	ca       *ca.Server
 	db       *db.DB
@@ -38,7 +38,7 @@ type host struct {
 	visitors *x509.CertPool
 }
 
-// newHost starts an authority and prepares a keeper; change, which may be nil,
+// newHost starts an authority and prepares a manager; change, which may be nil,
 // makes them others.
 func newHost(t *testing.T, change func(c *ca.Config, k *CA)) *host {
 	t.Helper()
@@ -80,7 +80,7 @@ func (h *host) listen() net.Listener {
 	return l
 }
 
-// start starts the authority and the keeper, which end with the test.
+// start starts the authority and the manager, which end with the test.
 func (h *host) start(names ...string) {
 	h.t.Helper()
 	h.ca.Start()
@@ -88,11 +88,11 @@ func (h *host) start(names ...string) {
 	h.open(names...)
 }
 
-// open starts the keeper, again if need be.
+// open starts the manager, again if need be.
 func (h *host) open(names ...string) {
 	h.t.Helper()
 	var err error
-	if h.Keeper, err = New(h.t.Context(), h.config); err != nil {
+	if h.Manager, err = New(h.t.Context(), h.config); err != nil {
 		h.t.Fatal(err)
 	}
 	h.Want(names, nobodys)
@@ -106,7 +106,7 @@ func (h *host) open(names ...string) {
 	h.t.Cleanup(h.stop)
 }
 
-// serve answers on both ports, for whichever keeper there is.
+// serve answers on both ports, for whichever manager there is.
 func (h *host) serve() {
 	visit := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("a site")) })
 	secure := proxy.Server(h.t.Context(), visit, slog.New(slog.DiscardHandler))
@@ -170,9 +170,7 @@ func TestPebbleProofs(t *testing.T) {
 			if _, err := h.visit(blog); err == nil {
 				t.Error("a name that nobody has is shown a certificate")
 			}
-			if len(h.proofs.files)+len(h.proofs.pairs) > 0 {
-				t.Error("answers are left")
-			}
+			h.responses.Range(func(key, _ any) bool { t.Errorf("the answer to %v is left", key); return true })
 			all, err := h.db.Certificates(t.Context(), h.ca.Directory)
 			if err != nil || len(all) != 1 || !strings.Contains(string(all[0].Chain), "CERTIFICATE") {
 				t.Errorf("stored are %+v, %v", all, err)

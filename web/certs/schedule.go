@@ -83,10 +83,10 @@ type turns struct {
 // turns counts them. While names of several accounts are wanted, none begins with more
 // than half of all, or one that has many at once would keep the others waiting for an
 // hour.
-func (k *Keeper) turns(now time.Time) *turns {
-	t := &turns{most: k.PerHour, each: k.PerHour, of: map[app.AccountID][]time.Time{}}
+func (m *Manager) turns(now time.Time) *turns {
+	t := &turns{most: m.PerHour, each: m.PerHour, of: map[app.AccountID][]time.Time{}}
 	owners := map[app.AccountID]bool{}
-	for _, e := range k.names {
+	for _, e := range m.names {
 		if e.wanted && e.owner != 0 {
 			owners[e.owner] = true
 		}
@@ -95,7 +95,7 @@ func (k *Keeper) turns(now time.Time) *turns {
 		}
 	}
 	if len(owners) > 1 {
-		t.each = (k.PerHour + 1) / 2
+		t.each = (m.PerHour + 1) / 2
 	}
 	return t
 }
@@ -124,23 +124,23 @@ func opening(begun []time.Time, most int) time.Time {
 }
 
 // pick begins what is due.
-func (k *Keeper) pick(now time.Time) picked {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (m *Manager) pick(now time.Time) picked {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	p := picked{rest: look}
 	var due []*entry
 	busy, have := 0, 0
-	for name, e := range k.names {
+	for name, e := range m.names {
 		if e.wanted && (e.pair != nil || e.busy) {
 			have++
 		}
-		at := later(e.Next, k.paused)
+		at := later(e.Next, m.paused)
 		switch {
 		case e.busy:
 			busy++
 		case !e.wanted:
 			if now.Sub(e.Ordered) > keep && (e.pair == nil || now.After(e.Expires)) {
-				delete(k.names, name)
+				delete(m.names, name)
 				p.gone = append(p.gone, name)
 			}
 		case at.After(now):
@@ -150,15 +150,15 @@ func (k *Keeper) pick(now time.Time) picked {
 		}
 	}
 	slices.SortFunc(due, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.place, b.place)) })
-	turns := k.turns(now)
+	turns := m.turns(now)
 	for _, e := range due {
-		e.covered = k.Covered(e.Name)
+		e.covered = m.Covered(e.Name)
 		fresh := e.fresh(now)
 		why, opens := turns.wait(e.owner)
 		switch {
 		case e.covered:
 			e.Problem = ""
-		case fresh && have >= k.Most:
+		case fresh && have >= m.Most:
 			e.waits(manyAll)
 		case fresh && why != "":
 			e.waits(why)
@@ -173,7 +173,7 @@ func (k *Keeper) pick(now time.Time) picked {
 			p.due = append(p.due, e)
 		}
 	}
-	for _, e := range k.names {
+	for _, e := range m.names {
 		if e.dirty && e.wanted && !e.busy && !e.covered {
 			e.dirty = false
 			p.changed = append(p.changed, e.Certificate)
@@ -210,35 +210,35 @@ func later(a, b time.Time) time.Time {
 
 // finish takes what came of an order and returns what is to be stored. ctx is
 // the order's, before what bounds it.
-func (k *Keeper) finish(ctx context.Context, e *entry, before app.Certificate, chain, key []byte, err error) app.Certificate {
+func (m *Manager) finish(ctx context.Context, e *entry, before app.Certificate, chain, key []byte, err error) app.Certificate {
 	var pair tls.Certificate
 	if err == nil {
 		pair, err = tls.X509KeyPair(chain, key)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	now, c := time.Now(), &e.Certificate
 	var no *refusal
 	switch {
 	case err == nil:
-		e.pair, e.asked, k.pauses = &pair, false, 0
+		e.pair, e.asked, m.pauses = &pair, false, 0
 		*c = app.Certificate{Name: c.Name, Chain: chain, Key: key, Begins: pair.Leaf.NotBefore, Expires: pair.Leaf.NotAfter, Ordered: c.Ordered}
 		c.Next = renewal(c.Begins, c.Expires)
-		k.Log.Info("a certificate was obtained", "name", c.Name, "expires", c.Expires.UTC().Format(time.RFC3339), "renewed after", c.Next.UTC().Format(time.RFC3339))
+		m.Log.Info("a certificate was obtained", "name", c.Name, "expires", c.Expires.UTC().Format(time.RFC3339), "renewed after", c.Next.UTC().Format(time.RFC3339))
 	case ctx.Err() != nil: // berth stops
 		c.Next = before.Next
 	case errors.As(err, &no):
-		k.pauses = 0
+		m.pauses = 0
 		c.Failures++
 		if c.Problem = no.Error(); c.Problem != before.Problem {
-			k.Log.Warn("no certificate was obtained", "name", c.Name, "why", c.Problem, "certificate", c.Status(now))
+			m.Log.Warn("no certificate was obtained", "name", c.Name, "why", c.Problem, "certificate", c.Status(now))
 		}
 		c.Next = later(retry(now, *c), now.Add(no.after))
 	default:
-		if k.pauses++; k.pauses == 1 {
-			k.Log.Error("the certificate authority does not work, or cannot be reached", "directory", k.CA.Directory, "name", c.Name, "error", err)
+		if m.pauses++; m.pauses == 1 {
+			m.Log.Error("the certificate authority does not work, or cannot be reached", "directory", m.CA.Directory, "name", c.Name, "error", err)
 		}
-		k.paused = now.Add(pause(k.pauses))
+		m.paused = now.Add(pause(m.pauses))
 		c.Ordered, c.Next, c.Problem = before.Ordered, before.Next, silent
 	}
 	return *c

@@ -31,9 +31,9 @@ const (
 	life = 90 * 24 * time.Hour
 )
 
-// world is a keeper with an authority and a store in memory, in virtual time.
+// world is a manager with an authority and a store in memory, in virtual time.
 type world struct {
-	*Keeper
+	*Manager
 	t    *testing.T
 	log  *text
 	stop func()
@@ -51,9 +51,9 @@ type world struct {
 	owners  map[string]app.AccountID
 }
 
-// Want is that of the keeper, whose names belong to those that owners names.
+// Want is that of the manager, whose names belong to those that owners names.
 func (w *world) Want(names []string) {
-	w.Keeper.Want(names, func(name string) app.AccountID { return w.owners[name] })
+	w.Manager.Want(names, func(name string) app.AccountID { return w.owners[name] })
 }
 
 type text struct {
@@ -75,7 +75,7 @@ func (x *text) count(s string) int {
 
 func nobodys(string) app.AccountID { return 0 }
 
-// within runs a test in virtual time, with a keeper that runs.
+// within runs a test in virtual time, with a manager that runs.
 func within(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
@@ -88,12 +88,12 @@ func within(t *testing.T, test func(w *world)) {
 	})
 }
 
-// open starts a keeper of what is stored, as after a restart.
+// open starts a manager of what is stored, as after a restart.
 func (w *world) open() {
 	w.t.Helper()
 	w.log = &text{}
 	var err error
-	w.Keeper, err = New(w.t.Context(), Config{
+	w.Manager, err = New(w.t.Context(), Config{
 		CA: CA{Directory: "https://ca.example/"}, Store: w, PerHour: 10, Most: 50, Log: slog.New(slog.NewTextHandler(w.log, nil)),
 		Covered: func(name string) bool {
 			w.mu.Lock()

@@ -21,7 +21,7 @@ type Store interface {
 	ACMEKey(ctx context.Context, ca string, made []byte) ([]byte, error)
 }
 
-// Config is what a Keeper is made of.
+// Config is what a Manager is made of.
 type Config struct {
 	CA      CA
 	Store   Store
@@ -33,14 +33,16 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Keeper has the certificates of the names that are wanted. It is safe for
+// Manager has the certificates of the names that are wanted. It is safe for
 // concurrent use.
-type Keeper struct {
+type Manager struct {
 	Config
-	issue  func(ctx context.Context, name string) (chain, key []byte, err error)
-	proofs *proofs
-	close  func()
-	wake   chan struct{} // something may be due
+	issue func(ctx context.Context, name string) (chain, key []byte, err error)
+	close func()
+	wake  chan struct{} // something may be due
+	// responses are what the authority gets for its challenges at the moment: the text
+	// of HTTP-01 by its path, the *tls.Certificate of TLS-ALPN-01 by its name.
+	responses sync.Map
 
 	mu      sync.Mutex
 	names   map[string]*entry
@@ -64,11 +66,11 @@ type entry struct {
 	ended   chan struct{} // closed at the end of the next order
 }
 
-// New returns a keeper of what is stored. It asks nobody: Run does.
-func New(ctx context.Context, c Config) (*Keeper, error) {
-	k := &Keeper{Config: c, proofs: newProofs(), wake: make(chan struct{}, 1), names: map[string]*entry{}}
-	a := newAccount(c.CA, c.Store, k.proofs)
-	k.issue, k.close = a.obtain, a.http.CloseIdleConnections
+// New returns a manager of what is stored. It asks nobody: Run does.
+func New(ctx context.Context, c Config) (*Manager, error) {
+	m := &Manager{Config: c, wake: make(chan struct{}, 1), names: map[string]*entry{}}
+	a := newAccount(c.CA, c.Store, &m.responses)
+	m.issue, m.close = a.obtain, a.http.CloseIdleConnections
 	all, err := c.Store.Certificates(ctx, c.CA.Directory)
 	if err != nil {
 		return nil, err
@@ -84,34 +86,34 @@ func New(ctx context.Context, c Config) (*Keeper, error) {
 				e.pair = &pair
 			}
 		}
-		k.names[stored.Name] = e
+		m.names[stored.Name] = e
 	}
-	return k, nil
+	return m, nil
 }
 
 // Want makes names, in lower case, those that are wanted, the first before others. owner
 // tells whose a name is, 0 for the host's own. An order that is under
 // way for another comes to its end, or who lets a name come and go could have any
 // number of them.
-func (k *Keeper) Want(names []string, owner func(name string) app.AccountID) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (m *Manager) Want(names []string, owner func(name string) app.AccountID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	wanted := make(map[string]bool, len(names))
 	for i, name := range names {
 		wanted[name] = true
-		e := k.names[name]
+		e := m.names[name]
 		if e == nil {
 			e = &entry{Certificate: app.Certificate{Name: name}, dirty: true, ended: make(chan struct{})}
-			k.names[name] = e
+			m.names[name] = e
 		}
 		e.wanted, e.place, e.owner = true, i, owner(name)
 	}
-	for name, e := range k.names {
+	for name, e := range m.names {
 		if !wanted[name] {
 			e.wanted, e.asked = false, false
 		}
 	}
-	k.poke()
+	m.poke()
 }
 
 // patience is how soon a name that was refused may be tried again because its
@@ -121,25 +123,25 @@ const patience = 30 * time.Minute
 
 // Retry lets a name that was refused be tried again earlier, for something has
 // changed.
-func (k *Keeper) Retry(name string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	e := k.names[name]
+func (m *Manager) Retry(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.names[name]
 	if e == nil || e.busy || e.Failures == 0 || e.pair != nil {
 		return
 	}
 	if soon := e.Ordered.Add(patience); soon.Before(e.Next) {
 		e.Next, e.dirty = soon, true
-		k.poke()
+		m.poke()
 	}
 }
 
 // Status is how the certificate of a name is, without its key. It is false for
 // names that are not wanted, or need none.
-func (k *Keeper) Status(name string) (app.Certificate, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	e := k.names[name]
+func (m *Manager) Status(name string) (app.Certificate, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.names[name]
 	if e == nil || !e.wanted || e.covered {
 		return app.Certificate{}, false
 	}
@@ -149,30 +151,30 @@ func (k *Keeper) Status(name string) (app.Certificate, bool) {
 }
 
 // poke lets Run look again.
-func (k *Keeper) poke() {
+func (m *Manager) poke() {
 	select {
-	case k.wake <- struct{}{}:
+	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
 // Run orders and renews until ctx ends, and returns when nothing is under way.
-func (k *Keeper) Run(ctx context.Context) {
+func (m *Manager) Run(ctx context.Context) {
 	var work sync.WaitGroup
-	defer k.close()
+	defer m.close()
 	defer work.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		p := k.pick(time.Now())
+		p := m.pick(time.Now())
 		for _, e := range p.due {
-			work.Go(func() { k.order(ctx, e) })
+			work.Go(func() { m.order(ctx, e) })
 		}
-		k.store(ctx, p)
+		m.store(ctx, p)
 		timer.Reset(p.rest)
 		select {
 		case <-timer.C:
-		case <-k.wake:
+		case <-m.wake:
 		case <-ctx.Done():
 			return
 		}
@@ -180,15 +182,15 @@ func (k *Keeper) Run(ctx context.Context) {
 }
 
 // store brings the store up to date with what pick has changed.
-func (k *Keeper) store(ctx context.Context, p picked) {
+func (m *Manager) store(ctx context.Context, p picked) {
 	for _, c := range p.changed {
-		if err := k.Store.SaveCertificate(ctx, k.CA.Directory, c); err != nil && ctx.Err() == nil {
-			k.Log.Error("cannot store how a certificate is", "name", c.Name, "error", err)
+		if err := m.Store.SaveCertificate(ctx, m.CA.Directory, c); err != nil && ctx.Err() == nil {
+			m.Log.Error("cannot store how a certificate is", "name", c.Name, "error", err)
 		}
 	}
 	for _, name := range p.gone {
-		if err := k.Store.DropCertificate(ctx, k.CA.Directory, name); err != nil && ctx.Err() == nil {
-			k.Log.Error("cannot remove a certificate that nobody needs", "name", name, "error", err)
+		if err := m.Store.DropCertificate(ctx, m.CA.Directory, name); err != nil && ctx.Err() == nil {
+			m.Log.Error("cannot remove a certificate that nobody needs", "name", name, "error", err)
 		}
 	}
 }
@@ -198,8 +200,8 @@ const orderTime = 3 * time.Minute
 
 // order asks for a certificate. What a crash in it would lead to is stored
 // before.
-func (k *Keeper) order(ctx context.Context, e *entry) {
-	k.mu.Lock()
+func (m *Manager) order(ctx context.Context, e *entry) {
+	m.mu.Lock()
 	before := e.Certificate
 	begun := before
 	begun.Ordered = time.Now()
@@ -208,25 +210,25 @@ func (k *Keeper) order(ctx context.Context, e *entry) {
 		begun.Ordered = before.Ordered
 	}
 	e.Certificate = begun
-	k.mu.Unlock()
-	err := k.Store.SaveCertificate(ctx, k.CA.Directory, begun)
+	m.mu.Unlock()
+	err := m.Store.SaveCertificate(ctx, m.CA.Directory, begun)
 	var chain, key []byte
 	if err != nil {
 		err = fmt.Errorf("cannot store that it is asked for: %w", err)
 	} else {
 		limited, cancel := context.WithTimeout(ctx, orderTime)
-		chain, key, err = k.issue(limited, begun.Name)
+		chain, key, err = m.issue(limited, begun.Name)
 		cancel()
 	}
-	last := k.finish(ctx, e, before, chain, key, err)
+	last := m.finish(ctx, e, before, chain, key, err)
 	// Also when berth stops: what was got must not be asked for again.
-	if err := k.Store.SaveCertificate(context.WithoutCancel(ctx), k.CA.Directory, last); err != nil {
-		k.Log.Error("cannot store what came of an order; a restart forgets it", "name", last.Name, "error", err)
+	if err := m.Store.SaveCertificate(context.WithoutCancel(ctx), m.CA.Directory, last); err != nil {
+		m.Log.Error("cannot store what came of an order; a restart forgets it", "name", last.Name, "error", err)
 	}
-	k.mu.Lock()
+	m.mu.Lock()
 	e.busy = false
 	close(e.ended)
 	e.ended = make(chan struct{})
-	k.mu.Unlock()
-	k.poke()
+	m.mu.Unlock()
+	m.poke()
 }

@@ -1,0 +1,101 @@
+package certs
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	protocol = "acme-tls/1"                   // RFC 8737, 6.2
+	wellKnow = "/.well-known/acme-challenge/" // RFC 8555, 8.3
+)
+
+const (
+	visit    = 8 * time.Second // that a visitor waits for an order
+	visitors = 64              // that may
+)
+
+// Find implements tls.Config.GetCertificate, for names that are wanted: others
+// get none, which is the alert unrecognized_name. While a name's first
+// certificate is asked for, its visitor waits a few seconds.
+func (m *Manager) Find(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.names[strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))]
+	if e == nil || !e.wanted {
+		return nil, nil
+	}
+	e.asked = e.pair == nil
+	if e.pair != nil || !m.soon(e) || m.waiting >= visitors {
+		return e.pair, nil
+	}
+	m.waiting++
+	ended := e.ended
+	m.poke()
+	m.mu.Unlock()
+	timer := time.NewTimer(visit)
+	select {
+	case <-ended:
+	case <-timer.C:
+	case <-hello.Context().Done():
+	}
+	timer.Stop()
+	m.mu.Lock()
+	if m.waiting--; !e.wanted {
+		return nil, nil
+	}
+	return e.pair, nil
+}
+
+// soon reports whether an order of e is under way, or begins when there is room.
+// The caller holds mu.
+func (m *Manager) soon(e *entry) bool {
+	now := time.Now()
+	if e.busy {
+		return true
+	}
+	why, _ := m.turns(now).wait(e.owner)
+	return !e.covered && !later(e.Next, m.paused).After(now) && (why == "" || !e.fresh(now))
+}
+
+// ConfigFor implements tls.Config.GetConfigForClient: it is nil for visitors,
+// and for an authority that looks at a name what it expects.
+func (m *Manager) ConfigFor(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	if !slices.Equal(hello.SupportedProtos, []string{protocol}) {
+		return nil, nil
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{protocol},
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			found, _ := m.responses.Load(strings.ToLower(hello.ServerName))
+			c, _ := found.(*tls.Certificate)
+			return c, nil
+		},
+	}, nil
+}
+
+// Answer returns a handler that answers an authority's questions and leaves all
+// others to next. Questions are never led elsewhere.
+func (m *Manager) Answer(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, wellKnow) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		content, ok := m.responses.Load(r.URL.Path)
+		switch {
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			http.Error(w, "This method is not served.", http.StatusMethodNotAllowed)
+		case !ok:
+			http.Error(w, "Nobody asks for a certificate with this.", http.StatusNotFound)
+		default:
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.Header().Set("Cache-Control", "no-store")
+			_, _ = io.WriteString(w, content.(string)) // an authority that is gone asks again
+		}
+	})
+}
