@@ -223,8 +223,8 @@ func databaseProblem(dir string, err error) error {
 	case errors.Is(err, db.ErrMoved):
 		return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the database %s: a berth serves whose database files were removed or replaced: %w", file, err),
 			"Hint: stop that berth (systemctl stop berth): it writes what it holds into the file that it has open; then start it again.")
-	case db.Damaged(err) && db.LeftLog(file):
-		return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the database %s: with the file %s-wal beside it, it is damaged: %w", file, DatabaseName, err),
+	case errors.Is(err, db.ErrOtherLog), db.Damaged(err) && db.LeftLog(file):
+		return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the database %s with the file %s-wal beside it: %w", file, DatabaseName, err),
 			"Hint: programs that run go on. If "+DatabaseName+" is a copy that somebody put there, move "+DatabaseName+"-wal and "+DatabaseName+"-shm, which are of another database, away, and start berth again. Else restore a backup into a new directory (berth backup restore).")
 	case db.Damaged(err):
 		return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the database %s: it is damaged: %w", file, err),

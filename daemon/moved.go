@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/app"
+	"berth/db"
 )
 
 // savedWord stands between the name of the database and the moment of a copy that the
@@ -80,6 +81,10 @@ func (d *daemon) watchDatabase(ctx context.Context, every time.Duration) {
 // saveDatabase copies what the open database holds and returns the name of the copy, ""
 // when that failed.
 func (d *daemon) saveDatabase(ctx context.Context, file string) string {
+	parts, _ := filepath.Glob(file + savedWord + "*" + db.PartWord)
+	for _, part := range parts { // of a daemon that was killed
+		_ = os.Remove(part)
+	}
 	to := file + savedWord + time.Now().UTC().Format("20060102T150405Z")
 	if err := d.db.Copy(ctx, to); err != nil {
 		if ctx.Err() == nil {

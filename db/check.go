@@ -9,9 +9,9 @@ import (
 )
 
 // Usable reports whether Open would take the file at path, which may be in use,
-// and writes nothing to it: that it can be read, is of no newer berth, and is whole when
-// a crash left a log beside it (see LeftLog). That
-// there is none is no error. Migrations that Open would run are not tried.
+// and writes nothing to it: that it can be read and is of no newer berth, and that a
+// log that a crash left beside it is its own (ErrOtherLog), or, when that cannot be told,
+// that the two are whole together. That there is no file is no error. Migrations that Open would run are not tried.
 func Usable(ctx context.Context, path string) error {
 	if err := usable(ctx, path); err != nil {
 		return fmt.Errorf("cannot use the database: %w", fileError(err))
@@ -56,7 +56,17 @@ func schemas(ctx context.Context, path string) (version, newest int, err error) 
 	case !info.Mode().IsRegular():
 		return 0, 0, fmt.Errorf("%s is not a regular file", path)
 	}
-	left := LeftLog(path) // before it is open here
+	doubtful := false
+	if LeftLog(path) { // looked at before it is open here
+		own, told, err := belongs(path)
+		switch {
+		case err != nil:
+			return 0, 0, err
+		case told && !own && LeftLog(path):
+			return 0, 0, ErrOtherLog
+		}
+		doubtful = !told || !own // somebody has opened it meanwhile, and it has changed
+	}
 	pool, err := openPool(path, reading, &origin{})
 	if err != nil {
 		return 0, 0, err
@@ -65,17 +75,8 @@ func schemas(ctx context.Context, path string) (version, newest int, err error) 
 	if err := connect(ctx, pool); err != nil {
 		return 0, 0, err
 	}
-	if version, newest, err = known(ctx, pool, migrations()); err == nil && left {
+	if version, newest, err = known(ctx, pool, migrations()); err == nil && doubtful {
 		err = whole(ctx, pool)
 	}
 	return version, newest, err
-}
-
-// LeftLog reports whether the database at path has a write-ahead log (-wal) that nobody
-// has open: a crash left it, and SQLite takes it for the database's own whatever file
-// that is by now. SQLite names no database in it, so nothing but a look at the whole tells
-// whether they belong together.
-func LeftLog(path string) bool {
-	info, err := os.Stat(path + walWord)
-	return err == nil && info.Size() > 0 && !isOpen(path+walWord)
 }

@@ -23,16 +23,27 @@ const copiesKept = 2
 // copyWord stands between the name of the database and the schema of a copy.
 const copyWord = ".schema-"
 
+// PartWord ends the name of a copy that is being made.
+const PartWord = ".part"
+
 // Copy writes the database as it is at one moment to a new file at path, mode
 // 0600, and makes it durable. Whoever uses the database goes on meanwhile. The
 // file has no history: what was deleted is not in it. Nothing is left behind on
-// an error.
+// an error; a process that is killed leaves what it has under the name path.part.
 func (db *DB) Copy(ctx context.Context, path string) error {
 	from := db.reader
 	if db.Moved() != nil { // no reader can connect any more, so leave those that there are to who reads
 		from = db.writer
 	}
-	if err := vacuumInto(ctx, from, path); err != nil {
+	part := path + PartWord
+	err := ignoreMissing(os.Remove(part))
+	if err == nil {
+		err = vacuumInto(ctx, from, part)
+	}
+	if err == nil {
+		err = errors.Join(os.Link(part, path), os.Remove(part), syncDir(filepath.Dir(path)))
+	}
+	if err != nil {
 		return fmt.Errorf("cannot copy the database: %w", fileError(err))
 	}
 	return nil
@@ -51,6 +62,9 @@ func vacuumInto(ctx context.Context, pool *sql.DB, path string) (err error) {
 		}
 	}()
 	if _, err := pool.ExecContext(ctx, "VACUUM INTO ?", path); err != nil {
+		return err
+	}
+	if err := renumber(f); err != nil {
 		return err
 	}
 	return f.Sync()

@@ -19,8 +19,8 @@ type DB struct {
 // Open opens the database at path, creates it with mode 0600 when there is
 // none (see New), and brings its schema up to date; a copy from before that stays beside
 // it, named after its schema, the newest two of these. The directory must exist.
-// A file of a newer berth is ErrNewer, one that the log beside it damages is Damaged
-// (see LeftLog), and both are left as they are. The error matches
+// A file of a newer berth is ErrNewer, one beside the log of another is ErrOtherLog or
+// Damaged (see Usable), and all are left as they are. The error matches
 // fs.ErrPermission when the file may not be written. ctx bounds the opening
 // alone. now is the clock of everything that is stamped.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
@@ -72,7 +72,10 @@ func (db *DB) prepare(ctx context.Context, path string) error {
 func (db *DB) Close() error {
 	err := db.reader.Close()
 	// Failing to refresh the planner's statistics costs a little speed, no data.
-	_, _ = db.writer.ExecContext(context.Background(), "PRAGMA optimize")
+	_ = db.write(context.Background(), "reach the database", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(context.Background(), "PRAGMA optimize")
+		return err
+	})
 	if err := errors.Join(err, db.writer.Close()); err != nil {
 		return fmt.Errorf("cannot close the database: %w", err)
 	}
@@ -83,7 +86,7 @@ func (db *DB) Close() error {
 // returns nil. what completes "cannot ..." in an internal error.
 //
 // What nobody would find again is not written (ErrMoved): the path is looked at last,
-// before the commit.
+// before the commit. What changed something is counted (see count).
 //
 // Then it looks at what it wrote. The first reader of a commit writes a mark into
 // the file beside (-shm; walTryBeginRead in SQLite's wal.c); if that was one that
@@ -91,8 +94,19 @@ func (db *DB) Close() error {
 // must not.
 func (db *DB) write(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
 	err := transact(ctx, db.writer, what, func(tx *sql.Tx) error {
+		before, err := changes(ctx, tx)
+		if err != nil {
+			return err
+		}
 		if err := fn(tx); err != nil {
 			return err
+		}
+		if after, err := changes(ctx, tx); err != nil {
+			return err
+		} else if after != before {
+			if err := count(ctx, tx); err != nil {
+				return err
+			}
 		}
 		return db.Moved()
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -123,7 +124,11 @@ func TestCopyAndCheck(t *testing.T) {
 	owner := mustAccount(t, db, "ana", 512).ID
 	mustApp(t, db, owner, "shop", 100)
 	to := path + ".copy"
+	must(t, os.WriteFile(to+PartWord, []byte("of a process that was killed"), 0o600))
 	must(t, db.Copy(ctx, to))
+	if _, err := os.Stat(to + PartWord); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("beside the copy there is a part, %v", err)
+	}
 	if err := db.Copy(ctx, to); err == nil {
 		t.Error("copied over a file")
 	}

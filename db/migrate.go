@@ -77,8 +77,10 @@ func step(ctx context.Context, tx *sql.Tx, to int, text string) error {
 		return err
 	}
 	// A pragma takes no parameters.
-	_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", to))
-	return err
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", to)); err != nil {
+		return err
+	}
+	return count(ctx, tx)
 }
 
 // rower is what a pool and a transaction have in common here.

@@ -266,3 +266,76 @@ func TestFaultsDatabaseWithoutItsLog(t *testing.T) {
 	c.Until(id, "apps.online", true)
 	c.Upload(harness.ShellBot(harness.IdleShell, "RAM=40"))
 }
+
+// TestFaultsOlderDatabaseBesideALog: a database in the place of another one whose log is
+// still there would be mixed with it. That is seen before anything is stored or swept, and
+// the sentence says what to do.
+func TestFaultsOlderDatabaseBesideALog(t *testing.T) {
+	t.Parallel()
+	d := harness.Launch(t)
+	c := d.NewAccount("ana", 400)
+	id := c.Upload(harness.PythonBot(counts, "RAM=40"))
+	c.UntilLog(id, "line 5\n")
+	pid := d.PID(id)
+	d.End(syscall.SIGKILL)
+	file := database(t, d)
+	older, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Serve()
+	newer := c.Upload(harness.PythonBot(counts, "RAM=40"))
+	c.UntilLog(newer, "line 5\n")
+	runs := d.PID(newer)
+	for range 10 {
+		c.Put("/app/"+id+"/ram", `{"ramMB":50}`).Want(200)
+		c.Put("/app/"+id+"/ram", `{"ramMB":40}`).Want(200)
+	}
+	d.End(syscall.SIGKILL)
+	database(t, d) // all of it is in the file
+	d.Serve()
+	if code, _, stderr := d.Run("account", "create", "bob", "--ram", "5"); code != 0 {
+		t.Fatal(stderr)
+	}
+	d.End(syscall.SIGKILL)
+	right, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(text []byte) {
+		t.Helper()
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := os.ReadFile(file + "-wal")
+	if err != nil || len(log) == 0 {
+		t.Fatalf("the log is of %d bytes, %v", len(log), err)
+	}
+	put(older)
+	const why = "the log beside it (-wal) is of another database, or of another state of this one"
+	refused(t, d, why, "move berth.db-wal and berth.db-shm, which are of another database, away")
+	for _, args := range [][]string{{"check"}, {"account", "create", "eve", "--ram", "5"}} {
+		if code, _, stderr := d.Run(args...); code != 78 || !strings.Contains(stderr, why) {
+			t.Errorf("%v: exit status %d, %s", args, code, stderr)
+		}
+	}
+	if _, out, _ := d.Run("doctor"); !strings.Contains(out, " FAIL  database     ") || !strings.Contains(out, why) {
+		t.Errorf("doctor says:\n%s", out)
+	}
+	if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, older) {
+		t.Errorf("the file was written to, %v", err)
+	}
+	if now, err := os.ReadFile(file + "-wal"); err != nil || !bytes.Equal(now, log) {
+		t.Errorf("the log was written to, %v", err)
+	}
+	if !harness.Exists(t, d.Path(newer, "main.py")) || d.PID(newer) != runs {
+		t.Error("the application that is not known was touched")
+	}
+	put(right)
+	d.Serve()
+	c.Info(newer).Want(200, "apps.online", true)
+	if now := d.PID(id); now != pid {
+		t.Errorf("the program was %d and is %d", pid, now)
+	}
+}
