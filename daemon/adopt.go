@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"os"
 	"path"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/app"
+	"berth/cgroup"
 	"berth/files"
 	"berth/proc"
 	"berth/proc/logs"
@@ -31,15 +33,19 @@ type survivor struct {
 func (v survivor) app() app.ID { return app.ID(path.Base(path.Dir(v.Group))) }
 
 // survivors are those that nobody has adopted yet. It is safe for concurrent
-// use.
+// use once takeOver has returned.
 type survivors struct {
+	data   *data
+	groups *cgroup.Tree
+	log    *slog.Logger
+
 	mu      sync.Mutex
 	all     map[app.ID]survivor
 	strange []survivor // of applications that the records do not know
 }
 
-// take returns the survivor of an application, once.
-func (s *survivors) take(id app.ID) (survivor, bool) {
+// release returns the survivor of an application, once.
+func (s *survivors) release(id app.ID) (survivor, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v, ok := s.all[id]
@@ -47,102 +53,106 @@ func (s *survivors) take(id app.ID) (survivor, bool) {
 	return v, ok
 }
 
+// paths are the groups of the survivors that are to be adopted.
+func (s *survivors) paths() []string {
+	var paths []string
+	for _, v := range s.all {
+		paths = append(paths, filepath.Join(s.groups.Root(), v.Group))
+	}
+	return paths
+}
+
 // takeOver finds the programs of an earlier daemon, unless nothing of it is to be
 // adopted, ends what else it left running (builds, console commands, and programs
 // whose code a commit had begun to change), and takes what programs have printed
-// meanwhile. Programs that no record knows run on until endStrangers.
-func (d *daemon) takeOver(ctx context.Context, adopts bool) error {
-	held, err := d.held.Held()
+// meanwhile. Programs that no record knows run on until endStrangers. handed tells that
+// this process was the earlier daemon, whose children it has.
+func (s *survivors) takeOver(ctx context.Context, adopts, handed bool) error {
+	held, err := s.data.held.Held()
 	if err != nil { // what ran goes on all the same
-		d.log.Error("cannot take over what was held while berth was down: output may be missing", "error", err)
+		s.log.Error("cannot take over what was held while berth was down: output may be missing", "error", err)
 		held = map[string]*os.File{}
 	}
 	if adopts {
-		if d.survivors.all, d.survivors.strange, err = d.findSurvivors(ctx); err != nil {
+		if err := s.find(ctx); err != nil {
 			return err
 		}
 	}
 	spared := map[string]bool{}
-	for _, v := range append(slices.Collect(maps.Values(d.survivors.all)), d.survivors.strange...) {
-		spared[v.Group] = true
+	runs := map[app.ID]bool{}
+	for _, v := range slices.Concat(slices.Collect(maps.Values(s.all)), s.strange) {
+		spared[v.Group], runs[v.app()] = true, true
 	}
-	stale, err := d.groups.Sweep(func(group string) bool { return spared[group] })
+	stale, err := s.groups.Sweep(func(group string) bool { return spared[group] })
 	if stale > 0 {
-		d.log.Warn("ended what an earlier daemon left running", "groups", stale)
+		s.log.Warn("ended what an earlier daemon left running", "groups", stale)
 	}
 	if err != nil { // one that hangs in the kernel keeps no other from starting
-		d.log.Error("cannot end everything that an earlier daemon left running", "error", err)
+		s.log.Error("cannot end everything that an earlier daemon left running", "error", err)
 	}
-	if d.baton.handed {
-		if err := proc.Reap(d.runsNow); err != nil {
-			d.log.Warn("ended processes are left", "error", err)
+	if handed {
+		first := func(pid int) bool {
+			for _, v := range s.all {
+				if v.PID == pid {
+					return true
+				}
+			}
+			return false
+		}
+		if err := proc.Reap(first); err != nil {
+			s.log.Warn("ended processes are left", "error", err)
 		}
 	}
-	runs := func(id app.ID) bool {
-		_, ok := d.survivors.all[id]
-		return ok || slices.ContainsFunc(d.survivors.strange, func(v survivor) bool { return v.app() == id })
-	}
-	d.keepProcesses(held)
-	d.findOutputs(held)
-	if err := d.logs.TakeOver(held, runs); err != nil {
-		d.log.Error("output may be missing", "error", err)
+	s.keepProcesses(held)
+	s.findOutputs(held)
+	if err := s.data.logs.TakeOver(held, func(id app.ID) bool { return runs[id] }); err != nil {
+		s.log.Error("output may be missing", "error", err)
 	}
 	return nil
 }
 
-// runsNow tells whether a process is the first of a survivor's.
-func (d *daemon) runsNow(pid int) bool {
-	for _, v := range d.survivors.all {
-		if v.PID == pid {
-			return true
-		}
-	}
-	return false
-}
-
-// findSurvivors returns the program of each application that an earlier daemon
-// left, and those of applications that the records do not know. Of two of one, which a
-// commit runs beside each other, it is the one that the records name: the other is
-// ended.
-func (d *daemon) findSurvivors(ctx context.Context) (found map[app.ID]survivor, strange []survivor, err error) {
-	launcher := proc.Launcher{Tree: d.groups, Log: d.log}
+// find finds the program of each application that an earlier daemon left, and those of
+// applications that the records do not know. Of two of one, which a commit runs beside
+// each other, it is the one that the records name: the other is ended.
+func (s *survivors) find(ctx context.Context) error {
+	launcher := proc.Launcher{Tree: s.groups, Log: s.log}
 	groups, err := launcher.Survivors()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	runs := map[app.ID][]survivor{}
 	for name, v := range groups {
-		id := app.ID(path.Base(path.Dir(name)))
 		if run, err := strconv.Atoi(path.Base(name)); err == nil {
-			runs[id] = append(runs[id], survivor{v, run})
+			v := survivor{v, run}
+			runs[v.app()] = append(runs[v.app()], v)
 		}
 	}
 	if len(runs) == 0 {
-		return nil, nil, nil
+		return nil
 	}
-	known, err := d.db.Apps(ctx)
+	known, err := s.data.apps(ctx)
 	if err != nil { // nothing is ended for what cannot be read
-		return nil, nil, cmp.Or(databaseProblem(d.settings.DataDir, err), err)
+		return err
 	}
 	last := make(map[app.ID]int, len(known))
 	for _, a := range known {
 		last[a.ID] = a.LastRun
 	}
-	found = map[app.ID]survivor{}
+	s.all = map[app.ID]survivor{}
 	for id, all := range runs {
 		if _, is := last[id]; !is {
-			strange = append(strange, all...)
+			s.strange = append(s.strange, all...)
 			continue
 		}
-		undone, err := d.undone(ctx, id)
+		undone, err := s.undone(ctx, id)
 		if err != nil {
-			return nil, nil, cmp.Or(databaseProblem(d.settings.DataDir, err), err)
+			return err
 		}
 		if v, ok := rightful(all, last[id], undone); ok {
-			found[id] = v
+			s.all[id] = v
 		}
 	}
-	return found, strange, nil
+	return nil
 }
 
 // rightful returns the one of an application's programs that is to go on: the
@@ -162,29 +172,29 @@ func rightful(all []survivor, recorded int, undone func(v survivor) bool) (right
 
 // undone tells of programs of an application whether a commit that is to be
 // undone had started them.
-func (d *daemon) undone(ctx context.Context, id app.ID) (func(survivor) bool, error) {
-	good, err := d.db.Journals(ctx, id)
+func (s *survivors) undone(ctx context.Context, id app.ID) (func(survivor) bool, error) {
+	good, err := s.data.db.Journals(ctx, id)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(databaseProblem(s.data.dir, err), err)
 	}
-	pending := d.trees.Undone(id, good)
+	pending := s.data.trees.Undone(id, good)
 	return func(v survivor) bool { return slices.ContainsFunc(pending, v.Of) }, nil
 }
 
 // keepProcesses gives survivors their processes as they were held.
-func (d *daemon) keepProcesses(held map[string]*os.File) {
+func (s *survivors) keepProcesses(held map[string]*os.File) {
 	for name, f := range held {
 		id, run, ok := logs.ProcessOf(name)
-		v, there := d.survivors.all[id]
+		v, there := s.all[id]
 		if !ok || !there || run != 0 && run != v.run {
 			continue
 		}
 		v.PIDFD = f
-		d.survivors.all[id] = v
+		s.all[id] = v
 		delete(held, name)
 		if run == 0 { // an older berth's: it is held by its new name from its adoption on
-			if err := d.held.Release(name); err != nil {
-				d.log.Warn("cannot release a program's process", "app", id, "error", err)
+			if err := s.data.held.Release(name); err != nil {
+				s.log.Warn("cannot release a program's process", "app", id, "error", err)
 			}
 		}
 	}
@@ -192,16 +202,16 @@ func (d *daemon) keepProcesses(held map[string]*os.File) {
 
 // findOutputs looks for what survivors print to where neither a holder nor a
 // name leads to it: they would wait for a reader for ever.
-func (d *daemon) findOutputs(held map[string]*os.File) {
+func (s *survivors) findOutputs(held map[string]*os.File) {
 	var file unix.Stat_t // of a file: some file systems tell another device of directories
-	if err := unix.Stat(filepath.Join(d.settings.DataDir, files.LockName), &file); err != nil {
+	if err := unix.Stat(filepath.Join(s.data.dir, files.LockName), &file); err != nil {
 		return // this daemon has locked it, so it is there
 	}
-	for id, v := range d.survivors.all {
+	for id, v := range s.all {
 		name := logs.HeldName(id)
 		found := v.Nameless(file.Dev)
 		if len(found) > 0 && !slices.ContainsFunc(found, func(f *os.File) bool { return same(f, held[name]) }) {
-			d.log.Warn("nobody held what an application prints to; it is taken from the program itself", "app", id)
+			s.log.Warn("nobody held what an application prints to; it is taken from the program itself", "app", id)
 			if f := held[name]; f != nil {
 				_ = f.Close()
 			}
@@ -230,44 +240,44 @@ const strangersGrace = 10 * time.Second
 // what there is of them is moved aside: nobody could see, stop or pay for them, and
 // others may get their user ids and ports. They are asked first, for what they have is
 // kept.
-func (d *daemon) endStrangers() {
-	strange := d.survivors.strange
-	d.survivors.strange = nil
+func (s *survivors) endStrangers(grace time.Duration) {
+	strange := s.strange
+	s.strange = nil
 	if len(strange) == 0 {
 		return
 	}
 	is := func(group string) bool {
 		return slices.ContainsFunc(strange, func(v survivor) bool { return v.Group == group })
 	}
-	d.groups.Ask(is, min(d.settings.Apps.StopTimeout, strangersGrace))
-	_, err := d.groups.Sweep(func(group string) bool { return !is(group) })
+	s.groups.Ask(is, grace)
+	_, err := s.groups.Sweep(func(group string) bool { return !is(group) })
 	for _, v := range strange {
-		d.log.Error("ended the program of an application that the database does not know", "app", v.app(), "pid", v.PID)
-		err = errors.Join(err, d.logs.Fallen(v.app()))
+		s.log.Error("ended the program of an application that the database does not know", "app", v.app(), "pid", v.PID)
+		err = errors.Join(err, s.data.logs.Fallen(v.app()))
 	}
 	if err != nil {
-		d.log.Error("cannot end everything that an earlier daemon left running", "error", err)
+		s.log.Error("cannot end everything that an earlier daemon left running", "error", err)
 	}
 }
 
 // endUntaken ends survivors that the boot did not take: of an application whose code
 // is broken, for one.
-func (d *daemon) endUntaken() {
-	d.survivors.mu.Lock()
-	defer d.survivors.mu.Unlock()
+func (s *survivors) endUntaken() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	untaken := map[string]bool{}
-	for id, v := range d.survivors.all {
+	for id, v := range s.all {
 		untaken[v.Group] = true
-		d.log.Warn("ended the program of an application that cannot run", "app", id)
+		s.log.Warn("ended the program of an application that cannot run", "app", id)
 		if v.PIDFD != nil {
 			_ = v.PIDFD.Close()
 		}
 	}
-	d.survivors.all = nil
+	s.all = nil
 	if len(untaken) == 0 {
 		return
 	}
-	if _, err := d.groups.Sweep(func(group string) bool { return !untaken[group] }); err != nil {
-		d.log.Error("cannot end everything that an earlier daemon left running", "error", err)
+	if _, err := s.groups.Sweep(func(group string) bool { return !untaken[group] }); err != nil {
+		s.log.Error("cannot end everything that an earlier daemon left running", "error", err)
 	}
 }

@@ -49,9 +49,9 @@ func TestRightful(t *testing.T) {
 // nothing else.
 func TestUndone(t *testing.T) {
 	h := hosted.New(t)
-	d := &daemon{db: h.DB, trees: h.Store}
+	s := &survivors{data: &data{db: h.DB, trees: h.Store}}
 	undone := func() func(survivor) bool {
-		is, err := d.undone(t.Context(), "shop")
+		is, err := s.undone(t.Context(), "shop")
 		hosted.Must(t, err)
 		return is
 	}
@@ -73,7 +73,7 @@ func TestUndone(t *testing.T) {
 		t.Error("after the record a program is condemned")
 	}
 	hosted.Must(t, h.DB.Close())
-	if is, err := d.undone(t.Context(), "shop"); err == nil || is != nil {
+	if is, err := s.undone(t.Context(), "shop"); err == nil || is != nil {
 		t.Error("without records programs are judged")
 	}
 }

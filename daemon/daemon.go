@@ -1,15 +1,11 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -18,144 +14,126 @@ import (
 	"berth/cgroup"
 	"berth/daemon/settings"
 	"berth/db"
-	"berth/files"
-	"berth/files/bundle"
 	"berth/host"
 	"berth/host/account"
 	"berth/host/domain"
 	"berth/host/runtimes"
 	"berth/host/watch"
-	"berth/host/watch/metrics"
-	"berth/httpapi"
 	"berth/proc"
-	"berth/proc/logs"
 	"berth/proc/sandbox"
-	"berth/systemd"
-	"berth/web/proxy"
 )
 
-// daemon is berth serving: everything that is open while it does.
+// daemon is berth serving: what is open while it does.
 type daemon struct {
-	settings    settings.Settings
-	log         *slog.Logger
-	examine     func(context.Context, settings.Settings) []app.Finding
-	db          *db.DB
-	audit       *db.Auditor
-	trees       *files.Store
-	logs        *logs.Book
-	accesses    *proxy.AccessLogs
-	absence     absence
-	held        logs.Holder // keeps what programs print while no daemon lives
-	groups      *cgroup.Tree
-	meter       *sandbox.Meter   // nil where nothing counts
-	sockets     *sandbox.Sockets // nil where nobody counts them, for the reason that is
-	uncounted   error
-	network     *sandbox.Network // nil where programs have the host's, for the reason that is
-	unnetworked error
-	walls       proc.Walls
-	survivors   survivors     // of an earlier daemon, until they are adopted
-	socket      *os.File      // of the API, from systemd; nil once it is used, or for none
-	pulsePath   string        // where the daemon asks itself whether it lives
-	leaving     bool          // programs run on without the daemon
-	disk        *files.Prober // of the data directory
-	host        *host.Host
-	history     *metrics.Store
-	hub         *watch.Hub
-	sampler     *watch.Sampler
-	handler     http.Handler
-	serving     atomic.Pointer[serving] // from begin on
-	sites       *sites                  // nil: berth serves no sites
-	undo        []func() error          // closes what was opened, in reverse
-
-	baton   *baton          // what outlives this image of the daemon
-	next    *successor      // nil when hangups is
-	hangups <-chan struct{} // ask for an upgrade; nil when nothing does
-	quiet   bool            // no request had to be interrupted for it
+	settings  settings.Settings
+	log       *slog.Logger
+	examine   func(context.Context, settings.Settings) []app.Finding
+	handover  *handover // what outlives this image of the daemon
+	undo      closers   // of all that follows
+	data      *data
+	groups    *cgroup.Tree
+	survivors *survivors // of an earlier daemon, until they are adopted
+	proc      *proc.Launcher
+	host      *host.Host
+	hub       *watch.Hub
+	sampler   *watch.Sampler
+	pulse     *pulse
+	handler   http.Handler
+	serving   atomic.Pointer[serving] // from begin on
+	sites     *sites                  // nil: berth serves no sites
+	leaving   bool                    // programs run on without the daemon
 }
 
-// openDaemon opens everything and leaves nothing open when it fails, nor when the
-// daemon is closed.
-func openDaemon(ctx context.Context, s settings.Settings, log *slog.Logger) (*daemon, error) {
-	b := newBaton()
-	d := &daemon{settings: s, log: log, baton: b, undo: []func() error{b.close}}
-	if err := d.open(ctx); err != nil {
-		return nil, err
-	}
-	return d, nil
-}
-
-// open opens everything. What the baton has, or gets, stays open when it fails
+// open opens everything. What the handover has, or gets, stays open when it fails
 // and when the daemon is closed.
-func (d *daemon) open(ctx context.Context) error {
-	d.pulsePath = "/" + rand.Text()
-	d.absence.noticed = make(chan struct{}, 1)
-	for _, open := range []func(context.Context) error{d.openData, d.openGroups, d.openWalls, d.openHost, d.openProxy} {
-		if err := open(ctx); err != nil {
-			return errors.Join(err, d.close())
+func (d *daemon) open(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.undo.close())
 		}
+	}()
+	if d.data, err = openData(ctx, d.settings, d.handover, &d.undo, d.log); err != nil {
+		return err
 	}
-	return nil
+	if err = d.openGroups(ctx); err != nil {
+		return err
+	}
+	if d.proc, err = openWalls(ctx, d.settings, d.groups, d.survivors.paths(), &d.undo, d.log); err != nil {
+		return err
+	}
+	if err = d.openHost(ctx); err != nil {
+		return err
+	}
+	return d.sites.open(ctx, d.handover, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.serving.Load().answer(w, r, d.handler) // sites are served by one that serves
+	}))
 }
 
-func (d *daemon) close() error {
+// run opens the daemon, serves and closes it.
+func (d *daemon) run(sig *stops, next *nextBinary) (err error) {
+	if err := d.open(d.handover.lasting(sig.first)); err != nil {
+		return err
+	}
+	defer func() {
+		if failed := d.undo.close(); errors.Is(err, errUpgrade) && failed != nil {
+			d.log.Error("cannot close everything for the upgrade", "error", failed) // the next image opens it
+		} else {
+			err = errors.Join(err, failed)
+		}
+	}()
+	l, err := d.handover.listener(sig.first, d.settings.Listen)
+	if err != nil {
+		return err
+	}
+	d.handover.only(d.settings.Listens()...)
+	return d.serve(sig.first, sig.second, l, &upgrader{
+		settings: d.settings, log: d.log, db: d.data.db, hold: d.host.Hold, handover: d.handover, next: next, hangups: sig.hangups,
+	})
+}
+
+// closers end what was opened.
+type closers []func() error
+
+func (c *closers) add(ends ...func() error) { *c = append(*c, ends...) }
+
+// close ends the last first.
+func (c *closers) close() error {
 	var errs []error
-	for i := len(d.undo) - 1; i >= 0; i-- {
-		errs = append(errs, d.undo[i]())
+	for _, end := range slices.Backward(*c) {
+		errs = append(errs, end())
 	}
 	return errors.Join(errs...)
 }
 
-func (d *daemon) openData(ctx context.Context) (err error) {
-	dir := d.settings.DataDir
-	defer func() {
-		if refused := DiskProblem(dir, err); refused != nil {
-			err = refused
+// openGroups opens the groups of programs, and takes over what an earlier daemon left
+// in them.
+func (d *daemon) openGroups(ctx context.Context) error {
+	facts, err := cgroup.Detect()
+	if err != nil {
+		return err
+	}
+	p := &placement{dir: d.settings.DataDir, data: d.data, facts: facts, log: d.log}
+	if d.groups, err = p.open(ctx); err != nil {
+		return err
+	}
+	d.undo.add(func() error {
+		if d.leaving { // leaves the watches of programs that run on to the kernel
+			return d.groups.Release()
 		}
-	}()
-	if err := files.Reachable(dir); err != nil {
-		return err
-	}
-	if err := MakeDataDir(dir); err != nil {
-		return err
-	}
-	if err := d.baton.lock(dir); err != nil {
-		return err
-	}
-	if err := files.TakeReserve(dir); err != nil {
-		return err
-	}
-	if err := d.openRecords(ctx); err != nil {
-		return err
-	}
-	d.audit = db.NewAuditor(d.db, d.settings.Audit.Keep, d.settings.Audit.Age, func(problem error) {
-		d.log.Error("the audit log has a problem", "error", problem)
+		return d.groups.Close()
 	})
-	d.undo = append(d.undo, func() error {
-		if err := d.audit.Close(); err != nil { // a full disk, which is told, and makes no stop fail
-			d.log.Error("the audit log is incomplete", "error", err)
-		}
-		return nil
-	})
-	up := d.settings.Upload
-	if d.trees, err = files.Open(dir, bundle.Limits{MaxEntries: up.MaxFiles, MaxUnpacked: up.MaxUnpacked.Bytes()}); err != nil {
+	adopts, err := p.claim(ctx, d.groups)
+	if err != nil {
 		return err
 	}
-	d.undo = append(d.undo, d.trees.Close)
-	d.trees.SetFloor(d.settings.Host.DiskFloor.Bytes())
-	if err := d.openQuota(ctx); err != nil {
+	d.survivors = &survivors{data: d.data, groups: d.groups, log: d.log}
+	if err := d.survivors.takeOver(ctx, adopts, d.handover.handed); err != nil {
 		return err
 	}
-	l := d.settings.Logs
-	d.logs = logs.NewBook(filepath.Join(dir, "logs"), logs.Options{
-		MaxFile: l.MaxFile.Bytes(), Keep: l.Keep, Rate: int64(l.RateKB) << 10, Burst: 4 * int64(l.RateKB) << 10,
-	}, d.log)
-	if d.held, d.socket, err = openHolder(dir, d.log); err != nil {
-		return err
+	if _, err := d.groups.MaxCPU(); err != nil && d.settings.Apps.CPUMax > 0 {
+		d.log.Warn("apps.cpu_max has no effect", "why", err)
 	}
-	d.logs.HoldWith(d.held)
-	d.accesses = proxy.NewAccessLogs(filepath.Join(dir, "logs"), l.MaxFile.Bytes(), l.Keep, d.log)
-	d.undo = append(d.undo, d.closeSocket, d.held.Close, d.logs.Close, d.accesses.Close)
-	return d.openHistory()
+	return nil
 }
 
 func (d *daemon) openHost(ctx context.Context) error {
@@ -163,30 +141,35 @@ func (d *daemon) openHost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	key, err := d.db.LinkKey(ctx)
+	key, err := d.data.db.LinkKey(ctx)
 	if err != nil {
 		return err
 	}
 	s := d.settings
 	capacity := Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit)
-	teams := account.NewTeams(d.db)
-	d.openHub(teams)
+	teams := account.NewTeams(d.data.db)
+	d.hub = watch.NewHub(watch.Access{
+		Find:      func(id app.ID) (app.Snapshot, bool) { return d.host.Find(id) },
+		Authorize: teams.Authorize, Memberships: teams.Memberships,
+	}, d.data.logs.Follow)
+	d.sites = newSites(s, d.data, func(id app.ID) (app.Snapshot, bool) { return d.host.Find(id) }, &d.undo, d.log)
 	d.host = host.New(d.hostConfig(capacity))
-	d.sampler = watch.NewSampler(d.hub, d.host, d.history.Append, d.log)
-	d.handler = d.front(app.Services{
+	d.sampler = watch.NewSampler(d.hub, d.host, d.data.history.Append, d.log)
+	d.pulse = &pulse{path: "/" + rand.Text(), data: d.data, groups: d.groups, host: d.host, log: d.log}
+	d.handler = d.newHandler(app.Services{
 		Applications: d.host,
 		Settings:     d.host,
 		Deployments:  d.host,
-		Contents:     d.trees,
-		Logs:         d.logs,
+		Contents:     d.data.trees,
+		Logs:         d.data.logs,
 		Feed:         d.hub,
-		Accounts:     account.New(d.db),
+		Accounts:     account.New(d.data.db),
 		Links:        account.NewLinks(key, time.Now),
 		Teams:        teams,
-		Names:        domain.New(d.names()),
-		Metrics:      d.history.Range,
-		Record:       d.audit.Record,
-		Changes:      d.changes,
+		Names:        domain.New(namesConfig(s, d.data.db, d.sites, d.log)),
+		Metrics:      d.data.history.Range,
+		Record:       d.data.audit.Record,
+		Changes:      d.data.watch.changes,
 	}, key, capacity)
 	return nil
 }
@@ -198,19 +181,19 @@ func (d *daemon) hostConfig(capacity app.MB) host.Config {
 		UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast,
 		Start: startOf(s.DataDir),
 	}
-	store := registry{d.db, ids, d.renamed}
-	files := trees{d.trees, d.db, store.ids, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.logs, d.history, d.log}
+	store := registry{d.data.db, ids, d.sites.changed}
+	files := trees{d.data.trees, d.data.db, store.ids, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.data.logs, d.data.history, d.log}
 	tools := proc.FindTools()
-	if slices.Contains(d.walls.Layers, sandbox.Mounts) {
-		tools.Only(d.walls.Paths)
+	if slices.Contains(d.proc.Walls.Layers, sandbox.Mounts) {
+		tools.Only(d.proc.Walls.Paths)
 	}
 	start := &launcher{
-		adopts: d.survivors.take,
-		path:   tools.Path(), trees: d.trees, logs: d.logs,
-		proc: &proc.Launcher{Tree: d.groups, Log: d.log, Meter: d.meter, Network: d.network, Sockets: d.sockets, Walls: d.walls},
+		adopts: d.survivors.release,
+		path:   tools.Path(), trees: d.data.trees, logs: d.data.logs,
+		proc: d.proc,
 		pids: int64(s.Apps.PidsMax), cpu: int64(s.Apps.CPUMax), oomGroup: s.Apps.OOMGroup,
 	}
-	if !d.trees.Quota().Enforced() { // a quota says EDQUOT, this kills
+	if !d.data.trees.Quota().Enforced() { // a quota says EDQUOT, this kills
 		start.fileSize = s.Apps.Disk.Bytes()
 	}
 	return host.Config{
@@ -225,7 +208,7 @@ func (d *daemon) hostConfig(capacity app.MB) host.Config {
 		Quotas:    files,
 		Visits:    d.visits(),
 		DiskLimit: s.Apps.Disk,
-		Logs:      keepsakes{d.logs, d.accesses, d.history},
+		Logs:      keepsakes{d.data.logs, d.data.accesses, d.data.history},
 		Log:       d.log,
 		Tell:      d.hub.Tell,
 		CheckRAM: func(total, used, want app.MB) error {
@@ -250,102 +233,9 @@ func (d *daemon) hostConfig(capacity app.MB) host.Config {
 	}
 }
 
-// apiConfig gives the API its services and what the settings say.
-func (d *daemon) apiConfig(services app.Services) httpapi.Config {
-	s := d.settings
-	return httpapi.Config{
-		Services:     services,
-		BackupOf:     files.BackupOf,
-		Certificates: d.certificate,
-		RateLimit:    s.RateLimit,
-		BaseURL:      s.BaseURL,
-		MaxUpload:    s.Upload.Max.Bytes() + multipartRoom,
-		MaxFile:      s.Upload.Max.Bytes(),
-		MaxSocket:    s.Upload.MaxSocket.Bytes(),
-		Version:      settings.Version(),
-		Log:          d.log,
-		Now:          time.Now,
-	}
-}
-
-// lastAnswers is how long requests under way may take once nothing runs.
-const lastAnswers = 5 * time.Second
-
-// multipartRoom is what the body of an upload may have around the ZIP.
-const multipartRoom = 64 << 10
-
 // planner plans with this host's runtimes.
 func planner(tools *proc.Tools) host.Planner {
 	return func(cfg app.Config, found bool, files app.Files, prepared string) (app.Plan, error) {
 		return runtimes.Plan(cfg, found, files, tools, prepared)
 	}
 }
-
-// server bounds what strangers can hold: 10 seconds for the headers of a request,
-// 64 KB of them, and two minutes between requests. The handler bounds the rest.
-func (d *daemon) server(life context.Context, v *serving) *http.Server {
-	return &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if d.knocked(w, r) {
-				return
-			}
-			v.answer(w, r, d.handler)
-		}),
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		BaseContext:                  func(net.Listener) context.Context { return life },
-		DisableGeneralOptionsHandler: true, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
-	}
-}
-
-// serve answers on l until ctx ends, then stops everything; hurry makes it
-// stop at once. It returns when nothing of berth runs any more. A hang-up lets
-// the next binary take over: then it is errUpgrade, and programs run on.
-func (d *daemon) serve(ctx, hurry context.Context, l net.Listener) error {
-	d.endStrangers()
-	if err := d.host.Boot(d.baton.lasting(ctx)); err != nil {
-		_ = l.Close()
-		return err
-	}
-	d.endUntaken()
-	v := d.begin(ctx, l)
-	d.log.Info("listening on http://"+l.Addr().String(), "data", d.settings.DataDir, "groups", d.groups.Root(), "version", settings.Version())
-	d.tell(d.baton.ready)
-	if d.await(ctx, v) != nil {
-		return cmp.Or(d.depart(hurry, v), errUpgrade)
-	}
-	d.tell(systemd.Stopping)
-	// Deployments under way are called off, then their requests get an answer.
-	d.end(hurry)
-	d.hub.Close() // streams have told the end of the programs
-	last, cancel := context.WithTimeout(hurry, lastAnswers)
-	defer cancel()
-	if err := v.shutdown(last); err != nil {
-		_ = v.server.Close() // cuts those who do not take their answer or end their upload
-	}
-	d.sites.shutdown(last)
-	v.end(nil) // Shutdown knows nothing of WebSockets
-	v.handlers.Close()
-	return v.work.Wait()
-}
-
-// sweep removes expired backups now and then, and keeps room for the next start.
-func (d *daemon) sweep(ctx context.Context) error {
-	ticker := time.NewTicker(sweepEvery)
-	defer ticker.Stop()
-	for {
-		if err := d.host.DropBackups(); err != nil {
-			d.log.Error("cannot remove expired backups", "error", err)
-		}
-		if err := files.KeepReserve(d.settings.DataDir); err != nil {
-			d.log.Warn("a start on a full disk may fail", "error", err)
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// sweepEvery is how often sweep does what it does.
-const sweepEvery = 10 * time.Minute

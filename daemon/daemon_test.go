@@ -28,6 +28,17 @@ func testSettings(t *testing.T) settings.Settings {
 	return s
 }
 
+// openDaemon opens everything and leaves nothing open when it fails, nor when the
+// daemon is closed.
+func openDaemon(ctx context.Context, s settings.Settings, log *slog.Logger) (*daemon, error) {
+	h := newHandover()
+	d := &daemon{settings: s, log: log, handover: h, undo: closers{h.close}}
+	if err := d.open(ctx); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
 func TestDaemonOpensAndCloses(t *testing.T) {
 	s := testSettings(t)
 	d, err := openDaemon(t.Context(), s, slog.New(slog.DiscardHandler))
@@ -44,7 +55,7 @@ func TestDaemonOpensAndCloses(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- d.serve(ctx, context.Background(), l) }()
+	go func() { served <- d.serve(ctx, context.Background(), l, &upgrader{}) }()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+"/v2/user", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +70,7 @@ func TestDaemonOpensAndCloses(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Errorf("serve() = %v", err)
 	}
-	if err := d.close(); err != nil {
+	if err := d.undo.close(); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(root); !errors.Is(err, os.ErrNotExist) {

@@ -6,17 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"berth/app"
 	"berth/daemon/settings"
 	"berth/db"
 	"berth/files"
+	"berth/files/bundle"
+	"berth/host/watch/metrics"
+	"berth/proc/logs"
+	"berth/proc/sandbox"
+	"berth/web/proxy"
 )
 
 // DatabaseName is the file in the data directory that the daemon and the
@@ -33,7 +41,11 @@ func OpenDatabase(ctx context.Context, dir string) (*db.DB, error) {
 	if anew, err := db.New(ctx, filepath.Join(dir, DatabaseName)); err != nil {
 		return nil, openProblem(dir, err)
 	} else if anew {
-		return nil, cmp.Or(goneProblem(dir), noDatabase(dir))
+		if err := goneProblem(dir); err != nil {
+			return nil, err
+		}
+		return nil, settings.NewProblem(settings.ExitNotFound, fmt.Errorf("cannot find a database in %s: berth has not been started there yet", dir),
+			"Hint: start berth first (berth install --now, or berth serve), or name its directory with --data-dir.")
 	}
 	return openDatabase(ctx, dir)
 }
@@ -71,7 +83,14 @@ func openDatabase(ctx context.Context, dir string) (*db.DB, error) {
 
 // openProblem says what is to be done when a database cannot be opened.
 func openProblem(dir string, err error) error {
-	if refused := cmp.Or(DiskProblem(dir, err), newerProblem(err), databaseProblem(dir, err)); refused != nil {
+	if refused := DiskProblem(dir, err); refused != nil {
+		return refused
+	}
+	if errors.Is(err, db.ErrNewer) {
+		return settings.NewProblem(settings.ExitConfig, err,
+			"Hint: install that berth again, or stop the daemon and put the copy from before its migration ("+DatabaseName+".schema-N) in the place of "+DatabaseName+".")
+	}
+	if refused := databaseProblem(dir, err); refused != nil {
 		return refused
 	}
 	if errors.Is(err, fs.ErrPermission) {
@@ -79,12 +98,6 @@ func openProblem(dir string, err error) error {
 			"Hint: run the command as root, or name another directory with --data-dir.")
 	}
 	return err
-}
-
-// noDatabase is the error of a command where berth has never served.
-func noDatabase(dir string) error {
-	return settings.NewProblem(settings.ExitNotFound, fmt.Errorf("cannot find a database in %s: berth has not been started there yet", dir),
-		"Hint: start berth first (berth install --now, or berth serve), or name its directory with --data-dir.")
 }
 
 // goneProblem refuses a directory that has lost its database: with a new one, all
@@ -157,16 +170,6 @@ func refuseUnfinished(dir string) error {
 		"Hint: empty the directory and restore again.")
 }
 
-// newerProblem says what is to be done about a database of a newer berth, and
-// returns nil when that is not the error.
-func newerProblem(err error) error {
-	if !errors.Is(err, db.ErrNewer) {
-		return nil
-	}
-	return settings.NewProblem(settings.ExitConfig, err,
-		"Hint: install that berth again, or stop the daemon and put the copy from before its migration ("+DatabaseName+".schema-N) in the place of "+DatabaseName+".")
-}
-
 // DiskProblem says what is to be done when a data directory cannot be opened
 // for its disk, and returns nil when that is not why. Room may be made while the service
 // is started again and again; a read-only disk waits for a person.
@@ -197,18 +200,107 @@ func startOf(dataDir string) int {
 	return int(n >> 1) // also on 32 bits
 }
 
-// openRecords opens the database and reads from it, before anything that runs is
-// touched: whoever cannot read what is to run must not end it.
-func (d *daemon) openRecords(ctx context.Context) (err error) {
-	dir := d.settings.DataDir
+// data is what is open of the data directory.
+type data struct {
+	dir      string
+	db       *db.DB
+	audit    *db.Auditor
+	watch    *databaseWatch
+	disk     *files.Prober
+	trees    *files.Store
+	logs     *logs.Book
+	accesses *proxy.AccessLogs
+	held     logs.Holder // keeps what programs print while no daemon lives
+	history  *metrics.Store
+}
+
+// openData opens the data directory. It reads from the database before anything that
+// runs is touched: whoever cannot read what is to run must not end it.
+func openData(ctx context.Context, s settings.Settings, h *handover, undo *closers, log *slog.Logger) (d *data, err error) {
+	dir := s.DataDir
+	defer func() { err = cmp.Or(DiskProblem(dir, err), err) }()
+	if err := files.Reachable(dir); err != nil {
+		return nil, err
+	}
+	if err := MakeDataDir(dir); err != nil {
+		return nil, err
+	}
+	if err := h.lock(dir); err != nil {
+		return nil, err
+	}
+	if err := files.TakeReserve(dir); err != nil {
+		return nil, err
+	}
+	d = &data{dir: dir}
 	if d.db, err = MakeDatabase(ctx, dir); err != nil {
+		return nil, err
+	}
+	d.disk = files.NewProber(func() { _ = files.Touch(dir) })
+	undo.add(d.db.Close, d.disk.Wait)
+	if _, err := d.apps(ctx); err != nil {
+		return nil, err
+	}
+	d.watch = &databaseWatch{db: d.db, file: filepath.Join(dir, DatabaseName), log: log, noticed: make(chan struct{}, 1)}
+	d.audit = db.NewAuditor(d.db, s.Audit.Keep, s.Audit.Age, func(problem error) {
+		log.Error("the audit log has a problem", "error", problem)
+	})
+	undo.add(orLog(d.audit.Close, "the audit log is incomplete", log))
+	limits := bundle.Limits{MaxEntries: s.Upload.MaxFiles, MaxUnpacked: s.Upload.MaxUnpacked.Bytes()}
+	if d.trees, err = files.Open(dir, limits); err != nil {
+		return nil, err
+	}
+	undo.add(d.trees.Close)
+	d.trees.SetFloor(s.Host.DiskFloor.Bytes())
+	if err := d.openQuota(ctx, s.Apps.Disk, log); err != nil {
+		return nil, err
+	}
+	d.logs = logs.NewBook(filepath.Join(dir, "logs"), logs.Options{
+		MaxFile: s.Logs.MaxFile.Bytes(), Keep: s.Logs.Keep, Rate: int64(s.Logs.RateKB) << 10, Burst: 4 * int64(s.Logs.RateKB) << 10,
+	}, log)
+	var socket *os.File
+	if d.held, socket, err = openHolder(dir, log); err != nil {
+		return nil, err
+	}
+	if socket != nil {
+		h.useSocket(s.Listen, socket, log)
+	}
+	d.logs.HoldWith(d.held)
+	d.accesses = proxy.NewAccessLogs(filepath.Join(dir, "logs"), s.Logs.MaxFile.Bytes(), s.Logs.Keep, log)
+	undo.add(d.held.Close, d.logs.Close, d.accesses.Close)
+	if d.history, err = metrics.Open(filepath.Join(dir, "metrics")); err != nil {
+		return nil, err
+	}
+	undo.add(orLog(d.history.Close, "the metric history has a gap", log))
+	return d, nil
+}
+
+// orLog lets an end that fails, such as for a full disk, make no stop fail.
+func orLog(end func() error, problem string, log *slog.Logger) func() error {
+	return func() error {
+		if err := end(); err != nil {
+			log.Error(problem, "error", err)
+		}
+		return nil
+	}
+}
+
+// openQuota finds out what holds applications to their disk space, and tells when that
+// is nothing but measuring.
+func (d *data) openQuota(ctx context.Context, limit app.MB, log *slog.Logger) error {
+	err := insist(ctx, "cannot look for disk quotas yet", log, func() error { return d.trees.ProbeQuota(sandbox.Passes) })
+	if err != nil {
 		return err
 	}
-	d.undo = append(d.undo, d.db.Close)
-	d.disk = files.NewProber(func() { _ = files.Touch(dir) })
-	d.undo = append(d.undo, func() error { return d.disk.Wait() })
-	_, err = d.db.Apps(ctx)
-	return cmp.Or(databaseProblem(dir, err), err)
+	if q := d.trees.Quota(); limit > 0 && !q.Enforced() {
+		log.Warn("the disk space of applications is measured now and then, no more; berth doctor tells what would be better", "why", q.Why)
+	}
+	return nil
+}
+
+// apps returns the applications that the records have.
+func (d *data) apps(ctx context.Context) ([]app.App, error) {
+	apps, err := d.db.Apps(ctx)
+	return apps, cmp.Or(databaseProblem(d.dir, err), err)
 }
 
 // databaseProblem says what is to be done when the database cannot be used, and
@@ -240,4 +332,91 @@ func databaseProblem(dir string, err error) error {
 			"Hint: programs that run go on; look at the file and its directory. As a service berth tries again until it works.")
 	}
 	return nil
+}
+
+// savedWord stands between the name of the database and the moment of a copy that the
+// daemon made of it when its file was gone.
+const savedWord = ".saved-"
+
+// databaseWatch looks whether the database was removed or replaced, and refuses changes
+// meanwhile. It is safe for concurrent use.
+type databaseWatch struct {
+	db       *db.DB
+	file     string
+	log      *slog.Logger
+	noticed  chan struct{} // wakes the watch; holds one
+	away     atomic.Bool   // as the watch knows it
+	returned atomic.Bool   // a change was let through since
+}
+
+// notice wakes the watch, which looks by itself only now and then: an idle daemon
+// sleeps.
+func (w *databaseWatch) notice() {
+	select {
+	case w.noticed <- struct{}{}:
+	default:
+	}
+}
+
+// changes refuses what is to change something while nobody would find it after the
+// next start.
+func (w *databaseWatch) changes() error {
+	if w.db.Moved() == nil {
+		if w.away.Load() {
+			w.returned.Store(true)
+			w.notice()
+		}
+		return nil
+	}
+	w.notice()
+	return app.Errorf(app.Unavailable, "Nothing can be changed now: %s.", app.Words(app.DatabaseMoved))
+}
+
+// run tells when the database's file was removed or replaced, and when it is
+// back, until ctx ends. Every change looks by itself (db.ErrMoved) and is refused
+// meanwhile: nobody would find it after the next start. What is stored is in the open
+// file alone then, so a copy of it is made.
+func (w *databaseWatch) run(ctx context.Context, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	saved := ""
+	for {
+		select {
+		case <-ticker.C:
+		case <-w.noticed:
+		case <-ctx.Done():
+			return
+		}
+		moved := w.db.Moved()
+		if back := w.returned.Swap(false); w.away.Load() && (back || moved == nil) {
+			w.log.Info("the database is back; changes are taken again", "file", w.file)
+			_ = os.Remove(saved) // it is of a moment before, and nobody should take it for more
+			saved = ""
+			w.away.Store(false)
+		}
+		if moved != nil && w.away.CompareAndSwap(false, true) {
+			w.log.Error("the database was removed or replaced while berth serves; changes are refused until it is back, or berth has started again", "file", w.file, "error", moved)
+		}
+		if w.away.Load() && saved == "" {
+			saved = w.save(ctx)
+		}
+	}
+}
+
+// save copies what the open database holds and returns the name of the copy, ""
+// when that failed.
+func (w *databaseWatch) save(ctx context.Context) string {
+	parts, _ := filepath.Glob(w.file + savedWord + "*" + db.PartWord)
+	for _, part := range parts { // of a daemon that was killed
+		_ = os.Remove(part)
+	}
+	to := w.file + savedWord + time.Now().UTC().Format("20060102T150405Z")
+	if err := w.db.Copy(ctx, to); err != nil {
+		if ctx.Err() == nil {
+			w.log.Error("cannot save what the database held; trying again", "error", err)
+		}
+		return ""
+	}
+	w.log.Warn("what the database held is saved; stop berth, put the copy in the place of the database, without the files -wal and -shm, and start berth again", "copy", to, "as", w.file)
+	return to
 }

@@ -9,13 +9,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/cgroup"
 	"berth/proc/logs"
 	"berth/systemd"
 	"berth/systemd/fdstore"
 )
 
 // manager is systemd as a holder. What it keeps comes back to a daemon that was
-// restarted, or ended by itself; for one that is stopped see handOver. It is
+// restarted, or ended by itself; for one that is stopped see moveToStore. It is
 // safe for concurrent use.
 type manager struct {
 	dir string // of the data
@@ -59,8 +60,8 @@ func (m *manager) Release(name string) error {
 	return systemd.Release(name)
 }
 
-// Held implements logs.Holder. What a daemon that was stopped gave to a keeper goes
-// to systemd before the keeper gives it up.
+// Held implements logs.Holder. What a daemon that was stopped gave to fdstore goes
+// to systemd before fdstore gives it up.
 func (m *manager) Held() (map[string]*os.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,43 +70,43 @@ func (m *manager) Held() (map[string]*os.File, error) {
 	if all == nil {
 		all = map[string]*os.File{}
 	}
-	k, err := fdstore.Open(m.dir, "/proc/self/exe")
+	store, err := fdstore.Open(m.dir, "/proc/self/exe")
 	if err != nil {
 		return all, err
 	}
-	kept, err := k.Held()
+	kept, err := store.Held()
 	for name, f := range kept {
 		if all[name] != nil || !logs.IsHeld(name) {
 			err = errors.Join(err, f.Close())
 		} else if failed := m.hold(name, f); failed != nil {
 			all[name], err = f, errors.Join(err, failed)
-			continue // it stays with the keeper too
+			continue // it stays there too
 		} else {
 			all[name] = f
 		}
-		err = errors.Join(err, k.Release(name))
+		err = errors.Join(err, store.Release(name))
 	}
-	return all, errors.Join(err, k.Close())
+	return all, errors.Join(err, store.Close())
 }
 
-// handOver gives everything to a keeper in a control group, because systemd is
+// move gives everything to a process in a control group (fdstore), because systemd is
 // about to forget it.
-func (m *manager) handOver(group *os.File) error {
+func (m *manager) move(group *os.File) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.held) == 0 {
 		return nil
 	}
-	k, err := fdstore.Open(m.dir, "/proc/self/exe")
+	store, err := fdstore.Open(m.dir, "/proc/self/exe")
 	if err != nil {
 		return err
 	}
-	k.Place(group)
+	store.Place(group)
 	for name, f := range m.held {
-		_, failed := k.Hold(name, f)
+		_, failed := store.Hold(name, f)
 		err = errors.Join(err, failed)
 	}
-	return errors.Join(err, k.Close())
+	return errors.Join(err, store.Close())
 }
 
 // Close implements logs.Holder.
@@ -139,7 +140,7 @@ func duplicate(f *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
-// openHolder is systemd where it keeps descriptors, else the keeper of the data
+// openHolder is systemd where it keeps descriptors, else the fdstore of the data
 // directory. It returns the API's socket too, if systemd handed it over; other
 // descriptors are closed.
 func openHolder(dir string, log *slog.Logger) (h logs.Holder, api *os.File, err error) {
@@ -165,4 +166,23 @@ func openHolder(dir string, log *slog.Logger) (h logs.Holder, api *os.File, err 
 	}
 	h, err = fdstore.Open(dir, "/proc/self/exe")
 	return h, api, err
+}
+
+// moveToStore gives what systemd keeps to a process beside the programs: unlike a
+// daemon that is restarted, one that is stopped loses it (systemd.service(5)
+// before version 254). Without, what a program prints last would be lost if it
+// ended before the next start.
+func moveToStore(held logs.Holder, groups *cgroup.Tree, log *slog.Logger) {
+	m, is := held.(*manager)
+	if !is {
+		return
+	}
+	group, err := groups.Keeper()
+	if err == nil {
+		err = m.move(group)
+		_ = group.Close()
+	}
+	if err != nil {
+		log.Warn("what programs print last is lost if they end while berth is down", "error", err)
+	}
 }

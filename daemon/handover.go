@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,95 +19,95 @@ import (
 	"berth/systemd"
 )
 
-// batonEnv tells an image of the daemon what the one before it handed on, as
+// handoverEnv tells an image of the daemon what the one before it handed on, as
 // "name=number,...".
-const batonEnv = "BERTH_BATON"
+const handoverEnv = "BERTH_BATON"
 
-// baton is what one image of the daemon hands to the next: descriptors that must
+// handover is what one image of the daemon hands to the next: descriptors that must
 // not be closed in between, or somebody else would get the data directory, and
 // clients would be refused. They are its own, and daemons use duplicates. The
 // zero value has nothing.
-type baton struct {
+type handover struct {
 	handed bool // there was an image before this one
 	files  map[string]*os.File
 }
 
 // The names of the descriptors. A listener's address is as in the settings.
 const (
-	batonLock   = "lock"
-	batonListen = "listen "
+	lockName     = "lock"
+	listenPrefix = "listen "
 )
 
-// takeBaton takes what the image before this one handed on, if there was one. No
+// receiveHandover takes what the image before this one handed on, if there was one. No
 // program that is started later gets it, or hears of it.
-func takeBaton() (*baton, error) {
-	b := newBaton()
-	text, handed := os.LookupEnv(batonEnv)
+func receiveHandover() (*handover, error) {
+	h := newHandover()
+	text, handed := os.LookupEnv(handoverEnv)
 	if !handed {
-		return b, nil
+		return h, nil
 	}
-	b.handed = true
-	if err := os.Unsetenv(batonEnv); err != nil {
+	h.handed = true
+	if err := os.Unsetenv(handoverEnv); err != nil {
 		return nil, fmt.Errorf("cannot take what was handed on: %w", err)
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		i := strings.LastIndexByte(part, '=')
 		fd, err := strconv.Atoi(part[i+1:])
 		if i <= 0 || err != nil || fd < 3 {
-			return nil, errors.Join(fmt.Errorf("cannot take what was handed on: %s=%q", batonEnv, text), b.close())
+			return nil, errors.Join(fmt.Errorf("cannot take what was handed on: %s=%q", handoverEnv, text), h.close())
 		}
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC); err != nil {
-			return nil, errors.Join(fmt.Errorf("cannot take what was handed on: %s: %w", part, err), b.close())
+			return nil, errors.Join(fmt.Errorf("cannot take what was handed on: %s: %w", part, err), h.close())
 		}
-		b.files[part[:i]] = os.NewFile(uintptr(fd), part[:i])
+		h.files[part[:i]] = os.NewFile(uintptr(fd), part[:i])
 	}
-	return b, nil
+	return h, nil
 }
 
-func newBaton() *baton { return &baton{files: map[string]*os.File{}} }
+func newHandover() *handover { return &handover{files: map[string]*os.File{}} }
 
 // lasting is ctx for what must be done once it was begun: what an earlier image
 // left is taken over, also to be stopped.
-func (b *baton) lasting(ctx context.Context) context.Context {
-	if b.handed {
+func (h *handover) lasting(ctx context.Context) context.Context {
+	if h.handed {
 		return context.WithoutCancel(ctx)
 	}
 	return ctx
 }
 
 // ready says that the daemon serves.
-func (b *baton) ready() error {
-	if b.handed {
+func (h *handover) ready() error {
+	if h.handed {
 		return systemd.Serving("") // ends what was said of the upgrade
 	}
 	return systemd.Ready()
 }
 
 // close gives everything up.
-func (b *baton) close() error {
+func (h *handover) close() error {
 	var errs []error
-	for name, f := range b.files {
+	for name, f := range h.files {
 		errs = append(errs, f.Close())
-		delete(b.files, name)
+		delete(h.files, name)
 	}
 	return errors.Join(errs...)
 }
 
 // pass lets the descriptors go through execve(2) and returns the value of
-// batonEnv.
-func (b *baton) pass() (string, error) {
+// handoverEnv.
+func (h *handover) pass() (string, error) {
 	var parts []string
-	err := b.flag(0, func(name string, fd uintptr) { parts = append(parts, fmt.Sprintf("%s=%d", name, fd)) })
+	err := h.flag(0, func(name string, fd uintptr) { parts = append(parts, fmt.Sprintf("%s=%d", name, fd)) })
 	slices.Sort(parts)
 	return strings.Join(parts, ","), err
 }
 
 // keep undoes pass.
-func (b *baton) keep() error { return b.flag(unix.FD_CLOEXEC, func(string, uintptr) {}) }
+func (h *handover) keep() error { return h.flag(unix.FD_CLOEXEC, func(string, uintptr) {}) }
 
-func (b *baton) flag(flags int, each func(name string, fd uintptr)) error {
+func (h *handover) flag(flags int, each func(name string, fd uintptr)) error {
 	var errs []error
-	for name, f := range b.files {
+	for name, f := range h.files {
 		conn, err := f.SyscallConn() // Fd would make a listener block
 		if err == nil {
 			err = conn.Control(func(fd uintptr) {
@@ -124,47 +126,54 @@ func (b *baton) flag(flags int, each func(name string, fd uintptr)) error {
 
 // lock makes sure that one daemon uses a data directory, through all images of
 // it. The lock goes with the process, however it ends.
-func (b *baton) lock(dir string) error {
-	if f := b.files[batonLock]; f != nil {
+func (h *handover) lock(dir string) error {
+	if f := h.files[lockName]; f != nil {
 		mine, err := f.Stat()
 		there, gone := os.Stat(filepath.Join(dir, files.LockName))
 		if err == nil && gone == nil && os.SameFile(mine, there) {
 			return nil
 		}
-		delete(b.files, batonLock)
+		delete(h.files, lockName)
 		_ = f.Close() // of another directory
 	}
 	f, err := files.Lock(dir)
 	if err == nil {
-		b.files[batonLock] = f
+		h.files[lockName] = f
 	}
 	return err
 }
 
 // listener returns a listener on an address. The socket stays open when it is
 // closed, and connections wait there.
-func (b *baton) listener(ctx context.Context, address string) (net.Listener, error) {
-	if err := b.open(ctx, address); err != nil {
+func (h *handover) listener(ctx context.Context, address string) (net.Listener, error) {
+	if err := h.open(ctx, address); err != nil {
 		return nil, err
 	}
-	l, err := net.FileListener(b.files[batonListen+address])
+	l, err := net.FileListener(h.files[listenPrefix+address])
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
 	}
 	return l, nil
 }
 
-// give makes the baton's listener on an address of a socket that is open.
-func (b *baton) give(address string, f *os.File) {
-	if before := b.files[batonListen+address]; before != nil {
+// useSocket makes the handover's listener on an address of the socket that systemd
+// listens on for the daemon.
+func (h *handover) useSocket(address string, f *os.File, log *slog.Logger) {
+	if l, err := net.FileListener(f); err == nil {
+		if !sameAddress(l.Addr().String(), address) {
+			log.Warn("the socket unit listens elsewhere than the setting says", "socket", l.Addr(), "listen", address, "fix", "berth install")
+		}
+		_ = l.Close() // a duplicate
+	}
+	if before := h.files[listenPrefix+address]; before != nil {
 		_ = before.Close()
 	}
-	b.files[batonListen+address] = f
+	h.files[listenPrefix+address] = f
 }
 
 // open listens on an address, if it does not yet.
-func (b *baton) open(ctx context.Context, address string) error {
-	if b.files[batonListen+address] != nil {
+func (h *handover) open(ctx context.Context, address string) error {
+	if h.files[listenPrefix+address] != nil {
 		return nil
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, NetworkOf(address), address)
@@ -176,17 +185,36 @@ func (b *baton) open(ctx context.Context, address string) error {
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w", address, err)
 	}
-	b.files[batonListen+address] = f
+	h.files[listenPrefix+address] = f
 	return nil
 }
 
 // only closes listeners on other addresses than those: what settings of before
 // named, or those of a binary that was not executed after all.
-func (b *baton) only(addresses ...string) {
-	for name, f := range b.files {
-		if address, is := strings.CutPrefix(name, batonListen); is && !slices.Contains(addresses, address) {
+func (h *handover) only(addresses ...string) {
+	for name, f := range h.files {
+		if address, is := strings.CutPrefix(name, listenPrefix); is && !slices.Contains(addresses, address) {
 			_ = f.Close()
-			delete(b.files, name)
+			delete(h.files, name)
 		}
 	}
+}
+
+// NetworkOf keeps 0.0.0.0 what it says: Go takes it for all addresses, IPv6 too.
+func NetworkOf(listen string) string {
+	if addr, err := netip.ParseAddrPort(listen); err == nil && addr.Addr().Is4() {
+		return "tcp4"
+	}
+	return "tcp"
+}
+
+// sameAddress compares what a socket says with what a person wrote.
+func sameAddress(is, wanted string) bool {
+	a, err := net.ResolveTCPAddr("tcp", is)
+	b, errB := net.ResolveTCPAddr("tcp", wanted)
+	if err != nil || errB != nil {
+		return false
+	}
+	anywhere := func(ip net.IP) bool { return len(ip) == 0 || ip.IsUnspecified() }
+	return a.Port == b.Port && (a.IP.Equal(b.IP) || anywhere(a.IP) && anywhere(b.IP))
 }

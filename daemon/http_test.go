@@ -15,7 +15,6 @@ import (
 	"berth/app"
 	"berth/daemon/settings"
 	"berth/httpapi"
-	"berth/web"
 )
 
 // oneConn is a listener of one connection, which follows the clock of a bubble.
@@ -55,9 +54,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := &daemon{log: slog.New(slog.DiscardHandler), handler: http.NotFoundHandler()}
-				handlers := web.NewInflight(func() {})
-				server := d.server(t.Context(), &serving{handlers: handlers})
+				server := newServer(t.Context(), http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 				l := &oneConn{make(chan net.Conn), make(chan struct{})}
 				gate := httpapi.NewGate(l, 16)
 				gate.Guard(server)
@@ -89,7 +86,6 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 				if err := server.Shutdown(context.Background()); err != nil {
 					t.Error(err)
 				}
-				handlers.Close()
 				if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 					t.Error(err)
 				}

@@ -5,8 +5,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-
-	"berth/daemon/settings"
 )
 
 func TestNetwork(t *testing.T) {
@@ -45,16 +43,18 @@ func TestListenOnASocketOfSystemd(t *testing.T) {
 	}
 	defer l.Close()
 	var log strings.Builder
-	d := &daemon{log: slog.New(slog.NewTextHandler(&log, nil)), settings: settings.Settings{Listen: "127.0.0.1:1"}, baton: newBaton()}
+	h := newHandover()
 	defer func() {
-		if err := d.baton.close(); err != nil {
+		if err := h.close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	if d.socket, err = l.(*net.TCPListener).File(); err != nil {
+	socket, err := l.(*net.TCPListener).File()
+	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := d.listen(t.Context())
+	h.useSocket("127.0.0.1:1", socket, slog.New(slog.NewTextHandler(&log, nil)))
+	got, err := h.listener(t.Context(), "127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +62,8 @@ func TestListenOnASocketOfSystemd(t *testing.T) {
 	if got.Addr().String() != l.Addr().String() || !strings.Contains(log.String(), "the socket unit listens elsewhere than the setting says") {
 		t.Errorf("it listens on %s and says %s", got.Addr(), &log)
 	}
-	if err := d.closeSocket(); err != nil {
-		t.Error(err)
-	}
-	d.settings.Listen = got.Addr().String()
-	if other, err := d.listen(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "cannot listen on "+d.settings.Listen+": ") {
+	taken := got.Addr().String()
+	if other, err := h.listener(t.Context(), taken); err == nil || !strings.HasPrefix(err.Error(), "cannot listen on "+taken+": ") {
 		t.Errorf("on a port that is taken: %v, %v", other, err)
 	}
 }

@@ -25,8 +25,8 @@ func TestAnswersWhileTheDiskHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.close()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.knocked(w, r) }))
+	defer d.undo.close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	defer server.Close()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -59,12 +59,12 @@ sys.stdin.read()`, filepath.Join(s.DataDir, DatabaseName))
 	if _, err := said.Read(make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
-	ask := func(address string) bool { return d.answers(t.Context(), address, 300*time.Millisecond) }
+	ask := func(address string) bool { return d.pulse.answers(t.Context(), address, 300*time.Millisecond) }
 	if ask(server.Listener.Addr().String()) {
 		t.Error("the database hangs, the disk does not, and all is well")
 	}
 	thaw := make(chan struct{})
-	d.disk = files.NewProber(func() { <-thaw })
+	d.data.disk = files.NewProber(func() { <-thaw })
 	if !ask(server.Listener.Addr().String()) {
 		t.Errorf("the disk hangs, and the daemon is ended for it: %s", &log)
 	}
@@ -72,7 +72,7 @@ sys.stdin.read()`, filepath.Join(s.DataDir, DatabaseName))
 		t.Error("the API hangs, which needs no disk, and all is well")
 	}
 	close(thaw)
-	if err := d.disk.Wait(); err != nil {
+	if err := d.data.disk.Wait(); err != nil {
 		t.Error(err)
 	}
 	if ask(server.Listener.Addr().String()) {
@@ -91,10 +91,10 @@ func TestMendGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.close()
+	defer d.undo.close()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); d.mendGroups(ctx, 5*time.Millisecond) }()
+	go func() { defer close(done); mendGroups(ctx, d.groups, 64, d.host.Bound, 5*time.Millisecond, d.log) }()
 	defer func() { cancel(); <-done }()
 	for n := range 2 {
 		if err := os.Remove(filepath.Join(d.groups.Root(), "apps")); err != nil {

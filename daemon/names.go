@@ -3,23 +3,25 @@ package daemon
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"berth/daemon/settings"
+	"berth/db"
 	"berth/host/domain"
 )
 
-// names is what the policy of names is made of.
-func (d *daemon) names() domain.Config {
-	s := d.settings
+// namesConfig is what the policy of names is made of.
+func namesConfig(s settings.Settings, d *db.DB, e *sites, log *slog.Logger) domain.Config {
 	addresses := s.OwnAddresses()
 	if s.Names.Proof == settings.ProofAddress && len(addresses) == 0 {
-		d.log.Warn("names.proof has no effect", "why", "names.addresses does not say which addresses are this host's")
+		log.Warn("names.proof has no effect", "why", "names.addresses does not say which addresses are this host's")
 	}
 	return domain.Config{
-		Subdomains: d.db, Claims: claims{d.db, d.renamed, d.proved}, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
+		Subdomains: d, Claims: claims{d, e.changed, e.proved}, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
 		PerAccount: s.Names.PerAccount, Own: ownDomains(s), Parent: s.SitesDomain(), Addresses: addresses,
 		ByAddress: s.Names.Proof == settings.ProofAddress,
 	}
@@ -27,16 +29,7 @@ func (d *daemon) names() domain.Config {
 
 // ownDomains are the host's own: nobody may claim them.
 func ownDomains(s settings.Settings) []string {
-	var own []string
-	for _, name := range []string{s.Names.Domain, s.Proxy.Domain} {
-		if name != "" {
-			own = append(own, name)
-		}
-	}
-	if name := s.HomeDomain(); name != "" {
-		own = append(own, name)
-	}
-	return own
+	return slices.DeleteFunc([]string{s.Names.Domain, s.Proxy.Domain, s.HomeDomain()}, func(name string) bool { return name == "" })
 }
 
 // resolver asks the DNS as domain.Resolver wants it.
@@ -57,19 +50,19 @@ func newResolver(address string) *resolver {
 // LookupTXT implements domain.Resolver.
 func (r *resolver) LookupTXT(ctx context.Context, name string) ([]string, error) {
 	texts, err := r.Resolver.LookupTXT(ctx, name)
-	var e *net.DNSError
-	if errors.As(err, &e) && e.IsNotFound {
-		return nil, nil
-	}
-	return texts, err
+	return texts, unlessNotFound(err)
 }
 
 // LookupAddresses implements domain.Resolver.
 func (r *resolver) LookupAddresses(ctx context.Context, name string) ([]netip.Addr, error) {
 	all, err := r.LookupNetIP(ctx, "ip", name)
-	var e *net.DNSError
-	if errors.As(err, &e) && e.IsNotFound {
-		return nil, nil
+	return all, unlessNotFound(err)
+}
+
+// unlessNotFound is nil for a name that is not there, or has nothing of what is asked.
+func unlessNotFound(err error) error {
+	if e, is := errors.AsType[*net.DNSError](err); is && e.IsNotFound {
+		return nil
 	}
-	return all, err
+	return err
 }

@@ -65,9 +65,9 @@ func TestResolverOfAddresses(t *testing.T) {
 func TestAddressesThatNobodyKnows(t *testing.T) {
 	for addresses, told := range map[string]bool{"": true, "192.0.2.1": false} {
 		var out bytes.Buffer
-		d := &daemon{log: slog.New(slog.NewTextHandler(&out, nil))}
-		d.settings.Names.Proof, d.settings.Names.Addresses = settings.ProofAddress, addresses
-		if c := d.names(); !c.ByAddress || strings.Contains(out.String(), "names.proof has no effect") != told {
+		var s settings.Settings
+		s.Names.Proof, s.Names.Addresses = settings.ProofAddress, addresses
+		if c := namesConfig(s, nil, nil, slog.New(slog.NewTextHandler(&out, nil))); !c.ByAddress || strings.Contains(out.String(), "names.proof has no effect") != told {
 			t.Errorf("%q: %+v, told %q", addresses, c, out.String())
 		}
 	}

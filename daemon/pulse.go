@@ -5,49 +5,58 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"os"
+	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"berth/cgroup"
 	"berth/host"
 	"berth/systemd"
 )
 
-// pulse tells systemd that the daemon lives, and how it is, until ctx ends.
+// pulse tells systemd that the daemon lives.
+type pulse struct {
+	path   string // where the daemon checks itself
+	data   *data
+	groups *cgroup.Tree
+	host   *host.Host
+	log    *slog.Logger
+}
+
+// run tells systemd that the daemon lives, and how it is, until ctx ends.
 // Nothing is told by a clock: each time every part has answered before.
-func (d *daemon) pulse(ctx context.Context, address string) error {
+func (p *pulse) run(ctx context.Context, address string) {
 	if !systemd.Listens() {
-		return nil
+		return
 	}
 	every, within := 15*time.Second, 15*time.Second
 	limit := systemd.Watchdog()
 	if limit > 0 {
 		every, within = limit/4, limit/2
 	}
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	said := ""
-	for {
-		text := statusText(d.host.Tally())
-		if d.db.Moved() != nil {
+	before := ""
+	beat := func() {
+		text := statusText(p.host.Tally())
+		if p.data.db.Moved() != nil {
 			text += "; the database was removed, changes are refused"
 		}
-		if text != said {
-			said = text
-			d.tell(func() error { return systemd.Status(text) })
+		if text != before {
+			before = text
+			notify(p.log, func() error { return systemd.Status(text) })
 		}
-		if limit > 0 && d.answers(ctx, address, within) && ctx.Err() == nil {
-			d.tell(systemd.Alive)
+		if limit > 0 && p.answers(ctx, address, within) && ctx.Err() == nil {
+			notify(p.log, systemd.Alive)
 		}
-		d.mendHolder()
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
+		mendHolder(p.groups, p.log)
 	}
+	beat()
+	repeat(ctx, every, beat)
 }
 
 func statusText(t host.Tally) string {
@@ -76,21 +85,21 @@ func plural(n int, one, many string) string {
 
 const theAPI = "the API"
 
-// answers asks the parts without which the daemon is of no use, all at once.
-func (d *daemon) answers(ctx context.Context, address string, within time.Duration) bool {
+// answers checks the parts without which the daemon is of no use, all at once.
+func (p *pulse) answers(ctx context.Context, address string, within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	parts := map[string]func(context.Context) error{
-		theAPI:             func(ctx context.Context) error { return d.knock(ctx, address) },
-		"the database":     d.db.Alive,
-		"the applications": d.host.Alive,
+		theAPI:             func(ctx context.Context) error { return p.selfCheck(ctx, address) },
+		"the database":     p.data.db.Alive,
+		"the applications": p.host.Alive,
 	}
 	silent := make(chan string, len(parts))
-	for name, ask := range parts {
+	for name, check := range parts {
 		go func() {
 			// What has answered with an error has answered: a full disk is no
 			// reason to be killed.
-			if err := ask(ctx); err != nil && ctx.Err() != nil {
+			if err := check(ctx); err != nil && ctx.Err() != nil {
 				silent <- fmt.Sprintf("%s: %v", name, err)
 				return
 			}
@@ -106,20 +115,20 @@ func (d *daemon) answers(ctx context.Context, address string, within time.Durati
 	api := slices.ContainsFunc(mute, func(why string) bool { return strings.HasPrefix(why, theAPI) })
 	// Whoever waits for the disk cannot be helped by an end, which would wait for
 	// it too; and the next daemon would not even begin.
-	if len(mute) > 0 && !api && d.disk.Hangs(time.Second) {
-		d.log.Error("the disk does not answer; what waits for it goes on when it does", "waiting", mute)
+	if len(mute) > 0 && !api && p.data.disk.Hangs(time.Second) {
+		p.log.Error("the disk does not answer; what waits for it goes on when it does", "waiting", mute)
 		return true
 	}
 	for _, why := range mute {
-		d.log.Error("a part of berth does not answer; systemd may end it", "part", why, "within", within)
+		p.log.Error("a part of berth does not answer; systemd may end it", "part", why, "within", within)
 	}
 	return len(mute) == 0
 }
 
-// knock makes a request on the listener. One that is refused for there are too
+// selfCheck makes a request on the listener. One that is refused for there are too
 // many was taken, which is enough.
-func (d *daemon) knock(ctx context.Context, address string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+d.pulsePath, nil)
+func (p *pulse) selfCheck(ctx context.Context, address string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+p.path, nil)
 	if err != nil {
 		return err
 	}
@@ -134,18 +143,50 @@ func (d *daemon) knock(ctx context.Context, address string) error {
 	return resp.Body.Close()
 }
 
-// knocked answers the daemon's own question.
-func (d *daemon) knocked(w http.ResponseWriter, r *http.Request) bool {
-	if r.URL.Path != d.pulsePath {
-		return false
+// notify lets send say something to systemd; that it cannot is no reason to stop.
+func notify(log *slog.Logger, send func() error) {
+	if err := send(); err != nil {
+		log.Warn("cannot notify systemd", "error", err)
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return true
 }
 
-// tell says something to systemd; that it cannot is no reason to stop.
-func (d *daemon) tell(say func() error) {
-	if err := say(); err != nil {
-		d.log.Warn("cannot notify systemd", "error", err)
+// mendGroups makes control groups again that somebody else took away, and looks
+// every so often, until ctx ends. What it cannot mend is told once, until it changes.
+func mendGroups(ctx context.Context, groups *cgroup.Tree, pids int64, bound func(context.Context), every time.Duration, log *slog.Logger) {
+	before := ""
+	repeat(ctx, every, func() {
+		missing, err := groups.Mend(pids)
+		if len(missing) > 0 {
+			bound(ctx)
+		}
+		text := ""
+		switch {
+		case err != nil:
+			if text = fmt.Sprint(missing, err); text != before {
+				log.Error("programs may run without limits: somebody else changed berth's control groups", "missing", missing, "error", err)
+			}
+		case len(missing) > 0:
+			log.Warn("somebody else changed berth's control groups; they are as before", "missing", missing)
+		}
+		before = text
+	})
+}
+
+// mendHolder gives the unit that holds the programs a process again. Its
+// programs have not noticed: it is active without, too.
+func mendHolder(groups *cgroup.Tree, log *slog.Logger) {
+	if groups.HolderLives() {
+		return
 	}
+	err := groups.Revive(func(group *os.File) error {
+		sleep := exec.CommandContext(context.Background(), "/bin/sleep", "infinity")
+		sleep.Dir = "/"
+		sleep.SysProcAttr = &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(group.Fd())}
+		if err := sleep.Start(); err != nil {
+			return err
+		}
+		go func() { _ = sleep.Wait() }() // it outlives the daemon, or is reaped
+		return nil
+	})
+	log.Warn("the process of the programs' unit had ended; the programs run on", "unit", path.Base(systemd.AppsHolder), "another was started", err == nil, "error", err)
 }

@@ -86,17 +86,17 @@ func TestPulse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := d.close(); err != nil {
+		if err := d.undo.close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	l, err := d.listen(t.Context())
+	l, err := d.handover.listener(t.Context(), s.Listen)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- d.serve(ctx, context.Background(), l) }()
+	go func() { served <- d.serve(ctx, context.Background(), l, &upgrader{}) }()
 	eventually(t, "it says that it lives", func() bool { return m.heard("WATCHDOG=1") >= 2 })
 	if m.heard("READY=1") != 1 || m.heard("STATUS=0 apps online; 0 of ") != 1 {
 		t.Errorf("it said %s", m)
@@ -118,8 +118,8 @@ func TestAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.close()
-	lively := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.knocked(w, r) }))
+	defer d.undo.close()
+	lively := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	defer lively.Close()
 	hangs, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
 	if err != nil {
@@ -137,7 +137,7 @@ func TestAnswers(t *testing.T) {
 		{"a connection that is cut for there are too many", cuts.Listener.Addr().String(), 20 * time.Second, true},
 		{"an API that hangs", hangs.Addr().String(), 200 * time.Millisecond, false},
 	} {
-		if got := d.answers(t.Context(), tt.address, tt.within); got != tt.want {
+		if got := d.pulse.answers(t.Context(), tt.address, tt.within); got != tt.want {
 			t.Errorf("%s: %t; %s", tt.name, got, &log)
 		}
 	}

@@ -12,9 +12,7 @@ import (
 	"berth/files"
 	"berth/host"
 	"berth/host/watch/metrics"
-	"berth/proc"
 	"berth/proc/logs"
-	"berth/proc/sandbox"
 )
 
 // registry is the database as the host sees it: the range of uids and ports
@@ -76,20 +74,6 @@ func (t trees) Enforced() bool { return t.Quota().Enforced() }
 // too.
 func (t trees) Limit(ctx context.Context, id app.ID, uid int, bytes int64) error {
 	return errors.Join(t.Mark(ctx, id, uid), t.SetLimit(uid, bytes))
-}
-
-// openQuota finds out what holds applications to their disk space, and tells when that
-// is nothing but measuring.
-func (d *daemon) openQuota(ctx context.Context) error {
-	told := func(err error) { d.log.Warn("cannot look for disk quotas yet, trying again", "error", err) }
-	err := sandbox.Insist(ctx, proc.TryPatience, told, func() error { return d.trees.ProbeQuota(sandbox.Passes) })
-	if err != nil {
-		return untried(err)
-	}
-	if q := d.trees.Quota(); d.settings.Apps.Disk > 0 && !q.Enforced() {
-		d.log.Warn("the disk space of applications is measured now and then, no more; berth doctor tells what would be better", "why", q.Why)
-	}
-	return nil
 }
 
 // Recover implements host.Trees: journals first, for Sweep moves aside what belongs to

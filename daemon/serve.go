@@ -26,12 +26,12 @@ type Options struct {
 // a stop that lets programs run on, everything but those.
 func Serve(sig *stops, o Options) (err error) {
 	fdstore.DropPages() // of the command line
-	b, err := takeBaton()
+	h, err := receiveHandover()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.close()) }()
-	next, err := newSuccessor(o.Args)
+	defer func() { err = errors.Join(err, h.close()) }()
+	next, err := newNextBinary(o.Args)
 	if err != nil {
 		return err
 	}
@@ -39,41 +39,21 @@ func Serve(sig *stops, o Options) (err error) {
 	for _, v := range settings.StrangeVariables(os.Environ(), systemd.HolderEnv) {
 		o.Log.Warn("this environment variable is no setting", "name", v.Name, "did you mean", v.Meant)
 	}
-	return serveOn(sig, o, b, next)
+	return serveOn(sig, o, h, next)
 }
 
 // serveOn serves until a signal to stop, through upgrades that come to nothing.
-func serveOn(sig *stops, o Options, b *baton, next *successor) error {
+func serveOn(sig *stops, o Options, h *handover, next *nextBinary) error {
 	for {
-		d := &daemon{settings: o.Settings, log: o.Log, examine: o.Examine, baton: b, next: next, hangups: sig.hangups}
-		if err := d.run(sig.first, sig.second); !errors.Is(err, errUpgrade) {
+		d := &daemon{settings: o.Settings, log: o.Log, examine: o.Examine, handover: h}
+		if err := d.run(sig, next); !errors.Is(err, errUpgrade) {
 			return err
 		}
-		b.handed = true
-		if err := next.takeOver(sig, b); err != nil {
+		h.handed = true
+		if err := next.execute(sig, h); err != nil {
 			o.Log.Error("cannot execute the binary that was to take over, serving as before", "binary", next.path, "error", err)
 		}
 	}
-}
-
-// run opens the daemon, serves and closes it.
-func (d *daemon) run(ctx, hurry context.Context) (err error) {
-	if err := d.open(d.baton.lasting(ctx)); err != nil {
-		return err
-	}
-	defer func() {
-		if failed := d.close(); errors.Is(err, errUpgrade) && failed != nil {
-			d.log.Error("cannot close everything for the upgrade", "error", failed) // the next image opens it
-		} else {
-			err = errors.Join(err, failed)
-		}
-	}()
-	l, err := d.listen(ctx)
-	if err != nil {
-		return err
-	}
-	d.baton.only(d.settings.Listens()...)
-	return d.serve(ctx, hurry, l)
 }
 
 // stops are the signals that the daemon listens to.

@@ -1,12 +1,16 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"os/exec"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +18,7 @@ import (
 
 	"berth/app"
 	"berth/daemon/settings"
+	"berth/files"
 	"berth/httpapi"
 	"berth/systemd"
 	"berth/systemd/fdstore"
@@ -21,17 +26,20 @@ import (
 )
 
 const (
-	// goodbye is how long clients that keep connections open are told to close
+	// idleGrace is how long clients that keep connections open are told to close
 	// them before they are closed.
-	goodbye = time.Second
-	// young is how old the oldest request may be when no more are taken: its
+	idleGrace = time.Second
+	// oldRequest is how old the oldest request may be when no more are taken: its
 	// answer comes within lastAnswers, while others wait.
-	young = time.Second
+	oldRequest = time.Second
+	// lastAnswers is how long requests under way may take once nothing runs.
+	lastAnswers = 5 * time.Second
+	// sweepEvery is how often expired backups are removed.
+	sweepEvery = 10 * time.Minute
+	// mendEvery is how often the daemon looks whether its control groups are as it made
+	// them, and its database where it was.
+	mendEvery = 30 * time.Second
 )
-
-// errUpgrade is the end of a daemon that another binary is to follow. Nothing of
-// it is open any more, and its programs run.
-var errUpgrade = errors.New("another binary takes over")
 
 // upgraded is what the requests hear that an upgrade interrupts.
 var upgraded = app.Errorf(app.Unavailable, "The server is being upgraded. Send it again in a minute.")
@@ -43,9 +51,41 @@ type serving struct {
 	gate     *httpapi.Gate
 	closing  atomic.Bool             // it ends because it is to
 	leaving  atomic.Bool             // every answer closes its connection
+	quiet    bool                    // no request has to be interrupted for an upgrade
 	end      context.CancelCauseFunc // of all requests
 	ended    context.Context         // when nothing is accepted any more
 	work     errgroup.Group
+}
+
+// serve answers on l until ctx ends, then stops everything; hurry makes it
+// stop at once. It returns when nothing of berth runs any more. A hang-up lets
+// the next binary take over: then it is errUpgrade, and programs run on.
+func (d *daemon) serve(ctx, hurry context.Context, l net.Listener, u *upgrader) error {
+	d.survivors.endStrangers(min(d.settings.Apps.StopTimeout, strangersGrace))
+	if err := d.host.Boot(d.handover.lasting(ctx)); err != nil {
+		_ = l.Close()
+		return err
+	}
+	d.survivors.endUntaken()
+	v := d.begin(ctx, l)
+	d.log.Info("listening on http://"+l.Addr().String(), "data", d.settings.DataDir, "groups", d.groups.Root(), "version", settings.Version())
+	notify(d.log, d.handover.ready)
+	if u.await(ctx, v) {
+		return cmp.Or(d.detach(hurry, v), errUpgrade)
+	}
+	notify(d.log, systemd.Stopping)
+	// Deployments under way are called off, then their requests get an answer.
+	d.end(hurry)
+	d.hub.Close() // streams have told the end of the programs
+	last, cancel := context.WithTimeout(hurry, lastAnswers)
+	defer cancel()
+	if err := v.shutdown(last); err != nil {
+		_ = v.server.Close() // cuts those who do not take their answer or end their upload
+	}
+	d.sites.shutdown(last)
+	v.end(nil) // Shutdown knows nothing of WebSockets
+	v.handlers.Close()
+	return v.work.Wait()
 }
 
 // begin answers on l.
@@ -54,7 +94,13 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 	d.serving.Store(v)
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	v.end = end
-	v.server = d.server(life, v)
+	v.server = newServer(life, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == d.pulse.path {
+			w.WriteHeader(http.StatusNoContent) // the daemon's own request
+			return
+		}
+		v.answer(w, r, d.handler)
+	}), d.log)
 	v.gate = httpapi.NewGate(l, d.settings.Connections, d.settings.TrustedProxies()...)
 	v.gate.Guard(v.server)
 	ended, over := context.WithCancel(context.Background())
@@ -66,14 +112,58 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 		}
 		return nil
 	})
-	v.work.Go(func() error { return d.sweep(ended) })
-	v.work.Go(func() error { d.host.Patrol(ended); return nil })
-	v.work.Go(func() error { d.sampler.Run(ended); return nil })
-	v.work.Go(func() error { d.mendGroups(ended, lookEvery); return nil })
-	v.work.Go(func() error { d.watchDatabase(ended, lookEvery); return nil })
+	for _, run := range []func(context.Context){
+		d.sweep,
+		d.host.Patrol,
+		d.sampler.Run,
+		func(ctx context.Context) {
+			mendGroups(ctx, d.groups, int64(d.settings.Apps.PidsMax), d.host.Bound, mendEvery, d.log)
+		},
+		func(ctx context.Context) { d.data.watch.run(ctx, mendEvery) },
+		func(ctx context.Context) { d.pulse.run(ctx, l.Addr().String()) },
+	} {
+		v.work.Go(func() error { run(ended); return nil })
+	}
 	d.sites.serve(&v.work, over)
-	v.work.Go(func() error { return d.pulse(ended, l.Addr().String()) })
 	return v
+}
+
+// sweep removes expired backups now and then, and keeps room for the next start.
+func (d *daemon) sweep(ctx context.Context) {
+	sweep := func() {
+		if err := d.host.DropBackups(); err != nil {
+			d.log.Error("cannot remove expired backups", "error", err)
+		}
+		if err := files.KeepReserve(d.settings.DataDir); err != nil {
+			d.log.Warn("a start on a full disk may fail", "error", err)
+		}
+	}
+	sweep()
+	repeat(ctx, sweepEvery, sweep)
+}
+
+// repeat calls do every so often until ctx ends, for the first time after a while.
+func repeat(ctx context.Context, every time.Duration, do func()) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			do()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// newServer bounds what strangers can hold: 10 seconds for the headers of a request,
+// 64 KB of them, and two minutes between requests. The handler bounds the rest.
+func newServer(life context.Context, h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext:                  func(net.Listener) context.Context { return life },
+		DisableGeneralOptionsHandler: true, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
 }
 
 // answer lets h answer a request, unless it is too late. The end waits for it, and
@@ -94,110 +184,30 @@ func (v *serving) answer(w http.ResponseWriter, r *http.Request, h http.Handler)
 	h.ServeHTTP(w, r)
 }
 
-// await returns when the daemon is to stop, nil, or to be followed by a binary
-// that has proved itself, errUpgrade. Until then it serves.
-func (d *daemon) await(ctx context.Context, v *serving) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-v.ended.Done():
-			return nil
-		case <-d.hangups:
-		}
-		err := d.prepare(ctx, v)
-		if err == nil {
-			return errUpgrade
-		}
-		v.leaving.Store(false)
-		d.host.Hold(false)
-		d.baton.only(d.settings.Listens()...)
-		if ctx.Err() != nil {
-			return nil
-		}
-		d.log.Error("not upgraded, serving as before", "binary", d.next.path, "error", err)
-		d.tell(func() error { return systemd.Serving("not upgraded, serving as before: " + err.Error()) })
-	}
-}
+// endless reports whether a request is for a stream that ends when berth does,
+// or when its client goes: an upgrade waits for no such request, and ends it.
+func endless(path string) bool { return path == "/v2/events" || path == "/events" }
 
-// prepare lets the next binary prove itself and waits for what should not be
-// interrupted. Connections are accepted and answered meanwhile.
-func (d *daemon) prepare(ctx context.Context, v *serving) error {
-	d.tell(func() error { return systemd.Reloading("checking the binary that takes over") })
-	p, err := d.prove(ctx)
-	if err != nil {
-		return err
+// settle waits until no request is old, patience at most, and notes whether that is so.
+func (v *serving) settle(ctx context.Context, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	v.quiet = false
+	select {
+	case <-time.After(idleGrace):
+	case <-ctx.Done():
+		return
 	}
-	patience := d.settings.Upgrade.Patience
-	d.log.Info("upgrading", "from", settings.Version(), "to", p.Version, "patience", patience)
-	d.tell(func() error { return systemd.Reloading("waiting for uploads and deployments under way") })
-	d.host.Hold(true)
-	v.leaving.Store(true)
-	d.quiet = v.settle(ctx, patience)
-	for range 3 {
-		now, err := d.next.look()
-		if err != nil || ctx.Err() != nil {
-			return errors.Join(err, ctx.Err())
-		}
-		if now == p.file && len(d.hangups) == 0 {
-			return d.mayHandOver()
-		}
-		select { // it is answered by what follows
-		case <-d.hangups:
-		default:
-		}
-		if p, err = d.prove(ctx); err != nil { // it, or the settings, may be others now
-			return err
-		}
-	}
-	return errors.New("it changes all the time")
-}
-
-// prove lets the next binary check itself, and opens what it needs and this
-// daemon does not have: it must not fail later.
-func (d *daemon) prove(ctx context.Context) (proof, error) {
-	if err := d.mayHandOver(); err != nil {
-		return proof{}, err
-	}
-	p, err := d.next.prove(ctx)
-	if err != nil {
-		return proof{}, err
-	}
-	if p.DataDir != d.settings.DataDir {
-		return proof{}, fmt.Errorf("data_dir is %s now, which needs a restart", p.DataDir)
-	}
-	return p, d.baton.open(ctx, p.Listen)
-}
-
-// mayHandOver refuses an upgrade while the next binary would not find the database that is
-// open: for it the directory is empty, or another one, and it could not serve.
-func (d *daemon) mayHandOver() error {
-	if err := d.db.Moved(); err != nil {
-		return fmt.Errorf("cannot hand over the database in %s: %w; put it back, or stop berth and start it where the database is", d.settings.DataDir, err)
-	}
-	return nil
-}
-
-// settle waits until no request is old, patience at most, and reports whether
-// that is so.
-func (v *serving) settle(ctx context.Context, patience time.Duration) bool {
-	until, said := time.After(patience), time.After(goodbye)
-	ticker := time.NewTicker(young / 50)
+	ticker := time.NewTicker(oldRequest / 50)
 	defer ticker.Stop()
-	for {
+	for v.handlers.Oldest() >= oldRequest {
 		select {
-		case <-said:
-			said = nil
 		case <-ticker.C:
-		case <-until:
-			return false
 		case <-ctx.Done():
-			return false
-		}
-		if said == nil && v.handlers.Oldest() < young {
-			return true
+			return
 		}
 	}
+	v.quiet = true
 }
 
 // shutdown stops accepting, leaves the socket open, and waits until every
@@ -219,22 +229,39 @@ func (v *serving) shutdown(ctx context.Context) error {
 	return v.server.Shutdown(ctx)
 }
 
-// depart ends the daemon and nothing else: programs run on, and connections
+// beside runs f beside the request that asks for it, as if it were one itself: an
+// upgrade waits for it, and so does the end.
+func (v *serving) beside(f func()) bool {
+	if v == nil {
+		return false
+	}
+	leave, ok := v.handlers.Join()
+	if !ok {
+		return false
+	}
+	go func() {
+		defer leave()
+		f()
+	}()
+	return true
+}
+
+// detach ends the daemon and nothing else: programs run on, and connections
 // wait. What takes longer than it may is refused.
-func (d *daemon) depart(hurry context.Context, v *serving) error {
+func (d *daemon) detach(hurry context.Context, v *serving) error {
 	last, cancel := context.WithTimeout(hurry, lastAnswers)
 	defer cancel()
 	d.hub.Close() // those who watch come again, to the next image
 	closed := make(chan error, 1)
 	go func() { closed <- v.shutdown(last) }()
-	rest := time.After(lastAnswers)
-	if !d.quiet {
-		rest = time.After(young)
+	patience := oldRequest
+	if v.quiet {
+		patience = lastAnswers
 	}
 	var err error
 	select {
 	case err = <-closed:
-	case <-rest:
+	case <-time.After(patience):
 		v.end(upgraded)
 		d.host.Leave() // those who wait for a deployment are answered
 		err = <-closed
@@ -247,6 +274,43 @@ func (d *daemon) depart(hurry context.Context, v *serving) error {
 	d.sites.shutdown(last)
 	v.handlers.Close()
 	return v.work.Wait()
+}
+
+// end ends what the host does, and the programs unless they may run on: the next daemon
+// finds them, and who wants them ended too can say so to systemd.
+func (d *daemon) end(hurry context.Context) {
+	const reserve = 30 * time.Second // to kill, to write, to answer
+	notify(d.log, func() error { return systemd.Extend(d.settings.Apps.StopTimeout + lastAnswers + reserve) })
+	if !systemd.Listens() || !d.groups.Held() || stopping(hurry, systemd.AppsUnit) {
+		d.log.Info("stopping", "grace", d.settings.Apps.StopTimeout)
+		d.host.Shutdown(hurry)
+		return
+	}
+	d.log.Info("stopping; the programs run on")
+	d.leaving = true
+	d.host.Leave()
+	moveToStore(d.data.held, d.groups, d.log)
+}
+
+// stopping reports whether systemd is about to stop a unit, as it is when the
+// machine goes down. Programs in it had better be stopped by their daemon, which
+// gets their last words.
+func stopping(ctx context.Context, unit string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "systemctl", "list-jobs", "--no-legend", "--plain", "--full").Output()
+	return err == nil && hasStopJob(string(out), unit)
+}
+
+// hasStopJob looks in the lines of systemctl list-jobs: JOB UNIT TYPE STATE.
+func hasStopJob(list, unit string) bool {
+	for line := range strings.Lines(list) {
+		f := strings.Fields(line)
+		if len(f) >= 3 && f[1] == unit && (f[2] == "stop" || f[2] == "restart") {
+			return true
+		}
+	}
+	return false
 }
 
 // release gives the kernel what a burst of work needed. The collector keeps it

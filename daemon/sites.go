@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -22,51 +23,63 @@ import (
 	"berth/web/proxy"
 )
 
-// sites is what brings the web to applications; nil when proxy.mode is off.
+// sites brings the web to applications; nil when proxy.mode is off, which every method
+// that others call permits.
 type sites struct {
-	d       *daemon
-	proxy   *proxy.Proxy
-	names   proxy.Names
-	manager *certs.Manager // nil where certificates come from files alone
-	reading sync.Mutex     // an older table must not take the place of a newer
-	servers []*http.Server
-	listen  []net.Listener
-	handled *web.Inflight
-	busy    proxy.Busy
-	closing atomic.Bool        // they end because they are to
-	end     context.CancelFunc // of what outlives its request
-	life    context.Context    // until end
+	settings settings.Settings
+	log      *slog.Logger
+	data     *data
+	find     func(app.ID) (app.Snapshot, bool)
+	proxy    *proxy.Proxy
+	names    proxy.Names
+	manager  *certs.Manager // nil where certificates come from files alone
+	reading  sync.Mutex     // an older table must not take the place of a newer
+	servers  []*http.Server
+	listen   []net.Listener
+	handled  *web.Inflight
+	busy     proxy.Busy
+	closing  atomic.Bool        // they end because they are to
+	end      context.CancelFunc // of what outlives its request
+	life     context.Context    // until end
 }
 
-// openProxy listens, so that a port that is taken is told at the start.
-func (d *daemon) openProxy(ctx context.Context) error {
-	s := d.settings
+// newSites makes them; find finds an application as it is now.
+func newSites(s settings.Settings, d *data, find func(app.ID) (app.Snapshot, bool), undo *closers, log *slog.Logger) *sites {
 	if s.Proxy.Mode == settings.ProxyOff {
 		return nil
 	}
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	e := &sites{d: d, handled: web.NewInflight(release), end: end, life: life}
+	e := &sites{settings: s, log: log, data: d, find: find, handled: web.NewInflight(release)}
+	e.life, e.end = context.WithCancel(context.Background())
 	c := proxy.Config{
-		Domain: s.SitesDomain(), Names: &e.names, Look: e.look, Trusted: s.TrustedProxies(), PerSite: s.Proxy.PerSite, Log: d.log,
+		Domain: s.SitesDomain(), Names: &e.names, Look: e.look, Trusted: s.TrustedProxies(), PerSite: s.Proxy.PerSite, Log: log,
 	}
 	if s.Proxy.AccessLog {
 		c.Access = func(id, line string) { d.accesses.Add(app.ID(id), line) }
 	}
 	e.proxy = proxy.New(c)
-	d.undo = append(d.undo, func() error { e.close(); return nil })
-	d.sites = e
+	undo.add(func() error { e.close(); return nil })
+	return e
+}
+
+// open listens, so that a port that is taken is told at the start. own answers for the
+// API and the panel.
+func (e *sites) open(ctx context.Context, h *handover, own http.Handler) error {
+	if e == nil {
+		return nil
+	}
+	s := e.settings
 	if s.Proxy.Mode == settings.ProxyBehind {
 		if err := e.refresh(ctx); err != nil {
 			return err
 		}
-		return e.add(ctx, life, s.Proxy.Listen, e.proxy, nil)
+		return e.add(ctx, h, s.Proxy.Listen, e.proxy, nil)
 	}
 	secure, err := e.openTLS(ctx)
 	if err == nil {
 		err = e.refresh(ctx)
 	}
 	if err == nil {
-		err = e.add(ctx, life, s.Proxy.HTTPS, atHome(s, http.HandlerFunc(d.home), e.proxy), secure)
+		err = e.add(ctx, h, s.Proxy.HTTPS, serveBaseURL(s, own, e.proxy), secure)
 	}
 	if err != nil {
 		return err
@@ -75,17 +88,12 @@ func (d *daemon) openProxy(ctx context.Context) error {
 	if port = ":" + port; port == ":443" {
 		port = ""
 	}
-	return e.add(ctx, life, s.Proxy.HTTP, e.answering(atHome(s, homeward(s), e.proxy.Redirect(port))), nil)
-}
-
-// home answers for the API and the panel, as where they listen themselves.
-func (d *daemon) home(w http.ResponseWriter, r *http.Request) {
-	d.serving.Load().answer(w, r, d.handler) // sites are served by one that serves
+	return e.add(ctx, h, s.Proxy.HTTP, e.answering(serveBaseURL(s, redirectToBaseURL(s), e.proxy.Redirect(port))), nil)
 }
 
 // add listens at an address, for serve.
-func (e *sites) add(ctx, life context.Context, address string, h http.Handler, secure *tls.Config) error {
-	listen := e.d.baton.listener          // in which visitors wait during an upgrade
+func (e *sites) add(ctx context.Context, h *handover, address string, handler http.Handler, secure *tls.Config) error {
+	listen := h.listener                  // in which visitors wait during an upgrade
 	if strings.HasSuffix(address, ":0") { // no two of these are the same
 		listen = func(ctx context.Context, address string) (net.Listener, error) {
 			return (&net.ListenConfig{}).Listen(ctx, NetworkOf(address), address)
@@ -95,17 +103,17 @@ func (e *sites) add(ctx, life context.Context, address string, h http.Handler, s
 	if err != nil {
 		return fmt.Errorf("cannot serve the sites: %w", err)
 	}
-	server := proxy.Server(life, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := proxy.Server(e.life, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		leave, ok := e.handled.Enter()
 		if !ok {
 			return // its connection is cut already
 		}
 		defer leave()
-		h.ServeHTTP(w, r)
-	}), e.d.log)
+		handler.ServeHTTP(w, r)
+	}), e.log)
 	server.TLSConfig, server.ConnState = secure, e.busy.Changed
 	e.servers = append(e.servers, server)
-	e.listen = append(e.listen, proxy.Bound(l, e.d.settings.Connections, e.d.settings.TrustedProxies()))
+	e.listen = append(e.listen, proxy.Bound(l, e.settings.Connections, e.settings.TrustedProxies()))
 	return nil
 }
 
@@ -117,7 +125,7 @@ func (e *sites) serve(g *errgroup.Group, failed func()) {
 	e.keep(g)
 	for i, server := range e.servers {
 		l := e.listen[i]
-		e.d.log.Info("sites are served", "mode", e.d.settings.Proxy.Mode, "listen", l.Addr().String(), "domain", e.d.settings.SitesDomain())
+		e.log.Info("sites are served", "mode", e.settings.Proxy.Mode, "listen", l.Addr().String(), "domain", e.settings.SitesDomain())
 		g.Go(func() error {
 			serve := func() error { return server.Serve(l) }
 			if server.TLSConfig != nil {
@@ -170,7 +178,7 @@ func (e *sites) refresh(ctx context.Context) error {
 	defer e.reading.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	table, err := e.d.db.VerifiedDomains(ctx)
+	table, err := e.data.db.VerifiedDomains(ctx)
 	e.names.Set(table)
 	if err != nil {
 		return err
@@ -180,13 +188,13 @@ func (e *sites) refresh(ctx context.Context) error {
 
 // look is how an application is for those who visit it.
 func (e *sites) look(id string) (proxy.Site, bool) {
-	a, ok := e.d.host.Find(app.ID(id))
+	a, ok := e.find(app.ID(id))
 	if !ok || a.Type != app.Site {
 		return proxy.Site{}, false
 	}
 	s := siteOf(a)
 	if a.Running && a.Code.Static() {
-		s.State, s.Static = proxy.Up, staticSite(e.d.trees, a.ID, a.Code)
+		s.State, s.Static = proxy.Up, staticSite(e.data.trees, a.ID, a.Code)
 	}
 	return s, true
 }
@@ -230,13 +238,13 @@ func siteOf(a app.Snapshot) proxy.Site {
 	return s
 }
 
-// renamed tells the proxy that domains may lead elsewhere, unless it failed.
-func (d *daemon) renamed(ctx context.Context, failed error) {
-	if d.sites == nil || failed != nil {
+// changed tells the proxy that domains may lead elsewhere, unless it failed.
+func (e *sites) changed(ctx context.Context, failed error) {
+	if e == nil || failed != nil {
 		return
 	}
-	if err := d.sites.refresh(ctx); err != nil {
-		d.log.Error("cannot read the domains: none leads anywhere until the next change", "error", err)
+	if err := e.refresh(ctx); err != nil {
+		e.log.Error("cannot read the domains: none leads anywhere until the next change", "error", err)
 	}
 }
 

@@ -90,13 +90,13 @@ func servingFrom(t *testing.T, s settings.Settings) *daemon {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- d.serve(ctx, context.Background(), l) }()
+	go func() { served <- d.serve(ctx, context.Background(), l, &upgrader{}) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
-		if err := d.close(); err != nil {
+		if err := d.undo.close(); err != nil {
 			t.Error(err)
 		}
 		http.DefaultClient.CloseIdleConnections()

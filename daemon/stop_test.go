@@ -29,7 +29,7 @@ func TestHasStopJob(t *testing.T) {
 }
 
 // What systemd forgets when the daemon is stopped, a keeper has for the next.
-func TestHandOver(t *testing.T) {
+func TestMoveToStore(t *testing.T) {
 	s := testSettings(t)
 	m := newServiceManager(t)
 	t.Setenv("FDSTORE", "100")
@@ -38,14 +38,14 @@ func TestHandOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	const name = "log-run-bot"
-	_, pipe, err := d.logs.Pipe("bot", false, -1)
+	_, pipe, err := d.data.logs.Pipe("bot", false, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "systemd has it", func() bool { return m.heard("FDSTORE=1") == 1 })
-	d.handOver()
+	moveToStore(d.data.held, d.groups, d.log)
 	socket := filepath.Join(s.DataDir, "keeper.sock")
-	if err := d.close(); err != nil {
+	if err := d.undo.close(); err != nil {
 		t.Error(err)
 	}
 	if _, err := pipe.WriteString("last words\n"); err != nil {
@@ -84,7 +84,7 @@ func TestHandOver(t *testing.T) {
 	if d, err = openDaemon(t.Context(), s, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.close(); err != nil {
+	if err := d.undo.close(); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(root); !errors.Is(err, os.ErrNotExist) {

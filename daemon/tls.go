@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"berth/app"
 	"berth/daemon/settings"
+	"berth/db"
 	"berth/web/certs"
 	"berth/web/proxy"
 )
@@ -20,9 +22,9 @@ import (
 // readTLS reads what the settings name for mode edge; nil when no certificates
 // come from files.
 func readTLS(s settings.Settings, log *slog.Logger) (files *proxy.Certificates, ca certs.CA, err error) {
-	if s.Proxy.Mode == settings.ProxyEdge && s.Proxy.Cert != "" {
-		if files, err = proxy.LoadCertificates(s.Proxy.Cert, s.Proxy.Key, log); err != nil {
-			return nil, ca, settings.NewProblem(settings.ExitConfig, err, "Hint: proxy.cert and proxy.key name the files.")
+	if s.Proxy.Mode == settings.ProxyEdge {
+		if files, err = loadCertificates(s, log); err != nil {
+			return nil, ca, err
 		}
 	}
 	if s.UsesACME() {
@@ -33,11 +35,23 @@ func readTLS(s settings.Settings, log *slog.Logger) (files *proxy.Certificates, 
 	return files, ca, nil
 }
 
+// loadCertificates reads those of files; nil when the settings name none.
+func loadCertificates(s settings.Settings, log *slog.Logger) (*proxy.Certificates, error) {
+	if s.Proxy.Cert == "" {
+		return nil, nil
+	}
+	files, err := proxy.LoadCertificates(s.Proxy.Cert, s.Proxy.Key, log)
+	if err != nil {
+		return nil, settings.NewProblem(settings.ExitConfig, err, "Hint: proxy.cert and proxy.key name the files.")
+	}
+	return files, nil
+}
+
 // openTLS prepares what visitors at the edge are shown: certificates from files,
 // and by ACME what no file has.
 func (e *sites) openTLS(ctx context.Context) (*tls.Config, error) {
-	s := e.d.settings
-	files, ca, err := readTLS(s, e.d.log)
+	s := e.settings
+	files, ca, err := readTLS(s, e.log)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +65,7 @@ func (e *sites) openTLS(ctx context.Context) (*tls.Config, error) {
 		covered = files.Covers
 	}
 	e.manager, err = certs.New(ctx, certs.Config{
-		CA: ca, Store: e.d.db, PerHour: s.Proxy.ACME.PerHour, Most: s.Proxy.ACME.Names, Covered: covered, Log: e.d.log,
+		CA: ca, Store: e.data.db, PerHour: s.Proxy.ACME.PerHour, Most: s.Proxy.ACME.Names, Covered: covered, Log: e.log,
 	})
 	if err != nil {
 		return nil, err
@@ -81,12 +95,12 @@ func (e *sites) want(ctx context.Context, domains map[string]string) error {
 	if e.manager == nil {
 		return nil
 	}
-	owners, err := e.d.db.Sites(ctx)
+	owners, err := e.data.db.Sites(ctx)
 	if err != nil {
 		return err
 	}
-	below := "." + e.d.settings.SitesDomain()
-	e.manager.Want(namesOfSites(e.d.settings, owners, domains), func(name string) app.AccountID {
+	below := "." + e.settings.SitesDomain()
+	e.manager.Want(namesOfSites(e.settings, owners, domains), func(name string) app.AccountID {
 		if id, there := domains[name]; there {
 			return owners[app.ID(id)]
 		}
@@ -116,17 +130,17 @@ func namesOfSites(s settings.Settings, sites map[app.ID]app.AccountID, domains m
 
 // certificate is how the certificate of a name is; false where berth gets none
 // for it.
-func (d *daemon) certificate(name string) (app.Certificate, bool) {
-	if d.sites == nil || d.sites.manager == nil {
+func (e *sites) certificate(name string) (app.Certificate, bool) {
+	if e == nil || e.manager == nil {
 		return app.Certificate{}, false
 	}
-	return d.sites.manager.Status(name)
+	return e.manager.Status(name)
 }
 
 // proved lets a name be tried again that its owner has just proved.
-func (d *daemon) proved(claim app.Domain) {
-	if claim.Status == app.DomainVerified && d.sites != nil && d.sites.manager != nil {
-		d.sites.manager.Retry(claim.Name)
+func (e *sites) proved(claim app.Domain) {
+	if claim.Status == app.DomainVerified && e != nil && e.manager != nil {
+		e.manager.Retry(claim.Name)
 	}
 }
 
@@ -135,7 +149,72 @@ func (e *sites) keep(g *errgroup.Group) {
 	if e.manager == nil {
 		return
 	}
-	p := e.d.settings.Proxy.ACME
-	e.d.log.Info("certificates are asked for by ACME", "directory", p.Directory, "names an hour", p.PerHour)
+	p := e.settings.Proxy.ACME
+	e.log.Info("certificates are asked for by ACME", "directory", p.Directory, "names an hour", p.PerHour)
 	g.Go(func() error { e.manager.Run(e.life); return nil })
+}
+
+// CertificateView is one certificate as it is shown.
+type CertificateView struct {
+	Name    string                `json:"name"`
+	From    string                `json:"from"` // a file, or acme
+	Status  app.CertificateStatus `json:"status"`
+	Expires *time.Time            `json:"expires,omitempty"`
+	Next    *time.Time            `json:"next,omitempty"` // when it is tried again, or renewed
+	Problem string                `json:"problem,omitempty"`
+}
+
+// Certificates are those of the files, and those by ACME of names that lead to
+// a site.
+func Certificates(ctx context.Context, d *db.DB, s settings.Settings, now time.Time) ([]CertificateView, error) {
+	all := []CertificateView{}
+	covers := func(string) bool { return false }
+	files, err := loadCertificates(s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	if files != nil {
+		covers = files.Covers
+		for _, f := range files.List() {
+			v := CertificateView{Name: f.Name, From: f.Path, Status: app.CertificateIssued, Expires: &f.Expires}
+			if !now.Before(f.Expires) {
+				v.Status = app.CertificateExpired
+			}
+			all = append(all, v)
+		}
+	}
+	if s.Proxy.TLS != settings.TLSACME {
+		return all, nil
+	}
+	sites, err := d.Sites(ctx)
+	if err != nil {
+		return nil, err
+	}
+	domains, err := d.VerifiedDomains(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known, err := d.Certificates(ctx, s.Proxy.ACME.Directory)
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]app.Certificate{}
+	for _, c := range known {
+		byName[c.Name] = c
+	}
+	for _, name := range namesOfSites(s, sites, domains) {
+		if covers(name) {
+			continue
+		}
+		c := byName[name] // pending, when nobody has looked yet
+		v := CertificateView{Name: name, From: settings.TLSACME, Status: c.Status(now), Problem: c.Problem}
+		if len(c.Chain) > 0 {
+			v.Expires = &c.Expires
+		}
+		if !c.Next.IsZero() {
+			v.Next = &c.Next
+		}
+		all = append(all, v)
+	}
+	return all, nil
 }

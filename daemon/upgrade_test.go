@@ -59,14 +59,14 @@ func TestUpgradeThatCannotBeExecuted(t *testing.T) {
 		t.Fatal(err)
 	}
 	locked := false
-	next := &successor{path: filepath.Join(dir, "next"), exec: func(string, []string, []string) error {
+	next := &nextBinary{path: filepath.Join(dir, "next"), exec: func(string, []string, []string) error {
 		_, err := files.Lock(s.DataDir)
 		locked = err != nil && strings.Contains(err.Error(), "another berth is serving from it")
 		return unix.ENOEXEC
 	}}
 	sig := NewSignals(t.Context())
 	defer sig.Stop()
-	b, log := newBaton(), &lockedBuffer{}
+	b, log := newHandover(), &lockedBuffer{}
 	served := make(chan error, 1)
 	go func() {
 		served <- serveOn(sig, Options{Settings: s, Log: slog.New(slog.NewTextHandler(log, nil))}, b, next)
@@ -107,8 +107,8 @@ func TestUpgradeThatCannotBeExecuted(t *testing.T) {
 	}
 }
 
-func TestBaton(t *testing.T) {
-	b := newBaton()
+func TestHandover(t *testing.T) {
+	b := newHandover()
 	dir := t.TempDir()
 	if err := b.lock(dir); err != nil {
 		t.Fatal(err)
@@ -135,9 +135,9 @@ func TestBaton(t *testing.T) {
 	if err := b.close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(batonEnv, handed)
-	again, err := takeBaton()
-	if err != nil || !again.handed || os.Getenv(batonEnv) != "" {
+	t.Setenv(handoverEnv, handed)
+	again, err := receiveHandover()
+	if err != nil || !again.handed || os.Getenv(handoverEnv) != "" {
 		t.Fatal(again, err)
 	}
 	if err := again.lock(dir); err != nil {
@@ -158,8 +158,8 @@ func TestBaton(t *testing.T) {
 		t.Error(err)
 	}
 	for _, bad := range []string{"", "lock", "lock=x", "=5", "lock=1", "lock=987654"} {
-		t.Setenv(batonEnv, bad)
-		if _, err := takeBaton(); err == nil {
+		t.Setenv(handoverEnv, bad)
+		if _, err := receiveHandover(); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
 	}
@@ -178,7 +178,7 @@ func TestProve(t *testing.T) {
 		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		p, err := (&successor{path: path}).prove(t.Context())
+		p, err := (&nextBinary{path: path}).prove(t.Context())
 		if says == "" && (err != nil || p.Version != "2" || p.DataDir != "/d") || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
 			t.Errorf("%s: %+v, %v", script, p, err)
 		}
@@ -189,7 +189,7 @@ func TestProve(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.AfterFunc(10*time.Millisecond, cancel)
-	if _, err := (&successor{path: path}).prove(ctx); err == nil {
+	if _, err := (&nextBinary{path: path}).prove(ctx); err == nil {
 		t.Error("a check that was called off succeeded")
 	}
 }

@@ -13,7 +13,7 @@
 //
 // # One form
 //
-//  1. daemon.front (daemon/panel.go) sends every path to the panel that is not the API's.
+//  1. daemon.newHandler (daemon/handler.go) sends every path to the panel that is not the API's.
 //     server.oneOf (routes.go) finds the row of the route table.
 //  2. server.enter (call.go) finds the account, the address and the language of the
 //     request. SignIns.Session finds the account by the hash of the cookie.

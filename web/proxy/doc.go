@@ -19,7 +19,7 @@
 // # One request for a site
 //
 //  1. Bounded.Accept (server.go) limits the connections. In mode edge, web/certs does the
-//     TLS handshake, and atHome (daemon/panel.go) gives the host of base_url to the API
+//     TLS handshake, and serveBaseURL (daemon/handler.go) gives the host of base_url to the API
 //     and the panel. On port 80 Proxy.Redirect (proxy.go) sends the visitor to HTTPS.
 //  2. Proxy.ServeHTTP (proxy.go) takes the name of the host from the request (hostOf).
 //     Proxy.route (names.go) finds the site: by the first label below proxy.domain, or in

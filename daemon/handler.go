@@ -11,33 +11,34 @@ import (
 	"berth/app"
 	"berth/cgroup"
 	"berth/daemon/settings"
+	"berth/files"
 	"berth/host/account"
 	"berth/httpapi"
 	"berth/web/panel"
 )
 
-// front returns the handler of the daemon's listener: the API, and the panel for
+// newHandler returns the handler of the daemon's listener: the API, and the panel for
 // everything that is not the API's.
-func (d *daemon) front(services app.Services, key []byte, room app.MB) http.Handler {
+func (d *daemon) newHandler(services app.Services, key []byte, capacity app.MB) http.Handler {
 	api := httpapi.New(d.apiConfig(services))
 	s := d.settings
 	if !s.Panel.Enabled {
 		return api
 	}
-	signIns := account.NewSignIns(d.db, s.Panel.SessionTTL, key)
+	signIns := account.NewSignIns(d.data.db, s.Panel.SessionTTL, key)
 	pages := panel.New(panel.Config{
 		Services:     services,
 		SignIns:      signIns,
-		Tokens:       account.NewTokens(d.db),
-		Admin:        account.NewAdmin(d.db, signIns),
-		Account:      d.db.Account,
-		AuditRecords: d.db.AuditRecords,
+		Tokens:       account.NewTokens(d.data.db),
+		Admin:        account.NewAdmin(d.data.db, signIns),
+		Account:      d.data.db.Account,
+		AuditRecords: d.data.db.AuditRecords,
 		Examine:      d.examined,
-		Go:           d.beside,
+		Go:           func(f func()) bool { return d.serving.Load().beside(f) },
 		Status:       httpapi.StatusOf,
 		TTL:          s.Panel.SessionTTL,
 		BackupTTL:    s.Backups.TTL,
-		FirstRAM:     room,
+		FirstRAM:     capacity,
 		Insecure:     s.Panel.Insecure,
 		Sites:        s.SitesDomain(),
 		MaxUpload:    s.Upload.Max.Bytes() + multipartRoom,
@@ -57,23 +58,26 @@ func (d *daemon) front(services app.Services, key []byte, room app.MB) http.Hand
 	})
 }
 
-// beside runs f beside the request that asks for it, as if it were one itself: an
-// upgrade waits for it, and so does the end.
-func (d *daemon) beside(f func()) bool {
-	v := d.serving.Load()
-	if v == nil {
-		return false
+// apiConfig gives the API its services and what the settings say.
+func (d *daemon) apiConfig(services app.Services) httpapi.Config {
+	s := d.settings
+	return httpapi.Config{
+		Services:     services,
+		BackupOf:     files.BackupOf,
+		Certificates: d.sites.certificate,
+		RateLimit:    s.RateLimit,
+		BaseURL:      s.BaseURL,
+		MaxUpload:    s.Upload.Max.Bytes() + multipartRoom,
+		MaxFile:      s.Upload.Max.Bytes(),
+		MaxSocket:    s.Upload.MaxSocket.Bytes(),
+		Version:      settings.Version(),
+		Log:          d.log,
+		Now:          time.Now,
 	}
-	leave, ok := v.handlers.Join()
-	if !ok {
-		return false
-	}
-	go func() {
-		defer leave()
-		f()
-	}()
-	return true
 }
+
+// multipartRoom is what the body of an upload may have around the ZIP.
+const multipartRoom = 64 << 10
 
 // examined is what berth doctor says, for the panel. The doctor removes the groups
 // that it has used once they are empty, and within a unit of systemd some of them are
@@ -96,9 +100,9 @@ func ofAPI(path string) bool {
 	return !strings.HasPrefix(path, "/")
 }
 
-// atHome serves what comes for the host of base_url with own, and everything else
+// serveBaseURL serves what comes for the host of base_url with own, and everything else
 // as a site: at the edge, 443 is the sites' listener too.
-func atHome(s settings.Settings, own, sites http.Handler) http.Handler {
+func serveBaseURL(s settings.Settings, own, sites http.Handler) http.Handler {
 	u, err := url.Parse(s.BaseURL)
 	if err != nil || u.Hostname() == "" {
 		return sites
@@ -117,9 +121,9 @@ func atHome(s settings.Settings, own, sites http.Handler) http.Handler {
 	})
 }
 
-// homeward leads those who come over HTTP to base_url. The query stays, and so does
+// redirectToBaseURL leads those who come over HTTP to base_url. The query stays, and so does
 // the method; what they have sent was readable already.
-func homeward(s settings.Settings) http.Handler {
+func redirectToBaseURL(s settings.Settings) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", s.BaseURL+r.URL.RequestURI())
 		w.Header().Set("Connection", "close") // the next one goes elsewhere
