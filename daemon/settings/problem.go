@@ -1,6 +1,9 @@
 package settings
 
-import "fmt"
+import (
+	"fmt"
+	"runtime/debug"
+)
 
 // The exit codes that the commands use.
 const (
@@ -23,6 +26,11 @@ type Problem struct {
 // NewProblem returns one; hint may be empty.
 func NewProblem(code int, err error, hint string) *Problem { return &Problem{code, err, hint} }
 
+// wrong is a problem of the settings.
+func wrong(format string, args ...any) error {
+	return NewProblem(ExitConfig, fmt.Errorf(format, args...), "")
+}
+
 // Error returns the sentence without the hint.
 func (p *Problem) Error() string { return p.Err.Error() }
 
@@ -41,3 +49,18 @@ func (m *Misuse) Error() string { return m.err.Error() }
 
 // Unwrap returns the cause.
 func (m *Misuse) Unwrap() error { return m.err }
+
+// stamped is a version that the linker was told (-X berth/daemon/settings.stamped=...), for
+// builds that are no commit.
+var stamped string
+
+// Version is the version that the Go tool stamped: a tag, or a commit.
+func Version() string {
+	if stamped != "" {
+		return stamped
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}

@@ -2,17 +2,25 @@ package settings
 
 import (
 	"cmp"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"math"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"berth/app"
 	"berth/host/account"
+	"berth/host/domain"
+	"berth/proc/sandbox"
+	"berth/web/certs"
 )
 
 // Settings is everything an owner can set, checked. Flag beats environment
@@ -108,6 +116,33 @@ const (
 	nobody      = 65534 // the uid that the kernel shows for one it cannot map
 )
 
+// The modes of the proxy.
+const (
+	ProxyOff    = "off"
+	ProxyBehind = "behind"
+	ProxyEdge   = "edge"
+)
+
+// Where certificates come from.
+const (
+	tlsFiles = "files"
+	TLSACME  = "acme"
+)
+
+// acmeSettings are those of the certificate authority.
+type acmeSettings struct {
+	Directory      string // an https address
+	Email          string // may be empty
+	Roots, Binding string // paths, may be empty; see authority
+	PerHour, Names int
+}
+
+// What proves that a domain is an account's.
+const (
+	proofTXT     = "txt"
+	ProofAddress = "address" // besides
+)
+
 // setting is one row of the table below. Its key is the key in the file; with
 // '-' for '.' and '_' it is the flag, and BERTH_ with '_' the variable.
 type setting struct {
@@ -126,28 +161,28 @@ func (s setting) env() string {
 }
 
 var settings = []setting{
-	{"data_dir", "/var/lib/berth", "`DIR` with everything that berth stores: the database, applications, logs", func(s *Settings) kind { return directory{&s.DataDir} }},
-	{"listen", "127.0.0.1:8400", "`HOST:PORT` of the API and the panel", func(s *Settings) kind { return hostPort{&s.Listen} }},
-	{"base_url", "", "`URL` that clients use to reach the API; berth puts it into links", func(s *Settings) kind { return webAddress{&s.BaseURL} }},
+	{"data_dir", "/var/lib/berth", "`DIR` with everything that berth stores: the database, applications, logs", func(s *Settings) kind { return directory(&s.DataDir) }},
+	{"listen", "127.0.0.1:8400", "`HOST:PORT` of the API and the panel", func(s *Settings) kind { return hostPort(&s.Listen) }},
+	{"base_url", "", "`URL` that clients use to reach the API; berth puts it into links", func(s *Settings) kind { return webAddress(&s.BaseURL) }},
 	{"rate_limit", "60", "maximum number (`N`) of requests per minute for each token", func(s *Settings) kind { return whole(&s.RateLimit, 1, 1_000_000) }},
 	{"connections", "1024", "maximum number (`N`) of open connections at each address that berth listens on; one client address gets at most a sixteenth", func(s *Settings) kind { return whole(&s.Connections, 16, 1_000_000) }},
 	{"apps.ram_min", "32", "smallest RAM in `MB` that an application may have", func(s *Settings) kind { return whole(&s.Apps.RAMMin, 1, maxRAM) }},
 	{"apps.ram_default", "100", "RAM in `MB` of an application whose discloud.config has no RAM", func(s *Settings) kind { return whole(&s.Apps.RAMDefault, 1, maxRAM) }},
-	{"apps.oom_group", "true", "true means that the kernel kills all processes of an application that runs out of memory, false only one of them", func(s *Settings) kind { return toggle{&s.Apps.OOMGroup} }},
+	{"apps.oom_group", "true", "true means that the kernel kills all processes of an application that runs out of memory, false only one of them", func(s *Settings) kind { return toggle(&s.Apps.OOMGroup) }},
 	{"apps.pids_max", "256", "maximum number (`N`) of processes and threads of an application", func(s *Settings) kind { return whole(&s.Apps.PidsMax, 1, 1<<22) }},
 	{"apps.cpu_max", "0", "maximum processor time of an application, in `PERCENT` of one processor; 0 means no limit", func(s *Settings) kind { return whole(&s.Apps.CPUMax, 0, 100_000) }},
 	{"apps.disk", "2048", "maximum disk space of an application in `MB`; 0 means no limit", func(s *Settings) kind { return whole(&s.Apps.Disk, 0, 1<<30) }},
-	{"apps.stop_timeout", "10s", "`TIME` that an application gets to stop before berth kills it", func(s *Settings) kind { return span{&s.Apps.StopTimeout} }},
-	{"apps.ok_delay", "2s", "`TIME` that a started application must run to count as online", func(s *Settings) kind { return span{&s.Apps.OKDelay} }},
+	{"apps.stop_timeout", "10s", "`TIME` that an application gets to stop before berth kills it", func(s *Settings) kind { return span(&s.Apps.StopTimeout) }},
+	{"apps.ok_delay", "2s", "`TIME` that a started application must run to count as online", func(s *Settings) kind { return span(&s.Apps.OKDelay) }},
 	{"apps.uid_base", "70000", "first user id (`N`) that berth gives to applications", func(s *Settings) kind { return whole(&s.Apps.UIDBase, 1000, maxUID) }},
 	{"apps.uid_count", "20000", "number (`N`) of user ids for applications", func(s *Settings) kind { return whole(&s.Apps.UIDCount, 1, maxUID) }},
 	{"apps.port_first", "20000", "first `PORT` that berth gives to applications", func(s *Settings) kind { return whole(&s.Apps.PortFirst, 1024, 65535) }},
 	{"apps.port_last", "29999", "last `PORT` that berth gives to applications", func(s *Settings) kind { return whole(&s.Apps.PortLast, 1024, 65535) }},
 	{"host.reserve", "256", "RAM in `MB` that berth never gives to applications", func(s *Settings) kind { return whole(&s.Host.Reserve, 0, maxRAM) }},
-	{"host.overcommit", "1.0", "running applications together may have the RAM of the host, without host.reserve, times this `FACTOR`", func(s *Settings) kind { return ratio{&s.Host.Overcommit, 0.1, 100} }},
-	{"host.disk_floor", "auto", "free disk space in `MB` below which berth refuses uploads, commits, builds and backups; auto means a twentieth of the disk, at most 1024", func(s *Settings) kind { return amount{&s.Host.DiskFloor, 1 << 30} }},
+	{"host.overcommit", "1.0", "running applications together may have the RAM of the host, without host.reserve, times this `FACTOR`", func(s *Settings) kind { return ratio(&s.Host.Overcommit, 0.1, 100) }},
+	{"host.disk_floor", "auto", "free disk space in `MB` below which berth refuses uploads, commits, builds and backups; auto means a twentieth of the disk, at most 1024", func(s *Settings) kind { return amount(&s.Host.DiskFloor, 1<<30) }},
 	{"build.ram", "512", "RAM in `MB` of a build", func(s *Settings) kind { return whole(&s.Build.RAM, 16, maxRAM) }},
-	{"build.timeout", "10m", "maximum `TIME` of a build", func(s *Settings) kind { return span{&s.Build.Timeout} }},
+	{"build.timeout", "10m", "maximum `TIME` of a build", func(s *Settings) kind { return span(&s.Build.Timeout) }},
 	{"build.concurrency", "1", "maximum number (`N`) of builds at the same time", func(s *Settings) kind { return whole(&s.Build.Concurrency, 1, 64) }},
 	{"build.queue", "32", "maximum number (`N`) of waiting builds", func(s *Settings) kind { return whole(&s.Build.Queue, 1, 1000) }},
 	{"upload.max", "100", "maximum size of an uploaded ZIP in `MB`", func(s *Settings) kind { return whole(&s.Upload.Max, 1, 1<<20) }},
@@ -157,45 +192,45 @@ var settings = []setting{
 	{"logs.max_file", "5", "size in `MB` at which berth starts a new log file", func(s *Settings) kind { return whole(&s.Logs.MaxFile, 1, 1<<20) }},
 	{"logs.keep", "2", "number (`N`) of old log files that berth keeps for each application", func(s *Settings) kind { return whole(&s.Logs.Keep, 1, 1000) }},
 	{"logs.rate", "1024", "maximum log output of an application in `KB` per second", func(s *Settings) kind { return whole(&s.Logs.RateKB, 1, 1<<20) }},
-	{"backups.ttl", "1h", "`TIME` after which berth deletes the backup of an application", func(s *Settings) kind { return span{&s.Backups.TTL} }},
+	{"backups.ttl", "1h", "`TIME` after which berth deletes the backup of an application", func(s *Settings) kind { return span(&s.Backups.TTL) }},
 	{"deploys.keep", "5", "number (`N`) of deploys that berth remembers for each application", func(s *Settings) kind { return whole(&s.Deploys.Keep, 1, 100) }},
 	{"deploys.disk", "1024", "maximum disk space in `MB` for the rollbacks of an application", func(s *Settings) kind { return whole(&s.Deploys.Disk, 0, 1<<24) }},
-	{"names.domain", "", "`DOMAIN` under which sites get subdomains", func(s *Settings) kind { return domainName{&s.Names.Domain} }},
-	{"names.addresses", "", "public `IP,...` addresses of this host, which berth shows to owners of custom domains", func(s *Settings) kind { return addresses{&s.Names.Addresses} }},
-	{"names.resolver", "", "`HOST:PORT` of the DNS server that berth asks to verify domains; empty means the DNS servers of the host", func(s *Settings) kind { return server{&s.Names.Resolver} }},
-	{"names.proof", proofTXT, "`PROOF` that berth accepts for a custom domain: txt (a TXT record), or address (also A and AAAA records)", func(s *Settings) kind { return choice{&s.Names.Proof, []string{proofTXT, ProofAddress}} }},
+	{"names.domain", "", "`DOMAIN` under which sites get subdomains", func(s *Settings) kind { return domainName(&s.Names.Domain) }},
+	{"names.addresses", "", "public `IP,...` addresses of this host, which berth shows to owners of custom domains", func(s *Settings) kind { return addresses(&s.Names.Addresses) }},
+	{"names.resolver", "", "`HOST:PORT` of the DNS server that berth asks to verify domains; empty means the DNS servers of the host", func(s *Settings) kind { return server(&s.Names.Resolver) }},
+	{"names.proof", proofTXT, "`PROOF` that berth accepts for a custom domain: txt (a TXT record), or address (also A and AAAA records)", func(s *Settings) kind { return choice(&s.Names.Proof, proofTXT, ProofAddress) }},
 	{"names.per_account", "10", "maximum number (`N`) of reserved subdomains of an account, and maximum number of its custom domains", func(s *Settings) kind { return whole(&s.Names.PerAccount, 0, 10_000) }},
-	{"network.allow", "", "`ADDRESS,...` that berth opens to programs: addresses of the host or of other machines, addresses with a port, or networks", func(s *Settings) kind { return networks{&s.Network.Allow, true} }},
-	{"network.deny", "", "`ADDRESS,...` that berth closes to programs: addresses or networks", func(s *Settings) kind { return networks{&s.Network.Deny, false} }},
-	{"proxy.mode", "off", "`MODE` of the proxy for sites: off, behind (another web server passes requests on) or edge (berth listens on 80 and 443)", func(s *Settings) kind { return choice{&s.Proxy.Mode, []string{ProxyOff, ProxyBehind, ProxyEdge}} }},
-	{"proxy.domain", "", "`DOMAIN` under which berth serves sites; empty means names.domain", func(s *Settings) kind { return domainName{&s.Proxy.Domain} }},
-	{"proxy.listen", "127.0.0.1:8401", "`HOST:PORT` for sites in mode behind", func(s *Settings) kind { return hostPort{&s.Proxy.Listen} }},
-	{"proxy.http", ":80", "`HOST:PORT` for HTTP in mode edge; berth redirects to HTTPS", func(s *Settings) kind { return hostPort{&s.Proxy.HTTP} }},
-	{"proxy.https", ":443", "`HOST:PORT` for HTTPS in mode edge", func(s *Settings) kind { return hostPort{&s.Proxy.HTTPS} }},
-	{"proxy.trusted", "", "`ADDRESS,...` of proxies whose X-Forwarded-For and X-Forwarded-Proto berth believes; empty means the host itself in mode behind, and no proxy in the other modes", func(s *Settings) kind { return networks{&s.Proxy.Trusted, false} }},
-	{"proxy.cert", "", "`PATH` of the certificate for mode edge, or of a directory with NAME.crt and NAME.key files", func(s *Settings) kind { return file{&s.Proxy.Cert} }},
-	{"proxy.key", "", "`PATH` of the certificate's key; empty means that the certificate's file holds it", func(s *Settings) kind { return file{&s.Proxy.Key} }},
+	{"network.allow", "", "`ADDRESS,...` that berth opens to programs: addresses of the host or of other machines, addresses with a port, or networks", func(s *Settings) kind { return networksWithPorts(&s.Network.Allow) }},
+	{"network.deny", "", "`ADDRESS,...` that berth closes to programs: addresses or networks", func(s *Settings) kind { return networks(&s.Network.Deny) }},
+	{"proxy.mode", "off", "`MODE` of the proxy for sites: off, behind (another web server passes requests on) or edge (berth listens on 80 and 443)", func(s *Settings) kind { return choice(&s.Proxy.Mode, ProxyOff, ProxyBehind, ProxyEdge) }},
+	{"proxy.domain", "", "`DOMAIN` under which berth serves sites; empty means names.domain", func(s *Settings) kind { return domainName(&s.Proxy.Domain) }},
+	{"proxy.listen", "127.0.0.1:8401", "`HOST:PORT` for sites in mode behind", func(s *Settings) kind { return hostPort(&s.Proxy.Listen) }},
+	{"proxy.http", ":80", "`HOST:PORT` for HTTP in mode edge; berth redirects to HTTPS", func(s *Settings) kind { return hostPort(&s.Proxy.HTTP) }},
+	{"proxy.https", ":443", "`HOST:PORT` for HTTPS in mode edge", func(s *Settings) kind { return hostPort(&s.Proxy.HTTPS) }},
+	{"proxy.trusted", "", "`ADDRESS,...` of proxies whose X-Forwarded-For and X-Forwarded-Proto berth believes; empty means the host itself in mode behind, and no proxy in the other modes", func(s *Settings) kind { return networks(&s.Proxy.Trusted) }},
+	{"proxy.cert", "", "`PATH` of the certificate for mode edge, or of a directory with NAME.crt and NAME.key files", func(s *Settings) kind { return file(&s.Proxy.Cert) }},
+	{"proxy.key", "", "`PATH` of the certificate's key; empty means that the certificate's file holds it", func(s *Settings) kind { return file(&s.Proxy.Key) }},
 	{"proxy.per_site", "512", "maximum number (`N`) of requests and WebSockets of one site at the same time", func(s *Settings) kind { return whole(&s.Proxy.PerSite, 1, 1_000_000) }},
-	{"proxy.tls", tlsFiles, "`SOURCE` of certificates for mode edge: files, or acme (for names that no file covers)", func(s *Settings) kind { return choice{&s.Proxy.TLS, []string{tlsFiles, TLSACME}} }},
-	{"proxy.acme_directory", "letsencrypt", "directory `URL` of the certificate authority, or a word for it: letsencrypt, or staging for tests", func(s *Settings) kind { return acmeDirectory{&s.Proxy.ACME.Directory} }},
-	{"proxy.acme_email", "", "email `ADDRESS` to which the certificate authority may write", func(s *Settings) kind { return mailAddress{&s.Proxy.ACME.Email} }},
-	{"proxy.acme_roots", "", "`PATH` of the root certificates of your own certificate authority", func(s *Settings) kind { return file{&s.Proxy.ACME.Roots} }},
-	{"proxy.acme_binding", "", "`PATH` of a file with the key id and the MAC key of your account at the certificate authority (EAB)", func(s *Settings) kind { return file{&s.Proxy.ACME.Binding} }},
+	{"proxy.tls", tlsFiles, "`SOURCE` of certificates for mode edge: files, or acme (for names that no file covers)", func(s *Settings) kind { return choice(&s.Proxy.TLS, tlsFiles, TLSACME) }},
+	{"proxy.acme_directory", "letsencrypt", "directory `URL` of the certificate authority, or a word for it: letsencrypt, or staging for tests", func(s *Settings) kind { return acmeDirectory(&s.Proxy.ACME.Directory) }},
+	{"proxy.acme_email", "", "email `ADDRESS` to which the certificate authority may write", func(s *Settings) kind { return mailAddress(&s.Proxy.ACME.Email) }},
+	{"proxy.acme_roots", "", "`PATH` of the root certificates of your own certificate authority", func(s *Settings) kind { return file(&s.Proxy.ACME.Roots) }},
+	{"proxy.acme_binding", "", "`PATH` of a file with the key id and the MAC key of your account at the certificate authority (EAB)", func(s *Settings) kind { return file(&s.Proxy.ACME.Binding) }},
 	{"proxy.acme_per_hour", "10", "maximum number (`N`) of new certificates requested per hour", func(s *Settings) kind { return whole(&s.Proxy.ACME.PerHour, 1, 10_000) }},
 	{"proxy.acme_names", "1000", "maximum number (`N`) of names with a certificate from ACME", func(s *Settings) kind { return whole(&s.Proxy.ACME.Names, 1, 100_000) }},
-	{"proxy.access_log", "false", "write an access log for each site", func(s *Settings) kind { return toggle{&s.Proxy.AccessLog} }},
-	{"panel.enabled", "true", "serve the panel at the address of the API", func(s *Settings) kind { return toggle{&s.Panel.Enabled} }},
-	{"panel.session_ttl", "168h", "`TIME` without a visit after which a session of the panel ends", func(s *Settings) kind { return span{&s.Panel.SessionTTL} }},
-	{"panel.insecure", "false", "allow sign-in to the panel over plain HTTP; others on the network can then read passwords", func(s *Settings) kind { return toggle{&s.Panel.Insecure} }},
-	{"proxy.health_timeout", "30s", "`TIME` that a site's new code has to pass its health check while the old code serves", func(s *Settings) kind { return span{&s.Proxy.HealthTimeout} }},
-	{"proxy.drain_timeout", "30s", "`TIME` that requests and WebSockets of the old code have to finish", func(s *Settings) kind { return span{&s.Proxy.DrainTimeout} }},
-	{"console.timeout", "30s", "maximum `TIME` of a console command", func(s *Settings) kind { return span{&s.Console.Timeout} }},
-	{"upgrade.patience", "30s", "`TIME` that running requests get before an upgrade interrupts them", func(s *Settings) kind { return span{&s.Upgrade.Patience} }},
-	{"sandbox.require", "", "`LAYER,...` of walls around programs: mounts, proc, cgroup, landlock, seccomp, network, sockets, or all; berth refuses to serve without them", func(s *Settings) kind { return layers{&s.Sandbox.Require} }},
-	{"sandbox.without", "", "`LAYER,...` of walls that programs had before and may run without now, by the same names, or all", func(s *Settings) kind { return layers{&s.Sandbox.Without} }},
-	{"sandbox.paths", "/opt", "`DIR,...` that programs may read besides the directories of the system", func(s *Settings) kind { return paths{&s.Sandbox.Paths} }},
+	{"proxy.access_log", "false", "write an access log for each site", func(s *Settings) kind { return toggle(&s.Proxy.AccessLog) }},
+	{"panel.enabled", "true", "serve the panel at the address of the API", func(s *Settings) kind { return toggle(&s.Panel.Enabled) }},
+	{"panel.session_ttl", "168h", "`TIME` without a visit after which a session of the panel ends", func(s *Settings) kind { return span(&s.Panel.SessionTTL) }},
+	{"panel.insecure", "false", "allow sign-in to the panel over plain HTTP; others on the network can then read passwords", func(s *Settings) kind { return toggle(&s.Panel.Insecure) }},
+	{"proxy.health_timeout", "30s", "`TIME` that a site's new code has to pass its health check while the old code serves", func(s *Settings) kind { return span(&s.Proxy.HealthTimeout) }},
+	{"proxy.drain_timeout", "30s", "`TIME` that requests and WebSockets of the old code have to finish", func(s *Settings) kind { return span(&s.Proxy.DrainTimeout) }},
+	{"console.timeout", "30s", "maximum `TIME` of a console command", func(s *Settings) kind { return span(&s.Console.Timeout) }},
+	{"upgrade.patience", "30s", "`TIME` that running requests get before an upgrade interrupts them", func(s *Settings) kind { return span(&s.Upgrade.Patience) }},
+	{"sandbox.require", "", "`LAYER,...` of walls around programs: mounts, proc, cgroup, landlock, seccomp, network, sockets, or all; berth refuses to serve without them", func(s *Settings) kind { return layers(&s.Sandbox.Require) }},
+	{"sandbox.without", "", "`LAYER,...` of walls that programs had before and may run without now, by the same names, or all", func(s *Settings) kind { return layers(&s.Sandbox.Without) }},
+	{"sandbox.paths", "/opt", "`DIR,...` that programs may read besides the directories of the system", func(s *Settings) kind { return paths(&s.Sandbox.Paths) }},
 	{"audit.keep", "100000", "number (`N`) of records that the audit log keeps", func(s *Settings) kind { return whole(&s.Audit.Keep, 1000, 100_000_000) }},
-	{"audit.age", "2160h", "`TIME` that the audit log keeps a record", func(s *Settings) kind { return span{&s.Audit.Age} }},
+	{"audit.age", "2160h", "`TIME` that the audit log keeps a record", func(s *Settings) kind { return span(&s.Audit.Age) }},
 }
 
 // Row is a setting as documents show it.
@@ -218,152 +253,16 @@ func Rows() []Row {
 var Choices = sync.OnceValue(func() map[string][]string {
 	all := map[string][]string{}
 	for _, s := range settings {
-		if c, is := s.field(&Settings{}).(choice); is {
-			all[s.flag()] = c.words
+		if words := s.field(&Settings{}).words; words != nil {
+			all[s.flag()] = words
 		}
 	}
 	return all
 })
 
-// keysAndSections returns every name that may stand in a file.
-func keysAndSections() []string {
-	var all []string
-	for _, s := range settings {
-		all = append(all, s.key)
-		if section, _, dotted := strings.Cut(s.key, "."); dotted {
-			all = append(all, section)
-		}
-	}
-	return all
-}
-
-// Flags are the flags of some settings, and --config.
-type Flags struct {
-	config   text
-	byKey    map[string]*text
-	Fallback string // the file that is read when nobody names one
-}
-
-// AddFlags adds --config and the flag of each setting to set, or of
-// those named only.
-func AddFlags(set *pflag.FlagSet, only ...string) *Flags {
-	f := &Flags{byKey: map[string]*text{}, Fallback: DefaultFile}
-	var none Settings // nothing is set in it
-	for _, s := range settings {
-		if len(only) > 0 && !slices.Contains(only, s.key) {
-			continue
-		}
-		_, boolean := s.field(&none).(toggle)
-		f.byKey[s.key] = &text{value: s.value, boolean: boolean}
-		added := set.VarPF(f.byKey[s.key], s.flag(), "", s.help)
-		if boolean {
-			added.NoOptDefVal = "true"
-		}
-	}
-	f.config.value = f.Fallback
-	set.Var(&f.config, "config", "settings `FILE`")
-	return f
-}
-
-// Load puts all roads together. It fails with a problem whose exit code tells
-// a flag from the rest.
-func (f *Flags) Load(getenv func(string) string) (Settings, error) {
-	path, named := f.File(getenv)
-	file, err := ReadFile(path, named)
-	if err != nil {
-		return Settings{}, err
-	}
-	var s Settings
-	for _, row := range settings {
-		if err := row.apply(&s, row.value, "the default", ExitConfig); err != nil {
-			return Settings{}, err
-		}
-		if v, ok := file[row.key]; ok {
-			if err := row.apply(&s, v, path, ExitConfig); err != nil {
-				return Settings{}, err
-			}
-		}
-		if v := getenv(row.env()); v != "" {
-			if err := row.apply(&s, v, row.env(), ExitConfig); err != nil {
-				return Settings{}, err
-			}
-		}
-		if v := f.byKey[row.key]; v != nil && v.given {
-			if err := row.apply(&s, v.value, "--"+row.flag(), ExitUsage); err != nil {
-				return Settings{}, err
-			}
-		}
-	}
-	return s, s.check()
-}
-
-// Load are the settings of a process without flags.
-func Load(getenv func(string) string) (Settings, error) {
-	return AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError)).Load(getenv)
-}
-
-// Named reports whether the flag --config was given.
-func (f *Flags) Named() bool { return f.config.given }
-
-// File is the path of the settings file, and whether somebody named it.
-func (f *Flags) File(getenv func(string) string) (path string, named bool) {
-	if f.config.given {
-		return f.config.value, true
-	}
-	path = getenv("BERTH_CONFIG")
-	return cmp.Or(path, f.Fallback), path != ""
-}
-
-// Contradicts is an error when a flag says something else than a file does, as
-// ReadFile returned it.
-func (f *Flags) Contradicts(file map[string]string, path string) error {
-	for _, s := range settings {
-		v := f.byKey[s.key]
-		if v == nil || !v.given {
-			continue
-		}
-		is, ok := file[s.key]
-		if !ok {
-			is = s.value
-		}
-		if is != v.value {
-			return NewProblem(ExitConfig, fmt.Errorf("cannot install: %s is %q in %s, and --%s says %q", s.key, is, path, s.flag(), v.value), "Hint: change it in the file, and install without the flag.")
-		}
-	}
-	return nil
-}
-
-// NewFile is the settings file of a machine that has none.
-func (f *Flags) NewFile() string {
-	var b strings.Builder
-	b.WriteString("# Settings of berth. berth serve --help tells of each; the service reads them when it starts.\n")
-	for _, s := range settings {
-		if v := f.byKey[s.key]; v != nil {
-			value := s.value
-			if v.given {
-				value = v.value
-			}
-			fmt.Fprintf(&b, "%s = %q\n", s.key, value)
-		}
-	}
-	return b.String()
-}
-
-// apply sets the field of a setting; source says where the value was written.
-func (s setting) apply(to *Settings, value, source string, code int) error {
-	k := s.field(to)
-	if k.set(value) {
-		return nil
-	}
-	return &Problem{Code: code, Err: fmt.Errorf("bad value %q for %s in %s: expected %s", value, s.key, source, k.expects())}
-}
-
 // check compares settings with each other.
 func (s *Settings) check() error {
 	a := &s.Apps
-	wrong := func(format string, args ...any) error {
-		return &Problem{Code: ExitConfig, Err: fmt.Errorf(format, args...)}
-	}
 	switch {
 	case a.RAMDefault < a.RAMMin:
 		return wrong("apps.ram_default (%d) must not be below apps.ram_min (%d)", a.RAMDefault, a.RAMMin)
@@ -376,31 +275,145 @@ func (s *Settings) check() error {
 	case s.Upload.MaxUnpacked < s.Upload.Max:
 		return wrong("upload.max_unpacked (%d) must not be below upload.max (%d)", s.Upload.MaxUnpacked, s.Upload.Max)
 	}
-	return s.checkProxy(wrong)
+	return s.checkProxy()
 }
 
-// strange is an environment variable that is no setting.
-type strange struct {
-	Name, Meant string // and the setting that was probably meant
-}
+// SitesDomain is the domain below which sites are served.
+func (s Settings) SitesDomain() string { return cmp.Or(s.Proxy.Domain, s.Names.Domain) }
 
-// StrangeVariables returns those of the environment that look like a mistyped
-// setting. They are no error: programs that start berth have variables of
-// their own. Others are what berth reads besides.
-func StrangeVariables(environ []string, others ...string) []strange {
-	known := append([]string{"BERTH_CONFIG"}, others...)
-	for _, s := range settings {
-		known = append(known, s.env())
+// checkProxy looks for what its mode needs.
+func (s *Settings) checkProxy() error {
+	if s.Proxy.Mode == ProxyEdge && s.Proxy.Cert == "" && s.Proxy.TLS == tlsFiles {
+		return wrong("proxy.mode %q needs proxy.cert, the certificate of the sites, or proxy.tls %q", s.Proxy.Mode, TLSACME)
 	}
-	var all []strange
-	for _, v := range environ {
-		name, _, _ := strings.Cut(v, "=")
-		if !strings.HasPrefix(name, "BERTH_") || slices.Contains(known, name) {
-			continue
+	all := s.Listens()
+	for i, address := range all {
+		if !strings.HasSuffix(address, ":0") && slices.Contains(all[:i], address) {
+			return wrong("listen and the addresses of proxy must differ: %s is there twice", address)
 		}
-		if meant := nearest(name, known); meant != "" {
-			all = append(all, strange{name, meant})
-		}
+	}
+	return nil
+}
+
+// Listens are those that berth listens on.
+func (s Settings) Listens() []string {
+	switch s.Proxy.Mode {
+	case ProxyBehind:
+		return []string{s.Listen, s.Proxy.Listen}
+	case ProxyEdge:
+		return []string{s.Listen, s.Proxy.HTTP, s.Proxy.HTTPS}
+	}
+	return []string{s.Listen}
+}
+
+// TrustedProxies are the networks of proxies that are believed: in mode behind this
+// machine, if the owner names none.
+func (s Settings) TrustedProxies() []netip.Prefix {
+	text := s.Proxy.Trusted
+	if text == "" && s.Proxy.Mode == ProxyBehind {
+		text = "127.0.0.0/8,::1"
+	}
+	rules, _ := parseRules(text) // checked when it was set
+	var all []netip.Prefix
+	for _, r := range rules {
+		all = append(all, r.Net)
 	}
 	return all
+}
+
+// SnippetAddress is where a web server on this host finds the sites.
+func (s Settings) SnippetAddress() string {
+	if host, port, err := net.SplitHostPort(s.Proxy.Listen); err == nil && strings.Trim(host, "0.:") == "" {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return s.Proxy.Listen
+}
+
+// OwnAddresses are those at which others can reach this host.
+func (s Settings) OwnAddresses() []netip.Addr {
+	all, _ := parseAddresses(s.Names.Addresses) // checked when it was set
+	return all
+}
+
+// HomeDomain is the domain of base_url; "" when it has none.
+func (s Settings) HomeDomain() string {
+	u, err := url.Parse(s.BaseURL)
+	if err != nil {
+		return ""
+	}
+	name, err := domain.CheckDomain(u.Hostname(), nil)
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// NetworkRules are the owner's, which were checked when they were read.
+func (s Settings) NetworkRules() sandbox.Rules {
+	allow, _ := parseRules(s.Network.Allow)
+	deny, _ := parseRules(s.Network.Deny)
+	return sandbox.Rules{Allow: allow, Deny: deny}
+}
+
+// RequiredLayers are the layers that the owner requires.
+func (s Settings) RequiredLayers() []sandbox.Layer {
+	list, _ := parseLayers(s.Sandbox.Require) // was checked when it was read
+	return list
+}
+
+// SparedLayers are the layers that the owner does without where they were there
+// before.
+func (s Settings) SparedLayers() []sandbox.Layer {
+	list, _ := parseLayers(s.Sandbox.Without) // was checked when it was read
+	return list
+}
+
+// ShownPaths are what the owner lets programs see.
+func (s Settings) ShownPaths() []string {
+	list, _ := parsePaths(s.Sandbox.Paths) // was checked when it was read
+	return list
+}
+
+// UsesACME reports whether certificates come from an authority.
+func (s Settings) UsesACME() bool { return s.Proxy.Mode == ProxyEdge && s.Proxy.TLS == TLSACME }
+
+// Authority reads the files that the settings name.
+func (s Settings) Authority() (certs.CA, error) {
+	a := s.Proxy.ACME
+	ca := certs.CA{Directory: a.Directory, Email: a.Email, Agent: "berth/" + Version()}
+	if a.Roots != "" {
+		text, err := os.ReadFile(a.Roots)
+		if err != nil {
+			return ca, fmt.Errorf("cannot read proxy.acme_roots: %w", err)
+		}
+		if ca.Roots = x509.NewCertPool(); !ca.Roots.AppendCertsFromPEM(text) {
+			return ca, fmt.Errorf("cannot use proxy.acme_roots: there is no certificate in %s", a.Roots)
+		}
+	}
+	if a.Binding == "" {
+		return ca, nil
+	}
+	text, err := os.ReadFile(a.Binding)
+	if err != nil {
+		return ca, fmt.Errorf("cannot read proxy.acme_binding: %w", err)
+	}
+	ca.KeyID, ca.MAC, err = parseBinding(string(text))
+	if err != nil {
+		return ca, fmt.Errorf("cannot use proxy.acme_binding: %w", err)
+	}
+	return ca, nil
+}
+
+// parseBinding reads a key id and a MAC key in base64url, as authorities give
+// them.
+func parseBinding(text string) (id string, mac []byte, err error) {
+	words := strings.Fields(text)
+	if len(words) != 2 {
+		return "", nil, errors.New("the file must hold the key id and, behind a space or on the next line, the MAC key")
+	}
+	mac, err = base64.RawURLEncoding.DecodeString(strings.TrimRight(words[1], "="))
+	if err != nil || len(mac) == 0 {
+		return "", nil, errors.New("the MAC key must be written in base64url") // not what it is
+	}
+	return words[0], mac, nil
 }

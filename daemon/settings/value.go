@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/mail"
+	"net/netip"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,160 +16,278 @@ import (
 	"github.com/spf13/pflag"
 
 	"berth/app"
+	"berth/host/domain"
+	"berth/proc/sandbox"
+	"berth/web/certs"
 )
 
-// kind is the type of a value: it reads the value's text into where it belongs.
-type kind interface {
-	set(text string) bool // false, and nothing is set, when the text is no such value
-	expects() string      // completes "expected ..."
+// kind is the type of a value, and where values go.
+type kind struct {
+	set     func(text string) bool // false, and nothing is set, when the text is no such value
+	expects string                 // completes "expected ..."
+	words   []string               // all that there are, of a choice
+	toggle  bool                   // true or false
 }
 
-// number is a whole number within bounds.
-type number[T ~int | ~int64] struct {
-	to          *T
-	least, most int64
+// kindOf is that of what parse makes of a text.
+func kindOf[T any](to *T, expects string, parse func(text string) (T, bool)) kind {
+	return kind{expects: expects, set: func(text string) bool {
+		v, ok := parse(text)
+		if ok {
+			*to = v
+		}
+		return ok
+	}}
 }
 
-func whole[T ~int | ~int64](to *T, least, most int64) number[T] { return number[T]{to, least, most} }
-
-func (n number[T]) set(text string) bool {
-	v, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || v < n.least || v > n.most {
-		return false
-	}
-	*n.to = T(v)
-	return true
+// checked is the kind of a text that is kept as it is, if ok says so.
+func checked(to *string, expects string, ok func(text string) bool) kind {
+	return kindOf(to, expects, func(text string) (string, bool) { return text, ok(text) })
 }
 
-func (n number[T]) expects() string {
-	return fmt.Sprintf("a whole number from %d to %d", n.least, n.most)
+// whole is a whole number within bounds.
+func whole[T ~int | ~int64](to *T, least, most int64) kind {
+	return kindOf(to, fmt.Sprintf("a whole number from %d to %d", least, most), func(text string) (T, bool) {
+		v, err := strconv.ParseInt(text, 10, 64)
+		return T(v), err == nil && v >= least && v <= most
+	})
 }
 
 // amount is a number of MB from 0, or auto, which is -1.
-type amount struct {
-	to   *app.MB
-	most int64
+func amount(to *app.MB, most int64) kind {
+	number := whole(to, 0, most)
+	return kind{expects: number.expects + `, or "auto"`, set: func(text string) bool {
+		if text == "auto" {
+			*to = -1
+			return true
+		}
+		return number.set(text)
+	}}
 }
-
-func (a amount) set(text string) bool {
-	if text == "auto" {
-		*a.to = -1
-		return true
-	}
-	return whole(a.to, 0, a.most).set(text)
-}
-
-func (a amount) expects() string { return whole(a.to, 0, a.most).expects() + `, or "auto"` }
 
 // ratio is a number within bounds.
-type ratio struct {
-	to       *float64
-	min, max float64
+func ratio(to *float64, least, most float64) kind {
+	return kindOf(to, fmt.Sprintf("a number from %g to %g", least, most), func(text string) (float64, bool) {
+		v, err := strconv.ParseFloat(text, 64)
+		return v, err == nil && v >= least && v <= most // no comparison holds for NaN
+	})
 }
-
-func (r ratio) set(text string) bool {
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(v >= r.min && v <= r.max) { // this way round, NaN is refused
-		return false
-	}
-	*r.to = v
-	return true
-}
-
-func (r ratio) expects() string { return fmt.Sprintf("a number from %g to %g", r.min, r.max) }
 
 // toggle is true or false.
-type toggle struct{ to *bool }
-
-func (t toggle) set(text string) bool {
-	if text != "true" && text != "false" {
-		return false
-	}
-	*t.to = text == "true"
-	return true
+func toggle(to *bool) kind {
+	k := kindOf(to, "true or false", func(text string) (bool, bool) { return text == "true", text == "true" || text == "false" })
+	k.toggle = true
+	return k
 }
-
-func (toggle) expects() string { return "true or false" }
-
-// SetToggle sets what a person wrote as true or false, and reports whether it was.
-func SetToggle(to *bool, text string) bool { return toggle{to}.set(text) }
 
 // span is a duration above zero.
-type span struct{ to *time.Duration }
-
-func (s span) set(text string) bool {
-	v, err := time.ParseDuration(text)
-	if err != nil || v <= 0 {
-		return false
-	}
-	*s.to = v
-	return true
+func span(to *time.Duration) kind {
+	return kindOf(to, `a time above zero such as "10s", "5m" or "1h"`, func(text string) (time.Duration, bool) {
+		v, err := time.ParseDuration(text)
+		return v, err == nil && v > 0
+	})
 }
 
-func (span) expects() string { return `a time above zero such as "10s", "5m" or "1h"` }
+// choice is one of some words.
+func choice(to *string, words ...string) kind {
+	k := checked(to, "one of "+strings.Join(words, ", "), func(text string) bool { return slices.Contains(words, text) })
+	k.words = words
+	return k
+}
 
 // hostPort is where to listen; an empty host means every address, and port 0
 // one that the system chooses.
-type hostPort struct{ to *string }
-
-func (h hostPort) set(text string) bool {
-	host, port, err := net.SplitHostPort(text)
-	if err != nil || strings.ContainsAny(host, "/ \t@") {
-		return false
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return false
-	}
-	*h.to = text
-	return true
+func hostPort(to *string) kind {
+	return checked(to, `HOST:PORT such as "127.0.0.1:8400"`, func(text string) bool {
+		_, _, ok := splitHostPort(text)
+		return ok
+	})
 }
 
-func (hostPort) expects() string { return `HOST:PORT such as "127.0.0.1:8400"` }
+// server is empty or where a server listens.
+func server(to *string) kind {
+	return checked(to, `HOST:PORT such as "192.0.2.53:53"`, func(text string) bool {
+		host, port, ok := splitHostPort(text)
+		return text == "" || ok && host != "" && port != 0
+	})
+}
+
+func splitHostPort(text string) (host string, port uint64, ok bool) {
+	host, number, err := net.SplitHostPort(text)
+	port, bad := strconv.ParseUint(number, 10, 16)
+	return host, port, err == nil && bad == nil && !strings.ContainsAny(host, "/ \t@")
+}
 
 // webAddress is empty or the start of an address on the web.
-type webAddress struct{ to *string }
-
-func (w webAddress) set(text string) bool {
-	u, err := url.Parse(text)
-	web := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
-		u.User == nil && u.RawQuery == "" && u.Fragment == ""
-	if text != "" && !web {
-		return false
-	}
-	*w.to = strings.TrimRight(text, "/")
-	return true
+func webAddress(to *string) kind {
+	return kindOf(to, `an address such as "https://apps.example.org"`, func(text string) (string, bool) {
+		u, err := url.Parse(text)
+		web := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
+			u.User == nil && u.RawQuery == "" && u.Fragment == ""
+		return strings.TrimRight(text, "/"), text == "" || web
+	})
 }
 
-func (webAddress) expects() string { return `an address such as "https://apps.example.org"` }
+// acmeDirectory is the address of a directory, or a name for one.
+func acmeDirectory(to *string) kind {
+	expects := `letsencrypt, staging, or an address such as "https://ca.example.org/acme/directory"`
+	return kindOf(to, expects, func(text string) (string, bool) {
+		switch text {
+		case "letsencrypt":
+			text = certs.LetsEncrypt
+		case "staging":
+			text = certs.Staging
+		}
+		u, err := url.Parse(text)
+		return text, err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil && u.Fragment == ""
+	})
+}
+
+// mailAddress is empty or an address alone.
+func mailAddress(to *string) kind {
+	return checked(to, `an address such as "ana@example.org"`, func(text string) bool {
+		if text == "" {
+			return true
+		}
+		a, err := mail.ParseAddress(text)
+		return err == nil && a.Name == "" && a.Address == text && !strings.ContainsAny(text, "\"?, ")
+	})
+}
 
 // directory is a path; a relative one starts at the working directory.
-type directory struct{ to *string }
+func directory(to *string) kind { return kindOf(to, "the path of a directory", absolute) }
 
-func (d directory) set(text string) bool {
+// file is empty or a path; a relative one starts at the working directory.
+func file(to *string) kind {
+	return kindOf(to, "a path", func(text string) (string, bool) {
+		if text == "" {
+			return "", true
+		}
+		return absolute(text)
+	})
+}
+
+func absolute(text string) (string, bool) {
 	path, err := filepath.Abs(text)
-	if text == "" || strings.Contains(text, "\x00") || err != nil {
-		return false
+	return path, text != "" && !strings.Contains(text, "\x00") && err == nil
+}
+
+// domainName is empty or a domain, as it is kept.
+func domainName(to *string) kind {
+	return kindOf(to, `a domain such as "apps.example.org"`, func(text string) (string, bool) {
+		if text == "" {
+			return "", true
+		}
+		name, err := domain.CheckDomain(text, nil)
+		return name, err == nil
+	})
+}
+
+// list is the kind of several values with commas between them, kept as they are written.
+func list[T any](to *string, expects string, parse func(text string) ([]T, bool)) kind {
+	return checked(to, expects, func(text string) bool {
+		_, ok := parse(text)
+		return ok
+	})
+}
+
+// parseList parses what stands between commas; there is nothing in an empty text.
+func parseList[T any](text string, parse func(part string) (T, bool)) (all []T, ok bool) {
+	if text == "" {
+		return nil, true
 	}
-	*d.to = path
-	return true
+	for part := range strings.SplitSeq(text, ",") {
+		v, ok := parse(strings.TrimSpace(part))
+		if !ok {
+			return nil, false
+		}
+		all = append(all, v)
+	}
+	return all, true
 }
 
-func (directory) expects() string { return "the path of a directory" }
-
-// words is any text.
-type words struct{ to *string }
-
-func (w words) set(text string) bool {
-	*w.to = text
-	return true
+// addresses is empty or some IP addresses, at which others can reach this host.
+func addresses(to *string) kind {
+	return list(to, `IP addresses with commas between them, such as "192.0.2.1,2001:db8::1"`, parseAddresses)
 }
 
-func (words) expects() string { return "a text" }
+func parseAddresses(text string) ([]netip.Addr, bool) {
+	return parseList(text, func(part string) (netip.Addr, bool) {
+		a, err := netip.ParseAddr(part)
+		return a.Unmap(), err == nil && a.Zone() == "" && !a.IsUnspecified()
+	})
+}
+
+// networks is empty or some addresses and networks.
+func networks(to *string) kind {
+	return list(to, `addresses or networks with commas between them, such as "192.168.0.0/16,fd00::/8"`, func(text string) ([]sandbox.Rule, bool) {
+		rules, ok := parseRules(text)
+		return rules, ok && !slices.ContainsFunc(rules, func(r sandbox.Rule) bool { return r.Port != 0 })
+	})
+}
+
+// networksWithPorts is the same, and addresses may have a port.
+func networksWithPorts(to *string) kind {
+	return list(to, `addresses, addresses with a port, or networks with commas between them, such as "127.0.0.1:5432,[::1]:5432,10.0.0.0/8"`, parseRules)
+}
+
+func parseRules(text string) ([]sandbox.Rule, bool) {
+	return parseList(text, func(part string) (sandbox.Rule, bool) {
+		r, err := sandbox.ParseRule(part)
+		return r, err == nil
+	})
+}
+
+// allLayers are the walls that can be required, or done without.
+var allLayers = append(slices.Clone(sandbox.Layers), sandbox.Reach, sandbox.Counted)
+
+// layers are names of walls around programs, or all.
+func layers(to *string) kind {
+	var names []string
+	for _, l := range allLayers {
+		names = append(names, string(l))
+	}
+	return list(to, "all, or some of "+strings.Join(names, ", ")+", with commas between them", parseLayers)
+}
+
+func parseLayers(text string) ([]sandbox.Layer, bool) {
+	if strings.TrimSpace(text) == "all" {
+		return allLayers, true
+	}
+	return parseList(withoutBlanks(text), func(part string) (sandbox.Layer, bool) {
+		return sandbox.Layer(part), slices.Contains(allLayers, sandbox.Layer(part))
+	})
+}
+
+// paths are absolute paths that can be shown to programs: none in whose place they have
+// something of their own.
+func paths(to *string) kind {
+	return list(to, `absolute paths such as "/opt,/srv/models", none of them /, /etc, /var or below /dev, /proc, /sys, /tmp, /var/tmp or /usr`, parsePaths)
+}
+
+func parsePaths(text string) ([]string, bool) {
+	return parseList(withoutBlanks(text), func(path string) (string, bool) {
+		path = filepath.Clean(path)
+		own := slices.ContainsFunc([]string{"/dev", "/proc", "/sys", "/tmp", "/var/tmp", "/usr"}, func(own string) bool {
+			return path == own || strings.HasPrefix(path, own+"/")
+		})
+		return path, !own && filepath.IsAbs(path) && !strings.Contains(path, "\x00") && !slices.Contains([]string{"/", "/etc", "/var"}, path)
+	})
+}
+
+// withoutBlanks is a list without the parts that hold nothing.
+func withoutBlanks(text string) string {
+	blank := func(part string) bool { return strings.TrimSpace(part) == "" }
+	return strings.Join(slices.DeleteFunc(strings.Split(text, ","), blank), ",")
+}
+
+// SetToggle sets what a person wrote as true or false, and reports whether it was.
+func SetToggle(to *bool, text string) bool { return toggle(to).set(text) }
 
 // Value is a flag of a command, which refuses what is not of its kind.
 type Value struct {
 	kind
-	text  string
+	text  string // as it was given, or the default
 	given bool
 }
 
@@ -179,109 +300,35 @@ func Whole[T ~int | ~int64](to *T, least, most int64) *Value {
 func RAM(to *app.MB) *Value { return Whole(to, 1, maxRAM) }
 
 // Word is the flag of any text.
-func Word(to *string) *Value { return &Value{kind: words{to}} }
+func Word(to *string) *Value {
+	return &Value{kind: checked(to, "a text", func(string) bool { return true })}
+}
 
 // AddToggle adds the flag of something that is or is not; --name alone means that
 // it is.
 func AddToggle(set *pflag.FlagSet, to *bool, name, help string) {
-	set.VarPF(&Value{kind: toggle{to}}, name, "", help).NoOptDefVal = "true"
+	set.VarPF(&Value{kind: toggle(to)}, name, "", help).NoOptDefVal = "true"
 }
 
 // Given reports whether the flag was.
 func (v *Value) Given() bool { return v.given }
 
-// String returns the text as it was given.
+// String returns the text.
 func (v *Value) String() string { return v.text }
 
 // Set reads the text, or says what was expected.
 func (v *Value) Set(text string) error {
 	if !v.set(text) {
-		return errors.New("expected " + v.expects())
+		return errors.New("expected " + v.expects)
 	}
 	v.text, v.given = text, true
 	return nil
 }
 
-// Type implements pflag.Value.
+// Type implements pflag.Value: help shows no word behind a toggle.
 func (v *Value) Type() string {
-	_, is := v.kind.(toggle)
-	return typeName(is)
-}
-
-// typeName is what pflag calls a kind of flag: help shows no word behind a toggle.
-func typeName(toggle bool) string {
-	if toggle {
+	if v.toggle {
 		return "bool"
 	}
 	return "value"
-}
-
-// text is a flag whose value is read later, when its turn among the other
-// sources has come.
-type text struct {
-	value   string
-	boolean bool
-	given   bool
-}
-
-// String returns the text as it was given, or the default.
-func (t *text) String() string { return t.value }
-
-// Set keeps the text.
-func (t *text) Set(s string) error {
-	t.value, t.given = s, true
-	return nil
-}
-
-// Type implements pflag.Value.
-func (t *text) Type() string { return typeName(t.boolean) }
-
-// nearest returns the candidate that name was probably meant to be, or "".
-func nearest(name string, candidates []string) string {
-	best, least := "", len(name)/2+1 // further away is no likely slip
-	for _, c := range candidates {
-		d := distance(name, c)
-		if strings.HasSuffix(c, "."+name) || strings.HasSuffix(c, "-"+name) || strings.HasSuffix(c, " "+name) {
-			d = 1 // only the section was forgotten
-		}
-		if d < least {
-			best, least = c, d
-		}
-	}
-	return best
-}
-
-// DidYouMean completes an error about a name that is unknown; format is how the
-// better name is written.
-func DidYouMean(name string, candidates []string, format string) string {
-	if c := nearest(name, candidates); c != "" {
-		return fmt.Sprintf("; did you mean "+format+"?", c)
-	}
-	return ""
-}
-
-// distance counts the characters to insert, drop, replace or swap with their
-// neighbour to make b of a.
-func distance(a, b string) int {
-	var before []int // two rows up
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next := make([]int, len(b)+1)
-		next[0] = i + 1
-		for j := range len(b) {
-			replace := row[j]
-			if a[i] != b[j] {
-				replace++
-			}
-			next[j+1] = min(replace, row[j+1]+1, next[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, row = row, next
-	}
-	return row[len(b)]
 }
