@@ -228,7 +228,7 @@ func openData(ctx context.Context, s settings.Settings, h *handover, undo *close
 	if err := h.lock(dir); err != nil {
 		return nil, err
 	}
-	if err := files.TakeReserve(dir); err != nil {
+	if err := files.ReleaseReserve(dir); err != nil {
 		return nil, err
 	}
 	d = &data{dir: dir}

@@ -58,12 +58,6 @@ func (t trees) Discard(stage app.Stage) {
 	}
 }
 
-// Prepare implements host.Trees.
-func (t trees) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int) error {
-	_, err := t.Store.Prepare(ctx, stage, id, uid)
-	return err
-}
-
 // Size implements host.Trees.
 func (t trees) Size(ctx context.Context, id app.ID) (app.Space, error) { return t.Used(ctx, id) }
 

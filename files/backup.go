@@ -27,6 +27,9 @@ const backupsKept = 2
 // unpack to. Without it a sparse file of many terabytes would be read for days.
 const backupFactor = 8
 
+// zips are the backups of applications, as ZIPs.
+type zips struct{ *disk }
+
 // Backup writes the live tree of id to a ZIP without a wrapping folder and
 // returns its unguessable name. The program may be running: files that vanish
 // are left out, files that grow are cut. Links, specials, files of other
@@ -34,13 +37,14 @@ const backupFactor = 8
 // are left out. It may hold more than an upload may. Unless variables is nil it
 // holds them too, in app.VariablesFile. app.TooLarge when there is too much,
 // app.NoSpace when the disk is full; nothing is left behind on an error.
-func (s *Store) Backup(ctx context.Context, id app.ID, variables []app.Variable) (name string, err error) {
+func (s zips) Backup(ctx context.Context, id app.ID, variables []app.Variable) (name string, err error) {
 	live, err := s.live(id)
 	if err != nil {
 		return "", err
 	}
 	defer live.close()
-	if err := s.Room("write the backup"); err != nil {
+	check := func() error { return s.Room("write the backup") }
+	if err := check(); err != nil {
 		return "", err
 	}
 	base := string(id) + "." + randName()
@@ -54,7 +58,7 @@ func (s *Store) Backup(ctx context.Context, id app.ID, variables []app.Variable)
 			_ = unix.Unlinkat(int(s.backups), temp, 0)
 		}
 	}()
-	err = s.writeBackup(ctx, live, variables, &roomWriter{to: f, room: func() error { return s.Room("write the backup") }})
+	err = s.write(ctx, live, variables, &checkedWriter{f, freeCheck{check: check}})
 	if st, serr := live.self(); err == nil && serr == nil && st.Nlink == 0 {
 		err = app.Errorf(app.NotFound, "the application was deleted meanwhile")
 	}
@@ -62,58 +66,64 @@ func (s *Store) Backup(ctx context.Context, id app.ID, variables []app.Variable)
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return "", cannotBackup(err)
+		return "", unlessSaid(cannot, "write the backup", err)
 	}
 	name = base + backupExt
-	if err := move(s.backups, temp, s.backups, name); err != nil {
-		return "", cannot("write the backup", err)
+	if err = move(s.backups, temp, s.backups, name); err == nil {
+		err = s.backups.sync()
 	}
-	if err := s.backups.sync(); err != nil {
+	if err != nil {
 		return "", cannot("write the backup", err)
 	}
 	// That an older one stays is no reason to keep this one from its owner:
 	// it goes when it expires.
-	_ = s.pruneBackups(id, name, backupsKept-1)
+	_ = s.prune(id, name, backupsKept-1)
 	return name, nil
 }
 
-// roomWriter asks for room before there is too little: a ZIP has no links, so files
-// with several names are in it several times.
-type roomWriter struct {
-	to      io.Writer
-	room    func() error
-	written int64 // since it was asked
+// checkedWriter looks at the disk as it fills: a ZIP has no links, so files with
+// several names are in it several times.
+type checkedWriter struct {
+	to   io.Writer
+	free freeCheck
 }
 
 // Write implements io.Writer.
-func (w *roomWriter) Write(p []byte) (int, error) {
-	if w.written += int64(len(p)); w.written >= lookEvery {
-		w.written = 0
-		if err := w.room(); err != nil {
-			return 0, err
-		}
+func (w *checkedWriter) Write(p []byte) (int, error) {
+	if err := w.free.wrote(int64(len(p))); err != nil {
+		return 0, err
 	}
 	return w.to.Write(p)
 }
 
-// pruneBackups removes all but the newest backups of an application: made,
-// whatever the clock says, and keep others.
-func (s *Store) pruneBackups(id app.ID, made string, keep int) error {
+// of calls fn with each backup of an application, of all for "".
+func (s zips) of(id app.ID, fn func(name string, st *unix.Stat_t) error) error {
+	return s.backups.list(func(name string) error {
+		owner, ok := BackupOf(name)
+		if !ok || id != "" && owner != id {
+			return nil
+		}
+		st, err := s.backups.stat(name)
+		if err == nil {
+			err = fn(name, &st)
+		}
+		return ignoreMissing(err)
+	})
+}
+
+// prune removes all but the newest backups of an application: made, whatever the
+// clock says, and keep others.
+func (s zips) prune(id app.ID, made string, keep int) error {
 	type backup struct {
 		name string
 		at   time.Time
 	}
 	var mine []backup // without made
-	err := s.backups.list(func(name string) error {
-		owner, ok := BackupOf(name)
-		if !ok || owner != id || name == made {
-			return nil
+	err := s.of(id, func(name string, st *unix.Stat_t) error {
+		if name != made {
+			mine = append(mine, backup{name, modTime(st)})
 		}
-		st, err := s.backups.stat(name)
-		if err == nil {
-			mine = append(mine, backup{name, modTime(&st)})
-		}
-		return ignoreMissing(err)
+		return nil
 	})
 	slices.SortFunc(mine, func(a, b backup) int { return b.at.Compare(a.at) })
 	for _, b := range mine[min(len(mine), keep):] {
@@ -136,16 +146,8 @@ func BackupOf(name string) (id app.ID, ok bool) {
 	return app.ID(owner), ok && app.ValidID(owner) && isRandName(random)
 }
 
-// cannotBackup leaves what the user should read alone.
-func cannotBackup(err error) error {
-	if app.KindOf(err) != app.Internal {
-		return err
-	}
-	return cannot("write the backup", err)
-}
-
-// writeBackup writes the tree as a ZIP.
-func (s *Store) writeBackup(ctx context.Context, live dir, variables []app.Variable, w io.Writer) error {
+// write writes the tree as a ZIP.
+func (s zips) write(ctx context.Context, live dir, variables []app.Variable, w io.Writer) error {
 	self, err := live.self()
 	if err != nil {
 		return err
@@ -163,12 +165,12 @@ func (s *Store) writeBackup(ctx context.Context, live dir, variables []app.Varia
 			return err
 		}
 	}
-	r := newRation(s.lim)
+	r := newBudget(s.lim)
 	err = walk(ctx, live, func(v visit) error {
 		if v.st.Uid != self.Uid || skip[v.path] {
 			return errSkip
 		}
-		if err := r.take(v.path); err != nil {
+		if err := r.spend(v.path); err != nil {
 			return err
 		}
 		switch {
@@ -213,59 +215,12 @@ func addFile(ctx context.Context, zw *bundle.Writer, v visit, owner uint32, left
 	if st.Size > left {
 		return st.Size, nil
 	}
-	r := readerFunc(func(p []byte) (int, error) {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		return f.Read(p)
-	})
-	return st.Size, zw.AddFile(v.path, st.Mode&0o111 != 0, modTime(&st), st.Size, r)
+	return st.Size, zw.AddFile(v.path, st.Mode&0o111 != 0, modTime(&st), st.Size, ctxReader(ctx, f))
 }
-
-// readerFunc makes a reader of a function.
-type readerFunc func(p []byte) (int, error)
-
-// Read implements io.Reader.
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-// remade are the directories that a preparation makes, and what its maker
-// leaves in each: one without that may hold code of the application's own. The
-// name .berth alone is enough.
-var remade = map[string][]string{
-	"node_modules": {
-		".package-lock.json",                 // npm since version 7
-		".yarn-integrity", ".yarn-state.yml", // Yarn 1, and newer
-		".modules.yaml", // pnpm
-		".berth",        // Bun leaves nothing, so berth does
-	},
-	".venv":         {"pyvenv.cfg"}, // PEP 405; its links to the interpreter fit in no ZIP
-	"vendor/bundle": {".berth"},
-	"target":        {"CACHEDIR.TAG"}, // Cargo
-	".berth":        nil,
-}
-
-// rebuildable names the directories that the next upload makes anew.
-func rebuildable(live dir) map[string]bool {
-	skip := make(map[string]bool)
-	for folder, marks := range remade {
-		sub, err := live.sub(folder)
-		if err != nil {
-			continue
-		}
-		skip[folder] = len(marks) == 0 || slices.ContainsFunc(marks, func(mark string) bool {
-			st, err := sub.stat(mark)
-			return err == nil && isFile(&st)
-		})
-		sub.close()
-	}
-	return skip
-}
-
-func modTime(st *unix.Stat_t) time.Time { return time.Unix(st.Mtim.Unix()) }
 
 // OpenBackup opens a backup for reading. Anything but the name of one that
 // exists is app.NotFound. The caller closes it.
-func (s *Store) OpenBackup(name string) (io.ReadSeekCloser, time.Time, error) {
+func (s zips) OpenBackup(name string) (io.ReadSeekCloser, time.Time, error) {
 	if _, ok := BackupOf(name); !ok {
 		return nil, time.Time{}, app.Errorf(app.NotFound, "no such backup")
 	}
@@ -281,18 +236,17 @@ func (s *Store) OpenBackup(name string) (io.ReadSeekCloser, time.Time, error) {
 
 // DropBackups removes the backups written before a time and returns how many
 // there were.
-func (s *Store) DropBackups(before time.Time) (int, error) {
+func (s zips) DropBackups(before time.Time) (int, error) {
 	n := 0
-	err := s.backups.list(func(name string) error {
-		st, err := s.backups.stat(name)
-		if err != nil || !strings.HasSuffix(name, backupExt) || !modTime(&st).Before(before) {
-			return ignoreMissing(err)
+	err := s.of("", func(name string, st *unix.Stat_t) error {
+		if !modTime(st).Before(before) {
+			return nil
 		}
-		if err := unix.Unlinkat(int(s.backups), name, 0); err != nil {
-			return ignoreMissing(err)
+		err := unix.Unlinkat(int(s.backups), name, 0)
+		if err == nil {
+			n++
 		}
-		n++
-		return nil
+		return err
 	})
 	if err != nil {
 		return n, cannot("remove old backups", err)
@@ -302,17 +256,13 @@ func (s *Store) DropBackups(before time.Time) (int, error) {
 
 // Backups returns the backups of an application that have not expired, the newest
 // first: each does ttl after it was written.
-func (s *Store) Backups(id app.ID, ttl time.Duration) ([]app.Backup, error) {
+func (s zips) Backups(id app.ID, ttl time.Duration) ([]app.Backup, error) {
 	var mine []app.Backup
-	err := s.backups.list(func(name string) error {
-		if owner, ok := BackupOf(name); !ok || owner != id {
-			return nil
-		}
-		st, err := s.backups.stat(name)
-		if expires := modTime(&st).Add(ttl); err == nil && expires.After(time.Now()) {
+	err := s.of(id, func(name string, st *unix.Stat_t) error {
+		if expires := modTime(st).Add(ttl); expires.After(time.Now()) {
 			mine = append(mine, app.Backup{App: id, File: name, Bytes: st.Size, Expires: expires})
 		}
-		return ignoreMissing(err)
+		return nil
 	})
 	if err != nil {
 		return nil, cannot("list the backups", err)

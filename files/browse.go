@@ -7,12 +7,14 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"berth/app"
 )
+
+// browser shows and changes single files of live trees.
+type browser struct{ *disk }
 
 // maxListed is how many entries of a directory are listed.
 const maxListed = 2000
@@ -21,7 +23,7 @@ const maxListed = 2000
 // directories first, then by name, and whether there was more than is listed. The
 // tree must be that of uid, for an id can be somebody else's by now. It follows no
 // link. app.NotFound for what is no directory.
-func (s *Store) List(id app.ID, uid int, name string) (list []app.Entry, more bool, err error) {
+func (s browser) List(id app.ID, uid int, name string) (list []app.Entry, more bool, err error) {
 	live, err := s.liveOf(id, uid, name)
 	if err != nil {
 		return nil, false, err
@@ -44,28 +46,28 @@ func (s *Store) List(id app.ID, uid int, name string) (list []app.Entry, more bo
 			more = true
 			return fs.SkipAll
 		}
-		list = append(list, sight(name, &st, uid))
+		list = append(list, shown(name, &st, uid))
 		return nil
 	})
 	if err != nil && !errors.Is(err, fs.SkipAll) {
 		return nil, false, cannot("list the directory", err)
 	}
 	slices.SortFunc(list, func(a, b app.Entry) int {
-		if (a.Kind == app.EntryDir) != (b.Kind == app.EntryDir) {
-			if a.Kind == app.EntryDir {
-				return -1
-			}
-			return 1
+		switch aDir, bDir := a.Kind == app.EntryDir, b.Kind == app.EntryDir; {
+		case aDir == bDir:
+			return strings.Compare(a.Name, b.Name)
+		case aDir:
+			return -1
 		}
-		return strings.Compare(a.Name, b.Name)
+		return 1
 	})
 	return list, more, nil
 }
 
-// sight describes what stat has seen. A file of another user is not the
+// shown describes what stat has seen. A file of another user is not the
 // program's to show.
-func sight(name string, st *unix.Stat_t, uid int) app.Entry {
-	e := app.Entry{Name: name, Kind: app.EntryOther, At: time.Unix(st.Mtim.Unix())}
+func shown(name string, st *unix.Stat_t, uid int) app.Entry {
+	e := app.Entry{Name: name, Kind: app.EntryOther, At: modTime(st)}
 	switch {
 	case isDir(st):
 		e.Kind = app.EntryDir
@@ -80,7 +82,7 @@ func sight(name string, st *unix.Stat_t, uid int) app.Entry {
 // OpenFile opens a regular file of the live tree of id, which must be that of uid,
 // and returns its size. It follows no link, waits for no pipe, and opens nothing
 // of another user: app.NotFound for all of that.
-func (s *Store) OpenFile(id app.ID, uid int, name string) (io.ReadCloser, int64, error) {
+func (s browser) OpenFile(id app.ID, uid int, name string) (io.ReadCloser, int64, error) {
 	live, err := s.liveOf(id, uid, name)
 	if err != nil {
 		return nil, 0, err
@@ -103,7 +105,7 @@ func (s *Store) OpenFile(id app.ID, uid int, name string) (io.ReadCloser, int64,
 // stays. app.NotFound where there is no directory, app.Conflict where something
 // else than a file has the name. The program may be running: whatever it puts in
 // the way, nothing outside of its tree is written, and nothing that it has open.
-func (s *Store) WriteFile(id app.ID, uid int, name string, data []byte) error {
+func (s browser) WriteFile(id app.ID, uid int, name string, data []byte) error {
 	live, err := s.liveOf(id, uid, name)
 	if err != nil {
 		return err
@@ -137,7 +139,7 @@ func (s *Store) WriteFile(id app.ID, uid int, name string, data []byte) error {
 
 // replaceIn makes a file and gives it a name in the program's directory. Until then
 // only root can reach it.
-func (s *Store) replaceIn(at dir, base string, data []byte, uid int, mode uint32) (err error) {
+func (s browser) replaceIn(at dir, base string, data []byte, uid int, mode uint32) (err error) {
 	temp := randName()
 	f, err := s.staging.create(temp)
 	if err != nil {
@@ -180,7 +182,7 @@ func (s *Store) replaceIn(at dir, base string, data []byte, uid int, mode uint32
 }
 
 // liveOf opens the live tree of id if it is uid's, to look for name in it.
-func (s *Store) liveOf(id app.ID, uid int, name string) (dir, error) {
+func (s browser) liveOf(id app.ID, uid int, name string) (dir, error) {
 	if name != path.Clean(name) || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "..") && (len(name) == 2 || name[2] == '/') ||
 		strings.ContainsRune(name, 0) || len(name) > maxLookup {
 		return noDir, errNoEntry()

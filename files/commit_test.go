@@ -49,7 +49,7 @@ func scene(t *testing.T, s *Store) (live string, stage app.Stage) {
 		"app.js": "new", "fresh/deep/er": "new", "dir2file": "file now", "file2dir/a": "new", "link/x": "new", "pipe": "new",
 		"moved/new": "new", "turned/new": "new", "lib/index.js": "v2", "lib/old": "temporary",
 	})
-	build, err := s.Prepare(t.Context(), stage, testID, testUID)
+	build, err := s.BuildDir(stage), s.Prepare(t.Context(), stage, testID, testUID)
 	must(t, err)
 	// The build.
 	put(t, build, map[string]string{"node_modules/x/index.js": "x", "node_modules/.bin/x": "->../x/index.js", odd + "2": "o"})
@@ -124,7 +124,7 @@ func TestApply(t *testing.T) {
 // Undo after a crash before each step of Apply gives the very tree there was.
 func TestUndoFromEveryCrash(t *testing.T) {
 	for n := 0; ; n++ {
-		s := newStore(t)
+		s := newMemoryStore(t)
 		live, stage := scene(t, s)
 		before := snapshot(t, live)
 		crashAt(s, n)
@@ -136,8 +136,8 @@ func TestUndoFromEveryCrash(t *testing.T) {
 		if pending := again.Pending(testID, nil); pending != (n > 0) {
 			t.Errorf("step %d: pending %v", n, pending)
 		}
-		_, err = again.Sweep(t.Context(), []app.ID{testID}, nil)
-		must(t, err)
+		_, swept := again.Sweep(t.Context(), []app.ID{testID}, nil)
+		must(t, swept)
 		for range 2 {
 			must(t, again.Settle(t.Context(), testID, testUID, nil))
 			same(t, snapshot(t, live), before)
@@ -156,7 +156,7 @@ func TestUndoFromEveryCrash(t *testing.T) {
 // Undo itself may crash before each of its steps and is done again.
 func TestUndoFromEveryCrashOfUndo(t *testing.T) {
 	for n := 0; ; n++ {
-		s := newStore(t)
+		s := newMemoryStore(t)
 		live, stage := scene(t, s)
 		before := snapshot(t, live)
 		must(t, applied(s.Apply(t.Context(), stage, testID, testUID)))
@@ -254,7 +254,7 @@ func TestPrepare(t *testing.T) {
 	must(t, errors.Join(err, sparse.Truncate(1<<40+100), sparse.Close()))
 	must(t, os.Lchown(filepath.Join(live, "sparse"), testUID, testUID))
 	stage := stageOf(t, s, map[string]string{"a": "new", "d/e/g": "g"})
-	build, err := s.Prepare(t.Context(), stage, testID, testUID)
+	build, err := s.BuildDir(stage), s.Prepare(t.Context(), stage, testID, testUID)
 	must(t, err)
 	if build != filepath.Join(s.root, "staging", string(stage), "build") {
 		t.Errorf("at %s", build)
@@ -280,13 +280,13 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("%s: %v, %v", dir, info, err)
 		}
 	}
-	_, err = s.Prepare(t.Context(), stage, testID, testUID) // again begins anew
+	err = s.Prepare(t.Context(), stage, testID, testUID) // again begins anew
 	must(t, err)
 	holds(t, build, map[string]string{"a": "new", "sparse": ""})
-	if _, err := s.Prepare(cancelled(t), stage, testID, testUID); !errors.Is(err, context.Canceled) {
+	if err := s.Prepare(cancelled(t), stage, testID, testUID); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, err := s.Prepare(t.Context(), stage, "nobody", testUID); app.KindOf(err) != app.NotFound {
+	if err := s.Prepare(t.Context(), stage, "nobody", testUID); app.KindOf(err) != app.NotFound {
 		t.Errorf("no such application: %v", err)
 	}
 }
@@ -300,7 +300,7 @@ func TestPrepareNoticesQuickBuilds(t *testing.T) {
 	}
 	live := makeLive(t, s, files)
 	stage := stageOf(t, s, map[string]string{"zip": "new"})
-	build, err := s.Prepare(t.Context(), stage, testID, testUID)
+	build, err := s.BuildDir(stage), s.Prepare(t.Context(), stage, testID, testUID)
 	must(t, err)
 	for name := range files {
 		f, err := os.OpenFile(filepath.Join(build, name), os.O_WRONLY, 0)

@@ -46,7 +46,7 @@ func lifecycle(t *testing.T, s *Store, id app.ID, uid int) error {
 		if stage, err = stageErr(t, s, map[string]string{"a": fmt.Sprint(n), "n": "x"}); err != nil {
 			return err
 		}
-		if _, err := s.Prepare(ctx, stage, id, uid); err != nil {
+		if err := s.Prepare(ctx, stage, id, uid); err != nil {
 			return err
 		}
 		done, err := s.Apply(ctx, stage, id, uid)

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"berth/app"
 )
 
 // copier copies trees into a tree that nobody else writes. Entries of other
@@ -15,42 +17,78 @@ import (
 type copier struct {
 	owner   uint32            // only what belongs to it is copied
 	uid     int               // who gets the copies
-	ration  *ration           // of entries; what is met beyond it is an error
+	budget  *budget           // of entries; what is met beyond it is an error
 	links   *links            // of files with several names; nil makes a copy for each
-	room    func() error      // asked now and then as the disk fills; nil is never
-	written int64             // bytes since it was asked
+	free    freeCheck         // as the disk fills
 	noClone bool              // the file system cannot share blocks
-	placed  func(path string) // told of each file and link made
+	placed  func(path string) // called with each file and link made
 	race    func(name string) // a test swaps entries here, between look and open
 }
 
 // links keeps the names of a file together in a tree of copies.
 type links struct {
 	top   dir // of the copies
-	known *firsts
+	known *hardLinks
 }
 
 // again makes a further name of a file that was copied, and reports whether it was.
-func (l *links) again(t twin, dst dir, name string) (bool, error) {
-	if l == nil || l.known.of(t) == "" {
+func (l *links) again(f fileID, dst dir, name string) (bool, error) {
+	if l == nil || l.known.first(f) == "" {
 		return false, nil
 	}
-	parent, base := split(l.known.of(t))
-	from, err := l.top.sub(parent)
-	if err != nil {
-		return false, err
-	}
-	defer from.close()
-	return true, unix.Linkat(int(from), base, int(dst), name, 0)
+	return true, l.top.in(l.known.first(f), func(from dir, base string) error {
+		return unix.Linkat(int(from), base, int(dst), name, 0)
+	})
 }
 
-// wrote counts what was written, and asks for room before there is too little.
-func (c *copier) wrote(bytes int64) error {
-	if c.written += bytes; c.room == nil || c.written < lookEvery {
+// hardLinks remembers, of each file with several names, the one under which it was copied:
+// the others become links to it, so that no copy is larger than what it is of.
+type hardLinks struct {
+	names map[fileID]string
+	paths int // bytes left
+}
+
+func newHardLinks() *hardLinks { return &hardLinks{map[fileID]string{}, maxPaths} }
+
+// errHardLinks is the error of a tree with more such files than are remembered.
+var errHardLinks = app.Errorf(app.Unusable, "the application has too many files with several names to be handled at once; remove some")
+
+// first returns the name under which a file is known, "" for none.
+func (h *hardLinks) first(f fileID) string { return h.names[f] }
+
+// add makes one known by its first name, where it has several.
+func (h *hardLinks) add(f fileID, st *unix.Stat_t, path string) error {
+	if st.Nlink < 2 {
 		return nil
 	}
-	c.written = 0
-	return c.room()
+	if h.paths -= len(path); h.paths < 0 || len(h.names) >= maxHardLinks {
+		return errHardLinks
+	}
+	h.names[f] = path
+	return nil
+}
+
+// maxHardLinks bounds how many files with several names are remembered.
+const maxHardLinks = 1_000_000
+
+// fileID tells a file from all others that there are and were: the number of an inode
+// is given again at once when the file is gone.
+type fileID struct {
+	ino  uint64
+	born unix.StatxTimestamp // zero where the file system does not know it
+}
+
+// fileIDOf tells an open file.
+func fileIDOf(f *os.File, st *unix.Stat_t) (fileID, error) {
+	if st.Nlink < 2 {
+		return fileID{ino: st.Ino}, nil
+	}
+	var x unix.Statx_t
+	err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &x)
+	if err != nil || x.Mask&unix.STATX_BTIME == 0 {
+		return fileID{ino: st.Ino}, err
+	}
+	return fileID{st.Ino, x.Btime}, nil
 }
 
 // tree copies what src holds into dst, which stands at path. Directories that
@@ -74,17 +112,10 @@ func (c *copier) tree(ctx context.Context, src, dst dir, path string, depth int)
 			c.race(name)
 		}
 		rel := join(path, name)
-		if err := c.ration.take(rel); err != nil {
+		if err := c.budget.spend(rel); err != nil {
 			return err
 		}
-		switch st.Mode & unix.S_IFMT {
-		case unix.S_IFDIR:
-			err = c.dir(ctx, src, dst, name, rel, depth)
-		case unix.S_IFREG:
-			err = c.file(ctx, src, dst, name, rel)
-		case unix.S_IFLNK:
-			err = c.link(ctx, src, dst, name, rel)
-		}
+		err = c.entry(ctx, src, dst, name, rel, st.Mode, depth)
 		if err != nil && !isDir(&st) {
 			return fmt.Errorf("%q: %w", rel, err)
 		}
@@ -92,14 +123,24 @@ func (c *copier) tree(ctx context.Context, src, dst dir, path string, depth int)
 	})
 }
 
+// entry copies one entry; pipes, sockets and devices are none.
+func (c *copier) entry(ctx context.Context, src, dst dir, name, rel string, mode uint32, depth int) error {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return c.dir(ctx, src, dst, name, rel, depth)
+	case unix.S_IFREG:
+		return c.file(ctx, src, dst, name, rel)
+	case unix.S_IFLNK:
+		return c.link(ctx, src, dst, name, rel)
+	}
+	return nil
+}
+
 // dir copies one directory.
 func (c *copier) dir(ctx context.Context, src, dst dir, name, rel string, depth int) error {
 	from, err := src.sub(name)
-	if gone(err) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return ignoreGone(err)
 	}
 	defer from.close()
 	st, err := from.self()
@@ -133,11 +174,8 @@ func (c *copier) enter(ctx context.Context, dst dir, name string, mode uint32) (
 // file copies one regular file with its mode and times.
 func (c *copier) file(ctx context.Context, src, dst dir, name, rel string) (err error) {
 	from, st, err := src.file(name)
-	if gone(err) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return ignoreGone(err)
 	}
 	defer from.Close()
 	if st.Uid != c.owner {
@@ -146,12 +184,12 @@ func (c *copier) file(ctx context.Context, src, dst dir, name, rel string) (err 
 	if err := removeTree(ctx, dst, name); err != nil {
 		return err
 	}
-	id, err := twinOf(from, &st)
+	id, err := fileIDOf(from, &st)
 	if err != nil {
 		return err
 	}
 	if is, err := c.links.again(id, dst, name); is || err != nil {
-		c.tell(rel)
+		c.made(rel)
 		return err
 	}
 	to, err := dst.create(name)
@@ -171,13 +209,13 @@ func (c *copier) file(ctx context.Context, src, dst dir, name, rel string) (err 
 	if err := unix.Fchmod(fd, st.Mode&0o777); err != nil {
 		return err
 	}
-	c.tell(rel)
+	c.made(rel)
 	if c.links != nil {
 		if err := c.links.known.add(id, &st, rel); err != nil {
 			return err
 		}
 	}
-	return errors.Join(setTimes(dst, name, &st), c.wrote(leastFile))
+	return errors.Join(setTimes(dst, name, &st), c.free.wrote(leastFile))
 }
 
 // leastFile is what a file without content takes, about: its inode and its name.
@@ -185,25 +223,21 @@ const leastFile = 4 << 10
 
 // link copies one symbolic link, whatever it points to.
 func (c *copier) link(ctx context.Context, src, dst dir, name, rel string) error {
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(int(src), name, buf)
-	if gone(err) || errors.Is(err, unix.EINVAL) {
-		return nil // not a link any more
-	}
+	target, err := readLink(src, name)
 	if err != nil {
-		return err
+		return ignoreGone(err)
 	}
 	if err := removeTree(ctx, dst, name); err != nil {
 		return err
 	}
-	if err := unix.Symlinkat(string(buf[:n]), int(dst), name); err != nil {
+	if err := unix.Symlinkat(target, int(dst), name); err != nil {
 		return err
 	}
-	c.tell(rel)
+	c.made(rel)
 	return unix.Fchownat(int(dst), name, c.uid, c.uid, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-func (c *copier) tell(path string) {
+func (c *copier) made(path string) {
 	if c.placed != nil {
 		c.placed(path)
 	}
@@ -234,31 +268,40 @@ func (c *copier) data(ctx context.Context, from, to *os.File, size int64) error 
 		c.noClone = errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EXDEV)
 	}
 	off := int64(0)
-	for off < size {
-		start, err := unix.Seek(int(from.Fd()), off, unix.SEEK_DATA)
+	err := extents(from, size, func(start, end int64) (err error) {
+		off, err = c.copyRange(ctx, from, to, start, end)
+		return err
+	})
+	if err != nil || off == size {
+		return err
+	}
+	return to.Truncate(size) // it ends in a hole, or shrank meanwhile
+}
+
+// extents calls fn with each piece of data among the first size bytes.
+func extents(f *os.File, size int64, fn func(start, end int64) error) error {
+	for off := int64(0); off < size; {
+		start, err := unix.Seek(int(f.Fd()), off, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
-			break // nothing but a hole from here on
+			return nil // nothing but a hole from here on
 		}
 		end := size
 		if err == nil {
-			end, err = unix.Seek(int(from.Fd()), start, unix.SEEK_HOLE)
+			end, err = unix.Seek(int(f.Fd()), start, unix.SEEK_HOLE)
 		} else {
 			start = off
 		}
 		if err != nil {
 			end = size // a file system that does not tell
 		}
-		if off, err = c.copyRange(ctx, from, to, start, min(end, size)); err != nil {
-			return err
+		if start, end = min(start, size), min(end, size); start < end {
+			if err := fn(start, end); err != nil {
+				return err
+			}
 		}
-		if off < min(end, size) {
-			break // the file shrank
-		}
+		off = max(end, off+1)
 	}
-	if off == size {
-		return nil
-	}
-	return to.Truncate(size) // it ends in a hole, or shrank meanwhile
+	return nil
 }
 
 // copyRange copies the bytes from off to end and returns how far it came,
@@ -283,7 +326,7 @@ func (c *copier) copyRange(ctx context.Context, from, to *os.File, off, end int6
 			return off, nil
 		}
 		off += int64(n)
-		if err := c.wrote(int64(n)); err != nil {
+		if err := c.free.wrote(int64(n)); err != nil {
 			return off, err
 		}
 	}
@@ -305,7 +348,7 @@ func (c *copier) copyPlain(ctx context.Context, from, to *os.File, off, end int6
 		if errors.Is(err, io.EOF) {
 			return off, nil
 		}
-		if err = errors.Join(err, c.wrote(int64(n))); err != nil {
+		if err = errors.Join(err, c.free.wrote(int64(n))); err != nil {
 			return off, err
 		}
 	}

@@ -118,7 +118,7 @@ func TestPrepareKeepsNamesTogether(t *testing.T) {
 	before, err := s.Size(t.Context(), testID)
 	must(t, err)
 	stage := stageOf(t, s, map[string]string{"d/7": "new", "kept/one": "new"})
-	build, err := s.Prepare(t.Context(), stage, testID, testUID)
+	build, err := s.BuildDir(stage), s.Prepare(t.Context(), stage, testID, testUID)
 	must(t, err)
 	after, err := s.After(t.Context(), stage, testID)
 	if err != nil || after.Bytes > before.Bytes+100<<10 {
@@ -147,12 +147,12 @@ func TestPrepareHeedsTheRoom(t *testing.T) {
 	}
 	chownAll(t, live)
 	stage := stageOf(t, s, map[string]string{"new": "x"})
-	if _, err := s.Prepare(t.Context(), stage, testID, testUID); app.KindOf(err) != app.NoSpace || !strings.Contains(err.Error(), "nearly full") {
+	if err := s.Prepare(t.Context(), stage, testID, testUID); app.KindOf(err) != app.NoSpace || !strings.Contains(err.Error(), "nearly full") {
 		t.Errorf("%v", err)
 	}
 	var st unix.Statfs_t
 	must(t, unix.Statfs(s.root, &st))
-	if free := int64(st.Bavail) * st.Bsize; free < 64<<20-lookEvery-piece {
+	if free := int64(st.Bavail) * st.Bsize; free < 64<<20-checkEvery-piece {
 		t.Errorf("%d MB are free", free>>20)
 	}
 	must(t, s.Discard(stage))

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,6 +28,15 @@ const permBits = 0o7777
 
 // errNotRegular is the error of opening something that is not a plain file.
 var errNotRegular = errors.New("not a regular file")
+
+// openPath opens a directory by its path, through links.
+func openPath(path string) (dir, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return noDir, err
+	}
+	return dir(fd), nil
+}
 
 // open opens path below d. flags never need O_NOFOLLOW or O_CLOEXEC.
 func (d dir) open(path string, flags int, mode uint32) (int, error) {
@@ -72,6 +82,32 @@ func (d dir) sub(path string) (dir, error) {
 		}
 		path = rest
 	}
+}
+
+// with calls fn with the directory at path below d.
+func (d dir) with(path string, fn func(below dir) error) error {
+	below, err := d.sub(path)
+	if err != nil {
+		return err
+	}
+	defer below.close()
+	return fn(below)
+}
+
+// in calls fn with the directory that holds what is at path below d, and its name
+// there.
+func (d dir) in(path string, fn func(parent dir, name string) error) error {
+	above, name := split(path)
+	return d.with(above, func(parent dir) error { return fn(parent, name) })
+}
+
+// at looks at what is at path below d.
+func (d dir) at(path string) (st unix.Stat_t, err error) {
+	err = d.in(path, func(parent dir, name string) error {
+		st, err = parent.stat(name)
+		return err
+	})
+	return st, err
 }
 
 // close closes d; noDir is fine. A directory that was read has nothing to lose.
@@ -208,12 +244,7 @@ func (d dir) each(fn func(name string) error) error {
 // list is each through a descriptor of its own, for directories that several
 // callers read at once: a descriptor has one position.
 func (d dir) list(fn func(name string) error) error {
-	own, err := d.sub(".")
-	if err != nil {
-		return err
-	}
-	defer own.close()
-	return own.each(fn)
+	return d.with(".", func(own dir) error { return own.each(fn) })
 }
 
 func isDir(st *unix.Stat_t) bool  { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
@@ -225,6 +256,22 @@ func isLink(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFLNK }
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) ||
 		errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ENXIO) || errors.Is(err, errNotRegular)
+}
+
+// ignoreGone drops the error of an entry that is gone.
+func ignoreGone(err error) error {
+	if gone(err) {
+		return nil
+	}
+	return err
+}
+
+// ignoreMissing drops the error of an entry that is removed already.
+func ignoreMissing(err error) error {
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
 }
 
 // join joins a path below a tree, where "." is the tree.
@@ -243,8 +290,20 @@ func split(path string) (parent, name string) {
 	return ".", path
 }
 
-// cut takes the first component off path.
-func cut(path string) (name, rest string, more bool) { return strings.Cut(path, "/") }
+// readLink returns where a link of d leads; what is no link any more is gone.
+func readLink(d dir, name string) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(d), name, buf)
+	if errors.Is(err, unix.EINVAL) {
+		err = unix.ENOENT
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}
+
+func modTime(st *unix.Stat_t) time.Time { return time.Unix(st.Mtim.Unix()) }
 
 // cannot wraps err with what was being done; what the disk refuses becomes a
 // sentence for the user.
@@ -272,4 +331,12 @@ func Refused(what string, err error) error {
 		return nil
 	}
 	return &app.Error{Kind: kind, Message: app.Textf("cannot %s: %s", app.Words(what), why), Err: err}
+}
+
+// unlessSaid is cannot, but leaves a sentence for the user alone.
+func unlessSaid(cannot func(string, error) error, what string, err error) error {
+	if app.KindOf(err) != app.Internal {
+		return err
+	}
+	return cannot(what, err)
 }

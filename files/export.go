@@ -95,8 +95,8 @@ func (s *Store) export(ctx context.Context, w *archive.Writer, id app.ID, uid in
 	return nil
 }
 
-// exportTree writes a tree, of which take chooses.
-func exportTree(ctx context.Context, w *archive.Writer, d dir, take func(visit) bool) error {
+// exportTree writes a tree, of which include chooses.
+func exportTree(ctx context.Context, w *archive.Writer, d dir, include func(visit) bool) error {
 	st, err := d.self()
 	if err != nil {
 		return err
@@ -104,9 +104,9 @@ func exportTree(ctx context.Context, w *archive.Writer, d dir, take func(visit) 
 	if err := w.Add(entryOf("", &st), nil); err != nil {
 		return err
 	}
-	known := newFirsts()
+	known := newHardLinks()
 	return walk(ctx, d, func(v visit) error {
-		if !take(v) {
+		if !include(v) {
 			return errSkip
 		}
 		switch {
@@ -115,7 +115,7 @@ func exportTree(ctx context.Context, w *archive.Writer, d dir, take func(visit) 
 		case isLink(&v.st):
 			return exportLink(w, v)
 		case isFile(&v.st):
-			return exportFile(ctx, w, v, take, known)
+			return exportFile(ctx, w, v, include, known)
 		}
 		return nil // pipes, sockets and devices are made anew by programs
 	})
@@ -123,7 +123,7 @@ func exportTree(ctx context.Context, w *archive.Writer, d dir, take func(visit) 
 
 func entryOf(path string, st *unix.Stat_t) archive.Entry {
 	e := archive.Plain(fs.FileMode(st.Mode&0o777), 0)
-	e.Path, e.UID, e.GID, e.Time = path, int(st.Uid), int(st.Gid), modTimeExact(st)
+	e.Path, e.UID, e.GID, e.Time = path, int(st.Uid), int(st.Gid), modTime(st)
 	switch {
 	case isDir(st):
 		e.Mode |= fs.ModeDir
@@ -137,16 +137,12 @@ func entryOf(path string, st *unix.Stat_t) archive.Entry {
 }
 
 func exportLink(w *archive.Writer, v visit) error {
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(int(v.parent), v.name, buf)
-	if gone(err) || errors.Is(err, unix.EINVAL) {
-		return nil // not a link any more
-	}
+	target, err := readLink(v.parent, v.name)
 	if err != nil {
-		return err
+		return ignoreGone(err)
 	}
 	e := entryOf(v.path, &v.st)
-	e.Link = string(buf[:n])
+	e.Link = target
 	return w.Add(e, nil)
 }
 
@@ -161,7 +157,7 @@ func leased(v visit, err error) error {
 
 // exportFile writes one file; one with holes extent by extent, and a later name of
 // one as a link.
-func exportFile(ctx context.Context, w *archive.Writer, v visit, take func(visit) bool, known *firsts) error {
+func exportFile(ctx context.Context, w *archive.Writer, v visit, include func(visit) bool, known *hardLinks) error {
 	f, st, err := v.parent.file(v.name)
 	if gone(err) {
 		return nil
@@ -170,15 +166,15 @@ func exportFile(ctx context.Context, w *archive.Writer, v visit, take func(visit
 		return leased(v, err)
 	}
 	defer f.Close()
-	if v.st = st; !take(v) {
+	if v.st = st; !include(v) {
 		return nil // swapped since it was looked at
 	}
 	e := entryOf(v.path, &st)
-	id, err := twinOf(f, &st)
+	id, err := fileIDOf(f, &st)
 	if err != nil {
 		return err
 	}
-	if e.Twin = known.of(id); e.Twin != "" {
+	if e.HardLink = known.first(id); e.HardLink != "" {
 		return w.Add(e, nil)
 	}
 	if err := exportContent(ctx, w, f, &st, e); err != nil {
@@ -190,7 +186,7 @@ func exportFile(ctx context.Context, w *archive.Writer, v visit, take func(visit
 func exportContent(ctx context.Context, w *archive.Writer, f *os.File, st *unix.Stat_t, e archive.Entry) error {
 	if st.Blocks*512 >= st.Size {
 		e.Size = st.Size
-		return w.Add(e, heed(ctx, f))
+		return w.Add(e, ctxReader(ctx, f))
 	}
 	hollow := e
 	hollow.Total = st.Size
@@ -199,38 +195,12 @@ func exportContent(ctx context.Context, w *archive.Writer, f *os.File, st *unix.
 	}
 	return extents(f, st.Size, func(start, end int64) error {
 		e.Offset, e.Size = start, end-start
-		return w.Add(e, heed(ctx, io.NewSectionReader(f, start, end-start)))
+		return w.Add(e, ctxReader(ctx, io.NewSectionReader(f, start, end-start)))
 	})
 }
 
-// extents calls fn with each piece of data among the first size bytes.
-func extents(f *os.File, size int64, fn func(start, end int64) error) error {
-	for off := int64(0); off < size; {
-		start, err := unix.Seek(int(f.Fd()), off, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) {
-			return nil // nothing but a hole from here on
-		}
-		end := size
-		if err == nil {
-			end, err = unix.Seek(int(f.Fd()), start, unix.SEEK_HOLE)
-		} else {
-			start = off
-		}
-		if err != nil {
-			end = size // a file system that does not tell
-		}
-		if start, end = min(start, size), min(end, size); start < end {
-			if err := fn(start, end); err != nil {
-				return err
-			}
-		}
-		off = max(end, off+1)
-	}
-	return nil
-}
-
-// heed makes reads fail once ctx has ended.
-func heed(ctx context.Context, r io.Reader) io.Reader {
+// ctxReader makes reads fail once ctx has ended.
+func ctxReader(ctx context.Context, r io.Reader) io.Reader {
 	return readerFunc(func(p []byte) (int, error) {
 		if err := ctx.Err(); err != nil {
 			return 0, err
@@ -238,3 +208,9 @@ func heed(ctx context.Context, r io.Reader) io.Reader {
 		return r.Read(p)
 	})
 }
+
+// readerFunc makes a reader of a function.
+type readerFunc func(p []byte) (int, error)
+
+// Read implements io.Reader.
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -128,15 +128,15 @@ func TestExportKeepsNamesTogether(t *testing.T) {
 }
 
 // Another file that gets the number of one that is gone is no name of that.
-func TestTwinsAreTheSameFile(t *testing.T) {
+func TestHardLinksAreTheSameFile(t *testing.T) {
 	dir := t.TempDir()
-	id := func(name string) twin {
+	id := func(name string) fileID {
 		f, err := os.Open(filepath.Join(dir, name))
 		must(t, err)
 		defer f.Close()
 		var st unix.Stat_t
 		must(t, unix.Fstat(int(f.Fd()), &st))
-		got, err := twinOf(f, &st)
+		got, err := fileIDOf(f, &st)
 		must(t, err)
 		return got
 	}
@@ -146,13 +146,13 @@ func TestTwinsAreTheSameFile(t *testing.T) {
 	if a := id("a"); a != id("b") || a == id("c") {
 		t.Errorf("%v, %v, %v", a, id("b"), id("c"))
 	}
-	k := newFirsts()
+	k := newHardLinks()
 	k.paths = 3
 	st := unix.Stat_t{Nlink: 2}
-	if err := errors.Join(k.add(twin{ino: 1}, &st, "abc"), k.add(twin{ino: 2}, &unix.Stat_t{Nlink: 1}, "d")); err != nil {
+	if err := errors.Join(k.add(fileID{ino: 1}, &st, "abc"), k.add(fileID{ino: 2}, &unix.Stat_t{Nlink: 1}, "d")); err != nil {
 		t.Error(err)
 	}
-	if err := k.add(twin{ino: 3}, &st, "d"); app.KindOf(err) != app.Unusable {
+	if err := k.add(fileID{ino: 3}, &st, "d"); app.KindOf(err) != app.Unusable {
 		t.Errorf("more than is remembered: %v", err)
 	}
 }
@@ -283,7 +283,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 	twinned := func(path string) archive.Entry {
 		e := archive.Plain(0o644, 0)
-		e.Path, e.Twin = "twin", path
+		e.Path, e.HardLink = "twin", path
 		return e
 	}
 	must(t, os.WriteFile(filepath.Join(outside, "x"), nil, 0o600))
@@ -304,14 +304,14 @@ func TestImportRefuses(t *testing.T) {
 		}
 	}
 	for _, part := range []string{"apps", "apps/..", "etc/passwd", "apps/a/b", "", "rollback/"} {
-		if Takes(part) || i.Put(part, top, nil) == nil {
+		if IsPart(part) || i.Put(part, top, nil) == nil {
 			t.Errorf("the part %q was taken", part)
 		}
 	}
 	if left, err := os.ReadDir(outside); err != nil || len(left) != 1 {
 		t.Errorf("outside: %v, %v", left, err)
 	}
-	if !slices.ContainsFunc([]string{"apps/shop", "rollback/1745338954955"}, Takes) {
+	if !slices.ContainsFunc([]string{"apps/shop", "rollback/1745338954955"}, IsPart) {
 		t.Error("no part is taken")
 	}
 }

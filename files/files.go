@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -16,18 +18,18 @@ import (
 // the stage's files first, then the live ones. Either may be empty. It follows
 // no link, waits for no pipe and never fails on what is missing; it is safe for
 // concurrent use and holds nothing open.
-func (s *Store) Files(stage app.Stage, id app.ID) app.Files { return files{s, stage, id} }
+func (s browser) Files(stage app.Stage, id app.ID) app.Files { return files{s.disk, stage, id} }
 
 // files implements app.Files.
 type files struct {
-	store *Store
+	disk  *disk
 	stage app.Stage
 	id    app.ID
 }
 
 // Brought implements app.Files.
 func (f files) Brought(name string) bool {
-	return f.stage != "" && files{f.store, f.stage, ""}.Exists(name)
+	return f.stage != "" && files{f.disk, f.stage, ""}.Exists(name)
 }
 
 // Exists implements app.Files.
@@ -38,7 +40,7 @@ func (f files) Exists(name string) bool {
 		if err != nil {
 			return err
 		}
-		found = d.mayRead(&st)
+		found = mayRead(d, &st)
 		return h.Close()
 	})
 	return err == nil && found
@@ -52,7 +54,7 @@ func (f files) Read(name string, limit int64) (data []byte, err error) {
 			return err
 		}
 		defer h.Close()
-		if !d.mayRead(&st) {
+		if !mayRead(d, &st) {
 			return fs.ErrPermission
 		}
 		data, err = io.ReadAll(io.LimitReader(h, limit))
@@ -73,27 +75,57 @@ func (f files) find(name string, look func(d dir) error) error {
 	}
 	err := fs.ErrNotExist
 	if f.stage != "" && checkStage(f.stage) == nil {
-		err = lookIn(f.store.staging, string(f.stage)+"/"+newName, look)
+		err = f.disk.staging.with(string(f.stage)+"/"+newName, look)
 	}
 	if errors.Is(err, fs.ErrNotExist) && f.id != "" && checkID(f.id) == nil {
-		err = lookIn(f.store.apps, string(f.id), look)
+		err = f.disk.apps.with(string(f.id), look)
 	}
 	return err
 }
 
-// lookIn opens the tree at path for look.
-func lookIn(parent dir, path string, look func(d dir) error) error {
-	d, err := parent.sub(path)
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	return look(d)
-}
-
 // mayRead reports whether a file found in d belongs to whoever owns d. A link
 // to a file of another user is not the program's to have read.
-func (d dir) mayRead(st *unix.Stat_t) bool {
+func mayRead(d dir, st *unix.Stat_t) bool {
 	self, err := d.self()
 	return err == nil && self.Uid == st.Uid
+}
+
+// Remains returns what the tree of id will hold once a whole stage is laid over
+// it: the stage's files, and of the live ones those that preparations made.
+func (s browser) Remains(stage app.Stage, id app.ID) app.Files {
+	remains := remainder{files: files{s.disk, stage, ""}, live: files{s.disk, "", id}}
+	if live, err := s.live(id); err == nil {
+		for folder, is := range rebuildable(live) {
+			if is {
+				remains.folders = append(remains.folders, folder+"/")
+			}
+		}
+		live.close()
+	}
+	return remains
+}
+
+// remainder implements app.Files.
+type remainder struct {
+	files
+	live    files
+	folders []string
+}
+
+// Exists implements app.Files.
+func (r remainder) Exists(name string) bool {
+	return r.files.Exists(name) || r.stays(name) && r.live.Exists(name)
+}
+
+// Read implements app.Files.
+func (r remainder) Read(name string, limit int64) ([]byte, error) {
+	data, err := r.files.Read(name, limit)
+	if errors.Is(err, fs.ErrNotExist) && r.stays(name) {
+		return r.live.Read(name, limit)
+	}
+	return data, err
+}
+
+func (r remainder) stays(name string) bool {
+	return slices.ContainsFunc(r.folders, func(folder string) bool { return strings.HasPrefix(name, folder) })
 }

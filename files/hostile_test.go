@@ -35,7 +35,7 @@ func TestCopyWhileEntriesAreSwapped(t *testing.T) {
 	src, dst := open(srcPath), open(dstPath)
 	defer src.close()
 	defer dst.close()
-	c := copier{ration: &ration{entries: 100, paths: 1000}, owner: testUID, uid: testUID, race: func(name string) {
+	c := copier{budget: &budget{entries: 100, paths: 1000}, owner: testUID, uid: testUID, race: func(name string) {
 		path := filepath.Join(srcPath, name)
 		target := swaps[name]
 		if target == "-" || target == "" && name != "fifo" {
@@ -84,7 +84,7 @@ func TestWalksWhileTheProgramSwaps(t *testing.T) {
 	})
 	for range 60 {
 		stage := stageOf(t, s, map[string]string{"new": "x"})
-		build, err := s.Prepare(t.Context(), stage, testID, testUID)
+		build, err := s.BuildDir(stage), s.Prepare(t.Context(), stage, testID, testUID)
 		must(t, err)
 		for name, what := range snapshot(t, build) {
 			if strings.Contains(what, "SECRET") {
@@ -122,7 +122,7 @@ func TestPrepareLeavesOthersFilesAlone(t *testing.T) {
 	must(t, err)
 	defer unix.Close(sock)
 	stage := stageOf(t, s, map[string]string{"new": "x"})
-	build, err := s.Prepare(t.Context(), stage, testID, testUID)
+	build, err := s.BuildDir(stage), s.Prepare(t.Context(), stage, testID, testUID)
 	must(t, err)
 	holds(t, build, map[string]string{"mine": "x", "hard": "", "package.json": "", "new": "x"})
 	if target, err := os.Readlink(filepath.Join(build, "link")); target != secret {
@@ -184,7 +184,7 @@ func TestRemove(t *testing.T) {
 }
 
 func TestTooDeepToWalk(t *testing.T) {
-	s := newStore(t)
+	s := newMemoryStore(t)
 	live := makeLive(t, s, map[string]string{"a": strings.Repeat("x", 5000)})
 	deepTree(t, live, maxDepth+10)
 	must(t, os.Lchown(filepath.Join(live, "d"), testUID, testUID))

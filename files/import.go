@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,20 +15,17 @@ import (
 	"berth/files/archive"
 )
 
-// modTimeExact is the time of modification to the nanosecond.
-func modTimeExact(st *unix.Stat_t) time.Time { return time.Unix(st.Mtim.Unix()) }
-
 // Importer puts what Export wrote below a directory that nothing else uses. It
 // is not safe for concurrent use.
 type Importer struct{ root dir }
 
 // NewImporter opens a directory that exists. The caller closes the importer.
 func NewImporter(path string) (*Importer, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	root, err := openPath(path)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	i := &Importer{root: dir(fd)}
+	i := &Importer{root}
 	for name, mode := range map[string]uint32{appsName: 0o711, rollbackName: 0o700} {
 		d, err := i.root.mkdir(name, mode, os.Geteuid())
 		if err != nil {
@@ -47,13 +43,13 @@ func (i *Importer) Close() { i.root.close() }
 // Sync makes everything that was put durable.
 func (i *Importer) Sync() error { return unix.Syncfs(int(i.root)) }
 
-// Takes reports whether a part of an archive is of files that Put knows.
-func Takes(part string) bool {
+// IsPart reports whether a part of an archive is of files that Put knows.
+func IsPart(part string) bool {
 	area, id, ok := strings.Cut(part, "/")
 	return ok && (area == appsName || area == rollbackName) && app.ValidID(id)
 }
 
-// Put makes one entry of a part that Takes takes, with its owner, mode and, of a
+// Put makes one entry of a part that IsPart takes, with its owner, mode and, of a
 // file, its time. No set-user-ID survives. What leads out of the part, or is
 // there already, is refused.
 func (i *Importer) Put(part string, e archive.Entry, content io.Reader) error {
@@ -73,52 +69,43 @@ func join2(part, path string) string {
 
 func (i *Importer) put(part string, e archive.Entry, content io.Reader) error {
 	full := join2(part, e.Path)
-	if !Takes(part) || filepath.Clean(full) != full || e.UID < 0 || e.GID < 0 {
+	if !IsPart(part) || filepath.Clean(full) != full || e.UID < 0 || e.GID < 0 {
 		return archive.ErrDamaged
 	}
-	path, name := split(full)
-	parent, err := i.root.sub(path)
-	if err != nil {
-		return err
-	}
-	defer parent.close()
-	mode := uint32(e.Mode.Perm())
-	switch {
-	case e.Mode.IsDir():
-		if e.Mode&fs.ModeSticky != 0 {
-			mode |= unix.S_ISVTX
-		}
-		made, err := parent.mkdir(name, mode, e.UID)
-		made.close()
-		return err
-	case e.Mode&fs.ModeSymlink != 0:
-		if err := unix.Symlinkat(e.Link, int(parent), name); err != nil {
+	return i.root.in(full, func(parent dir, name string) error {
+		mode := uint32(e.Mode.Perm())
+		switch {
+		case e.Mode.IsDir():
+			if e.Mode&fs.ModeSticky != 0 {
+				mode |= unix.S_ISVTX
+			}
+			made, err := parent.mkdir(name, mode, e.UID)
+			made.close()
 			return err
+		case e.Mode&fs.ModeSymlink != 0:
+			if err := unix.Symlinkat(e.Link, int(parent), name); err != nil {
+				return err
+			}
+			return unix.Fchownat(int(parent), name, e.UID, e.GID, unix.AT_SYMLINK_NOFOLLOW)
+		case e.HardLink != "":
+			return i.putHardLink(part, e.HardLink, parent, name)
 		}
-		return unix.Fchownat(int(parent), name, e.UID, e.GID, unix.AT_SYMLINK_NOFOLLOW)
-	}
-	if e.Twin != "" {
-		return i.putTwin(part, e.Twin, parent, name)
-	}
-	return putFile(parent, name, mode, e, content)
+		return putFile(parent, name, mode, e, content)
+	})
 }
 
-// putTwin gives a file that was put another name.
-func (i *Importer) putTwin(part, twin string, parent dir, name string) error {
-	full := join2(part, twin)
+// putHardLink gives a file that was put another name.
+func (i *Importer) putHardLink(part, other string, parent dir, name string) error {
+	full := join2(part, other)
 	if filepath.Clean(full) != full || !strings.HasPrefix(full, part+"/") {
 		return archive.ErrDamaged
 	}
-	path, base := split(full)
-	from, err := i.root.sub(path)
-	if err != nil {
-		return err
-	}
-	defer from.close()
-	if st, err := from.stat(base); err != nil || !isFile(&st) {
-		return archive.ErrDamaged
-	}
-	return unix.Linkat(int(from), base, int(parent), name, 0)
+	return i.root.in(full, func(from dir, base string) error {
+		if st, err := from.stat(base); err != nil || !isFile(&st) {
+			return archive.ErrDamaged
+		}
+		return unix.Linkat(int(from), base, int(parent), name, 0)
+	})
 }
 
 // putFile makes a file, or fills an extent of one with holes.

@@ -2,12 +2,14 @@ package files
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -39,7 +41,7 @@ func (j journal) close() {
 
 // journals opens the directory with the journals of id, unix.ENOENT when there
 // is none. What an older berth left in it itself becomes an open journal.
-func (s *Store) journals(id app.ID) (dir, error) {
+func (s *commits) journals(id app.ID) (dir, error) {
 	all, err := s.rollback.sub(string(id))
 	if err != nil {
 		return noDir, err
@@ -77,7 +79,7 @@ func adoptOld(all dir) error {
 }
 
 // newJournal begins the journal of a commit.
-func (s *Store) newJournal(ctx context.Context, id app.ID) (journal, error) {
+func (s *commits) newJournal(ctx context.Context, id app.ID) (journal, error) {
 	if err := unix.Mkdirat(int(s.rollback), string(id), 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 		return journal{}, cannot("begin a journal", err)
 	}
@@ -116,7 +118,7 @@ func (s *Store) newJournal(ctx context.Context, id app.ID) (journal, error) {
 }
 
 // write puts the plan on disk, whole or not at all.
-func (j journal) write(s *Store, ops []op) (err error) {
+func (j journal) write(s *disk, ops []op) (err error) {
 	f, err := j.top.create(planName + ".new")
 	if err != nil {
 		return err
@@ -140,10 +142,7 @@ func (j journal) write(s *Store, ops []op) (err error) {
 	if err := move(j.top, planName+".new", j.top, planName); err != nil {
 		return err
 	}
-	if err := j.top.sync(); err != nil {
-		return err
-	}
-	return s.rollback.sync()
+	return errors.Join(j.top.sync(), s.rollback.sync())
 }
 
 // openJournal opens a journal, with openExt in its name if it has that, and
@@ -190,21 +189,16 @@ func readPlan(top dir) ([]op, error) {
 
 // hasPlan reports whether a journal got as far as its plan.
 func hasPlan(all dir, name string) bool {
-	top, err := all.sub(name)
-	if err != nil {
-		return false
-	}
-	defer top.close()
-	_, err = top.stat(planName)
+	_, err := all.at(name + "/" + planName)
 	return err == nil
 }
 
 // Pending reports whether a commit of id was begun that is not among good, the
 // journals that the records name: Settle will undo it.
-func (s *Store) Pending(id app.ID, good []string) bool { return len(s.Undone(id, good)) > 0 }
+func (s *commits) Pending(id app.ID, good []string) bool { return len(s.Undone(id, good)) > 0 }
 
 // Undone names the journals of such commits.
-func (s *Store) Undone(id app.ID, good []string) []string {
+func (s *commits) Undone(id app.ID, good []string) []string {
 	if checkID(id) != nil {
 		return nil
 	}
@@ -233,7 +227,7 @@ func (s *Store) Undone(id app.ID, good []string) []string {
 // program made since stay, unless an original needs their place. Kept journals
 // that are no longer named are removed. It is idempotent: after an error, an
 // early end of ctx or a crash it is simply called again.
-func (s *Store) Settle(ctx context.Context, id app.ID, uid int, good []string) error {
+func (s *commits) Settle(ctx context.Context, id app.ID, uid int, good []string) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
@@ -250,7 +244,9 @@ func (s *Store) Settle(ctx context.Context, id app.ID, uid int, good []string) e
 		return cannot("read the journals", err)
 	}
 	// Open ones first: what there is to drop can wait, half a commit cannot.
-	slices.SortFunc(names, func(a, b string) int { return strings.Compare(openFirst(a), openFirst(b)) })
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(strings.Compare(path.Ext(b), path.Ext(a)), strings.Compare(a, b))
+	})
 	left := len(names)
 	for _, name := range names {
 		base, open := strings.CutSuffix(name, openExt)
@@ -277,44 +273,17 @@ func (s *Store) Settle(ctx context.Context, id app.ID, uid int, good []string) e
 	return s.discard(ctx, s.rollback, string(id))
 }
 
-// openFirst sorts the names of journals.
-func openFirst(name string) string {
-	if strings.HasSuffix(name, openExt) {
-		return "0" + name
-	}
-	return "1" + name
-}
-
 // keep makes the journal of a good commit one for rollbacks.
-func (s *Store) keep(all dir, name, base string) error {
+func (s *commits) keep(all dir, name, base string) error {
 	if err := s.at("keep-journal"); err != nil {
 		return err
 	}
-	if err := move(all, name, all, base); err != nil {
-		return cannot("keep the journal", err)
+	err := move(all, name, all, base)
+	if err == nil {
+		err = all.sync()
 	}
-	if err := all.sync(); err != nil {
+	if err != nil {
 		return cannot("keep the journal", err)
 	}
 	return nil
 }
-
-// kept measures the journals of id in bytes; what cannot be read does not count.
-func (s *Store) kept(ctx context.Context, id app.ID) app.Space {
-	all, err := s.rollback.sub(string(id))
-	if err != nil {
-		return app.Space{}
-	}
-	defer all.close()
-	size, _ := sizeBelow(ctx, all)
-	return size
-}
-
-// weigh returns the bytes that a directory of the store's takes on disk.
-func weigh(ctx context.Context, d dir) (int64, error) {
-	size, err := sizeBelow(ctx, d)
-	return size.Bytes, err
-}
-
-// syncAll makes everything written so far durable, contents and names.
-func (s *Store) syncAll() error { return unix.Syncfs(int(s.staging)) }

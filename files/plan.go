@@ -4,10 +4,159 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// verb is what an op does.
+type verb string
+
+// The verbs. Each is undone by looking at what is there:
+//
+//	put    move what is in the way to old/<n>, then the new entry into place
+//	del    move the entry to old/<n>
+//	rmdir  remove a directory if nothing is left in it
+//	mkdir  make a directory
+//	mode   change the mode of a directory
+const (
+	doPut   verb = "put"
+	doDel   verb = "del"
+	doRmdir verb = "rmdir"
+	doMkdir verb = "mkdir"
+	doMode  verb = "mode"
+)
+
+// op is one step of a commit, one line of the journal.
+type op struct {
+	N    int     `json:"n"`
+	Do   verb    `json:"do"`
+	Path pathStr `json:"path"`
+	Ino  uint64  `json:"ino,omitempty"`  // put: of the new entry
+	Dir  bool    `json:"dir,omitempty"`  // put: the new entry is a directory
+	Old  bool    `json:"old,omitempty"`  // put: something is in the way
+	Tree []leaf  `json:"tree,omitempty"` // put: what the directory holds, parents first
+	Mode uint32  `json:"mode,omitempty"` // mkdir, mode: the new one
+	Was  uint32  `json:"was,omitempty"`  // rmdir, mode: the old one
+	Size int64   `json:"size,omitempty"` // put: of the new entry, in bytes
+	Time int64   `json:"time,omitempty"` // put: when it was changed last, in nanoseconds
+}
+
+// leaf is one entry of a directory that is put as a whole.
+type leaf struct {
+	Path pathStr `json:"p"`
+	Ino  uint64  `json:"i"`
+	Dir  bool    `json:"d,omitempty"`
+	Size int64   `json:"s,omitempty"`
+	Time int64   `json:"t,omitempty"`
+}
+
+// old is the name an op's original is kept under.
+func (o op) old() string { return strconv.Itoa(o.N) }
+
+// pathStr is a path in JSON. File names are bytes, and JSON would turn those
+// that are not UTF-8 into something else.
+type pathStr string
+
+// MarshalText implements encoding.TextMarshaler.
+func (p pathStr) MarshalText() ([]byte, error) {
+	q := strconv.Quote(string(p))
+	return []byte(q[1 : len(q)-1]), nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *pathStr) UnmarshalText(text []byte) error {
+	s, err := strconv.Unquote(`"` + string(text) + `"`)
+	*p = pathStr(s)
+	return err
+}
+
+// manifest is what the copy of a live tree was before the ZIP and the build
+// touched it, by path.
+type manifest map[string]meta
+
+// meta identifies one state of one entry. The kernel sets the change time on
+// every write, chmod and rename, and nobody can set it back. That of a file with
+// several names is set too when another name of it comes or goes, which changes
+// nothing here: of those the time of modification counts.
+type meta struct {
+	ino   uint64
+	time  unix.Timespec
+	size  int64
+	mode  uint32
+	links bool // it had several names
+}
+
+func metaOf(st *unix.Stat_t) meta { return metaBy(st, isFile(st) && st.Nlink > 1) }
+
+func metaBy(st *unix.Stat_t, links bool) meta {
+	m := meta{ino: st.Ino, time: st.Ctim, size: st.Size, mode: st.Mode, links: links}
+	if links {
+		m.time = st.Mtim
+	}
+	return m
+}
+
+// isDir reports whether the entry was a directory.
+func (m meta) isDir() bool { return m.mode&unix.S_IFMT == unix.S_IFDIR }
+
+// changed reports whether the entry at path is another than it was.
+func (m manifest) changed(path string, st *unix.Stat_t) bool {
+	was, ok := m[path]
+	return !ok || was != metaBy(st, was.links)
+}
+
+// touch marks path as changed whatever its metadata say: the inode number of a
+// replaced file may be used again at once, within one tick of the clock.
+func (m manifest) touch(path string) {
+	if was, ok := m[path]; ok {
+		was.ino = 0
+		m[path] = was
+	}
+}
+
+// record makes the manifest of a tree.
+func record(ctx context.Context, d dir) (manifest, error) {
+	m := make(manifest)
+	err := walk(ctx, d, func(v visit) error {
+		m[v.path] = metaOf(&v.st)
+		return nil
+	})
+	return m, err
+}
+
+// passTick returns when a change made in d gets a later change time than
+// anything made before. The kernel stamps files with the time of its last
+// timer tick, up to 10 ms old, so a build that is quick enough could otherwise
+// change a file that then looks as if it had not.
+func passTick(ctx context.Context, d dir) error {
+	name := randName()
+	f, err := d.create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Unlinkat(int(d), name, 0) }()
+	defer f.Close()
+	var first, now unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &first); err != nil {
+		return err
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		err := errors.Join(unix.Fchmod(int(f.Fd()), 0o600), unix.Fstat(int(f.Fd()), &now))
+		if err != nil || now.Ctim != first.Ctim {
+			return err
+		}
+	}
+}
 
 // planner finds the ops that bring the difference between a source tree and
 // its manifest into the live tree.
@@ -18,13 +167,13 @@ type planner struct {
 	seen  map[string]bool // paths the source has
 	taken map[string]bool // paths of live directories that a put moves away
 
-	ration *ration
+	budget *budget
 }
 
 // plan compares src with what it was and returns the ops in their order. A nil
 // manifest makes everything in src new, which is the commit of a ZIP alone.
-func plan(ctx context.Context, src, live dir, was manifest, r *ration) ([]op, error) {
-	p := &planner{live: live, was: was, ration: r, seen: make(map[string]bool), taken: make(map[string]bool)}
+func plan(ctx context.Context, src, live dir, was manifest, b *budget) ([]op, error) {
+	p := &planner{live: live, was: was, budget: b, seen: make(map[string]bool), taken: make(map[string]bool)}
 	if err := p.compare(ctx, src, live, ".", 1); err != nil {
 		return nil, err
 	}
@@ -51,7 +200,7 @@ func (p *planner) compare(ctx context.Context, src, live dir, path string, depth
 			return err
 		}
 		rel := join(path, name)
-		if err := p.ration.take(rel); err != nil {
+		if err := p.budget.spend(rel); err != nil {
 			return err
 		}
 		switch {
@@ -121,18 +270,15 @@ func (p *planner) descend(ctx context.Context, src, live dir, name, rel string, 
 // undoing it can tell its files from those the program makes in it later.
 func (p *planner) putDir(ctx context.Context, src, live dir, name, rel string, st *unix.Stat_t) error {
 	o := op{Do: doPut, Path: pathStr(rel), Ino: st.Ino, Dir: true}
-	below, err := src.sub(name)
-	if err != nil {
-		return err
-	}
-	defer below.close()
-	err = walk(ctx, below, func(v visit) error {
-		if err := p.ration.take(join(rel, v.path)); err != nil {
-			return err
-		}
-		p.seen[join(rel, v.path)] = true
-		o.Tree = append(o.Tree, leaf{Path: pathStr(v.path), Ino: v.st.Ino, Dir: isDir(&v.st), Size: v.st.Size, Time: v.st.Mtim.Nano()})
-		return nil
+	err := src.with(name, func(below dir) error {
+		return walk(ctx, below, func(v visit) error {
+			if err := p.budget.spend(join(rel, v.path)); err != nil {
+				return err
+			}
+			p.seen[join(rel, v.path)] = true
+			o.Tree = append(o.Tree, leaf{Path: pathStr(v.path), Ino: v.st.Ino, Dir: isDir(&v.st), Size: v.st.Size, Time: v.st.Mtim.Nano()})
+			return nil
+		})
 	})
 	if err != nil {
 		return err
@@ -181,13 +327,7 @@ func (p *planner) deletions(ctx context.Context) error {
 // deletion plans one of them, unless the program has made something of another
 // kind in its place.
 func (p *planner) deletion(path string) error {
-	parent, name := split(path)
-	d, err := p.live.sub(parent)
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	st, err := d.stat(name)
+	st, err := p.live.at(path)
 	if err != nil || p.was[path].isDir() != isDir(&st) {
 		return err
 	}

@@ -4,50 +4,60 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"berth/app"
 )
 
-// Prepare makes the directory a commit is built in and returns its absolute
-// path: a copy of the live tree of id with the stage's tree laid over it, owned
-// and reachable by uid. The program may be running; what it does not own, links
+// Prepare makes the directory a commit is built in (BuildDir): a copy of the live
+// tree of id with the stage's tree laid over it, owned and reachable by uid. The program may be running; what it does not own, links
 // to other users' files above all, is not copied. Until Apply or Discard the
 // store remembers what the copy was. A full disk is app.NoSpace.
-func (s *Store) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int) (string, error) {
-	if err := s.Room("prepare the build"); err != nil {
-		return "", err
+func (s *stages) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int) error {
+	return s.prepare(ctx, "prepare the build", stage, id, uid, false)
+}
+
+// PrepareRestore is Prepare for a stage that stands for all the files there are
+// to be: Apply then removes every file of uid's that it does not have. Of the
+// live tree the copy has only what a preparation makes again (remade), so that
+// packages that did not change are not installed anew.
+func (s *stages) PrepareRestore(ctx context.Context, stage app.Stage, id app.ID, uid int) error {
+	return s.prepare(ctx, "prepare the restore", stage, id, uid, true)
+}
+
+// prepare does both; what completes "cannot ...".
+func (s *stages) prepare(ctx context.Context, what string, stage app.Stage, id app.ID, uid int, whole bool) error {
+	if err := s.Room(what); err != nil {
+		return err
 	}
 	live, err := s.live(id)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer live.close()
-	top, err := s.openStage(stage)
+	top, err := s.open(stage)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer top.close()
 	// A second call begins again.
 	if err := removeTree(ctx, top, buildName); err != nil {
-		return "", err
+		return err
 	}
 	// Closed to uid until it is complete: the program runs as the same user.
 	build, err := top.mkdir(buildName, 0o700, os.Geteuid())
 	if err != nil {
-		return "", s.cannot("prepare the build", err)
+		return s.cannot(what, err)
 	}
 	defer build.close()
 	// What is made in it is of the application's project from birth on, links
 	// too, which could not be charged later: it moves to the live tree.
 	if err := s.mark(build, uid); err != nil {
-		return "", s.cannot("prepare the build", err)
+		return s.cannot(what, err)
 	}
-	r := newRation(s.lim)
-	room := func() error { return s.Room("prepare the build") }
-	m, err := copyLive(ctx, live, build, uid, r, room)
-	if err == nil {
-		err = overlay(ctx, top, build, uid, m, r, room)
-	}
+	c := copier{uid: uid, budget: newBudget(s.lim), free: freeCheck{check: func() error { return s.Room(what) }}}
+	was, err := c.fill(ctx, top, live, build, whole)
 	if err == nil {
 		err = passTick(ctx, top)
 	}
@@ -55,43 +65,135 @@ func (s *Store) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int
 		err = build.own(uid, 0o700)
 	}
 	if err != nil {
-		return "", s.cannot("prepare the build", err)
+		return s.cannot(what, err)
 	}
-	s.mu.Lock()
-	s.manifests[stage] = m
-	s.mu.Unlock()
-	return s.BuildDir(stage), nil
+	s.setPrepared(stage, preparation{was, whole})
+	return nil
 }
 
 // BuildDir returns the absolute path of a prepared stage's copy.
-func (s *Store) BuildDir(stage app.Stage) string {
+func (s *stages) BuildDir(stage app.Stage) string {
 	return filepath.Join(s.root, stagingName, string(stage), buildName)
 }
 
-// copyLive copies the live tree and records the copy.
-func copyLive(ctx context.Context, live, build dir, uid int, r *ration, room func() error) (manifest, error) {
+// fill copies what is to be of the live tree, records the copy, and lays the ZIP's
+// tree over it.
+func (c *copier) fill(ctx context.Context, top, live, build dir, whole bool) (manifest, error) {
 	st, err := live.self()
 	if err != nil {
 		return nil, err
 	}
-	c := copier{owner: st.Uid, uid: uid, ration: r, room: room, links: &links{build, newFirsts()}}
-	if err := c.tree(ctx, live, build, ".", 1); err != nil {
+	c.owner, c.links = st.Uid, &links{build, newHardLinks()}
+	if whole {
+		err = c.remade(ctx, live, build)
+	} else {
+		err = c.tree(ctx, live, build, ".", 1)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return record(ctx, build)
+	was, err := record(ctx, build)
+	if err != nil {
+		return nil, err
+	}
+	return was, top.with(newName, func(src dir) error {
+		st, err := src.self()
+		if err != nil {
+			return err
+		}
+		c.owner, c.links, c.placed = st.Uid, nil, was.touch
+		return c.tree(ctx, src, build, ".", 1)
+	})
 }
 
-// overlay lays the ZIP's tree over the copy and marks what it replaced.
-func overlay(ctx context.Context, top, build dir, uid int, m manifest, r *ration, room func() error) error {
-	src, err := top.sub(newName)
+// remade copies the directories that preparations make.
+func (c *copier) remade(ctx context.Context, live, build dir) error {
+	for folder, is := range rebuildable(live) {
+		if !is {
+			continue
+		}
+		if err := c.folder(ctx, live, build, folder); ignoreGone(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// folder copies the directory at a path, and makes those above it.
+func (c *copier) folder(ctx context.Context, src, dst dir, path string) error {
+	return src.in(path, func(from dir, name string) error {
+		to, err := dst.sub(".")
+		if err != nil {
+			return err
+		}
+		parts := strings.Split(path, "/")
+		for _, part := range parts[:len(parts)-1] {
+			below, err := c.enter(ctx, to, part, 0o755)
+			to.close()
+			if err != nil {
+				return err
+			}
+			to = below
+		}
+		defer to.close()
+		return c.dir(ctx, from, to, name, path, len(parts))
+	})
+}
+
+// addSurplus adds to the manifest of a whole stage what live has and src has not, so
+// that the plan removes it: all but what belongs to others, or was made by a
+// preparation.
+func addSurplus(ctx context.Context, src, live dir, was manifest, b *budget) error {
+	self, err := live.self()
 	if err != nil {
 		return err
 	}
-	defer src.close()
-	st, err := src.self()
-	if err != nil {
+	stays := rebuildable(live)
+	return walk(ctx, live, func(v visit) error {
+		if v.st.Uid != self.Uid || stays[v.path] {
+			return errSkip
+		}
+		if err := b.spend(v.path); err != nil {
+			return err
+		}
+		_, err := src.at(v.path)
+		if gone(err) {
+			was[v.path] = meta{mode: v.st.Mode}
+			return nil
+		}
 		return err
+	})
+}
+
+// remade are the directories that a preparation makes, and what its maker
+// leaves in each: one without that may hold code of the application's own. The
+// name .berth alone is enough.
+var remade = map[string][]string{
+	"node_modules": {
+		".package-lock.json",                 // npm since version 7
+		".yarn-integrity", ".yarn-state.yml", // Yarn 1, and newer
+		".modules.yaml", // pnpm
+		".berth",        // Bun leaves nothing, so berth does
+	},
+	".venv":         {"pyvenv.cfg"}, // PEP 405; its links to the interpreter fit in no ZIP
+	"vendor/bundle": {".berth"},
+	"target":        {"CACHEDIR.TAG"}, // Cargo
+	".berth":        nil,
+}
+
+// rebuildable names the directories that the next upload makes anew.
+func rebuildable(live dir) map[string]bool {
+	skip := make(map[string]bool)
+	for folder, marks := range remade {
+		sub, err := live.sub(folder)
+		if err != nil {
+			continue
+		}
+		skip[folder] = len(marks) == 0 || slices.ContainsFunc(marks, func(mark string) bool {
+			st, err := sub.stat(mark)
+			return err == nil && isFile(&st)
+		})
+		sub.close()
 	}
-	c := copier{owner: st.Uid, uid: uid, placed: m.touch, ration: r, room: room}
-	return c.tree(ctx, src, build, ".", 1)
+	return skip
 }

@@ -30,11 +30,9 @@ func (q Quota) Enforced() bool { return q.Project || q.User }
 // parent that exists, can do, by doing it in a directory of its own that it
 // removes. It needs root.
 func ProbeQuota(dataDir string) (q Quota, err error) {
-	place := dataDir
-	for {
-		fd, err := unix.Open(place, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	for place := dataDir; ; place = filepath.Dir(place) {
+		d, err := openPath(place)
 		if err == nil {
-			d := dir(fd)
 			defer d.close()
 			q, _ := probeQuota(d) // Why tells
 			return q, nil
@@ -42,7 +40,6 @@ func ProbeQuota(dataDir string) (q Quota, err error) {
 		if !errors.Is(err, fs.ErrNotExist) || place == filepath.Dir(place) {
 			return q, fmt.Errorf("cannot look for disk quotas: %w", err)
 		}
-		place = filepath.Dir(place)
 	}
 }
 
@@ -50,7 +47,7 @@ func ProbeQuota(dataDir string) (q Quota, err error) {
 // by measuring alone. When a try fails by an error that passes, such as too many open
 // files, that says nothing of the file system: it is returned, and nothing is found
 // out. It needs root, and is called before anything else uses the Store.
-func (s *Store) ProbeQuota(passes func(error) bool) error {
+func (s *disk) ProbeQuota(passes func(error) bool) error {
 	q, tried := probeQuota(s.staging)
 	if passes(tried) {
 		return fmt.Errorf("cannot look for disk quotas: %w", tried)
@@ -139,15 +136,15 @@ func chargeOnce(d dir, kind int) (err error) {
 }
 
 // Quota returns how applications are held to their disk space.
-func (s *Store) Quota() Quota { return s.quota }
+func (s *disk) Quota() Quota { return s.quota }
 
 // Entries returns how many files, directories and links an application may have,
 // by a quota and where nothing but measuring bounds it: twice what one operation
 // takes on, and half of what the file system has inodes for, where that is a fixed
 // number: XFS and ZFS make them of free space, and tell less the fuller they are.
-func (s *Store) Entries() int64 {
+func (s *disk) Entries() int64 {
 	const zfs = 0x2fc12fc1
-	most := 2 * int64(newRation(s.lim).entries)
+	most := 2 * int64(newBudget(s.lim).entries)
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(s.staging), &st); err == nil && st.Files > 0 && st.Type != unix.XFS_SUPER_MAGIC && st.Type != zfs {
 		most = int64(min(uint64(most), st.Files/2)) //nolint:gosec // most is positive, and what is less fits
@@ -159,7 +156,7 @@ func (s *Store) Entries() int64 {
 // included, and how many there are, by every quota that is enforced; 0 is no
 // limit. root with CAP_SYS_RESOURCE is not held by it. Without a quota it does
 // nothing.
-func (s *Store) SetLimit(uid int, bytes int64) error {
+func (s *disk) SetLimit(uid int, bytes int64) error {
 	files := int64(0)
 	if bytes > 0 {
 		files = s.Entries()
@@ -180,7 +177,7 @@ func (s *Store) SetLimit(uid int, bytes int64) error {
 // cannot is cannot for what is charged to an application: a quota that is used
 // up is its own, not the host's. XFS says ENOSPC for a project's, and holds root
 // to it too.
-func (s *Store) cannot(what string, err error) error {
+func (s *disk) cannot(what string, err error) error {
 	own := errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.ENOSPC) && s.plenty()
 	if s.quota.Enforced() && own {
 		return &app.Error{Kind: app.NoSpace, Message: app.Textf("cannot %s: %s", app.Words(what), app.Words(app.DiskOwn)), Err: err}
@@ -189,7 +186,7 @@ func (s *Store) cannot(what string, err error) error {
 }
 
 // plenty reports whether the disk itself has room.
-func (s *Store) plenty() bool {
+func (s *disk) plenty() bool {
 	const some = 64 << 20
 	var st unix.Statfs_t
 	return unix.Fstatfs(int(s.staging), &st) == nil && st.Bavail*uint64(st.Bsize) > some
@@ -198,7 +195,7 @@ func (s *Store) plenty() bool {
 // Mark charges the tree of id, which an earlier berth or one without quotas
 // made, to its project. It walks a tree once; nothing of uid may run. What is
 // no directory or regular file cannot be charged, and takes next to nothing.
-func (s *Store) Mark(ctx context.Context, id app.ID, uid int) error {
+func (s *disk) Mark(ctx context.Context, id app.ID, uid int) error {
 	if !s.quota.Project {
 		return nil
 	}
@@ -219,9 +216,27 @@ func (s *Store) Mark(ctx context.Context, id app.ID, uid int) error {
 	return nil
 }
 
+// chown gives the ZIP's tree, which nobody but root can reach yet, to uid
+// and its project.
+func (s *disk) chown(ctx context.Context, tree dir, uid int) error {
+	err := walk(ctx, tree, func(v visit) error {
+		return unix.Fchownat(int(v.parent), v.name, uid, uid, unix.AT_SYMLINK_NOFOLLOW)
+	})
+	if err == nil {
+		err = s.markTree(ctx, tree, uid)
+	}
+	if err == nil {
+		err = tree.own(uid, 0o700)
+	}
+	if err != nil {
+		return s.cannot("give the files to their user", err)
+	}
+	return nil
+}
+
 // markTree charges what belongs to uid or root below d, and last d: a tree
 // whose top is charged is charged.
-func (s *Store) markTree(ctx context.Context, d dir, uid int) error {
+func (s *disk) markTree(ctx context.Context, d dir, uid int) error {
 	if !s.quota.Project {
 		return nil
 	}
@@ -229,7 +244,7 @@ func (s *Store) markTree(ctx context.Context, d dir, uid int) error {
 		if owner := int(v.st.Uid); owner != uid && owner != os.Geteuid() {
 			return errSkip
 		}
-		if err := markEntry(v.parent, v.name, &v.st, uid); err != nil && !gone(err) {
+		if err := ignoreGone(markEntry(v.parent, v.name, &v.st, uid)); err != nil {
 			return err
 		}
 		if isDir(&v.st) && strings.Count(v.path, "/")+1 >= maxDepth {
@@ -247,12 +262,7 @@ func (s *Store) markTree(ctx context.Context, d dir, uid int) error {
 func markEntry(parent dir, name string, st *unix.Stat_t, uid int) error {
 	switch {
 	case isDir(st):
-		d, err := parent.sub(name)
-		if err != nil {
-			return err
-		}
-		defer d.close()
-		return d.setProject(uint32(uid))
+		return parent.with(name, func(d dir) error { return d.setProject(uint32(uid)) })
 	case isFile(st):
 		f, is, err := parent.file(name)
 		if err != nil {
@@ -268,7 +278,7 @@ func markEntry(parent dir, name string, st *unix.Stat_t, uid int) error {
 }
 
 // mark charges what is made in d from now on to uid.
-func (s *Store) mark(d dir, uid int) error {
+func (s *disk) mark(d dir, uid int) error {
 	if !s.quota.Project {
 		return nil
 	}

@@ -56,12 +56,12 @@ func TestOwnQuotaIsASentence(t *testing.T) {
 		{Quota{Project: true}, "cannot prepare the build: " + app.DiskOwn},
 		{Quota{User: true}, "cannot prepare the build: " + app.DiskOwn},
 	} {
-		got := (&Store{quota: tt.quota, staging: noDir}).cannot("prepare the build", err)
+		got := (&disk{quota: tt.quota, staging: noDir}).cannot("prepare the build", err)
 		if app.KindOf(got) != app.NoSpace || text(got) != tt.want || !errors.Is(got, unix.EDQUOT) {
 			t.Errorf("with %+v: %v, want %s", tt.quota, got, tt.want)
 		}
 	}
-	if got := (&Store{quota: Quota{User: true}, staging: noDir}).cannot("x", unix.ENOSPC); text(got) != "cannot x: "+app.DiskFull {
+	if got := (&disk{quota: Quota{User: true}, staging: noDir}).cannot("x", unix.ENOSPC); text(got) != "cannot x: "+app.DiskFull {
 		t.Errorf("a full disk is %v", got)
 	}
 	s := newStore(t)
@@ -106,7 +106,7 @@ func TestFloor(t *testing.T) {
 	for what, call := range map[string]func() error{
 		"keep the upload":       func() error { _, err := s.Spool(t.Context(), strings.NewReader("x"), 1); return err },
 		"unpack the upload":     func() error { _, err := s.Unpack(t.Context(), file, nil, anything); return err },
-		"prepare the build":     func() error { _, err := s.Prepare(t.Context(), stage, testID, testUID); return err },
+		"prepare the build":     func() error { err := s.Prepare(t.Context(), stage, testID, testUID); return err },
 		"write the backup":      func() error { _, err := s.Backup(t.Context(), testID, nil); return err },
 		"build the application": func() error { return s.Room("build the application") },
 	} {
@@ -154,7 +154,7 @@ func TestUsedAndAfter(t *testing.T) {
 	near("a new application", got, err, 178)
 	got, err = s.After(t.Context(), stage, testID)
 	near("laid over", got, err, 100+200+50+20+8)
-	build, err := s.Prepare(t.Context(), stage, testID, testUID)
+	build, err := s.BuildDir(stage), s.Prepare(t.Context(), stage, testID, testUID)
 	must(t, err)
 	must(t, os.Remove(filepath.Join(build, "d", "b")))
 	put(t, build, map[string]string{"made": fill(500)})

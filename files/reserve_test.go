@@ -11,7 +11,7 @@ import (
 
 func TestRoom(t *testing.T) {
 	dir := t.TempDir()
-	if err := TakeReserve(dir); err != nil {
+	if err := ReleaseReserve(dir); err != nil {
 		t.Errorf("there is none: %v", err)
 	}
 	name := filepath.Join(dir, reserveName)
@@ -36,7 +36,7 @@ func TestRoom(t *testing.T) {
 	if info, err := os.Stat(name); err != nil || info.Size() != reserveSize {
 		t.Errorf("after a part: %v, %v", info, err)
 	}
-	if err := TakeReserve(dir); err != nil {
+	if err := ReleaseReserve(dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
@@ -52,7 +52,7 @@ func TestNoRoom(t *testing.T) {
 	if err := os.WriteFile(none, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := TakeReserve(none); err == nil || !strings.HasPrefix(err.Error(), "cannot take the room for a start: ") {
+	if err := ReleaseReserve(none); err == nil || !strings.HasPrefix(err.Error(), "cannot take the room for a start: ") {
 		t.Errorf("got %v", err)
 	}
 }

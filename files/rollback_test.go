@@ -23,7 +23,7 @@ type past struct {
 }
 
 func newPast(t *testing.T, files map[string]string) *past {
-	s := newStore(t)
+	s := newMemoryStore(t)
 	return &past{t: t, s: s, live: makeLive(t, s, files)}
 }
 
@@ -41,7 +41,7 @@ func (p *past) take(stage app.Stage) {
 func (p *past) commit(files map[string]string, deleted ...string) {
 	p.t.Helper()
 	stage := stageOf(p.t, p.s, merge(files))
-	build, err := p.s.Prepare(p.t.Context(), stage, testID, testUID)
+	build, err := p.s.BuildDir(stage), p.s.Prepare(p.t.Context(), stage, testID, testUID)
 	must(p.t, err)
 	for _, name := range deleted {
 		must(p.t, os.RemoveAll(filepath.Join(build, name)))

@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"berth/app"
 )
 
@@ -18,7 +16,7 @@ const blockSize = 512
 
 // Size returns what the live tree of id and its journals take on disk, a file of
 // the tree with several names once. The program may be running.
-func (s *Store) Size(ctx context.Context, id app.ID) (app.Space, error) {
+func (s *disk) Size(ctx context.Context, id app.ID) (app.Space, error) {
 	live, err := s.live(id)
 	if err != nil {
 		return app.Space{}, err
@@ -33,7 +31,7 @@ func (s *Store) Size(ctx context.Context, id app.ID) (app.Space, error) {
 
 // Used is Size with what the program keeps in its temporary directory: what
 // counts against the application's disk space.
-func (s *Store) Used(ctx context.Context, id app.ID) (app.Space, error) {
+func (s *disk) Used(ctx context.Context, id app.ID) (app.Space, error) {
 	size, err := s.Size(ctx, id)
 	if err != nil {
 		return size, err
@@ -56,26 +54,15 @@ func (s *Store) Used(ctx context.Context, id app.ID) (app.Space, error) {
 // After returns what the tree of id will take once the stage is laid over it; id
 // is "" for a new application. The stage is the caller's, and the program may be
 // running.
-func (s *Store) After(ctx context.Context, stage app.Stage, id app.ID) (app.Space, error) {
-	top, err := s.openStage(stage)
+func (s *stages) After(ctx context.Context, stage app.Stage, id app.ID) (app.Space, error) {
+	_, prepared := s.preparation(stage)
+	src, err := s.tree(stage, prepared)
 	if err != nil {
 		return app.Space{}, err
 	}
-	defer top.close()
-	s.mu.Lock()
-	_, prepared := s.manifests[stage]
-	s.mu.Unlock()
-	name := newName
-	if prepared {
-		name = buildName // a copy of the whole tree
-	}
-	src, err := top.sub(name)
-	if err != nil {
-		return app.Space{}, cannot("open the stage", err)
-	}
 	defer src.close()
 	var size app.Space
-	if prepared || id == "" {
+	if prepared || id == "" { // what is prepared is a copy of the whole tree
 		size, err = sizeOf(ctx, src)
 	} else {
 		size, err = s.overlaid(ctx, src, id)
@@ -87,7 +74,7 @@ func (s *Store) After(ctx context.Context, stage app.Stage, id app.ID) (app.Spac
 }
 
 // overlaid is the size of a live tree with src over it.
-func (s *Store) overlaid(ctx context.Context, src dir, id app.ID) (app.Space, error) {
+func (s *disk) overlaid(ctx context.Context, src dir, id app.ID) (app.Space, error) {
 	live, err := s.live(id)
 	if err != nil {
 		return app.Space{}, err
@@ -116,15 +103,15 @@ func (s *Store) overlaid(ctx context.Context, src dir, id app.ID) (app.Space, er
 	return size, err
 }
 
-// at looks at the entry at path below d.
-func (d dir) at(path string) (unix.Stat_t, error) {
-	parent, name := split(path)
-	p, err := d.sub(parent)
+// kept measures the journals of id in bytes; what cannot be read does not count.
+func (s *disk) kept(ctx context.Context, id app.ID) app.Space {
+	all, err := s.rollback.sub(string(id))
 	if err != nil {
-		return unix.Stat_t{}, err
+		return app.Space{}
 	}
-	defer p.close()
-	return p.stat(name)
+	defer all.close()
+	size, _ := sizeBelow(ctx, all)
+	return size
 }
 
 // sizeOf measures a tree.

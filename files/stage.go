@@ -3,8 +3,12 @@ package files
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -12,11 +16,107 @@ import (
 	"berth/files/bundle"
 )
 
+// stages are uploads in flight: received, unpacked, prepared for a commit.
+type stages struct {
+	*disk
+	mu       sync.Mutex
+	prepared map[app.Stage]preparation
+}
+
+// preparation is what is known of a stage that was prepared.
+type preparation struct {
+	was   manifest // what is to be compared with
+	whole bool     // it stands for all the files there are to be
+}
+
+func (s *stages) preparation(stage app.Stage) (p preparation, prepared bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, prepared = s.prepared[stage]
+	return p, prepared
+}
+
+func (s *stages) setPrepared(stage app.Stage, p preparation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.prepared[stage] = p
+}
+
+// spoolExt ends the name of an upload in staging.
+const spoolExt = ".zip"
+
+// Spool streams r into a fresh file of staging and returns its path. More than
+// max bytes is app.TooLarge, a full disk app.NoSpace; an error of r itself is
+// wrapped. Nothing is left behind on an error. It blocks as long as r does and
+// looks at ctx between reads.
+func (s *stages) Spool(ctx context.Context, r io.Reader, max int64) (file string, err error) {
+	free := freeCheck{check: func() error { return s.Room("keep the upload") }}
+	if err := free.check(); err != nil {
+		return "", err
+	}
+	name := randName() + spoolExt
+	f, err := s.staging.create(name)
+	if err != nil {
+		return "", cannot("keep the upload", err)
+	}
+	defer func() {
+		if cerr := f.Close(); err == nil && cerr != nil {
+			err = cannot("keep the upload", cerr)
+		}
+		if err != nil {
+			_ = unix.Unlinkat(int(s.staging), name, 0)
+			file = ""
+		}
+	}()
+	buf := make([]byte, 256<<10)
+	for total := int64(0); ; {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		n, rerr := r.Read(buf)
+		if total += int64(n); total > max {
+			return "", app.Errorf(app.TooLarge, "the upload is larger than %s", sizeText(max))
+		}
+		if _, err := f.Write(buf[:n]); err != nil {
+			return "", cannot("keep the upload", err)
+		}
+		if errors.Is(rerr, io.EOF) {
+			return filepath.Join(s.root, stagingName, name), nil
+		}
+		if rerr != nil {
+			return "", fmt.Errorf("cannot read the upload: %w", rerr)
+		}
+		if err := free.wrote(int64(n)); err != nil {
+			return "", err
+		}
+	}
+}
+
+// DropSpool removes a file Spool made. It is idempotent.
+func (s *stages) DropSpool(file string) error {
+	name := filepath.Base(file)
+	if filepath.Join(s.root, stagingName, name) != filepath.Clean(file) || !isRandName(strings.TrimSuffix(name, spoolExt)) {
+		return fmt.Errorf("cannot remove %s: not an upload", file)
+	}
+	if err := unix.Unlinkat(int(s.staging), name, 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("cannot remove the upload: %w", err)
+	}
+	return nil
+}
+
+// sizeText writes a limit for people.
+func sizeText(n int64) string {
+	if n >= 1<<20 {
+		return fmt.Sprintf("%d MB", n>>20)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
 // Unpack checks the ZIP in file, shows its config to judge, and unpacks it into
 // a new stage unless judge refuses; over is as in bundle.Open. Errors are those
 // of bundle and of judge, and app.NoSpace when the disk is full. The ZIP stays;
 // of the stage nothing is left behind on an error.
-func (s *Store) Unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error) {
+func (s *stages) Unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error) {
 	a, err := bundle.Open(file, s.lim, over)
 	if err != nil {
 		return app.Unpacked{}, err
@@ -29,11 +129,7 @@ func (s *Store) Unpack(ctx context.Context, file string, over *app.Code, judge f
 	name := randName()
 	if err := s.extract(ctx, a, name); err != nil {
 		// The context may have ended, and the stage must go all the same.
-		rerr := removeTree(context.WithoutCancel(ctx), s.staging, name)
-		if rerr != nil {
-			err = errors.Join(err, rerr)
-		}
-		return app.Unpacked{}, err
+		return app.Unpacked{}, errors.Join(err, removeTree(context.WithoutCancel(ctx), s.staging, name))
 	}
 	return app.Unpacked{
 		Stage: app.Stage(name), Config: cfg, Found: found, Hint: a.Hint(), Left: a.Left(),
@@ -42,7 +138,7 @@ func (s *Store) Unpack(ctx context.Context, file string, over *app.Code, judge f
 }
 
 // extract makes the directories of a stage and fills them.
-func (s *Store) extract(ctx context.Context, a *bundle.Archive, name string) error {
+func (s *stages) extract(ctx context.Context, a *bundle.Archive, name string) error {
 	top, err := s.staging.mkdir(name, 0o711, os.Geteuid())
 	if err != nil {
 		return cannot("unpack the upload", err)
@@ -68,28 +164,29 @@ func (s *Store) extract(ctx context.Context, a *bundle.Archive, name string) err
 // Publish makes the stage the live tree of a new application: it gives
 // everything to uid and renames it into place, durably. app.Conflict when id
 // has a tree already; the stage is gone afterwards unless there was an error.
-func (s *Store) Publish(ctx context.Context, stage app.Stage, id app.ID, uid int) error {
+func (s *stages) Publish(ctx context.Context, stage app.Stage, id app.ID, uid int) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
-	top, err := s.openStage(stage)
+	tree, err := s.tree(stage, false)
 	if err != nil {
 		return err
 	}
-	defer top.close()
+	defer tree.close()
+	taken := app.Errorf(app.Conflict, "an application named %s exists already", id)
 	if _, err := s.apps.stat(string(id)); err == nil {
-		return app.Errorf(app.Conflict, "an application named %s exists already", id)
+		return taken
 	}
-	if err := s.chownNew(ctx, top, uid); err != nil {
+	if err := s.chown(ctx, tree, uid); err != nil {
 		return err
 	}
 	// The data before the name: a tree that is there is a whole tree.
 	if err := unix.Syncfs(int(s.staging)); err != nil {
 		return cannot("write the application to disk", err)
 	}
-	err = move(top, newName, s.apps, string(id))
+	err = move(s.staging, string(stage)+"/"+newName, s.apps, string(id))
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOTEMPTY) {
-		return app.Errorf(app.Conflict, "an application named %s exists already", id)
+		return taken
 	}
 	if err != nil {
 		return cannot("put the application in place", err)
@@ -103,7 +200,7 @@ func (s *Store) Publish(ctx context.Context, stage app.Stage, id app.ID, uid int
 // Renew makes the live tree of an application anew, empty, where it is gone and
 // may be made, and reports whether it was gone: there is no such directory, or
 // nothing in it. Journals of the tree before are the caller's to forget.
-func (s *Store) Renew(_ context.Context, id app.ID, uid int, may bool) (gone bool, err error) {
+func (s *stages) Renew(_ context.Context, id app.ID, uid int, may bool) (gone bool, err error) {
 	live, err := s.live(id)
 	if err == nil {
 		defer live.close()
@@ -113,8 +210,11 @@ func (s *Store) Renew(_ context.Context, id app.ID, uid int, may bool) (gone boo
 		}
 		return err == nil, err
 	}
-	if app.KindOf(err) != app.NotFound || !may {
-		return app.KindOf(err) == app.NotFound, ignoreNotFound(err)
+	if app.KindOf(err) != app.NotFound {
+		return false, err
+	}
+	if !may {
+		return true, nil
 	}
 	name := randName()
 	made, err := s.staging.mkdir(name, 0o700, uid)
@@ -138,29 +238,20 @@ func (s *Store) Renew(_ context.Context, id app.ID, uid int, may bool) (gone boo
 // errEntry says that there is an entry.
 var errEntry = errors.New("an entry")
 
-// ignoreNotFound is err unless that is app.NotFound.
-func ignoreNotFound(err error) error {
-	if app.KindOf(err) == app.NotFound {
-		return nil
-	}
-	return err
-}
-
 // Discard removes the stage and all it holds. It is idempotent. Nothing may
 // run in the stage's build directory any more.
-func (s *Store) Discard(stage app.Stage) error {
+func (s *stages) Discard(stage app.Stage) error {
 	if err := checkStage(stage); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	delete(s.manifests, stage)
-	delete(s.whole, stage)
+	delete(s.prepared, stage)
 	s.mu.Unlock()
 	return removeTree(context.Background(), s.staging, string(stage))
 }
 
-// openStage opens the directory of a stage.
-func (s *Store) openStage(stage app.Stage) (dir, error) {
+// open opens the directory of a stage.
+func (s *stages) open(stage app.Stage) (dir, error) {
 	if err := checkStage(stage); err != nil {
 		return noDir, err
 	}
@@ -171,25 +262,21 @@ func (s *Store) openStage(stage app.Stage) (dir, error) {
 	return top, nil
 }
 
-// chownNew gives the ZIP's tree, which nobody but root can reach yet, to uid
-// and its project.
-func (s *Store) chownNew(ctx context.Context, top dir, uid int) error {
-	tree, err := top.sub(newName)
+// tree opens what is to be laid over a live tree: the copy of a stage that was
+// prepared, or else the ZIP's files.
+func (s *stages) tree(stage app.Stage, prepared bool) (dir, error) {
+	top, err := s.open(stage)
 	if err != nil {
-		return cannot("open the stage", err)
+		return noDir, err
 	}
-	defer tree.close()
-	err = walk(ctx, tree, func(v visit) error {
-		return unix.Fchownat(int(v.parent), v.name, uid, uid, unix.AT_SYMLINK_NOFOLLOW)
-	})
-	if err == nil {
-		err = s.markTree(ctx, tree, uid)
+	defer top.close()
+	name := newName
+	if prepared {
+		name = buildName
 	}
-	if err == nil {
-		err = tree.own(uid, 0o700)
-	}
+	src, err := top.sub(name)
 	if err != nil {
-		return s.cannot("give the files to their user", err)
+		return noDir, cannot("open the stage", err)
 	}
-	return nil
+	return src, nil
 }

@@ -200,7 +200,7 @@ func TestRenew(t *testing.T) {
 	renew(false, true) // nothing is in it
 	renew(true, true)
 	stage := stageOf(t, s, map[string]string{"main": "x", "lib/a": "y"})
-	_, err = s.Prepare(ctx, stage, testID, testUID)
+	err = s.Prepare(ctx, stage, testID, testUID)
 	must(t, err)
 	done, err := s.Apply(ctx, stage, testID, testUID)
 	must(t, err)

@@ -58,7 +58,7 @@ func TestNothingButIDsBecomesAName(t *testing.T) {
 		_, sizeErr := s.Size(t.Context(), id)
 		_, backupErr := s.Backup(t.Context(), id, nil)
 		_, tempErr := s.EnsureTemp(id, false, testUID)
-		_, prepareErr := s.Prepare(t.Context(), stage, id, testUID)
+		prepareErr := s.Prepare(t.Context(), stage, id, testUID)
 		for name, err := range map[string]error{
 			"Size": sizeErr, "Backup": backupErr, "EnsureTemp": tempErr, "Prepare": prepareErr,
 			"Publish": s.Publish(t.Context(), stage, id, testUID), "Apply": applied(s.Apply(t.Context(), stage, id, testUID)),
@@ -182,7 +182,7 @@ func TestDiskFullForReal(t *testing.T) {
 	empty(t, s, "staging")
 	makeLive(t, s, map[string]string{"a": strings.Repeat("y", 150<<10)})
 	stage := stageOf(t, s, map[string]string{"b": strings.Repeat("z", 50<<10)})
-	if _, err = s.Prepare(t.Context(), stage, testID, testUID); app.KindOf(err) != app.NoSpace {
+	if err = s.Prepare(t.Context(), stage, testID, testUID); app.KindOf(err) != app.NoSpace {
 		t.Errorf("Prepare: %v", err)
 	}
 }

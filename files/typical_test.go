@@ -11,7 +11,7 @@ import (
 // TestOfATypicalCommit is the order of magnitude of a commit: 5,000 files in
 // the live tree, 100 in the ZIP, 1,000 made by the build.
 func TestOfATypicalCommit(t *testing.T) {
-	s := newStore(t)
+	s := newMemoryStore(t)
 	many := func(prefix string, n int) map[string]string {
 		files := make(map[string]string)
 		for i := range n {
@@ -30,7 +30,10 @@ func TestOfATypicalCommit(t *testing.T) {
 	zip["package.json"] = "{}"
 	stage := stageOf(t, s, zip)
 	var build string
-	took("Prepare", func() (err error) { build, err = s.Prepare(t.Context(), stage, testID, testUID); return err })
+	took("Prepare", func() (err error) {
+		build, err = s.BuildDir(stage), s.Prepare(t.Context(), stage, testID, testUID)
+		return err
+	})
 	put(t, build, many("dist", 1000))
 	chownAll(t, filepath.Join(build, "dist"))
 	took("Apply", func() error { return applied(s.Apply(t.Context(), stage, testID, testUID)) })

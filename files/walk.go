@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/app"
+	"berth/files/bundle"
 )
 
 // maxDepth bounds how deep a tree is walked; each level holds a descriptor. A
@@ -39,11 +40,8 @@ func walkDir(ctx context.Context, d dir, path string, depth int, fn func(v visit
 			return err
 		}
 		st, err := d.stat(name)
-		if gone(err) {
-			return nil
-		}
 		if err != nil {
-			return err
+			return ignoreGone(err)
 		}
 		v := visit{parent: d, name: name, path: join(path, name), st: st}
 		err = fn(v)
@@ -57,13 +55,49 @@ func walkDir(ctx context.Context, d dir, path string, depth int, fn func(v visit
 			return errDeep
 		}
 		below, err := d.sub(name)
-		if gone(err) {
-			return nil
-		}
 		if err != nil {
-			return err
+			return ignoreGone(err)
 		}
 		defer below.close()
 		return walkDir(ctx, below, v.path, depth+1, fn)
 	})
+}
+
+const (
+	// treeFactor is how many times the entries of an upload a live tree may
+	// have to be copied, committed to or backed up: dependencies are many.
+	treeFactor = 10
+	// maxPaths bounds the bytes of all paths that one operation keeps in
+	// memory. Deep directories with long names make paths that cost a hundred
+	// times what they take on disk.
+	maxPaths = 64 << 20
+)
+
+// budget is what one operation may keep in memory of a tree that a hostile
+// program has made. The zero value allows nothing.
+type budget struct {
+	entries int
+	paths   int // bytes
+}
+
+// newBudget returns the budget of one operation on a live tree.
+func newBudget(lim bundle.Limits) *budget {
+	entries := lim.MaxEntries
+	if entries == 0 {
+		entries = bundle.DefaultEntries
+	}
+	return &budget{entries: treeFactor * entries, paths: maxPaths}
+}
+
+// spend counts one entry, or refuses with app.Unusable.
+func (b *budget) spend(path string) error {
+	b.entries--
+	b.paths -= len(path)
+	switch {
+	case len(path) > unix.PathMax:
+		return app.Errorf(app.Unusable, "the application has a path longer than %d bytes", unix.PathMax)
+	case b.entries < 0 || b.paths < 0:
+		return app.Errorf(app.Unusable, "the application has too many files to be handled at once; remove some")
+	}
+	return nil
 }

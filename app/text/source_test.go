@@ -34,6 +34,8 @@ var sayers = map[string][]int{
 	"files.Refused":       {0},
 	"files.cannot":        {0},
 	"files.noEntry":       {1},
+	"files.prepare":       {1},
+	"files.unlessSaid":    {1},
 	"(method).Count":      {1, 2}, // of a Language, wherever
 	"(method).Room":       {0},    // of the trees, through an interface
 	"(method).Say":        {0},

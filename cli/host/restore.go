@@ -228,7 +228,7 @@ func extractBackup(ctx context.Context, file, dir string, m archive.Manifest) er
 			return nil
 		case part == daemon.DatabaseName || part == settingsName:
 			return writeFile(filepath.Join(dir, part), content)
-		case files.Takes(part):
+		case files.IsPart(part):
 			return to.Put(part, e, content)
 		}
 		return fmt.Errorf("%w: nobody knows what %q is", archive.ErrDamaged, part)

@@ -52,13 +52,13 @@ type Part struct {
 
 // Entry is a file, another name of one, a directory or a symbolic link.
 type Entry struct {
-	Path string // below the part's name; "" for what the part itself is
-	Mode fs.FileMode
-	UID  int
-	GID  int
-	Time time.Time // of the last change of a file; when zero, of the archive
-	Link string    // where a link points to
-	Twin string    // the path of an earlier entry of the part, of which this is another name; "" for a file of its own
+	Path     string // below the part's name; "" for what the part itself is
+	Mode     fs.FileMode
+	UID      int
+	GID      int
+	Time     time.Time // of the last change of a file; when zero, of the archive
+	Link     string    // where a link points to
+	HardLink string    // the path of an earlier entry of the part, of which this is another name; "" for a file of its own
 
 	Size int64 // bytes of content that follow
 	// A file with holes comes as an entry without content and the size in
@@ -218,8 +218,8 @@ func (e Entry) header(part string, n int) (*tar.Header, error) {
 		h.Typeflag, h.Linkname = tar.TypeSymlink, e.Link
 	case 0:
 		h.Typeflag = tar.TypeReg
-		if e.Twin != "" {
-			h.Typeflag, h.Linkname = tar.TypeLink, part+"/"+e.Twin
+		if e.HardLink != "" {
+			h.Typeflag, h.Linkname = tar.TypeLink, part+"/"+e.HardLink
 		}
 	default:
 		return nil, fmt.Errorf("cannot add %q: no file, directory or link", h.Name)
@@ -236,7 +236,7 @@ func (e Entry) header(part string, n int) (*tar.Header, error) {
 // feed adds what an entry is, but for its content, to the sum of its part.
 func (e Entry) feed(sum hash.Hash) {
 	fmt.Fprintf(sum, "%q %q %o %d %d %d %d %d %d\n", e.Path, e.Link, uint32(e.Mode), e.UID, e.GID, e.Time.UnixNano(), e.Size, e.Total, e.Offset)
-	if e.Twin != "" { // the first format has none, and its sums stay what they are
-		fmt.Fprintf(sum, "%q\n", e.Twin)
+	if e.HardLink != "" { // the first format has none, and its sums stay what they are
+		fmt.Fprintf(sum, "%q\n", e.HardLink)
 	}
 }

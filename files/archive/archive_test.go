@@ -44,7 +44,7 @@ func write(t *testing.T) []byte {
 	add(entry(odd, 0o750, 5), "hello and more")
 	add(entry("shrank", 0o644, 10), "short")
 	twin := entry("twin", 0o750, 0)
-	twin.Twin = "shrank"
+	twin.HardLink = "shrank"
 	add(twin, "")
 	link := entry("link", fs.ModeSymlink|0o777, 0)
 	link.Link = "/etc/passwd"
@@ -79,7 +79,7 @@ func TestRoundTrip(t *testing.T) {
 		if e.UID != 70001 || e.GID != 70002 || !e.Time.Equal(made) {
 			t.Errorf("%q is %+v", e.Path, e)
 		}
-		got = append(got, fmt.Sprintf("%d %s %q %v %q %d %d %q", n, part, e.Path, e.Mode, e.Link+e.Twin, e.Total, e.Offset, b))
+		got = append(got, fmt.Sprintf("%d %s %q %v %q %d %d %q", n, part, e.Path, e.Mode, e.Link+e.HardLink, e.Total, e.Offset, b))
 		return err
 	})
 	must(t, err)

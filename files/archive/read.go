@@ -140,7 +140,7 @@ func entryOf(h *tar.Header, part, path string) (Entry, error) {
 		if !inside || twin == "" || path == "" {
 			return e, damaged(nil, fmt.Sprintf("%.200q is another name of nothing in its part", h.Name))
 		}
-		e.Link, e.Twin = "", twin
+		e.Link, e.HardLink = "", twin
 	default:
 		return e, damaged(nil, fmt.Sprintf("%.200q is no file, directory or link", h.Name))
 	}

@@ -14,20 +14,20 @@ import (
 	"berth/files/bundle"
 )
 
-func TestRation(t *testing.T) {
-	r := &ration{entries: 2, paths: 10}
-	if err := r.take("12345"); err != nil {
+func TestBudget(t *testing.T) {
+	r := &budget{entries: 2, paths: 10}
+	if err := r.spend("12345"); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.take("123456"); app.KindOf(err) != app.Unusable || !strings.Contains(err.Error(), "too many files") {
+	if err := r.spend("123456"); app.KindOf(err) != app.Unusable || !strings.Contains(err.Error(), "too many files") {
 		t.Errorf("more path than allowed: %v", err)
 	}
-	if err := newRation(bundle.Limits{}).take(strings.Repeat("x", unix.PathMax+1)); app.KindOf(err) != app.Unusable {
+	if err := newBudget(bundle.Limits{}).spend(strings.Repeat("x", unix.PathMax+1)); app.KindOf(err) != app.Unusable {
 		t.Errorf("a path longer than any program can name: %v", err)
 	}
-	r = newRation(bundle.Limits{MaxEntries: 1})
+	r = newBudget(bundle.Limits{MaxEntries: 1})
 	for n := range treeFactor + 1 {
-		if err := r.take("x"); (err != nil) != (n == treeFactor) {
+		if err := r.spend("x"); (err != nil) != (n == treeFactor) {
 			t.Errorf("entry %d: %v", n, err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestTreeOfTooManyFilesIsRefused(t *testing.T) {
 	empty(t, s, "backups")
 	up, err := s.Unpack(t.Context(), zipOf(t, s, map[string]string{"a": "new", "b": ""}), nil, anything)
 	must(t, err)
-	_, err = s.Prepare(t.Context(), up.Stage, testID, testUID)
+	err = s.Prepare(t.Context(), up.Stage, testID, testUID)
 	if app.KindOf(err) != app.Unusable {
 		t.Errorf("commit: %v", err)
 	}
