@@ -176,7 +176,7 @@ func TestStartOfAllIsWatchedSideBySide(t *testing.T) {
 				begin := time.Now()
 				rec := do(t, w.handler(), newRequest("PUT", "/v2/app/all/start", ""))
 				var answer struct {
-					Apps startedApps
+					Apps struct{ Started, Failed []app.ID }
 				}
 				decode(t, rec, &answer)
 				if took := time.Since(begin); took > c.most || took < c.least {
@@ -220,7 +220,7 @@ func TestPanicInOneOfAllIsAFailureOfThatOne(t *testing.T) {
 	rec := do(t, w.handler(), newRequest("PUT", "/v2/app/all/stop", ""))
 	var answer struct {
 		Message string
-		Apps    stoppedApps
+		Apps    struct{ Stopped, Failed []app.ID }
 	}
 	decode(t, rec, &answer)
 	if rec.Code != http.StatusOK || !slices.Equal(answer.Apps.Stopped, []app.ID{"good"}) || !slices.Equal(answer.Apps.Failed, []app.ID{"evil"}) {

@@ -14,60 +14,61 @@ const (
 	maxTokenLength = 4096 // bytes; longer ones are not worth a look-up
 )
 
+// tokens decides who may use the API, and how often.
+type tokens struct {
+	app.Accounts
+	auditor auditor
+	valid   *limiter // requests of valid tokens
+	failed  *limiter // failed authentications, by address
+}
+
 // authenticate sets the account of a call and counts the call.
 //
 // A request with a valid token counts for the token; a failed one counts for
 // the address it came from, and is refused as too frequent beyond the limit.
 // A valid token always gets through: behind a proxy many people share one
 // address, and nobody guesses 256 random bits.
-func (s *server) authenticate(c *call) error {
+func (t tokens) authenticate(c *call) error {
 	token := c.Request.Header.Get(tokenHeader)
-	account, with, err := s.account(c, token)
+	account, with, err := t.account(c, token)
 	c.with, c.locale = with, account.Locale
 	var q quota
 	switch kind := app.KindOf(err); {
 	case err == nil || kind == app.Forbidden:
-		q = s.tokens.take(tokenKey(token))
+		q = t.valid.quota(tokenKey(token), true)
 	case kind == app.Unauthorized:
-		q = s.addresses.take(addressKey(c.Request.RemoteAddr))
+		q = t.failed.quota(addressKey(c.Request.RemoteAddr), true)
 	default:
 		return err // nobody's fault that counts
 	}
 	q.setHeaders(c.Header())
 	if q.denied {
-		refused := limited(q)
-		s.recordFailure(c, account, refused)
-		return refused
+		err = app.Errorf(app.Limited, "Too many requests: %d a minute are allowed. Try again in %d seconds.", q.limit, max(1, q.reset))
 	}
 	if err != nil {
-		s.recordFailure(c, account, err)
+		t.auditor.recordFailure(c, account, err)
 		return err
 	}
 	c.account = account
 	return nil
 }
 
-func (s *server) account(c *call, token string) (app.Account, app.Token, error) {
-	if token == "" {
+func (t tokens) account(c *call, token string) (app.Account, app.Token, error) {
+	switch {
+	case token == "":
 		return app.Account{}, app.Token{}, app.Errorf(app.Unauthorized, "Send your API token in the api-token header.")
-	}
-	if len(token) > maxTokenLength {
+	case len(token) > maxTokenLength:
 		return app.Account{}, app.Token{}, app.Errorf(app.Unauthorized, "The API token is not valid.")
 	}
-	return s.Accounts.Authenticate(c.Request.Context(), token)
+	return t.Authenticate(c.Request.Context(), token)
 }
 
-func limited(q quota) error {
-	return app.Errorf(app.Limited, "Too many requests: %d a minute are allowed. Try again in %d seconds.",
-		q.limit, max(1, q.reset))
-}
-
-// currentQuota tells what is left to whoever makes a call, without counting it.
-func (s *server) currentQuota(c *call) quota {
+// quota returns what is left to the client of a call, without counting it.
+func (t tokens) quota(c *call) quota {
 	if token := c.Request.Header.Get(tokenHeader); token != "" {
-		return s.tokens.peek(tokenKey(token))
+		return t.valid.quota(tokenKey(token), false)
 	}
-	return s.addresses.peek(addressKey(c.Request.RemoteAddr))
+	return t.failed.quota(addressKey(c.Request.RemoteAddr), false)
 }
 
 // tokenKey stands for a token in memory, so that its text is not kept.

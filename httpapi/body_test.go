@@ -8,13 +8,14 @@ import (
 	"berth/app"
 )
 
-func TestParseFieldsKeepsNestedValues(t *testing.T) {
-	f, err := parseFields([]byte(`{"a":{"b":1,"b":2},"c":[{}],"n":null,"":"empty name"}`))
+func TestParseObjectKeepsNestedValues(t *testing.T) {
+	members, err := parseObject([]byte(`{"a":{"b":1,"b":2},"c":[{}],"n":null,"":"empty name"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(f["c"]) != "[{}]" || f.has("n") || f.has("missing") || !f.has("") {
-		t.Errorf("got %q", f)
+	f := fields{members: members}
+	if string(members["c"]) != "[{}]" || f.has("n") || f.has("missing") || !f.has("") {
+		t.Errorf("got %q", members)
 	}
 }
 
@@ -39,12 +40,12 @@ func TestRefusedNamesAreShortened(t *testing.T) {
 	}
 }
 
-func TestParseFieldsRefusesDeepNesting(t *testing.T) {
+func TestParseObjectRefusesDeepNesting(t *testing.T) {
 	deep := `{"a":`
 	for range 14 {
 		deep += deep[5:] + "[[[["
 	}
-	if _, err := parseFields([]byte(deep)); app.KindOf(err) != app.Invalid {
+	if _, err := parseObject([]byte(deep)); app.KindOf(err) != app.Invalid {
 		t.Errorf("kind %v, want Invalid", app.KindOf(err))
 	}
 }

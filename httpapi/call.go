@@ -1,44 +1,43 @@
 package httpapi
 
 import (
-	"crypto/rand"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/julienschmidt/httprouter"
 
 	"berth/app"
+	"berth/app/text"
 	"berth/web"
 )
 
 // call is one request and what became known of it on its way.
 type call struct {
 	web.Call
+	now       func() time.Time
+	log       *slog.Logger
+	maxLinger int64 // bytes that are still read of a refused body
+
 	params   httprouter.Params
 	account  app.Account    // set when the route needs a token
-	with     app.Token      // that it was asked with
+	with     app.Token      // that it was sent with
 	locale   string         // of the account that asks, also of a disabled one; "" while it is not known
 	id       app.ID         // set when the route names one application
-	actsFor  app.AccountID  // set when account asks as a member of a team: the application's owner
-	mayStill func() error   // set with actsFor: asks again, when the request took long
-	shared   []app.Snapshot // set when it asks so of "all": those it may; else nil
+	all      []app.Snapshot // set when the route names "all": the applications that this means
+	asMember bool           // the account acts as a member of a team
+	actsFor  app.AccountID  // set with asMember and id: the application's owner
+	mayStill func() error   // set with actsFor: checks the permission again, when the request took long
 
 	audit trail // what the audit log will have
 }
 
-func newCall(w http.ResponseWriter, r *http.Request, now time.Time) *call {
-	id := r.Header.Get("X-Request-Id")
-	if !validRequestID(id) {
-		id = rand.Text()
-	}
-	return &call{Call: web.NewCall(w, r, id, now)}
-}
-
 // owner is the account whose applications are meant: the one that asks, unless
-// it asks as a member of a team.
+// it acts as a member of a team.
 func (c *call) owner() app.AccountID {
 	if c.actsFor != 0 {
 		return c.actsFor
@@ -46,41 +45,56 @@ func (c *call) owner() app.AccountID {
 	return c.account.ID
 }
 
-// asMember reports whether the account asks as a member of a team.
-func (c *call) asMember() bool { return c.actsFor != 0 || c.shared != nil }
-
 // head reports whether only the headers are asked for.
 func (c *call) head() bool { return c.Request.Method == http.MethodHead }
 
-// base returns the address that links of this server begin with.
-func (s *server) base(c *call) (string, error) {
-	if s.BaseURL != "" {
-		return s.BaseURL, nil
+// language is that of the account that asks; before it is known, and where no
+// token is needed, what the client accepts.
+func (c *call) language() text.Language {
+	if c.locale != "" {
+		return text.In(c.locale)
 	}
-	if !validHost(c.Request.Host) {
+	return text.Accept(c.Request.Header.Get("Accept-Language"))
+}
+
+// say writes a message for the client.
+func (c *call) say(format string, args ...any) string { return c.language().Say(format, args...) }
+
+// translate is say for a sentence that was made before.
+func (c *call) translate(t app.Text) string { return c.language().SayPhrase(t) }
+
+// outcome says what something that should leave the application running has done, and how
+// it stands.
+func (c *call) outcome(done app.Text, s app.Snapshot) string {
+	return c.translate(outcome(done, s, c.now()))
+}
+
+// boundBody gives a client that announced a body one patience to send it, also
+// when no handler reads it: net/http itself reads a little of what is left.
+func (c *call) boundBody() {
+	if c.Request.ContentLength != 0 {
+		// Not every connection has deadlines; then the server's own must do.
+		_ = http.NewResponseController(c.ResponseWriter).SetReadDeadline(time.Now().Add(web.Patience))
+	}
+}
+
+// base returns the address that links of this server begin with: configured, or
+// derived from the request.
+func (c *call) base(configured string) (string, error) {
+	switch {
+	case configured != "":
+		return configured, nil
+	case !validHost(c.Request.Host):
 		return "", app.Errorf(app.Invalid, "The Host header of the request is not a host name, so no link can be made.")
-	}
-	if c.Request.TLS != nil {
+	case c.Request.TLS != nil:
 		return "https://" + c.Request.Host, nil
 	}
 	return "http://" + c.Request.Host, nil
 }
 
-// validRequestID keeps strangers from writing anything but a word into the log.
-func validRequestID(s string) bool {
-	if len(s) < 1 || len(s) > 64 {
-		return false
-	}
-	for i := range len(s) {
-		if !isWordByte(s[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func isWordByte(b byte) bool {
-	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '.' || b == '_' || b == '-'
+// isWord reports whether s holds nothing but letters, digits, '.', '_' and '-', and is not empty.
+func isWord(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == ""
 }
 
 // validHost accepts a name or an IP address, with or without a port: the text
@@ -99,15 +113,7 @@ func validHost(s string) bool {
 	} else if len(s) > 2 && s[0] == '[' && s[len(s)-1] == ']' {
 		return isIPv6(s[1 : len(s)-1])
 	}
-	if host == "" || len(host) > 253 {
-		return false
-	}
-	for i := range len(host) {
-		if !isWordByte(host[i]) {
-			return false
-		}
-	}
-	return true
+	return len(host) <= 253 && isWord(host)
 }
 
 func isIPv6(s string) bool {

@@ -24,21 +24,20 @@ func TestValidHost(t *testing.T) {
 }
 
 func TestBase(t *testing.T) {
-	c := newCall(nil, newRequest("GET", "/", ""), testNow)
-	s := &server{}
-	if got, err := s.base(c); err != nil || got != "http://example.com" {
+	c := testCall(nil, newRequest("GET", "/", ""))
+	if got, err := c.base(""); err != nil || got != "http://example.com" {
 		t.Errorf("plain: %q, %v", got, err)
 	}
 	c.Request.TLS = &tls.ConnectionState{}
-	if got, err := s.base(c); err != nil || got != "https://example.com" {
+	if got, err := c.base(""); err != nil || got != "https://example.com" {
 		t.Errorf("TLS: %q, %v", got, err)
 	}
 	c.Request.Host = "not a host"
-	if _, err := s.base(c); app.KindOf(err) != app.Invalid {
+	if _, err := c.base(""); app.KindOf(err) != app.Invalid {
 		t.Errorf("bad host: %v", err)
 	}
-	s.BaseURL = "https://api.example.net"
-	if got, err := s.base(c); err != nil || got != s.BaseURL {
+	const configured = "https://api.example.net"
+	if got, err := c.base(configured); err != nil || got != configured {
 		t.Errorf("configured: %q, %v", got, err)
 	}
 }

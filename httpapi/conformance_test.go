@@ -97,7 +97,7 @@ func TestWhatClientsReadInAnswers(t *testing.T) {
 func TestMemoryAsClientsReadIt(t *testing.T) {
 	w := newWorld(t)
 	w.usage["bot-one"] = app.Status{Usage: app.Usage{MemoryBytes: 50 << 20, LimitBytes: 100 << 20}}
-	var answer struct{ Apps status }
+	var answer struct{ Apps struct{ Memory string } }
 	decode(t, do(t, w.handler(), newRequest("GET", "/v2/app/bot-one/status", "")), &answer)
 	numbers := regexp.MustCompile(`[\d.]+`).FindAllString(answer.Apps.Memory, -1)
 	if len(numbers) != 2 {
@@ -115,7 +115,7 @@ func TestAddressesAsClientsReadThem(t *testing.T) {
 	w := newWorld(t)
 	w.addBackup("PK")
 	h := w.handler()
-	var b struct{ Backups backup }
+	var b struct{ Backups struct{ URL string } }
 	decode(t, do(t, h, newRequest("GET", "/v2/app/bot-one/backup", "")), &b)
 	u, err := url.Parse(b.Backups.URL)
 	if err != nil || !u.IsAbs() || u.Host == "" || path.Base(u.Path) != "bot-one.zip" || path.Ext(u.Path) != ".zip" {

@@ -6,72 +6,36 @@ import (
 	"berth/app"
 )
 
-// maxCommand is the bytes of a console command.
-const maxCommand = 8 << 10
-
-type consoleOf struct {
-	ID    app.ID `json:"id"`
-	Shell shell  `json:"shell"`
+func (a applications) console(c *call) (response, error) {
+	f := c.fields()
+	command := f.command()
+	if f.err != nil {
+		return response{}, f.err
+	}
+	shell, err := a.Console(c.Request.Context(), c.owner(), c.id, command)
+	if err != nil {
+		return response{}, err
+	}
+	return ok(c.translate(verdict(shell)), member{"apps", object{{"id", c.id}, {"shell", show(c, shell)}}})
 }
 
-// shell is what a console command said. Clients show one part of it and no
+// show is what a console command has written. Clients show one part of it and no
 // message: the older ones cmd, which is what a terminal would have shown, the
 // newer ones stdout and stderr. So what a person has to know is in all of them.
-type shell struct {
-	Cmd    string `json:"cmd"`
-	Online bool   `json:"online"`
-	Stdout string `json:"stdout"`
-	Stderr string `json:"stderr"`
-}
-
-func (s *server) console(c *call) (response, error) {
-	f, err := c.fields()
-	if err != nil {
-		return response{}, err
-	}
-	command, err := commandOf(f)
-	if err != nil {
-		return response{}, err
-	}
-	said, err := s.Applications.Console(c.Request.Context(), c.owner(), c.id, command)
-	if err != nil {
-		return response{}, err
-	}
-	return ok(appsAnswer{statusOK, c.tell(verdict(said)), consoleOf{c.id, c.show(said)}})
-}
-
-// commandOf takes the command as it is: it is the shell's to judge.
-func commandOf(f fields) (string, error) {
-	command, err := f.text("command")
-	switch {
-	case err != nil:
-		return "", err
-	case command == nil, strings.TrimSpace(*command) == "":
-		return "", app.Errorf(app.Invalid, "The field command is missing or empty. Send a shell command.")
-	case len(*command) > maxCommand:
-		return "", app.Errorf(app.Invalid, "The command is too long: it has %d bytes, and %d are allowed. Put it into a script and commit that.",
-			len(*command), maxCommand)
-	case strings.Contains(*command, "\x00"):
-		return "", app.Errorf(app.Invalid, "The command holds a NUL character, which no command can.")
-	}
-	return *command, nil
-}
-
-// show makes one text of each stream, and of both what a terminal shows.
-func (c *call) show(s app.Shell) shell {
-	out, errs := c.streamText(s.Stdout), c.streamText(s.Stderr)
+func show(c *call, s app.Shell) object {
+	stdout, stderr := streamText(c, s.Stdout), streamText(c, s.Stderr)
 	if note := ended(s); !note.IsZero() {
-		errs = line(errs) + "[berth] " + c.tell(note) + "\n"
+		stderr = line(stderr) + "[berth] " + c.translate(note) + "\n"
 	}
-	cmd := out
-	if errs != "" {
-		cmd = line(out) + errs
+	cmd := stdout
+	if stderr != "" {
+		cmd = line(stdout) + stderr
 	}
-	return shell{Cmd: cmd, Online: s.Online, Stdout: out, Stderr: errs}
+	return object{{"cmd", cmd}, {"online", s.Online}, {"stdout", stdout}, {"stderr", stderr}}
 }
 
 // streamText is a stream with a last line that tells what is missing.
-func (c *call) streamText(o app.Output) string {
+func streamText(c *call, o app.Output) string {
 	if o.Dropped == 0 {
 		return o.Text
 	}

@@ -103,7 +103,11 @@ func TestConsoleTextSurvives(t *testing.T) {
 	w := newWorld(t)
 	w.shell = app.Shell{Stdout: printed(all.String())}
 	rec := do(t, w.handler(), newRequest("PUT", "/v2/app/bot-one/console", `{"command":"x"}`))
-	var got struct{ Apps consoleOf }
+	var got struct {
+		Apps struct {
+			Shell struct{ Cmd, Stdout, Stderr string }
+		}
+	}
 	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,9 @@
 // the answer. No rule of hosting lives here; the rules are behind the interfaces of
 // app.Services, which the panel calls too.
 //
-// One request goes this way:
+// The routes are methods of small types, each with the services that it needs:
+// applications, settings, deployments, downloads, teams, names, records, feed, accounts,
+// sockets. One request goes this way:
 //
 //	ServeHTTP   request id, common headers, recovery from panics, one log line
 //	router      routes.go is the whole API on one screen
@@ -14,7 +16,7 @@
 // account does not exist: the answer is 404, never 403. Only a member of its team gets a
 // 403, which names the missing permission (asMember).
 //
-// Messages are in the language of the account that asks (say.go). What programs compare,
+// Messages are in the language of the account that asks (call.go). What programs compare,
 // logs and the audit log are the same for all accounts.
 //
 // In front of the handler a Gate limits the connections. net/http itself answers a
@@ -29,24 +31,24 @@
 // ARCHITECTURE.md follows an upload in one request. Over WebSocket only the transport
 // differs:
 //
-//  1. server.overSocket (socket.go) checks the handshake and takes one of the account's
+//  1. sockets.accept (socket.go) checks the handshake and takes one of the account's
 //     four places.
-//  2. conversation.receive (socket_talk.go) decodes the chunks while they come
+//  2. conversation.receive (conversation.go) decodes the chunks while they come
 //     (socket.Chunks, httpapi/socket), into the same Deployments.Spool.
-//  3. server.converse calls Deployments.Upload with a context that carries a function
-//     (app.WithProgress). The function is conversation.progress (socket_tell.go). It
+//  3. conversation.run calls Deployments.Upload with a context that carries a function
+//     (app.WithProgress). The function is conversation.progress. It
 //     notes each phase of the deployment, and follows the log of the build through a
 //     logs.Follower (Logs.FollowBuild).
-//  4. conversation.tell sends what is new, at the pace of the client. The follower holds
+//  4. conversation.report sends what is new, at the pace of the client. The follower holds
 //     no text, so the build never waits for the client. A client that is too slow misses
 //     lines, and gets a line that says so.
-//  5. conversation.end sends the last frame and closes the connection.
+//  5. conversation.finish sends the last frame and closes the connection.
 //
 // # One record of the audit log
 //
 //  1. The row of the route names the operation (routes.go). The handler adds what matters
 //     with Trail.Note (web/call.go), and never a secret.
-//  2. server.record (audit.go) hands the app.AuditRecord to Services.Record before server.send
+//  2. auditor.record (audit.go) hands the app.AuditRecord to Services.Record before call.send
 //     writes the answer. The record of a WebSocket follows its last frame.
 //  3. Record is that of db.Auditor. Its one goroutine stores the records of a tenth of a second in
 //     one transaction.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -20,87 +21,65 @@ const (
 	noStore     = "private, no-store"
 )
 
-type logs struct {
-	ID       app.ID   `json:"id"`
-	Terminal terminal `json:"terminal"`
+// downloads are the routes that make addresses of logs and backups, and what they lead to.
+type downloads struct {
+	apps        app.Applications
+	deployments app.Deployments
+	contents    app.Contents
+	links       app.Links
+	baseURL     string
 }
 
-type terminal struct {
-	Big   string `json:"big"`
-	Small string `json:"small"`
-	URL   string `json:"url"`
-}
-
-type backupsAnswer struct {
-	Status  string `json:"status"`
-	Message string `json:"message"`
-	Backups any    `json:"backups"` // one object or, for "all", an array
-}
-
-type backup struct {
-	ID     app.ID `json:"id"`
-	URL    string `json:"url"`
-	Status string `json:"status"` // clients that save all backups skip those without "ok"
-}
-
-func (s *server) logs(c *call) (response, error) {
-	snap, err := s.Applications.App(c.owner(), c.id)
+func (d downloads) logs(c *call) (response, error) {
+	snap, err := d.apps.App(c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}
-	l, err := s.logsOf(c, snap)
+	l, err := d.logsOf(c, snap)
 	if err != nil {
 		return response{}, err
 	}
-	return ok(appsAnswer{statusOK, c.say("The logs of your application have been loaded."), l})
+	return ok(c.say("The logs of your application have been loaded."), member{"apps", l})
 }
 
-func (s *server) logsOfAll(c *call) (response, error) {
-	results := each(c.Request.Context(), s.meant(c), readers, func(snap app.Snapshot) (logs, error) {
-		return s.logsOf(c, snap)
-	})
-	list := []logs{}
-	for _, r := range results {
-		if r.err != nil {
-			return response{}, r.err
-		}
-		list = append(list, r.value)
-	}
-	return ok(appsAnswer{statusOK, c.say("The logs of your applications have been loaded."), list})
-}
-
-func (s *server) logsOf(c *call, snap app.Snapshot) (logs, error) {
-	base, err := s.base(c)
+func (d downloads) logsOfAll(c *call) (response, error) {
+	list, err := values(each(c.Request.Context(), c.all, readers, func(snap app.Snapshot) (object, error) {
+		return d.logsOf(c, snap)
+	}))
 	if err != nil {
-		return logs{}, err
+		return response{}, err
 	}
-	t, err := s.Applications.Terminal(snap.Account, snap.ID)
-	if err != nil {
-		return logs{}, err
-	}
-	link := app.Link{
-		Kind:    app.LinkLog,
-		Object:  string(snap.ID),
-		Version: int64(snap.UID),
-		Expires: s.Now().Add(logLinkLife),
-	}
-	return logs{snap.ID, terminal{t.Big, t.Small, base + "/d/" + s.Links.Sign(link) + "/" + string(snap.ID) + ".log"}}, nil
+	return ok(c.say("The logs of your applications have been loaded."), member{"apps", list})
 }
 
-func (s *server) backup(c *call) (response, error) {
-	withVariables, err := c.wantsVariables()
+func (d downloads) logsOf(c *call, snap app.Snapshot) (object, error) {
+	base, err := c.base(d.baseURL)
+	if err != nil {
+		return nil, err
+	}
+	t, err := d.apps.Terminal(snap.Account, snap.ID)
+	if err != nil {
+		return nil, err
+	}
+	link := app.Link{Kind: app.LinkLog, Object: string(snap.ID), Version: int64(snap.UID), Expires: c.now().Add(logLinkLife)}
+	url := base + "/d/" + d.links.Sign(link) + "/" + string(snap.ID) + ".log"
+	return object{{"id", snap.ID}, {"terminal", object{{"big", t.Big}, {"small", t.Small}, {"url", url}}}}, nil
+}
+
+func (d downloads) backup(c *call) (response, error) {
+	withVariables, err := wantsVariables(c)
 	if err != nil {
 		return response{}, err
 	}
 	if c.head() { // a question must not leave a file behind
-		_, err := s.Applications.App(c.owner(), c.id)
+		_, err := d.apps.App(c.owner(), c.id)
 		return response{status: http.StatusOK}, err
 	}
-	base, err := s.base(c)
+	base, err := c.base(d.baseURL)
 	if err != nil {
 		return response{}, err
 	}
-	b, err := s.Deployments.Backup(c.Request.Context(), c.owner(), c.id, withVariables)
+	b, err := d.deployments.Backup(c.Request.Context(), c.owner(), c.id, withVariables)
 	if err != nil {
 		return response{}, err
 	}
@@ -109,55 +88,36 @@ func (s *server) backup(c *call) (response, error) {
 		message += " " + c.say("It holds the environment variables, in plain, in %s.", app.VariablesFile)
 	}
 	message += " " + c.say("The link is open until %s.", timestamp(b.Expires))
-	return ok(backupsAnswer{statusOK, message, s.backupOf(base, b)})
+	return ok(message, member{"backups", d.backupOf(base, b)})
 }
 
-// wantsVariables reports whether the environment variables are asked for. They
-// are the owner's alone: no permission of a member shows them.
-func (c *call) wantsVariables() (bool, error) {
-	query, err := url.ParseQuery(c.Request.URL.RawQuery)
-	switch values := query["env"]; {
-	case err == nil && (len(values) == 0 || slices.Equal(values, []string{"false"})):
-		return false, nil
-	case err != nil || !slices.Equal(values, []string{"true"}):
-		return false, app.Errorf(app.Invalid, "The parameter env must be given once, as true or false.")
-	case c.asMember():
-		return false, app.Errorf(app.Forbidden, "A backup with the environment variables is for the application's owner alone. Ask for one without env=true.")
-	}
-	c.audit.Note("env=true")
-	return true, nil
-}
-
-func (s *server) backupOfAll(c *call) (response, error) {
-	withVariables, err := c.wantsVariables()
+func (d downloads) backupOfAll(c *call) (response, error) {
+	withVariables, err := wantsVariables(c)
 	if err != nil {
 		return response{}, err
 	}
 	if c.head() {
 		return response{status: http.StatusOK}, nil
 	}
-	base, err := s.base(c)
+	base, err := c.base(d.baseURL)
 	if err != nil {
 		return response{}, err
 	}
-	meant := s.meant(c)
-	results := each(c.Request.Context(), meant, archivers, func(snap app.Snapshot) (app.Backup, error) {
-		return s.Deployments.Backup(c.Request.Context(), snap.Account, snap.ID, withVariables)
+	results := each(c.Request.Context(), c.all, archivers, func(snap app.Snapshot) (app.Backup, error) {
+		return d.deployments.Backup(c.Request.Context(), snap.Account, snap.ID, withVariables)
 	})
-	parted(c, meant, results)
-	list := []backup{}
+	keepParts(&c.audit, results)
+	list := []object{}
 	var first error
 	var failures strings.Builder
 	for _, r := range results {
 		if r.err == nil {
-			list = append(list, s.backupOf(base, r.value))
+			list = append(list, d.backupOf(base, r.value))
 			continue
 		}
-		if first == nil {
-			first = r.err
-		}
-		_, message, _ := s.explain(c, r.err)
-		failures.WriteString(" " + sentence(c.say("%s failed: %s", r.id, message)))
+		first = cmp.Or(first, r.err)
+		_, message, _ := c.explain(r.err)
+		failures.WriteString(" " + sentence(c.say("%s failed: %s", r.of.ID, message)))
 	}
 	if len(list) == 0 && first != nil {
 		return response{}, first
@@ -169,33 +129,50 @@ func (s *server) backupOfAll(c *call) (response, error) {
 	if len(results) == 0 {
 		message = c.say(noApplications)
 	}
-	return ok(backupsAnswer{statusOK, message + failures.String(), list})
+	return ok(message+failures.String(), member{"backups", list})
 }
 
-func (s *server) backupOf(base string, b app.Backup) backup {
+// backupOf shows a backup. Clients that save all backups skip those without the status "ok".
+func (d downloads) backupOf(base string, b app.Backup) object {
 	link := app.Link{Kind: app.LinkBackup, Object: b.File, Expires: b.Expires}
-	return backup{b.App, base + "/d/" + s.Links.Sign(link) + "/" + string(b.App) + ".zip", statusOK}
+	return object{{"id", b.App}, {"url", base + "/d/" + d.links.Sign(link) + "/" + string(b.App) + ".zip"}, {"status", statusOK}}
 }
 
-// download serves what a link points to. The name is for the client's disk; it
+// wantsVariables reports whether the environment variables are asked for. They
+// are the owner's alone: no permission of a member shows them.
+func wantsVariables(c *call) (bool, error) {
+	query, err := url.ParseQuery(c.Request.URL.RawQuery)
+	switch values := query["env"]; {
+	case err == nil && (len(values) == 0 || slices.Equal(values, []string{"false"})):
+		return false, nil
+	case err != nil || !slices.Equal(values, []string{"true"}):
+		return false, app.Errorf(app.Invalid, "The parameter env must be given once, as true or false.")
+	case c.asMember:
+		return false, app.Errorf(app.Forbidden, "A backup with the environment variables is for the application's owner alone. Ask for one without env=true.")
+	}
+	c.audit.Note("env=true")
+	return true, nil
+}
+
+// serve answers with what a link points to. The name is for the client's disk; it
 // must be one that this package gave out.
-func (s *server) download(c *call) (response, error) {
-	link, err := s.Links.Verify(c.params.ByName("token"))
+func (d downloads) serve(c *call) (response, error) {
+	link, err := d.links.Verify(c.params.ByName("token"))
 	if err != nil {
 		return response{}, err
 	}
 	name := c.params.ByName("name")
 	switch id, zip := strings.CutSuffix(name, ".zip"); {
 	case link.Kind == app.LinkLog && name == link.Object+".log":
-		return s.downloadLog(c, link)
+		return d.serveLog(c, link)
 	case link.Kind == app.LinkBackup && zip && app.ValidID(id):
-		return s.downloadBackup(c, link, name)
+		return d.serveBackup(c, link, name)
 	}
 	return response{}, app.Errorf(app.NotFound, "This link is not valid or has expired.")
 }
 
-func (s *server) downloadLog(c *call, link app.Link) (response, error) {
-	log, err := s.Applications.OpenLog(app.ID(link.Object), link.Version)
+func (d downloads) serveLog(c *call, link app.Link) (response, error) {
+	log, err := d.apps.OpenLog(app.ID(link.Object), link.Version)
 	if err != nil {
 		return response{}, err
 	}
@@ -213,14 +190,14 @@ func (s *server) downloadLog(c *call, link app.Link) (response, error) {
 			return
 		}
 		if source.Err != nil && !errors.Is(source.Err, io.EOF) {
-			s.Log.Error("cannot read a log", "request", c.RequestID, "cause", source.Err)
+			c.log.Error("cannot read a log", "request", c.RequestID, "cause", source.Err)
 		}
 		panic(http.ErrAbortHandler) // or the client takes the part for the whole
 	}}, nil
 }
 
-func (s *server) downloadBackup(c *call, link app.Link, name string) (response, error) {
-	file, made, err := s.Contents.OpenBackup(link.Object)
+func (d downloads) serveBackup(c *call, link app.Link, name string) (response, error) {
+	file, made, err := d.contents.OpenBackup(link.Object)
 	if err != nil {
 		return response{}, err
 	}
@@ -232,11 +209,11 @@ func (s *server) downloadBackup(c *call, link app.Link, name string) (response, 
 		"ETag":                `"` + hex.EncodeToString(sum[:16]) + `"`,
 	}
 	return response{header: header, stream: func(w http.ResponseWriter) {
-		s.serveFile(c, w, file, made)
+		serveFile(c, w, file, made)
 	}}, nil
 }
 
-func (s *server) serveFile(c *call, w http.ResponseWriter, file io.ReadSeekCloser, made time.Time) {
+func serveFile(c *call, w http.ResponseWriter, file io.ReadSeekCloser, made time.Time) {
 	defer func() { _ = file.Close() }() // only read, so nothing can be lost
 	out := newTap(w)
 	defer out.done()
@@ -251,7 +228,7 @@ func (s *server) serveFile(c *call, w http.ResponseWriter, file io.ReadSeekClose
 		if out.refused == http.StatusRequestedRangeNotSatisfiable {
 			message = app.Textf("The file has no such part.")
 		}
-		s.send(c, c.refusal(out.refused, message))
+		c.send(c.refusal(out.refused, message))
 	}
 }
 

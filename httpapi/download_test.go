@@ -152,7 +152,7 @@ func TestBackupURLIsFetchedAsItIs(t *testing.T) {
 	w := newWorld(t)
 	w.addBackup("PK")
 	h := w.handler()
-	var answer struct{ Backups backup }
+	var answer struct{ Backups struct{ URL string } }
 	decode(t, do(t, h, newRequest("GET", "/v2/app/bot-one/backup", "")), &answer)
 	path, found := strings.CutPrefix(answer.Backups.URL, "http://example.com")
 	if !found || !strings.HasSuffix(path, "/bot-one.zip") {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
-	"sync/atomic"
 
 	"berth/app"
 )
@@ -19,7 +19,7 @@ const (
 
 // result is what came of one application among all.
 type result[T any] struct {
-	id    app.ID
+	of    app.Snapshot
 	value T
 	err   error
 }
@@ -30,32 +30,35 @@ type result[T any] struct {
 // goroutines, where a panic would end the daemon, so a panic becomes an error.
 func each[T any](ctx context.Context, apps []app.Snapshot, width int, do func(app.Snapshot) (T, error)) []result[T] {
 	results := make([]result[T], len(apps))
-	one := func(i int) {
-		defer func() {
-			if v := recover(); v != nil {
-				results[i].err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-			}
-		}()
-		results[i].id = apps[i].ID
-		if results[i].err = ctx.Err(); results[i].err == nil {
-			results[i].value, results[i].err = do(apps[i])
-		}
-	}
-	var next atomic.Int64
+	places := make(chan struct{}, width)
 	var wg sync.WaitGroup
-	for range min(width, len(apps)) {
+	for i, snap := range apps {
+		places <- struct{}{}
 		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(apps); i = int(next.Add(1)) - 1 {
-				one(i)
+			defer func() {
+				if v := recover(); v != nil {
+					results[i].err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+				}
+				<-places
+			}()
+			results[i].of = snap
+			if results[i].err = ctx.Err(); results[i].err == nil {
+				results[i].value, results[i].err = do(snap)
 			}
 		})
 	}
 	wg.Wait()
-	present := results[:0]
-	for _, r := range results {
-		if app.KindOf(r.err) != app.NotFound {
-			present = append(present, r)
+	return slices.DeleteFunc(results, func(r result[T]) bool { return app.KindOf(r.err) == app.NotFound })
+}
+
+// values returns the values of all results, or the first error among them.
+func values[T any](results []result[T]) ([]T, error) {
+	list := make([]T, len(results))
+	for i, r := range results {
+		if r.err != nil {
+			return nil, r.err
 		}
+		list[i] = r.value
 	}
-	return present
+	return list, nil
 }

@@ -38,7 +38,7 @@ func TestEachTurnsAPanicIntoAnError(t *testing.T) {
 		}
 		return 1, nil
 	})
-	if len(results) != 2 || results[0].id != "aa" || results[0].err == nil || results[1].err != nil {
+	if len(results) != 2 || results[0].of.ID != "aa" || results[0].err == nil || results[1].err != nil {
 		t.Errorf("got %+v", results)
 	}
 	if kind := app.KindOf(results[0].err); kind != app.Internal {

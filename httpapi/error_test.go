@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -28,8 +27,6 @@ func TestEveryKindHasAStatus(t *testing.T) {
 }
 
 func TestFailure(t *testing.T) {
-	s := &server{}
-	s.Log = slog.New(slog.DiscardHandler)
 	for _, tt := range []struct {
 		err     error
 		status  int
@@ -43,9 +40,9 @@ func TestFailure(t *testing.T) {
 		{&app.Error{Kind: app.Internal, Message: app.Textf("secret"), Logs: "secret"}, 500, internalMessage, ""},
 		{http.ErrBodyNotAllowed, 500, internalMessage, ""},
 	} {
-		c := newCall(httptest.NewRecorder(), newRequest("GET", "/", ""), testNow)
-		resp := s.failure(c, tt.err)
-		body := resp.body.(errorBody)
+		c := testCall(httptest.NewRecorder(), newRequest("GET", "/", ""))
+		resp := c.failure(tt.err)
+		body := resp.body.(*errorBody)
 		if resp.status != tt.status || body.Code != tt.status || body.StatusCode != tt.status ||
 			body.Message != tt.message || body.Logs != tt.logs || body.Status != "error" || body.RequestID != "request-1" {
 			t.Errorf("%v: status %d, body %+v", tt.err, resp.status, body)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"berth/app"
+	"berth/app/text"
 	"berth/web"
 )
 
@@ -81,7 +82,7 @@ func (g *Gate) Guard(s *http.Server) {
 			h.Set("Retry-After", strconv.Itoa(retryUnavailable))
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(web.Patience)) // see send
 			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write(outright(http.StatusServiceUnavailable, inLanguageOf(r).SayPhrase(c.refusal), h.Get("X-Request-Id")))
+			_, _ = w.Write(outright(http.StatusServiceUnavailable, text.Accept(r.Header.Get("Accept-Language")).SayPhrase(c.refusal), h.Get("X-Request-Id")))
 			return
 		}
 		inner.ServeHTTP(w, r)

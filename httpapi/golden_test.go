@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/app"
 )
@@ -200,6 +202,12 @@ func playIn(t *testing.T, s scene, locale string) golden {
 		g.Text = string(body)
 	}
 	return g
+}
+
+// testCall is a call of a server that nothing is set of.
+func testCall(w http.ResponseWriter, r *http.Request) *call {
+	s := &server{Config: Config{Now: func() time.Time { return testNow }, Log: slog.New(slog.DiscardHandler)}}
+	return s.newCall(w, r)
 }
 
 // newRequest makes a request with a good token and a fixed request ID.

@@ -9,37 +9,20 @@ import (
 	"berth/app"
 )
 
-type metricsAnswer struct {
-	Status  string  `json:"status"`
-	Message string  `json:"message"`
-	Step    int64   `json:"step"` // seconds
-	Points  []point `json:"points"`
-}
-
-type point struct {
-	At        string  `json:"at"`  // where the stretch begins
-	Ran       float64 `json:"ran"` // seconds of it
-	Memory    int64   `json:"memory"`
-	MemoryMax int64   `json:"memoryMax"`
-	Limit     int64   `json:"limit"`
-	CPU       float64 `json:"cpu"`
-	CPUMax    float64 `json:"cpuMax"`
-	NetIn     int64   `json:"netIn"`
-	NetOut    int64   `json:"netOut"`
-	Starts    uint8   `json:"starts"`
-	Exits     uint8   `json:"exits"`
-	RAMKills  uint8   `json:"ramKills"`
-	Deploys   uint8   `json:"deploys"`
+// records are the routes of what an application used, and what happened to it.
+type records struct {
+	apps   app.Applications
+	points func(id app.ID, now, from, to time.Time, step time.Duration) ([]app.Point, error)
 }
 
 // metrics answers with what an application used, the last day unless the request
 // says otherwise.
-func (s *server) metrics(c *call) (response, error) {
+func (r records) metrics(c *call) (response, error) {
 	query, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err != nil {
 		return response{}, app.Errorf(app.Invalid, "The parameters of the address are malformed.")
 	}
-	to, err := moment(query, "to", s.Now())
+	to, err := moment(query, "to", c.now())
 	if err != nil {
 		return response{}, err
 	}
@@ -56,22 +39,33 @@ func (s *server) metrics(c *call) (response, error) {
 	if !from.Before(to) {
 		return response{}, app.Errorf(app.Invalid, "The parameter from must be a time before that of to.")
 	}
-	if _, err := s.Applications.App(c.owner(), c.id); err != nil {
+	if _, err := r.apps.App(c.owner(), c.id); err != nil {
 		return response{}, err
 	}
-	points, err := s.Metrics(c.id, s.Now(), from, to, time.Duration(step)*time.Second)
+	points, err := r.points(c.id, c.now(), from, to, time.Duration(step)*time.Second)
 	if err != nil {
 		return response{}, err
 	}
-	list := make([]point, len(points))
+	list := make([]object, len(points))
 	for i, p := range points {
 		step = int64(p.Step / time.Second)
-		list[i] = point{
-			timestamp(p.At), p.Ran.Seconds(), int64(p.Memory), int64(p.MemoryMax), int64(p.Limit), rounded(p.CPU), rounded(p.CPUMax),
-			int64(p.NetIn), int64(p.NetOut), p.Starts, p.Exits, p.OOMs, p.Deploys,
+		list[i] = object{
+			{"at", timestamp(p.At)},
+			{"ran", p.Ran.Seconds()},
+			{"memory", int64(p.Memory)},
+			{"memoryMax", int64(p.MemoryMax)},
+			{"limit", int64(p.Limit)},
+			{"cpu", rounded(p.CPU)},
+			{"cpuMax", rounded(p.CPUMax)},
+			{"netIn", int64(p.NetIn)},
+			{"netOut", int64(p.NetOut)},
+			{"starts", p.Starts},
+			{"exits", p.Exits},
+			{"ramKills", p.OOMs},
+			{"deploys", p.Deploys},
 		}
 	}
-	return ok(metricsAnswer{statusOK, c.say("The metrics of your application have been loaded."), step, list})
+	return ok(c.say("The metrics of your application have been loaded."), member{"step", step}, member{"points", list})
 }
 
 // moment reads a time, as RFC 3339 or in seconds since 1970.
@@ -93,38 +87,29 @@ func moment(query url.Values, name string, otherwise time.Time) (time.Time, erro
 // rounded is a figure for clients, with two decimals.
 func rounded(f float64) float64 { return math.Round(f*100) / 100 }
 
-type happeningsAnswer struct {
-	Status  string      `json:"status"`
-	Message string      `json:"message"`
-	Events  []happening `json:"events"`
-}
-
-type happening struct {
-	Number int64                `json:"number"`
-	Date   string               `json:"date"`
-	Kind   app.HistoryEventKind `json:"kind"`
-	Text   string               `json:"text"`
-	Exit   *exit                `json:"exit"`   // of the kind exit
-	Deploy *app.DeployKind      `json:"deploy"` // of deploy and deploy_failed
-	By     *string              `json:"by"`     // the number of an account, of these two
-}
-
-func (s *server) happenings(c *call) (response, error) {
-	all, err := s.Applications.EventLog(c.Request.Context(), c.owner(), c.id)
+func (r records) events(c *call) (response, error) {
+	all, err := r.apps.EventLog(c.Request.Context(), c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}
-	list := make([]happening, len(all))
+	list := make([]object, len(all))
 	for i, p := range all {
-		list[i] = happening{Number: p.Number, Date: timestamp(p.At), Kind: p.Kind, Text: p.Text}
+		var exit, deploy, by any // null where the event is of another kind
 		if p.Exit != nil {
-			e := describeExit(*p.Exit)
-			list[i].Exit = &e
+			exit = describeExit(*p.Exit)
 		}
 		if p.Deploy != "" {
-			by := p.By.String()
-			list[i].Deploy, list[i].By = &all[i].Deploy, &by
+			deploy, by = p.Deploy, p.By.String()
+		}
+		list[i] = object{
+			{"number", p.Number},
+			{"date", timestamp(p.At)},
+			{"kind", p.Kind},
+			{"text", p.Text},
+			{"exit", exit},
+			{"deploy", deploy},
+			{"by", by},
 		}
 	}
-	return ok(happeningsAnswer{statusOK, c.say("The events of your application have been loaded."), list})
+	return ok(c.say("The events of your application have been loaded."), member{"events", list})
 }

@@ -159,7 +159,7 @@ func TestTheSecondNameOfDomainsIsNeverEmpty(t *testing.T) {
 		t.Errorf("got %s", rec.Body)
 	}
 	named(w)
-	var got struct{ Domains, CustomDomains []domain }
+	var got struct{ Domains, CustomDomains []struct{ ID string } }
 	decode(t, do(t, w.handler(), newRequest("GET", "/v2/customdomain/all", "")), &got)
 	if len(got.Domains) != 2 || len(got.CustomDomains) != 2 {
 		t.Errorf("got %+v", got)
@@ -171,7 +171,7 @@ func TestDomainsOfAnApplicationThatWasDeleted(t *testing.T) {
 	w := newWorld(t)
 	named(w)
 	w.names.Domains[0].App = "gone"
-	var got struct{ Domains []domain }
+	var got struct{ Domains []struct{ ID string } }
 	rec := do(t, w.handler(), newRequest("GET", "/v2/customdomain/all", ""))
 	decode(t, rec, &got)
 	if rec.Code != 200 || len(got.Domains) != 1 || got.Domains[0].ID != "blog.example.org" {

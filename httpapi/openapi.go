@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 )
 
 // openAPI is the description of the API, written by hand. Tests hold it
@@ -16,27 +17,23 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-// document is the description as it is sent.
-type document struct {
-	text []byte
-	etag string
-}
-
-func newDocument() document {
-	var text bytes.Buffer
-	if err := json.Compact(&text, openAPI); err != nil {
+// document is the description as it is sent, and its ETag.
+var document = sync.OnceValues(func() (text []byte, etag string) {
+	var b bytes.Buffer
+	if err := json.Compact(&b, openAPI); err != nil {
 		panic("openapi.json is not JSON: " + err.Error())
 	}
-	sum := sha256.Sum256(text.Bytes())
-	return document{text.Bytes(), `"` + hex.EncodeToString(sum[:16]) + `"`}
-}
+	sum := sha256.Sum256(b.Bytes())
+	return b.Bytes(), `"` + hex.EncodeToString(sum[:16]) + `"`
+})
 
-func (s *server) openAPI(c *call) (response, error) {
-	header := map[string]string{"ETag": s.document.etag}
-	if matches(c.Request.Header.Get("If-None-Match"), s.document.etag) {
+func serveOpenAPI(c *call) (response, error) {
+	text, etag := document()
+	header := map[string]string{"ETag": etag}
+	if matches(c.Request.Header.Get("If-None-Match"), etag) {
 		return response{status: http.StatusNotModified, header: header}, nil
 	}
-	return response{status: http.StatusOK, header: header, raw: s.document.text}, nil
+	return response{status: http.StatusOK, header: header, raw: text}, nil
 }
 
 // matches reports whether an If-None-Match header names etag.

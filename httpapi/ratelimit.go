@@ -45,33 +45,25 @@ func newLimiter(limit int, now func() time.Time) *limiter {
 	return &limiter{limit: limit, now: now, young: map[string]*window{}, turned: now()}
 }
 
-// take counts one request of key, unless the window is used up.
-func (l *limiter) take(key string) quota {
+// quota returns what is left to key, of which it counts one request if count is set.
+// Where nothing is left it counts none.
+func (l *limiter) quota(key string, count bool) quota {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
 	w := l.find(key, now)
 	if w == nil {
 		w = &window{start: now}
-		l.put(key, w, now)
+		if count {
+			l.put(key, w, now)
+		}
 	}
-	if w.used >= l.limit {
-		return l.quota(w, now, true)
+	denied := w.used >= l.limit
+	if count && !denied {
+		w.used++
 	}
-	w.used++
-	return l.quota(w, now, false)
-}
-
-// peek tells what is left to key.
-func (l *limiter) peek(key string) quota {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.now()
-	w := l.find(key, now)
-	if w == nil {
-		w = &window{start: now}
-	}
-	return l.quota(w, now, w.used >= l.limit)
+	left := w.start.Add(windowLength).Sub(now)
+	return quota{limit: l.limit, remaining: l.limit - w.used, reset: int((left + time.Second - 1) / time.Second), denied: denied}
 }
 
 // find returns the window of key that now belongs to, nil when key is unknown.
@@ -96,16 +88,6 @@ func (l *limiter) put(key string, w *window, now time.Time) {
 		l.old, l.young, l.turned = l.young, map[string]*window{}, now
 	}
 	l.young[key] = w
-}
-
-func (l *limiter) quota(w *window, now time.Time, denied bool) quota {
-	left := w.start.Add(windowLength).Sub(now)
-	return quota{
-		limit:     l.limit,
-		remaining: l.limit - w.used,
-		reset:     int((left + time.Second - 1) / time.Second),
-		denied:    denied,
-	}
 }
 
 // setHeaders writes the headers that clients read. They lock themselves out

@@ -30,7 +30,7 @@ func TestWindowIsFixed(t *testing.T) {
 		{500 * time.Millisecond, 0, 60, false},
 	} {
 		*now = now.Add(step.after)
-		q := l.take("key")
+		q := l.quota("key", true)
 		if q.remaining != step.remaining || q.reset != step.reset || q.denied != step.denied {
 			t.Errorf("after %v: %+v, want %+v", step.after, q, step)
 		}
@@ -39,12 +39,12 @@ func TestWindowIsFixed(t *testing.T) {
 
 func TestPeekDoesNotCount(t *testing.T) {
 	l, _ := testLimiter(2)
-	if q := l.peek("key"); q.remaining != 2 || q.denied || len(l.young) != 0 {
+	if q := l.quota("key", false); q.remaining != 2 || q.denied || len(l.young) != 0 {
 		t.Errorf("unknown key: %+v", q)
 	}
-	l.take("key")
-	l.take("key")
-	if q := l.peek("key"); q.remaining != 0 || !q.denied {
+	l.quota("key", true)
+	l.quota("key", true)
+	if q := l.quota("key", false); q.remaining != 0 || !q.denied {
 		t.Errorf("used up: %+v", q)
 	}
 }
@@ -52,28 +52,28 @@ func TestPeekDoesNotCount(t *testing.T) {
 func TestTableIsBoundedAndKeepsWhoIsActive(t *testing.T) {
 	l, _ := testLimiter(1 << 20)
 	for i := range 5 * generationSize {
-		l.take(fmt.Sprint(i))
-		l.take("active")
+		l.quota(fmt.Sprint(i), true)
+		l.quota("active", true)
 		if n := len(l.young) + len(l.old); n > 2*generationSize {
 			t.Fatalf("%d keys", n)
 		}
 	}
-	if q := l.peek("active"); q.remaining != 1<<20-5*generationSize {
+	if q := l.quota("active", false); q.remaining != 1<<20-5*generationSize {
 		t.Errorf("the active key: %+v", q)
 	}
-	if q := l.peek("0"); q.remaining != 1<<20 {
+	if q := l.quota("0", false); q.remaining != 1<<20 {
 		t.Error("the first key was not forgotten")
 	}
 }
 
 func TestOldKeysAreForgotten(t *testing.T) {
 	l, now := testLimiter(9)
-	l.take("old")
+	l.quota("old", true)
 	for i := range 2 {
 		*now = now.Add(generationAge)
-		l.take(fmt.Sprint("new", i))
+		l.quota(fmt.Sprint("new", i), true)
 	}
-	if q := l.peek("old"); q.remaining != 9 {
+	if q := l.quota("old", false); q.remaining != 9 {
 		t.Error("a key outlived two generations")
 	}
 }
@@ -86,12 +86,12 @@ func TestLimiterIsSafeForConcurrentUse(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 50 {
-				if !l.take("key").denied {
+				if !l.quota("key", true).denied {
 					mu.Lock()
 					allowed++
 					mu.Unlock()
 				}
-				l.peek("key")
+				l.quota("key", false)
 			}
 		})
 	}

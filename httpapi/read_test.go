@@ -69,7 +69,7 @@ func TestStatusOfAllLeavesOutDeletedApplications(t *testing.T) {
 	several(w)
 	w.fail["Status crashing"] = app.Errorf(app.NotFound, "gone")
 	rec := do(t, w.handler(), newRequest("GET", "/v2/app/all/status", ""))
-	var answer struct{ Apps []status }
+	var answer struct{ Apps []struct{ ID app.ID } }
 	decode(t, rec, &answer)
 	if rec.Code != http.StatusOK || len(answer.Apps) != 3 {
 		t.Errorf("status %d with %d applications, want 200 with 3", rec.Code, len(answer.Apps))
@@ -92,11 +92,11 @@ func TestReadingAllFailsWhenOneFails(t *testing.T) {
 
 func TestSplit(t *testing.T) {
 	d := 26*time.Hour + 3*time.Minute + 4*time.Second + 999*time.Millisecond
-	if got, want := split(d), (timeLeft{1, 2, 3, 4}); got != want {
-		t.Errorf("split(%v) = %+v, want %+v", d, got, want)
+	if got, want := string(encode(split(d))), `{"days":1,"hours":2,"minutes":3,"seconds":4}`; got != want {
+		t.Errorf("split(%v) = %s, want %s", d, got, want)
 	}
-	if got := split(-time.Hour); got != (timeLeft{}) {
-		t.Errorf("split of the past = %+v, want zeros", got)
+	if got, want := string(encode(split(-time.Hour))), `{"days":0,"hours":0,"minutes":0,"seconds":0}`; got != want {
+		t.Errorf("split of the past = %s, want %s", got, want)
 	}
 }
 

@@ -7,10 +7,10 @@ import (
 )
 
 func TestEncodeIsCompactAndReadable(t *testing.T) {
-	if got, want := string(encode(plain{"ok", "a & <b>\n"})), `{"status":"ok","message":"a & <b>\n"}`; got != want {
+	if got, want := string(encode(object{{"status", "ok"}, {"message", "a & <b>\n"}})), `{"status":"ok","message":"a & <b>\n"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := string(encode(plain{Message: "bad \xff"})); got != "{\"status\":\"\",\"message\":\"bad \ufffd\"}" && got != `{"status":"","message":"bad \ufffd"}` {
+	if got := string(encode(object{{"status", ""}, {"message", "bad \xff"}})); got != "{\"status\":\"\",\"message\":\"bad \ufffd\"}" && got != `{"status":"","message":"bad \ufffd"}` {
 		t.Errorf("bytes that are not UTF-8 became %s", got)
 	}
 }
@@ -25,7 +25,6 @@ func TestEncodePanicsOnWhatIsNotJSON(t *testing.T) {
 }
 
 func TestSend(t *testing.T) {
-	s := &server{}
 	for _, tt := range []struct {
 		method string
 		resp   response
@@ -37,8 +36,8 @@ func TestSend(t *testing.T) {
 		{"GET", response{header: map[string]string{"ETag": `"x"`}, stream: func(w http.ResponseWriter) { _, _ = w.Write([]byte("file")) }}, "file"},
 	} {
 		rec := httptest.NewRecorder()
-		c := newCall(rec, newRequest(tt.method, "/", ""), testNow)
-		s.send(c, tt.resp)
+		c := testCall(rec, newRequest(tt.method, "/", ""))
+		c.send(tt.resp)
 		if rec.Body.String() != tt.body || rec.Header().Get("ETag") != `"x"` || c.Status != rec.Code {
 			t.Errorf("%s %+v: %d %q", tt.method, tt.resp, rec.Code, rec.Body)
 		}

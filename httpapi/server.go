@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"cmp"
+	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"github.com/julienschmidt/httprouter"
 
 	"berth/app"
+	"berth/web"
 )
 
 const (
@@ -50,33 +53,22 @@ type Config struct {
 // wraps the handler SHOULD put the client's address in RemoteAddr, or all clients
 // share one allowance of failed authentications.
 func New(c Config) http.Handler {
-	if c.RateLimit <= 0 {
-		c.RateLimit = defaultRateLimit
-	}
-	if c.MaxUpload <= 0 {
-		c.MaxUpload = defaultMaxUpload
-	}
-	if c.MaxFile <= 0 {
-		c.MaxFile = c.MaxUpload
-	}
-	if c.MaxSocket <= 0 {
-		c.MaxSocket = defaultMaxSocket
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.RateLimit = cmp.Or(c.RateLimit, defaultRateLimit)
+	c.MaxUpload = cmp.Or(c.MaxUpload, defaultMaxUpload)
+	c.MaxFile = cmp.Or(c.MaxFile, c.MaxUpload)
+	c.MaxSocket = cmp.Or(c.MaxSocket, defaultMaxSocket)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	c.BaseURL = strings.TrimRight(c.BaseURL, "/")
+	auditor, deployments := auditor{c.Record, c.Applications}, newDeployments(c)
 	s := &server{
-		Config:    c,
-		tokens:    newLimiter(c.RateLimit, c.Now),
-		addresses: newLimiter(c.RateLimit, c.Now),
-		document:  newDocument(),
-		sockets:   sockets{of: map[app.AccountID]int{}},
-		uploads:   uploads{of: map[app.AccountID]int{}},
-		refusing:  make(chan struct{}, refusals),
+		Config:      c,
+		auditor:     auditor,
+		tokens:      tokens{c.Accounts, auditor, newLimiter(c.RateLimit, c.Now), newLimiter(c.RateLimit, c.Now)},
+		deployments: deployments,
+		sockets:     newSockets(c, deployments),
 	}
 	s.router = s.newRouter()
 	return s
@@ -84,50 +76,52 @@ func New(c Config) http.Handler {
 
 type server struct {
 	Config
-	router    *httprouter.Router
-	tokens    *limiter // requests of valid tokens
-	addresses *limiter // failed authentications
-	document  document
-	sockets   sockets
-	uploads   uploads       // in one request
-	refusing  chan struct{} // WebSockets that are open only to refuse
+	router      *httprouter.Router
+	auditor     auditor
+	tokens      tokens
+	deployments deployments
+	sockets     *sockets
 }
 
 // ServeHTTP answers one request.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := newCall(w, r, s.Now())
+	c := s.newCall(w, r)
 	c.Serve(s.Log, s.Now, func() { s.answer(c) }, func(begun bool) {
 		resp := response{}
 		if !begun {
 			resp = c.refusal(http.StatusInternalServerError, app.Textf(internalMessage))
 		}
-		s.record(c, resp)
+		s.auditor.record(c, resp)
 		if !begun {
-			s.send(c, resp)
+			c.send(resp)
 		}
 	})
 }
 
-func (s *server) answer(c *call) {
-	s.commonHeaders(c)
-	c.boundBody()
-	// The router matches the decoded path, so "a%2Fstatus" would be taken for
-	// the two segments "a" and "status".
-	if u := c.Request.URL; !strings.HasPrefix(u.Path, "/") || strings.Contains(strings.ToLower(u.RawPath), "%2f") {
-		s.notFound(c, c.Request)
-		return
+func (s *server) newCall(w http.ResponseWriter, r *http.Request) *call {
+	id := r.Header.Get("X-Request-Id")
+	if len(id) > 64 || !isWord(id) { // strangers write nothing but a word into the log
+		id = rand.Text()
 	}
-	s.router.ServeHTTP(c, c.Request)
+	return &call{Call: web.NewCall(w, r, id, s.Now()), now: s.Now, log: s.Log, maxLinger: 4 * s.MaxUpload}
 }
 
-func (s *server) commonHeaders(c *call) {
+func (s *server) answer(c *call) {
 	h := c.Header()
 	h.Set("X-Request-Id", c.RequestID)
 	secure(h)
 	if s.Version != "" {
 		h.Set("berth-version", s.Version)
 	}
-	s.currentQuota(c).setHeaders(h)
+	s.tokens.quota(c).setHeaders(h)
+	c.boundBody()
+	// The router matches the decoded path, so "a%2Fstatus" would be taken for
+	// the two segments "a" and "status".
+	if u := c.Request.URL; !strings.HasPrefix(u.Path, "/") || strings.Contains(strings.ToLower(u.RawPath), "%2f") {
+		notFound(c, c.Request)
+		return
+	}
+	s.router.ServeHTTP(c, c.Request)
 }
 
 // secure sets what every answer tells a browser: to keep nothing, to guess no
@@ -138,4 +132,70 @@ func secure(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("Referrer-Policy", "no-referrer")
+}
+
+func (s *server) newRouter() *httprouter.Router {
+	router := httprouter.New()
+	// Redirects lose bodies and tokens in many clients; a wrong path is a 404.
+	router.RedirectTrailingSlash = false
+	router.RedirectFixedPath = false
+	router.GlobalOPTIONS = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.(*call).send(response{status: http.StatusNoContent})
+	})
+	router.NotFound = http.HandlerFunc(notFound)
+	router.MethodNotAllowed = http.HandlerFunc(methodNotAllowed)
+	for _, r := range s.routes() {
+		router.Handle(r.Method, r.Path, s.serve(r))
+		if r.Method == http.MethodGet {
+			router.Handle(http.MethodHead, r.Path, s.serve(r))
+		}
+	}
+	return router
+}
+
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	c := w.(*call)
+	c.send(c.refusal(http.StatusNotFound, app.Textf("There is nothing at this address. The API is described at /v2/openapi.json.")))
+}
+
+func methodNotAllowed(w http.ResponseWriter, r *http.Request) {
+	c := w.(*call)
+	c.send(c.refusal(http.StatusMethodNotAllowed,
+		app.Textf("This address does not take %s. It takes %s.", r.Method, w.Header().Get("Allow"))))
+}
+
+// serve runs one route: access, handler, answer.
+func (s *server) serve(r route) httprouter.Handle {
+	return func(w http.ResponseWriter, _ *http.Request, params httprouter.Params) {
+		c := w.(*call)
+		c.Pattern, c.params, c.audit.Operation = r.Path, params, r.audit
+		if r.access == byToken {
+			if err := s.tokens.authenticate(c); err != nil {
+				c.send(s.sockets.failed(c, err))
+				return
+			}
+		}
+		s.auditor.begin(c)
+		var resp response
+		err := s.changeable(c)
+		if err == nil {
+			resp, err = r.handler(c)
+		}
+		if err != nil {
+			resp = s.sockets.failed(c, err)
+		}
+		if resp.stream == nil {
+			s.auditor.record(c, resp)
+		}
+		c.send(resp)
+		s.auditor.record(c, resp) // of a conversation
+	}
+}
+
+// changeable refuses what is to change something when nothing can be changed.
+func (s *server) changeable(c *call) error {
+	if s.Changes == nil || c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead {
+		return nil
+	}
+	return s.Changes()
 }

@@ -110,7 +110,7 @@ func TestRequestIDs(t *testing.T) {
 		r := newRequest("GET", "/v2/user", "")
 		r.Header.Set("X-Request-Id", id)
 		got := do(t, h, r).Header().Get("X-Request-Id")
-		if (got == id) != kept || !validRequestID(got) {
+		if (got == id) != kept || len(got) > 64 || !isWord(got) {
 			t.Errorf("%q became %q", id, got)
 		}
 	}

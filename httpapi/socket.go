@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 
 	"berth/app"
 )
@@ -21,65 +20,89 @@ const (
 	refusals       = 16 // open only to say why nothing else is
 )
 
-// exchange is one operation over a WebSocket.
-type exchange struct {
-	owner  app.AccountID // whose application it is
-	deploy func(ctx context.Context, file string) (socketAnswer, error)
+// sockets are the routes that speak WebSocket.
+type sockets struct {
+	deployments deployments
+	logs        app.Logs
+	baseURL     string
+	max         int64 // bytes of a file
+	open        *places
+	refusing    chan struct{} // those that are open only to refuse
 }
 
-func (s *server) uploadSocket(c *call) (response, error) {
-	return s.overSocket(c, exchange{owner: c.owner(), deploy: func(ctx context.Context, file string) (socketAnswer, error) {
-		d, err := s.Deployments.Upload(ctx, c.account, file)
+func newSockets(c Config, d deployments) *sockets {
+	return &sockets{
+		deployments: d, logs: c.Logs, baseURL: c.BaseURL, max: c.MaxSocket,
+		open: newPlaces(
+			allSockets, app.Errorf(app.Unavailable, "All %d places for uploads over WebSocket are taken. Try again in a few minutes.", allSockets),
+			accountSockets, app.Errorf(app.Limited,
+				"Your account has %d uploads over WebSocket under way, as many as one account gets. Try again when one has ended.", accountSockets)),
+		refusing: make(chan struct{}, refusals),
+	}
+}
+
+// deploy makes of a file what the client asked for, and returns the last frame.
+type deploy = func(ctx context.Context, file string) (socketAnswer, error)
+
+func (s *sockets) upload(c *call) (response, error) {
+	return s.accept(c, func(ctx context.Context, file string) (socketAnswer, error) {
+		d, err := s.deployments.Upload(ctx, c.account, file)
 		if err != nil {
 			return socketAnswer{}, err
 		}
-		c.about(d.Snapshot)
-		u := socketApp{describeForVSCode(d.Snapshot), d.CreatedAt.UnixMilli()}
-		return socketAnswer{Message: nullable(c.tell(outcome(app.Textf("Your application was uploaded"), d.Snapshot, s.Now()))), App: &u, Logs: d.Logs}, nil
-	}})
+		c.id, c.audit.name = d.ID, d.Name
+		return socketAnswer{
+			Message: new(c.outcome(app.Textf("Your application was uploaded"), d.Snapshot)), Logs: d.Logs,
+			// The extension of VS Code puts it into its list, without asking again.
+			App: append(describeForVSCode(d.Snapshot), member{"addedAtTimestamp", d.CreatedAt.UnixMilli()}),
+		}, nil
+	})
 }
 
-func (s *server) commitSocket(c *call) (response, error) {
+func (s *sockets) commit(c *call) (response, error) {
 	// Asked first, so that nobody sends a large file for nothing.
-	if _, err := s.Applications.App(c.owner(), c.id); err != nil {
+	if _, err := s.deployments.apps.App(c.owner(), c.id); err != nil {
 		return response{}, err
 	}
-	return s.overSocket(c, exchange{owner: c.owner(), deploy: func(ctx context.Context, file string) (socketAnswer, error) {
-		d, err := s.handOver(ctx, c, file)
+	return s.accept(c, func(ctx context.Context, file string) (socketAnswer, error) {
+		d, err := s.deployments.commitSpooled(ctx, c, file)
 		if err != nil {
 			return socketAnswer{}, err
 		}
-		return socketAnswer{Message: nullable(c.tell(outcome(app.Textf("Your application was updated"), d.Snapshot, s.Now()))), Logs: d.Logs}, nil
-	}})
+		return socketAnswer{Message: new(c.outcome(app.Textf("Your application was updated"), d.Snapshot)), Logs: d.Logs}, nil
+	})
 }
 
-// overSocket is the answer that speaks WebSocket.
-func (s *server) overSocket(c *call, x exchange) (response, error) {
-	if refused := c.handshake(s.BaseURL); refused != nil {
+// accept is the answer that speaks WebSocket.
+func (s *sockets) accept(c *call, do deploy) (response, error) {
+	if refused := handshake(c, s.baseURL); refused != nil {
 		return *refused, nil
 	}
 	return response{stream: func(w http.ResponseWriter) {
-		give, err := s.sockets.take(c.account.ID)
+		release, err := s.open.acquire(c.account.ID)
 		if err != nil {
 			s.refuse(c, w, err)
 			return
 		}
-		defer give()
-		s.converse(c, w, x)
+		defer release()
+		if v := newConversation(s, c, w); v != nil {
+			defer v.close()
+			v.run(do)
+		}
 	}}, nil
 }
 
 // failed is the answer to a call that failed: within the protocol where the
 // client speaks WebSocket, for all it makes of a refused handshake is that
 // nobody is there.
-func (s *server) failed(c *call, err error) response {
-	if !strings.HasPrefix(c.Pattern, socketPrefix) || c.handshake(s.BaseURL) != nil {
-		return s.failure(c, err)
+func (s *sockets) failed(c *call, err error) response {
+	if !strings.HasPrefix(c.Pattern, socketPrefix) || handshake(c, s.baseURL) != nil {
+		return c.failure(err)
 	}
 	select {
 	case s.refusing <- struct{}{}:
 	default: // strangers cannot hold more connections than that
-		return s.failure(c, err)
+		return c.failure(err)
 	}
 	return response{stream: func(w http.ResponseWriter) {
 		defer func() { <-s.refusing }()
@@ -87,10 +110,18 @@ func (s *server) failed(c *call, err error) response {
 	}}
 }
 
+// refuse sends err to a client that speaks WebSocket, and ends.
+func (s *sockets) refuse(c *call, w http.ResponseWriter, err error) {
+	if v := newConversation(s, c, w); v != nil {
+		defer v.close()
+		v.finish(v.failure(err), false)
+	}
+}
+
 // handshake returns what is wrong with a request to speak WebSocket, nil when
 // nothing is (RFC 6455, section 4.2.1). A page in a browser may speak it only if
 // it came from here; other clients send no Origin.
-func (c *call) handshake(base string) *response {
+func handshake(c *call, base string) *response {
 	h := c.Request.Header
 	refuse := func(status int, message app.Text) *response {
 		r := c.refusal(status, message)
@@ -139,34 +170,4 @@ func sameOrigin(origin, host, base string) bool {
 	}
 	b, err := url.Parse(base)
 	return strings.EqualFold(o.Host, host) || err == nil && strings.EqualFold(o.Host, b.Host)
-}
-
-// sockets counts those that are open. It is safe for concurrent use.
-type sockets struct {
-	mu  sync.Mutex
-	of  map[app.AccountID]int
-	all int
-}
-
-// take admits one more, or refuses it with app.Limited or app.Unavailable. The
-// caller MUST call give when it is closed.
-func (s *sockets) take(id app.AccountID) (give func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.of[id] >= accountSockets:
-		return nil, app.Errorf(app.Limited, "Your account has %d uploads over WebSocket under way, as many as one account gets. Try again when one has ended.", accountSockets)
-	case s.all >= allSockets:
-		return nil, app.Errorf(app.Unavailable, "All %d places for uploads over WebSocket are taken. Try again in a few minutes.", allSockets)
-	}
-	s.of[id]++
-	s.all++
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.all--
-		if s.of[id]--; s.of[id] == 0 {
-			delete(s.of, id)
-		}
-	}, nil
 }

@@ -81,7 +81,7 @@ type socketHeard struct {
 	StatusCode int
 	Message    *string
 	Progress   *socketProgress
-	App        *socketApp
+	App        json.RawMessage
 	Logs       string
 	RequestID  string
 }

@@ -31,6 +31,7 @@ var sayers = map[string][]int{
 	"host.busy":           {0},
 	"httpapi.counted":     {1, 2},
 	"httpapi.say":         {0},
+	"httpapi.wrong":       {0},
 	"files.Refused":       {0},
 	"files.cannot":        {0},
 	"files.noEntry":       {1},

@@ -20,31 +20,23 @@ import (
 const (
 	statusUnderWay = http.StatusProcessing // of a frame that is not the last
 
-	tellPace  = 200 * time.Millisecond // between two looks at what there is to tell
-	placePace = 2 * time.Second        // between two looks at the queue
-	pingPace  = 30 * time.Second
-	lastWords = 5 * time.Second // for a frame while the daemon stops
-	maxLog    = 16 << 10        // bytes of output in one frame
+	reportPace = 200 * time.Millisecond // between two frames with what is new
+	placePace  = 2 * time.Second        // between two looks at the queue
+	pingPace   = 30 * time.Second
+	lastWords  = 5 * time.Second // for a frame while the daemon stops
+	maxLog     = 16 << 10        // bytes of output in one frame
 )
 
 // socketAnswer is a frame to the client.
 type socketAnswer struct {
 	Status     string         `json:"status"`
 	StatusCode int            `json:"statusCode"` // 102 while it goes on
-	Message    nullable       `json:"message"`
+	Message    *string        `json:"message"`    // null for none: clients show any other
 	Progress   socketProgress `json:"progress"`
-	App        *socketApp     `json:"app,omitempty"`
+	App        object         `json:"app,omitempty"`
 	Logs       string         `json:"logs,omitempty"`
 	RequestID  string         `json:"requestId,omitempty"` // of an error
 	refusal    string         // in English, for the audit log
-}
-
-// socketApp is what the extension of VS Code puts into its list after an upload,
-// without asking again: all that /vscode tells of an application, and what the
-// answer to a request has besides.
-type socketApp struct {
-	vscodeApp
-	AddedAtTimestamp int64 `json:"addedAtTimestamp"` // milliseconds
 }
 
 type socketProgress struct {
@@ -52,22 +44,10 @@ type socketProgress struct {
 	Log string `json:"log"` // what happened since the last frame, in lines
 }
 
-// nullable is a text that is null when it is empty: clients show any other.
-type nullable string
-
-// MarshalJSON implements json.Marshaler.
-func (n nullable) MarshalJSON() ([]byte, error) {
-	if n == "" {
-		return []byte("null"), nil
-	}
-	return encode(string(n)), nil
-}
-
 // conversation is one open WebSocket.
 type conversation struct {
-	s    *server
+	*sockets
 	c    *call
-	x    exchange
 	conn *websocket.Conn
 	life context.Context // ends when the daemon is about to
 	wake chan struct{}
@@ -75,27 +55,27 @@ type conversation struct {
 
 	sending sync.Mutex // held while a frame is sent
 	over    bool       // the last one was; or the client has gone
-	told    int        // the bar of the last one
+	sentBar int        // of the last one
 
 	mu        sync.Mutex
 	receiving bool // the upload; meanwhile giveUp may end the conversation
 	gaveUp    bool // it did
 	bar       int
-	said      strings.Builder // not yet told
+	pending   strings.Builder // text that was not sent yet
 	build     app.Follower    // nil until there is one
 	waits     app.ID          // the application whose build waits
-	place     int             // its number in the queue, as told
+	place     int             // its number in the queue, as the client knows it
 }
 
-// open accepts a handshake that was checked, or returns nil.
-func (s *server) open(c *call, w http.ResponseWriter, x exchange) *conversation {
+// newConversation accepts a handshake that was checked, or returns nil.
+func newConversation(s *sockets, c *call, w http.ResponseWriter) *conversation {
 	conn, err := websocket.Accept(w, c.Request, &websocket.AcceptOptions{InsecureSkipVerify: true}) // handshake has looked
 	if err != nil {
 		c.Cause = err
 		return nil
 	}
 	conn.SetReadLimit(-1) // frame has a limit, and says so before the end
-	return &conversation{s: s, c: c, x: x, conn: conn, life: c.Request.Context(), wake: make(chan struct{}, 1)}
+	return &conversation{sockets: s, c: c, conn: conn, life: c.Request.Context(), wake: make(chan struct{}, 1)}
 }
 
 // close waits for all that belongs to the conversation.
@@ -107,27 +87,14 @@ func (v *conversation) close() {
 	}
 }
 
-// refuse tells err to a client that speaks WebSocket and ends.
-func (s *server) refuse(c *call, w http.ResponseWriter, err error) {
-	if v := s.open(c, w, exchange{}); v != nil {
-		defer v.close()
-		v.end(v.failure(err), false)
-	}
-}
-
-// converse takes an upload, deploys it and tells how that goes.
-func (s *server) converse(c *call, w http.ResponseWriter, x exchange) {
-	v := s.open(c, w, x)
-	if v == nil {
-		return
-	}
-	defer v.close()
+// run receives an upload, deploys it and reports how that goes.
+func (v *conversation) run(do deploy) {
 	done := make(chan struct{})
-	var telling sync.WaitGroup
-	telling.Go(func() { v.tell(done) })
+	var reporting sync.WaitGroup
+	reporting.Go(func() { v.report(done) })
 	quiet := sync.OnceFunc(func() {
 		close(done)
-		telling.Wait()
+		reporting.Wait()
 		v.flush()
 	})
 	defer quiet() // also after a panic
@@ -135,21 +102,21 @@ func (s *server) converse(c *call, w http.ResponseWriter, x exchange) {
 	if err != nil {
 		quiet()
 		if !errors.Is(err, errGaveUp) {
-			v.end(v.failure(err), false)
+			v.finish(v.failure(err), false)
 		}
 		return
 	}
 	v.conn.CloseRead(context.Background()) // answers pings; the client has nothing more to say
 	v.work.Go(func() { v.ping(done) })
 	// The file is here; whether the client waits for the answer changes nothing.
-	answer, err := x.deploy(app.WithProgress(context.WithoutCancel(v.life), v.progress), file)
+	answer, err := do(app.WithProgress(context.WithoutCancel(v.life), v.progress), file)
 	quiet()
 	if err != nil {
-		v.end(v.failure(err), true)
+		v.finish(v.failure(err), true)
 		return
 	}
 	answer.Status, answer.StatusCode = statusOK, http.StatusOK
-	v.end(answer, true)
+	v.finish(answer, true)
 }
 
 // receive spools what the client sends. A client that sends nothing is given
@@ -161,7 +128,7 @@ func (v *conversation) receive() (string, error) {
 		v.giveUp(app.Errorf(app.Invalid, "No data came for %s, so the upload was given up.", elapsed(web.Patience)))
 	})
 	defer watch.Stop()
-	slow := time.AfterFunc(web.Longest(v.s.MaxSocket), func() { v.giveUp(&app.Error{Kind: app.Invalid, Message: tooSlow(v.s.MaxSocket)}) })
+	slow := time.AfterFunc(web.Longest(v.max), func() { v.giveUp(&app.Error{Kind: app.Invalid, Message: tooSlow(v.max)}) })
 	defer slow.Stop()
 	stop := context.AfterFunc(v.life, func() {
 		why := web.LastWord(v.life)
@@ -172,8 +139,8 @@ func (v *conversation) receive() (string, error) {
 	})
 	defer stop()
 	source := &web.Witness{Reader: &socket.Chunks{
-		Limit:    v.s.MaxSocket,
-		TooLarge: app.Errorf(app.TooLarge, "The upload is larger than the %s that are allowed.", size(v.s.MaxSocket)),
+		Limit:    v.max,
+		TooLarge: app.Errorf(app.TooLarge, "The upload is larger than the %s that are allowed.", size(v.max)),
 		Next: func() (io.Reader, error) {
 			kind, r, err := v.conn.Reader(context.Background())
 			if err != nil { // may match io.EOF, as the end of an upload does
@@ -191,10 +158,10 @@ func (v *conversation) receive() (string, error) {
 			v.nudge()
 		},
 	}}
-	file, err := v.s.Deployments.Spool(context.WithoutCancel(v.life), source)
+	file, err := v.deployments.Spool(context.WithoutCancel(v.life), source)
 	if cut := v.cut(source.Err); cut != nil {
 		if file != "" {
-			v.s.Deployments.DropSpool(file)
+			v.deployments.DropSpool(file)
 		}
 		return "", cut // goes before what the deployer made of it
 	}
@@ -249,26 +216,26 @@ func (v *conversation) giveUp(err error) {
 	v.work.Add(1)
 	defer v.work.Done()
 	v.mu.Unlock()
-	v.end(v.failure(err), false)
+	v.finish(v.failure(err), false)
 }
 
 // failure is the last frame for an error.
 func (v *conversation) failure(err error) socketAnswer {
-	status, message, logs := v.s.explain(v.c, err)
+	status, message, logs := v.c.explain(err)
 	return socketAnswer{
-		Status: statusError, StatusCode: status, Message: nullable(v.c.tell(message)), Logs: logs, RequestID: v.c.RequestID,
+		Status: statusError, StatusCode: status, Message: new(v.c.translate(message)), Logs: logs, RequestID: v.c.RequestID,
 		refusal: message.String(),
 	}
 }
 
-// end sends the last frame and closes. Only the first call does. deployed tells
+// finish sends the last frame and closes. Only the first call does. deployed tells
 // an error of the upload's own from one of the conversation.
-func (v *conversation) end(a socketAnswer, deployed bool) {
+func (v *conversation) finish(a socketAnswer, deployed bool) {
 	v.mu.Lock()
 	a.Progress.Bar = v.bar
 	v.mu.Unlock()
 	v.sending.Lock()
-	v.c.concluded(a.StatusCode, a.refusal)
+	v.c.audit.conclude(a.StatusCode, a.refusal)
 	if v.over {
 		v.sending.Unlock()
 		return
@@ -315,7 +282,7 @@ func (v *conversation) write(a socketAnswer) {
 		case <-ctx.Done():
 		}
 	})()
-	v.told = a.Progress.Bar
+	v.sentBar = a.Progress.Bar
 	if err := v.conn.Write(ctx, websocket.MessageText, encode(a)); err != nil {
 		v.over = true
 	}
@@ -339,5 +306,130 @@ func (v *conversation) ping(done <-chan struct{}) {
 			_ = v.conn.CloseNow()
 			return
 		}
+	}
+}
+
+// progress notes how far a deployment has come. It never waits for the client.
+func (v *conversation) progress(p app.Progress) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.build != nil {
+		v.pending.WriteString(v.build.Take()) // belongs before what follows
+	}
+	v.waits = ""
+	switch p.Phase {
+	case app.Checked:
+		v.pending.WriteString(v.c.say("The upload is checked.") + "\n")
+	case app.Queued:
+		v.waits = p.App
+		v.queued(p.Position)
+	case app.Building:
+		v.pending.WriteString(v.c.say("Building.") + "\n")
+		v.follow(p.App)
+	case app.Launching:
+		v.pending.WriteString(v.c.say("Starting.") + "\n")
+	}
+	v.nudge()
+}
+
+// follow begins to show the output of a build. The caller holds mu.
+func (v *conversation) follow(id app.ID) {
+	if v.build != nil {
+		return
+	}
+	f, err := v.logs.FollowBuild(id)
+	if err != nil { // then the output comes at the end alone
+		v.c.log.Warn("cannot follow a build", "app", id, "request", v.c.RequestID, "cause", err)
+		return
+	}
+	v.build = f
+}
+
+// queued reports a place in the queue. The caller holds mu.
+func (v *conversation) queued(place int) {
+	v.place = place
+	v.pending.WriteString(v.c.say("Waiting to be built: number %d in the queue.", place) + "\n")
+}
+
+// nudge wakes report. It never blocks.
+func (v *conversation) nudge() {
+	select {
+	case v.wake <- struct{}{}:
+	default:
+	}
+}
+
+// report sends what is new until done, at the pace of the client, and a few times a
+// second at most.
+func (v *conversation) report(done <-chan struct{}) {
+	places := time.NewTicker(placePace)
+	defer places.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-places.C:
+			v.checkQueue()
+			continue
+		case <-v.wake:
+		case <-v.output():
+		}
+		v.flush()
+		select {
+		case <-done:
+			return
+		case <-time.After(reportPace):
+		}
+	}
+}
+
+// output receives when the build may have printed, never without a build.
+func (v *conversation) output() <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.build == nil {
+		return nil
+	}
+	return v.build.Ready()
+}
+
+// checkQueue reports a build that waits and has moved up.
+func (v *conversation) checkQueue() {
+	v.mu.Lock()
+	id := v.waits
+	v.mu.Unlock()
+	if id == "" {
+		return
+	}
+	snapshot, err := v.deployments.apps.App(v.c.owner(), id)
+	if err != nil {
+		return // gone; the deployment reports that
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.waits == id && snapshot.Position > 0 && snapshot.Position != v.place {
+		v.queued(snapshot.Position)
+		v.nudge()
+	}
+}
+
+// flush sends what is new now, in frames of a bounded size.
+func (v *conversation) flush() {
+	v.sending.Lock()
+	defer v.sending.Unlock()
+	v.mu.Lock()
+	if v.build != nil {
+		v.pending.WriteString(v.build.Take())
+	}
+	log, bar := v.pending.String(), v.bar
+	v.pending.Reset()
+	v.mu.Unlock()
+	for !v.over && (log != "" || bar != v.sentBar) {
+		n := len(log)
+		if n > maxLog {
+			n = max(strings.LastIndexByte(log[:maxLog], '\n')+1, strings.IndexByte(log, '\n')+1)
+		}
+		v.write(socketAnswer{Status: statusOK, StatusCode: statusUnderWay, Progress: socketProgress{Bar: bar, Log: log[:n]}})
+		log = log[n:]
 	}
 }

@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
@@ -9,11 +11,121 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"berth/app"
 	"berth/web"
 )
+
+// response is what a handler answers.
+type response struct {
+	status int
+	body   any               // encoded as JSON; nil only for HEAD and 304
+	raw    []byte            // JSON that is encoded already, instead of body
+	header map[string]string // added to the common headers
+	// refusal is the message of an error in English, as the audit log has it.
+	refusal string
+	stream  func(w http.ResponseWriter) // writes the whole answer itself, instead of the above
+}
+
+// The words of the field status.
+const (
+	statusOK    = "ok"
+	statusError = "error"
+)
+
+// object is a JSON object. Its members keep their order.
+type object []member
+
+type member struct {
+	name  string
+	value any
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o object) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // links keep their "&" readable: the type of an answer is never HTML
+	b.WriteByte('{')
+	for i, m := range o {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if err := e.Encode(m.name); err != nil {
+			return nil, err
+		}
+		b.WriteByte(':')
+		if err := e.Encode(m.value); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// ok is the answer of an operation: a sentence, and what it is about.
+func ok(message string, found ...member) (response, error) {
+	return response{status: http.StatusOK, body: append(object{{"status", statusOK}, {"message", message}}, found...)}, nil
+}
+
+// numbered is ok with the status code, which some operations repeat.
+func numbered(message string, found ...member) (response, error) {
+	body := append(object{{"status", statusOK}, {"statusCode", http.StatusOK}, {"message", message}}, found...)
+	return response{status: http.StatusOK, body: body}, nil
+}
+
+// send writes the answer of a call: the only place that writes JSON.
+func (c *call) send(resp response) {
+	h := c.Header()
+	for name, value := range resp.header {
+		h.Set(name, value)
+	}
+	if resp.stream != nil {
+		resp.stream(c)
+		return
+	}
+	// A client that takes nothing must not hold the answer for ever. Twice the
+	// web.Patience, for net/http may first read a body that nobody wanted. The next
+	// request on the connection begins without a deadline (see web.Call.Serve).
+	control := http.NewResponseController(c.ResponseWriter)
+	_ = control.SetWriteDeadline(time.Now().Add(2 * web.Patience))
+	body := resp.raw
+	if resp.body != nil {
+		body = encode(resp.body)
+	}
+	if body == nil {
+		c.WriteHeader(resp.status)
+		return
+	}
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	linger := resp.status >= http.StatusBadRequest && c.Partial() && control.EnableFullDuplex() == nil
+	if linger {
+		h.Set("Connection", "close") // before the next request is lost in what is left of this one
+	}
+	c.WriteHeader(resp.status)
+	if !c.head() {
+		// A failed write means that the client has gone; nobody is left to tell.
+		_, _ = c.Write(body)
+	}
+	if linger {
+		c.Linger(control, c.maxLinger)
+	}
+}
+
+// encode returns v as compact JSON. It panics when v cannot be encoded, which is a
+// mistake in this package.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err)
+	}
+	return bytes.TrimRight(b.Bytes(), "\n")
+}
 
 // statusOf is the one table from the kind of an error to the HTTP status.
 var statusOf = [...]int{
@@ -60,12 +172,12 @@ type errorBody struct {
 }
 
 // failure turns an error into the answer.
-func (s *server) failure(c *call, err error) response {
-	status, message, logs := s.explain(c, err)
+func (c *call) failure(err error) response {
+	status, message, logs := c.explain(err)
 	resp := c.refusal(status, message)
-	body := resp.body.(errorBody)
+	body := resp.body.(*errorBody)
 	body.Message, body.Logs = withOutput(body.Message, logs), logs
-	resp.body, resp.refusal = body, withOutput(resp.refusal, logs)
+	resp.refusal = withOutput(resp.refusal, logs)
 	return resp
 }
 
@@ -84,7 +196,7 @@ var (
 // upload that failed nothing is left to ask for its log.
 func withOutput(message, logs string) string {
 	var last []string
-	room := maxOutputBytes
+	left := maxOutputBytes
 	lines := strings.Split(logs, "\n")
 	for i := len(lines) - 1; i >= 0 && len(last) < maxOutputLines; i-- {
 		line := escape.ReplaceAllString(stamp.ReplaceAllString(lines[i], ""), "")
@@ -92,7 +204,7 @@ func withOutput(message, logs string) string {
 		if line == "" || strings.HasPrefix(line, "[berth] ") { // which the message says
 			continue
 		}
-		if room -= len(line) + 1; room < 0 {
+		if left -= len(line) + 1; left < 0 {
 			break
 		}
 		last = append(last, line)
@@ -109,16 +221,6 @@ func printable(r rune) rune {
 	return r
 }
 
-// softened is a failure with the status 200, as that of app.Already: clients
-// that tell an amount of RAM the account may not have from a fault expect that.
-func (s *server) softened(c *call, err error) response {
-	resp := s.failure(c, err)
-	body := resp.body.(errorBody)
-	resp.status, body.StatusCode, body.Code = http.StatusOK, http.StatusOK, http.StatusOK
-	resp.body = body
-	return resp
-}
-
 // refusal is the answer of an error that is known by its HTTP status.
 func (c *call) refusal(status int, message app.Text) response {
 	header := map[string]string{}
@@ -130,52 +232,45 @@ func (c *call) refusal(status int, message app.Text) response {
 	case http.StatusServiceUnavailable:
 		header["Retry-After"] = strconv.Itoa(retryUnavailable)
 	}
-	return response{status: status, header: header, refusal: message.String(), body: errorBody{
+	return response{status: status, header: header, refusal: message.String(), body: &errorBody{
 		Status:     statusError,
 		StatusCode: status,
 		Code:       status,
-		Message:    c.tell(message),
+		Message:    c.translate(message),
 		RequestID:  c.RequestID,
 	}}
 }
 
 // explain returns what the user may know of err and keeps the rest for the log.
-func (s *server) explain(c *call, err error) (status int, message app.Text, logs string) {
+func (c *call) explain(err error) (status int, message app.Text, logs string) {
 	if why := web.LastWord(c.Request.Context()); why != nil && (errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded)) {
 		c.Cause, err = err, why
 	}
-	status, message = told(err)
-	var e *app.Error
-	switch known := errors.As(err, &e); {
+	status, message = shown(err)
+	e, known := errors.AsType[*app.Error](err)
+	switch {
 	case status == http.StatusInternalServerError:
-		s.Log.Error("internal error", "route", c.Pattern, "request", c.RequestID, "cause", err)
+		c.log.Error("internal error", "route", c.Pattern, "request", c.RequestID, "cause", err)
 		return status, message, ""
 	case !known:
 		c.Cause = err
 		return status, message, ""
-	}
-	if e.Err != nil {
+	case e.Err != nil:
 		c.Cause = e.Err
 	}
 	return status, message, e.Logs
 }
 
-// toldInEnglish is told for the audit log.
-func toldInEnglish(err error) (status int, message string) {
-	status, text := told(err)
-	return status, text.String()
-}
-
-// told is what the user may know of err.
-func told(err error) (status int, message app.Text) {
-	var e *app.Error
+// shown is what the user may know of err.
+func shown(err error) (status int, message app.Text) {
+	e, known := errors.AsType[*app.Error](err)
 	switch {
-	case errors.As(err, &e) && e.Kind > app.Internal && int(e.Kind) < len(statusOf):
+	case known && e.Kind > app.Internal && int(e.Kind) < len(statusOf):
 		if e.Message.IsZero() {
 			return statusOf[e.Kind], app.Textf(fallbackMessage)
 		}
 		return statusOf[e.Kind], e.Message
-	case e == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+	case !known && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return http.StatusServiceUnavailable, app.Textf(cancelledMessage)
 	}
 	return http.StatusInternalServerError, app.Textf(internalMessage)

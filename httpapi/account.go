@@ -1,0 +1,127 @@
+package httpapi
+
+import (
+	"time"
+
+	"berth/app"
+)
+
+// planEnd is the end of every plan: an account here does not expire, but
+// clients need a date, and this one lies within what time.Duration can count.
+var planEnd = time.Date(2099, time.December, 31, 23, 59, 59, 0, time.UTC)
+
+// clusterName is where every application is, for clients that show it.
+const clusterName = "berth"
+
+// accounts are the routes of the account itself.
+type accounts struct {
+	app.Accounts
+	apps  app.Applications
+	names app.Names
+	teams app.Teams
+}
+
+func (a accounts) user(c *call) (response, error) {
+	u, err := a.describe(c, a.apps.Apps(c.account.ID))
+	if err != nil {
+		return response{}, err
+	}
+	return ok(c.say("The information of your account has been loaded."), member{"user", u})
+}
+
+// vscode is all that the extension of VS Code shows, in one answer.
+func (a accounts) vscode(c *call) (response, error) {
+	teams, err := a.teams.Memberships(c.Request.Context(), c.account.ID)
+	if err != nil {
+		return response{}, err
+	}
+	apps := a.apps.Apps(c.account.ID)
+	u, err := a.describe(c, apps)
+	if err != nil {
+		return response{}, err
+	}
+	own, helped := make([]object, len(apps)), make([]app.ID, len(teams))
+	for i, snap := range apps {
+		own[i] = describeForVSCode(snap)
+	}
+	for i, m := range teams {
+		helped[i] = m.App
+	}
+	u = append(u, object{{"avatar", nil}, {"appsStatus", own}, {"appsTeam", helped}}...) // accounts have no avatars here
+	return ok(c.say("The information of your account has been loaded."), member{"user", u})
+}
+
+// describe shows the account that asks.
+func (a accounts) describe(c *call, apps []app.Snapshot) (object, error) {
+	names, err := a.names.Names(c.Request.Context(), c.account.ID)
+	if err != nil {
+		return nil, err
+	}
+	used, ids := app.MB(0), make([]app.ID, len(apps))
+	for i, snap := range apps {
+		ids[i] = snap.ID
+		used += snap.RAM
+	}
+	subdomains, domains := make([]app.ID, len(names.Subdomains)), make([]string, len(names.Domains))
+	for i, sub := range names.Subdomains {
+		subdomains[i] = sub.ID
+	}
+	for i, d := range names.Domains {
+		domains[i] = d.Name
+	}
+	return object{
+		{"userID", c.account.ID.String()},
+		{"totalRamMb", c.account.TotalRAM},
+		{"ramUsedMb", used},
+		{"subdomains", subdomains},
+		{"customdomains", domains},
+		{"apps", ids},
+		{"plan", c.account.Plan},
+		{"locale", c.account.Locale},
+		{"lastDataLeft", split(planEnd.Sub(c.now()))},
+		{"planDataEnd", timestamp(planEnd)},
+		{"username", c.account.Name},
+	}, nil
+}
+
+func split(d time.Duration) object {
+	seconds := int64(max(d, 0) / time.Second)
+	return object{
+		{"days", seconds / 86400}, {"hours", seconds / 3600 % 24}, {"minutes", seconds / 60 % 60}, {"seconds", seconds % 60},
+	}
+}
+
+func describeForVSCode(s app.Snapshot) object {
+	return object{
+		{"id", s.ID},
+		{"name", s.Name},
+		{"apts", append([]string{}, s.Apts...)}, // an empty list, not null
+		{"autoRestart", s.AutoRestart},
+		{"avatarURL", s.AvatarURL},
+		{"clusterName", clusterName},
+		{"exitCode", s.ExitCode()},
+		{"lang", s.Code.Lang},
+		{"mainFile", s.Code.Main},
+		{"online", s.Running},
+		{"ram", s.RAM},
+		{"ramKilled", s.RAMKilled()},
+		{"type", s.Type},
+		{"version", s.Code.Version},
+	}
+}
+
+func (a accounts) setLocale(c *call) (response, error) {
+	locale := c.params.ByName("locale")
+	c.audit.Note("locale=%s", locale)
+	err := a.SetLocale(c.Request.Context(), c.account.ID, locale)
+	if app.KindOf(err) == app.NotFound {
+		resp := c.failure(err)
+		resp.body.(*errorBody).LocaleList = app.Locales
+		return resp, nil
+	}
+	if err != nil {
+		return response{}, err
+	}
+	c.locale = locale // in which the answer is the first
+	return ok(c.say("Your locale was set to %s.", locale), member{"locale", locale})
+}
