@@ -14,7 +14,7 @@ import (
 
 	"berth/app"
 	"berth/daemon/settings"
-	"berth/httpapi"
+	"berth/web"
 )
 
 // oneConn is a listener of one connection, which follows the clock of a bubble.
@@ -56,7 +56,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := newServer(t.Context(), http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 				l := &oneConn{make(chan net.Conn), make(chan struct{})}
-				gate := httpapi.NewGate(l, 16)
+				gate := web.LimitListener(l, web.Limits{All: 16})
 				gate.Guard(server)
 				ended := make(chan error)
 				go func() { ended <- server.Serve(gate) }()

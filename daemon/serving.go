@@ -48,7 +48,7 @@ var upgraded = app.Errorf(app.Unavailable, "The server is being upgraded. Send i
 type serving struct {
 	server   *http.Server
 	handlers *web.Inflight
-	gate     *httpapi.Gate
+	listener *web.LimitedListener
 	closing  atomic.Bool             // it ends because it is to
 	leaving  atomic.Bool             // every answer closes its connection
 	quiet    bool                    // no request has to be interrupted for an upgrade
@@ -101,13 +101,15 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 		}
 		v.answer(w, r, d.handler)
 	}), d.log)
-	v.gate = httpapi.NewGate(l, d.settings.Connections, d.settings.TrustedProxies()...)
-	v.gate.Guard(v.server)
+	v.listener = web.LimitListener(l, web.Limits{
+		All: d.settings.Connections, Trusted: d.settings.TrustedProxies(), Refuse: httpapi.RefuseConnection,
+	})
+	v.listener.Guard(v.server)
 	ended, over := context.WithCancel(context.Background())
 	v.ended = ended
 	v.work.Go(func() error {
 		defer over()
-		if err := v.server.Serve(v.gate); !errors.Is(err, http.ErrServerClosed) && !v.closing.Load() {
+		if err := v.server.Serve(v.listener); !errors.Is(err, http.ErrServerClosed) && !v.closing.Load() {
 			return fmt.Errorf("cannot serve: %w", err)
 		}
 		return nil
@@ -215,16 +217,10 @@ func (v *serving) settle(ctx context.Context, patience time.Duration) {
 // connection which was accepted before, so it only closes idle ones.
 func (v *serving) shutdown(ctx context.Context) error {
 	v.closing.Store(true)
-	_ = v.gate.Close() // a duplicate
+	_ = v.listener.Close() // a duplicate
 	<-v.ended.Done()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for v.gate.Busy() > 0 {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if err := v.listener.Wait(ctx, true); err != nil {
+		return err
 	}
 	return v.server.Shutdown(ctx)
 }

@@ -35,9 +35,8 @@ type sites struct {
 	manager  *certs.Manager // nil where certificates come from files alone
 	reading  sync.Mutex     // an older table must not take the place of a newer
 	servers  []*http.Server
-	listen   []net.Listener
+	listen   []*proxy.Listener
 	handled  *web.Inflight
-	busy     proxy.Busy
 	closing  atomic.Bool        // they end because they are to
 	end      context.CancelFunc // of what outlives its request
 	life     context.Context    // until end
@@ -111,9 +110,11 @@ func (e *sites) add(ctx context.Context, h *handover, address string, handler ht
 		defer leave()
 		handler.ServeHTTP(w, r)
 	}), e.log)
-	server.TLSConfig, server.ConnState = secure, e.busy.Changed
+	server.TLSConfig = secure
+	limited := proxy.Listen(l, web.Limits{All: e.settings.Connections, Trusted: e.settings.TrustedProxies()})
+	limited.Guard(server)
 	e.servers = append(e.servers, server)
-	e.listen = append(e.listen, proxy.Bound(l, e.settings.Connections, e.settings.TrustedProxies()))
+	e.listen = append(e.listen, limited)
 	return nil
 }
 
@@ -152,7 +153,9 @@ func (e *sites) shutdown(ctx context.Context) {
 	for _, l := range e.listen {
 		_ = l.Close() // again by Shutdown
 	}
-	e.busy.Wait(ctx)
+	for _, l := range e.listen {
+		_ = l.Wait(ctx, false)
+	}
 	for _, server := range e.servers {
 		if err := server.Shutdown(ctx); err != nil {
 			_ = server.Close()

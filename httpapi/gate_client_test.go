@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"berth/web"
 )
 
 // from is a listener whose connections say they come from somewhere else.
@@ -43,14 +45,14 @@ func (l *from) Accept() (net.Conn, error) {
 }
 
 // behind serves w behind a gate with all places, on a real listener.
-func behind(t *testing.T, w *world, all int) (*from, *Gate) {
+func behind(t *testing.T, w *world, all int) (*from, *web.LimitedListener) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := &from{Listener: l}
-	g := NewGate(f, all)
+	g := web.LimitListener(f, web.Limits{All: all, Refuse: RefuseConnection})
 	server := &http.Server{Handler: w.handler(), MaxHeaderBytes: 64 << 10, DisableGeneralOptionsHandler: true}
 	g.Guard(server)
 	ended := make(chan error)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"berth/web"
 )
 
 const asUser = "GET /v2/user HTTP/1.1\r\nHost: a\r\nApi-Token: " + goodToken + "\r\n\r\n"
@@ -50,7 +52,7 @@ func TestWhatIsNotHTTP(t *testing.T) {
 			c.wantClosed()
 		})
 	}
-	waitFor(t, func() bool { total, _, _ := g.taken(); return total == 0 })
+	waitFor(t, func() bool { return g.Stats().Served == 0 })
 }
 
 func TestGarbageBehindARequest(t *testing.T) {
@@ -78,7 +80,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 		if resp, _ := idle[i].answer(); resp.StatusCode != http.StatusOK {
 			t.Fatalf("status %d", resp.StatusCode)
 		}
-		waitFor(t, func() bool { return g.idles() == i+1 })
+		waitFor(t, func() bool { return g.Stats().Idle == i+1 })
 	}
 	for range 3 {
 		c := call1(t, l)
@@ -87,7 +89,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 			t.Errorf("status %d", resp.StatusCode)
 		}
 		_ = c.Close()
-		waitFor(t, func() bool { total, _, _ := g.taken(); return total == 7 && g.idles() == 7 })
+		waitFor(t, func() bool { n := g.Stats(); return n.Served == 7 && n.Idle == 7 })
 	}
 	idle[0].wantClosed()
 	idle[7].say(asUser)
@@ -99,15 +101,15 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 // Connections that never say anything are idle too: a few addresses with as many
 // as each gets keep nobody out.
 func TestSilentConnectionsMakeRoom(t *testing.T) {
-	l, g := behind(t, newWorld(t), addressShare)
-	silent := make([]*client, addressShare)
+	l, g := behind(t, newWorld(t), web.AddressShare)
+	silent := make([]*client, web.AddressShare)
 	for i := range silent {
 		l.set(fmt.Sprint("192.0.2.", i))
 		silent[i] = call1(t, l)
 		if i%2 == 0 {
 			silent[i].say("GET /v2/user HTTP/1.1\r\n") // and never the rest
 		}
-		waitFor(t, func() bool { total, _, _ := g.taken(); return total == i+1 })
+		waitFor(t, func() bool { return g.Stats().Served == i+1 })
 	}
 	l.set("192.0.2.99")
 	c := call1(t, l)
@@ -116,24 +118,6 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 		t.Errorf("status %d", resp.StatusCode)
 	}
 	silent[0].wantClosed()
-}
-
-func (g *Gate) idles() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	n := 0
-	for c := range g.conns {
-		if c.idle {
-			n++
-		}
-	}
-	return n
-}
-
-func (g *Gate) taken() (total, spare, addresses int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.total, g.spare, len(g.from)
 }
 
 func waitFor(t *testing.T, done func() bool) {
@@ -175,11 +159,11 @@ func TestFullServerSaysSo(t *testing.T) {
 	w := newWorld(t)
 	l, g := behind(t, w, 4)
 	_, release := busy(t, w, l, 4)
-	silent := make([]*client, spareConns-1)
+	silent := make([]*client, web.MaxRefused-1)
 	for i := range silent {
 		silent[i] = call1(t, l)
 	}
-	waitFor(t, func() bool { _, spare, _ := g.taken(); return spare == len(silent) })
+	waitFor(t, func() bool { return g.Stats().Refused == len(silent) })
 	c := call1(t, l)
 	c.say(asUser)
 	resp, body := c.answer()
@@ -188,12 +172,12 @@ func TestFullServerSaysSo(t *testing.T) {
 		t.Errorf("status %d %+v %v", resp.StatusCode, body, resp.Header)
 	}
 	c.wantClosed()
-	waitFor(t, func() bool { _, spare, _ := g.taken(); return spare == len(silent) })
+	waitFor(t, func() bool { return g.Stats().Refused == len(silent) })
 	_ = call1(t, l) // takes the last of the spare places
-	waitFor(t, func() bool { _, spare, _ := g.taken(); return spare == spareConns })
+	waitFor(t, func() bool { return g.Stats().Refused == web.MaxRefused })
 	call1(t, l).wantClosed()
 	release()
-	waitFor(t, func() bool { total, _, _ := g.taken(); return total == 0 })
+	waitFor(t, func() bool { return g.Stats().Served == 0 })
 	c = call1(t, l)
 	c.say(asUser)
 	if resp, _ := c.answer(); resp.StatusCode != http.StatusOK {
@@ -203,7 +187,7 @@ func TestFullServerSaysSo(t *testing.T) {
 
 func TestOneAddressGetsItsShare(t *testing.T) {
 	w := newWorld(t)
-	l, g := behind(t, w, 2*addressShare)
+	l, g := behind(t, w, 2*web.AddressShare)
 	l.set("2001:db8::1")
 	_, release := busy(t, w, l, 2)
 	l.set("2001:db8::ffff") // the same customer
@@ -222,7 +206,7 @@ func TestOneAddressGetsItsShare(t *testing.T) {
 		_ = c.Close()
 	}
 	release()
-	waitFor(t, func() bool { total, spare, addresses := g.taken(); return total+spare+addresses == 0 })
+	waitFor(t, func() bool { n := g.Stats(); return n.Served+n.Refused+n.Addresses == 0 })
 }
 
 // A WebSocket gives its place back too.
@@ -237,5 +221,5 @@ func TestWebSocketThroughAGate(t *testing.T) {
 			t.Errorf("it ended with %+v", last)
 		}
 	}
-	waitFor(t, func() bool { total, _, _ := g.taken(); return total == 0 })
+	waitFor(t, func() bool { return g.Stats().Served == 0 })
 }

@@ -28,6 +28,10 @@ func serve(c *Caller) *cobra.Command {
 		cmd.Flags().Visit(func(f *pflag.Flag) { flags = append(flags, "--"+f.Name+"="+f.Value.String()) })
 		log := slog.New(slog.NewTextHandler(c.Stderr, nil))
 		c.Then = func(ctx context.Context) error {
+			// net/http prints by the default logger what a program sends that nobody asked for. A program
+			// must not fill the daemon's log.
+			slog.SetLogLoggerLevel(slog.LevelDebug)
+			slog.SetDefault(log)
 			sig := daemon.NewSignals(ctx)
 			defer sig.Stop()
 			return daemon.Serve(sig, daemon.Options{Settings: s, Args: flags, Log: log, Examine: doctor.Examine})

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"time"
 
@@ -38,9 +37,9 @@ type Config struct {
 	Sites     string        // the domain below which sites are; "" when not known
 	// MaxUpload bounds the body of an upload, MaxFile the file in it, in bytes.
 	MaxUpload, MaxFile int64
-	Insecure           bool           // let people sign in over plain HTTP
-	BaseURL            string         // under which browsers reach the panel; "" when not known
-	Trusted            []netip.Prefix // proxies whose X-Forwarded-For and -Proto are believed
+	Insecure           bool         // let people sign in over plain HTTP
+	BaseURL            string       // under which browsers reach the panel; "" when not known
+	Trusted            web.Networks // proxies whose X-Forwarded-For and -Proto are believed
 	Version            string
 	Log                *slog.Logger     // nothing is logged when nil
 	Now                func() time.Time // time.Now when nil

@@ -222,8 +222,8 @@ func TestRapidResetsInHTTP2(t *testing.T) {
 		t.Errorf("the program had %d requests of one connection at once", n)
 	}
 	eventually(t, "nothing is left", func() bool {
-		w.proxy.places.mu.Lock()
-		defer w.proxy.places.mu.Unlock()
-		return now.Load() == 0 && len(w.proxy.places.taken) == 0
+		w.proxy.perSite.mu.Lock()
+		defer w.proxy.perSite.mu.Unlock()
+		return now.Load() == 0 && len(w.proxy.perSite.of) == 0
 	})
 }

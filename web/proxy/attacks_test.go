@@ -1,13 +1,10 @@
 package proxy
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -229,119 +226,3 @@ func TestSlowHeaders(t *testing.T) {
 		t.Errorf("held for %v: %s", took, text)
 	}
 }
-
-// bound is a listener for so many connections, and a way to make one of them.
-func bound(t *testing.T, all int) (b *Bounded, next func() (client net.Conn, in *bounded)) {
-	t.Helper()
-	l := listen(t)
-	b = Bound(l, all, nil)
-	t.Cleanup(func() { _ = b.Close() })
-	return b, func() (net.Conn, *bounded) {
-		t.Helper()
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		in, err := b.Listener.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = in.Close() })
-		return c, b.admit(in)
-	}
-}
-
-// A new connection takes the place of the one that was idle for longest, and of
-// none that something is done for.
-func TestBound(t *testing.T) {
-	b, next := bound(t, 3)
-	var held []*bounded
-	var clients []net.Conn
-	for range 3 {
-		c, in := next()
-		in.enter()
-		held, clients = append(held, in), append(clients, c)
-	}
-	if _, in := next(); in != nil {
-		t.Error("a fourth connection is served, though three are busy")
-	}
-	b.mu.Lock()
-	held[1].change(0, 1) // it waits for a body
-	b.mu.Unlock()
-	held[2].leave() // it has its answer
-	for i, want := range []int{1, 2} {
-		_, in := next()
-		if in == nil {
-			t.Fatalf("number %d is not served", i)
-		}
-		in.enter()
-		_ = clients[want].SetReadDeadline(time.Now().Add(time.Minute))
-		if _, err := clients[want].Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("the one that was idle for longest is not closed: %v", err)
-		}
-	}
-	_ = held[0].Close()
-	_ = held[0].Close() // its place counts once
-	if len(b.conns) != 2 {
-		t.Errorf("%d places are taken, want 2", len(b.conns))
-	}
-	for address, want := range map[string]string{
-		"192.0.2.1:1": "192.0.2.1/32", "[2001:db8::1:2]:1": "2001:db8::/64", "[::ffff:192.0.2.1]:1": "192.0.2.1/32", "127.0.0.1:1": "invalid Prefix", "[::1]:1": "invalid Prefix",
-	} {
-		if got := b.key(named(address)).String(); got != want {
-			t.Errorf("%s counts as %s, want %s", address, got, want)
-		}
-	}
-}
-
-// One address gets a sixteenth of the connections: when those are idle, its own.
-func TestBoundOfAnAddress(t *testing.T) {
-	b := Bound(listen(t), 2*addressShare, []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")})
-	defer b.Close()
-	from := func(address string) *bounded {
-		ours, theirs := net.Pipe()
-		t.Cleanup(func() { _ = ours.Close(); _ = theirs.Close() })
-		return b.admit(cameFrom{ours, named(address)})
-	}
-	for i := range 4 {
-		if in := from("203.0.113.1:1"); in == nil {
-			t.Fatalf("number %d of an address whose others are idle is not served", i)
-		}
-	}
-	if n := b.from[netip.MustParsePrefix("203.0.113.1/32")]; n != 2 {
-		t.Errorf("an address has %d connections, want 2", n)
-	}
-	for i, want := range []bool{true, true, false} {
-		in := from("203.0.113.2:1")
-		if (in != nil) != want {
-			t.Errorf("number %d of an address whose others are busy is served: %v", i, in != nil)
-		}
-		if in != nil {
-			in.enter()
-		}
-	}
-	for i := range 2*addressShare - 2 { // the last ones in the place of the two that are idle
-		in := from("198.51.100.7:1")
-		if in == nil {
-			t.Fatalf("number %d of a trusted proxy is not served", i)
-		}
-		in.enter()
-	}
-	if from("198.51.100.7:1") != nil {
-		t.Error("there are more connections than there may be")
-	}
-}
-
-// cameFrom is a connection from anywhere.
-type cameFrom struct {
-	net.Conn
-	from net.Addr
-}
-
-func (c cameFrom) RemoteAddr() net.Addr { return c.from }
-
-type named string
-
-func (named) Network() string  { return "tcp" }
-func (n named) String() string { return string(n) }

@@ -18,18 +18,18 @@
 //
 // # One request for a site
 //
-//  1. Bounded.Accept (server.go) limits the connections. In mode edge, web/certs does the
+//  1. Listener.Accept (server.go) limits the connections (web.LimitedListener). In mode edge, web/certs does the
 //     TLS handshake, and serveBaseURL (daemon/handler.go) gives the host of base_url to the API
 //     and the panel. On port 80 Proxy.Redirect (proxy.go) sends the visitor to HTTPS.
 //  2. Proxy.ServeHTTP (proxy.go) takes the name of the host from the request (hostOf).
-//     Proxy.route (names.go) finds the site: by the first label below proxy.domain, or in
+//     Proxy.route finds the site: by the first label below proxy.domain, or in
 //     Names, an atomic table of verified domains.
 //  3. Config.Look is sites.look (daemon/sites.go). At each request it makes a Site from
 //     the unit's atomic snapshot (host.Host.Find), so the proxy keeps no state of an
 //     application. Site.Port is Snapshot.Reach: unit.lookForPort (host/watch.go) finds it
 //     after each start with proc.Run.Listens.
-//  4. Proxy.trace (headers.go) finds the address of the visitor. places limits the
-//     requests of one site. Proxy.admit (hold.go) holds the request while the site is
+//  4. inbound.trace (headers.go) finds the address of the visitor. Proxy.perSite limits the
+//     requests of one site. Proxy.admit (start.go) holds the request while the site is
 //     starting, and counts it under its port.
 //  5. A site that is not up gets a page (pages.go). A site of files (app.Code.Static) has
 //     a Static instead of a port: an os.Root of its tree. For the host it is an
@@ -37,11 +37,10 @@
 //  6. Everything else goes to httputil.ReverseProxy, which removes the hop headers.
 //     Proxy.rewrite (forward.go) removes what no program may see or believe, and adds
 //     what is true.
-//  7. upstream.RoundTrip (upstream.go) sends the request to the port on 127.0.0.1, or on
-//     ::1 if nothing listens there. A GET or HEAD without a body goes over a kept
-//     connection (line, line.go). http.Transport sends all other requests.
-//  8. Proxy.modify (forward.go) drops cookies that would reach other sites, and those of
-//     the panel. If there is no answer, Proxy.failed chooses a page.
+//  7. http.Transport (newTransport, forward.go) sends the request to the port on 127.0.0.1,
+//     or on ::1 if nothing listens there, over a kept connection if there is one.
+//  8. cleanAnswer (headers.go) drops cookies that would reach other sites, and those of
+//     the panel. If there is no answer, Proxy.failed (forward.go) chooses a page.
 //
 // The daemon reads Names from the database again after each of its own changes
 // (sites.refresh): a proof, another site for a domain, a removed domain (claims,

@@ -3,11 +3,12 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,13 +17,16 @@ import (
 )
 
 const (
-	dialPatience   = 5 * time.Second
-	answerPatience = time.Minute // between the request's end and the answer's headers
+	dialTimeout   = 5 * time.Second
+	answerTimeout = time.Minute     // between the request's end and the answer's headers
+	healthTimeout = 5 * time.Second // of one question for a program's health
 	// idleUpstream is shorter than what servers keep a connection for (Node 5 s,
 	// Gunicorn 2 s): one that they close at the moment it is used costs a
 	// request that cannot be sent twice.
 	idleUpstream = 1500 * time.Millisecond
 	idlePerSite  = 64
+	idleOfAll    = 1024
+	maxHeaders   = 128 << 10 // of an answer
 	bufferSize   = 32 << 10
 )
 
@@ -33,7 +37,7 @@ func dial(ctx context.Context, _, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := net.Dialer{Timeout: dialPatience, KeepAlive: -1}
+	d := net.Dialer{Timeout: dialTimeout, KeepAlive: -1}
 	c, err := d.DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", port))
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		if six, _ := d.DialContext(ctx, "tcp6", net.JoinHostPort("::1", port)); six != nil {
@@ -41,6 +45,15 @@ func dial(ctx context.Context, _, address string) (net.Conn, error) {
 		}
 	}
 	return c, err
+}
+
+func newTransport() *http.Transport {
+	return &http.Transport{
+		DialContext: dial, DisableCompression: true, ForceAttemptHTTP2: false,
+		MaxIdleConns: idleOfAll, MaxIdleConnsPerHost: idlePerSite, IdleConnTimeout: idleUpstream,
+		ResponseHeaderTimeout: answerTimeout, ExpectContinueTimeout: time.Second,
+		MaxResponseHeaderBytes: maxHeaders,
+	}
 }
 
 // buffers are what bodies are copied through.
@@ -59,22 +72,22 @@ func (b *buffers) Put(p []byte) { b.pool.Put((*[bufferSize]byte)(p)) }
 // rewrite makes the program's request of a stranger's. Hop headers are gone
 // already.
 func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
-	a := pr.In.Context().Value(askedKey{}).(*asked)
+	in := inboundOf(pr.In)
 	out := pr.Out
-	out.URL.Scheme, out.URL.Host, out.URL.User = "http", "127.0.0.1:"+strconv.Itoa(a.site.Port), nil
+	out.URL.Scheme, out.URL.Host, out.URL.User = "http", "127.0.0.1:"+strconv.Itoa(in.site.Port), nil
 	if out.URL.Path == "" {
 		out.URL = &url.URL{Scheme: out.URL.Scheme, Host: out.URL.Host, Path: "/"}
 	}
 	out.URL.RawQuery = pr.In.URL.RawQuery // as it came: what it means is the program's business
-	out.Host, out.Trailer = a.host, nil
+	out.Host, out.Trailer = in.host, nil
 	clean(out.Header)
 	if _, told := out.Header["User-Agent"]; !told {
 		out.Header["User-Agent"] = nil // Go would send its own
 	}
-	out.Header["X-Forwarded-For"] = []string{a.via + a.peer}
-	out.Header["X-Forwarded-Host"] = []string{a.host}
-	out.Header["X-Forwarded-Proto"] = []string{a.proto}
-	out.Header["X-Real-Ip"] = []string{a.client.String()}
+	out.Header["X-Forwarded-For"] = []string{in.forwarded}
+	out.Header["X-Forwarded-Host"] = []string{in.host}
+	out.Header["X-Forwarded-Proto"] = []string{in.proto}
+	out.Header["X-Real-Ip"] = []string{in.client.String()}
 }
 
 // errStatus is an answer below 100: http.ResponseWriter panics for it.
@@ -85,79 +98,37 @@ var errUpgrade = errors.New("the program has switched to a protocol that nobody 
 
 // modify looks at a program's answer. One that is no answer to the upgrade that
 // was asked for ends here, where its connection is closed: ReverseProxy would keep
-// it open until the collector comes. And a site's cookies are its own. One for a
-// parent of all sites would be sent to the others, and take the place of theirs; and
-// nobody clears theirs.
+// it open until the collector comes.
 func (p *Proxy) modify(r *http.Response) error {
 	if r.StatusCode < http.StatusContinue {
 		return errStatus
 	}
-	a := r.Request.Context().Value(askedKey{}).(*asked)
 	if r.StatusCode == http.StatusSwitchingProtocols {
 		if to := r.Request.Header.Get("Upgrade"); to == "" || !strings.EqualFold(to, r.Header.Get("Upgrade")) {
 			return errUpgrade
 		}
 	}
-	keep(r.Header, "Set-Cookie", r.Header["Set-Cookie"], func(text string) bool {
-		return !isPanels(text) && (!a.below || !p.reachesOthers(text))
-	})
-	if a.below { // a domain of its own is its owner's whole
-		keep(r.Header, "Clear-Site-Data", strings.Split(strings.Join(r.Header["Clear-Site-Data"], ","), ","), isOwn)
+	domain := ""
+	if inboundOf(r.Request).below {
+		domain = p.Domain
 	}
+	cleanAnswer(r.Header, domain)
 	return nil
-}
-
-// keep leaves those values of a header that are fine, in lines of their own.
-func keep(h http.Header, name string, values []string, fine func(string) bool) {
-	if len(h[name]) == 0 {
-		return
-	}
-	kept := slices.DeleteFunc(slices.Clone(values), func(text string) bool { return !fine(text) })
-	if h[name] = kept; len(kept) == 0 {
-		delete(h, name)
-	}
-}
-
-// isOwn reports whether one of the things that Clear-Site-Data names is the site's
-// alone. Cookies are cleared of the whole domain that the site is below: those of the
-// other sites and of the panel too (Clear Site Data, 4.2.3). What it will name one day
-// is not known.
-func isOwn(what string) bool {
-	switch strings.TrimSpace(what) {
-	case `"cache"`, `"storage"`, `"executionContexts"`, `"clientHints"`, `"prefetchCache"`, `"prerenderCache"`:
-		return true
-	}
-	return false
-}
-
-// reachesOthers reports whether a cookie would be sent to every site below the
-// host's domain.
-func (p *Proxy) reachesOthers(cookie string) bool {
-	attributes := strings.Split(cookie, ";")[1:]
-	for _, part := range slices.Backward(attributes) { // the last one counts (RFC 6265, 5.3)
-		name, value, _ := strings.Cut(part, "=")
-		if !strings.EqualFold(strings.TrimSpace(name), "domain") {
-			continue
-		}
-		value = strings.ToLower(strings.Trim(strings.TrimSpace(value), "."))
-		return value != "" && (value == p.Domain || strings.HasSuffix(p.Domain, "."+value))
-	}
-	return false
 }
 
 // failed answers when the program did not.
 func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
-	a := r.Context().Value(askedKey{}).(*asked)
-	p.Log.Debug("a site did not answer", "app", a.site.ID, "error", err)
+	in := inboundOf(r)
+	p.Log.Debug("a site did not answer", "app", in.site.ID, "error", err)
 	var op *net.OpError
 	var slow net.Error
 	switch {
 	case r.Context().Err() != nil: // the client has gone
 		panic(http.ErrAbortHandler)
-	case a.body != nil && a.body.late.Load():
+	case in.body != nil && in.body.late.Load():
 		w.Header().Set("Connection", "close")
 		show(w, r, pageLate, 0)
-	case errors.As(err, &op) && op.Op == "dial" && a.site.State == Starting:
+	case errors.As(err, &op) && op.Op == "dial" && in.site.State == Starting:
 		show(w, r, pageStarting, 0)
 	case errors.As(err, &op) && op.Op == "dial":
 		show(w, r, pageSilent, 0)
@@ -166,4 +137,39 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	default:
 		show(w, r, pageBroken, 0)
 	}
+}
+
+// Healthy asks the program of a site, at a port of loopback, for a path as a
+// visitor would. It is well when the answer is 2xx or 3xx, which is not
+// followed; else the error says why not.
+func (p *Proxy) Healthy(ctx context.Context, id string, port int, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	at, err := url.ParseRequestURI(path)
+	if err != nil {
+		return fmt.Errorf("cannot ask for %.200q: it is no path", path)
+	}
+	at.Scheme, at.Host = "http", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return fmt.Errorf("cannot ask for %.200q: it is no path", path)
+	}
+	r.Host = strings.TrimSuffix(id+"."+p.Domain, ".")
+	r.Header.Set("User-Agent", "berth-health")
+	r.Header.Set("X-Forwarded-Proto", "https")
+	r.Header.Set("X-Forwarded-Host", r.Host)
+	r.Close = true
+	answer, err := p.upstream.RoundTrip(r)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
+		return fmt.Errorf("GET %s gave no answer within %s", path, healthTimeout)
+	case err != nil:
+		return fmt.Errorf("GET %s gave no answer", path)
+	}
+	_, _ = io.CopyN(io.Discard, answer.Body, 64<<10) // what it says is of no interest
+	_ = answer.Body.Close()
+	if answer.StatusCode < 200 || answer.StatusCode > 399 {
+		return fmt.Errorf("GET %s answered %d", path, answer.StatusCode)
+	}
+	return nil
 }

@@ -50,14 +50,3 @@ func hostOf(host string) (name, port string, ok bool) {
 	}
 	return name, port, true
 }
-
-// route finds the site that a name leads to.
-func (p *Proxy) route(name string) (Site, bool) {
-	id, below := strings.CutSuffix(name, "."+p.Domain)
-	if p.Domain == "" || !below {
-		if id, below = p.Names.find(name); !below {
-			return Site{}, false
-		}
-	}
-	return p.Look(id)
-}

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"berth/web"
 )
 
 // State is how a site is.
@@ -41,7 +43,7 @@ type Config struct {
 	// for concurrent use.
 	Look func(id string) (Site, bool)
 	// Trusted are the proxies whose X-Forwarded-For and -Proto are believed.
-	Trusted []netip.Prefix
+	Trusted web.Networks
 	// PerSite is how many requests of one site are brought at once, WebSockets
 	// and streams included: beyond, one site would take the connections of all
 	// others. 0: no bound.
@@ -56,17 +58,21 @@ type Config struct {
 // concurrent use.
 type Proxy struct {
 	Config
-	upstream *upstream
+	upstream *http.Transport
 	forward  *httputil.ReverseProxy
-	places   places
-	holds    holds
-	flights  flights
+
+	perSite      counter[string]      // requests, by site
+	waiting      counter[string]      // of those, what waits for a site that is starting
+	underway     counter[destination] // and what has gone to a program
+	startTimeout time.Duration
+	released     context.Context // ended when nobody is to wait any more
+	release      context.CancelFunc
 }
 
 // New returns a proxy; Close ends it.
 func New(c Config) *Proxy {
-	p := &Proxy{Config: c, upstream: newUpstream()}
-	p.holds.patience, p.holds.released, p.holds.of = holdFor, make(chan struct{}), map[string]int{}
+	p := &Proxy{Config: c, upstream: newTransport(), startTimeout: startTimeout}
+	p.released, p.release = context.WithCancel(context.Background())
 	p.forward = &httputil.ReverseProxy{
 		Transport: p.upstream, Rewrite: p.rewrite, ModifyResponse: p.modify, ErrorHandler: p.failed,
 		BufferPool: newBuffers(), ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
@@ -75,84 +81,93 @@ func New(c Config) *Proxy {
 }
 
 // Close gives back the connections to programs that nobody uses.
-func (p *Proxy) Close() { p.upstream.close() }
+func (p *Proxy) Close() { p.upstream.CloseIdleConnections() }
 
-// asked is what is known of a request.
-type asked struct {
-	site   Site
-	host   string // as it is told to the program: name and port
-	below  bool   // the name is below Config.Domain
-	client netip.Addr
-	peer   string // the address of the connection's other end
-	via    string // what goes before peer in X-Forwarded-For, "" for nothing
-	proto  string
-	body   *paced // nil when there is none
+// inbound is what is known of a request.
+type inbound struct {
+	site      Site
+	host      string // as the program gets it: name and port
+	below     bool   // the name is below Config.Domain
+	client    netip.Addr
+	forwarded string // X-Forwarded-For, with the connection's other end
+	proto     string
+	body      *timedBody // nil when there is none
 }
 
-type askedKey struct{}
+type inboundKey struct{}
+
+// inboundOf returns what is known of a request that ServeHTTP has seen.
+func inboundOf(r *http.Request) *inbound { return r.Context().Value(inboundKey{}).(*inbound) }
 
 // ServeHTTP brings a request to its site.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, port, ok := hostOf(r.Host)
-	a := &asked{host: name + port, below: strings.HasSuffix(name, "."+p.Domain)}
+	in := &inbound{host: name + port, below: strings.HasSuffix(name, "."+p.Domain)}
 	if ok {
-		a.site, ok = p.route(name)
+		in.site, ok = p.route(name)
 	}
 	if !ok {
 		show(w, r, pageNone, 0)
 		return
 	}
-	p.trace(a, r)
-	if a.body = pace(w, r); a.body != nil {
-		defer a.body.over()
-		paced := *r // of others, who end it
-		paced.Body = a.body
-		r = &paced
+	in.trace(p.Trusted, r)
+	r = r.WithContext(context.WithValue(r.Context(), inboundKey{}, in)) // the server's own stays as it is
+	if in.body = timeBody(w, r); in.body != nil {
+		defer in.body.over()
+		r.Body = in.body
 	}
 	if p.Access != nil {
 		rec := &recorder{ResponseWriter: w, began: time.Now()}
-		defer func() { p.Access(a.site.ID, rec.line(a, r)) }()
+		defer func() { p.Access(in.site.ID, rec.line(in, r)) }()
 		w = rec
 	}
-	if !p.places.take(a.site.ID, p.PerSite) {
+	id := in.site.ID
+	if !p.perSite.add(id, p.PerSite, 0) {
 		show(w, r, pageBusy, 0)
 		return
 	}
-	defer p.places.give(a.site.ID)
-	defer p.admit(r.Context(), a, len(r.Header["Upgrade"]) > 0)()
-	p.answer(w, r, a)
+	defer p.perSite.remove(id)
+	defer p.admit(r.Context(), in, len(r.Header["Upgrade"]) > 0)()
+	p.answer(w, r, in)
 }
 
-func (p *Proxy) answer(w http.ResponseWriter, r *http.Request, a *asked) {
+// route finds the site that a name leads to.
+func (p *Proxy) route(name string) (Site, bool) {
+	id, below := strings.CutSuffix(name, "."+p.Domain)
+	if p.Domain == "" || !below {
+		if id, below = p.Names.find(name); !below {
+			return Site{}, false
+		}
+	}
+	return p.Look(id)
+}
+
+func (p *Proxy) answer(w http.ResponseWriter, r *http.Request, in *inbound) {
 	switch {
 	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
 		http.Error(w, "This method is not served.", http.StatusMethodNotAllowed)
 	case r.URL.Path != "" && r.URL.Path[0] != '/': // OPTIONS *
 		http.Error(w, "The request asks for no path.", http.StatusBadRequest)
-	case a.site.State == Up && a.site.Static != nil:
-		if err := a.site.Static.serve(w, r); err != nil {
-			p.Log.Error("cannot serve the files of a site", "app", a.site.ID, "error", err)
+	case in.site.State == Up && in.site.Static != nil:
+		if err := in.site.Static.serve(w, r); err != nil {
+			p.Log.Error("cannot serve the files of a site", "app", in.site.ID, "error", err)
 			show(w, r, pageBroken, 0)
 		}
-	case a.site.State == Up || a.site.State == Starting && a.site.Port > 0:
-		p.forward.ServeHTTP(w, plain(r).WithContext(context.WithValue(r.Context(), askedKey{}, a)))
+	case in.site.State == Up || in.site.State == Starting && in.site.Port > 0:
+		dropUpgrade(r)
+		p.forward.ServeHTTP(w, r)
 	default:
-		show(w, r, pageOf[a.site.State], a.site.Retry)
+		show(w, r, pageOf[in.site.State], in.site.Retry)
 	}
 }
 
-// plain returns the request without an upgrade to anything but a WebSocket:
-// behind another one, such as h2c, requests would pass that nobody has looked
-// at.
-func plain(r *http.Request) *http.Request {
-	up := r.Header["Upgrade"]
-	if len(up) == 0 || len(up) == 1 && strings.EqualFold(up[0], "websocket") {
-		return r
+// dropUpgrade removes an upgrade to anything but a WebSocket: behind another one, such as
+// h2c, requests would pass that nobody has looked at.
+func dropUpgrade(r *http.Request) {
+	if up := r.Header["Upgrade"]; len(up) > 1 || len(up) == 1 && !strings.EqualFold(up[0], "websocket") {
+		r.Header = r.Header.Clone()
+		r.Header.Del("Upgrade")
 	}
-	c := *r
-	c.Header = r.Header.Clone()
-	c.Header.Del("Upgrade")
-	return &c
 }
 
 // Redirect answers requests for sites over HTTP with their address in HTTPS.

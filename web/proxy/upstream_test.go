@@ -3,16 +3,15 @@ package proxy
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -54,7 +53,9 @@ func (w *world) program(id string, speak func(c net.Conn, connection, request in
 
 // What programs answer decides whether their connection is used again, and what
 // visitors get of it.
-func TestLines(t *testing.T) {
+func TestAnswersOfPrograms(t *testing.T) {
+	log.SetOutput(io.Discard) // net/http prints what came unasked
+	t.Cleanup(func() { log.SetOutput(os.Stderr) })
 	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 	for name, tt := range map[string]struct {
 		says        string // to each request
@@ -113,7 +114,7 @@ func TestStatusThatIsNone(t *testing.T) {
 
 // A program that closes a connection while it is used again: what may be sent
 // twice is, everything else is not.
-func TestLinesThatBreak(t *testing.T) {
+func TestConnectionsThatBreak(t *testing.T) {
 	w := newWorld(t)
 	w.program("shop", func(c net.Conn, connection, request int) bool {
 		if request == 2 {
@@ -128,16 +129,16 @@ func TestLinesThatBreak(t *testing.T) {
 			t.Errorf("got %s, want %d", text, want)
 		}
 	}
-	if resp, text := w.ask("POST", shop, "/", strings.NewReader("x")); resp.StatusCode != 200 || text != "4" { // its own, unused connection
-		t.Errorf("%d %s", resp.StatusCode, text)
-	}
 	if resp, _ := w.ask("POST", shop, "/", strings.NewReader("x")); resp.StatusCode != 502 {
 		t.Errorf("%d: a body was sent twice", resp.StatusCode)
+	}
+	if resp, text := w.ask("POST", shop, "/", strings.NewReader("x")); resp.StatusCode != 200 || text != "4" {
+		t.Errorf("%d %s", resp.StatusCode, text)
 	}
 }
 
 // A visitor who goes ends what the program does for it, before and in the answer.
-func TestLinesOfVisitorsWhoGo(t *testing.T) {
+func TestVisitorsWhoGo(t *testing.T) {
 	for _, begins := range []bool{false, true} {
 		w := newWorld(t)
 		asked, gone := make(chan struct{}), make(chan struct{})
@@ -166,50 +167,8 @@ func TestLinesOfVisitorsWhoGo(t *testing.T) {
 	}
 }
 
-// departing is a connection whose visitor goes while the request is written.
-type departing struct {
-	*net.TCPConn
-	leave       func()
-	interrupted chan struct{}
-}
-
-func (d departing) Write(p []byte) (int, error) {
-	n, err := d.TCPConn.Write(p)
-	d.leave()
-	<-d.interrupted
-	return n, err
-}
-
-func (d departing) SetDeadline(at time.Time) error {
-	defer close(d.interrupted)
-	return d.TCPConn.SetDeadline(at)
-}
-
-// What ends a request may come before the deadline of its answer is set: it still
-// ends it.
-func TestLinesOfVisitorsWhoGoEarly(t *testing.T) {
-	l := listen(t)
-	defer l.Close()
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	line, err := newLine(departing{c.(*net.TCPConn), cancel, make(chan struct{})}, l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := newUpstream()
-	defer u.close()
-	r, _ := http.NewRequestWithContext(ctx, "GET", "http://"+l.Addr().String()+"/", nil)
-	began := time.Now()
-	if resp, err := u.exchange(line, r); !errors.Is(err, context.Canceled) || time.Since(began) > answerPatience/2 {
-		t.Errorf("%v, %v after %v", resp, err, time.Since(began))
-	}
-}
-
 // Connections that nobody uses are closed before programs close them.
-func TestLinesThatAreIdle(t *testing.T) {
+func TestConnectionsThatAreIdle(t *testing.T) {
 	w := newWorld(t)
 	closed := make(chan time.Time, 1)
 	s := &http.Server{
@@ -234,58 +193,4 @@ func TestLinesThatAreIdle(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("it stays open")
 	}
-	w.proxy.upstream.mu.Lock()
-	defer w.proxy.upstream.mu.Unlock()
-	if n := w.proxy.upstream.count; n != 0 || len(w.proxy.upstream.idle) != 0 {
-		t.Errorf("%d are idle: %v", n, w.proxy.upstream.idle)
-	}
-}
-
-// What a line end in a header would smuggle is never sent.
-func TestLinesSendNoLineEnds(t *testing.T) {
-	u := newUpstream()
-	defer u.close()
-	l := listen(t)
-	defer l.Close()
-	for name, change := range map[string]func(*http.Request){
-		"value": func(r *http.Request) { r.Header.Set("A", "b\r\nC: d") }, "host": func(r *http.Request) { r.Host = "a\r\nB: c" },
-		"target": func(r *http.Request) { r.URL.Opaque = "/ HTTP/1.1\r\nA: b\r\n\r\n" },
-	} {
-		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://"+l.Addr().String()+"/", nil)
-		change(r)
-		if resp, err := u.RoundTrip(r); err == nil || !strings.Contains(err.Error(), "line end") {
-			t.Errorf("%s: %v, %v", name, resp, err)
-		}
-	}
-}
-
-// broken is a connection that the program closes between the look at it and the request.
-type broken struct{ *net.TCPConn }
-
-func (broken) Write([]byte) (int, error) { return 0, syscall.EPIPE }
-
-// A used line that takes no request any more is as one that gives no answer: another
-// takes its place.
-func TestLinesThatTakeNothing(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(echo))
-	defer s.Close()
-	address := s.Listener.Addr().String()
-	c, err := dial(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := newLine(broken{c.(*net.TCPConn)}, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.heard = true // of the answer before
-	u := newUpstream()
-	defer u.close()
-	u.give(l)
-	r, _ := http.NewRequestWithContext(t.Context(), "GET", s.URL, nil)
-	resp, err := u.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
 }

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"berth/web"
 )
 
 const (
@@ -53,13 +55,13 @@ func newWorld(t *testing.T, trusted ...string) *world {
 		c.Trusted = append(c.Trusted, netip.MustParsePrefix(n))
 	}
 	w.proxy = New(c)
-	w.proxy.holds.patience = 50 * time.Millisecond
+	w.proxy.startTimeout = 50 * time.Millisecond
 	l := listen(t)
 	w.address = l.Addr().String()
 	life, end := context.WithCancel(context.Background())
-	server := Server(life, w.proxy, c.Log)
+	server, limited := limit(life, w.proxy, l, 1000)
 	served := make(chan error)
-	go func() { served <- server.Serve(Bound(l, 1000, nil)) }()
+	go func() { served <- server.Serve(limited) }()
 	t.Cleanup(func() { // after the sites' own, which were added later
 		end()
 		_ = server.Close()
@@ -69,6 +71,13 @@ func newWorld(t *testing.T, trusted ...string) *world {
 		eventually(t, "the goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 	})
 	return w
+}
+
+// limit is a server for h and a listener for all connections, as the daemon makes them.
+func limit(life context.Context, h http.Handler, l net.Listener, all int) (*http.Server, *Listener) {
+	server, limited := Server(life, h, slog.New(slog.DiscardHandler)), Listen(l, web.Limits{All: all})
+	limited.Guard(server)
+	return server, limited
 }
 
 func eventually(t *testing.T, what string, done func() bool) {

@@ -33,16 +33,16 @@ func (w *world) asking(ctx context.Context) <-chan string {
 }
 
 func (w *world) held() int {
-	w.proxy.holds.mu.Lock()
-	defer w.proxy.holds.mu.Unlock()
-	return w.proxy.holds.all
+	w.proxy.waiting.mu.Lock()
+	defer w.proxy.waiting.mu.Unlock()
+	return w.proxy.waiting.all
 }
 
 // A visitor of a site that is starting waits for it, and not for one that
 // nobody starts.
 func TestRequestsWaitForASiteThatStarts(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.holds.patience = time.Minute
+	w.proxy.startTimeout = time.Minute
 	w.set(Site{ID: "shop", State: Starting})
 	waiting := w.asking(t.Context())
 	eventually(t, "it waits", func() bool { return w.held() == 1 })
@@ -85,15 +85,15 @@ func TestWaitingIsBounded(t *testing.T) {
 	w := newWorld(t)
 	w.set(Site{ID: "shop", State: Starting})
 	if got := <-w.asking(t.Context()); !strings.HasPrefix(got, "503") || !strings.Contains(got, "is starting") {
-		t.Errorf("after its patience: %q", got)
+		t.Errorf("after its time: %q", got)
 	}
-	w.proxy.holds.patience = time.Minute
+	w.proxy.startTimeout = time.Minute
 	ctx, leave := context.WithCancel(t.Context())
 	var all []<-chan string
-	for range heldOfOne {
+	for range maxWaiting {
 		all = append(all, w.asking(ctx))
 	}
-	eventually(t, "they wait", func() bool { return w.held() == heldOfOne })
+	eventually(t, "they wait", func() bool { return w.held() == maxWaiting })
 	if got := <-w.asking(t.Context()); !strings.Contains(got, "is starting") {
 		t.Errorf("one too many: %q", got)
 	}
@@ -103,17 +103,17 @@ func TestWaitingIsBounded(t *testing.T) {
 	}
 	eventually(t, "their places are free", func() bool { return w.held() == 0 })
 
-	h := &holds{of: map[string]int{}}
-	for n := range heldInAll {
-		if !h.enter(fmt.Sprint(n / heldOfOne)) {
+	h := &counter[string]{}
+	for n := range maxWaitingInAll {
+		if !h.add(fmt.Sprint(n/maxWaiting), maxWaiting, maxWaitingInAll) {
 			t.Fatalf("number %d has no place", n)
 		}
 	}
-	if h.enter("another") {
+	if h.add("another", maxWaiting, maxWaitingInAll) {
 		t.Error("there are more places than there should be")
 	}
-	for n := range heldInAll {
-		h.leave(fmt.Sprint(n / heldOfOne))
+	for n := range maxWaitingInAll {
+		h.remove(fmt.Sprint(n / maxWaiting))
 	}
 	if h.all != 0 || len(h.of) != 0 {
 		t.Errorf("%d and %v are left", h.all, h.of)
@@ -168,18 +168,19 @@ func TestDrain(t *testing.T) {
 	}
 	<-drained
 
-	leave := w.proxy.flights.enter(1234, true)
+	w.proxy.underway.add(destination{1234, true}, 0, 0)
 	w.proxy.Drain(t.Context(), 1234, false) // a WebSocket does not count
 	short, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	w.proxy.Drain(short, 1234, true)
-	if leave(); short.Err() == nil {
+	w.proxy.underway.remove(destination{1234, true})
+	if short.Err() == nil {
 		t.Error("a WebSocket was not waited for")
 	}
 	eventually(t, "nothing is counted", func() bool {
-		w.proxy.flights.mu.Lock()
-		defer w.proxy.flights.mu.Unlock()
-		return len(w.proxy.flights.by) == 0
+		w.proxy.underway.mu.Lock()
+		defer w.proxy.underway.mu.Unlock()
+		return len(w.proxy.underway.of) == 0
 	})
 }
 

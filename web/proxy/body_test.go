@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -42,20 +41,20 @@ func (s *slowBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A body comes at a pace or is given up; a program may take it as slowly as it
+// A body comes at a minimum rate or is given up; a program may take it as slowly as it
 // likes.
-func TestBodiesHaveAPace(t *testing.T) {
+func TestBodiesHaveAMinimumRate(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body  slowBody
 		takes time.Duration // of the program, between two parts
 		late  bool
 		after time.Duration // at most
 	}{
-		"nothing":                {slowBody{pause: time.Hour, bytes: 1, left: 1}, 0, true, bodyPatience},
-		"a byte now and then":    {slowBody{pause: bodyPatience - time.Second, bytes: 1, left: 1000}, 0, true, bodyGrace + time.Second},
-		"a long one, slowly":     {slowBody{pause: time.Second, bytes: 2 * bodyPace, left: 4000 * bodyPace}, 0, false, time.Hour},
+		"nothing":                {slowBody{pause: time.Hour, bytes: 1, left: 1}, 0, true, bodyTimeout},
+		"a byte now and then":    {slowBody{pause: bodyTimeout - time.Second, bytes: 1, left: 1000}, 0, true, bodyGrace + time.Second},
+		"a long one, slowly":     {slowBody{pause: time.Second, bytes: 2 * bodyRate, left: 4000 * bodyRate}, 0, false, time.Hour},
 		"a small one, very":      {slowBody{pause: 20 * time.Second, bytes: 1, left: 2}, 0, false, time.Minute},
-		"one that is taken late": {slowBody{pause: time.Second, bytes: bodyPace, left: 20 * bodyPace}, 10 * time.Minute, false, 24 * time.Hour},
+		"one that is taken late": {slowBody{pause: time.Second, bytes: bodyRate, left: 20 * bodyRate}, 10 * time.Minute, false, 24 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -64,12 +63,12 @@ func TestBodiesHaveAPace(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.Body, r.ContentLength = &tt.body, int64(tt.body.left)
-				p, began := pace(&tt.body, r), time.Now()
+				p, began := timeBody(&tt.body, r), time.Now()
 				for err == nil {
 					_, err = p.Read(make([]byte, 32<<10))
 					time.Sleep(tt.takes)
 				}
-				if late := errors.Is(err, errPace); late != tt.late || late != p.late.Load() || !late && !errors.Is(err, io.EOF) {
+				if late := errors.Is(err, errLate); late != tt.late || late != p.late.Load() || !late && !errors.Is(err, io.EOF) {
 					t.Errorf("the end is %v", err)
 				}
 				if took := time.Since(began); took > tt.after {
@@ -82,8 +81,8 @@ func TestBodiesHaveAPace(t *testing.T) {
 		})
 	}
 	for _, r := range []*http.Request{{}, {Body: http.NoBody}, {Body: http.NoBody, ContentLength: -1}} {
-		if pace(nil, r) != nil {
-			t.Error("a request without a body has a pace")
+		if timeBody(nil, r) != nil {
+			t.Error("a request without a body has a rate")
 		}
 	}
 }
@@ -107,9 +106,9 @@ func TestIdleVisitorsMakeRoom(t *testing.T) {
 		_, _ = io.Copy(c, rw)
 	})
 	l := listen(t)
-	b := Bound(l, 4, nil)
 	life, end := context.WithCancel(t.Context())
-	server, served := Server(life, w.proxy, slog.New(slog.DiscardHandler)), make(chan error)
+	server, b := limit(life, w.proxy, l, 4)
+	served := make(chan error)
 	go func() { served <- server.Serve(b) }()
 	t.Cleanup(func() { end(); _ = server.Close(); <-served })
 	open := func(text string) (net.Conn, *bufio.Reader) {
@@ -126,15 +125,8 @@ func TestIdleVisitorsMakeRoom(t *testing.T) {
 	idle := func(want int) {
 		t.Helper()
 		eventually(t, "so many are idle", func() bool {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			n := 0
-			for c := range b.conns {
-				if !c.busy() {
-					n++
-				}
-			}
-			return n == want && len(b.conns) == want+1
+			n := b.Stats()
+			return n.Idle == want && n.Served == want+1
 		})
 	}
 	const head = " / HTTP/1.1\r\nHost: " + shop + "\r\n"
@@ -181,11 +173,11 @@ func TestBodiesThatNobodyAsksForMakeRoom(t *testing.T) {
 	w := newWorld(t)
 	w.serve("shop", func(http.ResponseWriter, *http.Request) {})
 	w.set(Site{ID: "slow", State: Starting})
-	w.proxy.holds.patience = time.Minute
+	w.proxy.startTimeout = time.Minute
 	l := listen(t)
-	b := Bound(l, 1, nil)
 	life, end := context.WithCancel(t.Context())
-	server, served := Server(life, w.proxy, slog.New(slog.DiscardHandler)), make(chan error)
+	server, b := limit(life, w.proxy, l, 1)
+	served := make(chan error)
 	go func() { served <- server.Serve(b) }()
 	t.Cleanup(func() { end(); w.proxy.Release(); _ = server.Close(); <-served })
 	open := func(text string) *bufio.Reader {
@@ -202,12 +194,8 @@ func TestBodiesThatNobodyAsksForMakeRoom(t *testing.T) {
 	held := func(busy bool) {
 		t.Helper()
 		eventually(t, "the one connection is handled", func() bool {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			for c := range b.conns {
-				return c.handlers == 1 && c.busy() == busy
-			}
-			return false
+			n := b.Stats()
+			return n.Active == 1 && (n.Idle == 0) == busy
 		})
 	}
 	slow := "slow." + domain
@@ -216,7 +204,7 @@ func TestBodiesThatNobodyAsksForMakeRoom(t *testing.T) {
 	if line, err := open("GET / HTTP/1.1\r\nHost: " + shop + "\r\nConnection: close\r\n\r\n").ReadString('\n'); !strings.Contains(line, "200") {
 		t.Errorf("a visitor beside a body that does not come gets %q, %v", line, err)
 	}
-	eventually(t, "the place is free", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.conns) == 0 })
+	eventually(t, "the place is free", func() bool { return b.Stats().Served == 0 })
 	open("GET / HTTP/1.1\r\nHost: " + slow + "\r\n\r\n")
 	held(true)
 	if line, err := open("GET / HTTP/1.1\r\nHost: " + shop + "\r\n\r\n").ReadString('\n'); err == nil {
@@ -236,9 +224,9 @@ func TestAnswersThatNobodyTakes(t *testing.T) {
 		ended <- err
 	})
 	l := listen(t)
-	b := Bound(l, 4, nil)
-	b.patience = time.Second
-	server, served := Server(t.Context(), w.proxy, slog.New(slog.DiscardHandler)), make(chan error)
+	server, b := limit(t.Context(), w.proxy, l, 4)
+	b.timeout = time.Second
+	served := make(chan error)
 	go func() { served <- server.Serve(b) }()
 	t.Cleanup(func() { _ = server.Close(); <-served })
 	c, err := net.Dial("tcp", l.Addr().String())
@@ -251,5 +239,21 @@ func TestAnswersThatNobodyTakes(t *testing.T) {
 	case <-ended:
 	case <-time.After(time.Minute):
 		t.Error("the answer is under way still")
+	}
+}
+
+// A visitor whose headers are too long gets the answer, though nobody reads the rest of them.
+func TestAnswerToHeadersThatAreTooLong(t *testing.T) {
+	w := newWorld(t)
+	c, err := net.Dial("tcp", w.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: "+shop+"\r\nX: "+strings.Repeat("x", 128<<10))
+	text, err := io.ReadAll(c)
+	if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 431 ") {
+		t.Errorf("%.200q, %v", text, err)
 	}
 }

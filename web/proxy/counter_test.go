@@ -89,9 +89,9 @@ func TestPlacesOfOneSite(t *testing.T) {
 		t.Error(err)
 	}
 	eventually(t, "no place is taken", func() bool {
-		w.proxy.places.mu.Lock()
-		defer w.proxy.places.mu.Unlock()
-		return len(w.proxy.places.taken) == 0
+		w.proxy.perSite.mu.Lock()
+		defer w.proxy.perSite.mu.Unlock()
+		return len(w.proxy.perSite.of) == 0
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
