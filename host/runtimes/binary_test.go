@@ -48,7 +48,7 @@ func TestBinaryOfAnotherKind(t *testing.T) {
 		{"macos", "arm64", "\xcf\xfa\xed\xfe\x0c\x00", []string{"a program for macOS"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := &project{cfg: app.Config{Main: "bot"}, files: tree{"bot": c.head}, tools: host(), arch: c.arch}
+			p := &project{cfg: app.Config{Main: "bot"}, source: source{tree{"bot": c.head}, host()}, arch: c.arch}
 			got, err := p.make(true)
 			if c.words != nil {
 				refused(t, err, c.words...)

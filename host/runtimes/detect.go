@@ -122,3 +122,26 @@ func (p *project) unknown() error {
 		"%s: it starts %s files and programs built for Linux; for anything else set START to the command that does",
 		what, strings.Join(exts, " "))
 }
+
+// ofAnother returns the language that a project of JavaScript or TypeScript
+// belongs to: that of Deno or Bun, if it holds a file of theirs. Where the host
+// lacks them Node.js stands in, if it can.
+func (p *project) ofAnother(l *language) *language {
+	if l != &javascript && l != &typescript {
+		return l
+	}
+	pkg, err := readPackage(p.source)
+	able := err == nil && p.files.Exists("package.json") && (l == &javascript || pkg.runner() != "")
+	for _, other := range []*language{&deno, &bun} {
+		i := slices.IndexFunc(other.evidence, p.files.Exists)
+		if i < 0 {
+			continue
+		}
+		if able && !p.has(other.programs[0]) {
+			p.note("%s asks for %s, which this host does not have; Node.js runs the program.", other.evidence[i], other.title)
+			continue
+		}
+		return other
+	}
+	return l
+}

@@ -9,8 +9,8 @@
 //
 // Packages that were installed from the same manifests are left alone (packages.go).
 //
-// Each language is one value of its file; the table in language.go lists them in the
-// order in which they are considered. To add a language, add a row. Tools is what the
+// Each language is one value, the larger ones in files of their own; the table in
+// language.go lists them in the order in which they are considered. To add a language, add a row. Tools is what the
 // package asks of the host, dpkg's list of packages included (proc.Tools answers); apt.go
 // is the one table of APT's groups.
 //

@@ -61,7 +61,7 @@ func TestExamples(t *testing.T) {
 		if name == "static-binary" { // built by whoever uploads it
 			files["bot"] = amd64
 		}
-		p := &project{cfg: cfg, files: files, tools: debian, arch: "amd64"}
+		p := &project{source: source{files, debian}, cfg: cfg, arch: "amd64"}
 		got, err := p.make(true)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -2,7 +2,6 @@ package runtimes
 
 import (
 	"encoding/json"
-	"errors"
 	"path"
 	"regexp"
 	"slices"
@@ -58,7 +57,7 @@ func typescriptArgv(p *project) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	pkg, err := p.readPackage()
+	pkg, err := readPackage(p.source)
 	if err != nil {
 		return nil, err
 	}
@@ -98,27 +97,10 @@ type packageJSON struct {
 }
 
 // readPackage reads package.json; an absent one is empty.
-func (p *project) readPackage() (packageJSON, error) {
+func readPackage(s source) (packageJSON, error) {
 	var pkg packageJSON
-	err := p.readJSON("package.json", &pkg)
+	err := s.readJSON("package.json", &pkg)
 	return pkg, err
-}
-
-// readJSON reads a manifest; an absent one leaves into as it is.
-func (p *project) readJSON(name string, into any) error {
-	text, err := p.read(name)
-	if err != nil || !p.files.Exists(name) {
-		return err
-	}
-	err = json.Unmarshal([]byte(text), into)
-	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		line := strings.Count(text[:min(int(syntax.Offset), len(text))], "\n") + 1
-		return app.Errorf(app.Unusable, "%s is not valid JSON, line %d: %v", name, line, syntax)
-	}
-	if err != nil {
-		return app.Errorf(app.Unusable, "%s is not a JSON object", name)
-	}
-	return nil
 }
 
 // texts returns the texts of a JSON object, nil when there is anything else.
@@ -142,7 +124,7 @@ func (pkg packageJSON) runner() string {
 
 // engine is the Node.js that package.json asks for.
 func engine(p *project) demand {
-	pkg, err := p.readPackage()
+	pkg, err := readPackage(p.source)
 	if err != nil {
 		return demand{}
 	}
@@ -155,13 +137,13 @@ var nodeStart = regexp.MustCompile(`^node\s+([\w./-]+)$`)
 // packageEntry returns what package.json says to start. A script that only
 // runs a file is not left to npm, which would stay in memory beside it.
 func packageEntry(p *project) entry {
-	pkg, err := p.readPackage()
+	pkg, err := readPackage(p.source)
 	if err != nil {
 		return entry{}
 	}
 	var main string
 	if json.Unmarshal(pkg.Main, &main) == nil {
-		if file := p.resolve(main); file != "" {
+		if file := resolve(p.source, main); file != "" {
 			return entry{main: file}
 		}
 	}
@@ -170,7 +152,7 @@ func packageEntry(p *project) entry {
 		return entry{}
 	}
 	if m := nodeStart.FindStringSubmatch(start); m != nil {
-		if file := p.resolve(m[1]); file != "" {
+		if file := resolve(p.source, m[1]); file != "" {
 			return entry{main: file}
 		}
 		if p.cfg.Build == "" {
@@ -182,9 +164,9 @@ func packageEntry(p *project) entry {
 
 // resolve returns the file that Node.js runs for name, which may lack its
 // ending or be a folder; "" when there is none.
-func (p *project) resolve(name string) string {
+func resolve(s source, name string) string {
 	for _, file := range []string{name, name + ".js", path.Join(name, "index.js")} {
-		if file, ok := cleanPath(file); ok && p.files.Exists(file) {
+		if file, ok := cleanPath(file); ok && s.files.Exists(file) {
 			return file
 		}
 	}

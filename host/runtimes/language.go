@@ -1,6 +1,10 @@
 package runtimes
 
-import "berth/app"
+import (
+	"bytes"
+
+	"berth/app"
+)
 
 // language is what berth knows of one language. Every function may be nil.
 type language struct {
@@ -77,4 +81,56 @@ type entry struct{ main, start string }
 // counts where a tree fits several.
 var languages = []*language{
 	&prebuilt, &javascript, &typescript, &python, &golang, &rust, &java, &php, &ruby, &deno, &bun, &shell, &static,
+}
+
+// java runs jars that were built before: what builds them needs more memory
+// than most programs.
+var java = language{
+	name:     "java",
+	title:    "Java",
+	exts:     []string{".jar"},
+	mains:    []string{"app.jar", "main.jar", "bot.jar", "server.jar"},
+	programs: []program{{binary: "java", title: "Java", apt: "default-jre-headless"}},
+	argv: func(p *project) ([]string, error) {
+		path, err := p.need(p.lang.programs[0])
+		// The JVM sees its group's limit, in both versions of control groups. What
+		// is not heap (code, stacks, classes) needs the rest. The second option is
+		// the first one's for groups below about 250 MB.
+		return []string{path, "-XX:MaxRAMPercentage=70", "-XX:MinRAMPercentage=70", "-jar", p.argument()}, err
+	},
+}
+
+// shell is a script for /bin/sh, and whatever START alone describes.
+var shell = language{
+	name:     "shell",
+	exts:     []string{".sh"},
+	mains:    []string{"start.sh", "run.sh"},
+	shebangs: []string{"sh", "dash", "ash", "bash"},
+	argv: func(p *project) ([]string, error) {
+		if bytes.Contains(p.head, []byte("\r\n")) {
+			p.note("%s has the line ends of Windows (CRLF), which the shell takes for a part of the words: save it with those of Linux (LF).", p.main)
+		}
+		// The execute permission is often lost in a ZIP, so the interpreter is
+		// named. A script for bash fails under sh in ways nobody understands.
+		if bash, _ := p.tools.Find("bash"); bash != "" && interpreter(p.head) == "bash" {
+			return []string{bash, p.argument()}, nil
+		}
+		return []string{sh, p.argument()}, nil
+	},
+}
+
+// static is a site of files, which berth serves itself. There is no program,
+// and no step but BUILD, with the packages of the language that its files show.
+var static = language{
+	name:  app.StaticLang,
+	exts:  []string{".html", ".htm"},
+	mains: []string{"index.html"},
+}
+
+// forSites refuses a page where nobody could visit it.
+func forSites(p *project) error {
+	if p.cfg.Type != app.Site {
+		return app.Errorf(app.Unusable, "MAIN=%s is a page, which only a site can show: write TYPE=site and ID= into discloud.config, or name the program of the bot in MAIN", p.main)
+	}
+	return nil
 }

@@ -87,13 +87,13 @@ var undoes = regexp.MustCompile(`\b(prune|uninstall|remove|rm)\b`)
 
 // nodePackages installs the packages, if package.json asks for any.
 func nodePackages(p *project) (packages, error) {
-	pkg, err := p.readPackage()
+	pkg, err := readPackage(p.source)
 	if err != nil {
 		return packages{}, err
 	}
 	// What runs TypeScript is a development package to most.
 	dev := p.cfg.Build != "" || p.lang.name == "typescript" && p.start == "" && pkg.runner() != ""
-	members, err := p.members(pkg)
+	members, err := members(p.source, pkg)
 	if err != nil {
 		return packages{}, err
 	}
@@ -103,7 +103,7 @@ func nodePackages(p *project) (packages, error) {
 		}
 		return packages{}, err
 	}
-	m, lock := p.manager()
+	m, lock := managerOf(p)
 	command, err := p.need(m.program)
 	if err != nil {
 		return packages{}, err
@@ -136,14 +136,14 @@ var pnpmMembers = regexp.MustCompile(`(?m)^packages\s*:`)
 
 // members reports whether folders of the project are packages too, with
 // packages of their own to install.
-func (p *project) members(pkg packageJSON) (bool, error) {
-	text, err := p.read("pnpm-workspace.yaml")
+func members(s source, pkg packageJSON) (bool, error) {
+	text, err := s.read("pnpm-workspace.yaml")
 	return len(pkg.Workspaces) > 0 || pnpmMembers.MatchString(text), err
 }
 
-// manager returns what installs the packages, and the lock file it heeds. npm
+// managerOf returns what installs the packages, and the lock file it heeds. npm
 // stands in for one that the host does not have.
-func (p *project) manager() (*manager, string) {
+func managerOf(p *project) (*manager, string) {
 	if p.lang.name == "bun" {
 		m := managers[len(managers)-1]
 		return m, p.lockOf("package.json", m.locks...)

@@ -1,7 +1,6 @@
 package runtimes
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -9,9 +8,6 @@ import (
 
 	"berth/app"
 )
-
-// manifestLimit is more than any manifest written by a person.
-const manifestLimit = 1 << 20
 
 // sumLimit bounds the files that packages come from, all together: they are
 // read at every start.
@@ -40,20 +36,20 @@ type packages struct {
 	unclear bool
 }
 
-// wants returns the steps that install the packages, none when what is
+// wanted returns the steps that install the packages, none when what is
 // installed comes from the same, and what to remember of them.
-func (p *project) wants(pk packages) ([]app.Step, string, error) {
+func (pk packages) wanted(p *project) ([]app.Step, string, error) {
 	if len(pk.steps) == 0 || pk.unclear {
 		return pk.steps, "", nil
 	}
-	sum, err := p.sum(pk, pk.lock)
+	sum, err := pk.sum(p, pk.lock)
 	if err != nil || sum == "" {
 		return pk.steps, "", err
 	}
 	same := p.prepared == sum
 	if !same && pk.lock != "" && !slices.ContainsFunc(pk.locks, p.files.Brought) {
 		// Where there was none the package manager has written its own.
-		bare, err := p.sum(pk, "")
+		bare, err := pk.sum(p, "")
 		if err != nil {
 			return nil, "", err
 		}
@@ -70,7 +66,7 @@ func (p *project) wants(pk packages) ([]app.Step, string, error) {
 
 // sum is a digest of all that packages come from, "" when that is too large to
 // tell. The runtime's version is part of it: packages are built for one.
-func (p *project) sum(pk packages, lock string) (string, error) {
+func (pk packages) sum(p *project, lock string) (string, error) {
 	runtime := p.lang.programs[0].binary
 	path, _ := p.tools.Find(runtime)
 	h := sha256.New()
@@ -94,31 +90,4 @@ func (p *project) sum(pk packages, lock string) (string, error) {
 		fmt.Fprintf(h, "%q %x\n", name, sha256.Sum256(text))
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// lockOf returns the lock file for the manifest there is, "" when there is
-// none: a commit that brings the one without the other leaves an old one
-// behind.
-func (p *project) lockOf(manifest string, locks ...string) string {
-	for _, lock := range locks {
-		if p.files.Brought(lock) || p.files.Exists(lock) && !p.files.Brought(manifest) {
-			return lock
-		}
-	}
-	return ""
-}
-
-// read returns the text of a manifest, "" when there is none.
-func (p *project) read(name string) (string, error) {
-	if !p.files.Exists(name) {
-		return "", nil
-	}
-	text, err := p.files.Read(name, manifestLimit+1)
-	if err != nil {
-		return "", fmt.Errorf("cannot read %s: %w", name, err)
-	}
-	if len(text) > manifestLimit {
-		return "", app.Errorf(app.Unusable, "%s is larger than the %d MB that berth reads of it", name, manifestLimit>>20)
-	}
-	return string(bytes.TrimPrefix(text, []byte("\uFEFF"))), nil
 }

@@ -75,10 +75,7 @@ func composerPackages(p *project) (packages, error) {
 	if !asksForPHP(c.Require) && (p.cfg.Build == "" || !asksForPHP(c.Dev)) {
 		return packages{}, nil
 	}
-	if _, err := p.need(phpProgram); err != nil {
-		return packages{}, err
-	}
-	command, err := p.need(composer)
+	command, err := p.need(composer, phpProgram)
 	if err != nil {
 		return packages{}, err
 	}

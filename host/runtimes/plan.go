@@ -1,7 +1,6 @@
 package runtimes
 
 import (
-	"fmt"
 	"io/fs"
 	"path"
 	"runtime"
@@ -16,10 +15,9 @@ const headSize = 256
 
 // project is one upload while its plan is made.
 type project struct {
-	cfg   app.Config
-	files app.Files
-	tools Tools
-	arch  string // as in GOARCH
+	source
+	cfg  app.Config
+	arch string // as in GOARCH
 
 	prepared string // app.Code.Packages of the tree as it is
 
@@ -43,7 +41,7 @@ type project struct {
 // they are. It blocks while a tool is asked for its version.
 func Plan(cfg app.Config, found bool, files app.Files, tools Tools, prepared string) (app.Plan, error) {
 	p := &project{
-		cfg: cfg, files: files, tools: tools, arch: runtime.GOARCH, prepared: prepared,
+		source: source{files, tools}, cfg: cfg, arch: runtime.GOARCH, prepared: prepared,
 		start: strings.TrimSpace(cfg.Start),
 	}
 	return p.make(found)
@@ -51,12 +49,10 @@ func Plan(cfg app.Config, found bool, files app.Files, tools Tools, prepared str
 
 // make fills in the plan.
 func (p *project) make(found bool) (app.Plan, error) {
-	for _, step := range []func() error{
-		func() error { return p.findMain(found) },
-		p.detect,
-		p.addSteps,
-		p.addStart,
-	} {
+	if err := p.findMain(found); err != nil {
+		return app.Plan{}, err
+	}
+	for _, step := range []func() error{p.detect, p.addSteps, p.addStart} {
 		if err := step(); err != nil {
 			return app.Plan{}, err
 		}
@@ -105,7 +101,7 @@ func cleanPath(s string) (string, bool) {
 func (p *project) hint(main string) app.Text {
 	candidates := []string{strings.ToLower(main), path.Base(main), "src/" + main}
 	if slices.Contains(javascript.exts, path.Ext(main)) && !slices.ContainsFunc(candidates, p.files.Exists) {
-		if pkg, err := p.readPackage(); err == nil && !pkg.buildHint().IsZero() {
+		if pkg, err := readPackage(p.source); err == nil && !pkg.buildHint().IsZero() {
 			return pkg.buildHint()
 		}
 	}
@@ -184,47 +180,100 @@ func (p *project) usualMain() string {
 	return ""
 }
 
-// note adds a sentence for the user to the plan.
-func (p *project) note(format string, args ...any) {
-	p.plan.Notes = append(p.plan.Notes, fmt.Sprintf(format, args...))
-}
+// sh is the one interpreter that every host has.
+const sh = "/bin/sh"
 
-// addNotes says what the config asks for and berth does not do.
-func (p *project) addNotes() {
-	p.noteKeys()
-	p.noteVersion()
-	p.noteMissing("START", p.cfg.Start)
-	p.noteMissing("BUILD", p.cfg.Build)
-	p.noteAPT()
-}
-
-// elsewhere are keys of the hosted service that nothing here answers to.
-var elsewhere = map[string]string{
-	"VLAN":     "programs here share no private network",
-	"HOSTNAME": "programs here share no private network",
-	"STORAGE":  "a program's own directory is its storage",
-}
-
-// noteKeys names the keys that mean nothing: a mistyped one would else be
-// missed without a word.
-func (p *project) noteKeys() {
-	for _, key := range p.cfg.Keys {
-		if slices.Contains(app.ConfigKeys, key) {
-			continue
+// addSteps adds what prepares the tree: the language's packages, BUILD, and
+// what makes the program of MAIN.
+func (p *project) addSteps() error {
+	if p.lang.packages != nil {
+		pk, err := p.lang.packages(p)
+		if err != nil {
+			return err
 		}
-		why := elsewhere[key]
-		if why == "" {
-			why = "berth knows " + strings.Join(app.ConfigKeys, ", ")
+		p.installs = len(pk.steps) > 0
+		if p.plan.Prepare, p.plan.Code.Packages, err = pk.wanted(p); err != nil {
+			return err
 		}
-		p.note("%s: %s is ignored: %s.", p.cfg.Where(key), shortened(key), why)
 	}
+	if p.cfg.Build != "" {
+		p.plan.Prepare = append(p.plan.Prepare, app.Step{
+			Argv:   p.command(p.cfg.Build),
+			Text:   p.cfg.Build,
+			OnFail: app.Textf("the command in BUILD failed; its output tells why."),
+		})
+	}
+	if p.lang.compile != nil && p.start == "" && !p.static {
+		step, err := p.lang.compile(p)
+		if err == nil {
+			err = suit(p)
+		}
+		if err != nil && (app.KindOf(err) != app.Unusable || !p.files.Exists(p.lang.built(p))) {
+			return err
+		}
+		// What was built once starts without the compiler: it is only missed by
+		// the next deployment.
+		if err != nil {
+			step = app.Step{Argv: []string{"/bin/false"}, OnFail: app.Textf("%v", err)}
+		}
+		p.plan.Prepare = append(p.plan.Prepare, step)
+	}
+	for i, s := range p.plan.Prepare {
+		p.plan.Prepare[i].Env = slices.Concat(buildEnv, p.env(), s.Env)
+	}
+	return nil
 }
 
-// shortened keeps a stranger's word from filling the note.
-func shortened(word string) string {
-	const most = 40
-	if r := []rune(word); len(r) > most {
-		return string(r[:most]) + "..."
+// addStart adds the program and its environment.
+func (p *project) addStart() error {
+	p.plan.Env = slices.Concat(runEnv, p.env())
+	p.plan.Prelude = p.prelude()
+	if p.static {
+		return nil
 	}
-	return word
+	if p.start != "" {
+		p.plan.Argv = p.command(p.start)
+		return nil
+	}
+	argv, err := p.lang.argv(p)
+	if err == nil && p.lang.compile == nil {
+		err = suit(p)
+	}
+	p.plan.Argv = argv
+	return err
+}
+
+// env is what programs of the language and their preparation get beside what
+// every program gets.
+func (p *project) env() []string {
+	if p.lang.env == nil {
+		return nil
+	}
+	return p.lang.env(p)
+}
+
+// command runs a line of the config, which may be compound. When packages are
+// installed, their programs go before the host's: "python bot.py" has to find
+// the interpreter that knows the packages.
+func (p *project) command(line string) []string {
+	return []string{sh, "-c", p.prelude() + line}
+}
+
+// prelude is what goes before a line of the config or of a console.
+func (p *project) prelude() string {
+	switch {
+	case p.installs:
+		return `PATH="$PWD/` + p.lang.bin + `:$PATH"; export PATH; `
+	case p.lang == &python:
+		return pythonAlias(p.source)
+	}
+	return ""
+}
+
+// argument returns main so that no program takes it for an option.
+func (p *project) argument() string {
+	if p.main[0] == '-' {
+		return "./" + p.main
+	}
+	return p.main
 }

@@ -177,7 +177,7 @@ func TestPlan(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := &project{cfg: c.cfg, files: c.files, tools: fullHost, arch: "amd64", start: strings.TrimSpace(c.cfg.Start)}
+			p := &project{source: source{c.files, fullHost}, cfg: c.cfg, arch: "amd64", start: strings.TrimSpace(c.cfg.Start)}
 			got, err := p.make(true)
 			if err != nil {
 				t.Fatal(err)

@@ -30,7 +30,7 @@ var python = language{
 	shebangs: []string{"python", "python3"},
 	evidence: []string{"requirements.txt", "pyproject.toml"},
 	demand: func(p *project) demand {
-		project, err := p.readPyproject()
+		project, err := readPyproject(p.source)
 		if err != nil {
 			return demand{}
 		}
@@ -49,9 +49,9 @@ var python = language{
 
 // pythonAlias is the beginning of a command line that may say "python", which
 // Debian does not have: it has to mean python3.
-func (p *project) pythonAlias() string {
-	command, _ := p.tools.Find("python3")
-	if command == "" || p.has(program{binary: "python"}) {
+func pythonAlias(s source) string {
+	command, _ := s.tools.Find("python3")
+	if command == "" || s.has(program{binary: "python"}) {
 		return ""
 	}
 	return `mkdir -p "$TMPDIR/.alias" && ln -sf ` + command + ` "$TMPDIR/.alias/python"; PATH="$PATH:$TMPDIR/.alias"; export PATH; `
@@ -69,7 +69,7 @@ func pythonPackages(p *project) (packages, error) {
 		what = []string{"-r", "requirements.txt"}
 		from, all := requirementFiles(p)
 		pk.from, pk.unclear = from, pk.unclear || !all
-	} else if what, err = p.pyprojectPackages(&pk); err != nil {
+	} else if what, err = pyprojectPackages(p, &pk); err != nil {
 		return packages{}, err
 	}
 	pip := runsPip.MatchString(p.cfg.Build) && !strings.Contains(p.cfg.Build, "--user") // which goes beside any environment
@@ -240,4 +240,69 @@ func requirementFile(words []string) (file string, known bool) {
 	}
 	line := strings.Join(words, " ")
 	return "", words[0][0] != '.' && words[0][0] != '/' && !strings.Contains(line, "file:") && !strings.Contains(words[0], "/")
+}
+
+// pyproject is what berth reads of pyproject.toml.
+type pyproject struct {
+	Project struct {
+		Python       string   `toml:"requires-python"`
+		Dependencies []string `toml:"dependencies"`
+	} `toml:"project"`
+	Tool struct {
+		Poetry struct {
+			Dependencies map[string]any `toml:"dependencies"`
+		} `toml:"poetry"`
+	} `toml:"tool"`
+}
+
+// readPyproject reads pyproject.toml; an absent one is empty.
+func readPyproject(s source) (pyproject, error) {
+	var project pyproject
+	err := s.readTOML("pyproject.toml", &project)
+	return project, err
+}
+
+// pyprojectPackages returns what pip is to install for pyproject.toml: the
+// packages it lists, not the project itself. Where uv or Poetry know better,
+// their steps are in pk instead.
+func pyprojectPackages(p *project, pk *packages) ([]string, error) {
+	project, err := readPyproject(p.source)
+	if err != nil {
+		return nil, err
+	}
+	pk.from = []string{"pyproject.toml"}
+	listed := project.Project.Dependencies
+	if command, _ := p.tools.Find(uv.binary); command != "" && p.lockOf("pyproject.toml", "uv.lock") != "" {
+		pk.recipe, pk.unclear, pk.lock = "uv sync", true, "uv.lock" // the project itself is installed too
+		pk.steps = []app.Step{{
+			Argv: []string{command, "sync", "--frozen", "--no-dev", "--python", "python3"}, Env: uvEnv,
+			OnFail: app.Textf("uv could not install the packages of uv.lock: if pyproject.toml and uv.lock do not match, run uv lock and upload both."),
+		}}
+		return nil, nil
+	}
+	delete(project.Tool.Poetry.Dependencies, "python")
+	if len(listed) == 0 && len(project.Tool.Poetry.Dependencies) > 0 {
+		command, _ := p.tools.Find(poetry.binary)
+		if command == "" {
+			p.note("pyproject.toml lists its packages in [tool.poetry.dependencies], which only Poetry reads, and this host does not have it: list them in [project] or in requirements.txt.")
+			return nil, nil
+		}
+		pk.recipe, pk.unclear = "poetry", true // it may install folders of the tree
+		pk.steps = []app.Step{{
+			Argv:   []string{command, "install", "--only", "main", "--no-root", "--no-interaction"},
+			Env:    []string{"POETRY_VIRTUALENVS_IN_PROJECT=true"},
+			OnFail: app.Textf("Poetry could not install the packages: if pyproject.toml and poetry.lock do not match, run poetry lock and upload both."),
+		}}
+		return nil, nil
+	}
+	if len(listed) == 0 {
+		return nil, nil
+	}
+	for _, one := range listed {
+		if strings.HasPrefix(strings.TrimSpace(one), "-") || strings.TrimSpace(one) == "" {
+			return nil, app.Errorf(app.Unusable, "pyproject.toml lists %q in dependencies, which is not the name of a package", one)
+		}
+		pk.unclear = pk.unclear || strings.Contains(one, "file:")
+	}
+	return append([]string{"--"}, listed...), nil
 }

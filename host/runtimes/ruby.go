@@ -54,10 +54,7 @@ func gems(p *project) (packages, error) {
 	if err != nil || !gemLine.MatchString(text) {
 		return packages{}, err
 	}
-	if _, err := p.need(rubyProgram); err != nil {
-		return packages{}, err
-	}
-	command, err := p.need(bundler)
+	command, err := p.need(bundler, rubyProgram)
 	if err != nil {
 		return packages{}, err
 	}

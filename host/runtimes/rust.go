@@ -86,10 +86,7 @@ func rustBuilt(p *project) string {
 
 // cargoBuild compiles the program of MAIN.
 func cargoBuild(p *project) (app.Step, error) {
-	if _, err := p.need(rustc); err != nil {
-		return app.Step{}, err
-	}
-	command, err := p.need(cargo)
+	command, err := p.need(cargo, rustc)
 	if err != nil {
 		return app.Step{}, err
 	}

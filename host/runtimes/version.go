@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"berth/app"
 )
 
 // version is the numbers of a version, the first first; nil is unknown.
@@ -134,4 +136,42 @@ func judgeOne(sign string, w, v version) fit {
 		return newer
 	}
 	return fits
+}
+
+// demand is what a project says of the version it needs.
+type demand struct {
+	ranges string
+	file   string // that says so
+	key    string // in the file, "" when that is clear
+}
+
+// suit refuses an upload that asks for a newer version than the host has. One
+// older than the host's may do. What runs already goes on starting, whatever
+// became of the host.
+func suit(p *project) error {
+	if p.lang.demand == nil {
+		return nil
+	}
+	d := p.lang.demand(p)
+	if d.ranges == "" || !p.files.Brought(d.file) {
+		return nil
+	}
+	where := d.file
+	if d.key != "" {
+		where += " (" + d.key + ")"
+	}
+	have := p.tools.Version(p.lang.programs[0].binary)
+	asked := d.ranges[:min(len(d.ranges), 60)]
+	switch judge(d.ranges, parseVersion(have)) {
+	case older:
+		remedy := p.lang.outdated
+		if remedy.IsZero() {
+			remedy = app.Textf("ask the owner of this host for a newer one, or ask for less there if that will do")
+		}
+		return app.Errorf(app.Unusable, "%s asks for %s %s, and this host has %s: %s", where, p.lang.title, asked, have, remedy)
+	case newer:
+		p.note("%s asks for %s %s; this host runs %s.", where, p.lang.title, asked, have)
+	case unclear, fits:
+	}
+	return nil
 }

@@ -1,0 +1,127 @@
+package runtimes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/app"
+)
+
+// note adds a sentence for the user to the plan.
+func (p *project) note(format string, args ...any) {
+	p.plan.Notes = append(p.plan.Notes, fmt.Sprintf(format, args...))
+}
+
+// addNotes says what the config asks for and berth does not do.
+func (p *project) addNotes() {
+	p.noteKeys()
+	p.noteVersion()
+	p.noteMissing("START", p.cfg.Start)
+	p.noteMissing("BUILD", p.cfg.Build)
+	p.noteAPT()
+}
+
+// elsewhere are keys of the hosted service that nothing here answers to.
+var elsewhere = map[string]string{
+	"VLAN":     "programs here share no private network",
+	"HOSTNAME": "programs here share no private network",
+	"STORAGE":  "a program's own directory is its storage",
+}
+
+// noteKeys names the keys that mean nothing: a mistyped one would else be
+// missed without a word.
+func (p *project) noteKeys() {
+	for _, key := range p.cfg.Keys {
+		if slices.Contains(app.ConfigKeys, key) {
+			continue
+		}
+		why := elsewhere[key]
+		if why == "" {
+			why = "berth knows " + strings.Join(app.ConfigKeys, ", ")
+		}
+		p.note("%s: %s is ignored: %s.", p.cfg.Where(key), shortened(key), why)
+	}
+}
+
+// shortened keeps a stranger's word from filling the note.
+func shortened(word string) string {
+	const most = 40
+	if r := []rune(word); len(r) > most {
+		return string(r[:most]) + "..."
+	}
+	return word
+}
+
+// noteMissing says that a command of the config begins with a runtime that the
+// host lacks. The command may still bring its own.
+func (p *project) noteMissing(key, command string) {
+	words := strings.Fields(command)
+	for _, l := range languages {
+		for _, c := range l.programs {
+			if len(words) == 0 || words[0] != c.binary {
+				continue
+			}
+			if _, err := p.need(c); err != nil {
+				p.note("%s runs %s, and %v.", key, c.binary, err)
+			}
+			return
+		}
+	}
+}
+
+// noteVersion says that VERSION is not what runs. The words for "what there
+// is" ask for nothing.
+func (p *project) noteVersion() {
+	asked := p.cfg.Version
+	switch asked {
+	case "", "latest", "current", "lts", "suja":
+		return
+	}
+	if len(p.lang.programs) == 0 {
+		p.note("VERSION=%s was asked for; it means nothing here.", asked)
+		return
+	}
+	have := p.tools.Version(p.lang.programs[0].binary)
+	switch {
+	case judge(asked, parseVersion(have)) == fits:
+	case have == "":
+		p.note("VERSION=%s was asked for; this host runs its one installed version of %s.", asked, p.lang.title)
+	default:
+		p.note("VERSION=%s was asked for; this host runs %s %s.", asked, p.lang.title, have)
+	}
+}
+
+// noteAPT remembers what APT asks for, and notes what the host lacks of it. A word
+// that is no package's name refuses no upload.
+func (p *project) noteAPT() {
+	var list []string
+	for _, word := range p.cfg.APT {
+		name := strings.ToLower(strings.TrimSpace(word))
+		if !packageName(name) {
+			p.note("APT names %q, which is the name of no system package.", word[:min(len(word), maxWish)])
+			continue
+		}
+		if slices.Contains(list, name) {
+			continue
+		}
+		if len(list) == maxWishes {
+			p.note("APT names more than %d system packages; those after %s are left out.", maxWishes, list[maxWishes-1])
+			break
+		}
+		list = append(list, name)
+	}
+	w, err := Wish(list, p.tools)
+	if err != nil { // an empty list
+		return
+	}
+	p.plan.Apts = w.Names
+	asked := strings.Join(w.Names, ",")
+	switch {
+	case w.Unknown:
+		p.note("APT=%s was asked for; berth installs no system packages: ask the owner of this host for them.", asked)
+	case len(w.Lacking) > 0:
+		p.note("APT=%s was asked for, and this host lacks %s; berth installs no system packages: the owner of this host can, with: apt-get install %s",
+			asked, strings.Join(w.Lacking, ", "), strings.Join(w.Lacking, " "))
+	}
+}
