@@ -81,6 +81,16 @@ func openDatabase(ctx context.Context, dir string) (*db.DB, error) {
 	return d, nil
 }
 
+// OpenCurrent opens the database in dir if it is there and of this berth's schema; else it
+// returns nil. It changes nothing.
+func OpenCurrent(ctx context.Context, dir string) (*db.DB, error) {
+	file := filepath.Join(dir, DatabaseName)
+	if current, err := db.Current(ctx, file); err != nil || !current {
+		return nil, err
+	}
+	return db.Open(ctx, file, time.Now)
+}
+
 // openProblem says what is to be done when a database cannot be opened.
 func openProblem(dir string, err error) error {
 	if refused := DiskProblem(dir, err); refused != nil {

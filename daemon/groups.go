@@ -14,12 +14,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
 
 	"berth/app"
 	"berth/cgroup"
 	"berth/daemon/settings"
-	"berth/db"
 	"berth/proc/sandbox"
 	"berth/systemd"
 )
@@ -107,29 +105,17 @@ func realPath(dir string) string {
 }
 
 // GroupName is the name of the control groups of a data directory, as far as it
-// can be told without a daemon: it changes nothing.
+// can be told without a daemon: it changes nothing. Only a daemon brings the database of
+// another schema up to date.
 func GroupName(ctx context.Context, dataDir string) string {
-	if name := storedName(ctx, dataDir); name != "" {
-		return name
-	}
-	return pathGroupName(dataDir)
-}
-
-// storedName is the name that a database has, "" for one of another schema: only a
-// daemon brings that up to date.
-func storedName(ctx context.Context, dataDir string) string {
-	file := filepath.Join(dataDir, DatabaseName)
-	if current, err := db.Current(ctx, file); err != nil || !current {
-		return ""
-	}
-	d, err := db.Open(ctx, file, time.Now)
-	if err != nil {
-		return ""
+	d, err := OpenCurrent(ctx, dataDir)
+	if err != nil || d == nil {
+		return pathGroupName(dataDir)
 	}
 	defer func() { _ = d.Close() }()
 	name, err := d.GroupName(ctx)
-	if err != nil {
-		return ""
+	if err != nil || name == "" {
+		return pathGroupName(dataDir)
 	}
 	return name
 }

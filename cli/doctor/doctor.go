@@ -6,19 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"berth/app"
 	"berth/cgroup"
 	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/files"
+	"berth/host"
 	"berth/host/runtimes"
 	"berth/proc"
 	"berth/proc/sandbox"
@@ -132,114 +132,6 @@ func checkHost(s settings.Settings, groups cgroup.Host) []finding {
 	return append(list, memory, swap)
 }
 
-// checkGroups says which of the limits the kernel can enforce, and how.
-func checkGroups(h cgroup.Host) []finding {
-	if err := h.Check(); err != nil {
-		return []finding{{"cgroups", bad, err.Error(), h.Reason}}
-	}
-	if h.Mode == cgroup.Unified {
-		text := "unified cgroup v2; controllers: " + strings.Join(h.Controllers, " ")
-		return append([]finding{{"cgroups", good, text, ""}}, checkBuffers(h)...)
-	}
-	list := []finding{{"cgroups", good, "hybrid: membership by cgroup v2, memory limit by the v1 hierarchy " + h.V1Memory, ""}}
-	if h.V1Pids == "" {
-		list = append(list, finding{
-			"pids", dubious, "no pids hierarchy: the kernel limits the processes of an application's user instead, to apps.pids_max and 1,024 more",
-			"boot with systemd.unified_cgroup_hierarchy=1",
-		})
-	}
-	return append(list, checkBuffers(h)...)
-}
-
-// checkBuffers tells of the memory of sockets, if nothing bounds it.
-func checkBuffers(h cgroup.Host) []finding {
-	if h.Sockets {
-		return nil
-	}
-	fix := "boot with systemd.unified_cgroup_hierarchy=1"
-	if h.Mode == cgroup.Unified {
-		fix = "take nosocket out of cgroup.memory= on the kernel's command line, and reboot"
-	}
-	return []finding{{"buffers", dubious, "what programs leave in the buffers of their sockets is not part of their RAM, and not limited", fix}}
-}
-
-// checkLimit starts a child that takes memory without end under a limit of
-// 32 MB, and expects the kernel to kill it for that.
-func checkLimit(h cgroup.Host, s settings.Settings) finding {
-	const limit = 32
-	f := finding{Name: "limit", Verdict: bad, Fix: h.Reason}
-	if f.Fix == "" {
-		f.Fix = "ls -l " + h.V2 + ": berth must be able to make control groups there; inside a container, ask its owner"
-	}
-	if os.Geteuid() != 0 {
-		f.Text, f.Fix = "cannot be proved without root", "sudo berth doctor"
-		return f
-	}
-	fail := func(err error) finding {
-		f.Text = "cannot prove the RAM limit: " + err.Error()
-		return f
-	}
-	groups, err := cgroup.Open(h, fmt.Sprintf("doctor-%d", os.Getpid()))
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = groups.Close() }() // its only group is removed by then
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return fail(err)
-	}
-	defer null.Close()
-	tail, _ := proc.FindTools().Find("tail")
-	if tail == "" {
-		return fail(errors.New("there is no tail command"))
-	}
-	launcher := proc.Launcher{Tree: groups, Log: slog.New(slog.DiscardHandler)}
-	begin := time.Now()
-	run, err := launcher.Launch(proc.Spec{
-		Group: "apps/doctor/1", Argv: []string{tail, "/dev/zero"}, Dir: "/", UID: s.Apps.UIDBase + s.Apps.UIDCount - 1,
-		MemoryMB: limit, Pids: 16, OOMGroup: true, Output: null,
-	})
-	if err != nil {
-		return fail(err)
-	}
-	stop := time.AfterFunc(time.Minute, func() { run.Stop(0) })
-	defer stop.Stop()
-	e := run.Wait()
-	if !e.OOM {
-		return fail(fmt.Errorf("a child that should have been killed at %d MB ended with code %d and a peak of %d MB", limit, e.Code, e.PeakBytes>>20))
-	}
-	return finding{"limit", good, fmt.Sprintf("enforced: a child was killed at %d MB after %s, in a group below %s",
-		limit, time.Since(begin).Round(time.Millisecond), filepath.Dir(groups.Root())), ""}
-}
-
-// checkWeights weighs an application of its own.
-func checkWeights(h cgroup.Host) finding {
-	fix := "run berth as root, outside of a container; in a unit of systemd with Delegate=yes"
-	if h.Mode == cgroup.Hybrid && h.V1CPU == "" {
-		fix = "boot with systemd.unified_cgroup_hierarchy=1"
-	}
-	fail := func(err error) finding {
-		return finding{"cpu", dubious, "a contended processor is not shared by RAM: " + err.Error(), fix}
-	}
-	groups, err := cgroup.Open(h, fmt.Sprintf("doctor-%d", os.Getpid()))
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = groups.Close() }() // its only group is removed by then
-	file, err := groups.Weights()
-	if err != nil {
-		return fail(err)
-	}
-	group, err := groups.Create("apps/doctor/1", cgroup.Limits{Memory: 32 << 20, Weight: 32})
-	if err != nil {
-		return fail(err)
-	}
-	if err := group.Remove(); err != nil {
-		return fail(err)
-	}
-	return finding{"cpu", good, "a contended processor is shared by RAM (" + file + "); an idle one is not limited", ""}
-}
-
 // checkKernel tells what else the kernel offers for programs.
 func checkKernel(k sandbox.Features) []finding {
 	if k.BPF != nil {
@@ -338,4 +230,55 @@ func checkStored(ctx context.Context, dir string) []finding {
 		})
 	}
 	return list
+}
+
+// checkQuota tries what holds applications to their disk space.
+func checkQuota(dir string, limit app.MB) finding {
+	if os.Geteuid() != 0 {
+		return quotaFinding(files.Quota{}, errors.New("disk quotas cannot be tried without root"), "", limit)
+	}
+	quota, err := files.ProbeQuota(dir)
+	on, diskErr := proc.Disk(existing(dir))
+	return quotaFinding(quota, errors.Join(err, diskErr), on.Type, limit)
+}
+
+func quotaFinding(quota files.Quota, err error, fstype string, limit app.MB) finding {
+	f := finding{Name: "quota", Verdict: good}
+	by := "the project of its files"
+	if !quota.Project {
+		by = "the owner of its files"
+	}
+	switch {
+	case limit == 0:
+		f.Text = "the disk space of applications is not limited: apps.disk is 0"
+		return f
+	case err != nil:
+		f.Verdict, f.Text, f.Fix = dubious, err.Error(), "sudo berth doctor"
+		return f
+	case quota.Enforced():
+		f.Text = fmt.Sprintf("the kernel holds each application to %d MB, by %s", limit, by)
+		return f
+	}
+	f.Verdict = dubious
+	f.Text = fmt.Sprintf("berth measures applications every %s, and ends those that take more than %d MB: %v", host.MeasureEvery, limit, quota.Why)
+	switch fstype {
+	case "ext4", "ext2/ext3": // one magic number
+		f.Fix = "unmount it and tune2fs -O project,quota -Q prjquota its device, then mount it with the option prjquota"
+	case "xfs":
+		f.Fix = "mount it with the option prjquota, in /etc/fstab or, for the root directory, as rootflags=prjquota"
+	default:
+		f.Fix = "put the data directory on ext4 or XFS with a quota of projects (mkfs.ext4 -O project,quota, and the mount option prjquota)"
+	}
+	return f
+}
+
+// existing is the nearest directory above a path, or it, that exists.
+func existing(path string) string {
+	for path != "/" {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		path = filepath.Dir(path)
+	}
+	return path
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,7 +14,6 @@ import (
 	"berth/app"
 	"berth/daemon"
 	"berth/daemon/settings"
-	"berth/db"
 	"berth/proc"
 )
 
@@ -86,23 +84,14 @@ func checkCertificates(ctx context.Context, s settings.Settings, now time.Time) 
 			return fail(err)
 		}
 	}
-	path := filepath.Join(s.DataDir, daemon.DatabaseName)
-	current, err := db.Current(ctx, path)
-	if err != nil {
+	d, err := daemon.OpenCurrent(ctx, s.DataDir)
+	switch {
+	case err != nil:
 		return fail(err)
-	}
-	if !current { // nothing is stored yet, or by an older berth
-		if s.UsesACME() {
-			return finding{"certificates", good, "will come from " + s.Proxy.ACME.Directory, ""}
-		}
-		path = ""
-	}
-	var d *db.DB
-	if path != "" {
-		if d, err = db.Open(ctx, path, time.Now); err != nil {
-			return fail(err)
-		}
+	case d != nil:
 		defer func() { _ = d.Close() }() // nothing was written
+	case s.UsesACME(): // nothing is stored yet, or by an older berth
+		return finding{"certificates", good, "will come from " + s.Proxy.ACME.Directory, ""}
 	}
 	all, err := daemon.Certificates(ctx, d, s, now)
 	if err != nil {

@@ -73,21 +73,25 @@ func checkWalls(ctx context.Context, h cgroup.Host, s settings.Settings) []findi
 	if os.Geteuid() != 0 {
 		return []finding{{"walls", dubious, "cannot be tried without root", "sudo berth doctor"}}
 	}
-	groups, err := cgroup.Open(h, fmt.Sprintf("doctor-%d", os.Getpid()))
-	if err != nil {
-		return []finding{{"walls", bad, "cannot be tried: " + err.Error(), h.Reason}}
-	}
-	defer func() { _ = groups.Close() }() // its groups are removed by then
 	on, err := countedOn(s)
 	if err != nil {
 		return []finding{{"walls", bad, err.Error(), "look at the file, and at the disk of " + s.DataDir}}
 	}
-	launcher := proc.Launcher{Tree: groups, Log: slog.New(slog.DiscardHandler), Walls: proc.Walls{Paths: s.ShownPaths()}}
-	verdicts, err := launcher.Try(ctx, tryPatience)
+	var list []finding
+	err = withGroups(h, func(groups *cgroup.Tree) error {
+		launcher := proc.Launcher{Tree: groups, Log: slog.New(slog.DiscardHandler), Walls: proc.Walls{Paths: s.ShownPaths()}}
+		verdicts, err := launcher.Try(ctx, tryPatience)
+		if err != nil {
+			list = []finding{untried("walls", err)}
+			return nil
+		}
+		list = judgeWalls(verdicts, on)
+		return nil
+	})
 	if err != nil {
-		return []finding{untried("walls", err)}
+		return []finding{{"walls", bad, "cannot be tried: " + err.Error(), h.Reason}}
 	}
-	return judgeWalls(verdicts, on)
+	return list
 }
 
 // judgeWalls makes lines of what was tried.
@@ -115,4 +119,105 @@ func checkFiles(most uint64, err error) finding {
 		f.Fix = "LimitNOFILE=524288 in berth's unit (systemctl edit berth), or ulimit -Hn 524288 where berth is started"
 	}
 	return f
+}
+
+// checkTraffic counts the traffic of a group of its own.
+func checkTraffic(h cgroup.Host) finding {
+	meter, err := sandbox.NewMeter()
+	if err == nil {
+		defer func() { _ = meter.Close() }() // nothing depends on it
+		err = inGroup(h, func(dir *os.File) error {
+			counter, err := meter.Attach(dir)
+			if err == nil {
+				_, _, err = counter.Read()
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return finding{"netIO", dubious, "will show 0B: " + err.Error(), "run berth as root, outside of a container"}
+	}
+	return finding{"netIO", good, "the bytes of each program are counted by eBPF", ""}
+}
+
+// checkSockets counts the sockets of a group of its own.
+func checkSockets(h cgroup.Host, s settings.Settings) finding {
+	bounds := daemon.SocketBounds(slog.New(slog.DiscardHandler))
+	sockets, err := sandbox.NewSockets(bounds)
+	if err == nil {
+		defer func() { _ = sockets.Close() }() // nothing depends on it
+		err = inGroup(h, func(dir *os.File) error {
+			count, err := sockets.Enclose(dir, 1)
+			if err == nil {
+				_, _, err = count.Read()
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return unloaded(s, sandbox.Counted, "a program can take every port that this host gives to connections: ", err)
+	}
+	text := fmt.Sprintf("%d of a program at once, %d of an account, %d of all", bounds.Program, bounds.Account, bounds.All)
+	if !sockets.Says() {
+		text += "; more are EPERM, for EMFILE needs Linux 5.18"
+	}
+	return finding{"sockets", good, text, ""}
+}
+
+// checkNetwork puts a group of its own under the network policy.
+func checkNetwork(h cgroup.Host, s settings.Settings) finding {
+	rules := s.NetworkRules()
+	network, err := sandbox.NewNetwork(rules)
+	if err == nil {
+		defer func() { _ = network.Close() }() // nothing depends on it
+		err = inGroup(h, func(dir *os.File) error {
+			_, err := network.Enclose(dir, 0)
+			return err
+		})
+	}
+	if err != nil {
+		return unloaded(s, sandbox.Reach, "programs reach everything that the host reaches, and everybody who reaches the host can connect to their ports: ", err)
+	}
+	text := "programs reach nothing of the host but its name servers"
+	if n := len(rules.Allow); n > 0 {
+		text += fmt.Sprintf(" and what %d rules of network.allow open", n)
+	}
+	return finding{"network", good, text + "; their ports are their own, by eBPF", ""}
+}
+
+// unloaded makes a finding of a wall that eBPF programs put up, and of what is so
+// without it.
+func unloaded(s settings.Settings, l sandbox.Layer, without string, err error) finding {
+	if sandbox.Passes(err) {
+		return untried(string(l), err)
+	}
+	f := finding{string(l), dubious, without + err.Error(), ""}
+	on, unread := countedOn(s)
+	if unread != nil {
+		f.Verdict, f.Text = bad, unread.Error()
+	}
+	return on.lacking(f, sandbox.Verdict{Layer: l, Err: err})
+}
+
+// untried makes a finding of what cannot be told just now, which a start of the
+// daemon does not get past either.
+func untried(name string, err error) finding {
+	return finding{name, bad, err.Error(), "give berth more processes (TasksMax), open files (LimitNOFILE) or memory"}
+}
+
+// checkPorts warns when the ports that berth gives to applications are among those
+// that the kernel gives to connections.
+func checkPorts(given proc.ConnectionPorts, err error, first, last int) []finding {
+	if err != nil {
+		return []finding{{"ports", dubious, err.Error(), "mount -t proc proc /proc"}}
+	}
+	n := given.Among(first, last)
+	if n == 0 {
+		return nil
+	}
+	return []finding{{
+		"ports", dubious,
+		fmt.Sprintf("the kernel may give %d of the ports of applications (%d to %d) to connections of anybody: an application whose port is taken cannot start", n, first, last),
+		fmt.Sprintf("set apps.port_first and apps.port_last below %d, or net.ipv4.ip_local_reserved_ports=%d-%d in /etc/sysctl.conf, and sysctl -p", given.First, first, last),
+	}}
 }

@@ -3,10 +3,11 @@ package host
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
+	"math"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,28 +36,6 @@ func accountCreate(c *Caller) *cobra.Command {
 		_, err = fmt.Fprintln(c.Stdout, a.ID)
 		return err
 	})
-}
-
-// ramFlag adds --ram; the second result tells whether it was given.
-func ramFlag(cmd *cobra.Command) (ram *app.MB, given func() bool) {
-	ram = new(app.MB)
-	v := settings.RAM(ram)
-	cmd.Flags().Var(v, "ram", "RAM in `MB` for all applications of the account together")
-	return ram, func() bool { return v.Given() }
-}
-
-func jsonFlag(cmd *cobra.Command) *bool { return toggleFlag(cmd, "json", "print JSON") }
-
-func toggleFlag(cmd *cobra.Command, name, help string) *bool {
-	wanted := new(bool)
-	settings.AddToggle(cmd.Flags(), wanted, name, help)
-	return wanted
-}
-
-func wordFlag(cmd *cobra.Command, name, help string) *string {
-	word := new(string)
-	cmd.Flags().Var(settings.Word(word), name, help)
-	return word
 }
 
 // accountView is an account as it is printed; the JSON is for programs, so
@@ -113,12 +92,6 @@ func (v accountView) state() string {
 	return "enabled"
 }
 
-func (c *Caller) printJSON(v any) error {
-	out := json.NewEncoder(c.Stdout)
-	out.SetIndent("", "  ")
-	return out.Encode(v)
-}
-
 func accountList(c *Caller) *cobra.Command {
 	cmd := command("list [--json] [--data-dir DIR]", "list the accounts", 0, 0)
 	cmd.Aliases = []string{"ls"}
@@ -132,15 +105,12 @@ func accountList(c *Caller) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if *asJSON {
-			return c.printJSON(views)
-		}
-		out := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(out, "ID\tNAME\tRAM\tASSIGNED\tAPPS\tPLAN\tSTATE")
-		for _, v := range views {
-			fmt.Fprintf(out, "%d\t%s\t%d MB\t%d MB\t%d\t%s\t%s\n", v.ID, v.Name, v.TotalRAM, v.UsedRAM, len(v.Applications), v.Plan, v.state())
-		}
-		return out.Flush()
+		return c.print(*asJSON, views, func(out io.Writer) {
+			fmt.Fprintln(out, "ID\tNAME\tRAM\tASSIGNED\tAPPS\tPLAN\tSTATE")
+			for _, v := range views {
+				fmt.Fprintf(out, "%d\t%s\t%d MB\t%d MB\t%d\t%s\t%s\n", v.ID, v.Name, v.TotalRAM, v.UsedRAM, len(v.Applications), v.Plan, v.state())
+			}
+		})
 	})
 }
 
@@ -153,14 +123,11 @@ func accountShow(c *Caller) *cobra.Command {
 			return err
 		}
 		v := views[0]
-		if *asJSON {
-			return c.printJSON(v)
-		}
-		out := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintf(out, "name\t%s\nid\t%d\nRAM\t%d MB, %d MB assigned\n", v.Name, v.ID, v.TotalRAM, v.UsedRAM)
-		fmt.Fprintf(out, "applications\t%s\ntokens\t%d\n", cmp.Or(joinIDs(v.Applications), "none"), v.Tokens)
-		fmt.Fprintf(out, "plan\t%s\nlocale\t%s\nstate\t%s\ncreated\t%s\n", v.Plan, v.Locale, v.state(), when(v.CreatedAt))
-		return out.Flush()
+		return c.print(*asJSON, v, func(out io.Writer) {
+			fmt.Fprintf(out, "name\t%s\nid\t%d\nRAM\t%d MB, %d MB assigned\n", v.Name, v.ID, v.TotalRAM, v.UsedRAM)
+			fmt.Fprintf(out, "applications\t%s\ntokens\t%d\n", cmp.Or(joinIDs(v.Applications), "none"), v.Tokens)
+			fmt.Fprintf(out, "plan\t%s\nlocale\t%s\nstate\t%s\ncreated\t%s\n", v.Plan, v.Locale, v.state(), when(v.CreatedAt))
+		})
 	})
 }
 
@@ -170,14 +137,6 @@ func joinIDs(ids []app.ID) string {
 		texts[i] = string(id)
 	}
 	return strings.Join(texts, ", ")
-}
-
-// when is a time for people; the offset makes it unambiguous.
-func when(t time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	return t.Format("2006-01-02 15:04:05 MST")
 }
 
 func accountSet(c *Caller) *cobra.Command {
@@ -224,15 +183,15 @@ func accountSet(c *Caller) *cobra.Command {
 
 func accountDisable(c *Caller) *cobra.Command {
 	cmd := command("disable ACCOUNT [--data-dir DIR]", "refuse the tokens of an account (403) and its password; its programs keep running", 1, 1)
-	return c.setDisabled(cmd, true, "account.disable", "its tokens are answered with 403 from now on; its programs keep running")
+	return setDisabled(c, cmd, true, "account.disable", "its tokens are answered with 403 from now on; its programs keep running")
 }
 
 func accountEnable(c *Caller) *cobra.Command {
 	cmd := command("enable ACCOUNT [--data-dir DIR]", "accept the tokens and the password of an account again", 1, 1)
-	return c.setDisabled(cmd, false, "account.enable", "its tokens work again")
+	return setDisabled(c, cmd, false, "account.enable", "its tokens work again")
 }
 
-func (c *Caller) setDisabled(cmd *cobra.Command, disabled bool, operation, note string) *cobra.Command {
+func setDisabled(c *Caller, cmd *cobra.Command, disabled bool, operation, note string) *cobra.Command {
 	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
 		_, err := d.UpdateAccount(ctx, a.ID, func(a *app.Account, _ app.MB) error {
 			a.Disabled = disabled
@@ -271,5 +230,88 @@ func accountDelete(c *Caller) *cobra.Command {
 				joinIDs(ids), cmp.Or(s.BaseURL, "http://"+s.Listen))
 		}
 		return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot delete %q: %w", a.Name, err), hint)
+	})
+}
+
+func tokenCreate(c *Caller) *cobra.Command {
+	cmd := command("create ACCOUNT [--label LABEL] [--data-dir DIR]", "create a token for the API and print it, once only", 1, 1)
+	label := wordFlag(cmd, "label", "`LABEL` that distinguishes the token, such as the name of a machine")
+	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
+		text, made, err := account.New(d).IssueToken(ctx, a.ID, *label)
+		if app.KindOf(err) == app.Invalid {
+			return misuse("%w", err)
+		}
+		if err != nil {
+			return err
+		}
+		c.record(ctx, d, a.ID, "token.create", "", fmt.Sprintf("account=%s token=%d label=%q", a.Name, made.ID, made.Label))
+		if a.Disabled {
+			fmt.Fprintf(c.Stderr, "account %q is disabled: the token works once berth account enable %s was called\n", a.Name, a.Name)
+		}
+		_, err = fmt.Fprintln(c.Stdout, text)
+		return err
+	})
+}
+
+// tokenView is a token as it is printed.
+type tokenView struct {
+	ID        int64      `json:"id"`
+	Label     string     `json:"label"`
+	CreatedAt time.Time  `json:"createdAt"`
+	LastUsed  *time.Time `json:"lastUsed"` // null: never
+}
+
+func tokenList(c *Caller) *cobra.Command {
+	cmd := command("list ACCOUNT [--json] [--data-dir DIR]", "list the tokens of an account", 1, 1)
+	cmd.Aliases = []string{"ls"}
+	asJSON := jsonFlag(cmd)
+	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
+		tokens, err := d.Tokens(ctx, a.ID)
+		if err != nil {
+			return err
+		}
+		views := make([]tokenView, len(tokens))
+		for i, t := range tokens {
+			views[i] = tokenView{ID: t.ID, Label: t.Label, CreatedAt: t.CreatedAt}
+			if !t.LastUsed.IsZero() {
+				views[i].LastUsed = &t.LastUsed
+			}
+		}
+		return c.print(*asJSON, views, func(out io.Writer) {
+			fmt.Fprintln(out, "ID\tLABEL\tCREATED\tLAST USED")
+			for _, t := range tokens {
+				fmt.Fprintf(out, "%d\t%s\t%s\t%s\n", t.ID, cmp.Or(t.Label, "-"), when(t.CreatedAt), when(t.LastUsed))
+			}
+		})
+	})
+}
+
+func tokenRevoke(c *Caller) *cobra.Command {
+	cmd := command("revoke TOKENID... [--data-dir DIR]", "revoke tokens; berth refuses them from the next request on", 1, math.MaxInt)
+	cmd.Aliases, cmd.ValidArgsFunction = []string{"rm"}, c.tokens
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
+		ids := make([]int64, len(args))
+		for i, arg := range args { // all of them, before the first is revoked
+			id, err := strconv.ParseInt(arg, 10, 64)
+			if err != nil {
+				return misuse("%q is not the id of a token, which is a number: berth token list shows it", arg)
+			}
+			ids[i] = id
+		}
+		for _, id := range ids {
+			t, err := d.Token(ctx, id)
+			if err == nil {
+				err = d.DeleteToken(ctx, t.Account, id)
+			}
+			if app.KindOf(err) == app.NotFound {
+				return settings.NewProblem(settings.ExitNotFound, err, "Hint: berth token list ACCOUNT shows the tokens of an account.")
+			}
+			if err != nil {
+				return err
+			}
+			c.record(ctx, d, t.Account, "token.revoke", "", fmt.Sprintf("token=%d label=%q", id, t.Label))
+			fmt.Fprintf(c.Stderr, "token %d %q is revoked\n", id, t.Label)
+		}
+		return nil
 	})
 }

@@ -8,11 +8,8 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -39,13 +36,13 @@ func appEnv(c *Caller) *cobra.Command {
 		case verb == "list" && len(rest) > 0:
 			return misuse("unexpected argument %q", rest[0])
 		case verb == "list":
-			err = c.listVariables(ctx, d, id, *asJSON, *show)
+			err = listVariables(ctx, c, d, id, *asJSON, *show)
 		case verb != "set" && verb != "unset":
 			return misuse("unknown word %q%s", verb, settings.DidYouMean(verb, []string{"list", "set", "unset"}, "%q"))
 		case len(rest) == 0:
 			return misuse("an argument is missing")
 		case verb == "set":
-			err = c.setVariables(ctx, d, id, rest)
+			err = setVariables(ctx, c, d, id, rest)
 		default:
 			err = d.ChangeVariables(ctx, id, func(set map[string]string) error { return host.RemoveVariables(set, rest...) })
 		}
@@ -56,7 +53,7 @@ func appEnv(c *Caller) *cobra.Command {
 			return misuse("%w", err)
 		}
 		if err == nil && verb != "list" {
-			c.recordVariables(ctx, d, id, verb, rest)
+			recordVariables(ctx, c, d, id, verb, rest)
 			fmt.Fprintf(c.Stderr, "the environment of %q was changed: in effect from the next start\n", id)
 		}
 		return err
@@ -65,7 +62,7 @@ func appEnv(c *Caller) *cobra.Command {
 
 // recordVariables tells the audit log which variables were set or removed: their
 // names alone.
-func (c *Caller) recordVariables(ctx context.Context, d *db.DB, id app.ID, verb string, args []string) {
+func recordVariables(ctx context.Context, c *Caller, d *db.DB, id app.ID, verb string, args []string) {
 	apps, err := d.Apps(ctx)
 	i := slices.IndexFunc(apps, func(a app.App) bool { return a.ID == id })
 	if err != nil || i < 0 { // deleted since
@@ -88,7 +85,7 @@ type variableView struct {
 	Value string `json:"value"`
 }
 
-func (c *Caller) listVariables(ctx context.Context, d *db.DB, id app.ID, asJSON, show bool) error {
+func listVariables(ctx context.Context, c *Caller, d *db.DB, id app.ID, asJSON, show bool) error {
 	all, err := d.Variables(ctx, id)
 	if err != nil {
 		return err
@@ -100,29 +97,17 @@ func (c *Caller) listVariables(ctx context.Context, d *db.DB, id app.ID, asJSON,
 			views[i].Value = v.Value
 		}
 	}
-	if asJSON {
-		return c.printJSON(views)
-	}
-	out := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "NAME\tVALUE")
-	for _, v := range views {
-		fmt.Fprintf(out, "%s\t%s\n", v.Name, printable(v.Value))
-	}
-	return out.Flush()
-}
-
-// printable quotes what would move a terminal's cursor, or hide: it may be an
-// account holder's, and the terminal is root's.
-func printable(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return strconv.Quote(s)
-	}
-	return s
+	return c.print(asJSON, views, func(out io.Writer) {
+		fmt.Fprintln(out, "NAME\tVALUE")
+		for _, v := range views {
+			fmt.Fprintf(out, "%s\t%s\n", v.Name, printable(v.Value))
+		}
+	})
 }
 
 // setVariables takes NAME=VALUE, and NAME or NAME=- for the one whose value is
 // on the standard input: arguments are seen by every user of the host.
-func (c *Caller) setVariables(ctx context.Context, d *db.DB, id app.ID, args []string) error {
+func setVariables(ctx context.Context, c *Caller, d *db.DB, id app.ID, args []string) error {
 	change := make(map[string]*string, len(args))
 	read := false
 	for _, arg := range args {
@@ -136,7 +121,7 @@ func (c *Caller) setVariables(ctx context.Context, d *db.DB, id app.ID, args []s
 			}
 			read = true
 			var err error
-			if text, err = c.readValue(); err != nil {
+			if text, err = readValue(c.Stdin); err != nil {
 				return err
 			}
 		}
@@ -146,9 +131,9 @@ func (c *Caller) setVariables(ctx context.Context, d *db.DB, id app.ID, args []s
 }
 
 // readValue reads the standard input to its end, and takes one line's end off.
-func (c *Caller) readValue() (string, error) {
+func readValue(in io.Reader) (string, error) {
 	const most = 1 << 20 // far more than a value may have, which is said later
-	text, err := io.ReadAll(io.LimitReader(c.Stdin, most))
+	text, err := io.ReadAll(io.LimitReader(in, most))
 	if err != nil {
 		return "", fmt.Errorf("cannot read the standard input: %w", err)
 	}
@@ -180,29 +165,69 @@ func appDeploys(c *Caller) *cobra.Command {
 	asJSON := jsonFlag(cmd)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
 		all, err := d.Deploys(ctx, app.ID(args[0]))
-		if app.KindOf(err) == app.NotFound {
-			return settings.NewProblem(settings.ExitNotFound, err, "Hint: berth account show ACCOUNT names its applications.")
-		}
 		if err != nil {
-			return err
+			return unknownApp(err)
 		}
 		host.Reach(all)
 		views := make([]deployView, len(all))
 		for i, d := range all {
 			views[i] = deployView{d.Number, d.At, d.By, d.Kind, d.Bytes, d.Code.Main, d.Code.Lang, d.Code.Version, d.Note, d.Back}
 		}
-		if *asJSON {
-			return c.printJSON(views)
-		}
-		out := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(out, "DEPLOY\tAT\tBY\tKIND\tBYTES\tMAIN\tROLLBACK\tNOTE")
-		for i, v := range views {
-			back := map[bool]string{true: "yes", false: "no"}[v.Rollback]
-			if i == 0 {
-				back = "is now"
+		return c.print(*asJSON, views, func(out io.Writer) {
+			fmt.Fprintln(out, "DEPLOY\tAT\tBY\tKIND\tBYTES\tMAIN\tROLLBACK\tNOTE")
+			for i, v := range views {
+				back := map[bool]string{true: "yes", false: "no"}[v.Rollback]
+				if i == 0 {
+					back = "is now"
+				}
+				fmt.Fprintf(out, "%d\t%s\t%d\t%s\t%d\t%s\t%s\t%s\n", v.Number, v.At.Format(time.RFC3339), v.By, v.Kind, v.Bytes, printable(v.Main), back, printable(v.Note))
 			}
-			fmt.Fprintf(out, "%d\t%s\t%d\t%s\t%d\t%s\t%s\t%s\n", v.Number, v.At.Format(time.RFC3339), v.By, v.Kind, v.Bytes, printable(v.Main), back, printable(v.Note))
+		})
+	})
+}
+
+// happeningView is one line of what happened, for programs.
+type happeningView struct {
+	Number int64                `json:"number"`
+	At     time.Time            `json:"at"`
+	Kind   app.HistoryEventKind `json:"kind"`
+	Deploy app.DeployKind       `json:"deploy,omitempty"`
+	By     app.AccountID        `json:"by,omitempty"`
+	Code   *int                 `json:"exitCode,omitempty"`
+	OOM    bool                 `json:"ramKilled,omitempty"`
+	Text   string               `json:"text"`
+}
+
+// appEvents is "app events APP".
+func appEvents(c *Caller) *cobra.Command {
+	cmd := command("events APP [--json] [--data-dir DIR]", "list the latest events of an application", 1, 1)
+	cmd.ValidArgsFunction = c.apps
+	asJSON := jsonFlag(cmd)
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
+		id := app.ID(args[0])
+		if _, err := d.Deploys(ctx, id); app.KindOf(err) == app.NotFound { // which says whether it is there
+			return unknownApp(err)
 		}
-		return out.Flush()
+		all, err := d.EventLog(ctx, id)
+		if err != nil {
+			return err
+		}
+		views := make([]happeningView, len(all))
+		for i, p := range all {
+			views[i] = happeningView{Number: p.Number, At: p.At, Kind: p.Kind, Deploy: p.Deploy, By: p.By, Text: host.Words(p, s.Apps.StopTimeout)}
+			if p.Exit != nil {
+				views[i].Code, views[i].OOM = &p.Exit.Code, p.Exit.OOM
+			}
+		}
+		return c.print(*asJSON, views, func(out io.Writer) {
+			fmt.Fprintln(out, "AT\tWHAT\tTEXT")
+			for _, v := range views {
+				what := string(v.Kind)
+				if v.Deploy != "" {
+					what += " (" + string(v.Deploy) + ")"
+				}
+				fmt.Fprintf(out, "%s\t%s\t%s\n", v.At.Format(time.RFC3339), what, printable(v.Text))
+			}
+		})
 	})
 }

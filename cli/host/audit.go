@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,8 +17,8 @@ import (
 	"berth/db"
 )
 
-// actView is a record of the audit log as it is printed.
-type actView struct {
+// recordView is a record of the audit log as it is printed.
+type recordView struct {
 	Seq       int64         `json:"seq"`
 	At        time.Time     `json:"at"`
 	Who       string        `json:"who"`
@@ -79,20 +79,37 @@ func audit(c *Caller) *cobra.Command {
 				return misuse("bad value %q for --since: expected a time such as 2026-11-20, 2026-11-20T15:04:05Z or 24h", *since)
 			}
 		}
-		if q.Account, err = c.accountOfLog(ctx, d, *of); err != nil {
+		if q.Account, err = accountOfLog(ctx, d, *of); err != nil {
 			return err
 		}
-		acts, err := d.AuditRecords(ctx, q)
+		records, err := d.AuditRecords(ctx, q)
 		if err != nil {
 			return err
 		}
-		return c.printActs(acts, *asJSON)
+		views := make([]recordView, len(records))
+		for i, a := range records {
+			views[i] = recordView{
+				a.Seq, a.At, who(a), a.Actor, a.Token, a.Label, a.Account, a.From, a.Operation,
+				a.App, a.AppName, a.Detail, a.Status, a.Refusal, a.Request, a.Times,
+			}
+		}
+		return c.print(*asJSON, views, func(out io.Writer) {
+			fmt.Fprintln(out, "TIME\tWHO\tTOKEN\tFROM\tWHAT\tAPP\tDETAIL\tRESULT")
+			for _, a := range records {
+				token := "-"
+				if a.Token > 0 {
+					token = shown(fmt.Sprintf("%d %s", a.Token, cmp.Or(a.Label, "-")))
+				}
+				fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", when(a.At), shown(cmp.Or(who(a), "-")), token, shown(cmp.Or(a.From, "-")),
+					shown(a.Operation), shown(cmp.Or(appOf(a), "-")), shown(cmp.Or(a.Detail, "-")), shown(outcome(a)))
+			}
+		})
 	})
 }
 
 // accountOfLog returns the account that the log is asked for, 0 for all. The
 // number of one that is deleted is good, for the log remembers it.
-func (c *Caller) accountOfLog(ctx context.Context, d *db.DB, nameOrID string) (app.AccountID, error) {
+func accountOfLog(ctx context.Context, d *db.DB, nameOrID string) (app.AccountID, error) {
 	if nameOrID == "" {
 		return 0, nil
 	}
@@ -114,30 +131,6 @@ func sinceWhen(text string, now time.Time) (time.Time, error) {
 	return time.Parse(time.RFC3339, text)
 }
 
-func (c *Caller) printActs(acts []app.AuditRecord, asJSON bool) error {
-	if asJSON {
-		views := make([]actView, len(acts))
-		for i, a := range acts {
-			views[i] = actView{
-				a.Seq, a.At, who(a), a.Actor, a.Token, a.Label, a.Account, a.From, a.Operation,
-				a.App, a.AppName, a.Detail, a.Status, a.Refusal, a.Request, a.Times,
-			}
-		}
-		return c.printJSON(views)
-	}
-	out := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "TIME\tWHO\tTOKEN\tFROM\tWHAT\tAPP\tDETAIL\tRESULT")
-	for _, a := range acts {
-		token := "-"
-		if a.Token > 0 {
-			token = shown(fmt.Sprintf("%d %s", a.Token, cmp.Or(a.Label, "-")))
-		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", when(a.At), shown(cmp.Or(who(a), "-")), token, shown(cmp.Or(a.From, "-")),
-			shown(a.Operation), shown(cmp.Or(appOf(a), "-")), shown(cmp.Or(a.Detail, "-")), shown(outcome(a)))
-	}
-	return out.Flush()
-}
-
 // shown is printable, and keeps a stranger's text from looking like columns.
 func shown(s string) string {
 	if strings.Contains(s, "  ") {
@@ -152,13 +145,4 @@ func appOf(a app.AuditRecord) string {
 		return string(a.App)
 	}
 	return fmt.Sprintf("%s (%s)", a.App, a.AppName)
-}
-
-// record puts what the owner of the host did into the audit log. The change is
-// made by then, so that a record which cannot be stored is said, and no failure.
-func (c *Caller) record(ctx context.Context, d *db.DB, of app.AccountID, operation string, id app.ID, detail string) {
-	act := app.AuditRecord{At: time.Now(), Actor: app.Owner, Account: of, Operation: operation, App: id, Detail: detail}
-	if err := d.Record(context.WithoutCancel(ctx), act); err != nil {
-		fmt.Fprintf(c.Stderr, "berth: it was done, but the audit log does not have it: %v\n", err)
-	}
 }

@@ -53,16 +53,16 @@ func backupCreate(c *Caller) *cobra.Command {
 			return err
 		}
 		config, _ := from.File(c.Getenv)
-		return c.backUp(cmd.Context(), s, config, *to)
+		return backUp(cmd.Context(), c, s, config, *to)
 	}
 	return cmd
 }
 
 // backUp writes an archive of what the settings name, to a file or into a
 // directory.
-func (c *Caller) backUp(ctx context.Context, s settings.Settings, config, to string) (err error) {
-	if os.Geteuid() != 0 {
-		return settings.NewProblem(settings.ExitPermission, errors.New("cannot write the backup: berth must run as root, for it reads the files of every application"), "Hint: sudo berth backup create")
+func backUp(ctx context.Context, c *Caller, s settings.Settings, config, to string) (err error) {
+	if err := mustBeRoot("write the backup", ", for it reads the files of every application", "backup create"); err != nil {
+		return err
 	}
 	path, err := target(to, time.Now())
 	if err != nil {

@@ -2,11 +2,20 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
+	"berth/app"
 	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/db"
@@ -103,4 +112,108 @@ func (c *Caller) settingFlags(cmd *cobra.Command, only ...string) *settings.Flag
 	directories(cmd, "data-dir")
 	_ = cmd.MarkFlagFilename("config", "toml") // it is there
 	return from
+}
+
+// findAccount returns the account that a person means by a name or an id.
+// A name begins with a letter, so that the two are never confused.
+func findAccount(ctx context.Context, d *db.DB, nameOrID string) (app.Account, error) {
+	var a app.Account
+	id, err := strconv.ParseInt(nameOrID, 10, 64)
+	if err == nil {
+		a, err = d.Account(ctx, app.AccountID(id))
+	} else {
+		a, err = d.AccountByName(ctx, nameOrID)
+	}
+	if app.KindOf(err) == app.NotFound {
+		return a, settings.NewProblem(settings.ExitNotFound, err, "Hint: berth account list shows the accounts.")
+	}
+	return a, err
+}
+
+// onAccount is withDB for a command whose only argument names an account.
+func (c *Caller) onAccount(cmd *cobra.Command, do func(context.Context, *db.DB, app.Account) error) *cobra.Command {
+	cmd.ValidArgsFunction = c.accounts
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
+		a, err := findAccount(ctx, d, args[0])
+		if err != nil {
+			return err
+		}
+		return do(ctx, d, a)
+	})
+}
+
+// print prints v as JSON, or the rows that table writes in columns.
+func (c *Caller) print(asJSON bool, v any, table func(out io.Writer)) error {
+	if asJSON {
+		out := json.NewEncoder(c.Stdout)
+		out.SetIndent("", "  ")
+		return out.Encode(v)
+	}
+	out := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
+	table(out)
+	return out.Flush()
+}
+
+// record puts what the owner of the host did into the audit log. The change is
+// made by then, so that a record which cannot be stored is said, and no failure.
+func (c *Caller) record(ctx context.Context, d *db.DB, of app.AccountID, operation string, id app.ID, detail string) {
+	r := app.AuditRecord{At: time.Now(), Actor: app.Owner, Account: of, Operation: operation, App: id, Detail: detail}
+	if err := d.Record(context.WithoutCancel(ctx), r); err != nil {
+		fmt.Fprintf(c.Stderr, "berth: it was done, but the audit log does not have it: %v\n", err)
+	}
+}
+
+// ramFlag adds --ram; the second result tells whether it was given.
+func ramFlag(cmd *cobra.Command) (ram *app.MB, given func() bool) {
+	ram = new(app.MB)
+	v := settings.RAM(ram)
+	cmd.Flags().Var(v, "ram", "RAM in `MB` for all applications of the account together")
+	return ram, v.Given
+}
+
+func jsonFlag(cmd *cobra.Command) *bool { return toggleFlag(cmd, "json", "print JSON") }
+
+func toggleFlag(cmd *cobra.Command, name, help string) *bool {
+	wanted := new(bool)
+	settings.AddToggle(cmd.Flags(), wanted, name, help)
+	return wanted
+}
+
+func wordFlag(cmd *cobra.Command, name, help string) *string {
+	word := new(string)
+	cmd.Flags().Var(settings.Word(word), name, help)
+	return word
+}
+
+// mustBeRoot refuses any other user what a command does, for why.
+func mustBeRoot(what, why string, command string) error {
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	return settings.NewProblem(settings.ExitPermission, fmt.Errorf("cannot %s: berth must run as root%s", what, why), "Hint: sudo berth "+command)
+}
+
+// unknownApp adds to an error that says so where applications are listed.
+func unknownApp(err error) error {
+	if app.KindOf(err) != app.NotFound {
+		return err
+	}
+	return settings.NewProblem(settings.ExitNotFound, err, "Hint: berth account show ACCOUNT names its applications.")
+}
+
+// when is a time for people; the offset makes it unambiguous.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.Format("2006-01-02 15:04:05 MST")
+}
+
+// printable quotes what would move a terminal's cursor, or hide: it may be an
+// account holder's, and the terminal is root's.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
 }

@@ -2,10 +2,8 @@ package host
 
 import (
 	"context"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,12 +49,8 @@ func (c *Caller) remembered(cmd *cobra.Command, list func(context.Context, *db.D
 	if err != nil {
 		return nil, none
 	}
-	path := filepath.Join(s.DataDir, daemon.DatabaseName)
-	if current, err := db.Current(cmd.Context(), path); err != nil || !current {
-		return nil, none
-	}
-	d, err := db.Open(cmd.Context(), path, time.Now)
-	if err != nil {
+	d, err := daemon.OpenCurrent(cmd.Context(), s.DataDir)
+	if err != nil || d == nil {
 		return nil, none
 	}
 	defer func() { _ = d.Close() }()
@@ -67,6 +61,14 @@ func (c *Caller) remembered(cmd *cobra.Command, list func(context.Context, *db.D
 	return words, none
 }
 
+func wordsOf[T any](all []T, word func(T) string) []string {
+	words := make([]string, len(all))
+	for i, v := range all {
+		words[i] = word(v)
+	}
+	return words
+}
+
 // accounts completes the first argument, or a flag, to the name of an account.
 func (c *Caller) accounts(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 && cmd.ValidArgsFunction != nil {
@@ -74,11 +76,7 @@ func (c *Caller) accounts(cmd *cobra.Command, args []string, _ string) ([]string
 	}
 	return c.remembered(cmd, func(ctx context.Context, d *db.DB) ([]string, error) {
 		all, err := d.Accounts(ctx)
-		words := make([]string, len(all))
-		for i, a := range all {
-			words[i] = a.Name
-		}
-		return words, err
+		return wordsOf(all, func(a app.Account) string { return a.Name }), err
 	})
 }
 
@@ -90,11 +88,7 @@ func (c *Caller) apps(cmd *cobra.Command, args []string, _ string) ([]string, co
 	}
 	return c.remembered(cmd, func(ctx context.Context, d *db.DB) ([]string, error) {
 		all, err := d.Apps(ctx)
-		words := make([]string, len(all))
-		for i, a := range all {
-			words[i] = cobra.CompletionWithDesc(string(a.ID), printable(a.Name))
-		}
-		return words, err
+		return wordsOf(all, func(a app.App) string { return cobra.CompletionWithDesc(string(a.ID), printable(a.Name)) }), err
 	})
 }
 
@@ -128,14 +122,8 @@ func (c *Caller) variables(cmd *cobra.Command, args []string, typed string) ([]s
 	}
 	words, directive := c.remembered(cmd, func(ctx context.Context, d *db.DB) ([]string, error) {
 		all, err := d.Variables(ctx, app.ID(args[0]))
-		words := make([]string, len(all))
-		for i, v := range all {
-			words[i] = v.Name
-			if args[1] == "set" {
-				words[i] += "="
-			}
-		}
-		return words, err
+		end := map[string]string{"set": "="}[args[1]]
+		return wordsOf(all, func(v app.Variable) string { return v.Name + end }), err
 	})
 	return words, directive | cobra.ShellCompDirectiveNoSpace
 }

@@ -36,7 +36,7 @@ func setupURL(c *Caller) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.printLink(ctx, d, s, a)
+		return printLink(ctx, c, d, s, a)
 	}, panelSettings...)
 }
 
@@ -62,7 +62,7 @@ func administratorOf(ctx context.Context, d *db.DB) (app.Account, error) {
 	})
 }
 
-func (c *Caller) printLink(ctx context.Context, d *db.DB, s settings.Settings, a app.Account) error {
+func printLink(ctx context.Context, c *Caller, d *db.DB, s settings.Settings, a app.Account) error {
 	if !s.Panel.Enabled {
 		return settings.NewProblem(settings.ExitConfig, errors.New("cannot make a link: the panel is off"), "Hint: set panel.enabled to true, and start berth anew.")
 	}
@@ -102,9 +102,9 @@ func accountPassword(c *Caller) *cobra.Command {
 			return err
 		}
 		if *link {
-			return c.printLink(ctx, d, s, a)
+			return printLink(ctx, c, d, s, a)
 		}
-		password, err := c.readPassword()
+		password, err := readPassword(c.Stdin, c.Stderr)
 		if err != nil {
 			return err
 		}
@@ -122,9 +122,9 @@ func accountPassword(c *Caller) *cobra.Command {
 
 // readPassword reads it twice from a terminal, which does not show it, or one line
 // of anything else.
-func (c *Caller) readPassword() (string, error) {
-	in := bufio.NewReader(io.LimitReader(c.Stdin, 4096))
-	f, is := c.Stdin.(*os.File)
+func readPassword(stdin io.Reader, stderr io.Writer) (string, error) {
+	in := bufio.NewReader(io.LimitReader(stdin, 4096))
+	f, is := stdin.(*os.File)
 	if !is || !isTerminal(f) {
 		return readLine(in)
 	}
@@ -133,14 +133,14 @@ func (c *Caller) readPassword() (string, error) {
 		return "", fmt.Errorf("cannot read the password: %w", err)
 	}
 	defer show()
-	fmt.Fprint(c.Stderr, "Password: ")
+	fmt.Fprint(stderr, "Password: ")
 	first, err := readLine(in)
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprint(c.Stderr, "\nAgain: ")
+	fmt.Fprint(stderr, "\nAgain: ")
 	second, err := readLine(in)
-	fmt.Fprintln(c.Stderr)
+	fmt.Fprintln(stderr)
 	if err == nil && first != second {
 		err = settings.NewProblem(settings.ExitUsage, errors.New("the two passwords differ"), "Hint: nothing was changed.")
 	}

@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"berth/daemon"
 	"berth/daemon/settings"
+	"berth/db"
 	"berth/web/proxy"
 )
 
@@ -27,4 +31,33 @@ func proxySnippet(c *Caller) *cobra.Command {
 		_, err = fmt.Fprint(c.Stdout, text)
 		return err
 	}, "proxy.domain", "proxy.listen")
+}
+
+// proxyCertificates lists them, from the files and from the database: the daemon
+// need not run.
+func proxyCertificates(c *Caller) *cobra.Command {
+	cmd := command("certificates [--json] [--data-dir DIR] [--config FILE] [flags]", "list the certificates of sites, and why a name has none", 0, 0)
+	asJSON := jsonFlag(cmd)
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, _ []string) error {
+		all, err := daemon.Certificates(ctx, d, s, time.Now())
+		if err != nil {
+			return err
+		}
+		if !*asJSON && s.Proxy.Mode != settings.ProxyEdge {
+			fmt.Fprintf(c.Stderr, "berth needs certificates when proxy.mode is %q; it is %q now.\n", settings.ProxyEdge, s.Proxy.Mode)
+		}
+		return c.print(*asJSON, all, func(out io.Writer) {
+			fmt.Fprintln(out, "NAME\tFROM\tSTATUS\tEXPIRES\tNEXT\tWHY")
+			for _, v := range all {
+				fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\n", v.Name, v.From, v.Status, moment(v.Expires), moment(v.Next), cmp.Or(v.Problem, "-"))
+			}
+		})
+	}, "base_url", "names.domain", "proxy.domain", "proxy.mode", "proxy.tls", "proxy.cert", "proxy.key", "proxy.acme_directory")
+}
+
+func moment(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return when(*t)
 }

@@ -148,8 +148,8 @@ func writeFile(path string, content io.Reader) error {
 func backupRestore(c *Caller) *cobra.Command {
 	cmd := command("restore FILE --data-dir DIR", "restore an archive into an empty data directory", 1, 1)
 	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, args []string) error {
-		if os.Geteuid() != 0 {
-			return settings.NewProblem(settings.ExitPermission, errors.New("cannot restore: berth must run as root, for it gives every application's files to a user of its own"), "Hint: sudo berth backup restore")
+		if err := mustBeRoot("restore", ", for it gives every application's files to a user of its own", "backup restore"); err != nil {
+			return err
 		}
 		// Before anything is touched: a backup that is not whole restores nothing.
 		m, err := verifyBackup(ctx, args[0])
@@ -167,7 +167,7 @@ func backupRestore(c *Caller) *cobra.Command {
 		if _, err := os.Stat(filepath.Join(s.DataDir, settingsName)); err == nil {
 			fmt.Fprintf(c.Stderr, "the settings of that host are in %s: compare them with this one's, or use --config\n", filepath.Join(s.DataDir, settingsName))
 		}
-		return c.warnOfApps(ctx, s)
+		return warnOfApps(ctx, s, c.Stderr)
 	}, "data_dir")
 }
 
@@ -259,7 +259,7 @@ func unwrap(temp, dir string) error {
 
 // warnOfApps tells of applications whose files the backup did not have, and of users
 // of this host that have an application's uid.
-func (c *Caller) warnOfApps(ctx context.Context, s settings.Settings) (err error) {
+func warnOfApps(ctx context.Context, s settings.Settings, stderr io.Writer) (err error) {
 	d, err := db.Open(ctx, filepath.Join(s.DataDir, daemon.DatabaseName), time.Now)
 	if err != nil {
 		return err
@@ -271,7 +271,7 @@ func (c *Caller) warnOfApps(ctx context.Context, s settings.Settings) (err error
 	}
 	for _, a := range apps {
 		if _, err := os.Lstat(filepath.Join(s.DataDir, "apps", string(a.ID))); errors.Is(err, fs.ErrNotExist) {
-			fmt.Fprintf(c.Stderr, "warning: the backup has no files of the application %s: upload it anew, or delete it\n", a.ID)
+			fmt.Fprintf(stderr, "warning: the backup has no files of the application %s: upload it anew, or delete it\n", a.ID)
 		}
 	}
 	users, err := os.ReadFile("/etc/passwd")
@@ -279,7 +279,7 @@ func (c *Caller) warnOfApps(ctx context.Context, s settings.Settings) (err error
 		return fmt.Errorf("cannot look for users with the ids of applications: %w", err)
 	}
 	for _, line := range collisions(apps, string(users)) {
-		fmt.Fprintln(c.Stderr, line)
+		fmt.Fprintln(stderr, line)
 	}
 	return nil
 }

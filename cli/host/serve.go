@@ -2,9 +2,9 @@ package host
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
+	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,10 +19,8 @@ import (
 func serve(c *Caller) *cobra.Command {
 	cmd := command("serve [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "run the daemon in the foreground, with programs, API, panel and sites", 0, 0)
 	return c.withSettings(cmd, func(_ context.Context, s settings.Settings, _ []string) error {
-		if os.Geteuid() != 0 {
-			return settings.NewProblem(settings.ExitPermission,
-				errors.New("cannot serve: berth must run as root, for it gives every application a user and a control group of its own"),
-				"Hint: sudo berth serve")
+		if err := mustBeRoot("serve", ", for it gives every application a user and a control group of its own", "serve"); err != nil {
+			return err
 		}
 		var flags []string // in a form that every berth reads, for the next one
 		cmd.Flags().Visit(func(f *pflag.Flag) { flags = append(flags, "--"+f.Name+"="+f.Value.String()) })
@@ -37,5 +35,41 @@ func serve(c *Caller) *cobra.Command {
 			return daemon.Serve(sig, daemon.Options{Settings: s, Args: flags, Log: log, Examine: doctor.Examine})
 		}
 		return nil
+	})
+}
+
+// check says whether this binary could serve here, with the settings that serve
+// would read, and changes nothing: a daemon may be serving. A daemon that is to
+// be upgraded asks it of the new binary.
+func check(c *Caller) *cobra.Command {
+	cmd := command("check [--json] [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "check that this binary can serve with the current settings and database; a daemon may run meanwhile", 0, 0)
+	asJSON := toggleFlag(cmd, "json", "print the result as JSON")
+	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, _ []string) error {
+		if err := mustBeRoot("check", "", "check"); err != nil {
+			return err
+		}
+		p, err := daemon.Check(ctx, s)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return json.NewEncoder(c.Stdout).Encode(p)
+		}
+		_, err = fmt.Fprintf(c.Stdout, "berth %s can serve %s on %s\n", p.Version, p.DataDir, p.Listen)
+		return err
+	})
+}
+
+// examine says what this host gives and what will be enforced, and really
+// kills a 32 MB child to prove the limit.
+func examine(c *Caller) *cobra.Command {
+	cmd := command("doctor [--json] [--data-dir DIR] [flags]", "check this host, and show what berth can enforce on it", 0, 0)
+	asJSON := jsonFlag(cmd)
+	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, _ []string) error {
+		list := doctor.Examine(ctx, s)
+		if err := doctor.Report(c.Stdout, list, *asJSON); err != nil {
+			return err
+		}
+		return doctor.Unwell(list)
 	})
 }
