@@ -174,7 +174,7 @@ func TestShutdownDuringABoot(t *testing.T) {
 			for _, r := range w.runs {
 				if !r.ended() {
 					r.Stop(0)
-					w.host.capacity.give(r.p.App)
+					w.host.capacity.release(r.p.App)
 				}
 			}
 			w.mu.Unlock()

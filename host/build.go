@@ -21,11 +21,19 @@ const (
 	longWait = 3 * time.Second
 )
 
-// build runs the plan's preparation, step by step, when its turn has come; a
-// long wait becomes one of the plan's notes. stage is the copy to build in, or
-// "" to build in the live tree. An error explains itself to the user and
-// carries the build's output.
-func (h *Host) build(ctx context.Context, a app.App, plan *app.Plan, stage app.Stage) error {
+// buildJob is the preparation of one application.
+type buildJob struct {
+	h     *Host
+	app   app.App
+	plan  *app.Plan
+	stage app.Stage // the copy to build in, or "" to build in the live tree
+}
+
+// run runs the plan's preparation, step by step, when its turn has come; a long wait
+// becomes one of the plan's notes. An error explains itself to the user and carries the
+// build's output.
+func (b buildJob) run(ctx context.Context) error {
+	h, a, plan := b.h, b.app, b.plan
 	if len(plan.Prepare) == 0 {
 		return nil
 	}
@@ -34,12 +42,8 @@ func (h *Host) build(ctx context.Context, a app.App, plan *app.Plan, stage app.S
 		return err
 	}
 	defer h.builds.leave(turn)
-	waited, err := h.await(ctx, turn)
-	if err != nil {
+	if err := b.wait(ctx, turn); err != nil {
 		return err
-	}
-	if waited >= longWait {
-		plan.Notes = append(plan.Notes, "the build waited "+lasted(waited)+" for its turn")
 	}
 	if err := h.Quotas.Room("build the application"); err != nil {
 		return err
@@ -47,56 +51,74 @@ func (h *Host) build(ctx context.Context, a app.App, plan *app.Plan, stage app.S
 	if err := h.Logs.BeginBuild(a.ID); err != nil {
 		return err
 	}
-	variables, err := h.buildVariables(ctx, a.ID)
+	variables, err := b.variables(ctx)
 	if err != nil {
 		return err
 	}
 	app.ProgressOf(ctx)(app.Progress{Phase: app.Building, App: a.ID})
 	limited, cancel := context.WithTimeout(ctx, h.BuildTimeout)
 	defer cancel()
-	limited, end := h.whileRoom(limited)
+	limited, end := h.disk.whileSpace(limited)
 	defer end()
 	for _, step := range plan.Prepare {
-		err := h.step(limited, a, step, stage, variables)
+		err := b.step(limited, step, variables)
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
 			return h.calledOff()
 		case app.KindOf(context.Cause(limited)) == app.NoSpace:
-			return withLogs(context.Cause(limited), h.preparation(a.ID, *plan))
+			return withLogs(context.Cause(limited), preparation(h.Logs, a.ID, *plan))
 		case errors.Is(context.Cause(limited), context.DeadlineExceeded):
 			return withLogs(app.Errorf(app.Unusable, "cannot prepare the application: it took longer than %s", h.BuildTimeout),
-				h.preparation(a.ID, *plan))
+				preparation(h.Logs, a.ID, *plan))
 		default:
-			return withLogs(err, h.preparation(a.ID, *plan))
+			return withLogs(err, preparation(h.Logs, a.ID, *plan))
 		}
 	}
 	return nil
 }
 
-// await returns when the turn has come, and how long that took.
-func (h *Host) await(ctx context.Context, t *turn) (time.Duration, error) {
-	log, since := h.Log.With("app", t.id), time.Now()
+// wait returns when the turn has come.
+func (b buildJob) wait(ctx context.Context, t *turn) error {
+	log, since := b.h.Log.With("app", t.id), time.Now()
 	if t.position > 0 {
 		log.Info("build waits", "position", t.position)
-		h.Logs.Note(t.id, fmt.Sprintf("waiting to be built: number %d in the queue", t.position))
+		b.h.Logs.Note(t.id, fmt.Sprintf("waiting to be built: number %d in the queue", t.position))
 		app.ProgressOf(ctx)(app.Progress{Phase: app.Queued, App: t.id, Position: t.position})
 	}
 	select {
 	case <-t.come:
 	case <-ctx.Done():
-		return 0, h.calledOff()
+		return b.h.calledOff()
 	}
 	waited := time.Since(since)
 	log.Info("build begins", "waited", waited)
-	return waited, nil
+	if waited >= longWait {
+		b.plan.Notes = append(b.plan.Notes, "the build waited "+lasted(waited)+" for its turn")
+	}
+	return nil
+}
+
+// variables are the variables of a step. A build gets no NODE_ENV: with "production"
+// npm, pnpm and Yarn leave out the packages that builds need. Before its first deployment
+// is done an application has none.
+func (b buildJob) variables(ctx context.Context) ([]app.Variable, error) {
+	all, err := b.h.Records.Variables(context.WithoutCancel(ctx), b.app.ID)
+	if app.KindOf(err) == app.NotFound {
+		return nil, nil
+	}
+	return slices.DeleteFunc(all, func(v app.Variable) bool { return v.Name == "NODE_ENV" }), err
 }
 
 // step runs one command of the preparation in a group of its own.
-func (h *Host) step(ctx context.Context, a app.App, step app.Step, stage app.Stage, variables []app.Variable) error {
+func (b buildJob) step(ctx context.Context, step app.Step, variables []app.Variable) error {
+	h, a, ram := b.h, b.app, b.app.RAM
+	if u, err := h.find(a.Account, a.ID); err == nil {
+		ram = u.view.Load().RAM // it may have changed since: a build can be long
+	}
 	run, err := h.Launch(ctx, app.Program{
-		App: a.ID, Account: a.Account, Build: true, Argv: step.Argv, Env: step.Env, Variables: variables, Stage: stage,
-		UID: a.UID, Port: a.Port, RAM: h.BuildRAM, Share: h.ramNow(a),
+		App: a.ID, Account: a.Account, Build: true, Argv: step.Argv, Env: step.Env, Variables: variables, Stage: b.stage,
+		UID: a.UID, Port: a.Port, RAM: h.BuildRAM, Share: ram,
 	})
 	if err != nil {
 		return err
@@ -117,16 +139,6 @@ func (h *Host) step(ctx context.Context, a app.App, step app.Step, stage app.Sta
 	return nil
 }
 
-// ramNow is the RAM of an application, which may have changed since a was
-// read: a build can be long.
-func (h *Host) ramNow(a app.App) app.MB {
-	u, err := h.find(a.Account, a.ID)
-	if err != nil {
-		return a.RAM
-	}
-	return u.view.Load().RAM
-}
-
 // command is a step as its author would type it.
 func command(s app.Step) string {
 	if s.Text != "" || len(s.Argv) == 0 {
@@ -137,30 +149,10 @@ func command(s app.Step) string {
 
 // preparation is what there is to say of how an application was prepared: what
 // berth did otherwise than asked, and what its build printed.
-func (h *Host) preparation(id app.ID, plan app.Plan) string {
+func preparation(from Logs, id app.ID, plan app.Plan) string {
 	logs := slices.Clone(plan.Notes)
 	if len(plan.Prepare) > 0 {
-		logs = append(logs, h.Logs.Tail(id, true, buildTail))
+		logs = append(logs, from.Tail(id, true, buildTail))
 	}
 	return strings.Join(logs, "\n")
-}
-
-// deployed is the answer to a deployment that made it. printed is what the
-// program has printed since.
-func (h *Host) deployed(u *unit, plan app.Plan, e *app.Exit, startErr error, printed func(int) string) app.Deployed {
-	var logs []string
-	if text := h.preparation(u.id, plan); text != "" {
-		logs = append(logs, strings.TrimRight(text, "\n"))
-	}
-	if startErr != nil {
-		text := "the application is there but did not start: " + forUser(startErr)
-		if u.view.Load().State == app.Waiting {
-			text += "; berth tries again"
-		}
-		logs = append(logs, text)
-	}
-	if e != nil {
-		logs = append(logs, strings.TrimRight(printed(lastLines), "\n"))
-	}
-	return app.Deployed{Snapshot: u.view.Load().Snapshot, Logs: strings.Join(logs, "\n")}
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"sync"
 
 	"berth/app"
@@ -18,18 +19,13 @@ func newCapacity(total app.MB) *capacity {
 	return &capacity{total: total, running: map[app.ID]app.MB{}}
 }
 
-// take counts ram for the application in place of what it had, or refuses
+// reserve counts ram for the application in place of what it had, or refuses
 // with app.Exhausted and the numbers. A console command of the same application
 // is not in its way: it ends when that starts.
-func (c *capacity) take(id app.ID, ram app.MB) error {
+func (c *capacity) reserve(id app.ID, ram app.MB) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	others := app.MB(0)
-	for other, mb := range c.running {
-		if other != id && other != besides(id) {
-			others += mb
-		}
-	}
+	others := c.others(id)
 	// Less than before always fits: the host may have lost memory meanwhile.
 	if others+ram > c.total && ram > c.running[id] {
 		return app.Errorf(app.Exhausted,
@@ -40,21 +36,35 @@ func (c *capacity) take(id app.ID, ram app.MB) error {
 	return nil
 }
 
-// room is how much RAM the application could have with what else runs now.
-func (c *capacity) room(id app.ID) app.MB {
+// available is how much RAM the application could have with what else runs now.
+func (c *capacity) available(id app.ID) app.MB {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	left := c.total
-	for other, mb := range c.running {
-		if other != id && other != besides(id) {
-			left -= mb
-		}
-	}
-	return max(left, 0)
+	return max(c.total-c.others(id), 0)
 }
 
-// give returns what the application had.
-func (c *capacity) give(id app.ID) {
+// others is what else runs. The caller holds mu.
+func (c *capacity) others(id app.ID) (sum app.MB) {
+	for other, mb := range c.running {
+		if other != id && other != consoleOf(id) {
+			sum += mb
+		}
+	}
+	return sum
+}
+
+// use returns what runs, and what may.
+func (c *capacity) use() (running, total app.MB) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, mb := range c.running {
+		running += mb
+	}
+	return running, c.total
+}
+
+// release returns what the application had.
+func (c *capacity) release(id app.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.running, id)
@@ -65,4 +75,17 @@ func (c *capacity) force(id app.ID, ram app.MB) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running[id] = ram
+}
+
+// places bounds how many of one kind of work are under way at once.
+type places chan struct{}
+
+// acquire waits for a place and returns what gives it back, or the error of ctx.
+func (p places) acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case p <- struct{}{}:
+		return func() { <-p }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }

@@ -6,55 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/app"
 )
-
-// Commit lays a spooled ZIP over an application's tree, prepares it beside
-// the running program, and starts it. It takes the file over; the work goes
-// on when ctx ends. When preparing or starting fails, the old code is back as
-// it was, and runs if it ran. It fails with app.Conflict while another
-// deployment is under way. It tells its progress (app.WithProgress).
-func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file string) (app.Deployed, error) {
-	defer h.Staging.DropSpool(file)
-	return h.deploy(ctx, owner, id, app.DeployCommit, func(work context.Context, c *commit) (app.Deployed, error) {
-		return c.run(work, file)
-	})
-}
-
-// deploy does one deployment of an application that exists; its context ends
-// when the deployment is called off.
-func (h *Host) deploy(
-	ctx context.Context, owner app.AccountID, id app.ID, kind app.DeployKind, do func(context.Context, *commit) (app.Deployed, error),
-) (app.Deployed, error) {
-	u, err := h.find(owner, id)
-	if err != nil {
-		return app.Deployed{}, err
-	}
-	done, err := h.begin()
-	if err != nil {
-		return app.Deployed{}, err
-	}
-	defer done()
-	work, cancel := context.WithCancel(app.WithProgress(h.ctx, app.ProgressOf(ctx)))
-	defer cancel()
-	if err := u.do(context.WithoutCancel(ctx), u.beginDeploy(cancel)); err != nil {
-		return app.Deployed{}, err
-	}
-	defer func() { _ = u.do(context.Background(), u.endDeploy) }()
-	c := &commit{h: h, u: u, kind: kind, by: app.ActorOf(ctx, owner), before: u.view.Load().Snapshot}
-	h.bound(work, c.before.App, deploying)
-	defer h.bound(context.Background(), c.before.App, 1)
-	d, err := do(u.tellProgress(work, kind), c)
-	if err != nil {
-		u.chronicle(app.HistoryEvent{Kind: app.HistoryFailure, Deploy: kind, By: c.by, Text: forUser(err)})
-		u.tellDeploy(kind, app.DeployFailed, err)
-		return d, err
-	}
-	u.tellDeploy(kind, app.DeployDone, nil)
-	return d, nil
-}
 
 // commit is one commit under way, or a restore, or a rollback.
 type commit struct {
@@ -98,20 +54,22 @@ func (c *commit) run(ctx context.Context, file string) (app.Deployed, error) {
 func (c *commit) launch(ctx context.Context, stage func(context.Context) (app.Stage, error)) (app.Deployed, error) {
 	app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: c.u.id})
 	if c.kind == app.DeployCommit {
-		var t *twin
-		_ = c.u.do(context.Background(), c.u.endTwin) // of the commit before
-		if err := c.u.do(context.Background(), c.u.beside(c, &t)); err != nil {
+		c.afterSecondRun() // of the commit before
+		next, err := ask(context.Background(), c.u, func() (*run, error) { return c.u.beside(c) })
+		if err != nil {
 			return app.Deployed{}, err
 		}
-		if t != nil {
-			return c.overlap(ctx, t, stage)
+		if next != nil {
+			return c.overlap(ctx, next, stage)
 		}
 	}
 	// From here on the live tree changes, and the work is finished one way or
 	// the other: cancelling is heeded no more.
-	if err := c.u.do(context.Background(), c.u.pause(&c.before)); err != nil {
+	before, err := request(context.Background(), c.u, c.u.pause)
+	if err != nil {
 		return app.Deployed{}, err
 	}
+	c.before = before
 	if ctx.Err() != nil {
 		c.resume()
 		return app.Deployed{}, c.h.calledOff()
@@ -165,10 +123,10 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 	if err := c.lay(ctx, stage); err != nil || len(c.plan.Prepare) == 0 {
 		return stage, err
 	}
-	if err := h.build(ctx, c.before.App, &c.plan, stage); err != nil {
+	if err := (buildJob{h, c.before.App, &c.plan, stage}).run(ctx); err != nil {
 		return stage, err
 	}
-	return stage, h.fits(ctx, stage, id)
+	return stage, h.disk.fits(ctx, stage, id)
 }
 
 // renew makes the application's tree anew if it is gone: somebody removed it, or the
@@ -201,9 +159,9 @@ func (c *commit) lay(ctx context.Context, stage app.Stage) error {
 		if err := h.Staging.PrepareRestore(ctx, stage, id, uid); err != nil {
 			return err
 		}
-		return h.fits(ctx, stage, id)
+		return h.disk.fits(ctx, stage, id)
 	}
-	if err := h.fits(ctx, stage, id); err != nil || len(c.plan.Prepare) == 0 {
+	if err := h.disk.fits(ctx, stage, id); err != nil || len(c.plan.Prepare) == 0 {
 		return err
 	}
 	return h.Trees.Prepare(ctx, stage, id, uid)
@@ -235,23 +193,13 @@ func untaken(cfg app.Config, a app.App) []string {
 // back.
 func (c *commit) switchTo(stageOf func(context.Context) (app.Stage, error)) (app.Deployed, error) {
 	h, u, ctx := c.h, c.u, context.Background()
-	// What an earlier commit could not undo comes first.
-	if err := h.settle(ctx, u.id, c.before.UID); err != nil {
-		return app.Deployed{}, c.back(err)
-	}
-	stage, err := stageOf(ctx)
+	done, err := c.apply(ctx, stageOf)
 	if err != nil {
 		return app.Deployed{}, c.back(err)
 	}
-	defer h.Staging.Discard(stage)
-	done, err := h.Trees.Apply(ctx, stage, u.id, c.before.UID)
-	if err != nil {
-		return app.Deployed{}, c.back(err)
-	}
-	c.journal = done.Journal
-	var e *app.Exit
 	printed := h.Logs.Mark(u.id)
-	if err := u.do(ctx, u.try(c, &e)); err != nil {
+	e, err := request(ctx, u, func(reply func(*app.Exit, error)) { u.try(c, reply) })
+	if err != nil {
 		return app.Deployed{}, c.back(err)
 	}
 	if e != nil && e.Code != 0 && !e.Asked {
@@ -262,39 +210,118 @@ func (c *commit) switchTo(stageOf func(context.Context) (app.Stage, error)) (app
 		return app.Deployed{}, c.back(withLogs(err, printed(lastLines)))
 	}
 	if e != nil && !e.Asked { // it ended well: nothing is to come online at the next boot
-		_ = u.do(ctx, u.mean(app.WantStopped))
+		u.call(ctx, func() {
+			if !u.deploy.stopped { // else what a person said meanwhile holds
+				u.means(app.WantStopped)
+			}
+		})
 	}
 	if err := c.record(ctx, done); err != nil {
-		_ = u.do(ctx, u.pause(new(app.Snapshot)))
+		_, _ = request(ctx, u, u.pause)
 		return app.Deployed{}, c.back(err)
 	}
-	_ = u.do(ctx, func(reply func(error)) {
-		u.variables = nil // they are recorded
-		reply(nil)
-	})
-	if c.apts {
-		_ = u.do(ctx, u.setApts(c.plan.Apts)) // told in the log: a wish fails no commit
-	}
+	u.call(ctx, func() { u.recorded(c) })
 	return h.deployed(u, c.plan, e, nil, printed), nil
 }
 
-// sorry is told when not even that can be undone which failed.
+// apply changes the tree. The context calls it off before that, not within.
+func (c *commit) apply(ctx context.Context, stageOf func(context.Context) (app.Stage, error)) (app.Applied, error) {
+	whole := context.Background()
+	// What an earlier commit could not undo comes first.
+	if err := c.h.settle(whole, c.u.id, c.before.UID); err != nil {
+		return app.Applied{}, err
+	}
+	stage, err := stageOf(whole)
+	if err != nil {
+		return app.Applied{}, err
+	}
+	if ctx.Err() != nil {
+		return app.Applied{}, c.h.calledOff()
+	}
+	done, err := c.h.Trees.Apply(whole, stage, c.u.id, c.before.UID)
+	c.journal = done.Journal
+	return done, err
+}
+
+// sorry is noted when not even that can be undone which failed.
 const sorry = "the deployment failed and the code from before it could not be brought back: the application stays offline; commit the whole code again"
 
 // back undoes what was applied and returns err.
 func (c *commit) back(err error) error {
 	undo := c.h.settle(context.Background(), c.u.id, c.before.UID)
-	_ = c.u.do(context.Background(), c.u.whole(undo == nil))
+	c.u.call(context.Background(), func() { c.u.mixedTree = undo != nil })
 	if undo == nil {
 		c.resume()
 		return err
 	}
-	// Half of one code and half of the other is not started.
+	return c.notUndone(app.Words(sorry), err, undo)
+}
+
+// notUndone is the error of a deployment after which the tree is half of one code and
+// half of the other.
+func (c *commit) notUndone(sorry app.Text, err, undo error) error {
 	c.u.log.Error("cannot undo a deployment; the next commit or start of berth tries again", "error", undo)
-	c.h.Logs.Note(c.u.id, sorry)
-	return &app.Error{Kind: app.Internal, Message: app.Words(sorry), Err: errors.Join(err, undo)}
+	c.h.Logs.Note(c.u.id, sorry.String())
+	return &app.Error{Kind: app.Internal, Message: sorry, Err: errors.Join(err, undo)}
 }
 
 func (c *commit) resume() {
-	_ = c.u.do(context.Background(), c.u.resume(c.before))
+	c.u.call(context.Background(), func() { c.u.resume(c.before) })
+}
+
+// record makes a commit good: from here on a boot keeps it.
+func (c *commit) record(ctx context.Context, done app.Applied) error {
+	h := c.h
+	d := app.Deploy{
+		By: c.by, Kind: c.kind, Bytes: c.bytes, Code: c.plan.Code, Auto: c.auto, Note: c.note,
+		Journal: done.Journal, Kept: done.Bytes, Run: c.number, Started: c.started,
+	}
+	retain := h.retain
+	if c.lost {
+		retain = func(all []app.Deploy) []app.Deploy { return forgotten(h.retain(all)) }
+	}
+	if _, err := h.Registry.AddDeploy(ctx, c.u.id, d, c.variables, c.u.wanted, retain); err != nil {
+		// It may be written all the same: what the records say decides.
+		if good, look := h.Registry.Journals(ctx, c.u.id); look != nil || !slices.Contains(good, done.Journal) {
+			return err
+		}
+	}
+	err := h.settle(ctx, c.u.id, c.before.UID)
+	if err == nil && (c.lost || h.DeploysKeep < 2 || done.Bytes > h.DeploysDisk.Bytes()) {
+		if err = h.Registry.DropJournal(ctx, c.u.id, done.Journal); err == nil {
+			err = h.settle(ctx, c.u.id, c.before.UID)
+		}
+	}
+	if err != nil { // the commit is good: the next one, or the next boot, tidies up
+		c.u.log.Error("cannot put the journals in order after a deployment", "error", err)
+	}
+	return nil
+}
+
+// packed takes the variables out of an upload if they are asked for, and
+// returns what is to be said of what was left out.
+func (c *commit) packed(up app.Unpacked) ([]string, error) {
+	if !c.takesVariables {
+		return up.Left, nil
+	}
+	vars := up.Variables
+	switch {
+	case !vars.Found:
+		return nil, app.Errorf(app.Unusable, "the backup holds no environment variables (%s): make one with env=true, or restore it without them", app.VariablesFile)
+	case vars.Err != nil:
+		return nil, vars.Err
+	}
+	change := make(map[string]*string, len(vars.All))
+	for _, v := range vars.All {
+		change[v.Name] = &v.Value
+	}
+	if len(change) > 0 {
+		if err := ChangeVariables(map[string]string{}, change); err != nil {
+			return nil, app.Errorf(app.Unusable, "%s: %v", app.VariablesFile, err)
+		}
+	}
+	c.variables = append([]app.Variable{}, vars.All...) // not nil: none is an answer too
+	slices.SortFunc(c.variables, func(a, b app.Variable) int { return strings.Compare(a.Name, b.Name) })
+	left := slices.DeleteFunc(slices.Clone(up.Left), func(sentence string) bool { return sentence == vars.Left })
+	return append(left, fmt.Sprintf("The environment variables of the backup (%d of them) are the application's now.", len(vars.All))), nil
 }

@@ -64,7 +64,7 @@ func TestConsoleOfABrokenTree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := u.do(t.Context(), u.whole(false)); err != nil {
+		if err := u.do(t.Context(), func() error { u.mixedTree = true; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		wantKind(t, (<-w.console(t.Context(), id, "wait")).err, app.Unusable)
@@ -127,7 +127,7 @@ func TestConsolesOfAnAccount(t *testing.T) {
 	var leave []func()
 	take := func(account app.AccountID, says string) {
 		t.Helper()
-		l, err := s.take(account)
+		l, err := s.acquire(account)
 		switch {
 		case says == "" && err == nil:
 			leave = append(leave, l)
@@ -160,13 +160,13 @@ func TestConsolesOfTheHost(t *testing.T) {
 	var s seats
 	var leave []func()
 	for n := range consolesAtOnce {
-		l, err := s.take(app.AccountID(n))
+		l, err := s.acquire(app.AccountID(n))
 		if err != nil {
 			t.Fatal(err)
 		}
 		leave = append(leave, l)
 	}
-	_, err := s.take(99)
+	_, err := s.acquire(99)
 	wantKind(t, err, app.Unavailable)
 	for _, l := range leave {
 		l()

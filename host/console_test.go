@@ -125,7 +125,7 @@ func TestConsoleOfATreeThatCannotBeStarted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := u.do(t.Context(), func(reply func(error)) { u.app.Code.Main = "missing"; reply(nil) }); err != nil {
+		if err := u.do(t.Context(), func() error { u.app.Code.Main = "missing"; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if got := <-w.console(t.Context(), id, "exit 0 after 1s"); got.err != nil {

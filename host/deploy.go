@@ -3,149 +3,326 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
 
 	"berth/app"
 )
 
-// What a deployment asks of the unit, each on the unit's goroutine.
+// Spool streams an upload to disk and returns its file, to be handed to
+// Upload or Commit, or given up with DropSpool. It fails with app.TooLarge.
+//
+// A shutdown does not wait for it: how long it takes is the client's choice.
+func (h *Host) Spool(ctx context.Context, r io.Reader) (string, error) {
+	if h.ctx.Err() != nil {
+		return "", h.calledOff()
+	}
+	if h.held.Load() {
+		return "", app.Errorf(app.Unavailable, "the server is being upgraded; upload it again in a minute")
+	}
+	return h.Staging.Spool(ctx, r)
+}
 
-// beginDeploy marks the application as being deployed; cancel calls the
-// deployment off. There is one at a time.
-func (u *unit) beginDeploy(cancel context.CancelFunc) func(func(error)) {
-	return func(reply func(error)) {
-		if err := u.refuse(); err != nil {
-			reply(err)
-			return
+// Hold makes Spool refuse uploads that begin, or take them again. Those under
+// way go on.
+func (h *Host) Hold(on bool) { h.held.Store(on) }
+
+// DropSpool removes a spooled upload that was not handed over.
+func (h *Host) DropSpool(file string) { h.Staging.DropSpool(file) }
+
+// Upload makes an application of a spooled ZIP, starts it, and returns when
+// it has lived for the ok delay or ended. It takes the file over. The work
+// goes on when ctx ends. While it is built it is shown as app.Preparing, and
+// Stop and Delete call it off. Until the application exists an error leaves
+// nothing behind; once it does, a program that died at once is no error. It
+// tells its progress (app.WithProgress).
+func (h *Host) Upload(given context.Context, owner app.Account, file string) (app.Deployed, error) {
+	defer h.Staging.DropSpool(file)
+	done, err := h.begin()
+	if err != nil {
+		return app.Deployed{}, err
+	}
+	defer done()
+	ctx := app.WithProgress(h.ctx, app.ProgressOf(given))
+	up, err := h.unpack(ctx, file, nil, func(cfg app.Config) error { return h.early(owner, cfg) })
+	if err != nil {
+		return app.Deployed{}, err
+	}
+	defer h.Staging.Discard(up.Stage)
+	if err := h.disk.fits(ctx, up.Stage, ""); err != nil {
+		return app.Deployed{}, err
+	}
+	plan, err := h.Plan(up.Config, up.Found, h.Staging.Files(up.Stage, ""), "")
+	if err != nil {
+		return app.Deployed{}, hinted(err, up.Hint)
+	}
+	plan.Notes = slices.Concat(up.Left, plan.Notes)
+	a, err := h.describe(owner, up.Config, plan)
+	if err != nil {
+		return app.Deployed{}, err
+	}
+	a, err = h.Registry.Reserve(ctx, a, func(total, used app.MB) error { return h.checkRAM(total, used, up.Config) })
+	if err != nil {
+		return app.Deployed{}, err
+	}
+	h.disk.limit(ctx, a, deploying)
+	if err := h.Trees.Publish(ctx, up.Stage, a.ID, a.UID); err != nil {
+		h.release(context.Background(), a)
+		return app.Deployed{}, err
+	}
+	app.ProgressOf(ctx)(app.Progress{Phase: app.Checked, App: a.ID})
+	first := app.Deploy{By: app.ActorOf(given, owner.ID), Kind: app.DeployUpload, Bytes: up.Bytes}
+	return h.deployFirst(ctx, a, plan, first)
+}
+
+// unpack is Staging.Unpack when a place is free. Nobody needs the file after
+// it, and a build may have to wait long.
+func (h *Host) unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error) {
+	release, err := h.unpacks.acquire(ctx)
+	if err != nil {
+		return app.Unpacked{}, h.calledOff()
+	}
+	defer release()
+	defer h.Staging.DropSpool(file)
+	return h.Staging.Unpack(ctx, file, over, judge)
+}
+
+// early refuses, before anything is unpacked, what the account has no RAM
+// for. Reserve decides, with what is assigned then.
+func (h *Host) early(owner app.Account, cfg app.Config) error {
+	var used app.MB
+	for _, s := range h.Apps(owner.ID) {
+		used += s.RAM
+	}
+	return h.checkRAM(owner.TotalRAM, used, cfg)
+}
+
+// checkRAM judges the RAM that a config asks for, and names its line.
+func (h *Host) checkRAM(total, used app.MB, cfg app.Config) error {
+	err := h.CheckRAM(total, used, h.ramOf(cfg))
+	if err != nil && cfg.Has("RAM") {
+		return app.Errorf(app.KindOf(err), "%s: RAM=%d: %v", cfg.Where("RAM"), cfg.RAM, err)
+	}
+	return err
+}
+
+// ramOf is the RAM that a config asks for.
+func (h *Host) ramOf(cfg app.Config) app.MB {
+	if cfg.RAM == 0 {
+		return h.RAMDefault
+	}
+	return cfg.RAM
+}
+
+// hinted adds what the archive's own look says about a config not found.
+func hinted(err error, hint app.Text) error {
+	if hint.IsZero() {
+		return err
+	}
+	return app.Errorf(app.KindOf(err), "%v (%s)", err, hint)
+}
+
+// describe makes the application that a config asks for.
+func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan) (app.App, error) {
+	a := app.App{
+		ID: h.newID(), Account: owner.ID, Name: cfg.Name, AvatarURL: cfg.AvatarURL, Type: cfg.Type, RAM: h.ramOf(cfg),
+		Wanted: app.WantOnline, Code: plan.Code, AutoRestart: cfg.AutoRestart, Apts: plan.Apts,
+	}
+	if cfg.Type == app.Site {
+		id := strings.ToLower(cfg.ID)
+		if id == "" {
+			return app.App{}, app.Errorf(app.Unusable, "%s: TYPE=site needs ID, the site's subdomain", cfg.Where("TYPE"))
 		}
-		switch {
-		case u.deploy != nil:
-			reply(u.busy("being deployed"))
-		case u.state == app.Stopping:
-			reply(u.busy("being stopped"))
-		default:
-			u.deploy, u.stopped = cancel, false
-			reply(nil)
+		if err := h.CheckSubdomain(id); err != nil {
+			return app.App{}, app.Errorf(app.Unusable, "%s: ID=%v", cfg.Where("ID"), err)
 		}
+		a.ID = app.ID(id)
+	}
+	if a.Name == "" {
+		a.Name = string(a.ID)
+	}
+	return a, nil
+}
+
+// deployFirst builds a reserved application whose tree is in place, makes it
+// exist and starts it. Its owner sees it meanwhile, and can call it off; when
+// that happens, or the build fails, nothing of it stays.
+func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan, d app.Deploy) (app.Deployed, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	u := newUnit(h, a)
+	u.deploy = &deployment{cancel: cancel, first: true}
+	u.publish()
+	h.register(u)
+	ctx = u.report.progress(ctx, app.DeployUpload)
+	err := buildJob{h, a, &plan, ""}.run(ctx)
+	if err == nil {
+		err = h.disk.deployable(func() (app.Space, error) { return u.disk.now(ctx) })
+	}
+	if err == nil {
+		app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: a.ID})
+		printed := h.Logs.Mark(a.ID)
+		var run firstStart
+		run, err = request(context.Background(), u, func(reply func(firstStart, error)) { u.create(d, reply) })
+		if err == nil {
+			u.report.deploy(app.DeployUpload, app.DeployDone, nil)
+			return h.deployed(u, plan, run.exit, run.err, printed), nil
+		}
+	}
+	u.report.deploy(app.DeployUpload, app.DeployFailed, err)
+	u.call(context.Background(), u.abandon) // always taken: the unit ends with it, not before
+	return app.Deployed{}, err
+}
+
+// release removes the files and logs of an application that is no more, or
+// never came to be, and then gives back its place. Where that fails the place
+// stays taken, and the next boot does it.
+func (h *Host) release(ctx context.Context, a app.App) {
+	err := errors.Join(h.Trees.Remove(ctx, a.ID), h.Logs.Remove(a.ID), h.Quotas.Limit(ctx, a.ID, a.UID, 0))
+	if err == nil {
+		err = h.Registry.Release(ctx, a.ID)
+	}
+	if err != nil {
+		h.Log.Error("cannot remove what is left of an application; the next start of berth will", "app", a.ID, "error", err)
 	}
 }
 
-// endDeploy is the end of a deployment, however it went.
-func (u *unit) endDeploy(reply func(error)) {
-	u.deploy = nil
-	reply(nil)
-	if then := u.resting; then != nil {
-		u.resting = nil
-		then()
-	}
-}
-
-// pause ends the program so that the tree can be changed under it. before is
-// set to what there is to come back to.
-func (u *unit) pause(before *app.Snapshot) func(func(error)) {
-	return func(reply func(error)) {
-		if u.state == app.Stopped {
-			u.resign() // it ended a moment ago
-		}
-		u.publish()
-		*before = u.view.Load().Snapshot
-		u.rest(reply)
-	}
-}
-
-// rest replies when no program runs, and no console command.
-func (u *unit) rest(reply func(error)) {
-	switch u.state {
-	case app.Starting, app.Online:
-		u.yield(app.Words(whyDeployed), func() { u.hush(app.Words(whyDeployed), func() { reply(nil) }) })
-	case app.Stopping: // a stop came first; follow it
-		u.follow(func() { u.hush(app.Words(whyDeployed), func() { reply(nil) }) })
-	case app.Waiting, app.Stopped, app.Preparing:
-		u.enter(app.Stopped, 0)
-		u.without(func() { u.hush(app.Words(whyDeployed), func() { reply(nil) }) })
-	}
-}
-
-// whole notes whether the tree is one code or half of two, which nothing starts.
-func (u *unit) whole(is bool) func(func(error)) {
-	return func(reply func(error)) {
-		u.broken = !is
-		reply(nil)
-	}
-}
-
-// try starts the new code and replies when it has lived for the ok delay or
-// ended; e tells which.
-func (u *unit) try(c *commit, e **app.Exit) func(func(error)) {
-	return func(reply func(error)) {
-		if u.closing != open {
-			reply(u.refuse())
-			return
-		}
-		u.app.Code, u.app.AutoRestart, u.broken = c.plan.Code, c.auto, false
-		u.variables = c.variables
-		if u.stopped { // it is deployed, and stays offline
-			reply(nil)
-			return
-		}
-		u.attempt = 0
-		u.journal = c.journal
-		err := u.launch()
-		u.journal = ""
-		if err != nil {
-			reply(err)
-			return
-		}
-		c.number, c.started = u.app.LastRun, u.app.StartedAt
-		u.app.LastExit = nil // recorded with the deployment, like what is wanted
-		u.means(app.WantOnline)
-		u.trial, u.fresh = true, true
-		u.watch = append(u.watch, func(x *app.Exit) {
-			*e = x
-			reply(nil)
-		})
-	}
-}
-
-// mean is the event that something else is wanted, which the deployment will
-// record; what a person said meanwhile holds.
-func (u *unit) mean(w app.Wanted) func(func(error)) {
-	return func(reply func(error)) {
-		if !u.stopped {
-			u.means(w)
-		}
-		reply(nil)
-	}
-}
-
-// resume goes on with the code that was there before a commit that failed.
-func (u *unit) resume(before app.Snapshot) func(func(error)) {
-	return func(reply func(error)) {
-		u.app.Code, u.app.AutoRestart, u.variables = before.Code, before.AutoRestart, nil
-		u.attempt = before.Attempt
-		u.showExit(before.LastExit)
-		if !u.stopped && u.app.Wanted != before.Wanted {
-			_ = u.want(before.Wanted)
-		}
-		if u.closing == open && !u.broken && u.app.Wanted == app.WantOnline && u.state == app.Stopped {
-			u.h.Logs.Note(u.id, "the code from before the deployment is back")
-			u.retry()
-		}
-		reply(nil)
-	}
-}
-
-// showExit makes e the exit that is told again, after a start that was undone.
-func (u *unit) showExit(e *app.Exit) {
-	if u.app.LastExit == e {
-		return
-	}
-	u.app.LastExit = e
-	_ = u.record("the exit", func(ctx context.Context) error {
-		if e == nil {
-			return u.h.Records.ClearExit(ctx, u.id)
-		}
-		return u.h.Records.RunEnded(ctx, u.id, *e)
+// Commit lays a spooled ZIP over an application's tree, prepares it beside
+// the running program, and starts it. It takes the file over; the work goes
+// on when ctx ends. When preparing or starting fails, the old code is back as
+// it was, and runs if it ran. It fails with app.Conflict while another
+// deployment is under way. It tells its progress (app.WithProgress).
+func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file string) (app.Deployed, error) {
+	defer h.Staging.DropSpool(file)
+	return h.deploy(ctx, owner, id, app.DeployCommit, func(work context.Context, c *commit) (app.Deployed, error) {
+		return c.run(work, file)
 	})
+}
+
+// deploy does one deployment of an application that exists; its context ends
+// when the deployment is called off.
+func (h *Host) deploy(
+	ctx context.Context, owner app.AccountID, id app.ID, kind app.DeployKind, do func(context.Context, *commit) (app.Deployed, error),
+) (app.Deployed, error) {
+	u, err := h.find(owner, id)
+	if err != nil {
+		return app.Deployed{}, err
+	}
+	done, err := h.begin()
+	if err != nil {
+		return app.Deployed{}, err
+	}
+	defer done()
+	work, cancel := context.WithCancel(app.WithProgress(h.ctx, app.ProgressOf(ctx)))
+	defer cancel()
+	if err := u.do(context.WithoutCancel(ctx), func() error { return u.beginDeploy(cancel) }); err != nil {
+		return app.Deployed{}, err
+	}
+	defer u.call(context.Background(), func() { u.deploy = nil })
+	c := &commit{h: h, u: u, kind: kind, by: app.ActorOf(ctx, owner), before: u.view.Load().Snapshot}
+	h.disk.limit(work, c.before.App, deploying)
+	defer h.disk.limit(context.Background(), c.before.App, 1)
+	d, err := do(u.report.progress(work, kind), c)
+	if err != nil {
+		u.logEvent(app.HistoryEvent{Kind: app.HistoryFailure, Deploy: kind, By: c.by, Text: forUser(err)})
+		u.report.deploy(kind, app.DeployFailed, err)
+		return d, err
+	}
+	u.report.deploy(kind, app.DeployDone, nil)
+	return d, nil
+}
+
+// Rollback brings back the code of an earlier deploy, the one before the newest
+// when number is 0, and starts it like a commit. The program's own data stays as
+// it is. It is a deploy itself, which another rollback takes back. It has
+// WayBack's errors, and Commit's.
+func (h *Host) Rollback(ctx context.Context, owner app.AccountID, id app.ID, number int) (app.Deployed, error) {
+	return h.deploy(ctx, owner, id, app.DeployRollback, func(work context.Context, c *commit) (app.Deployed, error) {
+		all, err := h.Registry.Deploys(work, id)
+		if err != nil {
+			return app.Deployed{}, err
+		}
+		target, journals, err := WayBack(all, number)
+		if err != nil {
+			return app.Deployed{}, err
+		}
+		c.plan, c.auto = app.Plan{Code: target.Code}, target.Auto
+		c.note = fmt.Sprintf("back to deploy %d", target.Number)
+		var stage app.Stage
+		defer func() {
+			if stage != "" {
+				h.Staging.Discard(stage)
+			}
+		}()
+		return c.launch(work, func(ctx context.Context) (_ app.Stage, err error) {
+			var stays []string
+			stage, stays, err = h.Staging.Rollback(ctx, id, c.before.UID, journals)
+			c.plan.Notes = staying(stays)
+			return stage, err
+		})
+	})
+}
+
+// Restore brings an application's files to what a spooled ZIP holds, as Commit
+// does, but what is not in the ZIP goes away. With withVariables the variables
+// in it become the application's. It takes the file over.
+func (h *Host) Restore(ctx context.Context, owner app.AccountID, id app.ID, file string, withVariables bool) (app.Deployed, error) {
+	defer h.Staging.DropSpool(file)
+	return h.deploy(ctx, owner, id, app.DeployRestore, func(work context.Context, c *commit) (app.Deployed, error) {
+		c.whole, c.takesVariables = true, withVariables
+		c.note = "from a backup"
+		if withVariables {
+			c.note += ", with its environment variables"
+		}
+		return c.run(work, file)
+	})
+}
+
+// retain is how much of a history is remembered. The newest journal stays in
+// any case, since its name is what makes its deploy good; the oldest one leads
+// to nothing.
+func (h *Host) retain(all []app.Deploy) []app.Deploy {
+	kept := slices.Clone(all[:min(len(all), max(h.DeploysKeep, 1))])
+	var bytes int64
+	for i := range kept {
+		bytes += kept[i].Kept
+		if i > 0 && (i == len(kept)-1 || bytes > h.DeploysDisk.Bytes()) {
+			bytes = max(bytes, h.DeploysDisk.Bytes()+1) // nothing that is older leads anywhere
+			kept[i].Journal, kept[i].Kept = "", 0
+		}
+	}
+	return kept
+}
+
+// settle brings the journals of an application in line with the records.
+func (h *Host) settle(ctx context.Context, id app.ID, uid int) error {
+	good, err := h.Registry.Journals(ctx, id)
+	if err != nil {
+		return err
+	}
+	return h.Trees.Settle(ctx, id, uid, good)
+}
+
+// deployed is the answer to a deployment that made it. printed is what the
+// program has printed since.
+func (h *Host) deployed(u *unit, plan app.Plan, e *app.Exit, startErr error, printed func(int) string) app.Deployed {
+	var logs []string
+	if text := preparation(h.Logs, u.id, plan); text != "" {
+		logs = append(logs, strings.TrimRight(text, "\n"))
+	}
+	if startErr != nil {
+		text := "the application is there but did not start: " + forUser(startErr)
+		if u.view.Load().State == app.Waiting {
+			text += "; berth tries again"
+		}
+		logs = append(logs, text)
+	}
+	if e != nil {
+		logs = append(logs, strings.TrimRight(printed(lastLines), "\n"))
+	}
+	return app.Deployed{Snapshot: u.view.Load().Snapshot, Logs: strings.Join(logs, "\n")}
 }
 
 // calledOff is the error of a deployment that was cancelled.
@@ -154,26 +331,4 @@ func (h *Host) calledOff() error {
 		return app.Errorf(app.Unavailable, "the server is shutting down; upload it again in a minute")
 	}
 	return app.Errorf(app.Conflict, "the deployment was called off: the application was stopped or deleted meanwhile")
-}
-
-// forUser is what an application's owner may read of an error: causes name
-// paths of the host.
-func forUser(err error) string {
-	var e *app.Error
-	if errors.As(err, &e) {
-		return e.Message.String()
-	}
-	return "internal error; the server's log tells more"
-}
-
-// withLogs adds what the build or the program printed to an error for the
-// user.
-func withLogs(err error, logs string) error {
-	var e *app.Error
-	if !errors.As(err, &e) || e.Logs != "" {
-		return err
-	}
-	with := *e
-	with.Logs = logs
-	return &with
 }

@@ -3,6 +3,9 @@ package host
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth/app"
@@ -22,35 +25,42 @@ const (
 	// its own out of their project (ioctl FS_IOC_FSSETXATTR, which asks for no
 	// right but to the file).
 	auditEvery = time.Hour
-	// lookEvery is how often the free space of the disk is looked at; when it
+	// checkEvery is how often the free space of the disk is checked; when it
 	// runs short, everything is measured at once, but not more often than
 	// every urgentEvery.
-	lookEvery   = 15 * time.Second
+	checkEvery  = 15 * time.Second
 	urgentEvery = time.Minute
-	// roomEvery is the same for a build, which ends when the disk runs short.
-	roomEvery = 5 * time.Second
+	// buildCheckEvery is the same for a build, which ends when the disk runs short.
+	buildCheckEvery = 5 * time.Second
 	// gentle is how many times as long as it measured the patrol rests.
 	gentle = 4
 )
 
-// bound sets the kernel's limit of an application to so many times the disk
+// disk holds applications to their disk space.
+type disk struct {
+	Quotas
+	most app.MB // of one application; 0 for no limit
+	log  *slog.Logger
+}
+
+// limit sets the kernel's limit of an application to so many times the disk
 // space it may have. That it cannot keeps nothing from running: the patrol
 // measures too.
-func (h *Host) bound(ctx context.Context, a app.App, times int64) {
+func (d disk) limit(ctx context.Context, a app.App, times int64) {
 	// As long as it takes: a half is worse.
-	if err := h.Quotas.Limit(context.WithoutCancel(ctx), a.ID, a.UID, times*h.DiskLimit.Bytes()); err != nil {
-		h.Log.Error("cannot limit the disk space of an application", "app", a.ID, "error", err)
+	if err := d.Limit(context.WithoutCancel(ctx), a.ID, a.UID, times*d.most.Bytes()); err != nil {
+		d.log.Error("cannot limit the disk space of an application", "app", a.ID, "error", err)
 	}
 }
 
 // over reports whether an application may not have so much of the disk: bytes,
 // files, or directories that nobody can measure.
-func (h *Host) over(s app.Space) bool {
-	return h.DiskLimit > 0 && (s.Bytes > h.DiskLimit.Bytes() || s.Entries > h.Quotas.Entries() || s.Deep)
+func (d disk) over(s app.Space) bool {
+	return d.most > 0 && (s.Bytes > d.most.Bytes() || s.Entries > d.Entries() || s.Deep)
 }
 
 // crowded reports whether what is over is over by the number of files alone.
-func (h *Host) crowded(s app.Space) bool { return s.Bytes <= h.DiskLimit.Bytes() && !s.Deep }
+func (d disk) crowded(s app.Space) bool { return s.Bytes <= d.most.Bytes() && !s.Deep }
 
 // wide is a size for people, in MB and never less than it is: beside a limit it
 // is to show that it is more.
@@ -58,198 +68,139 @@ func wide(bytes int64) app.MB { return app.MB((bytes + 1<<20 - 1) >> 20) }
 
 // fits refuses a stage with which the application would take more of the disk
 // than it may.
-func (h *Host) fits(ctx context.Context, stage app.Stage, id app.ID) error {
-	if h.DiskLimit == 0 {
-		return nil
-	}
-	s, err := h.Quotas.After(ctx, stage, id)
-	if err == nil && h.over(s) {
-		err = h.tooWide(s)
-	}
-	return err
+func (d disk) fits(ctx context.Context, stage app.Stage, id app.ID) error {
+	return d.deployable(func() (app.Space, error) { return d.After(ctx, stage, id) })
 }
 
-func (h *Host) tooWide(s app.Space) error {
+// deployable refuses code with which the application would have the size that measure
+// returns, if that is more than it may have.
+func (d disk) deployable(measure func() (app.Space, error)) error {
+	if d.most == 0 {
+		return nil
+	}
+	s, err := measure()
 	switch {
+	case err != nil || !d.over(s):
+		return err
 	case s.Deep:
 		return app.Errorf(app.Unusable, "cannot deploy the application: its directories would be nested too deep to be measured; make them fewer")
-	case h.crowded(s):
+	case d.crowded(s):
 		return app.Errorf(app.Unusable,
 			"cannot deploy the application: it would have %d files and directories, and may have %d; make them fewer, or ask the owner of this host to raise upload.max_files",
-			s.Entries, h.Quotas.Entries())
+			s.Entries, d.Entries())
 	}
 	return app.Errorf(app.Unusable,
 		"cannot deploy the application: it would take %d MB of disk, and may take %d MB; make it smaller, or ask the owner of this host to raise apps.disk",
-		wide(s.Bytes), h.DiskLimit)
+		wide(s.Bytes), d.most)
 }
 
-// grown is fits for a first deployment, whose build was in the live tree.
-func (u *unit) grown(ctx context.Context) error {
-	if u.h.DiskLimit == 0 {
-		return nil
-	}
-	s, err := u.measureDisk(ctx)
-	if err == nil && u.h.over(s) {
-		err = u.h.tooWide(s)
-	}
-	return err
-}
-
-// roomy refuses to start what is known to take more than it may, or was not
-// measured yet.
-func (u *unit) roomy() error {
-	if u.h.DiskLimit == 0 {
-		return nil
-	}
-	u.disk.mu.Lock()
-	defer u.disk.mu.Unlock()
-	if !u.disk.at.IsZero() && !u.h.over(u.disk.space) {
-		return nil
-	}
-	s, err := u.walkDisk(context.Background())
+// startable refuses to start what takes more than it may.
+func (d disk) startable(s app.Space) error {
 	switch {
-	case err != nil:
-		return err
-	case !u.h.over(s):
+	case !d.over(s):
 		return nil
 	case s.Deep:
 		return app.Errorf(app.Unusable, "cannot start the application: its directories are nested too deep to be measured; remove some with a console command")
-	case u.h.crowded(s):
+	case d.crowded(s):
 		return app.Errorf(app.Unusable,
 			"cannot start the application: it has %d files and directories, and may have %d; remove some with a console command, or ask the owner of this host to raise upload.max_files",
-			s.Entries, u.h.Quotas.Entries())
+			s.Entries, d.Entries())
 	}
 	return app.Errorf(app.Unusable,
 		"cannot start the application: its files take %d MB of disk, and may take %d MB; remove some with a console command, or ask the owner of this host to raise apps.disk",
-		wide(s.Bytes), u.h.DiskLimit)
+		wide(s.Bytes), d.most)
 }
 
-// measureDisk measures now.
-func (u *unit) measureDisk(ctx context.Context) (app.Space, error) {
-	u.disk.mu.Lock()
-	defer u.disk.mu.Unlock()
-	return u.walkDisk(ctx)
+// stopping is why a program is stopped whose files take more than they may.
+func (d disk) stopping(s app.Space) string {
+	switch {
+	case s.Deep:
+		return "its directories are nested too deep to be measured"
+	case d.crowded(s):
+		return fmt.Sprintf("it has %d files and directories, and may have %d", s.Entries, d.Entries())
+	}
+	return fmt.Sprintf("its files take %d MB of disk, and may take %d MB", wide(s.Bytes), d.most)
 }
 
-// whileRoom returns a context that ends, with the refusal as its cause, when
+// whileSpace returns a context that ends, with the refusal as its cause, when
 // the disk runs short. The function MUST be called.
-func (h *Host) whileRoom(ctx context.Context) (context.Context, func()) {
+func (d disk) whileSpace(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(roomEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-				return
-			}
-			if err := h.Quotas.Room("finish the build"); err != nil {
+	var checking sync.WaitGroup
+	checking.Go(func() {
+		for sleep(ctx, buildCheckEvery) {
+			if err := d.Room("finish the build"); err != nil {
 				cancel(err)
 				return
 			}
 		}
-	}()
+	})
 	return ctx, func() {
 		cancel(nil)
-		<-done
+		checking.Wait()
 	}
 }
 
-// Patrol measures the files of what runs until ctx ends, one application after
-// the other and not all the time, and stops those that take more disk space
-// than they may. What is offline cannot grow and is not measured. It returns at
-// once when there is no limit.
-func (h *Host) Patrol(ctx context.Context) {
-	if h.DiskLimit == 0 {
-		return
-	}
-	every := MeasureEvery
-	if h.Quotas.Enforced() {
-		every = auditEvery
-	}
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	last := time.Now()
-	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
-		since := time.Since(last)
-		if since >= every || since >= urgentEvery && h.Quotas.Room("go on") != nil {
-			last = time.Now()
-			h.round(ctx)
-		}
-	}
+// diskUse is the last known size of an application's files, measured by whoever asks.
+type diskUse struct {
+	trees Trees
+	id    app.ID
+	view  *atomic.Pointer[view]
+	log   *slog.Logger
+
+	mu    sync.Mutex // one measures, the others wait for it
+	space app.Space
+	at    time.Time // zero: never
 }
 
-// round measures everything that runs once.
-func (h *Host) round(ctx context.Context) {
-	h.mu.RLock()
-	units := h.all()
-	h.mu.RUnlock()
-	for _, u := range units {
-		v := u.view.Load()
-		if !v.Running && v.State != app.Waiting {
-			continue
-		}
-		begin := time.Now()
-		s, err := u.measureDisk(ctx)
+// get returns the size, and measures unless what is known will do.
+func (d *diskUse) get(ctx context.Context, will func(s app.Space, at time.Time) bool) (app.Space, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.at.IsZero() && will(d.space, d.at) {
+		return d.space, nil
+	}
+	s, err := d.measure(ctx)
+	if err != nil {
+		return app.Space{}, err
+	}
+	d.space, d.at = s, time.Now()
+	return s, nil
+}
+
+// now measures.
+func (d *diskUse) now(ctx context.Context) (app.Space, error) {
+	return d.get(ctx, func(app.Space, time.Time) bool { return false })
+}
+
+// recent is the size, or what it was a moment ago.
+func (d *diskUse) recent(ctx context.Context) (app.Space, error) {
+	return d.get(ctx, func(_ app.Space, at time.Time) bool { return time.Since(at) < diskAge })
+}
+
+// add counts what was written.
+func (d *diskUse) add(s app.Space) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.space = d.space.Plus(s)
+}
+
+// measure walks the tree, and adds what the program has open and removed.
+func (d *diskUse) measure(ctx context.Context) (app.Space, error) {
+	space, err := d.trees.Size(ctx, d.id)
+	if err != nil {
+		return app.Space{}, err
+	}
+	if v := d.view.Load(); v.Running && v.run != nil {
+		held, err := v.run.Held(ctx)
 		switch {
+		case err == nil:
+			space = space.Plus(held)
 		case ctx.Err() != nil:
-			return
-		case app.KindOf(err) == app.NotFound: // deleted meanwhile
-		case err != nil:
-			u.log.Warn("cannot measure the application's files", "error", err)
-		case h.over(s):
-			_ = u.do(ctx, u.overfull(s)) // told in its log; of a unit that has ended, nothing
-		}
-		rest := time.NewTimer(gentle * time.Since(begin))
-		select {
-		case <-rest.C:
-		case <-ctx.Done():
-			rest.Stop()
-			return
+			return app.Space{}, err
+		case d.view.Load().run == v.run: // it has not just ended
+			d.log.Warn("cannot look for removed files that the program has open", "error", err)
 		}
 	}
-}
-
-// overfull stops a program whose files take more disk space than they may. It
-// stays stopped: started again it would go on writing. A deployment is judged
-// by itself.
-func (u *unit) overfull(s app.Space) func(func(error)) {
-	return func(reply func(error)) {
-		defer reply(nil)
-		if u.closing != open || u.deploy != nil {
-			return
-		}
-		switch u.state {
-		case app.Starting, app.Online:
-			u.noteOverfull(s)
-			u.halt(app.Textf("the application was stopped: it takes too much disk space"), func() {})
-		case app.Waiting:
-			u.noteOverfull(s)
-			u.attempt = 0
-			u.enter(app.Stopped, 0)
-		case app.Stopped, app.Stopping, app.Preparing:
-		}
-	}
-}
-
-func (u *unit) noteOverfull(s app.Space) {
-	u.log.Warn("stopping a program that takes too much disk space", "mb", wide(s.Bytes), "limit", u.h.DiskLimit,
-		"files", s.Entries, "most", u.h.Quotas.Entries(), "deep", s.Deep)
-	said := fmt.Sprintf("its files take %d MB of disk, and may take %d MB", wide(s.Bytes), u.h.DiskLimit)
-	switch {
-	case s.Deep:
-		said = "its directories are nested too deep to be measured"
-	case u.h.crowded(s):
-		said = fmt.Sprintf("it has %d files and directories, and may have %d", s.Entries, u.h.Quotas.Entries())
-	}
-	u.h.Logs.Note(u.id, said+": it is stopped and stays offline; remove some with a console command, then start it")
-	_ = u.want(app.WantStopped) // told in the log
+	return space, nil
 }

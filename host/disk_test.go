@@ -170,11 +170,11 @@ func TestBuildWithoutRoom(t *testing.T) {
 		}
 		w.full("build the application", false)
 		failed := w.uploading(owner, "MAIN=a,BUILD=make")
-		time.Sleep(2 * roomEvery)
+		time.Sleep(2 * buildCheckEvery)
 		w.full("finish the build", true)
 		begin := time.Now()
 		wantSaid(t, <-failed, app.NoSpace, "cannot finish the build: the host's disk is nearly full")
-		if took := time.Since(begin); took > roomEvery {
+		if took := time.Since(begin); took > buildCheckEvery {
 			t.Errorf("it went on for %s", took)
 		}
 	})
@@ -337,9 +337,9 @@ func TestPatrolPeriods(t *testing.T) {
 		enforced, full bool
 		within, not    time.Duration
 	}{
-		{"by measuring alone", false, false, MeasureEvery + lookEvery, MeasureEvery - lookEvery},
-		{"behind the kernel", true, false, auditEvery + lookEvery, auditEvery - lookEvery},
-		{"on a disk that runs short", true, true, urgentEvery + lookEvery, urgentEvery - lookEvery},
+		{"by measuring alone", false, false, MeasureEvery + checkEvery, MeasureEvery - checkEvery},
+		{"behind the kernel", true, false, auditEvery + checkEvery, auditEvery - checkEvery},
+		{"on a disk that runs short", true, true, urgentEvery + checkEvery, urgentEvery - checkEvery},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			spacious(t, func(t *testing.T, w *world) {

@@ -9,23 +9,23 @@
 //
 // # One commit
 //
-//  1. Host.Commit (commit.go) calls Host.deploy. unit.beginDeploy (deploy.go) refuses the
+//  1. Host.Commit (deploy.go) calls Host.deploy. unit.beginDeploy refuses the
 //     commit if another deployment is under way.
 //  2. commit.prepare works beside the running program. Staging.Unpack unpacks the ZIP,
 //     and Config.Plan plans. If the plan has build steps, Trees.Prepare makes a copy of
-//     the live tree with the ZIP over it, and Host.build runs the steps in that copy. The
-//     steps find the copy at the path of the live tree. Host.fits refuses a tree larger
+//     the live tree with the ZIP over it, and buildJob.run runs the steps in that copy. The
+//     steps find the copy at the path of the live tree. disk.fits refuses a tree larger
 //     than apps.disk. commit.renew makes a live tree anew that is gone.
-//  3. unit.pause ends the old program. unit.yield (twin.go) first gives a site up to two
+//  3. unit.pause ends the old program. unit.drainAndStop first gives a site up to two
 //     seconds to answer the requests under way. The unit is stopping meanwhile.
 //  4. commit.switchTo changes the tree. Trees.Apply moves the new files into place by
 //     rename and keeps the originals in a journal.
 //  5. unit.try starts the new code and waits until it has lived for OKDelay, or longer
-//     while it is busy starting (unit.judge, start.go). If the program ends earlier and
+//     while it is busy starting (unit.judge). If the program ends earlier and
 //     with an error, the commit fails.
-//  6. commit.record (history.go) calls History.AddDeploy. One transaction stores the code,
+//  6. commit.record calls Registry.AddDeploy. One transaction stores the code,
 //     what is wanted and the name of the journal: from here on the commit is good.
-//  7. Host.settle (history.go) calls Trees.Settle, which keeps the journals that the
+//  7. Host.settle (deploy.go) calls Trees.Settle, which keeps the journals that the
 //     records name and undoes the others.
 //
 // If a step after the pause fails, commit.back undoes the journal and unit.resume starts
@@ -37,26 +37,26 @@
 // # One commit without a pause
 //
 // A commit of a site that is online and takes visitors does not stop the old program
-// first. unit.whyAlone (overlap.go) has the conditions; docs/adr/0027 has the reasons.
+// first. unit.whyAlone (unit_deploy.go) has the conditions; docs/adr/0027 has the reasons.
 //
-//  1. unit.beside takes RAM and a second port, and makes the second run (twin).
-//  2. commit.applyBeside calls Trees.Apply under the running program.
-//  3. unit.startBeside starts the new code as the twin.
+//  1. unit.beside reserves RAM and a second port for the second run, the candidate.
+//  2. commit.apply calls Trees.Apply under the running program.
+//  3. unit.startBeside starts the new code as the candidate.
 //  4. commit.await waits until the new run listens on its port, answers its HEALTH path
 //     if it has one, and has lived for OKDelay. HealthTimeout bounds the wait.
 //  5. commit.record stores the code, the journal and the run in one transaction.
-//  6. unit.promote makes the new run the application's. The old run becomes the twin.
+//  6. unit.promote makes the new run the application's. The old run is retiring.
 //  7. unit.relieve calls Visits.Drain, which returns when the old run has answered its
 //     last request, after DrainTimeout at the latest. Then it stops the old run.
 //
 // A second run is no state. An event that ends the program (stop, restart, delete,
-// shutdown, another commit) also ends the twin, and is complete when both are gone.
-// Host.Leave stops an old twin and waits for its end. If the program ends while new code
-// is on trial, the unit waits for the outcome of the trial (unit.lost).
+// shutdown, another commit) also ends the second run, and is complete when both are gone.
+// Host.Leave stops a retiring run and waits for its end. If the program ends while new code
+// is on trial, the unit waits for the outcome of the trial (unit.pendingExit).
 //
 // # One console command
 //
-//  1. Host.Console (console.go) takes one of the host's eight seats. An account gets two
+//  1. Host.Console takes one of the host's eight seats. An account gets two
 //     seats at most.
 //  2. unit.startConsole starts the command on the unit's goroutine. If the application is
 //     online, Instance.Shell starts the command within the limits of the program.
@@ -66,7 +66,7 @@
 //
 // A command beside the program ends with the program. A start ends a command that runs in
 // place of the program. A commit, a delete and a shutdown wait for the end of the command
-// before the tree changes or goes (unit.hush).
+// before the tree changes or goes (unit.stopConsole).
 //
 // # What can be replaced
 //

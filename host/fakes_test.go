@@ -63,6 +63,7 @@ type world struct {
 	behave func(p app.Program) behaviour
 
 	commands []*typed
+	upgraded bool
 	fail     map[string]error  // by the name of the call
 	on       map[string]func() // called first
 }

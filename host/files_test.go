@@ -20,7 +20,7 @@ func TestWriteFile(t *testing.T) {
 			t.Errorf("written: %v", w.written)
 		}
 		wantKind(t, w.host.WriteFile(t.Context(), owner+1, id, "a/b", []byte("y")), app.NotFound)
-		w.host.DiskLimit = 1
+		w.host.disk.most = 1
 		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/b", make([]byte, 1<<20+1)), app.NoSpace)
 		must(w.host.WriteFile(t.Context(), owner, id, "a/b", make([]byte, 600<<10)))
 		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/c", make([]byte, 600<<10)), app.NoSpace)

@@ -3,7 +3,9 @@ package host
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -62,6 +64,7 @@ type Config struct {
 // Host holds the applications. Its methods are safe for concurrent use.
 type Host struct {
 	Config
+	disk     disk
 	capacity *capacity
 	builds   *queue
 	unpacks  places // they fill the disk before anything else bounds them
@@ -84,7 +87,7 @@ type Host struct {
 // New returns a host without applications; see Boot.
 func New(c Config) *Host {
 	h := &Host{
-		Config: c, capacity: newCapacity(c.Capacity), units: map[app.ID]*unit{},
+		Config: c, disk: disk{c.Quotas, c.DiskLimit, c.Log}, capacity: newCapacity(c.Capacity), units: map[app.ID]*unit{},
 		builds: newQueue(c.Builds, c.BuildQueue), unpacks: make(places, 2), backups: make(places, 1),
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
@@ -101,7 +104,7 @@ func (h *Host) Boot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	broken, left := h.Trees.Recover(ctx, apps)
+	mixed, left := h.Trees.Recover(ctx, apps)
 	if left == nil {
 		if _, err := h.Registry.DropReservations(ctx); err != nil {
 			return err
@@ -118,15 +121,14 @@ func (h *Host) Boot(ctx context.Context) error {
 		if n, err := strconv.ParseInt(string(a.ID), 10, 64); err == nil {
 			h.lastID = max(h.lastID, n)
 		}
-		h.bound(ctx, a, 1)
+		h.disk.limit(ctx, a, 1)
 		u := newUnit(h, a)
+		u.mixedTree = slices.Contains(mixed, a.ID)
 		h.register(u)
-		if slices.Contains(broken, a.ID) {
-			_ = u.do(whole, u.whole(false)) // told in its log; another commit or boot mends it
-			continue
+		if !u.mixedTree { // else another commit or boot mends it, as its log says
+			units = append(units, u)
+			adopting.Go(func() { u.call(whole, u.boot) })
 		}
-		units = append(units, u)
-		adopting.Go(func() { _ = u.do(whole, u.boot) }) // told in the log
 	}
 	adopting.Wait()
 	h.startQueued(units)
@@ -143,7 +145,7 @@ func (h *Host) startQueued(units []*unit) {
 	for range min(startsAtOnce, len(units)) {
 		h.work.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(units)) && h.ctx.Err() == nil; i = next.Add(1) - 1 {
-				_ = units[i].do(h.ctx, units[i].turn) // told in its log
+				units[i].call(h.ctx, units[i].turn)
 			}
 		})
 	}
@@ -152,52 +154,42 @@ func (h *Host) startQueued(units []*unit) {
 // Leave ends all deployments and console commands and lets every program run
 // on, for a later daemon to adopt. It blocks until nothing else runs.
 func (h *Host) Leave() {
-	units := h.close()
-	var telling sync.WaitGroup
-	for _, u := range units {
-		telling.Go(func() { _ = u.do(context.Background(), u.leave) })
-	}
-	h.work.Wait()
-	h.waits.Wait()
-	telling.Wait()
-}
-
-// close takes no more deployments, ends those under way, and returns the units.
-func (h *Host) close() []*unit {
-	h.mu.Lock()
-	h.closed = true
-	units := h.all()
-	h.mu.Unlock()
-	h.cancel()
-	return units
+	h.end(context.Background(), detach)
 }
 
 // Shutdown stops every program, keeping what is wanted, and ends all
 // deployments. It blocks until nothing runs; when ctx ends first, it kills.
 func (h *Host) Shutdown(ctx context.Context) {
-	units := h.close()
-	// Every unit is told, however hurried: one that was not would take its
+	h.end(ctx, shutdown)
+}
+
+// end takes no more deployments and ends those under way, and all units.
+func (h *Host) end(ctx context.Context, how then) {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	units := h.all()
+	h.cancel()
+	// Every unit is closed, however hurried: one that was not would take its
 	// program's end for a crash. At once, for a unit may be busy with a start.
-	var telling sync.WaitGroup
-	tell := func(what func(*unit, func(error))) {
+	var closing sync.WaitGroup
+	each := func(f func(u *unit)) {
 		for _, u := range units {
-			telling.Go(func() {
-				_ = u.do(context.Background(), func(reply func(error)) { what(u, reply) })
-			})
+			closing.Go(func() { u.call(context.Background(), func() { f(u) }) })
 		}
 	}
-	tell((*unit).shutdown)
+	each(func(u *unit) { u.close(how, nil) })
 	hurried := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(hurried)
-		tell((*unit).kill)
+		each((*unit).kill)
 	})
 	h.work.Wait()
 	h.waits.Wait()
 	if !stop() {
 		<-hurried
 	}
-	telling.Wait()
+	closing.Wait()
 }
 
 // register makes a unit known and starts its goroutine.
@@ -207,7 +199,7 @@ func (h *Host) register(u *unit) {
 	closed := h.closed
 	h.mu.Unlock()
 	if closed { // by an upload that was under way: nobody else tells it
-		u.shutdown(func(error) {})
+		u.close(shutdown, nil)
 	}
 	h.work.Go(u.loop)
 }
@@ -218,16 +210,13 @@ func (h *Host) unregister(id app.ID) {
 	delete(h.units, id)
 }
 
-// all returns the units, oldest application first. The caller holds mu.
+// all returns the units, oldest application first.
 func (h *Host) all() []*unit {
-	units := make([]*unit, 0, len(h.units))
-	for _, u := range h.units {
-		units = append(units, u)
-	}
-	slices.SortFunc(units, func(a, b *unit) int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(h.units), func(a, b *unit) int {
 		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.id, b.id))
 	})
-	return units
 }
 
 // find returns the unit of an application of the account: another account's
@@ -268,4 +257,153 @@ func (h *Host) newID() app.ID {
 	defer h.mu.Unlock()
 	h.lastID = max(h.lastID+1, time.Now().UnixMilli(), firstID)
 	return app.ID(strconv.FormatInt(h.lastID, 10))
+}
+
+// Tally counts what the host does.
+type Tally struct {
+	Online  int // or starting
+	Waiting int // for their next start
+	Busy    int // being deployed, and not running
+	Offline int
+	RAM     app.MB // of what runs
+	Total   app.MB // that may run
+	Behind  int    // applications of which something waits for the disk to be recorded
+}
+
+// Tally returns the numbers of now.
+func (h *Host) Tally() Tally {
+	var t Tally
+	for _, u := range h.all() {
+		if u.records.behind() {
+			t.Behind++
+		}
+		switch v := u.view.Load(); v.State {
+		case app.Starting, app.Online, app.Stopping:
+			if v.State == app.Starting && !v.Running {
+				t.Waiting++ // for its turn after the boot
+				break
+			}
+			t.Online++
+		case app.Waiting:
+			t.Waiting++
+		case app.Preparing:
+			t.Busy++
+		case app.Stopped:
+			t.Offline++
+		}
+	}
+	t.RAM, t.Total = h.capacity.use()
+	return t
+}
+
+// Bound gives every program that runs its limit of memory again, after the
+// kernel's was taken away. It blocks until all have it.
+func (h *Host) Bound(ctx context.Context) {
+	for _, u := range h.all() {
+		u.call(ctx, func() {
+			if u.run == nil {
+				return
+			}
+			if err := u.run.SetMemory(u.app.RAM); err != nil {
+				u.log.Error("cannot limit the program again", "error", err)
+			}
+		})
+	}
+}
+
+// Alive asks the goroutine of every application for an answer. It fails when
+// one has not given it before ctx ends; that of an application that is deleted
+// meanwhile is not missed.
+func (h *Host) Alive(ctx context.Context) error {
+	units := h.all()
+	var asking sync.WaitGroup
+	silent := make(chan app.ID, len(units))
+	for _, u := range units {
+		asking.Go(func() {
+			if err := u.do(ctx, func() error { return nil }); err != nil && ctx.Err() != nil {
+				silent <- u.id
+			}
+		})
+	}
+	asking.Wait()
+	close(silent)
+	if id, some := <-silent; some {
+		return fmt.Errorf("%d of %d applications do not answer, %s among them", len(silent)+1, len(units), id)
+	}
+	return nil
+}
+
+// Measure calls each for every program that runs, one after the other; those
+// that only refuses are left out, none when it is nil. Sites of files have
+// nothing to measure.
+func (h *Host) Measure(ctx context.Context, only func(owner app.AccountID, id app.ID) bool, each func(m app.Measured)) {
+	for _, u := range h.all() {
+		v := u.view.Load()
+		if !v.Running || v.run == nil || v.Code.Static() || only != nil && !only(u.owner, u.id) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		counts, err := v.run.Counts()
+		switch {
+		case err != nil && u.view.Load().run == v.run:
+			u.log.Warn("cannot measure the program", "error", err)
+		case err == nil && counts != app.Counts{}:
+			each(app.Measured{App: u.id, Owner: u.owner, Run: v.LastRun, StartedAt: v.StartedAt, Counts: counts})
+		}
+	}
+}
+
+// Patrol measures the files of what runs until ctx ends, one application after
+// the other and not all the time, and stops those that take more disk space
+// than they may. What is offline cannot grow and is not measured. It returns at
+// once when there is no limit.
+func (h *Host) Patrol(ctx context.Context) {
+	if h.disk.most == 0 {
+		return
+	}
+	every := MeasureEvery
+	if h.Quotas.Enforced() {
+		every = auditEvery
+	}
+	ticker := time.NewTicker(checkEvery)
+	defer ticker.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		since := time.Since(last)
+		if since >= every || since >= urgentEvery && h.Quotas.Room("go on") != nil {
+			last = time.Now()
+			h.round(ctx)
+		}
+	}
+}
+
+// round measures everything that runs once.
+func (h *Host) round(ctx context.Context) {
+	for _, u := range h.all() {
+		v := u.view.Load()
+		if !v.Running && v.State != app.Waiting {
+			continue
+		}
+		begin := time.Now()
+		s, err := u.disk.now(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case app.KindOf(err) == app.NotFound: // deleted meanwhile
+		case err != nil:
+			u.log.Warn("cannot measure the application's files", "error", err)
+		case h.disk.over(s):
+			u.call(ctx, func() { u.overfull(s) })
+		}
+		if !sleep(ctx, gentle*time.Since(begin)) {
+			return
+		}
+	}
 }

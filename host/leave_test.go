@@ -36,7 +36,7 @@ func TestLeave(t *testing.T) {
 		wantKind(t, err, app.Unavailable)
 		w.runs[0].Stop(0)
 		<-w.runs[0].done
-		w.host.capacity.give(id)
+		w.host.capacity.release(id)
 	})
 }
 

@@ -40,6 +40,22 @@ func TestModelOfSites(t *testing.T) {
 	}
 }
 
+// TestModelOfUpgrades is the same with daemons that leave at any moment, and others that
+// go on with what runs.
+func TestModelOfUpgrades(t *testing.T) {
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.visited, w.upgraded = seed%2 == 0, true
+			w.host = w.open()
+			model(t, seed, w)
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
 func model(t *testing.T, seed uint64, w *world) {
 	w.total = 5000
 	r := rand.New(rand.NewPCG(seed, 7))
@@ -48,9 +64,12 @@ func model(t *testing.T, seed uint64, w *world) {
 	for range 60 {
 		for range 1 + r.IntN(3) {
 			op, pick, ram := r.IntN(12), r.IntN(100), app.MB(40+r.IntN(400))
-			go w.randomOp(op, pick, ram)
+			go w.randomOp(w.host, op, pick, ram)
 		}
 		time.Sleep(time.Duration(r.IntN(20_000)) * time.Millisecond)
+		if w.upgraded && r.IntN(6) == 0 {
+			w.succeed(true)
+		}
 	}
 	w.set(func(p app.Program) behaviour { // from here on everything is well
 		if p.Build {
@@ -81,7 +100,7 @@ func randomBehaviour(r *rand.Rand, p app.Program) behaviour {
 	return b
 }
 
-func (w *world) randomOp(op, pick int, ram app.MB) {
+func (w *world) randomOp(h *Host, op, pick int, ram app.MB) {
 	if w.visited {
 		for port := 20_000; port < 20_060; port++ {
 			w.visit(port, pick%3, pick%2)
@@ -90,44 +109,44 @@ func (w *world) randomOp(op, pick int, ram app.MB) {
 	}
 	ctx := context.Background()
 	by := app.AccountID(1 + pick%2)
-	list := w.host.Apps(by)
+	list := h.Apps(by)
 	if op == 0 || len(list) == 0 {
 		file := []string{"MAIN=a,AUTORESTART=true", "MAIN=a,BUILD=make", "MAIN=a,BUILD=make", "bad"}[pick/2%4]
 		if w.visited && file != "bad" {
 			file += fmt.Sprintf(",TYPE=site,ID=s%d-%d", pick, ram)
 		}
-		_, _ = w.host.Upload(ctx, app.Account{ID: by, TotalRAM: w.total}, file)
+		_, _ = h.Upload(ctx, app.Account{ID: by, TotalRAM: w.total}, file)
 		return
 	}
 	id := list[pick/2%len(list)].ID
 	switch op { // their answers depend on the moment; what must hold is checked at rest
 	case 1, 2:
-		_, _ = w.host.Start(ctx, by, id)
+		_, _ = h.Start(ctx, by, id)
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(ram)*10*time.Millisecond)
 		defer cancel()
-		if s, err := w.host.Outcome(ctx, by, id); err == nil && s.ID != id {
+		if s, err := h.Outcome(ctx, by, id); err == nil && s.ID != id {
 			w.t.Errorf("the outcome of %s is that of %q", id, s.ID)
 		}
 	case 3:
-		_ = w.host.Stop(ctx, by, id)
+		_ = h.Stop(ctx, by, id)
 	case 4:
-		_ = w.host.Restart(ctx, by, id)
+		_ = h.Restart(ctx, by, id)
 	case 5, 6:
-		_, _ = w.host.Commit(ctx, by, id, []string{"MAIN=b", "MAIN=c,BUILD=make", "MAIN=missing", "MAIN=d,HEALTH=/up", "MAIN=e,HEALTH=off"}[pick/2%5])
+		_, _ = h.Commit(ctx, by, id, []string{"MAIN=b", "MAIN=c,BUILD=make", "MAIN=missing", "MAIN=d,HEALTH=/up", "MAIN=e,HEALTH=off"}[pick/2%5])
 	case 7:
-		_ = w.host.SetRAM(ctx, by, id, ram)
+		_ = h.SetRAM(ctx, by, id, ram)
 	case 8:
 		if pick/2%4 == 0 {
-			_ = w.host.Delete(ctx, by, id)
+			_ = h.Delete(ctx, by, id)
 		}
 	case 9: // most of them are deployed for the first time
-		if s, err := w.host.App(by, id); err == nil && s.State == app.Preparing {
-			_ = w.host.Stop(ctx, by, id)
+		if s, err := h.App(by, id); err == nil && s.State == app.Preparing {
+			_ = h.Stop(ctx, by, id)
 		}
 	case 10, 11:
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(ram)*100*time.Millisecond)
 		defer cancel()
-		_, _ = w.host.Console(ctx, by, id, []string{"exit 0 after 3s", "exit 1 after 20s", "slow wait", "wait"}[pick/2%4])
+		_, _ = h.Console(ctx, by, id, []string{"exit 0 after 3s", "exit 1 after 20s", "slow wait", "wait"}[pick/2%4])
 	}
 }
 
@@ -157,9 +176,9 @@ func (w *world) checkRest() {
 			w.t.Errorf("%s: the last exit is %+v, recorded %+v", u.id, s.LastExit, rec.LastExit)
 		case w.trees[u.id] != rec.Code.Main:
 			w.t.Errorf("%s: the tree is %q, the record says %q", u.id, w.trees[u.id], rec.Code.Main)
-		case w.host.capacity.running[twinOf(u.id)] != 0:
+		case w.host.capacity.running[secondOf(u.id)] != 0:
 			w.t.Errorf("%s: a second run is counted that is none", u.id)
-		case w.host.capacity.running[besides(u.id)] != 0:
+		case w.host.capacity.running[consoleOf(u.id)] != 0:
 			w.t.Errorf("%s: a console command is counted that does not run", u.id)
 		case runs && running[u.id] != s.RAM, w.host.capacity.running[u.id] != running[u.id]:
 			w.t.Errorf("%s: has %d MB, runs with %d, counted as %d", u.id, s.RAM, running[u.id], w.host.capacity.running[u.id])

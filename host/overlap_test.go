@@ -135,7 +135,7 @@ func TestSitesThatAreStoppedFirst(t *testing.T) {
 		"no port":    {func(w *world) { w.noPorts = true }, "", "MAIN=b", "no port is left"},
 		"off":        {func(*world) {}, "", "MAIN=b,HEALTH=off", ""},
 		"was off":    {func(*world) {}, ",HEALTH=off", "MAIN=b", ""},
-		"wrong port": {func(w *world) { w.runs[0].b.listen = nil; w.host.units["shop"].listening.Own = false }, "", "MAIN=b", "process.env.PORT"},
+		"wrong port": {func(w *world) { w.runs[0].b.listen = nil; w.host.units["shop"].run.listening.Own = false }, "", "MAIN=b", "process.env.PORT"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			visited(t, func(t *testing.T, w *world) {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -95,4 +96,55 @@ func lasted(d time.Duration) string {
 		return d.Round(100 * time.Millisecond).String()
 	}
 	return d.Round(time.Second).String()
+}
+
+// Words says in a sentence what happened; grace is what a program had to end in
+// when it was asked to.
+func Words(p app.HistoryEvent, grace time.Duration) string {
+	e := p.Exit
+	switch {
+	case p.Text != "" || e == nil:
+		return p.Text
+	case e.Asked && !e.OOM:
+		return stopped(*e, grace)
+	}
+	return sentence(*e).String()
+}
+
+// forUser is what an application's owner may read of an error: causes name
+// paths of the host.
+func forUser(err error) string {
+	if e, ok := errors.AsType[*app.Error](err); ok {
+		return e.Message.String()
+	}
+	return "internal error; the server's log tells more"
+}
+
+// withLogs adds what the build or the program printed to an error for the
+// user.
+func withLogs(err error, logs string) error {
+	e, ok := errors.AsType[*app.Error](err)
+	if !ok || e.Logs != "" {
+		return err
+	}
+	with := *e
+	with.Logs = logs
+	return &with
+}
+
+// mixed is the error of a tree that is half of one code and half of another.
+func mixed() error {
+	return app.Errorf(app.Unusable, "a commit failed and the code from before it could not be brought back; commit the whole code again")
+}
+
+// configOf is what a stored deployment would have written in its config.
+func configOf(a app.App) app.Config {
+	c := a.Code
+	cfg := app.Config{Type: a.Type, Main: c.Main, Version: c.Version, Start: c.Start, Build: c.Build, Health: c.Health}
+	for key, value := range map[string]string{"MAIN": c.Main, "VERSION": c.Version, "START": c.Start, "BUILD": c.Build, "HEALTH": c.Health} {
+		if value != "" {
+			cfg.Keys = append(cfg.Keys, key)
+		}
+	}
+	return cfg
 }

@@ -240,3 +240,13 @@ type Logs interface {
 // Planner says how a program is prepared and started. prepared is the
 // app.Code.Packages of the tree as it is, "" when it has none.
 type Planner func(cfg app.Config, found bool, files app.Files, prepared string) (app.Plan, error)
+
+// Visits are the requests that the web brings to sites. It is safe for
+// concurrent use.
+type Visits interface {
+	// Healthy asks a program for a path, once, and returns why it is not well.
+	Healthy(ctx context.Context, id app.ID, port int, path string) error
+	// Drain blocks until no request is under way to a port, or ctx ends. New ones
+	// MUST go elsewhere by now. Sockets says whether to wait for WebSockets too.
+	Drain(ctx context.Context, port int, sockets bool)
+}

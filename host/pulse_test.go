@@ -37,7 +37,7 @@ func TestAlive(t *testing.T) {
 		}
 		release, done := make(chan struct{}), make(chan error)
 		go func() {
-			done <- u.do(context.Background(), func(reply func(error)) { <-release; reply(nil) })
+			done <- u.do(context.Background(), func() error { <-release; return nil })
 		}()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

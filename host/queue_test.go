@@ -36,7 +36,7 @@ func (q *queue) forecast() string {
 
 // run ends the builds one after the other and returns the order in which
 // those began that had to wait.
-func run(t *testing.T, q *queue, turns map[string]*turn) string {
+func runBuild(t *testing.T, q *queue, turns map[string]*turn) string {
 	t.Helper()
 	var began []string
 	for len(turns) > 0 {
@@ -73,7 +73,7 @@ func TestQueueIsFair(t *testing.T) {
 		if got := q.forecast(); got != tt.want {
 			t.Errorf("%s: the forecast is %q, want %q", tt.come, got, tt.want)
 		}
-		if got := run(t, q, turns); got != tt.want {
+		if got := runBuild(t, q, turns); got != tt.want {
 			t.Errorf("%s: began as %q, want %q", tt.come, got, tt.want)
 		}
 		if q.free != 1 || len(q.positions()) != 0 {
@@ -114,7 +114,7 @@ func TestQueueForecastsHold(t *testing.T) {
 			default:
 			}
 		}
-		if got := run(t, q, turns); got != want {
+		if got := runBuild(t, q, turns); got != want {
 			t.Fatalf("seed %d: told %q, began as %q", seed, want, got)
 		}
 	}
@@ -175,7 +175,7 @@ func TestQueueIsBounded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "all 3 places in the queue are taken") {
 		t.Errorf("beyond the queue: %v", err)
 	}
-	if got := run(t, q, turns); got != "b1 a2 a3" {
+	if got := runBuild(t, q, turns); got != "b1 a2 a3" {
 		t.Errorf("began as %q", got)
 	}
 	if _, err := newQueue(1, 1).join("a1", 'a'); err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"berth/app"
 )
 
 // patience is how long an application's goroutine waits for the disk. What
@@ -25,7 +23,7 @@ type recorder struct {
 
 // entry is one thing to write.
 type entry struct {
-	write func(ctx context.Context) error
+	do    func(ctx context.Context) error
 	after func(error) // when nobody waited to the end
 	err   error
 	done  chan struct{}
@@ -33,11 +31,12 @@ type entry struct {
 	over  bool
 }
 
-// add takes an entry; wait says whether the caller will wait for it or leave it.
-func (r *recorder) add(work *sync.WaitGroup, e *entry, wait bool) {
+// write returns true once an entry is written, and false when the disk does not answer
+// within patience: then its after follows. Behind what waits for the disk nobody waits:
+// the unit must be there for what follows.
+func (r *recorder) write(work *sync.WaitGroup, e *entry) bool {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !wait {
+	if r.left > 0 {
 		e.left = true
 		r.left++
 	}
@@ -46,11 +45,29 @@ func (r *recorder) add(work *sync.WaitGroup, e *entry, wait bool) {
 		r.busy = true
 		work.Go(r.run)
 	}
+	r.mu.Unlock()
+	if e.left {
+		return false
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-e.done:
+		return true
+	case <-timer.C:
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !e.over {
+		e.left = true
+		r.left++
+	}
+	return e.over
 }
 
 func (r *recorder) run() {
 	for e := r.next(); e != nil; e = r.next() {
-		e.err = e.write(context.Background())
+		e.err = e.do(context.Background())
 		r.mu.Lock()
 		e.over = true
 		left := e.left
@@ -77,70 +94,9 @@ func (r *recorder) next() *entry {
 	return e
 }
 
-// leave gives up waiting for an entry; it reports false when it is over.
-func (r *recorder) leave(e *entry) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if e.over {
-		return false
-	}
-	e.left = true
-	r.left++
-	return true
-}
-
 // behind reports whether something waits for the disk that nobody waits for.
 func (r *recorder) behind() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.left > 0
-}
-
-// record writes to the database. A failure is told and does not stop the
-// application: what runs, runs. It is returned for those whose caller asked
-// for what could not be recorded.
-func (u *unit) record(what string, write func(ctx context.Context) error) error {
-	err := u.store("record "+what, write, func() error { return nil })
-	if err != nil {
-		u.log.Error("cannot record the application's state", "what", what, "error", err)
-	}
-	return err
-}
-
-// store writes what completes "cannot ..." and then has then follow on the unit's
-// goroutine, unless that failed. While the disk does not answer it returns
-// app.Unavailable within patience; both happen when it does, in order.
-func (u *unit) store(what string, write func(ctx context.Context) error, then func() error) error {
-	began := time.Now()
-	e := &entry{write: write, done: make(chan struct{})}
-	e.after = func(err error) {
-		u.log.Warn("the disk answers again", "what", what, "after", time.Since(began), "error", err)
-		if err == nil {
-			err = u.do(context.Background(), func(reply func(error)) { reply(then()) })
-		}
-		if err != nil {
-			u.log.Error("what waited for the disk was not done", "what", what, "error", err)
-		}
-	}
-	// Behind what waits for the disk nobody waits: the unit must be there for
-	// what follows.
-	wait := !u.records.behind()
-	u.records.add(&u.h.work, e, wait)
-	if wait {
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		select {
-		case <-e.done:
-		case <-timer.C:
-			wait = !u.records.leave(e)
-		}
-	}
-	if !wait {
-		u.log.Warn("the disk does not answer; what waits for it is done when it does", "what", what)
-		return app.Errorf(app.Unavailable, "cannot %s: %s; it is done when it does", what, app.Words(app.DiskSilent))
-	}
-	if e.err != nil {
-		return e.err
-	}
-	return then()
 }

@@ -71,7 +71,7 @@ func TestBound(t *testing.T) {
 		if err := w.host.Stop(t.Context(), owner, stopped); err != nil {
 			t.Fatal(err)
 		}
-		run, is := w.host.units[id].view.Load().run.(*instance)
+		run, is := w.host.units[id].view.Load().run.Instance.(*instance)
 		if !is {
 			t.Fatal("it does not run")
 		}

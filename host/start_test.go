@@ -227,7 +227,7 @@ func TestLeaveTellsThoseWhoWaitForAStart(t *testing.T) {
 		for _, r := range w.runs {
 			if !r.ended() {
 				r.Stop(0)
-				w.host.capacity.give(r.p.App)
+				w.host.capacity.release(r.p.App)
 			}
 		}
 		w.mu.Unlock()

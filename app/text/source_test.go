@@ -27,7 +27,6 @@ var sayers = map[string][]int{
 	"db.transact":         {2},
 	"db.write":            {1},
 	"host/domain.wrong":   {0},
-	"host.already":        {0},
 	"host.busy":           {0},
 	"httpapi.counted":     {1, 2},
 	"httpapi.say":         {0},

@@ -1,0 +1,116 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"berth/app"
+)
+
+// run is one run of an application's program: unit.run, or a second one beside it. Only
+// the unit's goroutine reads and writes it, but for what is set before it is started,
+// and what is said to be read once it has ended.
+type run struct {
+	Instance // nil until it is started
+	number   int
+	port     int // that it was given
+	role     role
+	stopped  bool          // it was asked to end
+	ended    chan struct{} // closed once exit is set
+	exit     app.Exit
+
+	// Of a site's program.
+	listening   app.Listening
+	silent      bool                 // it has opened no port for long
+	printed     func(max int) string // what it has printed
+	cancelWatch context.CancelFunc   // ends the look-out for its port
+}
+
+// role is what a run is to its application.
+type role int
+
+const (
+	primary   role = iota // the application's program
+	candidate             // new code on trial beside the old
+	retiring              // old code whose last requests are being answered
+)
+
+// programEnd is a run that has ended, and how.
+type programEnd struct {
+	run  *run
+	exit app.Exit
+}
+
+// newRun is a program that was started.
+func newRun(in Instance, p app.Program) *run {
+	return &run{Instance: in, number: p.Run, port: p.Port, ended: make(chan struct{})}
+}
+
+// runs reports whether its program runs. Of nil, it does not.
+func (r *run) runs() bool {
+	if r == nil || r.Instance == nil {
+		return false
+	}
+	select {
+	case <-r.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// is reports whether it has a role. Of nil, it has none.
+func (r *run) is(role role) bool { return r != nil && r.role == role }
+
+// stop asks its program to end, once.
+func (r *run) stop(grace time.Duration) {
+	if !r.stopped {
+		r.stopped = true
+		r.Stop(grace)
+	}
+}
+
+// unwatch ends the look-out for its port.
+func (r *run) unwatch() {
+	if r.cancelWatch != nil {
+		r.cancelWatch()
+	}
+}
+
+// secondOf is the name under which a second run is counted in the host's memory.
+func secondOf(id app.ID) app.ID { return id + " second" }
+
+const (
+	// silence is how long a site may open no port before its log says so.
+	silence = time.Minute
+	// The port of a new run is looked for often at first, for visitors wait.
+	watchFirst, watchFor = 50 * time.Millisecond, 10 * time.Second
+	watchThen            = 500 * time.Millisecond
+	watchLate            = 2 * time.Second // after silence
+)
+
+// portInUse is what a program's log says that could not have the port it asked for, as
+// its output says; port is its own.
+func portInUse(port int) string {
+	return fmt.Sprintf("the port that it asked for is in use: listen on process.env.PORT, which is %d; "+
+		"if it does, somebody else on this host has that port: start it again in a minute", port)
+}
+
+// inUse reports whether a program says that a port it asked for is taken.
+func inUse(printed string) bool {
+	return strings.Contains(printed, "EADDRINUSE") || strings.Contains(strings.ToLower(printed), "address already in use")
+}
+
+// sleep waits, and reports false when ctx ended first.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,598 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"berth/app"
+)
+
+// What happens to the program of a unit, and to what runs beside it. Everything here is
+// on the unit's goroutine.
+
+const (
+	// freshFor is how long new code is watched at most while it is busy starting.
+	freshFor = 15 * time.Second
+	// judgeAgain is the pause between two looks at a program that starts, and
+	// reportedSoon that before the end of one which has ended is reported.
+	judgeAgain   = 100 * time.Millisecond
+	reportedSoon = 10 * time.Millisecond
+	// yielding bounds the wait for requests under way before a program is stopped
+	// that is to come back: those that come meanwhile are held for ten seconds.
+	yielding = 2 * time.Second
+)
+
+// launch starts the program of the live tree; journal is that of the deployment that
+// starts it. It changes the state only when it succeeds; a failure is returned and
+// noted by the caller.
+func (u *unit) launch(journal string) error {
+	if u.mixedTree {
+		return mixed()
+	}
+	p, err := u.program(u.app.Code)
+	if err != nil {
+		return err
+	}
+	if err := u.h.capacity.reserve(u.id, u.app.RAM); err != nil {
+		return err
+	}
+	u.interrupt(app.Textf("the application was started"))
+	u.app.LastRun = u.nextNumber()
+	p.Run, p.Journal = u.app.LastRun, journal
+	if p.Beside = u.second.runs(); p.Beside && u.second.port == p.Port { // whose last requests are being answered
+		if p.Port, err = u.h.Registry.Spare(context.Background(), u.id); err != nil {
+			return err
+		}
+	}
+	program, err := u.h.Launch(u.h.ctx, p)
+	if err != nil {
+		u.h.capacity.release(u.id)
+		u.log.Error("cannot start the program", "error", err)
+		return err
+	}
+	r := newRun(program, p)
+	u.run, u.refusal = r, ""
+	u.app.StartedAt = time.Now()
+	u.recordStart()
+	u.log.Info("program started", "run", r.number, "ram", u.app.RAM)
+	u.enter(app.Starting, max(u.h.OKDelay, 1))
+	u.watchPort(r, u.app.StartedAt)
+	u.waitFor(r)
+	return nil
+}
+
+func (u *unit) recordStart() {
+	_ = u.record("the start", func(ctx context.Context) error {
+		return u.h.Records.RunStarted(ctx, u.id, u.app.LastRun, u.app.StartedAt)
+	})
+}
+
+// nextNumber returns the number of the next run, which no run had before.
+func (u *unit) nextNumber() int {
+	u.used = max(u.used, u.app.LastRun) + 1
+	return u.used
+}
+
+// waitFor reports a program's end to the unit, if that is still there by then.
+func (u *unit) waitFor(r *run) {
+	u.h.waits.Go(func() {
+		e := r.Wait()
+		select {
+		case u.exits <- programEnd{r, e}:
+		case <-u.quit:
+		}
+	})
+}
+
+// program is what code of the live tree makes of the application now.
+func (u *unit) program(code app.Code) (app.Program, error) {
+	next := u.app
+	next.Code = code
+	plan, err := u.plan(next)
+	if err != nil {
+		return app.Program{}, err
+	}
+	return u.programOf(plan)
+}
+
+func (u *unit) plan(a app.App) (app.Plan, error) {
+	return u.h.Plan(configOf(a), true, u.h.Staging.Files("", u.id), a.Code.Packages)
+}
+
+func (u *unit) programOf(plan app.Plan) (app.Program, error) {
+	// At each start, for a command may have changed them beside the daemon.
+	variables, err := u.h.Records.Variables(context.Background(), u.id)
+	if u.deploy != nil && u.deploy.variables != nil {
+		variables = u.deploy.variables
+	}
+	return app.Program{
+		App: u.id, Account: u.app.Account, Run: u.app.LastRun, Code: plan.Code, Argv: plan.Argv, Env: plan.Env, Variables: variables,
+		UID: u.app.UID, Port: u.app.Port, RAM: u.app.RAM, Share: u.app.RAM,
+	}, err
+}
+
+// boot goes on with what runs, and queues up what else was online before the daemon was.
+func (u *unit) boot() {
+	switch adopted := u.adopt(); {
+	case adopted && u.app.Wanted != app.WantOnline: // the daemon died while it stopped it
+		u.stopRun(app.Textf("the application was stopped"))
+	case !adopted && u.app.Wanted == app.WantOnline:
+		u.enter(app.Waiting, 0)
+	}
+}
+
+// adopt goes on with the program that an earlier daemon left, if it did.
+func (u *unit) adopt() bool {
+	if u.h.Adopt == nil {
+		return false
+	}
+	p, _ := u.programOf(app.Plan{}) // its variables are with it already
+	s, err := u.h.Adopt(p)
+	if err != nil {
+		u.log.Error("cannot go on with the program that an earlier daemon left running", "error", err)
+		u.h.Logs.Note(u.id, "berth could not go on with the program after its own restart")
+	}
+	if s == nil {
+		return false
+	}
+	u.run = newRun(s.Instance, app.Program{Run: s.Run, Port: cmp.Or(s.Port, u.app.Port)})
+	if u.app.LastRun != s.Run { // the daemon died between the start and its record
+		u.app.LastRun, u.app.StartedAt = s.Run, s.StartedAt
+		u.recordStart()
+	}
+	u.h.capacity.force(u.id, u.app.RAM)
+	u.log.Info("program adopted", "run", s.Run, "since", s.StartedAt)
+	u.enter(app.Online, 0)
+	u.watchPort(u.run, time.Now())
+	u.waitFor(u.run)
+	return true
+}
+
+// turn is the start of what waits for it since the boot. One that fails is tried
+// again, whatever autoRestart says: its owner wants it online.
+func (u *unit) turn() {
+	if u.queued() && u.closing == stay {
+		u.retry()
+	}
+}
+
+// tick is the timer of the state.
+func (u *unit) tick() {
+	switch u.state {
+	case app.Starting:
+		u.judge()
+	case app.Online:
+		u.attempt = 0 // a healthy minute
+	case app.Waiting:
+		u.retry()
+	case app.Stopped:
+		u.resign()
+	case app.Stopping, app.Preparing: // their timers never run
+	}
+}
+
+// judge is the end of the ok delay: the program has started well, unless it has
+// ended and the unit does not know yet, or new code is still busy starting.
+func (u *unit) judge() {
+	switch {
+	case u.run.Ended():
+		u.enter(app.Starting, reportedSoon)
+		return
+	case u.proof != proven && u.unsettled():
+		u.enter(app.Starting, judgeAgain)
+		return
+	}
+	u.enter(app.Online, 0)
+	if u.attempt > 0 {
+		u.enter(app.Online, healthy)
+	}
+	u.verdict(nil)
+}
+
+// unsettled reports whether new code has not shown yet how it goes. On a small or
+// busy machine it may have done next to nothing in the ok delay: while one of its
+// tasks could run it is on its way. A program that listens has arrived.
+func (u *unit) unsettled() bool {
+	if u.h.ctx.Err() != nil || time.Since(u.app.StartedAt) >= freshFor || u.run.listening.Port > 0 || !u.run.Busy() {
+		return false
+	}
+	l, err := u.run.Listens()
+	return err != nil || l.Port == 0
+}
+
+// verdict reports to those who wait how the start went; nil is well.
+func (u *unit) verdict(e *app.Exit) {
+	waiting := u.outcome
+	u.outcome, u.proof = nil, proven
+	for _, report := range waiting {
+		report(e)
+	}
+}
+
+// retry is an automatic start.
+func (u *unit) retry() {
+	if err := u.launch(""); err != nil {
+		u.putOff(err)
+	}
+}
+
+// putOff waits for the next automatic start after one that failed. Of several
+// that fail for the same reason the event log gets one.
+func (u *unit) putOff(err error) {
+	u.attempt++
+	if why := forUser(err); why != u.refusal {
+		u.refusal = why
+		u.logEvent(app.HistoryEvent{Kind: app.HistoryRefusal, Text: why})
+	}
+	u.wait("cannot start: "+forUser(err), max(backoff(u.attempt), time.Second))
+}
+
+// wait puts off the next automatic start.
+func (u *unit) wait(why string, pause time.Duration) {
+	u.retryAt = time.Now().Add(pause)
+	u.enter(app.Waiting, max(pause, 1))
+	if pause == 0 {
+		u.h.Logs.Note(u.id, why+"; restarting now")
+		return
+	}
+	u.h.Logs.Note(u.id, fmt.Sprintf("%s; restart %d follows in %s", why, u.attempt, lasted(pause)))
+}
+
+// stopRun ends the program, and the second run. why is for whoever waits for a console
+// command.
+func (u *unit) stopRun(why app.Text) {
+	u.interrupt(why)
+	u.enter(app.Stopping, 0)
+	u.run.stop(u.h.StopGrace)
+	u.stopSecond()
+}
+
+// drainAndStop is stopRun for a program that is to come back: visitors who come from now
+// on are held, and those who are there get their answers first.
+func (u *unit) drainAndStop(why app.Text) {
+	r := u.run
+	if u.h.Visits == nil || r.listening.Port == 0 || u.h.ctx.Err() != nil {
+		u.stopRun(why)
+		return
+	}
+	u.interrupt(why)
+	u.enter(app.Stopping, 0)
+	u.publish() // before anybody counts the requests
+	u.stopSecond()
+	u.drain(r, yielding, false)
+}
+
+// drain waits for the requests under way to a run, and then stops it.
+func (u *unit) drain(r *run, patience time.Duration, sockets bool) {
+	port := r.listening.Port
+	u.h.waits.Go(func() {
+		ctx, cancel := context.WithTimeout(u.h.ctx, patience)
+		defer cancel()
+		u.h.Visits.Drain(ctx, port, sockets)
+		u.call(context.Background(), func() { // a unit that has ended has ended it
+			if r.runs() {
+				r.stop(u.h.StopGrace)
+			}
+		})
+	})
+}
+
+// stopSecond ends the second run, and reports whether there is none.
+func (u *unit) stopSecond() bool {
+	if !u.second.runs() {
+		return true
+	}
+	u.second.stop(u.h.StopGrace)
+	return false
+}
+
+// exited is the end of a run, with everything it left running.
+func (u *unit) exited(x programEnd) {
+	x.run.exit = x.exit
+	close(x.run.ended)
+	x.run.unwatch()
+	u.leaveConsole(x.run)
+	if x.run == u.second {
+		u.secondExited()
+		return
+	}
+	x.exit.Asked = u.state == app.Stopping
+	u.run = nil
+	u.h.capacity.release(u.id)
+	u.recordExit(&x)
+	e := x.exit
+	if u.closing != shutdown {
+		u.report.event(app.Event{Kind: app.ExitEvent, At: e.At, Exit: &e})
+	}
+	u.log.Info("program ended", "code", e.Code, "oom", e.OOM, "asked", e.Asked, "ran", e.Ran)
+	switch u.state {
+	case app.Stopping: // until the second run has ended too
+		u.pendingExit = &x
+	case app.Starting, app.Online:
+		switch {
+		case u.closing == shutdown: // killed in a hurry; what is wanted stays
+			u.enter(app.Stopped, 0)
+		case u.second.is(candidate): // which decides what follows
+			u.pendingExit = &x
+			fallthrough
+		case u.proof == trial:
+			u.h.Logs.Note(u.id, sentence(e).String())
+			u.enter(app.Stopped, 0)
+		default:
+			u.endedByItself(x)
+		}
+		u.verdict(&e)
+	case app.Stopped, app.Waiting, app.Preparing: // nothing runs in these
+	}
+}
+
+// recordExit records an exit of the application's program, unless the daemon ends it:
+// that is none of the program's.
+func (u *unit) recordExit(x *programEnd) {
+	x.exit.Run = u.app.LastRun
+	if u.closing != shutdown {
+		u.setExit(new(x.exit))
+	}
+}
+
+// secondExited is the end of the second run. It is no crash of the application.
+func (u *unit) secondExited() {
+	s := u.second
+	u.h.capacity.release(secondOf(u.id))
+	u.log.Info("second run ended", "run", s.number, "old", s.role == retiring, "code", s.exit.Code, "oom", s.exit.OOM, "ran", s.exit.Ran)
+	if s.role == retiring {
+		u.second = nil
+		u.h.Logs.Note(u.id, "the program from before the commit has ended")
+		return
+	}
+	u.h.Logs.Note(u.id, "the new program "+sentence(s.exit).String())
+}
+
+// endedByItself decides what follows when a program ended by itself.
+func (u *unit) endedByItself(x programEnd) {
+	e := x.exit
+	if u.app.Type == app.Site && e.Code != 0 && x.run.printed != nil && inUse(x.run.printed(bigTail)) {
+		u.h.Logs.Note(u.id, portInUse(x.run.port))
+	}
+	if restarts(u.app, e) {
+		u.attempt++
+		u.wait(sentence(e).String(), backoff(u.attempt))
+		return
+	}
+	text := sentence(e).String()
+	if e.OOM {
+		text += "; it stays offline: give it more RAM, or set AUTORESTART"
+	}
+	u.h.Logs.Note(u.id, text)
+	if obeys(e) {
+		u.enter(app.Stopped, settling)
+		return
+	}
+	u.enter(app.Stopped, 0)
+	u.resign()
+}
+
+// resign gives up on a program that ended by itself: the next boot does not
+// start it.
+func (u *unit) resign() {
+	if u.app.Wanted == app.WantOnline {
+		_ = u.want(app.WantStopped) // logged; it has ended whatever is recorded
+	}
+}
+
+// watchPort looks for the port of a site's program, until that has opened one or ended.
+func (u *unit) watchPort(r *run, began time.Time) {
+	if u.app.Type != app.Site || u.app.Code.Static() {
+		return
+	}
+	r.printed = u.h.Logs.Mark(u.id)
+	ctx, cancel := context.WithCancel(u.h.ctx)
+	r.cancelWatch = cancel
+	u.h.waits.Go(func() {
+		defer cancel()
+		u.lookForPort(ctx, r, began)
+	})
+}
+
+func (u *unit) lookForPort(ctx context.Context, r *run, began time.Time) {
+	reported := false
+	for {
+		l, err := r.Listens()
+		if err != nil {
+			u.log.Debug("cannot tell where a site listens", "error", err)
+		}
+		if l.Port > 0 {
+			u.call(ctx, func() { u.opened(r, l) }) // or it has ended
+			return
+		}
+		since := time.Since(began)
+		if since >= silence && !reported {
+			reported = true
+			u.call(ctx, func() { u.quiet(r, l.Several) })
+		}
+		pause := watchFirst
+		switch {
+		case since >= silence:
+			pause = watchLate
+		case since >= watchFor:
+			pause = min(watchThen, silence-since)
+		}
+		if !sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// opened is the event that a site's program takes connections.
+func (u *unit) opened(r *run, l app.Listening) {
+	if u.run != r {
+		return
+	}
+	if r.silent {
+		u.h.Logs.Note(u.id, fmt.Sprintf("it has opened its port after %s", lasted(time.Since(u.app.StartedAt))))
+	}
+	r.listening, r.silent = l, false
+	if !l.Own {
+		u.h.Logs.Note(u.id, fmt.Sprintf(
+			"it listens on port %d, where its visitors are brought; on this host other programs may take that port: listen on process.env.PORT, which is %d", l.Port, r.port))
+	}
+}
+
+// quiet is the event that a site's program has opened no port for long.
+func (u *unit) quiet(r *run, several bool) {
+	if u.run != r {
+		return
+	}
+	r.silent = true
+	text := fmt.Sprintf("it has opened no port for %s, so nobody can visit it: listen on process.env.PORT, or on 8080", lasted(silence))
+	switch {
+	case several:
+		text = "it listens on several ports and none of them is PORT or 8080, so nobody can visit it: listen on process.env.PORT"
+	case inUse(r.printed(bigTail)):
+		text += "; " + portInUse(r.port)
+	}
+	u.h.Logs.Note(u.id, text)
+}
+
+// setRAM changes the limit of the running program between two records, so
+// that each refusal leaves all three as they were.
+func (u *unit) setRAM(ram app.MB) error {
+	if u.second.is(candidate) {
+		return u.busy("being deployed")
+	}
+	before := u.app.RAM
+	admit := func(total, used app.MB) error { return u.h.CheckRAM(total, used, ram) }
+	write := func(ctx context.Context) error { return u.h.Records.SetRAM(ctx, u.id, ram, admit) }
+	return u.store("store the RAM", write, func() error {
+		if err := u.applyRAM(before, ram); err != nil {
+			always := func(app.MB, app.MB) error { return nil }
+			back := func(ctx context.Context) error { return u.h.Records.SetRAM(ctx, u.id, before, always) }
+			if back := u.store("put the recorded RAM back", back, func() error { return nil }); back != nil {
+				u.log.Error("cannot put the recorded RAM back", "error", back)
+			}
+			return err
+		}
+		u.app.RAM = ram
+		return nil
+	})
+}
+
+func (u *unit) applyRAM(before, ram app.MB) error {
+	if u.run == nil {
+		return nil
+	}
+	if err := u.h.capacity.reserve(u.id, ram); err != nil {
+		return err
+	}
+	if err := u.run.SetMemory(ram); err != nil {
+		u.h.capacity.force(u.id, before)
+		return err
+	}
+	return nil
+}
+
+// startConsole starts a command, on the unit's goroutine, so that every event
+// comes before it or meets it.
+func (u *unit) startConsole(line string) (*console, error) {
+	if err := u.refuse(); err != nil {
+		return nil, err
+	}
+	if u.console != nil {
+		return nil, app.Errorf(app.Conflict, "a console command of the application is running already; wait until it ends")
+	}
+	plan, err := u.plan(u.app)
+	if err != nil && app.KindOf(err) != app.Unusable { // a console may be what mends that
+		return nil, err
+	}
+	argv := []string{"/bin/sh", "-c", plan.Prelude + line}
+	switch {
+	case u.state == app.Stopping:
+		return nil, u.busy("being stopped")
+	case u.run != nil:
+		command, err := u.run.Shell(argv)
+		if err == nil {
+			u.console = &console{command: command, beside: u.run}
+		}
+		return u.console, err
+	case u.deploy != nil:
+		return nil, u.busy("being deployed")
+	case u.mixedTree:
+		return nil, mixed()
+	}
+	p, err := u.programOf(plan)
+	if err != nil {
+		return nil, err
+	}
+	p.Argv = argv
+	if err := u.h.capacity.reserve(consoleOf(u.id), u.app.RAM); err != nil {
+		return nil, err
+	}
+	command, err := u.h.Shell(u.h.ctx, p)
+	if err != nil {
+		u.h.capacity.release(consoleOf(u.id))
+		return nil, err
+	}
+	u.console = &console{command: command}
+	return u.console, nil
+}
+
+// interrupt ends the command that runs, if any, and notes for its owner why. One
+// beside the program is not ended here but as the program is, with its grace.
+func (u *unit) interrupt(why app.Text) {
+	switch c := u.console; {
+	case c == nil:
+	case c.beside != nil:
+		c.blame(why)
+	default:
+		c.end(why)
+	}
+}
+
+// stopConsole ends a command that runs in place of the program, and reports whether
+// there is none.
+func (u *unit) stopConsole(why app.Text) bool {
+	u.interrupt(why)
+	return u.console == nil || u.console.beside != nil
+}
+
+// leaveConsole forgets a command that has ended with the program.
+func (u *unit) leaveConsole(r *run) {
+	if u.console != nil && u.console.beside == r {
+		u.console = nil
+	}
+}
+
+// checkDisk refuses to start what is known to take more than it may, or was not
+// measured yet.
+func (u *unit) checkDisk() error {
+	if u.h.disk.most == 0 {
+		return nil
+	}
+	s, err := u.disk.get(context.Background(), func(s app.Space, _ time.Time) bool { return !u.h.disk.over(s) })
+	if err != nil {
+		return err
+	}
+	return u.h.disk.startable(s)
+}
+
+// overfull stops a program whose files take more disk space than they may. It
+// stays stopped: started again it would go on writing. A deployment is judged
+// by itself.
+func (u *unit) overfull(s app.Space) {
+	if u.closing != stay || u.deploy != nil || u.run == nil && u.state != app.Waiting || u.state == app.Stopping {
+		return
+	}
+	d := u.h.disk
+	u.log.Warn("stopping a program that takes too much disk space", "mb", wide(s.Bytes), "limit", d.most,
+		"files", s.Entries, "most", d.Entries(), "deep", s.Deep)
+	u.h.Logs.Note(u.id, d.stopping(s)+": it is stopped and stays offline; remove some with a console command, then start it")
+	_ = u.want(app.WantStopped) // logged
+	if u.state == app.Waiting {
+		u.attempt = 0
+		u.enter(app.Stopped, 0)
+		return
+	}
+	u.stopRun(app.Textf("the application was stopped: it takes too much disk space"))
+}
