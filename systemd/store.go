@@ -3,7 +3,6 @@ package systemd
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -113,38 +112,4 @@ func Handed() (map[string][]*os.File, error) {
 		all[name] = append(all[name], os.NewFile(uintptr(fd), name))
 	}
 	return all, nil
-}
-
-// Listener makes a listener of a descriptor that was handed over, which is
-// closed: it has one of its own then.
-func Listener(f *os.File) (net.Listener, error) {
-	defer func() { _ = f.Close() }()
-	l, err := net.FileListener(f)
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen on the socket %q of the service manager: %w", f.Name(), err)
-	}
-	return l, nil
-}
-
-// send sends assignments and perhaps descriptors in one message.
-func send(state []string, rights []byte) error {
-	name := os.Getenv(socketEnv)
-	if name == "" {
-		return nil
-	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unix.Close(fd) }() // nothing is left to be sent
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Sec: 1}); err != nil {
-		return err
-	}
-	// A leading '@' becomes the zero byte of an abstract address.
-	to := &unix.SockaddrUnix{Name: name}
-	err = error(unix.EINTR)
-	for errors.Is(err, unix.EINTR) {
-		err = unix.Sendmsg(fd, []byte(strings.Join(state, "\n")), rights, to, unix.MSG_NOSIGNAL)
-	}
-	return err
 }

@@ -39,7 +39,7 @@ func takeHanded() error {
 	for name, files := range all {
 		for _, f := range files {
 			if name == "api" {
-				l, err := Listener(f)
+				l, err := net.FileListener(f)
 				if err != nil {
 					return err
 				}
@@ -125,12 +125,6 @@ func filled(t *testing.T, text string) *os.File {
 	}
 	w.Close()
 	return r
-}
-
-func TestListenerRefusesWhatIsNone(t *testing.T) {
-	if l, err := Listener(filled(t, "text")); err == nil || !strings.Contains(err.Error(), "cannot listen on the socket") {
-		t.Errorf("got %v, %v", l, err)
-	}
 }
 
 func TestHold(t *testing.T) {

@@ -22,8 +22,6 @@ type UnitFacts struct {
 	State   bool   // the data directory is systemd's to make: /var/lib/berth
 	Home    string // ProtectHome=
 	Listen  string // ListenStream=
-	Holder  string
-	Data    string // DataDir as a unit spells it
 }
 
 // unitTexts are templates of the units, by name. Programs are born of the
@@ -99,7 +97,7 @@ WatchdogSec=60s
 TimeoutStartSec=10min
 TimeoutStopSec=60s
 KillMode=mixed
-Environment=BERTH_HOLDER={{.Holder}} FDSTORE=8192
+Environment=` + HolderEnv + "=" + AppsHolder + ` FDSTORE=8192
 FileDescriptorStoreMax=8192
 OOMPolicy=continue
 OOMScoreAdjust=-500
@@ -109,7 +107,7 @@ TasksMax=infinity
 StateDirectory=berth
 StateDirectoryMode=0711
 {{- else}}
-ReadWritePaths={{.Data}}
+ReadWritePaths={{.DataDir}}
 {{- end}}
 ProtectSystem=strict
 ProtectHome={{.Home}}

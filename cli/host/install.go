@@ -316,7 +316,7 @@ func (i *installer) active(unit string) bool {
 
 // newUnitFacts says of the settings what units need, or why units cannot.
 func newUnitFacts(s settings.Settings, binary string) (systemd.UnitFacts, error) {
-	f := systemd.UnitFacts{Berth: binary, DataDir: s.DataDir, State: s.DataDir == "/var/lib/berth", Home: "yes", Holder: systemd.AppsHolder}
+	f := systemd.UnitFacts{Berth: binary, DataDir: s.DataDir, State: s.DataDir == "/var/lib/berth", Home: "yes"}
 	var err error
 	if f.Listen, err = listenStream(s.Listen); err != nil {
 		return f, err
@@ -332,7 +332,6 @@ func newUnitFacts(s settings.Settings, binary string) (systemd.UnitFacts, error)
 			return f, fmt.Errorf("cannot install: the data directory %s is below %s, which is emptied, and which the service has for its own", s.DataDir, dir)
 		}
 	}
-	f.Data = s.DataDir
 	for _, dir := range append(strings.Split(s.Sandbox.Paths, ","), s.DataDir, binary) {
 		for _, home := range []string{"/home", "/root", "/run/user"} {
 			if within(strings.TrimSpace(dir), home) {

@@ -13,24 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketName is the keeper's socket in the data directory.
+// socketName is the store's socket in the data directory.
 const socketName = "keeper.sock"
 
-// Client is a daemon's way to the keeper of its data directory. It is safe for
+// Client is a daemon's way to the store of its data directory. It is safe for
 // concurrent use; there MUST be one per directory at a time. Every call waits
-// for the keeper's answer, five seconds at most.
+// for the store's answer, five seconds at most.
 type Client struct {
 	dir *os.File
 	exe string
 
 	mu      sync.Mutex
-	group   *os.File    // in which keepers are born; nil for the daemon's own
+	group   *os.File    // of the stores that are started; nil for the daemon's own
 	conn    int         // -1 while there is none
-	process *os.Process // nil for a keeper that another daemon started
+	process *os.Process // nil for a store that another daemon started
 	held    map[string]bool
 }
 
-// Open connects to the keeper of a data directory, if there is one. Otherwise
+// Open connects to the store of a data directory, if there is one. Otherwise
 // one is started when there is something to keep: exe, which MUST call Main when
 // its first argument is Word. The caller MUST Close the client.
 func Open(dir, exe string) (*Client, error) {
@@ -46,7 +46,7 @@ func Open(dir, exe string) (*Client, error) {
 	return c, nil
 }
 
-// Place makes keepers that are started from now on be born in a control group,
+// Place makes stores that are started from now on be born in a control group,
 // of which this is the directory. The group stays the caller's, who MUST NOT close it before the client.
 func (c *Client) Place(group *os.File) {
 	c.mu.Lock()
@@ -60,7 +60,7 @@ func (c *Client) path() string {
 	return "/proc/self/fd/" + strconv.Itoa(int(c.dir.Fd())) + "/" + socketName
 }
 
-// connect connects to a keeper that lives; that there is none is no error.
+// connect connects to a store that lives; that there is none is no error.
 func (c *Client) connect() error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *Client) connect() error {
 }
 
 // Hold keeps a file under a name, instead of what was kept under it before. f
-// stays the caller's. started tells that a keeper was started for it, because
+// stays the caller's. started tells that a store was started for it, because
 // there was none or it had died: it keeps nothing else.
 func (c *Client) Hold(name string, f *os.File) (started bool, err error) {
 	c.mu.Lock()
@@ -110,7 +110,7 @@ func (c *Client) Hold(name string, f *os.File) (started bool, err error) {
 	return started, nil
 }
 
-// reach makes sure that there is a connection, and sets started if a keeper had
+// reach makes sure that there is a connection, and sets started if a store had
 // to be started for it.
 func (c *Client) reach(started *bool) error {
 	if c.conn >= 0 {
@@ -128,7 +128,7 @@ func (c *Client) reach(started *bool) error {
 	return c.start()
 }
 
-// Release lets the keeper close what it keeps under a name, if it does. One whose
+// Release lets the store close what it keeps under a name, if it does. One whose
 // connection was lost, for it did not answer in time, is connected to again: it would
 // keep that, and live, for ever.
 func (c *Client) Release(name string) error {
@@ -143,7 +143,7 @@ func (c *Client) Release(name string) error {
 			err = c.ask(askRelease, name, -1)
 		}
 		if err == nil {
-			delete(c.held, name) // else it may be kept, and Close must not wait for the keeper's end
+			delete(c.held, name) // else it may be kept, and Close must not wait for the store's end
 			return nil
 		}
 		if !errors.Is(err, errGone) || time.Now().After(end) {
@@ -152,7 +152,7 @@ func (c *Client) Release(name string) error {
 	}
 }
 
-// Held returns what is kept, by name. The caller closes the files; the keeper
+// Held returns what is kept, by name. The caller closes the files; the store
 // keeps its own until they are released.
 func (c *Client) Held() (map[string]*os.File, error) {
 	c.mu.Lock()
@@ -200,7 +200,7 @@ func (c *Client) list() (map[string]*os.File, error) {
 	return nil, err
 }
 
-// Close ends the connection. A keeper that keeps nothing ends too, and is
+// Close ends the connection. A store that keeps nothing ends too, and is
 // waited for if this client started it; any other lives on.
 func (c *Client) Close() error {
 	c.mu.Lock()
@@ -220,7 +220,7 @@ func (c *Client) Close() error {
 	return errors.Join(err, waited)
 }
 
-// errGone means that the keeper is not there any more.
+// errGone means that the store is not there any more.
 var errGone = errors.New("the keeper has ended")
 
 // ask sends one request and waits for its answer. The caller holds mu and has
@@ -244,7 +244,7 @@ func (c *Client) ask(letter byte, name string, fd int) error {
 	return nil
 }
 
-// hear takes one message from the keeper.
+// hear takes one message from the store.
 func (c *Client) hear() (letter byte, text string, f *os.File, err error) {
 	var in, oob [512]byte
 	said, fds, err := receive(c.conn, in[:], oob[:])
@@ -265,7 +265,7 @@ func (c *Client) hear() (letter byte, text string, f *os.File, err error) {
 	return said[0], string(said[1:]), f, nil
 }
 
-// lose forgets a connection that the keeper closed.
+// lose forgets a connection that the store closed.
 func (c *Client) lose() error {
 	if c.conn >= 0 {
 		_ = unix.Close(c.conn)
@@ -274,7 +274,7 @@ func (c *Client) lose() error {
 	return errGone
 }
 
-// start starts a keeper and connects to it.
+// start starts a store and connects to it.
 func (c *Client) start() error {
 	listener, err := c.listen()
 	if err != nil {

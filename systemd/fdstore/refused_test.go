@@ -27,7 +27,7 @@ func TestKeeperOfADirectoryThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	k := &keeper{listener: int(listener.Fd()), dir: int(dir.Fd()), uid: uint32(os.Geteuid()), held: map[string]int{}, look: time.Millisecond}
+	k := &store{listener: int(listener.Fd()), dir: int(dir.Fd()), uid: uint32(os.Geteuid()), held: map[string]int{}, look: time.Millisecond}
 	ended := make(chan error, 1)
 	go func() { ended <- k.run() }()
 	f := fifo(t)

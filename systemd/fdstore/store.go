@@ -28,34 +28,34 @@ const (
 )
 
 const (
-	listenFD = 3 // where a keeper finds its socket
+	listenFD = 3 // where the process finds its socket
 	dirFD    = 4 // and the directory that has it
 
-	// patience is how long one side waits for the other, and how long a keeper
+	// patience is how long one side waits for the other, and how long the process
 	// waits for the daemon that started it.
 	patience = 30 * time.Second
-	// lookAfter is how often a keeper without a daemon looks whether what it
+	// lookAfter is how often a process without a daemon looks whether what it
 	// keeps can still be reached.
 	lookAfter = time.Minute
 )
 
-// Main is a keeper, on the listening socket that is its descriptor 3 and the
+// Main is the process that keeps them, on the listening socket that is its descriptor 3 and the
 // directory that is its descriptor 4. It does not return.
 func Main() {
 	// What ends a session ends the daemon alone. SIGTERM is not for that: with it
 	// a service manager, or a host that goes down, ends whatever is left.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE)
 	_ = os.WriteFile("/proc/self/comm", []byte("berth-keeper"), 0) // else it is called "exe"
-	k := &keeper{listener: listenFD, dir: dirFD, uid: uint32(os.Geteuid()), held: map[string]int{}, look: lookAfter}
-	if err := k.run(); err != nil {
+	s := &store{listener: listenFD, dir: dirFD, uid: uint32(os.Geteuid()), held: map[string]int{}, look: lookAfter}
+	if err := s.run(); err != nil {
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-// keeper keeps descriptors. One goroutine and no poller of Go's: its memory is
+// store keeps descriptors. One goroutine and no poller of Go's: its memory is
 // what a Go program has at least.
-type keeper struct {
+type store struct {
 	listener int
 	dir      int
 	node     uint64 // of its socket in dir
@@ -67,13 +67,13 @@ type keeper struct {
 }
 
 // run serves until nothing is kept and nobody is connected.
-func (k *keeper) run() error {
+func (s *store) run() error {
 	Shrink() // what starting took
-	k.node, _ = k.socket()
+	s.node, _ = s.socket()
 	wait := patience
 	for {
-		set := []unix.PollFd{{Fd: int32(k.listener), Events: unix.POLLIN}}
-		for _, c := range k.conns {
+		set := []unix.PollFd{{Fd: int32(s.listener), Events: unix.POLLIN}}
+		for _, c := range s.conns {
 			set = append(set, unix.PollFd{Fd: int32(c), Events: unix.POLLIN})
 		}
 		n, err := unix.Poll(set, int(wait.Milliseconds()))
@@ -81,47 +81,47 @@ func (k *keeper) run() error {
 			return err
 		}
 		if n > 0 {
-			k.serve(set)
+			s.serve(set)
 		}
-		if len(k.conns) > 0 {
+		if len(s.conns) > 0 {
 			wait = -time.Millisecond // for ever
 			continue
 		}
-		k.drop()
-		if len(k.held) == 0 && !k.pending() {
+		s.drop()
+		if len(s.held) == 0 && !s.pending() {
 			return nil
 		}
-		wait = k.look
+		wait = s.look
 	}
 }
 
 // pending reports whether somebody has connected meanwhile.
-func (k *keeper) pending() bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(k.listener), Events: unix.POLLIN}}, 0)
+func (s *store) pending() bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(s.listener), Events: unix.POLLIN}}, 0)
 	return err == nil && n > 0
 }
 
 // serve does what is asked on the sockets that have something.
-func (k *keeper) serve(set []unix.PollFd) {
+func (s *store) serve(set []unix.PollFd) {
 	for _, p := range set[1:] {
-		if c := int(p.Fd); p.Revents != 0 && !k.answer(c) {
+		if c := int(p.Fd); p.Revents != 0 && !s.answer(c) {
 			_ = unix.Close(c)
-			k.conns = slices.DeleteFunc(k.conns, func(other int) bool { return other == c })
+			s.conns = slices.DeleteFunc(s.conns, func(other int) bool { return other == c })
 			Shrink() // it may wait for long now
 		}
 	}
 	if set[0].Revents == 0 {
 		return
 	}
-	c, _, err := unix.Accept4(k.listener, unix.SOCK_CLOEXEC)
+	c, _, err := unix.Accept4(s.listener, unix.SOCK_CLOEXEC)
 	if err != nil {
 		return
 	}
-	if !isPeer(c, k.uid) || setPatience(c) != nil {
+	if !isPeer(c, s.uid) || setPatience(c) != nil {
 		_ = unix.Close(c)
 		return
 	}
-	k.conns = append(k.conns, c)
+	s.conns = append(s.conns, c)
 }
 
 // isPeer reports whether the other side is the user's.
@@ -139,8 +139,8 @@ func setPatience(fd int) error {
 }
 
 // answer takes one message and does what it asks; false ends the connection.
-func (k *keeper) answer(c int) bool {
-	said, fds, err := receive(c, k.in[:], k.oob[:])
+func (s *store) answer(c int) bool {
+	said, fds, err := receive(c, s.in[:], s.oob[:])
 	if err != nil || len(said) == 0 {
 		return false
 	}
@@ -148,7 +148,7 @@ func (k *keeper) answer(c int) bool {
 	name := string(said[1:])
 	switch {
 	case said[0] == askHeld:
-		for name, fd := range k.held {
+		for name, fd := range s.held {
 			if send(c, sayFile, name, fd) != nil {
 				return false
 			}
@@ -156,10 +156,10 @@ func (k *keeper) answer(c int) bool {
 	case name == "" || len(name) > maxName:
 		refuse = "not a name"
 	case said[0] == askRelease:
-		k.release(name)
+		s.release(name)
 	case said[0] == askHold && len(fds) == 1:
-		k.release(name)
-		k.held[name], fds = fds[0], nil
+		s.release(name)
+		s.held[name], fds = fds[0], nil
 	case said[0] == askHold:
 		refuse = "no descriptor came with it; too many are open"
 	default:
@@ -174,29 +174,29 @@ func (k *keeper) answer(c int) bool {
 	return send(c, sayYes, "", -1) == nil
 }
 
-func (k *keeper) release(name string) {
-	if fd, ok := k.held[name]; ok {
+func (s *store) release(name string) {
+	if fd, ok := s.held[name]; ok {
 		_ = unix.Close(fd)
-		delete(k.held, name)
+		delete(s.held, name)
 	}
 }
 
 // drop gives up everything once the socket has no name any more, or another
-// keeper's has it: no daemon can ask for it then.
-func (k *keeper) drop() {
-	if node, ok := k.socket(); ok && node == k.node {
+// store's has it: no daemon can ask for it then.
+func (s *store) drop() {
+	if node, ok := s.socket(); ok && node == s.node {
 		return
 	}
-	for name := range k.held {
-		k.release(name)
+	for name := range s.held {
+		s.release(name)
 	}
 }
 
 // socket returns the inode of what is called as the socket is; false if there
 // is nothing.
-func (k *keeper) socket() (node uint64, ok bool) {
+func (s *store) socket() (node uint64, ok bool) {
 	var st unix.Stat_t
-	err := unix.Fstatat(k.dir, socketName, &st, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(s.dir, socketName, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return st.Ino, !errors.Is(err, unix.ENOENT)
 }
 
