@@ -92,11 +92,11 @@ func scriptDeploy(ts *testscript.TestScript, _ bool, args []string) {
 	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
 		a := app.App{ID: app.ID(args[1]), Account: app.AccountID(owner), RAM: app.MB(ram), Wanted: app.WantOnline}
 		ids := db.IDRange{UIDBase: 70000, UIDCount: 10, PortFirst: 20000, PortLast: 20009}
-		a, err := d.Reserve(ctx, a, ids, func(_, _ app.MB) error { return nil })
+		a, err := d.Places(ids).Reserve(ctx, a, func(_, _ app.MB) error { return nil })
 		if err != nil {
 			return err
 		}
-		_, err = d.CreateApp(ctx, a, app.Deploy{By: a.Account, Kind: app.DeployUpload})
+		_, err = d.Apps.CreateApp(ctx, a, app.Deploy{By: a.Account, Kind: app.DeployUpload})
 		return err
 	})
 }
@@ -105,14 +105,14 @@ func scriptDeploy(ts *testscript.TestScript, _ bool, args []string) {
 func scriptForget(ts *testscript.TestScript, _ bool, args []string) {
 	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
 		id := app.ID(args[0])
-		return errors.Join(d.DeleteApp(ctx, id), d.Release(ctx, id))
+		return errors.Join(d.Apps.DeleteApp(ctx, id), d.Places(db.IDRange{}).Release(ctx, id))
 	})
 }
 
 // scriptHostile is "hostile": strangers have chosen all texts of an act.
 func scriptHostile(ts *testscript.TestScript, _ bool, _ []string) {
 	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
-		return d.Record(ctx, app.AuditRecord{
+		return d.Audit.Record(ctx, app.AuditRecord{
 			At: time.Now(), Actor: 7, Name: "\x1b[2Jroot", Token: 3, Label: "\x1b]0;x\a", From: "192.0.2.1", Operation: "app.stop",
 			App: "\u202eshop", Detail: "a\tb\nc", Status: 404, Refusal: "no \x1b[31m", Times: 12,
 		})
@@ -137,7 +137,7 @@ func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
 // is one that the daemon would know.
 func scriptAnswers(ts *testscript.TestScript, neg bool, args []string) {
 	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
-		a, _, err := d.AccountByToken(ctx, sha256.Sum256([]byte(args[0])))
+		a, _, err := d.Accounts.AccountByToken(ctx, sha256.Sum256([]byte(args[0])))
 		if neg {
 			if app.KindOf(err) != app.NotFound {
 				ts.Fatalf("the token answers for %q, %v", a.Name, err)

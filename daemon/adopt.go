@@ -173,7 +173,7 @@ func rightful(all []survivor, recorded int, undone func(v survivor) bool) (right
 // undone tells of programs of an application whether a commit that is to be
 // undone had started them.
 func (s *survivors) undone(ctx context.Context, id app.ID) (func(survivor) bool, error) {
-	good, err := s.data.db.Journals(ctx, id)
+	good, err := s.data.db.History.Journals(ctx, id)
 	if err != nil {
 		return nil, cmp.Or(databaseProblem(s.data.dir, err), err)
 	}

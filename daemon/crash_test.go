@@ -27,7 +27,7 @@ func recovery(t *testing.T, h *hosted.Directory) trees {
 	past, err := metrics.Open(filepath.Join(h.Path, "metrics"))
 	hosted.Must(t, err)
 	t.Cleanup(func() { _ = past.Close() })
-	return trees{h.Store, h.DB, db.IDRange{}, 1 << 30, book, past, log}
+	return trees{h.Store, h.DB.Places(db.IDRange{}), h.DB.History, 1 << 30, book, past, log}
 }
 
 // A crash at any point of a deploy leaves the files and the record of before, or
@@ -55,7 +55,7 @@ func TestCrashesOfADeploy(t *testing.T) {
 	seen := map[string]bool{}
 	for i, to := range copies {
 		there := hosted.Open(t, to)
-		all, err := there.DB.Apps(t.Context())
+		all, err := there.DB.Apps.Apps(t.Context())
 		hosted.Must(t, err)
 		broken, err := recovery(t, there).Recover(t.Context(), all)
 		hosted.Must(t, err)
@@ -66,7 +66,7 @@ func TestCrashesOfADeploy(t *testing.T) {
 			t.Errorf("at %s (%d): the record says %s, the files %q; broken %v", points[i], i, all[0].Code.Main, text, broken)
 		}
 		seen[all[0].Code.Main] = true
-		history, err := there.DB.Deploys(t.Context(), "shop")
+		history, err := there.DB.History.Deploys(t.Context(), "shop")
 		hosted.Must(t, err)
 		_, journals, err := host.WayBack(history, 0)
 		hosted.Must(t, err)

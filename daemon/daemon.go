@@ -147,7 +147,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	}
 	s := d.settings
 	capacity := Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit)
-	teams := account.NewTeams(d.data.db)
+	teams := account.NewTeams(d.data.db.Teams)
 	d.hub = watch.NewHub(watch.Access{
 		Find:      func(id app.ID) (app.Snapshot, bool) { return d.host.Find(id) },
 		Authorize: teams.Authorize, Memberships: teams.Memberships,
@@ -163,10 +163,10 @@ func (d *daemon) openHost(ctx context.Context) error {
 		Contents:     d.data.trees,
 		Logs:         d.data.logs,
 		Feed:         d.hub,
-		Accounts:     account.New(d.data.db),
+		Accounts:     account.New(d.data.db.Accounts),
 		Links:        account.NewLinks(key, time.Now),
 		Teams:        teams,
-		Names:        domain.New(namesConfig(s, d.data.db, d.sites, d.log)),
+		Names:        domain.New(namesConfig(s, d.data.db.Names, d.sites, d.log)),
 		Metrics:      d.data.history.Range,
 		Record:       d.data.audit.Record,
 		Changes:      d.data.watch.changes,
@@ -181,8 +181,9 @@ func (d *daemon) hostConfig(capacity app.MB) host.Config {
 		UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast,
 		Start: startOf(s.DataDir),
 	}
-	store := registry{d.data.db, ids, d.sites.changed}
-	files := trees{d.data.trees, d.data.db, store.ids, max(s.Upload.Max, s.Upload.MaxSocket).Bytes(), d.data.logs, d.data.history, d.log}
+	store := registry{d.data.db.Places(ids), d.data.db.History, d.data.db.Apps, d.sites.changed}
+	most := max(s.Upload.Max, s.Upload.MaxSocket).Bytes()
+	files := trees{d.data.trees, store.Places, store.History, most, d.data.logs, d.data.history, d.log}
 	tools := proc.FindTools()
 	if slices.Contains(d.proc.Walls.Layers, sandbox.Mounts) {
 		tools.Only(d.proc.Walls.Paths)
@@ -201,7 +202,7 @@ func (d *daemon) hostConfig(capacity app.MB) host.Config {
 		Adopt:     start.adopt,
 		Shell:     start.shell,
 		Plan:      planner(tools),
-		Records:   store,
+		Records:   d.data.db.Apps,
 		Registry:  store,
 		Staging:   files,
 		Trees:     files,

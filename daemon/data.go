@@ -309,7 +309,7 @@ func (d *data) openQuota(ctx context.Context, limit app.MB, log *slog.Logger) er
 
 // apps returns the applications that the records have.
 func (d *data) apps(ctx context.Context) ([]app.App, error) {
-	apps, err := d.db.Apps(ctx)
+	apps, err := d.db.Apps.Apps(ctx)
 	return apps, cmp.Or(databaseProblem(d.dir, err), err)
 }
 

@@ -25,14 +25,14 @@ func (d *daemon) newHandler(services app.Services, key []byte, capacity app.MB) 
 	if !s.Panel.Enabled {
 		return api
 	}
-	signIns := account.NewSignIns(d.data.db, s.Panel.SessionTTL, key)
+	signIns := account.NewSignIns(d.data.db.SignIns, s.Panel.SessionTTL, key)
 	pages := panel.New(panel.Config{
 		Services:     services,
 		SignIns:      signIns,
-		Tokens:       account.NewTokens(d.data.db),
-		Admin:        account.NewAdmin(d.data.db, signIns),
-		Account:      d.data.db.Account,
-		AuditRecords: d.data.db.AuditRecords,
+		Tokens:       account.NewTokens(d.data.db.Accounts),
+		Admin:        account.NewAdmin(d.data.db.Accounts, signIns),
+		Account:      d.data.db.Accounts.Account,
+		AuditRecords: d.data.db.Audit.Records,
 		Examine:      d.examined,
 		Go:           func(f func()) bool { return d.serving.Load().beside(f) },
 		Status:       httpapi.StatusOf,

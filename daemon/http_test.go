@@ -104,7 +104,7 @@ func showsRefusal(t *testing.T, s settings.Settings) {
 	}
 	defer beside.Close()
 	for deadline := time.Now().Add(time.Minute); ; {
-		acts, err := beside.AuditRecords(t.Context(), app.AuditQuery{Limit: 9})
+		acts, err := beside.Audit.Records(t.Context(), app.AuditQuery{Limit: 9})
 		switch {
 		case err != nil:
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func keepsRefusal(t *testing.T, s settings.Settings) {
 		t.Fatal(err)
 	}
 	defer remembered.Close()
-	acts, err := remembered.AuditRecords(t.Context(), app.AuditQuery{Limit: 9})
+	acts, err := remembered.Audit.Records(t.Context(), app.AuditQuery{Limit: 9})
 	if err != nil || len(acts) != 1 || acts[0].Operation != "auth.failed" || acts[0].From != "127.0.0.1" || acts[0].Status != http.StatusUnauthorized {
 		t.Errorf("the audit log has %+v, %v; want the refused request", acts, err)
 	}

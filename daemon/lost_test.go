@@ -24,19 +24,19 @@ func TestRecoverRemovesNothingUnasked(t *testing.T) {
 	h := hosted.New(t)
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}
 	reserve := func(id app.ID) app.App {
-		a, err := h.DB.Reserve(t.Context(), app.App{ID: id, Account: 1, RAM: 10, Wanted: app.WantOnline}, ids, func(_, _ app.MB) error { return nil })
+		a, err := h.DB.Places(ids).Reserve(t.Context(), app.App{ID: id, Account: 1, RAM: 10, Wanted: app.WantOnline}, func(_, _ app.MB) error { return nil })
 		hosted.Must(t, err)
 		return a
 	}
 	reserve("cut")                // an upload that a crash cut short
 	reserve("came-to-be")         // the same in an older database
 	deleted := reserve("deleted") // an owner has deleted it
-	_, err := h.DB.CreateApp(t.Context(), deleted, app.Deploy{By: 1, Kind: app.DeployUpload})
+	_, err := h.DB.Apps.CreateApp(t.Context(), deleted, app.Deploy{By: 1, Kind: app.DeployUpload})
 	hosted.Must(t, err)
-	hosted.Must(t, h.DB.DeleteApp(t.Context(), "deleted"))
+	hosted.Must(t, h.DB.Apps.DeleteApp(t.Context(), "deleted"))
 	there := recovery(t, h)
 	var said bytes.Buffer
-	there.log, there.ids = slog.New(slog.NewTextHandler(&said, nil)), ids
+	there.log, there.places = slog.New(slog.NewTextHandler(&said, nil)), h.DB.Places(ids)
 	const uid = 70050
 	for i, id := range []string{"cut", "came-to-be", "deleted", "unknown"} {
 		for _, file := range []string{"apps/" + id + "/main", "rollback/" + id + "/journal/plan", "tmp/" + id + "/x", "logs/" + id + "/run.log"} {
@@ -50,7 +50,7 @@ func TestRecoverRemovesNothingUnasked(t *testing.T) {
 		}
 		hosted.Must(t, there.past.Append(time.Now(), []app.PointOf{{App: app.ID(id)}}))
 	}
-	all, err := h.DB.Apps(t.Context())
+	all, err := h.DB.Apps.Apps(t.Context())
 	hosted.Must(t, err)
 	broken, err := there.Recover(t.Context(), all)
 	if len(broken) != 0 || err != nil {

@@ -15,13 +15,13 @@ import (
 )
 
 // namesConfig is what the policy of names is made of.
-func namesConfig(s settings.Settings, d *db.DB, e *sites, log *slog.Logger) domain.Config {
+func namesConfig(s settings.Settings, names db.Names, e *sites, log *slog.Logger) domain.Config {
 	addresses := s.OwnAddresses()
 	if s.Names.Proof == settings.ProofAddress && len(addresses) == 0 {
 		log.Warn("names.proof has no effect", "why", "names.addresses does not say which addresses are this host's")
 	}
 	return domain.Config{
-		Subdomains: d, Claims: claims{d, e.changed, e.proved}, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
+		Subdomains: names, Claims: claims{names, e.changed, e.proved}, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
 		PerAccount: s.Names.PerAccount, Own: ownDomains(s), Parent: s.SitesDomain(), Addresses: addresses,
 		ByAddress: s.Names.Proof == settings.ProofAddress,
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/daemon/settings"
+	"berth/db"
 	"berth/test/dns"
 )
 
@@ -67,7 +68,7 @@ func TestAddressesThatNobodyKnows(t *testing.T) {
 		var out bytes.Buffer
 		var s settings.Settings
 		s.Names.Proof, s.Names.Addresses = settings.ProofAddress, addresses
-		if c := namesConfig(s, nil, nil, slog.New(slog.NewTextHandler(&out, nil))); !c.ByAddress || strings.Contains(out.String(), "names.proof has no effect") != told {
+		if c := namesConfig(s, db.Names{}, nil, slog.New(slog.NewTextHandler(&out, nil))); !c.ByAddress || strings.Contains(out.String(), "names.proof has no effect") != told {
 			t.Errorf("%q: %+v, told %q", addresses, c, out.String())
 		}
 	}

@@ -26,13 +26,13 @@ func TestIDsCannotBeProbed(t *testing.T) {
 	defer d.undo.close()
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 10, PortFirst: 20000, PortLast: 20009}
 	for _, name := range []string{"ana", "bob"} {
-		if _, err := d.data.db.CreateAccount(t.Context(), app.Account{Name: name, TotalRAM: 512, Plan: "Diamond", Locale: "en-US"}); err != nil {
+		if _, err := d.data.db.Accounts.CreateAccount(t.Context(), app.Account{Name: name, TotalRAM: 512, Plan: "Diamond", Locale: "en-US"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	theirs, err := d.data.db.Reserve(t.Context(), app.App{ID: "theirs", Account: 1, RAM: 100, Wanted: app.WantStopped}, ids, func(_, _ app.MB) error { return nil })
+	theirs, err := d.data.db.Places(ids).Reserve(t.Context(), app.App{ID: "theirs", Account: 1, RAM: 100, Wanted: app.WantStopped}, func(_, _ app.MB) error { return nil })
 	if err == nil {
-		_, err = d.data.db.CreateApp(t.Context(), theirs, app.Deploy{Kind: app.DeployUpload})
+		_, err = d.data.db.Apps.CreateApp(t.Context(), theirs, app.Deploy{Kind: app.DeployUpload})
 	}
 	if err == nil {
 		err = d.host.Boot(t.Context())
@@ -40,7 +40,7 @@ func TestIDsCannotBeProbed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, _, err := account.New(d.data.db).IssueToken(t.Context(), 2, "")
+	token, _, err := account.New(d.data.db.Accounts).IssueToken(t.Context(), 2, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestIDsCannotBeProbed(t *testing.T) {
 	if tried < 30 {
 		t.Errorf("%d operations were tried", tried)
 	}
-	if all, err := d.data.db.Apps(t.Context()); err != nil || len(all) != 1 || all[0].RAM != 100 {
+	if all, err := d.data.db.Apps.Apps(t.Context()); err != nil || len(all) != 1 || all[0].RAM != 100 {
 		t.Errorf("the application is %+v, %v", all, err)
 	}
 }

@@ -15,28 +15,23 @@ import (
 	"berth/proc/logs"
 )
 
-// registry is the database as the host sees it: the range of uids and ports
-// is the settings', not the host's.
+// registry is the database as the host sees it.
 type registry struct {
-	*db.DB
-	ids     db.IDRange
+	db.Places
+	db.History
+	apps    db.Apps
 	changed func(ctx context.Context, failed error) // domains lead elsewhere
-}
-
-// Reserve implements host.Registry.
-func (r registry) Reserve(ctx context.Context, a app.App, admit host.Admit) (app.App, error) {
-	return r.DB.Reserve(ctx, a, r.ids, admit)
 }
 
 // trees is the data directory as the host sees it.
 type trees struct {
 	*files.Store
-	db   *db.DB
-	ids  db.IDRange
-	max  int64 // bytes of an upload; the edge has closer limits
-	logs *logs.Book
-	past *metrics.Store
-	log  *slog.Logger
+	places  db.Places
+	records db.History
+	max     int64 // bytes of an upload; the edge has closer limits
+	logs    *logs.Book
+	past    *metrics.Store
+	log     *slog.Logger
 }
 
 // Spool implements host.Staging.
@@ -93,7 +88,7 @@ func (t trees) Recover(ctx context.Context, known []app.App) (broken []app.ID, e
 // moves aside what the records do not know: the database may be an older one that was
 // put back.
 func (t trees) sweep(ctx context.Context, ids []app.ID, known map[app.ID]bool) error {
-	left, cut, err := t.db.Gone(ctx)
+	left, cut, err := t.places.Gone(ctx)
 	if err != nil { // nothing is removed for what cannot be read
 		return err
 	}
@@ -134,9 +129,7 @@ func (t trees) tellLost(ctx context.Context, lost []files.Lost) error {
 			told[l.To] = true
 			t.log.Error("the database does not know an application; what there is of it was moved aside, and berth removes nothing of it", "app", l.Name, "to", l.To)
 		}
-		if l.UID >= t.ids.UIDBase && l.UID < t.ids.UIDBase+t.ids.UIDCount {
-			errs = append(errs, t.db.PassUID(ctx, l.UID))
-		}
+		errs = append(errs, t.places.PassUID(ctx, l.UID))
 	}
 	return errors.Join(errs...)
 }
@@ -144,7 +137,7 @@ func (t trees) tellLost(ctx context.Context, lost []files.Lost) error {
 // settle brings the journals of an application in line with the records after a
 // crash, and reports whether its files are one code.
 func (t trees) settle(ctx context.Context, a app.App) bool {
-	good, err := t.db.Journals(ctx, a.ID)
+	good, err := t.records.Journals(ctx, a.ID)
 	pending := err != nil || t.Pending(a.ID, good)
 	if err == nil {
 		err = t.Settle(ctx, a.ID, a.UID, good)
@@ -185,14 +178,9 @@ func (v visits) Drain(ctx context.Context, port int, sockets bool) {
 	v.d.sites.proxy.Drain(ctx, port, sockets)
 }
 
-// Spare implements host.Registry.
-func (r registry) Spare(ctx context.Context, id app.ID) (int, error) {
-	return r.DB.Spare(ctx, id, r.ids)
-}
-
 // CreateApp implements host.Registry. With a site comes its name.
 func (r registry) CreateApp(ctx context.Context, a app.App, first app.Deploy) (app.App, error) {
-	a, err := r.DB.CreateApp(ctx, a, first)
+	a, err := r.apps.CreateApp(ctx, a, first)
 	if a.Type == app.Site {
 		r.changed(ctx, err)
 	}
@@ -201,7 +189,7 @@ func (r registry) CreateApp(ctx context.Context, a app.App, first app.Deploy) (a
 
 // DeleteApp implements host.Registry. With the application go its domains.
 func (r registry) DeleteApp(ctx context.Context, id app.ID) error {
-	err := r.DB.DeleteApp(ctx, id)
+	err := r.apps.DeleteApp(ctx, id)
 	r.changed(ctx, err)
 	return err
 }

@@ -17,7 +17,7 @@ import (
 
 	"berth/app"
 	"berth/daemon/settings"
-	"berth/host/domain"
+	"berth/db"
 	"berth/web"
 	"berth/web/certs"
 	"berth/web/proxy"
@@ -181,7 +181,7 @@ func (e *sites) refresh(ctx context.Context) error {
 	defer e.reading.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	table, err := e.data.db.VerifiedDomains(ctx)
+	table, err := e.data.db.Names.VerifiedDomains(ctx)
 	e.names.Set(table)
 	if err != nil {
 		return err
@@ -251,12 +251,9 @@ func (e *sites) changed(ctx context.Context, failed error) {
 	}
 }
 
-// remembered has a name that none of its methods has.
-type remembered = domain.Claims
-
 // claims are the records of domains; what changes in them, the proxy learns.
 type claims struct {
-	remembered
+	db.Names
 	changed func(ctx context.Context, failed error)
 	proved  func(d app.Domain) // or not
 }
@@ -265,21 +262,21 @@ type claims struct {
 func (c claims) AssignDomain(
 	ctx context.Context, owner app.AccountID, name string, to app.ID, admit func(app.Type) error,
 ) (app.Domain, error) {
-	d, err := c.remembered.AssignDomain(ctx, owner, name, to, admit)
+	d, err := c.Names.AssignDomain(ctx, owner, name, to, admit)
 	c.changed(ctx, err)
 	return d, err
 }
 
 // RemoveDomain implements domain.Claims.
 func (c claims) RemoveDomain(ctx context.Context, owner app.AccountID, name string) error {
-	err := c.remembered.RemoveDomain(ctx, owner, name)
+	err := c.Names.RemoveDomain(ctx, owner, name)
 	c.changed(ctx, err)
 	return err
 }
 
 // ProveDomain implements domain.Claims.
 func (c claims) ProveDomain(ctx context.Context, d app.Domain, status app.DomainStatus, at time.Time) (app.Domain, error) {
-	d, err := c.remembered.ProveDomain(ctx, d, status, at)
+	d, err := c.Names.ProveDomain(ctx, d, status, at)
 	c.changed(ctx, err)
 	if err == nil {
 		c.proved(d)

@@ -65,7 +65,7 @@ func (e *sites) openTLS(ctx context.Context) (*tls.Config, error) {
 		covered = files.Covers
 	}
 	e.manager, err = certs.New(ctx, certs.Config{
-		CA: ca, Store: e.data.db, PerHour: s.Proxy.ACME.PerHour, Most: s.Proxy.ACME.Names, Covered: covered, Log: e.log,
+		CA: ca, Store: e.data.db.Certificates, PerHour: s.Proxy.ACME.PerHour, Most: s.Proxy.ACME.Names, Covered: covered, Log: e.log,
 	})
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (e *sites) want(ctx context.Context, domains map[string]string) error {
 	if e.manager == nil {
 		return nil
 	}
-	owners, err := e.data.db.Sites(ctx)
+	owners, err := e.data.db.Names.Sites(ctx)
 	if err != nil {
 		return err
 	}
@@ -186,15 +186,15 @@ func Certificates(ctx context.Context, d *db.DB, s settings.Settings, now time.T
 	if s.Proxy.TLS != settings.TLSACME {
 		return all, nil
 	}
-	sites, err := d.Sites(ctx)
+	sites, err := d.Names.Sites(ctx)
 	if err != nil {
 		return nil, err
 	}
-	domains, err := d.VerifiedDomains(ctx)
+	domains, err := d.Names.VerifiedDomains(ctx)
 	if err != nil {
 		return nil, err
 	}
-	known, err := d.Certificates(ctx, s.Proxy.ACME.Directory)
+	known, err := d.Certificates.Certificates(ctx, s.Proxy.ACME.Directory)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func TestUIDIsNotReusedBeforeItsFilesAreGone(t *testing.T) {
 	ids := db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: 2, PortFirst: 20000, PortLast: 20009}
 	anything := func(_, _ app.MB) error { return nil }
 	reserve := func(d *daemon, id app.ID) (app.App, error) {
-		return d.data.db.Reserve(t.Context(), app.App{ID: id, Account: 1, RAM: 10}, ids, anything)
+		return d.data.db.Places(ids).Reserve(t.Context(), app.App{ID: id, Account: 1, RAM: 10}, anything)
 	}
 	boot := func(do func(d *daemon)) {
 		t.Helper()
@@ -41,7 +41,7 @@ func TestUIDIsNotReusedBeforeItsFilesAreGone(t *testing.T) {
 	var first app.App
 	var stuck string
 	boot(func(d *daemon) { // which a crash ends in the middle of a deployment
-		if _, err := d.data.db.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 512, Plan: "Diamond", Locale: "en-US"}); err != nil {
+		if _, err := d.data.db.Accounts.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 512, Plan: "Diamond", Locale: "en-US"}); err != nil {
 			t.Fatal(err)
 		}
 		var err error
@@ -88,7 +88,7 @@ func TestUIDIsNotReusedBeforeItsFilesAreGone(t *testing.T) {
 			if a, err := reserve(d, "third"); app.KindOf(err) != app.Exhausted {
 				t.Errorf("a third one got uid %d, %v; want that none is left", a.UID, err)
 			}
-			if err := d.data.db.Release(t.Context(), "other"); err != nil {
+			if err := d.data.db.Places(ids).Release(t.Context(), "other"); err != nil {
 				t.Error(err)
 			}
 		})

@@ -2,76 +2,49 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"errors"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
 
 	"berth/app"
 )
 
-// accountColumns are in the order of scanAccount.
+// Accounts remembers accounts and their tokens.
+type Accounts struct{ db *DB }
+
+// accountColumns are in the order of accountInto.
 const accountColumns = "account.id, account.name, account.total_ram, account.plan, account.locale, account.disabled, account.admin, account.created_at"
+
+const selectAccounts = "SELECT " + accountColumns + " FROM account"
 
 // CreateAccount makes an account like a and returns it with its ID and
 // creation time. It fails with app.Conflict when the name is taken.
-func (db *DB) CreateAccount(ctx context.Context, a app.Account) (app.Account, error) {
-	err := db.write(ctx, "create the account", func(tx *sql.Tx) (err error) {
-		a, err = db.createAccount(ctx, tx, a)
-		return err
-	})
-	if err != nil {
-		return app.Account{}, err
-	}
-	return a, nil
+func (s Accounts) CreateAccount(ctx context.Context, a app.Account) (app.Account, error) {
+	return put(ctx, s.db, "create the account", func(t tx) (app.Account, error) { return createAccount(t, a, s.db.now()) })
 }
 
-func (db *DB) createAccount(ctx context.Context, tx *sql.Tx, a app.Account) (app.Account, error) {
-	a.CreatedAt = moment(stamp(db.now()))
-	result, err := tx.ExecContext(ctx,
-		"INSERT INTO account (name, total_ram, plan, locale, disabled, admin, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+func createAccount(t tx, a app.Account, now time.Time) (app.Account, error) {
+	a.CreatedAt = stored(now)
+	id, err := t.insert("INSERT INTO account (name, total_ram, plan, locale, disabled, admin, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
 		a.Name, a.TotalRAM, a.Plan, a.Locale, a.Disabled, a.Admin, stamp(a.CreatedAt))
-	if err != nil {
-		return app.Account{}, nameError(a.Name, err)
-	}
-	id, err := result.LastInsertId()
 	a.ID = app.AccountID(id)
-	return a, err
+	return a, nameError(a.Name, err)
 }
 
 // Accounts returns all accounts, oldest first.
-func (db *DB) Accounts(ctx context.Context) ([]app.Account, error) {
-	var all []app.Account
-	err := db.read(ctx, "list the accounts", func(tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, "SELECT "+accountColumns+" FROM account ORDER BY id")
-		if err != nil {
-			return err
-		}
-		all, err = collect(rows, scanAccount)
-		return err
-	})
-	return all, err
+func (s Accounts) Accounts(ctx context.Context) ([]app.Account, error) {
+	return getAll(ctx, s.db, "list the accounts", scanAccount, selectAccounts+" ORDER BY id")
 }
 
 // Account returns one account, or app.NotFound.
-func (db *DB) Account(ctx context.Context, id app.AccountID) (app.Account, error) {
-	var a app.Account
-	err := db.read(ctx, "read the account", func(tx *sql.Tx) (err error) {
-		a, err = findAccount(ctx, tx, id)
-		return err
-	})
-	return a, err
+func (s Accounts) Account(ctx context.Context, id app.AccountID) (app.Account, error) {
+	return get(ctx, s.db, "read the account", func(t tx) (app.Account, error) { return findAccount(t, id) })
 }
 
 // AccountByName returns one account, or app.NotFound.
-func (db *DB) AccountByName(ctx context.Context, name string) (app.Account, error) {
-	var a app.Account
-	err := db.read(ctx, "read the account", func(tx *sql.Tx) (err error) {
-		a, err = scanAccount(tx.QueryRowContext(ctx, "SELECT "+accountColumns+" FROM account WHERE name = ?", name))
-		if errors.Is(err, sql.ErrNoRows) {
-			return app.Errorf(app.NotFound, "no account is called %q", name)
-		}
-		return err
-	})
-	return a, err
+func (s Accounts) AccountByName(ctx context.Context, name string) (app.Account, error) {
+	return get(ctx, s.db, "read the account", func(t tx) (app.Account, error) { return findAccountByName(t, name) })
 }
 
 // UpdateAccount lets change alter an account and stores the result, unless
@@ -79,37 +52,30 @@ func (db *DB) AccountByName(ctx context.Context, name string) (app.Account, erro
 // RAM its applications have, those being deployed included. ID and CreatedAt
 // stay; the sessions of one that is disabled end. It fails with app.NotFound, and
 // app.Conflict when a new name is taken.
-func (db *DB) UpdateAccount(
+func (s Accounts) UpdateAccount(
 	ctx context.Context, id app.AccountID, change func(a *app.Account, assigned app.MB) error,
 ) (app.Account, error) {
-	var a app.Account
-	err := db.write(ctx, "change the account", func(tx *sql.Tx) error {
-		before, err := findAccount(ctx, tx, id)
+	return put(ctx, s.db, "change the account", func(t tx) (a app.Account, err error) {
+		before, err := findAccount(t, id)
 		if err != nil {
-			return err
+			return a, err
 		}
-		assigned, err := sumRAM(ctx, tx, id)
+		assigned, err := sumRAM(t, id)
 		if err != nil {
-			return err
+			return a, err
 		}
 		a = before
 		if err := change(&a, assigned); err != nil {
-			return err
+			return a, err
 		}
 		a.ID, a.CreatedAt = before.ID, before.CreatedAt
-		_, err = tx.ExecContext(ctx,
-			"UPDATE account SET name = ?, total_ram = ?, plan = ?, locale = ?, disabled = ?, admin = ? WHERE id = ?",
+		err = t.exec("UPDATE account SET name = ?, total_ram = ?, plan = ?, locale = ?, disabled = ?, admin = ? WHERE id = ?",
 			a.Name, a.TotalRAM, a.Plan, a.Locale, a.Disabled, a.Admin, id)
 		if err != nil || !a.Disabled {
-			return nameError(a.Name, err)
+			return a, nameError(a.Name, err)
 		}
-		_, err = tx.ExecContext(ctx, "DELETE FROM session WHERE account = ?", id)
-		return err
+		return a, t.exec("DELETE FROM session WHERE account = ?", id)
 	})
-	if err != nil {
-		return app.Account{}, err
-	}
-	return a, nil
 }
 
 // DeleteAccount removes an account, its tokens and its memberships. It fails
@@ -117,13 +83,13 @@ func (db *DB) UpdateAccount(
 // applications, and those being deployed or removed. A place that went early
 // could be given to somebody else, whose files the end of that deployment would
 // take for its own.
-func (db *DB) DeleteAccount(ctx context.Context, id app.AccountID) error {
-	return db.write(ctx, "delete the account", func(tx *sql.Tx) error {
-		if _, err := findAccount(ctx, tx, id); err != nil {
+func (s Accounts) DeleteAccount(ctx context.Context, id app.AccountID) error {
+	return s.db.write(ctx, "delete the account", func(t tx) error {
+		if _, err := findAccount(t, id); err != nil {
 			return err
 		}
 		var apps, others int
-		err := tx.QueryRowContext(ctx, "SELECT count(app.id), count(*) - count(app.id) FROM place LEFT JOIN app USING (id) WHERE place.account = ?", id).Scan(&apps, &others)
+		err := t.QueryRowContext(ctx, "SELECT count(app.id), count(*) - count(app.id) FROM place LEFT JOIN app USING (id) WHERE place.account = ?", id).Scan(&apps, &others)
 		switch {
 		case err != nil:
 			return err
@@ -134,43 +100,39 @@ func (db *DB) DeleteAccount(ctx context.Context, id app.AccountID) error {
 		case others > 0:
 			return app.Errorf(app.Conflict, "an application of the account is being deployed or removed; try again when that is over, and berth runs")
 		}
-		_, err = tx.ExecContext(ctx, "DELETE FROM account WHERE id = ?", id)
-		return err
+		return t.exec("DELETE FROM account WHERE id = ?", id)
 	})
 }
 
 // SumRAM returns the RAM that the applications of an account have, those being
 // deployed included; 0 for an account that does not exist.
-func (db *DB) SumRAM(ctx context.Context, id app.AccountID) (app.MB, error) {
-	var sum app.MB
-	err := db.read(ctx, "add up the RAM", func(tx *sql.Tx) (err error) {
-		sum, err = sumRAM(ctx, tx, id)
-		return err
-	})
-	return sum, err
+func (s Accounts) SumRAM(ctx context.Context, id app.AccountID) (app.MB, error) {
+	return get(ctx, s.db, "add up the RAM", func(t tx) (app.MB, error) { return sumRAM(t, id) })
 }
 
-func sumRAM(ctx context.Context, tx *sql.Tx, id app.AccountID) (app.MB, error) {
-	var sum app.MB
-	err := tx.QueryRowContext(ctx, "SELECT coalesce(sum(ram), 0) FROM place WHERE account = ?", id).Scan(&sum)
-	return sum, err
+func sumRAM(t tx, id app.AccountID) (app.MB, error) {
+	sum, err := number(t, "SELECT coalesce(sum(ram), 0) FROM place WHERE account = ?", id)
+	return app.MB(sum), err
 }
 
-func findAccount(ctx context.Context, tx *sql.Tx, id app.AccountID) (app.Account, error) {
-	a, err := scanAccount(tx.QueryRowContext(ctx, "SELECT "+accountColumns+" FROM account WHERE id = ?", id))
-	if errors.Is(err, sql.ErrNoRows) {
-		return app.Account{}, app.Errorf(app.NotFound, "there is no account %d", id)
-	}
+func findAccount(t tx, id app.AccountID) (app.Account, error) {
+	return one(t, scanAccount, noAccount(id), selectAccounts+" WHERE id = ?", id)
+}
+
+func findAccountByName(t tx, name string) (app.Account, error) {
+	return one(t, scanAccount, app.Errorf(app.NotFound, "no account is called %q", name), selectAccounts+" WHERE name = ?", name)
+}
+
+func scanAccount(row scanner) (a app.Account, err error) {
+	err = row.Scan(accountInto(&a)...)
 	return a, err
 }
 
-func scanAccount(row scanner) (app.Account, error) {
-	var a app.Account
-	var created int64
-	err := row.Scan(&a.ID, &a.Name, &a.TotalRAM, &a.Plan, &a.Locale, &a.Disabled, &a.Admin, &created)
-	a.CreatedAt = moment(created)
-	return a, err
+func accountInto(a *app.Account) []any {
+	return []any{&a.ID, &a.Name, &a.TotalRAM, &a.Plan, &a.Locale, &a.Disabled, &a.Admin, asTime(&a.CreatedAt)}
 }
+
+func noAccount(id app.AccountID) error { return app.Errorf(app.NotFound, "there is no account %d", id) }
 
 // nameError tells the user about a name that is taken.
 func nameError(name string, err error) error {
@@ -179,3 +141,86 @@ func nameError(name string, err error) error {
 	}
 	return err
 }
+
+// useEvery is how exact LastUsed is: one write a minute, not one a request.
+const useEvery = time.Minute
+
+// tokenColumns are in the order of tokenInto.
+const tokenColumns = "token.id, token.account, token.label, token.created_at, token.last_used, token.expires_at"
+
+// InsertToken remembers a token by the hash of its text. The zero time for
+// expires is never. It fails with app.NotFound when there is no such account.
+func (s Accounts) InsertToken(ctx context.Context, account app.AccountID, hash [32]byte, label string, expires time.Time) (app.Token, error) {
+	return put(ctx, s.db, "store the token", func(t tx) (token app.Token, err error) {
+		token = app.Token{Account: account, Label: label, CreatedAt: stored(s.db.now()), Expires: stored(expires)}
+		token.ID, err = t.insert("INSERT INTO token (account, hash, label, created_at, last_used, expires_at) VALUES (?, ?, ?, ?, 0, ?)",
+			account, hash[:], label, stamp(token.CreatedAt), stamp(expires))
+		var e sqlite3.Error
+		if errors.As(err, &e) && e.ExtendedCode == sqlite3.ErrConstraintForeignKey {
+			return token, noAccount(account)
+		}
+		return token, err
+	})
+}
+
+// Tokens returns the tokens of an account, oldest first.
+func (s Accounts) Tokens(ctx context.Context, account app.AccountID) ([]app.Token, error) {
+	return getAll(ctx, s.db, "list the tokens", scanToken, "SELECT "+tokenColumns+" FROM token WHERE account = ? ORDER BY id", account)
+}
+
+// Token returns one token of any account, or app.NotFound.
+func (s Accounts) Token(ctx context.Context, id int64) (app.Token, error) {
+	return get(ctx, s.db, "read the token", func(t tx) (app.Token, error) {
+		return one(t, scanToken, noToken(id), "SELECT "+tokenColumns+" FROM token WHERE id = ?", id)
+	})
+}
+
+// DeleteToken forgets a token of an account; whoever holds its text is a
+// stranger from then on. It fails with app.NotFound, also for the token of
+// another account.
+func (s Accounts) DeleteToken(ctx context.Context, account app.AccountID, id int64) error {
+	return s.db.update(ctx, "delete the token", noToken(id), "DELETE FROM token WHERE id = ? AND account = ?", id, account)
+}
+
+// ExpireToken lets a token of an account end at a time, unless it ends earlier
+// anyway. It fails with app.NotFound, also for the token of another account.
+func (s Accounts) ExpireToken(ctx context.Context, account app.AccountID, id int64, at time.Time) error {
+	return s.db.update(ctx, "change the token", noToken(id),
+		"UPDATE token SET expires_at = CASE WHEN expires_at BETWEEN 1 AND ?1 THEN expires_at ELSE ?1 END WHERE id = ?2 AND account = ?3",
+		stamp(at), id, account)
+}
+
+// AccountByToken returns the token with that hash and its account, or
+// app.NotFound. It notes the use of the token, at most once a minute; that the
+// note cannot be written (a full disk) does not make the call fail.
+func (s Accounts) AccountByToken(ctx context.Context, hash [32]byte) (app.Account, app.Token, error) {
+	var a app.Account
+	token, err := get(ctx, s.db, "look up the token", func(t tx) (app.Token, error) {
+		both := func(row scanner) (token app.Token, err error) {
+			err = row.Scan(append(tokenInto(&token), accountInto(&a)...)...)
+			return token, err
+		}
+		return one(t, both, app.Errorf(app.NotFound, "no such token"),
+			"SELECT "+tokenColumns+", "+accountColumns+" FROM token JOIN account ON account.id = token.account WHERE token.hash = ?", hash[:])
+	})
+	if err != nil {
+		return app.Account{}, app.Token{}, err
+	}
+	if now := s.db.now(); now.Sub(token.LastUsed) >= useEvery {
+		// Many requests find the same old time at once; the first of them writes.
+		_ = s.db.update(ctx, "note the use of a token", nil, "UPDATE token SET last_used = ? WHERE id = ? AND last_used <= ?",
+			stamp(now), token.ID, stamp(now.Add(-useEvery)))
+	}
+	return a, token, nil
+}
+
+func scanToken(row scanner) (token app.Token, err error) {
+	err = row.Scan(tokenInto(&token)...)
+	return token, err
+}
+
+func tokenInto(t *app.Token) []any {
+	return []any{&t.ID, &t.Account, &t.Label, asTime(&t.CreatedAt), asTime(&t.LastUsed), asTime(&t.Expires)}
+}
+
+func noToken(id int64) error { return app.Errorf(app.NotFound, "there is no token %d", id) }

@@ -48,7 +48,7 @@ func TestWriteLeavesNothingToReaders(t *testing.T) {
 		before, err := os.ReadFile(path + "-shm")
 		must(t, err)
 		for range 8 {
-			if _, err := db.Accounts(t.Context()); err != nil {
+			if _, err := db.Accounts.Accounts(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -75,7 +75,7 @@ func TestDamageWhileRunning(t *testing.T) {
 	_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, int(info.Size())-4096), 4096)
 	must(t, errors.Join(err, f.Close()))
 	db.reader.SetMaxIdleConns(0) // those that are open have read it
-	_, err = db.Accounts(t.Context())
+	_, err = db.Accounts.Accounts(t.Context())
 	var told *app.Error
 	if !Damaged(errors.Unwrap(err)) || !errors.As(err, &told) || told.Kind != app.Unavailable || !strings.HasSuffix(told.Message.String(), app.DatabaseDamaged) {
 		t.Errorf("it is told as %v", err)

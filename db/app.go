@@ -2,12 +2,20 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"errors"
+	"maps"
+	"strings"
 	"time"
 
 	"berth/app"
 )
+
+// Apps remembers the applications that exist: what is wanted of them, their runs, and what
+// surrounds their programs.
+type Apps struct{ db *DB }
+
+// exitsKept is how many exits of one application are remembered.
+const exitsKept = 20
 
 // selectApps is in the order of scanApp. An application is its place, its own
 // row, and the exit that is shown of it, if any.
@@ -25,135 +33,232 @@ ORDER BY app.created_at, app.id`
 // Account, RAM, UID, Port and CreatedAt MUST be those that Reserve returned. d is
 // the first of its history: the number, the time and what was decided are given
 // to it. It fails with app.Conflict when the reservation is gone.
-func (db *DB) CreateApp(ctx context.Context, a app.App, d app.Deploy) (app.App, error) {
-	a.LastRun, a.StartedAt, a.LastExit = 0, time.Time{}, nil
-	err := db.write(ctx, "create the application", func(tx *sql.Tx) error {
-		var reserved int
-		err := tx.QueryRowContext(ctx,
-			"SELECT count(*) FROM place WHERE id = ? AND account = ? AND ram = ? AND uid = ? AND port = ?",
-			a.ID, a.Account, a.RAM, a.UID, a.Port).Scan(&reserved)
+func (s Apps) CreateApp(ctx context.Context, a app.App, d app.Deploy) (app.App, error) {
+	return put(ctx, s.db, "create the application", func(t tx) (app.App, error) {
+		a.LastRun, a.StartedAt, a.LastExit = 0, time.Time{}, nil
+		reserved, err := number(t, "SELECT count(*) FROM place WHERE id = ? AND account = ? AND ram = ? AND uid = ? AND port = ?",
+			a.ID, a.Account, a.RAM, a.UID, a.Port)
 		if err != nil {
-			return err
+			return a, err
 		}
 		if reserved == 0 {
-			return app.Errorf(app.Conflict, "the place that was reserved for the application is gone; upload it again")
+			return a, app.Errorf(app.Conflict, "the place that was reserved for the application is gone; upload it again")
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO app (id, name, avatar_url, type, wanted, created_at,
+		err = t.exec(`INSERT INTO app (id, name, avatar_url, type, wanted, created_at,
 			main, lang, version, start_command, build_command, packages, health, auto_restart, apts, last_run, started_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
 			a.ID, a.Name, a.AvatarURL, a.Type, a.Wanted, stamp(a.CreatedAt),
 			a.Code.Main, a.Code.Lang, a.Code.Version, a.Code.Start, a.Code.Build, a.Code.Packages, a.Code.Health, a.AutoRestart, joinApts(a.Apts))
 		if isTaken(err) {
-			return app.Errorf(app.Conflict, "the id %q is taken", a.ID)
+			return a, app.Errorf(app.Conflict, "the id %q is taken", a.ID)
 		}
 		if err != nil {
-			return err
+			return a, err
 		}
-		d.Number, d.At, d.Code, d.Auto = 1, db.now(), a.Code, a.AutoRestart
-		return errors.Join(insertDeploy(ctx, tx, a.ID, d), deployed(ctx, tx, a.ID, d))
+		d.Number, d.At, d.Code, d.Auto = 1, s.db.now(), a.Code, a.AutoRestart
+		return a, errors.Join(insertDeploy(t, a.ID, d), deployed(t, a.ID, d))
 	})
-	if err != nil {
-		return app.App{}, err
-	}
-	return a, nil
 }
 
 // Apps returns the applications of all accounts, oldest first.
-func (db *DB) Apps(ctx context.Context) ([]app.App, error) {
-	var all []app.App
-	err := db.read(ctx, "list the applications", func(tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, selectApps)
-		if err != nil {
-			return err
-		}
-		all, err = collect(rows, scanApp)
-		return err
-	})
-	return all, err
+func (s Apps) Apps(ctx context.Context) ([]app.App, error) {
+	return getAll(ctx, s.db, "list the applications", scanApp, selectApps)
 }
 
 // DeleteApp forgets an application and its exits. Its place stays reserved
 // until Release, so that nobody gets its ID or uid while files have them; it says
 // that they are to be removed (Gone). It fails with app.NotFound.
-func (db *DB) DeleteApp(ctx context.Context, id app.ID) error {
-	return db.write(ctx, "delete the application", func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, "DELETE FROM app WHERE id = ?", id)
-		if err := mustChange(result, err, noApp(id)); err != nil {
+func (s Apps) DeleteApp(ctx context.Context, id app.ID) error {
+	return s.db.write(ctx, "delete the application", func(t tx) error {
+		if err := t.change(noApp(id), "DELETE FROM app WHERE id = ?", id); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "UPDATE place SET removed = 1 WHERE id = ?", id)
-		return err
+		return t.exec("UPDATE place SET removed = 1 WHERE id = ?", id)
 	})
 }
 
 // SetWanted stores what the owner wants, or fails with app.NotFound.
-func (db *DB) SetWanted(ctx context.Context, id app.ID, wanted app.Wanted) error {
-	return db.changeApp(ctx, id, "store what is wanted", "UPDATE app SET wanted = ?2 WHERE id = ?1", wanted)
+func (s Apps) SetWanted(ctx context.Context, id app.ID, wanted app.Wanted) error {
+	return s.db.update(ctx, "store what is wanted", noApp(id), "UPDATE app SET wanted = ? WHERE id = ?", wanted, id)
 }
 
 // SetRAM stores the RAM of an application. admit gets the account's RAM and
 // what its other applications have, and refuses by returning an error, which
 // is returned as it is. It fails with app.NotFound.
-func (db *DB) SetRAM(ctx context.Context, id app.ID, ram app.MB, admit func(total, usedByOthers app.MB) error) error {
-	return db.write(ctx, "store the RAM", func(tx *sql.Tx) error {
-		var total, others app.MB
-		err := tx.QueryRowContext(ctx, `SELECT account.total_ram,
+func (s Apps) SetRAM(ctx context.Context, id app.ID, ram app.MB, admit func(total, usedByOthers app.MB) error) error {
+	return s.db.write(ctx, "store the RAM", func(t tx) error {
+		var others app.MB
+		scan := func(row scanner) (total app.MB, err error) {
+			err = row.Scan(&total, &others)
+			return total, err
+		}
+		total, err := one(t, scan, noApp(id), `SELECT account.total_ram,
 				(SELECT coalesce(sum(ram), 0) FROM place WHERE account = own.account AND id <> own.id)
 			FROM app JOIN place own ON own.id = app.id JOIN account ON account.id = own.account
-			WHERE app.id = ?`, id).Scan(&total, &others)
-		if errors.Is(err, sql.ErrNoRows) {
-			return noApp(id)
-		}
+			WHERE app.id = ?`, id)
 		if err != nil {
 			return err
 		}
 		if err := admit(total, others); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "UPDATE place SET ram = ? WHERE id = ?", ram, id)
-		return err
+		return t.exec("UPDATE place SET ram = ? WHERE id = ?", ram, id)
 	})
 }
 
 // SetProfile stores the fields of p that are not nil, or fails with app.NotFound.
-func (db *DB) SetProfile(ctx context.Context, id app.ID, p app.Profile) error {
-	return db.changeApp(ctx, id, "store the profile",
-		"UPDATE app SET name = coalesce(?2, name), avatar_url = coalesce(?3, avatar_url) WHERE id = ?1", p.Name, p.AvatarURL)
+func (s Apps) SetProfile(ctx context.Context, id app.ID, p app.Profile) error {
+	return s.db.update(ctx, "store the profile", noApp(id),
+		"UPDATE app SET name = coalesce(?, name), avatar_url = coalesce(?, avatar_url) WHERE id = ?", p.Name, p.AvatarURL, id)
 }
 
 // SetAutoRestart stores whether the program is started again when it fails, or
 // fails with app.NotFound.
-func (db *DB) SetAutoRestart(ctx context.Context, id app.ID, on bool) error {
-	return db.changeApp(ctx, id, "store the auto restart", "UPDATE app SET auto_restart = ?2 WHERE id = ?1", on)
+func (s Apps) SetAutoRestart(ctx context.Context, id app.ID, on bool) error {
+	return s.db.update(ctx, "store the auto restart", noApp(id), "UPDATE app SET auto_restart = ? WHERE id = ?", on, id)
 }
 
-// changeApp runs a statement about one application, whose ID is parameter 1.
-func (db *DB) changeApp(ctx context.Context, id app.ID, what, statement string, args ...any) error {
-	return db.write(ctx, what, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, statement, append([]any{id}, args...)...)
-		return mustChange(result, err, noApp(id))
-	})
+// SetApts stores the system packages that an application asks for, or fails
+// with app.NotFound. Their names hold no comma.
+func (s Apps) SetApts(ctx context.Context, id app.ID, apts []string) error {
+	return s.db.update(ctx, "store the system packages", noApp(id), "UPDATE app SET apts = ? WHERE id = ?", joinApts(apts), id)
 }
 
-func scanApp(row scanner) (app.App, error) {
-	var a app.App
-	var created, started int64
-	var apts string
-	var x exitColumns
-	err := row.Scan(append([]any{
-		&a.ID, &a.Account, &a.Name, &a.AvatarURL, &a.Type, &a.RAM, &a.UID, &a.Port,
-		&a.Wanted, &created, &a.Code.Main, &a.Code.Lang, &a.Code.Version, &a.Code.Start, &a.Code.Build,
-		&a.Code.Packages, &a.Code.Health, &a.AutoRestart, &apts, &a.LastRun, &started,
-	}, x.dest()...)...)
-	if err != nil {
-		return app.App{}, err
+func joinApts(apts []string) string { return strings.Join(apts, ",") }
+
+func splitApts(text string) []string {
+	if text == "" {
+		return nil
 	}
-	a.CreatedAt, a.StartedAt, a.Apts = moment(created), moment(started), splitApts(apts)
-	if x.run.Valid {
-		last := x.exit()
+	return strings.Split(text, ",")
+}
+
+func scanApp(row scanner) (a app.App, err error) {
+	var apts string
+	var last app.Exit
+	err = row.Scan(append([]any{
+		&a.ID, &a.Account, &a.Name, &a.AvatarURL, &a.Type, &a.RAM, &a.UID, &a.Port,
+		&a.Wanted, asTime(&a.CreatedAt), &a.Code.Main, &a.Code.Lang, &a.Code.Version, &a.Code.Start, &a.Code.Build,
+		&a.Code.Packages, &a.Code.Health, &a.AutoRestart, &apts, &a.LastRun, asTime(&a.StartedAt),
+	}, exitInto(&last)...)...)
+	a.Apts = splitApts(apts)
+	if last.Run > 0 {
 		a.LastExit = &last
 	}
-	return a, nil
+	return a, err
+}
+
+func mustExist(t tx, id app.ID) error {
+	_, err := one(t, value[int], noApp(id), "SELECT 1 FROM app WHERE id = ?", id)
+	return err
 }
 
 func noApp(id app.ID) error { return app.Errorf(app.NotFound, "there is no application %q", id) }
+
+// RunStarted stores the number and the start of a run, or fails with
+// app.NotFound. It leaves the last exit as it is: see ClearExit.
+func (s Apps) RunStarted(ctx context.Context, id app.ID, run int, at time.Time) error {
+	return s.db.write(ctx, "store the start of a run", func(t tx) error { return setRun(t, id, run, at) })
+}
+
+func setRun(t tx, id app.ID, run int, at time.Time) error {
+	return t.change(noApp(id), "UPDATE app SET last_run = ?, started_at = ? WHERE id = ?", run, stamp(at), id)
+}
+
+// RunEnded stores how a run ended, shows it as the last exit, and forgets all
+// but the last 20 of the application. Storing the same run again replaces what
+// was known of it. It fails with app.NotFound.
+func (s Apps) RunEnded(ctx context.Context, id app.ID, e app.Exit) error {
+	return s.db.write(ctx, "store the end of a run", func(t tx) error {
+		if err := t.change(noApp(id), "UPDATE app SET last_exit = ? WHERE id = ?", e.Run, id); err != nil {
+			return err
+		}
+		known, err := number(t, "SELECT count(*) FROM exit_record WHERE app = ? AND run = ?", id, e.Run)
+		if err == nil && known == 0 { // else it has happened already
+			err = addHistoryEvent(t, id, app.HistoryEvent{At: e.At, Kind: app.HistoryExit, Exit: &e})
+		}
+		if err != nil {
+			return err
+		}
+		if err := t.exec(`INSERT OR REPLACE INTO exit_record
+			(app, run, ended_at, ran_ms, code, signal, oom, peak_bytes, limit_mb, asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			id, e.Run, stamp(e.At), e.Ran.Milliseconds(), e.Code, e.Signal, e.OOM, e.PeakBytes, e.LimitMB, e.Asked); err != nil {
+			return err
+		}
+		return t.exec(`DELETE FROM exit_record WHERE app = ?1
+			AND run NOT IN (SELECT run FROM exit_record WHERE app = ?1 ORDER BY run DESC LIMIT ?2)`, id, exitsKept)
+	})
+}
+
+// ClearExit stops showing the last exit, because a person started the
+// application; the record of it stays. It fails with app.NotFound.
+func (s Apps) ClearExit(ctx context.Context, id app.ID) error {
+	return s.db.update(ctx, "clear the last exit", noApp(id), "UPDATE app SET last_exit = NULL WHERE id = ?", id)
+}
+
+// exitInto reads the columns run, ended_at, ran_ms, code, signal, oom, peak_bytes,
+// limit_mb and asked, which are all NULL when there is no exit.
+func exitInto(e *app.Exit) []any {
+	return []any{
+		asNumber(&e.Run), asTime(&e.At), asDuration(&e.Ran), asNumber(&e.Code), asNumber(&e.Signal), asBool(&e.OOM),
+		asNumber(&e.PeakBytes), asNumber(&e.LimitMB), asBool(&e.Asked),
+	}
+}
+
+// Variables returns the environment variables that the owner of an application
+// set, by name. It fails with app.NotFound.
+func (s Apps) Variables(ctx context.Context, id app.ID) ([]app.Variable, error) {
+	return get(ctx, s.db, "read the environment variables", func(t tx) ([]app.Variable, error) {
+		if err := mustExist(t, id); err != nil {
+			return nil, err
+		}
+		return all(t, func(row scanner) (v app.Variable, err error) {
+			err = row.Scan(&v.Name, &v.Value)
+			return v, err
+		}, "SELECT name, value FROM env WHERE app = ? ORDER BY name", id)
+	})
+}
+
+// ChangeVariables stores what change makes of the variables of an application,
+// by name. change may refuse by returning an error, which is returned as it is;
+// then nothing has changed. Nobody else changes them meanwhile. It fails with
+// app.NotFound.
+func (s Apps) ChangeVariables(ctx context.Context, id app.ID, change func(set map[string]string) error) error {
+	return s.db.write(ctx, "store the environment variables", func(t tx) error {
+		if err := mustExist(t, id); err != nil {
+			return err
+		}
+		before, err := allByKey[string, string](t, "SELECT name, value FROM env WHERE app = ?", id)
+		if err != nil {
+			return err
+		}
+		after := maps.Clone(before)
+		if err := change(after); err != nil {
+			return err
+		}
+		return storeVariables(t, id, before, after)
+	})
+}
+
+// storeVariables writes what differs.
+func storeVariables(t tx, id app.ID, before, after map[string]string) error {
+	for name := range before {
+		if _, kept := after[name]; kept {
+			continue
+		}
+		if err := t.exec("DELETE FROM env WHERE app = ? AND name = ?", id, name); err != nil {
+			return err
+		}
+	}
+	for name, value := range after {
+		if old, had := before[name]; had && old == value {
+			continue
+		}
+		err := t.exec(`INSERT INTO env (app, name, value) VALUES (?, ?, ?)
+			ON CONFLICT (app, name) DO UPDATE SET value = excluded.value`, id, name, value)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -28,16 +28,16 @@ func TestCreateAppAndReadItBackAfterARestart(t *testing.T) {
 	ctx := t.Context()
 	owner := mustAccount(t, db, "ana", 512).ID
 
-	reserved, err := db.Reserve(ctx, full(owner), pool, anything)
+	reserved, err := db.Places(pool).Reserve(ctx, full(owner), anything)
 	must(t, err)
 	if reserved.UID != 70000 || reserved.Port != 20000 || reserved.Name != "The Shop" || !reserved.CreatedAt.Equal(clock.now().Truncate(time.Millisecond)) {
 		t.Errorf("reserved %+v", reserved)
 	}
 	clock.advance(time.Hour) // a build
-	if all, err := db.Apps(ctx); err != nil || len(all) != 0 {
+	if all, err := db.Apps.Apps(ctx); err != nil || len(all) != 0 {
 		t.Errorf("a reservation is an application: %+v, %v", all, err)
 	}
-	created, err := db.CreateApp(ctx, reserved, first(reserved))
+	created, err := db.Apps.CreateApp(ctx, reserved, first(reserved))
 	must(t, err)
 	want := reserved
 	if !reflect.DeepEqual(created, want) {
@@ -48,8 +48,8 @@ func TestCreateAppAndReadItBackAfterARestart(t *testing.T) {
 		Run: 3, At: want.CreatedAt.Add(time.Hour), Ran: 61500 * time.Millisecond, Code: 137, Signal: 9,
 		OOM: true, PeakBytes: 300 << 20, LimitMB: 300, Asked: true,
 	}
-	must(t, db.RunStarted(ctx, "shop", 3, want.CreatedAt.Add(time.Minute)))
-	must(t, db.RunEnded(ctx, "shop", exit))
+	must(t, db.Apps.RunStarted(ctx, "shop", 3, want.CreatedAt.Add(time.Minute)))
+	must(t, db.Apps.RunEnded(ctx, "shop", exit))
 	must(t, db.Close())
 
 	want.LastRun, want.StartedAt, want.LastExit = 3, want.CreatedAt.Add(time.Minute), &exit
@@ -71,26 +71,26 @@ func TestChangesOfAnApp(t *testing.T) {
 		do     func(id app.ID) error
 		effect func()
 	}{
-		{"wanted", func(id app.ID) error { return db.SetWanted(ctx, id, app.WantStopped) }, func() { want.Wanted = app.WantStopped }},
-		{"name", func(id app.ID) error { return db.SetProfile(ctx, id, app.Profile{Name: text("new")}) }, func() { want.Name = "new" }},
+		{"wanted", func(id app.ID) error { return db.Apps.SetWanted(ctx, id, app.WantStopped) }, func() { want.Wanted = app.WantStopped }},
+		{"name", func(id app.ID) error { return db.Apps.SetProfile(ctx, id, app.Profile{Name: text("new")}) }, func() { want.Name = "new" }},
 		{
-			"avatar", func(id app.ID) error { return db.SetProfile(ctx, id, app.Profile{AvatarURL: text("u")}) },
+			"avatar", func(id app.ID) error { return db.Apps.SetProfile(ctx, id, app.Profile{AvatarURL: text("u")}) },
 			func() { want.AvatarURL = "u" },
 		},
-		{"auto restart", func(id app.ID) error { return db.SetAutoRestart(ctx, id, true) }, func() { want.AutoRestart = true }},
-		{"no auto restart", func(id app.ID) error { return db.SetAutoRestart(ctx, id, false) }, func() { want.AutoRestart = false }},
-		{"empty name", func(id app.ID) error { return db.SetProfile(ctx, id, app.Profile{Name: text("")}) }, func() { want.Name = "" }},
+		{"auto restart", func(id app.ID) error { return db.Apps.SetAutoRestart(ctx, id, true) }, func() { want.AutoRestart = true }},
+		{"no auto restart", func(id app.ID) error { return db.Apps.SetAutoRestart(ctx, id, false) }, func() { want.AutoRestart = false }},
+		{"empty name", func(id app.ID) error { return db.Apps.SetProfile(ctx, id, app.Profile{Name: text("")}) }, func() { want.Name = "" }},
 		{
 			"code", func(id app.ID) error { return setCode(db, id, app.Code{Main: "m", Lang: "l", Packages: "p"}, true) },
 			func() { want.Code, want.AutoRestart = app.Code{Main: "m", Lang: "l", Packages: "p"}, true },
 		},
-		{"ram", func(id app.ID) error { return db.SetRAM(ctx, id, 200, anything) }, func() { want.RAM = 200 }},
+		{"ram", func(id app.ID) error { return db.Apps.SetRAM(ctx, id, 200, anything) }, func() { want.RAM = 200 }},
 		{
-			"run", func(id app.ID) error { return db.RunStarted(ctx, id, 9, time.UnixMilli(5)) },
+			"run", func(id app.ID) error { return db.Apps.RunStarted(ctx, id, 9, time.UnixMilli(5)) },
 			func() { want.LastRun, want.StartedAt = 9, time.UnixMilli(5).UTC() },
 		},
-		{"exit", func(id app.ID) error { return db.RunEnded(ctx, id, app.Exit{Run: 9}) }, func() { want.LastExit = &app.Exit{Run: 9} }},
-		{"clear", func(id app.ID) error { return db.ClearExit(ctx, id) }, func() { want.LastExit = nil }},
+		{"exit", func(id app.ID) error { return db.Apps.RunEnded(ctx, id, app.Exit{Run: 9}) }, func() { want.LastExit = &app.Exit{Run: 9} }},
+		{"clear", func(id app.ID) error { return db.Apps.ClearExit(ctx, id) }, func() { want.LastExit = nil }},
 	} {
 		must(t, step.do("shop"))
 		step.effect()
@@ -102,7 +102,7 @@ func TestChangesOfAnApp(t *testing.T) {
 	if got := oneApp(t, db, "forum"); !reflect.DeepEqual(got, other) {
 		t.Errorf("another application changed: %+v, want %+v", got, other)
 	}
-	err := db.SetWanted(ctx, "shop", "perhaps")
+	err := db.Apps.SetWanted(ctx, "shop", "perhaps")
 	if !isCode(err, sqlite3.ErrConstraint) {
 		t.Errorf("a word that is no wish: got %v, want a constraint error", err)
 	}
@@ -116,7 +116,7 @@ func TestSetRAMAsksWithTheNumbersOfTheOthers(t *testing.T) {
 	mustApp(t, db, owner, "two", 150)
 	mustApp(t, db, mustAccount(t, db, "bob", 64).ID, "three", 33)
 	refused := errors.New("refused")
-	err := db.SetRAM(ctx, "one", 999, func(total, others app.MB) error {
+	err := db.Apps.SetRAM(ctx, "one", 999, func(total, others app.MB) error {
 		if total != 512 || others != 150 {
 			t.Errorf("asked with total %d and others %d, want 512 and 150", total, others)
 		}
@@ -128,7 +128,7 @@ func TestSetRAMAsksWithTheNumbersOfTheOthers(t *testing.T) {
 	if got := oneApp(t, db, "one").RAM; got != 100 {
 		t.Errorf("RAM is %d after a refusal, want 100", got)
 	}
-	if sum, err := db.SumRAM(ctx, owner); err != nil || sum != 250 {
+	if sum, err := db.Accounts.SumRAM(ctx, owner); err != nil || sum != 250 {
 		t.Errorf("the sum is %d, %v; want 250", sum, err)
 	}
 }
@@ -139,21 +139,21 @@ func TestExitsKeepsTheLastTwenty(t *testing.T) {
 	owner := mustAccount(t, db, "ana", 512).ID
 	mustApp(t, db, owner, "one", 1)
 	mustApp(t, db, owner, "two", 1)
-	must(t, db.RunEnded(ctx, "two", app.Exit{Run: 1, Code: 5}))
+	must(t, db.Apps.RunEnded(ctx, "two", app.Exit{Run: 1, Code: 5}))
 	for run := 1; run <= 25; run++ {
-		must(t, db.RunEnded(ctx, "one", app.Exit{Run: run, Code: run}))
+		must(t, db.Apps.RunEnded(ctx, "one", app.Exit{Run: run, Code: run}))
 	}
-	must(t, db.RunEnded(ctx, "one", app.Exit{Run: 25, Code: 99})) // learned more about the same run
-	got, err := db.Exits(ctx, "one")
+	must(t, db.Apps.RunEnded(ctx, "one", app.Exit{Run: 25, Code: 99})) // learned more about the same run
+	got, err := exits(t, db, "one")
 	must(t, err)
 	if len(got) != 20 || got[0] != (app.Exit{Run: 25, Code: 99}) || got[19].Run != 6 {
 		t.Errorf("got %d exits: %+v", len(got), got)
 	}
-	must(t, db.ClearExit(ctx, "one"))
-	if got, err := db.Exits(ctx, "one"); err != nil || len(got) != 20 {
+	must(t, db.Apps.ClearExit(ctx, "one"))
+	if got, err := exits(t, db, "one"); err != nil || len(got) != 20 {
 		t.Errorf("after ClearExit %d exits, %v; want 20", len(got), err)
 	}
-	if got, err := db.Exits(ctx, "two"); err != nil || len(got) != 1 || got[0].Code != 5 {
+	if got, err := exits(t, db, "two"); err != nil || len(got) != 1 || got[0].Code != 5 {
 		t.Errorf("the other application: %+v, %v", got, err)
 	}
 }
@@ -163,11 +163,11 @@ func TestDeleteAppTakesItsRecordsAlong(t *testing.T) {
 	ctx := t.Context()
 	owner := mustAccount(t, db, "ana", 512).ID
 	mustApp(t, db, owner, "one", 100)
-	must(t, db.RunEnded(ctx, "one", app.Exit{Run: 1}))
-	must(t, db.DeleteApp(ctx, "one"))
-	_, err := db.Reserve(ctx, app.App{ID: "one", Account: owner, RAM: 1}, pool, anything)
+	must(t, db.Apps.RunEnded(ctx, "one", app.Exit{Run: 1}))
+	must(t, db.Apps.DeleteApp(ctx, "one"))
+	_, err := db.Places(pool).Reserve(ctx, app.App{ID: "one", Account: owner, RAM: 1}, anything)
 	wantKind(t, "the name while files have it", err, app.Conflict)
-	must(t, db.Release(ctx, "one"))
+	must(t, db.Places(pool).Release(ctx, "one"))
 	for _, table := range []string{"place", "app", "exit_record"} {
 		var n int
 		must(t, db.reader.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&n))
@@ -175,9 +175,9 @@ func TestDeleteAppTakesItsRecordsAlong(t *testing.T) {
 			t.Errorf("%d rows left in %s", n, table)
 		}
 	}
-	wantKind(t, "deleting twice", db.DeleteApp(ctx, "one"), app.NotFound)
+	wantKind(t, "deleting twice", db.Apps.DeleteApp(ctx, "one"), app.NotFound)
 	mustApp(t, db, owner, "one", 100) // the name is free again
-	if got, err := db.Exits(ctx, "one"); err != nil || len(got) != 0 {
+	if got, err := exits(t, db, "one"); err != nil || len(got) != 0 {
 		t.Errorf("a new application has the exits of an old one: %+v, %v", got, err)
 	}
 }
@@ -186,8 +186,16 @@ func BenchmarkRunEnded(b *testing.B) {
 	db, _ := openTemp(b)
 	mustApp(b, db, mustAccount(b, db, "ana", 512).ID, "one", 100)
 	for i := 0; b.Loop(); i++ {
-		if err := db.RunEnded(b.Context(), "one", app.Exit{Run: i}); err != nil {
+		if err := db.Apps.RunEnded(b.Context(), "one", app.Exit{Run: i}); err != nil {
 			b.Fatal(err)
 		}
 	}
+}
+
+// exits returns how the last runs of an application ended, newest first.
+func exits(t *testing.T, db *DB, id app.ID) ([]app.Exit, error) {
+	return getAll(t.Context(), db, "list the exits", func(row scanner) (e app.Exit, err error) {
+		err = row.Scan(exitInto(&e)...)
+		return e, err
+	}, "SELECT run, ended_at, ran_ms, code, signal, oom, peak_bytes, limit_mb, asked FROM exit_record WHERE app = ? ORDER BY run DESC", id)
 }

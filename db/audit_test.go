@@ -30,8 +30,8 @@ func operations(acts []app.AuditRecord) string {
 func TestActsAreKeptAsTheyWere(t *testing.T) {
 	db, clock := openTemp(t)
 	want := act(clock.now(), 7, "app.ram")
-	must(t, db.Record(t.Context(), want))
-	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 10})
+	must(t, db.Audit.Record(t.Context(), want))
+	got, err := db.Audit.Records(t.Context(), app.AuditQuery{Limit: 10})
 	must(t, err)
 	want.Seq, want.At = 1, clock.now().Truncate(time.Millisecond)
 	if len(got) != 1 || got[0] != want {
@@ -47,7 +47,7 @@ func TestActsAreChosen(t *testing.T) {
 		if i == 4 {
 			a.App = "blog"
 		}
-		must(t, db.Record(t.Context(), a))
+		must(t, db.Audit.Record(t.Context(), a))
 		clock.advance(time.Hour)
 	}
 	first := clock.now().Add(-6 * time.Hour)
@@ -65,7 +65,7 @@ func TestActsAreChosen(t *testing.T) {
 		"a time":               {app.AuditQuery{Limit: 9, Since: first.Add(4 * time.Hour)}, "op4 op5"},
 		"nothing":              {app.AuditQuery{Limit: 9, App: "bl%"}, ""},
 	} {
-		got, err := db.AuditRecords(t.Context(), tt.q)
+		got, err := db.Audit.Records(t.Context(), tt.q)
 		if err != nil || operations(got) != tt.want {
 			t.Errorf("%s: %q, %v; want %q", name, operations(got), err, tt.want)
 		}
@@ -76,16 +76,16 @@ func TestCountedActsAreOneRowAMinute(t *testing.T) {
 	db, clock := openTemp(t)
 	failure := act(clock.now(), app.Stranger, "auth.failed")
 	failure.Counted = true
-	must(t, db.Record(t.Context(), failure, failure))
+	must(t, db.Audit.Record(t.Context(), failure, failure))
 	clock.advance(30 * time.Second)
 	failure.At = clock.now()
-	must(t, db.Record(t.Context(), failure))
+	must(t, db.Audit.Record(t.Context(), failure))
 	other := failure
 	other.From = "192.0.2.2"
 	clock.advance(30 * time.Second)
 	failure.At = clock.now()
-	must(t, db.Record(t.Context(), other, failure))
-	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 10})
+	must(t, db.Audit.Record(t.Context(), other, failure))
+	got, err := db.Audit.Records(t.Context(), app.AuditQuery{Limit: 10})
 	must(t, err)
 	var seen []string
 	for _, a := range got {
@@ -101,8 +101,8 @@ func TestActsAreBounded(t *testing.T) {
 	db, clock := openTemp(t)
 	long := act(clock.now(), 7, "app.ram")
 	long.AppName, long.Detail, long.Refusal, long.Times = strings.Repeat("ä", 1000), strings.Repeat("x", 1000), "\xff\xfe", 0
-	must(t, db.Record(t.Context(), long))
-	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 1})
+	must(t, db.Audit.Record(t.Context(), long))
+	got, err := db.Audit.Records(t.Context(), app.AuditQuery{Limit: 1})
 	must(t, err)
 	a := got[0]
 	if a.AppName != strings.Repeat("ä", app.MaxRecordName/2) || len(a.Detail) != app.MaxRecordDetail || a.Refusal != "\ufffd" || a.Times != 1 {
@@ -114,16 +114,16 @@ func TestActsAreBounded(t *testing.T) {
 func TestPruneActsTakesFromWhoHasMost(t *testing.T) {
 	db, clock := openTemp(t)
 	for i := range 30 {
-		must(t, db.Record(t.Context(), act(clock.now(), 7, fmt.Sprint("quiet", i))))
+		must(t, db.Audit.Record(t.Context(), act(clock.now(), 7, fmt.Sprint("quiet", i))))
 	}
 	flood := make([]app.AuditRecord, 1500)
 	for i := range flood {
 		flood[i] = act(clock.now(), 8, fmt.Sprint("flood", i))
 	}
-	must(t, db.Record(t.Context(), flood...))
+	must(t, db.Audit.Record(t.Context(), flood...))
 	rounds, removed := 0, 0
 	for {
-		n, err := db.PruneAudit(t.Context(), 100, clock.now().Add(-time.Hour))
+		n, err := db.Audit.Prune(t.Context(), 100, clock.now().Add(-time.Hour))
 		must(t, err)
 		if n == 0 {
 			break
@@ -133,7 +133,7 @@ func TestPruneActsTakesFromWhoHasMost(t *testing.T) {
 		}
 		rounds, removed = rounds+1, removed+n
 	}
-	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 10_000})
+	got, err := db.Audit.Records(t.Context(), app.AuditQuery{Limit: 10_000})
 	must(t, err)
 	if removed != 1430 || rounds != 3 || len(got) != 100 || got[0].Operation != "quiet0" || got[30].Operation != "flood1430" {
 		t.Errorf("removed %d in %d rounds, left %d: %s...", removed, rounds, len(got), operations(got)[:60])
@@ -142,12 +142,12 @@ func TestPruneActsTakesFromWhoHasMost(t *testing.T) {
 
 func TestPruneActsTakesWhatIsOld(t *testing.T) {
 	db, clock := openTemp(t)
-	must(t, db.Record(t.Context(), act(clock.now(), 7, "old")))
+	must(t, db.Audit.Record(t.Context(), act(clock.now(), 7, "old")))
 	clock.advance(time.Hour)
-	must(t, db.Record(t.Context(), act(clock.now(), 7, "new")))
-	n, err := db.PruneAudit(t.Context(), 100, clock.now())
+	must(t, db.Audit.Record(t.Context(), act(clock.now(), 7, "new")))
+	n, err := db.Audit.Prune(t.Context(), 100, clock.now())
 	must(t, err)
-	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 9})
+	got, err := db.Audit.Records(t.Context(), app.AuditQuery{Limit: 9})
 	if n != 1 || err != nil || operations(got) != "new" {
 		t.Errorf("removed %d, left %q, %v", n, operations(got), err)
 	}

@@ -194,7 +194,7 @@ func (a *Auditor) flush(ctx context.Context) (stored int, err error) {
 				Refusal: "The disk took no records for a while, so these are lost.",
 			})
 		}
-		if err := a.db.Record(ctx, batch...); err != nil {
+		if err := a.db.Audit.Record(ctx, batch...); err != nil {
 			a.giveBack(batch, lost)
 			if !a.failing {
 				a.tell(err)
@@ -234,7 +234,7 @@ func (a *Auditor) giveBack(batch []app.AuditRecord, lost int) {
 // prune removes what is too old or too much.
 func (a *Auditor) prune(ctx context.Context) {
 	for {
-		n, err := a.db.PruneAudit(ctx, a.keep, a.db.now().Add(-a.age))
+		n, err := a.db.Audit.Prune(ctx, a.keep, a.db.now().Add(-a.age))
 		if err != nil {
 			a.tell(err)
 		}

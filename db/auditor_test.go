@@ -20,7 +20,7 @@ func eventually(t *testing.T, db *DB, n int) []app.AuditRecord {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
-		got, err := db.AuditRecords(ctx, app.AuditQuery{Limit: 100_000})
+		got, err := db.Audit.Records(ctx, app.AuditQuery{Limit: 100_000})
 		must(t, err)
 		if len(got) >= n {
 			return got
@@ -59,7 +59,7 @@ func TestAuditorClosesWithEverythingStored(t *testing.T) {
 	wg.Wait()
 	must(t, a.Close())
 	must(t, a.Close())
-	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 100_000})
+	got, err := db.Audit.Records(t.Context(), app.AuditQuery{Limit: 100_000})
 	must(t, err)
 	last := map[app.AccountID]int{}
 	for _, r := range got {
@@ -83,7 +83,7 @@ func TestAuditorCountsAFlood(t *testing.T) {
 		a.Record(f)
 	}
 	must(t, a.Close())
-	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 100_000})
+	got, err := db.Audit.Records(t.Context(), app.AuditQuery{Limit: 100_000})
 	must(t, err)
 	times, others := 0, 0
 	for _, r := range got {
@@ -100,12 +100,12 @@ func TestAuditorCountsAFlood(t *testing.T) {
 func TestAuditorPrunes(t *testing.T) {
 	db, clock := openTemp(t)
 	old := act(clock.now().Add(-2*time.Hour), 7, "old")
-	must(t, db.Record(t.Context(), old))
+	must(t, db.Audit.Record(t.Context(), old))
 	a := NewAuditor(db, 100_000, time.Hour, silent(t))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
-		got, err := db.AuditRecords(ctx, app.AuditQuery{Limit: 9})
+		got, err := db.Audit.Records(ctx, app.AuditQuery{Limit: 9})
 		must(t, err)
 		if len(got) == 0 {
 			break
@@ -132,7 +132,7 @@ func TestAuditorOutlivesADiskThatTakesNothing(t *testing.T) {
 	_, err = db.writer.ExecContext(t.Context(), "DROP TRIGGER full")
 	must(t, err)
 	must(t, a.Close())
-	got, err := db.AuditRecords(t.Context(), app.AuditQuery{Limit: 100_000})
+	got, err := db.Audit.Records(t.Context(), app.AuditQuery{Limit: 100_000})
 	must(t, err)
 	lost := slices.IndexFunc(got, func(r app.AuditRecord) bool { return r.Operation == "audit.lost" })
 	if got[0].Operation != "first" || lost < 0 || got[lost].Times != 10 || len(got) != maxPending+1 {
@@ -177,7 +177,7 @@ func BenchmarkRecord(b *testing.B) {
 				acts[i] = act(clock.now(), 7, "app.ram")
 			}
 			for b.Loop() {
-				if err := db.Record(b.Context(), acts...); err != nil {
+				if err := db.Audit.Record(b.Context(), acts...); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -193,15 +193,15 @@ func BenchmarkPrune(b *testing.B) {
 		acts[i] = act(clock.now(), app.AccountID(i%5), "app.ram")
 	}
 	for range 100 {
-		if err := db.Record(b.Context(), acts...); err != nil {
+		if err := db.Audit.Record(b.Context(), acts...); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for b.Loop() {
-		if err := db.Record(b.Context(), acts[:pruneBatch]...); err != nil {
+		if err := db.Audit.Record(b.Context(), acts[:pruneBatch]...); err != nil {
 			b.Fatal(err)
 		}
-		if n, err := db.PruneAudit(b.Context(), 100_000, time.Time{}); err != nil || n != pruneBatch {
+		if n, err := db.Audit.Prune(b.Context(), 100_000, time.Time{}); err != nil || n != pruneBatch {
 			b.Fatal(n, err)
 		}
 	}

@@ -2,14 +2,24 @@ package db
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 )
 
-// DB is the open database file.
+// DB is the open database file, and what is remembered in it.
 type DB struct {
+	Accounts     Accounts
+	SignIns      SignIns
+	Teams        Teams
+	Apps         Apps
+	History      History
+	Names        Names
+	Certificates Certificates
+	Audit        Audit
+
 	writer *sql.DB // one connection: SQLite has one writer, so let them queue here
 	reader *sql.DB // sees the last commit, never waits for the writer
 	now    func() time.Time
@@ -39,6 +49,8 @@ func open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{now: now, file: &origin{}}
+	db.Accounts, db.SignIns, db.Teams, db.Audit = Accounts{db}, SignIns{db}, Teams{db}, Audit{db}
+	db.Apps, db.History, db.Names, db.Certificates = Apps{db}, History{db}, Names{db}, Certificates{db}
 	var err error
 	if db.writer, err = openPool(path, writing, db.file); err != nil {
 		return nil, err
@@ -67,15 +79,15 @@ func (db *DB) prepare(ctx context.Context, path string) error {
 	return db.file.remember()
 }
 
+// Places returns the places of applications; new ones are out of ids.
+func (db *DB) Places(ids IDRange) Places { return Places{db, ids} }
+
 // Close waits for the statements that run and closes the file. The writer goes
 // last: the last connection to close folds the write-ahead log into the file.
 func (db *DB) Close() error {
 	err := db.reader.Close()
 	// Failing to refresh the planner's statistics costs a little speed, no data.
-	_ = db.write(context.Background(), "reach the database", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(context.Background(), "PRAGMA optimize")
-		return err
-	})
+	_ = db.update(context.Background(), "reach the database", nil, "PRAGMA optimize")
 	if err := errors.Join(err, db.writer.Close()); err != nil {
 		return fmt.Errorf("cannot close the database: %w", err)
 	}
@@ -92,71 +104,72 @@ func (db *DB) Close() error {
 // the file beside (-shm; walTryBeginRead in SQLite's wal.c); if that was one that
 // comes while the disk does not answer, it would wait for the disk, and readers
 // must not.
-func (db *DB) write(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
-	err := transact(ctx, db.writer, what, func(tx *sql.Tx) error {
-		before, err := changes(ctx, tx)
+func (db *DB) write(ctx context.Context, what string, fn func(t tx) error) error {
+	err := transact(ctx, db.writer, what, func(t tx) error {
+		before, err := changes(t)
 		if err != nil {
 			return err
 		}
-		if err := fn(tx); err != nil {
+		if err := fn(t); err != nil {
 			return err
 		}
-		if after, err := changes(ctx, tx); err != nil {
+		if after, err := changes(t); err != nil {
 			return err
 		} else if after != before {
-			if err := count(ctx, tx); err != nil {
+			if err := count(t); err != nil {
 				return err
 			}
 		}
 		return db.Moved()
 	})
 	if err == nil {
-		_ = db.look(context.WithoutCancel(ctx)) // a reader that fails says so to its caller
+		// A reader that fails says so to its caller.
+		var version int
+		_ = db.reader.QueryRowContext(context.WithoutCancel(ctx), "SELECT 1 FROM pragma_user_version").Scan(&version)
 	}
 	return err
 }
 
-// look reads the least that there is.
-func (db *DB) look(ctx context.Context) error {
-	var version int
-	return db.reader.QueryRowContext(ctx, "SELECT 1 FROM pragma_user_version").Scan(&version)
+// update runs one statement in a transaction of its own. When it changes no row it fails
+// with missing, unless that is nil.
+func (db *DB) update(ctx context.Context, what string, missing error, statement string, args ...any) error {
+	return db.write(ctx, what, func(t tx) error { return t.change(missing, statement, args...) })
 }
 
 // read runs fn on one unchanging state of the database.
-func (db *DB) read(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
+func (db *DB) read(ctx context.Context, what string, fn func(t tx) error) error {
 	return transact(ctx, db.reader, what, fn)
-}
-
-func transact(ctx context.Context, pool *sql.DB, what string, fn func(tx *sql.Tx) error) error {
-	tx, err := pool.BeginTx(ctx, nil)
-	if err != nil {
-		return explain(what, err)
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after the commit
-	if err := fn(tx); err != nil {
-		return explain(what, err)
-	}
-	return explain(what, tx.Commit())
-}
-
-// stamp turns a time into what is stored; the zero time is 0.
-func stamp(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-// moment is the inverse of stamp.
-func moment(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
 }
 
 // Alive waits for the one connection that writes and takes the file's write
 // lock for a moment, without writing to the disk.
 func (db *DB) Alive(ctx context.Context) error {
-	return db.write(ctx, "reach the database", func(*sql.Tx) error { return nil })
+	return db.write(ctx, "reach the database", func(tx) error { return nil })
+}
+
+// LinkKey returns the 32 random bytes that sign links, the same for the life
+// of the file. The first call makes them.
+func (db *DB) LinkKey(ctx context.Context) ([]byte, error) {
+	return put(ctx, db, "read the link key", func(t tx) ([]byte, error) {
+		key, err := one(t, value[[]byte], sql.ErrNoRows, "SELECT link_key FROM meta")
+		if err != nil || key != nil {
+			return key, err
+		}
+		key = make([]byte, 32)
+		rand.Read(key) // never fails, see crypto/rand
+		return key, t.exec("UPDATE meta SET link_key = ?", key)
+	})
+}
+
+// GroupName returns the name of the programs' control groups, "" before
+// NameGroups.
+func (db *DB) GroupName(ctx context.Context) (string, error) {
+	return get(ctx, db, "read the name of the control groups", func(t tx) (string, error) {
+		return one(t, value[string], sql.ErrNoRows, "SELECT group_name FROM meta")
+	})
+}
+
+// NameGroups remembers the name of the programs' control groups; "" forgets it.
+func (db *DB) NameGroups(ctx context.Context, name string) error {
+	return db.update(ctx, "store the name of the control groups", nil, "UPDATE meta SET group_name = ?", name)
 }

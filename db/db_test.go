@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,7 +37,7 @@ func openOnce(path string) int {
 		return 1
 	}
 	defer func() { _ = db.Close() }()
-	_, err = db.CreateAccount(context.Background(), app.Account{Name: fmt.Sprintf("p%d", os.Getpid()), TotalRAM: 1})
+	_, err = db.Accounts.CreateAccount(context.Background(), app.Account{Name: fmt.Sprintf("p%d", os.Getpid()), TotalRAM: 1})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -93,7 +92,7 @@ func openTemp(tb testing.TB) (*DB, *clock) {
 
 func mustAccount(tb testing.TB, db *DB, name string, ram app.MB) app.Account {
 	tb.Helper()
-	a, err := db.CreateAccount(tb.Context(), app.Account{Name: name, TotalRAM: ram, Plan: "Diamond", Locale: "en-US"})
+	a, err := db.Accounts.CreateAccount(tb.Context(), app.Account{Name: name, TotalRAM: ram, Plan: "Diamond", Locale: "en-US"})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -105,11 +104,11 @@ func anything(_, _ app.MB) error { return nil }
 func mustApp(tb testing.TB, db *DB, owner app.AccountID, id app.ID, ram app.MB) app.App {
 	tb.Helper()
 	a := app.App{ID: id, Account: owner, RAM: ram, Name: "the " + string(id), Wanted: app.WantOnline}
-	a, err := db.Reserve(tb.Context(), a, pool, anything)
+	a, err := db.Places(pool).Reserve(tb.Context(), a, anything)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	a, err = db.CreateApp(tb.Context(), a, first(a))
+	a, err = db.Apps.CreateApp(tb.Context(), a, first(a))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -118,7 +117,7 @@ func mustApp(tb testing.TB, db *DB, owner app.AccountID, id app.ID, ram app.MB) 
 
 func oneApp(tb testing.TB, db *DB, id app.ID) app.App {
 	tb.Helper()
-	all, err := db.Apps(tb.Context())
+	all, err := db.Apps.Apps(tb.Context())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -148,8 +147,8 @@ func must(tb testing.TB, err error) {
 func TestAFailedTransactionLeavesNothing(t *testing.T) {
 	db, _ := openTemp(t)
 	boom := errors.New("boom")
-	err := db.write(t.Context(), "try", func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(t.Context(), "UPDATE meta SET next_uid = 5"); err != nil {
+	err := db.write(t.Context(), "try", func(t tx) error {
+		if err := t.exec("UPDATE meta SET next_uid = 5"); err != nil {
 			return err
 		}
 		return boom
@@ -168,10 +167,10 @@ func TestACancelledCallLeavesNothing(t *testing.T) {
 	db, _ := openTemp(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := db.CreateAccount(ctx, app.Account{Name: "ana", TotalRAM: 1}); !errors.Is(err, context.Canceled) {
+	if _, err := db.Accounts.CreateAccount(ctx, app.Account{Name: "ana", TotalRAM: 1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
-	all, err := db.Accounts(t.Context())
+	all, err := db.Accounts.Accounts(t.Context())
 	must(t, err)
 	if len(all) != 0 {
 		t.Errorf("%d accounts, want none", len(all))
@@ -184,7 +183,7 @@ func TestAFullDiskIsForTheUser(t *testing.T) {
 	must(t, db.writer.QueryRowContext(t.Context(), "PRAGMA page_count").Scan(&pages))
 	_, err := db.writer.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages))
 	must(t, err)
-	_, err = db.CreateAccount(t.Context(), app.Account{Name: strings.Repeat("x", 100_000), TotalRAM: 1})
+	_, err = db.Accounts.CreateAccount(t.Context(), app.Account{Name: strings.Repeat("x", 100_000), TotalRAM: 1})
 	wantKind(t, "a write to a full disk", err, app.NoSpace)
 }
 
@@ -197,7 +196,7 @@ func TestCloseLeavesNothingOpen(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				if _, err := db.Apps(t.Context()); err != nil {
+				if _, err := db.Apps.Apps(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})

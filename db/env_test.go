@@ -2,7 +2,6 @@ package db
 
 import (
 	"bytes"
-	"database/sql"
 	"errors"
 	"maps"
 	"os"
@@ -21,7 +20,7 @@ import (
 // setVariables stores these beside what is there.
 func setVariables(t *testing.T, db *DB, id app.ID, more map[string]string) {
 	t.Helper()
-	must(t, db.ChangeVariables(t.Context(), id, func(set map[string]string) error {
+	must(t, db.Apps.ChangeVariables(t.Context(), id, func(set map[string]string) error {
 		maps.Copy(set, more)
 		return nil
 	}))
@@ -29,7 +28,7 @@ func setVariables(t *testing.T, db *DB, id app.ID, more map[string]string) {
 
 func wantVariables(t *testing.T, db *DB, id app.ID, want ...app.Variable) {
 	t.Helper()
-	got, err := db.Variables(t.Context(), id)
+	got, err := db.Apps.Variables(t.Context(), id)
 	must(t, err)
 	if !slices.Equal(got, want) {
 		t.Errorf("%s has %v, want %v", id, got, want)
@@ -46,7 +45,7 @@ func TestVariables(t *testing.T) {
 
 	setVariables(t, db, "shop", map[string]string{"B": "2", "A": "", "Z": "line\nline \U0001F511 'quoted'"})
 	setVariables(t, db, "bot", map[string]string{"A": "the bot's"})
-	must(t, db.ChangeVariables(t.Context(), "shop", func(set map[string]string) error {
+	must(t, db.Apps.ChangeVariables(t.Context(), "shop", func(set map[string]string) error {
 		if len(set) != 3 || set["B"] != "2" {
 			t.Errorf("the change sees %v", set)
 		}
@@ -63,7 +62,7 @@ func TestVariables(t *testing.T) {
 	wantVariables(t, db, "bot", app.Variable{Name: "A", Value: "the bot's"})
 
 	boom := app.Errorf(app.Exhausted, "too many")
-	err := db.ChangeVariables(t.Context(), "shop", func(set map[string]string) error {
+	err := db.Apps.ChangeVariables(t.Context(), "shop", func(set map[string]string) error {
 		clear(set)
 		return boom
 	})
@@ -73,12 +72,12 @@ func TestVariables(t *testing.T) {
 	wantVariables(t, db, "shop", want...)
 
 	// Those of a deleted application are gone, also for the next of its name.
-	must(t, db.DeleteApp(t.Context(), "shop"))
-	_, err = db.Variables(t.Context(), "shop")
+	must(t, db.Apps.DeleteApp(t.Context(), "shop"))
+	_, err = db.Apps.Variables(t.Context(), "shop")
 	wantKind(t, "variables of a deleted application", err, app.NotFound)
-	err = db.ChangeVariables(t.Context(), "shop", func(map[string]string) error { return nil })
+	err = db.Apps.ChangeVariables(t.Context(), "shop", func(map[string]string) error { return nil })
 	wantKind(t, "a change of a deleted application", err, app.NotFound)
-	must(t, db.Release(t.Context(), "shop"))
+	must(t, db.Places(pool).Release(t.Context(), "shop"))
 	mustApp(t, db, owner, "shop", 100)
 	wantVariables(t, db, "shop")
 	wantVariables(t, db, "bot", app.Variable{Name: "A", Value: "the bot's"})
@@ -94,11 +93,11 @@ func TestRemovedVariablesAreOverwritten(t *testing.T) {
 		mustApp(t, db, owner, id, 10)
 		setVariables(t, db, id, map[string]string{"SHORT": text, "LONG": strings.Repeat(text, 1000)})
 	}
-	must(t, db.ChangeVariables(t.Context(), "removed", func(set map[string]string) error {
+	must(t, db.Apps.ChangeVariables(t.Context(), "removed", func(set map[string]string) error {
 		clear(set)
 		return nil
 	}))
-	must(t, db.DeleteApp(t.Context(), "deleted"))
+	must(t, db.Apps.DeleteApp(t.Context(), "deleted"))
 	setVariables(t, db, "replaced", map[string]string{"SHORT": "", "LONG": "still-here"})
 	must(t, db.Close())
 	text, err := os.ReadFile(path)
@@ -124,7 +123,7 @@ func TestConcurrentChangesOfVariables(t *testing.T) {
 	for i := range 20 {
 		db := []*DB{first, second}[i%2]
 		wg.Go(func() {
-			err := db.ChangeVariables(t.Context(), "shop", func(set map[string]string) error {
+			err := db.Apps.ChangeVariables(t.Context(), "shop", func(set map[string]string) error {
 				set["N"] += "x"
 				return nil
 			})
@@ -141,19 +140,18 @@ func TestSetApts(t *testing.T) {
 	db, _ := openTemp(t)
 	mustApp(t, db, mustAccount(t, db, "ana", 512).ID, "shop", 100)
 	for _, want := range [][]string{{"ffmpeg"}, {"ffmpeg", "libstdc++6", "tools"}, nil} {
-		must(t, db.SetApts(t.Context(), "shop", want))
+		must(t, db.Apps.SetApts(t.Context(), "shop", want))
 		if got := oneApp(t, db, "shop").Apts; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	wantKind(t, "of no application", db.SetApts(t.Context(), "nobody", nil), app.NotFound)
+	wantKind(t, "of no application", db.Apps.SetApts(t.Context(), "nobody", nil), app.NotFound)
 }
 
 func TestVariablesNeedTheirApplication(t *testing.T) {
 	db, _ := openTemp(t)
-	err := db.write(t.Context(), "test", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(t.Context(), "INSERT INTO env (app, name, value) VALUES ('nobody', 'A', '1')")
-		return err
+	err := db.write(t.Context(), "test", func(t tx) error {
+		return t.exec("INSERT INTO env (app, name, value) VALUES ('nobody', 'A', '1')")
 	})
 	if !isCode(err, sqlite3.ErrConstraint) {
 		t.Errorf("a variable of no application: got %v, want a constraint error", err)

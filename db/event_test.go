@@ -17,12 +17,12 @@ func TestEventLog(t *testing.T) {
 	db, _ := openTemp(t)
 	a := mustApp(t, db, mustAccount(t, db, "ana", 1000).ID, "shop", 100)
 	exit := app.Exit{Run: 1, At: moment(5000), Ran: time.Second, Code: 137, Signal: 9, OOM: true, PeakBytes: 1 << 20, LimitMB: 64}
-	must(t, db.RunEnded(t.Context(), a.ID, exit))
-	must(t, db.RunEnded(t.Context(), a.ID, exit)) // known already
-	_, err := db.AddDeploy(t.Context(), a.ID, app.Deploy{By: 7, Kind: app.DeployCommit, Note: "a note"}, nil, nil, func(all []app.Deploy) []app.Deploy { return all })
+	must(t, db.Apps.RunEnded(t.Context(), a.ID, exit))
+	must(t, db.Apps.RunEnded(t.Context(), a.ID, exit)) // known already
+	_, err := db.History.AddDeploy(t.Context(), a.ID, app.Deploy{By: 7, Kind: app.DeployCommit, Note: "a note"}, nil, nil, func(all []app.Deploy) []app.Deploy { return all })
 	must(t, err)
-	must(t, db.AddHistoryEvent(t.Context(), a.ID, app.HistoryEvent{Kind: app.HistoryFailure, Deploy: app.DeployRollback, By: 8, Text: "why"}))
-	all, err := db.EventLog(t.Context(), a.ID)
+	must(t, db.History.AddHistoryEvent(t.Context(), a.ID, app.HistoryEvent{Kind: app.HistoryFailure, Deploy: app.DeployRollback, By: 8, Text: "why"}))
+	all, err := db.History.EventLog(t.Context(), a.ID)
 	must(t, err)
 	if len(all) != 4 {
 		t.Fatalf("got %+v", all)
@@ -41,16 +41,16 @@ func TestEventLog(t *testing.T) {
 		t.Errorf("got %+v, want %+v", all, want)
 	}
 	for range eventsKept + 5 {
-		must(t, db.AddHistoryEvent(t.Context(), a.ID, app.HistoryEvent{Kind: app.HistoryRefusal, Text: "full"}))
+		must(t, db.History.AddHistoryEvent(t.Context(), a.ID, app.HistoryEvent{Kind: app.HistoryRefusal, Text: "full"}))
 	}
-	if all, err = db.EventLog(t.Context(), a.ID); err != nil || len(all) != eventsKept || all[0].Number != 4+eventsKept+5 {
+	if all, err = db.History.EventLog(t.Context(), a.ID); err != nil || len(all) != eventsKept || all[0].Number != 4+eventsKept+5 {
 		t.Errorf("%d are kept, %v", len(all), err)
 	}
-	must(t, db.DeleteApp(t.Context(), a.ID))
-	if all, err = db.EventLog(t.Context(), a.ID); err != nil || len(all) != 0 {
+	must(t, db.Apps.DeleteApp(t.Context(), a.ID))
+	if all, err = db.History.EventLog(t.Context(), a.ID); err != nil || len(all) != 0 {
 		t.Errorf("after the application: %+v, %v", all, err)
 	}
-	if err := db.AddHistoryEvent(t.Context(), a.ID, app.HistoryEvent{Kind: app.HistoryRefusal}); app.KindOf(err) != app.NotFound {
+	if err := db.History.AddHistoryEvent(t.Context(), a.ID, app.HistoryEvent{Kind: app.HistoryRefusal}); app.KindOf(err) != app.NotFound {
 		t.Errorf("of no application: %v", err)
 	}
 }
@@ -80,7 +80,7 @@ func TestEventLogOfAnOlderSchema(t *testing.T) {
 			VALUES ('shop', 1, 10, 1, 'upload', 0, '', '', '', '', '', '', 1, '', '', 0), ('shop', 2, 30, 1, 'commit', 0, '', '', '', '', '', '', 1, 'n', '', 0);`)
 	must(t, errors.Join(err, pool.Close()))
 	db := openAt(t, path, time.Now)
-	all, err := db.EventLog(t.Context(), "shop")
+	all, err := db.History.EventLog(t.Context(), "shop")
 	must(t, err)
 	var kinds []app.HistoryEventKind
 	for i, p := range all {
@@ -92,8 +92,8 @@ func TestEventLogOfAnOlderSchema(t *testing.T) {
 	if want := []app.HistoryEventKind{app.HistoryExit, app.HistoryDeploy, app.HistoryExit, app.HistoryDeploy}; !slices.Equal(kinds, want) || !all[0].Exit.Asked || all[1].Text != "n" {
 		t.Errorf("got %+v", all)
 	}
-	must(t, db.AddHistoryEvent(t.Context(), "blog", app.HistoryEvent{Kind: app.HistoryRefusal, Text: "x"}))
-	if all, err = db.EventLog(t.Context(), "blog"); err != nil || len(all) != 2 || all[0].Number != 2 {
+	must(t, db.History.AddHistoryEvent(t.Context(), "blog", app.HistoryEvent{Kind: app.HistoryRefusal, Text: "x"}))
+	if all, err = db.History.EventLog(t.Context(), "blog"); err != nil || len(all) != 2 || all[0].Number != 2 {
 		t.Errorf("and goes on: %+v, %v", all, err)
 	}
 }

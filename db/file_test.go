@@ -148,7 +148,7 @@ func TestManyProcessesOpenAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	all, err := openAt(t, path, time.Now).Accounts(t.Context())
+	all, err := openAt(t, path, time.Now).Accounts.Accounts(t.Context())
 	must(t, err)
 	if len(all) != processes {
 		t.Errorf("%d accounts, want %d", len(all), processes)

@@ -3,7 +3,6 @@ package db
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"database/sql"
 	"encoding/binary"
 	"errors"
@@ -38,24 +37,19 @@ func LeftLog(path string) bool {
 const counted = 68
 
 // count counts a commit, within its transaction.
-func count(ctx context.Context, tx *sql.Tx) error {
-	var n int32
-	if err := tx.QueryRowContext(ctx, "PRAGMA application_id").Scan(&n); err != nil {
+func count(t tx) error {
+	n, err := one(t, value[int32], sql.ErrNoRows, "PRAGMA application_id")
+	if err != nil {
 		return err
 	}
 	if n++; n == 1 {
 		n = firstCount()
 	}
-	// A pragma takes no parameters.
-	_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", n))
-	return err
+	return t.exec(fmt.Sprintf("PRAGMA application_id = %d", n)) // a pragma takes no parameters
 }
 
 // changes returns how many rows the connection has changed since it was opened.
-func changes(ctx context.Context, tx *sql.Tx) (n int64, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT total_changes()").Scan(&n)
-	return n, err
-}
+func changes(t tx) (int, error) { return number(t, "SELECT total_changes()") }
 
 func firstCount() int32 { return 1 + rand.Int32N(1<<30) }
 

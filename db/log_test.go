@@ -23,7 +23,7 @@ func TestNoDatabaseBesideALogOfAnother(t *testing.T) {
 	add := func(db *DB, from, to int) {
 		t.Helper()
 		for i := from; i < to; i++ {
-			_, err := db.CreateAccount(t.Context(), app.Account{Name: fmt.Sprintf("account-%d", i), TotalRAM: 100})
+			_, err := db.Accounts.CreateAccount(t.Context(), app.Account{Name: fmt.Sprintf("account-%d", i), TotalRAM: 100})
 			must(t, err)
 		}
 	}
@@ -81,7 +81,7 @@ func TestNoDatabaseBesideALogOfAnother(t *testing.T) {
 		}
 		must(t, os.Remove(at+walWord))
 		must(t, ignoreMissing(os.Remove(at+shmWord)))
-		if all, err := openAt(t, at, time.Now).Accounts(t.Context()); err != nil || len(all) != tt.knows {
+		if all, err := openAt(t, at, time.Now).Accounts.Accounts(t.Context()); err != nil || len(all) != tt.knows {
 			t.Errorf("%s, without the log: %d accounts, %v", tt.name, len(all), err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestLogBelongs(t *testing.T) {
 	random := rand.New(rand.NewPCG(17, 1))
 	var names []app.AccountID
 	for i := range 50 {
-		a, err := db.CreateAccount(t.Context(), app.Account{Name: fmt.Sprintf("account-%d", i), TotalRAM: 100})
+		a, err := db.Accounts.CreateAccount(t.Context(), app.Account{Name: fmt.Sprintf("account-%d", i), TotalRAM: 100})
 		must(t, err)
 		names = append(names, a.ID)
 	}
@@ -106,7 +106,7 @@ func TestLogBelongs(t *testing.T) {
 		total     map[app.AccountID]app.MB
 	}
 	total := func(db *DB) map[app.AccountID]app.MB {
-		all, err := db.Accounts(t.Context())
+		all, err := db.Accounts.Accounts(t.Context())
 		must(t, err)
 		of := map[app.AccountID]app.MB{}
 		for _, a := range all {
@@ -117,7 +117,7 @@ func TestLogBelongs(t *testing.T) {
 	var life []moment
 	for range 14 {
 		for range 1 + random.IntN(6) {
-			_, err := db.UpdateAccount(t.Context(), names[random.IntN(len(names))], func(a *app.Account, _ app.MB) error {
+			_, err := db.Accounts.UpdateAccount(t.Context(), names[random.IntN(len(names))], func(a *app.Account, _ app.MB) error {
 				a.TotalRAM = app.MB(100 + random.IntN(1000))
 				return nil
 			})

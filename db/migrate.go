@@ -40,8 +40,8 @@ func migrate(ctx context.Context, pool *sql.DB, steps fs.FS, keep func(version i
 		if err != nil {
 			return err
 		}
-		err = transact(ctx, pool, "change the schema", func(tx *sql.Tx) error {
-			if err := step(ctx, tx, next, string(text)); err != nil {
+		err = transact(ctx, pool, "change the schema", func(t tx) error {
+			if err := step(t, next, string(text)); err != nil {
 				return fmt.Errorf("to version %d: %w", next, err)
 			}
 			return nil
@@ -68,19 +68,19 @@ func known(ctx context.Context, q rower, steps fs.FS) (version, newest int, err 
 }
 
 // step applies one migration unless another process has done so meanwhile.
-func step(ctx context.Context, tx *sql.Tx, to int, text string) error {
-	version, err := schemaVersion(ctx, tx)
+func step(t tx, to int, text string) error {
+	version, err := schemaVersion(t.ctx, t)
 	if err != nil || version >= to {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, text); err != nil {
+	if err := t.exec(text); err != nil {
 		return err
 	}
 	// A pragma takes no parameters.
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", to)); err != nil {
+	if err := t.exec(fmt.Sprintf("PRAGMA user_version = %d", to)); err != nil {
 		return err
 	}
-	return count(ctx, tx)
+	return count(t)
 }
 
 // rower is what a pool and a transaction have in common here.

@@ -97,7 +97,7 @@ func TestApplicationsOfTheFirstSchema(t *testing.T) {
 		INSERT INTO app VALUES ('shop', 'Shop', '', 1, 'online', 7, 'main.py', 'python', 'latest', '', 'make', 1, 3, 9, NULL);`)
 	must(t, errors.Join(err, pool.Close()))
 	db := openAt(t, path, time.Now)
-	all, err := db.Apps(t.Context())
+	all, err := db.Apps.Apps(t.Context())
 	must(t, err)
 	want := app.Code{Main: "main.py", Lang: "python", Version: "latest", Build: "make"} // its packages are unknown
 	if len(all) != 1 || all[0].Code != want || all[0].Apts != nil || all[0].RAM != 200 || !all[0].AutoRestart || all[0].LastRun != 3 {
@@ -111,8 +111,8 @@ func nokeep(int) error { return nil }
 
 func TestStepIsSkippedWhenAnotherProcessWasFaster(t *testing.T) {
 	db, _ := openTemp(t)
-	must(t, transact(t.Context(), db.writer, "test", func(tx *sql.Tx) error {
-		return step(t.Context(), tx, 1, "CREATE TABLE account (x)")
+	must(t, transact(t.Context(), db.writer, "test", func(t tx) error {
+		return step(t, 1, "CREATE TABLE account (x)")
 	}))
 }
 
@@ -137,18 +137,18 @@ func TestNamesOfTheSecondSchema(t *testing.T) {
 				('`+bot+`', 'Bot', '', 0, 'online', 8, 'a.py', 'python', 'latest', '', '', '', 1, 3, 9);`)
 	must(t, errors.Join(err, pool.Close()))
 	db := openAt(t, path, time.Now)
-	names, err := db.Names(t.Context(), 1)
+	names, err := db.Names.Names(t.Context(), 1)
 	must(t, err)
 	want := app.Subdomain{ID: site, Account: 1, Used: true, CreatedAt: moment(7)}
 	if len(names.Subdomains) != 1 || names.Subdomains[0] != want || len(names.Domains) != 0 {
 		t.Errorf("got %+v, want %+v", names, want)
 	}
-	must(t, db.DeleteApp(t.Context(), site))
-	must(t, db.Release(t.Context(), site))
-	if names, err = db.Names(t.Context(), 1); err != nil || len(names.Subdomains) != 0 {
+	must(t, db.Apps.DeleteApp(t.Context(), site))
+	must(t, db.Places(IDRange{}).Release(t.Context(), site))
+	if names, err = db.Names.Names(t.Context(), 1); err != nil || len(names.Subdomains) != 0 {
 		t.Errorf("after its site: %+v, %v", names, err)
 	}
-	all, err := db.Apps(t.Context())
+	all, err := db.Apps.Apps(t.Context())
 	if err != nil || len(all) != 1 || all[0].ID != bot {
 		t.Errorf("got %+v, %v", all, err)
 	}
@@ -227,7 +227,7 @@ func TestApplicationsGetAHistory(t *testing.T) {
 		INSERT INTO place VALUES ('shop', 1, 200, 70001, 20001);
 		INSERT INTO app VALUES ('shop', 'Shop', '', 1, 'online', 7, 'main.py', 'python', 'latest', '', 'make', 1, 3, 9, NULL);`)
 	must(t, errors.Join(err, pool.Close()))
-	all, err := openAt(t, path, time.Now).Deploys(t.Context(), "shop")
+	all, err := openAt(t, path, time.Now).History.Deploys(t.Context(), "shop")
 	if err != nil || len(all) != 1 || all[0].Number != 1 || all[0].By != 1 || all[0].Code.Main != "main.py" || !all[0].At.Equal(moment(7)) || all[0].Journal != "" {
 		t.Errorf("got %+v, %v", all, err)
 	}

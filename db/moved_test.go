@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -18,7 +17,7 @@ import (
 func TestNoChangeOfAFileThatIsNotThere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "berth.db")
 	db := openAt(t, path, time.Now)
-	ana, err := db.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 100})
+	ana, err := db.Accounts.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 100})
 	must(t, err)
 	away := path + ".away"
 	refused := func(when string) {
@@ -26,11 +25,11 @@ func TestNoChangeOfAFileThatIsNotThere(t *testing.T) {
 		if err := db.Moved(); !errors.Is(err, ErrMoved) {
 			t.Errorf("%s: Moved() = %v", when, err)
 		}
-		_, err := db.CreateAccount(t.Context(), app.Account{Name: "bob", TotalRAM: 100})
+		_, err := db.Accounts.CreateAccount(t.Context(), app.Account{Name: "bob", TotalRAM: 100})
 		if app.KindOf(err) != app.Unavailable || !strings.Contains(err.Error(), "cannot create the account: the host's database was removed or replaced; its owner must put it back and start berth again") {
 			t.Errorf("%s: a change gave %v", when, err)
 		}
-		if all, err := db.Accounts(t.Context()); err != nil || len(all) != 1 || all[0].Name != ana.Name {
+		if all, err := db.Accounts.Accounts(t.Context()); err != nil || len(all) != 1 || all[0].Name != ana.Name {
 			t.Errorf("%s: %v, %v", when, all, err)
 		}
 	}
@@ -43,7 +42,7 @@ func TestNoChangeOfAFileThatIsNotThere(t *testing.T) {
 	refused("removed")
 	rename(t, away, path)
 	must(t, db.Moved())
-	if _, err := db.CreateAccount(t.Context(), app.Account{Name: "bob", TotalRAM: 100}); err != nil {
+	if _, err := db.Accounts.CreateAccount(t.Context(), app.Account{Name: "bob", TotalRAM: 100}); err != nil {
 		t.Errorf("back: %v", err)
 	}
 }
@@ -54,15 +53,15 @@ func TestNoChangeWithoutTheFilesBeside(t *testing.T) {
 	for _, gone := range [][]string{{walWord}, {shmWord}, {walWord, shmWord}} {
 		path := filepath.Join(t.TempDir(), "berth.db")
 		db := openAt(t, path, time.Now)
-		_, err := db.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 100})
+		_, err := db.Accounts.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 100})
 		must(t, err)
 		for _, word := range gone {
 			must(t, os.Remove(path+word))
 		}
-		if _, err := db.CreateAccount(t.Context(), app.Account{Name: "bob", TotalRAM: 100}); app.KindOf(err) != app.Unavailable || !errors.Is(err, ErrMoved) {
+		if _, err := db.Accounts.CreateAccount(t.Context(), app.Account{Name: "bob", TotalRAM: 100}); app.KindOf(err) != app.Unavailable || !errors.Is(err, ErrMoved) {
 			t.Errorf("without %v a change gave %v", gone, err)
 		}
-		if all, err := db.Accounts(t.Context()); err != nil || len(all) != 1 {
+		if all, err := db.Accounts.Accounts(t.Context()); err != nil || len(all) != 1 {
 			t.Errorf("without %v: %v, %v", gone, all, err)
 		}
 		if second, err := Open(t.Context(), path, time.Now); !errors.Is(err, ErrMoved) {
@@ -78,7 +77,7 @@ func TestNoChangeWithoutTheFilesBeside(t *testing.T) {
 			}
 		}
 		must(t, db.Close())
-		if all, err := openAt(t, path, time.Now).Accounts(t.Context()); err != nil || len(all) != 1 || all[0].Name != "ana" {
+		if all, err := openAt(t, path, time.Now).Accounts.Accounts(t.Context()); err != nil || len(all) != 1 || all[0].Name != "ana" {
 			t.Errorf("without %v, after the end: %v, %v", gone, all, err)
 		}
 	}
@@ -107,7 +106,7 @@ func TestNoConnectionToAnotherFile(t *testing.T) {
 		t.Errorf("another connection gave %v", err)
 		_ = second.Close()
 	}
-	if err := db.read(ctx, "look", func(*sql.Tx) error { return nil }); app.KindOf(err) != app.Unavailable {
+	if err := db.read(ctx, "look", func(tx) error { return nil }); app.KindOf(err) != app.Unavailable {
 		t.Errorf("a read that needs one gave %v", err)
 	}
 }
@@ -116,7 +115,7 @@ func TestNoConnectionToAnotherFile(t *testing.T) {
 func TestCopyOfARemovedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "berth.db")
 	db := openAt(t, path, time.Now)
-	_, err := db.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 100})
+	_, err := db.Accounts.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 100})
 	must(t, err)
 	for _, more := range []string{"", "-wal", "-shm"} {
 		must(t, os.Remove(path+more))
@@ -126,7 +125,7 @@ func TestCopyOfARemovedFile(t *testing.T) {
 	if schema, err := Check(t.Context(), saved); err != nil || schema != Schema() {
 		t.Errorf("the copy has schema %d, %v", schema, err)
 	}
-	if all, err := openAt(t, saved, time.Now).Accounts(t.Context()); err != nil || len(all) != 1 || all[0].Name != "ana" {
+	if all, err := openAt(t, saved, time.Now).Accounts.Accounts(t.Context()); err != nil || len(all) != 1 || all[0].Name != "ana" {
 		t.Errorf("the copy has %v, %v", all, err)
 	}
 }
@@ -164,28 +163,28 @@ func TestGroupNameAndGone(t *testing.T) {
 	if name, err := db.GroupName(t.Context()); name != "0123abcd" || err != nil {
 		t.Errorf("then %q, %v", name, err)
 	}
-	ana, err := db.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 1000})
+	ana, err := db.Accounts.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 1000})
 	must(t, err)
 	ids := IDRange{UIDBase: 500, UIDCount: 50, PortFirst: 20000, PortLast: 20050}
 	reserve := func(id app.ID) app.App {
-		a, err := db.Reserve(t.Context(), app.App{ID: id, Account: ana.ID, RAM: 1, Wanted: app.WantOnline}, ids, func(_, _ app.MB) error { return nil })
+		a, err := db.Places(ids).Reserve(t.Context(), app.App{ID: id, Account: ana.ID, RAM: 1, Wanted: app.WantOnline}, func(_, _ app.MB) error { return nil })
 		must(t, err)
 		return a
 	}
 	for _, id := range []app.ID{"stays", "goes"} {
-		_, err := db.CreateApp(t.Context(), reserve(id), app.Deploy{By: ana.ID, Kind: app.DeployUpload})
+		_, err := db.Apps.CreateApp(t.Context(), reserve(id), app.Deploy{By: ana.ID, Kind: app.DeployUpload})
 		must(t, err)
 	}
 	reserve("cut-short")
-	must(t, db.DeleteApp(t.Context(), "goes"))
-	if removed, cut, err := db.Gone(t.Context()); err != nil || len(removed) != 1 || removed[0] != "goes" || len(cut) != 1 || cut[0] != "cut-short" {
+	must(t, db.Apps.DeleteApp(t.Context(), "goes"))
+	if removed, cut, err := db.Places(ids).Gone(t.Context()); err != nil || len(removed) != 1 || removed[0] != "goes" || len(cut) != 1 || cut[0] != "cut-short" {
 		t.Errorf("gone are %v and %v, %v", removed, cut, err)
 	}
-	must(t, db.PassUID(t.Context(), 520))
+	must(t, db.Places(ids).PassUID(t.Context(), 520))
 	if a := reserve("next"); a.UID != 521 {
 		t.Errorf("the next has the uid %d", a.UID)
 	}
-	must(t, db.PassUID(t.Context(), 510))
+	must(t, db.Places(ids).PassUID(t.Context(), 510))
 	if a := reserve("after"); a.UID != 522 {
 		t.Errorf("the one after has the uid %d", a.UID)
 	}

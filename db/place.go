@@ -3,10 +3,16 @@ package db
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"berth/app"
 )
+
+// Places are what an application has that no other may have: an ID, a uid, ports, RAM, and
+// the subdomain of a site.
+type Places struct {
+	db  *DB
+	ids IDRange
+}
 
 // IDRange bounds what Reserve may hand out. Both ends of the ports are
 // included; the uids are UIDBase up to and without UIDBase+UIDCount.
@@ -36,93 +42,75 @@ type IDRange struct {
 // It fails with app.Conflict when the ID or the subdomain is taken,
 // app.Exhausted when no uid or port is left, and app.NotFound when there is no
 // such account.
-func (db *DB) Reserve(ctx context.Context, a app.App, ids IDRange, admit func(total, used app.MB) error) (app.App, error) {
-	err := db.write(ctx, "reserve a place for the application", func(tx *sql.Tx) error {
-		owner, err := findAccount(ctx, tx, a.Account)
+func (s Places) Reserve(ctx context.Context, a app.App, admit func(total, used app.MB) error) (app.App, error) {
+	return put(ctx, s.db, "reserve a place for the application", func(t tx) (app.App, error) {
+		owner, err := findAccount(t, a.Account)
 		if err != nil {
-			return err
+			return a, err
 		}
-		used, err := sumRAM(ctx, tx, a.Account)
+		used, err := sumRAM(t, a.Account)
 		if err != nil {
-			return err
+			return a, err
 		}
 		if err := admit(owner.TotalRAM, used); err != nil {
-			return err
+			return a, err
 		}
-		a.CreatedAt = moment(stamp(db.now()))
-		if a.UID, err = nextUID(ctx, tx, ids); err != nil {
-			return err
+		a.CreatedAt = stored(s.db.now())
+		if a.UID, err = s.ids.nextUID(t); err != nil {
+			return a, err
 		}
-		if a.Port, err = freePort(ctx, tx, ids); err != nil {
-			return err
+		if a.Port, err = s.ids.freePort(t); err != nil {
+			return a, err
 		}
-		_, err = tx.ExecContext(ctx, "INSERT INTO place (id, account, ram, uid, port) VALUES (?, ?, ?, ?, ?)",
-			a.ID, a.Account, a.RAM, a.UID, a.Port)
+		err = t.exec("INSERT INTO place (id, account, ram, uid, port) VALUES (?, ?, ?, ?, ?)", a.ID, a.Account, a.RAM, a.UID, a.Port)
 		if isTaken(err) { // uid and port were looked up in this transaction, so it is the ID
-			return app.Errorf(app.Conflict, "the id %q is taken", a.ID)
+			return a, app.Errorf(app.Conflict, "the id %q is taken", a.ID)
 		}
 		if err != nil || a.Type != app.Site {
-			return err
+			return a, err
 		}
-		return bringSubdomain(ctx, tx, a)
+		return a, assignSubdomain(t, a)
 	})
-	if err != nil {
-		return app.App{}, err
-	}
-	return a, nil
 }
 
 // Release gives a reservation back. It does nothing when there is none, and
 // never touches an application that exists.
-func (db *DB) Release(ctx context.Context, id app.ID) error {
-	return db.write(ctx, "release the reservation", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM place WHERE id = ? AND id NOT IN (SELECT id FROM app)", id)
-		return err
-	})
+func (s Places) Release(ctx context.Context, id app.ID) error {
+	return s.db.update(ctx, "release the reservation", nil, "DELETE FROM place WHERE id = ? AND id NOT IN (SELECT id FROM app)", id)
 }
 
 // DropReservations gives all reservations back and returns how many there
 // were. Call it at boot, before the first deployment: what it finds then was
 // left by a crash.
-func (db *DB) DropReservations(ctx context.Context) (int, error) {
-	var dropped int64
-	err := db.write(ctx, "drop the reservations", func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, "DELETE FROM place WHERE id NOT IN (SELECT id FROM app)")
-		if err != nil {
-			return err
-		}
-		dropped, err = result.RowsAffected()
-		return err
+func (s Places) DropReservations(ctx context.Context) (int, error) {
+	return put(ctx, s.db, "drop the reservations", func(t tx) (int, error) {
+		return t.changed("DELETE FROM place WHERE id NOT IN (SELECT id FROM app)")
 	})
-	return int(dropped), err
 }
 
 // typeOf returns the type of an account's application. It fails with
 // app.NotFound when owner has none, and app.Conflict while that has a place but
 // no row.
-func typeOf(ctx context.Context, tx *sql.Tx, owner app.AccountID, id app.ID) (app.Type, error) {
-	var t sql.NullInt64
-	err := tx.QueryRowContext(ctx, "SELECT app.type FROM place LEFT JOIN app USING (id) WHERE place.id = ? AND place.account = ?", id, owner).Scan(&t)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return 0, app.Errorf(app.NotFound, "you have no application %q", id)
-	case err == nil && !t.Valid:
-		return 0, app.Errorf(app.Conflict, "the application %q is being deployed for the first time, or removed; wait until that is done", id)
+func typeOf(t tx, owner app.AccountID, id app.ID) (app.Type, error) {
+	found, err := one(t, value[sql.NullInt64], app.Errorf(app.NotFound, "you have no application %q", id),
+		"SELECT app.type FROM place LEFT JOIN app USING (id) WHERE place.id = ? AND place.account = ?", id, owner)
+	if err == nil && !found.Valid {
+		err = app.Errorf(app.Conflict, "the application %q is being deployed for the first time, or removed; wait until that is done", id)
 	}
-	return app.Type(t.Int64), err
+	return app.Type(found.Int64), err
 }
 
 // nextUID takes the next uid that nobody has and moves the turn past it.
-func nextUID(ctx context.Context, tx *sql.Tx, ids IDRange) (int, error) {
-	var next int
-	if err := tx.QueryRowContext(ctx, "SELECT next_uid FROM meta").Scan(&next); err != nil {
+func (ids IDRange) nextUID(t tx) (int, error) {
+	next, err := number(t, "SELECT next_uid FROM meta")
+	if err != nil {
 		return 0, err
 	}
 	end := ids.UIDBase + ids.UIDCount
 	if next < ids.UIDBase || next >= end { // the first of all, or the range was changed
 		next = ids.UIDBase + ids.Start%ids.UIDCount
 	}
-	used, err := taken(ctx, tx, "SELECT uid FROM place WHERE uid >= ? AND uid < ?", ids.UIDBase, end)
+	used, err := numbers(t, "SELECT uid FROM place WHERE uid >= ? AND uid < ?", ids.UIDBase, end)
 	if err != nil {
 		return 0, err
 	}
@@ -134,36 +122,29 @@ func nextUID(ctx context.Context, tx *sql.Tx, ids IDRange) (int, error) {
 			next = ids.UIDBase
 		}
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE meta SET next_uid = ?", next+1)
-	return next, err
+	return next, t.exec("UPDATE meta SET next_uid = ?", next+1)
 }
 
 // Spare returns the port of a second run of an application, and puts one aside
 // when it has none yet; it keeps it as long as its place. It fails with
 // app.Exhausted when no port is left, and app.NotFound when there is no such
 // place.
-func (db *DB) Spare(ctx context.Context, id app.ID, ids IDRange) (int, error) {
-	var port int
-	err := db.write(ctx, "reserve a second port for the application", func(tx *sql.Tx) error {
-		var has sql.NullInt64
-		err := tx.QueryRowContext(ctx, "SELECT spare FROM place WHERE id = ?", id).Scan(&has)
-		if errors.Is(err, sql.ErrNoRows) {
-			return noApp(id)
+func (s Places) Spare(ctx context.Context, id app.ID) (int, error) {
+	return put(ctx, s.db, "reserve a second port for the application", func(t tx) (int, error) {
+		has, err := one(t, value[sql.NullInt64], noApp(id), "SELECT spare FROM place WHERE id = ?", id)
+		if err != nil || has.Valid {
+			return int(has.Int64), err
 		}
-		if port = int(has.Int64); err != nil || has.Valid {
-			return err
+		port, err := s.ids.freePort(t)
+		if err != nil {
+			return 0, err
 		}
-		if port, err = freePort(ctx, tx, ids); err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, "UPDATE place SET spare = ? WHERE id = ?", port, id)
-		return err
+		return port, t.exec("UPDATE place SET spare = ? WHERE id = ?", port, id)
 	})
-	return port, err
 }
 
-func freePort(ctx context.Context, tx *sql.Tx, ids IDRange) (int, error) {
-	used, err := taken(ctx, tx, "SELECT port FROM place WHERE port BETWEEN ?1 AND ?2 UNION SELECT spare FROM place WHERE spare BETWEEN ?1 AND ?2", ids.PortFirst, ids.PortLast)
+func (ids IDRange) freePort(t tx) (int, error) {
+	used, err := numbers(t, "SELECT port FROM place WHERE port BETWEEN ?1 AND ?2 UNION SELECT spare FROM place WHERE spare BETWEEN ?1 AND ?2", ids.PortFirst, ids.PortLast)
 	if err != nil {
 		return 0, err
 	}
@@ -176,18 +157,36 @@ func freePort(ctx context.Context, tx *sql.Tx, ids IDRange) (int, error) {
 	return 0, app.Errorf(app.Exhausted, "the server has no free port for another application")
 }
 
-func taken(ctx context.Context, tx *sql.Tx, query string, from, to int) (map[int]bool, error) {
-	rows, err := tx.QueryContext(ctx, query, from, to)
-	if err != nil {
-		return nil, err
-	}
-	numbers, err := collect(rows, func(row scanner) (n int, err error) {
-		err = row.Scan(&n)
-		return n, err
-	})
-	set := make(map[int]bool, len(numbers))
-	for _, n := range numbers {
+// numbers returns the set of what a query of one column finds.
+func numbers(t tx, query string, args ...any) (map[int]bool, error) {
+	set := map[int]bool{}
+	found, err := all(t, value[int], query, args...)
+	for _, n := range found {
 		set[n] = true
 	}
 	return set, err
+}
+
+// Gone returns the ids that have a place and are no application: of those whose
+// removal was recorded, and of uploads that were cut short, if these are no older
+// records of applications that came to be.
+func (s Places) Gone(ctx context.Context) (removed, cut []app.ID, err error) {
+	err = s.db.read(ctx, "list the applications that are gone", func(t tx) error {
+		for flag, ids := range []*[]app.ID{&cut, &removed} {
+			if *ids, err = all(t, value[app.ID], "SELECT id FROM place WHERE removed = ? AND id NOT IN (SELECT id FROM app) ORDER BY id", flag); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return removed, cut, err
+}
+
+// PassUID makes the next application get a user id beyond uid, which somebody may
+// have whom the records do not know. Beyond the range of the places it does nothing.
+func (s Places) PassUID(ctx context.Context, uid int) error {
+	if uid < s.ids.UIDBase || uid >= s.ids.UIDBase+s.ids.UIDCount {
+		return nil
+	}
+	return s.db.update(ctx, "pass over a user id", nil, "UPDATE meta SET next_uid = max(next_uid, ?)", uid+1)
 }

@@ -16,7 +16,7 @@ import (
 // give sets the permissions of a member, whatever they were.
 func give(tb testing.TB, db *DB, owner app.AccountID, id app.ID, member app.AccountID, set app.Permissions) error {
 	tb.Helper()
-	m, err := db.UpdateMember(tb.Context(), owner, id, member, func(app.Account, app.Permissions) (app.Permissions, error) { return set, nil })
+	m, err := db.Teams.UpdateMember(tb.Context(), owner, id, member, func(app.Account, app.Permissions) (app.Permissions, error) { return set, nil })
 	if err == nil && (m.App != id || m.Account != member || m.Permissions != set) {
 		tb.Errorf("returned %+v", m)
 	}
@@ -33,7 +33,7 @@ func TestMembers(t *testing.T) {
 	mustApp(t, db, carl.ID, "other", 100)
 	set := app.Permissions(0).With(app.StartApp).With(app.StatusApp)
 
-	got, err := db.UpdateMember(ctx, ana.ID, "one", bob.ID, func(a app.Account, before app.Permissions) (app.Permissions, error) {
+	got, err := db.Teams.UpdateMember(ctx, ana.ID, "one", bob.ID, func(a app.Account, before app.Permissions) (app.Permissions, error) {
 		if a != bob || before != 0 {
 			t.Errorf("change was asked about %+v with %v", a, before.Names())
 		}
@@ -46,7 +46,7 @@ func TestMembers(t *testing.T) {
 	must(t, give(t, db, ana.ID, "two", bob.ID, app.AllPermissions))
 	must(t, give(t, db, carl.ID, "other", bob.ID, set))
 
-	all, err := db.Members(ctx, ana.ID)
+	all, err := db.Teams.Members(ctx, ana.ID)
 	want := []app.Member{
 		{App: "one", Account: bob.ID, Name: "bob", Permissions: set},
 		{App: "one", Account: carl.ID, Name: "carl", Permissions: app.AllPermissions},
@@ -55,11 +55,11 @@ func TestMembers(t *testing.T) {
 	if err != nil || !slices.Equal(all, want) {
 		t.Errorf("the members are %+v, %v; want %+v", all, err, want)
 	}
-	if all, err := db.Members(ctx, bob.ID); err != nil || len(all) != 0 {
+	if all, err := db.Teams.Members(ctx, bob.ID); err != nil || len(all) != 0 {
 		t.Errorf("bob's members are %+v, %v", all, err)
 	}
 
-	mine, err := db.Memberships(ctx, bob.ID)
+	mine, err := db.Teams.Memberships(ctx, bob.ID)
 	oldest := []app.Membership{
 		{App: "two", Owner: ana, Permissions: app.AllPermissions},
 		{App: "one", Owner: ana, Permissions: set},
@@ -68,14 +68,14 @@ func TestMembers(t *testing.T) {
 	if err != nil || !slices.Equal(mine, oldest) {
 		t.Errorf("the memberships are %+v, %v; want %+v", mine, err, oldest)
 	}
-	if m, err := db.Membership(ctx, bob.ID, "one"); err != nil || m != oldest[1] {
+	if m, err := db.Teams.Membership(ctx, bob.ID, "one"); err != nil || m != oldest[1] {
 		t.Errorf("one membership is %+v, %v", m, err)
 	}
 	for _, tt := range []struct {
 		account app.AccountID
 		id      app.ID
 	}{{ana.ID, "one"}, {carl.ID, "two"}, {bob.ID, "none"}, {99, "one"}} {
-		_, err := db.Membership(ctx, tt.account, tt.id)
+		_, err := db.Teams.Membership(ctx, tt.account, tt.id)
 		wantKind(t, "no membership", err, app.NotFound)
 	}
 }
@@ -88,7 +88,7 @@ func TestChangesOfAMember(t *testing.T) {
 	must(t, give(t, db, ana.ID, "one", bob.ID, app.AllPermissions))
 	must(t, give(t, db, ana.ID, "one", bob.ID, 1))
 	boom := errors.New("boom")
-	_, err := db.UpdateMember(ctx, ana.ID, "one", bob.ID, func(_ app.Account, before app.Permissions) (app.Permissions, error) {
+	_, err := db.Teams.UpdateMember(ctx, ana.ID, "one", bob.ID, func(_ app.Account, before app.Permissions) (app.Permissions, error) {
 		if before != 1 {
 			t.Errorf("before: %v", before.Names())
 		}
@@ -97,21 +97,21 @@ func TestChangesOfAMember(t *testing.T) {
 	if !errors.Is(err, boom) {
 		t.Errorf("got %v, want the error of change", err)
 	}
-	if m, err := db.Membership(ctx, bob.ID, "one"); err != nil || m.Permissions != 1 {
+	if m, err := db.Teams.Membership(ctx, bob.ID, "one"); err != nil || m.Permissions != 1 {
 		t.Errorf("after a refused change: %+v, %v", m, err)
 	}
 
 	wantKind(t, "another's application", give(t, db, bob.ID, "one", ana.ID, 1), app.NotFound)
 	wantKind(t, "no application", give(t, db, ana.ID, "none", bob.ID, 1), app.NotFound)
 	wantKind(t, "no account", give(t, db, ana.ID, "one", 99, 1), app.NotFound)
-	_, err = db.Reserve(ctx, app.App{ID: "young", Account: ana.ID, RAM: 30}, pool, anything)
+	_, err = db.Places(pool).Reserve(ctx, app.App{ID: "young", Account: ana.ID, RAM: 30}, anything)
 	must(t, err)
 	wantKind(t, "a reservation", give(t, db, ana.ID, "young", bob.ID, 1), app.Conflict)
 	wantKind(t, "another's reservation", give(t, db, bob.ID, "young", ana.ID, 1), app.NotFound)
 
 	must(t, give(t, db, ana.ID, "one", bob.ID, 0))
 	must(t, give(t, db, ana.ID, "one", bob.ID, 0))
-	_, err = db.Membership(ctx, bob.ID, "one")
+	_, err = db.Teams.Membership(ctx, bob.ID, "one")
 	wantKind(t, "a membership that ended", err, app.NotFound)
 }
 
@@ -126,22 +126,22 @@ func TestMembersGoWithWhatTheyBelongTo(t *testing.T) {
 		must(t, give(t, db, ana.ID, id, bob.ID, 1))
 		must(t, give(t, db, ana.ID, id, carl.ID, 1))
 	}
-	must(t, db.DeleteApp(ctx, "one"))
-	must(t, db.Release(ctx, "one"))
+	must(t, db.Apps.DeleteApp(ctx, "one"))
+	must(t, db.Places(pool).Release(ctx, "one"))
 	mustApp(t, db, ana.ID, "one", 100)
-	_, err := db.Membership(ctx, bob.ID, "one")
+	_, err := db.Teams.Membership(ctx, bob.ID, "one")
 	wantKind(t, "the team of a deleted application", err, app.NotFound)
 
-	must(t, db.DeleteAccount(ctx, bob.ID))
-	all, err := db.Members(ctx, ana.ID)
+	must(t, db.Accounts.DeleteAccount(ctx, bob.ID))
+	all, err := db.Teams.Members(ctx, ana.ID)
 	want := []app.Member{{App: "two", Account: carl.ID, Name: "carl", Permissions: 1}}
 	if err != nil || !slices.Equal(all, want) {
 		t.Errorf("left are %+v, %v; want %+v", all, err, want)
 	}
-	if mine, err := db.Memberships(ctx, bob.ID); err != nil || len(mine) != 0 {
+	if mine, err := db.Teams.Memberships(ctx, bob.ID); err != nil || len(mine) != 0 {
 		t.Errorf("a deleted account is in %+v, %v", mine, err)
 	}
-	if a, err := db.Account(ctx, ana.ID); err != nil || a != ana {
+	if a, err := db.Accounts.Account(ctx, ana.ID); err != nil || a != ana {
 		t.Errorf("the owner is %+v, %v", a, err)
 	}
 }
@@ -175,11 +175,11 @@ func TestTeamsComeToADatabaseOfTheSecondSchema(t *testing.T) {
 		INSERT INTO app VALUES ('shop', 'Shop', '', 1, 'online', 7, 'main.py', 'python', 'latest', '', '', 1, 3, 9, NULL, '');`)
 	must(t, errors.Join(err, pool.Close()))
 	db := openAt(t, path, time.Now)
-	if all, err := db.Members(t.Context(), 1); err != nil || len(all) != 0 {
+	if all, err := db.Teams.Members(t.Context(), 1); err != nil || len(all) != 0 {
 		t.Errorf("members of before: %+v, %v", all, err)
 	}
 	must(t, give(t, db, 1, "shop", 2, app.AllPermissions))
-	if m, err := db.Membership(t.Context(), 2, "shop"); err != nil || m.Owner.Name != "ana" || m.Permissions != app.AllPermissions {
+	if m, err := db.Teams.Membership(t.Context(), 2, "shop"); err != nil || m.Owner.Name != "ana" || m.Permissions != app.AllPermissions {
 		t.Errorf("the membership is %+v, %v", m, err)
 	}
 }

@@ -29,7 +29,7 @@ func accountCreate(c *Caller) *cobra.Command {
 		if app.KindOf(err) == app.Invalid {
 			return misuse("%w", err)
 		}
-		if a, err = d.CreateAccount(ctx, a); err != nil {
+		if a, err = d.Accounts.CreateAccount(ctx, a); err != nil {
 			return err
 		}
 		c.record(ctx, d, a.ID, "account.create", "", fmt.Sprintf("account=%s ramMB=%d", a.Name, a.TotalRAM))
@@ -54,17 +54,17 @@ type accountView struct {
 }
 
 func viewAccounts(ctx context.Context, d *db.DB, accounts []app.Account) ([]accountView, error) {
-	apps, err := d.Apps(ctx)
+	apps, err := d.Apps.Apps(ctx)
 	if err != nil {
 		return nil, err
 	}
 	views := make([]accountView, 0, len(accounts))
 	for _, a := range accounts {
-		tokens, err := d.Tokens(ctx, a.ID)
+		tokens, err := d.Accounts.Tokens(ctx, a.ID)
 		if err != nil {
 			return nil, err
 		}
-		used, err := d.SumRAM(ctx, a.ID)
+		used, err := d.Accounts.SumRAM(ctx, a.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func accountList(c *Caller) *cobra.Command {
 	cmd.Aliases = []string{"ls"}
 	asJSON := jsonFlag(cmd)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, _ []string) error {
-		accounts, err := d.Accounts(ctx)
+		accounts, err := d.Accounts.Accounts(ctx)
 		if err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func accountSet(c *Caller) *cobra.Command {
 			return misuse("bad value %q for --admin: expected true or false", *admin)
 		}
 		wanted := a.Admin
-		after, err := d.UpdateAccount(ctx, a.ID, func(a *app.Account, assigned app.MB) error {
+		after, err := d.Accounts.UpdateAccount(ctx, a.ID, func(a *app.Account, assigned app.MB) error {
 			var planErr, localeErr, ramErr error
 			if *admin != "" {
 				a.Admin = wanted
@@ -193,7 +193,7 @@ func accountEnable(c *Caller) *cobra.Command {
 
 func setDisabled(c *Caller, cmd *cobra.Command, disabled bool, operation, note string) *cobra.Command {
 	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
-		_, err := d.UpdateAccount(ctx, a.ID, func(a *app.Account, _ app.MB) error {
+		_, err := d.Accounts.UpdateAccount(ctx, a.ID, func(a *app.Account, _ app.MB) error {
 			a.Disabled = disabled
 			return nil
 		})
@@ -213,14 +213,14 @@ func accountDelete(c *Caller) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		err = d.DeleteAccount(ctx, a.ID)
+		err = d.Accounts.DeleteAccount(ctx, a.ID)
 		if err == nil {
 			c.record(ctx, d, a.ID, "account.delete", "", "account="+a.Name)
 		}
 		if app.KindOf(err) != app.Conflict {
 			return err
 		}
-		apps, listErr := d.Apps(ctx)
+		apps, listErr := d.Apps.Apps(ctx)
 		if listErr != nil {
 			return listErr
 		}
@@ -237,7 +237,7 @@ func tokenCreate(c *Caller) *cobra.Command {
 	cmd := command("create ACCOUNT [--label LABEL] [--data-dir DIR]", "create a token for the API and print it, once only", 1, 1)
 	label := wordFlag(cmd, "label", "`LABEL` that distinguishes the token, such as the name of a machine")
 	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
-		text, made, err := account.New(d).IssueToken(ctx, a.ID, *label)
+		text, made, err := account.New(d.Accounts).IssueToken(ctx, a.ID, *label)
 		if app.KindOf(err) == app.Invalid {
 			return misuse("%w", err)
 		}
@@ -266,7 +266,7 @@ func tokenList(c *Caller) *cobra.Command {
 	cmd.Aliases = []string{"ls"}
 	asJSON := jsonFlag(cmd)
 	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
-		tokens, err := d.Tokens(ctx, a.ID)
+		tokens, err := d.Accounts.Tokens(ctx, a.ID)
 		if err != nil {
 			return err
 		}
@@ -299,9 +299,9 @@ func tokenRevoke(c *Caller) *cobra.Command {
 			ids[i] = id
 		}
 		for _, id := range ids {
-			t, err := d.Token(ctx, id)
+			t, err := d.Accounts.Token(ctx, id)
 			if err == nil {
-				err = d.DeleteToken(ctx, t.Account, id)
+				err = d.Accounts.DeleteToken(ctx, t.Account, id)
 			}
 			if app.KindOf(err) == app.NotFound {
 				return settings.NewProblem(settings.ExitNotFound, err, "Hint: berth token list ACCOUNT shows the tokens of an account.")

@@ -44,7 +44,7 @@ func appEnv(c *Caller) *cobra.Command {
 		case verb == "set":
 			err = setVariables(ctx, c, d, id, rest)
 		default:
-			err = d.ChangeVariables(ctx, id, func(set map[string]string) error { return host.RemoveVariables(set, rest...) })
+			err = d.Apps.ChangeVariables(ctx, id, func(set map[string]string) error { return host.RemoveVariables(set, rest...) })
 		}
 		if app.KindOf(err) == app.NotFound {
 			return settings.NewProblem(settings.ExitNotFound, err, "Hint: berth account show ACCOUNT names its applications, berth app env APP list their variables.")
@@ -63,7 +63,7 @@ func appEnv(c *Caller) *cobra.Command {
 // recordVariables tells the audit log which variables were set or removed: their
 // names alone.
 func recordVariables(ctx context.Context, c *Caller, d *db.DB, id app.ID, verb string, args []string) {
-	apps, err := d.Apps(ctx)
+	apps, err := d.Apps.Apps(ctx)
 	i := slices.IndexFunc(apps, func(a app.App) bool { return a.ID == id })
 	if err != nil || i < 0 { // deleted since
 		apps, i = []app.App{{}}, 0
@@ -86,7 +86,7 @@ type variableView struct {
 }
 
 func listVariables(ctx context.Context, c *Caller, d *db.DB, id app.ID, asJSON, show bool) error {
-	all, err := d.Variables(ctx, id)
+	all, err := d.Apps.Variables(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func setVariables(ctx context.Context, c *Caller, d *db.DB, id app.ID, args []st
 		}
 		change[name] = &text
 	}
-	return d.ChangeVariables(ctx, id, func(set map[string]string) error { return host.ChangeVariables(set, change) })
+	return d.Apps.ChangeVariables(ctx, id, func(set map[string]string) error { return host.ChangeVariables(set, change) })
 }
 
 // readValue reads the standard input to its end, and takes one line's end off.
@@ -164,7 +164,7 @@ func appDeploys(c *Caller) *cobra.Command {
 	cmd.ValidArgsFunction = c.apps
 	asJSON := jsonFlag(cmd)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
-		all, err := d.Deploys(ctx, app.ID(args[0]))
+		all, err := d.History.Deploys(ctx, app.ID(args[0]))
 		if err != nil {
 			return unknownApp(err)
 		}
@@ -205,10 +205,10 @@ func appEvents(c *Caller) *cobra.Command {
 	asJSON := jsonFlag(cmd)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
 		id := app.ID(args[0])
-		if _, err := d.Deploys(ctx, id); app.KindOf(err) == app.NotFound { // which says whether it is there
+		if _, err := d.History.Deploys(ctx, id); app.KindOf(err) == app.NotFound { // which says whether it is there
 			return unknownApp(err)
 		}
-		all, err := d.EventLog(ctx, id)
+		all, err := d.History.EventLog(ctx, id)
 		if err != nil {
 			return err
 		}

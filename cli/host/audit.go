@@ -82,7 +82,7 @@ func audit(c *Caller) *cobra.Command {
 		if q.Account, err = accountOfLog(ctx, d, *of); err != nil {
 			return err
 		}
-		records, err := d.AuditRecords(ctx, q)
+		records, err := d.Audit.Records(ctx, q)
 		if err != nil {
 			return err
 		}

@@ -255,7 +255,7 @@ func (b *hostBackup) addAll(ctx context.Context, w *archive.Writer, store *files
 // that cannot be added keeps no other from being in it: programs own their files,
 // and can make them unreadable.
 func (b *hostBackup) addApps(ctx context.Context, w *archive.Writer, store *files.Store) error {
-	apps, err := b.db.Apps(ctx)
+	apps, err := b.db.Apps.Apps(ctx)
 	if err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (b *hostBackup) drop(w *archive.Writer, id app.ID) {
 
 // newest is the number of an application's newest deploy.
 func newest(ctx context.Context, d *db.DB, id app.ID) (int, error) {
-	all, err := d.Deploys(ctx, id)
+	all, err := d.History.Deploys(ctx, id)
 	if err != nil || len(all) == 0 {
 		return 0, err
 	}
@@ -316,7 +316,7 @@ func (b *hostBackup) compare(ctx context.Context, w *archive.Writer, path string
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	apps, err := d.Apps(ctx)
+	apps, err := d.Apps.Apps(ctx)
 	if err != nil {
 		return nil, err
 	}

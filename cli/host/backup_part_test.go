@@ -25,12 +25,12 @@ import (
 func another(t *testing.T, h *hosted.Directory, id app.ID) app.App {
 	t.Helper()
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}
-	owner, err := h.DB.Apps(t.Context())
+	owner, err := h.DB.Apps.Apps(t.Context())
 	hosted.Must(t, err)
-	a, err := h.DB.Reserve(t.Context(), app.App{ID: id, Account: owner[0].Account, Type: app.Bot, RAM: 100, Wanted: app.WantOnline, Code: app.Code{Main: "a"}}, ids, func(_, _ app.MB) error { return nil })
+	a, err := h.DB.Places(ids).Reserve(t.Context(), app.App{ID: id, Account: owner[0].Account, Type: app.Bot, RAM: 100, Wanted: app.WantOnline, Code: app.Code{Main: "a"}}, func(_, _ app.MB) error { return nil })
 	hosted.Must(t, err)
 	hosted.Must(t, h.Store.Publish(t.Context(), h.Stage(map[string]string{"main": "its"}), id, a.UID))
-	_, err = h.DB.CreateApp(t.Context(), a, app.Deploy{By: a.Account, Kind: app.DeployUpload})
+	_, err = h.DB.Apps.CreateApp(t.Context(), a, app.Deploy{By: a.Account, Kind: app.DeployUpload})
 	hosted.Must(t, err)
 	return a
 }
@@ -77,7 +77,7 @@ func TestBackupWithoutOneApplication(t *testing.T) {
 				t.Error("a part of it was restored")
 			}
 			there := hosted.Open(t, to)
-			if all, err := there.DB.Apps(t.Context()); err != nil || len(all) != 2 {
+			if all, err := there.DB.Apps.Apps(t.Context()); err != nil || len(all) != 2 {
 				t.Errorf("the records tell of %v, %v", all, err)
 			}
 		})
@@ -213,7 +213,7 @@ func TestArchiveOfTheFirstFormat(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	there := hosted.Open(t, to)
-	if vars, err := there.DB.Variables(t.Context(), "shop"); err != nil || len(vars) != 1 || vars[0].Value != "secret-value" {
+	if vars, err := there.DB.Apps.Variables(t.Context(), "shop"); err != nil || len(vars) != 1 || vars[0].Value != "secret-value" {
 		t.Errorf("%v, %v", vars, err)
 	}
 }

@@ -32,7 +32,7 @@ func berthBeside(h *hosted.Directory, args ...string) (code int, stdout, stderr 
 // nothing to undo.
 func settled(t *testing.T, h *hosted.Directory, a app.App) bool {
 	t.Helper()
-	good, err := h.DB.Journals(t.Context(), a.ID)
+	good, err := h.DB.History.Journals(t.Context(), a.ID)
 	hosted.Must(t, err)
 	pending := h.Store.Pending(a.ID, good)
 	hosted.Must(t, h.Store.Settle(t.Context(), a.ID, a.UID, good))
@@ -70,24 +70,24 @@ func TestBackupOfTheWholeHost(t *testing.T) {
 		}
 	}
 	there := hosted.Open(t, to)
-	wantApps, err := h.DB.Apps(t.Context())
+	wantApps, err := h.DB.Apps.Apps(t.Context())
 	hosted.Must(t, err)
-	gotApps, err := there.DB.Apps(t.Context())
+	gotApps, err := there.DB.Apps.Apps(t.Context())
 	hosted.Must(t, err)
 	if fmt.Sprint(gotApps) != fmt.Sprint(wantApps) || len(gotApps) != 1 {
 		t.Errorf("got %+v, want %+v", gotApps, wantApps)
 	}
-	vars, err := there.DB.Variables(t.Context(), "shop")
+	vars, err := there.DB.Apps.Variables(t.Context(), "shop")
 	if err != nil || len(vars) != 1 || vars[0].Value != "secret-value" {
 		t.Errorf("variables %v, %v", vars, err)
 	}
-	if _, _, err := there.DB.AccountByToken(t.Context(), [32]byte{7}); err != nil {
+	if _, _, err := there.DB.Accounts.AccountByToken(t.Context(), [32]byte{7}); err != nil {
 		t.Errorf("the token: %v", err)
 	}
 	if !settled(t, there, gotApps[0]) {
 		t.Error("a boot finds a commit that was cut short")
 	}
-	all, err := there.DB.Deploys(t.Context(), "shop")
+	all, err := there.DB.History.Deploys(t.Context(), "shop")
 	hosted.Must(t, err)
 	_, journals, err := host.WayBack(all, 1)
 	hosted.Must(t, err)
@@ -210,7 +210,7 @@ func TestBackupDuringDeploys(t *testing.T) {
 			t.Fatal(errs)
 		}
 		there := hosted.Open(t, to)
-		all, err := there.DB.Apps(t.Context())
+		all, err := there.DB.Apps.Apps(t.Context())
 		hosted.Must(t, err)
 		settled(t, there, all[0])
 		main, err := os.ReadFile(filepath.Join(there.Store.Dir("shop"), "main"))

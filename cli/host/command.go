@@ -120,9 +120,9 @@ func findAccount(ctx context.Context, d *db.DB, nameOrID string) (app.Account, e
 	var a app.Account
 	id, err := strconv.ParseInt(nameOrID, 10, 64)
 	if err == nil {
-		a, err = d.Account(ctx, app.AccountID(id))
+		a, err = d.Accounts.Account(ctx, app.AccountID(id))
 	} else {
-		a, err = d.AccountByName(ctx, nameOrID)
+		a, err = d.Accounts.AccountByName(ctx, nameOrID)
 	}
 	if app.KindOf(err) == app.NotFound {
 		return a, settings.NewProblem(settings.ExitNotFound, err, "Hint: berth account list shows the accounts.")
@@ -158,7 +158,7 @@ func (c *Caller) print(asJSON bool, v any, table func(out io.Writer)) error {
 // made by then, so that a record which cannot be stored is said, and no failure.
 func (c *Caller) record(ctx context.Context, d *db.DB, of app.AccountID, operation string, id app.ID, detail string) {
 	r := app.AuditRecord{At: time.Now(), Actor: app.Owner, Account: of, Operation: operation, App: id, Detail: detail}
-	if err := d.Record(context.WithoutCancel(ctx), r); err != nil {
+	if err := d.Audit.Record(context.WithoutCancel(ctx), r); err != nil {
 		fmt.Fprintf(c.Stderr, "berth: it was done, but the audit log does not have it: %v\n", err)
 	}
 }

@@ -75,7 +75,7 @@ func (c *Caller) accounts(cmd *cobra.Command, args []string, _ string) ([]string
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return c.remembered(cmd, func(ctx context.Context, d *db.DB) ([]string, error) {
-		all, err := d.Accounts(ctx)
+		all, err := d.Accounts.Accounts(ctx)
 		return wordsOf(all, func(a app.Account) string { return a.Name }), err
 	})
 }
@@ -87,7 +87,7 @@ func (c *Caller) apps(cmd *cobra.Command, args []string, _ string) ([]string, co
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return c.remembered(cmd, func(ctx context.Context, d *db.DB) ([]string, error) {
-		all, err := d.Apps(ctx)
+		all, err := d.Apps.Apps(ctx)
 		return wordsOf(all, func(a app.App) string { return cobra.CompletionWithDesc(string(a.ID), printable(a.Name)) }), err
 	})
 }
@@ -95,10 +95,10 @@ func (c *Caller) apps(cmd *cobra.Command, args []string, _ string) ([]string, co
 // tokens completes every argument to the number of a token.
 func (c *Caller) tokens(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return c.remembered(cmd, func(ctx context.Context, d *db.DB) ([]string, error) {
-		accounts, err := d.Accounts(ctx)
+		accounts, err := d.Accounts.Accounts(ctx)
 		var words []string
 		for _, a := range accounts {
-			all, failed := d.Tokens(ctx, a.ID)
+			all, failed := d.Accounts.Tokens(ctx, a.ID)
 			if failed != nil {
 				return nil, failed
 			}
@@ -121,7 +121,7 @@ func (c *Caller) variables(cmd *cobra.Command, args []string, typed string) ([]s
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	words, directive := c.remembered(cmd, func(ctx context.Context, d *db.DB) ([]string, error) {
-		all, err := d.Variables(ctx, app.ID(args[0]))
+		all, err := d.Apps.Variables(ctx, app.ID(args[0]))
 		end := map[string]string{"set": "="}[args[1]]
 		return wordsOf(all, func(v app.Variable) string { return v.Name + end }), err
 	})

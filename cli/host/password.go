@@ -47,7 +47,7 @@ var panelSettings = []string{"listen", "base_url"}
 // account when there is none at all. On a host from before there was a panel the
 // oldest account becomes that one.
 func administratorOf(ctx context.Context, d *db.DB) (app.Account, error) {
-	all, err := d.Accounts(ctx)
+	all, err := d.Accounts.Accounts(ctx)
 	if err != nil || len(all) == 0 {
 		return app.Account{}, err
 	}
@@ -56,7 +56,7 @@ func administratorOf(ctx context.Context, d *db.DB) (app.Account, error) {
 			return a, nil
 		}
 	}
-	return d.UpdateAccount(ctx, all[0].ID, func(a *app.Account, _ app.MB) error {
+	return d.Accounts.UpdateAccount(ctx, all[0].ID, func(a *app.Account, _ app.MB) error {
 		a.Admin = true
 		return nil
 	})
@@ -66,7 +66,7 @@ func printLink(ctx context.Context, c *Caller, d *db.DB, s settings.Settings, a 
 	if !s.Panel.Enabled {
 		return settings.NewProblem(settings.ExitConfig, errors.New("cannot make a link: the panel is off"), "Hint: set panel.enabled to true, and start berth anew.")
 	}
-	key, err := account.NewSignIns(d, s.Panel.SessionTTL, nil).Invite(ctx, a.ID)
+	key, err := account.NewSignIns(d.SignIns, s.Panel.SessionTTL, nil).Invite(ctx, a.ID)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func accountPassword(c *Caller) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		err = account.NewSignIns(d, s.Panel.SessionTTL, nil).SetPassword(ctx, a, password, 0)
+		err = account.NewSignIns(d.SignIns, s.Panel.SessionTTL, nil).SetPassword(ctx, a, password, 0)
 		if app.KindOf(err) == app.Invalid {
 			return settings.NewProblem(settings.ExitUsage, err, "Hint: nothing was changed.")
 		}

@@ -265,7 +265,7 @@ func warnOfApps(ctx context.Context, s settings.Settings, stderr io.Writer) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	apps, err := d.Apps(ctx)
+	apps, err := d.Apps.Apps(ctx)
 	if err != nil {
 		return err
 	}

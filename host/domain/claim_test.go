@@ -131,7 +131,7 @@ func TestClaimsThatAreRefused(t *testing.T) {
 // unborn claims for a site that is being deployed for the first time.
 func (w *world) unborn(owner app.AccountID) error {
 	w.mustUpload(owner, "half", app.Site)
-	w.ok("leave only the place", w.db.DeleteApp(w.t.Context(), "half"))
+	w.ok("leave only the place", w.db.Apps.DeleteApp(w.t.Context(), "half"))
 	_, err := w.AssignDomain(w.t.Context(), owner, shop, "half")
 	return err
 }
@@ -291,7 +291,7 @@ func TestManyWhoProveAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	claims, err := w.db.Claims(ctx, shop)
+	claims, err := w.db.Names.Claims(ctx, shop)
 	if err != nil || len(claims) != 1 || claims[0].Status != app.DomainVerified {
 		t.Errorf("left are %+v, %v", claims, err)
 	}

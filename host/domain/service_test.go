@@ -41,7 +41,7 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() { _ = w.db.Close() })
 	w.Service = New(Config{
-		Subdomains: w.db, Claims: w.db, Resolver: w, Now: func() time.Time { return w.now },
+		Subdomains: w.db.Names, Claims: w.db.Names, Resolver: w, Now: func() time.Time { return w.now },
 		PerAccount: 3, Own: []string{"apps.example.net"},
 	})
 	return w
@@ -67,7 +67,7 @@ func (w *world) LookupAddresses(_ context.Context, name string) ([]netip.Addr, e
 
 func (w *world) account(name string) app.AccountID {
 	w.t.Helper()
-	a, err := w.db.CreateAccount(w.t.Context(), app.Account{Name: name, TotalRAM: 1000})
+	a, err := w.db.Accounts.CreateAccount(w.t.Context(), app.Account{Name: name, TotalRAM: 1000})
 	w.ok("make an account", err)
 	return a.ID
 }
@@ -75,10 +75,10 @@ func (w *world) account(name string) app.AccountID {
 // upload puts an application in its place and makes it exist.
 func (w *world) upload(owner app.AccountID, id app.ID, t app.Type) error {
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}
-	a, err := w.db.Reserve(w.t.Context(), app.App{ID: id, Account: owner, Type: t, RAM: 10, Wanted: app.WantStopped}, ids,
+	a, err := w.db.Places(ids).Reserve(w.t.Context(), app.App{ID: id, Account: owner, Type: t, RAM: 10, Wanted: app.WantStopped},
 		func(_, _ app.MB) error { return nil })
 	if err == nil {
-		_, err = w.db.CreateApp(w.t.Context(), a, app.Deploy{By: a.Account, Kind: app.DeployUpload})
+		_, err = w.db.Apps.CreateApp(w.t.Context(), a, app.Deploy{By: a.Account, Kind: app.DeployUpload})
 	}
 	return err
 }
@@ -90,7 +90,7 @@ func (w *world) mustUpload(owner app.AccountID, id app.ID, t app.Type) {
 
 func (w *world) remove(id app.ID) {
 	w.t.Helper()
-	w.ok("delete "+string(id), errors.Join(w.db.DeleteApp(w.t.Context(), id), w.db.Release(w.t.Context(), id)))
+	w.ok("delete "+string(id), errors.Join(w.db.Apps.DeleteApp(w.t.Context(), id), w.db.Places(db.IDRange{}).Release(w.t.Context(), id)))
 }
 
 func (w *world) ok(what string, err error) {
@@ -202,10 +202,10 @@ func TestSubdomainsOfSites(t *testing.T) {
 		_, err = w.ReserveSubdomain(ctx, bob, id)
 		w.want("reserve another's site", err, app.Conflict)
 	}
-	w.ok("delete without giving the place back", w.db.DeleteApp(ctx, "shop"))
+	w.ok("delete without giving the place back", w.db.Apps.DeleteApp(ctx, "shop"))
 	_, err = w.ReserveSubdomain(ctx, bob, "shop")
 	w.want("while files have the name", err, app.Conflict)
-	w.ok("give the place back", w.db.Release(ctx, "shop"))
+	w.ok("give the place back", w.db.Places(db.IDRange{}).Release(ctx, "shop"))
 	w.remove("kept")
 	names, err = w.Names(ctx, ana)
 	want[0].Used = false
@@ -241,7 +241,7 @@ func TestNamesGoWithTheAccount(t *testing.T) {
 	ana, bob := w.account("ana"), w.account("bob")
 	_, err := w.ReserveSubdomain(ctx, ana, "blog")
 	w.ok("reserve", err)
-	w.ok("delete the account", w.db.DeleteAccount(ctx, ana))
+	w.ok("delete the account", w.db.Accounts.DeleteAccount(ctx, ana))
 	_, err = w.ReserveSubdomain(ctx, bob, "blog")
 	w.ok("reserve", err)
 	_, err = w.ReserveSubdomain(ctx, ana, "more")

@@ -59,25 +59,26 @@ func Certified(t *testing.T, ready bool) (env map[string]string, expires time.Ti
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner, err := d.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 1000})
+	owner, err := d.Accounts.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 1000})
 	for _, id := range []app.ID{"shop", "blog"} {
 		var a app.App
 		if err == nil {
-			a, err = d.Reserve(t.Context(), app.App{ID: id, Account: owner.ID, Type: app.Site, RAM: 10, Wanted: app.WantStopped},
-				db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}, func(_, _ app.MB) error { return nil })
+			places := d.Places(db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099})
+			a, err = places.Reserve(t.Context(), app.App{ID: id, Account: owner.ID, Type: app.Site, RAM: 10, Wanted: app.WantStopped},
+				func(_, _ app.MB) error { return nil })
 		}
 		if err == nil {
-			_, err = d.CreateApp(t.Context(), a, app.Deploy{By: owner.ID, Kind: app.DeployUpload})
+			_, err = d.Apps.CreateApp(t.Context(), a, app.Deploy{By: owner.ID, Kind: app.DeployUpload})
 		}
 	}
 	for _, name := range []string{"www.example.org", "x.files.example.org"} {
 		var claim app.Domain
 		if err == nil {
 			claim = app.Domain{Name: name, Account: owner.ID, App: "shop", Status: app.DomainUnverified, Proof: "berth=" + name}
-			claim, err = d.AddDomain(t.Context(), claim, func(app.Type, int, []app.Domain) error { return nil })
+			claim, err = d.Names.AddDomain(t.Context(), claim, func(app.Type, int, []app.Domain) error { return nil })
 		}
 		if err == nil {
-			_, err = d.ProveDomain(t.Context(), claim, app.DomainVerified, time.Now())
+			_, err = d.Names.ProveDomain(t.Context(), claim, app.DomainVerified, time.Now())
 		}
 	}
 	for _, c := range []app.Certificate{
@@ -86,7 +87,7 @@ func Certified(t *testing.T, ready bool) (env map[string]string, expires time.Ti
 		{Name: "gone.apps.example.org", Chain: []byte("x"), Key: []byte("secret"), Expires: expires},
 	} {
 		if err == nil {
-			err = d.SaveCertificate(t.Context(), certs.LetsEncrypt, c)
+			err = d.Certificates.SaveCertificate(t.Context(), certs.LetsEncrypt, c)
 		}
 	}
 	if err = errors.Join(err, d.Close()); err != nil {

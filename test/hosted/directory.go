@@ -34,19 +34,19 @@ func New(t *testing.T) *Directory {
 	path := Path(t)
 	Must(t, os.WriteFile(filepath.Join(filepath.Dir(path), "berth.toml"), []byte("rate_limit = 77\n"), 0o600))
 	h := Open(t, path)
-	owner, err := h.DB.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 1024, Plan: "Diamond", Locale: "en-US"})
+	owner, err := h.DB.Accounts.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 1024, Plan: "Diamond", Locale: "en-US"})
 	Must(t, err)
-	_, err = h.DB.InsertToken(t.Context(), owner.ID, [32]byte{7}, "laptop", time.Time{})
+	_, err = h.DB.Accounts.InsertToken(t.Context(), owner.ID, [32]byte{7}, "laptop", time.Time{})
 	Must(t, err)
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}
 	shop := app.App{ID: "shop", Account: owner.ID, Type: app.Site, RAM: 100, Wanted: app.WantOnline, Code: app.Code{Main: "a"}}
-	a, err := h.DB.Reserve(t.Context(), shop, ids, func(_, _ app.MB) error { return nil })
+	a, err := h.DB.Places(ids).Reserve(t.Context(), shop, func(_, _ app.MB) error { return nil })
 	Must(t, err)
 	h.UID = a.UID
 	Must(t, h.Store.Publish(t.Context(), h.Stage(map[string]string{"main": "1", "lib/x": "1"}), "shop", a.UID))
-	_, err = h.DB.CreateApp(t.Context(), a, app.Deploy{By: owner.ID, Kind: app.DeployUpload})
+	_, err = h.DB.Apps.CreateApp(t.Context(), a, app.Deploy{By: owner.ID, Kind: app.DeployUpload})
 	Must(t, err)
-	Must(t, h.DB.ChangeVariables(t.Context(), "shop", func(set map[string]string) error { set["TOKEN"] = "secret-value"; return nil }))
+	Must(t, h.DB.Apps.ChangeVariables(t.Context(), "shop", func(set map[string]string) error { set["TOKEN"] = "secret-value"; return nil }))
 	return h
 }
 
@@ -110,10 +110,10 @@ func (h *Directory) Deploy(stage app.Stage, main string) error {
 	}
 	keep := func(all []app.Deploy) []app.Deploy { return all[:min(3, len(all))] }
 	d := app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: main}, Journal: done.Journal, Kept: done.Bytes}
-	if _, err := h.DB.AddDeploy(ctx, "shop", d, nil, nil, keep); err != nil {
+	if _, err := h.DB.History.AddDeploy(ctx, "shop", d, nil, nil, keep); err != nil {
 		return err
 	}
-	good, err := h.DB.Journals(ctx, "shop")
+	good, err := h.DB.History.Journals(ctx, "shop")
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func newHost(t *testing.T, change func(c *ca.Config, k *CA)) *host {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.db.Close() })
-	h.config.Store = h.db
+	h.config.Store = h.db.Certificates
 	return h
 }
 
@@ -171,7 +171,7 @@ func TestPebbleProofs(t *testing.T) {
 				t.Error("a name that nobody has is shown a certificate")
 			}
 			h.responses.Range(func(key, _ any) bool { t.Errorf("the answer to %v is left", key); return true })
-			all, err := h.db.Certificates(t.Context(), h.ca.Directory)
+			all, err := h.db.Certificates.Certificates(t.Context(), h.ca.Directory)
 			if err != nil || len(all) != 1 || !strings.Contains(string(all[0].Chain), "CERTIFICATE") {
 				t.Errorf("stored are %+v, %v", all, err)
 			}

@@ -46,7 +46,7 @@ func (w *world) ended(id app.ID, e app.Exit) {
 	if e.At.IsZero() {
 		e.At = time.Now()
 	}
-	must(w.t, w.db.RunEnded(w.t.Context(), id, e))
+	must(w.t, w.db.Apps.RunEnded(w.t.Context(), id, e))
 }
 
 // change changes what the host shows of an application.
@@ -114,7 +114,7 @@ func TestRaiseIsRefused(t *testing.T) {
 	p.want(t, "a full account", http.StatusOK, "There is no RAM left to give it")
 	p.lacks(t, "a full account", "/raise")
 
-	teams := account.NewTeams(w.db)
+	teams := account.NewTeams(w.db.Teams)
 	must(t, onlyError(teams.AddMember(t.Context(), w.ana.ID, "shop", w.bob.ID, []string{"status_app"})))
 	delete(w.host.all, "rest")
 	bob := w.as("bob")
@@ -159,7 +159,7 @@ func TestWhy(t *testing.T) {
 	} {
 		w.host.add(w.ana.ID, id, tt.change)
 		add(t, w, id)
-		must(t, w.db.Record(t.Context(), app.AuditRecord{At: time.Now(), Actor: w.bob.ID, Name: "bob", Label: "laptop", Operation: "app.stop", App: "stopped", Status: 200},
+		must(t, w.db.Audit.Record(t.Context(), app.AuditRecord{At: time.Now(), Actor: w.bob.ID, Name: "bob", Label: "laptop", Operation: "app.stop", App: "stopped", Status: 200},
 			app.AuditRecord{At: time.Now(), Name: "eve", Operation: "app.stop", App: "stopped", Status: 403, Refusal: "You may not."}))
 		w.as("ana").get("/apps/"+string(id)).want(t, string(id), http.StatusOK, tt.want)
 	}
@@ -178,7 +178,7 @@ func TestHappenings(t *testing.T) {
 		{Kind: app.HistoryFailure, Deploy: app.DeployCommit, By: 77, Text: "npm ci failed <b>"},
 		{Kind: app.HistoryRefusal, Text: "the host has no node"},
 	} {
-		must(t, w.db.AddHistoryEvent(t.Context(), "shop", h))
+		must(t, w.db.History.AddHistoryEvent(t.Context(), "shop", h))
 	}
 	w.ended("shop", app.Exit{Run: 1, Code: 3, Ran: 90 * time.Second})
 	w.ended("shop", app.Exit{Run: 2, Code: 143, Signal: 15, Asked: true, Ran: time.Hour})
@@ -260,7 +260,7 @@ func TestDeploysAndRollback(t *testing.T) {
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
 	keep := func(all []app.Deploy) []app.Deploy { return all }
-	must(t, onlyError(w.db.AddDeploy(t.Context(), "shop", app.Deploy{By: w.bob.ID, Kind: app.DeployCommit, Bytes: 2048, Note: "left out: .git", Code: app.Code{Main: "x.js"}, Journal: "j"}, nil, nil, keep)))
+	must(t, onlyError(w.db.History.AddDeploy(t.Context(), "shop", app.Deploy{By: w.bob.ID, Kind: app.DeployCommit, Bytes: 2048, Note: "left out: .git", Code: app.Code{Main: "x.js"}, Journal: "j"}, nil, nil, keep)))
 	b := w.as("ana")
 	p := b.get("/apps/shop/deploys")
 	p.want(t, "the list", http.StatusOK, "#2 New code is in place", "in place</span>", "by bob", "2 KB of ZIP", "left out: .git", "x.js", "#1 It was uploaded", "Roll back to #1", "/apps/shop/deploys/1/rollback")
@@ -275,7 +275,7 @@ func TestDeploysAndRollback(t *testing.T) {
 	}
 	w.host.fail = app.Errorf(app.Already, "deploy 2 is the one that the application has now")
 	b.post("/apps/shop/deploys/2/rollback").want(t, "the newest", http.StatusConflict, "Deploy 2 is the one that the application has now.", "#1 It was uploaded")
-	must(t, onlyError(account.NewTeams(w.db).AddMember(t.Context(), w.ana.ID, "shop", w.bob.ID, app.AllPermissions.Names())))
+	must(t, onlyError(account.NewTeams(w.db.Teams).AddMember(t.Context(), w.ana.ID, "shop", w.bob.ID, app.AllPermissions.Names())))
 	bob := w.as("bob")
 	bob.get("/apps/shop/deploys").want(t, "a member", http.StatusNotFound)
 	bob.post("/apps/shop/deploys/1/rollback").want(t, "a member", http.StatusNotFound)

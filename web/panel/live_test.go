@@ -62,7 +62,7 @@ func TestLiveList(t *testing.T) {
 	w.host.add(w.bob.ID, "other")
 	w.host.add(w.bob.ID, "shared")
 	add(t, w, "shared")
-	must(t, onlyError(account.NewTeams(w.db).AddMember(t.Context(), w.bob.ID, "shared", w.ana.ID, []string{"status_app"})))
+	must(t, onlyError(account.NewTeams(w.db.Teams).AddMember(t.Context(), w.bob.ID, "shared", w.ana.ID, []string{"status_app"})))
 	b := w.as("ana")
 	l := w.listen(b, streamOf(t, b.get("/")))
 	l.next("begun")
@@ -127,13 +127,13 @@ func TestLiveEnds(t *testing.T) {
 	}{
 		"sign-out": {[]string{"status_app"}, "/apps/shop", func(_ *world, b *browser) { b.post("/logout") }},
 		"a disabled account": {[]string{"status_app"}, "/", func(w *world, _ *browser) {
-			must(w.t, onlyError(w.db.UpdateAccount(w.t.Context(), w.bob.ID, func(a *app.Account, _ app.MB) error { a.Disabled = true; return nil })))
+			must(w.t, onlyError(w.db.Accounts.UpdateAccount(w.t.Context(), w.bob.ID, func(a *app.Account, _ app.MB) error { a.Disabled = true; return nil })))
 		}},
 		"no member any more": {[]string{"logs_app"}, "/apps/shop/logs", func(w *world, _ *browser) {
-			must(w.t, account.NewTeams(w.db).RemoveMember(w.t.Context(), w.ana.ID, "shop", w.bob.ID))
+			must(w.t, account.NewTeams(w.db.Teams).RemoveMember(w.t.Context(), w.ana.ID, "shop", w.bob.ID))
 		}},
 		"fewer permissions": {[]string{"status_app", "logs_app"}, "/apps/shop/logs", func(w *world, _ *browser) {
-			must(w.t, onlyError(account.NewTeams(w.db).SetMember(w.t.Context(), w.ana.ID, "shop", w.bob.ID, []string{"status_app"})))
+			must(w.t, onlyError(account.NewTeams(w.db.Teams).SetMember(w.t.Context(), w.ana.ID, "shop", w.bob.ID, []string{"status_app"})))
 		}},
 		"the end of the daemon": {[]string{"status_app"}, "/apps/shop", func(w *world, _ *browser) { w.hub.Close() }},
 	} {
@@ -142,7 +142,7 @@ func TestLiveEnds(t *testing.T) {
 			w := newWorld(t)
 			w.host.add(w.ana.ID, "shop")
 			add(t, w, "shop")
-			must(t, onlyError(account.NewTeams(w.db).AddMember(t.Context(), w.ana.ID, "shop", w.bob.ID, tt.what)))
+			must(t, onlyError(account.NewTeams(w.db.Teams).AddMember(t.Context(), w.ana.ID, "shop", w.bob.ID, tt.what)))
 			b := w.as("bob")
 			l := w.listen(b, streamOf(t, b.get(tt.page)))
 			l.next("begun")

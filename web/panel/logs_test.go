@@ -43,7 +43,7 @@ func TestLogs(t *testing.T) {
 	}
 	bob := w.as("bob")
 	bob.get("/apps/shop/logs").want(t, "another's", http.StatusNotFound)
-	must(t, onlyError(account.NewTeams(w.db).AddMember(t.Context(), w.ana.ID, "shop", w.bob.ID, []string{"status_app"})))
+	must(t, onlyError(account.NewTeams(w.db.Teams).AddMember(t.Context(), w.ana.ID, "shop", w.bob.ID, []string{"status_app"})))
 	for _, path := range []string{"/apps/shop/logs", "/apps/shop/logs/download", "/apps/shop/logs?q=x"} {
 		bob.get(path).want(t, "a member without logs_app: "+path, http.StatusForbidden, "logs_app")
 	}

@@ -144,7 +144,7 @@ func TestAuditPages(t *testing.T) {
 		all = append(all, app.AuditRecord{At: time.Now(), Actor: w.bob.ID, Name: "bob", Operation: "app.start", App: "shop", Detail: fmt.Sprintf("number=%d.", i), Status: 200})
 	}
 	all = append(all, app.AuditRecord{At: time.Now(), Actor: app.Stranger, Operation: "session.failed", Detail: "<b>", Status: 401, Refusal: "No."}, app.AuditRecord{At: time.Now(), Operation: "account.create"})
-	must(t, w.db.Record(t.Context(), all...))
+	must(t, w.db.Audit.Record(t.Context(), all...))
 	b := w.as("ana")
 	b.get("/host/audit").want(t, "all", http.StatusOK, "&lt;b&gt;", "401 No.", "somebody unknown", "owner of the host")
 	p := b.get("/host/audit?account=bob&operation=app.start")

@@ -167,7 +167,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("something was done: %v", w.host.done)
 	}
 	delete(b.header, "Sec-Fetch-Site")
-	must(t, onlyError(w.db.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Disabled = true; return nil })))
+	must(t, onlyError(w.db.Accounts.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Disabled = true; return nil })))
 	b.get("/").leads(t, "a disabled account", "/login")
 }
 
@@ -180,7 +180,7 @@ func TestTeams(t *testing.T) {
 	add(t, w, "shop")
 	b := w.as("bob")
 	b.get("/").want(t, "no member", http.StatusOK, "No applications yet")
-	teams := account.NewTeams(w.db)
+	teams := account.NewTeams(w.db.Teams)
 	must(t, onlyError(teams.AddMember(t.Context(), w.ana.ID, "shop", w.bob.ID, []string{"start_app", "restart_app"})))
 	p := b.get("/")
 	p.want(t, "a member", http.StatusOK, "The shop", "of ana", "/apps/shop/restart")
@@ -219,7 +219,7 @@ func TestTokens(t *testing.T) {
 		}
 		return found[1]
 	}
-	service := account.New(w.db)
+	service := account.New(w.db.Accounts)
 	first := secret(b.post("/account/tokens", "label", "laptop", "expires", "168"), "a new one")
 	_, token, err := service.Authenticate(t.Context(), first)
 	if err != nil || token.Label != "laptop" || time.Until(token.Expires) > 168*time.Hour || time.Until(token.Expires) < 167*time.Hour {

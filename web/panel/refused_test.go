@@ -108,7 +108,7 @@ func TestPanicsBesideARequest(t *testing.T) {
 	})
 	seed(w)
 	w.host.deployed = func(context.Context, string) (app.Deployed, error) { panic("a strange ZIP") }
-	must(t, onlyError(w.db.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Admin = true; return nil })))
+	must(t, onlyError(w.db.Accounts.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Admin = true; return nil })))
 	b := w.as("ana")
 	to := b.upload("/upload", "PK").Header.Get("Location")
 	b.post("/host/doctor").leads(t, "the examination", "/host#doctor")

@@ -11,7 +11,7 @@ import (
 // seed gives ana, who looks after the host, something on every page.
 func seed(w *world) {
 	w.t.Helper()
-	must(w.t, onlyError(w.db.UpdateAccount(w.t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Admin = true; return nil })))
+	must(w.t, onlyError(w.db.Accounts.UpdateAccount(w.t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Admin = true; return nil })))
 	w.host.add(w.ana.ID, "shop", func(s *app.Snapshot) { s.Type, s.AutoRestart = app.Site, true })
 	w.host.add(w.ana.ID, "bot", func(s *app.Snapshot) { s.Name = `<b>"bot"` })
 	must(w.t, addApp(w.t, w, "shop"))

@@ -46,7 +46,7 @@ func (r records) Deploys(ctx context.Context, owner app.AccountID, id app.ID) ([
 	if _, err := r.w.host.App(owner, id); err != nil {
 		return nil, err
 	}
-	all, err := r.w.db.Deploys(ctx, id)
+	all, err := r.w.db.History.Deploys(ctx, id)
 	for i := range all {
 		all[i].Back = i > 0
 	}
@@ -61,7 +61,7 @@ func (r records) EventLog(ctx context.Context, _ app.AccountID, id app.ID) ([]ap
 	if s, _ := r.w.host.Find(id); s.State == app.Preparing {
 		return nil, app.Errorf(app.Conflict, "it is being deployed for the first time")
 	}
-	return r.w.db.EventLog(ctx, id)
+	return r.w.db.History.EventLog(ctx, id)
 }
 
 // printed are real logs, but for the output of a build that a test gives.

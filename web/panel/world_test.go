@@ -52,18 +52,18 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	t.Cleanup(func() { must(t, past.Close()) })
 	w := &world{t: t, db: store, past: past, host: newApps(), acts: &acts{}}
 	w.printed = newPrinted(t, w.host)
-	teams := account.NewTeams(store)
+	teams := account.NewTeams(store.Teams)
 	w.hub = watch.NewHub(watch.Access{Find: w.host.Find, Authorize: teams.Authorize, Memberships: teams.Memberships}, w.printed.follow)
 	t.Cleanup(w.work.Wait)
-	w.signIns = account.NewSignIns(store, time.Hour, []byte("key"))
+	w.signIns = account.NewSignIns(store.SignIns, time.Hour, []byte("key"))
 	w.ana, w.bob = w.person("ana"), w.person("bob")
 	w.config = Config{
 		Services: app.Services{
 			Applications: records{w.host, w}, Settings: w.host, Deployments: records{w.host, w}, Contents: w.host, Logs: w.printed, Feed: w.hub,
-			Accounts: account.New(store), Links: w.host, Teams: teams, Names: w.host, Metrics: past.Range, Record: w.acts.Record,
+			Accounts: account.New(store.Accounts), Links: w.host, Teams: teams, Names: w.host, Metrics: past.Range, Record: w.acts.Record,
 		},
-		SignIns: w.signIns, Tokens: account.NewTokens(store), Admin: account.NewAdmin(store, w.signIns),
-		Account: store.Account, AuditRecords: store.AuditRecords,
+		SignIns: w.signIns, Tokens: account.NewTokens(store.Accounts), Admin: account.NewAdmin(store.Accounts, w.signIns),
+		Account: store.Accounts.Account, AuditRecords: store.Audit.Records,
 		Examine: func(context.Context) []app.Finding {
 			return []app.Finding{
 				{Name: "limit", Verdict: "ok", Text: "enforced"},
@@ -93,7 +93,7 @@ func (w *world) person(name string) app.Account {
 	w.t.Helper()
 	a, err := account.NewAccount(name, 2048)
 	must(w.t, err)
-	a, err = w.db.CreateAccount(w.t.Context(), a)
+	a, err = w.db.Accounts.CreateAccount(w.t.Context(), a)
 	must(w.t, err)
 	must(w.t, w.signIns.SetPassword(w.t.Context(), a, password, 0))
 	return a

@@ -39,13 +39,13 @@ func TestSubdomainsOfTheFourthSchema(t *testing.T) {
 			VALUES ('shop', '', '', 1, 'online', 7, '', '', '', '', '', 1, 3, 9), ('1745338954955', '', '', 0, 'online', 8, '', '', '', '', '', 1, 3, 9);`)
 	must(t, errors.Join(err, pool.Close()))
 	db := openAt(t, path, time.Now)
-	names, err := db.Names(t.Context(), 1)
+	names, err := db.Names.Names(t.Context(), 1)
 	want := []app.Subdomain{{ID: "shop", Account: 1, Used: true, CreatedAt: time.UnixMilli(7).UTC()}}
 	if err != nil || !reflect.DeepEqual(names.Subdomains, want) {
 		t.Errorf("got %+v, %v; want %+v", names.Subdomains, err, want)
 	}
-	must(t, errors.Join(db.DeleteApp(t.Context(), "shop"), db.Release(t.Context(), "shop")))
-	_, err = db.Subdomain(t.Context(), "shop")
+	must(t, errors.Join(db.Apps.DeleteApp(t.Context(), "shop"), db.Places(IDRange{}).Release(t.Context(), "shop")))
+	_, err = db.Names.Subdomain(t.Context(), "shop")
 	wantKind(t, "after the site", err, app.NotFound)
 }
 
@@ -53,9 +53,9 @@ func anySite(app.Type, int, []app.Domain) error { return nil }
 
 func mustSite(t *testing.T, db *DB, owner app.AccountID, id app.ID) {
 	t.Helper()
-	a, err := db.Reserve(t.Context(), app.App{ID: id, Account: owner, RAM: 1, Type: app.Site, Wanted: app.WantOnline}, pool, anything)
+	a, err := db.Places(pool).Reserve(t.Context(), app.App{ID: id, Account: owner, RAM: 1, Type: app.Site, Wanted: app.WantOnline}, anything)
 	must(t, err)
-	_, err = db.CreateApp(t.Context(), a, first(a))
+	_, err = db.Apps.CreateApp(t.Context(), a, first(a))
 	must(t, err)
 }
 
@@ -64,18 +64,18 @@ func TestSubdomainsOfReservations(t *testing.T) {
 	db, _ := openTemp(t)
 	ctx := t.Context()
 	owner := mustAccount(t, db, "ana", 512).ID
-	_, err := db.ReserveSubdomain(ctx, owner, "kept", func(int) error { return nil })
+	_, err := db.Names.ReserveSubdomain(ctx, owner, "kept", func(int) error { return nil })
 	must(t, err)
 	for _, id := range []app.ID{"shop", "kept"} {
-		_, err := db.Reserve(ctx, app.App{ID: id, Account: owner, RAM: 1, Type: app.Site}, pool, anything)
+		_, err := db.Places(pool).Reserve(ctx, app.App{ID: id, Account: owner, RAM: 1, Type: app.Site}, anything)
 		must(t, err)
 	}
-	if names, err := db.Names(ctx, owner); err != nil || len(names.Subdomains) != 2 || !names.Subdomains[1].Used {
+	if names, err := db.Names.Names(ctx, owner); err != nil || len(names.Subdomains) != 2 || !names.Subdomains[1].Used {
 		t.Errorf("while it is deployed: %+v, %v", names, err)
 	}
-	_, err = db.DropReservations(ctx)
+	_, err = db.Places(pool).DropReservations(ctx)
 	must(t, err)
-	names, err := db.Names(ctx, owner)
+	names, err := db.Names.Names(ctx, owner)
 	if err != nil || len(names.Subdomains) != 1 || names.Subdomains[0].ID != "kept" || names.Subdomains[0].Used {
 		t.Errorf("after a crash: %+v, %v", names, err)
 	}
@@ -89,14 +89,14 @@ func TestDomainAfterARestart(t *testing.T) {
 	owner := mustAccount(t, db, "ana", 512).ID
 	mustSite(t, db, owner, "shop")
 	claim := app.Domain{Name: "a.example", Account: owner, App: "shop", Status: app.DomainUnverified, Proof: "berth=0123456789012345"}
-	d, err := db.AddDomain(ctx, claim, func(typ app.Type, held int, claims []app.Domain) error {
+	d, err := db.Names.AddDomain(ctx, claim, func(typ app.Type, held int, claims []app.Domain) error {
 		if typ != app.Site || held != 0 || len(claims) != 0 {
 			t.Errorf("asked with %d, %d and %v", typ, held, claims)
 		}
 		return nil
 	})
 	must(t, err)
-	d, err = db.ProveDomain(ctx, d, app.DomainVerified, clock.now().Add(time.Minute))
+	d, err = db.Names.ProveDomain(ctx, d, app.DomainVerified, clock.now().Add(time.Minute))
 	must(t, err)
 	must(t, db.Close())
 
@@ -104,7 +104,7 @@ func TestDomainAfterARestart(t *testing.T) {
 	want := claim
 	want.Status, want.CreatedAt = app.DomainVerified, clock.now().Truncate(time.Millisecond)
 	want.CheckedAt = want.CreatedAt.Add(time.Minute)
-	all, err := db.Claims(ctx, "a.example")
+	all, err := db.Names.Claims(ctx, "a.example")
 	if err != nil || !reflect.DeepEqual(all, []app.Domain{want}) || !reflect.DeepEqual(d, want) {
 		t.Errorf("got %+v and %+v, %v; want %+v", d, all, err, want)
 	}
@@ -118,19 +118,19 @@ func TestOneAccountHasADomain(t *testing.T) {
 		owner := mustAccount(t, db, name, 512).ID
 		mustSite(t, db, owner, app.ID(name))
 		claim := app.Domain{Name: "a.example", Account: owner, App: app.ID(name), Status: app.DomainVerified, Proof: "berth=0123456789012345" + name}
-		_, err := db.AddDomain(ctx, claim, anySite)
+		_, err := db.Names.AddDomain(ctx, claim, anySite)
 		if i == 0 {
 			must(t, err)
-			_, err = db.AddDomain(ctx, claim, anySite)
+			_, err = db.Names.AddDomain(ctx, claim, anySite)
 		}
 		wantKind(t, "a second one", err, app.Conflict)
 	}
 	refused := errors.New("refused")
-	_, err := db.AssignDomain(ctx, 1, "a.example", "ana", func(app.Type) error { return refused })
+	_, err := db.Names.AssignDomain(ctx, 1, "a.example", "ana", func(app.Type) error { return refused })
 	if !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
-	wantKind(t, "release", db.ReleaseSubdomain(ctx, "nobodys", func(app.Subdomain) error { return nil }), app.NotFound)
+	wantKind(t, "release", db.Names.ReleaseSubdomain(ctx, "nobodys", func(app.Subdomain) error { return nil }), app.NotFound)
 }
 
 func TestVerifiedDomains(t *testing.T) {
@@ -140,14 +140,14 @@ func TestVerifiedDomains(t *testing.T) {
 	mustSite(t, db, owner, "shop")
 	for name, status := range map[string]app.DomainStatus{"a.example": app.DomainVerified, "b.example": app.DomainFailed, "c.example": app.DomainUnverified} {
 		claim := app.Domain{Name: name, Account: owner, App: "shop", Status: status, Proof: "berth=0123456789012345" + name}
-		_, err := db.AddDomain(ctx, claim, anySite)
+		_, err := db.Names.AddDomain(ctx, claim, anySite)
 		must(t, err)
 	}
-	if all, err := db.VerifiedDomains(ctx); err != nil || !reflect.DeepEqual(all, map[string]string{"a.example": "shop"}) {
+	if all, err := db.Names.VerifiedDomains(ctx); err != nil || !reflect.DeepEqual(all, map[string]string{"a.example": "shop"}) {
 		t.Errorf("got %v, %v", all, err)
 	}
-	must(t, db.DeleteApp(ctx, "shop"))
-	if all, err := db.VerifiedDomains(ctx); err != nil || len(all) != 0 {
+	must(t, db.Apps.DeleteApp(ctx, "shop"))
+	if all, err := db.Names.VerifiedDomains(ctx); err != nil || len(all) != 0 {
 		t.Errorf("after its application: %v, %v", all, err)
 	}
 }

@@ -22,7 +22,7 @@ func first(a app.App) app.Deploy { return app.Deploy{By: a.Account, Kind: app.De
 func everything(all []app.Deploy) []app.Deploy { return all }
 
 func setCode(db *DB, id app.ID, c app.Code, auto bool) error {
-	_, err := db.AddDeploy(context.Background(), id, app.Deploy{Kind: app.DeployCommit, Code: c, Auto: auto}, nil, nil, everything)
+	_, err := db.History.AddDeploy(context.Background(), id, app.Deploy{Kind: app.DeployCommit, Code: c, Auto: auto}, nil, nil, everything)
 	return err
 }
 
@@ -32,7 +32,7 @@ func TestDeploys(t *testing.T) {
 	owner := mustAccount(t, db, "ana", 512).ID
 	shop := mustApp(t, db, owner, "shop", 100)
 	mustApp(t, db, owner, "forum", 100)
-	begin, err := db.Deploys(ctx, "shop")
+	begin, err := db.History.Deploys(ctx, "shop")
 	must(t, err)
 	want := []app.Deploy{{Number: 1, At: moment(stamp(clock.now())), By: owner, Kind: app.DeployUpload, Bytes: 9, Code: shop.Code, Auto: shop.AutoRestart}}
 	if !reflect.DeepEqual(begin, want) {
@@ -40,7 +40,7 @@ func TestDeploys(t *testing.T) {
 	}
 	clock.advance(time.Hour)
 	add := func(n int) app.Deploy {
-		d, err := db.AddDeploy(ctx, "shop", app.Deploy{
+		d, err := db.History.AddDeploy(ctx, "shop", app.Deploy{
 			By: 77, Kind: app.DeployCommit, Bytes: 5, Code: app.Code{Main: fmt.Sprint(n), Lang: "x", Version: "v", Start: "s", Build: "b", Packages: "p", Health: "/up"}, Auto: true,
 			Note: "a note", Journal: fmt.Sprint("journal", n), Kept: 100,
 		}, nil, nil, func(all []app.Deploy) []app.Deploy {
@@ -60,7 +60,7 @@ func TestDeploys(t *testing.T) {
 	for n := 2; n <= 6; n++ {
 		last = append([]app.Deploy{add(n)}, last...)
 	}
-	got, err := db.Deploys(ctx, "shop")
+	got, err := db.History.Deploys(ctx, "shop")
 	must(t, err)
 	last = last[:3]
 	last[2].Journal = ""
@@ -70,17 +70,17 @@ func TestDeploys(t *testing.T) {
 	if a := oneApp(t, db, "shop"); a.Code != last[0].Code || !a.AutoRestart {
 		t.Errorf("the application is %+v", a)
 	}
-	journals, err := db.Journals(ctx, "shop")
+	journals, err := db.History.Journals(ctx, "shop")
 	if slices.Sort(journals); err != nil || !slices.Equal(journals, []string{"journal5", "journal6"}) {
 		t.Errorf("journals %v, %v", journals, err)
 	}
-	if other, err := db.Deploys(ctx, "forum"); err != nil || len(other) != 1 {
+	if other, err := db.History.Deploys(ctx, "forum"); err != nil || len(other) != 1 {
 		t.Errorf("another application: %+v, %v", other, err)
 	}
-	must(t, db.DeleteApp(ctx, "shop"))
-	_, err = db.Deploys(ctx, "shop")
+	must(t, db.Apps.DeleteApp(ctx, "shop"))
+	_, err = db.History.Deploys(ctx, "shop")
 	wantKind(t, "deploys of what was deleted", err, app.NotFound)
-	if journals, err := db.Journals(ctx, "shop"); err != nil || len(journals) != 0 {
+	if journals, err := db.History.Journals(ctx, "shop"); err != nil || len(journals) != 0 {
 		t.Errorf("journals of what was deleted: %v, %v", journals, err)
 	}
 	wantKind(t, "a deploy of what was deleted", setCode(db, "shop", app.Code{}, true), app.NotFound)
@@ -99,9 +99,9 @@ func TestAddDeployIsOneTransaction(t *testing.T) {
 	ctx := t.Context()
 	owner := mustAccount(t, db, "ana", 512).ID
 	before := mustApp(t, db, owner, "shop", 100)
-	must(t, db.ChangeVariables(ctx, "shop", func(set map[string]string) error { set["OLD"] = "1"; return nil }))
+	must(t, db.Apps.ChangeVariables(ctx, "shop", func(set map[string]string) error { set["OLD"] = "1"; return nil }))
 	bad := app.Deploy{Kind: "perhaps", Code: app.Code{Main: "new"}, Journal: "j"}
-	if _, err := db.AddDeploy(ctx, "shop", bad, []app.Variable{}, nil, everything); err == nil {
+	if _, err := db.History.AddDeploy(ctx, "shop", bad, []app.Variable{}, nil, everything); err == nil {
 		t.Error("a kind that is none was taken")
 	}
 	if got := oneApp(t, db, "shop"); !reflect.DeepEqual(got, before) {
@@ -109,10 +109,10 @@ func TestAddDeployIsOneTransaction(t *testing.T) {
 	}
 	wantVariables(t, db, "shop", app.Variable{Name: "OLD", Value: "1"})
 	bad.Kind = app.DeployRestore
-	_, err := db.AddDeploy(ctx, "shop", bad, []app.Variable{{Name: "NEW", Value: "2"}}, nil, everything)
+	_, err := db.History.AddDeploy(ctx, "shop", bad, []app.Variable{{Name: "NEW", Value: "2"}}, nil, everything)
 	must(t, err)
 	wantVariables(t, db, "shop", app.Variable{Name: "NEW", Value: "2"})
-	if _, err := db.AddDeploy(ctx, "shop", bad, nil, nil, everything); err == nil {
+	if _, err := db.History.AddDeploy(ctx, "shop", bad, nil, nil, everything); err == nil {
 		t.Error("one journal for two deploys was taken")
 	}
 }
@@ -157,12 +157,12 @@ func TestAddDeployNamesTheRun(t *testing.T) {
 	db, clock := openTemp(t)
 	ctx := t.Context()
 	mustApp(t, db, mustAccount(t, db, "ana", 512).ID, "shop", 100)
-	must(t, db.RunStarted(ctx, "shop", 3, clock.now()))
+	must(t, db.Apps.RunStarted(ctx, "shop", 3, clock.now()))
 	started := clock.now().Add(time.Minute).Truncate(time.Millisecond)
 	for _, c := range []struct{ run, want int }{{0, 3}, {7, 7}, {0, 7}} {
-		_, err := db.AddDeploy(ctx, "shop", app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: "x", Health: "/up"}, Run: c.run, Started: started}, nil, nil, everything)
+		_, err := db.History.AddDeploy(ctx, "shop", app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: "x", Health: "/up"}, Run: c.run, Started: started}, nil, nil, everything)
 		must(t, err)
-		all, err := db.Apps(ctx)
+		all, err := db.Apps.Apps(ctx)
 		must(t, err)
 		if a := all[0]; a.LastRun != c.want || a.StartedAt.Equal(started) != (c.want == 7) || a.Code.Health != "/up" {
 			t.Errorf("after run %d it is %+v", c.run, a)
@@ -176,8 +176,8 @@ func TestAddDeployRecordsWhatIsWanted(t *testing.T) {
 	db, clock := openTemp(t)
 	ctx := t.Context()
 	mustApp(t, db, mustAccount(t, db, "ana", 512).ID, "shop", 100)
-	must(t, db.SetWanted(ctx, "shop", app.WantStopped))
-	must(t, db.RunEnded(ctx, "shop", app.Exit{Run: 3, At: clock.now(), Code: 1}))
+	must(t, db.Apps.SetWanted(ctx, "shop", app.WantStopped))
+	must(t, db.Apps.RunEnded(ctx, "shop", app.Exit{Run: 3, At: clock.now(), Code: 1}))
 	online := func() app.Wanted { return app.WantOnline }
 	stopped := func() app.Wanted { return app.WantStopped }
 	for _, c := range []struct {
@@ -194,9 +194,9 @@ func TestAddDeployRecordsWhatIsWanted(t *testing.T) {
 		{"one whose run has ended", app.DeployCommit, 5, stopped, app.WantStopped, true},
 	} {
 		if c.run == 5 {
-			must(t, db.RunEnded(ctx, "shop", app.Exit{Run: 5, At: clock.now(), Code: 0}))
+			must(t, db.Apps.RunEnded(ctx, "shop", app.Exit{Run: 5, At: clock.now(), Code: 0}))
 		}
-		_, err := db.AddDeploy(ctx, "shop", app.Deploy{Kind: c.kind, Code: app.Code{Main: "x"}, Run: c.run, Started: clock.now()}, nil, c.wanted, everything)
+		_, err := db.History.AddDeploy(ctx, "shop", app.Deploy{Kind: c.kind, Code: app.Code{Main: "x"}, Run: c.run, Started: clock.now()}, nil, c.wanted, everything)
 		if (err != nil) != (c.kind == "perhaps") {
 			t.Errorf("%s: %v", c.name, err)
 		}

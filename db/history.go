@@ -1,0 +1,187 @@
+package db
+
+import (
+	"context"
+
+	"berth/app"
+)
+
+// History remembers how the code of applications came to be, and what else happened to
+// them.
+type History struct{ db *DB }
+
+const deployColumns = `number, at, by, kind, bytes, main, lang, version, start_command, build_command,
+	packages, auto_restart, note, journal, kept, health`
+
+// AddDeploy records a successful deployment of an application that exists, and
+// with it, in the same transaction, what it decided: from here on its journal
+// is good, and d.Run, if there is one, the run that goes on: an exit from before
+// it is no longer shown. d.Number is given to it; the time is now unless d has one.
+// Unless variables is nil they become the application's only ones.
+//
+// wanted is asked within the transaction what the owner wants from here on: what
+// SetWanted stores after the answer comes after the deploy. When it is nil that
+// stays. retain gets the history, newest first, and returns what there is to remember
+// of it: those it leaves out are forgotten. It returns the deploy as it is
+// recorded, or fails with app.NotFound.
+func (s History) AddDeploy(
+	ctx context.Context, id app.ID, d app.Deploy, variables []app.Variable,
+	wanted func() app.Wanted, retain func([]app.Deploy) []app.Deploy,
+) (app.Deploy, error) {
+	if d.At.IsZero() {
+		d.At = s.db.now()
+	}
+	d.At = stored(d.At)
+	return put(ctx, s.db, "record the deployment", func(t tx) (app.Deploy, error) {
+		if err := t.change(noApp(id), `UPDATE app SET main = ?2, lang = ?3, version = ?4,
+			start_command = ?5, build_command = ?6, packages = ?7, auto_restart = ?8, health = ?9 WHERE id = ?1`,
+			id, d.Code.Main, d.Code.Lang, d.Code.Version, d.Code.Start, d.Code.Build, d.Code.Packages, d.Auto, d.Code.Health); err != nil {
+			return d, err
+		}
+		if d.Run > 0 {
+			if err := setRun(t, id, d.Run, d.Started); err != nil {
+				return d, err
+			}
+			if err := t.exec("UPDATE app SET last_exit = NULL WHERE id = ? AND last_exit < ?", id, d.Run); err != nil {
+				return d, err
+			}
+		}
+		if wanted != nil {
+			if err := t.exec("UPDATE app SET wanted = ? WHERE id = ?", wanted(), id); err != nil {
+				return d, err
+			}
+		}
+		if variables != nil {
+			if err := replaceVariables(t, id, variables); err != nil {
+				return d, err
+			}
+		}
+		return addDeploy(t, id, d, retain)
+	})
+}
+
+// addDeploy numbers a deploy and writes the history with it anew.
+func addDeploy(t tx, id app.ID, d app.Deploy, retain func([]app.Deploy) []app.Deploy) (app.Deploy, error) {
+	history, err := deploysOf(t, id)
+	if err != nil {
+		return d, err
+	}
+	d.Number = 1
+	if len(history) > 0 {
+		d.Number = history[0].Number + 1
+	}
+	if err := t.exec("DELETE FROM deploy WHERE app = ?", id); err != nil {
+		return d, err
+	}
+	for _, d := range retain(append([]app.Deploy{d}, history...)) {
+		if err := insertDeploy(t, id, d); err != nil {
+			return d, err
+		}
+	}
+	return d, deployed(t, id, d)
+}
+
+// deployed adds a deploy to what happened.
+func deployed(t tx, id app.ID, d app.Deploy) error {
+	return addHistoryEvent(t, id, app.HistoryEvent{At: d.At, Kind: app.HistoryDeploy, Deploy: d.Kind, By: d.By, Text: d.Note})
+}
+
+func insertDeploy(t tx, id app.ID, d app.Deploy) error {
+	c := d.Code
+	return t.exec("INSERT INTO deploy (app, "+deployColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		id, d.Number, stamp(d.At), d.By, d.Kind, d.Bytes, c.Main, c.Lang, c.Version, c.Start, c.Build, c.Packages,
+		d.Auto, d.Note, d.Journal, d.Kept, c.Health)
+}
+
+// replaceVariables makes these the only variables of an application.
+func replaceVariables(t tx, id app.ID, variables []app.Variable) error {
+	if err := t.exec("DELETE FROM env WHERE app = ?", id); err != nil {
+		return err
+	}
+	for _, v := range variables {
+		if err := t.exec("INSERT INTO env (app, name, value) VALUES (?, ?, ?)", id, v.Name, v.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Deploys returns the history of an application, newest first, or fails with
+// app.NotFound.
+func (s History) Deploys(ctx context.Context, id app.ID) ([]app.Deploy, error) {
+	return get(ctx, s.db, "list the deployments", func(t tx) ([]app.Deploy, error) {
+		if err := mustExist(t, id); err != nil {
+			return nil, err
+		}
+		return deploysOf(t, id)
+	})
+}
+
+func deploysOf(t tx, id app.ID) ([]app.Deploy, error) {
+	return all(t, func(row scanner) (d app.Deploy, err error) {
+		c := &d.Code
+		err = row.Scan(&d.Number, asTime(&d.At), &d.By, &d.Kind, &d.Bytes, &c.Main, &c.Lang, &c.Version, &c.Start, &c.Build, &c.Packages,
+			&d.Auto, &d.Note, &d.Journal, &d.Kept, &c.Health)
+		return d, err
+	}, "SELECT "+deployColumns+" FROM deploy WHERE app = ? ORDER BY number DESC", id)
+}
+
+// Journals returns the names of the good journals of an application, none for
+// one that does not exist.
+func (s History) Journals(ctx context.Context, id app.ID) ([]string, error) {
+	return getAll(ctx, s.db, "list the journals", value[string], "SELECT journal FROM deploy WHERE app = ? AND journal <> ''", id)
+}
+
+// DropJournal forgets a journal of an application, not its deploy, which can
+// then not be taken back any more. It fails with app.NotFound.
+func (s History) DropJournal(ctx context.Context, id app.ID, journal string) error {
+	return s.db.update(ctx, "forget a journal", noApp(id), "UPDATE deploy SET journal = '', kept = 0 WHERE app = ? AND journal = ?", id, journal)
+}
+
+// eventsKept is how many events of one application are remembered.
+const eventsKept = 50
+
+// AddHistoryEvent remembers what happened to an application, and forgets all but
+// the last 50. The number is given to it; the time is now unless it has one. Exits
+// and successful deploys are remembered with their records: RunEnded, CreateApp,
+// AddDeploy. It fails with app.NotFound.
+func (s History) AddHistoryEvent(ctx context.Context, id app.ID, p app.HistoryEvent) error {
+	if p.At.IsZero() {
+		p.At = s.db.now()
+	}
+	return s.db.write(ctx, "remember what happened", func(t tx) error {
+		if err := mustExist(t, id); err != nil {
+			return err
+		}
+		return addHistoryEvent(t, id, p)
+	})
+}
+
+func addHistoryEvent(t tx, id app.ID, p app.HistoryEvent) error {
+	var run, ran, code, signal, oom, peak, limit, asked any
+	if e := p.Exit; e != nil {
+		run, ran, code, signal, oom, peak, limit, asked = e.Run, e.Ran.Milliseconds(), e.Code, e.Signal, e.OOM, e.PeakBytes, e.LimitMB, e.Asked
+	}
+	if err := t.exec(`INSERT INTO event
+		(app, number, at, kind, run, ran_ms, code, signal, oom, peak_bytes, limit_mb, asked, deploy, by, text)
+		VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM event WHERE app = ?1), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		id, stamp(p.At), p.Kind, run, ran, code, signal, oom, peak, limit, asked, p.Deploy, p.By, p.Text); err != nil {
+		return err
+	}
+	return t.exec("DELETE FROM event WHERE app = ?1 AND number <= (SELECT max(number) FROM event WHERE app = ?1) - ?2", id, eventsKept)
+}
+
+// EventLog returns what happened to an application, newest first; nothing for
+// one that does not exist.
+func (s History) EventLog(ctx context.Context, id app.ID) ([]app.HistoryEvent, error) {
+	scan := func(row scanner) (p app.HistoryEvent, err error) {
+		var e app.Exit
+		err = row.Scan(append([]any{&p.Number, asTime(&p.At), &p.Kind, &p.Deploy, &p.By, &p.Text}, exitInto(&e)...)...)
+		if p.Kind == app.HistoryExit {
+			p.Exit = &e
+		}
+		return p, err
+	}
+	return getAll(ctx, s.db, "list what happened", scan, `SELECT number, at, kind, deploy, by, text,
+		run, at, ran_ms, code, signal, oom, peak_bytes, limit_mb, asked FROM event WHERE app = ? ORDER BY number DESC`, id)
+}
