@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -16,8 +18,8 @@ import (
 // then every line costs nothing but its place in the count.
 const retryAfter = time.Second
 
-// lookAgain is how often a file that is written to is looked for by its name.
-const lookAgain = time.Second
+// checkAgain is how often a file that is written to is checked for its name.
+const checkAgain = time.Second
 
 // file is what is needed of the current file.
 type file interface {
@@ -41,8 +43,8 @@ type files struct {
 	lost  int   // lines not written since it failed
 	tried time.Time
 
-	looked time.Time // when the current file was looked for by its name
-	anew   bool      // it, or its directory, had to be made again
+	checked time.Time // when the current file was checked for its name
+	anew    bool      // it, or its directory, had to be made again
 }
 
 // path returns the name of the i-th file, 0 being the current one.
@@ -116,7 +118,7 @@ func inode(st os.FileInfo) uint64 {
 // where the write begins, and reports whether somebody had removed the file, or all
 // of them, since the last time. That it fails shows when the write does.
 func (f *files) prepare(at time.Time) (anew bool) {
-	f.look(at)
+	f.check(at)
 	if f.err == nil {
 		_ = f.ready()
 	}
@@ -124,15 +126,15 @@ func (f *files) prepare(at time.Time) (anew bool) {
 	return anew
 }
 
-// look finds out now and then whether the current file has its name still. Where
+// check finds out now and then whether the current file has its name still. Where
 // somebody removed that, another file gets it: nobody could read what is written
 // to the old one.
-func (f *files) look(at time.Time) {
-	since := at.Sub(f.looked)
-	if f.cur == nil || since >= 0 && since < lookAgain {
+func (f *files) check(at time.Time) {
+	since := at.Sub(f.checked)
+	if f.cur == nil || since >= 0 && since < checkAgain {
 		return
 	}
-	f.looked = at
+	f.checked = at
 	st, err := os.Lstat(f.path(0))
 	if err == nil && inode(st) == f.node || err != nil && !errors.Is(err, os.ErrNotExist) {
 		return
@@ -217,11 +219,11 @@ func (f *files) ready() error {
 // fit returns how many bytes of p, in whole lines, the current file takes; 0
 // means rotate first. An empty file takes one line of any length.
 func (f *files) fit(p []byte) int {
-	room := f.max - f.size
-	if int64(len(p)) <= room {
+	free := f.max - f.size
+	if int64(len(p)) <= free {
 		return len(p)
 	}
-	n := bytes.LastIndexByte(p[:max(room, 0)], '\n') + 1
+	n := bytes.LastIndexByte(p[:max(free, 0)], '\n') + 1
 	if n == 0 && f.size == 0 {
 		n = bytes.IndexByte(p, '\n') + 1
 	}
@@ -241,7 +243,7 @@ func (f *files) mend(done []byte) int {
 	return n
 }
 
-// rotate makes room: each file takes the name of the next older one, oldest
+// rotate frees the first name: each file takes the name of the next older one, oldest
 // first. A crash between two renames leaves a gap in the numbers and every
 // line in a file that is still read.
 func (f *files) rotate() error {
@@ -300,3 +302,126 @@ func reason(err error) string {
 
 // countNewlines returns the number of lines in p.
 func countNewlines(p []byte) int { return bytes.Count(p, []byte{'\n'}) }
+
+// since finds the file with the inode and returns which it is and how many
+// bytes were written since it had the size at: to it and to the newer ones.
+func (f *files) since(node uint64, at int64) (index int, after int64, ok bool) {
+	for i := 0; i <= f.keep; i++ {
+		st, err := os.Lstat(f.path(i))
+		if err != nil {
+			continue
+		}
+		after += st.Size()
+		if inode(st) == node {
+			return i, after - at, st.Size() >= at
+		}
+	}
+	return 0, 0, false
+}
+
+// rollback takes back what was written since the index-th file had the size at.
+func (f *files) rollback(index int, at int64) error {
+	var errs []error
+	for i := range index {
+		if err := os.Truncate(f.path(i), 0); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, os.Truncate(f.path(index), at), f.cur.Close())
+	f.cur = nil
+	return errors.Join(append(errs, f.open())...)
+}
+
+// snapshot is the text of several open files up to the size they had. Open
+// files outlive being renamed and removed.
+type snapshot struct {
+	io.Reader
+	files []*os.File
+}
+
+// Close closes every file.
+func (s *snapshot) Close() error {
+	var errs []error
+	for _, f := range s.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// snapshot opens everything there is, oldest first.
+func (f *files) snapshot() (*snapshot, error) {
+	s := &snapshot{}
+	var parts []io.Reader
+	for i := f.keep; i >= 0; i-- {
+		file, n, err := openSized(f.path(i))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			_ = s.Close()
+			return nil, fmt.Errorf("cannot read the log: %w", err)
+		}
+		s.files = append(s.files, file)
+		parts = append(parts, io.NewSectionReader(file, 0, n))
+	}
+	s.Reader = io.MultiReader(parts...)
+	return s, nil
+}
+
+// openSized opens a file and tells how long it is now.
+func openSized(path string) (*os.File, int64, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	st, err := file.Stat()
+	if err != nil {
+		_ = file.Close()
+		return nil, 0, err
+	}
+	return file, st.Size(), nil
+}
+
+// prime fills t with the end of what an earlier daemon wrote. A crash of the
+// host can leave anything in a file, so the text is made valid.
+func (f *files) prime(t *tail) error {
+	var parts [][]byte
+	need := tailSize
+	for i := 0; i <= f.keep && need > 0; i++ {
+		p, err := lastBytes(f.path(i), need)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read the log: %w", err)
+		}
+		parts = append(parts, p)
+		need -= len(p)
+	}
+	slices.Reverse(parts)
+	text := bytes.Join(parts, nil)
+	if need == 0 { // then it begins within a line
+		_, text, _ = bytes.Cut(text, []byte{'\n'})
+	}
+	text = bytes.ToValidUTF8(bytes.ReplaceAll(text, []byte{0}, []byte{'?'}), []byte{'?'})
+	if n := len(text); n > 0 && text[n-1] != '\n' {
+		text = append(text, '\n')
+	}
+	t.add(text)
+	return nil
+}
+
+// lastBytes returns at most the last n bytes of a file.
+func lastBytes(path string, n int) ([]byte, error) {
+	file, size, err := openSized(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	n = int(min(int64(n), size))
+	p := make([]byte, n)
+	if _, err := io.ReadFull(io.NewSectionReader(file, size-int64(n), int64(n)), p); err != nil {
+		return nil, err
+	}
+	return p, nil
+}

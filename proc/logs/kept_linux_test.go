@@ -89,7 +89,7 @@ func TestRemovedFileIsMadeAgain(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	now = now.Add(2 * lookAgain)
+	now = now.Add(2 * checkAgain)
 	run(t, l, "echo after")
 	wantLines(t, bare(t, whole(t, l)), "after")
 	if err := os.RemoveAll(dir); err != nil {

@@ -195,7 +195,7 @@ func (l *Log) decode(p []byte) int {
 // run adds plain bytes, which may be cut anywhere.
 func (l *Log) run(p []byte) {
 	for len(p) > 0 {
-		n := min(len(p), l.room())
+		n := min(len(p), l.spare())
 		if n == 0 {
 			l.endLine(cutLine)
 			continue
@@ -207,16 +207,16 @@ func (l *Log) run(p []byte) {
 
 // symbol adds the bytes of one rune, which stay together.
 func (l *Log) symbol(p []byte) {
-	if l.room() < len(p) {
+	if l.spare() < len(p) {
 		l.endLine(cutLine)
 	}
-	l.room()
+	l.spare()
 	l.lines.out = append(l.lines.out, p...)
 }
 
-// room begins a line if none has begun and returns how many bytes of text it
+// spare begins a line if none has begun and returns how many bytes of text it
 // still takes.
-func (l *Log) room() int {
+func (l *Log) spare() int {
 	s := &l.lines
 	if !s.begun() {
 		s.out = append(s.out, s.stamp...)
@@ -226,7 +226,7 @@ func (l *Log) room() int {
 
 // endLine ends the line and keeps it, or takes it back when the gate is shut.
 func (l *Log) endLine(cut bool) {
-	l.room() // an empty line is stamped too
+	l.spare() // an empty line is stamped too
 	s := &l.lines
 	if cut {
 		s.out = append(s.out, cutMark...)
@@ -295,7 +295,7 @@ func (l *Log) commit(n int) {
 	if len(text) > 0 {
 		l.tail.add(text)
 		l.files.put(s.at, s.stamp, text)
-		l.wake()
+		l.followers.wake()
 	}
 	if failing || l.files.err != nil { // then the file has something else than was noted
 		mark = l.note(0, raw)

@@ -64,7 +64,7 @@ type Log struct {
 	files    files
 	lastRead time.Time // when the program printed last
 
-	followers []*Follower
+	followers followers
 	cleared   int64 // tail.total at the last Reset
 
 	fifo    *fifo    // nil until Pipe, unless a program of an earlier daemon has it
@@ -241,6 +241,17 @@ func (l *Log) Mark() (since func(max int) string) {
 		l.settled()
 		return l.tail.since(from, max)
 	}
+}
+
+// Follow returns a follower of what is written from now on, and of at most the
+// last back bytes before, from the start of a line. The caller MUST Close it.
+func (l *Log) Follow(back int) *Follower {
+	f := &Follower{log: l, ready: make(chan struct{}, 1)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f.from = l.tail.total - int64(len(l.tail.last(back)))
+	l.followers = append(l.followers, f)
+	return f
 }
 
 // Reader returns the whole text that is kept, oldest first, as it is at the

@@ -2,6 +2,9 @@ package logs
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 )
@@ -27,8 +30,8 @@ func (t *tail) add(p []byte) {
 	if len(p) > tailSize {
 		p = p[len(p)-tailSize:]
 	}
-	if room := tailSize - len(t.buf); room > 0 {
-		n := min(room, len(p))
+	if free := tailSize - len(t.buf); free > 0 {
+		n := min(free, len(p))
 		t.buf = append(t.buf, p[:n]...)
 		p = p[n:]
 	}
@@ -81,4 +84,74 @@ func (t *tail) ending(max int) string {
 		p = p[1:]
 	}
 	return string(p)
+}
+
+// Follower reads what a log gets from a moment on. It holds no text: what it
+// has not taken when the log's tail no longer has it is lost to it, with a line
+// that says so. So a reader that is slow, or has died, costs nothing. It is safe
+// for concurrent use.
+type Follower struct {
+	log   *Log
+	from  int64 // of the bytes ever written, what is taken already
+	ready chan struct{}
+	bare  bool // its lines have no stamps
+}
+
+// Ready receives when there is something to take, perhaps once too often.
+func (f *Follower) Ready() <-chan struct{} { return f.ready }
+
+// Take returns the whole lines that came since the last call, with their
+// stamps, "" when there are none: at most the last 64 KiB. It does not block,
+// and works after the log's Close.
+func (f *Follower) Take() string {
+	text := f.take()
+	if f.bare {
+		return Unstamped(text)
+	}
+	return text
+}
+
+func (f *Follower) take() string {
+	l := f.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f.from = max(f.from, l.cleared)
+	come := l.tail.total - f.from
+	f.from = l.tail.total
+	text := l.tail.last(int(min(come, tailSize)))
+	if lost := come - int64(len(text)); lost > 0 {
+		stamp := l.opts.Now().UTC().Format(stampLayout)
+		return fmt.Sprintf("%s%s%s left out: they came faster than they were read\n", stamp, notePrefix, size(lost)) + text
+	}
+	return text
+}
+
+// Close ends the following. It may be called again.
+func (f *Follower) Close() {
+	f.log.mu.Lock()
+	defer f.log.mu.Unlock()
+	f.log.followers = slices.DeleteFunc(f.log.followers, func(g *Follower) bool { return g == f })
+}
+
+// Unstamped is text of a log without the stamps of its lines.
+func Unstamped(text string) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	for line := range strings.Lines(text) {
+		b.WriteString(line[min(len(stampLayout), len(line)):])
+	}
+	return b.String()
+}
+
+// followers are those of one log, whose lock guards them.
+type followers []*Follower
+
+// wake tells them that something was written.
+func (all followers) wake() {
+	for _, f := range all {
+		select {
+		case f.ready <- struct{}{}:
+		default: // it knows
+		}
+	}
 }
