@@ -41,9 +41,6 @@ type Marks struct {
 	Starts, Exits, OOMs, Deploys uint8
 }
 
-// Any reports whether anything happened.
-func (m Marks) Any() bool { return m != Marks{} }
-
 // With returns the marks of both.
 func (m Marks) With(o Marks) Marks {
 	add := func(a, b uint8) uint8 { return uint8(min(int(a)+int(b), 255)) }

@@ -174,11 +174,7 @@ func (v *serving) answer(w http.ResponseWriter, r *http.Request, h http.Handler)
 	if v.leaving.Load() {
 		w.Header().Set("Connection", "close")
 	}
-	enter := v.handlers.Enter
-	if endless(r.URL.Path) {
-		enter = v.handlers.EnterEndless
-	}
-	leave, ok := enter()
+	leave, ok := v.handlers.Enter(endless(r.URL.Path))
 	if !ok {
 		return // its connection is cut already
 	}

@@ -103,7 +103,7 @@ func (e *sites) add(ctx context.Context, h *handover, address string, handler ht
 		return fmt.Errorf("cannot serve the sites: %w", err)
 	}
 	server := proxy.Server(e.life, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		leave, ok := e.handled.Enter()
+		leave, ok := e.handled.Enter(false)
 		if !ok {
 			return // its connection is cut already
 		}

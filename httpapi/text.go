@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -15,15 +16,7 @@ func number(f float64) string {
 	if !(f > 0) || math.IsInf(f, 0) { // NaN is not above 0 either
 		return "0"
 	}
-	if f >= 1<<53 {
-		return strconv.FormatFloat(f, 'f', 0, 64)
-	}
-	tenths := int64(math.Round(f * 10))
-	text := strconv.FormatInt(tenths/10, 10)
-	if tenths%10 == 0 {
-		return text
-	}
-	return text + "." + strconv.FormatInt(tenths%10, 10)
+	return strconv.FormatFloat(math.Round(f*10)/10, 'f', -1, 64)
 }
 
 // size writes bytes in the largest fitting unit of 1024: "0B", "12.3MB", "2GB".
@@ -54,20 +47,18 @@ func elapsed(d time.Duration) string {
 		name   string
 		length int64
 	}{{"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}}
-	for i, u := range units {
-		n := seconds / u.length
-		if n == 0 {
-			continue
+	var parts []string
+	for _, u := range units {
+		begun := len(parts) > 0
+		if n := seconds / u.length; n > 0 {
+			parts = append(parts, strconv.FormatInt(n, 10)+u.name)
 		}
-		text := strconv.FormatInt(n, 10) + u.name
-		if i+1 < len(units) {
-			if rest := seconds % u.length / units[i+1].length; rest > 0 {
-				text += " " + strconv.FormatInt(rest, 10) + units[i+1].name
-			}
+		if begun {
+			break
 		}
-		return text
+		seconds %= u.length
 	}
-	return "0s"
+	return cmp.Or(strings.Join(parts, " "), "0s")
 }
 
 // until writes the time from now to t, rounded up so that it never says 0s too early.

@@ -25,28 +25,11 @@ func NewInflight(idle func()) *Inflight {
 	return &Inflight{idle: time.AfterFunc(quiet, idle)}
 }
 
-// Enter lets a handler run unless it is too late; then it MUST call leave.
-func (i *Inflight) Enter() (leave func(), ok bool) {
+// Enter lets a handler run unless it is too late; then it MUST call leave. The age of an
+// endless one says nothing: it runs until its client goes or berth ends.
+func (i *Inflight) Enter(endless bool) (leave func(), ok bool) {
 	i.mu.RLock()
-	if i.closed {
-		i.mu.RUnlock()
-		return nil, false
-	}
-	return i.begun(), true
-}
-
-// EnterEndless is Enter for a handler that runs until its client goes or berth
-// ends: its age says nothing.
-func (i *Inflight) EnterEndless() (leave func(), ok bool) {
-	i.mu.RLock()
-	if i.closed {
-		i.mu.RUnlock()
-		return nil, false
-	}
-	return func() {
-		i.idle.Reset(quiet)
-		i.mu.RUnlock()
-	}, true
+	return i.begin(endless)
 }
 
 // Join is Enter for work that a handler begins and does not wait for. It never
@@ -55,22 +38,24 @@ func (i *Inflight) Join() (leave func(), ok bool) {
 	if !i.mu.TryRLock() {
 		return nil, false
 	}
+	return i.begin(false)
+}
+
+// begin lets what holds the lock run, until leave gives that back.
+func (i *Inflight) begin(endless bool) (leave func(), ok bool) {
 	if i.closed {
 		i.mu.RUnlock()
 		return nil, false
 	}
-	return i.begun(), true
-}
-
-// begun counts the age of what holds the lock, until leave gives that back.
-func (i *Inflight) begun() (leave func()) {
 	began := time.Now()
-	i.running.Store(&began, nil)
+	if !endless {
+		i.running.Store(&began, nil)
+	}
 	return func() {
 		i.running.Delete(&began)
 		i.idle.Reset(quiet)
 		i.mu.RUnlock()
-	}
+	}, true
 }
 
 // Oldest is how long the handler has been running that began first, 0 when

@@ -22,7 +22,7 @@ func TestInflight(t *testing.T) {
 		}
 		after(2*quiet, 1) // after the start
 		for range 5 {     // requests one after the other postpone it
-			leave, ok := i.Enter()
+			leave, ok := i.Enter(false)
 			if !ok || i.Oldest() != 0 {
 				t.Fatal("a handler was not let in")
 			}
@@ -35,7 +35,7 @@ func TestInflight(t *testing.T) {
 		}
 		after(quiet, 2)
 		after(time.Hour, 2) // and nothing wakes an idle daemon
-		leave, _ := i.Enter()
+		leave, _ := i.Enter(false)
 		leave()
 		i.Close()
 		after(time.Hour, 2)
@@ -44,7 +44,7 @@ func TestInflight(t *testing.T) {
 
 func TestInflightIsWaitedFor(t *testing.T) {
 	i := NewInflight(func() {})
-	leave, ok := i.Enter()
+	leave, ok := i.Enter(false)
 	if !ok {
 		t.Fatal("a handler was not let in")
 	}
@@ -64,10 +64,10 @@ func TestInflightIsWaitedFor(t *testing.T) {
 	}
 	leave()
 	<-closed
-	if _, ok := i.Enter(); ok || i.Oldest() != 0 {
+	if _, ok := i.Enter(false); ok || i.Oldest() != 0 {
 		t.Error("a handler was let in after the end")
 	}
-	if _, ok := i.EnterEndless(); ok {
+	if _, ok := i.Enter(true); ok {
 		t.Error("a stream was let in after the end")
 	}
 }
@@ -76,7 +76,7 @@ func TestInflightIsWaitedFor(t *testing.T) {
 func TestInflightStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := NewInflight(func() {})
-		leave, ok := i.EnterEndless()
+		leave, ok := i.Enter(true)
 		if !ok {
 			t.Fatal("a stream was not let in")
 		}
@@ -101,7 +101,7 @@ func TestInflightStreams(t *testing.T) {
 // end has: the end waits for the handler, which must not wait for it.
 func TestInflightJoin(t *testing.T) {
 	i := NewInflight(func() {})
-	leave, ok := i.Enter()
+	leave, ok := i.Enter(false)
 	if !ok {
 		t.Fatal("a handler was not let in")
 	}

@@ -49,7 +49,7 @@ func TestNobodyWatches(t *testing.T) {
 			t.Errorf("%d looks in the next hour, %d points", n, len(points))
 		}
 		for _, p := range points {
-			if p.Ran != time.Minute || p.Memory != 1000 || p.Limit != 5000 || math.Abs(p.CPU-10) > 0.01 || p.NetOut != 60 || p.Any() || p.At.Second() != 0 {
+			if p.Ran != time.Minute || p.Memory != 1000 || p.Limit != 5000 || math.Abs(p.CPU-10) > 0.01 || p.NetOut != 60 || p.Marks != (app.Marks{}) || p.At.Second() != 0 {
 				t.Fatalf("a point is %+v", p)
 			}
 		}
