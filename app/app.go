@@ -1,8 +1,12 @@
 package app
 
 import (
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // ID names an application: time-based digits for a bot, the subdomain for a
@@ -12,6 +16,22 @@ type ID string
 // All is the word that stands for every application of an account in a path.
 // It is never the ID of one.
 const All ID = "all"
+
+// ValidID reports whether s can name an application: 2 to 63 characters of
+// a-z, 0-9 and '-', not starting or ending with '-', and not the word "all".
+// Anything else never reaches a file name, a cgroup or a query.
+func ValidID(s string) bool {
+	if len(s) < 2 || len(s) > 63 || ID(s) == All || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
 
 // MB counts memory in units of 2^20 bytes.
 type MB int64
@@ -225,4 +245,44 @@ const (
 type Profile struct {
 	Name      *string
 	AvatarURL *string
+}
+
+// Bounds of a profile, which every edge holds to.
+const (
+	MaxName      = 30  // characters
+	MaxAvatarURL = 512 // bytes
+)
+
+// ValidName reports whether s can be the name of an application: 1 to MaxName
+// characters and no control characters.
+func ValidName(s string) bool {
+	n := utf8.RuneCountInString(s)
+	return n >= 1 && n <= MaxName && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// ValidAvatar reports whether s can be the address of an avatar: http or https, at
+// most MaxAvatarURL bytes, or empty.
+func ValidAvatar(s string) bool {
+	if s == "" {
+		return true
+	}
+	if len(s) > MaxAvatarURL || strings.ContainsFunc(s, unicode.IsSpace) {
+		return false
+	}
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+}
+
+// Space is what an application takes of a disk.
+type Space struct {
+	Bytes   int64 // of blocks, not of contents
+	Entries int64 // files, directories, links: each takes an inode
+	// Deep tells that directories are nested deeper than anybody follows them:
+	// what is in the deepest is in neither of the others.
+	Deep bool
+}
+
+// Plus returns the space of both together.
+func (s Space) Plus(t Space) Space {
+	return Space{Bytes: s.Bytes + t.Bytes, Entries: s.Entries + t.Entries, Deep: s.Deep || t.Deep}
 }

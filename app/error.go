@@ -3,7 +3,7 @@ package app
 import "errors"
 
 // Kind classifies an error for machines; the HTTP status is derived from it
-// in exactly one place (httpapi).
+// in exactly one place (web.StatusOf).
 type Kind int
 
 // The kinds. Anything that is not an *Error is Internal.

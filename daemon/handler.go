@@ -35,7 +35,6 @@ func (d *daemon) newHandler(services app.Services, key []byte, capacity app.MB) 
 		AuditRecords: d.data.db.Audit.Records,
 		Examine:      d.examined,
 		Go:           func(f func()) bool { return d.serving.Load().beside(f) },
-		Status:       httpapi.StatusOf,
 		TTL:          s.Panel.SessionTTL,
 		BackupTTL:    s.Backups.TTL,
 		FirstRAM:     capacity,

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"unicode"
 
 	"berth/app"
+	"berth/app/text"
 	"berth/web"
 )
 
@@ -125,32 +127,6 @@ func encode(v any) []byte {
 		panic(err)
 	}
 	return bytes.TrimRight(b.Bytes(), "\n")
-}
-
-// statusOf is the one table from the kind of an error to the HTTP status.
-var statusOf = [...]int{
-	app.Internal:     http.StatusInternalServerError,
-	app.Invalid:      http.StatusBadRequest,
-	app.Unauthorized: http.StatusUnauthorized,
-	app.Forbidden:    http.StatusForbidden,
-	app.NotFound:     http.StatusNotFound,
-	app.Already:      http.StatusOK, // clients tell it from success by the field status
-	app.Conflict:     http.StatusConflict,
-	app.TooLarge:     http.StatusRequestEntityTooLarge,
-	app.Unusable:     http.StatusUnprocessableEntity,
-	app.Exhausted:    http.StatusUnprocessableEntity,
-	app.NoSpace:      http.StatusServiceUnavailable, // the host's fault, and no limit of the account's
-	app.Limited:      http.StatusTooManyRequests,
-	app.Unavailable:  http.StatusServiceUnavailable,
-}
-
-// StatusOf returns the HTTP status of the errors of a kind. Other edges ask it, so
-// that the table stays the only one.
-func StatusOf(k app.Kind) int {
-	if k < 0 || int(k) >= len(statusOf) {
-		return http.StatusInternalServerError
-	}
-	return statusOf[k]
 }
 
 const (
@@ -264,14 +240,35 @@ func (c *call) explain(err error) (status int, message app.Text, logs string) {
 // shown is what the user may know of err.
 func shown(err error) (status int, message app.Text) {
 	e, known := errors.AsType[*app.Error](err)
+	if known {
+		status = web.StatusOf(e.Kind)
+	}
 	switch {
-	case known && e.Kind > app.Internal && int(e.Kind) < len(statusOf):
-		if e.Message.IsZero() {
-			return statusOf[e.Kind], app.Textf(fallbackMessage)
-		}
-		return statusOf[e.Kind], e.Message
+	case known && status != http.StatusInternalServerError && e.Message.IsZero():
+		return status, app.Textf(fallbackMessage)
+	case known && status != http.StatusInternalServerError:
+		return status, e.Message
 	case !known && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return http.StatusServiceUnavailable, app.Textf(cancelledMessage)
 	}
 	return http.StatusInternalServerError, app.Textf(internalMessage)
+}
+
+// RefuseConnection is a web.Limits.Refuse: it answers 503 and says why.
+func RefuseConnection(w http.ResponseWriter, r *http.Request, each int) {
+	why := app.Textf("Your address has %d connections open, as many as one gets. Close some.", each)
+	if each == 0 {
+		why = app.Textf("The server has as many connections as it takes. Try again in a few seconds.")
+	}
+	const status = http.StatusServiceUnavailable
+	id, h := rand.Text(), w.Header()
+	secure(h)
+	h.Set("X-Request-Id", id)
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("Connection", "close")
+	h.Set("Retry-After", strconv.Itoa(retryUnavailable))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(web.Patience)) // see send
+	w.WriteHeader(status)
+	message := text.Accept(r.Header.Get("Accept-Language")).SayPhrase(why)
+	_, _ = w.Write(encode(errorBody{Status: statusError, StatusCode: status, Code: status, Message: message, RequestID: id}))
 }

@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"crypto/sha256"
-	"net"
-	"net/netip"
 
 	"berth/app"
 	"berth/web"
@@ -77,25 +75,19 @@ func tokenKey(token string) string {
 	return string(sum[:])
 }
 
-// addressOf is the address of a client without its port.
+// addressOf is the address of a client; without one, such as over a Unix socket, what
+// there is in its place.
 func addressOf(remote string) string {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
+	if addr := web.AddressOf(remote); addr.IsValid() {
+		return addr.String()
 	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	return addr.Unmap().WithZone("").String()
+	return remote
 }
 
 // addressKey names where a request came from.
 func addressKey(remote string) string {
-	host := addressOf(remote)
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
+	if addr := web.AddressOf(remote); addr.IsValid() {
+		return web.KeyOf(addr)
 	}
-	return web.KeyOf(addr)
+	return remote
 }

@@ -7,7 +7,7 @@
 // A Call is one request: its status, its one line in the log, what a panic comes to. It
 // bounds the body (Body), takes a file out of it (Upload), and streams events (Stream).
 // None of it speaks to a client: the sentences are the edge's, which gives them, or the
-// fault that Body found.
+// fault that Body found. StatusOf is the HTTP status of an error.
 //
 // Inflight counts the requests that run, so that an end or an upgrade can wait for them.
 package web

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/app"
+	"berth/web"
 )
 
 // answer is what a handler returns: a page, or where to go next.
@@ -115,7 +116,7 @@ func (s *server) explain(c *call, err error) (status int, sentence string) {
 	var e *app.Error
 	switch {
 	case errors.As(err, &e) && e.Kind > app.Internal:
-		if status = s.Status(e.Kind); status < http.StatusBadRequest {
+		if status = web.StatusOf(e.Kind); status < http.StatusBadRequest {
 			status = http.StatusConflict // Already is a success for the clients of the API only
 		}
 		return status, c.say(e)

@@ -23,7 +23,7 @@
 //     application, server.meant asks Teams.Authorize.
 //  4. The handler asks the services and returns an answer. If it fails, server.refused
 //     (answer.go) shows the error on the page that the route's row names, in the
-//     account's language. The status comes from the API's table (httpapi.StatusOf).
+//     account's language. The status comes from the API's table (web.StatusOf).
 //  5. server.send (answer.go) hands an app.AuditRecord to the auditor, and renders or redirects.
 //     What the page after the redirect shows once, such as a new token, waits in memory
 //     (flashes). No address and no database contains it: the address of the redirect

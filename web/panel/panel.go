@@ -29,8 +29,6 @@ type Config struct {
 	// returns; false: it does not run, because the daemon ends.
 	Go func(f func()) bool
 
-	// Status is the HTTP status of the errors of a kind.
-	Status    func(app.Kind) int
 	TTL       time.Duration // how long a session lives that nobody uses
 	BackupTTL time.Duration // how long a backup is kept
 	FirstRAM  app.MB        // of the first account: what applications may have together

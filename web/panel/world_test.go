@@ -19,7 +19,6 @@ import (
 	"berth/host/account"
 	"berth/host/watch"
 	"berth/host/watch/metrics"
-	"berth/httpapi"
 )
 
 // world is a panel over a real database, with applications that only look so.
@@ -72,7 +71,7 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 			}
 		},
 		Go: w.beside, Sites: "apps.example.org", MaxUpload: 1<<20 + 4096, MaxFile: 1 << 20,
-		Status: httpapi.StatusOf, TTL: time.Hour, FirstRAM: 512, Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+		TTL: time.Hour, FirstRAM: 512, Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 	}
 	for _, c := range change {
 		c(&w.config)
