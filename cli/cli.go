@@ -24,7 +24,7 @@ import (
 // Run is berth without the process around it: it runs the command that args
 // name and returns the exit code.
 func Run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	out := &printed{to: stdout}
+	out := &output{to: stdout}
 	if f, is := stdout.(*os.File); is {
 		out.width, _, _ = term.GetSize(int(f.Fd())) // 0 where it is no terminal
 	}
@@ -87,18 +87,18 @@ func verdict(err error) (code int, hint string) {
 	return settings.ExitFailure, ""
 }
 
-// printed remembers the first print that failed, for cobra drops such errors.
-type printed struct {
+// output remembers the first write that failed, for cobra drops such errors.
+type output struct {
 	to     io.Writer
 	width  int // columns of the terminal; 0 when it is none
 	failed error
 }
 
 // Write implements io.Writer.
-func (p *printed) Write(b []byte) (int, error) {
-	n, err := p.to.Write(b)
-	if p.failed == nil {
-		p.failed = err
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.to.Write(b)
+	if o.failed == nil {
+		o.failed = err
 	}
 	return n, err
 }

@@ -91,7 +91,7 @@ func printFlags(out io.Writer, cmd *cobra.Command) {
 // stands below the name.
 func printRows(out io.Writer, rows [][2]string) {
 	width, left := 0, 0
-	if p, is := out.(*printed); is {
+	if p, is := out.(*output); is {
 		width = p.width
 	}
 	for _, row := range rows {
@@ -113,7 +113,7 @@ func printRows(out io.Writer, rows [][2]string) {
 
 // fitting is a sentence in lines that fit a terminal.
 func fitting(out io.Writer, text string) string {
-	if p, is := out.(*printed); is && p.width > 0 {
+	if p, is := out.(*output); is && p.width > 0 {
 		return wrapped(text, p.width-2, 2)
 	}
 	return text
@@ -153,4 +153,32 @@ func EachFlag(cmd *cobra.Command, visit func(name, text string)) {
 		}
 		visit(strings.TrimSpace("--"+f.Name+" "+word), text)
 	})
+}
+
+// completion prints a script for a shell. The script asks berth itself, so names
+// of applications and accounts are those of the moment.
+func completion() *cobra.Command {
+	shells := []string{"bash", "zsh", "fish"}
+	return &cobra.Command{
+		Use: "completion bash|zsh|fish", Short: "print a completion script for a shell", DisableFlagsInUseLine: true,
+		ValidArgs: shells,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return settings.Misused("an argument is missing")
+			}
+			return none(nil, args[1:])
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			switch args[0] {
+			case "bash":
+				return cmd.Root().GenBashCompletionV2(out, true)
+			case "zsh":
+				return cmd.Root().GenZshCompletion(out)
+			case "fish":
+				return cmd.Root().GenFishCompletion(out, true)
+			}
+			return settings.Misused("unknown shell %q%s", args[0], settings.DidYouMean(args[0], shells, "%q"))
+		},
+	}
 }

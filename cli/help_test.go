@@ -21,7 +21,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				root.SetOut(&printed{to: out, width: columns})
+				root.SetOut(&output{to: out, width: columns})
 				printHelp(cmd)
 			}
 			for line := range strings.Lines(narrow.String()) {

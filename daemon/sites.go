@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +20,7 @@ import (
 	"berth/app"
 	"berth/daemon/settings"
 	"berth/db"
+	"berth/host/domain"
 	"berth/web"
 	"berth/web/certs"
 	"berth/web/proxy"
@@ -50,7 +53,7 @@ func newSites(s settings.Settings, d *data, find func(app.ID) (app.Snapshot, boo
 	e := &sites{settings: s, log: log, data: d, find: find, handled: web.NewInflight(release)}
 	e.life, e.end = context.WithCancel(context.Background())
 	c := proxy.Config{
-		Domain: s.SitesDomain(), Names: &e.names, Look: e.look, Trusted: s.TrustedProxies(), PerSite: s.Proxy.PerSite, Log: log,
+		Domain: s.SitesDomain(), Names: &e.names, Look: e.site, Trusted: s.TrustedProxies(), PerSite: s.Proxy.PerSite, Log: log,
 	}
 	if s.Proxy.AccessLog {
 		c.Access = func(id, line string) { d.accesses.Add(app.ID(id), line) }
@@ -189,8 +192,8 @@ func (e *sites) refresh(ctx context.Context) error {
 	return e.want(ctx, table)
 }
 
-// look is how an application is for those who visit it.
-func (e *sites) look(id string) (proxy.Site, bool) {
+// site is how an application is for those who visit it.
+func (e *sites) site(id string) (proxy.Site, bool) {
 	a, ok := e.find(app.ID(id))
 	if !ok || a.Type != app.Site {
 		return proxy.Site{}, false
@@ -282,4 +285,57 @@ func (c claims) ProveDomain(ctx context.Context, d app.Domain, status app.Domain
 		c.proved(d)
 	}
 	return d, err
+}
+
+// namesConfig is what the policy of names is made of.
+func namesConfig(s settings.Settings, names db.Names, e *sites, log *slog.Logger) domain.Config {
+	addresses := s.OwnAddresses()
+	if s.Names.Proof == settings.ProofAddress && len(addresses) == 0 {
+		log.Warn("names.proof has no effect", "why", "names.addresses does not say which addresses are this host's")
+	}
+	return domain.Config{
+		Subdomains: names, Claims: claims{names, e.changed, e.proved}, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
+		PerAccount: s.Names.PerAccount, Own: ownDomains(s), Parent: s.SitesDomain(), Addresses: addresses,
+		ByAddress: s.Names.Proof == settings.ProofAddress,
+	}
+}
+
+// ownDomains are the host's own: nobody may claim them.
+func ownDomains(s settings.Settings) []string {
+	return slices.DeleteFunc([]string{s.Names.Domain, s.Proxy.Domain, s.HomeDomain()}, func(name string) bool { return name == "" })
+}
+
+// resolver asks the DNS as domain.Resolver wants it.
+type resolver struct{ net.Resolver }
+
+// newResolver asks the host's own servers, or the one at address. It is Go's
+// own, which holds no thread while it waits.
+func newResolver(address string) *resolver {
+	r := &resolver{net.Resolver{PreferGo: true}}
+	if address != "" {
+		r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+	}
+	return r
+}
+
+// LookupTXT implements domain.Resolver.
+func (r *resolver) LookupTXT(ctx context.Context, name string) ([]string, error) {
+	texts, err := r.Resolver.LookupTXT(ctx, name)
+	return texts, unlessNotFound(err)
+}
+
+// LookupAddresses implements domain.Resolver.
+func (r *resolver) LookupAddresses(ctx context.Context, name string) ([]netip.Addr, error) {
+	all, err := r.LookupNetIP(ctx, "ip", name)
+	return all, unlessNotFound(err)
+}
+
+// unlessNotFound is nil for a name that is not there, or has nothing of what is asked.
+func unlessNotFound(err error) error {
+	if e, is := errors.AsType[*net.DNSError](err); is && e.IsNotFound {
+		return nil
+	}
+	return err
 }

@@ -114,9 +114,9 @@ func checkHost(s settings.Settings, groups cgroup.Host) []finding {
 		return []finding{{"host", bad, err.Error(), "mount -t proc proc /proc"}}
 	}
 	list := []finding{{"host", good, fmt.Sprintf("%s, kernel %s", info.System, info.Kernel), ""}}
-	room := daemon.Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit)
-	memory := finding{"memory", good, fmt.Sprintf("%d MB, of which applications may have %d MB", info.RAM, room), ""}
-	if room < s.Apps.RAMMin {
+	capacity := daemon.Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit)
+	memory := finding{"memory", good, fmt.Sprintf("%d MB, of which applications may have %d MB", info.RAM, capacity), ""}
+	if capacity < s.Apps.RAMMin {
 		memory.Verdict, memory.Fix = bad, "set host.reserve lower, or give the host more memory"
 	}
 	swap := finding{"swap", good, "none", ""}

@@ -137,7 +137,7 @@ func (i *installer) install(s settings.Settings, from *settings.Flags) error {
 			return err
 		}
 	} else {
-		i.say("keep", settings.DefaultFile)
+		i.step("keep", settings.DefaultFile)
 	}
 	if err := i.makeData(s.DataDir); err != nil {
 		return err
@@ -164,9 +164,9 @@ func (i *installer) activate(binary string) error {
 	serves := i.active(systemd.DaemonUnit)
 	switch {
 	case !i.now && serves:
-		i.tell("The service runs as it was until: systemctl restart berth (programs run on)")
+		i.printf("The service runs as it was until: systemctl restart berth (programs run on)")
 	case !i.now:
-		i.tell("Start it: systemctl start berth")
+		i.printf("Start it: systemctl start berth")
 	case i.changed[unitDir+"/"+systemd.SocketUnit] && i.active(systemd.SocketUnit):
 		// A socket cannot be replaced under a daemon that has it.
 		if err := i.systemctl("stop", systemd.DaemonUnit, systemd.SocketUnit); err != nil {
@@ -183,9 +183,9 @@ func (i *installer) activate(binary string) error {
 		}
 	}
 	if i.changed[unitDir+"/"+systemd.AppsUnit] && serves {
-		i.tell("A change of %s takes effect with: systemctl restart berth-apps (programs start anew)", systemd.AppsUnit)
+		i.printf("A change of %s takes effect with: systemctl restart berth-apps (programs start anew)", systemd.AppsUnit)
 	}
-	i.tell("See how it is: systemctl status berth; berth doctor. First account: %s account create NAME --ram MB", binary)
+	i.printf("See how it is: systemctl status berth; berth doctor. First account: %s account create NAME --ram MB", binary)
 	return nil
 }
 
@@ -225,7 +225,7 @@ func (i *installer) copyBinary(to string) error {
 		return fmt.Errorf("cannot copy berth: %w", err)
 	}
 	if is, err := os.ReadFile(i.root + to); err == nil && bytes.Equal(is, content) {
-		i.say("keep", to)
+		i.step("keep", to)
 		return nil
 	}
 	return i.replace(to, content, 0o755)
@@ -234,19 +234,19 @@ func (i *installer) copyBinary(to string) error {
 // write writes a file of text, unless it is so already.
 func (i *installer) write(path, text string) error {
 	if is, err := os.ReadFile(i.root + path); err == nil && string(is) == text {
-		i.say("keep", path)
+		i.step("keep", path)
 		return nil
 	}
 	if err := i.replace(path, []byte(text), 0o644); err != nil || !i.dry {
 		return err
 	}
-	i.tell("%s", "    "+strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n    "))
+	i.printf("%s", "    "+strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n    "))
 	return nil
 }
 
 // replace makes a file anew, all or nothing.
 func (i *installer) replace(path string, content []byte, mode fs.FileMode) error {
-	i.say("write", path)
+	i.step("write", path)
 	i.changed[path] = true
 	if i.dry {
 		return nil
@@ -274,10 +274,10 @@ func (i *installer) replace(path string, content []byte, mode fs.FileMode) error
 // before the first start. A package brings none, or two hosts would have the same.
 func (i *installer) makeData(dir string) error {
 	if !missing(i.root + dir) {
-		i.say("keep", dir)
+		i.step("keep", dir)
 		return nil
 	}
-	i.say("make", dir)
+	i.step("make", dir)
 	if i.dry {
 		return nil
 	}
@@ -291,14 +291,14 @@ func (i *installer) makeData(dir string) error {
 	return d.Close()
 }
 
-// say prints a step, tell a sentence.
-func (i *installer) say(verb, what string) { i.tell("%-6s%s", verb, i.root+what) }
+// step prints what is done to a file, printf a line.
+func (i *installer) step(verb, what string) { i.printf("%-6s%s", verb, i.root+what) }
 
-func (i *installer) tell(format string, args ...any) { fmt.Fprintf(i.out, format+"\n", args...) }
+func (i *installer) printf(format string, args ...any) { fmt.Fprintf(i.out, format+"\n", args...) }
 
 // systemctl calls it, and says so.
 func (i *installer) systemctl(args ...string) error {
-	i.tell("call  systemctl %s", strings.Join(args, " "))
+	i.printf("call  systemctl %s", strings.Join(args, " "))
 	if i.dry {
 		return nil
 	}
@@ -385,7 +385,7 @@ func uninstall(c *Caller) *cobra.Command {
 func (i *installer) uninstall(dataDir string) error {
 	there := i.installed()
 	if len(there) == 0 {
-		i.tell("The service is not installed.")
+		i.printf("The service is not installed.")
 		return nil
 	}
 	for _, name := range there {
@@ -414,8 +414,8 @@ func (i *installer) uninstall(dataDir string) error {
 	}
 	dropIns, _ := filepath.Glob(i.root + unitDir + "/berth*.d") // the pattern is well-formed
 	kept := append([]string{dataDir, i.root + settings.DefaultFile}, dropIns...)
-	i.tell("Kept: %s. What the applications are is in %s; to remove everything for good:", strings.Join(kept, ", "), dataDir)
-	i.tell("  rm -rf %s %s", strings.Join(append([]string{dataDir, i.root + filepath.Dir(settings.DefaultFile)}, dropIns...), " "),
+	i.printf("Kept: %s. What the applications are is in %s; to remove everything for good:", strings.Join(kept, ", "), dataDir)
+	i.printf("  rm -rf %s %s", strings.Join(append([]string{dataDir, i.root + filepath.Dir(settings.DefaultFile)}, dropIns...), " "),
 		"# there is no way back")
 	return nil
 }
@@ -448,7 +448,7 @@ func (i *installer) binary() string {
 }
 
 func (i *installer) remove(path string) error {
-	i.tell("remove %s", i.root+path)
+	i.printf("remove %s", i.root+path)
 	if i.dry {
 		return nil
 	}

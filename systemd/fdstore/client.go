@@ -91,20 +91,20 @@ func (c *Client) Hold(name string, f *os.File) (started bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("cannot keep a descriptor: %w", err)
 	}
-	var asked error
+	var failed error
 	err = conn.Control(func(fd uintptr) {
 		// One that is about to end still lets a client connect.
 		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-			if asked = c.reach(&started); asked == nil {
+			if failed = c.reach(&started); failed == nil {
 				c.held[name] = true // also when its answer comes too late
-				asked = c.ask(askHold, name, int(fd))
+				failed = c.request(requestHold, name, int(fd))
 			}
-			if !errors.Is(asked, errGone) || time.Now().After(end) {
+			if !errors.Is(failed, errGone) || time.Now().After(end) {
 				return
 			}
 		}
 	})
-	if err := errors.Join(err, asked); err != nil {
+	if err := errors.Join(err, failed); err != nil {
 		return false, fmt.Errorf("cannot keep a descriptor: %w", err)
 	}
 	return started, nil
@@ -140,7 +140,7 @@ func (c *Client) Release(name string) error {
 			err = c.connect()
 		}
 		if err == nil && c.conn >= 0 { // one lives
-			err = c.ask(askRelease, name, -1)
+			err = c.request(requestRelease, name, -1)
 		}
 		if err == nil {
 			delete(c.held, name) // else it may be kept, and Close must not wait for the store's end
@@ -178,13 +178,13 @@ func (c *Client) Held() (map[string]*os.File, error) {
 // which is closed when it fails.
 func (c *Client) list() (map[string]*os.File, error) {
 	all := map[string]*os.File{}
-	err := send(c.conn, askHeld, "", -1)
+	err := send(c.conn, requestHeld, "", -1)
 	for err == nil {
 		var letter byte
 		var name string
 		var f *os.File
-		letter, name, f, err = c.hear()
-		if err == nil && letter != sayFile {
+		letter, name, f, err = c.answer()
+		if err == nil && letter != answerFile {
 			return all, nil
 		}
 		if f != nil {
@@ -195,7 +195,7 @@ func (c *Client) list() (map[string]*os.File, error) {
 		_ = f.Close()
 	}
 	if c.conn >= 0 { // it could not even be asked
-		err = c.lose()
+		err = c.disconnect()
 	}
 	return nil, err
 }
@@ -223,50 +223,50 @@ func (c *Client) Close() error {
 // errGone means that the store is not there any more.
 var errGone = errors.New("the keeper has ended")
 
-// ask sends one request and waits for its answer. The caller holds mu and has
+// request sends one request and waits for its answer. The caller holds mu and has
 // a connection, which is closed when it fails.
-func (c *Client) ask(letter byte, name string, fd int) error {
+func (c *Client) request(letter byte, name string, fd int) error {
 	if name == "" || len(name) > maxName {
 		return fmt.Errorf("%q is not a name of 1 to %d bytes", name, maxName)
 	}
 	if err := send(c.conn, letter, name, fd); err != nil {
-		return c.lose()
+		return c.disconnect()
 	}
-	said, why, f, err := c.hear()
+	reply, why, f, err := c.answer()
 	switch {
 	case err != nil:
 		return err
 	case f != nil:
 		return errors.Join(errors.New("the keeper answers what was not asked"), f.Close())
-	case said != sayYes:
+	case reply != answerYes:
 		return fmt.Errorf("the keeper refuses: %s", why)
 	}
 	return nil
 }
 
-// hear takes one message from the store.
-func (c *Client) hear() (letter byte, text string, f *os.File, err error) {
+// answer takes one message from the store.
+func (c *Client) answer() (letter byte, text string, f *os.File, err error) {
 	var in, oob [512]byte
-	said, fds, err := receive(c.conn, in[:], oob[:])
+	message, fds, err := receive(c.conn, in[:], oob[:])
 	switch {
 	case errors.Is(err, unix.EAGAIN):
-		_ = c.lose() // its answer must not be taken for that of the next
+		_ = c.disconnect() // its answer must not be taken for that of the next
 		return 0, "", nil, fmt.Errorf("the keeper does not answer for %v", patience)
-	case err != nil || len(said) == 0:
-		return 0, "", nil, c.lose()
+	case err != nil || len(message) == 0:
+		return 0, "", nil, c.disconnect()
 	}
 	for i, fd := range fds {
 		if i > 0 {
 			_ = unix.Close(fd)
 			continue
 		}
-		f = os.NewFile(uintptr(fd), string(said[1:]))
+		f = os.NewFile(uintptr(fd), string(message[1:]))
 	}
-	return said[0], string(said[1:]), f, nil
+	return message[0], string(message[1:]), f, nil
 }
 
-// lose forgets a connection that the store closed.
-func (c *Client) lose() error {
+// disconnect forgets a connection that the store closed.
+func (c *Client) disconnect() error {
 	if c.conn >= 0 {
 		_ = unix.Close(c.conn)
 		c.conn = -1

@@ -43,7 +43,7 @@ func intrude(path string) string {
 	if err != nil {
 		return err.Error()
 	}
-	_, _ = c.Write([]byte{askHeld})
+	_, _ = c.Write([]byte{requestHeld})
 	if n, err := c.Read(make([]byte, 100)); n > 0 || err == nil {
 		return "answered"
 	}

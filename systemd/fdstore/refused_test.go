@@ -109,7 +109,7 @@ func TestRefusals(t *testing.T) {
 		if err := send(c.conn, said[0], said[1:], -1); err != nil {
 			t.Fatal(err)
 		}
-		letter, text, _, err := c.hear()
+		letter, text, _, err := c.answer()
 		if got := string(letter) + text; err != nil || got != want {
 			t.Errorf("%.20q: got %q, %v; want %q", said, got, err, want)
 		}

@@ -14,15 +14,15 @@ import (
 // Word is the argument with which the binary hands over to Main.
 const Word = "keep-descriptors"
 
-// What is said on the socket, one message each (SOCK_SEQPACKET): a letter and a
+// What is sent on the socket, one message each (SOCK_SEQPACKET): a letter and a
 // name. An answer is yes, or no and why; before it come the descriptors asked for.
 const (
-	askHold    = 'H' // with one descriptor
-	askRelease = 'R'
-	askHeld    = 'L'
-	sayFile    = 'F' // with one descriptor
-	sayYes     = '+'
-	sayNo      = '-'
+	requestHold    = 'H' // with one descriptor
+	requestRelease = 'R'
+	requestHeld    = 'L'
+	answerFile     = 'F' // with one descriptor
+	answerYes      = '+'
+	answerNo       = '-'
 
 	maxName = 255
 )
@@ -140,27 +140,27 @@ func setPatience(fd int) error {
 
 // answer takes one message and does what it asks; false ends the connection.
 func (s *store) answer(c int) bool {
-	said, fds, err := receive(c, s.in[:], s.oob[:])
-	if err != nil || len(said) == 0 {
+	message, fds, err := receive(c, s.in[:], s.oob[:])
+	if err != nil || len(message) == 0 {
 		return false
 	}
 	refuse := ""
-	name := string(said[1:])
+	name := string(message[1:])
 	switch {
-	case said[0] == askHeld:
+	case message[0] == requestHeld:
 		for name, fd := range s.held {
-			if send(c, sayFile, name, fd) != nil {
+			if send(c, answerFile, name, fd) != nil {
 				return false
 			}
 		}
 	case name == "" || len(name) > maxName:
 		refuse = "not a name"
-	case said[0] == askRelease:
+	case message[0] == requestRelease:
 		s.release(name)
-	case said[0] == askHold && len(fds) == 1:
+	case message[0] == requestHold && len(fds) == 1:
 		s.release(name)
 		s.held[name], fds = fds[0], nil
-	case said[0] == askHold:
+	case message[0] == requestHold:
 		refuse = "no descriptor came with it; too many are open"
 	default:
 		refuse = "unknown request"
@@ -169,9 +169,9 @@ func (s *store) answer(c int) bool {
 		_ = unix.Close(fd)
 	}
 	if refuse != "" {
-		return send(c, sayNo, refuse, -1) == nil
+		return send(c, answerNo, refuse, -1) == nil
 	}
-	return send(c, sayYes, "", -1) == nil
+	return send(c, answerYes, "", -1) == nil
 }
 
 func (s *store) release(name string) {
@@ -216,7 +216,7 @@ func send(c int, letter byte, text string, fd int) error {
 
 // receive takes one message, nothing at the end, and the descriptors that came
 // with it.
-func receive(c int, p, oob []byte) (said []byte, fds []int, err error) {
+func receive(c int, p, oob []byte) (message []byte, fds []int, err error) {
 	n, on := 0, 0
 	for {
 		n, on, _, _, err = unix.Recvmsg(c, p, oob, unix.MSG_CMSG_CLOEXEC)

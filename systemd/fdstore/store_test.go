@@ -76,7 +76,7 @@ func TestReleaseAfterALostConnection(t *testing.T) {
 	hold(t, c, "a", fifo(t), true)
 	hold(t, c, "b", fifo(t), false)
 	pid := pidOf(t, c)
-	_ = c.lose()
+	_ = c.disconnect()
 	for _, name := range []string{"a", "b"} {
 		if err := c.Release(name); err != nil {
 			t.Fatal(err)
