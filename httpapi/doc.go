@@ -19,7 +19,8 @@
 // Messages are in the language of the account that asks (call.go). What programs compare,
 // logs and the audit log are the same for all accounts.
 //
-// In front of the handler a Gate limits the connections. net/http itself answers a
+// A web.LimitedListener limits the connections, and RefuseConnection answers those beyond
+// the limit. net/http itself answers a
 // request that is not HTTP, in plain text.
 //
 // The package refuses to buffer uploads (it streams them to Deployments), to redirect,
