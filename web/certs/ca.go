@@ -93,15 +93,15 @@ func (a *account) obtain(ctx context.Context, name string) (chain, key []byte, e
 	if err == nil {
 		return chain, key, nil
 	}
-	if !a.ofName(err, no) {
+	if !a.aboutName(err, no) {
 		return nil, nil, err
 	}
 	return nil, nil, no
 }
 
-// ofName adds what an error says of one name, and reports whether it does: all
+// aboutName adds what an error says of one name, and reports whether it does: all
 // else is about the account or the authority, whatever the name.
-func (a *account) ofName(err error, no *refusal) bool {
+func (a *account) aboutName(err error, no *refusal) bool {
 	var failed *acme.AuthorizationError
 	var order *acme.OrderError
 	var said *acme.Error
@@ -120,7 +120,7 @@ func (a *account) ofName(err error, no *refusal) bool {
 		if word == "accountDoesNotExist" {
 			a.forget()
 		}
-		if said.StatusCode >= http.StatusInternalServerError || slices.Contains(ofAccount, word) {
+		if said.StatusCode >= http.StatusInternalServerError || slices.Contains(accountProblems, word) {
 			return false
 		}
 		no.says = append(no.says, plain(said.Detail))
@@ -131,8 +131,8 @@ func (a *account) ofName(err error, no *refusal) bool {
 	return true
 }
 
-// ofAccount are the errors that have nothing to do with a name (RFC 8555, 6.7).
-var ofAccount = []string{
+// accountProblems are the errors that have nothing to do with a name (RFC 8555, 6.7).
+var accountProblems = []string{
 	"accountDoesNotExist", "badNonce", "badPublicKey", "badSignatureAlgorithm", "externalAccountRequired", "invalidContact",
 	"serverInternal", "unauthorized", "unsupportedContact", "userActionRequired",
 }
@@ -160,7 +160,7 @@ func (a *account) client(ctx context.Context) (*acme.Client, error) {
 		return nil, err
 	}
 	c := &acme.Client{
-		Key: key, DirectoryURL: a.Directory, UserAgent: a.Agent, RetryBackoff: again,
+		Key: key, DirectoryURL: a.Directory, UserAgent: a.Agent, RetryBackoff: retryBackoff,
 		HTTPClient: &http.Client{Transport: a.http, Timeout: time.Minute},
 	}
 	who := &acme.Account{}
@@ -172,7 +172,7 @@ func (a *account) client(ctx context.Context) (*acme.Client, error) {
 	}
 	_, err = c.Register(ctx, who, acme.AcceptTOS)
 	if errors.Is(err, acme.ErrAccountAlreadyExists) {
-		err = rename(ctx, c, who)
+		err = updateContact(ctx, c, who)
 	}
 	if err != nil {
 		return nil, err
@@ -181,8 +181,8 @@ func (a *account) client(ctx context.Context) (*acme.Client, error) {
 	return c, nil
 }
 
-// rename tells the authority another address for an account that it knows.
-func rename(ctx context.Context, c *acme.Client, who *acme.Account) error {
+// updateContact tells the authority another address for an account that it knows.
+func updateContact(ctx context.Context, c *acme.Client, who *acme.Account) error {
 	known, err := c.GetReg(ctx, "")
 	if err != nil || len(who.Contact) == 0 || slices.Equal(known.Contact, who.Contact) {
 		return err
@@ -198,9 +198,9 @@ func (a *account) forget() {
 	a.acme = nil
 }
 
-// again repeats a request at once that had a nonce which the authority does not
-// take (RFC 8555, 6.5). All else is repeated by the Manager, with patience.
-func again(n int, _ *http.Request, answer *http.Response) time.Duration {
+// retryBackoff repeats a request at once that had a nonce which the authority does not
+// take (RFC 8555, 6.5). The Manager repeats all else, after longer and longer pauses.
+func retryBackoff(n int, _ *http.Request, answer *http.Response) time.Duration {
 	if n > 10 || answer.StatusCode >= 500 || answer.StatusCode == http.StatusTooManyRequests {
 		return 0
 	}
@@ -267,7 +267,7 @@ func (a *account) prove(ctx context.Context, c *acme.Client, at, name, kind stri
 		return &acme.AuthorizationError{URI: at, Identifier: name, Errors: []error{errors.New("the authority does not offer it")}}
 	}
 	question := z.Challenges[i]
-	remove, err := a.put(c, name, question)
+	remove, err := a.respond(c, name, question)
 	if err != nil {
 		return err
 	}
@@ -279,8 +279,8 @@ func (a *account) prove(ctx context.Context, c *acme.Client, at, name, kind stri
 	return err
 }
 
-// put makes the answer to a question visible, until remove.
-func (a *account) put(c *acme.Client, name string, q *acme.Challenge) (remove func(), err error) {
+// respond makes the answer to a question visible, until remove.
+func (a *account) respond(c *acme.Client, name string, q *acme.Challenge) (remove func(), err error) {
 	var key, answer any
 	if q.Type == "http-01" {
 		key = c.HTTP01ChallengePath(q.Token)

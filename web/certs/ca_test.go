@@ -42,7 +42,7 @@ func TestWhatAnErrorIsAbout(t *testing.T) {
 	} {
 		no := &refusal{}
 		a := &account{acme: &acme.Client{}}
-		is := a.ofName(tt.err, no)
+		is := a.aboutName(tt.err, no)
 		text := strings.Join(no.says, "; ")
 		if is != (tt.says != "") || !strings.HasPrefix(text, tt.says) || len(text) > 400 || no.after.Round(time.Minute) != tt.after {
 			t.Errorf("%s: %v, %q after %s", name, is, text, no.after)
@@ -55,11 +55,11 @@ func TestWhatAnErrorIsAbout(t *testing.T) {
 
 func TestNoncesAloneAreRepeated(t *testing.T) {
 	for code, want := range map[int]bool{400: true, 429: false, 500: false, 503: false} {
-		if d := again(1, nil, &http.Response{StatusCode: code}); d > 0 != want || d > time.Second {
+		if d := retryBackoff(1, nil, &http.Response{StatusCode: code}); d > 0 != want || d > time.Second {
 			t.Errorf("%d: again after %s", code, d)
 		}
 	}
-	if d := again(11, nil, &http.Response{StatusCode: 400}); d != 0 {
+	if d := retryBackoff(11, nil, &http.Response{StatusCode: 400}); d != 0 {
 		t.Errorf("the eleventh time after %s", d)
 	}
 }

@@ -36,7 +36,7 @@
 //  1. sites.refresh (daemon/sites.go) reads the verified domains, after each change that
 //     the daemon makes. sites.want (daemon/tls.go) adds the names of sites and gives all
 //     of them to Manager.Want.
-//  2. Manager.Run (manager.go) is the one goroutine that orders and renews. Manager.pick
+//  2. Manager.Run (manager.go) is the one goroutine that orders and renews. Manager.agenda
 //     (schedule.go) says what is due.
 //  3. Manager.order stores that it is about to ask, and then asks the authority (ca.go).
 //  4. The authority checks the name. Manager.Answer (handshake.go) answers on port 80, before

@@ -15,8 +15,8 @@ const (
 )
 
 const (
-	visit    = 8 * time.Second // that a visitor waits for an order
-	visitors = 64              // that may
+	visitorTimeout = 8 * time.Second // that a visitor waits for an order
+	maxVisitors    = 64              // that may wait
 )
 
 // Find implements tls.Config.GetCertificate, for names that are wanted: others
@@ -29,17 +29,17 @@ func (m *Manager) Find(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if e == nil || !e.wanted {
 		return nil, nil
 	}
-	e.asked = e.pair == nil
-	if e.pair != nil || !m.soon(e) || m.waiting >= visitors {
+	e.requested = e.pair == nil
+	if e.pair != nil || !m.orderSoon(e) || m.waiting >= maxVisitors {
 		return e.pair, nil
 	}
 	m.waiting++
-	ended := e.ended
-	m.poke()
+	done := e.done
+	m.notify()
 	m.mu.Unlock()
-	timer := time.NewTimer(visit)
+	timer := time.NewTimer(visitorTimeout)
 	select {
-	case <-ended:
+	case <-done:
 	case <-timer.C:
 	case <-hello.Context().Done():
 	}
@@ -51,14 +51,14 @@ func (m *Manager) Find(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return e.pair, nil
 }
 
-// soon reports whether an order of e is under way, or begins when there is room.
+// orderSoon reports whether an order of e is under way, or begins when there is room.
 // The caller holds mu.
-func (m *Manager) soon(e *entry) bool {
+func (m *Manager) orderSoon(e *entry) bool {
 	now := time.Now()
 	if e.busy {
 		return true
 	}
-	why, _ := m.turns(now).wait(e.owner)
+	why, _ := m.quota(now).check(e.owner)
 	return !e.covered && !later(e.Next, m.paused).After(now) && (why == "" || !e.fresh(now))
 }
 

@@ -54,16 +54,16 @@ type Manager struct {
 // entry is one name.
 type entry struct {
 	app.Certificate
-	pair    *tls.Certificate // nil before there is one
-	wanted  bool
-	place   int           // among those that are wanted
-	owner   app.AccountID // 0 for nobody's
-	by      app.AccountID // whose it was when it was ordered last; 0 after a restart
-	covered bool
-	asked   bool // by a visitor
-	dirty   bool // not stored as it is
-	busy    bool
-	ended   chan struct{} // closed at the end of the next order
+	pair      *tls.Certificate // nil before there is one
+	wanted    bool
+	place     int           // among those that are wanted
+	owner     app.AccountID // 0 for nobody's
+	orderedBy app.AccountID // whose it was when it was ordered last; 0 after a restart
+	covered   bool
+	requested bool // by a visitor
+	dirty     bool // not stored as it is
+	busy      bool
+	done      chan struct{} // closed at the end of the next order
 }
 
 // New returns a manager of what is stored. It asks nobody: Run does.
@@ -76,7 +76,7 @@ func New(ctx context.Context, c Config) (*Manager, error) {
 		return nil, err
 	}
 	for _, stored := range all {
-		e := &entry{Certificate: stored, ended: make(chan struct{})}
+		e := &entry{Certificate: stored, done: make(chan struct{})}
 		if len(stored.Chain) > 0 {
 			pair, err := tls.X509KeyPair(stored.Chain, stored.Key)
 			if err != nil {
@@ -103,23 +103,23 @@ func (m *Manager) Want(names []string, owner func(name string) app.AccountID) {
 		wanted[name] = true
 		e := m.names[name]
 		if e == nil {
-			e = &entry{Certificate: app.Certificate{Name: name}, dirty: true, ended: make(chan struct{})}
+			e = &entry{Certificate: app.Certificate{Name: name}, dirty: true, done: make(chan struct{})}
 			m.names[name] = e
 		}
 		e.wanted, e.place, e.owner = true, i, owner(name)
 	}
 	for name, e := range m.names {
 		if !wanted[name] {
-			e.wanted, e.asked = false, false
+			e.wanted, e.requested = false, false
 		}
 	}
-	m.poke()
+	m.notify()
 }
 
-// patience is how soon a name that was refused may be tried again because its
+// minRetry is how soon a name that was refused may be tried again because its
 // owner asks: authorities allow some five failures of a name in an hour, and one
 // try is two.
-const patience = 30 * time.Minute
+const minRetry = 30 * time.Minute
 
 // Retry lets a name that was refused be tried again earlier, for something has
 // changed.
@@ -130,9 +130,9 @@ func (m *Manager) Retry(name string) {
 	if e == nil || e.busy || e.Failures == 0 || e.pair != nil {
 		return
 	}
-	if soon := e.Ordered.Add(patience); soon.Before(e.Next) {
+	if soon := e.Ordered.Add(minRetry); soon.Before(e.Next) {
 		e.Next, e.dirty = soon, true
-		m.poke()
+		m.notify()
 	}
 }
 
@@ -150,8 +150,8 @@ func (m *Manager) Status(name string) (app.Certificate, bool) {
 	return c, true
 }
 
-// poke lets Run look again.
-func (m *Manager) poke() {
+// notify lets Run look again.
+func (m *Manager) notify() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
@@ -166,12 +166,12 @@ func (m *Manager) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		p := m.pick(time.Now())
-		for _, e := range p.due {
+		p := m.agenda(time.Now())
+		for _, e := range p.orders {
 			work.Go(func() { m.order(ctx, e) })
 		}
 		m.store(ctx, p)
-		timer.Reset(p.rest)
+		timer.Reset(p.sleep)
 		select {
 		case <-timer.C:
 		case <-m.wake:
@@ -181,14 +181,14 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// store brings the store up to date with what pick has changed.
-func (m *Manager) store(ctx context.Context, p picked) {
-	for _, c := range p.changed {
+// store brings the store up to date with what agenda has changed.
+func (m *Manager) store(ctx context.Context, p agenda) {
+	for _, c := range p.save {
 		if err := m.Store.SaveCertificate(ctx, m.CA.Directory, c); err != nil && ctx.Err() == nil {
 			m.Log.Error("cannot store how a certificate is", "name", c.Name, "error", err)
 		}
 	}
-	for _, name := range p.gone {
+	for _, name := range p.drop {
 		if err := m.Store.DropCertificate(ctx, m.CA.Directory, name); err != nil && ctx.Err() == nil {
 			m.Log.Error("cannot remove a certificate that nobody needs", "name", name, "error", err)
 		}
@@ -227,8 +227,8 @@ func (m *Manager) order(ctx context.Context, e *entry) {
 	}
 	m.mu.Lock()
 	e.busy = false
-	close(e.ended)
-	e.ended = make(chan struct{})
+	close(e.done)
+	e.done = make(chan struct{})
 	m.mu.Unlock()
-	m.poke()
+	m.notify()
 }

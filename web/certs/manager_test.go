@@ -211,7 +211,7 @@ func TestNewNamesInAnHour(t *testing.T) {
 				t.Errorf("%d have one, want %d", n, want)
 			}
 		}
-		if w.most != atOnce {
+		if w.most != maxOrders {
 			t.Errorf("%d orders at once", w.most)
 		}
 		if c, _ := w.Status(names[24]); c.Problem != "" {
@@ -269,7 +269,7 @@ func TestNamesThatAFileHas(t *testing.T) {
 		w.mu.Lock()
 		w.covered = map[string]bool{}
 		w.mu.Unlock()
-		w.after(look + time.Minute)
+		w.after(maxSleep + time.Minute)
 		w.shown(shop)
 	})
 }

@@ -24,7 +24,7 @@ func TestVisitorsWait(t *testing.T) {
 		})
 		w.Want([]string{shop, blog})
 		begun = time.Now()
-		if _, err := w.visit(blog); err == nil || time.Since(begun) != visit {
+		if _, err := w.visit(blog); err == nil || time.Since(begun) != visitorTimeout {
 			t.Errorf("%v after %s", err, time.Since(begun))
 		}
 		w.mu.Lock()

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	atOnce = 2         // orders
-	window = time.Hour // of PerHour
-	look   = time.Hour // at the latest, after what nobody tells: files
-	// keep is how long a name is remembered that is not wanted and has nothing.
-	keep = 24 * time.Hour
+	maxOrders = 2         // at a time
+	window    = time.Hour // of PerHour
+	maxSleep  = time.Hour // at the latest, after what nobody tells: files
+	// forgetAfter is how long a name is remembered that is not wanted and has nothing.
+	forgetAfter = 24 * time.Hour
 )
 
 // The sentences for names that wait.
@@ -55,17 +55,17 @@ func renewal(begins, expires time.Time) time.Time {
 func retry(now time.Time, c app.Certificate) time.Time {
 	wait := backoff(c.Failures)
 	if left := c.Expires.Sub(now); len(c.Chain) > 0 && left > 0 {
-		wait = min(wait, max(left/4, patience))
+		wait = min(wait, max(left/4, minRetry))
 	}
 	return now.Add(wait)
 }
 
-// picked is what is to be done now.
-type picked struct {
-	due     []*entry
-	changed []app.Certificate // to be stored
-	gone    []string          // to be forgotten
-	rest    time.Duration     // until something may be due
+// agenda is what is to be done now.
+type agenda struct {
+	orders []*entry
+	save   []app.Certificate // to be stored
+	drop   []string          // to be forgotten
+	sleep  time.Duration     // until something may be due
 }
 
 // fresh reports whether an order of e is one of a new name.
@@ -73,25 +73,25 @@ func (e *entry) fresh(now time.Time) bool {
 	return e.pair == nil && now.Sub(e.Ordered) >= window
 }
 
-// turns are the new names that were begun within the window.
-type turns struct {
+// quota are the new names that were begun within the window.
+type quota struct {
 	most, each int // for all, and for one account
 	all        []time.Time
 	of         map[app.AccountID][]time.Time
 }
 
-// turns counts them. While names of several accounts are wanted, none begins with more
+// quota counts them. While names of several accounts are wanted, none begins with more
 // than half of all, or one that has many at once would keep the others waiting for an
 // hour.
-func (m *Manager) turns(now time.Time) *turns {
-	t := &turns{most: m.PerHour, each: m.PerHour, of: map[app.AccountID][]time.Time{}}
+func (m *Manager) quota(now time.Time) *quota {
+	t := &quota{most: m.PerHour, each: m.PerHour, of: map[app.AccountID][]time.Time{}}
 	owners := map[app.AccountID]bool{}
 	for _, e := range m.names {
 		if e.wanted && e.owner != 0 {
 			owners[e.owner] = true
 		}
 		if now.Sub(e.Ordered) < window {
-			t.begin(cmp.Or(e.by, e.owner), e.Ordered)
+			t.add(cmp.Or(e.orderedBy, e.owner), e.Ordered)
 		}
 	}
 	if len(owners) > 1 {
@@ -100,34 +100,34 @@ func (m *Manager) turns(now time.Time) *turns {
 	return t
 }
 
-// begin counts another one.
-func (t *turns) begin(by app.AccountID, at time.Time) {
+// add counts another one.
+func (t *quota) add(by app.AccountID, at time.Time) {
 	t.all = append(t.all, at)
 	t.of[by] = append(t.of[by], at)
 }
 
-// wait tells why a name of an account cannot be begun yet, and until when; "" if it can.
-func (t *turns) wait(by app.AccountID) (why string, opens time.Time) {
+// check tells why a name of an account cannot be begun yet, and until when; "" if it can.
+func (t *quota) check(by app.AccountID) (why string, opens time.Time) {
 	if len(t.all) >= t.most {
-		return manyNew, opening(t.all, t.most)
+		return manyNew, resetAt(t.all, t.most)
 	}
 	if own := t.of[by]; by != 0 && len(own) >= t.each {
-		return manyOwn, opening(own, t.each)
+		return manyOwn, resetAt(own, t.each)
 	}
 	return "", time.Time{}
 }
 
-// opening is when fewer than most of some were begun within the window.
-func opening(begun []time.Time, most int) time.Time {
+// resetAt is when fewer than most of some were begun within the window.
+func resetAt(begun []time.Time, most int) time.Time {
 	slices.SortFunc(begun, time.Time.Compare)
 	return begun[len(begun)-most].Add(window)
 }
 
-// pick begins what is due.
-func (m *Manager) pick(now time.Time) picked {
+// agenda begins what is due.
+func (m *Manager) agenda(now time.Time) agenda {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := picked{rest: look}
+	p := agenda{sleep: maxSleep}
 	var due []*entry
 	busy, have := 0, 0
 	for name, e := range m.names {
@@ -139,22 +139,22 @@ func (m *Manager) pick(now time.Time) picked {
 		case e.busy:
 			busy++
 		case !e.wanted:
-			if now.Sub(e.Ordered) > keep && (e.pair == nil || now.After(e.Expires)) {
+			if now.Sub(e.Ordered) > forgetAfter && (e.pair == nil || now.After(e.Expires)) {
 				delete(m.names, name)
-				p.gone = append(p.gone, name)
+				p.drop = append(p.drop, name)
 			}
 		case at.After(now):
-			p.rest = min(p.rest, at.Sub(now))
+			p.sleep = min(p.sleep, at.Sub(now))
 		default:
 			due = append(due, e)
 		}
 	}
 	slices.SortFunc(due, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.place, b.place)) })
-	turns := m.turns(now)
+	quota := m.quota(now)
 	for _, e := range due {
 		e.covered = m.Covered(e.Name)
 		fresh := e.fresh(now)
-		why, opens := turns.wait(e.owner)
+		why, opens := quota.check(e.owner)
 		switch {
 		case e.covered:
 			e.Problem = ""
@@ -162,21 +162,21 @@ func (m *Manager) pick(now time.Time) picked {
 			e.waits(manyAll)
 		case fresh && why != "":
 			e.waits(why)
-			p.rest = min(p.rest, max(opens.Sub(now), time.Second))
-		case busy < atOnce:
+			p.sleep = min(p.sleep, max(opens.Sub(now), time.Second))
+		case busy < maxOrders:
 			busy++
 			if fresh {
-				turns.begin(e.owner, now)
+				quota.add(e.owner, now)
 				have++
 			}
-			e.busy, e.dirty, e.by = true, false, e.owner
-			p.due = append(p.due, e)
+			e.busy, e.dirty, e.orderedBy = true, false, e.owner
+			p.orders = append(p.orders, e)
 		}
 	}
 	for _, e := range m.names {
 		if e.dirty && e.wanted && !e.busy && !e.covered {
 			e.dirty = false
-			p.changed = append(p.changed, e.Certificate)
+			p.save = append(p.save, e.Certificate)
 		}
 	}
 	return p
@@ -190,7 +190,7 @@ func (e *entry) rank() int {
 		return 0
 	case e.Failures > 0:
 		return 3
-	case e.asked:
+	case e.requested:
 		return 1
 	}
 	return 2
@@ -221,7 +221,7 @@ func (m *Manager) finish(ctx context.Context, e *entry, before app.Certificate, 
 	var no *refusal
 	switch {
 	case err == nil:
-		e.pair, e.asked, m.pauses = &pair, false, 0
+		e.pair, e.requested, m.pauses = &pair, false, 0
 		*c = app.Certificate{Name: c.Name, Chain: chain, Key: key, Begins: pair.Leaf.NotBefore, Expires: pair.Leaf.NotAfter, Ordered: c.Ordered}
 		c.Next = renewal(c.Begins, c.Expires)
 		m.Log.Info("a certificate was obtained", "name", c.Name, "expires", c.Expires.UTC().Format(time.RFC3339), "renewed after", c.Next.UTC().Format(time.RFC3339))
