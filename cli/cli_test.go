@@ -92,7 +92,7 @@ func scriptDeploy(ts *testscript.TestScript, _ bool, args []string) {
 	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
 		a := app.App{ID: app.ID(args[1]), Account: app.AccountID(owner), RAM: app.MB(ram), Wanted: app.WantOnline}
 		ids := db.IDRange{UIDBase: 70000, UIDCount: 10, PortFirst: 20000, PortLast: 20009}
-		a, err := d.Places(ids).Reserve(ctx, a, func(_, _ app.MB) error { return nil })
+		a, err := d.Allocations(ids).Reserve(ctx, a, func(_, _ app.MB) error { return nil })
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func scriptDeploy(ts *testscript.TestScript, _ bool, args []string) {
 func scriptForget(ts *testscript.TestScript, _ bool, args []string) {
 	inDatabase(ts, func(ctx context.Context, d *db.DB) error {
 		id := app.ID(args[0])
-		return errors.Join(d.Apps.DeleteApp(ctx, id), d.Places(db.IDRange{}).Release(ctx, id))
+		return errors.Join(d.Apps.DeleteApp(ctx, id), d.Allocations(db.IDRange{}).Release(ctx, id))
 	})
 }
 

@@ -27,7 +27,7 @@ func recovery(t *testing.T, h *hosted.Directory) trees {
 	past, err := metrics.Open(filepath.Join(h.Path, "metrics"))
 	hosted.Must(t, err)
 	t.Cleanup(func() { _ = past.Close() })
-	return trees{h.Store, h.DB.Places(db.IDRange{}), h.DB.History, 1 << 30, book, past, log}
+	return trees{h.Store, h.DB.Allocations(db.IDRange{}), h.DB.History, 1 << 30, book, past, log}
 }
 
 // A crash at any point of a deploy leaves the files and the record of before, or

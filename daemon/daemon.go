@@ -181,9 +181,9 @@ func (d *daemon) hostConfig(capacity app.MB) host.Config {
 		UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast,
 		Start: startOf(s.DataDir),
 	}
-	store := registry{d.data.db.Places(ids), d.data.db.History, d.data.db.Apps, d.sites.changed}
+	store := registry{d.data.db.Allocations(ids), d.data.db.History, d.data.db.Apps, d.sites.changed}
 	most := max(s.Upload.Max, s.Upload.MaxSocket).Bytes()
-	files := trees{d.data.trees, store.Places, store.History, most, d.data.logs, d.data.history, d.log}
+	files := trees{d.data.trees, store.Allocations, store.History, most, d.data.logs, d.data.history, d.log}
 	tools := proc.FindTools()
 	if slices.Contains(d.proc.Walls.Layers, sandbox.Mounts) {
 		tools.Only(d.proc.Walls.Paths)

@@ -24,7 +24,7 @@ func TestRecoverRemovesNothingUnasked(t *testing.T) {
 	h := hosted.New(t)
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}
 	reserve := func(id app.ID) app.App {
-		a, err := h.DB.Places(ids).Reserve(t.Context(), app.App{ID: id, Account: 1, RAM: 10, Wanted: app.WantOnline}, func(_, _ app.MB) error { return nil })
+		a, err := h.DB.Allocations(ids).Reserve(t.Context(), app.App{ID: id, Account: 1, RAM: 10, Wanted: app.WantOnline}, func(_, _ app.MB) error { return nil })
 		hosted.Must(t, err)
 		return a
 	}
@@ -36,7 +36,7 @@ func TestRecoverRemovesNothingUnasked(t *testing.T) {
 	hosted.Must(t, h.DB.Apps.DeleteApp(t.Context(), "deleted"))
 	there := recovery(t, h)
 	var said bytes.Buffer
-	there.log, there.places = slog.New(slog.NewTextHandler(&said, nil)), h.DB.Places(ids)
+	there.log, there.allocated = slog.New(slog.NewTextHandler(&said, nil)), h.DB.Allocations(ids)
 	const uid = 70050
 	for i, id := range []string{"cut", "came-to-be", "deleted", "unknown"} {
 		for _, file := range []string{"apps/" + id + "/main", "rollback/" + id + "/journal/plan", "tmp/" + id + "/x", "logs/" + id + "/run.log"} {

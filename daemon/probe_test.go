@@ -30,7 +30,7 @@ func TestIDsCannotBeProbed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	theirs, err := d.data.db.Places(ids).Reserve(t.Context(), app.App{ID: "theirs", Account: 1, RAM: 100, Wanted: app.WantStopped}, func(_, _ app.MB) error { return nil })
+	theirs, err := d.data.db.Allocations(ids).Reserve(t.Context(), app.App{ID: "theirs", Account: 1, RAM: 100, Wanted: app.WantStopped}, func(_, _ app.MB) error { return nil })
 	if err == nil {
 		_, err = d.data.db.Apps.CreateApp(t.Context(), theirs, app.Deploy{Kind: app.DeployUpload})
 	}

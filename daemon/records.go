@@ -17,7 +17,7 @@ import (
 
 // registry is the database as the host sees it.
 type registry struct {
-	db.Places
+	db.Allocations
 	db.History
 	apps    db.Apps
 	changed func(ctx context.Context, failed error) // domains lead elsewhere
@@ -26,12 +26,12 @@ type registry struct {
 // trees is the data directory as the host sees it.
 type trees struct {
 	*files.Store
-	places  db.Places
-	records db.History
-	max     int64 // bytes of an upload; the edge has closer limits
-	logs    *logs.Book
-	past    *metrics.Store
-	log     *slog.Logger
+	allocated db.Allocations
+	records   db.History
+	max       int64 // bytes of an upload; the edge has closer limits
+	logs      *logs.Book
+	past      *metrics.Store
+	log       *slog.Logger
 }
 
 // Spool implements host.Staging.
@@ -88,7 +88,7 @@ func (t trees) Recover(ctx context.Context, known []app.App) (broken []app.ID, e
 // moves aside what the records do not know: the database may be an older one that was
 // put back.
 func (t trees) sweep(ctx context.Context, ids []app.ID, known map[app.ID]bool) error {
-	left, cut, err := t.places.Gone(ctx)
+	left, cut, err := t.allocated.Gone(ctx)
 	if err != nil { // nothing is removed for what cannot be read
 		return err
 	}
@@ -129,7 +129,7 @@ func (t trees) tellLost(ctx context.Context, lost []files.Lost) error {
 			told[l.To] = true
 			t.log.Error("the database does not know an application; what there is of it was moved aside, and berth removes nothing of it", "app", l.Name, "to", l.To)
 		}
-		errs = append(errs, t.places.PassUID(ctx, l.UID))
+		errs = append(errs, t.allocated.PassUID(ctx, l.UID))
 	}
 	return errors.Join(errs...)
 }

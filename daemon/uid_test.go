@@ -21,7 +21,7 @@ func TestUIDIsNotReusedBeforeItsFilesAreGone(t *testing.T) {
 	ids := db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: 2, PortFirst: 20000, PortLast: 20009}
 	anything := func(_, _ app.MB) error { return nil }
 	reserve := func(d *daemon, id app.ID) (app.App, error) {
-		return d.data.db.Places(ids).Reserve(t.Context(), app.App{ID: id, Account: 1, RAM: 10}, anything)
+		return d.data.db.Allocations(ids).Reserve(t.Context(), app.App{ID: id, Account: 1, RAM: 10}, anything)
 	}
 	boot := func(do func(d *daemon)) {
 		t.Helper()
@@ -88,7 +88,7 @@ func TestUIDIsNotReusedBeforeItsFilesAreGone(t *testing.T) {
 			if a, err := reserve(d, "third"); app.KindOf(err) != app.Exhausted {
 				t.Errorf("a third one got uid %d, %v; want that none is left", a.UID, err)
 			}
-			if err := d.data.db.Places(ids).Release(t.Context(), "other"); err != nil {
+			if err := d.data.db.Allocations(ids).Release(t.Context(), "other"); err != nil {
 				t.Error(err)
 			}
 		})

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/mattn/go-sqlite3"
@@ -79,8 +78,8 @@ func (s Accounts) UpdateAccount(
 }
 
 // DeleteAccount removes an account, its tokens and its memberships. It fails
-// with app.NotFound, and with app.Conflict while the account has places:
-// applications, and those being deployed or removed. A place that went early
+// with app.NotFound, and with app.Conflict while the account has allocations:
+// applications, and those being deployed or removed. An allocation that went early
 // could be given to somebody else, whose files the end of that deployment would
 // take for its own.
 func (s Accounts) DeleteAccount(ctx context.Context, id app.AccountID) error {
@@ -155,8 +154,7 @@ func (s Accounts) InsertToken(ctx context.Context, account app.AccountID, hash [
 		token = app.Token{Account: account, Label: label, CreatedAt: stored(s.db.now()), Expires: stored(expires)}
 		token.ID, err = t.insert("INSERT INTO token (account, hash, label, created_at, last_used, expires_at) VALUES (?, ?, ?, ?, 0, ?)",
 			account, hash[:], label, stamp(token.CreatedAt), stamp(expires))
-		var e sqlite3.Error
-		if errors.As(err, &e) && e.ExtendedCode == sqlite3.ErrConstraintForeignKey {
+		if refusedBy(err, sqlite3.ErrConstraintForeignKey) {
 			return token, noAccount(account)
 		}
 		return token, err

@@ -17,7 +17,7 @@ type Apps struct{ db *DB }
 // exitsKept is how many exits of one application are remembered.
 const exitsKept = 20
 
-// selectApps is in the order of scanApp. An application is its place, its own
+// selectApps is in the order of scanApp. An application is its allocation, its own
 // row, and the exit that is shown of it, if any.
 const selectApps = `
 SELECT app.id, place.account, app.name, app.avatar_url, app.type, place.ram, place.uid, place.port,
@@ -65,7 +65,7 @@ func (s Apps) Apps(ctx context.Context) ([]app.App, error) {
 	return getAll(ctx, s.db, "list the applications", scanApp, selectApps)
 }
 
-// DeleteApp forgets an application and its exits. Its place stays reserved
+// DeleteApp forgets an application and its exits. Its allocation stays
 // until Release, so that nobody gets its ID or uid while files have them; it says
 // that they are to be removed (Gone). It fails with app.NotFound.
 func (s Apps) DeleteApp(ctx context.Context, id app.ID) error {

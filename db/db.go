@@ -79,8 +79,8 @@ func (db *DB) prepare(ctx context.Context, path string) error {
 	return db.file.remember()
 }
 
-// Places returns the places of applications; new ones are out of ids.
-func (db *DB) Places(ids IDRange) Places { return Places{db, ids} }
+// Allocations returns what applications have for themselves; new ones are out of ids.
+func (db *DB) Allocations(ids IDRange) Allocations { return Allocations{db, ids} }
 
 // Close waits for the statements that run and closes the file. The writer goes
 // last: the last connection to close folds the write-ahead log into the file.

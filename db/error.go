@@ -15,11 +15,7 @@ import (
 // explain says what could not be done, unless the error is for the user, as
 // what a disk refuses is.
 func explain(what string, err error) error {
-	var forUser *app.Error
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &forUser):
+	if _, forUser := errors.AsType[*app.Error](err); forUser || err == nil {
 		return err
 	}
 	kind := app.NoSpace
@@ -48,8 +44,8 @@ func explain(what string, err error) error {
 // Damaged reports whether err says that the file is no database, or a broken
 // one: neither waiting nor another try helps.
 func Damaged(err error) bool {
-	var found damage
-	return errors.As(err, &found) || means(err, sqlite3.ErrCorrupt, sqlite3.ErrNotADB)
+	_, found := errors.AsType[damage](err)
+	return found || means(err, sqlite3.ErrCorrupt, sqlite3.ErrNotADB)
 }
 
 // Failed reports whether err says that the disk under the database could not be
@@ -68,33 +64,35 @@ func means(err error, codes ...sqlite3.ErrNo) bool {
 
 // errnoOf is the system's own error behind SQLite's, 0 when there is none.
 func errnoOf(err error) syscall.Errno {
-	var e sqlite3.Error
-	_ = errors.As(err, &e)
+	e, _ := errors.AsType[sqlite3.Error](err)
 	return e.SystemErrno
 }
 
 // isCode reports whether err is SQLite's code. The code decides, never the
 // message, which is no contract.
 func isCode(err error, code sqlite3.ErrNo) bool {
-	var e sqlite3.Error
-	return errors.As(err, &e) && e.Code == code
+	e, is := errors.AsType[sqlite3.Error](err)
+	return is && e.Code == code
 }
 
 // isTaken reports whether err is a value that must be unique and is not.
 func isTaken(err error) bool {
-	var e sqlite3.Error
-	return errors.As(err, &e) &&
-		(e.ExtendedCode == sqlite3.ErrConstraintUnique || e.ExtendedCode == sqlite3.ErrConstraintPrimaryKey)
+	return refusedBy(err, sqlite3.ErrConstraintUnique) || refusedBy(err, sqlite3.ErrConstraintPrimaryKey)
+}
+
+// refusedBy reports whether err is that of a constraint of the schema.
+func refusedBy(err error, constraint sqlite3.ErrNoExtended) bool {
+	e, is := errors.AsType[sqlite3.Error](err)
+	return is && e.ExtendedCode == constraint
 }
 
 // fileError puts the system's own error in the chain when SQLite hid it, so
 // that a caller can tell a permission from a broken file.
 func fileError(err error) error {
-	var e sqlite3.Error
-	if !errors.As(err, &e) {
-		return err
-	}
+	e, is := errors.AsType[sqlite3.Error](err)
 	switch {
+	case !is:
+		return err
 	case e.SystemErrno != 0:
 		return fmt.Errorf("%w (%w)", e.SystemErrno, e.Code)
 	case e.Code == sqlite3.ErrReadonly || e.Code == sqlite3.ErrPerm:

@@ -144,7 +144,7 @@ func TestNamesOfTheSecondSchema(t *testing.T) {
 		t.Errorf("got %+v, want %+v", names, want)
 	}
 	must(t, db.Apps.DeleteApp(t.Context(), site))
-	must(t, db.Places(IDRange{}).Release(t.Context(), site))
+	must(t, db.Allocations(IDRange{}).Release(t.Context(), site))
 	if names, err = db.Names.Names(t.Context(), 1); err != nil || len(names.Subdomains) != 0 {
 		t.Errorf("after its site: %+v, %v", names, err)
 	}

@@ -167,7 +167,7 @@ func TestGroupNameAndGone(t *testing.T) {
 	must(t, err)
 	ids := IDRange{UIDBase: 500, UIDCount: 50, PortFirst: 20000, PortLast: 20050}
 	reserve := func(id app.ID) app.App {
-		a, err := db.Places(ids).Reserve(t.Context(), app.App{ID: id, Account: ana.ID, RAM: 1, Wanted: app.WantOnline}, func(_, _ app.MB) error { return nil })
+		a, err := db.Allocations(ids).Reserve(t.Context(), app.App{ID: id, Account: ana.ID, RAM: 1, Wanted: app.WantOnline}, func(_, _ app.MB) error { return nil })
 		must(t, err)
 		return a
 	}
@@ -177,14 +177,14 @@ func TestGroupNameAndGone(t *testing.T) {
 	}
 	reserve("cut-short")
 	must(t, db.Apps.DeleteApp(t.Context(), "goes"))
-	if removed, cut, err := db.Places(ids).Gone(t.Context()); err != nil || len(removed) != 1 || removed[0] != "goes" || len(cut) != 1 || cut[0] != "cut-short" {
+	if removed, cut, err := db.Allocations(ids).Gone(t.Context()); err != nil || len(removed) != 1 || removed[0] != "goes" || len(cut) != 1 || cut[0] != "cut-short" {
 		t.Errorf("gone are %v and %v, %v", removed, cut, err)
 	}
-	must(t, db.Places(ids).PassUID(t.Context(), 520))
+	must(t, db.Allocations(ids).PassUID(t.Context(), 520))
 	if a := reserve("next"); a.UID != 521 {
 		t.Errorf("the next has the uid %d", a.UID)
 	}
-	must(t, db.Places(ids).PassUID(t.Context(), 510))
+	must(t, db.Allocations(ids).PassUID(t.Context(), 510))
 	if a := reserve("after"); a.UID != 522 {
 		t.Errorf("the one after has the uid %d", a.UID)
 	}

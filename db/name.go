@@ -96,8 +96,8 @@ func (s Names) ReleaseSubdomain(ctx context.Context, id app.ID, judge func(s app
 	})
 }
 
-// assignSubdomain gives a site that was put in its place the subdomain of its
-// name: the account's own, or a free one, which goes with the place. It fails
+// assignSubdomain gives a site that was allocated the subdomain of its
+// name: the account's own, or a free one, which goes with the allocation. It fails
 // with app.Conflict when another account has it.
 func assignSubdomain(t tx, site app.App) error {
 	switch s, err := findSubdomain(t, site.ID); {

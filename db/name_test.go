@@ -44,7 +44,7 @@ func TestSubdomainsOfTheFourthSchema(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(names.Subdomains, want) {
 		t.Errorf("got %+v, %v; want %+v", names.Subdomains, err, want)
 	}
-	must(t, errors.Join(db.Apps.DeleteApp(t.Context(), "shop"), db.Places(IDRange{}).Release(t.Context(), "shop")))
+	must(t, errors.Join(db.Apps.DeleteApp(t.Context(), "shop"), db.Allocations(IDRange{}).Release(t.Context(), "shop")))
 	_, err = db.Names.Subdomain(t.Context(), "shop")
 	wantKind(t, "after the site", err, app.NotFound)
 }
@@ -53,7 +53,7 @@ func anySite(app.Type, int, []app.Domain) error { return nil }
 
 func mustSite(t *testing.T, db *DB, owner app.AccountID, id app.ID) {
 	t.Helper()
-	a, err := db.Places(pool).Reserve(t.Context(), app.App{ID: id, Account: owner, RAM: 1, Type: app.Site, Wanted: app.WantOnline}, anything)
+	a, err := db.Allocations(pool).Reserve(t.Context(), app.App{ID: id, Account: owner, RAM: 1, Type: app.Site, Wanted: app.WantOnline}, anything)
 	must(t, err)
 	_, err = db.Apps.CreateApp(t.Context(), a, first(a))
 	must(t, err)
@@ -67,13 +67,13 @@ func TestSubdomainsOfReservations(t *testing.T) {
 	_, err := db.Names.ReserveSubdomain(ctx, owner, "kept", func(int) error { return nil })
 	must(t, err)
 	for _, id := range []app.ID{"shop", "kept"} {
-		_, err := db.Places(pool).Reserve(ctx, app.App{ID: id, Account: owner, RAM: 1, Type: app.Site}, anything)
+		_, err := db.Allocations(pool).Reserve(ctx, app.App{ID: id, Account: owner, RAM: 1, Type: app.Site}, anything)
 		must(t, err)
 	}
 	if names, err := db.Names.Names(ctx, owner); err != nil || len(names.Subdomains) != 2 || !names.Subdomains[1].Used {
 		t.Errorf("while it is deployed: %+v, %v", names, err)
 	}
-	_, err = db.Places(pool).DropReservations(ctx)
+	_, err = db.Allocations(pool).DropReservations(ctx)
 	must(t, err)
 	names, err := db.Names.Names(ctx, owner)
 	if err != nil || len(names.Subdomains) != 1 || names.Subdomains[0].ID != "kept" || names.Subdomains[0].Used {

@@ -13,7 +13,7 @@ type Teams struct{ db *DB }
 // of owner and stores it; an empty set ends the membership. change gets the
 // account, and the empty set when it is no member; its error is returned as it
 // is. It fails with app.NotFound when owner has no such application or there
-// is no such account, and app.Conflict while the application has a place but
+// is no such account, and app.Conflict while the application has an allocation but
 // no row: it is being deployed for the first time, or removed.
 func (s Teams) UpdateMember(ctx context.Context, owner app.AccountID, id app.ID, member app.AccountID,
 	change func(a app.Account, before app.Permissions) (app.Permissions, error),

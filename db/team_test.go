@@ -104,7 +104,7 @@ func TestChangesOfAMember(t *testing.T) {
 	wantKind(t, "another's application", give(t, db, bob.ID, "one", ana.ID, 1), app.NotFound)
 	wantKind(t, "no application", give(t, db, ana.ID, "none", bob.ID, 1), app.NotFound)
 	wantKind(t, "no account", give(t, db, ana.ID, "one", 99, 1), app.NotFound)
-	_, err = db.Places(pool).Reserve(ctx, app.App{ID: "young", Account: ana.ID, RAM: 30}, anything)
+	_, err = db.Allocations(pool).Reserve(ctx, app.App{ID: "young", Account: ana.ID, RAM: 30}, anything)
 	must(t, err)
 	wantKind(t, "a reservation", give(t, db, ana.ID, "young", bob.ID, 1), app.Conflict)
 	wantKind(t, "another's reservation", give(t, db, bob.ID, "young", ana.ID, 1), app.NotFound)
@@ -127,7 +127,7 @@ func TestMembersGoWithWhatTheyBelongTo(t *testing.T) {
 		must(t, give(t, db, ana.ID, id, carl.ID, 1))
 	}
 	must(t, db.Apps.DeleteApp(ctx, "one"))
-	must(t, db.Places(pool).Release(ctx, "one"))
+	must(t, db.Allocations(pool).Release(ctx, "one"))
 	mustApp(t, db, ana.ID, "one", 100)
 	_, err := db.Teams.Membership(ctx, bob.ID, "one")
 	wantKind(t, "the team of a deleted application", err, app.NotFound)

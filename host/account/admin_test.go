@@ -48,7 +48,7 @@ func TestKeeper(t *testing.T) {
 	}
 	reserved := app.App{ID: "shop", Account: ana.ID, RAM: 600}
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 10, PortFirst: 20000, PortLast: 20010}
-	if _, err := store.Places(ids).Reserve(ctx, reserved, func(app.MB, app.MB) error { return nil }); err != nil {
+	if _, err := store.Allocations(ids).Reserve(ctx, reserved, func(app.MB, app.MB) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if err := second(k.SetTotal(ctx, ana.ID, 599)); app.KindOf(err) != app.Conflict {

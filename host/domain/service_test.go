@@ -75,7 +75,7 @@ func (w *world) account(name string) app.AccountID {
 // upload puts an application in its place and makes it exist.
 func (w *world) upload(owner app.AccountID, id app.ID, t app.Type) error {
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}
-	a, err := w.db.Places(ids).Reserve(w.t.Context(), app.App{ID: id, Account: owner, Type: t, RAM: 10, Wanted: app.WantStopped},
+	a, err := w.db.Allocations(ids).Reserve(w.t.Context(), app.App{ID: id, Account: owner, Type: t, RAM: 10, Wanted: app.WantStopped},
 		func(_, _ app.MB) error { return nil })
 	if err == nil {
 		_, err = w.db.Apps.CreateApp(w.t.Context(), a, app.Deploy{By: a.Account, Kind: app.DeployUpload})
@@ -90,7 +90,7 @@ func (w *world) mustUpload(owner app.AccountID, id app.ID, t app.Type) {
 
 func (w *world) remove(id app.ID) {
 	w.t.Helper()
-	w.ok("delete "+string(id), errors.Join(w.db.Apps.DeleteApp(w.t.Context(), id), w.db.Places(db.IDRange{}).Release(w.t.Context(), id)))
+	w.ok("delete "+string(id), errors.Join(w.db.Apps.DeleteApp(w.t.Context(), id), w.db.Allocations(db.IDRange{}).Release(w.t.Context(), id)))
 }
 
 func (w *world) ok(what string, err error) {
@@ -205,7 +205,7 @@ func TestSubdomainsOfSites(t *testing.T) {
 	w.ok("delete without giving the place back", w.db.Apps.DeleteApp(ctx, "shop"))
 	_, err = w.ReserveSubdomain(ctx, bob, "shop")
 	w.want("while files have the name", err, app.Conflict)
-	w.ok("give the place back", w.db.Places(db.IDRange{}).Release(ctx, "shop"))
+	w.ok("give the place back", w.db.Allocations(db.IDRange{}).Release(ctx, "shop"))
 	w.remove("kept")
 	names, err = w.Names(ctx, ana)
 	want[0].Used = false

@@ -63,8 +63,8 @@ func Certified(t *testing.T, ready bool) (env map[string]string, expires time.Ti
 	for _, id := range []app.ID{"shop", "blog"} {
 		var a app.App
 		if err == nil {
-			places := d.Places(db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099})
-			a, err = places.Reserve(t.Context(), app.App{ID: id, Account: owner.ID, Type: app.Site, RAM: 10, Wanted: app.WantStopped},
+			allocations := d.Allocations(db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099})
+			a, err = allocations.Reserve(t.Context(), app.App{ID: id, Account: owner.ID, Type: app.Site, RAM: 10, Wanted: app.WantStopped},
 				func(_, _ app.MB) error { return nil })
 		}
 		if err == nil {

@@ -40,7 +40,7 @@ func New(t *testing.T) *Directory {
 	Must(t, err)
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}
 	shop := app.App{ID: "shop", Account: owner.ID, Type: app.Site, RAM: 100, Wanted: app.WantOnline, Code: app.Code{Main: "a"}}
-	a, err := h.DB.Places(ids).Reserve(t.Context(), shop, func(_, _ app.MB) error { return nil })
+	a, err := h.DB.Allocations(ids).Reserve(t.Context(), shop, func(_, _ app.MB) error { return nil })
 	Must(t, err)
 	h.UID = a.UID
 	Must(t, h.Store.Publish(t.Context(), h.Stage(map[string]string{"main": "1", "lib/x": "1"}), "shop", a.UID))

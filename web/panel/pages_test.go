@@ -24,7 +24,7 @@ func addApp(t *testing.T, w *world, id app.ID) error {
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20100}
 	a := w.host.all[id].App
 	a.Wanted = app.WantOnline
-	a, err := w.db.Places(ids).Reserve(t.Context(), a, func(app.MB, app.MB) error { return nil })
+	a, err := w.db.Allocations(ids).Reserve(t.Context(), a, func(app.MB, app.MB) error { return nil })
 	if err == nil {
 		_, err = w.db.Apps.CreateApp(t.Context(), a, app.Deploy{Kind: app.DeployUpload})
 	}

@@ -7,9 +7,9 @@ import (
 	"berth/app"
 )
 
-// Places are what an application has that no other may have: an ID, a uid, ports, RAM, and
-// the subdomain of a site.
-type Places struct {
+// Allocations remembers what an application has that no other may have: an ID, a uid,
+// ports, RAM, and the subdomain of a site. In the database they are called places.
+type Allocations struct {
 	db  *DB
 	ids IDRange
 }
@@ -42,7 +42,7 @@ type IDRange struct {
 // It fails with app.Conflict when the ID or the subdomain is taken,
 // app.Exhausted when no uid or port is left, and app.NotFound when there is no
 // such account.
-func (s Places) Reserve(ctx context.Context, a app.App, admit func(total, used app.MB) error) (app.App, error) {
+func (s Allocations) Reserve(ctx context.Context, a app.App, admit func(total, used app.MB) error) (app.App, error) {
 	return put(ctx, s.db, "reserve a place for the application", func(t tx) (app.App, error) {
 		owner, err := findAccount(t, a.Account)
 		if err != nil {
@@ -75,22 +75,22 @@ func (s Places) Reserve(ctx context.Context, a app.App, admit func(total, used a
 
 // Release gives a reservation back. It does nothing when there is none, and
 // never touches an application that exists.
-func (s Places) Release(ctx context.Context, id app.ID) error {
+func (s Allocations) Release(ctx context.Context, id app.ID) error {
 	return s.db.update(ctx, "release the reservation", nil, "DELETE FROM place WHERE id = ? AND id NOT IN (SELECT id FROM app)", id)
 }
 
 // DropReservations gives all reservations back and returns how many there
 // were. Call it at boot, before the first deployment: what it finds then was
 // left by a crash.
-func (s Places) DropReservations(ctx context.Context) (int, error) {
+func (s Allocations) DropReservations(ctx context.Context) (int, error) {
 	return put(ctx, s.db, "drop the reservations", func(t tx) (int, error) {
 		return t.changed("DELETE FROM place WHERE id NOT IN (SELECT id FROM app)")
 	})
 }
 
 // typeOf returns the type of an account's application. It fails with
-// app.NotFound when owner has none, and app.Conflict while that has a place but
-// no row.
+// app.NotFound when owner has none, and app.Conflict while that has an
+// allocation but no row.
 func typeOf(t tx, owner app.AccountID, id app.ID) (app.Type, error) {
 	found, err := one(t, value[sql.NullInt64], app.Errorf(app.NotFound, "you have no application %q", id),
 		"SELECT app.type FROM place LEFT JOIN app USING (id) WHERE place.id = ? AND place.account = ?", id, owner)
@@ -126,10 +126,10 @@ func (ids IDRange) nextUID(t tx) (int, error) {
 }
 
 // Spare returns the port of a second run of an application, and puts one aside
-// when it has none yet; it keeps it as long as its place. It fails with
+// when it has none yet; it keeps it as long as its uid. It fails with
 // app.Exhausted when no port is left, and app.NotFound when there is no such
-// place.
-func (s Places) Spare(ctx context.Context, id app.ID) (int, error) {
+// allocation.
+func (s Allocations) Spare(ctx context.Context, id app.ID) (int, error) {
 	return put(ctx, s.db, "reserve a second port for the application", func(t tx) (int, error) {
 		has, err := one(t, value[sql.NullInt64], noApp(id), "SELECT spare FROM place WHERE id = ?", id)
 		if err != nil || has.Valid {
@@ -167,10 +167,10 @@ func numbers(t tx, query string, args ...any) (map[int]bool, error) {
 	return set, err
 }
 
-// Gone returns the ids that have a place and are no application: of those whose
+// Gone returns the ids that are allocated and are no application: of those whose
 // removal was recorded, and of uploads that were cut short, if these are no older
 // records of applications that came to be.
-func (s Places) Gone(ctx context.Context) (removed, cut []app.ID, err error) {
+func (s Allocations) Gone(ctx context.Context) (removed, cut []app.ID, err error) {
 	err = s.db.read(ctx, "list the applications that are gone", func(t tx) error {
 		for flag, ids := range []*[]app.ID{&cut, &removed} {
 			if *ids, err = all(t, value[app.ID], "SELECT id FROM place WHERE removed = ? AND id NOT IN (SELECT id FROM app) ORDER BY id", flag); err != nil {
@@ -183,8 +183,8 @@ func (s Places) Gone(ctx context.Context) (removed, cut []app.ID, err error) {
 }
 
 // PassUID makes the next application get a user id beyond uid, which somebody may
-// have whom the records do not know. Beyond the range of the places it does nothing.
-func (s Places) PassUID(ctx context.Context, uid int) error {
+// have whom the records do not know. Beyond the range of the uids it does nothing.
+func (s Allocations) PassUID(ctx context.Context, uid int) error {
 	if uid < s.ids.UIDBase || uid >= s.ids.UIDBase+s.ids.UIDCount {
 		return nil
 	}

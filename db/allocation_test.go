@@ -17,18 +17,18 @@ func TestReserveKeepsWhatIsTaken(t *testing.T) {
 	ctx := t.Context()
 	owner := mustAccount(t, db, "ana", 512).ID
 	mustApp(t, db, owner, "one", 100)
-	_, err := db.Places(pool).Reserve(ctx, app.App{ID: "two", Account: owner, RAM: 50}, anything)
+	_, err := db.Allocations(pool).Reserve(ctx, app.App{ID: "two", Account: owner, RAM: 50}, anything)
 	must(t, err)
 
 	for _, id := range []app.ID{"one", "two"} {
-		_, err := db.Places(pool).Reserve(ctx, app.App{ID: id, Account: owner, RAM: 1}, anything)
+		_, err := db.Allocations(pool).Reserve(ctx, app.App{ID: id, Account: owner, RAM: 1}, anything)
 		wantKind(t, "an id that is taken", err, app.Conflict)
 	}
-	_, err = db.Places(pool).Reserve(ctx, app.App{ID: "three", Account: 99, RAM: 1}, anything)
+	_, err = db.Allocations(pool).Reserve(ctx, app.App{ID: "three", Account: 99, RAM: 1}, anything)
 	wantKind(t, "an account that is not there", err, app.NotFound)
 
 	refused := errors.New("refused")
-	_, err = db.Places(pool).Reserve(ctx, app.App{ID: "three", Account: owner, RAM: 1}, func(total, used app.MB) error {
+	_, err = db.Allocations(pool).Reserve(ctx, app.App{ID: "three", Account: owner, RAM: 1}, func(total, used app.MB) error {
 		if total != 512 || used != 150 {
 			t.Errorf("asked with %d and %d, want 512 and 150", total, used)
 		}
@@ -43,7 +43,7 @@ func TestCreateAppNeedsItsReservation(t *testing.T) {
 	db, _ := openTemp(t)
 	ctx := t.Context()
 	owner := mustAccount(t, db, "ana", 512).ID
-	good, err := db.Places(pool).Reserve(ctx, full(owner), anything)
+	good, err := db.Allocations(pool).Reserve(ctx, full(owner), anything)
 	must(t, err)
 	for name, spoil := range map[string]func(*app.App){
 		"id":      func(a *app.App) { a.ID = "other" },
@@ -70,12 +70,12 @@ func TestReservationsAreGivenBack(t *testing.T) {
 	owner := mustAccount(t, db, "ana", 512).ID
 	mustApp(t, db, owner, "one", 100)
 	for _, id := range []app.ID{"two", "three", "four"} {
-		_, err := db.Places(pool).Reserve(ctx, app.App{ID: id, Account: owner, RAM: 50}, anything)
+		_, err := db.Allocations(pool).Reserve(ctx, app.App{ID: id, Account: owner, RAM: 50}, anything)
 		must(t, err)
 	}
-	must(t, db.Places(pool).Release(ctx, "two"))
-	must(t, db.Places(pool).Release(ctx, "two"))
-	must(t, db.Places(pool).Release(ctx, "one")) // exists, so it is no reservation
+	must(t, db.Allocations(pool).Release(ctx, "two"))
+	must(t, db.Allocations(pool).Release(ctx, "two"))
+	must(t, db.Allocations(pool).Release(ctx, "one")) // exists, so it is no reservation
 	if sum, _ := db.Accounts.SumRAM(ctx, owner); sum != 200 {
 		t.Errorf("the sum is %d after a release, want 200", sum)
 	}
@@ -83,7 +83,7 @@ func TestReservationsAreGivenBack(t *testing.T) {
 
 	must(t, db.Close()) // a crash: two deployments end here
 	db = openAt(t, path, time.Now)
-	if n, err := db.Places(pool).DropReservations(ctx); err != nil || n != 2 {
+	if n, err := db.Allocations(pool).DropReservations(ctx); err != nil || n != 2 {
 		t.Errorf("dropped %d, %v; want 2", n, err)
 	}
 	if sum, _ := db.Accounts.SumRAM(ctx, owner); sum != 100 {
@@ -99,7 +99,7 @@ func TestUIDsTakeTurns(t *testing.T) {
 	small := IDRange{UIDBase: 100, UIDCount: 4, PortFirst: 20000, PortLast: 20009}
 	take := func(id app.ID) int {
 		t.Helper()
-		a, err := db.Places(small).Reserve(ctx, app.App{ID: id, Account: owner, RAM: 1}, anything)
+		a, err := db.Allocations(small).Reserve(ctx, app.App{ID: id, Account: owner, RAM: 1}, anything)
 		must(t, err)
 		return a.UID
 	}
@@ -110,14 +110,14 @@ func TestUIDsTakeTurns(t *testing.T) {
 		}
 	}
 	check("a", 100)
-	must(t, db.Places(pool).Release(ctx, "a"))
+	must(t, db.Allocations(pool).Release(ctx, "a"))
 	check("b", 101) // not 100 again, although it is free
 	check("c", 102)
 	check("d", 103)
 	check("e", 100) // wrapped
-	must(t, db.Places(pool).Release(ctx, "c"))
+	must(t, db.Allocations(pool).Release(ctx, "c"))
 	check("f", 102) // skipped 101, which b has
-	_, err := db.Places(small).Reserve(ctx, app.App{ID: "g", Account: owner, RAM: 1}, anything)
+	_, err := db.Allocations(small).Reserve(ctx, app.App{ID: "g", Account: owner, RAM: 1}, anything)
 	wantKind(t, "no uid left", err, app.Exhausted)
 
 	small.UIDBase, small.UIDCount = 500, 2 // the owner changed the setting
@@ -131,7 +131,7 @@ func TestPortsAreTheLowestFree(t *testing.T) {
 	owner := mustAccount(t, db, "ana", 512).ID
 	small := IDRange{UIDBase: 100, UIDCount: 100, PortFirst: 20000, PortLast: 20002}
 	take := func(id app.ID) (int, error) {
-		a, err := db.Places(small).Reserve(ctx, app.App{ID: id, Account: owner, RAM: 1}, anything)
+		a, err := db.Allocations(small).Reserve(ctx, app.App{ID: id, Account: owner, RAM: 1}, anything)
 		return a.Port, err
 	}
 	for i, id := range []app.ID{"a", "b", "c"} {
@@ -141,7 +141,7 @@ func TestPortsAreTheLowestFree(t *testing.T) {
 	}
 	_, err := take("d")
 	wantKind(t, "no port left", err, app.Exhausted)
-	must(t, db.Places(pool).Release(ctx, "b"))
+	must(t, db.Allocations(pool).Release(ctx, "b"))
 	if port, err := take("d"); err != nil || port != 20001 {
 		t.Errorf("got port %d, %v; want 20001", port, err)
 	}
@@ -157,7 +157,7 @@ func TestManyUploadsNeverExceedTheAccount(t *testing.T) {
 	for i := range uploads {
 		wg.Go(func() {
 			a := app.App{ID: app.ID(fmt.Sprintf("app-%d", i)), Account: owner, RAM: each, Wanted: app.WantOnline}
-			a, err := db.Places(pool).Reserve(ctx, a, func(total, used app.MB) error {
+			a, err := db.Allocations(pool).Reserve(ctx, a, func(total, used app.MB) error {
 				if used+each > total {
 					return app.Errorf(app.Exhausted, "it does not fit")
 				}
@@ -196,12 +196,12 @@ func TestReserveBeginsWhereItIsTold(t *testing.T) {
 	owner := mustAccount(t, db, "ana", 512).ID
 	ids := IDRange{UIDBase: 100, UIDCount: 3, PortFirst: 20, PortLast: 22, Start: 5}
 	for n, want := range [][2]int{{102, 22}, {100, 20}, {101, 21}} {
-		a, err := db.Places(ids).Reserve(t.Context(), app.App{ID: app.ID(fmt.Sprintf("app-%d", n)), Account: owner, RAM: 1}, anything)
+		a, err := db.Allocations(ids).Reserve(t.Context(), app.App{ID: app.ID(fmt.Sprintf("app-%d", n)), Account: owner, RAM: 1}, anything)
 		if err != nil || a.UID != want[0] || a.Port != want[1] {
 			t.Errorf("reservation %d: uid %d, port %d, %v; want %v", n, a.UID, a.Port, err, want)
 		}
 	}
-	_, err := db.Places(ids).Reserve(t.Context(), app.App{ID: "four", Account: owner, RAM: 1}, anything)
+	_, err := db.Allocations(ids).Reserve(t.Context(), app.App{ID: "four", Account: owner, RAM: 1}, anything)
 	wantKind(t, "when all are taken", err, app.Exhausted)
 }
 
@@ -216,18 +216,18 @@ func TestSpare(t *testing.T) {
 	reserve := func(id app.ID) (app.App, error) {
 		a := full(owner)
 		a.ID, a.RAM, a.Type = id, 1, app.Bot
-		return db.Places(few).Reserve(ctx, a, anything)
+		return db.Allocations(few).Reserve(ctx, a, anything)
 	}
 	one, err := reserve("one")
 	must(t, err)
 	two, err := reserve("two")
 	must(t, err)
-	spare, err := db.Places(few).Spare(ctx, "one")
+	spare, err := db.Allocations(few).Spare(ctx, "one")
 	must(t, err)
 	if spare == one.Port || spare == two.Port || spare < 30000 || spare > 30003 {
 		t.Errorf("the second port of one is %d, beside %d and %d", spare, one.Port, two.Port)
 	}
-	if again, err := db.Places(few).Spare(ctx, "one"); again != spare || err != nil {
+	if again, err := db.Allocations(few).Spare(ctx, "one"); again != spare || err != nil {
 		t.Errorf("then it is %d, %v", again, err)
 	}
 	three, err := reserve("three")
@@ -235,12 +235,12 @@ func TestSpare(t *testing.T) {
 	if three.Port == spare {
 		t.Errorf("another application has got %d", spare)
 	}
-	_, err = db.Places(few).Spare(ctx, "two")
+	_, err = db.Allocations(few).Spare(ctx, "two")
 	wantKind(t, "a fifth port of four", err, app.Exhausted)
-	_, err = db.Places(few).Spare(ctx, "nobody")
+	_, err = db.Allocations(few).Spare(ctx, "nobody")
 	wantKind(t, "a place that is not there", err, app.NotFound)
-	must(t, db.Places(pool).Release(ctx, "one"))
-	if got, err := db.Places(few).Spare(ctx, "two"); err != nil || got != one.Port && got != spare {
+	must(t, db.Allocations(pool).Release(ctx, "one"))
+	if got, err := db.Allocations(few).Spare(ctx, "two"); err != nil || got != one.Port && got != spare {
 		t.Errorf("after a release it is %d, %v", got, err)
 	}
 }
