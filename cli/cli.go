@@ -192,19 +192,10 @@ func versionLine() string {
 }
 
 func version() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "print the versions of berth and of Go", DisableFlagsInUseLine: true, Args: none, ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
-			return err
-		},
+	cmd := host.NewCommand("version", "print the versions of berth and of Go", 0, 0)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
+		return err
 	}
-}
-
-// none refuses arguments.
-func none(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return settings.Misused("unexpected argument %q", args[0])
-	}
-	return nil
+	return cmd
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"berth/cli/host"
 	"berth/daemon/settings"
 )
 
@@ -158,27 +159,19 @@ func EachFlag(cmd *cobra.Command, visit func(name, text string)) {
 // completion prints a script for a shell. The script asks berth itself, so names
 // of applications and accounts are those of the moment.
 func completion() *cobra.Command {
-	shells := []string{"bash", "zsh", "fish"}
-	return &cobra.Command{
-		Use: "completion bash|zsh|fish", Short: "print a completion script for a shell", DisableFlagsInUseLine: true,
-		ValidArgs: shells,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return settings.Misused("an argument is missing")
-			}
-			return none(nil, args[1:])
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout()
-			switch args[0] {
-			case "bash":
-				return cmd.Root().GenBashCompletionV2(out, true)
-			case "zsh":
-				return cmd.Root().GenZshCompletion(out)
-			case "fish":
-				return cmd.Root().GenFishCompletion(out, true)
-			}
-			return settings.Misused("unknown shell %q%s", args[0], settings.DidYouMean(args[0], shells, "%q"))
-		},
+	cmd := host.NewCommand("completion bash|zsh|fish", "print a completion script for a shell", 1, 1)
+	cmd.ValidArgs, cmd.ValidArgsFunction = []string{"bash", "zsh", "fish"}, nil
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		out := cmd.OutOrStdout()
+		switch args[0] {
+		case "bash":
+			return cmd.Root().GenBashCompletionV2(out, true)
+		case "zsh":
+			return cmd.Root().GenZshCompletion(out)
+		case "fish":
+			return cmd.Root().GenFishCompletion(out, true)
+		}
+		return settings.Misused("unknown shell %q%s", args[0], settings.DidYouMean(args[0], cmd.ValidArgs, "%q"))
 	}
+	return cmd
 }

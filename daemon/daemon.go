@@ -148,11 +148,9 @@ func (d *daemon) openHost(ctx context.Context) error {
 	s := d.settings
 	capacity := Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit)
 	teams := account.NewTeams(d.data.db.Teams)
-	d.hub = watch.NewHub(watch.Access{
-		Find:      func(id app.ID) (app.Snapshot, bool) { return d.host.Find(id) },
-		Authorize: teams.Authorize, Memberships: teams.Memberships,
-	}, d.data.logs.Follow)
-	d.sites = newSites(s, d.data, func(id app.ID) (app.Snapshot, bool) { return d.host.Find(id) }, &d.undo, d.log)
+	find := func(id app.ID) (app.Snapshot, bool) { return d.host.Find(id) } // it comes after those who need it
+	d.hub = watch.NewHub(watch.Access{Find: find, Authorize: teams.Authorize, Memberships: teams.Memberships}, d.data.logs.Follow)
+	d.sites = newSites(s, d.data, find, &d.undo, d.log)
 	d.host = host.New(d.hostConfig(capacity))
 	d.sampler = watch.NewSampler(d.hub, d.host, d.data.history.Append, d.log)
 	d.pulse = &pulse{path: "/" + rand.Text(), data: d.data, groups: d.groups, host: d.host, log: d.log}
@@ -207,7 +205,7 @@ func (d *daemon) hostConfig(capacity app.MB) host.Config {
 		Staging:   files,
 		Trees:     files,
 		Quotas:    files,
-		Visits:    d.visits(),
+		Visits:    d.sites.visits(),
 		DiskLimit: s.Apps.Disk,
 		Logs:      keepsakes{d.data.logs, d.data.accesses, d.data.history},
 		Log:       d.log,

@@ -7,10 +7,8 @@ import (
 	"log/slog"
 
 	"berth/app"
-	"berth/daemon/settings"
 	"berth/db"
 	"berth/files"
-	"berth/host"
 	"berth/host/watch/metrics"
 	"berth/proc/logs"
 )
@@ -154,28 +152,6 @@ func (t trees) settle(ctx context.Context, a app.App) bool {
 		t.logs.Note(a.ID, "a commit was cut short; the code from before it is back")
 	}
 	return true
-}
-
-// visits are the requests of the web as the host sees them.
-type visits struct{ d *daemon }
-
-// visits returns them, nil where the web comes by itself: then it knows one port
-// of each application, and requests cannot be brought to another.
-func (d *daemon) visits() host.Visits {
-	if d.settings.Proxy.Mode == settings.ProxyOff {
-		return nil
-	}
-	return visits{d}
-}
-
-// Healthy implements host.Visits.
-func (v visits) Healthy(ctx context.Context, id app.ID, port int, path string) error {
-	return v.d.sites.proxy.Healthy(ctx, string(id), port, path)
-}
-
-// Drain implements host.Visits.
-func (v visits) Drain(ctx context.Context, port int, sockets bool) {
-	v.d.sites.proxy.Drain(ctx, port, sockets)
 }
 
 // CreateApp implements host.Registry. With a site comes its name.

@@ -20,6 +20,7 @@ import (
 	"berth/app"
 	"berth/daemon/settings"
 	"berth/db"
+	"berth/host"
 	"berth/host/domain"
 	"berth/web"
 	"berth/web/certs"
@@ -252,6 +253,28 @@ func (e *sites) changed(ctx context.Context, failed error) {
 	if err := e.refresh(ctx); err != nil {
 		e.log.Error("cannot read the domains: none leads anywhere until the next change", "error", err)
 	}
+}
+
+// visits are the requests of the web as the host sees them.
+type visits struct{ proxy *proxy.Proxy }
+
+// visits returns them, nil where the web comes by itself: then it knows one port
+// of each application, and requests cannot be brought to another.
+func (e *sites) visits() host.Visits {
+	if e == nil {
+		return nil
+	}
+	return visits{e.proxy}
+}
+
+// Healthy implements host.Visits.
+func (v visits) Healthy(ctx context.Context, id app.ID, port int, path string) error {
+	return v.proxy.Healthy(ctx, string(id), port, path)
+}
+
+// Drain implements host.Visits.
+func (v visits) Drain(ctx context.Context, port int, sockets bool) {
+	v.proxy.Drain(ctx, port, sockets)
 }
 
 // claims are the records of domains; what changes in them, the proxy learns.

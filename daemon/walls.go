@@ -178,18 +178,22 @@ func untried(err error) error {
 // demand refuses to serve without a layer that the owner requires: waiting does
 // not mend it, so the unit is not to try again.
 func demand(verdicts []sandbox.Verdict, layers []sandbox.Layer) error {
-	var refused []string
-	for _, v := range verdicts {
-		if v.Err != nil && slices.Contains(layers, v.Layer) {
-			refused = append(refused, fmt.Sprintf("%s (%v)", v.Layer, v.Err))
-		}
-	}
+	refused := LostWalls(verdicts, layers, nil)
 	if len(refused) == 0 {
 		return nil
 	}
 	return settings.NewProblem(settings.ExitConfig,
-		fmt.Errorf("cannot serve: sandbox.require names walls that this host does not give: %s", strings.Join(refused, "; ")),
+		fmt.Errorf("cannot serve: sandbox.require names walls that this host does not give: %s", reasons(refused)),
 		"Hint: berth doctor tells what each of them needs; or take them out of sandbox.require.")
+}
+
+// reasons says why walls are missing.
+func reasons(missing []sandbox.Verdict) string {
+	var why []string
+	for _, v := range missing {
+		why = append(why, fmt.Sprintf("%s (%v)", v.Layer, v.Err))
+	}
+	return strings.Join(why, "; ")
 }
 
 // wallsName is the file in the data directory that names the walls which programs
@@ -248,13 +252,9 @@ func rememberWalls(dir string, had []sandbox.Layer, verdicts []sandbox.Verdict) 
 // LostWalls returns what programs had and cannot have now, but for what the owner
 // does without.
 func LostWalls(verdicts []sandbox.Verdict, had, spared []sandbox.Layer) []sandbox.Verdict {
-	var lost []sandbox.Verdict
-	for _, v := range verdicts {
-		if v.Err != nil && slices.Contains(had, v.Layer) && !slices.Contains(spared, v.Layer) {
-			lost = append(lost, v)
-		}
-	}
-	return lost
+	return slices.DeleteFunc(slices.Clone(verdicts), func(v sandbox.Verdict) bool {
+		return v.Err == nil || !slices.Contains(had, v.Layer) || slices.Contains(spared, v.Layer)
+	})
 }
 
 // refuseFewer refuses to serve with fewer walls than last time: nobody who uses
@@ -263,12 +263,11 @@ func refuseFewer(lost []sandbox.Verdict) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	var names, why []string
+	var names []string
 	for _, v := range lost {
 		names = append(names, string(v.Layer))
-		why = append(why, fmt.Sprintf("%s (%v)", v.Layer, v.Err))
 	}
 	return settings.NewProblem(settings.ExitConfig,
-		fmt.Errorf("cannot serve: programs had walls at the last start that this host does not give now: %s", strings.Join(why, "; ")),
+		fmt.Errorf("cannot serve: programs had walls at the last start that this host does not give now: %s", reasons(lost)),
 		`Hint: berth doctor tells what each of them needs: boot the kernel of before, or give berth its rights again. To let programs run without, set sandbox.without to "`+strings.Join(names, ",")+`", for one start or for good.`)
 }

@@ -19,7 +19,7 @@ import (
 )
 
 func accountCreate(c *Caller) *cobra.Command {
-	cmd := command("create NAME --ram MB [--data-dir DIR]", "create an account and print its id", 1, 1)
+	cmd := NewCommand("create NAME --ram MB [--data-dir DIR]", "create an account and print its id", 1, 1)
 	ram, given := ramFlag(cmd)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
 		if !given() {
@@ -93,7 +93,7 @@ func (v accountView) state() string {
 }
 
 func accountList(c *Caller) *cobra.Command {
-	cmd := command("list [--json] [--data-dir DIR]", "list the accounts", 0, 0)
+	cmd := NewCommand("list [--json] [--data-dir DIR]", "list the accounts", 0, 0)
 	cmd.Aliases = []string{"ls"}
 	asJSON := jsonFlag(cmd)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, _ []string) error {
@@ -115,9 +115,9 @@ func accountList(c *Caller) *cobra.Command {
 }
 
 func accountShow(c *Caller) *cobra.Command {
-	cmd := command("show ACCOUNT [--json] [--data-dir DIR]", "show one account", 1, 1)
+	cmd := NewCommand("show ACCOUNT [--json] [--data-dir DIR]", "show one account", 1, 1)
 	asJSON := jsonFlag(cmd)
-	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
+	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, a app.Account) error {
 		views, err := viewAccounts(ctx, d, []app.Account{a})
 		if err != nil {
 			return err
@@ -140,14 +140,14 @@ func joinIDs(ids []app.ID) string {
 }
 
 func accountSet(c *Caller) *cobra.Command {
-	cmd := command("set ACCOUNT [--ram MB] [--plan PLAN] [--locale LOCALE] [--admin true|false] [--data-dir DIR]",
+	cmd := NewCommand("set ACCOUNT [--ram MB] [--plan PLAN] [--locale LOCALE] [--admin true|false] [--data-dir DIR]",
 		"change the RAM, plan or locale of an account, or make it an administrator", 1, 1)
 	ram, given := ramFlag(cmd)
 	plan := wordFlag(cmd, "plan", "`PLAN` that clients show as a label: "+strings.Join(account.Plans, ", "))
 	locale := wordFlag(cmd, "locale", "`LOCALE` of the messages that the account sees: "+strings.Join(app.Locales, ", "))
 	admin := wordFlag(cmd, "admin", "`BOOL`: true makes the account an administrator, false makes it an ordinary account")
 	choices(cmd, map[string][]string{"plan": account.Plans, "locale": app.Locales, "admin": {"true", "false"}})
-	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
+	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, a app.Account) error {
 		if !given() && *plan == "" && *locale == "" && *admin == "" {
 			return misuse("nothing to set: give --ram, --plan, --locale or --admin")
 		}
@@ -182,17 +182,17 @@ func accountSet(c *Caller) *cobra.Command {
 }
 
 func accountDisable(c *Caller) *cobra.Command {
-	cmd := command("disable ACCOUNT [--data-dir DIR]", "refuse the tokens of an account (403) and its password; its programs keep running", 1, 1)
+	cmd := NewCommand("disable ACCOUNT [--data-dir DIR]", "refuse the tokens of an account (403) and its password; its programs keep running", 1, 1)
 	return setDisabled(c, cmd, true, "account.disable", "its tokens are answered with 403 from now on; its programs keep running")
 }
 
 func accountEnable(c *Caller) *cobra.Command {
-	cmd := command("enable ACCOUNT [--data-dir DIR]", "accept the tokens and the password of an account again", 1, 1)
+	cmd := NewCommand("enable ACCOUNT [--data-dir DIR]", "accept the tokens and the password of an account again", 1, 1)
 	return setDisabled(c, cmd, false, "account.enable", "its tokens work again")
 }
 
 func setDisabled(c *Caller, cmd *cobra.Command, disabled bool, operation, note string) *cobra.Command {
-	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
+	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, a app.Account) error {
 		_, err := d.Accounts.UpdateAccount(ctx, a.ID, func(a *app.Account, _ app.MB) error {
 			a.Disabled = disabled
 			return nil
@@ -206,14 +206,10 @@ func setDisabled(c *Caller, cmd *cobra.Command, disabled bool, operation, note s
 }
 
 func accountDelete(c *Caller) *cobra.Command {
-	cmd := command("delete ACCOUNT [--data-dir DIR]", "delete an account and its tokens; the account must own no applications", 1, 1)
-	cmd.Aliases, cmd.ValidArgsFunction = []string{"rm"}, c.accounts
-	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
-		a, err := findAccount(ctx, d, args[0])
-		if err != nil {
-			return err
-		}
-		err = d.Accounts.DeleteAccount(ctx, a.ID)
+	cmd := NewCommand("delete ACCOUNT [--data-dir DIR]", "delete an account and its tokens; the account must own no applications", 1, 1)
+	cmd.Aliases = []string{"rm"}
+	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, a app.Account) error {
+		err := d.Accounts.DeleteAccount(ctx, a.ID)
 		if err == nil {
 			c.record(ctx, d, a.ID, "account.delete", "", "account="+a.Name)
 		}
@@ -234,9 +230,9 @@ func accountDelete(c *Caller) *cobra.Command {
 }
 
 func tokenCreate(c *Caller) *cobra.Command {
-	cmd := command("create ACCOUNT [--label LABEL] [--data-dir DIR]", "create a token for the API and print it, once only", 1, 1)
+	cmd := NewCommand("create ACCOUNT [--label LABEL] [--data-dir DIR]", "create a token for the API and print it, once only", 1, 1)
 	label := wordFlag(cmd, "label", "`LABEL` that distinguishes the token, such as the name of a machine")
-	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
+	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, a app.Account) error {
 		text, made, err := account.New(d.Accounts).IssueToken(ctx, a.ID, *label)
 		if app.KindOf(err) == app.Invalid {
 			return misuse("%w", err)
@@ -262,10 +258,10 @@ type tokenView struct {
 }
 
 func tokenList(c *Caller) *cobra.Command {
-	cmd := command("list ACCOUNT [--json] [--data-dir DIR]", "list the tokens of an account", 1, 1)
+	cmd := NewCommand("list ACCOUNT [--json] [--data-dir DIR]", "list the tokens of an account", 1, 1)
 	cmd.Aliases = []string{"ls"}
 	asJSON := jsonFlag(cmd)
-	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, a app.Account) error {
+	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, a app.Account) error {
 		tokens, err := d.Accounts.Tokens(ctx, a.ID)
 		if err != nil {
 			return err
@@ -287,7 +283,7 @@ func tokenList(c *Caller) *cobra.Command {
 }
 
 func tokenRevoke(c *Caller) *cobra.Command {
-	cmd := command("revoke TOKENID... [--data-dir DIR]", "revoke tokens; berth refuses them from the next request on", 1, math.MaxInt)
+	cmd := NewCommand("revoke TOKENID... [--data-dir DIR]", "revoke tokens; berth refuses them from the next request on", 1, math.MaxInt)
 	cmd.Aliases, cmd.ValidArgsFunction = []string{"rm"}, c.tokens
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
 		ids := make([]int64, len(args))

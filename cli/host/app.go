@@ -22,7 +22,7 @@ import (
 // appEnv is "app env APP VERB ARGUMENT...". What it changes the daemon reads at
 // the application's next start.
 func appEnv(c *Caller) *cobra.Command {
-	cmd := command("env APP list|set NAME=VALUE...|unset NAME... [--show] [--json] [--data-dir DIR]",
+	cmd := NewCommand("env APP list|set NAME=VALUE...|unset NAME... [--show] [--json] [--data-dir DIR]",
 		"list, set or remove the environment variables of an application", 2, math.MaxInt)
 	cmd.ValidArgsFunction = c.variables
 	asJSON := jsonFlag(cmd)
@@ -160,7 +160,7 @@ type deployView struct {
 
 // appDeploys is "app deploys APP", newest first.
 func appDeploys(c *Caller) *cobra.Command {
-	cmd := command("deploys APP [--json] [--data-dir DIR]", "list the latest deploys of an application, and which you can roll back to", 1, 1)
+	cmd := NewCommand("deploys APP [--json] [--data-dir DIR]", "list the latest deploys of an application, and which you can roll back to", 1, 1)
 	cmd.ValidArgsFunction = c.apps
 	asJSON := jsonFlag(cmd)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
@@ -200,7 +200,7 @@ type happeningView struct {
 
 // appEvents is "app events APP".
 func appEvents(c *Caller) *cobra.Command {
-	cmd := command("events APP [--json] [--data-dir DIR]", "list the latest events of an application", 1, 1)
+	cmd := NewCommand("events APP [--json] [--data-dir DIR]", "list the latest events of an application", 1, 1)
 	cmd.ValidArgsFunction = c.apps
 	asJSON := jsonFlag(cmd)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {

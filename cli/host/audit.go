@@ -62,7 +62,7 @@ func outcome(a app.AuditRecord) string {
 
 // audit prints the newest records, the newest last.
 func audit(c *Caller) *cobra.Command {
-	cmd := command("audit [--account ACCOUNT] [--app APP] [--since TIME] [--limit N] [--json] [--data-dir DIR]", "print the audit log: who did what, and when", 0, 0)
+	cmd := NewCommand("audit [--account ACCOUNT] [--app APP] [--since TIME] [--limit N] [--json] [--data-dir DIR]", "print the audit log: who did what, and when", 0, 0)
 	asJSON := jsonFlag(cmd)
 	of := wordFlag(cmd, "account", "only records that `ACCOUNT` (name or id) made or that concern it; for a deleted account, give the id")
 	application := wordFlag(cmd, "app", "only records of the application with the id `APP`")

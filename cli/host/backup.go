@@ -41,7 +41,7 @@ const (
 // backupCreate is "backup create --to FILE|DIR": an archive of everything, while
 // everything runs.
 func backupCreate(c *Caller) *cobra.Command {
-	cmd := command("create --to FILE|DIR [--data-dir DIR]", "write a backup of the whole host into one archive; programs keep running", 0, 0)
+	cmd := NewCommand("create --to FILE|DIR [--data-dir DIR]", "write a backup of the whole host into one archive; programs keep running", 0, 0)
 	from := c.settingFlags(cmd, "data_dir")
 	to := wordFlag(cmd, "to", "new `FILE` for the archive, or an existing directory")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

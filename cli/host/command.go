@@ -48,9 +48,9 @@ func Commands(c *Caller) []*cobra.Command {
 	}
 }
 
-// command returns a command without its work. Use is its name and what follows it
+// NewCommand returns a command without its work. Use is its name and what follows it
 // on the line; least and most bound its arguments.
-func command(use, short string, least, most int) *cobra.Command {
+func NewCommand(use, short string, least, most int) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, DisableFlagsInUseLine: true, ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -131,15 +131,17 @@ func findAccount(ctx context.Context, d *db.DB, nameOrID string) (app.Account, e
 }
 
 // onAccount is withDB for a command whose only argument names an account.
-func (c *Caller) onAccount(cmd *cobra.Command, do func(context.Context, *db.DB, app.Account) error) *cobra.Command {
+func (c *Caller) onAccount(
+	cmd *cobra.Command, do func(context.Context, *db.DB, settings.Settings, app.Account) error, more ...string,
+) *cobra.Command {
 	cmd.ValidArgsFunction = c.accounts
-	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
 		a, err := findAccount(ctx, d, args[0])
 		if err != nil {
 			return err
 		}
-		return do(ctx, d, a)
-	})
+		return do(ctx, d, s, a)
+	}, more...)
 }
 
 // print prints v as JSON, or the rows that table writes in columns.

@@ -42,7 +42,7 @@ type installer struct {
 
 // install is the command.
 func install(c *Caller) *cobra.Command {
-	cmd := command("install [--now] [--dry-run] [--force] [--prefix DIR] [--root DIR] [--data-dir DIR] [--listen HOST:PORT]", "install berth as a systemd service", 0, 0)
+	cmd := NewCommand("install [--now] [--dry-run] [--force] [--prefix DIR] [--root DIR] [--data-dir DIR] [--listen HOST:PORT]", "install berth as a systemd service", 0, 0)
 	set := cmd.Flags()
 	i := &installer{out: c.Stdout, exe: "/proc/self/exe", changed: map[string]bool{}}
 	settings.AddToggle(set, &i.now, "now", "start the service, or restart it if something changed")
@@ -364,7 +364,7 @@ func listenStream(listen string) (string, error) {
 
 // uninstall is the command. What the owner or the applications made stays.
 func uninstall(c *Caller) *cobra.Command {
-	cmd := command("uninstall [--dry-run] [--force]", "stop all programs, remove the service and the binary, and keep the data", 0, 0)
+	cmd := NewCommand("uninstall [--dry-run] [--force]", "stop all programs, remove the service and the binary, and keep the data", 0, 0)
 	i := &installer{out: c.Stdout, changed: map[string]bool{}}
 	settings.AddToggle(cmd.Flags(), &i.dry, "dry-run", "print what berth would remove and call, and change nothing")
 	settings.AddToggle(cmd.Flags(), &i.force, "force", "remove units even if you changed them")

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"berth/app"
 	"berth/daemon/settings"
@@ -23,7 +23,7 @@ import (
 // setupURL prints a one-time link to the panel: to the first account, which it
 // makes, or to a new password of the one who looks after the host.
 func setupURL(c *Caller) *cobra.Command {
-	cmd := command("setup-url [ACCOUNT] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]", "print a one-time link with which you create the first account, or set a password", 0, 1)
+	cmd := NewCommand("setup-url [ACCOUNT] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]", "print a one-time link with which you create the first account, or set a password", 0, 1)
 	cmd.ValidArgsFunction = c.accounts
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
 		var a app.Account
@@ -92,15 +92,10 @@ func panelURL(s settings.Settings) string {
 // accountPassword sets the password of an account, read from the terminal or, for
 // programs, from the standard input; with --link it prints a link to do so.
 func accountPassword(c *Caller) *cobra.Command {
-	cmd := command("password ACCOUNT [--link] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]",
+	cmd := NewCommand("password ACCOUNT [--link] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]",
 		"read a password from the terminal or the standard input, and set it for an account", 1, 1)
-	cmd.ValidArgsFunction = c.accounts
 	link := toggleFlag(cmd, "link", "print a one-time link that sets the password")
-	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
-		a, err := findAccount(ctx, d, args[0])
-		if err != nil {
-			return err
-		}
+	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, a app.Account) error {
 		if *link {
 			return printLink(ctx, c, d, s, a)
 		}
@@ -123,54 +118,33 @@ func accountPassword(c *Caller) *cobra.Command {
 // readPassword reads it twice from a terminal, which does not show it, or one line
 // of anything else.
 func readPassword(stdin io.Reader, stderr io.Writer) (string, error) {
-	in := bufio.NewReader(io.LimitReader(stdin, 4096))
+	unchanged := func(why string) error {
+		return settings.NewProblem(settings.ExitUsage, errors.New(why), "Hint: nothing was changed.")
+	}
+	const nothing = "cannot read the password: the input has none"
 	f, is := stdin.(*os.File)
-	if !is || !isTerminal(f) {
-		return readLine(in)
+	if !is || !term.IsTerminal(int(f.Fd())) {
+		line, err := bufio.NewReader(io.LimitReader(stdin, 4096)).ReadString('\n')
+		if err != nil && (!errors.Is(err, io.EOF) || line == "") {
+			return "", unchanged(nothing)
+		}
+		return strings.TrimRight(line, "\r\n"), nil
 	}
-	show, err := hideInput(f)
-	if err != nil {
-		return "", fmt.Errorf("cannot read the password: %w", err)
+	var typed [2]string
+	for i, prompt := range []string{"Password: ", "\nAgain: "} {
+		fmt.Fprint(stderr, prompt)
+		text, err := term.ReadPassword(int(f.Fd()))
+		if errors.Is(err, io.EOF) {
+			return "", unchanged(nothing)
+		}
+		if err != nil {
+			return "", fmt.Errorf("cannot read the password: %w", err)
+		}
+		typed[i] = string(text)
 	}
-	defer show()
-	fmt.Fprint(stderr, "Password: ")
-	first, err := readLine(in)
-	if err != nil {
-		return "", err
-	}
-	fmt.Fprint(stderr, "\nAgain: ")
-	second, err := readLine(in)
 	fmt.Fprintln(stderr)
-	if err == nil && first != second {
-		err = settings.NewProblem(settings.ExitUsage, errors.New("the two passwords differ"), "Hint: nothing was changed.")
+	if typed[0] != typed[1] {
+		return "", unchanged("the two passwords differ")
 	}
-	return first, err
-}
-
-func readLine(in *bufio.Reader) (string, error) {
-	line, err := in.ReadString('\n')
-	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
-		return "", settings.NewProblem(settings.ExitUsage, errors.New("cannot read the password: the input has none"), "Hint: nothing was changed.")
-	}
-	return strings.TrimRight(line, "\r\n"), nil
-}
-
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
-}
-
-// hideInput makes a terminal not show what is typed; show undoes it, and MUST be
-// called.
-func hideInput(f *os.File) (show func(), err error) {
-	before, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	if err != nil {
-		return nil, err
-	}
-	hidden := *before
-	hidden.Lflag &^= unix.ECHO
-	if err := unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, &hidden); err != nil {
-		return nil, err
-	}
-	return func() { _ = unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, before) }, nil
+	return typed[0], nil
 }

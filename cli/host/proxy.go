@@ -18,7 +18,7 @@ import (
 // proxySnippet prints it, for the domain of the settings or one that shows
 // where yours goes.
 func proxySnippet(c *Caller) *cobra.Command {
-	cmd := command("snippet nginx|caddy [--proxy-domain DOMAIN] [--proxy-listen HOST:PORT] [--config FILE]", "print the configuration that nginx or Caddy needs in front of berth", 1, 1)
+	cmd := NewCommand("snippet nginx|caddy [--proxy-domain DOMAIN] [--proxy-listen HOST:PORT] [--config FILE]", "print the configuration that nginx or Caddy needs in front of berth", 1, 1)
 	cmd.ValidArgs = []string{"nginx", "caddy"}
 	return c.withSettings(cmd, func(_ context.Context, s settings.Settings, args []string) error {
 		text, err := proxy.Snippet(args[0], cmp.Or(s.SitesDomain(), "apps.example.org"), s.SnippetAddress())
@@ -36,7 +36,7 @@ func proxySnippet(c *Caller) *cobra.Command {
 // proxyCertificates lists them, from the files and from the database: the daemon
 // need not run.
 func proxyCertificates(c *Caller) *cobra.Command {
-	cmd := command("certificates [--json] [--data-dir DIR] [--config FILE] [flags]", "list the certificates of sites, and why a name has none", 0, 0)
+	cmd := NewCommand("certificates [--json] [--data-dir DIR] [--config FILE] [flags]", "list the certificates of sites, and why a name has none", 0, 0)
 	asJSON := jsonFlag(cmd)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, _ []string) error {
 		all, err := daemon.Certificates(ctx, d, s, time.Now())

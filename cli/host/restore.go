@@ -27,7 +27,7 @@ import (
 
 // backupVerify is "backup verify FILE".
 func backupVerify(c *Caller) *cobra.Command {
-	cmd := command("verify FILE", "check that an archive is complete and undamaged", 1, 1)
+	cmd := NewCommand("verify FILE", "check that an archive is complete and undamaged", 1, 1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m, err := verifyBackup(cmd.Context(), args[0])
 		if err != nil {
@@ -146,7 +146,7 @@ func writeFile(path string, content io.Reader) error {
 
 // backupRestore is "backup restore FILE --data-dir DIR".
 func backupRestore(c *Caller) *cobra.Command {
-	cmd := command("restore FILE --data-dir DIR", "restore an archive into an empty data directory", 1, 1)
+	cmd := NewCommand("restore FILE --data-dir DIR", "restore an archive into an empty data directory", 1, 1)
 	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, args []string) error {
 		if err := mustBeRoot("restore", ", for it gives every application's files to a user of its own", "backup restore"); err != nil {
 			return err

@@ -17,7 +17,7 @@ import (
 // serve is the daemon in the foreground. The first SIGTERM stops it cleanly,
 // a second one at once.
 func serve(c *Caller) *cobra.Command {
-	cmd := command("serve [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "run the daemon in the foreground, with programs, API, panel and sites", 0, 0)
+	cmd := NewCommand("serve [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "run the daemon in the foreground, with programs, API, panel and sites", 0, 0)
 	return c.withSettings(cmd, func(_ context.Context, s settings.Settings, _ []string) error {
 		if err := mustBeRoot("serve", ", for it gives every application a user and a control group of its own", "serve"); err != nil {
 			return err
@@ -42,7 +42,7 @@ func serve(c *Caller) *cobra.Command {
 // would read, and changes nothing: a daemon may be serving. A daemon that is to
 // be upgraded asks it of the new binary.
 func check(c *Caller) *cobra.Command {
-	cmd := command("check [--json] [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "check that this binary can serve with the current settings and database; a daemon may run meanwhile", 0, 0)
+	cmd := NewCommand("check [--json] [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "check that this binary can serve with the current settings and database; a daemon may run meanwhile", 0, 0)
 	asJSON := toggleFlag(cmd, "json", "print the result as JSON")
 	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, _ []string) error {
 		if err := mustBeRoot("check", "", "check"); err != nil {
@@ -63,7 +63,7 @@ func check(c *Caller) *cobra.Command {
 // examine says what this host gives and what will be enforced, and really
 // kills a 32 MB child to prove the limit.
 func examine(c *Caller) *cobra.Command {
-	cmd := command("doctor [--json] [--data-dir DIR] [flags]", "check this host, and show what berth can enforce on it", 0, 0)
+	cmd := NewCommand("doctor [--json] [--data-dir DIR] [flags]", "check this host, and show what berth can enforce on it", 0, 0)
 	asJSON := jsonFlag(cmd)
 	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, _ []string) error {
 		list := doctor.Examine(ctx, s)

@@ -33,7 +33,7 @@
 //     starting, and counts it under its port.
 //  5. A site that is not up gets a page (pages.go). A site of files (app.Code.Static) has
 //     a Static instead of a port: an os.Root of its tree. For the host it is an
-//     application like others, whose instance (staticInstance, daemon/static.go) runs nothing.
+//     application like others, whose instance (staticInstance, daemon/launch.go) runs nothing.
 //  6. Everything else goes to httputil.ReverseProxy, which removes the hop headers.
 //     Proxy.rewrite (forward.go) removes what no program may see or believe, and adds
 //     what is true.
