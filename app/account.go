@@ -19,7 +19,7 @@ type Account struct {
 	Plan      string
 	Locale    string
 	Disabled  bool
-	Admin     bool // may look after the host in the panel
+	Admin     bool // may administer the host in the panel
 	CreatedAt time.Time
 }
 
@@ -65,7 +65,7 @@ type Link struct {
 	Expires time.Time
 }
 
-// LinkKind tells what a Link opens.
+// LinkKind is what a Link opens.
 type LinkKind byte
 
 // The kinds of link.
@@ -74,7 +74,7 @@ const (
 	LinkBackup LinkKind = 'b'
 )
 
-// Visitor is where a request comes from, as far as can be told.
+// Visitor is where a request comes from, as far as berth knows.
 type Visitor struct {
 	Address string // of the client
 	Key     string // what slows it down: the address, a whole network of IPv6

@@ -42,7 +42,7 @@ func (m MB) Bytes() int64 { return int64(m) << 20 }
 // String returns the number alone; texts for people add the unit.
 func (m MB) String() string { return strconv.FormatInt(int64(m), 10) }
 
-// Type tells a bot from a site; the numbers cross the wire.
+// Type is a bot or a site; the numbers cross the wire.
 type Type int
 
 // The two types of application.
@@ -125,7 +125,7 @@ type Code struct {
 	Health  string // of a site: a path that answers when it is well, "" for a port that opens, HealthOff
 
 	// Packages stands for everything the installed packages came from; "" when
-	// there are none, or when what they came from cannot be told from the files.
+	// there are none, or when the files do not show what they came from.
 	Packages string
 }
 
@@ -147,7 +147,7 @@ type Exit struct {
 	Code      int   // the exit status, or 128+n for signal n; 137 when OOM; UnknownCode
 	Signal    int   // 0 when the program exited by itself
 	OOM       bool  // killed because it needed more than its own limit
-	PeakBytes int64 // the highest memory use of the group, 0 when the kernel does not tell
+	PeakBytes int64 // the highest memory use of the group, 0 when the kernel does not report it
 	LimitMB   MB    // the limit it had when it ended
 	Asked     bool  // berth ended it because somebody asked
 }
@@ -277,7 +277,7 @@ func ValidAvatar(s string) bool {
 type Space struct {
 	Bytes   int64 // of blocks, not of contents
 	Entries int64 // files, directories, links: each takes an inode
-	// Deep tells that directories are nested deeper than anybody follows them:
+	// Deep: directories are nested deeper than anybody follows them, and
 	// what is in the deepest is in neither of the others.
 	Deep bool
 }

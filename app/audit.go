@@ -32,7 +32,7 @@ type AuditRecord struct {
 	Request   string    // the X-Request-Id of the answer
 	Times     int       // how often, at least 1
 	// Counted records are one record for each minute, client and operation: many
-	// of them tell no more than their number does.
+	// of them say no more than their number does.
 	Counted bool
 }
 

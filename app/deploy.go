@@ -7,7 +7,7 @@ import (
 )
 
 // Config is a parsed discloud.config. The zero value is an empty file; Has
-// tells which keys were written.
+// reports which keys were written.
 type Config struct {
 	Main        string
 	ID          string
@@ -83,7 +83,7 @@ type Unpacked struct {
 	Bytes  int64    // of the ZIP
 	// Variables are those that it holds for whoever asks for them.
 	Variables PackedVariables
-	// Single tells that the file was no ZIP of files, but the main file itself.
+	// Single: the file was no ZIP of files, but the main file itself.
 	Single bool
 }
 
@@ -184,7 +184,7 @@ const (
 	Launching              // what was built is started
 )
 
-// Progress is what a deployment tells while it is under way.
+// Progress is what a deployment reports while it is under way.
 type Progress struct {
 	Phase    Phase
 	App      ID
@@ -194,16 +194,16 @@ type Progress struct {
 // progressKey is the key of the function in a context.
 type progressKey struct{}
 
-// WithProgress returns a context whose deployment calls tell. tell MUST NOT
+// WithProgress returns a context whose deployment calls report. report MUST NOT
 // block: the deployment waits for it. It is called by one goroutine at a time.
-func WithProgress(ctx context.Context, tell func(Progress)) context.Context {
-	return context.WithValue(ctx, progressKey{}, tell)
+func WithProgress(ctx context.Context, report func(Progress)) context.Context {
+	return context.WithValue(ctx, progressKey{}, report)
 }
 
 // ProgressOf returns the function of a context, or one that does nothing.
 func ProgressOf(ctx context.Context) func(Progress) {
-	if tell, _ := ctx.Value(progressKey{}).(func(Progress)); tell != nil {
-		return tell
+	if report, _ := ctx.Value(progressKey{}).(func(Progress)); report != nil {
+		return report
 	}
 	return func(Progress) {}
 }

@@ -2,11 +2,11 @@ package app
 
 import "time"
 
-// EventKind tells what an Event is about. Kinds are bits, so that a set of them
+// EventKind is what an Event is about. Kinds are bits, so that a set of them
 // is one number.
 type EventKind uint16
 
-// The kinds of events. Lines and metrics are told only to those who watch, and
+// The kinds of events. Only those who watch get lines and metrics, which
 // are not kept for those who come later.
 const (
 	StateEvent   EventKind = 1 << iota // what is shown of an application has changed
@@ -19,8 +19,7 @@ const (
 	ResetEvent                         // what happened before is not known: read everything anew
 )
 
-// Kept reports whether somebody who comes later can still be told of events of
-// kind k.
+// Kept reports whether somebody who comes later still gets events of kind k.
 func (k EventKind) Kept() bool {
 	return (StateEvent | ExitEvent | DeployEvent | RemovedEvent).Has(k)
 }
@@ -85,16 +84,16 @@ type Lines struct {
 	Text  string
 }
 
-// Watch is what somebody wants to be told.
+// Watch is what somebody wants to follow.
 type Watch struct {
 	Account AccountID
 	App     ID        // All for every application that the account may see
 	Kinds   EventKind // GapEvent and ResetEvent come anyway
-	// Last is the ID of the last event that was told before, 0 for a first look:
-	// what came since is told first, or ResetEvent.
+	// Last is the ID of the last event that was sent before, 0 for a first request:
+	// what came since is sent first, or ResetEvent.
 	Last int64
 	// Tail is how many bytes of the output from before the lines begin with, whole
-	// lines of them, 0 for none. So nothing is missed between a look at the output
+	// lines of them, 0 for none. So nothing is missed between reading the output
 	// and the stream.
 	Tail int
 }

@@ -3,7 +3,7 @@ package app
 import "time"
 
 // Counts is what the processes of a running program have used up to now. Unlike
-// Usage it takes no second look.
+// Usage it needs no second measurement.
 type Counts struct {
 	MemoryBytes int64         // now, less inactive file cache
 	LimitBytes  int64         // in force now

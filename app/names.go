@@ -12,7 +12,7 @@ type Subdomain struct {
 	CreatedAt time.Time
 }
 
-// DomainStatus is what the last look into the DNS said of a domain.
+// DomainStatus is what the last query of the DNS said of a domain.
 type DomainStatus string
 
 // The states of a domain.
@@ -36,7 +36,7 @@ type Domain struct {
 	Status    DomainStatus
 	Proof     string // what the TXT record must hold; unguessable, each claim has its own
 	CreatedAt time.Time
-	CheckedAt time.Time // of the last look; zero before the first
+	CheckedAt time.Time // of the last query; zero before the first
 	Records   []Record  // what the owner of the domain has to enter in the DNS
 }
 

@@ -67,7 +67,7 @@ type Applications interface {
 // Settings changes or removes one application. Variables, whose values are secrets, are
 // in effect from its next start.
 type Settings interface {
-	// SetRAM returns Exhausted when the account or the host has no room for ram.
+	// SetRAM returns Exhausted when the account or the host has not enough RAM free.
 	SetRAM(ctx context.Context, owner AccountID, id ID, ram MB) error
 	SetProfile(ctx context.Context, owner AccountID, id ID, p Profile) error
 	SetAutoRestart(ctx context.Context, owner AccountID, id ID, on bool) error
@@ -91,7 +91,7 @@ type Settings interface {
 // Deployments takes code in, remembers it, and brings it back. A file that Spool returned
 // without an error is either handed over to exactly one call of Upload, Commit or Restore,
 // which then owns it even when it fails, or given back exactly once with DropSpool. Those
-// three and Rollback go on when ctx ends, and tell their progress (WithProgress).
+// three and Rollback go on when ctx ends, and report their progress (WithProgress).
 type Deployments interface {
 	// Spool keeps everything r yields. It returns no file when it fails.
 	Spool(ctx context.Context, r io.Reader) (file string, err error)
@@ -147,13 +147,13 @@ type Logs interface {
 type Follower interface {
 	// Ready receives when there may be something to take.
 	Ready() <-chan struct{}
-	// Take returns whole lines that came since the last call; what it missed is told in a
-	// line. It does not block.
+	// Take returns whole lines that came since the last call; a line says what it
+	// missed. It does not block.
 	Take() string
 	Close()
 }
 
-// Feed tells what happens while it happens.
+// Feed streams what happens while it happens.
 type Feed interface {
 	// Watch fails with NotFound and Forbidden for what the account may not see, Invalid
 	// for lines of all applications, Limited and Unavailable when too many watch
@@ -164,7 +164,7 @@ type Feed interface {
 	Last() int64
 }
 
-// Stream is one look at the Feed. Next and Check are for one goroutine.
+// Stream is one reader of the Feed. Next and Check are for one goroutine.
 type Stream interface {
 	// Next blocks until something has happened, and returns that in order. It
 	// fails with Unavailable when the daemon ends, or is upgraded.
@@ -228,7 +228,7 @@ type Names interface {
 	// AssignDomain leads a domain to another application.
 	AssignDomain(ctx context.Context, owner AccountID, name string, to ID) (Domain, error)
 	RemoveDomain(ctx context.Context, owner AccountID, name string) error
-	// VerifyDomain asks the DNS, so it can take seconds; the status tells what
+	// VerifyDomain asks the DNS, so it can take seconds; the status says what
 	// came of it. It fails with Unavailable when the DNS does not answer.
 	VerifyDomain(ctx context.Context, owner AccountID, name string) (Domain, error)
 }

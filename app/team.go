@@ -6,7 +6,7 @@ import "slices"
 // The values are stored: a new one goes to the end.
 type Permission uint8
 
-// The permissions, in the order in which sets of them are told.
+// The permissions, in the order in which sets of them are written.
 const (
 	StartApp Permission = 1 << iota
 	StopApp

@@ -56,5 +56,5 @@ func (v Variable) MarshalText() ([]byte, error) { return []byte(v.String()), nil
 type Wishes struct {
 	Names   []string // groups and packages, each once, as they are remembered
 	Lacking []string // the packages of Debian that the host lacks for them
-	Unknown bool     // the host does not tell what it has; Lacking is what may be missing
+	Unknown bool     // berth does not know what the host has; Lacking is what may be missing
 }

@@ -46,26 +46,7 @@ type member struct {
 }
 
 // MarshalJSON implements json.Marshaler.
-func (o object) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // links keep their "&" readable: the type of an answer is never HTML
-	b.WriteByte('{')
-	for i, m := range o {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		if err := e.Encode(m.name); err != nil {
-			return nil, err
-		}
-		b.WriteByte(':')
-		if err := e.Encode(m.value); err != nil {
-			return nil, err
-		}
-	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
-}
+func (o object) MarshalJSON() ([]byte, error) { return encode(o), nil }
 
 // ok is the answer of an operation: a sentence, and what it is about.
 func ok(message string, found ...member) (response, error) {
@@ -109,7 +90,7 @@ func (c *call) send(resp response) {
 	}
 	c.WriteHeader(resp.status)
 	if !c.head() {
-		// A failed write means that the client has gone; nobody is left to tell.
+		// A failed write means that the client has gone; nobody reads the answer.
 		_, _ = c.Write(body)
 	}
 	if linger {
@@ -117,16 +98,44 @@ func (c *call) send(resp response) {
 	}
 }
 
-// encode returns v as compact JSON. It panics when v cannot be encoded, which is a
-// mistake in this package.
+// encode returns v as compact JSON. Links keep their "&" readable: the type of an answer is
+// never HTML. It panics when v cannot be encoded, which is a mistake in this package.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic(err)
+	write(&b, e, v)
+	return b.Bytes()
+}
+
+// write encodes v with e, which writes to b. Objects need no look at their types.
+func write(b *bytes.Buffer, e *json.Encoder, v any) {
+	switch v := v.(type) {
+	case object:
+		b.WriteByte('{')
+		for i, m := range v {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(`"` + m.name + `":`)
+			write(b, e, m.value)
+		}
+		b.WriteByte('}')
+	case []object:
+		b.WriteByte('[')
+		for i, o := range v {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			write(b, e, o)
+		}
+		b.WriteByte(']')
+	default:
+		if err := e.Encode(v); err != nil {
+			panic(err)
+		}
+		b.Truncate(b.Len() - 1) // the end of a line
 	}
-	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
 const (
@@ -169,7 +178,7 @@ var (
 
 // withOutput is the message of an error with the last lines of the output that
 // explains it: most command lines show logs only of what did not fail, and of an
-// upload that failed nothing is left to ask for its log.
+// upload that failed nothing is left whose log could be read.
 func withOutput(message, logs string) string {
 	var last []string
 	left := maxOutputBytes

@@ -34,7 +34,8 @@ type part struct {
 	err error
 }
 
-// conclude keeps what a client was told last over a WebSocket.
+// conclude keeps the status and the refusal of the last frame of a WebSocket. Only the
+// first call does.
 func (t *trail) conclude(status int, refusal string) {
 	if t.status == 0 {
 		t.status, t.refusal = status, refusal
@@ -98,27 +99,27 @@ func (a auditor) record(c *call, resp response) {
 		return
 	}
 	c.audit.done = true
-	act := actOf(c, c.account, c.audit.Operation)
-	act.Account, act.App, act.AppName, act.Detail = c.owner(), c.id, c.audit.name, c.audit.Detail
-	if act.App == "" {
-		act.App = app.ID(c.params.ByName("appID"))
+	record := recordOf(c, c.account, c.audit.Operation)
+	record.Account, record.App, record.AppName, record.Detail = c.owner(), c.id, c.audit.name, c.audit.Detail
+	if record.App == "" {
+		record.App = app.ID(c.params.ByName("appID"))
 	}
-	if act.AppName == "" && c.actsFor != 0 {
-		act.AppName = a.nameOf(c.actsFor, string(act.App))
+	if record.AppName == "" && c.actsFor != 0 {
+		record.AppName = a.nameOf(c.actsFor, string(record.App))
 	}
-	act.Status, act.Refusal = c.audit.result(resp)
+	record.Status, record.Refusal = c.audit.result(resp)
 	// Clients ask for logs every few seconds, and each time are given an address.
-	act.Counted = act.Operation == "app.logs"
+	record.Counted = record.Operation == "app.logs"
 	if len(c.audit.parts) == 0 {
-		a.write(act)
+		a.write(record)
 	}
 	for _, p := range c.audit.parts {
-		act.Account, act.App, act.AppName = p.Account, p.ID, p.Name
-		act.Status, act.Refusal = http.StatusOK, ""
+		record.Account, record.App, record.AppName = p.Account, p.ID, p.Name
+		record.Status, record.Refusal = http.StatusOK, ""
 		if p.err != nil {
-			act.Status, act.Refusal = english(p.err)
+			record.Status, record.Refusal = english(p.err)
 		}
-		a.write(act)
+		a.write(record)
 	}
 }
 
@@ -128,21 +129,21 @@ func (a auditor) recordFailure(c *call, account app.Account, err error) {
 	if a.write == nil {
 		return
 	}
-	act := actOf(c, account, authFailed)
-	if act.Actor == 0 {
-		act.Actor, act.From = app.Stranger, addressKey(c.Request.RemoteAddr)
+	record := recordOf(c, account, authFailed)
+	if record.Actor == 0 {
+		record.Actor, record.From = app.Stranger, addressKey(c.Request.RemoteAddr)
 	}
 	if app.KindOf(err) == app.Limited {
-		act.Operation = authLimited
+		record.Operation = authLimited
 	}
 	// The first of a minute speaks for all of them, so it names no request.
-	act.Account, act.Counted, act.Request = account.ID, true, ""
-	act.Status, act.Refusal = english(err)
-	a.write(act)
+	record.Account, record.Counted, record.Request = account.ID, true, ""
+	record.Status, record.Refusal = english(err)
+	a.write(record)
 }
 
-// actOf is what every record of a call has.
-func actOf(c *call, actor app.Account, operation string) app.AuditRecord {
+// recordOf is what every record of a call has.
+func recordOf(c *call, actor app.Account, operation string) app.AuditRecord {
 	return app.AuditRecord{
 		At: c.now(), Actor: actor.ID, Name: actor.Name, Token: c.with.ID, Label: c.with.Label,
 		From: addressOf(c.Request.RemoteAddr), Operation: operation, Request: c.RequestID, Times: 1,

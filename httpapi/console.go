@@ -34,7 +34,7 @@ func show(c *call, s app.Shell) object {
 	return object{{"cmd", cmd}, {"online", s.Online}, {"stdout", stdout}, {"stderr", stderr}}
 }
 
-// streamText is a stream with a last line that tells what is missing.
+// streamText is a stream, with a last line that says what is missing.
 func streamText(c *call, o app.Output) string {
 	if o.Dropped == 0 {
 		return o.Text
@@ -50,8 +50,8 @@ func line(text string) string {
 	return text + "\n"
 }
 
-// ended tells of an end that the command did not choose, nothing when there is
-// nothing to tell.
+// ended describes an end that the command did not choose. It returns no sentence when the
+// command ended by itself.
 func ended(s app.Shell) app.Text {
 	switch {
 	case !s.Cut.IsZero():

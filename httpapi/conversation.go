@@ -21,7 +21,7 @@ const (
 	statusUnderWay = http.StatusProcessing // of a frame that is not the last
 
 	reportPace = 200 * time.Millisecond // between two frames with what is new
-	placePace  = 2 * time.Second        // between two looks at the queue
+	placePace  = 2 * time.Second        // between two checks of the queue
 	pingPace   = 30 * time.Second
 	lastWords  = 5 * time.Second // for a frame while the daemon stops
 	maxLog     = 16 << 10        // bytes of output in one frame
@@ -69,7 +69,7 @@ type conversation struct {
 
 // newConversation accepts a handshake that was checked, or returns nil.
 func newConversation(s *sockets, c *call, w http.ResponseWriter) *conversation {
-	conn, err := websocket.Accept(w, c.Request, &websocket.AcceptOptions{InsecureSkipVerify: true}) // handshake has looked
+	conn, err := websocket.Accept(w, c.Request, &websocket.AcceptOptions{InsecureSkipVerify: true}) // handshake has checked it
 	if err != nil {
 		c.Cause = err
 		return nil
@@ -121,7 +121,7 @@ func (v *conversation) run(do deploy) {
 
 // receive spools what the client sends. A client that sends nothing is given
 // up, and so are all when the daemon stops; both end the conversation at once,
-// for a read that was called off would take the connection with it.
+// for a read that was cancelled would take the connection with it.
 func (v *conversation) receive() (string, error) {
 	v.receiving = true
 	watch := time.AfterFunc(web.Patience, func() {
@@ -168,7 +168,7 @@ func (v *conversation) receive() (string, error) {
 	return file, err
 }
 
-// errGaveUp tells that giveUp has ended the conversation.
+// errGaveUp is the error of a conversation that giveUp has ended.
 var errGaveUp = errors.New("the conversation was given up")
 
 // cut ends the receiving, which ended with err: it returns what kept the upload
@@ -228,8 +228,8 @@ func (v *conversation) failure(err error) socketAnswer {
 	}
 }
 
-// finish sends the last frame and closes. Only the first call does. deployed tells
-// an error of the upload's own from one of the conversation.
+// finish sends the last frame and closes. Only the first call does. deployed marks
+// an error of the deployment, not of the conversation.
 func (v *conversation) finish(a socketAnswer, deployed bool) {
 	v.mu.Lock()
 	a.Progress.Bar = v.bar
@@ -251,7 +251,7 @@ func (v *conversation) finish(a socketAnswer, deployed bool) {
 			code = closeCode(a.StatusCode)
 		}
 	}
-	_ = v.conn.Close(code, reason) // a client that has gone is told nothing
+	_ = v.conn.Close(code, reason) // a client that has gone reads nothing
 }
 
 // closeCode is what a conversation is closed with that came to no deployment. A bad

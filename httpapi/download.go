@@ -258,7 +258,7 @@ func (t *tap) Write(p []byte) (int, error) {
 	if t.refused != 0 {
 		return len(p), nil
 	}
-	_ = t.control.SetWriteDeadline(time.Now().Add(web.Patience)) // see boundBody
+	_ = t.control.SetWriteDeadline(time.Now().Add(web.Patience)) // see call.boundBody
 	return t.ResponseWriter.Write(p)
 }
 
@@ -268,5 +268,5 @@ func (t *tap) done() {
 	if t.refused == 0 && t.control.Flush() != nil {
 		return
 	}
-	_ = t.control.SetWriteDeadline(time.Time{}) // see boundBody
+	_ = t.control.SetWriteDeadline(time.Time{}) // see call.boundBody
 }

@@ -99,7 +99,7 @@ func frames(events []app.Event) []byte {
 }
 
 // describeExit shows how a program ended: the peak in bytes, 0 where the kernel does not
-// tell, and the time that it ran in seconds.
+// report it, and the time that it ran in seconds.
 func describeExit(e app.Exit) object {
 	return object{
 		{"exitCode", e.Code},

@@ -7,7 +7,7 @@ import (
 	"berth/app"
 )
 
-// access tells who may use a route.
+// access is who may use a route.
 type access int
 
 const (

@@ -26,8 +26,8 @@ type Config struct {
 	app.Services
 	// BackupOf returns the application that a backup was made of, by its file.
 	BackupOf func(file string) (id app.ID, ok bool)
-	// Certificates tells how the certificate of a name is; false when none is to
-	// be told of. It may be nil: then none is.
+	// Certificates returns the certificate of a name, or false if there is nothing to
+	// report. Optional.
 	Certificates func(name string) (app.Certificate, bool)
 
 	RateLimit int              // requests a minute a token, 60 when zero
@@ -124,9 +124,9 @@ func (s *server) answer(c *call) {
 	s.router.ServeHTTP(c, c.Request)
 }
 
-// secure sets what every answer tells a browser: to keep nothing, to guess no
-// type, to show it in no frame, to load and run nothing for it, and to tell nobody
-// its address, which may be a download's.
+// secure sets the headers by which a browser keeps nothing of an answer, guesses no type,
+// shows it in no frame, loads and runs nothing for it, and reports its address, which may
+// be a download's, to nobody.
 func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -11,7 +11,7 @@ import (
 )
 
 // The operations that speak WebSocket are below this. Clients offer an upload
-// or a commit there as they do in one request, and are told how it goes.
+// or a commit there as they do in one request, and the server reports how it goes.
 const socketPrefix = "/v2/ws/"
 
 const (

@@ -132,7 +132,7 @@ func (t teams) remove(c *call) (response, error) {
 	return ok(c.say("Account %d is no longer in the team of your application.", id))
 }
 
-// accountID takes only the one spelling that accounts are told by.
+// accountID accepts only the one spelling that answers use.
 func accountID(s string) (id app.AccountID, known bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	id = app.AccountID(n)

@@ -104,7 +104,7 @@ func container(s app.Snapshot, now time.Time) string {
 	return "Offline"
 }
 
-// ending tells how a run ended, as the end of a sentence about the application.
+// ending says how a run ended, as the end of a sentence about the application.
 func ending(e app.Exit) app.Text {
 	switch {
 	case e.OOM && e.LimitMB > 0:

@@ -75,7 +75,7 @@ type Body struct {
 
 	mu    sync.Mutex
 	cut   error       // why the server takes no more of it; nil while it does
-	uncut func() bool // forgets the server's end
+	uncut func() bool // stops watching for the server's end
 }
 
 // Body returns the body of a call, of at most limit bytes. The caller MUST call Done

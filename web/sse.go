@@ -29,8 +29,8 @@ func BeginStream(w http.ResponseWriter) {
 }
 
 // Stream writes first and then the frames of events, until the client goes or takes
-// nothing, mayStill fails for who may not see it any more, or the daemon ends. That it
-// cannot ask ends no stream.
+// nothing, mayStill fails for who may not see it any more, or the daemon ends. An error of
+// the check itself ends no stream.
 func (c *Call) Stream(from app.Stream, first []byte, frames func([]app.Event) []byte, mayStill func(context.Context) error) {
 	control := http.NewResponseController(c.ResponseWriter)
 	write := func(text []byte) bool {

@@ -11,7 +11,7 @@ import (
 const (
 	// MaxChunk is how many bytes of the file one frame may hold; clients send 256 KiB.
 	MaxChunk    = 1 << 20
-	maxFrame    = 4*MaxChunk + 64<<10 // bytes of a frame: "255," for each, and room
+	maxFrame    = 4*MaxChunk + 64<<10 // bytes of a frame: "255," for each, and what is around them
 	maxSkeleton = 4 << 10             // bytes of a frame besides the data
 )
 
