@@ -101,15 +101,12 @@ func inboundOf(r *http.Request) *inbound { return r.Context().Value(inboundKey{}
 
 // ServeHTTP brings a request to its site.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	name, port, ok := hostOf(r.Host)
-	in := &inbound{host: name + port, below: strings.HasSuffix(name, "."+p.Domain)}
-	if ok {
-		in.site, ok = p.route(name)
-	}
+	site, name, port, ok := p.route(r.Host)
 	if !ok {
 		show(w, r, pageNone, 0)
 		return
 	}
+	in := &inbound{site: site, host: name + port, below: strings.HasSuffix(name, "."+p.Domain)}
 	in.trace(p.Trusted, r)
 	r = r.WithContext(context.WithValue(r.Context(), inboundKey{}, in)) // the server's own stays as it is
 	if in.body = timeBody(w, r); in.body != nil {
@@ -118,28 +115,31 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if p.Access != nil {
 		rec := &recorder{ResponseWriter: w, began: time.Now()}
-		defer func() { p.Access(in.site.ID, rec.line(in, r)) }()
+		defer func() { p.Access(site.ID, rec.line(in, r)) }()
 		w = rec
 	}
-	id := in.site.ID
-	if !p.perSite.add(id, p.PerSite, 0) {
+	if !p.perSite.add(site.ID, p.PerSite, 0) {
 		show(w, r, pageBusy, 0)
 		return
 	}
-	defer p.perSite.remove(id)
+	defer p.perSite.remove(site.ID)
 	defer p.admit(r.Context(), in, len(r.Header["Upgrade"]) > 0)()
 	p.answer(w, r, in)
 }
 
-// route finds the site that a name leads to.
-func (p *Proxy) route(name string) (Site, bool) {
-	id, below := strings.CutSuffix(name, "."+p.Domain)
-	if p.Domain == "" || !below {
-		if id, below = p.Names.find(name); !below {
-			return Site{}, false
-		}
+// route finds the site that the host of a request leads to, and takes that apart.
+func (p *Proxy) route(host string) (s Site, name, port string, ok bool) {
+	if name, port, ok = hostOf(host); !ok {
+		return Site{}, "", "", false
 	}
-	return p.Look(id)
+	id, known := strings.CutSuffix(name, "."+p.Domain)
+	if p.Domain == "" || !known {
+		id, known = p.Names.find(name)
+	}
+	if known {
+		s, known = p.Look(id)
+	}
+	return s, name, port, known
 }
 
 func (p *Proxy) answer(w http.ResponseWriter, r *http.Request, in *inbound) {
@@ -174,10 +174,7 @@ func dropUpgrade(r *http.Request) {
 // port is what follows the name, "" for 443.
 func (p *Proxy) Redirect(port string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, _, ok := hostOf(r.Host)
-		if ok {
-			_, ok = p.route(name)
-		}
+		_, name, _, ok := p.route(r.Host)
 		if !ok || r.URL.Path != "" && r.URL.Path[0] != '/' {
 			show(w, r, pageNone, 0)
 			return
