@@ -18,8 +18,8 @@ import (
 	"berth/test/hosted"
 )
 
-// recovery is what a boot does with the files of a data directory.
-func recovery(t *testing.T, h *hosted.Directory) trees {
+// recoveryOf is what a boot does with the files of a data directory.
+func recoveryOf(t *testing.T, h *hosted.Directory) recovery {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	book := logs.NewBook(filepath.Join(h.Path, "logs"), logs.Options{}, log)
@@ -27,7 +27,7 @@ func recovery(t *testing.T, h *hosted.Directory) trees {
 	past, err := metrics.Open(filepath.Join(h.Path, "metrics"))
 	hosted.Must(t, err)
 	t.Cleanup(func() { _ = past.Close() })
-	return trees{h.Store, h.DB.Allocations(db.IDRange{}), h.DB.History, 1 << 30, book, past, log}
+	return recovery{h.Store, h.DB.Allocations(db.IDRange{}), h.DB.History, book, past, log}
 }
 
 // A crash at any point of a deploy leaves the files and the record of before, or
@@ -57,7 +57,7 @@ func TestCrashesOfADeploy(t *testing.T) {
 		there := hosted.Open(t, to)
 		all, err := there.DB.Apps.Apps(t.Context())
 		hosted.Must(t, err)
-		broken, err := recovery(t, there).Recover(t.Context(), all)
+		broken, err := recoveryOf(t, there).recover(t.Context(), all)
 		hosted.Must(t, err)
 		got := hosted.Listing(t, there.Store.Dir("shop"))
 		last := func(name string) string { text := got[name]; return text[max(0, len(text)-1):] }

@@ -174,14 +174,12 @@ func (d *daemon) openHost(ctx context.Context) error {
 
 // hostConfig gives the host its mechanisms and what the settings say.
 func (d *daemon) hostConfig(capacity app.MB) host.Config {
-	s := d.settings
+	s, data := d.settings, d.data
 	ids := db.IDRange{
 		UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast,
 		Start: startOf(s.DataDir),
 	}
-	store := registry{d.data.db.Allocations(ids), d.data.db.History, d.data.db.Apps, d.sites.changed}
-	most := max(s.Upload.Max, s.Upload.MaxSocket).Bytes()
-	files := trees{d.data.trees, store.Allocations, store.History, most, d.data.logs, d.data.history, d.log}
+	allocations := data.db.Allocations(ids)
 	tools := proc.FindTools()
 	if slices.Contains(d.proc.Walls.Layers, sandbox.Mounts) {
 		tools.Only(d.proc.Walls.Paths)
@@ -196,25 +194,37 @@ func (d *daemon) hostConfig(capacity app.MB) host.Config {
 		start.fileSize = s.Apps.Disk.Bytes()
 	}
 	return host.Config{
-		Launch:    start.launch,
-		Adopt:     start.adopt,
-		Shell:     start.shell,
-		Plan:      planner(tools),
-		Records:   d.data.db.Apps,
-		Registry:  store,
-		Staging:   files,
-		Trees:     files,
-		Quotas:    files,
-		Visits:    d.sites.visits(),
-		DiskLimit: s.Apps.Disk,
-		Logs:      keepsakes{d.data.logs, d.data.accesses, d.data.history},
-		Log:       d.log,
-		Tell:      d.hub.Tell,
+		Launch:  start.launch,
+		Adopt:   start.adopt,
+		Shell:   start.shell,
+		Plan:    planner(tools),
+		Records: data.db.Apps,
+		Registry: struct {
+			db.Allocations
+			db.History
+			db.Apps
+		}{allocations, data.db.History, data.db.Apps},
+		Staging: data.trees,
+		Trees:   data.trees,
+		Recover: recovery{data.trees, allocations, data.db.History, data.logs, data.history, d.log}.recover,
+		Quotas:  data.trees,
+		Visits:  d.sites.visits(),
+		Logs:    data.logs,
+		Forget: func(id app.ID) error {
+			defer data.accesses.Remove(id)()
+			return errors.Join(data.logs.Remove(id), data.history.Remove(id))
+		},
+		Log:  d.log,
+		Tell: d.hub.Tell,
 		CheckRAM: func(total, used, want app.MB) error {
 			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
 		},
 		Wish:           func(list []string) (app.Wishes, error) { return runtimes.Wish(list, tools) },
 		CheckSubdomain: domain.CheckSubdomain,
+		NamesChanged:   d.sites.changed,
+		MaxUpload:      max(s.Upload.Max, s.Upload.MaxSocket).Bytes(),
+		DiskLimit:      s.Apps.Disk,
+		DiskEnforced:   data.trees.Quota().Enforced(),
 		RAMDefault:     s.Apps.RAMDefault,
 		Capacity:       capacity,
 		StopGrace:      s.Apps.StopTimeout,

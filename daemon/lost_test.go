@@ -34,7 +34,7 @@ func TestRecoverRemovesNothingUnasked(t *testing.T) {
 	_, err := h.DB.Apps.CreateApp(t.Context(), deleted, app.Deploy{By: 1, Kind: app.DeployUpload})
 	hosted.Must(t, err)
 	hosted.Must(t, h.DB.Apps.DeleteApp(t.Context(), "deleted"))
-	there := recovery(t, h)
+	there := recoveryOf(t, h)
 	var said bytes.Buffer
 	there.log, there.allocated = slog.New(slog.NewTextHandler(&said, nil)), h.DB.Allocations(ids)
 	const uid = 70050
@@ -52,7 +52,7 @@ func TestRecoverRemovesNothingUnasked(t *testing.T) {
 	}
 	all, err := h.DB.Apps.Apps(t.Context())
 	hosted.Must(t, err)
-	broken, err := there.Recover(t.Context(), all)
+	broken, err := there.recover(t.Context(), all)
 	if len(broken) != 0 || err != nil {
 		t.Fatalf("broken are %v, %v", broken, err)
 	}
@@ -91,7 +91,7 @@ func TestRecoverRemovesNothingUnasked(t *testing.T) {
 	}
 	hosted.Must(t, there.Close())
 	again := hosted.Open(t, h.Path)
-	if _, err := recovery(t, again).Recover(t.Context(), all); err != nil { // nothing more happens to it
+	if _, err := recoveryOf(t, again).recover(t.Context(), all); err != nil { // nothing more happens to it
 		t.Error(err)
 	}
 	if now, _ := filepath.Glob(filepath.Join(h.Path, "lost", "*")); !slices.Equal(now, lost) {

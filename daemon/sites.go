@@ -245,9 +245,9 @@ func siteOf(a app.Snapshot) proxy.Site {
 	return s
 }
 
-// changed tells the proxy that domains may lead elsewhere, unless it failed.
-func (e *sites) changed(ctx context.Context, failed error) {
-	if e == nil || failed != nil {
+// changed tells the proxy that domains may lead elsewhere.
+func (e *sites) changed(ctx context.Context) {
+	if e == nil {
 		return
 	}
 	if err := e.refresh(ctx); err != nil {
@@ -255,59 +255,13 @@ func (e *sites) changed(ctx context.Context, failed error) {
 	}
 }
 
-// visits are the requests of the web as the host sees them.
-type visits struct{ proxy *proxy.Proxy }
-
-// visits returns them, nil where the web comes by itself: then it knows one port
-// of each application, and requests cannot be brought to another.
+// visits are the requests of the web; nil where the web comes by itself: then it knows
+// one port of each application, and requests cannot be brought to another.
 func (e *sites) visits() host.Visits {
 	if e == nil {
 		return nil
 	}
-	return visits{e.proxy}
-}
-
-// Healthy implements host.Visits.
-func (v visits) Healthy(ctx context.Context, id app.ID, port int, path string) error {
-	return v.proxy.Healthy(ctx, string(id), port, path)
-}
-
-// Drain implements host.Visits.
-func (v visits) Drain(ctx context.Context, port int, sockets bool) {
-	v.proxy.Drain(ctx, port, sockets)
-}
-
-// claims are the records of domains; what changes in them, the proxy learns.
-type claims struct {
-	db.Names
-	changed func(ctx context.Context, failed error)
-	proved  func(d app.Domain) // or not
-}
-
-// AssignDomain implements domain.Claims.
-func (c claims) AssignDomain(
-	ctx context.Context, owner app.AccountID, name string, to app.ID, admit func(app.Type) error,
-) (app.Domain, error) {
-	d, err := c.Names.AssignDomain(ctx, owner, name, to, admit)
-	c.changed(ctx, err)
-	return d, err
-}
-
-// RemoveDomain implements domain.Claims.
-func (c claims) RemoveDomain(ctx context.Context, owner app.AccountID, name string) error {
-	err := c.Names.RemoveDomain(ctx, owner, name)
-	c.changed(ctx, err)
-	return err
-}
-
-// ProveDomain implements domain.Claims.
-func (c claims) ProveDomain(ctx context.Context, d app.Domain, status app.DomainStatus, at time.Time) (app.Domain, error) {
-	d, err := c.Names.ProveDomain(ctx, d, status, at)
-	c.changed(ctx, err)
-	if err == nil {
-		c.proved(d)
-	}
-	return d, err
+	return e.proxy
 }
 
 // namesConfig is what the policy of names is made of.
@@ -317,7 +271,7 @@ func namesConfig(s settings.Settings, names db.Names, e *sites, log *slog.Logger
 		log.Warn("names.proof has no effect", "why", "names.addresses does not say which addresses are this host's")
 	}
 	return domain.Config{
-		Subdomains: names, Claims: claims{names, e.changed, e.proved}, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
+		Subdomains: names, Claims: names, Changed: e.changed, Proved: e.proved, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
 		PerAccount: s.Names.PerAccount, Own: ownDomains(s), Parent: s.SitesDomain(), Addresses: addresses,
 		ByAddress: s.Names.Proof == settings.ProofAddress,
 	}

@@ -37,9 +37,7 @@ type commit struct {
 
 func (c *commit) run(ctx context.Context, file string) (app.Deployed, error) {
 	stage, err := c.prepare(ctx, file)
-	if stage != "" {
-		defer c.h.Staging.Discard(stage)
-	}
+	defer c.h.discard(stage)
 	if err != nil && errors.Is(err, context.Canceled) {
 		err = c.h.calledOff()
 	}

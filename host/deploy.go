@@ -22,7 +22,7 @@ func (h *Host) Spool(ctx context.Context, r io.Reader) (string, error) {
 	if h.held.Load() {
 		return "", app.Errorf(app.Unavailable, "the server is being upgraded; upload it again in a minute")
 	}
-	return h.Staging.Spool(ctx, r)
+	return h.Staging.Spool(ctx, r, h.MaxUpload)
 }
 
 // Hold makes Spool refuse uploads that begin, or take them again. Those under
@@ -30,7 +30,21 @@ func (h *Host) Spool(ctx context.Context, r io.Reader) (string, error) {
 func (h *Host) Hold(on bool) { h.held.Store(on) }
 
 // DropSpool removes a spooled upload that was not handed over.
-func (h *Host) DropSpool(file string) { h.Staging.DropSpool(file) }
+func (h *Host) DropSpool(file string) {
+	if err := h.Staging.DropSpool(file); err != nil {
+		h.Log.Error("cannot remove an upload", "error", err)
+	}
+}
+
+// discard removes a stage, if there is one.
+func (h *Host) discard(stage app.Stage) {
+	if stage == "" {
+		return
+	}
+	if err := h.Staging.Discard(stage); err != nil {
+		h.Log.Error("cannot remove an unpacked upload; the next start of berth will", "error", err)
+	}
+}
 
 // Upload makes an application of a spooled ZIP, starts it, and returns when
 // it has lived for the ok delay or ended. It takes the file over. The work
@@ -39,7 +53,7 @@ func (h *Host) DropSpool(file string) { h.Staging.DropSpool(file) }
 // nothing behind; once it does, a program that died at once is no error. It
 // tells its progress (app.WithProgress).
 func (h *Host) Upload(given context.Context, owner app.Account, file string) (app.Deployed, error) {
-	defer h.Staging.DropSpool(file)
+	defer h.DropSpool(file)
 	done, err := h.begin()
 	if err != nil {
 		return app.Deployed{}, err
@@ -50,7 +64,7 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 	if err != nil {
 		return app.Deployed{}, err
 	}
-	defer h.Staging.Discard(up.Stage)
+	defer h.discard(up.Stage)
 	if err := h.disk.fits(ctx, up.Stage, ""); err != nil {
 		return app.Deployed{}, err
 	}
@@ -85,7 +99,7 @@ func (h *Host) unpack(ctx context.Context, file string, over *app.Code, judge fu
 		return app.Unpacked{}, h.calledOff()
 	}
 	defer release()
-	defer h.Staging.DropSpool(file)
+	defer h.DropSpool(file)
 	return h.Staging.Unpack(ctx, file, over, judge)
 }
 
@@ -180,7 +194,7 @@ func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan, d app.
 // never came to be, and then gives back its place. Where that fails the place
 // stays taken, and the next boot does it.
 func (h *Host) release(ctx context.Context, a app.App) {
-	err := errors.Join(h.Trees.Remove(ctx, a.ID), h.Logs.Remove(a.ID), h.Quotas.Limit(ctx, a.ID, a.UID, 0))
+	err := errors.Join(h.Trees.Remove(ctx, a.ID), h.Forget(a.ID), h.disk.set(ctx, a, 0))
 	if err == nil {
 		err = h.Registry.Release(ctx, a.ID)
 	}
@@ -195,7 +209,7 @@ func (h *Host) release(ctx context.Context, a app.App) {
 // it was, and runs if it ran. It fails with app.Conflict while another
 // deployment is under way. It tells its progress (app.WithProgress).
 func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file string) (app.Deployed, error) {
-	defer h.Staging.DropSpool(file)
+	defer h.DropSpool(file)
 	return h.deploy(ctx, owner, id, app.DeployCommit, func(work context.Context, c *commit) (app.Deployed, error) {
 		return c.run(work, file)
 	})
@@ -251,11 +265,7 @@ func (h *Host) Rollback(ctx context.Context, owner app.AccountID, id app.ID, num
 		c.plan, c.auto = app.Plan{Code: target.Code}, target.Auto
 		c.note = fmt.Sprintf("back to deploy %d", target.Number)
 		var stage app.Stage
-		defer func() {
-			if stage != "" {
-				h.Staging.Discard(stage)
-			}
-		}()
+		defer func() { h.discard(stage) }()
 		return c.launch(work, func(ctx context.Context) (_ app.Stage, err error) {
 			var stays []string
 			stage, stays, err = h.Staging.Rollback(ctx, id, c.before.UID, journals)
@@ -269,7 +279,7 @@ func (h *Host) Rollback(ctx context.Context, owner app.AccountID, id app.ID, num
 // does, but what is not in the ZIP goes away. With withVariables the variables
 // in it become the application's. It takes the file over.
 func (h *Host) Restore(ctx context.Context, owner app.AccountID, id app.ID, file string, withVariables bool) (app.Deployed, error) {
-	defer h.Staging.DropSpool(file)
+	defer h.DropSpool(file)
 	return h.deploy(ctx, owner, id, app.DeployRestore, func(work context.Context, c *commit) (app.Deployed, error) {
 		c.whole, c.takesVariables = true, withVariables
 		c.note = "from a backup"

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -48,9 +49,14 @@ type disk struct {
 // measures too.
 func (d disk) limit(ctx context.Context, a app.App, times int64) {
 	// As long as it takes: a half is worse.
-	if err := d.Limit(context.WithoutCancel(ctx), a.ID, a.UID, times*d.most.Bytes()); err != nil {
+	if err := d.set(context.WithoutCancel(ctx), a, times*d.most.Bytes()); err != nil {
 		d.log.Error("cannot limit the disk space of an application", "app", a.ID, "error", err)
 	}
+}
+
+// set sets the kernel's limit, and charges what was there before the quotas.
+func (d disk) set(ctx context.Context, a app.App, bytes int64) error {
+	return errors.Join(d.Mark(ctx, a.ID, a.UID), d.SetLimit(a.UID, bytes))
 }
 
 // over reports whether an application may not have so much of the disk: bytes,
@@ -187,7 +193,7 @@ func (d *diskUse) add(s app.Space) {
 
 // measure walks the tree, and adds what the program has open and removed.
 func (d *diskUse) measure(ctx context.Context) (app.Space, error) {
-	space, err := d.trees.Size(ctx, d.id)
+	space, err := d.trees.Used(ctx, d.id)
 	if err != nil {
 		return app.Space{}, err
 	}

@@ -343,7 +343,7 @@ func TestPatrolPeriods(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			spacious(t, func(t *testing.T, w *world) {
-				w.enforced = tt.enforced
+				w.host.DiskEnforced = tt.enforced
 				id := w.mustUpload("MAIN=a")
 				w.full("go on", tt.full)
 				begin := time.Now()

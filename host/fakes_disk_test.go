@@ -8,20 +8,20 @@ import (
 
 // diskSpace is what the world knows of the disk: Quotas.
 type diskSpace struct {
-	space    app.MB // what an application may have; 0 for no limit
-	enforced bool
-	sizes    map[app.ID]int64   // of a tree, in bytes; "" is every tree's least
-	files    map[app.ID]int64   // in a tree
-	deep     map[app.ID]bool    // trees that cannot be measured
-	held     map[app.ID]int64   // bytes that no name leads to, while it runs
-	limits   map[app.ID][]int64 // that were set, in order
-	after    map[app.ID]int64   // what a tree will take with a stage over it; "" for a new one
-	room     map[string]error   // by what there is no room for
-	written  map[string]string  // files, by hand
+	space   app.MB             // what an application may have; 0 for no limit
+	marked  map[int]app.ID     // whose files a user id has
+	sizes   map[app.ID]int64   // of a tree, in bytes; "" is every tree's least
+	files   map[app.ID]int64   // in a tree
+	deep    map[app.ID]bool    // trees that cannot be measured
+	held    map[app.ID]int64   // bytes that no name leads to, while it runs
+	limits  map[app.ID][]int64 // that were set, in order
+	after   map[app.ID]int64   // what a tree will take with a stage over it; "" for a new one
+	room    map[string]error   // by what there is no room for
+	written map[string]string  // files, by hand
 }
 
 func newDiskSpace() diskSpace {
-	return diskSpace{sizes: map[app.ID]int64{}, limits: map[app.ID][]int64{}, files: map[app.ID]int64{}, deep: map[app.ID]bool{}, held: map[app.ID]int64{}, after: map[app.ID]int64{}, room: map[string]error{}, written: map[string]string{}}
+	return diskSpace{marked: map[int]app.ID{}, sizes: map[app.ID]int64{}, limits: map[app.ID][]int64{}, files: map[app.ID]int64{}, deep: map[app.ID]bool{}, held: map[app.ID]int64{}, after: map[app.ID]int64{}, room: map[string]error{}, written: map[string]string{}}
 }
 
 func (w *world) WriteFile(id app.ID, uid int, name string, data []byte) error {
@@ -37,17 +37,26 @@ func (w *world) WriteFile(id app.ID, uid int, name string, data []byte) error {
 	return nil
 }
 
-func (w *world) Enforced() bool { return w.enforced }
+// worldQuotas gives Quotas a Mark beside the one of Logs.
+type worldQuotas struct{ *world }
 
-func (w *world) Limit(_ context.Context, id app.ID, uid int, bytes int64) error {
-	if err := w.failing("Limit"); err != nil {
-		return err
-	}
+func (w worldQuotas) Mark(_ context.Context, id app.ID, uid int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if uid < 70000 {
 		w.t.Errorf("the limit of %s is set for user %d", id, uid)
 	}
+	w.marked[uid] = id
+	return nil
+}
+
+func (w *world) SetLimit(uid int, bytes int64) error {
+	if err := w.failing("Limit"); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id := w.marked[uid]
 	w.limits[id] = append(w.limits[id], bytes>>20)
 	return nil
 }

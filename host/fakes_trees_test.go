@@ -15,12 +15,12 @@ import (
 // What the world has on disk: Staging, Trees, Disk and Logs. A file's name is
 // the config it holds, "MAIN=a,BUILD=b"; "bad" is no ZIP, and "jar" the main file itself.
 
-func (w *world) Spool(_ context.Context, r io.Reader) (string, error) {
+func (w *world) Spool(_ context.Context, r io.Reader, _ int64) (string, error) {
 	b, err := io.ReadAll(r)
 	return string(b), err
 }
 
-func (w *world) DropSpool(string) { _ = w.failing("DropSpool") }
+func (w *world) DropSpool(string) error { return w.failing("DropSpool") }
 
 func (w *world) Unpack(_ context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error) {
 	if file == "bad" {
@@ -73,11 +73,12 @@ func parse(file string) app.Config {
 
 func (w *world) Files(app.Stage, app.ID) app.Files { return nil }
 
-func (w *world) Discard(stage app.Stage) {
+func (w *world) Discard(stage app.Stage) error {
 	time.Sleep(w.discards)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.stages, stage)
+	return nil
 }
 
 // Trees and Disk.
@@ -182,7 +183,7 @@ func (w *world) Rollback(_ context.Context, id app.ID, _ int, journals []string)
 	return stage, w.stays, nil
 }
 
-func (w *world) Size(_ context.Context, id app.ID) (app.Space, error) {
+func (w *world) Used(_ context.Context, id app.ID) (app.Space, error) {
 	err := w.failing("Size")
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -212,7 +213,7 @@ func (w *world) Remove(_ context.Context, id app.ID) error {
 	return nil
 }
 
-func (w *world) Recover(_ context.Context, known []app.App) ([]app.ID, error) {
+func (w *world) recover(_ context.Context, known []app.App) ([]app.ID, error) {
 	if err := w.failing("Recover"); err != nil {
 		return w.broken, err
 	}
@@ -224,17 +225,15 @@ func (w *world) Recover(_ context.Context, known []app.App) ([]app.ID, error) {
 	return w.broken, nil
 }
 
-type worldLogs struct{ *world }
-
-func (l worldLogs) Remove(id app.ID) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.notes, id)
+func (w *world) forget(id app.ID) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.notes, id)
 	return nil
 }
 
-func (l worldLogs) Open(id app.ID, build bool) (io.ReadCloser, error) {
-	return io.NopCloser(strings.NewReader(l.Tail(id, build, 0))), nil
+func (w *world) Open(id app.ID, build bool) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader(w.Tail(id, build, 0))), nil
 }
 
 func (w *world) Note(id app.ID, text string) {

@@ -25,10 +25,13 @@ type Config struct {
 	Registry Registry
 	Staging  Staging
 	Trees    Trees
+	Recover  Recover
 	Quotas   Quotas
 	Visits   Visits // nil: nobody brings requests to sites
 	Logs     Logs
-	Log      *slog.Logger
+	// Forget removes what was printed by, and is known of, an application that is no more.
+	Forget func(id app.ID) error
+	Log    *slog.Logger
 	// Tell is told what happens, by many goroutines; it MUST NOT block. It may
 	// be nil.
 	Tell func(e app.Event)
@@ -42,9 +45,15 @@ type Config struct {
 	// fails with app.Invalid.
 	Wish func(list []string) (app.Wishes, error)
 
+	// NamesChanged is called when a site or an application with domains came or went. It
+	// may be nil.
+	NamesChanged func(ctx context.Context)
+
+	MaxUpload     int64         // bytes; the edge has closer limits
 	RAMDefault    app.MB        // of an application whose config names none
 	Capacity      app.MB        // the sum of the RAM of what may run at once
 	DiskLimit     app.MB        // of one application; 0 for none
+	DiskEnforced  bool          // the kernel refuses what goes beyond; else measuring is all there is
 	StopGrace     time.Duration // between SIGTERM and SIGKILL
 	HealthTimeout time.Duration // a site's new run must be well by then, beside the old one
 	DrainTimeout  time.Duration // the old one's last requests must be answered by then
@@ -104,7 +113,7 @@ func (h *Host) Boot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	mixed, left := h.Trees.Recover(ctx, apps)
+	mixed, left := h.Recover(ctx, apps)
 	if left == nil {
 		if _, err := h.Registry.DropReservations(ctx); err != nil {
 			return err
@@ -217,6 +226,12 @@ func (h *Host) all() []*unit {
 	return slices.SortedFunc(maps.Values(h.units), func(a, b *unit) int {
 		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.id, b.id))
 	})
+}
+
+func (h *Host) namesChanged() {
+	if h.NamesChanged != nil {
+		h.NamesChanged(context.Background())
+	}
 }
 
 // find returns the unit of an application of the account: another account's
@@ -364,7 +379,7 @@ func (h *Host) Patrol(ctx context.Context) {
 		return
 	}
 	every := MeasureEvery
-	if h.Quotas.Enforced() {
+	if h.DiskEnforced {
 		every = auditEvery
 	}
 	ticker := time.NewTicker(checkEvery)

@@ -153,15 +153,16 @@ type Admit = func(total, used app.MB) error
 // Staging takes uploads in and unpacks them, apart from what runs, and makes stages of
 // states from before.
 type Staging interface {
-	Spool(ctx context.Context, r io.Reader) (file string, err error)
-	DropSpool(file string)
+	// Spool keeps an upload of at most max bytes.
+	Spool(ctx context.Context, r io.Reader, max int64) (file string, err error)
+	DropSpool(file string) error
 	// Unpack checks a ZIP, shows its config to judge, and extracts it unless
 	// judge refuses. over is the code that a commit lays it over, nil for a new
 	// application.
 	Unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error)
 	// Files shows the stage's tree over the live one (no live one when id is "").
 	Files(stage app.Stage, id app.ID) app.Files
-	Discard(stage app.Stage)
+	Discard(stage app.Stage) error
 	// PrepareRestore is Trees.Prepare for a stage that stands for all the files
 	// there are to be.
 	PrepareRestore(ctx context.Context, stage app.Stage, id app.ID, uid int) error
@@ -187,30 +188,29 @@ type Trees interface {
 	Renew(ctx context.Context, id app.ID, uid int, may bool) (gone bool, err error)
 	// WriteFile makes a file of the tree, which must be uid's, hold data.
 	WriteFile(id app.ID, uid int, name string, data []byte) error
-	// Size tells what counts against the application's disk space.
-	Size(ctx context.Context, id app.ID) (app.Space, error)
+	// Used returns what counts against the application's disk space.
+	Used(ctx context.Context, id app.ID) (app.Space, error)
 	// Backup writes a ZIP of a tree, with the variables unless they are nil.
 	Backup(ctx context.Context, id app.ID, variables []app.Variable) (file string, err error)
 	DropBackups(before time.Time) (int, error)
 	Remove(ctx context.Context, id app.ID) error
-	// Recover undoes what a crash left half done, by what the Registry says,
-	// removes what there is of applications that are gone and moves aside what the
-	// records do not know. What it cannot mend it tells the log: one damaged
-	// application keeps no other from starting. It returns those whose code
-	// is half of one commit and half of another, and an error when something
-	// that belongs to no application is still there.
-	Recover(ctx context.Context, known []app.App) (broken []app.ID, err error)
 }
+
+// Recover undoes what a crash left half done, by what the Registry says, removes what
+// there is of applications that are gone and moves aside what the records do not know.
+// What it cannot mend it logs: one damaged application keeps no other from starting. It
+// returns those whose tree is mixed: half of it is one commit and half another. It fails
+// when something that belongs to no application is still there.
+type Recover func(ctx context.Context, known []app.App) (mixed []app.ID, err error)
 
 // Quotas holds applications to their disk space.
 type Quotas interface {
-	// Enforced reports whether the kernel refuses what goes beyond a limit.
-	// Where it does not, measuring is all there is.
-	Enforced() bool
-	// Limit sets how many bytes the files of an application may take, 0 for no
-	// limit. Nothing of it may run when it is called for the first time. Where
-	// the kernel refuses nothing it does nothing.
-	Limit(ctx context.Context, id app.ID, uid int, bytes int64) error
+	// Mark charges all files of an application to its user id.
+	Mark(ctx context.Context, id app.ID, uid int) error
+	// SetLimit sets how many bytes a user id's files may take, 0 for no limit. Nothing
+	// of it may run when it is called for the first time. Where the kernel refuses
+	// nothing it does nothing.
+	SetLimit(uid int, bytes int64) error
 	// Entries tells how many files an application may have.
 	Entries() int64
 	// After tells what the tree of id will take with the stage laid over it; id
@@ -234,7 +234,6 @@ type Logs interface {
 	Mark(id app.ID) (since func(max int) string)
 	// BeginBuild empties the build log.
 	BeginBuild(id app.ID) error
-	Remove(id app.ID) error
 }
 
 // Planner says how a program is prepared and started. prepared is the

@@ -553,11 +553,12 @@ func (u *unit) erase() error {
 	err := u.h.Registry.DeleteApp(ctx, u.id)
 	if app.KindOf(err) == app.NoSpace {
 		u.means(app.WantStopped) // nothing is left to be started
-		if err = errors.Join(u.h.Trees.Remove(ctx, u.id), u.h.Logs.Remove(u.id)); err == nil {
+		if err = errors.Join(u.h.Trees.Remove(ctx, u.id), u.h.Forget(u.id)); err == nil {
 			err = u.h.Registry.DeleteApp(ctx, u.id)
 		}
 	}
 	if err == nil {
+		u.h.namesChanged()
 		u.h.unregister(u.id)
 		u.forget()
 		u.log.Info("application deleted")

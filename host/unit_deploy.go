@@ -44,6 +44,9 @@ func (u *unit) create(d app.Deploy, reply func(firstStart, error)) {
 		reply(firstStart{}, err)
 		return
 	}
+	if created.Type == app.Site {
+		u.h.namesChanged()
+	}
 	u.app, u.deploy = created, nil
 	u.h.disk.limit(context.Background(), created, 1)
 	// What the host has too little memory for stays offline, as its owner reads; a fault

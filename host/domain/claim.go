@@ -93,6 +93,7 @@ func (s *Service) AssignDomain(ctx context.Context, owner app.AccountID, text st
 		return app.Domain{}, err
 	}
 	d, err := s.Claims.AssignDomain(ctx, owner, name, to, fits)
+	s.changed(ctx, err)
 	return s.instructed(d), err
 }
 
@@ -102,7 +103,9 @@ func (s *Service) RemoveDomain(ctx context.Context, owner app.AccountID, text st
 	if err != nil {
 		return err
 	}
-	return s.Claims.RemoveDomain(ctx, owner, name)
+	err = s.Claims.RemoveDomain(ctx, owner, name)
+	s.changed(ctx, err)
+	return err
 }
 
 // VerifyDomain looks for the claim's TXT record, and with ByAddress where the
@@ -135,6 +138,10 @@ func (s *Service) VerifyDomain(ctx context.Context, owner app.AccountID, text st
 		status = app.DomainVerified
 	}
 	claim, err = s.Claims.ProveDomain(ctx, claim, status, s.Now())
+	s.changed(ctx, err)
+	if err == nil && s.Proved != nil {
+		s.Proved(claim)
+	}
 	return s.instructed(claim), err
 }
 

@@ -15,6 +15,10 @@ type Config struct {
 	Claims     Claims
 	Resolver   Resolver
 	Now        func() time.Time
+	// Changed is called when a domain may lead elsewhere than before, and Proved with what
+	// a look into the DNS said of a claim. They may be nil.
+	Changed func(ctx context.Context)
+	Proved  func(d app.Domain)
 
 	// PerAccount is how many subdomains an account may have reserved, and how
 	// many domains of its own it may have claimed.
@@ -37,6 +41,12 @@ type Service struct{ Config }
 
 // New returns a service.
 func New(c Config) *Service { return &Service{c} }
+
+func (s *Service) changed(ctx context.Context, err error) {
+	if err == nil && s.Changed != nil {
+		s.Changed(ctx)
+	}
+}
 
 // Names returns every name of an account.
 func (s *Service) Names(ctx context.Context, owner app.AccountID) (app.NameList, error) {

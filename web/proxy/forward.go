@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"berth/app"
 )
 
 const (
@@ -142,7 +144,7 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 // Healthy asks the program of a site, at a port of loopback, for a path as a
 // visitor would. It is well when the answer is 2xx or 3xx, which is not
 // followed; else the error says why not.
-func (p *Proxy) Healthy(ctx context.Context, id string, port int, path string) error {
+func (p *Proxy) Healthy(ctx context.Context, id app.ID, port int, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	at, err := url.ParseRequestURI(path)
@@ -154,7 +156,7 @@ func (p *Proxy) Healthy(ctx context.Context, id string, port int, path string) e
 	if err != nil {
 		return fmt.Errorf("cannot ask for %.200q: it is no path", path)
 	}
-	r.Host = strings.TrimSuffix(id+"."+p.Domain, ".")
+	r.Host = strings.TrimSuffix(string(id)+"."+p.Domain, ".")
 	r.Header.Set("User-Agent", "berth-health")
 	r.Header.Set("X-Forwarded-Proto", "https")
 	r.Header.Set("X-Forwarded-Host", r.Host)

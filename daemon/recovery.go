@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 
 	"berth/app"
@@ -13,59 +12,19 @@ import (
 	"berth/proc/logs"
 )
 
-// registry is the database as the host sees it.
-type registry struct {
-	db.Allocations
-	db.History
-	apps    db.Apps
-	changed func(ctx context.Context, failed error) // domains lead elsewhere
-}
-
-// trees is the data directory as the host sees it.
-type trees struct {
+// recovery mends at a boot what a crash left of the files of applications.
+type recovery struct {
 	*files.Store
 	allocated db.Allocations
 	records   db.History
-	max       int64 // bytes of an upload; the edge has closer limits
 	logs      *logs.Book
 	past      *metrics.Store
 	log       *slog.Logger
 }
 
-// Spool implements host.Staging.
-func (t trees) Spool(ctx context.Context, r io.Reader) (string, error) {
-	return t.Store.Spool(ctx, r, t.max)
-}
-
-// DropSpool implements host.Staging.
-func (t trees) DropSpool(file string) {
-	if err := t.Store.DropSpool(file); err != nil {
-		t.log.Error("cannot remove an upload", "error", err)
-	}
-}
-
-// Discard implements host.Staging.
-func (t trees) Discard(stage app.Stage) {
-	if err := t.Store.Discard(stage); err != nil {
-		t.log.Error("cannot remove an unpacked upload; the next start of berth will", "error", err)
-	}
-}
-
-// Size implements host.Trees.
-func (t trees) Size(ctx context.Context, id app.ID) (app.Space, error) { return t.Used(ctx, id) }
-
-// Enforced implements host.Quotas.
-func (t trees) Enforced() bool { return t.Quota().Enforced() }
-
-// Limit implements host.Quotas: what was there before the quotas is charged
-// too.
-func (t trees) Limit(ctx context.Context, id app.ID, uid int, bytes int64) error {
-	return errors.Join(t.Mark(ctx, id, uid), t.SetLimit(uid, bytes))
-}
-
-// Recover implements host.Trees: journals first, for Sweep moves aside what belongs to
+// recover is host.Recover: journals first, for Sweep moves aside what belongs to
 // nobody.
-func (t trees) Recover(ctx context.Context, known []app.App) (broken []app.ID, err error) {
+func (t recovery) recover(ctx context.Context, known []app.App) (mixed []app.ID, err error) {
 	ids := make([]app.ID, 0, len(known))
 	set := make(map[app.ID]bool, len(known))
 	for _, a := range known {
@@ -73,19 +32,19 @@ func (t trees) Recover(ctx context.Context, known []app.App) (broken []app.ID, e
 		set[a.ID] = true
 		// A signal to stop during the boot must not leave half of it undone.
 		if !t.settle(context.WithoutCancel(ctx), a) {
-			broken = append(broken, a.ID)
+			mixed = append(mixed, a.ID)
 		}
 	}
 	if err = t.sweep(ctx, ids, set); err != nil {
 		t.log.Error("cannot remove what belongs to no application", "error", err)
 	}
-	return broken, err
+	return mixed, err
 }
 
 // sweep removes what there is of applications whose removal the records ask for, and
 // moves aside what the records do not know: the database may be an older one that was
 // put back.
-func (t trees) sweep(ctx context.Context, ids []app.ID, known map[app.ID]bool) error {
+func (t recovery) sweep(ctx context.Context, ids []app.ID, known map[app.ID]bool) error {
 	left, cut, err := t.allocated.Gone(ctx)
 	if err != nil { // nothing is removed for what cannot be read
 		return err
@@ -115,11 +74,11 @@ func (t trees) sweep(ctx context.Context, ids []app.ID, known map[app.ID]bool) e
 		away[app.ID(l.Name)] = true
 	}
 	err = errors.Join(err, t.past.Sweep(known, away, lose("metrics")))
-	return errors.Join(err, t.tellLost(ctx, lost))
+	return errors.Join(err, t.reportLost(ctx, lost))
 }
 
-// tellLost tells of what was moved aside. Nobody new gets the user ids of it.
-func (t trees) tellLost(ctx context.Context, lost []files.Lost) error {
+// reportLost logs what was moved aside. Nobody new gets the user ids of it.
+func (t recovery) reportLost(ctx context.Context, lost []files.Lost) error {
 	var errs []error
 	told := map[string]bool{}
 	for _, l := range lost {
@@ -134,7 +93,7 @@ func (t trees) tellLost(ctx context.Context, lost []files.Lost) error {
 
 // settle brings the journals of an application in line with the records after a
 // crash, and reports whether its files are one code.
-func (t trees) settle(ctx context.Context, a app.App) bool {
+func (t recovery) settle(ctx context.Context, a app.App) bool {
 	good, err := t.records.Journals(ctx, a.ID)
 	pending := err != nil || t.Pending(a.ID, good)
 	if err == nil {
@@ -152,20 +111,4 @@ func (t trees) settle(ctx context.Context, a app.App) bool {
 		t.logs.Note(a.ID, "a commit was cut short; the code from before it is back")
 	}
 	return true
-}
-
-// CreateApp implements host.Registry. With a site comes its name.
-func (r registry) CreateApp(ctx context.Context, a app.App, first app.Deploy) (app.App, error) {
-	a, err := r.apps.CreateApp(ctx, a, first)
-	if a.Type == app.Site {
-		r.changed(ctx, err)
-	}
-	return a, err
-}
-
-// DeleteApp implements host.Registry. With the application go its domains.
-func (r registry) DeleteApp(ctx context.Context, id app.ID) error {
-	err := r.apps.DeleteApp(ctx, id)
-	r.changed(ctx, err)
-	return err
 }
