@@ -46,7 +46,6 @@ func (d *daemon) newHandler(services app.Services, key []byte, capacity app.MB) 
 		Trusted:      s.TrustedProxies(),
 		Version:      settings.Version(),
 		Log:          d.log,
-		Now:          time.Now,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if ofAPI(r.URL.Path) {

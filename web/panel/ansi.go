@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// stretch is text of one look. Class is "" or words of a fixed list: b, d, i and u
+// styled is text of one style. Class is "" or words of a fixed list: b, d, i and u
 // for bold, dim, italic and underlined, and c0 to c15 for a colour.
-type stretch struct{ Class, Text string }
+type styled struct{ Class, Text string }
 
-// look is what escape sequences have chosen.
-type look struct {
+// style is what escape sequences have chosen.
+type style struct {
 	bold, dim, italic, under bool
 	colour                   int // from 1, 0 for none
 }
 
-func (k look) class() string {
+func (k style) class() string {
 	var words []string
 	for _, w := range []struct {
 		on   bool
@@ -33,18 +33,18 @@ func (k look) class() string {
 
 const esc = '\x1b'
 
-// stretches takes a line with the escape sequences of terminals (ECMA-48) apart.
+// styledParts takes a line with the escape sequences of terminals (ECMA-48) apart.
 // Of SGR it understands what changes letters; backgrounds are left out, for what is
 // written on them could not be read in every theme. All other sequences are dropped.
 // A line begins plain: most programs end what they began.
-func stretches(line string) []stretch {
-	var all []stretch
-	var k look
-	var text []byte // of the stretch that goes on, with this class
+func styledParts(line string) []styled {
+	var all []styled
+	var k style
+	var text []byte // of the part that goes on, with this class
 	class := ""
 	finish := func() {
 		if len(text) > 0 {
-			all = append(all, stretch{class, string(text)})
+			all = append(all, styled{class, string(text)})
 		}
 		text = text[:0]
 	}
@@ -72,13 +72,13 @@ func stretches(line string) []stretch {
 	return all
 }
 
-// plain is a line without escape sequences.
-func plain(line string) string {
+// withoutEscapes is a line without escape sequences.
+func withoutEscapes(line string) string {
 	if strings.IndexByte(line, esc) < 0 {
 		return line
 	}
 	var b strings.Builder
-	for _, s := range stretches(line) {
+	for _, s := range styledParts(line) {
 		b.WriteString(s.Text)
 	}
 	return b.String()
@@ -118,10 +118,10 @@ func sequence(s string) (final byte, parameters, rest string) {
 }
 
 // choose applies the parameters of SGR.
-func (k *look) choose(parameters string) {
+func (k *style) choose(parameters string) {
 	codes := strings.FieldsFunc(strings.ReplaceAll(parameters, ";;", ";0;"), func(r rune) bool { return r == ';' || r == ':' })
 	if len(codes) == 0 {
-		*k = look{}
+		*k = style{}
 	}
 	for len(codes) > 0 {
 		n, err := strconv.Atoi(codes[0])
@@ -141,10 +141,10 @@ func (k *look) choose(parameters string) {
 }
 
 // one applies a code that needs no more.
-func (k *look) one(n int) {
+func (k *style) one(n int) {
 	switch {
 	case n == 0:
-		*k = look{}
+		*k = style{}
 	case n == 1:
 		k.bold = true
 	case n == 2:

@@ -40,7 +40,7 @@ func TestStretches(t *testing.T) {
 		"\x1b[999999999999999999999mx":                              "x",
 	} {
 		var b strings.Builder
-		for _, s := range stretches(in) {
+		for _, s := range styledParts(in) {
 			if s.Class == "" {
 				b.WriteString(s.Text)
 			} else {
@@ -60,11 +60,11 @@ func FuzzStretches(f *testing.F) {
 	f.Add("\x1b[38;2;1;2;3;38;5m\x1b[;;;m<script>")
 	known := map[string]bool{"b": true, "d": true, "i": true, "u": true}
 	for c := range 16 {
-		known[look{colour: c + 1}.class()] = true
+		known[style{colour: c + 1}.class()] = true
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		left := 0
-		for _, s := range stretches(line) {
+		for _, s := range styledParts(line) {
 			left += len(s.Text)
 			if strings.ContainsRune(s.Text, esc) || s.Text == "" || utf8.ValidString(line) && !utf8.ValidString(s.Text) {
 				t.Errorf("%q has the text %q", line, s.Text)
@@ -75,7 +75,7 @@ func FuzzStretches(f *testing.F) {
 				}
 			}
 		}
-		if left > len(line) || plain(line) == "" != (left == 0) {
+		if left > len(line) || withoutEscapes(line) == "" != (left == 0) {
 			t.Errorf("%q: %d bytes are left", line, left)
 		}
 	})
@@ -98,7 +98,7 @@ func TestStretchesOfHostileLines(t *testing.T) {
 			line, best := strings.Repeat(part, size/len(part)), time.Hour
 			for range 3 {
 				began := spent()
-				stretches(line)
+				styledParts(line)
 				best = min(best, spent()-began)
 			}
 			return best

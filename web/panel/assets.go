@@ -6,15 +6,14 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"html/template"
 	"io"
 	"io/fs"
 	"mime"
 	"net/http"
 	"path"
-	"strconv"
 	"strings"
 	"sync"
-	"time"
 )
 
 const (
@@ -67,24 +66,16 @@ func assetURL(name string) string {
 	return assetPath + a.name
 }
 
-func (s *server) serveAsset(w http.ResponseWriter, r *http.Request) {
-	c := w.(*call)
-	c.Request, c.Pattern = r, assetPath
-	a, ok := assets()[r.PathValue("file")]
-	if !ok || a.name != r.PathValue("file") {
+func serveAsset(c *call) {
+	c.Pattern = assetPath
+	name := c.Request.PathValue("file")
+	a, ok := assets()[name]
+	if !ok || a.name != name {
 		http.Error(c, "no such file", http.StatusNotFound)
 		return
 	}
-	_ = http.NewResponseController(c).SetWriteDeadline(time.Now().Add(patience))
-	h := c.Header()
-	h.Set("Cache-Control", assetAge)
-	h.Set("Content-Type", a.kind)
-	body := packed(h, r, a.body)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	c.WriteHeader(http.StatusOK)
-	if r.Method != http.MethodHead {
-		_, _ = c.Write(body)
-	}
+	c.Header().Set("Cache-Control", assetAge)
+	c.sendBody(http.StatusOK, a.kind, a.body)
 }
 
 // packed returns the body as the client takes it, and says so in h. A page with a
@@ -117,4 +108,45 @@ func takesGzip(accept string) bool {
 		}
 	}
 	return false
+}
+
+// icons are drawn in a square of 24 by 24 with one line. They stand beside a word,
+// so readers of the screen skip them.
+var icons = map[string]string{
+	"check":    `<circle cx="12" cy="12" r="9"/><path d="m8 12.5 2.7 2.7L16 9.5"/>`,
+	"cross":    `<circle cx="12" cy="12" r="9"/><path d="m9 9 6 6m0-6-6 6"/>`,
+	"warning":  `<path d="M12 3.5 2.5 20h19zM12 10v4.5m0 2.5v.01"/>`,
+	"clock":    `<circle cx="12" cy="12" r="9"/><path d="M12 7v5l3.5 2"/>`,
+	"pause":    `<circle cx="12" cy="12" r="9"/><path d="M10 9v6m4-6v6"/>`,
+	"play":     `<path d="M8 5.5v13l10.5-6.5z"/>`,
+	"stop":     `<path d="M6.5 6.5h11v11h-11z"/>`,
+	"restart":  `<path d="M19.5 12a7.5 7.5 0 1 1-2.2-5.3L19.5 9m0-4.5V9H15"/>`,
+	"box":      `<path d="m12 3 8 4.5v9L12 21l-8-4.5v-9zm0 9 8-4.5M12 12 4 7.5M12 12v9"/>`,
+	"person":   `<circle cx="12" cy="8" r="4"/><path d="M4.5 20.5a7.5 7.5 0 0 1 15 0"/>`,
+	"key":      `<circle cx="8" cy="15.5" r="4.5"/><path d="M11.2 12.3 20 3.5m-3.5 3.500 2.500 2.500M14 9.500l2 2"/>`,
+	"leave":    `<path d="M14 4H5v16h9M10 12h10m-3.500-3.500L20 12l-3.500 3.500"/>`,
+	"team":     `<circle cx="9" cy="8" r="3.500"/><path d="M2.500 19.500a6.500 6.500 0 0 1 13 0M15.500 4.800a3.500 3.500 0 0 1 0 6.400m2.500 2.900a6.500 6.500 0 0 1 3.500 5.400"/>`,
+	"up":       `<path d="M12 20V5m-6 6 6-6 6 6"/>`,
+	"down":     `<path d="M12 4v15m-6-6 6 6 6-6"/>`,
+	"back":     `<path d="M9 7 4.500 11.500 9 16m-4-4.500h9.500a5 5 0 0 1 0 10H12"/>`,
+	"search":   `<circle cx="10.500" cy="10.500" r="6.500"/><path d="m15.500 15.500 5 5"/>`,
+	"copy":     `<path d="M8.500 8.500h11v11h-11zM15.500 8.500v-4h-11v11h4"/>`,
+	"eye":      `<path d="M2.500 12S6 5.500 12 5.500 21.500 12 21.500 12 18 18.500 12 18.500 2.500 12 2.500 12z"/><circle cx="12" cy="12" r="3"/>`,
+	"globe":    `<circle cx="12" cy="12" r="9"/><path d="M3 12h18M12 3c5 5.500 5 12.500 0 18-5-5.500-5-12.500 0-18z"/>`,
+	"upload":   `<path d="M12 15.500v-11m-4 4 4-4 4 4M4.500 15.500v4h15v-4"/>`,
+	"download": `<path d="M12 4.500v11m-4-4 4 4 4-4M4.500 15.500v4h15v-4"/>`,
+	"server":   `<path d="M4 4.500h16v6H4zm0 9h16v6H4zM7.500 7.500v.01m0 8.990v.01"/>`,
+	"dot":      `<circle cx="12" cy="12" r="4"/>`,
+	"folder":   `<path d="M3 18.500v-13h6l2 2.500h10v10.500z"/>`,
+	"file":     `<path d="M6 3.500h8l4 4v13H6zm8 0v4h4"/>`,
+}
+
+// icon draws one. A name that is none is a mistake in a template, which its tests
+// find.
+func icon(name string) template.HTML {
+	paths, ok := icons[name]
+	if !ok {
+		panic("panel: no icon " + name)
+	}
+	return template.HTML(`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true" focusable="false">` + paths + `</svg>`)
 }

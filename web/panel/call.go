@@ -1,8 +1,12 @@
 package panel
 
 import (
+	"context"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,50 +23,46 @@ const maxForm = 64 << 10
 type call struct {
 	web.Call
 
-	from    app.Visitor
-	safe    bool // the browser is on HTTPS or on this machine
-	lang    text.Language
-	account app.Account // zero when nobody is signed in
-	session app.Session
+	from      app.Visitor
+	safe      bool // the browser is on HTTPS or on this machine
+	maySignIn bool // a password or a session may travel here
+	lang      text.Language
+	account   app.Account // zero when nobody is signed in
+	session   app.Session
 
 	app     app.Snapshot  // of the path
 	owner   app.AccountID // of app: the account, or who it acts for as a member of the team
 	problem string        // shown on the page: why the form was refused
-	wrong   string        // which form that was, see form
 	cookies []*http.Cookie
 	audit   trail
 }
 
-// enter finds out who asks, from where and in which language. Its error is why
-// nobody is signed in; public routes need none.
-func (s *server) enter(c *call) error {
-	c.from, c.safe = s.visitor(c.Request)
-	c.lang = text.Accept(c.Request.Header.Get("Accept-Language"))
-	if known, err := c.Request.Cookie(c.cookieName() + knownSuffix); err == nil {
-		c.from.Known = known.Value
-	}
-	cookie, err := c.Request.Cookie(c.cookieName())
-	if err != nil || !s.maySignIn(c) {
-		return app.Errorf(app.Unauthorized, "you are not signed in")
-	}
-	a, session, err := s.SignIns.Session(c.Request.Context(), cookie.Value, c.from)
-	if err != nil {
-		return err
-	}
-	c.account, c.session, c.lang = a, session, text.In(a.Locale)
-	if s.Now().Sub(session.LastSeen) >= time.Minute { // the database was told, so is the browser
-		c.cookies = append(c.cookies, s.cookie(c, cookie.Value))
-	}
-	return nil
+// trail is what a call gathers for the audit log on its way.
+type trail struct {
+	web.Trail
+	actor    app.Account // when it is not the account that is signed in
+	stranger bool        // a failure of somebody who may be anybody
 }
 
-// maySignIn reports whether a password or a session may travel here.
-func (s *server) maySignIn(c *call) bool { return c.safe || s.Insecure }
+func (c *call) ctx() context.Context { return c.Request.Context() }
 
-// form reads the fields of a form; it fails with app.Invalid or app.TooLarge.
-func (c *call) form() (url.Values, error) { return c.formWithin(maxForm) }
+// form is a handler that is given the fields of the form that was sent.
+func form(h func(c *call, f url.Values) (answer, error)) handler { return formWithin(maxForm, h) }
 
 // formWithin is form for a body of at most limit bytes.
+func formWithin(limit int64, h func(c *call, f url.Values) (answer, error)) handler {
+	return func(c *call) (answer, error) {
+		f, err := c.formWithin(limit)
+		if err != nil {
+			return answer{}, err
+		}
+		return h(c, f)
+	}
+}
+
+// form reads the fields of a form; it fails with app.Invalid.
+func (c *call) form() (url.Values, error) { return c.formWithin(maxForm) }
+
 func (c *call) formWithin(limit int64) (url.Values, error) {
 	if c.Request.PostForm == nil {
 		_ = http.NewResponseController(c).SetReadDeadline(time.Now().Add(patience))
@@ -74,24 +74,46 @@ func (c *call) formWithin(limit int64) (url.Values, error) {
 	return c.Request.PostForm, nil
 }
 
-// typed is a field of the form that was sent, "" unless form has read it: a page that
-// is shown after a refusal must not begin to read a body that nobody has bounded, as
-// http.Request.PostFormValue does.
-func (c *call) typed(name string) string { return c.Request.PostForm.Get(name) }
-
 // own reports whether the application of the path belongs to the account.
 func (c *call) own() bool { return c.owner == c.account.ID }
 
 // at is the address of a page of the application.
 func (c *call) at(page string) string { return "/apps/" + string(c.app.ID) + "/" + page }
 
+// back is the page of the panel that a form was on.
+func (c *call) back() string {
+	f, err := c.form()
+	if err != nil {
+		return "/"
+	}
+	return local(f.Get("back"))
+}
+
 // number is a number of the path; what is none is 0, which nothing has.
 func (c *call) number(name string) int64 {
 	n, err := strconv.ParseInt(c.Request.PathValue(name), 10, 64)
-	if err != nil || n < 0 {
+	if err != nil {
 		return 0
 	}
+	return max(n, 0)
+}
+
+// whole is a whole number, -1 for what is none.
+func whole(s string) int64 {
+	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+	if err != nil {
+		return -1
+	}
 	return n
+}
+
+// query is an encoded query of pairs of names and values.
+func query(pairs ...string) string {
+	q := url.Values{}
+	for pair := range slices.Chunk(pairs, 2) {
+		q.Set(pair[0], pair[1])
+	}
+	return q.Encode()
 }
 
 // local returns path if it is one of this panel, "/" otherwise: a link from
@@ -111,37 +133,80 @@ func loginFor(r *http.Request) string {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || local(to) == "/" {
 		return "/login"
 	}
-	return "/login?" + url.Values{"next": {to}}.Encode()
+	return "/login?" + query("next", to)
 }
 
-// trail is what a call gathers for the audit log on its way.
-type trail struct {
-	web.Trail
-	actor    app.Account // when it is not the account that is signed in
-	stranger bool        // a failure of somebody who may be anybody
+// The cookies of a session: the first name is taken by browsers only from this
+// host, over HTTPS or on this machine, and for every path (RFC 6265bis, 4.1.3.2).
+const (
+	safeCookie     = "__Host-berth"
+	insecureCookie = "berth"
+	themeCookie    = "berth-theme"
+	// knownSuffix makes the name of what a browser is known by after a sign-in.
+	knownSuffix = "-known"
+)
+
+// knownTime is how long a browser keeps that. For how long it is of use is not the
+// browser's to say.
+const knownTime = 30 * 24 * time.Hour
+
+func (c *call) cookieName() string {
+	if c.safe {
+		return safeCookie
+	}
+	return insecureCookie
 }
 
-// record hands what came of a call to the audit log. The label says that it was
-// done here.
-func (s *server) record(c *call, status int, refusal string) {
-	if c.audit.Operation == "" || s.Record == nil {
-		return
+// setCookie gives the browser a session, or with knownSuffix what it is known by, to
+// keep for ttl; "" ends it.
+func (c *call) setCookie(suffix, value string, ttl time.Duration) {
+	age := int(ttl / time.Second)
+	if value == "" {
+		age = -1
 	}
-	who := c.account
-	if c.audit.actor.ID != 0 {
-		who = c.audit.actor
+	c.cookies = append(c.cookies, &http.Cookie{
+		Name: c.cookieName() + suffix, Value: value, Path: "/", MaxAge: age,
+		Secure: c.safe, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// themes are what a person can choose; the first follows the system.
+var themes = []string{"auto", "light", "dark"}
+
+// themeOf is what the browser chose.
+func themeOf(r *http.Request) string {
+	if cookie, err := r.Cookie(themeCookie); err == nil && slices.Contains(themes, cookie.Value) {
+		return cookie.Value
 	}
-	act := app.AuditRecord{
-		At: s.Now(), Actor: who.ID, Name: who.Name, Label: "panel", Account: who.ID, From: c.from.Address,
-		Operation: c.audit.Operation, App: c.app.ID, AppName: c.app.Name, Detail: c.audit.Detail,
-		Status: status, Refusal: refusal, Request: c.RequestID, Times: 1,
+	return themes[0]
+}
+
+// visitor is where a request comes from, and whether what the browser sends is
+// hidden from others: it is on HTTPS, or on this machine. Only trusted proxies are
+// believed.
+func visitor(r *http.Request, trusted web.Networks) (v app.Visitor, safe bool) {
+	peer := web.AddressOf(r.RemoteAddr)
+	client := trusted.Client(peer, r.Header)
+	safe = r.TLS != nil
+	if trusted.Contains(peer) {
+		if proto := r.Header.Values("X-Forwarded-Proto"); len(proto) > 0 {
+			safe = safe || strings.EqualFold(strings.TrimSpace(proto[len(proto)-1]), "https")
+		}
 	}
-	if c.owner != 0 {
-		act.Account = c.owner
+	safe = safe || peer.IsLoopback() && r.Header.Get("X-Forwarded-For") == "" && isLoopback(r.Host)
+	return app.Visitor{Address: client.String(), Key: web.KeyOf(client), Agent: r.UserAgent()}, safe
+}
+
+// isLoopback reports whether browsers take a Host for this machine's own, and its
+// cookies for safe: localhost, 127.0.0.0/8, ::1 (Secure Contexts, 3.1).
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
 	}
-	if who.ID == 0 || c.audit.stranger {
-		act.Actor, act.Name, act.From = app.Stranger, "", c.from.Key
-		act.Counted, act.Request = true, "" // the first of a minute speaks for all of them
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
 	}
-	s.Record(act)
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
 }

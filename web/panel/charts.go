@@ -4,51 +4,45 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
-	"strconv"
+	"slices"
 	"time"
 
 	"berth/app"
-	"berth/app/text"
 )
 
-// reach is a stretch of time that charts can show, up to now.
-type reach struct {
-	Name, Word string
-	Here       bool
+// chartPages show what applications used; the function is app.Services.Metrics.
+type chartPages struct {
+	metrics func(id app.ID, now, from, to time.Time, step time.Duration) ([]app.Point, error)
+}
+
+// timeRange is a stretch of time that charts can show, up to now.
+type timeRange struct {
+	name       string
 	long, step time.Duration
 	row        time.Duration // of the table
 }
 
-// reaches are those that there are; the first is shown unless asked otherwise.
-func reaches(l text.Language) []reach {
-	return []reach{
-		{Name: "1h", Word: l.Say("1 hour"), long: time.Hour, step: time.Minute, row: 5 * time.Minute},
-		{Name: "24h", Word: l.Say("24 hours"), long: 24 * time.Hour, step: 2 * time.Minute, row: time.Hour},
-		{Name: "7d", Word: l.Say("7 days"), long: 7 * 24 * time.Hour, step: 20 * time.Minute, row: 6 * time.Hour},
-	}
+// timeRanges are those that there are; the first is shown unless asked otherwise.
+var timeRanges = []timeRange{
+	{"1h", time.Hour, time.Minute, 5 * time.Minute},
+	{"24h", 24 * time.Hour, 2 * time.Minute, time.Hour},
+	{"7d", 7 * 24 * time.Hour, 20 * time.Minute, 6 * time.Hour},
 }
 
-// reach returns all of them, and the one that the address asks for.
-func (c *call) reach() ([]reach, reach) {
-	all, asked := reaches(c.lang), 0
-	for i, r := range all {
-		if r.Name == c.Request.URL.Query().Get("range") {
-			asked = i
-		}
-	}
-	all[asked].Here = true
-	return all, all[asked]
+// timeRange returns the one that the address asks for.
+func timeRangeOf(c *call) timeRange {
+	asked := c.Request.URL.Query().Get("range")
+	return timeRanges[max(slices.IndexFunc(timeRanges, func(r timeRange) bool { return r.name == asked }), 0)]
 }
 
 // charts is the part of a page with what an application used.
 type charts struct {
-	Reaches []reach
-	Reach   string
-	Known   bool // anything is
-	RAM     peak
-	CPU     peak
-	Kills   int
-	Rows    []chartRow // newest first
+	Range string
+	Known bool // anything is
+	RAM   peak
+	CPU   peak
+	Kills int
+	Rows  []app.Point // of the table that stands for the charts, newest first
 }
 
 // peak is the highest value of a chart, and when it was.
@@ -66,40 +60,32 @@ func (p *peak) see(value float64, at time.Time) {
 	}
 }
 
-// chartRow is one of the tables that stand for the charts.
-type chartRow struct {
-	app.Point
-	Ended bool
-}
-
-// chartsOf reads what an application used, up to now.
-func (s *server) chartsOf(c *call, now appRow) (charts, error) {
-	all, r := c.reach()
-	page := charts{Reaches: all, Reach: r.Name}
-	points, err := s.points(c, r, r.step)
+// of reads what an application used, up to now.
+func (p chartPages) of(c *call, now appRow) (charts, error) {
+	r := timeRangeOf(c)
+	page := charts{Range: r.name}
+	points, err := p.points(c, r, r.step)
 	if err != nil {
 		return page, err
 	}
 	if now.Measured {
-		page.RAM.see(float64(now.Used), s.Now())
-		page.CPU.see(now.CPU, s.Now())
+		page.RAM.see(float64(now.Used), time.Now())
+		page.CPU.see(now.CPU, time.Now())
 	}
-	for _, p := range points {
-		page.RAM.see(p.MemoryMax, p.At)
-		page.CPU.see(p.CPUMax, p.At)
-		page.Kills += int(p.OOMs)
+	for _, of := range points {
+		page.RAM.see(of.MemoryMax, of.At)
+		page.CPU.see(of.CPUMax, of.At)
+		page.Kills += int(of.OOMs)
 	}
 	page.Known = len(points) > 0
-	rows, err := s.points(c, r, r.row)
-	for i := len(rows) - 1; i >= 0; i-- {
-		page.Rows = append(page.Rows, chartRow{rows[i], rows[i].Exits > 0})
-	}
+	page.Rows, err = p.points(c, r, r.row)
+	slices.Reverse(page.Rows)
 	return page, err
 }
 
-func (s *server) points(c *call, r reach, step time.Duration) ([]app.Point, error) {
-	now := s.Now()
-	return s.Metrics(c.app.ID, now, now.Add(-r.long), now, step)
+func (p chartPages) points(c *call, r timeRange, step time.Duration) ([]app.Point, error) {
+	now := time.Now()
+	return p.metrics(c.app.ID, now, now.Add(-r.long), now, step)
 }
 
 // plot is what the script draws: columns of the same length, seconds since 1970
@@ -137,8 +123,7 @@ func (p *plot) add(at time.Time, of app.Point) {
 		if of.Ran <= 0 && v <= 0 { // of a run between two samples only its peak is known
 			return nil
 		}
-		v = math.Round(v*100) / 100
-		return &v
+		return new(math.Round(v*100) / 100)
 	}
 	const mb = 1 << 20
 	p.At = append(p.At, at.Unix())
@@ -147,24 +132,12 @@ func (p *plot) add(at time.Time, of app.Point) {
 }
 
 // plot answers with what the charts show.
-func (s *server) plot(c *call) (answer, error) {
-	_, r := c.reach()
-	points, err := s.points(c, r, r.step)
+func (p chartPages) plot(c *call) (answer, error) {
+	r, now := timeRangeOf(c), time.Now()
+	points, err := p.points(c, r, r.step)
 	if err != nil {
 		return answer{}, err
 	}
-	now := s.Now()
 	body, err := json.Marshal(plotOf(points, now.Add(-r.long), now))
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{stream: func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
-		w.Header().Set("Content-Type", "application/json")
-		packed := packed(w.Header(), r, body)
-		w.Header().Set("Content-Length", strconv.Itoa(len(packed)))
-		if r.Method != http.MethodHead {
-			_, _ = w.Write(packed) // a failed write means that the client has gone
-		}
-	}}, nil
+	return answer{stream: func() { c.sendBody(http.StatusOK, "application/json", body) }}, err
 }

@@ -6,42 +6,44 @@
 // Teams.Authorize, and then acts in the owner's name. What the API refuses, the
 // panel refuses.
 //
-// A page is a file page_*.go with its template in template/, and its rows in routes.go,
-// which say who may ask for what. A handler returns an answer and never writes. Every
-// visible text is a sentence of package app/text. No inline style or script is possible:
-// the Content-Security-Policy begins with default-src 'none'.
+// Pages about one topic are one type in a file of its own, such as domainPages in
+// domains.go. It holds the services that its handlers ask for (newPages, panel.go). Each
+// page has a template in template/. One table of routes (routes.go) says who may ask for
+// what. A handler returns an answer and never writes; its answer counts only without an
+// error. Every visible text is a sentence of package app/text. No inline style or script
+// is possible: the Content-Security-Policy begins with default-src 'none'.
 //
 // # One form
 //
 //  1. daemon.newHandler (daemon/handler.go) sends every path to the panel that is not the API's.
-//     server.oneOf (routes.go) finds the row of the route table.
-//  2. server.enter (call.go) finds the account, the address and the language of the
+//     The mux (server.newMux, routes.go) finds the row of the route table.
+//  2. server.enter (routes.go) finds the account, the address and the language of the
 //     request. SignIns.Session finds the account by the hash of the cookie.
 //  3. server.admit (routes.go) sends visitors without a session to /login. It refuses
 //     requests that a page of another site has made (server.sameSite). If the path names
 //     an application, server.meant asks Applications.App. If the account has no such
 //     application, server.meant asks Teams.Authorize.
-//  4. The handler asks the services and returns an answer. If it fails, server.refused
-//     (answer.go) shows the error on the page that the route's row names, in the
-//     account's language. The status comes from the API's table (web.StatusOf).
+//  4. form (call.go) reads the fields of the form for the handler. The handler asks the
+//     services and returns an answer. If it fails, server.refused (answer.go) shows the
+//     error on the page that the route's row names, in the account's language. The status
+//     comes from the API's table (web.StatusOf).
 //  5. server.send (answer.go) hands an app.AuditRecord to the auditor, and renders or redirects.
 //     What the page after the redirect shows once, such as a new token, waits in memory
 //     (flashes). No address and no database contains it: the address of the redirect
 //     contains a key, which only that page knows.
 //
-// A ZIP goes to server.spool (body.go), which streams it to Deployments.Spool
-// (web.Upload). Then
-// server.deploy (page_upload.go) makes a job of the deployment. The job is a goroutine,
-// which the daemon counts as a request (Config.Go, web.Inflight.Join). The page of the
-// upload asks the job how far it is. When the job ends, server.record hands its app.AuditRecord
-// to the auditor.
+// A ZIP goes to uploadPages.take (uploads.go), which streams it to Deployments.Spool
+// (web.Upload). Then uploadPages.deploy makes a job of the deployment. The job is a
+// goroutine, which the daemon counts as a request (Config.Go, web.Inflight.Join). The page
+// of the upload asks the job how far it is. When the job ends, server.recordLate hands its
+// app.AuditRecord to the auditor.
 //
 // The pages of files read and write through files.Store (files/browse.go), always for one
 // uid.
 //
 // # One live page
 //
-//  1. server.liveOf (live.go) asks the hub for its newest event before the handler reads
+//  1. liveOf (live.go) asks the hub for its newest event before the handler reads
 //     the data of the page. The page carries the number of that event.
 //  2. static/live.js opens /events from that number while somebody sees the page, and
 //     closes the stream when nobody does.
@@ -51,6 +53,6 @@
 //     fetches the page again and replaces the parts that differ (data-part).
 //  4. A stream of lines begins with the end of the log so far (app.Watch.Tail,
 //     logs.Log.Follow). static/log.js drops the lines that the page already has.
-//     static/charts.js draws what server.plot (charts.go) answers, and appends figures.
+//     static/charts.js draws what chartPages.plot (charts.go) answers, and appends figures.
 //  5. The stream ends with the session, the membership, the account or the daemon.
 package panel

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -33,11 +34,12 @@ func TestFlashIsForThePageThatFollows(t *testing.T) {
 	}
 }
 
-func TestFlashesAreBounded(t *testing.T) {
-	now := time.Now()
-	f := newFlashes(func() time.Time { return now })
+func TestFlashesAreBounded(t *testing.T) { synctest.Test(t, testFlashesAreBounded) }
+
+func testFlashesAreBounded(t *testing.T) {
+	f := newFlashes()
 	put := func(session int64, text string) string {
-		now = now.Add(time.Millisecond)
+		time.Sleep(time.Millisecond)
 		to := f.put(session, flash{Text: text}, "/x?a=b#c")
 		key, end := strings.CutPrefix(to, "/x?a=b&once=")
 		if !end || !strings.HasSuffix(key, "#c") {
@@ -50,11 +52,11 @@ func TestFlashesAreBounded(t *testing.T) {
 	for n := range 10 * ownFlashes {
 		keys = append(keys, put(1, fmt.Sprint(n)))
 	}
-	if what := f.take(7, kept); what == nil || what.Text != "another's" {
+	if what := f.pop(7, kept); what == nil || what.Text != "another's" {
 		t.Errorf("one session pushed out that of another: %v", what)
 	}
 	for n, key := range keys {
-		what, want := f.take(1, key), n >= len(keys)-ownFlashes
+		what, want := f.pop(1, key), n >= len(keys)-ownFlashes
 		if (what != nil) != want || want && what.Text != fmt.Sprint(n) {
 			t.Errorf("of %d, number %d is %v", len(keys), n, what)
 		}
@@ -62,16 +64,16 @@ func TestFlashesAreBounded(t *testing.T) {
 	for session := range int64(3 * maxFlashes) {
 		put(session, "")
 	}
-	if len(f.of) != maxFlashes {
-		t.Errorf("%d are kept", len(f.of))
+	if len(f.all) != maxFlashes {
+		t.Errorf("%d are kept", len(f.all))
 	}
 	late := put(1, "late")
-	now = now.Add(flashTime + time.Second)
-	if what := f.take(1, late); what != nil {
+	time.Sleep(flashTime + time.Second)
+	if what := f.pop(1, late); what != nil {
 		t.Errorf("after its time: %v", what)
 	}
 	put(2, "")
-	if len(f.of) != 1 {
-		t.Errorf("%d are kept after their time", len(f.of))
+	if len(f.all) != 1 {
+		t.Errorf("%d are kept after their time", len(f.all))
 	}
 }

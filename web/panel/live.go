@@ -2,11 +2,11 @@ package panel
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -35,64 +35,71 @@ type live struct {
 	Last   int64  // the newest event that the page knows
 }
 
-// liveOf is for a page of the application of the call, or of all. It MUST be asked
+// liveOf is for a page of an application, or of all when id is "". It MUST be asked
 // for before the data of the page. what is "figures", "log", "build" or "".
-func (s *server) liveOf(c *call, what string) live {
-	query := url.Values{"what": {what}}
-	if c.app.ID != "" {
-		query.Set("app", string(c.app.ID))
+func liveOf(feed app.Feed, what string, id app.ID) live {
+	pairs := []string{"what", what}
+	if id != "" {
+		pairs = append(pairs, "app", string(id))
 	}
-	return live{"/events?" + query.Encode(), s.Feed.Last()}
+	return live{"/events?" + query(pairs...), feed.Last()}
+}
+
+// livePages are the streams of pages.
+type livePages struct {
+	feed    app.Feed
+	signIns SignIns
+	account func(ctx context.Context, id app.AccountID) (app.Account, error)
 }
 
 // viewer is one stream of a page.
 type viewer struct {
-	s      *server
+	livePages
 	c      *call
 	stream app.Stream
 	build  bool // the lines are those of the build
-	begun  bool // some were told
+	begun  bool // some were sent
 }
 
 // events streams what happens to the applications of a page.
-func (s *server) events(c *call) (answer, error) {
-	w, what, err := c.watch()
+func (p livePages) events(c *call) (answer, error) {
+	w, what, err := watchOf(c)
 	if err != nil {
 		return answer{}, err
 	}
-	stream, err := s.Feed.Watch(c.Request.Context(), w)
+	stream, err := p.feed.Watch(c.ctx(), w)
 	if app.KindOf(err) == app.Forbidden && what.lines() { // a member who may read the log alone
 		w.Kinds = app.LogEvent
-		stream, err = s.Feed.Watch(c.Request.Context(), w)
+		stream, err = p.feed.Watch(c.ctx(), w)
 	}
-	first := append(fmt.Appendf(nil, "retry: %d\n\n", web.StreamRetry), frame("begun", max(w.Last, 0), nil)...)
 	switch app.KindOf(err) {
 	case app.Limited:
-		return standsStill(c.lang.Say("This page stands still: too many pages of your account are open at once. It tries again by itself.")), nil
+		return standsStill(c, c.lang.Say("This page stands still: too many pages of your account are open at once. It tries again by itself.")), nil
 	case app.Unavailable:
-		return standsStill(c.lang.Say("This page stands still: the server cannot serve its updates now. It tries again by itself.")), nil
+		return standsStill(c, c.lang.Say("This page stands still: the server cannot serve its updates now. It tries again by itself.")), nil
 	default:
 		if err != nil {
 			return answer{}, err
 		}
 	}
-	v := &viewer{s: s, c: c, stream: stream, build: what == "build"}
-	return answer{stream: func(http.ResponseWriter, *http.Request) {
+	v := &viewer{livePages: p, c: c, stream: stream, build: what == "build"}
+	return answer{stream: func() {
 		defer stream.Close()
 		web.BeginStream(c)
 		if c.Request.Method != http.MethodHead {
+			first := append(fmt.Appendf(nil, "retry: %d\n\n", web.StreamRetry), frame("begun", max(w.Last, 0), nil)...)
 			c.Stream(stream, first, v.frames, v.mayStill)
 		}
 	}}, nil
 }
 
-// standsStill tells why there is no stream: scripts cannot read the body of an error.
-func standsStill(said string) answer {
-	return answer{stream: func(w http.ResponseWriter, r *http.Request) {
-		web.BeginStream(w)
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(web.StreamPatience))
-		if r.Method != http.MethodHead {
-			_, _ = w.Write(frame("refused", 0, map[string]string{"text": said}))
+// standsStill says why there is no stream: scripts cannot read the body of an error.
+func standsStill(c *call, said string) answer {
+	return answer{stream: func() {
+		web.BeginStream(c)
+		_ = http.NewResponseController(c).SetWriteDeadline(time.Now().Add(web.StreamPatience))
+		if c.Request.Method != http.MethodHead {
+			_, _ = c.Write(frame("refused", 0, map[string]string{"text": said}))
 		}
 	}}
 }
@@ -102,8 +109,8 @@ type viewed string
 
 func (v viewed) lines() bool { return v == "log" || v == "build" }
 
-// watch reads what a page wants to be told.
-func (c *call) watch() (app.Watch, viewed, error) {
+// watchOf is what a page wants to follow.
+func watchOf(c *call) (app.Watch, viewed, error) {
 	query := c.Request.URL.Query()
 	what := viewed(query.Get("what"))
 	w := app.Watch{Account: c.account.ID, App: app.All, Kinds: app.StateEvent | app.ExitEvent | app.DeployEvent}
@@ -111,7 +118,7 @@ func (c *call) watch() (app.Watch, viewed, error) {
 		w.App = app.ID(query.Get("app"))
 	}
 	if w.App != app.All && !app.ValidID(string(w.App)) {
-		return w, what, app.Errorf(app.NotFound, "You have no application with this ID.")
+		return w, what, errNoApp()
 	}
 	switch {
 	case what.lines():
@@ -120,10 +127,7 @@ func (c *call) watch() (app.Watch, viewed, error) {
 	case what == "figures":
 		w.Kinds |= app.MetricEvent
 	}
-	last := query.Get("last")
-	if told := c.Request.Header.Get("Last-Event-ID"); told != "" { // the browser comes again by itself
-		last = told
-	}
+	last := cmp.Or(c.Request.Header.Get("Last-Event-ID"), query.Get("last")) // the browser comes again by itself
 	var err error
 	if w.Last, err = strconv.ParseInt(last, 10, 64); err != nil || w.Last <= 0 {
 		w.Last = -1 // nothing is known since
@@ -134,14 +138,14 @@ func (c *call) watch() (app.Watch, viewed, error) {
 // mayStill asks again who watches, which is no visit: a session is not kept alive by
 // a page that nobody reads.
 func (v *viewer) mayStill(ctx context.Context) error {
-	sessions, err := v.s.SignIns.Sessions(ctx, v.c.account.ID)
+	sessions, err := v.signIns.Sessions(ctx, v.c.account.ID)
 	if err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(sessions, func(s app.Session) bool { return s.ID == v.c.session.ID }) {
 		return &app.Error{Kind: app.Unauthorized}
 	}
-	a, err := v.s.Account(ctx, v.c.account.ID)
+	a, err := v.account(ctx, v.c.account.ID)
 	if app.KindOf(err) == app.NotFound {
 		return err
 	}
@@ -157,18 +161,16 @@ func (v *viewer) frames(events []app.Event) []byte {
 	for _, e := range events {
 		switch e.Kind {
 		case app.MetricEvent:
-			b.Write(frame("figures", 0, figuresOf(v.c.lang, e)))
+			b.Write(frame("figures", 0, usageFrameOf(v.c.lang, e)))
 		case app.LogEvent:
 			if e.Lines.Build == v.build {
 				b.Write(v.lines(e.Lines.Text))
 			}
-		case app.DeployEvent:
-			if v.build && e.Deploy.Phase == app.DeployBuilding { // its log is empty from here on
+		default:
+			if e.Kind == app.DeployEvent && v.build && e.Deploy.Phase == app.DeployBuilding { // its log is empty from here on
 				v.begun = false
 				b.Write(v.lines(""))
 			}
-			b.Write(frame("changed", e.ID, nil))
-		default:
 			b.Write(frame("changed", e.ID, nil))
 		}
 	}
@@ -202,8 +204,8 @@ func frame(name string, id int64, data any) []byte {
 	return b.Bytes()
 }
 
-// figures are what an application uses now.
-type figures struct {
+// usageFrame is what an application uses now.
+type usageFrame struct {
 	App   app.ID  `json:"app"`
 	At    int64   `json:"at"`
 	CPU   float64 `json:"cpu"` // percent of one core
@@ -214,11 +216,11 @@ type figures struct {
 	Words map[string]string `json:"words"`
 }
 
-func figuresOf(l text.Language, e app.Event) figures {
+func usageFrameOf(l text.Language, e app.Event) usageFrame {
 	u := e.Usage
 	full := share(u.MemoryBytes, u.LimitBytes)
 	const mb = 1 << 20
-	return figures{
+	return usageFrame{
 		App: e.App, At: e.At.Unix(), CPU: u.CPUPercent, RAM: float64(u.MemoryBytes) / mb, Limit: float64(u.LimitBytes) / mb, Full: full,
 		Words: map[string]string{
 			"cpu": l.Say("CPU %s %%", l.Number(u.CPUPercent, 1)), "ram": l.Say("RAM %s of %s", size(l, u.MemoryBytes), size(l, u.LimitBytes)),

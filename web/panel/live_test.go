@@ -31,7 +31,7 @@ func TestLiveMissesNothing(t *testing.T) {
 		t.Errorf("begun %+v, then %+v", begun, missed)
 	}
 	w.tell("shop", app.Event{Kind: app.MetricEvent, Usage: &app.Usage{MemoryBytes: 50 << 20, LimitBytes: 100 << 20, CPUPercent: 12.34, NetIn: 2048}})
-	var now figures
+	var now usageFrame
 	must(t, json.Unmarshal([]byte(l.next("figures").data), &now))
 	if now.App != "shop" || now.CPU != 12.34 || now.RAM != 50 || now.Limit != 100 || now.Full != 50 || now.At == 0 ||
 		now.Words["cpu"] != "CPU 12.3 %" || now.Words["ram"] != "RAM 50 MB of 100 MB" || now.Words["full"] != "RAM 50 % full" || now.Words["in"] != "2 KB" {
@@ -160,12 +160,10 @@ func TestLiveIsNoVisit(t *testing.T) {
 	must(t, err)
 	l := w.listen(b, streamOf(t, b.get("/")))
 	l.next("begun")
-	v := &viewer{s: nil, c: &call{account: w.ana, session: before[0]}}
-	v.s = &server{Config: w.config}
 	stream, err := w.config.Feed.Watch(t.Context(), app.Watch{Account: w.ana.ID, App: app.All, Kinds: app.StateEvent})
 	must(t, err)
 	defer stream.Close()
-	v.stream = stream
+	v := &viewer{livePages: livePages{w.config.Feed, w.signIns, w.config.Account}, c: &call{account: w.ana, session: before[0]}, stream: stream}
 	must(t, v.mayStill(t.Context()))
 	after, err := w.signIns.Sessions(t.Context(), w.ana.ID)
 	must(t, err)

@@ -12,7 +12,7 @@ import (
 	"berth/web"
 )
 
-// Config is what the panel is made of. The services and Status MUST be set.
+// Config is what the panel is made of. The services MUST be set.
 type Config struct {
 	app.Services
 	SignIns SignIns
@@ -39,8 +39,55 @@ type Config struct {
 	BaseURL            string       // under which browsers reach the panel; "" when not known
 	Trusted            web.Networks // proxies whose X-Forwarded-For and -Proto are believed
 	Version            string
-	Log                *slog.Logger     // nothing is logged when nil
-	Now                func() time.Time // time.Now when nil
+	Log                *slog.Logger // nothing is logged when nil
+}
+
+// The methods below MUST be safe for concurrent use. Errors carry a kind of
+// package app; any other error is shown as an internal one.
+
+// SignIns knows who is signed in, and changes passwords.
+type SignIns interface {
+	// SignIn begins a session and returns what its cookie holds: Unauthorized for a
+	// wrong name or password, with the account if there is one of that name.
+	SignIn(ctx context.Context, name, password string, from app.Visitor) (key string, a app.Account, err error)
+	// Session returns Unauthorized for none, Forbidden when the account is disabled.
+	Session(ctx context.Context, key string, from app.Visitor) (app.Account, app.Session, error)
+	Sessions(ctx context.Context, id app.AccountID) ([]app.Session, error)
+	// EndSession returns NotFound for the session of another account.
+	EndSession(ctx context.Context, account app.AccountID, id int64) error
+	// Remember returns by what a browser is known in which the account has just
+	// signed in, "" when it is to be by nothing.
+	Remember(ctx context.Context, a app.Account) (string, error)
+	// ChangePassword ends all sessions but the one with the id keep. It returns
+	// Forbidden when old is wrong.
+	ChangePassword(ctx context.Context, a app.Account, old, password string, keep int64) error
+	// Invitation returns NotFound for a one-time link that is none any more.
+	Invitation(ctx context.Context, key string) (app.Invitation, error)
+	// Redeem uses a one-time link up and begins a session, as SignIn does. name and
+	// ram are of the first account, which the link may make.
+	Redeem(ctx context.Context, key, name, password string, ram app.MB, from app.Visitor) (session string, a app.Account, err error)
+}
+
+// Tokens are the API tokens of an account.
+type Tokens interface {
+	// Tokens returns those that work, oldest first.
+	Tokens(ctx context.Context, id app.AccountID) ([]app.Token, error)
+	// Issue makes one, for ever when lasts is 0. Its text is never told again.
+	Issue(ctx context.Context, id app.AccountID, label string, lasts time.Duration) (string, app.Token, error)
+	// Rotate makes a successor and ends the old one after overlap.
+	Rotate(ctx context.Context, account app.AccountID, id int64, overlap time.Duration) (string, app.Token, error)
+	Revoke(ctx context.Context, account app.AccountID, id int64) error
+}
+
+// Admin looks after the accounts of the host.
+type Admin interface {
+	// Accounts returns all of them, oldest first, and the RAM that each has assigned.
+	Accounts(ctx context.Context) ([]app.Account, []app.MB, error)
+	Create(ctx context.Context, name string, ram app.MB) (app.Account, error)
+	SetTotal(ctx context.Context, id app.AccountID, ram app.MB) (app.Account, error)
+	SetDisabled(ctx context.Context, id app.AccountID, disabled bool) (app.Account, error)
+	// Invite makes a one-time link to a new password and returns its text.
+	Invite(ctx context.Context, id app.AccountID) (string, error)
 }
 
 // New returns the handler of the panel: of everything that is not the API's. It
@@ -53,28 +100,55 @@ func New(c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	s := &server{
-		Config: c, guard: http.NewCrossOriginProtection(), flashes: newFlashes(c.Now), jobs: newJobs(c.Now),
-		began: c.Now(), doctor: &checkup{},
-	}
+	s := &server{Config: c, guard: http.NewCrossOriginProtection(), flashes: newFlashes()}
 	if u, err := url.Parse(c.BaseURL); err == nil && u.Host != "" {
 		_ = s.guard.AddTrustedOrigin(u.Scheme + "://" + u.Host) // it was read above
 	}
-	s.mux = s.newMux()
+	s.mux = s.newMux(newPages(c, s.recordLate).routes())
 	return s
 }
 
+// newPages gives the handlers what they need. record hands what came of a job to the
+// audit log.
+func newPages(c Config, record func(*call, error)) *pages {
+	charts := chartPages{c.Metrics}
+	uploads := uploadPages{
+		deployments: c.Deployments, teams: c.Teams, logs: c.Logs, maxUpload: c.MaxUpload, maxFile: c.MaxFile,
+		jobs: newJobs(), beside: c.Go, record: record, log: c.Log,
+	}
+	return &pages{
+		accounts: accountPages{
+			signIns: c.SignIns, tokens: c.Tokens, accounts: c.Accounts, apps: c.Applications,
+			ttl: c.TTL, firstRAM: c.FirstRAM, log: c.Log,
+		},
+		apps: appPages{
+			apps: c.Applications, settings: c.Settings, teams: c.Teams, feed: c.Feed,
+			account: c.Account, records: c.AuditRecords, charts: charts, log: c.Log,
+		},
+		charts: charts,
+		deploys: deployPages{
+			uploadPages: uploads, contents: c.Contents, links: c.Links, feed: c.Feed, account: c.Account, backupTTL: c.BackupTTL,
+		},
+		domains: domainPages{c.Names, c.Sites},
+		env:     envPages{c.Settings},
+		files:   filePages{c.Contents, c.Settings},
+		host: hostPages{
+			admin: c.Admin, apps: c.Applications, records: c.AuditRecords, examiner: c.Examine, beside: c.Go,
+			capacity: c.FirstRAM, baseURL: c.BaseURL, began: time.Now(), log: c.Log,
+		},
+		live:     livePages{c.Feed, c.SignIns, c.Account},
+		logs:     logPages{c.Logs, c.Feed},
+		settings: settingsPages{c.Settings, c.Teams, c.Applications},
+	}
+}
+
+// server answers every request of the panel: it finds the route, asks its handler, and
+// writes the answer.
 type server struct {
 	Config
 	mux     *http.ServeMux
 	guard   *http.CrossOriginProtection
 	flashes *flashes
-	jobs    *jobs
-	began   time.Time
-	doctor  *checkup
 }
 
 // patience is how long a client may take to send a form, or to take a page.
@@ -82,8 +156,8 @@ const patience = 30 * time.Second
 
 // ServeHTTP answers one request.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{Call: web.NewCall(w, r, rand.Text(), s.Now())}
-	c.Serve(s.Log, s.Now, func() {
+	c := &call{Call: web.NewCall(w, r, rand.Text(), time.Now())}
+	c.Serve(s.Log, time.Now, func() {
 		secure(c.Header())
 		c.Header().Set("X-Request-Id", c.RequestID)
 		s.mux.ServeHTTP(c, r)

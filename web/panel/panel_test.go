@@ -100,7 +100,7 @@ func TestConnectionsThatOthersCanRead(t *testing.T) {
 		"behind a trusted proxy":   {"http://panel.example.org", "10.0.0.1:5", "https", false, safeCookie},
 		"behind it without TLS":    {"http://panel.example.org", "10.0.0.1:5", "http", false, ""},
 		"behind one not trusted":   {"http://panel.example.org", "192.0.2.7:5", "https", false, ""},
-		"in plain, as it is asked": {"http://192.0.2.1:8400", "192.0.2.7:5", "", true, plainCookie},
+		"in plain, as it is asked": {"http://192.0.2.1:8400", "192.0.2.7:5", "", true, insecureCookie},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(c *Config) { c.Insecure = tt.insecure })

@@ -2,18 +2,20 @@ package panel
 
 import (
 	"net/http"
-	"slices"
+	"strings"
+	"time"
 
 	"berth/app"
+	"berth/app/text"
 )
 
-// access tells who may use a route.
+// access is who may use a route.
 type access int
 
 const (
 	public   access = iota // anybody
 	signedIn               // whoever has a session; others are led to /login
-	admin                  // who has one and looks after the host
+	admin                  // an administrator of the host who has one
 )
 
 // team is what a member of the team needs for a route of one application, {app}
@@ -23,7 +25,7 @@ type team = app.Permission
 // ownerOnly is for what no member may do.
 const ownerOnly team = 0
 
-// handler answers one call. It MUST NOT write.
+// handler answers one call. It MUST NOT write. Its answer counts only without an error.
 type handler func(c *call) (answer, error)
 
 // route is one row of the panel. An error of its handler is shown on the page
@@ -38,165 +40,230 @@ type route struct {
 	on      handler
 }
 
+// pages are the handlers, by topic.
+type pages struct {
+	accounts accountPages
+	apps     appPages
+	charts   chartPages
+	deploys  deployPages
+	domains  domainPages
+	env      envPages
+	files    filePages
+	host     hostPages
+	live     livePages
+	logs     logPages
+	settings settingsPages
+}
+
 // routes is the whole panel. HEAD is answered wherever GET is.
-func (s *server) routes() []route {
-	return slices.Concat(s.commonRoutes(), s.manageRoutes(), s.deployRoutes(), s.hostRoutes())
-}
-
-func (s *server) commonRoutes() []route {
+func (p *pages) routes() []route {
 	return []route{
-		{http.MethodGet, "/login", public, ownerOnly, s.login, "", nil},
-		{http.MethodPost, "/login", public, ownerOnly, s.signIn, "session.begin", s.login},
-		{http.MethodPost, "/logout", public, ownerOnly, s.signOut, "session.end", nil},
-		{http.MethodGet, "/setup/{key}", public, ownerOnly, s.setup, "", nil},
-		{http.MethodPost, "/setup/{key}", public, ownerOnly, s.redeem, "password.setup", s.setup},
-		{http.MethodPost, "/theme", public, ownerOnly, s.theme, "", nil},
+		{http.MethodGet, "/login", public, ownerOnly, p.accounts.login, "", nil},
+		{http.MethodPost, "/login", public, ownerOnly, p.accounts.signIn, "session.begin", p.accounts.login},
+		{http.MethodPost, "/logout", public, ownerOnly, p.accounts.signOut, "session.end", nil},
+		{http.MethodGet, "/setup/{key}", public, ownerOnly, p.accounts.setup, "", nil},
+		{http.MethodPost, "/setup/{key}", public, ownerOnly, p.accounts.redeem, "password.setup", p.accounts.setup},
+		{http.MethodPost, "/theme", public, ownerOnly, form(setTheme), "", nil},
 
-		{http.MethodGet, "/{$}", signedIn, ownerOnly, s.apps, "", nil},
-		{http.MethodPost, "/apps/{app}/start", signedIn, app.StartApp, s.start, "app.start", s.origin},
-		{http.MethodPost, "/apps/{app}/restart", signedIn, app.RestartApp, s.restart, "app.restart", s.origin},
-		{http.MethodPost, "/apps/{app}/stop", signedIn, app.StopApp, s.stop, "app.stop", s.origin},
+		{http.MethodGet, "/account", signedIn, ownerOnly, p.accounts.show, "", nil},
+		{http.MethodPost, "/account/locale", signedIn, ownerOnly, form(p.accounts.setLocale), "account.locale", p.accounts.show},
+		{http.MethodPost, "/account/password", signedIn, ownerOnly, form(p.accounts.changePassword), "password.set", p.accounts.show},
+		{http.MethodPost, "/account/tokens", signedIn, ownerOnly, form(p.accounts.issueToken), "token.create", p.accounts.show},
+		{http.MethodPost, "/account/tokens/{token}/rotate", signedIn, ownerOnly, form(p.accounts.rotateToken), "token.rotate", p.accounts.show},
+		{http.MethodPost, "/account/tokens/{token}/revoke", signedIn, ownerOnly, p.accounts.revokeToken, "token.revoke", p.accounts.show},
+		{http.MethodPost, "/account/sessions/{session}/end", signedIn, ownerOnly, p.accounts.endSession, "session.end", p.accounts.show},
 
-		{http.MethodGet, "/events", signedIn, ownerOnly, s.events, "", nil},
-		{http.MethodGet, "/apps/{app}", signedIn, app.StatusApp, s.overview, "", nil},
-		{http.MethodGet, "/apps/{app}/plot", signedIn, app.StatusApp, s.plot, "", nil},
-		{http.MethodPost, "/apps/{app}/raise", signedIn, app.EditRAM, s.raise, "app.ram", s.origin},
-		{http.MethodGet, "/apps/{app}/logs", signedIn, app.LogsApp, s.logs, "", nil},
-		{http.MethodGet, "/apps/{app}/logs/download", signedIn, app.LogsApp, s.downloadLog, "app.logs", nil},
-		{http.MethodGet, "/apps/{app}/deploys", signedIn, ownerOnly, s.deploys, "", nil},
-		{http.MethodPost, "/apps/{app}/deploys/{number}/rollback", signedIn, ownerOnly, s.rollback, "app.rollback", s.deploys},
+		{http.MethodGet, "/{$}", signedIn, ownerOnly, p.apps.list, "", nil},
+		{http.MethodGet, "/events", signedIn, ownerOnly, p.live.events, "", nil},
+		{http.MethodGet, "/apps/{app}", signedIn, app.StatusApp, p.apps.overview, "", nil},
+		{http.MethodGet, "/apps/{app}/plot", signedIn, app.StatusApp, p.charts.plot, "", nil},
+		{http.MethodPost, "/apps/{app}/start", signedIn, app.StartApp, p.apps.start, "app.start", p.apps.origin},
+		{http.MethodPost, "/apps/{app}/restart", signedIn, app.RestartApp, p.apps.restart, "app.restart", p.apps.origin},
+		{http.MethodPost, "/apps/{app}/stop", signedIn, app.StopApp, p.apps.stop, "app.stop", p.apps.origin},
+		{http.MethodPost, "/apps/{app}/raise", signedIn, app.EditRAM, form(p.apps.raise), "app.ram", p.apps.origin},
+		{http.MethodGet, "/apps/{app}/logs", signedIn, app.LogsApp, p.logs.show, "", nil},
+		{http.MethodGet, "/apps/{app}/logs/download", signedIn, app.LogsApp, p.logs.download, "app.logs", nil},
 
-		{http.MethodGet, "/account", signedIn, ownerOnly, s.account, "", nil},
-		{http.MethodPost, "/account/locale", signedIn, ownerOnly, s.setLocale, "account.locale", s.account},
-		{http.MethodPost, "/account/password", signedIn, ownerOnly, s.changePassword, "password.set", s.account},
-		{http.MethodPost, "/account/tokens", signedIn, ownerOnly, s.issueToken, "token.create", s.account},
-		{http.MethodPost, "/account/tokens/{token}/rotate", signedIn, ownerOnly, s.rotateToken, "token.rotate", s.account},
-		{http.MethodPost, "/account/tokens/{token}/revoke", signedIn, ownerOnly, s.revokeToken, "token.revoke", s.account},
-		{http.MethodPost, "/account/sessions/{session}/end", signedIn, ownerOnly, s.endSession, "session.end", s.account},
+		{http.MethodGet, "/apps/{app}/env", signedIn, ownerOnly, p.env.show, "", nil},
+		{http.MethodPost, "/apps/{app}/env", signedIn, ownerOnly, formWithin(maxBlock, p.env.set), "env.set", p.env.show},
+		{http.MethodPost, "/apps/{app}/env/reveal", signedIn, ownerOnly, form(p.env.reveal), "env.reveal", p.env.show},
+		{http.MethodPost, "/apps/{app}/env/remove", signedIn, ownerOnly, form(p.env.remove), "env.remove", p.env.show},
+
+		{http.MethodGet, "/apps/{app}/files", signedIn, app.BackupApp, p.files.list, "", nil},
+		{http.MethodGet, "/apps/{app}/files/view", signedIn, app.BackupApp, p.files.view, "file.read", nil},
+		{http.MethodGet, "/apps/{app}/files/download", signedIn, app.BackupApp, p.files.download, "file.read", nil},
+		{http.MethodPost, "/apps/{app}/files/write", signedIn, ownerOnly, formWithin(maxTextForm, p.files.write), "file.write", p.files.edit},
+		{http.MethodPost, "/apps/{app}/files/upload", signedIn, ownerOnly, p.files.put, "file.write", p.files.list},
+
+		{http.MethodGet, "/apps/{app}/domains", signedIn, ownerOnly, p.domains.show, "", nil},
+		{http.MethodPost, "/apps/{app}/domains", signedIn, ownerOnly, form(p.domains.claim), "domain.claim", p.domains.show},
+		{http.MethodPost, "/apps/{app}/domains/{domain}/verify", signedIn, ownerOnly, p.domains.verify, "domain.verify", p.domains.show},
+		{http.MethodPost, "/apps/{app}/domains/{domain}/remove", signedIn, ownerOnly, p.domains.remove, "domain.remove", p.domains.show},
+
+		{http.MethodGet, "/apps/{app}/settings", signedIn, app.EditRAM, p.settings.show, "", nil},
+		{http.MethodPost, "/apps/{app}/ram", signedIn, app.EditRAM, form(p.settings.setRAM), "app.ram", p.settings.show},
+		{http.MethodPost, "/apps/{app}/profile", signedIn, ownerOnly, form(p.settings.setProfile), "app.profile", p.settings.show},
+		{http.MethodPost, "/apps/{app}/autorestart", signedIn, ownerOnly, form(p.settings.setAutoRestart), "app.autorestart", p.settings.show},
+		{http.MethodPost, "/apps/{app}/team", signedIn, ownerOnly, form(p.settings.addMember), "team.add", p.settings.show},
+		{http.MethodPost, "/apps/{app}/team/{member}", signedIn, ownerOnly, form(p.settings.setMember), "team.set", p.settings.show},
+		{http.MethodPost, "/apps/{app}/team/{member}/remove", signedIn, ownerOnly, form(p.settings.removeMember), "team.remove", p.settings.show},
+		{http.MethodPost, "/apps/{app}/delete", signedIn, ownerOnly, form(p.settings.remove), "app.delete", p.settings.show},
+
+		{http.MethodGet, "/upload", signedIn, ownerOnly, p.deploys.upload, "", nil},
+		{http.MethodPost, "/upload", signedIn, ownerOnly, p.deploys.sendUpload, "app.upload", p.deploys.upload},
+		{http.MethodGet, "/uploads/{job}", signedIn, ownerOnly, p.deploys.job, "", nil},
+		{http.MethodGet, "/apps/{app}/commit", signedIn, app.CommitApp, p.deploys.commit, "", nil},
+		{http.MethodPost, "/apps/{app}/commit", signedIn, app.CommitApp, p.deploys.sendCommit, "app.commit", p.deploys.commit},
+		{http.MethodGet, "/apps/{app}/deploys", signedIn, ownerOnly, p.deploys.list, "", nil},
+		{http.MethodPost, "/apps/{app}/deploys/{number}/rollback", signedIn, ownerOnly, p.deploys.rollback, "app.rollback", p.deploys.list},
+		{http.MethodGet, "/apps/{app}/backups", signedIn, app.BackupApp, p.deploys.backups, "", nil},
+		{http.MethodPost, "/apps/{app}/backups", signedIn, app.BackupApp, form(p.deploys.backup), "app.backup", p.deploys.backups},
+		{http.MethodPost, "/apps/{app}/restore", signedIn, ownerOnly, form(p.deploys.restore), "app.restore", p.deploys.backups},
+		{http.MethodPost, "/apps/{app}/restore/zip", signedIn, ownerOnly, p.deploys.restoreUploaded, "app.restore", p.deploys.backups},
+
+		{http.MethodGet, "/host", admin, ownerOnly, p.host.show, "", nil},
+		{http.MethodPost, "/host/accounts", admin, ownerOnly, form(p.host.createAccount), "account.create", p.host.show},
+		{http.MethodPost, "/host/accounts/{account}/ram", admin, ownerOnly, p.host.setRAM, "account.set", p.host.show},
+		{http.MethodPost, "/host/accounts/{account}/disable", admin, ownerOnly, p.host.disable, "account.disable", p.host.show},
+		{http.MethodPost, "/host/accounts/{account}/enable", admin, ownerOnly, p.host.enable, "account.enable", p.host.show},
+		{http.MethodPost, "/host/accounts/{account}/link", admin, ownerOnly, p.host.link, "password.link", p.host.show},
+		{http.MethodPost, "/host/doctor", admin, ownerOnly, p.host.examine, "host.examine", p.host.show},
+		{http.MethodGet, "/host/audit", admin, ownerOnly, p.host.audit, "", nil},
 	}
 }
 
-// newMux returns the routes by pattern. What a pattern takes no method for is
-// answered with 405, everything else with 404.
-func (s *server) newMux() *http.ServeMux {
-	byPattern := map[string]map[string]route{}
-	for _, r := range s.routes() {
-		if byPattern[r.pattern] == nil {
-			byPattern[r.pattern] = map[string]route{}
-		}
-		byPattern[r.pattern][r.method] = r
-	}
+// newMux returns the routes. What a pattern takes no method for is answered with 405,
+// everything else with 404.
+func (s *server) newMux(routes []route) *http.ServeMux {
 	mux := http.NewServeMux()
-	for pattern, methods := range byPattern {
-		mux.Handle(pattern, s.oneOf(methods))
+	handle := func(pattern string, f func(c *call)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			c := w.(*call)
+			c.Request = r // the mux has added the values of the path
+			f(c)
+		})
 	}
-	mux.HandleFunc("GET "+assetPath+"{file}", s.serveAsset)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		c := w.(*call)
-		c.Request = r
+	methods := map[string][]string{} // by pattern
+	for _, r := range routes {
+		methods[r.pattern] = append(methods[r.pattern], r.method)
+		handle(r.method+" "+r.pattern, func(c *call) { s.serve(c, r) })
+	}
+	for pattern, known := range methods {
+		handle(pattern, func(c *call) {
+			_ = s.enter(c)
+			c.Header().Set("Allow", strings.Join(known, ", "))
+			a := s.failed(c, app.Errorf(app.Invalid, "this page cannot be asked so"))
+			a.status = http.StatusMethodNotAllowed
+			s.send(c, a)
+		})
+	}
+	handle("GET "+assetPath+"{file}", serveAsset)
+	handle("/", func(c *call) {
 		_ = s.enter(c) // for the language, and for the way home
-		s.send(c, s.failed(c, app.Errorf(app.NotFound, "there is nothing at this address")))
+		s.send(c, s.failed(c, errNowhere()))
 	})
 	return mux
 }
 
-// oneOf serves the routes of one pattern by their method.
-func (s *server) oneOf(methods map[string]route) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := w.(*call)
-		c.Request = r // the mux has added the values of the path
-		method := r.Method
-		if method == http.MethodHead {
-			method = http.MethodGet
-		}
-		row, known := methods[method]
-		if !known {
-			_ = s.enter(c)
-			allow := ""
-			for _, m := range []string{http.MethodGet, http.MethodPost} {
-				if _, ok := methods[m]; ok {
-					allow += ", " + m
-				}
-			}
-			c.Header().Set("Allow", allow[2:])
-			resp := s.failed(c, app.Errorf(app.Invalid, "this page cannot be asked so"))
-			resp.status = http.StatusMethodNotAllowed
-			s.send(c, resp)
-			return
-		}
-		s.serve(c, row)
-	})
-}
+func errNowhere() error { return app.Errorf(app.NotFound, "there is nothing at this address") }
 
 // serve runs one route: access, handler, answer.
 func (s *server) serve(c *call, r route) {
 	c.Pattern, c.audit.Operation = r.pattern, r.audit
-	resp, err := s.admit(c, r)
-	if err != nil {
+	var a answer
+	login, err := s.admit(c, r)
+	switch {
+	case err != nil:
 		r.on = nil // a page is not for whom it was refused to
-	}
-	if err == nil && resp == nil && s.Changes != nil && c.Request.Method == http.MethodPost {
-		err = s.Changes()
-	}
-	if err == nil && resp == nil {
-		var made answer
-		if made, err = r.handler(c); err == nil {
-			resp = &made
+	case login != "":
+		a = leadTo(login)
+	default:
+		if s.Changes != nil && c.Request.Method == http.MethodPost {
+			err = s.Changes()
+		}
+		if err == nil {
+			a, err = r.handler(c)
 		}
 	}
 	if err != nil {
-		made := s.refused(c, r, err)
-		resp = &made
+		a = s.refused(c, r, err)
 	}
-	s.send(c, *resp)
+	s.send(c, a)
 }
 
-// admit returns what to answer instead of asking the handler, or nil.
-func (s *server) admit(c *call, r route) (*answer, error) {
-	err := s.enter(c)
+// admit returns why the handler is not called, or the address of the login page where
+// the visitor has to go first.
+func (s *server) admit(c *call, r route) (login string, err error) {
+	err = s.enter(c)
 	if r.access == public {
-		return nil, s.sameSite(c)
+		return "", s.sameSite(c)
 	}
 	if app.KindOf(err) == app.Unauthorized {
-		to := leadTo(loginFor(c.Request))
-		return &to, nil
+		return loginFor(c.Request), nil
 	}
 	if err == nil {
 		err = s.sameSite(c)
 	}
 	if err == nil && r.access == admin && !c.account.Admin {
-		err = app.Errorf(app.NotFound, "there is nothing at this address") // nobody else need know of it
+		err = errNowhere() // nobody else need know of it
 	}
 	if err == nil && c.Request.PathValue("app") != "" {
 		err = s.meant(c, r.team)
 	}
-	return nil, err
+	return "", err
+}
+
+// enter finds out who asks, from where and in which language. Its error is why
+// nobody is signed in; public routes need none.
+func (s *server) enter(c *call) error {
+	c.from, c.safe = visitor(c.Request, s.Trusted)
+	c.maySignIn = c.safe || s.Insecure
+	c.lang = text.Accept(c.Request.Header.Get("Accept-Language"))
+	if known, err := c.Request.Cookie(c.cookieName() + knownSuffix); err == nil {
+		c.from.Known = known.Value
+	}
+	cookie, err := c.Request.Cookie(c.cookieName())
+	if err != nil || !c.maySignIn {
+		return app.Errorf(app.Unauthorized, "you are not signed in")
+	}
+	a, session, err := s.SignIns.Session(c.ctx(), cookie.Value, c.from)
+	if err != nil {
+		return err
+	}
+	c.account, c.session, c.lang = a, session, text.In(a.Locale)
+	if time.Since(session.LastSeen) >= time.Minute { // the database has a new time, so the browser gets one
+		c.setCookie("", cookie.Value, s.TTL)
+	}
+	return nil
 }
 
 // meant finds the application of a path, for its owner or for a member of its
 // team, who then acts in the owner's name.
 func (s *server) meant(c *call, p team) error {
-	id := c.Request.PathValue("app")
-	if !app.ValidID(id) {
-		return app.Errorf(app.NotFound, "You have no application with this ID.")
+	id := app.ID(c.Request.PathValue("app"))
+	if !app.ValidID(string(id)) {
+		return errNoApp()
 	}
-	snap, err := s.Applications.App(c.account.ID, app.ID(id))
+	var err error
+	c.app, err = s.Applications.App(c.account.ID, id)
 	if err == nil {
-		c.app, c.owner = snap, c.account.ID
+		c.owner = c.account.ID
 		return nil
 	}
 	if app.KindOf(err) != app.NotFound || p == ownerOnly {
 		return err
 	}
-	owner, refused := s.Teams.Authorize(c.Request.Context(), c.account.ID, app.ID(id), p)
+	owner, refused := s.Teams.Authorize(c.ctx(), c.account.ID, id, p)
 	if app.KindOf(refused) == app.NotFound {
 		return err // as if it did not exist
 	}
-	c.app.ID = app.ID(id) // for the audit log
+	c.app.ID = id // for the audit log
 	if refused != nil {
 		return refused
 	}
 	c.owner = owner
-	c.app, err = s.Applications.App(owner, app.ID(id))
+	c.app, err = s.Applications.App(owner, id)
 	return err
 }
+
+func errNoApp() error { return app.Errorf(app.NotFound, "You have no application with this ID.") }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"berth/web"
@@ -235,9 +236,10 @@ func (r *onRead) Read([]byte) (int, error) {
 }
 
 // Jobs are bounded for each account, and forgotten after an hour.
-func TestJobsAreBounded(t *testing.T) {
-	now := time.Now()
-	js := newJobs(func() time.Time { return now })
+func TestJobsAreBounded(t *testing.T) { synctest.Test(t, testJobsAreBounded) }
+
+func testJobsAreBounded(t *testing.T) {
+	js := newJobs()
 	var under []*job
 	for range accountJobs {
 		j, err := js.begin(1, jobUpload, app.Snapshot{}, 10)
@@ -249,18 +251,18 @@ func TestJobsAreBounded(t *testing.T) {
 	}
 	must(t, onlyError(js.begin(2, jobUpload, app.Snapshot{}, 10)))
 	for _, j := range under {
-		j.end(app.Deployed{}, nil)
+		j.finish(app.Deployed{}, nil)
 	}
 	for range 3 * keptJobs {
-		now = now.Add(time.Second)
+		time.Sleep(time.Second)
 		j, err := js.begin(1, jobUpload, app.Snapshot{}, 10)
 		must(t, err)
-		j.end(app.Deployed{}, nil)
+		j.finish(app.Deployed{}, nil)
 	}
 	if n := len(js.list(1)); n != keptJobs {
 		t.Errorf("%d are kept", n)
 	}
-	now = now.Add(jobTime + time.Second)
+	time.Sleep(jobTime + time.Second)
 	if len(js.list(1)) != 0 || len(js.list(2)) != 1 {
 		t.Errorf("after an hour %d and %d are known", len(js.list(1)), len(js.list(2)))
 	}

@@ -1,10 +1,10 @@
 package panel
 
 import (
-	"bytes"
 	"fmt"
 	"html/template"
 	"io/fs"
+	"net/url"
 	"path"
 	"strings"
 	"sync"
@@ -22,10 +22,10 @@ type view struct {
 	Theme   string
 	Lang    string
 	Flash   *flash
-	Problem string // why the form was refused
-	Wrong   string // the pattern of that form's route
+	Problem string     // why the form was refused
+	Typed   url.Values // the fields of a form that was refused
 	Version string
-	Bar     *appBar // of the application that the page is about, nil for none
+	Bar     *appRow // the application that the page is about, nil for none
 	Page    any
 }
 
@@ -76,30 +76,6 @@ func parsePages(files fs.FS, l text.Language) (sets, error) {
 	return pages, nil
 }
 
-// render writes a page.
-func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
-	v := view{
-		Account: c.account, Path: c.Request.URL.Path, Here: a.page, Theme: themeOf(c.Request), Lang: c.lang.Tag(),
-		Problem: c.problem, Wrong: c.wrong, Version: s.Version, Page: a.data,
-	}
-	if strings.HasPrefix(v.Path, "/setup/") || c.Request.Method != "GET" && c.Request.Method != "HEAD" {
-		v.Path = "/"
-	}
-	if c.session.ID != 0 && c.Request.Method == "GET" {
-		v.Flash = s.flashes.take(c.session.ID, c.Request.URL.Query().Get(onceParam))
-	}
-	bar, err := s.bar(c, a.page)
-	if err != nil {
-		return err
-	}
-	v.Bar = bar
-	page := templates[c.lang.Tag()]()[a.page]
-	if page == nil {
-		return fmt.Errorf("there is no template %q", a.page)
-	}
-	return page.ExecuteTemplate(b, "layout.html", v)
-}
-
 // functions are what templates can call, in a language.
 func functions(l text.Language) template.FuncMap {
 	return template.FuncMap{
@@ -110,6 +86,7 @@ func functions(l text.Language) template.FuncMap {
 		"icon":    icon,
 		"locales": func() []string { return app.Locales },
 		"ago":     func(t time.Time) string { return ago(l, time.Since(t)) },
+		"since":   func(t time.Time) string { return span(l, time.Since(t)) },
 		"left":    func(t time.Time) string { return span(l, time.Until(t)) },
 		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"minute":  func(t time.Time) string { return l.Time(t.UTC()) + " UTC" },
@@ -117,10 +94,21 @@ func functions(l text.Language) template.FuncMap {
 		"bytes":   func(bytes float64) string { return size(l, int64(bytes)) },
 		"clock":   func(t time.Time) string { return clock(l, t, time.Since(t)) },
 		"stamp":   func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") },
+		"deploy":  func(k app.DeployKind) string { return deployWord(l, k) },
+		"may":     may,
 		"share":   share,
 		"agent":   agent,
 		"list":    func(items ...any) []any { return items },
 	}
+}
+
+// may reports whether a permission, by its name, is one of those.
+func may(can app.Permissions, name string) bool {
+	p, known := app.ParsePermission(name)
+	if !known {
+		panic("panel: no permission " + name) // a mistake in a template, which its tests find
+	}
+	return can.Has(p)
 }
 
 // share is how full something is, from 0 to 100.

@@ -59,8 +59,8 @@ func clock(l text.Language, t time.Time, since time.Duration) string {
 	return l.Time(t.UTC())
 }
 
-// standing is how an application is, for people: a word with an icon and a class
-// of style.css, and what explains it.
+// standing is how something is, for people: a word with an icon and a class of
+// panel.css, and what explains it.
 type standing struct {
 	Class  string // "good", "busy", "bad" or "off"
 	Icon   string
@@ -72,13 +72,18 @@ type standing struct {
 func (s standing) rank() int { return strings.Index("bad  busy good off", s.Class) }
 
 // standingOf explains a snapshot.
-func standingOf(l text.Language, a app.Snapshot, now time.Time) standing {
+func standingOf(l text.Language, a app.Snapshot) standing {
+	e := a.LastExit
 	switch a.State {
 	case app.Waiting:
 		return standing{"bad", "warning", l.Say("Restarting"), l.Say("%s. It restarts in %s (attempt %d).",
-			ending(l, a), span(l, max(a.RetryAt.Sub(now), time.Second)), max(1, a.Attempt))}
+			ending(l, e), span(l, max(time.Until(a.RetryAt), time.Second)), max(1, a.Attempt))}
 	case app.Preparing:
-		return preparing(l, a)
+		s := standing{"busy", "clock", l.Say("Deploying"), ""}
+		if a.Position > 0 {
+			s.Detail = l.Say("It waits to be built: it is number %d in the queue.", a.Position)
+		}
+		return s
 	case app.Starting:
 		return standing{"busy", "clock", l.Say("Starting"), ""}
 	case app.Stopping:
@@ -89,28 +94,17 @@ func standingOf(l text.Language, a app.Snapshot, now time.Time) standing {
 	}
 	switch {
 	case a.RAMKilled():
-		return standing{"bad", "warning", l.Say("Out of memory"), ending(l, a) + "."}
-	case a.LastExit != nil && !a.LastExit.Asked && a.LastExit.Code != 0:
-		return standing{"bad", "cross", l.Say("Crashed"), ending(l, a) + "."}
-	case a.LastExit != nil && !a.LastExit.Asked:
-		return standing{"off", "pause", l.Say("Ended"), ending(l, a) + "."}
+		return standing{"bad", "warning", l.Say("Out of memory"), ending(l, e) + "."}
+	case e == nil || e.Asked:
+		return standing{"off", "pause", l.Say("Stopped"), ""}
+	case e.Code != 0:
+		return standing{"bad", "cross", l.Say("Crashed"), ending(l, e) + "."}
 	}
-	return standing{"off", "pause", l.Say("Stopped"), ""}
+	return standing{"off", "pause", l.Say("Ended"), ending(l, e) + "."}
 }
 
-func preparing(l text.Language, a app.Snapshot) standing {
-	s := standing{"busy", "clock", l.Say("Deploying"), ""}
-	if a.Position > 0 {
-		s.Detail = l.Say("It waits to be built: it is number %d in the queue.", a.Position)
-	}
-	return s
-}
-
-// ending tells how the last run ended, without a full stop.
-func ending(l text.Language, a app.Snapshot) string { return endingOf(l, a.LastExit) }
-
-// endingOf tells how a run ended; nil is one that did not begin.
-func endingOf(l text.Language, e *app.Exit) string {
+// ending is how a run ended, without a full stop; nil is one that did not begin.
+func ending(l text.Language, e *app.Exit) string {
 	switch {
 	case e == nil:
 		return l.Say("It could not be started")
@@ -128,6 +122,45 @@ func endingOf(l text.Language, e *app.Exit) string {
 		return l.Say("It ended by itself, without an error")
 	}
 	return l.Say("It ended with code %d", e.Code)
+}
+
+// endingStanding is how a run ended, and after how long.
+func endingStanding(l text.Language, e *app.Exit) standing {
+	s := standing{"bad", "cross", ending(l, e), l.Say("after %s", span(l, e.Ran))}
+	switch {
+	case e.OOM:
+		s.Icon = "warning"
+		if e.PeakBytes > 0 {
+			s.Detail = l.Say("peak %s, after %s", size(l, e.PeakBytes), span(l, e.Ran))
+		}
+	case e.Asked, e.Code == 0:
+		s.Class, s.Icon = "off", "pause"
+	}
+	return s
+}
+
+func deployWord(l text.Language, k app.DeployKind) string {
+	switch k {
+	case app.DeployUpload:
+		return l.Say("It was uploaded")
+	case app.DeployRestore:
+		return l.Say("It was restored from a backup")
+	case app.DeployRollback:
+		return l.Say("Earlier code was brought back")
+	case app.DeployCommit:
+	}
+	return l.Say("New code is in place")
+}
+
+func failureWord(l text.Language, k app.DeployKind) string {
+	switch k {
+	case app.DeployRestore:
+		return l.Say("A backup could not be restored; the code from before is in place")
+	case app.DeployRollback:
+		return l.Say("Earlier code could not be brought back; the code from before is in place")
+	case app.DeployUpload, app.DeployCommit:
+	}
+	return l.Say("New code could not be deployed; the code from before is in place")
 }
 
 // agent shortens what a browser calls itself to its name and system.

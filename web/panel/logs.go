@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"strings"
 	"time"
 
@@ -26,6 +25,12 @@ const (
 	stampLength = 25
 )
 
+// logPages show what applications print.
+type logPages struct {
+	logs app.Logs
+	feed app.Feed
+}
+
 // logsPage is the data of logs.html.
 type logsPage struct {
 	live
@@ -40,31 +45,26 @@ type logsPage struct {
 type logLine struct {
 	At    time.Time // zero when the line has no stamp
 	Own   bool      // berth's own word, not the program's
-	Parts []stretch
+	Parts []styled
 }
 
-// logs shows what an application prints.
-func (s *server) logs(c *call) (answer, error) {
-	page := logsPage{Build: ofBuild(c), Building: c.app.State == app.Preparing}
-	page.Query = c.Request.URL.Query().Get("q")
+func (p logPages) show(c *call) (answer, error) {
+	page := logsPage{Build: ofBuild(c), Building: c.app.State == app.Preparing, Query: c.Request.URL.Query().Get("q")}
 	if len(page.Query) > maxQuery {
 		return answer{}, app.Errorf(app.Invalid, "the text to search for may have at most %d bytes", maxQuery)
 	}
+	var err error
 	if page.Query != "" {
-		var err error
-		page.Lines, page.Found, err = s.find(c, page.Build, page.Query)
-		if err != nil {
-			return answer{}, err
-		}
-		return show("logs", page)
+		page.Lines, page.Found, err = p.find(c, page.Build, page.Query)
+		return show("logs", page), err
 	}
 	what := "log"
 	if page.Build {
 		what = "build"
 	}
-	page.live = s.liveOf(c, what)
-	page.Lines = linesOf(s.Logs.Tail(c.app.ID, page.Build, shownTail))
-	return show("logs", page)
+	page.live = liveOf(p.feed, what, c.app.ID)
+	page.Lines = linesOf(p.logs.Tail(c.app.ID, page.Build, shownTail))
+	return show("logs", page), nil
 }
 
 // ofBuild reports whether a call is about the build's output: it says so, or it does
@@ -96,14 +96,14 @@ func lineOf(line string) logLine {
 		}
 	}
 	l.Own = strings.HasPrefix(line, "[berth] ")
-	l.Parts = stretches(line)
+	l.Parts = styledParts(line)
 	return l
 }
 
 // find returns the last lines of the whole log that have query in them, in whatever
 // case, within mostFound and mostText, and how many there are.
-func (s *server) find(c *call, build bool, query string) (lines []logLine, found int, err error) {
-	file, err := s.Logs.Open(c.app.ID, build)
+func (p logPages) find(c *call, build bool, query string) (lines []logLine, found int, err error) {
+	file, err := p.logs.Open(c.app.ID, build)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -112,7 +112,7 @@ func (s *server) find(c *call, build bool, query string) (lines []logLine, found
 	var kept []string
 	size := 0 // of kept
 	each := func(line string) {
-		if !strings.Contains(strings.ToLower(plain(line[min(stampLength, len(line)):])), query) {
+		if !strings.Contains(strings.ToLower(withoutEscapes(line[min(stampLength, len(line)):])), query) {
 			return
 		}
 		found++
@@ -123,7 +123,7 @@ func (s *server) find(c *call, build bool, query string) (lines []logLine, found
 			kept = kept[1:]
 		}
 	}
-	if err := eachLine(c.Request.Context(), file, each); err != nil {
+	if err := eachLine(c.ctx(), file, each); err != nil {
 		return nil, 0, err
 	}
 	for _, line := range kept {
@@ -150,36 +150,16 @@ func eachLine(ctx context.Context, r io.Reader, each func(line string)) error {
 	return ctx.Err()
 }
 
-// downloadLog sends everything that is kept of a log.
-func (s *server) downloadLog(c *call) (answer, error) {
-	build := ofBuild(c)
-	file, err := s.Logs.Open(c.app.ID, build)
-	if err != nil {
-		return answer{}, err
-	}
+// download sends everything that is kept of a log.
+func (p logPages) download(c *call) (answer, error) {
 	name := string(c.app.ID) + ".log"
-	if build {
+	if ofBuild(c) {
 		name = string(c.app.ID) + ".build.log"
 	}
-	return answer{stream: func(w http.ResponseWriter, r *http.Request) {
-		defer func() { _ = file.Close() }() // only read, so nothing can be lost
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
-		w.WriteHeader(http.StatusOK)
-		if r.Method == http.MethodHead {
-			return
-		}
-		if _, err := io.Copy(patient{w}, file); err != nil && r.Context().Err() == nil {
-			panic(http.ErrAbortHandler) // the client must not take it for the whole log
-		}
-	}}, nil
-}
-
-// patient writes to a client that takes something every now and then.
-type patient struct{ http.ResponseWriter }
-
-// Write gives the client the time of one answer for each piece.
-func (p patient) Write(b []byte) (int, error) {
-	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(patience))
-	return p.ResponseWriter.Write(b)
+	file, err := p.logs.Open(c.app.ID, ofBuild(c))
+	return answer{stream: func() {
+		c.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		c.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+		c.sendFile(file, -1, patience)
+	}}, err
 }

@@ -2,8 +2,8 @@ package panel
 
 import (
 	"maps"
+	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"berth/app"
@@ -12,37 +12,27 @@ import (
 // maxBlock bounds the form of a pasted block of variables, in bytes.
 const maxBlock = 512 << 10
 
+// envPages are the environment variables of an application.
+type envPages struct{ settings app.Settings }
+
 // envPage is the data of env.html.
 type envPage struct {
 	Variables []app.Variable
 	Shown     string // the one whose value is shown
 	Value     string // its value; each other is masked
-	Name      string // what was typed; never a value
 }
 
-// env lists the variables of an application, masked.
-func (s *server) env(c *call) (answer, error) {
-	all, err := s.Settings.Variables(c.Request.Context(), c.owner, c.app.ID)
-	if err != nil {
-		return answer{}, err
-	}
-	page := envPage{Variables: all}
-	if c.problem != "" && c.Request.PostForm != nil {
-		page.Name = c.Request.PostForm.Get("name")
-	}
-	return show("env", page)
+// show lists the variables of an application, masked.
+func (p envPages) show(c *call) (answer, error) {
+	all, err := p.settings.Variables(c.ctx(), c.owner, c.app.ID)
+	return show("env", envPage{Variables: all}), err
 }
 
-// revealVariable shows one value on the page that it answers with, and nowhere
-// else.
-func (s *server) revealVariable(c *call) (answer, error) {
-	f, err := c.form()
-	if err != nil {
-		return answer{}, err
-	}
+// reveal shows one value on the page that it answers with, and nowhere else.
+func (p envPages) reveal(c *call, f url.Values) (answer, error) {
 	name := f.Get("name")
 	c.audit.Note("env=%.64q", name)
-	all, err := s.Settings.Variables(c.Request.Context(), c.owner, c.app.ID)
+	all, err := p.settings.Variables(c.ctx(), c.owner, c.app.ID)
 	if err != nil {
 		return answer{}, err
 	}
@@ -50,23 +40,17 @@ func (s *server) revealVariable(c *call) (answer, error) {
 	if i < 0 {
 		return answer{}, app.Errorf(app.NotFound, "there is no such variable")
 	}
-	return show("env", envPage{Variables: all, Shown: name, Value: all[i].Value})
+	return show("env", envPage{Variables: all, Shown: name, Value: all[i].Value}), nil
 }
 
-// setVariables takes one variable by name and value, or a block of them.
-func (s *server) setVariables(c *call) (answer, error) {
-	f, err := c.formWithin(maxBlock)
-	if err != nil {
-		return answer{}, err
-	}
-	change := map[string]*string{}
+// set takes one variable by name and value, or a block of them.
+func (p envPages) set(c *call, f url.Values) (answer, error) {
+	change := map[string]*string{f.Get("name"): new(f.Get("value"))}
 	if f.Has("block") {
+		var err error
 		if change, err = parseBlock(f.Get("block")); err != nil {
 			return answer{}, err
 		}
-	} else {
-		value := f.Get("value")
-		change[f.Get("name")] = &value
 	}
 	names := slices.Sorted(maps.Keys(change))
 	for i, name := range names {
@@ -74,24 +58,16 @@ func (s *server) setVariables(c *call) (answer, error) {
 		names[i] = strings.ToValidUTF8(name[:min(len(name), 64)], "")
 	}
 	c.audit.Note("env=%s", strings.Join(names, ","))
-	if err := s.Settings.SetVariables(c.Request.Context(), c.owner, c.app.ID, change); err != nil {
-		return answer{}, err
-	}
+	err := p.settings.SetVariables(c.ctx(), c.owner, c.app.ID, change)
 	return done(c.at("env"), c.lang.Count(len(change), "%d variable was set, in effect from the next start.",
-		"%d variables were set, in effect from the next start.", len(change)))
+		"%d variables were set, in effect from the next start.", len(change))), err
 }
 
-func (s *server) removeVariable(c *call) (answer, error) {
-	f, err := c.form()
-	if err != nil {
-		return answer{}, err
-	}
+func (p envPages) remove(c *call, f url.Values) (answer, error) {
 	name := f.Get("name")
 	c.audit.Note("env=%.64q", name)
-	if err := s.Settings.RemoveVariable(c.Request.Context(), c.owner, c.app.ID, name); err != nil {
-		return answer{}, err
-	}
-	return done(c.at("env"), c.lang.Say("The variable %s was removed, in effect from the next start.", name))
+	err := p.settings.RemoveVariable(c.ctx(), c.owner, c.app.ID, name)
+	return done(c.at("env"), c.lang.Say("The variable %s was removed, in effect from the next start.", name)), err
 }
 
 // parseBlock reads lines of NAME=VALUE as .env files have them: empty lines, lines
@@ -130,13 +106,4 @@ func parseBlock(text string) (map[string]*string, error) {
 		return nil, app.Errorf(app.Invalid, "the block has no line with NAME=VALUE")
 	}
 	return change, nil
-}
-
-// whole is a number of a form; what is none is refused by what it is for.
-func whole(s string) int64 {
-	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
-	if err != nil {
-		return -1
-	}
-	return n
 }

@@ -1,0 +1,256 @@
+package panel
+
+import (
+	"cmp"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"berth/app"
+	"berth/web"
+)
+
+// accountPages let people sign in, and show them what belongs to their account but its
+// applications.
+type accountPages struct {
+	signIns  SignIns
+	tokens   Tokens
+	accounts app.Accounts
+	apps     app.Applications
+	ttl      time.Duration // of a session that nobody uses
+	firstRAM app.MB
+	log      *slog.Logger
+}
+
+// loginPage is the data of login.html.
+type loginPage struct {
+	Next string
+	Safe bool // a password may be typed here
+}
+
+// login shows the form, unless somebody is signed in.
+func (p *accountPages) login(c *call) (answer, error) {
+	q := c.Request.URL.Query()
+	next := q.Get("next")
+	if c.Request.Method == http.MethodPost {
+		next = c.Request.PostForm.Get("next")
+	}
+	next = local(next)
+	if c.account.ID != 0 && c.problem == "" {
+		return leadTo(next), nil
+	}
+	if q.Has("kept") && c.problem == "" {
+		c.problem = c.lang.Say("Your browser did not keep the sign-in. It keeps cookies only over HTTPS, or some not at all on this address: open the panel over HTTPS.")
+	}
+	return show("login", loginPage{next, c.maySignIn}), nil
+}
+
+// signIn begins a session. The way back goes over the login page, which notices
+// when the browser did not take the cookie.
+func (p *accountPages) signIn(c *call) (answer, error) {
+	c.audit.Operation, c.audit.stranger = "session.failed", true
+	if !c.maySignIn {
+		return answer{}, app.Errorf(app.Forbidden, "sign in over HTTPS: on this connection others could read your password")
+	}
+	f, err := c.form()
+	if err != nil {
+		return answer{}, err
+	}
+	key, a, err := p.signIns.SignIn(c.ctx(), f.Get("name"), f.Get("password"), c.from)
+	return p.begun(c, key, a, "session.begin", local(f.Get("next")), err)
+}
+
+// setupPage is the data of setup.html.
+type setupPage struct {
+	First bool   // the link makes the first account
+	Name  string // of the account
+	Safe  bool
+	RAM   app.MB
+}
+
+// setup shows the form behind a one-time link.
+func (p *accountPages) setup(c *call) (answer, error) {
+	i, err := p.signIns.Invitation(c.ctx(), c.Request.PathValue("key"))
+	if app.KindOf(err) == app.NotFound {
+		err = app.Errorf(app.NotFound, "this link was used already, or has expired; on the host, berth setup-url makes another")
+	}
+	return show("setup", setupPage{i.Account.ID == 0, i.Account.Name, c.maySignIn, p.firstRAM}), err
+}
+
+// redeem sets the password and signs in.
+func (p *accountPages) redeem(c *call) (answer, error) {
+	c.audit.stranger = true
+	if !c.maySignIn {
+		return answer{}, app.Errorf(app.Forbidden, "open this link over HTTPS: on this connection others could read your password")
+	}
+	f, err := c.form()
+	if err != nil {
+		return answer{}, err
+	}
+	if f.Get("password") != f.Get("again") {
+		return answer{}, errAgain()
+	}
+	key, a, err := p.signIns.Redeem(c.ctx(), c.Request.PathValue("key"), f.Get("name"), f.Get("password"), p.firstRAM, c.from)
+	return p.begun(c, key, a, "password.setup", "/account", err)
+}
+
+func errAgain() error {
+	return app.Errorf(app.Invalid, "the two passwords differ; type the same twice")
+}
+
+// begun gives the browser the session that has begun for an account, unless err says why
+// none has. The one it had ends; that it cannot be ended keeps nobody from going on.
+func (p *accountPages) begun(c *call, key string, a app.Account, operation, next string, err error) (answer, error) {
+	if err != nil {
+		if a.ID != 0 {
+			c.audit.Note("account=%s", a.Name)
+		}
+		return answer{}, err
+	}
+	c.audit = trail{Trail: web.Trail{Operation: operation, Detail: "agent=" + agent(c.from.Agent)}, actor: a}
+	if err := p.end(c); err != nil {
+		p.log.Error("cannot end a session", "request", c.RequestID, "cause", err)
+	}
+	c.cookies = nil
+	c.setCookie("", key, p.ttl)
+	p.remember(c, a)
+	return leadTo("/login?" + query("kept", "", "next", next)), nil
+}
+
+// end ends the session of the browser, if it has one.
+func (p *accountPages) end(c *call) error {
+	if c.session.ID == 0 {
+		return nil
+	}
+	err := p.signIns.EndSession(c.ctx(), c.session.Account, c.session.ID)
+	if app.KindOf(err) == app.NotFound {
+		return nil
+	}
+	return err
+}
+
+// remember makes the browser known to the account. That it cannot be keeps nobody
+// from going on.
+func (p *accountPages) remember(c *call, a app.Account) {
+	text, err := p.signIns.Remember(c.ctx(), a)
+	if err != nil {
+		p.log.Error("cannot remember a browser", "request", c.RequestID, "cause", err)
+	}
+	if text != "" {
+		c.setCookie(knownSuffix, text, knownTime)
+	}
+}
+
+// signOut ends the session, and takes the cookie even of one that has ended.
+func (p *accountPages) signOut(c *call) (answer, error) {
+	if c.session.ID == 0 {
+		c.audit.Operation = ""
+	}
+	if err := p.end(c); err != nil {
+		return answer{}, err
+	}
+	c.cookies = nil
+	c.setCookie("", "", 0)
+	return leadTo("/login"), nil
+}
+
+// setTheme keeps in the browser which colours it wants.
+func setTheme(c *call, f url.Values) (answer, error) {
+	cookie := &http.Cookie{
+		Name: themeCookie, Value: f.Get("theme"), Path: "/", MaxAge: int(365 * 24 * time.Hour / time.Second), SameSite: http.SameSiteLaxMode,
+	}
+	if known := cookie.Value == themes[1] || cookie.Value == themes[2]; !known {
+		cookie.Value, cookie.MaxAge = "", -1
+	}
+	c.cookies = append(c.cookies, cookie)
+	return leadTo(local(f.Get("back"))), nil
+}
+
+// accountPage is the data of account.html.
+type accountPage struct {
+	Assigned, Total int64 // bytes
+	Apps            int
+	Tokens          []app.Token
+	Sessions        []app.Session
+	Session         int64 // of this browser
+}
+
+func (p *accountPages) show(c *call) (answer, error) {
+	page := accountPage{Total: c.account.TotalRAM.Bytes(), Session: c.session.ID}
+	var err error
+	if page.Tokens, err = p.tokens.Tokens(c.ctx(), c.account.ID); err != nil {
+		return answer{}, err
+	}
+	page.Sessions, err = p.signIns.Sessions(c.ctx(), c.account.ID)
+	for _, snap := range p.apps.Apps(c.account.ID) {
+		page.Assigned += snap.RAM.Bytes()
+		page.Apps++
+	}
+	return show("account", page), err
+}
+
+func (p *accountPages) setLocale(c *call, f url.Values) (answer, error) {
+	c.audit.Note("locale=%.20q", f.Get("locale"))
+	return leadTo("/account"), p.accounts.SetLocale(c.ctx(), c.account.ID, f.Get("locale"))
+}
+
+func (p *accountPages) changePassword(c *call, f url.Values) (answer, error) {
+	if f.Get("password") != f.Get("again") {
+		return answer{}, errAgain()
+	}
+	if err := p.signIns.ChangePassword(c.ctx(), c.account, f.Get("old"), f.Get("password"), c.session.ID); err != nil {
+		return answer{}, err
+	}
+	p.remember(c, c.account) // what the browser was known by has ended
+	return done("/account", c.lang.Say("Your password was changed, and all other sessions were ended.")), nil
+}
+
+// hoursOf is a number of hours in a form, none for nothing.
+func hoursOf(f url.Values, name string, most int) (_ time.Duration, valid bool) {
+	hours, err := strconv.Atoi(cmp.Or(f.Get(name), "0"))
+	return time.Duration(hours) * time.Hour, err == nil && hours >= 0 && hours <= most
+}
+
+func (p *accountPages) issueToken(c *call, f url.Values) (answer, error) {
+	lasts, valid := hoursOf(f, "expires", 10*365*24)
+	if !valid {
+		return answer{}, app.Errorf(app.Invalid, "a token works for up to ten years, or for ever")
+	}
+	secret, made, err := p.tokens.Issue(c.ctx(), c.account.ID, f.Get("label"), lasts)
+	if err == nil {
+		c.audit.Note("token=%d label=%q", made.ID, made.Label)
+	}
+	return answer{to: "/account", flash: &flash{Text: c.lang.Say("The token was made."), Secret: secret}}, err
+}
+
+func (p *accountPages) rotateToken(c *call, f url.Values) (answer, error) {
+	overlap, valid := hoursOf(f, "overlap", 365*24)
+	if !valid {
+		return answer{}, app.Errorf(app.Invalid, "the overlap of two tokens is a number of hours")
+	}
+	old := c.number("token")
+	c.audit.Note("token=%d overlapHours=%d", old, overlap/time.Hour)
+	secret, made, err := p.tokens.Rotate(c.ctx(), c.account.ID, old, overlap)
+	if err == nil {
+		c.audit.Note("successor=%d", made.ID)
+	}
+	return answer{to: "/account", flash: &flash{Text: c.lang.Say("The token was replaced by a new one."), Secret: secret}}, err
+}
+
+func (p *accountPages) revokeToken(c *call) (answer, error) {
+	id := c.number("token")
+	c.audit.Note("token=%d", id)
+	return done("/account", c.lang.Say("The token was revoked.")), p.tokens.Revoke(c.ctx(), c.account.ID, id)
+}
+
+func (p *accountPages) endSession(c *call) (answer, error) {
+	id := c.number("session")
+	c.audit.Note("session=%d", id)
+	err := p.signIns.EndSession(c.ctx(), c.account.ID, id)
+	if id == c.session.ID {
+		return leadTo("/login"), err
+	}
+	return done("/account", c.lang.Say("The session was ended.")), err
+}

@@ -1,0 +1,456 @@
+package panel
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/app"
+	"berth/app/text"
+)
+
+// appPages are the list of applications, and what one of them is and does.
+type appPages struct {
+	apps     app.Applications
+	settings app.Settings
+	teams    app.Teams
+	feed     app.Feed
+	account  func(ctx context.Context, id app.AccountID) (app.Account, error)
+	records  func(ctx context.Context, q app.AuditQuery) ([]app.AuditRecord, error)
+	charts   chartPages
+	log      *slog.Logger
+}
+
+// appRow is an application as pages show it. It is also what all pages of one have in
+// common: the part "appbar", which their templates begin with.
+type appRow struct {
+	app.Snapshot
+	standing
+	Owner    string          // of the team, "" for one's own
+	Own      bool            // it is the person's own
+	Can      app.Permissions // what the person may do with it
+	May      actions
+	Measured bool // what it uses is known
+	CPU      float64
+	Used     int64
+	Limit    int64
+	Full     int // percent of Limit
+}
+
+// rowOf is an application before it is measured.
+func rowOf(c *call, snap app.Snapshot, can app.Permissions, owner string) appRow {
+	return appRow{
+		Snapshot: snap, standing: standingOf(c.lang, snap), Owner: owner, Own: snap.Account == c.account.ID,
+		Can: can, May: actionsOf(snap, can), Limit: snap.RAM.Bytes(),
+	}
+}
+
+// measured adds what a status has measured.
+func (r *appRow) measured(st app.Status) {
+	if r.Measured = st.Running; !r.Measured {
+		return
+	}
+	r.CPU, r.Used = st.Usage.CPUPercent, st.Usage.MemoryBytes
+	r.Limit = cmp.Or(max(st.Usage.LimitBytes, 0), r.Limit)
+	r.Full = share(r.Used, r.Limit)
+}
+
+// actions are the buttons that a person has.
+type actions struct{ Start, Restart, Stop bool }
+
+// actionsOf are the buttons that lead somewhere now, and that may allows.
+func actionsOf(snap app.Snapshot, may app.Permissions) actions {
+	runs := snap.Running || snap.State == app.Waiting
+	return actions{
+		Start:   !snap.Running && snap.State != app.Preparing && may.Has(app.StartApp),
+		Restart: runs && may.Has(app.RestartApp),
+		Stop:    (runs || snap.State == app.Starting || snap.State == app.Preparing) && may.Has(app.StopApp),
+	}
+}
+
+// permissions is what the person may do with the application of the call, and whose it
+// is, "" for one's own.
+func permissions(c *call, teams app.Teams) (app.Permissions, string, error) {
+	if c.own() {
+		return app.AllPermissions, "", nil
+	}
+	all, err := teams.Memberships(c.ctx(), c.account.ID)
+	for _, m := range all {
+		if m.App == c.app.ID && !m.Owner.Disabled {
+			return m.Permissions, m.Owner.Name, nil
+		}
+	}
+	return 0, "", err // it ended just now
+}
+
+// listPage is the data of apps.html.
+type listPage struct {
+	live
+	Apps             []appRow // those that the address asks for
+	All              int      // how many there are
+	Show, Query      string   // what it asks for: "online", "problem" or "", and a part of a name
+	Online, Problems int
+	Assigned, Total  int64 // bytes of the account
+	InUse            int64
+}
+
+// measurers is how many applications are measured at once.
+const measurers = 4
+
+// list shows what the account has and helps with, problems first.
+func (p *appPages) list(c *call) (answer, error) {
+	var rows []appRow
+	q := c.Request.URL.Query()
+	page := listPage{
+		live: liveOf(p.feed, "figures", ""), Total: c.account.TotalRAM.Bytes(),
+		Show: q.Get("show"), Query: strings.TrimSpace(q.Get("q")),
+	}
+	for _, snap := range p.apps.Apps(c.account.ID) {
+		page.Assigned += snap.RAM.Bytes()
+		rows = append(rows, rowOf(c, snap, app.AllPermissions, ""))
+	}
+	helps, err := p.teams.Memberships(c.ctx(), c.account.ID)
+	if err != nil {
+		return answer{}, err
+	}
+	for _, m := range helps {
+		snap, err := p.apps.App(m.Owner.ID, m.App)
+		if app.KindOf(err) == app.NotFound {
+			continue // it was deleted meanwhile
+		}
+		if err != nil {
+			return answer{}, err
+		}
+		if m.Owner.Disabled {
+			m.Permissions = 0
+		}
+		rows = append(rows, rowOf(c, snap, m.Permissions, m.Owner.Name))
+	}
+	p.measure(c.ctx(), rows)
+	for _, r := range rows {
+		if r.Owner == "" {
+			page.InUse += r.Used
+		}
+		switch r.Class {
+		case "good":
+			page.Online++
+		case "bad":
+			page.Problems++
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b appRow) int {
+		return cmp.Or(a.rank()-b.rank(), strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)))
+	})
+	page.All, page.Apps = len(rows), slices.DeleteFunc(rows, func(r appRow) bool { return !page.shows(r) })
+
+	return show("apps", page), nil
+}
+
+// shows reports whether a row is one of those that the page is asked for.
+func (p listPage) shows(r appRow) bool {
+	if p.Show == "online" && r.Class != "good" || p.Show == "problem" && r.Class != "bad" {
+		return false
+	}
+	return strings.Contains(strings.ToLower(r.Name+" "+string(r.ID)+" "+r.Owner), strings.ToLower(p.Query))
+}
+
+// measure measures what runs and may be seen. One that cannot be measured has no usage.
+func (p *appPages) measure(ctx context.Context, rows []appRow) {
+	var work sync.WaitGroup
+	turns := make(chan struct{}, measurers)
+	for i := range rows {
+		r := &rows[i]
+		if !r.Running || !r.Can.Has(app.StatusApp) {
+			continue
+		}
+		turns <- struct{}{}
+		work.Go(func() {
+			defer func() { <-turns }()
+			if st, err := p.apps.Status(ctx, r.Account, r.ID); err == nil {
+				r.measured(st)
+			}
+		})
+	}
+	work.Wait()
+}
+
+func (p *appPages) start(c *call) (answer, error) {
+	_, err := p.apps.Start(c.ctx(), c.owner, c.app.ID)
+	return done(c.back(), c.lang.Say("%s was started.", c.app.Name)), err
+}
+
+func (p *appPages) restart(c *call) (answer, error) {
+	err := p.apps.Restart(c.ctx(), c.owner, c.app.ID)
+	return done(c.back(), c.lang.Say("%s was restarted.", c.app.Name)), err
+}
+
+func (p *appPages) stop(c *call) (answer, error) {
+	err := p.apps.Stop(c.ctx(), c.owner, c.app.ID)
+	return done(c.back(), c.lang.Say("%s was stopped.", c.app.Name)), err
+}
+
+// origin is the page that a button of an application was on, for its refusals.
+func (p *appPages) origin(c *call) (answer, error) {
+	can, _, err := permissions(c, p.teams)
+	if c.back() != "/apps/"+string(c.app.ID) || c.app.Account == 0 || err != nil || !can.Has(app.StatusApp) {
+		return p.list(c)
+	}
+	return p.overview(c)
+}
+
+// overviewPage is the data of app.html.
+type overviewPage struct {
+	live
+	Row    appRow
+	Why    string // how it came to be so, and what comes next; may be empty
+	Since  time.Time
+	Status *app.Status // nil when it cannot be measured
+	Kills  *kills
+	Charts charts
+	Events []happened
+}
+
+// overview shows one application.
+func (p *appPages) overview(c *call) (answer, error) {
+	page := overviewPage{live: liveOf(p.feed, "figures", c.app.ID)}
+	now, err := p.apps.App(c.owner, c.app.ID) // after the number of the newest event was read
+	if err != nil {
+		return answer{}, err
+	}
+	c.app = now
+	can, owner, err := permissions(c, p.teams)
+	if err != nil {
+		return answer{}, err
+	}
+	page.Row = rowOf(c, now, can, owner)
+	if st, err := p.apps.Status(c.ctx(), c.owner, c.app.ID); err == nil {
+		page.Row.measured(st)
+		page.Status = &st
+	}
+	page.Why, page.Since = p.why(c)
+	all, err := p.apps.EventLog(c.ctx(), c.owner, c.app.ID)
+	if err != nil && app.KindOf(err) != app.Conflict { // in its first deployment nothing has happened yet
+		return answer{}, err
+	}
+	if page.Kills, err = p.killsOf(c, all, can); err != nil {
+		return answer{}, err
+	}
+	names := namer(c, p.account)
+	for _, h := range all {
+		page.Events = append(page.Events, happenedOf(c.lang, h, names))
+	}
+	page.Charts, err = p.charts.of(c, page.Row)
+	return show("app", page), err
+}
+
+// why is how the application of the call came to be as it is and what comes next, and
+// since when it is so.
+func (p *appPages) why(c *call) (string, time.Time) {
+	a := c.app
+	if a.Running && !a.StartedAt.IsZero() {
+		return standingOf(c.lang, a).Detail, a.StartedAt
+	}
+	e := a.LastExit
+	if a.State != app.Stopped || e == nil {
+		return standingOf(c.lang, a).Detail, time.Time{}
+	}
+	said := ending(c.lang, e) + "."
+	switch who := p.stopper(c.ctx(), a); {
+	case e.OOM && e.PeakBytes > 0:
+		said += " " + c.lang.Say("Its peak was %s.", size(c.lang, e.PeakBytes))
+	case who != "":
+		said = c.lang.Say("It was stopped by %s.", who)
+	}
+	if !e.Asked {
+		said += " " + c.lang.Say("It stays so until somebody starts it.")
+	}
+	return said, e.At
+}
+
+// stopperRecords is how many records are looked through for who stopped something.
+const stopperRecords = 50
+
+// stopper is who asked for the stop that ended the last run, "" when that is not
+// known. It never fails a page.
+func (p *appPages) stopper(ctx context.Context, a app.Snapshot) string {
+	if !a.LastExit.Asked {
+		return ""
+	}
+	all, err := p.records(ctx, app.AuditQuery{App: a.ID, Since: a.LastExit.At.Add(-time.Minute), Limit: stopperRecords})
+	if err != nil {
+		p.log.Error("cannot read who stopped an application", "app", a.ID, "cause", err)
+	}
+	for _, r := range slices.Backward(all) {
+		if r.Operation != "app.stop" || r.Refusal != "" || r.Name == "" {
+			continue
+		}
+		if r.Label != "" && r.Label != "panel" {
+			return r.Name + " (" + r.Label + ")"
+		}
+		return r.Name
+	}
+	return ""
+}
+
+// happened is a row of what happened to an application. Its Detail is what else is
+// known.
+type happened struct {
+	At time.Time
+	standing
+	Deploy bool
+	Who    string // who sent a deploy
+}
+
+func happenedOf(l text.Language, h app.HistoryEvent, names func(app.AccountID) string) happened {
+	r := happened{At: h.At, standing: standing{"bad", "cross", "", h.Text}}
+	switch h.Kind {
+	case app.HistoryExit:
+		if h.Exit != nil {
+			r.standing = endingStanding(l, h.Exit)
+		}
+	case app.HistoryDeploy:
+		r.Class, r.Icon, r.Word, r.Deploy = "good", "up", deployWord(l, h.Deploy), true
+	case app.HistoryFailure:
+		r.Word, r.Deploy = failureWord(l, h.Deploy), true
+	case app.HistoryRefusal:
+		r.Word = l.Say("It could not be started")
+	}
+	if r.Deploy {
+		r.Who = names(h.By)
+	}
+	return r
+}
+
+// namer returns the names of accounts, asked for once each.
+func namer(c *call, account func(context.Context, app.AccountID) (app.Account, error)) func(app.AccountID) string {
+	known := map[app.AccountID]string{c.account.ID: c.account.Name, 0: ""}
+	return func(id app.AccountID) string {
+		name, ok := known[id]
+		if !ok {
+			name = c.lang.Say("account %d", id)
+			if a, err := account(c.ctx(), id); err == nil {
+				name = a.Name
+			}
+			known[id] = name
+		}
+		return name
+	}
+}
+
+const (
+	// ramStep is what suggestions are multiples of.
+	ramStep app.MB = 32
+	// killsSpan is how far the banner looks back.
+	killsSpan = 24 * time.Hour
+	// oftenKilled is from how many times on the suggestion is a larger one.
+	oftenKilled = 3
+)
+
+// kills is what the banner says of an application that was killed for its RAM.
+type kills struct {
+	Count int
+	Peak  int64  // bytes
+	Limit app.MB // that it had at the last one
+	Raise app.MB // what to give it, 0 when no more is free
+	Start bool   // it is started with that, for it is not running
+}
+
+// suggestRAM is how much RAM to give to what was killed so many times: a quarter
+// more than it had or needed, half more when that happens again and again, in steps
+// of ramStep and not above most. 0 when that is no more than it has.
+func suggestRAM(peak int64, limit app.MB, times int, most app.MB) app.MB {
+	need := max(limit, app.MB((peak+1<<20-1)>>20))
+	want := need + need/4
+	if times >= oftenKilled {
+		want = need + need/2
+	}
+	want = (max(want, limit+1) + ramStep - 1) / ramStep * ramStep
+	if want > most {
+		want = most / ramStep * ramStep
+	}
+	if want <= limit {
+		return 0
+	}
+	return want
+}
+
+// killsOf looks for kills of the last day; nil for none since it got more RAM.
+func (p *appPages) killsOf(c *call, all []app.HistoryEvent, can app.Permissions) (*kills, error) {
+	var k *kills
+	for _, h := range all { // newest first
+		if h.Exit == nil || !h.Exit.OOM || time.Since(h.At) > killsSpan {
+			continue
+		}
+		if k == nil {
+			k = &kills{Limit: h.Exit.LimitMB}
+		}
+		k.Count++
+		k.Peak = max(k.Peak, h.Exit.PeakBytes)
+	}
+	if k == nil || c.app.RAM > k.Limit {
+		return nil, nil
+	}
+	account, err := p.account(c.ctx(), c.owner)
+	if err != nil {
+		return nil, err
+	}
+	most := account.TotalRAM // what it can have in its account
+	for _, other := range p.apps.Apps(c.owner) {
+		if other.ID != c.app.ID {
+			most -= other.RAM
+		}
+	}
+	k.Raise = suggestRAM(k.Peak, c.app.RAM, k.Count, min(most, p.apps.RoomOf(c.app.ID)))
+	k.Start = mayRevive(c.app, can)
+	return k, nil
+}
+
+// mayRevive reports whether a, which was killed, can be brought back at once.
+func mayRevive(a app.Snapshot, can app.Permissions) bool {
+	return a.RAMKilled() && !a.Running &&
+		(a.State == app.Stopped && can.Has(app.StartApp) || a.State == app.Waiting && can.Has(app.RestartApp))
+}
+
+// raise gives an application the RAM of the form, and starts it with that if it was
+// killed for the lack of it.
+func (p *appPages) raise(c *call, f url.Values) (answer, error) {
+	ram, err := strconv.ParseInt(f.Get("ram"), 10, 32)
+	if err != nil {
+		return answer{}, app.Errorf(app.Invalid, "the RAM must be a number of MB")
+	}
+	c.audit.Note("ram=%d", ram)
+	if err := p.settings.SetRAM(c.ctx(), c.owner, c.app.ID, app.MB(ram)); err != nil {
+		return answer{}, err
+	}
+	can, _, err := permissions(c, p.teams)
+	if err != nil {
+		return answer{}, err
+	}
+	page := "/"
+	if can.Has(app.StatusApp) {
+		page = "/apps/" + string(c.app.ID)
+	}
+	now, err := p.apps.App(c.owner, c.app.ID)
+	if err != nil {
+		return answer{}, err
+	}
+	if !mayRevive(now, can) {
+		return done(page, c.lang.Say("%s has %d MB of RAM now.", c.app.Name, ram)), nil
+	}
+	c.audit.Note("and started")
+	if now.State == app.Waiting {
+		err = p.apps.Restart(c.ctx(), c.owner, c.app.ID)
+	} else {
+		_, err = p.apps.Start(c.ctx(), c.owner, c.app.ID)
+	}
+	if app.KindOf(err) == app.Already { // it may have come back by itself meanwhile
+		err = nil
+	}
+	return done(page, c.lang.Say("%s has %d MB of RAM now, and was started.", c.app.Name, ram)), err
+}

@@ -1,0 +1,155 @@
+package panel
+
+import (
+	"context"
+	"io"
+	"math"
+	"net/url"
+	"slices"
+	"time"
+
+	"berth/app"
+	"berth/web"
+)
+
+// deployPages are the earlier code of an application, and its backups.
+type deployPages struct {
+	uploadPages
+	contents  app.Contents
+	links     app.Links
+	feed      app.Feed
+	account   func(ctx context.Context, id app.AccountID) (app.Account, error)
+	backupTTL time.Duration
+}
+
+// deploysPage is the data of deploys.html.
+type deploysPage struct {
+	live
+	Deploys []app.Deploy // the first is what the application has now
+	Name    func(app.AccountID) string
+	Why     string // there is no list yet
+}
+
+// list shows what was deployed, newest first.
+func (p *deployPages) list(c *call) (answer, error) {
+	page := deploysPage{live: liveOf(p.feed, "", c.app.ID), Name: namer(c, p.account)}
+	var err error
+	page.Deploys, err = p.deployments.Deploys(c.ctx(), c.owner, c.app.ID)
+	if app.KindOf(err) == app.Conflict { // its first deployment is under way
+		page.Why, err = c.say(err), nil
+	}
+	return show("deploys", page), err
+}
+
+// rollback brings the code of an earlier deploy back. Once begun it is finished,
+// whether the browser waits or not.
+func (p *deployPages) rollback(c *call) (answer, error) {
+	number := c.number("number")
+	if number < 1 || number > math.MaxInt32 {
+		return answer{}, app.Errorf(app.NotFound, "there is no such deploy")
+	}
+	c.audit.Note("deploy=%d", number)
+	ctx := app.WithActor(context.WithoutCancel(c.ctx()), c.account.ID)
+	_, err := p.deployments.Rollback(ctx, c.owner, c.app.ID, int(number))
+	return done(c.at("deploys"), c.lang.Say("The code of deploy %d is back.", number)), err
+}
+
+// backup is one that can be downloaded.
+type backup struct {
+	app.Backup
+	URL string
+}
+
+// backups lists those that can be downloaded. They may hold the environment
+// variables, which are the owner's alone, so a member sees none but what it made.
+func (p *deployPages) backups(c *call) (answer, error) {
+	var rows []backup
+	if !c.own() {
+		return show("backups", rows), nil
+	}
+	all, err := p.contents.Backups(c.app.ID, p.backupTTL)
+	for _, b := range all {
+		rows = append(rows, backup{b, p.linkTo(b)})
+	}
+	return show("backups", rows), err
+}
+
+// linkTo is the signed address of a backup, which the API serves.
+func (p *deployPages) linkTo(b app.Backup) string {
+	link := app.Link{Kind: app.LinkBackup, Object: b.File, Expires: b.Expires}
+	return "/d/" + p.links.Sign(link) + "/" + string(b.App) + ".zip"
+}
+
+func (p *deployPages) backup(c *call, f url.Values) (answer, error) {
+	withVariables := f.Get("env") == "true"
+	if withVariables && !c.own() {
+		return answer{}, app.Errorf(app.Forbidden, "a backup with the environment variables is for the application's owner alone")
+	}
+	if withVariables {
+		c.audit.Note("env=true")
+	}
+	b, err := p.deployments.Backup(c.ctx(), c.owner, c.app.ID, withVariables)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{to: c.at("backups"), flash: &flash{Text: c.lang.Say("The backup was made."), Link: p.linkTo(b), Word: c.lang.Say("Download it")}}, nil
+}
+
+// errSure is what restoring without the tick of the form says.
+func errSure() error {
+	return app.Errorf(app.Invalid, "tick that the files are to be replaced, then they are")
+}
+
+// restore brings back a backup of the list, as a job.
+func (p *deployPages) restore(c *call, f url.Values) (answer, error) {
+	if f.Get("sure") != "true" {
+		return answer{}, errSure()
+	}
+	withVariables := f.Get("env") == "true"
+	if withVariables {
+		c.audit.Note("env=true")
+	}
+	all, err := p.contents.Backups(c.app.ID, p.backupTTL)
+	if err != nil {
+		return answer{}, err
+	}
+	name := f.Get("backup")
+	if !slices.ContainsFunc(all, func(b app.Backup) bool { return b.File == name }) {
+		return answer{}, app.Errorf(app.NotFound, "this backup is not there any more")
+	}
+	source, _, err := p.contents.OpenBackup(name)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = source.Close() }() // only read, so nothing can be lost
+	return p.deploy(c, jobRestore, func(c *call, u *web.Upload) (string, error) {
+		return u.Spool(c.ctx(), source)
+	}, func(ctx context.Context, file string) (app.Deployed, error) {
+		return p.deployments.Restore(ctx, c.owner, c.app.ID, file, withVariables)
+	})
+}
+
+// restoreUploaded brings back a ZIP that the form holds, as a job.
+func (p *deployPages) restoreUploaded(c *call) (answer, error) {
+	withVariables, sure := false, false
+	return p.deploy(c, jobRestore, func(c *call, u *web.Upload) (string, error) {
+		u.Field = func(name, text string) error {
+			sure = sure || name == "sure" && text == "true"
+			withVariables = withVariables || name == "env" && text == "true"
+			return nil
+		}
+		u.Spool = func(ctx context.Context, r io.Reader) (string, error) {
+			if !sure {
+				return "", errSure()
+			}
+			return p.deployments.Spool(ctx, r)
+		}
+		file, err := p.take(c, u)
+		if withVariables {
+			c.audit.Note("env=true")
+		}
+		return file, err
+	}, func(ctx context.Context, file string) (app.Deployed, error) {
+		return p.deployments.Restore(ctx, c.owner, c.app.ID, file, withVariables)
+	})
+}

@@ -1,0 +1,247 @@
+package panel
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"mime"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"berth/app"
+	"berth/web"
+)
+
+// maxText is how large a file may be that is shown or edited as text, in bytes.
+// Form bodies may need three for one.
+const (
+	maxText     = 1 << 20
+	maxTextForm = 3*maxText + 4096
+)
+
+// filePages are the files of an application.
+type filePages struct {
+	contents app.Contents
+	settings app.Settings
+}
+
+// filesPage is the data of files.html.
+type filesPage struct {
+	Crumbs  []crumb
+	Entries []entry
+	More    bool
+	Put     string // where a file for this directory is sent
+}
+
+// crumb leads to a directory above.
+type crumb struct{ Word, URL string }
+
+// entry is one name in a directory.
+type entry struct {
+	app.Entry
+	Shown    string // the name, with what no text has made visible
+	URL      string // "" for what cannot be opened
+	Download string
+	Icon     string
+}
+
+// filePage is the data of file.html.
+type filePage struct {
+	Path, Name string
+	Crumbs     []crumb
+	Bytes      int64
+	Text       string
+	Readable   bool // it is text, and not too large
+	Download   string
+	CRLF       bool // its lines end so
+}
+
+// place is the path that a query names, "." for the tree.
+func place(c *call) (string, error) {
+	q, err := url.ParseQuery(c.Request.URL.RawQuery)
+	if err != nil {
+		return "", app.Errorf(app.Invalid, "this address is malformed")
+	}
+	if p := q.Get("path"); p != "" {
+		return p, nil
+	}
+	return ".", nil
+}
+
+// list shows a directory of the application.
+func (p filePages) list(c *call) (answer, error) {
+	dir, err := place(c)
+	if err != nil {
+		return answer{}, err
+	}
+	list, more, err := p.contents.List(c.app.ID, c.app.UID, dir)
+	page := filesPage{Crumbs: crumbs(c, dir), More: more, Put: c.at("files/upload?") + query("path", dir)}
+	for _, e := range list {
+		row := entry{Entry: e, Shown: visible(e.Name), Icon: "file"}
+		at := query("path", path.Join(dir, e.Name))
+		switch e.Kind {
+		case app.EntryDir:
+			row.URL, row.Icon = c.at("files?")+at, "folder"
+		case app.EntryFile:
+			row.URL, row.Download = c.at("files/view?")+at, c.at("files/download?")+at
+		case app.EntryLink, app.EntryOther:
+			row.Icon = "dot"
+		}
+		page.Entries = append(page.Entries, row)
+	}
+	return show("files", page), err
+}
+
+// crumbs lead to the directories of a path, the tree first.
+func crumbs(c *call, dir string) []crumb {
+	all := []crumb{{c.lang.Say("Files"), c.at("files")}}
+	if dir == "." {
+		return all
+	}
+	at := ""
+	for name := range strings.SplitSeq(dir, "/") {
+		at += name
+		all = append(all, crumb{visible(name), c.at("files?") + query("path", at)})
+		at += "/"
+	}
+	return all
+}
+
+// visible is a name of a stranger's with what cannot be seen, or turns text
+// around, written out.
+func visible(name string) string {
+	q := strconv.QuoteToGraphic(name)
+	inner := q[1 : len(q)-1]
+	if !strings.Contains(name, `\`) {
+		inner = strings.ReplaceAll(inner, `\"`, `"`)
+	}
+	return inner
+}
+
+// open opens the file that a query names. The caller closes.
+func (p filePages) open(c *call) (name string, source io.ReadCloser, size int64, err error) {
+	if name, err = place(c); err != nil {
+		return "", nil, 0, err
+	}
+	c.audit.Note("path=%.200q", name)
+	source, size, err = p.contents.OpenFile(c.app.ID, c.app.UID, name)
+	return name, source, size, err
+}
+
+// view shows a text.
+func (p filePages) view(c *call) (answer, error) {
+	name, source, size, err := p.open(c)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = source.Close() }() // only read, so nothing can be lost
+	page := fileOf(c, name)
+	page.Bytes = size
+	if size <= maxText {
+		text, err := io.ReadAll(io.LimitReader(source, maxText+1))
+		if err != nil {
+			return answer{}, err
+		}
+		page.Readable = len(text) <= maxText && utf8.Valid(text) && !bytes.ContainsRune(text, 0)
+		if page.Readable {
+			page.Text, page.CRLF = string(text), bytes.Contains(text, []byte("\r\n"))
+		}
+	}
+	return show("file", page), nil
+}
+
+func fileOf(c *call, name string) filePage {
+	return filePage{
+		Path: name, Name: visible(path.Base(name)), Crumbs: crumbs(c, path.Dir(name)),
+		Download: c.at("files/download?") + query("path", name),
+	}
+}
+
+// download sends a file as it is, never to be shown.
+func (p filePages) download(c *call) (answer, error) {
+	name, source, size, err := p.open(c)
+	if err != nil {
+		return answer{}, err
+	}
+	h := c.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Length", strconv.FormatInt(size, 10))
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	disposition := mime.FormatMediaType("attachment", map[string]string{"filename": strings.ToValidUTF8(path.Base(name), "_")})
+	if disposition == "" {
+		disposition = "attachment"
+	}
+	h.Set("Content-Disposition", disposition)
+	return answer{stream: func() { c.sendFile(source, size, web.Patience) }}, nil
+}
+
+// edit shows what was typed again when it was refused.
+func (p filePages) edit(c *call) (answer, error) {
+	f := c.Request.PostForm
+	if f == nil {
+		return answer{}, app.Errorf(app.Invalid, "the form could not be read")
+	}
+	page := fileOf(c, f.Get("path"))
+	page.Readable, page.Text, page.CRLF = true, f.Get("text"), f.Get("crlf") == "true"
+	page.Bytes = int64(len(page.Text))
+	return show("file", page), nil
+}
+
+// write stores a text. Browsers write lines with CR LF; a text that had none
+// keeps its own.
+func (p filePages) write(c *call, f url.Values) (answer, error) {
+	name, text := f.Get("path"), f.Get("text")
+	c.audit.Note("path=%.200q bytes=%d", name, len(text))
+	if f.Get("crlf") != "true" {
+		text = strings.ReplaceAll(text, "\r\n", "\n")
+	}
+	if len(text) > maxText {
+		return answer{}, app.Errorf(app.TooLarge, "a text of more than 1 MB cannot be edited here")
+	}
+	return p.save(c, name, []byte(text), c.at("files/view?")+query("path", name))
+}
+
+// save stores a file, whether the browser waits or not.
+func (p filePages) save(c *call, name string, data []byte, to string) (answer, error) {
+	err := p.settings.WriteFile(context.WithoutCancel(c.ctx()), c.owner, c.app.ID, name, data)
+	return done(to, c.lang.Say("The file was saved. A program that has read it already needs a restart.")), err
+}
+
+// put stores a file in the directory that is shown.
+func (p filePages) put(c *call) (answer, error) {
+	dir, err := place(c)
+	if err != nil {
+		return answer{}, err
+	}
+	if c.Request.ContentLength > maxText+web.MaxTextBytes {
+		return answer{}, errTooLarge(maxText)
+	}
+	b := c.Body(maxText + web.MaxTextBytes)
+	defer b.Done()
+	u := fileForm()
+	u.NoForm = app.Errorf(app.Invalid, "choose a file to upload")
+	part, err := u.Part(&c.Call, b)
+	if err != nil {
+		return answer{}, err
+	}
+	base := part.FileName() // the last element alone of what the browser says
+	if base == "" || base == "." || base == ".." {
+		return answer{}, u.NoForm
+	}
+	data, err := io.ReadAll(io.LimitReader(part, maxText+1))
+	if err == nil && len(data) <= maxText {
+		_, err = io.Copy(io.Discard, b)
+	}
+	if err != nil {
+		return answer{}, blame(b, err)
+	}
+	if len(data) > maxText {
+		return answer{}, errTooLarge(maxText)
+	}
+	name := path.Join(dir, base)
+	c.audit.Note("path=%.200q bytes=%d", name, len(data))
+	return p.save(c, name, data, c.at("files?")+query("path", dir))
+}

@@ -1,0 +1,139 @@
+package panel
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"berth/app"
+)
+
+// settingsPages change an application: its RAM, its profile, its team.
+type settingsPages struct {
+	settings app.Settings
+	teams    app.Teams
+	apps     app.Applications
+}
+
+// settingsPage is the data of settings.html.
+type settingsPage struct {
+	Free    app.MB // of the account, beside what this application has
+	Members []app.Member
+	None    app.Permissions // what an account may that is no member yet
+}
+
+// show shows what can be changed. A member that may set the RAM sees nothing else.
+func (p settingsPages) show(c *call) (answer, error) {
+	page := settingsPage{Free: c.account.TotalRAM}
+	if !c.own() {
+		return show("settings", page), nil
+	}
+	for _, snap := range p.apps.Apps(c.account.ID) {
+		page.Free -= snap.RAM
+	}
+	all, err := p.teams.Members(c.ctx(), c.owner)
+	for _, m := range all {
+		if m.App == c.app.ID {
+			page.Members = append(page.Members, m)
+		}
+	}
+	return show("settings", page), err
+}
+
+func (p settingsPages) setProfile(c *call, f url.Values) (answer, error) {
+	name, avatar := strings.TrimSpace(f.Get("name")), strings.TrimSpace(f.Get("avatar"))
+	if !app.ValidName(name) {
+		return answer{}, app.Errorf(app.Invalid, "the name must have 1 to 30 characters and no control characters")
+	}
+	if !app.ValidAvatar(avatar) {
+		return answer{}, app.Errorf(app.Invalid, "the avatar must be an http or https address of at most 512 characters, or empty")
+	}
+	c.audit.Note("name=%q avatarURL=%q", name, avatar)
+	err := p.settings.SetProfile(c.ctx(), c.owner, c.app.ID, app.Profile{Name: &name, AvatarURL: &avatar})
+	return done(c.at("settings"), c.lang.Say("Name and avatar were changed.")), err
+}
+
+// ramOf is the RAM that a form has.
+func ramOf(f url.Values) (app.MB, error) {
+	mb := whole(f.Get("ram"))
+	if mb < 1 {
+		return 0, app.Errorf(app.Invalid, "the RAM must be a whole number of MB")
+	}
+	return app.MB(mb), nil
+}
+
+func (p settingsPages) setRAM(c *call, f url.Values) (answer, error) {
+	mb, err := ramOf(f)
+	if err != nil {
+		return answer{}, err
+	}
+	c.audit.Note("ramMB=%d", mb)
+	err = p.settings.SetRAM(c.ctx(), c.owner, c.app.ID, mb)
+	to := c.back()
+	if to == "/" {
+		to = c.at("settings")
+	}
+	return done(to, c.lang.Say("%s has %d MB of RAM now.", c.app.Name, mb)), err
+}
+
+func (p settingsPages) setAutoRestart(c *call, f url.Values) (answer, error) {
+	on := f.Get("on") == "true"
+	c.audit.Note("autoRestart=%t", on)
+	said := c.lang.Say("It stays offline when it fails.")
+	if on {
+		said = c.lang.Say("It is restarted when it fails.")
+	}
+	return done(c.at("settings"), said), p.settings.SetAutoRestart(c.ctx(), c.owner, c.app.ID, on)
+}
+
+// remove needs the name, so that nobody deletes by a slip.
+func (p settingsPages) remove(c *call, f url.Values) (answer, error) {
+	if strings.TrimSpace(f.Get("name")) != strings.TrimSpace(c.app.Name) {
+		return answer{}, app.Errorf(app.Invalid, "type the name of the application exactly as it is, then it is deleted")
+	}
+	err := p.settings.Delete(c.ctx(), c.owner, c.app.ID)
+	return done("/", c.lang.Say("%s was deleted.", c.app.Name)), err
+}
+
+// memberOf is which account a form of the team means, and with which permissions.
+func memberOf(c *call, f url.Values) (app.AccountID, []string, error) {
+	text := f.Get("account")
+	if c.Request.PathValue("member") != "" {
+		text = c.Request.PathValue("member")
+	}
+	id := app.AccountID(whole(text))
+	if id < 1 {
+		return 0, nil, app.Errorf(app.Invalid, "name the member by the number of the account, which stands on its account page")
+	}
+	perms := f["permission"]
+	slices.Sort(perms)
+	c.audit.Note("member=%d permissions=%.200s", id, strings.Join(perms, ","))
+	return id, perms, nil
+}
+
+func (p settingsPages) addMember(c *call, f url.Values) (answer, error) {
+	id, perms, err := memberOf(c, f)
+	if err != nil {
+		return answer{}, err
+	}
+	m, err := p.teams.AddMember(c.ctx(), c.owner, c.app.ID, id, perms)
+	return done(c.at("settings"), c.lang.Say("%s is in the team now.", m.Name)), err
+}
+
+func (p settingsPages) setMember(c *call, f url.Values) (answer, error) {
+	id, perms, err := memberOf(c, f)
+	if err != nil {
+		return answer{}, err
+	}
+	m, err := p.teams.SetMember(c.ctx(), c.owner, c.app.ID, id, perms)
+	return done(c.at("settings"), c.lang.Say("%s has other permissions now.", m.Name)), err
+}
+
+func (p settingsPages) removeMember(c *call, f url.Values) (answer, error) {
+	id, _, err := memberOf(c, f)
+	if err != nil {
+		return answer{}, err
+	}
+	err = p.teams.RemoveMember(c.ctx(), c.owner, c.app.ID, id)
+	return done(c.at("settings"), c.lang.Say("The account is no longer in the team.")), err
+}
