@@ -81,9 +81,17 @@ func TestKnownBrowserSignsIn(t *testing.T) {
 	b.post("/logout")
 	guess()
 	b.post("/login", "name", "ana", "password", "battery staple").leads(t, "the known browser, after the change", "/login?kept=&next=%2F")
-	b.post("/logout")
-	b.cookies["__Host-berth-known"] = before
-	b.post("/login", "name", "ana", "password", "battery staple").want(t, "by what has ended", http.StatusTooManyRequests)
+	// A stranger waits for a second, and on a busy machine that may be over.
+	var last page
+	for range 10 {
+		b.post("/logout")
+		guess()
+		b.cookies["__Host-berth-known"] = before
+		if last = b.post("/login", "name", "ana", "password", "battery staple"); last.StatusCode == http.StatusTooManyRequests {
+			break
+		}
+	}
+	last.want(t, "by what has ended", http.StatusTooManyRequests)
 }
 
 func TestConnectionsThatOthersCanRead(t *testing.T) {
