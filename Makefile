@@ -30,7 +30,7 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, the eBPF progra
 	@$(GO) vet ./...
 	@$(LINT) run ./...
 	@for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...) || exit; done
-	@shellcheck test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/pebble test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-vm test/scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
+	@shellcheck do test/scripts/fresh test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/pebble test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-vm test/scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
 	@test/scripts/bpf compare
 	@$(GO) test . ./app/text ./test/docs
 	@GO=$(GO) test/scripts/vulncheck
@@ -53,7 +53,8 @@ test-vm: setup ## the kernel tests in virtual machines: real control groups, sys
 fuzz: setup ## each fuzz target for 30 s
 	@test/scripts/fuzz 30s
 
-soak: setup ## hundreds of kills and upgrades, 20 power cuts, the largest uploads, each fuzz target for ten minutes; root
+soak: setup ## a fresh Debian, hundreds of kills and upgrades, 20 power cuts, the largest uploads, each fuzz target for ten minutes; root
+	@test/scripts/fresh
 	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -p 1 -timeout 60m ./test/e2e ./test/faults
 	@test/scripts/test-vm all-modes
 	@test/scripts/test-vm $$(yes powercut | head -n 20)

@@ -2,6 +2,8 @@ module berth
 
 go 1.26.0
 
+toolchain go1.26.7
+
 require (
 	github.com/BurntSushi/toml v1.6.0
 	github.com/cilium/ebpf v0.22.0
