@@ -229,7 +229,7 @@ func TestMkdirsRemembersAllThatIsOurs(t *testing.T) {
 	if err := tree.mkdirs(top, filepath.Join(top, "berth", "x", "apps")); err != nil || len(tree.own) != 3 {
 		t.Fatalf("mkdirs() = %v, own %v; want three", err, tree.own)
 	}
-	tree.removeOwn()
+	tree.removeOwn(0)
 	if list, err := os.ReadDir(top); err != nil || len(list) != 0 {
 		t.Errorf("left: %v, %v", list, err)
 	}

@@ -66,7 +66,7 @@ func FuzzGroupFiles(f *testing.F) {
 	f.Add("-1\n0\n", "\npopulated 0", "", "", "inactive_file 18446744073709551615\n", "oom_kill -1\n")
 	f.Add("1 2\t3", "frozen populated 0", "100", "50", "inactive_file 1e3", "oom_kill 18446744073709551615")
 	root := f.TempDir()
-	tree := &Tree{host: Host{Mode: Unified, V2: root}, root: root}
+	tree := &Tree{layout: layout{host: Host{Mode: Unified, V2: root}, root: root}}
 	dir := filepath.Join(root, "apps", "x", "1")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		f.Fatal(err)

@@ -15,6 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Use is what a group uses, as it is asked for often: of the same files as
+// Memory and CPU, but of no others, and with next to no garbage.
+type Use struct {
+	Memory int64 // bytes, current less inactive file cache
+	Limit  int64 // bytes
+	CPU    time.Duration
+}
+
 // Limits are the bounds of one run.
 type Limits struct {
 	Memory   int64 // bytes; swap is always 0
@@ -48,90 +56,19 @@ type Group struct {
 	unwait  func()          // ends the watch that stands in for memory.oom.group
 }
 
-// memory is the memory controller behind one group: v2's or v1's.
-type memory interface {
-	limit(bytes int64) error
-	read() (Memory, error)
-	// files tells where Use finds what read does.
-	files() (dir string, names useFiles)
-	// alarm returns what wakes for an out-of-memory kill, and how long the
-	// counter may lag behind it.
-	alarm() (alarm, time.Duration, error)
-	// close releases what read needs.
-	close()
-}
-
-// Create makes the group name ("apps/<id>/<run>") with its limits in force.
-// It fails when the group exists: a group is never used twice, for after
-// cgroup.kill some kernels kill every later child born into it (seen on
-// 6.18.44 and Debian's 6.1.176).
-func (t *Tree) Create(name string, l Limits) (*Group, error) {
-	g, err := t.tryCreate(name, l)
-	if err == nil || errors.Is(err, fs.ErrExist) {
-		return g, err
-	}
-	missing, failed := t.Mend(l.Pids)
-	if failed != nil {
-		return nil, errors.Join(err, failed)
-	}
-	if len(missing) == 0 {
-		return nil, err
-	}
-	return t.tryCreate(name, l)
-}
-
-func (t *Tree) tryCreate(name string, l Limits) (*Group, error) {
-	g := t.group(name)
-	if err := g.create(t, name, l); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot make the control group %s: %w", name, err), g.Remove())
-	}
-	return g, nil
-}
-
-// group describes a group without making it.
-func (t *Tree) group(name string) *Group {
-	g := &Group{path: filepath.Join(t.root, name), watches: &t.watches}
-	for _, root := range t.roots() {
-		g.dirs = append(g.dirs, filepath.Join(root, name))
-	}
-	for _, dir := range g.dirs[1:] {
-		g.joins = append(g.joins, filepath.Join(dir, "tasks"))
-	}
-	g.views = t.viewsOf(name)
-	g.mgr, _ = cgroup2.Load("/"+name, cgroup2.WithMountpoint(t.root))
-	if p, ok := t.in("memory"); ok {
-		g.mem = newMemoryV1(p.mount, p.root, name)
-	} else {
-		g.mem = memoryV2{dir: g.path, mgr: g.mgr, notify: t.notify}
-	}
-	for _, w := range []weights{t.weights, t.disks} {
-		if file := w.of(filepath.Dir(name)); file != "" {
-			g.weights = append(g.weights, file)
-		}
-	}
-	return g
-}
-
 func (g *Group) create(t *Tree, name string, l Limits) error {
 	for _, dir := range g.dirs {
 		if err := mkdirFresh(dir); err != nil {
 			return err
 		}
 	}
-	res := &cgroup2.Resources{}
-	if t.host.Mode == Unified {
-		res.Memory = &cgroup2.Memory{OOMGroup: &l.OOMGroup}
-		res.Pids = &cgroup2.Pids{Max: l.Pids}
-	} else if p, ok := t.in("pids"); ok && l.Pids > 0 {
-		if err := setPidsV1(p.mount, filepath.Join(p.root, name), l.Pids); err != nil {
-			return err
-		}
-	}
-	mgr, err := cgroup2.NewManager(t.root, "/"+name, res)
+	res, err := t.limits(name, l)
 	if err != nil {
 		return err
 	}
-	g.mgr = mgr
+	if g.mgr, err = cgroup2.NewManager(t.root, "/"+name, res); err != nil {
+		return err
+	}
 	if err := errors.Join(g.mem.limit(l.Memory), g.SetWeight(l.Weight), g.maxCPU(l.CPU)); err != nil {
 		return err
 	}
@@ -160,6 +97,34 @@ func mkdirFresh(dir string) error {
 	}
 	return err
 }
+
+// Child makes the group name below the group, for processes that share its
+// limits and counters and can yet be killed alone. It is a group of cgroup v2
+// and has no controller: what is in it is charged to the group above, which for
+// the same reason may have processes and children at once ("no internal
+// process constraint" in Linux, cgroup-v2.rst). On a hybrid host its processes
+// join the v1 groups of the group itself (Joins).
+//
+// Memory and SetMemory are those of the group above. What was killed is gone
+// from the child alone; Kill, WaitEmpty and Remove of the group above cover
+// it. As with Create, name MUST be new. The child MUST be removed before the
+// group, or with it.
+func (g *Group) Child(name string) (*Group, error) {
+	c := &Group{
+		path: filepath.Join(g.path, name), mem: borrowed{g.mem}, joins: g.joins, views: g.views, watches: g.watches, child: true,
+	}
+	c.dirs = []string{c.path}
+	c.mgr, _ = cgroup2.Load("/"+name, cgroup2.WithMountpoint(g.path))
+	if err := os.Mkdir(c.path, 0o755); err != nil {
+		return nil, fmt.Errorf("cannot make the control group %s: %w", name, err)
+	}
+	return c, nil
+}
+
+// borrowed is the memory of the group above, which closes it.
+type borrowed struct{ memory }
+
+func (borrowed) close() {}
 
 // Open returns the group's directory, for SysProcAttr.CgroupFD: a child is
 // born in the group. The caller closes it.
@@ -245,81 +210,6 @@ func (g *Group) All() ([]int, error) {
 	return all, nil
 }
 
-// killRounds bounds how often Kill looks for processes that were born meanwhile.
-const killRounds = 100
-
-// Kill ends every process of the group and of its children with SIGKILL, forks
-// under way included (cgroup.kill, Linux 5.14). It does not wait: see WaitEmpty.
-//
-// cgroup.kill signals the first thread of each process alone, and one that has
-// ended while others go on takes no signal for them (send_sig in
-// __cgroup_kill, seen on Linux 6.18). So each process is sent it by its pid too,
-// until a look finds no new one: such a process may fork as well.
-func (g *Group) Kill() error {
-	told := map[int]bool{}
-	for range killRounds {
-		err := os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0)
-		if err != nil && !ended(err) {
-			return fmt.Errorf("cannot kill the group: %w", err)
-		}
-		n, err := signal(g.All, unix.SIGKILL, told)
-		if err != nil && !ended(err) {
-			return err
-		}
-		if n == 0 {
-			break
-		}
-	}
-	return nil
-}
-
-// ended reports whether err says that a group was removed.
-func ended(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
-
-// The kernel tells of changes at most every 10 ms (CGROUP_FILE_NOTIFY_MIN_INTV
-// in kernel/cgroup/cgroup.c), and a process that was waited for may be counted
-// a moment longer: so the first looks do not wait to be told.
-const (
-	firstLook = 50 * time.Microsecond
-	lastLook  = 10 * time.Millisecond
-)
-
-// WaitEmpty blocks until the group and its children have no process, at most
-// for timeout.
-func (g *Group) WaitEmpty(timeout time.Duration) error {
-	f, err := os.Open(filepath.Join(g.path, "cgroup.events"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("cannot watch the group: %w", err)
-	}
-	defer f.Close()
-	deadline := time.Now().Add(timeout)
-	var buf [256]byte
-	for pause := firstLook; ; pause *= 2 {
-		n, err := f.ReadAt(buf[:], 0)
-		if n == 0 && err != nil {
-			return nil // removed meanwhile
-		}
-		if strings.Contains(string(buf[:n]), "populated 0") {
-			return nil
-		}
-		left := time.Until(deadline)
-		if left <= 0 {
-			return fmt.Errorf("cannot end the group: processes are left after %s", timeout)
-		}
-		if pause < lastLook {
-			time.Sleep(pause)
-			continue
-		}
-		// A change of cgroup.events shows as POLLPRI until it is read.
-		fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}}
-		if _, err := unix.Poll(fds, int(left.Milliseconds())+1); err != nil && !errors.Is(err, unix.EINTR) {
-			return fmt.Errorf("cannot watch the group: %w", err)
-		}
-	}
-}
-
 // OnOOM calls fn, on a goroutine of the tree's, each time the group's
 // counter of out-of-memory kills has risen; near its limit at most once a
 // second. It is a hint: the truth is Memory after the exit. Call the
@@ -335,6 +225,70 @@ func (g *Group) OnOOM(fn func()) (stop func(), err error) {
 // killOnOOM gives v1 what memory.oom.group is on v2.
 func (g *Group) killOnOOM() (func(), error) {
 	return g.OnOOM(func() { _ = g.Kill() })
+}
+
+// Use reads what the group uses now. It works until Remove.
+func (g *Group) Use() (Use, error) {
+	dir, files := g.mem.files()
+	used, err := number(filepath.Join(dir, files.current), "")
+	inactive, err2 := number(filepath.Join(dir, "memory.stat"), files.inactive)
+	limit, err3 := number(filepath.Join(dir, files.limit), "")
+	micros, err4 := number(filepath.Join(g.path, "cpu.stat"), "usage_usec")
+	if err := errors.Join(err, err2, err3, err4); err != nil {
+		return Use{}, fmt.Errorf("cannot read what the group uses: %w", err)
+	}
+	return Use{Memory: max(used-inactive, 0), Limit: limit, CPU: time.Duration(micros) * time.Microsecond}, nil
+}
+
+// View is a directory of a group, and where a program looks for it.
+type View struct {
+	Dir string
+	At  string
+}
+
+// cgroupDir is where every system mounts its hierarchies, and runtimes look for
+// their limits.
+const cgroupDir = "/sys/fs/cgroup"
+
+// Views returns what a program in the group may see of the hierarchies: its own
+// directories. On a unified host that is one; on a hybrid one Node and Java
+// find their limit in the v1 directory of memory.
+func (g *Group) Views() []View {
+	if len(g.views) == 0 {
+		return []View{{g.path, cgroupDir}}
+	}
+	return append([]View{{g.path, filepath.Join(cgroupDir, "unified")}}, g.views...)
+}
+
+// noteAttr is where a group keeps a note of whoever made it: an extended
+// attribute that root alone reads and writes, and that ends with the group
+// (Linux, fs/kernfs/inode.c).
+const noteAttr = "trusted.berth"
+
+// SetNote keeps text with the group, for a later daemon. It replaces an earlier
+// one.
+func (g *Group) SetNote(text string) error {
+	return setNote(g.path, text, "what runs in the control group")
+}
+
+func setNote(dir, text, what string) error {
+	if err := unix.Setxattr(dir, noteAttr, []byte(text), 0); err != nil {
+		return fmt.Errorf("cannot note %s: %w", what, err)
+	}
+	return nil
+}
+
+// noteOf returns what setNote kept with a group.
+func noteOf(dir string) (string, error) {
+	buf := make([]byte, 16<<10) // a path may be in it
+	n, err := unix.Getxattr(dir, noteAttr, buf)
+	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.ENOENT) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot read what runs in the control group: %w", err)
+	}
+	return string(buf[:n]), nil
 }
 
 // Remove removes the group in every hierarchy with its children, and the
@@ -378,4 +332,20 @@ func rmdir(dir string) error {
 		time.Sleep(wait)
 	}
 	return fmt.Errorf("cannot remove the control group: %w", err)
+}
+
+// removeBelow removes the groups below dir, which are empty: no group has
+// grandchildren.
+func removeBelow(dir string) error {
+	list, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot remove the control group: %w", err)
+	}
+	var errs []error
+	for _, e := range list {
+		if e.IsDir() {
+			errs = append(errs, rmdir(filepath.Join(dir, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
 }

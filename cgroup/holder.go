@@ -36,18 +36,6 @@ func HolderOf(h Host, group string) (string, error) {
 	return dir, nil
 }
 
-// OpenIn is Open with the v2 tree in a holder's directory, from HolderOf; the v1
-// ones of a hybrid host are where they always are. The tree has a directory of
-// its name there, so that several may share the holder.
-func OpenIn(h Host, name, holder string) (*Tree, error) {
-	t, err := open(h, name, holder)
-	if err != nil {
-		return nil, err
-	}
-	t.others = append(t.others, filepath.Join(h.V2, "berth", name))
-	return t, nil
-}
-
 // Has reports whether a tree of the name is, or was left, in a holder's directory.
 func Has(holder, name string) bool {
 	_, err := os.Stat(filepath.Join(holder, name, appsDir))
@@ -55,21 +43,21 @@ func Has(holder, name string) bool {
 }
 
 // Held reports whether the tree is in a holder.
-func (t *Tree) Held() bool { return t.holder != "" }
+func (l *layout) Held() bool { return l.holder != "" }
 
 // HolderLives reports whether the tree's holder still has its process. That it
 // has none does no harm to programs while its unit is active; the unit's owner
 // may want to know.
-func (t *Tree) HolderLives() bool {
-	return t.holder == "" || populated(filepath.Join(t.holder, holderLeaf))
+func (l *layout) HolderLives() bool {
+	return l.holder == "" || populated(filepath.Join(l.holder, holderLeaf))
 }
 
 // Revive starts start in the group where the holder's process was: a unit
 // without any process may lose its group.
-func (t *Tree) Revive(start func(group *os.File) error) error {
-	leaf := filepath.Join(t.holder, holderLeaf)
+func (l *layout) Revive(start func(group *os.File) error) error {
+	leaf := filepath.Join(l.holder, holderLeaf)
 	_ = unix.Rmdir(leaf) // whoever is born into a group that was killed may be killed at once
-	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := mkdir(leaf); err != nil {
 		return fmt.Errorf("cannot mend the programs' unit: %w", err)
 	}
 	group, err := os.Open(leaf)
@@ -87,9 +75,9 @@ const keeperLeaf = "keeper"
 // Keeper makes the group for that process and opens its directory, which the
 // caller closes. Close removes it once nothing is in it, and so does that of a
 // later tree of the name.
-func (t *Tree) Keeper() (*os.File, error) {
-	dir := filepath.Join(t.root, keeperLeaf)
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+func (l *layout) Keeper() (*os.File, error) {
+	dir := filepath.Join(l.root, keeperLeaf)
+	if err := mkdir(dir); err != nil {
 		return nil, fmt.Errorf("cannot make a control group for the keeper: %w", err)
 	}
 	f, err := os.Open(dir)
@@ -97,29 +85,6 @@ func (t *Tree) Keeper() (*os.File, error) {
 		return nil, fmt.Errorf("cannot open the control group for the keeper: %w", err)
 	}
 	return f, nil
-}
-
-// sweepOthers ends what a daemon of the same name left where its groups were
-// when this tree's place was not there.
-func (t *Tree) sweepOthers() (int, error) {
-	var errs []error
-	n := 0
-	for _, root := range t.others {
-		stale, _ := filepath.Glob(filepath.Join(root, appsDir, "*", "*")) // the pattern is well-formed
-		for _, dir := range stale {
-			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-				continue
-			}
-			g := &Group{path: dir}
-			n++
-			errs = append(errs, g.Kill(), g.WaitEmpty(belowTimeout), g.KillBelow(), rmdir(dir))
-		}
-		empty, _ := filepath.Glob(filepath.Join(root, appsDir, "*"))
-		for _, dir := range append(empty, filepath.Join(root, appsDir), root) {
-			_ = unix.Rmdir(dir) // what is no directory, or not empty, stays
-		}
-	}
-	return n, errors.Join(errs...)
 }
 
 // populated reports whether there is a process in a group or below it.

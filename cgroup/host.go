@@ -77,19 +77,13 @@ func parseMounts(mountinfo string) Host {
 		case "cgroup2":
 			first(&h.V2, left[4])
 		case "cgroup":
-			if slices.Contains(options, "memory") {
-				first(&h.V1Memory, left[4])
+			for controller, mount := range map[string]*string{"memory": &h.V1Memory, "pids": &h.V1Pids, "cpu": &h.V1CPU, "blkio": &h.V1IO} {
+				if slices.Contains(options, controller) {
+					first(mount, left[4])
+				}
 			}
-			if slices.Contains(options, "pids") {
-				first(&h.V1Pids, left[4])
-			}
-			if slices.Contains(options, "cpu") {
-				first(&h.V1CPU, left[4])
-			} else if slices.Contains(options, "cpuacct") || slices.Contains(options, "cpuset") {
+			if !slices.Contains(options, "cpu") && (slices.Contains(options, "cpuacct") || slices.Contains(options, "cpuset")) {
 				h.V1Seen = append(h.V1Seen, left[4])
-			}
-			if slices.Contains(options, "blkio") {
-				first(&h.V1IO, left[4])
 			}
 		}
 	}

@@ -100,7 +100,7 @@ func TestDetectSeen(t *testing.T) {
 
 // A group shows its own directories where runtimes look for them.
 func TestViews(t *testing.T) {
-	tree := &Tree{root: "/v2/berth/x"}
+	tree := &Tree{layout: layout{root: "/v2/berth/x"}}
 	if got := tree.group("apps/a/1").Views(); !slices.Equal(got, []View{{"/v2/berth/x/apps/a/1", "/sys/fs/cgroup"}}) {
 		t.Errorf("unified: %v", got)
 	}

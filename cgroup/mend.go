@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -43,23 +42,6 @@ func (t *Tree) Mend(pids int64) (missing []string, err error) {
 	return missing, nil
 }
 
-// handsDown are the directories that hand controllers to their children, from
-// the top down.
-func (t *Tree) handsDown() []string {
-	apps := filepath.Join(t.root, appsDir)
-	var dirs []string
-	for dir := apps; dir != t.base && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		dirs = append(dirs, dir)
-	}
-	dirs = append(dirs, t.base)
-	slices.Reverse(dirs)
-	each, _ := filepath.Glob(filepath.Join(apps, "*", "cgroup.subtree_control")) // the pattern is well-formed
-	for _, file := range each {
-		dirs = append(dirs, filepath.Dir(file))
-	}
-	return dirs
-}
-
 // boundRuns limits the processes of every run that has no limit.
 func (t *Tree) boundRuns(pids int64) error {
 	files, err := filepath.Glob(filepath.Join(t.root, appsDir, "*", "[0-9]*", "pids.max"))
@@ -69,20 +51,4 @@ func (t *Tree) boundRuns(pids int64) error {
 		}
 	}
 	return err
-}
-
-// handDown hands the children of dir what they need and lack.
-func (t *Tree) handDown(dir string) (missing []string, err error) {
-	b, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
-	if errors.Is(err, fs.ErrNotExist) { // an application that has ended meanwhile
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	for _, c := range []string{"memory", "pids"} {
-		if !slices.Contains(strings.Fields(string(b)), c) {
-			missing = append(missing, c+" below "+dir)
-		}
-	}
-	return missing, enable(dir, "memory", "pids")
 }

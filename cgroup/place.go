@@ -2,7 +2,6 @@ package cgroup
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -87,28 +86,6 @@ var ErrTaken = errors.New("another berth uses these control groups")
 // it was just starting has the place for a moment longer.
 const claimPatience = 2 * time.Second
 
-// Claim makes sure that one tree of its place is used at a time, by the name of
-// which there may be two: the later one gets ErrTaken. Release and Close give it
-// up, and so does the end of the process.
-func (t *Tree) Claim() error {
-	f, err := claim(t.root)
-	if err != nil {
-		return fmt.Errorf("cannot use the control groups %s: %w", t.root, err)
-	}
-	t.claim = f
-	return nil
-}
-
-// Release gives up what Claim got; the groups stay as they are.
-func (t *Tree) Release() error {
-	if t.claim == nil {
-		return nil
-	}
-	err := t.claim.Close()
-	t.claim = nil
-	return err
-}
-
 // claim locks the directory of a place.
 func claim(dir string) (*os.File, error) {
 	f, err := lockDir(dir)
@@ -132,33 +109,4 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-// Place is the tree's own.
-func (t *Tree) Place() Place { return Place{filepath.Base(t.root), t.root} }
-
-// Mark keeps text with the place, for a later daemon. It replaces an earlier one.
-func (t *Tree) Mark(text string) error {
-	if err := unix.Setxattr(t.root, noteAttr, []byte(text), 0); err != nil {
-		return fmt.Errorf("cannot note whose the control groups are: %w", err)
-	}
-	return nil
-}
-
-// Ask sends SIGTERM to what runs in the groups that which names, and waits until all
-// of it has ended, at most for grace. See Sweep for the rest.
-func (t *Tree) Ask(which func(name string) bool, grace time.Duration) {
-	until := time.Now().Add(grace)
-	names, _ := t.Runs() // its pattern is well-formed
-	var asked []*Group
-	for _, name := range names {
-		if which(name) {
-			g := &Group{path: filepath.Join(t.root, name)}
-			_ = g.Signal(unix.SIGTERM) // Sweep ends what did not hear it
-			asked = append(asked, g)
-		}
-	}
-	for _, g := range asked {
-		_ = g.WaitEmpty(time.Until(until))
-	}
 }

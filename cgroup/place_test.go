@@ -47,7 +47,7 @@ func TestKernelPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken(true)
-	second := &Tree{root: tree.root}
+	second := &Tree{layout: layout{root: tree.root}}
 	if err := second.Claim(); !errors.Is(err, ErrTaken) {
 		t.Errorf("a second claim: %v", err)
 	}
@@ -77,8 +77,8 @@ func TestKernelPlace(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	tree.Ask(func(name string) bool { return name == "other" }, 0)
-	tree.Ask(func(name string) bool { return name == "apps/a/1" }, time.Minute)
+	tree.Terminate(func(name string) bool { return name == "other" }, 0)
+	tree.Terminate(func(name string) bool { return name == "apps/a/1" }, time.Minute)
 	<-done
 	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGTERM {
 		t.Errorf("it ended with %v", cmd.ProcessState)

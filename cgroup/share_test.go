@@ -101,7 +101,7 @@ func TestMaxCPU(t *testing.T) {
 		t.Errorf("a file that cannot be written: %v", err)
 	}
 	for _, w := range []weights{{root: dir, file: weightV1}, {err: errors.New("no cpu controller")}} {
-		if file, err := (&Tree{weights: w}).MaxCPU(); err == nil || file != "" {
+		if file, err := (&Tree{layout: layout{weights: w}}).MaxCPU(); err == nil || file != "" {
 			t.Errorf("MaxCPU() of %+v is %q, %v", w, file, err)
 		}
 	}
@@ -128,7 +128,7 @@ func TestSettleDisks(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			top := v2(tt.has)
-			tree := &Tree{host: tt.host, root: filepath.Join(top, "berth", "x")}
+			tree := &Tree{layout: layout{host: tt.host, root: filepath.Join(top, "berth", "x")}}
 			got := tree.settleDisks(top, "x")
 			if got.file != tt.file || (got.err == nil) != (tt.says == "") || got.err != nil && !strings.Contains(got.err.Error(), tt.says) {
 				t.Errorf("got %+v, want %q, %q", got, tt.file, tt.says)
@@ -138,7 +138,7 @@ func TestSettleDisks(t *testing.T) {
 	// On v1 the directory shows whether there are weights; without, it is not
 	// kept, and no program joins it.
 	v1 := t.TempDir()
-	tree := &Tree{host: Host{Mode: Hybrid, V1IO: v1}}
+	tree := &Tree{layout: layout{host: Host{Mode: Hybrid, V1IO: v1}}}
 	if got := tree.settleDisks("", "x"); got.err == nil || len(tree.v1) != 0 || len(tree.own) != 0 {
 		t.Errorf("got %+v with %v and %v", got, tree.v1, tree.own)
 	}
@@ -146,7 +146,7 @@ func TestSettleDisks(t *testing.T) {
 		t.Errorf("left %v, %v", list, err)
 	}
 	with := fakeFiles(t, map[string]string{"berth/x/" + bfqV1: "100"})
-	tree = &Tree{host: Host{Mode: Hybrid, V1IO: with}}
+	tree = &Tree{layout: layout{host: Host{Mode: Hybrid, V1IO: with}}}
 	if got := tree.settleDisks("", "x"); got.file != bfqV1 || got.root != filepath.Join(with, "berth", "x") || len(tree.v1) != 1 {
 		t.Errorf("got %+v with %v", got, tree.v1)
 	}
@@ -154,14 +154,14 @@ func TestSettleDisks(t *testing.T) {
 
 func TestBoundsPids(t *testing.T) {
 	for want, tree := range map[bool]*Tree{
-		true:  {host: Host{Mode: Hybrid}, v1: []place{{"pids", "/p", "/p/b"}}},
-		false: {host: Host{Mode: Hybrid}, v1: []place{{"memory", "/m", "/m/b"}}},
+		true:  {layout: layout{host: Host{Mode: Hybrid}, v1: []place{{"pids", "/p", "/p/b"}}}},
+		false: {layout: layout{host: Host{Mode: Hybrid}, v1: []place{{"memory", "/m", "/m/b"}}}},
 	} {
 		if got := tree.BoundsPids(); got != want {
 			t.Errorf("BoundsPids() of %+v is %v", tree.v1, got)
 		}
 	}
-	if !(&Tree{host: Host{Mode: Unified}}).BoundsPids() {
+	if !(&Tree{layout: layout{host: Host{Mode: Unified}}}).BoundsPids() {
 		t.Error("a unified host does not bound processes")
 	}
 }

@@ -55,11 +55,11 @@ func begin(all *sync.WaitGroup, mem memory, fn func(), settle time.Duration, a a
 
 func (w *watch) loop() {
 	for w.alarm.arm() == nil {
-		w.look() // for what happened while it was not armed
+		w.check() // for what happened while it was not armed
 		if w.alarm.wait() != nil {
 			return
 		}
-		for since := time.Now(); !w.look() && time.Since(since) < w.settle; {
+		for since := time.Now(); !w.check() && time.Since(since) < w.settle; {
 			if !w.pause(settleStep) {
 				return
 			}
@@ -70,9 +70,9 @@ func (w *watch) loop() {
 	}
 }
 
-// look reads the counter and calls fn when it rose. It reports whether there
+// check reads the counter and calls fn when it rose. It reports whether there
 // is nothing more to wait for.
-func (w *watch) look() bool {
+func (w *watch) check() bool {
 	m, err := w.mem.read()
 	if err != nil || m.Kills <= w.seen {
 		return err != nil

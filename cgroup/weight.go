@@ -37,23 +37,23 @@ type weights struct {
 // Weights returns the name of the file that holds an application's share of
 // the processor, or an error that says why this host has no such shares: then
 // programs run without, and SetWeight does nothing to it.
-func (t *Tree) Weights() (file string, err error) { return t.weights.file, t.weights.err }
+func (l *layout) Weights() (file string, err error) { return l.weights.file, l.weights.err }
 
 // DiskWeights is Weights for the time of disks.
-func (t *Tree) DiskWeights() (file string, err error) { return t.disks.file, t.disks.err }
+func (l *layout) DiskWeights() (file string, err error) { return l.disks.file, l.disks.err }
 
 // MaxCPU returns the name of the file that holds the most processor time an
 // application may have, or an error that says why this host has no such limit.
-func (t *Tree) MaxCPU() (file string, err error) {
-	if t.weights.err != nil {
-		return "", t.weights.err
+func (l *layout) MaxCPU() (file string, err error) {
+	if l.weights.err != nil {
+		return "", l.weights.err
 	}
 	file = maxPercent
-	if t.weights.file == weightV1 {
+	if l.weights.file == weightV1 {
 		file = maxV1
 	}
 	// The tree's own directory is no root group, and has what an application's has.
-	if _, err := os.Stat(filepath.Join(t.weights.root, file)); err != nil {
+	if _, err := os.Stat(filepath.Join(l.weights.root, file)); err != nil {
 		return "", errors.New("the kernel was built without it (CONFIG_CFS_BANDWIDTH)")
 	}
 	return file, nil
@@ -61,47 +61,44 @@ func (t *Tree) MaxCPU() (file string, err error) {
 
 // settleWeights finds out whether there can be weights. It is no error of the
 // tree that there are none: they are fair, and no limit depends on them.
-func (t *Tree) settleWeights(top, name string) weights {
-	if t.host.Mode == Hybrid && t.host.V1CPU != "" {
-		if err := t.settleV1("cpu", t.host.V1CPU, name); err != nil {
+func (l *layout) settleWeights(top, name string) weights {
+	if l.host.Mode == Hybrid && l.host.V1CPU != "" {
+		if err := l.settleV1("cpu", l.host.V1CPU, name); err != nil {
 			return weights{err: err}
 		}
-		return weights{root: t.v1[len(t.v1)-1].root, file: weightV1}
+		return weights{root: l.v1[len(l.v1)-1].root, file: weightV1}
 	}
-	if err := t.controller(top, "cpu"); err != nil {
+	if err := l.controller(top, "cpu"); err != nil {
 		return weights{err: err}
 	}
-	return weights{root: t.root, file: weightV2}
+	return weights{root: l.root, file: weightV2}
 }
 
 // settleDisks is settleWeights for disks. What has a controller has no weights
 // yet: something must deal out the disk's time by them.
-func (t *Tree) settleDisks(top, name string) weights {
-	if t.host.Mode == Hybrid && t.host.V1IO != "" {
-		own := len(t.own)
-		if err := t.settleV1("blkio", t.host.V1IO, name); err != nil {
+func (l *layout) settleDisks(top, name string) weights {
+	if l.host.Mode == Hybrid && l.host.V1IO != "" {
+		own := len(l.own)
+		if err := l.settleV1("blkio", l.host.V1IO, name); err != nil {
 			return weights{err: err}
 		}
-		p := t.v1[len(t.v1)-1]
+		p := l.v1[len(l.v1)-1]
 		if _, err := os.Stat(filepath.Join(p.root, bfqV1)); err == nil {
 			return weights{root: p.root, file: bfqV1}
 		}
 		// Of no use: no program is to join it at each start.
-		t.v1 = t.v1[:len(t.v1)-1]
-		for i := len(t.own) - 1; i >= own; i-- {
-			_ = os.Remove(t.own[i])
-		}
-		t.own = t.own[:own]
+		l.v1 = l.v1[:len(l.v1)-1]
+		l.removeOwn(own)
 		return weights{err: errNoDealer}
 	}
-	if err := t.controller(top, "io"); err != nil {
+	if err := l.controller(top, "io"); err != nil {
 		return weights{err: err}
 	}
 	// bfq's first: its file is there only while it is loaded, and iocost's
 	// says nothing of whether it was switched on.
 	for _, file := range []string{bfqWeight, ioWeight} {
-		if _, err := os.Stat(filepath.Join(t.root, appsDir, file)); err == nil {
-			return weights{root: t.root, file: file}
+		if _, err := os.Stat(filepath.Join(l.root, appsDir, file)); err == nil {
+			return weights{root: l.root, file: file}
 		}
 	}
 	return weights{err: errNoDealer}
@@ -110,11 +107,11 @@ func (t *Tree) settleDisks(top, name string) weights {
 var errNoDealer = errors.New("no scheduler that deals it out is loaded")
 
 // controller hands a controller of cgroup v2 to the applications' groups.
-func (t *Tree) controller(top, controller string) error {
-	if !slices.Contains(t.host.Controllers, controller) {
+func (l *layout) controller(top, controller string) error {
+	if !slices.Contains(l.host.Controllers, controller) {
 		return fmt.Errorf("the kernel offers no %s controller", controller)
 	}
-	err := enableDown(top, filepath.Join(t.root, appsDir), controller)
+	err := enableDown(top, filepath.Join(l.root, appsDir), controller)
 	if errors.Is(err, fs.ErrNotExist) { // so the kernel calls what the parent has not handed down
 		return fmt.Errorf("the %s controller was not delegated to berth's own control group", controller)
 	}

@@ -227,7 +227,7 @@ func TestSettleWeights(t *testing.T) {
 		{"hybrid, closed", Host{Mode: Hybrid, V1CPU: file}, v2, weights{}, "not a directory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tree := &Tree{host: tt.host, root: root}
+			tree := &Tree{layout: layout{host: tt.host, root: root}}
 			if tt.says == "not delegated" {
 				tree.root = filepath.Join(root, "apps", "none")
 			}
@@ -241,7 +241,7 @@ func TestSettleWeights(t *testing.T) {
 			if (got.file == weightV1) != (len(tree.v1) == 1) {
 				t.Errorf("%s with the v1 places %v", got.file, tree.v1)
 			}
-			tree.removeOwn()
+			tree.removeOwn(0)
 		})
 	}
 	for _, name := range []string{".", "berth", "berth/x", "berth/x/apps"} {
@@ -253,7 +253,7 @@ func TestSettleWeights(t *testing.T) {
 
 // Controllers that share a hierarchy share the group in it.
 func TestRootsOfJoinedHierarchies(t *testing.T) {
-	tree := &Tree{host: Host{V1Memory: "/m"}, root: "/u", v1: []place{{"memory", "/m", "/m/b"}, {"pids", "/p", "/p/b"}, {"cpu", "/m", "/m/b"}}}
+	tree := &Tree{layout: layout{host: Host{V1Memory: "/m"}, root: "/u", v1: []place{{"memory", "/m", "/m/b"}, {"pids", "/p", "/p/b"}, {"cpu", "/m", "/m/b"}}}}
 	if got := tree.roots(); !slices.Equal(got, []string{"/u", "/m/b", "/p/b"}) {
 		t.Errorf("roots() = %v", got)
 	}

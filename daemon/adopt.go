@@ -116,12 +116,8 @@ func (s *survivors) takeOver(ctx context.Context, adopts, handed bool) error {
 // each other, it is the one that the records name: the other is ended.
 func (s *survivors) find(ctx context.Context) error {
 	launcher := proc.Launcher{Tree: s.groups, Log: s.log}
-	groups, err := launcher.Survivors()
-	if err != nil {
-		return err
-	}
 	runs := map[app.ID][]survivor{}
-	for name, v := range groups {
+	for name, v := range launcher.Survivors() {
 		if run, err := strconv.Atoi(path.Base(name)); err == nil {
 			v := survivor{v, run}
 			runs[v.app()] = append(runs[v.app()], v)
@@ -249,7 +245,7 @@ func (s *survivors) endStrangers(grace time.Duration) {
 	is := func(group string) bool {
 		return slices.ContainsFunc(strange, func(v survivor) bool { return v.Group == group })
 	}
-	s.groups.Ask(is, grace)
+	s.groups.Terminate(is, grace)
 	_, err := s.groups.Sweep(func(group string) bool { return !is(group) })
 	for _, v := range strange {
 		s.log.Error("ended the program of an application that the database does not know", "app", v.app(), "pid", v.PID)

@@ -50,13 +50,9 @@ type Survivor struct {
 // the groups: its programs, and with them what their groups still count. Groups
 // without a note are no survivors: those of builds and console commands, and of
 // programs that were just being born.
-func (l *Launcher) Survivors() (map[string]Survivor, error) {
-	names, err := l.Tree.Runs()
-	if err != nil {
-		return nil, fmt.Errorf("cannot list what an earlier daemon left running: %w", err)
-	}
+func (l *Launcher) Survivors() map[string]Survivor {
 	all := map[string]Survivor{}
-	for _, name := range names {
+	for _, name := range l.Tree.Runs() {
 		text, err := l.Tree.Note(name)
 		var n note
 		if err == nil && text != "" {
@@ -69,7 +65,7 @@ func (l *Launcher) Survivors() (map[string]Survivor, error) {
 			all[name] = Survivor{Group: name, note: n}
 		}
 	}
-	return all, nil
+	return all
 }
 
 // Adopt goes on with a survivor as if this Launcher had started it: same pid,

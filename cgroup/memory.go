@@ -1,9 +1,11 @@
 package cgroup
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,9 +14,79 @@ import (
 
 	"github.com/containerd/cgroups/v3/cgroup1"
 	v1 "github.com/containerd/cgroups/v3/cgroup1/stats"
+	"github.com/containerd/cgroups/v3/cgroup2"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 )
+
+// memory is the memory controller behind one group: v2's or v1's.
+type memory interface {
+	limit(bytes int64) error
+	read() (Memory, error)
+	// files tells where Use finds what read does.
+	files() (dir string, names useFiles)
+	// alarm returns what wakes for an out-of-memory kill, and how long the
+	// counter may lag behind it.
+	alarm() (alarm, time.Duration, error)
+	// close releases what read needs.
+	close()
+}
+
+// useFiles are the files of a memory controller that Use reads.
+type useFiles struct {
+	current, limit string // hold a number
+	inactive       string // a word of memory.stat
+}
+
+// memoryV2 is the unified memory controller (Linux, cgroup-v2.rst).
+type memoryV2 struct {
+	dir    string
+	mgr    *cgroup2.Manager
+	notify *notifier
+}
+
+func (m memoryV2) limit(bytes int64) error {
+	res := &cgroup2.Resources{Memory: &cgroup2.Memory{Max: &bytes}}
+	if _, err := os.Stat(filepath.Join(m.dir, "memory.swap.max")); err == nil { // absent without swap accounting
+		res.Memory.Swap = new(int64)
+	}
+	return m.mgr.Update(res)
+}
+
+func (m memoryV2) read() (Memory, error) {
+	s, err := m.mgr.StatFiltered(cgroup2.StatMemory | cgroup2.StatMemoryEvents)
+	if err != nil {
+		return Memory{}, err
+	}
+	out := Memory{
+		Used:  int64(s.Memory.Usage) - int64(s.Memory.InactiveFile),
+		Limit: int64(s.Memory.UsageLimit),
+		Peak:  int64(s.Memory.MaxUsage),
+	}
+	out.Used = max(out.Used, 0)
+	if s.MemoryEvents != nil {
+		// oom_kill counts processes, oom_group_kill groups, whoever ran out:
+		// the host or the group. "oom" is the group alone; were the parent's
+		// limit as tight it would be counted there, but ours have none.
+		out.Kills = int64(max(s.MemoryEvents.OomKill, s.MemoryEvents.OomGroupKill))
+		out.OOMs = int64(s.MemoryEvents.Oom)
+	}
+	return out, nil
+}
+
+func (m memoryV2) close() {}
+
+func (m memoryV2) alarm() (alarm, time.Duration, error) {
+	path := filepath.Join(m.dir, "memory.events")
+	if _, err := os.Stat(path); err != nil {
+		return nil, 0, err
+	}
+	return m.notify.alarm(path), 0, nil // the counter is written before the event
+}
+
+func (m memoryV2) files() (string, useFiles) {
+	return m.dir, useFiles{"memory.current", "memory.max", "inactive_file"}
+}
 
 // controllerV1 is the part of the library's memory controller in use; its
 // type has no exported name.
@@ -189,4 +261,43 @@ func setPidsV1(mount, dir string, limit int64) error {
 	}
 	pids := cgroup1.NewPids(filepath.Dir(mount))
 	return pids.Create(rel, &specs.LinuxResources{Pids: &specs.LinuxPids{Limit: &limit}})
+}
+
+func (m *memoryV1) files() (string, useFiles) {
+	return m.dir, useFiles{"memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file"}
+}
+
+// buffers are as large as the largest of the files.
+var buffers = sync.Pool{New: func() any { return new([8 << 10]byte) }}
+
+// number reads the number behind a word at the beginning of a line, or the only
+// one of the file when the word is "". No limit ("max") is -1.
+func number(path, word string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	buf := buffers.Get().(*[8 << 10]byte)
+	defer buffers.Put(buf)
+	n, err := f.Read(buf[:])
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	for rest := buf[:n]; len(rest) > 0; {
+		var line []byte
+		line, rest, _ = bytes.Cut(rest, []byte{'\n'})
+		if word != "" {
+			name, value, _ := bytes.Cut(line, []byte{' '})
+			if string(name) != word {
+				continue
+			}
+			line = value
+		}
+		if string(line) == "max" {
+			return -1, nil
+		}
+		return strconv.ParseInt(string(line), 10, 64)
+	}
+	return 0, fmt.Errorf("%s has no %q", filepath.Base(path), word)
 }
