@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -152,11 +153,7 @@ func (s zips) write(ctx context.Context, live dir, variables []app.Variable, w i
 	if err != nil {
 		return err
 	}
-	limit := s.lim.MaxUnpacked
-	if limit == 0 {
-		limit = 1 << 30
-	}
-	limit *= backupFactor
+	limit := backupFactor * cmp.Or(s.lim.MaxUnpacked, bundle.DefaultUnpacked)
 	skip := rebuildable(live)
 	left := limit
 	zw := bundle.NewWriter(w)
@@ -184,7 +181,7 @@ func (s zips) write(ctx context.Context, live dir, variables []app.Variable, w i
 			return errSkip
 		}
 		if left < 0 {
-			return app.Errorf(app.TooLarge, "the application's files are larger than the %s a backup may hold", sizeText(limit))
+			return app.Errorf(app.TooLarge, "the application's files are larger than the %s a backup may hold", bundle.SizeText(limit))
 		}
 		// A name that no upload could have: the file is not the ZIP's business.
 		if app.KindOf(err) == app.Unusable {

@@ -215,7 +215,8 @@ func (c *copier) file(ctx context.Context, src, dst dir, name, rel string) (err 
 			return err
 		}
 	}
-	return errors.Join(setTimes(dst, name, &st), c.free.wrote(leastFile))
+	times := []unix.Timespec{st.Atim, st.Mtim}
+	return errors.Join(unix.UtimesNanoAt(int(dst), name, times, unix.AT_SYMLINK_NOFOLLOW), c.free.wrote(leastFile))
 }
 
 // leastFile is what a file without content takes, about: its inode and its name.
@@ -241,12 +242,6 @@ func (c *copier) made(path string) {
 	if c.placed != nil {
 		c.placed(path)
 	}
-}
-
-// setTimes gives the entry the modification time in st.
-func setTimes(d dir, name string, st *unix.Stat_t) error {
-	ts := []unix.Timespec{st.Atim, st.Mtim}
-	return unix.UtimesNanoAt(int(d), name, ts, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 // piece is how much is copied between two looks at the context.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -34,60 +35,54 @@ func (f files) Brought(name string) bool {
 
 // Exists implements app.Files.
 func (f files) Exists(name string) bool {
-	found := false
-	err := f.find(name, func(d dir) error {
-		h, st, err := d.file(name)
-		if err != nil {
-			return err
-		}
-		found = mayRead(d, &st)
-		return h.Close()
-	})
-	return err == nil && found
+	h, err := f.open(name)
+	if err == nil {
+		_ = h.Close() // nothing was read
+	}
+	return err == nil
 }
 
 // Read implements app.Files. The error of a missing file is fs.ErrNotExist.
-func (f files) Read(name string, limit int64) (data []byte, err error) {
-	err = f.find(name, func(d dir) error {
-		h, st, err := d.file(name)
-		if err != nil {
-			return err
-		}
-		defer h.Close()
-		if !mayRead(d, &st) {
-			return fs.ErrPermission
-		}
-		data, err = io.ReadAll(io.LimitReader(h, limit))
-		return err
-	})
+func (f files) Read(name string, limit int64) ([]byte, error) {
+	h, err := f.open(name)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", name, err)
+	}
+	defer h.Close()
+	data, err := io.ReadAll(io.LimitReader(h, limit))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", name, err)
 	}
 	return data, nil
 }
 
-// find calls look with the first tree that has something, anything, at name.
+// open opens a file of the first tree that has something, anything, of the name.
 // In the stage a file may also stand where the live tree has a directory; then
 // nothing of the live one is looked at.
-func (f files) find(name string, look func(d dir) error) error {
+func (f files) open(name string) (h *os.File, err error) {
 	if name == "" || !fs.ValidPath(path.Clean(name)) || len(name) > maxLookup {
-		return fs.ErrInvalid
+		return nil, fs.ErrInvalid
 	}
-	err := fs.ErrNotExist
+	in := func(d dir) error {
+		var st unix.Stat_t
+		if h, st, err = d.file(name); err != nil {
+			return err
+		}
+		// A link to a file of another user is not the program's to have read.
+		if self, err := d.self(); err != nil || self.Uid != st.Uid {
+			_ = h.Close()
+			return fs.ErrPermission
+		}
+		return nil
+	}
+	err = fs.ErrNotExist
 	if f.stage != "" && checkStage(f.stage) == nil {
-		err = f.disk.staging.with(string(f.stage)+"/"+newName, look)
+		err = f.disk.staging.with(string(f.stage)+"/"+newName, in)
 	}
 	if errors.Is(err, fs.ErrNotExist) && f.id != "" && checkID(f.id) == nil {
-		err = f.disk.apps.with(string(f.id), look)
+		err = f.disk.apps.with(string(f.id), in)
 	}
-	return err
-}
-
-// mayRead reports whether a file found in d belongs to whoever owns d. A link
-// to a file of another user is not the program's to have read.
-func mayRead(d dir, st *unix.Stat_t) bool {
-	self, err := d.self()
-	return err == nil && self.Uid == st.Uid
+	return h, err
 }
 
 // Remains returns what the tree of id will hold once a whole stage is laid over

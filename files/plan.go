@@ -89,9 +89,7 @@ type meta struct {
 	links bool // it had several names
 }
 
-func metaOf(st *unix.Stat_t) meta { return metaBy(st, isFile(st) && st.Nlink > 1) }
-
-func metaBy(st *unix.Stat_t, links bool) meta {
+func metaOf(st *unix.Stat_t, links bool) meta {
 	m := meta{ino: st.Ino, time: st.Ctim, size: st.Size, mode: st.Mode, links: links}
 	if links {
 		m.time = st.Mtim
@@ -105,7 +103,7 @@ func (m meta) isDir() bool { return m.mode&unix.S_IFMT == unix.S_IFDIR }
 // changed reports whether the entry at path is another than it was.
 func (m manifest) changed(path string, st *unix.Stat_t) bool {
 	was, ok := m[path]
-	return !ok || was != metaBy(st, was.links)
+	return !ok || was != metaOf(st, was.links)
 }
 
 // touch marks path as changed whatever its metadata say: the inode number of a
@@ -121,7 +119,7 @@ func (m manifest) touch(path string) {
 func record(ctx context.Context, d dir) (manifest, error) {
 	m := make(manifest)
 	err := walk(ctx, d, func(v visit) error {
-		m[v.path] = metaOf(&v.st)
+		m[v.path] = metaOf(&v.st, isFile(&v.st) && v.st.Nlink > 1)
 		return nil
 	})
 	return m, err

@@ -75,7 +75,7 @@ func (s *stages) Spool(ctx context.Context, r io.Reader, max int64) (file string
 		}
 		n, rerr := r.Read(buf)
 		if total += int64(n); total > max {
-			return "", app.Errorf(app.TooLarge, "the upload is larger than %s", sizeText(max))
+			return "", app.Errorf(app.TooLarge, "the upload is larger than %s", bundle.SizeText(max))
 		}
 		if _, err := f.Write(buf[:n]); err != nil {
 			return "", cannot("keep the upload", err)
@@ -104,14 +104,6 @@ func (s *stages) DropSpool(file string) error {
 	return nil
 }
 
-// sizeText writes a limit for people.
-func sizeText(n int64) string {
-	if n >= 1<<20 {
-		return fmt.Sprintf("%d MB", n>>20)
-	}
-	return fmt.Sprintf("%d bytes", n)
-}
-
 // Unpack checks the ZIP in file, shows its config to judge, and unpacks it into
 // a new stage unless judge refuses; over is as in bundle.Open. Errors are those
 // of bundle and of judge, and app.NoSpace when the disk is full. The ZIP stays;
@@ -122,8 +114,7 @@ func (s *stages) Unpack(ctx context.Context, file string, over *app.Code, judge 
 		return app.Unpacked{}, err
 	}
 	defer func() { _ = a.Close() }() // was only read
-	cfg, found := a.Config()
-	if err := errors.Join(judge(cfg), s.Room("unpack the upload")); err != nil {
+	if err := errors.Join(judge(a.Config), s.Room("unpack the upload")); err != nil {
 		return app.Unpacked{}, err
 	}
 	name := randName()
@@ -131,10 +122,8 @@ func (s *stages) Unpack(ctx context.Context, file string, over *app.Code, judge 
 		// The context may have ended, and the stage must go all the same.
 		return app.Unpacked{}, errors.Join(err, removeTree(context.WithoutCancel(ctx), s.staging, name))
 	}
-	return app.Unpacked{
-		Stage: app.Stage(name), Config: cfg, Found: found, Hint: a.Hint(), Left: a.Left(),
-		Bytes: a.Size(), Variables: a.Variables(), Single: a.Single(),
-	}, nil
+	a.Stage = app.Stage(name)
+	return a.Unpacked, nil
 }
 
 // extract makes the directories of a stage and fills them.

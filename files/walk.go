@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -82,11 +83,7 @@ type budget struct {
 
 // newBudget returns the budget of one operation on a live tree.
 func newBudget(lim bundle.Limits) *budget {
-	entries := lim.MaxEntries
-	if entries == 0 {
-		entries = bundle.DefaultEntries
-	}
-	return &budget{entries: treeFactor * entries, paths: maxPaths}
+	return &budget{entries: treeFactor * cmp.Or(lim.MaxEntries, bundle.DefaultEntries), paths: maxPaths}
 }
 
 // spend counts one entry, or refuses with app.Unusable.

@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"archive/zip"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,17 +21,12 @@ const ConfigName = "discloud.config"
 // Archive is a ZIP whose entries were all checked. It is not safe for
 // concurrent use.
 type Archive struct {
+	app.Unpacked // what is known of it: all but its Stage
+
 	file    *os.File
 	lim     Limits
 	entries []entry
 	over    *app.Code // what a commit lays it over, nil for a new application
-	cfg     app.Config
-	found   bool
-	hint    app.Text
-	left    []string // sentences
-	size    int64    // bytes of the ZIP
-	vars    app.PackedVariables
-	single  bool
 }
 
 // Open opens the ZIP at path, checks every entry and parses the config file.
@@ -57,27 +53,6 @@ func Open(path string, lim Limits, over *app.Code) (*Archive, error) {
 // Close releases the file.
 func (a *Archive) Close() error { return a.file.Close() }
 
-// Config returns the parsed config file and whether the archive holds one.
-func (a *Archive) Config() (cfg app.Config, found bool) { return a.cfg, a.found }
-
-// Hint names a file that was probably meant to be the config file when there
-// is none, "" otherwise.
-func (a *Archive) Hint() app.Text { return a.hint }
-
-// Left tells, in sentences for the user, what of the ZIP is not unpacked: what no
-// program needs, and what is made anew from the manifests beside it.
-func (a *Archive) Left() []string { return a.left }
-
-// Size returns the bytes of the ZIP.
-func (a *Archive) Size() int64 { return a.size }
-
-// Single reports whether the file is no ZIP of files, but the main file itself.
-func (a *Archive) Single() bool { return a.single }
-
-// Variables returns what the app.VariablesFile of the ZIP holds. It is never
-// unpacked.
-func (a *Archive) Variables() app.PackedVariables { return a.vars }
-
 // load reads the directory, checks it and parses the config.
 func (a *Archive) load() error {
 	info, err := a.file.Stat()
@@ -88,12 +63,12 @@ func (a *Archive) load() error {
 	if err != nil {
 		return err
 	}
-	a.size = info.Size()
+	a.Bytes = info.Size()
 	if alone, err := a.alone(zr.File); alone || err != nil {
 		return err
 	}
 	var files []*zip.File
-	files, a.left, a.vars = sweep(zr.File, a.lim, a.over)
+	files, a.Left, a.Variables = skip(zr.File, a.lim, a.over)
 	if a.entries, err = check(files, info.Size(), a.lim); err != nil {
 		return err
 	}
@@ -107,19 +82,12 @@ func (a *Archive) loadConfig() error {
 		switch {
 		case e.dir:
 		case e.name == ConfigName:
-			r, err := e.zf.Open()
-			if err != nil {
-				return damaged(e.name, err)
-			}
-			defer r.Close()
-			a.cfg, err = ParseConfig(r)
-			if app.KindOf(err) == app.Internal && err != nil {
-				return damaged(e.name, err)
-			}
-			a.found = err == nil
+			var err error
+			a.Config, err = parsed(e.name, e.zf, ParseConfig)
+			a.Found = err == nil
 			return err
-		case a.hint.IsZero():
-			a.hint = hintFor(e.name)
+		case a.Hint.IsZero():
+			a.Hint = hintFor(e.name)
 		}
 	}
 	return nil
@@ -180,6 +148,18 @@ func damaged(name string, err error) error {
 	return refuse(name, "is damaged: its data cannot be read")
 }
 
+// parsed is what parse makes of the data of an entry.
+func parsed[T any](name string, f *zip.File, parse func(io.Reader) (T, error)) (v T, err error) {
+	r, err := f.Open()
+	if err == nil {
+		defer r.Close()
+		if v, err = parse(r); err == nil || app.KindOf(err) != app.Internal {
+			return v, err
+		}
+	}
+	return v, damaged(name, err)
+}
+
 // isHostError reports whether err came from the host's file system rather than
 // from what the archive holds.
 func isHostError(err error) bool {
@@ -210,4 +190,94 @@ func (m *meteredReader) ReadAt(p []byte, off int64) (int, error) {
 	n, err := m.r.ReadAt(p, off)
 	m.left -= int64(n)
 	return n, err
+}
+
+// Some files are one program and a ZIP at once: a jar is a ZIP of classes, and a program
+// may have one behind itself. Unpacked over an application they would change nothing that
+// runs, and nobody would be told.
+
+// alone makes the file itself the only entry if it is a jar that is sent in place of a
+// ZIP, and the application's main file is a jar. It refuses every other program that is
+// sent so. What brings a config, or the main file, is a ZIP of files, whatever else it is.
+func (a *Archive) alone(files []*zip.File) (bool, error) {
+	jar := isJar(files)
+	if !jar && !isProgram(a.file) || a.isApplication(files) {
+		return false, nil
+	}
+	switch {
+	case !jar:
+		return false, app.Errorf(app.Unusable, "cannot unpack the ZIP: the file is one program, not a ZIP of an application's files: put it into a ZIP")
+	case a.over == nil || a.over.Main == "":
+		return false, app.Errorf(app.Unusable, "cannot unpack the ZIP: the file is a Java program (.jar): put it into a ZIP, with a discloud.config whose MAIN names it")
+	case !strings.EqualFold(path.Ext(a.over.Main), ".jar"):
+		return false, app.Errorf(app.Unusable, "cannot unpack the ZIP: the file is a Java program (.jar), and MAIN=%s is none: put it into a ZIP, with a discloud.config whose MAIN names it", a.over.Main)
+	case a.Bytes > a.lim.MaxUnpacked:
+		return false, tooBig(a.lim)
+	}
+	a.Single = true
+	a.entries = []entry{{name: a.over.Main}}
+	a.Left = []string{fmt.Sprintf("The file is a Java program (.jar), not a ZIP of files: it takes the place of MAIN=%s, and nothing else changes.", a.over.Main)}
+	return true, nil
+}
+
+// isJar reports whether a ZIP is a program of Java: it says what it is at the top, and
+// has classes, which the sources of one have not.
+func isJar(files []*zip.File) bool {
+	manifest, class := false, false
+	for _, f := range files {
+		manifest = manifest || strings.EqualFold(f.Name, "META-INF/MANIFEST.MF")
+		class = class || strings.HasSuffix(f.Name, ".class")
+	}
+	return manifest && class
+}
+
+// isApplication reports whether a ZIP holds what only the files of an application do.
+func (a *Archive) isApplication(files []*zip.File) bool {
+	for _, f := range files {
+		if f.Name == ConfigName || a.over != nil && f.Name == a.over.Main {
+			return true
+		}
+	}
+	return false
+}
+
+// open reads what an entry holds.
+func (a *Archive) open(e entry) (io.ReadCloser, error) {
+	if e.zf == nil { // the file itself
+		return io.NopCloser(io.NewSectionReader(a.file, 0, a.Bytes)), nil
+	}
+	return e.zf.Open()
+}
+
+// Limits bounds what an archive may unpack to. A zero field stands for its
+// default.
+type Limits struct {
+	MaxEntries  int   // files and directories, implied ones included; 20,000
+	MaxUnpacked int64 // bytes of all files together; 1 GiB
+	MaxDepth    int   // components of one name; 32
+	MaxName     int   // bytes of one component; 255, what Linux allows
+}
+
+// The defaults of Limits.MaxEntries and MaxUnpacked.
+const (
+	DefaultEntries  = 20000
+	DefaultUnpacked = 1 << 30
+)
+
+// maxPath bounds a whole name in bytes. PATH_MAX is 4,096 and the program adds
+// prefixes of its own.
+const maxPath = 2048
+
+// entryCost is the share of the central directory one entry may use on
+// average. Reading the directory is bounded by it before any count in the
+// archive is believed: archive/zip keeps every header in memory.
+const entryCost = 512
+
+// withDefaults returns l with its zero fields filled in.
+func (l Limits) withDefaults() Limits {
+	l.MaxEntries = cmp.Or(l.MaxEntries, DefaultEntries)
+	l.MaxUnpacked = cmp.Or(l.MaxUnpacked, DefaultUnpacked)
+	l.MaxDepth = cmp.Or(l.MaxDepth, 32)
+	l.MaxName = cmp.Or(l.MaxName, 255)
+	return l
 }

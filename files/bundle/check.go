@@ -46,8 +46,8 @@ type checker struct {
 	lim     Limits
 	size    int64 // of the ZIP itself
 	entries []entry
-	isDir   map[string]bool // every path that will exist, true for a directory
-	total   uint64          // bytes the headers announce
+	paths   paths
+	total   uint64 // bytes the headers announce
 	spans   []span
 }
 
@@ -59,7 +59,7 @@ type span struct {
 
 // check checks every entry and returns those to unpack.
 func check(files []*zip.File, size int64, lim Limits) ([]entry, error) {
-	c := &checker{lim: lim, size: size, isDir: make(map[string]bool)}
+	c := &checker{lim: lim, size: size, paths: paths{}}
 	if len(files) > lim.MaxEntries {
 		return nil, c.tooMany()
 	}
@@ -101,8 +101,11 @@ func (c *checker) add(f *zip.File) error {
 		return nil
 	}
 	clean := strings.Join(parts, "/")
-	if err := c.place(name, clean, dir); err != nil {
+	if err := c.paths.add(name, clean, dir); err != nil {
 		return err
+	}
+	if len(c.paths) > c.lim.MaxEntries {
+		return c.tooMany()
 	}
 	if err := c.measure(f, name, dir); err != nil {
 		return err
@@ -149,30 +152,28 @@ func kindOf(f *zip.File, name string) (dir bool, err error) {
 	return dir, nil
 }
 
-// place records the path and the directories it implies. Directories may be
-// listed more than once, which is harmless and some tools do it.
-func (c *checker) place(name, clean string, dir bool) error {
-	was, taken := c.isDir[clean]
+// paths are those that will exist, true for a directory.
+type paths map[string]bool
+
+// add records a path and the directories it implies, or refuses it. Directories may
+// be listed more than once, which is harmless and some tools do it.
+func (p paths) add(name, clean string, dir bool) error {
+	was, taken := p[clean]
 	switch {
 	case taken && was != dir:
 		return refuse(name, "is a file and a directory at once")
 	case taken && !dir:
 		return refuse(name, "occurs more than once")
 	}
-	c.isDir[clean] = dir
-	for p := path.Dir(clean); p != "."; p = path.Dir(p) {
-		was, taken := c.isDir[p]
-		if taken && !was {
-			return refuse(name, "lies below %s, which is a file", quote(p))
+	for above := path.Dir(clean); above != "."; above = path.Dir(above) {
+		if was, taken := p[above]; taken && !was {
+			return refuse(name, "lies below %s, which is a file", quote(above))
 		}
-		if taken {
-			break // its parents were recorded with it
-		}
-		c.isDir[p] = true
 	}
-	if len(c.isDir) > c.lim.MaxEntries {
-		return c.tooMany()
+	for above := path.Dir(clean); above != "." && !p[above]; above = path.Dir(above) {
+		p[above] = true
 	}
+	p[clean] = dir
 	return nil
 }
 
@@ -216,7 +217,7 @@ func (c *checker) tooMany() error {
 }
 
 func tooBig(lim Limits) error {
-	return app.Errorf(app.TooLarge, "cannot unpack the ZIP: it unpacks to more than %s", sizeText(lim.MaxUnpacked))
+	return app.Errorf(app.TooLarge, "cannot unpack the ZIP: it unpacks to more than %s", SizeText(lim.MaxUnpacked))
 }
 
 // unwrap removes the folder around everything, if there is one: people zip the

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net/url"
+	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -102,3 +106,132 @@ func lineError(n int, key, value string, want app.Text) error {
 
 // isControl allows the tab, which editors put between words.
 func isControl(r rune) bool { return r != '\t' && unicode.IsControl(r) }
+
+// The bounds of the config's texts, in characters.
+const (
+	maxAppName = 30
+	maxAvatar  = 512
+	maxCommand = 1000
+)
+
+var version = regexp.MustCompile(`^(current|latest|lts|suja|legacy|\d+(\.(\d+|x)){0,2})$`)
+
+// setters hold what each known key does with its value, which is not empty. They
+// return what the value must be when it is not, no text otherwise.
+var setters = map[string]func(cfg *app.Config, value string) (want app.Text){
+	"MAIN":        setMain,
+	"TYPE":        setType,
+	"RAM":         setRAM,
+	"VERSION":     setVersion,
+	"NAME":        setName,
+	"AVATAR":      setAvatar,
+	"ID":          func(cfg *app.Config, v string) app.Text { cfg.ID = v; return app.Text{} },
+	"START":       func(cfg *app.Config, v string) app.Text { return setCommand(&cfg.Start, v) },
+	"BUILD":       func(cfg *app.Config, v string) app.Text { return setCommand(&cfg.Build, v) },
+	"AUTORESTART": setAutoRestart,
+	"APT":         setAPT,
+	"HEALTH":      setHealth,
+}
+
+func setMain(cfg *app.Config, v string) app.Text {
+	if strings.HasSuffix(v, "/") || strings.Contains(v, `\`) || !filepath.IsLocal(v) ||
+		slices.Contains(strings.Split(v, "/"), "..") || path.Clean(v) == "." {
+		return app.Textf("must be the path of a file in the ZIP, such as src/index.js")
+	}
+	cfg.Main = path.Clean(v)
+	return app.Text{}
+}
+
+func setType(cfg *app.Config, v string) app.Text {
+	switch strings.ToLower(v) {
+	case app.Bot.String():
+		cfg.Type = app.Bot
+	case app.Site.String():
+		cfg.Type = app.Site
+	default:
+		return app.Textf("must be bot or site")
+	}
+	return app.Text{}
+}
+
+func setRAM(cfg *app.Config, v string) app.Text {
+	// 31 bits keep the number of bytes within an int64; ParseUint takes no sign.
+	mb, err := strconv.ParseUint(v, 10, 31)
+	if err != nil || mb < 1 {
+		return app.Textf("must be a whole number of MB")
+	}
+	cfg.RAM = app.MB(mb)
+	return app.Text{}
+}
+
+func setVersion(cfg *app.Config, v string) app.Text {
+	v = strings.ToLower(v)
+	if !version.MatchString(v) {
+		return app.Textf("must be latest, current, lts, legacy, suja or a version such as 20.x.x")
+	}
+	cfg.Version = v
+	return app.Text{}
+}
+
+func setName(cfg *app.Config, v string) app.Text {
+	if utf8.RuneCountInString(v) > maxAppName {
+		return app.Textf("must have 1 to 30 characters")
+	}
+	cfg.Name = v
+	return app.Text{}
+}
+
+func setAvatar(cfg *app.Config, v string) app.Text {
+	u, err := url.Parse(v)
+	isWeb := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+	if !isWeb || utf8.RuneCountInString(v) > maxAvatar {
+		return app.Textf("must be an http or https address of at most 512 characters")
+	}
+	cfg.AvatarURL = v
+	return app.Text{}
+}
+
+func setCommand(to *string, v string) app.Text {
+	if utf8.RuneCountInString(v) > maxCommand {
+		return app.Textf("must be one command of at most 1000 characters")
+	}
+	*to = v
+	return app.Text{}
+}
+
+func setAutoRestart(cfg *app.Config, v string) app.Text {
+	switch strings.ToLower(v) {
+	case "true":
+		cfg.AutoRestart = true
+	case "false":
+		cfg.AutoRestart = false
+	default:
+		return app.Textf("must be true or false")
+	}
+	return app.Text{}
+}
+
+func setAPT(cfg *app.Config, v string) app.Text {
+	for group := range strings.SplitSeq(v, ",") {
+		if group = strings.TrimSpace(group); group != "" {
+			cfg.APT = append(cfg.APT, group)
+		}
+	}
+	return app.Text{}
+}
+
+// maxHealth is how long a path to ask for may be.
+const maxHealth = 200
+
+func setHealth(cfg *app.Config, v string) app.Text {
+	if strings.EqualFold(v, app.HealthOff) {
+		cfg.Health = app.HealthOff
+		return app.Text{}
+	}
+	u, err := url.ParseRequestURI(v)
+	if err != nil || v[0] != '/' || strings.HasPrefix(v, "//") || len(v) > maxHealth || u.Host != "" || strings.ContainsAny(v, " \t\\") {
+		return app.Textf("must be off, or a path of at most 200 characters such as /health")
+	}
+	cfg.Health = v
+	return app.Text{}
+}

@@ -32,9 +32,9 @@ func TestConfigAndHint(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer a.Close()
-			cfg, found := a.Config()
-			if found != tt.found || (found && cfg.Main != "a.js") || (!found && a.Hint().String() != tt.hint) {
-				t.Errorf("got %v %q hint %q, want %v hint %q", found, cfg.Main, a.Hint(), tt.found, tt.hint)
+			cfg, found := a.Config, a.Found
+			if found != tt.found || (found && cfg.Main != "a.js") || (!found && a.Hint.String() != tt.hint) {
+				t.Errorf("got %v %q hint %q, want %v hint %q", found, cfg.Main, a.Hint, tt.found, tt.hint)
 			}
 		})
 	}

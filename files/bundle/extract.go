@@ -141,8 +141,8 @@ func saneTime(t time.Time) bool {
 	return t.Year() > 1980 && t.Before(time.Now().Add(24*time.Hour))
 }
 
-// sizeText writes a limit for people.
-func sizeText(n int64) string {
+// SizeText writes a limit for people.
+func SizeText(n int64) string {
 	if n >= 1<<20 {
 		return fmt.Sprintf("%d MB", n>>20)
 	}

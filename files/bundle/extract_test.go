@@ -240,7 +240,7 @@ func TestWriterRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	if _, found := a.Config(); !found {
+	if _, found := a.Config, a.Found; !found {
 		t.Error("the config got lost")
 	}
 	dir, err := extractInto(t, a)
@@ -274,7 +274,7 @@ func TestWriterRefuses(t *testing.T) {
 		{"no name", ".", "no name"},
 		{"taken", "a", "occurs more than once"},
 		{"below a file", "a/b", "which is a file"},
-		{"where a directory is", "d", "occurs more than once"},
+		{"where a directory is", "d", "is a file and a directory at once"},
 		{"too deep", strings.Repeat("d/", 40) + "x", "directories deep"},
 	}
 	var b bytes.Buffer

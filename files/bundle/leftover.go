@@ -16,12 +16,12 @@ import (
 
 // What slips into a ZIP: not every client leaves it out, it may be most of the
 // ZIP, and it belongs to the machine on which it was made. It is not unpacked,
-// counts for no limit and is told to the user. Nothing is taken from what a
+// counts for no limit and is reported to the user. Nothing is taken from what a
 // commit is laid over.
 
-// litter are directories that no program needs, wherever they stand, unless the
+// skipped are directories that no program needs, wherever they stand, unless the
 // config says so.
-var litter = map[string]bool{
+var skipped = map[string]bool{
 	".git": true, ".hg": true, ".svn": true,
 	"__pycache__":   true, // without the source beside it Python ignores it (PEP 3147)
 	".pytest_cache": true, ".mypy_cache": true, ".ruff_cache": true, ".parcel-cache": true,
@@ -30,8 +30,8 @@ var litter = map[string]bool{
 // manifestLimit is how much of a manifest is looked at.
 const manifestLimit = 1 << 20
 
-// sweeper finds what is left out of an archive.
-type sweeper struct {
+// skipper finds what is left out of an archive.
+type skipper struct {
 	over  *app.Code
 	files map[string]*zip.File // by their names below the application's own folder
 	cfg   app.Config
@@ -49,11 +49,11 @@ type part struct {
 	dir  bool
 }
 
-// sweep returns the files without what is left out, sentences about that, and
+// skip returns the files without what is left out, sentences about that, and
 // the variables, which are left out too. Names that check will refuse it leaves
 // alone.
-func sweep(files []*zip.File, lim Limits, over *app.Code) ([]*zip.File, []string, app.PackedVariables) {
-	s := &sweeper{over: over, files: map[string]*zip.File{}, left: map[string]int{}, from: map[string]string{}}
+func skip(files []*zip.File, lim Limits, over *app.Code) ([]*zip.File, []string, app.PackedVariables) {
+	s := &skipper{over: over, files: map[string]*zip.File{}, left: map[string]int{}, from: map[string]string{}}
 	var kept, doubtful []part
 	var whole []*zip.File // what is to be checked
 	for _, f := range files {
@@ -62,7 +62,7 @@ func sweep(files []*zip.File, lim Limits, over *app.Code) ([]*zip.File, []string
 		switch {
 		case !ok:
 			whole = append(whole, f)
-		case p.litter() != "":
+		case p.skipped() != "":
 			doubtful = append(doubtful, p)
 		default:
 			kept = append(kept, p)
@@ -80,11 +80,11 @@ func sweep(files []*zip.File, lim Limits, over *app.Code) ([]*zip.File, []string
 	s.readConfig()
 	s.readManifest()
 	for _, p := range doubtful {
-		if p.litter() == app.VariablesFile && len(p.name) == top+2 && s.left[app.VariablesFile] == 0 {
+		if p.skipped() == app.VariablesFile && len(p.name) == top+2 && s.left[app.VariablesFile] == 0 {
 			s.readVariables(p.file) // of one: a ZIP may hold many thousands
 		}
-		if outside := folder != "" && p.name[0] != folder; outside || !s.uses(p.litter()) {
-			s.left[p.litter()]++
+		if outside := folder != "" && p.name[0] != folder; outside || !s.uses(p.skipped()) {
+			s.left[p.skipped()]++
 			continue
 		}
 		whole = append(whole, p.file)
@@ -111,14 +111,14 @@ func nameOf(f *zip.File, lim Limits) (parts []string, dir, ok bool) {
 	return parts, strings.HasSuffix(name, "/"), err == nil && len(parts) > 0
 }
 
-// litter is the directory that nobody needs in which a part lies, or the file
+// skipped is the directory that nobody needs in which a part lies, or the file
 // with the variables of a backup; "" for none.
-func (p part) litter() string {
+func (p part) skipped() string {
 	if strings.HasSuffix("/"+strings.Join(p.name, "/"), "/"+app.VariablesFile) && !p.dir {
 		return app.VariablesFile
 	}
 	for i, component := range p.name {
-		if litter[component] && (i < len(p.name)-1 || p.dir) {
+		if skipped[component] && (i < len(p.name)-1 || p.dir) {
 			return component
 		}
 	}
@@ -129,14 +129,14 @@ func (p part) litter() string {
 // config or a script of package.json, any of which may run another, names it or
 // runs the command that reads it. What the code does nobody knows. Variables are never unpacked: they
 // are secrets, and code is what the team and its backups have.
-func (s *sweeper) uses(dir string) bool {
+func (s *skipper) uses(dir string) bool {
 	name := strings.TrimPrefix(dir, ".")
 	return dir != app.VariablesFile && (s.said[name] || strings.Contains(s.cfg.Main+"\n"+s.cfg.Start+"\n"+s.cfg.Build, name))
 }
 
 // wrapper returns the folder around everything that unwrap will take off, "" when
 // there is none.
-func (s *sweeper) wrapper(parts []part) string {
+func (s *skipper) wrapper(parts []part) string {
 	entries := make([]entry, 0, len(parts))
 	for _, p := range parts {
 		if !isRubbish(p.name) {
@@ -150,9 +150,9 @@ func (s *sweeper) wrapper(parts []part) string {
 	return folder
 }
 
-// readConfig reads what says what the program is. What is wrong with it will be
-// told when it is read again.
-func (s *sweeper) readConfig() {
+// readConfig reads what says what the program is. What is wrong with it is reported
+// when it is read again.
+func (s *skipper) readConfig() {
 	if s.over != nil {
 		s.cfg.Main, s.cfg.Start, s.cfg.Build = s.over.Main, s.over.Start, s.over.Build
 	}
@@ -160,24 +160,19 @@ func (s *sweeper) readConfig() {
 	if f == nil {
 		return
 	}
-	r, err := f.Open()
-	if err != nil {
-		return
-	}
-	defer r.Close()
-	if cfg, err := ParseConfig(r); err == nil {
+	if cfg, err := parsed(ConfigName, f, ParseConfig); err == nil {
 		s.cfg = cfg
 	}
 }
 
 // has reports whether the archive holds one of these files.
-func (s *sweeper) has(names ...string) bool {
+func (s *skipper) has(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return s.files[name] != nil })
 }
 
 // remade returns the directories at the top that the preparation makes anew
 // from a manifest in this archive, so that nothing is lost with them.
-func (s *sweeper) remade(parts []part, top int) map[string]bool {
+func (s *skipper) remade(parts []part, top int) map[string]bool {
 	made := map[string]bool{}
 	mark := func(dir, why string) {
 		mentioned := dir != nodeModules && (strings.Contains(s.cfg.Start, dir) || strings.Contains(s.cfg.Build, dir))
@@ -185,7 +180,7 @@ func (s *sweeper) remade(parts []part, top int) map[string]bool {
 			made[dir], s.from[dir] = true, why
 		}
 	}
-	if s.isJavaScript() && !s.has("deno.json", "deno.jsonc", "deno.lock") && s.needsPackages() {
+	if s.isJavaScript() && !s.has("deno.json", "deno.jsonc", "deno.lock") && len(s.pkg.Dependencies)+len(s.pkg.OptionalDependencies) > 0 {
 		mark(nodeModules, "its packages are installed anew from package.json")
 	}
 	rust := s.isMain(".rs", ".toml") && (s.cfg.Main != "" || !s.has("package.json"))
@@ -207,12 +202,12 @@ const nodeModules = "node_modules"
 
 // isMain reports whether the main file has one of these endings, or is not
 // known yet: the manifests tell it then.
-func (s *sweeper) isMain(exts ...string) bool {
+func (s *skipper) isMain(exts ...string) bool {
 	return s.cfg.Main == "" || slices.Contains(exts, strings.ToLower(path.Ext(s.cfg.Main)))
 }
 
 // mayBePython reports whether the program is Python, or may turn out to be.
-func (s *sweeper) mayBePython() bool {
+func (s *skipper) mayBePython() bool {
 	if s.cfg.Main == "" && s.over != nil && s.over.Lang != "" {
 		return s.over.Lang == "python"
 	}
@@ -223,7 +218,7 @@ func (s *sweeper) mayBePython() bool {
 // for which it has to be beyond doubt that the program is JavaScript: many of
 // other languages have such a file too. A main file that is not known is looked
 // for among the code at the top.
-func (s *sweeper) isJavaScript() bool {
+func (s *skipper) isJavaScript() bool {
 	if s.cfg.Main != "" {
 		return s.isMain(".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx")
 	}
@@ -248,17 +243,12 @@ type manifest struct {
 }
 
 // readManifest reads package.json. One that is no manifest says nothing.
-func (s *sweeper) readManifest() {
+func (s *skipper) readManifest() {
 	f := s.files["package.json"]
 	if f == nil {
 		return
 	}
-	r, err := f.Open()
-	if err != nil {
-		return
-	}
-	defer r.Close()
-	text, err := io.ReadAll(io.LimitReader(r, manifestLimit))
+	text, err := parsed(f.Name, f, func(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, manifestLimit)) })
 	if err != nil || json.Unmarshal(text, &s.pkg) != nil {
 		s.pkg = manifest{}
 	}
@@ -270,30 +260,15 @@ func (s *sweeper) readManifest() {
 	}
 }
 
-// needsPackages reports whether package.json asks for packages that every
-// preparation installs.
-func (s *sweeper) needsPackages() bool {
-	return len(s.pkg.Dependencies)+len(s.pkg.OptionalDependencies) > 0
-}
-
 // readVariables reads what a file with variables holds, for whoever wants it.
-func (s *sweeper) readVariables(f *zip.File) {
+func (s *skipper) readVariables(f *zip.File) {
 	s.vars.Found = true
-	r, err := f.Open()
-	if err != nil {
-		s.vars.Err = damaged(app.VariablesFile, err)
-		return
-	}
-	defer r.Close()
-	s.vars.All, s.vars.Err = ParseVariables(r)
-	if s.vars.Err != nil && app.KindOf(s.vars.Err) == app.Internal {
-		s.vars.Err = damaged(app.VariablesFile, s.vars.Err)
-	}
+	s.vars.All, s.vars.Err = parsed(app.VariablesFile, f, ParseVariables)
 }
 
 // aboutVariables says why the variables of a backup are left out, and what sets
 // them instead.
-func (s *sweeper) aboutVariables() string {
+func (s *skipper) aboutVariables() string {
 	holds := "environment variables"
 	if n := len(s.vars.All); n > 0 {
 		holds = fmt.Sprintf("environment variables (%d of them)", n)
@@ -302,7 +277,7 @@ func (s *sweeper) aboutVariables() string {
 }
 
 // sentences tell what was left out.
-func (s *sweeper) sentences() []string {
+func (s *skipper) sentences() []string {
 	var list []string
 	for _, dir := range slices.Sorted(maps.Keys(s.left)) {
 		why := "no program needs it"

@@ -108,7 +108,7 @@ func TestLeftOut(t *testing.T) {
 			if got := strings.Join(filesIn(t, dir), " "); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
-			if said := strings.Join(a.Left(), "\n"); !strings.Contains(said, tt.says) || tt.says == "" && said != "" {
+			if said := strings.Join(a.Left, "\n"); !strings.Contains(said, tt.says) || tt.says == "" && said != "" {
 				t.Errorf("it says %q, want %q", said, tt.says)
 			}
 		})

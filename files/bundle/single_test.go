@@ -31,8 +31,8 @@ func TestAJarInPlaceOfAZIP(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer a.Close()
-			if _, found := a.Config(); found || !a.Single() || a.Size() != int64(len(tt.sent)) || len(a.Left()) != 1 || !strings.Contains(a.Left()[0], "MAIN="+tt.main) {
-				t.Errorf("single %v, of %d bytes, found %v: %q", a.Single(), a.Size(), found, a.Left())
+			if _, found := a.Config, a.Found; found || !a.Single || a.Bytes != int64(len(tt.sent)) || len(a.Left) != 1 || !strings.Contains(a.Left[0], "MAIN="+tt.main) {
+				t.Errorf("single %v, of %d bytes, found %v: %q", a.Single, a.Bytes, found, a.Left)
 			}
 			dir, err := extractInto(t, a)
 			if err != nil {
@@ -98,8 +98,8 @@ func TestAZIPThatLooksLikeAJar(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if a.Single() || len(a.entries) != len(aJar)-tt.from+len(tt.also) {
-			t.Errorf("%s: single %v, %d entries", name, a.Single(), len(a.entries))
+		if a.Single || len(a.entries) != len(aJar)-tt.from+len(tt.also) {
+			t.Errorf("%s: single %v, %d entries", name, a.Single, len(a.entries))
 		}
 		a.Close()
 	}

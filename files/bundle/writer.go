@@ -23,12 +23,12 @@ var compressed = map[string]bool{
 type Writer struct {
 	zw    *zip.Writer
 	lim   Limits
-	isDir map[string]bool
+	paths paths
 }
 
 // NewWriter starts a ZIP on w, which is written as a stream.
 func NewWriter(w io.Writer) *Writer {
-	return &Writer{zw: zip.NewWriter(w), lim: Limits{}.withDefaults(), isDir: make(map[string]bool)}
+	return &Writer{zw: zip.NewWriter(w), lim: Limits{}.withDefaults(), paths: paths{}}
 }
 
 // AddDir adds a directory, which is only needed for an empty one. A name that
@@ -101,19 +101,7 @@ func (w *Writer) admit(name string, dir bool) (string, error) {
 	if clean == "" {
 		return "", refuse(name, "has no name")
 	}
-	if isDir, taken := w.isDir[clean]; taken && (!isDir || !dir) {
-		return "", refuse(name, "occurs more than once")
-	}
-	for p := path.Dir(clean); p != "."; p = path.Dir(p) {
-		if isDir, taken := w.isDir[p]; taken && !isDir {
-			return "", refuse(name, "lies below %s, which is a file", quote(p))
-		}
-	}
-	for p := path.Dir(clean); p != "." && !w.isDir[p]; p = path.Dir(p) {
-		w.isDir[p] = true
-	}
-	w.isDir[clean] = dir
-	return clean, nil
+	return clean, w.paths.add(name, clean, dir)
 }
 
 // setTime sets the time when the format can hold it.

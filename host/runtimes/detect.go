@@ -43,7 +43,10 @@ func (p *project) detect() error {
 		if p.static = true; p.cfg.Build != "" {
 			p.lang = p.byEvidence()
 		}
-		return forSites(p)
+		if p.cfg.Type != app.Site {
+			return app.Errorf(app.Unusable, "MAIN=%s is a page, which only a site can show: write TYPE=site and ID= into discloud.config, or name the program of the bot in MAIN", p.main)
+		}
+		return nil
 	}
 	if exists && p.start == "" && p.lang.check != nil {
 		return p.lang.check(p)

@@ -126,11 +126,3 @@ var static = language{
 	exts:  []string{".html", ".htm"},
 	mains: []string{"index.html"},
 }
-
-// forSites refuses a page where nobody could visit it.
-func forSites(p *project) error {
-	if p.cfg.Type != app.Site {
-		return app.Errorf(app.Unusable, "MAIN=%s is a page, which only a site can show: write TYPE=site and ID= into discloud.config, or name the program of the bot in MAIN", p.main)
-	}
-	return nil
-}

@@ -13,15 +13,6 @@ func (p *project) note(format string, args ...any) {
 	p.plan.Notes = append(p.plan.Notes, fmt.Sprintf(format, args...))
 }
 
-// addNotes says what the config asks for and berth does not do.
-func (p *project) addNotes() {
-	p.noteKeys()
-	p.noteVersion()
-	p.noteMissing("START", p.cfg.Start)
-	p.noteMissing("BUILD", p.cfg.Build)
-	p.noteAPT()
-}
-
 // elsewhere are keys of the hosted service that nothing here answers to.
 var elsewhere = map[string]string{
 	"VLAN":     "programs here share no private network",

@@ -57,7 +57,11 @@ func (p *project) make(found bool) (app.Plan, error) {
 			return app.Plan{}, err
 		}
 	}
-	p.addNotes()
+	p.noteKeys()
+	p.noteVersion()
+	p.noteMissing("START", p.cfg.Start)
+	p.noteMissing("BUILD", p.cfg.Build)
+	p.noteAPT()
 	code := &p.plan.Code
 	code.Main, code.Lang, code.Start, code.Build, code.Health = p.main, p.lang.name, p.start, p.cfg.Build, p.cfg.Health
 	if p.static {

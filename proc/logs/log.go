@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -29,22 +30,11 @@ const quiet = time.Second
 // withDefaults fills in what is not set. The burst always has room for the
 // longest line, or that line could never be kept.
 func (o Options) withDefaults() Options {
-	set := func(v *int64, def int64) {
-		if *v == 0 {
-			*v = def
-		}
-	}
-	set(&o.MaxFile, 5<<20)
-	set(&o.Rate, 1<<20)
-	set(&o.Burst, 4<<20)
-	if o.Keep <= 0 {
-		o.Keep = 2
-	}
-	if o.MaxLine == 0 {
-		o.MaxLine = 16 << 10
-	}
-	o.MaxLine = max(o.MaxLine, 64)
-	o.Burst = max(o.Burst, int64(o.MaxLine)+lineOverhead)
+	o.MaxFile = cmp.Or(o.MaxFile, 5<<20)
+	o.Rate = cmp.Or(o.Rate, 1<<20)
+	o.Keep = cmp.Or(max(o.Keep, 0), 2)
+	o.MaxLine = max(cmp.Or(o.MaxLine, 16<<10), 64)
+	o.Burst = max(cmp.Or(o.Burst, 4<<20), int64(o.MaxLine)+lineOverhead)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
