@@ -43,8 +43,8 @@ type Applications interface {
 	App(owner AccountID, id ID) (Snapshot, error)
 	// Status measures, so it can take a moment.
 	Status(ctx context.Context, owner AccountID, id ID) (Status, error)
-	// RoomOf is the most RAM that an application can have beside what else runs now.
-	RoomOf(id ID) MB
+	// AvailableRAM is the most RAM that an application can have beside what else runs now.
+	AvailableRAM(id ID) MB
 	Terminal(owner AccountID, id ID) (Terminal, error)
 	// OpenLog opens the whole log. It returns NotFound unless version is the
 	// UID of the application that has the id now. The caller closes.

@@ -115,9 +115,9 @@ func (h *Host) OpenLog(id app.ID, uid int64) (io.ReadCloser, error) {
 	return h.Logs.Open(id, false)
 }
 
-// RoomOf returns the most RAM that an application can have beside what else runs
+// AvailableRAM returns the most RAM that an application can have beside what else runs
 // now. It reserves nothing.
-func (h *Host) RoomOf(id app.ID) app.MB { return h.capacity.available(id) }
+func (h *Host) AvailableRAM(id app.ID) app.MB { return h.capacity.available(id) }
 
 // Start starts an application and returns it once its program runs. It fails
 // with app.NotFound, app.Already, app.Conflict, app.Exhausted when the host

@@ -406,7 +406,7 @@ func (p *appPages) killsOf(c *call, all []app.HistoryEvent, can app.Permissions)
 			most -= other.RAM
 		}
 	}
-	k.Raise = suggestRAM(k.Peak, c.app.RAM, k.Count, min(most, p.apps.RoomOf(c.app.ID)))
+	k.Raise = suggestRAM(k.Peak, c.app.RAM, k.Count, min(most, p.apps.AvailableRAM(c.app.ID)))
 	k.Start = mayRevive(c.app, can)
 	return k, nil
 }

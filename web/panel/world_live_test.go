@@ -33,8 +33,8 @@ func (h *apps) SetRAM(_ context.Context, owner app.AccountID, id app.ID, ram app
 	return nil
 }
 
-// RoomOf implements Memory.
-func (h *apps) RoomOf(app.ID) app.MB { return 1000 }
+// AvailableRAM implements Memory.
+func (h *apps) AvailableRAM(app.ID) app.MB { return 1000 }
 
 // records are what a host remembers, in the real database.
 type records struct {
