@@ -29,8 +29,8 @@ func (d *daemon) newHandler(services app.Services, key []byte, capacity app.MB) 
 	pages := panel.New(panel.Config{
 		Services:     services,
 		SignIns:      signIns,
-		Tokens:       account.NewTokens(d.data.db.Accounts),
-		Admin:        account.NewAdmin(d.data.db.Accounts, signIns),
+		Tokens:       account.New(d.data.db.Accounts),
+		Admin:        account.NewAdmin(d.data.db.Accounts),
 		Account:      d.data.db.Accounts.Account,
 		AuditRecords: d.data.db.Audit.Records,
 		Examine:      d.examined,

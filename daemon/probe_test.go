@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/app"
 	"berth/db"
@@ -40,7 +41,7 @@ func TestIDsCannotBeProbed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, _, err := account.New(d.data.db.Accounts).IssueToken(t.Context(), 2, "")
+	token, _, err := account.New(d.data.db.Accounts).IssueToken(t.Context(), 2, "", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

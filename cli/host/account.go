@@ -233,7 +233,7 @@ func tokenCreate(c *Caller) *cobra.Command {
 	cmd := NewCommand("create ACCOUNT [--label LABEL] [--data-dir DIR]", "create a token for the API and print it, once only", 1, 1)
 	label := wordFlag(cmd, "label", "`LABEL` that distinguishes the token, such as the name of a machine")
 	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, a app.Account) error {
-		text, made, err := account.New(d.Accounts).IssueToken(ctx, a.ID, *label)
+		text, made, err := account.New(d.Accounts).IssueToken(ctx, a.ID, *label, time.Time{})
 		if app.KindOf(err) == app.Invalid {
 			return misuse("%w", err)
 		}

@@ -8,13 +8,10 @@ import (
 
 // Admin looks after the accounts of a host for its administrators. It is safe for
 // concurrent use and keeps nothing in memory.
-type Admin struct {
-	store   Store
-	signIns *SignIns
-}
+type Admin struct{ store Store }
 
-// NewAdmin returns the administration of the accounts of store; signIns makes its links.
-func NewAdmin(store Store, signIns *SignIns) *Admin { return &Admin{store, signIns} }
+// NewAdmin returns the administration of the accounts of store.
+func NewAdmin(store Store) *Admin { return &Admin{store} }
 
 // Accounts returns all accounts, oldest first, and what each has assigned to its
 // applications.
@@ -58,10 +55,4 @@ func (ad *Admin) SetDisabled(ctx context.Context, id app.AccountID, disabled boo
 		a.Disabled = disabled
 		return nil
 	})
-}
-
-// Invite makes a one-time link to a new password of an account, as SignIns.Invite
-// does.
-func (ad *Admin) Invite(ctx context.Context, id app.AccountID) (string, error) {
-	return ad.signIns.Invite(ctx, id)
 }

@@ -10,7 +10,7 @@ import (
 	"berth/db"
 )
 
-func TestKeeper(t *testing.T) {
+func TestAdmin(t *testing.T) {
 	store, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "berth.db"), time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -22,8 +22,8 @@ func TestKeeper(t *testing.T) {
 	})
 	ctx := t.Context()
 	signIns := NewSignIns(store.SignIns, time.Hour, nil)
-	k := NewAdmin(store.Accounts, signIns)
-	ana, err := k.Create(ctx, "ana", 512)
+	admin := NewAdmin(store.Accounts)
+	ana, err := admin.Create(ctx, "ana", 512)
 	if err != nil || ana.ID == 0 || ana.Admin || ana.Plan != DefaultPlan {
 		t.Fatalf("%+v, %v", ana, err)
 	}
@@ -31,19 +31,19 @@ func TestKeeper(t *testing.T) {
 		err  error
 		kind app.Kind
 	}{
-		"a taken name":   {second(k.Create(ctx, "ana", 512)), app.Conflict},
-		"a bad name":     {second(k.Create(ctx, "Ana!", 512)), app.Invalid},
-		"no RAM":         {second(k.Create(ctx, "bob", 0)), app.Invalid},
-		"RAM of nobody":  {second(k.SetTotal(ctx, 99, 512)), app.NotFound},
-		"too much RAM":   {second(k.SetTotal(ctx, ana.ID, MaxRAM+1)), app.Invalid},
-		"nobody":         {second(k.SetDisabled(ctx, 99, true)), app.NotFound},
-		"link of nobody": {second(k.Invite(ctx, 99)), app.NotFound},
+		"a taken name":   {second(admin.Create(ctx, "ana", 512)), app.Conflict},
+		"a bad name":     {second(admin.Create(ctx, "Ana!", 512)), app.Invalid},
+		"no RAM":         {second(admin.Create(ctx, "bob", 0)), app.Invalid},
+		"RAM of nobody":  {second(admin.SetTotal(ctx, 99, 512)), app.NotFound},
+		"too much RAM":   {second(admin.SetTotal(ctx, ana.ID, MaxRAM+1)), app.Invalid},
+		"nobody":         {second(admin.SetDisabled(ctx, 99, true)), app.NotFound},
+		"link of nobody": {second(signIns.Invite(ctx, 99)), app.NotFound},
 	} {
 		if app.KindOf(c.err) != c.kind {
 			t.Errorf("%s: %v", what, c.err)
 		}
 	}
-	if a, err := k.SetTotal(ctx, ana.ID, 1024); err != nil || a.TotalRAM != 1024 {
+	if a, err := admin.SetTotal(ctx, ana.ID, 1024); err != nil || a.TotalRAM != 1024 {
 		t.Errorf("%+v, %v", a, err)
 	}
 	reserved := app.App{ID: "shop", Account: ana.ID, RAM: 600}
@@ -51,19 +51,19 @@ func TestKeeper(t *testing.T) {
 	if _, err := store.Allocations(ids).Reserve(ctx, reserved, func(app.MB, app.MB) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if err := second(k.SetTotal(ctx, ana.ID, 599)); app.KindOf(err) != app.Conflict {
+	if err := second(admin.SetTotal(ctx, ana.ID, 599)); app.KindOf(err) != app.Conflict {
 		t.Errorf("less than what is assigned: %v", err)
 	}
 	for _, off := range []bool{true, false} {
-		if a, err := k.SetDisabled(ctx, ana.ID, off); err != nil || a.Disabled != off {
+		if a, err := admin.SetDisabled(ctx, ana.ID, off); err != nil || a.Disabled != off {
 			t.Errorf("%+v, %v", a, err)
 		}
 	}
-	all, used, err := k.Accounts(ctx)
+	all, used, err := admin.Accounts(ctx)
 	if err != nil || len(all) != 1 || all[0].TotalRAM != 1024 || used[0] != 600 {
 		t.Errorf("%+v, %v, %v", all, used, err)
 	}
-	key, err := k.Invite(ctx, ana.ID)
+	key, err := signIns.Invite(ctx, ana.ID)
 	if i, failed := signIns.Invitation(ctx, key); errors.Join(err, failed) != nil || i.Account.ID != ana.ID {
 		t.Errorf("the link is for %+v: %v, %v", i, err, failed)
 	}

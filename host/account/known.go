@@ -34,17 +34,11 @@ func knownKey(key []byte) []byte {
 	if len(key) == 0 {
 		return nil
 	}
-	h := hmac.New(sha256.New, key)
-	h.Write([]byte(knownMark))
-	return h.Sum(nil)
+	return mac(key, []byte(knownMark))
 }
 
 func (s *SignIns) knownMAC(head []byte, a app.AccountID, password string) []byte {
-	h := hmac.New(sha256.New, s.key)
-	h.Write(head)
-	h.Write(binary.BigEndian.AppendUint64(nil, uint64(a)))
-	h.Write([]byte(password))
-	return h.Sum(nil)
+	return mac(s.key, head, binary.BigEndian.AppendUint64(nil, uint64(a)), []byte(password))
 }
 
 // Remember returns the text by which a browser, in which somebody has just signed
@@ -71,7 +65,7 @@ func (s *SignIns) browser(ctx context.Context, name, text string) (string, error
 	if err != nil || len(b) != knownHead+sha256.Size {
 		return "", nil
 	}
-	head, mac := b[:knownHead], b[knownHead:]
+	head, sum := b[:knownHead], b[knownHead:]
 	if time.Now().Unix() >= int64(binary.BigEndian.Uint64(head[knownNonce:])) {
 		return "", nil
 	}
@@ -79,7 +73,7 @@ func (s *SignIns) browser(ctx context.Context, name, text string) (string, error
 	if app.KindOf(err) == app.NotFound || err == nil && password == "" {
 		return "", nil
 	}
-	if err != nil || !hmac.Equal(mac, s.knownMAC(head, a.ID, password)) {
+	if err != nil || !hmac.Equal(sum, s.knownMAC(head, a.ID, password)) {
 		return "", err
 	}
 	return string(head[:knownNonce]), nil

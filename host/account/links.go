@@ -43,7 +43,7 @@ func (l *Links) Sign(link app.Link) string {
 	b = binary.BigEndian.AppendUint64(b, uint64(link.Expires.Unix()))
 	b = binary.BigEndian.AppendUint64(b, uint64(link.Version))
 	b = append(b, link.Object...)
-	return linkText.EncodeToString(append(b, l.mac(b)...))
+	return linkText.EncodeToString(append(b, mac(l.key, b)...))
 }
 
 // Verify returns the link that Sign made text of, or app.NotFound when it was
@@ -58,8 +58,8 @@ func (l *Links) Verify(text string) (app.Link, error) {
 	if err != nil || len(b) < linkHead+sha256.Size {
 		return app.Link{}, errLink()
 	}
-	body, mac := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
-	if !hmac.Equal(mac, l.mac(body)) {
+	body, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
+	if !hmac.Equal(sum, mac(l.key, body)) {
 		return app.Link{}, errLink()
 	}
 	link := app.Link{
@@ -74,9 +74,12 @@ func (l *Links) Verify(text string) (app.Link, error) {
 	return link, nil
 }
 
-func (l *Links) mac(body []byte) []byte {
-	h := hmac.New(sha256.New, l.key)
-	h.Write(body)
+// mac is the HMAC-SHA256 of some parts, one after the other.
+func mac(key []byte, parts ...[]byte) []byte {
+	h := hmac.New(sha256.New, key)
+	for _, part := range parts {
+		h.Write(part)
+	}
 	return h.Sum(nil)
 }
 

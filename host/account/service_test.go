@@ -50,11 +50,11 @@ func newMemory() *memory {
 func TestIssuedTokenAuthenticates(t *testing.T) {
 	store := newMemory()
 	s := New(store)
-	one, _, err := s.IssueToken(t.Context(), 42, "laptop")
+	one, _, err := s.IssueToken(t.Context(), 42, "laptop", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, _, err := s.IssueToken(t.Context(), 42, "")
+	two, _, err := s.IssueToken(t.Context(), 42, "", time.Time{})
 	if err != nil || one == two {
 		t.Fatalf("two tokens are alike, or %v", err)
 	}
@@ -69,9 +69,9 @@ func TestIssuedTokenAuthenticates(t *testing.T) {
 			t.Error("the store saw the text of the token")
 		}
 	}
-	_, _, err = s.IssueToken(t.Context(), 7, "")
+	_, _, err = s.IssueToken(t.Context(), 7, "", time.Time{})
 	wantKind(t, "a token for nobody", err, app.NotFound)
-	_, _, err = s.IssueToken(t.Context(), 42, strings.Repeat("x", 101))
+	_, _, err = s.IssueToken(t.Context(), 42, strings.Repeat("x", 101), time.Time{})
 	wantKind(t, "a label that is too long", err, app.Invalid)
 }
 
@@ -108,7 +108,7 @@ func TestTokenShape(t *testing.T) {
 func TestAuthenticateRefuses(t *testing.T) {
 	store := newMemory()
 	s := New(store)
-	good, _, err := s.IssueToken(t.Context(), 42, "")
+	good, _, err := s.IssueToken(t.Context(), 42, "", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestAuthenticateRefuses(t *testing.T) {
 	if !errors.Is(err, store.broken) || app.KindOf(err) != app.Internal {
 		t.Errorf("a broken store: got %v, want its error", err)
 	}
-	if _, _, err := s.IssueToken(t.Context(), 42, ""); !errors.Is(err, store.broken) {
+	if _, _, err := s.IssueToken(t.Context(), 42, "", time.Time{}); !errors.Is(err, store.broken) {
 		t.Errorf("a broken store: got %v, want its error", err)
 	}
 }
@@ -153,7 +153,7 @@ func TestSetLocale(t *testing.T) {
 func FuzzToken(f *testing.F) {
 	store := newMemory()
 	s := New(store)
-	good, _, err := s.IssueToken(context.Background(), 42, "")
+	good, _, err := s.IssueToken(context.Background(), 42, "", time.Time{})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func (s *SignIns) SignIn(ctx context.Context, name, password string, from app.Vi
 	}
 	s.forgive(name, browser, from)
 	if a.Disabled {
-		return "", a, app.Errorf(app.Forbidden, "this account is disabled; ask the owner of the server")
+		return "", a, errDisabled()
 	}
 	key, made, err := s.begin(ctx, a, from)
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *SignIns) Session(ctx context.Context, key string, from app.Visitor) (ap
 	case err != nil:
 		return app.Account{}, app.Session{}, err
 	case a.Disabled:
-		return app.Account{}, app.Session{}, app.Errorf(app.Forbidden, "this account is disabled; ask the owner of the server")
+		return app.Account{}, app.Session{}, errDisabled()
 	}
 	return a, session, nil
 }

@@ -22,6 +22,7 @@ const (
 // hostPages are the administrators'.
 type hostPages struct {
 	admin    Admin
+	signIns  SignIns
 	apps     app.Applications
 	records  func(ctx context.Context, q app.AuditQuery) ([]app.AuditRecord, error)
 	examiner func(ctx context.Context) []app.Finding
@@ -90,7 +91,7 @@ func (p *hostPages) invite(c *call, a app.Account, sentence string) (answer, err
 	if c.Request.TLS != nil {
 		scheme = "https://"
 	}
-	key, err := p.admin.Invite(c.ctx(), a.ID)
+	key, err := p.signIns.Invite(c.ctx(), a.ID)
 	link := strings.TrimSuffix(cmp.Or(p.baseURL, scheme+c.Request.Host), "/") + "/setup/" + key
 	return answer{to: "/host", flash: &flash{Text: sentence, Secret: link, Word: c.lang.Say("One-time link")}}, err
 }

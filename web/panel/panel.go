@@ -61,6 +61,8 @@ type SignIns interface {
 	// ChangePassword ends all sessions but the one with the id keep. It returns
 	// Forbidden when old is wrong.
 	ChangePassword(ctx context.Context, a app.Account, old, password string, keep int64) error
+	// Invite makes a one-time link to a new password and returns its text.
+	Invite(ctx context.Context, id app.AccountID) (string, error)
 	// Invitation returns NotFound for a one-time link that is none any more.
 	Invitation(ctx context.Context, key string) (app.Invitation, error)
 	// Redeem uses a one-time link up and begins a session, as SignIn does. name and
@@ -86,8 +88,6 @@ type Admin interface {
 	Create(ctx context.Context, name string, ram app.MB) (app.Account, error)
 	SetTotal(ctx context.Context, id app.AccountID, ram app.MB) (app.Account, error)
 	SetDisabled(ctx context.Context, id app.AccountID, disabled bool) (app.Account, error)
-	// Invite makes a one-time link to a new password and returns its text.
-	Invite(ctx context.Context, id app.AccountID) (string, error)
 }
 
 // New returns the handler of the panel: of everything that is not the API's. It
@@ -133,7 +133,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 		env:     envPages{c.Settings},
 		files:   filePages{c.Contents, c.Settings},
 		host: hostPages{
-			admin: c.Admin, apps: c.Applications, records: c.AuditRecords, examiner: c.Examine, beside: c.Go,
+			admin: c.Admin, signIns: c.SignIns, apps: c.Applications, records: c.AuditRecords, examiner: c.Examine, beside: c.Go,
 			capacity: c.FirstRAM, baseURL: c.BaseURL, began: time.Now(), log: c.Log,
 		},
 		live:     livePages{c.Feed, c.SignIns, c.Account},

@@ -61,7 +61,7 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 			Applications: records{w.host, w}, Settings: w.host, Deployments: records{w.host, w}, Contents: w.host, Logs: w.printed, Feed: w.hub,
 			Accounts: account.New(store.Accounts), Links: w.host, Teams: teams, Names: w.host, Metrics: past.Range, Record: w.acts.Record,
 		},
-		SignIns: w.signIns, Tokens: account.NewTokens(store.Accounts), Admin: account.NewAdmin(store.Accounts, w.signIns),
+		SignIns: w.signIns, Tokens: account.New(store.Accounts), Admin: account.NewAdmin(store.Accounts),
 		Account: store.Accounts.Account, AuditRecords: store.Audit.Records,
 		Examine: func(context.Context) []app.Finding {
 			return []app.Finding{
