@@ -11,18 +11,15 @@ type styled struct{ Class, Text string }
 
 // style is what escape sequences have chosen.
 type style struct {
-	bold, dim, italic, under bool
-	colour                   int // from 1, 0 for none
+	on     [5]bool // by its code: bold 1, dim 2, italic 3, underlined 4
+	colour int     // from 1, 0 for none
 }
 
 func (k style) class() string {
 	var words []string
-	for _, w := range []struct {
-		on   bool
-		word string
-	}{{k.bold, "b"}, {k.dim, "d"}, {k.italic, "i"}, {k.under, "u"}} {
-		if w.on {
-			words = append(words, w.word)
+	for code, word := range [...]string{1: "b", 2: "d", 3: "i", 4: "u"} {
+		if k.on[code] {
+			words = append(words, word)
 		}
 	}
 	if k.colour > 0 {
@@ -145,20 +142,12 @@ func (k *style) one(n int) {
 	switch {
 	case n == 0:
 		*k = style{}
-	case n == 1:
-		k.bold = true
-	case n == 2:
-		k.dim = true
-	case n == 3:
-		k.italic = true
-	case n == 4:
-		k.under = true
+	case n >= 1 && n <= 4:
+		k.on[n] = true
 	case n == 22:
-		k.bold, k.dim = false, false
-	case n == 23:
-		k.italic = false
-	case n == 24:
-		k.under = false
+		k.on[1], k.on[2] = false, false
+	case n == 23, n == 24:
+		k.on[n-20] = false
 	case n >= 30 && n <= 37:
 		k.colour = n - 30 + 1
 	case n == 39:

@@ -183,27 +183,6 @@ func (s *server) recordLate(c *call, err error) {
 	s.record(c, status, refusal)
 }
 
-// refused shows why a route's handler failed: on the page that its form is on,
-// if it has one.
-func (s *server) refused(c *call, r route, err error) answer {
-	status, sentence := s.explain(c, err)
-	a := errorAnswer(c, status, sentence)
-	if r.on != nil && status != http.StatusInternalServerError && (r.access == public || c.account.ID != 0) {
-		c.problem = sentence
-		if page, broken := r.on(c); broken == nil && page.to == "" {
-			a, a.status = page, status
-		}
-	}
-	a.refusal = english(err)
-	return a
-}
-
-// failed is the page of an error.
-func (s *server) failed(c *call, err error) answer {
-	status, sentence := s.explain(c, err)
-	return errorAnswer(c, status, sentence)
-}
-
 // errorPage is the data of error.html.
 type errorPage struct {
 	Status    int
@@ -211,8 +190,19 @@ type errorPage struct {
 	RequestID string
 }
 
-func errorAnswer(c *call, status int, sentence string) answer {
-	return answer{status: status, page: "error", data: errorPage{status, sentence, c.RequestID}}
+// refused shows why a call failed: on the page that on makes, or on a page of its own
+// when that is nil.
+func (s *server) refused(c *call, on handler, err error) answer {
+	status, sentence := s.explain(c, err)
+	a := answer{page: "error", data: errorPage{status, sentence, c.RequestID}}
+	if on != nil && status != http.StatusInternalServerError {
+		c.problem = sentence
+		if page, broken := on(c); broken == nil && page.to == "" {
+			a = page
+		}
+	}
+	a.status, a.refusal = status, english(err)
+	return a
 }
 
 // explain returns what the user may know of err, in the call's language, and

@@ -108,21 +108,20 @@ func (p *hostPages) find(c *call, meant func(app.Account) bool) (app.Account, er
 	return app.Account{}, app.Errorf(app.NotFound, "there is no such account")
 }
 
-// meant is the account of the path.
-func (p *hostPages) meant(c *call) (app.Account, error) {
-	id := app.AccountID(c.number("account"))
-	a, err := p.find(c, func(a app.Account) bool { return a.ID == id })
-	if err == nil {
+// account is a handler that is given the account of the path.
+func (p *hostPages) account(h func(c *call, a app.Account) (answer, error)) handler {
+	return func(c *call) (answer, error) {
+		id := app.AccountID(c.number("account"))
+		a, err := p.find(c, func(a app.Account) bool { return a.ID == id })
+		if err != nil {
+			return answer{}, err
+		}
 		c.audit.Note("account=%s", a.Name)
+		return h(c, a)
 	}
-	return a, err
 }
 
-func (p *hostPages) setRAM(c *call) (answer, error) {
-	a, err := p.meant(c)
-	if err != nil {
-		return answer{}, err
-	}
+func (p *hostPages) setRAM(c *call, a app.Account) (answer, error) {
 	f, err := c.form()
 	if err != nil {
 		return answer{}, err
@@ -136,32 +135,20 @@ func (p *hostPages) setRAM(c *call) (answer, error) {
 	return done("/host", c.lang.Say("The account %s has %d MB of RAM now.", a.Name, ram)), err
 }
 
-func (p *hostPages) disable(c *call) (answer, error) {
-	a, err := p.meant(c)
-	if err != nil {
-		return answer{}, err
-	}
+func (p *hostPages) disable(c *call, a app.Account) (answer, error) {
 	if a.ID == c.account.ID {
 		return answer{}, app.Errorf(app.Conflict, "you cannot disable your own account")
 	}
-	_, err = p.admin.SetDisabled(c.ctx(), a.ID, true)
+	_, err := p.admin.SetDisabled(c.ctx(), a.ID, true)
 	return done("/host", c.lang.Say("The account %s is disabled; its programs go on.", a.Name)), err
 }
 
-func (p *hostPages) enable(c *call) (answer, error) {
-	a, err := p.meant(c)
-	if err != nil {
-		return answer{}, err
-	}
-	_, err = p.admin.SetDisabled(c.ctx(), a.ID, false)
+func (p *hostPages) enable(c *call, a app.Account) (answer, error) {
+	_, err := p.admin.SetDisabled(c.ctx(), a.ID, false)
 	return done("/host", c.lang.Say("The account %s is enabled.", a.Name)), err
 }
 
-func (p *hostPages) link(c *call) (answer, error) {
-	a, err := p.meant(c)
-	if err != nil {
-		return answer{}, err
-	}
+func (p *hostPages) link(c *call, a app.Account) (answer, error) {
 	return p.invite(c, a, c.lang.Say("Behind this link the password of %s is set anew; it works once, for a short while.", a.Name))
 }
 

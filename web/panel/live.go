@@ -68,19 +68,17 @@ func (p livePages) events(c *call) (answer, error) {
 		return answer{}, err
 	}
 	stream, err := p.feed.Watch(c.ctx(), w)
-	if app.KindOf(err) == app.Forbidden && what.lines() { // a member who may read the log alone
+	if app.KindOf(err) == app.Forbidden && w.Kinds.Has(app.LogEvent) { // a member who may read the log alone
 		w.Kinds = app.LogEvent
 		stream, err = p.feed.Watch(c.ctx(), w)
 	}
-	switch app.KindOf(err) {
-	case app.Limited:
+	switch kind := app.KindOf(err); {
+	case kind == app.Limited:
 		return standsStill(c, c.lang.Say("This page stands still: too many pages of your account are open at once. It tries again by itself.")), nil
-	case app.Unavailable:
+	case kind == app.Unavailable:
 		return standsStill(c, c.lang.Say("This page stands still: the server cannot serve its updates now. It tries again by itself.")), nil
-	default:
-		if err != nil {
-			return answer{}, err
-		}
+	case err != nil:
+		return answer{}, err
 	}
 	v := &viewer{livePages: p, c: c, stream: stream, build: what == "build"}
 	return answer{stream: func() {
@@ -104,31 +102,25 @@ func standsStill(c *call, said string) answer {
 	}}
 }
 
-// viewed is the parameter what of a stream.
-type viewed string
-
-func (v viewed) lines() bool { return v == "log" || v == "build" }
-
 // watchOf is what a page wants to follow.
-func watchOf(c *call) (app.Watch, viewed, error) {
+func watchOf(c *call) (w app.Watch, what string, err error) {
 	query := c.Request.URL.Query()
-	what := viewed(query.Get("what"))
-	w := app.Watch{Account: c.account.ID, App: app.All, Kinds: app.StateEvent | app.ExitEvent | app.DeployEvent}
+	what = query.Get("what")
+	w = app.Watch{Account: c.account.ID, App: app.All, Kinds: app.StateEvent | app.ExitEvent | app.DeployEvent}
 	if query.Has("app") {
 		w.App = app.ID(query.Get("app"))
 	}
 	if w.App != app.All && !app.ValidID(string(w.App)) {
 		return w, what, errNoApp()
 	}
-	switch {
-	case what.lines():
+	switch what {
+	case "log", "build":
 		w.Kinds |= app.LogEvent
 		w.Tail = shownTail
-	case what == "figures":
+	case "figures":
 		w.Kinds |= app.MetricEvent
 	}
 	last := cmp.Or(c.Request.Header.Get("Last-Event-ID"), query.Get("last")) // the browser comes again by itself
-	var err error
 	if w.Last, err = strconv.ParseInt(last, 10, 64); err != nil || w.Last <= 0 {
 		w.Last = -1 // nothing is known since
 	}

@@ -2,7 +2,6 @@ package panel
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"io"
 	"strings"
@@ -111,43 +110,29 @@ func (p logPages) find(c *call, build bool, query string) (lines []logLine, foun
 	query = strings.ToLower(query)
 	var kept []string
 	size := 0 // of kept
-	each := func(line string) {
-		if !strings.Contains(strings.ToLower(withoutEscapes(line[min(stampLength, len(line)):])), query) {
-			return
+	for b := bufio.NewReaderSize(file, 64<<10); c.ctx().Err() == nil; {
+		line, err := b.ReadString('\n')
+		line = strings.TrimSuffix(line, "\n")
+		if strings.Contains(strings.ToLower(withoutEscapes(line[min(stampLength, len(line)):])), query) {
+			found++
+			kept, size = append(kept, line), size+len(line)
 		}
-		found++
-		kept, size = append(kept, line), size+len(line)
 		for len(kept) > mostFound || size > mostText && len(kept) > 1 {
 			size -= len(kept[0])
 			kept[0] = ""
 			kept = kept[1:]
 		}
-	}
-	if err := eachLine(c.ctx(), file, each); err != nil {
-		return nil, 0, err
-	}
-	for _, line := range kept {
-		lines = append(lines, lineOf(line))
-	}
-	return lines, found, nil
-}
-
-// eachLine calls each for every line of r, without its end.
-func eachLine(ctx context.Context, r io.Reader, each func(line string)) error {
-	b := bufio.NewReaderSize(r, 64<<10)
-	for ctx.Err() == nil {
-		line, err := b.ReadString('\n')
-		if line != "" {
-			each(strings.TrimSuffix(line, "\n"))
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
+		switch {
+		case errors.Is(err, io.EOF):
+			for _, line := range kept {
+				lines = append(lines, lineOf(line))
+			}
+			return lines, found, nil
+		case err != nil:
+			return nil, 0, err
 		}
 	}
-	return ctx.Err()
+	return nil, 0, c.ctx().Err()
 }
 
 // download sends everything that is kept of a log.

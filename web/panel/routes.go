@@ -104,9 +104,9 @@ func (p *pages) routes() []route {
 		{http.MethodPost, "/apps/{app}/ram", signedIn, app.EditRAM, form(p.settings.setRAM), "app.ram", p.settings.show},
 		{http.MethodPost, "/apps/{app}/profile", signedIn, ownerOnly, form(p.settings.setProfile), "app.profile", p.settings.show},
 		{http.MethodPost, "/apps/{app}/autorestart", signedIn, ownerOnly, form(p.settings.setAutoRestart), "app.autorestart", p.settings.show},
-		{http.MethodPost, "/apps/{app}/team", signedIn, ownerOnly, form(p.settings.addMember), "team.add", p.settings.show},
-		{http.MethodPost, "/apps/{app}/team/{member}", signedIn, ownerOnly, form(p.settings.setMember), "team.set", p.settings.show},
-		{http.MethodPost, "/apps/{app}/team/{member}/remove", signedIn, ownerOnly, form(p.settings.removeMember), "team.remove", p.settings.show},
+		{http.MethodPost, "/apps/{app}/team", signedIn, ownerOnly, member(p.settings.addMember), "team.add", p.settings.show},
+		{http.MethodPost, "/apps/{app}/team/{member}", signedIn, ownerOnly, member(p.settings.setMember), "team.set", p.settings.show},
+		{http.MethodPost, "/apps/{app}/team/{member}/remove", signedIn, ownerOnly, member(p.settings.removeMember), "team.remove", p.settings.show},
 		{http.MethodPost, "/apps/{app}/delete", signedIn, ownerOnly, form(p.settings.remove), "app.delete", p.settings.show},
 
 		{http.MethodGet, "/upload", signedIn, ownerOnly, p.deploys.upload, "", nil},
@@ -123,10 +123,10 @@ func (p *pages) routes() []route {
 
 		{http.MethodGet, "/host", admin, ownerOnly, p.host.show, "", nil},
 		{http.MethodPost, "/host/accounts", admin, ownerOnly, form(p.host.createAccount), "account.create", p.host.show},
-		{http.MethodPost, "/host/accounts/{account}/ram", admin, ownerOnly, p.host.setRAM, "account.set", p.host.show},
-		{http.MethodPost, "/host/accounts/{account}/disable", admin, ownerOnly, p.host.disable, "account.disable", p.host.show},
-		{http.MethodPost, "/host/accounts/{account}/enable", admin, ownerOnly, p.host.enable, "account.enable", p.host.show},
-		{http.MethodPost, "/host/accounts/{account}/link", admin, ownerOnly, p.host.link, "password.link", p.host.show},
+		{http.MethodPost, "/host/accounts/{account}/ram", admin, ownerOnly, p.host.account(p.host.setRAM), "account.set", p.host.show},
+		{http.MethodPost, "/host/accounts/{account}/disable", admin, ownerOnly, p.host.account(p.host.disable), "account.disable", p.host.show},
+		{http.MethodPost, "/host/accounts/{account}/enable", admin, ownerOnly, p.host.account(p.host.enable), "account.enable", p.host.show},
+		{http.MethodPost, "/host/accounts/{account}/link", admin, ownerOnly, p.host.account(p.host.link), "password.link", p.host.show},
 		{http.MethodPost, "/host/doctor", admin, ownerOnly, p.host.examine, "host.examine", p.host.show},
 		{http.MethodGet, "/host/audit", admin, ownerOnly, p.host.audit, "", nil},
 	}
@@ -152,7 +152,7 @@ func (s *server) newMux(routes []route) *http.ServeMux {
 		handle(pattern, func(c *call) {
 			_ = s.enter(c)
 			c.Header().Set("Allow", strings.Join(known, ", "))
-			a := s.failed(c, app.Errorf(app.Invalid, "this page cannot be asked so"))
+			a := s.refused(c, nil, app.Errorf(app.Invalid, "this page cannot be asked so"))
 			a.status = http.StatusMethodNotAllowed
 			s.send(c, a)
 		})
@@ -160,7 +160,7 @@ func (s *server) newMux(routes []route) *http.ServeMux {
 	handle("GET "+assetPath+"{file}", serveAsset)
 	handle("/", func(c *call) {
 		_ = s.enter(c) // for the language, and for the way home
-		s.send(c, s.failed(c, errNowhere()))
+		s.send(c, s.refused(c, nil, errNowhere()))
 	})
 	return mux
 }
@@ -186,7 +186,7 @@ func (s *server) serve(c *call, r route) {
 		}
 	}
 	if err != nil {
-		a = s.refused(c, r, err)
+		a = s.refused(c, r.on, err)
 	}
 	s.send(c, a)
 }

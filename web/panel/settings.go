@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -95,45 +96,32 @@ func (p settingsPages) remove(c *call, f url.Values) (answer, error) {
 	return done("/", c.lang.Say("%s was deleted.", c.app.Name)), err
 }
 
-// memberOf is which account a form of the team means, and with which permissions.
-func memberOf(c *call, f url.Values) (app.AccountID, []string, error) {
-	text := f.Get("account")
-	if c.Request.PathValue("member") != "" {
-		text = c.Request.PathValue("member")
-	}
-	id := app.AccountID(whole(text))
-	if id < 1 {
-		return 0, nil, app.Errorf(app.Invalid, "name the member by the number of the account, which stands on its account page")
-	}
-	perms := f["permission"]
-	slices.Sort(perms)
-	c.audit.Note("member=%d permissions=%.200s", id, strings.Join(perms, ","))
-	return id, perms, nil
+// member is a handler that is given which account a form of the team means, and with which
+// permissions.
+func member(h func(c *call, id app.AccountID, permissions []string) (answer, error)) handler {
+	return form(func(c *call, f url.Values) (answer, error) {
+		id := app.AccountID(whole(cmp.Or(c.Request.PathValue("member"), f.Get("account"))))
+		if id < 1 {
+			return answer{}, app.Errorf(app.Invalid, "name the member by the number of the account, which stands on its account page")
+		}
+		permissions := f["permission"]
+		slices.Sort(permissions)
+		c.audit.Note("member=%d permissions=%.200s", id, strings.Join(permissions, ","))
+		return h(c, id, permissions)
+	})
 }
 
-func (p settingsPages) addMember(c *call, f url.Values) (answer, error) {
-	id, perms, err := memberOf(c, f)
-	if err != nil {
-		return answer{}, err
-	}
-	m, err := p.teams.AddMember(c.ctx(), c.owner, c.app.ID, id, perms)
+func (p settingsPages) addMember(c *call, id app.AccountID, permissions []string) (answer, error) {
+	m, err := p.teams.AddMember(c.ctx(), c.owner, c.app.ID, id, permissions)
 	return done(c.at("settings"), c.lang.Say("%s is in the team now.", m.Name)), err
 }
 
-func (p settingsPages) setMember(c *call, f url.Values) (answer, error) {
-	id, perms, err := memberOf(c, f)
-	if err != nil {
-		return answer{}, err
-	}
-	m, err := p.teams.SetMember(c.ctx(), c.owner, c.app.ID, id, perms)
+func (p settingsPages) setMember(c *call, id app.AccountID, permissions []string) (answer, error) {
+	m, err := p.teams.SetMember(c.ctx(), c.owner, c.app.ID, id, permissions)
 	return done(c.at("settings"), c.lang.Say("%s has other permissions now.", m.Name)), err
 }
 
-func (p settingsPages) removeMember(c *call, f url.Values) (answer, error) {
-	id, _, err := memberOf(c, f)
-	if err != nil {
-		return answer{}, err
-	}
-	err = p.teams.RemoveMember(c.ctx(), c.owner, c.app.ID, id)
+func (p settingsPages) removeMember(c *call, id app.AccountID, _ []string) (answer, error) {
+	err := p.teams.RemoveMember(c.ctx(), c.owner, c.app.ID, id)
 	return done(c.at("settings"), c.lang.Say("The account is no longer in the team.")), err
 }
