@@ -40,14 +40,11 @@ func (a accounts) vscode(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	own, helped := make([]object, len(apps)), make([]app.ID, len(teams))
-	for i, snap := range apps {
-		own[i] = describeForVSCode(snap)
-	}
-	for i, m := range teams {
-		helped[i] = m.App
-	}
-	u = append(u, object{{"avatar", nil}, {"appsStatus", own}, {"appsTeam", helped}}...) // accounts have no avatars here
+	u = append(u, object{
+		{"avatar", nil}, // accounts have none here
+		{"appsStatus", convert(apps, describeForVSCode)},
+		{"appsTeam", convert(teams, func(m app.Membership) app.ID { return m.App })},
+	}...)
 	return ok(c.say("The information of your account has been loaded."), member{"user", u})
 }
 
@@ -57,25 +54,17 @@ func (a accounts) describe(c *call, apps []app.Snapshot) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	used, ids := app.MB(0), make([]app.ID, len(apps))
-	for i, snap := range apps {
-		ids[i] = snap.ID
+	used := app.MB(0)
+	for _, snap := range apps {
 		used += snap.RAM
-	}
-	subdomains, domains := make([]app.ID, len(names.Subdomains)), make([]string, len(names.Domains))
-	for i, sub := range names.Subdomains {
-		subdomains[i] = sub.ID
-	}
-	for i, d := range names.Domains {
-		domains[i] = d.Name
 	}
 	return object{
 		{"userID", c.account.ID.String()},
 		{"totalRamMb", c.account.TotalRAM},
 		{"ramUsedMb", used},
-		{"subdomains", subdomains},
-		{"customdomains", domains},
-		{"apps", ids},
+		{"subdomains", convert(names.Subdomains, func(s app.Subdomain) app.ID { return s.ID })},
+		{"customdomains", convert(names.Domains, func(d app.Domain) string { return d.Name })},
+		{"apps", convert(apps, func(s app.Snapshot) app.ID { return s.ID })},
 		{"plan", c.account.Plan},
 		{"locale", c.account.Locale},
 		{"lastDataLeft", split(planEnd.Sub(c.now()))},

@@ -48,6 +48,15 @@ type member struct {
 // MarshalJSON implements json.Marshaler.
 func (o object) MarshalJSON() ([]byte, error) { return encode(o), nil }
 
+// convert returns what f makes of each element, never nil: JSON would say null.
+func convert[T, U any](list []T, f func(T) U) []U {
+	out := make([]U, len(list))
+	for i, v := range list {
+		out[i] = f(v)
+	}
+	return out
+}
+
 // ok is the answer of an operation: a sentence, and what it is about.
 func ok(message string, found ...member) (response, error) {
 	return response{status: http.StatusOK, body: append(object{{"status", statusOK}, {"message", message}}, found...)}, nil

@@ -32,10 +32,7 @@ func (a applications) informationOfAll(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	list := make([]object, len(c.all))
-	for i, snap := range c.all {
-		list[i] = information(snap, mods)
-	}
+	list := convert(c.all, func(s app.Snapshot) object { return information(s, mods) })
 	return ok(c.say("The information of your applications has been loaded."), member{"apps", list})
 }
 

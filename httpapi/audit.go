@@ -145,7 +145,7 @@ func (a auditor) recordFailure(c *call, account app.Account, err error) {
 // recordOf is what every record of a call has.
 func recordOf(c *call, actor app.Account, operation string) app.AuditRecord {
 	return app.AuditRecord{
-		At: c.now(), Actor: actor.ID, Name: actor.Name, Token: c.with.ID, Label: c.with.Label,
+		At: c.now(), Actor: actor.ID, Name: actor.Name, Token: c.token.ID, Label: c.token.Label,
 		From: addressOf(c.Request.RemoteAddr), Operation: operation, Request: c.RequestID, Times: 1,
 	}
 }

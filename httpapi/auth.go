@@ -28,8 +28,8 @@ type tokens struct {
 // address, and nobody guesses 256 random bits.
 func (t tokens) authenticate(c *call) error {
 	token := c.Request.Header.Get(tokenHeader)
-	account, with, err := t.account(c, token)
-	c.with, c.locale = with, account.Locale
+	account, known, err := t.account(c, token)
+	c.token, c.locale = known, account.Locale
 	var q quota
 	switch kind := app.KindOf(err); {
 	case err == nil || kind == app.Forbidden:

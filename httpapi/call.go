@@ -25,7 +25,7 @@ type call struct {
 
 	params   httprouter.Params
 	account  app.Account    // set when the route needs a token
-	with     app.Token      // that it was sent with
+	token    app.Token      // that it was sent with
 	locale   string         // of the account that asks, also of a disabled one; "" while it is not known
 	id       app.ID         // set when the route names one application
 	all      []app.Snapshot // set when the route names "all": the applications that this means

@@ -20,8 +20,7 @@
 // logs and the audit log are the same for all accounts.
 //
 // A web.LimitedListener limits the connections, and RefuseConnection answers those beyond
-// the limit. net/http itself answers a
-// request that is not HTTP, in plain text.
+// the limit. net/http itself answers a request that is not HTTP, in plain text.
 //
 // The package refuses to buffer uploads (it streams them to Deployments), to redirect,
 // to guess what a malformed body meant, and to log tokens, queries and the addresses of

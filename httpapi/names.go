@@ -36,11 +36,7 @@ func (n names) subdomains(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	list := make([]object, len(names.Subdomains))
-	for i, sub := range names.Subdomains {
-		list[i] = showSubdomain(sub)
-	}
-	return ok(c.say("The information of your subdomains has been loaded."), member{"subdomains", list})
+	return ok(c.say("The information of your subdomains has been loaded."), member{"subdomains", convert(names.Subdomains, showSubdomain)})
 }
 
 func (n names) reserveSubdomain(c *call) (response, error) {
@@ -188,10 +184,9 @@ func (n names) show(c *call, d app.Domain) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	instructions := make([]object, len(d.Records))
-	for i, r := range d.Records {
-		instructions[i] = object{{"type", r.Type}, {"name", r.Name}, {"content", r.Content}}
-	}
+	instructions := convert(d.Records, func(r app.Record) object {
+		return object{{"type", r.Type}, {"name", r.Name}, {"content", r.Content}}
+	})
 	shown := object{
 		{"id", d.Name},
 		{"dns_status", d.Status},

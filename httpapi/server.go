@@ -46,10 +46,10 @@ type Config struct {
 //
 // The http.Server around it SHOULD set ReadHeaderTimeout and IdleTimeout but
 // neither ReadTimeout nor WriteTimeout: they would cut long uploads, and the
-// handler cuts stalled clients itself. It SHOULD listen through a Gate. Its
-// BaseContext SHOULD end after Shutdown, which knows nothing of WebSockets: those
-// that wait for more of an upload are closed then. Where its cause is an *app.Error,
-// other bodies that are still coming are refused with it. Behind a reverse proxy, whoever
+// handler cuts stalled clients itself. It SHOULD listen through a web.LimitedListener with
+// RefuseConnection. Its BaseContext SHOULD end after Shutdown, which knows nothing of
+// WebSockets: those that wait for more of an upload are closed then. Where its cause is an
+// *app.Error, other bodies that are still coming are refused with it. Behind a reverse proxy, whoever
 // wraps the handler SHOULD put the client's address in RemoteAddr, or all clients
 // share one allowance of failed authentications.
 func New(c Config) http.Handler {

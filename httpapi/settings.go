@@ -76,10 +76,7 @@ func (s settings) variables(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	list := make([]object, len(all))
-	for i, v := range all {
-		list[i] = object{{"name", v.Name}, {"value", v.Masked()}}
-	}
+	list := convert(all, func(v app.Variable) object { return object{{"name", v.Name}, {"value", v.Masked()}} })
 	return ok(c.say("The environment variables of your application have been loaded."), member{"env", list})
 }
 
