@@ -214,8 +214,8 @@ func (d *daemon) hostConfig(capacity app.MB) host.Config {
 			defer data.accesses.Remove(id)()
 			return errors.Join(data.logs.Remove(id), data.history.Remove(id))
 		},
-		Log:  d.log,
-		Tell: d.hub.Tell,
+		Log:    d.log,
+		Notify: d.hub.Publish,
 		CheckRAM: func(total, used, want app.MB) error {
 			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
 		},

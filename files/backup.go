@@ -44,7 +44,7 @@ func (s zips) Backup(ctx context.Context, id app.ID, variables []app.Variable) (
 		return "", err
 	}
 	defer live.close()
-	check := func() error { return s.Room("write the backup") }
+	check := func() error { return s.CheckFree("write the backup") }
 	if err := check(); err != nil {
 		return "", err
 	}

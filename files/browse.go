@@ -111,7 +111,7 @@ func (s browser) WriteFile(id app.ID, uid int, name string, data []byte) error {
 		return err
 	}
 	defer live.close()
-	if err := s.Room("write the file"); err != nil {
+	if err := s.CheckFree("write the file"); err != nil {
 		return err
 	}
 	parent, base := split(name)

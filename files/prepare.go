@@ -28,7 +28,7 @@ func (s *stages) PrepareRestore(ctx context.Context, stage app.Stage, id app.ID,
 
 // prepare does both; what completes "cannot ...".
 func (s *stages) prepare(ctx context.Context, what string, stage app.Stage, id app.ID, uid int, whole bool) error {
-	if err := s.Room(what); err != nil {
+	if err := s.CheckFree(what); err != nil {
 		return err
 	}
 	live, err := s.live(id)
@@ -56,7 +56,7 @@ func (s *stages) prepare(ctx context.Context, what string, stage app.Stage, id a
 	if err := s.mark(build, uid); err != nil {
 		return s.cannot(what, err)
 	}
-	c := copier{uid: uid, budget: newBudget(s.lim), free: freeCheck{check: func() error { return s.Room(what) }}}
+	c := copier{uid: uid, budget: newBudget(s.lim), free: freeCheck{check: func() error { return s.CheckFree(what) }}}
 	was, err := c.fill(ctx, top, live, build, whole)
 	if err == nil {
 		err = passTick(ctx, top)

@@ -108,14 +108,14 @@ func TestFloor(t *testing.T) {
 		"unpack the upload":     func() error { _, err := s.Unpack(t.Context(), file, nil, anything); return err },
 		"prepare the build":     func() error { err := s.Prepare(t.Context(), stage, testID, testUID); return err },
 		"write the backup":      func() error { _, err := s.Backup(t.Context(), testID, nil); return err },
-		"build the application": func() error { return s.Room("build the application") },
+		"build the application": func() error { return s.CheckFree("build the application") },
 	} {
 		if err := call(); app.KindOf(err) != app.NoSpace || !strings.HasPrefix(text(err), "cannot "+what+": "+why) || !strings.HasSuffix(text(err), " MB are free); its owner must make room") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	s.SetFloor(0)
-	if err := s.Room("x"); err != nil {
+	if err := s.CheckFree("x"); err != nil {
 		t.Errorf("without a floor: %v", err)
 	}
 }

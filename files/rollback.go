@@ -29,7 +29,7 @@ func (s *commits) Rollback(ctx context.Context, id app.ID, uid int, journals []s
 		return "", nil, err
 	}
 	defer live.close()
-	if err := s.Room("prepare the rollback"); err != nil {
+	if err := s.CheckFree("prepare the rollback"); err != nil {
 		return "", nil, err
 	}
 	name := randName()
@@ -71,7 +71,7 @@ func (s *commits) reverse(ctx context.Context, live dir, name string, id app.ID,
 	r := &reverser{
 		live: live, src: src, scratch: scratch, uid: uid, copier: copier{
 			owner: uint32(uid), uid: uid, budget: newBudget(s.lim),
-			free: freeCheck{check: func() error { return s.Room("prepare the rollback") }},
+			free: freeCheck{check: func() error { return s.CheckFree("prepare the rollback") }},
 		},
 		own: map[string]state{}, kids: map[string]int{}, del: map[string]bool{},
 		dirs: map[string]bool{}, modes: map[string]modes{}, reported: map[string]bool{},

@@ -30,7 +30,7 @@ func onTmpfs(t *testing.T, options string) *Store {
 func TestInodesAreRoom(t *testing.T) {
 	s := onTmpfs(t, "size=100m,nr_inodes=1000")
 	live := makeLive(t, s, map[string]string{"a": "x"})
-	must(t, s.Room("write"))
+	must(t, s.CheckFree("write"))
 	if most := s.Entries(); most != 500 {
 		t.Errorf("an application may have %d files, want half of 1,000", most)
 	}
@@ -41,7 +41,7 @@ func TestInodesAreRoom(t *testing.T) {
 	if err != nil || space.Entries != 962 {
 		t.Errorf("%+v, %v; want 960 files, one before and the directory", space, err)
 	}
-	if err := s.Room("write"); app.KindOf(err) != app.NoSpace || !strings.Contains(err.Error(), "has room for") {
+	if err := s.CheckFree("write"); app.KindOf(err) != app.NoSpace || !strings.Contains(err.Error(), "has room for") {
 		t.Errorf("with few inodes left: %v", err)
 	}
 }

@@ -50,7 +50,7 @@ const spoolExt = ".zip"
 // wrapped. Nothing is left behind on an error. It blocks as long as r does and
 // looks at ctx between reads.
 func (s *stages) Spool(ctx context.Context, r io.Reader, max int64) (file string, err error) {
-	free := freeCheck{check: func() error { return s.Room("keep the upload") }}
+	free := freeCheck{check: func() error { return s.CheckFree("keep the upload") }}
 	if err := free.check(); err != nil {
 		return "", err
 	}
@@ -114,7 +114,7 @@ func (s *stages) Unpack(ctx context.Context, file string, over *app.Code, judge 
 		return app.Unpacked{}, err
 	}
 	defer func() { _ = a.Close() }() // was only read
-	if err := errors.Join(judge(a.Config), s.Room("unpack the upload")); err != nil {
+	if err := errors.Join(judge(a.Config), s.CheckFree("unpack the upload")); err != nil {
 		return app.Unpacked{}, err
 	}
 	name := randName()

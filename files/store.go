@@ -195,10 +195,10 @@ const (
 // less. It MUST come before the Store is used.
 func (s *disk) SetFloor(bytes int64) { s.floor = bytes }
 
-// Room refuses with app.NoSpace when the data directory's disk is nearly
+// CheckFree refuses with app.NoSpace when the data directory's disk is nearly
 // full or has hardly an inode left for another file, or the quota of its project
 // is nearly used up: statfs(2) tells both alike. what completes "cannot ...".
-func (s *disk) Room(what string) error {
+func (s *disk) CheckFree(what string) error {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(s.staging), &st); err != nil {
 		return cannot("look at the disk", err)

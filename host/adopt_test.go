@@ -69,8 +69,8 @@ func TestProgramsOutliveTheDaemon(t *testing.T) {
 		w.host.capacity.mu.Unlock()
 		_, err := w.host.Start(t.Context(), owner, off)
 		wantKind(t, err, app.Exhausted)
-		if room := w.host.AvailableRAM(off); room != 350-w.snapshot(runs).RAM {
-			t.Errorf("there is room for %d MB", room)
+		if free := w.host.AvailableRAM(off); free != 350-w.snapshot(runs).RAM {
+			t.Errorf("%d MB are available", free)
 		}
 		if err := w.host.SetRAM(t.Context(), owner, runs, 200); err != nil {
 			t.Error(err)

@@ -17,7 +17,7 @@ const (
 	buildTail = 64 << 10
 	// lastLines is how much of a program's output explains its early end.
 	lastLines = 1800
-	// longWait is how long a build waits before the answer tells.
+	// longWait is how long a build waits before the answer says so.
 	longWait = 3 * time.Second
 )
 
@@ -45,7 +45,7 @@ func (b buildJob) run(ctx context.Context) error {
 	if err := b.wait(ctx, turn); err != nil {
 		return err
 	}
-	if err := h.Quotas.Room("build the application"); err != nil {
+	if err := h.Quotas.CheckFree("build the application"); err != nil {
 		return err
 	}
 	if err := h.Logs.BeginBuild(a.ID); err != nil {

@@ -29,7 +29,7 @@ type commit struct {
 	number  int       // of the run that was started for it; 0 when none was
 	started time.Time // when
 
-	lost           bool           // the tree was gone, and is made anew
+	treeGone       bool           // the tree was gone, and is made anew
 	whole          bool           // what is not in the ZIP goes away
 	takesVariables bool           // those of the ZIP
 	variables      []app.Variable // nil when they stay
@@ -104,7 +104,7 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 		files = h.Staging.Remains(stage, id)
 	}
 	prepared := c.before.Code.Packages
-	if c.lost {
+	if c.treeGone {
 		prepared = "" // gone with the tree
 	}
 	c.plan, err = h.Plan(cfg, found, files, prepared)
@@ -145,7 +145,7 @@ func (c *commit) renew(ctx context.Context, whole bool) error {
 		return err
 	}
 	c.u.log.Warn("the application's files are gone; a deployment brings them anew")
-	c.lost = true
+	c.treeGone = true
 	return nil
 }
 
@@ -275,7 +275,7 @@ func (c *commit) record(ctx context.Context, done app.Applied) error {
 		Journal: done.Journal, Kept: done.Bytes, Run: c.number, Started: c.started,
 	}
 	retain := h.retain
-	if c.lost {
+	if c.treeGone {
 		retain = func(all []app.Deploy) []app.Deploy { return forgotten(h.retain(all)) }
 	}
 	if _, err := h.Registry.AddDeploy(ctx, c.u.id, d, c.variables, c.u.wanted, retain); err != nil {
@@ -285,7 +285,7 @@ func (c *commit) record(ctx context.Context, done app.Applied) error {
 		}
 	}
 	err := h.settle(ctx, c.u.id, c.before.UID)
-	if err == nil && (c.lost || h.DeploysKeep < 2 || done.Bytes > h.DeploysDisk.Bytes()) {
+	if err == nil && (c.treeGone || h.DeploysKeep < 2 || done.Bytes > h.DeploysDisk.Bytes()) {
 		if err = h.Registry.DropJournal(ctx, c.u.id, done.Journal); err == nil {
 			err = h.settle(ctx, c.u.id, c.before.UID)
 		}

@@ -51,7 +51,7 @@ func (h *Host) discard(stage app.Stage) {
 // goes on when ctx ends. While it is built it is shown as app.Preparing, and
 // Stop and Delete call it off. Until the application exists an error leaves
 // nothing behind; once it does, a program that died at once is no error. It
-// tells its progress (app.WithProgress).
+// reports its progress (app.WithProgress).
 func (h *Host) Upload(given context.Context, owner app.Account, file string) (app.Deployed, error) {
 	defer h.DropSpool(file)
 	done, err := h.begin()
@@ -207,7 +207,7 @@ func (h *Host) release(ctx context.Context, a app.App) {
 // the running program, and starts it. It takes the file over; the work goes
 // on when ctx ends. When preparing or starting fails, the old code is back as
 // it was, and runs if it ran. It fails with app.Conflict while another
-// deployment is under way. It tells its progress (app.WithProgress).
+// deployment is under way. It reports its progress (app.WithProgress).
 func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file string) (app.Deployed, error) {
 	defer h.DropSpool(file)
 	return h.deploy(ctx, owner, id, app.DeployCommit, func(work context.Context, c *commit) (app.Deployed, error) {

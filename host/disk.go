@@ -135,7 +135,7 @@ func (d disk) whileSpace(ctx context.Context) (context.Context, func()) {
 	var checking sync.WaitGroup
 	checking.Go(func() {
 		for sleep(ctx, buildCheckEvery) {
-			if err := d.Room("finish the build"); err != nil {
+			if err := d.CheckFree("finish the build"); err != nil {
 				cancel(err)
 				return
 			}

@@ -70,7 +70,7 @@ func (w *world) After(_ context.Context, _ app.Stage, id app.ID) (app.Space, err
 
 func (w *world) Entries() int64 { return 1000 }
 
-func (w *world) Room(what string) error {
+func (w *world) CheckFree(what string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.room[what]

@@ -109,7 +109,7 @@ func newWorld(t *testing.T) *world {
 // open makes a host over what the world remembers, as a new daemon would.
 func (w *world) open() *Host {
 	c := Config{
-		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Wish: wish, Staging: w, Trees: w, Recover: w.recover, Quotas: worldQuotas{w}, Tell: w.tell, DiskLimit: w.space, Logs: w, Forget: w.forget,
+		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Wish: wish, Staging: w, Trees: w, Recover: w.recover, Quotas: worldQuotas{w}, Notify: w.tell, DiskLimit: w.space, Logs: w, Forget: w.forget,
 		Log: slog.New(slog.DiscardHandler),
 		CheckRAM: func(total, used, want app.MB) error {
 			if used+want > total {

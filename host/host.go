@@ -32,9 +32,9 @@ type Config struct {
 	// Forget removes what was printed by, and is known of, an application that is no more.
 	Forget func(id app.ID) error
 	Log    *slog.Logger
-	// Tell is told what happens, by many goroutines; it MUST NOT block. It may
+	// Notify gets what happens, from many goroutines; it MUST NOT block. It may
 	// be nil.
-	Tell func(e app.Event)
+	Notify func(e app.Event)
 
 	// CheckRAM judges an application's RAM against its account.
 	CheckRAM func(total, used, want app.MB) error
@@ -107,7 +107,7 @@ func New(c Config) *Host {
 // with the programs that an earlier daemon left running. What else is wanted online
 // is started after it has returned, a few at a time, the oldest first; until its
 // turn has come it is shown as starting, and takes commands. A start that failed is
-// told in the application's log and tried again.
+// noted in the application's log and tried again.
 func (h *Host) Boot(ctx context.Context) error {
 	apps, err := h.Records.Apps(ctx)
 	if err != nil {
@@ -207,7 +207,7 @@ func (h *Host) register(u *unit) {
 	h.units[u.id] = u
 	closed := h.closed
 	h.mu.Unlock()
-	if closed { // by an upload that was under way: nobody else tells it
+	if closed { // by an upload that was under way: nobody else closes it
 		u.close(shutdown, nil)
 	}
 	h.work.Go(u.loop)
@@ -392,7 +392,7 @@ func (h *Host) Patrol(ctx context.Context) {
 			return
 		}
 		since := time.Since(last)
-		if since >= every || since >= urgentEvery && h.Quotas.Room("go on") != nil {
+		if since >= every || since >= urgentEvery && h.Quotas.CheckFree("go on") != nil {
 			last = time.Now()
 			h.round(ctx)
 		}

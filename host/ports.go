@@ -53,7 +53,7 @@ type Instance interface {
 	Stop(grace time.Duration)
 	// Leave lets the program go on for a later daemon to adopt: Wait returns,
 	// and what it returns says nothing. It returns false when the program has
-	// ended already: Wait tells how.
+	// ended already: Wait returns how.
 	Leave() bool
 	Limited
 	// Shell starts a console command beside the program: within its limits,
@@ -67,12 +67,12 @@ type Limited interface {
 	// SetMemory changes the limit of the running program and its share of the
 	// processor, or refuses with app.Exhausted when it uses more.
 	SetMemory(ram app.MB) error
-	// Usage tells what it uses now.
+	// Usage returns what it uses now.
 	Usage(ctx context.Context) (app.Usage, error)
-	// Counts tells what it has used up to now, without waiting; nothing once it
+	// Counts returns what it has used up to now, without waiting; nothing once it
 	// has ended.
 	Counts() (app.Counts, error)
-	// Listens tells where the program takes connections now. It may block for a
+	// Listens returns where the program takes connections now. It may block for a
 	// second.
 	Listens() (app.Listening, error)
 	Vital
@@ -86,7 +86,7 @@ type Vital interface {
 	// Busy reports whether something of the program runs, or waits for a processor
 	// or the disk. It may block for a tenth of a second.
 	Busy() bool
-	// Held tells what the program holds of the disk that no name leads to any
+	// Held returns what the program holds of the disk that no name leads to any
 	// more: files that were removed, and are open.
 	Held(ctx context.Context) (app.Space, error)
 }
@@ -211,14 +211,14 @@ type Quotas interface {
 	// of it may run when it is called for the first time. Where the kernel refuses
 	// nothing it does nothing.
 	SetLimit(uid int, bytes int64) error
-	// Entries tells how many files an application may have.
+	// Entries returns how many files an application may have.
 	Entries() int64
-	// After tells what the tree of id will take with the stage laid over it; id
+	// After returns what the tree of id will take with the stage laid over it; id
 	// is "" for a new application.
 	After(ctx context.Context, stage app.Stage, id app.ID) (app.Space, error)
-	// Room refuses with app.NoSpace when less of the disk is free than must be.
+	// CheckFree refuses with app.NoSpace when less of the disk is free than must be.
 	// what completes "cannot ...".
-	Room(what string) error
+	CheckFree(what string) error
 }
 
 // Logs is the applications' output.

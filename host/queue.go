@@ -121,7 +121,7 @@ func (q *queue) order() []*turn {
 	})
 }
 
-// positions tells where each application's build waits: 1 is next.
+// positions returns where each application's build waits: 1 is next.
 func (q *queue) positions() map[app.ID]int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -101,7 +101,7 @@ type measured struct {
 
 func newUnit(h *Host, a app.App) *unit {
 	u := &unit{
-		h: h, id: a.ID, owner: a.Account, created: a.CreatedAt, log: h.Log.With("app", a.ID), report: reporter{h.Tell, a.ID, a.Account},
+		h: h, id: a.ID, owner: a.Account, created: a.CreatedAt, log: h.Log.With("app", a.ID), report: reporter{h.Notify, a.ID, a.Account},
 		cmds: make(chan func()), exits: make(chan programEnd), quit: make(chan struct{}),
 		app: a, state: app.Stopped, timer: time.NewTimer(time.Hour),
 	}

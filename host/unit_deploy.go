@@ -259,7 +259,7 @@ func (u *unit) promote(c *commit, next *run) {
 	case next.runs():
 		u.h.capacity.release(secondOf(u.id))
 		u.h.capacity.force(u.id, u.app.RAM)
-		u.take(next)
+		u.adoptCandidate(next)
 	default: // neither runs any more
 		u.crashed(next)
 	}
@@ -270,7 +270,7 @@ func (u *unit) relieve(next *run) {
 	old := u.run
 	u.interrupt(app.Words(whyDeployed))
 	u.h.capacity.force(secondOf(u.id), u.app.RAM)
-	u.take(next)
+	u.adoptCandidate(next)
 	u.second, old.role = old, retiring
 	if !next.runs() { // it has ended just now
 		u.run = nil
@@ -281,8 +281,8 @@ func (u *unit) relieve(next *run) {
 	u.drain(old, u.h.DrainTimeout, true)
 }
 
-// take makes a run that is well the application's.
-func (u *unit) take(r *run) {
+// adoptCandidate makes a run that is well the application's.
+func (u *unit) adoptCandidate(r *run) {
 	u.run, r.role = r, primary
 	r.listening = app.Listening{Port: r.port, Own: true}
 	u.attempt = 0

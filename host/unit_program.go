@@ -16,12 +16,12 @@ const (
 	// freshFor is how long new code is watched at most while it is busy starting.
 	freshFor = 15 * time.Second
 	// judgeAgain is the pause between two looks at a program that starts, and
-	// reportedSoon that before the end of one which has ended is reported.
-	judgeAgain   = 100 * time.Millisecond
-	reportedSoon = 10 * time.Millisecond
-	// yielding bounds the wait for requests under way before a program is stopped
+	// endedSoon that before the end of one which has ended is known.
+	judgeAgain = 100 * time.Millisecond
+	endedSoon  = 10 * time.Millisecond
+	// drainFirst bounds the wait for requests under way before a program is stopped
 	// that is to come back: those that come meanwhile are held for ten seconds.
-	yielding = 2 * time.Second
+	drainFirst = 2 * time.Second
 )
 
 // launch starts the program of the live tree; journal is that of the deployment that
@@ -178,7 +178,7 @@ func (u *unit) tick() {
 func (u *unit) judge() {
 	switch {
 	case u.run.Ended():
-		u.enter(app.Starting, reportedSoon)
+		u.enter(app.Starting, endedSoon)
 		return
 	case u.proof != proven && u.unsettled():
 		u.enter(app.Starting, judgeAgain)
@@ -261,7 +261,7 @@ func (u *unit) drainAndStop(why app.Text) {
 	u.enter(app.Stopping, 0)
 	u.publish() // before anybody counts the requests
 	u.stopSecond()
-	u.drain(r, yielding, false)
+	u.drain(r, drainFirst, false)
 }
 
 // drain waits for the requests under way to a run, and then stops it.

@@ -20,7 +20,7 @@ const (
 	maxEnvironment   = 64 << 10 // bytes of names and values together
 )
 
-// reserved are what berth tells a program about its place, and what it relies
+// reserved are what berth sets for a program about its place, and what it relies
 // on itself. Others are the owner's to change, LD_PRELOAD and PATH too: berth
 // starts programs by their path, as a user without privileges, and whatever
 // these do, the program could do to itself.

@@ -40,7 +40,7 @@ var sayers = map[string][]int{
 	"files.prepare":       {1},
 	"files.unlessSaid":    {1},
 	"(method).Count":      {1, 2}, // of a Language, wherever
-	"(method).Room":       {0},    // of the trees, through an interface
+	"(method).CheckFree":  {0},    // of the trees, through an interface
 	"(method).Say":        {0},
 	"template.t":          {0}, // "template" stands for those of the panel
 	"template.count":      {1, 2},

@@ -3,7 +3,7 @@
 //
 // The Hub takes events from the units of the host and hands them to those who may see
 // them. It keeps the last events of each application, so that a client whose connection
-// broke gets the events it missed. Hub.Tell never waits: a client that reads too slowly
+// broke gets the events it missed. Hub.Publish never waits: a client that reads too slowly
 // misses events, and gets an event that says how many. While nobody watches, the hub is a
 // map and a ring for each application: no goroutine, no timer.
 //
@@ -18,14 +18,14 @@
 //
 // # One event
 //
-//  1. A unit calls host.Config.Tell (unit.tell, host/tell.go): unit.publish for a
+//  1. A unit calls host.Config.Notify (reporter, host/report.go): unit.publish for a
 //     snapshot that differs from the one before, unit.exited for an exit, after its
-//     record, and unit.tellProgress for each step of a deployment.
-//  2. Hub.Tell (hub.go) gives the event its ID and keeps it in the ring of the
+//     record, and reporter.progress for each step of a deployment.
+//  2. Hub.Publish (hub.go) gives the event its ID and keeps it in the ring of the
 //     application. It queues the event for each Subscription that the event concerns. If
-//     a queue is full, Hub.Tell counts the event as missed. It waits for nobody, and the
+//     a queue is full, Hub.Publish counts the event as missed. It waits for nobody, and the
 //     unit goes on.
-//  3. Sampler.heard (sampler.go) gets the event too. A program that begins to run wakes
+//  3. Sampler.observe (sampler.go) gets the event too. A program that begins to run wakes
 //     the sampler. A start, an exit or a deployment marks its minute.
 //  4. Subscription.Next (subscription.go) runs on the goroutine of the reader. For an
 //     application of another account it asks whether the reader may see the event now. It

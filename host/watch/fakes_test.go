@@ -179,7 +179,7 @@ func (w *world) ends(id app.ID, e app.Exit) {
 	w.mu.Lock()
 	delete(w.runs, id)
 	w.mu.Unlock()
-	w.hub.Tell(app.Event{Kind: app.ExitEvent, App: id, Owner: w.apps[id], Exit: &e})
+	w.hub.Publish(app.Event{Kind: app.ExitEvent, App: id, Owner: w.apps[id], Exit: &e})
 	w.state(id, app.Stopped, false)
 }
 
@@ -190,7 +190,7 @@ func (w *world) uses(id app.ID, bytes int64) {
 }
 
 func (w *world) state(id app.ID, s app.State, running bool) {
-	w.hub.Tell(app.Event{Kind: app.StateEvent, App: id, Owner: w.apps[id], State: &app.StateChange{State: s, Running: running}})
+	w.hub.Publish(app.Event{Kind: app.StateEvent, App: id, Owner: w.apps[id], State: &app.StateChange{State: s, Running: running}})
 }
 
 func (w *world) Measure(_ context.Context, only func(app.AccountID, app.ID) bool, each func(app.Measured)) {

@@ -21,7 +21,7 @@ const (
 	leastKept = 8
 )
 
-// Access tells who may see what.
+// Access says who may see what.
 type Access struct {
 	// Find returns an application, whoever has it.
 	Find func(id app.ID) (app.Snapshot, bool)
@@ -32,11 +32,11 @@ type Access struct {
 	Memberships func(ctx context.Context, member app.AccountID) ([]app.Membership, error)
 }
 
-// Hub tells events to those who watch. It is safe for concurrent use.
+// Hub publishes events to those who watch. It is safe for concurrent use.
 type Hub struct {
 	access  Access
 	follow  func(id app.ID, build bool, back int) (app.Follower, error)
-	sampler *Sampler // is told of all events; may be nil
+	sampler *Sampler // gets all events; may be nil
 
 	mu    sync.Mutex
 	over  bool
@@ -50,9 +50,9 @@ type Hub struct {
 
 // ring is the last events of one application.
 type ring struct {
-	owner  app.AccountID
-	events []app.Event
-	lost   int64 // the newest ID that is kept no more
+	owner   app.AccountID
+	events  []app.Event
+	dropped int64 // the newest ID that is kept no more
 }
 
 // NewHub returns a hub without events. follow returns a follower of an
@@ -66,10 +66,10 @@ func NewHub(a Access, follow func(id app.ID, build bool, back int) (app.Follower
 	}
 }
 
-// Tell tells an event of an application to those who watch it, and keeps it if
+// Publish sends an event of an application to those who watch it, and keeps it if
 // its kind is kept. It gives it its ID and, unless it has one, its time.
 // It never waits.
-func (h *Hub) Tell(e app.Event) {
+func (h *Hub) Publish(e app.Event) {
 	if e.At.IsZero() {
 		e.At = time.Now()
 	}
@@ -86,7 +86,7 @@ func (h *Hub) Tell(e app.Event) {
 	sampler := h.sampler
 	h.mu.Unlock()
 	if sampler != nil {
-		sampler.heard(e)
+		sampler.observe(e)
 	}
 }
 
@@ -94,7 +94,7 @@ func (h *Hub) Tell(e app.Event) {
 func (h *Hub) keep(e app.Event) {
 	r := h.rings[e.App]
 	if r == nil {
-		r = &ring{lost: h.began}
+		r = &ring{dropped: h.began}
 		h.rings[e.App] = r
 	}
 	r.owner = e.Owner
@@ -117,14 +117,14 @@ func (h *Hub) keep(e app.Event) {
 func (h *Hub) trim(r *ring) {
 	share := min(max(allKept/len(h.rings), leastKept), mostKept)
 	if n := len(r.events) - share; n > 0 {
-		r.lost = r.events[n-1].ID
+		r.dropped = r.events[n-1].ID
 		r.events = slices.Delete(r.events, 0, n)
 		h.kept -= n
 	}
 }
 
 // dropRemoved forgets the applications that are no more. Who was away since
-// then is told to read everything anew. The caller holds mu.
+// then gets a reset, and reads everything anew. The caller holds mu.
 func (h *Hub) dropRemoved() {
 	for id, r := range h.rings {
 		if n := len(r.events); n > 0 && r.events[n-1].Kind == app.RemovedEvent {
@@ -135,7 +135,7 @@ func (h *Hub) dropRemoved() {
 	}
 }
 
-// missed returns what s would have been told since last, oldest first; false
+// missed returns what s would have got since last, oldest first; false
 // when that is not known any more. The caller holds mu.
 func (h *Hub) missed(s *Subscription, last int64) ([]app.Event, bool) {
 	if last < h.began || last > h.last {
@@ -146,7 +146,7 @@ func (h *Hub) missed(s *Subscription, last int64) ([]app.Event, bool) {
 		if s.watch.App != app.All && id != s.watch.App {
 			continue
 		}
-		if s.concerns(r.owner, id) && last < r.lost {
+		if s.concerns(r.owner, id) && last < r.dropped {
 			return nil, false
 		}
 		for _, e := range r.events {
@@ -201,7 +201,7 @@ func (h *Hub) Watch(ctx context.Context, w app.Watch) (app.Stream, error) {
 	h.mu.Unlock()
 	s.followLogs()
 	if sampler != nil {
-		sampler.look()
+		sampler.wake()
 	}
 	return s, nil
 }
@@ -214,7 +214,7 @@ func (h *Hub) Last() int64 {
 	return h.last
 }
 
-// watched returns a function that tells whose figures somebody watches, nil when
+// watched returns a function that reports whose figures somebody watches, nil when
 // nobody does.
 func (h *Hub) watched() func(owner app.AccountID, id app.ID) bool {
 	h.mu.Lock()

@@ -65,7 +65,7 @@ func TestWhoIsTold(t *testing.T) {
 				s := w.watch(tt.watch)
 				w.state("shop", app.Online, true)
 				w.state("blog", app.Online, true)
-				w.hub.Tell(app.Event{Kind: app.ExitEvent, App: "shop", Owner: ana, Exit: &app.Exit{Code: 1}})
+				w.hub.Publish(app.Event{Kind: app.ExitEvent, App: "shop", Owner: ana, Exit: &app.Exit{Code: 1}})
 				if got := describe(told(t, s)); got != tt.want {
 					t.Errorf("told %q, want %q", got, tt.want)
 				}
@@ -265,10 +265,10 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	for n := range 3000 {
 		id := app.ID(fmt.Sprint("app-", n))
 		for range 1 + n%20 {
-			w.hub.Tell(app.Event{Kind: app.StateEvent, App: id, Owner: ana, State: &app.StateChange{}})
+			w.hub.Publish(app.Event{Kind: app.StateEvent, App: id, Owner: ana, State: &app.StateChange{}})
 		}
 		if n%10 > 0 {
-			w.hub.Tell(app.Event{Kind: app.RemovedEvent, App: id, Owner: ana})
+			w.hub.Publish(app.Event{Kind: app.RemovedEvent, App: id, Owner: ana})
 		}
 	}
 	sum := 0

@@ -59,7 +59,7 @@ func TestLines(t *testing.T) {
 			}
 		}
 		w.log("shop", true)
-		w.hub.Tell(app.Event{Kind: app.DeployEvent, App: "shop", Owner: ana, Deploy: &app.DeployStep{Phase: app.DeployBuilding}})
+		w.hub.Publish(app.Event{Kind: app.DeployEvent, App: "shop", Owner: ana, Deploy: &app.DeployStep{Phase: app.DeployBuilding}})
 		_ = told(t, s)
 		w.log("shop", true).print("built\n")
 		time.Sleep(linePace)

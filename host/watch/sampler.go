@@ -106,17 +106,17 @@ func (s *Sampler) due(now time.Time) (due time.Time) {
 	return due
 }
 
-// look lets Run see that somebody watches.
-func (s *Sampler) look() {
+// wake lets Run see that somebody watches.
+func (s *Sampler) wake() {
 	select {
 	case s.kick <- struct{}{}:
 	default: // it will
 	}
 }
 
-// heard takes from an event what belongs to the history. It does not wait for
+// observe takes from an event what belongs to the history. It does not wait for
 // the measuring.
-func (s *Sampler) heard(e app.Event) {
+func (s *Sampler) observe(e app.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var piece app.Point
@@ -125,7 +125,7 @@ func (s *Sampler) heard(e app.Event) {
 	case app.StateEvent:
 		if e.State.Running && !s.active {
 			s.active, s.fresh = true, true
-			s.look()
+			s.wake()
 		}
 		if e.State.State == app.Starting && a.state != app.Starting {
 			piece.Starts = 1
@@ -148,7 +148,7 @@ func (s *Sampler) heard(e app.Event) {
 	}
 	if piece != (app.Point{}) {
 		s.add(e.App, a, e.At, piece)
-		s.look()
+		s.wake()
 	}
 }
 
@@ -203,7 +203,7 @@ func (s *Sampler) tick(ctx context.Context, now time.Time) {
 			found = true
 			u := s.count(m, time.Now())
 			if watched != nil && watched(m.Owner, m.App) {
-				s.hub.Tell(app.Event{Kind: app.MetricEvent, App: m.App, Owner: m.Owner, Usage: &u})
+				s.hub.Publish(app.Event{Kind: app.MetricEvent, App: m.App, Owner: m.Owner, Usage: &u})
 			}
 		})
 	}

@@ -77,8 +77,8 @@ func TestMarks(t *testing.T) {
 		w.starts("shop", 2)
 		w.state("shop", app.Starting, true) // starting counts once for each start
 		w.state("shop", app.Starting, true)
-		w.hub.Tell(app.Event{Kind: app.DeployEvent, App: "shop", Owner: ana, Deploy: &app.DeployStep{Phase: app.DeployBegun}})
-		w.hub.Tell(app.Event{Kind: app.DeployEvent, App: "shop", Owner: ana, Deploy: &app.DeployStep{Phase: app.DeployDone}})
+		w.hub.Publish(app.Event{Kind: app.DeployEvent, App: "shop", Owner: ana, Deploy: &app.DeployStep{Phase: app.DeployBegun}})
+		w.hub.Publish(app.Event{Kind: app.DeployEvent, App: "shop", Owner: ana, Deploy: &app.DeployStep{Phase: app.DeployDone}})
 		time.Sleep(time.Minute)
 		points := w.taken()
 		if len(points) != 1 || points[0].Marks != (app.Marks{Starts: 3, Exits: 1, OOMs: 1, Deploys: 1}) || points[0].MemoryMax != 4999 || points[0].Memory != 1000 {
@@ -179,8 +179,8 @@ func TestTheEndOfTheSampler(t *testing.T) {
 		w.starts("blog", 1)
 		time.Sleep(90 * time.Second)
 		w.taken()
-		w.hub.Tell(app.Event{Kind: app.RemovedEvent, App: "blog", Owner: bob})
-		w.hub.Tell(app.Event{Kind: app.DeployEvent, App: "shop", Owner: ana, Deploy: &app.DeployStep{Phase: app.DeployDone}})
+		w.hub.Publish(app.Event{Kind: app.RemovedEvent, App: "blog", Owner: bob})
+		w.hub.Publish(app.Event{Kind: app.DeployEvent, App: "shop", Owner: ana, Deploy: &app.DeployStep{Phase: app.DeployDone}})
 		synctest.Wait()
 		cancel()
 		<-done

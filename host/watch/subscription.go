@@ -38,7 +38,7 @@ type Subscription struct {
 	// The reader's own.
 	logs [2]app.Follower // of the program and of the build, nil while there is none
 	more [2]bool         // there may be something to take
-	next time.Time       // when lines may be told again
+	next time.Time       // when lines may be sent again
 }
 
 // concerns reports whether an application is among those that it is about: a
@@ -55,7 +55,7 @@ func (s *Subscription) concerns(owner app.AccountID, id app.ID) bool {
 	return s.others[id]
 }
 
-// offer queues an event that it is to be told, or counts it as missed. It does
+// offer queues an event that concerns it, or counts it as missed. It does
 // not wait.
 func (s *Subscription) offer(e app.Event) {
 	lines := s.watch.Kinds.Has(app.LogEvent) && e.Kind.Kept()
@@ -114,7 +114,7 @@ func (s *Subscription) Check(ctx context.Context) error {
 	return nil
 }
 
-// permissions are those that a member of a team needs to be told these kinds.
+// permissions are those that a member of a team needs for these kinds.
 func permissions(kinds app.EventKind) []app.Permission {
 	var all []app.Permission
 	if kinds&^(app.LogEvent|app.RemovedEvent) != 0 {
@@ -141,7 +141,7 @@ func (s *Subscription) allowed(ctx context.Context, id app.ID, p app.Permission)
 
 // Next returns what has happened since the last call, at least one event, in
 // order. It blocks until something has, or ctx ends, or the hub closes
-// (app.Unavailable). Events of other accounts' applications are told only while
+// (app.Unavailable). Events of other accounts' applications are returned only while
 // the account may see them.
 func (s *Subscription) Next(ctx context.Context) ([]app.Event, error) {
 	for {
@@ -150,7 +150,7 @@ func (s *Subscription) Next(ctx context.Context) ([]app.Event, error) {
 			return nil, errOver
 		default:
 		}
-		events := s.permitted(ctx, s.take())
+		events := s.permitted(ctx, s.drain())
 		lines, due := s.lines(ctx)
 		if events = append(events, lines...); len(events) > 0 {
 			return events, nil
@@ -161,8 +161,8 @@ func (s *Subscription) Next(ctx context.Context) ([]app.Event, error) {
 	}
 }
 
-// take empties the queue.
-func (s *Subscription) take() []app.Event {
+// drain empties the queue.
+func (s *Subscription) drain() []app.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	events := s.queue
@@ -182,7 +182,7 @@ func (s *Subscription) permitted(ctx context.Context, events []app.Event) []app.
 		if e.App == "" || e.Owner == s.watch.Account {
 			return false
 		}
-		if e.Kind == app.RemovedEvent { // there is no team to ask; that it is gone is all it tells
+		if e.Kind == app.RemovedEvent { // there is no team to ask; that it is gone is all it says
 			return false
 		}
 		err, asked := may[e.App]
@@ -245,7 +245,7 @@ func (s *Subscription) followLogs() {
 	}
 }
 
-// rest blocks until there may be something to tell.
+// rest blocks until there may be something to return.
 func (s *Subscription) rest(ctx context.Context, due <-chan time.Time) error {
 	var ready [2]<-chan struct{}
 	for i, f := range s.logs {

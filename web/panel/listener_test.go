@@ -124,5 +124,5 @@ func (w *world) tell(id app.ID, e app.Event) {
 	if e.Kind == app.StateEvent {
 		e.State = &app.StateChange{State: s.State, Running: s.Running, Name: s.Name, RAM: s.RAM}
 	}
-	w.hub.Tell(e)
+	w.hub.Publish(e)
 }
