@@ -2,6 +2,11 @@
 // applications, their teams, how their runs ended and how their code came to
 // be, and who asked for what, in one SQLite file.
 //
+// DB has the connections, and a field for each topic, which is what one consumer of the
+// package asks for: Accounts for host/account, Apps and History for host, Names for
+// host/domain, Certificates for web/certs. Each topic is one file. query.go is how all of
+// them read and write: tx, one, all, get, getAll, put.
+//
 // Every exported method is one transaction and is safe for concurrent use, by
 // any number of goroutines and by several processes with the same file open
 // (the daemon and the command line). A method blocks until its transaction is

@@ -59,8 +59,8 @@ func tighten(path string) error {
 	return os.Chmod(path, 0o600)
 }
 
-// openPool makes a pool and connects nothing yet. What connects later than the
-// place was told its file connects to that file or fails.
+// openPool makes a pool and connects nothing yet. What connects after at
+// has remembered its files connects to those or fails.
 func openPool(path string, a access, at *origin) (*sql.DB, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {

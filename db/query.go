@@ -30,17 +30,19 @@ func transact(ctx context.Context, pool *sql.DB, what string, fn func(t tx) erro
 // get returns what fn finds in one unchanging state of the database, nothing when it
 // fails.
 func get[T any](ctx context.Context, db *DB, what string, fn func(t tx) (T, error)) (T, error) {
-	return result(fn, func(fn func(t tx) error) error { return db.read(ctx, what, fn) })
+	return result(ctx, db.read, what, fn)
 }
 
 // put returns what fn makes in a transaction (see DB.write), nothing when it fails.
 func put[T any](ctx context.Context, db *DB, what string, fn func(t tx) (T, error)) (T, error) {
-	return result(fn, func(fn func(t tx) error) error { return db.write(ctx, what, fn) })
+	return result(ctx, db.write, what, fn)
 }
 
-func result[T any](fn func(t tx) (T, error), run func(func(t tx) error) error) (T, error) {
+func result[T any](
+	ctx context.Context, run func(context.Context, string, func(t tx) error) error, what string, fn func(t tx) (T, error),
+) (T, error) {
 	var found, none T
-	err := run(func(t tx) (err error) {
+	err := run(ctx, what, func(t tx) (err error) {
 		found, err = fn(t)
 		return err
 	})

@@ -2,6 +2,6 @@
 // may be, who a token belongs to, who may do what with another's application,
 // whether more RAM fits, and links that open one file without a token.
 //
-// It touches nothing itself: what is remembered lies behind Store and
-// TeamStore. No token text is ever stored, logged or put into an error.
+// It touches nothing itself: what is remembered lies behind Store,
+// SignInStore and TeamStore. No token text is ever stored, logged or put into an error.
 package account

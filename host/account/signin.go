@@ -76,7 +76,7 @@ func NewSignIns(store SignInStore, ttl time.Duration, key []byte) *SignIns {
 func (s *SignIns) SignIn(ctx context.Context, name, password string, from app.Visitor) (string, app.Account, error) {
 	browser, err := s.browser(ctx, name, from.Known)
 	if err == nil {
-		err = s.slow(name, browser, from)
+		err = s.countTry(name, browser, from)
 	}
 	if err != nil {
 		return "", app.Account{}, err
@@ -115,9 +115,9 @@ func (s *SignIns) SignIn(ctx context.Context, name, password string, from app.Vi
 	return key, a, nil
 }
 
-// slow counts a try: of a known browser as its own, else as one for the name and
+// countTry counts a try: of a known browser as its own, else as one for the name and
 // from the address.
-func (s *SignIns) slow(name, browser string, from app.Visitor) error {
+func (s *SignIns) countTry(name, browser string, from app.Visitor) error {
 	var wait time.Duration
 	if browser != "" {
 		wait = s.browsers.try(browser)
@@ -127,7 +127,7 @@ func (s *SignIns) slow(name, browser string, from app.Visitor) error {
 	return tooMany(wait)
 }
 
-// forgive takes back what slow counted: the password was right.
+// forgive takes back what countTry counted: the password was right.
 func (s *SignIns) forgive(name, browser string, from app.Visitor) {
 	if browser != "" {
 		s.browsers.forget(browser) // those of strangers stay counted
