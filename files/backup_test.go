@@ -225,12 +225,12 @@ func TestSize(t *testing.T) {
 
 // A ZIP has no links: what many names make of a few megabytes ends at the floor.
 func TestBackupHeedsTheRoom(t *testing.T) {
-	s := onTmpfs(t, "size=256m")
-	s.SetFloor(128 << 20)
-	live := makeLive(t, s, map[string]string{"a": "x"})
-	must(t, os.WriteFile(filepath.Join(live, "a"), random(10<<20), 0o644))
+	s := onTmpfs(t, "size=128m")
+	s.SetFloor(64 << 20)
+	live := makeLive(t, s, map[string]string{"a.png": "x"}) // which a ZIP stores as it is
+	must(t, os.WriteFile(filepath.Join(live, "a.png"), make([]byte, 10<<20), 0o644))
 	for n := range 40 {
-		must(t, os.Link(filepath.Join(live, "a"), filepath.Join(live, fmt.Sprint("a", n))))
+		must(t, os.Link(filepath.Join(live, "a.png"), filepath.Join(live, fmt.Sprint("a", n, ".png"))))
 	}
 	if _, err := s.Backup(t.Context(), testID, nil); app.KindOf(err) != app.NoSpace || !strings.Contains(err.Error(), "nearly full") {
 		t.Errorf("%v", err)

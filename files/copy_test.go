@@ -143,7 +143,7 @@ func TestPrepareHeedsTheRoom(t *testing.T) {
 	s.SetFloor(64 << 20)
 	live := makeLive(t, s, map[string]string{"a": ""})
 	for n := range 10 {
-		must(t, os.WriteFile(filepath.Join(live, fmt.Sprint(n)), random(12<<20), 0o644))
+		must(t, os.WriteFile(filepath.Join(live, fmt.Sprint(n)), make([]byte, 12<<20), 0o644))
 	}
 	chownAll(t, live)
 	stage := stageOf(t, s, map[string]string{"new": "x"})

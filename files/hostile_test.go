@@ -157,8 +157,8 @@ func deepTree(t *testing.T, at string, n int) {
 }
 
 func TestRemove(t *testing.T) {
-	s := newStore(t)
-	outside := filepath.Join(t.TempDir(), "out")
+	s := newMemoryStore(t)
+	outside := filepath.Join(filepath.Dir(s.root), "out")
 	put(t, outside, map[string]string{"keep": "x"})
 	live := makeLive(t, s, map[string]string{"link": "->" + outside, "shut/in/x": "x", "a": "x"})
 	must(t, os.Link(filepath.Join(outside, "keep"), filepath.Join(live, "hard")))
