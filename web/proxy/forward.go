@@ -7,11 +7,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -43,11 +46,44 @@ func dial(ctx context.Context, _, address string) (net.Conn, error) {
 	c, err := d.DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", port))
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		if six, _ := d.DialContext(ctx, "tcp6", net.JoinHostPort("::1", port)); six != nil {
-			return six, nil
+			c, err = six, nil
 		}
 	}
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	return &programConn{TCPConn: c.(*net.TCPConn)}, nil
 }
+
+// programConn is a connection to a program. It knows whether http.Transport reads from it.
+type programConn struct {
+	*net.TCPConn
+	reading, closed atomic.Bool
+}
+
+// Read implements io.Reader.
+func (c *programConn) Read(p []byte) (int, error) {
+	c.reading.Store(true)
+	defer c.reading.Store(false)
+	return c.TCPConn.Read(p)
+}
+
+// Close implements io.Closer.
+func (c *programConn) Close() error {
+	c.closed.Store(true)
+	return c.TCPConn.Close()
+}
+
+// settle lets each request wait until http.Transport has dealt with what came before it on
+// its connection. A moment after it offers a connection again, the Transport looks whether
+// the program has sent more than an answer, and closes it then. To a request that is faster
+// those bytes would be the answer, and they may be somebody else's. The Transport reads on
+// only when it has nothing left.
+var settle = &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+	for c := info.Conn.(*programConn); !c.reading.Load() && !c.closed.Load(); {
+		runtime.Gosched() // to the Transport's goroutine, which is about to
+	}
+}}
 
 func newTransport() *http.Transport {
 	return &http.Transport{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/netip"
 	"strings"
@@ -108,7 +109,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	in := &inbound{site: site, host: name + port, below: strings.HasSuffix(name, "."+p.Domain)}
 	in.trace(p.Trusted, r)
-	r = r.WithContext(context.WithValue(r.Context(), inboundKey{}, in)) // the server's own stays as it is
+	ctx := httptrace.WithClientTrace(context.WithValue(r.Context(), inboundKey{}, in), settle)
+	r = r.WithContext(ctx) // the server's own stays as it is
 	if in.body = timeBody(w, r); in.body != nil {
 		defer in.body.over()
 		r.Body = in.body

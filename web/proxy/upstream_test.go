@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -98,6 +99,29 @@ func TestAnswersOfPrograms(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Bytes behind an answer are the answer to nobody, however fast the next request comes.
+func TestBytesBehindAnAnswer(t *testing.T) {
+	log.SetOutput(io.Discard) // net/http prints what came unasked
+	t.Cleanup(func() { log.SetOutput(os.Stderr) })
+	w := newWorld(t)
+	w.program("shop", func(c net.Conn, _, _ int) bool {
+		_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled")
+		return err == nil
+	})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 200 {
+				if _, text := w.ask("GET", shop, "/", nil); text != "ok" {
+					t.Errorf("a visitor gets %q", text)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // A status that is none reaches no visitor over the Transport's connections either.
