@@ -48,7 +48,7 @@ func (p *accountPages) login(c *call) (answer, error) {
 }
 
 // signIn begins a session. The way back goes over the login page, which notices
-// when the browser did not take the cookie.
+// when the browser did not keep the cookie.
 func (p *accountPages) signIn(c *call) (answer, error) {
 	c.audit.Operation, c.audit.stranger = "session.failed", true
 	if !c.maySignIn {
@@ -59,7 +59,7 @@ func (p *accountPages) signIn(c *call) (answer, error) {
 		return answer{}, err
 	}
 	key, a, err := p.signIns.SignIn(c.ctx(), f.Get("name"), f.Get("password"), c.from)
-	return p.begun(c, key, a, "session.begin", local(f.Get("next")), err)
+	return p.begin(c, key, a, "session.begin", local(f.Get("next")), err)
 }
 
 // setupPage is the data of setup.html.
@@ -93,16 +93,16 @@ func (p *accountPages) redeem(c *call) (answer, error) {
 		return answer{}, errAgain()
 	}
 	key, a, err := p.signIns.Redeem(c.ctx(), c.Request.PathValue("key"), f.Get("name"), f.Get("password"), p.firstRAM, c.from)
-	return p.begun(c, key, a, "password.setup", "/account", err)
+	return p.begin(c, key, a, "password.setup", "/account", err)
 }
 
 func errAgain() error {
 	return app.Errorf(app.Invalid, "the two passwords differ; type the same twice")
 }
 
-// begun gives the browser the session that has begun for an account, unless err says why
-// none has. The one it had ends; that it cannot be ended keeps nobody from going on.
-func (p *accountPages) begun(c *call, key string, a app.Account, operation, next string, err error) (answer, error) {
+// begin sets the cookies of a session that has begun for an account, unless err says why
+// none has. It ends the browser's earlier session; a failure to do so stops nobody.
+func (p *accountPages) begin(c *call, key string, a app.Account, operation, next string, err error) (answer, error) {
 	if err != nil {
 		if a.ID != 0 {
 			c.audit.Note("account=%s", a.Name)
@@ -110,7 +110,7 @@ func (p *accountPages) begun(c *call, key string, a app.Account, operation, next
 		return answer{}, err
 	}
 	c.audit = trail{Trail: web.Trail{Operation: operation, Detail: "agent=" + agent(c.from.Agent)}, actor: a}
-	if err := p.end(c); err != nil {
+	if err := p.endCurrent(c); err != nil {
 		p.log.Error("cannot end a session", "request", c.RequestID, "cause", err)
 	}
 	c.cookies = nil
@@ -119,8 +119,8 @@ func (p *accountPages) begun(c *call, key string, a app.Account, operation, next
 	return leadTo("/login?" + query("kept", "", "next", next)), nil
 }
 
-// end ends the session of the browser, if it has one.
-func (p *accountPages) end(c *call) error {
+// endCurrent ends the session of the browser, if it has one.
+func (p *accountPages) endCurrent(c *call) error {
 	if c.session.ID == 0 {
 		return nil
 	}
@@ -131,8 +131,7 @@ func (p *accountPages) end(c *call) error {
 	return err
 }
 
-// remember makes the browser known to the account. That it cannot be keeps nobody
-// from going on.
+// remember makes the browser known to the account. A failure to do so stops nobody.
 func (p *accountPages) remember(c *call, a app.Account) {
 	text, err := p.signIns.Remember(c.ctx(), a)
 	if err != nil {
@@ -143,12 +142,12 @@ func (p *accountPages) remember(c *call, a app.Account) {
 	}
 }
 
-// signOut ends the session, and takes the cookie even of one that has ended.
+// signOut ends the session, and removes the cookie even of one that has ended.
 func (p *accountPages) signOut(c *call) (answer, error) {
 	if c.session.ID == 0 {
 		c.audit.Operation = ""
 	}
-	if err := p.end(c); err != nil {
+	if err := p.endCurrent(c); err != nil {
 		return answer{}, err
 	}
 	c.cookies = nil
@@ -203,7 +202,7 @@ func (p *accountPages) changePassword(c *call, f url.Values) (answer, error) {
 	if err := p.signIns.ChangePassword(c.ctx(), c.account, f.Get("old"), f.Get("password"), c.session.ID); err != nil {
 		return answer{}, err
 	}
-	p.remember(c, c.account) // what the browser was known by has ended
+	p.remember(c, c.account) // the change has made the browser unknown
 	return done("/account", c.lang.Say("Your password was changed, and all other sessions were ended.")), nil
 }
 

@@ -30,10 +30,10 @@ func (k style) class() string {
 
 const esc = '\x1b'
 
-// styledParts takes a line with the escape sequences of terminals (ECMA-48) apart.
+// styledParts parses a line with the escape sequences of terminals (ECMA-48).
 // Of SGR it understands what changes letters; backgrounds are left out, for what is
 // written on them could not be read in every theme. All other sequences are dropped.
-// A line begins plain: most programs end what they began.
+// Each line begins without a style: most programs reset theirs at its end.
 func styledParts(line string) []styled {
 	var all []styled
 	var k style
@@ -81,7 +81,7 @@ func withoutEscapes(line string) string {
 	return b.String()
 }
 
-// sequence takes one sequence off, the ESC of which is gone already, and returns its
+// sequence cuts off one sequence, the ESC of which is gone already, and returns its
 // final byte if it is a control sequence, with its parameters.
 func sequence(s string) (final byte, parameters, rest string) {
 	switch {

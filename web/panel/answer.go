@@ -34,7 +34,7 @@ type answer struct {
 // show answers with a page.
 func show(page string, data any) answer { return answer{page: page, data: data} }
 
-// leadTo redirects: what comes next is asked for with GET.
+// leadTo redirects: the browser requests the next page with GET.
 func leadTo(path string) answer { return answer{to: path} }
 
 // done redirects with a sentence for the page that path names. It is kept on the
@@ -77,7 +77,7 @@ func (s *server) send(c *call, a answer) {
 	c.sendBody(status, "text/html; charset=utf-8", b.Bytes())
 }
 
-// sendBody answers with a body, packed if the client takes that.
+// sendBody answers with a body, packed if the client accepts that.
 func (c *call) sendBody(status int, kind string, body []byte) {
 	_ = http.NewResponseController(c).SetWriteDeadline(time.Now().Add(patience))
 	h := c.Header()
@@ -106,17 +106,17 @@ func (c *call) sendFile(file io.ReadCloser, size int64, patience time.Duration) 
 		_, err = io.CopyN(to, file, size)
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // or the browser takes the part for the whole
+		panic(http.ErrAbortHandler) // or the browser would keep a part as the whole
 	}
 }
 
-// patient writes to a client that takes something every now and then.
+// patient writes to a client that reads something every now and then.
 type patient struct {
 	http.ResponseWriter
 	patience time.Duration
 }
 
-// Write gives the client the time of one answer for each piece.
+// Write sets the deadline of one piece.
 func (p patient) Write(b []byte) (int, error) {
 	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(p.patience))
 	return p.ResponseWriter.Write(b)
@@ -283,7 +283,7 @@ const (
 // flashes are kept in memory: a secret must be in no address, and in no database. The
 // address that a form leads to has a key instead, which is of use once, to the session
 // that sent the form. So the page that is being left, whose script may fetch it again
-// before the browser follows the redirect, and a second tab take nothing away. It is
+// before the browser follows the redirect, and a second tab remove nothing. It is
 // safe for concurrent use, and bounded.
 type flashes struct {
 	mu  sync.Mutex

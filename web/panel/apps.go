@@ -92,9 +92,9 @@ func permissions(c *call, teams app.Teams) (app.Permissions, string, error) {
 // listPage is the data of apps.html.
 type listPage struct {
 	live
-	Apps             []appRow // those that the address asks for
+	Apps             []appRow // those that the query selects
 	All              int      // how many there are
-	Show, Query      string   // what it asks for: "online", "problem" or "", and a part of a name
+	Show, Query      string   // of the address: "online", "problem" or "", and a part of a name
 	Online, Problems int
 	Assigned, Total  int64 // bytes of the account
 	InUse            int64
@@ -152,7 +152,7 @@ func (p *appPages) list(c *call) (answer, error) {
 	return show("apps", page), nil
 }
 
-// shows reports whether a row is one of those that the page is asked for.
+// shows reports whether the query selects a row.
 func (p listPage) shows(r appRow) bool {
 	if p.Show == "online" && r.Class != "good" || p.Show == "problem" && r.Class != "bad" {
 		return false
@@ -273,10 +273,10 @@ func (p *appPages) why(c *call) (string, time.Time) {
 	return said, e.At
 }
 
-// stopperRecords is how many records are looked through for who stopped something.
+// stopperRecords is how many records stopper searches.
 const stopperRecords = 50
 
-// stopper is who asked for the stop that ended the last run, "" when that is not
+// stopper is who requested the stop that ended the last run, "" when that is not
 // known. It never fails a page.
 func (p *appPages) stopper(ctx context.Context, a app.Snapshot) string {
 	if !a.LastExit.Asked {
@@ -327,7 +327,7 @@ func happenedOf(l text.Language, h app.HistoryEvent, names func(app.AccountID) s
 	return r
 }
 
-// namer returns the names of accounts, asked for once each.
+// namer returns the names of accounts, and loads each once.
 func namer(c *call, account func(context.Context, app.AccountID) (app.Account, error)) func(app.AccountID) string {
 	known := map[app.AccountID]string{c.account.ID: c.account.Name, 0: ""}
 	return func(id app.AccountID) string {
@@ -357,11 +357,11 @@ type kills struct {
 	Count int
 	Peak  int64  // bytes
 	Limit app.MB // that it had at the last one
-	Raise app.MB // what to give it, 0 when no more is free
+	Raise app.MB // what to raise it to, 0 when no more is free
 	Start bool   // it is started with that, for it is not running
 }
 
-// suggestRAM is how much RAM to give to what was killed so many times: a quarter
+// suggestRAM is how much RAM to suggest for what was killed so many times: a quarter
 // more than it had or needed, half more when that happens again and again, in steps
 // of ramStep and not above most. 0 when that is no more than it has.
 func suggestRAM(peak int64, limit app.MB, times int, most app.MB) app.MB {
@@ -380,7 +380,7 @@ func suggestRAM(peak int64, limit app.MB, times int, most app.MB) app.MB {
 	return want
 }
 
-// killsOf looks for kills of the last day; nil for none since it got more RAM.
+// killsOf finds the kills of the last day; nil for none since it got more RAM.
 func (p *appPages) killsOf(c *call, all []app.HistoryEvent, can app.Permissions) (*kills, error) {
 	var k *kills
 	for _, h := range all { // newest first
@@ -417,7 +417,7 @@ func mayRevive(a app.Snapshot, can app.Permissions) bool {
 		(a.State == app.Stopped && can.Has(app.StartApp) || a.State == app.Waiting && can.Has(app.RestartApp))
 }
 
-// raise gives an application the RAM of the form, and starts it with that if it was
+// raise sets the RAM of an application to that of the form, and starts it with that if it was
 // killed for the lack of it.
 func (p *appPages) raise(c *call, f url.Values) (answer, error) {
 	ram, err := strconv.ParseInt(f.Get("ram"), 10, 32)

@@ -35,7 +35,7 @@ type asset struct {
 }
 
 // assets are all of them, by the name in the source and by the hashed one. They are
-// read when the first page is asked for.
+// read when the first page is requested.
 var assets = sync.OnceValue(func() map[string]asset {
 	all := map[string]asset{}
 	err := fs.WalkDir(files, "static", func(name string, e fs.DirEntry, err error) error {
@@ -78,18 +78,18 @@ func serveAsset(c *call) {
 	c.sendBody(http.StatusOK, a.kind, a.body)
 }
 
-// packed returns the body as the client takes it, and says so in h. A page with a
-// secret in it repeats nothing of a stranger's, so its length tells nothing.
+// packed returns the body as the client accepts it, and says so in h. A page with a
+// secret in it repeats nothing of a stranger's, so its length reveals nothing.
 func packed(h http.Header, r *http.Request, body []byte) []byte {
 	h.Add("Vary", "Accept-Encoding")
-	if len(body) < packAbove || !takesGzip(r.Header.Get("Accept-Encoding")) {
+	if len(body) < packAbove || !acceptsGzip(r.Header.Get("Accept-Encoding")) {
 		return body
 	}
 	var b bytes.Buffer
 	z := packers.Get().(*gzip.Writer)
 	defer packers.Put(z)
 	z.Reset(&b)
-	_, _ = z.Write(body) // a buffer takes everything
+	_, _ = z.Write(body) // a buffer never fails
 	_ = z.Close()
 	h.Set("Content-Encoding", "gzip")
 	return b.Bytes()
@@ -98,8 +98,8 @@ func packed(h http.Header, r *http.Request, body []byte) []byte {
 // packers are kept for the next page: each is 800 KB.
 var packers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
 
-// takesGzip reports whether gzip is in a list without being refused.
-func takesGzip(accept string) bool {
+// acceptsGzip reports whether gzip is in a list without being refused.
+func acceptsGzip(accept string) bool {
 	for part := range strings.SplitSeq(accept, ",") {
 		coding, weight, _ := strings.Cut(part, ";")
 		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {

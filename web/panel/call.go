@@ -46,7 +46,7 @@ type trail struct {
 
 func (c *call) ctx() context.Context { return c.Request.Context() }
 
-// form is a handler that is given the fields of the form that was sent.
+// form is a handler that gets the fields of the form that was sent.
 func form(h func(c *call, f url.Values) (answer, error)) handler { return formWithin(maxForm, h) }
 
 // formWithin is form for a body of at most limit bytes.
@@ -127,7 +127,7 @@ func local(path string) string {
 	return path
 }
 
-// loginFor is the login page that leads back to what was asked for.
+// loginFor is the login page that leads back to the page that was requested.
 func loginFor(r *http.Request) string {
 	to := r.URL.Path
 	if r.Method != http.MethodGet && r.Method != http.MethodHead || local(to) == "/" {
@@ -157,8 +157,8 @@ func (c *call) cookieName() string {
 	return insecureCookie
 }
 
-// setCookie gives the browser a session, or with knownSuffix what it is known by, to
-// keep for ttl; "" ends it.
+// setCookie sets the cookie of a session, or with knownSuffix that of what the browser
+// is known by, for ttl; "" removes it.
 func (c *call) setCookie(suffix, value string, ttl time.Duration) {
 	age := int(ttl / time.Second)
 	if value == "" {
@@ -197,7 +197,7 @@ func visitor(r *http.Request, trusted web.Networks) (v app.Visitor, safe bool) {
 	return app.Visitor{Address: client.String(), Key: web.KeyOf(client), Agent: r.UserAgent()}, safe
 }
 
-// isLoopback reports whether browsers take a Host for this machine's own, and its
+// isLoopback reports whether browsers regard a Host as this machine's own, and its
 // cookies for safe: localhost, 127.0.0.0/8, ::1 (Secure Contexts, 3.1).
 func isLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {

@@ -22,17 +22,17 @@ type timeRange struct {
 	row        time.Duration // of the table
 }
 
-// timeRanges are those that there are; the first is shown unless asked otherwise.
+// timeRanges are those that there are; the first is the default.
 var timeRanges = []timeRange{
 	{"1h", time.Hour, time.Minute, 5 * time.Minute},
 	{"24h", 24 * time.Hour, 2 * time.Minute, time.Hour},
 	{"7d", 7 * 24 * time.Hour, 20 * time.Minute, 6 * time.Hour},
 }
 
-// timeRange returns the one that the address asks for.
+// timeRangeOf returns the one that the address names.
 func timeRangeOf(c *call) timeRange {
-	asked := c.Request.URL.Query().Get("range")
-	return timeRanges[max(slices.IndexFunc(timeRanges, func(r timeRange) bool { return r.name == asked }), 0)]
+	name := c.Request.URL.Query().Get("range")
+	return timeRanges[max(slices.IndexFunc(timeRanges, func(r timeRange) bool { return r.name == name }), 0)]
 }
 
 // charts is the part of a page with what an application used.

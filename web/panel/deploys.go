@@ -144,7 +144,7 @@ func (p *deployPages) restoreUploaded(c *call) (answer, error) {
 			}
 			return p.deployments.Spool(ctx, r)
 		}
-		file, err := p.take(c, u)
+		file, err := p.receive(c, u)
 		if withVariables {
 			c.audit.Note("env=true")
 		}

@@ -1,14 +1,14 @@
 // Package panel is the control panel: pages for people, made on the server, with forms
 // that post and redirect. Everything but live views works without JavaScript.
 //
-// It decides nothing of its own. It asks the same services as the API, in the name of the
-// account that is signed in. For an application of another account it first asks
+// It decides nothing of its own. It calls the same services as the API, in the name of the
+// account that is signed in. For an application of another account it first calls
 // Teams.Authorize, and then acts in the owner's name. What the API refuses, the
 // panel refuses.
 //
 // Pages about one topic are one type in a file of its own, such as domainPages in
-// domains.go. It holds the services that its handlers ask for (newPages, panel.go). Each
-// page has a template in template/. One table of routes (routes.go) says who may ask for
+// domains.go. It holds the services that its handlers call (newPages, panel.go). Each
+// page has a template in template/. One table of routes (routes.go) says who may request
 // what. A handler returns an answer and never writes; its answer counts only without an
 // error. Every visible text is a sentence of package app/text. No inline style or script
 // is possible: the Content-Security-Policy begins with default-src 'none'.
@@ -21,9 +21,9 @@
 //     request. SignIns.Session finds the account by the hash of the cookie.
 //  3. server.admit (routes.go) sends visitors without a session to /login. It refuses
 //     requests that a page of another site has made (server.sameSite). If the path names
-//     an application, server.meant asks Applications.App. If the account has no such
-//     application, server.meant asks Teams.Authorize.
-//  4. form (call.go) reads the fields of the form for the handler. The handler asks the
+//     an application, server.meant calls Applications.App. If the account has no such
+//     application, server.meant calls Teams.Authorize.
+//  4. form (call.go) reads the fields of the form for the handler. The handler calls the
 //     services and returns an answer. If it fails, server.refused (answer.go) shows the
 //     error on the page that the route's row names, in the account's language. The status
 //     comes from the API's table (web.StatusOf).
@@ -32,10 +32,10 @@
 //     (flashes). No address and no database contains it: the address of the redirect
 //     contains a key, which only that page knows.
 //
-// A ZIP goes to uploadPages.take (uploads.go), which streams it to Deployments.Spool
+// A ZIP goes to uploadPages.receive (uploads.go), which streams it to Deployments.Spool
 // (web.Upload). Then uploadPages.deploy makes a job of the deployment. The job is a
 // goroutine, which the daemon counts as a request (Config.Go, web.Inflight.Join). The page
-// of the upload asks the job how far it is. When the job ends, server.recordLate hands its
+// of the upload shows how far the job is. When the job ends, server.recordLate hands its
 // app.AuditRecord to the auditor.
 //
 // The pages of files read and write through files.Store (files/browse.go), always for one
@@ -43,16 +43,16 @@
 //
 // # One live page
 //
-//  1. liveOf (live.go) asks the hub for its newest event before the handler reads
+//  1. liveOf (live.go) gets the number of the hub's newest event before the handler reads
 //     the data of the page. The page carries the number of that event.
 //  2. static/live.js opens /events from that number while somebody sees the page, and
 //     closes the stream when nobody does.
 //  3. viewer.frames (live.go) turns the events of watch.Hub into frames, which
-//     web.Call.Stream sends: figures in words and numbers, lines of a log through the
+//     web.Call.Stream sends: usage in words and numbers, lines of a log through the
 //     page's own template, and "changed" for everything else. After "changed" the script
 //     fetches the page again and replaces the parts that differ (data-part).
 //  4. A stream of lines begins with the end of the log so far (app.Watch.Tail,
 //     logs.Log.Follow). static/log.js drops the lines that the page already has.
-//     static/charts.js draws what chartPages.plot (charts.go) answers, and appends figures.
+//     static/charts.js draws what chartPages.plot (charts.go) answers, and appends usage.
 //  5. The stream ends with the session, the membership, the account or the daemon.
 package panel

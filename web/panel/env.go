@@ -43,7 +43,7 @@ func (p envPages) reveal(c *call, f url.Values) (answer, error) {
 	return show("env", envPage{Variables: all, Shown: name, Value: all[i].Value}), nil
 }
 
-// set takes one variable by name and value, or a block of them.
+// set sets one variable by name and value, or a block of them.
 func (p envPages) set(c *call, f url.Values) (answer, error) {
 	change := map[string]*string{f.Get("name"): new(f.Get("value"))}
 	if f.Has("block") {

@@ -108,7 +108,7 @@ func (p *hostPages) find(c *call, meant func(app.Account) bool) (app.Account, er
 	return app.Account{}, app.Errorf(app.NotFound, "there is no such account")
 }
 
-// account is a handler that is given the account of the path.
+// account is a handler that gets the account of the path.
 func (p *hostPages) account(h func(c *call, a app.Account) (answer, error)) handler {
 	return func(c *call) (answer, error) {
 		id := app.AccountID(c.number("account"))
@@ -191,7 +191,7 @@ func (d *checkup) finish(found []app.Finding, examined bool) {
 	}
 }
 
-// examine looks at the host as berth doctor does, beside the request.
+// examine examines the host as berth doctor does, beside the request.
 func (p *hostPages) examine(c *call) (answer, error) {
 	if !p.doctor.begin() {
 		return leadTo("/host"), nil

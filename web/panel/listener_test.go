@@ -118,7 +118,7 @@ func streamOf(t *testing.T, p page) string {
 	return strings.ReplaceAll(found[1], "&amp;", "&") + "&last=" + found[2]
 }
 
-func (w *world) tell(id app.ID, e app.Event) {
+func (w *world) publish(id app.ID, e app.Event) {
 	s, _ := w.host.Find(id)
 	e.App, e.Owner = id, s.Account
 	if e.Kind == app.StateEvent {

@@ -26,7 +26,7 @@ import (
 //	refused  why there is no stream, in words
 //
 // The page carries the number of the newest event from before it was made, and the
-// stream begins there: what happens between the two is told.
+// stream begins there: what happens between the two is sent.
 
 // live is what a page needs to follow what happens; the zero value is a page that
 // does not. The part "live" writes it.
@@ -35,8 +35,8 @@ type live struct {
 	Last   int64  // the newest event that the page knows
 }
 
-// liveOf is for a page of an application, or of all when id is "". It MUST be asked
-// for before the data of the page. what is "figures", "log", "build" or "".
+// liveOf is for a page of an application, or of all when id is "". It MUST be
+// called before the data of the page is read. what is "figures", "log", "build" or "".
 func liveOf(feed app.Feed, what string, id app.ID) live {
 	pairs := []string{"what", what}
 	if id != "" {
@@ -127,7 +127,7 @@ func watchOf(c *call) (w app.Watch, what string, err error) {
 	return w, what, nil
 }
 
-// mayStill asks again who watches, which is no visit: a session is not kept alive by
+// mayStill checks again who watches, which is no visit: a session is not kept alive by
 // a page that nobody reads.
 func (v *viewer) mayStill(ctx context.Context) error {
 	sessions, err := v.signIns.Sessions(ctx, v.c.account.ID)

@@ -20,8 +20,8 @@ func TestLiveMissesNothing(t *testing.T) {
 	w.host.add(w.bob.ID, "other")
 	b := w.as("ana")
 	p := b.get("/apps/shop")
-	w.tell("shop", app.Event{Kind: app.StateEvent})
-	w.tell("other", app.Event{Kind: app.StateEvent})
+	w.publish("shop", app.Event{Kind: app.StateEvent})
+	w.publish("other", app.Event{Kind: app.StateEvent})
 	l := w.listen(b, streamOf(t, p))
 	if l.status != http.StatusOK || l.header.Get("Content-Type") != "text/event-stream" || l.header.Get("Cache-Control") != "no-store" || l.header.Get("X-Accel-Buffering") != "no" {
 		t.Errorf("%d %v", l.status, l.header)
@@ -30,7 +30,7 @@ func TestLiveMissesNothing(t *testing.T) {
 	if missed.id == "" || missed.id == begun.id {
 		t.Errorf("begun %+v, then %+v", begun, missed)
 	}
-	w.tell("shop", app.Event{Kind: app.MetricEvent, Usage: &app.Usage{MemoryBytes: 50 << 20, LimitBytes: 100 << 20, CPUPercent: 12.34, NetIn: 2048}})
+	w.publish("shop", app.Event{Kind: app.MetricEvent, Usage: &app.Usage{MemoryBytes: 50 << 20, LimitBytes: 100 << 20, CPUPercent: 12.34, NetIn: 2048}})
 	var now usageFrame
 	must(t, json.Unmarshal([]byte(l.next("figures").data), &now))
 	if now.App != "shop" || now.CPU != 12.34 || now.RAM != 50 || now.Limit != 100 || now.Full != 50 || now.At == 0 ||
@@ -38,7 +38,7 @@ func TestLiveMissesNothing(t *testing.T) {
 		t.Errorf("the figures are %+v", now)
 	}
 	l.close()
-	w.tell("shop", app.Event{Kind: app.ExitEvent, Exit: &app.Exit{Code: 1}})
+	w.publish("shop", app.Event{Kind: app.ExitEvent, Exit: &app.Exit{Code: 1}})
 	again := w.listen(b, streamOf(t, p), "Last-Event-ID", missed.id) // the browser's word beats the page's
 	again.next("begun")
 	if f := again.next("changed"); f.id <= missed.id {
@@ -68,7 +68,7 @@ func TestLiveList(t *testing.T) {
 	l.next("begun")
 	usage := &app.Usage{LimitBytes: 1}
 	for _, id := range []app.ID{"other", "shop", "shared"} {
-		w.tell(id, app.Event{Kind: app.MetricEvent, Usage: usage})
+		w.publish(id, app.Event{Kind: app.MetricEvent, Usage: usage})
 	}
 	for _, want := range []app.ID{"shop", "shared"} {
 		if f := l.next("figures"); !strings.Contains(f.data, `"app":"`+string(want)+`"`) {
@@ -82,9 +82,9 @@ func TestLiveLog(t *testing.T) {
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	b := w.as("ana")
-	w.printed.print("shop", "before")
+	w.logs.print("shop", "before")
 	p := b.get("/apps/shop/logs")
-	w.printed.print("shop", "between <b>")
+	w.logs.print("shop", "between <b>")
 	l := w.listen(b, streamOf(t, p))
 	l.next("begun")
 	type lines struct {
@@ -101,8 +101,8 @@ func TestLiveLog(t *testing.T) {
 	if !first.Fresh || !strings.HasPrefix(first.HTML, on) || !strings.Contains(first.HTML, "between &lt;b&gt;") {
 		t.Errorf("the page has %q, the stream begins with %+v", on, first)
 	}
-	w.printed.of("shop", true).Note("of the build")
-	w.printed.print("shop", "\x1b[31mafter")
+	w.logs.of("shop", true).Note("of the build")
+	w.logs.print("shop", "\x1b[31mafter")
 	if got := read(l); got.Fresh || !strings.Contains(got.HTML, `<span class="c1">after</span>`) || strings.Contains(got.HTML, "before") {
 		t.Errorf("then %+v", got)
 	}
@@ -111,7 +111,7 @@ func TestLiveLog(t *testing.T) {
 	if got := read(build); !got.Fresh || !strings.Contains(got.HTML, "of the build") {
 		t.Errorf("of the build: %+v", got)
 	}
-	w.tell("shop", app.Event{Kind: app.DeployEvent, Deploy: &app.DeployStep{Phase: app.DeployBuilding}})
+	w.publish("shop", app.Event{Kind: app.DeployEvent, Deploy: &app.DeployStep{Phase: app.DeployBuilding}})
 	if got := read(build); !got.Fresh || got.HTML != "" { // the next build begins with nothing
 		t.Errorf("as a build begins: %+v", got)
 	}
@@ -219,7 +219,7 @@ func TestLiveSlowly(t *testing.T) {
 	must(t, err)
 	defer stream.Close()
 	for range 1000 {
-		w.tell("shop", app.Event{Kind: app.StateEvent})
+		w.publish("shop", app.Event{Kind: app.StateEvent})
 	}
 	events, err := stream.Next(t.Context())
 	must(t, err)

@@ -78,7 +78,7 @@ func ofBuild(c *call) bool {
 	return c.app.State == app.Preparing && !c.app.Running
 }
 
-// linesOf takes text of a log apart.
+// linesOf parses text of a log.
 func linesOf(text string) []logLine {
 	var all []logLine
 	for line := range strings.Lines(text) {

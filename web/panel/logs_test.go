@@ -20,8 +20,8 @@ func TestLogs(t *testing.T) {
 	add(t, w, "shop")
 	b := w.as("ana")
 	b.get("/apps/shop/logs").want(t, "an empty log", http.StatusOK, "It has not printed anything yet.", `role="log"`, `aria-live="off"`, `data-of="program"`)
-	w.printed.print("shop", "\x1b[32mready\x1b[0m <script>alert(1)</script>", "second")
-	w.printed.of("shop", true).Note("npm install")
+	w.logs.print("shop", "\x1b[32mready\x1b[0m <script>alert(1)</script>", "second")
+	w.logs.of("shop", true).Note("npm install")
 	p := b.get("/apps/shop/logs")
 	p.want(t, "the log", http.StatusOK, `<span class="c2">ready</span> &lt;script&gt;`, `<div class="own"><time datetime="`, "second", "what=log")
 	p.lacks(t, "the log", "npm install", "\x1b")
@@ -55,7 +55,7 @@ func TestSearchLogs(t *testing.T) {
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
 	for i := range 2500 {
-		w.printed.print("shop", fmt.Sprintf("\x1b[31mREQ\x1b[0mUEST %d", i), "other")
+		w.logs.print("shop", fmt.Sprintf("\x1b[31mREQ\x1b[0mUEST %d", i), "other")
 	}
 	b := w.as("ana")
 	p := b.get("/apps/shop/logs?q=request")
@@ -112,7 +112,7 @@ func TestSearchIsBounded(t *testing.T) {
 	w.host.add(w.ana.ID, "shop")
 	colours := strings.Repeat("\x1b[1mA\x1b[0mB", 1600)
 	for range 300 {
-		w.printed.print("shop", colours)
+		w.logs.print("shop", colours)
 	}
 	p := w.as("ana").get("/apps/shop/logs?q=aba")
 	p.want(t, "a search", http.StatusOK, "300 lines of all that is kept have it.", "These are the last ")

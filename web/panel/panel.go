@@ -74,14 +74,14 @@ type SignIns interface {
 type Tokens interface {
 	// Tokens returns those that work, oldest first.
 	Tokens(ctx context.Context, id app.AccountID) ([]app.Token, error)
-	// Issue makes one, for ever when lasts is 0. Its text is never told again.
+	// Issue makes one, for ever when lasts is 0. Its text is never returned again.
 	Issue(ctx context.Context, id app.AccountID, label string, lasts time.Duration) (string, app.Token, error)
 	// Rotate makes a successor and ends the old one after overlap.
 	Rotate(ctx context.Context, account app.AccountID, id int64, overlap time.Duration) (string, app.Token, error)
 	Revoke(ctx context.Context, account app.AccountID, id int64) error
 }
 
-// Admin looks after the accounts of the host.
+// Admin manages the accounts of the host.
 type Admin interface {
 	// Accounts returns all of them, oldest first, and the RAM that each has assigned.
 	Accounts(ctx context.Context) ([]app.Account, []app.MB, error)
@@ -108,7 +108,7 @@ func New(c Config) http.Handler {
 	return s
 }
 
-// newPages gives the handlers what they need. record hands what came of a job to the
+// newPages sets what the handlers need. record hands what came of a job to the
 // audit log.
 func newPages(c Config, record func(*call, error)) *pages {
 	charts := chartPages{c.Metrics}
@@ -142,7 +142,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 	}
 }
 
-// server answers every request of the panel: it finds the route, asks its handler, and
+// server answers every request of the panel: it finds the route, calls its handler, and
 // writes the answer.
 type server struct {
 	Config
@@ -151,7 +151,7 @@ type server struct {
 	flashes *flashes
 }
 
-// patience is how long a client may take to send a form, or to take a page.
+// patience is how long a client may need to send a form, or to receive a page.
 const patience = 30 * time.Second
 
 // ServeHTTP answers one request.
@@ -173,7 +173,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// secure sets what every answer tells a browser. The referrer stays here: with
+// secure sets the headers of every answer. The referrer stays here: with
 // "no-referrer" forms would come with the origin "null".
 func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
@@ -195,8 +195,8 @@ func (s *server) sameSite(c *call) error {
 	return app.Errorf(app.Forbidden, "this came from another site, so nothing was done; if you use a proxy, let it pass the Host header on")
 }
 
-// embedded reports whether a page of another site asks for something, instead of a
-// person who follows a link in it (Fetch Metadata, 2). Old browsers do not tell.
+// embedded reports whether a page of another site requests something, instead of a
+// person who follows a link in it (Fetch Metadata, 2). Old browsers do not say.
 func embedded(h http.Header) bool {
 	switch h.Get("Sec-Fetch-Site") {
 	case "same-site", "cross-site":

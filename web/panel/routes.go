@@ -132,7 +132,7 @@ func (p *pages) routes() []route {
 	}
 }
 
-// newMux returns the routes. What a pattern takes no method for is answered with 405,
+// newMux returns the routes. A method that a pattern lacks is answered with 405,
 // everything else with 404.
 func (s *server) newMux(routes []route) *http.ServeMux {
 	mux := http.NewServeMux()
@@ -213,7 +213,7 @@ func (s *server) admit(c *call, r route) (login string, err error) {
 	return "", err
 }
 
-// enter finds out who asks, from where and in which language. Its error is why
+// enter finds out who calls, from where and in which language. Its error is why
 // nobody is signed in; public routes need none.
 func (s *server) enter(c *call) error {
 	c.from, c.safe = visitor(c.Request, s.Trusted)

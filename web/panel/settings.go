@@ -96,7 +96,7 @@ func (p settingsPages) remove(c *call, f url.Values) (answer, error) {
 	return done("/", c.lang.Say("%s was deleted.", c.app.Name)), err
 }
 
-// member is a handler that is given which account a form of the team means, and with which
+// member is a handler that gets which account a form of the team means, and with which
 // permissions.
 func member(h func(c *call, id app.AccountID, permissions []string) (answer, error)) handler {
 	return form(func(c *call, f url.Values) (answer, error) {

@@ -16,7 +16,7 @@ import (
 	"berth/web"
 )
 
-// uploadPages take ZIPs, and make jobs of their deployment.
+// uploadPages receive ZIPs, and make jobs of their deployment.
 type uploadPages struct {
 	deployments        app.Deployments
 	teams              app.Teams
@@ -66,18 +66,18 @@ func (p *uploadPages) commit(*call) (answer, error) {
 }
 
 func (p *uploadPages) sendUpload(c *call) (answer, error) {
-	return p.deploy(c, jobUpload, p.take, func(ctx context.Context, file string) (app.Deployed, error) {
+	return p.deploy(c, jobUpload, p.receive, func(ctx context.Context, file string) (app.Deployed, error) {
 		return p.deployments.Upload(ctx, c.account, file)
 	})
 }
 
 func (p *uploadPages) sendCommit(c *call) (answer, error) {
-	return p.deploy(c, jobCommit, p.take, func(ctx context.Context, file string) (app.Deployed, error) {
+	return p.deploy(c, jobCommit, p.receive, func(ctx context.Context, file string) (app.Deployed, error) {
 		return p.deployments.Commit(ctx, c.owner, c.app.ID, file)
 	})
 }
 
-// fileForm takes the file of a form apart.
+// fileForm is how the file of a form is received.
 func fileForm() web.Upload {
 	none := app.Errorf(app.Invalid, "choose a ZIP file to upload")
 	return web.Upload{
@@ -104,8 +104,8 @@ func errTooLarge(limit int64) error {
 	return app.Errorf(app.TooLarge, "the upload is larger than the %d MB that are allowed", max(1, limit>>20))
 }
 
-// take streams the ZIP of a form to the deployer.
-func (p *uploadPages) take(c *call, u *web.Upload) (string, error) {
+// receive streams the ZIP of a form to the deployer.
+func (p *uploadPages) receive(c *call, u *web.Upload) (string, error) {
 	if c.Request.ContentLength > p.maxUpload {
 		return "", errTooLarge(p.maxFile)
 	}
@@ -169,7 +169,7 @@ func guarded(log *slog.Logger, c *call, f func()) {
 	f()
 }
 
-// stillMay gives the file back if the member who sent it was taken out of the team
+// stillMay drops the file if the member who sent it was taken out of the team
 // meanwhile: a file can be long on its way.
 func (p *uploadPages) stillMay(c *call, file string) error {
 	if c.owner == 0 || c.own() {

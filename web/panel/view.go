@@ -32,7 +32,7 @@ type view struct {
 // sets are the templates of one language, by page.
 type sets map[string]*template.Template
 
-// templates are parsed when the first page is asked for in a language.
+// templates are parsed when the first page is requested in a language.
 var templates = func() map[string]func() sets {
 	all := map[string]func() sets{}
 	for _, locale := range app.Locales {

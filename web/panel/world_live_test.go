@@ -64,8 +64,8 @@ func (r records) EventLog(ctx context.Context, _ app.AccountID, id app.ID) ([]ap
 	return r.w.db.History.EventLog(ctx, id)
 }
 
-// printed are real logs, but for the output of a build that a test gives.
-type printed struct {
+// fakeLogs are real logs, but for the output of a build that a test gives.
+type fakeLogs struct {
 	app.Logs
 	host *apps
 	t    *testing.T
@@ -74,8 +74,8 @@ type printed struct {
 	all  map[string]*logs.Log
 }
 
-func newPrinted(t *testing.T, host *apps) *printed {
-	p := &printed{host: host, t: t, dir: t.TempDir(), all: map[string]*logs.Log{}}
+func newFakeLogs(t *testing.T, host *apps) *fakeLogs {
+	p := &fakeLogs{host: host, t: t, dir: t.TempDir(), all: map[string]*logs.Log{}}
 	t.Cleanup(func() {
 		for _, l := range p.all {
 			must(t, l.Close())
@@ -84,7 +84,7 @@ func newPrinted(t *testing.T, host *apps) *printed {
 	return p
 }
 
-func (p *printed) of(id app.ID, build bool) *logs.Log {
+func (p *fakeLogs) of(id app.ID, build bool) *logs.Log {
 	name := "run"
 	if build {
 		name = "build"
@@ -101,11 +101,11 @@ func (p *printed) of(id app.ID, build bool) *logs.Log {
 	return l
 }
 
-func (p *printed) follow(id app.ID, build bool, back int) (app.Follower, error) {
+func (p *fakeLogs) follow(id app.ID, build bool, back int) (app.Follower, error) {
 	return p.of(id, build).Follow(back), nil
 }
 
-func (p *printed) Tail(id app.ID, build bool, most int) string {
+func (p *fakeLogs) Tail(id app.ID, build bool, most int) string {
 	p.host.mu.Lock()
 	output := p.host.output
 	p.host.mu.Unlock()
@@ -115,10 +115,12 @@ func (p *printed) Tail(id app.ID, build bool, most int) string {
 	return p.of(id, build).Tail(most)
 }
 
-func (p *printed) Open(id app.ID, build bool) (io.ReadCloser, error) { return p.of(id, build).Reader() }
+func (p *fakeLogs) Open(id app.ID, build bool) (io.ReadCloser, error) {
+	return p.of(id, build).Reader()
+}
 
 // print adds lines to the log of a program.
-func (p *printed) print(id app.ID, lines ...string) {
+func (p *fakeLogs) print(id app.ID, lines ...string) {
 	for _, line := range lines {
 		p.of(id, false).Note(line)
 	}

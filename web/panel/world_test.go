@@ -32,7 +32,7 @@ type world struct {
 	acts    *acts
 	hub     *watch.Hub
 	past    *metrics.Store
-	printed *printed
+	logs    *fakeLogs
 	ana     app.Account
 	bob     app.Account
 	work    sync.WaitGroup // of jobs
@@ -50,15 +50,15 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	must(t, err)
 	t.Cleanup(func() { must(t, past.Close()) })
 	w := &world{t: t, db: store, past: past, host: newApps(), acts: &acts{}}
-	w.printed = newPrinted(t, w.host)
+	w.logs = newFakeLogs(t, w.host)
 	teams := account.NewTeams(store.Teams)
-	w.hub = watch.NewHub(watch.Access{Find: w.host.Find, Authorize: teams.Authorize, Memberships: teams.Memberships}, w.printed.follow)
+	w.hub = watch.NewHub(watch.Access{Find: w.host.Find, Authorize: teams.Authorize, Memberships: teams.Memberships}, w.logs.follow)
 	t.Cleanup(w.work.Wait)
 	w.signIns = account.NewSignIns(store.SignIns, time.Hour, []byte("key"))
 	w.ana, w.bob = w.person("ana"), w.person("bob")
 	w.config = Config{
 		Services: app.Services{
-			Applications: records{w.host, w}, Settings: w.host, Deployments: records{w.host, w}, Contents: w.host, Logs: w.printed, Feed: w.hub,
+			Applications: records{w.host, w}, Settings: w.host, Deployments: records{w.host, w}, Contents: w.host, Logs: w.logs, Feed: w.hub,
 			Accounts: account.New(store.Accounts), Links: w.host, Teams: teams, Names: w.host, Metrics: past.Range, Record: w.acts.Record,
 		},
 		SignIns: w.signIns, Tokens: account.New(store.Accounts), Admin: account.NewAdmin(store.Accounts),
