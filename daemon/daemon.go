@@ -152,7 +152,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	d.hub = watch.NewHub(watch.Access{Find: find, Authorize: teams.Authorize, Memberships: teams.Memberships}, d.data.logs.Follow)
 	d.sites = newSites(s, d.data, find, &d.undo, d.log)
 	d.host = host.New(d.hostConfig(capacity))
-	d.sampler = watch.NewSampler(d.hub, d.host, d.data.history.Append, d.log)
+	d.sampler = watch.NewSampler(d.hub, d.host.Measure, d.data.history.Append, d.log)
 	d.pulse = &pulse{path: "/" + rand.Text(), data: d.data, groups: d.groups, host: d.host, log: d.log}
 	d.handler = d.newHandler(app.Services{
 		Applications: d.host,

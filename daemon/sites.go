@@ -271,7 +271,7 @@ func namesConfig(s settings.Settings, names db.Names, e *sites, log *slog.Logger
 		log.Warn("names.proof has no effect", "why", "names.addresses does not say which addresses are this host's")
 	}
 	return domain.Config{
-		Subdomains: names, Claims: names, Changed: e.changed, Proved: e.proved, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
+		Records: names, Changed: e.changed, Proved: e.proved, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
 		PerAccount: s.Names.PerAccount, Own: ownDomains(s), Parent: s.SitesDomain(), Addresses: addresses,
 		ByAddress: s.Names.Proof == settings.ProofAddress,
 	}

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"sync"
 
 	"berth/app"
@@ -75,17 +74,4 @@ func (c *capacity) force(id app.ID, ram app.MB) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running[id] = ram
-}
-
-// places bounds how many of one kind of work are under way at once.
-type places chan struct{}
-
-// acquire waits for a place and returns what gives it back, or the error of ctx.
-func (p places) acquire(ctx context.Context) (release func(), err error) {
-	select {
-	case p <- struct{}{}:
-		return func() { <-p }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }

@@ -424,11 +424,10 @@ func (h *Host) Backup(ctx context.Context, owner app.AccountID, id app.ID, withV
 	if err := h.DropBackups(); err != nil {
 		h.Log.Error("cannot drop expired backups", "error", err)
 	}
-	release, err := h.backups.acquire(ctx)
-	if err != nil {
+	if err := h.backups.Acquire(ctx, 1); err != nil {
 		return app.Backup{}, err
 	}
-	defer release()
+	defer h.backups.Release(1)
 	var variables []app.Variable
 	if withVariables {
 		all, err := h.Variables(ctx, owner, id)

@@ -94,11 +94,10 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 // unpack is Staging.Unpack when a place is free. Nobody needs the file after
 // it, and a build may have to wait long.
 func (h *Host) unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error) {
-	release, err := h.unpacks.acquire(ctx)
-	if err != nil {
+	if h.unpacks.Acquire(ctx, 1) != nil {
 		return app.Unpacked{}, h.calledOff()
 	}
-	defer release()
+	defer h.unpacks.Release(1)
 	defer h.DropSpool(file)
 	return h.Staging.Unpack(ctx, file, over, judge)
 }

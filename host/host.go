@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"berth/app"
 )
 
@@ -76,8 +78,8 @@ type Host struct {
 	disk     disk
 	capacity *capacity
 	builds   *queue
-	unpacks  places // they fill the disk before anything else bounds them
-	backups  places
+	unpacks  *semaphore.Weighted // they fill the disk before anything else bounds them
+	backups  *semaphore.Weighted
 	consoles seats
 
 	ctx    context.Context // of deployments: they outlive the request that asked
@@ -97,7 +99,7 @@ type Host struct {
 func New(c Config) *Host {
 	h := &Host{
 		Config: c, disk: disk{c.Quotas, c.DiskLimit, c.Log}, capacity: newCapacity(c.Capacity), units: map[app.ID]*unit{},
-		builds: newQueue(c.Builds, c.BuildQueue), unpacks: make(places, 2), backups: make(places, 1),
+		builds: newQueue(c.Builds, c.BuildQueue), unpacks: semaphore.NewWeighted(2), backups: semaphore.NewWeighted(1),
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"berth/app"
@@ -49,16 +48,8 @@ func (c *commit) overlap(ctx context.Context, next *run, stageOf func(context.Co
 // returns why that will not be.
 func (c *commit) await(ctx context.Context, next *run) error {
 	limited, cancel := context.WithTimeout(ctx, c.h.HealthTimeout)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		select {
-		case <-next.ended:
-			cancel()
-		case <-limited.Done():
-		}
-	})
-	defer watching.Wait()
 	defer cancel()
+	defer context.AfterFunc(next.life, cancel)()
 	ticker := time.NewTicker(healthEvery)
 	defer ticker.Stop()
 	why := errors.New("it was not asked")
@@ -98,20 +89,15 @@ func (c *commit) check(ctx context.Context, next *run) error {
 
 // unwell is the error of a new run that is not.
 func (c *commit) unwell(ctx context.Context, next *run, why error) error {
-	select {
-	case <-next.ended:
-		if ctx.Err() != nil {
-			return c.h.calledOff()
-		}
+	if ctx.Err() != nil {
+		return c.h.calledOff()
+	}
+	if next.life.Err() != nil {
 		hint := ""
 		if !next.exit.OOM {
 			hint = "; if no two copies of it can run at once, set HEALTH=off"
 		}
 		return app.Errorf(app.Unusable, "cannot start the new code beside the old (%s): the program from before the %s goes on%s", sentence(next.exit), c.kind, hint)
-	default:
-	}
-	if ctx.Err() != nil {
-		return c.h.calledOff()
 	}
 	if why == nil {
 		why = errors.New("it has not run for long enough")

@@ -55,15 +55,10 @@ type Instance interface {
 	// and what it returns says nothing. It returns false when the program has
 	// ended already: Wait returns how.
 	Leave() bool
-	Limited
 	// Shell starts a console command beside the program: within its limits,
 	// and ended with it at the latest. It fails with app.Conflict when the
 	// program is ending.
 	Shell(argv []string) (Command, error)
-}
-
-// Limited is what a program may use and does, and where it is reached.
-type Limited interface {
 	// SetMemory changes the limit of the running program and its share of the
 	// processor, or refuses with app.Exhausted when it uses more.
 	SetMemory(ram app.MB) error
@@ -75,11 +70,6 @@ type Limited interface {
 	// Listens returns where the program takes connections now. It may block for a
 	// second.
 	Listens() (app.Listening, error)
-	Vital
-}
-
-// Vital is how a program does.
-type Vital interface {
 	// Ended reports whether the program has ended, also while Wait has not returned
 	// yet. It does not wait.
 	Ended() bool

@@ -17,8 +17,9 @@ type run struct {
 	number   int
 	port     int // that it was given
 	role     role
-	stopped  bool          // it was asked to end
-	ended    chan struct{} // closed once exit is set
+	stopped  bool            // it was asked to end
+	life     context.Context // until exit is set
+	end      context.CancelFunc
 	exit     app.Exit
 
 	// Of a site's program.
@@ -43,23 +44,15 @@ type programEnd struct {
 	exit app.Exit
 }
 
-// newRun is a program that was started.
-func newRun(in Instance, p app.Program) *run {
-	return &run{Instance: in, number: p.Run, port: p.Port, ended: make(chan struct{})}
+// newRun is a program that was started, or is nil until then.
+func newRun(in Instance, number, port int, is role) *run {
+	r := &run{Instance: in, number: number, port: port, role: is}
+	r.life, r.end = context.WithCancel(context.Background())
+	return r
 }
 
 // runs reports whether its program runs. Of nil, it does not.
-func (r *run) runs() bool {
-	if r == nil || r.Instance == nil {
-		return false
-	}
-	select {
-	case <-r.ended:
-		return false
-	default:
-		return true
-	}
-}
+func (r *run) runs() bool { return r != nil && r.Instance != nil && r.life.Err() == nil }
 
 // is reports whether it has a role. Of nil, it has none.
 func (r *run) is(role role) bool { return r != nil && r.role == role }

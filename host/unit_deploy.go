@@ -146,8 +146,8 @@ func (u *unit) resume(before app.Snapshot) {
 // whyAlone is why a site is stopped before its new code is started.
 func (u *unit) whyAlone(c *commit) (why string, note bool) {
 	switch {
-	case u.h.Visits == nil || c.kind != app.DeployCommit || u.app.Type != app.Site:
-		return "it is no site, or no commit", false
+	case u.h.Visits == nil || u.app.Type != app.Site:
+		return "it is no site", false
 	case u.closing != stay || u.deploy.stopped || u.state != app.Online || u.mixedTree || u.second != nil,
 		u.console != nil && u.console.beside == nil:
 		return "it is not online", false
@@ -191,7 +191,7 @@ func (u *unit) reserveSecond() (err error) {
 	if err := u.h.capacity.reserve(secondOf(u.id), u.app.RAM); err != nil {
 		return err
 	}
-	u.second = &run{port: port, role: candidate, ended: make(chan struct{})}
+	u.second = newRun(nil, 0, port, candidate)
 	return nil
 }
 

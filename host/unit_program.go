@@ -52,7 +52,7 @@ func (u *unit) launch(journal string) error {
 		u.log.Error("cannot start the program", "error", err)
 		return err
 	}
-	r := newRun(program, p)
+	r := newRun(program, p.Run, p.Port, primary)
 	u.run, u.refusal = r, ""
 	u.app.StartedAt = time.Now()
 	u.recordStart()
@@ -137,7 +137,7 @@ func (u *unit) adopt() bool {
 	if s == nil {
 		return false
 	}
-	u.run = newRun(s.Instance, app.Program{Run: s.Run, Port: cmp.Or(s.Port, u.app.Port)})
+	u.run = newRun(s.Instance, s.Run, cmp.Or(s.Port, u.app.Port), primary)
 	if u.app.LastRun != s.Run { // the daemon died between the start and its record
 		u.app.LastRun, u.app.StartedAt = s.Run, s.StartedAt
 		u.recordStart()
@@ -291,7 +291,7 @@ func (u *unit) stopSecond() bool {
 // exited is the end of a run, with everything it left running.
 func (u *unit) exited(x programEnd) {
 	x.run.exit = x.exit
-	close(x.run.ended)
+	x.run.end()
 	x.run.unwatch()
 	u.leaveConsole(x.run)
 	if x.run == u.second {

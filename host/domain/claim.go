@@ -21,7 +21,7 @@ func (s *Service) Domain(ctx context.Context, owner app.AccountID, text string) 
 	if err != nil {
 		return app.Domain{}, err
 	}
-	claims, err := s.Claims.Claims(ctx, name)
+	claims, err := s.Records.Claims(ctx, name)
 	if err != nil {
 		return app.Domain{}, err
 	}
@@ -47,7 +47,7 @@ func (s *Service) ClaimDomain(ctx context.Context, owner app.AccountID, id app.I
 		return app.Domain{}, err
 	}
 	claim := app.Domain{Name: name, Account: owner, App: id, Status: app.DomainUnverified, Proof: "berth=" + rand.Text()}
-	claim, err = s.Claims.AddDomain(ctx, claim, func(t app.Type, held int, claims []app.Domain) error {
+	claim, err = s.Records.AddDomain(ctx, claim, func(t app.Type, held int, claims []app.Domain) error {
 		for _, c := range claims {
 			switch {
 			case c.Account == owner:
@@ -68,7 +68,7 @@ func (s *Service) ClaimDomain(ctx context.Context, owner app.AccountID, id app.I
 // no longer in the DNS, "" when there is none. While it is there, or when that
 // cannot be found out, the domain is taken.
 func (s *Service) lapsed(ctx context.Context, owner app.AccountID, name string) (string, error) {
-	claims, err := s.Claims.Claims(ctx, name)
+	claims, err := s.Records.Claims(ctx, name)
 	if err != nil {
 		return "", err
 	}
@@ -92,7 +92,7 @@ func (s *Service) AssignDomain(ctx context.Context, owner app.AccountID, text st
 	if err != nil {
 		return app.Domain{}, err
 	}
-	d, err := s.Claims.AssignDomain(ctx, owner, name, to, fits)
+	d, err := s.Records.AssignDomain(ctx, owner, name, to, fits)
 	s.changed(ctx, err)
 	return s.instructed(d), err
 }
@@ -103,7 +103,7 @@ func (s *Service) RemoveDomain(ctx context.Context, owner app.AccountID, text st
 	if err != nil {
 		return err
 	}
-	err = s.Claims.RemoveDomain(ctx, owner, name)
+	err = s.Records.RemoveDomain(ctx, owner, name)
 	s.changed(ctx, err)
 	return err
 }
@@ -137,7 +137,7 @@ func (s *Service) VerifyDomain(ctx context.Context, owner app.AccountID, text st
 	if stands {
 		status = app.DomainVerified
 	}
-	claim, err = s.Claims.ProveDomain(ctx, claim, status, s.Now())
+	claim, err = s.Records.ProveDomain(ctx, claim, status, s.Now())
 	s.changed(ctx, err)
 	if err == nil && s.Proved != nil {
 		s.Proved(claim)
@@ -159,7 +159,7 @@ func (s *Service) proves(ctx context.Context, d app.Domain) (bool, error) {
 // claimed by others too, only a TXT record proves it, or one of them could take
 // what another has just led here.
 func (s *Service) leads(ctx context.Context, d app.Domain) (here, contested bool, err error) {
-	claims, err := s.Claims.Claims(ctx, d.Name)
+	claims, err := s.Records.Claims(ctx, d.Name)
 	if err != nil {
 		return false, false, err
 	}

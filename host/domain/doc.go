@@ -10,5 +10,5 @@
 // until that claim is verified.
 //
 // The package leads no traffic anywhere and touches nothing itself: what is
-// remembered lies behind Subdomains and Claims, the DNS behind Resolver.
+// remembered lies behind Records, the DNS behind Resolver.
 package domain

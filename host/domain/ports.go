@@ -8,8 +8,9 @@ import (
 	"berth/app"
 )
 
-// Subdomains is what is remembered of names below the host's own domain.
-type Subdomains interface {
+// Records is what is remembered of names: subdomains of the host's own domain, and
+// domains. Each method is one transaction.
+type Records interface {
 	// Names returns every name of an account, without Records.
 	Names(ctx context.Context, owner app.AccountID) (app.NameList, error)
 	// Subdomain returns anybody's, or app.NotFound.
@@ -20,10 +21,6 @@ type Subdomains interface {
 	// ReleaseSubdomain gives a name back, unless judge refuses. It fails with
 	// app.NotFound.
 	ReleaseSubdomain(ctx context.Context, id app.ID, judge func(s app.Subdomain) error) error
-}
-
-// Claims is what is remembered of domains. Each method is one transaction.
-type Claims interface {
 	// Claims returns every account's claims to a domain.
 	Claims(ctx context.Context, name string) ([]app.Domain, error)
 	// AddDomain remembers a claim. It fails with app.NotFound when the owner has

@@ -11,10 +11,9 @@ import (
 
 // Config is what a Service is made of.
 type Config struct {
-	Subdomains Subdomains
-	Claims     Claims
-	Resolver   Resolver
-	Now        func() time.Time
+	Records  Records
+	Resolver Resolver
+	Now      func() time.Time
 	// Changed is called when a domain may lead elsewhere than before, and Proved with what
 	// a look into the DNS said of a claim. They may be nil.
 	Changed func(ctx context.Context)
@@ -50,7 +49,7 @@ func (s *Service) changed(ctx context.Context, err error) {
 
 // Names returns every name of an account.
 func (s *Service) Names(ctx context.Context, owner app.AccountID) (app.NameList, error) {
-	names, err := s.Subdomains.Names(ctx, owner)
+	names, err := s.Records.Names(ctx, owner)
 	for i, d := range names.Domains {
 		names.Domains[i] = s.instructed(d)
 	}
@@ -62,7 +61,7 @@ func (s *Service) Names(ctx context.Context, owner app.AccountID) (app.NameList,
 // account has. That it is taken is no secret: whoever asks for it hears so. A
 // site from before there were these rules has what is no name any more.
 func (s *Service) Subdomain(ctx context.Context, owner app.AccountID, id app.ID) (app.Subdomain, error) {
-	sub, err := s.Subdomains.Subdomain(ctx, id)
+	sub, err := s.Records.Subdomain(ctx, id)
 	switch {
 	case err == nil && sub.Account != owner:
 		return app.Subdomain{}, notYours(id)
@@ -79,7 +78,7 @@ func (s *Service) ReserveSubdomain(ctx context.Context, owner app.AccountID, id 
 	if err := CheckSubdomain(string(id)); err != nil {
 		return app.Subdomain{}, err
 	}
-	return s.Subdomains.ReserveSubdomain(ctx, owner, id, func(reserved int) error {
+	return s.Records.ReserveSubdomain(ctx, owner, id, func(reserved int) error {
 		if reserved >= s.PerAccount {
 			return app.Errorf(app.Exhausted, "your account has reserved %d subdomains, which is as many as it may; release one, or ask the owner of this host to raise names.per_account", reserved)
 		}
@@ -90,7 +89,7 @@ func (s *Service) ReserveSubdomain(ctx context.Context, owner app.AccountID, id 
 // ReleaseSubdomain gives a subdomain back, with Subdomain's errors, and
 // app.Conflict while a site has it.
 func (s *Service) ReleaseSubdomain(ctx context.Context, owner app.AccountID, id app.ID) error {
-	err := s.Subdomains.ReleaseSubdomain(ctx, id, func(sub app.Subdomain) error {
+	err := s.Records.ReleaseSubdomain(ctx, id, func(sub app.Subdomain) error {
 		switch {
 		case sub.Account != owner:
 			return notYours(id)

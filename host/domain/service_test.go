@@ -41,7 +41,7 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() { _ = w.db.Close() })
 	w.Service = New(Config{
-		Subdomains: w.db.Names, Claims: w.db.Names, Resolver: w, Now: func() time.Time { return w.now },
+		Records: w.db.Names, Resolver: w, Now: func() time.Time { return w.now },
 		PerAccount: 3, Own: []string{"apps.example.net"},
 	})
 	return w

@@ -43,7 +43,7 @@ func newWorld(t testing.TB) *world {
 		logs: map[string]*output{}, runs: map[app.ID]*app.Measured{},
 	}
 	w.hub = NewHub(Access{Find: w.find, Authorize: w.authorize, Memberships: w.memberships}, w.follow)
-	w.sampler = NewSampler(w.hub, w, w.keep, slog.New(slog.DiscardHandler))
+	w.sampler = NewSampler(w.hub, w.Measure, w.keep, slog.New(slog.DiscardHandler))
 	return w
 }
 

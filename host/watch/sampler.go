@@ -19,20 +19,17 @@ const (
 	soon = time.Second
 )
 
-// Programs are measured.
-type Programs interface {
-	// Measure calls each for the programs that run; those that only refuses are
-	// left out, none when it is nil.
-	Measure(ctx context.Context, only func(owner app.AccountID, id app.ID) bool, each func(m app.Measured))
-}
+// Measure calls each for the programs that run; those that only refuses are left out,
+// none when it is nil.
+type Measure func(ctx context.Context, only func(owner app.AccountID, id app.ID) bool, each func(m app.Measured))
 
 // Sampler measures programs. Its methods but Run are safe for concurrent use.
 type Sampler struct {
-	hub      *Hub
-	programs Programs
-	keep     func(now time.Time, points []app.PointOf) error
-	log      *slog.Logger
-	kick     chan struct{}
+	hub     *Hub
+	measure Measure
+	keep    func(now time.Time, points []app.PointOf) error
+	log     *slog.Logger
+	kick    chan struct{}
 
 	mu     sync.Mutex
 	active bool // a program may run
@@ -57,8 +54,8 @@ type account struct {
 
 // NewSampler returns the sampler of a hub. keep stores points, those of the past
 // minutes, once a minute at most; it may fail.
-func NewSampler(h *Hub, p Programs, keep func(now time.Time, points []app.PointOf) error, log *slog.Logger) *Sampler {
-	s := &Sampler{hub: h, programs: p, keep: keep, log: log, kick: make(chan struct{}, 1), apps: map[app.ID]*account{}}
+func NewSampler(h *Hub, m Measure, keep func(now time.Time, points []app.PointOf) error, log *slog.Logger) *Sampler {
+	s := &Sampler{hub: h, measure: m, keep: keep, log: log, kick: make(chan struct{}, 1), apps: map[app.ID]*account{}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.sampler = s
@@ -199,7 +196,7 @@ func (s *Sampler) tick(ctx context.Context, now time.Time) {
 	s.looked = now
 	found := false
 	if active {
-		s.programs.Measure(ctx, only, func(m app.Measured) {
+		s.measure(ctx, only, func(m app.Measured) {
 			found = true
 			u := s.count(m, time.Now())
 			if watched != nil && watched(m.Owner, m.App) {
