@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"errors"
-	"maps"
 	"strings"
 	"time"
 
@@ -228,37 +227,24 @@ func (s Apps) ChangeVariables(ctx context.Context, id app.ID, change func(set ma
 		if err := mustExist(t, id); err != nil {
 			return err
 		}
-		before, err := allByKey[string, string](t, "SELECT name, value FROM env WHERE app = ?", id)
+		set, err := allByKey[string, string](t, "SELECT name, value FROM env WHERE app = ?", id)
 		if err != nil {
 			return err
 		}
-		after := maps.Clone(before)
-		if err := change(after); err != nil {
+		if err := change(set); err != nil {
 			return err
 		}
-		return storeVariables(t, id, before, after)
+		return replaceVariables(t, id, set)
 	})
 }
 
-// storeVariables writes what differs.
-func storeVariables(t tx, id app.ID, before, after map[string]string) error {
-	for name := range before {
-		if _, kept := after[name]; kept {
-			continue
-		}
-		if err := t.exec("DELETE FROM env WHERE app = ? AND name = ?", id, name); err != nil {
-			return err
+// replaceVariables makes these the only variables of an application.
+func replaceVariables(t tx, id app.ID, variables map[string]string) error {
+	err := t.exec("DELETE FROM env WHERE app = ?", id)
+	for name, value := range variables {
+		if err == nil {
+			err = t.exec("INSERT INTO env (app, name, value) VALUES (?, ?, ?)", id, name, value)
 		}
 	}
-	for name, value := range after {
-		if old, had := before[name]; had && old == value {
-			continue
-		}
-		err := t.exec(`INSERT INTO env (app, name, value) VALUES (?, ?, ?)
-			ON CONFLICT (app, name) DO UPDATE SET value = excluded.value`, id, name, value)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }

@@ -52,7 +52,11 @@ func (s History) AddDeploy(
 			}
 		}
 		if variables != nil {
-			if err := replaceVariables(t, id, variables); err != nil {
+			set := map[string]string{}
+			for _, v := range variables {
+				set[v.Name] = v.Value
+			}
+			if err := replaceVariables(t, id, set); err != nil {
 				return d, err
 			}
 		}
@@ -91,19 +95,6 @@ func insertDeploy(t tx, id app.ID, d app.Deploy) error {
 	return t.exec("INSERT INTO deploy (app, "+deployColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		id, d.Number, stamp(d.At), d.By, d.Kind, d.Bytes, c.Main, c.Lang, c.Version, c.Start, c.Build, c.Packages,
 		d.Auto, d.Note, d.Journal, d.Kept, c.Health)
-}
-
-// replaceVariables makes these the only variables of an application.
-func replaceVariables(t tx, id app.ID, variables []app.Variable) error {
-	if err := t.exec("DELETE FROM env WHERE app = ?", id); err != nil {
-		return err
-	}
-	for _, v := range variables {
-		if err := t.exec("INSERT INTO env (app, name, value) VALUES (?, ?, ?)", id, v.Name, v.Value); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Deploys returns the history of an application, newest first, or fails with
