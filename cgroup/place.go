@@ -67,13 +67,12 @@ func (p Place) Note() (string, error) { return noteOf(p.dir) }
 // moment, as Claim does.
 func (p Place) Taken() (bool, error) {
 	f, err := claim(p.dir)
-	if errors.Is(err, ErrTaken) {
+	switch {
+	case errors.Is(err, ErrTaken):
 		return true, nil
-	}
-	if errors.Is(err, fs.ErrNotExist) {
+	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
-	}
-	if err != nil {
+	case err != nil:
 		return false, err
 	}
 	return false, f.Close()

@@ -200,13 +200,9 @@ func (c *copier) file(ctx context.Context, src, dst dir, name, rel string) (err 
 	if err := c.data(ctx, from, to, st.Size); err != nil {
 		return err
 	}
-	fd := int(to.Fd())
-	if err := unix.Fchown(fd, c.uid, c.uid); err != nil {
-		return err
-	}
 	// Without set-user-ID and set-group-ID: no copy needs to be more than its
 	// owner.
-	if err := unix.Fchmod(fd, st.Mode&0o777); err != nil {
+	if err := dir(to.Fd()).own(c.uid, st.Mode&0o777); err != nil {
 		return err
 	}
 	c.made(rel)

@@ -126,15 +126,13 @@ func parentsOf(path string) []string {
 type Prober struct {
 	try  func() // writes something
 	mu   sync.Mutex
-	done chan struct{} // of the last try
+	done chan struct{} // of the try under way, nil for none
 	work sync.WaitGroup
 }
 
 // NewProber returns a prober of a disk; try writes to it.
 func NewProber(try func()) *Prober {
-	p := &Prober{try: try, done: make(chan struct{})}
-	close(p.done)
-	return p
+	return &Prober{try: try}
 }
 
 // Wait blocks until no try is under way.
@@ -147,17 +145,14 @@ func (p *Prober) Wait() error {
 // answer.
 func (p *Prober) Hangs(within time.Duration) bool {
 	p.mu.Lock()
-	select {
-	case <-p.done:
-		p.done = nil
-	default:
-	}
 	if p.done == nil {
-		done := make(chan struct{})
-		p.done = done
+		p.done = make(chan struct{})
 		p.work.Go(func() {
-			defer close(done)
 			p.try()
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			close(p.done)
+			p.done = nil
 		})
 	}
 	done := p.done

@@ -62,11 +62,11 @@ func (a *Archive) makeDirs(ctx context.Context, root *os.Root) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := root.Mkdir(d, 0o755); err != nil {
-			return fmt.Errorf("cannot make a directory of the ZIP: %w", err)
+		err := root.Mkdir(d, 0o755)
+		if err == nil {
+			err = root.Chmod(d, 0o755) // the daemon's umask is not the archive's business
 		}
-		// The daemon's umask is not the archive's business.
-		if err := root.Chmod(d, 0o755); err != nil {
+		if err != nil {
 			return fmt.Errorf("cannot make a directory of the ZIP: %w", err)
 		}
 	}
@@ -93,13 +93,12 @@ func (a *Archive) extractFile(ctx context.Context, root *os.Root, e entry, left 
 	if e.exec || isProgram(f) {
 		mode = 0o755
 	}
-	if err := f.Chmod(mode); err != nil {
-		return n, fmt.Errorf("cannot write a file of the ZIP: %w", err)
+	err = f.Chmod(mode)
+	if err == nil && saneTime(e.mod) {
+		err = root.Chtimes(e.name, e.mod, e.mod)
 	}
-	if saneTime(e.mod) {
-		if err := root.Chtimes(e.name, e.mod, e.mod); err != nil {
-			return n, fmt.Errorf("cannot write a file of the ZIP: %w", err)
-		}
+	if err != nil {
+		return n, fmt.Errorf("cannot write a file of the ZIP: %w", err)
 	}
 	return n, nil
 }

@@ -19,11 +19,12 @@ var durable = map[string]bool{
 // points are the files with such calls, and what crashes there. A step that is new
 // has none yet, so the test fails until somebody says how it is proved.
 var points = map[string]string{
+	"files/store.go":              "syncAll, around the points of Apply; what is discarded is removed anew by a boot",
 	"files/journal.go":            "files.Points: TestCrashesOfADeploy copies the disk at each and boots the copy",
 	"files/dir.go":                "files.Points: every rename in a live tree passes one",
 	"files/stage.go":              "before files.Points: a stage is nobody's until Apply, and a boot empties staging (TestSurvivesSIGKILLDuringABuild)",
 	"files/quota.go":              "the rename of dir.go, with a project's id: the same points",
-	"files/import.go":             "of a restore into an empty directory, which nobody serves from until it is whole (cli/host/restore.go)",
+	"files/export.go":             "of a restore into an empty directory, which nobody serves from until it is whole (cli/host/restore.go)",
 	"files/backup.go":             "a backup has no name before it is whole (files TestBackup)",
 	"proc/logs/files.go":          "logs.killAfter kills after each byte of a write and between two renames",
 	"web/proxy/accesslog.go":      "access logs, of which a crash may lose the last lines: nothing else hangs on them",
@@ -34,7 +35,7 @@ var points = map[string]string{
 	"files/browse.go":             "a file that the panel writes is in staging, which a boot empties, until it is whole (TestWriteFileCutShort)",
 	"host/watch/metrics/store.go": "figures of the last minute, told by their checksums (metrics TestTornEnds, TestHalvesAreJoined)",
 	"daemon/walls.go":             "the walls of a start: the file has its name when it is whole, and one that is not there judges nobody",
-	"files/probe.go":              "a file without a name, which only asks whether the disk answers",
+	"files/datadir.go":            "a file without a name, which only asks whether the disk answers",
 }
 
 // Elsewhere a crash leaves nothing between: a transaction of SQLite is there or is
