@@ -216,8 +216,8 @@ func TestKernelOOMGroupTakesAll(t *testing.T) {
 func TestKernelOnOOMTellsOfAHelper(t *testing.T) {
 	tree := openTree(t)
 	g := create(t, tree, "apps/a/1", Limits{Memory: 32 << 20})
-	told := make(chan struct{}, 8)
-	stop, err := g.OnOOM(func() { told <- struct{}{} })
+	called := make(chan struct{}, 8)
+	stop, err := g.OnOOM(func() { called <- struct{}{} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestKernelOnOOMTellsOfAHelper(t *testing.T) {
 	cmd := child(t, g, "while :; do tail /dev/zero; sleep 2; done")
 	for range 2 { // the second shows that the watch is armed again
 		select {
-		case <-told:
+		case <-called:
 		case <-time.After(60 * time.Second):
 			t.Fatal("no word of the killed helper")
 		}

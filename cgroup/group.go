@@ -296,7 +296,7 @@ func noteOf(dir string) (string, error) {
 // MUST be empty.
 // What is gone already is no error.
 func (g *Group) Remove() error {
-	g.Leave()
+	g.Detach()
 	var errs []error
 	for _, dir := range g.dirs {
 		errs = append(errs, removeBelow(dir), rmdir(dir))
@@ -307,9 +307,9 @@ func (g *Group) Remove() error {
 	return errors.Join(errs...)
 }
 
-// Leave gives up watching over the group, which stays as it is: for Find, by
+// Detach gives up watching over the group, which stays as it is: for Find, by
 // whoever follows.
-func (g *Group) Leave() {
+func (g *Group) Detach() {
 	if g.unwait != nil {
 		g.unwait()
 		g.unwait = nil

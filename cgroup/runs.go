@@ -135,15 +135,15 @@ func (t *Tree) Runs() []string { return runsIn(t.root) }
 // of it has ended, at most for grace. See Sweep for the rest.
 func (t *Tree) Terminate(which func(name string) bool, grace time.Duration) {
 	until := time.Now().Add(grace)
-	var asked []*Group
+	var signalled []*Group
 	for _, name := range t.Runs() {
 		if which(name) {
 			g := &Group{path: filepath.Join(t.root, name)}
 			_ = g.Signal(unix.SIGTERM) // Sweep ends what did not hear it
-			asked = append(asked, g)
+			signalled = append(signalled, g)
 		}
 	}
-	for _, g := range asked {
+	for _, g := range signalled {
 		_ = g.WaitEmpty(time.Until(until))
 	}
 }

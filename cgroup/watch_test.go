@@ -39,10 +39,10 @@ func TestWatchSettles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan struct{}, 4)
+	called := make(chan struct{}, 4)
 	mem, file := &counter{}, os.NewFile(uintptr(fd), "eventfd")
 	var all sync.WaitGroup
-	stop := begin(&all, mem, func() { told <- struct{}{} }, 50*time.Millisecond, counterAlarm{file})
+	stop := begin(&all, mem, func() { called <- struct{}{} }, 50*time.Millisecond, counterAlarm{file})
 	signal := func() {
 		t.Helper()
 		if _, err := file.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
@@ -54,13 +54,13 @@ func TestWatchSettles(t *testing.T) {
 	// until it settled.
 	signal()
 	poll(t, "the watch has settled", func() bool { return mem.reads.Load() > 3 })
-	if len(told) != 0 {
+	if len(called) != 0 {
 		t.Error("told of a kill that was none")
 	}
 	// One whose count comes late is told once.
 	signal()
 	mem.kills.Store(1)
-	poll(t, "the kill is told", func() bool { return len(told) > 0 })
+	poll(t, "the kill is told", func() bool { return len(called) > 0 })
 	stop()
 	stop()
 	all.Wait()
@@ -87,13 +87,13 @@ func TestNotifierTellsOfTheFileThatChanged(t *testing.T) {
 		}
 	}
 	type watched struct {
-		mem  *counter
-		told atomic.Int64
-		stop func()
+		mem    *counter
+		called atomic.Int64
+		stop   func()
 	}
 	add := func(name string) *watched {
 		w := &watched{mem: &counter{}}
-		w.stop = begin(&all, w.mem, func() { w.told.Add(1) }, 0, n.alarm(filepath.Join(dir, name)))
+		w.stop = begin(&all, w.mem, func() { w.called.Add(1) }, 0, n.alarm(filepath.Join(dir, name)))
 		poll(t, "the watch is armed", func() bool { return w.mem.reads.Load() > 0 })
 		return w
 	}
@@ -104,8 +104,8 @@ func TestNotifierTellsOfTheFileThatChanged(t *testing.T) {
 	second.mem.kills.Store(1)
 	other.mem.kills.Store(1)
 	change("a")
-	poll(t, "both watches of the file tell", func() bool { return first.told.Load() == 1 && second.told.Load() == 1 })
-	if other.told.Load() != 0 {
+	poll(t, "both watches of the file tell", func() bool { return first.called.Load() == 1 && second.called.Load() == 1 })
+	if other.called.Load() != 0 {
 		t.Error("the watch of another file told")
 	}
 	// They are armed again after a pause; one that ends leaves the other.
@@ -113,8 +113,8 @@ func TestNotifierTellsOfTheFileThatChanged(t *testing.T) {
 	poll(t, "the other is armed again", func() bool { return second.mem.reads.Load() > 2 })
 	second.mem.kills.Store(2)
 	change("a")
-	poll(t, "the one that is left tells", func() bool { return second.told.Load() == 2 })
-	if first.told.Load() != 1 {
+	poll(t, "the one that is left tells", func() bool { return second.called.Load() == 2 })
+	if first.called.Load() != 1 {
 		t.Error("a watch told after its end")
 	}
 	second.stop()

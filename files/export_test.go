@@ -281,7 +281,7 @@ func TestImportRefuses(t *testing.T) {
 		e.Path, e.Time = path, time.Now()
 		return e
 	}
-	twinned := func(path string) archive.Entry {
+	linkTo := func(path string) archive.Entry {
 		e := archive.Plain(0o644, 0)
 		e.Path, e.HardLink = "twin", path
 		return e
@@ -296,8 +296,8 @@ func TestImportRefuses(t *testing.T) {
 	for name, e := range map[string]archive.Entry{
 		"climbs": file("../../x"), "dots": file("a/../x"), "through a link": file("link/x"), "absolute": file("/etc/x"),
 		"no directory": file("no/x"), "twice": file("there"), "negative": {UID: -1, Path: "x"},
-		"another name of what is outside": twinned("../outside/x"), "of what a link leads to": twinned("link"), "through one": twinned("link/x"),
-		"of nothing": twinned("no"), "of the part": twinned("."),
+		"another name of what is outside": linkTo("../outside/x"), "of what a link leads to": linkTo("link"), "through one": linkTo("link/x"),
+		"of nothing": linkTo("no"), "of the part": linkTo("."),
 	} {
 		if err := i.Put("apps/shop", e, strings.NewReader("x")); err == nil || !strings.HasPrefix(err.Error(), "cannot restore ") {
 			t.Errorf("%s: %v", name, err)

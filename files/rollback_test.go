@@ -27,8 +27,8 @@ func newPast(t *testing.T, files map[string]string) *past {
 	return &past{t: t, s: s, live: makeLive(t, s, files)}
 }
 
-// take applies a stage and records it.
-func (p *past) take(stage app.Stage) {
+// record applies a stage and records it.
+func (p *past) record(stage app.Stage) {
 	p.t.Helper()
 	done, err := p.s.Apply(p.t.Context(), stage, testID, testUID)
 	must(p.t, err)
@@ -46,7 +46,7 @@ func (p *past) commit(files map[string]string, deleted ...string) {
 	for _, name := range deleted {
 		must(p.t, os.RemoveAll(filepath.Join(build, name)))
 	}
-	p.take(stage)
+	p.record(stage)
 }
 
 // back takes the last n commits back, as a commit of its own, and returns what
@@ -57,7 +57,7 @@ func (p *past) back(n int) []string {
 	slices.Reverse(journals)
 	stage, stays, err := p.s.Rollback(p.t.Context(), testID, testUID, journals)
 	must(p.t, err)
-	p.take(stage)
+	p.record(stage)
 	slices.Sort(stays)
 	return stays
 }

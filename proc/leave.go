@@ -61,7 +61,7 @@ func (r *Run) part() {
 	if r.unwatch != nil {
 		r.unwatch()
 	}
-	r.group.Leave()
+	r.group.Detach()
 	if r.main != nil {
 		_ = r.main.pidfd.Close() // nothing was written to it
 	}

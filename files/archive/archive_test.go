@@ -43,9 +43,9 @@ func write(t *testing.T) []byte {
 	add(entry("tmp", fs.ModeDir|fs.ModeSticky|0o777, 0), "")
 	add(entry(odd, 0o750, 5), "hello and more")
 	add(entry("shrank", 0o644, 10), "short")
-	twin := entry("twin", 0o750, 0)
-	twin.HardLink = "shrank"
-	add(twin, "")
+	named := entry("twin", 0o750, 0)
+	named.HardLink = "shrank"
+	add(named, "")
 	link := entry("link", fs.ModeSymlink|0o777, 0)
 	link.Link = "/etc/passwd"
 	add(link, "")

@@ -136,11 +136,11 @@ func entryOf(h *tar.Header, part, path string) (Entry, error) {
 		e.Mode |= fs.ModeSymlink
 	case tar.TypeReg:
 	case tar.TypeLink:
-		twin, inside := strings.CutPrefix(h.Linkname, part+"/")
-		if !inside || twin == "" || path == "" {
+		first, inside := strings.CutPrefix(h.Linkname, part+"/")
+		if !inside || first == "" || path == "" {
 			return e, damaged(nil, fmt.Sprintf("%.200q is another name of nothing in its part", h.Name))
 		}
-		e.Link, e.HardLink = "", twin
+		e.Link, e.HardLink = "", first
 	default:
 		return e, damaged(nil, fmt.Sprintf("%.200q is no file, directory or link", h.Name))
 	}

@@ -39,7 +39,7 @@ func TestLeftOut(t *testing.T) {
 		{"git that a script of a script runs", []raw{{name: ".git/HEAD"}, {name: ".hg/x"}, {name: "package.json", data: `{"scripts":{"start":"npm run v","v":"git-describe>v"}}`}}, nil, ".git/HEAD package.json", ".hg"},
 		{"git that no script names", []raw{{name: ".git/HEAD"}, {name: "package.json", data: `{"repository":"git","scripts":{"legit":"gh-pages -r github.com/x"}}`}}, nil, "package.json", ".git"},
 		{"git beside what is no manifest", []raw{{name: ".git/HEAD"}, {name: "package.json", data: `{"scripts":{"start":"git log"}`}}, nil, "package.json", ".git"},
-		{"litter alone in a folder", []raw{{name: "app/.git/x"}, {name: "app/a"}}, nil, "a", ".git"},
+		{"skipped alone in a folder", []raw{{name: "app/.git/x"}, {name: "app/a"}}, nil, "a", ".git"},
 		{
 			"variables of a backup",
 			[]raw{{name: ".berth/env", data: "A='x'\nB='y'\n"}, {name: "a"}, {name: ".berth/bin/app"}},

@@ -117,7 +117,7 @@ func pipSteps(python string, what []string) []app.Step {
 		Argv: append([]string{
 			venvPython, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-cache-dir",
 		}, what...),
-		OnFail: notInstalled("pip", asked(what)),
+		OnFail: notInstalled("pip", namedIn(what)),
 	})
 }
 
@@ -132,7 +132,7 @@ func uvSteps(uv, python string, what []string) []app.Step {
 		{
 			Argv:   append([]string{uv, "pip", "install", "--python", venvPython}, what...),
 			Env:    uvEnv,
-			OnFail: notInstalled("uv", asked(what)),
+			OnFail: notInstalled("uv", namedIn(what)),
 		},
 	}
 }
@@ -141,8 +141,8 @@ func uvSteps(uv, python string, what []string) []app.Step {
 // outlives its cache.
 var uvEnv = []string{"UV_PYTHON_DOWNLOADS=never", "UV_LINK_MODE=copy"}
 
-// asked names the file that packages were asked for in.
-func asked(what []string) string {
+// namedIn is the file in which the packages are named.
+func namedIn(what []string) string {
 	if what[0] == "-r" {
 		return what[1]
 	}

@@ -172,11 +172,11 @@ func (b *Book) BeginBuild(id app.ID) error {
 // Remove closes and removes both logs. Nothing may be written to them from
 // then on.
 func (b *Book) Remove(id app.ID) error {
-	return b.without(id, func() error { return os.RemoveAll(filepath.Join(b.dir, string(id))) })
+	return b.closeAnd(id, func() error { return os.RemoveAll(filepath.Join(b.dir, string(id))) })
 }
 
-// without closes both logs of an application and takes their directory away.
-func (b *Book) without(id app.ID, take func() error) error {
+// closeAnd closes both logs of an application and has their directory removed.
+func (b *Book) closeAnd(id app.ID, remove func() error) error {
 	var mine []*Log
 	b.mu.Lock()
 	b.removing[id] = true
@@ -193,7 +193,7 @@ func (b *Book) without(id app.ID, take func() error) error {
 	for _, l := range mine {
 		errs = append(errs, l.Close())
 	}
-	errs = append(errs, take())
+	errs = append(errs, remove())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.removing, id)
@@ -214,7 +214,7 @@ func (b *Book) Sweep(known, gone map[app.ID]bool, lose func(name string) error) 
 		case gone[id], syscall.Rmdir(filepath.Join(b.dir, e.Name())) == nil: // or it was empty
 			errs = append(errs, b.Remove(id)) // it may be open for last words
 		default:
-			errs = append(errs, b.without(id, func() error { return lose(e.Name()) }))
+			errs = append(errs, b.closeAnd(id, func() error { return lose(e.Name()) }))
 		}
 	}
 	return errors.Join(errs...)

@@ -19,8 +19,8 @@ var mirrors struct {
 
 const idleMirrors = 4
 
-// borrowMirror returns a mirror; false where no pipe can be had.
-func borrowMirror() (mirror, bool) {
+// acquireMirror returns a mirror; false where no pipe can be had.
+func acquireMirror() (mirror, bool) {
 	mirrors.mu.Lock()
 	defer mirrors.mu.Unlock()
 	if n := len(mirrors.idle); n > 0 {
@@ -37,8 +37,8 @@ func borrowMirror() (mirror, bool) {
 	return mirror{p[0], p[1]}, true
 }
 
-// giveBack keeps an empty mirror for the next one, or closes it.
-func (m mirror) giveBack(empty bool) {
+// release keeps an empty mirror for the next one, or closes it.
+func (m mirror) release(empty bool) {
 	mirrors.mu.Lock()
 	defer mirrors.mu.Unlock()
 	if empty && len(mirrors.idle) < idleMirrors {
@@ -52,7 +52,7 @@ func (m mirror) giveBack(empty bool) {
 // peek copies to p what a FIFO begins with; it stays there. It does not wait:
 // 0 or less means that nothing is there. ok is false where it cannot be done.
 func peek(fd int, p []byte) (n int, ok bool) {
-	m, ok := borrowMirror()
+	m, ok := acquireMirror()
 	if !ok {
 		return 0, false
 	}
@@ -64,7 +64,7 @@ func peek(fd int, p []byte) (n int, ok bool) {
 	if there > 0 {
 		n = readOnce(m.out, p[:there])
 	}
-	m.giveBack(err == nil && int64(n) == there || errors.Is(err, unix.EAGAIN))
+	m.release(err == nil && int64(n) == there || errors.Is(err, unix.EAGAIN))
 	return n, err == nil && int64(n) == there || errors.Is(err, unix.EAGAIN)
 }
 
