@@ -211,7 +211,7 @@ func (p *hostPages) examine(c *call) (answer, error) {
 	return leadTo("/host#doctor"), nil
 }
 
-// logPage is the data of audit.html.
+// auditLogPage is the data of audit.html.
 type auditLogPage struct {
 	Records                 []app.AuditRecord // newest first
 	Account, App, Operation string
