@@ -48,15 +48,8 @@ func (p *uploadPages) upload(c *call) (answer, error) {
 	page := uploadPage{Max: p.maxFile}
 	for _, j := range p.jobs.list(c.account.ID) {
 		at := j.facts()
-		row := jobRow{at, standing{"busy", "clock", stepWords(c, j.kind)[at.State], ""}, j.id}
-		switch at.State {
-		case jobDone:
-			row.Class, row.Icon = "good", "check"
-		case jobFailed:
-			row.Class, row.Icon = "bad", "cross"
-		default:
-		}
-		page.Jobs = append(page.Jobs, row)
+		word := stepWords(c, j.kind)[at.State]
+		page.Jobs = append(page.Jobs, jobRow{at, stepOf(word, at.State == jobDone, at.State == jobFailed), j.id})
 	}
 	return show("upload", page), nil
 }
@@ -186,12 +179,11 @@ func (p *uploadPages) stillMay(c *call, file string) error {
 type jobPage struct {
 	jobFacts
 	ID              string
-	Title           string
+	Kind            jobKind
 	Sending, Queued bool
 	Steps           []standing
 	Output          string
 	Why             string // it failed
-	Again           string // where to try again
 }
 
 // job shows how far a deployment has come.
@@ -201,15 +193,7 @@ func (p *uploadPages) job(c *call) (answer, error) {
 		return answer{}, err
 	}
 	at := j.facts()
-	page := jobPage{jobFacts: at, ID: j.id, Output: at.Logs, Again: "/upload"}
-	switch j.kind {
-	case jobUpload:
-		page.Title = c.lang.Say("Upload of a new application")
-	case jobCommit:
-		page.Title, page.Again = c.lang.Say("New version of %s", at.Name), "/apps/"+string(at.App)+"/commit"
-	case jobRestore:
-		page.Title, page.Again = c.lang.Say("Restore of %s", at.Name), "/apps/"+string(at.App)+"/backups"
-	}
+	page := jobPage{jobFacts: at, ID: j.id, Kind: j.kind, Output: at.Logs}
 	page.Sending, page.Queued = at.State == jobSending && j.kind != jobRestore, at.State == jobQueued
 	reached := at.State
 	if at.Err != nil {
@@ -221,19 +205,27 @@ func (p *uploadPages) job(c *call) (answer, error) {
 	}
 	for n, word := range stepWords(c, j.kind)[:jobFailed] {
 		step := standing{"off", "dot", word, ""}
-		switch n := jobState(n); {
-		case n == jobQueued && reached != jobQueued:
+		n := jobState(n)
+		if n == jobQueued && reached != jobQueued {
 			continue
-		case n == reached && at.Err != nil:
-			step.Class, step.Icon = "bad", "cross"
-		case n < reached || at.State == jobDone:
-			step.Class, step.Icon = "good", "check"
-		case n == reached:
-			step.Class, step.Icon = "busy", "clock"
+		}
+		if n <= reached {
+			step = stepOf(word, n < reached || at.State == jobDone, n == reached && at.Err != nil)
 		}
 		page.Steps = append(page.Steps, step)
 	}
 	return show("job", page), nil
+}
+
+// stepOf is a state that a job has reached.
+func stepOf(word string, done, failed bool) standing {
+	switch {
+	case failed:
+		return standing{"bad", "cross", word, ""}
+	case done:
+		return standing{"good", "check", word, ""}
+	}
+	return standing{"busy", "clock", word, ""}
 }
 
 // stepWords are the states in words, by their number.
@@ -254,13 +246,13 @@ const (
 )
 
 // jobKind is what a job does with a ZIP.
-type jobKind int
+type jobKind string
 
-// The kinds of jobs.
+// The kinds of jobs, as job.html knows them.
 const (
-	jobUpload jobKind = iota
-	jobCommit
-	jobRestore
+	jobUpload  jobKind = "upload"
+	jobCommit  jobKind = "commit"
+	jobRestore jobKind = "restore"
 )
 
 // jobState is where a job stands.
