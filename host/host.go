@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
 	"berth/app"
@@ -152,14 +153,19 @@ const startsAtOnce = 4
 
 // startQueued starts those of the units that wait for it, in the background.
 func (h *Host) startQueued(units []*unit) {
-	var next atomic.Int64
-	for range min(startsAtOnce, len(units)) {
-		h.work.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(units)) && h.ctx.Err() == nil; i = next.Add(1) - 1 {
-				units[i].call(h.ctx, units[i].turn)
-			}
-		})
-	}
+	h.work.Go(func() {
+		var starts errgroup.Group
+		starts.SetLimit(startsAtOnce)
+		for _, u := range units {
+			starts.Go(func() error {
+				if h.ctx.Err() == nil {
+					u.call(h.ctx, u.turn)
+				}
+				return nil
+			})
+		}
+		_ = starts.Wait() // none fails
+	})
 }
 
 // Leave ends all deployments and console commands and lets every program run

@@ -23,10 +23,9 @@ type run struct {
 	exit     app.Exit
 
 	// Of a site's program.
-	listening   app.Listening
-	silent      bool                 // it has opened no port for long
-	printed     func(max int) string // what it has printed
-	cancelWatch context.CancelFunc   // ends the look-out for its port
+	listening app.Listening
+	silent    bool                 // it has opened no port for long
+	printed   func(max int) string // what it has printed
 }
 
 // role is what a run is to its application.
@@ -62,13 +61,6 @@ func (r *run) stop(grace time.Duration) {
 	if !r.stopped {
 		r.stopped = true
 		r.Stop(grace)
-	}
-}
-
-// unwatch ends the look-out for its port.
-func (r *run) unwatch() {
-	if r.cancelWatch != nil {
-		r.cancelWatch()
 	}
 }
 

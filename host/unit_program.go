@@ -64,9 +64,8 @@ func (u *unit) launch(journal string) error {
 }
 
 func (u *unit) recordStart() {
-	_ = u.record("the start", func(ctx context.Context) error {
-		return u.h.Records.RunStarted(ctx, u.id, u.app.LastRun, u.app.StartedAt)
-	})
+	run, at := u.app.LastRun, u.app.StartedAt
+	_ = u.record("the start", func(ctx context.Context) error { return u.h.Records.RunStarted(ctx, u.id, run, at) })
 }
 
 // nextNumber returns the number of the next run, which no run had before.
@@ -292,8 +291,9 @@ func (u *unit) stopSecond() bool {
 func (u *unit) exited(x programEnd) {
 	x.run.exit = x.exit
 	x.run.end()
-	x.run.unwatch()
-	u.leaveConsole(x.run)
+	if u.console != nil && u.console.beside == x.run { // it has ended with the program
+		u.console = nil
+	}
 	if x.run == u.second {
 		u.secondExited()
 		return
@@ -388,10 +388,10 @@ func (u *unit) watchPort(r *run, began time.Time) {
 		return
 	}
 	r.printed = u.h.Logs.Mark(u.id)
-	ctx, cancel := context.WithCancel(u.h.ctx)
-	r.cancelWatch = cancel
 	u.h.waits.Go(func() {
+		ctx, cancel := context.WithCancel(u.h.ctx)
 		defer cancel()
+		defer context.AfterFunc(r.life, cancel)()
 		u.lookForPort(ctx, r, began)
 	})
 }
@@ -555,13 +555,6 @@ func (u *unit) interrupt(why app.Text) {
 func (u *unit) stopConsole(why app.Text) bool {
 	u.interrupt(why)
 	return u.console == nil || u.console.beside != nil
-}
-
-// leaveConsole forgets a command that has ended with the program.
-func (u *unit) leaveConsole(r *run) {
-	if u.console != nil && u.console.beside == r {
-		u.console = nil
-	}
 }
 
 // checkDisk refuses to start what is known to take more than it may, or was not
