@@ -105,10 +105,19 @@ func TestEventsInADrain(t *testing.T) {
 		do      func(w *world, id app.ID) error
 		running []string // the code of what runs then
 	}{
-		"stop":     {func(w *world, id app.ID) error { return w.host.Stop(context.Background(), owner, id) }, nil},
-		"delete":   {func(w *world, id app.ID) error { return w.host.Delete(context.Background(), owner, id) }, nil},
-		"restart":  {func(w *world, id app.ID) error { return w.host.Restart(context.Background(), owner, id) }, []string{"b"}},
-		"commit":   {func(w *world, id app.ID) error { _, err := w.commit(id, "MAIN=c"); return err }, []string{"b", "c"}},
+		"stop":    {func(w *world, id app.ID) error { return w.host.Stop(context.Background(), owner, id) }, nil},
+		"delete":  {func(w *world, id app.ID) error { return w.host.Delete(context.Background(), owner, id) }, nil},
+		"restart": {func(w *world, id app.ID) error { return w.host.Restart(context.Background(), owner, id) }, []string{"b"}},
+		"commit":  {func(w *world, id app.ID) error { _, err := w.commit(id, "MAIN=c"); return err }, []string{"b", "c"}},
+		"rollback": {func(w *world, id app.ID) error {
+			w.when("Apply", func() {
+				if n := len(w.running(id)); n > 0 {
+					w.t.Errorf("the tree changes under %d programs", n)
+				}
+			})
+			_, err := w.host.Rollback(context.Background(), owner, id, 0)
+			return err
+		}, []string{"a"}},
 		"ram":      {func(w *world, id app.ID) error { return w.host.SetRAM(context.Background(), owner, id, 50) }, []string{"a", "b"}},
 		"shutdown": {func(w *world, _ app.ID) error { w.host.Shutdown(context.Background()); return nil }, nil},
 		"leave":    {func(w *world, _ app.ID) error { w.succeed(true); return nil }, []string{"b"}},
@@ -124,6 +133,7 @@ func TestEventsInADrain(t *testing.T) {
 				if _, err := w.commit(id, "MAIN=b"); err != nil {
 					t.Fatal(err)
 				}
+				w.runs[0].b.onStop = 5 * time.Second // longer than the new program
 				if err := c.do(w, id); err != nil {
 					t.Error(err)
 				}
