@@ -295,53 +295,24 @@ func extents(f *os.File, size int64, fn func(start, end int64) error) error {
 	return nil
 }
 
-// copyRange copies the bytes from off to end and returns how far it came,
-// which is end unless the file is shorter by now.
+// copyRange copies the bytes from off to end, in the kernel where that can, and
+// returns how far it came, which is end unless the file is shorter by now.
 func (c *copier) copyRange(ctx context.Context, from, to *os.File, off, end int64) (int64, error) {
-	for off < end {
+	_, err := from.Seek(off, io.SeekStart)
+	if err == nil {
+		_, err = to.Seek(off, io.SeekStart)
+	}
+	for err == nil && off < end {
 		if err := ctx.Err(); err != nil {
 			return off, err
 		}
-		in, out := off, off
-		n, err := unix.CopyFileRange(int(from.Fd()), &in, int(to.Fd()), &out, int(min(end-off, piece)), 0)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-			return off, err
-		}
-		if err != nil {
-			return c.copyPlain(ctx, from, to, off, end)
-		}
-		if n == 0 {
+		var n int64
+		n, err = io.Copy(to, io.LimitReader(from, min(end-off, piece)))
+		off += n
+		if err == nil && n == 0 {
 			return off, nil
 		}
-		off += int64(n)
-		if err := c.free.wrote(int64(n)); err != nil {
-			return off, err
-		}
+		err = errors.Join(err, c.free.wrote(n))
 	}
-	return off, nil
-}
-
-// copyPlain is copyRange where the kernel cannot.
-func (c *copier) copyPlain(ctx context.Context, from, to *os.File, off, end int64) (int64, error) {
-	buf := make([]byte, 256<<10)
-	for off < end {
-		if err := ctx.Err(); err != nil {
-			return off, err
-		}
-		n, err := from.ReadAt(buf[:min(end-off, int64(len(buf)))], off)
-		if _, werr := to.WriteAt(buf[:n], off); werr != nil {
-			return off, werr
-		}
-		off += int64(n)
-		if errors.Is(err, io.EOF) {
-			return off, nil
-		}
-		if err = errors.Join(err, c.free.wrote(int64(n))); err != nil {
-			return off, err
-		}
-	}
-	return off, nil
+	return off, err
 }

@@ -101,20 +101,18 @@ func (s *commits) newJournal(ctx context.Context, id app.ID) (journal, error) {
 		return journal{}, err
 	}
 	name := randName()
-	top, err := all.mkdir(name+openExt, 0o700, os.Geteuid())
-	if err != nil {
-		return journal{}, cannot("begin a journal", err)
+	j := journal{name: name, top: noDir, old: noDir}
+	if j.top, err = all.mkdir(name+openExt, 0o700, os.Geteuid()); err == nil {
+		j.old, err = j.top.mkdir(oldName, 0o700, os.Geteuid())
 	}
-	old, err := top.mkdir(oldName, 0o700, os.Geteuid())
 	if err == nil {
 		err = all.sync()
 	}
 	if err != nil {
-		old.close()
-		top.close()
+		j.close()
 		return journal{}, cannot("begin a journal", err)
 	}
-	return journal{name, top, old}, nil
+	return j, nil
 }
 
 // write puts the plan on disk, whole or not at all.

@@ -54,39 +54,37 @@ func (p *project) detect() error {
 	return nil
 }
 
-// byContent returns the language of a file, nil if it is of none.
-func byContent(name string, head []byte) *language {
-	for _, l := range languages {
-		if l.claims != nil && l.claims(head) {
-			return l
-		}
-	}
-	ext := strings.ToLower(path.Ext(name))
-	for _, l := range languages {
-		// A compiled project may also be named by its manifest.
-		if slices.Contains(l.exts, ext) || l.compile != nil && slices.Contains(l.evidence, name) {
-			return l
-		}
-	}
-	if ext != "" {
-		return nil
-	}
-	for _, l := range languages {
-		if slices.Contains(l.shebangs, interpreter(head)) {
-			return l
-		}
+// first returns the first language of which something is so, nil for none.
+func first(is func(l *language) bool) *language {
+	if i := slices.IndexFunc(languages, is); i >= 0 {
+		return languages[i]
 	}
 	return nil
 }
 
+// byContent returns the language of a file, nil if it is of none.
+func byContent(name string, head []byte) *language {
+	if l := first(func(l *language) bool { return l.claims != nil && l.claims(head) }); l != nil {
+		return l
+	}
+	ext := strings.ToLower(path.Ext(name))
+	l := first(func(l *language) bool {
+		// A compiled project may also be named by its manifest.
+		return slices.Contains(l.exts, ext) || l.compile != nil && slices.Contains(l.evidence, name)
+	})
+	if l != nil || ext != "" {
+		return l
+	}
+	return first(func(l *language) bool { return slices.Contains(l.shebangs, interpreter(head)) })
+}
+
 // byEvidence returns the language whose packages a START command will want.
 func (p *project) byEvidence() *language {
-	for _, l := range languages {
-		if slices.ContainsFunc(l.evidence, p.files.Exists) {
-			return p.ofAnother(l)
-		}
+	l := first(func(l *language) bool { return slices.ContainsFunc(l.evidence, p.files.Exists) })
+	if l == nil {
+		return &shell // which is what runs START
 	}
-	return &shell // which is what runs START
+	return p.ofAnother(l)
 }
 
 // interpreter returns the name of the program after "#!", "" if there is none.
