@@ -47,7 +47,7 @@ func (l *Links) Sign(link app.Link) string {
 }
 
 // Verify returns the link that Sign made text of, or app.NotFound when it was
-// not made with this key or has expired; which of them it does not tell.
+// not made with this key or has expired; it does not say which.
 func (l *Links) Verify(text string) (app.Link, error) {
 	const longest = linkHead + maxObject + sha256.Size
 	// The decoder skips line breaks, which would be a second spelling.

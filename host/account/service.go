@@ -94,7 +94,8 @@ func (s *Service) SetLocale(ctx context.Context, id app.AccountID, locale string
 // IssueToken makes a token for an account and returns its text, which nobody
 // can read again: only its hash is stored, with what else it returns. It works until
 // expires, for ever when that is the zero time. It fails with app.NotFound when
-// there is no such account, and app.Invalid when the label is too long.
+// there is no such account, and app.Invalid when the label is too long. It is for whoever
+// owns the host: an account may have any number of these.
 func (s *Service) IssueToken(ctx context.Context, id app.AccountID, label string, expires time.Time) (string, app.Token, error) {
 	if len(label) > maxLabel {
 		return "", app.Token{}, app.Errorf(app.Invalid, "the label of a token may have at most %d characters", maxLabel)
@@ -114,9 +115,9 @@ func (s *Service) Tokens(ctx context.Context, id app.AccountID) ([]app.Token, er
 	return slices.DeleteFunc(all, func(t app.Token) bool { return t.Expired(now) }), err
 }
 
-// Issue makes a token that works for lasts, for ever when that is 0, as
-// IssueToken does. It fails with app.Exhausted when the account has many,
-// and forgets those that have expired.
+// Issue is IssueToken for the holder of an account: the token works for lasts, for ever
+// when that is 0. It fails with app.Exhausted when the account has many, and forgets those
+// that have expired.
 func (s *Service) Issue(ctx context.Context, id app.AccountID, label string, lasts time.Duration) (string, app.Token, error) {
 	all, err := s.store.Tokens(ctx, id)
 	if err != nil {
