@@ -100,3 +100,26 @@ func TestPlacesOfOneSite(t *testing.T) {
 		t.Errorf("the access log has %q", w.lines)
 	}
 }
+
+// A WebSocket whose program has ended holds no place, also when its visitor says nothing.
+func TestASocketEndsWithItsProgram(t *testing.T) {
+	w := newWorld(t)
+	w.program("shop", func(c net.Conn, _, _ int) bool {
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nbye")
+		return false
+	})
+	c, err := net.Dial("tcp", w.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: "+shop+"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	if got, err := io.ReadAll(c); err != nil || !strings.HasSuffix(string(got), "\r\n\r\nbye") {
+		t.Errorf("%q, %v", got, err)
+	}
+	eventually(t, "no place is taken", func() bool {
+		w.proxy.perSite.mu.Lock()
+		defer w.proxy.perSite.mu.Unlock()
+		return len(w.proxy.perSite.of) == 0
+	})
+}

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
@@ -157,10 +159,26 @@ func (p *Proxy) answer(w http.ResponseWriter, r *http.Request, in *inbound) {
 		}
 	case in.site.State == Up || in.site.State == Starting && in.site.Port > 0:
 		dropUpgrade(r)
+		if len(r.Header["Upgrade"]) > 0 {
+			w = tunnelWriter{w}
+		}
 		p.forward.ServeHTTP(w, r)
 	default:
 		show(w, r, pageOf[in.site.State], in.site.Retry)
 	}
+}
+
+// tunnelWriter hijacks connections that cannot be closed half: with the program ends its
+// WebSocket, also one whose visitor is silent and would hold it for ever.
+type tunnelWriter struct{ http.ResponseWriter }
+
+// Unwrap lets http.ResponseController flush and set deadlines.
+func (w tunnelWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Hijack implements http.Hijacker.
+func (w tunnelWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	return struct{ net.Conn }{c}, rw, err
 }
 
 // dropUpgrade removes an upgrade to anything but a WebSocket: behind another one, such as
