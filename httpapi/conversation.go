@@ -138,7 +138,7 @@ func (v *conversation) receive() (string, error) {
 		v.giveUp(why)
 	})
 	defer stop()
-	source := &web.Witness{Reader: &socket.Chunks{
+	source := &web.ErrReader{Reader: &socket.Chunks{
 		Limit:    v.max,
 		TooLarge: app.Errorf(app.TooLarge, "The upload is larger than the %s that are allowed.", size(v.max)),
 		Next: func() (io.Reader, error) {

@@ -185,7 +185,7 @@ func (d downloads) serveLog(c *call, link app.Link) (response, error) {
 		if c.head() {
 			return
 		}
-		source := &web.Witness{Reader: log}
+		source := &web.ErrReader{Reader: log}
 		if _, err := io.Copy(out, source); err == nil {
 			return
 		}

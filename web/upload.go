@@ -40,7 +40,7 @@ func (u *Upload) Take(c *Call) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	source := &Witness{Reader: &bounded{u: u, r: part, left: u.MaxFile}}
+	source := &ErrReader{Reader: &bounded{u: u, r: part, left: u.MaxFile}}
 	file, err := u.Spool(c.Request.Context(), source)
 	switch {
 	case app.KindOf(source.Err) == app.TooLarge:
@@ -110,17 +110,17 @@ func hasFilename(part *multipart.Part) bool {
 	return err != nil && strings.Contains(strings.ToLower(disposition), "filename")
 }
 
-// Witness remembers how reading ended, whatever the reader's user makes of it.
-type Witness struct {
+// ErrReader remembers how reading ended, whatever the reader's user makes of it.
+type ErrReader struct {
 	io.Reader
 	Err error
 }
 
 // Read implements io.Reader.
-func (w *Witness) Read(p []byte) (int, error) {
-	n, err := w.Reader.Read(p)
+func (r *ErrReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
 	if err != nil {
-		w.Err = err
+		r.Err = err
 	}
 	return n, err
 }
