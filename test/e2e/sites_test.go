@@ -104,6 +104,29 @@ func TestSites(t *testing.T) {
 	v.until("shop.apps.example.org", 404, "no site")
 }
 
+// TestSiteThatSendsWhatNobodyAskedFor: a program fills no log but its own with bytes behind
+// its answers, and no visitor gets them.
+func TestSiteThatSendsWhatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	d := launch(t, "--proxy-mode", "behind", "--proxy-listen", "127.0.0.1:0", "--proxy-domain", "apps.example.org")
+	v, ana := d.visitor(), d.account("ana", 200)
+	ana.Upload(harness.Files{
+		"discloud.config": harness.Config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=64"),
+		"index.js": `require('net').createServer(c => {
+			c.on('error', () => {}).on('data', () => c.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok' + 'unasked '.repeat(100)))
+		}).listen(process.env.PORT)`,
+	})
+	v.until("shop.apps.example.org", 200, "ok")
+	for range 20 {
+		if resp, text := v.ask("GET", "shop.apps.example.org", "/"); resp.StatusCode != 200 || text != "ok" {
+			t.Errorf("%d %q", resp.StatusCode, text)
+		}
+	}
+	if text := d.Out.String(); strings.Contains(text, "unasked") {
+		t.Errorf("the daemon prints what the program sends: %.2000s", text)
+	}
+}
+
 // TestSitesThroughAnUpgrade: visitors are never refused, and sites of files are
 // there again.
 func TestSitesThroughAnUpgrade(t *testing.T) {
