@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 )
@@ -66,12 +67,28 @@ func (l *layout) settleWeights(top, name string) weights {
 		if err := l.settleV1("cpu", l.host.V1CPU, name); err != nil {
 			return weights{err: err}
 		}
+		weighAll(l.host.V1CPU, weightV1)
 		return weights{root: l.v1[len(l.v1)-1].root, file: weightV1}
 	}
 	if err := l.controller(top, "cpu"); err != nil {
 		return weights{err: err}
 	}
+	if top == l.host.V2 {
+		weighAll(top, weightV2)
+	}
 	return weights{root: l.root, file: weightV2}
+}
+
+// weighAll gives all programs of the host together the weight of one process on each
+// processor. Their group lies beside the host's own processes when these are in the root
+// group, and the kernel deals a group's weight out over the processors that it runs on
+// (calc_group_shares in kernel/sched/fair.c): with the default, every site would be slow
+// beside two busy processes. Where systemd's slices are, each service has a group's weight.
+// No promise depends on it, so an error is none.
+func weighAll(root, file string) {
+	if _, err := os.Stat(filepath.Join(root, "system.slice")); errors.Is(err, fs.ErrNotExist) {
+		_ = writeShare(filepath.Join(root, "berth", file), weightText(file, 100*int64(runtime.NumCPU())))
+	}
 }
 
 // settleDisks is settleWeights for disks. What has a controller has no weights

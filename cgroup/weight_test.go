@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +64,18 @@ func TestKernelCPUWeight(t *testing.T) {
 	create(t, tree, "apps/b/1", Limits{Memory: 32 << 20})
 	if got := weightOf(t, tree, "b"); got != "100" {
 		t.Errorf("without a weight it is %s, want the kernel's 100", got)
+	}
+	file, err := tree.Weights()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := filepath.Dir(tree.weights.root)
+	top := filepath.Dir(all)
+	if _, err := os.Stat(filepath.Join(top, "system.slice")); filepath.Base(all) != "berth" || err == nil {
+		return // the manager weighs the unit
+	}
+	if got, want := content(t, all, file), weightText(file, 100*int64(runtime.NumCPU())); got != want {
+		t.Errorf("all programs together have the weight %s, want %s", got, want)
 	}
 }
 
