@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,13 +13,11 @@ import (
 const patience = 15 * time.Second
 
 // recorder writes what is to be remembered of one application, one thing after
-// the other. It has a goroutine while there is something to write, which the
-// host's work waits for. It is safe for concurrent use.
+// the other. It is safe for concurrent use.
 type recorder struct {
-	mu    sync.Mutex
-	queue []*entry
-	busy  bool
-	left  int // entries nobody waits for any more
+	mu   sync.Mutex
+	last <-chan struct{} // closed once the entry that came last is done with
+	left atomic.Int32    // entries nobody waits for any more
 }
 
 // entry is one thing to write.
@@ -26,27 +25,36 @@ type entry struct {
 	do    func(ctx context.Context) error
 	after func(error) // when nobody waited to the end
 	err   error
-	done  chan struct{}
-	left  bool // guarded by the recorder's lock, like over
-	over  bool
+	done  chan struct{} // closed once it is written, if somebody waits
+	over  atomic.Bool   // it is written, or nobody waits for it: who sets it first, decides
 }
 
 // write returns true once an entry is written, and false when the disk does not answer
 // within patience: then its after follows. Behind what waits for the disk nobody waits:
-// the unit must be there for what follows.
+// the unit must be there for what follows. work waits for all.
 func (r *recorder) write(work *sync.WaitGroup, e *entry) bool {
 	r.mu.Lock()
-	if r.left > 0 {
-		e.left = true
-		r.left++
-	}
-	r.queue = append(r.queue, e)
-	if !r.busy {
-		r.busy = true
-		work.Go(r.run)
+	before, settled := r.last, make(chan struct{})
+	r.last = settled
+	if r.behind() {
+		r.leave(e)
 	}
 	r.mu.Unlock()
-	if e.left {
+	waits := !e.over.Load()
+	work.Go(func() {
+		defer close(settled)
+		if before != nil {
+			<-before
+		}
+		e.err = e.do(context.Background())
+		if e.over.CompareAndSwap(false, true) {
+			close(e.done)
+			return
+		}
+		e.after(e.err)
+		r.left.Add(-1)
+	})
+	if !waits {
 		return false
 	}
 	timer := time.NewTimer(patience)
@@ -56,47 +64,22 @@ func (r *recorder) write(work *sync.WaitGroup, e *entry) bool {
 		return true
 	case <-timer.C:
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !e.over {
-		e.left = true
-		r.left++
+	if r.leave(e) {
+		return false
 	}
-	return e.over
+	<-e.done
+	return true
 }
 
-func (r *recorder) run() {
-	for e := r.next(); e != nil; e = r.next() {
-		e.err = e.do(context.Background())
-		r.mu.Lock()
-		e.over = true
-		left := e.left
-		r.mu.Unlock()
-		close(e.done)
-		if left {
-			e.after(e.err)
-			r.mu.Lock()
-			r.left--
-			r.mu.Unlock()
-		}
+// leave gives up waiting for an entry; it reports false when that is over.
+func (r *recorder) leave(e *entry) bool {
+	r.left.Add(1)
+	if e.over.CompareAndSwap(false, true) {
+		return true
 	}
-}
-
-func (r *recorder) next() *entry {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.queue) == 0 {
-		r.busy = false
-		return nil
-	}
-	e := r.queue[0]
-	r.queue = r.queue[1:]
-	return e
+	r.left.Add(-1)
+	return false
 }
 
 // behind reports whether something waits for the disk that nobody waits for.
-func (r *recorder) behind() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.left > 0
-}
+func (r *recorder) behind() bool { return r.left.Load() > 0 }
