@@ -35,15 +35,11 @@ const DatabaseName = "berth.db"
 // who names the wrong directory is to hear of it, and what was there and is gone must
 // not be taken for what never was.
 func OpenDatabase(ctx context.Context, dir string) (*db.DB, error) {
-	if err := refuseUnfinished(dir); err != nil {
+	anew, err := neverMade(ctx, dir)
+	if err != nil {
 		return nil, err
 	}
-	if anew, err := db.New(ctx, filepath.Join(dir, DatabaseName)); err != nil {
-		return nil, openProblem(dir, err)
-	} else if anew {
-		if err := goneProblem(dir); err != nil {
-			return nil, err
-		}
+	if anew {
 		return nil, settings.NewProblem(settings.ExitNotFound, fmt.Errorf("cannot find a database in %s: berth has not been started there yet", dir),
 			"Hint: start berth first (berth install --now, or berth serve), or name its directory with --data-dir.")
 	}
@@ -55,30 +51,35 @@ func OpenDatabase(ctx context.Context, dir string) (*db.DB, error) {
 // that are their own, and nobody may list it. It refuses to make a database beside
 // what berth left of another one, which would belong to nobody.
 func MakeDatabase(ctx context.Context, dir string) (*db.DB, error) {
-	if err := refuseUnfinished(dir); err != nil {
-		return nil, err
-	}
 	if err := MakeDataDir(dir); err != nil {
 		return nil, openProblem(dir, err)
 	}
-	anew, err := db.New(ctx, filepath.Join(dir, DatabaseName))
-	if err != nil {
-		return nil, openProblem(dir, err)
-	}
-	if anew {
-		if err := goneProblem(dir); err != nil {
-			return nil, err
-		}
+	if _, err := neverMade(ctx, dir); err != nil {
+		return nil, err
 	}
 	return openDatabase(ctx, dir)
 }
 
+// neverMade reports whether dir never had a database. It refuses a directory that has
+// lost its own, or in which a restore was cut short.
+func neverMade(ctx context.Context, dir string) (bool, error) {
+	if _, err := os.Lstat(filepath.Join(dir, UnfinishedName)); err == nil {
+		return false, settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the data directory %s: a restore into it was cut short", dir),
+			"Hint: empty the directory and restore again.")
+	}
+	anew, err := db.New(ctx, filepath.Join(dir, DatabaseName))
+	if err != nil {
+		return false, openProblem(dir, err)
+	}
+	if anew {
+		err = goneProblem(dir)
+	}
+	return anew, err
+}
+
 func openDatabase(ctx context.Context, dir string) (*db.DB, error) {
 	d, err := db.Open(ctx, filepath.Join(dir, DatabaseName), time.Now)
-	if err != nil {
-		return nil, openProblem(dir, err)
-	}
-	return d, nil
+	return d, openProblem(dir, err)
 }
 
 // OpenCurrent opens the database in dir if it is there and of this berth's schema; else it
@@ -91,7 +92,8 @@ func OpenCurrent(ctx context.Context, dir string) (*db.DB, error) {
 	return db.Open(ctx, file, time.Now)
 }
 
-// openProblem says what is to be done when a database cannot be opened.
+// openProblem says what is to be done when a database cannot be opened. It is nil where
+// err is.
 func openProblem(dir string, err error) error {
 	if refused := DiskProblem(dir, err); refused != nil {
 		return refused
@@ -170,15 +172,6 @@ func MakeDataDir(dir string) error {
 // UnfinishedName is there while a backup is restored into a data directory: all
 // it holds is in there until everything is whole.
 const UnfinishedName = "restore.unfinished"
-
-// refuseUnfinished refuses a data directory that a restore was cut short in.
-func refuseUnfinished(dir string) error {
-	if _, err := os.Lstat(filepath.Join(dir, UnfinishedName)); err != nil {
-		return nil
-	}
-	return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the data directory %s: a restore into it was cut short", dir),
-		"Hint: empty the directory and restore again.")
-}
 
 // DiskProblem says what is to be done when a data directory cannot be opened
 // for its disk, and returns nil when that is not why. Room may be made while the service

@@ -190,15 +190,10 @@ func endless(path string) bool { return path == "/v2/events" || path == "/events
 func (v *serving) settle(ctx context.Context, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	v.quiet = false
-	select {
-	case <-time.After(idleGrace):
-	case <-ctx.Done():
-		return
-	}
 	ticker := time.NewTicker(oldRequest / 50)
 	defer ticker.Stop()
-	for v.handlers.Oldest() >= oldRequest {
+	v.quiet = false
+	for began := time.Now(); time.Since(began) < idleGrace || v.handlers.Oldest() >= oldRequest; {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():

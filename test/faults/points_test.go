@@ -30,7 +30,7 @@ var points = map[string]string{
 	"web/proxy/accesslog.go":      "access logs, of which a crash may lose the last lines: nothing else hangs on them",
 	"db/copy.go":                  "the copy has its name when it is whole: TestMigrationKeepsACopy, TestNoMigrationWithoutACopy",
 	"cli/host/backup.go":          "the archive has its name when it is whole: TestBackupDuringDeploys",
-	"cli/host/restore.go":         "refuseUnfinished: a directory in which a restore was cut short is served by nobody",
+	"cli/host/restore.go":         "neverMade (daemon): a directory in which a restore was cut short is served by nobody",
 	"cli/host/install.go":         "the binary and the units; install is repeated (TestInstallBelowARoot)",
 	"files/browse.go":             "a file that the panel writes is in staging, which a boot empties, until it is whole (TestWriteFileCutShort)",
 	"host/watch/metrics/store.go": "figures of the last minute, told by their checksums (metrics TestTornEnds, TestHalvesAreJoined)",
