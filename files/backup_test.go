@@ -205,20 +205,20 @@ func TestBackups(t *testing.T) {
 func TestSize(t *testing.T) {
 	s := newStore(t)
 	live := makeLive(t, s, map[string]string{"a": strings.Repeat("x", 100<<10), "d/b": "y", "link": "->/etc/passwd"})
-	one, err := s.Size(t.Context(), testID)
+	one, err := s.Used(t.Context(), testID)
 	if err != nil || one.Bytes < 100<<10 || one.Bytes > 200<<10 || one.Entries != 5 || one.Deep {
 		t.Errorf("%+v, %v", one, err)
 	}
 	must(t, os.Link(filepath.Join(live, "a"), filepath.Join(live, "d", "again")))
 	must(t, os.Truncate(filepath.Join(live, "d", "b"), 1<<40))
-	two, err := s.Size(t.Context(), testID)
+	two, err := s.Used(t.Context(), testID)
 	if err != nil || two.Bytes-one.Bytes > 8<<10 || two.Entries != 5 {
 		t.Errorf("with a second name and a hole: %+v after %+v, %v", two, one, err)
 	}
-	if _, err := s.Size(t.Context(), "nobody"); app.KindOf(err) != app.NotFound {
+	if _, err := s.Used(t.Context(), "nobody"); app.KindOf(err) != app.NotFound {
 		t.Errorf("no such application: %v", err)
 	}
-	if _, err := s.Size(cancelled(t), testID); err == nil {
+	if _, err := s.Used(cancelled(t), testID); err == nil {
 		t.Error("cancelled: measured")
 	}
 }

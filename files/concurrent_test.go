@@ -57,7 +57,7 @@ func lifecycle(t *testing.T, s *Store, id app.ID, uid int) error {
 			good = append(good, done.Journal)
 		}
 		err = s.Settle(ctx, id, uid, good)
-		_, serr := s.Size(ctx, id)
+		_, serr := s.Used(ctx, id)
 		_, berr := s.Backup(ctx, id, nil)
 		_, terr := s.EnsureTemp(id, n%2 == 0, uid)
 		if err := errors.Join(err, serr, berr, terr, s.Discard(stage)); err != nil {

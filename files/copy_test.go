@@ -111,7 +111,7 @@ func TestPrepareKeepsNamesTogether(t *testing.T) {
 	must(t, os.Link(filepath.Join(live, "kept/one"), filepath.Join(live, "kept/two")))
 	must(t, os.Link(filepath.Join(live, "kept/one"), filepath.Join(live, "gone")))
 	must(t, os.Link(filepath.Join(live, "same"), filepath.Join(live, "again")))
-	before, err := s.Size(t.Context(), testID)
+	before, err := s.Used(t.Context(), testID)
 	must(t, err)
 	stage := stageOf(t, s, map[string]string{"d/7": "new", "kept/one": "new"})
 	build, err := s.BuildDir(stage), s.Prepare(t.Context(), stage, testID, testUID)

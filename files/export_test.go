@@ -61,7 +61,7 @@ func TestExportAndImport(t *testing.T) {
 	s := imported(t, exported(t, p.s))
 	info, err := os.Stat(filepath.Join(s.Dir(testID), "sparse"))
 	must(t, err)
-	size, err := s.Size(t.Context(), testID)
+	size, err := s.Used(t.Context(), testID)
 	must(t, err)
 	data := make([]byte, 6)
 	f, err := os.Open(filepath.Join(s.Dir(testID), "sparse"))

@@ -91,7 +91,7 @@ func TestWalksWhileTheProgramSwaps(t *testing.T) {
 				t.Errorf("%s: %s", name, what)
 			}
 		}
-		_, err = s.Size(t.Context(), testID)
+		_, err = s.Used(t.Context(), testID)
 		must(t, err)
 		name, err := s.Backup(t.Context(), testID, nil)
 		must(t, err)
@@ -188,7 +188,7 @@ func TestTooDeepToWalk(t *testing.T) {
 	live := makeLive(t, s, map[string]string{"a": strings.Repeat("x", 5000)})
 	deepTree(t, live, maxDepth+10)
 	must(t, os.Lchown(filepath.Join(live, "d"), testUID, testUID))
-	size, err := s.Size(t.Context(), testID)
+	size, err := s.Used(t.Context(), testID)
 	if err != nil || size.Bytes < 5000 || !size.Deep {
 		t.Errorf("Size: %+v, %v", size, err)
 	}

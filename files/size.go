@@ -14,9 +14,10 @@ const maxLinked = 100_000
 // blockSize is the unit of st_blocks, whatever the file system's is.
 const blockSize = 512
 
-// Size returns what the live tree of id and its journals take on disk, a file of
-// the tree with several names once. The program may be running.
-func (s *disk) Size(ctx context.Context, id app.ID) (app.Space, error) {
+// Used returns what counts against the disk space of id: its live tree, in which a
+// file with several names counts once, its journals, and what the program keeps in
+// its temporary directory. The program may be running.
+func (s *disk) Used(ctx context.Context, id app.ID) (app.Space, error) {
 	live, err := s.live(id)
 	if err != nil {
 		return app.Space{}, err
@@ -26,29 +27,16 @@ func (s *disk) Size(ctx context.Context, id app.ID) (app.Space, error) {
 	if err != nil {
 		return size, cannot("measure the application's files", err)
 	}
-	return size.Plus(s.kept(ctx, id)), nil
-}
-
-// Used is Size with what the program keeps in its temporary directory: what
-// counts against the application's disk space.
-func (s *disk) Used(ctx context.Context, id app.ID) (app.Space, error) {
-	size, err := s.Size(ctx, id)
-	if err != nil {
-		return size, err
+	add := func(below dir) error { // a directory of berth's, which does not count itself
+		more, err := sizeBelow(ctx, below)
+		size = size.Plus(more)
+		return err
 	}
-	temp, err := s.tmp.sub(tempName(id, false))
-	if gone(err) {
-		return size, nil
-	}
-	if err != nil {
+	_ = s.rollback.with(string(id), add) // what of it cannot be read does not count
+	if err := ignoreGone(s.tmp.with(tempName(id, false), add)); err != nil {
 		return size, cannot("measure the application's files", err)
 	}
-	defer temp.close()
-	more, err := sizeBelow(ctx, temp) // the directory is berth's
-	if err != nil {
-		return size, cannot("measure the application's files", err)
-	}
-	return size.Plus(more), nil
+	return size, nil
 }
 
 // After returns what the tree of id will take once the stage is laid over it; id
@@ -101,17 +89,6 @@ func (s *disk) overlaid(ctx context.Context, src dir, id app.ID) (app.Space, err
 		return nil
 	})
 	return size, err
-}
-
-// kept measures the journals of id in bytes; what cannot be read does not count.
-func (s *disk) kept(ctx context.Context, id app.ID) app.Space {
-	all, err := s.rollback.sub(string(id))
-	if err != nil {
-		return app.Space{}
-	}
-	defer all.close()
-	size, _ := sizeBelow(ctx, all)
-	return size
 }
 
 // sizeOf measures a tree.

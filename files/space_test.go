@@ -37,7 +37,7 @@ func TestInodesAreRoom(t *testing.T) {
 	for n := range 960 {
 		must(t, os.WriteFile(filepath.Join(live, fmt.Sprint(n)), nil, 0o600))
 	}
-	space, err := s.Size(t.Context(), testID)
+	space, err := s.Used(t.Context(), testID)
 	if err != nil || space.Entries != 962 {
 		t.Errorf("%+v, %v; want 960 files, one before and the directory", space, err)
 	}

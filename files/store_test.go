@@ -55,7 +55,7 @@ func TestNothingButIDsBecomesAName(t *testing.T) {
 	s := newStore(t)
 	stage := stageOf(t, s, map[string]string{"a": "x"})
 	for _, id := range []app.ID{"", "..", "a/b", "../x", ".", "all", "A1", "a\x00b"} {
-		_, sizeErr := s.Size(t.Context(), id)
+		_, sizeErr := s.Used(t.Context(), id)
 		_, backupErr := s.Backup(t.Context(), id, nil)
 		_, tempErr := s.EnsureTemp(id, false, testUID)
 		prepareErr := s.Prepare(t.Context(), stage, id, testUID)

@@ -37,7 +37,7 @@ func TestOfATypicalCommit(t *testing.T) {
 	put(t, build, many("dist", 1000))
 	chownAll(t, filepath.Join(build, "dist"))
 	took("Apply", func() error { return applied(s.Apply(t.Context(), stage, testID, testUID)) })
-	took("Size", func() error { _, err := s.Size(t.Context(), testID); return err })
+	took("Used", func() error { _, err := s.Used(t.Context(), testID); return err })
 	took("Backup", func() error { _, err := s.Backup(t.Context(), testID, nil); return err })
 	took("Undo", func() error { return s.Settle(t.Context(), testID, testUID, nil) })
 	same(t, snapshot(t, live), before)

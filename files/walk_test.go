@@ -55,7 +55,7 @@ func TestTreeOfTooManyFilesIsRefused(t *testing.T) {
 		t.Errorf("commit: %v", err)
 	}
 	must(t, s.Discard(up.Stage))
-	if _, err := s.Size(t.Context(), testID); err != nil {
+	if _, err := s.Used(t.Context(), testID); err != nil {
 		t.Errorf("its size is told all the same: %v", err)
 	}
 }
