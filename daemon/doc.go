@@ -15,11 +15,11 @@
 //  1. openData (data.go): checks the parents of the data directory, takes the lock, opens
 //     the database, the trees, the logs and their holder, and the metrics.
 //  2. openGroups: placement (groups.go) opens the control groups, and survivors.takeOver
-//     (adopt.go) looks for what an earlier daemon left. A program whose group carries a note of pid and birth
-//     is a survivor. takeOver ends everything else: builds, console commands, and a
-//     program whose code a commit had begun to change. Of two runs of a site it ends the
-//     one that the records do not name (rightful). It moves the last output of programs
-//     that have ended into their logs.
+//     (adopt.go) looks for what an earlier daemon left. A program whose group carries a
+//     note of pid and birth is a survivor. takeOver ends everything else: builds, console
+//     commands, and a program whose code a commit had begun to change. Of two runs of a
+//     site it ends the one that the records do not name (rightful). It moves the last
+//     output of programs that have ended into their logs.
 //     Programs of applications that the database does not know it leaves to endStrangers.
 //  3. openWalls (walls.go): Launcher.Try puts the walls up around a child and learns
 //     which of them this host gives.
@@ -29,19 +29,19 @@
 // Then daemon.run opens the socket of the API, and daemon.serve (serving.go) calls Host.Boot
 // (host/host.go). Host.Boot undoes commits that a crash cut short, removes what is left of
 // applications whose removal the records ask for, and moves what they do not know to
-// lost/ (trees.sweep). If it could do all of that, it drops the reservations.
+// lost/ (recovery.sweep). If it could do all of that, it drops the reservations.
 // It adopts the survivors (Config.Adopt, launcher.adopt). Once it has returned, berth
 // answers, and Host.startQueued starts in the background what else is wanted online, a
-// few programs at a time. Under systemd, pulse.run (pulse.go) reports to the watchdog each time the
-// listener, the database and every unit have answered.
+// few programs at a time. Under systemd, pulse.run (pulse.go) reports to the watchdog each
+// time the listener, the database and every unit have answered.
 //
 // # Stop
 //
 // The first SIGTERM or SIGINT calls daemon.end (serving.go). Host.Shutdown ends the programs
 // and the deployments; then the HTTP server ends. If the programs live in a unit of their
 // own that systemd is not stopping too, Host.Leave ends only the deployments and leaves
-// the programs to the next daemon, and moveToStore (fdholder.go) gives the FIFOs of their logs to a
-// process that keeps them (systemd/fdstore). A second signal kills.
+// the programs to the next daemon, and moveToStore (fdholder.go) gives the FIFOs of their
+// logs to a process that keeps them (systemd/fdstore). A second signal kills.
 //
 // # Upgrade in place
 //

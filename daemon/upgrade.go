@@ -150,19 +150,19 @@ func newNextBinary(args []string) (*nextBinary, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot find berth's own binary: %w", err)
 	}
-	s := &nextBinary{path: own, args: args, exec: syscall.Exec}
+	n := &nextBinary{path: own, args: args, exec: syscall.Exec}
 	named, err := exec.LookPath(os.Args[0])
 	if err == nil {
 		named, err = filepath.Abs(named)
 	}
 	if err != nil || named == own {
-		return s, nil
+		return n, nil
 	}
 	is, err := os.Stat("/proc/self/exe")
-	if at, named2 := os.Stat(named); err == nil && named2 == nil && os.SameFile(is, at) {
-		s.path = named
+	if at, gone := os.Stat(named); err == nil && gone == nil && os.SameFile(is, at) {
+		n.path = named
 	}
-	return s, nil
+	return n, nil
 }
 
 // identity returns that of the file as it is now.
@@ -189,12 +189,12 @@ func (n *nextBinary) prove(ctx context.Context) (proof, error) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	err = cmd.Run()
-	said := strings.TrimPrefix(strings.TrimSpace(problems.String()), "berth: ")
+	problem := strings.TrimPrefix(strings.TrimSpace(problems.String()), "berth: ")
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return proof{}, fmt.Errorf("its self check took longer than %s", proofTime)
-	case err != nil && said != "":
-		return proof{}, fmt.Errorf("its self check failed: %s", said)
+	case err != nil && problem != "":
+		return proof{}, fmt.Errorf("its self check failed: %s", problem)
 	case err != nil:
 		return proof{}, fmt.Errorf("its self check failed: %w", err)
 	}

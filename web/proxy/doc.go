@@ -43,8 +43,9 @@
 //     the panel. If there is no answer, Proxy.failed (forward.go) chooses a page.
 //
 // The daemon reads Names from the database again after each of its own changes
-// (sites.refresh): a proof, another site for a domain, a removed domain (claims,
-// daemon/sites.go), and an application that comes or goes (registry, daemon/records.go).
+// (sites.refresh, daemon/sites.go): a proof, another site for a domain, a removed domain
+// (domain.Config.Changed), and an application that comes or goes
+// (host.Config.NamesChanged).
 // If it cannot read them, no domain leads anywhere: an old table could lead to somebody
 // else's site.
 package proxy
