@@ -18,25 +18,20 @@ type copier struct {
 	owner   uint32            // only what belongs to it is copied
 	uid     int               // who gets the copies
 	budget  *budget           // of entries; what is met beyond it is an error
-	links   *links            // of files with several names; nil makes a copy for each
+	known   *hardLinks        // of files with several names; nil makes a copy for each
+	top     dir               // of the copies, where their names are kept together
 	free    freeCheck         // as the disk fills
 	noClone bool              // the file system cannot share blocks
 	placed  func(path string) // called with each file and link made
 	race    func(name string) // a test swaps entries here, between look and open
 }
 
-// links keeps the names of a file together in a tree of copies.
-type links struct {
-	top   dir // of the copies
-	known *hardLinks
-}
-
 // again makes a further name of a file that was copied, and reports whether it was.
-func (l *links) again(f fileID, dst dir, name string) (bool, error) {
-	if l == nil || l.known.first(f) == "" {
+func (c *copier) again(f fileID, dst dir, name string) (bool, error) {
+	if c.known == nil || c.known.first(f) == "" {
 		return false, nil
 	}
-	return true, l.top.in(l.known.first(f), func(from dir, base string) error {
+	return true, c.top.in(c.known.first(f), func(from dir, base string) error {
 		return unix.Linkat(int(from), base, int(dst), name, 0)
 	})
 }
@@ -188,7 +183,7 @@ func (c *copier) file(ctx context.Context, src, dst dir, name, rel string) (err 
 	if err != nil {
 		return err
 	}
-	if is, err := c.links.again(id, dst, name); is || err != nil {
+	if is, err := c.again(id, dst, name); is || err != nil {
 		c.made(rel)
 		return err
 	}
@@ -206,8 +201,8 @@ func (c *copier) file(ctx context.Context, src, dst dir, name, rel string) (err 
 		return err
 	}
 	c.made(rel)
-	if c.links != nil {
-		if err := c.links.known.add(id, &st, rel); err != nil {
+	if c.known != nil {
+		if err := c.known.add(id, &st, rel); err != nil {
 			return err
 		}
 	}

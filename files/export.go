@@ -28,25 +28,19 @@ var ErrBusy = errors.New("a commit is under way")
 // application was deployed meanwhile. After any error what was written of the parts
 // is void, and the archive can go on unless w.Err says that it cannot.
 func (s *Store) Export(ctx context.Context, w *archive.Writer, id app.ID, uid int) error {
-	before, err := s.lastJournal(id)
+	before, err := s.betweenCommits(id)
+	if err == nil {
+		err = s.export(ctx, w, id, uid)
+	}
 	if err != nil {
-		return cannot("look at the journals", err)
-	}
-	if s.Pending(id, nil) {
-		return ErrBusy
-	}
-	if err := s.export(ctx, w, id, uid); err != nil {
 		return err
 	}
-	// One that failed meanwhile is undone by now, and the files may be of both.
-	after, err := s.lastJournal(id)
-	if err != nil {
-		return cannot("look at the journals", err)
+	// A commit that failed meanwhile is undone by now, and the files may be of both.
+	after, err := s.betweenCommits(id)
+	if err == nil && before != after {
+		err = ErrBusy
 	}
-	if before != after || s.Pending(id, nil) {
-		return ErrBusy
-	}
-	return nil
+	return err
 }
 
 // mark tells one moment of the journals of an application from another.
@@ -55,14 +49,21 @@ type mark struct {
 	ctime unix.Timespec
 }
 
-// lastJournal returns a mark that every begin and every end of a commit changes:
-// both make or remove a name in the directory of the journals, or that itself.
-func (s *Store) lastJournal(id app.ID) (mark, error) {
+// betweenCommits returns ErrBusy during a commit, and else a mark that every begin
+// and every end of one changes: both make or remove a name in the directory of the
+// journals, or that itself.
+func (s *Store) betweenCommits(id app.ID) (mark, error) {
 	st, err := s.rollback.stat(string(id))
 	if errors.Is(err, unix.ENOENT) {
 		st, err = s.rollback.self()
 	}
-	return mark{st.Ino, st.Ctim}, err
+	if err != nil {
+		return mark{}, cannot("look at the journals", err)
+	}
+	if s.Pending(id, nil) {
+		return mark{}, ErrBusy
+	}
+	return mark{st.Ino, st.Ctim}, nil
 }
 
 // export writes the parts of an application.

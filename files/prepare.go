@@ -83,7 +83,7 @@ func (c *copier) fill(ctx context.Context, top, live, build dir, whole bool) (ma
 	if err != nil {
 		return nil, err
 	}
-	c.owner, c.links = st.Uid, &links{build, newHardLinks()}
+	c.owner, c.known, c.top = st.Uid, newHardLinks(), build
 	if whole {
 		err = c.remade(ctx, live, build)
 	} else {
@@ -101,7 +101,7 @@ func (c *copier) fill(ctx context.Context, top, live, build dir, whole bool) (ma
 		if err != nil {
 			return err
 		}
-		c.owner, c.links, c.placed = st.Uid, nil, was.touch
+		c.owner, c.known, c.placed = st.Uid, nil, was.touch
 		return c.tree(ctx, src, build, ".", 1)
 	})
 }
