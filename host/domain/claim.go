@@ -3,6 +3,8 @@ package domain
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -151,7 +153,7 @@ func (s *Service) proves(ctx context.Context, d app.Domain) (bool, error) {
 	defer cancel()
 	// With its dot, no search domain of the host is put after it.
 	texts, err := s.Resolver.LookupTXT(ctx, prefix+d.Name+".")
-	return slices.ContainsFunc(texts, func(t string) bool { return strings.TrimSpace(t) == d.Proof }), err
+	return slices.ContainsFunc(texts, func(t string) bool { return strings.TrimSpace(t) == d.Proof }), unlessNotFound(err)
 }
 
 // leads reports whether a domain leads to this host and nowhere else. That says
@@ -166,12 +168,20 @@ func (s *Service) leads(ctx context.Context, d app.Domain) (here, contested bool
 	contested = slices.ContainsFunc(claims, func(c app.Domain) bool { return c.Account != d.Account })
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	all, err := s.Resolver.LookupAddresses(ctx, d.Name+".")
-	if err != nil {
+	all, err := s.Resolver.LookupNetIP(ctx, "ip", d.Name+".")
+	if err := unlessNotFound(err); err != nil {
 		return false, false, silent(err, app.Textf("the DNS did not say where %s leads; try again in a minute", d.Name))
 	}
 	elsewhere := func(a netip.Addr) bool { return !slices.Contains(s.Addresses, a.Unmap()) }
 	return len(all) > 0 && !slices.ContainsFunc(all, elsewhere), contested, nil
+}
+
+// unlessNotFound is nil for a name that is not there, or has nothing of what is asked.
+func unlessNotFound(err error) error {
+	if e, is := errors.AsType[*net.DNSError](err); is && e.IsNotFound {
+		return nil
+	}
+	return err
 }
 
 // silent is the DNS that did not say what was asked.

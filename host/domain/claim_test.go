@@ -225,7 +225,7 @@ func (silence) LookupTXT(ctx context.Context, _ string) ([]string, error) {
 	return nil, ctx.Err()
 }
 
-func (silence) LookupAddresses(ctx context.Context, _ string) ([]netip.Addr, error) {
+func (silence) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }

@@ -37,12 +37,9 @@ type Records interface {
 	ProveDomain(ctx context.Context, d app.Domain, status app.DomainStatus, at time.Time) (app.Domain, error)
 }
 
-// Resolver asks the DNS.
+// Resolver asks the DNS, as *net.Resolver does: that there is no such name, or nothing of
+// what is asked for, is a net.DNSError with IsNotFound.
 type Resolver interface {
-	// LookupTXT returns the TXT records of a name: none when there are none or
-	// no such name, an error when that could not be found out. It blocks until
-	// it knows, or ctx ends.
 	LookupTXT(ctx context.Context, name string) ([]string, error)
-	// LookupAddresses is LookupTXT for the addresses of a name, of both kinds.
-	LookupAddresses(ctx context.Context, name string) ([]netip.Addr, error)
+	LookupNetIP(ctx context.Context, network, name string) ([]netip.Addr, error)
 }

@@ -3,6 +3,7 @@ package domain
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"path/filepath"
 	"reflect"
@@ -56,12 +57,18 @@ func (w *world) LookupTXT(ctx context.Context, name string) ([]string, error) {
 			return nil, err
 		}
 	}
+	if w.texts[name] == nil && w.fault == nil {
+		return nil, &net.DNSError{IsNotFound: true}
+	}
 	return w.texts[name], w.fault
 }
 
-func (w *world) LookupAddresses(_ context.Context, name string) ([]netip.Addr, error) {
+func (w *world) LookupNetIP(_ context.Context, _, name string) ([]netip.Addr, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.hosts[name] == nil && w.lost == nil {
+		return nil, &net.DNSError{IsNotFound: true}
+	}
 	return w.hosts[name], w.lost
 }
 
