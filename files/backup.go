@@ -97,36 +97,42 @@ func (w *checkedWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// of calls fn with each backup of an application, of all for "".
-func (s zips) of(id app.ID, fn func(name string, st *unix.Stat_t) error) error {
-	return s.backups.list(func(name string) error {
-		owner, ok := BackupOf(name)
-		if !ok || id != "" && owner != id {
+// backup is one in the store's directory.
+type backup struct {
+	name  string
+	bytes int64
+	at    time.Time
+}
+
+// list returns the backups whose names match, the newest first.
+func (s zips) list(match func(name string) bool) (list []backup, err error) {
+	err = s.backups.list(func(name string) error {
+		if !match(name) {
 			return nil
 		}
 		st, err := s.backups.stat(name)
 		if err == nil {
-			err = fn(name, &st)
+			list = append(list, backup{name, st.Size, modTime(&st)})
 		}
 		return ignoreMissing(err)
 	})
+	slices.SortFunc(list, func(a, b backup) int { return b.at.Compare(a.at) })
+	return list, err
+}
+
+// of matches the backups of an application.
+func of(id app.ID) func(name string) bool {
+	return func(name string) bool {
+		owner, ok := BackupOf(name)
+		return ok && owner == id
+	}
 }
 
 // prune removes all but the newest backups of an application: made, whatever the
 // clock says, and keep others.
 func (s zips) prune(id app.ID, made string, keep int) error {
-	type backup struct {
-		name string
-		at   time.Time
-	}
-	var mine []backup // without made
-	err := s.of(id, func(name string, st *unix.Stat_t) error {
-		if name != made {
-			mine = append(mine, backup{name, modTime(st)})
-		}
-		return nil
-	})
-	slices.SortFunc(mine, func(a, b backup) int { return b.at.Compare(a.at) })
+	mine, err := s.list(of(id))
+	mine = slices.DeleteFunc(mine, func(b backup) bool { return b.name == made })
 	for _, b := range mine[min(len(mine), keep):] {
 		err = errors.Join(err, ignoreMissing(unix.Unlinkat(int(s.backups), b.name, 0)))
 	}
@@ -234,17 +240,17 @@ func (s zips) OpenBackup(name string) (io.ReadSeekCloser, time.Time, error) {
 // DropBackups removes the backups written before a time and returns how many
 // there were.
 func (s zips) DropBackups(before time.Time) (int, error) {
+	all, err := s.list(func(name string) bool { return strings.HasSuffix(name, backupExt) })
 	n := 0
-	err := s.of("", func(name string, st *unix.Stat_t) error {
-		if !modTime(st).Before(before) {
-			return nil
+	for _, b := range all {
+		if b.at.Before(before) {
+			failed := unix.Unlinkat(int(s.backups), b.name, 0)
+			if failed == nil {
+				n++
+			}
+			err = errors.Join(err, ignoreMissing(failed))
 		}
-		err := unix.Unlinkat(int(s.backups), name, 0)
-		if err == nil {
-			n++
-		}
-		return err
-	})
+	}
 	if err != nil {
 		return n, cannot("remove old backups", err)
 	}
@@ -254,16 +260,15 @@ func (s zips) DropBackups(before time.Time) (int, error) {
 // Backups returns the backups of an application that have not expired, the newest
 // first: each does ttl after it was written.
 func (s zips) Backups(id app.ID, ttl time.Duration) ([]app.Backup, error) {
-	var mine []app.Backup
-	err := s.of(id, func(name string, st *unix.Stat_t) error {
-		if expires := modTime(st).Add(ttl); expires.After(time.Now()) {
-			mine = append(mine, app.Backup{App: id, File: name, Bytes: st.Size, Expires: expires})
-		}
-		return nil
-	})
+	all, err := s.list(of(id))
 	if err != nil {
 		return nil, cannot("list the backups", err)
 	}
-	slices.SortFunc(mine, func(a, b app.Backup) int { return b.Expires.Compare(a.Expires) })
+	var mine []app.Backup
+	for _, b := range all {
+		if expires := b.at.Add(ttl); expires.After(time.Now()) {
+			mine = append(mine, app.Backup{App: id, File: b.name, Bytes: b.bytes, Expires: expires})
+		}
+	}
 	return mine, nil
 }
