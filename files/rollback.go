@@ -73,8 +73,8 @@ func (s *commits) reverse(ctx context.Context, live dir, name string, id app.ID,
 			owner: uint32(uid), uid: uid, budget: newBudget(s.lim),
 			free: freeCheck{check: func() error { return s.CheckFree("prepare the rollback") }},
 		},
-		own: map[string]state{}, kids: map[string]int{}, del: map[string]bool{},
-		dirs: map[string]bool{}, modes: map[string]modes{}, reported: map[string]bool{},
+		own: map[string]state{}, kids: map[string]int{}, del: map[string]uint32{},
+		modes: map[string]modes{}, reported: map[string]bool{},
 	}
 	for _, journal := range journals {
 		if err := r.journal(ctx, all, journal); err != nil {
@@ -92,11 +92,10 @@ type reverser struct {
 	uid                int
 	copier             copier
 
-	own      map[string]state // by path: what comes back
-	kids     map[string]int   // how many of own lie right in a directory
-	del      map[string]bool  // of the live tree, by path
-	dirs     map[string]bool  // which of del are directories
-	modes    map[string]modes // of directories of the live tree
+	own      map[string]state  // by path: what comes back
+	kids     map[string]int    // how many of own lie right in a directory
+	del      map[string]uint32 // of the live tree, by path: what it was (S_IFMT)
+	modes    map[string]modes  // of directories of the live tree
 	stays    []string
 	reported map[string]bool // of stays
 }
@@ -285,7 +284,7 @@ func (r *reverser) lookup(path string) (state, bool, error) {
 	if p, ok := r.own[path]; ok {
 		return p, true, nil
 	}
-	if r.del[path] {
+	if r.del[path] != 0 {
 		return state{}, false, nil
 	}
 	st, err := r.live.at(path)
@@ -325,7 +324,7 @@ func (r *reverser) remove(path string) error {
 	}
 	st, err := r.live.at(path)
 	if err == nil {
-		r.del[path], r.dirs[path] = true, isDir(&st)
+		r.del[path] = st.Mode & unix.S_IFMT
 	}
 	return ignoreGone(err)
 }
@@ -337,7 +336,7 @@ func (r *reverser) removeEmpty(path string) (bool, error) {
 	}
 	err := r.live.with(path, func(d dir) error {
 		return d.each(func(name string) error {
-			if r.del[join(path, name)] {
+			if r.del[join(path, name)] != 0 {
 				return nil
 			}
 			return unix.ENOTEMPTY
@@ -473,15 +472,10 @@ func (r *reverser) chmod() error {
 // rest of it is put into place.
 func (r *reverser) manifest() manifest {
 	m := make(manifest)
-	for path := range r.del {
-		if _, back := r.own[path]; back {
-			continue
+	for path, kind := range r.del {
+		if _, back := r.own[path]; !back {
+			m[path] = meta{mode: kind}
 		}
-		mode := uint32(unix.S_IFREG)
-		if r.dirs[path] {
-			mode = unix.S_IFDIR
-		}
-		m[path] = meta{mode: mode}
 	}
 	for path, is := range r.modes {
 		m[path] = meta{mode: unix.S_IFDIR | is.is}

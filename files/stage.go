@@ -129,16 +129,16 @@ func (s *stages) Unpack(ctx context.Context, file string, over *app.Code, judge 
 // extract makes the directories of a stage and fills them.
 func (s *stages) extract(ctx context.Context, a *bundle.Archive, name string) error {
 	top, err := s.staging.mkdir(name, 0o711, os.Geteuid())
-	if err != nil {
-		return cannot("unpack the upload", err)
+	if err == nil {
+		var inner dir
+		inner, err = top.mkdir(newName, 0o700, os.Geteuid())
+		inner.close()
+		top.close()
 	}
-	defer top.close()
-	inner, err := top.mkdir(newName, 0o700, os.Geteuid())
-	if err != nil {
-		return cannot("unpack the upload", err)
+	var root *os.Root
+	if err == nil {
+		root, err = os.OpenRoot(filepath.Join(s.root, stagingName, name, newName))
 	}
-	inner.close()
-	root, err := os.OpenRoot(filepath.Join(s.root, stagingName, name, newName))
 	if err != nil {
 		return cannot("unpack the upload", err)
 	}
