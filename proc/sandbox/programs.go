@@ -122,13 +122,13 @@ func (s source) load(as string, instead map[string]*ebpf.MapSpec, earlier map[st
 	for _, name := range names {
 		p.hooks = append(p.hooks, hook{part.Programs[name].AttachType, part.Programs[name].Name, all.Programs[name]})
 	}
-	if err := p.named(as); err != nil {
+	if err := p.named(p.hooks[0].name); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
 
-// named fails unless the kernel knows the programs by their name: a later daemon
+// named fails unless the kernel knows the first program by its name: a later daemon
 // could not find them, nor their maps. The library asks the kernel for names once in
 // the life of a process, and takes any error for a no.
 func (p *programs) named(as string) error {
