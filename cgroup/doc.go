@@ -36,7 +36,7 @@
 // "killed for its RAM". It touches no group it did not make, but for enabling controllers
 // on the way to its own group.
 //
-// Of containerd/cgroups it uses the managers with berth's own group as their mount point
-// (with a higher one they write every ancestor's cgroup.subtree_control), never EventChan
+// Of containerd/cgroups it uses the managers for limits and counters, but does not let them make
+// groups (they write every ancestor's cgroup.subtree_control), and never EventChan
 // (it cannot be closed) and never Kill (its fallback reaps children of the caller).
 package cgroup

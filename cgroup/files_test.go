@@ -118,6 +118,9 @@ func TestMemoryV1Reads(t *testing.T) {
 	if _, err := m.read(); err == nil {
 		t.Error("counters that are not there gave no error")
 	}
+	if err := os.Remove(filepath.Join(dir, "memory.limit_in_bytes")); err != nil {
+		t.Fatal(err)
+	}
 	if err := m.limit(1); err == nil {
 		t.Error("a limit on a group that cannot be read gave no error")
 	}

@@ -53,6 +53,7 @@ type Group struct {
 	weights []string        // files of the application's weights, the processor's first
 	child   bool            // below another group, see Child
 	watches *sync.WaitGroup // the tree's
+	removed *later          // the tree's
 	unwait  func()          // ends the watch that stands in for memory.oom.group
 }
 
@@ -63,13 +64,14 @@ func (g *Group) create(t *Tree, name string, l Limits) error {
 		}
 	}
 	res, err := t.limits(name, l)
-	if err != nil {
-		return err
+	if err == nil && t.host.Mode == Unified {
+		// Not by the library's NewManager, which writes to every group on the way: such a
+		// write waits until the kernel is done with groups that were removed before.
+		if err = enable(filepath.Dir(g.path), "memory", "pids"); err == nil {
+			err = g.mgr.Update(res)
+		}
 	}
-	if g.mgr, err = cgroup2.NewManager(t.root, "/"+name, res); err != nil {
-		return err
-	}
-	if err := errors.Join(g.mem.limit(l.Memory), g.SetWeight(l.Weight), g.maxCPU(l.CPU)); err != nil {
+	if err := errors.Join(err, g.mem.limit(l.Memory), g.SetWeight(l.Weight), g.maxCPU(l.CPU)); err != nil {
 		return err
 	}
 	if m, ok := g.mem.(*memoryV1); ok {
@@ -305,6 +307,18 @@ func (g *Group) Remove() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// RemoveLater is Remove in a moment, or when the tree is swept, released or closed: it
+// is not in the way of whoever starts the application again. For a later daemon nothing
+// is left in the group from now on (SetNote). done gets the error.
+func (g *Group) RemoveLater(done func(error)) {
+	err := g.SetNote("")
+	if errors.Is(err, fs.ErrNotExist) { // somebody else removed it
+		err = nil
+	}
+	g.Detach()
+	g.removed.do(func() { done(errors.Join(err, g.Remove())) })
 }
 
 // Detach gives up watching over the group, which stays as it is: for Find, by

@@ -41,13 +41,17 @@ const killRounds = 100
 // cgroup.kill signals the first thread of each process alone, and one that has
 // ended while others go on takes no signal for them (send_sig in
 // __cgroup_kill, seen on Linux 6.18). So each process is sent it by its pid too,
-// until a look finds no new one: such a process may fork as well.
+// until a look finds no new one: such a process may fork as well. Where nothing is left,
+// as after most ends, nothing is listed.
 func (g *Group) Kill() error {
 	signalled := map[int]bool{}
 	for range killRounds {
 		err := os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0)
 		if err != nil && !ended(err) {
 			return fmt.Errorf("cannot kill the group: %w", err)
+		}
+		if b, err := os.ReadFile(filepath.Join(g.path, "cgroup.events")); err == nil && strings.Contains(string(b), "populated 0") {
+			return nil
 		}
 		n, err := signal(g.All, unix.SIGKILL, signalled)
 		if err != nil && !ended(err) {

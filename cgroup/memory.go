@@ -154,7 +154,7 @@ func (m *memoryV1) limitSockets(memory int64) error {
 // forbids swap. The second may never be below the first, so the order depends
 // on the direction; the library's own ordering swaps the wrong pair.
 func (m *memoryV1) limit(bytes int64) error {
-	now, err := m.read()
+	now, err := number(filepath.Join(m.dir, "memory.limit_in_bytes"), "")
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (m *memoryV1) limit(bytes int64) error {
 		both = &specs.LinuxMemory{}
 	}
 	order := []*specs.LinuxMemory{memory, both}
-	if bytes > now.Limit {
+	if bytes > now {
 		order = []*specs.LinuxMemory{both, memory}
 	}
 	for _, r := range order {

@@ -18,6 +18,9 @@ import (
 // 6.18.44 and Debian's 6.1.176).
 func (t *Tree) Create(name string, l Limits) (*Group, error) {
 	g, err := t.tryCreate(name, l)
+	if errors.Is(err, fs.ErrExist) && t.removed.flush() { // one of that name had served
+		g, err = t.tryCreate(name, l)
+	}
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return g, err
 	}
@@ -41,7 +44,7 @@ func (t *Tree) tryCreate(name string, l Limits) (*Group, error) {
 
 // group describes a group without making it.
 func (t *Tree) group(name string) *Group {
-	g := &Group{path: filepath.Join(t.root, name), watches: &t.watches}
+	g := &Group{path: filepath.Join(t.root, name), watches: &t.watches, removed: &t.removed}
 	for _, root := range t.roots() {
 		g.dirs = append(g.dirs, filepath.Join(root, name))
 	}

@@ -20,6 +20,7 @@ type Tree struct {
 	layout
 	notify  *notifier      // nil unless unified: v1 has descriptors of its own
 	watches sync.WaitGroup // the groups' goroutines
+	removed later          // groups, in a moment
 	others  []string       // roots where an earlier daemon of the same name may have been
 	mending sync.Mutex
 	claim   *os.File // the lock of its place, nil for none: see Claim
@@ -95,6 +96,7 @@ const belowTimeout = 5 * time.Second
 // elsewhere (see OpenIn), everything. It blocks until the last process is
 // gone, a few seconds at most, and returns how many groups it removed.
 func (t *Tree) Sweep(spare func(name string) bool) (int, error) {
+	t.removed.flush()
 	n := 0
 	var errs []error
 	end := func(g *Group) {
@@ -145,6 +147,7 @@ func rmdirs(pattern string) {
 // own empty directories. The watches MUST have been ended and the groups of runs
 // removed before; what is not empty stays.
 func (t *Tree) Close() error {
+	t.removed.flush()
 	t.watches.Wait()
 	var err error
 	if t.notify != nil {
@@ -166,8 +169,10 @@ func (t *Tree) Claim() error {
 	return nil
 }
 
-// Release gives up what Claim got; the groups stay as they are.
+// Release gives up what Claim got; the groups stay as they are, but for those that
+// RemoveLater was called for.
 func (t *Tree) Release() error {
+	t.removed.flush()
 	if t.claim == nil {
 		return nil
 	}
