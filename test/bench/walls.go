@@ -19,8 +19,8 @@ var walls = measure{
 	name: "walls", title: "Cost of a start behind walls",
 	method: `/bin/true is started 100 times each without berth, by fork and exec, and by berth's own
 	launcher in a control group of its own behind more and more walls, in turns; the time is until the
-	program is executed. The ratio is to the bare start. Each of the others begins with a start of the
-	berth binary (app-init), which then becomes the program.`,
+	program is executed. The ratio is to the bare start. Each of the others begins with the helper,
+	which then becomes the program.`,
 	run: measureWalls,
 }
 
@@ -41,7 +41,7 @@ func measureWalls(ctx context.Context, b *bench) (rows []row, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
-	launcher := &proc.Launcher{Tree: tree, Log: slog.New(slog.DiscardHandler), Init: []string{b.berth, proc.InitWord}}
+	launcher := &proc.Launcher{Tree: tree, Log: slog.New(slog.DiscardHandler)}
 	verdicts, err := launcher.Try(ctx, proc.TryPatience)
 	if err != nil {
 		return nil, err
