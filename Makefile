@@ -25,7 +25,7 @@ build: setup ## build ./berth
 demo: build ## start berth and take three programs through their whole life
 	@test/scripts/demo ./berth
 
-check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, the eBPF programs, the architecture, generated pages, known weaknesses: before every commit
+check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, what is compiled from C, the architecture, generated pages, known weaknesses: before every commit
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
 	@$(LINT) run ./...
@@ -66,7 +66,7 @@ bench: build ## measure beside PM2, supervisord, nginx and Caddy, write docs/per
 docs: ## rewrite docs/commands.md, docs/settings.md and the tables of docs/api.md from the code
 	@$(GO) run ./test/docs
 
-bpf: ## compile the eBPF programs after a change of proc/sandbox/bpf; needs the clang that CI has
+bpf: ## compile what is written in C after a change of proc/sandbox/bpf or helper; needs the clang and lld that CI has
 	@test/scripts/bpf
 
 man: ## write a manual page for each command into dist/man

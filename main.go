@@ -12,7 +12,7 @@ import (
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == proc.InitWord {
-		proc.Init() // a program's first moments, in its control group
+		proc.Init() // a program's first moments, where no helper can be executed from memory
 	}
 	if len(os.Args) > 1 && os.Args[1] == fdstore.Word {
 		fdstore.Main() // keeps the programs' output while no daemon lives

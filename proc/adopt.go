@@ -79,11 +79,11 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 		return nil, err
 	}
 	r := &Run{
-		group: group, traffic: l.adoptTraffic(group), log: l.Log.With("group", v.Group), spec: s,
+		group: group, log: l.Log.With("group", v.Group), spec: s,
 		started: bornAt(v.Birth), done: make(chan struct{}), leaving: make(chan struct{}),
 		private: v.Private || v.Port == 0 && l.Network != nil, // an older berth did not note it
 	}
-	r.sockets = l.adoptSockets(group, s)
+	r.traffic, r.sockets = l.adoptCounts(group, s)
 	m, err := group.Memory()
 	if err == nil {
 		r.limit = l.bound(v.Group, group, s, m)
@@ -168,37 +168,25 @@ func (v Survivor) open(group *cgroup.Group) (*process, error) {
 	return p, errors.Join(err, v.PIDFD.Close())
 }
 
-// adoptTraffic finds the counter of a group. That it cannot keeps no program
-// from running.
-func (l *Launcher) adoptTraffic(group *cgroup.Group) *sandbox.Counter {
+// adoptCounts finds the counter of a group's traffic, and goes on counting its sockets, or
+// begins to where an older berth did not. That it cannot keeps no program from running.
+func (l *Launcher) adoptCounts(group *cgroup.Group, s Spec) (*sandbox.Counter, *sandbox.SocketCount) {
 	dir, err := group.Open()
-	if err == nil {
-		defer dir.Close()
-		var c *sandbox.Counter
-		if c, err = sandbox.AdoptCounter(dir); err == nil {
-			return c
-		}
+	if err != nil {
+		l.Log.Warn("cannot go on counting a program's traffic and sockets", "error", err)
+		return nil, nil
 	}
-	if l.Meter != nil {
+	defer dir.Close()
+	traffic, err := sandbox.AdoptCounter(dir)
+	if err != nil && l.Meter != nil {
 		l.Log.Warn("cannot go on counting a program's traffic", "error", err)
 	}
-	return nil
-}
-
-// adoptSockets goes on counting the sockets of a group, or begins to where an
-// older berth did not. That it cannot ends no program.
-func (l *Launcher) adoptSockets(group *cgroup.Group, s Spec) *sandbox.SocketCount {
 	if l.Sockets == nil || s.Account == 0 {
-		return nil
+		return traffic, nil
 	}
-	dir, err := group.Open()
-	if err == nil {
-		defer dir.Close()
-		var c *sandbox.SocketCount
-		if c, err = l.Sockets.Enclose(dir, s.Account); err == nil {
-			return c
-		}
+	sockets, err := l.Sockets.Enclose(dir, s.Account)
+	if err != nil {
+		l.Log.Warn("a program that an earlier daemon started can take every port that this host gives to connections", "error", err)
 	}
-	l.Log.Warn("a program that an earlier daemon started can take every port that this host gives to connections", "error", err)
-	return nil
+	return traffic, sockets
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path"
 	"sync"
 	"syscall"
@@ -32,35 +33,8 @@ type Console struct {
 	shell   app.Shell // valid once done is closed
 }
 
-// Console starts the command of s and returns once it has been executed, with
-// Launch's errors. With a run it is born in a group of its own below the run's,
-// of which s.Group names the last element: it has the run's limits, counts for
-// it, and ends with it at the latest; a run that is ending is app.Conflict.
-// Without one it gets the group s.Group with the limits of s. Output and Errors
-// of s are not used, nor is OnHelperOOM.
-func (l *Launcher) Console(s Spec, in *Run) (*Console, error) {
-	c := &Console{in: in, log: l.Log.With("group", s.Group), done: make(chan struct{})}
-	if in != nil {
-		if err := in.consoles.enter(); err != nil {
-			return nil, err
-		}
-	}
-	err := l.begin(c, s)
-	if err != nil {
-		if in != nil {
-			in.consoles.leave(c)
-		}
-		return nil, err
-	}
-	if in != nil {
-		in.consoles.add(c)
-	}
-	go c.wait()
-	return c, nil
-}
-
 // begin makes the group and starts the command in it.
-func (l *Launcher) begin(c *Console, s Spec) error {
+func (c *Console) begin(l *Launcher, s Spec) error {
 	var err error
 	if c.in != nil {
 		c.group, err = c.in.group.Child(path.Base(s.Group))
@@ -70,11 +44,8 @@ func (l *Launcher) begin(c *Console, s Spec) error {
 	if err != nil {
 		return err
 	}
-	if c.before, err = c.group.Memory(); err == nil && c.in == nil {
-		c.network, c.sockets, err = l.enclose(c.group, s)
-	}
-	if err == nil {
-		err = l.capturing(c, s)
+	if c.before, err = c.group.Memory(); err == nil {
+		err = c.capture(l, s)
 	}
 	if err != nil {
 		l.discard(c.group, s.Group)
@@ -83,8 +54,8 @@ func (l *Launcher) begin(c *Console, s Spec) error {
 	return err
 }
 
-// capturing starts the command with its output going into two captures.
-func (l *Launcher) capturing(c *Console, s Spec) error {
+// capture starts the command with its output going into two captures.
+func (c *Console) capture(l *Launcher, s Spec) error {
 	out, w, err := newCapture(s.UID)
 	if err != nil {
 		return err
@@ -98,7 +69,13 @@ func (l *Launcher) capturing(c *Console, s Spec) error {
 	defer ew.Close()
 	s.Output, s.Errors = w, ew
 	c.started = time.Now()
-	if c.main, err = l.start(s, c.group); err != nil {
+	c.main, err = l.start(s, c.group, func(dir *os.File) (err error) {
+		if c.in == nil {
+			c.network, c.sockets, err = l.enclose(dir, s)
+		}
+		return err
+	})
+	if err != nil {
 		out.abandon()
 		errs.abandon()
 		return err

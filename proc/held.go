@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"strconv"
 
@@ -16,31 +15,6 @@ import (
 // maxHeld bounds how many files without a name are told apart; beyond it one
 // counts each time that it is met.
 const maxHeld = 100_000
-
-// Held returns what the processes of the run, and the console commands beside it,
-// hold of disks in files that have no name any more: by a descriptor, or mapped.
-// Nothing else shows them, and they go with the last of their holders. What is in
-// memory counts in the run's memory, and not here. A descriptor that is on its way
-// in a message is nobody's, and not seen. It reads as much of /proc as the
-// processes make there is, until ctx ends.
-func (r *Run) Held(ctx context.Context) (app.Space, error) {
-	pids, err := r.group.All()
-	if err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.gone {
-			return app.Space{}, nil // it has ended meanwhile
-		}
-		return app.Space{}, err
-	}
-	h := holdings{ctx: ctx, uid: uint32(r.spec.UID), seen: map[inode]bool{}} //nolint:gosec // an id of a user
-	for _, pid := range pids {
-		if err := h.process(pid); err != nil {
-			return app.Space{}, fmt.Errorf("cannot look for files that were removed: %w", err)
-		}
-	}
-	return h.space, nil
-}
 
 // inode tells a file from others.
 type inode struct{ dev, ino uint64 }

@@ -3,21 +3,12 @@ package proc
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"os/exec"
-	"slices"
-	"strings"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"berth/app"
 	"berth/cgroup"
 	"berth/proc/sandbox"
 )
@@ -68,8 +59,8 @@ type Launcher struct {
 	Sockets *sandbox.Sockets
 	// Walls are what every program is behind; the zero value is its user alone.
 	Walls Walls
-	// Init is the command line that reaches Init in a child of this binary;
-	// nil means /proc/self/exe app-init.
+	// Init is the command line that a child begins with in place of the helper; it
+	// reaches Init.
 	Init []string
 }
 
@@ -80,13 +71,6 @@ type Walls struct {
 	Data   string   // the data directory, which programs see nothing of but their own; may be empty
 	Paths  []string // that programs see besides the system's own, read-only
 }
-
-// InitWord is the argument with which the binary hands over to Init.
-const InitWord = "app-init"
-
-// startTimeout bounds the time until execve; on a busy or emulated machine
-// it takes seconds, never this long.
-const startTimeout = 60 * time.Second
 
 // OpenFiles is how many descriptors a program may have.
 const OpenFiles = 4096
@@ -103,13 +87,14 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	traffic := l.meter(group)
-	network, sockets, err := l.enclose(group, s)
-	if err != nil {
-		l.discard(group, s.Group)
-		return nil, err
-	}
-	main, err := l.start(s, group)
+	var traffic *sandbox.Counter
+	var network *sandbox.Enclosure
+	var sockets *sandbox.SocketCount
+	main, err := l.start(s, group, func(dir *os.File) (err error) {
+		traffic = l.meter(dir)
+		network, sockets, err = l.enclose(dir, s)
+		return err
+	})
 	if err != nil {
 		l.discard(group, s.Group)
 		return nil, errors.Join(err, network.Close(), sockets.Close())
@@ -132,15 +117,6 @@ func limitsOf(s Spec) cgroup.Limits {
 	return cgroup.Limits{Memory: s.MemoryMB << 20, Pids: s.Pids, OOMGroup: s.OOMGroup, Weight: s.Weight, CPU: s.CPU}
 }
 
-// begin watches over the run until its end.
-func (r *Run) begin() {
-	if err := r.watchHelpers(); err != nil {
-		r.log.Warn("cannot watch for killed helper processes", "error", err)
-	}
-	r.sockets.OnExcess(r.exceeded)
-	go r.wait()
-}
-
 // limits are the resource limits of a program. The number of processes is the
 // group's, which counts what ends with it: a limit of the user's would count
 // also what nobody has reaped of earlier runs, where PID 1 does not. Only where
@@ -161,167 +137,100 @@ func (l *Launcher) discard(group *cgroup.Group, name string) {
 	}
 }
 
-// meter counts the group's traffic. That it cannot keeps no program from
-// running.
-func (l *Launcher) meter(group *cgroup.Group) *sandbox.Counter {
+// meter counts the traffic of a group, given by its directory. That it cannot keeps no
+// program from running.
+func (l *Launcher) meter(group *os.File) *sandbox.Counter {
 	if l.Meter == nil {
 		return nil
 	}
-	dir, err := group.Open()
-	if err == nil {
-		defer dir.Close()
-		var c *sandbox.Counter
-		if c, err = l.Meter.Attach(dir); err == nil {
-			return c
-		}
+	c, err := l.Meter.Attach(group)
+	if err != nil {
+		l.Log.Warn("cannot count a program's traffic", "error", err)
 	}
-	l.Log.Warn("cannot count a program's traffic", "error", err)
-	return nil
+	return c
 }
 
-// enclose puts the group under the network policy and counts its sockets. A
-// program never runs without where there are such.
-func (l *Launcher) enclose(group *cgroup.Group, s Spec) (*sandbox.Enclosure, *sandbox.SocketCount, error) {
-	if l.Network == nil && l.Sockets == nil {
-		return nil, nil, nil
-	}
-	dir, err := group.Open()
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot open the control group: %w", err)
-	}
-	defer dir.Close()
-	var network *sandbox.Enclosure
+// enclose puts a group, given by its directory, under the network policy and counts its
+// sockets. A program never runs without where there are such.
+func (l *Launcher) enclose(group *os.File, s Spec) (network *sandbox.Enclosure, sockets *sandbox.SocketCount, err error) {
 	if l.Network != nil {
-		if network, err = l.Network.Enclose(dir, uint16(s.Port)); err != nil {
+		if network, err = l.Network.Enclose(group, uint16(s.Port)); err != nil {
 			return nil, nil, err
 		}
 	}
-	if l.Sockets == nil || s.Account == 0 {
-		return network, nil, nil
-	}
-	sockets, err := l.Sockets.Enclose(dir, s.Account)
-	if err != nil {
-		return nil, nil, errors.Join(err, network.Close())
+	if l.Sockets != nil && s.Account != 0 {
+		if sockets, err = l.Sockets.Enclose(group, s.Account); err != nil {
+			return nil, nil, errors.Join(err, network.Close())
+		}
 	}
 	return network, sockets, nil
 }
 
-// start forks app-init into the group, hands it its orders and waits until
-// it has become the program: the error pipe closes at execve.
-func (l *Launcher) start(s Spec, group *cgroup.Group) (*process, error) {
-	dir, err := group.Open()
+// TryPatience is how long Try tries again what passes.
+const TryPatience = 10 * time.Second
+
+// Try finds out which walls this host lets programs have, by putting them up
+// around children that do nothing else. It takes a few milliseconds, and some
+// more for each wall that is refused. What keeps a child from its walls (no process,
+// no memory, no descriptor to be had) is tried again for patience, and then an error.
+func (l *Launcher) Try(ctx context.Context, patience time.Duration) ([]sandbox.Verdict, error) {
+	n := 0
+	deadline := time.Now().Add(patience)
+	told := func(err error) { l.Log.Warn("cannot try the walls around programs yet, trying again", "error", err) }
+	verdicts, err := sandbox.Judge(func(layers []sandbox.Layer) error {
+		return sandbox.Insist(ctx, time.Until(deadline), told, func() error {
+			n++
+			return l.try(fmt.Sprintf("apps/walls/%d-%d", os.Getpid(), n), layers)
+		})
+	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the control group: %w", err)
+		return nil, fmt.Errorf("cannot try the walls around programs: %w", err)
 	}
-	defer dir.Close()
-	ordersR, ordersW, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("cannot make a pipe: %w", err)
-	}
-	defer ordersW.Close()
-	defer ordersR.Close()
-	errR, errW, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("cannot make a pipe: %w", err)
-	}
-	defer errR.Close()
-	argv := l.Init
-	if argv == nil {
-		argv = []string{"/proc/self/exe", InitWord}
-	}
-	// Not the caller's context: the program outlives the request that started it.
-	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
-	// Of the child's own runtime; the program gets its environment from the
-	// orders. One processor means fewer threads to start, and to tell of setuid.
-	cmd.Env = []string{"GOMAXPROCS=1"}
-	cmd.Stdout, cmd.Stderr = s.Output, s.Output
-	if s.Errors != nil {
-		cmd.Stderr = s.Errors
-	}
-	cmd.ExtraFiles = []*os.File{ordersR, errW}
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd()), Setsid: true}
-	o, err := l.orders(s, group)
-	if err != nil {
-		_ = errW.Close()
-		return nil, err
-	}
-	cmd.SysProcAttr.Cloneflags = o.Sandbox.Flags()
-	err = cmd.Start()
-	_ = errW.Close()
-	if err != nil {
-		err = fmt.Errorf("cannot fork into the control group: %w", err)
-		if o.Sandbox.Has(sandbox.Mounts) && slices.ContainsFunc(refusals, func(errno syscall.Errno) bool { return errors.Is(err, errno) }) {
-			err = &sandbox.Missing{Err: err}
-		}
-		return nil, err
-	}
-	err = handOver(ordersW, errR, o)
-	if errors.Is(err, errEnded) && !o.Try && killed(cmd.Process.Pid) {
-		err = nil // for its memory, or with its group: which is told of a run
-	}
-	var main *process
-	if err == nil {
-		main, err = openProcess(cmd.Process.Pid, 0) // ours, and not waited for: it is there, dead or alive
-	}
-	if err != nil {
-		_ = group.Kill()
-		_ = cmd.Wait() // reap; why it ended is in err
-		return nil, err
-	}
-	return main, cmd.Process.Release()
+	return verdicts, nil
 }
 
-// refusals are what clone(2) answers where namespaces cannot be had. A child that
-// needs none shows whether that was the reason.
-var refusals = []syscall.Errno{unix.EPERM, unix.EINVAL, unix.ENOSYS}
-
-// errEnded is the error of a child that ended on its way: by a signal, or for want
-// of a thread for its runtime.
-var errEnded = errors.New("cannot start the program: its first process ended before that")
-
-// killed waits for the end of a child that is about to end, and reports whether
-// that was a signal.
-func killed(pid int) bool {
-	p, err := openProcess(pid, 0) // nobody has waited for it
+// try starts a child behind the layers that ends where a program would begin.
+func (l *Launcher) try(group string, layers []sandbox.Layer) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return false
+		return fmt.Errorf("cannot try the walls: %w", err)
 	}
-	defer p.pidfd.Close()
-	if err := p.ended(); err != nil {
-		return false
-	}
-	s, err := readStat(pid)
-	return err == nil && syscall.WaitStatus(s.exit).Signaled() //nolint:gosec // as the kernel counts it
-}
-
-// handOver writes the orders and reads what came of them.
-func handOver(w, r *os.File, o orders) error {
-	if err := r.SetReadDeadline(time.Now().Add(startTimeout)); err != nil {
-		return fmt.Errorf("cannot wait for the start: %w", err)
-	}
-	if err := json.NewEncoder(w).Encode(o); err != nil && !errors.Is(err, unix.EPIPE) {
-		return fmt.Errorf("cannot hand over the program's orders: %w", err)
-	}
-	_ = w.Close()
-	text, err := io.ReadAll(io.LimitReader(r, 4096))
+	defer null.Close()
+	trial := *l
+	trial.Walls.Layers, trial.Meter = layers, nil
+	run, err := trial.Launch(Spec{
+		Group: group, try: true, Dir: "/", Name: "berth", UID: nobody, MemoryMB: 64, Pids: 64, OOMGroup: true, Output: null,
+	})
 	if err != nil {
-		return fmt.Errorf("cannot start the program: no answer after %s: %w", startTimeout, err)
+		return err
 	}
-	said, ready := strings.CutPrefix(strings.ToValidUTF8(string(text), "?"), readyMark)
-	if why, missing := strings.CutPrefix(said, missingMark); missing {
-		return &sandbox.Missing{Err: errors.New(why)}
-	}
-	if own, ok := strings.CutPrefix(said, ownMark); ok {
-		if why, ok := strings.CutPrefix(own, notExecuted(o.Argv[0])); ok {
-			return app.Errorf(app.Unusable, "cannot execute %q: %s", o.Argv[0], why)
-		}
-		return app.Errorf(app.Unusable, "%s", own)
-	}
-	if said != "" {
-		return errors.New(said)
-	}
-	if !ready {
-		return errEnded
-	}
+	run.Wait()
 	return nil
+}
+
+// Console starts the command of s and returns once it has been executed, with
+// Launch's errors. With a run it is born in a group of its own below the run's,
+// of which s.Group names the last element: it has the run's limits, counts for
+// it, and ends with it at the latest; a run that is ending is app.Conflict.
+// Without one it gets the group s.Group with the limits of s. Output and Errors
+// of s are not used, nor is OnHelperOOM.
+func (l *Launcher) Console(s Spec, in *Run) (*Console, error) {
+	c := &Console{in: in, log: l.Log.With("group", s.Group), done: make(chan struct{})}
+	if in != nil {
+		if err := in.consoles.enter(); err != nil {
+			return nil, err
+		}
+	}
+	err := c.begin(l, s)
+	if err != nil {
+		if in != nil {
+			in.consoles.leave(c)
+		}
+		return nil, err
+	}
+	if in != nil {
+		in.consoles.add(c)
+	}
+	go c.wait()
+	return c, nil
 }

@@ -84,7 +84,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestListener(t *testing.T) {
+func TestParseListener(t *testing.T) {
 	for line, want := range map[string]int{
 		"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode":                                                0,
 		"   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 77 1":                                                 8080,
@@ -102,9 +102,9 @@ func TestListener(t *testing.T) {
 		if !nativeLittle {
 			t.Skip("the lines are of a machine with little words")
 		}
-		inode, port := listener(line)
-		if port != want || (inode == "77") != (want != 0) {
-			t.Errorf("%q: port %d of %q, want %d", line, port, inode, want)
+		l, ok := parseListener(line)
+		if ok = ok && onLoopback(l.address); ok != (want != 0) || ok && (l.port != want || l.socket != "socket:[77]") {
+			t.Errorf("%q: %+v, want port %d", line, l, want)
 		}
 	}
 }

@@ -1,15 +1,152 @@
 package proc
 
 import (
-	"bufio"
+	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/app"
 )
+
+// usualPort is the port that programs of this API's sites listen on.
+const usualPort = 8080
+
+// dialPatience bounds a connection to this machine itself.
+const dialPatience = time.Second
+
+// answers reports whether somebody takes connections on a port of loopback.
+func answers(port int) bool {
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		c, err := (&net.Dialer{Timeout: dialPatience}).Dial("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err == nil {
+			_ = c.Close() // nothing was sent
+			return true
+		}
+	}
+	return false
+}
+
+// choose takes one of the ports on which a program listens.
+func choose(ports []int, own int) app.Listening {
+	switch {
+	case slices.Contains(ports, own):
+		return app.Listening{Port: own, Own: true}
+	case slices.Contains(ports, usualPort):
+		return app.Listening{Port: usualPort}
+	case len(ports) == 1:
+		return app.Listening{Port: ports[0]}
+	}
+	return app.Listening{Several: len(ports) > 1}
+}
+
+// listening returns the ports on which processes take connections that come
+// over loopback.
+func listening(pids []int) ([]int, error) {
+	var held []string
+	for _, pid := range pids {
+		sockets, err := socketsOf(pid)
+		if err != nil {
+			return nil, err
+		}
+		held = append(held, sockets...)
+	}
+	if len(held) == 0 { // the tables are long
+		return nil, nil
+	}
+	all, err := listeners()
+	var ports []int
+	for _, l := range all {
+		if slices.Contains(held, l.socket) && onLoopback(l.address) && !slices.Contains(ports, l.port) {
+			ports = append(ports, l.port)
+		}
+	}
+	return ports, err
+}
+
+// socketsOf returns the sockets that a process has open ("socket:[77]"), none of
+// one that has ended.
+func socketsOf(pid int) ([]string, error) {
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
+	list, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return nil, nil
+	}
+	var sockets []string
+	for _, e := range list {
+		to, _ := os.Readlink(dir + "/" + e.Name()) // it may be closed by now
+		if strings.HasPrefix(to, "socket:[") {
+			sockets = append(sockets, to)
+		}
+	}
+	return sockets, err
+}
+
+// listener is a socket that takes connections.
+type listener struct {
+	socket  string // "socket:[77]"
+	address string // as the kernel prints it, see onLoopback
+	port    int
+}
+
+// listeners returns those of this network namespace.
+func listeners() ([]listener, error) {
+	var all []listener
+	for _, name := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		b, err := os.ReadFile(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without IPv6
+			return nil, err
+		}
+		for line := range strings.Lines(string(b)) {
+			if l, ok := parseListener(line); ok {
+				all = append(all, l)
+			}
+		}
+	}
+	return all, nil
+}
+
+// parseListener reads a line of /proc/net/tcp or tcp6 (proc_net_tcp.rst), which may be
+// that of another socket.
+func parseListener(line string) (l listener, ok bool) {
+	const local, state, node, listen = 1, 3, 9, "0A" // TCP_LISTEN, include/net/tcp_states.h
+	f := strings.Fields(line)
+	if len(f) <= node || f[state] != listen {
+		return listener{}, false
+	}
+	address, text, _ := strings.Cut(f[local], ":")
+	n, err := strconv.ParseUint(text, 16, 16)
+	return listener{"socket:[" + f[node] + "]", address, int(n)}, err == nil
+}
+
+// onLoopback reports whether a socket bound to an address, as the kernel prints
+// it, is reached at 127.0.0.1 or ::1: words of four bytes in the machine's order.
+func onLoopback(address string) bool {
+	b, err := hex.DecodeString(address)
+	if err != nil || len(b)%4 != 0 {
+		return false
+	}
+	for word := range slices.Chunk(b, 4) {
+		if nativeLittle {
+			slices.Reverse(word)
+		}
+	}
+	ip := net.IP(b)
+	return len(b) > 0 && (ip.IsUnspecified() || ip.Equal(net.IPv4(127, 0, 0, 1)) || ip.Equal(net.IPv6loopback))
+}
+
+// nativeLittle is the order of bytes in a word of this machine.
+var nativeLittle = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // Listener is a process that listens on a port.
 type Listener struct {
@@ -21,64 +158,28 @@ type Listener struct {
 // namespace, by pid. Those of other users are seen by root alone. It fails when
 // the port's sockets cannot be read (proc(5), /proc/net/tcp).
 func Listeners(port int) ([]Listener, error) {
-	inodes := map[string]bool{}
-	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
-		if err := readListening(table, port, inodes); err != nil && !os.IsNotExist(err) { // no IPv6
-			return nil, fmt.Errorf("cannot read who listens on a port: %w", err)
-		}
+	found, err := listeners()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read who listens on a port: %w", err)
 	}
+	found = slices.DeleteFunc(found, func(l listener) bool { return l.port != port })
 	var all []Listener
-	if len(inodes) == 0 {
+	if len(found) == 0 || port == 0 {
 		return nil, nil
 	}
-	dirs, err := filepath.Glob("/proc/[0-9]*/fd")
-	if err != nil {
-		return nil, err
-	}
-	for _, dir := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
-		if err != nil || !holds(dir, inodes) {
+	for _, dir := range glob("/proc/[0-9]*") {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
 			continue
 		}
-		name, _ := os.ReadFile(filepath.Join(filepath.Dir(dir), "comm")) // it may have ended
-		all = append(all, Listener{pid, strings.TrimSpace(string(name))})
+		held, _ := socketsOf(pid) // it has ended, or is another's
+		if slices.ContainsFunc(found, func(l listener) bool { return slices.Contains(held, l.socket) }) {
+			name, _ := os.ReadFile(dir + "/comm") // it may have ended
+			all = append(all, Listener{pid, strings.TrimSpace(string(name))})
+		}
 	}
 	slices.SortFunc(all, func(a, b Listener) int { return a.Pid - b.Pid })
 	return all, nil
-}
-
-// readListening adds the inodes of the sockets that listen on a port.
-func readListening(table string, port int, inodes map[string]bool) error {
-	f, err := os.Open(table)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		const listens = "0A" // TCP_LISTEN, include/net/tcp_states.h
-		words := strings.Fields(lines.Text())
-		if len(words) < 10 || words[3] != listens {
-			continue
-		}
-		_, text, _ := strings.Cut(words[1], ":")
-		if b, err := hex.DecodeString(text); err == nil && len(b) == 2 && int(b[0])<<8|int(b[1]) == port {
-			inodes["socket:["+words[9]+"]"] = true
-		}
-	}
-	return lines.Err()
-}
-
-// holds reports whether a directory of descriptors has one of some sockets.
-func holds(dir string, sockets map[string]bool) bool {
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		return false // it has ended, or is another's
-	}
-	return slices.ContainsFunc(list, func(e os.DirEntry) bool {
-		to, err := os.Readlink(filepath.Join(dir, e.Name()))
-		return err == nil && sockets[to]
-	})
 }
 
 // Where the kernel tells which ports it gives to connections, and which of those

@@ -183,3 +183,42 @@ func exitOf(fd int) (status int32, known bool) {
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), pidfdGetInfo, uintptr(unsafe.Pointer(&info)))
 	return info.Exit, errno == 0 && info.Mask&pidfdInfoExit != 0
 }
+
+// Reap waits for the children of this process that have ended, but those to
+// keep: an earlier image of it started them, and forgot. Nothing else may start
+// or wait for children meanwhile.
+func Reap(keep func(pid int) bool) error {
+	list, err := os.ReadDir("/proc")
+	if err != nil {
+		return fmt.Errorf("cannot list processes: %w", err)
+	}
+	for _, e := range list {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || keep(pid) {
+			continue
+		}
+		s, err := readStat(pid)
+		if err == nil && s.state == "Z" && s.parent == os.Getpid() {
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // it is there, and ours
+		}
+	}
+	return nil
+}
+
+// over reports whether the process has ended, with all its threads: a pidfd is
+// readable from then on, also before anybody has waited for it (pidfd_open(2)).
+func (p *process) over() bool {
+	if p.gone {
+		return true
+	}
+	conn, err := p.pidfd.SyscallConn()
+	if err != nil {
+		return false
+	}
+	over := false
+	err = conn.Control(func(fd uintptr) {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		over = err == nil && n > 0
+	})
+	return over && err == nil
+}

@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -22,11 +21,6 @@ const (
 	// still counts as part of it: "npm start" outlives its child by moments, and
 	// on a small machine that is out of memory moments are seconds.
 	wrapperWait = 4 * time.Second
-	// sampleMin and sampleMax bound the age of the earlier of the two samples
-	// a cpu percentage is made from; a stale one is renewed over sampleNow.
-	sampleMin = 500 * time.Millisecond
-	sampleMax = 10 * time.Second
-	sampleNow = 100 * time.Millisecond
 )
 
 // Run is one program that was started. Its methods are safe for concurrent
@@ -45,30 +39,24 @@ type Run struct {
 	private bool          // it is behind the network policy
 	exit    app.Exit      // valid once done is closed, unless the run was left
 
-	mu      sync.Mutex
-	limit   int64 // MB
-	seen    int64 // kills the watch has told of
-	lastOOM time.Time
-	unwatch func()
-	grace   *time.Timer
-	stopped bool
-	killAt  time.Time // when the grace of Stop ends
-	gone    bool      // the group is removed, or about to be
-	ending  bool      // the program has ended, and is about to be waited for
-	left    bool      // it goes on without this run
-	cpu     sample
-	refused int       // sockets it was refused, when that was last told
-	toldAt  time.Time // of refused sockets
-	excess  bool      // it is ended for its sockets
+	mu         sync.Mutex
+	limit      int64 // MB
+	seen       int64 // kills that the watch has reported
+	lastOOM    time.Time
+	unwatch    func()
+	grace      *time.Timer
+	asked      bool // Stop was called
+	stopped    bool
+	killAt     time.Time // when the grace of Stop ends
+	gone       bool      // the group is removed, or about to be
+	ending     bool      // the program has ended, and is about to be waited for
+	left       bool      // it goes on without this run
+	cpu        sample
+	refused    int       // sockets it was refused, at the last report
+	reportedAt time.Time // of refused sockets
+	excess     bool      // it is ended for its sockets
 
 	consoles consoles
-}
-
-// sample is one reading of the group's cpu time, and the rate it gave.
-type sample struct {
-	at      time.Time
-	used    time.Duration
-	percent float64
 }
 
 // Process returns the descriptor of the first process, which stays the run's.
@@ -90,6 +78,7 @@ func (r *Run) Stop(grace time.Duration) {
 	if r.left {
 		return
 	}
+	r.asked = true
 	if grace <= 0 {
 		r.kill()
 		return
@@ -166,73 +155,20 @@ func tooSmall(ram app.MB, used int64) error {
 		ram, (used+mb-1)/mb)
 }
 
-// Usage returns what the run's processes use now. When the last cpu sample is
-// old it takes a fresh one, which blocks for a tenth of a second.
-func (r *Run) Usage(ctx context.Context) (app.Usage, error) {
-	u, err := r.usage(ctx)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err != nil && r.gone {
-		return app.Usage{}, nil // it ended meanwhile
-	}
-	return u, err
-}
-
-func (r *Run) usage(ctx context.Context) (app.Usage, error) {
-	percent, err := r.cpuPercent(ctx)
-	if err != nil {
-		return app.Usage{}, err
-	}
-	m, err := r.group.Memory()
-	if err != nil {
-		return app.Usage{}, err
-	}
-	in, out, err := r.traffic.Read()
-	if err != nil {
-		return app.Usage{}, err
-	}
-	return app.Usage{MemoryBytes: m.Used, LimitBytes: m.Limit, CPUPercent: percent, NetIn: in, NetOut: out}, nil
-}
-
-// Counts returns what the run's processes have used up to now, nothing once they
-// have ended. It does not wait.
-func (r *Run) Counts() (app.Counts, error) {
-	c, err := r.counts()
-	if err == nil {
-		return c, nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.gone {
-		return app.Counts{}, nil // it ended meanwhile
-	}
-	return app.Counts{}, err
-}
-
-func (r *Run) counts() (app.Counts, error) {
-	u, err := r.group.Use()
-	if err != nil {
-		return app.Counts{}, err
-	}
-	r.tellRefused()
-	in, out, err := r.traffic.Read()
-	return app.Counts{MemoryBytes: u.Memory, LimitBytes: u.Limit, CPU: u.CPU, NetIn: in, NetOut: out}, err
-}
-
-// refusedPause is how long refused sockets are not told of again.
+// refusedPause is how long refused sockets are not reported again.
 const refusedPause = 10 * time.Minute
 
-// tellRefused says that the program was refused sockets, if it was since that
-// was said.
-func (r *Run) tellRefused() {
+// reportRefused reports that the program was refused sockets, if it was since the last
+// report.
+func (r *Run) reportRefused() {
 	held, refused, err := r.sockets.Read()
 	r.mu.Lock()
-	tell := err == nil && refused != r.refused && (r.toldAt.IsZero() || time.Since(r.toldAt) >= refusedPause)
-	if tell {
-		r.refused, r.toldAt = refused, time.Now()
+	report := err == nil && refused != r.refused && (r.reportedAt.IsZero() || time.Since(r.reportedAt) >= refusedPause)
+	if report {
+		r.refused, r.reportedAt = refused, time.Now()
 	}
 	r.mu.Unlock()
-	if !tell {
+	if !report {
 		return
 	}
 	r.log.Warn("the program was refused sockets", "held", held, "refused", refused)
@@ -257,43 +193,6 @@ func (r *Run) exceeded() {
 		r.spec.OnNoSocket(held, true)
 	}
 	r.Stop(0)
-}
-
-func (r *Run) cpuPercent(ctx context.Context) (float64, error) {
-	r.mu.Lock()
-	last := r.cpu
-	r.mu.Unlock()
-	if last.at.IsZero() {
-		last = sample{at: r.started} // the first answer is the average since the start
-	}
-	age := time.Since(last.at)
-	if age < sampleMin && !last.at.Equal(r.started) {
-		return last.percent, nil
-	}
-	if age > sampleMax {
-		used, err := r.group.CPU()
-		if err != nil {
-			return 0, err
-		}
-		last = sample{at: time.Now(), used: used}
-		select {
-		case <-time.After(sampleNow):
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-	}
-	used, err := r.group.CPU()
-	if err != nil {
-		return 0, err
-	}
-	now := sample{at: time.Now(), used: used}
-	if d := now.at.Sub(last.at); d > 0 {
-		now.percent = 100 * float64(now.used-last.used) / float64(d)
-	}
-	r.mu.Lock()
-	r.cpu = now
-	r.mu.Unlock()
-	return now.percent, nil
 }
 
 // watchHelpers notes when a process of the group was killed for memory. With
@@ -324,6 +223,15 @@ func (r *Run) watchHelpers() error {
 	return err
 }
 
+// begin watches over the run until its end.
+func (r *Run) begin() {
+	if err := r.watchHelpers(); err != nil {
+		r.log.Warn("cannot watch for killed helper processes", "error", err)
+	}
+	r.sockets.OnExcess(r.exceeded)
+	go r.wait()
+}
+
 // wait reaps the program, ends what it left running, and reads the counters
 // after the exit and before the group is gone: the kernel counts the kill
 // before it sends the signal (mm/oom_kill.c), so the verdict has no race.
@@ -336,7 +244,7 @@ func (r *Run) wait() {
 		}
 	}
 	if !r.ends() {
-		r.part()
+		r.detach()
 		return
 	}
 	if r.main != nil {
@@ -360,7 +268,7 @@ func (r *Run) close(f facts, at time.Time) {
 	}
 	r.mu.Unlock()
 	left := errors.Join(r.endConsoles(), r.group.Kill(), r.group.WaitEmpty(killTimeout))
-	r.tellRefused() // of one that ended of it
+	r.reportRefused() // of one that ended of it
 	m, merr := r.group.Memory()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -372,15 +280,28 @@ func (r *Run) close(f facts, at time.Time) {
 	r.exit = verdict(f)
 	r.exit.At, r.exit.Ran = at, at.Sub(r.started)
 	r.exit.PeakBytes, r.exit.LimitMB = m.Peak, app.MB(r.limit)
-	if err := errors.Join(left, merr, r.group.Remove(), r.network.Close(), r.sockets.Close(), r.traffic.Close()); err != nil {
-		r.log.Error("cannot clean up after the program", "error", err)
+	left = errors.Join(left, merr, r.network.Close(), r.sockets.Close(), r.traffic.Close())
+	end := func(err error) {
+		if err = errors.Join(left, err); err != nil {
+			r.log.Error("cannot clean up after the program", "error", err)
+		}
 	}
+	if r.asked || r.spec.try {
+		end(r.group.Remove())
+		return
+	}
+	r.group.RemoveLater(end) // it may be started again at once
 }
 
 // endConsoles ends the commands in the run's group, and waits until those that
 // are just being born have ended too.
 func (r *Run) endConsoles() error {
 	none := r.consoles.close()
+	select {
+	case <-none:
+		return nil
+	default:
+	}
 	err := r.group.Kill()
 	select {
 	case <-none:
@@ -388,4 +309,76 @@ func (r *Run) endConsoles() error {
 		err = errors.Join(err, errors.New("a console command does not end"))
 	}
 	return err
+}
+
+// Leave lets the program go on without this run, for a later Launcher to adopt:
+// nobody waits for it here any more, so how it ends is told by its process, be
+// it a zombie by then. Its console commands are ended. Leave blocks until
+// nothing of the run is open here, and Wait returns then. It returns false, and
+// does nothing, when the program has ended already: Wait tells how.
+func (r *Run) Leave() bool {
+	r.mu.Lock()
+	if r.ending {
+		r.mu.Unlock()
+		return false
+	}
+	if !r.left {
+		r.left = true
+		close(r.leaving)
+		if r.grace != nil {
+			r.grace.Stop()
+		}
+		if r.main != nil && !r.main.gone {
+			if err := r.main.wake(); err != nil {
+				r.log.Warn("cannot end the wait for the program", "error", err) // watch does
+			}
+		}
+	}
+	r.mu.Unlock()
+	<-r.done
+	return true
+}
+
+// Left reports whether Leave has let the program go on.
+func (r *Run) Left() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left
+}
+
+// ends decides, once for all, that the run waits for its program, which has
+// ended; false means that it was left.
+func (r *Run) ends() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ending = !r.left
+	return r.ending
+}
+
+// detach closes what the run has open, and touches nothing of the program.
+func (r *Run) detach() {
+	defer close(r.done)
+	r.consoles.end()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gone = true // it is for whoever follows to change it
+	if r.unwatch != nil {
+		r.unwatch()
+	}
+	r.group.Detach()
+	if r.main != nil {
+		_ = r.main.pidfd.Close() // nothing was written to it
+	}
+	if err := r.traffic.Close(); err != nil {
+		r.log.Warn("cannot give up a program's counter", "error", err)
+	}
+}
+
+// Ended reports whether the program has ended, also while Wait has not returned
+// yet: it is a zombie, or what it left running is being ended.
+func (r *Run) Ended() bool {
+	r.mu.Lock()
+	ending := r.ending
+	r.mu.Unlock()
+	return ending || r.main == nil || r.main.over()
 }

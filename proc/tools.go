@@ -24,10 +24,10 @@ type Tools struct {
 
 	patience time.Duration // with a command that is asked for its version
 
-	asking sync.Mutex // one command is asked at a time
+	querying sync.Mutex // one command is asked at a time
 
-	mu   sync.Mutex
-	said map[file]string
+	mu       sync.Mutex
+	versions map[file]string
 
 	packages packages
 }
@@ -55,7 +55,7 @@ var homePlaces = []string{
 
 // FindTools looks once for the directories that hold commands.
 func FindTools() *Tools {
-	t := &Tools{dirs: usable(places), patience: versionTimeout, said: make(map[file]string), packages: packages{path: dpkgStatus}}
+	t := &Tools{dirs: usable(places), patience: versionTimeout, versions: make(map[file]string), packages: packages{path: dpkgStatus}}
 	for _, home := range []string{"/root", "/home/*"} {
 		for _, place := range homePlaces {
 			t.homes = append(t.homes, home+"/"+place)
@@ -153,18 +153,18 @@ func (t *Tools) Version(name string) string {
 	if version, known := t.known(id); known {
 		return version
 	}
-	t.asking.Lock()
-	defer t.asking.Unlock()
-	if version, known := t.known(id); known { // somebody else asked it
+	t.querying.Lock()
+	defer t.querying.Unlock()
+	if version, known := t.known(id); known { // somebody else did
 		return version
 	}
-	version, err := t.ask(path, name)
+	version, err := t.queryVersion(path, name)
 	if err != nil { // it may have been the machine's fault
 		return ""
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.said[id] = version
+	t.versions[id] = version
 	return version
 }
 
@@ -172,7 +172,7 @@ func (t *Tools) Version(name string) string {
 func (t *Tools) known(id file) (version string, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	version, known = t.said[id]
+	version, known = t.versions[id]
 	return version, known
 }
 
@@ -205,8 +205,8 @@ var versionArgs = map[string]string{"go": "version", "java": "-version"}
 // number finds a version in what a command says.
 var number = regexp.MustCompile(`\d+(?:\.\d+)+|\d+`)
 
-// ask runs a command to learn its version.
-func (t *Tools) ask(path, name string) (string, error) {
+// queryVersion runs a command to learn its version.
+func (t *Tools) queryVersion(path, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), t.patience)
 	defer cancel()
 	arg := versionArgs[name]

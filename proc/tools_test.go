@@ -123,7 +123,7 @@ func TestFind(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	dir := openDir(t)
-	tools := &Tools{dirs: []string{dir, "/usr/bin", "/bin"}, said: make(map[file]string), patience: versionTimeout}
+	tools := &Tools{dirs: []string{dir, "/usr/bin", "/bin"}, versions: make(map[file]string), patience: versionTimeout}
 	for name, c := range map[string]struct{ says, want string }{
 		"node":    {`echo v20.20.2`, "20.20.2"},
 		"go":      {`[ "$1" = version ] && echo go version go1.19.8 linux/amd64`, "1.19.8"},
@@ -174,13 +174,13 @@ func TestVersion(t *testing.T) {
 // What hangs, and what it has started, is ended; it is asked again another time.
 func TestVersionOfWhatHangs(t *testing.T) {
 	dir := openDir(t)
-	tools := &Tools{dirs: []string{dir, "/usr/bin", "/bin"}, said: make(map[file]string), patience: 200 * time.Millisecond}
+	tools := &Tools{dirs: []string{dir, "/usr/bin", "/bin"}, versions: make(map[file]string), patience: 200 * time.Millisecond}
 	script(t, filepath.Join(dir, "hangs"), `echo 1.0; sleep 1234.5 & sleep 1234.5`, 0o755)
 	if got := tools.Version("hangs"); got != "" {
 		t.Errorf("the version is %q", got)
 	}
-	if len(tools.said) > 0 {
-		t.Errorf("it is remembered: %v", tools.said)
+	if len(tools.versions) > 0 {
+		t.Errorf("it is remembered: %v", tools.versions)
 	}
 	poll(t, "nothing of it runs", func() bool { return !running(t, "1234.5") })
 }
@@ -201,7 +201,7 @@ func running(t *testing.T, word string) bool {
 // What was said is told again while another command takes its time.
 func TestVersionIsToldWhileAnotherIsAsked(t *testing.T) {
 	dir := openDir(t)
-	tools := &Tools{dirs: []string{dir, "/usr/bin", "/bin"}, said: make(map[file]string), patience: time.Minute}
+	tools := &Tools{dirs: []string{dir, "/usr/bin", "/bin"}, versions: make(map[file]string), patience: time.Minute}
 	marks := openDir(t)
 	if err := os.Chown(marks, nobody, nobody); err != nil && os.Getuid() == 0 {
 		t.Fatal(err)

@@ -4,8 +4,9 @@
 // out which can be had, by trying. A Meter counts what the child sends and
 // receives.
 //
-// Enter is called in the child, between its birth in its cgroup and the
-// execve of the program (see proc.Init), and cannot be undone. What the
-// kernel refuses is an error: a program never runs with fewer walls than were
-// asked for. It starts nothing and decides nothing.
+// A Plan lists the system calls of a child between its birth in its group and the
+// program; Confine adds the walls to it. The child makes them by helper/helper.c, or by
+// Execute, and cannot undo them. What the kernel refuses is an error: a program never
+// runs with fewer walls than were asked for. The package starts nothing and decides
+// nothing.
 package sandbox

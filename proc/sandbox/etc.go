@@ -1,12 +1,12 @@
 package sandbox
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // shownEtc are the files and directories below /etc that C libraries, TLS and
@@ -25,10 +25,8 @@ var shownEtc = []string{
 // etc makes /etc: what names the program's user and host, written anew, and
 // what everybody may read of the host's.
 func (r root) etc() error {
-	for name, content := range r.s.ownEtc() {
-		if err := r.write("/etc/"+name, content); err != nil {
-			return err
-		}
+	for name, content := range ownEtc(r.s) {
+		r.Write(r.path("/etc/"+name), content)
 	}
 	there, err := names("/etc")
 	if err != nil {
@@ -36,22 +34,16 @@ func (r root) etc() error {
 	}
 	for _, shown := range shownEtc {
 		top, below, _ := strings.Cut(shown, "/")
+		prefix, pattern := strings.CutSuffix(top, "*")
 		for _, name := range there {
-			prefix, pattern := strings.CutSuffix(top, "*")
-			if name != top && (!pattern || !strings.HasPrefix(name, prefix)) {
-				continue
-			}
-			if err := r.showEtc(filepath.Join("/etc", name, below)); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+			if name == top || pattern && strings.HasPrefix(name, prefix) {
+				r.showEtc(filepath.Join("/etc", name, below))
 			}
 		}
 	}
 	for _, p := range r.s.Paths {
-		if !within(p, "/etc") {
-			continue
-		}
-		if err := r.showEtc(p); err != nil {
-			return err
+		if within(p, "/etc") {
+			r.showEtc(p)
 		}
 	}
 	return nil
@@ -69,7 +61,7 @@ func names(dir string) ([]string, error) {
 
 // ownEtc are the files that differ from the host's. Its users and its names
 // for addresses are no business of the program's.
-func (s *Spec) ownEtc() map[string]string {
+func ownEtc(s *Spec) map[string]string {
 	id := strconv.Itoa(s.UID)
 	home := s.Home
 	if home == "" {
@@ -88,37 +80,32 @@ func (s *Spec) ownEtc() map[string]string {
 
 // showEtc shows one of them. A link into what is shown stays a link: from that
 // of localtime programs learn the zone's name.
-func (r root) showEtc(name string) error {
+func (r root) showEtc(name string) {
 	info, err := os.Lstat(name)
 	if err != nil {
-		return nil // this system has none
+		return // this system has none
 	}
 	from := name
 	if info.Mode()&os.ModeSymlink != 0 {
-		from, err = filepath.EvalSymlinks(name)
-		if err != nil {
-			return nil // it leads nowhere
+		if from, err = filepath.EvalSymlinks(name); err != nil {
+			return // it leads nowhere
 		}
 		if within(from, "/usr") && !r.hides(from) {
-			if err := os.MkdirAll(r.path(filepath.Dir(name)), 0o755); err != nil {
-				return err
-			}
-			if err := os.Symlink(from, r.path(name)); !errors.Is(err, os.ErrExist) {
-				return err
-			}
-			return nil
+			r.shows("/etc: " + name)
+			r.mkdirs(filepath.Dir(name), 0o755)
+			r.symlink(from, name).passes(unix.EEXIST)
+			return
 		}
 		if info, err = os.Stat(from); err != nil {
-			return nil
+			return
 		}
 	}
 	if public := info.Mode().Perm(); public&0o004 == 0 || info.IsDir() && public&0o001 == 0 || r.hides(from) {
-		return nil
+		return
 	}
-	if err := r.place(info, name); err != nil {
-		return err
-	}
-	return r.show(from, name)
+	r.shows("/etc: " + name)
+	r.place(info, name)
+	r.show(from, name)
 }
 
 // hides reports whether a path is in the data directory.

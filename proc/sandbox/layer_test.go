@@ -203,7 +203,7 @@ func TestShared(t *testing.T) {
 		64 << 20:  "mode=1777,size=33554432,nr_inodes=8192",
 		512 << 20: fmt.Sprintf("mode=1777,size=%d,nr_inodes=65536", 256<<20),
 	} {
-		if got := (&Spec{RAM: ram}).shared(); got != want {
+		if got := shared(ram); got != want {
 			t.Errorf("of %d: %s, want %s", ram, got, want)
 		}
 	}

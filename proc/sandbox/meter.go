@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
 
@@ -59,20 +58,14 @@ func AdoptCounter(group *os.File) (*Counter, error) {
 	if err := unix.Fstat(int(group.Fd()), &st); err != nil {
 		return nil, fmt.Errorf("cannot tell the group's id: %w", err)
 	}
-	attached, err := link.QueryPrograms(link.QueryOptions{Target: int(group.Fd()), Attach: ebpf.AttachCGroupInetIngress})
+	found, err := mapsAt(group, ebpf.AttachCGroupInetIngress, counterName, countersName)
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the group's counter: %w", err)
 	}
-	for _, p := range attached.Programs {
-		found, err := mapsOf(p.ID, counterName, countersName)
-		if err != nil {
-			return nil, fmt.Errorf("cannot find the group's counter: %w", err)
-		}
-		if c := found[countersName]; c != nil {
-			return &Counter{counters: c, group: st.Ino, own: true}, nil
-		}
+	if found == nil {
+		return nil, errors.New("cannot find the group's counter: nobody counts")
 	}
-	return nil, errors.New("cannot find the group's counter: nobody counts")
+	return &Counter{counters: found[countersName], group: st.Ino, own: true}, nil
 }
 
 // The names by which a later daemon knows the programs that count, and their map.

@@ -114,8 +114,8 @@ type Enclosure struct {
 
 // Enclose puts a cgroup v2 group, given by its directory, under the policy;
 // groups below it are part of it. port is the program's own, in the range of no
-// other program and of no connection; 0 when it has none. The group MUST be
-// empty still.
+// other program and of no connection; 0 when it has none. The group MUST have
+// no socket yet.
 func (n *Network) Enclose(group *os.File, port uint16) (*Enclosure, error) {
 	if err := n.Refresh(); err != nil {
 		return nil, err

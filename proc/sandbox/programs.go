@@ -178,6 +178,66 @@ func (h hook) attach(group *os.File) error {
 	return nil
 }
 
+// attached returns what the kernel knows of the programs of a name that a group has at a
+// hook.
+func attached(group *os.File, at ebpf.AttachType, name string) ([]*ebpf.ProgramInfo, error) {
+	all, err := link.QueryPrograms(link.QueryOptions{Target: int(group.Fd()), Attach: at})
+	if err != nil {
+		return nil, fmt.Errorf("cannot find who counts at %s: %w", at, err)
+	}
+	var found []*ebpf.ProgramInfo
+	for _, p := range all.Programs {
+		program, err := ebpf.NewProgramFromID(p.ID)
+		if err != nil {
+			return nil, fmt.Errorf("cannot find who counts at %s: %w", at, err)
+		}
+		info, err := program.Info()
+		_ = program.Close() // the group keeps it
+		if err != nil {
+			return nil, err
+		}
+		if info.Name == name {
+			found = append(found, info)
+		}
+	}
+	return found, nil
+}
+
+// mapsAt returns maps of the programs of a name that a group has at a hook, by theirs;
+// nil when there is no program with all of them. Maps that are not asked for are the
+// program's alone, as its constants are.
+func mapsAt(group *os.File, at ebpf.AttachType, name string, names ...string) (map[string]*ebpf.Map, error) {
+	programs, err := attached(group, at, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range programs {
+		found := map[string]*ebpf.Map{}
+		ids, _ := info.MapIDs()
+		for _, id := range ids {
+			m, err := ebpf.NewMapFromID(id)
+			var of *ebpf.MapInfo
+			if err == nil {
+				of, err = m.Info()
+			}
+			switch {
+			case err != nil:
+				closeMaps(found)
+				return nil, errors.Join(err, m.Close()) // of nil, nothing
+			case slices.Contains(names, of.Name):
+				found[of.Name] = m
+			default:
+				_ = m.Close() // the program keeps it
+			}
+		}
+		if len(found) == len(names) {
+			return found, nil
+		}
+		closeMaps(found)
+	}
+	return nil, nil
+}
+
 // Close gives up the programs and maps. Groups keep theirs. Of nil, it does nothing.
 func (p *programs) Close() error {
 	if p == nil {

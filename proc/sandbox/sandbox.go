@@ -1,19 +1,17 @@
 package sandbox
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// Spec is what one child is allowed. It crosses a process boundary as JSON.
+// Spec is what one child is allowed.
 type Spec struct {
 	UID    int // also the group; never 0
 	Limits Limits
@@ -33,11 +31,17 @@ type Spec struct {
 	Groups []Bind   // directories of control groups, and where they are shown
 }
 
+// Bind shows the directory From at the place To.
+type Bind struct {
+	From string
+	To   string
+}
+
 // Has reports whether the layer is wanted.
 func (s *Spec) Has(l Layer) bool { return slices.Contains(s.Layers, l) }
 
-// Flags returns the namespaces (CLONE_NEW...) that a child MUST be born in to
-// Enter with the Spec.
+// Flags returns the namespaces (CLONE_NEW...) that a child MUST be born in for a
+// plan that confines it with the Spec.
 func (s *Spec) Flags() uintptr {
 	switch {
 	case s.Has(Mounts):
@@ -48,121 +52,200 @@ func (s *Spec) Flags() uintptr {
 	return 0
 }
 
-// Bind shows the directory From at the place To.
-type Bind struct {
-	From string
-	To   string
-}
-
-// Enter confines the calling process: its view of the host, limits,
-// capabilities, user, no_new_privs, umask, descriptors, landlock, system calls.
-// It MUST be called as root on a locked thread that then calls execve, for
-// several of these belong to the thread, and in its last control group. It
-// blocks no longer than its system calls. Where a wall cannot be had the error is a
-// Missing.
-func Enter(s Spec) error {
+// Confine adds what confines the child: its view of the host, limits, capabilities,
+// user, no_new_privs, umask, landlock, system calls. The child MUST be root, and in its
+// last control group. It reads the host's directories and changes nothing. Where a wall
+// cannot be had, the error is a Missing, of Confine or of the child.
+func (p *Plan) Confine(s *Spec) error {
 	if s.UID <= 0 {
 		return fmt.Errorf("cannot run a program as user %d", s.UID)
 	}
-	if err := view(&s); err != nil {
+	p.wall = s.Has(Mounts) || s.Has(Cgroup)
+	err := p.view(s)
+	if err != nil {
 		err = fmt.Errorf("cannot %w", err)
-		if s.Has(Mounts) || s.Has(Cgroup) {
+		if p.wall {
 			err = refusal(err)
 		}
 		return err
 	}
-	steps := []struct {
-		what string
-		do   func() error
-	}{
-		{"leave the host's keys", leaveKeys},
-		{"limit its resources", func() error { return limit(s.Limits) }},
-		{"drop its capabilities", dropBounding},
-		{"drop its groups", func() error { return syscall.Setgroups([]int{}) }},
-		{"set its group", func() error { return syscall.Setresgid(s.UID, s.UID, s.UID) }},
-		{"set its user", func() error { return syscall.Setresuid(s.UID, s.UID, s.UID) }},
-		{"set no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
-		{"close its descriptors", closeDescriptors},
-		{"scope its sockets", s.only(Landlock, scope)},
-		{"filter its system calls", s.only(Seccomp, filter)}, // the last: it forbids what came before
+	p.wall = false
+	p.To("leave the host's keys")
+	p.leaveKeys()
+	if err := p.limit(s.Limits); err != nil {
+		return fmt.Errorf("cannot limit its resources: %w", err)
 	}
-	for _, step := range steps {
-		if err := step.do(); err != nil {
-			return fmt.Errorf("cannot %s: %w", step.what, err)
+	p.To("drop its capabilities")
+	p.dropBounding()
+	p.To("drop its groups")
+	p.call(unix.SYS_SETGROUPS, 0, 0)
+	p.To("set its group")
+	p.call(unix.SYS_SETRESGID, s.UID, s.UID, s.UID)
+	p.To("set its user")
+	p.call(unix.SYS_SETRESUID, s.UID, s.UID, s.UID)
+	p.To("set no_new_privs")
+	p.call(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	p.call(unix.SYS_UMASK, 0o027)
+	p.wall = true
+	defer func() { p.wall = false }()
+	if s.Has(Landlock) {
+		if err := p.scope(); err != nil {
+			return refusal(fmt.Errorf("cannot scope its sockets: %w", err))
 		}
 	}
-	syscall.Umask(0o027)
+	if s.Has(Seccomp) { // the last: it forbids what came before
+		if err := p.filter(); err != nil {
+			return refusal(fmt.Errorf("cannot filter its system calls: %w", err))
+		}
+	}
 	return nil
 }
 
-// only returns do, which puts up the layer, when that is wanted.
-func (s *Spec) only(l Layer, do func() error) func() error {
-	if s.Has(l) {
-		return func() error { return refusal(do()) }
-	}
-	return func() error { return nil }
-}
-
-// view makes the mounts, visible to this process and its children alone. Its
-// errors complete "cannot ...".
-func view(s *Spec) error {
+// view makes the mounts, visible to the child and its children alone.
+func (p *Plan) view(s *Spec) error {
 	if s.Has(Cgroup) {
 		// Here and not at birth: on a hybrid host the child has joined the v1
 		// groups only now, and the groups it is in become its roots.
-		if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
-			return fmt.Errorf("hide other control groups: %w", err)
-		}
+		p.To("hide other control groups")
+		p.call(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)
 	}
 	if s.Has(Mounts) {
-		if err := unix.Sethostname([]byte(s.Name)); err != nil {
-			return fmt.Errorf("name its host: %w", err)
-		}
-		return enterRoot(s)
+		p.To("name its host")
+		p.call(unix.SYS_SETHOSTNAME, s.Name, len(s.Name))
+		return newRoot(p, s)
 	}
-	if s.From == "" {
-		return nil
-	}
-	// Without this a shared root would carry the mounts out to the host.
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("keep the mounts to itself: %w", err)
-	}
-	if err := unix.Mount(s.From, s.Home, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("show the program its directory: %w", err)
+	if s.From != "" {
+		p.keepMounts()
+		p.To("show the program its directory")
+		p.mount(s.From, s.Home, "", unix.MS_BIND, "")
 	}
 	return nil
+}
+
+// keepMounts keeps the child's mounts to itself: a shared root would carry them out to
+// the host.
+func (p *Plan) keepMounts() {
+	p.To("keep the mounts to itself")
+	p.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 }
 
 // leaveKeys joins a new, empty session keyring (keyctl(2)): else the program
 // would possess what the daemon's session has. Where nobody may, or there are
 // no keys, the program cannot reach them either.
-func leaveKeys() error {
-	_, _, errno := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
-	if errno == 0 || errno == unix.ENOSYS || errno == unix.EPERM {
-		return nil
-	}
-	return errno
+func (p *Plan) leaveKeys() {
+	p.call(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0).passes(unix.ENOSYS, unix.EPERM)
 }
 
 // dropBounding empties the bounding set, so that not even a file with
 // capabilities could give one back.
-func dropBounding() error {
-	last := 40 // CAP_CHECKPOINT_RESTORE
-	if b, err := os.ReadFile("/proc/sys/kernel/cap_last_cap"); err == nil {
-		if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
-			last = n
-		}
+func (p *Plan) dropBounding() {
+	for c := range lastCapability() + 1 {
+		p.call(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0).passes(unix.EINVAL)
 	}
-	for c := range last + 1 {
-		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
-			return err
+}
+
+// lastCapability is the kernel's.
+var lastCapability = sync.OnceValue(func() int {
+	b, _ := os.ReadFile("/proc/sys/kernel/cap_last_cap")
+	if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+		return n
+	}
+	return 63 // there are no more bits, and what the kernel does not have it refuses
+})
+
+// Limits are the resource limits of one child that differ between children.
+type Limits struct {
+	Files     uint64 // open files, soft and hard
+	FileSize  uint64 // bytes of one file; 0 leaves it as it is
+	Processes uint64 // of the user, over all its groups, threads included; 0 leaves it as it is
+}
+
+// The limits that are the same for all. Each is the kernel's default or less,
+// whatever the daemon was started with.
+const (
+	lockedMemory  = 8 << 20 // bytes; since Linux 5.16 the default, and it counts as the program's memory all the same
+	queuedSignals = 4096    // of the user; each takes kernel memory
+	messageQueues = 819200  // bytes of POSIX queues, of the user
+)
+
+// limit gives a program no more than berth itself has, but for open files, which it
+// is promised, also above the hard limit, which takes CAP_SYS_RESOURCE. Left alone are
+// the stack, which runtimes and threads take as they find it, and what the control group
+// bounds better: memory, processor time.
+func (p *Plan) limit(l Limits) error {
+	p.To("limit its resources: %d open files", l.Files)
+	p.setLimit(unix.RLIMIT_NOFILE, l.Files)
+	for _, r := range []struct {
+		name     string
+		resource int
+		most     uint64
+		leave    bool
+	}{
+		{"core", unix.RLIMIT_CORE, 0, false},
+		{"memlock", unix.RLIMIT_MEMLOCK, lockedMemory, false},
+		{"msgqueue", unix.RLIMIT_MSGQUEUE, messageQueues, false},
+		{"sigpending", unix.RLIMIT_SIGPENDING, queuedSignals, false},
+		{"nice", unix.RLIMIT_NICE, 0, false},
+		{"rtprio", unix.RLIMIT_RTPRIO, 0, false},
+		{"fsize", unix.RLIMIT_FSIZE, l.FileSize, l.FileSize == 0},
+		{"nproc", unix.RLIMIT_NPROC, l.Processes, l.Processes == 0},
+	} {
+		if r.leave {
+			continue
 		}
+		var own unix.Rlimit // which the child inherits
+		if err := unix.Getrlimit(r.resource, &own); err != nil {
+			return fmt.Errorf("%s: %w", r.name, err)
+		}
+		p.To("limit its resources: %s", r.name)
+		p.setLimit(r.resource, min(r.most, own.Max))
 	}
 	return nil
 }
 
-// closeDescriptors marks everything above stderr to be closed at execve:
-// what the daemon itself inherited without the flag would else reach the
-// program.
-func closeDescriptors() error {
-	return unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+// setLimit adds that both limits of a resource are set.
+func (p *Plan) setLimit(resource int, most uint64) {
+	p.call(unix.SYS_PRLIMIT64, 0, resource, words(most, most), 0)
+}
+
+// scopesABI is the version of landlock that has scopes (Linux 6.12).
+const scopesABI = 6
+
+// landlockABI returns the kernel's version of landlock, 0 when it has none.
+func landlockABI() int {
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(abi)
+}
+
+// scope keeps the child, and what it becomes, from the abstract sockets of
+// all others (landlock(7), LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET): those have no
+// file whose permissions could tell who may connect. Signals are not scoped, for
+// a console command may signal its own program; the uids part the rest.
+func (p *Plan) scope() error {
+	if abi := landlockABI(); abi < scopesABI {
+		return fmt.Errorf("the kernel's landlock is of version %d, and %d is needed", abi, scopesABI)
+	}
+	p.To("scope its sockets: make a ruleset")
+	rules := words(0, 0, unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET) // struct landlock_ruleset_attr, of that version
+	p.call(unix.SYS_LANDLOCK_CREATE_RULESET, rules, len(rules), 0)
+	p.To("scope its sockets: enforce a ruleset")
+	p.call(unix.SYS_LANDLOCK_RESTRICT_SELF, nextFD, 0)
+	p.call(unix.SYS_CLOSE, nextFD)
+	return nil
+}
+
+// filter puts the filter up for the child's thread, which is the only one that is left
+// after execve, and so needs no TSYNC. It needs no_new_privs or root.
+func (p *Plan) filter() error {
+	filter, err := compiled()
+	if err != nil {
+		return err
+	}
+	p.To("filter its system calls: put up the filter")
+	program := words(uint64(len(filter)/unix.SizeofSockFilter), p.keep(filter)) // struct sock_fprog, little-endian
+	p.call(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, program)
+	return nil
 }

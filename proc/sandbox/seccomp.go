@@ -3,10 +3,10 @@
 package sandbox
 
 import (
+	"encoding/binary"
 	"errors"
-	"fmt"
 	"slices"
-	"unsafe"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -230,17 +230,14 @@ func program() (code, error) {
 	return slices.Concat(head, tree), nil
 }
 
-// filter puts the filter up for this thread, which is the only one that is left
-// after execve, and so needs no TSYNC. It needs no_new_privs or root.
-func filter() error {
+// compiled is the filter as the kernel takes it.
+var compiled = sync.OnceValues(func() ([]byte, error) {
 	c, err := program()
-	if err != nil {
-		return err
+	var b []byte
+	for _, in := range c {
+		b = binary.NativeEndian.AppendUint16(b, in.Code)
+		b = append(b, in.Jt, in.Jf)
+		b = binary.NativeEndian.AppendUint32(b, in.K)
 	}
-	p := unix.SockFprog{Len: uint16(len(c)), Filter: &c[0]}
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&p)))
-	if errno != 0 {
-		return fmt.Errorf("put up the filter: %w", errno)
-	}
-	return nil
-}
+	return b, err
+})

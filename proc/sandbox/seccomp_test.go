@@ -45,7 +45,7 @@ func run(t *testing.T, c code, data map[uint32]uint32) uint32 {
 	return 0
 }
 
-func call(nr, arg0, arg1, arg2 uint32) map[uint32]uint32 {
+func callOf(nr, arg0, arg1, arg2 uint32) map[uint32]uint32 {
 	return map[uint32]uint32{dataArch: arch, dataNr: nr, dataArg0: arg0, dataArg1: arg1, dataArg2: arg2}
 }
 
@@ -65,20 +65,20 @@ func TestFilterNumbers(t *testing.T) {
 		if slices.Contains(list, nr) {
 			want = refuse
 		}
-		if got := run(t, c, call(nr, ^uint32(0), ^uint32(0), ^uint32(0))); got != want {
+		if got := run(t, c, callOf(nr, ^uint32(0), ^uint32(0), ^uint32(0))); got != want {
 			t.Errorf("call %d: %#x, want %#x", nr, got, want)
 		}
 	}
 	if len(slices.Compact(slices.Sorted(slices.Values(list)))) != len(list) {
 		t.Error("a call is listed twice")
 	}
-	other := call(unix.SYS_READ, 0, 0, 0)
+	other := callOf(unix.SYS_READ, 0, 0, 0)
 	other[dataArch] = unix.AUDIT_ARCH_I386
 	if got := run(t, c, other); got != kill {
 		t.Errorf("another architecture: %#x", got)
 	}
 	if foreign != 0 {
-		if got := run(t, c, call(foreign|unix.SYS_READ, 0, 0, 0)); got != unknown {
+		if got := run(t, c, callOf(foreign|unix.SYS_READ, 0, 0, 0)); got != unknown {
 			t.Errorf("a call of another table: %#x", got)
 		}
 	}
@@ -119,7 +119,7 @@ func TestFilterArguments(t *testing.T) {
 		{"a file's flags", unix.SYS_IOCTL, 0, unix.FS_IOC_GETFLAGS, 0, allow},
 		{"another project", unix.SYS_IOCTL, 0, 0x401c5820, 0, refuse},
 	} {
-		if got := run(t, c, call(tt.nr, tt.arg0, tt.arg1, tt.arg2)); got != tt.want {
+		if got := run(t, c, callOf(tt.nr, tt.arg0, tt.arg1, tt.arg2)); got != tt.want {
 			t.Errorf("%s: %#x, want %#x", tt.name, got, tt.want)
 		}
 	}

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 )
@@ -116,6 +114,13 @@ func (s *Sockets) programs(o source, found map[string]*ebpf.Map) (*programs, err
 	return o.load(socketsName, instead, found, "socket_gone", "socket_made", "socket_connects4", "socket_connects6", "socket_binds4", "socket_binds6", "port_used", "socket_listens")
 }
 
+// socketMaps returns the maps of the programs that count a group's sockets, by
+// their names; nil when none do.
+func socketMaps(group *os.File) (map[string]*ebpf.Map, error) {
+	// At the hook whose program has all of them.
+	return mapsAt(group, ebpf.AttachCGroupSockOps, socketsName, groupsName, spentName, marksName, straysName)
+}
+
 // countedBefore returns the maps of the first group that an earlier daemon's
 // programs count, nil when none do. It fails when nobody can tell just now.
 func countedBefore(groups []string) (map[string]*ebpf.Map, error) {
@@ -207,11 +212,11 @@ func (s *Sockets) Enclose(group *os.File, account uint32) (*SocketCount, error) 
 func (s *Sockets) complete(group *os.File, found map[string]*ebpf.Map) error {
 	var lacking []hook
 	for _, h := range s.loaded.hooks {
-		there, err := isCountedAt(group, h)
+		there, err := attached(group, h.at, h.name)
 		if err != nil {
 			return err
 		}
-		if !there {
+		if len(there) == 0 {
 			lacking = append(lacking, h)
 		}
 	}
@@ -248,76 +253,6 @@ func sameMap(a, b *ebpf.Map) (bool, error) {
 	mine, there := of.ID()
 	its, here := other.ID()
 	return there && here && mine == its, nil
-}
-
-// isCountedAt tells whether a group has a program like that of a hook.
-func isCountedAt(group *os.File, h hook) (bool, error) {
-	attached, err := link.QueryPrograms(link.QueryOptions{Target: int(group.Fd()), Attach: h.at})
-	if err != nil {
-		return false, fmt.Errorf("cannot find who counts at %s: %w", h.at, err)
-	}
-	for _, p := range attached.Programs {
-		program, err := ebpf.NewProgramFromID(p.ID)
-		if err != nil {
-			return false, fmt.Errorf("cannot find who counts at %s: %w", h.at, err)
-		}
-		info, err := program.Info()
-		_ = program.Close() // the group keeps it
-		if err != nil || info.Name == h.name {
-			return err == nil, err
-		}
-	}
-	return false, nil
-}
-
-// socketMaps returns the maps of the programs that count a group's sockets, by
-// their names; nil when none do.
-func socketMaps(group *os.File) (map[string]*ebpf.Map, error) {
-	attached, err := link.QueryPrograms(link.QueryOptions{Target: int(group.Fd()), Attach: ebpf.AttachCGroupSockOps}) // which has all of them
-	if err != nil {
-		return nil, fmt.Errorf("cannot find who counts: %w", err)
-	}
-	for _, p := range attached.Programs {
-		found, err := mapsOf(p.ID, socketsName, groupsName, spentName, marksName, straysName)
-		if err != nil || len(found) == 4 {
-			return found, err
-		}
-		closeMaps(found)
-	}
-	return nil, nil
-}
-
-// mapsOf returns maps of a program of that name by theirs, nil of any other. Maps that
-// are not asked for are the program's alone, as its constants are.
-func mapsOf(id ebpf.ProgramID, name string, names ...string) (map[string]*ebpf.Map, error) {
-	program, err := ebpf.NewProgramFromID(id)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = program.Close() }() // the group keeps it
-	info, err := program.Info()
-	if err != nil || info.Name != name {
-		return nil, err
-	}
-	found := map[string]*ebpf.Map{}
-	ids, _ := info.MapIDs()
-	for _, id := range ids {
-		m, err := ebpf.NewMapFromID(id)
-		var of *ebpf.MapInfo
-		if err == nil {
-			of, err = m.Info()
-		}
-		switch {
-		case err != nil:
-			closeMaps(found)
-			return nil, errors.Join(err, m.Close()) // of nil, nothing
-		case slices.Contains(names, of.Name):
-			found[of.Name] = m
-		default:
-			_ = m.Close() // the program keeps it
-		}
-	}
-	return found, nil
 }
 
 // Close gives up the programs. Groups that are still there are counted on.
