@@ -19,6 +19,9 @@
 //	Unpack -> Prepare -> (build) -> Apply -> (record) -> Settle
 //	     Rollback ------------------^
 //
+// A Store is one open data directory (disk) and what is done in it, by topic: stages,
+// commits, backups (zips), single files (browser) and temporary directories (temps).
+//
 // It does not decide what to build, when to commit or what is a good start. It
 // works on Linux alone, as root. The host's policy uses it through interfaces
 // of its own; the daemon opens the Store.

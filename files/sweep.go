@@ -16,11 +16,11 @@ import (
 
 // Sweep removes what a crash left behind: everything in staging, what there is of
 // the applications that are gone, their backups among it, for links lead to them; the
-// temporary directories of builds, and unfinished backups. Trees, journals and temporary directories that are neither of a known
-// application nor of one that is gone it moves aside, and returns those: the records
-// may be older than they are. It is for boot, before anything else uses the Store;
-// journals of known applications stay for Undo. It goes on after an error and
-// returns all of them.
+// temporary directories of builds, and unfinished backups. Trees, journals and
+// temporary directories that are neither of a known application nor of one that is
+// gone it moves aside, and returns those: the records may be older than they are. It
+// is for boot, before anything else uses the Store; journals of known applications
+// stay for Settle. It goes on after an error and returns all of them.
 func (s *Store) Sweep(ctx context.Context, known, gone []app.ID) (lost []Lost, all error) {
 	for _, area := range []struct {
 		name string
