@@ -310,7 +310,8 @@ func findHelper() (*os.File, error) {
 	defer null.Close()
 	cmd := helperCommand(context.Background(), file)
 	cmd.ExtraFiles = []*os.File{null, null, file}
-	if err, ended := errors.AsType[*exec.ExitError](cmd.Run()); !ended || err.ExitCode() != sandbox.Refusal {
+	err = cmd.Run()
+	if exit, ended := errors.AsType[*exec.ExitError](err); !ended || exit.ExitCode() != sandbox.Refusal {
 		return nil, errors.Join(fmt.Errorf("cannot execute the helper from memory: %w", err), file.Close())
 	}
 	return file, nil

@@ -68,9 +68,9 @@ func TestFaultsWallsAtAStart(t *testing.T) {
 	if strings.Contains(whole.Out.String(), "programs run without a wall") {
 		t.Skip("this host lacks walls")
 	}
-	waited := make(chan bool, 16)
+	waited := make(chan bool, 32)
 	t.Run("short", func(around *testing.T) {
-		for _, pids := range []int{3, 5, 7, 8, 9, 10, 11, 12} {
+		for _, pids := range []int{3, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18} {
 			around.Run(strconv.Itoa(pids), func(t *testing.T) {
 				t.Parallel()
 				d := harness.Prepare(t)
