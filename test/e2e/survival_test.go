@@ -32,6 +32,7 @@ func TestSurvivesARestart(t *testing.T) {
 
 	d.Restart()
 	c.Until(online, "apps.online", true)
+	c.Until(site, "apps.online", true) // they start side by side
 	c.Info(online).Want(200, "apps.online", true, "apps.ram", 120, "apps.name", "Renamed",
 		"apps.avatarURL", "https://example.org/a.png", "apps.autoRestart", true, "apps.exitCode", 0)
 	if now := d.PID(online); now == pid {
