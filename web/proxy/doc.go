@@ -37,8 +37,9 @@
 //  6. Everything else goes to httputil.ReverseProxy, which removes the hop headers.
 //     Proxy.rewrite (forward.go) removes what no program may see or believe, and adds
 //     what is true.
-//  7. http.Transport (newTransport, forward.go) sends the request to the port on 127.0.0.1,
-//     or on ::1 if nothing listens there, over a kept connection if there is one.
+//  7. upstream.RoundTrip (upstream.go) sends the request to the port on 127.0.0.1, or on
+//     ::1 if nothing listens there. A GET or HEAD without a body goes over a kept
+//     connection (line, line.go). http.Transport sends all other requests.
 //  8. cleanAnswer (headers.go) drops cookies that would reach other sites, and those of
 //     the panel. If there is no answer, Proxy.failed (forward.go) chooses a page.
 //

@@ -74,16 +74,16 @@ func (c *programConn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// settle lets each request wait until http.Transport has dealt with what came before it on
-// its connection. A moment after it offers a connection again, the Transport looks whether
-// the program has sent more than an answer, and closes it then. To a request that is faster
-// those bytes would be the answer, and they may be somebody else's. The Transport reads on
-// only when it has nothing left.
-var settle = &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+// settle blocks until http.Transport has dealt with what came on a connection before. A
+// moment after it offers a connection again, the Transport looks whether the program has
+// sent more than an answer, and closes it then. To a request that is faster those bytes
+// would be the answer, and they may be somebody else's. The Transport reads on only when it
+// has nothing left.
+func settle(info httptrace.GotConnInfo) {
 	for c := info.Conn.(*programConn); !c.reading.Load() && !c.closed.Load(); {
 		runtime.Gosched() // to the Transport's goroutine, which is about to
 	}
-}}
+}
 
 func newTransport() *http.Transport {
 	return &http.Transport{
@@ -197,7 +197,7 @@ func (p *Proxy) Healthy(ctx context.Context, id app.ID, port int, path string) e
 	r.Header.Set("X-Forwarded-Proto", "https")
 	r.Header.Set("X-Forwarded-Host", r.Host)
 	r.Close = true
-	answer, err := p.upstream.RoundTrip(r)
+	answer, err := p.upstream.full.RoundTrip(r)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
 		return fmt.Errorf("GET %s gave no answer within %s", path, healthTimeout)

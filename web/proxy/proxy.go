@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/http/httputil"
 	"net/netip"
 	"strings"
@@ -61,7 +60,7 @@ type Config struct {
 // concurrent use.
 type Proxy struct {
 	Config
-	upstream *http.Transport
+	upstream *upstream
 	forward  *httputil.ReverseProxy
 
 	perSite      counter[string]      // requests, by site
@@ -74,7 +73,7 @@ type Proxy struct {
 
 // New returns a proxy; Close ends it.
 func New(c Config) *Proxy {
-	p := &Proxy{Config: c, upstream: newTransport(), startTimeout: startTimeout}
+	p := &Proxy{Config: c, upstream: newUpstream(), startTimeout: startTimeout}
 	p.released, p.release = context.WithCancel(context.Background())
 	p.forward = &httputil.ReverseProxy{
 		Transport: p.upstream, Rewrite: p.rewrite, ModifyResponse: p.modify, ErrorHandler: p.failed,
@@ -84,7 +83,7 @@ func New(c Config) *Proxy {
 }
 
 // Close gives back the connections to programs that nobody uses.
-func (p *Proxy) Close() { p.upstream.CloseIdleConnections() }
+func (p *Proxy) Close() { p.upstream.close() }
 
 // inbound is what is known of a request.
 type inbound struct {
@@ -111,8 +110,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	in := &inbound{site: site, host: name + port, below: strings.HasSuffix(name, "."+p.Domain)}
 	in.trace(p.Trusted, r)
-	ctx := httptrace.WithClientTrace(context.WithValue(r.Context(), inboundKey{}, in), settle)
-	r = r.WithContext(ctx) // the server's own stays as it is
+	r = r.WithContext(context.WithValue(r.Context(), inboundKey{}, in)) // the server's own stays as it is
 	if in.body = timeBody(w, r); in.body != nil {
 		defer in.body.over()
 		r.Body = in.body

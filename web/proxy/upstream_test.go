@@ -3,16 +3,19 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -111,10 +114,11 @@ func TestBytesBehindAnAnswer(t *testing.T) {
 		return err == nil
 	})
 	var all sync.WaitGroup
-	for range 8 {
+	for i := range 8 {
 		all.Go(func() {
 			for range 200 {
-				if _, text := w.ask("GET", shop, "/", nil); text != "ok" {
+				method := []string{"GET", "DELETE"}[i%2] // over lines, and over http.Transport
+				if _, text := w.ask(method, shop, "/", nil); text == "smuggled" {
 					t.Errorf("a visitor gets %q", text)
 					return
 				}
@@ -153,11 +157,11 @@ func TestConnectionsThatBreak(t *testing.T) {
 			t.Errorf("got %s, want %d", text, want)
 		}
 	}
+	if resp, text := w.ask("POST", shop, "/", strings.NewReader("x")); resp.StatusCode != 200 || text != "4" { // its own, unused connection
+		t.Errorf("%d %s", resp.StatusCode, text)
+	}
 	if resp, _ := w.ask("POST", shop, "/", strings.NewReader("x")); resp.StatusCode != 502 {
 		t.Errorf("%d: a body was sent twice", resp.StatusCode)
-	}
-	if resp, text := w.ask("POST", shop, "/", strings.NewReader("x")); resp.StatusCode != 200 || text != "4" {
-		t.Errorf("%d %s", resp.StatusCode, text)
 	}
 }
 
@@ -217,4 +221,95 @@ func TestConnectionsThatAreIdle(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("it stays open")
 	}
+}
+
+// departing is a connection whose visitor goes while the request is written.
+type departing struct {
+	*net.TCPConn
+	leave       func()
+	interrupted chan struct{}
+}
+
+func (d departing) Write(p []byte) (int, error) {
+	n, err := d.TCPConn.Write(p)
+	d.leave()
+	<-d.interrupted
+	return n, err
+}
+
+func (d departing) SetDeadline(at time.Time) error {
+	defer close(d.interrupted)
+	return d.TCPConn.SetDeadline(at)
+}
+
+// What ends a request may come before the deadline of its answer is set: it still
+// ends it.
+func TestLinesOfVisitorsWhoGoEarly(t *testing.T) {
+	l := listen(t)
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	line, err := newLine(departing{c.(*net.TCPConn), cancel, make(chan struct{})}, l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newUpstream()
+	defer u.close()
+	r, _ := http.NewRequestWithContext(ctx, "GET", "http://"+l.Addr().String()+"/", nil)
+	began := time.Now()
+	if resp, err := u.exchange(line, r); !errors.Is(err, context.Canceled) || time.Since(began) > answerTimeout/2 {
+		t.Errorf("%v, %v after %v", resp, err, time.Since(began))
+	}
+}
+
+// What a line end in a header would smuggle is never sent.
+func TestLinesSendNoLineEnds(t *testing.T) {
+	u := newUpstream()
+	defer u.close()
+	l := listen(t)
+	defer l.Close()
+	for name, change := range map[string]func(*http.Request){
+		"value": func(r *http.Request) { r.Header.Set("A", "b\r\nC: d") }, "host": func(r *http.Request) { r.Host = "a\r\nB: c" },
+		"target": func(r *http.Request) { r.URL.Opaque = "/ HTTP/1.1\r\nA: b\r\n\r\n" },
+	} {
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://"+l.Addr().String()+"/", nil)
+		change(r)
+		if resp, err := u.RoundTrip(r); err == nil || !strings.Contains(err.Error(), "line end") {
+			t.Errorf("%s: %v, %v", name, resp, err)
+		}
+	}
+}
+
+// broken is a connection that the program closes between the look at it and the request.
+type broken struct{ *net.TCPConn }
+
+func (broken) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// A used line that takes no request any more is as one that gives no answer: another
+// takes its place.
+func TestLinesThatTakeNothing(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(echo))
+	defer s.Close()
+	address := s.Listener.Addr().String()
+	c, err := dial(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLine(broken{c.(*programConn).TCPConn}, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.heard = true // of the answer before
+	u := newUpstream()
+	defer u.close()
+	u.give(l)
+	r, _ := http.NewRequestWithContext(t.Context(), "GET", s.URL, nil)
+	resp, err := u.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
 }
