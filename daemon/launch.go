@@ -424,7 +424,7 @@ func (i *staticInstance) Shell(argv []string) (host.Command, error) {
 	return c, err
 }
 
-// Counts implements host.Limited: nothing runs.
+// Counts implements host.Instance: nothing runs.
 func (i *staticInstance) Counts() (app.Counts, error) { return app.Counts{}, nil }
 
 // Listens implements host.Instance: berth itself answers.

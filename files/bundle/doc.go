@@ -15,7 +15,7 @@
 // ParseVariables reads them: Extract never writes that file (variables.go).
 //
 // A jar is a ZIP too. One that is sent in place of a ZIP of files becomes the main file
-// of an application whose main file is a jar; other programs are refused (single.go).
+// of an application whose main file is a jar; other programs are refused (archive.go).
 //
 // What slips into ZIPs, such as .git and, beside the manifest that brings it
 // back, node_modules, is left out and told (leftover.go).

@@ -54,7 +54,7 @@ type appRecord struct {
 	_     uint32
 }
 
-// portKey names a port of a program: asked for and, with kindBack, real.
+// portKey names a port of a program: asked for and, with KIND_BACK (bpf/programs.c), real.
 type portKey struct {
 	Tag  uint32
 	Kind uint16
