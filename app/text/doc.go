@@ -6,7 +6,7 @@
 // is said in English; a test keeps that from happening.
 //
 // Sentences that are made where no language is known, as errors are, are an
-// app.Text, whose arguments are kept: it is a Phrase, said by whoever answers.
+// app.Text, whose arguments are kept: it is a Phrase, and the edge that answers says it.
 //
 // It decides no locale: In takes that of an account, Accept what a browser asks
 // for. The API and the panel use it. Logs, the audit log and the command line are

@@ -8,7 +8,7 @@
 // Both streams share one FIFO, so what the program printed stays in order. The
 // pump waits for nothing but the disk: a full disk or a flood costs lines,
 // which are counted and admitted in a line of their own, and the program's time
-// only when the flood has no end. Whoever follows a log reads from its tail, at
+// only when the flood has no end. A follower of a log reads from its tail, at
 // its own pace.
 //
 // A daemon may be killed at any instant: what a program has written into the
