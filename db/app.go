@@ -76,9 +76,16 @@ func (s Apps) DeleteApp(ctx context.Context, id app.ID) error {
 	})
 }
 
-// SetWanted stores what the owner wants, or fails with app.NotFound.
+// SetWanted stores what the owner wants, or fails with app.NotFound. What is stored already
+// is not written: a program can be restarted on a full disk.
 func (s Apps) SetWanted(ctx context.Context, id app.ID, wanted app.Wanted) error {
-	return s.db.update(ctx, "store what is wanted", noApp(id), "UPDATE app SET wanted = ? WHERE id = ?", wanted, id)
+	return s.db.write(ctx, "store what is wanted", func(t tx) error {
+		now, err := one(t, value[app.Wanted], noApp(id), "SELECT wanted FROM app WHERE id = ?", id)
+		if err != nil || now == wanted {
+			return err
+		}
+		return t.exec("UPDATE app SET wanted = ? WHERE id = ?", wanted, id)
+	})
 }
 
 // SetRAM stores the RAM of an application. admit gets the account's RAM and

@@ -166,3 +166,30 @@ func TestLogBelongs(t *testing.T) {
 		t.Errorf("%d pairs were taken and %d refused of %d moments", taken, refused, len(life))
 	}
 }
+
+// A change that changes nothing is not written: where the disk has no room for it, what
+// asked for it can go on.
+func TestWantedAgainIsNotWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "berth.db")
+	db := openAt(t, path, time.Now)
+	id := mustApp(t, db, mustAccount(t, db, "ana", 512).ID, "shop", 100).ID
+	commits := func() int {
+		t.Helper()
+		f, err := os.Open(path + walWord)
+		must(t, err)
+		defer f.Close()
+		_, _, n, err := countsOf(f)
+		must(t, err)
+		return n
+	}
+	must(t, db.Apps.SetWanted(t.Context(), id, app.WantStopped))
+	before := commits()
+	must(t, db.Apps.SetWanted(t.Context(), id, app.WantStopped))
+	if now := commits(); now != before {
+		t.Errorf("there were %d commits, and now are %d", before, now)
+	}
+	must(t, db.Apps.SetWanted(t.Context(), id, app.WantOnline))
+	if now := commits(); now != before+1 {
+		t.Errorf("there were %d commits, and then %d", before, now)
+	}
+}
