@@ -214,11 +214,9 @@ func (d *daemon) hostConfig(capacity app.MB) host.Config {
 			defer data.accesses.Remove(id)()
 			return errors.Join(data.logs.Remove(id), data.history.Remove(id))
 		},
-		Log:    d.log,
-		Notify: d.hub.Publish,
-		CheckRAM: func(total, used, want app.MB) error {
-			return account.CheckRAM(total, used, want, s.Apps.RAMMin)
-		},
+		Log:            d.log,
+		Notify:         d.hub.Publish,
+		CheckRAM:       account.RAMRule{Least: s.Apps.RAMMin}.Check,
 		Wish:           func(list []string) (app.Wishes, error) { return runtimes.Wish(list, tools) },
 		CheckSubdomain: domain.CheckSubdomain,
 		NamesChanged:   d.sites.changed,

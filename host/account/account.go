@@ -72,12 +72,15 @@ func CheckTotal(total, assigned app.MB) error {
 	return nil
 }
 
-// CheckRAM decides whether an application may have want, in an account with
-// total of which used is assigned to its other applications: app.Unusable below
-// least, app.Exhausted when it does not fit.
-func CheckRAM(total, used, want, least app.MB) error {
-	if want < least {
-		return app.Errorf(app.Unusable, "an application needs at least %d MB of RAM; %d MB are too few", least, want)
+// RAMRule is what the RAM of applications must be.
+type RAMRule struct{ Least app.MB }
+
+// Check decides whether an application may have want, in an account with total of which
+// used is assigned to its other applications: app.Unusable below Least, app.Exhausted
+// when it does not fit.
+func (r RAMRule) Check(total, used, want app.MB) error {
+	if want < r.Least {
+		return app.Errorf(app.Unusable, "an application needs at least %d MB of RAM; %d MB are too few", r.Least, want)
 	}
 	if want > total-used { // a sum could overflow: want is whatever the user wrote
 		return app.Errorf(app.Exhausted, "the account has %d MB, %d MB are assigned; %d MB more do not fit", total, used, want)

@@ -72,7 +72,7 @@ func TestCheckLocale(t *testing.T) {
 	}
 }
 
-func TestCheckRAM(t *testing.T) {
+func TestRAMRule(t *testing.T) {
 	const big = app.MB(math.MaxInt64)
 	for _, tc := range []struct {
 		total, used, want, min app.MB
@@ -88,7 +88,7 @@ func TestCheckRAM(t *testing.T) {
 		{total: 512, used: 0, want: -big, min: 32, kind: app.Unusable},
 		{total: 512, used: 512, want: 0, min: 32, kind: app.Unusable},
 	} {
-		err := CheckRAM(tc.total, tc.used, tc.want, tc.min)
+		err := RAMRule{tc.min}.Check(tc.total, tc.used, tc.want)
 		switch {
 		case tc.kind == app.Internal:
 			if err != nil {
