@@ -40,7 +40,7 @@ func host(t *testing.T) Host {
 	return h
 }
 
-// Trees have the directory above them in common, and whoever closes the last one
+// Trees have the directory above them in common, and the close of the last one
 // removes it: no other may fail for that.
 func TestKernelTreesComeAndGo(t *testing.T) {
 	h := host(t)

@@ -262,7 +262,7 @@ func (g *Group) Views() []View {
 	return append([]View{{g.path, filepath.Join(cgroupDir, "unified")}}, g.views...)
 }
 
-// noteAttr is where a group keeps a note of whoever made it: an extended
+// noteAttr is where a group keeps a note of the process that made it: an extended
 // attribute that root alone reads and writes, and that ends with the group
 // (Linux, fs/kernfs/inode.c).
 const noteAttr = "trusted.berth"
@@ -310,7 +310,7 @@ func (g *Group) Remove() error {
 }
 
 // RemoveLater is Remove in a moment, or when the tree is swept, released or closed: it
-// is not in the way of whoever starts the application again. For a later daemon nothing
+// is not in the way of the application's next start. For a later daemon nothing
 // is left in the group from now on (SetNote). done gets the error.
 func (g *Group) RemoveLater(done func(error)) {
 	err := g.SetNote("")
@@ -321,8 +321,8 @@ func (g *Group) RemoveLater(done func(error)) {
 	g.removed.do(func() { done(errors.Join(err, g.Remove())) })
 }
 
-// Detach gives up watching over the group, which stays as it is: for Find, by
-// whoever follows.
+// Detach gives up watching over the group, which stays as it is, for the Find
+// of the next daemon.
 func (g *Group) Detach() {
 	if g.unwait != nil {
 		g.unwait()

@@ -343,7 +343,7 @@ func (l *layout) HolderLives() bool {
 // without any process may lose its group.
 func (l *layout) Revive(start func(group *os.File) error) error {
 	leaf := filepath.Join(l.holder, holderLeaf)
-	_ = unix.Rmdir(leaf) // whoever is born into a group that was killed may be killed at once
+	_ = unix.Rmdir(leaf) // a process that is born into a group that was killed may be killed at once
 	if err := mkdir(leaf); err != nil {
 		return fmt.Errorf("cannot mend the programs' unit: %w", err)
 	}

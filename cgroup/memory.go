@@ -65,8 +65,8 @@ func (m memoryV2) read() (Memory, error) {
 	}
 	out.Used = max(out.Used, 0)
 	if s.MemoryEvents != nil {
-		// oom_kill counts processes, oom_group_kill groups, whoever ran out:
-		// the host or the group. "oom" is the group alone; were the parent's
+		// oom_kill counts processes, oom_group_kill groups, also when the host
+		// ran out. "oom" is the group alone; were the parent's
 		// limit as tight it would be counted there, but ours have none.
 		out.Kills = int64(max(s.MemoryEvents.OomKill, s.MemoryEvents.OomGroupKill))
 		out.OOMs = int64(s.MemoryEvents.Oom)

@@ -233,7 +233,7 @@ func (p ConnectionPorts) Len() int { return p.Last - p.First + 1 }
 
 // Among counts those of the ports from first to last that the kernel may give to a
 // connection. A program that is to listen on such a port ends with EADDRINUSE while a
-// connection has it, of whoever on this host, and up to a minute longer.
+// connection of any process on this host has it, and up to a minute longer.
 func (p ConnectionPorts) Among(first, last int) int {
 	n := 0
 	for port := max(first, p.First); port <= min(last, p.Last); port++ {

@@ -128,7 +128,7 @@ func (r root) unless(p string, do func()) {
 }
 
 // tmpfs mounts an empty file system in memory, which the kernel charges to the
-// control group of whoever writes to it.
+// control group of the process that writes to it.
 func (r root) tmpfs(p string, flags int, options string) {
 	clear(r.made)
 	r.mount("tmpfs", r.path(p), "tmpfs", flags|unix.MS_NOSUID|unix.MS_NODEV, options)

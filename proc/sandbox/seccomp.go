@@ -70,7 +70,7 @@ var refused = []uint32{
 	unix.SYS_BPF, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD,
 	unix.SYS_REBOOT, unix.SYS_SYSLOG, unix.SYS_ACCT, unix.SYS_LOOKUP_DCOOKIE, unix.SYS_VHANGUP,
 	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
-	// Known for their weaknesses, and done without by whoever is refused.
+	// Known for their weaknesses, and programs that are refused do without.
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_USERFAULTFD,
 	// Files by handle are reached past every directory on the way; quotas and
 	// attributes that quotas go by are not the program's.
@@ -216,8 +216,8 @@ func search(rows []span) (code, error) {
 }
 
 // program is the whole filter. A program for another architecture numbers its
-// calls in another way and is killed; so is whoever tries it to get around the
-// filter.
+// calls in another way and is killed; so is a program that tries it to get around
+// the filter.
 func program() (code, error) {
 	tree, err := search(spans(verdicts()))
 	if err != nil {
