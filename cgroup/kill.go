@@ -113,7 +113,7 @@ func (g *Group) WaitEmpty(timeout time.Duration) error {
 
 // Signal sends sig to every process in the group, but not to those of its
 // children: a wrapper such as "npm start" does not pass SIGTERM on, so the
-// program behind it is told too.
+// program behind it gets it too.
 func (g *Group) Signal(sig syscall.Signal) error {
 	_, err := signal(g.Procs, sig, map[int]bool{})
 	return err

@@ -60,7 +60,7 @@ func TestWatchSettles(t *testing.T) {
 	// One whose count comes late is told once.
 	signal()
 	mem.kills.Store(1)
-	poll(t, "the kill is told", func() bool { return len(called) > 0 })
+	poll(t, "the kill is reported", func() bool { return len(called) > 0 })
 	stop()
 	stop()
 	all.Wait()
