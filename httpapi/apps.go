@@ -71,13 +71,13 @@ func (a applications) status(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(c.say("The status of your application has been loaded."), member{"apps", measured(st, c.now())})
+	return ok(c.say("The status of your application has been loaded."), member{"apps", measure(st, c.now())})
 }
 
 func (a applications) statusOfAll(c *call) (response, error) {
-	list, err := values(each(c.Request.Context(), c.all, readers, func(snap app.Snapshot) (object, error) {
+	list, err := values(each(c.Request.Context(), c.all, readers, func(snap app.Snapshot) (measured, error) {
 		st, err := a.Status(c.Request.Context(), snap.Account, snap.ID)
-		return measured(st, c.now()), err
+		return measure(st, c.now()), err
 	}))
 	if err != nil {
 		return response{}, err
@@ -85,20 +85,38 @@ func (a applications) statusOfAll(c *call) (response, error) {
 	return ok(c.say("The status of your applications has been loaded."), member{"apps", list})
 }
 
-func measured(st app.Status, now time.Time) object {
+// measured is the status of an application. It is a type, where other answers are an object,
+// because tools ask for the status of all again and again: it is encoded in half the time.
+type measured struct {
+	ID          app.ID  `json:"id"`
+	Container   string  `json:"container"`
+	CPU         string  `json:"cpu"`
+	Memory      string  `json:"memory"`
+	SSD         string  `json:"ssd"`
+	NetIO       traffic `json:"netIO"`
+	LastRestart string  `json:"last_restart"`
+	StartedAt   string  `json:"startedAt"`
+}
+
+type traffic struct {
+	Down string `json:"down"`
+	Up   string `json:"up"`
+}
+
+func measure(st app.Status, now time.Time) measured {
 	limit := st.Usage.LimitBytes
 	if limit <= 0 {
 		limit = st.RAM.Bytes()
 	}
-	return object{
-		{"id", st.ID},
-		{"container", container(st.Snapshot, now)},
-		{"cpu", percent(st.Usage.CPUPercent)},
-		{"memory", memory(st.Usage.MemoryBytes, limit)},
-		{"ssd", size(st.DiskBytes)},
-		{"netIO", object{{"down", size(st.Usage.NetIn)}, {"up", size(st.Usage.NetOut)}}},
-		{"last_restart", since(st.StartedAt, now)},
-		{"startedAt", timestamp(st.StartedAt)},
+	return measured{
+		ID:          st.ID,
+		Container:   container(st.Snapshot, now),
+		CPU:         percent(st.Usage.CPUPercent),
+		Memory:      memory(st.Usage.MemoryBytes, limit),
+		SSD:         size(st.DiskBytes),
+		NetIO:       traffic{Down: size(st.Usage.NetIn), Up: size(st.Usage.NetOut)},
+		LastRestart: since(st.StartedAt, now),
+		StartedAt:   timestamp(st.StartedAt),
 	}
 }
 
