@@ -72,10 +72,17 @@ func (e *sites) openTLS(ctx context.Context) (*tls.Config, error) {
 	}
 	c.GetConfigForClient = e.manager.ConfigFor
 	c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-		if files != nil {
-			if found := files.Match(hello); found != nil {
-				return found, nil
+		if files == nil {
+			return e.manager.Find(hello)
+		}
+		if hello.ServerName == "" { // any file would match, and say nothing of the address
+			if found, err := e.manager.Find(hello); found != nil || err != nil {
+				return found, err
 			}
+			return files.Match(hello), nil
+		}
+		if found := files.Match(hello); found != nil {
+			return found, nil
 		}
 		return e.manager.Find(hello)
 	}
@@ -120,7 +127,7 @@ func namesOfSites(s settings.Settings, sites map[app.ID]app.AccountID, domains m
 		}
 	}
 	slices.Sort(names)
-	name := s.HomeDomain()
+	name := s.HomeName()
 	if name == "" || !strings.HasPrefix(s.BaseURL, "https:") {
 		return names
 	}

@@ -348,6 +348,19 @@ func (s Settings) HomeDomain() string {
 	return name
 }
 
+// HomeName is the host of base_url as a certificate names it: its domain, or its IP
+// address; "" when it has neither.
+func (s Settings) HomeName() string {
+	u, err := url.Parse(s.BaseURL)
+	if err != nil {
+		return ""
+	}
+	if address, err := netip.ParseAddr(u.Hostname()); err == nil && address.Zone() == "" {
+		return address.Unmap().String()
+	}
+	return s.HomeDomain()
+}
+
 // NetworkRules are the owner's, which were checked when they were read.
 func (s Settings) NetworkRules() sandbox.Rules {
 	allow, _ := parseRules(s.Network.Allow)

@@ -36,6 +36,7 @@ type Config struct {
 	TLS      int           // that for TLS-ALPN-01
 	Blocked  []string      // names that it gives nothing for
 	Life     time.Duration // of what it gives, 90 days when 0
+	Short    time.Duration // of the profile "shortlived"; 0: it has none
 	Nonces   int           // percent of the requests whose nonce it refuses
 	// Bindings are the MAC keys, in base64url, of those who may have an account,
 	// by key id; when there are any, others may not.
@@ -97,10 +98,14 @@ func New(t testing.TB, c Config) *Server {
 	if c.Life > 0 {
 		profile["validityPeriod"] = int(c.Life / time.Second)
 	}
+	profiles := map[string]any{"default": profile}
+	if c.Short > 0 {
+		profiles["shortlived"] = map[string]any{"description": "for addresses", "validityPeriod": int(c.Short / time.Second)}
+	}
 	text, err := json.Marshal(map[string]any{"pebble": map[string]any{
 		"listenAddress": listen, "managementListenAddress": s.manage, "certificate": s.Roots, "privateKey": s.Roots + ".key",
 		"httpPort": c.HTTP, "tlsPort": c.TLS, "domainBlocklist": c.Blocked, "keyAlgorithm": "ecdsa",
-		"retryAfter": map[string]int{"authz": 1, "order": 1}, "profiles": map[string]any{"default": profile},
+		"retryAfter": map[string]int{"authz": 1, "order": 1}, "profiles": profiles,
 		"externalAccountBindingRequired": len(c.Bindings) > 0, "externalAccountMACKeys": c.Bindings,
 	}})
 	if err == nil {

@@ -205,3 +205,34 @@ func TestCertificatesOfFilesAndACME(t *testing.T) {
 		t.Errorf("after that: %s, %v", out, err)
 	}
 }
+
+// TestCertificateOfAnAddress: without a domain, the panel and the API are at the host's IP
+// address, with a certificate of the address that lives for days. Names still have none.
+func TestCertificateOfAnAddress(t *testing.T) {
+	t.Parallel()
+	const short = 6 * 24 * time.Hour
+	e := atTheEdge(t, func(c *ca.Config) { c.Short = short })
+	e.Args = append(e.Args, "--base-url", "https://"+e.https)
+	e.trust()
+	e.Serve()
+	harness.Eventually(t, "the API answers at the address over HTTPS", func() bool {
+		out, err := e.curl("127.0.0.1", "/v2/user")
+		return err == nil && strings.Contains(out, `"statusCode":401`)
+	})
+	c := e.mustVisit("127.0.0.1")
+	if len(c.IPAddresses) != 1 || c.NotAfter.Sub(c.NotBefore).Round(time.Hour) != short {
+		t.Errorf("it is shown that of %v, for %s", c.IPAddresses, c.NotAfter.Sub(c.NotBefore))
+	}
+	e.refused("apps.example.org", "shop.apps.example.org")
+	out, err := exec.Command("curl", "-sS", "--noproxy", "*", "-o", "/dev/null", "-w", "%{http_code} %{redirect_url}", "http://"+e.http+"/a?b").CombinedOutput()
+	if want := "308 https://" + e.https + "/a?b"; err != nil || string(out) != want {
+		t.Errorf("over HTTP: %s, %v; want %s", out, err, want)
+	}
+	if list := e.listed(e.Data); list["127.0.0.1"] != "issued" {
+		t.Errorf("listed are %v", list)
+	}
+	e.Restart()
+	if again := e.mustVisit("127.0.0.1"); again.SerialNumber.Cmp(c.SerialNumber) != 0 {
+		t.Error("a restart has another certificate")
+	}
+}

@@ -148,7 +148,7 @@ func (e *edge) listed(data string) map[string]string {
 	e.T.Helper()
 	args := []string{"proxy", "certificates", "--json", "--data-dir", data}
 	for i, arg := range e.Args {
-		if arg == "--proxy-mode" || arg == "--proxy-tls" || arg == "--proxy-domain" || arg == "--proxy-acme-directory" || arg == "--proxy-cert" || arg == "--proxy-key" {
+		if arg == "--proxy-mode" || arg == "--proxy-tls" || arg == "--proxy-domain" || arg == "--proxy-acme-directory" || arg == "--proxy-cert" || arg == "--proxy-key" || arg == "--base-url" {
 			args = append(args, arg, e.Args[i+1])
 		}
 	}

@@ -10,8 +10,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -209,7 +212,12 @@ func retryBackoff(n int, _ *http.Request, answer *http.Response) time.Duration {
 
 // order asks for one certificate, and proves the name in one way.
 func (a *account) order(ctx context.Context, c *acme.Client, name, kind string) (chain, key []byte, err error) {
-	o, err := c.AuthorizeOrder(ctx, acme.DomainIDs(name))
+	ids, request := identify(name)
+	profile, err := profileFor(ctx, c, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err := c.AuthorizeOrder(ctx, ids, profile...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -227,11 +235,11 @@ func (a *account) order(ctx context.Context, c *acme.Client, name, kind string) 
 	if err != nil {
 		return nil, nil, err
 	}
-	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{name}}, signer)
+	signed, err := x509.CreateCertificateRequest(rand.Reader, request, signer)
 	if err != nil {
 		return nil, nil, err
 	}
-	all, _, err := c.CreateCertFromOrder(ctx, o, request, true)
+	all, _, err := c.CreateCertFromOrder(ctx, o, signed, true)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -239,6 +247,53 @@ func (a *account) order(ctx context.Context, c *acme.Client, name, kind string) 
 		chain = append(chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
 	}
 	return chain, key, check(chain, key, name)
+}
+
+// identify is what an order is for, and what its certificate is to say: a name of the
+// DNS, or an IP address (RFC 8738).
+func identify(name string) ([]acme.AuthzID, *x509.CertificateRequest) {
+	if _, err := netip.ParseAddr(name); err == nil {
+		return acme.IPIDs(name), &x509.CertificateRequest{IPAddresses: []net.IP{net.ParseIP(name)}}
+	}
+	return acme.DomainIDs(name), &x509.CertificateRequest{DNSNames: []string{name}}
+}
+
+// shortLived is the profile in which authorities certify IP addresses: an address changes
+// hands sooner than a name.
+const shortLived acme.ProfileName = "shortlived"
+
+// profileFor asks for shortLived for an IP address, if the authority has that profile. Names
+// of the DNS have what the authority gives by itself.
+func profileFor(ctx context.Context, c *acme.Client, name string) ([]acme.OrderOption, error) {
+	if _, err := netip.ParseAddr(name); err != nil {
+		return nil, nil //nolint:nilerr // it is a name of the DNS
+	}
+	d, err := c.Discover(ctx)
+	if _, has := d.Profiles[shortLived]; err != nil || !has {
+		return nil, err
+	}
+	return []acme.OrderOption{acme.WithOrderIssuanceProfile(shortLived)}, nil
+}
+
+// serverName is what the authority asks for in the handshake of TLS-ALPN-01: the name,
+// or an IP address as it stands in the reverse DNS (RFC 8738, 6), for no handshake may ask
+// for an address.
+func serverName(name string) string {
+	address, err := netip.ParseAddr(name)
+	if err != nil {
+		return name
+	}
+	var parts []string
+	if address.Is4() {
+		for _, b := range slices.Backward(address.AsSlice()) {
+			parts = append(parts, strconv.Itoa(int(b)))
+		}
+		return strings.Join(parts, ".") + ".in-addr.arpa"
+	}
+	for _, b := range slices.Backward(address.AsSlice()) {
+		parts = append(parts, strconv.FormatInt(int64(b&15), 16), strconv.FormatInt(int64(b>>4), 16))
+	}
+	return strings.Join(parts, ".") + ".ip6.arpa"
 }
 
 // check looks whether the authority gave what was asked for.
@@ -288,7 +343,7 @@ func (a *account) respond(c *acme.Client, name string, q *acme.Challenge) (remov
 	} else {
 		var pair tls.Certificate
 		pair, err = c.TLSALPN01ChallengeCert(q.Token, name)
-		key, answer = name, &pair
+		key, answer = serverName(name), &pair
 	}
 	if err != nil {
 		return nil, err

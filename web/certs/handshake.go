@@ -3,7 +3,9 @@ package certs
 import (
 	"crypto/tls"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -20,12 +22,17 @@ const (
 )
 
 // Find implements tls.Config.GetCertificate, for names that are wanted: others
-// get none, which is the alert unrecognized_name. While a name's first
-// certificate is asked for, its visitor waits a few seconds.
+// get none, which is the alert unrecognized_name. A visitor who names nothing, as all do
+// who come by an IP address, gets the certificate of an address that is wanted. While a
+// name's first certificate is asked for, its visitor waits a few seconds.
 func (m *Manager) Find(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.names[strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))]
+	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
+	if name == "" {
+		name = m.addressOf(hello.Conn.LocalAddr())
+	}
+	e := m.names[name]
 	if e == nil || !e.wanted {
 		return nil, nil
 	}
@@ -49,6 +56,21 @@ func (m *Manager) Find(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return nil, nil
 	}
 	return e.pair, nil
+}
+
+// addressOf returns the wanted IP address to which a connection has come. Behind a router
+// the local address is another, so then it is the first that is wanted; "" if none is.
+// The caller holds mu.
+func (m *Manager) addressOf(local net.Addr) string {
+	if at, err := netip.ParseAddrPort(local.String()); err == nil {
+		if name := at.Addr().Unmap().WithZone("").String(); slices.Contains(m.addresses, name) {
+			return name
+		}
+	}
+	if len(m.addresses) > 0 {
+		return m.addresses[0]
+	}
+	return ""
 }
 
 // orderSoon reports whether an order of e is under way, or begins when there is room.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -44,11 +45,12 @@ type Manager struct {
 	// of HTTP-01 by its path, the *tls.Certificate of TLS-ALPN-01 by its name.
 	responses sync.Map
 
-	mu      sync.Mutex
-	names   map[string]*entry
-	paused  time.Time // the authority is asked for nothing before
-	pauses  int       // since it last answered
-	waiting int       // visitors
+	mu        sync.Mutex
+	names     map[string]*entry
+	addresses []string  // those of the wanted names that are IP addresses
+	paused    time.Time // the authority is asked for nothing before
+	pauses    int       // since it last answered
+	waiting   int       // visitors
 }
 
 // entry is one name.
@@ -91,7 +93,8 @@ func New(ctx context.Context, c Config) (*Manager, error) {
 	return m, nil
 }
 
-// Want makes names, in lower case, those that are wanted, the first before others. owner
+// Want makes names, in lower case, those that are wanted, the first before others. A name
+// may be an IP address, as netip.Addr.String writes it. owner
 // tells whose a name is, 0 for the host's own. An order that is under
 // way for another comes to its end, or who lets a name come and go could have any
 // number of them.
@@ -99,7 +102,11 @@ func (m *Manager) Want(names []string, owner func(name string) app.AccountID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	wanted := make(map[string]bool, len(names))
+	m.addresses = nil
 	for i, name := range names {
+		if _, err := netip.ParseAddr(name); err == nil {
+			m.addresses = append(m.addresses, name)
+		}
 		wanted[name] = true
 		e := m.names[name]
 		if e == nil {

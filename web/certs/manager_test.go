@@ -137,7 +137,7 @@ func TestARenewalThatFails(t *testing.T) {
 		w.set(no)
 		w.after(22 * time.Hour)
 		w.shown(shop)
-		w.wantTries(shop, 4, 10)
+		w.wantTries(shop, 4, 14) // from half of its life
 		if c, _ := w.Status(shop); c.Status(time.Now()) != app.CertificateIssued || c.Problem == "" {
 			t.Errorf("it is told as %+v", c)
 		}

@@ -3,6 +3,8 @@ package certs
 import (
 	"context"
 	"errors"
+	"net"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -184,4 +186,28 @@ func TestNoAccountTakesAllTurns(t *testing.T) {
 			t.Errorf("alone, %d have one", n)
 		}
 	})
+}
+
+// Who names no name gets the certificate of the address that was reached, or else, behind a
+// router, of the first that is wanted.
+func TestAddresses(t *testing.T) {
+	m := &Manager{}
+	local := func(text string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text)) }
+	m.names = map[string]*entry{}
+	m.wake = make(chan struct{}, 1)
+	for _, tt := range []struct {
+		wanted      []string
+		local, want string
+	}{
+		{[]string{shop}, "192.0.2.1:443", ""},
+		{[]string{shop, "192.0.2.1", "2001:db8::1"}, "192.0.2.1:443", "192.0.2.1"},
+		{[]string{shop, "192.0.2.1", "2001:db8::1"}, "[::ffff:192.0.2.1]:443", "192.0.2.1"},
+		{[]string{shop, "192.0.2.1", "2001:db8::1"}, "[2001:db8::1%eth0]:443", "2001:db8::1"},
+		{[]string{shop, "192.0.2.1", "2001:db8::1"}, "10.0.0.5:443", "192.0.2.1"},
+	} {
+		m.Want(tt.wanted, nobodys)
+		if got := m.addressOf(local(tt.local)); got != tt.want {
+			t.Errorf("%v at %s: %q, want %q", tt.wanted, tt.local, got, tt.want)
+		}
+	}
 }

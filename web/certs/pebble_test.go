@@ -179,6 +179,49 @@ func TestPebbleProofs(t *testing.T) {
 	}
 }
 
+// An IP address has a certificate of the short-lived profile, by either proof. Those get it who
+// name no name, wherever they come from; an unknown name still gets none.
+func TestPebbleAddress(t *testing.T) {
+	t.Parallel()
+	const address, short = "127.0.0.1", 6 * 24 * time.Hour
+	for kind, change := range map[string]func(c *ca.Config){
+		"http-01":     func(c *ca.Config) { c.TLS = 1 },
+		"tls-alpn-01": func(c *ca.Config) { c.HTTP = 1 },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, func(c *ca.Config, _ *CA) { c.Short = short; change(c) })
+			h.start(address, shop)
+			c := h.shown(address) // the client sends no name for an address, and proves what it gets
+			if d := c.NotAfter.Sub(c.NotBefore).Round(time.Hour); len(c.IPAddresses) != 1 || len(c.DNSNames) > 0 || d != short {
+				t.Errorf("it is for %v and %v, and lives %s", c.IPAddresses, c.DNSNames, d)
+			}
+			is := h.until(address, app.CertificateIssued)
+			if d := is.Next.Sub(is.Begins); d < short/2 || d > short*55/100+time.Second {
+				t.Errorf("it is renewed after %s", d)
+			}
+			h.until(shop, app.CertificateIssued)
+			if _, err := h.visit(blog); err == nil {
+				t.Error("a name that nobody has is shown a certificate")
+			}
+			h.Want([]string{shop}, nobodys)
+			if _, err := h.visit(address); err == nil {
+				t.Error("an address that is not wanted is shown a certificate")
+			}
+		})
+	}
+}
+
+// An authority without the profile gives what it gives.
+func TestPebbleAddressWithoutProfile(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil)
+	h.start("127.0.0.1")
+	if c := h.shown("127.0.0.1"); c.NotAfter.Sub(c.NotBefore) < 80*24*time.Hour {
+		t.Errorf("it lives until %s", c.NotAfter)
+	}
+}
+
 // A restart asks for nothing, without an authority too; and then with the account
 // that it had, under another address.
 func TestPebbleRestart(t *testing.T) {

@@ -43,11 +43,18 @@ func pause(times int) time.Duration {
 	return d + rand.N(d/10)
 }
 
-// renewal is when a certificate is renewed: when a third of its time is left,
-// and a little earlier by chance.
+// shortLife is the life below which a certificate counts as short-lived.
+const shortLife = 10 * 24 * time.Hour
+
+// renewal is when a certificate is renewed, within a twentieth of its life by chance: as
+// soon as half of a short life is over, or at the latest when a third of a longer one is left.
 func renewal(begins, expires time.Time) time.Time {
 	life := max(expires.Sub(begins), time.Second)
-	return expires.Add(-life/3 - rand.N(life/20))
+	left := life / 3
+	if life < shortLife {
+		left = life/2 - life/20
+	}
+	return expires.Add(-left - rand.N(life/20))
 }
 
 // retry is when a name is tried again after a failure: as backoff says, but not
