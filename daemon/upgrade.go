@@ -292,5 +292,7 @@ type proof struct {
 	DataDir string `json:"dataDir"`
 	Listen  string `json:"listen"`
 
+	Settings []settings.Source `json:"settings,omitempty"` // that are not the default; the command adds them
+
 	file identity // of what was checked
 }

@@ -99,11 +99,10 @@ func (i *installer) may(what string) error {
 // flags, so they would be forgotten.
 func (i *installer) agrees(from *settings.Flags) error {
 	path := i.root + settings.DefaultFile
-	file, err := settings.ReadFile(path, false)
-	if err != nil || file == nil && missing(path) {
-		return err
+	if missing(path) {
+		return nil
 	}
-	return from.Contradicts(file, path)
+	return from.Contradicts(path)
 }
 
 func missing(path string) bool {

@@ -120,7 +120,7 @@ func TestInstallRefuses(t *testing.T) {
 		{[]string{"install", "--config", "/x"}, 2, "berth: the service reads /etc/berth/berth.toml; --config is of no use\n"},
 		{[]string{"install", "--prefix", "usr"}, 2, "berth: --prefix and --root need an absolute path\n"},
 		{[]string{"install", "--root", root, "--now"}, 2, "berth: --now and --root exclude each other"},
-		{[]string{"install", "--root", root, "--listen", "127.0.0.1:8400"}, 78, `berth: cannot install: listen is "127.0.0.1:9000" in ` + root + `/etc/berth/berth.toml, and --listen says "127.0.0.1:8400"` + "\nHint: "},
+		{[]string{"install", "--root", root, "--listen", "127.0.0.1:8400"}, 78, `berth: cannot install: listen is "127.0.0.1:9000" in ` + root + `/etc/berth/berth.toml line 1, and --listen says "127.0.0.1:8400"` + "\nHint: "},
 		{[]string{"install", "--root", root, "--data-dir", "/srv/x"}, 78, `cannot install: data_dir is "/var/lib/berth" in `},
 		{[]string{"install", "--root", "/none", "--listen", "127.0.0.1:0"}, 78, `cannot install: listen is "127.0.0.1:0": a socket unit needs a port`},
 		{[]string{"install", "--root", "/none", "--listen", "localhost:80"}, 78, `cannot install: listen is "localhost:80": a socket unit needs an IP address, not a name`},

@@ -42,22 +42,31 @@ func serve(c *Caller) *cobra.Command {
 // would read, and changes nothing: a daemon may be serving. A daemon that is to
 // be upgraded asks it of the new binary.
 func check(c *Caller) *cobra.Command {
-	cmd := NewCommand("check [--json] [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "check that this binary can serve with the current settings and database; a daemon may run meanwhile", 0, 0)
+	cmd := NewCommand("check [--json] [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "check that this binary can serve with the current settings and database, and show where settings come from; a daemon may run meanwhile", 0, 0)
 	asJSON := toggleFlag(cmd, "json", "print the result as JSON")
-	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, _ []string) error {
-		if err := mustBeRoot("check", "", "check"); err != nil {
-			return err
-		}
-		p, err := daemon.Check(ctx, s)
+	from := c.settingFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		s, sources, err := from.Explain(c.Getenv)
 		if err != nil {
 			return err
 		}
-		if *asJSON {
+		if err := mustBeRoot("check", "", "check"); err != nil {
+			return err
+		}
+		p, err := daemon.Check(cmd.Context(), s)
+		if err != nil {
+			return err
+		}
+		if p.Settings = sources; *asJSON {
 			return json.NewEncoder(c.Stdout).Encode(p)
 		}
-		_, err = fmt.Fprintf(c.Stdout, "berth %s can serve %s on %s\n", p.Version, p.DataDir, p.Listen)
-		return err
-	})
+		fmt.Fprintf(c.Stdout, "berth %s can serve %s on %s\n", p.Version, p.DataDir, p.Listen)
+		for _, source := range sources {
+			fmt.Fprintln(c.Stdout, source)
+		}
+		return nil
+	}
+	return cmd
 }
 
 // examine says what this host gives and what will be enforced, and really

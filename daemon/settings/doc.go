@@ -2,7 +2,8 @@
 // setting: its key, its default, its help and the kind of value it takes. From
 // the table come the flags, the environment variables, the keys of the settings
 // file, and what every refusal says. A flag beats the environment, the
-// environment beats the file, the file beats the default.
+// environment beats the owner's file, that beats the managed file, which berth
+// writes itself (Manage), and that beats the default.
 //
 // Problem is an error with an exit code and a hint; the commands and the daemon
 // share it.

@@ -2,28 +2,12 @@ package settings
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
-	"github.com/BurntSushi/toml"
 	"github.com/spf13/pflag"
 )
-
-// keysAndSections returns every name that may stand in a file.
-func keysAndSections() []string {
-	var all []string
-	for _, s := range settings {
-		all = append(all, s.key)
-		if section, _, dotted := strings.Cut(s.key, "."); dotted {
-			all = append(all, section)
-		}
-	}
-	return all
-}
 
 // Flags are the flags of some settings, and --config.
 type Flags struct {
@@ -56,33 +40,30 @@ func AddFlags(set *pflag.FlagSet, only ...string) *Flags {
 // Load puts all roads together. It fails with a problem whose exit code tells
 // a flag from the rest.
 func (f *Flags) Load(getenv func(string) string) (Settings, error) {
+	s, _, err := f.Explain(getenv)
+	return s, err
+}
+
+// Explain is Load, and says where the values come from: it returns a Source for
+// each setting that somebody gave another value than the default, in the order of
+// the table.
+func (f *Flags) Explain(getenv func(string) string) (Settings, []Source, error) {
 	path, named := f.File(getenv)
-	file, err := ReadFile(path, named)
+	file, err := readFile(path, named)
 	if err != nil {
-		return Settings{}, err
+		return Settings{}, nil, err
 	}
-	var s Settings
-	for _, row := range settings {
-		if err := row.apply(&s, row.value, "the default", ExitConfig); err != nil {
-			return Settings{}, err
-		}
-		if v, ok := file[row.key]; ok {
-			if err := row.apply(&s, v, path, ExitConfig); err != nil {
-				return Settings{}, err
-			}
-		}
-		if v := getenv(row.env()); v != "" {
-			if err := row.apply(&s, v, row.env(), ExitConfig); err != nil {
-				return Settings{}, err
-			}
-		}
-		if v := f.byKey[row.key]; v != nil && v.given {
-			if err := row.apply(&s, v.text, "--"+row.flag(), ExitUsage); err != nil {
-				return Settings{}, err
-			}
-		}
+	managed, err := readFile(ManagedFile(path), false)
+	if err != nil {
+		return Settings{}, nil, err
 	}
-	return s, s.check()
+	return settle(func(row setting) []source {
+		all := []source{managed[row.key].source(), file[row.key].source(), {getenv(row.env()), row.env(), ExitConfig, getenv(row.env()) != ""}}
+		if v := f.byKey[row.key]; v != nil {
+			all = append(all, source{v.text, "--" + row.flag(), ExitUsage, v.given})
+		}
+		return all
+	})
 }
 
 // Load are the settings of a process without flags.
@@ -102,9 +83,17 @@ func (f *Flags) File(getenv func(string) string) (path string, named bool) {
 	return cmp.Or(path, f.Fallback), path != ""
 }
 
-// Contradicts is an error when a flag says something else than a file does, as
-// ReadFile returned it.
-func (f *Flags) Contradicts(file map[string]string, path string) error {
+// Contradicts is an error when a flag says something else than the settings file
+// at path, which must be there, and the managed file beside it do.
+func (f *Flags) Contradicts(path string) error {
+	file, err := readFile(path, true)
+	if err != nil {
+		return err
+	}
+	managed, err := readFile(ManagedFile(path), false)
+	if err != nil {
+		return err
+	}
 	for _, s := range settings {
 		v := f.byKey[s.key]
 		if v == nil || !v.given {
@@ -112,122 +101,34 @@ func (f *Flags) Contradicts(file map[string]string, path string) error {
 		}
 		is, ok := file[s.key]
 		if !ok {
-			is = s.value
+			is, ok = managed[s.key]
 		}
-		if is != v.text {
-			return NewProblem(ExitConfig, fmt.Errorf("cannot install: %s is %q in %s, and --%s says %q", s.key, is, path, s.flag(), v.text), "Hint: change it in the file, and install without the flag.")
+		if !ok {
+			is = written{value: s.value, path: path}
+		}
+		if !s.same(is.value, v.text) {
+			return NewProblem(ExitConfig, fmt.Errorf("cannot install: %s is %q in %s, and --%s says %q", s.key, is.value, is.place(), s.flag(), v.text), "Hint: change it in the file, and install without the flag.")
 		}
 	}
 	return nil
 }
 
-// NewFile is the settings file of a machine that has none.
+// NewFile is the settings file of a machine that has none. A setting whose flag was
+// not given stands in it as a comment, so that the managed file may set it.
 func (f *Flags) NewFile() string {
 	var b strings.Builder
 	b.WriteString("# Settings of berth. berth serve --help tells of each; the service reads them when it starts.\n")
 	for _, s := range settings {
-		if v := f.byKey[s.key]; v != nil {
-			value := s.value
-			if v.given {
-				value = v.text
-			}
-			fmt.Fprintf(&b, "%s = %q\n", s.key, value)
+		v := f.byKey[s.key]
+		switch {
+		case v == nil:
+		case v.given:
+			fmt.Fprintf(&b, "%s = %s\n", s.key, literal(v.text))
+		default:
+			fmt.Fprintf(&b, "# %s = %s\n", s.key, literal(s.value))
 		}
 	}
 	return b.String()
-}
-
-// apply sets the field of a setting; source says where the value was written.
-func (s setting) apply(to *Settings, value, source string, code int) error {
-	k := s.field(to)
-	if k.set(value) {
-		return nil
-	}
-	return NewProblem(code, fmt.Errorf("bad value %q for %s in %s: expected %s", value, s.key, source, k.expects), "")
-}
-
-// ReadFile returns the values in a file by key, as text. A file that nobody
-// named may be missing.
-func ReadFile(path string, named bool) (map[string]string, error) {
-	content, err := os.ReadFile(path)
-	switch {
-	case !named && errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case errors.Is(err, fs.ErrPermission):
-		return nil, NewProblem(ExitPermission, fmt.Errorf("cannot read the configuration: %w", err), "Hint: run the command as root, or name another file with --config.")
-	case err != nil:
-		return nil, wrong("cannot read the configuration: %w", err)
-	}
-	var tree map[string]any
-	meta, err := toml.Decode(string(content), &tree)
-	if broken, ok := errors.AsType[toml.ParseError](err); ok {
-		return nil, wrong("%s line %d is not TOML: %s", path, broken.Position.Line, cmp.Or(broken.Message, broken.Error()))
-	}
-	if err != nil {
-		return nil, wrong("cannot read %s: %w", path, err)
-	}
-	values := map[string]string{}
-	for _, key := range meta.Keys() { // in the order of the file, so that its first mistake is told
-		if err := readKey(values, tree, key, path, string(content)); err != nil {
-			return nil, err
-		}
-	}
-	return values, nil
-}
-
-// readKey puts the value of one key into values, or says why it cannot.
-func readKey(values map[string]string, tree map[string]any, key toml.Key, path, content string) error {
-	name := strings.Join(key, ".")
-	at := slices.IndexFunc(settings, func(s setting) bool { return s.key == name })
-	section := slices.ContainsFunc(settings, func(s setting) bool { return strings.HasPrefix(s.key, name+".") })
-	var value any = tree
-	for _, part := range key {
-		table, ok := value.(map[string]any)
-		if !ok { // inside an array of tables; the array itself was refused
-			return nil
-		}
-		value = table[part]
-	}
-	where := path
-	if line := lineOf(content, name); line > 0 {
-		where = fmt.Sprintf("%s line %d", path, line)
-	}
-	table, isTable := value.(map[string]any)
-	switch {
-	case isTable && (section || at < 0 && len(table) > 0):
-		return nil // its keys come next
-	case at < 0:
-		return wrong("unknown key %q in %s%s", name, where, DidYouMean(name, keysAndSections(), "%q"))
-	}
-	switch value.(type) {
-	case string, int64, float64, bool:
-		values[name] = fmt.Sprint(value)
-		return nil
-	}
-	expected := settings[at].field(&Settings{}).expects
-	return wrong("bad value for %s in %s: expected %s", name, where, expected)
-}
-
-// lineOf returns the line that sets a key, 0 when it is written in a way that
-// only a full parser sees through.
-func lineOf(content, key string) int {
-	clean := strings.NewReplacer(" ", "", "\t", "", `"`, "", "'", "").Replace
-	section := ""
-	for i, line := range strings.Split(content, "\n") {
-		line = clean(line)
-		if name, found := strings.CutPrefix(line, "["); found {
-			name, _, _ = strings.Cut(strings.Trim(name, "["), "]")
-			if name == key {
-				return i + 1
-			}
-			section = name + "."
-			continue
-		}
-		if name, _, found := strings.Cut(line, "="); found && section+name == key {
-			return i + 1
-		}
-	}
-	return 0
 }
 
 // strange is an environment variable that is no setting.

@@ -152,6 +152,38 @@ type setting struct {
 	field func(*Settings) kind
 }
 
+// section is the part of the key before the dot; "" without one.
+func (s setting) section() string {
+	section, _, dotted := strings.Cut(s.key, ".")
+	if !dotted {
+		return ""
+	}
+	return section
+}
+
+// name is the key within its section.
+func (s setting) name() string { return strings.TrimPrefix(s.key, s.section()+".") }
+
+// plainHelp is the help for readers of a file.
+func (s setting) plainHelp() string {
+	return strings.ReplaceAll(strings.ReplaceAll(s.help, " (`N`)", ""), "`", "")
+}
+
+// same reports whether two texts, which may be bad values, mean the same.
+func (s setting) same(a, b string) bool {
+	var one, other Settings
+	return a == b || s.field(&one).set(a) && s.field(&other).set(b) && one == other
+}
+
+// apply sets the field of a setting; from says where the value was written.
+func (s setting) apply(to *Settings, value, from string, code int) error {
+	k := s.field(to)
+	if k.set(value) {
+		return nil
+	}
+	return NewProblem(code, fmt.Errorf("bad value %q for %s in %s: expected %s", value, s.key, from, k.expects), "")
+}
+
 func (s setting) flag() string { return dashes.Replace(s.key) }
 
 var dashes = strings.NewReplacer(".", "-", "_", "-")
@@ -243,7 +275,7 @@ type Row struct {
 func Rows() []Row {
 	all := make([]Row, len(settings))
 	for i, s := range settings {
-		all[i] = Row{s.key, s.flag(), s.env(), s.value, strings.ReplaceAll(strings.ReplaceAll(s.help, " (`N`)", ""), "`", "")}
+		all[i] = Row{s.key, s.flag(), s.env(), s.value, s.plainHelp()}
 	}
 	return all
 }
@@ -260,20 +292,20 @@ var Choices = sync.OnceValue(func() map[string][]string {
 	return all
 })
 
-// check compares settings with each other.
+// check compares settings with each other. Its error is a conflict.
 func (s *Settings) check() error {
 	a := &s.Apps
 	switch {
 	case a.RAMDefault < a.RAMMin:
-		return wrong("apps.ram_default (%d) must not be below apps.ram_min (%d)", a.RAMDefault, a.RAMMin)
+		return clash("apps.ram_default (%d) must not be below apps.ram_min (%d)", a.RAMDefault, a.RAMMin)
 	case a.PortLast < a.PortFirst:
-		return wrong("apps.port_last (%d) must not be below apps.port_first (%d)", a.PortLast, a.PortFirst)
+		return clash("apps.port_last (%d) must not be below apps.port_first (%d)", a.PortLast, a.PortFirst)
 	case a.UIDCount > maxUID-a.UIDBase:
-		return wrong("apps.uid_base (%d) and apps.uid_count (%d) go beyond the largest user id", a.UIDBase, a.UIDCount)
+		return clash("apps.uid_base (%d) and apps.uid_count (%d) go beyond the largest user id", a.UIDBase, a.UIDCount)
 	case a.UIDBase <= nobody && nobody < a.UIDBase+a.UIDCount:
-		return wrong("apps.uid_base (%d) and apps.uid_count (%d) must not contain %d, which is nobody", a.UIDBase, a.UIDCount, nobody)
+		return clash("apps.uid_base (%d) and apps.uid_count (%d) must not contain %d, which is nobody", a.UIDBase, a.UIDCount, nobody)
 	case s.Upload.MaxUnpacked < s.Upload.Max:
-		return wrong("upload.max_unpacked (%d) must not be below upload.max (%d)", s.Upload.MaxUnpacked, s.Upload.Max)
+		return clash("upload.max_unpacked (%d) must not be below upload.max (%d)", s.Upload.MaxUnpacked, s.Upload.Max)
 	}
 	return s.checkProxy()
 }
@@ -284,12 +316,12 @@ func (s Settings) SitesDomain() string { return cmp.Or(s.Proxy.Domain, s.Names.D
 // checkProxy looks for what its mode needs.
 func (s *Settings) checkProxy() error {
 	if s.Proxy.Mode == ProxyEdge && s.Proxy.Cert == "" && s.Proxy.TLS == tlsFiles {
-		return wrong("proxy.mode %q needs proxy.cert, the certificate of the sites, or proxy.tls %q", s.Proxy.Mode, TLSACME)
+		return clash("proxy.mode %q needs proxy.cert, the certificate of the sites, or proxy.tls %q", s.Proxy.Mode, TLSACME)
 	}
 	all := s.Listens()
 	for i, address := range all {
 		if !strings.HasSuffix(address, ":0") && slices.Contains(all[:i], address) {
-			return wrong("listen and the addresses of proxy must differ: %s is there twice", address)
+			return clash("listen and the addresses of proxy must differ: %s is there twice", address)
 		}
 	}
 	return nil

@@ -299,15 +299,22 @@ func TestLineOf(t *testing.T) {
 
 func TestOddFiles(t *testing.T) {
 	for file, text := range map[string]string{
-		"apps = 5":                         `unknown key "apps"`,
-		"[[apps]]\nram_min = 5":            `unknown key "apps"`,
-		"[listen]\nx = 1":                  "bad value for listen",
-		"listen.x = 1":                     `unknown key "listen.x"`,
-		"rate_limit = 1979-05-27":          "bad value for rate_limit",
-		"host.overcommit = nan":            `bad value "NaN"`,
-		"rate_limit = 1\nrate_limit = 2":   "line 2 is not TOML",
-		"a = 1\nlisten = 'x'":              `unknown key "a"`,
-		"apps = {ram_min = 5, ram_mx = 1}": `unknown key "apps.ram_mx"`,
+		"apps = 5":                                      `unknown key "apps"`,
+		"[[apps]]\nram_min = 5":                         `unknown key "apps"`,
+		"[listen]\nx = 1":                               "bad value for listen",
+		"listen.x = 1":                                  `unknown key "listen.x"`,
+		"rate_limit = 1979-05-27":                       "bad value for rate_limit",
+		"host.overcommit = nan":                         `bad value "NaN"`,
+		"rate_limit = 1\nrate_limit = 2":                "line 2 is not TOML",
+		"[names]\n\ndomain = apps.example.org # ours\n": `berth.toml line 3: the value of domain needs quotes: domain = "apps.example.org"`,
+		"listen = 127.0.0.1:8400":                       `berth.toml line 1: the value of listen needs quotes: listen = "127.0.0.1:8400"`,
+		"listen = [::1]:80\nrate_limit = 5":             `berth.toml line 1: the value of listen needs quotes: listen = "[::1]:80"`,
+		"[apps]\nstop_timeout=20s\r\n":                  `berth.toml line 2: the value of stop_timeout needs quotes: stop_timeout = "20s"`,
+		"[proxy]\nmode = off":                           `berth.toml line 2: the value of mode needs quotes: mode = "off"`,
+		"base_url = \"https://x":                        "line 1 is not TOML",
+		"base_url =\nrate_limit = 5":                    "line 1 is not TOML",
+		"a = 1\nlisten = 'x'":                           `unknown key "a"`,
+		"apps = {ram_min = 5, ram_mx = 1}":              `unknown key "apps.ram_mx"`,
 	} {
 		_, err := loadFrom(t, file, nil)
 		wantProblem(t, err, ExitConfig, text)

@@ -1,7 +1,7 @@
 // Command docs writes the pages of docs that come from tables of the code: the
 // commands, the settings and the operations of the API; and the manual pages.
 //
-//	go run ./test/docs              rewrites docs/commands.md, docs/settings.md and the table of docs/api.md
+//	go run ./test/docs              rewrites docs/commands.md, docs/settings.md, docs/berth.toml.example and the table of docs/api.md
 //	go run ./test/docs -man DIR     writes a manual page for each command into DIR
 package main
 

@@ -18,8 +18,9 @@ import (
 // pages are the documents with a part that comes from the code. Each function
 // returns the text of a page with that part made anew.
 var pages = map[string]func(root, text string) (string, error){
-	"commands.md": func(_, text string) (string, error) { return between(text, commands()) },
-	"settings.md": func(_, text string) (string, error) { return between(text, settingsTable()) },
+	"commands.md":        func(_, text string) (string, error) { return between(text, commands()) },
+	"berth.toml.example": func(_, _ string) (string, error) { return settings.Example(), nil },
+	"settings.md":        func(_, text string) (string, error) { return between(text, settingsTable()) },
 	"api.md": func(root, text string) (string, error) {
 		table, err := operations(filepath.Join(root, "httpapi", "openapi.json"))
 		if err != nil {
