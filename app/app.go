@@ -2,6 +2,7 @@ package app
 
 import (
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +42,26 @@ func (m MB) Bytes() int64 { return int64(m) << 20 }
 
 // String returns the number alone; texts for people add the unit.
 func (m MB) String() string { return strconv.FormatInt(int64(m), 10) }
+
+// amountForm is what ParseMB takes: a number, and the letter of a unit behind it.
+var amountForm = regexp.MustCompile(`^(?i)([0-9]{1,15})(\.[0-9]{1,6})?(?: ?([MGT])(?:i?B)?)?$`)
+
+// ParseMB reads an amount as people write it: "512" and "512MB" are the same, "1.5GB"
+// is 1536. Units are powers of 1024, in capitals or not; a part of a MB is dropped. A
+// fraction needs a unit.
+func ParseMB(text string) (MB, bool) {
+	found := amountForm.FindStringSubmatch(text)
+	if found == nil || found[2] != "" && found[3] == "" {
+		return 0, false
+	}
+	whole, err := strconv.ParseInt(found[1], 10, 64)
+	fraction, bad := strconv.ParseFloat("0"+found[2], 64)
+	unit := map[string]int64{"": 1, "M": 1, "G": 1 << 10, "T": 1 << 20}[strings.ToUpper(found[3])]
+	if err != nil || bad != nil || whole > (1<<42)/unit { // the bytes must fit an int64
+		return 0, false
+	}
+	return MB(whole*unit + int64(fraction*float64(unit))), true
+}
 
 // Type is a bot or a site; the numbers cross the wire.
 type Type int

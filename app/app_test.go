@@ -117,3 +117,19 @@ func TestErrorIsAPhrase(t *testing.T) {
 		t.Errorf("with its cause it is %q", got)
 	}
 }
+
+func TestParseMB(t *testing.T) {
+	for text, want := range map[string]MB{
+		"0": 0, "512": 512, "512MB": 512, "512m": 512, "512 MiB": 512, "2GB": 2048, "1.5GB": 1536, "1.1g": 1126, "0.5mb": 0, "1TB": 1 << 20,
+		"": -1, "MB": -1, "-1": -1, "+1": -1, "1.5": -1, ".5GB": -1, "1e3": -1, "60 ": -1, "512KB": -1, "5B": -1, "1  GB": -1, "1GBs": -1,
+		"4194304TB": 1 << 42, "4194305TB": -1, "8796093022208": -1, "99999999999999999999": -1,
+	} {
+		got, ok := ParseMB(text)
+		if !ok {
+			got = -1
+		}
+		if got != want || got.Bytes() < 0 && ok {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}

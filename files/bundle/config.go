@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -134,7 +134,8 @@ var setters = map[string]func(cfg *app.Config, value string) (want app.Text){
 }
 
 func setMain(cfg *app.Config, v string) app.Text {
-	if strings.HasSuffix(v, "/") || strings.Contains(v, `\`) || !filepath.IsLocal(v) ||
+	v = strings.ReplaceAll(v, `\`, "/") // as Windows writes it
+	if strings.HasSuffix(v, "/") || !filepath.IsLocal(v) ||
 		slices.Contains(strings.Split(v, "/"), "..") || path.Clean(v) == "." {
 		return app.Textf("must be the path of a file in the ZIP, such as src/index.js")
 	}
@@ -155,12 +156,11 @@ func setType(cfg *app.Config, v string) app.Text {
 }
 
 func setRAM(cfg *app.Config, v string) app.Text {
-	// 31 bits keep the number of bytes within an int64; ParseUint takes no sign.
-	mb, err := strconv.ParseUint(v, 10, 31)
-	if err != nil || mb < 1 {
-		return app.Textf("must be a whole number of MB")
+	mb, ok := app.ParseMB(v)
+	if !ok || mb < 1 || mb > math.MaxInt32 {
+		return app.Textf("must be an amount such as 512, 512MB or 1.5GB")
 	}
-	cfg.RAM = app.MB(mb)
+	cfg.RAM = mb
 	return app.Text{}
 }
 

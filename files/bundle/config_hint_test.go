@@ -47,7 +47,7 @@ func TestOpenRefusesConfig(t *testing.T) {
 		raw  raw
 		want string
 	}{
-		{"malformed", raw{data: "MAIN=a\n\nRAM=abc"}, `discloud.config line 3: RAM="abc": must be a whole number of MB`},
+		{"malformed", raw{data: "MAIN=a\n\nRAM=abc"}, `discloud.config line 3: RAM="abc": must be an amount such as 512, 512MB or 1.5GB`},
 		{"damaged", raw{data: "MAIN=a", crc: ptr(1)}, `entry "discloud.config" is damaged: its checksum does not match`},
 		{"bad deflate", raw{data: "MAIN=a", method: deflated, body: []byte("\xff\xff\xff")}, `is damaged: its data cannot be read`},
 	}
