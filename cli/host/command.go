@@ -169,7 +169,7 @@ func (c *Caller) record(ctx context.Context, d *db.DB, of app.AccountID, operati
 func ramFlag(cmd *cobra.Command) (ram *app.MB, given func() bool) {
 	ram = new(app.MB)
 	v := settings.RAM(ram)
-	cmd.Flags().Var(v, "ram", "RAM in `MB` for all applications of the account together")
+	cmd.Flags().Var(v, "ram", "RAM in `MB`, or such as 2GB, for all applications of the account together")
 	return ram, v.Given
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"berth/app"
 	"berth/web/certs"
 )
 
@@ -182,17 +183,17 @@ func TestBadValues(t *testing.T) {
 	bad := map[string][]string{
 		"data_dir": {""}, "listen": {"", "8400", "localhost", "a:b", "a:70000", "a/b:80", "::1:80"},
 		"base_url":   {"example.org", "ftp://example.org", "https://", "https://a/?q", "https://a/#f", "https://u:p@a/"},
-		"rate_limit": {"", "0", "-1", "1e3", "60 ", "1000001", "many"}, "connections": {"15", "many"}, "apps.ram_min": {"0", "64MB"}, "apps.ram_default": {"0"},
-		"apps.oom_group": {"yes", "1", "True"}, "apps.pids_max": {"0", "4194305"}, "apps.stop_timeout": {"0s", "-1s", "10", "soon"},
+		"rate_limit": {"", "0", "-1", "1e3", "60 ", "1000001", "many"}, "connections": {"15", "many"}, "apps.ram_min": {"0", "64KB", "1.5", "many"}, "apps.ram_default": {"0"},
+		"apps.oom_group": {"yes", "1", "True"}, "apps.pids_max": {"0", "4194305"}, "apps.stop_timeout": {"0s", "-1s", "0", "10 s", "soon"},
 		"apps.ok_delay": {"0"}, "apps.uid_base": {"0", "999", "2147483647"}, "apps.uid_count": {"0"}, "apps.port_first": {"80", "65536"},
 		"apps.port_last": {"0"}, "host.reserve": {"-1"}, "host.disk_floor": {"-1", "Auto", "1.5"}, "apps.disk": {"-1", "auto"}, "apps.cpu_max": {"-1", "50%"}, "host.overcommit": {"0", "-1", "NaN", "Inf", "101", "x"}, "build.ram": {"1"},
-		"build.timeout": {"0s"}, "build.concurrency": {"0", "65"}, "build.queue": {"0", "1001"}, "upload.max": {"0"}, "upload.max_socket": {"0"}, "upload.max_unpacked": {"0"},
-		"upload.max_files": {"0"}, "logs.max_file": {"0"}, "logs.keep": {"0"}, "logs.rate": {"0"}, "backups.ttl": {"0h", "1 day"}, "deploys.keep": {"0", "101"}, "deploys.disk": {"-1", "x"},
+		"build.timeout": {"0s", "10"}, "build.concurrency": {"0", "65"}, "build.queue": {"0", "1001"}, "upload.max": {"0"}, "upload.max_socket": {"0"}, "upload.max_unpacked": {"0"},
+		"upload.max_files": {"0"}, "logs.max_file": {"0"}, "logs.keep": {"0"}, "logs.rate": {"0"}, "backups.ttl": {"0h", "1 day", "3600"}, "deploys.keep": {"0", "101"}, "deploys.disk": {"-1", "x"},
 		"names.domain":    {"localhost", "192.0.2.1", "https://example.org", "*.example.org", "a b.example.org", "exämple.org"},
 		"names.addresses": {"example.org", "192.0.2.1,", "192.0.2.1 192.0.2.2", "fe80::1%eth0", "0.0.0.0"},
 		"names.resolver":  {"192.0.2.53", ":53", "192.0.2.53:0", "192.0.2.53:x", "a/b:53"}, "names.per_account": {"-1", "10001", "x"}, "names.proof": {"", "TXT", "a"},
-		"panel.enabled": {"yes"}, "panel.session_ttl": {"0s", "7d"}, "panel.insecure": {"1"},
-		"console.timeout": {"0s", "30"}, "upgrade.patience": {"0s", "30"}, "network.allow": {"localhost", "127.0.0.1:0", "10.0.0.0/33", "1.2.3.4,", "fe80::1%eth0", "10.0.0.0/8:80"},
+		"panel.enabled": {"yes"}, "panel.session_ttl": {"0s", "7", "0d"}, "panel.insecure": {"1"},
+		"console.timeout": {"0s", "1.5"}, "upgrade.patience": {"0s", "-30"}, "network.allow": {"localhost", "127.0.0.1:0", "10.0.0.0/33", "1.2.3.4,", "fe80::1%eth0", "10.0.0.0/8:80"},
 		"network.deny":    {"localhost", "10.0.0.1:80", "10.0.0.0/40"},
 		"sandbox.require": {"mount", "mounts;proc", "all,proc"},
 		"sandbox.without": {"mount", "landlock;proc", "none"},
@@ -203,7 +204,7 @@ func TestBadValues(t *testing.T) {
 		"proxy.tls": {"", "file", "ACME"}, "proxy.acme_directory": {"", "production", "http://ca.example.org/dir", "https://", "https://a:b@ca.example.org/", "ftp://x"},
 		"proxy.acme_email": {"ana", "Ana <ana@example.org>", "ana@example.org, bob@example.org", "mailto:ana@example.org?cc=x", "\"a b\"@example.org"},
 		"proxy.acme_roots": {"a\x00"}, "proxy.acme_binding": {"a\x00"}, "proxy.acme_per_hour": {"0", "-1", "x"}, "proxy.acme_names": {"0", "1000000"},
-		"audit.keep": {"0", "999", "all"}, "audit.age": {"0s", "90d"},
+		"audit.keep": {"0", "999", "all"}, "audit.age": {"0s", "90", "-1d", "99999d"},
 	}
 	for _, row := range settings {
 		if len(bad[row.key]) == 0 {
@@ -228,6 +229,29 @@ func wantProblem(t *testing.T, err error, code int, text string) {
 	var p *Problem
 	if !errors.As(err, &p) || p.Code != code || !strings.Contains(err.Error(), text) {
 		t.Errorf("got %v, want exit code %d and %q", err, code, text)
+	}
+}
+
+// Sizes and times may be written as people do.
+func TestHumanValues(t *testing.T) {
+	s := mustLoad(t, "[apps]\nram_min = \"64MB\"\nstop_timeout = 20\nok_delay = \"3\"\n[build]\nram = \"1.5GB\"\n[host]\nreserve = \"1GB\"\ndisk_floor = \"2gb\"\n",
+		nil, "--upload-max=1G", "--upload-max-unpacked=2TB", "--audit-age=90d", "--build-timeout=1h30m")
+	if s.Apps.RAMMin != 64 || s.Apps.StopTimeout != 20*time.Second || s.Apps.OKDelay != 3*time.Second || s.Build.RAM != 1536 ||
+		s.Host.Reserve != 1024 || s.Host.DiskFloor != 2048 || s.Upload.Max != 1024 || s.Upload.MaxUnpacked != 2<<20 ||
+		s.Audit.Age != 90*24*time.Hour || s.Build.Timeout != 90*time.Minute {
+		t.Errorf("got %+v", s)
+	}
+	for arg, says := range map[string]string{
+		"--build-timeout=10":   `bad value "10" for build.timeout in --build-timeout: expected a time above zero with its unit, such as "10m", "1h" or "7d"`,
+		"--apps-ok-delay=soon": `bad value "soon" for apps.ok_delay in --apps-ok-delay: expected a time above zero such as 10 (seconds), "10s", "5m" or "1h"`,
+		"--build-ram=1KB":      `bad value "1KB" for build.ram in --build-ram: expected a size from 16 to 1073741824 MB such as 512, "512MB" or "1.5GB"`,
+	} {
+		_, err := loadFrom(t, "", nil, arg)
+		wantProblem(t, err, ExitUsage, says)
+	}
+	var ram app.MB
+	if v := RAM(&ram); v.Set("2GB") != nil || ram != 2048 || !v.Given() {
+		t.Errorf("--ram 2GB is %d", ram)
 	}
 }
 

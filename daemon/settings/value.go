@@ -53,9 +53,17 @@ func whole[T ~int | ~int64](to *T, least, most int64) kind {
 	})
 }
 
-// amount is a number of MB from 0, or auto, which is -1.
+// size is an amount of memory or disk within bounds, which are in MB.
+func size(to *app.MB, least, most int64) kind {
+	return kindOf(to, fmt.Sprintf(`a size from %d to %d MB such as 512, "512MB" or "1.5GB"`, least, most), func(text string) (app.MB, bool) {
+		v, ok := app.ParseMB(text)
+		return v, ok && int64(v) >= least && int64(v) <= most
+	})
+}
+
+// amount is a size from 0, or auto, which is -1.
 func amount(to *app.MB, most int64) kind {
-	number := whole(to, 0, most)
+	number := size(to, 0, most)
 	return kind{expects: number.expects + `, or "auto"`, set: func(text string) bool {
 		if text == "auto" {
 			*to = -1
@@ -80,12 +88,30 @@ func toggle(to *bool) kind {
 	return k
 }
 
-// span is a duration above zero.
+// span is a duration above zero, with its unit: nobody knows whether an audit log of
+// 90 is one of seconds or of days.
 func span(to *time.Duration) kind {
-	return kindOf(to, `a time above zero such as "10s", "5m" or "1h"`, func(text string) (time.Duration, bool) {
-		v, err := time.ParseDuration(text)
-		return v, err == nil && v > 0
+	return kindOf(to, `a time above zero with its unit, such as "10m", "1h" or "7d"`, parseSpan)
+}
+
+// seconds is a duration above zero; a number alone is one of seconds.
+func seconds(to *time.Duration) kind {
+	return kindOf(to, `a time above zero such as 10 (seconds), "10s", "5m" or "1h"`, func(text string) (time.Duration, bool) {
+		if _, err := strconv.ParseUint(text, 10, 31); err == nil {
+			text += "s"
+		}
+		return parseSpan(text)
 	})
+}
+
+// parseSpan parses a duration above zero; whole days are those of 24 hours.
+func parseSpan(text string) (time.Duration, bool) {
+	if number, found := strings.CutSuffix(text, "d"); found {
+		days, err := strconv.ParseUint(number, 10, 16)
+		return time.Duration(days) * 24 * time.Hour, err == nil && days > 0
+	}
+	v, err := time.ParseDuration(text)
+	return v, err == nil && v > 0
 }
 
 // choice is one of some words.
@@ -297,7 +323,7 @@ func Whole[T ~int | ~int64](to *T, least, most int64) *Value {
 }
 
 // RAM is the flag of an amount of RAM.
-func RAM(to *app.MB) *Value { return Whole(to, 1, maxRAM) }
+func RAM(to *app.MB) *Value { return &Value{kind: size(to, 1, maxRAM)} }
 
 // Word is the flag of any text.
 func Word(to *string) *Value {
