@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -178,7 +177,7 @@ func (h *handover) open(ctx context.Context, address string) error {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, NetworkOf(address), address)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", address, err)
+		return listenProblem(ctx, address, err)
 	}
 	defer func() { _ = l.Close() }() // its duplicate stays
 	f, err := l.(*net.TCPListener).File()
@@ -198,14 +197,6 @@ func (h *handover) only(addresses ...string) {
 			delete(h.files, name)
 		}
 	}
-}
-
-// NetworkOf keeps 0.0.0.0 what it says: Go takes it for all addresses, IPv6 too.
-func NetworkOf(listen string) string {
-	if addr, err := netip.ParseAddrPort(listen); err == nil && addr.Addr().Is4() {
-		return "tcp4"
-	}
-	return "tcp"
 }
 
 // sameAddress compares what a socket says with what a person wrote.

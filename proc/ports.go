@@ -152,6 +152,28 @@ var nativeLittle = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 type Listener struct {
 	Pid  int
 	Name string // of its program, as the kernel cuts it: 15 characters
+	Unit string // of systemd that it runs in; "" when it runs in none
+}
+
+// String is the process as a sentence names it.
+func (l Listener) String() string {
+	if l.Unit == "" {
+		return fmt.Sprintf("%s (pid %d)", l.Name, l.Pid)
+	}
+	return fmt.Sprintf("%s (pid %d, %s)", l.Name, l.Pid, l.Unit)
+}
+
+// unitOf returns the unit of systemd that a process runs in, by its control groups
+// (proc(5), /proc/PID/cgroup).
+func unitOf(groups string) string {
+	for line := range strings.Lines(groups) {
+		for part := range strings.SplitSeq(strings.TrimSpace(line), "/") {
+			if strings.HasSuffix(part, ".service") {
+				return part
+			}
+		}
+	}
+	return ""
 }
 
 // Listeners returns the processes that listen on a TCP port of this network
@@ -175,7 +197,8 @@ func Listeners(port int) ([]Listener, error) {
 		held, _ := socketsOf(pid) // it has ended, or is another's
 		if slices.ContainsFunc(found, func(l listener) bool { return slices.Contains(held, l.socket) }) {
 			name, _ := os.ReadFile(dir + "/comm") // it may have ended
-			all = append(all, Listener{pid, strings.TrimSpace(string(name))})
+			groups, _ := os.ReadFile(dir + "/cgroup")
+			all = append(all, Listener{pid, strings.TrimSpace(string(name)), unitOf(string(groups))})
 		}
 	}
 	slices.SortFunc(all, func(a, b Listener) int { return a.Pid - b.Pid })

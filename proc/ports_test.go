@@ -35,6 +35,27 @@ func TestListeners(t *testing.T) {
 	}
 }
 
+func TestUnitOf(t *testing.T) {
+	for groups, want := range map[string]string{
+		"0::/system.slice/nginx.service\n":                                       "nginx.service",
+		"0::/system.slice/docker.service/inner\n":                                "docker.service",
+		"1:name=systemd:/system.slice/cron.service\n0::/\n":                      "cron.service",
+		"0::/user.slice/user-0.slice/session-3.scope\n":                          "",
+		"0::/init.scope\n":                                                       "",
+		"0::/user.slice/user-1000.slice/user@1000.service/app.slice/a.service\n": "user@1000.service",
+		"": "",
+	} {
+		if got := unitOf(groups); got != want {
+			t.Errorf("%q: %q, want %q", groups, got, want)
+		}
+	}
+	for want, l := range map[string]Listener{"a (pid 1)": {1, "a", ""}, "a (pid 1, a.service)": {1, "a", "a.service"}} {
+		if l.String() != want {
+			t.Errorf("got %q, want %q", l, want)
+		}
+	}
+}
+
 func TestConnectionPorts(t *testing.T) {
 	for _, tt := range []struct {
 		given, reserved string

@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"berth/app"
 	"berth/daemon"
 	"berth/daemon/settings"
-	"berth/proc"
 )
 
 // expirySoon is when a certificate from a file is told of. berth's own are
@@ -44,12 +41,9 @@ func checkPort(ctx context.Context, address string) finding {
 		_ = l.Close()
 		return finding{"port", good, address + " is free for the sites", ""}
 	}
-	_, text, _ := net.SplitHostPort(address)
-	port, _ := strconv.Atoi(text) // checked when it was set
-	who, _ := proc.Listeners(port)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return portFinding(address, who)
+		return portFinding(address, daemon.WhoListens(ctx, address))
 	case errors.Is(err, os.ErrPermission):
 		return finding{"port", bad, fmt.Sprintf("%s cannot be used: %v", address, err), "sudo berth doctor"}
 	}
@@ -57,19 +51,14 @@ func checkPort(ctx context.Context, address string) finding {
 }
 
 // portFinding tells who has a port that is taken.
-func portFinding(address string, who []proc.Listener) finding {
-	var names []string
+func portFinding(address string, who daemon.Takers) finding {
 	for _, l := range who {
 		if l.Name == "berth" {
 			return finding{"port", good, fmt.Sprintf("%s is served by berth (pid %d)", address, l.Pid), ""}
 		}
-		names = append(names, fmt.Sprintf("%s (pid %d)", l.Name, l.Pid))
-	}
-	if len(names) == 0 {
-		names = []string{"a process that cannot be seen from here"}
 	}
 	return finding{
-		"port", bad, address + " is in use by " + strings.Join(names, ", "),
+		"port", bad, address + " is in use by " + who.String(),
 		fmt.Sprintf("stop it, or set proxy.mode = %q and let it bring the sites to berth: berth proxy snippet", settings.ProxyBehind),
 	}
 }

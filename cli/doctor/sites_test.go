@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"berth/daemon"
 	"berth/daemon/settings"
-	"berth/proc"
 	"berth/test/hosted"
 	"berth/web/certs"
 )
@@ -89,8 +89,8 @@ func TestDoctorPorts(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	for says, f := range map[string]finding{
-		":80 is served by berth (pid 7)":                          portFinding(":80", []proc.Listener{{Pid: 7, Name: "berth"}}),
-		":80 is in use by nginx (pid 8), nginx (pid 9)":           portFinding(":80", []proc.Listener{{Pid: 8, Name: "nginx"}, {Pid: 9, Name: "nginx"}}),
+		":80 is served by berth (pid 7)":                          portFinding(":80", daemon.Takers{{Pid: 7, Name: "berth"}}),
+		":80 is in use by nginx (pid 8), nginx (pid 9)":           portFinding(":80", daemon.Takers{{Pid: 8, Name: "nginx"}, {Pid: 9, Name: "nginx"}}),
 		":80 is in use by a process that cannot be seen":          portFinding(":80", nil),
 		"127.0.0.1:0 is free for the sites":                       checkPort(t.Context(), "127.0.0.1:0"),
 		"192.0.2.1:1 cannot be used: listen tcp4 192.0.2.1:1: bi": checkPort(t.Context(), "192.0.2.1:1"),

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -92,7 +93,7 @@ func TestServeRefuses(t *testing.T) {
 	}{
 		{"as somebody else", "other", nil, "", 65534, 4, []string{"cannot serve: berth must run as root", "sudo berth serve"}},
 		{"a closed parent", "closed/data", nil, "", 0, 1, []string{"programs run as their own users and cannot enter " + closed, "chmod o+x " + closed}},
-		{"a taken port", "port", []string{"--listen", taken.Addr().String()}, "", 0, 1, []string{"cannot listen on " + taken.Addr().String(), "address already in use"}},
+		{"a taken port", "port", []string{"--listen", taken.Addr().String()}, "", 0, 1, []string{"cannot listen on " + taken.Addr().String(), fmt.Sprintf("address already in use by e2e.test (pid %d", os.Getpid())}},
 		{"an unknown key", "key", []string{"--config", file}, "", 0, 78, []string{`unknown key "apps.ram_defult"`, "line 4", `"apps.ram_default"`}},
 		{"a file that is not there", "file", []string{"--config", file + "x"}, "", 0, 78, []string{"cannot read the configuration"}},
 		{"a bad flag", "flag", []string{"--apps-ram-min", "few"}, "", 0, 2, []string{`bad value "few" for apps.ram_min in --apps-ram-min`}},
