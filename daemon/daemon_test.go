@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -45,7 +46,7 @@ func TestDaemonOpensAndCloses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openDaemon(t.Context(), s, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "another berth is serving from it") {
+	if _, err := openDaemon(t.Context(), s, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("another berth is serving from it (pid %d)", os.Getpid())) {
 		t.Errorf("a second daemon on the directory: %v", err)
 	}
 	root := d.groups.Root()

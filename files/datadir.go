@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,11 +37,39 @@ func Lock(dir string) (*os.File, error) {
 	if err != nil {
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("cannot use %s: another berth is serving from it", dir)
+			who := ""
+			if pid := lockedBy(filepath.Join(dir, LockName)); pid > 0 {
+				who = fmt.Sprintf(" (pid %d)", pid)
+			}
+			return nil, fmt.Errorf("cannot use %s: another berth is serving from it%s", dir, who)
 		}
 		return nil, fmt.Errorf("cannot lock the data directory: %w", err)
 	}
 	return f, nil
+}
+
+// lockedBy returns the process that has a lock on a file, or 0 when it cannot be seen
+// (proc(5), /proc/locks).
+func lockedBy(path string) int {
+	file, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	held, _ := os.ReadFile("/proc/locks")
+	for line := range strings.Lines(string(held)) {
+		f := strings.Fields(line) // 1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE START END; a process that waits has -> behind 1:
+		if len(f) < 6 || f[1] != "FLOCK" {
+			continue
+		}
+		open, _ := filepath.Glob("/proc/" + f[4] + "/fd/*")
+		for _, name := range open {
+			if is, err := os.Stat(name); err == nil && os.SameFile(is, file) {
+				pid, _ := strconv.Atoi(f[4])
+				return pid
+			}
+		}
+	}
+	return 0
 }
 
 // reserveName is a file of the data directory that holds blocks of its disk for the

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -222,7 +223,7 @@ func TestInstallRefusesDataInUse(t *testing.T) {
 	defer lock.Close()
 	i := &installer{ctx: context.Background(), out: &bytes.Buffer{}}
 	fakeSystemctl(t)
-	if err := i.unused(dir); err == nil || !strings.HasPrefix(err.Error(), "cannot install: cannot use "+dir+": another berth is serving from it, and it is not the service") {
+	if err := i.unused(dir); err == nil || !strings.HasPrefix(err.Error(), "cannot install: cannot use "+dir+": another berth is serving from it (pid "+strconv.Itoa(os.Getpid())+"), and it is not the service") {
 		t.Errorf("got %v", err)
 	}
 	fakeSystemctl(t, systemd.DaemonUnit)

@@ -241,7 +241,7 @@ func TestSecondDaemon(t *testing.T) {
 	id := c.Upload(harness.NodeBot(harness.IdleNode))
 	pid := d.PID(id)
 	code, _, stderr := d.Run("serve", "--listen", "127.0.0.1:0")
-	if code != 1 || !strings.Contains(stderr, "cannot use "+d.Data+": another berth is serving from it") {
+	if code != 1 || !strings.Contains(stderr, "cannot use "+d.Data+fmt.Sprintf(": another berth is serving from it (pid %d)", d.Cmd.Process.Pid)) {
 		t.Errorf("exit status %d: %s", code, stderr)
 	}
 	if d.PID(id) != pid {
