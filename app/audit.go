@@ -7,7 +7,7 @@ import (
 
 // Actors that are no account, in the place of an AccountID.
 const (
-	Owner    = 0  // of the host, at its command line
+	Owner    = 0  // of the host, at its command line or local socket
 	Stranger = -1 // somebody without a valid token
 )
 
@@ -22,7 +22,7 @@ type AuditRecord struct {
 	Token     int64     // that was used; 0 for none
 	Label     string    // of the token
 	Account   AccountID // whose application or account was meant; 0 when unknown
-	From      string    // address of the client; "" at the command line
+	From      string    // address of the client; "" for the owner of the host
 	Operation string    // such as "app.start"
 	App       ID        // "" for none
 	AppName   string    // "" when unknown

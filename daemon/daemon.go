@@ -39,6 +39,9 @@ type daemon struct {
 	sampler   *watch.Sampler
 	pulse     *pulse
 	handler   http.Handler
+	owner     http.Handler // of the local socket
+	local     *ownerSocket
+	listens   string                  // the address of the API, once it serves
 	serving   atomic.Pointer[serving] // from begin on
 	sites     *sites                  // nil: berth serves no sites
 	leaving   bool                    // programs run on without the daemon
@@ -86,6 +89,12 @@ func (d *daemon) run(sig *stops, next *nextBinary) (err error) {
 		return err
 	}
 	d.handover.only(d.settings.Listens()...)
+	d.local.open(sig.first)
+	defer func() {
+		if !errors.Is(err, errUpgrade) {
+			d.local.remove()
+		}
+	}()
 	return d.serve(sig.first, sig.second, l, &upgrader{
 		settings: d.settings, log: d.log, db: d.data.db, hold: d.host.Hold, handover: d.handover, next: next, hangups: sig.hangups,
 	})
@@ -154,6 +163,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	d.host = host.New(d.hostConfig(capacity))
 	d.sampler = watch.NewSampler(d.hub, d.host.Measure, d.data.history.Append, d.log)
 	d.pulse = &pulse{path: "/" + rand.Text(), data: d.data, groups: d.groups, host: d.host, log: d.log}
+	d.local = newOwnerSocket(s, d.handover, d.log)
 	d.handler = d.newHandler(app.Services{
 		Applications: d.host,
 		Settings:     d.host,

@@ -260,12 +260,15 @@ func openData(ctx context.Context, s settings.Settings, h *handover, undo *close
 	d.logs = logs.NewBook(filepath.Join(dir, "logs"), logs.Options{
 		MaxFile: s.Logs.MaxFile.Bytes(), Keep: s.Logs.Keep, Rate: int64(s.Logs.RateKB) << 10, Burst: 4 * int64(s.Logs.RateKB) << 10,
 	}, log)
-	var socket *os.File
-	if d.held, socket, err = openHolder(dir, log); err != nil {
+	var api, local *os.File
+	if d.held, api, local, err = openHolder(dir, log); err != nil {
 		return nil, err
 	}
-	if socket != nil {
-		h.useSocket(s.Listen, socket, log)
+	if api != nil {
+		h.useSocket(s.Listen, api, log)
+	}
+	if local != nil {
+		h.useLocalSocket(local)
 	}
 	d.logs.HoldWith(d.held)
 	d.accesses = proxy.NewAccessLogs(filepath.Join(dir, "logs"), s.Logs.MaxFile.Bytes(), s.Logs.Keep, log)

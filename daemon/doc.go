@@ -26,7 +26,7 @@
 //  4. openHost: makes the host, the hub of events, the API and the panel.
 //  5. sites.open (sites.go): opens the sockets of the sites.
 //
-// Then daemon.run opens the socket of the API, and daemon.serve (serving.go) calls Host.Boot
+// Then daemon.run opens the socket of the API and the local socket (local.go), and daemon.serve (serving.go) calls Host.Boot
 // (host/host.go). Host.Boot undoes commits that a crash cut short, removes what is left of
 // applications whose removal the records ask for, and moves what they do not know to
 // lost/ (recovery.sweep). If it could do all of that, it drops the reservations.

@@ -141,9 +141,9 @@ func duplicate(f *os.File) (*os.File, error) {
 }
 
 // openHolder is systemd where it keeps descriptors, else the fdstore of the data
-// directory. It returns the API's socket too, if systemd handed it over; other
-// descriptors are closed.
-func openHolder(dir string, log *slog.Logger) (h logs.Holder, api *os.File, err error) {
+// directory. It returns the API's socket and the local one too, if systemd handed them over;
+// other descriptors are closed.
+func openHolder(dir string, log *slog.Logger) (h logs.Holder, api, local *os.File, err error) {
 	handed, err := systemd.Handed()
 	if err != nil {
 		log.Warn("cannot take what systemd kept", "error", err)
@@ -156,16 +156,18 @@ func openHolder(dir string, log *slog.Logger) (h logs.Holder, api *os.File, err 
 				mine[name] = f
 			case name == systemd.APISocket && i == 0:
 				api = f
+			case name == systemd.LocalSocket && i == 0:
+				local = f
 			default:
 				_ = f.Close()
 			}
 		}
 	}
 	if systemd.Keeps() {
-		return &manager{dir: dir, handed: mine, held: map[string]*os.File{}}, api, nil
+		return &manager{dir: dir, handed: mine, held: map[string]*os.File{}}, api, local, nil
 	}
 	h, err = fdstore.Open(dir, "/proc/self/exe")
-	return h, api, err
+	return h, api, local, err
 }
 
 // moveToStore gives what systemd keeps to a process beside the programs: unlike a

@@ -18,10 +18,11 @@ import (
 )
 
 // newHandler returns the handler of the daemon's listener: the API, and the panel for
-// everything that is not the API's.
+// everything that is not the API's. It also makes that of the local socket.
 func (d *daemon) newHandler(services app.Services, key []byte, capacity app.MB) http.Handler {
-	api := httpapi.New(d.apiConfig(services))
+	api, owner := httpapi.New(d.apiConfig(services))
 	s := d.settings
+	d.owner = owner
 	if !s.Panel.Enabled {
 		return api
 	}
@@ -63,6 +64,8 @@ func (d *daemon) apiConfig(services app.Services) httpapi.Config {
 		Services:     services,
 		BackupOf:     files.BackupOf,
 		Certificates: d.sites.certificate,
+		Account:      d.data.db.Accounts.Find,
+		Host:         d.describe,
 		RateLimit:    s.RateLimit,
 		BaseURL:      s.BaseURL,
 		MaxUpload:    s.Upload.Max.Bytes() + multipartRoom,

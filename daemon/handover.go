@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -27,7 +28,8 @@ const handoverEnv = "BERTH_BATON"
 // clients would be refused. They are its own, and daemons use duplicates. The
 // zero value has nothing.
 type handover struct {
-	handed bool // there was an image before this one
+	handed bool       // there was an image before this one
+	mu     sync.Mutex // of files while the daemon serves
 	files  map[string]*os.File
 }
 
@@ -35,6 +37,7 @@ type handover struct {
 const (
 	lockName     = "lock"
 	listenPrefix = "listen "
+	localName    = listenPrefix + "unix" // an image that knows no local socket closes it as a listener (only)
 )
 
 // receiveHandover takes what the image before this one handed on, if there was one. No
@@ -172,6 +175,8 @@ func (h *handover) useSocket(address string, f *os.File, log *slog.Logger) {
 
 // open listens on an address, if it does not yet.
 func (h *handover) open(ctx context.Context, address string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.files[listenPrefix+address] != nil {
 		return nil
 	}
@@ -191,8 +196,10 @@ func (h *handover) open(ctx context.Context, address string) error {
 // only closes listeners on other addresses than those: what settings of before
 // named, or those of a binary that was not executed after all.
 func (h *handover) only(addresses ...string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for name, f := range h.files {
-		if address, is := strings.CutPrefix(name, listenPrefix); is && !slices.Contains(addresses, address) {
+		if address, is := strings.CutPrefix(name, listenPrefix); is && name != localName && !slices.Contains(addresses, address) {
 			_ = f.Close()
 			delete(h.files, name)
 		}

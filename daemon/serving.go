@@ -44,11 +44,11 @@ const (
 // upgraded is what the requests hear that an upgrade interrupts.
 var upgraded = app.Errorf(app.Unavailable, "The server is being upgraded. Send it again in a minute.")
 
-// serving is the HTTP server of a daemon.
+// serving is the HTTP servers of a daemon: of the API's address, and of the local socket.
 type serving struct {
-	server   *http.Server
+	servers  []*http.Server
 	handlers *web.Inflight
-	listener *web.LimitedListener
+	listen   []*web.LimitedListener  // of each server
 	closing  atomic.Bool             // it ends because it is to
 	leaving  atomic.Bool             // every answer closes its connection
 	quiet    bool                    // no request has to be interrupted for an upgrade
@@ -80,7 +80,7 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener, u *upgrader) 
 	last, cancel := context.WithTimeout(hurry, lastAnswers)
 	defer cancel()
 	if err := v.shutdown(last); err != nil {
-		_ = v.server.Close() // cuts those who do not take their answer or end their upload
+		v.cut() // those who do not take their answer or end their upload
 	}
 	d.sites.shutdown(last)
 	v.end(nil) // Shutdown knows nothing of WebSockets
@@ -92,28 +92,24 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener, u *upgrader) 
 func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 	v := &serving{handlers: web.NewInflight(release)}
 	d.serving.Store(v)
+	d.listens = l.Addr().String()
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	v.end = end
-	v.server = newServer(life, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := newServer(life, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == d.pulse.path {
 			w.WriteHeader(http.StatusNoContent) // the daemon's own request
 			return
 		}
 		v.answer(w, r, d.handler)
 	}), d.log)
-	v.listener = web.LimitListener(l, web.Limits{
+	limited := web.LimitListener(l, web.Limits{
 		All: d.settings.Connections, Trusted: d.settings.TrustedProxies(), Refuse: httpapi.RefuseConnection,
 	})
-	v.listener.Guard(v.server)
+	limited.Guard(server)
 	ended, over := context.WithCancel(context.Background())
 	v.ended = ended
-	v.work.Go(func() error {
-		defer over()
-		if err := v.server.Serve(v.listener); !errors.Is(err, http.ErrServerClosed) && !v.closing.Load() {
-			return fmt.Errorf("cannot serve: %w", err)
-		}
-		return nil
-	})
+	v.serve(server, limited, over)
+	v.serve(d.ownerServer(life, v))
 	for _, run := range []func(context.Context){
 		d.sweep,
 		d.host.Patrol,
@@ -122,12 +118,32 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 			mendGroups(ctx, d.groups, int64(d.settings.Apps.PidsMax), d.host.Bound, mendEvery, d.log)
 		},
 		func(ctx context.Context) { d.data.watch.run(ctx, mendEvery) },
+		d.local.run,
 		func(ctx context.Context) { d.pulse.run(ctx, l.Addr().String()) },
 	} {
 		v.work.Go(func() error { run(ended); return nil })
 	}
 	d.sites.serve(&v.work, over)
 	return v
+}
+
+// serve answers on l, until the server ends or its listener closes; then it calls over.
+func (v *serving) serve(server *http.Server, l *web.LimitedListener, over func()) {
+	v.servers, v.listen = append(v.servers, server), append(v.listen, l)
+	v.work.Go(func() error {
+		defer over()
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) && !v.closing.Load() {
+			return fmt.Errorf("cannot serve: %w", err)
+		}
+		return nil
+	})
+}
+
+// cut closes all connections.
+func (v *serving) cut() {
+	for _, server := range v.servers {
+		_ = server.Close()
+	}
 }
 
 // sweep removes expired backups now and then, and keeps room for the next start.
@@ -208,12 +224,21 @@ func (v *serving) settle(ctx context.Context, patience time.Duration) {
 // connection which was accepted before, so it only closes idle ones.
 func (v *serving) shutdown(ctx context.Context) error {
 	v.closing.Store(true)
-	_ = v.listener.Close() // a duplicate
-	<-v.ended.Done()
-	if err := v.listener.Wait(ctx, true); err != nil {
-		return err
+	for _, l := range v.listen {
+		_ = l.Close() // a duplicate
 	}
-	return v.server.Shutdown(ctx)
+	<-v.ended.Done()
+	for _, l := range v.listen {
+		if err := l.Wait(ctx, true); err != nil {
+			return err
+		}
+	}
+	for _, server := range v.servers {
+		if err := server.Shutdown(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // beside runs f beside the request that asks for it, as if it were one itself: an
@@ -254,7 +279,7 @@ func (d *daemon) detach(hurry context.Context, v *serving) error {
 		err = <-closed
 	}
 	if err != nil {
-		_ = v.server.Close()
+		v.cut()
 	}
 	d.host.Leave()
 	v.end(upgraded)

@@ -177,6 +177,18 @@ func (e *sites) close() {
 	e.proxy.Close()
 }
 
+// addresses are those at which sites are served.
+func (e *sites) addresses() []string {
+	all := []string{} // in JSON no null
+	if e == nil {
+		return all
+	}
+	for _, l := range e.listen {
+		all = append(all, l.Addr().String())
+	}
+	return all
+}
+
 // refresh reads which domains lead where. When it cannot, none leads anywhere:
 // an old table could lead to somebody else's site.
 func (e *sites) refresh(ctx context.Context) error {

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/mattn/go-sqlite3"
@@ -44,6 +45,15 @@ func (s Accounts) Account(ctx context.Context, id app.AccountID) (app.Account, e
 // AccountByName returns one account, or app.NotFound.
 func (s Accounts) AccountByName(ctx context.Context, name string) (app.Account, error) {
 	return get(ctx, s.db, "read the account", func(t tx) (app.Account, error) { return findAccountByName(t, name) })
+}
+
+// Find returns the account that a person means by a name or a number, or app.NotFound. A
+// name begins with a letter, so that the two are never confused.
+func (s Accounts) Find(ctx context.Context, nameOrID string) (app.Account, error) {
+	if id, err := strconv.ParseInt(nameOrID, 10, 64); err == nil {
+		return s.Account(ctx, app.AccountID(id))
+	}
+	return s.AccountByName(ctx, nameOrID)
 }
 
 // UpdateAccount lets change alter an account and stores the result, unless

@@ -144,10 +144,14 @@ func (a auditor) recordFailure(c *call, account app.Account, err error) {
 
 // recordOf is what every record of a call has.
 func recordOf(c *call, actor app.Account, operation string) app.AuditRecord {
-	return app.AuditRecord{
+	r := app.AuditRecord{
 		At: c.now(), Actor: actor.ID, Name: actor.Name, Token: c.token.ID, Label: c.token.Label,
 		From: addressOf(c.Request.RemoteAddr), Operation: operation, Request: c.RequestID, Times: 1,
 	}
+	if c.byOwner { // for the account
+		r.Actor, r.Name, r.From = app.Owner, "", ""
+	}
+	return r
 }
 
 // english is shown in the language of the audit log.

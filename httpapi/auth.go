@@ -1,10 +1,13 @@
 package httpapi
 
 import (
+	"context"
 	"crypto/sha256"
+	"net/http"
 
 	"berth/app"
 	"berth/web"
+	"berth/web/local"
 )
 
 const (
@@ -48,6 +51,10 @@ func (t tokens) authenticate(c *call) error {
 		return err
 	}
 	c.account = account
+	c.reauthenticate = func(ctx context.Context) error {
+		_, _, err := t.Authenticate(ctx, token)
+		return err
+	}
 	return nil
 }
 
@@ -59,6 +66,33 @@ func (t tokens) account(c *call, token string) (app.Account, app.Token, error) {
 		return app.Account{}, app.Token{}, app.Errorf(app.Unauthorized, "The API token is not valid.")
 	}
 	return t.Authenticate(c.Request.Context(), token)
+}
+
+// actFor lets the owner of the host act for the account that a call names, in the language
+// that the client accepts.
+func (s *server) actFor(c *call) error {
+	name := c.Request.Header.Get(local.AccountHeader)
+	if name == "" {
+		return app.Errorf(app.Invalid, "Name the account in the %s header.", local.AccountHeader)
+	}
+	account, err := s.Account(c.Request.Context(), name)
+	if app.KindOf(err) == app.NotFound {
+		return app.Errorf(app.NotFound, "There is no account %q.", name)
+	}
+	if err != nil {
+		return err
+	}
+	c.account, c.byOwner = account, true
+	c.reauthenticate = func(ctx context.Context) error { // the account may be deleted meanwhile
+		_, err := s.Account(ctx, name)
+		return err
+	}
+	return nil
+}
+
+// describeHost says which daemon this is.
+func (s *server) describeHost(*call) (response, error) {
+	return response{status: http.StatusOK, body: s.Host()}, nil
 }
 
 // quota returns what is left to the client of a call, without counting it.

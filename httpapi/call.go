@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,15 +24,17 @@ type call struct {
 	log       *slog.Logger
 	maxLinger int64 // bytes that are still read of a refused body
 
-	params   httprouter.Params
-	account  app.Account    // set when the route needs a token
-	token    app.Token      // that it was sent with
-	locale   string         // of the account that asks, also of a disabled one; "" while it is not known
-	id       app.ID         // set when the route names one application
-	all      []app.Snapshot // set when the route names "all": the applications that this means
-	asMember bool           // the account acts as a member of a team
-	actsFor  app.AccountID  // set with asMember and id: the application's owner
-	mayStill func() error   // set with actsFor: checks the permission again, when the request took long
+	params         httprouter.Params
+	account        app.Account                 // that the call is for; set when the route needs a token
+	token          app.Token                   // that it was sent with
+	byOwner        bool                        // the owner of the host acts for the account
+	reauthenticate func(context.Context) error // set with account: whether it may still ask
+	locale         string                      // of the account that asks, also of a disabled one; "" while it is not known
+	id             app.ID                      // set when the route names one application
+	all            []app.Snapshot              // set when the route names "all": the applications that this means
+	asMember       bool                        // the account acts as a member of a team
+	actsFor        app.AccountID               // set with asMember and id: the application's owner
+	mayStill       func() error                // set with actsFor: checks the permission again, when the request took long
 
 	audit trail // what the audit log will have
 }

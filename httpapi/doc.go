@@ -12,6 +12,10 @@
 //	handler     returns a response or an error; it never writes
 //	send        the only place that writes JSON
 //
+// New makes two handlers of the same routes. One knows who asks by the token; the other
+// serves the owner of the host, whom the local socket lets in (web/local), and takes the
+// account from a header that the first never reads.
+//
 // Every answer is JSON, errors included, except downloads. An application of another
 // account does not exist: the answer is 404, never 403. Only a member of its team gets a
 // 403, which names the missing permission (asMember).

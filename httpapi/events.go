@@ -20,10 +20,7 @@ var eventKinds = map[string]app.EventKind{
 }
 
 // feed is the route of what happens while it happens.
-type feed struct {
-	app.Feed
-	accounts app.Accounts
-}
+type feed struct{ app.Feed }
 
 // stream answers with a stream of events (WHATWG HTML, server-sent events).
 func (f feed) stream(c *call) (response, error) {
@@ -45,7 +42,7 @@ func (f feed) stream(c *call) (response, error) {
 		web.BeginStream(c)
 		if !c.head() {
 			c.Stream(stream, []byte(first), frames, func(ctx context.Context) error {
-				if _, _, err := f.accounts.Authenticate(ctx, c.Request.Header.Get(tokenHeader)); err != nil {
+				if err := c.reauthenticate(ctx); err != nil {
 					return err
 				}
 				return stream.Check(ctx)

@@ -54,6 +54,7 @@ type world struct {
 	watched   app.Watch                              // the last
 	before    func(ctx context.Context, call string) // called first by the slow methods
 	config    Config
+	owner     http.Handler                           // of the last handler
 
 	mu      sync.Mutex
 	now     time.Time
@@ -90,7 +91,9 @@ func (w *world) handler() http.Handler {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return New(c)
+	public, owner := New(c)
+	w.owner = owner
+	return public
 }
 
 func (w *world) clock() time.Time {

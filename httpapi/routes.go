@@ -34,7 +34,7 @@ func (s *server) routes() []route {
 	records := records{s.Applications, s.Metrics}
 	accounts := accounts{s.Accounts, s.Applications, s.Names, s.Teams}
 	names := names{s.Names, s.Applications, s.Certificates}
-	feed := feed{s.Feed, s.Accounts}
+	feed := feed{s.Feed}
 	return []route{
 		{http.MethodPost, "/v2/upload", byToken, deploys.upload, "app.upload"},
 		{http.MethodGet, "/v2/app/:appID", byToken, s.owned(apps.information, apps.informationOfAll), ""},

@@ -106,7 +106,7 @@ func TestBodiesThatNobodyNeedsAreIgnored(t *testing.T) {
 
 func TestServerWithoutOptionalConfiguration(t *testing.T) {
 	w := newWorld(t)
-	h := New(Config{Services: app.Services{Accounts: w, Links: w, Applications: w, Settings: w, Deployments: w, Contents: w, Names: w}})
+	h, _ := New(Config{Services: app.Services{Accounts: w, Links: w, Applications: w, Settings: w, Deployments: w, Contents: w, Names: w}})
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, newRequest("GET", "/v2/user", ""))
 	if rec.Code != 200 || rec.Header().Get("ratelimit-limit") != "60" || rec.Header().Get("berth-version") != "" {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"log/slog"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"berth/app"
 	"berth/web"
+	"berth/web/local"
 )
 
 const (
@@ -29,6 +31,11 @@ type Config struct {
 	// Certificates returns the certificate of a name, or false if there is nothing to
 	// report. Optional.
 	Certificates func(name string) (app.Certificate, bool)
+	// Account returns the account that the owner of the host acts for, by its name or its
+	// number: NotFound for none.
+	Account func(ctx context.Context, nameOrID string) (app.Account, error)
+	// Host returns what the daemon says of itself to the owner of the host.
+	Host func() local.Daemon
 
 	RateLimit int              // requests a minute a token, 60 when zero
 	BaseURL   string           // of the addresses of downloads; "" derives it from each request's Host
@@ -40,11 +47,15 @@ type Config struct {
 	Now       func() time.Time // time.Now when nil
 }
 
-// New returns the handler of the API; it serves /v2/ and /d/ and answers 404
-// for everything else. It is safe for concurrent use and starts no goroutine
+// New returns the handlers of the API; they serve /v2/ and /d/ and answer 404
+// for everything else. They are safe for concurrent use and start no goroutine
 // that outlives a request.
 //
-// The http.Server around it SHOULD set ReadHeaderTimeout and IdleTimeout but
+// public knows who asks by a token. owner takes everybody for the owner of the host, who acts
+// for the account that local.AccountHeader names, and serves local.HostPath besides: it MUST
+// be reached through a local.Listener alone. public does not read that header.
+//
+// The http.Server around each SHOULD set ReadHeaderTimeout and IdleTimeout but
 // neither ReadTimeout nor WriteTimeout: they would cut long uploads, and the
 // handler cuts stalled clients itself. It SHOULD listen through a web.LimitedListener with
 // RefuseConnection. Its BaseContext SHOULD end after Shutdown, which knows nothing of
@@ -52,7 +63,7 @@ type Config struct {
 // *app.Error, other bodies that are still coming are refused with it. Behind a reverse proxy, whoever
 // wraps the handler SHOULD put the client's address in RemoteAddr, or all clients
 // share one allowance of failed authentications.
-func New(c Config) http.Handler {
+func New(c Config) (public, owner http.Handler) {
 	c.RateLimit = cmp.Or(c.RateLimit, defaultRateLimit)
 	c.MaxUpload = cmp.Or(c.MaxUpload, defaultMaxUpload)
 	c.MaxFile = cmp.Or(c.MaxFile, c.MaxUpload)
@@ -71,11 +82,15 @@ func New(c Config) http.Handler {
 		sockets:     newSockets(c, deployments),
 	}
 	s.router = s.newRouter()
-	return s
+	o := *s
+	o.byOwner = true
+	o.router = o.newRouter()
+	return s, &o
 }
 
 type server struct {
 	Config
+	byOwner     bool // the owner of the host asks, by the local socket
 	router      *httprouter.Router
 	auditor     auditor
 	tokens      tokens
@@ -113,7 +128,9 @@ func (s *server) answer(c *call) {
 	if s.Version != "" {
 		h.Set("berth-version", s.Version)
 	}
-	s.tokens.quota(c).setHeaders(h)
+	if !s.byOwner { // who has no limit
+		s.tokens.quota(c).setHeaders(h)
+	}
 	c.boundBody()
 	// The router matches the decoded path, so "a%2Fstatus" would be taken for
 	// the two segments "a" and "status".
@@ -144,7 +161,11 @@ func (s *server) newRouter() *httprouter.Router {
 	})
 	router.NotFound = http.HandlerFunc(notFound)
 	router.MethodNotAllowed = http.HandlerFunc(methodNotAllowed)
-	for _, r := range s.routes() {
+	routes := s.routes()
+	if s.byOwner {
+		routes = append(routes, route{http.MethodGet, local.HostPath, public, s.describeHost, ""})
+	}
+	for _, r := range routes {
 		router.Handle(r.Method, r.Path, s.serve(r))
 		if r.Method == http.MethodGet {
 			router.Handle(http.MethodHead, r.Path, s.serve(r))
@@ -170,7 +191,11 @@ func (s *server) serve(r route) httprouter.Handle {
 		c := w.(*call)
 		c.Pattern, c.params, c.audit.Operation = r.Path, params, r.audit
 		if r.access == byToken {
-			if err := s.tokens.authenticate(c); err != nil {
+			authenticate := s.tokens.authenticate
+			if s.byOwner {
+				authenticate = s.actFor
+			}
+			if err := authenticate(c); err != nil {
 				c.send(s.sockets.failed(c, err))
 				return
 			}

@@ -103,6 +103,10 @@ OOMPolicy=continue
 OOMScoreAdjust=-500
 LimitNOFILE=1024:524288
 TasksMax=infinity
+# Of the local socket, which waits over a restart as the programs' pipes do.
+RuntimeDirectory=berth
+RuntimeDirectoryMode=0700
+RuntimeDirectoryPreserve=restart
 {{- if .State}}
 StateDirectory=berth
 StateDirectoryMode=0711
@@ -168,4 +172,6 @@ const (
 	AppsHolder = "/system.slice/" + AppsUnit
 	// APISocket is what the socket unit calls the API's.
 	APISocket = "api"
+	// LocalSocket is the name by which the manager keeps the local socket over a restart.
+	LocalSocket = "local"
 )

@@ -115,15 +115,8 @@ func (c *Caller) settingFlags(cmd *cobra.Command, only ...string) *settings.Flag
 }
 
 // findAccount returns the account that a person means by a name or an id.
-// A name begins with a letter, so that the two are never confused.
 func findAccount(ctx context.Context, d *db.DB, nameOrID string) (app.Account, error) {
-	var a app.Account
-	id, err := strconv.ParseInt(nameOrID, 10, 64)
-	if err == nil {
-		a, err = d.Accounts.Account(ctx, app.AccountID(id))
-	} else {
-		a, err = d.Accounts.AccountByName(ctx, nameOrID)
-	}
+	a, err := d.Accounts.Find(ctx, nameOrID)
 	if app.KindOf(err) == app.NotFound {
 		return a, settings.NewProblem(settings.ExitNotFound, err, "Hint: berth account list shows the accounts.")
 	}

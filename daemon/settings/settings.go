@@ -26,10 +26,12 @@ import (
 // Settings is everything an owner can set, checked. Flag beats environment
 // beats file beats default.
 type Settings struct {
-	DataDir   string // absolute
-	Listen    string // HOST:PORT
-	BaseURL   string // without a slash at the end; empty: derived from the request
-	RateLimit int    // requests a minute and token
+	DataDir string // absolute
+	// RuntimeDir is where the local socket is, absolute.
+	RuntimeDir string
+	Listen     string // HOST:PORT
+	BaseURL    string // without a slash at the end; empty: derived from the request
+	RateLimit  int    // requests a minute and token
 	// Connections is how many there may be at once.
 	Connections int
 
@@ -194,6 +196,7 @@ func (s setting) env() string {
 
 var settings = []setting{
 	{"data_dir", "/var/lib/berth", "`DIR` with everything that berth stores: the database, applications, logs", func(s *Settings) kind { return directory(&s.DataDir) }},
+	{"runtime_dir", "/run/berth", "`DIR` of the local socket, on which root uses the API; a second daemon needs its own", func(s *Settings) kind { return directory(&s.RuntimeDir) }},
 	{"listen", "127.0.0.1:8400", "`HOST:PORT` of the API and the panel", func(s *Settings) kind { return hostPort(&s.Listen) }},
 	{"base_url", "", "`URL` that clients use to reach the API; berth puts it into links", func(s *Settings) kind { return webAddress(&s.BaseURL) }},
 	{"rate_limit", "60", "maximum number (`N`) of requests per minute for each token", func(s *Settings) kind { return whole(&s.RateLimit, 1, 1_000_000) }},

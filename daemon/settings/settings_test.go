@@ -48,7 +48,7 @@ func mustLoad(t *testing.T, file string, env map[string]string, args ...string) 
 
 func TestDefaults(t *testing.T) {
 	var want Settings
-	want.DataDir, want.Listen, want.RateLimit = "/var/lib/berth", "127.0.0.1:8400", 60
+	want.DataDir, want.RuntimeDir, want.Listen, want.RateLimit = "/var/lib/berth", "/run/berth", "127.0.0.1:8400", 60
 	want.Connections = 1024
 	want.Apps.RAMMin, want.Apps.RAMDefault, want.Apps.OOMGroup, want.Apps.PidsMax = 32, 100, true, 256
 	want.Apps.StopTimeout, want.Apps.OKDelay = 10*time.Second, 2*time.Second
@@ -75,7 +75,7 @@ func TestDefaults(t *testing.T) {
 
 // others is for each setting a good value that is not the default.
 var others = map[string]string{
-	"data_dir": "/srv/berth", "listen": ":9000", "base_url": "https://apps.example.org", "rate_limit": "61", "connections": "1025",
+	"data_dir": "/srv/berth", "runtime_dir": "/run/berth-2", "listen": ":9000", "base_url": "https://apps.example.org", "rate_limit": "61", "connections": "1025",
 	"apps.ram_min": "33", "apps.ram_default": "101", "apps.oom_group": "false", "apps.pids_max": "257",
 	"apps.cpu_max": "150", "apps.disk": "4096", "host.disk_floor": "500",
 	"apps.stop_timeout": "11s", "apps.ok_delay": "3s", "apps.uid_base": "70001", "apps.uid_count": "20001",
@@ -181,7 +181,7 @@ func TestEverySettingByThreeRoads(t *testing.T) {
 
 func TestBadValues(t *testing.T) {
 	bad := map[string][]string{
-		"data_dir": {""}, "listen": {"", "8400", "localhost", "a:b", "a:70000", "a/b:80", "::1:80"},
+		"data_dir": {""}, "runtime_dir": {""}, "listen": {"", "8400", "localhost", "a:b", "a:70000", "a/b:80", "::1:80"},
 		"base_url":   {"example.org", "ftp://example.org", "https://", "https://a/?q", "https://a/#f", "https://u:p@a/"},
 		"rate_limit": {"", "0", "-1", "1e3", "60 ", "1000001", "many"}, "connections": {"15", "many"}, "apps.ram_min": {"0", "64KB", "1.5", "many"}, "apps.ram_default": {"0"},
 		"apps.oom_group": {"yes", "1", "True"}, "apps.pids_max": {"0", "4194305"}, "apps.stop_timeout": {"0s", "-1s", "0", "10 s", "soon"},

@@ -132,7 +132,7 @@ func TestSettingsFrom(t *testing.T) {
 	file := filepath.Join(d.Root, "berth.toml")
 	harness.Write(t, file, "[apps]\nram_min = 40\nram_default = 60\n[upload]\nmax = 3\n")
 	d.Args = append(d.Args, "--config", file, "--apps-ram-default", "80")
-	d.Env = []string{"BERTH_APPS_RAM_DEFAULT=70", "BERTH_APPS_RAM_MIN=50"}
+	d.Env = append(d.Env, "BERTH_APPS_RAM_DEFAULT=70", "BERTH_APPS_RAM_MIN=50")
 	d.Serve()
 	c := d.account("ana", 500)
 	c.Info(c.Upload(harness.ShellBot(harness.IdleShell))).Want(200, "apps.ram", 80)

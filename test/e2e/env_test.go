@@ -43,7 +43,7 @@ func programPath(t *testing.T) string {
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	d := prepare(t)
-	d.Env = []string{"BERTH_SECRET=leak", "NODE_OPTIONS=--no-warnings", "PYTHONPATH=/leak", "LD_LIBRARY_PATH=/leak"}
+	d.Env = append(d.Env, "BERTH_SECRET=leak", "NODE_OPTIONS=--no-warnings", "PYTHONPATH=/leak", "LD_LIBRARY_PATH=/leak")
 	d.Serve()
 	owner := d.account("ana", 4096)
 	node := "console.log('REPORT', JSON.stringify(process.env), 'END'); setInterval(() => {}, 1e6)\n"

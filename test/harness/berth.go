@@ -26,7 +26,7 @@ type Berth struct {
 	Port    int // the first of its programs' ports
 	Args    []string
 	Image   string   // that serves; berth when empty
-	Env     []string // beside a clean environment
+	Env     []string // beside a clean environment; the runtime directory is in it
 	Under   []string // a command that berth is an argument of; nil for none
 	Clients []*Client
 }
@@ -66,6 +66,7 @@ func Prepare(t *testing.T, args ...string) *Berth {
 	n := int(daemons.Add(1)) + lane*perLane
 	// The users are beyond the default range, which a daemon beside may use.
 	d := &Berth{T: t, Root: root, Gates: gates, Data: filepath.Join(root, "data"), UID: 100000 + UIDs*n, Port: Ports(t, PortCount)}
+	d.Env = []string{"BERTH_RUNTIME_DIR=" + d.Runtime()}
 	d.Args = append([]string{
 		"serve", "--data-dir", d.Data, "--listen", "127.0.0.1:0", "--rate-limit", "100000",
 		"--sandbox-paths", "/opt," + gates, "--apps-ok-delay", "400ms", "--apps-stop-timeout", "5s",
@@ -86,6 +87,9 @@ func (d *Berth) Serve() {
 	cmd.Env = append(CleanEnv(), d.Env...)
 	d.Start(d.T, cmd)
 }
+
+// Runtime is the daemon's runtime directory.
+func (d *Berth) Runtime() string { return filepath.Join(d.Root, "run") }
 
 // Command is berth with arguments.
 func (d *Berth) Command(args ...string) *exec.Cmd {
@@ -155,7 +159,7 @@ func (d *Berth) Entries(dir string) []string {
 func (d *Berth) Run(args ...string) (code int, stdout, stderr string) {
 	d.T.Helper()
 	cmd := d.Command(append(args, "--data-dir", d.Data)...)
-	cmd.Env = CleanEnv()
+	cmd.Env = append(CleanEnv(), "BERTH_RUNTIME_DIR="+d.Runtime())
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	_ = cmd.Run() // the code tells

@@ -33,9 +33,10 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// CleanEnv is this process's environment without settings of berth.
+// CleanEnv is this process's environment without settings of berth. Its runtime directory
+// cannot be made: of several daemons with one directory, the first alone has a local socket.
 func CleanEnv() []string {
-	env := []string{"BERTH_CONFIG=/dev/null"}
+	env := []string{"BERTH_CONFIG=/dev/null", "BERTH_RUNTIME_DIR=/run/berth-tests/none"}
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "BERTH_") {
 			env = append(env, v)
