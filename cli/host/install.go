@@ -301,11 +301,7 @@ func (i *installer) systemctl(args ...string) error {
 	if i.dry {
 		return nil
 	}
-	out, err := exec.CommandContext(i.ctx, "systemctl", args...).CombinedOutput()
-	if err != nil {
-		return settings.NewProblem(settings.ExitFailure, fmt.Errorf("systemctl %s: %s (%w)", strings.Join(args, " "), strings.TrimSpace(string(out)), err), "Hint: journalctl -u berth -n 20")
-	}
-	return nil
+	return systemctl(i.ctx, args...)
 }
 
 // active reports whether a unit is, as far as systemd answers.

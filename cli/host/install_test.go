@@ -25,6 +25,15 @@ func readFile(t *testing.T, path string) string {
 	return string(b)
 }
 
+// fakeCommand puts a script in the way of a command.
+func fakeCommand(t *testing.T, dir, name, script string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
 // fakeSystemctl puts a systemctl in the way that writes down how it is called,
 // and returns what it was. active are units that it says are.
 func fakeSystemctl(t *testing.T, active ...string) func() string {
@@ -32,10 +41,7 @@ func fakeSystemctl(t *testing.T, active ...string) func() string {
 	dir := t.TempDir()
 	script := "#!/bin/sh\nfor last; do :; done\nif [ \"$2\" = is-active ]; then case \" " + strings.Join(active, " ") + " \" in *\" $last \"*) exit 0;; esac; exit 3; fi\n" +
 		"if [ -e " + dir + "/fails ]; then echo it does not work >&2; exit 1; fi\necho \"$@\" >> " + dir + "/calls\n"
-	if err := os.WriteFile(filepath.Join(dir, "systemctl"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	fakeCommand(t, dir, "systemctl", script)
 	return func() string {
 		b, _ := os.ReadFile(filepath.Join(dir, "calls"))
 		_ = os.Remove(filepath.Join(dir, "calls"))

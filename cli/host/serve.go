@@ -18,7 +18,7 @@ import (
 // a second one at once.
 func serve(c *Caller) *cobra.Command {
 	cmd := NewCommand("serve [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "run the daemon in the foreground, with programs, API, panel and sites", 0, 0)
-	return c.withSettings(cmd, func(_ context.Context, s settings.Settings, _ []string) error {
+	cmd = c.withSettings(cmd, func(_ context.Context, s settings.Settings, _ []string) error {
 		if err := mustBeRoot("serve", ", for it gives every application a user and a control group of its own", "serve"); err != nil {
 			return err
 		}
@@ -32,10 +32,13 @@ func serve(c *Caller) *cobra.Command {
 			slog.SetDefault(log)
 			sig := daemon.NewSignals(ctx)
 			defer sig.Stop()
-			return daemon.Serve(sig, daemon.Options{Settings: s, Args: flags, Log: log, Examine: doctor.Examine})
+			return leaveWhy(daemon.Serve(sig, daemon.Options{Settings: s, Args: flags, Log: log, Examine: doctor.Examine}))
 		}
 		return nil
 	})
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return leaveWhy(run(cmd, args)) }
+	return cmd
 }
 
 // check says whether this binary could serve here, with the settings that serve

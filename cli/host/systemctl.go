@@ -1,0 +1,81 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"berth/daemon/settings"
+	"berth/systemd"
+)
+
+// failedStatus begins the line that serve leaves to the service manager when it fails.
+// The manager forgets the line when the service starts again.
+const failedStatus = "failed: "
+
+// leaveWhy leaves to the service manager why the daemon ends, for those who asked the
+// manager to start it.
+func leaveWhy(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if p, ok := errors.AsType[*settings.Problem](err); ok && p.Hint != "" {
+		text += "\n" + p.Hint
+	}
+	_ = systemd.Status(failedStatus + strings.ReplaceAll(text, "\n", lineMark)) // the log has it too
+	return err
+}
+
+// lineMark stands for the end of a line in a status, which has one line.
+const lineMark = " | "
+
+// systemctl calls it. When the daemon does not start, the error says why, in the
+// daemon's own words. It blocks until systemctl has done its work.
+func systemctl(ctx context.Context, args ...string) error {
+	out, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	call := "systemctl " + strings.Join(args, " ")
+	if (args[0] == "start" || args[0] == "restart") && slices.Contains(args, systemd.DaemonUnit) {
+		if why, hint := whyNot(ctx); why != "" {
+			return settings.NewProblem(settings.ExitFailure, fmt.Errorf("%s: the daemon does not start: %s", call, why), hint)
+		}
+	}
+	return settings.NewProblem(settings.ExitFailure, fmt.Errorf("%s: %s (%w)", call, strings.TrimSpace(string(out)), err), journalHint)
+}
+
+const journalHint = "Hint: journalctl -u berth -n 20"
+
+// whyNot returns why the daemon ended, and what to do: what it left, or its last line
+// in the journal.
+func whyNot(ctx context.Context) (why, hint string) {
+	status, err := exec.CommandContext(ctx, "systemctl", "show", "--property=StatusText,InvocationID", systemd.DaemonUnit).Output()
+	if err != nil {
+		return "", ""
+	}
+	of := map[string]string{}
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		of[name] = value
+	}
+	if left, ok := strings.CutPrefix(of["StatusText"], failedStatus); ok {
+		lines := strings.Split(left, lineMark)
+		if last := len(lines) - 1; last > 0 && strings.HasPrefix(lines[last], "Hint: ") {
+			return strings.Join(lines[:last], "\n"), lines[last]
+		}
+		return strings.Join(lines, "\n"), journalHint
+	}
+	if of["InvocationID"] == "" {
+		return "", ""
+	}
+	said, err := exec.CommandContext(ctx, "journalctl", "--no-pager", "--output=cat", "--lines=1", "_SYSTEMD_INVOCATION_ID="+of["InvocationID"], "_SYSTEMD_UNIT="+systemd.DaemonUnit).Output()
+	if err != nil {
+		return "", ""
+	}
+	return strings.TrimSpace(string(said)), journalHint
+}

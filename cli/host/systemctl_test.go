@@ -1,0 +1,70 @@
+package host
+
+import (
+	"errors"
+	"net"
+	"path/filepath"
+	"testing"
+
+	"berth/daemon/settings"
+)
+
+// A start that failed says why: by what the daemon left, or by its last line.
+func TestSystemctlSaysWhy(t *testing.T) {
+	const restart = "systemctl restart berth.service: "
+	for _, tt := range []struct{ name, status, journal, says, hint string }{
+		{
+			"what serve left", "failed: cannot listen on :80: address already in use by nginx (pid 8) | Hint: stop that", "",
+			restart + "the daemon does not start: cannot listen on :80: address already in use by nginx (pid 8)", "Hint: stop that",
+		},
+		{"two lines of it", "failed: one | two", "", restart + "the daemon does not start: one\ntwo", "Hint: journalctl -u berth -n 20"},
+		{"killed", "", "fatal error: out of memory", restart + "the daemon does not start: fatal error: out of memory", "Hint: journalctl -u berth -n 20"},
+		{"the status of an older one", "1 app online", "berth: no", restart + "the daemon does not start: berth: no", "Hint: journalctl -u berth -n 20"},
+		{"nothing known", "", "", restart + "Job failed. (exit status 1)", "Hint: journalctl -u berth -n 20"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			fakeCommand(t, dir, "systemctl", "#!/bin/sh\nif [ $1 = show ]; then echo 'StatusText="+tt.status+"'; echo InvocationID=77; exit; fi\necho Job failed. >&2; exit 1\n")
+			fakeCommand(t, dir, "journalctl", "#!/bin/sh\ncase \"$*\" in *_SYSTEMD_INVOCATION_ID=77*) echo '"+tt.journal+"';; esac\n")
+			err := systemctl(t.Context(), "restart", "berth.service")
+			p, ok := errors.AsType[*settings.Problem](err)
+			if !ok || p.Code != settings.ExitFailure || p.Error() != tt.says || p.Hint != tt.hint {
+				t.Errorf("got %+v, want %q and %q", err, tt.says, tt.hint)
+			}
+			// Who stops it does not ask why it does not start.
+			if err := systemctl(t.Context(), "stop", "berth.service"); err == nil || err.Error() != "systemctl stop berth.service: Job failed. (exit status 1)" {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// serve leaves in the service manager why it does not start.
+func TestServeLeavesWhy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	t.Setenv("NOTIFY_SOCKET", path)
+	code, _, problems := start(t, nil, "serve", "--proxy-mode", "edge", "--data-dir", t.TempDir())
+	if code != settings.ExitConfig {
+		t.Fatalf("exit code %d: %s", code, problems)
+	}
+	got := make([]byte, 4096)
+	n, err := l.Read(got)
+	want := `STATUS=failed: proxy.mode "edge" needs proxy.cert, the certificate of the sites, or proxy.tls "acme" (proxy.mode is from --proxy-mode)`
+	if err != nil || string(got[:n]) != want {
+		t.Errorf("got %q, %v; want %q", got[:n], err, want)
+	}
+	if err := leaveWhy(nil); err != nil {
+		t.Error(err)
+	}
+	if err := leaveWhy(settings.NewProblem(1, errors.New("a\nb"), "Hint: c")); err == nil {
+		t.Error("the error is gone")
+	}
+	if n, err = l.Read(got); err != nil || string(got[:n]) != "STATUS=failed: a | b | Hint: c" {
+		t.Errorf("got %q, %v", got[:n], err)
+	}
+}
