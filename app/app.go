@@ -1,6 +1,7 @@
 package app
 
 import (
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -180,12 +181,12 @@ const UnknownCode = -1
 type Snapshot struct {
 	App
 	State    State
-	Running  bool      // a process of it exists that its users can reach
-	Attempt  int       // automatic restarts in a row, 0 when healthy
-	RetryAt  time.Time // of the next automatic restart, zero unless Waiting
-	Position int       // of its build in the queue: 1 is next, 0 when none waits
-	Reach    int       // of a site: the port on loopback at which its program takes requests; 0 while it opens none
-	Silent   bool      // a site whose program has opened no port for long
+	Running  bool           // a process of it exists that its users can reach
+	Attempt  int            // automatic restarts in a row, 0 when healthy
+	RetryAt  time.Time      // of the next automatic restart, zero unless Waiting
+	Position int            // of its build in the queue: 1 is next, 0 when none waits
+	Reach    netip.AddrPort // of a site: where its program takes requests; the zero value while it opens no port
+	Silent   bool           // a site whose program has opened no port for long
 }
 
 // RAMKilled reports whether the last run ended for its RAM.
@@ -210,9 +211,9 @@ type Usage struct {
 
 // Listening is where a site's program takes connections.
 type Listening struct {
-	Port    int  // on loopback; 0 for nowhere
-	Own     bool // it is the one that the program was given
-	Several bool // there are several, and none that is meant for visitors
+	At      netip.AddrPort // the zero value for nowhere
+	Own     bool           // it is the one that the program was given
+	Several bool           // there are several, and none that is meant for visitors
 }
 
 // Status is the answer to "how is it now".

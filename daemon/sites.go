@@ -229,12 +229,12 @@ func siteOf(a app.Snapshot) proxy.Site {
 		return proxy.Stopped
 	}
 	if a.Running {
-		s.Port = a.Reach
+		s.At = a.Reach
 	}
 	switch a.State {
 	case app.Online, app.Starting:
 		switch s.State = proxy.Starting; {
-		case a.Reach > 0:
+		case a.Reach.IsValid():
 			s.State = proxy.Up
 		case a.Silent:
 			s.State = proxy.Silent

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,8 +50,12 @@ func TestSiteOf(t *testing.T) {
 		"being stopped":         {app.Stopping, 0, false, app.WantStopped, nil, proxy.Stopped},
 	} {
 		running := tt.state == app.Online || tt.state == app.Starting
-		s := siteOf(app.Snapshot{App: app.App{ID: "shop", Port: 20006, Wanted: tt.wanted, LastExit: tt.exit}, State: tt.state, Running: running, Reach: tt.reach, Silent: tt.silent, RetryAt: soon})
-		if s.ID != "shop" || s.State != tt.want || s.Port != tt.reach || (s.Retry > 0) != (tt.state == app.Waiting) {
+		var reach netip.AddrPort
+		if tt.reach > 0 {
+			reach = netip.AddrPortFrom(netip.IPv6Loopback(), uint16(tt.reach))
+		}
+		s := siteOf(app.Snapshot{App: app.App{ID: "shop", Port: 20006, Wanted: tt.wanted, LastExit: tt.exit}, State: tt.state, Running: running, Reach: reach, Silent: tt.silent, RetryAt: soon})
+		if s.ID != "shop" || s.State != tt.want || s.At != reach || (s.Retry > 0) != (tt.state == app.Waiting) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}

@@ -28,6 +28,8 @@ type commit struct {
 	journal string    // that takes it back
 	number  int       // of the run that was started for it; 0 when none was
 	started time.Time // when
+	// listening is where that takes visitors, once it is well beside the old one.
+	listening app.Listening
 
 	treeGone       bool           // the tree was gone, and is made anew
 	whole          bool           // what is not in the ZIP goes away

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"berth/app"
@@ -11,8 +12,8 @@ import (
 // web is the world's visitors.
 type web struct {
 	visited bool
-	busy    map[int]int // requests under way by port
-	sockets map[int]int // and WebSockets
+	busy    map[netip.AddrPort]int // requests under way
+	sockets map[netip.AddrPort]int // and WebSockets
 	noPorts bool
 }
 
@@ -27,11 +28,11 @@ func (w *world) Spare(_ context.Context, id app.ID) (int, error) {
 }
 
 // Healthy implements Visits.
-func (w *world) Healthy(_ context.Context, id app.ID, port int, path string) error {
+func (w *world) Healthy(_ context.Context, id app.ID, at netip.AddrPort, path string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range w.runs {
-		if r.p.App == id && r.p.Port == port && !r.ended() {
+		if r.p.App == id && loopback(r.p.Port) == at && !r.ended() {
 			if r.b.ill != nil {
 				return fmt.Errorf("%s: %w", path, r.b.ill)
 			}
@@ -42,12 +43,12 @@ func (w *world) Healthy(_ context.Context, id app.ID, port int, path string) err
 }
 
 // Drain implements Visits.
-func (w *world) Drain(ctx context.Context, port int, sockets bool) {
+func (w *world) Drain(ctx context.Context, at netip.AddrPort, sockets bool) {
 	for {
 		w.mu.Lock()
-		n := w.busy[port]
+		n := w.busy[at]
 		if sockets {
-			n += w.sockets[port]
+			n += w.sockets[at]
 		}
 		w.mu.Unlock()
 		timer := time.NewTimer(10 * time.Millisecond)
@@ -63,14 +64,19 @@ func (w *world) Drain(ctx context.Context, port int, sockets bool) {
 	}
 }
 
-// visit changes how many requests and WebSockets are under way at a port.
-func (w *world) visit(port, requests, sockets int) {
+// loopback is where a program of the world listens.
+func loopback(port int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port))
+}
+
+// visit changes how many requests and WebSockets are under way to an address.
+func (w *world) visit(at netip.AddrPort, requests, sockets int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.busy == nil {
-		w.busy, w.sockets = map[int]int{}, map[int]int{}
+		w.busy, w.sockets = map[netip.AddrPort]int{}, map[netip.AddrPort]int{}
 	}
-	w.busy[port], w.sockets[port] = requests, sockets
+	w.busy[at], w.sockets[at] = requests, sockets
 }
 
 // Listens implements Instance.
@@ -78,7 +84,7 @@ func (r *instance) Listens() (app.Listening, error) {
 	if r.b.listen != nil {
 		return r.b.listen(r.p, time.Since(r.born)), nil
 	}
-	return app.Listening{Port: r.p.Port, Own: true}, nil
+	return app.Listening{At: loopback(r.p.Port), Own: true}, nil
 }
 
 // Held implements Instance.

@@ -103,8 +103,8 @@ func randomBehaviour(r *rand.Rand, p app.Program) behaviour {
 func (w *world) randomOp(h *Host, op, pick int, ram app.MB) {
 	if w.visited {
 		for port := 20_000; port < 20_060; port++ {
-			w.visit(port, pick%3, pick%2)
-			w.visit(port+10_000, pick%2, pick%3)
+			w.visit(loopback(port), pick%3, pick%2)
+			w.visit(loopback(port+10_000), pick%2, pick%3)
 		}
 	}
 	ctx := context.Background()

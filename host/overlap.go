@@ -77,14 +77,15 @@ func (c *commit) check(ctx context.Context, next *run) error {
 	switch {
 	case err != nil:
 		return err
-	case l.Port == 0:
+	case !l.At.IsValid():
 		return errors.New("it has opened no port; listen on process.env.PORT")
 	case !l.Own:
-		return fmt.Errorf("it listens on port %d; listen on process.env.PORT", l.Port)
-	case path == "":
+		return fmt.Errorf("it listens on port %d; listen on process.env.PORT", l.At.Port())
+	}
+	if c.listening = l; path == "" {
 		return nil
 	}
-	return c.h.Visits.Healthy(ctx, c.u.id, l.Port, path)
+	return c.h.Visits.Healthy(ctx, c.u.id, l.At, path)
 }
 
 // unwell is the error of a new run that is not.

@@ -24,8 +24,8 @@ func (w *world) shop(more string) app.ID {
 	w.t.Helper()
 	id := w.mustUpload("MAIN=a,TYPE=site,ID=shop" + more)
 	synctest.Wait()
-	if s := w.snapshot(id); s.State != app.Online || s.Reach != s.Port {
-		w.t.Fatalf("the site is %s and reached at %d, want its port %d", s.State, s.Reach, s.Port)
+	if s := w.snapshot(id); s.State != app.Online || s.Reach != loopback(s.Port) {
+		w.t.Fatalf("the site is %s and reached at %s, want its port %d", s.State, s.Reach, s.Port)
 	}
 	return id
 }
@@ -51,13 +51,13 @@ func TestCommitOfASiteHasNoPause(t *testing.T) {
 			t.Fatalf("%d programs run, the second as %+v", len(all), all[len(all)-1].p)
 		}
 		if s := w.snapshot(id); s.Reach != before.Reach || s.Code.Main != "a" || s.LastRun != 1 || w.recorded(id).LastRun != 1 {
-			t.Errorf("on trial it is reached at %d, code %q, run %d", s.Reach, s.Code.Main, s.LastRun)
+			t.Errorf("on trial it is reached at %s, code %q, run %d", s.Reach, s.Code.Main, s.LastRun)
 		}
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
 		s := w.snapshot(id)
-		if s.Reach != before.Port+10_000 || s.Code.Main != "b" || s.LastRun != 2 || s.State != app.Online || w.recorded(id).LastRun != 2 || w.recorded(id).Code.Main != "b" {
+		if s.Reach != loopback(before.Port+10_000) || s.Code.Main != "b" || s.LastRun != 2 || s.State != app.Online || w.recorded(id).LastRun != 2 || w.recorded(id).Code.Main != "b" {
 			t.Errorf("then %+v, recorded %+v", s, w.recorded(id))
 		}
 		if len(w.running(id)) != 2 || w.host.Tally().RAM != 200 {
@@ -72,8 +72,8 @@ func TestCommitOfASiteHasNoPause(t *testing.T) {
 		if all := w.running(id); len(all) != 1 || all[0].p.Argv[1] != "b" || w.host.Tally().RAM != 100 || w.recorded(id).LastExit != nil {
 			t.Errorf("%d programs with %d MB; the exit is %+v", len(all), w.host.Tally().RAM, w.recorded(id).LastExit)
 		}
-		if _, err := w.commit(id, "MAIN=c"); err != nil || w.snapshot(id).Reach != before.Port {
-			t.Errorf("the next one is reached at %d, %v", w.snapshot(id).Reach, err)
+		if _, err := w.commit(id, "MAIN=c"); err != nil || w.snapshot(id).Reach != loopback(before.Port) {
+			t.Errorf("the next one is reached at %s, %v", w.snapshot(id).Reach, err)
 		}
 	})
 }
@@ -92,7 +92,7 @@ func TestUnwellCodeLeavesTheSiteAsItIs(t *testing.T) {
 		"out of memory": {behaviour{exit: &app.Exit{Code: 137, OOM: true, LimitMB: 100}, life: time.Second}, "MAIN=b", "needed more than", 2 * time.Second, ""},
 		"dies untold":   {behaviour{exit: crash, life: time.Second, late: 5 * time.Second}, "MAIN=b", "exited with code 3 after 1s): the program from before the commit goes on", 7 * time.Second, ""},
 		"no port":       {behaviour{listen: func(app.Program, time.Duration) app.Listening { return app.Listening{} }}, "MAIN=b", "not well within 30s (it has opened no port", 31 * time.Second, ""},
-		"wrong port":    {behaviour{listen: func(app.Program, time.Duration) app.Listening { return app.Listening{Port: 3000} }}, "MAIN=b", "it listens on port 3000", 31 * time.Second, ""},
+		"wrong port":    {behaviour{listen: func(app.Program, time.Duration) app.Listening { return app.Listening{At: loopback(3000)} }}, "MAIN=b", "it listens on port 3000", 31 * time.Second, ""},
 		"ill":           {behaviour{ill: errTest}, "MAIN=b,HEALTH=/up", "/up: it broke", 31 * time.Second, ""},
 		"cannot start":  {behaviour{err: app.Errorf(app.Unusable, "no such interpreter")}, "MAIN=b", "no such interpreter", time.Second, ""},
 		"not applied":   {behaviour{}, "MAIN=b", "it broke", time.Second, "Apply"},
@@ -142,13 +142,13 @@ func TestSitesThatAreStoppedFirst(t *testing.T) {
 				id := w.shop(c.more)
 				c.set(w)
 				port := w.snapshot(id).Port
-				w.visit(port, 1, 5)
+				w.visit(loopback(port), 1, 5)
 				done := w.committing(id, c.file)
 				if s := w.snapshot(id); s.Running || len(w.running(id)) != 1 || s.State != app.Stopping {
 					t.Errorf("with a request under way: %+v", s)
 				}
 				time.Sleep(time.Second)
-				w.visit(port, 0, 5) // WebSockets are not waited for
+				w.visit(loopback(port), 0, 5) // WebSockets are not waited for
 				time.Sleep(100 * time.Millisecond)
 				synctest.Wait()
 				if all := w.running(id); len(all) != 1 || all[0].p.Argv[1] != "b" || all[0].p.Port != port {

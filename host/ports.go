@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"io"
+	"net/netip"
 	"time"
 
 	"berth/app"
@@ -234,8 +235,8 @@ type Planner func(cfg app.Config, found bool, files app.Files, prepared string) 
 // concurrent use.
 type Visits interface {
 	// Healthy asks a program for a path, once, and returns why it is not well.
-	Healthy(ctx context.Context, id app.ID, port int, path string) error
-	// Drain blocks until no request is under way to a port, or ctx ends. New ones
+	Healthy(ctx context.Context, id app.ID, at netip.AddrPort, path string) error
+	// Drain blocks until no request is under way to an address, or ctx ends. New ones
 	// MUST go elsewhere by now. Sockets says whether to wait for WebSockets too.
-	Drain(ctx context.Context, port int, sockets bool)
+	Drain(ctx context.Context, at netip.AddrPort, sockets bool)
 }

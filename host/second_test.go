@@ -69,7 +69,7 @@ func TestOldProgramThatEndsOnTrial(t *testing.T) {
 							if !well || lived < 10*time.Second {
 								return app.Listening{}
 							}
-							return app.Listening{Port: p.Port, Own: true}
+							return app.Listening{At: loopback(p.Port), Own: true}
 						}}
 					}
 					return behaviour{}
@@ -129,7 +129,7 @@ func TestEventsInADrain(t *testing.T) {
 				id := w.shop(",AUTORESTART=true")
 				port := w.snapshot(id).Reach
 				w.visit(port, 1, 0)
-				w.visit(port+10_000, 1, 0)
+				w.visit(loopback(int(port.Port())+10_000), 1, 0)
 				if _, err := w.commit(id, "MAIN=b"); err != nil {
 					t.Fatal(err)
 				}

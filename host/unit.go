@@ -201,7 +201,7 @@ func (u *unit) publish() {
 		s.RetryAt = u.retryAt
 	}
 	if s.Running {
-		s.Reach, s.Silent = u.run.listening.Port, u.run.silent
+		s.Reach, s.Silent = u.run.listening.At, u.run.silent
 	}
 	if u.deploy != nil && u.run == nil {
 		s.State = app.Preparing

@@ -155,7 +155,7 @@ func (u *unit) whyAlone(c *commit) (why string, note bool) {
 		return "it has files alone", false
 	case u.app.Code.Health == app.HealthOff || c.plan.Code.Health == app.HealthOff:
 		return "HEALTH=off", false
-	case u.run.listening.Port == 0:
+	case !u.run.listening.At.IsValid():
 		return "its program takes no visitors", false
 	case !u.run.listening.Own:
 		return "its program does not listen on process.env.PORT, and two cannot have one port", true
@@ -241,6 +241,7 @@ func (u *unit) giveUp(candidate *run, whole bool) {
 // promote makes the new run the application's, whose commit is recorded. The old
 // one gets no new requests, and ends when its last are answered.
 func (u *unit) promote(c *commit, next *run) {
+	next.listening = c.listening
 	u.app.Code, u.app.AutoRestart = c.plan.Code, c.auto
 	u.app.LastRun, u.app.StartedAt = c.number, c.started
 	u.log.Info("visitors are brought to the new run", "run", next.number)
@@ -284,7 +285,6 @@ func (u *unit) relieve(next *run) {
 // adoptCandidate makes a run that is well the application's.
 func (u *unit) adoptCandidate(r *run) {
 	u.run, r.role = r, primary
-	r.listening = app.Listening{Port: r.port, Own: true}
 	u.attempt = 0
 	u.setExit(nil)
 	_ = u.want(app.WantOnline) // logged; it runs whatever is recorded

@@ -194,11 +194,11 @@ func (u *unit) judge() {
 // busy machine it may have done next to nothing in the ok delay: while one of its
 // tasks could run it is on its way. A program that listens has arrived.
 func (u *unit) unsettled() bool {
-	if u.h.ctx.Err() != nil || time.Since(u.app.StartedAt) >= freshFor || u.run.listening.Port > 0 || !u.run.Busy() {
+	if u.h.ctx.Err() != nil || time.Since(u.app.StartedAt) >= freshFor || u.run.listening.At.IsValid() || !u.run.Busy() {
 		return false
 	}
 	l, err := u.run.Listens()
-	return err != nil || l.Port == 0
+	return err != nil || !l.At.IsValid()
 }
 
 // verdict reports to those who wait how the start went; nil is well.
@@ -252,7 +252,7 @@ func (u *unit) stopRun(why app.Text) {
 // on are held, and those who are there get their answers first.
 func (u *unit) drainAndStop(why app.Text) {
 	r := u.run
-	if u.h.Visits == nil || r.listening.Port == 0 || u.h.ctx.Err() != nil {
+	if u.h.Visits == nil || !r.listening.At.IsValid() || u.h.ctx.Err() != nil {
 		u.stopRun(why)
 		return
 	}
@@ -265,11 +265,11 @@ func (u *unit) drainAndStop(why app.Text) {
 
 // drain waits for the requests under way to a run, and then stops it.
 func (u *unit) drain(r *run, patience time.Duration, sockets bool) {
-	port := r.listening.Port
+	at := r.listening.At
 	u.h.waits.Go(func() {
 		ctx, cancel := context.WithTimeout(u.h.ctx, patience)
 		defer cancel()
-		u.h.Visits.Drain(ctx, port, sockets)
+		u.h.Visits.Drain(ctx, at, sockets)
 		u.call(context.Background(), func() { // a unit that has ended has ended it
 			if r.runs() {
 				r.stop(u.h.StopGrace)
@@ -403,7 +403,7 @@ func (u *unit) lookForPort(ctx context.Context, r *run, began time.Time) {
 		if err != nil {
 			u.log.Debug("cannot tell where a site listens", "error", err)
 		}
-		if l.Port > 0 {
+		if l.At.IsValid() {
 			u.call(ctx, func() { u.opened(r, l) }) // or it has ended
 			return
 		}
@@ -436,7 +436,7 @@ func (u *unit) opened(r *run, l app.Listening) {
 	r.listening, r.silent = l, false
 	if !l.Own {
 		u.h.Logs.Note(u.id, fmt.Sprintf(
-			"it listens on port %d, where its visitors are brought; on this host other programs may take that port: listen on process.env.PORT, which is %d", l.Port, r.port))
+			"it listens on port %d, where its visitors are brought; on this host other programs may take that port: listen on process.env.PORT, which is %d", l.At.Port(), r.port))
 	}
 }
 

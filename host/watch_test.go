@@ -15,7 +15,7 @@ func late(after time.Duration, l app.Listening) behaviour {
 			return app.Listening{}
 		}
 		if l.Own {
-			l.Port = p.Port
+			l.At = loopback(p.Port)
 		}
 		return l
 	}}
@@ -29,23 +29,23 @@ func TestSiteThatOpensNoPort(t *testing.T) {
 		const note = "it has opened no port for 1m0s"
 		time.Sleep(57 * time.Second) // after two of the upload
 		synctest.Wait()
-		if s := w.snapshot(id); s.Silent || s.Reach != 0 || w.noted(id, note) {
+		if s := w.snapshot(id); s.Silent || s.Reach.IsValid() || w.noted(id, note) {
 			t.Errorf("within the minute: %+v", s)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if s := w.snapshot(id); !s.Silent || s.Reach != 0 || !w.noted(id, note) || s.State != app.Online {
+		if s := w.snapshot(id); !s.Silent || s.Reach.IsValid() || !w.noted(id, note) || s.State != app.Online {
 			t.Errorf("after the minute: %+v, notes %q", s, w.notes[id])
 		}
 		time.Sleep(2*time.Minute + 2*time.Second)
 		synctest.Wait()
-		if s := w.snapshot(id); s.Silent || s.Reach != s.Port || !w.noted(id, "it has opened its port after 3m") {
+		if s := w.snapshot(id); s.Silent || s.Reach != loopback(s.Port) || !w.noted(id, "it has opened its port after 3m") {
 			t.Errorf("with its port: %+v, notes %q", s, w.notes[id])
 		}
 		if err := w.host.Restart(t.Context(), owner, id); err != nil {
 			t.Fatal(err)
 		}
-		if s := w.snapshot(id); s.Reach != 0 || s.Silent {
+		if s := w.snapshot(id); s.Reach.IsValid() || s.Silent {
 			t.Errorf("a new run has the port of the old one: %+v", s)
 		}
 	})
@@ -79,7 +79,7 @@ func TestSiteAtAnotherPort(t *testing.T) {
 		note  string
 		not   string
 	}{
-		"8080":    {app.Listening{Port: 8080}, 8080, "it listens on port 8080, where its visitors are brought", "no port"},
+		"8080":    {app.Listening{At: loopback(8080)}, 8080, "it listens on port 8080, where its visitors are brought", "no port"},
 		"several": {app.Listening{Several: true}, 0, "it listens on several ports and none of them is PORT or 8080", "has opened no port"},
 	} {
 		play(t, func(t *testing.T, w *world) {
@@ -87,7 +87,7 @@ func TestSiteAtAnotherPort(t *testing.T) {
 			id := w.mustUpload("MAIN=a,TYPE=site,ID=shop")
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if s := w.snapshot(id); s.Reach != c.reach || s.Silent != (c.reach == 0) || !w.noted(id, c.note) || w.noted(id, c.not) {
+			if s := w.snapshot(id); int(s.Reach.Port()) != c.reach || s.Silent != (c.reach == 0) || !w.noted(id, c.note) || w.noted(id, c.not) {
 				t.Errorf("%s: %+v, notes %q", name, s, w.notes[id])
 			}
 		})
@@ -131,10 +131,10 @@ func TestAdoptedSiteKeepsItsPort(t *testing.T) {
 		w.succeed(true)
 		synctest.Wait()
 		if s := w.snapshot(id); s.Reach != second || second == first || s.LastRun != 2 {
-			t.Errorf("it is reached at %d, want %d: %+v", s.Reach, second, s)
+			t.Errorf("it is reached at %s, want %s: %+v", s.Reach, second, s)
 		}
 		if _, err := w.commit(id, "MAIN=c"); err != nil || w.snapshot(id).Reach != first {
-			t.Errorf("after the next commit it is reached at %d, want %d; %v", w.snapshot(id).Reach, first, err)
+			t.Errorf("after the next commit it is reached at %s, want %s; %v", w.snapshot(id).Reach, first, err)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -18,6 +19,9 @@ if %s and os.fork() == 0:
 say("up")
 time.sleep(600)
 `
+
+// at4 is a port of loopback.
+func at4(port int) netip.AddrPort { return netip.AddrPortFrom(loopback4, uint16(port)) }
 
 // listens starts the program and returns it once it has begun.
 func listens(t *testing.T, b bench, port int, at, child string) *Run {
@@ -36,11 +40,11 @@ func TestKernelListensWithoutNetworkPolicy(t *testing.T) {
 		child bool
 		want  app.Listening
 	}{
-		"own":            {fmt.Sprintf(`[("0.0.0.0", %d), ("0.0.0.0", %d)]`, p[1], p[0]), false, app.Listening{Port: p[0], Own: true}},
-		"own on IPv6":    {fmt.Sprintf(`[("::", %d)]`, p[0]), false, app.Listening{Port: p[0], Own: true}},
-		"own on ::1":     {fmt.Sprintf(`[("::1", %d)]`, p[0]), false, app.Listening{Port: p[0], Own: true}},
-		"own of a child": {"[]", true, app.Listening{Port: p[0], Own: true}},
-		"the only one":   {fmt.Sprintf(`[("127.0.0.1", %d)]`, p[1]), false, app.Listening{Port: p[1]}},
+		"own":            {fmt.Sprintf(`[("0.0.0.0", %d), ("0.0.0.0", %d)]`, p[1], p[0]), false, app.Listening{At: at4(p[0]), Own: true}},
+		"own on IPv6":    {fmt.Sprintf(`[("::", %d)]`, p[0]), false, app.Listening{At: at4(p[0]), Own: true}},
+		"own on ::1":     {fmt.Sprintf(`[("::1", %d)]`, p[0]), false, app.Listening{At: netip.AddrPortFrom(netip.IPv6Loopback(), uint16(p[0])), Own: true}},
+		"own of a child": {"[]", true, app.Listening{At: at4(p[0]), Own: true}},
+		"the only one":   {fmt.Sprintf(`[("127.0.0.1", %d)]`, p[1]), false, app.Listening{At: at4(p[1])}},
 		"several":        {fmt.Sprintf(`[("127.0.0.1", %d), ("0.0.0.0", %d)]`, p[1], p[2]), false, app.Listening{Several: true}},
 		"elsewhere":      {fmt.Sprintf(`[("127.0.0.2", %d)]`, p[0]), false, app.Listening{}},
 		"none":           {"[]", false, app.Listening{}},
@@ -70,16 +74,16 @@ func TestKernelListensWithoutNetworkPolicy(t *testing.T) {
 func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		ports []int
-		want  app.Listening
+		want  int
 	}{
-		{nil, app.Listening{}},
-		{[]int{3000}, app.Listening{Port: 3000}},
-		{[]int{3000, 8080}, app.Listening{Port: 8080}},
-		{[]int{3000, 8080, 20001}, app.Listening{Port: 20001, Own: true}},
-		{[]int{3000, 3001}, app.Listening{Several: true}},
+		{nil, 0},
+		{[]int{3000}, 3000},
+		{[]int{3000, 8080}, 8080},
+		{[]int{3000, 8080, 20001}, 20001},
+		{[]int{3000, 3001}, 0},
 	} {
 		if got := choose(c.ports, 20001); got != c.want {
-			t.Errorf("choose(%v) = %+v, want %+v", c.ports, got, c.want)
+			t.Errorf("choose(%v) = %d, want %d", c.ports, got, c.want)
 		}
 	}
 }
@@ -114,10 +118,10 @@ func TestKernelListensBehindNetworkPolicy(t *testing.T) {
 	b := networked(t, sandbox.Rules{})
 	p := []int{freePort(t)}
 	for at, want := range map[string]app.Listening{
-		`[("0.0.0.0", 8080)]`:                      {Port: p[0], Own: true},
-		fmt.Sprintf(`[("::", %d)]`, p[0]):          {Port: p[0], Own: true},
+		`[("0.0.0.0", 8080)]`:                      {At: at4(p[0]), Own: true},
+		fmt.Sprintf(`[("::", %d)]`, p[0]):          {At: at4(p[0]), Own: true},
 		`[("0.0.0.0", 3000)]`:                      {},
-		`[("127.0.0.1", 8080), ("0.0.0.0", 3000)]`: {Port: p[0], Own: true},
+		`[("127.0.0.1", 8080), ("0.0.0.0", 3000)]`: {At: at4(p[0]), Own: true},
 	} {
 		r := listens(t, b, p[0], at, "False")
 		got, err := r.Listens()

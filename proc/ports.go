@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,8 +16,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"berth/app"
 )
 
 // usualPort is the port that programs of this API's sites listen on.
@@ -25,29 +24,33 @@ const usualPort = 8080
 // dialPatience bounds a connection to this machine itself.
 const dialPatience = time.Second
 
-// answers reports whether somebody takes connections on a port of loopback.
-func answers(port int) bool {
-	for _, host := range []string{"127.0.0.1", "::1"} {
-		c, err := (&net.Dialer{Timeout: dialPatience}).Dial("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+// answers returns where somebody takes connections on a port of loopback, the zero
+// value for nowhere. What serves IPv6 alone is at ::1, all else at 127.0.0.1.
+func answers(port int) netip.AddrPort {
+	for _, host := range []netip.Addr{loopback4, netip.IPv6Loopback()} {
+		at := netip.AddrPortFrom(host, uint16(port)) //nolint:gosec // it is a port
+		c, err := (&net.Dialer{Timeout: dialPatience}).Dial("tcp", at.String())
 		if err == nil {
 			_ = c.Close() // nothing was sent
-			return true
+			return at
 		}
 	}
-	return false
+	return netip.AddrPort{}
 }
 
-// choose takes one of the ports on which a program listens.
-func choose(ports []int, own int) app.Listening {
+var loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// choose takes one of the ports on which a program listens, 0 for none.
+func choose(ports []int, own int) int {
 	switch {
 	case slices.Contains(ports, own):
-		return app.Listening{Port: own, Own: true}
+		return own
 	case slices.Contains(ports, usualPort):
-		return app.Listening{Port: usualPort}
+		return usualPort
 	case len(ports) == 1:
-		return app.Listening{Port: ports[0]}
+		return ports[0]
 	}
-	return app.Listening{Several: len(ports) > 1}
+	return 0
 }
 
 // listening returns the ports on which processes take connections that come

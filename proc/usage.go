@@ -147,10 +147,8 @@ func (r *Run) Listens() (app.Listening, error) {
 		return app.Listening{}, nil
 	}
 	if r.private {
-		if answers(r.spec.Port) {
-			return app.Listening{Port: r.spec.Port, Own: true}, nil
-		}
-		return app.Listening{}, nil
+		at := answers(r.spec.Port)
+		return app.Listening{At: at, Own: at.IsValid()}, nil
 	}
 	pids, err := r.group.Procs()
 	if err != nil {
@@ -165,7 +163,12 @@ func (r *Run) Listens() (app.Listening, error) {
 	if err != nil {
 		return app.Listening{}, fmt.Errorf("cannot tell where the program listens: %w", err)
 	}
-	return choose(ports, r.spec.Port), nil
+	port := choose(ports, r.spec.Port)
+	if port == 0 {
+		return app.Listening{Several: len(ports) > 1}, nil
+	}
+	at := answers(port)
+	return app.Listening{At: at, Own: at.IsValid() && port == r.spec.Port}, nil
 }
 
 const (

@@ -50,7 +50,7 @@ func TestSmugglingBehindAnUpgrade(t *testing.T) {
 					}()
 				}
 			}()
-			w.set(Site{ID: "shop", Port: portOf(t, l.Addr().String())})
+			w.set(Site{ID: "shop", At: addressOf(l)})
 			got := w.raw(tt.first + second)
 			first := <-seen
 			select {

@@ -26,7 +26,7 @@
 //     Names, an atomic table of verified domains.
 //  3. Config.Look is sites.site (daemon/sites.go). At each request it makes a Site from
 //     the unit's atomic snapshot (host.Host.Find), so the proxy keeps no state of an
-//     application. Site.Port is Snapshot.Reach: unit.lookForPort (host/unit_program.go) finds
+//     application. Site.At is Snapshot.Reach: unit.lookForPort (host/unit_program.go) finds
 //     it after each start with proc.Run.Listens.
 //  4. inbound.trace (headers.go) finds the address of the visitor. Proxy.perSite limits the
 //     requests of one site. Proxy.admit (start.go) holds the request while the site is

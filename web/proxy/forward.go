@@ -9,13 +9,12 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"berth/app"
@@ -35,20 +34,10 @@ const (
 	bufferSize   = 32 << 10
 )
 
-// dial reaches a program: one that serves IPv6 alone is at ::1, all others at
-// 127.0.0.1.
-func dial(ctx context.Context, _, address string) (net.Conn, error) {
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
+// dial reaches a program.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout, KeepAlive: -1}
-	c, err := d.DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", port))
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		if six, _ := d.DialContext(ctx, "tcp6", net.JoinHostPort("::1", port)); six != nil {
-			c, err = six, nil
-		}
-	}
+	c, err := d.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +101,7 @@ func (b *buffers) Put(p []byte) { b.pool.Put((*[bufferSize]byte)(p)) }
 func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	in := inboundOf(pr.In)
 	out := pr.Out
-	out.URL.Scheme, out.URL.Host, out.URL.User = "http", "127.0.0.1:"+strconv.Itoa(in.site.Port), nil
+	out.URL.Scheme, out.URL.Host, out.URL.User = "http", in.site.At.String(), nil
 	if out.URL.Path == "" {
 		out.URL = &url.URL{Scheme: out.URL.Scheme, Host: out.URL.Host, Path: "/"}
 	}
@@ -177,17 +166,16 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// Healthy asks the program of a site, at a port of loopback, for a path as a
-// visitor would. It is well when the answer is 2xx or 3xx, which is not
+// Healthy asks the program of a site for a path as a visitor would. It is well when the answer is 2xx or 3xx, which is not
 // followed; else the error says why not.
-func (p *Proxy) Healthy(ctx context.Context, id app.ID, port int, path string) error {
+func (p *Proxy) Healthy(ctx context.Context, id app.ID, program netip.AddrPort, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	at, err := url.ParseRequestURI(path)
 	if err != nil {
 		return fmt.Errorf("cannot ask for %.200q: it is no path", path)
 	}
-	at.Scheme, at.Host = "http", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	at.Scheme, at.Host = "http", program.String()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
 		return fmt.Errorf("cannot ask for %.200q: it is no path", path)

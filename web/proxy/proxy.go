@@ -31,8 +31,8 @@ const (
 type Site struct {
 	ID    string
 	State State
-	Port  int           // of its program on loopback
-	Retry time.Duration // until it is started again; 0: it is not
+	At    netip.AddrPort // of its program
+	Retry time.Duration  // until it is started again; 0: it is not
 	// Static are the files of a site without a program; nil when it has one.
 	Static *Static
 }
@@ -155,7 +155,7 @@ func (p *Proxy) answer(w http.ResponseWriter, r *http.Request, in *inbound) {
 			p.Log.Error("cannot serve the files of a site", "app", in.site.ID, "error", err)
 			show(w, r, pageBroken, 0)
 		}
-	case in.site.State == Up || in.site.State == Starting && in.site.Port > 0:
+	case in.site.State == Up || in.site.State == Starting && in.site.At.IsValid():
 		dropUpgrade(r)
 		if len(r.Header["Upgrade"]) > 0 {
 			w = tunnelWriter{w}

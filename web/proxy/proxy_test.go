@@ -54,7 +54,7 @@ func TestRoutes(t *testing.T) {
 func TestPages(t *testing.T) {
 	w := newWorld(t)
 	free := listen(t)
-	nobody := portOf(t, free.Addr().String())
+	nobody := addressOf(free)
 	_ = free.Close()
 	for name, tt := range map[string]struct {
 		site   Site
@@ -63,12 +63,12 @@ func TestPages(t *testing.T) {
 		retry  string
 	}{
 		"starting":            {Site{State: Starting}, 503, "is starting", "3"},
-		"does not listen yet": {Site{State: Starting, Port: nobody}, 503, "is starting", "3"},
+		"does not listen yet": {Site{State: Starting, At: nobody}, 503, "is starting", "3"},
 		"stopped":             {Site{State: Stopped}, 503, "was stopped by its owner", ""},
 		"crashed":             {Site{State: Crashed}, 502, "has ended by itself", ""},
 		"crashed, again":      {Site{State: Crashed, Retry: 1500 * time.Millisecond}, 502, "has ended by itself", "2"},
 		"memory":              {Site{State: OutOfMemory, Retry: time.Hour}, 502, "needed more RAM", "300"},
-		"does not listen":     {Site{State: Up, Port: nobody}, 502, "does not listen", "5"},
+		"does not listen":     {Site{State: Up, At: nobody}, 502, "does not listen", "5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.site.ID = "shop"
@@ -106,7 +106,7 @@ func TestAProgramThatBreaksOff(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	w.set(Site{ID: "shop", Port: portOf(t, l.Addr().String())})
+	w.set(Site{ID: "shop", At: addressOf(l)})
 	resp, text := w.ask("POST", shop, "/", strings.NewReader("x"))
 	if resp.StatusCode != 502 || !strings.Contains(text, "gave no answer") || strings.Contains(text, "127.0.0.1") {
 		t.Errorf("%d %s", resp.StatusCode, text)

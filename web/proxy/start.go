@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"berth/web"
@@ -21,7 +22,7 @@ const (
 
 // destination is where requests go. WebSockets are counted apart.
 type destination struct {
-	port      int
+	at        netip.AddrPort
 	webSocket bool
 }
 
@@ -32,7 +33,7 @@ func (p *Proxy) Release() { p.release() }
 // awaited reports whether a request for the site is worth a wait: it will be
 // there in a moment, and nobody knows of a later one.
 func (s Site) awaited() bool {
-	return s.State == Starting && s.Port == 0 && s.Retry == 0
+	return s.State == Starting && !s.At.IsValid() && s.Retry == 0
 }
 
 // current is how a site is now. One that is gone is stopped.
@@ -67,15 +68,15 @@ func (p *Proxy) admit(ctx context.Context, in *inbound, webSocket bool) (leave f
 		if in.site.awaited() {
 			in.site = p.await(ctx, in.site)
 		}
-		if in.site.Port == 0 {
+		if !in.site.At.IsValid() {
 			break
 		}
-		to := destination{in.site.Port, webSocket}
+		to := destination{in.site.At, webSocket}
 		p.underway.add(to, 0, 0)
-		// Whoever moved the site to another port has told that before asking for
+		// Who moved the site to another address has told that before asking for
 		// the requests that are under way: so it sees this one, or this sees that.
 		now := p.current(in.site.ID)
-		if now.Port == to.port {
+		if now.At == to.at {
 			return func() { p.underway.remove(to) }
 		}
 		p.underway.remove(to)
@@ -84,10 +85,10 @@ func (p *Proxy) admit(ctx context.Context, in *inbound, webSocket bool) (leave f
 	return func() {}
 }
 
-// Drain blocks until no request is under way to a port, or ctx ends; with
+// Drain blocks until no request is under way to an address, or ctx ends; with
 // webSockets, until there is none of those either.
-func (p *Proxy) Drain(ctx context.Context, port int, webSockets bool) {
+func (p *Proxy) Drain(ctx context.Context, at netip.AddrPort, webSockets bool) {
 	_ = web.Poll(ctx, drainInterval, func() bool {
-		return p.underway.count(destination{port, false}) == 0 && (!webSockets || p.underway.count(destination{port, true}) == 0)
+		return p.underway.count(destination{at, false}) == 0 && (!webSockets || p.underway.count(destination{at, true}) == 0)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -139,12 +140,12 @@ func TestDrain(t *testing.T) {
 		_, _ = io.WriteString(rw, "old")
 	})
 	site, _ := w.look("shop")
-	w.proxy.Drain(t.Context(), site.Port, true) // nothing is under way
+	w.proxy.Drain(t.Context(), site.At, true) // nothing is under way
 	slow := w.asking(t.Context())
 	<-began
 	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	w.proxy.Drain(short, site.Port, false)
+	w.proxy.Drain(short, site.At, false)
 	if short.Err() == nil {
 		t.Error("a request under way was not waited for")
 	}
@@ -152,7 +153,7 @@ func TestDrain(t *testing.T) {
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		w.proxy.Drain(t.Context(), site.Port, false)
+		w.proxy.Drain(t.Context(), site.At, false)
 	}()
 	if got := <-w.asking(t.Context()); got != "200 new" {
 		t.Errorf("a new request got %q", got)
@@ -168,12 +169,13 @@ func TestDrain(t *testing.T) {
 	}
 	<-drained
 
-	w.proxy.underway.add(destination{1234, true}, 0, 0)
-	w.proxy.Drain(t.Context(), 1234, false) // a WebSocket does not count
+	other := netip.MustParseAddrPort("127.0.0.1:1234")
+	w.proxy.underway.add(destination{other, true}, 0, 0)
+	w.proxy.Drain(t.Context(), other, false) // a WebSocket does not count
 	short, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	w.proxy.Drain(short, 1234, true)
-	w.proxy.underway.remove(destination{1234, true})
+	w.proxy.Drain(short, other, true)
+	w.proxy.underway.remove(destination{other, true})
 	if short.Err() == nil {
 		t.Error("a WebSocket was not waited for")
 	}
@@ -208,36 +210,36 @@ func TestHealthy(t *testing.T) {
 		}
 	})
 	site, _ := w.look("shop")
-	nobody := portOf(t, listenOnce(t))
+	nobody := listenOnce(t)
 	for _, c := range []struct {
 		path string
-		port int
+		at   netip.AddrPort
 		says string
 	}{
-		{"/", site.Port, ""},
-		{"/moved", site.Port, ""},
-		{"/long", site.Port, ""},
-		{"/query?a=b", site.Port, ""},
-		{"/500", site.Port, "GET /500 answered 500"},
-		{"/404", site.Port, "GET /404 answered 404"},
+		{"/", site.At, ""},
+		{"/moved", site.At, ""},
+		{"/long", site.At, ""},
+		{"/query?a=b", site.At, ""},
+		{"/500", site.At, "GET /500 answered 500"},
+		{"/404", site.At, "GET /404 answered 404"},
 		{"/", nobody, "GET / gave no answer"},
-		{"%", site.Port, "it is no path"},
+		{"%", site.At, "it is no path"},
 	} {
-		err := w.proxy.Healthy(t.Context(), "shop", c.port, c.path)
+		err := w.proxy.Healthy(t.Context(), "shop", c.at, c.path)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", c.path, err, c.says)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := w.proxy.Healthy(ctx, "shop", site.Port, "/hang"); err == nil || !strings.Contains(err.Error(), "gave no answer") {
+	if err := w.proxy.Healthy(ctx, "shop", site.At, "/hang"); err == nil || !strings.Contains(err.Error(), "gave no answer") {
 		t.Errorf("a program that hangs: %v", err)
 	}
 }
 
 // listenOnce returns an address at which nobody listens any more.
-func listenOnce(t *testing.T) string {
+func listenOnce(t *testing.T) netip.AddrPort {
 	l := listen(t)
 	defer l.Close()
-	return l.Addr().String()
+	return addressOf(l)
 }

@@ -110,7 +110,7 @@ func TestIPv6Alone(t *testing.T) {
 	go func() { _ = s.Serve(l) }()
 	defer s.Close()
 	w := newWorld(t)
-	w.set(Site{ID: "shop", Port: portOf(t, l.Addr().String())})
+	w.set(Site{ID: "shop", At: addressOf(l)})
 	if resp, text := w.ask("GET", shop, "/six", nil); resp.StatusCode != 200 || !strings.HasPrefix(text, "GET /six\n") {
 		t.Errorf("%d %s", resp.StatusCode, text)
 	}

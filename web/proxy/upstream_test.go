@@ -51,7 +51,7 @@ func (w *world) program(id string, speak func(c net.Conn, connection, request in
 		}
 	}()
 	w.t.Cleanup(func() { _ = l.Close(); <-ended })
-	w.set(Site{ID: id, Port: portOf(w.t, l.Addr().String())})
+	w.set(Site{ID: id, At: addressOf(l)})
 	return connections
 }
 
@@ -210,7 +210,7 @@ func TestConnectionsThatAreIdle(t *testing.T) {
 	l := listen(t)
 	go func() { _ = s.Serve(l) }()
 	defer s.Close()
-	w.set(Site{ID: "shop", Port: portOf(t, l.Addr().String())})
+	w.set(Site{ID: "shop", At: addressOf(l)})
 	began := time.Now()
 	w.ask("GET", shop, "/", nil)
 	select {

@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -98,15 +97,8 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-func portOf(t *testing.T, address string) int {
-	t.Helper()
-	_, text, _ := net.SplitHostPort(address)
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
+// addressOf is where a listener is.
+func addressOf(l net.Listener) netip.AddrPort { return l.Addr().(*net.TCPAddr).AddrPort() }
 
 func (w *world) look(id string) (Site, bool) {
 	w.mu.Lock()
@@ -126,7 +118,7 @@ func (w *world) serve(id string, h http.HandlerFunc) {
 	w.t.Helper()
 	s := httptest.NewServer(h)
 	w.t.Cleanup(s.Close)
-	w.set(Site{ID: id, Port: portOf(w.t, s.Listener.Addr().String())})
+	w.set(Site{ID: id, At: addressOf(s.Listener)})
 }
 
 // run makes a site of a real program, which is told its port.
@@ -141,17 +133,17 @@ func (w *world) run(id, program, file, code string) {
 		w.t.Fatal(err)
 	}
 	l := listen(w.t)
-	port := portOf(w.t, l.Addr().String())
+	at := addressOf(l)
 	_ = l.Close()
 	c := exec.Command(path, main)
-	c.Env = append(os.Environ(), "PORT="+strconv.Itoa(port))
+	c.Env = append(os.Environ(), fmt.Sprintf("PORT=%d", at.Port()))
 	if err := c.Start(); err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-	w.set(Site{ID: id, Port: port})
+	w.set(Site{ID: id, At: at})
 	eventually(w.t, program+" listens", func() bool {
-		c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		c, err := net.Dial("tcp", at.String())
 		if err == nil {
 			_ = c.Close()
 		}
