@@ -321,6 +321,11 @@ func (s *Settings) checkProxy() error {
 	if s.Proxy.Mode == ProxyEdge && s.Proxy.Cert == "" && s.Proxy.TLS == tlsFiles {
 		return clash("proxy.mode %q needs proxy.cert, the certificate of the sites, or proxy.tls %q", s.Proxy.Mode, TLSACME)
 	}
+	// berth would listen, have no name to get a certificate for, and refuse every visitor.
+	unnamed := s.SitesDomain() == "" && s.Names.Addresses == "" && (s.HomeName() == "" || !strings.HasPrefix(s.BaseURL, "https:"))
+	if s.UsesACME() && s.Proxy.Cert == "" && unnamed {
+		return clash("proxy.tls %q needs a name to get a certificate for: set proxy.domain, the domain of the sites, or base_url, the https address of the panel, or, for custom domains alone, names.addresses", s.Proxy.TLS)
+	}
 	all := s.Listens()
 	for i, address := range all {
 		if !strings.HasSuffix(address, ":0") && slices.Contains(all[:i], address) {

@@ -270,7 +270,17 @@ func TestSettingsThatContradict(t *testing.T) {
 		wantProblem(t, err, ExitConfig, text)
 	}
 	mustLoad(t, "", nil, "--apps-uid-base=65535", "--apps-uid-count=1")
-	mustLoad(t, "", nil, "--proxy-mode=edge", "--proxy-tls=acme")
+	edge := []string{"--proxy-mode=edge", "--proxy-tls=acme"}
+	for _, name := range []string{"", "--base-url=http://berth.example.org", "--base-url=https://localhost", "--proxy-acme-email=ana@example.org"} {
+		_, err := loadFrom(t, "", nil, append(edge, strings.Fields(name)...)...)
+		wantProblem(t, err, ExitConfig, `proxy.tls "acme" needs a name to get a certificate for: set proxy.domain, the domain of the sites, or base_url, the https address of the panel, or, for custom domains alone, names.addresses (proxy.tls is from --proxy-tls`)
+	}
+	for _, name := range []string{
+		"--proxy-domain=apps.example.org", "--names-domain=apps.example.org", "--base-url=https://berth.example.org", "--base-url=https://203.0.113.7",
+		"--names-addresses=203.0.113.7", "--proxy-cert=/etc/berth/certificates",
+	} {
+		mustLoad(t, "", nil, append(edge, name)...)
+	}
 	mustLoad(t, "", nil, "--apps-uid-base=65533", "--apps-uid-count=1")
 }
 
