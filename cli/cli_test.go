@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +20,8 @@ import (
 	"berth/app"
 	"berth/daemon"
 	"berth/db"
+	"berth/files"
+	"berth/web/local"
 )
 
 func TestScripts(t *testing.T) {
@@ -26,6 +30,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			// An owner's own settings must not reach the scripts.
 			env.Setenv("BERTH_DATA_DIR", filepath.Join(env.WorkDir, "data"))
+			env.Setenv("BERTH_RUNTIME_DIR", filepath.Join(env.WorkDir, "run"))
 			env.Setenv("BERTH_CONFIG", filepath.Join(env.WorkDir, "berth.toml"))
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second under -race
 			return os.WriteFile(filepath.Join(env.WorkDir, "berth.toml"), nil, 0o600)
@@ -41,8 +46,10 @@ func TestScripts(t *testing.T) {
 			"deploy":   scriptDeploy,
 			"forget":   scriptForget,
 			"keep":     scriptKeep,
+			"locks":    scriptLocks,
 			"mode":     scriptMode,
 			"answers":  scriptAnswers,
+			"serves":   scriptServes,
 			"status":   scriptStatus,
 			"hostile":  scriptHostile,
 		},
@@ -74,6 +81,32 @@ func scriptDatabase(ts *testscript.TestScript, _ bool, args []string) {
 	d, err := daemon.MakeDatabase(context.Background(), dir)
 	ts.Check(err)
 	ts.Check(d.Close())
+}
+
+// scriptServes is "serves DIR": a daemon at the local socket says that it serves DIR; or
+// "serves nonsense" for what is no berth, until the script ends or the next one.
+func scriptServes(ts *testscript.TestScript, _ bool, args []string) {
+	run := ts.Getenv("BERTH_RUNTIME_DIR")
+	ts.Check(os.RemoveAll(run))
+	l, err := local.Open(run)
+	ts.Check(err)
+	answer := local.Daemon{PID: 4711, DataDir: ts.MkAbs(args[0])}
+	if args[0] == "nonsense" {
+		answer = local.Daemon{}
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(answer) // who asked may be gone
+	})}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	ts.Defer(func() { _ = server.Close(); <-done })
+}
+
+// scriptLocks is "locks DIR": another daemon has the directory until the script ends.
+func scriptLocks(ts *testscript.TestScript, _ bool, args []string) {
+	f, err := files.Lock(ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Defer(func() { _ = f.Close() })
 }
 
 // inDatabase runs do on the database of a script.

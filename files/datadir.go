@@ -38,7 +38,7 @@ func Lock(dir string) (*os.File, error) {
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			who := ""
-			if pid := lockedBy(filepath.Join(dir, LockName)); pid > 0 {
+			if pid := LockedBy(dir); pid > 0 {
 				who = fmt.Sprintf(" (pid %d)", pid)
 			}
 			return nil, fmt.Errorf("cannot use %s: another berth is serving from it%s", dir, who)
@@ -48,10 +48,10 @@ func Lock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// lockedBy returns the process that has a lock on a file, or 0 when it cannot be seen
-// (proc(5), /proc/locks).
-func lockedBy(path string) int {
-	file, err := os.Stat(path)
+// LockedBy returns the process that has the lock of a data directory, or 0 when none does, or
+// it cannot be seen (proc(5), /proc/locks). Unlike Lock it keeps nobody from the lock.
+func LockedBy(dir string) int {
+	file, err := os.Stat(filepath.Join(dir, LockName))
 	if err != nil {
 		return 0
 	}

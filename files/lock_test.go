@@ -21,10 +21,10 @@ func TestLockSaysWho(t *testing.T) {
 	if err := held.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if pid := lockedBy(filepath.Join(dir, LockName)); pid != 0 {
+	if pid := LockedBy(dir); pid != 0 {
 		t.Errorf("pid %d has a lock that nobody has", pid)
 	}
-	if pid := lockedBy(filepath.Join(dir, "none")); pid != 0 {
+	if pid := LockedBy(filepath.Join(dir, "none")); pid != 0 {
 		t.Errorf("pid %d has a lock on no file", pid)
 	}
 }

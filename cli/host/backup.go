@@ -68,7 +68,7 @@ func backUp(ctx context.Context, c *Caller, s settings.Settings, config, to stri
 	if err != nil {
 		return err
 	}
-	d, err := daemon.OpenDatabase(ctx, s.DataDir)
+	d, err := openDatabase(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/app"
-	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/db"
 )
@@ -96,7 +95,7 @@ func (c *Caller) withDB(
 	cmd *cobra.Command, do func(context.Context, *db.DB, settings.Settings, []string) error, more ...string,
 ) *cobra.Command {
 	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, args []string) (err error) {
-		d, err := daemon.OpenDatabase(ctx, s.DataDir)
+		d, err := openDatabase(ctx, s)
 		if err != nil {
 			return err
 		}
