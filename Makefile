@@ -30,7 +30,7 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, what is compile
 	@$(GO) vet ./...
 	@$(LINT) run ./...
 	@for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...) || exit; done
-	@shellcheck do test/scripts/fresh test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/pebble test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-vm test/scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
+	@shellcheck do deploy/install.sh test/scripts/fresh test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/pebble test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-vm test/scripts/vulncheck test/vm/run test/vm/init test/vm/suite test/vm/powercut
 	@test/scripts/bpf compare
 	@$(GO) test . ./app/text ./test/docs
 	@GO=$(GO) test/scripts/vulncheck

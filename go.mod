@@ -5,6 +5,7 @@ go 1.26.0
 toolchain go1.26.7
 
 require (
+	aead.dev/minisign v0.3.0
 	github.com/BurntSushi/toml v1.6.0
 	github.com/cilium/ebpf v0.22.0
 	github.com/coder/websocket v1.8.15
