@@ -47,6 +47,28 @@ func Unwell(list []app.Finding) error {
 	return nil
 }
 
+// Verdict is a line about all findings, such as "ready, 2 warnings".
+func Verdict(list []app.Finding) string {
+	count := map[string]int{}
+	for _, f := range list {
+		count[f.Verdict]++
+	}
+	some := func(n int, word string) string {
+		if n == 1 {
+			return "1 " + word
+		}
+		return fmt.Sprintf("%d %ss", n, word)
+	}
+	text := "ready"
+	if count[bad] > 0 {
+		text = "not ready, " + some(count[bad], "problem")
+	}
+	if count[dubious] > 0 {
+		text += ", " + some(count[dubious], "warning")
+	}
+	return text
+}
+
 // Report prints the table, or JSON.
 func Report(w io.Writer, list []app.Finding, asJSON bool) error {
 	if asJSON {

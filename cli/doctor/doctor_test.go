@@ -140,3 +140,18 @@ func TestDoctorJSON(t *testing.T) {
 		t.Errorf("%s: %v", out.String(), err)
 	}
 }
+
+func TestVerdict(t *testing.T) {
+	for want, verdicts := range map[string][]string{
+		"ready": {good, absent}, "ready, 1 warning": {good, dubious}, "ready, 2 warnings": {dubious, dubious},
+		"not ready, 1 problem": {good, bad}, "not ready, 2 problems, 1 warning": {bad, dubious, bad},
+	} {
+		var list []app.Finding
+		for _, v := range verdicts {
+			list = append(list, app.Finding{Verdict: v})
+		}
+		if got := Verdict(list); got != want {
+			t.Errorf("%v: %q, want %q", verdicts, got, want)
+		}
+	}
+}
