@@ -63,7 +63,7 @@ func (t *trail) result(resp response) (status int, refusal string) {
 func keepParts[T any](t *trail, results []result[T]) {
 	for _, r := range results {
 		if app.KindOf(r.err) != app.Already {
-			t.parts = append(t.parts, part{r.of, r.err})
+			t.parts = append(t.parts, part{*r.of, r.err})
 		}
 	}
 }

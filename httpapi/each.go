@@ -19,7 +19,7 @@ const (
 
 // result is what came of one application among all.
 type result[T any] struct {
-	of    app.Snapshot
+	of    *app.Snapshot
 	value T
 	err   error
 }
@@ -41,7 +41,7 @@ func each[T any](ctx context.Context, apps []app.Snapshot, width int, do func(ap
 				}
 				<-places
 			}()
-			results[i].of = snap
+			results[i].of = &apps[i]
 			if results[i].err = ctx.Err(); results[i].err == nil {
 				results[i].value, results[i].err = do(snap)
 			}
