@@ -169,7 +169,10 @@ type Program struct {
 	UID       int
 	Port      int
 	RAM       MB
-	Share     MB // the application's RAM, which its share of the processor follows; a build has RAM of its own
+	// Gate returns when the program may begin. It is called where everything else is
+	// ready, by who starts the program, unless the start fails before; nil does not wait.
+	Gate  func() `json:"-"`
+	Share MB     // the application's RAM, which its share of the processor follows; a build has RAM of its own
 }
 
 // Phase is how far a deployment has come.

@@ -56,6 +56,7 @@ func (l *launcher) launch(_ context.Context, p app.Program) (host.Instance, erro
 	spec := l.spec(p, temp)
 	spec.Output = pipe
 	spec.OnHelperOOM, spec.OnNoSocket = helperKilled(out), noSocket(out)
+	spec.Gate = p.Gate
 	if p.Build {
 		spec.Group = fmt.Sprintf("apps/%s/build-%d", p.App, l.builds.Add(1))
 		spec.OOMGroup = true

@@ -272,7 +272,7 @@ func changing[T any](
 func (h *Host) SetProfile(ctx context.Context, owner app.AccountID, id app.ID, p app.Profile) error {
 	return h.change(ctx, owner, id, func(_ context.Context, u *unit) error {
 		write := func(ctx context.Context) error { return h.Records.SetProfile(ctx, id, p) }
-		return u.store("store the profile", write, func() error {
+		return u.records.store("store the profile", write, func() error {
 			if p.Name != nil {
 				u.app.Name = *p.Name
 			}

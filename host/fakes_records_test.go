@@ -46,6 +46,9 @@ func (w *world) RunStarted(_ context.Context, id app.ID, run int, at time.Time) 
 }
 
 func (w *world) RunEnded(_ context.Context, id app.ID, e app.Exit) error {
+	if err := w.failing("RunEnded"); err != nil {
+		return err
+	}
 	return w.change(id, func(a *app.App) { a.LastExit = &e; w.exits = append(w.exits, e) })
 }
 

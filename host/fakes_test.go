@@ -149,11 +149,19 @@ func (w *world) failing(call string) error {
 
 func (w *world) launch(_ context.Context, p app.Program) (Instance, error) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	b := w.behave(p)
+	w.mu.Unlock()
 	if b.err != nil {
 		return nil, b.err
 	}
+	if err := w.failing("Launch"); err != nil {
+		return nil, err
+	}
+	if p.Gate != nil {
+		p.Gate()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, r := range w.runs {
 		if r.p.App == p.App && r.p.Build == p.Build && !r.ended() && (!p.Beside || r.p.Port == p.Port) {
 			w.t.Errorf("a second instance of %s was started", p.App)

@@ -63,6 +63,39 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
+// A program that crashed is prepared while its exit is written, and begins after that; it
+// does not wait for a disk that does not answer longer than anybody.
+func TestRestartBesideTheRecord(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(exits(3, time.Minute))
+		id := w.mustUpload("MAIN=a,AUTORESTART=true")
+		thaw, prepared := make(chan struct{}), false
+		w.when("RunEnded", func() { <-thaw })
+		w.when("Launch", func() { prepared = true })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !prepared || w.launches(id) != 1 || w.recorded(id).LastExit != nil || w.snapshot(id).LastExit != nil {
+			t.Errorf("prepared: %t, %d launches, recorded %+v, shown %+v", prepared, w.launches(id), w.recorded(id), w.snapshot(id))
+		}
+		close(thaw)
+		synctest.Wait()
+		if w.launches(id) != 2 || w.recorded(id).LastExit == nil || w.snapshot(id).LastExit == nil {
+			t.Errorf("once it is written: %d launches, recorded %+v", w.launches(id), w.recorded(id))
+		}
+
+		thaw = make(chan struct{})
+		w.when("RunEnded", func() { <-thaw })
+		began := time.Now()
+		for w.launches(id) < 3 {
+			time.Sleep(time.Second)
+		}
+		if took := time.Since(began); took < time.Minute+patience || took > time.Minute+patience+2*time.Second {
+			t.Errorf("it began again after %s", took)
+		}
+		close(thaw)
+	})
+}
+
 // Every program that runs gets its limit again.
 func TestBound(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {

@@ -21,11 +21,11 @@ type run struct {
 	life     context.Context // until exit is set
 	end      context.CancelFunc
 	exit     app.Exit
+	printed  func(max int) string // what it has printed
 
 	// Of a site's program.
 	listening app.Listening
-	silent    bool                 // it has opened no port for long
-	printed   func(max int) string // what it has printed
+	silent    bool // it has opened no port for long
 }
 
 // role is what a run is to its application.

@@ -41,6 +41,7 @@ type unit struct {
 	proof       proof               // of the code that was started
 	outcome     []func(e *app.Exit) // called once the start went well (nil) or the program has ended
 	pendingExit *programEnd         // of the program, while the second run decides what follows
+	ending      func()              // waits until the program's exit is recorded, and reports it; nil when that is done
 	steps       []step              // follow once nothing is in their way
 	closing     then                // remove, shutdown or detach: no command is taken; else stay
 	over        bool                // the goroutine is to end
@@ -106,6 +107,7 @@ func newUnit(h *Host, a app.App) *unit {
 		app: a, state: app.Stopped, timer: time.NewTimer(time.Hour),
 	}
 	u.disk.trees, u.disk.id, u.disk.view, u.disk.log = h.Trees, u.id, &u.view, u.log
+	u.records = recorder{work: &h.work, log: u.log, do: u.do}
 	u.timer.Stop()
 	u.means(a.Wanted)
 	u.publish()
@@ -117,8 +119,13 @@ func newUnit(h *Host, a app.App) *unit {
 func (u *unit) loop() {
 	defer close(u.quit)
 	for {
+		if !u.due() {
+			u.settle()
+		}
 		u.proceed()
-		u.publish()
+		if !u.due() {
+			u.publish()
+		}
 		if u.over {
 			return
 		}
@@ -191,8 +198,9 @@ func (u *unit) gone() error {
 	return noApp(u.id)
 }
 
-// publish makes the state visible to readers.
+// publish makes the state visible to readers, once the exit that it shows is recorded.
 func (u *unit) publish() {
+	u.settle()
 	s := app.Snapshot{App: u.app, State: u.state, Running: u.run != nil && u.state != app.Stopping, Attempt: u.attempt}
 	switch {
 	case u.queued():
@@ -249,62 +257,30 @@ func (u *unit) wanted() app.Wanted {
 // recorded meanwhile, either the record has it, or this one comes after.
 func (u *unit) want(w app.Wanted) error {
 	u.means(w)
-	return u.record("what is wanted", func(ctx context.Context) error { return u.h.Records.SetWanted(ctx, u.id, w) })
+	return u.records.record("what is wanted", func(ctx context.Context) error { return u.h.Records.SetWanted(ctx, u.id, w) })
 }
 
 // logEvent remembers what has no record of its own.
 func (u *unit) logEvent(p app.HistoryEvent) {
-	_ = u.record("what happened", func(ctx context.Context) error { return u.h.Registry.AddHistoryEvent(ctx, u.id, p) })
+	_ = u.records.record("what happened", func(ctx context.Context) error { return u.h.Registry.AddHistoryEvent(ctx, u.id, p) })
 }
 
 // setExit records the exit that is shown, and forgets it when e is nil.
 func (u *unit) setExit(e *app.Exit) {
-	if u.app.LastExit == e {
-		return
+	if u.app.LastExit != e {
+		_ = u.beginExit(e)()
 	}
+}
+
+// beginExit is setExit that returns what waits for it, which must be called once.
+func (u *unit) beginExit(e *app.Exit) (wait func() error) {
 	u.app.LastExit = e
-	_ = u.record("the exit", func(ctx context.Context) error {
+	return u.records.beginRecord("the exit", func(ctx context.Context) error {
 		if e == nil {
 			return u.h.Records.ClearExit(ctx, u.id)
 		}
 		return u.h.Records.RunEnded(ctx, u.id, *e)
 	})
-}
-
-// record writes to the database. A failure is logged and does not stop the
-// application: what runs, runs. It is returned for those whose caller asked
-// for what could not be recorded.
-func (u *unit) record(what string, write func(ctx context.Context) error) error {
-	err := u.store("record "+what, write, func() error { return nil })
-	if err != nil {
-		u.log.Error("cannot record the application's state", "what", what, "error", err)
-	}
-	return err
-}
-
-// store writes what completes "cannot ..." and then has next follow on the unit's
-// goroutine, unless that failed. While the disk does not answer it returns
-// app.Unavailable within patience; both happen when it does, in order.
-func (u *unit) store(what string, write func(ctx context.Context) error, next func() error) error {
-	began := time.Now()
-	e := &entry{do: write, done: make(chan struct{})}
-	e.after = func(err error) {
-		u.log.Warn("the disk answers again", "what", what, "after", time.Since(began), "error", err)
-		if err == nil {
-			err = u.do(context.Background(), next)
-		}
-		if err != nil {
-			u.log.Error("what waited for the disk was not done", "what", what, "error", err)
-		}
-	}
-	if !u.records.write(&u.h.work, e) {
-		u.log.Warn("the disk does not answer; what waits for it is done when it does", "what", what)
-		return app.Errorf(app.Unavailable, "cannot %s: %s; it is done when it does", what, app.Words(app.DiskSilent))
-	}
-	if e.err != nil {
-		return e.err
-	}
-	return next()
 }
 
 func (u *unit) busy(what string) error {
@@ -441,6 +417,43 @@ func (u *unit) stop(reply func(error)) {
 	}
 	u.stopSecond()
 	u.after(stay, reply, err)
+}
+
+// setRAM changes the limit of the running program between two records, so
+// that each refusal leaves all three as they were.
+func (u *unit) setRAM(ram app.MB) error {
+	if u.second.is(candidate) {
+		return u.busy("being deployed")
+	}
+	before := u.app.RAM
+	admit := func(total, used app.MB) error { return u.h.CheckRAM(total, used, ram) }
+	write := func(ctx context.Context) error { return u.h.Records.SetRAM(ctx, u.id, ram, admit) }
+	return u.records.store("store the RAM", write, func() error {
+		if err := u.applyRAM(before, ram); err != nil {
+			always := func(app.MB, app.MB) error { return nil }
+			back := func(ctx context.Context) error { return u.h.Records.SetRAM(ctx, u.id, before, always) }
+			if back := u.records.store("put the recorded RAM back", back, func() error { return nil }); back != nil {
+				u.log.Error("cannot put the recorded RAM back", "error", back)
+			}
+			return err
+		}
+		u.app.RAM = ram
+		return nil
+	})
+}
+
+func (u *unit) applyRAM(before, ram app.MB) error {
+	if u.run == nil {
+		return nil
+	}
+	if err := u.h.capacity.reserve(u.id, ram); err != nil {
+		return err
+	}
+	if err := u.run.SetMemory(ram); err != nil {
+		u.h.capacity.force(u.id, before)
+		return err
+	}
+	return nil
 }
 
 // remove deletes the application: it calls off a deployment, ends the

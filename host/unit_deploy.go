@@ -122,7 +122,7 @@ func (u *unit) recorded(c *commit) {
 }
 
 func (u *unit) storeApts(apts []string) error {
-	err := u.record("the system packages", func(ctx context.Context) error { return u.h.Records.SetApts(ctx, u.id, apts) })
+	err := u.records.record("the system packages", func(ctx context.Context) error { return u.h.Records.SetApts(ctx, u.id, apts) })
 	if err == nil {
 		u.app.Apts = apts
 	}

@@ -39,13 +39,14 @@ func (u *unit) launch(journal string) error {
 		return err
 	}
 	u.interrupt(app.Textf("the application was started"))
-	u.app.LastRun = u.nextNumber()
-	p.Run, p.Journal = u.app.LastRun, journal
+	p.Run, p.Journal, p.Gate = u.nextNumber(), journal, u.gate
 	if p.Beside = u.second.runs(); p.Beside && u.second.port == p.Port { // whose last requests are being answered
 		if p.Port, err = u.h.Registry.Spare(context.Background(), u.id); err != nil {
+			u.h.capacity.release(u.id)
 			return err
 		}
 	}
+	printed := u.h.Logs.Mark(u.id) // before it can have printed anything
 	program, err := u.h.Launch(u.h.ctx, p)
 	if err != nil {
 		u.h.capacity.release(u.id)
@@ -53,8 +54,9 @@ func (u *unit) launch(journal string) error {
 		return err
 	}
 	r := newRun(program, p.Run, p.Port, primary)
+	r.printed = printed
 	u.run, u.refusal = r, ""
-	u.app.StartedAt = time.Now()
+	u.app.LastRun, u.app.StartedAt = p.Run, time.Now()
 	u.recordStart()
 	u.log.Info("program started", "run", r.number, "ram", u.app.RAM)
 	u.enter(app.Starting, max(u.h.OKDelay, 1))
@@ -65,7 +67,7 @@ func (u *unit) launch(journal string) error {
 
 func (u *unit) recordStart() {
 	run, at := u.app.LastRun, u.app.StartedAt
-	_ = u.record("the start", func(ctx context.Context) error { return u.h.Records.RunStarted(ctx, u.id, run, at) })
+	_ = u.records.record("the start", func(ctx context.Context) error { return u.h.Records.RunStarted(ctx, u.id, run, at) })
 }
 
 // nextNumber returns the number of the next run, which no run had before.
@@ -137,6 +139,7 @@ func (u *unit) adopt() bool {
 		return false
 	}
 	u.run = newRun(s.Instance, s.Run, cmp.Or(s.Port, u.app.Port), primary)
+	u.run.printed = u.h.Logs.Mark(u.id)
 	if u.app.LastRun != s.Run { // the daemon died between the start and its record
 		u.app.LastRun, u.app.StartedAt = s.Run, s.StartedAt
 		u.recordStart()
@@ -205,6 +208,9 @@ func (u *unit) unsettled() bool {
 func (u *unit) verdict(e *app.Exit) {
 	waiting := u.outcome
 	u.outcome, u.proof = nil, proven
+	if len(waiting) > 0 {
+		u.settle()
+	}
 	for _, report := range waiting {
 		report(e)
 	}
@@ -303,9 +309,6 @@ func (u *unit) exited(x programEnd) {
 	u.h.capacity.release(u.id)
 	u.recordExit(&x)
 	e := x.exit
-	if u.closing != shutdown {
-		u.report.event(app.Event{Kind: app.ExitEvent, At: e.At, Exit: &e})
-	}
 	u.log.Info("program ended", "code", e.Code, "oom", e.OOM, "asked", e.Asked, "ran", e.Ran)
 	switch u.state {
 	case app.Stopping: // until the second run has ended too
@@ -328,13 +331,40 @@ func (u *unit) exited(x programEnd) {
 	}
 }
 
-// recordExit records an exit of the application's program, unless the daemon ends it:
-// that is none of the program's.
+// recordExit records and reports an exit of the application's program, unless the daemon
+// ends it: that is none of the program's. It waits for neither; settle does.
 func (u *unit) recordExit(x *programEnd) {
 	x.exit.Run = u.app.LastRun
-	if u.closing != shutdown {
-		u.setExit(new(x.exit))
+	if u.closing == shutdown {
+		return
 	}
+	e := x.exit
+	recorded := u.beginExit(&e)
+	u.ending = func() {
+		_ = recorded() // logged
+		u.report.event(app.Event{Kind: app.ExitEvent, At: e.At, Exit: &e})
+	}
+}
+
+// settle waits until the exit of the program is recorded, and reports it.
+func (u *unit) settle() {
+	if ending := u.ending; ending != nil {
+		u.ending = nil
+		ending()
+	}
+}
+
+// gate is what a program waits for that is about to begin: the exit of the one before.
+func (u *unit) gate() {
+	if u.ending != nil {
+		u.publish()
+	}
+}
+
+// due reports whether the program is to start again at once. Its exit is recorded while
+// that is prepared.
+func (u *unit) due() bool {
+	return u.ending != nil && u.state == app.Waiting && u.closing == stay && !u.retryAt.After(time.Now())
 }
 
 // secondExited is the end of the second run. It is no crash of the application.
@@ -353,7 +383,7 @@ func (u *unit) secondExited() {
 // endedByItself decides what follows when a program ended by itself.
 func (u *unit) endedByItself(x programEnd) {
 	e := x.exit
-	if u.app.Type == app.Site && e.Code != 0 && x.run.printed != nil && inUse(x.run.printed(bigTail)) {
+	if u.app.Type == app.Site && e.Code != 0 && inUse(x.run.printed(bigTail)) {
 		u.h.Logs.Note(u.id, portInUse(x.run.port))
 	}
 	if restarts(u.app, e) {
@@ -387,7 +417,6 @@ func (u *unit) watchPort(r *run, began time.Time) {
 	if u.app.Type != app.Site || u.app.Code.Static() {
 		return
 	}
-	r.printed = u.h.Logs.Mark(u.id)
 	u.h.waits.Go(func() {
 		ctx, cancel := context.WithCancel(u.h.ctx)
 		defer cancel()
@@ -454,43 +483,6 @@ func (u *unit) quiet(r *run, several bool) {
 		text += "; " + portInUse(r.port)
 	}
 	u.h.Logs.Note(u.id, text)
-}
-
-// setRAM changes the limit of the running program between two records, so
-// that each refusal leaves all three as they were.
-func (u *unit) setRAM(ram app.MB) error {
-	if u.second.is(candidate) {
-		return u.busy("being deployed")
-	}
-	before := u.app.RAM
-	admit := func(total, used app.MB) error { return u.h.CheckRAM(total, used, ram) }
-	write := func(ctx context.Context) error { return u.h.Records.SetRAM(ctx, u.id, ram, admit) }
-	return u.store("store the RAM", write, func() error {
-		if err := u.applyRAM(before, ram); err != nil {
-			always := func(app.MB, app.MB) error { return nil }
-			back := func(ctx context.Context) error { return u.h.Records.SetRAM(ctx, u.id, before, always) }
-			if back := u.store("put the recorded RAM back", back, func() error { return nil }); back != nil {
-				u.log.Error("cannot put the recorded RAM back", "error", back)
-			}
-			return err
-		}
-		u.app.RAM = ram
-		return nil
-	})
-}
-
-func (u *unit) applyRAM(before, ram app.MB) error {
-	if u.run == nil {
-		return nil
-	}
-	if err := u.h.capacity.reserve(u.id, ram); err != nil {
-		return err
-	}
-	if err := u.run.SetMemory(ram); err != nil {
-		u.h.capacity.force(u.id, before)
-		return err
-	}
-	return nil
 }
 
 // startConsole starts a command, on the unit's goroutine, so that every event

@@ -94,8 +94,8 @@ func TestSiteAtAnotherPort(t *testing.T) {
 	}
 }
 
-// A program that could not have its port is told which it can have, also when
-// it goes on.
+// A program that could not have its port is told which it can have, also when it goes on,
+// and when it says so before its start is recorded.
 func TestPortInUseIsExplained(t *testing.T) {
 	for _, says := range []string{"Error: listen EADDRINUSE: address already in use :::8080", "OSError: [Errno 98] Address already in use"} {
 		for _, dies := range []bool{true, false} {
@@ -107,8 +107,8 @@ func TestPortInUseIsExplained(t *testing.T) {
 					}
 					return b
 				})
+				w.when("Launch", func() { w.Note("shop", says) }) // the program does
 				id := w.mustUpload("MAIN=a,TYPE=site,ID=shop")
-				w.Note(id, says) // the program does
 				time.Sleep(2 * time.Minute)
 				if !w.noted(id, "is in use: listen on process.env.PORT") || w.noted(id, "no port") == dies {
 					t.Errorf("%q, dies %t: notes %q", says, dies, w.notes[id])

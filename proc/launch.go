@@ -34,6 +34,9 @@ type Spec struct {
 	Journal  string   // app.Program.Journal
 	Output   *os.File // stdout and stderr; stays the caller's
 	Errors   *os.File // stderr, when it is not to be Output
+	// Gate returns when the program may begin; it is called once its walls stand, and
+	// not if the start fails before. May be nil.
+	Gate func() `json:"-"`
 	// OnHelperOOM is called, on a goroutine of its own, when a process of the
 	// program but not the program itself was killed for its memory and the
 	// program lives on. May be nil.
@@ -93,6 +96,9 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 	main, err := l.start(s, group, func(dir *os.File) (err error) {
 		traffic = l.meter(dir)
 		network, sockets, err = l.enclose(dir, s)
+		if err == nil && s.Gate != nil {
+			s.Gate()
+		}
 		return err
 	})
 	if err != nil {
