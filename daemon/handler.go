@@ -40,6 +40,7 @@ func (d *daemon) newHandler(services app.Services, key []byte, capacity app.MB) 
 		BackupTTL:    s.Backups.TTL,
 		FirstRAM:     capacity,
 		Insecure:     s.Panel.Insecure,
+		Exposed:      s.Exposure(),
 		Sites:        s.SitesDomain(),
 		MaxUpload:    s.Upload.Max.Bytes() + multipartRoom,
 		MaxFile:      s.Upload.Max.Bytes(),

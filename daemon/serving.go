@@ -69,6 +69,9 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener, u *upgrader) 
 	d.survivors.endUntaken()
 	v := d.begin(ctx, l)
 	d.log.Info("listening on http://"+l.Addr().String(), "data", d.settings.DataDir, "groups", d.groups.Root(), "version", settings.Version())
+	if t := d.settings.Exposure(); !t.IsZero() {
+		d.log.Warn(t.String(), "fix", settings.ExposureFix)
+	}
 	notify(d.log, d.handover.ready)
 	if u.await(ctx, v) {
 		return cmp.Or(d.detach(hurry, v), errUpgrade)

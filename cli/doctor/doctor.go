@@ -127,6 +127,7 @@ func checkAll(ctx context.Context, s settings.Settings) []finding {
 	list = append(list, checkRuntimes(ctx, tools)...)
 	list = append(list, checkData(ctx, s.DataDir, s.Host.DiskFloor)...)
 	list = append(list, checkQuota(s.DataDir, s.Apps.Disk))
+	list = append(list, checkListen(s))
 	return append(list, checkSites(ctx, s)...)
 }
 

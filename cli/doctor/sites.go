@@ -34,6 +34,14 @@ func checkSites(ctx context.Context, s settings.Settings) []finding {
 	return list
 }
 
+// checkListen warns when tokens and passwords cross a network in plain HTTP.
+func checkListen(s settings.Settings) finding {
+	if t := s.Exposure(); !t.IsZero() {
+		return finding{"listen", dubious, t.String(), settings.ExposureFix}
+	}
+	return finding{"listen", good, "only this host reaches the API and the panel at " + s.Listen + ", which has no encryption", ""}
+}
+
 // checkPort tries to listen where sites are served.
 func checkPort(ctx context.Context, address string) finding {
 	l, err := (&net.ListenConfig{}).Listen(ctx, daemon.NetworkOf(address), address)

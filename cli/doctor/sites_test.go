@@ -100,3 +100,17 @@ func TestDoctorPorts(t *testing.T) {
 		}
 	}
 }
+
+func TestDoctorListen(t *testing.T) {
+	for listen, want := range map[string]finding{
+		"127.0.0.1:8400": {"listen", good, "only this host reaches the API and the panel at 127.0.0.1:8400, which has no encryption", ""},
+		"0.0.0.0:8400": {
+			"listen", dubious, "The API and the panel use HTTP without encryption at 0.0.0.0:8400: anyone on the way can read tokens and passwords.",
+			`berth setup gives the panel HTTPS; then set listen = "127.0.0.1:8400", and run berth install --now`,
+		},
+	} {
+		if got := checkListen(settings.Settings{Listen: listen}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}

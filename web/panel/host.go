@@ -28,6 +28,7 @@ type hostPages struct {
 	examiner func(ctx context.Context) []app.Finding
 	beside   func(f func()) bool // Config.Go
 	capacity app.MB              // that applications may have together
+	exposed  app.Text            // Config.Exposed
 	baseURL  string
 	began    time.Time
 	doctor   checkup
@@ -44,6 +45,7 @@ type hostPage struct {
 	Apps     int
 	Began    time.Time
 	Doctor   findings
+	Exposed  string // the warning, "" for none
 	RAM      string // as typed
 }
 
@@ -56,7 +58,7 @@ type accountRow struct {
 
 func (p *hostPages) show(c *call) (answer, error) {
 	all, used, err := p.admin.Accounts(c.ctx())
-	page := hostPage{Capacity: p.capacity, Began: p.began, Doctor: p.doctor.last(), RAM: "512"}
+	page := hostPage{Capacity: p.capacity, Began: p.began, Doctor: p.doctor.last(), Exposed: c.lang.SayPhrase(p.exposed), RAM: "512"}
 	for i, a := range all {
 		row := accountRow{a, used[i], len(p.apps.Apps(a.ID))}
 		page.Accounts = append(page.Accounts, row)

@@ -162,3 +162,16 @@ func TestAuditPages(t *testing.T) {
 	b.get("/host/audit?account=nobody").want(t, "no account", http.StatusNotFound)
 	b.get("/host/audit?account=77&app=none").want(t, "a deleted account", http.StatusOK, "There is none.")
 }
+
+// The page of the host warns of a panel that others reach in plain HTTP.
+func TestHostWarnsOfPlainHTTP(t *testing.T) {
+	const warning = "others read passwords &lt;here&gt;"
+	for _, exposed := range []app.Text{{}, app.Words("others read passwords <here>")} {
+		w := newWorld(t, func(c *Config) { c.Exposed = exposed })
+		seed(w)
+		page := w.as("ana").get("/host")
+		if page.StatusCode != http.StatusOK || strings.Contains(page.body, warning) == exposed.IsZero() {
+			t.Errorf("status %d, for the warning %q the page is %s", page.StatusCode, exposed, page.body)
+		}
+	}
+}

@@ -36,6 +36,7 @@ type Config struct {
 	// MaxUpload bounds the body of an upload, MaxFile the file in it, in bytes.
 	MaxUpload, MaxFile int64
 	Insecure           bool         // let people sign in over plain HTTP
+	Exposed            app.Text     // warns administrators of how the panel is reached; zero for nothing to warn of
 	BaseURL            string       // under which browsers reach the panel; "" when not known
 	Trusted            web.Networks // proxies whose X-Forwarded-For and -Proto are believed
 	Version            string
@@ -134,7 +135,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 		files:   filePages{c.Contents, c.Settings},
 		host: hostPages{
 			admin: c.Admin, signIns: c.SignIns, apps: c.Applications, records: c.AuditRecords, examiner: c.Examine, beside: c.Go,
-			capacity: c.FirstRAM, baseURL: c.BaseURL, began: time.Now(), log: c.Log,
+			capacity: c.FirstRAM, exposed: c.Exposed, baseURL: c.BaseURL, began: time.Now(), log: c.Log,
 		},
 		live:     livePages{c.Feed, c.SignIns, c.Account},
 		logs:     logPages{c.Logs, c.Feed},
