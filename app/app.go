@@ -234,6 +234,7 @@ type Terminal struct {
 type Deployed struct {
 	Snapshot
 	Logs string
+	Hint Text // what its owner may not know, one sentence; zero for nothing
 }
 
 // Backup names a generated ZIP file of one application.

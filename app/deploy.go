@@ -135,6 +135,21 @@ type Deploy struct {
 	Back    bool      // whether a rollback leads to it now; not recorded
 }
 
+// fileNameKey is the key of WithFileName.
+type fileNameKey struct{}
+
+// WithFileName says what the file of an upload is called where it comes from. It may be
+// anything, and a path.
+func WithFileName(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, fileNameKey{}, name)
+}
+
+// FileNameOf returns the name of the file, "" when nobody has said.
+func FileNameOf(ctx context.Context) string {
+	name, _ := ctx.Value(fileNameKey{}).(string)
+	return name
+}
+
 // actorKey is the key of WithActor.
 type actorKey struct{}
 

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"berth/app"
 )
@@ -73,7 +76,7 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 		return app.Deployed{}, hinted(err, up.Hint)
 	}
 	plan.Notes = slices.Concat(up.Left, plan.Notes)
-	a, err := h.describe(owner, up.Config, plan)
+	a, err := h.describe(owner, up.Config, plan, app.FileNameOf(given))
 	if err != nil {
 		return app.Deployed{}, err
 	}
@@ -88,7 +91,26 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 	}
 	app.ProgressOf(ctx)(app.Progress{Phase: app.Checked, App: a.ID})
 	first := app.Deploy{By: app.ActorOf(given, owner.ID), Kind: app.DeployUpload, Bytes: up.Bytes}
-	return h.deployFirst(ctx, a, plan, first)
+	hint := h.namesake(a)
+	made, err := h.deployFirst(ctx, a, plan, first)
+	if err == nil {
+		made.Hint = hint
+	}
+	return made, err
+}
+
+// namesake says that the owner of a new bot has another one of that name: who wants to
+// replace its code may not know of commits. A site's ID is its own.
+func (h *Host) namesake(a app.App) app.Text {
+	if a.Type == app.Site {
+		return app.Text{}
+	}
+	for _, s := range h.Apps(a.Account) {
+		if s.ID != a.ID && s.Type == a.Type && strings.EqualFold(s.Name, a.Name) {
+			return app.Textf("You already had an application named %q, with the ID %s, and have two now: a commit to the first one would have replaced its code.", s.Name, s.ID)
+		}
+	}
+	return app.Text{}
 }
 
 // unpack is Staging.Unpack when a place is free. Nobody needs the file after
@@ -137,8 +159,8 @@ func hinted(err error, hint app.Text) error {
 	return app.Errorf(app.KindOf(err), "%v (%s)", err, hint)
 }
 
-// describe makes the application that a config asks for.
-func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan) (app.App, error) {
+// describe makes the application that a config asks for, which came in a file.
+func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan, file string) (app.App, error) {
 	a := app.App{
 		ID: h.newID(), Account: owner.ID, Name: cfg.Name, AvatarURL: cfg.AvatarURL, Type: cfg.Type, RAM: h.ramOf(cfg),
 		Wanted: app.WantOnline, Code: plan.Code, AutoRestart: cfg.AutoRestart, Apts: plan.Apts,
@@ -153,10 +175,39 @@ func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan) (app.A
 		}
 		a.ID = app.ID(id)
 	}
+	if a.Name == "" && a.Type != app.Site { // a site's ID is a name already
+		a.Name = nameOfFile(file)
+	}
 	if a.Name == "" {
 		a.Name = string(a.ID)
 	}
 	return a, nil
+}
+
+// plainFiles are names that clients give to every file.
+var plainFiles = []string{"app", "application", "archive", "backup", "blob", "bot", "buffer", "discloud", "file", "project", "upload", "zip"}
+
+// nameOfFile makes a name for an application of the name of its file; "" when that says
+// nothing.
+func nameOfFile(file string) string {
+	name := file[strings.LastIndexAny(file, `/\`)+1:]
+	if ext := path.Ext(name); strings.EqualFold(ext, ".zip") || strings.EqualFold(ext, ".jar") {
+		name = strings.TrimSuffix(name, ext)
+	}
+	name = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, name)
+	name = strings.TrimSpace(strings.Trim(name, ". "))
+	if runes := []rune(name); len(runes) > app.MaxName {
+		name = strings.TrimSpace(string(runes[:app.MaxName]))
+	}
+	if slices.Contains(plainFiles, strings.ToLower(name)) {
+		return ""
+	}
+	return name
 }
 
 // deployFirst builds a reserved application whose tree is in place, makes it

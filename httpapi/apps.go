@@ -128,7 +128,7 @@ func (a applications) start(c *call) (response, error) {
 	if now, err := a.Outcome(c.Request.Context(), c.owner(), c.id); err == nil { // else it is gone: it was started
 		snap = now
 	}
-	return ok(c.outcome(app.Textf("Your application was started"), snap),
+	return ok(c.outcome(app.Textf("Your application was started"), app.Deployed{Snapshot: snap}),
 		member{"appStatus", object{{"online", snap.Running}, {"ramKilled", snap.RAMKilled()}, {"exitCode", snap.ExitCode()}}})
 }
 
@@ -138,7 +138,7 @@ func (a applications) restart(c *call) (response, error) {
 	}
 	done := app.Textf("Your application was restarted")
 	if snap, err := a.Outcome(c.Request.Context(), c.owner(), c.id); err == nil {
-		return ok(c.outcome(done, snap))
+		return ok(c.outcome(done, app.Deployed{Snapshot: snap}))
 	}
 	return ok(c.say("%v.", done)) // it is gone: it was restarted
 }

@@ -68,8 +68,12 @@ func (c *call) translate(t app.Text) string { return c.language().SayPhrase(t) }
 
 // outcome says what something that should leave the application running has done, and how
 // it stands.
-func (c *call) outcome(done app.Text, s app.Snapshot) string {
-	return c.translate(outcome(done, s, c.now()))
+func (c *call) outcome(done app.Text, d app.Deployed) string {
+	text := c.translate(outcome(done, d.Snapshot, c.now()))
+	if !d.Hint.IsZero() {
+		text += " " + c.translate(d.Hint)
+	}
+	return text
 }
 
 // boundBody gives a client that announced a body one patience to send it, also

@@ -49,7 +49,7 @@ func (d deployments) upload(c *call) (response, error) {
 		return response{}, err
 	}
 	// The file is here; whether the client waits for the answer changes nothing.
-	made, err := d.Upload(context.WithoutCancel(c.Request.Context()), c.account, file)
+	made, err := d.Upload(app.WithFileName(context.WithoutCancel(c.Request.Context()), c.FileName), c.account, file)
 	if err != nil {
 		return response{}, err
 	}
@@ -73,7 +73,7 @@ func deployed(c *call, done app.Text, d app.Deployed, found ...member) (response
 	if d.Logs != "" {
 		found = append(found, member{"logs", d.Logs})
 	}
-	return numbered(c.outcome(done, d.Snapshot), found...)
+	return numbered(c.outcome(done, d), found...)
 }
 
 func (d deployments) commit(c *call) (response, error) {

@@ -40,6 +40,7 @@ type world struct {
 	usage     map[app.ID]app.Status
 	terminals map[app.ID]app.Terminal
 	deployed  app.Deployed
+	fileName  string // of the last upload
 	variables []app.Variable
 	changed   map[string]*string
 	wishes    app.Wishes
@@ -54,7 +55,7 @@ type world struct {
 	watched   app.Watch                              // the last
 	before    func(ctx context.Context, call string) // called first by the slow methods
 	config    Config
-	owner     http.Handler                           // of the last handler
+	owner     http.Handler // of the last handler
 
 	mu      sync.Mutex
 	now     time.Time
@@ -315,6 +316,9 @@ func (w *world) hand(file string) {
 func (w *world) Upload(ctx context.Context, _ app.Account, file string) (app.Deployed, error) {
 	w.hand(file)
 	w.pause(ctx, "Upload")
+	w.mu.Lock()
+	w.fileName = app.FileNameOf(ctx)
+	w.mu.Unlock()
 	return w.deployed, w.call("Upload")
 }
 

@@ -52,7 +52,7 @@ func (s *sockets) upload(c *call) (response, error) {
 		}
 		c.id, c.audit.name = d.ID, d.Name
 		return socketAnswer{
-			Message: new(c.outcome(app.Textf("Your application was uploaded"), d.Snapshot)), Logs: d.Logs,
+			Message: new(c.outcome(app.Textf("Your application was uploaded"), d)), Logs: d.Logs,
 			// The extension of VS Code puts it into its list, without asking again.
 			App: append(describeForVSCode(d.Snapshot), member{"addedAtTimestamp", d.CreatedAt.UnixMilli()}),
 		}, nil
@@ -69,7 +69,7 @@ func (s *sockets) commit(c *call) (response, error) {
 		if err != nil {
 			return socketAnswer{}, err
 		}
-		return socketAnswer{Message: new(c.outcome(app.Textf("Your application was updated"), d.Snapshot)), Logs: d.Logs}, nil
+		return socketAnswer{Message: new(c.outcome(app.Textf("Your application was updated"), d)), Logs: d.Logs}, nil
 	})
 }
 

@@ -243,3 +243,13 @@ func TestNotMultipart(t *testing.T) {
 		}
 	}
 }
+
+// The host hears what the file is called, and the answer ends with what the host adds.
+func TestUploadSaysMore(t *testing.T) {
+	w := newWorld(t)
+	w.deployed = app.Deployed{Snapshot: bot("bot-one"), Hint: app.Words("You have two of them.")}
+	rec := do(t, w.handler(), zipRequest("POST", "/v2/upload", "PK"))
+	if rec.Code != 200 || !strings.Contains(rec.Body.String(), `"message":"Your application was uploaded. You have two of them."`) || w.fileName != "demo.zip" {
+		t.Errorf("%d %s, from %q", rec.Code, rec.Body, w.fileName)
+	}
+}

@@ -19,6 +19,7 @@ type Call struct {
 	Pattern   string // of the route, never the path, which may hold a key
 	Status    int    // 0 until the answer begins
 	Cause     error  // of a refusal, for the log alone
+	FileName  string // of the upload in the body, as the client says; "" until it has come
 
 	sent *incoming // the body, nil when there is none
 }

@@ -79,6 +79,7 @@ func (u *Upload) Part(c *Call, b *Body) (*multipart.Part, error) {
 			return nil, u.Blame(b, err)
 		}
 		if hasFilename(part) {
+			c.FileName = part.FileName()
 			return part, nil
 		}
 		text, err := io.ReadAll(io.LimitReader(part, int64(left+1)))
@@ -99,7 +100,7 @@ func (u *Upload) Part(c *Call, b *Body) (*multipart.Part, error) {
 }
 
 // hasFilename accepts names that are written in ways the standard library
-// cannot parse: the name itself is of no use here. Browsers send a part without a name
+// cannot parse: a name is good to have, and not needed. Browsers send a part without a name
 // and without content for no file.
 func hasFilename(part *multipart.Part) bool {
 	if part.FileName() != "" {

@@ -53,7 +53,10 @@ func TestUploadIsAJob(t *testing.T) {
 			if app.ActorOf(ctx, 0) != w.ana.ID {
 				t.Error("the deployment is in nobody's name")
 			}
-			return app.Deployed{Snapshot: w.host.all["shop"], Logs: "the last <line>"}, nil
+			if app.FileNameOf(ctx) != "app.zip" {
+				t.Errorf("the file is called %q", app.FileNameOf(ctx))
+			}
+			return app.Deployed{Snapshot: w.host.all["shop"], Logs: "the last <line>", Hint: app.Words("there are two of <them>")}, nil
 		}
 		w.host.output = "npm <install>"
 		b := w.as("ana")
@@ -74,7 +77,7 @@ func TestUploadIsAJob(t *testing.T) {
 		}
 		w.work.Wait()
 		end := b.get(to)
-		end.want(t, "the end", http.StatusOK, "The shop is online.", "the last &lt;line&gt;", `href="/apps/shop"`)
+		end.want(t, "the end", http.StatusOK, "The shop is online.", "the last &lt;line&gt;", "there are two of &lt;them&gt;", `href="/apps/shop"`)
 		if strings.Contains(end.body, "refresh") || strings.Contains(end.body, "data-poll") {
 			t.Error("an ended job is looked at again and again")
 		}

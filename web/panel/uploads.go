@@ -130,7 +130,8 @@ func (p *uploadPages) deploy(c *call, kind jobKind, fetch func(*call, *web.Uploa
 		Call: web.Call{Request: c.Request, RequestID: c.RequestID, Pattern: c.Pattern},
 		from: c.from, account: c.account, app: c.app, owner: c.owner, audit: c.audit, lang: c.lang,
 	}
-	ctx := app.WithProgress(app.WithActor(context.WithoutCancel(c.ctx()), c.account.ID), j.progress)
+	ctx := app.WithFileName(context.WithoutCancel(c.ctx()), c.FileName)
+	ctx = app.WithProgress(app.WithActor(ctx, c.account.ID), j.progress)
 	began := p.beside(func() {
 		var d app.Deployed
 		err := errors.New("a panic, see above")
@@ -184,6 +185,7 @@ type jobPage struct {
 	Steps           []standing
 	Output          string
 	Why             string // it failed
+	Also            string // its hint
 }
 
 // job shows how far a deployment has come.
@@ -193,7 +195,7 @@ func (p *uploadPages) job(c *call) (answer, error) {
 		return answer{}, err
 	}
 	at := j.facts()
-	page := jobPage{jobFacts: at, ID: j.id, Kind: j.kind, Output: at.Logs}
+	page := jobPage{jobFacts: at, ID: j.id, Kind: j.kind, Output: at.Logs, Also: c.lang.SayPhrase(at.Hint)}
 	page.Sending, page.Queued = at.State == jobSending && j.kind != jobRestore, at.State == jobQueued
 	reached := at.State
 	if at.Err != nil {
@@ -300,6 +302,7 @@ type jobFacts struct {
 	Logs         string
 	Err          error
 	Snapshot     app.Snapshot // of what came of it
+	Hint         app.Text     // app.Deployed.Hint
 }
 
 // facts returns where the job stands.
@@ -342,7 +345,7 @@ func (j *job) finish(d app.Deployed, err error) {
 	j.change(func(at *jobFacts) {
 		at.Reached, at.Ended, at.Err = at.State, time.Now(), err
 		if err == nil {
-			at.State, at.Logs, at.Snapshot, at.App, at.Name = jobDone, d.Logs, d.Snapshot, d.ID, d.Name
+			at.State, at.Logs, at.Snapshot, at.App, at.Name, at.Hint = jobDone, d.Logs, d.Snapshot, d.ID, d.Name, d.Hint
 			return
 		}
 		at.State = jobFailed
