@@ -160,7 +160,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	find := func(id app.ID) (app.Snapshot, bool) { return d.host.Find(id) } // it comes after those who need it
 	d.hub = watch.NewHub(watch.Access{Find: find, Authorize: teams.Authorize, Memberships: teams.Memberships}, d.data.logs.Follow)
 	d.sites = newSites(s, d.data, find, &d.undo, d.log)
-	d.host = host.New(d.hostConfig(capacity))
+	d.host = host.New(d.hostConfig(info.RAM, capacity))
 	d.sampler = watch.NewSampler(d.hub, d.host.Measure, d.data.history.Append, d.log)
 	d.pulse = &pulse{path: "/" + rand.Text(), data: d.data, groups: d.groups, host: d.host, log: d.log}
 	d.local = newOwnerSocket(s, d.handover, d.log)
@@ -182,8 +182,9 @@ func (d *daemon) openHost(ctx context.Context) error {
 	return nil
 }
 
-// hostConfig gives the host its mechanisms and what the settings say.
-func (d *daemon) hostConfig(capacity app.MB) host.Config {
+// hostConfig gives the host its mechanisms and what the settings say, on a host with
+// so much RAM.
+func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 	s, data := d.settings, d.data
 	ids := db.IDRange{
 		UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast,
@@ -239,7 +240,7 @@ func (d *daemon) hostConfig(capacity app.MB) host.Config {
 		OKDelay:        s.Apps.OKDelay,
 		HealthTimeout:  s.Proxy.HealthTimeout,
 		DrainTimeout:   s.Proxy.DrainTimeout,
-		BuildRAM:       s.Build.RAM,
+		BuildRAM:       BuildRAM(ram, s.Build.RAM),
 		BuildTimeout:   s.Build.Timeout,
 		Builds:         s.Build.Concurrency,
 		BuildQueue:     s.Build.Queue,

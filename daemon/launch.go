@@ -321,6 +321,15 @@ func Capacity(ram, reserve app.MB, overcommit float64) app.MB {
 	return app.MB(float64(max(ram-reserve, 0)) * overcommit)
 }
 
+// BuildRAM is what a build may have on a host with ram, by the setting build.ram. A
+// build as large as a small host would starve the host itself.
+func BuildRAM(ram, set app.MB) app.MB {
+	if set >= 0 {
+		return set
+	}
+	return min(max(ram/2, 128), 512)
+}
+
 // buildPids is how many processes a build may have: package managers and
 // compilers are many.
 const buildPids = 1024

@@ -139,3 +139,14 @@ func TestAStartWithoutAProcessToSpare(t *testing.T) {
 		}
 	}
 }
+
+// A build gets what the setting says, or what a host of that size can spare.
+func TestBuildRAM(t *testing.T) {
+	for _, tt := range []struct{ ram, set, want app.MB }{
+		{200, -1, 128}, {460, -1, 230}, {960, -1, 480}, {2000, -1, 512}, {64000, -1, 512}, {460, 512, 512}, {460, 16, 16},
+	} {
+		if got := BuildRAM(tt.ram, tt.set); got != tt.want {
+			t.Errorf("with %d MB and build.ram %d: %d MB, want %d", tt.ram, tt.set, got, tt.want)
+		}
+	}
+}

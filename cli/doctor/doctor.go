@@ -138,7 +138,7 @@ func checkHost(s settings.Settings, groups cgroup.Host) []finding {
 	}
 	list := []finding{{"host", good, fmt.Sprintf("%s, kernel %s", info.System, info.Kernel), ""}}
 	capacity := daemon.Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit)
-	memory := finding{"memory", good, fmt.Sprintf("%d MB, of which applications may have %d MB", info.RAM, capacity), ""}
+	memory := finding{"memory", good, fmt.Sprintf("%d MB, of which applications may have %d MB, and a build %d MB", info.RAM, capacity, daemon.BuildRAM(info.RAM, s.Build.RAM)), ""}
 	if capacity < s.Apps.RAMMin {
 		memory.Verdict, memory.Fix = bad, "set host.reserve lower, or give the host more memory"
 	}

@@ -51,7 +51,7 @@ type Settings struct {
 		Overcommit float64
 	}
 	Build struct {
-		RAM         app.MB
+		RAM         app.MB // negative: by the RAM of the host
 		Timeout     time.Duration
 		Concurrency int
 		Queue       int // builds that may wait
@@ -215,8 +215,8 @@ var settings = []setting{
 	{"apps.port_last", "29999", "last `PORT` that berth gives to applications", func(s *Settings) kind { return whole(&s.Apps.PortLast, 1024, 65535) }},
 	{"host.reserve", "256", "RAM in `MB` that berth never gives to applications", func(s *Settings) kind { return size(&s.Host.Reserve, 0, maxRAM) }},
 	{"host.overcommit", "1.0", "running applications together may have the RAM of the host, without host.reserve, times this `FACTOR`", func(s *Settings) kind { return ratio(&s.Host.Overcommit, 0.1, 100) }},
-	{"host.disk_floor", "auto", "free disk space in `MB` below which berth refuses uploads, commits, builds and backups; auto means a twentieth of the disk, at most 1024", func(s *Settings) kind { return amount(&s.Host.DiskFloor, 1<<30) }},
-	{"build.ram", "512", "RAM in `MB` of a build", func(s *Settings) kind { return size(&s.Build.RAM, 16, maxRAM) }},
+	{"host.disk_floor", "auto", "free disk space in `MB` below which berth refuses uploads, commits, builds and backups; auto means a twentieth of the disk, at most 1024", func(s *Settings) kind { return amount(&s.Host.DiskFloor, 0, 1<<30) }},
+	{"build.ram", "auto", "RAM in `MB` of a build; auto means half of the host's RAM, at least 128 and at most 512", func(s *Settings) kind { return amount(&s.Build.RAM, 16, maxRAM) }},
 	{"build.timeout", "10m", "maximum `TIME` of a build", func(s *Settings) kind { return span(&s.Build.Timeout) }},
 	{"build.concurrency", "1", "maximum number (`N`) of builds at the same time", func(s *Settings) kind { return whole(&s.Build.Concurrency, 1, 64) }},
 	{"build.queue", "32", "maximum number (`N`) of waiting builds", func(s *Settings) kind { return whole(&s.Build.Queue, 1, 1000) }},

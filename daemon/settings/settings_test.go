@@ -55,7 +55,7 @@ func TestDefaults(t *testing.T) {
 	want.Apps.UIDBase, want.Apps.UIDCount, want.Apps.PortFirst, want.Apps.PortLast = 70000, 20000, 20000, 29999
 	want.Apps.Disk, want.Host.DiskFloor = 2048, -1
 	want.Host.Reserve, want.Host.Overcommit = 256, 1
-	want.Build.RAM, want.Build.Timeout, want.Build.Concurrency, want.Build.Queue = 512, 10*time.Minute, 1, 32
+	want.Build.RAM, want.Build.Timeout, want.Build.Concurrency, want.Build.Queue = -1, 10*time.Minute, 1, 32
 	want.Upload.Max, want.Upload.MaxSocket, want.Upload.MaxUnpacked, want.Upload.MaxFiles = 100, 512, 1024, 20000
 	want.Logs.MaxFile, want.Logs.Keep, want.Logs.RateKB = 5, 2, 1024
 	want.Backups.TTL, want.Deploys.Keep, want.Deploys.Disk = time.Hour, 5, 1024
@@ -186,7 +186,7 @@ func TestBadValues(t *testing.T) {
 		"rate_limit": {"", "0", "-1", "1e3", "60 ", "1000001", "many"}, "connections": {"15", "many"}, "apps.ram_min": {"0", "64KB", "1.5", "many"}, "apps.ram_default": {"0"},
 		"apps.oom_group": {"yes", "1", "True"}, "apps.pids_max": {"0", "4194305"}, "apps.stop_timeout": {"0s", "-1s", "0", "10 s", "soon"},
 		"apps.ok_delay": {"0"}, "apps.uid_base": {"0", "999", "2147483647"}, "apps.uid_count": {"0"}, "apps.port_first": {"80", "65536"},
-		"apps.port_last": {"0"}, "host.reserve": {"-1"}, "host.disk_floor": {"-1", "Auto", "1.5"}, "apps.disk": {"-1", "auto"}, "apps.cpu_max": {"-1", "50%"}, "host.overcommit": {"0", "-1", "NaN", "Inf", "101", "x"}, "build.ram": {"1"},
+		"apps.port_last": {"0"}, "host.reserve": {"-1"}, "host.disk_floor": {"-1", "Auto", "1.5"}, "apps.disk": {"-1", "auto"}, "apps.cpu_max": {"-1", "50%"}, "host.overcommit": {"0", "-1", "NaN", "Inf", "101", "x"}, "build.ram": {"1", "-1", "half"},
 		"build.timeout": {"0s", "10"}, "build.concurrency": {"0", "65"}, "build.queue": {"0", "1001"}, "upload.max": {"0"}, "upload.max_socket": {"0"}, "upload.max_unpacked": {"0"},
 		"upload.max_files": {"0"}, "logs.max_file": {"0"}, "logs.keep": {"0"}, "logs.rate": {"0"}, "backups.ttl": {"0h", "1 day", "3600"}, "deploys.keep": {"0", "101"}, "deploys.disk": {"-1", "x"},
 		"names.domain":    {"localhost", "192.0.2.1", "https://example.org", "*.example.org", "a b.example.org", "exämple.org"},
@@ -244,7 +244,7 @@ func TestHumanValues(t *testing.T) {
 	for arg, says := range map[string]string{
 		"--build-timeout=10":   `bad value "10" for build.timeout in --build-timeout: expected a time above zero with its unit, such as "10m", "1h" or "7d"`,
 		"--apps-ok-delay=soon": `bad value "soon" for apps.ok_delay in --apps-ok-delay: expected a time above zero such as 10 (seconds), "10s", "5m" or "1h"`,
-		"--build-ram=1KB":      `bad value "1KB" for build.ram in --build-ram: expected a size from 16 to 1073741824 MB such as 512, "512MB" or "1.5GB"`,
+		"--build-ram=1KB":      `bad value "1KB" for build.ram in --build-ram: expected a size from 16 to 1073741824 MB such as 512, "512MB" or "1.5GB", or "auto"`,
 	} {
 		_, err := loadFrom(t, "", nil, arg)
 		wantProblem(t, err, ExitUsage, says)

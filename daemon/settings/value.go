@@ -61,9 +61,9 @@ func size(to *app.MB, least, most int64) kind {
 	})
 }
 
-// amount is a size from 0, or auto, which is -1.
-func amount(to *app.MB, most int64) kind {
-	number := size(to, 0, most)
+// amount is a size, or auto, which is -1.
+func amount(to *app.MB, least, most int64) kind {
+	number := size(to, least, most)
 	return kind{expects: number.expects + `, or "auto"`, set: func(text string) bool {
 		if text == "auto" {
 			*to = -1
