@@ -23,12 +23,12 @@ import (
 // the application's next start.
 func appEnv(c *Caller) *cobra.Command {
 	cmd := NewCommand("env APP list|set NAME=VALUE...|unset NAME... [--show] [--json] [--data-dir DIR]",
-		"list, set or remove the environment variables of an application", 2, math.MaxInt)
+		"list, set or remove the environment variables of an application (id or name)", 2, math.MaxInt)
 	cmd.ValidArgsFunction = c.variables
 	asJSON := jsonFlag(cmd)
 	show := toggleFlag(cmd, "show", "with list: print the whole values, without a mask")
-	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
-		id, verb, rest := app.ID(args[0]), cmp.Or(map[string]string{"ls": "list", "rm": "unset"}[args[1]], args[1]), args[2:]
+	return c.onApp(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, id app.ID, args []string) error {
+		verb, rest := cmp.Or(map[string]string{"ls": "list", "rm": "unset"}[args[0]], args[0]), args[1:]
 		var err error
 		switch {
 		case verb != "list" && (*asJSON || *show):
@@ -160,11 +160,11 @@ type deployView struct {
 
 // appDeploys is "app deploys APP", newest first.
 func appDeploys(c *Caller) *cobra.Command {
-	cmd := NewCommand("deploys APP [--json] [--data-dir DIR]", "list the latest deploys of an application, and which you can roll back to", 1, 1)
+	cmd := NewCommand("deploys APP [--json] [--data-dir DIR]", "list the latest deploys of an application (id or name), and which you can roll back to", 1, 1)
 	cmd.ValidArgsFunction = c.apps
 	asJSON := jsonFlag(cmd)
-	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, args []string) error {
-		all, err := d.History.Deploys(ctx, app.ID(args[0]))
+	return c.onApp(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, id app.ID, _ []string) error {
+		all, err := d.History.Deploys(ctx, id)
 		if err != nil {
 			return unknownApp(err)
 		}
@@ -200,11 +200,10 @@ type happeningView struct {
 
 // appEvents is "app events APP".
 func appEvents(c *Caller) *cobra.Command {
-	cmd := NewCommand("events APP [--json] [--data-dir DIR]", "list the latest events of an application", 1, 1)
+	cmd := NewCommand("events APP [--json] [--data-dir DIR]", "list the latest events of an application (id or name)", 1, 1)
 	cmd.ValidArgsFunction = c.apps
 	asJSON := jsonFlag(cmd)
-	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
-		id := app.ID(args[0])
+	return c.onApp(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, id app.ID, _ []string) error {
 		if _, err := d.History.Deploys(ctx, id); app.KindOf(err) == app.NotFound { // which says whether it is there
 			return unknownApp(err)
 		}

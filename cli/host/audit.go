@@ -65,15 +65,20 @@ func audit(c *Caller) *cobra.Command {
 	cmd := NewCommand("audit [--account ACCOUNT] [--app APP] [--since TIME] [--limit N] [--json] [--data-dir DIR]", "print the audit log: who did what, and when", 0, 0)
 	asJSON := jsonFlag(cmd)
 	of := wordFlag(cmd, "account", "only records that `ACCOUNT` (name or id) made or that concern it; for a deleted account, give the id")
-	application := wordFlag(cmd, "app", "only records of the application with the id `APP`")
+	application := wordFlag(cmd, "app", "only records of `APP` (id or name); for a deleted application, give the id")
 	since := wordFlag(cmd, "since", "only records since `TIME`: 2026-11-20, 2026-11-20T15:04:05Z, or 24h for a day ago")
 	limit := 100
 	cmd.Flags().Var(settings.Whole(&limit, 1, 10_000_000), "limit", "maximum number (`N`) of records, 100 by default")
 	completes(cmd, "account", c.accounts)
 	completes(cmd, "app", c.apps)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, _ []string) error {
-		q := app.AuditQuery{App: app.ID(*application), Limit: limit}
+		q := app.AuditQuery{Limit: limit}
 		var err error
+		if *application != "" {
+			if q.App, err = c.findApp(ctx, d, *application); err != nil {
+				return err
+			}
+		}
 		if *since != "" {
 			if q.Since, err = sinceWhen(*since, time.Now()); err != nil {
 				return misuse("bad value %q for --since: expected a time such as 2026-11-20, 2026-11-20T15:04:05Z or 24h", *since)

@@ -136,6 +136,59 @@ func (c *Caller) onAccount(
 	}, more...)
 }
 
+// findApp returns the id of the application that a person means by its id or its name,
+// and says which one a name was. What nobody has is taken for an id: it may be that of an
+// application that is no more.
+//
+// Names are their owners': one may be like another's. So an id goes before every name, and
+// a name that several have is refused.
+func (c *Caller) findApp(ctx context.Context, d *db.DB, idOrName string) (app.ID, error) {
+	all, err := d.Apps.Apps(ctx)
+	if err != nil {
+		return "", err
+	}
+	var found []app.App
+	for _, a := range all {
+		if a.ID == app.ID(idOrName) {
+			return a.ID, nil
+		}
+		if a.Name == idOrName {
+			found = append(found, a)
+		}
+	}
+	if len(found) == 0 {
+		return app.ID(idOrName), nil
+	}
+	owners := make([]string, len(found))
+	for i, a := range found {
+		owner, err := d.Accounts.Account(ctx, a.Account)
+		if err != nil {
+			return "", err
+		}
+		owners[i] = fmt.Sprintf("%s (account %s)", a.ID, owner.Name)
+	}
+	if len(found) > 1 {
+		return "", settings.NewProblem(settings.ExitUsage, fmt.Errorf("%d applications are named %q: %s", len(found), idOrName, strings.Join(owners, ", ")),
+			"Hint: name one of them by its id.")
+	}
+	fmt.Fprintf(c.Stderr, "%q is the application %s\n", idOrName, owners[0])
+	return found[0].ID, nil
+}
+
+// onApp is withDB for a command whose first argument means an application, by its id or
+// name.
+func (c *Caller) onApp(
+	cmd *cobra.Command, do func(context.Context, *db.DB, settings.Settings, app.ID, []string) error,
+) *cobra.Command {
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
+		id, err := c.findApp(ctx, d, args[0])
+		if err != nil {
+			return err
+		}
+		return do(ctx, d, s, id, args[1:])
+	})
+}
+
 // print prints v as JSON, or the rows that table writes in columns.
 func (c *Caller) print(asJSON bool, v any, table func(out io.Writer)) error {
 	if asJSON {
