@@ -36,7 +36,7 @@ func Serve(sig *stops, o Options) (err error) {
 		return err
 	}
 	// By now the variable is gone that an image before this one handed on.
-	for _, v := range settings.StrangeVariables(os.Environ(), systemd.HolderEnv) {
+	for _, v := range settings.StrangeVariables(os.Environ(), systemd.HolderEnv, systemd.UnitEnv) {
 		o.Log.Warn("this environment variable is no setting", "name", v.Name, "did you mean", v.Meant)
 	}
 	return serveOn(sig, o, h, next)

@@ -250,7 +250,11 @@ func Check(ctx context.Context, s settings.Settings) (proof, error) {
 	if _, _, err := readTLS(s, slog.New(slog.DiscardHandler)); err != nil {
 		return proof{}, err
 	}
-	return proof{Version: settings.Version(), DataDir: s.DataDir, Listen: s.Listen}, nil
+	schema, err := db.SchemaOf(ctx, filepath.Join(s.DataDir, DatabaseName))
+	if err != nil {
+		return proof{}, err
+	}
+	return proof{Version: settings.Version(), DataDir: s.DataDir, Listen: s.Listen, Schema: schema}, nil
 }
 
 // checkStored looks at a data directory, which serve would make if it did not exist.
@@ -291,6 +295,7 @@ type proof struct {
 	Version string `json:"version"`
 	DataDir string `json:"dataDir"`
 	Listen  string `json:"listen"`
+	Schema  int    `json:"schema"` // of the database that is there; 0: none
 
 	Settings []settings.Source `json:"settings,omitempty"` // that are not the default; the command adds them
 

@@ -32,16 +32,23 @@ func Current(ctx context.Context, path string) (bool, error) {
 // New reports whether Open would make the database at path: no file is there, or nobody
 // has stored anything in it yet. It fails as Usable does.
 func New(ctx context.Context, path string) (bool, error) {
-	version, _, err := schemas(ctx, path)
-	if err != nil {
-		return false, fmt.Errorf("cannot use the database: %w", fileError(err))
-	}
-	return version == 0, nil
+	version, err := SchemaOf(ctx, path)
+	return version == 0 && err == nil, err
 }
 
 func usable(ctx context.Context, path string) error {
 	_, _, err := schemas(ctx, path)
 	return err
+}
+
+// SchemaOf returns the version of the schema of the database at path: 0 when no file is there,
+// or when nobody has stored anything in it yet. It fails as Usable does.
+func SchemaOf(ctx context.Context, path string) (int, error) {
+	version, _, err := schemas(ctx, path)
+	if err != nil {
+		return 0, fmt.Errorf("cannot use the database: %w", fileError(err))
+	}
+	return version, nil
 }
 
 // schemas returns the version of the schema, and the newest there is: zeros when

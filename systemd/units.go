@@ -15,6 +15,9 @@ const (
 	SocketUnit = "berth.socket"
 )
 
+// VendorDir is where packages put their units (systemd.unit(5)).
+const VendorDir = "/usr/lib/systemd/system"
+
 // UnitFacts is what the units say of one host.
 type UnitFacts struct {
 	Berth   string // the binary
@@ -97,7 +100,7 @@ WatchdogSec=60s
 TimeoutStartSec=10min
 TimeoutStopSec=60s
 KillMode=mixed
-Environment=` + HolderEnv + "=" + AppsHolder + ` FDSTORE=8192
+Environment=` + HolderEnv + "=" + AppsHolder + ` FDSTORE=8192 ` + UnitEnv + `=
 FileDescriptorStoreMax=8192
 OOMPolicy=continue
 OOMScoreAdjust=-500
@@ -113,6 +116,8 @@ StateDirectoryMode=0711
 {{- else}}
 ReadWritePaths={{.DataDir}}
 {{- end}}
+# What berth setup and the panel write.
+ReadWritePaths=-/etc/berth/berth.d
 ProtectSystem=strict
 ProtectHome={{.Home}}
 PrivateTmp=yes
@@ -145,7 +150,38 @@ func Unit(name string, f UnitFacts) (string, error) {
 	if err := template.Must(template.New(name).Parse(unitTexts[name])).Execute(&b, f); err != nil {
 		return "", fmt.Errorf("cannot write %s: %w", name, err)
 	}
-	return Marked(b.String()), nil
+	// A daemon knows by it whether it was started under this text.
+	text := strings.Replace(b.String(), " "+UnitEnv+"=\n", " "+UnitEnv+"="+sumOf(b.String())+"\n", 1)
+	return Marked(text), nil
+}
+
+// DropIn is what a unit of a package needs besides on this host: the package's unit says
+// of, and the host is as f says. It is "" where the unit fits.
+func DropIn(name string, f, of UnitFacts) string {
+	var lines []string
+	add := func(section, line string) {
+		if len(lines) == 0 {
+			lines = []string{section}
+		}
+		lines = append(lines, line)
+	}
+	switch name {
+	case SocketUnit:
+		if f.Listen != of.Listen {
+			add("[Socket]", "ListenStream=\nListenStream="+f.Listen) // the first forgets the unit's
+		}
+	case DaemonUnit:
+		if f.DataDir != of.DataDir {
+			add("[Service]", "StateDirectory=\nReadWritePaths="+f.DataDir)
+		}
+		if f.Home != of.Home {
+			add("[Service]", "ProtectHome="+f.Home)
+		}
+	}
+	if lines == nil {
+		return ""
+	}
+	return Marked(strings.Join(lines, "\n") + "\n")
 }
 
 // Marked is a text with the line before it by which wrote knows it again.
@@ -170,6 +206,8 @@ const (
 	// HolderEnv names the group of the unit that holds the programs.
 	HolderEnv  = "BERTH_HOLDER"
 	AppsHolder = "/system.slice/" + AppsUnit
+	// UnitEnv is the sum of the text of the daemon's unit, in its own environment.
+	UnitEnv = "BERTH_UNIT"
 	// APISocket is what the socket unit calls the API's.
 	APISocket = "api"
 	// LocalSocket is the name by which the manager keeps the local socket over a restart.

@@ -25,6 +25,10 @@ import (
 // unitDir is where the owner's units are (systemd.unit(5)).
 const unitDir = "/etc/systemd/system"
 
+// managedDir holds settings that berth writes itself. The daemon's unit names it, and it must be
+// there when the daemon starts.
+var managedDir = filepath.Dir(settings.ManagedFile(settings.DefaultFile))
+
 // installer makes berth a service of a machine, or undoes that. Every step may
 // be repeated; those that change nothing say so.
 type installer struct {
@@ -36,6 +40,7 @@ type installer struct {
 	dry    bool
 	force  bool
 	now    bool
+	terse  bool // says nothing of what stays
 
 	changed map[string]bool // the files that were written
 }
@@ -45,11 +50,11 @@ func install(c *Caller) *cobra.Command {
 	cmd := NewCommand("install [--now] [--dry-run] [--force] [--prefix DIR] [--root DIR] [--data-dir DIR] [--listen HOST:PORT]", "install berth as a systemd service", 0, 0)
 	set := cmd.Flags()
 	i := &installer{out: c.Stdout, exe: "/proc/self/exe", changed: map[string]bool{}}
-	settings.AddToggle(set, &i.now, "now", "start the service, or restart it if something changed")
+	settings.AddToggle(set, &i.now, "now", "start the service, or restart it if something changed; programs run on")
 	settings.AddToggle(set, &i.dry, "dry-run", "print what berth would write and call, and change nothing")
 	settings.AddToggle(set, &i.force, "force", "replace units even if you changed them")
 	set.StringVar(&i.prefix, "prefix", "/usr/local", "`DIR` below which berth installs its binary, as bin/berth")
-	set.StringVar(&i.root, "root", "", "write below `DIR` and call no systemctl, to build a package")
+	set.StringVar(&i.root, "root", "", "write below `DIR` and call no systemctl, to build a package; with --prefix /usr only what belongs into one")
 	from := settings.AddFlags(set, "data_dir", "listen")
 	set.Lookup("config").Usage = "refused: the service always reads the default `FILE`"
 	directories(cmd, "prefix", "root", "data-dir")
@@ -65,35 +70,53 @@ func install(c *Caller) *cobra.Command {
 			return misuse("--now and --root exclude each other: nothing is called below --root")
 		}
 		i.prefix = filepath.Clean(i.prefix)
+		building := i.root != "" && i.prefix == packagePrefix
+		if i.prefix == packagePrefix && !building {
+			return misuse("--prefix /usr is for packages, and needs --root: install below /usr/local, or the package")
+		}
+		packaged := !building && i.packaged()
+		if packaged && set.Changed("prefix") {
+			return misuse("berth is installed as a package, in /usr/bin: --prefix is of no use")
+		}
 		from.Fallback = i.root + settings.DefaultFile
 		s, err := from.Load(func(string) string { return "" }) // the service will not have this environment
 		if err != nil {
 			return err
 		}
-		if err := i.may("install"); err != nil {
+		if err := i.may("install", packaged); err != nil {
 			return err
 		}
 		if err := i.agrees(from); err != nil {
 			return err
+		}
+		switch {
+		case building:
+			return i.pack(s)
+		case packaged:
+			return i.adapt(s, from)
 		}
 		return i.install(s, from)
 	}
 	return cmd
 }
 
-// may refuses where there is nothing to install into.
-func (i *installer) may(what string) error {
+// may refuses where there is nothing to install into. A package may be installed into the
+// root directory of a machine that does not run yet.
+func (i *installer) may(what string, packaged bool) error {
 	if i.root != "" || i.dry {
 		return nil
 	}
 	if os.Geteuid() != 0 {
 		return settings.NewProblem(settings.ExitPermission, fmt.Errorf("cannot %s: only root may change the services of this machine", what), "Hint: sudo berth "+what)
 	}
-	if _, err := os.Stat("/run/systemd/system"); err != nil { // sd_booted(3)
+	if !packaged && !booted() {
 		return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot %s: this machine does not run systemd", what), "Hint: let its own service manager run berth serve as root.")
 	}
 	return nil
 }
+
+// booted is sd_booted(3).
+func booted() bool { return !missing("/run/systemd/system") }
 
 // agrees refuses flags that the settings file contradicts: the service has no
 // flags, so they would be forgotten.
@@ -131,12 +154,8 @@ func (i *installer) install(s settings.Settings, from *settings.Flags) error {
 	if err := i.copyBinary(binary); err != nil {
 		return err
 	}
-	if missing(i.root + settings.DefaultFile) {
-		if err := i.write(settings.DefaultFile, from.NewFile()); err != nil {
-			return err
-		}
-	} else {
-		i.step("keep", settings.DefaultFile)
+	if err := i.makeSettings(from); err != nil {
+		return err
 	}
 	if err := i.makeData(s.DataDir); err != nil {
 		return err
@@ -167,11 +186,9 @@ func (i *installer) activate(binary string) error {
 	case !i.now:
 		i.printf("Start it: systemctl start berth")
 	case i.changed[unitDir+"/"+systemd.SocketUnit] && i.active(systemd.SocketUnit):
-		// A socket cannot be replaced under a daemon that has it.
-		if err := i.systemctl("stop", systemd.DaemonUnit, systemd.SocketUnit); err != nil {
+		if err := i.moveSocket(); err != nil {
 			return err
 		}
-		fallthrough
 	case !serves:
 		if err := i.systemctl("start", systemd.DaemonUnit); err != nil {
 			return err
@@ -184,8 +201,22 @@ func (i *installer) activate(binary string) error {
 	if i.changed[unitDir+"/"+systemd.AppsUnit] && serves {
 		i.printf("A change of %s takes effect with: systemctl restart berth-apps (programs start anew)", systemd.AppsUnit)
 	}
-	i.printf("See how it is: systemctl status berth; berth doctor. First account: %s account create NAME --ram MB", binary)
+	i.next(binary)
 	return nil
+}
+
+// next is what the owner does after an installation.
+func (i *installer) next(binary string) {
+	i.printf("See how it is: systemctl status berth; berth doctor. First account: %s account create NAME --ram MB", binary)
+}
+
+// moveSocket starts the daemon at another address: a socket cannot be replaced under a daemon
+// that has it.
+func (i *installer) moveSocket() error {
+	if err := i.systemctl("stop", systemd.DaemonUnit, systemd.SocketUnit); err != nil {
+		return err
+	}
+	return i.systemctl("start", systemd.DaemonUnit)
 }
 
 // unused refuses a data directory from which a daemon serves that somebody
@@ -269,6 +300,25 @@ func (i *installer) replace(path string, content []byte, mode fs.FileMode) error
 	return nil
 }
 
+// makeSettings makes the settings file, and the directory of what berth setup and the panel
+// write.
+func (i *installer) makeSettings(from *settings.Flags) error {
+	if missing(i.root + settings.DefaultFile) {
+		if err := i.write(settings.DefaultFile, from.NewFile()); err != nil {
+			return err
+		}
+	} else {
+		i.step("keep", settings.DefaultFile)
+	}
+	if i.dry {
+		return nil
+	}
+	if err := os.MkdirAll(i.root+managedDir, 0o755); err != nil {
+		return fmt.Errorf("cannot install: %w", err)
+	}
+	return nil
+}
+
 // makeData makes the data directory with its database, so that accounts can be made
 // before the first start. A package brings none, or two hosts would have the same.
 func (i *installer) makeData(dir string) error {
@@ -291,7 +341,12 @@ func (i *installer) makeData(dir string) error {
 }
 
 // step prints what is done to a file, printf a line.
-func (i *installer) step(verb, what string) { i.printf("%-6s%s", verb, i.root+what) }
+func (i *installer) step(verb, what string) {
+	if verb == "keep" && i.terse {
+		return
+	}
+	i.printf("%-6s%s", verb, i.root+what)
+}
 
 func (i *installer) printf(format string, args ...any) { fmt.Fprintf(i.out, format+"\n", args...) }
 
@@ -306,7 +361,12 @@ func (i *installer) systemctl(args ...string) error {
 
 // active reports whether a unit is, as far as systemd answers.
 func (i *installer) active(unit string) bool {
-	return i.root == "" && exec.CommandContext(i.ctx, "systemctl", "--quiet", "is-active", unit).Run() == nil
+	return i.root == "" && i.try("--quiet", "is-active", unit) == nil
+}
+
+// try calls systemctl for its exit status.
+func (i *installer) try(args ...string) error {
+	return exec.CommandContext(i.ctx, "systemctl", args...).Run()
 }
 
 // newUnitFacts says of the settings what units need, or why units cannot.
@@ -365,7 +425,7 @@ func uninstall(c *Caller) *cobra.Command {
 	settings.AddToggle(cmd.Flags(), &i.force, "force", "remove units even if you changed them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		i.ctx = cmd.Context()
-		if err := i.may("uninstall"); err != nil {
+		if err := i.may("uninstall", false); err != nil {
 			return err
 		}
 		dataDir := "the data directory"
@@ -378,6 +438,9 @@ func uninstall(c *Caller) *cobra.Command {
 }
 
 func (i *installer) uninstall(dataDir string) error {
+	if i.packaged() {
+		return settings.NewProblem(settings.ExitFailure, errors.New("cannot uninstall: berth is installed as a package"), "Hint: apt remove berth")
+	}
 	there := i.installed()
 	if len(there) == 0 {
 		i.printf("The service is not installed.")

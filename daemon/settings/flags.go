@@ -71,6 +71,12 @@ func Load(getenv func(string) string) (Settings, error) {
 	return AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError)).Load(getenv)
 }
 
+// Default are the settings of a machine where nobody set any.
+func Default() (Settings, error) {
+	s, _, err := settle(func(setting) []source { return nil })
+	return s, err
+}
+
 // Named reports whether the flag --config was given.
 func (f *Flags) Named() bool { return f.config.given }
 
