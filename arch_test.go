@@ -63,17 +63,18 @@ var house = []room{
 
 // tests are the packages that only tests use.
 var tests = map[string][]string{
-	"test/attacks": {"test/dns", "test/harness"},
-	"test/bench":   {"cgroup", "proc", "proc/sandbox", "test/harness"}, // a module of its own; starts behind some walls, which the daemon never does
-	"test/browser": {"test/harness"},                                   // a module of its own
-	"test/ca":      {"test/harness"},
-	"test/clients": {"test/harness"},
-	"test/dns":     {},
-	"test/docs":    {"cli", "cli/host", "daemon/settings"},
-	"test/e2e":     {"test/harness"},
-	"test/faults":  {"test/harness"},
-	"test/harness": {},
-	"test/hosted":  {"app", "db", "files", "files/bundle", "web/certs"},
+	"test/attacks":  {"test/dns", "test/harness"},
+	"test/bench":    {"cgroup", "proc", "proc/sandbox", "test/harness"}, // a module of its own; starts behind some walls, which the daemon never does
+	"test/browser":  {"test/harness"},                                   // a module of its own
+	"test/ca":       {"test/harness"},
+	"test/clients":  {"test/harness"},
+	"test/dns":      {},
+	"test/docs":     {"cli", "cli/host", "daemon/settings"},
+	"test/e2e":      {"test/harness"},
+	"test/faults":   {"test/harness"},
+	"test/harness":  {},
+	"test/packages": {},
+	"test/hosted":   {"app", "db", "files", "files/bundle", "web/certs"},
 }
 
 // homes are the libraries with one home each, and packages of the standard
