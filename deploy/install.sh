@@ -46,6 +46,7 @@ lookAround() {
 	done
 	if [ -n "$binary" ] && [ -x "$binary" ]; then
 		current=$("$binary" --version | sed -n '1s/^berth v\{0,1\}\([^ ,]*\).*/\1/p')
+		[ -n "$current" ] || fail "$binary, which the service starts, does not run: remove it and run this again"
 		number "$current" || fail "$binary is a development build ($current), and nothing tells whether a release is newer: stop it and remove it first with berth uninstall, which keeps the data"
 	fi
 }
@@ -150,6 +151,7 @@ installPackage() {
 # installArchive lets the new berth install itself.
 installArchive() {
 	prefix=${binary%/bin/berth}
+	[ "$prefix" != "$binary" ] || [ -z "$binary" ] || fail "the service starts $binary, which berth install has not put there"
 	prefix=${prefix:-/usr/local}
 	room "$work" 150
 	[ ! -d "$prefix" ] || room "$prefix" 100

@@ -467,6 +467,11 @@ func (i *installer) uninstall(dataDir string) error {
 			return err
 		}
 	}
+	if old := binary + ".old"; binary != "" && !missing(i.root+old) { // of berth upgrade
+		if err := i.remove(old); err != nil {
+			return err
+		}
+	}
 	if err := i.systemctl("daemon-reload"); err != nil {
 		return err
 	}
@@ -489,8 +494,11 @@ func (i *installer) installed() (names []string) {
 }
 
 // binary is what the unit starts, if berth install put it there.
-func (i *installer) binary() string {
-	text, err := os.ReadFile(i.root + unitDir + "/" + systemd.DaemonUnit)
+func (i *installer) binary() string { return started(i.root + unitDir + "/" + systemd.DaemonUnit) }
+
+// started is the berth that a unit starts, "" if it starts none or is not there.
+func started(unit string) string {
+	text, err := os.ReadFile(unit)
 	if err != nil {
 		return ""
 	}

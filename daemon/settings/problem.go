@@ -13,6 +13,7 @@ const (
 	ExitIncomplete = 3 // what was asked for is done, but for what the warnings name
 	ExitPermission = 4
 	ExitNotFound   = 5
+	ExitOutdated   = 6  // berth upgrade --check: there is a newer release
 	ExitConfig     = 78 // EX_CONFIG: the unit does not restart the daemon on it
 )
 
@@ -53,6 +54,10 @@ func (m *Misuse) Unwrap() error { return m.err }
 // stamped is a version that the linker was told (-X berth/daemon/settings.stamped=...), for
 // builds that are no commit.
 var stamped string
+
+// stampedBase and stampedKey are, in the same way, where the makers of this build publish
+// releases, and the key by which they sign.
+var stampedBase, stampedKey string
 
 // Version is the version that the Go tool stamped: a tag, or a commit.
 func Version() string {

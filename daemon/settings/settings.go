@@ -92,7 +92,10 @@ type Settings struct {
 		HealthTimeout, DrainTimeout time.Duration // of commits without a pause
 	}
 	Console struct{ Timeout time.Duration }
-	Upgrade struct{ Patience time.Duration }
+	Upgrade struct {
+		Patience  time.Duration
+		Base, Key string // see Releases
+	}
 	Network struct{ Allow, Deny string } // see NetworkRules
 	Sandbox struct {
 		Require string // layers without which nothing is served: see parseLayers
@@ -261,6 +264,8 @@ var settings = []setting{
 	{"proxy.drain_timeout", "30s", "`TIME` that requests and WebSockets of the old code have to finish", func(s *Settings) kind { return seconds(&s.Proxy.DrainTimeout) }},
 	{"console.timeout", "30s", "maximum `TIME` of a console command", func(s *Settings) kind { return seconds(&s.Console.Timeout) }},
 	{"upgrade.patience", "30s", "`TIME` that running requests get before an upgrade interrupts them", func(s *Settings) kind { return seconds(&s.Upgrade.Patience) }},
+	{"upgrade.base", "", "`URL` from which berth upgrade downloads releases, such as a mirror; empty means that of the makers of your berth", func(s *Settings) kind { return releaseBase(&s.Upgrade.Base) }},
+	{"upgrade.key", "", "public `KEY` of minisign that signs those releases; empty means that of the makers of your berth", func(s *Settings) kind { return releaseKey(&s.Upgrade.Key) }},
 	{"sandbox.require", "", "`LAYER,...` of walls around programs: mounts, proc, cgroup, landlock, seccomp, network, sockets, or all; berth refuses to serve without them", func(s *Settings) kind { return layers(&s.Sandbox.Require) }},
 	{"sandbox.without", "", "`LAYER,...` of walls that programs had before and may run without now, by the same names, or all", func(s *Settings) kind { return layers(&s.Sandbox.Without) }},
 	{"sandbox.paths", "/opt", "`DIR,...` that programs may read besides the directories of the system", func(s *Settings) kind { return paths(&s.Sandbox.Paths) }},
@@ -333,6 +338,12 @@ func (s *Settings) checkProxy() error {
 		}
 	}
 	return nil
+}
+
+// Releases returns where berth upgrade finds releases, and the public key that signs them:
+// what the owner set, or what this build was made with. Both may be empty.
+func (s Settings) Releases() (base, key string) {
+	return cmp.Or(s.Upgrade.Base, stampedBase), cmp.Or(s.Upgrade.Key, stampedKey)
 }
 
 // Listens are those that berth listens on.

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"berth/app"
+	"berth/daemon/release"
 	"berth/host/domain"
 	"berth/proc/sandbox"
 	"berth/web/certs"
@@ -166,6 +167,18 @@ func acmeDirectory(to *string) kind {
 		}
 		u, err := url.Parse(text)
 		return text, err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil && u.Fragment == ""
+	})
+}
+
+// releaseBase is empty or where releases are.
+func releaseBase(to *string) kind {
+	return checked(to, `an address such as "https://example.org/berth"`, func(text string) bool { return text == "" || release.CheckBase(text) == nil })
+}
+
+// releaseKey is empty or the public key that signs releases.
+func releaseKey(to *string) kind {
+	return checked(to, "a public key of minisign's, which begins with RW and has 56 characters", func(text string) bool {
+		return text == "" || release.CheckKey(text) == nil
 	})
 }
 

@@ -293,7 +293,12 @@ func TestInstallScriptRefuses(t *testing.T) {
 		"no curl and no wget":   {true, func(m *machine, _ *publisher) { m.lacks("curl") }, "neither curl nor wget is there: install one of them with this system's package manager"},
 		"no systemd":            {false, func(m *machine, _ *publisher) { _ = os.RemoveAll(m.dir + "/run/systemd") }, "this machine does not run systemd: unpack the archive from BASE and let its own service manager run berth serve as root"},
 		"a build of a checkout": {true, func(m *machine, _ *publisher) { m.installed("v0.0.0-20261122120000-0123456789ab+dirty", "etc") }, "DIR/bin/installed-berth is a development build (0.0.0-20261122120000-0123456789ab+dirty), and nothing tells whether a release is newer: stop it and remove it first with berth uninstall, which keeps the data"},
-		"plain HTTP":            {true, func(m *machine, _ *publisher) { m.env = append(m.env, "BERTH_BASE=http://berth.example.org") }, "http://berth.example.org is not HTTPS"},
+		"a broken berth": {true, func(m *machine, _ *publisher) {
+			m.installed("1.2.9", "etc")
+			m.has("installed-berth", "exit 126")
+		}, "DIR/bin/installed-berth, which the service starts, does not run: remove it and run this again"},
+		"a unit of its own": {false, func(m *machine, _ *publisher) { m.installed("1.2.9", "etc") }, "the service starts DIR/bin/installed-berth, which berth install has not put there"},
+		"plain HTTP":        {true, func(m *machine, _ *publisher) { m.env = append(m.env, "BERTH_BASE=http://berth.example.org") }, "http://berth.example.org is not HTTPS"},
 		"hidden plain HTTP": {true, func(m *machine, _ *publisher) {
 			m.env = append(m.env, "BERTH_BASE=http://127.0.0.1:80@berth.example.org")
 		}, "http://127.0.0.1:80@berth.example.org is no address such as https://example.org/berth"},
