@@ -219,15 +219,6 @@ func (e *sites) site(id string) (proxy.Site, bool) {
 
 func siteOf(a app.Snapshot) proxy.Site {
 	s := proxy.Site{ID: string(a.ID)}
-	ended := func() proxy.State {
-		switch {
-		case a.RAMKilled():
-			return proxy.OutOfMemory
-		case a.LastExit != nil && !a.LastExit.Asked && a.LastExit.Code != 0:
-			return proxy.Crashed
-		}
-		return proxy.Stopped
-	}
 	if a.Running {
 		s.At = a.Reach
 	}
@@ -240,9 +231,9 @@ func siteOf(a app.Snapshot) proxy.Site {
 			s.State = proxy.Silent
 		}
 	case app.Preparing:
-		s.State = proxy.Starting
+		s.State = proxy.Deploying
 	case app.Waiting:
-		if s.State = ended(); s.State == proxy.Stopped {
+		if s.State = endOf(a.LastExit); s.State != proxy.OutOfMemory && s.State != proxy.Crashed {
 			s.State = proxy.Starting // AUTORESTART, or a start that failed and is tried again
 		}
 		s.Retry = max(time.Until(a.RetryAt), time.Second)
@@ -251,9 +242,24 @@ func siteOf(a app.Snapshot) proxy.Site {
 			s.State = proxy.Stopped
 		}
 	case app.Stopped:
-		s.State = ended()
+		s.State = endOf(a.LastExit)
 	}
 	return s
+}
+
+// endOf is how a site is whose last program ended so.
+func endOf(e *app.Exit) proxy.State {
+	switch {
+	case e == nil:
+		return proxy.Offline
+	case e.OOM:
+		return proxy.OutOfMemory
+	case e.Asked:
+		return proxy.Stopped
+	case e.Code == 0:
+		return proxy.Ended
+	}
+	return proxy.Crashed
 }
 
 // changed tells the proxy that domains may lead elsewhere.

@@ -130,7 +130,7 @@ func TestPagesInPlaceOfSites(t *testing.T) {
 		says   string
 	}{
 		{"stopped", 503, "Stopped\n\nThis site was stopped by its owner."},
-		{"crashed", 502, "Crashed\n\nThe program of this site has ended by itself."},
+		{"crashed", 502, "Crashed\n\nThe program of this site has ended with an error."},
 		{"full", 502, "Out of memory\n\nThe program of this site was ended because it needed more RAM than it has."},
 		{"nobody", 404, "No such site\n\nThere is no site at this address."},
 	} {

@@ -70,7 +70,7 @@ func TestSitesWithoutBPF(t *testing.T) {
 	ana.UntilLog("first", "it listens on port "+strconv.Itoa(port)+", where its visitors are brought")
 	ana.Upload(fixed("second"))
 	ana.UntilLog("second", "if it does, somebody else on this host has that port")
-	v.until("second.apps.example.org", 502, "has ended by itself")
+	v.until("second.apps.example.org", 502, "has ended with an error")
 	ana.Commit("first", fixed("first")).Want(200) // two cannot have one port
 	ana.UntilLog("first", "two cannot have one port")
 	v.until("first.apps.example.org", 200, "first")

@@ -90,7 +90,7 @@ func TestSites(t *testing.T) {
 	if resp, text := v.ask("GET", "shop.apps.example.org", "/end"); resp.StatusCode != 502 {
 		t.Errorf("%d %s", resp.StatusCode, text)
 	}
-	v.until("shop.example.com", 502, "has ended by itself")
+	v.until("shop.example.com", 502, "has ended with an error")
 	ana.Put("/app/shop/start", "").Want(200)
 	v.until("shop.example.com", 200, "shop")
 	ana.Put("/app/shop/stop", "").Want(200)

@@ -22,9 +22,12 @@ var (
 	pageNone     = page{http.StatusNotFound, "No such site", "There is no site at this address.", 0}
 	pageMissing  = page{http.StatusNotFound, "No such page", "There is no page at this address.", 0}
 	pageStarting = page{http.StatusServiceUnavailable, "Starting", "This site is starting. The page loads again by itself.", 3 * time.Second}
+	pageDeploy   = page{http.StatusServiceUnavailable, "Deploying", "New code of this site is being prepared. The page loads again by itself.", 5 * time.Second}
+	pageOffline  = page{http.StatusServiceUnavailable, "Offline", "This site is not running.", 0}
 	pageStopped  = page{http.StatusServiceUnavailable, "Stopped", "This site was stopped by its owner.", 0}
+	pageEnded    = page{http.StatusServiceUnavailable, "Ended", "The program of this site has ended by itself.", 0}
 	pageBusy     = page{http.StatusServiceUnavailable, "Busy", "This site has more visitors at once than it may have.", 10 * time.Second}
-	pageCrashed  = page{http.StatusBadGateway, "Crashed", "The program of this site has ended by itself.", 0}
+	pageCrashed  = page{http.StatusBadGateway, "Crashed", "The program of this site has ended with an error.", 0}
 	pageMemory   = page{http.StatusBadGateway, "Out of memory", "The program of this site was ended because it needed more RAM than it has.", 0}
 	pageSilent   = page{http.StatusBadGateway, "Not listening", "The program of this site runs, but does not listen on its port.", 5 * time.Second}
 	pageBroken   = page{http.StatusBadGateway, "No answer", "The program of this site gave no answer.", 5 * time.Second}
@@ -33,8 +36,8 @@ var (
 )
 
 var pageOf = map[State]page{
-	Up: pageBroken, Starting: pageStarting, Stopped: pageStopped, Crashed: pageCrashed, OutOfMemory: pageMemory,
-	Silent: pageSilent,
+	Up: pageBroken, Starting: pageStarting, Deploying: pageDeploy, Offline: pageOffline, Stopped: pageStopped,
+	Ended: pageEnded, Crashed: pageCrashed, OutOfMemory: pageMemory, Silent: pageSilent,
 }
 
 const style = "body{font:1.1em/1.5 system-ui,sans-serif;max-width:32em;margin:20vh auto 0;padding:0 1em;color:#222;background:#fff}" +
@@ -49,11 +52,17 @@ var policy = func() string {
 // longestRetry is what a page tells at most.
 const longestRetry = 5 * time.Minute
 
+// again is what a page adds when the site is started again by itself.
+const again = " It starts again by itself, and the page loads again then."
+
 // show answers with a page. retry, if it is not 0, is when the site is started
 // again.
 func show(w http.ResponseWriter, r *http.Request, p page, retry time.Duration) {
-	if retry == 0 {
+	switch {
+	case retry == 0:
 		retry = p.retry
+	case p.retry == 0:
+		p.text += again
 	}
 	h, refresh := w.Header(), ""
 	if retry > 0 {

@@ -20,9 +20,12 @@ type State int
 // The states of a site.
 const (
 	Up          State = iota
-	Starting          // or deployed, or started again: soon there
-	Stopped           // nobody wants it online
-	Crashed           // its program ended by itself
+	Starting          // or started again: soon there
+	Deploying         // its code is being prepared, and no program runs meanwhile
+	Offline           // it has not run since it was made, or nobody knows how it ended
+	Stopped           // berth ended it because somebody asked
+	Ended             // its program ended by itself, without an error
+	Crashed           // its program ended by itself, with an error
 	OutOfMemory       // its program was ended for its RAM
 	Silent            // its program runs and has opened no port for long
 )

@@ -64,9 +64,12 @@ func TestPages(t *testing.T) {
 	}{
 		"starting":            {Site{State: Starting}, 503, "is starting", "3"},
 		"does not listen yet": {Site{State: Starting, At: nobody}, 503, "is starting", "3"},
-		"stopped":             {Site{State: Stopped}, 503, "was stopped by its owner", ""},
-		"crashed":             {Site{State: Crashed}, 502, "has ended by itself", ""},
-		"crashed, again":      {Site{State: Crashed, Retry: 1500 * time.Millisecond}, 502, "has ended by itself", "2"},
+		"deployed":            {Site{State: Deploying}, 503, "New code of this site is being prepared", "5"},
+		"stopped":             {Site{State: Stopped}, 503, "was stopped by its owner.<", ""},
+		"never started":       {Site{State: Offline}, 503, "is not running.<", ""},
+		"ended":               {Site{State: Ended}, 503, "has ended by itself.<", ""},
+		"crashed":             {Site{State: Crashed}, 502, "has ended with an error.<", ""},
+		"crashed, again":      {Site{State: Crashed, Retry: 1500 * time.Millisecond}, 502, "has ended with an error. It starts again by itself", "2"},
 		"memory":              {Site{State: OutOfMemory, Retry: time.Hour}, 502, "needed more RAM", "300"},
 		"does not listen":     {Site{State: Up, At: nobody}, 502, "does not listen", "5"},
 	} {

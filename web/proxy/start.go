@@ -33,15 +33,15 @@ func (p *Proxy) Release() { p.release() }
 // awaited reports whether a request for the site is worth a wait: it will be
 // there in a moment, and nobody knows of a later one.
 func (s Site) awaited() bool {
-	return s.State == Starting && !s.At.IsValid() && s.Retry == 0
+	return (s.State == Starting || s.State == Deploying) && !s.At.IsValid() && s.Retry == 0
 }
 
-// current is how a site is now. One that is gone is stopped.
+// current is how a site is now. One that is gone is offline.
 func (p *Proxy) current(id string) Site {
 	if s, ok := p.Look(id); ok {
 		return s
 	}
-	return Site{ID: id, State: Stopped}
+	return Site{ID: id, State: Offline}
 }
 
 // await blocks while a site is starting, and returns it as it is then.

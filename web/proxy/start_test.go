@@ -54,7 +54,7 @@ func TestRequestsWaitForASiteThatStarts(t *testing.T) {
 	for _, c := range []struct {
 		state State
 		says  string
-	}{{Stopped, "stopped by its owner"}, {Crashed, "has ended by itself"}, {OutOfMemory, "more RAM"}, {Silent, "does not listen"}} {
+	}{{Stopped, "stopped by its owner"}, {Offline, "is not running"}, {Ended, "has ended by itself."}, {Crashed, "has ended with an error."}, {OutOfMemory, "more RAM"}, {Silent, "does not listen"}} {
 		w.set(Site{ID: "shop", State: c.state})
 		if got := <-w.asking(t.Context()); !strings.Contains(got, c.says) {
 			t.Errorf("state %d: %q, want %q", c.state, got, c.says)
