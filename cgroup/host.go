@@ -90,20 +90,23 @@ func parseMounts(mountinfo string) Host {
 	return h
 }
 
+// kernelLine says where a parameter of the kernel goes.
+const kernelLine = "to GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub and reboot (Raspberry Pi: to /boot/firmware/cmdline.txt, and reboot)"
+
 // classify turns the mounts into a mode; v2 with its own memory controller
 // wins over a v1 hierarchy, which then cannot have it.
 func classify(h Host) Host {
 	switch {
 	case h.V2 == "":
 		h.Mode = Unusable
-		h.Reason = "cgroup v2 is not mounted; boot with systemd.unified_cgroup_hierarchy=1, or: mount -t cgroup2 none /sys/fs/cgroup"
+		h.Reason = "cgroup v2 is not mounted; add systemd.unified_cgroup_hierarchy=1 " + kernelLine + "; without systemd, mount -t cgroup2 none /sys/fs/cgroup"
 	case slices.Contains(h.Controllers, "memory"):
 		h.Mode, h.V1Memory, h.V1Pids, h.V1CPU, h.V1IO, h.V1Seen = Unified, "", "", "", "", nil
 	case filepath.Base(h.V1Memory) == "memory":
 		h.Mode = Hybrid
 	default:
 		h.Mode = Unusable
-		h.Reason = "no memory controller; add cgroup_enable=memory to the kernel's command line and reboot"
+		h.Reason = "no memory controller; add cgroup_enable=memory " + kernelLine
 	}
 	return h
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"berth/app"
 	"berth/cgroup"
@@ -47,29 +48,35 @@ func Unwell(list []app.Finding) error {
 	return nil
 }
 
-// Verdict is a line about all findings, such as "ready, 2 warnings".
+// Verdict is a line about all findings: "ready, 2 warnings", or "not ready: limit, data; 1
+// warning".
 func Verdict(list []app.Finding) string {
-	count := map[string]int{}
+	var failed []string
+	warnings := 0
 	for _, f := range list {
-		count[f.Verdict]++
-	}
-	some := func(n int, word string) string {
-		if n == 1 {
-			return "1 " + word
+		switch f.Verdict {
+		case bad:
+			if !slices.Contains(failed, f.Name) {
+				failed = append(failed, f.Name)
+			}
+		case dubious:
+			warnings++
 		}
-		return fmt.Sprintf("%d %ss", n, word)
 	}
-	text := "ready"
-	if count[bad] > 0 {
-		text = "not ready, " + some(count[bad], "problem")
+	text, also := "ready", ", "
+	if len(failed) > 0 {
+		text, also = "not ready: "+strings.Join(failed, ", "), "; "
 	}
-	if count[dubious] > 0 {
-		text += ", " + some(count[dubious], "warning")
+	switch warnings {
+	case 0:
+		return text
+	case 1:
+		return text + also + "1 warning"
 	}
-	return text
+	return text + also + fmt.Sprintf("%d warnings", warnings)
 }
 
-// Report prints the table, or JSON.
+// Report prints the table and the verdict, or the findings as JSON.
 func Report(w io.Writer, list []app.Finding, asJSON bool) error {
 	if asJSON {
 		e := json.NewEncoder(w)
@@ -87,7 +94,8 @@ func Report(w io.Writer, list []app.Finding, asJSON bool) error {
 			return err
 		}
 	}
-	return nil
+	_, err := fmt.Fprintln(w, Verdict(list))
+	return err
 }
 
 // Examine runs every check, in the order of the table.
@@ -140,7 +148,8 @@ func checkHost(s settings.Settings, groups cgroup.Host) []finding {
 	capacity := daemon.Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit)
 	memory := finding{"memory", good, fmt.Sprintf("%d MB, of which applications may have %d MB, and a build %d MB", info.RAM, capacity, daemon.BuildRAM(info.RAM, s.Build.RAM)), ""}
 	if capacity < s.Apps.RAMMin {
-		memory.Verdict, memory.Fix = bad, "set host.reserve lower, or give the host more memory"
+		memory.Verdict, memory.Fix = bad, "set host.reserve lower, or give the host more RAM"
+		memory.Text += ": no application fits"
 	}
 	swap := finding{"swap", good, "none", ""}
 	switch {
@@ -148,19 +157,27 @@ func checkHost(s settings.Settings, groups cgroup.Host) []finding {
 		swap.Text = fmt.Sprintf("%d MB; programs get none of it", info.SwapMB)
 	case info.SwapMB > 0:
 		swap = finding{
-			"swap", dubious, fmt.Sprintf("%d MB, and the kernel cannot keep programs from it: a limit bounds RAM alone", info.SwapMB),
-			"swapoff -a, or boot with swapaccount=1",
+			"swap", dubious, fmt.Sprintf("a program at its RAM limit goes on in the %d MB of swap, and slows the host down, instead of being ended", info.SwapMB),
+			"swapoff -a, and remove the swap from /etc/fstab; or " + atBoot("swapaccount=1"),
 		}
 	}
 	return append(list, memory, swap)
 }
 
+// onAMachine is the remedy for what containers do not give.
+const onAMachine = "run berth as root on a real or virtual machine (KVM), not in a container; a VPS of the kinds OpenVZ and LXC is a container"
+
+// atBoot is the remedy for what a parameter of the kernel mends.
+func atBoot(parameter string) string {
+	return "add " + parameter + " to GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub and reboot"
+}
+
 // checkKernel tells what else the kernel offers for programs.
 func checkKernel(k sandbox.Features) []finding {
 	if k.BPF != nil {
-		return []finding{{"ebpf", dubious, "programs cannot be loaded: " + k.BPF.Error(), "run berth as root, outside of a container"}}
+		return []finding{{"ebpf", dubious, "berth can neither separate the networks of programs nor count their traffic: " + k.BPF.Error(), onAMachine}}
 	}
-	return []finding{{"ebpf", good, "programs can be loaded", ""}}
+	return []finding{{"ebpf", good, "berth can separate the networks of programs, and count their traffic", ""}}
 }
 
 // checkRuntimes tells which languages programs can be written in.
@@ -209,7 +226,7 @@ func checkData(ctx context.Context, dir string, floor app.MB) []finding {
 	list = append(list, checkStored(ctx, dir)...)
 	on, err := proc.Disk(existing(dir))
 	if err != nil {
-		return append(list, finding{"disk", bad, err.Error(), ""})
+		return append(list, finding{"disk", bad, "the disk of " + dir + " cannot be examined: " + err.Error(), "look for errors of the disk: dmesg | tail"})
 	}
 	return append(list, diskFinding(on, floor))
 }
@@ -221,16 +238,16 @@ func diskFinding(on proc.DiskFigures, floor app.MB) finding {
 	}
 	f := finding{"disk", good, fmt.Sprintf("%s, %d of %d MB free", on.Type, on.Free>>20, on.Total>>20), ""}
 	if on.AllFiles > 0 {
-		f.Text += fmt.Sprintf(", %d of %d inodes", on.FreeFiles, on.AllFiles)
+		f.Text += fmt.Sprintf(", and room for %d of %d files", on.FreeFiles, on.AllFiles)
 	}
 	if floor < 0 {
 		floor = app.MB(min(on.Total/20, 1<<30) >> 20)
 	}
 	switch {
 	case app.MB(on.Free>>20) < floor:
-		f.Fix = "free some space, set host.disk_floor lower, or choose another directory with --data-dir"
+		f.Fix = "free some space, set host.disk_floor lower, or put data_dir on a larger disk"
 	case files.FewInodes(on.FreeFiles, on.AllFiles):
-		f.Fix = "remove files (du --inodes -d 2 tells where they are), or make the file system anew with more inodes"
+		f.Fix = "remove files (du --inodes -d 2 tells where they are), or put data_dir on another disk"
 	default:
 		return f
 	}
@@ -262,9 +279,20 @@ func checkQuota(dir string, limit app.MB) finding {
 	}
 	quota, err := files.ProbeQuota(dir)
 	on, diskErr := proc.Disk(existing(dir))
+	if onRoot(existing(dir)) {
+		on.Type += " of the host"
+	}
 	return quotaFinding(quota, errors.Join(err, diskErr), on.Type, limit)
 }
 
+// onRoot reports whether a path is on the file system of /, which cannot be unmounted.
+func onRoot(path string) bool {
+	var at, root syscall.Stat_t
+	return syscall.Stat(path, &at) == nil && syscall.Stat("/", &root) == nil && at.Dev == root.Dev
+}
+
+// quotaFinding judges a quota on a type of file system, behind which " of the host" stands
+// for the one of /.
 func quotaFinding(quota files.Quota, err error, fstype string, limit app.MB) finding {
 	f := finding{Name: "quota", Verdict: good}
 	by := "the project of its files"
@@ -283,14 +311,16 @@ func quotaFinding(quota files.Quota, err error, fstype string, limit app.MB) fin
 		return f
 	}
 	f.Verdict = dubious
-	f.Text = fmt.Sprintf("berth measures applications every %s, and ends those that take more than %d MB: %v", host.MeasureEvery, limit, quota.Why)
+	f.Text = fmt.Sprintf("an application can fill the disk before berth, which measures every %s, ends it for more than %d MB: %v", host.MeasureEvery, limit, quota.Why)
 	switch fstype {
 	case "ext4", "ext2/ext3": // one magic number
-		f.Fix = "unmount it and tune2fs -O project,quota -Q prjquota its device, then mount it with the option prjquota"
+		f.Fix = "stop berth and berth-apps, unmount it, tune2fs -O project,quota -Q prjquota its device, and mount it with the option prjquota"
 	case "xfs":
-		f.Fix = "mount it with the option prjquota, in /etc/fstab or, for the root directory, as rootflags=prjquota"
-	default:
-		f.Fix = "put the data directory on ext4 or XFS with a quota of projects (mkfs.ext4 -O project,quota, and the mount option prjquota)"
+		f.Fix = "mount it with the option prjquota, in /etc/fstab"
+	case "xfs of the host":
+		f.Fix = atBoot("rootflags=prjquota")
+	default: // the ext4 of / cannot get one while the machine runs
+		f.Fix = "put data_dir on a disk of its own, such as a volume of your provider: mkfs.ext4 -O project,quota DEVICE, and mount it with the option prjquota"
 	}
 	return f
 }

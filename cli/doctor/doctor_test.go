@@ -35,22 +35,22 @@ func TestDoctorFindings(t *testing.T) {
 	}{
 		{"unified", checkGroups(cgroup.Host{Mode: cgroup.Unified, Controllers: []string{"memory"}}), "ok cgroups", "unified"},
 		{"hybrid", checkGroups(cgroup.Host{Mode: cgroup.Hybrid, V1Memory: "/m", V1Pids: "/p"}), "ok cgroups", "hybrid"},
-		{"hybrid without pids", checkGroups(cgroup.Host{Mode: cgroup.Hybrid, V1Memory: "/m"}), "warn pids", "not limited"},
+		{"hybrid without pids", checkGroups(cgroup.Host{Mode: cgroup.Hybrid, V1Memory: "/m"}), "warn pids", "up to 1,024 processes more than apps.pids_max"},
 		{"hybrid with buffers that nothing bounds", checkGroups(cgroup.Host{Mode: cgroup.Hybrid, V1Memory: "/m"}), "warn buffers", "systemd.unified_cgroup_hierarchy=1"},
 		{"unified that counts no buffers", checkGroups(cgroup.Host{Mode: cgroup.Unified}), "warn buffers", "nosocket"},
 		{"no cgroups", checkGroups(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}), "FAIL cgroups", "mount it"},
 		{"limit on such a host", []finding{checkLimit(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s)}, "FAIL limit", "mount it"},
-		{"weights on such a host", []finding{checkWeights(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"})}, "warn cpu", "is not shared by RAM"},
-		{"sockets on such a host", []finding{checkSockets(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s)}, "warn sockets", "a program can take every port"},
+		{"weights on such a host", []finding{checkWeights(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"})}, "warn cpu", "one application can take a busy processor from the others"},
+		{"sockets on such a host", []finding{checkSockets(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s)}, "warn sockets", "one program can open so many connections"},
 		{"sockets that nobody can try just now", []finding{unloaded(s, sandbox.Counted, "no limit: ", syscall.EMFILE)}, "FAIL sockets", "too many open files\n                    fix: give berth more processes"},
-		{"no sockets", []finding{unloaded(s, sandbox.Counted, "no limit: ", &sandbox.Missing{Err: syscall.EPERM})}, "warn sockets", "no limit: operation not permitted\n                    fix: it needs root with CAP_BPF"},
-		{"traffic on such a host", []finding{checkTraffic(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"})}, "warn netIO", "will show 0B"},
+		{"no sockets", []finding{unloaded(s, sandbox.Counted, "no limit: ", &sandbox.Missing{Err: syscall.EPERM})}, "warn sockets", "no limit: operation not permitted\n                    fix: it needs root (CAP_BPF, CAP_NET_ADMIN) on a real or virtual machine"},
+		{"traffic on such a host", []finding{checkTraffic(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"})}, "warn netIO", "the traffic of programs will show 0B"},
 		{"nothing left for applications", checkHost(s, cgroup.Host{}), "FAIL memory", "host.reserve"},
 		{"no landlock", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Landlock, Err: errors.New("no")}}, counted{}), "warn landlock", "lsm="},
 		{"a wall", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Mounts}}, counted{required: sandbox.Layers}), "ok mounts", "a system of their own"},
 		{"no wall that is required", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Seccomp, Err: errors.New("no")}}, counted{required: sandbox.Layers}), "FAIL seccomp", "CONFIG_SECCOMP_FILTER"},
 		{"a wall that is gone", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Seccomp, Err: errors.New("no")}}, counted{had: sandbox.Layers}), "FAIL seccomp", "programs had this wall when berth started last, and it does not start without: no"},
-		{"a wall that is spared", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Seccomp, Err: errors.New("no")}}, counted{had: sandbox.Layers, spared: sandbox.Layers}), "warn seccomp", "programs run without this wall: no"},
+		{"a wall that is spared", judgeWalls([]sandbox.Verdict{{Layer: sandbox.Seccomp, Err: errors.New("no")}}, counted{had: sandbox.Layers, spared: sandbox.Layers}), "warn seccomp", "programs may ask the kernel for everything, which eases attacks on it: no"},
 		{"ports of connections", checkPorts(proc.ConnectionPorts{First: 29990, Last: 60999}, nil, 20000, 29999), "warn ports", "10 of the ports of applications (20000 to 29999) to connections of anybody: an application whose port is taken cannot start\n                    fix: set apps.port_first and apps.port_last below 29990, or net.ipv4.ip_local_reserved_ports=20000-29999"},
 		{"ports nobody told", checkPorts(proc.ConnectionPorts{}, errors.New("no /proc"), 20000, 29999), "warn ports", "no /proc"},
 		{"enough files", []finding{checkFiles(4096, nil)}, "ok files", "4096 files"},
@@ -59,16 +59,18 @@ func TestDoctorFindings(t *testing.T) {
 		{"no ebpf", checkKernel(sandbox.Features{BPF: errors.New("no")}), "warn ebpf", "as root"},
 		{"no disk", checkData(t.Context(), "/proc/self/fd/999/x", 0), "ok disk", "free"},
 		{"a floor above it", checkData(t.Context(), "/", 1<<30), "warn disk", "host.disk_floor"},
-		{"a disk", []finding{diskFinding(proc.DiskFigures{Type: "ext4", Free: 90 << 30, Total: 100 << 30, FreeFiles: 600_000, AllFiles: 655_360}, -1)}, "ok disk", "ext4, 92160 of 102400 MB free, 600000 of 655360 inodes"},
-		{"a disk without inodes", []finding{diskFinding(proc.DiskFigures{Type: "ext4", Free: 90 << 30, Total: 100 << 30, FreeFiles: 3, AllFiles: 655_360}, -1)}, "warn disk", "3 of 655360 inodes; uploads, builds and backups are refused"},
+		{"a disk", []finding{diskFinding(proc.DiskFigures{Type: "ext4", Free: 90 << 30, Total: 100 << 30, FreeFiles: 600_000, AllFiles: 655_360}, -1)}, "ok disk", "ext4, 92160 of 102400 MB free, and room for 600000 of 655360 files"},
+		{"a disk without inodes", []finding{diskFinding(proc.DiskFigures{Type: "ext4", Free: 90 << 30, Total: 100 << 30, FreeFiles: 3, AllFiles: 655_360}, -1)}, "warn disk", "room for 3 of 655360 files; uploads, builds and backups are refused"},
 		{"a disk that makes inodes", []finding{diskFinding(proc.DiskFigures{Type: "btrfs", Free: 90 << 30, Total: 100 << 30}, -1)}, "ok disk", "MB free"},
 		{"shares on such a host", checkShares(cgroup.Host{Mode: cgroup.Unusable, Reason: "mount it"}, s), "none io", "mount it"},
 		{"quota of ext4", []finding{quotaFinding(files.Quota{Project: true}, nil, "ext4", 100)}, "ok quota", "the kernel holds each application to 100 MB, by the project of its files"},
 		{"quota of users", []finding{quotaFinding(files.Quota{User: true}, nil, "ext4", 100)}, "ok quota", "by the owner of its files"},
 		{"no limit", []finding{quotaFinding(files.Quota{User: true}, nil, "ext4", 0)}, "ok quota", "apps.disk is 0"},
-		{"no quota on ext4", []finding{quotaFinding(files.Quota{Why: errors.New("off")}, nil, "ext4", 100)}, "warn quota", "every 5m0s, and ends those that take more than 100 MB: off\n                    fix: unmount it and tune2fs -O project,quota -Q prjquota its device"},
+		{"no quota on ext4", []finding{quotaFinding(files.Quota{Why: errors.New("off")}, nil, "ext4", 100)}, "warn quota", "an application can fill the disk before berth, which measures every 5m0s, ends it for more than 100 MB: off\n                    fix: stop berth and berth-apps, unmount it, tune2fs -O project,quota -Q prjquota its device"},
+		{"no quota on the ext4 of the host", []finding{quotaFinding(files.Quota{Why: errors.New("off")}, nil, "ext4 of the host", 100)}, "warn quota", "fix: put data_dir on a disk of its own, such as a volume of your provider: mkfs.ext4 -O project,quota DEVICE"},
+		{"no quota on the XFS of the host", []finding{quotaFinding(files.Quota{Why: errors.New("off")}, nil, "xfs of the host", 100)}, "warn quota", "fix: add rootflags=prjquota to GRUB_CMDLINE_LINUX"},
 		{"no quota on XFS", []finding{quotaFinding(files.Quota{Why: errors.New("off")}, nil, "xfs", 100)}, "warn quota", "fix: mount it with the option prjquota"},
-		{"no quota elsewhere", []finding{quotaFinding(files.Quota{Why: errors.New("off")}, nil, "btrfs", 100)}, "warn quota", "fix: put the data directory on ext4 or XFS"},
+		{"no quota elsewhere", []finding{quotaFinding(files.Quota{Why: errors.New("off")}, nil, "btrfs", 100)}, "warn quota", "fix: put data_dir on a disk of its own"},
 		{"no look for quotas", []finding{quotaFinding(files.Quota{}, errors.New("cannot look"), "ext4", 100)}, "warn quota", "cannot look"},
 	}
 	for _, tt := range tests {
@@ -144,14 +146,15 @@ func TestDoctorJSON(t *testing.T) {
 func TestVerdict(t *testing.T) {
 	for want, verdicts := range map[string][]string{
 		"ready": {good, absent}, "ready, 1 warning": {good, dubious}, "ready, 2 warnings": {dubious, dubious},
-		"not ready, 1 problem": {good, bad}, "not ready, 2 problems, 1 warning": {bad, dubious, bad},
+		"not ready: port": {good, bad}, "not ready: port; 1 warning": {bad, dubious, bad}, "not ready: port; 2 warnings": {dubious, bad, dubious},
 	} {
 		var list []app.Finding
 		for _, v := range verdicts {
-			list = append(list, app.Finding{Verdict: v})
+			list = append(list, app.Finding{Name: "port", Verdict: v})
 		}
-		if got := Verdict(list); got != want {
-			t.Errorf("%v: %q, want %q", verdicts, got, want)
+		var table strings.Builder
+		if err := Report(&table, list, false); Verdict(list) != want || err != nil || !strings.HasSuffix(table.String(), "\n"+want+"\n") {
+			t.Errorf("%v: %q at the end of %s, %v; want %q", verdicts, Verdict(list), &table, err, want)
 		}
 	}
 }

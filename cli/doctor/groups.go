@@ -42,14 +42,14 @@ func checkGroups(h cgroup.Host) []finding {
 		return []finding{{"cgroups", bad, err.Error(), h.Reason}}
 	}
 	if h.Mode == cgroup.Unified {
-		text := "unified cgroup v2; controllers: " + strings.Join(h.Controllers, " ")
+		text := "programs can be limited and ended together (unified cgroup v2: " + strings.Join(h.Controllers, " ") + ")"
 		return append([]finding{{"cgroups", good, text, ""}}, checkBuffers(h)...)
 	}
-	list := []finding{{"cgroups", good, "hybrid: membership by cgroup v2, memory limit by the v1 hierarchy " + h.V1Memory, ""}}
+	list := []finding{{"cgroups", good, "programs can be limited and ended together (hybrid: cgroup v2, and cgroup v1 for RAM at " + h.V1Memory + ")", ""}}
 	if h.V1Pids == "" {
 		list = append(list, finding{
-			"pids", dubious, "no pids hierarchy: the kernel limits the processes of an application's user instead, to apps.pids_max and 1,024 more",
-			"boot with systemd.unified_cgroup_hierarchy=1",
+			"pids", dubious, "an application can have up to 1,024 processes more than apps.pids_max, where the kernel limits those of its user",
+			atBoot("systemd.unified_cgroup_hierarchy=1"),
 		})
 	}
 	return append(list, checkBuffers(h)...)
@@ -60,11 +60,11 @@ func checkBuffers(h cgroup.Host) []finding {
 	if h.Sockets {
 		return nil
 	}
-	fix := "boot with systemd.unified_cgroup_hierarchy=1"
+	fix := atBoot("systemd.unified_cgroup_hierarchy=1")
 	if h.Mode == cgroup.Unified {
-		fix = "take nosocket out of cgroup.memory= on the kernel's command line, and reboot"
+		fix = "take nosocket out of cgroup.memory= in GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub and reboot"
 	}
-	return []finding{{"buffers", dubious, "what programs leave in the buffers of their sockets is not part of their RAM, and not limited", fix}}
+	return []finding{{"buffers", dubious, "a program can take more of the host's RAM than it has: data that waits in its connections is not counted, and not limited", fix}}
 }
 
 // checkLimit starts a child that takes memory without end under a limit of
@@ -72,7 +72,7 @@ func checkBuffers(h cgroup.Host) []finding {
 func checkLimit(h cgroup.Host, s settings.Settings) finding {
 	f := finding{Name: "limit", Verdict: bad, Fix: h.Reason}
 	if f.Fix == "" {
-		f.Fix = "ls -l " + h.V2 + ": berth must be able to make control groups there; inside a container, ask its owner"
+		f.Fix = onAMachine + ": berth must be able to make control groups in " + h.V2
 	}
 	if os.Geteuid() != 0 {
 		f.Text, f.Fix = "cannot be proved without root", "sudo berth doctor"
@@ -80,7 +80,7 @@ func checkLimit(h cgroup.Host, s settings.Settings) finding {
 	}
 	text, err := proveLimit(h, s.Apps.UIDBase+s.Apps.UIDCount-1)
 	if err != nil {
-		f.Text = "cannot prove the RAM limit: " + err.Error()
+		f.Text = "nothing proves that a program is ended at its RAM limit: " + err.Error()
 		return f
 	}
 	return finding{"limit", good, text, ""}
@@ -122,9 +122,9 @@ func proveLimit(h cgroup.Host, uid int) (text string, err error) {
 
 // checkWeights weighs an application of its own.
 func checkWeights(h cgroup.Host) finding {
-	fix := "run berth as root, outside of a container; in a unit of systemd with Delegate=yes"
+	fix := onAMachine
 	if h.Mode == cgroup.Hybrid && h.V1CPU == "" {
-		fix = "boot with systemd.unified_cgroup_hierarchy=1"
+		fix = atBoot("systemd.unified_cgroup_hierarchy=1")
 	}
 	var file string
 	err := withGroups(h, func(groups *cgroup.Tree) (err error) {
@@ -138,9 +138,9 @@ func checkWeights(h cgroup.Host) finding {
 		return group.Remove()
 	})
 	if err != nil {
-		return finding{"cpu", dubious, "a contended processor is not shared by RAM: " + err.Error(), fix}
+		return finding{"cpu", dubious, "one application can take a busy processor from the others: " + err.Error(), fix}
 	}
-	return finding{"cpu", good, "a contended processor is shared by RAM (" + file + "); an idle one is not limited", ""}
+	return finding{"cpu", good, "applications share a busy processor by their RAM (" + file + "); an idle one is not limited", ""}
 }
 
 // withGroups lets try use a tree of groups of its own, and removes the tree, which try
@@ -170,14 +170,14 @@ func inGroup(h cgroup.Host, try func(dir *os.File) error) error {
 // limited when that is wanted.
 func checkShares(h cgroup.Host, s settings.Settings) (list []finding) {
 	unshared := func(err error) finding {
-		return finding{"io", absent, "a contended disk is not shared by RAM: " + err.Error(), "modprobe bfq, and echo bfq >/sys/block/DISK/queue/scheduler, for each disk"}
+		return finding{"io", absent, "one application can take a busy disk from the others: " + err.Error(), "modprobe bfq, and echo bfq >/sys/block/DISK/queue/scheduler for each disk, after each boot"}
 	}
 	err := withGroups(h, func(groups *cgroup.Tree) error {
 		disk := finding{"io", good, "", ""}
 		if file, err := groups.DiskWeights(); err != nil {
 			disk = unshared(err)
 		} else {
-			disk.Text = "a contended disk is shared by RAM (" + file + "), where its scheduler heeds that"
+			disk.Text = "applications share a busy disk by their RAM (" + file + "), where its scheduler heeds that"
 		}
 		list = append(list, disk)
 		if s.Apps.CPUMax == 0 {
@@ -185,7 +185,7 @@ func checkShares(h cgroup.Host, s settings.Settings) (list []finding) {
 		}
 		limit := finding{"cpu_max", good, "", ""}
 		if file, err := groups.MaxCPU(); err != nil {
-			limit = finding{"cpu_max", dubious, "apps.cpu_max has no effect: " + err.Error(), "run berth as root, outside of a container; in a unit of systemd with Delegate=yes"}
+			limit = finding{"cpu_max", dubious, "apps.cpu_max has no effect: " + err.Error(), onAMachine}
 		} else {
 			limit.Text = fmt.Sprintf("an application may have %d percent of one processor (%s)", s.Apps.CPUMax, file)
 		}

@@ -66,7 +66,7 @@ func portFinding(address string, who daemon.Takers) finding {
 		}
 	}
 	return finding{
-		"port", bad, address + " is in use by " + who.String(),
+		"port", bad, address + " is in use by " + who.String() + ", so berth cannot serve the sites there",
 		fmt.Sprintf("stop it, or set proxy.mode = %q and let it bring the sites to berth: berth proxy snippet", settings.ProxyBehind),
 	}
 }

@@ -36,6 +36,24 @@ func wallText(l sandbox.Layer) string {
 	}
 }
 
+// lossText says what an owner lives with who lacks a wall.
+func lossText(l sandbox.Layer) string {
+	switch l {
+	case sandbox.Mounts:
+		return "programs see the host's own directories and its /tmp, as every user of the host does"
+	case sandbox.Proc:
+		return "programs see the processes of the host and of other accounts"
+	case sandbox.Cgroup:
+		return "programs see how other programs are limited, and which there are"
+	case sandbox.Landlock:
+		return "programs can connect to each other's local services that use abstract sockets"
+	case sandbox.Seccomp:
+		return "programs may ask the kernel for everything, which eases attacks on it"
+	default:
+		return "programs run without this wall"
+	}
+}
+
 // counted are the walls that somebody counts on.
 type counted struct {
 	required, spared []sandbox.Layer // by the settings
@@ -100,7 +118,7 @@ func judgeWalls(verdicts []sandbox.Verdict, on counted) []finding {
 	for _, v := range verdicts {
 		f := finding{string(v.Layer), good, wallText(v.Layer), ""}
 		if v.Err != nil {
-			f = on.lacking(finding{string(v.Layer), dubious, "programs run without this wall: " + v.Err.Error(), ""}, v)
+			f = on.lacking(finding{string(v.Layer), dubious, lossText(v.Layer) + ": " + v.Err.Error(), ""}, v)
 		}
 		list = append(list, f)
 	}
@@ -135,9 +153,9 @@ func checkTraffic(h cgroup.Host) finding {
 		})
 	}
 	if err != nil {
-		return finding{"netIO", dubious, "will show 0B: " + err.Error(), "run berth as root, outside of a container"}
+		return finding{"netIO", dubious, "the traffic of programs will show 0B: " + err.Error(), onAMachine}
 	}
-	return finding{"netIO", good, "the bytes of each program are counted by eBPF", ""}
+	return finding{"netIO", good, "berth counts the traffic of each program", ""}
 }
 
 // checkSockets counts the sockets of a group of its own.
@@ -155,11 +173,11 @@ func checkSockets(h cgroup.Host, s settings.Settings) finding {
 		})
 	}
 	if err != nil {
-		return unloaded(s, sandbox.Counted, "a program can take every port that this host gives to connections: ", err)
+		return unloaded(s, sandbox.Counted, "one program can open so many connections that nothing else on this host can open any: ", err)
 	}
-	text := fmt.Sprintf("%d of a program at once, %d of an account, %d of all", bounds.Program, bounds.Account, bounds.All)
+	text := fmt.Sprintf("a program may have %d connections at once, an account %d, all together %d", bounds.Program, bounds.Account, bounds.All)
 	if !sockets.Says() {
-		text += "; more are EPERM, for EMFILE needs Linux 5.18"
+		text += "; before Linux 5.18, a program that wants more gets EPERM in place of EMFILE"
 	}
 	return finding{"sockets", good, text, ""}
 }

@@ -32,15 +32,15 @@ const Counted Layer = "sockets"
 func (l Layer) Needs() string {
 	switch l {
 	case Mounts, Cgroup:
-		return "root with CAP_SYS_ADMIN and a root directory that is a mount; not given in most containers"
+		return "root (CAP_SYS_ADMIN) on a real or virtual machine; most containers, and a VPS that is one (OpenVZ, LXC), do not give it"
 	case Proc:
-		return "the right to mount /proc, which containers that hide parts of it do not give"
+		return "root on a real or virtual machine; containers that hide parts of /proc, and a VPS that is one (OpenVZ, LXC), do not give it"
 	case Landlock:
-		return "Linux 6.12 or newer, with landlock in the lsm= list of its command line"
+		return "Linux 6.12 or newer: on Debian 12, apt install -t bookworm-backports linux-image-amd64 (or -arm64), and reboot; a list lsm= in /proc/cmdline must name landlock"
 	case Reach, Counted:
-		return "root with CAP_BPF and CAP_NET_ADMIN, not given in most containers"
+		return "root (CAP_BPF, CAP_NET_ADMIN) on a real or virtual machine; most containers, and a VPS that is one (OpenVZ, LXC), do not give it"
 	case Seccomp:
-		return "a kernel with CONFIG_SECCOMP_FILTER"
+		return "a kernel with CONFIG_SECCOMP_FILTER, such as every kernel of Debian and Ubuntu"
 	}
 	return ""
 }

@@ -81,7 +81,7 @@ func TestKernelAttacksOnInodes(t *testing.T) {
 	}
 	doctor := exec.Command(berth, "doctor", "--data-dir", d.data)
 	doctor.Env = harness.CleanEnv()
-	if out, _ := doctor.CombinedOutput(); !regexp.MustCompile(`warn +disk .*of 20000 inodes; uploads, builds and backups are refused`).Match(out) {
+	if out, _ := doctor.CombinedOutput(); !regexp.MustCompile(`warn +disk .*of 20000 files; uploads, builds and backups are refused`).Match(out) {
 		t.Errorf("doctor:\n%s", out)
 	}
 	for end := time.Now().Add(3 * harness.Patience); d.get("/app/"+id).text("apps.online") != "false"; <-time.After(time.Second) {
