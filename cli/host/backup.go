@@ -33,6 +33,9 @@ import (
 // one was restored into.
 const settingsName = "berth.toml"
 
+// managedName is the same of the file beside it that berth writes itself.
+var managedName = settings.ManagedFile(settingsName)
+
 const (
 	backupTries = 20 // rounds over what is deployed meanwhile
 	backupPause = 500 * time.Millisecond
@@ -183,31 +186,39 @@ func (b *hostBackup) write(ctx context.Context, f io.Writer) (archive.Manifest, 
 	if err != nil {
 		return archive.Manifest{}, err
 	}
-	w, err := archive.NewWriter(zip, archive.Manifest{Berth: settings.Version(), Made: time.Now().UTC(), Host: host})
+	m := archive.Manifest{Berth: settings.Version(), Made: time.Now().UTC(), Host: host}
+	own := settings.ManagedFile(b.config)
+	if !missing(own) {
+		m.Format = archive.Format // an older berth would not know the part
+	}
+	w, err := archive.NewWriter(zip, m)
 	if err != nil {
 		return archive.Manifest{}, err
 	}
-	if err := b.addSettings(w); err != nil {
+	if err := addSettings(w, settingsName, b.config); err != nil {
+		return archive.Manifest{}, err
+	}
+	if err := addSettings(w, managedName, own); err != nil {
 		return archive.Manifest{}, err
 	}
 	schema, err := b.addAll(ctx, w, store)
 	if err != nil {
 		return archive.Manifest{}, err
 	}
-	m, err := w.Close(schema)
+	m, err = w.Close(schema)
 	return m, errors.Join(err, zip.Close(), sealed.Close(), out.Flush())
 }
 
-// addSettings adds the settings file, if there is one.
-func (b *hostBackup) addSettings(w *archive.Writer) error {
-	content, err := os.ReadFile(b.config)
+// addSettings adds a settings file, if there is one.
+func addSettings(w *archive.Writer, part, path string) error {
+	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	w.Begin(settingsName)
+	w.Begin(part)
 	return w.Add(archive.Plain(0o600, int64(len(content))), strings.NewReader(string(content)))
 }
 

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -226,6 +227,15 @@ func extractBackup(ctx context.Context, file, dir string, m archive.Manifest) er
 			return fmt.Errorf("%w: it is another one than was verified", archive.ErrDamaged)
 		case m.Parts[n].Void:
 			return nil
+		case part == managedName:
+			below := filepath.Join(dir, filepath.Dir(part))
+			if err := os.Mkdir(below, 0o755); err != nil {
+				return err
+			}
+			if err := writeFile(filepath.Join(dir, part), content); err != nil {
+				return err
+			}
+			return syncDir(below)
 		case part == daemon.DatabaseName || part == settingsName:
 			return writeFile(filepath.Join(dir, part), content)
 		case files.IsPart(part):
@@ -242,9 +252,10 @@ func extractBackup(ctx context.Context, file, dir string, m archive.Manifest) er
 // unwrap moves what was restored into place, the database last, and then drops
 // the sign that something is missing.
 func unwrap(temp, dir string) error {
-	for _, name := range []string{settingsName, "apps", "rollback", daemon.DatabaseName} {
+	perhaps := []string{settingsName, filepath.Dir(managedName)}
+	for _, name := range append(perhaps, "apps", "rollback", daemon.DatabaseName) {
 		err := os.Rename(filepath.Join(temp, name), filepath.Join(dir, name))
-		if err != nil && (name != settingsName || !errors.Is(err, fs.ErrNotExist)) {
+		if err != nil && (!slices.Contains(perhaps, name) || !errors.Is(err, fs.ErrNotExist)) {
 			return fmt.Errorf("cannot restore: %w", err)
 		}
 	}

@@ -15,9 +15,12 @@ import (
 	"time"
 )
 
-// Format is the version of the format that is written. Those from 1 on are read:
-// the first had no twins and no seal.
-const Format = 2
+// The versions of the format; those from 1 on are read. The first had no twins and no seal.
+// The newest may have parts that no berth before it knows.
+const (
+	Format     = 3
+	sealFormat = 2
+)
 
 const (
 	headName     = "berth-backup" // the first entry: its content is the format
@@ -44,7 +47,7 @@ type Manifest struct {
 
 // Part is one part of an archive.
 type Part struct {
-	Name    string `json:"name"` // berth.db, berth.toml, apps/<id>, rollback/<id>
+	Name    string `json:"name"` // berth.db, berth.toml, berth.d/managed.toml (format 3), apps/<id>, rollback/<id>
 	Entries int    `json:"entries"`
 	Bytes   int64  `json:"bytes"` // of contents
 	SHA256  string `json:"sha256"`
@@ -82,13 +85,14 @@ type Writer struct {
 	sum      hash.Hash
 }
 
-// NewWriter begins an archive; m says what is known of it already. w is the
-// compressed stream, which the caller closes after Close.
+// NewWriter begins an archive; m says what is known of it already. Its format is 2, which
+// older versions of berth read too, unless m says 3. w is the compressed stream, which the
+// caller closes after Close.
 func NewWriter(w io.Writer, m Manifest) (*Writer, error) {
-	m.Format, m.Parts = Format, nil
+	m.Format, m.Parts = max(m.Format, sealFormat), nil
 	to := &sticky{w: w}
 	a := &Writer{to: to, tar: tar.NewWriter(to), manifest: m}
-	return a, a.document(headName, []byte(strconv.Itoa(Format)+"\n"))
+	return a, a.document(headName, []byte(strconv.Itoa(m.Format)+"\n"))
 }
 
 // sticky remembers that what it writes to has failed.
@@ -290,7 +294,7 @@ func seal(sum hash.Hash) []byte {
 // byte for byte what was written. Of a file of the first format it looks at no more
 // than where the sums of gzip do not reach: its first bytes.
 func Sealed(r io.Reader, size int64, m Manifest) error {
-	if m.Format < Format {
+	if m.Format < sealFormat {
 		head := make([]byte, len(plainHead))
 		if _, err := io.ReadFull(r, head); err != nil || !bytes.Equal(head, plainHead) {
 			return damaged(err, "its first bytes are not those that berth writes")

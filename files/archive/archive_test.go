@@ -135,7 +135,7 @@ func TestReadRefuses(t *testing.T) {
 		make func(w *tar.Writer)
 	}{
 		"another tar": {ErrFormat, "it does not begin like one", func(w *tar.Writer) { must(t, w.WriteHeader(&tar.Header{Name: "x", Typeflag: tar.TypeReg})) }},
-		"a newer one": {ErrFormat, `its format is "3", and this one knows 1 to 2`, func(w *tar.Writer) { must(t, w.WriteHeader(head)); w.Write([]byte("3\n")) }},
+		"a newer one": {ErrFormat, `its format is "4", and this one knows 1 to 3`, func(w *tar.Writer) { must(t, w.WriteHeader(head)); w.Write([]byte("4\n")) }},
 		"a twin elsewhere": {ErrDamaged, `"apps/x/y" is another name of nothing in its part`, func(w *tar.Writer) {
 			must(t, w.WriteHeader(head))
 			w.Write([]byte("2\n"))
