@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/systemd"
 )
@@ -51,18 +52,18 @@ func systemctl(ctx context.Context, args ...string) error {
 
 const journalHint = "Hint: journalctl -u berth -n 20"
 
-// whyNot returns why the daemon ended, and what to do: what it left, or its last line
-// in the journal.
+// whyNot returns why the daemon does not run, and what to do: its socket has another
+// process's port, or what it left, or its last line in the journal.
 func whyNot(ctx context.Context) (why, hint string) {
-	status, err := exec.CommandContext(ctx, "systemctl", "show", "--property=StatusText,InvocationID", systemd.DaemonUnit).Output()
-	if err != nil {
-		return "", ""
+	if socket := properties(ctx, systemd.SocketUnit, "ActiveState", "Listen"); socket["ActiveState"] == "failed" {
+		address, _, _ := strings.Cut(socket["Listen"], " ")
+		why = "systemd cannot listen on " + address
+		if who := daemon.WhoListens(ctx, address); len(who) > 0 {
+			why += ": address already in use by " + who.String()
+		}
+		return why, "Hint: stop that, or change listen in " + settings.DefaultFile + " and run berth install --now."
 	}
-	of := map[string]string{}
-	for line := range strings.Lines(string(status)) {
-		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
-		of[name] = value
-	}
+	of := properties(ctx, systemd.DaemonUnit, "StatusText", "InvocationID")
 	if left, ok := strings.CutPrefix(of["StatusText"], failedStatus); ok {
 		lines := strings.Split(left, lineMark)
 		if last := len(lines) - 1; last > 0 && strings.HasPrefix(lines[last], "Hint: ") {
@@ -73,9 +74,21 @@ func whyNot(ctx context.Context) (why, hint string) {
 	if of["InvocationID"] == "" {
 		return "", ""
 	}
-	said, err := exec.CommandContext(ctx, "journalctl", "--no-pager", "--output=cat", "--lines=1", "_SYSTEMD_INVOCATION_ID="+of["InvocationID"], "_SYSTEMD_UNIT="+systemd.DaemonUnit).Output()
+	said, err := exec.CommandContext(ctx, "journalctl", "--no-pager", "--output=cat", "--lines=1",
+		"_SYSTEMD_INVOCATION_ID="+of["InvocationID"], "_SYSTEMD_UNIT="+systemd.DaemonUnit).Output()
 	if err != nil {
 		return "", ""
 	}
 	return strings.TrimSpace(string(said)), journalHint
+}
+
+// properties asks systemd about a unit; what it does not answer is missing.
+func properties(ctx context.Context, unit string, names ...string) map[string]string {
+	out, _ := exec.CommandContext(ctx, "systemctl", "show", "--property="+strings.Join(names, ","), unit).Output()
+	all := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		all[name] = value
+	}
+	return all
 }

@@ -2,8 +2,11 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"berth/daemon/settings"
@@ -24,7 +27,7 @@ func TestSystemctlSaysWhy(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			fakeCommand(t, dir, "systemctl", "#!/bin/sh\nif [ $1 = show ]; then echo 'StatusText="+tt.status+"'; echo InvocationID=77; exit; fi\necho Job failed. >&2; exit 1\n")
+			fakeCommand(t, dir, "systemctl", "#!/bin/sh\nif [ $1 = show ]; then [ $3 = berth.service ] || exit; echo 'StatusText="+tt.status+"'; echo InvocationID=77; exit; fi\necho Job failed. >&2; exit 1\n")
 			fakeCommand(t, dir, "journalctl", "#!/bin/sh\ncase \"$*\" in *_SYSTEMD_INVOCATION_ID=77*) echo '"+tt.journal+"';; esac\n")
 			err := systemctl(t.Context(), "restart", "berth.service")
 			p, ok := errors.AsType[*settings.Problem](err)
@@ -36,6 +39,32 @@ func TestSystemctlSaysWhy(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// A socket whose port somebody else has keeps the daemon from starting.
+func TestSystemctlSaysWhoHasThePort(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	address := l.Addr().String()
+	dir := t.TempDir()
+	fakeCommand(t, dir, "systemctl", "#!/bin/sh\n[ $1 = show ] || exit 1\ncase \"$*\" in *berth.socket*) echo ActiveState=failed; echo 'Listen="+address+" (Stream)';; esac\n")
+	err = systemctl(t.Context(), "start", "berth.service")
+	want := "systemctl start berth.service: the daemon does not start: systemd cannot listen on " + address + ": address already in use by "
+	p, ok := errors.AsType[*settings.Problem](err)
+	if !ok || !strings.HasPrefix(p.Error(), want) || !strings.Contains(p.Error(), fmt.Sprintf("(pid %d", os.Getpid())) ||
+		p.Hint != "Hint: stop that, or change listen in /etc/berth/berth.toml and run berth install --now." {
+		t.Errorf("got %+v, want %q", err, want)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	err = systemctl(t.Context(), "start", "berth.service")
+	if want := "systemctl start berth.service: the daemon does not start: systemd cannot listen on " + address; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %q", err, want)
 	}
 }
 
