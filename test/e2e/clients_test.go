@@ -19,6 +19,7 @@ import (
 func TestFieldNames(t *testing.T) {
 	t.Parallel()
 	c := launch(t).account("ana", 1000)
+	first := ""
 	for _, field := range []string{"file", "file.zip", "data", "upload[]"} {
 		var b bytes.Buffer
 		w := multipart.NewWriter(&b)
@@ -28,9 +29,15 @@ func TestFieldNames(t *testing.T) {
 		_ = w.Close()
 		r := c.Request("POST", "/v2/upload", struct{ io.Reader }{&b}) // no Content-Length: chunked
 		r.Header.Set("Content-Type", w.FormDataContentType())
-		if a := c.Send(r).Want(200, "status", "ok", "app.ram", 32); r.ContentLength != 0 {
+		a := c.Send(r).Want(200, "status", "ok", "app.ram", 32, "app.name", "my app")
+		if r.ContentLength != 0 {
 			t.Errorf("%s: it was not chunked: %s", field, a.Body)
 		}
+		if first == "" {
+			first = a.Text("app.id")
+			continue
+		}
+		a.Says("message", `You already had an application named "my app", with the ID `+first+", and have two now")
 	}
 	if n := len(c.IDs()); n != 4 {
 		t.Errorf("%d applications, want 4", n)

@@ -125,12 +125,17 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// TestSettingsFrom: a flag beats a variable, which beats the file.
+// TestSettingsFrom: a flag beats a variable, which beats the file, which beats what berth wrote.
 func TestSettingsFrom(t *testing.T) {
 	t.Parallel()
 	d := prepare(t)
 	file := filepath.Join(d.Root, "berth.toml")
 	harness.Write(t, file, "[apps]\nram_min = 40\nram_default = 60\n[upload]\nmax = 3\n")
+	if err := os.Mkdir(filepath.Join(d.Root, "berth.d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	managed := filepath.Join(d.Root, "berth.d", "managed.toml")
+	harness.Write(t, managed, "[upload]\nmax = 4\nmax_files = 9\n")
 	d.Args = append(d.Args, "--config", file, "--apps-ram-default", "80")
 	d.Env = append(d.Env, "BERTH_APPS_RAM_DEFAULT=70", "BERTH_APPS_RAM_MIN=50")
 	d.Serve()
@@ -138,6 +143,23 @@ func TestSettingsFrom(t *testing.T) {
 	c.Info(c.Upload(harness.ShellBot(harness.IdleShell))).Want(200, "apps.ram", 80)
 	c.Post(harness.ShellBot(harness.IdleShell, "RAM=49").Zip()).Want(422).Says("message", "at least 50 MB")
 	c.Post(harness.ShellBot(harness.IdleShell).With("noise", noise(3<<20)).Zip()).Want(413).Says("message", "3MB")
+	many := harness.ShellBot(harness.IdleShell)
+	for i := range 9 {
+		many = many.With(fmt.Sprintf("f%d", i), "x")
+	}
+	c.Post(many.Zip()).Want(422).Says("message", "9")
+
+	code, out, stderr := d.Run(append([]string{"check"}, d.Args[1:]...)...)
+	for _, line := range []string{
+		`apps.ram_min is "50", from BERTH_APPS_RAM_MIN instead of "40" from ` + file + " line 2",
+		`apps.ram_default is "80", from --apps-ram-default instead of "70" from BERTH_APPS_RAM_DEFAULT and "60" from ` + file + " line 3",
+		`upload.max is "3", from ` + file + ` line 5 instead of "4" from ` + managed + " line 2",
+		`upload.max_files is "9", from ` + managed + " line 3",
+	} {
+		if code != 0 || !strings.Contains(out, line+"\n") {
+			t.Errorf("check: exit status %d: %s%s; want %q", code, out, stderr, line)
+		}
+	}
 }
 
 // TestHostCapacity: what does not fit in the host is there and not started.

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -153,6 +154,7 @@ func TestGuestInstalled(t *testing.T) {
 		s.survivesTheRest(c, pids)
 	}
 	s.stopAndStart(c, counter, node, pids)
+	s.saysWhyNot(c, pids)
 	s.endEverything(c, node)
 }
 
@@ -289,6 +291,38 @@ func (s *service) stopAndStart(c *client, counter, node string, pids map[string]
 		s.T.Errorf("the log ends with %s", harness.Tail(log, 500))
 	}
 	c.whole(counter, 50) // the lines of all its lives
+}
+
+// saysWhyNot: where systemd cannot start the daemon, install says who has the port of its
+// socket, and what the daemon said last.
+func (s *service) saysWhyNot(c *client, pids map[string]int) {
+	t := s.T
+	t.Helper()
+	listen := func(address string) net.Listener {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() }) // again
+		return l
+	}
+	refused := func(want string) {
+		out, err := exec.Command(harness.Binary, "install", "--now").CombinedOutput()
+		if want = "the daemon does not start: " + want; err == nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), fmt.Sprintf("(pid %d", os.Getpid())) {
+			t.Errorf("install says %s, %v; want %q and pid %d", out, err, want, os.Getpid())
+		}
+	}
+	s.systemctl("stop", "berth.socket", "berth")
+	address := strings.TrimPrefix(s.Base, "http://")
+	l := listen(address)
+	refused("systemd cannot listen on " + address + ": address already in use by ")
+	_ = l.Close()
+	taken := listen("127.0.0.1:0")
+	s.settings(`proxy.mode = "behind"`, fmt.Sprintf("proxy.listen = %q", taken.Addr()))
+	refused("cannot serve the sites: cannot listen on " + taken.Addr().String() + ": address already in use by ")
+	s.settings()
+	s.systemctl("restart", "berth")
+	s.runs(c, "two starts that failed", pids)
 }
 
 // endEverything: the programs' unit is the owner's way to do it, and the service
