@@ -134,10 +134,14 @@ func replaceManaged(path, text string) (changed bool, err error) {
 	if err == nil {
 		err = os.Rename(temp, path)
 	}
-	if err != nil {
-		return false, fmt.Errorf("cannot write the settings: %w", errors.Join(err, os.RemoveAll(temp)))
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
 	}
-	return true, syncDir(filepath.Dir(path))
+	if err != nil {
+		_ = os.Remove(temp) // it may be there
+		return false, fmt.Errorf("cannot write the settings: %w", err)
+	}
+	return true, nil
 }
 
 // writeDurably writes a file and waits until it is on the disk.
