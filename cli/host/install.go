@@ -168,11 +168,11 @@ func (i *installer) install(s settings.Settings, from *settings.Flags) error {
 	if i.root != "" {
 		return nil
 	}
-	return i.activate(binary)
+	return i.activate(s, binary)
 }
 
 // activate lets systemd know the units.
-func (i *installer) activate(binary string) error {
+func (i *installer) activate(s settings.Settings, binary string) error {
 	if err := i.systemctl("daemon-reload"); err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (i *installer) activate(binary string) error {
 			return err
 		}
 	case len(i.changed) > 0:
-		if err := i.systemctl("restart", systemd.DaemonUnit); err != nil {
+		if err := i.follow(s, binary, unitDir+"/"+systemd.DaemonUnit); err != nil {
 			return err
 		}
 	}

@@ -40,7 +40,7 @@ func fakeSystemctl(t *testing.T, active ...string) func() string {
 	t.Helper()
 	dir := t.TempDir()
 	script := "#!/bin/sh\nfor last; do :; done\nif [ \"$2\" = is-active ]; then case \" " + strings.Join(active, " ") + " \" in *\" $last \"*) exit 0;; esac; exit 3; fi\n" +
-		"if [ -e " + dir + "/fails ]; then echo it does not work >&2; exit 1; fi\necho \"$@\" >> " + dir + "/calls\n"
+		"if [ -e " + dir + "/fails ]; then echo it does not work >&2; exit 1; fi\n[ \"$1\" != show ] || exit 0\necho \"$@\" >> " + dir + "/calls\n"
 	fakeCommand(t, dir, "systemctl", script)
 	return func() string {
 		b, _ := os.ReadFile(filepath.Join(dir, "calls"))
@@ -196,7 +196,7 @@ func TestInstallActivates(t *testing.T) {
 			for _, path := range tt.changed {
 				i.changed[path] = true
 			}
-			if err := i.activate("/usr/local/bin/berth"); err != nil {
+			if err := i.activate(settings.Settings{}, "/usr/local/bin/berth"); err != nil {
 				t.Fatal(err)
 			}
 			want := strings.TrimSuffix("daemon-reload; enable --quiet berth.service berth.socket; "+tt.want, "; ")
@@ -214,7 +214,7 @@ func TestInstallTellsWhatSystemdSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := &installer{ctx: t.Context(), out: &bytes.Buffer{}, changed: map[string]bool{}}
-	if err := i.activate("/x"); err == nil || err.Error() != "systemctl daemon-reload: it does not work (exit status 1)" || called() != "" {
+	if err := i.activate(settings.Settings{}, "/x"); err == nil || err.Error() != "systemctl daemon-reload: it does not work (exit status 1)" || called() != "" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -223,21 +223,21 @@ func (i *installer) activatePackage(s settings.Settings) error {
 	case len(i.changed) > 0:
 		return i.systemctl("restart", systemd.DaemonUnit)
 	}
-	return i.follow(s)
+	return i.follow(s, packageBinary, systemd.VendorDir+"/"+systemd.DaemonUnit)
 }
 
-// follow lets the package's binary follow the daemon that serves: in place, where that one was
-// started as the package's unit says now; else by a restart. Programs run on in both; in place no
+// follow lets an installed binary follow the daemon that serves: in place, where that one was
+// started as the unit says now; else by a restart. Programs run on in both; in place no
 // request waits longer than a moment, sites' ones neither.
-func (i *installer) follow(s settings.Settings) error {
+func (i *installer) follow(s settings.Settings, binary, unit string) error {
 	was, err := readService(i.ctx)
 	if err != nil {
 		return err
 	}
-	if was.runs(packageBinary) && was.startedAs(systemd.VendorDir+"/"+systemd.DaemonUnit) {
+	if was.runs(binary) && was.startedAs(unit) {
 		return nil
 	}
-	if !was.canBecome(packageBinary) || !was.startedAs(systemd.VendorDir+"/"+systemd.DaemonUnit) {
+	if !was.canBecome(binary) || !was.startedAs(unit) {
 		return i.systemctl("restart", systemd.DaemonUnit)
 	}
 	if err := i.systemctl("reload", systemd.DaemonUnit); err != nil || i.dry {
@@ -245,7 +245,7 @@ func (i *installer) follow(s settings.Settings) error {
 	}
 	ctx, cancel := context.WithTimeout(i.ctx, s.Upgrade.Patience+takeOverTime)
 	defer cancel()
-	if err := was.replaced(ctx, packageBinary); err != nil {
+	if err := was.replaced(ctx, binary); err != nil {
 		return err
 	}
 	i.printf("berth %s serves; programs run on", strings.TrimPrefix(settings.Version(), "v"))

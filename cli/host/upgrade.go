@@ -414,6 +414,9 @@ func (u *upgrader) restore(old, dir string) error {
 	if !u.serves {
 		return nil
 	}
+	if is, err := readService(u.ctx); err == nil && is.active == "active" && is.runs(u.root+u.binary) {
+		return nil // it has not let the new one follow
+	}
 	if err := systemctl(u.ctx, "restart", systemd.DaemonUnit); err != nil {
 		return err
 	}

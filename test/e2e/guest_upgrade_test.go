@@ -27,6 +27,9 @@ import (
 // the binary is the same.
 const guestVersion = "900.700.501"
 
+// unitDescription is in the daemon's unit.
+const unitDescription = "Description=Application host berth\n"
+
 // releases are on loopback, each a berth of guests with another version in it.
 type releases struct {
 	t      *testing.T
@@ -55,14 +58,16 @@ func newReleases(t *testing.T) *releases {
 	return r
 }
 
-// publish makes a version of the same length the newest.
-func (r *releases) publish(version string, schema int) {
+// publish makes a version of the same length the newest. Its units have another description, of
+// the same length too.
+func (r *releases) publish(version, description string, schema int) {
 	r.t.Helper()
 	binary, err := os.ReadFile(harness.Binary)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	binary = bytes.ReplaceAll(binary, []byte(guestVersion), []byte(version))
+	binary = bytes.ReplaceAll(binary, []byte(unitDescription), []byte(description))
 	var text bytes.Buffer
 	packed, _ := gzip.NewWriterLevel(&text, gzip.BestSpeed)
 	files := tar.NewWriter(packed)
@@ -127,10 +132,11 @@ func TestGuestUpgrade(t *testing.T) {
 	r := newReleases(t)
 	schema := s.schema()
 
-	r.publish("900.700.502", schema)
+	r.publish("900.700.502", unitDescription, schema)
 	if said, status := r.upgrade("--check"); status != 6 || !strings.Contains(said, "release 900.700.502 is at "+r.URL+", and "+guestVersion+" is installed\nHint: sudo berth upgrade\n") {
 		t.Errorf("--check exits with %d: %s", status, said)
 	}
+	main := s.main()
 	s.answersThrough(func() {
 		if said, status := r.upgrade(); status != 0 || !strings.HasSuffix(said, "berth 900.700.502 serves in the place of "+guestVersion+"; programs ran on\n") {
 			t.Errorf("the upgrade exits with %d: %s", status, said)
@@ -138,15 +144,18 @@ func TestGuestUpgrade(t *testing.T) {
 	})
 	s.serves("900.700.502")
 	s.runs(c, "an upgrade", pids)
+	if now := s.main(); now != main {
+		t.Errorf("the daemon was %d and is %d: the units are the same, and it was restarted", main, now)
+	}
 
-	// The next one passes its check, and does not come up.
+	// The next one passes its check, and does not come up: it has other units, so systemd starts it.
 	if err := os.MkdirAll("/run/systemd/system/berth.service.d", 0o755); err != nil {
 		t.Fatal(err)
 	}
 	harness.Write(t, "/run/systemd/system/berth.service.d/broken.conf",
 		"[Service]\nExecStartPre=/bin/sh -c 'case $$(/usr/local/bin/berth --version) in *900.700.503*) echo it is broken on purpose; exit 1;; esac'\n")
 	s.systemctl("daemon-reload")
-	r.publish("900.700.503", schema)
+	r.publish("900.700.503", strings.Replace(unitDescription, "berth", "BERTH", 1), schema)
 	s.answersThrough(func() {
 		said, status := r.upgrade()
 		if status != 1 || !strings.Contains(said, "berth: cannot upgrade: berth 900.700.503 did not come up: ") || !strings.Contains(said, "it is broken on purpose; berth 900.700.502 is back\n") {
@@ -156,6 +165,9 @@ func TestGuestUpgrade(t *testing.T) {
 	s.serves("900.700.502")
 	s.runs(c, "an upgrade that was taken back", pids)
 	s.is("ActiveState=active", "SubState=running")
+	if unit, err := os.ReadFile("/etc/systemd/system/berth.service"); err != nil || !strings.Contains(string(unit), unitDescription) {
+		t.Errorf("the unit is not the old one: %v, %s", err, unit)
+	}
 	c.whole(counter, 20)
 	if said, err := exec.Command("/usr/local/bin/berth", "--version").Output(); err != nil || !strings.HasPrefix(string(said), "berth 900.700.502 ") {
 		t.Errorf("the binary is %s, %v", said, err)
