@@ -250,7 +250,7 @@ func (u *upgrader) replace(r release.Release, dir string) error {
 	u.ctx = context.WithoutCancel(u.ctx)
 	u.printf("call     %s; the old binary is kept as %s", how, u.binary+".old")
 	if u.deb { // --reinstall: dpkg may believe that it has it, after berth went back
-		err = u.run(u.out, "apt-get", "-q", "install", "-y", "--reinstall", "-o", "APT::Sandbox::User=root", file)
+		err = u.run(u.out, "apt-get", "-q", "install", "-y", "--no-install-recommends", "--reinstall", "-o", "APT::Sandbox::User=root", "-o", "Dpkg::Use-Pty=0", file)
 	} else {
 		err = u.run(u.out, next, u.install(u.serves)...)
 	}
@@ -472,7 +472,7 @@ func (u *upgrader) run(out io.Writer, name string, args ...string) error {
 // error is what berth said in it, or else what the program said last.
 func command(ctx context.Context, out, aside io.Writer, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
 	var problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = out, io.MultiWriter(aside, &problems)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

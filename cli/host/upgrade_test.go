@@ -228,7 +228,7 @@ func TestUpgradeOfAPackage(t *testing.T) {
 		t.Fatalf("%v: %s", err, m.said)
 	}
 	deb := "berth_1.3.0_" + runtime.GOARCH + ".deb"
-	if got, want := m.calls(), "apt-get -q install -y --reinstall -o APT::Sandbox::User=root "+deb+"; berth 1.3.0 install --prefix /usr --now"; !strings.HasPrefix(got, want) {
+	if got, want := m.calls(), "apt-get -q install -y --no-install-recommends --reinstall -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0 "+deb+"; berth 1.3.0 install --prefix /usr --now"; !strings.HasPrefix(got, want) {
 		t.Errorf("called %s", got)
 	}
 	m.is("1.3.0", false)
