@@ -337,8 +337,11 @@ func unpack(archive io.Reader, to string) error {
 func (u *upgrader) prove(next string, r release.Release) error {
 	ctx, cancel := context.WithTimeout(u.ctx, time.Minute)
 	defer cancel()
-	var says bytes.Buffer
-	if err := command(ctx, &says, io.Discard, next, "check", "--json"); err != nil {
+	var says, problems bytes.Buffer
+	cmd := command(ctx, next, "check", "--json")
+	cmd.Stdout, cmd.Stderr = &says, &problems
+	if err := cmd.Run(); err != nil {
+		err = lastWords(problems.String(), err)
 		if ctx.Err() != nil {
 			err = errors.New("its check took more than a minute")
 		}
@@ -460,35 +463,39 @@ func reachable(listen string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// run calls a program that comes to its end whatever the terminal does.
+// run calls a program that comes to its end whatever the terminal does. Its error is what the
+// program said.
 func (u *upgrader) run(out io.Writer, name string, args ...string) error {
-	if err := command(u.ctx, out, out, name, args...); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(name), err)
+	cmd := command(u.ctx, name, args...)
+	var said bytes.Buffer
+	both := io.MultiWriter(out, &said)
+	cmd.Stdout, cmd.Stderr = both, both // which is one pipe
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(name), lastWords(said.String(), err))
 	}
 	return nil
 }
 
-// command calls a program in a process group of its own, without the variables of this one. Its
-// error is what berth said in it, or else what the program said last.
-func command(ctx context.Context, out, aside io.Writer, name string, args ...string) error {
+// command is a program in a process group of its own, without the variables of this one.
+func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
-	var problems bytes.Buffer
-	cmd.Stdout, cmd.Stderr = out, io.MultiWriter(aside, &problems)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	err := cmd.Run()
-	if err == nil {
-		return nil
-	}
-	for line := range strings.Lines(problems.String()) {
-		text, own := strings.CutPrefix(strings.TrimSpace(line), "berth: ")
+	return cmd
+}
+
+// lastWords is the error of a program that printed text: berth's in it, or else its last line; err
+// if there is neither.
+func lastWords(text string, err error) error {
+	for line := range strings.Lines(text) {
+		said, own := strings.CutPrefix(strings.TrimSpace(line), "berth: ")
 		if own {
-			return errors.New(text)
+			return errors.New(said)
 		}
-		if text != "" && !strings.HasPrefix(text, "Hint: ") {
-			err = errors.New(text)
+		if said != "" && !strings.HasPrefix(said, "Hint: ") {
+			err = errors.New(said)
 		}
 	}
 	return err

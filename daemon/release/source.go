@@ -148,7 +148,7 @@ func (s *Source) fetch(ctx context.Context, name string, most int64, to io.Write
 		}
 		return fmt.Errorf("cannot download %s: %w", from, err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it is only read
+	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("cannot download %s: the server answers %s", from, resp.Status)
 	}
