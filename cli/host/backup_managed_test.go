@@ -41,7 +41,9 @@ func TestBackupOfManagedSettings(t *testing.T) {
 	if code, _, errs := berthBeside(h, "backup", "restore", whole, "--data-dir", to); code != 0 {
 		t.Fatalf("restore: %d %s", code, errs)
 	}
-	s, err := settings.Load(func(name string) string { return map[string]string{"BERTH_CONFIG": filepath.Join(to, "berth.toml")}[name] })
+	s, err := settings.Load(func(name string) string {
+		return map[string]string{"BERTH_CONFIG": filepath.Join(to, "berth.toml")}[name]
+	})
 	if err != nil || s.Names.Domain != "apps.example.org" || s.RateLimit != 77 {
 		t.Errorf("restored are %q and %d, %v", s.Names.Domain, s.RateLimit, err)
 	}

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -114,7 +115,7 @@ func TestManageRefuses(t *testing.T) {
 		says, hint    string
 	}{
 		{mine, "", map[string]string{"listen": ":80"}, `cannot set listen to ":80": FILE line 2 says "127.0.0.1:9000", and that file wins`, "Hint: remove the line from FILE, or change it there."},
-		{mine, "", map[string]string{"apps.ram_defualt": "1"}, `cannot set "apps.ram_defualt": there is no such setting; did you mean "apps.ram_default"?`, ""},
+		{mine, "", map[string]string{"apps.ram_dfault": "1"}, `cannot set "apps.ram_dfault": there is no such setting; did you mean "apps.ram_default"?`, ""},
 		{mine, "", map[string]string{"proxy.mode": "Edge"}, `cannot set proxy.mode to "Edge": expected one of off, behind, edge`, ""},
 		{"[apps]\nram_min = 200\n", "[apps]\nram_default = 300\n", map[string]string{"apps.ram_default": "150"}, `cannot write the settings: apps.ram_default (150) must not be below apps.ram_min (200) (apps.ram_default is from MANAGED, apps.ram_min is from FILE line 2)`, ""},
 		{"", "", map[string]string{"proxy.mode": "edge"}, `cannot write the settings: proxy.mode "edge" needs proxy.cert, the certificate of the sites, or proxy.tls "acme" (proxy.mode is from MANAGED)`, ""},
@@ -128,7 +129,7 @@ func TestManageRefuses(t *testing.T) {
 		fill := strings.NewReplacer("FILE", p.file, "MANAGED", ManagedFile(p.file)).Replace
 		changed, err := Manage(p.file, tt.set)
 		wantProblem(t, err, ExitConfig, fill(tt.says))
-		if problem, ok := err.(*Problem); changed || ok && problem.Hint != fill(tt.hint) {
+		if problem, ok := errors.AsType[*Problem](err); changed || ok && problem.Hint != fill(tt.hint) {
 			t.Errorf("changed is %t, %+v", changed, problem)
 		}
 		if is, err := os.ReadFile(ManagedFile(p.file)); string(is) != tt.managed {
