@@ -55,7 +55,7 @@ const journalHint = "Hint: journalctl -u berth -n 20"
 // whyNot returns why the daemon does not run, and what to do: its socket has another
 // process's port, or what it left, or its last line in the journal.
 func whyNot(ctx context.Context) (why, hint string) {
-	if socket := properties(ctx, systemd.SocketUnit, "ActiveState", "Listen"); socket["ActiveState"] == "failed" {
+	if socket := properties(ctx, systemd.SocketUnit, "ActiveState", "Listen"); socket["ActiveState"] == "failed" && socket["Listen"] != "" {
 		address, _, _ := strings.Cut(socket["Listen"], " ")
 		why = "systemd cannot listen on " + address
 		if who := daemon.WhoListens(ctx, address); len(who) > 0 {
