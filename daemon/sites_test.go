@@ -74,7 +74,7 @@ func TestNamesThatAreShown(t *testing.T) {
 		"berth itself":     {"", "", "https://Host.example.org:8443/api", "host.example.org example.com www.example.com"},
 		"twice":            {"", "", "https://example.com", "example.com www.example.com"},
 		"without TLS":      {"", "", "http://host.example.org", "example.com www.example.com"},
-		"at an IP address": {"", "", "https://192.0.2.1", "example.com www.example.com"},
+		"at an IP address": {"", "", "https://192.0.2.1", "192.0.2.1 example.com www.example.com"},
 	} {
 		var s settings.Settings
 		s.Names.Domain, s.Proxy.Domain, s.BaseURL = tt.names, tt.sites, tt.base
