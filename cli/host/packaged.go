@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -197,7 +198,7 @@ func (i *installer) activatePackage(s settings.Settings) error {
 		return err
 	}
 	serves := i.active(systemd.DaemonUnit)
-	socket := i.changed[unitDir+"/"+systemd.SocketUnit+".d/"+dropIn] && i.active(systemd.SocketUnit)
+	socket := i.changed[unitDir+"/"+systemd.SocketUnit+".d/"+dropIn] && i.active(systemd.SocketUnit) && !i.listens(s.Listen)
 	switch {
 	case !i.now && (socket || serves && len(i.changed) > 0):
 		i.printf("The service runs as it was until: berth install --now (programs run on)")
@@ -250,6 +251,15 @@ func (i *installer) follow(s settings.Settings, binary, unit string) error {
 	}
 	i.printf("berth %s serves; programs run on", strings.TrimPrefix(settings.Version(), "v"))
 	return nil
+}
+
+// listens reports whether the socket of the API, which is active, is at this address already.
+func (i *installer) listens(address string) bool {
+	out, err := exec.CommandContext(i.ctx, "systemctl", "show", "-p", "Listen", "--value", systemd.SocketUnit).Output()
+	if strings.HasPrefix(address, ":") {
+		address = "[::]" + address
+	}
+	return err == nil && strings.TrimSpace(string(out)) == address+" (Stream)"
 }
 
 // enabled reports whether the daemon starts with the machine.

@@ -3,7 +3,9 @@ package host
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -205,22 +207,30 @@ func TestPackageActivates(t *testing.T) {
 	}{
 		{"first", false, nil, nil, "", "Start it: systemctl start berth\n"},
 		{"first, now", true, nil, nil, "is-enabled; start berth.service", "First account: berth account create"},
-		{"another address", false, []string{socket}, both, "", "The service runs as it was until: berth install --now (programs run on)\n"},
-		{"another address, now", true, []string{socket}, both, "stop berth.service berth.socket; start berth.service", ""},
+		{"another address", false, []string{socket}, both, "show", "The service runs as it was until: berth install --now (programs run on)\n"},
+		{"another address, now", true, []string{socket}, both, "show; stop berth.service berth.socket; start berth.service", ""},
+		{"an older installation at the same address, now", true, []string{socket}, append(both, "listens"), "restart berth.service", ""},
 		{"another data directory, now", true, []string{service}, both, "restart berth.service", ""},
 		{"the same", false, nil, both, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			called := fakeSystemctl(t, tt.active...)
+			if slices.Contains(tt.active, "listens") {
+				real, err := exec.LookPath("systemctl")
+				if err != nil {
+					t.Fatal(err)
+				}
+				fakeCommand(t, t.TempDir(), "systemctl", "#!/bin/sh\ncase \"$*\" in 'show -p Listen --value berth.socket') echo '[::]:8400 (Stream)';; *) exec "+real+" \"$@\";; esac\n")
+			}
 			var out bytes.Buffer
 			i := &installer{ctx: t.Context(), out: &out, now: tt.now, changed: map[string]bool{}}
 			for _, path := range tt.changed {
 				i.changed[path] = true
 			}
-			if err := i.activatePackage(settings.Settings{}); err != nil {
+			if err := i.activatePackage(settings.Settings{Listen: ":8400"}); err != nil {
 				t.Fatal(err)
 			}
-			want := strings.TrimSuffix("daemon-reload; "+strings.Replace(tt.want, "is-enabled", "--quiet is-enabled berth.service", 1), "; ")
+			want := strings.TrimSuffix("daemon-reload; "+strings.NewReplacer("is-enabled", "--quiet is-enabled berth.service", "show", "show -p Listen --value berth.socket").Replace(tt.want), "; ")
 			if got := called(); got != want || !strings.Contains(out.String(), tt.says) {
 				t.Errorf("called %q, want %q; said %s", got, want, &out)
 			}

@@ -176,6 +176,7 @@ func TestRefusals(t *testing.T) {
 		{nil, []string{"deploy/release", "01.2.3"}, "release: cannot release version \"01.2.3\": "},
 		{[]string{"MINISIGN_KEY=" + none + "/key"}, []string{"deploy/release", "1.2.3"}, "release: cannot read MINISIGN_KEY=" + none + "/key: make a key with minisign -G\n"},
 		{[]string{"RELEASE_BASE=https://example.org"}, []string{"deploy/release", "1.2.3"}, "release: cannot publish at https://example.org without a signature: MINISIGN_KEY names no key\n"},
+		{[]string{"RELEASE_BASE=http://example.org/&", "MINISIGN_KEY=README.md"}, []string{"deploy/release", "1.2.3"}, "release: cannot publish at http://example.org/&: it is no address such as https://example.org/berth\n"},
 		{[]string{"APT_KEY="}, []string{"deploy/apt-repository", none, none}, "apt-repository: cannot sign: APT_KEY names no key of gpg --list-secret-keys\n"},
 		{[]string{"GNUPGHOME=" + none, "APT_KEY=nobody@test"}, []string{"deploy/apt-repository", none, none}, "apt-repository: cannot sign: gpg has no secret key nobody@test (gpg --list-secret-keys)\n"},
 	} {

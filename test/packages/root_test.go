@@ -129,6 +129,7 @@ func (r *root) life() {
 		t.Errorf("settings and drop-in are %s", out)
 	}
 	r.apt("install", "--allow-downgrades", "berth=0.9.1")
+	r.fails(settings)
 	for _, how := range []string{"remove", "purge"} {
 		out := r.apt(how, "berth")
 		if !strings.Contains(out, "berth: kept: /etc/berth /etc/systemd/system/berth.socket.d. To remove") || !strings.Contains(out, "  rm -rf /etc/berth /etc/systemd/system/berth.socket.d # there is no way back\n") {
@@ -143,6 +144,34 @@ func (r *root) life() {
 		t.Errorf("installed again, the settings are %s", out)
 	}
 	r.apt("purge", "berth")
+}
+
+// fails is an upgrade that is refused before anything changes, and one that the settings stop.
+func (r *root) fails(settings string) {
+	t := r.t
+	t.Helper()
+	// A newer berth has changed the database.
+	r.run("sh", "-c", `mv /usr/bin/berth /usr/bin/berth.is && printf '#!/bin/sh\n[ "$1" != check ] || echo %s\n' "'"'{"dataDir":"/d","schema":9999}'"'" > /usr/bin/berth && chmod 755 /usr/bin/berth`)
+	out, err := r.try(aptGet("install", "berth")...)
+	if err == nil || !strings.Contains(out, "berth: cannot install berth 0.9.2: the database in /d has schema 9999, and this version knows ") || !strings.Contains(out, "Hint: stay with berth 0.9.1. Or lose") {
+		t.Errorf("across a migration: %v: %s", err, out)
+	}
+	r.run("mv", "/usr/bin/berth.is", "/usr/bin/berth")
+	if out := r.run("dpkg-query", "-W", "-f", "${Version} ${Status}", "berth"); out != "0.9.1 install ok installed" {
+		t.Errorf("after a refusal dpkg says %q", out)
+	}
+
+	was := r.run("cat", settings)
+	r.run("sh", "-c", "echo 'no_such_setting = 1' >> "+settings)
+	out, err = r.try(aptGet("install", "berth")...)
+	if err == nil || !strings.Contains(out, "no_such_setting") || !strings.Contains(out, "berth: to go back: apt install --allow-downgrades berth=0.9.1\n") {
+		t.Errorf("with a wrong setting: %v: %s", err, out)
+	}
+	r.run("sh", "-c", "printf %s '"+was+"' > "+settings)
+	r.run("dpkg", "--configure", "-a")
+	if out := r.run("dpkg-query", "-W", "-f", "${Version} ${Status}", "berth"); out != "0.9.2 install ok installed" {
+		t.Errorf("mended, dpkg says %q", out)
+	}
 }
 
 // refuses is that apt takes nothing that the key did not sign.
