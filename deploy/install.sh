@@ -56,7 +56,7 @@ number() { printf '%s\n' "$1" | grep -Eqx '(0|[1-9][0-9]{0,8})(\.(0|[1-9][0-9]{0
 
 # room refuses a directory with too little space: room DIRECTORY MEGABYTES
 room() {
-	free=$(df -Pk "$1" | sed -n '2s/^.* \([0-9]*\)  *[0-9]*% .*$/\1/p')
+	free=$(df -Pk "$1" | sed -n '2s/^.* \([0-9][0-9]*\)  *[0-9]*% .*$/\1/p')
 	[ "${free:-0}" -ge $(($2 * 1024)) ] || fail "$1 has $((${free:-0} / 1024)) MB left, and this needs $2 MB"
 }
 
@@ -145,7 +145,7 @@ installPackage() {
 	chmod 711 "$work" # apt-get reads it as a user of its own
 	export DEBIAN_FRONTEND=noninteractive
 	apt-get -qq update </dev/null || say "the lists of packages are not new: what berth recommends may be left out"
-	apt-get -q install -y "$work/$name" </dev/null || fail "apt-get refuses the package, as it says above"
+	apt-get -q -o Dpkg::Use-Pty=0 install -y "$work/$name" </dev/null || fail "apt-get refuses the package, as it says above"
 }
 
 # installArchive lets the new berth install itself.

@@ -100,7 +100,7 @@ func newMachine(t *testing.T, debian bool, base, key string) *machine {
 	}
 	m.has("id", "echo 0")
 	m.has("uname", `case $1 in -s) echo Linux ;; -m) echo `+map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]+` ;; esac`)
-	m.has("df", `echo "Filesystem 1024-blocks Used Available Capacity Mounted on"; echo "/dev/vda1 9000000 1000000 8000000 12% /"`)
+	m.has("df", `echo "Filesystem 1024-blocks Used Available Capacity Mounted on"; echo "-              9000000  1000000   8000000      12% /"`)
 	if debian {
 		m.has("dpkg", "exit 1")
 		m.has("apt-get", `echo apt-get "$@" >>`+m.dir+`/calls
@@ -213,7 +213,7 @@ func TestInstallScript(t *testing.T) {
 	const upgraded = "install.sh: berth 1.3.0 is installed in the place of 1.2.9; berth doctor shows how it is\n"
 	plan := "install.sh: download " + p.URL + "/" + deb + ", and call: apt-get install ./" + deb + "\n"
 	unpacked := "install.sh: download " + p.URL + "/" + archive + ", and call: berth install --now --prefix "
-	const apt = "apt-get -qq update\napt-get -q install -y /tmp/berth-install.*/"
+	const apt = "apt-get -qq update\napt-get -q -o Dpkg::Use-Pty=0 install -y /tmp/berth-install.*/"
 	for about, tt := range map[string]struct {
 		debian bool
 		change func(*machine)
@@ -278,7 +278,7 @@ func TestInstallScript(t *testing.T) {
 func TestInstallScriptRefuses(t *testing.T) {
 	deb, archive := "berth_1.3.0_"+runtime.GOARCH+".deb", "berth_1.3.0_linux_"+runtime.GOARCH+".tar.gz"
 	noBerth := goArchive(t)
-	full := func(m *machine) { m.has("df", `echo Filesystem; echo "/dev/vda1 9000000 8980000 20000 99% /"`) }
+	full := func(m *machine) { m.has("df", `echo Filesystem; echo "-              9000000  8980000     20000      99% /"`) }
 	for about, tt := range map[string]struct {
 		debian bool
 		change func(*machine, *publisher)
