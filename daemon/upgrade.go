@@ -112,7 +112,12 @@ func (u *upgrader) prove(ctx context.Context) (proof, error) {
 	if p.DataDir != u.settings.DataDir {
 		return proof{}, fmt.Errorf("data_dir is %s now, which needs a restart", p.DataDir)
 	}
-	return p, u.handover.open(ctx, p.Listen)
+	for _, address := range p.listens() {
+		if err := u.handover.open(ctx, address); err != nil {
+			return proof{}, err
+		}
+	}
+	return p, nil
 }
 
 // databaseIsThere refuses an upgrade while the next binary would not find the database
@@ -254,7 +259,7 @@ func Check(ctx context.Context, s settings.Settings) (proof, error) {
 	if err != nil {
 		return proof{}, err
 	}
-	return proof{Version: settings.Version(), DataDir: s.DataDir, Listen: s.Listen, Schema: schema}, nil
+	return proof{Version: settings.Version(), DataDir: s.DataDir, Listen: s.Listen, Sites: s.Listens()[1:], Schema: schema}, nil
 }
 
 // checkStored looks at a data directory, which serve would make if it did not exist.
@@ -296,8 +301,22 @@ type proof struct {
 	DataDir string `json:"dataDir"`
 	Listen  string `json:"listen"`
 	Schema  int    `json:"schema"` // of the database that is there; 0: none
+	// Sites are the addresses of the sites' listeners.
+	Sites []string `json:"sites,omitempty"`
 
 	Settings []settings.Source `json:"settings,omitempty"` // that are not the default; the command adds them
 
 	file identity // of what was checked
+}
+
+// listens are the addresses on which the binary will listen: those that are taken it must
+// learn of before it takes over, not after. Port 0 is never taken.
+func (p proof) listens() []string {
+	all := []string{p.Listen}
+	for _, address := range p.Sites {
+		if !strings.HasSuffix(address, ":0") {
+			all = append(all, address)
+		}
+	}
+	return all
 }

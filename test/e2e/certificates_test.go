@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -204,6 +205,30 @@ func TestCertificatesOfFilesAndACME(t *testing.T) {
 	if out, err := e.curl("shop.apps.example.org", "/"); err != nil || out != "hello" {
 		t.Errorf("after that: %s, %v", out, err)
 	}
+}
+
+// TestReloadToPortsOfOthers: settings with a port that another process has are not taken, and
+// the daemon goes on.
+func TestReloadToPortsOfOthers(t *testing.T) {
+	t.Parallel()
+	d := upgradable(t)
+	config := filepath.Join(d.Root, "berth.toml")
+	harness.Write(t, config, "")
+	d.Env = append(d.Env, "BERTH_CONFIG="+config)
+	d.Serve()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	pair := filepath.Join(d.Root, "pair.pem")
+	ca.Pair(t, pair, "apps.example.org")
+	harness.Write(t, config, fmt.Sprintf("[proxy]\nmode = \"edge\"\ndomain = \"apps.example.org\"\ncert = %q\nkey = %q\nhttp = %q\nhttps = \"127.0.0.1:0\"\n", pair, pair+".key", l.Addr()))
+	d.Signal(syscall.SIGHUP)
+	harness.Eventually(t, "the reload is refused", func() bool {
+		return strings.Contains(d.Out.String(), "not upgraded, serving as before") && strings.Contains(d.Out.String(), fmt.Sprintf("(pid %d)", os.Getpid()))
+	})
+	d.account("ana", 100).Get("/user").Want(200)
 }
 
 // TestCertificateOfAnAddress: without a domain, the panel and the API are at the host's IP
