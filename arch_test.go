@@ -27,11 +27,11 @@ type room struct {
 var house = []room{
 	{"main", "edge", "a program's first moments, the descriptor store, or else the command line", []string{"cli", "proc", "systemd/fdstore"}},
 	{"cli", "edge", "commands of every system; finds the command and returns its exit code", []string{"app", "cli/host", "daemon/settings"}},
-	{"cli/host", "edge", "commands of the host: accounts, tokens, backup, install, serve", []string{"app", "cli/doctor", "daemon", "daemon/release", "daemon/settings", "db", "files", "files/archive", "files/bundle", "host", "host/account", "systemd", "web/local", "web/proxy"}},
+	{"cli/host", "edge", "commands of the host: accounts, tokens, backup, install, serve", []string{"app", "cli/doctor", "daemon", "daemon/release", "daemon/settings", "db", "files", "files/archive", "files/bundle", "host", "host/account", "systemd", "web/local", "web/proxy", "host/domain", "proc", "web/visit"}},
 	{"cli/doctor", "edge", "examines the host and says what it enforces", []string{"app", "cgroup", "daemon", "daemon/settings", "db", "files", "host", "host/runtimes", "proc", "proc/sandbox", "systemd"}},
 	{"daemon", "wiring", "opens everything, serves, adopts running programs, upgrades in place", []string{
 		"app", "cgroup", "daemon/settings", "db", "files", "files/bundle", "host", "host/account", "host/domain", "host/runtimes", "host/watch",
-		"host/watch/metrics", "httpapi", "proc", "proc/logs", "proc/sandbox", "systemd", "systemd/fdstore", "web", "web/certs", "web/local", "web/panel", "web/proxy",
+		"host/watch/metrics", "httpapi", "proc", "proc/logs", "proc/sandbox", "systemd", "systemd/fdstore", "web", "web/certs", "web/local", "web/panel", "web/proxy", "web/visit",
 	}},
 	{"daemon/settings", "wiring", "one table of settings: flags, environment, file; exit codes", []string{"app", "daemon/release", "host/account", "host/domain", "proc/sandbox", "web/certs"}},
 	{"daemon/release", "mechanism", "what berth's makers publish: the signed manifest, and files by their sums", nil},
@@ -42,6 +42,7 @@ var house = []room{
 	{"web/panel", "edge", "the control panel: pages and forms", []string{"app", "app/text", "web"}},
 	{"web/proxy", "edge", "brings requests of the web to sites, by host name; access logs", []string{"app", "web"}},
 	{"web/certs", "edge", "gets certificates by ACME and renews them", []string{"app"}},
+	{"web/visit", "edge", "proves that a name leads to this host, by a visit", nil},
 	{"host", "policy", "keeps applications as their owners want them: deploy, start, restart, back off, refuse", []string{"app"}},
 	{"host/account", "policy", "accounts, plans, tokens, permissions in a team, signed links", []string{"app"}},
 	{"host/domain", "policy", "who owns a subdomain or a domain, and what proves it", []string{"app"}},

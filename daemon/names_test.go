@@ -23,7 +23,7 @@ func TestResolver(t *testing.T) {
 	server.Set("_berth.empty.example.org")
 	server.Fail("_berth.broken.example.org", dns.ServFail)
 	server.Fail("_berth.silent.example.org", dns.Silence)
-	r := newResolver(server.Addr())
+	r := NewResolver(server.Addr())
 	for name, want := range map[string][]string{
 		"shop": {"berth=x", "v=spf1 -all"}, "SHOP": {"berth=x", "v=spf1 -all"}, "empty": nil, "unknown": nil,
 	} {
@@ -55,7 +55,7 @@ func TestResolverOfAddresses(t *testing.T) {
 	server.SetHost("both.example.org", one, two)
 	server.SetHost("empty.example.org")
 	server.Fail("broken.example.org", dns.ServFail)
-	r := newResolver(server.Addr())
+	r := NewResolver(server.Addr())
 	for name, want := range map[string][]netip.Addr{"both": {one, two}, "empty": nil, "unknown": nil} {
 		got, err := r.LookupNetIP(t.Context(), "ip", name+".example.org.")
 		for i := range got {

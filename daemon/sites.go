@@ -24,6 +24,7 @@ import (
 	"berth/web"
 	"berth/web/certs"
 	"berth/web/proxy"
+	"berth/web/visit"
 )
 
 // sites brings the web to applications; nil when proxy.mode is off, which every method
@@ -90,7 +91,12 @@ func (e *sites) open(ctx context.Context, h *handover, own http.Handler) error {
 	if port = ":" + port; port == ":443" {
 		port = ""
 	}
-	return e.add(ctx, h, s.Proxy.HTTP, e.answering(serveBaseURL(s, redirectToBaseURL(s), e.proxy.Redirect(port))), nil)
+	secret, err := e.data.db.LinkKey(ctx)
+	if err != nil {
+		return err
+	}
+	plain := visit.Answer(secret, serveBaseURL(s, redirectToBaseURL(s), e.proxy.Redirect(port)))
+	return e.add(ctx, h, s.Proxy.HTTP, e.answering(plain), nil)
 }
 
 // add listens at an address, for serve.
@@ -288,7 +294,7 @@ func namesConfig(s settings.Settings, names db.Names, e *sites, log *slog.Logger
 		log.Warn("names.proof has no effect", "why", "names.addresses does not say which addresses are this host's")
 	}
 	return domain.Config{
-		Records: names, Changed: e.changed, Proved: e.proved, Resolver: newResolver(s.Names.Resolver), Now: time.Now,
+		Records: names, Changed: e.changed, Proved: e.proved, Resolver: NewResolver(s.Names.Resolver), Now: time.Now,
 		PerAccount: s.Names.PerAccount, Own: ownDomains(s), Parent: s.SitesDomain(), Addresses: addresses,
 		ByAddress: s.Names.Proof == settings.ProofAddress,
 	}
@@ -299,9 +305,9 @@ func ownDomains(s settings.Settings) []string {
 	return slices.DeleteFunc([]string{s.Names.Domain, s.Proxy.Domain, s.HomeDomain()}, func(name string) bool { return name == "" })
 }
 
-// newResolver asks the host's own servers, or the one at address. It is Go's
+// NewResolver asks the host's own servers, or the one at address. It is Go's
 // own, which holds no thread while it waits.
-func newResolver(address string) *net.Resolver {
+func NewResolver(address string) *net.Resolver {
 	r := &net.Resolver{PreferGo: true}
 	if address != "" {
 		r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
