@@ -105,9 +105,9 @@ func printRows(out io.Writer, rows [][2]string) {
 		case width == 0:
 			fmt.Fprintf(out, "  %-*s%s\n", left+2, row[0], row[1])
 		case width-indent >= narrow:
-			fmt.Fprintf(out, "  %-*s%s\n", left+2, row[0], wrapped(row[1], width-indent, indent))
+			fmt.Fprintf(out, "  %-*s%s\n", left+2, row[0], host.Wrap(row[1], width-indent, indent))
 		default:
-			fmt.Fprintf(out, "  %s\n      %s\n", wrapped(row[0], width-2, 6), wrapped(row[1], width-6, 6))
+			fmt.Fprintf(out, "  %s\n      %s\n", host.Wrap(row[0], width-2, 6), host.Wrap(row[1], width-6, 6))
 		}
 	}
 }
@@ -115,30 +115,9 @@ func printRows(out io.Writer, rows [][2]string) {
 // fitting is a sentence in lines that fit a terminal.
 func fitting(out io.Writer, text string) string {
 	if p, is := out.(*output); is && p.width > 0 {
-		return wrapped(text, p.width-2, 2)
+		return host.Wrap(text, p.width-2, 2)
 	}
 	return text
-}
-
-// wrapped is a text in lines of at most width bytes, all but the first behind an
-// indent. A word that is longer has a line of its own.
-func wrapped(text string, width, indent int) string {
-	var b strings.Builder
-	at := 0
-	for word := range strings.FieldsSeq(text) {
-		switch {
-		case at == 0:
-		case at+1+len(word) > width:
-			b.WriteString("\n" + strings.Repeat(" ", indent))
-			at = 0
-		default:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(word)
-		at += len(word)
-	}
-	return b.String()
 }
 
 // EachFlag calls visit for each flag of a command: how it is written, and what it

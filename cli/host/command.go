@@ -36,7 +36,7 @@ type Caller struct {
 // command of the list that has no RunE is a group of others.
 func Commands(c *Caller) []*cobra.Command {
 	return []*cobra.Command{
-		serve(c), install(c), upgrade(c), uninstall(c), check(c), setupURL(c), examine(c),
+		serve(c), install(c), upgrade(c), uninstall(c), check(c), setupCommand(c), setupURL(c), examine(c),
 		group("account", "manage the accounts of this host",
 			accountCreate(c), accountList(c), accountShow(c), accountPassword(c), accountSet(c), accountDisable(c), accountEnable(c), accountDelete(c)),
 		group("app", "show and change what berth stores of an application", appEnv(c), appDeploys(c), appEvents(c)),

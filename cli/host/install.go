@@ -207,7 +207,7 @@ func (i *installer) activate(s settings.Settings, binary string) error {
 
 // next is what the owner does after an installation.
 func (i *installer) next(binary string) {
-	i.printf("See how it is: systemctl status berth; berth doctor. First account: %s account create NAME --ram MB", binary)
+	i.printf("See how it is: systemctl status berth; berth doctor. Next, the first account and the panel: %s setup", binary)
 }
 
 // moveSocket starts the daemon at another address: a socket cannot be replaced under a daemon

@@ -182,7 +182,7 @@ func TestInstallActivates(t *testing.T) {
 		says    string
 	}{
 		{"first", false, []string{socket}, nil, "", "Start it: systemctl start berth\n"},
-		{"first, now", true, []string{socket}, nil, "start berth.service", "First account: /usr/local/bin/berth account create"},
+		{"first, now", true, []string{socket}, nil, "start berth.service", "Next, the first account and the panel: /usr/local/bin/berth setup"},
 		{"again, now", true, nil, []string{"berth.service", "berth.socket"}, "", ""},
 		{"a new binary", true, []string{"/usr/local/bin/berth"}, []string{"berth.service", "berth.socket"}, "restart berth.service", ""},
 		{"a new binary, later", false, []string{"/usr/local/bin/berth"}, []string{"berth.service", "berth.socket"}, "", "The service runs as it was until: systemctl restart berth (programs run on)\n"},

@@ -206,7 +206,7 @@ func TestPackageActivates(t *testing.T) {
 		says    string
 	}{
 		{"first", false, nil, nil, "", "Start it: systemctl start berth\n"},
-		{"first, now", true, nil, nil, "is-enabled; start berth.service", "First account: berth account create"},
+		{"first, now", true, nil, nil, "is-enabled; start berth.service", "Next, the first account and the panel: berth setup"},
 		{"another address", false, []string{socket}, both, "show", "The service runs as it was until: berth install --now (programs run on)\n"},
 		{"another address, now", true, []string{socket}, both, "show; stop berth.service berth.socket; start berth.service", ""},
 		{"an older installation at the same address, now", true, []string{socket}, append(both, "listens"), "restart berth.service", ""},

@@ -76,6 +76,9 @@ func printLink(ctx context.Context, c *Caller, d *db.DB, s settings.Settings, a 
 		c.record(ctx, d, a.ID, "password.link", "", "account="+a.Name)
 	}
 	fmt.Fprintf(c.Stderr, "this link is for %s; it works once, within %d minutes\n", who, int(account.InvitationTime.Minutes()))
+	if onThisHost(panelURL(s)) {
+		fmt.Fprintf(c.Stderr, "it leads to this host only; from another computer, run there and leave open: %s\n", tunnel(s, c.Getenv))
+	}
 	_, err = fmt.Fprintf(c.Stdout, "%s/setup/%s\n", panelURL(s), key)
 	return err
 }

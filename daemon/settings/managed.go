@@ -73,6 +73,16 @@ func Manage(path string, set map[string]string, unset ...string) (changed bool, 
 	return replaceManaged(managed, managedText(path, next))
 }
 
+// Managed returns what the managed file of the settings file at path sets, by key and as text.
+func Managed(path string) (map[string]string, error) {
+	file, err := readFile(ManagedFile(path), false)
+	all := map[string]string{}
+	for key, value := range file {
+		all[key] = value.value
+	}
+	return all, err
+}
+
 // overridden refuses values that the settings file overrides.
 func overridden(file map[string]written, set map[string]string) error {
 	for _, row := range settings {

@@ -84,7 +84,7 @@ func (s *Server) Set(name string, records ...[]string) {
 	s.texts[strings.ToLower(name)] = records
 }
 
-// SetHost makes addresses those of name.
+// SetHost makes addresses those of name, or of "*.PARENT" for each other name in PARENT.
 func (s *Server) SetHost(name string, addresses ...netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,6 +154,10 @@ func (s *Server) records(name string, kind int) (records [][]byte, code int) {
 	defer s.mu.Unlock()
 	all, hasTexts := s.texts[name]
 	addresses, isHost := s.hosts[name]
+	if !isHost { // a wildcard covers one label here
+		_, parent, _ := strings.Cut(name, ".")
+		addresses, isHost = s.hosts["*."+parent]
+	}
 	if !hasTexts && !isHost {
 		code, known := s.codes[name]
 		if !known {

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"berth/test/ca"
 	"berth/test/harness"
 )
 
@@ -149,6 +151,7 @@ func TestGuestInstalled(t *testing.T) {
 	harness.Kill(t, s.main())
 	s.restarted(1)
 	s.runs(c, "SIGKILL", pids)
+	s.setsUp(c, pids)
 	if !hybrid(t) {
 		s.survivesAnUpgrade(c, pids)
 		s.survivesTheRest(c, pids)
@@ -156,6 +159,46 @@ func TestGuestInstalled(t *testing.T) {
 	s.stopAndStart(c, counter, node, pids)
 	s.saysWhyNot(c, pids)
 	s.endEverything(c, node)
+}
+
+// setsUp: one command leads to the panel, first through a tunnel, then over HTTPS at the
+// address of the host, whose certificate is in a file here. Programs run on, and a second call
+// changes nothing.
+func (s *service) setsUp(c *client, pids map[string]int) {
+	t := s.T
+	t.Helper()
+	setup := func(args ...string) (r result) {
+		t.Helper()
+		out := s.command(append([]string{"setup", "--json"}, args...)...)
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatalf("berth setup %v: %v: %s", args, err, out)
+		}
+		return r
+	}
+	const pair = "/etc/berth/pair.pem"
+	ca.Pair(t, pair, "127.0.0.1")
+	s.settings(fmt.Sprintf("proxy.cert = %q", pair), fmt.Sprintf("proxy.key = %q", pair+".key"))
+	if r := setup("--tunnel"); r.Panel != s.Base || !strings.HasPrefix(r.Tunnel, "ssh -L ") || !strings.HasPrefix(r.Link, s.Base+"/setup/") {
+		t.Errorf("by a tunnel: %+v", r)
+	}
+	for _, changed := range []string{"visit https", ""} {
+		r := setup("--ip", "127.0.0.1")
+		if r.Panel != "https://127.0.0.1" || strings.Join(r.changed(), " ") != changed {
+			t.Errorf("by the address: %+v", r)
+		}
+	}
+	out, err := exec.Command("curl", "-sS", "--noproxy", "*", "--cacert", pair, "https://127.0.0.1/login").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "<form") {
+		t.Errorf("the panel: %v: %s", err, out)
+	}
+	s.runs(c, "berth setup", pids)
+	if err := os.RemoveAll("/etc/berth/berth.d"); err != nil {
+		t.Fatal(err)
+	}
+	s.settings()
+	s.systemctl("reload", "berth")
+	harness.Eventually(t, "port 443 is given up", func() bool { return !listensAt("127.0.0.1:443") })
+	s.runs(c, "the settings of before", pids)
 }
 
 // survivesAnUpgrade: what systemd keeps for the daemon outlives an upgrade in

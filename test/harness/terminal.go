@@ -1,0 +1,105 @@
+package harness
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Terminal is a person at a terminal, for a command that asks.
+type Terminal struct {
+	Out   Output // what the command printed, as the terminal got it
+	t     testing.TB
+	side  *os.File
+	read  int // how much of Out the person has read
+	ended chan error
+}
+
+// OpenTerminal starts cmd at a terminal of some columns.
+func OpenTerminal(t testing.TB, cmd *exec.Cmd, columns uint16) *Terminal {
+	t.Helper()
+	side, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := int(side.Fd())
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = other, other, other
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = other.Close() // the command has it
+	p := &Terminal{t: t, side: side, ended: make(chan error, 1)}
+	go func() {
+		b := make([]byte, 4096)
+		for {
+			n, err := side.Read(b)
+			_, _ = p.Out.Write(b[:n])
+			if err != nil { // EIO, when nobody has the other side any more
+				p.ended <- cmd.Wait()
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+		}
+		_ = side.Close()
+	})
+	return p
+}
+
+// Answer waits until the command has printed a question, and types a line.
+func (p *Terminal) Answer(question, line string) {
+	p.t.Helper()
+	Eventually(p.t, "the terminal shows "+question, func() bool {
+		text := p.Out.String()
+		// Lines break where the terminal is narrow.
+		i := strings.Index(strings.Join(strings.Fields(text[p.read:]), " "), question)
+		if i >= 0 {
+			p.read = len(text)
+		}
+		return i >= 0
+	})
+	if _, err := p.side.WriteString(line + "\n"); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// End waits for the end of the command and returns its exit code.
+func (p *Terminal) End() int {
+	p.t.Helper()
+	var err error
+	Eventually(p.t, "the command ends", func() bool {
+		select {
+		case err = <-p.ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if failed, is := err.(*exec.ExitError); is { //nolint:errorlint // Wait returns no other
+		return failed.ExitCode()
+	}
+	return 0
+}
