@@ -17,39 +17,54 @@ import (
 )
 
 const (
-	root      = "/.well-known/berth/" // a nonce follows
-	nonceSize = 16                    // bytes
+	root = "/.well-known/berth/" // a question follows
+	half = 16                    // bytes of a question that are random; as many prove who asks
 	// visitTime bounds the visit of one address. A stranger who needs longer is no visitor.
 	visitTime = 8 * time.Second
 	// maxAddresses is how many addresses of a name are visited.
 	maxAddresses = 8
 )
 
-// answer is what only those know who have the secret: the answer of this host to a nonce.
-// Strangers choose the nonce, and the secret signs other things too, so it makes a key that
-// is used for nothing else.
-func answer(secret []byte, nonce string) string {
-	return hex.EncodeToString(mac(mac(secret, "berth visits"), nonce))
+// question returns a new one, which only those can make who have the secret.
+func question(secret []byte) string {
+	b := make([]byte, half)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(append(b, mac(secret, "question", b)[:half]...))
 }
 
-func mac(key []byte, text string) []byte {
-	h := hmac.New(sha256.New, key)
-	_, _ = io.WriteString(h, text) // a hash takes everything
-	return h.Sum(nil)
+// answer is what only those know who have the secret; false for what is no question.
+func answer(secret []byte, question string) (string, bool) {
+	b, err := hex.DecodeString(question)
+	if err != nil || len(b) != 2*half || !hmac.Equal(b[half:], mac(secret, "question", b[:half])[:half]) {
+		return "", false
+	}
+	return hex.EncodeToString(mac(secret, "answer", b)), true
+}
+
+// mac is by a key that is made of the secret and used for nothing else, for the secret signs
+// other things too.
+func mac(secret []byte, kind string, b []byte) []byte {
+	sum := func(key, text []byte) []byte {
+		h := hmac.New(sha256.New, key)
+		_, _ = h.Write(text) // a hash takes everything
+		return h.Sum(nil)
+	}
+	return sum(sum(secret, []byte("berth visit: "+kind)), b)
 }
 
 // Answer returns a handler that answers visits, whatever their Host, and leaves all other
 // requests to next. secret is this host's.
 func Answer(secret []byte, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		nonce, is := strings.CutPrefix(r.URL.Path, root)
-		if b, err := hex.DecodeString(nonce); !is || err != nil || len(b) != nonceSize {
+		asked, is := strings.CutPrefix(r.URL.Path, root)
+		text, known := answer(secret, asked)
+		if !is || !known {
 			next.ServeHTTP(w, r)
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
-		_, _ = io.WriteString(w, answer(secret, nonce)) // a visitor that is gone asks again
+		_, _ = io.WriteString(w, text) // a visitor that is gone asks again
 	})
 }
 
@@ -123,14 +138,12 @@ func (p *Prover) addresses(ctx context.Context, name string) ([]netip.Addr, erro
 func (p *Prover) visit(ctx context.Context, name string, at netip.Addr) error {
 	ctx, cancel := context.WithTimeout(ctx, visitTime)
 	defer cancel()
-	b := make([]byte, nonceSize)
-	_, _ = rand.Read(b) // never fails
-	nonce := hex.EncodeToString(b)
+	ask := question(p.Secret)
 	host := name
 	if strings.Contains(name, ":") {
 		host = "[" + name + "]"
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+root+nonce, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+root+ask, nil)
 	if err != nil {
 		return err
 	}
@@ -144,7 +157,7 @@ func (p *Prover) visit(ctx context.Context, name string, at netip.Addr) error {
 		return &Unreachable{at, cause(err)}
 	}
 	defer resp.Body.Close()
-	want := answer(p.Secret, nonce)
+	want, _ := answer(p.Secret, ask)
 	text, err := io.ReadAll(io.LimitReader(resp.Body, int64(len(want)+1)))
 	if err != nil || resp.StatusCode != http.StatusOK || !hmac.Equal(text, []byte(want)) {
 		return &Elsewhere{at}

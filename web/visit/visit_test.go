@@ -19,16 +19,17 @@ var teapot = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.W
 func TestAnswer(t *testing.T) {
 	key := []byte("secret")
 	h := Answer(key, teapot)
-	nonce := strings.Repeat("0f", nonceSize)
+	ask := question(key)
 	for path, code := range map[string]int{
-		root + nonce: 200, root: 418, root + nonce + "0": 418, root + nonce[2:]: 418, root + strings.Repeat("zz", nonceSize): 418, "/": 418,
+		root + ask: 200, root: 418, root + ask + "00": 418, root + ask[2:]: 418, root + strings.Repeat("zz", 2*half): 418, "/": 418,
+		root + strings.Repeat("0f", 2*half): 418, root + question([]byte("another")): 418,
 	} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if w.Code != code {
 			t.Errorf("%s: %d, want %d", path, w.Code, code)
 		}
-		if code == 200 && (w.Body.String() != answer(key, nonce) || w.Body.String() == answer([]byte("another"), nonce)) {
+		if want, _ := answer(key, ask); code == 200 && (w.Body.String() != want || len(want) != 64) {
 			t.Errorf("%s: %q", path, w.Body)
 		}
 	}
