@@ -25,23 +25,28 @@ import (
 // If there is none in the end, the settings become what they were.
 type publishing struct {
 	*setup
-	name  string // a domain, or an IP address
-	sites bool   // it is a domain, with sites below it
-	auto  bool   // an SSH tunnel will do
+	name      string // a domain, or an IP address; "" for none
+	sites     bool   // it is a domain, with sites below it
+	auto      bool   // an SSH tunnel will do
+	behind    bool   // another web server publishes everything already
+	undecided bool   // a person is to be asked
 }
 
-// run publishes what the flags, the settings or a person say.
+// run publishes what was decided, or what a person says now.
 func (p *publishing) run() error {
-	published, err := p.choose()
+	if p.undecided {
+		if err := p.askFor(); err != nil {
+			return err
+		}
+	}
 	switch {
-	case err != nil:
-		return err
-	case published:
+	case p.behind:
+		p.step("web", false, "another web server leads visitors to berth (proxy.mode is %q)", p.settings.Proxy.Mode)
 		return nil
 	case p.name == "":
 		return p.unpublished()
 	}
-	err = p.publish()
+	err := p.publish()
 	if err == nil || !p.auto {
 		return err
 	}
@@ -49,32 +54,30 @@ func (p *publishing) run() error {
 	return p.unpublished()
 }
 
-// choose finds out which name is wanted; "" is none. It reports whether another web server
-// publishes everything already.
-func (p *publishing) choose() (published bool, err error) {
+// decide finds out what is wanted, as far as flags and settings say it.
+func (p *publishing) decide() error {
 	f, s := p.flags, p.settings
 	home := s.HomeName()
 	switch {
 	case f.domain != "":
-		return false, p.take(f.domain)
+		return p.take(f.domain)
 	case f.ip != "":
-		return false, p.takeAddress(f.ip)
+		return p.takeAddress(f.ip)
 	case f.noDomain:
 		p.chooseAddress()
 	case f.tunnel:
 	case s.Proxy.Mode == settings.ProxyBehind:
-		p.step("web", false, "another web server leads visitors to berth (proxy.mode is %q)", s.Proxy.Mode)
-		return true, nil
+		p.behind = true
 	case s.Proxy.Mode == settings.ProxyEdge && home != "" && strings.HasPrefix(s.BaseURL, "https:"):
 		p.name, p.sites = home, s.SitesDomain() == home
 	case p.ask != nil:
-		return false, p.askFor()
+		p.undecided = true
 	case !f.yes:
-		return false, misuse("how do you reach the panel? Give --domain NAME, --ip ADDRESS, --no-domain or --tunnel")
+		return misuse("how do you reach the panel? Give --domain NAME, --ip ADDRESS, --no-domain or --tunnel")
 	default:
 		p.chooseAddress()
 	}
-	return false, nil
+	return nil
 }
 
 // chooseAddress takes the first public address of this host, or none.

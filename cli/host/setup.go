@@ -135,13 +135,16 @@ func (u *setup) run() (err error) {
 	if !u.flags.yes && !u.flags.json {
 		u.ask = newQuestions(u.Stdin, u.Stdout)
 	}
+	w := &publishing{setup: u}
+	if err := w.decide(); err != nil {
+		return err
+	}
 	u.report.Host = doctor.Verdict(doctor.Examine(u.ctx, u.settings))
 	u.step("host", false, "%s (berth doctor tells of each)", u.report.Host)
 	a, err := u.firstAccount()
 	if err != nil {
 		return err
 	}
-	w := &publishing{setup: u}
 	if err := w.run(); err != nil {
 		return err
 	}

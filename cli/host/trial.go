@@ -16,7 +16,7 @@ import (
 )
 
 // trial sets settings that may have to be taken back. It remembers those of before in a file
-// beside the managed one until it ends, so that also whoever comes after a kill can go back.
+// beside the managed one until it ends, so that the next setup can go back after a kill.
 type trial struct {
 	path string // the settings file
 	load func() (settings.Settings, error)
