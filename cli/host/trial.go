@@ -136,25 +136,37 @@ func (t *trial) goBack(ctx context.Context) (s settings.Settings, err error) {
 	return s, t.keep()
 }
 
-// reloadTime is how long a reload takes beside upgrade.patience.
-const reloadTime = time.Minute
+const (
+	// reloadTime is how long a reload takes beside upgrade.patience.
+	reloadTime = time.Minute
+	// reloadAgain is when the daemon is asked again: an image that hands over hears no signal.
+	reloadAgain = 10 * time.Second
+)
 
 // reloadDaemon lets the daemon take the settings s, as it does at an upgrade, and returns what
 // it says of itself then.
 func reloadDaemon(ctx context.Context, s settings.Settings) (d local.Daemon, err error) {
-	if d, err = local.Ask(ctx, s.RuntimeDir); err != nil {
-		return d, err
-	}
-	if err := syscall.Kill(d.PID, syscall.SIGHUP); err != nil {
-		return d, fmt.Errorf("cannot reload the daemon: %w", err)
-	}
-	for deadline := time.Now().Add(s.Upgrade.Patience + reloadTime); ; {
+	begun := time.Now()
+	heard, next := begun, time.Time{}
+	for {
 		d, err = local.Ask(ctx, s.RuntimeDir)
-		if err == nil && d.BaseURL == s.BaseURL && len(d.Sites) == len(s.Listens())-1 {
-			return d, nil
+		now := time.Now()
+		if err == nil {
+			heard = now
 		}
-		if time.Now().After(deadline) {
+		switch {
+		case err != nil && now.Sub(heard) < reloadAgain: // between two images
+		case err != nil:
+			return d, err
+		case !next.IsZero() && d.BaseURL == s.BaseURL && len(d.Sites) == len(s.Listens())-1:
+			return d, nil
+		case now.Sub(begun) > s.Upgrade.Patience+reloadTime:
 			return d, errors.New("the daemon does not take the settings")
+		case !now.Before(next):
+			if err := syscall.Kill(d.PID, syscall.SIGHUP); err != nil {
+				return d, fmt.Errorf("cannot reload the daemon: %w", err)
+			}
+			next = now.Add(reloadAgain)
 		}
 		if err := pause(ctx); err != nil {
 			return d, err
