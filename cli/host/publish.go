@@ -112,7 +112,7 @@ func (p *publishing) takeAddress(text string) error {
 func (p *publishing) askFor() error {
 	q := p.ask
 	q.say("How do you want to reach the panel?")
-	q.say("1  at a domain of yours, over HTTPS; sites are below it")
+	q.say("1  at a domain of yours, such as apps.example.org, over HTTPS; sites are below it")
 	q.say("2  at the public IP address of this host, over HTTPS; no sites")
 	q.say("3  through an SSH tunnel; nothing is opened to the internet")
 	for {
@@ -122,7 +122,7 @@ func (p *publishing) askFor() error {
 		}
 		switch answer {
 		case "1":
-			return p.askUntil("Domain, such as apps.example.org", "", p.take)
+			return p.askUntil("Domain", "", p.take)
 		case "2":
 			known := ""
 			if all := p.addresses(); len(all) > 0 {

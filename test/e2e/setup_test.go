@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -157,7 +158,10 @@ func (n *newcomer) state() map[string]string {
 		if err != nil {
 			n.T.Fatal(err)
 		}
-		all[filepath.Base(path)] = strings.ReplaceAll(string(text), n.Root, "")
+		set := strings.TrimLeft(regexp.MustCompile("(?m)^#.*$").ReplaceAllString(string(text), ""), "\n")
+		if set != "" { // behind the comment at its head
+			all[filepath.Base(path)] = set
+		}
 	}
 	var accounts []struct {
 		Name       string
@@ -334,7 +338,10 @@ func TestSetupRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused(1, "cannot serve visitors on "+n.at+":443: e2e.test (pid "+strconv.Itoa(os.Getpid())+") listens there", "berth proxy snippet", "--domain", "blocked.example.org")
+	refused(1, "cannot serve visitors on "+n.at+":443: ", "berth proxy snippet", "--domain", "blocked.example.org")
+	if _, _, stderr := n.setup("--domain", "blocked.example.org"); !strings.Contains(stderr, "(pid "+strconv.Itoa(os.Getpid())+")") {
+		t.Errorf("who listens there: %s", stderr)
+	}
 	_ = l.Close()
 
 	n.ca.Stop()
@@ -503,11 +510,12 @@ func TestSetupAtATerminal(t *testing.T) {
 			p.Answer("Password (empty: a link sets it later):", password)
 			p.Answer("Again:", password)
 			p.Answer("1, 2 or 3 [1]:", "")
-			p.Answer("Domain, such as apps.example.org:", "apps.example.org")
+			p.Answer("Domain:", "apps.example.org")
 			p.Answer("or nothing:", "")
 			p.Answer("Enter to try again, or another name:", "")
+			p.Wait("Enter to try again, or another name:")
 			n.leads("apps.example.org", n.at)
-			p.Answer("Enter to try again, or another name:", "")
+			p.Type("")
 			if code := p.End(); code != 0 {
 				t.Errorf("exit status %d: %s", code, p.Out.String())
 			}

@@ -72,6 +72,13 @@ func OpenTerminal(t testing.TB, cmd *exec.Cmd, columns uint16) *Terminal {
 // Answer waits until the command has printed a question, and types a line.
 func (p *Terminal) Answer(question, line string) {
 	p.t.Helper()
+	p.Wait(question)
+	p.Type(line)
+}
+
+// Wait waits until the command has printed a question since the last one.
+func (p *Terminal) Wait(question string) {
+	p.t.Helper()
 	Eventually(p.t, "the terminal shows "+question, func() bool {
 		text := p.Out.String()
 		// Lines break where the terminal is narrow.
@@ -81,6 +88,11 @@ func (p *Terminal) Answer(question, line string) {
 		}
 		return i >= 0
 	})
+}
+
+// Type types a line.
+func (p *Terminal) Type(line string) {
+	p.t.Helper()
 	if _, err := p.side.WriteString(line + "\n"); err != nil {
 		p.t.Fatal(err)
 	}
