@@ -150,7 +150,7 @@ func certified(ctx context.Context, s settings.Settings, name string) (expires t
 	if err != nil {
 		return expires, false
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	leaf := c.(*tls.Conn).ConnectionState().PeerCertificates[0]
 	return leaf.NotAfter, leaf.VerifyHostname(name) == nil && time.Now().Before(leaf.NotAfter)
 }
