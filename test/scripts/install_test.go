@@ -278,7 +278,9 @@ func TestInstallScript(t *testing.T) {
 func TestInstallScriptRefuses(t *testing.T) {
 	deb, archive := "berth_1.3.0_"+runtime.GOARCH+".deb", "berth_1.3.0_linux_"+runtime.GOARCH+".tar.gz"
 	noBerth := goArchive(t)
-	full := func(m *machine) { m.has("df", `echo Filesystem; echo "-              9000000  8980000     20000      99% /"`) }
+	full := func(m *machine) {
+		m.has("df", `echo Filesystem; echo "-              9000000  8980000     20000      99% /"`)
+	}
 	for about, tt := range map[string]struct {
 		debian bool
 		change func(*machine, *publisher)
