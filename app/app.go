@@ -186,7 +186,11 @@ type Snapshot struct {
 	RetryAt  time.Time      // of the next automatic restart, zero unless Waiting
 	Position int            // of its build in the queue: 1 is next, 0 when none waits
 	Reach    netip.AddrPort // of a site: where its program takes requests; the zero value while it opens no port
-	Silent   bool           // a site whose program has opened no port for long
+	// Elsewhere is the port that the program listens on where that is not the one it was
+	// given; 0 else. There its visitors are brought by Instance.Dial of the host.
+	Elsewhere int
+	Silent    bool // a site whose program has opened no port for long
+	Hint      Text // what to do about that; zero else
 }
 
 // RAMKilled reports whether the last run ended for its RAM.
@@ -209,12 +213,24 @@ type Usage struct {
 	NetOut      int64   // likewise sent
 }
 
-// Listening is where a site's program takes connections.
+// SitePort is where programs of this API's sites listen, beside the port that they are
+// given.
+const SitePort = 8080
+
+// Listening is where a site's program takes connections. Ports are numbers as the program
+// knows them.
 type Listening struct {
-	At      netip.AddrPort // the zero value for nowhere
+	At      netip.AddrPort // where its visitors are brought; the zero value for nowhere
+	Port    int            // the same for the program, 0 for nowhere
 	Own     bool           // it is the one that the program was given
-	Several bool           // there are several, and none that is meant for visitors
+	Guarded bool           // nobody else reaches the program there
+	Open    []int          // its other ports that are open to all addresses, in order
+	Private []int          // those that are not, in order
 }
+
+// Elsewhere reports whether visitors are brought to a port only because the program has
+// no other that could be meant for them.
+func (l Listening) Elsewhere() bool { return l.At.IsValid() && !l.Own && l.Port != SitePort }
 
 // Status is the answer to "how is it now".
 type Status struct {

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -159,7 +161,10 @@ func (d *daemon) openHost(ctx context.Context) error {
 	teams := account.NewTeams(d.data.db.Teams)
 	find := func(id app.ID) (app.Snapshot, bool) { return d.host.Find(id) } // it comes after those who need it
 	d.hub = watch.NewHub(watch.Access{Find: find, Authorize: teams.Authorize, Memberships: teams.Memberships}, d.data.logs.Follow)
-	d.sites = newSites(s, d.data, find, &d.undo, d.log)
+	dial := func(ctx context.Context, id string, at netip.AddrPort) (net.Conn, error) {
+		return d.host.Dial(ctx, app.ID(id), at)
+	}
+	d.sites = newSites(s, d.data, find, dial, &d.undo, d.log)
 	d.host = host.New(d.hostConfig(info.RAM, capacity))
 	d.sampler = watch.NewSampler(d.hub, d.host.Measure, d.data.history.Append, d.log)
 	d.pulse = &pulse{path: "/" + rand.Text(), data: d.data, groups: d.groups, host: d.host, log: d.log}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -439,6 +441,11 @@ func (i *staticInstance) Counts() (app.Counts, error) { return app.Counts{}, nil
 
 // Listens implements host.Instance: berth itself answers.
 func (i *staticInstance) Listens() (app.Listening, error) { return app.Listening{}, nil }
+
+// Dial implements host.Instance: nobody is there.
+func (i *staticInstance) Dial(_ context.Context, at netip.AddrPort) (net.Conn, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(at), Err: errors.New("no program runs")}
+}
 
 // Held implements host.Instance.
 func (i *staticInstance) Held(context.Context) (app.Space, error) { return app.Space{}, nil }

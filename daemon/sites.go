@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -46,15 +47,18 @@ type sites struct {
 	life     context.Context    // until end
 }
 
-// newSites makes them; find finds an application as it is now.
-func newSites(s settings.Settings, d *data, find func(app.ID) (app.Snapshot, bool), undo *closers, log *slog.Logger) *sites {
+// dialer is proxy.Config.Dial.
+type dialer = func(ctx context.Context, id string, at netip.AddrPort) (net.Conn, error)
+
+// newSites makes them; find finds an application as it is now, and dial is proxy.Config.Dial.
+func newSites(s settings.Settings, d *data, find func(app.ID) (app.Snapshot, bool), dial dialer, undo *closers, log *slog.Logger) *sites {
 	if s.Proxy.Mode == settings.ProxyOff {
 		return nil
 	}
 	e := &sites{settings: s, log: log, data: d, find: find, handled: web.NewInflight(release)}
 	e.life, e.end = context.WithCancel(context.Background())
 	c := proxy.Config{
-		Domain: s.SitesDomain(), Names: &e.names, Look: e.site, Trusted: s.TrustedProxies(), PerSite: s.Proxy.PerSite, Log: log,
+		Domain: s.SitesDomain(), Names: &e.names, Look: e.site, Dial: dial, Trusted: s.TrustedProxies(), PerSite: s.Proxy.PerSite, Log: log,
 	}
 	if s.Proxy.AccessLog {
 		c.Access = func(id, line string) { d.accesses.Add(app.ID(id), line) }
@@ -226,7 +230,7 @@ func (e *sites) site(id string) (proxy.Site, bool) {
 func siteOf(a app.Snapshot) proxy.Site {
 	s := proxy.Site{ID: string(a.ID)}
 	if a.Running {
-		s.At = a.Reach
+		s.At, s.Dial = a.Reach, a.Elsewhere > 0
 	}
 	switch a.State {
 	case app.Online, app.Starting:

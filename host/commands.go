@@ -3,6 +3,8 @@ package host
 import (
 	"context"
 	"io"
+	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -56,6 +58,20 @@ func (h *Host) Find(id app.ID) (app.Snapshot, bool) {
 		return app.Snapshot{}, false
 	}
 	return u.view.Load().Snapshot, true
+}
+
+// Dial connects to a site's program at an address that its snapshot gave, other than its own
+// port, for those who bring requests to it. It fails when the program is not there any more.
+func (h *Host) Dial(ctx context.Context, id app.ID, at netip.AddrPort) (net.Conn, error) {
+	h.mu.RLock()
+	u := h.units[id]
+	h.mu.RUnlock()
+	if u != nil {
+		if now := u.view.Load(); now.run != nil && now.Reach == at {
+			return now.run.Dial(ctx, at)
+		}
+	}
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(at), Err: noApp(id)}
 }
 
 // Status returns what an application uses now, or app.NotFound; the figures

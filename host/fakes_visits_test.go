@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"time"
 
@@ -84,8 +85,11 @@ func (r *instance) Listens() (app.Listening, error) {
 	if r.b.listen != nil {
 		return r.b.listen(r.p, time.Since(r.born)), nil
 	}
-	return app.Listening{At: loopback(r.p.Port), Own: true}, nil
+	return app.Listening{At: loopback(r.p.Port), Port: r.p.Port, Own: true}, nil
 }
+
+// Dial implements Instance.
+func (r *instance) Dial(context.Context, netip.AddrPort) (net.Conn, error) { return nil, errTest }
 
 // Held implements Instance.
 func (r *instance) Held(context.Context) (app.Space, error) {

@@ -80,7 +80,7 @@ func (c *commit) check(ctx context.Context, next *run) error {
 	case !l.At.IsValid():
 		return errors.New("it has opened no port; listen on process.env.PORT")
 	case !l.Own:
-		return fmt.Errorf("it listens on port %d; listen on process.env.PORT", l.At.Port())
+		return fmt.Errorf("it listens on port %d; listen on process.env.PORT", l.Port)
 	}
 	if c.listening = l; path == "" {
 		return nil

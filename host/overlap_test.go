@@ -92,7 +92,7 @@ func TestUnwellCodeLeavesTheSiteAsItIs(t *testing.T) {
 		"out of memory": {behaviour{exit: &app.Exit{Code: 137, OOM: true, LimitMB: 100}, life: time.Second}, "MAIN=b", "needed more than", 2 * time.Second, ""},
 		"dies untold":   {behaviour{exit: crash, life: time.Second, late: 5 * time.Second}, "MAIN=b", "exited with code 3 after 1s): the program from before the commit goes on", 7 * time.Second, ""},
 		"no port":       {behaviour{listen: func(app.Program, time.Duration) app.Listening { return app.Listening{} }}, "MAIN=b", "not well within 30s (it has opened no port", 31 * time.Second, ""},
-		"wrong port":    {behaviour{listen: func(app.Program, time.Duration) app.Listening { return app.Listening{At: loopback(3000)} }}, "MAIN=b", "it listens on port 3000", 31 * time.Second, ""},
+		"wrong port":    {behaviour{listen: func(app.Program, time.Duration) app.Listening { return app.Listening{At: loopback(3000), Port: 3000} }}, "MAIN=b", "it listens on port 3000", 31 * time.Second, ""},
 		"ill":           {behaviour{ill: errTest}, "MAIN=b,HEALTH=/up", "/up: it broke", 31 * time.Second, ""},
 		"cannot start":  {behaviour{err: app.Errorf(app.Unusable, "no such interpreter")}, "MAIN=b", "no such interpreter", time.Second, ""},
 		"not applied":   {behaviour{}, "MAIN=b", "it broke", time.Second, "Apply"},

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"io"
+	"net"
 	"net/netip"
 	"time"
 
@@ -71,6 +72,9 @@ type Instance interface {
 	// Listens returns where the program takes connections now. It may block for a
 	// second.
 	Listens() (app.Listening, error)
+	// Dial connects to an address of Listens that is not the program's own port, to a
+	// socket of the program's alone.
+	Dial(ctx context.Context, at netip.AddrPort) (net.Conn, error)
 	// Ended reports whether the program has ended, also while Wait has not returned
 	// yet. It does not wait.
 	Ended() bool

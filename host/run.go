@@ -2,8 +2,6 @@ package host
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"berth/app"
@@ -25,7 +23,9 @@ type run struct {
 
 	// Of a site's program.
 	listening app.Listening
-	silent    bool // it has opened no port for long
+	silent    bool     // it has opened no port for long
+	hint      app.Text // what to do about that
+	noted     int      // the port, not its own, that its log names
 }
 
 // role is what a run is to its application.
@@ -66,27 +66,6 @@ func (r *run) stop(grace time.Duration) {
 
 // secondOf is the name under which a second run is counted in the host's memory.
 func secondOf(id app.ID) app.ID { return id + " second" }
-
-const (
-	// silence is how long a site may open no port before its log says so.
-	silence = time.Minute
-	// The port of a new run is looked for often at first, for visitors wait.
-	watchFirst, watchFor = 50 * time.Millisecond, 10 * time.Second
-	watchThen            = 500 * time.Millisecond
-	watchLate            = 2 * time.Second // after silence
-)
-
-// portInUse is what a program's log says that could not have the port it asked for, as
-// its output says; port is its own.
-func portInUse(port int) string {
-	return fmt.Sprintf("the port that it asked for is in use: listen on process.env.PORT, which is %d; "+
-		"if it does, somebody else on this host has that port: start it again in a minute", port)
-}
-
-// inUse reports whether a program says that a port it asked for is taken.
-func inUse(printed string) bool {
-	return strings.Contains(printed, "EADDRINUSE") || strings.Contains(strings.ToLower(printed), "address already in use")
-}
 
 // sleep waits, and reports false when ctx ended first.
 func sleep(ctx context.Context, pause time.Duration) bool {

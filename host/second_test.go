@@ -69,7 +69,7 @@ func TestOldProgramThatEndsOnTrial(t *testing.T) {
 							if !well || lived < 10*time.Second {
 								return app.Listening{}
 							}
-							return app.Listening{At: loopback(p.Port), Own: true}
+							return app.Listening{At: loopback(p.Port), Port: p.Port, Own: true}
 						}}
 					}
 					return behaviour{}

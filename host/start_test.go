@@ -82,7 +82,7 @@ func soon(p app.Program, lived time.Duration) app.Listening {
 	if lived < 6*time.Second {
 		return app.Listening{}
 	}
-	return app.Listening{At: loopback(p.Port), Own: true}
+	return app.Listening{At: loopback(p.Port), Port: p.Port, Own: true}
 }
 
 // A start that a person asked for is watched for the ok delay and not longer.

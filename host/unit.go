@@ -209,7 +209,10 @@ func (u *unit) publish() {
 		s.RetryAt = u.retryAt
 	}
 	if s.Running {
-		s.Reach, s.Silent = u.run.listening.At, u.run.silent
+		s.Reach, s.Silent, s.Hint = u.run.listening.At, u.run.silent, u.run.hint
+		if !u.run.listening.Own {
+			s.Elsewhere = u.run.listening.Port
+		}
 	}
 	if u.deploy != nil && u.run == nil {
 		s.State = app.Preparing

@@ -412,7 +412,8 @@ func (u *unit) resign() {
 	}
 }
 
-// watchPort looks for the port of a site's program, until that has opened one or ended.
+// watchPort looks for the port of a site's program, until that has opened the one it was
+// given, or ended.
 func (u *unit) watchPort(r *run, began time.Time) {
 	if u.app.Type != app.Site || u.app.Code.Static() {
 		return
@@ -421,68 +422,8 @@ func (u *unit) watchPort(r *run, began time.Time) {
 		ctx, cancel := context.WithCancel(u.h.ctx)
 		defer cancel()
 		defer context.AfterFunc(r.life, cancel)()
-		u.lookForPort(ctx, r, began)
+		portWatch{u, r}.run(ctx, began)
 	})
-}
-
-func (u *unit) lookForPort(ctx context.Context, r *run, began time.Time) {
-	reported := false
-	for {
-		l, err := r.Listens()
-		if err != nil {
-			u.log.Debug("cannot tell where a site listens", "error", err)
-		}
-		if l.At.IsValid() {
-			u.call(ctx, func() { u.opened(r, l) }) // or it has ended
-			return
-		}
-		since := time.Since(began)
-		if since >= silence && !reported {
-			reported = true
-			u.call(ctx, func() { u.quiet(r, l.Several) })
-		}
-		pause := watchFirst
-		switch {
-		case since >= silence:
-			pause = watchLate
-		case since >= watchFor:
-			pause = min(watchThen, silence-since)
-		}
-		if !sleep(ctx, pause) {
-			return
-		}
-	}
-}
-
-// opened is the event that a site's program takes connections.
-func (u *unit) opened(r *run, l app.Listening) {
-	if u.run != r {
-		return
-	}
-	if r.silent {
-		u.h.Logs.Note(u.id, fmt.Sprintf("it has opened its port after %s", lasted(time.Since(u.app.StartedAt))))
-	}
-	r.listening, r.silent = l, false
-	if !l.Own {
-		u.h.Logs.Note(u.id, fmt.Sprintf(
-			"it listens on port %d, where its visitors are brought; on this host other programs may take that port: listen on process.env.PORT, which is %d", l.At.Port(), r.port))
-	}
-}
-
-// quiet is the event that a site's program has opened no port for long.
-func (u *unit) quiet(r *run, several bool) {
-	if u.run != r {
-		return
-	}
-	r.silent = true
-	text := fmt.Sprintf("it has opened no port for %s, so nobody can visit it: listen on process.env.PORT, or on 8080", lasted(silence))
-	switch {
-	case several:
-		text = "it listens on several ports and none of them is PORT or 8080, so nobody can visit it: listen on process.env.PORT"
-	case inUse(r.printed(bigTail)):
-		text += "; " + portInUse(r.port)
-	}
-	u.h.Logs.Note(u.id, text)
 }
 
 // startConsole starts a command, on the unit's goroutine, so that every event

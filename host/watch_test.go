@@ -1,6 +1,7 @@
 package host
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,7 @@ func late(after time.Duration, l app.Listening) behaviour {
 			return app.Listening{}
 		}
 		if l.Own {
-			l.At = loopback(p.Port)
+			l.At, l.Port = loopback(p.Port), p.Port
 		}
 		return l
 	}}
@@ -26,7 +27,7 @@ func TestSiteThatOpensNoPort(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		w.set(func(app.Program) behaviour { return late(3*time.Minute, app.Listening{Own: true}) })
 		id := w.mustUpload("MAIN=a,TYPE=site,ID=shop")
-		const note = "it has opened no port for 1m0s"
+		const note = "nobody has been able to visit it for 1m0s: its program has opened no port"
 		time.Sleep(57 * time.Second) // after two of the upload
 		synctest.Wait()
 		if s := w.snapshot(id); s.Silent || s.Reach.IsValid() || w.noted(id, note) {
@@ -79,13 +80,15 @@ func TestSiteAtAnotherPort(t *testing.T) {
 		note  string
 		not   string
 	}{
-		"8080":    {app.Listening{At: loopback(8080)}, 8080, "it listens on port 8080, where its visitors are brought", "no port"},
-		"several": {app.Listening{Several: true}, 0, "it listens on several ports and none of them is PORT or 8080", "has opened no port"},
+		"8080":    {app.Listening{At: loopback(8080), Port: 8080}, 8080, "it listens on port 8080, where its visitors are brought; on this host other programs may take that port", "no port"},
+		"another": {app.Listening{At: loopback(40001), Port: 3000, Guarded: true, Private: []int{9229}}, 40001, "it listens on port 3000, where its visitors are brought; listen on process.env.PORT, which is 20001, and a commit needs no pause; what it has at one address alone, such as 127.0.0.1, stays private: 9229", "may take"},
+		"several": {app.Listening{Open: []int{3000, 3001}}, 0, "nobody has been able to visit it for 1m0s: its program listens on the ports 3000, 3001, and berth does not know which", "opened no port"},
+		"private": {app.Listening{Private: []int{9229}}, 0, "its program listens on 9229 at one address alone, such as 127.0.0.1, which stays private", "opened no port"},
 	} {
 		play(t, func(t *testing.T, w *world) {
 			w.set(func(app.Program) behaviour { return late(time.Second, c.l) })
 			id := w.mustUpload("MAIN=a,TYPE=site,ID=shop")
-			time.Sleep(time.Minute)
+			time.Sleep(time.Minute + settle)
 			synctest.Wait()
 			if s := w.snapshot(id); int(s.Reach.Port()) != c.reach || s.Silent != (c.reach == 0) || !w.noted(id, c.note) || w.noted(id, c.not) {
 				t.Errorf("%s: %+v, notes %q", name, s, w.notes[id])
@@ -135,6 +138,73 @@ func TestAdoptedSiteKeepsItsPort(t *testing.T) {
 		}
 		if _, err := w.commit(id, "MAIN=c"); err != nil || w.snapshot(id).Reach != first {
 			t.Errorf("after the next commit it is reached at %s, want %s; %v", w.snapshot(id).Reach, first, err)
+		}
+	})
+}
+
+// Visitors are brought to a port that a program opened for nobody knows what only once it
+// has been the only one for a while, and only as long as it is.
+func TestPortsThatComeAndGo(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		plan := []struct {
+			from time.Duration
+			l    app.Listening
+		}{
+			{time.Second, app.Listening{At: loopback(40001), Port: 3000, Guarded: true}},
+			{30 * time.Second, app.Listening{At: loopback(40002), Port: 3000, Guarded: true}}, // it was opened again
+			{40 * time.Second, app.Listening{Open: []int{3000, 4000}}},
+			{50 * time.Second, app.Listening{At: loopback(40003), Port: 4000, Guarded: true}},
+			{60 * time.Second, app.Listening{}},
+			{150 * time.Second, app.Listening{Own: true}},
+			{170 * time.Second, app.Listening{}}, // nobody looks any more
+		}
+		w.set(func(app.Program) behaviour {
+			return behaviour{listen: func(p app.Program, lived time.Duration) (l app.Listening) {
+				for _, step := range plan {
+					if lived >= step.from {
+						l = step.l
+					}
+				}
+				if l.Own {
+					l.At, l.Port = loopback(p.Port), p.Port
+				}
+				return l
+			}}
+		})
+		id := w.mustUpload("MAIN=a,TYPE=site,ID=shop")
+		began := w.snapshot(id).StartedAt
+		for _, want := range []struct {
+			at        time.Duration
+			reach     int
+			elsewhere int
+			silent    bool
+		}{
+			{2900 * time.Millisecond, 0, 0, false},
+			{4 * time.Second, 40001, 3000, false},
+			{33 * time.Second, 40002, 3000, false},
+			{43 * time.Second, 0, 0, false},
+			{51 * time.Second, 0, 0, false},
+			{55 * time.Second, 40003, 4000, false},
+			{63 * time.Second, 0, 0, false},
+			{118 * time.Second, 0, 0, false},
+			{125 * time.Second, 0, 0, true},
+			{153 * time.Second, 20001, 0, false},
+			{300 * time.Second, 20001, 0, false},
+		} {
+			time.Sleep(want.at - time.Since(began))
+			synctest.Wait()
+			if s := w.snapshot(id); int(s.Reach.Port()) != want.reach || s.Elsewhere != want.elsewhere || s.Silent != want.silent || want.silent == s.Hint.IsZero() {
+				t.Errorf("after %s: %s, %d, %t, %q", want.at, s.Reach, s.Elsewhere, s.Silent, s.Hint)
+			}
+		}
+		notes := 0
+		for _, note := range w.notes[id] {
+			if strings.Contains(note, "it listens on port") {
+				notes++
+			}
+		}
+		if notes != 2 {
+			t.Errorf("each port is named once: %q", w.notes[id])
 		}
 	})
 }

@@ -123,7 +123,7 @@ func TestOutcomeAndStanding(t *testing.T) {
 	committed := bot("aa")
 	committed.Position = 1
 	silent := bot("aa")
-	silent.Silent = true
+	silent.Silent, silent.Hint = true, app.Textf("its program has opened no port: listen on process.env.PORT, or on 8080, at all addresses (0.0.0.0)")
 	booted := bot("aa")
 	booted.State, booted.Running = app.Starting, false
 	for name, tt := range map[string]struct {
@@ -136,7 +136,7 @@ func TestOutcomeAndStanding(t *testing.T) {
 		"stopped":   {stopped("aa"), "Done, but it was stopped.", plainText},
 		"never ran": {site("aa"), "Done. It is not online.", plainText},
 		"preparing": {preparing, "Done. It is not online yet.", plainText},
-		"silent":    {silent, "Done.", "Your site is online, but its program has opened no port: listen on process.env.PORT, or on 8080."},
+		"silent":    {silent, "Done.", "Your site is online, but its program has opened no port: listen on process.env.PORT, or on 8080, at all addresses (0.0.0.0)."},
 		"queued":    {queued, "Done. It is not online yet.", "Your application waits to be built: it is number 2 in the queue."},
 		"booted":    {booted, "Done. It is not online yet.", "Your application waits for its turn to be started: the server was started a moment ago."},
 		"committed": {committed, "Done.", "Your application is online. Its new code waits to be built: it is number 1 in the queue."},

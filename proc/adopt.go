@@ -84,6 +84,9 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 		private: v.Private || v.Port == 0 && l.Network != nil, // an older berth did not note it
 	}
 	r.traffic, r.sockets = l.adoptCounts(group, s)
+	if r.private {
+		r.network = l.adoptNetwork(group)
+	}
 	m, err := group.Memory()
 	if err == nil {
 		r.limit = l.bound(v.Group, group, s, m)
@@ -98,7 +101,7 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot adopt the program: %w", err), r.traffic.Close(), r.sockets.Close())
+		return nil, errors.Join(fmt.Errorf("cannot adopt the program: %w", err), r.traffic.Close(), r.network.Close(), r.sockets.Close())
 	}
 	r.begin()
 	return r, nil
@@ -166,6 +169,21 @@ func (v Survivor) open(group *cgroup.Group) (*process, error) {
 		return &process{pid: v.PID, birth: v.Birth, pidfd: v.PIDFD, gone: true}, nil
 	}
 	return p, errors.Join(err, v.PIDFD.Close())
+}
+
+// adoptNetwork finds the network of a group, nil where it cannot: then visitors come to the
+// program's own port alone.
+func (l *Launcher) adoptNetwork(group *cgroup.Group) *sandbox.Enclosure {
+	dir, err := group.Open()
+	var network *sandbox.Enclosure
+	if err == nil {
+		defer dir.Close()
+		network, err = sandbox.FindEnclosure(dir)
+	}
+	if err != nil {
+		l.Log.Warn("cannot tell which ports a program has that an earlier daemon started", "error", err)
+	}
+	return network
 }
 
 // adoptCounts finds the counter of a group's traffic, and goes on counting its sockets, or

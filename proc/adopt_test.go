@@ -33,6 +33,7 @@ type earlier struct {
 	Spec   Spec
 	Output string
 	Meter  bool
+	Walled bool                  // by a network policy
 	Counts *sandbox.SocketBounds // nil when it counts no sockets
 }
 
@@ -49,6 +50,9 @@ func earlierDaemon(order string) {
 	}
 	if err == nil && e.Meter {
 		l.Meter, err = sandbox.NewMeter()
+	}
+	if err == nil && e.Walled {
+		l.Network, err = sandbox.NewNetwork(sandbox.Rules{})
 	}
 	if err == nil && e.Counts != nil {
 		l.Sockets, err = sandbox.NewSockets(*e.Counts)
@@ -99,7 +103,7 @@ func (b bench) startedBefore(t *testing.T, s Spec) Survivor {
 // startedCounted is startedBefore by a daemon that counts sockets, within bounds.
 func (b bench) startedCounted(t *testing.T, s Spec, bounds *sandbox.SocketBounds) Survivor {
 	t.Helper()
-	order, err := json.Marshal(earlier{b.name, s, s.Output.Name(), b.Meter != nil, bounds})
+	order, err := json.Marshal(earlier{b.name, s, s.Output.Name(), b.Meter != nil, b.Network != nil, bounds})
 	if err != nil {
 		t.Fatal(err)
 	}

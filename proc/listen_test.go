@@ -3,6 +3,7 @@ package proc
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -40,12 +41,14 @@ func TestKernelListensWithoutNetworkPolicy(t *testing.T) {
 		child bool
 		want  app.Listening
 	}{
-		"own":            {fmt.Sprintf(`[("0.0.0.0", %d), ("0.0.0.0", %d)]`, p[1], p[0]), false, app.Listening{At: at4(p[0]), Own: true}},
-		"own on IPv6":    {fmt.Sprintf(`[("::", %d)]`, p[0]), false, app.Listening{At: at4(p[0]), Own: true}},
-		"own on ::1":     {fmt.Sprintf(`[("::1", %d)]`, p[0]), false, app.Listening{At: netip.AddrPortFrom(netip.IPv6Loopback(), uint16(p[0])), Own: true}},
-		"own of a child": {"[]", true, app.Listening{At: at4(p[0]), Own: true}},
-		"the only one":   {fmt.Sprintf(`[("127.0.0.1", %d)]`, p[1]), false, app.Listening{At: at4(p[1])}},
-		"several":        {fmt.Sprintf(`[("127.0.0.1", %d), ("0.0.0.0", %d)]`, p[1], p[2]), false, app.Listening{Several: true}},
+		"own":            {fmt.Sprintf(`[("0.0.0.0", %d), ("0.0.0.0", %d)]`, p[1], p[0]), false, app.Listening{At: at4(p[0]), Port: p[0], Own: true, Open: p[1:2]}},
+		"own on IPv6":    {fmt.Sprintf(`[("::", %d)]`, p[0]), false, app.Listening{At: at4(p[0]), Port: p[0], Own: true}},
+		"own on ::1":     {fmt.Sprintf(`[("::1", %d)]`, p[0]), false, app.Listening{At: netip.AddrPortFrom(netip.IPv6Loopback(), uint16(p[0])), Port: p[0], Own: true}},
+		"own of a child": {"[]", true, app.Listening{At: at4(p[0]), Port: p[0], Own: true}},
+		"the only one":   {fmt.Sprintf(`[("0.0.0.0", %d)]`, p[1]), false, app.Listening{At: at4(p[1]), Port: p[1]}},
+		"a debugger":     {fmt.Sprintf(`[("127.0.0.1", %d)]`, p[1]), false, app.Listening{Private: p[1:2]}},
+		"and a debugger": {fmt.Sprintf(`[("127.0.0.1", %d), ("0.0.0.0", %d)]`, p[1], p[2]), false, app.Listening{At: at4(p[2]), Port: p[2], Private: p[1:2]}},
+		"several":        {fmt.Sprintf(`[("0.0.0.0", %d), ("0.0.0.0", %d)]`, min(p[1], p[2]), max(p[1], p[2])), false, app.Listening{Open: []int{min(p[1], p[2]), max(p[1], p[2])}}},
 		"elsewhere":      {fmt.Sprintf(`[("127.0.0.2", %d)]`, p[0]), false, app.Listening{}},
 		"none":           {"[]", false, app.Listening{}},
 	} {
@@ -55,16 +58,16 @@ func TestKernelListensWithoutNetworkPolicy(t *testing.T) {
 				child = "True"
 			}
 			r := listens(t, b, p[0], c.at, child)
-			if got, err := r.Listens(); !c.child && got != c.want || err != nil {
+			if got, err := r.Listens(); !c.child && !reflect.DeepEqual(got, c.want) || err != nil {
 				t.Errorf("it listens at %+v, %v, want %+v", got, err, c.want)
 			}
 			poll(t, "it is found", func() bool {
 				got, err := r.Listens()
-				return got == c.want && err == nil
+				return reflect.DeepEqual(got, c.want) && err == nil
 			})
 			r.Stop(0)
 			r.Wait()
-			if got, err := r.Listens(); got != (app.Listening{}) || err != nil {
+			if got, err := r.Listens(); !reflect.DeepEqual(got, app.Listening{}) || err != nil {
 				t.Errorf("after its end it listens at %+v, %v", got, err)
 			}
 		})
@@ -72,18 +75,22 @@ func TestKernelListensWithoutNetworkPolicy(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	for _, c := range []struct {
-		ports []int
-		want  int
+	one := func(port int, open bool) door { return door{port, at4(port), open} }
+	for name, c := range map[string]struct {
+		doors []door
+		want  app.Listening
 	}{
-		{nil, 0},
-		{[]int{3000}, 3000},
-		{[]int{3000, 8080}, 8080},
-		{[]int{3000, 8080, 20001}, 20001},
-		{[]int{3000, 3001}, 0},
+		"none":            {nil, app.Listening{}},
+		"one":             {[]door{one(3000, true)}, app.Listening{At: at4(3000), Port: 3000, Guarded: true}},
+		"sites'":          {[]door{one(3000, true), one(8080, false)}, app.Listening{At: at4(8080), Port: 8080, Open: []int{3000}}},
+		"own":             {[]door{one(3000, true), one(20001, false), one(8080, true)}, app.Listening{At: at4(20001), Port: 20001, Own: true, Open: []int{3000}}},
+		"own, last":       {[]door{one(8080, true), one(20001, true)}, app.Listening{At: at4(20001), Port: 20001, Own: true}},
+		"two":             {[]door{one(3001, true), one(3000, true), one(3001, true)}, app.Listening{Open: []int{3000, 3001}}},
+		"one and private": {[]door{one(9229, false), one(3000, true)}, app.Listening{At: at4(3000), Port: 3000, Guarded: true, Private: []int{9229}}},
+		"private":         {[]door{one(9229, false)}, app.Listening{Private: []int{9229}}},
 	} {
-		if got := choose(c.ports, 20001); got != c.want {
-			t.Errorf("choose(%v) = %d, want %d", c.ports, got, c.want)
+		if got := choose(c.doors, 20001, true); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: choose() = %+v, want %+v", name, got, c.want)
 		}
 	}
 }
@@ -107,7 +114,7 @@ func TestParseListener(t *testing.T) {
 			t.Skip("the lines are of a machine with little words")
 		}
 		l, ok := parseListener(line)
-		if ok = ok && onLoopback(l.address); ok != (want != 0) || ok && (l.port != want || l.socket != "socket:[77]") {
+		if ok = ok && onLoopback(l.at.Addr()); ok != (want != 0) || ok && (int(l.at.Port()) != want || l.socket != "socket:[77]") {
 			t.Errorf("%q: %+v, want port %d", line, l, want)
 		}
 	}
@@ -118,15 +125,15 @@ func TestKernelListensBehindNetworkPolicy(t *testing.T) {
 	b := networked(t, sandbox.Rules{})
 	p := []int{freePort(t)}
 	for at, want := range map[string]app.Listening{
-		`[("0.0.0.0", 8080)]`:                      {At: at4(p[0]), Own: true},
-		fmt.Sprintf(`[("::", %d)]`, p[0]):          {At: at4(p[0]), Own: true},
-		`[("0.0.0.0", 3000)]`:                      {},
-		`[("127.0.0.1", 8080), ("0.0.0.0", 3000)]`: {At: at4(p[0]), Own: true},
+		`[("0.0.0.0", 8080)]`:                      {At: at4(p[0]), Port: p[0], Own: true},
+		fmt.Sprintf(`[("::", %d)]`, p[0]):          {At: at4(p[0]), Port: p[0], Own: true},
+		`[("127.0.0.1", 3000)]`:                    {Private: []int{3000}},
+		`[("127.0.0.1", 8080), ("0.0.0.0", 3000)]`: {At: at4(p[0]), Port: p[0], Own: true},
 	} {
 		r := listens(t, b, p[0], at, "False")
 		got, err := r.Listens()
 		r.Stop(0)
-		if r.Wait(); got != want || err != nil {
+		if r.Wait(); !reflect.DeepEqual(got, want) || err != nil {
 			t.Errorf("%s: it listens at %+v, %v, want %+v", at, got, err, want)
 		}
 	}

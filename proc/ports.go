@@ -16,10 +16,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// usualPort is the port that programs of this API's sites listen on.
-const usualPort = 8080
+	"berth/app"
+)
 
 // dialPatience bounds a connection to this machine itself.
 const dialPatience = time.Second
@@ -40,22 +39,50 @@ func answers(port int) netip.AddrPort {
 
 var loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// choose takes one of the ports on which a program listens, 0 for none.
-func choose(ports []int, own int) int {
-	switch {
-	case slices.Contains(ports, own):
-		return own
-	case slices.Contains(ports, usualPort):
-		return usualPort
-	case len(ports) == 1:
-		return ports[0]
-	}
-	return 0
+// door is a port at which a program takes connections that come over loopback.
+type door struct {
+	port int            // as the program knows it
+	at   netip.AddrPort // where it is
+	open bool           // the program asked for all addresses of the host
 }
 
-// listening returns the ports on which processes take connections that come
-// over loopback.
-func listening(pids []int) ([]int, error) {
+// choose takes one of the ports at which a program listens, for its visitors: its own,
+// then that of sites, then the only one that is open to all addresses. guarded says that
+// nobody but berth reaches the last. At stays as the kernel has it.
+func choose(doors []door, own int, guarded bool) app.Listening {
+	var l app.Listening
+	for _, d := range doors {
+		list := &l.Private
+		switch {
+		case d.port == own || d.port == app.SitePort:
+			if l.Port != own { // of two at one number, on IPv4 and on IPv6, the last
+				l.At, l.Port, l.Own = d.at, d.port, d.port == own
+			}
+			continue
+		case d.open:
+			list = &l.Open
+		}
+		if !slices.Contains(*list, d.port) {
+			*list = append(*list, d.port)
+		}
+	}
+	slices.Sort(l.Open)
+	slices.Sort(l.Private)
+	if l.Port > 0 || len(l.Open) != 1 {
+		return l
+	}
+	for _, d := range doors {
+		if d.open && d.port == l.Open[0] && (!l.At.IsValid() || d.at.Addr().Is4()) {
+			l.At, l.Port, l.Guarded = d.at, d.port, guarded
+		}
+	}
+	l.Open = nil
+	return l
+}
+
+// doorsOf returns where processes take connections that come over loopback, as the kernel has
+// it.
+func doorsOf(pids []int) ([]door, error) {
 	var held []string
 	for _, pid := range pids {
 		sockets, err := socketsOf(pid)
@@ -68,13 +95,13 @@ func listening(pids []int) ([]int, error) {
 		return nil, nil
 	}
 	all, err := listeners()
-	var ports []int
+	var doors []door
 	for _, l := range all {
-		if slices.Contains(held, l.socket) && onLoopback(l.address) && !slices.Contains(ports, l.port) {
-			ports = append(ports, l.port)
+		if slices.Contains(held, l.socket) && onLoopback(l.at.Addr()) {
+			doors = append(doors, door{int(l.at.Port()), l.at, l.at.Addr().IsUnspecified()})
 		}
 	}
-	return ports, err
+	return doors, err
 }
 
 // socketsOf returns the sockets that a process has open ("socket:[77]"), none of
@@ -97,9 +124,8 @@ func socketsOf(pid int) ([]string, error) {
 
 // listener is a socket that takes connections.
 type listener struct {
-	socket  string // "socket:[77]"
-	address string // as the kernel prints it, see onLoopback
-	port    int
+	socket string // "socket:[77]"
+	at     netip.AddrPort
 }
 
 // listeners returns those of this network namespace.
@@ -128,24 +154,30 @@ func parseListener(line string) (l listener, ok bool) {
 		return listener{}, false
 	}
 	address, text, _ := strings.Cut(f[local], ":")
-	n, err := strconv.ParseUint(text, 16, 16)
-	return listener{"socket:[" + f[node] + "]", address, int(n)}, err == nil
+	port, err := strconv.ParseUint(text, 16, 16)
+	ip, known := parseAddress(address)
+	return listener{"socket:[" + f[node] + "]", netip.AddrPortFrom(ip, uint16(port))}, err == nil && known
 }
 
-// onLoopback reports whether a socket bound to an address, as the kernel prints
-// it, is reached at 127.0.0.1 or ::1: words of four bytes in the machine's order.
-func onLoopback(address string) bool {
-	b, err := hex.DecodeString(address)
+// parseAddress reads an address as the kernel prints it: words of four bytes in the
+// machine's order.
+func parseAddress(text string) (netip.Addr, bool) {
+	b, err := hex.DecodeString(text)
 	if err != nil || len(b)%4 != 0 {
-		return false
+		return netip.Addr{}, false
 	}
 	for word := range slices.Chunk(b, 4) {
 		if nativeLittle {
 			slices.Reverse(word)
 		}
 	}
-	ip := net.IP(b)
-	return len(b) > 0 && (ip.IsUnspecified() || ip.Equal(net.IPv4(127, 0, 0, 1)) || ip.Equal(net.IPv6loopback))
+	ip, ok := netip.AddrFromSlice(b)
+	return ip.Unmap(), ok
+}
+
+// onLoopback reports whether a socket bound to an address is reached at 127.0.0.1 or ::1.
+func onLoopback(ip netip.Addr) bool {
+	return ip.IsUnspecified() || ip == loopback4 || ip == netip.IPv6Loopback()
 }
 
 // nativeLittle is the order of bytes in a word of this machine.
@@ -187,7 +219,7 @@ func Listeners(port int) ([]Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read who listens on a port: %w", err)
 	}
-	found = slices.DeleteFunc(found, func(l listener) bool { return l.port != port })
+	found = slices.DeleteFunc(found, func(l listener) bool { return int(l.at.Port()) != port })
 	var all []Listener
 	if len(found) == 0 || port == 0 {
 		return nil, nil

@@ -138,19 +138,21 @@ func (r *Run) Held(ctx context.Context) (app.Space, error) {
 	return h.space, nil
 }
 
-// Listens tells where the program takes connections now. Behind the network
-// policy that is its own port or nowhere, and one connection is made to see.
-// Elsewhere the listening sockets of the processes in its group are looked up:
-// its own port comes first, then 8080, then the only one there is.
+// Listens tells where the program takes connections now. Behind the network policy its
+// own port answers, and one connection is made to see. Else the listening sockets of the
+// processes in its group are looked up: its own port comes first, then that of sites, then
+// the only one there is that asked for all addresses. Behind the policy a port that the
+// kernel chose by the program's wish is the program's alone, and not among them.
 func (r *Run) Listens() (app.Listening, error) {
 	if r.spec.Port == 0 {
 		return app.Listening{}, nil
 	}
 	if r.private {
-		at := answers(r.spec.Port)
-		return app.Listening{At: at, Own: at.IsValid()}, nil
+		if at := answers(r.spec.Port); at.IsValid() {
+			return app.Listening{At: at, Port: r.spec.Port, Own: true}, nil
+		}
 	}
-	pids, err := r.group.Procs()
+	l, err := r.lookForDoors()
 	if err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -159,16 +161,40 @@ func (r *Run) Listens() (app.Listening, error) {
 		}
 		return app.Listening{}, fmt.Errorf("cannot tell where the program listens: %w", err)
 	}
-	ports, err := listening(pids)
+	return l, nil
+}
+
+// lookForDoors is Listens by the sockets of the run's group.
+func (r *Run) lookForDoors() (app.Listening, error) {
+	pids, err := r.group.Procs()
 	if err != nil {
-		return app.Listening{}, fmt.Errorf("cannot tell where the program listens: %w", err)
+		return app.Listening{}, err
 	}
-	port := choose(ports, r.spec.Port)
-	if port == 0 {
-		return app.Listening{Several: len(ports) > 1}, nil
+	doors, err := doorsOf(pids)
+	if err != nil {
+		return app.Listening{}, err
 	}
-	at := answers(port)
-	return app.Listening{At: at, Own: at.IsValid() && port == r.spec.Port}, nil
+	if !r.private {
+		l := choose(doors, r.spec.Port, false)
+		if l.At.IsValid() { // which of the two loopback addresses it serves
+			l.At = answers(int(l.At.Port()))
+		}
+		return l, nil
+	}
+	if r.network == nil { // nobody knows what it asked for
+		return app.Listening{}, nil
+	}
+	var asked []door
+	for _, d := range doors {
+		port, open, err := r.network.Asked(d.at)
+		if err != nil {
+			return app.Listening{}, err
+		}
+		if port > 0 && int(d.at.Port()) != r.spec.Port {
+			asked = append(asked, door{int(port), d.at, open})
+		}
+	}
+	return choose(asked, r.spec.Port, true), nil
 }
 
 const (

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 )
 
 // Network is what programs may reach and who may reach them: eBPF programs at
@@ -20,8 +21,8 @@ import (
 // own sockets, the name servers and what the rules allow; link-local addresses
 // and those where clouds keep their metadata are denied. Whatever port it binds
 // is its own: 8080 and its Port become that port on loopback, every other one
-// becomes a port there that the kernel chooses and that answers nobody else, and
-// getsockname, getpeername and connect speak of the numbers it asked for.
+// becomes a port there that the kernel chooses and that answers nobody but the program
+// and who knows its Mark, and getsockname, getpeername and connect speak of the numbers it asked for.
 //
 // The hooks were there by Linux 5.12. Before 5.18 what is refused on loopback is
 // EPERM instead of ECONNREFUSED.
@@ -36,6 +37,7 @@ type Network struct {
 
 	loaded  *programs
 	refuses bool // can answer ECONNREFUSED
+	reads   bool // can tell which sockets serve IPv6 alone
 	lastTag atomic.Uint32
 
 	mu    sync.Mutex // over the rest
@@ -63,9 +65,16 @@ type portKey struct {
 
 type portValue struct {
 	Port    uint16 // in network order
-	_       uint16
+	Flags   uint16
 	Sockets uint32 // that share it
 }
+
+// As in bpf/programs.c.
+const (
+	kindIP6  = 2
+	kindBack = 4
+	portOpen = 1
+)
 
 // NewNetwork loads the programs. It fails where the kernel lets nobody load
 // eBPF, or not this process: then the error is a Missing.
@@ -89,12 +98,11 @@ func (n *Network) load() error {
 	if n.refuses, err = o.can("can_set_retval"); err != nil {
 		return err
 	}
-	reads, err := o.can("can_read_sockets")
-	if err != nil {
+	if n.reads, err = o.can("can_read_sockets"); err != nil {
 		return err
 	}
-	constants := o.constants(map[string]uint32{"sets_retval": word(n.refuses), "reads_sockets": word(reads)})
-	n.loaded, err = o.load("berth_net", map[string]*ebpf.MapSpec{constantsName: constants}, nil,
+	constants := o.constants(map[string]uint32{"sets_retval": word(n.refuses), "reads_sockets": word(n.reads)})
+	n.loaded, err = o.load(networkName, map[string]*ebpf.MapSpec{constantsName: constants}, nil,
 		"net_bind4", "net_bind6", "net_bound4", "net_bound6", "net_released",
 		"net_connect4", "net_connect6", "net_sendmsg4", "net_sendmsg6",
 		"net_recvmsg4", "net_recvmsg6", "net_getpeername4", "net_getpeername6", "net_getsockname4", "net_getsockname6",
@@ -108,8 +116,9 @@ func (n *Network) load() error {
 
 // Enclosure is the network of one group.
 type Enclosure struct {
-	network *Network
-	tag     uint32
+	tag   uint32
+	ports *ebpf.Map
+	found bool // by FindEnclosure: the map is its own
 }
 
 // Enclose puts a cgroup v2 group, given by its directory, under the policy;
@@ -124,12 +133,57 @@ func (n *Network) Enclose(group *os.File, port uint16) (*Enclosure, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot put the program under the network policy: %w", err)
 	}
-	e := &Enclosure{n, n.lastTag.Add(1) | tagged}
+	e := &Enclosure{tag: n.lastTag.Add(1) | tagged, ports: n.ports}
 	record := appRecord{Tag: e.tag, Port: htons(port)}
 	if err := n.apps.Update(id, record, ebpf.UpdateExist); err != nil {
 		return nil, fmt.Errorf("cannot put the program under the network policy: %w", err)
 	}
 	return e, nil
+}
+
+// networkName is that of the programs in the kernel.
+const networkName = "berth_net"
+
+// FindEnclosure returns the network of a group that an earlier daemon put under its
+// policy, given by its directory; nil when none did.
+func FindEnclosure(group *os.File) (*Enclosure, error) {
+	maps, err := mapsAt(group, ebpf.AttachCGroupInetEgress, networkName, "berth_apps", "berth_ports")
+	if err != nil || maps == nil {
+		return nil, err
+	}
+	apps, ports := maps["berth_apps"], maps["berth_ports"]
+	defer func() { _ = apps.Close() }() // the group keeps it
+	var st unix.Stat_t
+	var record appRecord
+	if err = unix.Fstat(int(group.Fd()), &st); err == nil {
+		err = apps.Lookup(st.Ino, &record)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot find the network of a program: %w", err), ports.Close())
+	}
+	return &Enclosure{tag: record.Tag, ports: ports, found: true}, nil
+}
+
+// Mark is what packets carry to the ports of the program that answer nobody else
+// (SO_MARK, for which one needs CAP_NET_ADMIN).
+func (e *Enclosure) Mark() uint32 { return e.tag }
+
+// Asked returns the port that the program asked for where it takes TCP connections at
+// an address of loopback, and whether it asked for all addresses of the host. The port
+// is 0 where it asked for none, or nobody knows.
+func (e *Enclosure) Asked(at netip.AddrPort) (port uint16, open bool, err error) {
+	key := portKey{Tag: e.tag, Kind: kindBack, Port: htons(at.Port())}
+	if at.Addr() == netip.IPv6Loopback() {
+		key.Kind |= kindIP6
+	}
+	var value portValue
+	switch err := e.ports.Lookup(key, &value); {
+	case errors.Is(err, ebpf.ErrKeyNotExist):
+		return 0, false, nil
+	case err != nil:
+		return 0, false, fmt.Errorf("cannot tell which port a program asked for: %w", err)
+	}
+	return htons(value.Port), value.Flags&portOpen != 0, nil
 }
 
 // tagged tells our marks on packets from most that others use.
@@ -141,17 +195,20 @@ func (e *Enclosure) Close() error {
 	if e == nil {
 		return nil
 	}
+	if e.found { // its entries go with its programs
+		return e.ports.Close()
+	}
 	var key portKey
 	var value portValue
 	var stale []portKey
-	for all := e.network.ports.Iterate(); all.Next(&key, &value); {
+	for all := e.ports.Iterate(); all.Next(&key, &value); {
 		if key.Tag == e.tag {
 			stale = append(stale, key)
 		}
 	}
 	var errs []error
 	for _, key := range stale {
-		if err := e.network.ports.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		if err := e.ports.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			errs = append(errs, fmt.Errorf("cannot forget a program's ports: %w", err))
 		}
 	}
@@ -172,6 +229,10 @@ func (n *Network) Ports() (int, error) {
 	}
 	return count, all.Err()
 }
+
+// ReadsSockets tells whether a socket that serves IPv6 alone is told from one that serves
+// both.
+func (n *Network) ReadsSockets() bool { return n.reads }
 
 // Refuses tells whether what is denied on loopback looks like a port where
 // nobody listens (ECONNREFUSED) or is EPERM.

@@ -10,7 +10,7 @@
 // sentence, and nothing else about the site.
 //
 // While a site is starting, the proxy holds its requests for up to ten seconds. It counts
-// requests by the port they go to, so that the host can stop a program after its last
+// requests by the address they go to, so that the host can stop a program after its last
 // request.
 //
 // The package knows no application. Config.Look answers how a site is at the moment of a
@@ -26,19 +26,20 @@
 //     Names, an atomic table of verified domains.
 //  3. Config.Look is sites.site (daemon/sites.go). At each request it makes a Site from
 //     the unit's atomic snapshot (host.Host.Find), so the proxy keeps no state of an
-//     application. Site.At is Snapshot.Reach: unit.lookForPort (host/unit_program.go) finds
+//     application. Site.At is Snapshot.Reach: portWatch.run (host/portwatch.go) finds
 //     it after each start with proc.Run.Listens.
 //  4. inbound.trace (headers.go) finds the address of the visitor. Proxy.perSite limits the
 //     requests of one site. Proxy.admit (start.go) holds the request while the site is
-//     starting, and counts it under its port.
+//     starting, and counts it under its address.
 //  5. A site that is not up gets a page (pages.go). A site of files (app.Code.Static) has
 //     a Static instead of a port: an os.Root of its tree. For the host it is an
 //     application like others, whose instance (staticInstance, daemon/launch.go) runs nothing.
 //  6. Everything else goes to httputil.ReverseProxy, which removes the hop headers.
 //     Proxy.rewrite (forward.go) removes what no program may see or believe, and adds
 //     what is true.
-//  7. upstream.RoundTrip (upstream.go) sends the request to the port on 127.0.0.1, or on
-//     ::1 if nothing listens there. A GET or HEAD without a body goes over a kept
+//  7. upstream.RoundTrip (upstream.go) sends the request to Site.At. To a port that is not
+//     the program's own it is the host that connects (Config.Dial, proc.Run.Dial), to a
+//     socket that is proved the program's. A GET or HEAD without a body goes over a kept
 //     connection (line, line.go). http.Transport sends all other requests.
 //  8. cleanAnswer (headers.go) drops cookies that would reach other sites, and those of
 //     the panel. If there is no answer, Proxy.failed (forward.go) chooses a page.

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,14 +35,39 @@ const (
 	bufferSize   = 32 << 10
 )
 
-// dial reaches a program.
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	d := net.Dialer{Timeout: dialTimeout, KeepAlive: -1}
-	c, err := d.DialContext(ctx, network, address)
+// address is what requests for a site are sent to, for dial. Connections of one address are
+// kept, and shared. A port that is not the program's own may become another's: so the
+// address names the site.
+func (s Site) address() string {
+	if s.Dial {
+		return s.ID + ":" + strconv.Itoa(int(s.At.Port()))
+	}
+	return s.At.String()
+}
+
+// dial reaches the program of an address.
+func (p *Proxy) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var c net.Conn
+	_, err := netip.ParseAddrPort(address)
+	if err == nil {
+		d := net.Dialer{Timeout: dialTimeout, KeepAlive: -1}
+		c, err = d.DialContext(ctx, network, address)
+	} else {
+		c, err = p.dialSite(ctx, network, address)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &programConn{TCPConn: c.(*net.TCPConn)}, nil
+}
+
+// dialSite reaches the program of an address that names its site, if that is there still.
+func (p *Proxy) dialSite(ctx context.Context, network, address string) (net.Conn, error) {
+	id, _, _ := strings.Cut(address, ":")
+	if s := p.current(id); s.Dial && s.address() == address {
+		return p.Dial(ctx, id, s.At)
+	}
+	return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("the site has moved")}
 }
 
 // programConn is a connection to a program. It knows whether http.Transport reads from it.
@@ -74,7 +100,7 @@ func settle(info httptrace.GotConnInfo) {
 	}
 }
 
-func newTransport() *http.Transport {
+func newTransport(dial dialer) *http.Transport {
 	return &http.Transport{
 		DialContext: dial, DisableCompression: true, ForceAttemptHTTP2: false,
 		MaxIdleConns: idleOfAll, MaxIdleConnsPerHost: idlePerSite, IdleConnTimeout: idleUpstream,
@@ -101,7 +127,7 @@ func (b *buffers) Put(p []byte) { b.pool.Put((*[bufferSize]byte)(p)) }
 func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	in := inboundOf(pr.In)
 	out := pr.Out
-	out.URL.Scheme, out.URL.Host, out.URL.User = "http", in.site.At.String(), nil
+	out.URL.Scheme, out.URL.Host, out.URL.User = "http", in.site.address(), nil
 	if out.URL.Path == "" {
 		out.URL = &url.URL{Scheme: out.URL.Scheme, Host: out.URL.Host, Path: "/"}
 	}

@@ -35,6 +35,7 @@ type Site struct {
 	ID    string
 	State State
 	At    netip.AddrPort // of its program
+	Dial  bool           // by Config.Dial
 	Retry time.Duration  // until it is started again; 0: it is not
 	// Static are the files of a site without a program; nil when it has one.
 	Static *Static
@@ -47,6 +48,10 @@ type Config struct {
 	// Look tells how a site is. It is called for each request and MUST be safe
 	// for concurrent use.
 	Look func(id string) (Site, bool)
+	// Dial connects to the program of a site that is to be reached so: the port may
+	// become another program's. It MUST be safe for concurrent use, and fail with a
+	// *net.OpError of "dial". It returns a *net.TCPConn.
+	Dial func(ctx context.Context, id string, at netip.AddrPort) (net.Conn, error)
 	// Trusted are the proxies whose X-Forwarded-For and -Proto are believed.
 	Trusted web.Networks
 	// PerSite is how many requests of one site are brought at once, WebSockets
@@ -76,7 +81,8 @@ type Proxy struct {
 
 // New returns a proxy; Close ends it.
 func New(c Config) *Proxy {
-	p := &Proxy{Config: c, upstream: newUpstream(), startTimeout: startTimeout}
+	p := &Proxy{Config: c, startTimeout: startTimeout}
+	p.upstream = newUpstream(p.dial)
 	p.released, p.release = context.WithCancel(context.Background())
 	p.forward = &httputil.ReverseProxy{
 		Transport: p.upstream, Rewrite: p.rewrite, ModifyResponse: p.modify, ErrorHandler: p.failed,

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -17,6 +18,7 @@ import (
 // All other requests (bodies, upgrades) are the Transport's.
 type upstream struct {
 	full *http.Transport
+	dial dialer
 
 	mu     sync.Mutex
 	idle   map[string][]*line // by address, the last used at the end
@@ -25,8 +27,11 @@ type upstream struct {
 	sweep  *time.Timer // set while there are idle ones
 }
 
-func newUpstream() *upstream {
-	return &upstream{idle: map[string][]*line{}, full: newTransport()}
+// dialer connects to a program.
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+func newUpstream(dial dialer) *upstream {
+	return &upstream{idle: map[string][]*line{}, full: newTransport(dial), dial: dial}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -93,7 +98,7 @@ func (u *upstream) take(ctx context.Context, address string, fresh bool) (*line,
 		}
 		_ = l.Close()
 	}
-	c, err := dial(ctx, "tcp", address)
+	c, err := u.dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}

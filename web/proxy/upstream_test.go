@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -256,7 +257,7 @@ func TestLinesOfVisitorsWhoGoEarly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := newUpstream()
+	u := newUpstream(plainDial)
 	defer u.close()
 	r, _ := http.NewRequestWithContext(ctx, "GET", "http://"+l.Addr().String()+"/", nil)
 	began := time.Now()
@@ -267,7 +268,7 @@ func TestLinesOfVisitorsWhoGoEarly(t *testing.T) {
 
 // What a line end in a header would smuggle is never sent.
 func TestLinesSendNoLineEnds(t *testing.T) {
-	u := newUpstream()
+	u := newUpstream(plainDial)
 	defer u.close()
 	l := listen(t)
 	defer l.Close()
@@ -283,6 +284,11 @@ func TestLinesSendNoLineEnds(t *testing.T) {
 	}
 }
 
+// plainDial is that of a proxy whose programs have ports of their own.
+func plainDial(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&Proxy{}).dial(ctx, network, address)
+}
+
 // broken is a connection that the program closes between the look at it and the request.
 type broken struct{ *net.TCPConn }
 
@@ -294,7 +300,7 @@ func TestLinesThatTakeNothing(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(echo))
 	defer s.Close()
 	address := s.Listener.Addr().String()
-	c, err := dial(t.Context(), "tcp", address)
+	c, err := plainDial(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +309,7 @@ func TestLinesThatTakeNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.heard = true // of the answer before
-	u := newUpstream()
+	u := newUpstream(plainDial)
 	defer u.close()
 	u.give(l)
 	r, _ := http.NewRequestWithContext(t.Context(), "GET", s.URL, nil)
@@ -312,4 +318,53 @@ func TestLinesThatTakeNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
+}
+
+// A port that is not a site's own may become another's: each site has its own connections,
+// made as the host makes them.
+func TestSitesThatAreDialed(t *testing.T) {
+	w := newWorld(t)
+	at := netip.MustParseAddrPort("127.0.0.1:3000") // of both, one after the other
+	programs, dials := map[string]string{}, map[string]int{}
+	var mu sync.Mutex
+	w.proxy.Dial = func(ctx context.Context, id string, to netip.AddrPort) (net.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		dials[id]++
+		if programs[id] == "" || to != at {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the port is not the program's any more")}
+		}
+		return (&net.Dialer{}).DialContext(ctx, "tcp", programs[id])
+	}
+	for _, id := range []string{"shop", "blog"} {
+		w.serve(id, func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, id) })
+		s, _ := w.look(id)
+		programs[id] = s.At.String()
+		w.set(Site{ID: id, At: at, Dial: true})
+	}
+	for _, method := range []string{"GET", "POST"} { // by a line and by the Transport
+		for range 2 {
+			for _, id := range []string{"shop", "blog"} {
+				if resp, text := w.ask(method, id+"."+domain, "/", nil); resp.StatusCode != 200 || text != id {
+					t.Errorf("%s of %s: %d %s", method, id, resp.StatusCode, text)
+				}
+			}
+		}
+	}
+	if dials["shop"] > 2 || dials["blog"] > 2 {
+		t.Errorf("connections are not kept: %v", dials)
+	}
+	w.proxy.upstream.close() // nothing is kept
+	mu.Lock()
+	programs["blog"] = ""
+	mu.Unlock()
+	if resp, text := w.ask("GET", "blog."+domain, "/", nil); resp.StatusCode != 502 || !strings.Contains(text, "does not listen") {
+		t.Errorf("a program that has left its port: %d %s", resp.StatusCode, text)
+	}
+	if _, err := w.proxy.dial(t.Context(), "tcp", "shop:3001"); err == nil || !strings.Contains(err.Error(), "has moved") {
+		t.Errorf("where a site was: %v", err)
+	}
+	if _, err := w.proxy.dial(t.Context(), "tcp", "gone:3000"); err == nil || !strings.Contains(err.Error(), "has moved") {
+		t.Errorf("a site that is gone: %v", err)
+	}
 }

@@ -403,9 +403,11 @@ struct port_key {
 	__be16 port; // asked for and, with KIND_BACK, real
 };
 
+#define PORT_OPEN 1 // all sockets that share it asked for all addresses
+
 struct port_value {
 	__be16 port;
-	__u16 unused;
+	__u16 flags;   // with KIND_BACK; 0 of a daemon that knew none
 	__u32 sockets; // that share it
 };
 
@@ -419,6 +421,7 @@ struct {
 #define ASKED_SHOWN 1   // getsockname tells of it
 #define ASKED_PRIVATE 2 // answers the program alone
 #define ASKED_COUNTED 4 // has its entries
+#define ASKED_OPEN 8    // for all addresses of the host
 
 struct asked {
 	__be32 address[4]; // that it asked for; IPv4 in the first
@@ -538,7 +541,7 @@ static __always_inline int place(struct app *own, void *sk, struct asked *asked)
 	*noted = *asked;
 	if (own->port && (own->port == asked->port || asked->port == SITE_PORT))
 		return own->port;
-	noted->flags = ASKED_SHOWN | ASKED_PRIVATE;
+	noted->flags |= ASKED_PRIVATE;
 	shared = find_port(own, asked->kind, asked->port); // a second worker with SO_REUSEPORT goes where the first is
 	return shared ? shared->port : 0;
 }
@@ -559,6 +562,8 @@ int net_bind4(struct bpf_sock_addr *ctx)
 
 	if (!asked.port || asked.kind == KIND_NONE)
 		return 1;
+	if (!asked.address[0])
+		asked.flags |= ASKED_OPEN;
 	port = place(own, ctx->sk, &asked);
 	if (port < 0)
 		return port == -1;
@@ -601,6 +606,8 @@ int net_bind6(struct bpf_sock_addr *ctx)
 	alone = serves_ip6_alone(ctx, asked.address);
 	if (alone)
 		asked.kind |= KIND_IP6;
+	if (!asked.address[0] && !asked.address[1] && (!asked.address[2] || asked.address[2] == MAPPED) && !asked.address[3])
+		asked.flags |= ASKED_OPEN; // :: and ::ffff:0.0.0.0
 	port = place(own, ctx->sk, &asked);
 	if (port < 0)
 		return port == -1;
@@ -624,16 +631,19 @@ static __always_inline int count(struct app *own)
 
 // enter makes an entry, or adds one to the sockets that share it. It fails when
 // there is another: two sockets at once asked for one port, and the kernel chose
-// twice.
-static __always_inline int enter(struct app *own, __u16 kind, __be16 port, __be16 becomes)
+// twice. An entry that a socket shares which did not ask for all addresses is open
+// no more.
+static __always_inline int enter(struct app *own, __u16 kind, __be16 port, __be16 becomes, __u16 flags)
 {
 	struct port_key key = {own->tag, kind, port};
-	struct port_value *there = bpf_map_lookup_elem(&berth_ports, &key), made = {becomes, 0, 1};
+	struct port_value *there = bpf_map_lookup_elem(&berth_ports, &key), made = {becomes, flags, 1};
 
 	if (!there)
 		return !bpf_map_update_elem(&berth_ports, &key, &made, BPF_NOEXIST);
 	if (there->port != becomes)
 		return 0;
+	if (there->flags != flags)
+		there->flags = 0;
 	__sync_fetch_and_add(&there->sockets, 1);
 	return 1;
 }
@@ -659,8 +669,9 @@ static __always_inline int bound(struct bpf_sock *sk)
 	noted->flags |= ASKED_COUNTED;
 	kind = noted->kind;
 	if (kind & KIND_FREE)
-		return enter(own, kind, noted->port, port);
-	return enter(own, kind, canonical(own, noted->port), port) && enter(own, kind | KIND_BACK, noted->real, noted->port);
+		return enter(own, kind, noted->port, port, 0);
+	return enter(own, kind, canonical(own, noted->port), port, 0) &&
+	       enter(own, kind | KIND_BACK, noted->real, noted->port, noted->flags & ASKED_OPEN ? PORT_OPEN : 0);
 }
 
 SEC("cgroup/post_bind4")
@@ -1002,7 +1013,7 @@ static __always_inline void remember_sender(struct app *own, struct __sk_buff *s
 	noted->port = port;
 	noted->kind = KIND_UDP | KIND_FREE;
 	noted->flags = ASKED_COUNTED;
-	enter(own, KIND_UDP | KIND_FREE, port, port);
+	enter(own, KIND_UDP | KIND_FREE, port, port, 0);
 }
 
 // holds tells whether the program has a socket on a real port.
