@@ -190,7 +190,39 @@ type Snapshot struct {
 	// given; 0 else. There its visitors are brought by Instance.Dial of the host.
 	Elsewhere int
 	Silent    bool // a site whose program has opened no port for long
-	Hint      Text // what to do about that; zero else
+	Why       Text // that is, and what to do; zero else
+}
+
+// Reachable is whether visitors reach a site.
+type Reachable string
+
+// What a site can be.
+const (
+	SiteReached  Reachable = "yes"
+	SiteStarting Reachable = "starting" // its program has opened no port yet
+	SiteSilent   Reachable = "no"       // nor for long
+	SiteOffline  Reachable = "offline"  // it does not run
+)
+
+// Reachable is whether visitors reach the application; "" for a bot.
+func (s Snapshot) Reachable() Reachable {
+	switch {
+	case s.Type != Site:
+		return ""
+	case !s.Running:
+		return SiteOffline
+	case s.Code.Static() || s.Reach.IsValid():
+		return SiteReached
+	case s.Silent:
+		return SiteSilent
+	}
+	return SiteStarting
+}
+
+// SiteAddress is where visitors find a site.
+type SiteAddress struct {
+	URLs []string // the one below the host's own domain first; none when there is no way
+	Why  Text     // there is none, and what to do; zero else
 }
 
 // RAMKilled reports whether the last run ended for its RAM.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 )
@@ -130,6 +131,21 @@ func TestParseMB(t *testing.T) {
 		}
 		if got != want || got.Bytes() < 0 && ok {
 			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestReachable(t *testing.T) {
+	site := Snapshot{App: App{Type: Site}, Running: true}
+	at, silent, static, stopped := site, site, site, site
+	at.Reach, silent.Silent, static.Code.Lang, stopped.Running = netip.MustParseAddrPort("127.0.0.1:20000"), true, StaticLang, false
+	for want, all := range map[Reachable][]Snapshot{
+		"": {{Running: true}, {}}, SiteStarting: {site}, SiteReached: {at, static}, SiteSilent: {silent}, SiteOffline: {stopped},
+	} {
+		for _, s := range all {
+			if got := s.Reachable(); got != want {
+				t.Errorf("%+v: %q, want %q", s, got, want)
+			}
 		}
 	}
 }

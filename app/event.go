@@ -54,6 +54,7 @@ type StateChange struct {
 	RAM     MB
 	Attempt int       // automatic restarts in a row
 	RetryAt time.Time // of the next one, zero unless State is Waiting
+	Reach   Reachable
 }
 
 // DeployPhase is how far a deployment has come, for those who watch.

@@ -26,6 +26,8 @@ type Services struct {
 	// oldest first, 2000 at most; those of which nothing is known are left out. It asks
 	// nobody who may see them.
 	Metrics func(id ID, now, from, to time.Time, step time.Duration) ([]Point, error)
+	// Address returns where visitors find a site. It asks nobody who may know.
+	Address func(id ID) SiteAddress
 	// Record remembers who asked for what. It MUST NOT wait for a disk: it is called
 	// before each answer. It may be nil: then nothing is recorded.
 	Record func(AuditRecord)

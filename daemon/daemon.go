@@ -181,6 +181,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		Teams:        teams,
 		Names:        domain.New(namesConfig(s, d.data.db.Names, d.sites, d.log)),
 		Metrics:      d.data.history.Range,
+		Address:      d.sites.address,
 		Record:       d.data.audit.Record,
 		Changes:      d.data.watch.changes,
 	}, key, capacity)
@@ -225,6 +226,7 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 		Recover: recovery{data.trees, allocations, data.db.History, data.logs, data.history, d.log}.recover,
 		Quotas:  data.trees,
 		Visits:  d.sites.visits(),
+		Address: d.sites.address,
 		Logs:    data.logs,
 		Forget: func(id app.ID) error {
 			defer data.accesses.Remove(id)()

@@ -227,6 +227,45 @@ func (e *sites) site(id string) (proxy.Site, bool) {
 	return s, true
 }
 
+// address is an app.Services.Address.
+func (e *sites) address(id app.ID) app.SiteAddress {
+	if e == nil {
+		return app.SiteAddress{Why: app.Textf("nobody can visit it: this host serves no sites; its administrator sets proxy.mode and proxy.domain")}
+	}
+	names := e.names.Of(string(id))
+	if domain := e.settings.SitesDomain(); domain != "" {
+		names = slices.Insert(names, 0, string(id)+"."+domain)
+	}
+	if len(names) == 0 {
+		return app.SiteAddress{Why: app.Textf("nobody can visit it: this host has no domain for sites; its administrator sets proxy.domain, or you bring a domain of your own")}
+	}
+	before, after := e.around()
+	var at app.SiteAddress
+	for _, name := range names {
+		at.URLs = append(at.URLs, before+name+after)
+	}
+	return at
+}
+
+// around is what stands before and after the name of a site in its address. Behind another
+// web server, that is as at base_url.
+func (e *sites) around() (before, after string) {
+	if e.settings.Proxy.Mode == settings.ProxyBehind {
+		if strings.HasPrefix(e.settings.BaseURL, "https:") {
+			return "https://", ""
+		}
+		return "http://", ""
+	}
+	_, port, _ := net.SplitHostPort(e.settings.Proxy.HTTPS)
+	if len(e.listen) > 0 { // whatever it got
+		_, port, _ = net.SplitHostPort(e.listen[0].Addr().String())
+	}
+	if port == "443" {
+		return "https://", ""
+	}
+	return "https://", ":" + port
+}
+
 func siteOf(a app.Snapshot) proxy.Site {
 	s := proxy.Site{ID: string(a.ID)}
 	if a.Running {

@@ -165,3 +165,32 @@ func TestAProxyThatCannotServe(t *testing.T) {
 		}
 	}
 }
+
+// What visitors type, by what the settings say.
+func TestAddressOfASite(t *testing.T) {
+	domains := map[string]string{"www.example.com": "shop", "example.com": "shop", "blog.example.com": "blog"}
+	for name, tt := range map[string]struct {
+		mode          string
+		domain, https string
+		base          string
+		domains       map[string]string
+		want          string
+	}{
+		"edge":             {settings.ProxyEdge, "apps.example.org", ":443", "", domains, "https://shop.apps.example.org https://example.com https://www.example.com"},
+		"edge, other port": {settings.ProxyEdge, "apps.example.org", ":8443", "", nil, "https://shop.apps.example.org:8443"},
+		"edge, own alone":  {settings.ProxyEdge, "", "[::]:443", "", domains, "https://example.com https://www.example.com"},
+		"edge, no domain":  {settings.ProxyEdge, "", ":443", "", nil, ""},
+		"behind":           {settings.ProxyBehind, "apps.example.org", "", "", nil, "http://shop.apps.example.org"},
+		"behind, by TLS":   {settings.ProxyBehind, "apps.example.org", "", "https://host.example.org", domains, "https://shop.apps.example.org https://example.com https://www.example.com"},
+	} {
+		e := &sites{}
+		e.settings.Proxy.Mode, e.settings.Proxy.Domain, e.settings.Proxy.HTTPS, e.settings.BaseURL = tt.mode, tt.domain, tt.https, tt.base
+		e.names.Set(tt.domains)
+		if at := e.address("shop"); strings.Join(at.URLs, " ") != tt.want || at.Why.IsZero() != (tt.want != "") {
+			t.Errorf("%s: %q, %s", name, at.URLs, at.Why)
+		}
+	}
+	if at := (*sites)(nil).address("shop"); len(at.URLs) != 0 || !strings.Contains(at.Why.String(), "this host serves no sites") {
+		t.Errorf("without a proxy: %+v", at)
+	}
+}

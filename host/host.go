@@ -39,6 +39,8 @@ type Config struct {
 	// be nil.
 	Notify func(e app.Event)
 
+	// Address returns where visitors find a site. It may be nil.
+	Address func(id app.ID) app.SiteAddress
 	// CheckRAM judges an application's RAM against its account.
 	CheckRAM func(total, used, want app.MB) error
 	// CheckSubdomain judges what a site is to be called.

@@ -24,7 +24,9 @@ func (r reporter) event(e app.Event) {
 // state reports what is shown now, if that is not what was shown before.
 func (r reporter) state(before, now app.Snapshot) {
 	change := func(s app.Snapshot) app.StateChange {
-		return app.StateChange{State: s.State, Running: s.Running, Name: s.Name, RAM: s.RAM, Attempt: s.Attempt, RetryAt: s.RetryAt}
+		return app.StateChange{
+			State: s.State, Running: s.Running, Name: s.Name, RAM: s.RAM, Attempt: s.Attempt, RetryAt: s.RetryAt, Reach: s.Reachable(),
+		}
 	}
 	if c := change(now); c != change(before) {
 		r.event(app.Event{Kind: app.StateEvent, State: &c})

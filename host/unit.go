@@ -209,7 +209,7 @@ func (u *unit) publish() {
 		s.RetryAt = u.retryAt
 	}
 	if s.Running {
-		s.Reach, s.Silent, s.Hint = u.run.listening.At, u.run.silent, u.run.hint
+		s.Reach, s.Silent, s.Why = u.run.listening.At, u.run.silent, u.run.hint
 		if !u.run.listening.Own {
 			s.Elsewhere = u.run.listening.Port
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"berth/app"
@@ -59,10 +60,24 @@ func (u *unit) launch(journal string) error {
 	u.app.LastRun, u.app.StartedAt = p.Run, time.Now()
 	u.recordStart()
 	u.log.Info("program started", "run", r.number, "ram", u.app.RAM)
+	u.noteAddress()
 	u.enter(app.Starting, max(u.h.OKDelay, 1))
 	u.watchPort(r, u.app.StartedAt)
 	u.waitFor(r)
 	return nil
+}
+
+// noteAddress writes into the log of a site that starts where its visitors find it.
+func (u *unit) noteAddress() {
+	if u.app.Type != app.Site || u.h.Address == nil {
+		return
+	}
+	at := u.h.Address(u.id)
+	if len(at.URLs) == 0 {
+		u.h.Logs.Note(u.id, at.Why.String())
+		return
+	}
+	u.h.Logs.Note(u.id, "its visitors find it at "+strings.Join(at.URLs, ", "))
 }
 
 func (u *unit) recordStart() {

@@ -193,8 +193,8 @@ func TestPortsThatComeAndGo(t *testing.T) {
 		} {
 			time.Sleep(want.at - time.Since(began))
 			synctest.Wait()
-			if s := w.snapshot(id); int(s.Reach.Port()) != want.reach || s.Elsewhere != want.elsewhere || s.Silent != want.silent || want.silent == s.Hint.IsZero() {
-				t.Errorf("after %s: %s, %d, %t, %q", want.at, s.Reach, s.Elsewhere, s.Silent, s.Hint)
+			if s := w.snapshot(id); int(s.Reach.Port()) != want.reach || s.Elsewhere != want.elsewhere || s.Silent != want.silent || want.silent == s.Why.IsZero() {
+				t.Errorf("after %s: %s, %d, %t, %q", want.at, s.Reach, s.Elsewhere, s.Silent, s.Why)
 			}
 		}
 		notes := 0
@@ -205,6 +205,31 @@ func TestPortsThatComeAndGo(t *testing.T) {
 		}
 		if notes != 2 {
 			t.Errorf("each port is named once: %q", w.notes[id])
+		}
+	})
+}
+
+// The log of a site that starts says where its visitors find it.
+func TestAddressIsNoted(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		at := app.SiteAddress{URLs: []string{"https://shop.apps.example.org", "https://www.example.org"}}
+		w.host.Address = func(app.ID) app.SiteAddress { return at }
+		w.mustUpload("MAIN=a")
+		id := w.mustUpload("MAIN=a,TYPE=site,ID=shop")
+		if !w.noted(id, "its visitors find it at https://shop.apps.example.org, https://www.example.org") {
+			t.Errorf("notes %q", w.notes)
+		}
+		at = app.SiteAddress{Why: app.Textf("nobody can visit it: this host serves no sites")}
+		if err := w.host.Restart(t.Context(), owner, id); err != nil {
+			t.Fatal(err)
+		}
+		if !w.noted(id, "nobody can visit it: this host serves no sites") {
+			t.Errorf("notes %q", w.notes)
+		}
+		for other, notes := range w.notes {
+			if other != id && len(notes) > 0 {
+				t.Errorf("a bot's log has %q", notes)
+			}
 		}
 	})
 }

@@ -12,7 +12,8 @@ import (
 // applications are the routes that read, start and stop applications.
 type applications struct {
 	app.Applications
-	teams app.Teams
+	teams   app.Teams
+	address func(app.ID) app.SiteAddress
 }
 
 func (a applications) information(c *call) (response, error) {
@@ -24,7 +25,7 @@ func (a applications) information(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return ok(c.translate(standing(snap, c.now())), member{"apps", information(snap, mods)})
+	return ok(c.translate(standing(snap, c.now())), append([]member{{"apps", information(snap, mods)}}, c.site(snap, a.address)...)...)
 }
 
 func (a applications) informationOfAll(c *call) (response, error) {
@@ -33,7 +34,7 @@ func (a applications) informationOfAll(c *call) (response, error) {
 		return response{}, err
 	}
 	list := convert(c.all, func(s app.Snapshot) object { return information(s, mods) })
-	return ok(c.say("The information of your applications has been loaded."), member{"apps", list})
+	return ok(c.say("The information of your applications has been loaded."), member{"apps", list}, c.sites(c.all, a.address))
 }
 
 // mods are the members of each application of the account.
@@ -66,12 +67,54 @@ func information(s app.Snapshot, mods map[app.ID][]string) object {
 	}
 }
 
+// site is what an answer about a site has beside what public clients know: nothing for a
+// bot. They know nothing of it, and show nothing else than before.
+func (c *call) site(s app.Snapshot, address func(app.ID) app.SiteAddress) []member {
+	if site := c.describeSite(s, address); site != nil {
+		return []member{{"site", site}}
+	}
+	return nil
+}
+
+// sites is the same for an answer about several applications.
+func (c *call) sites(all []app.Snapshot, address func(app.ID) app.SiteAddress) member {
+	list := []object{}
+	for _, s := range all {
+		if site := c.describeSite(s, address); site != nil {
+			list = append(list, site)
+		}
+	}
+	return member{"sites", list}
+}
+
+// describeSite shows a site, nil for a bot.
+func (c *call) describeSite(s app.Snapshot, address func(app.ID) app.SiteAddress) object {
+	if s.Type != app.Site {
+		return nil
+	}
+	at := address(s.ID)
+	var why []string
+	for _, text := range []app.Text{at.Why, s.Why} {
+		if !text.IsZero() {
+			why = append(why, sentence(c.translate(text)))
+		}
+	}
+	return object{
+		{"id", s.ID},
+		{"addresses", append([]string{}, at.URLs...)}, // an empty list, not null
+		{"listening", s.Reachable()},
+		{"port", s.Elsewhere},               // 0 for its own
+		{"message", strings.Join(why, " ")}, // "" when visitors find it
+	}
+}
+
 func (a applications) status(c *call) (response, error) {
 	st, err := a.Status(c.Request.Context(), c.owner(), c.id)
 	if err != nil {
 		return response{}, err
 	}
-	return ok(c.say("The status of your application has been loaded."), member{"apps", measure(st, c.now())})
+	return ok(c.say("The status of your application has been loaded."),
+		append([]member{{"apps", measure(st, c.now())}}, c.site(st.Snapshot, a.address)...)...)
 }
 
 func (a applications) statusOfAll(c *call) (response, error) {
@@ -82,7 +125,7 @@ func (a applications) statusOfAll(c *call) (response, error) {
 		return response{}, err
 	}
 	return ok(c.say("The status of your applications has been loaded."),
-		member{"apps", convert(list, func(st app.Status) measured { return measure(st, c.now()) })})
+		member{"apps", convert(list, func(st app.Status) measured { return measure(st, c.now()) })}, c.sites(c.all, a.address))
 }
 
 // measured is the status of an application. It is a type, where other answers are an object,

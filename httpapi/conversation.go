@@ -34,6 +34,7 @@ type socketAnswer struct {
 	Message    *string        `json:"message"`    // null for none: clients show any other
 	Progress   socketProgress `json:"progress"`
 	App        object         `json:"app,omitempty"`
+	Site       object         `json:"site,omitempty"`
 	Logs       string         `json:"logs,omitempty"`
 	RequestID  string         `json:"requestId,omitempty"` // of an error
 	refusal    string         // in English, for the audit log

@@ -28,6 +28,7 @@ type deployments struct {
 	apps     app.Applications
 	contents app.Contents
 	links    app.Links
+	address  func(app.ID) app.SiteAddress
 	backupOf func(file string) (app.ID, bool)
 
 	maxUpload, maxFile int64
@@ -36,7 +37,7 @@ type deployments struct {
 
 func newDeployments(c Config) deployments {
 	return deployments{
-		Deployments: c.Deployments, apps: c.Applications, contents: c.Contents, links: c.Links, backupOf: c.BackupOf,
+		Deployments: c.Deployments, apps: c.Applications, contents: c.Contents, links: c.Links, address: c.Address, backupOf: c.BackupOf,
 		maxUpload: c.MaxUpload, maxFile: c.MaxFile,
 		uploads: newPlaces(math.MaxInt, nil, accountUploads,
 			app.Errorf(app.Limited, "Your account has %d uploads on their way, as many as one account gets. Try again when one has come.", accountUploads)),
@@ -54,7 +55,7 @@ func (d deployments) upload(c *call) (response, error) {
 		return response{}, err
 	}
 	c.id, c.audit.name = made.ID, made.Name
-	return deployed(c, app.Textf("Your application was uploaded"), made, member{"app", object{
+	return d.deployed(c, app.Textf("Your application was uploaded"), made, member{"app", object{
 		{"id", made.ID},
 		{"type", made.Type},
 		{"name", made.Name},
@@ -69,11 +70,11 @@ func (d deployments) upload(c *call) (response, error) {
 }
 
 // deployed is the answer of a deployment.
-func deployed(c *call, done app.Text, d app.Deployed, found ...member) (response, error) {
-	if d.Logs != "" {
-		found = append(found, member{"logs", d.Logs})
+func (d deployments) deployed(c *call, done app.Text, made app.Deployed, found ...member) (response, error) {
+	if made.Logs != "" {
+		found = append(found, member{"logs", made.Logs})
 	}
-	return numbered(c.outcome(done, d), found...)
+	return numbered(c.outcome(done, made), append(found, c.site(made.Snapshot, d.address)...)...)
 }
 
 func (d deployments) commit(c *call) (response, error) {
@@ -89,7 +90,7 @@ func (d deployments) commit(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return deployed(c, app.Textf("Your application was updated"), made)
+	return d.deployed(c, app.Textf("Your application was updated"), made)
 }
 
 // commitSpooled commits a file, unless the member who sent it was taken out of the team
@@ -172,7 +173,7 @@ func (d deployments) rollback(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return deployed(c, app.Textf("The earlier code of your application is back"), made)
+	return d.deployed(c, app.Textf("The earlier code of your application is back"), made)
 }
 
 func (d deployments) restore(c *call) (response, error) {
@@ -206,7 +207,7 @@ func (d deployments) restore(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return deployed(c, app.Textf("Your application was restored"), made)
+	return d.deployed(c, app.Textf("Your application was restored"), made)
 }
 
 // spoolBackup copies the backup that a JSON body names to the deployer.

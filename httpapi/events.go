@@ -122,6 +122,7 @@ func frameOf(e app.Event) (name string, data object) {
 			{"ram", s.RAM},
 			{"attempt", s.Attempt},
 			{"retryAt", timestamp(s.RetryAt)}, // "" for never
+			{"listening", s.Reach},            // "" for a bot
 		}...)
 	case app.ExitEvent:
 		return "app.exit", append(data, describeExit(*e.Exit)...)

@@ -85,6 +85,12 @@ func (w *world) handler() http.Handler {
 	c.Accounts, c.Links, c.Applications, c.Settings = w, w, w, w
 	c.Deployments, c.Contents, c.Teams, c.Feed, c.Names = w, w, w, w, w
 	c.Metrics, c.BackupOf = w.metrics, w.BackupOf
+	c.Address = func(id app.ID) app.SiteAddress {
+		if id == "lost" {
+			return app.SiteAddress{Why: app.Textf("nobody can visit it: this host serves no sites; its administrator sets proxy.mode and proxy.domain")}
+		}
+		return app.SiteAddress{URLs: []string{"https://" + string(id) + ".apps.example.org", "https://www.example.org"}}
+	}
 	if c.Logs == nil {
 		c.Logs = noLogs{}
 	}

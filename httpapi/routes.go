@@ -28,7 +28,7 @@ type route struct {
 
 // routes is the whole API. HEAD and OPTIONS are added by newRouter.
 func (s *server) routes() []route {
-	apps, settings, teams := applications{s.Applications, s.Teams}, settings{s.Settings}, teams{s.Teams, s.Applications}
+	apps, settings, teams := applications{s.Applications, s.Teams, s.Address}, settings{s.Settings}, teams{s.Teams, s.Applications}
 	deploys, sockets := s.deployments, s.sockets
 	downloads := downloads{s.Applications, s.Deployments, s.Contents, s.Links, s.BaseURL}
 	records := records{s.Applications, s.Metrics}

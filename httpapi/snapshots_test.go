@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"net/netip"
 	"time"
 
 	"berth/app"
@@ -46,6 +47,28 @@ func queued(id app.ID) app.Snapshot {
 func killed(id app.ID) app.Snapshot {
 	s := stopped(id)
 	s.LastExit = &app.Exit{Run: 3, At: testNow, Code: 137, Signal: 9, OOM: true, LimitMB: 100}
+	return s
+}
+
+// visited is a site that visitors reach.
+func visited(id app.ID) app.Snapshot {
+	s := bot(id)
+	s.Type, s.RAM, s.Reach = app.Site, 512, netip.MustParseAddrPort("127.0.0.1:20001")
+	return s
+}
+
+// elsewhere is one whose program listens on a port of its own choice.
+func elsewhere(id app.ID) app.Snapshot {
+	s := visited(id)
+	s.Elsewhere = 3000
+	return s
+}
+
+// unheard is one whose program has opened no port for long.
+func unheard(id app.ID) app.Snapshot {
+	s := visited(id)
+	s.Reach, s.Silent = netip.AddrPort{}, true
+	s.Why = app.Textf("its program has opened no port: listen on process.env.PORT, or on 8080, at all addresses (0.0.0.0)")
 	return s
 }
 

@@ -54,7 +54,8 @@ func (s *sockets) upload(c *call) (response, error) {
 		return socketAnswer{
 			Message: new(c.outcome(app.Textf("Your application was uploaded"), d)), Logs: d.Logs,
 			// The extension of VS Code puts it into its list, without asking again.
-			App: append(describeForVSCode(d.Snapshot), member{"addedAtTimestamp", d.CreatedAt.UnixMilli()}),
+			App:  append(describeForVSCode(d.Snapshot), member{"addedAtTimestamp", d.CreatedAt.UnixMilli()}),
+			Site: c.describeSite(d.Snapshot, s.deployments.address),
 		}, nil
 	})
 }
@@ -69,7 +70,10 @@ func (s *sockets) commit(c *call) (response, error) {
 		if err != nil {
 			return socketAnswer{}, err
 		}
-		return socketAnswer{Message: new(c.outcome(app.Textf("Your application was updated"), d)), Logs: d.Logs}, nil
+		return socketAnswer{
+			Message: new(c.outcome(app.Textf("Your application was updated"), d)), Logs: d.Logs,
+			Site: c.describeSite(d.Snapshot, s.deployments.address),
+		}, nil
 	})
 }
 

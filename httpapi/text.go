@@ -131,7 +131,7 @@ func standing(s app.Snapshot, now time.Time) app.Text {
 	case s.Position > 0:
 		return app.Textf("Your application waits to be built: it is number %d in the queue.", s.Position)
 	case s.Silent:
-		return app.Textf("Your site is online, but %v.", s.Hint)
+		return app.Textf("Your site is online, but %v.", s.Why)
 	case s.State == app.Starting && !s.Running:
 		return app.Textf("Your application waits for its turn to be started: the server was started a moment ago.")
 	case s.State == app.Waiting && s.LastExit != nil:

@@ -123,7 +123,7 @@ func TestOutcomeAndStanding(t *testing.T) {
 	committed := bot("aa")
 	committed.Position = 1
 	silent := bot("aa")
-	silent.Silent, silent.Hint = true, app.Textf("its program has opened no port: listen on process.env.PORT, or on 8080, at all addresses (0.0.0.0)")
+	silent.Silent, silent.Why = true, app.Textf("its program has opened no port: listen on process.env.PORT, or on 8080, at all addresses (0.0.0.0)")
 	booted := bot("aa")
 	booted.State, booted.Running = app.Starting, false
 	for name, tt := range map[string]struct {

@@ -56,6 +56,7 @@ func uploadScenes() []scene {
 			return func(w *world) { w.deployed = app.Deployed{Snapshot: s, Logs: logs} }
 		}
 		add("ok", result(bot("bot-one"), ""), zip)
+		add("ok_site", result(visited("shop"), ""), zip)
 		add("ok_with_logs", result(bot("bot-one"), "added 12 packages\n"), zip)
 		add("ok_ended", result(killed("bot-one"), "out of memory\n"), zip)
 		add("invalid", nil, func(*world) *http.Request { return newRequest(target.method, target.path, "{}") })

@@ -3,6 +3,7 @@ package panel
 import (
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -316,4 +317,40 @@ func TestClock(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Where visitors find a site, and one that listens nowhere is no good sight.
+func TestSiteOfItsVisitors(t *testing.T) {
+	w := newWorld(t)
+	site := func(change ...func(*app.Snapshot)) []func(*app.Snapshot) {
+		return append([]func(*app.Snapshot){func(s *app.Snapshot) { s.Type = app.Site }}, change...)
+	}
+	reached := func(s *app.Snapshot) { s.Reach = netip.MustParseAddrPort("127.0.0.1:20001") }
+	w.host.add(w.ana.ID, "shop", site(reached)...)
+	w.host.add(w.ana.ID, "else", site(reached, func(s *app.Snapshot) { s.Elsewhere = 3000 })...)
+	w.host.add(w.ana.ID, "early", site()...)
+	w.host.add(w.ana.ID, "quiet", site(func(s *app.Snapshot) {
+		s.Silent, s.Why = true, app.Textf("its program has opened no port: listen on process.env.PORT, or on 8080, at all addresses (0.0.0.0)")
+	})...)
+	w.host.add(w.ana.ID, "lost", site(reached)...)
+	w.host.add(w.ana.ID, "bot")
+	for _, id := range []string{"shop", "else", "early", "quiet", "lost", "bot"} {
+		add(t, w, app.ID(id))
+	}
+	b := w.as("ana")
+	const link = `<a href="https://shop.apps.example.org" rel="noreferrer">https://shop.apps.example.org</a>`
+	for id, says := range map[string][]string{
+		"shop":  {"Online", link, `<a href="https://www.example.org"`},
+		"else":  {"Online", "<dt>Port</dt><dd>3000</dd>"},
+		"early": {"Starting", "It runs, and has opened no port for visitors yet."},
+		"quiet": {"Not listening", "Its program has opened no port: listen on process.env.PORT, or on 8080, at all addresses (0.0.0.0)."},
+		"lost":  {"Online", "Nobody can visit it: this host serves no sites; its administrator sets proxy.mode and proxy.domain."},
+		"bot":   {"Online"},
+	} {
+		b.get("/apps/"+id).want(t, id, http.StatusOK, says...)
+	}
+	b.get("/apps/bot").lacks(t, "a bot", "apps.example.org", "<dt>Port</dt>")
+	b.get("/apps/shop").lacks(t, "on its own port", "<dt>Port</dt>")
+	b.get("/").want(t, "the list", http.StatusOK, link, "4 online", "1 problem", "Its program has opened no port")
+	b.get("/?show=problem").lacks(t, "the problems", "The shop", "The early")
 }

@@ -21,6 +21,7 @@ type appPages struct {
 	settings app.Settings
 	teams    app.Teams
 	feed     app.Feed
+	address  func(app.ID) app.SiteAddress
 	account  func(ctx context.Context, id app.AccountID) (app.Account, error)
 	records  func(ctx context.Context, q app.AuditQuery) ([]app.AuditRecord, error)
 	charts   chartPages
@@ -33,6 +34,7 @@ type appRow struct {
 	app.Snapshot
 	standing
 	Owner    string          // of the team, "" for one's own
+	Address  app.SiteAddress // of a site
 	Own      bool            // it is the person's own
 	Can      app.Permissions // what the person may do with it
 	May      actions
@@ -49,6 +51,15 @@ func rowOf(c *call, snap app.Snapshot, can app.Permissions, owner string) appRow
 		Snapshot: snap, standing: standingOf(c.lang, snap), Owner: owner, Own: snap.Account == c.account.ID,
 		Can: can, May: actionsOf(snap, can), Limit: snap.RAM.Bytes(),
 	}
+}
+
+// row is rowOf with the address of a site.
+func (p *appPages) row(c *call, snap app.Snapshot, can app.Permissions, owner string) appRow {
+	r := rowOf(c, snap, can, owner)
+	if snap.Type == app.Site {
+		r.Address = p.address(snap.ID)
+	}
+	return r
 }
 
 // measured adds what a status has measured.
@@ -113,7 +124,7 @@ func (p *appPages) list(c *call) (answer, error) {
 	}
 	for _, snap := range p.apps.Apps(c.account.ID) {
 		page.Assigned += snap.RAM.Bytes()
-		rows = append(rows, rowOf(c, snap, app.AllPermissions, ""))
+		rows = append(rows, p.row(c, snap, app.AllPermissions, ""))
 	}
 	helps, err := p.teams.Memberships(c.ctx(), c.account.ID)
 	if err != nil {
@@ -130,7 +141,7 @@ func (p *appPages) list(c *call) (answer, error) {
 		if m.Owner.Disabled {
 			m.Permissions = 0
 		}
-		rows = append(rows, rowOf(c, snap, m.Permissions, m.Owner.Name))
+		rows = append(rows, p.row(c, snap, m.Permissions, m.Owner.Name))
 	}
 	p.measure(c.ctx(), rows)
 	for _, r := range rows {
@@ -228,7 +239,7 @@ func (p *appPages) overview(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	page.Row = rowOf(c, now, can, owner)
+	page.Row = p.row(c, now, can, owner)
 	if st, err := p.apps.Status(c.ctx(), c.owner, c.app.ID); err == nil {
 		page.Row.measured(st)
 		page.Status = &st

@@ -123,7 +123,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 			ttl: c.TTL, firstRAM: c.FirstRAM, log: c.Log,
 		},
 		apps: appPages{
-			apps: c.Applications, settings: c.Settings, teams: c.Teams, feed: c.Feed,
+			apps: c.Applications, settings: c.Settings, teams: c.Teams, feed: c.Feed, address: c.Address,
 			account: c.Account, records: c.AuditRecords, charts: charts, log: c.Log,
 		},
 		charts: charts,

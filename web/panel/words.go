@@ -89,6 +89,13 @@ func standingOf(l text.Language, a app.Snapshot) standing {
 	case app.Stopping:
 		return standing{"busy", "clock", l.Say("Stopping"), ""}
 	case app.Online:
+		switch a.Reachable() {
+		case app.SiteStarting:
+			return standing{"busy", "clock", l.Say("Starting"), l.Say("It runs, and has opened no port for visitors yet.")}
+		case app.SiteSilent:
+			return standing{"bad", "warning", l.Say("Not listening"), sentence(l.SayPhrase(a.Why))}
+		case app.SiteReached, app.SiteOffline: // nor a bot
+		}
 		return standing{"good", "check", l.Say("Online"), ""}
 	case app.Stopped:
 	}

@@ -60,6 +60,7 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 		Services: app.Services{
 			Applications: records{w.host, w}, Settings: w.host, Deployments: records{w.host, w}, Contents: w.host, Logs: w.logs, Feed: w.hub,
 			Accounts: account.New(store.Accounts), Links: w.host, Teams: teams, Names: w.host, Metrics: past.Range, Record: w.acts.Record,
+			Address: addressOf,
 		},
 		SignIns: w.signIns, Tokens: account.New(store.Accounts), Admin: account.NewAdmin(store.Accounts),
 		Account: store.Accounts.Account, AuditRecords: store.Audit.Records,
@@ -78,6 +79,14 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	}
 	w.handler = New(w.config)
 	return w
+}
+
+// addressOf is app.Services.Address: a site named lost has none.
+func addressOf(id app.ID) app.SiteAddress {
+	if id == "lost" {
+		return app.SiteAddress{Why: app.Textf("nobody can visit it: this host serves no sites; its administrator sets proxy.mode and proxy.domain")}
+	}
+	return app.SiteAddress{URLs: []string{"https://" + string(id) + ".apps.example.org", "https://www.example.org"}}
 }
 
 // beside is Config.Go.

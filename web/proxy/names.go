@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -9,18 +10,35 @@ import (
 // Names is the table of whole domains and the sites they lead to. The zero
 // value is empty; it is safe for concurrent use, and readers never wait.
 type Names struct {
-	table atomic.Pointer[map[string]string]
+	table atomic.Pointer[table]
+}
+
+type table struct {
+	sites   map[string]string   // by domain
+	domains map[string][]string // by site, in order
 }
 
 // Set replaces the table: ids of sites by domain, in lower case.
-func (n *Names) Set(table map[string]string) {
-	table = maps.Clone(table)
-	n.table.Store(&table)
+func (n *Names) Set(sites map[string]string) {
+	t := &table{maps.Clone(sites), map[string][]string{}}
+	for _, name := range slices.Sorted(maps.Keys(t.sites)) {
+		id := t.sites[name]
+		t.domains[id] = append(t.domains[id], name)
+	}
+	n.table.Store(t)
+}
+
+// Of returns the domains that lead to a site, in order.
+func (n *Names) Of(id string) []string {
+	if t := n.table.Load(); t != nil {
+		return slices.Clone(t.domains[id])
+	}
+	return nil
 }
 
 func (n *Names) find(domain string) (id string, ok bool) {
 	if t := n.table.Load(); t != nil {
-		id, ok = (*t)[domain]
+		id, ok = t.sites[domain]
 	}
 	return id, ok
 }
