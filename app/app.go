@@ -137,6 +137,9 @@ type App struct {
 	LastExit    *Exit     // nil when it never ended, or a person started it since
 }
 
+// Charged is the RAM that counts in the account and on the host.
+func (a App) Charged() MB { return a.Code.Charge(a.RAM) }
+
 // Code is what a deployment decides about an application.
 type Code struct {
 	Main    string // path of the main file in the tree
@@ -160,6 +163,15 @@ const StaticLang = "static"
 // Static reports whether the code is files alone: nothing runs, and berth
 // answers with them itself.
 func (c Code) Static() bool { return c.Lang == StaticLang && c.Start == "" }
+
+// Charge is what counts of an application's RAM: nothing of a site of files, of which nothing
+// runs. Its RAM is what a console command of it may use.
+func (c Code) Charge(ram MB) MB {
+	if c.Static() {
+		return 0
+	}
+	return ram
+}
 
 // Exit is how one run ended.
 type Exit struct {

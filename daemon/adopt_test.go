@@ -67,7 +67,7 @@ func TestUndone(t *testing.T) {
 	if is := undone(); !is(mine) || is(other) {
 		t.Error("before the record the wrong program is condemned")
 	}
-	_, err = h.DB.History.AddDeploy(t.Context(), "shop", app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: "a"}, Journal: done.Journal, Run: 2}, nil, nil, func(all []app.Deploy) []app.Deploy { return all })
+	_, err = h.DB.History.AddDeploy(t.Context(), "shop", app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: "a"}, Journal: done.Journal, Run: 2}, nil, nil, nil, func(all []app.Deploy) []app.Deploy { return all })
 	hosted.Must(t, err)
 	if is := undone(); is(mine) || is(other) {
 		t.Error("after the record a program is condemned")

@@ -120,7 +120,7 @@ func (s Accounts) SumRAM(ctx context.Context, id app.AccountID) (app.MB, error) 
 }
 
 func sumRAM(t tx, id app.AccountID) (app.MB, error) {
-	sum, err := number(t, "SELECT coalesce(sum(ram), 0) FROM place WHERE account = ?", id)
+	sum, err := number(t, "SELECT coalesce(sum(ram), 0) FROM place WHERE account = ? AND "+charged, id)
 	return app.MB(sum), err
 }
 

@@ -62,7 +62,7 @@ func (s Allocations) Reserve(ctx context.Context, a app.App, admit func(total, u
 		if a.Port, err = s.ids.freePort(t); err != nil {
 			return a, err
 		}
-		err = t.exec("INSERT INTO place (id, account, ram, uid, port) VALUES (?, ?, ?, ?, ?)", a.ID, a.Account, a.RAM, a.UID, a.Port)
+		err = t.exec("INSERT INTO place (id, account, ram, uid, port) VALUES (?, ?, ?, ?, ?)", a.ID, a.Account, placeRAM(a), a.UID, a.Port)
 		if isTaken(err) { // uid and port were looked up in this transaction, so it is the ID
 			return a, app.Errorf(app.Conflict, "the id %q is taken", a.ID)
 		}
@@ -72,6 +72,10 @@ func (s Allocations) Reserve(ctx context.Context, a app.App, admit func(total, u
 		return a, assignSubdomain(t, a)
 	})
 }
+
+// placeRAM is what the place of an application is charged before it has a row that says
+// what it is: a place has 1 MB at least.
+func placeRAM(a app.App) app.MB { return max(a.Charged(), 1) }
 
 // Release gives a reservation back. It does nothing when there is none, and
 // never touches an application that exists.

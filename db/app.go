@@ -36,7 +36,7 @@ func (s Apps) CreateApp(ctx context.Context, a app.App, d app.Deploy) (app.App, 
 	return put(ctx, s.db, "create the application", func(t tx) (app.App, error) {
 		a.LastRun, a.StartedAt, a.LastExit = 0, time.Time{}, nil
 		reserved, err := number(t, "SELECT count(*) FROM place WHERE id = ? AND account = ? AND ram = ? AND uid = ? AND port = ?",
-			a.ID, a.Account, a.RAM, a.UID, a.Port)
+			a.ID, a.Account, placeRAM(a), a.UID, a.Port)
 		if err != nil {
 			return a, err
 		}
@@ -54,6 +54,11 @@ func (s Apps) CreateApp(ctx context.Context, a app.App, d app.Deploy) (app.App, 
 		if err != nil {
 			return a, err
 		}
+		if placeRAM(a) != a.RAM { // from here on its code says so
+			if err := t.exec("UPDATE place SET ram = ? WHERE id = ?", a.RAM, a.ID); err != nil {
+				return a, err
+			}
+		}
 		d.Number, d.At, d.Code, d.Auto = 1, s.db.now(), a.Code, a.AutoRestart
 		return a, errors.Join(insertDeploy(t, a.ID, d), deployed(t, a.ID, d))
 	})
@@ -69,10 +74,10 @@ func (s Apps) Apps(ctx context.Context) ([]app.App, error) {
 // that they are to be removed (Gone). It fails with app.NotFound.
 func (s Apps) DeleteApp(ctx context.Context, id app.ID) error {
 	return s.db.write(ctx, "delete the application", func(t tx) error {
-		if err := t.change(noApp(id), "DELETE FROM app WHERE id = ?", id); err != nil {
+		if err := t.exec("UPDATE place SET removed = 1, ram = CASE WHEN "+charged+" THEN ram ELSE 1 END WHERE id = ?", id); err != nil {
 			return err
 		}
-		return t.exec("UPDATE place SET removed = 1 WHERE id = ?", id)
+		return t.change(noApp(id), "DELETE FROM app WHERE id = ?", id)
 	})
 }
 
@@ -93,15 +98,7 @@ func (s Apps) SetWanted(ctx context.Context, id app.ID, wanted app.Wanted) error
 // is returned as it is. It fails with app.NotFound.
 func (s Apps) SetRAM(ctx context.Context, id app.ID, ram app.MB, admit func(total, usedByOthers app.MB) error) error {
 	return s.db.write(ctx, "store the RAM", func(t tx) error {
-		var others app.MB
-		scan := func(row scanner) (total app.MB, err error) {
-			err = row.Scan(&total, &others)
-			return total, err
-		}
-		total, err := one(t, scan, noApp(id), `SELECT account.total_ram,
-				(SELECT coalesce(sum(ram), 0) FROM place WHERE account = own.account AND id <> own.id)
-			FROM app JOIN place own ON own.id = app.id JOIN account ON account.id = own.account
-			WHERE app.id = ?`, id)
+		total, others, err := ramOfOthers(t, id)
 		if err != nil {
 			return err
 		}
@@ -110,6 +107,27 @@ func (s Apps) SetRAM(ctx context.Context, id app.ID, ram app.MB, admit func(tota
 		}
 		return t.exec("UPDATE place SET ram = ? WHERE id = ?", ram, id)
 	})
+}
+
+// Of what runs nothing, and is charged no RAM (app.App.Charged): a condition on a row of app,
+// and of a row of place that it is none of those.
+const (
+	uncharged = "app.lang = '" + app.StaticLang + "' AND app.start_command = ''"
+	charged   = "place.id NOT IN (SELECT id FROM app WHERE " + uncharged + ")"
+)
+
+// ramOfOthers returns the RAM of the account of an application, and what its other
+// applications are charged of it. It fails with app.NotFound.
+func ramOfOthers(t tx, id app.ID) (total, others app.MB, err error) {
+	scan := func(row scanner) (total app.MB, err error) {
+		err = row.Scan(&total, &others)
+		return total, err
+	}
+	total, err = one(t, scan, noApp(id), `SELECT account.total_ram,
+			(SELECT coalesce(sum(ram), 0) FROM place WHERE account = own.account AND id <> own.id AND `+charged+`)
+		FROM app JOIN place own ON own.id = app.id JOIN account ON account.id = own.account
+		WHERE app.id = ?`, id)
+	return total, others, err
 }
 
 // SetProfile stores the fields of p that are not nil, or fails with app.NotFound.

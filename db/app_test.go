@@ -346,3 +346,68 @@ func TestVariablesNeedTheirApplication(t *testing.T) {
 		t.Errorf("a variable of no application: got %v, want a constraint error", err)
 	}
 }
+
+// A site of files is charged no RAM from its reservation until it is gone, and keeps the RAM
+// that it asked for. What comes in its place is charged, or refused.
+func TestSitesOfFilesAreChargedNoRAM(t *testing.T) {
+	db, _ := openTemp(t)
+	ctx := t.Context()
+	owner := mustAccount(t, db, "ana", 512).ID
+	mustApp(t, db, owner, "bot", 100)
+	sum := func(when string, want app.MB) {
+		t.Helper()
+		if got, err := db.Accounts.SumRAM(ctx, owner); err != nil || got != want {
+			t.Errorf("%s: the sum is %d, %v; want %d", when, got, err, want)
+		}
+	}
+	static := app.Code{Main: "index.html", Lang: app.StaticLang}
+	a, err := db.Allocations(pool).Reserve(ctx, app.App{ID: "docs", Account: owner, Type: app.Site, RAM: 500, Code: static, Wanted: app.WantOnline}, anything)
+	must(t, err)
+	sum("reserved", 101) // a place has some
+	_, err = db.Apps.CreateApp(ctx, a, first(a))
+	must(t, err)
+	sum("as an application", 100)
+	if got := oneApp(t, db, "docs"); got.RAM != 500 || got.Charged() != 0 {
+		t.Errorf("it has %+v", got)
+	}
+	must(t, db.Apps.SetRAM(ctx, "docs", 600, anything))
+	sum("with more RAM", 100)
+	must(t, db.Apps.SetRAM(ctx, "bot", 200, func(_, others app.MB) error {
+		if others != 0 {
+			t.Errorf("beside a site of files %d MB are charged", others)
+		}
+		return nil
+	}))
+	deploy := func(c app.Code, admit func(total, others app.MB) error) error {
+		_, err := db.History.AddDeploy(ctx, "docs", app.Deploy{Kind: app.DeployCommit, Code: c}, nil, nil, admit, everything)
+		return err
+	}
+	program, asked := app.Code{Main: "index.html", Lang: app.StaticLang, Start: "./serve"}, 0
+	refused := errors.New("refused")
+	admit := func(answer error) func(total, others app.MB) error {
+		return func(total, others app.MB) error {
+			if asked++; total != 512 || others != 200 {
+				t.Errorf("asked with %d and %d, want 512 and 200", total, others)
+			}
+			return answer
+		}
+	}
+	must(t, deploy(static, admit(refused))) // nobody asks
+	if err := deploy(program, admit(refused)); !errors.Is(err, refused) || asked != 1 {
+		t.Errorf("asked %d times, %v", asked, err)
+	}
+	if got := oneApp(t, db, "docs"); !got.Code.Static() {
+		t.Errorf("after a refusal it is %+v", got.Code)
+	}
+	sum("refused", 200)
+	must(t, deploy(program, admit(nil)))
+	sum("as a program", 800)
+	must(t, deploy(program, admit(refused))) // it is charged already
+	must(t, deploy(static, nil))
+	sum("as files again", 200)
+	must(t, db.Apps.DeleteApp(ctx, "docs"))
+	sum("while it is removed", 201)
+	must(t, db.Apps.DeleteApp(ctx, "bot"))
+	sum("while a program is removed", 201)
+	wantKind(t, "once more", db.Apps.DeleteApp(ctx, "docs"), app.NotFound)
+}

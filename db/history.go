@@ -21,18 +21,24 @@ const deployColumns = `number, at, by, kind, bytes, main, lang, version, start_c
 //
 // wanted is asked within the transaction what the owner wants from here on: what
 // SetWanted stores after the answer comes after the deploy. When it is nil that
-// stays. retain gets the history, newest first, and returns what there is to remember
+// stays. admit is asked like that of SetRAM when the code is charged its RAM and that of
+// before was not (app.App.Charged). It may be nil. retain gets the history, newest first, and returns what there is to remember
 // of it: those it leaves out are forgotten. It returns the deploy as it is
 // recorded, or fails with app.NotFound.
 func (s History) AddDeploy(
 	ctx context.Context, id app.ID, d app.Deploy, variables []app.Variable,
-	wanted func() app.Wanted, retain func([]app.Deploy) []app.Deploy,
+	wanted func() app.Wanted, admit func(total, usedByOthers app.MB) error, retain func([]app.Deploy) []app.Deploy,
 ) (app.Deploy, error) {
 	if d.At.IsZero() {
 		d.At = s.db.now()
 	}
 	d.At = stored(d.At)
 	return put(ctx, s.db, "record the deployment", func(t tx) (app.Deploy, error) {
+		if admit != nil && !d.Code.Static() {
+			if err := admitCharge(t, id, admit); err != nil {
+				return d, err
+			}
+		}
 		if err := t.change(noApp(id), `UPDATE app SET main = ?2, lang = ?3, version = ?4,
 			start_command = ?5, build_command = ?6, packages = ?7, auto_restart = ?8, health = ?9 WHERE id = ?1`,
 			id, d.Code.Main, d.Code.Lang, d.Code.Version, d.Code.Start, d.Code.Build, d.Code.Packages, d.Auto, d.Code.Health); err != nil {
@@ -62,6 +68,19 @@ func (s History) AddDeploy(
 		}
 		return addDeploy(t, id, d, retain)
 	})
+}
+
+// admitCharge asks for the RAM of an application that was charged none.
+func admitCharge(t tx, id app.ID, admit func(total, usedByOthers app.MB) error) error {
+	free, err := number(t, "SELECT count(*) FROM app WHERE id = ? AND "+uncharged, id)
+	if err != nil || free == 0 {
+		return err
+	}
+	total, others, err := ramOfOthers(t, id)
+	if err != nil {
+		return err
+	}
+	return admit(total, others)
 }
 
 // addDeploy numbers a deploy and writes the history with it anew.

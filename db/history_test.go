@@ -24,7 +24,7 @@ func first(a app.App) app.Deploy { return app.Deploy{By: a.Account, Kind: app.De
 func everything(all []app.Deploy) []app.Deploy { return all }
 
 func setCode(db *DB, id app.ID, c app.Code, auto bool) error {
-	_, err := db.History.AddDeploy(context.Background(), id, app.Deploy{Kind: app.DeployCommit, Code: c, Auto: auto}, nil, nil, everything)
+	_, err := db.History.AddDeploy(context.Background(), id, app.Deploy{Kind: app.DeployCommit, Code: c, Auto: auto}, nil, nil, nil, everything)
 	return err
 }
 
@@ -45,7 +45,7 @@ func TestDeploys(t *testing.T) {
 		d, err := db.History.AddDeploy(ctx, "shop", app.Deploy{
 			By: 77, Kind: app.DeployCommit, Bytes: 5, Code: app.Code{Main: fmt.Sprint(n), Lang: "x", Version: "v", Start: "s", Build: "b", Packages: "p", Health: "/up"}, Auto: true,
 			Note: "a note", Journal: fmt.Sprint("journal", n), Kept: 100,
-		}, nil, nil, func(all []app.Deploy) []app.Deploy {
+		}, nil, nil, nil, func(all []app.Deploy) []app.Deploy {
 			for i, d := range all {
 				if d.Number != n-i {
 					t.Errorf("number %d at %d", d.Number, i)
@@ -103,7 +103,7 @@ func TestAddDeployIsOneTransaction(t *testing.T) {
 	before := mustApp(t, db, owner, "shop", 100)
 	must(t, db.Apps.ChangeVariables(ctx, "shop", func(set map[string]string) error { set["OLD"] = "1"; return nil }))
 	bad := app.Deploy{Kind: "perhaps", Code: app.Code{Main: "new"}, Journal: "j"}
-	if _, err := db.History.AddDeploy(ctx, "shop", bad, []app.Variable{}, nil, everything); err == nil {
+	if _, err := db.History.AddDeploy(ctx, "shop", bad, []app.Variable{}, nil, nil, everything); err == nil {
 		t.Error("a kind that is none was taken")
 	}
 	if got := oneApp(t, db, "shop"); !reflect.DeepEqual(got, before) {
@@ -111,10 +111,10 @@ func TestAddDeployIsOneTransaction(t *testing.T) {
 	}
 	wantVariables(t, db, "shop", app.Variable{Name: "OLD", Value: "1"})
 	bad.Kind = app.DeployRestore
-	_, err := db.History.AddDeploy(ctx, "shop", bad, []app.Variable{{Name: "NEW", Value: "2"}}, nil, everything)
+	_, err := db.History.AddDeploy(ctx, "shop", bad, []app.Variable{{Name: "NEW", Value: "2"}}, nil, nil, everything)
 	must(t, err)
 	wantVariables(t, db, "shop", app.Variable{Name: "NEW", Value: "2"})
-	if _, err := db.History.AddDeploy(ctx, "shop", bad, nil, nil, everything); err == nil {
+	if _, err := db.History.AddDeploy(ctx, "shop", bad, nil, nil, nil, everything); err == nil {
 		t.Error("one journal for two deploys was taken")
 	}
 }
@@ -162,7 +162,7 @@ func TestAddDeployNamesTheRun(t *testing.T) {
 	must(t, db.Apps.RunStarted(ctx, "shop", 3, clock.now()))
 	started := clock.now().Add(time.Minute).Truncate(time.Millisecond)
 	for _, c := range []struct{ run, want int }{{0, 3}, {7, 7}, {0, 7}} {
-		_, err := db.History.AddDeploy(ctx, "shop", app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: "x", Health: "/up"}, Run: c.run, Started: started}, nil, nil, everything)
+		_, err := db.History.AddDeploy(ctx, "shop", app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: "x", Health: "/up"}, Run: c.run, Started: started}, nil, nil, nil, everything)
 		must(t, err)
 		all, err := db.Apps.Apps(ctx)
 		must(t, err)
@@ -198,7 +198,7 @@ func TestAddDeployRecordsWhatIsWanted(t *testing.T) {
 		if c.run == 5 {
 			must(t, db.Apps.RunEnded(ctx, "shop", app.Exit{Run: 5, At: clock.now(), Code: 0}))
 		}
-		_, err := db.History.AddDeploy(ctx, "shop", app.Deploy{Kind: c.kind, Code: app.Code{Main: "x"}, Run: c.run, Started: clock.now()}, nil, c.wanted, everything)
+		_, err := db.History.AddDeploy(ctx, "shop", app.Deploy{Kind: c.kind, Code: app.Code{Main: "x"}, Run: c.run, Started: clock.now()}, nil, c.wanted, nil, everything)
 		if (err != nil) != (c.kind == "perhaps") {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -214,7 +214,7 @@ func TestEventLog(t *testing.T) {
 	exit := app.Exit{Run: 1, At: moment(5000), Ran: time.Second, Code: 137, Signal: 9, OOM: true, PeakBytes: 1 << 20, LimitMB: 64}
 	must(t, db.Apps.RunEnded(t.Context(), a.ID, exit))
 	must(t, db.Apps.RunEnded(t.Context(), a.ID, exit)) // known already
-	_, err := db.History.AddDeploy(t.Context(), a.ID, app.Deploy{By: 7, Kind: app.DeployCommit, Note: "a note"}, nil, nil, func(all []app.Deploy) []app.Deploy { return all })
+	_, err := db.History.AddDeploy(t.Context(), a.ID, app.Deploy{By: 7, Kind: app.DeployCommit, Note: "a note"}, nil, nil, nil, func(all []app.Deploy) []app.Deploy { return all })
 	must(t, err)
 	must(t, db.History.AddHistoryEvent(t.Context(), a.ID, app.HistoryEvent{Kind: app.HistoryFailure, Deploy: app.DeployRollback, By: 8, Text: "why"}))
 	all, err := db.History.EventLog(t.Context(), a.ID)

@@ -210,7 +210,7 @@ func (h *Host) Console(ctx context.Context, owner app.AccountID, id app.ID, comm
 	})
 	shell := c.command.Wait()
 	stop()
-	if c.beside == nil {
+	if c.held {
 		h.capacity.release(consoleOf(id))
 	}
 	u.call(context.Background(), func() {

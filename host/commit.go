@@ -280,7 +280,8 @@ func (c *commit) record(ctx context.Context, done app.Applied) error {
 	if c.treeGone {
 		retain = func(all []app.Deploy) []app.Deploy { return forgotten(h.retain(all)) }
 	}
-	if _, err := h.Registry.AddDeploy(ctx, c.u.id, d, c.variables, c.u.wanted, retain); err != nil {
+	admit := func(total, used app.MB) error { return h.admit(total, used, c.u.view.Load().RAM, d.Code) }
+	if _, err := h.Registry.AddDeploy(ctx, c.u.id, d, c.variables, c.u.wanted, admit, retain); err != nil {
 		// It may be written all the same: what the records say decides.
 		if good, look := h.Registry.Journals(ctx, c.u.id); look != nil || !slices.Contains(good, done.Journal) {
 			return err

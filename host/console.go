@@ -21,13 +21,14 @@ const (
 type console struct {
 	command Command
 	beside  *run // the program that it runs beside, and ends with; nil: in its place
+	held    bool // it has RAM of its own in the host's capacity
 	once    sync.Once
 
 	mu  sync.Mutex
 	cut app.Text // why it was ended
 }
 
-// consoleOf is the name under which an offline application's console command is
+// consoleOf is the name under which a console command beside no program is
 // counted in the host's memory: no id, for the application may be started while
 // the command is ended.
 func consoleOf(id app.ID) app.ID { return id + " console" }

@@ -80,7 +80,7 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 	if err != nil {
 		return app.Deployed{}, err
 	}
-	a, err = h.Registry.Reserve(ctx, a, func(total, used app.MB) error { return h.checkRAM(total, used, up.Config) })
+	a, err = h.Registry.Reserve(ctx, a, func(total, used app.MB) error { return h.checkRAM(total, used, up.Config, plan.Code) })
 	if err != nil {
 		return app.Deployed{}, err
 	}
@@ -125,18 +125,32 @@ func (h *Host) unpack(ctx context.Context, file string, over *app.Code, judge fu
 }
 
 // early refuses, before anything is unpacked, what the account has no RAM
-// for. Reserve decides, with what is assigned then.
+// for. Reserve decides, with what is assigned then, and for a site that may be of files
+// alone, which only its plan tells.
 func (h *Host) early(owner app.Account, cfg app.Config) error {
+	var code app.Code
+	if page := strings.ToLower(path.Ext(cfg.Main)); cfg.Type == app.Site && cfg.Start == "" && (page == ".html" || page == ".htm") {
+		code.Lang = app.StaticLang
+	}
 	var used app.MB
 	for _, s := range h.Apps(owner.ID) {
-		used += s.RAM
+		used += s.Charged()
 	}
-	return h.checkRAM(owner.TotalRAM, used, cfg)
+	return h.checkRAM(owner.TotalRAM, used, cfg, code)
+}
+
+// admit judges the RAM of an application against its account, by its code. A site of
+// files is charged none: its RAM is bounded all the same.
+func (h *Host) admit(total, used, want app.MB, code app.Code) error {
+	if code.Static() {
+		total, used = max(total, h.RAMDefault), 0
+	}
+	return h.CheckRAM(total, used, want)
 }
 
 // checkRAM judges the RAM that a config asks for, and names its line.
-func (h *Host) checkRAM(total, used app.MB, cfg app.Config) error {
-	err := h.CheckRAM(total, used, h.ramOf(cfg))
+func (h *Host) checkRAM(total, used app.MB, cfg app.Config, code app.Code) error {
+	err := h.admit(total, used, h.ramOf(cfg), code)
 	if err != nil && cfg.Has("RAM") {
 		return app.Errorf(app.KindOf(err), "%s: RAM=%d: %v", cfg.Where("RAM"), cfg.RAM, err)
 	}

@@ -59,11 +59,11 @@ func (w *world) ClearExit(_ context.Context, id app.ID) error {
 func (w *world) used(not app.ID) (n app.MB) {
 	for id, a := range w.apps {
 		if id != not {
-			n += a.RAM
+			n += a.Charged()
 		}
 	}
 	for _, a := range w.reserved {
-		n += a.RAM
+		n += a.Charged()
 	}
 	return n
 }
@@ -158,9 +158,18 @@ func (w *world) SetAutoRestart(_ context.Context, id app.ID, on bool) error {
 	return w.change(id, func(a *app.App) { a.AutoRestart = on })
 }
 
-func (w *world) AddDeploy(_ context.Context, id app.ID, d app.Deploy, variables []app.Variable, wanted func() app.Wanted, retain func([]app.Deploy) []app.Deploy) (app.Deploy, error) {
+func (w *world) AddDeploy(_ context.Context, id app.ID, d app.Deploy, variables []app.Variable, wanted func() app.Wanted, admit Admit, retain func([]app.Deploy) []app.Deploy) (app.Deploy, error) {
 	if err := w.failing("AddDeploy"); err != nil {
 		return d, err
+	}
+	w.mu.Lock()
+	var refused error
+	if a := w.apps[id]; a != nil && a.Code.Static() && !d.Code.Static() {
+		refused = admit(w.total, w.used(id))
+	}
+	w.mu.Unlock()
+	if refused != nil {
+		return d, refused
 	}
 	err := w.change(id, func(a *app.App) {
 		a.Code, a.AutoRestart = d.Code, d.Auto

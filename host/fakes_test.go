@@ -184,6 +184,9 @@ func (w *world) plan(cfg app.Config, found bool, _ app.Files, prepared string) (
 		return app.Plan{}, app.Errorf(app.Unusable, "no MAIN")
 	}
 	p := app.Plan{Apts: cfg.APT, Code: app.Code{Main: cfg.Main, Lang: "test", Build: cfg.Build, Version: cfg.Version, Health: cfg.Health}, Argv: []string{"run", cfg.Main}}
+	if strings.HasSuffix(cfg.Main, ".html") {
+		p.Code.Lang, p.Argv = app.StaticLang, nil
+	}
 	if cfg.Main == "packaged" {
 		p.Prelude = "PATH=there:$PATH; "
 	}

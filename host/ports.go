@@ -124,11 +124,12 @@ type Registry interface {
 	// AddDeploy records one, and in the same transaction the code, autoRestart, its
 	// run, what is wanted and, unless they are nil, the variables. From then on its
 	// journal is good. wanted is asked within the transaction: what SetWanted stores
-	// after its answer comes after the deploy. retain gets the history, newest first,
+	// after its answer comes after the deploy. admit judges the RAM of code that is
+	// charged it where that of before was not; what it returns fails the call. retain gets the history, newest first,
 	// and returns what is to stay of it.
 	AddDeploy(
 		ctx context.Context, id app.ID, d app.Deploy, variables []app.Variable,
-		wanted func() app.Wanted, retain func([]app.Deploy) []app.Deploy,
+		wanted func() app.Wanted, admit Admit, retain func([]app.Deploy) []app.Deploy,
 	) (app.Deploy, error)
 	// DropJournal forgets a journal, not its deploy.
 	DropJournal(ctx context.Context, id app.ID, journal string) error

@@ -429,10 +429,10 @@ func (u *unit) setRAM(ram app.MB) error {
 		return u.busy("being deployed")
 	}
 	before := u.app.RAM
-	admit := func(total, used app.MB) error { return u.h.CheckRAM(total, used, ram) }
+	admit := func(total, used app.MB) error { return u.h.admit(total, used, ram, u.app.Code) }
 	write := func(ctx context.Context) error { return u.h.Records.SetRAM(ctx, u.id, ram, admit) }
 	return u.records.store("store the RAM", write, func() error {
-		if err := u.applyRAM(before, ram); err != nil {
+		if err := u.applyRAM(ram); err != nil {
 			always := func(app.MB, app.MB) error { return nil }
 			back := func(ctx context.Context) error { return u.h.Records.SetRAM(ctx, u.id, before, always) }
 			if back := u.records.store("put the recorded RAM back", back, func() error { return nil }); back != nil {
@@ -445,15 +445,15 @@ func (u *unit) setRAM(ram app.MB) error {
 	})
 }
 
-func (u *unit) applyRAM(before, ram app.MB) error {
+func (u *unit) applyRAM(ram app.MB) error {
 	if u.run == nil {
 		return nil
 	}
-	if err := u.h.capacity.reserve(u.id, ram); err != nil {
+	if err := u.h.capacity.reserve(u.id, u.app.Code.Charge(ram)); err != nil {
 		return err
 	}
 	if err := u.run.SetMemory(ram); err != nil {
-		u.h.capacity.force(u.id, before)
+		u.h.capacity.force(u.id, u.app.Charged())
 		return err
 	}
 	return nil

@@ -36,7 +36,7 @@ func (u *unit) launch(journal string) error {
 	if err != nil {
 		return err
 	}
-	if err := u.h.capacity.reserve(u.id, u.app.RAM); err != nil {
+	if err := u.h.capacity.reserve(u.id, u.app.Charged()); err != nil {
 		return err
 	}
 	u.interrupt(app.Textf("the application was started"))
@@ -159,7 +159,7 @@ func (u *unit) adopt() bool {
 		u.app.LastRun, u.app.StartedAt = s.Run, s.StartedAt
 		u.recordStart()
 	}
-	u.h.capacity.force(u.id, u.app.RAM)
+	u.h.capacity.force(u.id, u.app.Charged())
 	u.log.Info("program adopted", "run", s.Run, "since", s.StartedAt)
 	u.enter(app.Online, 0)
 	u.watchPort(u.run, time.Now())
@@ -459,11 +459,7 @@ func (u *unit) startConsole(line string) (*console, error) {
 	case u.state == app.Stopping:
 		return nil, u.busy("being stopped")
 	case u.run != nil:
-		command, err := u.run.Shell(argv)
-		if err == nil {
-			u.console = &console{command: command, beside: u.run}
-		}
-		return u.console, err
+		return u.startBesideRun(argv)
 	case u.deploy != nil:
 		return nil, u.busy("being deployed")
 	case u.mixedTree:
@@ -482,7 +478,27 @@ func (u *unit) startConsole(line string) (*console, error) {
 		u.h.capacity.release(consoleOf(u.id))
 		return nil, err
 	}
-	u.console = &console{command: command}
+	u.console = &console{command: command, held: true}
+	return u.console, nil
+}
+
+// startBesideRun starts a command beside the program, whose RAM it has. Where no program
+// runs, of a site of files, it has its own.
+func (u *unit) startBesideRun(argv []string) (*console, error) {
+	held := u.app.Charged() == 0
+	if held {
+		if err := u.h.capacity.reserve(consoleOf(u.id), u.app.RAM); err != nil {
+			return nil, err
+		}
+	}
+	command, err := u.run.Shell(argv)
+	if err != nil {
+		if held {
+			u.h.capacity.release(consoleOf(u.id))
+		}
+		return nil, err
+	}
+	u.console = &console{command: command, beside: u.run, held: held}
 	return u.console, nil
 }
 

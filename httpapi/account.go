@@ -56,7 +56,7 @@ func (a accounts) describe(c *call, apps []app.Snapshot) (object, error) {
 	}
 	used := app.MB(0)
 	for _, snap := range apps {
-		used += snap.RAM
+		used += snap.Charged()
 	}
 	return object{
 		{"userID", c.account.ID.String()},

@@ -110,7 +110,7 @@ func (h *Directory) Deploy(stage app.Stage, main string) error {
 	}
 	keep := func(all []app.Deploy) []app.Deploy { return all[:min(3, len(all))] }
 	d := app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: main}, Journal: done.Journal, Kept: done.Bytes}
-	if _, err := h.DB.History.AddDeploy(ctx, "shop", d, nil, nil, keep); err != nil {
+	if _, err := h.DB.History.AddDeploy(ctx, "shop", d, nil, nil, nil, keep); err != nil {
 		return err
 	}
 	good, err := h.DB.History.Journals(ctx, "shop")

@@ -184,7 +184,7 @@ func (p *accountPages) show(c *call) (answer, error) {
 	}
 	page.Sessions, err = p.signIns.Sessions(c.ctx(), c.account.ID)
 	for _, snap := range p.apps.Apps(c.account.ID) {
-		page.Assigned += snap.RAM.Bytes()
+		page.Assigned += snap.Charged().Bytes()
 		page.Apps++
 	}
 	return show("account", page), err

@@ -261,7 +261,7 @@ func TestDeploysAndRollback(t *testing.T) {
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
 	keep := func(all []app.Deploy) []app.Deploy { return all }
-	must(t, onlyError(w.db.History.AddDeploy(t.Context(), "shop", app.Deploy{By: w.bob.ID, Kind: app.DeployCommit, Bytes: 2048, Note: "left out: .git", Code: app.Code{Main: "x.js"}, Journal: "j"}, nil, nil, keep)))
+	must(t, onlyError(w.db.History.AddDeploy(t.Context(), "shop", app.Deploy{By: w.bob.ID, Kind: app.DeployCommit, Bytes: 2048, Note: "left out: .git", Code: app.Code{Main: "x.js"}, Journal: "j"}, nil, nil, nil, keep)))
 	b := w.as("ana")
 	p := b.get("/apps/shop/deploys")
 	p.want(t, "the list", http.StatusOK, "#2 New code is in place", "in place</span>", "by bob", "2 KB of ZIP", "left out: .git", "x.js", "#1 It was uploaded", "Roll back to #1", "/apps/shop/deploys/1/rollback")

@@ -123,7 +123,7 @@ func (p *appPages) list(c *call) (answer, error) {
 		Show: q.Get("show"), Query: strings.TrimSpace(q.Get("q")),
 	}
 	for _, snap := range p.apps.Apps(c.account.ID) {
-		page.Assigned += snap.RAM.Bytes()
+		page.Assigned += snap.Charged().Bytes()
 		rows = append(rows, p.row(c, snap, app.AllPermissions, ""))
 	}
 	helps, err := p.teams.Memberships(c.ctx(), c.account.ID)
@@ -414,7 +414,7 @@ func (p *appPages) killsOf(c *call, all []app.HistoryEvent, can app.Permissions)
 	most := account.TotalRAM // what it can have in its account
 	for _, other := range p.apps.Apps(c.owner) {
 		if other.ID != c.app.ID {
-			most -= other.RAM
+			most -= other.Charged()
 		}
 	}
 	k.Raise = suggestRAM(k.Peak, c.app.RAM, k.Count, min(most, p.apps.AvailableRAM(c.app.ID)))

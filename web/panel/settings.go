@@ -30,7 +30,7 @@ func (p settingsPages) show(c *call) (answer, error) {
 		return show("settings", page), nil
 	}
 	for _, snap := range p.apps.Apps(c.account.ID) {
-		page.Free -= snap.RAM
+		page.Free -= snap.Charged()
 	}
 	all, err := p.teams.Members(c.ctx(), c.owner)
 	for _, m := range all {
