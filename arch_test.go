@@ -27,10 +27,10 @@ type room struct {
 var house = []room{
 	{"main", "edge", "a program's first moments, the descriptor store, or else the command line", []string{"cli", "proc", "systemd/fdstore"}},
 	{"cli", "edge", "commands of every system; finds the command and returns its exit code", []string{"app", "cli/host", "daemon/settings"}},
-	{"cli/host", "edge", "commands of the host: accounts, tokens, backup, install, serve", []string{"app", "cli/doctor", "daemon", "daemon/release", "daemon/settings", "db", "files", "files/archive", "files/bundle", "host", "host/account", "systemd", "web/local", "web/proxy", "host/domain", "proc", "web/visit"}},
+	{"cli/host", "edge", "commands of the host: accounts, tokens, backup, install, serve", []string{"app", "cli/doctor", "daemon", "daemon/release", "daemon/settings", "db", "files", "files/archive", "files/bundle", "files/depot", "host", "host/account", "systemd", "web/local", "web/proxy", "host/domain", "proc", "web/visit"}},
 	{"cli/doctor", "edge", "examines the host and says what it enforces", []string{"app", "cgroup", "daemon", "daemon/settings", "db", "files", "host", "host/runtimes", "proc", "proc/sandbox", "systemd"}},
 	{"daemon", "wiring", "opens everything, serves, adopts running programs, upgrades in place", []string{
-		"app", "cgroup", "daemon/settings", "db", "files", "files/bundle", "host", "host/account", "host/domain", "host/runtimes", "host/watch",
+		"app", "cgroup", "daemon/settings", "db", "files", "files/bundle", "files/depot", "host", "host/account", "host/domain", "host/runtimes", "host/watch",
 		"host/watch/metrics", "httpapi", "proc", "proc/logs", "proc/sandbox", "systemd", "systemd/fdstore", "web", "web/certs", "web/local", "web/panel", "web/proxy", "web/visit",
 	}},
 	{"daemon/settings", "wiring", "one table of settings: flags, environment, file; exit codes", []string{"app", "daemon/release", "host/account", "host/domain", "proc/sandbox", "web/certs"}},
@@ -52,6 +52,7 @@ var house = []room{
 	{"files", "mechanism", "applications on disk: uploads, live trees, commits and their undo, rollbacks, backups", []string{"app", "files/archive", "files/bundle"}},
 	{"files/bundle", "mechanism", "the ZIP: checked, read, written; `discloud.config`", []string{"app"}},
 	{"files/archive", "mechanism", "the format of a backup of the whole host", nil},
+	{"files/depot", "mechanism", "runtimes of their publishers: downloaded, checked, unpacked, listed, removed", []string{"files"}},
 	{"proc", "mechanism", "one run of one program and how it ended; commands and figures of the host", []string{"app", "cgroup", "proc/sandbox"}},
 	{"proc/sandbox", "mechanism", "a program's walls: user, root directory, system calls, network", nil},
 	{"proc/logs", "mechanism", "what programs print: stamped, bounded, rotated, tailed, held between daemons", []string{"app"}},
@@ -100,7 +101,7 @@ var homes = map[string][]string{
 	"os/exec":                             {"cli", "daemon", "proc", "test"},
 	"syscall":                             {"cgroup", "cli", "daemon", "db", "files", "proc", "systemd/fdstore", "web/local", "web/proxy", "test"},
 	"golang.org/x/sys/unix":               {"cgroup", "cli", "daemon", "files", "proc", "systemd", "web/local", "test"},
-	"net/http":                            {"cli", "daemon", "httpapi", "web", "test"},
+	"net/http":                            {"cli", "daemon", "files/depot", "httpapi", "web", "test"},
 }
 
 // The budgets are alarms: what is about one thing stays whole, and what they find is

@@ -59,6 +59,7 @@ type Plan struct {
 	Env     []string // added to the environment of the run
 	Prelude string   // goes before a shell command, so that it finds the programs of the packages; may be empty
 	Notes   []string // what berth could not honour, in words for the user
+	Runs    string   // the one of Notes that says that the program runs on another version of its language than it asks for
 	Apts    []string // the groups and packages that APT names, as they are remembered
 }
 

@@ -1,5 +1,14 @@
 package app
 
+import "time"
+
+// Runtime is a runtime that the owner of the host installed beside the distribution's.
+type Runtime struct {
+	Title   string // "Node.js"
+	Version string
+	At      time.Time // of the installation
+}
+
 // Finding is one row of the examination of the host (berth doctor).
 type Finding struct {
 	Name    string `json:"name"`

@@ -116,7 +116,7 @@ func inDatabase(ts *testscript.TestScript, do func(context.Context, *db.DB) erro
 	ts.Check(errors.Join(do(context.Background(), d), d.Close()))
 }
 
-// scriptDeploy is "deploy ACCOUNT-ID APP MB [NAME]": what the daemon remembers of an upload.
+// scriptDeploy is "deploy ACCOUNT-ID APP MB [NAME [LANG VERSION]]": what the daemon remembers of an upload.
 func scriptDeploy(ts *testscript.TestScript, _ bool, args []string) {
 	owner, err := strconv.ParseInt(args[0], 10, 64)
 	ts.Check(err)
@@ -126,6 +126,9 @@ func scriptDeploy(ts *testscript.TestScript, _ bool, args []string) {
 		a := app.App{ID: app.ID(args[1]), Account: app.AccountID(owner), RAM: app.MB(ram), Wanted: app.WantOnline}
 		if len(args) > 3 {
 			a.Name = args[3]
+		}
+		if len(args) > 5 {
+			a.Code.Lang, a.Code.Version = args[4], args[5]
 		}
 		ids := db.IDRange{UIDBase: 70000, UIDCount: 10, PortFirst: 20000, PortLast: 20009}
 		a, err := d.Allocations(ids).Reserve(ctx, a, func(_, _ app.MB) error { return nil })

@@ -16,6 +16,7 @@ import (
 	"berth/cgroup"
 	"berth/daemon/settings"
 	"berth/db"
+	"berth/files/depot"
 	"berth/host"
 	"berth/host/account"
 	"berth/host/domain"
@@ -197,10 +198,11 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 		Start: startOf(s.DataDir),
 	}
 	allocations := data.db.Allocations(ids)
-	tools := proc.FindTools()
+	hostTools := proc.FindTools()
 	if slices.Contains(d.proc.Walls.Layers, sandbox.Mounts) {
-		tools.Only(d.proc.Walls.Paths)
+		hostTools.Only(d.proc.Walls.Paths)
 	}
+	tools := planTools{hostTools, depot.Of(s.DataDir)}
 	start := &launcher{
 		adopts: d.survivors.release,
 		path:   tools.Path(), trees: d.data.trees, logs: d.data.logs,
@@ -259,7 +261,7 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 }
 
 // planner plans with this host's runtimes.
-func planner(tools *proc.Tools) host.Planner {
+func planner(tools runtimes.Tools) host.Planner {
 	return func(cfg app.Config, found bool, files app.Files, prepared string) (app.Plan, error) {
 		return runtimes.Plan(cfg, found, files, tools, prepared)
 	}

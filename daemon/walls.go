@@ -14,6 +14,7 @@ import (
 
 	"berth/cgroup"
 	"berth/daemon/settings"
+	"berth/files/depot"
 	"berth/host"
 	"berth/proc"
 	"berth/proc/sandbox"
@@ -36,7 +37,7 @@ func openWalls(
 	if n := given.Among(s.Apps.PortFirst, s.Apps.PortLast); err == nil && n > 0 {
 		log.Warn("the kernel may give ports of applications to connections; doctor tells what to do", "ports", n)
 	}
-	l.Walls = proc.Walls{Data: s.DataDir, Paths: s.ShownPaths()}
+	l.Walls = proc.Walls{Data: s.DataDir, Paths: s.ShownPaths(), Runtimes: filepath.Join(s.DataDir, depot.Dir)}
 	trial := proc.Launcher{Tree: groups, Log: log, Walls: l.Walls}
 	verdicts, err := trial.Try(ctx, proc.TryPatience)
 	if err != nil {

@@ -142,7 +142,10 @@ func (s *Store) Close() error {
 
 // Dir returns the absolute path of the live tree of id, whether it exists or
 // not. It is for the program's working directory, not for reading from.
-func (s *disk) Dir(id app.ID) string { return filepath.Join(s.root, appsName, string(id)) }
+func (s *disk) Dir(id app.ID) string { return AppDir(s.root, id) }
+
+// AppDir is Dir below a data directory that nobody has opened.
+func AppDir(dataDir string, id app.ID) string { return filepath.Join(dataDir, appsName, string(id)) }
 
 // live opens the live tree of id.
 func (s *disk) live(id app.ID) (dir, error) {

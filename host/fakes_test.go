@@ -187,6 +187,10 @@ func (w *world) plan(cfg app.Config, found bool, _ app.Files, prepared string) (
 	if strings.HasSuffix(cfg.Main, ".html") {
 		p.Code.Lang, p.Argv = app.StaticLang, nil
 	}
+	if cfg.Version == "22" {
+		p.Runs = "VERSION=22 was asked for; this host runs 18"
+		p.Notes = []string{p.Runs}
+	}
 	if cfg.Main == "packaged" {
 		p.Prelude = "PATH=there:$PATH; "
 	}

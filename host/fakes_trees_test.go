@@ -62,6 +62,8 @@ func parse(file string) app.Config {
 			cfg.ID = value
 		case "TYPE":
 			cfg.Type = app.Site
+		case "VERSION":
+			cfg.Version = value
 		case "HEALTH":
 			cfg.Health = value
 		case "APT":

@@ -247,3 +247,30 @@ func TestUploadTellsOfADeathAfterTheDelay(t *testing.T) {
 		}
 	})
 }
+
+// A program that runs on another version than it asks for says so at each start: once in
+// what a deployment says, and then in its log.
+func TestOtherVersionIsNotedAtEachStart(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		notes := func(id app.ID) (n int) {
+			for _, note := range w.notes[id] {
+				n += strings.Count(note, "this host runs 18")
+			}
+			return n
+		}
+		id := w.mustUpload("MAIN=a,VERSION=22")
+		first := notes(id)
+		for range 2 {
+			if err := w.host.Restart(t.Context(), owner, id); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			time.Sleep(time.Minute)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if first > 1 || notes(id) != first+2 {
+			t.Errorf("%d after the upload, then %q", first, w.notes[id])
+		}
+	})
+}

@@ -110,6 +110,9 @@ func (u *unit) program(code app.Code) (app.Program, error) {
 	if err != nil {
 		return app.Program{}, err
 	}
+	if plan.Runs != "" && u.deploy == nil { // a deployment has said so
+		u.h.Logs.Note(u.id, plan.Runs)
+	}
 	return u.programOf(plan)
 }
 

@@ -73,6 +73,9 @@ type Walls struct {
 	Layers []sandbox.Layer
 	Data   string   // the data directory, which programs see nothing of but their own; may be empty
 	Paths  []string // that programs see besides the system's own, read-only
+
+	// Runtimes is a directory below Data that programs see, read-only; it may not be there.
+	Runtimes string
 }
 
 // OpenFiles is how many descriptors a program may have.

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -34,7 +35,7 @@ type packages struct {
 // order given. known is false, and missing all of them, where there is no list
 // to read. It blocks while the list is read.
 func (t *Tools) Lacks(names []string) (missing []string, known bool) {
-	installed, err := t.packages.read()
+	installed, err := cmp.Or(t.host, t).packages.read()
 	if err != nil {
 		return slices.Clone(names), false
 	}

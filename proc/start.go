@@ -220,6 +220,9 @@ func (l *Launcher) confinement(s Spec, group *cgroup.Group) (*sandbox.Spec, erro
 	if w.Data == "" || !c.Has(sandbox.Mounts) {
 		return c, nil
 	}
+	if info, err := os.Stat(w.Runtimes); err == nil && info.IsDir() {
+		c.Shown = w.Runtimes
+	}
 	// In a root of its own the program would not find the way that a link in the
 	// data directory's name leads.
 	real, err := filepath.EvalSymlinks(w.Data)
@@ -230,7 +233,7 @@ func (l *Launcher) confinement(s Spec, group *cgroup.Group) (*sandbox.Spec, erro
 		return c, nil
 	}
 	c.Data, c.Alias = real, w.Data
-	for _, dir := range []*string{&c.Home, &c.From, &c.Temp} {
+	for _, dir := range []*string{&c.Home, &c.From, &c.Temp, &c.Shown} {
 		if below, ok := strings.CutPrefix(*dir, w.Data+"/"); ok {
 			*dir = filepath.Join(real, below)
 		}

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -30,6 +31,8 @@ type Tools struct {
 	versions map[file]string
 
 	packages packages
+
+	host *Tools // of tools before it: what it knows of versions and packages is shared; nil for the host's own
 }
 
 // file is one state of one file.
@@ -78,6 +81,16 @@ func (t *Tools) Only(paths []string) {
 		real, err := filepath.EvalSymlinks(dir)
 		return err != nil || !t.sees(real)
 	})
+}
+
+// Before returns the tools of dir with those of t behind them. dir is where programs see
+// it, without links, and MUST be writable by root alone.
+func (t *Tools) Before(dir string) *Tools {
+	more := &Tools{dirs: append([]string{dir}, t.dirs...), homes: t.homes, patience: t.patience, host: cmp.Or(t.host, t)}
+	if t.shown != nil {
+		more.shown = append([]string{filepath.Dir(dir)}, t.shown...)
+	}
+	return more
 }
 
 // sees reports whether programs see a path without links.
@@ -150,21 +163,22 @@ func (t *Tools) Version(name string) string {
 	if err != nil {
 		return ""
 	}
-	if version, known := t.known(id); known {
+	h := cmp.Or(t.host, t)
+	if version, known := h.known(id); known {
 		return version
 	}
-	t.querying.Lock()
-	defer t.querying.Unlock()
-	if version, known := t.known(id); known { // somebody else did
+	h.querying.Lock()
+	defer h.querying.Unlock()
+	if version, known := h.known(id); known { // somebody else did
 		return version
 	}
 	version, err := t.queryVersion(path, name)
 	if err != nil { // it may have been the machine's fault
 		return ""
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.versions[id] = version
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.versions[id] = version
 	return version
 }
 

@@ -249,3 +249,46 @@ func TestToolsOnly(t *testing.T) {
 		t.Errorf("a link to what is not shown is found at %q, hidden at %q", path, hidden)
 	}
 }
+
+// The tools of an installed runtime go before the host's, and share what is known of them.
+func TestToolsBefore(t *testing.T) {
+	dir := openDir(t)
+	host, installed := dir+"/host", dir+"/22.11.0/bin"
+	script(t, host+"/node", "echo v18.19.0; echo asked >> "+dir+"/asked", 0o755)
+	script(t, host+"/yarn", "echo 1.22.19", 0o755)
+	script(t, installed+"/node", "echo v22.11.0", 0o755)
+	script(t, installed+"/npm", `node --version`, 0o755)
+	script(t, installed+"/closed", "", 0o700)
+	if err := os.WriteFile(dir+"/asked", nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir+"/asked", 0o666); err != nil {
+		t.Fatal(err)
+	}
+	tools := &Tools{dirs: []string{host, "/usr/bin", "/bin"}, shown: []string{host, "/usr"}, versions: make(map[file]string), patience: versionTimeout}
+	before := tools.Before(installed)
+	if got, want := before.Path(), installed+":"+tools.Path(); got != want {
+		t.Errorf("PATH is %s, want %s", got, want)
+	}
+	for name, want := range map[string][2]string{
+		"node": {installed + "/node", "22.11.0"}, "npm": {installed + "/npm", "22.11.0"}, "yarn": {host + "/yarn", "1.22.19"}, "closed": {"", ""},
+	} {
+		if path, _ := before.Find(name); path != want[0] || before.Version(name) != want[1] {
+			t.Errorf("%s is %s %s, want %s", name, path, before.Version(name), want)
+		}
+	}
+	for _, host := range []*Tools{tools, tools.Before(dir), before.Before(dir)} {
+		if got := host.Version("yarn"); got != "1.22.19" {
+			t.Errorf("yarn is %s", got)
+		}
+	}
+	if got := tools.Version("node"); got != "18.19.0" {
+		t.Errorf("the host's node is %s", got)
+	}
+	if got := tools.Before(dir).Version("node"); got != "18.19.0" {
+		t.Errorf("the host's node is %s", got)
+	}
+	if text, err := os.ReadFile(dir + "/asked"); err != nil || string(text) != "asked\n" {
+		t.Errorf("the host's node was asked %q, %v", text, err)
+	}
+}

@@ -151,6 +151,11 @@ func TestKernelDataDirectoryAnywhere(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				node := filepath.Join(data, "runtimes/node")
+				err = errors.Join(os.MkdirAll(filepath.Dir(node), 0o755), os.WriteFile(node, []byte("#!/bin/sh\necho runs\n"), 0o755), os.Chmod(node, 0o6755))
+				if err != nil {
+					t.Fatal(err)
+				}
 				named := data
 				if linked {
 					named = data + ".link"
@@ -161,7 +166,13 @@ func TestKernelDataDirectoryAnywhere(t *testing.T) {
 				}
 				l := *b.Launcher
 				l.Walls.Data, l.Walls.Paths = named, []string{"/opt", "/no/such/path", "/bin/sh", "/etc/hosts", "/etc/localtime"}
+				l.Walls.Runtimes = filepath.Join(named, "runtimes")
 				there := bench{&l, b.dir, ""}
+				runs := there.says(t, func(s *Spec) { s.Dir, s.Temp = filepath.Join(named, "apps/1"), "" },
+					fmt.Sprintf(`%[1]s/runtimes/node; %[2]s/runtimes/node; touch %[1]s/runtimes/x %[1]s/runtimes/node 2>&1 | grep -cE 'Read-only|denied'; grep -c ' %[2]s/runtimes [^ ]* ro,nosuid,nodev' /proc/self/mounts`, named, data))
+				if want := "runs\nruns\n2\n1\n"; runs != want {
+					t.Errorf("of its runtimes it says %q, want %q", runs, want)
+				}
 				got := there.says(t, func(s *Spec) {
 					s.Dir, s.Temp = filepath.Join(named, "apps/1"), filepath.Join(named, "tmp/1.build")
 				}, fmt.Sprintf(`pwd -P; touch here; touch %[1]s/tmp/1.build/temp; touch %[1]s/x %[1]s/apps/x %[1]s/apps/2/x 2>&1 | wc -l
@@ -178,7 +189,7 @@ ls -d %[1]s/berth.db %[1]s/apps/2 %[2]s/berth.db %[2]s/apps/2 2>&1 | grep -c 'No
 						t.Error(err)
 					}
 				}
-				if list, err := os.ReadDir(data); err != nil || len(list) != 3 {
+				if list, err := os.ReadDir(data); err != nil || len(list) != 4 {
 					t.Errorf("the data directory holds %v, %v", list, err)
 				}
 			})

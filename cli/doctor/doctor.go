@@ -128,11 +128,11 @@ func checkAll(ctx context.Context, s settings.Settings) []finding {
 	list = append(list, checkFiles(proc.MostFiles()))
 	given, err := proc.FindConnectionPorts()
 	list = append(list, checkPorts(given, err, s.Apps.PortFirst, s.Apps.PortLast)...)
-	tools := proc.FindTools()
+	var shown []string
 	if slices.ContainsFunc(list, func(f finding) bool { return f.Name == string(sandbox.Mounts) && f.Verdict == good }) {
-		tools.Only(s.ShownPaths())
+		shown = append([]string{}, s.ShownPaths()...)
 	}
-	list = append(list, checkRuntimes(ctx, tools)...)
+	list = append(list, checkRuntimes(ctx, daemon.HostTools(s.DataDir, shown))...)
 	list = append(list, checkData(ctx, s.DataDir, s.Host.DiskFloor)...)
 	list = append(list, checkQuota(s.DataDir, s.Apps.Disk))
 	list = append(list, checkListen(s))
@@ -185,7 +185,12 @@ func checkRuntimes(ctx context.Context, tools runtimes.Tools) []finding {
 	var list []finding
 	for _, r := range runtimes.Runtimes() {
 		path, hidden := tools.Find(r.Command)
+		installed := strings.Join(tools.Installed(r.Name), ", ")
 		switch {
+		case path != "" && installed != "":
+			list = append(list, finding{r.Command, good, path + " " + tools.Version(r.Command) + ", and by berth runtime install: " + installed, ""})
+		case installed != "":
+			list = append(list, finding{r.Command, good, "by berth runtime install: " + installed, ""})
 		case path != "":
 			list = append(list, finding{r.Command, good, strings.TrimSpace(path + " " + tools.Version(r.Command)), ""})
 		case hidden != "":

@@ -15,6 +15,7 @@ import (
 	"berth/daemon/settings"
 	"berth/files"
 	"berth/host/account"
+	"berth/host/runtimes"
 	"berth/proc"
 	"berth/proc/sandbox"
 )
@@ -104,6 +105,12 @@ func (h hostTools) Find(name string) (path, hidden string) {
 }
 
 func (h hostTools) Version(string) string { return "1.2.3" }
+
+func (h hostTools) Installed(string) []string { return nil }
+
+func (h hostTools) With(string, string) runtimes.Tools { return h }
+
+func (hostTools) Path() string { return "/usr/bin" }
 
 func (h hostTools) Lacks(packages []string) ([]string, bool) { return packages, false }
 

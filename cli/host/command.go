@@ -41,6 +41,7 @@ func Commands(c *Caller) []*cobra.Command {
 			accountCreate(c), accountList(c), accountShow(c), accountPassword(c), accountSet(c), accountDisable(c), accountEnable(c), accountDelete(c)),
 		group("app", "show and change what berth stores of an application", appEnv(c), appDeploys(c), appEvents(c)),
 		group("backup", "back up and restore the whole host", backupCreate(c), backupVerify(c), backupRestore(c)),
+		group("runtime", "install runtimes of any version beside the distribution's", runtimeInstall(c), runtimeList(c), runtimeRemove(c), runtimeUpgrade(c)),
 		group("token", "manage the API tokens of an account", tokenCreate(c), tokenList(c), tokenRevoke(c)),
 		audit(c),
 		group("proxy", "show how visitors reach sites", proxySnippet(c), proxyCertificates(c)),

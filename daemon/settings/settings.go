@@ -96,8 +96,9 @@ type Settings struct {
 		Patience  time.Duration
 		Base, Key string // see Releases
 	}
-	Network struct{ Allow, Deny string } // see NetworkRules
-	Sandbox struct {
+	Network  struct{ Allow, Deny string }                   // see NetworkRules
+	Runtimes struct{ Node, Python, Java, Deno, Bun string } // base addresses of publishers; empty: their own
+	Sandbox  struct {
 		Require string // layers without which nothing is served: see parseLayers
 		Without string // layers that may be missing although they were there before: see parseLayers
 		Paths   string // that programs see besides the system's own: see parsePaths
@@ -264,8 +265,13 @@ var settings = []setting{
 	{"proxy.drain_timeout", "30s", "`TIME` that requests and WebSockets of the old code have to finish", func(s *Settings) kind { return seconds(&s.Proxy.DrainTimeout) }},
 	{"console.timeout", "30s", "maximum `TIME` of a console command", func(s *Settings) kind { return seconds(&s.Console.Timeout) }},
 	{"upgrade.patience", "30s", "`TIME` that running requests get before an upgrade interrupts them", func(s *Settings) kind { return seconds(&s.Upgrade.Patience) }},
-	{"upgrade.base", "", "`URL` from which berth upgrade downloads releases, such as a mirror; empty means that of the makers of your berth", func(s *Settings) kind { return releaseBase(&s.Upgrade.Base) }},
+	{"upgrade.base", "", "`URL` from which berth upgrade downloads releases, such as a mirror; empty means that of the makers of your berth", func(s *Settings) kind { return downloads(&s.Upgrade.Base) }},
 	{"upgrade.key", "", "public `KEY` of minisign that signs those releases; empty means that of the makers of your berth", func(s *Settings) kind { return releaseKey(&s.Upgrade.Key) }},
+	{"runtimes.node", "", "base `URL` from which berth runtime install gets Node.js; empty means https://nodejs.org/dist", func(s *Settings) kind { return downloads(&s.Runtimes.Node) }},
+	{"runtimes.python", "", "base `URL` of Python; empty means the releases of astral-sh/python-build-standalone on GitHub", func(s *Settings) kind { return downloads(&s.Runtimes.Python) }},
+	{"runtimes.java", "", "base `URL` of Java; empty means Eclipse Temurin, https://api.adoptium.net", func(s *Settings) kind { return downloads(&s.Runtimes.Java) }},
+	{"runtimes.deno", "", "base `URL` of Deno; empty means the releases of denoland/deno on GitHub", func(s *Settings) kind { return downloads(&s.Runtimes.Deno) }},
+	{"runtimes.bun", "", "base `URL` of Bun; empty means the releases of oven-sh/bun on GitHub", func(s *Settings) kind { return downloads(&s.Runtimes.Bun) }},
 	{"sandbox.require", "", "`LAYER,...` of walls around programs: mounts, proc, cgroup, landlock, seccomp, network, sockets, or all; berth refuses to serve without them", func(s *Settings) kind { return layers(&s.Sandbox.Require) }},
 	{"sandbox.without", "", "`LAYER,...` of walls that programs had before and may run without now, by the same names, or all", func(s *Settings) kind { return layers(&s.Sandbox.Without) }},
 	{"sandbox.paths", "/opt", "`DIR,...` that programs may read besides the directories of the system", func(s *Settings) kind { return paths(&s.Sandbox.Paths) }},
@@ -430,6 +436,12 @@ func (s Settings) RequiredLayers() []sandbox.Layer {
 func (s Settings) SparedLayers() []sandbox.Layer {
 	list, _ := parseLayers(s.Sandbox.Without) // was checked when it was read
 	return list
+}
+
+// Publishers are the base addresses of runtimes, by language; empty means the publisher's.
+func (s Settings) Publishers() map[string]string {
+	r := s.Runtimes
+	return map[string]string{"node": r.Node, "python": r.Python, "java": r.Java, "deno": r.Deno, "bun": r.Bun}
 }
 
 // ShownPaths are what the owner lets programs see.

@@ -170,8 +170,8 @@ func acmeDirectory(to *string) kind {
 	})
 }
 
-// releaseBase is empty or where releases are.
-func releaseBase(to *string) kind {
+// downloads is empty or where files are that berth downloads.
+func downloads(to *string) kind {
 	return checked(to, `an address such as "https://example.org/berth"`, func(text string) bool { return text == "" || release.CheckBase(text) == nil })
 }
 

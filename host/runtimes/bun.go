@@ -10,8 +10,8 @@ import (
 // a file of theirs (ofAnother), or its main file names them.
 
 var (
-	denoProgram = program{binary: "deno", title: "Deno", site: "https://deno.com"}
-	bunProgram  = program{binary: "bun", title: "Bun", site: "https://bun.sh"}
+	denoProgram = program{binary: "deno", title: "Deno", site: "https://deno.com", runtime: "deno"}
+	bunProgram  = program{binary: "bun", title: "Bun", site: "https://bun.sh", runtime: "bun"}
 
 	bunLocks = []string{"bun.lock", "bun.lockb"}
 )

@@ -138,7 +138,7 @@ func (p *project) ofAnother(l *language) *language {
 		if i < 0 {
 			continue
 		}
-		if able && !p.has(other.programs[0]) {
+		if able && !p.available(other.programs[0]) {
 			p.note("%s asks for %s, which this host does not have; Node.js runs the program.", other.evidence[i], other.title)
 			continue
 		}

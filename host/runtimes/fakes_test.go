@@ -49,6 +49,44 @@ func (t tools) Version(name string) string {
 	return t[name]
 }
 
+func (t tools) Installed(runtime string) []string { return strings.Fields(t["+"+runtime]) }
+
+// With finds the commands of a version below /r.
+func (t tools) With(runtime, version string) Tools {
+	for _, l := range languages {
+		if len(l.programs) > 0 && l.programs[0].runtime == runtime {
+			return chosen{t, runtime, l.programs[0].binary, version}
+		}
+	}
+	return t
+}
+
+func (tools) Path() string { return "/usr/bin" }
+
+// chosen is a host with one installed runtime before its own.
+type chosen struct {
+	tools
+	runtime, binary, version string
+}
+
+func (c chosen) Find(name string) (path, hidden string) {
+	if name == c.binary || c.runtime == "node" && name == "npm" {
+		return "/r/" + c.runtime + "/" + c.version + "/bin/" + name, ""
+	}
+	return c.tools.Find(name)
+}
+
+func (c chosen) Version(name string) string {
+	if name == c.binary {
+		return c.version
+	}
+	return c.tools.Version(name)
+}
+
+func (c chosen) Path() string {
+	return "/r/" + c.runtime + "/" + c.version + "/bin:" + c.tools.Path()
+}
+
 // with is the host with one command more, or another version of it.
 func (t tools) with(name, said string) tools {
 	more := maps.Clone(t)

@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	node = program{binary: "node", title: "Node.js", apt: "nodejs npm"}
-	npm  = program{binary: "npm", title: "npm", apt: "nodejs npm"}
+	node = program{binary: "node", title: "Node.js", apt: "nodejs npm", runtime: "node"}
+	npm  = program{binary: "npm", title: "npm", apt: "nodejs npm", runtime: "node"}
 )
 
 // javascript runs on Node.js; npm installs what package.json asks for.

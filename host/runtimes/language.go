@@ -90,7 +90,7 @@ var java = language{
 	title:    "Java",
 	exts:     []string{".jar"},
 	mains:    []string{"app.jar", "main.jar", "bot.jar", "server.jar"},
-	programs: []program{{binary: "java", title: "Java", apt: "default-jre-headless"}},
+	programs: []program{{binary: "java", title: "Java", apt: "default-jre-headless", runtime: "java"}},
 	argv: func(p *project) ([]string, error) {
 		path, err := p.need(p.lang.programs[0])
 		// The JVM sees its group's limit, in both versions of control groups. What

@@ -1,6 +1,7 @@
 package runtimes
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,17 +70,26 @@ func (p *project) noteVersion() {
 	case "", "latest", "current", "lts", "suja":
 		return
 	}
-	if len(p.lang.programs) == 0 {
+	l := cmp.Or(p.runtimeLanguage(), p.lang)
+	if len(l.programs) == 0 {
 		p.note("VERSION=%s was asked for; it means nothing here.", asked)
 		return
 	}
-	have := p.tools.Version(p.lang.programs[0].binary)
+	have := p.tools.Version(l.programs[0].binary)
+	remedy := "."
+	if name := l.programs[0].runtime; name != "" && number.MatchString(asked) {
+		remedy = "; ask the owner of this host to install it with: berth runtime install " + name + " " + wantedNumber(asked)
+	}
+	was := len(p.plan.Notes)
 	switch {
 	case judge(asked, parseVersion(have)) == fits:
 	case have == "":
-		p.note("VERSION=%s was asked for; this host runs its one installed version of %s.", asked, p.lang.title)
+		p.note("VERSION=%s was asked for; this host runs its one installed version of %s%s", asked, l.title, remedy)
 	default:
-		p.note("VERSION=%s was asked for; this host runs %s %s.", asked, p.lang.title, have)
+		p.note("VERSION=%s was asked for; this host runs %s %s%s", asked, l.title, have, remedy)
+	}
+	if len(p.plan.Notes) > was {
+		p.plan.Runs = p.plan.Notes[was]
 	}
 }
 

@@ -78,7 +78,7 @@ func TestNotes(t *testing.T) {
 		{app.Config{Main: "a.js"}, nil},
 		{app.Config{Main: "a.js", Version: "latest"}, nil},
 		{app.Config{Main: "a.js", Version: "suja"}, nil},
-		{app.Config{Main: "a.js", Version: "16"}, []string{"VERSION=16 was asked for; this host runs its one installed version of Node.js."}},
+		{app.Config{Main: "a.js", Version: "16"}, []string{"VERSION=16 was asked for; this host runs its one installed version of Node.js; ask the owner of this host to install it with: berth runtime install node 16"}},
 		{app.Config{Main: "a.sh", Version: "16"}, []string{"VERSION=16 was asked for; it means nothing here."}},
 		{
 			app.Config{Main: "a.js", Keys: []string{"MAIN", "VLAN", "MIAN", strings.Repeat("X", 50)}, Lines: []int{1, 2, 3, 4}},

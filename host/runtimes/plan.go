@@ -25,6 +25,7 @@ type project struct {
 	start string // START, or the command that a manifest names
 	head  []byte // the first bytes of main
 	lang  *language
+	path  []string // PATH with a runtime that the owner of the host installed; else nothing
 	plan  app.Plan
 
 	static   bool // MAIN is a page: nothing runs, and lang is what BUILD needs
@@ -52,7 +53,7 @@ func (p *project) make(found bool) (app.Plan, error) {
 	if err := p.findMain(found); err != nil {
 		return app.Plan{}, err
 	}
-	for _, step := range []func() error{p.detect, p.addSteps, p.addStart} {
+	for _, step := range []func() error{p.detect, p.choose, p.addSteps, p.addStart} {
 		if err := step(); err != nil {
 			return app.Plan{}, err
 		}
@@ -251,9 +252,9 @@ func (p *project) addStart() error {
 // every program gets.
 func (p *project) env() []string {
 	if p.lang.env == nil {
-		return nil
+		return p.path
 	}
-	return p.lang.env(p)
+	return append(p.lang.env(p), p.path...)
 }
 
 // command runs a line of the config, which may be compound. When packages are

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"berth/app"
 )
 
 var (
-	python3 = program{binary: "python3", title: "Python", apt: "python3 python3-venv"}
+	python3 = program{binary: "python3", title: "Python", apt: "python3 python3-venv", runtime: "python"}
 	uv      = program{binary: "uv", title: "uv", site: "https://docs.astral.sh/uv"}
 	poetry  = program{binary: "poetry", title: "Poetry", apt: "python3-poetry"}
 )
@@ -42,6 +43,9 @@ var python = language{
 		path, err := p.need(python3)
 		if p.installs {
 			path = venvPython
+			if err == nil {
+				err = goneVenv(p)
+			}
 		}
 		return []string{path, "-u", p.argument()}, err
 	},
@@ -87,9 +91,47 @@ func pythonPackages(p *project) (packages, error) {
 		pk.recipe, pk.steps = "uv "+strings.Join(what, " "), uvSteps(uv, command, what)
 		return pk, nil
 	}
-	pk.recipe, pk.steps = "pip "+strings.Join(what, " "), pipSteps(command, what)
+	pk.recipe, pk.steps = "pip "+strings.Join(what, " "), pipSteps(command, what, ofAnotherPython(p, command))
 	pk.unclear = pk.unclear || len(what) == 0
 	return pk, nil
+}
+
+// ofAnotherPython reports whether the environment that is there was made by another
+// Python than command: venv would leave its links as they are.
+func ofAnotherPython(p *project, command string) bool {
+	home := venvHome(p)
+	return home != "" && home != path.Dir(command)
+}
+
+// venvHome returns where the Python of the environment is, "" where none says so.
+func venvHome(p *project) string {
+	text, _ := p.read(".venv/pyvenv.cfg")
+	return Home(text)
+}
+
+// Home returns where the Python of an environment is, by its pyvenv.cfg; "" where that
+// does not say.
+func Home(pyvenv string) string {
+	for line := range strings.Lines(pyvenv) {
+		if key, value, _ := strings.Cut(line, "="); strings.TrimSpace(key) == "home" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// installedPython matches where berth runtime install puts Python.
+var installedPython = regexp.MustCompile(`/runtimes/python/(\d+(?:\.\d+)+)/bin$`)
+
+// goneVenv refuses to start with packages whose Python the owner of the host has removed.
+// A deployment makes them anew.
+func goneVenv(p *project) error {
+	m := installedPython.FindStringSubmatch(venvHome(p))
+	if m == nil || slices.Contains(p.tools.Installed(python3.runtime), m[1]) ||
+		slices.ContainsFunc([]string{p.main, "discloud.config", "requirements.txt", "pyproject.toml"}, p.files.Brought) {
+		return nil
+	}
+	return app.Errorf(app.Unusable, "the packages of the application were installed with Python %s, which this host does not have any more: upload the application again, or ask the owner of this host to install it with: berth runtime install python %s", m[1], m[1])
 }
 
 // runsPip matches a BUILD that installs packages by itself, for which there has
@@ -98,7 +140,7 @@ var runsPip = regexp.MustCompile(`\bpip3?\b`)
 
 // pipSteps makes the environment by what Debian has, and installs what is asked
 // for.
-func pipSteps(python string, what []string) []app.Step {
+func pipSteps(python string, what []string, anew bool) []app.Step {
 	steps := []app.Step{
 		{
 			// Debian ships Python without it, and venv's own message is long.
@@ -106,7 +148,7 @@ func pipSteps(python string, what []string) []app.Step {
 			OnFail: app.Textf("this host cannot make Python environments: the owner can install what is missing with: apt install python3-venv"),
 		},
 		{
-			Argv:   []string{python, "-m", "venv", ".venv"},
+			Argv:   append(given([]string{python, "-m", "venv"}, anew, "--clear"), ".venv"),
 			OnFail: app.Textf("Python could not make its environment in .venv; if the output names ensurepip, the owner can install it with: apt install python3-venv"),
 		},
 	}

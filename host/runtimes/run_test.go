@@ -20,6 +20,12 @@ func (machine) Find(name string) (path, hidden string) {
 
 func (machine) Version(string) string { return "" }
 
+func (machine) Installed(string) []string { return nil }
+
+func (m machine) With(string, string) Tools { return m }
+
+func (machine) Path() string { return os.Getenv("PATH") }
+
 func (machine) Lacks(packages []string) ([]string, bool) { return packages, false }
 
 // carryOut prepares files in a fresh directory as their plan says, runs the

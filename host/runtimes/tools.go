@@ -19,6 +19,13 @@ type Tools interface {
 	// Lacks returns those of the Debian packages that are not installed. It
 	// does not know where there is no dpkg.
 	Lacks(packages []string) (missing []string, known bool)
+	// Installed returns the versions of a runtime ("node") that the owner of the
+	// host installed beside the distribution's.
+	Installed(runtime string) []string
+	// With returns the tools of the host behind those of an installed version.
+	With(runtime, version string) Tools
+	// Path is the PATH on which programs find these tools.
+	Path() string
 }
 
 // program is a command that must be on the host, and where it comes from.
@@ -26,6 +33,7 @@ type program struct {
 	binary, title string
 	apt           string // Debian packages
 	site          string // for what Debian does not have
+	runtime       string // what berth runtime install calls it; "" for what that cannot
 }
 
 // install says how the owner gets it.
@@ -40,6 +48,7 @@ func (c program) install() string {
 type Runtime struct {
 	Command string
 	Title   string
+	Name    string // what berth runtime install calls it; "" for what that cannot
 	Install string // how to get it
 }
 
@@ -49,7 +58,7 @@ func Runtimes() []Runtime {
 	var list []Runtime
 	for _, l := range languages {
 		for _, c := range l.programs {
-			if r := (Runtime{c.binary, c.title, c.install()}); !slices.Contains(list, r) {
+			if r := (Runtime{c.binary, c.title, c.runtime, c.install()}); !slices.Contains(list, r) {
 				list = append(list, r)
 			}
 		}
@@ -89,6 +98,10 @@ func (s source) has(c program) bool {
 	found, _ := s.tools.Find(c.binary)
 	return found != ""
 }
+
+// available reports whether programs can use a command of the host, or of a runtime that
+// its owner installed.
+func (s source) available(c program) bool { return s.has(c) || len(s.tools.Installed(c.runtime)) > 0 }
 
 // place says where a command lies, but not in whose home.
 func place(file string) app.Text {

@@ -165,6 +165,9 @@ func suit(p *project) error {
 	switch judge(d.ranges, parseVersion(have)) {
 	case older:
 		remedy := p.lang.outdated
+		if fitting := p.fitting(d.ranges); fitting != "" {
+			remedy = app.Textf("it has %s as well: write VERSION=%s into discloud.config", fitting, fitting)
+		}
 		if remedy.IsZero() {
 			remedy = app.Textf("ask the owner of this host for a newer one, or ask for less there if that will do")
 		}

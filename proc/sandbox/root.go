@@ -32,7 +32,7 @@ func newRoot(p *Plan, s *Spec) error {
 	p.call(unix.SYS_UMASK, 0o022) // the daemon's may be closed; everybody is to read what is made here
 	r := root{Plan: p, s: s, made: map[string]bool{}}
 	// What the new root shows that is not where every system has it.
-	sources := append([]string{s.Home, s.From, s.Temp, s.Data}, s.Paths...)
+	sources := append([]string{s.Home, s.From, s.Temp, s.Data, s.Shown}, s.Paths...)
 	for _, stage := range stages {
 		shown := slices.ContainsFunc(sources, func(p string) bool { return p != "" && within(p, stage) })
 		if info, err := os.Stat(stage); err == nil && info.IsDir() && !shown {
@@ -321,7 +321,7 @@ func inTemp(path string) bool { return within(path, "/tmp") || within(path, "/va
 // the first is given: what is below one is the program's, and may be links.
 // Those below /tmp are made late, when that is mounted.
 func (r root) places(late bool) {
-	for _, dir := range []string{r.s.Home, r.s.Temp} {
+	for _, dir := range []string{r.s.Home, r.s.Temp, r.s.Shown} {
 		if dir != "" && inTemp(dir) == late {
 			r.mkdirs(dir, 0o711) // as closed as on the host
 		}
@@ -336,8 +336,8 @@ func (r root) places(late bool) {
 	})
 }
 
-// home shows the application's directory at the path it has on the host, and a
-// build's temporary one.
+// home shows the application's directory at the path it has on the host, a
+// build's temporary one, and the installed runtimes.
 func (r root) home() {
 	from := r.s.From
 	if from == "" {
@@ -347,5 +347,10 @@ func (r root) home() {
 		if d.From != "" {
 			r.give(d.From, d.To)
 		}
+	}
+	if r.s.Shown != "" {
+		r.shows("the installed runtimes")
+		r.mount(r.s.Shown, r.path(r.s.Shown), "", unix.MS_BIND, "")
+		r.setattr(r.s.Shown, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	}
 }

@@ -24,6 +24,7 @@ type Spec struct {
 	From   string   // the directory that is shown there; Home itself when empty
 	Temp   string   // of a build: its TMPDIR, shown at its path and as /tmp
 	Data   string   // the data directory, of which nothing else is shown
+	Shown  string   // a directory below Data that is shown, read-only; may be empty
 	Alias  string   // the name the owner calls it by, when that is another
 	Paths  []string // of the host that are shown, read-only; what is not there is passed over
 	Name   string   // of the host, as the program sees it

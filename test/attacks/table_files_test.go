@@ -18,6 +18,8 @@ var onFiles = []row{
 	{name: "link to the victim's file", by: "cpn", want: hidden, control: "ok|EXDEV"},
 	{name: "link to a set-uid program", by: "c", want: "EXDEV|EPERM", control: "ok|EXDEV"},
 	{name: "write to a program of the system", by: "cpn", want: readOnly, control: "ok"},
+	{name: "write to an installed runtime", by: "cpn", want: readOnly, control: "ok"},
+	{name: "put a file beside an installed runtime", by: "c", want: readOnly, control: "ok"},
 	{name: "write to the users", by: "c", want: readOnly, control: "ok"},
 	{name: "make a file in the root directory", by: "c", want: readOnly},
 	{name: "list the applications", by: "cpn", want: "none|EACCES", control: "ok"},

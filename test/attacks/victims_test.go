@@ -56,7 +56,21 @@ func launchVictims(t *testing.T) *victims {
 	v.services(t)
 	v.memory(t, key)
 	v.programs(t)
+	v.runtime(t)
 	return v
+}
+
+// runtime is one that the owner of the host installed.
+func (v *victims) runtime(t *testing.T) {
+	t.Helper()
+	dir := filepath.Join(v.data, "runtimes", "node", "0.0.1", "bin")
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "node"), []byte("#!/bin/sh\necho v0.0.1\n"), 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // group is the directory of a process's group, for the host and twice, and that

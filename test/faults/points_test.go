@@ -35,6 +35,7 @@ var points = map[string]string{
 	"files/browse.go":             "a file that the panel writes is in staging, which a boot empties, until it is whole (TestWriteFileCutShort)",
 	"host/watch/metrics/store.go": "figures of the last minute, told by their checksums (metrics TestTornEnds, TestHalvesAreJoined)",
 	"daemon/walls.go":             "the walls of a start: the file has its name when it is whole, and one that is not there judges nobody",
+	"files/depot/depot.go":        "a runtime has its name when it is whole: TestKilledInstallation",
 	"files/datadir.go":            "a file without a name, which only asks whether the disk answers",
 }
 

@@ -26,6 +26,7 @@ type hostPages struct {
 	apps     app.Applications
 	records  func(ctx context.Context, q app.AuditQuery) ([]app.AuditRecord, error)
 	examiner func(ctx context.Context) []app.Finding
+	runtimes func() []app.Runtime
 	beside   func(f func()) bool // Config.Go
 	capacity app.MB              // that applications may have together
 	exposed  app.Text            // Config.Exposed
@@ -46,6 +47,7 @@ type hostPage struct {
 	Began    time.Time
 	Doctor   findings
 	Exposed  string // the warning, "" for none
+	Runtimes []app.Runtime
 	RAM      string // as typed
 }
 
@@ -58,7 +60,9 @@ type accountRow struct {
 
 func (p *hostPages) show(c *call) (answer, error) {
 	all, used, err := p.admin.Accounts(c.ctx())
-	page := hostPage{Capacity: p.capacity, Began: p.began, Doctor: p.doctor.last(), Exposed: c.lang.SayPhrase(p.exposed), RAM: "512"}
+	page := hostPage{
+		Capacity: p.capacity, Began: p.began, Doctor: p.doctor.last(), Runtimes: p.runtimes(), Exposed: c.lang.SayPhrase(p.exposed), RAM: "512",
+	}
 	for i, a := range all {
 		row := accountRow{a, used[i], len(p.apps.Apps(a.ID))}
 		page.Accounts = append(page.Accounts, row)

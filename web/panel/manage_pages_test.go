@@ -40,7 +40,7 @@ func TestEveryManagingPage(t *testing.T) {
 			}
 		}
 	}
-	w.as("ana").get("/host").want(t, "the doctor", http.StatusOK, "full &lt;b&gt;", "apt install php-cli")
+	w.as("ana").get("/host").want(t, "the doctor", http.StatusOK, "full &lt;b&gt;", "apt install php-cli", "Node.js 22.11.0", "berth runtime install node 22")
 	b := w.as("bob") // who may start, and make backups
 	for path, status := range map[string]int{
 		"/apps/shop/env": 404, "/apps/shop/domains": 404, "/apps/shop/settings": 403, "/apps/shop/commit": 403,

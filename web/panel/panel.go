@@ -25,6 +25,8 @@ type Config struct {
 	AuditRecords func(ctx context.Context, q app.AuditQuery) ([]app.AuditRecord, error)
 	// Examine says how the host is, as berth doctor does. It may take seconds.
 	Examine func(ctx context.Context) []app.Finding
+	// Runtimes lists the runtimes that the owner installed beside the distribution's.
+	Runtimes func() []app.Runtime
 	// Go runs f beside the request, and keeps the daemon from ending before it
 	// returns; false: it does not run, because the daemon ends.
 	Go func(f func()) bool
@@ -134,7 +136,8 @@ func newPages(c Config, record func(*call, error)) *pages {
 		env:     envPages{c.Settings},
 		files:   filePages{c.Contents, c.Settings},
 		host: hostPages{
-			admin: c.Admin, signIns: c.SignIns, apps: c.Applications, records: c.AuditRecords, examiner: c.Examine, beside: c.Go,
+			admin: c.Admin, signIns: c.SignIns, apps: c.Applications, records: c.AuditRecords, examiner: c.Examine,
+			runtimes: c.Runtimes, beside: c.Go,
 			capacity: c.FirstRAM, exposed: c.Exposed, baseURL: c.BaseURL, began: time.Now(), log: c.Log,
 		},
 		live:     livePages{c.Feed, c.SignIns, c.Account},

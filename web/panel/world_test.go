@@ -64,6 +64,9 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 		},
 		SignIns: w.signIns, Tokens: account.New(store.Accounts), Admin: account.NewAdmin(store.Accounts),
 		Account: store.Accounts.Account, AuditRecords: store.Audit.Records,
+		Runtimes: func() []app.Runtime {
+			return []app.Runtime{{Title: "Node.js", Version: "22.11.0", At: time.Now().Add(-time.Hour)}, {Title: "Deno", Version: "2.1.4"}}
+		},
 		Examine: func(context.Context) []app.Finding {
 			return []app.Finding{
 				{Name: "limit", Verdict: "ok", Text: "enforced"},

@@ -37,6 +37,7 @@ const attacks = {
   'read the passwords of the host': () => reads('/etc/shadow'),
   "link to the victim's file": () => { fs.linkSync(targets['victim-dir'] + '/secret', 'stolen'); return 'ok' },
   'write to a program of the system': () => opens('/usr/bin/env', O_WRONLY),
+  'write to an installed runtime': () => opens(targets.data + '/runtimes/node/0.0.1/bin/node', O_WRONLY),
   'list the applications': () => others(targets.data + '/apps', control ? [] : [require('path').basename(process.cwd())]),
   'list the data directory': () => others(targets.data, ['apps']),
   "find the victim's file in /tmp": () => reads('/tmp/' + targets.token),

@@ -27,6 +27,7 @@ attacks |= {
     "read the passwords of the host": lambda: reads("/etc/shadow"),
     "link to the victim's file": lambda: os.link(target("victim-dir") + "/secret", "stolen"),
     "write to a program of the system": lambda: opens("/usr/bin/env", os.O_WRONLY),
+    "write to an installed runtime": lambda: opens(target("data") + "/runtimes/node/0.0.1/bin/node", os.O_WRONLY),
     "list the applications": lambda: others(target("data") + "/apps", [] if control else [os.path.basename(os.getcwd())]),
     "list the data directory": lambda: others(target("data"), ["apps"]),
     "find the victim's file in /tmp": lambda: reads("/tmp/" + target("token")),

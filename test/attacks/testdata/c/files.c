@@ -18,6 +18,8 @@ ATTACK(f7, "read the passwords of the host") { return reads("/etc/shadow"); }
 ATTACK(f8, "link to the victim's file") { return failed(link(path("%s/secret", target("victim-dir")), "stolen")); }
 ATTACK(f9, "link to a set-uid program") { return failed(link(target("setuid"), "mine")); }
 ATTACK(f10, "write to a program of the system") { return opens("/usr/bin/env", O_WRONLY); }
+ATTACK(f10a, "write to an installed runtime") { return opens(path("%s/runtimes/node/0.0.1/bin/node", target("data")), O_WRONLY); }
+ATTACK(f10b, "put a file beside an installed runtime") { return opens(path("%s/runtimes/node/0.0.1/bin/planted", target("data")), O_CREAT | O_WRONLY); }
 ATTACK(f11, "write to the users") { return opens("/etc/passwd", O_WRONLY); }
 ATTACK(f12, "make a file in the root directory") { return opens("/planted", O_CREAT | O_WRONLY); }
 

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"berth/daemon/settings"
+)
+
+// archive is one of Node.js whose command says a version.
+func archive(t *testing.T, version string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	w := tar.NewWriter(z)
+	text := "#!/bin/sh\necho v" + version + "\n"
+	err := w.WriteHeader(&tar.Header{Name: "node/bin/node", Mode: 0o755, Size: int64(len(text)), Typeflag: tar.TypeReg})
+	if err == nil {
+		_, err = w.Write([]byte(text))
+	}
+	if err := errors.Join(err, w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// mirror serves versions of Node.js.
+type mirror struct {
+	files map[string][]byte
+	index []string
+}
+
+func (m *mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	data, ok := m.files[r.URL.Path]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	_, _ = w.Write(data)
+}
+
+// publish adds a version.
+func (m *mirror) publish(t *testing.T, version string) {
+	t.Helper()
+	arch := map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
+	dir, name := "/dist/v"+version+"/", "node-v"+version+"-linux-"+arch+".tar.gz"
+	m.files[dir+name] = archive(t, version)
+	m.files[dir+"SHASUMS256.txt"] = fmt.Appendf(nil, "%x  %s\n", sha256.Sum256(m.files[dir+name]), name)
+	m.index = append(m.index, fmt.Sprintf(`{"version":"v%s","files":["linux-%s"]}`, version, arch))
+	m.files["/dist/index.json"] = []byte("[" + strings.Join(m.index, ",") + "]")
+}
+
+// The newest of a line is installed and upgraded from a mirror on this machine.
+func TestRuntimesOfAMirror(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("the runtimes belong to root")
+	}
+	root, err := os.MkdirTemp("/tmp", "berth-runtime.") //nolint:usetesting // t.TempDir is closed to other users
+	if err == nil {
+		err = os.Chmod(root, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	dir := filepath.Join(root, "data")
+	made(t, dir)
+	m := &mirror{files: map[string][]byte{}}
+	m.publish(t, "22.9.0")
+	m.publish(t, "20.18.1")
+	server := httptest.NewServer(m)
+	defer server.Close()
+	env := map[string]string{"BERTH_CONFIG": os.DevNull, "BERTH_DATA_DIR": dir, "BERTH_RUNTIMES_NODE": server.URL + "/dist"}
+	do := func(args string, want int, says ...string) {
+		t.Helper()
+		code, stdout, stderr := start(t, env, append([]string{"runtime"}, strings.Fields(args)...)...)
+		if code != want {
+			t.Errorf("%s: exit %d, want %d: %s", args, code, want, stderr)
+		}
+		for _, text := range says {
+			if !strings.Contains(stdout+stderr, text) {
+				t.Errorf("%s: does not say %q: %s%s", args, text, stdout, stderr)
+			}
+		}
+	}
+	do("list node --available", settings.ExitOK, "node      22.9.0\n", "node      20.18.1\n")
+	do("install node 18", settings.ExitNotFound, "cannot install node 18: its publisher offers none for this machine", "berth runtime list node --available")
+	do("install node 22.x", settings.ExitOK, "getting "+server.URL+"/dist/v22.9.0/", "node 22.9.0 is installed: programs with VERSION=22 take it")
+	do("install node 22", settings.ExitOK, "node 22.9.0 is installed already")
+	do("install node 20.18.1", settings.ExitOK, "node 20.18.1 is installed")
+	do("upgrade", settings.ExitOK, "node 22.9.0 is the newest", "node 20.18.1 is the newest")
+	m.publish(t, "22.11.0")
+	do("upgrade node 20", settings.ExitOK, "node 20.18.1 is the newest")
+	do("upgrade node 22", settings.ExitOK, "node 22.11.0 is installed", "node 22.9.0 stays for what uses it; berth runtime remove node 22.9.0")
+	do("list", settings.ExitOK, "22.11.0", "22.9.0", "20.18.1", server.URL)
+	do("remove node 22.9.0", settings.ExitOK, "node 22.9.0 is removed")
+	// A publisher that goes back in time takes nothing away.
+	m.index = nil
+	m.publish(t, "22.1.0")
+	do("upgrade node 22", settings.ExitOK, "node 22.11.0 is the newest")
+	do("upgrade python", settings.ExitNotFound, "no such runtime is installed")
+}
