@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -110,4 +111,58 @@ func TestRuntimesOfAMirror(t *testing.T) {
 	m.publish(t, "22.1.0")
 	do("upgrade node 22", settings.ExitOK, "node 22.11.0 is the newest")
 	do("upgrade python", settings.ExitNotFound, "no such runtime is installed")
+}
+
+// A command that is killed in the middle of a download installs nothing, and the next one
+// removes what it left.
+func TestKilledRuntimeInstall(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("the runtimes belong to root")
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	made(t, dir)
+	m := &mirror{files: map[string][]byte{}}
+	m.publish(t, "22.11.0")
+	half, gone := make(chan struct{}, 1), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, ".tar.gz") {
+			m.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Length", "1000000")
+		_, _ = w.Write(make([]byte, 1000))
+		_ = http.NewResponseController(w).Flush()
+		half <- struct{}{}
+		<-gone
+	}))
+	defer server.Close()
+	defer close(gone)
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe") // the test binary is berth by this name
+	cmd.Args = []string{"berth", "runtime", "install", "node", "22", "--data-dir", dir}
+	cmd.Env = []string{"BERTH_CONFIG=" + os.DevNull, "BERTH_RUNTIMES_NODE=" + server.URL + "/dist"}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-half
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	left := func() int {
+		list, err := filepath.Glob(filepath.Join(dir, "runtimes", ".new-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	if left() != 1 {
+		t.Errorf("%d directories of an installation are there", left())
+	}
+	env := map[string]string{"BERTH_CONFIG": os.DevNull, "BERTH_DATA_DIR": dir}
+	if code, stdout, stderr := start(t, env, "runtime", "list", "--json"); code != settings.ExitOK || strings.TrimSpace(stdout) != "[]" {
+		t.Errorf("exit %d, said %s%s", code, stdout, stderr)
+	}
+	if code, _, _ := start(t, env, "runtime", "remove", "node", "22"); code != settings.ExitNotFound || left() != 0 {
+		t.Errorf("exit %d, and %d directories are left", code, left())
+	}
 }
