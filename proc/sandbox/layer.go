@@ -36,7 +36,7 @@ func (l Layer) Needs() string {
 	case Proc:
 		return "root on a real or virtual machine; containers that hide parts of /proc, and a VPS that is one (OpenVZ, LXC), do not give it"
 	case Landlock:
-		return "Linux 6.12 or newer: on Debian 12, apt install -t bookworm-backports linux-image-amd64 (or -arm64), and reboot; a list lsm= in /proc/cmdline must name landlock"
+		return "Linux 6.12 or newer, which Debian 13 has, and Debian 12 in bookworm-backports; a list lsm= in /proc/cmdline must name landlock"
 	case Reach, Counted:
 		return "root (CAP_BPF, CAP_NET_ADMIN) on a real or virtual machine; most containers, and a VPS that is one (OpenVZ, LXC), do not give it"
 	case Seccomp:
