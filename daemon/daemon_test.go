@@ -21,7 +21,7 @@ func testSettings(t *testing.T) settings.Settings {
 	t.Helper()
 	dir := hosted.Path(t)
 	s, err := settings.Load(func(name string) string {
-		return map[string]string{"BERTH_CONFIG": os.DevNull, "BERTH_DATA_DIR": dir, "BERTH_LISTEN": "127.0.0.1:0"}[name]
+		return map[string]string{"BERTH_CONFIG": os.DevNull, "BERTH_DATA_DIR": dir, "BERTH_LISTEN": "127.0.0.1:0", "BERTH_RUNTIME_DIR": dir + "-run"}[name]
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 func berthBeside(h *hosted.Directory, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	env := func(name string) string {
-		return map[string]string{"BERTH_CONFIG": filepath.Join(filepath.Dir(h.Path), "berth.toml")}[name]
+		return map[string]string{"BERTH_CONFIG": filepath.Join(filepath.Dir(h.Path), "berth.toml"), "BERTH_RUNTIME_DIR": "/none"}[name]
 	}
 	code = Run(context.Background(), args, env, &out, &errs)
 	return code, out.String(), errs.String()
