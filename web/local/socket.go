@@ -107,7 +107,7 @@ func vacate(path string) error {
 	case info.Mode().Type() != fs.ModeSocket: // to connect to a file fails as if it were one
 		return errors.New("a file that is no socket is in its place")
 	}
-	c, err := net.DialTimeout("unix", path, tryTime)
+	c, err := (&net.Dialer{Timeout: tryTime}).DialContext(context.Background(), "unix", path)
 	if err == nil {
 		_ = c.Close()
 		return ErrTaken
