@@ -17,6 +17,7 @@ import (
 	"berth/daemon/settings"
 	"berth/host/domain"
 	"berth/proc"
+	"berth/web/local"
 	"berth/web/visit"
 )
 
@@ -290,12 +291,20 @@ func (p *publishing) portsAreFree() error {
 			return fmt.Errorf("cannot serve visitors: %w", err)
 		}
 		who := daemon.WhoListens(p.ctx, address)
-		if !slices.ContainsFunc(who, func(l proc.Listener) bool { return l.Pid == p.served.PID }) {
+		if !slices.ContainsFunc(who, func(l proc.Listener) bool { return l.Pid == p.served.PID }) && !p.serves(address) {
 			return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot serve visitors on %s: %s listens there", address, who),
 				"Hint: stop it and run berth setup again, or let it lead visitors to berth: see berth proxy snippet --help.")
 		}
 	}
 	return nil
+}
+
+// serves reports whether the daemon serves sites on the port of an address. It waits for a
+// daemon that hands over to its next image, whose descriptors cannot be seen for a moment.
+func (p *publishing) serves(address string) bool {
+	d, err := local.Ask(p.ctx, p.settings.RuntimeDir)
+	_, port, _ := net.SplitHostPort(address)
+	return err == nil && slices.ContainsFunc(d.Sites, func(at string) bool { return strings.HasSuffix(at, ":"+port) })
 }
 
 // prove visits the name, and one below it, as a stranger does. What is certainly wrong is
