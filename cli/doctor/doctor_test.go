@@ -125,7 +125,7 @@ func TestDoctorRuntimes(t *testing.T) {
 		" warn  venv         not found; Python programs cannot have packages\n                    fix: apt install python3-venv\n",
 		" warn  cargo        found at /root/.cargo/bin/cargo, which programs cannot use: it is in a home directory, closed to others, or not in sandbox.paths\n                    fix: apt install cargo\n",
 		" none  go           not found; uploads that need Go are refused\n                    fix: apt install golang-go\n",
-		" none  deno         not found; uploads that need Deno are refused\n                    fix: install it in /usr/local/bin, from https://deno.com\n",
+		" none  deno         not found; uploads that need Deno are refused\n                    fix: berth runtime install deno 2\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table does not say %q:\n%s", want, out.String())

@@ -10,8 +10,8 @@ import (
 // a file of theirs (ofAnother), or its main file names them.
 
 var (
-	denoProgram = program{binary: "deno", title: "Deno", site: "https://deno.com", runtime: "deno"}
-	bunProgram  = program{binary: "bun", title: "Bun", site: "https://bun.sh", runtime: "bun"}
+	denoProgram = program{binary: "deno", title: "Deno", runtime: "deno", line: "2"}
+	bunProgram  = program{binary: "bun", title: "Bun", runtime: "bun", line: "1"}
 
 	bunLocks = []string{"bun.lock", "bun.lockb"}
 )

@@ -130,7 +130,7 @@ func TestNotesOfWhatWillFail(t *testing.T) {
 		{app.Config{Main: "a.sh"}, tree{"a.sh": "#!/bin/sh\nnode .\n"}, 0, ""},
 		{app.Config{}, tree{"package.json": `{"scripts": {"start": "node dist/a.js", "build": "tsc"}}`}, 2, "package.json starts dist/a.js, which is not in the archive; if the build script of package.json makes it, set BUILD=npm run build."},
 		{app.Config{}, tree{"package.json": `{"scripts": {"start": "node dist/a.js"}}`}, 2, "dist/a.js, which is not in the archive."},
-		{app.Config{Main: "a.js", Start: "deno run a.js"}, tree{"a.js": ""}, 1, "START runs deno, and this host has no Deno: the owner can install it in /usr/local/bin, from https://deno.com."},
+		{app.Config{Main: "a.js", Start: "deno run a.js"}, tree{"a.js": ""}, 1, "START runs deno, and this host has no Deno: the owner can install it with: berth runtime install deno 2."},
 		{app.Config{Main: "a.js", Build: "bun x tsc"}, tree{"a.js": ""}, 1, "BUILD runs bun, and this host has no Bun"},
 		{app.Config{Main: "a.js", Start: "php -v; node a.js", Build: "x"}, tree{"a.js": ""}, 0, ""},
 		{app.Config{Build: "npm run build"}, tree{"package.json": `{"scripts": {"start": "node dist/a.js", "build": "tsc"}}`}, 1, "START=npm start is assumed"},

@@ -34,12 +34,16 @@ type program struct {
 	apt           string // Debian packages
 	site          string // for what Debian does not have
 	runtime       string // what berth runtime install calls it; "" for what that cannot
+	line          string // of releases to install by that, for what Debian does not have
 }
 
 // install says how the owner gets it.
 func (c program) install() string {
-	if c.apt != "" {
+	switch {
+	case c.apt != "":
 		return "apt install " + c.apt
+	case c.line != "":
+		return "berth runtime install " + c.runtime + " " + c.line
 	}
 	return "install it in /usr/local/bin, from " + c.site
 }
@@ -87,7 +91,7 @@ func (s source) need(c program, others ...program) (string, error) {
 	if hidden != "" {
 		lack = app.Textf("this host has %s only where programs cannot use it: %s", c.title, place(hidden))
 	}
-	if c.apt != "" {
+	if c.site == "" {
 		return "", app.Errorf(app.Unusable, "%s: the owner can install it with: %s", lack, c.install())
 	}
 	return "", app.Errorf(app.Unusable, "%s: the owner can install it in /usr/local/bin, from %s", lack, c.site)

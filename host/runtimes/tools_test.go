@@ -22,8 +22,8 @@ var oneOfEach = []struct {
 	{"java", "a.jar", "java", tree{"a.jar": "PK"}, []string{"no Java", "apt install default-jre-headless"}},
 	{"php", "a.php", "php", tree{"a.php": ""}, []string{"no PHP", "apt install php-cli"}},
 	{"ruby", "a.rb", "ruby", tree{"a.rb": ""}, []string{"no Ruby", "apt install ruby"}},
-	{"deno", "a.ts", "deno", tree{"a.ts": "", "deno.json": ""}, []string{"no Deno: the owner can install it in /usr/local/bin, from https://deno.com"}},
-	{"bun", "a.ts", "bun", tree{"a.ts": "", "bun.lock": ""}, []string{"no Bun: the owner can install it in /usr/local/bin, from https://bun.sh"}},
+	{"deno", "a.ts", "deno", tree{"a.ts": "", "deno.json": ""}, []string{"no Deno: the owner can install it with: berth runtime install deno 2"}},
+	{"bun", "a.ts", "bun", tree{"a.ts": "", "bun.lock": ""}, []string{"no Bun: the owner can install it with: berth runtime install bun 1"}},
 }
 
 // everything is a host that has also what Debian does not.
