@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -155,4 +156,50 @@ func TestPagesInPlaceOfSites(t *testing.T) {
 			p.clean()
 		})
 	}
+}
+
+// The panel says where a site is visited, and a site that nobody can visit is no good sight:
+// light and dark, on a desk and on a phone.
+func TestSitesInThePanel(t *testing.T) {
+	d := launchSites(t)
+	d.lookAfter()
+	node := func(id, code string) {
+		d.upload(map[string]string{"discloud.config": config(id, "index.js", 64), "index.js": code})
+	}
+	node("early-then-quiet", "setInterval(() => {}, 1000)")
+	node("elsewhere", "require('http').createServer((_, r) => r.end('hello')).listen(3000)")
+	node("inspected", "require('net').createServer(() => {}).listen(9229, '127.0.0.1')")
+	files := load(t, "static")
+	files["discloud.config"] = config("pages", "index.html", 512)
+	d.upload(files)
+	b := chromium(t, d.sites())
+	p := b.tab()
+	d.person(p, "ana")
+	look := func(name, path string, says ...string) {
+		t.Helper()
+		p.open(d.Base+path, 200)
+		for _, text := range says {
+			p.says(text)
+		}
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{1280, 390} {
+				p.prefer("prefers-color-scheme", scheme)
+				p.size(width, 900, width < 400)
+				p.picture(fmt.Sprintf("%s-%s-%d", name, scheme, width))
+				if !eval[bool](p, "document.documentElement.scrollWidth <= innerWidth") {
+					t.Errorf("%s, %s at %d: the page is wider than the window", name, scheme, width)
+				}
+			}
+		}
+	}
+	look("early", "/apps/early-then-quiet", "Starting", "It runs, and has opened no port for visitors yet.", "http://early-then-quiet."+domain)
+	p.open(at("elsewhere"), 200) // after two seconds
+	look("elsewhere", "/apps/elsewhere", "Online", "Port\n3000", "http://elsewhere."+domain)
+	look("files", "/apps/pages/settings", "Its account is charged no RAM for a site of files")
+	p.open(d.Base+"/apps/early-then-quiet", 200)
+	p.until(`document.querySelector("[data-part=state]").textContent.includes("Not listening")`) // by itself
+	look("quiet", "/apps/early-then-quiet", "Not listening", "Its program has opened no port: listen on process.env.PORT, or on 8080, at all addresses (0.0.0.0).")
+	look("inspected", "/apps/inspected", "Not listening", "Its program listens on 9229 at one address alone, such as 127.0.0.1, which stays private")
+	look("list", "/", "Not listening", "192 MB of 4 GB assigned", "http://pages."+domain)
+	p.clean()
 }
