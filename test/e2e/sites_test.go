@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -211,4 +212,46 @@ func TestStaticSite(t *testing.T) {
 	v.until(host, 200, "three")
 	ana.Delete("shop").Want(200)
 	v.until(host, 404, "no site")
+}
+
+// An upload, the status and the log say where a site is, and one of files fits into an
+// account that is full.
+func TestSiteSaysWhereItIs(t *testing.T) {
+	t.Parallel()
+	site := func(id, main, text string) harness.Files {
+		return harness.Files{"discloud.config": harness.Config("TYPE=site", "ID="+id, "MAIN="+main, "RAM=64"), main: text}
+	}
+	d := launch(t, "--proxy-mode", "behind", "--proxy-listen", "127.0.0.1:0", "--proxy-domain", "apps.example.org")
+	ana := d.account("ana", 100)
+	const at = "http://shop.apps.example.org"
+	a := ana.Post(site("shop", "index.js", siteNode).Zip()).Want(200, "site.id", "shop", "site.port", 0, "site.message", "")
+	if got := a.List("site.addresses"); !slices.Equal(got, []string{at}) {
+		t.Errorf("an upload names %q", got)
+	}
+	ana.UntilLog("shop", "its visitors find it at "+at)
+	ana.Until("shop", "site.listening", "yes")
+	ana.Get("/app/shop/status").Want(200, "apps.container", "Online", "site.listening", "yes")
+	ana.Put("/app/shop/stop", "").Want(200)
+	ana.Get("/app/shop/status").Want(200, "apps.container", "Offline", "site.listening", "offline")
+	bot := ana.Upload(harness.Files{"discloud.config": harness.Config("MAIN=index.js", "RAM=32"), "index.js": "setInterval(() => {}, 1000)"})
+	if a := ana.Info(bot); a.At("site") != nil {
+		t.Errorf("a bot has a site: %s", a.Body)
+	}
+
+	ana.Post(site("more", "index.js", siteNode).Zip()).Want(422) // 96 of 100 MB are assigned
+	docs := site("docs", "index.html", "files")
+	ana.Post(docs.Zip()).Want(200, "app.ram", 64, "site.listening", "yes")
+	ana.Get("/user").Want(200, "user.ramUsedMb", 96)
+	ana.Commit("docs", site("docs", "index.js", siteNode)).Want(422).Says("message", "the account has 100 MB, 96 MB are assigned")
+	d.visitor().until("docs.apps.example.org", 200, "files")
+	ana.Delete("shop").Want(200)
+	ana.Commit("docs", site("docs", "index.js", siteNode)).Want(200)
+	ana.Get("/user").Want(200, "user.ramUsedMb", 96)
+	d.visitor().until("docs.apps.example.org", 200, "docs for")
+	ana.Get("/app/all").Want(200).Says("sites", "id:docs", "listening:yes")
+
+	dark := launch(t)
+	bob := dark.account("bob", 100)
+	bob.Post(site("shop", "index.js", siteNode).Zip()).Want(200).Says("site.message", "this host serves no sites")
+	bob.UntilLog("shop", "nobody can visit it: this host serves no sites")
 }
