@@ -207,8 +207,8 @@ func TestPackageActivates(t *testing.T) {
 	}{
 		{"first", false, nil, nil, "", "Start it: systemctl start berth\n"},
 		{"first, now", true, nil, nil, "is-enabled; start berth.service", "Next, the first account and the panel: berth setup"},
-		{"another address", false, []string{socket}, both, "", "The service runs as it was until: berth install --now (programs run on)\n"},
-		{"another address, now", true, []string{socket}, both, "stop berth.service berth.socket; start berth.service", ""},
+		{"another address", false, []string{socket}, both, "show", "The service runs as it was until: berth install --now (programs run on)\n"},
+		{"another address, now", true, []string{socket}, both, "show; stop berth.service berth.socket; start berth.service", ""},
 		{"an older installation at the same address, now", true, []string{socket}, append(both, "listens"), "restart berth.service", ""},
 		{"another data directory, now", true, []string{service}, both, "restart berth.service", ""},
 		{"the same", false, nil, both, "", ""},
@@ -230,7 +230,7 @@ func TestPackageActivates(t *testing.T) {
 			if err := i.activatePackage(settings.Settings{Listen: ":8400"}); err != nil {
 				t.Fatal(err)
 			}
-			want := strings.TrimSuffix("daemon-reload; "+strings.Replace(tt.want, "is-enabled", "--quiet is-enabled berth.service", 1), "; ")
+			want := strings.TrimSuffix("daemon-reload; "+strings.NewReplacer("is-enabled", "--quiet is-enabled berth.service", "show", "show -p Listen --value berth.socket").Replace(tt.want), "; ")
 			if got := called(); got != want || !strings.Contains(out.String(), tt.says) {
 				t.Errorf("called %q, want %q; said %s", got, want, &out)
 			}
