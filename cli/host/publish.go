@@ -48,11 +48,14 @@ func (p *publishing) run() error {
 		return p.unpublished()
 	}
 	err := p.publish()
-	if err == nil || !p.auto {
-		return err
+	if err == nil {
+		return nil
+	}
+	if failed := p.unpublished(); failed != nil || !p.auto {
+		return errors.Join(err, failed)
 	}
 	p.step("address", false, "no HTTPS: %v", err)
-	return p.unpublished()
+	return nil
 }
 
 // decide finds out what is wanted, as far as flags and settings say it.
@@ -223,7 +226,11 @@ func (p *publishing) publish() error {
 // published says that the name has its certificate.
 func (p *publishing) published(expires time.Time, now bool) {
 	p.report.Name, p.report.Expires = p.name, &expires
-	p.step("https", now, "%s has a certificate until %s; berth renews it", p.name, expires.UTC().Format(time.DateOnly))
+	renews := "; berth renews it"
+	if p.settings.Proxy.Cert != "" { // it may be from that file
+		renews = ""
+	}
+	p.step("https", now, "%s has a certificate until %s%s", p.name, expires.UTC().Format(time.DateOnly), renews)
 	if p.sites {
 		p.step("sites", now, "a site with ID=shop is at https://shop.%s", p.settings.SitesDomain())
 	}

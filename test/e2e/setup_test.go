@@ -463,24 +463,35 @@ func TestSetupKilledAndGoneBack(t *testing.T) {
 	n.must("--account", "ana", "--ip", n.at)
 	before := n.state()
 	n.leads("blocked.example.org", n.at)
-	cmd := n.command("--domain", "blocked.example.org", "--json")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	again := func(says string) {
+		t.Helper()
+		if code, out, stderr := n.setup("--domain", "blocked.example.org"); code != 1 || !strings.Contains(stderr, says) {
+			t.Errorf("exit status %d, %s%s", code, out, stderr)
+		}
+		if after := n.state(); !maps.Equal(before, after) {
+			t.Errorf("it has left %v, want %v", after, before)
+		}
+		if out, err := n.curl(n.at, "/v2/user"); err != nil || !strings.Contains(out, "401") {
+			t.Errorf("the panel of before: %s, %v", out, err)
+		}
 	}
-	harness.Eventually(t, "the settings are set", func() bool {
-		return strings.Contains(n.state()["managed.toml"], "blocked.example.org")
-	})
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // it was killed
-	if code, out, stderr := n.setup("--domain", "blocked.example.org"); code != 1 || !strings.Contains(stderr, "the settings are as before") {
-		t.Errorf("exit status %d, %s%s", code, out, stderr)
+	killed := func() {
+		t.Helper()
+		cmd := n.command("--domain", "blocked.example.org", "--json")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		harness.Eventually(t, "the settings are set", func() bool {
+			return strings.Contains(n.state()["managed.toml"], "blocked.example.org")
+		})
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
 	}
-	if after := n.state(); !maps.Equal(before, after) {
-		t.Errorf("it has left %v, want %v", after, before)
-	}
-	if out, err := n.curl(n.at, "/v2/user"); err != nil || !strings.Contains(out, "401") {
-		t.Errorf("the panel of before: %s, %v", out, err)
-	}
+	killed()
+	again("the settings are as before")
+	killed()
+	n.names.SetHost("blocked.example.org") // no address any more
+	again("the DNS has no address for it")
 }
 
 func listensAt(address string) bool {
