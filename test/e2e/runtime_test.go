@@ -141,3 +141,37 @@ tar -czf python.tar.gz python`
 	c.UntilLog(id, "runs /usr")
 	d.runtime("X=", "list")
 }
+
+// TestInstalledRuntimeWithFewerWalls starts a program without a root directory of its own:
+// it finds the runtime in the host's, and cannot write to it.
+func TestInstalledRuntimeWithFewerWalls(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("setpriv"); err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	cmd := exec.Command("sh", "-c", `set -e
+mkdir -p node/bin
+printf '#!/bin/sh\n[ "$1" = --version ] && echo v99.1.0 && exit\nBY=$0 exec /usr/bin/env -u PATH %s "$@"\n' "$(command -v node)" > node/bin/node
+chmod 755 node/bin/node
+tar -czf node.tar.gz node`)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	d := prepare(t)
+	d.Under = []string{"setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"}
+	d.Serve()
+	if said := d.Out.String(); !strings.Contains(said, "wall=mounts") {
+		t.Fatalf("the daemon has the wall: %s", said)
+	}
+	c := d.account("ana", 400)
+	d.runtime("X=", "install", "node", "99", "--file", filepath.Join(dir, "node.tar.gz"))
+	id := c.Upload(harness.NodeBot(`console.log('started by ' + process.env.BY)
+try { require('fs').writeFileSync(process.env.BY, '') } catch (e) { console.log('write: ' + e.code) }
+`+harness.IdleNode, "VERSION=99.1"))
+	log := c.UntilLog(id, "write: ")
+	if !strings.Contains(log, "started by "+d.Data+"/runtimes/node/99.1.0/bin/node\n") || !strings.Contains(log, "write: EACCES") {
+		t.Errorf("%s", log)
+	}
+}
