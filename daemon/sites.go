@@ -230,7 +230,7 @@ func (e *sites) site(id string) (proxy.Site, bool) {
 // address is an app.Services.Address.
 func (e *sites) address(id app.ID) app.SiteAddress {
 	if e == nil {
-		return app.SiteAddress{Why: app.Textf("nobody can visit it: this host serves no sites; its administrator sets proxy.mode and proxy.domain")}
+		return app.SiteAddress{Why: app.Textf("this host serves no sites: its administrator sets proxy.mode and proxy.domain, or leads another web server to the program, at 127.0.0.1 and its PORT")}
 	}
 	names := e.names.Of(string(id))
 	if domain := e.settings.SitesDomain(); domain != "" {

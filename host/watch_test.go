@@ -219,11 +219,11 @@ func TestAddressIsNoted(t *testing.T) {
 		if !w.noted(id, "its visitors find it at https://shop.apps.example.org, https://www.example.org") {
 			t.Errorf("notes %q", w.notes)
 		}
-		at = app.SiteAddress{Why: app.Textf("nobody can visit it: this host serves no sites")}
+		at = app.SiteAddress{Why: app.Textf("this host serves no sites")}
 		if err := w.host.Restart(t.Context(), owner, id); err != nil {
 			t.Fatal(err)
 		}
-		if !w.noted(id, "nobody can visit it: this host serves no sites") {
+		if !w.noted(id, "this host serves no sites") {
 			t.Errorf("notes %q", w.notes)
 		}
 		for other, notes := range w.notes {

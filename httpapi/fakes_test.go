@@ -87,7 +87,7 @@ func (w *world) handler() http.Handler {
 	c.Metrics, c.BackupOf = w.metrics, w.BackupOf
 	c.Address = func(id app.ID) app.SiteAddress {
 		if id == "lost" {
-			return app.SiteAddress{Why: app.Textf("nobody can visit it: this host serves no sites; its administrator sets proxy.mode and proxy.domain")}
+			return app.SiteAddress{Why: app.Textf("this host serves no sites: its administrator sets proxy.mode and proxy.domain, or leads another web server to the program, at 127.0.0.1 and its PORT")}
 		}
 		return app.SiteAddress{URLs: []string{"https://" + string(id) + ".apps.example.org", "https://www.example.org"}}
 	}

@@ -117,8 +117,10 @@ func (n *Network) load() error {
 // Enclosure is the network of one group.
 type Enclosure struct {
 	tag   uint32
-	ports *ebpf.Map
 	found bool // by FindEnclosure: the map is its own
+
+	mu    sync.Mutex // over ports
+	ports *ebpf.Map  // nil: it is closed
 }
 
 // Enclose puts a cgroup v2 group, given by its directory, under the policy;
@@ -177,6 +179,11 @@ func (e *Enclosure) Asked(at netip.AddrPort) (port uint16, open bool, err error)
 		key.Kind |= kindIP6
 	}
 	var value portValue
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ports == nil {
+		return 0, false, nil
+	}
 	switch err := e.ports.Lookup(key, &value); {
 	case errors.Is(err, ebpf.ErrKeyNotExist):
 		return 0, false, nil
@@ -195,20 +202,27 @@ func (e *Enclosure) Close() error {
 	if e == nil {
 		return nil
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ports := e.ports
+	e.ports = nil
 	if e.found { // its entries go with its programs
-		return e.ports.Close()
+		return ports.Close() // of nil, nothing
+	}
+	if ports == nil {
+		return nil
 	}
 	var key portKey
 	var value portValue
 	var stale []portKey
-	for all := e.ports.Iterate(); all.Next(&key, &value); {
+	for all := ports.Iterate(); all.Next(&key, &value); {
 		if key.Tag == e.tag {
 			stale = append(stale, key)
 		}
 	}
 	var errs []error
 	for _, key := range stale {
-		if err := e.ports.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		if err := ports.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			errs = append(errs, fmt.Errorf("cannot forget a program's ports: %w", err))
 		}
 	}

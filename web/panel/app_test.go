@@ -344,7 +344,7 @@ func TestSiteOfItsVisitors(t *testing.T) {
 		"else":  {"Online", "<dt>Port</dt><dd>3000</dd>"},
 		"early": {"Starting", "It runs, and has opened no port for visitors yet."},
 		"quiet": {"Not listening", "Its program has opened no port: listen on process.env.PORT, or on 8080, at all addresses (0.0.0.0)."},
-		"lost":  {"Online", "Nobody can visit it: this host serves no sites; its administrator sets proxy.mode and proxy.domain."},
+		"lost":  {"Online", "This host serves no sites: its administrator sets proxy.mode and proxy.domain, or leads another web server to the program"},
 		"bot":   {"Online"},
 	} {
 		b.get("/apps/"+id).want(t, id, http.StatusOK, says...)

@@ -87,7 +87,7 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 // addressOf is app.Services.Address: a site named lost has none.
 func addressOf(id app.ID) app.SiteAddress {
 	if id == "lost" {
-		return app.SiteAddress{Why: app.Textf("nobody can visit it: this host serves no sites; its administrator sets proxy.mode and proxy.domain")}
+		return app.SiteAddress{Why: app.Textf("this host serves no sites: its administrator sets proxy.mode and proxy.domain, or leads another web server to the program, at 127.0.0.1 and its PORT")}
 	}
 	return app.SiteAddress{URLs: []string{"https://" + string(id) + ".apps.example.org", "https://www.example.org"}}
 }
