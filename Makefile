@@ -30,7 +30,7 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, what is compile
 	@$(GO) vet ./...
 	@$(LINT) run ./...
 	@for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...) || exit; done
-	@shellcheck do deploy/install.sh test/scripts/fresh test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/pebble test/scripts/door test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-vm test/scripts/vulncheck deploy/apt-repository deploy/package deploy/release deploy/tools deploy/debian/preinst deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm test/vm/run test/vm/init test/vm/suite test/vm/powercut
+	@shellcheck do deploy/install.sh test/scripts/fresh test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/pebble test/scripts/door test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-arm64 test/scripts/test-vm test/scripts/vulncheck deploy/apt-repository deploy/package deploy/release deploy/tools deploy/debian/preinst deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm test/vm/run test/vm/init test/vm/suite test/vm/powercut
 	@test/scripts/bpf compare
 	@$(GO) test . ./app/text ./test/docs
 	@GO=$(GO) test/scripts/vulncheck
@@ -38,6 +38,7 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, what is compile
 test: languages ## every test this machine can run, with the race detector, and those in guests
 	@test/scripts/test
 	@test/scripts/test-browser
+	@test/scripts/test-arm64
 	@test/scripts/test-vm
 
 test-browser: languages ## what Chromium shows of the panel and of sites; root
@@ -47,17 +48,21 @@ screenshots: languages ## take the pictures of the panel in docs/img; root
 	@mkdir -p docs/img
 	@cd test/browser && BERTH_PICTURES=$(CURDIR)/docs/img $(GO) test -tags pictures -count=1 -timeout 10m -run '^TestPanelPictures$$' .
 
+test-arm64: languages ## what qemu-user can run of berth and its tests for arm64; on amd64, root
+	@test/scripts/test-arm64
+
 test-vm: setup ## the kernel tests in virtual machines: real control groups, systemd, a power cut
 	@test/scripts/test-vm
 
 fuzz: setup ## each fuzz target for 30 s
 	@test/scripts/fuzz 30s
 
-soak: setup ## a fresh Debian, with our packages too, hundreds of kills and upgrades, 20 power cuts, the largest uploads, each fuzz target for ten minutes; root
+soak: setup ## a fresh Debian, with our packages too, hundreds of kills and upgrades, an arm64 machine, 20 power cuts, the largest uploads, each fuzz target for ten minutes; root
 	@test/scripts/fresh
 	@$(MAKE) --no-print-directory door
 	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -p 1 -timeout 60m ./test/packages ./test/e2e ./test/faults
 	@test/scripts/test-vm all-modes
+	@test/scripts/test-arm64 guest
 	@test/scripts/test-vm $$(yes powercut | head -n 20)
 	@test/scripts/fuzz 10m
 
@@ -96,4 +101,4 @@ $(LINT):
 	@mkdir -p .cache/bin && GOBIN=$(CURDIR)/.cache/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv .cache/bin/golangci-lint $(LINT)
 
-.PHONY: door help setup languages build demo check test test-browser screenshots test-vm fuzz soak bench release apt-repository docs bpf man golden clean
+.PHONY: door help setup languages build demo check test test-browser screenshots test-arm64 test-vm fuzz soak bench release apt-repository docs bpf man golden clean
