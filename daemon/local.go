@@ -175,13 +175,17 @@ func (h *handover) dropLocalSocket() {
 	}
 }
 
-// ownerServer is the server of the local socket. It counts its connections apart from those
-// of the network: nobody there can keep the owner out. The daemon serves without it, too.
-func (d *daemon) ownerServer(life context.Context, v *serving) (server *http.Server, l *web.LimitedListener, over func()) {
-	server = newServer(life, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { v.answer(w, r, d.owner) }), d.log)
-	l = web.LimitListener(d.local.listener, web.Limits{All: d.settings.Connections, Refuse: httpapi.RefuseConnection})
-	l.Guard(server)
-	return server, l, func() {}
+// serveOwner answers on the local socket. It counts its connections apart from those of the
+// network: nobody there can keep the owner out. Without it the daemon goes on.
+func (d *daemon) serveOwner(life context.Context, v *serving) {
+	server := newServer(life, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { v.answer(w, r, d.owner) }), d.log)
+	l := web.LimitListener(d.local.listener, web.Limits{All: d.settings.Connections, Refuse: httpapi.RefuseConnection})
+	v.serve(server, l, func(err error) error {
+		if err != nil {
+			d.log.Error("the local socket does not answer any more; restart berth", "error", err)
+		}
+		return nil
+	})
 }
 
 // describe is what the daemon says of itself to its owner.

@@ -108,11 +108,16 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 	limited := web.LimitListener(l, web.Limits{
 		All: d.settings.Connections, Trusted: d.settings.TrustedProxies(), Refuse: httpapi.RefuseConnection,
 	})
-	limited.Guard(server)
 	ended, over := context.WithCancel(context.Background())
 	v.ended = ended
-	v.serve(server, limited, over)
-	v.serve(d.ownerServer(life, v))
+	v.serve(server, limited, func(err error) error {
+		over()
+		if err != nil {
+			return fmt.Errorf("cannot serve: %w", err)
+		}
+		return nil
+	})
+	d.serveOwner(life, v)
 	for _, run := range []func(context.Context){
 		d.sweep,
 		d.host.Patrol,
@@ -130,15 +135,17 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 	return v
 }
 
-// serve answers on l, until the server ends or its listener closes; then it calls over.
-func (v *serving) serve(server *http.Server, l *web.LimitedListener, over func()) {
+// serve answers on l in the background. over gets why that ended, nil at the end of all, and
+// returns what ends the daemon.
+func (v *serving) serve(server *http.Server, l *web.LimitedListener, over func(error) error) {
+	l.Guard(server)
 	v.servers, v.listen = append(v.servers, server), append(v.listen, l)
 	v.work.Go(func() error {
-		defer over()
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) && !v.closing.Load() {
-			return fmt.Errorf("cannot serve: %w", err)
+		err := server.Serve(l)
+		if errors.Is(err, http.ErrServerClosed) || v.closing.Load() {
+			err = nil
 		}
-		return nil
+		return over(err)
 	})
 }
 

@@ -155,7 +155,7 @@ func isolate(dir string) error {
 			errs = append(errs, os.Unsetenv(name))
 		}
 	}
-	return errors.Join(append(errs, os.Setenv("BERTH_CONFIG", os.DevNull), os.Setenv("PM2_HOME", filepath.Join(dir, "pm2")))...)
+	return errors.Join(append(errs, os.Setenv("BERTH_CONFIG", os.DevNull), os.Setenv("BERTH_RUNTIME_DIR", filepath.Join(dir, "run")), os.Setenv("PM2_HOME", filepath.Join(dir, "pm2")))...)
 }
 
 // clear removes what a run has made; it fails when a process is left, and ends
