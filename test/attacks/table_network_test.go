@@ -88,6 +88,16 @@ var onNetwork = []row{
 	{name: "connect to an abstract socket of the victim", by: "cp", want: "EPERM", control: "ok", feature: scopes, without: "ok"},
 	{name: "connect to a socket of the host by its path", by: "cpn", want: "ENOENT|EACCES", control: "ok"},
 	{name: "connect to a socket of the victim by its path", by: "c", want: "ENOENT"},
+
+	{name: "ask the daemon by its local socket", by: "cpn", want: hidden, control: "ok"},
+	{name: "ask the daemon by the root directory of its process", by: "cpn", want: hidden, control: "ok"},
+	// In a container root may not either.
+	{name: "ask the daemon by the root directory of the first process", by: "c", want: hidden, control: "ok|EACCES"},
+	{name: "ask the daemon by the names of all local sockets", by: "cp", want: "none", control: "ok"},
+	// It has no such name for root either.
+	{name: "ask the daemon by an abstract name", by: "cp", want: "ECONNREFUSED|EPERM", control: "ECONNREFUSED"},
+	{name: "inherit the daemon's local socket", by: "cp", want: "none"},
+	{name: "take the daemon's local socket", by: "c", want: "EPERM|ESRCH", control: "ok"},
 }
 
 // table is every attack.

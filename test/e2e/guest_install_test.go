@@ -145,6 +145,11 @@ func TestGuestInstalled(t *testing.T) {
 	node := c.Upload(harness.NodeBot("console.log('compiled', WebAssembly.validate(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])))\n"+harness.IdleNode, "RAM=90"))
 	pids := map[string]int{counter: s.PID(counter), node: s.PID(node)}
 	s.runs(c, "the start", pids)
+	for path, mode := range map[string]os.FileMode{"/run/berth": os.ModeDir | 0o700, "/run/berth/berth.sock": os.ModeSocket | 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode() != mode {
+			t.Errorf("%s: %v, %v, want %s", path, info, err, mode)
+		}
+	}
 
 	s.answersThrough(func() { s.systemctl("restart", "berth") })
 	s.runs(c, "a restart", pids)
@@ -318,6 +323,9 @@ func (s *service) stopAndStart(c *client, counter, node string, pids map[string]
 	s.T.Helper()
 	s.systemctl("stop", "berth.socket", "berth")
 	s.is("ActiveState=inactive", "Result=success")
+	if harness.Exists(s.T, "/run/berth") {
+		s.T.Error("/run/berth is left without a daemon")
+	}
 	if s.PID(counter) != pids[counter] || s.PID(node) != pids[node] {
 		s.T.Errorf("after systemctl stop berth %v run, want %v", s.Processes(), pids)
 	}

@@ -81,6 +81,8 @@ const attacks = {
   'connect to metadata by IPv6': () => tcp('fd00:ec2::254', 80),
   "connect to the victim's port": () => tcp('127.0.0.1', Number(targets['victim-port'])),
   'connect to the victim on 8080': () => tcp('127.0.0.1', 8080),
+  'ask the daemon by its local socket': () => asks({ socketPath: targets['local-socket'], path: '/host' }),
+  'ask the daemon by the root directory of its process': () => asks({ socketPath: `/proc/${targets.daemon}/root${targets['local-socket']}`, path: '/host' }),
   'connect to a socket of the host by its path': () => local(targets['host-socket'])
 }
 

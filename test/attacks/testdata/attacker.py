@@ -116,6 +116,30 @@ def udp(host, port, connected=False):
         s.recv(9)
 def local(name, kind=socket.SOCK_STREAM):
     with socket.socket(socket.AF_UNIX, kind) as s: s.connect(name)
+def asks(name):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(20); s.connect(name); s.sendall(b"GET /host HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        if not s.recv(12).startswith(b"HTTP/1.0 200"): return "none"
+@attack("ask the daemon by the names of all local sockets")
+def _():
+    for line in open("/proc/net/unix"):
+        name = line.split()[-1]
+        if name != target("local-socket") and (control or not name.endswith("/berth.sock")): continue
+        try:
+            if asks(name) is None: return
+        except OSError: pass
+    return "none"
+@attack("inherit the daemon's local socket")
+def _():
+    for fd in range(4096):
+        try: s = socket.socket(fileno=os.dup(fd))
+        except OSError: continue
+        with s:
+            for name in (s.getsockname, s.getpeername):
+                try:
+                    if name() == target("local-socket"): return
+                except OSError: pass
+    return "none"
 loop = number("loop")
 attacks |= {
     "connect to the API": lambda: urllib.request.urlopen("http://127.0.0.1:%s/v2/user" % target("api"), timeout=5),
@@ -137,6 +161,9 @@ attacks |= {
     "connect to an abstract socket of the host": lambda: local("\0" + target("abstract")),
     "connect to an abstract datagram socket of the host": lambda: local("\0" + target("abstract") + ".dgram", socket.SOCK_DGRAM),
     "connect to an abstract socket of the victim": lambda: local("\0" + target("token")),
+    "ask the daemon by its local socket": lambda: asks(target("local-socket")),
+    "ask the daemon by the root directory of its process": lambda: asks("/proc/%s/root%s" % (target("daemon"), target("local-socket"))),
+    "ask the daemon by an abstract name": lambda: local("\0" + target("local-socket")),
     "connect to a socket of the host by its path": lambda: local(target("host-socket")),
     "open a raw socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1).close(),
     "open a packet socket": lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0x0300).close(),

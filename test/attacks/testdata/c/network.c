@@ -280,5 +280,81 @@ static long local(int type, int abstract, const char *name)
 ATTACK(l1, "connect to an abstract socket of the host") { return local(SOCK_STREAM, 1, target("abstract")); }
 ATTACK(l2, "connect to an abstract datagram socket of the host") { return local(SOCK_DGRAM, 1, path("%s.dgram", target("abstract"))); }
 ATTACK(l3, "connect to an abstract socket of the victim") { return local(SOCK_STREAM, 1, target("token")); }
+// The daemon's local socket, on which root acts for every account. A connection that the
+// daemon does not answer is nothing.
+static long asks(const char *name)
+{
+	union address a = {.un.sun_family = AF_UNIX};
+	const char *request = "GET /host HTTP/1.0\r\nHost: localhost\r\n\r\n", *ok = "HTTP/1.0 200 ";
+	char answer[16] = "";
+	int s = socket(AF_UNIX, SOCK_STREAM, 0);
+	long r = NONE;
+	if (strlen(name) >= sizeof a.un.sun_path)
+		return -ENAMETOOLONG;
+	strcpy(a.un.sun_path, name);
+	if (connect(s, &a.any, sizeof a.un))
+		r = -errno;
+	else if (send(s, request, strlen(request), MSG_NOSIGNAL) > 0 && recv(s, answer, strlen(ok), MSG_WAITALL) > 0 && !strcmp(answer, ok))
+		r = 0;
+	close(s);
+	return r;
+}
+ATTACK(d1, "ask the daemon by its local socket") { return asks(target("local-socket")); }
+ATTACK(d2, "ask the daemon by the root directory of its process") { return asks(path("/proc/%d/root%s", number("daemon"), target("local-socket"))); }
+ATTACK(d3, "ask the daemon by the root directory of the first process") { return asks(path("/proc/1/root%s", target("local-socket"))); }
+ATTACK(d4, "ask the daemon by the names of all local sockets")
+{
+	FILE *f = fopen("/proc/net/unix", "r");
+	char line[512];
+	long found = NONE;
+	if (!f)
+		return -errno;
+	while (fgets(line, sizeof line, f)) {
+		char *name = strchr(line, '/');
+		line[strcspn(line, "\n")] = 0;
+		if (name && strstr(name, "/berth.sock") && (!control || !strcmp(name, target("local-socket"))) && asks(name) == 0)
+			found = 0;
+	}
+	fclose(f);
+	return found;
+}
+ATTACK(d5, "ask the daemon by an abstract name") { return local(SOCK_STREAM, 1, target("local-socket")); }
+
+// mine is whether a descriptor is the daemon's local socket, or a connection to it.
+static int mine(int fd)
+{
+	union address a = {.un.sun_family = 0};
+	socklen_t size = sizeof a;
+	if (!getsockname(fd, &a.any, &size) && a.un.sun_family == AF_UNIX && !strcmp(a.un.sun_path, target("local-socket")))
+		return 1;
+	size = sizeof a;
+	return !getpeername(fd, &a.any, &size) && a.un.sun_family == AF_UNIX && !strcmp(a.un.sun_path, target("local-socket"));
+}
+ATTACK(d6, "inherit the daemon's local socket")
+{
+	for (int fd = 0; fd < 4096; fd++)
+		if (mine(fd))
+			return 0;
+	return NONE;
+}
+ATTACK(d7, "take the daemon's local socket")
+{
+	int process = syscall(SYS_pidfd_open, number("daemon"), 0), fd;
+	long r = NONE;
+	if (process < 0)
+		return -errno;
+	for (int n = 0; n < 256 && r != 0; n++) {
+		if ((fd = syscall(SYS_pidfd_getfd, process, n, 0)) < 0) {
+			if (errno != EBADF)
+				r = -errno;
+			continue;
+		}
+		if (mine(fd))
+			r = 0;
+		close(fd);
+	}
+	close(process);
+	return r;
+}
 ATTACK(l4, "connect to a socket of the host by its path") { return local(SOCK_STREAM, 0, target("host-socket")); }
 ATTACK(l5, "connect to a socket of the victim by its path") { return local(SOCK_STREAM, 0, path("/tmp/%s.sock", target("token"))); }
