@@ -9,6 +9,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"berth/daemon/settings"
 	"berth/httpapi"
@@ -46,20 +49,11 @@ func newOwnerSocket(s settings.Settings, h *handover, log *slog.Logger) *ownerSo
 // open lets clients connect, who wait until the daemon serves.
 func (o *ownerSocket) open(ctx context.Context) {
 	l, err := o.handover.localSocket(o.dir)
-	if err == nil {
-		o.there, err = os.Lstat(local.Path(o.dir))
-	}
 	if err != nil {
-		if errors.Is(err, local.ErrTaken) {
-			o.taken = true
-			err = o.takenBy(ctx, err)
-		}
-		if o.problem != err.Error() {
-			o.problem = err.Error()
-			o.log.Warn("there is no local socket, and berth serves without it", "error", err)
-		}
+		o.lacks(ctx, err)
 		return
 	}
+	o.there, _ = os.Lstat(local.Path(o.dir)) // one that is removed already is made again
 	o.listener.Use(l)
 	if o.problem != "" {
 		o.problem = ""
@@ -67,13 +61,35 @@ func (o *ownerSocket) open(ctx context.Context) {
 	}
 }
 
-// takenBy says which daemon has the socket, if it answers.
+// lacks says, once, why there is no socket.
+func (o *ownerSocket) lacks(ctx context.Context, err error) {
+	if errors.Is(err, local.ErrTaken) {
+		o.taken = true
+		err = o.takenBy(ctx, err)
+	}
+	if o.problem == err.Error() {
+		return
+	}
+	o.problem = err.Error()
+	fix := "the daemon tries again"
+	switch {
+	case o.taken:
+		fix = "give this daemon its own runtime_dir"
+	case errors.Is(err, unix.EROFS) && systemd.Listens(): // a unit from before there was such a socket
+		fix = "berth install --now"
+	}
+	o.log.Warn("there is no local socket, and berth serves without it", "error", err, "fix", fix)
+}
+
+// takenBy says which daemon has the socket, if it answers soon.
 func (o *ownerSocket) takenBy(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
 	other, failed := local.Ask(ctx, o.dir)
 	if failed != nil {
 		return err
 	}
-	return fmt.Errorf("%w: the berth with the process id %d, which serves %s; give this one its own runtime_dir", err, other.PID, other.DataDir)
+	return fmt.Errorf("%w: the berth with the process id %d, which serves %s", err, other.PID, other.DataDir)
 }
 
 // run makes the socket again when it was removed, or could not be made before, until ctx

@@ -118,7 +118,7 @@ func TestLocalSocketOfAnotherDaemon(t *testing.T) {
 	second, log := ownerAt(t, dir, newHandover())
 	second.open(t.Context())
 	answers(t, second, "/two")
-	if want := "the berth with the process id 1, which serves /one; give this one its own runtime_dir"; !strings.Contains(log.String(), want) {
+	if want := "the berth with the process id 1, which serves /one\" fix=\"give this daemon its own runtime_dir"; !strings.Contains(log.String(), want) {
 		t.Errorf("it said %s, want %q", log, want)
 	}
 	second.remove()

@@ -45,7 +45,7 @@ func serve(t *testing.T, lines []string, args ...string) *service {
 	s := &service{daemon: d, unit: fmt.Sprintf("berth-test-%d.service", d.UID/harness.UIDs)}
 	unit := append([]string{
 		"[Service]", "Type=notify", "Delegate=yes", "KillMode=mixed", "Restart=on-failure", "RestartPreventExitStatus=78",
-		"Environment=BERTH_CONFIG=/dev/null", `Environment="PATH=` + os.Getenv("PATH") + `"`,
+		"Environment=BERTH_CONFIG=/dev/null", "Environment=BERTH_RUNTIME_DIR=" + d.Runtime(), `Environment="PATH=` + os.Getenv("PATH") + `"`,
 		"ExecStart=" + harness.Binary + " " + strings.Join(d.Args, " "),
 	}, lines...)
 	file := filepath.Join("/run/systemd/system", s.unit)

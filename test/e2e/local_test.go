@@ -145,7 +145,7 @@ func TestLocalSocketThroughLives(t *testing.T) {
 	second := prepare(t)
 	second.Env = append(second.Env, "BERTH_RUNTIME_DIR="+d.Runtime())
 	second.Serve()
-	says := fmt.Sprintf("the berth with the process id %d, which serves %s; give this one its own runtime_dir", d.Cmd.Process.Pid, d.Data)
+	says := fmt.Sprintf("the berth with the process id %d, which serves %s\" fix=\"give this daemon its own runtime_dir", d.Cmd.Process.Pid, d.Data)
 	if !strings.Contains(second.Out.String(), says) {
 		t.Errorf("a second daemon says %s", second.Out)
 	}
