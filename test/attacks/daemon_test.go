@@ -31,12 +31,12 @@ var daemons atomic.Int64
 // daemon is a berth serve with an account, whose token the methods use.
 type daemon struct {
 	harness.Daemon
-	t       *testing.T
-	root    string // open to programs
-	uids    int    // the first of its user ids
-	data    string
-	runtime string // its runtime directory, as /run/berth is
-	token   string
+	t          *testing.T
+	root       string // open to programs
+	uids       int    // the first of its user ids
+	data       string
+	runtimeDir string // its runtime directory, as /run/berth is
+	token      string
 }
 
 var web = &http.Client{Timeout: 2 * time.Minute}
@@ -71,10 +71,10 @@ func launchOn(t *testing.T, disk string, args ...string) *daemon {
 		"--apps-uid-base", strconv.Itoa(d.uids), "--apps-uid-count", strconv.Itoa(uids),
 		"--apps-port-first", strconv.Itoa(port), "--apps-port-last", strconv.Itoa(port + harness.PortCount - 1),
 	}, args...)...)
-	if d.runtime, err = os.MkdirTemp("/run", "berth-attacks."); err != nil { //nolint:usetesting // where the host's is
+	if d.runtimeDir, err = os.MkdirTemp("/run", "berth-attacks."); err != nil { //nolint:usetesting // where the host's is
 		t.Fatal(err)
 	}
-	cmd.Env = append(harness.CleanEnv(), "BERTH_ATTACKS_SECRET=leak", "BERTH_RUNTIME_DIR="+d.runtime)
+	cmd.Env = append(harness.CleanEnv(), "BERTH_ATTACKS_SECRET=leak", "BERTH_RUNTIME_DIR="+d.runtimeDir)
 	// It inherits a descriptor that its programs would inherit in turn.
 	leak, err := os.Open("/etc/shadow")
 	if err != nil {
@@ -100,7 +100,7 @@ func (d *daemon) in(t *testing.T) *daemon {
 func (d *daemon) run(args ...string) string {
 	d.t.Helper()
 	cmd := exec.Command(berth, append(args, "--data-dir", d.data)...)
-	cmd.Env = append(harness.CleanEnv(), "BERTH_RUNTIME_DIR="+d.runtime)
+	cmd.Env = append(harness.CleanEnv(), "BERTH_RUNTIME_DIR="+d.runtimeDir)
 	out, err := cmd.Output()
 	if err != nil {
 		d.t.Fatalf("berth %v: %v", args, err)
@@ -132,7 +132,7 @@ func (d *daemon) finish() {
 		d.t.Logf("the daemon said:\n%s", d.Out)
 	}
 	_ = unix.Unmount(d.data, unix.MNT_DETACH) // if it is a disk of its own
-	if err := errors.Join(os.RemoveAll(d.root), os.RemoveAll(d.runtime)); err != nil {
+	if err := errors.Join(os.RemoveAll(d.root), os.RemoveAll(d.runtimeDir)); err != nil {
 		d.t.Error(err)
 	}
 }

@@ -46,7 +46,7 @@ func launchVictims(t *testing.T) *victims {
 	v.targets = map[string]string{
 		"victim": said[1], "victim-port": said[2], "victim-dir": v.path(v.id), "victim-uid": strconv.Itoa(v.uid(v.id)),
 		"victim-key": victimKey, "daemon": strconv.Itoa(v.Cmd.Process.Pid), "data": v.data, "api": api.Port(), "token": token,
-		"host4": host4, "host6": host6, "peer4": peer4, "peer6": peer6, "peer-link": "fe80::77", "ipc-key": key, "local-socket": filepath.Join(v.runtime, "berth.sock"), "abstract": token + ".host",
+		"host4": host4, "host6": host6, "peer4": peer4, "peer6": peer6, "peer-link": "fe80::77", "ipc-key": key, "local-socket": filepath.Join(v.runtimeDir, "berth.sock"), "abstract": token + ".host",
 	}
 	v.targets["victim-group"], v.targets["groups-outside"], v.targets["memory-outside"] = v.group(v.pid)
 	v.targets["groups"], v.targets["memory"], v.targets["memory-limit"] = "/sys/fs/cgroup", "/sys/fs/cgroup", "memory.max"
