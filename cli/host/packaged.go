@@ -184,6 +184,7 @@ func (i *installer) link(name string) error {
 			continue
 		}
 		temp := path + ".new"
+		_ = os.Remove(temp) // of one that was killed
 		if err := errors.Join(os.Symlink(systemd.VendorDir+"/"+name, temp), os.Rename(temp, path)); err != nil {
 			return fmt.Errorf("cannot install: %w", err)
 		}

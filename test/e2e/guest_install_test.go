@@ -34,6 +34,15 @@ sys.exit(3)
 // There is one in a guest.
 func installed(t *testing.T) *service {
 	t.Helper()
+	s := uninstalled(t)
+	s.settings()
+	s.command("install", "--now")
+	return s
+}
+
+// uninstalled is all of installed but the settings and the installation.
+func uninstalled(t *testing.T) *service {
+	t.Helper()
 	guest(t)
 	address, d := harness.Address(t), prepare(t)
 	s := &service{daemon: d, unit: "berth.service"}
@@ -56,8 +65,6 @@ func installed(t *testing.T) *service {
 		s.try("stop", "berth.socket", "berth.service", "berth-apps.service")
 		_ = syscall.Unmount(d.Data, syscall.MNT_DETACH)
 	})
-	s.settings()
-	s.command("install", "--now")
 	return s
 }
 

@@ -1,102 +1,18 @@
 package faults
 
 import (
-	"context"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"berth/test/harness"
 )
-
-// visitors open connections, so many a second, ask something on each, and count
-// what was not answered well.
-type visitors struct {
-	stop   context.CancelFunc
-	done   sync.WaitGroup
-	asked  atomic.Int64
-	mu     sync.Mutex
-	failed []string
-}
-
-func visit(c *harness.Client, rate int) *visitors {
-	ctx, stop := context.WithCancel(context.Background())
-	v := &visitors{stop: stop}
-	transport := &http.Transport{DisableKeepAlives: true}
-	v.done.Go(func() {
-		ticker := time.NewTicker(time.Second / time.Duration(rate))
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				v.done.Go(func() { v.ask(c, transport) })
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	return v
-}
-
-func (v *visitors) ask(c *harness.Client, transport *http.Transport) {
-	v.asked.Add(1)
-	began := time.Now()
-	resp, err := transport.RoundTrip(c.Request("GET", "/v2/user", nil))
-	what := ""
-	if err != nil {
-		what = fmt.Sprintf("%v, asked at %s, after %v", err, began.UTC().Format("15:04:05.000"), time.Since(began))
-	} else {
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != 200 {
-			what = fmt.Sprint(resp.Status, err)
-		}
-		_ = resp.Body.Close()
-	}
-	if what != "" {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.failed = append(v.failed, what)
-	}
-}
-
-// end waits for all answers.
-func (v *visitors) end(t *testing.T, least int64) {
-	t.Helper()
-	v.stop()
-	v.done.Wait()
-	if n := v.asked.Load(); len(v.failed) > 0 || n < least {
-		t.Errorf("of %d connections, at least %d wanted, %d failed: %.10q", n, least, len(v.failed), v.failed)
-	}
-}
-
-const chatty = "let n = 0; setInterval(() => { for (let i = 0; i < 5; i++) console.log('line', n++) }, 10)\n"
-
-// counted makes sure that the lines of a chatty program are all there, in order
-// and once.
-func counted(c *harness.Client, id string, least int) {
-	c.T.Helper()
-	next := 0
-	for line := range strings.Lines(c.Log(id)) {
-		_, text, ok := strings.Cut(line, "line ")
-		if n, err := strconv.Atoi(strings.TrimSpace(text)); ok && (err != nil || n != next) {
-			c.T.Fatalf("line %q, want number %d", line, next)
-		} else if ok {
-			next++
-		}
-	}
-	if next < least {
-		c.T.Errorf("%d lines, want at least %d", next, least)
-	}
-}
 
 // descriptors is what the daemon has open, by kind, and zombies how many
 // processes have ended that it did not wait for.
@@ -130,7 +46,7 @@ func upgrades(t *testing.T, times, rate int) {
 	d := harness.Upgradable(t, "--logs-rate", "100000", "--logs-max-file", "64")
 	d.Serve()
 	c := d.NewAccount("ana", 800)
-	talkers := []string{c.Upload(harness.NodeBot(chatty, "RAM=64")), c.Upload(harness.NodeBot(chatty, "RAM=64"))}
+	talkers := []string{c.Upload(harness.NodeBot(harness.Chatty, "RAM=64")), c.Upload(harness.NodeBot(harness.Chatty, "RAM=64"))}
 	pids, since := map[string]int{}, map[string]string{}
 	for _, id := range talkers {
 		pids[id], since[id] = d.PID(id), c.Get("/app/"+id+"/status").Text("apps.startedAt")
@@ -139,7 +55,7 @@ func upgrades(t *testing.T, times, rate int) {
 	d.Upgrade() // one image may have other descriptors open than the next
 	harness.Web.CloseIdleConnections()
 	before, _ := descriptors(d)
-	v := visit(c, rate)
+	v := harness.Visit(rate, func() *http.Request { return c.Request("GET", "/v2/user", nil) })
 	began := time.Now()
 	for n := range times {
 		ends := c.Upload(harness.ShellBot("until [ -e go ]; do sleep 0.01; done; echo last; exit 7", "RAM=32"))
@@ -163,7 +79,7 @@ func upgrades(t *testing.T, times, rate int) {
 			}
 		}
 	}
-	v.end(t, int64(time.Since(began).Seconds()*float64(rate)/2))
+	v.End(t, int64(time.Since(began).Seconds()*float64(rate)/2))
 	var open map[string]int
 	zombies := 0
 	defer func() {
@@ -189,7 +105,7 @@ func upgrades(t *testing.T, times, rate int) {
 	}
 	for _, id := range talkers {
 		c.Put("/app/"+id+"/stop", "").Want(200, "status", "ok")
-		counted(c, id, 500*times/2)
+		c.Counted(id, 500*times/2)
 	}
 	if log := harness.BesidesRequests(d.Out.String()); strings.Contains(log, "level=ERROR") {
 		t.Errorf("the daemon complained: %s", log)
