@@ -19,7 +19,7 @@ func TestMessagesInTheLocale(t *testing.T) {
 	c.Put("/app/"+id+"/ram", `{"ramMB":9999}`).Want(200, "status", "error").Says("message", "mais 9999 MB não cabem")
 	c.Put("/app/"+id+"/env", `{"env":{"PORT":"1"}}`).Want(400, "message", "PORT é definida pelo berth, com o que vale para o programa: não pode ser alterada")
 	c.Post([]byte("hello")).Want(422, "message", "não foi possível descompactar o ZIP: o arquivo não é um ZIP: coloque os arquivos da aplicação em um")
-	c.Post(harness.Files{"discloud.config": "MAIN=x\nRAM=abc\n"}.Zip()).Want(422).Says("message", `discloud.config linha 2: RAM="abc": deve ser um número inteiro de MB`)
+	c.Post(harness.Files{"discloud.config": "MAIN=x\nRAM=abc\n"}.Zip()).Want(422).Says("message", `discloud.config linha 2: RAM="abc": deve ser uma quantidade como 512, 512MB ou 1.5GB`)
 	c.Post(harness.Files{"discloud.config": "MAIN=x.js\nRAM=1\n", "index.js": "x"}.Zip()).Want(422, "message", "discloud.config linha 2: RAM=1: uma aplicação precisa de pelo menos 32 MB de RAM; 1 MB são poucos")
 	c.Post(harness.Files{"discloud.config": "MAIN=x.js\n", "index.js": "x"}.Zip()).Want(422).Says("message", "não foi possível encontrar MAIN=\"x.js\" no ZIP; existe index.js: você quis dizer MAIN=index.js?")
 	c.Commit(id, harness.ShellBot("exit 9")).Want(422).Says("message", "não foi possível iniciar o código novo (saiu com o código 9 após ", "; o código anterior ao commit está de volta")

@@ -35,6 +35,10 @@ var points = map[string]string{
 	"files/browse.go":             "a file that the panel writes is in staging, which a boot empties, until it is whole (TestWriteFileCutShort)",
 	"host/watch/metrics/store.go": "figures of the last minute, told by their checksums (metrics TestTornEnds, TestHalvesAreJoined)",
 	"daemon/walls.go":             "the walls of a start: the file has its name when it is whole, and one that is not there judges nobody",
+	"cli/host/packaged.go":        "a link of systemctl's to a unit; install is repeated",
+	"cli/host/trial.go":           "what setup goes back to: TestSetupKilled, TestSetupKilledAndGoneBack",
+	"cli/host/upgrade.go":         "one rename puts the new binary, or the one from before, in place (TestUpgradeGoesBack); what is left beside it goes with the next upgrade (TestUpgradeTidiesUp)",
+	"daemon/settings/managed.go":  "the file has its name when it is whole, and the next call replaces what a crash leaves beside it (TestManage)",
 	"files/depot/depot.go":        "a runtime has its name when it is whole: TestKilledInstallation",
 	"files/datadir.go":            "a file without a name, which only asks whether the disk answers",
 }
