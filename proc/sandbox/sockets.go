@@ -43,7 +43,13 @@ type Sockets struct {
 	reading sync.WaitGroup
 
 	mu     sync.Mutex
-	excess map[uint64]func() // what to do about a group
+	excess map[uint64]*excess // by group
+}
+
+// excess is what to do about a group that listens on sockets beyond the bounds.
+type excess struct {
+	tell   func() // nil until OnExcess
+	before bool   // it has done so until then
 }
 
 // ownNames are those of programs that an earlier daemon may lack beside what it has at the same hook.
@@ -160,15 +166,36 @@ func (s *Sockets) listen() error {
 			if len(r.RawSample) < 8 {
 				continue
 			}
-			s.mu.Lock()
-			tell := s.excess[binary.NativeEndian.Uint64(r.RawSample)]
-			s.mu.Unlock()
-			if tell != nil {
-				tell()
-			}
+			s.exceeded(binary.NativeEndian.Uint64(r.RawSample))
 		}
 	})
 	return nil
+}
+
+// exceeded is the event that a group listens on sockets beyond the bounds. It may come
+// before anybody asks for it: a program begins before its start is through.
+func (s *Sockets) exceeded(group uint64) {
+	s.mu.Lock()
+	var tell func()
+	if e := s.excess[group]; e != nil {
+		tell = e.tell
+		e.before = tell == nil
+	}
+	s.mu.Unlock()
+	if tell != nil {
+		tell()
+	}
+}
+
+// count returns the count of a group that is enclosed.
+func (s *Sockets) count(groups *ebpf.Map, group uint64, own bool) *SocketCount {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.excess == nil {
+		s.excess = map[uint64]*excess{}
+	}
+	s.excess[group] = &excess{}
+	return &SocketCount{of: s, groups: groups, group: group, own: own}
 }
 
 // Enclose begins to count for a cgroup v2 group, given by its directory, and for
@@ -192,7 +219,7 @@ func (s *Sockets) Enclose(group *os.File, account uint32) (*SocketCount, error) 
 		if err != nil {
 			return fail(errors.Join(err, groups.Close()))
 		}
-		return &SocketCount{of: s, groups: groups, group: st.Ino, own: true}, nil
+		return s.count(groups, st.Ino, true), nil
 	}
 	if err := s.spent.Update(account, uint32(0), ebpf.UpdateNoExist); err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
 		return fail(err)
@@ -204,7 +231,7 @@ func (s *Sockets) Enclose(group *os.File, account uint32) (*SocketCount, error) 
 	if err := s.groups.Update(id, socketRecord{Account: account, Group: id}, ebpf.UpdateExist); err != nil {
 		return fail(err)
 	}
-	return &SocketCount{of: s, groups: s.groups, group: id}, nil
+	return s.count(s.groups, id, false), nil
 }
 
 // complete attaches what the daemon that began to count a group did not have yet.
@@ -300,17 +327,20 @@ func (c *SocketCount) Read() (held, refused int, err error) {
 }
 
 // OnExcess calls tell, on the goroutine of all groups, when the group listens on
-// sockets beyond the bounds, which nothing can refuse. Of nil, it does nothing.
+// sockets beyond the bounds, which nothing can refuse; at once, when it has done so
+// already. Of nil, it does nothing.
 func (c *SocketCount) OnExcess(tell func()) {
 	if c == nil {
 		return
 	}
 	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
-	if c.of.excess == nil {
-		c.of.excess = map[uint64]func(){}
+	e := c.of.excess[c.group]
+	e.tell = tell
+	before := e.before
+	c.of.mu.Unlock()
+	if before {
+		tell()
 	}
-	c.of.excess[c.group] = tell
 }
 
 // Close gives up the count. The group is counted on. Of nil, it does nothing.
