@@ -71,7 +71,7 @@ func (v *Visitors) End(t *testing.T, least int64) int64 {
 	v.done.Wait()
 	n := v.asked.Load()
 	if len(v.failed) > 0 || n < least {
-		t.Errorf("of %d connections, at least %d wanted, %d failed: %.10q", n, least, len(v.failed), v.failed)
+		t.Errorf("of %d connections, at least %d wanted, %d failed: %q", n, least, len(v.failed), v.failed[:min(10, len(v.failed))])
 	}
 	return n
 }
