@@ -31,20 +31,21 @@ import (
 // sites brings the web to applications; nil when proxy.mode is off, which every method
 // that others call permits.
 type sites struct {
-	settings settings.Settings
-	log      *slog.Logger
-	data     *data
-	find     func(app.ID) (app.Snapshot, bool)
-	proxy    *proxy.Proxy
-	names    proxy.Names
-	manager  *certs.Manager // nil where certificates come from files alone
-	reading  sync.Mutex     // an older table must not take the place of a newer
-	servers  []*http.Server
-	listen   []*proxy.Listener
-	handled  *web.Inflight
-	closing  atomic.Bool        // they end because they are to
-	end      context.CancelFunc // of what outlives its request
-	life     context.Context    // until end
+	settings  settings.Settings
+	log       *slog.Logger
+	data      *data
+	find      func(app.ID) (app.Snapshot, bool)
+	proxy     *proxy.Proxy
+	names     proxy.Names
+	manager   *certs.Manager // nil where certificates come from files alone
+	reading   sync.Mutex     // an older table must not take the place of a newer
+	servers   []*http.Server
+	listen    []*proxy.Listener
+	handled   *web.Inflight
+	closing   atomic.Bool        // they end because they are to
+	accepting sync.WaitGroup     // servers that take connections
+	end       context.CancelFunc // of what outlives its request
+	life      context.Context    // until end
 }
 
 // dialer is proxy.Config.Dial.
@@ -140,7 +141,9 @@ func (e *sites) serve(g *errgroup.Group, failed func()) {
 	for i, server := range e.servers {
 		l := e.listen[i]
 		e.log.Info("sites are served", "mode", e.settings.Proxy.Mode, "listen", l.Addr().String(), "domain", e.settings.SitesDomain())
+		e.accepting.Add(1)
 		g.Go(func() error {
+			defer e.accepting.Done()
 			serve := func() error { return server.Serve(l) }
 			if server.TLSConfig != nil {
 				serve = func() error { return server.ServeTLS(l, "", "") }
@@ -166,6 +169,7 @@ func (e *sites) shutdown(ctx context.Context) {
 	for _, l := range e.listen {
 		_ = l.Close() // again by Shutdown
 	}
+	e.accepting.Wait() // one may just have taken a connection, which then counts
 	for _, l := range e.listen {
 		_ = l.Wait(ctx, false)
 	}
