@@ -63,7 +63,7 @@ func TestKernelPlace(t *testing.T) {
 	}
 
 	g := create(t, tree, "apps/a/1", Limits{Memory: 64 << 20})
-	cmd := child(t, g, "sleep 1000")
+	cmd := child(t, g, "exec sleep 1000") // a shell beside it might end with its status
 	var seen []int
 	p.Processes(func(application, group string, pid int) bool {
 		if application != "a" || group != "apps/a/1" {
