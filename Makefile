@@ -28,9 +28,10 @@ demo: build ## start berth and take three programs through their whole life
 check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, what is compiled from C, the architecture, generated pages, known weaknesses: before every commit
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
-	@$(LINT) run ./...
+	@for system in darwin windows; do for arch in amd64 arm64; do CGO_ENABLED=0 GOOS=$$system GOARCH=$$arch $(GO) vet . ./app/... ./cli ./cli/command ./cli/screen ./client ./files/bundle || exit; done; done
+	@$(LINT) run --allow-parallel-runners ./...
 	@for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...) || exit; done
-	@shellcheck do deploy/install.sh test/scripts/fresh test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/pebble test/scripts/door test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-arm64 test/scripts/test-vm test/scripts/vulncheck deploy/apt-repository deploy/package deploy/release deploy/tools deploy/debian/preinst deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm test/vm/run test/vm/init test/vm/suite test/vm/powercut test/vm/packages
+	@shellcheck do deploy/install.sh test/scripts/fresh test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/pebble test/scripts/h2spec test/scripts/door test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-arm64 test/scripts/test-vm test/scripts/vulncheck deploy/apt-repository deploy/client deploy/licenses deploy/package deploy/release deploy/tools deploy/debian/preinst deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm test/vm/run test/vm/init test/vm/suite test/vm/powercut test/vm/packages
 	@test/scripts/bpf compare
 	@$(GO) test . ./app/text ./test/docs
 	@GO=$(GO) test/scripts/vulncheck
@@ -59,18 +60,25 @@ fuzz: setup ## each fuzz target for 30 s
 
 soak: setup ## a fresh Debian, with our packages too, hundreds of kills and upgrades, an arm64 machine, 20 power cuts, the largest uploads, each fuzz target for ten minutes; root
 	@test/scripts/fresh
-	@$(MAKE) --no-print-directory door
+	@$(MAKE) --no-print-directory door edge
 	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -p 1 -timeout 60m ./test/packages ./test/e2e ./test/faults
 	@test/scripts/test-vm all-modes
 	@test/scripts/test-arm64 guest
 	@test/scripts/test-vm $$(yes powercut | head -n 20)
 	@test/scripts/fuzz 10m
 
+edge: ## testssl.sh, h2spec and slowhttptest against mode edge, five minutes; root
+	@test/scripts/setup edge
+	@$(GO) test -tags soak -count=1 -v -run '^TestEdge' -timeout 20m ./test/e2e
+
 door: setup ## from the package to a bot online and the panel open on a fresh Debian: at most 4 commands and 60 s; root
 	@deploy/tools release
 	@mkdir -p .cache/door && GO=$(GO) test/scripts/build .cache/door/berth
 	@VERSION=0.0.0 deploy/package amd64 .cache/door/berth .cache/door
 	@test/scripts/door .cache/door/berth_0.0.0_amd64.deb
+
+heaps: ## measure what runtimes do with the RAM of a program, write docs/memory.md; takes 15 minutes, and root
+	@cd test/bench && $(GO) run ./heaps -page ../../docs/memory.md
 
 bench: build ## measure beside PM2, supervisord, nginx and Caddy, write docs/performance.md; parts: ONLY=memory,start
 	@test/scripts/bench ./berth $(ONLY)
@@ -101,4 +109,4 @@ $(LINT):
 	@mkdir -p .cache/bin && GOBIN=$(CURDIR)/.cache/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv .cache/bin/golangci-lint $(LINT)
 
-.PHONY: door help setup languages build demo check test test-browser screenshots test-arm64 test-vm fuzz soak bench release apt-repository docs bpf man golden clean
+.PHONY: door edge heaps help setup languages build demo check test test-browser screenshots test-arm64 test-vm fuzz soak bench release apt-repository docs bpf man golden clean

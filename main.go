@@ -1,4 +1,5 @@
-// Command berth turns a Linux machine into a host for uploaded applications.
+// Command berth turns a Linux machine into a host for uploaded applications, and is the
+// client of such hosts on every system.
 package main
 
 import (
@@ -6,16 +7,9 @@ import (
 	"os"
 
 	"berth/cli"
-	"berth/proc"
-	"berth/systemd/fdstore"
 )
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == proc.InitWord {
-		proc.Init() // a program's first moments, where no helper can be executed from memory
-	}
-	if len(os.Args) > 1 && os.Args[1] == fdstore.Word {
-		fdstore.Main() // keeps the programs' output while no daemon lives
-	}
+	cli.Become(os.Args)
 	os.Exit(cli.Run(context.Background(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }

@@ -148,11 +148,18 @@ type Code struct {
 	Start   string // shell command that replaces the language's own start
 	Build   string // shell command run once before the start
 	Health  string // of a site: a path that answers when it is well, "" for a port that opens, HealthOff
+	// MemorySignal is the signal of MemorySignals that the program gets when its RAM is
+	// nearly full, so that it can drop its caches; "" for none.
+	MemorySignal string
 
 	// Packages stands for everything the installed packages came from; "" when
 	// there are none, or when the files do not show what they came from.
 	Packages string
 }
+
+// MemorySignals are those that a program may ask for. It gets one only while it handles
+// it: of what it does not handle, the first two would end it.
+var MemorySignals = []string{"SIGUSR1", "SIGUSR2", "SIGURG", "SIGWINCH"}
 
 // HealthOff is the Health of code of which no two runs may go on at once.
 const HealthOff = "off"
@@ -181,9 +188,37 @@ type Exit struct {
 	Code      int   // the exit status, or 128+n for signal n; 137 when OOM; UnknownCode
 	Signal    int   // 0 when the program exited by itself
 	OOM       bool  // killed because it needed more than its own limit
+	HostOOM   bool  // killed because the host had no memory left, not for its own limit
 	PeakBytes int64 // the highest memory use of the group, 0 when the kernel does not report it
 	LimitMB   MB    // the limit it had when it ended
 	Asked     bool  // berth ended it because somebody asked
+	HeapFull  Heap  // whose heap was full when the runtime of the program ended it for that
+	HeapMB    MB    // how much that heap had, 0 when it is not known
+}
+
+// Heap is the memory that a runtime keeps for what a program makes. It is stored.
+type Heap int
+
+// The heaps that can be full before the RAM is.
+const (
+	NoHeap Heap = iota
+	JavaScriptHeap
+	PHPHeap
+	JavaHeap
+)
+
+// String is the name for people and for the wire, "" for NoHeap.
+func (h Heap) String() string {
+	switch h {
+	case JavaScriptHeap:
+		return "JavaScript"
+	case PHPHeap:
+		return "PHP"
+	case JavaHeap:
+		return "Java"
+	case NoHeap:
+	}
+	return ""
 }
 
 // UnknownCode is the Code of a program that ended while nobody looked.
@@ -192,12 +227,14 @@ const UnknownCode = -1
 // Snapshot is one application at one moment.
 type Snapshot struct {
 	App
-	State    State
-	Running  bool           // a process of it exists that its users can reach
-	Attempt  int            // automatic restarts in a row, 0 when healthy
-	RetryAt  time.Time      // of the next automatic restart, zero unless Waiting
-	Position int            // of its build in the queue: 1 is next, 0 when none waits
-	Reach    netip.AddrPort // of a site: where its program takes requests; the zero value while it opens no port
+	State     State
+	Running   bool           // a process of it exists that its users can reach
+	Attempt   int            // automatic restarts in a row, 0 when healthy
+	RetryAt   time.Time      // of the next automatic restart, zero unless Waiting
+	Deploying bool           // one of its deployments is under way
+	Suspended bool           // its account is: nothing starts
+	Position  int            // of its build in the queue: 1 is next, 0 when none waits
+	Reach     netip.AddrPort // of a site: where its program takes requests; the zero value while it opens no port
 	// Elsewhere is the port that the program listens on where that is not the one it was
 	// given; 0 else. There its visitors are brought by Instance.Dial of the host.
 	Elsewhere int
@@ -303,6 +340,12 @@ type Backup struct {
 	File    string // name in the backup directory, unguessable
 	Expires time.Time
 	Bytes   int64 // of the file; 0 when it was not asked for
+}
+
+// BackupRoom is what the account of an application leaves to another backup of it.
+type BackupRoom struct {
+	Keep  int   // backups of the application that are kept, the new one included; 0 for as many as the host keeps
+	Bytes int64 // that the new one may take, 0 for any number
 }
 
 // Entry is one name in a directory of an application's files.

@@ -9,24 +9,25 @@ import (
 // Config is a parsed discloud.config. The zero value is an empty file; Has
 // reports which keys were written.
 type Config struct {
-	Main        string
-	ID          string
-	Name        string
-	AvatarURL   string
-	Type        Type
-	RAM         MB
-	Version     string
-	Start       string
-	Build       string
-	AutoRestart bool
-	APT         []string
-	Health      string   // see Code.Health
-	Keys        []string // the keys that the file sets, upper case
-	Lines       []int    // where each of Keys stands
+	Main         string
+	ID           string
+	Name         string
+	AvatarURL    string
+	Type         Type
+	RAM          MB
+	Version      string
+	Start        string
+	Build        string
+	AutoRestart  bool
+	APT          []string
+	Health       string   // see Code.Health
+	MemorySignal string   // see Code.MemorySignal
+	Keys         []string // the keys that the file sets, upper case
+	Lines        []int    // where each of Keys stands
 }
 
 // ConfigKeys are the keys of a discloud.config that mean something to berth.
-var ConfigKeys = []string{"MAIN", "TYPE", "RAM", "VERSION", "NAME", "AVATAR", "ID", "START", "BUILD", "AUTORESTART", "APT", "HEALTH"}
+var ConfigKeys = []string{"MAIN", "TYPE", "RAM", "VERSION", "NAME", "AVATAR", "ID", "START", "BUILD", "AUTORESTART", "APT", "HEALTH", "MEMORY_SIGNAL"}
 
 // Has reports whether the file sets key.
 func (c Config) Has(key string) bool { return slices.Contains(c.Keys, key) }
@@ -100,6 +101,12 @@ type PackedVariables struct {
 type Applied struct {
 	Journal string // names what undoes it; unguessable, never used again
 	Bytes   int64  // that the journal takes on disk
+	Brought string // see Deploy.Brought; "" when nobody asked for it
+
+	// Of an exact commit.
+	Removed int      // files that earlier deploys had brought
+	Stays   []string // such files that have changed since, and stay
+	Unknown bool     // what all earlier deploys brought is not known
 }
 
 // DeployKind is what brought code to an application.
@@ -128,6 +135,12 @@ type Deploy struct {
 	// or it was dropped.
 	Journal string
 	Kept    int64 // bytes that the journal takes on disk
+
+	// Brought names the list of what this deploy and those before it brought; "" when
+	// that is not known.
+	Brought string
+	Exact   bool // it removed what earlier deploys had brought, and it had not
+	Removed int  // how many files that were
 
 	// Run is the run that was started for it; 0 for no run. The application
 	// has it, not its history.
@@ -187,8 +200,12 @@ type Program struct {
 	RAM       MB
 	// Gate returns when the program may begin. It is called where everything else is
 	// ready, by who starts the program, unless the start fails before; nil does not wait.
-	Gate  func() `json:"-"`
-	Share MB     // the application's RAM, which its share of the processor follows; a build has RAM of its own
+	Gate func() `json:"-"`
+	// Warn hears, on a goroutine that it may block, that the run needs nearly all of its
+	// RAM; nil where nobody is to be warned.
+	Warn  func(MemoryWarning) `json:"-"`
+	Share MB                  // the application's RAM, which its share of the processor follows; a build has RAM of its own
+	CPU   int                 // percent of one processor that the application may have of what its account may; 0 for no limit
 }
 
 // Phase is how far a deployment has come.
@@ -203,11 +220,17 @@ const (
 	Launching              // what was built is started
 )
 
+// Word is the phase as those who watch know it.
+func (p Phase) Word() DeployPhase {
+	return [...]DeployPhase{Checked: DeployChecked, Queued: DeployQueued, Building: DeployBuilding, Launching: DeployLaunching}[p]
+}
+
 // Progress is what a deployment reports while it is under way.
 type Progress struct {
 	Phase    Phase
 	App      ID
-	Position int // of its build in the queue, 1 being next, while Queued
+	Position int    // of its build in the queue, 1 being next, while Queued
+	Why      string // it waits for something beside its turn; "" else
 }
 
 // progressKey is the key of the function in a context.

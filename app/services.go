@@ -18,19 +18,35 @@ type Services struct {
 	Logs         Logs
 	Feed         Feed
 	Accounts     Accounts
+	Tokens       Tokens
 	Links        Links
 	Teams        Teams
 	Names        Names
 
+	// Exec runs the command of a session. It asks nobody who may, but that owner has the
+	// application.
+	Exec ExecService
 	// Metrics returns what an application used, in stretches of step, or longer ones,
 	// oldest first, 2000 at most; those of which nothing is known are left out. It asks
 	// nobody who may see them.
 	Metrics func(id ID, now, from, to time.Time, step time.Duration) ([]Point, error)
+	// RightSize returns which RAM fits an application, by what is remembered of it. It reads
+	// the disk, and asks nobody who may know.
+	RightSize func(ctx context.Context, a Snapshot) (RightSize, error)
+	// RAMPlan measures what all applications use, and reads what they used in 30 days: about a
+	// millisecond for each of them.
+	RAMPlan func(ctx context.Context) (RAMPlan, error)
+	// DiskUse measures what an account has on the disk, but for what was measured a minute
+	// ago.
+	DiskUse func(ctx context.Context, owner AccountID) (DiskUse, error)
 	// Address returns where visitors find a site. It asks nobody who may know.
 	Address func(id ID) SiteAddress
 	// Record remembers who asked for what. It MUST NOT wait for a disk: it is called
 	// before each answer. It may be nil: then nothing is recorded.
 	Record func(AuditRecord)
+	// Shortage returns the host's shortage of memory that lasts, or the last one.
+	Shortage func() Shortage
+
 	// Changes refuses every request that is to change something, before its handler
 	// runs, while it returns an error. It may be nil: then it refuses none.
 	Changes func() error
@@ -100,8 +116,9 @@ type Deployments interface {
 	DropSpool(file string)
 	// Upload makes a new application.
 	Upload(ctx context.Context, owner Account, file string) (Deployed, error)
-	// Commit replaces the code of an application.
-	Commit(ctx context.Context, owner AccountID, id ID, file string) (Deployed, error)
+	// Commit replaces the code of an application: exact also removes what earlier deploys
+	// brought and the ZIP does not have, unless it has changed since.
+	Commit(ctx context.Context, owner AccountID, id ID, file string, exact bool) (Deployed, error)
 	// Restore makes the files of an application what the ZIP holds, and the variables
 	// too withVariables.
 	Restore(ctx context.Context, owner AccountID, id ID, file string, withVariables bool) (Deployed, error)
@@ -155,6 +172,13 @@ type Follower interface {
 	Close()
 }
 
+// LogCursor reads a log at its own pace and knows where it is. It is for one goroutine.
+type LogCursor interface {
+	Follower
+	// Position names the place behind what was taken, for LineStart.
+	Position() string
+}
+
 // Feed streams what happens while it happens.
 type Feed interface {
 	// Watch fails with NotFound and Forbidden for what the account may not see, Invalid
@@ -186,6 +210,21 @@ type Accounts interface {
 	SetLocale(ctx context.Context, id AccountID, locale string) error
 }
 
+// Tokens are the API tokens of an account.
+type Tokens interface {
+	// Tokens returns those that work, oldest first.
+	Tokens(ctx context.Context, id AccountID) ([]Token, error)
+	// Issue makes a token of wanted's account with its label and its bounds, which works
+	// for lasts, for ever when that is 0. Its text is never returned again. It fails with
+	// Invalid, NotFound for bounds with an application that the account may not use, and
+	// Exhausted.
+	Issue(ctx context.Context, wanted Token, lasts time.Duration) (string, Token, error)
+	// Rotate makes a successor, with the same bounds, and ends the old one after overlap.
+	Rotate(ctx context.Context, account AccountID, id int64, overlap time.Duration) (string, Token, error)
+	// Revoke returns NotFound for who has no such token.
+	Revoke(ctx context.Context, account AccountID, id int64) error
+}
+
 // Links makes the addresses of downloads that need no token.
 type Links interface {
 	// Sign returns a text that is safe as one segment of a path.
@@ -202,6 +241,9 @@ type Teams interface {
 	Members(ctx context.Context, owner AccountID) ([]Member, error)
 	// AddMember returns NotFound for an unknown account, Conflict for a member.
 	AddMember(ctx context.Context, owner AccountID, id ID, member AccountID, permissions []string) (Member, error)
+	// AddNamed is AddMember for the name of an account. Both return Limited after many
+	// accounts that there are not.
+	AddNamed(ctx context.Context, owner AccountID, id ID, name string, permissions []string) (Member, error)
 	// SetMember and RemoveMember return NotFound for who is no member.
 	SetMember(ctx context.Context, owner AccountID, id ID, member AccountID, permissions []string) (Member, error)
 	RemoveMember(ctx context.Context, owner AccountID, id ID, member AccountID) error

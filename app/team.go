@@ -1,6 +1,9 @@
 package app
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Permission is one thing that a member of a team may do with an application.
 // The values are stored: a new one goes to the end.
@@ -41,6 +44,25 @@ func ParsePermission(name string) (p Permission, known bool) {
 	}
 	return 1 << i, true
 }
+
+// ParsePermissions makes a set of names. It fails with Invalid for a name that is no
+// permission's, and for none at all.
+func ParsePermissions(names []string) (Permissions, error) {
+	var set Permissions
+	for _, name := range names {
+		p, known := ParsePermission(name)
+		if !known {
+			return 0, Errorf(Invalid, "there is no permission %.40q; there are %s", name, everyPermission())
+		}
+		set = set.With(p)
+	}
+	if set == 0 {
+		return 0, Errorf(Invalid, "name at least one permission of %s", everyPermission())
+	}
+	return set, nil
+}
+
+func everyPermission() string { return strings.Join(AllPermissions.Names(), ", ") }
 
 // Permissions is a set of them; the zero value is empty.
 type Permissions uint8

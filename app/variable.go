@@ -52,6 +52,66 @@ func (v Variable) GoString() string { return v.String() }
 // MarshalText is String, for encoders and logs.
 func (v Variable) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
+// ParseEnv reads lines of NAME=VALUE as .env files have them: empty lines, lines that begin
+// with #, "export " before a name, and quotes around a value, of which double ones know \n,
+// \r, \", \$, \` and \\; nothing is expanded. It is Invalid for a line that is something else, for a
+// name that comes twice, and for none. No error repeats a value.
+func ParseEnv(text string) (map[string]*string, error) {
+	change, n := map[string]*string{}, 0
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
+		if !ok {
+			return nil, Errorf(Invalid, "line %d is not NAME=VALUE", n)
+		}
+		value = strings.TrimSpace(value)
+		if len(value) > 0 && (value[0] == '"' || value[0] == '\'') {
+			quote := value[:1]
+			inner, closed := strings.CutSuffix(value[1:], quote)
+			if !closed {
+				return nil, Errorf(Invalid, "the quotes in line %d do not close", n)
+			}
+			if value = inner; quote == `"` {
+				value = unescape.Replace(inner)
+			}
+		}
+		name = strings.TrimSpace(name)
+		if change[name] != nil {
+			return nil, Errorf(Invalid, "line %d sets a variable for the second time", n)
+		}
+		change[name] = &value
+	}
+	if len(change) == 0 {
+		return nil, Errorf(Invalid, "there is no line with NAME=VALUE")
+	}
+	return change, nil
+}
+
+var (
+	escape   = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "$", `\$`, "`", "\\`")
+	unescape = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\r`, "\r", `\$`, "$", "\\`", "`")
+)
+
+// FormatEnv writes variables as ParseEnv reads them: one NAME='value' a line, a value with a
+// quote or an end of line as NAME="value". Shells and other readers of .env files take the
+// first form as it is meant, and run nothing of the second: it has no $ and no backquote that is
+// not escaped.
+func FormatEnv(all []Variable) string {
+	var b strings.Builder
+	for _, v := range all {
+		if strings.ContainsAny(v.Value, "'\n\r") {
+			b.WriteString(v.Name + `="` + escape.Replace(v.Value) + "\"\n")
+			continue
+		}
+		b.WriteString(v.Name + "='" + v.Value + "'\n")
+	}
+	return b.String()
+}
+
 // Wishes are system packages that an application asks for. berth installs none.
 type Wishes struct {
 	Names   []string // groups and packages, each once, as they are remembered

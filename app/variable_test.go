@@ -56,3 +56,34 @@ func FuzzMasked(f *testing.F) {
 		}
 	})
 }
+
+// What FormatEnv writes, ParseEnv reads.
+func TestEnvBothWays(t *testing.T) {
+	all := []Variable{
+		{"EMPTY", ""},
+		{"PLAIN", "value"},
+		{"SPACE", " a b "},
+		{"QUOTE", `it's "so"`},
+		{"LINES", "a\nb\r\nc"},
+		{"BACK", `a\b\n`},
+		{"BACKQ", `'\n`},
+		{"HASH", "a # b"},
+		{"DOLLAR", "$HOME ${X} $(id)"},
+		{"COMMAND", "it's $(id) `id` ${HOME} \\$(id)"},
+		{"UTF", "olá \u00a0"},
+		{"EQUALS", "a=b="},
+	}
+	text := "# comment\n\nexport " + FormatEnv(all)
+	got, err := ParseEnv(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range all {
+		if got[v.Name] == nil || *got[v.Name] != v.Value {
+			t.Errorf("%s was %q", v.Name, v.Value)
+		}
+	}
+	if len(got) != len(all) {
+		t.Errorf("%d variables, want %d", len(got), len(all))
+	}
+}

@@ -30,6 +30,15 @@
 // The console's group below a run is a group of v2 alone and has no controller. The
 // kernel charges its memory and processes to the run, and yet berth can kill it alone.
 //
+// Tree.Rank sets how soon the kernel ends the processes of a run when the host has no memory
+// left: that is no file of a group, and every process has its own.
+//
+// # How full a group is
+//
+// OnFill wakes its caller when the memory of a group may have reached what the caller
+// waits for: by the kernel's thresholds on v1, by looks whose distance the caller says on
+// v2 (docs/adr/0061). What can be reclaimed is not in it.
+//
 // # What it leaves to others
 //
 // It decides nothing: proc judges from the counters whether a kill counts as

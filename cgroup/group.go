@@ -55,6 +55,7 @@ type Group struct {
 	watches *sync.WaitGroup // the tree's
 	removed *later          // the tree's
 	unwait  func()          // ends the watch that stands in for memory.oom.group
+	filling *filling        // watches how full it is; nil unless somebody asked
 }
 
 func (g *Group) create(t *Tree, name string, l Limits) error {
@@ -148,6 +149,9 @@ func (g *Group) Joins() []string { return g.joins }
 func (g *Group) SetMemory(bytes int64) error {
 	if err := g.mem.limit(bytes); err != nil {
 		return fmt.Errorf("cannot set the memory limit: %w", err)
+	}
+	if g.filling != nil {
+		g.filling.poke()
 	}
 	return nil
 }

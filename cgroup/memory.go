@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -28,6 +29,10 @@ type memory interface {
 	// alarm returns what wakes for an out-of-memory kill, and how long the
 	// counter may lag behind it.
 	alarm() (alarm, time.Duration, error)
+	// fill reads how full the group is, and wire returns what wakes when that may have
+	// changed under a limit: nil where the kernel has nothing for it.
+	fill() (Fill, error)
+	wire(limit int64) (*os.File, error)
 	// close releases what read needs.
 	close()
 }
@@ -233,24 +238,38 @@ func (m *memoryV1) alarm() (alarm, time.Duration, error) {
 	return counterAlarm{os.NewFile(uintptr(fd), "eventfd")}, time.Second, nil
 }
 
-// event registers an eventfd with memory.oom_control. It is non-blocking, so
-// that os.File waits for it in the runtime's poller.
+// event registers an eventfd with memory.oom_control.
 func (m *memoryV1) event() (int, error) {
-	control, err := os.Open(filepath.Join(m.dir, "memory.oom_control"))
+	fd, err := newEventfd()
 	if err != nil {
 		return -1, err
 	}
-	defer control.Close()
-	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		return -1, fmt.Errorf("cannot make an eventfd: %w", err)
-	}
-	line := fmt.Sprintf("%d %d", fd, control.Fd())
-	if err := os.WriteFile(filepath.Join(m.dir, "cgroup.event_control"), []byte(line), 0); err != nil {
+	if err := m.listen(fd, "memory.oom_control", ""); err != nil {
 		_ = unix.Close(fd)
 		return -1, err
 	}
 	return fd, nil
+}
+
+// newEventfd makes one that is non-blocking, so that os.File waits for it in the
+// runtime's poller.
+func newEventfd() (int, error) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return -1, fmt.Errorf("cannot make an eventfd: %w", err)
+	}
+	return fd, nil
+}
+
+// listen registers an eventfd with a file of the group, until it is closed.
+func (m *memoryV1) listen(fd int, file, argument string) error {
+	control, err := os.Open(filepath.Join(m.dir, file))
+	if err != nil {
+		return err
+	}
+	defer control.Close()
+	line := fmt.Sprintf("%d %d %s", fd, control.Fd(), argument)
+	return os.WriteFile(filepath.Join(m.dir, "cgroup.event_control"), []byte(line), 0)
 }
 
 // setPidsV1 bounds the processes of dir in the v1 pids hierarchy.
@@ -273,31 +292,47 @@ var buffers = sync.Pool{New: func() any { return new([8 << 10]byte) }}
 // number reads the number behind a word at the beginning of a line, or the only
 // one of the file when the word is "". No limit ("max") is -1.
 func number(path, word string) (int64, error) {
+	var n [1]int64
+	err := words(path, []string{word}, n[:])
+	return n[0], err
+}
+
+// words reads the numbers behind words of a file into n, in one look: see number.
+func words(path string, names []string, n []int64) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { _ = f.Close() }() // only read
 	buf := buffers.Get().(*[8 << 10]byte)
 	defer buffers.Put(buf)
-	n, err := f.Read(buf[:])
+	size, err := f.Read(buf[:])
 	if err != nil && !errors.Is(err, io.EOF) {
-		return 0, err
+		return err
 	}
-	for rest := buf[:n]; len(rest) > 0; {
+	missing := slices.Clone(names)
+	for rest := buf[:size]; len(rest) > 0 && len(missing) > 0; {
 		var line []byte
 		line, rest, _ = bytes.Cut(rest, []byte{'\n'})
-		if word != "" {
-			name, value, _ := bytes.Cut(line, []byte{' '})
-			if string(name) != word {
-				continue
-			}
-			line = value
+		name, value, _ := bytes.Cut(line, []byte{' '})
+		if names[0] == "" {
+			name, value = nil, line
 		}
-		if string(line) == "max" {
-			return -1, nil
+		i := slices.Index(names, string(name))
+		if i < 0 {
+			continue
 		}
-		return strconv.ParseInt(string(line), 10, 64)
+		missing = slices.DeleteFunc(missing, func(m string) bool { return m == names[i] })
+		n[i] = -1
+		if string(value) == "max" {
+			continue
+		}
+		if n[i], err = strconv.ParseInt(string(value), 10, 64); err != nil {
+			return err
+		}
 	}
-	return 0, fmt.Errorf("%s has no %q", filepath.Base(path), word)
+	if len(missing) > 0 {
+		return fmt.Errorf("%s has no %q", filepath.Base(path), missing[0])
+	}
+	return nil
 }

@@ -37,6 +37,30 @@ func TestKernelDiskWeight(t *testing.T) {
 	}
 }
 
+// The bound can be moved, and taken away, while something runs.
+func TestKernelLimitCPU(t *testing.T) {
+	tree := weighing(t)
+	file, err := tree.MaxCPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, tree, "apps/a/1", Limits{Memory: 32 << 20})
+	for _, tt := range []struct {
+		percent int64
+		want    []string // of v2 and v1
+	}{{50, []string{"50000 100000", "50000"}}, {250, []string{"250000 100000", "250000"}}, {0, []string{"max 100000", "-1"}}} {
+		if err := tree.LimitCPU("apps/a", tt.percent); err != nil {
+			t.Fatal(err)
+		}
+		if got := content(t, tree.weights.root, filepath.Join("apps", "a", file)); !slices.Contains(tt.want, got) {
+			t.Errorf("after LimitCPU(%d) %s is %q, want one of %q", tt.percent, file, got, tt.want)
+		}
+	}
+	if err := tree.LimitCPU("apps/none", 50); err != nil {
+		t.Errorf("of an application that has no group: %v", err)
+	}
+}
+
 // The processor time of an application is bounded over all its groups.
 func TestKernelCPUMax(t *testing.T) {
 	tree := weighing(t)

@@ -30,6 +30,9 @@ func (c *counter) read() (Memory, error) {
 	return Memory{Kills: c.kills.Load()}, nil
 }
 
+func (c *counter) fill() (Fill, error)          { return Fill{}, errors.New("not here") }
+func (c *counter) wire(int64) (*os.File, error) { return nil, errors.New("not here") }
+
 func (c *counter) alarm() (alarm, time.Duration, error) {
 	return nil, 0, errors.New("no events here")
 }

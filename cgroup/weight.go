@@ -173,7 +173,13 @@ func (g *Group) maxCPU(percent int64) error {
 	switch file {
 	case weightV1:
 		file = maxV1 // the period is the kernel's
+		if percent == unlimitedCPU {
+			text = "-1"
+		}
 	case weightV2:
+		if percent == unlimitedCPU {
+			text = "max"
+		}
 		file, text = maxPercent, text+" "+strconv.Itoa(period)
 	default:
 		return nil // of disks: there is no controller of the processor
@@ -183,6 +189,20 @@ func (g *Group) maxCPU(percent int64) error {
 	}
 	return nil
 }
+
+// LimitCPU bounds the processor time of an application ("apps/<id>"), all its groups
+// together, to so many percent of one processor from now on; 0 takes the bound away. It
+// does nothing where the kernel has no such limit, and where the application has no group.
+func (t *Tree) LimitCPU(application string, percent int64) error {
+	g := &Group{weights: []string{t.weights.of(application)}}
+	if percent == 0 {
+		percent = unlimitedCPU
+	}
+	return g.maxCPU(percent)
+}
+
+// unlimitedCPU is a percentage for maxCPU that takes the bound away.
+const unlimitedCPU = -1
 
 // writeShare writes to a file of an application's group. That it is not there
 // is no error: the application has no group left, or the controller was taken

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"runtime"
 	"slices"
@@ -17,8 +18,11 @@ import (
 	"golang.org/x/term"
 
 	"berth/app"
-	"berth/cli/host"
-	"berth/daemon/settings"
+	"berth/app/build"
+	"berth/app/exit"
+	"berth/cli/command"
+	"berth/cli/screen"
+	"berth/client"
 )
 
 // Run is berth without the process around it: it runs the command that args
@@ -28,7 +32,7 @@ func Run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if f, is := stdout.(*os.File); is {
 		out.width, _, _ = term.GetSize(int(f.Fd())) // 0 where it is no terminal
 	}
-	c := &host.Caller{Args: args, Getenv: getenv, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr}
+	c := &command.Caller{Args: args, Getenv: getenv, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr}
 	root := Root(c)
 	root.SetOut(out)
 	root.SetErr(stderr)
@@ -42,15 +46,21 @@ func Run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		err = out.failed
 	}
 	if err == nil {
-		return settings.ExitOK
+		return exit.OK
 	}
-	fmt.Fprintf(stderr, "berth: %v\n", err)
+	if status, is := errors.AsType[exit.Status](err); is {
+		return int(status)
+	}
+	say := func(text string) { // it may have a server's words, or a program's
+		fmt.Fprintln(stderr, screen.Fit(screen.Escape(text, false), screen.Width(stderr)))
+	}
+	say("berth: " + err.Error())
 	code, hint := verdict(err)
-	if _, is := errors.AsType[*settings.Misuse](err); is {
-		code, hint = settings.ExitUsage, usage
+	if _, is := errors.AsType[*exit.Misuse](err); is {
+		code, hint = exit.Usage, usage
 	}
 	if hint != "" {
-		fmt.Fprintln(stderr, hint)
+		say(hint)
 	}
 	return code
 }
@@ -75,16 +85,60 @@ func twoDashes(root *cobra.Command, args []string) []string {
 
 // verdict is the exit code of an error, and what the reader can do about it.
 func verdict(err error) (code int, hint string) {
-	var p *settings.Problem
+	var p *exit.Problem
 	switch {
 	case errors.As(err, &p):
 		return p.Code, p.Hint
 	case errors.Is(err, fs.ErrPermission):
-		return settings.ExitPermission, ""
+		return exit.Permission, ""
 	case app.KindOf(err) == app.NotFound:
-		return settings.ExitNotFound, ""
+		return exit.NotFound, ""
 	}
-	return settings.ExitFailure, ""
+	if refused, is := errors.AsType[*client.Error](err); is {
+		return refusal(refused)
+	}
+	if many, is := errors.AsType[*client.AmbiguousError](err); is {
+		return exit.Usage, fmt.Sprintf("Hint: name one of them by its id, such as %s.", screen.Word(many.Apps[0].ID))
+	}
+	return failure(err)
+}
+
+// failure is verdict for what no server refused.
+func failure(err error) (code int, hint string) {
+	switch {
+	case errors.Is(err, client.ErrNoApp):
+		return exit.NotFound, "Hint: berth ls lists your applications."
+	case errors.Is(err, client.ErrOwnersOnly):
+		return exit.Permission, ""
+	case errors.Is(err, client.ErrCertificate):
+		return exit.Unreachable, "Hint: berth talks to no server that it cannot tell from another; let the server have a certificate that this system trusts."
+	case errors.Is(err, client.ErrNotBerth):
+		return exit.Unreachable, "Hint: check the address; berth context list shows those that you use."
+	case errors.Is(err, client.ErrNoServer):
+		return exit.Unreachable, "Hint: check the address and the network; on the host, systemctl status berth."
+	case errors.Is(err, client.ErrPlain):
+		return exit.Usage, "Hint: use an https address; berth login --insecure-http is for networks that you trust."
+	}
+	return exit.Failure, ""
+}
+
+// refusal is verdict for what a server refused.
+func refusal(e *client.Error) (code int, hint string) {
+	switch {
+	case e.Status == http.StatusUnauthorized:
+		return exit.Permission, "Hint: berth login URL logs in again, with a token that is valid."
+	case e.Status == http.StatusForbidden:
+		return exit.Permission, ""
+	case e.Status == http.StatusNotFound:
+		return exit.NotFound, ""
+	case e.Status == http.StatusConflict, e.Status == http.StatusTooManyRequests:
+		return exit.Busy, ""
+	case e.Status == http.StatusRequestEntityTooLarge:
+		return exit.Failure, "Hint: the server's owner sets how large a request may be."
+	case e.Status >= http.StatusInternalServerError:
+		return exit.Unreachable, ""
+	}
+	return exit.Failure, ""
 }
 
 // output remembers the first write that failed, for cobra drops such errors.
@@ -107,10 +161,10 @@ func (o *output) Write(b []byte) (int, error) {
 var unsorted = sync.OnceFunc(func() { cobra.EnableCommandSorting = false })
 
 // Root returns the whole command line, as c calls it.
-func Root(c *host.Caller) *cobra.Command {
+func Root(c *command.Caller) *cobra.Command {
 	unsorted()
 	root := &cobra.Command{
-		Use: "berth COMMAND", Short: "berth turns a machine into a host for uploaded applications.", Version: settings.Version(),
+		Use: "berth COMMAND", Short: "berth turns a machine into a host for uploaded applications.", Version: build.Version(),
 		DisableFlagsInUseLine: true, SilenceErrors: true, SilenceUsage: true, FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
 		Args: cobra.ArbitraryArgs,
 		RunE: func(root *cobra.Command, args []string) error {
@@ -118,7 +172,7 @@ func Root(c *host.Caller) *cobra.Command {
 			case len(args) > 0:
 				return unknown(root, args[0])
 			case len(c.Args) > 0:
-				return settings.Misused("unknown flag %s", c.Args[0])
+				return exit.Misused("unknown flag %s", c.Args[0])
 			}
 			return root.Help()
 		},
@@ -127,15 +181,38 @@ func Root(c *host.Caller) *cobra.Command {
 	root.SetVersionTemplate(versionLine())
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { printHelp(cmd) })
 	root.SetFlagErrorFunc(flagError)
-	for _, cmd := range append(host.Commands(c), completion(), version()) {
-		if cmd.HasSubCommands() {
-			cmd.Args, cmd.RunE, cmd.FParseErrWhitelist.UnknownFlags = cobra.ArbitraryArgs, runGroup, true
-		}
+	for _, cmd := range commands(c) {
+		group(cmd)
 		root.AddCommand(cmd)
 	}
 	root.SetHelpCommand(help())
 	root.InitDefaultHelpCmd()
 	return root
+}
+
+// group makes a command with others below it one that asks for one of them.
+func group(cmd *cobra.Command) {
+	if !cmd.HasSubCommands() {
+		return
+	}
+	cmd.Args, cmd.RunE, cmd.FParseErrWhitelist.UnknownFlags = cobra.ArbitraryArgs, runGroup, true
+	for _, below := range cmd.Commands() {
+		group(below)
+	}
+}
+
+// commands are all of this system, in the order of the help text: those of the client, of
+// every day first, then those of the host.
+func commands(of *command.Caller) []*cobra.Command {
+	c := &caller{of}
+	onHost, stored := hostCommands(of)
+	all := []*cobra.Command{
+		c.login(), c.logout(), c.whoami(), c.contextGroup(), c.clientEnv(),
+		c.initialize(), c.deploy(), c.list(), c.status(), c.top(), c.logs(), c.start(), c.stop(), c.restart(), c.ram(), c.advice(), c.envGroup(), c.exec(),
+		c.deploys(), c.rollback(), c.events(), c.domainGroup(), c.teamGroup(), c.open(), c.delete(),
+		c.appGroup(stored),
+	}
+	return append(append(all, onHost...), c.tokenGroup(stored), completion(), version())
 }
 
 // runGroup refuses a group of commands without one of them.
@@ -147,7 +224,7 @@ func runGroup(cmd *cobra.Command, args []string) error {
 	for _, member := range cmd.Commands() {
 		names = append(names, member.Name())
 	}
-	return settings.NewProblem(settings.ExitUsage, fmt.Errorf("%s needs one of %s", cmd.CommandPath(), strings.Join(names, ", ")), listHint)
+	return exit.NewProblem(exit.Usage, fmt.Errorf("%s needs one of %s", cmd.CommandPath(), strings.Join(names, ", ")), listHint)
 }
 
 const listHint = "Hint: berth help lists the commands."
@@ -162,8 +239,8 @@ func unknown(group *cobra.Command, word string) error {
 		}
 	}
 	_, prefix, _ := strings.Cut(group.CommandPath()+" ", " ")
-	meant := settings.DidYouMean(word, names, `"`+strings.ReplaceAll(prefix, "%", "%%")+`%s"`)
-	return settings.NewProblem(settings.ExitUsage, fmt.Errorf("unknown command %q%s", prefix+word, meant), listHint)
+	meant := exit.DidYouMean(word, names, `"`+strings.ReplaceAll(prefix, "%", "%%")+`%s"`)
+	return exit.NewProblem(exit.Usage, fmt.Errorf("unknown command %q%s", prefix+word, meant), listHint)
 }
 
 // flagError says in our words what pflag found.
@@ -176,23 +253,23 @@ func flagError(cmd *cobra.Command, err error) error {
 		name, _, _ = strings.Cut(name, "=")
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-		return settings.Misused("unknown flag %s%s%s", dashes, name, settings.DidYouMean(name, known, "--%s"))
+		return exit.Misused("unknown flag %s%s%s", dashes, name, exit.DidYouMean(name, known, "--%s"))
 	}
 	if lacking, is := errors.AsType[*pflag.ValueRequiredError](err); is {
-		return settings.Misused("the flag --%s needs a value", lacking.GetFlag().Name)
+		return exit.Misused("the flag --%s needs a value", lacking.GetFlag().Name)
 	}
 	if bad, is := errors.AsType[*pflag.InvalidValueError](err); is {
-		return settings.Misused("bad value %q for --%s: %w", bad.GetValue(), bad.GetFlag().Name, bad.Unwrap())
+		return exit.Misused("bad value %q for --%s: %w", bad.GetValue(), bad.GetFlag().Name, bad.Unwrap())
 	}
-	return settings.Misused("%w", err)
+	return exit.Misused("%w", err)
 }
 
 func versionLine() string {
-	return fmt.Sprintf("berth %s %s %s/%s\n", settings.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("berth %s %s %s/%s\n", build.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 func version() *cobra.Command {
-	cmd := host.NewCommand("version", "print the versions of berth and of Go", 0, 0)
+	cmd := command.New("version", "print the versions of berth and of Go", 0, 0)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
 		return err

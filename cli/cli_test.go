@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -6,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -52,6 +55,7 @@ func TestScripts(t *testing.T) {
 			"serves":   scriptServes,
 			"status":   scriptStatus,
 			"hostile":  scriptHostile,
+			"server":   scriptServer,
 		},
 	})
 }
@@ -94,8 +98,26 @@ func scriptServes(ts *testscript.TestScript, _ bool, args []string) {
 	if args[0] == "nonsense" {
 		answer = local.Daemon{}
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(answer) // who asked may be gone
+	plan := local.Plan{
+		HostMB: 1024, ReserveMB: 256, Overcommit: 1.5, CapacityMB: 1152, PromisedMB: 2048, GivenMB: 1200, Apps: 3, RunningMB: 448, Used: 100 << 20, Days: 30,
+		Worst: &local.Moment{At: time.Date(2026, 11, 20, 18, 40, 0, 0, time.UTC), Used: 200 << 20, HadMB: 448, Apps: 2},
+		Offers: []local.Offer{
+			{Overcommit: 1, CapacityMB: 768, MoreMB: -432, Worst: 45, Verdict: app.RAMFits},
+			{Overcommit: 1.5, CapacityMB: 1152, MoreMB: -48, Worst: 68, Verdict: app.RAMFits},
+			{Overcommit: 2, CapacityMB: 1536, MoreMB: 336, Worst: 90, Verdict: app.RAMTight},
+		},
+		Message: "At the worst moment programs used 45 % of what they had: host.overcommit 1.5 fits.",
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch { // who asked may be gone
+		case r.URL.Path == local.PlanPath && args[0] == "nonsense":
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, `{"status":"error","message":"Internal error."}`)
+		case r.URL.Path == local.PlanPath:
+			_ = json.NewEncoder(w).Encode(plan)
+		default:
+			_ = json.NewEncoder(w).Encode(answer)
+		}
 	})}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
@@ -131,7 +153,7 @@ func scriptDeploy(ts *testscript.TestScript, _ bool, args []string) {
 			a.Code.Lang, a.Code.Version = args[4], args[5]
 		}
 		ids := db.IDRange{UIDBase: 70000, UIDCount: 10, PortFirst: 20000, PortLast: 20009}
-		a, err := d.Allocations(ids).Reserve(ctx, a, func(_, _ app.MB) error { return nil })
+		a, err := d.Allocations(ids).Reserve(ctx, a, func(app.Account, app.Use) error { return nil })
 		if err != nil {
 			return err
 		}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -12,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"berth/cli/host"
+	"berth/app/exit"
+	"berth/cli/command"
 	"berth/daemon"
-	"berth/daemon/settings"
 )
 
 // start runs berth in this process.
@@ -27,14 +29,14 @@ func start(t *testing.T, env map[string]string, args ...string) (code int, stdou
 
 func TestEveryCommandHasHelp(t *testing.T) {
 	_, all, _ := start(t, nil, "help")
-	Walk(Root(&host.Caller{}), func(cmd *cobra.Command) {
+	Walk(Root(&command.Caller{}), func(cmd *cobra.Command) {
 		if !strings.Contains(all, cmd.CommandPath()+" ") || !strings.Contains(all, cmd.Short) {
 			t.Errorf("berth help does not show %q", cmd.CommandPath())
 		}
 		words := strings.Fields(cmd.CommandPath())[1:]
 		for _, args := range [][]string{append(slices.Clone(words), "--help"), append(slices.Clone(words), "-h"), append([]string{"help"}, words...)} {
 			code, stdout, stderr := start(t, nil, args...)
-			if code != settings.ExitOK || stderr != "" || !strings.Contains(stdout, "Usage: "+cmd.CommandPath()) {
+			if code != exit.OK || stderr != "" || !strings.Contains(stdout, "Usage: "+cmd.CommandPath()) {
 				t.Errorf("%v: exit %d, said %q and %q", args, code, stdout, stderr)
 			}
 		}
@@ -45,7 +47,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 // exist the same. A command with very many may end its line with "[flags]".
 func TestUsageNamesEveryFlag(t *testing.T) {
 	flags := 0
-	Walk(Root(&host.Caller{}), func(cmd *cobra.Command) {
+	Walk(Root(&command.Caller{}), func(cmd *cobra.Command) {
 		EachFlag(cmd, func(name, _ string) {
 			flags++
 			name, _, _ = strings.Cut(name, " ")
@@ -76,7 +78,7 @@ func TestWithoutPermission(t *testing.T) {
 	cmd.Env = []string{"BERTH_CONFIG=" + os.DevNull}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, _ := cmd.CombinedOutput()
-	if got := cmd.ProcessState.ExitCode(); got != settings.ExitPermission || !strings.Contains(string(out), "run the command as root") {
+	if got := cmd.ProcessState.ExitCode(); got != exit.Permission || !strings.Contains(string(out), "run the command as root") {
 		t.Errorf("exit %d, said %s", got, out)
 	}
 }
@@ -110,7 +112,7 @@ func TestAFailedPrintIsAFailure(t *testing.T) {
 	} {
 		var stderr bytes.Buffer
 		code := Run(t.Context(), strings.Fields(args), func(name string) string { return env[name] }, full, &stderr)
-		if code != settings.ExitFailure || !strings.Contains(stderr.String(), "no space left") {
+		if code != exit.Failure || !strings.Contains(stderr.String(), "no space left") {
 			t.Errorf("%s: exit %d, said %q", args, code, stderr.String())
 		}
 	}

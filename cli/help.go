@@ -8,8 +8,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"berth/cli/host"
-	"berth/daemon/settings"
+	"berth/app/exit"
+	"berth/cli/command"
+	"berth/cli/screen"
 )
 
 // help is the command; --help of any command prints the same.
@@ -33,7 +34,7 @@ func help() *cobra.Command {
 			case len(rest) > 0 && found.HasSubCommands():
 				return unknown(found, rest[0])
 			case len(rest) > 0:
-				return settings.Misused("unexpected argument %q", rest[0])
+				return exit.Misused("unexpected argument %q", rest[0])
 			}
 			printHelp(found)
 			return nil
@@ -54,12 +55,18 @@ func printHelp(cmd *cobra.Command) {
 		printTable(out, cmd)
 	default:
 		fmt.Fprintf(out, "%s\n\n%s\n", fitting(out, cmd.CommandPath()+": "+cmd.Short), fitting(out, "Usage: "+cmd.UseLine()))
+		if strings.Contains(cmd.Use, " APP") && cmd.Flags().Lookup("context") != nil {
+			fmt.Fprintln(out, fitting(out, whatAppIs))
+		}
 		for _, alias := range cmd.Aliases {
 			fmt.Fprintf(out, "Alias: %s %s\n", cmd.Parent().CommandPath(), alias)
 		}
 		printFlags(out, cmd)
 	}
 }
+
+// whatAppIs says what the commands of the client take for an application.
+const whatAppIs = "APP is an id or a name, or . for the application that this directory was deployed to."
 
 // Walk calls visit for each command that does something, in the order of the help
 // text.
@@ -105,9 +112,9 @@ func printRows(out io.Writer, rows [][2]string) {
 		case width == 0:
 			fmt.Fprintf(out, "  %-*s%s\n", left+2, row[0], row[1])
 		case width-indent >= narrow:
-			fmt.Fprintf(out, "  %-*s%s\n", left+2, row[0], host.Wrap(row[1], width-indent, indent))
+			fmt.Fprintf(out, "  %-*s%s\n", left+2, row[0], screen.Wrap(row[1], width-indent, indent))
 		default:
-			fmt.Fprintf(out, "  %s\n      %s\n", host.Wrap(row[0], width-2, 6), host.Wrap(row[1], width-6, 6))
+			fmt.Fprintf(out, "  %s\n      %s\n", screen.Wrap(row[0], width-2, 6), screen.Wrap(row[1], width-6, 6))
 		}
 	}
 }
@@ -115,7 +122,7 @@ func printRows(out io.Writer, rows [][2]string) {
 // fitting is a sentence in lines that fit a terminal.
 func fitting(out io.Writer, text string) string {
 	if p, is := out.(*output); is && p.width > 0 {
-		return host.Wrap(text, p.width-2, 2)
+		return screen.Wrap(text, p.width-2, 2)
 	}
 	return text
 }
@@ -138,7 +145,7 @@ func EachFlag(cmd *cobra.Command, visit func(name, text string)) {
 // completion prints a script for a shell. The script asks berth itself, so names
 // of applications and accounts are those of the moment.
 func completion() *cobra.Command {
-	cmd := host.NewCommand("completion bash|zsh|fish", "print a completion script for a shell", 1, 1)
+	cmd := command.New("completion bash|zsh|fish", "print a completion script for a shell", 1, 1)
 	cmd.ValidArgs, cmd.ValidArgsFunction = []string{"bash", "zsh", "fish"}, nil
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		out := cmd.OutOrStdout()
@@ -150,7 +157,7 @@ func completion() *cobra.Command {
 		case "fish":
 			return cmd.Root().GenFishCompletion(out, true)
 		}
-		return settings.Misused("unknown shell %q%s", args[0], settings.DidYouMean(args[0], cmd.ValidArgs, "%q"))
+		return exit.Misused("unknown shell %q%s", args[0], exit.DidYouMean(args[0], cmd.ValidArgs, "%q"))
 	}
 	return cmd
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"berth/cli/host"
+	"berth/cli/command"
 )
 
 // On a terminal every line of every help fits, at 80 columns and at 40, and no
@@ -16,7 +16,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 		for _, args := range [][]string{{}, {"serve"}, {"account"}, {"account", "set"}, {"proxy", "certificates"}} {
 			var narrow, wide bytes.Buffer
 			for out, columns := range map[*bytes.Buffer]int{&narrow: width, &wide: 0} {
-				root := Root(&host.Caller{})
+				root := Root(&command.Caller{})
 				cmd, _, err := root.Find(args)
 				if err != nil {
 					t.Fatal(err)

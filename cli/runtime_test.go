@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -16,7 +18,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/daemon/settings"
+	"berth/app/exit"
 )
 
 // archive is one of Node.js whose command says a version.
@@ -95,22 +97,22 @@ func TestRuntimesOfAMirror(t *testing.T) {
 			}
 		}
 	}
-	do("list node --available", settings.ExitOK, "node      22.9.0\n", "node      20.18.1\n")
-	do("install node 18", settings.ExitNotFound, "cannot install node 18: its publisher offers none for this machine", "berth runtime list node --available")
-	do("install node 22.x", settings.ExitOK, "getting "+server.URL+"/dist/v22.9.0/", "node 22.9.0 is installed: programs with VERSION=22 take it")
-	do("install node 22", settings.ExitOK, "node 22.9.0 is installed already")
-	do("install node 20.18.1", settings.ExitOK, "node 20.18.1 is installed")
-	do("upgrade", settings.ExitOK, "node 22.9.0 is the newest", "node 20.18.1 is the newest")
+	do("list node --available", exit.OK, "node      22.9.0\n", "node      20.18.1\n")
+	do("install node 18", exit.NotFound, "cannot install node 18: its publisher offers none for this machine", "berth runtime list node --available")
+	do("install node 22.x", exit.OK, "getting "+server.URL+"/dist/v22.9.0/", "node 22.9.0 is installed: programs with VERSION=22 take it")
+	do("install node 22", exit.OK, "node 22.9.0 is installed already")
+	do("install node 20.18.1", exit.OK, "node 20.18.1 is installed")
+	do("upgrade", exit.OK, "node 22.9.0 is the newest", "node 20.18.1 is the newest")
 	m.publish(t, "22.11.0")
-	do("upgrade node 20", settings.ExitOK, "node 20.18.1 is the newest")
-	do("upgrade node 22", settings.ExitOK, "node 22.11.0 is installed", "node 22.9.0 stays for what uses it; berth runtime remove node 22.9.0")
-	do("list", settings.ExitOK, "22.11.0", "22.9.0", "20.18.1", server.URL)
-	do("remove node 22.9.0", settings.ExitOK, "node 22.9.0 is removed")
+	do("upgrade node 20", exit.OK, "node 20.18.1 is the newest")
+	do("upgrade node 22", exit.OK, "node 22.11.0 is installed", "node 22.9.0 stays for what uses it; berth runtime remove node 22.9.0")
+	do("list", exit.OK, "22.11.0", "22.9.0", "20.18.1", server.URL)
+	do("remove node 22.9.0", exit.OK, "node 22.9.0 is removed")
 	// A publisher that goes back in time takes nothing away.
 	m.index = nil
 	m.publish(t, "22.1.0")
-	do("upgrade node 22", settings.ExitOK, "node 22.11.0 is the newest")
-	do("upgrade python", settings.ExitNotFound, "no such runtime is installed")
+	do("upgrade node 22", exit.OK, "node 22.11.0 is the newest")
+	do("upgrade python", exit.NotFound, "no such runtime is installed")
 }
 
 // A command that is killed in the middle of a download installs nothing, and the next one
@@ -159,10 +161,10 @@ func TestKilledRuntimeInstall(t *testing.T) {
 		t.Errorf("%d directories of an installation are there", left())
 	}
 	env := map[string]string{"BERTH_CONFIG": os.DevNull, "BERTH_DATA_DIR": dir}
-	if code, stdout, stderr := start(t, env, "runtime", "list", "--json"); code != settings.ExitOK || strings.TrimSpace(stdout) != "[]" {
+	if code, stdout, stderr := start(t, env, "runtime", "list", "--json"); code != exit.OK || strings.TrimSpace(stdout) != "[]" {
 		t.Errorf("exit %d, said %s%s", code, stdout, stderr)
 	}
-	if code, _, _ := start(t, env, "runtime", "remove", "node", "22"); code != settings.ExitNotFound || left() != 0 {
+	if code, _, _ := start(t, env, "runtime", "remove", "node", "22"); code != exit.NotFound || left() != 0 {
 		t.Errorf("exit %d, and %d directories are left", code, left())
 	}
 }

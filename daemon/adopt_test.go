@@ -55,9 +55,7 @@ func TestUndone(t *testing.T) {
 		hosted.Must(t, err)
 		return is
 	}
-	good, err := h.DB.History.Journals(t.Context(), "shop")
-	hosted.Must(t, err)
-	if len(good) != 0 || undone()(survivor{Survivor: proc.Survivor{}}) {
+	if undone()(survivor{Survivor: proc.Survivor{}}) {
 		t.Error("without a commit a program is condemned")
 	}
 	done, err := h.Store.Apply(t.Context(), h.Stage(map[string]string{"main": "2"}), "shop", h.UID)

@@ -50,7 +50,7 @@ func TestCrashesOfADeploy(t *testing.T) {
 		return nil
 	}
 	h.Store.Hook(snap)
-	hosted.Must(t, h.Deploy(h.Stage(map[string]string{"main": "5", "lib/x": "5", "fresh": "5"}), "5"))
+	hosted.Must(t, h.DeployExact(h.Stage(map[string]string{"main": "5", "lib/x": "5", "fresh": "5"}), "5"))
 	hosted.Must(t, snap("end"))
 	seen := map[string]bool{}
 	for i, to := range copies {
@@ -61,13 +61,26 @@ func TestCrashesOfADeploy(t *testing.T) {
 		hosted.Must(t, err)
 		got := hosted.Listing(t, there.Store.Dir("shop"))
 		last := func(name string) string { text := got[name]; return text[max(0, len(text)-1):] }
-		want := map[string]string{"4": "4 1 ", "5": "5 5 5"}[all[0].Code.Main]
-		if text := fmt.Sprint(last("main"), " ", last("lib/x"), " ", last("fresh")); len(broken) != 0 || text != want {
+		want := map[string]string{"4": "4 1  2", "5": "5 5 5 "}[all[0].Code.Main]
+		if text := fmt.Sprint(last("main"), " ", last("lib/x"), " ", last("fresh"), " ", last("gone")); len(broken) != 0 || text != want {
 			t.Errorf("at %s (%d): the record says %s, the files %q; broken %v", points[i], i, all[0].Code.Main, text, broken)
 		}
 		seen[all[0].Code.Main] = true
 		history, err := there.DB.History.Deploys(t.Context(), "shop")
 		hosted.Must(t, err)
+		var named []string
+		for _, d := range history {
+			named = append(named, d.Brought+".list")
+		}
+		slices.Sort(named)
+		lists, err := filepath.Glob(filepath.Join(to, "rollback/shop/*.list"))
+		hosted.Must(t, err)
+		for i := range lists {
+			lists[i] = filepath.Base(lists[i])
+		}
+		if !slices.Equal(lists, named) {
+			t.Errorf("at %s: the lists are %v, the records name %v", points[i], lists, named)
+		}
 		_, journals, err := host.WayBack(history, 0)
 		hosted.Must(t, err)
 		if _, _, err := there.Store.Rollback(t.Context(), "shop", h.UID, journals); err != nil {

@@ -24,6 +24,7 @@ import (
 	"berth/host/watch"
 	"berth/proc"
 	"berth/proc/sandbox"
+	"berth/web/provider"
 )
 
 // daemon is berth serving: what is open while it does.
@@ -41,6 +42,7 @@ type daemon struct {
 	hub       *watch.Hub
 	sampler   *watch.Sampler
 	pulse     *pulse
+	providers []provider.Config // of sign-ins
 	handler   http.Handler
 	owner     http.Handler // of the local socket
 	local     *ownerSocket
@@ -92,6 +94,7 @@ func (d *daemon) run(sig *stops, next *nextBinary) (err error) {
 		return err
 	}
 	d.handover.only(d.settings.Listens()...)
+	d.handover.lend(d.settings.Listens()[1:], d.log)
 	d.local.open(sig.first)
 	defer func() {
 		if !errors.Is(err, errUpgrade) {
@@ -158,16 +161,19 @@ func (d *daemon) openHost(ctx context.Context) error {
 		return err
 	}
 	s := d.settings
-	capacity := Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit)
+	if d.providers, err = readProviders(s); err != nil {
+		return err
+	}
+	capacity := app.Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit)
 	teams := account.NewTeams(d.data.db.Teams)
 	find := func(id app.ID) (app.Snapshot, bool) { return d.host.Find(id) } // it comes after those who need it
-	d.hub = watch.NewHub(watch.Access{Find: find, Authorize: teams.Authorize, Memberships: teams.Memberships}, d.data.logs.Follow)
+	d.hub = watch.NewHub(watch.Access{Find: find, Authorize: teams.Authorize, Memberships: teams.Memberships}, d.data.logs)
 	dial := func(ctx context.Context, id string, at netip.AddrPort) (net.Conn, error) {
 		return d.host.Dial(ctx, app.ID(id), at)
 	}
 	d.sites = newSites(s, d.data, find, dial, &d.undo, d.log)
 	d.host = host.New(d.hostConfig(info.RAM, capacity))
-	d.sampler = watch.NewSampler(d.hub, d.host.Measure, d.data.history.Append, d.log)
+	d.sampler = watch.NewSampler(d.hub, d.measure, d.data.history.Append, d.log)
 	d.pulse = &pulse{path: "/" + rand.Text(), data: d.data, groups: d.groups, host: d.host, log: d.log}
 	d.local = newOwnerSocket(s, d.handover, d.log)
 	d.handler = d.newHandler(app.Services{
@@ -178,13 +184,19 @@ func (d *daemon) openHost(ctx context.Context) error {
 		Logs:         d.data.logs,
 		Feed:         d.hub,
 		Accounts:     account.New(d.data.db.Accounts),
+		Tokens:       account.New(d.data.db.Accounts),
 		Links:        account.NewLinks(key, time.Now),
 		Teams:        teams,
 		Names:        domain.New(namesConfig(s, d.data.db.Names, d.sites, d.log)),
+		Exec:         d.host.Exec,
 		Metrics:      d.data.history.Range,
+		RightSize:    d.rightSize,
+		RAMPlan:      func(ctx context.Context) (app.RAMPlan, error) { return d.ramPlan(ctx, info.RAM) },
+		DiskUse:      d.host.DiskUse,
 		Address:      d.sites.address,
 		Record:       d.data.audit.Record,
 		Changes:      d.data.watch.changes,
+		Shortage:     d.host.Shortage,
 	}, key, capacity)
 	return nil
 }
@@ -230,10 +242,14 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 		Visits:  d.sites.visits(),
 		Address: d.sites.address,
 		Logs:    data.logs,
+		Memory:  openMemory(d.groups, &d.undo),
+		History: data.lastDay,
 		Forget: func(id app.ID) error {
 			defer data.accesses.Remove(id)()
 			return errors.Join(data.logs.Remove(id), data.history.Remove(id))
 		},
+		Account:        data.db.Accounts.Account,
+		LimitCPU:       start.limitCPU,
 		Log:            d.log,
 		Notify:         d.hub.Publish,
 		CheckRAM:       account.RAMRule{Least: s.Apps.RAMMin}.Check,

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/app"
+	"berth/app/exit"
 	"berth/daemon/settings"
 	"berth/db"
 	"berth/files"
@@ -34,37 +35,37 @@ const DatabaseName = "berth.db"
 // OpenDatabase opens the database in dir for a command of the host. It makes neither:
 // who names the wrong directory is to hear of it, and what was there and is gone must
 // not be taken for what never was.
-func OpenDatabase(ctx context.Context, dir string) (*db.DB, error) {
+func OpenDatabase(ctx context.Context, dir string, keys ...string) (*db.DB, error) {
 	anew, err := neverMade(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	if anew {
-		return nil, settings.NewProblem(settings.ExitNotFound, fmt.Errorf("cannot find a database in %s: berth has not been started there yet", dir),
+		return nil, exit.NewProblem(exit.NotFound, fmt.Errorf("cannot find a database in %s: berth has not been started there yet", dir),
 			"Hint: start berth first (berth install --now, or berth serve), or name its directory with --data-dir.")
 	}
-	return openDatabase(ctx, dir)
+	return openDatabase(ctx, dir, keys)
 }
 
 // MakeDatabase opens the database in dir. In an empty directory, or where there is
 // none, it makes what is missing: anybody may pass through the directory, to files
 // that are their own, and nobody may list it. It refuses to make a database beside
 // what berth left of another one, which would belong to nobody.
-func MakeDatabase(ctx context.Context, dir string) (*db.DB, error) {
+func MakeDatabase(ctx context.Context, dir string, keys ...string) (*db.DB, error) {
 	if err := MakeDataDir(dir); err != nil {
 		return nil, openProblem(dir, err)
 	}
 	if _, err := neverMade(ctx, dir); err != nil {
 		return nil, err
 	}
-	return openDatabase(ctx, dir)
+	return openDatabase(ctx, dir, keys)
 }
 
 // neverMade reports whether dir never had a database. It refuses a directory that has
 // lost its own, or in which a restore was cut short.
 func neverMade(ctx context.Context, dir string) (bool, error) {
 	if _, err := os.Lstat(filepath.Join(dir, UnfinishedName)); err == nil {
-		return false, settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the data directory %s: a restore into it was cut short", dir),
+		return false, exit.NewProblem(exit.Config, fmt.Errorf("cannot use the data directory %s: a restore into it was cut short", dir),
 			"Hint: empty the directory and restore again.")
 	}
 	anew, err := db.New(ctx, filepath.Join(dir, DatabaseName))
@@ -77,19 +78,27 @@ func neverMade(ctx context.Context, dir string) (bool, error) {
 	return anew, err
 }
 
-func openDatabase(ctx context.Context, dir string) (*db.DB, error) {
+func openDatabase(ctx context.Context, dir string, keys []string) (*db.DB, error) {
 	d, err := db.Open(ctx, filepath.Join(dir, DatabaseName), time.Now)
-	return d, openProblem(dir, err)
+	if err != nil {
+		return nil, openProblem(dir, err)
+	}
+	d.UseKeys(Keys(dir, keys...))
+	return d, nil
 }
 
 // OpenCurrent opens the database in dir if it is there and of this berth's schema; else it
 // returns nil. It changes nothing.
-func OpenCurrent(ctx context.Context, dir string) (*db.DB, error) {
+func OpenCurrent(ctx context.Context, dir string, keys ...string) (*db.DB, error) {
 	file := filepath.Join(dir, DatabaseName)
 	if current, err := db.Current(ctx, file); err != nil || !current {
 		return nil, err
 	}
-	return db.Open(ctx, file, time.Now)
+	d, err := db.Open(ctx, file, time.Now)
+	if err == nil {
+		d.UseKeys(Keys(dir, keys...))
+	}
+	return d, err
 }
 
 // openProblem says what is to be done when a database cannot be opened. It is nil where
@@ -99,14 +108,14 @@ func openProblem(dir string, err error) error {
 		return refused
 	}
 	if errors.Is(err, db.ErrNewer) {
-		return settings.NewProblem(settings.ExitConfig, err,
+		return exit.NewProblem(exit.Config, err,
 			"Hint: install that berth again, or stop the daemon and put the copy from before its migration ("+DatabaseName+".schema-N) in the place of "+DatabaseName+".")
 	}
 	if refused := databaseProblem(dir, err); refused != nil {
 		return refused
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return settings.NewProblem(settings.ExitPermission, fmt.Errorf("cannot use the data directory %s: permission denied", dir),
+		return exit.NewProblem(exit.Permission, fmt.Errorf("cannot use the data directory %s: permission denied", dir),
 			"Hint: run the command as root, or name another directory with --data-dir.")
 	}
 	return err
@@ -120,7 +129,7 @@ func goneProblem(dir string) error {
 	if found == "" {
 		return nil
 	}
-	return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the data directory %s: its database %s is gone, and %s is there", dir, DatabaseName, found),
+	return exit.NewProblem(exit.Config, fmt.Errorf("cannot use the data directory %s: its database %s is gone, and %s is there", dir, DatabaseName, found),
 		"Hint: programs that run go on; put "+DatabaseName+" back with its own files -wal and -shm, or a copy ("+DatabaseName+".saved-*, "+DatabaseName+".schema-*) without these two, or restore a backup into a new directory (berth backup restore). To begin anew, empty the directory.")
 }
 
@@ -177,7 +186,7 @@ const UnfinishedName = "restore.unfinished"
 // for its disk, and returns nil when that is not why. Room may be made while the service
 // is started again and again; a read-only disk waits for a person.
 func DiskProblem(dir string, err error) error {
-	code, why, hint := settings.ExitFailure, "", "Hint: make room on it, or name another directory with --data-dir."
+	code, why, hint := exit.Failure, "", "Hint: make room on it, or name another directory with --data-dir."
 	switch {
 	case err == nil:
 		return nil
@@ -186,12 +195,12 @@ func DiskProblem(dir string, err error) error {
 	case errors.Is(err, unix.EDQUOT):
 		why = "its disk quota is used up, and a start needs about 100 KB"
 	case errors.Is(err, unix.EROFS), errors.Is(unix.Access(dir, unix.W_OK), unix.EROFS):
-		code, why = settings.ExitConfig, "its disk is read-only"
+		code, why = exit.Config, "its disk is read-only"
 		hint = "Hint: look in dmesg for what happened to the disk, then mount -o remount,rw its file system, or name another directory with --data-dir."
 	default:
 		return nil
 	}
-	return settings.NewProblem(code, fmt.Errorf("cannot use the data directory %s: %s", dir, why), hint)
+	return exit.NewProblem(code, fmt.Errorf("cannot use the data directory %s: %s", dir, why), hint)
 }
 
 // startOf is where a data directory begins in the ranges of uids and ports.
@@ -235,11 +244,15 @@ func openData(ctx context.Context, s settings.Settings, h *handover, undo *close
 		return nil, err
 	}
 	d = &data{dir: dir}
-	if d.db, err = MakeDatabase(ctx, dir); err != nil {
+	if d.db, err = MakeDatabase(ctx, dir, s.KeyFiles()...); err != nil {
 		return nil, err
 	}
+	undo.add(d.db.Close)
+	if err := sealSecrets(ctx, d.db, Keys(dir, s.KeyFiles()...), log); err != nil {
+		return nil, openProblem(dir, err)
+	}
 	d.disk = files.NewProber(func() { _ = files.Touch(dir) })
-	undo.add(d.db.Close, d.disk.Wait)
+	undo.add(d.disk.Wait)
 	if _, err := d.apps(ctx); err != nil {
 		return nil, err
 	}
@@ -260,16 +273,11 @@ func openData(ctx context.Context, s settings.Settings, h *handover, undo *close
 	d.logs = logs.NewBook(filepath.Join(dir, "logs"), logs.Options{
 		MaxFile: s.Logs.MaxFile.Bytes(), Keep: s.Logs.Keep, Rate: int64(s.Logs.RateKB) << 10, Burst: 4 * int64(s.Logs.RateKB) << 10,
 	}, log)
-	var api, local *os.File
-	if d.held, api, local, err = openHolder(dir, log); err != nil {
+	var handed sockets
+	if d.held, handed, err = openHolder(dir, log); err != nil {
 		return nil, err
 	}
-	if api != nil {
-		h.useSocket(s.Listen, api, log)
-	}
-	if local != nil {
-		h.useLocalSocket(local)
-	}
+	h.use(s, handed, log)
 	d.logs.HoldWith(d.held)
 	d.accesses = proxy.NewAccessLogs(filepath.Join(dir, "logs"), s.Logs.MaxFile.Bytes(), s.Logs.Keep, log)
 	undo.add(d.held.Close, d.logs.Close, d.accesses.Close)
@@ -319,22 +327,22 @@ func databaseProblem(dir string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, db.ErrMoved):
-		return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the database %s: a berth serves whose database files were removed or replaced: %w", file, err),
+		return exit.NewProblem(exit.Config, fmt.Errorf("cannot use the database %s: a berth serves whose database files were removed or replaced: %w", file, err),
 			"Hint: stop that berth (systemctl stop berth): it writes what it holds into the file that it has open; then start it again.")
 	case errors.Is(err, db.ErrOtherLog), db.Damaged(err) && db.LeftLog(file):
-		return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the database %s with the file %s-wal beside it: %w", file, DatabaseName, err),
+		return exit.NewProblem(exit.Config, fmt.Errorf("cannot use the database %s with the file %s-wal beside it: %w", file, DatabaseName, err),
 			"Hint: programs that run go on. If "+DatabaseName+" is a copy that somebody put there, move "+DatabaseName+"-wal and "+DatabaseName+"-shm, which are of another database, away, and start berth again. Else restore a backup into a new directory (berth backup restore).")
 	case db.Damaged(err):
-		return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot use the database %s: it is damaged: %w", file, err),
+		return exit.NewProblem(exit.Config, fmt.Errorf("cannot use the database %s: it is damaged: %w", file, err),
 			"Hint: programs that run go on; restore a backup into a new directory (berth backup restore), or put a copy in its place ("+DatabaseName+".schema-*), without the files -wal and -shm; then start berth again.")
 	case db.Failed(err):
-		return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot use the database %s: its disk reports errors: %w", file, err),
+		return exit.NewProblem(exit.Failure, fmt.Errorf("cannot use the database %s: its disk reports errors: %w", file, err),
 			"Hint: programs that run go on; look in dmesg for what happened to the disk. As a service berth tries again until it works.")
 	case db.Unopened(err):
 		if errors.Is(err, os.ErrPermission) && os.Geteuid() != 0 {
 			return nil // it is who asks, not the file
 		}
-		return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot use the database %s: it cannot be opened: %w", file, err),
+		return exit.NewProblem(exit.Failure, fmt.Errorf("cannot use the database %s: it cannot be opened: %w", file, err),
 			"Hint: programs that run go on; look at the file and its directory. As a service berth tries again until it works.")
 	}
 	return nil

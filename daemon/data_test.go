@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"berth/daemon/settings"
+	"berth/app/exit"
 )
 
 func TestPathGroupName(t *testing.T) {
@@ -34,7 +34,7 @@ func TestMakeDatabase(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "deep", "er", "data")
 		if d, err := OpenDatabase(t.Context(), dir); err == nil {
 			t.Errorf("a command opened a database that there is not: %v", d.Close())
-		} else if code := codeOf(err); code != settings.ExitNotFound || !strings.Contains(err.Error(), "berth has not been started there yet") {
+		} else if code := codeOf(err); code != exit.NotFound || !strings.Contains(err.Error(), "berth has not been started there yet") {
 			t.Errorf("a command where berth was never started: %d, %v", code, err)
 		}
 		if _, err := os.Lstat(filepath.Dir(dir)); err == nil {
@@ -70,11 +70,11 @@ func TestMakeDatabase(t *testing.T) {
 
 // codeOf is the exit code of an error.
 func codeOf(err error) int {
-	var p *settings.Problem
+	var p *exit.Problem
 	if errors.As(err, &p) {
 		return p.Code
 	}
-	return settings.ExitFailure
+	return exit.Failure
 }
 
 // No database is made beside what another one has left: with it everything there
@@ -104,7 +104,7 @@ func TestNoNewDatabaseBesideWhatIsLeft(t *testing.T) {
 				"command": func() error { _, err := OpenDatabase(t.Context(), dir); return err },
 				"check":   func() error { return LostDatabase(t.Context(), dir) },
 			} {
-				if err := open(); codeOf(err) != settings.ExitConfig || !strings.Contains(err.Error(), "its database berth.db is gone, and ") {
+				if err := open(); codeOf(err) != exit.Config || !strings.Contains(err.Error(), "its database berth.db is gone, and ") {
 					t.Errorf("%s beside %s, an empty file %t: %v", what, left, empty, err)
 				}
 			}
@@ -141,9 +141,9 @@ func TestDiskProblems(t *testing.T) {
 		code int
 		want string
 	}{
-		{syscall.ENOSPC, settings.ExitFailure, "its disk is full, and a start needs about 100 KB"},
-		{syscall.EDQUOT, settings.ExitFailure, "its disk quota is used up, and a start needs about 100 KB"},
-		{syscall.EROFS, settings.ExitConfig, "its disk is read-only"}, // which no start mends
+		{syscall.ENOSPC, exit.Failure, "its disk is full, and a start needs about 100 KB"},
+		{syscall.EDQUOT, exit.Failure, "its disk quota is used up, and a start needs about 100 KB"},
+		{syscall.EROFS, exit.Config, "its disk is read-only"}, // which no start mends
 		{syscall.EIO, 0, ""},
 		{nil, 0, ""},
 	} {
@@ -151,7 +151,7 @@ func TestDiskProblems(t *testing.T) {
 		if err != nil {
 			err = fmt.Errorf("cannot open the database: %w", err)
 		}
-		var p *settings.Problem
+		var p *exit.Problem
 		if got := DiskProblem(dir, err); tc.code == 0 {
 			if got != nil {
 				t.Errorf("%v is told as %v", tc.err, got)

@@ -24,12 +24,14 @@
 //  3. openWalls (walls.go): Launcher.Try puts the walls up around a child and learns
 //     which of them this host gives.
 //  4. openHost: makes the host, the hub of events, the API and the panel.
-//  5. sites.open (sites.go): opens the sockets of the sites.
+//  5. sites.open (sites.go): opens the sockets of the sites, if systemd has not kept them over a
+//     restart (handover.useSites).
 //
-// Then daemon.run opens the socket of the API and the local socket (local.go), and daemon.serve (serving.go) calls Host.Boot
+// Then daemon.run opens the socket of the API and the local socket (local.go), and lets
+// systemd keep those of the sites (handover.lend). daemon.serve (serving.go) calls Host.Boot
 // (host/host.go). Host.Boot undoes commits that a crash cut short, removes what is left of
-// applications whose removal the records ask for, and moves what they do not know to
-// lost/ (recovery.sweep). If it could do all of that, it drops the reservations.
+// applications whose removal the records ask for, and moves what they do not know to lost/
+// (recovery.sweep). If it could do all of that, it drops the reservations.
 // It adopts the survivors (Config.Adopt, launcher.adopt). Once it has returned, berth
 // answers, and Host.startQueued starts in the background what else is wanted online, a
 // few programs at a time. Under systemd, pulse.run (pulse.go) reports to the watchdog each

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -140,34 +141,56 @@ func duplicate(f *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
+// sockets are those that systemd handed over: its own, and those that it kept.
+type sockets struct {
+	api, local *os.File            // nil: it has none
+	sites      map[string]*os.File // by address, as in the settings of before
+}
+
 // openHolder is systemd where it keeps descriptors, else the fdstore of the data
-// directory. It returns the API's socket and the local one too, if systemd handed them over;
-// other descriptors are closed.
-func openHolder(dir string, log *slog.Logger) (h logs.Holder, api, local *os.File, err error) {
-	handed, err := systemd.Handed()
+// directory. It returns the sockets that systemd handed over too; other descriptors are
+// closed.
+func openHolder(dir string, log *slog.Logger) (h logs.Holder, handed sockets, err error) {
+	all, err := systemd.Handed()
 	if err != nil {
 		log.Warn("cannot take what systemd kept", "error", err)
 	}
 	mine := map[string]*os.File{}
-	for name, files := range handed {
+	handed.sites = map[string]*os.File{}
+	for name, files := range all {
+		address, ofSites := keptAddress(name)
 		for i, f := range files {
 			switch {
 			case logs.IsHeld(name) && i == 0 && systemd.Keeps():
 				mine[name] = f
 			case name == systemd.APISocket && i == 0:
-				api = f
+				handed.api = f
 			case name == systemd.LocalSocket && i == 0:
-				local = f
+				handed.local = f
+			case ofSites && i == 0:
+				handed.sites[address] = f
 			default:
 				_ = f.Close()
 			}
 		}
 	}
 	if systemd.Keeps() {
-		return &manager{dir: dir, handed: mine, held: map[string]*os.File{}}, api, local, nil
+		return &manager{dir: dir, handed: mine, held: map[string]*os.File{}}, handed, nil
 	}
 	h, err = fdstore.Open(dir, "/proc/self/exe")
-	return h, api, local, err
+	return h, handed, err
+}
+
+// keptName is the name by which systemd keeps the sites' socket at an address: a name has
+// no colon, and an address no slash.
+func keptName(address string) string {
+	return systemd.SitesSocket + strings.ReplaceAll(address, ":", "/")
+}
+
+// keptAddress is the address in such a name.
+func keptAddress(name string) (address string, is bool) {
+	address, is = strings.CutPrefix(name, systemd.SitesSocket)
+	return strings.ReplaceAll(address, "/", ":"), is
 }
 
 // moveToStore gives what systemd keeps to a process beside the programs: unlike a

@@ -24,7 +24,7 @@ import (
 func keptBook(dir string) (*logs.Book, logs.Holder, error) {
 	log := slog.New(slog.NewTextHandler(os.Stdout, nil))
 	b := logs.NewBook(filepath.Join(dir, "logs"), logs.Options{Rate: -1, MaxFile: 64 << 20}, log)
-	h, _, _, err := openHolder(dir, log)
+	h, _, err := openHolder(dir, log)
 	b.HoldWith(h)
 	return b, h, err
 }

@@ -16,8 +16,8 @@ import (
 	"syscall"
 
 	"berth/app"
+	"berth/app/exit"
 	"berth/cgroup"
-	"berth/daemon/settings"
 	"berth/proc/sandbox"
 	"berth/systemd"
 )
@@ -239,7 +239,7 @@ func (p *placement) orphans(own string) error {
 		lives := false
 		place.Processes(func(string, string, int) bool { lives = true; return false })
 		if lives {
-			return settings.NewProblem(settings.ExitConfig,
+			return exit.NewProblem(exit.Config,
 				fmt.Errorf("cannot serve %s: its database knows no application, and programs run in %s that another database of this directory had started", p.dir, place.Dir()),
 				"Hint: put that database and its directory back (is its disk mounted?), or end the programs: echo 1 > "+place.Dir()+"/apps/cgroup.kill; then start berth again.")
 		}
@@ -338,14 +338,14 @@ func twiceProblem(dir string, places map[string]cgroup.Place) error {
 	for _, p := range places {
 		where = max(where, p.Dir())
 	}
-	return settings.NewProblem(settings.ExitConfig,
+	return exit.NewProblem(exit.Config,
 		fmt.Errorf("cannot serve %s: programs with the user ids of its applications run in %s, where this berth cannot take them over", dir, where),
 		"Hint: serve the directory whose programs they are, or end them: echo 1 > "+where+"/apps/cgroup.kill; then start berth again.")
 }
 
 // takenProblem refuses a place that another daemon has.
 func takenProblem(dir string, p cgroup.Place) error {
-	return settings.NewProblem(settings.ExitConfig, fmt.Errorf("cannot serve %s: another berth runs its programs, in %s", dir, p.Dir()),
+	return exit.NewProblem(exit.Config, fmt.Errorf("cannot serve %s: another berth runs its programs, in %s", dir, p.Dir()),
 		"Hint: this is a copy of the directory that it serves; for a second host restore a backup (berth backup restore) on another machine.")
 }
 

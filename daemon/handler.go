@@ -9,29 +9,62 @@ import (
 	"time"
 
 	"berth/app"
+	"berth/app/build"
+	"berth/app/exit"
 	"berth/cgroup"
 	"berth/daemon/settings"
+	"berth/db"
 	"berth/files"
 	"berth/host/account"
 	"berth/httpapi"
+	"berth/web"
 	"berth/web/panel"
+	"berth/web/provider"
 )
+
+// readProviders reads what the settings name for sign-ins by providers.
+func readProviders(s settings.Settings) ([]provider.Config, error) {
+	all, err := s.Providers()
+	if err != nil {
+		return nil, exit.NewProblem(exit.Config, err, "")
+	}
+	return all, nil
+}
 
 // newHandler returns the handler of the daemon's listener: the API, and the panel for
 // everything that is not the API's. It also makes that of the local socket.
 func (d *daemon) newHandler(services app.Services, key []byte, capacity app.MB) http.Handler {
-	api, owner := httpapi.New(d.apiConfig(services))
-	s := d.settings
+	s, config := d.settings, d.apiConfig(services)
+	devices := account.NewDevices(account.New(d.data.db.Accounts), d.data.db.Accounts.Account)
+	admin := account.NewAdmin(d.data.db.Accounts, d.host)
+	signIns := account.NewSignIns(d.data.db.SignIns, s.Panel.SessionTTL, key)
+	signIns.KnownPassword = s.KnownPassword
+	signIns.SignUp = account.SignUp{RAM: s.SignIn.SignUpRAM, Capacity: capacity}
+	config.DeleteAccount = admin.Delete
+	var links *account.SignIns
+	if s.Panel.Enabled { // where codes are typed, and links are opened
+		config.Devices, links = devices, signIns
+	}
+	config.HostAccounts = account.NewBilling(struct {
+		db.HostTokens
+		db.Accounts
+	}{d.data.db.HostTokens, d.data.db.Accounts}, admin, links)
+	api, owner := httpapi.New(config)
 	d.owner = owner
 	if !s.Panel.Enabled {
-		return api
+		return strict(s, api)
 	}
-	signIns := account.NewSignIns(d.data.db.SignIns, s.Panel.SessionTTL, key)
 	pages := panel.New(panel.Config{
 		Services:     services,
 		SignIns:      signIns,
-		Tokens:       account.New(d.data.db.Accounts),
-		Admin:        account.NewAdmin(d.data.db.Accounts),
+		Factors:      signIns,
+		Passkeys:     signIns,
+		Identities:   signIns,
+		Notices:      d.data.db.SignIns,
+		Devices:      devices,
+		Invitations:  account.NewInvitations(d.data.db.Invitations, signIns, capacity),
+		Providers:    provider.New(s.BaseURL, d.providers),
+		Admin:        admin,
 		Account:      d.data.db.Accounts.Account,
 		AuditRecords: d.data.db.Audit.Records,
 		Examine:      d.examined,
@@ -47,15 +80,32 @@ func (d *daemon) newHandler(services app.Services, key []byte, capacity app.MB) 
 		MaxFile:      s.Upload.Max.Bytes(),
 		BaseURL:      s.BaseURL,
 		Trusted:      s.TrustedProxies(),
-		Version:      settings.Version(),
+		Version:      build.Version(),
 		Log:          d.log,
 	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return strict(s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if ofAPI(r.URL.Path) {
 			api.ServeHTTP(w, r)
 			return
 		}
 		pages.ServeHTTP(w, r)
+	}))
+}
+
+// strict makes browsers keep to HTTPS for the name of base_url (RFC 6797), and for no name below
+// it: those are anybody's. With another port than HTTPS's own the name may have an HTTP server
+// beside berth, which its browsers would no longer find.
+func strict(s settings.Settings, next http.Handler) http.Handler {
+	u, err := url.Parse(s.BaseURL)
+	if err != nil || u.Scheme != "https" || u.Port() != "" || s.HomeDomain() == "" || s.Panel.Insecure {
+		return next
+	}
+	trusted := web.Networks(s.TrustedProxies())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if trusted.Encrypted(r) {
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -68,14 +118,18 @@ func (d *daemon) apiConfig(services app.Services) httpapi.Config {
 		Certificates: d.sites.certificate,
 		Account:      d.data.db.Accounts.Find,
 		Host:         d.describe,
-		RateLimit:    s.RateLimit,
-		BaseURL:      s.BaseURL,
-		MaxUpload:    s.Upload.Max.Bytes() + multipartRoom,
-		MaxFile:      s.Upload.Max.Bytes(),
-		MaxSocket:    s.Upload.MaxSocket.Bytes(),
-		Version:      settings.Version(),
-		Log:          d.log,
-		Now:          time.Now,
+
+		AccountChanged: d.host.AccountChanged,
+		Trusted:        s.TrustedProxies(),
+		RateLimit:      s.RateLimit,
+		BaseURL:        s.BaseURL,
+		BackupTTL:      s.Backups.TTL,
+		MaxUpload:      s.Upload.Max.Bytes() + multipartRoom,
+		MaxFile:        s.Upload.Max.Bytes(),
+		MaxSocket:      s.Upload.MaxSocket.Bytes(),
+		Version:        build.Version(),
+		Log:            d.log,
+		Now:            time.Now,
 	}
 }
 
@@ -124,10 +178,14 @@ func serveBaseURL(s settings.Settings, own, sites http.Handler) http.Handler {
 	})
 }
 
-// redirectToBaseURL leads those who come over HTTP to base_url. The query stays, and so does
-// the method; what they have sent was readable already.
+// redirectToBaseURL leads browsers that come over HTTP to base_url. The query stays, and so does
+// the method; what they have sent was readable already. Clients of the API are refused.
 func redirectToBaseURL(s settings.Settings) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if ofAPI(r.URL.Path) {
+			httpapi.RefuseHTTP(w, r)
+			return
+		}
 		w.Header().Set("Location", s.BaseURL+r.URL.RequestURI())
 		w.Header().Set("Connection", "close") // the next one goes elsewhere
 		w.WriteHeader(http.StatusPermanentRedirect)

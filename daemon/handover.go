@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/daemon/settings"
 	"berth/files"
 	"berth/systemd"
 )
@@ -158,6 +159,54 @@ func (h *handover) listener(ctx context.Context, address string) (net.Listener, 
 	return l, nil
 }
 
+// use takes the sockets that systemd handed over.
+func (h *handover) use(s settings.Settings, handed sockets, log *slog.Logger) {
+	if handed.api != nil {
+		h.useSocket(s.Listen, handed.api, log)
+	}
+	if handed.local != nil {
+		h.useLocalSocket(handed.local)
+	}
+	h.useSites(s.Listens()[1:], handed.sites, log)
+}
+
+// useSites takes the sockets of sites that systemd has kept over a restart. It gives up those
+// at addresses of no use any more, before another one with the same port is opened.
+func (h *handover) useSites(addresses []string, kept map[string]*os.File, log *slog.Logger) {
+	given := false
+	for address, f := range kept {
+		l, err := net.FileListener(f)
+		if err == nil {
+			err = l.Close() // a duplicate
+		}
+		if err == nil && slices.Contains(addresses, address) && sameAddress(l.Addr().String(), address) {
+			h.files[listenPrefix+address] = f
+			continue
+		}
+		_ = f.Close()
+		notify(log, func() error { return systemd.Release(keptName(address)) })
+		given = true
+	}
+	if given {
+		notify(log, systemd.Settle)
+	}
+}
+
+// lend lets systemd keep the sockets at these addresses over a restart, so that visitors wait
+// in them meanwhile. It closes them when the service is stopped.
+func (h *handover) lend(addresses []string, log *slog.Logger) {
+	if !systemd.Keeps() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, address := range addresses {
+		if f := h.files[listenPrefix+address]; f != nil {
+			notify(log, func() error { return systemd.Hold(keptName(address), f) })
+		}
+	}
+}
+
 // useSocket makes the handover's listener on an address of the socket that systemd
 // listens on for the daemon.
 func (h *handover) useSocket(address string, f *os.File, log *slog.Logger) {
@@ -194,15 +243,22 @@ func (h *handover) open(ctx context.Context, address string) error {
 }
 
 // only closes listeners on other addresses than those: what settings of before
-// named, or those of a binary that was not executed after all.
+// named, or those of a binary that was not executed after all. When it returns, others can
+// have their ports.
 func (h *handover) only(addresses ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	given := false
 	for name, f := range h.files {
 		if address, is := strings.CutPrefix(name, listenPrefix); is && name != localName && !slices.Contains(addresses, address) {
 			_ = f.Close()
+			_ = systemd.Release(keptName(address)) // which may have it
 			delete(h.files, name)
+			given = true
 		}
+	}
+	if given {
+		_ = systemd.Settle()
 	}
 }
 

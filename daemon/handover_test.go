@@ -3,6 +3,7 @@ package daemon
 import (
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"testing"
 )
@@ -30,6 +31,69 @@ func TestSameAddress(t *testing.T) {
 	} {
 		if got := sameAddress(tt.is, tt.wanted); got != tt.want {
 			t.Errorf("%s and %s: %t", tt.is, tt.wanted, got)
+		}
+	}
+}
+
+// The sites' sockets that systemd has kept are used. One at another address, or that is none,
+// is given up before anything is opened.
+func TestSocketsOfSitesThatWereKept(t *testing.T) {
+	m := newServiceManager(t)
+	t.Setenv("FDSTORE", "100")
+	listening := func() (string, *os.File) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		f, err := l.(*net.TCPListener).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.Addr().String(), f
+	}
+	none, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	wanted, f := listening()
+	gone, old := listening()
+	_, other := listening()
+	elsewhere := "127.0.0.1:1" // which the socket is not
+	h := newHandover()
+	defer func() {
+		if err := h.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	h.useSites([]string{wanted, elsewhere}, map[string]*os.File{wanted: f, gone: old, elsewhere: other, ":9": none}, slog.New(slog.DiscardHandler))
+	if len(h.files) != 1 || h.files[listenPrefix+wanted] != f {
+		t.Errorf("it has %v", h.files)
+	}
+	if m.heard("FDSTOREREMOVE=1\nFDNAME=sites/127.0.0.1/") != 2 || m.heard("FDSTOREREMOVE=1\nFDNAME=sites//9") != 1 || m.heard("BARRIER=1") != 1 {
+		t.Errorf("systemd heard %s", m)
+	}
+	if err := h.open(t.Context(), gone); err != nil { // it is free
+		t.Error(err)
+	}
+	l, err := h.listener(t.Context(), wanted)
+	if err != nil || l.Addr().String() != wanted {
+		t.Fatal(l, err)
+	}
+	_ = l.Close()
+	h.lend([]string{wanted, elsewhere}, slog.New(slog.DiscardHandler))
+	h.only(gone)
+	name := "sites/" + strings.ReplaceAll(wanted, ":", "/")
+	eventually(t, "systemd has it, and gives it up", func() bool {
+		return m.heard("FDSTORE=1\nFDNAME="+name+"\nFDPOLL=0") == 1 && m.heard("FDSTORE=1") == 1 && m.heard("FDSTOREREMOVE=1\nFDNAME="+name) == 2
+	})
+	if address, is := keptAddress(name); !is || address != wanted {
+		t.Errorf("%s is the name of %q", name, address)
+	}
+	for _, other := range []string{"api", "local", "log-run-x", "sites"} {
+		if _, is := keptAddress(other); is {
+			t.Errorf("%s is a name of one", other)
 		}
 	}
 }

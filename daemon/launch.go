@@ -18,6 +18,7 @@ import (
 	"berth/app"
 	"berth/files"
 	"berth/host"
+	"berth/host/runtimes"
 	"berth/proc"
 	"berth/proc/logs"
 	"berth/proc/sandbox"
@@ -58,10 +59,10 @@ func (l *launcher) launch(_ context.Context, p app.Program) (host.Instance, erro
 	spec := l.spec(p, temp)
 	spec.Output = pipe
 	spec.OnHelperOOM, spec.OnNoSocket = helperKilled(out), noSocket(out)
-	spec.Gate = p.Gate
+	spec.Gate, spec.OnMemory = p.Gate, warned(p)
 	if p.Build {
 		spec.Group = fmt.Sprintf("apps/%s/build-%d", p.App, l.builds.Add(1))
-		spec.OOMGroup = true
+		spec.OOMGroup, spec.OOMScore = true, host.ScoreBuild
 		spec.Pids = max(l.pids, buildPids)
 		spec.Port = 0 // the program that runs beside it has it
 	}
@@ -118,6 +119,17 @@ func helperKilled(out *logs.Log) func(limit int64) {
 	}
 }
 
+// warned is proc.Spec.OnMemory of a program, nil where nobody is to be warned.
+func warned(p app.Program) func(app.MemoryWarning) {
+	if p.Warn == nil {
+		return nil
+	}
+	return func(w app.MemoryWarning) {
+		w.Run = p.Run
+		p.Warn(w)
+	}
+}
+
 // noSocket notes in a log that the program was refused sockets, or is ended for
 // them.
 func noSocket(out *logs.Log) func(held int, ended bool) {
@@ -154,12 +166,27 @@ func (l *launcher) spec(p app.Program, temp string) proc.Spec {
 		Env: l.environment(p, home, temp), Dir: home, UID: p.UID, Port: p.Port, Name: hostname(p.App),
 		Account: uint32(p.Account),
 		Journal: p.Journal, MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: l.pids, OOMGroup: l.oomGroup,
-		CPU: l.cpu, FileSize: l.fileSize,
+		CPU: l.cpuOf(p.CPU), FileSize: l.fileSize, OOMScore: host.ScoreStart,
+		MemorySignal: p.Code.MemorySignal,
 	}
 	if temp != memoryTemp {
 		spec.Temp = temp
 	}
 	return spec
+}
+
+// cpuOf is the percentage of one processor that an application may have, 0 for any: the
+// setting's, or less where its account leaves it less.
+func (l *launcher) cpuOf(account int) int64 {
+	if account == 0 || l.cpu > 0 && l.cpu < int64(account) {
+		return l.cpu
+	}
+	return int64(account)
+}
+
+// limitCPU is host.Config.LimitCPU.
+func (l *launcher) limitCPU(id app.ID, percent int) error {
+	return l.proc.Tree.LimitCPU("apps/"+string(id), l.cpuOf(percent))
 }
 
 // hostname is what a program takes for its host's name: the application's id,
@@ -175,7 +202,8 @@ func hostname(id app.ID) string {
 
 // environment is everything a program gets in its environment, built from
 // nothing, in the order of who beats whom: berth's defaults, the language's,
-// the owner's variables, and what is true of the place the program runs in.
+// the owner's variables, and what is true of the place the program runs in. What tells
+// runtimes of the RAM goes beside the owner's variables, and does not beat them.
 func (l *launcher) environment(p app.Program, home, temp string) []string {
 	env := slices.Concat([]string{"PATH=" + l.path, "LANG=C.UTF-8"}, p.Env)
 	for _, v := range p.Variables {
@@ -187,7 +215,7 @@ func (l *launcher) environment(p app.Program, home, temp string) []string {
 			env = append(env, c.variable+"="+temp+"/"+c.dir)
 		}
 	}
-	return lastOfEach(env)
+	return runtimes.Sized(lastOfEach(env), p.Code.Lang, p.RAM)
 }
 
 // lastOfEach keeps of several variables of one name the last: which of them a
@@ -244,7 +272,7 @@ func (l *launcher) adopt(p app.Program) (*host.Survivor, error) {
 		temp = l.trees.Temp(p.App, false)
 	}
 	spec := l.spec(p, temp)
-	spec.OnHelperOOM, spec.OnNoSocket = helperKilled(out), noSocket(out)
+	spec.OnHelperOOM, spec.OnNoSocket, spec.OnMemory = helperKilled(out), noSocket(out), warned(p)
 	run, err := l.proc.Adopt(v.Survivor, spec)
 	if err != nil {
 		l.logs.Ended(p)
@@ -265,32 +293,31 @@ func (l *launcher) unadopted(v survivor, why error) error {
 
 // shell is a host.Shell: the command gets what the program would get, in a
 // group of its own.
-func (l *launcher) shell(_ context.Context, p app.Program) (host.Command, error) {
+func (l *launcher) shell(_ context.Context, p app.Program, e *app.Exec) (host.Command, error) {
 	temp, err := l.temp(p)
 	if err != nil {
 		return nil, err
 	}
 	spec := l.spec(p, temp)
-	spec.Group = l.consoleGroup(p.App)
-	return started(l.proc.Console(spec, nil))
+	return l.console(p.App, spec, nil, e)
 }
 
 // Shell implements host.Instance: the command gets what the program got, in a
 // group below the program's.
-func (i *instance) Shell(argv []string) (host.Command, error) {
+func (i *instance) Shell(argv []string, e *app.Exec) (host.Command, error) {
 	spec := i.spec
-	spec.Argv, spec.Group = argv, i.launcher.consoleGroup(i.id)
-	return started(i.launcher.proc.Console(spec, i.Run))
+	spec.Argv = argv
+	return i.launcher.console(i.id, spec, i.Run, e)
 }
 
-// consoleGroup names a group that no command had before.
-func (l *launcher) consoleGroup(id app.ID) string {
-	return fmt.Sprintf("apps/%s/console-%d", id, l.consoles.Add(1))
-}
-
-// started keeps a nil pointer from becoming an interface.
-func started(c *proc.Console, err error) (host.Command, error) {
-	if err != nil {
+// console starts a command of a console or a session, in a group that no command had before.
+func (l *launcher) console(id app.ID, spec proc.Spec, in *proc.Run, e *app.Exec) (host.Command, error) {
+	spec.Group = fmt.Sprintf("apps/%s/console-%d", id, l.consoles.Add(1))
+	if e != nil && e.TTY {
+		spec.Env = lastOfEach(append(slices.Clip(spec.Env), "TERM="+e.Term))
+	}
+	c, err := l.proc.Console(spec, in, e)
+	if err != nil { // and no nil pointer becomes an interface
 		return nil, err
 	}
 	return c, nil
@@ -315,12 +342,6 @@ func (i *instance) Wait() app.Exit {
 	i.out.Drain()
 	i.tidy()
 	return e
-}
-
-// Capacity is what programs may have in all: the host's memory less the
-// reserve, times the overcommit.
-func Capacity(ram, reserve app.MB, overcommit float64) app.MB {
-	return app.MB(float64(max(ram-reserve, 0)) * overcommit)
 }
 
 // BuildRAM is what a build may have on a host with ram, by the setting build.ram. A
@@ -355,7 +376,7 @@ type staticInstance struct {
 
 	mu      sync.Mutex
 	ended   bool
-	command host.Command // the last one; nil when there was none
+	command host.Command // the last one, for there is one at a time; nil when there was none
 }
 
 // Wait implements host.Instance.
@@ -421,7 +442,7 @@ func (i *staticInstance) Usage(context.Context) (app.Usage, error) {
 }
 
 // Shell implements host.Instance.
-func (i *staticInstance) Shell(argv []string) (host.Command, error) {
+func (i *staticInstance) Shell(argv []string, e *app.Exec) (host.Command, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.ended {
@@ -429,7 +450,7 @@ func (i *staticInstance) Shell(argv []string) (host.Command, error) {
 	}
 	p := i.program
 	p.Argv = argv
-	c, err := i.launcher.shell(context.Background(), p)
+	c, err := i.launcher.shell(context.Background(), p, e)
 	if err == nil {
 		i.command = c
 	}

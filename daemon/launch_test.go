@@ -114,18 +114,6 @@ func TestVariablesInTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestHostCapacity(t *testing.T) {
-	for _, tt := range []struct {
-		ram, reserve app.MB
-		factor       float64
-		want         app.MB
-	}{{1024, 256, 1, 768}, {1024, 256, 2, 1536}, {200, 256, 1, 0}} {
-		if got := Capacity(tt.ram, tt.reserve, tt.factor); got != tt.want {
-			t.Errorf("hostCapacity(%d, %d, %g) = %d, want %d", tt.ram, tt.reserve, tt.factor, got, tt.want)
-		}
-	}
-}
-
 // A start for which the host has nothing just now is no internal error.
 func TestAStartWithoutAProcessToSpare(t *testing.T) {
 	fork := fmt.Errorf("fork: %w", syscall.EAGAIN)

@@ -12,8 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"berth/daemon/settings"
+	"berth/app/exit"
 	"berth/proc"
+	"berth/systemd"
 )
 
 // NetworkOf keeps 0.0.0.0 what it says: Go takes it for all addresses, IPv6 too.
@@ -30,7 +31,7 @@ func listenProblem(ctx context.Context, address string, err error) error {
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("cannot listen on %s: %w", address, err)
 	}
-	return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot listen on %s: address already in use by %s", address, WhoListens(ctx, address)),
+	return exit.NewProblem(exit.Failure, fmt.Errorf("cannot listen on %s: address already in use by %s", address, WhoListens(ctx, address)),
 		"Hint: stop that, or choose another address: listen, proxy.listen, proxy.http and proxy.https are settings.")
 }
 
@@ -38,7 +39,8 @@ func listenProblem(ctx context.Context, address string, err error) error {
 type Takers []proc.Listener
 
 // WhoListens returns those that listen on the port of an address, HOST:PORT. Where
-// systemd listens for a service, Unit is the unit of its socket. It asks systemctl for
+// systemd listens for a service, Unit is the unit of its socket, and where it keeps the
+// sites' socket of a berth that is started again, Unit is berth's. It asks systemctl for
 // that, for two seconds at most.
 func WhoListens(ctx context.Context, address string) Takers {
 	_, text, _ := net.SplitHostPort(address)
@@ -47,13 +49,32 @@ func WhoListens(ctx context.Context, address string) Takers {
 		return nil
 	}
 	all, _ := proc.Listeners(port) // without them nobody is seen
-	for i, l := range all {
-		if l.Pid == 1 {
-			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-			out, _ := exec.CommandContext(ctx, "systemctl", "list-sockets", "--no-legend", "--full").Output()
-			cancel()
-			all[i].Unit = socketUnit(string(out), port)
-		}
+	if len(all) == 0 || all[0].Pid != 1 {
+		return all
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	ask := func(args ...string) string {
+		out, _ := exec.CommandContext(ctx, "systemctl", args...).Output()
+		return string(out)
+	}
+	all[0].Unit = socketUnit(ask("list-sockets", "--no-legend", "--full"), port)
+	return withoutKeeper(all, func() bool {
+		kept, err := strconv.Atoi(strings.TrimSpace(ask("show", "--property=NFileDescriptorStore", "--value", systemd.DaemonUnit)))
+		return err == nil && kept > 0
+	})
+}
+
+// withoutKeeper drops the systemd that comes first, if it has no socket unit there and so
+// keeps the socket for another process of the list. If there is no other, and keeps reports
+// that systemd keeps something for berth, it is berth's.
+func withoutKeeper(all Takers, keeps func() bool) Takers {
+	switch {
+	case all[0].Name != "systemd" || all[0].Unit != "":
+	case len(all) > 1:
+		return all[1:]
+	case keeps():
+		all[0].Unit = systemd.DaemonUnit
 	}
 	return all
 }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"berth/daemon/settings"
+	"berth/app/exit"
 	"berth/proc"
 )
 
@@ -23,7 +23,7 @@ func TestListenOnTakenPort(t *testing.T) {
 	address := l.Addr().String()
 	h := &handover{files: map[string]*os.File{}}
 	err = h.open(t.Context(), address)
-	p, ok := errors.AsType[*settings.Problem](err)
+	p, ok := errors.AsType[*exit.Problem](err)
 	want := "cannot listen on " + address + ": address already in use by "
 	if !ok || p.Code != 1 || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf("(pid %d", os.Getpid())) {
 		t.Errorf("got %v, want %q and pid %d", err, want, os.Getpid())
@@ -47,6 +47,19 @@ func TestTakers(t *testing.T) {
 	for port, want := range map[int]string{22: "ssh.socket", 8400: "berth.socket", 80: "", 400: ""} {
 		if got := socketUnit(list, port); got != want {
 			t.Errorf("port %d: %q, want %q", port, got, want)
+		}
+	}
+	pid1, berth := proc.Listener{Pid: 1, Name: "systemd"}, proc.Listener{Pid: 7, Name: "berth", Unit: "berth.service"}
+	socket := proc.Listener{Pid: 1, Name: "systemd", Unit: "berth.socket"}
+	for want, got := range map[string]Takers{
+		"berth (pid 7, berth.service)":                                withoutKeeper(Takers{pid1, berth}, nil),
+		"systemd (pid 1, berth.socket), berth (pid 7, berth.service)": withoutKeeper(Takers{socket, berth}, nil),
+		"systemd (pid 1, berth.service)":                              withoutKeeper(Takers{pid1}, func() bool { return true }),
+		"systemd (pid 1)":                                             withoutKeeper(Takers{pid1}, func() bool { return false }),
+		"init (pid 1), berth (pid 7, berth.service)":                  withoutKeeper(Takers{{Pid: 1, Name: "init"}, berth}, nil),
+	} {
+		if got.String() != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 	if who := WhoListens(t.Context(), "nonsense"); who != nil {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/app/build"
 	"berth/daemon/settings"
 	"berth/httpapi"
 	"berth/systemd"
@@ -208,7 +209,7 @@ func (d *daemon) serveOwner(life context.Context, v *serving) {
 func (d *daemon) describe() local.Daemon {
 	s := d.settings
 	return local.Daemon{
-		Version: settings.Version(), PID: os.Getpid(), DataDir: s.DataDir,
+		Version: build.Version(), PID: os.Getpid(), DataDir: s.DataDir,
 		Listen: d.listens, Panel: s.Panel.Enabled, BaseURL: s.BaseURL, Sites: d.sites.addresses(),
 	}
 }

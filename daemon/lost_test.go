@@ -24,7 +24,7 @@ func TestRecoverRemovesNothingUnasked(t *testing.T) {
 	h := hosted.New(t)
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}
 	reserve := func(id app.ID) app.App {
-		a, err := h.DB.Allocations(ids).Reserve(t.Context(), app.App{ID: id, Account: 1, RAM: 10, Wanted: app.WantOnline}, func(_, _ app.MB) error { return nil })
+		a, err := h.DB.Allocations(ids).Reserve(t.Context(), app.App{ID: id, Account: 1, RAM: 10, Wanted: app.WantOnline}, func(app.Account, app.Use) error { return nil })
 		hosted.Must(t, err)
 		return a
 	}

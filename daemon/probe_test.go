@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"berth/app"
 	"berth/db"
@@ -31,7 +30,7 @@ func TestIDsCannotBeProbed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	theirs, err := d.data.db.Allocations(ids).Reserve(t.Context(), app.App{ID: "theirs", Account: 1, RAM: 100, Wanted: app.WantStopped}, func(_, _ app.MB) error { return nil })
+	theirs, err := d.data.db.Allocations(ids).Reserve(t.Context(), app.App{ID: "theirs", Account: 1, RAM: 100, Wanted: app.WantStopped}, func(app.Account, app.Use) error { return nil })
 	if err == nil {
 		_, err = d.data.db.Apps.CreateApp(t.Context(), theirs, app.Deploy{Kind: app.DeployUpload})
 	}
@@ -41,7 +40,7 @@ func TestIDsCannotBeProbed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, _, err := account.New(d.data.db.Accounts).IssueToken(t.Context(), 2, "", time.Time{})
+	token, _, err := account.New(d.data.db.Accounts).IssueToken(t.Context(), app.Token{Account: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,6 +73,9 @@ func statusText(t host.Tally) string {
 	if t.Behind > 0 {
 		text += "; the disk does not answer"
 	}
+	if t.Short {
+		text += "; the host is short of memory, builds and starts wait"
+	}
 	return text
 }
 

@@ -151,6 +151,7 @@ func TestStatusText(t *testing.T) {
 		"0 apps online; 0 of 0 MB in use":                                                              {},
 		"1 app online; 100 of 2048 MB in use":                                                          {Online: 1, RAM: 100, Total: 2048},
 		"1 app online; 100 of 2048 MB in use; the disk does not answer":                                {Online: 1, RAM: 100, Total: 2048, Behind: 1},
+		"1 app online; 100 of 2048 MB in use; the host is short of memory, builds and starts wait":     {Online: 1, RAM: 100, Total: 2048, Short: true},
 		"12 apps online, 1 waiting for a restart, 2 being prepared, 3 offline; 1404 of 2048 MB in use": {Online: 12, Waiting: 1, Busy: 2, Offline: 3, RAM: 1404, Total: 2048},
 	} {
 		if got := statusText(tally); got != want {

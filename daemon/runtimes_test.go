@@ -60,7 +60,7 @@ func TestRuntimeUsers(t *testing.T) {
 		"other": {Lang: "javascript", Version: "18"}, "plain": {Lang: "ruby", Version: "22"}, "runs": {Lang: "shell", Version: "latest"},
 		"venv": {Lang: "shell"}, "elsewhere": {Lang: "shell"}, "fifo": {Lang: "shell"}, "link": {Lang: "shell"},
 	} {
-		a, err := d.Allocations(ids).Reserve(t.Context(), app.App{ID: id, Account: owner.ID, RAM: 32, Wanted: app.WantOnline}, func(_, _ app.MB) error { return nil })
+		a, err := d.Allocations(ids).Reserve(t.Context(), app.App{ID: id, Account: owner.ID, RAM: 32, Wanted: app.WantOnline}, func(app.Account, app.Use) error { return nil })
 		if err == nil {
 			a.Code = code
 			a, err = d.Apps.CreateApp(t.Context(), a, app.Deploy{By: owner.ID, Kind: app.DeployUpload})

@@ -10,6 +10,7 @@ import (
 
 	"berth/app"
 	"berth/daemon/settings"
+	"berth/proc"
 	"berth/systemd"
 	"berth/systemd/fdstore"
 )
@@ -25,7 +26,10 @@ type Options struct {
 // Serve is the daemon. It returns when everything of berth has ended, or, after
 // a stop that lets programs run on, everything but those.
 func Serve(sig *stops, o Options) (err error) {
-	fdstore.DropPages() // of the command line
+	fdstore.DropPages()                    // of the command line
+	if err := proc.Protect(); err != nil { // before anything is started that inherits it
+		o.Log.Warn("without memory the kernel may end berth before its programs", "error", err)
+	}
 	h, err := receiveHandover()
 	if err != nil {
 		return err

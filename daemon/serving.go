@@ -11,12 +11,14 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"berth/app"
+	"berth/app/build"
 	"berth/daemon/settings"
 	"berth/files"
 	"berth/httpapi"
@@ -46,15 +48,16 @@ var upgraded = app.Errorf(app.Unavailable, "The server is being upgraded. Send i
 
 // serving is the HTTP servers of a daemon: of the API's address, and of the local socket.
 type serving struct {
-	servers  []*http.Server
-	handlers *web.Inflight
-	listen   []*web.LimitedListener  // of each server
-	closing  atomic.Bool             // it ends because it is to
-	leaving  atomic.Bool             // every answer closes its connection
-	quiet    bool                    // no request has to be interrupted for an upgrade
-	end      context.CancelCauseFunc // of all requests
-	ended    context.Context         // when nothing is accepted any more
-	work     errgroup.Group
+	servers   []*http.Server
+	handlers  *web.Inflight
+	listen    []*web.LimitedListener  // of each server
+	accepting sync.WaitGroup          // servers that take connections
+	closing   atomic.Bool             // it ends because it is to
+	leaving   atomic.Bool             // every answer closes its connection
+	quiet     bool                    // no request has to be interrupted for an upgrade
+	end       context.CancelCauseFunc // of all requests
+	ended     context.Context         // when the API's address takes no connections any more
+	work      errgroup.Group
 }
 
 // serve answers on l until ctx ends, then stops everything; hurry makes it
@@ -68,7 +71,7 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener, u *upgrader) 
 	}
 	d.survivors.endUntaken()
 	v := d.begin(ctx, l)
-	d.log.Info("listening on http://"+l.Addr().String(), "data", d.settings.DataDir, "groups", d.groups.Root(), "version", settings.Version())
+	d.log.Info("listening on http://"+l.Addr().String(), "data", d.settings.DataDir, "groups", d.groups.Root(), "version", build.Version())
 	if t := d.settings.Exposure(); !t.IsZero() {
 		d.log.Warn(t.String(), "fix", settings.ExposureFix)
 	}
@@ -85,7 +88,7 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener, u *upgrader) 
 	if err := v.shutdown(last); err != nil {
 		v.cut() // those who do not take their answer or end their upload
 	}
-	d.sites.shutdown(last)
+	d.sites.shutdown(hurry)
 	v.end(nil) // Shutdown knows nothing of WebSockets
 	v.handlers.Close()
 	return v.work.Wait()
@@ -122,6 +125,7 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 		d.sweep,
 		d.host.Patrol,
 		d.sampler.Run,
+		d.host.WatchMemory,
 		func(ctx context.Context) {
 			mendGroups(ctx, d.groups, int64(d.settings.Apps.PidsMax), d.host.Bound, mendEvery, d.log)
 		},
@@ -140,8 +144,10 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 func (v *serving) serve(server *http.Server, l *web.LimitedListener, over func(error) error) {
 	l.Guard(server)
 	v.servers, v.listen = append(v.servers, server), append(v.listen, l)
+	v.accepting.Add(1)
 	v.work.Go(func() error {
 		err := server.Serve(l)
+		v.accepting.Done()
 		if errors.Is(err, http.ErrServerClosed) || v.closing.Load() {
 			err = nil
 		}
@@ -156,7 +162,8 @@ func (v *serving) cut() {
 	}
 }
 
-// sweep removes expired backups now and then, and keeps room for the next start.
+// sweep removes expired backups and copies of the database that hold secrets in plain now and
+// then, and keeps room for the next start.
 func (d *daemon) sweep(ctx context.Context) {
 	sweep := func() {
 		if err := d.host.DropBackups(); err != nil {
@@ -165,6 +172,7 @@ func (d *daemon) sweep(ctx context.Context) {
 		if err := files.KeepReserve(d.settings.DataDir); err != nil {
 			d.log.Warn("a start on a full disk may fail", "error", err)
 		}
+		dropPlainCopies(ctx, d.settings.DataDir, plainCopyTime, d.log)
 	}
 	sweep()
 	repeat(ctx, sweepEvery, sweep)
@@ -237,7 +245,7 @@ func (v *serving) shutdown(ctx context.Context) error {
 	for _, l := range v.listen {
 		_ = l.Close() // a duplicate
 	}
-	<-v.ended.Done()
+	v.accepting.Wait() // one may just have taken a connection, which then counts
 	for _, l := range v.listen {
 		if err := l.Wait(ctx, true); err != nil {
 			return err
@@ -293,7 +301,7 @@ func (d *daemon) detach(hurry context.Context, v *serving) error {
 	}
 	d.host.Leave()
 	v.end(upgraded)
-	d.sites.shutdown(last)
+	d.sites.shutdown(hurry)
 	v.handlers.Close()
 	return v.work.Wait()
 }

@@ -8,19 +8,24 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"berth/app"
 	"berth/daemon/settings"
 	"berth/web"
+	"berth/web/proxy"
 )
 
 // oneConn is a listener of one connection, which follows the clock of a bubble.
 type oneConn struct {
 	conn chan net.Conn
 	done chan struct{}
+	once sync.Once
 }
 
 func (l *oneConn) Accept() (net.Conn, error) {
@@ -32,7 +37,10 @@ func (l *oneConn) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *oneConn) Close() error { close(l.done); return nil }
+func (l *oneConn) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
 
 func (l *oneConn) Addr() net.Addr { return &net.IPAddr{} }
 
@@ -55,7 +63,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := newServer(t.Context(), http.NotFoundHandler(), slog.New(slog.DiscardHandler))
-				l := &oneConn{make(chan net.Conn), make(chan struct{})}
+				l := &oneConn{conn: make(chan net.Conn), done: make(chan struct{})}
 				gate := web.LimitListener(l, web.Limits{All: 16})
 				gate.Guard(server)
 				ended := make(chan error)
@@ -89,6 +97,82 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 				if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 					t.Error(err)
 				}
+			})
+		})
+	}
+}
+
+// lateConn is a listener whose Accept has taken its connection, and returns it when leave is
+// closed: as late as the kernel lets a process that is not scheduled.
+type lateConn struct {
+	oneConn
+	taken, leave chan struct{}
+}
+
+func (l *lateConn) Accept() (net.Conn, error) {
+	c, err := l.oneConn.Accept()
+	if err == nil {
+		close(l.taken)
+		<-l.leave
+	}
+	return c, err
+}
+
+// A client who is accepted in the moment in which a daemon stops listening gets an answer
+// before the daemon ends.
+func TestAcceptedAtTheEnd(t *testing.T) {
+	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
+	log := slog.New(slog.DiscardHandler)
+	for name, serve := range map[string]func(t *testing.T, l net.Listener) (shutdown func()){
+		"API and local socket": func(t *testing.T, l net.Listener) func() {
+			v := &serving{handlers: web.NewInflight(func() {})}
+			v.serve(newServer(t.Context(), hello, log), web.LimitListener(l, web.Limits{All: 16}), func(err error) error { return err })
+			return func() {
+				if err := errors.Join(v.shutdown(context.Background()), v.work.Wait()); err != nil {
+					t.Error(err)
+				}
+				v.handlers.Close()
+			}
+		},
+		"sites": func(t *testing.T, l net.Listener) func() {
+			e := &sites{log: log, handled: web.NewInflight(func() {}), proxy: proxy.New(proxy.Config{Log: log})}
+			e.life, e.end = context.WithCancel(context.Background())
+			e.settings.Connections = 16
+			e.serveOn(l, hello, nil)
+			var work errgroup.Group
+			e.serve(&work, func() { t.Error("it cannot serve") })
+			return func() {
+				e.shutdown(context.Background())
+				if err := work.Wait(); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &lateConn{
+					oneConn: oneConn{conn: make(chan net.Conn), done: make(chan struct{})},
+					taken:   make(chan struct{}), leave: make(chan struct{}),
+				}
+				shutdown := serve(t, l)
+				client, conn := net.Pipe()
+				l.conn <- conn
+				<-l.taken
+				ended := make(chan struct{})
+				go func() { defer close(ended); shutdown() }()
+				synctest.Wait()
+				select {
+				case <-ended:
+					t.Fatal("it has ended, and somebody has been accepted")
+				default:
+				}
+				close(l.leave)
+				go func() { _, _ = io.WriteString(client, "GET / HTTP/1.0\r\n\r\n") }()
+				if answer, err := io.ReadAll(client); err != nil || !strings.HasSuffix(string(answer), "hello") {
+					t.Errorf("it got %q, %v", answer, err)
+				}
+				<-ended
 			})
 		})
 	}

@@ -116,6 +116,12 @@ func (e *sites) add(ctx context.Context, h *handover, address string, handler ht
 	if err != nil {
 		return fmt.Errorf("cannot serve the sites: %w", err)
 	}
+	e.serveOn(l, handler, secure)
+	return nil
+}
+
+// serveOn makes a server of a listener.
+func (e *sites) serveOn(l net.Listener, handler http.Handler, secure *tls.Config) {
 	server := proxy.Server(e.life, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		leave, ok := e.handled.Enter(false)
 		if !ok {
@@ -129,7 +135,6 @@ func (e *sites) add(ctx context.Context, h *handover, address string, handler ht
 	limited.Guard(server)
 	e.servers = append(e.servers, server)
 	e.listen = append(e.listen, limited)
-	return nil
 }
 
 // serve answers until shutdown; failed is called when one cannot.
@@ -157,11 +162,14 @@ func (e *sites) serve(g *errgroup.Group, failed func()) {
 	}
 }
 
-// shutdown ends all connections, at the latest when ctx ends.
+// shutdown ends all connections, within lastAnswers, and at once when ctx ends. That time is
+// the visitors' own, whatever clients of the API did with theirs.
 func (e *sites) shutdown(ctx context.Context) {
 	if e == nil {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
+	defer cancel()
 	// A server that is shut down drops a request that comes on a connection which
 	// it has taken before. So first no more are taken, and those are answered.
 	e.closing.Store(true)
@@ -296,6 +304,9 @@ func siteOf(a app.Snapshot) proxy.Site {
 		}
 	case app.Stopped:
 		s.State = endOf(a.LastExit)
+	}
+	if a.Suspended && !a.Running {
+		s.State, s.Retry = proxy.Suspended, 0
 	}
 	return s
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"log/slog"
@@ -142,6 +143,23 @@ func TestTheEdge(t *testing.T) {
 			t.Fatalf("%s: %v, %v", scheme, resp, err)
 		}
 		_ = resp.Body.Close()
+	}
+	handshake := func(c *tls.Config) error {
+		c.InsecureSkipVerify = true
+		conn, err := (&tls.Dialer{Config: c}).DialContext(t.Context(), "tcp", d.sites.listen[0].Addr().String())
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err
+	}
+	if err := handshake(&tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}); err == nil {
+		t.Error("the edge speaks TLS 1.1")
+	}
+	if err := handshake(&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}}); err == nil {
+		t.Error("the edge encrypts with CBC")
+	}
+	if err := handshake(&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: suites}); err != nil {
+		t.Errorf("the edge does not speak TLS 1.2: %v", err)
 	}
 }
 

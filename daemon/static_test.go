@@ -65,7 +65,7 @@ func TestStaticInstance(t *testing.T) {
 	if next, err := s.launch(t.Context(), p); err != nil || !next.Leave() || next.Wait().Code != 0 {
 		t.Errorf("it does not go on: %v", err)
 	}
-	if _, err := i.Shell([]string{"true"}); app.KindOf(err) != app.Conflict {
+	if _, err := i.Shell([]string{"true"}, nil); app.KindOf(err) != app.Conflict {
 		t.Errorf("a console after the end: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"berth/app"
+	"berth/app/exit"
 	"berth/daemon/settings"
 	"berth/db"
 	"berth/web/certs"
@@ -29,7 +30,7 @@ func readTLS(s settings.Settings, log *slog.Logger) (files *proxy.Certificates, 
 	}
 	if s.UsesACME() {
 		if ca, err = s.Authority(); err != nil {
-			return nil, ca, settings.NewProblem(settings.ExitConfig, err, "Hint: proxy.acme_roots and proxy.acme_binding name files.")
+			return nil, ca, exit.NewProblem(exit.Config, err, "Hint: proxy.acme_roots and proxy.acme_binding name files.")
 		}
 	}
 	return files, ca, nil
@@ -42,9 +43,18 @@ func loadCertificates(s settings.Settings, log *slog.Logger) (*proxy.Certificate
 	}
 	files, err := proxy.LoadCertificates(s.Proxy.Cert, s.Proxy.Key, log)
 	if err != nil {
-		return nil, settings.NewProblem(settings.ExitConfig, err, "Hint: proxy.cert and proxy.key name the files.")
+		return nil, exit.NewProblem(exit.Config, err, "Hint: proxy.cert and proxy.key name the files.")
 	}
 	return files, nil
+}
+
+// suites are those of TLS 1.2 with forward secrecy and authenticated encryption, as Mozilla's
+// "intermediate": Go's own list also has modes (CBC) that attacks on TLS were about. TLS 1.3
+// has no others.
+var suites = []uint16{
+	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 }
 
 // openTLS prepares what visitors at the edge are shown: certificates from files,
@@ -55,7 +65,7 @@ func (e *sites) openTLS(ctx context.Context) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: suites}
 	if !s.UsesACME() {
 		c.GetCertificate = files.Find
 		return c, nil

@@ -19,7 +19,7 @@ func TestUIDIsNotReusedBeforeItsFilesAreGone(t *testing.T) {
 	s := testSettings(t)
 	s.Apps.UIDCount = 2
 	ids := db.IDRange{UIDBase: s.Apps.UIDBase, UIDCount: 2, PortFirst: 20000, PortLast: 20009}
-	anything := func(_, _ app.MB) error { return nil }
+	anything := func(app.Account, app.Use) error { return nil }
 	reserve := func(d *daemon, id app.ID) (app.App, error) {
 		return d.data.db.Allocations(ids).Reserve(t.Context(), app.App{ID: id, Account: 1, RAM: 10}, anything)
 	}

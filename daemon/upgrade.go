@@ -16,13 +16,14 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"berth/app/build"
 	"berth/cgroup"
 	"berth/daemon/settings"
 	"berth/db"
 	"berth/files"
 	"berth/systemd"
-
-	"golang.org/x/sys/unix"
 )
 
 // errUpgrade is the end of a daemon that another binary is to follow. Nothing of
@@ -75,7 +76,7 @@ func (u *upgrader) prepare(ctx context.Context, v *serving) error {
 		return err
 	}
 	patience := u.settings.Upgrade.Patience
-	u.log.Info("upgrading", "from", settings.Version(), "to", p.Version, "patience", patience)
+	u.log.Info("upgrading", "from", build.Version(), "to", p.Version, "patience", patience)
 	notify(u.log, func() error { return systemd.Reloading("waiting for uploads and deployments under way") })
 	u.hold(true)
 	v.leaving.Store(true)
@@ -255,11 +256,14 @@ func Check(ctx context.Context, s settings.Settings) (proof, error) {
 	if _, _, err := readTLS(s, slog.New(slog.DiscardHandler)); err != nil {
 		return proof{}, err
 	}
+	if _, err := readProviders(s); err != nil {
+		return proof{}, err
+	}
 	schema, err := db.SchemaOf(ctx, filepath.Join(s.DataDir, DatabaseName))
 	if err != nil {
 		return proof{}, err
 	}
-	return proof{Version: settings.Version(), DataDir: s.DataDir, Listen: s.Listen, Sites: s.Listens()[1:], Schema: schema}, nil
+	return proof{Version: build.Version(), DataDir: s.DataDir, Listen: s.Listen, Sites: s.Listens()[1:], Schema: schema}, nil
 }
 
 // checkStored looks at a data directory, which serve would make if it did not exist.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/app/exit"
 	"berth/cgroup"
 	"berth/daemon/settings"
 	"berth/files/depot"
@@ -162,7 +163,7 @@ func enoughFiles(log *slog.Logger) error {
 	}
 	log.Warn("berth may open fewer files than each program is promised; doctor tells what to do", "limit", most, "promised", proc.OpenFiles)
 	if err := proc.RaiseFiles(); err != nil {
-		return settings.NewProblem(settings.ExitConfig,
+		return exit.NewProblem(exit.Config,
 			fmt.Errorf("cannot serve: each program is promised %d open files, and berth may have %d: %w", proc.OpenFiles, most, err),
 			"Hint: set LimitNOFILE=524288 in berth's unit (systemctl edit berth), or ulimit -Hn 524288 where you start it.")
 	}
@@ -172,7 +173,7 @@ func enoughFiles(log *slog.Logger) error {
 // untried is the end of a start that could not find out about the walls. It is no
 // reason to run programs without them.
 func untried(err error) error {
-	return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot serve: %w", err),
+	return exit.NewProblem(exit.Failure, fmt.Errorf("cannot serve: %w", err),
 		"Hint: programs that run go on; look whether the service may have more processes (TasksMax), open files (LimitNOFILE) and memory. As a service berth tries again until it works.")
 }
 
@@ -183,7 +184,7 @@ func demand(verdicts []sandbox.Verdict, layers []sandbox.Layer) error {
 	if len(refused) == 0 {
 		return nil
 	}
-	return settings.NewProblem(settings.ExitConfig,
+	return exit.NewProblem(exit.Config,
 		fmt.Errorf("cannot serve: sandbox.require names walls that this host does not give: %s", reasons(refused)),
 		"Hint: berth doctor tells what each of them needs; or take them out of sandbox.require.")
 }
@@ -268,7 +269,7 @@ func refuseFewer(lost []sandbox.Verdict) error {
 	for _, v := range lost {
 		names = append(names, string(v.Layer))
 	}
-	return settings.NewProblem(settings.ExitConfig,
+	return exit.NewProblem(exit.Config,
 		fmt.Errorf("cannot serve: programs had walls at the last start that this host does not give now: %s", reasons(lost)),
 		`Hint: berth doctor tells what each of them needs: boot the kernel of before, or give berth its rights again. To let programs run without, set sandbox.without to "`+strings.Join(names, ",")+`", for one start or for good.`)
 }

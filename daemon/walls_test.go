@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"berth/app"
-	"berth/daemon/settings"
+	"berth/app/exit"
 	"berth/proc/sandbox"
 )
 
@@ -29,8 +29,8 @@ func TestDemand(t *testing.T) {
 		s := testSettings(t)
 		s.Sandbox.Require = tt.require
 		err := demand(verdicts, s.RequiredLayers())
-		refused, is := errors.AsType[*settings.Problem](err)
-		if is != (tt.want != nil) || is && (refused.Code != settings.ExitConfig || refused.Hint == "") {
+		refused, is := errors.AsType[*exit.Problem](err)
+		if is != (tt.want != nil) || is && (refused.Code != exit.Config || refused.Hint == "") {
 			t.Errorf("%q: %+v", tt.require, err)
 		}
 		for _, part := range tt.want {
@@ -107,8 +107,8 @@ func TestFewerWallsThanBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = refuseFewer(LostWalls(verdicts(tt.lacking...), had, s.SparedLayers()))
-		refused, is := errors.AsType[*settings.Problem](err)
-		if is != (tt.want != nil) || is && refused.Code != settings.ExitConfig {
+		refused, is := errors.AsType[*exit.Problem](err)
+		if is != (tt.want != nil) || is && refused.Code != exit.Config {
 			t.Errorf("%d: %v", i, err)
 		}
 		for _, part := range tt.want {

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mattn/go-sqlite3"
@@ -14,7 +15,8 @@ import (
 type Accounts struct{ db *DB }
 
 // accountColumns are in the order of accountInto.
-const accountColumns = "account.id, account.name, account.total_ram, account.plan, account.locale, account.disabled, account.admin, account.created_at"
+const accountColumns = "account.id, account.name, account.total_ram, account.plan, account.locale, account.disabled, account.suspended, account.suspended_why, account.admin, " +
+	"account.disk_max, account.apps_max, account.cpu_max, account.builds_max, account.backups_max, account.external_id, account.created_at"
 
 const selectAccounts = "SELECT " + accountColumns + " FROM account"
 
@@ -26,8 +28,12 @@ func (s Accounts) CreateAccount(ctx context.Context, a app.Account) (app.Account
 
 func createAccount(t tx, a app.Account, now time.Time) (app.Account, error) {
 	a.CreatedAt = stored(now)
-	id, err := t.insert("INSERT INTO account (name, total_ram, plan, locale, disabled, admin, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		a.Name, a.TotalRAM, a.Plan, a.Locale, a.Disabled, a.Admin, stamp(a.CreatedAt))
+	l := a.Limits
+	id, err := t.insert(`INSERT INTO account
+		(name, total_ram, plan, locale, disabled, admin, disk_max, apps_max, cpu_max, builds_max, backups_max, external_id, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		a.Name, a.TotalRAM, a.Plan, a.Locale, a.Disabled, a.Admin, l.Disk, l.Apps, l.CPU, l.Builds, l.Backups,
+		a.External, stamp(a.CreatedAt))
 	a.ID = app.AccountID(id)
 	return a, nameError(a.Name, err)
 }
@@ -47,6 +53,13 @@ func (s Accounts) AccountByName(ctx context.Context, name string) (app.Account, 
 	return get(ctx, s.db, "read the account", func(t tx) (app.Account, error) { return findAccountByName(t, name) })
 }
 
+// AccountByExternal returns the account that a program calls so, or app.NotFound.
+func (s Accounts) AccountByExternal(ctx context.Context, external string) (app.Account, error) {
+	return get(ctx, s.db, "read the account", func(t tx) (app.Account, error) {
+		return one(t, scanAccount, app.Errorf(app.NotFound, "no account has the external id %q", external), selectAccounts+" WHERE external_id = ? AND external_id <> ''", external)
+	})
+}
+
 // Find returns the account that a person means by a name or a number, or app.NotFound. A
 // name begins with a letter, so that the two are never confused.
 func (s Accounts) Find(ctx context.Context, nameOrID string) (app.Account, error) {
@@ -59,7 +72,7 @@ func (s Accounts) Find(ctx context.Context, nameOrID string) (app.Account, error
 // UpdateAccount lets change alter an account and stores the result, unless
 // change returns an error, which is then returned as it is. assigned is the
 // RAM its applications have, those being deployed included. ID and CreatedAt
-// stay; the sessions of one that is disabled end. It fails with app.NotFound, and
+// stay; the sessions of one that is closed end. It fails with app.NotFound, and
 // app.Conflict when a new name is taken.
 func (s Accounts) UpdateAccount(
 	ctx context.Context, id app.AccountID, change func(a *app.Account, assigned app.MB) error,
@@ -69,18 +82,21 @@ func (s Accounts) UpdateAccount(
 		if err != nil {
 			return a, err
 		}
-		assigned, err := sumRAM(t, id)
+		used, err := useOf(t, id)
 		if err != nil {
 			return a, err
 		}
 		a = before
-		if err := change(&a, assigned); err != nil {
+		if err := change(&a, used.RAM); err != nil {
 			return a, err
 		}
 		a.ID, a.CreatedAt = before.ID, before.CreatedAt
-		err = t.exec("UPDATE account SET name = ?, total_ram = ?, plan = ?, locale = ?, disabled = ?, admin = ? WHERE id = ?",
-			a.Name, a.TotalRAM, a.Plan, a.Locale, a.Disabled, a.Admin, id)
-		if err != nil || !a.Disabled {
+		l := a.Limits
+		err = t.exec(`UPDATE account SET name = ?, total_ram = ?, plan = ?, locale = ?, disabled = ?, suspended = ?, suspended_why = ?, admin = ?,
+			disk_max = ?, apps_max = ?, cpu_max = ?, builds_max = ?, backups_max = ? WHERE id = ?`,
+			a.Name, a.TotalRAM, a.Plan, a.Locale, a.Disabled, a.Suspended.On, a.Suspended.Why, a.Admin,
+			l.Disk, l.Apps, l.CPU, l.Builds, l.Backups, id)
+		if err != nil || a.Closed() == nil {
 			return a, nameError(a.Name, err)
 		}
 		return a, t.exec("DELETE FROM session WHERE account = ?", id)
@@ -116,12 +132,16 @@ func (s Accounts) DeleteAccount(ctx context.Context, id app.AccountID) error {
 // SumRAM returns the RAM that the applications of an account have, those being
 // deployed included; 0 for an account that does not exist.
 func (s Accounts) SumRAM(ctx context.Context, id app.AccountID) (app.MB, error) {
-	return get(ctx, s.db, "add up the RAM", func(t tx) (app.MB, error) { return sumRAM(t, id) })
+	used, err := get(ctx, s.db, "add up the RAM", func(t tx) (app.Use, error) { return useOf(t, id) })
+	return used.RAM, err
 }
 
-func sumRAM(t tx, id app.AccountID) (app.MB, error) {
-	sum, err := number(t, "SELECT coalesce(sum(ram), 0) FROM place WHERE account = ? AND "+charged, id)
-	return app.MB(sum), err
+// useOf counts an application as long as its files may be there: its place says so.
+func useOf(t tx, id app.AccountID) (app.Use, error) {
+	return one(t, func(row scanner) (u app.Use, err error) {
+		err = row.Scan(&u.RAM, &u.Apps)
+		return u, err
+	}, nil, "SELECT coalesce(sum(CASE WHEN "+charged+" THEN ram END), 0), count(*) FROM place WHERE account = ?", id)
 }
 
 func findAccount(t tx, id app.AccountID) (app.Account, error) {
@@ -138,7 +158,10 @@ func scanAccount(row scanner) (a app.Account, err error) {
 }
 
 func accountInto(a *app.Account) []any {
-	return []any{&a.ID, &a.Name, &a.TotalRAM, &a.Plan, &a.Locale, &a.Disabled, &a.Admin, asTime(&a.CreatedAt)}
+	return []any{
+		&a.ID, &a.Name, &a.TotalRAM, &a.Plan, &a.Locale, &a.Disabled, &a.Suspended.On, &a.Suspended.Why, &a.Admin,
+		&a.Limits.Disk, &a.Limits.Apps, &a.Limits.CPU, &a.Limits.Builds, &a.Limits.Backups, &a.External, asTime(&a.CreatedAt),
+	}
 }
 
 func noAccount(id app.AccountID) error { return app.Errorf(app.NotFound, "there is no account %d", id) }
@@ -154,20 +177,39 @@ func nameError(name string, err error) error {
 // useEvery is how exact LastUsed is: one write a minute, not one a request.
 const useEvery = time.Minute
 
-// tokenColumns are in the order of tokenInto.
-const tokenColumns = "token.id, token.account, token.label, token.created_at, token.last_used, token.expires_at"
+// tokenColumns are in the order of scanTokenInto.
+const tokenColumns = `token.id, token.account, token.label, token.created_at, token.last_used, token.expires_at, token.may,
+	CASE WHEN token.may IS NOT NULL THEN (SELECT group_concat(app, ' ') FROM token_app WHERE token_app.token = token.id) END`
 
-// InsertToken remembers a token by the hash of its text. The zero time for
-// expires is never. It fails with app.NotFound when there is no such account.
-func (s Accounts) InsertToken(ctx context.Context, account app.AccountID, hash [32]byte, label string, expires time.Time) (app.Token, error) {
+// InsertToken remembers a token of wanted's account by the hash of its text, with the label,
+// the end (the zero time for never) and the bounds of wanted. It fails with app.NotFound
+// when there is no such account, or when the bounds hold an application that is neither
+// the account's nor one whose team it is in.
+func (s Accounts) InsertToken(ctx context.Context, hash [32]byte, wanted app.Token) (app.Token, error) {
 	return put(ctx, s.db, "store the token", func(t tx) (token app.Token, err error) {
-		token = app.Token{Account: account, Label: label, CreatedAt: stored(s.db.now()), Expires: stored(expires)}
-		token.ID, err = t.insert("INSERT INTO token (account, hash, label, created_at, last_used, expires_at) VALUES (?, ?, ?, ?, 0, ?)",
-			account, hash[:], label, stamp(token.CreatedAt), stamp(expires))
-		if refusedBy(err, sqlite3.ErrConstraintForeignKey) {
-			return token, noAccount(account)
+		token = app.Token{Account: wanted.Account, Label: wanted.Label, Bounds: wanted.Bounds}
+		token.CreatedAt, token.Expires = stored(s.db.now()), stored(wanted.Expires)
+		var may *app.Permissions
+		if token.Bounds != nil {
+			may = &token.Bounds.May
 		}
-		return token, err
+		token.ID, err = t.insert("INSERT INTO token (account, hash, label, created_at, last_used, expires_at, may) VALUES (?, ?, ?, ?, 0, ?, ?)",
+			token.Account, hash[:], token.Label, stamp(token.CreatedAt), stamp(token.Expires), may)
+		if refusedBy(err, sqlite3.ErrConstraintForeignKey) {
+			return token, noAccount(token.Account)
+		}
+		if err != nil || token.Bounds == nil {
+			return token, err
+		}
+		for _, id := range token.Bounds.Apps {
+			err := t.change(app.Errorf(app.NotFound, "you have no application %q", id), `INSERT INTO token_app (token, app)
+				SELECT ?1, app.id FROM app JOIN place ON place.id = app.id WHERE app.id = ?2 AND
+				(place.account = ?3 OR EXISTS (SELECT 1 FROM member WHERE member.app = app.id AND member.account = ?3))`, token.ID, id, token.Account)
+			if err != nil {
+				return token, err
+			}
+		}
+		return token, nil
 	})
 }
 
@@ -205,7 +247,7 @@ func (s Accounts) AccountByToken(ctx context.Context, hash [32]byte) (app.Accoun
 	var a app.Account
 	token, err := get(ctx, s.db, "look up the token", func(t tx) (app.Token, error) {
 		both := func(row scanner) (token app.Token, err error) {
-			err = row.Scan(append(tokenInto(&token), accountInto(&a)...)...)
+			err = scanTokenInto(row, &token, accountInto(&a)...)
 			return token, err
 		}
 		return one(t, both, app.Errorf(app.NotFound, "no such token"),
@@ -223,12 +265,26 @@ func (s Accounts) AccountByToken(ctx context.Context, hash [32]byte) (app.Accoun
 }
 
 func scanToken(row scanner) (token app.Token, err error) {
-	err = row.Scan(tokenInto(&token)...)
+	err = scanTokenInto(row, &token)
 	return token, err
 }
 
-func tokenInto(t *app.Token) []any {
-	return []any{&t.ID, &t.Account, &t.Label, asTime(&t.CreatedAt), asTime(&t.LastUsed), asTime(&t.Expires)}
+// scanTokenInto reads tokenColumns, and more columns behind them.
+func scanTokenInto(row scanner, t *app.Token, more ...any) error {
+	var may *app.Permissions
+	var ids *string
+	columns := []any{&t.ID, &t.Account, &t.Label, asTime(&t.CreatedAt), asTime(&t.LastUsed), asTime(&t.Expires), &may, &ids}
+	err := row.Scan(append(columns, more...)...)
+	if err != nil || may == nil {
+		return err
+	}
+	t.Bounds = &app.Bounds{May: *may}
+	if ids != nil {
+		for id := range strings.SplitSeq(*ids, " ") { // which no id holds
+			t.Bounds.Apps = append(t.Bounds.Apps, app.ID(id))
+		}
+	}
+	return nil
 }
 
 func noToken(id int64) error { return app.Errorf(app.NotFound, "there is no token %d", id) }

@@ -2,6 +2,9 @@ package db
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,9 +57,11 @@ func TestUpdateAccount(t *testing.T) {
 		}
 		a.ID, a.CreatedAt = 77, time.Time{} // must not take effect
 		a.Name, a.TotalRAM, a.Plan, a.Locale, a.Disabled = "anna", 1024, "Gold", "pt-BR", true
+		a.Limits = app.Limits{Disk: 1, Apps: 2, CPU: 3, Builds: 4, Backups: 5}
 		return nil
 	})
-	want := app.Account{ID: ana.ID, Name: "anna", TotalRAM: 1024, Plan: "Gold", Locale: "pt-BR", Disabled: true, CreatedAt: ana.CreatedAt}
+	limits := app.Limits{Disk: 1, Apps: 2, CPU: 3, Builds: 4, Backups: 5}
+	want := app.Account{ID: ana.ID, Name: "anna", TotalRAM: 1024, Plan: "Gold", Locale: "pt-BR", Disabled: true, Limits: limits, CreatedAt: ana.CreatedAt}
 	if err != nil || got != want {
 		t.Errorf("returned %+v, %v; want %+v", got, err, want)
 	}
@@ -88,7 +93,7 @@ func TestDeleteAccount(t *testing.T) {
 	db, _ := openTemp(t)
 	ctx := t.Context()
 	ana := mustAccount(t, db, "ana", 512)
-	_, err := db.Accounts.InsertToken(ctx, ana.ID, [32]byte{1}, "", time.Time{})
+	_, err := db.Accounts.InsertToken(ctx, [32]byte{1}, app.Token{Account: ana.ID})
 	must(t, err)
 	mustApp(t, db, ana.ID, "one", 100)
 	mustApp(t, db, ana.ID, "two", 100)
@@ -112,9 +117,13 @@ func TestDeleteAccount(t *testing.T) {
 	must(t, err)
 	wantKind(t, "with a deployment under way", db.Accounts.DeleteAccount(ctx, ana.ID), app.Conflict)
 	must(t, db.Allocations(pool).Release(ctx, "three"))
+	_, err = db.SignIns.InsertSession(ctx, app.Session{Account: ana.ID}, [32]byte{1}, time.Time{}, 9)
+	must(t, err)
 	must(t, db.Accounts.DeleteAccount(ctx, ana.ID))
 	_, _, err = db.Accounts.AccountByToken(ctx, [32]byte{1})
 	wantKind(t, "its token", err, app.NotFound)
+	_, _, err = db.SignIns.AccountBySession(ctx, [32]byte{1}, "", time.Time{})
+	wantKind(t, "its session", err, app.NotFound)
 	wantKind(t, "twice", db.Accounts.DeleteAccount(ctx, ana.ID), app.NotFound)
 
 	if again := mustAccount(t, db, "ana", 512); again.ID == ana.ID {
@@ -126,9 +135,9 @@ func TestTokens(t *testing.T) {
 	db, clock := openTemp(t)
 	ctx := t.Context()
 	ana, bob := mustAccount(t, db, "ana", 512), mustAccount(t, db, "bob", 512)
-	first, err := db.Accounts.InsertToken(ctx, ana.ID, [32]byte{1}, "laptop", time.Time{})
+	first, err := db.Accounts.InsertToken(ctx, [32]byte{1}, app.Token{Account: ana.ID, Label: "laptop"})
 	must(t, err)
-	second, err := db.Accounts.InsertToken(ctx, ana.ID, [32]byte{2}, "", time.Time{})
+	second, err := db.Accounts.InsertToken(ctx, [32]byte{2}, app.Token{Account: ana.ID})
 	must(t, err)
 
 	want := app.Token{ID: first.ID, Account: ana.ID, Label: "laptop", CreatedAt: clock.now().Truncate(time.Millisecond)}
@@ -148,7 +157,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("account: %+v, %v", got, err)
 	}
 
-	_, err = db.Accounts.InsertToken(ctx, 99, [32]byte{3}, "", time.Time{})
+	_, err = db.Accounts.InsertToken(ctx, [32]byte{3}, app.Token{Account: 99})
 	wantKind(t, "a token for nobody", err, app.NotFound)
 	_, _, err = db.Accounts.AccountByToken(ctx, [32]byte{3})
 	wantKind(t, "an unknown token", err, app.NotFound)
@@ -160,18 +169,64 @@ func TestTokens(t *testing.T) {
 	_, _, err = db.Accounts.AccountByToken(ctx, [32]byte{2})
 	wantKind(t, "a revoked token", err, app.NotFound)
 	wantKind(t, "revoking twice", db.Accounts.DeleteToken(ctx, ana.ID, second.ID), app.NotFound)
-	third, err := db.Accounts.InsertToken(ctx, ana.ID, [32]byte{4}, "", time.Time{})
+	third, err := db.Accounts.InsertToken(ctx, [32]byte{4}, app.Token{Account: ana.ID})
 	must(t, err)
 	if third.ID == second.ID {
 		t.Errorf("the id %d was used again", third.ID)
 	}
 }
 
+// A bound token is made for applications that its account may use, and keeps those that are
+// there. Nobody who takes the id of one later is meant.
+func TestBoundTokens(t *testing.T) {
+	db, _ := openTemp(t)
+	ctx := t.Context()
+	ana, bob := mustAccount(t, db, "ana", 512), mustAccount(t, db, "bob", 512)
+	mustApp(t, db, ana.ID, "own", 32)
+	mustApp(t, db, bob.ID, "helped", 32)
+	mustApp(t, db, bob.ID, "foreign", 32)
+	join := func(app.Account, app.Permissions) (app.Permissions, error) { return app.AllPermissions, nil }
+	_, err := db.Teams.UpdateMember(ctx, bob.ID, "helped", ana.ID, join)
+	must(t, err)
+
+	may := app.Permissions(0).With(app.LogsApp).With(app.StatusApp)
+	bound := func(hash byte, ids ...app.ID) (app.Token, error) {
+		return db.Accounts.InsertToken(ctx, [32]byte{hash}, app.Token{Account: ana.ID, Bounds: &app.Bounds{Apps: ids, May: may}})
+	}
+	made, err := bound(1, "helped", "own")
+	must(t, err)
+	for _, ids := range [][]app.ID{{"own", "foreign"}, {"nobody"}} {
+		_, err := bound(2, ids...)
+		wantKind(t, fmt.Sprint(ids), err, app.NotFound)
+	}
+	if all, err := db.Accounts.Tokens(ctx, ana.ID); err != nil || len(all) != 1 || !reflect.DeepEqual(all[0], made) {
+		t.Errorf("tokens: %+v, %v, want %+v", all, err, made)
+	}
+	look := func(want ...app.ID) {
+		t.Helper()
+		_, got, err := db.Accounts.AccountByToken(ctx, [32]byte{1})
+		if err != nil || got.Bounds == nil || got.Bounds.May != may || !slices.Equal(got.Bounds.Apps, want) {
+			t.Errorf("the bounds are %+v, %v, want %v", got.Bounds, err, want)
+		}
+	}
+	remove := func(id app.ID) {
+		must(t, errors.Join(db.Apps.DeleteApp(ctx, id), db.Allocations(pool).Release(ctx, id)))
+	}
+	look("helped", "own")
+	remove("own")
+	look("helped")
+	mustApp(t, db, bob.ID, "own", 32)
+	look("helped")
+	remove("helped")
+	look()
+	must(t, db.Accounts.DeleteToken(ctx, ana.ID, made.ID))
+}
+
 func TestTokenUseIsNotedOnceAMinute(t *testing.T) {
 	db, clock := openTemp(t)
 	ctx := t.Context()
 	ana := mustAccount(t, db, "ana", 512)
-	token, err := db.Accounts.InsertToken(ctx, ana.ID, [32]byte{1}, "", time.Time{})
+	token, err := db.Accounts.InsertToken(ctx, [32]byte{1}, app.Token{Account: ana.ID})
 	must(t, err)
 	used := func() time.Time {
 		t.Helper()
@@ -210,7 +265,7 @@ func BenchmarkAccountByToken(b *testing.B) {
 	db, _ := openTemp(b)
 	ana := mustAccount(b, db, "ana", 512)
 	for i := range 200 {
-		if _, err := db.Accounts.InsertToken(b.Context(), ana.ID, [32]byte{byte(i)}, "", time.Time{}); err != nil {
+		if _, err := db.Accounts.InsertToken(b.Context(), [32]byte{byte(i)}, app.Token{Account: ana.ID}); err != nil {
 			b.Fatal(err)
 		}
 	}

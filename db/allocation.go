@@ -31,8 +31,7 @@ type IDRange struct {
 // for a site also the subdomain of its name, which is given back with the rest
 // unless the account had reserved it before. Of a it reads ID, Account, Type and
 // RAM, and returns a with UID, Port and CreatedAt filled in. admit gets the
-// account's RAM and what its applications have, and refuses by returning an
-// error.
+// account and what its applications have, and refuses by returning an error.
 //
 // The uid is the next in turn, so that one which was given back is not handed
 // out again until all others were; the port is the first free one from where
@@ -42,17 +41,17 @@ type IDRange struct {
 // It fails with app.Conflict when the ID or the subdomain is taken,
 // app.Exhausted when no uid or port is left, and app.NotFound when there is no
 // such account.
-func (s Allocations) Reserve(ctx context.Context, a app.App, admit func(total, used app.MB) error) (app.App, error) {
+func (s Allocations) Reserve(ctx context.Context, a app.App, admit func(owner app.Account, used app.Use) error) (app.App, error) {
 	return put(ctx, s.db, "reserve a place for the application", func(t tx) (app.App, error) {
 		owner, err := findAccount(t, a.Account)
 		if err != nil {
 			return a, err
 		}
-		used, err := sumRAM(t, a.Account)
+		used, err := useOf(t, a.Account)
 		if err != nil {
 			return a, err
 		}
-		if err := admit(owner.TotalRAM, used); err != nil {
+		if err := admit(owner, used); err != nil {
 			return a, err
 		}
 		a.CreatedAt = stored(s.db.now())

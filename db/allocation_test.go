@@ -28,9 +28,9 @@ func TestReserveKeepsWhatIsTaken(t *testing.T) {
 	wantKind(t, "an account that is not there", err, app.NotFound)
 
 	refused := errors.New("refused")
-	_, err = db.Allocations(pool).Reserve(ctx, app.App{ID: "three", Account: owner, RAM: 1}, func(total, used app.MB) error {
-		if total != 512 || used != 150 {
-			t.Errorf("asked with %d and %d, want 512 and 150", total, used)
+	_, err = db.Allocations(pool).Reserve(ctx, app.App{ID: "three", Account: owner, RAM: 1}, func(a app.Account, used app.Use) error {
+		if a.ID != owner || a.TotalRAM != 512 || used != (app.Use{RAM: 150, Apps: 2}) {
+			t.Errorf("asked with %+v and %+v, want 512 MB of which 2 applications have 150", a, used)
 		}
 		return refused
 	})
@@ -148,17 +148,29 @@ func TestPortsAreTheLowestFree(t *testing.T) {
 }
 
 func TestManyUploadsNeverExceedTheAccount(t *testing.T) {
+	t.Run("RAM", func(t *testing.T) {
+		manyUploads(t, func(a app.Account, used app.Use) bool { return used.RAM+100 <= a.TotalRAM })
+	})
+	t.Run("applications", func(t *testing.T) {
+		manyUploads(t, func(a app.Account, used app.Use) bool { return used.Apps < a.Limits.Apps })
+	})
+}
+
+// manyUploads lets twenty uploads of 100 MB meet in an account of 512 MB and 5 applications.
+func manyUploads(t *testing.T, fits func(app.Account, app.Use) bool) {
 	const uploads, total, each = 20, 512, 100
 	db, _ := openTemp(t)
 	ctx := t.Context()
-	owner := mustAccount(t, db, "ana", total).ID
+	ana, err := db.Accounts.CreateAccount(ctx, app.Account{Name: "ana", TotalRAM: total, Limits: app.Limits{Apps: 5}})
+	must(t, err)
+	owner := ana.ID
 	var admitted atomic.Int32
 	var wg sync.WaitGroup
 	for i := range uploads {
 		wg.Go(func() {
 			a := app.App{ID: app.ID(fmt.Sprintf("app-%d", i)), Account: owner, RAM: each, Wanted: app.WantOnline}
-			a, err := db.Allocations(pool).Reserve(ctx, a, func(total, used app.MB) error {
-				if used+each > total {
+			a, err := db.Allocations(pool).Reserve(ctx, a, func(a app.Account, used app.Use) error {
+				if !fits(a, used) {
 					return app.Errorf(app.Exhausted, "it does not fit")
 				}
 				return nil

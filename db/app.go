@@ -3,6 +3,8 @@ package db
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,8 +23,9 @@ const exitsKept = 20
 const selectApps = `
 SELECT app.id, place.account, app.name, app.avatar_url, app.type, place.ram, place.uid, place.port,
 	app.wanted, app.created_at, app.main, app.lang, app.version, app.start_command, app.build_command,
-	app.packages, app.health, app.auto_restart, app.apts, app.last_run, app.started_at,
-	x.run, x.ended_at, x.ran_ms, x.code, x.signal, x.oom, x.peak_bytes, x.limit_mb, x.asked
+	app.packages, app.health, app.memory_signal, app.auto_restart, app.apts, app.last_run, app.started_at,
+	x.run, x.ended_at, x.ran_ms, x.code, x.signal, x.oom, x.peak_bytes, x.limit_mb, x.asked, x.host_oom,
+	x.heap_full, x.heap_mb
 FROM app
 JOIN place ON place.id = app.id
 LEFT JOIN exit_record x ON x.app = app.id AND x.run = app.last_exit
@@ -44,10 +47,11 @@ func (s Apps) CreateApp(ctx context.Context, a app.App, d app.Deploy) (app.App, 
 			return a, app.Errorf(app.Conflict, "the place that was reserved for the application is gone; upload it again")
 		}
 		err = t.exec(`INSERT INTO app (id, name, avatar_url, type, wanted, created_at,
-			main, lang, version, start_command, build_command, packages, health, auto_restart, apts, last_run, started_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
+			main, lang, version, start_command, build_command, packages, health, memory_signal, auto_restart, apts, last_run, started_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
 			a.ID, a.Name, a.AvatarURL, a.Type, a.Wanted, stamp(a.CreatedAt),
-			a.Code.Main, a.Code.Lang, a.Code.Version, a.Code.Start, a.Code.Build, a.Code.Packages, a.Code.Health, a.AutoRestart, joinApts(a.Apts))
+			a.Code.Main, a.Code.Lang, a.Code.Version, a.Code.Start, a.Code.Build, a.Code.Packages, a.Code.Health, a.Code.MemorySignal,
+			a.AutoRestart, joinApts(a.Apts))
 		if isTaken(err) {
 			return a, app.Errorf(app.Conflict, "the id %q is taken", a.ID)
 		}
@@ -163,7 +167,7 @@ func scanApp(row scanner) (a app.App, err error) {
 	err = row.Scan(append([]any{
 		&a.ID, &a.Account, &a.Name, &a.AvatarURL, &a.Type, &a.RAM, &a.UID, &a.Port,
 		&a.Wanted, asTime(&a.CreatedAt), &a.Code.Main, &a.Code.Lang, &a.Code.Version, &a.Code.Start, &a.Code.Build,
-		&a.Code.Packages, &a.Code.Health, &a.AutoRestart, &apts, &a.LastRun, asTime(&a.StartedAt),
+		&a.Code.Packages, &a.Code.Health, &a.Code.MemorySignal, &a.AutoRestart, &apts, &a.LastRun, asTime(&a.StartedAt),
 	}, exitInto(&last)...)...)
 	a.Apts = splitApts(apts)
 	if last.Run > 0 {
@@ -205,8 +209,9 @@ func (s Apps) RunEnded(ctx context.Context, id app.ID, e app.Exit) error {
 			return err
 		}
 		if err := t.exec(`INSERT OR REPLACE INTO exit_record
-			(app, run, ended_at, ran_ms, code, signal, oom, peak_bytes, limit_mb, asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			id, e.Run, stamp(e.At), e.Ran.Milliseconds(), e.Code, e.Signal, e.OOM, e.PeakBytes, e.LimitMB, e.Asked); err != nil {
+			(app, run, ended_at, ran_ms, code, signal, oom, peak_bytes, limit_mb, asked, host_oom, heap_full, heap_mb) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			id, e.Run, stamp(e.At), e.Ran.Milliseconds(), e.Code, e.Signal, e.OOM, e.PeakBytes, e.LimitMB, e.Asked, e.HostOOM,
+			e.HeapFull, e.HeapMB); err != nil {
 			return err
 		}
 		return t.exec(`DELETE FROM exit_record WHERE app = ?1
@@ -221,40 +226,74 @@ func (s Apps) ClearExit(ctx context.Context, id app.ID) error {
 }
 
 // exitInto reads the columns run, ended_at, ran_ms, code, signal, oom, peak_bytes,
-// limit_mb and asked, which are all NULL when there is no exit.
+// limit_mb, asked, host_oom, heap_full and heap_mb, which are all NULL when there is no exit.
 func exitInto(e *app.Exit) []any {
 	return []any{
 		asNumber(&e.Run), asTime(&e.At), asDuration(&e.Ran), asNumber(&e.Code), asNumber(&e.Signal), asBool(&e.OOM),
-		asNumber(&e.PeakBytes), asNumber(&e.LimitMB), asBool(&e.Asked),
+		asNumber(&e.PeakBytes), asNumber(&e.LimitMB), asBool(&e.Asked), asBool(&e.HostOOM),
+		asNumber(&e.HeapFull), asNumber(&e.HeapMB),
 	}
 }
 
 // Variables returns the environment variables that the owner of an application
-// set, by name. It fails with app.NotFound.
+// set, by name. It fails with app.NotFound, and with app.Unavailable when the key that
+// seals some of them is not there.
 func (s Apps) Variables(ctx context.Context, id app.ID) ([]app.Variable, error) {
 	return get(ctx, s.db, "read the environment variables", func(t tx) ([]app.Variable, error) {
 		if err := mustExist(t, id); err != nil {
 			return nil, err
 		}
-		return all(t, func(row scanner) (v app.Variable, err error) {
-			err = row.Scan(&v.Name, &v.Value)
-			return v, err
-		}, "SELECT name, value FROM env WHERE app = ? ORDER BY name", id)
+		set, sealed, err := variables(t, id)
+		if err == nil && len(sealed) > 0 {
+			err = app.Errorf(app.Unavailable, "the variables %s cannot be read: the key that seals them is not on this host; set them anew, or the host's owner puts the key back (berth key add)",
+				strings.Join(slices.Sorted(maps.Keys(sealed)), ", "))
+		}
+		if err != nil {
+			return nil, err
+		}
+		var all []app.Variable
+		for _, name := range slices.Sorted(maps.Keys(set)) {
+			all = append(all, app.Variable{Name: name, Value: set[name]})
+		}
+		return all, nil
 	})
+}
+
+// variables returns the variables of an application, and as they are stored those whose key
+// is not there.
+func variables(t tx, id app.ID) (set map[string]string, sealed map[string][]byte, err error) {
+	stored, err := allByKey[string, []byte](t, "SELECT name, value FROM env WHERE app = ?", id)
+	set, sealed = map[string]string{}, map[string][]byte{}
+	for name, value := range stored {
+		plain, failed := t.unseal("env.value", rowOf(string(id), name), value)
+		switch {
+		case errors.Is(failed, ErrKeyMissing):
+			sealed[name] = value
+		case failed != nil:
+			return nil, nil, failed
+		default:
+			set[name] = string(plain)
+		}
+	}
+	return set, sealed, err
 }
 
 // ChangeVariables stores what change makes of the variables of an application,
 // by name. change may refuse by returning an error, which is returned as it is;
-// then nothing has changed. Nobody else changes them meanwhile. It fails with
-// app.NotFound.
+// then nothing has changed. Nobody else changes them meanwhile. A variable that cannot be
+// read, because the key that seals it is not there, has a value of its own for change, and stays as
+// it is unless change sets or removes it. It fails with app.NotFound.
 func (s Apps) ChangeVariables(ctx context.Context, id app.ID, change func(set map[string]string) error) error {
 	return s.db.write(ctx, "store the environment variables", func(t tx) error {
 		if err := mustExist(t, id); err != nil {
 			return err
 		}
-		set, err := allByKey[string, string](t, "SELECT name, value FROM env WHERE app = ?", id)
+		set, sealed, err := variables(t, id)
 		if err != nil {
 			return err
+		}
+		for name := range sealed {
+			set[name] = unreadable
 		}
 		if err := change(set); err != nil {
 			return err
@@ -263,12 +302,23 @@ func (s Apps) ChangeVariables(ctx context.Context, id app.ID, change func(set ma
 	})
 }
 
+// unreadable stands for the value of a variable that stays as it is stored. No value of a
+// variable holds a NUL.
+const unreadable = "\x00"
+
 // replaceVariables makes these the only variables of an application.
 func replaceVariables(t tx, id app.ID, variables map[string]string) error {
-	err := t.exec("DELETE FROM env WHERE app = ?", id)
+	before, err := allByKey[string, []byte](t, "SELECT name, value FROM env WHERE app = ?", id)
+	if err == nil {
+		err = t.exec("DELETE FROM env WHERE app = ?", id)
+	}
 	for name, value := range variables {
+		stored := before[name]
+		if err == nil && value != unreadable {
+			stored, err = t.seal("env.value", rowOf(string(id), name), []byte(value))
+		}
 		if err == nil {
-			err = t.exec("INSERT INTO env (app, name, value) VALUES (?, ?, ?)", id, name, value)
+			err = t.exec("INSERT INTO env (app, name, value) VALUES (?, ?, ?)", id, name, stored)
 		}
 	}
 	return err

@@ -90,7 +90,7 @@ func TestChangesOfAnApp(t *testing.T) {
 			"code", func(id app.ID) error { return setCode(db, id, app.Code{Main: "m", Lang: "l", Packages: "p"}, true) },
 			func() { want.Code, want.AutoRestart = app.Code{Main: "m", Lang: "l", Packages: "p"}, true },
 		},
-		{"ram", func(id app.ID) error { return db.Apps.SetRAM(ctx, id, 200, anything) }, func() { want.RAM = 200 }},
+		{"ram", func(id app.ID) error { return db.Apps.SetRAM(ctx, id, 200, anyRAM) }, func() { want.RAM = 200 }},
 		{
 			"run", func(id app.ID) error { return db.Apps.RunStarted(ctx, id, 9, time.UnixMilli(5)) },
 			func() { want.LastRun, want.StartedAt = 9, time.UnixMilli(5).UTC() },
@@ -149,10 +149,10 @@ func TestExitsKeepsTheLastTwenty(t *testing.T) {
 	for run := 1; run <= 25; run++ {
 		must(t, db.Apps.RunEnded(ctx, "one", app.Exit{Run: run, Code: run}))
 	}
-	must(t, db.Apps.RunEnded(ctx, "one", app.Exit{Run: 25, Code: 99})) // learned more about the same run
+	must(t, db.Apps.RunEnded(ctx, "one", app.Exit{Run: 25, Code: 99, HostOOM: true, HeapFull: app.JavaHeap, HeapMB: 7})) // learned more about the same run
 	got, err := exits(t, db, "one")
 	must(t, err)
-	if len(got) != 20 || got[0] != (app.Exit{Run: 25, Code: 99}) || got[19].Run != 6 {
+	if len(got) != 20 || got[0] != (app.Exit{Run: 25, Code: 99, HostOOM: true, HeapFull: app.JavaHeap, HeapMB: 7}) || got[19].Run != 6 {
 		t.Errorf("got %d exits: %+v", len(got), got)
 	}
 	must(t, db.Apps.ClearExit(ctx, "one"))
@@ -203,7 +203,7 @@ func exits(t *testing.T, db *DB, id app.ID) ([]app.Exit, error) {
 	return getAll(t.Context(), db, "list the exits", func(row scanner) (e app.Exit, err error) {
 		err = row.Scan(exitInto(&e)...)
 		return e, err
-	}, "SELECT run, ended_at, ran_ms, code, signal, oom, peak_bytes, limit_mb, asked FROM exit_record WHERE app = ? ORDER BY run DESC", id)
+	}, "SELECT run, ended_at, ran_ms, code, signal, oom, peak_bytes, limit_mb, asked, host_oom, heap_full, heap_mb FROM exit_record WHERE app = ? ORDER BY run DESC", id)
 }
 
 // setVariables stores these beside what is there.
@@ -370,7 +370,7 @@ func TestSitesOfFilesAreChargedNoRAM(t *testing.T) {
 	if got := oneApp(t, db, "docs"); got.RAM != 500 || got.Charged() != 0 {
 		t.Errorf("it has %+v", got)
 	}
-	must(t, db.Apps.SetRAM(ctx, "docs", 600, anything))
+	must(t, db.Apps.SetRAM(ctx, "docs", 600, anyRAM))
 	sum("with more RAM", 100)
 	must(t, db.Apps.SetRAM(ctx, "bot", 200, func(_, others app.MB) error {
 		if others != 0 {

@@ -3,6 +3,9 @@ package db
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -38,6 +41,30 @@ func TestActsAreKeptAsTheyWere(t *testing.T) {
 	want.Seq, want.At = 1, clock.now().Truncate(time.Millisecond)
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// No statement changes a record, but for how often it was counted, and one removes records: the
+// oldest, for Prune.
+func TestNothingChangesActs(t *testing.T) {
+	paths, err := filepath.Glob("*.go")
+	must(t, err)
+	var found []string
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		must(t, err)
+		for _, s := range regexp.MustCompile(`(?i)(?:update|delete from|replace into|insert or \w+ into|drop table)\s+"?audit\b|on conflict \(at, actor[^\x60]*`).FindAllString(string(text), -1) {
+			found = append(found, path+": "+strings.Join(strings.Fields(s), " "))
+		}
+	}
+	if want := []string{
+		"audit.go: ON CONFLICT (at, actor, token, address, operation, app, status) WHERE counted = 1 DO UPDATE SET times = times + excluded.times",
+		"audit.go: DELETE FROM audit",
+	}; !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q", found, want)
 	}
 }
 

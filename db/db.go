@@ -13,17 +13,20 @@ import (
 type DB struct {
 	Accounts     Accounts
 	SignIns      SignIns
+	Invitations  Invitations
 	Teams        Teams
 	Apps         Apps
 	History      History
 	Names        Names
 	Certificates Certificates
+	HostTokens   HostTokens
 	Audit        Audit
 
 	writer *sql.DB // one connection: SQLite has one writer, so let them queue here
 	reader *sql.DB // sees the last commit, never waits for the writer
 	now    func() time.Time
 	file   *origin
+	keys   Keys // that secrets are sealed with; see UseKeys
 }
 
 // Open opens the database at path, creates it with mode 0600 when there is
@@ -49,8 +52,8 @@ func open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{now: now, file: &origin{}}
-	db.Accounts, db.SignIns, db.Teams, db.Audit = Accounts{db}, SignIns{db}, Teams{db}, Audit{db}
-	db.Apps, db.History, db.Names, db.Certificates = Apps{db}, History{db}, Names{db}, Certificates{db}
+	db.Accounts, db.SignIns, db.Invitations, db.Teams, db.Audit = Accounts{db}, SignIns{db}, Invitations{db}, Teams{db}, Audit{db}
+	db.Apps, db.History, db.Names, db.Certificates, db.HostTokens = Apps{db}, History{db}, Names{db}, Certificates{db}, HostTokens{db}
 	var err error
 	if db.writer, err = openPool(path, writing, db.file); err != nil {
 		return nil, err
@@ -106,6 +109,7 @@ func (db *DB) Close() error {
 // must not.
 func (db *DB) write(ctx context.Context, what string, fn func(t tx) error) error {
 	err := transact(ctx, db.writer, what, func(t tx) error {
+		t.keys = db.keys
 		before, err := changes(t)
 		if err != nil {
 			return err
@@ -138,7 +142,10 @@ func (db *DB) update(ctx context.Context, what string, missing error, statement 
 
 // read runs fn on one unchanging state of the database.
 func (db *DB) read(ctx context.Context, what string, fn func(t tx) error) error {
-	return transact(ctx, db.reader, what, fn)
+	return transact(ctx, db.reader, what, func(t tx) error {
+		t.keys = db.keys
+		return fn(t)
+	})
 }
 
 // Alive waits for the one connection that writes and takes the file's write
@@ -148,16 +155,24 @@ func (db *DB) Alive(ctx context.Context) error {
 }
 
 // LinkKey returns the 32 random bytes that sign links, the same for the life
-// of the file. The first call makes them.
+// of the file, as long as their seal can be opened. The first call makes them.
 func (db *DB) LinkKey(ctx context.Context) ([]byte, error) {
 	return put(ctx, db, "read the link key", func(t tx) ([]byte, error) {
-		key, err := one(t, value[[]byte], sql.ErrNoRows, "SELECT link_key FROM meta")
-		if err != nil || key != nil {
-			return key, err
+		stored, err := one(t, value[[]byte], sql.ErrNoRows, "SELECT links FROM meta")
+		if err != nil {
+			return nil, err
 		}
-		key = make([]byte, 32)
+		if stored != nil {
+			if key, err := t.unseal("meta.links", "", stored); !errors.Is(err, ErrKeyMissing) {
+				return key, err
+			} // else links from before are lost with it
+		}
+		key := make([]byte, 32)
 		rand.Read(key) // never fails, see crypto/rand
-		return key, t.exec("UPDATE meta SET link_key = ?", key)
+		if stored, err = t.seal("meta.links", "", key); err != nil {
+			return nil, err
+		}
+		return key, t.exec("UPDATE meta SET links = ?", stored)
 	})
 }
 

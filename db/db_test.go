@@ -100,7 +100,9 @@ func mustAccount(tb testing.TB, db *DB, name string, ram app.MB) app.Account {
 	return a
 }
 
-func anything(_, _ app.MB) error { return nil }
+func anything(app.Account, app.Use) error { return nil }
+
+func anyRAM(_, _ app.MB) error { return nil }
 
 func mustApp(tb testing.TB, db *DB, owner app.AccountID, id app.ID, ram app.MB) app.App {
 	tb.Helper()

@@ -11,7 +11,7 @@ import (
 type History struct{ db *DB }
 
 const deployColumns = `number, at, by, kind, bytes, main, lang, version, start_command, build_command,
-	packages, auto_restart, note, journal, kept, health`
+	packages, auto_restart, note, journal, kept, health, memory_signal, exact, removed, brought`
 
 // AddDeploy records a successful deployment of an application that exists, and
 // with it, in the same transaction, what it decided: from here on its journal
@@ -40,8 +40,9 @@ func (s History) AddDeploy(
 			}
 		}
 		if err := t.change(noApp(id), `UPDATE app SET main = ?2, lang = ?3, version = ?4,
-			start_command = ?5, build_command = ?6, packages = ?7, auto_restart = ?8, health = ?9 WHERE id = ?1`,
-			id, d.Code.Main, d.Code.Lang, d.Code.Version, d.Code.Start, d.Code.Build, d.Code.Packages, d.Auto, d.Code.Health); err != nil {
+			start_command = ?5, build_command = ?6, packages = ?7, auto_restart = ?8, health = ?9, memory_signal = ?10 WHERE id = ?1`,
+			id, d.Code.Main, d.Code.Lang, d.Code.Version, d.Code.Start, d.Code.Build, d.Code.Packages, d.Auto,
+			d.Code.Health, d.Code.MemorySignal); err != nil {
 			return d, err
 		}
 		if d.Run > 0 {
@@ -111,9 +112,9 @@ func deployed(t tx, id app.ID, d app.Deploy) error {
 
 func insertDeploy(t tx, id app.ID, d app.Deploy) error {
 	c := d.Code
-	return t.exec("INSERT INTO deploy (app, "+deployColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	return t.exec("INSERT INTO deploy (app, "+deployColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		id, d.Number, stamp(d.At), d.By, d.Kind, d.Bytes, c.Main, c.Lang, c.Version, c.Start, c.Build, c.Packages,
-		d.Auto, d.Note, d.Journal, d.Kept, c.Health)
+		d.Auto, d.Note, d.Journal, d.Kept, c.Health, c.MemorySignal, d.Exact, d.Removed, d.Brought)
 }
 
 // Deploys returns the history of an application, newest first, or fails with
@@ -131,15 +132,16 @@ func deploysOf(t tx, id app.ID) ([]app.Deploy, error) {
 	return all(t, func(row scanner) (d app.Deploy, err error) {
 		c := &d.Code
 		err = row.Scan(&d.Number, asTime(&d.At), &d.By, &d.Kind, &d.Bytes, &c.Main, &c.Lang, &c.Version, &c.Start, &c.Build, &c.Packages,
-			&d.Auto, &d.Note, &d.Journal, &d.Kept, &c.Health)
+			&d.Auto, &d.Note, &d.Journal, &d.Kept, &c.Health, &c.MemorySignal, &d.Exact, &d.Removed, &d.Brought)
 		return d, err
 	}, "SELECT "+deployColumns+" FROM deploy WHERE app = ? ORDER BY number DESC", id)
 }
 
-// Journals returns the names of the good journals of an application, none for
-// one that does not exist.
+// Journals returns the names of the good journals of an application, and of the lists
+// of what its deploys brought; none for one that does not exist.
 func (s History) Journals(ctx context.Context, id app.ID) ([]string, error) {
-	return getAll(ctx, s.db, "list the journals", value[string], "SELECT journal FROM deploy WHERE app = ? AND journal <> ''", id)
+	return getAll(ctx, s.db, "list the journals", value[string], `SELECT journal FROM deploy WHERE app = ?1 AND journal <> ''
+		UNION SELECT brought FROM deploy WHERE app = ?1 AND brought <> ''`, id)
 }
 
 // DropJournal forgets a journal of an application, not its deploy, which can
@@ -168,14 +170,25 @@ func (s History) AddHistoryEvent(ctx context.Context, id app.ID, p app.HistoryEv
 }
 
 func addHistoryEvent(t tx, id app.ID, p app.HistoryEvent) error {
-	var run, ran, code, signal, oom, peak, limit, asked any
+	var run, ran, code, signal, oom, peak, limit, asked, short, heap, had any
 	if e := p.Exit; e != nil {
-		run, ran, code, signal, oom, peak, limit, asked = e.Run, e.Ran.Milliseconds(), e.Code, e.Signal, e.OOM, e.PeakBytes, e.LimitMB, e.Asked
+		run, ran, code, signal, oom = e.Run, e.Ran.Milliseconds(), e.Code, e.Signal, e.OOM
+		peak, limit, asked, short = e.PeakBytes, e.LimitMB, e.Asked, e.HostOOM
+		heap, had = e.HeapFull, e.HeapMB
+	}
+	var level, held, ram, full, squeezed, sent any
+	wanted := ""
+	if w := p.Memory; w != nil {
+		run, wanted = w.Run, w.Signal
+		level, held, ram, full, squeezed, sent = w.Level, w.HeldBytes, w.LimitBytes, w.FullIn.Milliseconds(), w.Squeezed, w.Sent
 	}
 	if err := t.exec(`INSERT INTO event
-		(app, number, at, kind, run, ran_ms, code, signal, oom, peak_bytes, limit_mb, asked, deploy, by, text)
-		VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM event WHERE app = ?1), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		id, stamp(p.At), p.Kind, run, ran, code, signal, oom, peak, limit, asked, p.Deploy, p.By, p.Text); err != nil {
+		(app, number, at, kind, run, ran_ms, code, signal, oom, peak_bytes, limit_mb, asked, host_oom, heap_full, heap_mb, deploy, by, text,
+			level, held_bytes, limit_bytes, full_in_ms, squeezed, memory_signal, sent)
+		VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM event WHERE app = ?1), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+			?, ?, ?, ?, ?, ?, ?)`,
+		id, stamp(p.At), p.Kind, run, ran, code, signal, oom, peak, limit, asked, short, heap, had, p.Deploy, p.By, p.Text,
+		level, held, ram, full, squeezed, wanted, sent); err != nil {
 		return err
 	}
 	return t.exec("DELETE FROM event WHERE app = ?1 AND number <= (SELECT max(number) FROM event WHERE app = ?1) - ?2", id, eventsKept)
@@ -186,12 +199,22 @@ func addHistoryEvent(t tx, id app.ID, p app.HistoryEvent) error {
 func (s History) EventLog(ctx context.Context, id app.ID) ([]app.HistoryEvent, error) {
 	scan := func(row scanner) (p app.HistoryEvent, err error) {
 		var e app.Exit
-		err = row.Scan(append([]any{&p.Number, asTime(&p.At), &p.Kind, &p.Deploy, &p.By, &p.Text}, exitInto(&e)...)...)
-		if p.Kind == app.HistoryExit {
+		var w app.MemoryWarning
+		err = row.Scan(append([]any{
+			&p.Number, asTime(&p.At), &p.Kind, &p.Deploy, &p.By, &p.Text, asNumber(&w.Level), asNumber(&w.HeldBytes), asNumber(&w.LimitBytes),
+			asDuration(&w.FullIn), asNumber(&w.Squeezed), &w.Signal, asBool(&w.Sent),
+		}, exitInto(&e)...)...)
+		switch p.Kind {
+		case app.HistoryExit:
 			p.Exit = &e
+		case app.HistoryMemory:
+			w.Run, w.At = e.Run, p.At
+			p.Memory = &w
+		case app.HistoryDeploy, app.HistoryFailure, app.HistoryRefusal:
 		}
 		return p, err
 	}
 	return getAll(ctx, s.db, "list what happened", scan, `SELECT number, at, kind, deploy, by, text,
-		run, at, ran_ms, code, signal, oom, peak_bytes, limit_mb, asked FROM event WHERE app = ? ORDER BY number DESC`, id)
+		level, held_bytes, limit_bytes, full_in_ms, squeezed, memory_signal, sent,
+		run, at, ran_ms, code, signal, oom, peak_bytes, limit_mb, asked, host_oom, heap_full, heap_mb FROM event WHERE app = ? ORDER BY number DESC`, id)
 }

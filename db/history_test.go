@@ -43,8 +43,8 @@ func TestDeploys(t *testing.T) {
 	clock.advance(time.Hour)
 	add := func(n int) app.Deploy {
 		d, err := db.History.AddDeploy(ctx, "shop", app.Deploy{
-			By: 77, Kind: app.DeployCommit, Bytes: 5, Code: app.Code{Main: fmt.Sprint(n), Lang: "x", Version: "v", Start: "s", Build: "b", Packages: "p", Health: "/up"}, Auto: true,
-			Note: "a note", Journal: fmt.Sprint("journal", n), Kept: 100,
+			By: 77, Kind: app.DeployCommit, Bytes: 5, Code: app.Code{Main: fmt.Sprint(n), Lang: "x", Version: "v", Start: "s", Build: "b", Packages: "p", Health: "/up", MemorySignal: "SIGUSR2"}, Auto: true,
+			Note: "a note", Journal: fmt.Sprint("journal", n), Kept: 100, Brought: fmt.Sprint("list", n), Exact: n%2 == 0, Removed: n,
 		}, nil, nil, nil, func(all []app.Deploy) []app.Deploy {
 			for i, d := range all {
 				if d.Number != n-i {
@@ -52,7 +52,7 @@ func TestDeploys(t *testing.T) {
 				}
 			}
 			kept := slices.Clone(all[:min(3, len(all))])
-			kept[len(kept)-1].Journal = ""
+			kept[len(kept)-1].Journal, kept[len(kept)-1].Brought = "", ""
 			return kept
 		})
 		must(t, err)
@@ -65,7 +65,7 @@ func TestDeploys(t *testing.T) {
 	got, err := db.History.Deploys(ctx, "shop")
 	must(t, err)
 	last = last[:3]
-	last[2].Journal = ""
+	last[2].Journal, last[2].Brought = "", ""
 	if !reflect.DeepEqual(got, last) || last[0].Number != 6 || !last[0].At.Equal(moment(stamp(clock.now()))) {
 		t.Errorf("got %+v, want %+v", got, last)
 	}
@@ -73,7 +73,7 @@ func TestDeploys(t *testing.T) {
 		t.Errorf("the application is %+v", a)
 	}
 	journals, err := db.History.Journals(ctx, "shop")
-	if slices.Sort(journals); err != nil || !slices.Equal(journals, []string{"journal5", "journal6"}) {
+	if slices.Sort(journals); err != nil || !slices.Equal(journals, []string{"journal5", "journal6", "list5", "list6"}) {
 		t.Errorf("journals %v, %v", journals, err)
 	}
 	if other, err := db.History.Deploys(ctx, "forum"); err != nil || len(other) != 1 {
@@ -162,11 +162,11 @@ func TestAddDeployNamesTheRun(t *testing.T) {
 	must(t, db.Apps.RunStarted(ctx, "shop", 3, clock.now()))
 	started := clock.now().Add(time.Minute).Truncate(time.Millisecond)
 	for _, c := range []struct{ run, want int }{{0, 3}, {7, 7}, {0, 7}} {
-		_, err := db.History.AddDeploy(ctx, "shop", app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: "x", Health: "/up"}, Run: c.run, Started: started}, nil, nil, nil, everything)
+		_, err := db.History.AddDeploy(ctx, "shop", app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: "x", Health: "/up", MemorySignal: "SIGUSR1"}, Run: c.run, Started: started}, nil, nil, nil, everything)
 		must(t, err)
 		all, err := db.Apps.Apps(ctx)
 		must(t, err)
-		if a := all[0]; a.LastRun != c.want || a.StartedAt.Equal(started) != (c.want == 7) || a.Code.Health != "/up" {
+		if a := all[0]; a.LastRun != c.want || a.StartedAt.Equal(started) != (c.want == 7) || a.Code.Health != "/up" || a.Code.MemorySignal != "SIGUSR1" {
 			t.Errorf("after run %d it is %+v", c.run, a)
 		}
 	}
@@ -211,17 +211,25 @@ func TestAddDeployRecordsWhatIsWanted(t *testing.T) {
 func TestEventLog(t *testing.T) {
 	db, _ := openTemp(t)
 	a := mustApp(t, db, mustAccount(t, db, "ana", 1000).ID, "shop", 100)
-	exit := app.Exit{Run: 1, At: moment(5000), Ran: time.Second, Code: 137, Signal: 9, OOM: true, PeakBytes: 1 << 20, LimitMB: 64}
+	exit := app.Exit{Run: 1, At: moment(5000), Ran: time.Second, Code: 137, Signal: 9, OOM: true, HostOOM: true, HeapFull: app.JavaScriptHeap, HeapMB: 44, PeakBytes: 1 << 20, LimitMB: 64}
 	must(t, db.Apps.RunEnded(t.Context(), a.ID, exit))
 	must(t, db.Apps.RunEnded(t.Context(), a.ID, exit)) // known already
 	_, err := db.History.AddDeploy(t.Context(), a.ID, app.Deploy{By: 7, Kind: app.DeployCommit, Note: "a note"}, nil, nil, nil, func(all []app.Deploy) []app.Deploy { return all })
 	must(t, err)
 	must(t, db.History.AddHistoryEvent(t.Context(), a.ID, app.HistoryEvent{Kind: app.HistoryFailure, Deploy: app.DeployRollback, By: 8, Text: "why"}))
+	warning := app.MemoryWarning{
+		Run: 2, At: moment(6000), Level: 95, HeldBytes: 62 << 20, LimitBytes: 64 << 20, FullIn: 90 * time.Second, Squeezed: 3, Signal: "SIGUSR2", Sent: true,
+	}
+	must(t, db.History.AddHistoryEvent(t.Context(), a.ID, app.HistoryEvent{At: warning.At, Kind: app.HistoryMemory, Memory: &warning}))
 	all, err := db.History.EventLog(t.Context(), a.ID)
 	must(t, err)
-	if len(all) != 4 {
+	if len(all) != 5 {
 		t.Fatalf("got %+v", all)
 	}
+	if w := all[0].Memory; w == nil || *w != warning || all[0].Kind != app.HistoryMemory || !all[0].At.Equal(warning.At) {
+		t.Errorf("the warning is %+v", w)
+	}
+	all = all[1:]
 	want := []app.HistoryEvent{
 		{Number: 4, At: all[0].At, Kind: app.HistoryFailure, Deploy: app.DeployRollback, By: 8, Text: "why"},
 		{Number: 3, At: all[1].At, Kind: app.HistoryDeploy, Deploy: app.DeployCommit, By: 7, Text: "a note"},
@@ -238,7 +246,7 @@ func TestEventLog(t *testing.T) {
 	for range eventsKept + 5 {
 		must(t, db.History.AddHistoryEvent(t.Context(), a.ID, app.HistoryEvent{Kind: app.HistoryRefusal, Text: "full"}))
 	}
-	if all, err = db.History.EventLog(t.Context(), a.ID); err != nil || len(all) != eventsKept || all[0].Number != 4+eventsKept+5 {
+	if all, err = db.History.EventLog(t.Context(), a.ID); err != nil || len(all) != eventsKept || all[0].Number != 5+eventsKept+5 {
 		t.Errorf("%d are kept, %v", len(all), err)
 	}
 	must(t, db.Apps.DeleteApp(t.Context(), a.ID))

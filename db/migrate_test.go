@@ -158,17 +158,8 @@ func TestNamesOfTheSecondSchema(t *testing.T) {
 // newest two.
 func TestMigrationKeepsACopy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "be[r]th.db")
-	old := fstest.MapFS{}
-	for n := 1; n < Schema(); n++ {
-		name := fmt.Sprintf("%04d.sql", n)
-		text, err := fs.ReadFile(migrations(), name)
-		must(t, err)
-		old[name] = &fstest.MapFile{Data: text}
-	}
-	pool, err := sql.Open("sqlite3", path)
-	must(t, err)
-	must(t, migrate(t.Context(), pool, old, nokeep))
-	_, err = pool.ExecContext(t.Context(), "INSERT INTO account VALUES (1, 'ana', 1024, 'Diamond', 'en-US', 0, 5, 0)")
+	pool := atSchema(t, path, Schema()-1)
+	_, err := pool.ExecContext(t.Context(), "INSERT INTO account (name, total_ram, plan, locale, disabled, created_at) VALUES ('ana', 1024, 'Diamond', 'en-US', 0, 5)")
 	must(t, errors.Join(err, pool.Close()))
 	for _, name := range []string{".schema-1", ".schema-2", ".schema-x"} {
 		must(t, os.WriteFile(path+name, nil, 0o600))
@@ -250,5 +241,53 @@ func TestGroupsOfOlderSchemasHaveNoName(t *testing.T) {
 	db := openAt(t, path, time.Now)
 	if name, err := db.GroupName(t.Context()); name != "" || err != nil {
 		t.Errorf("got %q, %v", name, err)
+	}
+}
+
+// atSchema makes a database of an older schema.
+func atSchema(t *testing.T, path string, schema int) *sql.DB {
+	t.Helper()
+	steps := fstest.MapFS{}
+	for n := 1; n <= schema; n++ {
+		name := fmt.Sprintf("%04d.sql", n)
+		text, err := fs.ReadFile(migrations(), name)
+		must(t, err)
+		steps[name] = &fstest.MapFile{Data: text}
+	}
+	pool, err := sql.Open("sqlite3", path)
+	must(t, err)
+	must(t, migrate(t.Context(), pool, steps, nokeep))
+	return pool
+}
+
+// A session from before a proof was remembered goes on, and proves first what opens most.
+func TestSessionsOfOlderSchemasAreNotProved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "berth.db")
+	pool := atSchema(t, path, 14)
+	_, err := pool.ExecContext(t.Context(), `INSERT INTO account (id, name, total_ram, plan, locale, disabled, created_at) VALUES (1, 'ana', 512, 'Diamond', 'en-US', 0, 0);
+		INSERT INTO session (account, hash, created_at, seen_at, agent, address) VALUES (1, zeroblob(32), 9000000000000, 9000000000000, 'Firefox', '192.0.2.7')`)
+	must(t, errors.Join(err, pool.Close()))
+	db := openAt(t, path, time.Now)
+	a, session, err := db.SignIns.AccountBySession(t.Context(), [32]byte{}, "192.0.2.7", time.Time{})
+	if err != nil || a.Name != "ana" || session.Proved(app.Visitor{Key: "192.0.2.7"}, time.Now()) || session.Bare {
+		t.Errorf("got %+v, %+v, %v", a, session, err)
+	}
+}
+
+// A one-time link from before there were invitations goes on, and is none.
+func TestLinksOfOlderSchemasAreNoInvitations(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "berth.db")
+	pool := atSchema(t, path, 19)
+	_, err := pool.ExecContext(t.Context(), `INSERT INTO account (id, name, total_ram, plan, locale, disabled, created_at) VALUES (1, 'ana', 512, 'Diamond', 'en-US', 0, 0);
+		INSERT INTO invitation (account, hash, expires_at) VALUES (1, zeroblob(32), 9000000000000)`)
+	must(t, errors.Join(err, pool.Close()))
+	db := openAt(t, path, time.Now)
+	if i, err := db.SignIns.Invitation(t.Context(), [32]byte{}); err != nil || i.Account.Name != "ana" {
+		t.Errorf("got %+v, %v", i, err)
+	}
+	_, err = db.Invitations.Offer(t.Context(), [32]byte{})
+	wantKind(t, "the link, as an invitation", err, app.NotFound)
+	if all, err := db.Invitations.Offers(t.Context(), 0); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
 	}
 }

@@ -167,7 +167,7 @@ func TestGroupNameAndGone(t *testing.T) {
 	must(t, err)
 	ids := IDRange{UIDBase: 500, UIDCount: 50, PortFirst: 20000, PortLast: 20050}
 	reserve := func(id app.ID) app.App {
-		a, err := db.Allocations(ids).Reserve(t.Context(), app.App{ID: id, Account: ana.ID, RAM: 1, Wanted: app.WantOnline}, func(_, _ app.MB) error { return nil })
+		a, err := db.Allocations(ids).Reserve(t.Context(), app.App{ID: id, Account: ana.ID, RAM: 1, Wanted: app.WantOnline}, func(app.Account, app.Use) error { return nil })
 		must(t, err)
 		return a
 	}

@@ -10,7 +10,8 @@ import (
 // tx is one transaction. It ends with the call that ctx belongs to.
 type tx struct {
 	*sql.Tx
-	ctx context.Context
+	ctx  context.Context
+	keys Keys // that it seals and opens secrets with
 }
 
 // transact runs fn in a transaction and commits when fn returns nil. what completes
@@ -21,7 +22,7 @@ func transact(ctx context.Context, pool *sql.DB, what string, fn func(t tx) erro
 		return explain(what, err)
 	}
 	defer func() { _ = begun.Rollback() }() // does nothing after the commit
-	if err := fn(tx{begun, ctx}); err != nil {
+	if err := fn(tx{Tx: begun, ctx: ctx}); err != nil {
 		return explain(what, err)
 	}
 	return explain(what, begun.Commit())

@@ -121,23 +121,33 @@ func (s SignIns) Redeem(ctx context.Context, hash [32]byte, first app.Account, p
 	})
 }
 
-const sessionColumns = "session.id, session.account, session.created_at, session.seen_at, session.agent, session.address"
+const sessionColumns = "session.id, session.account, session.created_at, session.seen_at, session.agent, session.address, session.proved_at, session.proved_from"
 
 // InsertSession remembers a browser that signed in, by the hash of what its
 // cookie holds. Those not seen since old are forgotten, of all accounts, and of
 // this account all but the newest keep. It fails with app.NotFound when there is
-// no such account.
+// no such account, and app.Forbidden when that is closed.
 func (s SignIns) InsertSession(ctx context.Context, made app.Session, hash [32]byte, old time.Time, keep int) (app.Session, error) {
 	return put(ctx, s.db, "store the session", func(t tx) (app.Session, error) {
 		made.CreatedAt = stored(s.db.now())
-		made.LastSeen = made.CreatedAt
-		_, err := findAccount(t, made.Account)
+		made.LastSeen, made.ProvedAt = made.CreatedAt, made.CreatedAt
+		a, err := findAccount(t, made.Account)
 		if err != nil {
 			return made, err
 		}
-		if made.ID, err = t.insert("INSERT INTO session (account, hash, created_at, seen_at, agent, address) VALUES (?, ?, ?, ?, ?, ?)",
-			made.Account, hash[:], stamp(made.CreatedAt), stamp(made.LastSeen), made.Agent, made.Address); err != nil {
+		if err := a.Closed(); err != nil {
 			return made, err
+		}
+		if made.ID, err = t.insert(
+			"INSERT INTO session (account, hash, created_at, seen_at, agent, address, proved_at, proved_from) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+			made.Account, hash[:], stamp(made.CreatedAt), stamp(made.LastSeen), made.Agent, made.Address,
+			stamp(made.ProvedAt), made.ProvedFrom); err != nil {
+			return made, err
+		}
+		if made.New {
+			if err := noteSignIn(t, made); err != nil {
+				return made, err
+			}
 		}
 		return made, t.exec(
 			"DELETE FROM session WHERE seen_at < ?1 OR account = ?2 AND id NOT IN (SELECT id FROM session WHERE account = ?2 ORDER BY seen_at DESC, id DESC LIMIT ?3)",
@@ -155,6 +165,9 @@ func (s SignIns) AccountBySession(ctx context.Context, hash [32]byte, address st
 		session, err = one(t, scanSession, app.Errorf(app.NotFound, "no such session"),
 			"SELECT "+sessionColumns+" FROM session WHERE hash = ? AND seen_at >= ?", hash[:], stamp(old))
 		if err != nil {
+			return a, err
+		}
+		if session.Bare, err = mustHaveFactor(t, session.Account); err != nil {
 			return a, err
 		}
 		return findAccount(t, session.Account)
@@ -183,7 +196,20 @@ func (s SignIns) DeleteSession(ctx context.Context, account app.AccountID, id in
 		"DELETE FROM session WHERE id = ? AND account = ?", id, account)
 }
 
+// ProveSession notes that the owner of a session has proved who they are, from where key
+// says, and gives the session the hash of a new cookie: the old one is of no use any more. It
+// fails with app.NotFound.
+func (s SignIns) ProveSession(ctx context.Context, account app.AccountID, id int64, hash [32]byte, key string) error {
+	return s.db.update(ctx, "renew the session", app.Errorf(app.NotFound, "there is no session %d", id),
+		"UPDATE session SET hash = ?, proved_at = ?, proved_from = ? WHERE id = ? AND account = ?", hash[:], stamp(s.db.now()), key, id, account)
+}
+
+// DeleteOtherSessions ends the sessions of an account but for the one with the id keep.
+func (s SignIns) DeleteOtherSessions(ctx context.Context, account app.AccountID, keep int64) error {
+	return s.db.update(ctx, "end the sessions", nil, "DELETE FROM session WHERE account = ? AND id <> ?", account, keep)
+}
+
 func scanSession(row scanner) (s app.Session, err error) {
-	err = row.Scan(&s.ID, &s.Account, asTime(&s.CreatedAt), asTime(&s.LastSeen), &s.Agent, &s.Address)
+	err = row.Scan(&s.ID, &s.Account, asTime(&s.CreatedAt), asTime(&s.LastSeen), &s.Agent, &s.Address, asTime(&s.ProvedAt), &s.ProvedFrom)
 	return s, err
 }

@@ -134,7 +134,7 @@ func TestExpireToken(t *testing.T) {
 	ctx := t.Context()
 	ana := mustAccount(t, db, "ana", 512)
 	soon := moment(stamp(clock.now().Add(time.Minute)))
-	made, err := db.Accounts.InsertToken(ctx, ana.ID, [32]byte{1}, "", time.Time{})
+	made, err := db.Accounts.InsertToken(ctx, [32]byte{1}, app.Token{Account: ana.ID})
 	must(t, err)
 	if !made.Expires.IsZero() || made.Expired(soon) {
 		t.Errorf("got %+v", made)

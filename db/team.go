@@ -41,6 +41,11 @@ func (s Teams) UpdateMember(ctx context.Context, owner app.AccountID, id app.ID,
 	})
 }
 
+// AccountByName is that of Accounts.
+func (s Teams) AccountByName(ctx context.Context, name string) (app.Account, error) {
+	return Accounts(s).AccountByName(ctx, name)
+}
+
 // Members returns the members of all applications of an account, by
 // application and account.
 func (s Teams) Members(ctx context.Context, owner app.AccountID) ([]app.Member, error) {

@@ -31,6 +31,9 @@ type commits struct {
 // or after any error, the caller MUST call Settle. The caller discards the
 // stage, of which little is left. app.Conflict while an earlier journal is
 // pending, app.NoSpace when the disk is full.
+//
+// Of a stage that Over was called for it also says what was removed, and writes the
+// list of what deploys have brought, which the caller records with the journal.
 func (s *commits) Apply(ctx context.Context, stage app.Stage, id app.ID, uid int) (app.Applied, error) {
 	live, err := s.live(id)
 	if err != nil {
@@ -58,18 +61,71 @@ func (s *commits) Apply(ctx context.Context, stage app.Stage, id app.ID, uid int
 		return app.Applied{}, err
 	}
 	defer j.close()
-	if err := s.lay(ctx, j, src, live, p.was, uid); err != nil {
+	was, done, err := s.remember(ctx, stage, id, uid, src, live, p.was)
+	if err != nil {
+		return app.Applied{}, err
+	}
+	a := applier{disk: s.disk, src: src, live: live, old: j.old, uid: uid}
+	if err := a.lay(ctx, j, was); err != nil {
 		return app.Applied{}, err
 	}
 	size, err := sizeBelow(ctx, j.top)
 	if err != nil {
 		return app.Applied{}, cannot("measure the journal", err)
 	}
-	return app.Applied{Journal: j.name, Bytes: size.Bytes}, nil
+	done.Journal, done.Removed, done.Stays = j.name, a.removed, append(done.Stays, a.stays...)
+	done.Bytes += size.Bytes
+	return done, nil
+}
+
+// remember writes the list of what deploys have brought once a stage is laid, if
+// there is to be one, and adds to its manifest what an exact commit removes.
+func (s *commits) remember(
+	ctx context.Context, stage app.Stage, id app.ID, uid int, src, live dir, was manifest,
+) (_ manifest, done app.Applied, err error) {
+	o, said := s.stages.overOf(stage)
+	if !said {
+		return was, done, nil
+	}
+	zip, err := s.stages.tree(stage, false)
+	if err != nil {
+		return was, done, err
+	}
+	defer zip.close()
+	brings, err := s.bringsOf(ctx, zip)
+	if err != nil {
+		return was, done, err
+	}
+	before := s.readList(id, o.before)
+	switch err := live.each(func(string) error { return errEntry }); {
+	case err == nil: // somebody removed the files, and the commit is whole
+		before = brought{whole: true}
+	case !errors.Is(err, errEntry):
+		return was, done, cannot("look at the application's files", err)
+	}
+	if o.exact {
+		if was == nil {
+			was = manifest{}
+		}
+		done.Unknown = !before.whole
+		if done.Stays, err = brings.surplus(ctx, before, uid, src, live, was); err != nil {
+			return was, done, cannot("compare the commit with the deploys before", err)
+		}
+	}
+	if _, prepared := s.stages.preparation(stage); !prepared {
+		src = noDir // it is the ZIP's own tree
+	}
+	next, err := s.listOf(ctx, brings, before, src, live, o.exact)
+	if err != nil {
+		return was, done, unlessSaid(cannot, "list what the deploy brings", err)
+	}
+	done.Brought, done.Bytes, err = s.writeList(id, next)
+	return was, done, err
 }
 
 // lay plans and makes the changes of a commit.
-func (s *commits) lay(ctx context.Context, j journal, src, live dir, was manifest, uid int) error {
+func (a *applier) lay(ctx context.Context, j journal, was manifest) error {
+	s, src, live := a.disk, a.src, a.live
 	ops, err := plan(ctx, src, live, was, newBudget(s.lim))
 	if err != nil {
 		return cannot("compare the commit with the application", err)
@@ -78,10 +134,9 @@ func (s *commits) lay(ctx context.Context, j journal, src, live dir, was manifes
 	if err := s.syncAll(); err != nil {
 		return cannot("write the commit to disk", err)
 	}
-	if err := j.write(s.disk, ops); err != nil {
+	if err := j.write(s, ops); err != nil {
 		return cannot("write the journal", err)
 	}
-	a := applier{disk: s.disk, src: src, live: live, old: j.old, uid: uid}
 	for _, o := range ops {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -104,10 +159,13 @@ type applier struct {
 	*disk
 	src, live, old dir
 	uid            int
+
+	removed int      // files that an earlier deploy had brought
+	stays   []string // those that have changed since they were planned to go
 }
 
 // do carries out one op.
-func (a applier) do(o op) error {
+func (a *applier) do(o op) error {
 	return a.live.in(string(o.Path), func(parent dir, name string) error {
 		point := string(o.Do)
 		if o.Do == doDel {
@@ -122,7 +180,7 @@ func (a applier) do(o op) error {
 		case doPut:
 			return a.put(o, parent, name)
 		case doDel:
-			return ignoreMissing(move(parent, name, a.old, o.old()))
+			return a.del(o, parent, name)
 		case doRmdir:
 			return removeEmptied(parent, name) // unless the program keeps files of its own there
 		case doMkdir:
@@ -136,8 +194,31 @@ func (a applier) do(o op) error {
 	})
 }
 
+// del moves an entry aside. What is to go because a deploy brought it is looked at
+// where no program reaches it, and moved back if it is another by now; if the
+// program has made a new one meanwhile, the other stays with the originals.
+func (a *applier) del(o op, parent dir, name string) error {
+	err := move(parent, name, a.old, o.old())
+	if err != nil || !o.Is {
+		return ignoreMissing(err)
+	}
+	st, err := a.old.stat(o.old())
+	if err != nil {
+		return err
+	}
+	if (thing{size: o.Size, time: o.Time}).is(&st) {
+		a.removed++
+		return nil
+	}
+	a.stays = append(a.stays, string(o.Path))
+	if err := move(a.old, o.old(), parent, name); !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	return nil
+}
+
 // put moves the original aside and the new entry into place.
-func (a applier) put(o op, parent dir, name string) error {
+func (a *applier) put(o op, parent dir, name string) error {
 	return a.src.in(string(o.Path), func(from dir, _ string) error {
 		if o.Old {
 			if err := a.at("save"); err != nil {

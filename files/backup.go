@@ -36,9 +36,10 @@ type zips struct{ *disk }
 // are left out, files that grow are cut. Links, specials, files of other
 // owners, names a ZIP cannot hold and dependencies that an upload installs again
 // are left out. It may hold more than an upload may. Unless variables is nil it
-// holds them too, in app.VariablesFile. app.TooLarge when there is too much,
-// app.NoSpace when the disk is full; nothing is left behind on an error.
-func (s zips) Backup(ctx context.Context, id app.ID, variables []app.Variable) (name string, err error) {
+// holds them too, in app.VariablesFile. app.TooLarge when there is too much, or
+// more than room has, app.NoSpace when the disk is full; nothing is left behind on an
+// error.
+func (s zips) Backup(ctx context.Context, id app.ID, variables []app.Variable, room app.BackupRoom) (name string, err error) {
 	live, err := s.live(id)
 	if err != nil {
 		return "", err
@@ -59,7 +60,11 @@ func (s zips) Backup(ctx context.Context, id app.ID, variables []app.Variable) (
 			_ = unix.Unlinkat(int(s.backups), temp, 0)
 		}
 	}()
-	err = s.write(ctx, live, variables, &checkedWriter{f, freeCheck{check: check}})
+	zip := &checkedWriter{to: f, free: freeCheck{check: check}, room: room.Bytes}
+	if err = s.write(ctx, live, variables, zip); zip.over() {
+		err = app.Errorf(app.TooLarge,
+			"cannot write the backup: it takes more than the %d MB of disk that the account has left; remove some files, or ask the owner of this host for more", room.Bytes>>20)
+	}
 	if st, serr := live.self(); err == nil && serr == nil && st.Nlink == 0 {
 		err = app.Errorf(app.NotFound, "the application was deleted meanwhile")
 	}
@@ -78,7 +83,11 @@ func (s zips) Backup(ctx context.Context, id app.ID, variables []app.Variable) (
 	}
 	// That an older one stays is no reason to keep this one from its owner:
 	// it goes when it expires.
-	_ = s.prune(id, name, backupsKept-1)
+	keep := backupsKept
+	if room.Keep > 0 {
+		keep = min(keep, room.Keep)
+	}
+	_ = s.prune(id, name, keep-1)
 	return name, nil
 }
 
@@ -87,10 +96,17 @@ func (s zips) Backup(ctx context.Context, id app.ID, variables []app.Variable) (
 type checkedWriter struct {
 	to   io.Writer
 	free freeCheck
+	room int64 // bytes that may be written, 0 for any number
+	has  int64
 }
+
+func (w *checkedWriter) over() bool { return w.room > 0 && w.has > w.room }
 
 // Write implements io.Writer.
 func (w *checkedWriter) Write(p []byte) (int, error) {
+	if w.has += int64(len(p)); w.over() {
+		return 0, io.ErrShortWrite
+	}
 	if err := w.free.wrote(int64(len(p))); err != nil {
 		return 0, err
 	}

@@ -2,6 +2,7 @@ package files
 
 import (
 	"archive/zip"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,7 +43,7 @@ func TestBackup(t *testing.T) {
 	must(t, mkfifo(filepath.Join(live, "pipe")))
 	must(t, os.Link(secret, filepath.Join(live, "hard")))
 	must(t, os.Chmod(filepath.Join(live, "a"), 0o700))
-	name, err := s.Backup(t.Context(), testID, nil)
+	name, err := s.Backup(t.Context(), testID, nil, app.BackupRoom{})
 	must(t, err)
 	got := strings.Join(slices.DeleteFunc(listed(t, s, name), func(n string) bool { return strings.HasPrefix(n, "d/") }), " ")
 	if want := ".venv/ .venv/z a discloud.config package.json sub/ sub/b sub/node_modules/ sub/node_modules/y vendor/ vendor/own void/"; got != want {
@@ -76,7 +77,7 @@ func TestBackupWithVariables(t *testing.T) {
 			}
 			makeLive(t, s, map[string]string{"discloud.config": "MAIN=a", "a": "x", own: content})
 			for _, variables := range [][]app.Variable{nil, {}, {{Name: "TOKEN", Value: "it's a secret"}, {Name: "Z"}}} {
-				name, err := s.Backup(t.Context(), testID, variables)
+				name, err := s.Backup(t.Context(), testID, variables, app.BackupRoom{})
 				must(t, err)
 				path := filepath.Join(s.root, "backups", name)
 				got, found := variablesIn(t, path)
@@ -123,14 +124,14 @@ func TestBackupRefuses(t *testing.T) {
 	defer s.Close()
 	live := makeLive(t, s, map[string]string{"a": strings.Repeat("x", 500)})
 	must(t, os.Truncate(filepath.Join(live, "a"), 1<<40)) // a hole of a terabyte
-	_, err = s.Backup(t.Context(), testID, nil)
+	_, err = s.Backup(t.Context(), testID, nil, app.BackupRoom{})
 	if app.KindOf(err) != app.TooLarge || text(err) != "the application's files are larger than the 800 bytes a backup may hold" {
 		t.Errorf("too large: %v", err)
 	}
-	if _, err = s.Backup(cancelled(t), testID, nil); err == nil {
+	if _, err = s.Backup(cancelled(t), testID, nil, app.BackupRoom{}); err == nil {
 		t.Error("cancelled: accepted")
 	}
-	if _, err = s.Backup(t.Context(), "nobody", nil); app.KindOf(err) != app.NotFound {
+	if _, err = s.Backup(t.Context(), "nobody", nil, app.BackupRoom{}); app.KindOf(err) != app.NotFound {
 		t.Errorf("no such application: %v", err)
 	}
 	empty(t, s, "backups")
@@ -158,9 +159,9 @@ func TestOpenBackupTakesNamesAlone(t *testing.T) {
 func TestDropBackups(t *testing.T) {
 	s := newStore(t)
 	makeLive(t, s, map[string]string{"a": "x"})
-	old, err := s.Backup(t.Context(), testID, nil)
+	old, err := s.Backup(t.Context(), testID, nil, app.BackupRoom{})
 	must(t, err)
-	young, err := s.Backup(t.Context(), testID, nil)
+	young, err := s.Backup(t.Context(), testID, nil, app.BackupRoom{})
 	must(t, err)
 	day := time.Now().Add(-24 * time.Hour)
 	must(t, os.Chtimes(filepath.Join(s.root, "backups", old), day, day))
@@ -176,15 +177,47 @@ func TestDropBackups(t *testing.T) {
 	must(t, f.Close())
 }
 
+// What the account leaves to a backup bounds it, and how many are kept.
+func TestBackupKeepsToItsRoom(t *testing.T) {
+	s := newStore(t)
+	noise := make([]byte, 1<<20)
+	_, _ = rand.Read(noise) // which no ZIP makes smaller
+	makeLive(t, s, map[string]string{"a": string(noise)})
+	one, err := s.Backup(t.Context(), testID, nil, app.BackupRoom{Keep: 1, Bytes: 2 << 20})
+	must(t, err)
+	_, err = s.Backup(t.Context(), testID, nil, app.BackupRoom{Bytes: 1 << 20})
+	if want := "cannot write the backup: it takes more than the 1 MB of disk that the account has left; remove some files, or ask the owner of this host for more"; app.KindOf(err) != app.TooLarge || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if list, err := s.Backups(testID, time.Hour); err != nil || len(list) != 1 || list[0].File != one {
+		t.Errorf("%+v, %v: want the one from before", list, err)
+	}
+	two, err := s.Backup(t.Context(), testID, nil, app.BackupRoom{Keep: 1})
+	must(t, err)
+	if list, err := s.Backups(testID, time.Hour); err != nil || len(list) != 1 || list[0].File != two {
+		t.Errorf("%+v, %v: want the new one alone", list, err)
+	}
+	must(t, nothingBut(s, two))
+}
+
+// nothingBut fails unless a file is all that lies among the backups.
+func nothingBut(s *Store, name string) error {
+	list, err := os.ReadDir(filepath.Join(s.root, "backups"))
+	if err == nil && (len(list) != 1 || list[0].Name() != name) {
+		err = fmt.Errorf("among the backups are %v", list)
+	}
+	return err
+}
+
 func TestBackups(t *testing.T) {
 	s := newStore(t)
 	makeLive(t, s, map[string]string{"a": "x"})
 	put(t, filepath.Join(s.root, "backups"), map[string]string{"x.zip": "x", "other." + strings.Repeat("ab", 16) + ".zip": "x"})
-	old, err := s.Backup(t.Context(), testID, nil)
+	old, err := s.Backup(t.Context(), testID, nil, app.BackupRoom{})
 	must(t, err)
 	hour := time.Now().Add(-time.Hour)
 	must(t, os.Chtimes(filepath.Join(s.root, "backups", old), hour, hour))
-	young, err := s.Backup(t.Context(), testID, nil)
+	young, err := s.Backup(t.Context(), testID, nil, app.BackupRoom{})
 	must(t, err)
 	list, err := s.Backups(testID, 2*time.Hour)
 	must(t, err)
@@ -232,7 +265,7 @@ func TestBackupHeedsTheRoom(t *testing.T) {
 	for n := range 40 {
 		must(t, os.Link(filepath.Join(live, "a.png"), filepath.Join(live, fmt.Sprint("a", n, ".png"))))
 	}
-	if _, err := s.Backup(t.Context(), testID, nil); app.KindOf(err) != app.NoSpace || !strings.Contains(err.Error(), "nearly full") {
+	if _, err := s.Backup(t.Context(), testID, nil, app.BackupRoom{}); app.KindOf(err) != app.NoSpace || !strings.Contains(err.Error(), "nearly full") {
 		t.Errorf("%v", err)
 	}
 	empty(t, s, "backups")

@@ -213,18 +213,22 @@ func noEntry(err error, what string) error {
 // the stage's files first, then the live ones. Either may be empty. It follows
 // no link, waits for no pipe and never fails on what is missing; it is safe for
 // concurrent use and holds nothing open.
-func (s browser) Files(stage app.Stage, id app.ID) app.Files { return files{s.disk, stage, id} }
+func (s browser) Files(stage app.Stage, id app.ID) app.Files {
+	return files{disk: s.disk, stage: stage, id: id}
+}
 
 // files implements app.Files.
 type files struct {
 	disk  *disk
 	stage app.Stage
 	id    app.ID
+
+	without map[string]bool // live files that an exact commit removes
 }
 
 // Brought implements app.Files.
 func (f files) Brought(name string) bool {
-	return f.stage != "" && files{f.disk, f.stage, ""}.Exists(name)
+	return f.stage != "" && files{disk: f.disk, stage: f.stage}.Exists(name)
 }
 
 // Exists implements app.Files.
@@ -273,7 +277,7 @@ func (f files) open(name string) (h *os.File, err error) {
 	if f.stage != "" && checkStage(f.stage) == nil {
 		err = f.disk.staging.with(string(f.stage)+"/"+newName, in)
 	}
-	if errors.Is(err, fs.ErrNotExist) && f.id != "" && checkID(f.id) == nil {
+	if errors.Is(err, fs.ErrNotExist) && f.id != "" && checkID(f.id) == nil && !f.without[path.Clean(name)] {
 		err = f.disk.apps.with(string(f.id), in)
 	}
 	return h, err
@@ -282,7 +286,7 @@ func (f files) open(name string) (h *os.File, err error) {
 // Remains returns what the tree of id will hold once a whole stage is laid over
 // it: the stage's files, and of the live ones those that preparations made.
 func (s browser) Remains(stage app.Stage, id app.ID) app.Files {
-	remains := remainder{files: files{s.disk, stage, ""}, live: files{s.disk, "", id}}
+	remains := remainder{files: files{disk: s.disk, stage: stage}, live: files{disk: s.disk, id: id}}
 	if live, err := s.live(id); err == nil {
 		for folder, is := range rebuildable(live) {
 			if is {

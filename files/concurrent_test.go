@@ -38,7 +38,7 @@ func lifecycle(t *testing.T, s *Store, id app.ID, uid int) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Publish(ctx, stage, id, uid); err != nil {
+	if _, err := s.Publish(ctx, stage, id, uid); err != nil {
 		return err
 	}
 	var good []string
@@ -58,7 +58,7 @@ func lifecycle(t *testing.T, s *Store, id app.ID, uid int) error {
 		}
 		err = s.Settle(ctx, id, uid, good)
 		_, serr := s.Used(ctx, id)
-		_, berr := s.Backup(ctx, id, nil)
+		_, berr := s.Backup(ctx, id, nil, app.BackupRoom{})
 		_, terr := s.EnsureTemp(id, n%2 == 0, uid)
 		if err := errors.Join(err, serr, berr, terr, s.Discard(stage)); err != nil {
 			return err
@@ -86,7 +86,7 @@ func TestConcurrentPublish(t *testing.T) {
 	for i := range 8 {
 		stage := stageOf(t, s, map[string]string{"a": fmt.Sprint(i), "b": fmt.Sprint(i)})
 		wg.Go(func() {
-			err := s.Publish(t.Context(), stage, testID, testUID)
+			_, err := s.Publish(t.Context(), stage, testID, testUID)
 			if err == nil {
 				won.Add(1)
 			} else if app.KindOf(err) != app.Conflict {

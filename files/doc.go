@@ -19,6 +19,10 @@
 //	Unpack -> Prepare -> (build) -> Apply -> (record) -> Settle
 //	     Rollback ------------------^
 //
+// What deploys brought is in a list for each of them, which the records name too:
+// an exact commit removes what the list of the deploy before has and the ZIP has not
+// (brought.go).
+//
 // A Store is one open data directory (disk) and what is done in it, by topic: stages,
 // commits, backups (zips), single files (browser) and temporary directories (temps).
 //

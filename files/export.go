@@ -90,7 +90,8 @@ func (s *Store) export(ctx context.Context, w *archive.Writer, id app.ID, uid in
 	err = exportTree(ctx, w, all, func(v visit) bool {
 		// What root owns in it is berth's frame around the originals.
 		plan := strings.Count(v.path, "/") == 1 && v.name == planName
-		return mine(v) || v.st.Uid == 0 && (isDir(&v.st) || plan)
+		list := v.path == v.name && strings.HasSuffix(v.name, listExt)
+		return mine(v) || v.st.Uid == 0 && (isDir(&v.st) || plan || list)
 	})
 	if err != nil {
 		return cannot("copy the journals", err)

@@ -192,7 +192,7 @@ func TestExportOfHostileTrees(t *testing.T) {
 func TestBackupOfALeasedFile(t *testing.T) {
 	s := newStore(t)
 	lease(t, filepath.Join(makeLive(t, s, map[string]string{"a": "x"}), "a"))
-	_, err := s.Backup(t.Context(), testID, nil)
+	_, err := s.Backup(t.Context(), testID, nil, app.BackupRoom{})
 	if app.KindOf(err) != app.Conflict || text(err) != `a program keeps "a" to itself by a lease` {
 		t.Errorf("the backup: %v", err)
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"berth/app"
 )
 
 func mkfifo(path string) error { return syscall.Mkfifo(path, 0o644) }
@@ -93,7 +95,7 @@ func TestWalksWhileTheProgramSwaps(t *testing.T) {
 		}
 		_, err = s.Used(t.Context(), testID)
 		must(t, err)
-		name, err := s.Backup(t.Context(), testID, nil)
+		name, err := s.Backup(t.Context(), testID, nil, app.BackupRoom{})
 		must(t, err)
 		if data, _ := os.ReadFile(filepath.Join(s.root, "backups", name)); strings.Contains(string(data), "SECRET") {
 			t.Error("the secret is in the backup")
@@ -193,7 +195,7 @@ func TestTooDeepToWalk(t *testing.T) {
 		t.Errorf("Size: %+v, %v", size, err)
 	}
 	// Deeper than a ZIP can hold is left out of it.
-	if _, err = s.Backup(t.Context(), testID, nil); err != nil {
+	if _, err = s.Backup(t.Context(), testID, nil, app.BackupRoom{}); err != nil {
 		t.Errorf("Backup: %v", err)
 	}
 }

@@ -217,13 +217,13 @@ func (s *commits) Undone(id app.ID, good []string) []string {
 	return undone
 }
 
-// Settle brings the journals of id in line with good, those that the records
-// name. A commit that was begun and is named is done: its journal is kept, for
+// Settle brings the journals of id, and the lists of what deploys brought, in line
+// with good, those that the records name. A commit that was begun and is named is done: its journal is kept, for
 // rollbacks. One that is not named is undone: the live tree is what it was
 // before Apply, however far that came; a program that runs as uid then is as under
 // Apply, and nothing of the commit's code may. Files the
 // program made since stay, unless an original needs their place. Kept journals
-// that are no longer named are removed. It is idempotent: after an error, an
+// and lists that are not named are removed. It is idempotent: after an error, an
 // early end of ctx or a crash it is simply called again.
 func (s *commits) Settle(ctx context.Context, id app.ID, uid int, good []string) error {
 	if err := checkID(id); err != nil {
@@ -248,14 +248,14 @@ func (s *commits) Settle(ctx context.Context, id app.ID, uid int, good []string)
 	left := len(names)
 	for _, name := range names {
 		base, open := strings.CutSuffix(name, openExt)
-		named := slices.Contains(good, base)
+		named := slices.Contains(good, strings.TrimSuffix(base, listExt))
 		switch {
 		case open && named:
 			err = s.keep(all, name, base)
 		case open:
 			err = s.undo(ctx, id, uid, all, name)
 			left--
-		case !named:
+		case !named: // a list or a kept journal
 			if err = s.at("drop-journal"); err == nil {
 				err = s.discard(ctx, all, name)
 			}

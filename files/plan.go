@@ -17,7 +17,7 @@ type verb string
 // The verbs. Each is undone by looking at what is there:
 //
 //	put    move what is in the way to old/<n>, then the new entry into place
-//	del    move the entry to old/<n>
+//	del    move the entry to old/<n>, perhaps only if it is what a deploy brought
 //	rmdir  remove a directory if nothing is left in it
 //	mkdir  make a directory
 //	mode   change the mode of a directory
@@ -42,6 +42,7 @@ type op struct {
 	Was  uint32  `json:"was,omitempty"`  // rmdir, mode: the old one
 	Size int64   `json:"size,omitempty"` // put: of the new entry, in bytes
 	Time int64   `json:"time,omitempty"` // put: when it was changed last, in nanoseconds
+	Is   bool    `json:"is,omitempty"`   // del: only a file that has Size and Time still
 }
 
 // leaf is one entry of a directory that is put as a whole.
@@ -87,6 +88,8 @@ type meta struct {
 	size  int64
 	mode  uint32
 	links bool // it had several names
+
+	brought bool // by an earlier deploy, and this one has it not: time is that of modification
 }
 
 func metaOf(st *unix.Stat_t, links bool) meta {
@@ -332,7 +335,11 @@ func (p *planner) deletion(path string) error {
 	if isDir(&st) {
 		p.add(op{Do: doRmdir, Path: pathStr(path), Was: st.Mode & permBits})
 	} else {
-		p.add(op{Do: doDel, Path: pathStr(path)})
+		o := op{Do: doDel, Path: pathStr(path)}
+		if was := p.was[path]; was.brought {
+			o.Is, o.Size, o.Time = true, was.size, was.time.Nano()
+		}
+		p.add(o)
 	}
 	return nil
 }

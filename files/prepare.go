@@ -12,7 +12,7 @@ import (
 
 // Prepare makes the directory a commit is built in (BuildDir): a copy of the live
 // tree of id with the stage's tree laid over it, owned and reachable by uid. The program may be running; what it does not own, links
-// to other users' files above all, is not copied. Until Apply or Discard the
+// to other users' files above all, is not copied; nor is what an exact commit removes (Over). Until Apply or Discard the
 // store remembers what the copy was. A full disk is app.NoSpace.
 func (s *stages) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int) error {
 	return s.prepare(ctx, "prepare the build", stage, id, uid, false)
@@ -58,6 +58,9 @@ func (s *stages) prepare(ctx context.Context, what string, stage app.Stage, id a
 	}
 	c := copier{uid: uid, budget: newBudget(s.lim), free: freeCheck{check: func() error { return s.CheckFree(what) }}}
 	was, err := c.fill(ctx, top, live, build, whole)
+	if o, _ := s.overOf(stage); err == nil && o.exact {
+		err = top.with(newName, func(zip dir) error { return s.omit(ctx, id, uid, zip, build, o, was) })
+	}
 	if err == nil {
 		err = passTick(ctx, top)
 	}

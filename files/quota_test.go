@@ -107,7 +107,7 @@ func TestFloor(t *testing.T) {
 		"keep the upload":       func() error { _, err := s.Spool(t.Context(), strings.NewReader("x"), 1); return err },
 		"unpack the upload":     func() error { _, err := s.Unpack(t.Context(), file, nil, anything); return err },
 		"prepare the build":     func() error { err := s.Prepare(t.Context(), stage, testID, testUID); return err },
-		"write the backup":      func() error { _, err := s.Backup(t.Context(), testID, nil); return err },
+		"write the backup":      func() error { _, err := s.Backup(t.Context(), testID, nil, app.BackupRoom{}); return err },
 		"build the application": func() error { return s.CheckFree("build the application") },
 	} {
 		if err := call(); app.KindOf(err) != app.NoSpace || !strings.HasPrefix(text(err), "cannot "+what+": "+why) || !strings.HasSuffix(text(err), " MB are free); its owner must make room") {

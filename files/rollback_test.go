@@ -324,6 +324,8 @@ func TestEveryPointIsKnown(t *testing.T) {
 	for _, keep := range []bool{true, false} {
 		s := newStore(t)
 		_, stage := scene(t, s)
+		_, err := s.Over(t.Context(), stage, testID, "", true)
+		must(t, err)
 		count(s)
 		done, err := s.Apply(t.Context(), stage, testID, testUID)
 		must(t, err)

@@ -21,6 +21,7 @@ type stages struct {
 	*disk
 	mu       sync.Mutex
 	prepared map[app.Stage]preparation
+	over     map[app.Stage]over // of commits
 }
 
 // preparation is what is known of a stage that was prepared.
@@ -152,38 +153,43 @@ func (s *stages) extract(ctx context.Context, a *bundle.Archive, name string) er
 
 // Publish makes the stage the live tree of a new application: it gives
 // everything to uid and renames it into place, durably. app.Conflict when id
-// has a tree already; the stage is gone afterwards unless there was an error.
-func (s *stages) Publish(ctx context.Context, stage app.Stage, id app.ID, uid int) error {
+// has a tree already; the stage is gone afterwards unless there was an error. It
+// returns the name of the list of what it brought (Relist), to be recorded with
+// the deploy.
+func (s *stages) Publish(ctx context.Context, stage app.Stage, id app.ID, uid int) (list string, err error) {
 	if err := checkID(id); err != nil {
-		return err
+		return "", err
 	}
 	tree, err := s.tree(stage, false)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer tree.close()
 	taken := app.Errorf(app.Conflict, "an application named %s exists already", id)
 	if _, err := s.apps.stat(string(id)); err == nil {
-		return taken
+		return "", taken
 	}
 	if err := s.chown(ctx, tree, uid); err != nil {
-		return err
+		return "", err
+	}
+	if list, err = s.listPublished(ctx, id, tree); err != nil {
+		return "", err
 	}
 	// The data before the name: a tree that is there is a whole tree.
 	if err := unix.Syncfs(int(s.staging)); err != nil {
-		return cannot("write the application to disk", err)
+		return "", cannot("write the application to disk", err)
 	}
 	err = move(s.staging, string(stage)+"/"+newName, s.apps, string(id))
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOTEMPTY) {
-		return taken
+		return "", taken
 	}
 	if err != nil {
-		return cannot("put the application in place", err)
+		return "", cannot("put the application in place", err)
 	}
-	if err := s.apps.sync(); err != nil {
-		return cannot("write the application to disk", err)
+	if err := errors.Join(s.apps.sync(), s.rollback.sync()); err != nil {
+		return "", cannot("write the application to disk", err)
 	}
-	return s.Discard(stage)
+	return list, s.Discard(stage)
 }
 
 // Renew makes the live tree of an application anew, empty, where it is gone and
@@ -235,6 +241,7 @@ func (s *stages) Discard(stage app.Stage) error {
 	}
 	s.mu.Lock()
 	delete(s.prepared, stage)
+	delete(s.over, stage)
 	s.mu.Unlock()
 	return removeTree(context.Background(), s.staging, string(stage))
 }

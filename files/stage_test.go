@@ -101,7 +101,7 @@ func TestUnpackLeavesNothingBehind(t *testing.T) {
 func TestPublish(t *testing.T) {
 	s := newStore(t)
 	stage := stageOf(t, s, map[string]string{"a.js": "x", "sub/b": "y"})
-	must(t, s.Publish(t.Context(), stage, testID, testUID))
+	must(t, onlyError(s.Publish(t.Context(), stage, testID, testUID)))
 	holds(t, s.Dir(testID), map[string]string{"a.js": "x", "sub/b": "y"})
 	for name, what := range snapshot(t, s.Dir(testID)) {
 		if !strings.Contains(what, "54321:54321") {
@@ -115,13 +115,13 @@ func TestPublish(t *testing.T) {
 
 	before := snapshot(t, s.Dir(testID))
 	second := stageOf(t, s, map[string]string{"a.js": "other"})
-	err := s.Publish(t.Context(), second, testID, testUID)
+	_, err := s.Publish(t.Context(), second, testID, testUID)
 	if app.KindOf(err) != app.Conflict || text(err) != "an application named my-app exists already" {
 		t.Errorf("twice: %v", err)
 	}
 	same(t, snapshot(t, s.Dir(testID)), before)
 	must(t, s.Discard(second))
-	if err := s.Publish(t.Context(), second, "other", testUID); err == nil {
+	if _, err := s.Publish(t.Context(), second, "other", testUID); err == nil {
 		t.Error("published a stage that is gone")
 	}
 }

@@ -85,7 +85,7 @@ func Open(dataDir string, lim bundle.Limits) (*Store, error) {
 	}
 	defer base.close()
 	d := &disk{root: root, lim: lim, apps: noDir, staging: noDir, backups: noDir, rollback: noDir, tmp: noDir, floor: -1}
-	st := &stages{disk: d, prepared: make(map[app.Stage]preparation)}
+	st := &stages{disk: d, prepared: make(map[app.Stage]preparation), over: make(map[app.Stage]over)}
 	s := &Store{
 		disk: d, stages: st, commits: &commits{d, st}, zips: zips{d}, browser: browser{d}, temps: &temps{disk: d},
 		opened: time.Now(),
@@ -252,6 +252,7 @@ func (c *freeCheck) wrote(bytes int64) error {
 // not here or one that is here is never passed.
 var Points = []string{
 	// Apply
+	"list",  // what deploys have brought is written; it counts once the records name it
 	"plan",  // the plan gets its name: from here on there is something to undo
 	"save",  // an original moves aside
 	"put",   // a new entry moves into place

@@ -56,12 +56,12 @@ func TestNothingButIDsBecomesAName(t *testing.T) {
 	stage := stageOf(t, s, map[string]string{"a": "x"})
 	for _, id := range []app.ID{"", "..", "a/b", "../x", ".", "all", "A1", "a\x00b"} {
 		_, sizeErr := s.Used(t.Context(), id)
-		_, backupErr := s.Backup(t.Context(), id, nil)
+		_, backupErr := s.Backup(t.Context(), id, nil, app.BackupRoom{})
 		_, tempErr := s.EnsureTemp(id, false, testUID)
 		prepareErr := s.Prepare(t.Context(), stage, id, testUID)
 		for name, err := range map[string]error{
 			"Size": sizeErr, "Backup": backupErr, "EnsureTemp": tempErr, "Prepare": prepareErr,
-			"Publish": s.Publish(t.Context(), stage, id, testUID), "Apply": applied(s.Apply(t.Context(), stage, id, testUID)),
+			"Publish": onlyError(s.Publish(t.Context(), stage, id, testUID)), "Apply": applied(s.Apply(t.Context(), stage, id, testUID)),
 			"Settle": s.Settle(t.Context(), id, testUID, nil), "Remove": s.Remove(t.Context(), id),
 		} {
 			if err == nil {
@@ -73,7 +73,7 @@ func TestNothingButIDsBecomesAName(t *testing.T) {
 		}
 	}
 	for _, stage := range []app.Stage{"", "..", "x", app.Stage(strings.Repeat("A", 32))} {
-		if s.Discard(stage) == nil || s.Publish(t.Context(), stage, testID, testUID) == nil {
+		if s.Discard(stage) == nil || onlyError(s.Publish(t.Context(), stage, testID, testUID)) == nil {
 			t.Errorf("the stage %q was accepted", stage)
 		}
 	}

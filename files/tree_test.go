@@ -75,6 +75,9 @@ func must(t *testing.T, err error) {
 // applied is the error of Apply.
 func applied(_ app.Applied, err error) error { return err }
 
+// onlyError is the error of a call with another result.
+func onlyError[T any](_ T, err error) error { return err }
+
 // text returns the message a user would read.
 func text(err error) string {
 	var e *app.Error

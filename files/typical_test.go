@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"berth/app"
 )
 
 // TestOfATypicalCommit is the order of magnitude of a commit: 5,000 files in
@@ -38,7 +40,7 @@ func TestOfATypicalCommit(t *testing.T) {
 	chownAll(t, filepath.Join(build, "dist"))
 	took("Apply", func() error { return applied(s.Apply(t.Context(), stage, testID, testUID)) })
 	took("Used", func() error { _, err := s.Used(t.Context(), testID); return err })
-	took("Backup", func() error { _, err := s.Backup(t.Context(), testID, nil); return err })
+	took("Backup", func() error { _, err := s.Backup(t.Context(), testID, nil, app.BackupRoom{}); return err })
 	took("Undo", func() error { return s.Settle(t.Context(), testID, testUID, nil) })
 	same(t, snapshot(t, live), before)
 	took("Discard", func() error { return s.Discard(stage) })

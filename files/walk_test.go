@@ -43,7 +43,7 @@ func TestTreeOfTooManyFilesIsRefused(t *testing.T) {
 		files[fmt.Sprintf("many/%d", n)] = ""
 	}
 	makeLive(t, s, files)
-	_, err := s.Backup(t.Context(), testID, nil)
+	_, err := s.Backup(t.Context(), testID, nil, app.BackupRoom{})
 	if app.KindOf(err) != app.Unusable {
 		t.Errorf("backup: %v", err)
 	}
@@ -67,7 +67,7 @@ func TestBackupsOfOneApplicationAreFew(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(s.root, "backups", "another-app."+other+".zip"), nil, 0o600))
 	var names []string
 	for n := range backupsKept + 2 {
-		name, err := s.Backup(t.Context(), testID, nil)
+		name, err := s.Backup(t.Context(), testID, nil, app.BackupRoom{})
 		must(t, err)
 		names = append(names, name)
 		// The clock of files may not have ticked between two backups.

@@ -18,6 +18,7 @@ func (w *world) adopt(p app.Program) (*Survivor, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.adopted = p
 	for _, r := range slices.Backward(w.runs) {
 		if r.p.App == p.App && !r.p.Build && !w.seen[r] {
 			w.seen[r], r.left = true, make(chan struct{}) // nobody waits for it any more
@@ -168,7 +169,7 @@ func TestLeaveEndsWhatIsUnderWay(t *testing.T) {
 		w.set(endless)
 		commit := make(chan error, 1)
 		go func() {
-			_, err := w.host.Commit(context.Background(), owner, other, "MAIN=c,BUILD=make")
+			_, err := w.host.Commit(context.Background(), owner, other, "MAIN=c,BUILD=make", false)
 			commit <- err
 		}()
 		synctest.Wait()

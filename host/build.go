@@ -37,7 +37,10 @@ func (b buildJob) run(ctx context.Context) error {
 	if len(plan.Prepare) == 0 {
 		return nil
 	}
-	turn, err := h.builds.join(a.ID, a.Account)
+	if err := h.barred(a.Account); err != nil {
+		return err
+	}
+	turn, err := h.builds.join(a.ID, a.Account, h.limits(a.Account).Builds)
 	if err != nil {
 		return err
 	}
@@ -83,8 +86,12 @@ func (b buildJob) wait(ctx context.Context, t *turn) error {
 	log, since := b.h.Log.With("app", t.id), time.Now()
 	if t.position > 0 {
 		log.Info("build waits", "position", t.position)
-		b.h.Logs.Note(t.id, fmt.Sprintf("waiting to be built: number %d in the queue", t.position))
-		app.ProgressOf(ctx)(app.Progress{Phase: app.Queued, App: t.id, Position: t.position})
+		note := fmt.Sprintf("waiting to be built: number %d in the queue", t.position)
+		if t.why != "" {
+			note += ", for " + t.why
+		}
+		b.h.Logs.Note(t.id, note)
+		app.ProgressOf(ctx)(app.Progress{Phase: app.Queued, App: t.id, Position: t.position, Why: t.why})
 	}
 	select {
 	case <-t.come:
@@ -116,9 +123,10 @@ func (b buildJob) step(ctx context.Context, step app.Step, variables []app.Varia
 	if u, err := h.find(a.Account, a.ID); err == nil {
 		ram = u.view.Load().RAM // it may have changed since: a build can be long
 	}
+	defer h.capacity.build(a.ID, ram)()
 	run, err := h.Launch(ctx, app.Program{
 		App: a.ID, Account: a.Account, Build: true, Argv: step.Argv, Env: step.Env, Variables: variables, Stage: b.stage,
-		UID: a.UID, Port: a.Port, RAM: h.BuildRAM, Share: ram,
+		UID: a.UID, Port: a.Port, RAM: h.BuildRAM, Share: ram, CPU: h.share(a.Account, a.ID),
 	})
 	if err != nil {
 		return err
@@ -131,6 +139,9 @@ func (b buildJob) step(ctx context.Context, step app.Step, variables []app.Varia
 		return app.Errorf(app.Unusable,
 			"cannot prepare the application: %q needed more than %d MB; upload it with its dependencies, or ask the owner of this host to raise build.ram",
 			command(step), h.BuildRAM)
+	case e.HostOOM:
+		return app.Errorf(app.Unavailable,
+			"cannot prepare the application: this host ran short of memory while %q ran, and a build is ended before most programs; try again in a few minutes", command(step))
 	case e.Code != 0 && !step.OnFail.IsZero():
 		return app.Errorf(app.Unusable, "cannot prepare the application: %s", step.OnFail)
 	case e.Code != 0:

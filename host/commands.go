@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net"
@@ -21,6 +22,8 @@ const (
 	// applications at once, many times a second, costs as much as one that asks
 	// twice.
 	usageAge = 500 * time.Millisecond
+	// moreStop is how much longer than a program may take a stop is waited for.
+	moreStop = 15 * time.Second
 )
 
 // Apps returns the account's applications, oldest first.
@@ -194,12 +197,12 @@ func (h *Host) Console(ctx context.Context, owner app.AccountID, id app.ID, comm
 		return app.Shell{}, err
 	}
 	defer done()
-	release, err := h.consoles.acquire(owner)
+	release, err := h.consoles.forConsole(owner)
 	if err != nil {
 		return app.Shell{}, err
 	}
 	defer release()
-	c, err := ask(context.WithoutCancel(ctx), u, func() (*console, error) { return u.startConsole(command) })
+	c, err := ask(context.WithoutCancel(ctx), u, func() (*console, error) { return u.startConsole(command, nil) })
 	if err != nil {
 		return app.Shell{}, err
 	}
@@ -208,19 +211,56 @@ func (h *Host) Console(ctx context.Context, owner app.AccountID, id app.ID, comm
 	stop := context.AfterFunc(limited, func() {
 		c.end(app.Textf("it took longer than %s, the most it may", lasted(h.ConsoleTimeout)))
 	})
-	shell := c.command.Wait()
+	shell := u.ended(c)
 	stop()
-	if c.held {
-		h.capacity.release(consoleOf(id))
-	}
-	u.call(context.Background(), func() {
-		if u.console == c {
-			u.console = nil
-		}
-	})
-	shell.Cut = c.verdict(shell)
 	u.log.Info("console command ended", "account", owner, "online", c.beside != nil, "code", shell.Exit.Code, "ms", shell.Exit.Ran.Milliseconds())
 	return shell, ctx.Err()
+}
+
+// Exec is an app.ExecService: a command as Console runs it, but with somebody at it, and
+// without a timeout. Beside a program several may run; in its place one.
+func (h *Host) Exec(
+	ctx context.Context, owner app.AccountID, id app.ID, e app.Exec, use func(context.Context, app.Streams),
+) (app.Shell, error) {
+	u, err := h.find(owner, id)
+	if err != nil {
+		return app.Shell{}, err
+	}
+	done, err := h.begin()
+	if err != nil {
+		return app.Shell{}, err
+	}
+	defer done()
+	release, err := h.sessions.forSession(owner)
+	if err != nil {
+		return app.Shell{}, err
+	}
+	defer release()
+	c, err := ask(context.WithoutCancel(ctx), u, func() (*console, error) { return u.startConsole(cmp.Or(e.Command, interactive), &e) })
+	if err != nil {
+		return app.Shell{}, err
+	}
+	// The seat in the application is free as soon as the command has ended, whether or
+	// not its output was read.
+	ended := make(chan app.Shell, 1)
+	h.waits.Go(func() { ended <- u.ended(c) })
+	c.use(ctx, h.ctx, use)
+	shell := <-ended
+	u.log.Info("session ended", "account", owner, "online", c.beside != nil, "tty", e.TTY, "code", shell.Exit.Code, "ms", shell.Exit.Ran.Milliseconds())
+	return shell, nil
+}
+
+// ended waits for the end of a console command or a session, and forgets it.
+func (u *unit) ended(c *console) app.Shell {
+	shell := c.command.Wait()
+	if c.held {
+		u.h.capacity.release(consoleOf(u.id))
+	}
+	u.call(context.Background(), func() {
+		u.consoles = slices.DeleteFunc(u.consoles, func(other *console) bool { return other == c })
+	})
+	shell.Cut = c.verdict(shell)
+	return shell
 }
 
 // Restart ends the program and starts it again, with Start's errors; it fails
@@ -236,8 +276,7 @@ func (h *Host) Restart(ctx context.Context, owner app.AccountID, id app.ID) erro
 // program may, as while the disk does not take its last words: it ends all the
 // same.
 func (h *Host) Stop(ctx context.Context, owner app.AccountID, id app.ID) error {
-	const more = 15 * time.Second
-	bound, cancel := context.WithTimeout(ctx, h.StopGrace+more)
+	bound, cancel := context.WithTimeout(ctx, h.StopGrace+moreStop)
 	defer cancel()
 	err := h.await(bound, owner, id, (*unit).stop)
 	if err != nil && bound.Err() != nil && ctx.Err() == nil {
@@ -397,6 +436,10 @@ func (h *Host) WriteFile(ctx context.Context, owner app.AccountID, id app.ID, na
 		if h.disk.over(used.Plus(file)) {
 			return app.Errorf(app.NoSpace, "cannot write the file: %s", app.DiskOwn)
 		}
+		if err := h.claimDisk(ctx, owner, id, used.Bytes, used.Plus(file).Bytes, app.Words("write the file")); err != nil {
+			return err
+		}
+		defer h.unclaim(id)
 		if err := h.Trees.WriteFile(id, u.app.UID, name, data); err != nil {
 			return err
 		}
@@ -452,7 +495,11 @@ func (h *Host) Backup(ctx context.Context, owner app.AccountID, id app.ID, withV
 		}
 		variables = append([]app.Variable{}, all...) // not nil: none is an answer too
 	}
-	file, err := h.Trees.Backup(ctx, id, variables)
+	room, err := h.roomForBackup(ctx, owner, id)
+	if err != nil {
+		return app.Backup{}, err
+	}
+	file, err := h.Trees.Backup(ctx, id, variables, room)
 	if err != nil {
 		return app.Backup{}, err
 	}

@@ -31,6 +31,10 @@ type commit struct {
 	// listening is where that takes visitors, once it is well beside the old one.
 	listening app.Listening
 
+	brought string // Deploy.Brought, after it
+	exact   bool   // what earlier deploys brought goes away, unless the ZIP has it
+	removed int    // how many files that were
+
 	treeGone       bool           // the tree was gone, and is made anew
 	whole          bool           // what is not in the ZIP goes away
 	takesVariables bool           // those of the ZIP
@@ -101,9 +105,9 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 		cfg, found = configOf(c.before.App), true
 	}
 	cfg.Type = c.before.Type // which a commit does not change
-	files := h.Staging.Files(stage, id)
-	if c.whole {
-		files = h.Staging.Remains(stage, id)
+	files, err := c.over(ctx, stage)
+	if err != nil {
+		return stage, err
 	}
 	prepared := c.before.Code.Packages
 	if c.treeGone {
@@ -126,7 +130,24 @@ func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
 	if err := (buildJob{h, c.before.App, &c.plan, stage}).run(ctx); err != nil {
 		return stage, err
 	}
-	return stage, h.disk.fits(ctx, stage, id)
+	return stage, c.fits(ctx, stage)
+}
+
+// over shows what the tree will hold once the stage is laid over it.
+func (c *commit) over(ctx context.Context, stage app.Stage) (app.Files, error) {
+	h, id := c.h, c.u.id
+	if c.whole {
+		return h.Staging.Remains(stage, id), nil
+	}
+	all, err := h.Registry.Deploys(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	before := ""
+	if len(all) > 0 && !c.treeGone {
+		before = all[0].Brought
+	}
+	return h.Staging.Over(ctx, stage, id, before, c.exact)
 }
 
 // renew makes the application's tree anew if it is gone: somebody removed it, or the
@@ -159,12 +180,21 @@ func (c *commit) lay(ctx context.Context, stage app.Stage) error {
 		if err := h.Staging.PrepareRestore(ctx, stage, id, uid); err != nil {
 			return err
 		}
-		return h.disk.fits(ctx, stage, id)
+		return c.fits(ctx, stage)
 	}
-	if err := h.disk.fits(ctx, stage, id); err != nil || len(c.plan.Prepare) == 0 {
+	if err := c.fits(ctx, stage); err != nil || len(c.plan.Prepare) == 0 {
 		return err
 	}
 	return h.Trees.Prepare(ctx, stage, id, uid)
+}
+
+// fits refuses a stage with which the application, or its account, would take more of the
+// disk than it may.
+func (c *commit) fits(ctx context.Context, stage app.Stage) error {
+	if err := c.h.disk.fits(ctx, stage, c.u.id); err != nil {
+		return err
+	}
+	return c.h.claimStage(ctx, c.u.owner, c.u.id, c.u.id, stage)
 }
 
 // untaken says what a config asks for that only an upload takes from it, where
@@ -240,6 +270,17 @@ func (c *commit) apply(ctx context.Context, stageOf func(context.Context) (app.S
 	}
 	done, err := c.h.Trees.Apply(whole, stage, c.u.id, c.before.UID)
 	c.journal = done.Journal
+	if done.Brought != "" {
+		c.brought = done.Brought
+	}
+	if err == nil && c.exact {
+		c.removed = done.Removed
+		c.note = fmt.Sprintf("exact, %d files removed", done.Removed)
+		if done.Removed == 1 {
+			c.note = "exact, 1 file removed"
+		}
+		c.plan.Notes = append(c.plan.Notes, cleared(done)...)
+	}
 	return done, err
 }
 
@@ -275,6 +316,7 @@ func (c *commit) record(ctx context.Context, done app.Applied) error {
 	d := app.Deploy{
 		By: c.by, Kind: c.kind, Bytes: c.bytes, Code: c.plan.Code, Auto: c.auto, Note: c.note,
 		Journal: done.Journal, Kept: done.Bytes, Run: c.number, Started: c.started,
+		Brought: c.brought, Exact: c.exact, Removed: c.removed,
 	}
 	retain := h.retain
 	if c.treeGone {

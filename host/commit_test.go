@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 
 // commit runs a commit and returns its error.
 func (w *world) commit(id app.ID, file string) (app.Deployed, error) {
-	return w.host.Commit(context.Background(), owner, id, file)
+	return w.host.Commit(context.Background(), owner, id, file, false)
 }
 
 // by gives programs a behaviour by what they run; builds succeed in a second.
@@ -314,7 +315,7 @@ func TestCommitWorkGoesOnWhenTheClientHangsUp(t *testing.T) {
 		w.set(by(nil))
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error)
-		go func() { _, err := w.host.Commit(ctx, owner, id, "MAIN=b,BUILD=make"); done <- err }()
+		go func() { _, err := w.host.Commit(ctx, owner, id, "MAIN=b,BUILD=make", false); done <- err }()
 		synctest.Wait()
 		cancel()
 		if err := <-done; err != nil || w.trees[id] != "b" || !w.snapshot(id).Running {
@@ -390,5 +391,96 @@ func TestStopBeforeADeploymentIsRecorded(t *testing.T) {
 				t.Errorf("%s: it is %+v", when, s)
 			}
 		})
+	}
+}
+
+// An exact commit says what it removed, what it left and what it could not know; the
+// history has it, and the list of what deploys brought goes from deploy to deploy.
+func TestExactCommit(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(func(p app.Program) behaviour {
+			if p.Build {
+				return behaviour{exit: &app.Exit{}, life: time.Second}
+			}
+			return behaviour{}
+		})
+		id := w.mustUpload("MAIN=a,BUILD=make")
+		exact := func(file string) app.Deployed {
+			d, err := w.host.Commit(context.Background(), owner, id, file, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		d := exact("MAIN=b")
+		for _, want := range []string{"that were removed: 2.", `stay as they are: "edited.js".`} {
+			if !strings.Contains(d.Logs, want) {
+				t.Errorf("%q is not in %q", want, d.Logs)
+			}
+		}
+		if strings.Contains(d.Logs, "berth does not know") {
+			t.Errorf("unknown: %q", d.Logs)
+		}
+		if _, err := w.rollback(id, 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.host.Restore(context.Background(), owner, id, "MAIN=c", false); err != nil {
+			t.Fatal(err)
+		}
+		if d = exact("MAIN=d"); !strings.Contains(d.Logs, "berth does not know what each earlier deploy brought") {
+			t.Errorf("after a restore: %q", d.Logs)
+		}
+		w.breaks("AddDeploy", errTest)
+		if _, err := w.host.Commit(context.Background(), owner, id, "MAIN=e", true); err == nil {
+			t.Error("not recorded: no error")
+		}
+		w.mends("AddDeploy")
+		if _, err := w.commit(id, "MAIN=f"); err != nil {
+			t.Fatal(err)
+		}
+		all, err := w.host.Deploys(t.Context(), owner, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, d := range all {
+			got = append(got, fmt.Sprint(d.Number, " ", d.Kind, " ", d.Exact, " ", d.Removed, " ", d.Brought, ", ", d.Note))
+		}
+		want := []string{
+			"6 commit false 0 list of stage-7, ", "5 commit true 2 list of stage-5, exact, 2 files removed", "4 restore false 0 , from a backup",
+			"3 rollback false 0 list of stage-1 built, back to deploy 1", "2 commit true 2 list of stage-2, exact, 2 files removed",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the history is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if got := w.over["stage-2"]; got != (over{"list of stage-1 built", true}) {
+			t.Errorf("the first was laid over %+v", got)
+		}
+	})
+}
+
+// The lists of deploys that nothing leads back to are forgotten.
+func TestListsGoWithTheWayBack(t *testing.T) {
+	h := &Host{Config: Config{DeploysKeep: 4, DeploysDisk: 1}}
+	all := []app.Deploy{
+		{Number: 5, Journal: "e", Kept: 1, Brought: "5"},
+		{Number: 4, Journal: "d", Kept: 1, Brought: "4"},
+		{Number: 3, Journal: "c", Kept: 1 << 20, Brought: "3"},
+		{Number: 2, Journal: "b", Brought: "2"},
+		{Number: 1, Brought: "1"},
+	}
+	var got []string
+	for _, d := range h.retain(all) {
+		got = append(got, d.Journal+d.Brought)
+	}
+	if want := []string{"e5", "d4", "3", ""}; !slices.Equal(got, want) {
+		t.Errorf("kept %q, want %q", got, want)
+	}
+	got = nil
+	for _, d := range forgotten(slices.Clone(all)) {
+		got = append(got, d.Journal+d.Brought)
+	}
+	if want := []string{"e5", "", "", "", ""}; !slices.Equal(got, want) {
+		t.Errorf("of a tree that is gone %q, want %q", got, want)
 	}
 }

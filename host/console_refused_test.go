@@ -127,7 +127,7 @@ func TestConsolesOfAnAccount(t *testing.T) {
 	var leave []func()
 	take := func(account app.AccountID, says string) {
 		t.Helper()
-		l, err := s.acquire(account)
+		l, err := s.forConsole(account)
 		switch {
 		case says == "" && err == nil:
 			leave = append(leave, l)
@@ -160,13 +160,13 @@ func TestConsolesOfTheHost(t *testing.T) {
 	var s seats
 	var leave []func()
 	for n := range consolesAtOnce {
-		l, err := s.acquire(app.AccountID(n))
+		l, err := s.forConsole(app.AccountID(n))
 		if err != nil {
 			t.Fatal(err)
 		}
 		leave = append(leave, l)
 	}
-	_, err := s.acquire(99)
+	_, err := s.forConsole(99)
 	wantKind(t, err, app.Unavailable)
 	for _, l := range leave {
 		l()

@@ -80,17 +80,28 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 	if err != nil {
 		return app.Deployed{}, err
 	}
-	a, err = h.Registry.Reserve(ctx, a, func(total, used app.MB) error { return h.checkRAM(total, used, up.Config, plan.Code) })
+	a, err = h.Registry.Reserve(ctx, a, func(owner app.Account, used app.Use) error {
+		if err := admitNew(owner, used); err != nil {
+			return err
+		}
+		return h.checkRAM(owner.TotalRAM, used.RAM, up.Config, plan.Code)
+	})
 	if err != nil {
 		return app.Deployed{}, err
 	}
+	defer h.unclaim(a.ID)
+	if err := h.claimStage(ctx, a.Account, a.ID, "", up.Stage); err != nil {
+		h.release(context.Background(), a)
+		return app.Deployed{}, err
+	}
 	h.disk.limit(ctx, a, deploying)
-	if err := h.Trees.Publish(ctx, up.Stage, a.ID, a.UID); err != nil {
+	brought, err := h.Trees.Publish(ctx, up.Stage, a.ID, a.UID)
+	if err != nil {
 		h.release(context.Background(), a)
 		return app.Deployed{}, err
 	}
 	app.ProgressOf(ctx)(app.Progress{Phase: app.Checked, App: a.ID})
-	first := app.Deploy{By: app.ActorOf(given, owner.ID), Kind: app.DeployUpload, Bytes: up.Bytes}
+	first := app.Deploy{By: app.ActorOf(given, owner.ID), Kind: app.DeployUpload, Bytes: up.Bytes, Brought: brought}
 	hint := h.namesake(a)
 	made, err := h.deployFirst(ctx, a, plan, first)
 	if err == nil {
@@ -124,8 +135,8 @@ func (h *Host) unpack(ctx context.Context, file string, over *app.Code, judge fu
 	return h.Staging.Unpack(ctx, file, over, judge)
 }
 
-// early refuses, before anything is unpacked, what the account has no RAM
-// for. Reserve decides, with what is assigned then, and for a site that may be of files
+// early refuses, before anything is unpacked, what the account has no RAM for, or another
+// application than it may have. Reserve decides, with what is assigned then, and for a site that may be of files
 // alone, which only its plan tells.
 func (h *Host) early(owner app.Account, cfg app.Config) error {
 	var code app.Code
@@ -133,8 +144,12 @@ func (h *Host) early(owner app.Account, cfg app.Config) error {
 		code.Lang = app.StaticLang
 	}
 	var used app.MB
-	for _, s := range h.Apps(owner.ID) {
+	all := h.Apps(owner.ID)
+	for _, s := range all {
 		used += s.Charged()
+	}
+	if err := admitNew(owner, app.Use{RAM: used, Apps: len(all)}); err != nil {
+		return err
 	}
 	return h.checkRAM(owner.TotalRAM, used, cfg, code)
 }
@@ -236,8 +251,14 @@ func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan, d app.
 	h.register(u)
 	ctx = u.report.progress(ctx, app.DeployUpload)
 	err := buildJob{h, a, &plan, ""}.run(ctx)
+	if err == nil && len(plan.Prepare) > 0 {
+		d.Brought, err = h.Trees.Relist(ctx, a.ID, d.Brought)
+	}
 	if err == nil {
 		err = h.disk.deployable(func() (app.Space, error) { return u.disk.now(ctx) })
+	}
+	if err == nil {
+		err = h.built(ctx, u)
 	}
 	if err == nil {
 		app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: a.ID})
@@ -272,9 +293,13 @@ func (h *Host) release(ctx context.Context, a app.App) {
 // on when ctx ends. When preparing or starting fails, the old code is back as
 // it was, and runs if it ran. It fails with app.Conflict while another
 // deployment is under way. It reports its progress (app.WithProgress).
-func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file string) (app.Deployed, error) {
+//
+// exact also removes what earlier deploys brought and the ZIP does not have: no file
+// that has changed since, and none that the program or a build made.
+func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file string, exact bool) (app.Deployed, error) {
 	defer h.DropSpool(file)
 	return h.deploy(ctx, owner, id, app.DeployCommit, func(work context.Context, c *commit) (app.Deployed, error) {
+		c.exact = exact
 		return c.run(work, file)
 	})
 }
@@ -299,6 +324,7 @@ func (h *Host) deploy(
 		return app.Deployed{}, err
 	}
 	defer u.call(context.Background(), func() { u.deploy = nil })
+	defer h.unclaim(id)
 	c := &commit{h: h, u: u, kind: kind, by: app.ActorOf(ctx, owner), before: u.view.Load().Snapshot}
 	h.disk.limit(work, c.before.App, deploying)
 	defer h.disk.limit(context.Background(), c.before.App, 1)
@@ -327,7 +353,7 @@ func (h *Host) Rollback(ctx context.Context, owner app.AccountID, id app.ID, num
 			return app.Deployed{}, err
 		}
 		c.plan, c.auto = app.Plan{Code: target.Code}, target.Auto
-		c.note = fmt.Sprintf("back to deploy %d", target.Number)
+		c.note, c.brought = fmt.Sprintf("back to deploy %d", target.Number), target.Brought
 		var stage app.Stage
 		defer func() { h.discard(stage) }()
 		return c.launch(work, func(ctx context.Context) (_ app.Stage, err error) {
@@ -356,16 +382,22 @@ func (h *Host) Restore(ctx context.Context, owner app.AccountID, id app.ID, file
 
 // retain is how much of a history is remembered. The newest journal stays in
 // any case, since its name is what makes its deploy good; the oldest one leads
-// to nothing.
+// to nothing. Of what deploys brought it keeps the lists of those that can be the
+// application's code again.
 func (h *Host) retain(all []app.Deploy) []app.Deploy {
 	kept := slices.Clone(all[:min(len(all), max(h.DeploysKeep, 1))])
 	var bytes int64
+	leads := true // a rollback, to this one
 	for i := range kept {
 		bytes += kept[i].Kept
 		if i > 0 && (i == len(kept)-1 || bytes > h.DeploysDisk.Bytes()) {
 			bytes = max(bytes, h.DeploysDisk.Bytes()+1) // nothing that is older leads anywhere
 			kept[i].Journal, kept[i].Kept = "", 0
 		}
+		if !leads {
+			kept[i].Brought = ""
+		}
+		leads = leads && kept[i].Journal != ""
 	}
 	return kept
 }

@@ -210,3 +210,39 @@ func (d *diskUse) measure(ctx context.Context) (app.Space, error) {
 	}
 	return space, nil
 }
+
+// checkDisk refuses to start what is known to take more than it may, or was not
+// measured yet.
+func (u *unit) checkDisk() error {
+	if err := u.h.startable(u.owner); err != nil || u.h.disk.most == 0 {
+		return err
+	}
+	s, err := u.disk.get(context.Background(), func(s app.Space, _ time.Time) bool { return !u.h.disk.over(s) })
+	if err != nil {
+		return err
+	}
+	return u.h.disk.startable(s)
+}
+
+// overfull stops a program whose files take more disk space than they may. It
+// stays stopped: started again it would go on writing. A deployment is judged
+// by itself.
+func (u *unit) overfull(s app.Space) {
+	u.evict(u.h.disk.stopping(s))
+}
+
+// evict stops a program for what is on the disk.
+func (u *unit) evict(why string) {
+	if u.closing != stay || u.deploy != nil || u.run == nil && u.state != app.Waiting || u.state == app.Stopping {
+		return
+	}
+	u.log.Warn("stopping a program for its disk space", "why", why)
+	u.h.Logs.Note(u.id, why+": it is stopped and stays offline; remove some with a console command, then start it")
+	_ = u.want(app.WantStopped) // logged
+	if u.state == app.Waiting {
+		u.attempt = 0
+		u.enter(app.Stopped, 0)
+		return
+	}
+	u.stopRun(app.Textf("the application was stopped: it takes too much disk space"))
+}

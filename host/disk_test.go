@@ -364,7 +364,12 @@ func TestNoPatrolWithoutALimit(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		id := w.mustUpload("MAIN=a")
 		w.takes(id, 1<<30, 1<<30)
-		w.host.Patrol(t.Context()) // returns
+		end := w.patrol()
+		time.Sleep(2 * auditEvery)
+		end()
+		if !w.snapshot(id).Running {
+			t.Error("it was stopped")
+		}
 		if err := w.host.Restart(t.Context(), owner, id); err != nil {
 			t.Error(err)
 		}

@@ -68,6 +68,25 @@
 // place of the program. A commit, a delete and a shutdown wait for the end of the command
 // before the tree changes or goes (unit.stopConsole).
 //
+// # One session
+//
+// Host.Exec is a console command with somebody at it: unit.startConsole starts it with an
+// app.Exec, console.use lends its streams to the edge (package web/terminal), and every event
+// that ends a console command ends it too. The seats are others: four for an account, 32
+// in all. Beside a program several sessions and one console command run; what has RAM of its
+// own in the host's capacity, in place of a program or beside a site of files, runs alone
+// (unit.consoleFree). unit.ended waits for the end of the command, not of its client.
+//
+// # One shortage of memory
+//
+//  1. Host.WatchMemory (shortage.go) sleeps in Memory.Wait until the kernel says that
+//     programs wait for memory. scarcity.look judges, by what is available, whether the host
+//     is short of it.
+//  2. Host.turned lets no build begin (queue.hold) and names the programs furthest above
+//     their usual use. Host.scarce puts off what would start meanwhile.
+//  3. Host.order (order.go) has set the order of kills by then: the sampler's look at each
+//     minute calls Host.OrderKills, and ranked.score is what Memory.Rank writes.
+//
 // # What can be replaced
 //
 // Launch starts an app.Program and returns an Instance; Shell starts a console command.

@@ -23,31 +23,33 @@ type typed struct {
 	gone  chan struct{} // closed when nothing of it runs
 	done  chan struct{} // and when its output was read
 	shell app.Shell
+	exec  *app.Exec // of a session
+	open  bool      // its streams are
 }
 
-func (w *world) shell(_ context.Context, p app.Program) (Command, error) {
+func (w *world) shell(_ context.Context, p app.Program, e *app.Exec) (Command, error) {
 	if err := w.failing("Shell"); err != nil {
 		return nil, err
 	}
-	return w.typed(p, nil), nil
+	return w.typed(p, nil, e), nil
 }
 
 // Shell implements Instance.
-func (r *instance) Shell(argv []string) (Command, error) {
+func (r *instance) Shell(argv []string, e *app.Exec) (Command, error) {
 	if err := r.w.failing("Shell"); err != nil {
 		return nil, err
 	}
 	p := r.p
 	p.Argv = argv
-	return r.w.typed(p, r), nil
+	return r.w.typed(p, r, e), nil
 }
 
-func (w *world) typed(p app.Program, in *instance) *typed {
+func (w *world) typed(p app.Program, in *instance, e *app.Exec) *typed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := &typed{w: w, p: p, in: in, ended: make(chan struct{}, 8), gone: make(chan struct{}), done: make(chan struct{})}
+	c := &typed{w: w, p: p, in: in, ended: make(chan struct{}, 8), gone: make(chan struct{}), done: make(chan struct{}), exec: e}
 	for _, other := range w.commands {
-		if other.p.App == p.App && !other.over() {
+		if other.p.App == p.App && !other.over() && (in == nil || other.in == nil || e == nil && other.exec == nil) {
 			w.t.Errorf("a second console command of %s was started", p.App)
 		}
 	}
@@ -104,6 +106,15 @@ func (c *typed) over() bool {
 func (c *typed) Wait() app.Shell { <-c.done; return c.shell }
 func (c *typed) End()            { c.ended <- struct{}{} }
 
+// Streams implements Command: nothing is read or written, but they must be closed.
+func (c *typed) Streams() (app.Streams, func()) {
+	if c.exec == nil {
+		c.w.t.Error("somebody uses the streams of a console command")
+	}
+	c.open = true
+	return app.Streams{Ended: c.done}, func() { c.open = false }
+}
+
 // checkNoConsole checks that the tree may change. The caller holds mu.
 func (w *world) checkNoConsole(id app.ID) {
 	for _, c := range w.commands {
@@ -131,9 +142,14 @@ func (w *world) closeConsoles() {
 		if !c.over() {
 			w.t.Errorf("the console command %q of %s outlived the host", c.p.Argv[2], c.p.App)
 		}
+		if c.open {
+			w.t.Errorf("the streams of %q are open", c.p.Argv[2])
+		}
 	}
-	if h := w.host; h.consoles.taken > 0 || len(h.consoles.by) > 0 {
-		w.t.Errorf("seats are left taken: %d, %v", h.consoles.taken, h.consoles.by)
+	for _, s := range []*seats{&w.host.consoles, &w.host.sessions} {
+		if s.taken > 0 || len(s.by) > 0 {
+			w.t.Errorf("seats are left taken: %d, %v", s.taken, s.by)
+		}
 	}
 	for id := range w.host.capacity.running {
 		w.t.Errorf("memory is left taken by %q", id)

@@ -68,10 +68,27 @@ func (w *world) used(not app.ID) (n app.MB) {
 	return n
 }
 
-func (w *world) Reserve(_ context.Context, a app.App, admit Admit) (app.App, error) {
+// account is that of every application, and of none.
+func (w *world) account(_ context.Context, id app.AccountID) (app.Account, error) {
+	if err := w.failing("Account"); err != nil {
+		return app.Account{}, err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := admit(w.total, w.used("")); err != nil {
+	return app.Account{ID: id, TotalRAM: w.total, Limits: w.may[id], Suspended: w.suspended[id]}, nil
+}
+
+func (w *world) Reserve(ctx context.Context, a app.App, admit func(app.Account, app.Use) error) (app.App, error) {
+	owner, _ := w.account(ctx, a.Account)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := len(w.reserved)
+	for _, other := range w.apps {
+		if other.Account == a.Account {
+			n++
+		}
+	}
+	if err := admit(owner, app.Use{RAM: w.used(""), Apps: n}); err != nil {
 		return a, err
 	}
 	if _, taken := w.reserved[a.ID]; taken || w.apps[a.ID] != nil {

@@ -100,3 +100,10 @@ func (r *instance) Counts() (app.Counts, error) {
 	}
 	return app.Counts{MemoryBytes: r.b.uses.Bytes(), LimitBytes: app.MB(r.ram.Load()).Bytes(), CPU: time.Second}, nil
 }
+
+func (w *world) limitCPU(id app.ID, percent int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shares[id] = percent
+	return w.fail["LimitCPU"]
+}

@@ -29,6 +29,7 @@ type world struct {
 	reserved map[app.ID]app.App
 	exits    []app.Exit
 	told     []app.Event
+	adopted  app.Program                   // that Adopt was asked for last
 	happened map[app.ID][]app.HistoryEvent // newest first
 	total    app.MB
 	nextUID  int
@@ -36,6 +37,7 @@ type world struct {
 
 	// Trees.
 	stages   map[app.Stage]app.Config
+	over     map[app.Stage]over // of commits
 	staged   int
 	trees    map[app.ID]string // what the tree holds: the version
 	undo     map[string]string // by journal: what was there before
@@ -53,6 +55,12 @@ type world struct {
 	undoFrom  int           // which call of Settle from now on fails, 0 for none
 	undoFails bool          // every call
 	discards  time.Duration // how long Discard takes
+
+	may       map[app.AccountID]app.Limits
+	suspended map[app.AccountID]app.Suspension
+	shares    map[app.ID]int // of a processor, as they were dealt last
+	kept      []app.Backup
+	backup    app.BackupRoom // of the last backup
 
 	diskSpace
 	web    // who visits
@@ -98,7 +106,8 @@ type instance struct {
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, apps: map[app.ID]*app.App{}, reserved: map[app.ID]app.App{}, total: 1000, nextUID: 70000, env: map[app.ID]map[string]string{}, happened: map[app.ID][]app.HistoryEvent{},
-		stages: map[app.Stage]app.Config{}, trees: map[app.ID]string{}, undo: map[string]string{}, applied: map[app.ID]string{}, history: map[app.ID][]app.Deploy{},
+		stages: map[app.Stage]app.Config{}, over: map[app.Stage]over{}, trees: map[app.ID]string{}, undo: map[string]string{}, applied: map[app.ID]string{}, history: map[app.ID][]app.Deploy{},
+		may: map[app.AccountID]app.Limits{}, suspended: map[app.AccountID]app.Suspension{}, shares: map[app.ID]int{},
 		diskSpace: newDiskSpace(), notes: map[app.ID][]string{}, fail: map[string]error{}, on: map[string]func(){},
 		behave: func(app.Program) behaviour { return behaviour{} },
 	}
@@ -110,7 +119,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) open() *Host {
 	c := Config{
 		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Wish: wish, Staging: w, Trees: w, Recover: w.recover, Quotas: worldQuotas{w}, Notify: w.tell, DiskLimit: w.space, Logs: w, Forget: w.forget,
-		Log: slog.New(slog.DiscardHandler),
+		Log: slog.New(slog.DiscardHandler), Account: w.account, LimitCPU: w.limitCPU,
 		CheckRAM: func(total, used, want app.MB) error {
 			if used+want > total {
 				return app.Errorf(app.Exhausted, "the account has %d MB", total)
@@ -183,7 +192,7 @@ func (w *world) plan(cfg app.Config, found bool, _ app.Files, prepared string) (
 	if !found || cfg.Main == "missing" {
 		return app.Plan{}, app.Errorf(app.Unusable, "no MAIN")
 	}
-	p := app.Plan{Apts: cfg.APT, Code: app.Code{Main: cfg.Main, Lang: "test", Build: cfg.Build, Version: cfg.Version, Health: cfg.Health}, Argv: []string{"run", cfg.Main}}
+	p := app.Plan{Apts: cfg.APT, Code: app.Code{Main: cfg.Main, Lang: "test", Build: cfg.Build, Version: cfg.Version, Health: cfg.Health, MemorySignal: cfg.MemorySignal}, Argv: []string{"run", cfg.Main}}
 	if strings.HasSuffix(cfg.Main, ".html") {
 		p.Code.Lang, p.Argv = app.StaticLang, nil
 	}

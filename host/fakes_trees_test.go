@@ -66,6 +66,8 @@ func parse(file string) app.Config {
 			cfg.Version = value
 		case "HEALTH":
 			cfg.Health = value
+		case "MEMORY_SIGNAL":
+			cfg.MemorySignal = value
 		case "APT":
 			cfg.APT = strings.Fields(value)
 		}
@@ -85,15 +87,32 @@ func (w *world) Discard(stage app.Stage) error {
 
 // Trees and Disk.
 
-func (w *world) Publish(_ context.Context, stage app.Stage, id app.ID, _ int) error {
+func (w *world) Over(_ context.Context, stage app.Stage, _ app.ID, before string, exact bool) (app.Files, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over[stage] = over{before, exact}
+	return nil, nil //nolint:nilnil // no plan of a test looks at files
+}
+
+// over is what a commit was laid over.
+type over struct {
+	before string
+	exact  bool
+}
+
+func (w *world) Relist(_ context.Context, _ app.ID, brought string) (string, error) {
+	return brought + " built", w.failing("Relist")
+}
+
+func (w *world) Publish(_ context.Context, stage app.Stage, id app.ID, _ int) (string, error) {
 	if err := w.failing("Publish"); err != nil {
-		return err
+		return "", err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trees[id] = w.stages[stage].Main
 	delete(w.stages, stage)
-	return nil
+	return "list of " + string(stage), nil
 }
 
 func (w *world) Renew(_ context.Context, id app.ID, _ int, may bool) (gone bool, err error) {
@@ -130,8 +149,15 @@ func (w *world) Apply(_ context.Context, stage app.Stage, id app.ID, _ int) (app
 	name := fmt.Sprintf("journal-%d", w.journals)
 	w.applied[id], w.undo[name] = name, w.trees[id]
 	w.trees[id] = w.stages[stage].Main
+	done := app.Applied{Journal: name, Bytes: w.weighs}
+	if o, said := w.over[stage]; said {
+		done.Brought = "list of " + string(stage)
+		if o.exact {
+			done.Removed, done.Stays, done.Unknown = 2, []string{"edited.js"}, o.before == ""
+		}
+	}
 	w.mu.Unlock()
-	return app.Applied{Journal: name, Bytes: w.weighs}, w.failing("Apply")
+	return done, w.failing("Apply")
 }
 
 func (w *world) Settle(_ context.Context, id app.ID, _ int, good []string) error {
@@ -192,15 +218,27 @@ func (w *world) Used(_ context.Context, id app.ID) (app.Space, error) {
 	return app.Space{Bytes: max(w.sizes[id], w.sizes[""], 4096), Entries: w.files[id], Deep: w.deep[id]}, err
 }
 
-func (w *world) Backup(_ context.Context, _ app.ID, variables []app.Variable) (string, error) {
+func (w *world) Backup(_ context.Context, id app.ID, variables []app.Variable, room app.BackupRoom) (string, error) {
 	if err := w.failing("Backup"); err != nil {
 		return "", err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.backups++
-	w.packed = variables
+	w.packed, w.backup = variables, room
+	w.kept = append(w.kept, app.Backup{App: id, File: fmt.Sprintf("backup-%d.zip", w.backups), Bytes: 10 << 20})
 	return fmt.Sprintf("backup-%d.zip", w.backups), nil
+}
+
+func (w *world) Backups(id app.ID, _ time.Duration) (own []app.Backup, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, b := range w.kept {
+		if b.App == id {
+			own = append(own, b)
+		}
+	}
+	return own, w.fail["Backups"]
 }
 
 func (w *world) DropBackups(time.Time) (int, error) { return 0, w.failing("DropBackups") }

@@ -49,7 +49,7 @@ func WayBack(all []app.Deploy, number int) (app.Deploy, []string, error) {
 // journals were about is gone.
 func forgotten(all []app.Deploy) []app.Deploy {
 	for i := 1; i < len(all); i++ {
-		all[i].Journal, all[i].Kept = "", 0
+		all[i].Journal, all[i].Kept, all[i].Brought = "", 0, ""
 	}
 	return all
 }
@@ -62,6 +62,24 @@ func staying(paths []string) []string {
 	if len(paths) == 0 {
 		return nil
 	}
+	return []string{"The program made or changed these since they were deployed, so they stay as they are: " + naming(paths) + "."}
+}
+
+// cleared says what an exact commit removed, what it left, and what it could not know.
+func cleared(done app.Applied) []string {
+	notes := []string{fmt.Sprintf("Files of earlier deploys that this one does not have, and that were removed: %d.", done.Removed)}
+	if len(done.Stays) > 0 {
+		notes = append(notes, "These files of earlier deploys were changed since, so they stay as they are: "+naming(done.Stays)+".")
+	}
+	if done.Unknown {
+		notes = append(notes, "berth does not know what each earlier deploy brought: some are older than its lists, or restored a backup. "+
+			"Their files that this deploy does not have may still be there. The next exact deploy knows.")
+	}
+	return notes
+}
+
+// naming lists files, some of them.
+func naming(paths []string) string {
 	named := make([]string, 0, mostNamed+1)
 	for _, path := range paths[:min(len(paths), mostNamed)] {
 		named = append(named, fmt.Sprintf("%.200q", path))
@@ -69,5 +87,5 @@ func staying(paths []string) []string {
 	if more := len(paths) - mostNamed; more > 0 {
 		named = append(named, fmt.Sprintf("and %d more", more))
 	}
-	return []string{"The program made or changed these since they were deployed, so they stay as they are: " + strings.Join(named, ", ") + "."}
+	return strings.Join(named, ", ")
 }

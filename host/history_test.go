@@ -20,7 +20,7 @@ func TestRollback(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		id := w.mustUpload("MAIN=a,AUTORESTART=true")
 		for _, file := range []string{"MAIN=b,AUTORESTART=false", "MAIN=c"} {
-			if _, err := w.host.Commit(app.WithActor(t.Context(), 77), owner, id, file); err != nil {
+			if _, err := w.host.Commit(app.WithActor(t.Context(), 77), owner, id, file, false); err != nil {
 				t.Fatal(err)
 			}
 		}

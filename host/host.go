@@ -31,6 +31,7 @@ type Config struct {
 	Recover  Recover
 	Quotas   Quotas
 	Visits   Visits // nil: nobody brings requests to sites
+	Memory   Memory // nil: nobody watches the host's memory
 	Logs     Logs
 	// Forget removes what was printed by, and is known of, an application that is no more.
 	Forget func(id app.ID) error
@@ -39,8 +40,19 @@ type Config struct {
 	// be nil.
 	Notify func(e app.Event)
 
+	// History returns what an application used in the last day, by stretches of ten
+	// minutes. It may be nil.
+	History func(id app.ID) ([]app.Point, error)
+
 	// Address returns where visitors find a site. It may be nil.
 	Address func(id app.ID) app.SiteAddress
+	// Account reads the account that an application belongs to, or fails with
+	// app.NotFound.
+	Account func(ctx context.Context, id app.AccountID) (app.Account, error)
+	// LimitCPU bounds what runs in an application to so many percent of one processor,
+	// from now on; 0 leaves it what the host's settings say. Where nothing runs it does
+	// nothing.
+	LimitCPU func(id app.ID, percent int) error
 	// CheckRAM judges an application's RAM against its account.
 	CheckRAM func(total, used, want app.MB) error
 	// CheckSubdomain judges what a site is to be called.
@@ -78,12 +90,15 @@ type Config struct {
 // Host holds the applications. Its methods are safe for concurrent use.
 type Host struct {
 	Config
-	disk     disk
-	capacity *capacity
-	builds   *queue
-	unpacks  *semaphore.Weighted // they fill the disk before anything else bounds them
-	backups  *semaphore.Weighted
-	consoles seats
+	disk      disk
+	owners    *owners
+	capacity  *capacity
+	builds    *queue
+	shortages shortages
+	unpacks   *semaphore.Weighted // they fill the disk before anything else bounds them
+	backups   *semaphore.Weighted
+	consoles  seats
+	sessions  seats
 
 	ctx    context.Context // of deployments: they outlive the request that asked
 	cancel context.CancelFunc
@@ -103,7 +118,9 @@ func New(c Config) *Host {
 	h := &Host{
 		Config: c, disk: disk{c.Quotas, c.DiskLimit, c.Log}, capacity: newCapacity(c.Capacity), units: map[app.ID]*unit{},
 		builds: newQueue(c.Builds, c.BuildQueue), unpacks: semaphore.NewWeighted(2), backups: semaphore.NewWeighted(1),
+		owners: newOwners(c.Account), shortages: shortages{habits: habits{history: c.History}},
 	}
+	h.capacity.changed = h.ran
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h
 }
@@ -134,6 +151,9 @@ func (h *Host) Boot(ctx context.Context) error {
 	for _, a := range apps {
 		if n, err := strconv.ParseInt(string(a.ID), 10, 64); err == nil {
 			h.lastID = max(h.lastID, n)
+		}
+		if _, err := h.owners.get(ctx, a.Account); err != nil { // nothing of one that is suspended starts
+			return err
 		}
 		h.disk.limit(ctx, a, 1)
 		u := newUnit(h, a)
@@ -293,6 +313,7 @@ type Tally struct {
 	RAM     app.MB // of what runs
 	Total   app.MB // that may run
 	Behind  int    // applications of which something waits for the disk to be recorded
+	Short   bool   // the host is short of memory
 }
 
 // Tally returns the numbers of now.
@@ -318,6 +339,7 @@ func (h *Host) Tally() Tally {
 		}
 	}
 	t.RAM, t.Total = h.capacity.use()
+	t.Short = h.Shortage().Lasts()
 	return t
 }
 
@@ -382,38 +404,43 @@ func (h *Host) Measure(ctx context.Context, only func(owner app.AccountID, id ap
 
 // Patrol measures the files of what runs until ctx ends, one application after
 // the other and not all the time, and stops those that take more disk space
-// than they may. What is offline cannot grow and is not measured. It returns at
-// once when there is no limit.
+// than they may, or than their account may. What is offline cannot grow and is not
+// measured; where no application has a limit, only what runs for an account with one is.
 func (h *Host) Patrol(ctx context.Context) {
+	tick := checkEvery
 	if h.disk.most == 0 {
-		return
+		tick = MeasureEvery
 	}
-	every := MeasureEvery
-	if h.DiskEnforced {
-		every = auditEvery
-	}
-	ticker := time.NewTicker(checkEvery)
+	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	last := time.Now()
+	last, evicted := time.Now(), map[app.AccountID]int64{}
 	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
+		accounts := h.limitsDisk()
+		if h.disk.most == 0 && !accounts {
+			continue
+		}
+		every := MeasureEvery
+		if h.DiskEnforced && !accounts { // the kernel knows of no accounts
+			every = auditEvery
+		}
 		since := time.Since(last)
 		if since >= every || since >= urgentEvery && h.Quotas.CheckFree("go on") != nil {
 			last = time.Now()
-			h.round(ctx)
+			h.round(ctx, evicted)
 		}
 	}
 }
 
 // round measures everything that runs once.
-func (h *Host) round(ctx context.Context) {
+func (h *Host) round(ctx context.Context, evicted map[app.AccountID]int64) {
 	for _, u := range h.all() {
 		v := u.view.Load()
-		if !v.Running && v.State != app.Waiting {
+		if !v.Running && v.State != app.Waiting || h.disk.most == 0 && h.limits(u.owner).Disk == 0 {
 			continue
 		}
 		begin := time.Now()
@@ -431,4 +458,5 @@ func (h *Host) round(ctx context.Context) {
 			return
 		}
 	}
+	h.roundAccounts(ctx, evicted)
 }

@@ -132,7 +132,7 @@ func (w *world) randomOp(h *Host, op, pick int, ram app.MB) {
 	case 4:
 		_ = h.Restart(ctx, by, id)
 	case 5, 6:
-		_, _ = h.Commit(ctx, by, id, []string{"MAIN=b", "MAIN=c,BUILD=make", "MAIN=missing", "MAIN=d,HEALTH=/up", "MAIN=e,HEALTH=off"}[pick/2%5])
+		_, _ = h.Commit(ctx, by, id, []string{"MAIN=b", "MAIN=c,BUILD=make", "MAIN=missing", "MAIN=d,HEALTH=/up", "MAIN=e,HEALTH=off"}[pick/2%5], pick%3 == 0)
 	case 7:
 		_ = h.SetRAM(ctx, by, id, ram)
 	case 8:
@@ -146,6 +146,16 @@ func (w *world) randomOp(h *Host, op, pick int, ram app.MB) {
 	case 10, 11:
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(ram)*100*time.Millisecond)
 		defer cancel()
+		if ram%2 == 0 {
+			e := app.Exec{Command: []string{"exit 0 after 3s", "exit 1 after 20s", "slow wait", "wait"}[pick/2%4]}
+			_, _ = h.Exec(ctx, by, id, e, func(ctx context.Context, s app.Streams) {
+				select {
+				case <-ctx.Done():
+				case <-s.Ended:
+				}
+			})
+			return
+		}
 		_, _ = h.Console(ctx, by, id, []string{"exit 0 after 3s", "exit 1 after 20s", "slow wait", "wait"}[pick/2%4])
 	}
 }

@@ -72,6 +72,12 @@ func sentence(e app.Exit) app.Text {
 	switch {
 	case e.OOM:
 		return app.Textf("killed: needed more than %d MB of RAM (exit code %d)", e.LimitMB, e.Code)
+	case e.HostOOM && !e.Asked:
+		return app.Textf("killed: this host ran short of memory; the program's own limit of %d MB was not the reason (exit code %d)", e.LimitMB, e.Code)
+	case e.HeapFull != app.NoHeap && e.HeapMB > 0:
+		return app.Textf("its %s heap was full, %d of %d MB (exit code %d, after %s)", e.HeapFull, e.HeapMB, e.LimitMB, e.Code, lasted(e.Ran))
+	case e.HeapFull != app.NoHeap:
+		return app.Textf("its %s heap was full; it had %d MB of RAM (exit code %d, after %s)", e.HeapFull, e.LimitMB, e.Code, lasted(e.Ran))
 	case e.Signal != 0:
 		return app.Textf("ended by signal %d%s, exit code %d, after %s", e.Signal, signalNames[e.Signal], e.Code, lasted(e.Ran))
 	case e.Code == app.UnknownCode:
@@ -90,6 +96,35 @@ func stopped(e app.Exit, grace time.Duration) string {
 	return "stopped"
 }
 
+// warning says in plain words that a program needs nearly all of its RAM.
+func warning(w app.MemoryWarning) app.Text {
+	const mb = 1 << 20
+	soon, signal := app.Text{}, app.Text{}
+	if w.FullIn > 0 {
+		soon = app.Textf("; if it grows on as it does now, it has all of it in %s and is killed", lasted(roughly(w.FullIn)))
+	}
+	switch {
+	case w.Sent:
+		signal = app.Textf("; it got %s", w.Signal)
+	case w.Signal != "":
+		signal = app.Textf("; it did not get %s, which it does not handle", w.Signal)
+	}
+	return app.Textf("RAM %d %% full: the program needs %d of %d MB%s%s", w.Level, (w.HeldBytes+mb-1)/mb, w.LimitBytes/mb, soon, signal)
+}
+
+// roughly is a duration as exactly as a growth tells it.
+func roughly(d time.Duration) time.Duration {
+	switch {
+	case d >= 2*time.Hour:
+		return d.Round(10 * time.Minute)
+	case d >= 2*time.Minute:
+		return d.Round(time.Minute)
+	case d >= 20*time.Second:
+		return d.Round(10 * time.Second)
+	}
+	return d.Round(time.Second)
+}
+
 // lasted is a duration for people.
 func lasted(d time.Duration) string {
 	if d < time.Minute {
@@ -103,6 +138,8 @@ func lasted(d time.Duration) string {
 func Words(p app.HistoryEvent, grace time.Duration) string {
 	e := p.Exit
 	switch {
+	case p.Memory != nil:
+		return warning(*p.Memory).String()
 	case p.Text != "" || e == nil:
 		return p.Text
 	case e.Asked && !e.OOM:
@@ -140,8 +177,13 @@ func mixed() error {
 // configOf is what a stored deployment would have written in its config.
 func configOf(a app.App) app.Config {
 	c := a.Code
-	cfg := app.Config{Type: a.Type, Main: c.Main, Version: c.Version, Start: c.Start, Build: c.Build, Health: c.Health}
-	for key, value := range map[string]string{"MAIN": c.Main, "VERSION": c.Version, "START": c.Start, "BUILD": c.Build, "HEALTH": c.Health} {
+	cfg := app.Config{
+		Type: a.Type, RAM: a.RAM, Main: c.Main, Version: c.Version, Start: c.Start, Build: c.Build, Health: c.Health,
+		MemorySignal: c.MemorySignal,
+	}
+	for key, value := range map[string]string{
+		"MAIN": c.Main, "VERSION": c.Version, "START": c.Start, "BUILD": c.Build, "HEALTH": c.Health, "MEMORY_SIGNAL": c.MemorySignal,
+	} {
 		if value != "" {
 			cfg.Keys = append(cfg.Keys, key)
 		}

@@ -24,6 +24,7 @@ func TestSentence(t *testing.T) {
 		want string
 	}{
 		{app.Exit{OOM: true, Code: 137, Signal: 9, LimitMB: 512}, "killed: needed more than 512 MB of RAM (exit code 137)"},
+		{app.Exit{HostOOM: true, Code: 137, Signal: 9, LimitMB: 512}, "killed: this host ran short of memory; the program's own limit of 512 MB was not the reason (exit code 137)"},
 		{app.Exit{Code: 139, Signal: 11, Ran: 3 * time.Second}, "ended by signal 11 (segmentation fault), exit code 139, after 3s"},
 		{app.Exit{Code: 153, Signal: 25, Ran: 3 * time.Second}, "ended by signal 25 (a file grew larger than one may), exit code 153, after 3s"},
 		{app.Exit{Code: 3, Ran: 90*time.Minute + 400*time.Millisecond}, "exited with code 3 after 1h30m0s"},

@@ -28,13 +28,13 @@ type Survivor struct {
 // application keeps between runs counts.
 type Adopt func(p app.Program) (*Survivor, error)
 
-// Shell starts a console command in place of a program, and returns once it
-// runs. What it cannot start, it leaves nothing of. p.Argv is the command; all
-// else is as the program's would be.
-type Shell func(ctx context.Context, p app.Program) (Command, error)
+// Shell starts a console command, or that of a session with e, in place of a program,
+// and returns once it runs. What it cannot start, it leaves nothing of. p.Argv is the
+// command; all else is as the program's would be.
+type Shell func(ctx context.Context, p app.Program, e *app.Exec) (Command, error)
 
-// Command is a console command that was started. Its methods are safe for
-// concurrent use.
+// Command is a console command that was started, or that of a session. Its methods are
+// safe for concurrent use.
 type Command interface {
 	// Wait blocks until nothing of the command runs any more, not even in the
 	// background; beside a program that is ending, until that has ended too. It
@@ -42,6 +42,9 @@ type Command interface {
 	Wait() app.Shell
 	// End ends everything of it now, and nothing else. It does not wait.
 	End()
+	// Streams returns what a session reads and writes, and closes them by release, which
+	// MUST be called. It MUST NOT be called for a console command.
+	Streams() (streams app.Streams, release func())
 }
 
 // Instance is a program that was started. Its methods are safe for concurrent
@@ -57,10 +60,10 @@ type Instance interface {
 	// and what it returns says nothing. It returns false when the program has
 	// ended already: Wait returns how.
 	Leave() bool
-	// Shell starts a console command beside the program: within its limits,
-	// and ended with it at the latest. It fails with app.Conflict when the
+	// Shell starts a console command beside the program, or that of a session with e:
+	// within its limits, and ended with it at the latest. It fails with app.Conflict when the
 	// program is ending.
-	Shell(argv []string) (Command, error)
+	Shell(argv []string, e *app.Exec) (Command, error)
 	// SetMemory changes the limit of the running program and its share of the
 	// processor, or refuses with app.Exhausted when it uses more.
 	SetMemory(ram app.MB) error
@@ -84,6 +87,28 @@ type Instance interface {
 	// Held returns what the program holds of the disk that no name leads to any
 	// more: files that were removed, and are open.
 	Held(ctx context.Context) (app.Space, error)
+}
+
+// HostMemory is what memory the host has, in bytes.
+type HostMemory struct {
+	Available int64 // of the RAM, without swapping
+	RAM       int64
+	All       int64 // with the swap
+}
+
+// Memory is the host's memory. It is safe for concurrent use.
+type Memory interface {
+	// Wait blocks until programs have waited for memory since it was called last, until
+	// d has passed unless that is 0, or until ctx ends. It fails where the kernel does
+	// not tell.
+	Wait(ctx context.Context, d time.Duration) (waited bool, err error)
+	Free() (HostMemory, error)
+	// Keep keeps what berth itself has in memory there, or lets the kernel take it again.
+	Keep(keep bool) error
+	// Rank sets the oom_score_adj of every process of a run, console commands beside it
+	// included, to what score makes of the bytes that the largest has in memory. A run
+	// that has ended is no error.
+	Rank(id app.ID, run int, score func(largest int64) int) error
 }
 
 // Records is what is remembered of each application that exists: what is wanted of it,
@@ -111,7 +136,7 @@ type Records interface {
 type Registry interface {
 	// Reserve puts the id, a uid, a port and the RAM aside, or refuses. From
 	// then on the application's age counts.
-	Reserve(ctx context.Context, a app.App, admit Admit) (app.App, error)
+	Reserve(ctx context.Context, a app.App, admit func(owner app.Account, used app.Use) error) (app.App, error)
 	Release(ctx context.Context, id app.ID) error
 	// CreateApp makes the application exist, with d as its first deploy.
 	CreateApp(ctx context.Context, a app.App, d app.Deploy) (app.App, error)
@@ -135,7 +160,7 @@ type Registry interface {
 	DropJournal(ctx context.Context, id app.ID, journal string) error
 	// Deploys returns the history, newest first.
 	Deploys(ctx context.Context, id app.ID) ([]app.Deploy, error)
-	// Journals returns those that are good.
+	// Journals returns those that are good, and the lists of what deploys brought.
 	Journals(ctx context.Context, id app.ID) ([]string, error)
 	AddHistoryEvent(ctx context.Context, id app.ID, p app.HistoryEvent) error
 	// EventLog returns the last ones, newest first.
@@ -158,6 +183,10 @@ type Staging interface {
 	Unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error)
 	// Files shows the stage's tree over the live one (no live one when id is "").
 	Files(stage app.Stage, id app.ID) app.Files
+	// Over says that a stage is a commit, and shows what the tree will hold once it is
+	// laid. before is Deploy.Brought of the deploy before. exact removes what those
+	// deploys brought and the stage does not, unless the program has changed it.
+	Over(ctx context.Context, stage app.Stage, id app.ID, before string, exact bool) (app.Files, error)
 	Discard(stage app.Stage) error
 	// PrepareRestore is Trees.Prepare for a stage that stands for all the files
 	// there are to be.
@@ -172,12 +201,16 @@ type Staging interface {
 
 // Trees changes, measures, copies and removes the live trees of applications.
 type Trees interface {
-	Publish(ctx context.Context, stage app.Stage, id app.ID, uid int) error
+	// Publish makes the tree of a new application, and names the list of what it
+	// brought (Deploy.Brought).
+	Publish(ctx context.Context, stage app.Stage, id app.ID, uid int) (brought string, err error)
+	// Relist names that list as it is after the first build.
+	Relist(ctx context.Context, id app.ID, brought string) (string, error)
 	Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int) error
 	// Apply lays a stage over the tree and names the journal that takes it back.
 	Apply(ctx context.Context, stage app.Stage, id app.ID, uid int) (app.Applied, error)
-	// Settle takes back what was applied and is not among good, the journals
-	// that the records name.
+	// Settle takes back what was applied and is not among good, the journals and
+	// lists that the records name.
 	Settle(ctx context.Context, id app.ID, uid int, good []string) error
 	// Renew makes a live tree that is gone anew, empty, if it may, and reports
 	// whether it was gone, or empty.
@@ -186,8 +219,11 @@ type Trees interface {
 	WriteFile(id app.ID, uid int, name string, data []byte) error
 	// Used returns what counts against the application's disk space.
 	Used(ctx context.Context, id app.ID) (app.Space, error)
-	// Backup writes a ZIP of a tree, with the variables unless they are nil.
-	Backup(ctx context.Context, id app.ID, variables []app.Variable) (file string, err error)
+	// Backup writes a ZIP of a tree, with the variables unless they are nil, and removes
+	// the oldest ones that there is no room for.
+	Backup(ctx context.Context, id app.ID, variables []app.Variable, room app.BackupRoom) (file string, err error)
+	// Backups returns those that are younger than ttl, the newest first.
+	Backups(id app.ID, ttl time.Duration) ([]app.Backup, error)
 	DropBackups(before time.Time) (int, error)
 	Remove(ctx context.Context, id app.ID) error
 }

@@ -64,12 +64,11 @@ func numbers(ports []int) string {
 	return strings.Join(all, ", ")
 }
 
-// run looks until ctx ends, or visitors are where they stay.
-func (w portWatch) run(ctx context.Context, began time.Time) {
+// run looks until ctx ends, or visitors are where they stay; last is what the unit knows.
+func (w portWatch) run(ctx context.Context, began time.Time, last app.Listening) {
 	u := w.u
-	var last app.Listening // as the unit knows it
-	var first time.Time    // that it was seen at port
-	port, quiet, reported := 0, began, false
+	var first time.Time // that it was seen at port
+	port, quiet, reported := last.Port, began, false
 	for {
 		l, err := w.r.Listens()
 		if err != nil {

@@ -49,7 +49,7 @@ func TestDeploymentsTellTheirProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 		plain.want(t, "an upload without a build", "checked", "launching")
-		if _, err := w.host.Commit(changed.context(t), owner, d.ID, "MAIN=b,BUILD=make"); err != nil {
+		if _, err := w.host.Commit(changed.context(t), owner, d.ID, "MAIN=b,BUILD=make", false); err != nil {
 			t.Fatal(err)
 		}
 		changed.want(t, "a commit", "checked", "building", "launching")

@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -15,12 +16,16 @@ import (
 type queue struct {
 	mu      sync.Mutex
 	free    int     // places for builds that could begin now
+	held    bool    // none begins
 	most    int     // builds that may wait
-	waiting []*turn // as they came; empty while a place is free
+	waiting []*turn // as they came; while a place is free, of accounts that have as many as they may
 	begun   int     // builds so far
 	// latest is which of them was the account's latest, 0 for none. It is kept:
 	// an account that is forgotten would go first whenever it comes back.
 	latest map[app.AccountID]int
+	// running is how many builds of an account run, and bounds how many may; no row is no
+	// bound but that of the host.
+	running, bounds map[app.AccountID]int
 }
 
 // turn is a build in the queue, and then its place.
@@ -28,19 +33,25 @@ type turn struct {
 	id       app.ID
 	account  app.AccountID
 	position int           // where it had to queue up, 0 when it had not
+	why      string        // what it waits for beside its turn, "" for nothing
 	come     chan struct{} // closed when it may begin
 }
 
 func newQueue(places, most int) *queue {
-	return &queue{free: max(places, 1), most: most, latest: map[app.AccountID]int{}}
+	return &queue{
+		free: max(places, 1), most: most,
+		latest: map[app.AccountID]int{}, running: map[app.AccountID]int{}, bounds: map[app.AccountID]int{},
+	}
 }
 
 // join queues a build up. The caller waits for turn.come, or not, and MUST
 // leave. It fails with app.Unavailable when too many wait, or when half of
-// those who may are of this account.
-func (q *queue) join(id app.ID, account app.AccountID) (*turn, error) {
+// those who may are of this account. bound is how many of the account's builds may run at
+// once, 0 for as many as the host's.
+func (q *queue) join(id app.ID, account app.AccountID, bound int) (*turn, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.bounds[account] = bound
 	if err := q.admit(account); err != nil {
 		return nil, err
 	}
@@ -48,7 +59,35 @@ func (q *queue) join(id app.ID, account app.AccountID) (*turn, error) {
 	q.waiting = append(q.waiting, t)
 	q.next()
 	t.position = 1 + slices.Index(q.order(), t)
+	switch {
+	case t.position > 0 && q.held:
+		t.why = "this host is short of memory"
+	case t.position > 0 && q.full(account):
+		t.why = fmt.Sprintf("%d of the %d builds run that the account may have at once", q.running[account], bound)
+	}
 	return t, nil
+}
+
+// hold keeps builds from beginning, or lets them again. Those under way go on.
+func (q *queue) hold(on bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held = on
+	q.next()
+}
+
+// bound sets how many builds of an account may run at once from now on, 0 for as many as
+// the host's.
+func (q *queue) bound(account app.AccountID, most int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bounds[account] = most
+	q.next()
+}
+
+// full reports whether the account may have no more builds at once. The caller holds mu.
+func (q *queue) full(account app.AccountID) bool {
+	return q.bounds[account] > 0 && q.running[account] >= q.bounds[account]
 }
 
 // admit refuses one more when too many wait. The caller holds mu.
@@ -80,16 +119,23 @@ func (q *queue) leave(t *turn) {
 		return
 	}
 	q.free++
+	q.running[t.account]--
 	q.next()
 }
 
 // next lets builds begin while there are places. The caller holds mu.
 func (q *queue) next() {
-	for q.free > 0 && len(q.waiting) > 0 {
-		t := q.order()[0]
+	for q.free > 0 && !q.held {
+		order := q.order()
+		next := slices.IndexFunc(order, func(t *turn) bool { return !q.full(t.account) })
+		if next < 0 {
+			return
+		}
+		t := order[next]
 		i := slices.Index(q.waiting, t)
 		q.waiting = slices.Delete(q.waiting, i, i+1)
 		q.free--
+		q.running[t.account]++
 		q.begun++
 		q.latest[t.account] = q.begun
 		close(t.come)

@@ -15,7 +15,7 @@ func joined(t *testing.T, q *queue, builds string) map[string]*turn {
 	t.Helper()
 	turns := map[string]*turn{}
 	for name := range strings.FieldsSeq(builds) {
-		turn, err := q.join(app.ID(name), app.AccountID(name[0]))
+		turn, err := q.join(app.ID(name), app.AccountID(name[0]), 0)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -164,13 +164,13 @@ func TestQueueHasPlaces(t *testing.T) {
 func TestQueueIsBounded(t *testing.T) {
 	q := newQueue(1, 3)
 	turns := joined(t, q, "a1 a2 a3")
-	_, err := q.join("a4", 'a')
+	_, err := q.join("a4", 'a', 0)
 	wantKind(t, err, app.Unavailable)
 	if err == nil || !strings.Contains(err.Error(), "your account has 2 of the 3 places") {
 		t.Errorf("beyond the account's share: %v", err)
 	}
 	turns["b1"] = joined(t, q, "b1")["b1"]
-	_, err = q.join("c1", 'c')
+	_, err = q.join("c1", 'c', 0)
 	wantKind(t, err, app.Unavailable)
 	if err == nil || !strings.Contains(err.Error(), "all 3 places in the queue are taken") {
 		t.Errorf("beyond the queue: %v", err)
@@ -178,7 +178,7 @@ func TestQueueIsBounded(t *testing.T) {
 	if got := runBuild(t, q, turns); got != "b1 a2 a3" {
 		t.Errorf("began as %q", got)
 	}
-	if _, err := newQueue(1, 1).join("a1", 'a'); err != nil {
+	if _, err := newQueue(1, 1).join("a1", 'a', 0); err != nil {
 		t.Errorf("the smallest queue: %v", err)
 	}
 }

@@ -47,11 +47,8 @@ func (r reporter) deploy(kind app.DeployKind, phase app.DeployPhase, err error) 
 func (r reporter) progress(ctx context.Context, kind app.DeployKind) context.Context {
 	r.deploy(kind, app.DeployBegun, nil)
 	asked := app.ProgressOf(ctx)
-	phases := map[app.Phase]app.DeployPhase{
-		app.Checked: app.DeployChecked, app.Queued: app.DeployQueued, app.Building: app.DeployBuilding, app.Launching: app.DeployLaunching,
-	}
 	return app.WithProgress(ctx, func(p app.Progress) {
 		asked(p)
-		r.event(app.Event{Kind: app.DeployEvent, Deploy: &app.DeployStep{Kind: kind, Phase: phases[p.Phase], Position: p.Position}})
+		r.event(app.Event{Kind: app.DeployEvent, Deploy: &app.DeployStep{Kind: kind, Phase: p.Phase.Word(), Position: p.Position, Why: p.Why}})
 	})
 }

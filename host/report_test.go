@@ -29,6 +29,8 @@ func (w *world) heard() string {
 			all = append(all, fmt.Sprintf("exit %d", e.Exit.Code))
 		case e.Kind == app.DeployEvent:
 			all = append(all, strings.TrimSpace(fmt.Sprintf("%s:%s %s", e.Deploy.Kind, e.Deploy.Phase, e.Deploy.Why)))
+		case e.Kind == app.MemoryEvent:
+			all = append(all, fmt.Sprintf("memory %d", e.Memory.Level))
 		case e.Kind == app.RemovedEvent:
 			all = append(all, "removed")
 		}
@@ -185,4 +187,69 @@ func TestMeasure(t *testing.T) {
 		}
 		w.mends("Counts")
 	})
+}
+
+// Who watches, the log and the history hear that a program needs nearly all of its RAM, of the
+// program that runs alone; also of one that an earlier daemon started, which keeps its signal.
+func TestMemoryWarning(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(by(nil))
+		id := w.mustUpload("MAIN=a,RAM=64,MEMORY_SIGNAL=SIGUSR2")
+		synctest.Wait()
+		w.heard()
+		warning := app.MemoryWarning{
+			Run: 1, At: time.Now(), Level: 90, HeldBytes: 58<<20 + 1, LimitBytes: 64 << 20, FullIn: 247 * time.Second, Signal: "SIGUSR2", Sent: true,
+		}
+		warn := w.runs[0].p.Warn
+		warn(warning)
+		const text = "RAM 90 % full: the program needs 59 of 64 MB; if it grows on as it does now, it has all of it in 4m0s and is killed; it got SIGUSR2"
+		if got := w.heard(); got != "memory 90" {
+			t.Errorf("told %q", got)
+		}
+		if !w.noted(id, text) {
+			t.Errorf("the log says %q", w.notes[id])
+		}
+		all, err := w.host.EventLog(t.Context(), owner, id)
+		if err != nil || len(all) != 1 || all[0].Kind != app.HistoryMemory || all[0].Text != text || *all[0].Memory != warning || !all[0].At.Equal(warning.At) {
+			t.Errorf("the history has %+v, %v", all, err)
+		}
+		warning.Run = 7
+		warn(warning)
+		if got := w.heard(); got != "" {
+			t.Errorf("of another run it told %q", got)
+		}
+		w.succeed(true)
+		w.heard()
+		if got := w.adopted.Code.MemorySignal; got != "SIGUSR2" {
+			t.Errorf("adopted with the signal %q", got)
+		}
+		warning.Run = 1
+		w.adopted.Warn(warning)
+		if got := w.heard(); got != "memory 90" {
+			t.Errorf("of the adopted program it told %q", got)
+		}
+		if err := w.host.Stop(t.Context(), owner, id); err != nil {
+			t.Fatal(err)
+		}
+		w.heard()
+		w.adopted.Warn(warning)
+		if got := w.heard(); got != "" {
+			t.Errorf("of a program that has ended it told %q", got)
+		}
+	})
+}
+
+func TestWordsOfAMemoryWarning(t *testing.T) {
+	for want, w := range map[string]app.MemoryWarning{
+		"RAM 80 % full: the program needs 80 of 100 MB":                                                                           {Level: 80},
+		"RAM 80 % full: the program needs 80 of 100 MB; it did not get SIGUSR1, which it does not handle":                         {Level: 80, Signal: "SIGUSR1"},
+		"RAM 95 % full: the program needs 80 of 100 MB; if it grows on as it does now, it has all of it in 4s and is killed":      {Level: 95, FullIn: 4400 * time.Millisecond},
+		"RAM 95 % full: the program needs 80 of 100 MB; if it grows on as it does now, it has all of it in 40s and is killed":     {Level: 95, FullIn: 44 * time.Second},
+		"RAM 95 % full: the program needs 80 of 100 MB; if it grows on as it does now, it has all of it in 3h20m0s and is killed": {Level: 95, FullIn: 3*time.Hour + 17*time.Minute},
+	} {
+		w.HeldBytes, w.LimitBytes = 80<<20, 100<<20
+		if got := warning(w).String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }

@@ -62,7 +62,7 @@ func TestStoppingIsBusy(t *testing.T) {
 		wantKind(t, err, app.Conflict)
 		wantKind(t, w.host.Stop(t.Context(), owner, id), app.Conflict)
 		wantKind(t, w.host.Restart(t.Context(), owner, id), app.Conflict)
-		_, err = w.host.Commit(t.Context(), owner, id, "MAIN=b")
+		_, err = w.host.Commit(t.Context(), owner, id, "MAIN=b", false)
 		wantKind(t, err, app.Conflict)
 		if err := <-stopped; err != nil || time.Since(begin) != 10*time.Second {
 			t.Errorf("Stop() = %v after %s, want the grace of 10 s", err, time.Since(begin))

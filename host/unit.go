@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -35,7 +36,7 @@ type unit struct {
 	run         *run                // nil unless a program runs
 	second      *run                // beside it; nil when there is none
 	used        int                 // the highest number of a run
-	console     *console            // the console command that runs; nil when none does
+	consoles    []*console          // the console commands and sessions that run
 	deploy      *deployment         // under way; nil when none is
 	mixedTree   bool                // half of one code and half of another, which nothing starts
 	proof       proof               // of the code that was started
@@ -44,6 +45,7 @@ type unit struct {
 	ending      func()              // waits until the program's exit is recorded, and reports it; nil when that is done
 	steps       []step              // follow once nothing is in their way
 	closing     then                // remove, shutdown or detach: no command is taken; else stay
+	resting     bool                // the account is suspended: what is wanted starts when that ends
 	over        bool                // the goroutine is to end
 	attempt     int
 	retryAt     time.Time   // in Waiting; zero: when its turn has come after the boot
@@ -75,6 +77,7 @@ const (
 	stay     then = iota // nothing
 	start                // the program starts again
 	deploy               // a deployment changes the tree
+	rest                 // nothing runs while the account is suspended
 	remove               // the application is deleted
 	shutdown             // the daemon ends
 	detach               // the daemon ends, and the program goes on
@@ -201,7 +204,8 @@ func (u *unit) gone() error {
 // publish makes the state visible to readers, once the exit that it shows is recorded.
 func (u *unit) publish() {
 	u.settle()
-	s := app.Snapshot{App: u.app, State: u.state, Running: u.run != nil && u.state != app.Stopping, Attempt: u.attempt}
+	s := app.Snapshot{App: u.app, State: u.state, Attempt: u.attempt, Deploying: u.deploy != nil, Suspended: u.h.owners.suspended(u.owner)}
+	s.Running = u.run != nil && u.state != app.Stopping
 	switch {
 	case u.queued():
 		s.State = app.Starting
@@ -297,7 +301,7 @@ func (u *unit) refuse() error {
 		return app.Errorf(app.Unavailable, "the server is shutting down; try again in a minute")
 	case remove:
 		return noApp(u.id)
-	case stay, start, deploy:
+	case stay, start, deploy, rest:
 	}
 	if u.creating() {
 		return app.Errorf(app.Conflict, "the application is being deployed for the first time; wait until that is done, or stop it")
@@ -317,32 +321,35 @@ func (u *unit) start() error {
 		return u.busy("being stopped")
 	case app.Stopped, app.Waiting, app.Preparing:
 	}
+	if err := u.h.barred(u.owner); err != nil {
+		return err
+	}
 	switch {
 	case u.deploy != nil:
 		return u.busy("being deployed")
 	case u.state == app.Waiting:
-		return u.startAgain()
+		return u.startAgain(u.h.scarce())
 	}
-	return u.startAnew(func(error) bool { return false })
+	return u.startAnew(u.h.scarce(), func(err error) bool { return errors.Is(err, errShort) })
 }
 
 // startAgain is startAnew for what is wanted online already: a start that fails for the
 // host's reasons, its disk, its memory or a moment without processes, is tried again
 // like one at boot. A program that cannot be started fails the same way again.
-func (u *unit) startAgain() error {
-	return u.startAnew(func(err error) bool {
+func (u *unit) startAgain(cannot error) error {
+	return u.startAnew(cannot, func(err error) bool {
 		kind := app.KindOf(err)
 		return kind != app.Unusable && kind != app.Invalid
 	})
 }
 
-// startAnew launches because somebody asked: the last exit is no longer shown, crashes
+// startAnew launches because somebody asked, unless cannot says why not: the last exit is no longer shown, crashes
 // are counted anew. A start that failed leaves it stopped, unless that passes. What is
 // wanted is recorded once: a crash meets what it was before, or what it is from here on.
-func (u *unit) startAnew(passes func(error) bool) error {
+func (u *unit) startAnew(cannot error, passes func(error) bool) error {
 	u.attempt = 0
 	u.setExit(nil)
-	err := u.checkDisk()
+	err := cmp.Or(cannot, u.checkDisk())
 	if err == nil {
 		err = u.launch("")
 	}
@@ -374,7 +381,7 @@ func (u *unit) restart(reply func(error)) {
 		u.drainAndStop(app.Textf("the application was restarted"))
 		u.after(start, reply, nil)
 	case app.Waiting:
-		reply(u.startAgain())
+		reply(u.startAgain(u.h.scarce()))
 	case app.Stopping:
 		reply(u.busy("being stopped"))
 	case app.Stopped, app.Preparing:
@@ -420,43 +427,6 @@ func (u *unit) stop(reply func(error)) {
 	}
 	u.stopSecond()
 	u.after(stay, reply, err)
-}
-
-// setRAM changes the limit of the running program between two records, so
-// that each refusal leaves all three as they were.
-func (u *unit) setRAM(ram app.MB) error {
-	if u.second.is(candidate) {
-		return u.busy("being deployed")
-	}
-	before := u.app.RAM
-	admit := func(total, used app.MB) error { return u.h.admit(total, used, ram, u.app.Code) }
-	write := func(ctx context.Context) error { return u.h.Records.SetRAM(ctx, u.id, ram, admit) }
-	return u.records.store("store the RAM", write, func() error {
-		if err := u.applyRAM(ram); err != nil {
-			always := func(app.MB, app.MB) error { return nil }
-			back := func(ctx context.Context) error { return u.h.Records.SetRAM(ctx, u.id, before, always) }
-			if back := u.records.store("put the recorded RAM back", back, func() error { return nil }); back != nil {
-				u.log.Error("cannot put the recorded RAM back", "error", back)
-			}
-			return err
-		}
-		u.app.RAM = ram
-		return nil
-	})
-}
-
-func (u *unit) applyRAM(ram app.MB) error {
-	if u.run == nil {
-		return nil
-	}
-	if err := u.h.capacity.reserve(u.id, u.app.Code.Charge(ram)); err != nil {
-		return err
-	}
-	if err := u.run.SetMemory(ram); err != nil {
-		u.h.capacity.force(u.id, u.app.Charged())
-		return err
-	}
-	return nil
 }
 
 // remove deletes the application: it calls off a deployment, ends the
@@ -514,10 +484,10 @@ func (u *unit) proceed() {
 		s := u.steps[i]
 		u.steps = slices.Delete(u.steps, i, i+1)
 		switch s.then {
-		case stay, deploy:
+		case stay, deploy, rest:
 			s.reply(s.err)
 		case start:
-			s.reply(u.startAgain())
+			s.reply(u.startAgain(nil)) // the host has the memory of the one before
 		case remove:
 			s.reply(u.erase())
 		case shutdown, detach:
@@ -529,7 +499,7 @@ func (u *unit) proceed() {
 
 // ready reports whether nothing is in the way of what follows, and ends what is.
 func (u *unit) ready(t then) bool {
-	if u.state == app.Stopping || t >= remove && u.deploy != nil {
+	if u.state == app.Stopping || t >= rest && u.deploy != nil {
 		return false
 	}
 	why := app.Textf("the server is shutting down")
@@ -544,6 +514,8 @@ func (u *unit) ready(t then) bool {
 		}
 		u.interrupt(why)
 		return u.run == nil || u.run.Leave()
+	case rest:
+		why = app.Textf("the account was suspended")
 	case remove:
 		why = app.Textf("the application was deleted")
 	case shutdown:

@@ -1,7 +1,9 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"berth/app"
@@ -12,7 +14,7 @@ import (
 // beginDeploy marks the application as being deployed; cancel calls the
 // deployment off. There is one at a time.
 func (u *unit) beginDeploy(cancel context.CancelFunc) error {
-	switch err := u.refuse(); {
+	switch err := cmp.Or(u.refuse(), u.h.barred(u.owner)); {
 	case err != nil:
 		return err
 	case u.deploy != nil:
@@ -35,7 +37,7 @@ type firstStart struct {
 // here on, and starts. It replies when the program has lived for the ok delay or
 // ended, with an error only when there is no application.
 func (u *unit) create(d app.Deploy, reply func(firstStart, error)) {
-	if u.closing != stay {
+	if u.closing != stay || u.h.owners.suspended(u.owner) {
 		reply(firstStart{}, u.h.calledOff())
 		return
 	}
@@ -52,7 +54,7 @@ func (u *unit) create(d app.Deploy, reply func(firstStart, error)) {
 	// What the host has too little memory for stays offline, as its owner reads; a fault
 	// of the host is none of the owner's to mend.
 	fault := func(err error) bool { return app.KindOf(err) == app.Internal || app.KindOf(err) == app.Unavailable }
-	if err := u.startAnew(fault); err != nil {
+	if err := u.startAnew(u.h.scarce(), fault); err != nil {
 		reply(firstStart{err: err}, nil)
 		return
 	}
@@ -149,7 +151,7 @@ func (u *unit) whyAlone(c *commit) (why string, note bool) {
 	case u.h.Visits == nil || u.app.Type != app.Site:
 		return "it is no site", false
 	case u.closing != stay || u.deploy.stopped || u.state != app.Online || u.mixedTree || u.second != nil,
-		u.console != nil && u.console.beside == nil:
+		slices.ContainsFunc(u.consoles, (*console).alone):
 		return "it is not online", false
 	case u.app.Code.Static() || c.plan.Code.Static():
 		return "it has files alone", false
@@ -197,14 +199,14 @@ func (u *unit) reserveSecond() (err error) {
 
 // startBeside starts the new code as the candidate.
 func (u *unit) startBeside(c *commit, r *run) error {
-	if u.closing != stay || u.deploy.stopped {
+	if u.closing != stay || u.deploy.stopped || u.h.owners.suspended(u.owner) {
 		return u.h.calledOff()
 	}
 	p, err := u.program(c.plan.Code)
 	if err != nil {
 		return err
 	}
-	p.Run, p.Port, p.Journal, p.Beside = u.nextNumber(), r.port, c.journal, true
+	p.Run, p.Port, p.Journal, p.Beside, p.CPU = u.nextNumber(), r.port, c.journal, true, u.h.share(u.owner, u.id)
 	r.printed = u.h.Logs.Mark(u.id)
 	program, err := u.h.Launch(u.h.ctx, p)
 	if err != nil {

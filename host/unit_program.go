@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,9 @@ func (u *unit) launch(journal string) error {
 	if u.mixedTree {
 		return mixed()
 	}
+	if err := u.h.barred(u.owner); err != nil {
+		return err
+	}
 	p, err := u.program(u.app.Code)
 	if err != nil {
 		return err
@@ -40,7 +44,7 @@ func (u *unit) launch(journal string) error {
 		return err
 	}
 	u.interrupt(app.Textf("the application was started"))
-	p.Run, p.Journal, p.Gate = u.nextNumber(), journal, u.gate
+	p.Run, p.Journal, p.Gate, p.CPU = u.nextNumber(), journal, u.gate, u.h.share(u.owner, u.id)
 	if p.Beside = u.second.runs(); p.Beside && u.second.port == p.Port { // whose last requests are being answered
 		if p.Port, err = u.h.Registry.Spare(context.Background(), u.id); err != nil {
 			u.h.capacity.release(u.id)
@@ -128,16 +132,19 @@ func (u *unit) programOf(plan app.Plan) (app.Program, error) {
 	}
 	return app.Program{
 		App: u.id, Account: u.app.Account, Run: u.app.LastRun, Code: plan.Code, Argv: plan.Argv, Env: plan.Env, Variables: variables,
-		UID: u.app.UID, Port: u.app.Port, RAM: u.app.RAM, Share: u.app.RAM,
+		UID: u.app.UID, Port: u.app.Port, RAM: u.app.RAM, Share: u.app.RAM, Warn: u.warn,
 	}, err
 }
 
 // boot goes on with what runs, and queues up what else was online before the daemon was.
 func (u *unit) boot() {
+	u.resting = u.h.owners.suspended(u.owner)
 	switch adopted := u.adopt(); {
+	case adopted && u.resting: // as below
+		u.stopRun(app.Textf("the account was suspended"))
 	case adopted && u.app.Wanted != app.WantOnline: // the daemon died while it stopped it
 		u.stopRun(app.Textf("the application was stopped"))
-	case !adopted && u.app.Wanted == app.WantOnline:
+	case !adopted && u.app.Wanted == app.WantOnline && !u.resting:
 		u.enter(app.Waiting, 0)
 	}
 }
@@ -148,6 +155,7 @@ func (u *unit) adopt() bool {
 		return false
 	}
 	p, _ := u.programOf(app.Plan{}) // its variables are with it already
+	p.Code.MemorySignal = u.app.Code.MemorySignal
 	s, err := u.h.Adopt(p)
 	if err != nil {
 		u.log.Error("cannot go on with the program that an earlier daemon left running", "error", err)
@@ -164,6 +172,7 @@ func (u *unit) adopt() bool {
 	}
 	u.h.capacity.force(u.id, u.app.Charged())
 	u.log.Info("program adopted", "run", s.Run, "since", s.StartedAt)
+	u.findPort()
 	u.enter(app.Online, 0)
 	u.watchPort(u.run, time.Now())
 	u.waitFor(u.run)
@@ -236,7 +245,16 @@ func (u *unit) verdict(e *app.Exit) {
 
 // retry is an automatic start.
 func (u *unit) retry() {
-	if err := u.launch(""); err != nil {
+	err := u.h.scarce()
+	if err == nil {
+		err = u.launch("")
+	}
+	if err != nil && u.h.owners.suspended(u.owner) { // rest comes, or has come
+		u.resting = true
+		u.enter(app.Stopped, 0)
+		return
+	}
+	if err != nil {
 		u.putOff(err)
 	}
 }
@@ -311,18 +329,31 @@ func (u *unit) stopSecond() bool {
 	return false
 }
 
+// warn is app.Program.Warn.
+func (u *unit) warn(w app.MemoryWarning) { u.call(context.Background(), func() { u.warned(w) }) }
+
+// warned says that a run needs nearly all of its RAM, unless it has ended meanwhile.
+func (u *unit) warned(w app.MemoryWarning) {
+	is := func(r *run) bool { return r.runs() && r.number == w.Run }
+	if !is(u.run) && !is(u.second) {
+		return
+	}
+	u.h.Logs.Note(u.id, warning(w).String())
+	u.logEvent(app.HistoryEvent{At: w.At, Kind: app.HistoryMemory, Memory: &w})
+	u.report.event(app.Event{At: w.At, Kind: app.MemoryEvent, Memory: &w})
+}
+
 // exited is the end of a run, with everything it left running.
 func (u *unit) exited(x programEnd) {
 	x.run.exit = x.exit
 	x.run.end()
-	if u.console != nil && u.console.beside == x.run { // it has ended with the program
-		u.console = nil
-	}
+	u.consoles = slices.DeleteFunc(u.consoles, func(c *console) bool { return c.beside == x.run }) // they have ended with the program
 	if x.run == u.second {
 		u.secondExited()
 		return
 	}
 	x.exit.Asked = u.state == app.Stopping
+	x.exit.HeapFull, x.exit.HeapMB = heapFull(x.exit, x.run.printed)
 	u.run = nil
 	u.h.capacity.release(u.id)
 	u.recordExit(&x)
@@ -410,8 +441,11 @@ func (u *unit) endedByItself(x programEnd) {
 		return
 	}
 	text := sentence(e).String()
-	if e.OOM {
+	switch {
+	case e.OOM:
 		text += "; it stays offline: give it more RAM, or set AUTORESTART"
+	case e.HeapFull != app.NoHeap:
+		text += "; it stays offline: give it more RAM, keep less in memory, " + raised(e.HeapFull) + "or set AUTORESTART"
 	}
 	u.h.Logs.Note(u.id, text)
 	if obeys(e) {
@@ -430,28 +464,58 @@ func (u *unit) resign() {
 	}
 }
 
+// findPort looks once where an adopted program of a site takes its visitors, who may be
+// waiting already. One that has listened for a while somewhere else goes on there.
+func (u *unit) findPort() {
+	if u.app.Type != app.Site || u.app.Code.Static() {
+		return
+	}
+	l, err := u.run.Listens()
+	if err != nil || l.Elsewhere() && time.Since(u.app.StartedAt) < freshFor {
+		return // the watch goes on
+	}
+	if u.run.listening = l; !l.Own {
+		u.run.noted = l.Port // as the daemon before has noted
+	}
+}
+
 // watchPort looks for the port of a site's program, until that has opened the one it was
 // given, or ended.
 func (u *unit) watchPort(r *run, began time.Time) {
 	if u.app.Type != app.Site || u.app.Code.Static() {
 		return
 	}
+	known := r.listening
 	u.h.waits.Go(func() {
 		ctx, cancel := context.WithCancel(u.h.ctx)
 		defer cancel()
 		defer context.AfterFunc(r.life, cancel)()
-		portWatch{u, r}.run(ctx, began)
+		portWatch{u, r}.run(ctx, began, known)
 	})
 }
 
-// startConsole starts a command, on the unit's goroutine, so that every event
-// comes before it or meets it.
-func (u *unit) startConsole(line string) (*console, error) {
-	if err := u.refuse(); err != nil {
+// consoleFree refuses a console command, or a session, beside those that run already.
+func (u *unit) consoleFree(session bool) error {
+	own := u.run == nil || u.app.Charged() == 0 // it gets RAM of its own, which is there once
+	for _, c := range u.consoles {
+		switch {
+		case !session && !c.session:
+			return app.Errorf(app.Conflict, "a console command of the application is running already; wait until it ends")
+		case c.held || own:
+			return app.Errorf(app.Conflict, "a console command or a session of the application is running already, and beside no program there is RAM for one; wait until it ends, or start the application")
+		}
+	}
+	return nil
+}
+
+// startConsole starts a command, that of a session with e, on the unit's goroutine, so
+// that every event comes before it or meets it.
+func (u *unit) startConsole(line string, e *app.Exec) (*console, error) {
+	if err := cmp.Or(u.refuse(), u.h.barred(u.owner)); err != nil {
 		return nil, err
 	}
-	if u.console != nil {
-		return nil, app.Errorf(app.Conflict, "a console command of the application is running already; wait until it ends")
+	if err := u.consoleFree(e != nil); err != nil {
+		return nil, err
 	}
 	plan, err := u.plan(u.app)
 	if err != nil && app.KindOf(err) != app.Unusable { // a console may be what mends that
@@ -462,7 +526,7 @@ func (u *unit) startConsole(line string) (*console, error) {
 	case u.state == app.Stopping:
 		return nil, u.busy("being stopped")
 	case u.run != nil:
-		return u.startBesideRun(argv)
+		return u.startBesideRun(argv, e)
 	case u.deploy != nil:
 		return nil, u.busy("being deployed")
 	case u.mixedTree:
@@ -472,48 +536,52 @@ func (u *unit) startConsole(line string) (*console, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Argv = argv
 	if err := u.h.capacity.reserve(consoleOf(u.id), u.app.RAM); err != nil {
 		return nil, err
 	}
-	command, err := u.h.Shell(u.h.ctx, p)
+	p.Argv, p.CPU = argv, u.h.share(u.owner, u.id)
+	command, err := u.h.Shell(u.h.ctx, p, e)
 	if err != nil {
 		u.h.capacity.release(consoleOf(u.id))
 		return nil, err
 	}
-	u.console = &console{command: command, held: true}
-	return u.console, nil
+	return u.entered(&console{command: command, session: e != nil, held: true}), nil
+}
+
+// entered makes a command known that was started.
+func (u *unit) entered(c *console) *console {
+	u.consoles = append(u.consoles, c)
+	return c
 }
 
 // startBesideRun starts a command beside the program, whose RAM it has. Where no program
 // runs, of a site of files, it has its own.
-func (u *unit) startBesideRun(argv []string) (*console, error) {
+func (u *unit) startBesideRun(argv []string, e *app.Exec) (*console, error) {
 	held := u.app.Charged() == 0
 	if held {
 		if err := u.h.capacity.reserve(consoleOf(u.id), u.app.RAM); err != nil {
 			return nil, err
 		}
 	}
-	command, err := u.run.Shell(argv)
+	command, err := u.run.Shell(argv, e)
 	if err != nil {
 		if held {
 			u.h.capacity.release(consoleOf(u.id))
 		}
 		return nil, err
 	}
-	u.console = &console{command: command, beside: u.run, held: held}
-	return u.console, nil
+	return u.entered(&console{command: command, session: e != nil, beside: u.run, held: held}), nil
 }
 
-// interrupt ends the command that runs, if any, and notes for its owner why. One
+// interrupt ends the commands that run, if any, and notes for their owner why. One
 // beside the program is not ended here but as the program is, with its grace.
 func (u *unit) interrupt(why app.Text) {
-	switch c := u.console; {
-	case c == nil:
-	case c.beside != nil:
-		c.blame(why)
-	default:
-		c.end(why)
+	for _, c := range u.consoles {
+		if c.alone() {
+			c.end(why)
+		} else {
+			c.blame(why)
+		}
 	}
 }
 
@@ -521,38 +589,5 @@ func (u *unit) interrupt(why app.Text) {
 // there is none.
 func (u *unit) stopConsole(why app.Text) bool {
 	u.interrupt(why)
-	return u.console == nil || u.console.beside != nil
-}
-
-// checkDisk refuses to start what is known to take more than it may, or was not
-// measured yet.
-func (u *unit) checkDisk() error {
-	if u.h.disk.most == 0 {
-		return nil
-	}
-	s, err := u.disk.get(context.Background(), func(s app.Space, _ time.Time) bool { return !u.h.disk.over(s) })
-	if err != nil {
-		return err
-	}
-	return u.h.disk.startable(s)
-}
-
-// overfull stops a program whose files take more disk space than they may. It
-// stays stopped: started again it would go on writing. A deployment is judged
-// by itself.
-func (u *unit) overfull(s app.Space) {
-	if u.closing != stay || u.deploy != nil || u.run == nil && u.state != app.Waiting || u.state == app.Stopping {
-		return
-	}
-	d := u.h.disk
-	u.log.Warn("stopping a program that takes too much disk space", "mb", wide(s.Bytes), "limit", d.most,
-		"files", s.Entries, "most", d.Entries(), "deep", s.Deep)
-	u.h.Logs.Note(u.id, d.stopping(s)+": it is stopped and stays offline; remove some with a console command, then start it")
-	_ = u.want(app.WantStopped) // logged
-	if u.state == app.Waiting {
-		u.attempt = 0
-		u.enter(app.Stopped, 0)
-		return
-	}
-	u.stopRun(app.Textf("the application was stopped: it takes too much disk space"))
+	return !slices.ContainsFunc(u.consoles, (*console).alone)
 }

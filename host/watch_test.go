@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -140,6 +141,35 @@ func TestAdoptedSiteKeepsItsPort(t *testing.T) {
 			t.Errorf("after the next commit it is reached at %s, want %s; %v", w.snapshot(id).Reach, first, err)
 		}
 	})
+}
+
+// Where an adopted program takes its visitors is known before the host serves any, however
+// long the look takes: at its own port, or at another one, of which nothing is noted again.
+func TestAdoptedSiteIsReachedAtOnce(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		play(t, func(t *testing.T, w *world) {
+			w.set(func(app.Program) behaviour {
+				return behaviour{listen: func(p app.Program, _ time.Duration) app.Listening {
+					time.Sleep(time.Second)
+					if own {
+						return app.Listening{At: loopback(p.Port), Port: p.Port, Own: true}
+					}
+					return app.Listening{At: loopback(40001), Port: 3000, Guarded: true}
+				}}
+			})
+			id := w.mustUpload("MAIN=a,TYPE=site,ID=shop")
+			time.Sleep(time.Minute)
+			before := w.snapshot(id)
+			w.succeed(true)
+			if s := w.snapshot(id); !s.Reach.IsValid() || s.Reach != before.Reach || s.Elsewhere != before.Elsewhere {
+				t.Errorf("own port %t: at once it is reached at %s, want %s", own, s.Reach, before.Reach)
+			}
+			time.Sleep(time.Minute)
+			if n := len(slices.DeleteFunc(slices.Clone(w.notes[id]), func(n string) bool { return !strings.Contains(n, "listens on port") })); (n == 0) != own || n > 1 {
+				t.Errorf("own port %t: notes %q", own, w.notes[id])
+			}
+		})
+	}
 }
 
 // Visitors are brought to a port that a program opened for nobody knows what only once it

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"slices"
 	"time"
 
 	"berth/app"
@@ -22,7 +23,7 @@ type accounts struct {
 }
 
 func (a accounts) user(c *call) (response, error) {
-	u, err := a.describe(c, a.apps.Apps(c.account.ID))
+	u, err := a.describe(c)
 	if err != nil {
 		return response{}, err
 	}
@@ -35,11 +36,12 @@ func (a accounts) vscode(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	apps := a.apps.Apps(c.account.ID)
-	u, err := a.describe(c, apps)
+	u, err := a.describe(c)
 	if err != nil {
 		return response{}, err
 	}
+	apps := c.covered(a.apps.Apps(c.account.ID))
+	teams = slices.DeleteFunc(teams, func(m app.Membership) bool { return !c.token.Bounds.Covers(m.App) })
 	u = append(u, object{
 		{"avatar", nil}, // accounts have none here
 		{"appsStatus", convert(apps, describeForVSCode)},
@@ -48,16 +50,20 @@ func (a accounts) vscode(c *call) (response, error) {
 	return ok(c.say("The information of your account has been loaded."), member{"user", u})
 }
 
-// describe shows the account that asks.
-func (a accounts) describe(c *call, apps []app.Snapshot) (object, error) {
+// describe shows the account that asks. Within bounds the lists hold what is within them;
+// the sums are the account's.
+func (a accounts) describe(c *call) (object, error) {
 	names, err := a.names.Names(c.Request.Context(), c.account.ID)
 	if err != nil {
 		return nil, err
 	}
-	used := app.MB(0)
+	apps, used := a.apps.Apps(c.account.ID), app.MB(0)
 	for _, snap := range apps {
 		used += snap.Charged()
 	}
+	apps = c.covered(apps)
+	names.Subdomains = slices.DeleteFunc(names.Subdomains, func(s app.Subdomain) bool { return !c.token.Bounds.Covers(s.ID) })
+	names.Domains = slices.DeleteFunc(names.Domains, func(d app.Domain) bool { return !c.token.Bounds.Covers(d.App) })
 	return object{
 		{"userID", c.account.ID.String()},
 		{"totalRamMb", c.account.TotalRAM},
@@ -70,7 +76,25 @@ func (a accounts) describe(c *call, apps []app.Snapshot) (object, error) {
 		{"lastDataLeft", split(planEnd.Sub(c.now()))},
 		{"planDataEnd", timestamp(planEnd)},
 		{"username", c.account.Name},
+		{"limits", describeLimits(c.account.Limits)},
 	}, nil
+}
+
+// describeLimits shows what an account may have beside its RAM; null is no limit.
+func describeLimits(l app.Limits) object {
+	number := func(n int64) any {
+		if n == 0 {
+			return nil
+		}
+		return n
+	}
+	return object{
+		{"diskMb", number(int64(l.Disk))},
+		{"applications", number(int64(l.Apps))},
+		{"cpuPercent", number(int64(l.CPU))},
+		{"builds", number(int64(l.Builds))},
+		{"backups", number(int64(l.Backups))},
+	}
 }
 
 func split(d time.Duration) object {

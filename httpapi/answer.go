@@ -163,6 +163,9 @@ type errorBody struct {
 	RequestID  string   `json:"requestId"`
 	Logs       string   `json:"logs,omitempty"`
 	LocaleList []string `json:"localeList,omitempty"`
+
+	Word        string `json:"error,omitempty"`             // of the device flow
+	Description string `json:"error_description,omitempty"` // Message in English: it may have ASCII alone
 }
 
 // failure turns an error into the answer.
@@ -278,13 +281,24 @@ func RefuseConnection(w http.ResponseWriter, r *http.Request, each int) {
 	if each == 0 {
 		why = app.Textf("The server has as many connections as it takes. Try again in a few seconds.")
 	}
-	const status = http.StatusServiceUnavailable
+	w.Header().Set("Retry-After", strconv.Itoa(retryUnavailable))
+	refuseUnread(w, r, http.StatusServiceUnavailable, why)
+}
+
+// RefuseHTTP answers a request for the API that came over plain HTTP where the API is on
+// HTTPS. A redirect would hide from the sender that others could read the token.
+func RefuseHTTP(w http.ResponseWriter, r *http.Request) {
+	refuseUnread(w, r, http.StatusForbidden,
+		app.Textf("The API is on HTTPS only. Others could read what you sent: if it had a token, revoke the token."))
+}
+
+// refuseUnread answers a request that no handler gets, and ends its connection.
+func refuseUnread(w http.ResponseWriter, r *http.Request, status int, why app.Text) {
 	id, h := rand.Text(), w.Header()
 	secure(h)
 	h.Set("X-Request-Id", id)
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("Connection", "close")
-	h.Set("Retry-After", strconv.Itoa(retryUnavailable))
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(web.Patience)) // see send
 	w.WriteHeader(status)
 	message := text.Accept(r.Header.Get("Accept-Language")).SayPhrase(why)

@@ -37,8 +37,11 @@ func (a applications) informationOfAll(c *call) (response, error) {
 	return ok(c.say("The information of your applications has been loaded."), member{"apps", list}, c.sites(c.all, a.address))
 }
 
-// mods are the members of each application of the account.
+// mods are the members of each application of the account. A token with bounds sees none.
 func (a applications) mods(c *call) (map[app.ID][]string, error) {
+	if c.token.Bounds != nil {
+		return nil, nil
+	}
 	all, err := a.teams.Members(c.Request.Context(), c.owner())
 	mods := map[app.ID][]string{}
 	for _, m := range all {

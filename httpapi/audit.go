@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -95,7 +96,7 @@ func (a auditor) nameOf(owner app.AccountID, id string) string {
 
 // record writes what came of a call into the audit log, once.
 func (a auditor) record(c *call, resp response) {
-	if c.audit.done || c.account.ID == 0 {
+	if c.audit.done || c.account.ID == 0 && c.hostToken.ID == 0 && !c.byOwner {
 		return
 	}
 	c.audit.done = true
@@ -147,6 +148,9 @@ func recordOf(c *call, actor app.Account, operation string) app.AuditRecord {
 	r := app.AuditRecord{
 		At: c.now(), Actor: actor.ID, Name: actor.Name, Token: c.token.ID, Label: c.token.Label,
 		From: addressOf(c.Request.RemoteAddr), Operation: operation, Request: c.RequestID, Times: 1,
+	}
+	if c.hostToken.ID != 0 {
+		r.Actor, r.Name, r.Label = app.Owner, "", fmt.Sprintf("host token %d %q", c.hostToken.ID, c.hostToken.Label)
 	}
 	if c.byOwner { // for the account
 		r.Actor, r.Name, r.From = app.Owner, "", ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"net/http"
+	"strconv"
 
 	"berth/app"
 	"berth/web"
@@ -44,18 +45,47 @@ func (t tokens) authenticate(c *call) error {
 	}
 	q.setHeaders(c.Header())
 	if q.denied {
-		err = app.Errorf(app.Limited, "Too many requests: %d a minute are allowed. Try again in %d seconds.", q.limit, max(1, q.reset))
+		err = tooMany(q)
 	}
 	if err != nil {
 		t.auditor.recordFailure(c, account, err)
 		return err
 	}
 	c.account = account
-	c.reauthenticate = func(ctx context.Context) error {
-		_, _, err := t.Authenticate(ctx, token)
-		return err
+	c.reauthenticate = func(ctx context.Context) (app.Token, error) {
+		_, now, err := t.Authenticate(ctx, token)
+		return now, err
 	}
 	return nil
+}
+
+// authenticateHost is authenticate for a token of the host, which is of no account.
+func (t tokens) authenticateHost(c *call, accounts HostAccounts) error {
+	token := c.Request.Header.Get(tokenHeader)
+	known, err := accounts.Authorize(c.Request.Context(), token)
+	var q quota
+	switch app.KindOf(err) {
+	case app.Unauthorized:
+		q = t.failed.quota(addressKey(c.Request.RemoteAddr), true)
+	default:
+		if err != nil {
+			return err
+		}
+		q = t.valid.quota(tokenKey(token), true)
+	}
+	q.setHeaders(c.Header())
+	if q.denied {
+		err = tooMany(q)
+	}
+	c.hostToken = known
+	if err != nil {
+		t.auditor.recordFailure(c, app.Account{}, err)
+	}
+	return err
+}
+
+func tooMany(q quota) error {
+	return app.Errorf(app.Limited, "Too many requests: %d a minute are allowed. Try again in %d seconds.", q.limit, max(1, q.reset))
 }
 
 func (t tokens) account(c *call, token string) (app.Account, app.Token, error) {
@@ -83,9 +113,9 @@ func (s *server) actFor(c *call) error {
 		return err
 	}
 	c.account, c.byOwner = account, true
-	c.reauthenticate = func(ctx context.Context) error { // the account may be deleted meanwhile
+	c.reauthenticate = func(ctx context.Context) (app.Token, error) { // the account may be deleted meanwhile
 		_, err := s.Account(ctx, name)
-		return err
+		return app.Token{}, err
 	}
 	return nil
 }
@@ -93,6 +123,58 @@ func (s *server) actFor(c *call) error {
 // describeHost says which daemon this is.
 func (s *server) describeHost(*call) (response, error) {
 	return response{status: http.StatusOK, body: s.Host()}, nil
+}
+
+// hostAccount is the account that the owner of the host names in a path of its own. What
+// comes of it is recorded by the command that asks.
+func hostAccount(c *call) (app.AccountID, error) {
+	id, err := strconv.ParseInt(c.params.ByName("account"), 10, 64)
+	if err != nil {
+		return 0, app.Errorf(app.NotFound, "There is no such account.")
+	}
+	return app.AccountID(id), nil
+}
+
+// accountChanged lets the daemon follow a change that a command has stored.
+func (s *server) accountChanged(c *call) (response, error) {
+	id, err := hostAccount(c)
+	if err == nil {
+		err = s.AccountChanged(context.WithoutCancel(c.Request.Context()), id)
+	}
+	if err != nil {
+		return response{}, err
+	}
+	return ok(c.say("The change is in effect."))
+}
+
+func (s *server) deleteAccount(c *call) (response, error) {
+	id, err := hostAccount(c)
+	if err == nil {
+		err = s.DeleteAccount(c.Request.Context(), id)
+	}
+	if err != nil {
+		return response{}, err
+	}
+	return ok(c.say("The account was deleted, with everything that it had."))
+}
+
+// accountDisk says what an account has on the disk.
+func (s *server) accountDisk(c *call) (response, error) {
+	id, err := hostAccount(c)
+	if err != nil {
+		return response{}, err
+	}
+	use, err := s.DiskUse(c.Request.Context(), id)
+	if err != nil {
+		return response{}, err
+	}
+	return response{status: http.StatusOK, body: local.DiskUse{Files: use.Files, Backups: use.Backups, BackupBytes: use.BackupBytes}}, nil
+}
+
+// ramPlan says how much of the host's RAM is sold, and how much of that is used.
+func (s *server) ramPlan(c *call) (response, error) {
+	p, err := s.RAMPlan(c.Request.Context())
+	return response{status: http.StatusOK, body: local.PlanOf(p)}, err
 }
 
 // quota returns what is left to the client of a call, without counting it.

@@ -117,3 +117,28 @@ func TestTokenKeyDoesNotHoldTheToken(t *testing.T) {
 		t.Errorf("key %q", key)
 	}
 }
+
+// The token of a suspended account opens no route, and every refusal says why.
+func TestSuspendedOnEveryRoute(t *testing.T) {
+	for _, r := range new(server).routes() {
+		if r.access != byToken { // TestHostedNeedsATokenOfTheHost
+			continue
+		}
+		for _, id := range []string{"bot-one", "all"} {
+			w := newWorld(t)
+			several(w)
+			w.off = &app.Account{ID: 9, Name: "off", Suspended: app.Suspension{On: true, Why: "unpaid"}}
+			path := strings.NewReplacer(":appID", id, ":locale", "en-US", ":modID", "8", ":tokenID", "5", ":name", "y",
+				":subdomain", "blog", ":domain", "shop.example.org", ":account", "7").Replace(r.Path)
+			req := newRequest(r.Method, path, "{}")
+			req.Header.Set(tokenHeader, offToken)
+			rec := do(t, w.handler(), req)
+			if rec.Code != http.StatusForbidden || !strings.Contains(rec.Body.String(), "this account is suspended (unpaid); ask the owner of the server") {
+				t.Errorf("%s %s: status %d, %s", r.Method, path, rec.Code, rec.Body)
+			}
+			if len(w.calls) != 1 {
+				t.Errorf("%s %s: asked %v", r.Method, path, w.calls)
+			}
+		}
+	}
+}

@@ -20,21 +20,23 @@ import (
 // call is one request and what became known of it on its way.
 type call struct {
 	web.Call
+	encrypted bool // the client uses HTTPS
 	now       func() time.Time
 	log       *slog.Logger
 	maxLinger int64 // bytes that are still read of a refused body
 
 	params         httprouter.Params
-	account        app.Account                 // that the call is for; set when the route needs a token
-	token          app.Token                   // that it was sent with
-	byOwner        bool                        // the owner of the host acts for the account
-	reauthenticate func(context.Context) error // set with account: whether it may still ask
-	locale         string                      // of the account that asks, also of a disabled one; "" while it is not known
-	id             app.ID                      // set when the route names one application
-	all            []app.Snapshot              // set when the route names "all": the applications that this means
-	asMember       bool                        // the account acts as a member of a team
-	actsFor        app.AccountID               // set with asMember and id: the application's owner
-	mayStill       func() error                // set with actsFor: checks the permission again, when the request took long
+	account        app.Account                              // that the call is for; set when the route needs a token
+	token          app.Token                                // that it was sent with
+	hostToken      app.HostToken                            // that it was sent with, in the place of a token of an account
+	byOwner        bool                                     // the owner of the host acts for the account
+	reauthenticate func(context.Context) (app.Token, error) // set with account: the token as it is now, if it may still ask
+	locale         string                                   // of the account that asks, also of a disabled one; "" while it is not known
+	id             app.ID                                   // set when the route names one application
+	all            []app.Snapshot                           // set when the route names "all": the applications that this means
+	asMember       bool                                     // the account acts as a member of a team
+	actsFor        app.AccountID                            // set with asMember and id: the application's owner
+	mayStill       func() error                             // set with actsFor: checks the permission again, when the request took long
 
 	audit trail // what the audit log will have
 }
@@ -93,7 +95,7 @@ func (c *call) base(configured string) (string, error) {
 		return configured, nil
 	case !validHost(c.Request.Host):
 		return "", app.Errorf(app.Invalid, "The Host header of the request is not a host name, so no link can be made.")
-	case c.Request.TLS != nil:
+	case c.encrypted:
 		return "https://" + c.Request.Host, nil
 	}
 	return "http://" + c.Request.Host, nil

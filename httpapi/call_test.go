@@ -28,7 +28,9 @@ func TestBase(t *testing.T) {
 	if got, err := c.base(""); err != nil || got != "http://example.com" {
 		t.Errorf("plain: %q, %v", got, err)
 	}
-	c.Request.TLS = &tls.ConnectionState{}
+	r := newRequest("GET", "/", "")
+	r.TLS = &tls.ConnectionState{}
+	c = testCall(nil, r)
 	if got, err := c.base(""); err != nil || got != "https://example.com" {
 		t.Errorf("TLS: %q, %v", got, err)
 	}

@@ -58,6 +58,8 @@ func ended(s app.Shell) app.Text {
 		return app.Textf("the command was ended, with everything it had started: %v", s.Cut)
 	case s.Exit.OOM:
 		return app.Textf("a process was killed: the application needed more than %d MB of RAM", s.Exit.LimitMB)
+	case s.Exit.HostOOM:
+		return app.Textf("a process was killed: this host ran short of memory; try again in a minute")
 	}
 	return app.Text{}
 }

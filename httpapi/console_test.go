@@ -39,6 +39,7 @@ func consoleScenes() []scene {
 		make("ok_ram", run, saying(app.Shell{
 			Online: true, Stderr: printed("Killed\n"), Exit: app.Exit{Code: 137, OOM: true, LimitMB: 64},
 		})),
+		make("ok_host_ram", run, saying(app.Shell{Online: true, Exit: app.Exit{Code: 137, Signal: 9, HostOOM: true}})),
 		make("ok_dropped", run, saying(app.Shell{
 			Stdout: app.Output{Text: "yes\nyes\nye", Dropped: 5 << 20}, Stderr: app.Output{Text: "no\n", Dropped: 100},
 		})),

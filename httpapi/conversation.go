@@ -20,11 +20,8 @@ import (
 const (
 	statusUnderWay = http.StatusProcessing // of a frame that is not the last
 
-	reportPace = 200 * time.Millisecond // between two frames with what is new
-	placePace  = 2 * time.Second        // between two checks of the queue
-	pingPace   = 30 * time.Second
-	lastWords  = 5 * time.Second // for a frame while the daemon stops
-	maxLog     = 16 << 10        // bytes of output in one frame
+	pingPace  = 30 * time.Second
+	lastWords = 5 * time.Second // for a frame while the daemon stops
 )
 
 // socketAnswer is a frame to the client.
@@ -51,8 +48,9 @@ type conversation struct {
 	c    *call
 	conn *websocket.Conn
 	life context.Context // ends when the daemon is about to
-	wake chan struct{}
 	work sync.WaitGroup
+
+	reporter *reporter
 
 	sending sync.Mutex // held while a frame is sent
 	over    bool       // the last one was; or the client has gone
@@ -62,10 +60,6 @@ type conversation struct {
 	receiving bool // the upload; meanwhile giveUp may end the conversation
 	gaveUp    bool // it did
 	bar       int
-	pending   strings.Builder // text that was not sent yet
-	build     app.Follower    // nil until there is one
-	waits     app.ID          // the application whose build waits
-	place     int             // its number in the queue, as the client knows it
 }
 
 // newConversation accepts a handshake that was checked, or returns nil.
@@ -76,28 +70,20 @@ func newConversation(s *sockets, c *call, w http.ResponseWriter) *conversation {
 		return nil
 	}
 	conn.SetReadLimit(-1) // frame has a limit, and says so before the end
-	return &conversation{sockets: s, c: c, conn: conn, life: c.Request.Context(), wake: make(chan struct{}, 1)}
+	v := &conversation{sockets: s, c: c, conn: conn, life: c.Request.Context()}
+	v.reporter = newReporter(c, s.deployments, v.tell)
+	return v
 }
 
 // close waits for all that belongs to the conversation.
 func (v *conversation) close() {
 	_ = v.conn.CloseNow()
 	v.work.Wait()
-	if v.build != nil {
-		v.build.Close()
-	}
 }
 
 // run receives an upload, deploys it and reports how that goes.
 func (v *conversation) run(do deploy) {
-	done := make(chan struct{})
-	var reporting sync.WaitGroup
-	reporting.Go(func() { v.report(done) })
-	quiet := sync.OnceFunc(func() {
-		close(done)
-		reporting.Wait()
-		v.flush()
-	})
+	quiet := v.reporter.begin()
 	defer quiet() // also after a panic
 	file, err := v.receive()
 	if err != nil {
@@ -108,9 +94,9 @@ func (v *conversation) run(do deploy) {
 		return
 	}
 	v.conn.CloseRead(context.Background()) // answers pings; the client has nothing more to say
-	v.work.Go(func() { v.ping(done) })
+	v.work.Go(v.ping)
 	// The file is here; whether the client waits for the answer changes nothing.
-	answer, err := do(app.WithProgress(context.WithoutCancel(v.life), v.progress), file)
+	answer, err := do(app.WithProgress(context.WithoutCancel(v.life), v.reporter.progress), file)
 	quiet()
 	if err != nil {
 		v.finish(v.failure(err), true)
@@ -156,7 +142,7 @@ func (v *conversation) receive() (string, error) {
 			v.mu.Lock()
 			defer v.mu.Unlock()
 			v.bar = percent
-			v.nudge()
+			v.reporter.nudge()
 		},
 	}}
 	file, err := v.deployments.Spool(context.WithoutCancel(v.life), source)
@@ -291,12 +277,12 @@ func (v *conversation) write(a socketAnswer) {
 
 // ping keeps whatever is between here and the client from closing a connection
 // on which a long build prints nothing, and finds out that the client has gone.
-func (v *conversation) ping(done <-chan struct{}) {
+func (v *conversation) ping() {
 	ticker := time.NewTicker(pingPace)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-done:
+		case <-v.reporter.done:
 			return
 		case <-ticker.C:
 		}
@@ -310,127 +296,38 @@ func (v *conversation) ping(done <-chan struct{}) {
 	}
 }
 
-// progress notes how far a deployment has come. It never waits for the client.
-func (v *conversation) progress(p app.Progress) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.build != nil {
-		v.pending.WriteString(v.build.Take()) // belongs before what follows
-	}
-	v.waits = ""
-	switch p.Phase {
-	case app.Checked:
-		v.pending.WriteString(v.c.say("The upload is checked.") + "\n")
-	case app.Queued:
-		v.waits = p.App
-		v.queued(p.Position)
-	case app.Building:
-		v.pending.WriteString(v.c.say("Building.") + "\n")
-		v.follow(p.App)
-	case app.Launching:
-		v.pending.WriteString(v.c.say("Starting.") + "\n")
-	}
-	v.nudge()
-}
-
-// follow begins to show the output of a build. The caller holds mu.
-func (v *conversation) follow(id app.ID) {
-	if v.build != nil {
-		return
-	}
-	f, err := v.logs.FollowBuild(id)
-	if err != nil { // then the output comes at the end alone
-		v.c.log.Warn("cannot follow a build", "app", id, "request", v.c.RequestID, "cause", err)
-		return
-	}
-	v.build = f
-}
-
-// queued reports a place in the queue. The caller holds mu.
-func (v *conversation) queued(place int) {
-	v.place = place
-	v.pending.WriteString(v.c.say("Waiting to be built: number %d in the queue.", place) + "\n")
-}
-
-// nudge wakes report. It never blocks.
-func (v *conversation) nudge() {
-	select {
-	case v.wake <- struct{}{}:
-	default:
-	}
-}
-
-// report sends what is new until done, at the pace of the client, and a few times a
-// second at most.
-func (v *conversation) report(done <-chan struct{}) {
-	places := time.NewTicker(placePace)
-	defer places.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-places.C:
-			v.checkQueue()
-			continue
-		case <-v.wake:
-		case <-v.output():
-		}
-		v.flush()
-		select {
-		case <-done:
-			return
-		case <-time.After(reportPace):
-		}
-	}
-}
-
-// output receives when the build may have printed, never without a build.
-func (v *conversation) output() <-chan struct{} {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.build == nil {
-		return nil
-	}
-	return v.build.Ready()
-}
-
-// checkQueue reports a build that waits and has moved up.
-func (v *conversation) checkQueue() {
-	v.mu.Lock()
-	id := v.waits
-	v.mu.Unlock()
-	if id == "" {
-		return
-	}
-	snapshot, err := v.deployments.apps.App(v.c.owner(), id)
-	if err != nil {
-		return // gone; the deployment reports that
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.waits == id && snapshot.Position > 0 && snapshot.Position != v.place {
-		v.queued(snapshot.Position)
-		v.nudge()
-	}
-}
-
-// flush sends what is new now, in frames of a bounded size.
-func (v *conversation) flush() {
+// tell sends what is new, in frames of a bounded size.
+func (v *conversation) tell(all []news) {
 	v.sending.Lock()
 	defer v.sending.Unlock()
 	v.mu.Lock()
-	if v.build != nil {
-		v.pending.WriteString(v.build.Take())
-	}
-	log, bar := v.pending.String(), v.bar
-	v.pending.Reset()
+	bar := v.bar
 	v.mu.Unlock()
-	for !v.over && (log != "" || bar != v.sentBar) {
-		n := len(log)
-		if n > maxLog {
-			n = max(strings.LastIndexByte(log[:maxLog], '\n')+1, strings.IndexByte(log, '\n')+1)
-		}
-		v.write(socketAnswer{Status: statusOK, StatusCode: statusUnderWay, Progress: socketProgress{Bar: bar, Log: log[:n]}})
-		log = log[n:]
+	var text strings.Builder
+	for _, n := range all {
+		text.WriteString(v.c.sentence(n) + n.output)
 	}
+	for log := text.String(); !v.over && (log != "" || bar != v.sentBar); {
+		var first string
+		first, log = cutOutput(log)
+		v.write(socketAnswer{Status: statusOK, StatusCode: statusUnderWay, Progress: socketProgress{Bar: bar, Log: first}})
+	}
+}
+
+// sentence says what phase a deployment has reached, "" for one that is known.
+func (c *call) sentence(n news) string {
+	if !n.reached {
+		return ""
+	}
+	switch n.phase {
+	case app.Checked:
+		return c.say("The upload is checked.") + "\n"
+	case app.Queued:
+		return c.say("Waiting to be built: number %d in the queue.", n.place) + "\n"
+	case app.Building:
+		return c.say("Building.") + "\n"
+	case app.Launching:
+		return c.say("Starting.") + "\n"
+	}
+	return ""
 }

@@ -28,6 +28,7 @@ type deployments struct {
 	apps     app.Applications
 	contents app.Contents
 	links    app.Links
+	logs     app.Logs
 	address  func(app.ID) app.SiteAddress
 	backupOf func(file string) (app.ID, bool)
 
@@ -37,8 +38,8 @@ type deployments struct {
 
 func newDeployments(c Config) deployments {
 	return deployments{
-		Deployments: c.Deployments, apps: c.Applications, contents: c.Contents, links: c.Links, address: c.Address, backupOf: c.BackupOf,
-		maxUpload: c.MaxUpload, maxFile: c.MaxFile,
+		Deployments: c.Deployments, apps: c.Applications, contents: c.Contents, links: c.Links, logs: c.Logs,
+		address: c.Address, backupOf: c.BackupOf, maxUpload: c.MaxUpload, maxFile: c.MaxFile,
 		uploads: newPlaces(math.MaxInt, nil, accountUploads,
 			app.Errorf(app.Limited, "Your account has %d uploads on their way, as many as one account gets. Try again when one has come.", accountUploads)),
 	}
@@ -49,24 +50,25 @@ func (d deployments) upload(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	// The file is here; whether the client waits for the answer changes nothing.
-	made, err := d.Upload(app.WithFileName(context.WithoutCancel(c.Request.Context()), c.FileName), c.account, file)
-	if err != nil {
-		return response{}, err
-	}
-	c.id, c.audit.name = made.ID, made.Name
-	return d.deployed(c, app.Textf("Your application was uploaded"), made, member{"app", object{
-		{"id", made.ID},
-		{"type", made.Type},
-		{"name", made.Name},
-		{"avatarURL", made.AvatarURL},
-		{"ram", made.RAM},
-		{"mainFile", made.Code.Main},
-		{"lang", made.Code.Lang},
-		{"version", made.Code.Version},
-		{"addedAtTimestamp", made.CreatedAt.UnixMilli()},
-		{"autoRestart", made.AutoRestart},
-	}})
+	return d.deploy(c, func(ctx context.Context) (response, error) {
+		made, err := d.Upload(app.WithFileName(ctx, c.FileName), c.account, file)
+		if err != nil {
+			return response{}, err
+		}
+		c.id, c.audit.name = made.ID, made.Name
+		return d.deployed(c, app.Textf("Your application was uploaded"), made, member{"app", object{
+			{"id", made.ID},
+			{"type", made.Type},
+			{"name", made.Name},
+			{"avatarURL", made.AvatarURL},
+			{"ram", made.RAM},
+			{"mainFile", made.Code.Main},
+			{"lang", made.Code.Lang},
+			{"version", made.Code.Version},
+			{"addedAtTimestamp", made.CreatedAt.UnixMilli()},
+			{"autoRestart", made.AutoRestart},
+		}})
+	})
 }
 
 // deployed is the answer of a deployment.
@@ -82,27 +84,51 @@ func (d deployments) commit(c *call) (response, error) {
 	if _, err := d.apps.App(c.owner(), c.id); err != nil {
 		return response{}, err
 	}
-	file, err := d.spool(c, nil)
+	exact, err := asked(c, "exact")
 	if err != nil {
 		return response{}, err
 	}
-	made, err := d.commitSpooled(context.WithoutCancel(c.Request.Context()), c, file)
+	file, err := d.spool(c, isField("exact", &exact))
 	if err != nil {
 		return response{}, err
 	}
-	return d.deployed(c, app.Textf("Your application was updated"), made)
+	return d.deploy(c, func(ctx context.Context) (response, error) {
+		made, err := d.commitSpooled(ctx, c, file, exact)
+		if err != nil {
+			return response{}, err
+		}
+		return d.deployed(c, app.Textf("Your application was updated"), made)
+	})
 }
 
 // commitSpooled commits a file, unless the member who sent it was taken out of the team
 // meanwhile: a file can be long on its way.
-func (d deployments) commitSpooled(ctx context.Context, c *call, file string) (app.Deployed, error) {
+func (d deployments) commitSpooled(ctx context.Context, c *call, file string, exact bool) (app.Deployed, error) {
 	if c.mayStill != nil {
 		if err := c.mayStill(); err != nil {
 			d.DropSpool(file)
 			return app.Deployed{}, err
 		}
 	}
-	return d.Commit(app.WithActor(ctx, c.account.ID), c.owner(), c.id, file)
+	if exact {
+		c.audit.Note("exact=true")
+	}
+	return d.Commit(app.WithActor(ctx, c.account.ID), c.owner(), c.id, file, exact)
+}
+
+// isField returns a function for spool that takes one field of a form, which is true or
+// false.
+func isField(field string, is *bool) func(name, text string) error {
+	return func(name, text string) error {
+		if name != field {
+			return nil
+		}
+		*is = text == "true"
+		if !*is && text != "false" && text != "" {
+			return app.Errorf(app.Invalid, "The field %s must be true or false.", field)
+		}
+		return nil
+	}
 }
 
 // spool streams the first file of a multipart body to the deployer and returns the name
@@ -131,6 +157,10 @@ func (d deployments) spool(c *call, field func(name, text string) error) (string
 }
 
 func (d deployments) list(c *call) (response, error) {
+	now, err := d.apps.App(c.owner(), c.id) // first: what ends meanwhile is among them
+	if err != nil {
+		return response{}, err
+	}
 	all, err := d.Deploys(c.Request.Context(), c.owner(), c.id)
 	if err != nil {
 		return response{}, err
@@ -147,11 +177,13 @@ func (d deployments) list(c *call) (response, error) {
 			{"lang", x.Code.Lang},
 			{"version", x.Code.Version},
 			{"note", x.Note},
+			{"exact", x.Exact},
+			{"removed", x.Removed},
 			{"current", i == 0},
 			{"rollback", x.Back},
 		}
 	}
-	return ok(c.say("The deploys of your application have been loaded."), member{"deploys", list})
+	return ok(c.say("The deploys of your application have been loaded."), member{"deploys", list}, member{"deploying", now.Deploying})
 }
 
 func (d deployments) rollback(c *call) (response, error) {
@@ -167,13 +199,13 @@ func (d deployments) rollback(c *call) (response, error) {
 			return response{}, f.err
 		}
 	}
-	// Once begun it is finished, whether the client waits or not.
-	ctx := app.WithActor(context.WithoutCancel(c.Request.Context()), c.account.ID)
-	made, err := d.Rollback(ctx, c.owner(), c.id, int(number))
-	if err != nil {
-		return response{}, err
-	}
-	return d.deployed(c, app.Textf("The earlier code of your application is back"), made)
+	return d.deploy(c, func(ctx context.Context) (response, error) {
+		made, err := d.Rollback(app.WithActor(ctx, c.account.ID), c.owner(), c.id, int(number))
+		if err != nil {
+			return response{}, err
+		}
+		return d.deployed(c, app.Textf("The earlier code of your application is back"), made)
+	})
 }
 
 func (d deployments) restore(c *call) (response, error) {
@@ -187,34 +219,27 @@ func (d deployments) restore(c *call) (response, error) {
 	}
 	var file string
 	if kind, _, broken := mime.ParseMediaType(c.Request.Header.Get("Content-Type")); broken == nil && strings.HasPrefix(kind, "multipart/") {
-		file, err = d.spool(c, func(name, text string) error {
-			if name == "env" {
-				withVariables = text == "true"
-				if !withVariables && text != "false" && text != "" {
-					return app.Errorf(app.Invalid, "The field env must be true or false.")
-				}
-			}
-			return nil
-		})
+		file, err = d.spool(c, isField("env", &withVariables))
 	} else {
 		file, err = d.spoolBackup(c, &withVariables)
 	}
 	if err != nil {
 		return response{}, err
 	}
-	ctx := app.WithActor(context.WithoutCancel(c.Request.Context()), c.account.ID)
-	made, err := d.Restore(ctx, c.owner(), c.id, file, withVariables)
-	if err != nil {
-		return response{}, err
-	}
-	return d.deployed(c, app.Textf("Your application was restored"), made)
+	return d.deploy(c, func(ctx context.Context) (response, error) {
+		made, err := d.Restore(app.WithActor(ctx, c.account.ID), c.owner(), c.id, file, withVariables)
+		if err != nil {
+			return response{}, err
+		}
+		return d.deployed(c, app.Textf("Your application was restored"), made)
+	})
 }
 
 // spoolBackup copies the backup that a JSON body names to the deployer.
 func (d deployments) spoolBackup(c *call, withVariables *bool) (string, error) {
 	f := c.fields()
 	if f.has("env") && json.Unmarshal(f.members["env"], withVariables) != nil {
-		f.wrong("The field env must be true or false.")
+		f.wrong("The field %s must be true or false.", "env")
 	}
 	named := f.text("backup")
 	if named == nil || *named == "" {

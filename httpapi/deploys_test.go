@@ -125,6 +125,45 @@ func TestRestoreOfAFile(t *testing.T) {
 	}
 }
 
+// A commit is exact by its query, or by a field of its form before the file, also that of
+// a member.
+func TestExactCommit(t *testing.T) {
+	for name, tt := range map[string]struct {
+		query, field string
+		status       int
+		exact        bool
+	}{
+		"nothing":       {"", "", 200, false},
+		"field":         {"", "true", 200, true},
+		"field says no": {"?exact=true", "false", 200, false},
+		"query":         {"?exact=true", "", 200, true},
+		"query says no": {"?exact=false", "", 200, false},
+		"odd field":     {"", "yes", 400, false},
+		"odd query":     {"?exact=1", "", 400, false},
+		"twice":         {"?exact=true&exact=true", "", 400, false},
+	} {
+		for _, path := range []string{"/v2/app/bot-one/commit", "/v2/team/bot-one/commit"} {
+			w := newWorld(t)
+			w.deployed.Snapshot = bot("bot-one")
+			if strings.Contains(path, "team") {
+				w.join(app.AllPermissions)
+			}
+			r := formRequest("PUT", path+tt.query, func(m *multipart.Writer) {
+				if tt.field != "" {
+					_ = m.WriteField("exact", tt.field)
+				}
+				f, _ := m.CreateFormFile("file", "a.zip")
+				_, _ = f.Write([]byte("PK file"))
+			})
+			rec := do(t, w.handler(), r)
+			if rec.Code != tt.status || slices.Contains(w.calls, "Exact bot-one") != tt.exact || slices.Contains(w.calls, "Commit bot-one") != (tt.status == 200) {
+				t.Errorf("%s, %s: %d %s, called %v", path, name, rec.Code, rec.Body, w.calls)
+			}
+			w.checkSpools(t)
+		}
+	}
+}
+
 // Neither is for members of a team, whatever they may.
 func TestHistoryIsTheOwners(t *testing.T) {
 	for method, path := range map[string]string{"POST": "/v2/team/bot-one/restore", "PUT": "/v2/team/bot-one/rollback", "GET": "/v2/team/bot-one/deploys"} {

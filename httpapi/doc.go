@@ -40,13 +40,17 @@
 //  2. conversation.receive (conversation.go) decodes the chunks while they come
 //     (socket.Chunks, httpapi/socket), into the same Deployments.Spool.
 //  3. conversation.run calls Deployments.Upload with a context that carries a function
-//     (app.WithProgress). The function is conversation.progress. It
+//     (app.WithProgress). The function is reporter.progress (reporter.go). It
 //     notes each phase of the deployment, and follows the log of the build through a
 //     logs.Follower (Logs.FollowBuild).
-//  4. conversation.report sends what is new, at the pace of the client. The follower holds
-//     no text, so the build never waits for the client. A client that is too slow misses
-//     lines, and gets a line that says so.
+//  4. reporter.report hands what is new to conversation.tell, at the pace of the client. The
+//     follower holds no text, so the build never waits for the client. A client that is too
+//     slow misses lines, and gets a line that says so.
 //  5. conversation.finish sends the last frame and closes the connection.
+//
+// In one request a client that accepts server-sent events hears the same from a reporter:
+// deployments.deploy (narration.go) begins the stream once the file has come, and its last
+// event is the ordinary answer.
 //
 // # One record of the audit log
 //

@@ -28,6 +28,7 @@ type downloads struct {
 	contents    app.Contents
 	links       app.Links
 	baseURL     string
+	ttl         time.Duration // of backups
 }
 
 func (d downloads) logs(c *call) (response, error) {
@@ -132,6 +133,25 @@ func (d downloads) backupOfAll(c *call) (response, error) {
 	return ok(message+failures.String(), member{"backups", list})
 }
 
+// kept lists the backups that are still there. They may hold the environment variables, so
+// they are the owner's alone.
+func (d downloads) kept(c *call) (response, error) {
+	if _, err := d.apps.App(c.owner(), c.id); err != nil {
+		return response{}, err
+	}
+	base, err := c.base(d.baseURL)
+	if err != nil {
+		return response{}, err
+	}
+	all, err := d.contents.Backups(c.id, d.ttl)
+	if err != nil {
+		return response{}, err
+	}
+	return ok(c.say("The backups of your application have been loaded."), member{"backups", convert(all, func(b app.Backup) object {
+		return append(d.backupOf(base, b), object{{"bytes", b.Bytes}, {"expires", timestamp(b.Expires)}}...)
+	})})
+}
+
 // backupOf shows a backup. Clients that save all backups skip those without the status "ok".
 func (d downloads) backupOf(base string, b app.Backup) object {
 	link := app.Link{Kind: app.LinkBackup, Object: b.File, Expires: b.Expires}
@@ -141,16 +161,25 @@ func (d downloads) backupOf(base string, b app.Backup) object {
 // wantsVariables reports whether the environment variables are asked for. They
 // are the owner's alone: no permission of a member shows them.
 func wantsVariables(c *call) (bool, error) {
-	query, err := url.ParseQuery(c.Request.URL.RawQuery)
-	switch values := query["env"]; {
-	case err == nil && (len(values) == 0 || slices.Equal(values, []string{"false"})):
-		return false, nil
-	case err != nil || !slices.Equal(values, []string{"true"}):
-		return false, app.Errorf(app.Invalid, "The parameter env must be given once, as true or false.")
-	case c.asMember:
+	switch is, err := asked(c, "env"); {
+	case err != nil || !is:
+		return false, err
+	case c.asMember || c.token.Bounds != nil:
 		return false, app.Errorf(app.Forbidden, "A backup with the environment variables is for the application's owner alone. Ask for one without env=true.")
 	}
 	c.audit.Note("env=true")
+	return true, nil
+}
+
+// asked returns the parameter of a query that is true or false.
+func asked(c *call, name string) (bool, error) {
+	query, err := url.ParseQuery(c.Request.URL.RawQuery)
+	switch values := query[name]; {
+	case err == nil && (len(values) == 0 || slices.Equal(values, []string{"false"})):
+		return false, nil
+	case err != nil || !slices.Equal(values, []string{"true"}):
+		return false, app.Errorf(app.Invalid, "The parameter %s must be given once, as true or false.", name)
+	}
 	return true, nil
 }
 

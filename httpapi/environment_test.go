@@ -85,6 +85,12 @@ func variableScenes() []scene {
 		{name: "app_env_not_found_all", method: "GET", path: "/v2/app/all/env", op: env},
 		{name: "app_env_conflict", method: "GET", path: "/v2/app/bot-one/env", op: env, arrange: failing("Variables", app.Conflict, busy)},
 
+		{name: "app_env_values_ok", method: "GET", path: "/v2/app/bot-one/env/values", op: env + "/values", arrange: func(w *world) {
+			w.variables = []app.Variable{{Name: "EMPTY"}, {Name: "PIN", Value: "1234"}}
+		}},
+		{name: "app_env_values_not_found", method: "GET", path: "/v2/app/nobody/env/values", op: env + "/values"},
+		{name: "app_env_values_conflict", method: "GET", path: "/v2/app/bot-one/env/values", op: env + "/values", arrange: failing("Variables", app.Conflict, busy)},
+
 		{name: "app_env_put_ok", method: "PUT", path: "/v2/app/bot-one/env", op: env, body: body},
 		{name: "app_env_put_ok_one", method: "PUT", path: "/v2/app/bot-one/env", op: env, body: `{"env":{"TOKEN":""}}`},
 		{name: "app_env_put_ok_removed", method: "PUT", path: "/v2/app/bot-one/env", op: env, body: `{"env":{"A":null,"B":null}}`},

@@ -69,11 +69,31 @@ func (w *world) metrics(id app.ID, now, from, to time.Time, step time.Duration) 
 	}, nil
 }
 
+func (w *world) rightSize(_ context.Context, a app.Snapshot) (app.RightSize, error) {
+	if err := w.call("RightSize", a.ID); err != nil {
+		return app.RightSize{}, err
+	}
+	return app.RightSize{
+		Verdict: app.SizeMore, RAM: 64, Fit: 96, Days: 12, Peak: 64 << 20, Kills: 3, KillDays: 7,
+		Why: app.Textf("It ran out of its RAM %d times in %d days and needed more than %d MB: give it %d MB.", 3, 7, 64, 96),
+	}, nil
+}
+
+func (w *world) ramPlan(context.Context) (app.RAMPlan, error) {
+	return app.RAMPlan{
+		Host: 1024, Reserve: 256, Overcommit: 1.5, Capacity: 1152, Promised: 2048, Given: 512, Apps: 3, Running: 448, Used: 100 << 20, Days: 30,
+		Worst:  app.RAMMoment{At: testNow, Used: 200 << 20, Had: 448, Apps: 2},
+		Offers: []app.RAMOffer{{Overcommit: 1.5, Capacity: 1152, More: 640, Worst: 68, Verdict: app.RAMFits}},
+		Why:    app.Textf("At the worst moment programs used %d %% of what they had: host.overcommit %s fits.", 45, "1.5"),
+	}, w.call("RAMPlan")
+}
+
 func (w *world) EventLog(_ context.Context, owner app.AccountID, id app.ID) ([]app.HistoryEvent, error) {
 	if err := w.change(w.call("EventLog", id), owner, id); err != nil {
 		return nil, err
 	}
 	return []app.HistoryEvent{
+		{Number: 10, At: testNow, Kind: app.HistoryMemory, Text: "RAM 90 % full", Memory: &testWarning},
 		{Number: 9, At: testNow, Kind: app.HistoryRefusal, Text: "the host has no memory left"},
 		{Number: 8, At: testNow, Kind: app.HistoryExit, Text: "killed", Exit: &testExit},
 		{Number: 7, At: testNow, Kind: app.HistoryFailure, Deploy: app.DeployCommit, By: 8, Text: "cannot prepare the application"},

@@ -47,6 +47,10 @@ func (w *world) AddMember(_ context.Context, owner app.AccountID, id app.ID, mem
 	return w.setMember(w.call("AddMember", id, member, names), owner, id, member, names)
 }
 
+func (w *world) AddNamed(_ context.Context, owner app.AccountID, id app.ID, name string, names []string) (app.Member, error) {
+	return w.setMember(w.call("AddNamed", id, name, names), owner, id, bob.ID, names)
+}
+
 func (w *world) SetMember(_ context.Context, owner app.AccountID, id app.ID, member app.AccountID, names []string) (app.Member, error) {
 	return w.setMember(w.call("SetMember", id, member, names), owner, id, member, names)
 }

@@ -45,24 +45,31 @@ type world struct {
 	changed   map[string]*string
 	wishes    app.Wishes
 	shell     app.Shell
+	exec      app.ExecService
 	backups   map[string]string // file name to path on disk
 	logText   io.Reader
 	names     app.NameList // beside the subdomains of sites
 	fail      map[string]error
 	ends      map[app.ID]*app.Exit // of what is started
 	team      team
+	bounds    *app.Bounds  // of the good token
+	created   bool         // what Create says
+	link      string       // what Link returns
+	off       *app.Account // of the token that is refused; nil is a disabled one
+	tokens    []app.Token
 	feed      chan []app.Event                       // of streams; they end when it is closed
 	watched   app.Watch                              // the last
 	before    func(ctx context.Context, call string) // called first by the slow methods
 	config    Config
 	owner     http.Handler // of the last handler
 
-	mu      sync.Mutex
-	now     time.Time
-	calls   []string
-	spooled map[string]string // file to content
-	handed  []string
-	dropped []string
+	mu       sync.Mutex
+	now      time.Time
+	calls    []string
+	spooled  map[string]string // file to content
+	handed   []string
+	sessions int // that have ended
+	dropped  []string
 }
 
 func newWorld(tb testing.TB) *world {
@@ -84,7 +91,10 @@ func (w *world) handler() http.Handler {
 	c := w.config
 	c.Accounts, c.Links, c.Applications, c.Settings = w, w, w, w
 	c.Deployments, c.Contents, c.Teams, c.Feed, c.Names = w, w, w, w, w
-	c.Metrics, c.BackupOf = w.metrics, w.BackupOf
+	c.Tokens = worldTokens{w}
+	c.HostAccounts = worldHosted{w}
+	c.Metrics, c.BackupOf, c.Exec = w.metrics, w.BackupOf, w.exec
+	c.RightSize, c.RAMPlan = w.rightSize, w.ramPlan
 	c.Address = func(id app.ID) app.SiteAddress {
 		if id == "lost" {
 			return app.SiteAddress{Why: app.Textf("this host serves no sites: its administrator sets proxy.mode and proxy.domain, or leads another web server to the program, at 127.0.0.1 and its PORT")}
@@ -151,8 +161,11 @@ func (w *world) Authenticate(_ context.Context, token string) (app.Account, app.
 	}
 	switch token {
 	case goodToken:
-		return w.account, app.Token{ID: 3, Account: w.account.ID, Label: "laptop"}, nil
+		return w.account, app.Token{ID: 3, Account: w.account.ID, Label: "laptop", Bounds: w.bounds}, nil
 	case offToken:
+		if w.off != nil {
+			return *w.off, app.Token{ID: 4, Account: w.off.ID}, w.off.Closed()
+		}
 		return app.Account{ID: 9, Name: "off", Disabled: true}, app.Token{ID: 4, Account: 9}, app.Errorf(app.Forbidden, "This account is disabled.")
 	}
 	return app.Account{}, app.Token{}, app.Errorf(app.Unauthorized, "The API token is not valid.")
@@ -337,6 +350,18 @@ func (w *world) Backup(_ context.Context, owner app.AccountID, id app.ID, withVa
 	}
 	_, err := w.App(owner, id)
 	return app.Backup{App: id, File: "f8-" + string(id), Expires: w.clock().Add(time.Hour)}, err
+}
+
+// Backups are those that addBackup has made, of bot-one.
+func (w *world) Backups(id app.ID, ttl time.Duration) (list []app.Backup, err error) {
+	for file, path := range w.backups {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, app.Backup{App: id, File: file, Bytes: info.Size(), Expires: testNow.Add(ttl)})
+	}
+	return list, w.call("Backups", id)
 }
 
 func (w *world) OpenBackup(file string) (io.ReadSeekCloser, time.Time, error) {

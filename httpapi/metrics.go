@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"math"
 	"net/url"
 	"strconv"
@@ -13,6 +14,46 @@ import (
 type records struct {
 	apps   app.Applications
 	points func(id app.ID, now, from, to time.Time, step time.Duration) ([]app.Point, error)
+	right  func(ctx context.Context, a app.Snapshot) (app.RightSize, error)
+}
+
+// size answers with which RAM fits an application.
+func (r records) size(c *call) (response, error) {
+	snap, err := r.apps.App(c.owner(), c.id)
+	if err != nil {
+		return response{}, err
+	}
+	s, err := r.right(c.Request.Context(), snap)
+	if err != nil {
+		return response{}, err
+	}
+	return ok(c.translate(s.Why), member{"apps", c.describeSize(snap.ID, s)})
+}
+
+func (r records) sizeOfAll(c *call) (response, error) {
+	list := make([]object, len(c.all))
+	for i, snap := range c.all {
+		s, err := r.right(c.Request.Context(), snap)
+		if err != nil {
+			return response{}, err
+		}
+		list[i] = c.describeSize(snap.ID, s)
+	}
+	return ok(c.say("The right sizes of your applications have been loaded."), member{"apps", list})
+}
+
+func (c *call) describeSize(id app.ID, s app.RightSize) object {
+	return object{
+		{"id", id},
+		{"verdict", s.Verdict},
+		{"ramMB", s.RAM},
+		{"fitMB", s.Fit},
+		{"days", s.Days},
+		{"peak", s.Peak},
+		{"ramKills", s.Kills},
+		{"killDays", s.KillDays},
+		{"message", c.translate(s.Why)},
+	}
 }
 
 // metrics answers with what an application used, the last day unless the request
@@ -94,9 +135,12 @@ func (r records) events(c *call) (response, error) {
 	}
 	list := make([]object, len(all))
 	for i, p := range all {
-		var exit, deploy, by any // null where the event is of another kind
+		var exit, deploy, by, memory any // null where the event is of another kind
 		if p.Exit != nil {
 			exit = describeExit(*p.Exit)
+		}
+		if p.Memory != nil {
+			memory = describeWarning(*p.Memory)
 		}
 		if p.Deploy != "" {
 			deploy, by = p.Deploy, p.By.String()
@@ -109,6 +153,7 @@ func (r records) events(c *call) (response, error) {
 			{"exit", exit},
 			{"deploy", deploy},
 			{"by", by},
+			{"memory", memory},
 		}
 	}
 	return ok(c.say("The events of your application have been loaded."), member{"events", list})

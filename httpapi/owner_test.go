@@ -2,8 +2,11 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -115,6 +118,32 @@ func TestOwnerAsksForTheHost(t *testing.T) {
 	}
 }
 
+// The plan of the host is its owner's: the API has no such route.
+func TestOwnerAsksForThePlan(t *testing.T) {
+	w, _ := owned(t)
+	rec := asOwner(w, "GET", local.PlanPath, "")
+	var got local.Plan
+	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != 200 {
+		t.Fatalf("status %d, %s, %v", rec.Code, rec.Body, err)
+	}
+	want := local.Plan{
+		HostMB: 1024, ReserveMB: 256, Overcommit: 1.5, CapacityMB: 1152, PromisedMB: 2048, GivenMB: 512, Apps: 3, RunningMB: 448, Used: 100 << 20, Days: 30,
+		Worst:   &local.Moment{At: testNow, Used: 200 << 20, HadMB: 448, Apps: 2},
+		Offers:  []local.Offer{{Overcommit: 1.5, CapacityMB: 1152, MoreMB: 640, Worst: 68, Verdict: app.RAMFits}},
+		Message: "At the worst moment programs used 45 % of what they had: host.overcommit 1.5 fits.",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	w.fail["RAMPlan"] = errors.New("disk on fire")
+	if rec := asOwner(w, "GET", local.PlanPath, ""); rec.Code != 500 || strings.Contains(rec.Body.String(), "fire") {
+		t.Errorf("a failure: status %d, %s", rec.Code, rec.Body)
+	}
+	if rec := do(t, w.handler(), newRequest("GET", local.PlanPath, "")); rec.Code != 404 {
+		t.Errorf("for others: status %d, %s", rec.Code, rec.Body)
+	}
+}
+
 // The listeners of the network read nothing that only the local socket has, whatever
 // spelling the header has.
 func TestOthersAreNotTheOwner(t *testing.T) {
@@ -144,6 +173,29 @@ func TestOthersAreNotTheOwner(t *testing.T) {
 	lines := b.lines()
 	if last := lines[len(lines)-1]; !strings.HasPrefix(last, me) || w.called("Account") != 0 || w.called("Stop") != 1 {
 		t.Errorf("recorded %q, asked %q", last, w.calls)
+	}
+}
+
+// A command that has changed an account in the database says so; nobody else can.
+func TestOwnerSaysThatAnAccountChanged(t *testing.T) {
+	w, b := owned(t)
+	w.config.AccountChanged = func(_ context.Context, id app.AccountID) error {
+		if id != 7 {
+			return app.Errorf(app.NotFound, "there is no account %d", id)
+		}
+		return w.call("AccountChanged", id)
+	}
+	public := w.handler()
+	for id, want := range map[string]int{"7": 200, "8": 404, "ada": 404} {
+		if rec := asOwner(w, "PUT", "/host/accounts/"+id+"/changed", ""); rec.Code != want {
+			t.Errorf("%s: status %d, %s", id, rec.Code, rec.Body)
+		}
+	}
+	if rec := do(t, public, newRequest("PUT", "/host/accounts/7/changed", "")); rec.Code != 404 {
+		t.Errorf("with a token: status %d", rec.Code)
+	}
+	if w.called("AccountChanged") != 1 || len(b.lines()) != 0 { // the command has recorded it
+		t.Errorf("asked %q, recorded %q", w.calls, b.lines())
 	}
 }
 

@@ -32,6 +32,7 @@ func readScenes() []scene {
 	const (
 		info   = "/v2/app/{appID}"
 		status = "/v2/app/{appID}/status"
+		right  = "/v2/app/{appID}/ram"
 	)
 	busy := func(w *world) {
 		w.usage["bot-one"] = app.Status{
@@ -55,6 +56,11 @@ func readScenes() []scene {
 		{name: "app_ok_all_empty", method: "GET", path: "/v2/app/all", op: info, arrange: noApps},
 		{name: "app_not_found", method: "GET", path: "/v2/app/nobody", op: info},
 		{name: "app_not_found_odd_id", method: "GET", path: "/v2/app/Bot%20One", op: info},
+
+		{name: "app_right_size_ok", method: "GET", path: "/v2/app/bot-one/ram", op: right},
+		{name: "app_right_size_ok_all", method: "GET", path: "/v2/app/all/ram", op: right, arrange: several},
+		{name: "app_right_size_ok_all_empty", method: "GET", path: "/v2/app/all/ram", op: right, arrange: noApps},
+		{name: "app_right_size_not_found", method: "GET", path: "/v2/app/nobody/ram", op: right},
 
 		{name: "app_status_ok_online", method: "GET", path: "/v2/app/bot-one/status", op: status, arrange: busy},
 		{name: "app_status_ok_offline", method: "GET", path: "/v2/app/bot-one/status", op: status, arrange: withApp(stopped("bot-one"))},

@@ -32,11 +32,11 @@ func routeScenes() []scene {
 func TestEveryRouteNeedsItsAccess(t *testing.T) {
 	for _, r := range new(server).routes() {
 		w := newWorld(t)
-		path := strings.NewReplacer(":appID", "bot-one", ":locale", "en-US", ":modID", "8", ":token", "x", ":name", "y").Replace(r.Path)
+		path := strings.NewReplacer(":appID", "bot-one", ":locale", "en-US", ":modID", "8", ":tokenID", "5", ":token", "x", ":name", "y", ":externalID", "whmcs-7").Replace(r.Path)
 		req := newRequest(r.Method, path, "")
 		req.Header.Del(tokenHeader)
 		rec := do(t, w.handler(), req)
-		if refused := rec.Code == http.StatusUnauthorized; refused != (r.access == byToken) {
+		if refused := rec.Code == http.StatusUnauthorized; refused != (r.access != public) {
 			t.Errorf("%s %s without a token: status %d", r.Method, r.Path, rec.Code)
 		}
 		if len(w.calls) > 0 {
@@ -48,7 +48,7 @@ func TestEveryRouteNeedsItsAccess(t *testing.T) {
 func TestEveryGetHasHeadAndEveryPathOptions(t *testing.T) {
 	h := newWorld(t).handler()
 	for _, r := range new(server).routes() {
-		path := strings.NewReplacer(":appID", "bot-one", ":locale", "en-US", ":modID", "8", ":token", "x", ":name", "y").Replace(r.Path)
+		path := strings.NewReplacer(":appID", "bot-one", ":locale", "en-US", ":modID", "8", ":tokenID", "5", ":token", "x", ":name", "y").Replace(r.Path)
 		rec := do(t, h, newRequest(http.MethodOptions, path, ""))
 		allow := rec.Header().Get("Allow")
 		if rec.Code != http.StatusNoContent || !strings.Contains(allow, r.Method) || !strings.Contains(allow, "OPTIONS") {
@@ -56,6 +56,9 @@ func TestEveryGetHasHeadAndEveryPathOptions(t *testing.T) {
 		}
 		if strings.Contains(allow, "HEAD") != strings.Contains(allow, http.MethodGet) {
 			t.Errorf("%s: Allow is %q", path, allow)
+		}
+		if rec := do(t, h, newRequest(http.MethodTrace, path, "")); rec.Code != http.StatusMethodNotAllowed || strings.Contains(allow, http.MethodTrace) {
+			t.Errorf("TRACE %s: status %d, Allow %q", path, rec.Code, allow)
 		}
 	}
 }
@@ -130,7 +133,11 @@ func TestNothingCanBeChanged(t *testing.T) {
 			continue
 		}
 		path := strings.NewReplacer(":appID", "bot-one", ":name", "TOKEN", ":modID", "9", ":locale", "pt-BR", ":subdomain", "shop", ":domain", "a.example.org").Replace(r.Path)
-		if rec := do(t, h, newRequest(r.Method, path, "")); rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "Nothing can be changed now.") || rec.Header().Get("Retry-After") == "" {
+		req := newRequest(r.Method, path, "")
+		if r.access == byHost {
+			req.Header.Set(tokenHeader, hostToken)
+		}
+		if rec := do(t, h, req); rec.Code != http.StatusServiceUnavailable || !strings.Contains(rec.Body.String(), "Nothing can be changed now.") || rec.Header().Get("Retry-After") == "" {
 			t.Errorf("%s %s: status %d: %s", r.Method, path, rec.Code, rec.Body)
 		}
 		refused++

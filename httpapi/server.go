@@ -34,11 +34,23 @@ type Config struct {
 	// Account returns the account that the owner of the host acts for, by its name or its
 	// number: NotFound for none.
 	Account func(ctx context.Context, nameOrID string) (app.Account, error)
+	// AccountChanged makes what an account may have now hold for what runs, after the owner
+	// of the host changed it in the database. It fails with NotFound.
+	AccountChanged func(ctx context.Context, id app.AccountID) error
+	// DeleteAccount removes an account with everything that it has, or fails with NotFound.
+	DeleteAccount func(ctx context.Context, id app.AccountID) error
+	// HostAccounts are the accounts that a program of the host's owner keeps.
+	HostAccounts HostAccounts
+	// Devices are programs that ask for a token by a code. It is nil without a panel.
+	Devices Devices
+	// Trusted are proxies whose X-Forwarded-For and -Proto are believed.
+	Trusted web.Networks
 	// Host returns what the daemon says of itself to the owner of the host.
 	Host func() local.Daemon
 
 	RateLimit int              // requests a minute a token, 60 when zero
 	BaseURL   string           // of the addresses of downloads; "" derives it from each request's Host
+	BackupTTL time.Duration    // how long a backup is kept
 	MaxUpload int64            // bytes of a whole upload body, 101 MiB when zero
 	MaxFile   int64            // bytes of the file in it, MaxUpload when zero
 	MaxSocket int64            // bytes of a file that comes over a WebSocket, 512 MiB when zero
@@ -79,11 +91,12 @@ func New(c Config) (public, owner http.Handler) {
 		auditor:     auditor,
 		tokens:      tokens{c.Accounts, auditor, newLimiter(c.RateLimit, c.Now), newLimiter(c.RateLimit, c.Now)},
 		deployments: deployments,
-		sockets:     newSockets(c, deployments),
+		sockets:     newSockets(c, deployments, auditor),
+		devices:     devices{c.Devices, newLimiter(c.RateLimit, c.Now), c.Trusted, c.BaseURL, false},
 	}
 	s.router = s.newRouter()
 	o := *s
-	o.byOwner = true
+	o.byOwner, o.devices.byOwner = true, true
 	o.router = o.newRouter()
 	return s, &o
 }
@@ -96,6 +109,7 @@ type server struct {
 	tokens      tokens
 	deployments deployments
 	sockets     *sockets
+	devices     devices
 }
 
 // ServeHTTP answers one request.
@@ -118,7 +132,7 @@ func (s *server) newCall(w http.ResponseWriter, r *http.Request) *call {
 	if len(id) > 64 || !isWord(id) { // strangers write nothing but a word into the log
 		id = rand.Text()
 	}
-	return &call{Call: web.NewCall(w, r, id, s.Now()), now: s.Now, log: s.Log, maxLinger: 4 * s.MaxUpload}
+	return &call{Call: web.NewCall(w, r, id, s.Now()), encrypted: s.Trusted.Encrypted(r), now: s.Now, log: s.Log, maxLinger: 4 * s.MaxUpload}
 }
 
 func (s *server) answer(c *call) {
@@ -163,7 +177,11 @@ func (s *server) newRouter() *httprouter.Router {
 	router.MethodNotAllowed = http.HandlerFunc(methodNotAllowed)
 	routes := s.routes()
 	if s.byOwner {
-		routes = append(routes, route{http.MethodGet, local.HostPath, public, s.describeHost, ""})
+		routes = append(routes, route{http.MethodGet, local.HostPath, public, open, s.describeHost, ""},
+			route{http.MethodGet, local.PlanPath, public, open, s.ramPlan, ""},
+			route{http.MethodPut, local.ChangedPath, public, open, s.accountChanged, ""},
+			route{http.MethodGet, local.AccountPath, public, open, s.accountDisk, ""},
+			route{http.MethodDelete, local.AccountPath, public, open, s.deleteAccount, ""})
 	}
 	for _, r := range routes {
 		router.Handle(r.Method, r.Path, s.serve(r))
@@ -190,11 +208,7 @@ func (s *server) serve(r route) httprouter.Handle {
 	return func(w http.ResponseWriter, _ *http.Request, params httprouter.Params) {
 		c := w.(*call)
 		c.Pattern, c.params, c.audit.Operation = r.Path, params, r.audit
-		if r.access == byToken {
-			authenticate := s.tokens.authenticate
-			if s.byOwner {
-				authenticate = s.actFor
-			}
+		if authenticate := s.authenticates(r.access); authenticate != nil {
 			if err := authenticate(c); err != nil {
 				c.send(s.sockets.failed(c, err))
 				return
@@ -202,7 +216,10 @@ func (s *server) serve(r route) httprouter.Handle {
 		}
 		s.auditor.begin(c)
 		var resp response
-		err := s.changeable(c)
+		err := r.bounds.check(c)
+		if err == nil {
+			err = s.changeable(c)
+		}
 		if err == nil {
 			resp, err = r.handler(c)
 		}
@@ -215,6 +232,25 @@ func (s *server) serve(r route) httprouter.Handle {
 		c.send(resp)
 		s.auditor.record(c, resp) // of a conversation
 	}
+}
+
+// authenticates returns what finds out who asks for a route of this access, nil where
+// nobody need be known.
+func (s *server) authenticates(a access) func(*call) error {
+	switch {
+	case a == public:
+		return nil
+	case a == byHost && s.byOwner:
+		return func(c *call) error {
+			c.byOwner = true
+			return nil
+		}
+	case a == byHost:
+		return func(c *call) error { return s.tokens.authenticateHost(c, s.HostAccounts) }
+	case s.byOwner:
+		return s.actFor
+	}
+	return s.tokens.authenticate
 }
 
 // changeable refuses what is to change something when nothing can be changed.

@@ -80,6 +80,16 @@ func (s settings) variables(c *call) (response, error) {
 	return ok(c.say("The environment variables of your application have been loaded."), member{"env", list})
 }
 
+// revealVariables shows the values, which the audit log remembers.
+func (s settings) revealVariables(c *call) (response, error) {
+	all, err := s.Variables(c.Request.Context(), c.owner(), c.id)
+	if err != nil {
+		return response{}, err
+	}
+	list := convert(all, func(v app.Variable) object { return object{{"name", v.Name}, {"value", v.Value}} })
+	return ok(c.say("The environment variables of your application have been loaded."), member{"env", list})
+}
+
 func (s settings) setVariables(c *call) (response, error) {
 	f := c.fieldsWithin(maxVariables)
 	change := f.variables()

@@ -155,6 +155,11 @@ func TestEveryAnswerIsSecured(t *testing.T) {
 				t.Errorf("%s %s: %s is %q", r.Method, r.URL.Path, name, got)
 			}
 		}
+		for name := range rec.Header() {
+			if strings.HasPrefix(name, "Access-Control-") {
+				t.Errorf("%s %s: other origins are answered by %s", r.Method, r.URL.Path, name)
+			}
+		}
 		if !strings.HasSuffix(rec.Header().Get("Cache-Control"), "no-store") {
 			t.Errorf("%s %s: Cache-Control is %q", r.Method, r.URL.Path, rec.Header().Get("Cache-Control"))
 		}

@@ -23,16 +23,18 @@ const (
 // sockets are the routes that speak WebSocket.
 type sockets struct {
 	deployments deployments
-	logs        app.Logs
+	run         app.ExecService
+	teams       app.Teams
+	auditor     auditor
 	baseURL     string
 	max         int64 // bytes of a file
 	open        *places
 	refusing    chan struct{} // those that are open only to refuse
 }
 
-func newSockets(c Config, d deployments) *sockets {
+func newSockets(c Config, d deployments, a auditor) *sockets {
 	return &sockets{
-		deployments: d, logs: c.Logs, baseURL: c.BaseURL, max: c.MaxSocket,
+		deployments: d, run: c.Exec, teams: c.Teams, auditor: a, baseURL: c.BaseURL, max: c.MaxSocket,
 		open: newPlaces(
 			allSockets, app.Errorf(app.Unavailable, "All %d places for uploads over WebSocket are taken. Try again in a few minutes.", allSockets),
 			accountSockets, app.Errorf(app.Limited,
@@ -65,8 +67,12 @@ func (s *sockets) commit(c *call) (response, error) {
 	if _, err := s.deployments.apps.App(c.owner(), c.id); err != nil {
 		return response{}, err
 	}
+	exact, err := asked(c, "exact")
+	if err != nil {
+		return response{}, err
+	}
 	return s.accept(c, func(ctx context.Context, file string) (socketAnswer, error) {
-		d, err := s.deployments.commitSpooled(ctx, c, file)
+		d, err := s.deployments.commitSpooled(ctx, c, file, exact)
 		if err != nil {
 			return socketAnswer{}, err
 		}

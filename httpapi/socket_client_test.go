@@ -157,6 +157,7 @@ func socketScenes() []scene {
 	var list []scene
 	for name, path := range map[string]string{
 		"ws_upload": "/v2/ws/upload", "ws_app_commit": "/v2/ws/app/{appID}/commit", "ws_team_commit": "/v2/ws/team/{appID}/commit",
+		"ws_app_exec": "/v2/ws/app/{appID}/exec",
 	} {
 		add := func(outcome string, header map[string]string) {
 			s := scene{name: name + "_" + outcome, method: "GET", op: path, path: strings.Replace(path, "{appID}", "bot-one", 1), header: header}
@@ -174,6 +175,7 @@ func socketScenes() []scene {
 			"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Origin": "https://evil.example",
 		})
 	}
+	list = append(list, scene{name: "ws_app_exec_not_found", method: "GET", op: "/v2/ws/app/{appID}/exec", path: "/v2/ws/app/nobody/exec"})
 	for _, name := range []string{"app", "team"} {
 		list = append(list, scene{name: "ws_" + name + "_commit_not_found", method: "GET", op: "/v2/ws/" + name + "/{appID}/commit", path: "/v2/ws/" + name + "/nobody/commit"})
 	}

@@ -81,8 +81,16 @@ func TestSocketCommit(t *testing.T) {
 	if last := h.last(); h.code != 1000 || last.StatusCode != 200 || last.App != nil || *last.Message != "Your application was updated." {
 		t.Errorf("%+v", h)
 	}
-	if w.called("Commit bot-one") != 1 {
+	if w.called("Commit bot-one") != 1 || w.called("Exact bot-one") != 0 {
 		t.Errorf("called %v", w.calls)
+	}
+	c = talk(t, w, "/v2/ws/app/bot-one/commit?exact=true", nil)
+	c.send(framesOf([]byte("PK"), 1)...)
+	if c.listen(); w.called("Exact bot-one") != 1 {
+		t.Errorf("called %v", w.calls)
+	}
+	if h := talk(t, w, "/v2/ws/app/bot-one/commit?exact=1", nil).listen(); h.last().StatusCode != 400 || !strings.Contains(*h.last().Message, "exact must be given once") {
+		t.Errorf("%+v", h)
 	}
 }
 

@@ -20,6 +20,11 @@ import (
 // BaseContext is.
 func overPipe(t *testing.T, w *world, life context.Context) *talker { //nolint:revive // t goes first
 	t.Helper()
+	return overPipeTo(t, w, life, "/v2/ws/upload")
+}
+
+func overPipeTo(t *testing.T, w *world, life context.Context, path string) *talker { //nolint:revive // t goes first
+	t.Helper()
 	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 	server := &http.Server{Handler: w.handler(), BaseContext: func(net.Listener) context.Context { return life }}
 	ended := make(chan error)
@@ -34,7 +39,7 @@ func overPipe(t *testing.T, w *world, life context.Context) *talker { //nolint:r
 		_ = client.Close()
 	})
 	web := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return client, nil }}}
-	return dial(t, web, "http://example.com/v2/ws/upload", nil)
+	return dial(t, web, "http://example.com"+path, nil)
 }
 
 func TestSocketThatSendsNothingIsGivenUp(t *testing.T) {

@@ -51,7 +51,7 @@ func (t teams) helped(c *call, id app.ID) ([]object, error) {
 		if err != nil {
 			return nil, err
 		}
-		if id != "" && id != snap.ID {
+		if id != "" && id != snap.ID || !c.token.Bounds.Covers(snap.ID) {
 			continue
 		}
 		list = append(list, object{
@@ -89,7 +89,7 @@ func (t teams) members(c *call) (response, error) {
 }
 
 func (t teams) add(c *call) (response, error) {
-	m, err := change(c, t.AddMember)
+	m, err := t.change(c, t.AddMember, t.AddNamed)
 	if err != nil {
 		return response{}, err
 	}
@@ -97,22 +97,51 @@ func (t teams) add(c *call) (response, error) {
 }
 
 func (t teams) set(c *call) (response, error) {
-	m, err := change(c, t.SetMember)
+	m, err := t.change(c, t.SetMember, t.setNamed)
 	if err != nil {
 		return response{}, err
 	}
 	return ok(c.say("%s has other permissions now.", m.Name), membershipOf(m))
 }
 
-// change runs a method of Teams with the account and the permissions that the body names.
-func change(c *call, do func(context.Context, app.AccountID, app.ID, app.AccountID, []string) (app.Member, error)) (app.Member, error) {
+// change runs a method of Teams with the account and the permissions that the body names: an
+// account by its number, or by its name.
+func (t teams) change(
+	c *call, do func(context.Context, app.AccountID, app.ID, app.AccountID, []string) (app.Member, error),
+	named func(context.Context, app.AccountID, app.ID, string, []string) (app.Member, error),
+) (app.Member, error) {
 	f := c.fields()
-	id, perms := f.modID(), f.texts("perms")
+	name, perms := f.text("username"), f.texts("perms")
+	if name != nil && f.has("modID") {
+		f.wrong("Send the field modID or the field username, not both.")
+	}
+	if name == nil {
+		id := f.modID()
+		if f.err != nil {
+			return app.Member{}, f.err
+		}
+		c.audit.Note("member=%d permissions=%s", id, strings.Join(perms, ","))
+		return do(c.Request.Context(), c.owner(), c.id, id, perms)
+	}
 	if f.err != nil {
 		return app.Member{}, f.err
 	}
-	c.audit.Note("member=%d permissions=%s", id, strings.Join(perms, ","))
-	return do(c.Request.Context(), c.owner(), c.id, id, perms)
+	c.audit.Note("name=%.40q permissions=%s", *name, strings.Join(perms, ","))
+	return named(c.Request.Context(), c.owner(), c.id, *name, perms)
+}
+
+// setNamed is SetMember for the name of a member.
+func (t teams) setNamed(ctx context.Context, owner app.AccountID, id app.ID, name string, perms []string) (app.Member, error) {
+	all, err := t.Members(ctx, owner)
+	if err != nil {
+		return app.Member{}, err
+	}
+	for _, m := range all {
+		if m.App == id && m.Name == name {
+			return t.SetMember(ctx, owner, id, m.Account, perms)
+		}
+	}
+	return app.Member{}, app.Errorf(app.NotFound, "nobody in the team of %q is called %.40q", id, name)
 }
 
 func membershipOf(m app.Member) member {

@@ -39,6 +39,11 @@ func teamScenes() []scene {
 			arrange: failing("AddMember", app.Conflict, "account 8 is a member of the team already"),
 		},
 		{
+			name: "app_team_post_not_found_name", method: "POST", path: path, op: op, body: `{"username":"eve","perms":["logs_app"]}`,
+			arrange: failing("AddNamed", app.NotFound, `no account that could become a member is called "eve"`),
+		},
+		{name: "app_team_put_not_found_name", method: "PUT", path: path, op: op, body: `{"username":"carl","perms":["logs_app"]}`, arrange: helped},
+		{
 			name: "app_team_post_invalid_permission", method: "POST", path: path, op: op, body: `{"modID":"8","perms":["fly_app"]}`,
 			arrange: failing("AddMember", app.Invalid, `there is no permission "fly_app"`),
 		},
@@ -52,6 +57,8 @@ func teamScenes() []scene {
 		name := "app_team_" + strings.ToLower(method)
 		list = append(list,
 			scene{name: name + "_ok", method: method, path: path, op: op, body: body},
+			scene{name: name + "_ok_name", method: method, path: path, op: op, body: `{"username":"bob","perms":["logs_app"]}`, arrange: helped},
+			scene{name: name + "_invalid_both", method: method, path: path, op: op, body: `{"modID":"8","username":"bob","perms":["logs_app"]}`},
 			scene{name: name + "_invalid", method: method, path: path, op: op, body: `{"modID":"8"}`},
 			scene{name: name + "_not_found", method: method, path: "/v2/app/nobody/team", op: op, body: body},
 			scene{name: name + "_conflict", method: method, path: path, op: op, body: body, arrange: failing(call, app.Conflict, coming)},
@@ -75,6 +82,7 @@ var teamOps = []teamOp{
 	{"PUT", "restart", app.RestartApp},
 	{"PUT", "stop", app.StopApp},
 	{"PUT", "ram", app.EditRAM},
+	{"GET", "ram", app.StatusApp},
 	{"PUT", "commit", app.CommitApp},
 }
 
@@ -99,9 +107,13 @@ func memberScenes() []scene {
 	for _, s := range ownerScenes() {
 		list = append(list, s.byMember())
 	}
-	for _, op := range teamOps {
+	for i, op := range teamOps {
+		name := op.what
+		if slices.ContainsFunc(teamOps[:i], func(other teamOp) bool { return other.what == op.what }) { // by another method
+			name += "_" + strings.ToLower(op.method)
+		}
 		list = append(list, scene{
-			name: "team_" + op.what + "_denied", method: op.method, path: "/v2/team/bot-one/" + op.what, op: "/v2/team/{appID}/" + op.what,
+			name: "team_" + name + "_denied", method: op.method, path: "/v2/team/bot-one/" + op.what, op: "/v2/team/{appID}/" + op.what,
 			arrange: func(w *world) { w.join(app.AllPermissions &^ app.Permissions(op.needs)) },
 		})
 	}
@@ -162,7 +174,7 @@ func TestMembersAreAnsweredAsOwners(t *testing.T) {
 // the permission, and no other.
 func TestAllOfAMember(t *testing.T) {
 	for _, op := range teamOps {
-		if op.what == "ram" || op.what == "commit" {
+		if op.needs == app.EditRAM || op.needs == app.CommitApp {
 			continue
 		}
 		w := newWorld(t)
@@ -207,7 +219,7 @@ func memberRequest(method, path string) *http.Request {
 // then it acts for the owner (the world has no application of bob's).
 func TestEveryPermissionAndOperation(t *testing.T) {
 	sets := []app.Permissions{0, app.AllPermissions}
-	for i := range len(teamOps) {
+	for i := range app.AllPermissions.Names() {
 		sets = append(sets, 1<<i, app.AllPermissions&^(1<<i))
 	}
 	for _, op := range teamOps {

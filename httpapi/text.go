@@ -111,8 +111,14 @@ func ending(e app.Exit) app.Text {
 		return app.Textf("was killed for needing more than %d MB of RAM", e.LimitMB)
 	case e.OOM:
 		return app.Textf("was killed for needing more than its RAM")
+	case e.HostOOM && !e.Asked:
+		return app.Textf("was killed because the host ran short of memory, not for its own %d MB; start it again, and ask the owner of this host if it happens again", e.LimitMB)
 	case e.Asked:
 		return app.Textf("was stopped")
+	case e.HeapFull != app.NoHeap && e.HeapMB > 0:
+		return app.Textf("ended because its %s heap was full, %d of %d MB", e.HeapFull, e.HeapMB, e.LimitMB)
+	case e.HeapFull != app.NoHeap:
+		return app.Textf("ended because its %s heap was full; it had %d MB of RAM", e.HeapFull, e.LimitMB)
 	case e.Code == 0:
 		return app.Textf("ended by itself with code 0")
 	case e.Signal > 0:
@@ -137,6 +143,8 @@ func standing(s app.Snapshot, now time.Time) app.Text {
 	case s.State == app.Waiting && s.LastExit != nil:
 		return app.Textf("Your application %s. It restarts in %s (attempt %d).",
 			ending(*s.LastExit), until(s.RetryAt, now), max(1, s.Attempt))
+	case s.State == app.Waiting:
+		return app.Textf("Your application could not be started yet, as its log explains. It is tried again in %s (attempt %d).", until(s.RetryAt, now), max(1, s.Attempt))
 	case s.State == app.Stopped && !s.Running && s.RAMKilled():
 		return app.Textf("Your application %s. Raise its RAM and start it again.", ending(*s.LastExit))
 	default:

@@ -103,7 +103,8 @@ func TestEnding(t *testing.T) {
 	for want, e := range map[string]app.Exit{
 		"was killed for needing more than 100 MB of RAM": {OOM: true, Code: 137, LimitMB: 100},
 		"was killed for needing more than its RAM":       {OOM: true, Code: 137},
-		"was stopped":                       {Asked: true, Code: 143},
+		"was killed because the host ran short of memory, not for its own 64 MB; start it again, and ask the owner of this host if it happens again": {HostOOM: true, Code: 137, Signal: 9, LimitMB: 64},
+		"was stopped":                       {Asked: true, Code: 143, HostOOM: true},
 		"ended by itself with code 0":       {},
 		"crashed with code 139 (signal 11)": {Code: 139, Signal: 11},
 		"crashed with code 1":               {Code: 1},
@@ -126,6 +127,8 @@ func TestOutcomeAndStanding(t *testing.T) {
 	silent.Silent, silent.Why = true, app.Textf("its program has opened no port: listen on process.env.PORT, or on 8080, at all addresses (0.0.0.0)")
 	booted := bot("aa")
 	booted.State, booted.Running = app.Starting, false
+	put := stopped("aa")
+	put.State, put.LastExit, put.RetryAt = app.Waiting, nil, testNow.Add(4*time.Second)
 	for name, tt := range map[string]struct {
 		s                 app.Snapshot
 		outcome, standing string
@@ -136,6 +139,7 @@ func TestOutcomeAndStanding(t *testing.T) {
 		"stopped":   {stopped("aa"), "Done, but it was stopped.", plainText},
 		"never ran": {site("aa"), "Done. It is not online.", plainText},
 		"preparing": {preparing, "Done. It is not online yet.", plainText},
+		"put off":   {put, "Done. It is not online yet.", "Your application could not be started yet, as its log explains. It is tried again in 4s (attempt 1)."},
 		"silent":    {silent, "Done.", "Your site is online, but its program has opened no port: listen on process.env.PORT, or on 8080, at all addresses (0.0.0.0)."},
 		"queued":    {queued, "Done. It is not online yet.", "Your application waits to be built: it is number 2 in the queue."},
 		"booted":    {booted, "Done. It is not online yet.", "Your application waits for its turn to be started: the server was started a moment ago."},

@@ -59,6 +59,11 @@ func uploadScenes() []scene {
 		add("ok_site", result(visited("shop"), ""), zip)
 		add("ok_with_logs", result(bot("bot-one"), "added 12 packages\n"), zip)
 		add("ok_ended", result(killed("bot-one"), "out of memory\n"), zip)
+		add("ok_narrated", result(bot("bot-one"), ""), func(*world) *http.Request {
+			r := zipRequest(target.method, target.path, "PK")
+			r.Header.Set("Accept", "text/event-stream")
+			return r
+		})
 		add("invalid", nil, func(*world) *http.Request { return newRequest(target.method, target.path, "{}") })
 		add("missing_file", nil, func(*world) *http.Request {
 			return formRequest(target.method, target.path, func(m *multipart.Writer) { _ = m.WriteField("file", "text") })

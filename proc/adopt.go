@@ -22,6 +22,7 @@ type note struct {
 	Port    int    // its own
 	Private bool   // it is behind the network policy
 	Journal string // of the deployment that started it, noJournal when none did, "" when an older berth did
+	Warned  int64  `json:",omitempty"` // fullness.told
 }
 
 // noJournal is the journal of a program that no deployment started.
@@ -82,6 +83,7 @@ func (l *Launcher) Adopt(v Survivor, s Spec) (*Run, error) {
 		group: group, log: l.Log.With("group", v.Group), spec: s,
 		started: bornAt(v.Birth), done: make(chan struct{}), leaving: make(chan struct{}),
 		private: v.Private || v.Port == 0 && l.Network != nil, // an older berth did not note it
+		note:    v.note, full: fullness{told: v.Warned, quiet: v.Warned >= signalLevel},
 	}
 	r.traffic, r.sockets = l.adoptCounts(group, s)
 	if r.private {

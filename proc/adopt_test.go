@@ -328,7 +328,11 @@ func TestKernelAdoptNoStranger(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.Birth = s2.birth // in the same hundredth of a second
-	e := b.adopt(t, v, s).Wait()
+	r := b.adopt(t, v, s)
+	if p := r.Process(); p != nil {
+		t.Errorf("its first process is said to be %v", p.Name())
+	}
+	e := r.Wait()
 	if e.Code != app.UnknownCode || e.OOM {
 		t.Errorf("it ended as %+v", e)
 	}

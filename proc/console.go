@@ -16,7 +16,7 @@ import (
 )
 
 // Console is one command that was started beside a program, or in place of one:
-// its output is kept apart from the program's. Its methods are safe for
+// its output is kept apart from the program's, or somebody's who is there (Streams). Its methods are safe for
 // concurrent use.
 type Console struct {
 	main    *process
@@ -27,14 +27,15 @@ type Console struct {
 	log     *slog.Logger
 	started time.Time
 	before  cgroup.Memory
-	out     *capture
+	out     *capture // nil for a session
 	errs    *capture
+	session *session // nil where the output is captured
 	done    chan struct{}
 	shell   app.Shell // valid once done is closed
 }
 
 // begin makes the group and starts the command in it.
-func (c *Console) begin(l *Launcher, s Spec) error {
+func (c *Console) begin(l *Launcher, s Spec, e *app.Exec) error {
 	var err error
 	if c.in != nil {
 		c.group, err = c.in.group.Child(path.Base(s.Group))
@@ -45,7 +46,11 @@ func (c *Console) begin(l *Launcher, s Spec) error {
 		return err
 	}
 	if c.before, err = c.group.Memory(); err == nil {
-		err = c.capture(l, s)
+		if e != nil {
+			err = c.attach(l, s, *e)
+		} else {
+			err = c.capture(l, s)
+		}
 	}
 	if err != nil {
 		l.discard(c.group, s.Group)
@@ -67,7 +72,40 @@ func (c *Console) capture(l *Launcher, s Spec) error {
 		return err
 	}
 	defer ew.Close()
-	s.Output, s.Errors = w, ew
+	s.Output, s.Errors, s.Input = w, ew, nil
+	if err := c.start(l, s); err != nil {
+		out.abandon()
+		errs.abandon()
+		return err
+	}
+	c.out, c.errs = out, errs
+	return nil
+}
+
+// attach starts the command of a session.
+func (c *Console) attach(l *Launcher, s Spec, e app.Exec) error {
+	var size *app.Size
+	if e.TTY {
+		size = &e.Size
+	}
+	its, session, err := newSession(&s, size)
+	if err != nil {
+		return err
+	}
+	defer closeAll(its) // the command has its own
+	if err := c.start(l, s); err != nil {
+		if size == nil {
+			session.close()
+		}
+		return err
+	}
+	session.begun()
+	session.ended, c.session = c.done, session
+	return nil
+}
+
+// start starts the command with the streams of s.
+func (c *Console) start(l *Launcher, s Spec) (err error) {
 	c.started = time.Now()
 	c.main, err = l.start(s, c.group, func(dir *os.File) (err error) {
 		if c.in == nil {
@@ -75,13 +113,16 @@ func (c *Console) capture(l *Launcher, s Spec) error {
 		}
 		return err
 	})
-	if err != nil {
-		out.abandon()
-		errs.abandon()
-		return err
+	return err
+}
+
+// Streams returns what a session reads and writes, with a function that closes it, which
+// MUST be called; both are zero where the output is captured.
+func (c *Console) Streams() (streams app.Streams, release func()) {
+	if c.session == nil {
+		return app.Streams{}, nil
 	}
-	c.out, c.errs = out, errs
-	return nil
+	return c.session.streams(), c.session.close
 }
 
 // Wait blocks until nothing of the command runs any more, not even in the
@@ -118,10 +159,15 @@ func (c *Console) wait() {
 	e.Code, e.Signal = exitCode(status)
 	// Whichever process of the group it hit: it is one application's RAM.
 	e.OOM = m.Kills > c.before.Kills && m.OOMs > c.before.OOMs
+	e.HostOOM = m.Kills > c.before.Kills && m.OOMs == c.before.OOMs
 	e.PeakBytes, e.LimitMB = m.Peak, app.MB(m.Limit>>20)
 	c.shell = app.Shell{Online: c.in != nil, Exit: e}
 	if c.in != nil {
 		c.shell.Program = c.programsEnd()
+	}
+	if c.session != nil {
+		c.session.over()
+		return
 	}
 	c.shell.Stdout, c.shell.Stderr = c.out.finish(), c.errs.finish()
 }
@@ -220,14 +266,19 @@ func (c *consoles) settle() {
 	}
 }
 
-// signal lets no more commands in, and sends sig to those there are.
-func (c *consoles) signal(sig syscall.Signal) error {
+// stop lets no more commands in, and asks those there are to end. A shell at a terminal
+// ignores SIGTERM; that its terminal is gone it takes as that of all it has started.
+func (c *consoles) stop() error {
 	c.close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var errs []error
 	for console := range c.all {
-		if err := console.group.Signal(sig); err != nil {
+		err := console.group.Signal(syscall.SIGTERM)
+		if console.session != nil && console.session.terminal != nil {
+			err = errors.Join(err, console.group.Signal(syscall.SIGHUP))
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("a console command: %w", err))
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // console starts a command beside r, or alone when r is nil.
 func (b bench) console(t *testing.T, r *Run, s Spec) *Console {
 	t.Helper()
-	c, err := b.Console(s, r)
+	c, err := b.Console(s, r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestConsoleOutputThatIsHeldOpen(t *testing.T) {
 // The end of the run is the command's, whoever asked for it.
 func TestKernelConsoleEndsWithTheRun(t *testing.T) {
 	b := newBench(t)
-	const waits = `trap "" HUP; touch begun; echo begun; sleep 600`
+	const waits = `trap "" HUP; touch begun; echo begun; exec sleep 600` // a shell could see its child end first
 	for name, end := range map[string]struct {
 		script string
 		stop   func(*Run)
@@ -225,7 +225,7 @@ func TestKernelConsoleEndsWithTheRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := b.launch(t, b.spec(t, end.script))
-			c, err := b.Console(b.command(waits), r)
+			c, err := b.Console(b.command(waits), r, nil)
 			if err != nil {
 				if name != "being born" || app.KindOf(err) == app.Unusable {
 					t.Fatal(err)
@@ -240,7 +240,7 @@ func TestKernelConsoleEndsWithTheRun(t *testing.T) {
 			if got.Program == nil || got.Program.Code != end.code || got.Program.OOM || got.Exit.Signal == 0 {
 				t.Errorf("got %+v (program %+v)", got, got.Program)
 			}
-			if _, err := b.Console(b.command("true"), r); app.KindOf(err) != app.Conflict {
+			if _, err := b.Console(b.command("true"), r, nil); app.KindOf(err) != app.Conflict {
 				t.Errorf("a command after the end: %v", err)
 			}
 			_ = os.Remove(b.dir + "/begun")
@@ -299,7 +299,7 @@ func TestConsoleStartErrors(t *testing.T) {
 	for _, in := range []*Run{r, nil} {
 		s := b.command("true")
 		s.Argv = []string{"/no/such/shell"}
-		if _, err := b.Console(s, in); app.KindOf(err) != app.Unusable {
+		if _, err := b.Console(s, in, nil); app.KindOf(err) != app.Unusable {
 			t.Errorf("no such shell: %v", err)
 		}
 		for _, left := range []string{s.Group, run.Group + "/" + filepath.Base(s.Group)} {

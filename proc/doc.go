@@ -7,6 +7,11 @@
 // behind. Run.Wait returns one value that says everything about
 // the end. It restarts nothing: that is policy (package host).
 //
-// The package also tells figures of the host (gopsutil), and where its commands
+// A Console is a command in the place of a program, or beside it: its output is kept
+// (capture), or somebody reads and writes while it runs (session), at a terminal that the
+// child makes for itself behind its walls (sandbox.Plan.Terminal; docs/adr/0051).
+//
+// The package also tells figures of the host (gopsutil), when its memory is short
+// (Pressure), and where its commands
 // are and which versions (Tools).
 package proc

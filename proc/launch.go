@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"berth/app"
 	"berth/cgroup"
 	"berth/proc/sandbox"
 )
@@ -29,11 +30,13 @@ type Spec struct {
 	Pids     int64
 	FileSize int64 // most bytes of one file; 0 for no limit
 	OOMGroup bool
+	OOMScore int      // oom_score_adj that it begins with (proc_pid_oom_score_adj(5))
 	Port     int      // its own, for the network policy; 0 when it has none
 	Account  uint32   // whose sockets it counts for, from 1; 0 when they are not counted
 	Journal  string   // app.Program.Journal
 	Output   *os.File // stdout and stderr; stays the caller's
 	Errors   *os.File // stderr, when it is not to be Output
+	Input    *os.File // stdin; nil is empty
 	// Gate returns when the program may begin; it is called once its walls stand, and
 	// not if the start fails before. May be nil.
 	Gate func() `json:"-"`
@@ -45,8 +48,16 @@ type Spec struct {
 	// holds, and not again for some time; or when it is ended, because it took them
 	// in a way that nothing can refuse. May be nil.
 	OnNoSocket func(held int, ended bool) `json:"-"`
+	// OnMemory is called, on a goroutine of its own, when the program needs nearly all of
+	// its RAM; it may block, and then later warnings come late. May be nil: then nobody
+	// watches, and no signal is sent.
+	OnMemory func(app.MemoryWarning) `json:"-"`
+	// MemorySignal is the signal of app.MemorySignals that the program gets when 90 % of its
+	// RAM cannot be taken back, if it handles it by then; "" for none.
+	MemorySignal string
 
-	try bool // see Launcher.Try
+	try      bool      // see Launcher.Try
+	terminal *terminal // in place of Output and Input; nil for none
 }
 
 // Launcher starts programs in the groups of one tree. It is safe for
@@ -113,8 +124,10 @@ func (l *Launcher) Launch(s Spec) (*Run, error) {
 		started: time.Now(), limit: s.MemoryMB, done: make(chan struct{}), leaving: make(chan struct{}),
 		private: network != nil,
 	}
-	n := note{main.pid, main.birth, r.started, s.Port, network != nil, cmp.Or(s.Journal, noJournal)}
-	if err := group.SetNote(n.String()); err != nil {
+	r.note = note{
+		PID: main.pid, Birth: main.birth, Started: r.started, Port: s.Port, Private: network != nil, Journal: cmp.Or(s.Journal, noJournal),
+	}
+	if err := group.SetNote(r.note.String()); err != nil {
 		r.log.Warn("a later daemon will not know the program, and end it", "error", err)
 	}
 	r.begin()
@@ -221,16 +234,19 @@ func (l *Launcher) try(group string, layers []sandbox.Layer) error {
 // Launch's errors. With a run it is born in a group of its own below the run's,
 // of which s.Group names the last element: it has the run's limits, counts for
 // it, and ends with it at the latest; a run that is ending is app.Conflict.
-// Without one it gets the group s.Group with the limits of s. Output and Errors
+// Without one it gets the group s.Group with the limits of s. Output, Errors and Input
 // of s are not used, nor is OnHelperOOM.
-func (l *Launcher) Console(s Spec, in *Run) (*Console, error) {
+//
+// With e somebody reads and writes while the command runs, through Console.Streams; else
+// its output is kept, and its input empty.
+func (l *Launcher) Console(s Spec, in *Run, e *app.Exec) (*Console, error) {
 	c := &Console{in: in, log: l.Log.With("group", s.Group), done: make(chan struct{})}
 	if in != nil {
 		if err := in.consoles.enter(); err != nil {
 			return nil, err
 		}
 	}
-	err := c.begin(l, s)
+	err := c.begin(l, s, e)
 	if err != nil {
 		if in != nil {
 			in.consoles.leave(c)

@@ -60,7 +60,7 @@ func TestKernelLeaveEndsConsoles(t *testing.T) {
 	b := newBench(t)
 	s := b.spec(t, "exec sleep 1000")
 	r := b.launch(t, s)
-	c, err := b.Console(b.command("exec sleep 1000"), r)
+	c, err := b.Console(b.command("exec sleep 1000"), r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

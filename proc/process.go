@@ -136,6 +136,38 @@ func (p *process) watch(leaving <-chan struct{}) {
 // watchEvery is how often watch looks.
 const watchEvery = 100 * time.Millisecond
 
+// signal sends the process a signal; none to one that has ended.
+func (p *process) signal(sig syscall.Signal) error {
+	if p.gone {
+		return nil
+	}
+	conn, err := p.pidfd.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("cannot signal the program: %w", err)
+	}
+	var failed error
+	err = conn.Control(func(fd uintptr) { failed = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
+	if errors.Is(failed, unix.ESRCH) {
+		failed = nil
+	}
+	return errors.Join(err, failed)
+}
+
+// handles reports whether the process has a handler for a signal (SigCgt, proc_pid_status(5)).
+func (p *process) handles(sig syscall.Signal) (bool, error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/status")
+	if err != nil {
+		return false, fmt.Errorf("cannot tell which signals the program handles: %w", err)
+	}
+	_, rest, _ := bytes.Cut(b, []byte("\nSigCgt:\t"))
+	word, _, _ := bytes.Cut(rest, []byte{'\n'})
+	mask, err := strconv.ParseUint(string(word), 16, 64)
+	if err != nil {
+		return false, fmt.Errorf("cannot tell which signals the program handles: %w", err)
+	}
+	return mask&(1<<(uint(sig)-1)) != 0, nil
+}
+
 // reap returns the wait status of the process, which has ended. A child is
 // waited for, also one of an earlier image of this process; of another's the
 // kernel tells from Linux 6.15 on. known is false when nobody does.

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"berth/app"
 	"berth/cgroup"
 	"berth/proc/sandbox"
@@ -55,12 +57,21 @@ type Run struct {
 	refused    int       // sockets it was refused, at the last report
 	reportedAt time.Time // of refused sockets
 	excess     bool      // it is ended for its sockets
+	full       fullness
+	note       note // what the group tells a later daemon
+	unfill     func()
 
 	consoles consoles
 }
 
-// Process returns the descriptor of the first process, which stays the run's.
-func (r *Run) Process() *os.File { return r.main.pidfd }
+// Process returns the descriptor of the first process, which stays the run's; nil when that was
+// gone before the run was adopted.
+func (r *Run) Process() *os.File {
+	if r.main == nil {
+		return nil
+	}
+	return r.main.pidfd
+}
 
 // Wait blocks until every process of the run is gone and returns how it
 // ended. It may be called any number of times.
@@ -87,7 +98,7 @@ func (r *Run) Stop(grace time.Duration) {
 		return
 	}
 	r.stopped = true
-	if err := errors.Join(r.group.Signal(syscall.SIGTERM), r.consoles.signal(syscall.SIGTERM)); err != nil {
+	if err := errors.Join(r.group.Signal(syscall.SIGTERM), r.consoles.stop()); err != nil {
 		r.log.Warn("cannot ask the program to stop", "error", err)
 	}
 	r.killAt = time.Now().Add(grace)
@@ -229,7 +240,56 @@ func (r *Run) begin() {
 		r.log.Warn("cannot watch for killed helper processes", "error", err)
 	}
 	r.sockets.OnExcess(r.exceeded)
+	if r.spec.OnMemory != nil {
+		r.unfill = r.group.OnFill(r.filled)
+	}
 	go r.wait()
+}
+
+// filled is a cgroup.Watchman: it warns of memory that is nearly full. What was reported
+// stays with the group, so that a later daemon does not repeat it.
+func (r *Run) filled(f cgroup.Fill) (pause time.Duration, growing bool) {
+	r.mu.Lock()
+	told := r.full.told
+	s := r.full.look(f)
+	over := r.gone || r.left
+	if !over && r.full.told != told {
+		r.note.Warned = r.full.told
+		if err := r.group.SetNote(r.note.String()); err != nil {
+			r.log.Warn("a later daemon may repeat a warning of the program's memory", "error", err)
+		}
+	}
+	r.mu.Unlock()
+	if over {
+		return s.pause, false
+	}
+	sent := s.signal && r.sendMemorySignal()
+	if s.warning != nil {
+		if s.signal {
+			s.warning.Signal, s.warning.Sent = r.spec.MemorySignal, sent
+		}
+		r.log.Info("the program needs nearly all of its RAM", "level", s.warning.Level, "held", f.Held, "limit", f.Limit)
+		r.spec.OnMemory(*s.warning)
+	}
+	return s.pause, s.growing
+}
+
+// sendMemorySignal sends the program the signal that it asks for, if it handles that: one
+// that it does not would end it. It reports whether it did.
+func (r *Run) sendMemorySignal() bool {
+	name := r.spec.MemorySignal
+	sig := unix.SignalNum(name)
+	if sig == 0 || r.main == nil {
+		return false
+	}
+	handles, err := r.main.handles(sig)
+	if err == nil && handles {
+		err = r.main.signal(sig)
+	}
+	if err != nil || !handles {
+		r.log.Warn("the program did not get the signal that its memory is nearly full", "signal", name, "handled", handles, "error", err)
+	}
+	return err == nil && handles
 }
 
 // wait reaps the program, ends what it left running, and reads the counters
@@ -273,9 +333,7 @@ func (r *Run) close(f facts, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.gone = true
-	if r.unwatch != nil {
-		r.unwatch()
-	}
+	r.unwatchAll()
 	f.mem, f.oomGroup, f.fresh, f.sinceOOM = m, r.spec.OOMGroup, m.Kills > r.seen, at.Sub(r.lastOOM)
 	r.exit = verdict(f)
 	r.exit.At, r.exit.Ran = at, at.Sub(r.started)
@@ -291,6 +349,15 @@ func (r *Run) close(f facts, at time.Time) {
 		return
 	}
 	r.group.RemoveLater(end) // it may be started again at once
+}
+
+// unwatchAll ends the watches of the group's memory. mu is held.
+func (r *Run) unwatchAll() {
+	for _, stop := range []func(){r.unwatch, r.unfill} {
+		if stop != nil {
+			stop()
+		}
+	}
 }
 
 // endConsoles ends the commands in the run's group, and waits until those that
@@ -362,9 +429,7 @@ func (r *Run) detach() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.gone = true // it is for whoever follows to change it
-	if r.unwatch != nil {
-		r.unwatch()
-	}
+	r.unwatchAll()
 	r.group.Detach()
 	if r.main != nil {
 		_ = r.main.pidfd.Close() // nothing was written to it

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -68,10 +69,7 @@ func (l *Launcher) start(s Spec, group *cgroup.Group, meanwhile func(dir *os.Fil
 	if err != nil {
 		return nil, err
 	}
-	cmd.Stdout, cmd.Stderr = s.Output, s.Output
-	if s.Errors != nil {
-		cmd.Stderr = s.Errors
-	}
+	streams(cmd, s)
 	cmd.ExtraFiles = append([]*os.File{its, orders}, cmd.ExtraFiles...) // sandbox.ErrorsFD, PlanFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd()), Setsid: true, Cloneflags: flags}
 	err = cmd.Start()
@@ -84,7 +82,7 @@ func (l *Launcher) start(s Spec, group *cgroup.Group, meanwhile func(dir *os.Fil
 		return nil, err
 	}
 	if err = meanwhile(dir); err == nil {
-		err = notExecuted(s, answer(ours, plan))
+		err = notExecuted(s, answer(ours, plan, s.terminal))
 	}
 	if errors.Is(err, errEnded) && !s.try && killed(cmd.Process.Pid) {
 		err = nil // for its memory, or with its group: which is told of a run
@@ -94,11 +92,27 @@ func (l *Launcher) start(s Spec, group *cgroup.Group, meanwhile func(dir *os.Fil
 		main, err = openProcess(cmd.Process.Pid, 0) // ours, and not waited for: it is there, dead or alive
 	}
 	if err != nil {
+		s.terminal.close()
 		_ = group.Kill()
 		_ = cmd.Wait() // reap; why it ended is in err
 		return nil, err
 	}
 	return main, cmd.Process.Release()
+}
+
+// streams sets the standard descriptors of a child; one that makes itself a terminal has
+// none until then.
+func streams(cmd *exec.Cmd, s Spec) {
+	if s.terminal != nil {
+		return
+	}
+	if s.Input != nil {
+		cmd.Stdin = s.Input
+	}
+	cmd.Stdout, cmd.Stderr = s.Output, s.Output
+	if s.Errors != nil {
+		cmd.Stderr = s.Errors
+	}
 }
 
 // refusals are what clone(2) answers where namespaces cannot be had. A child that
@@ -122,7 +136,8 @@ func socketPair() (ours, its *os.File, err error) {
 }
 
 // answer lets a child with a plan become its program, and waits for what becomes of it.
-func answer(child *os.File, plan *sandbox.Plan) error {
+// With a terminal it takes the child's.
+func answer(child *os.File, plan *sandbox.Plan, t *terminal) error {
 	err := child.SetDeadline(time.Now().Add(startTimeout))
 	if err == nil {
 		_, err = child.WriteString(readyMark)
@@ -130,14 +145,21 @@ func answer(child *os.File, plan *sandbox.Plan) error {
 	if err != nil && !errors.Is(err, unix.EPIPE) { // it has ended, and said why
 		return fmt.Errorf("cannot wait for the start: %w", err)
 	}
-	text, err := io.ReadAll(io.LimitReader(child, 4096))
+	said := ""
+	if t != nil {
+		said, err = t.receive(child)
+	}
+	var text []byte
+	if err == nil || errors.Is(err, unix.EPIPE) {
+		text, err = io.ReadAll(io.LimitReader(child, 4096))
+	}
 	if errors.Is(err, unix.ECONNRESET) { // it has ended without reading what was written
 		err = nil
 	}
 	if err != nil {
 		return fmt.Errorf("cannot start the program: no answer after %s: %w", startTimeout, err)
 	}
-	report, ready := strings.CutPrefix(string(text), readyMark)
+	report, ready := strings.CutPrefix(said+string(text), readyMark)
 	if err := plan.Refused(report); err != nil || ready {
 		return err
 	}
@@ -160,12 +182,14 @@ func (l *Launcher) plan(s Spec, group *cgroup.Group) (*sandbox.Plan, uintptr, er
 		return nil, 0, err
 	}
 	p := sandbox.NewPlan()
-	if spared, err := protected(oomScore); err != nil {
+	own, err := scoreIn(oomScore)
+	if err != nil {
 		return nil, 0, err
-	} else if spared {
-		p.To("give up the daemon's protection")
-		p.Write(oomScore, "0")
 	}
+	// Before its capabilities go: so this is the lowest that it can set itself. A daemon
+	// without CAP_SYS_RESOURCE cannot give it less than it has.
+	p.To("give up the daemon's protection")
+	p.Write(oomScore, strconv.Itoa(max(s.OOMScore, own)))
 	// v1 knows no birth into a group; the limits hold from here on, before a
 	// byte of the program runs (cgroup.Group.Joins).
 	p.To("join the control group")
@@ -179,8 +203,15 @@ func (l *Launcher) plan(s Spec, group *cgroup.Group) (*sandbox.Plan, uintptr, er
 		p.To("enter the application's directory")
 		p.Chdir(s.Dir) // as the program's user: it must reach it
 	}
+	if t := s.terminal; t != nil {
+		p.Terminal(t.size.Cols, t.size.Rows)
+	}
 	p.To("tell of the start")
-	p.Agree(readyMark)
+	if s.terminal != nil {
+		p.HandOver(readyMark)
+	} else {
+		p.Agree(readyMark)
+	}
 	if s.try {
 		return p, spec.Flags(), nil
 	}
@@ -188,20 +219,6 @@ func (l *Launcher) plan(s Spec, group *cgroup.Group) (*sandbox.Plan, uintptr, er
 		return nil, 0, errors.New("cannot start the program: no command")
 	}
 	return p, spec.Flags(), p.Execute(s.Argv, s.Env)
-}
-
-// oomScore is where a process says how soon it is killed when the host itself
-// has no memory left (proc_pid_oom_score_adj(5)).
-const oomScore = "/proc/self/oom_score_adj"
-
-// protected reports whether a process stands back from that, given its file: the daemon
-// may be protected by its unit, and a child would inherit that.
-func protected(file string) (bool, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return false, fmt.Errorf("cannot read %s: %w", file, err)
-	}
-	return strings.HasPrefix(string(b), "-"), nil
 }
 
 // confinement is what confines the child.

@@ -26,7 +26,8 @@ const oomStatus = 128 + int(syscall.SIGKILL)
 // A kill by the host's own lack of memory raises the group's counter of kills
 // too, so it counts as the program's only if the group itself ran out. When
 // the kill takes the whole group, any kill was the end; else it must have hit
-// the program itself, or a helper moments before the program ended.
+// the program itself, or a helper moments before the program ended. A kill by the
+// host's lack of memory was the end if a process that was killed was.
 func verdict(f facts) app.Exit {
 	e := app.Exit{Code: app.UnknownCode}
 	if f.known {
@@ -37,6 +38,7 @@ func verdict(f facts) app.Exit {
 	case f.oomGroup, f.fresh, f.sinceOOM <= wrapperWait:
 		e.OOM, e.Code = true, oomStatus
 	}
+	e.HostOOM = f.mem.Kills > 0 && f.mem.OOMs == 0 && e.Code == oomStatus
 	return e
 }
 

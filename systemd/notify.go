@@ -3,6 +3,7 @@ package systemd
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -68,6 +69,33 @@ func Status(text string) error { return Notify("STATUS=" + text) }
 // (EXTEND_TIMEOUT_USEC).
 func Extend(by time.Duration) error {
 	return Notify("EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(by.Microseconds(), 10))
+}
+
+// Settle blocks until the manager has done what it was told before, for five seconds at
+// most (sd_notify_barrier(3)).
+func Settle() error {
+	if !Listens() {
+		return nil
+	}
+	r, w, err := os.Pipe()
+	if err == nil {
+		conn, failed := w.SyscallConn()
+		err = failed
+		if err == nil {
+			failed = conn.Control(func(fd uintptr) { err = send([]string{"BARRIER=1"}, unix.UnixRights(int(fd))) })
+		}
+		err = errors.Join(err, failed, w.Close(), r.SetReadDeadline(time.Now().Add(5*time.Second)))
+		if err == nil {
+			if _, err = r.Read(make([]byte, 1)); errors.Is(err, io.EOF) { // the manager has closed its copy
+				err = nil
+			}
+		}
+		_ = r.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("cannot wait for the service manager: %w", err)
+	}
+	return nil
 }
 
 // Listens reports whether a manager listens.

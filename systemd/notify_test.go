@@ -75,6 +75,47 @@ func TestNotifyAManagerThatIsGone(t *testing.T) {
 	}
 }
 
+// Settle returns when the manager has closed the descriptor that came with the message.
+func TestSettle(t *testing.T) {
+	t.Setenv(socketEnv, "")
+	if err := Settle(); err != nil {
+		t.Errorf("without a manager: %v", err)
+	}
+	name := filepath.Join(t.TempDir(), "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	t.Setenv(socketEnv, name)
+	settled := make(chan error, 1)
+	go func() { settled <- Settle() }()
+	b, oob := make([]byte, 100), make([]byte, 100)
+	n, on, _, _, err := conn.ReadMsgUnix(b, oob)
+	if err != nil || string(b[:n]) != "BARRIER=1" {
+		t.Fatalf("got %q, %v", b[:n], err)
+	}
+	list, err := unix.ParseSocketControlMessage(oob[:on])
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	fds, err := unix.ParseUnixRights(&list[0])
+	if err != nil || len(fds) != 1 {
+		t.Fatal(fds, err)
+	}
+	select {
+	case err := <-settled:
+		t.Error("before the manager was ready: ", err)
+	default:
+	}
+	if err := unix.Close(fds[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-settled; err != nil {
+		t.Error(err)
+	}
+}
+
 // The manager ignores a RELOADING=1 without the time of its clock.
 func TestReloading(t *testing.T) {
 	received := listen(t, filepath.Join(t.TempDir(), "notify"))

@@ -212,4 +212,6 @@ const (
 	APISocket = "api"
 	// LocalSocket is the name by which the manager keeps the local socket over a restart.
 	LocalSocket = "local"
+	// SitesSocket begins the names by which it keeps those of the sites.
+	SitesSocket = "sites/"
 )

@@ -1,10 +1,13 @@
 package web
 
 import (
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"berth/app"
 )
 
 // KeyOf names where a request came from. One customer usually holds a whole /64 of
@@ -49,4 +52,37 @@ func (n Networks) Client(peer netip.Addr, h http.Header) netip.Addr {
 		peer, told = next.Unmap().WithZone(""), told[:max(i, 0)]
 	}
 	return peer
+}
+
+// Encrypted reports whether a client sent its request by HTTPS, to this server or to a
+// trusted proxy.
+func (n Networks) Encrypted(r *http.Request) bool {
+	if r.TLS != nil || !n.Contains(AddressOf(r.RemoteAddr)) {
+		return r.TLS != nil
+	}
+	proto := r.Header.Values("X-Forwarded-Proto")
+	return len(proto) > 0 && strings.EqualFold(strings.TrimSpace(proto[len(proto)-1]), "https")
+}
+
+// Visitor is where a request comes from, and whether what the client sends is hidden from
+// others: it is on HTTPS, or on this machine. Only trusted proxies are believed.
+func (n Networks) Visitor(r *http.Request) (v app.Visitor, safe bool) {
+	peer := AddressOf(r.RemoteAddr)
+	client := n.Client(peer, r.Header)
+	safe = n.Encrypted(r) || peer.IsLoopback() && r.Header.Get("X-Forwarded-For") == "" && IsLoopback(r.Host)
+	return app.Visitor{Address: client.String(), Key: KeyOf(client), Agent: r.UserAgent()}, safe
+}
+
+// IsLoopback reports whether browsers regard a Host as this machine's own, and its
+// cookies for safe: localhost, 127.0.0.0/8, ::1 (Secure Contexts, 3.1).
+func IsLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
 }

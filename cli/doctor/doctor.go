@@ -1,8 +1,8 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +15,9 @@ import (
 	"syscall"
 
 	"berth/app"
+	"berth/app/exit"
 	"berth/cgroup"
+	"berth/cli/screen"
 	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/files"
@@ -29,12 +31,7 @@ import (
 type finding struct{ Name, Verdict, Text, Fix string }
 
 // The verdicts. Only bad makes the command fail.
-const (
-	good    = "ok"
-	absent  = "none" // and only missed by those who want it
-	dubious = "warn"
-	bad     = "FAIL"
-)
+const good, absent, dubious, bad = app.Good, app.Absent, app.Dubious, app.Bad
 
 var errUnwell = errors.New("this host has problems; the lines marked FAIL name them")
 
@@ -48,53 +45,25 @@ func Unwell(list []app.Finding) error {
 	return nil
 }
 
-// Verdict is a line about all findings: "ready, 2 warnings", or "not ready: limit, data; 1
-// warning".
-func Verdict(list []app.Finding) string {
-	var failed []string
-	warnings := 0
-	for _, f := range list {
-		switch f.Verdict {
-		case bad:
-			if !slices.Contains(failed, f.Name) {
-				failed = append(failed, f.Name)
-			}
-		case dubious:
-			warnings++
-		}
-	}
-	text, also := "ready", ", "
-	if len(failed) > 0 {
-		text, also = "not ready: "+strings.Join(failed, ", "), "; "
-	}
-	switch warnings {
-	case 0:
-		return text
-	case 1:
-		return text + also + "1 warning"
-	}
-	return text + also + fmt.Sprintf("%d warnings", warnings)
-}
-
 // Report prints the table and the verdict, or the findings as JSON.
 func Report(w io.Writer, list []app.Finding, asJSON bool) error {
 	if asJSON {
-		e := json.NewEncoder(w)
+		e := screen.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(list)
 	}
 	for _, f := range list {
-		if _, err := fmt.Fprintf(w, " %-5s %-12s %s\n", f.Verdict, f.Name, f.Text); err != nil {
+		if _, err := fmt.Fprintf(w, " %-5s %-12s %s\n", f.Verdict, f.Name, screen.Escape(f.Text, false)); err != nil {
 			return err
 		}
 		if f.Fix == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, " %-5s %-12s fix: %s\n", "", "", f.Fix); err != nil {
+		if _, err := fmt.Fprintf(w, " %-5s %-12s fix: %s\n", "", "", screen.Escape(f.Fix, false)); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintln(w, Verdict(list))
+	_, err := fmt.Fprintln(w, app.Verdict(list))
 	return err
 }
 
@@ -134,6 +103,7 @@ func checkAll(ctx context.Context, s settings.Settings) []finding {
 	}
 	list = append(list, checkRuntimes(ctx, daemon.HostTools(s.DataDir, shown))...)
 	list = append(list, checkData(ctx, s.DataDir, s.Host.DiskFloor)...)
+	list = append(list, checkSecrets(ctx, s)...)
 	list = append(list, checkQuota(s.DataDir, s.Apps.Disk))
 	list = append(list, checkListen(s))
 	return append(list, checkSites(ctx, s)...)
@@ -145,7 +115,7 @@ func checkHost(s settings.Settings, groups cgroup.Host) []finding {
 		return []finding{{"host", bad, err.Error(), "mount -t proc proc /proc"}}
 	}
 	list := []finding{{"host", good, fmt.Sprintf("%s, kernel %s", info.System, info.Kernel), ""}}
-	capacity := daemon.Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit)
+	capacity := app.Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit)
 	memory := finding{"memory", good, fmt.Sprintf("%d MB, of which applications may have %d MB, and a build %d MB", info.RAM, capacity, daemon.BuildRAM(info.RAM, s.Build.RAM)), ""}
 	if capacity < s.Apps.RAMMin {
 		memory.Verdict, memory.Fix = bad, "set host.reserve lower, or give the host more RAM"
@@ -161,7 +131,23 @@ func checkHost(s settings.Settings, groups cgroup.Host) []finding {
 			"swapoff -a, and remove the swap from /etc/fstab; or " + atBoot("swapaccount=1"),
 		}
 	}
-	return append(list, memory, swap)
+	return append(list, memory, swap, checkPressure(proc.OpenPressure()))
+}
+
+// checkPressure tells how berth learns that the host is short of memory.
+func checkPressure(p *proc.Pressure, err error) finding {
+	f := finding{"pressure", good, "the kernel tells when programs wait for memory that the host does not have", ""}
+	if err != nil {
+		f.Verdict, f.Text = dubious, fmt.Sprintf("the kernel does not tell when programs wait for memory, and berth looks every %s whether some is left: %v", host.LookEvery, err)
+		f.Fix = atBoot("psi=1")
+	} else if err := p.Close(); err != nil {
+		f.Text += ": " + err.Error()
+	}
+	if free, err := proc.FreeMemory(); err == nil {
+		f.Text += fmt.Sprintf("; %d of %d MB are available", free.Available>>20, free.RAM>>20)
+	}
+	f.Text += "; builds and starts wait while it is short"
+	return f
 }
 
 // onAMachine is the remedy for what containers do not give.
@@ -264,7 +250,7 @@ func diskFinding(on proc.DiskFigures, floor app.MB) finding {
 // checkStored tells what is wrong with what is remembered, if anything is.
 func checkStored(ctx context.Context, dir string) []finding {
 	var list []finding
-	var gone *settings.Problem
+	var gone *exit.Problem
 	if errors.As(daemon.LostDatabase(ctx, dir), &gone) {
 		list = append(list, finding{"database", bad, gone.Error(), strings.TrimPrefix(gone.Hint, "Hint: ")})
 	}
@@ -273,6 +259,29 @@ func checkStored(ctx context.Context, dir string) []finding {
 			"lost", dubious, fmt.Sprintf("%d directories of applications that the database did not know are in %s", n, filepath.Join(dir, "lost")),
 			"look at them, and remove what nobody needs; berth never does",
 		})
+	}
+	return list
+}
+
+// checkSecrets tells what is wrong with the secrets of the database and their key, and which
+// passkeys do not work at the panel's address, if anything is.
+func checkSecrets(ctx context.Context, s settings.Settings) []finding {
+	d, err := daemon.OpenCurrent(ctx, s.DataDir, s.KeyFiles()...)
+	if err != nil || d == nil {
+		return nil // checkStored says so, or nothing is stored yet
+	}
+	defer func() { _ = d.Close() }() // nothing was written
+	problem, hint, err := daemon.SecretsProblem(ctx, d, daemon.Keys(s.DataDir, s.KeyFiles()...))
+	elsewhere, failed := daemon.PasskeysElsewhere(ctx, d, s.BaseURL)
+	if err := cmp.Or(err, failed); err != nil {
+		return []finding{{"secrets", bad, err.Error(), "look for errors of the disk: dmesg | tail"}}
+	}
+	var list []finding
+	if problem != "" {
+		list = append(list, finding{"secrets", dubious, problem, hint})
+	}
+	if elsewhere != "" {
+		list = append(list, finding{"passkeys", dubious, elsewhere, daemon.PasskeysHint})
 	}
 	return list
 }

@@ -160,8 +160,21 @@ func TestVerdict(t *testing.T) {
 			list = append(list, app.Finding{Name: "port", Verdict: v})
 		}
 		var table strings.Builder
-		if err := Report(&table, list, false); Verdict(list) != want || err != nil || !strings.HasSuffix(table.String(), "\n"+want+"\n") {
-			t.Errorf("%v: %q at the end of %s, %v; want %q", verdicts, Verdict(list), &table, err, want)
+		if err := Report(&table, list, false); app.Verdict(list).String() != want || err != nil || !strings.HasSuffix(table.String(), "\n"+want+"\n") {
+			t.Errorf("%v: %q at the end of %s, %v; want %q", verdicts, app.Verdict(list), &table, err, want)
+		}
+	}
+}
+
+// A kernel that does not tell of a lack of memory is no failure, and what berth does
+// instead is said.
+func TestDoctorPressure(t *testing.T) {
+	if f := checkPressure(nil, errors.New("no such file")); f.Verdict != dubious || f.Fix == "" || !strings.Contains(f.Text, "every 15s") || !strings.Contains(f.Text, "no such file") {
+		t.Errorf("%+v", f)
+	}
+	if p, err := proc.OpenPressure(); err == nil {
+		if f := checkPressure(p, nil); f.Verdict != good || f.Fix != "" || !strings.Contains(f.Text, " MB are available") {
+			t.Errorf("%+v", f)
 		}
 	}
 }

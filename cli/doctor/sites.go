@@ -12,6 +12,7 @@ import (
 	"berth/app"
 	"berth/daemon"
 	"berth/daemon/settings"
+	"berth/systemd"
 )
 
 // expirySoon is when a certificate from a file is told of. berth's own are
@@ -61,8 +62,11 @@ func checkPort(ctx context.Context, address string) finding {
 // portFinding tells who has a port that is taken.
 func portFinding(address string, who daemon.Takers) finding {
 	for _, l := range who {
-		if l.Name == "berth" {
+		switch {
+		case l.Name == "berth":
 			return finding{"port", good, fmt.Sprintf("%s is served by berth (pid %d)", address, l.Pid), ""}
+		case l.Unit == systemd.DaemonUnit: // which is started again just now
+			return finding{"port", good, fmt.Sprintf("%s is kept for %s by systemd", address, l.Unit), ""}
 		}
 	}
 	return finding{
@@ -81,7 +85,7 @@ func checkCertificates(ctx context.Context, s settings.Settings, now time.Time) 
 			return fail(err)
 		}
 	}
-	d, err := daemon.OpenCurrent(ctx, s.DataDir)
+	d, err := daemon.OpenCurrent(ctx, s.DataDir, s.KeyFiles()...)
 	switch {
 	case err != nil:
 		return fail(err)

@@ -90,6 +90,7 @@ func TestDoctorPorts(t *testing.T) {
 	}
 	for says, f := range map[string]finding{
 		":80 is served by berth (pid 7)":                          portFinding(":80", daemon.Takers{{Pid: 7, Name: "berth"}}),
+		":80 is kept for berth.service by systemd":                portFinding(":80", daemon.Takers{{Pid: 1, Name: "systemd", Unit: "berth.service"}}),
 		":80 is in use by nginx (pid 8), nginx (pid 9)":           portFinding(":80", daemon.Takers{{Pid: 8, Name: "nginx"}, {Pid: 9, Name: "nginx"}}),
 		":80 is in use by a process that cannot be seen":          portFinding(":80", nil),
 		"127.0.0.1:0 is free for the sites":                       checkPort(t.Context(), "127.0.0.1:0"),

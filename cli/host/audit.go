@@ -13,6 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/app"
+	"berth/app/exit"
+	"berth/cli/command"
+	"berth/cli/screen"
 	"berth/daemon/settings"
 	"berth/db"
 )
@@ -61,16 +64,16 @@ func outcome(a app.AuditRecord) string {
 }
 
 // audit prints the newest records, the newest last.
-func audit(c *Caller) *cobra.Command {
-	cmd := NewCommand("audit [--account ACCOUNT] [--app APP] [--since TIME] [--limit N] [--json] [--data-dir DIR]", "print the audit log: who did what, and when", 0, 0)
-	asJSON := jsonFlag(cmd)
-	of := wordFlag(cmd, "account", "only records that `ACCOUNT` (name or id) made or that concern it; for a deleted account, give the id")
-	application := wordFlag(cmd, "app", "only records of `APP` (id or name); for a deleted application, give the id")
-	since := wordFlag(cmd, "since", "only records since `TIME`: 2026-11-20, 2026-11-20T15:04:05Z, or 24h for a day ago")
+func audit(c *caller) *cobra.Command {
+	cmd := command.New("audit [--account ACCOUNT] [--app APP] [--since TIME] [--limit N] [--json] [--data-dir DIR]", "print the audit log: who did what, and when", 0, 0)
+	asJSON := command.JSON(cmd)
+	of := command.Word(cmd, "account", "only records that `ACCOUNT` (name or id) made or that concern it; for a deleted account, give the id")
+	application := command.Word(cmd, "app", "only records of `APP` (id or name); for a deleted application, give the id")
+	since := command.Word(cmd, "since", "only records since `TIME`: 2026-11-20, 2026-11-20T15:04:05Z, or 24h for a day ago")
 	limit := 100
 	cmd.Flags().Var(settings.Whole(&limit, 1, 10_000_000), "limit", "maximum number (`N`) of records, 100 by default")
-	completes(cmd, "account", c.accounts)
-	completes(cmd, "app", c.apps)
+	command.Completes(cmd, "account", c.accounts)
+	command.Completes(cmd, "app", c.apps)
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, _ settings.Settings, _ []string) error {
 		q := app.AuditQuery{Limit: limit}
 		var err error
@@ -81,7 +84,7 @@ func audit(c *Caller) *cobra.Command {
 		}
 		if *since != "" {
 			if q.Since, err = sinceWhen(*since, time.Now()); err != nil {
-				return misuse("bad value %q for --since: expected a time such as 2026-11-20, 2026-11-20T15:04:05Z or 24h", *since)
+				return exit.Misused("bad value %q for --since: expected a time such as 2026-11-20, 2026-11-20T15:04:05Z or 24h", *since)
 			}
 		}
 		if q.Account, err = accountOfLog(ctx, d, *of); err != nil {
@@ -98,14 +101,14 @@ func audit(c *Caller) *cobra.Command {
 				a.App, a.AppName, a.Detail, a.Status, a.Refusal, a.Request, a.Times,
 			}
 		}
-		return c.print(*asJSON, views, func(out io.Writer) {
+		return c.Print(*asJSON, views, func(out io.Writer) {
 			fmt.Fprintln(out, "TIME\tWHO\tTOKEN\tFROM\tWHAT\tAPP\tDETAIL\tRESULT")
 			for _, a := range records {
 				token := "-"
 				if a.Token > 0 {
 					token = shown(fmt.Sprintf("%d %s", a.Token, cmp.Or(a.Label, "-")))
 				}
-				fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", when(a.At), shown(cmp.Or(who(a), "-")), token, shown(cmp.Or(a.From, "-")),
+				fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", command.When(a.At), shown(cmp.Or(who(a), "-")), token, shown(cmp.Or(a.From, "-")),
 					shown(a.Operation), shown(cmp.Or(appOf(a), "-")), shown(cmp.Or(a.Detail, "-")), shown(outcome(a)))
 			}
 		})
@@ -141,7 +144,7 @@ func shown(s string) string {
 	if strings.Contains(s, "  ") {
 		return strconv.Quote(s)
 	}
-	return printable(s)
+	return screen.Word(s)
 }
 
 // appOf names an application by its id, and by its name if that is another.

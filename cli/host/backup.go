@@ -2,6 +2,7 @@ package host
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/rand"
@@ -21,6 +22,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/app"
+	"berth/app/build"
+	"berth/app/exit"
+	"berth/cli/command"
+	"berth/cli/screen"
 	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/db"
@@ -43,27 +48,28 @@ const (
 
 // backupCreate is "backup create --to FILE|DIR": an archive of everything, while
 // everything runs.
-func backupCreate(c *Caller) *cobra.Command {
-	cmd := NewCommand("create --to FILE|DIR [--data-dir DIR]", "write a backup of the whole host into one archive; programs keep running", 0, 0)
+func backupCreate(c *caller) *cobra.Command {
+	cmd := command.New("create --to FILE|DIR [--with-secrets] [--data-dir DIR]", "write a backup of the whole host into one archive; programs keep running", 0, 0)
 	from := c.settingFlags(cmd, "data_dir")
-	to := wordFlag(cmd, "to", "new `FILE` for the archive, or an existing directory")
+	to := command.Word(cmd, "to", "new `FILE` for the archive, or an existing directory")
+	with := command.Toggle(cmd, "with-secrets", "add the key of the secrets, under a passphrase that is asked for or read from the standard input")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *to == "" {
-			return misuse("the flag --to is missing: where is the backup to go?")
+			return exit.Misused("the flag --to is missing: where is the backup to go?")
 		}
 		s, err := from.Load(c.Getenv)
 		if err != nil {
 			return err
 		}
 		config, _ := from.File(c.Getenv)
-		return backUp(cmd.Context(), c, s, config, *to)
+		return backUp(cmd.Context(), c, s, config, *to, *with)
 	}
 	return cmd
 }
 
 // backUp writes an archive of what the settings name, to a file or into a
 // directory.
-func backUp(ctx context.Context, c *Caller, s settings.Settings, config, to string) (err error) {
+func backUp(ctx context.Context, c *caller, s settings.Settings, config, to string, with bool) (err error) {
 	if err := mustBeRoot("write the backup", ", for it reads the files of every application", "backup create"); err != nil {
 		return err
 	}
@@ -77,25 +83,34 @@ func backUp(ctx context.Context, c *Caller, s settings.Settings, config, to stri
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	b := &hostBackup{db: d, settings: s, config: config, done: map[app.ID]int{}, failed: map[app.ID]failure{}}
+	is, err := d.Seals(ctx)
+	if err != nil {
+		return err
+	}
+	if with {
+		if b.keys, err = wrapKeys(c, daemon.Keys(s.DataDir, s.KeyFiles()...)); err != nil {
+			return err
+		}
+	}
 	m, err := b.create(ctx, path)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(c.Stdout, path)
-	fmt.Fprintf(c.Stderr, "%s\nIt holds secrets: the hashes of tokens, environment variables, the key of the links. Keep it where only you can read it.\n", describe(m))
-	return b.lacks(c.Stderr)
+	c.Tell("%s\n%s", describe(m), secretsIn(is, with))
+	return b.lacks(c.Tell)
 }
 
 // lacks warns of each application that the archive has no files of, and is an error
 // when there is one.
-func (b *hostBackup) lacks(stderr io.Writer) error {
+func (b *hostBackup) lacks(tell func(format string, args ...any)) error {
 	for _, id := range slices.Sorted(maps.Keys(b.failed)) {
-		fmt.Fprintf(stderr, "warning: the files of the application %s are not in the backup: %v\n", id, b.failed[id].err)
+		tell("warning: the files of the application %s are not in the backup: %v", id, b.failed[id].err)
 	}
 	if len(b.failed) == 0 {
 		return nil
 	}
-	return settings.NewProblem(settings.ExitIncomplete, fmt.Errorf("the backup is written, but without the files of %d of the applications", len(b.failed)),
+	return exit.NewProblem(exit.Incomplete, fmt.Errorf("the backup is written, but without the files of %d of the applications", len(b.failed)),
 		"Hint: the warnings say why; the rest of it is whole and can be restored.")
 }
 
@@ -123,6 +138,7 @@ type hostBackup struct {
 	db       *db.DB
 	settings settings.Settings
 	config   string
+	keys     []byte         // of the secrets, under a passphrase; nil leaves them out
 	done     map[app.ID]int // the deploy whose files are in the archive
 	failed   map[app.ID]failure
 }
@@ -186,7 +202,7 @@ func (b *hostBackup) write(ctx context.Context, f io.Writer) (archive.Manifest, 
 	if err != nil {
 		return archive.Manifest{}, err
 	}
-	m := archive.Manifest{Berth: settings.Version(), Made: time.Now().UTC(), Host: host}
+	m := archive.Manifest{Berth: build.Version(), Made: time.Now().UTC(), Host: host}
 	own := settings.ManagedFile(b.config)
 	if !missing(own) {
 		m.Format = archive.Format // an older berth would not know the part
@@ -200,6 +216,12 @@ func (b *hostBackup) write(ctx context.Context, f io.Writer) (archive.Manifest, 
 	}
 	if err := addSettings(w, managedName, own); err != nil {
 		return archive.Manifest{}, err
+	}
+	if b.keys != nil {
+		w.Begin(keysName)
+		if err := w.Add(archive.Plain(0o600, int64(len(b.keys))), bytes.NewReader(b.keys)); err != nil {
+			return archive.Manifest{}, err
+		}
 	}
 	schema, err := b.addAll(ctx, w, store)
 	if err != nil {
@@ -383,5 +405,5 @@ func describe(m archive.Manifest) string {
 		bytes += p.Bytes
 	}
 	return fmt.Sprintf("backup of %s from %s: %d applications, %d entries, %d bytes; berth %s, schema %d",
-		m.Host, m.Made.Format(time.RFC3339), apps, files, bytes, m.Berth, m.Schema)
+		screen.Word(m.Host), m.Made.Format(time.RFC3339), apps, files, bytes, screen.Word(m.Berth), m.Schema)
 }

@@ -27,9 +27,10 @@ func another(t *testing.T, h *hosted.Directory, id app.ID) app.App {
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}
 	owner, err := h.DB.Apps.Apps(t.Context())
 	hosted.Must(t, err)
-	a, err := h.DB.Allocations(ids).Reserve(t.Context(), app.App{ID: id, Account: owner[0].Account, Type: app.Bot, RAM: 100, Wanted: app.WantOnline, Code: app.Code{Main: "a"}}, func(_, _ app.MB) error { return nil })
+	a, err := h.DB.Allocations(ids).Reserve(t.Context(), app.App{ID: id, Account: owner[0].Account, Type: app.Bot, RAM: 100, Wanted: app.WantOnline, Code: app.Code{Main: "a"}}, func(app.Account, app.Use) error { return nil })
 	hosted.Must(t, err)
-	hosted.Must(t, h.Store.Publish(t.Context(), h.Stage(map[string]string{"main": "its"}), id, a.UID))
+	_, err = h.Store.Publish(t.Context(), h.Stage(map[string]string{"main": "its"}), id, a.UID)
+	hosted.Must(t, err)
 	_, err = h.DB.Apps.CreateApp(t.Context(), a, app.Deploy{By: a.Account, Kind: app.DeployUpload})
 	hosted.Must(t, err)
 	return a

@@ -94,7 +94,7 @@ func TestBackupOfTheWholeHost(t *testing.T) {
 	stage, stays, err := there.Store.Rollback(t.Context(), "shop", h.UID, journals)
 	hosted.Must(t, err)
 	there.UID = h.UID
-	hosted.Must(t, there.Deploy(stage, "a"))
+	hosted.Must(t, there.Back(stage, "a"))
 	if got := hosted.Listing(t, there.Store.Dir("shop")); len(stays) != 0 || !strings.HasSuffix(got["main"], " 1") || got["new"] != "" || !strings.HasSuffix(got["data"], " rows") {
 		t.Errorf("after a rollback %v, stays %v", got, stays)
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"berth/app/exit"
 	"berth/daemon"
-	"berth/daemon/settings"
 	"berth/test/hosted"
 )
 
@@ -15,7 +15,7 @@ func TestProxyCertificates(t *testing.T) {
 	env, expires := hosted.Certified(t, true)
 	code, stdout, stderr := start(t, env, "proxy", "certificates", "--json")
 	var got []daemon.CertificateView
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != settings.ExitOK || stderr != "" {
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exit.OK || stderr != "" {
 		t.Fatalf("exit %d, %v: %s%s", code, err, stdout, stderr)
 	}
 	var lines []string
@@ -50,7 +50,7 @@ func TestProxyCertificates(t *testing.T) {
 		t.Error(stdout)
 	}
 	code, _, stderr = start(t, env, "proxy", "certificates", "--proxy-cert", "/nowhere")
-	if code != settings.ExitConfig || !strings.Contains(stderr, "cannot read the certificate") {
+	if code != exit.Config || !strings.Contains(stderr, "cannot read the certificate") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 }

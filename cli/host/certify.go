@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/app"
+	"berth/app/exit"
 	"berth/daemon"
 	"berth/daemon/settings"
 )
@@ -51,7 +52,7 @@ func (c *certifying) apply(set map[string]string) (expires time.Time, err error)
 	if c.settings, err = c.goBack(context.WithoutCancel(c.ctx)); err != nil {
 		return expires, errors.Join(why, fmt.Errorf("cannot restore the settings of before: %w", err))
 	}
-	return expires, settings.NewProblem(settings.ExitFailure, fmt.Errorf("%w; the settings are as before", why), hintFor(why.Error()))
+	return expires, exit.NewProblem(exit.Failure, fmt.Errorf("%w; the settings are as before", why), hintFor(why.Error()))
 }
 
 // hintFor is what the owner does about the reason why there is no certificate.

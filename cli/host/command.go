@@ -2,81 +2,57 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"berth/app"
+	"berth/app/exit"
+	"berth/cli/command"
 	"berth/daemon/settings"
 	"berth/db"
 )
 
-// Caller is what a command knows of the process around it.
-type Caller struct {
-	Args           []string // of the whole command line
-	Getenv         func(string) string
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-
-	// Then is what a command leaves to be done when the command line is gone: a
-	// daemon does not keep 250 flags in memory for its life.
-	Then func(context.Context) error
-}
+// caller is a Caller with what the commands of the host share.
+type caller struct{ *command.Caller }
 
 // Commands returns the commands of the host, in the order of the help text. A
 // command of the list that has no RunE is a group of others.
-func Commands(c *Caller) []*cobra.Command {
+func Commands(of *command.Caller) []*cobra.Command {
+	c := &caller{of}
 	return []*cobra.Command{
-		serve(c), install(c), upgrade(c), uninstall(c), check(c), setupCommand(c), setupURL(c), examine(c),
-		group("account", "manage the accounts of this host",
-			accountCreate(c), accountList(c), accountShow(c), accountPassword(c), accountSet(c), accountDisable(c), accountEnable(c), accountDelete(c)),
-		group("app", "show and change what berth stores of an application", appEnv(c), appDeploys(c), appEvents(c)),
-		group("backup", "back up and restore the whole host", backupCreate(c), backupVerify(c), backupRestore(c)),
-		group("runtime", "install runtimes of any version beside the distribution's", runtimeInstall(c), runtimeList(c), runtimeRemove(c), runtimeUpgrade(c)),
-		group("token", "manage the API tokens of an account", tokenCreate(c), tokenList(c), tokenRevoke(c)),
+		serve(c), install(c), upgrade(c), uninstall(c), check(c), setupCommand(c), setupURL(c), examine(c), plan(c),
+		command.Group("account", "manage the accounts of this host",
+			accountCreate(c), accountList(c), accountShow(c), accountPassword(c), accountFactors(c), accountReset(c), accountSet(c),
+			accountDisable(c), accountEnable(c), accountSuspend(c), accountUnsuspend(c), accountDelete(c)),
+		command.Group("key", "keep the key that seals the secrets in the database", keyShow(c), keyRotate(c), keyAdd(c)),
+		command.Group("invite", "invite people by a link that works once", inviteCreate(c), inviteList(c), inviteRevoke(c)),
+		command.Group("host-token", "manage the tokens by which a billing panel keeps accounts", hostTokenCreate(c), hostTokenList(c), hostTokenRevoke(c)),
+		command.Group("backup", "back up and restore the whole host", backupCreate(c), backupVerify(c), backupRestore(c)),
+		command.Group("runtime", "install runtimes of any version beside the distribution's", runtimeInstall(c), runtimeList(c), runtimeRemove(c), runtimeUpgrade(c)),
 		audit(c),
-		group("proxy", "show how visitors reach sites", proxySnippet(c), proxyCertificates(c)),
+		command.Group("proxy", "show how visitors reach sites", proxySnippet(c), proxyCertificates(c)),
 	}
 }
 
-// NewCommand returns a command without its work. Use is its name and what follows it
-// on the line; least and most bound its arguments.
-func NewCommand(use, short string, least, most int) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, DisableFlagsInUseLine: true, ValidArgsFunction: cobra.NoFileCompletions,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case len(args) < least:
-				return misuse("an argument is missing")
-			case len(args) > most:
-				return misuse("unexpected argument %q", args[most])
-			}
-			return nil
-		},
+// Stored returns, by their names, the commands of the groups app and token that read and
+// change the database, also while no daemon runs: the first token is made before the first
+// start, and a daemon that does not start is looked into.
+func Stored(of *command.Caller) map[string]*cobra.Command {
+	c := &caller{of}
+	return map[string]*cobra.Command{
+		"env": appEnv(c), "deploys": appDeploys(c), "events": appEvents(c),
+		"create": tokenCreate(c), "list": tokenList(c), "revoke": tokenRevoke(c),
 	}
 }
-
-func group(name, short string, members ...*cobra.Command) *cobra.Command {
-	g := &cobra.Command{Use: name, Short: short, DisableFlagsInUseLine: true}
-	g.AddCommand(members...)
-	return g
-}
-
-// misuse is an error in how the command was called; its usage goes with it.
-func misuse(format string, args ...any) error { return settings.Misused(format, args...) }
 
 // withSettings lets a command read the settings, by flags for those that only names
 // or for all, and do its work with them and its arguments.
-func (c *Caller) withSettings(
+func (c *caller) withSettings(
 	cmd *cobra.Command, do func(context.Context, settings.Settings, []string) error, only ...string,
 ) *cobra.Command {
 	from := c.settingFlags(cmd, only...)
@@ -92,7 +68,7 @@ func (c *Caller) withSettings(
 
 // withDB is withSettings for a command that works on the database of the data
 // directory; more names settings beside data_dir.
-func (c *Caller) withDB(
+func (c *caller) withDB(
 	cmd *cobra.Command, do func(context.Context, *db.DB, settings.Settings, []string) error, more ...string,
 ) *cobra.Command {
 	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, args []string) (err error) {
@@ -106,10 +82,10 @@ func (c *Caller) withDB(
 }
 
 // settingFlags adds the flags of settings, with what a shell completes them to.
-func (c *Caller) settingFlags(cmd *cobra.Command, only ...string) *settings.Flags {
+func (c *caller) settingFlags(cmd *cobra.Command, only ...string) *settings.Flags {
 	from := settings.AddFlags(cmd.Flags(), only...)
-	choices(cmd, settings.Choices())
-	directories(cmd, "data-dir")
+	command.Choices(cmd, settings.Choices())
+	command.Directories(cmd, "data-dir")
 	_ = cmd.MarkFlagFilename("config", "toml") // it is there
 	return from
 }
@@ -118,13 +94,13 @@ func (c *Caller) settingFlags(cmd *cobra.Command, only ...string) *settings.Flag
 func findAccount(ctx context.Context, d *db.DB, nameOrID string) (app.Account, error) {
 	a, err := d.Accounts.Find(ctx, nameOrID)
 	if app.KindOf(err) == app.NotFound {
-		return a, settings.NewProblem(settings.ExitNotFound, err, "Hint: berth account list shows the accounts.")
+		return a, exit.NewProblem(exit.NotFound, err, "Hint: berth account list shows the accounts.")
 	}
 	return a, err
 }
 
 // onAccount is withDB for a command whose only argument names an account.
-func (c *Caller) onAccount(
+func (c *caller) onAccount(
 	cmd *cobra.Command, do func(context.Context, *db.DB, settings.Settings, app.Account) error, more ...string,
 ) *cobra.Command {
 	cmd.ValidArgsFunction = c.accounts
@@ -143,7 +119,7 @@ func (c *Caller) onAccount(
 //
 // Names are their owners': one may be like another's. So an id goes before every name, and
 // a name that several have is refused.
-func (c *Caller) findApp(ctx context.Context, d *db.DB, idOrName string) (app.ID, error) {
+func (c *caller) findApp(ctx context.Context, d *db.DB, idOrName string) (app.ID, error) {
 	all, err := d.Apps.Apps(ctx)
 	if err != nil {
 		return "", err
@@ -169,16 +145,16 @@ func (c *Caller) findApp(ctx context.Context, d *db.DB, idOrName string) (app.ID
 		owners[i] = fmt.Sprintf("%s (account %s)", a.ID, owner.Name)
 	}
 	if len(found) > 1 {
-		return "", settings.NewProblem(settings.ExitUsage, fmt.Errorf("%d applications are named %q: %s", len(found), idOrName, strings.Join(owners, ", ")),
+		return "", exit.NewProblem(exit.Usage, fmt.Errorf("%d applications are named %q: %s", len(found), idOrName, strings.Join(owners, ", ")),
 			"Hint: name one of them by its id.")
 	}
-	fmt.Fprintf(c.Stderr, "%q is the application %s\n", idOrName, owners[0])
+	c.Tell("%q is the application %s", idOrName, owners[0])
 	return found[0].ID, nil
 }
 
 // onApp is withDB for a command whose first argument means an application, by its id or
 // name.
-func (c *Caller) onApp(
+func (c *caller) onApp(
 	cmd *cobra.Command, do func(context.Context, *db.DB, settings.Settings, app.ID, []string) error,
 ) *cobra.Command {
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
@@ -190,24 +166,12 @@ func (c *Caller) onApp(
 	})
 }
 
-// print prints v as JSON, or the rows that table writes in columns.
-func (c *Caller) print(asJSON bool, v any, table func(out io.Writer)) error {
-	if asJSON {
-		out := json.NewEncoder(c.Stdout)
-		out.SetIndent("", "  ")
-		return out.Encode(v)
-	}
-	out := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
-	table(out)
-	return out.Flush()
-}
-
 // record puts what the owner of the host did into the audit log. The change is
 // made by then, so that a record which cannot be stored is said, and no failure.
-func (c *Caller) record(ctx context.Context, d *db.DB, of app.AccountID, operation string, id app.ID, detail string) {
+func (c *caller) record(ctx context.Context, d *db.DB, of app.AccountID, operation string, id app.ID, detail string) {
 	r := app.AuditRecord{At: time.Now(), Actor: app.Owner, Account: of, Operation: operation, App: id, Detail: detail}
 	if err := d.Audit.Record(context.WithoutCancel(ctx), r); err != nil {
-		fmt.Fprintf(c.Stderr, "berth: it was done, but the audit log does not have it: %v\n", err)
+		c.Tell("berth: it was done, but the audit log does not have it: %v", err)
 	}
 }
 
@@ -219,26 +183,12 @@ func ramFlag(cmd *cobra.Command) (ram *app.MB, given func() bool) {
 	return ram, v.Given
 }
 
-func jsonFlag(cmd *cobra.Command) *bool { return toggleFlag(cmd, "json", "print JSON") }
-
-func toggleFlag(cmd *cobra.Command, name, help string) *bool {
-	wanted := new(bool)
-	settings.AddToggle(cmd.Flags(), wanted, name, help)
-	return wanted
-}
-
-func wordFlag(cmd *cobra.Command, name, help string) *string {
-	word := new(string)
-	cmd.Flags().Var(settings.Word(word), name, help)
-	return word
-}
-
 // mustBeRoot refuses any other user what a command does, for why.
 func mustBeRoot(what, why string, command string) error {
 	if os.Geteuid() == 0 {
 		return nil
 	}
-	return settings.NewProblem(settings.ExitPermission, fmt.Errorf("cannot %s: berth must run as root%s", what, why), "Hint: sudo berth "+command)
+	return exit.NewProblem(exit.Permission, fmt.Errorf("cannot %s: berth must run as root%s", what, why), "Hint: sudo berth "+command)
 }
 
 // unknownApp adds to an error that says so where applications are listed.
@@ -246,22 +196,5 @@ func unknownApp(err error) error {
 	if app.KindOf(err) != app.NotFound {
 		return err
 	}
-	return settings.NewProblem(settings.ExitNotFound, err, "Hint: berth account show ACCOUNT names its applications.")
-}
-
-// when is a time for people; the offset makes it unambiguous.
-func when(t time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	return t.Format("2006-01-02 15:04:05 MST")
-}
-
-// printable quotes what would move a terminal's cursor, or hide: it may be an
-// account holder's, and the terminal is root's.
-func printable(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return strconv.Quote(s)
-	}
-	return s
+	return exit.NewProblem(exit.NotFound, err, "Hint: berth account show ACCOUNT names its applications.")
 }

@@ -1,43 +1,25 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"berth/app"
+	"berth/cli/screen"
 	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/db"
 )
 
-// completes lets a shell complete the value of a flag.
-func completes(cmd *cobra.Command, flag string, with cobra.CompletionFunc) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, with) // fails for a flag that is not there
-}
-
-// choices are the words of flags that take one of a few.
-func choices(cmd *cobra.Command, words map[string][]string) {
-	for flag, list := range words {
-		if cmd.Flags().Lookup(flag) != nil {
-			completes(cmd, flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp))
-		}
-	}
-}
-
-// directories are flags that name one.
-func directories(cmd *cobra.Command, flags ...string) {
-	for _, flag := range flags {
-		_ = cmd.MarkFlagDirname(flag) // fails for a flag that is not there
-	}
-}
-
 // remembered returns what list finds in the database that the command line means.
 // It makes nothing and reports nothing: a host without a database, one of another
 // schema, and one that this user may not read have nothing to complete to.
-func (c *Caller) remembered(cmd *cobra.Command, list func(context.Context, *db.DB) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+func (c *caller) remembered(cmd *cobra.Command, list func(context.Context, *db.DB) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	s, err := settings.Load(func(name string) string {
 		flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "BERTH_"), "_", "-"))
@@ -49,7 +31,7 @@ func (c *Caller) remembered(cmd *cobra.Command, list func(context.Context, *db.D
 	if err != nil {
 		return nil, none
 	}
-	d, err := daemon.OpenCurrent(cmd.Context(), s.DataDir)
+	d, err := daemon.OpenCurrent(cmd.Context(), s.DataDir, s.KeyFiles()...)
 	if err != nil || d == nil {
 		return nil, none
 	}
@@ -70,7 +52,7 @@ func wordsOf[T any](all []T, word func(T) string) []string {
 }
 
 // accounts completes the first argument, or a flag, to the name of an account.
-func (c *Caller) accounts(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (c *caller) accounts(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 && cmd.ValidArgsFunction != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -82,18 +64,18 @@ func (c *Caller) accounts(cmd *cobra.Command, args []string, _ string) ([]string
 
 // apps completes the first argument, or a flag, to the id of an application. What
 // accompanies it is its name, as the shell shows it.
-func (c *Caller) apps(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (c *caller) apps(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return c.remembered(cmd, func(ctx context.Context, d *db.DB) ([]string, error) {
 		all, err := d.Apps.Apps(ctx)
-		return wordsOf(all, func(a app.App) string { return cobra.CompletionWithDesc(string(a.ID), printable(a.Name)) }), err
+		return wordsOf(all, func(a app.App) string { return cobra.CompletionWithDesc(string(a.ID), screen.Word(a.Name)) }), err
 	})
 }
 
 // tokens completes every argument to the number of a token.
-func (c *Caller) tokens(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (c *caller) tokens(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return c.remembered(cmd, func(ctx context.Context, d *db.DB) ([]string, error) {
 		accounts, err := d.Accounts.Accounts(ctx)
 		var words []string
@@ -103,15 +85,25 @@ func (c *Caller) tokens(cmd *cobra.Command, _ []string, _ string) ([]string, cob
 				return nil, failed
 			}
 			for _, t := range all {
-				words = append(words, cobra.CompletionWithDesc(strconv.FormatInt(t.ID, 10), printable(a.Name+" "+t.Label)))
+				words = append(words, cobra.CompletionWithDesc(strconv.FormatInt(t.ID, 10), screen.Word(a.Name+" "+t.Label)))
 			}
 		}
 		return words, err
 	})
 }
 
+// invitations completes every argument to the number of an invitation that waits.
+func (c *caller) invitations(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return c.remembered(cmd, func(ctx context.Context, d *db.DB) ([]string, error) {
+		all, err := d.Invitations.Offers(ctx, 0)
+		return wordsOf(all, func(o app.Offer) string {
+			return cobra.CompletionWithDesc(strconv.FormatInt(o.ID, 10), cmp.Or(o.For, fmt.Sprint(o.Grants)))
+		}), err
+	})
+}
+
 // variables completes "app env": an application, a verb, then its variables.
-func (c *Caller) variables(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (c *caller) variables(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	switch {
 	case len(args) == 0:
 		return c.apps(cmd, args, typed)

@@ -4,5 +4,5 @@
 // daemon's package, and prints; it serves nobody and keeps nothing running.
 //
 // What programs read (ids, tokens, JSON) goes to stdout alone, everything else to
-// stderr. Errors carry their exit code as a settings.Problem.
+// stderr. Errors carry their exit code as a exit.Problem.
 package host

@@ -16,6 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"berth/app/exit"
+	"berth/cli/command"
+	"berth/cli/screen"
 	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/files"
@@ -46,37 +49,37 @@ type installer struct {
 }
 
 // install is the command.
-func install(c *Caller) *cobra.Command {
-	cmd := NewCommand("install [--now] [--dry-run] [--force] [--prefix DIR] [--root DIR] [--data-dir DIR] [--listen HOST:PORT]", "install berth as a systemd service", 0, 0)
+func install(c *caller) *cobra.Command {
+	cmd := command.New("install [--now] [--dry-run] [--force] [--prefix DIR] [--root DIR] [--data-dir DIR] [--listen HOST:PORT]", "install berth as a systemd service", 0, 0)
 	set := cmd.Flags()
 	i := &installer{out: c.Stdout, exe: "/proc/self/exe", changed: map[string]bool{}}
-	settings.AddToggle(set, &i.now, "now", "start the service, or restart it if something changed; programs run on")
-	settings.AddToggle(set, &i.dry, "dry-run", "print what berth would write and call, and change nothing")
-	settings.AddToggle(set, &i.force, "force", "replace units even if you changed them")
+	command.AddToggle(set, &i.now, "now", "start the service, or restart it if something changed; programs run on")
+	command.AddToggle(set, &i.dry, "dry-run", "print what berth would write and call, and change nothing")
+	command.AddToggle(set, &i.force, "force", "replace units even if you changed them")
 	set.StringVar(&i.prefix, "prefix", "/usr/local", "`DIR` below which berth installs its binary, as bin/berth")
 	set.StringVar(&i.root, "root", "", "write below `DIR` and call no systemctl, to build a package; with --prefix /usr only what belongs into one")
 	from := settings.AddFlags(set, "data_dir", "listen")
 	set.Lookup("config").Usage = "refused: the service always reads the default `FILE`"
-	directories(cmd, "prefix", "root", "data-dir")
+	command.Directories(cmd, "prefix", "root", "data-dir")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		i.ctx = cmd.Context()
 		if from.Named() {
-			return misuse("the service reads %s; --config is of no use", settings.DefaultFile)
+			return exit.Misused("the service reads %s; --config is of no use", settings.DefaultFile)
 		}
 		if !filepath.IsAbs(i.prefix) || i.root != "" && !filepath.IsAbs(i.root) {
-			return misuse("--prefix and --root need an absolute path")
+			return exit.Misused("--prefix and --root need an absolute path")
 		}
 		if i.root != "" && i.now {
-			return misuse("--now and --root exclude each other: nothing is called below --root")
+			return exit.Misused("--now and --root exclude each other: nothing is called below --root")
 		}
 		i.prefix = filepath.Clean(i.prefix)
 		building := i.root != "" && i.prefix == packagePrefix
 		if i.prefix == packagePrefix && !building {
-			return misuse("--prefix /usr is for packages, and needs --root: install below /usr/local, or the package")
+			return exit.Misused("--prefix /usr is for packages, and needs --root: install below /usr/local, or the package")
 		}
 		packaged := !building && i.packaged()
 		if packaged && set.Changed("prefix") {
-			return misuse("berth is installed as a package, in /usr/bin: --prefix is of no use")
+			return exit.Misused("berth is installed as a package, in /usr/bin: --prefix is of no use")
 		}
 		from.Fallback = i.root + settings.DefaultFile
 		s, err := from.Load(func(string) string { return "" }) // the service will not have this environment
@@ -107,10 +110,10 @@ func (i *installer) may(what string, packaged bool) error {
 		return nil
 	}
 	if os.Geteuid() != 0 {
-		return settings.NewProblem(settings.ExitPermission, fmt.Errorf("cannot %s: only root may change the services of this machine", what), "Hint: sudo berth "+what)
+		return exit.NewProblem(exit.Permission, fmt.Errorf("cannot %s: only root may change the services of this machine", what), "Hint: sudo berth "+what)
 	}
 	if !packaged && !booted() {
-		return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot %s: this machine does not run systemd", what), "Hint: let its own service manager run berth serve as root.")
+		return exit.NewProblem(exit.Failure, fmt.Errorf("cannot %s: this machine does not run systemd", what), "Hint: let its own service manager run berth serve as root.")
 	}
 	return nil
 }
@@ -137,7 +140,7 @@ func (i *installer) install(s settings.Settings, from *settings.Flags) error {
 	binary := i.prefix + "/bin/berth"
 	facts, err := newUnitFacts(s, binary)
 	if err != nil {
-		return &settings.Problem{Code: settings.ExitConfig, Err: err}
+		return &exit.Problem{Code: exit.Config, Err: err}
 	}
 	if err := i.unused(s.DataDir); err != nil {
 		return err
@@ -211,12 +214,10 @@ func (i *installer) next(binary string) {
 }
 
 // moveSocket starts the daemon at another address: a socket cannot be replaced under a daemon
-// that has it.
+// that has it. It is one call, so that systemd keeps what it keeps over a restart: the sites'
+// sockets, in which visitors wait.
 func (i *installer) moveSocket() error {
-	if err := i.systemctl("stop", systemd.DaemonUnit, systemd.SocketUnit); err != nil {
-		return err
-	}
-	return i.systemctl("start", systemd.DaemonUnit)
+	return i.systemctl("restart", systemd.SocketUnit, systemd.DaemonUnit)
 }
 
 // unused refuses a data directory from which a daemon serves that somebody
@@ -227,7 +228,7 @@ func (i *installer) unused(dir string) error {
 	}
 	lock, err := files.Lock(dir)
 	if err != nil {
-		return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot install: %w, and it is not the service", err), "Hint: stop the one that was started by hand; its programs start again with the service.")
+		return exit.NewProblem(exit.Failure, fmt.Errorf("cannot install: %w, and it is not the service", err), "Hint: stop the one that was started by hand; its programs start again with the service.")
 	}
 	return lock.Close()
 }
@@ -244,7 +245,7 @@ func (i *installer) untouched(name, text string) error {
 	case systemd.Wrote(string(is)) || string(is) == text || i.force:
 		return nil
 	}
-	return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot replace %s: it was changed by hand", path), "Hint: put the changes into a drop-in (systemctl edit "+name+") and use --force.")
+	return exit.NewProblem(exit.Failure, fmt.Errorf("cannot replace %s: it was changed by hand", path), "Hint: put the changes into a drop-in (systemctl edit "+name+") and use --force.")
 }
 
 // copyBinary puts the binary that runs where the unit expects it. One that is
@@ -348,7 +349,9 @@ func (i *installer) step(verb, what string) {
 	i.printf("%-6s%s", verb, i.root+what)
 }
 
-func (i *installer) printf(format string, args ...any) { fmt.Fprintf(i.out, format+"\n", args...) }
+func (i *installer) printf(format string, args ...any) {
+	fmt.Fprintln(i.out, screen.Escape(fmt.Sprintf(format, args...), false))
+}
 
 // systemctl calls it, and says so.
 func (i *installer) systemctl(args ...string) error {
@@ -418,11 +421,11 @@ func listenStream(listen string) (string, error) {
 }
 
 // uninstall is the command. What the owner or the applications made stays.
-func uninstall(c *Caller) *cobra.Command {
-	cmd := NewCommand("uninstall [--dry-run] [--force]", "stop all programs, remove the service and the binary, and keep the data", 0, 0)
+func uninstall(c *caller) *cobra.Command {
+	cmd := command.New("uninstall [--dry-run] [--force]", "stop all programs, remove the service and the binary, and keep the data", 0, 0)
 	i := &installer{out: c.Stdout, changed: map[string]bool{}}
-	settings.AddToggle(cmd.Flags(), &i.dry, "dry-run", "print what berth would remove and call, and change nothing")
-	settings.AddToggle(cmd.Flags(), &i.force, "force", "remove units even if you changed them")
+	command.AddToggle(cmd.Flags(), &i.dry, "dry-run", "print what berth would remove and call, and change nothing")
+	command.AddToggle(cmd.Flags(), &i.force, "force", "remove units even if you changed them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		i.ctx = cmd.Context()
 		if err := i.may("uninstall", false); err != nil {
@@ -439,7 +442,7 @@ func uninstall(c *Caller) *cobra.Command {
 
 func (i *installer) uninstall(dataDir string) error {
 	if i.packaged() {
-		return settings.NewProblem(settings.ExitFailure, errors.New("cannot uninstall: berth is installed as a package"), "Hint: apt remove berth")
+		return exit.NewProblem(exit.Failure, errors.New("cannot uninstall: berth is installed as a package"), "Hint: apt remove berth")
 	}
 	there := i.installed()
 	if len(there) == 0 {
@@ -462,15 +465,8 @@ func (i *installer) uninstall(dataDir string) error {
 			return err
 		}
 	}
-	if binary != "" && !missing(i.root+binary) {
-		if err := i.remove(binary); err != nil {
-			return err
-		}
-	}
-	if old := binary + ".old"; binary != "" && !missing(i.root+old) { // of berth upgrade
-		if err := i.remove(old); err != nil {
-			return err
-		}
+	if err := i.removeBinary(binary); err != nil {
+		return err
 	}
 	if err := i.systemctl("daemon-reload"); err != nil {
 		return err
@@ -511,6 +507,19 @@ func started(unit string) string {
 		}
 	}
 	return ""
+}
+
+// removeBinary removes what berth install has put there, and what berth upgrade keeps beside it.
+func (i *installer) removeBinary(binary string) error {
+	for _, path := range []string{binary, binary + ".old"} {
+		if binary == "" || missing(i.root+path) {
+			continue
+		}
+		if err := i.remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (i *installer) remove(path string) error {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/app/exit"
 	"berth/daemon/settings"
 	"berth/files"
 	"berth/systemd"
@@ -104,7 +105,7 @@ func TestInstallBelowARoot(t *testing.T) {
 }
 
 func TestInstallRefuses(t *testing.T) {
-	root := t.TempDir()
+	root, missed := t.TempDir(), filepath.Join(t.TempDir(), "none")
 	if err := os.MkdirAll(root+"/etc/berth", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -129,17 +130,17 @@ func TestInstallRefuses(t *testing.T) {
 		{[]string{"install", "--root", root, "--now"}, 2, "berth: --now and --root exclude each other"},
 		{[]string{"install", "--root", root, "--listen", "127.0.0.1:8400"}, 78, `berth: cannot install: listen is "127.0.0.1:9000" in ` + root + `/etc/berth/berth.toml line 1, and --listen says "127.0.0.1:8400"` + "\nHint: "},
 		{[]string{"install", "--root", root, "--data-dir", "/srv/x"}, 78, `cannot install: data_dir is "/var/lib/berth" in `},
-		{[]string{"install", "--root", "/none", "--listen", "127.0.0.1:0"}, 78, `cannot install: listen is "127.0.0.1:0": a socket unit needs a port`},
-		{[]string{"install", "--root", "/none", "--listen", "localhost:80"}, 78, `cannot install: listen is "localhost:80": a socket unit needs an IP address, not a name`},
-		{[]string{"install", "--root", "/none", "--data-dir", "/tmp/berth"}, 78, "cannot install: the data directory /tmp/berth is below /tmp, which is emptied, and which the service has for its own"},
-		{[]string{"install", "--root", "/none", "--data-dir", "/srv/my apps"}, 78, `cannot install: a unit cannot name "/srv/my apps": give it a path of letters, digits and -_./`},
-		{[]string{"install", "--root", "/none", "--prefix", "/srv/%h"}, 78, `cannot install: a unit cannot name "/srv/%h/bin/berth"`},
+		{[]string{"install", "--root", missed, "--listen", "127.0.0.1:0"}, 78, `cannot install: listen is "127.0.0.1:0": a socket unit needs a port`},
+		{[]string{"install", "--root", missed, "--listen", "localhost:80"}, 78, `cannot install: listen is "localhost:80": a socket unit needs an IP address, not a name`},
+		{[]string{"install", "--root", missed, "--data-dir", "/tmp/berth"}, 78, "cannot install: the data directory /tmp/berth is below /tmp, which is emptied, and which the service has for its own"},
+		{[]string{"install", "--root", missed, "--data-dir", "/srv/my apps"}, 78, `cannot install: a unit cannot name "/srv/my apps": give it a path of letters, digits and -_./`},
+		{[]string{"install", "--root", missed, "--prefix", "/srv/%h"}, 78, `cannot install: a unit cannot name "/srv/%h/bin/berth"`},
 	}...) {
 		if code, out, problems := start(t, nil, tt.args...); code != tt.code || !strings.Contains(problems, tt.want) {
 			t.Errorf("%v: exit code %d: %s%s", tt.args, code, out, problems)
 		}
 	}
-	if !missing("/none") {
+	if !missing(missed) {
 		t.Error("what is refused leaves something")
 	}
 }
@@ -164,8 +165,8 @@ func TestInstallRefusesUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := exec.Command("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", berth+"/berth", "install").CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != settings.ExitPermission || !strings.Contains(string(out), "berth: cannot install: only root may change the services of this machine\nHint: sudo berth install\n") {
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) || ended.ExitCode() != exit.Permission || !strings.Contains(string(out), "berth: cannot install: only root may change the services of this machine\nHint: sudo berth install\n") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -186,7 +187,7 @@ func TestInstallActivates(t *testing.T) {
 		{"again, now", true, nil, []string{"berth.service", "berth.socket"}, "", ""},
 		{"a new binary", true, []string{"/usr/local/bin/berth"}, []string{"berth.service", "berth.socket"}, "restart berth.service", ""},
 		{"a new binary, later", false, []string{"/usr/local/bin/berth"}, []string{"berth.service", "berth.socket"}, "", "The service runs as it was until: systemctl restart berth (programs run on)\n"},
-		{"another address", true, []string{socket}, []string{"berth.service", "berth.socket"}, "stop berth.service berth.socket; start berth.service", ""},
+		{"another address", true, []string{socket}, []string{"berth.service", "berth.socket"}, "restart berth.socket berth.service", ""},
 		{"another holder", true, []string{unitDir + "/berth-apps.service"}, []string{"berth.service", "berth.socket"}, "restart berth.service", "A change of berth-apps.service takes effect with: systemctl restart berth-apps (programs start anew)\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

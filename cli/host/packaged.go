@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"berth/app/build"
+	"berth/app/exit"
 	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/systemd"
@@ -34,7 +36,7 @@ func (i *installer) packaged() bool {
 func (i *installer) pack(s settings.Settings) error {
 	facts, err := newUnitFacts(s, packageBinary)
 	if err != nil {
-		return &settings.Problem{Code: settings.ExitConfig, Err: err}
+		return &exit.Problem{Code: exit.Config, Err: err}
 	}
 	if err := i.copyBinary(packageBinary); err != nil {
 		return err
@@ -103,7 +105,7 @@ func sameFile(one, other string) bool {
 func (i *installer) dropIns(s settings.Settings) (map[string]string, error) {
 	facts, err := newUnitFacts(s, packageBinary)
 	if err != nil {
-		return nil, &settings.Problem{Code: settings.ExitConfig, Err: err}
+		return nil, &exit.Problem{Code: exit.Config, Err: err}
 	}
 	defaults, err := settings.Default()
 	if err != nil {
@@ -122,7 +124,7 @@ func (i *installer) dropIns(s settings.Settings) (map[string]string, error) {
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("cannot read the drop-in: %w", err)
 		case err == nil && !systemd.Wrote(string(is)) && string(is) != texts[name] && !i.force:
-			return nil, settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot replace %s: it was changed by hand", path),
+			return nil, exit.NewProblem(exit.Failure, fmt.Errorf("cannot replace %s: it was changed by hand", path),
 				"Hint: put the changes into a drop-in of another name (systemctl edit "+name+") and use --force.")
 		}
 	}
@@ -170,10 +172,10 @@ func (i *installer) supersede() error {
 			return err
 		}
 	}
-	if binary == "" || binary == packageBinary || missing(i.root+binary) {
+	if binary == packageBinary {
 		return nil
 	}
-	return i.remove(binary)
+	return i.removeBinary(binary)
 }
 
 // link lets the links by which a unit is enabled lead to the package's.
@@ -250,7 +252,7 @@ func (i *installer) follow(s settings.Settings, binary, unit string) error {
 	if err := was.replaced(ctx, binary); err != nil {
 		return err
 	}
-	i.printf("berth %s serves; programs run on", strings.TrimPrefix(settings.Version(), "v"))
+	i.printf("berth %s serves; programs run on", strings.TrimPrefix(build.Version(), "v"))
 	return nil
 }
 

@@ -116,6 +116,11 @@ func TestPackageSupersedesAnInstallation(t *testing.T) {
 		says   string
 	}{
 		{"as it was", func(*testing.T, string) {}, "", ""},
+		{"after berth upgrade", func(t *testing.T, root string) {
+			if err := os.WriteFile(root+"/usr/local/bin/berth.old", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "", "/usr/local/bin/berth.old\n"},
 		{"a changed unit", func(t *testing.T, root string) {
 			text := readFile(t, root+daemon) + "# mine\n"
 			if err := os.WriteFile(root+daemon, []byte(text), 0o600); err != nil {
@@ -208,7 +213,7 @@ func TestPackageActivates(t *testing.T) {
 		{"first", false, nil, nil, "", "Start it: systemctl start berth\n"},
 		{"first, now", true, nil, nil, "is-enabled; start berth.service", "Next, the first account and the panel: berth setup"},
 		{"another address", false, []string{socket}, both, "show", "The service runs as it was until: berth install --now (programs run on)\n"},
-		{"another address, now", true, []string{socket}, both, "show; stop berth.service berth.socket; start berth.service", ""},
+		{"another address, now", true, []string{socket}, both, "show; restart berth.socket berth.service", ""},
 		{"an older installation at the same address, now", true, []string{socket}, append(both, "listens"), "restart berth.service", ""},
 		{"another data directory, now", true, []string{service}, both, "restart berth.service", ""},
 		{"the same", false, nil, both, "", ""},

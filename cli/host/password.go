@@ -15,6 +15,8 @@ import (
 	"golang.org/x/term"
 
 	"berth/app"
+	"berth/app/exit"
+	"berth/cli/command"
 	"berth/daemon/settings"
 	"berth/db"
 	"berth/host/account"
@@ -22,8 +24,8 @@ import (
 
 // setupURL prints a one-time link to the panel: to the first account, which it
 // makes, or to a new password of the one who looks after the host.
-func setupURL(c *Caller) *cobra.Command {
-	cmd := NewCommand("setup-url [ACCOUNT] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]", "print a one-time link with which you create the first account, or set a password", 0, 1)
+func setupURL(c *caller) *cobra.Command {
+	cmd := command.New("setup-url [ACCOUNT] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]", "print a one-time link with which you create the first account, or set a password", 0, 1)
 	cmd.ValidArgsFunction = c.accounts
 	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, args []string) error {
 		var a app.Account
@@ -52,7 +54,7 @@ func administratorOf(ctx context.Context, d *db.DB) (app.Account, error) {
 		return app.Account{}, err
 	}
 	for _, a := range all {
-		if a.Admin && !a.Disabled {
+		if a.Admin && a.Closed() == nil {
 			return a, nil
 		}
 	}
@@ -62,11 +64,18 @@ func administratorOf(ctx context.Context, d *db.DB) (app.Account, error) {
 	})
 }
 
-func printLink(ctx context.Context, c *Caller, d *db.DB, s settings.Settings, a app.Account) error {
+// signIns are those of the commands, which know no browser.
+func signIns(d *db.DB, s settings.Settings) *account.SignIns {
+	all := account.NewSignIns(d.SignIns, s.Panel.SessionTTL, nil)
+	all.KnownPassword = s.KnownPassword
+	return all
+}
+
+func printLink(ctx context.Context, c *caller, d *db.DB, s settings.Settings, a app.Account) error {
 	if !s.Panel.Enabled {
-		return settings.NewProblem(settings.ExitConfig, errors.New("cannot make a link: the panel is off"), "Hint: set panel.enabled to true, and start berth anew.")
+		return errPanelOff()
 	}
-	key, err := account.NewSignIns(d.SignIns, s.Panel.SessionTTL, nil).Invite(ctx, a.ID)
+	key, err := signIns(d, s).Invite(ctx, a.ID)
 	if err != nil {
 		return err
 	}
@@ -75,10 +84,8 @@ func printLink(ctx context.Context, c *Caller, d *db.DB, s settings.Settings, a 
 		who = fmt.Sprintf("a new password of %q", a.Name)
 		c.record(ctx, d, a.ID, "password.link", "", "account="+a.Name)
 	}
-	fmt.Fprintf(c.Stderr, "this link is for %s; it works once, within %d minutes\n", who, int(account.InvitationTime.Minutes()))
-	if onThisHost(panelURL(s)) {
-		fmt.Fprintf(c.Stderr, "it leads to this host only; from another computer, run there and leave open: %s\n", tunnel(s, c.Getenv))
-	}
+	c.Tell("this link is for %s; it works once, within %d minutes", who, int(account.InvitationTime.Minutes()))
+	c.tellWhere(s)
 	_, err = fmt.Fprintf(c.Stdout, "%s/setup/%s\n", panelURL(s), key)
 	return err
 }
@@ -94,10 +101,10 @@ func panelURL(s settings.Settings) string {
 
 // accountPassword sets the password of an account, read from the terminal or, for
 // programs, from the standard input; with --link it prints a link to do so.
-func accountPassword(c *Caller) *cobra.Command {
-	cmd := NewCommand("password ACCOUNT [--link] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]",
+func accountPassword(c *caller) *cobra.Command {
+	cmd := command.New("password ACCOUNT [--link] [--data-dir DIR] [--listen HOST:PORT] [--base-url URL]",
 		"read a password from the terminal or the standard input, and set it for an account", 1, 1)
-	link := toggleFlag(cmd, "link", "print a one-time link that sets the password")
+	link := command.Toggle(cmd, "link", "print a one-time link that sets the password")
 	return c.onAccount(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, a app.Account) error {
 		if *link {
 			return printLink(ctx, c, d, s, a)
@@ -106,13 +113,13 @@ func accountPassword(c *Caller) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		err = account.NewSignIns(d.SignIns, s.Panel.SessionTTL, nil).SetPassword(ctx, a, password, 0)
+		err = signIns(d, s).SetPassword(ctx, a, password, 0)
 		if app.KindOf(err) == app.Invalid {
-			return settings.NewProblem(settings.ExitUsage, err, "Hint: nothing was changed.")
+			return exit.NewProblem(exit.Usage, err, "Hint: nothing was changed.")
 		}
 		if err == nil {
 			c.record(ctx, d, a.ID, "password.set", "", "account="+a.Name)
-			fmt.Fprintf(c.Stderr, "the password of account %q is set, and its sessions are ended\n", a.Name)
+			c.Tell("the password of account %q is set, and its sessions are ended", a.Name)
 		}
 		return err
 	}, panelSettings...)
@@ -121,10 +128,16 @@ func accountPassword(c *Caller) *cobra.Command {
 // readPassword reads it twice from a terminal, which does not show it, or one line
 // of anything else.
 func readPassword(stdin io.Reader, stderr io.Writer) (string, error) {
+	return readHidden(stdin, stderr, "password", "Password: ", "\nAgain: ")
+}
+
+// readHidden reads what is a secret, once for each prompt, from a terminal, which does not show
+// it, or one line of anything else.
+func readHidden(stdin io.Reader, stderr io.Writer, what string, prompts ...string) (string, error) {
 	unchanged := func(why string) error {
-		return settings.NewProblem(settings.ExitUsage, errors.New(why), "Hint: nothing was changed.")
+		return exit.NewProblem(exit.Usage, errors.New(why), "Hint: nothing was changed.")
 	}
-	const nothing = "cannot read the password: the input has none"
+	nothing := "cannot read the " + what + ": the input has none"
 	f, is := stdin.(*os.File)
 	if !is || !term.IsTerminal(int(f.Fd())) {
 		line, err := bufio.NewReader(io.LimitReader(stdin, 4096)).ReadString('\n')
@@ -133,21 +146,21 @@ func readPassword(stdin io.Reader, stderr io.Writer) (string, error) {
 		}
 		return strings.TrimRight(line, "\r\n"), nil
 	}
-	var typed [2]string
-	for i, prompt := range []string{"Password: ", "\nAgain: "} {
+	typed := make([]string, len(prompts))
+	for i, prompt := range prompts {
 		fmt.Fprint(stderr, prompt)
 		text, err := term.ReadPassword(int(f.Fd()))
 		if errors.Is(err, io.EOF) {
 			return "", unchanged(nothing)
 		}
 		if err != nil {
-			return "", fmt.Errorf("cannot read the password: %w", err)
+			return "", fmt.Errorf("cannot read the %s: %w", what, err)
 		}
 		typed[i] = string(text)
 	}
 	fmt.Fprintln(stderr)
-	if typed[0] != typed[1] {
-		return "", unchanged("the two passwords differ")
+	if typed[0] != typed[len(typed)-1] {
+		return "", unchanged("the two " + what + "s differ")
 	}
 	return typed[0], nil
 }

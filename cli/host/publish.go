@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"berth/app/exit"
 	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/host/domain"
@@ -77,7 +78,7 @@ func (p *publishing) decide() error {
 	case p.ask != nil:
 		p.undecided = true
 	case !f.yes:
-		return misuse("how do you reach the panel? Give --domain NAME, --ip ADDRESS, --no-domain or --tunnel")
+		return exit.Misused("how do you reach the panel? Give --domain NAME, --ip ADDRESS, --no-domain or --tunnel")
 	default:
 		p.chooseAddress()
 	}
@@ -96,7 +97,7 @@ func (p *publishing) chooseAddress() {
 func (p *publishing) take(text string) error {
 	name, err := domain.CheckDomain(text, nil)
 	if err != nil {
-		return misuse("%w", err)
+		return exit.Misused("%w", err)
 	}
 	p.name, p.sites = name, true
 	return nil
@@ -106,7 +107,7 @@ func (p *publishing) take(text string) error {
 func (p *publishing) takeAddress(text string) error {
 	at, err := netip.ParseAddr(text)
 	if err != nil || at.Zone() != "" || at.IsUnspecified() {
-		return misuse("%q is no IP address of a host", text)
+		return exit.Misused("%q is no IP address of a host", text)
 	}
 	p.name, p.sites = at.Unmap().String(), false
 	return nil
@@ -299,7 +300,7 @@ func (p *publishing) portsAreFree() error {
 		}
 		who := daemon.WhoListens(p.ctx, address)
 		if !slices.ContainsFunc(who, func(l proc.Listener) bool { return l.Pid == p.served.PID }) && !p.serves(address) {
-			return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot serve visitors on %s: %s listens there", address, who),
+			return exit.NewProblem(exit.Failure, fmt.Errorf("cannot serve visitors on %s: %s listens there", address, who),
 				"Hint: stop it and run berth setup again, or let it lead visitors to berth: see berth proxy snippet --help.")
 		}
 	}
@@ -336,7 +337,7 @@ func (p *publishing) prove() error {
 			p.step("visit", false, "%s: %s. The certificate authority decides", p.name, wrong.why)
 			return nil
 		case p.ask == nil:
-			return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot use %s: %s", p.name, wrong.why), p.remedy())
+			return exit.NewProblem(exit.Failure, fmt.Errorf("cannot use %s: %s", p.name, wrong.why), p.remedy())
 		}
 		p.ask.say(fmt.Sprintf("%s does not lead to this host yet: %s.", p.name, wrong.why))
 		p.showRecords()

@@ -11,7 +11,8 @@ import (
 
 	"golang.org/x/term"
 
-	"berth/daemon/settings"
+	"berth/app/exit"
+	"berth/cli/screen"
 	"berth/host/account"
 )
 
@@ -25,7 +26,7 @@ type questions struct {
 // newQuestions returns nil unless both ends are a terminal: then nobody answers.
 func newQuestions(in io.Reader, out io.Writer) *questions {
 	f, is := in.(*os.File)
-	if !is || !term.IsTerminal(int(f.Fd())) || terminalWidth(out) == 0 {
+	if !is || !term.IsTerminal(int(f.Fd())) || screen.Width(out) == 0 {
 		return nil
 	}
 	return &questions{file: f, in: bufio.NewReader(f), out: out}
@@ -33,7 +34,7 @@ func newQuestions(in io.Reader, out io.Writer) *questions {
 
 // say prints a sentence in lines that fit.
 func (q *questions) say(text string) {
-	fmt.Fprintln(q.out, Wrap(text, terminalWidth(q.out)-2, 2))
+	fmt.Fprintln(q.out, screen.Wrap(screen.Escape(text, false), screen.Width(q.out)-2, 2))
 }
 
 // line asks for a line. An empty one is the default, which may be empty.
@@ -41,7 +42,7 @@ func (q *questions) line(question, byDefault string) (string, error) {
 	if byDefault != "" {
 		question += " [" + byDefault + "]"
 	}
-	fmt.Fprint(q.out, Wrap(question+": ", terminalWidth(q.out)-2, 2)+" ")
+	fmt.Fprint(q.out, screen.Wrap(question+": ", screen.Width(q.out)-2, 2)+" ")
 	text, err := q.in.ReadString('\n')
 	if err != nil {
 		fmt.Fprintln(q.out)
@@ -88,39 +89,5 @@ func unanswered(err error) error {
 	if !errors.Is(err, io.EOF) {
 		return fmt.Errorf("cannot read the answer: %w", err)
 	}
-	return settings.NewProblem(settings.ExitFailure, errors.New("cannot go on: the input ended before the answer"), "Hint: run berth setup again; it goes on where it ended.")
-}
-
-// terminalWidth is how many columns a terminal has; 0 for what is no terminal.
-func terminalWidth(out io.Writer) int {
-	f, is := out.(*os.File)
-	if !is {
-		return 0
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return width
-}
-
-// Wrap is a text in lines of at most width bytes, all but the first behind an
-// indent. A word that is longer has a line of its own.
-func Wrap(text string, width, indent int) string {
-	var b strings.Builder
-	at := 0
-	for word := range strings.FieldsSeq(text) {
-		switch {
-		case at == 0:
-		case at+1+len(word) > width:
-			b.WriteString("\n" + strings.Repeat(" ", indent))
-			at = 0
-		default:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(word)
-		at += len(word)
-	}
-	return b.String()
+	return exit.NewProblem(exit.Failure, errors.New("cannot go on: the input ended before the answer"), "Hint: run berth setup again; it goes on where it ended.")
 }

@@ -19,6 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/app"
+	"berth/app/exit"
+	"berth/cli/command"
+	"berth/cli/screen"
 	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/db"
@@ -27,8 +30,8 @@ import (
 )
 
 // backupVerify is "backup verify FILE".
-func backupVerify(c *Caller) *cobra.Command {
-	cmd := NewCommand("verify FILE", "check that an archive is complete and undamaged", 1, 1)
+func backupVerify(c *caller) *cobra.Command {
+	cmd := command.New("verify FILE", "check that an archive is complete and undamaged", 1, 1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m, err := verifyBackup(cmd.Context(), args[0])
 		if err != nil {
@@ -90,16 +93,16 @@ func sealedFile(path string, m archive.Manifest) error {
 
 // backupProblem says what is wrong with an archive.
 func backupProblem(verb, path string, err error) error {
-	code, hint := settings.ExitFailure, ""
+	code, hint := exit.Failure, ""
 	switch {
 	case errors.Is(err, db.ErrNewer), errors.Is(err, archive.ErrFormat):
-		code, hint = settings.ExitConfig, "Hint: use the berth that made it, or a newer one."
+		code, hint = exit.Config, "Hint: use the berth that made it, or a newer one."
 	case errors.Is(err, fs.ErrPermission):
-		code, hint = settings.ExitPermission, "Hint: run the command as root."
+		code, hint = exit.Permission, "Hint: run the command as root."
 	case errors.Is(err, fs.ErrNotExist):
-		code = settings.ExitNotFound
+		code = exit.NotFound
 	}
-	return settings.NewProblem(code, fmt.Errorf("cannot %s %s: %w", verb, path, err), hint)
+	return exit.NewProblem(code, fmt.Errorf("cannot %s %s: %w", verb, path, err), hint)
 }
 
 // readArchive is archive.Read of a compressed file.
@@ -146,14 +149,18 @@ func writeFile(path string, content io.Reader) error {
 }
 
 // backupRestore is "backup restore FILE --data-dir DIR".
-func backupRestore(c *Caller) *cobra.Command {
-	cmd := NewCommand("restore FILE --data-dir DIR", "restore an archive into an empty data directory", 1, 1)
+func backupRestore(c *caller) *cobra.Command {
+	cmd := command.New("restore FILE --data-dir DIR [--key-file PATH]", "restore an archive into an empty data directory", 1, 1)
 	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, args []string) error {
 		if err := mustBeRoot("restore", ", for it gives every application's files to a user of its own", "backup restore"); err != nil {
 			return err
 		}
 		// Before anything is touched: a backup that is not whole restores nothing.
 		m, err := verifyBackup(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		keys, err := unwrapKeys(ctx, c, args[0], m)
 		if err != nil {
 			return err
 		}
@@ -164,12 +171,15 @@ func backupRestore(c *Caller) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.Stderr, "restored into %s: %s\n", s.DataDir, describe(m))
-		if _, err := os.Stat(filepath.Join(s.DataDir, settingsName)); err == nil {
-			fmt.Fprintf(c.Stderr, "the settings of that host are in %s: compare them with this one's, or use --config\n", filepath.Join(s.DataDir, settingsName))
+		c.Tell("restored into %s: %s", s.DataDir, describe(m))
+		if err := putBack(ctx, c, s, keys); err != nil {
+			return err
 		}
-		return warnOfApps(ctx, s, c.Stderr)
-	}, "data_dir")
+		if _, err := os.Stat(filepath.Join(s.DataDir, settingsName)); err == nil {
+			c.Tell("the settings of that host are in %s: compare them with this one's, or use --config", filepath.Join(s.DataDir, settingsName))
+		}
+		return warnOfApps(ctx, s, c.Tell)
+	}, "data_dir", "key_file")
 }
 
 // restoreInto fills an empty data directory. Until everything is there it is in
@@ -207,7 +217,7 @@ func mustBeEmpty(dir string) error {
 	}
 	for _, e := range entries {
 		if e.Name() != files.LockName {
-			return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot restore into %s: it is not empty, %s is in it", dir, e.Name()),
+			return exit.NewProblem(exit.Failure, fmt.Errorf("cannot restore into %s: it is not empty, %s is in it", dir, e.Name()),
 				"Hint: name a new directory with --data-dir, or empty this one.")
 		}
 	}
@@ -236,6 +246,8 @@ func extractBackup(ctx context.Context, file, dir string, m archive.Manifest) er
 				return err
 			}
 			return syncDir(below)
+		case part == keysName:
+			return nil // they go to a file of this host
 		case part == daemon.DatabaseName || part == settingsName:
 			return writeFile(filepath.Join(dir, part), content)
 		case files.IsPart(part):
@@ -270,7 +282,7 @@ func unwrap(temp, dir string) error {
 
 // warnOfApps tells of applications whose files the backup did not have, and of users
 // of this host that have an application's uid.
-func warnOfApps(ctx context.Context, s settings.Settings, stderr io.Writer) (err error) {
+func warnOfApps(ctx context.Context, s settings.Settings, tell func(format string, args ...any)) (err error) {
 	d, err := db.Open(ctx, filepath.Join(s.DataDir, daemon.DatabaseName), time.Now)
 	if err != nil {
 		return err
@@ -282,7 +294,7 @@ func warnOfApps(ctx context.Context, s settings.Settings, stderr io.Writer) (err
 	}
 	for _, a := range apps {
 		if _, err := os.Lstat(filepath.Join(s.DataDir, "apps", string(a.ID))); errors.Is(err, fs.ErrNotExist) {
-			fmt.Fprintf(stderr, "warning: the backup has no files of the application %s: upload it anew, or delete it\n", a.ID)
+			tell("warning: the backup has no files of the application %s: upload it anew, or delete it", a.ID)
 		}
 	}
 	users, err := os.ReadFile("/etc/passwd")
@@ -290,7 +302,7 @@ func warnOfApps(ctx context.Context, s settings.Settings, stderr io.Writer) (err
 		return fmt.Errorf("cannot look for users with the ids of applications: %w", err)
 	}
 	for _, line := range collisions(apps, string(users)) {
-		fmt.Fprintln(stderr, line)
+		tell("%s", line)
 	}
 	return nil
 }
@@ -309,7 +321,7 @@ func collisions(apps []app.App, passwd string) []string {
 		}
 		uid, err := strconv.Atoi(fields[2])
 		if id, taken := byUID[uid]; err == nil && taken {
-			lines = append(lines, fmt.Sprintf("warning: the user %s of this host has the id %d, as the application %s has: each can read the files of the other; remove that user, or upload the application anew", printable(fields[0]), uid, id))
+			lines = append(lines, fmt.Sprintf("warning: the user %s of this host has the id %d, as the application %s has: each can read the files of the other; remove that user, or upload the application anew", screen.Word(fields[0]), uid, id))
 		}
 	}
 	return lines

@@ -16,6 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/app"
+	"berth/app/build"
+	"berth/app/exit"
+	"berth/cli/command"
+	"berth/cli/screen"
 	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/db"
@@ -24,7 +28,7 @@ import (
 
 // runtimeWork is what a command of this group works with.
 type runtimeWork struct {
-	*Caller
+	*caller
 	db       *db.DB
 	settings settings.Settings
 	depot    depot.Depot
@@ -32,7 +36,7 @@ type runtimeWork struct {
 
 // onRuntimes is withDB for a command of this group. Its first argument, if it has one, is
 // a language, and its second one a version.
-func (c *Caller) onRuntimes(
+func (c *caller) onRuntimes(
 	cmd *cobra.Command, do func(ctx context.Context, w runtimeWork, language, version string) error,
 ) *cobra.Command {
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -45,13 +49,13 @@ func (c *Caller) onRuntimes(
 		var language, version string
 		if len(args) > 0 {
 			if language = args[0]; !slices.Contains(depot.Languages(), language) {
-				return misuse("unknown runtime %q%s", language, settings.DidYouMean(language, depot.Languages(), "%q"))
+				return exit.Misused("unknown runtime %q%s", language, exit.DidYouMean(language, depot.Languages(), "%q"))
 			}
 		}
 		if len(args) > 1 {
 			m := versionWord.FindStringSubmatch(args[1])
 			if m == nil {
-				return misuse("bad version %q: expected one such as 22, 3.12 or 22.11.0", args[1])
+				return exit.Misused("bad version %q: expected one such as 22, 3.12 or 22.11.0", args[1])
 			}
 			version = m[1]
 		}
@@ -76,25 +80,25 @@ func (w runtimeWork) change(what string, do func(*depot.Change) error) (err erro
 }
 
 func (w runtimeWork) client() *depot.Client {
-	return depot.NewClient(w.settings.Publishers(), "berth/"+settings.Version())
+	return depot.NewClient(w.settings.Publishers(), "berth/"+build.Version())
 }
 
 // runtimeInstall is "runtime install".
-func runtimeInstall(c *Caller) *cobra.Command {
-	cmd := NewCommand("install LANGUAGE VERSION [--file ARCHIVE [--sums FILE] [--sha256 HEX]] [--data-dir DIR]",
+func runtimeInstall(c *caller) *cobra.Command {
+	cmd := command.New("install LANGUAGE VERSION [--file ARCHIVE [--sums FILE] [--sha256 HEX]] [--data-dir DIR]",
 		"install a runtime of its publisher beside the distribution's", 2, 2)
-	file := wordFlag(cmd, "file", "install the `ARCHIVE` (.tar.gz or .zip) of the publisher from this machine and download nothing")
-	sums := wordFlag(cmd, "sums", "with --file: `FILE` with the publisher's list of SHA-256 sums")
-	sum := wordFlag(cmd, "sha256", "with --file: SHA-256 of the archive in hexadecimal digits (`HEX`)")
+	file := command.Word(cmd, "file", "install the `ARCHIVE` (.tar.gz or .zip) of the publisher from this machine and download nothing")
+	sums := command.Word(cmd, "sums", "with --file: `FILE` with the publisher's list of SHA-256 sums")
+	sum := command.Word(cmd, "sha256", "with --file: SHA-256 of the archive in hexadecimal digits (`HEX`)")
 	for _, flag := range []string{"file", "sums"} {
 		_ = cmd.MarkFlagFilename(flag) // it is there
 	}
 	return c.onRuntimes(cmd, func(ctx context.Context, w runtimeWork, language, version string) error {
 		if *file == "" && (*sums != "" || *sum != "") {
-			return misuse("--sums and --sha256 go with --file")
+			return exit.Misused("--sums and --sha256 go with --file")
 		}
 		if *sums != "" && *sum != "" {
-			return misuse("--sums and --sha256 do not go together")
+			return exit.Misused("--sums and --sha256 do not go together")
 		}
 		return w.change("install a runtime", func(change *depot.Change) error {
 			if *file != "" {
@@ -116,7 +120,7 @@ func fileSource(language, version, file, sums, sum string) (depot.Source, error)
 	case sum != "":
 		want, ok := depot.Digest(sum)
 		if !ok {
-			return depot.Source{}, misuse("bad value %q for --sha256: expected 64 hexadecimal digits", sum)
+			return depot.Source{}, exit.Misused("bad value %q for --sha256: expected 64 hexadecimal digits", sum)
 		}
 		sum = want
 	case sums != "":
@@ -140,28 +144,28 @@ func (w runtimeWork) installNewest(ctx context.Context, change *depot.Change, la
 		return "", offline(err)
 	}
 	if len(offers) == 0 {
-		return "", settings.NewProblem(settings.ExitNotFound, fmt.Errorf("cannot install %s %s: its publisher offers none for this machine", language, version),
+		return "", exit.NewProblem(exit.NotFound, fmt.Errorf("cannot install %s %s: its publisher offers none for this machine", language, version),
 			"Hint: berth runtime list "+language+" --available shows what there is; an older archive can be installed with --file.")
 	}
 	if has != "" && depot.Compare(offers[0].Version, has) <= 0 {
-		fmt.Fprintf(w.Stderr, "%s %s is the newest\n", language, has)
+		w.Tell("%s %s is the newest", language, has)
 		return has, nil
 	}
 	if slices.Contains(w.depot.Versions(language), offers[0].Version) {
-		fmt.Fprintf(w.Stderr, "%s %s is installed already\n", language, offers[0].Version)
+		w.Tell("%s %s is installed already", language, offers[0].Version)
 		return offers[0].Version, nil
 	}
 	source, err := client.Source(ctx, offers[0])
 	if err != nil {
 		return "", offline(err)
 	}
-	fmt.Fprintf(w.Stderr, "getting %s\n", source.Name)
+	w.Tell("getting %s", source.Name)
 	return offers[0].Version, w.install(ctx, change, source)
 }
 
 // offline adds to the error of a download what a machine without a way out can do.
 func offline(err error) error {
-	return settings.NewProblem(settings.ExitFailure, err,
+	return exit.NewProblem(exit.Failure, err,
 		"Hint: without a way out, set runtimes.LANGUAGE to a mirror, or copy the archive to this machine and name it with --file.")
 }
 
@@ -172,27 +176,27 @@ func (w runtimeWork) install(ctx context.Context, change *depot.Change, source d
 		return err
 	}
 	w.record(ctx, w.db, 0, "runtime.install", "", fmt.Sprintf("%s %s from %s sha256=%s", r.Language, r.Version, r.Source, r.SHA256))
-	fmt.Fprintf(w.Stderr, "%s %s is installed: programs with VERSION=%s take it at their next start\n", r.Language, r.Version, depot.Line(r.Language, r.Version))
+	w.Tell("%s %s is installed: programs with VERSION=%s take it at their next start", r.Language, r.Version, depot.Line(r.Language, r.Version))
 	if source.SHA256 == "" {
-		fmt.Fprintf(w.Stderr, "warning: no list of sums was given; compare this with the publisher's: sha256 %s\n", r.SHA256)
+		w.Tell("warning: no list of sums was given; compare this with the publisher's: sha256 %s", r.SHA256)
 	}
 	return nil
 }
 
 // runtimeUpgrade is "runtime upgrade".
-func runtimeUpgrade(c *Caller) *cobra.Command {
-	cmd := NewCommand("upgrade [LANGUAGE [VERSION]] [--data-dir DIR]", "install the newest version of each line of releases that is installed", 0, 2)
+func runtimeUpgrade(c *caller) *cobra.Command {
+	cmd := command.New("upgrade [LANGUAGE [VERSION]] [--data-dir DIR]", "install the newest version of each line of releases that is installed", 0, 2)
 	return c.onRuntimes(cmd, func(ctx context.Context, w runtimeWork, language, version string) error {
 		return w.change("upgrade a runtime", func(change *depot.Change) error {
 			newest := w.newest(language, version)
 			if len(newest) == 0 {
-				return settings.NewProblem(settings.ExitNotFound, errors.New("cannot upgrade: no such runtime is installed"), "Hint: berth runtime list shows those that are.")
+				return exit.NewProblem(exit.NotFound, errors.New("cannot upgrade: no such runtime is installed"), "Hint: berth runtime list shows those that are.")
 			}
 			var failed error
 			for _, r := range newest {
 				now, err := w.installNewest(ctx, change, r.Language, depot.Line(r.Language, r.Version), r.Version)
 				if err == nil && now != r.Version {
-					fmt.Fprintf(w.Stderr, "%s %s stays for what uses it; berth runtime remove %s %s removes it afterwards\n", r.Language, r.Version, r.Language, r.Version)
+					w.Tell("%s %s stays for what uses it; berth runtime remove %s %s removes it afterwards", r.Language, r.Version, r.Language, r.Version)
 				}
 				failed = errors.Join(failed, err)
 			}
@@ -219,31 +223,31 @@ func (w runtimeWork) newest(language, version string) (list []depot.Runtime) {
 }
 
 // runtimeRemove is "runtime remove".
-func runtimeRemove(c *Caller) *cobra.Command {
-	cmd := NewCommand("remove LANGUAGE VERSION [--data-dir DIR]", "remove an installed runtime that no application uses", 2, 2)
+func runtimeRemove(c *caller) *cobra.Command {
+	cmd := command.New("remove LANGUAGE VERSION [--data-dir DIR]", "remove an installed runtime that no application uses", 2, 2)
 	return c.onRuntimes(cmd, func(ctx context.Context, w runtimeWork, language, version string) error {
 		return w.change("remove a runtime", func(change *depot.Change) error {
 			meant := slices.DeleteFunc(w.depot.Versions(language), func(v string) bool { return !depot.Begins(v, version) })
 			switch len(meant) {
 			case 0:
-				return settings.NewProblem(settings.ExitNotFound, fmt.Errorf("cannot remove %s %s: it is not installed", language, version), "Hint: berth runtime list shows what is.")
+				return exit.NewProblem(exit.NotFound, fmt.Errorf("cannot remove %s %s: it is not installed", language, version), "Hint: berth runtime list shows what is.")
 			case 1:
 			default:
-				return misuse("%s %s are several: %s", language, version, strings.Join(meant, ", "))
+				return exit.Misused("%s %s are several: %s", language, version, strings.Join(meant, ", "))
 			}
 			users, err := w.users(ctx)
 			if err != nil {
 				return err
 			}
 			if ids := users[language+" "+meant[0]]; len(ids) > 0 {
-				return settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot remove %s %s: it is used by %s", language, meant[0], listed(ids)),
+				return exit.NewProblem(exit.Failure, fmt.Errorf("cannot remove %s %s: it is used by %s", language, meant[0], listed(ids)),
 					"Hint: install another version first and restart them (packages of Python need a new upload), or let their owners set another VERSION.")
 			}
 			if err := change.Remove(language, meant[0]); err != nil {
 				return err
 			}
 			w.record(ctx, w.db, 0, "runtime.remove", "", language+" "+meant[0])
-			fmt.Fprintf(w.Stderr, "%s %s is removed\n", language, meant[0])
+			w.Tell("%s %s is removed", language, meant[0])
 			return nil
 		})
 	})
@@ -279,10 +283,10 @@ type runtimeView struct {
 }
 
 // runtimeList is "runtime list".
-func runtimeList(c *Caller) *cobra.Command {
-	cmd := NewCommand("list [LANGUAGE] [--available] [--json] [--data-dir DIR]", "list the installed runtimes and who uses them", 0, 1)
-	asJSON := jsonFlag(cmd)
-	available := toggleFlag(cmd, "available", "list the newest version of each line of releases that the publishers offer for this machine")
+func runtimeList(c *caller) *cobra.Command {
+	cmd := command.New("list [LANGUAGE] [--available] [--json] [--data-dir DIR]", "list the installed runtimes and who uses them", 0, 1)
+	asJSON := command.JSON(cmd)
+	available := command.Toggle(cmd, "available", "list the newest version of each line of releases that the publishers offer for this machine")
 	return c.onRuntimes(cmd, func(ctx context.Context, w runtimeWork, language, _ string) error {
 		if *available {
 			return w.printAvailable(ctx, language, *asJSON)
@@ -297,10 +301,10 @@ func runtimeList(c *Caller) *cobra.Command {
 				views = append(views, runtimeView{r.Language, r.Version, r.Source, r.SHA256, &r.At, users[r.Language+" "+r.Version]})
 			}
 		}
-		return w.print(*asJSON, views, func(out io.Writer) {
+		return w.Print(*asJSON, views, func(out io.Writer) {
 			fmt.Fprintln(out, "LANGUAGE\tVERSION\tINSTALLED\tUSED BY\tFROM")
 			for _, v := range views {
-				fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", v.Language, v.Version, when(*v.At), cmp.Or(listed(v.UsedBy), "-"), cmp.Or(printable(v.Source), "-"))
+				fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", v.Language, v.Version, command.When(*v.At), cmp.Or(listed(v.UsedBy), "-"), cmp.Or(screen.Word(v.Source), "-"))
 			}
 		})
 	})
@@ -325,7 +329,7 @@ func (w runtimeWork) printAvailable(ctx context.Context, language string, asJSON
 			}
 		}
 	}
-	if err := w.print(asJSON, views, func(out io.Writer) {
+	if err := w.Print(asJSON, views, func(out io.Writer) {
 		fmt.Fprintln(out, "LANGUAGE\tVERSION")
 		for _, v := range views {
 			fmt.Fprintf(out, "%s\t%s\n", v.Language, v.Version)

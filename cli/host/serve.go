@@ -2,22 +2,23 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"berth/cli/command"
 	"berth/cli/doctor"
+	"berth/cli/screen"
 	"berth/daemon"
 	"berth/daemon/settings"
 )
 
 // serve is the daemon in the foreground. The first SIGTERM stops it cleanly,
 // a second one at once.
-func serve(c *Caller) *cobra.Command {
-	cmd := NewCommand("serve [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "run the daemon in the foreground, with programs, API, panel and sites", 0, 0)
+func serve(c *caller) *cobra.Command {
+	cmd := command.New("serve [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "run the daemon in the foreground, with programs, API, panel and sites", 0, 0)
 	cmd = c.withSettings(cmd, func(_ context.Context, s settings.Settings, _ []string) error {
 		if err := mustBeRoot("serve", ", for it gives every application a user and a control group of its own", "serve"); err != nil {
 			return err
@@ -44,9 +45,9 @@ func serve(c *Caller) *cobra.Command {
 // check says whether this binary could serve here, with the settings that serve
 // would read, and changes nothing: a daemon may be serving. A daemon that is to
 // be upgraded asks it of the new binary.
-func check(c *Caller) *cobra.Command {
-	cmd := NewCommand("check [--json] [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "check that this binary can serve with the current settings and database, and show where settings come from; a daemon may run meanwhile", 0, 0)
-	asJSON := toggleFlag(cmd, "json", "print the result as JSON")
+func check(c *caller) *cobra.Command {
+	cmd := command.New("check [--json] [--data-dir DIR] [--listen HOST:PORT] [--config FILE] [flags]", "check that this binary can serve with the current settings and database, and show where settings come from; a daemon may run meanwhile", 0, 0)
+	asJSON := command.Toggle(cmd, "json", "print the result as JSON")
 	from := c.settingFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		s, sources, err := from.Explain(c.Getenv)
@@ -61,7 +62,7 @@ func check(c *Caller) *cobra.Command {
 			return err
 		}
 		if p.Settings = sources; *asJSON {
-			return json.NewEncoder(c.Stdout).Encode(p)
+			return screen.NewEncoder(c.Stdout).Encode(p)
 		}
 		fmt.Fprintf(c.Stdout, "berth %s can serve %s on %s\n", p.Version, p.DataDir, p.Listen)
 		for _, source := range sources {
@@ -74,9 +75,9 @@ func check(c *Caller) *cobra.Command {
 
 // examine says what this host gives and what will be enforced, and really
 // kills a 32 MB child to prove the limit.
-func examine(c *Caller) *cobra.Command {
-	cmd := NewCommand("doctor [--json] [--data-dir DIR] [flags]", "check this host, and show what berth can enforce on it", 0, 0)
-	asJSON := jsonFlag(cmd)
+func examine(c *caller) *cobra.Command {
+	cmd := command.New("doctor [--json] [--data-dir DIR] [flags]", "check this host, and show what berth can enforce on it", 0, 0)
+	asJSON := command.JSON(cmd)
 	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, _ []string) error {
 		list := doctor.Examine(ctx, s)
 		if err := doctor.Report(c.Stdout, list, *asJSON); err != nil {

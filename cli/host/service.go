@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/daemon/settings"
+	"berth/app/exit"
 	"berth/systemd"
 )
 
@@ -89,17 +89,17 @@ func (s service) replaced(ctx context.Context, path string) error {
 				return nil
 			case now.active == "failed" || now.active == "activating" || now.active == "inactive":
 				why, hint := whyNot(ctx)
-				return settings.NewProblem(settings.ExitFailure, fmt.Errorf("%s does not start: %s", path, cmp.Or(why, "nothing says why")), cmp.Or(hint, journalHint))
+				return exit.NewProblem(exit.Failure, fmt.Errorf("%s does not start: %s", path, cmp.Or(why, "nothing says why")), cmp.Or(hint, journalHint))
 			case serves && says:
 				// Without begun it may be what the daemon said of an upgrade before.
 				if refusals++; begun || refusals > 50 {
-					return settings.NewProblem(settings.ExitFailure, errors.New("berth serves as before, and not as "+path+": "+refused), journalHint)
+					return exit.NewProblem(exit.Failure, errors.New("berth serves as before, and not as "+path+": "+refused), journalHint)
 				}
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return settings.NewProblem(settings.ExitFailure, fmt.Errorf("berth serves as before: %s has not followed in time", path), journalHint)
+			return exit.NewProblem(exit.Failure, fmt.Errorf("berth serves as before: %s has not followed in time", path), journalHint)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"berth/daemon/settings"
+	"berth/app/exit"
 	"berth/systemd"
 )
 
 // said is what the owner reads of an error.
 func said(err error) string {
-	if p, ok := errors.AsType[*settings.Problem](err); ok {
+	if p, ok := errors.AsType[*exit.Problem](err); ok {
 		return p.Error() + "\n" + p.Hint
 	}
 	return fmt.Sprint(err)

@@ -3,7 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/app"
+	"berth/app/exit"
+	"berth/cli/command"
 	"berth/cli/doctor"
+	"berth/cli/screen"
 	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/db"
@@ -28,7 +30,7 @@ import (
 // setup leads from a berth that serves to a first account and a panel that can be opened. Each
 // step looks first whether it is done, so that the command can be run again at any time.
 type setup struct {
-	*Caller
+	*caller
 	ctx      context.Context
 	flags    setupFlags
 	from     *settings.Flags
@@ -72,13 +74,13 @@ type setupStep struct {
 }
 
 // setupCommand is the command.
-func setupCommand(c *Caller) *cobra.Command {
-	cmd := NewCommand("setup [--account NAME] [--ram MB] [--password-file FILE] [--domain NAME] [--ip ADDRESS] [--no-domain] [--tunnel] [--email ADDRESS] [--yes] [--json] [--data-dir DIR] [--runtime-dir DIR]",
+func setupCommand(c *caller) *cobra.Command {
+	cmd := command.New("setup [--account NAME] [--ram MB] [--password-file FILE] [--domain NAME] [--ip ADDRESS] [--no-domain] [--tunnel] [--email ADDRESS] [--yes] [--json] [--data-dir DIR] [--runtime-dir DIR]",
 		"create the first account and bring the panel to HTTPS, step by step; run it again at any time", 0, 0)
-	u := &setup{Caller: c}
+	u := &setup{caller: c}
 	f := &u.flags
 	set := cmd.Flags()
-	word := func(to *string, name, help string) { set.Var(settings.Word(to), name, help) }
+	word := func(to *string, name, help string) { command.AddWord(set, to, name, help) }
 	word(&f.account, "account", "`NAME` of the first account, an administrator")
 	ram := settings.RAM(&f.ram)
 	set.Var(ram, "ram", "RAM in `MB` of the first account; all that applications may have if you do not give it")
@@ -86,11 +88,11 @@ func setupCommand(c *Caller) *cobra.Command {
 	word(&f.passwordFile, "password-file", "`FILE` with the password of the first account in its first line; - is the standard input; without it, a link sets the password")
 	word(&f.domain, "domain", "`NAME` of a domain that leads to this host: the panel is at NAME, and sites are below it")
 	word(&f.ip, "ip", "public IP `ADDRESS` of this host, where the panel is if you have no domain")
-	settings.AddToggle(set, &f.noDomain, "no-domain", "use the public IP address of this host, or an SSH tunnel if it has none or no certificate can be had")
-	settings.AddToggle(set, &f.tunnel, "tunnel", "open nothing to the internet, and print the ssh command that leads to the panel")
+	command.AddToggle(set, &f.noDomain, "no-domain", "use the public IP address of this host, or an SSH tunnel if it has none or no certificate can be had")
+	command.AddToggle(set, &f.tunnel, "tunnel", "open nothing to the internet, and print the ssh command that leads to the panel")
 	word(&f.email, "email", "email `ADDRESS` to which the certificate authority may write")
-	settings.AddToggle(set, &f.yes, "yes", "ask nothing, and take the defaults")
-	settings.AddToggle(set, &f.json, "json", "ask nothing, and print the result as JSON")
+	command.AddToggle(set, &f.yes, "yes", "ask nothing, and take the defaults")
+	command.AddToggle(set, &f.json, "json", "ask nothing, and print the result as JSON")
 	_ = cmd.MarkFlagFilename("password-file")
 	u.from = c.settingFlags(cmd, "data_dir", "runtime_dir")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -115,7 +117,7 @@ func (f *setupFlags) agree() error {
 		}
 	}
 	if ways > 1 {
-		return misuse("--domain, --ip, --no-domain and --tunnel exclude each other")
+		return exit.Misused("--domain, --ip, --no-domain and --tunnel exclude each other")
 	}
 	return nil
 }
@@ -125,7 +127,7 @@ func (u *setup) run() (err error) {
 	if u.settings, err = u.from.Load(u.Getenv); err != nil {
 		return err
 	}
-	if u.db, err = daemon.OpenDatabase(u.ctx, u.settings.DataDir); err != nil {
+	if u.db, err = daemon.OpenDatabase(u.ctx, u.settings.DataDir, u.settings.KeyFiles()...); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, u.db.Close()) }()
@@ -139,7 +141,7 @@ func (u *setup) run() (err error) {
 	if err := w.decide(); err != nil {
 		return err
 	}
-	u.report.Host = doctor.Verdict(doctor.Examine(u.ctx, u.settings))
+	u.report.Host = app.Verdict(doctor.Examine(u.ctx, u.settings)).String()
 	u.step("host", false, "%s (berth doctor tells of each)", u.report.Host)
 	a, err := u.firstAccount()
 	if err != nil {
@@ -158,11 +160,11 @@ func askDaemon(ctx context.Context, s settings.Settings) (local.Daemon, error) {
 	d, err := local.Ask(ctx, s.RuntimeDir)
 	switch {
 	case errors.Is(err, local.ErrNobody):
-		return d, settings.NewProblem(settings.ExitFailure, errors.New("cannot set up this host: berth does not run"), hint)
+		return d, exit.NewProblem(exit.Failure, errors.New("cannot set up this host: berth does not run"), hint)
 	case err != nil:
 		return d, fmt.Errorf("cannot set up this host: %w", err)
 	case d.DataDir != s.DataDir:
-		return d, settings.NewProblem(settings.ExitUsage, fmt.Errorf("cannot set up this host: the daemon serves %s, and the settings say %s", d.DataDir, s.DataDir),
+		return d, exit.NewProblem(exit.Usage, fmt.Errorf("cannot set up this host: the daemon serves %s, and the settings say %s", d.DataDir, s.DataDir),
 			"Hint: name the directory that is served with --data-dir, or restart berth.")
 	}
 	return d, nil
@@ -181,10 +183,10 @@ func (u *setup) line(name, text string) {
 		return
 	}
 	const column = 9
-	if width := terminalWidth(u.Stdout); width > 0 {
-		text = Wrap(text, width-column, column)
+	if width := screen.Width(u.Stdout); width > 0 {
+		text = screen.Wrap(text, width-column, column)
 	}
-	fmt.Fprintf(u.Stdout, "%-*s%s\n", column, name, text)
+	fmt.Fprintf(u.Stdout, "%-*s%s\n", column, name, screen.Escape(text, false)) // which a visited server may have said
 }
 
 // firstAccount returns the account that the panel's link is for, and makes it if there is no
@@ -196,7 +198,7 @@ func (u *setup) firstAccount() (app.Account, error) {
 	}
 	if name := u.flags.account; a.ID != 0 && name != "" && name != a.Name {
 		if a, err = u.db.Accounts.AccountByName(u.ctx, name); app.KindOf(err) == app.NotFound {
-			return a, settings.NewProblem(settings.ExitUsage, fmt.Errorf("cannot create %q as the first account: this host has accounts", name),
+			return a, exit.NewProblem(exit.Usage, fmt.Errorf("cannot create %q as the first account: this host has accounts", name),
 				"Hint: berth account create "+name+" --ram MB creates another one; berth account list shows those that exist.")
 		}
 	}
@@ -226,7 +228,7 @@ func (u *setup) firstAccount() (app.Account, error) {
 		u.record(u.ctx, u.db, a.ID, "account.create", "", fmt.Sprintf("account=%s ramMB=%d", a.Name, a.TotalRAM))
 	}
 	if password != "" {
-		if err := account.NewSignIns(u.db.SignIns, u.settings.Panel.SessionTTL, nil).SetPassword(u.ctx, a, password, 0); err != nil {
+		if err := signIns(u.db, u.settings).SetPassword(u.ctx, a, password, 0); err != nil {
 			return a, err
 		}
 		u.record(u.ctx, u.db, a.ID, "password.set", "", "account="+a.Name)
@@ -249,7 +251,7 @@ func (u *setup) newAccount() (app.Account, error) {
 		return app.Account{}, err
 	}
 	h := u.settings.Host
-	name, ram := u.flags.account, daemon.Capacity(info.RAM, h.Reserve, h.Overcommit)
+	name, ram := u.flags.account, app.Capacity(info.RAM, h.Reserve, h.Overcommit)
 	if u.flags.ramGiven() {
 		ram = u.flags.ram
 	}
@@ -260,7 +262,7 @@ func (u *setup) newAccount() (app.Account, error) {
 	switch {
 	case name != "":
 	case u.ask == nil && !u.flags.yes:
-		return app.Account{}, misuse("the flag --account is missing: what is the first account called?")
+		return app.Account{}, exit.Misused("the flag --account is missing: what is the first account called?")
 	case u.ask == nil:
 		name = byDefault
 	default:
@@ -285,7 +287,7 @@ func (u *setup) newAccount() (app.Account, error) {
 	}
 	a, err := account.NewAccount(name, ram)
 	if app.KindOf(err) == app.Invalid {
-		return a, misuse("%w", err)
+		return a, exit.Misused("%w", err)
 	}
 	a.Admin = true
 	return a, err
@@ -304,7 +306,7 @@ func (u *setup) hasPassword(a app.Account) (bool, error) {
 // the end.
 func (u *setup) password(a app.Account) (text string, err error) {
 	refuse := func(err error) error {
-		return settings.NewProblem(settings.ExitUsage, err, "Hint: nothing was changed.")
+		return exit.NewProblem(exit.Usage, err, "Hint: nothing was changed.")
 	}
 	switch {
 	case u.flags.passwordFile == "-":
@@ -339,13 +341,20 @@ func (u *setup) finish(a app.Account) error {
 		return u.end()
 	}
 	u.report.Panel = panelURL(s)
+	elsewhere, err := daemon.PasskeysElsewhere(u.ctx, u.db, s.BaseURL)
+	if err != nil {
+		return err
+	}
+	if elsewhere != "" {
+		u.step("passkeys", false, "%s: %s", elsewhere, daemon.PasskeysHint)
+	}
 	has, err := u.hasPassword(a)
 	if err != nil {
 		return err
 	}
 	open := u.report.Panel
 	if !has {
-		key, err := account.NewSignIns(u.db.SignIns, s.Panel.SessionTTL, nil).Invite(u.ctx, a.ID)
+		key, err := signIns(u.db, s).Invite(u.ctx, a.ID)
 		if err != nil {
 			return err
 		}
@@ -373,8 +382,7 @@ func (u *setup) end() error {
 	if !u.flags.json {
 		return nil
 	}
-	out := json.NewEncoder(u.Stdout)
-	out.SetEscapeHTML(false)
+	out := screen.NewEncoder(u.Stdout)
 	out.SetIndent("", "  ")
 	return out.Encode(u.report)
 }

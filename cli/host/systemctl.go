@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/app/exit"
 	"berth/daemon"
 	"berth/daemon/settings"
 	"berth/systemd"
@@ -24,7 +25,7 @@ func leaveWhy(err error) error {
 		return nil
 	}
 	text := err.Error()
-	if p, ok := errors.AsType[*settings.Problem](err); ok && p.Hint != "" {
+	if p, ok := errors.AsType[*exit.Problem](err); ok && p.Hint != "" {
 		text += "\n" + p.Hint
 	}
 	_ = systemd.Status(failedStatus + strings.ReplaceAll(text, "\n", lineMark)) // the log has it too
@@ -44,10 +45,10 @@ func systemctl(ctx context.Context, args ...string) error {
 	call := "systemctl " + strings.Join(args, " ")
 	if (args[0] == "start" || args[0] == "restart") && slices.Contains(args, systemd.DaemonUnit) {
 		if why, hint := whyNot(ctx); why != "" {
-			return settings.NewProblem(settings.ExitFailure, fmt.Errorf("%s: the daemon does not start: %s", call, why), hint)
+			return exit.NewProblem(exit.Failure, fmt.Errorf("%s: the daemon does not start: %s", call, why), hint)
 		}
 	}
-	return settings.NewProblem(settings.ExitFailure, fmt.Errorf("%s: %s (%w)", call, strings.TrimSpace(string(out)), err), journalHint)
+	return exit.NewProblem(exit.Failure, fmt.Errorf("%s: %s (%w)", call, strings.TrimSpace(string(out)), err), journalHint)
 }
 
 const journalHint = "Hint: journalctl -u berth -n 20"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/daemon/settings"
+	"berth/app/exit"
 )
 
 // A start that failed says why: by what the daemon left, or by its last line.
@@ -30,8 +30,8 @@ func TestSystemctlSaysWhy(t *testing.T) {
 			fakeCommand(t, dir, "systemctl", "#!/bin/sh\nif [ $1 = show ]; then [ $3 = berth.service ] || exit; echo 'StatusText="+tt.status+"'; echo InvocationID=77; exit; fi\necho Job failed. >&2; exit 1\n")
 			fakeCommand(t, dir, "journalctl", "#!/bin/sh\ncase \"$*\" in *_SYSTEMD_INVOCATION_ID=77*) echo '"+tt.journal+"';; esac\n")
 			err := systemctl(t.Context(), "restart", "berth.service")
-			p, ok := errors.AsType[*settings.Problem](err)
-			if !ok || p.Code != settings.ExitFailure || p.Error() != tt.says || p.Hint != tt.hint {
+			p, ok := errors.AsType[*exit.Problem](err)
+			if !ok || p.Code != exit.Failure || p.Error() != tt.says || p.Hint != tt.hint {
 				t.Errorf("got %+v, want %q and %q", err, tt.says, tt.hint)
 			}
 			// Who stops it does not ask why it does not start.
@@ -54,7 +54,7 @@ func TestSystemctlSaysWhoHasThePort(t *testing.T) {
 	fakeCommand(t, dir, "systemctl", "#!/bin/sh\n[ $1 = show ] || exit 1\ncase \"$*\" in *berth.socket*) echo ActiveState=failed; echo 'Listen="+address+" (Stream)';; esac\n")
 	err = systemctl(t.Context(), "start", "berth.service")
 	want := "systemctl start berth.service: the daemon does not start: systemd cannot listen on " + address + ": address already in use by "
-	p, ok := errors.AsType[*settings.Problem](err)
+	p, ok := errors.AsType[*exit.Problem](err)
 	if !ok || !strings.HasPrefix(p.Error(), want) || !strings.Contains(p.Error(), fmt.Sprintf("(pid %d", os.Getpid())) ||
 		p.Hint != "Hint: stop that, or change listen in /etc/berth/berth.toml and run berth install --now." {
 		t.Errorf("got %+v, want %q", err, want)
@@ -78,7 +78,7 @@ func TestServeLeavesWhy(t *testing.T) {
 	defer l.Close()
 	t.Setenv("NOTIFY_SOCKET", path)
 	code, _, problems := start(t, nil, "serve", "--proxy-mode", "edge", "--data-dir", t.TempDir())
-	if code != settings.ExitConfig {
+	if code != exit.Config {
 		t.Fatalf("exit code %d: %s", code, problems)
 	}
 	got := make([]byte, 4096)
@@ -90,7 +90,7 @@ func TestServeLeavesWhy(t *testing.T) {
 	if err := leaveWhy(nil); err != nil {
 		t.Error(err)
 	}
-	if err := leaveWhy(settings.NewProblem(1, errors.New("a\nb"), "Hint: c")); err == nil {
+	if err := leaveWhy(exit.NewProblem(1, errors.New("a\nb"), "Hint: c")); err == nil {
 		t.Error("the error is gone")
 	}
 	if n, err = l.Read(got); err != nil || string(got[:n]) != "STATUS=failed: a | b | Hint: c" {

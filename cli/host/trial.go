@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"berth/app/exit"
 	"berth/daemon/settings"
 	"berth/web/local"
 )
@@ -40,7 +41,7 @@ func (t *trial) read() (b before, open bool, err error) {
 		err = json.Unmarshal(text, &b)
 	}
 	if err != nil {
-		return nil, false, settings.NewProblem(settings.ExitFailure, fmt.Errorf("cannot read what an earlier setup has left: %w", err),
+		return nil, false, exit.NewProblem(exit.Failure, fmt.Errorf("cannot read what an earlier setup has left: %w", err),
 			"Hint: remove "+t.journal()+"; berth check lists the settings as they are.")
 	}
 	return b, true, nil
@@ -155,7 +156,8 @@ func reloadDaemon(ctx context.Context, s settings.Settings) (d local.Daemon, err
 			heard = now
 		}
 		switch {
-		case err != nil && now.Sub(heard) < reloadAgain: // between two images
+		case err != nil && now.Sub(heard) < reloadAgain, // between two images
+			errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && now.Sub(begun) < s.Upgrade.Patience+reloadTime: // it is slow to begin
 		case err != nil:
 			return d, err
 		case !next.IsZero() && d.BaseURL == s.BaseURL && len(d.Sites) == len(s.Listens())-1:

@@ -26,6 +26,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"berth/app/build"
+	"berth/app/exit"
+	"berth/cli/command"
+	"berth/cli/screen"
 	"berth/daemon"
 	"berth/daemon/release"
 	"berth/daemon/settings"
@@ -51,12 +55,12 @@ type upgrader struct {
 }
 
 // upgrade is the command.
-func upgrade(c *Caller) *cobra.Command {
-	cmd := NewCommand("upgrade [--check] [--from URL] [--key KEY]", "upgrade the service to the newest release, and go back if that does not start; programs run on", 0, 0)
+func upgrade(c *caller) *cobra.Command {
+	cmd := command.New("upgrade [--check] [--from URL] [--key KEY]", "upgrade the service to the newest release, and go back if that does not start; programs run on", 0, 0)
 	u := &upgrader{out: c.Stdout, exe: "/proc/self/exe", comeUp: 30 * time.Second}
-	check := toggleFlag(cmd, "check", "only say whether there is a newer release, with exit status 6 if so")
-	from := wordFlag(cmd, "from", "`URL` of releases, in place of the setting upgrade.base")
-	key := wordFlag(cmd, "key", "public `KEY` of minisign that signs them, in place of the setting upgrade.key")
+	check := command.Toggle(cmd, "check", "only say whether there is a newer release, with exit status 6 if so")
+	from := command.Word(cmd, "from", "`URL` of releases, in place of the setting upgrade.base")
+	key := command.Word(cmd, "key", "public `KEY` of minisign that signs them, in place of the setting upgrade.key")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if u.settings, err = settings.Load(func(string) string { return "" }); err != nil { // as the service reads them
 			return err
@@ -83,29 +87,29 @@ func upgrade(c *Caller) *cobra.Command {
 
 // cannot says what fails, and keeps exit code and hint.
 func cannot(what string, err error) error {
-	p, is := errors.AsType[*settings.Problem](err)
+	p, is := errors.AsType[*exit.Problem](err)
 	switch {
 	case err == nil:
 		return nil
-	case is && p.Code == settings.ExitOutdated:
+	case is && p.Code == exit.Outdated:
 		return err
 	case is:
-		return settings.NewProblem(p.Code, fmt.Errorf("cannot %s: %w", what, err), p.Hint)
+		return exit.NewProblem(p.Code, fmt.Errorf("cannot %s: %w", what, err), p.Hint)
 	}
 	return fmt.Errorf("cannot %s: %w", what, err)
 }
 
 // refusal is an error with what to do about it.
 func refusal(hint, format string, args ...any) error {
-	return settings.NewProblem(settings.ExitFailure, fmt.Errorf(format, args...), "Hint: "+hint)
+	return exit.NewProblem(exit.Failure, fmt.Errorf(format, args...), "Hint: "+hint)
 }
 
 // open refuses a berth that has no release before it, and one that knows no releases.
 func (u *upgrader) open(base, key string) (err error) {
 	var ok bool
-	if u.own, ok = release.ParseVersion(settings.Version()); !ok {
+	if u.own, ok = release.ParseVersion(build.Version()); !ok {
 		return refusal("./do build && sudo ./berth install --now upgrades it from a checkout; install.sh of a release replaces it.",
-			"this berth is a development build (%s), and no release is newer or older", settings.Version())
+			"this berth is a development build (%s), and no release is newer or older", build.Version())
 	}
 	const hint = "set upgrade.base and upgrade.key in " + settings.DefaultFile + ", or use --from and --key."
 	switch {
@@ -139,7 +143,7 @@ func (u *upgrader) check() error {
 	if err != nil || !newer {
 		return err
 	}
-	return settings.NewProblem(settings.ExitOutdated, fmt.Errorf("release %s is at %s, and %s is installed", r.Version, u.source.Base(), u.own), "Hint: sudo berth upgrade")
+	return exit.NewProblem(exit.Outdated, fmt.Errorf("release %s is at %s, and %s is installed", r.Version, u.source.Base(), u.own), "Hint: sudo berth upgrade")
 }
 
 func (u *upgrader) upgrade() error {
@@ -338,7 +342,7 @@ func (u *upgrader) prove(next string, r release.Release) error {
 	ctx, cancel := context.WithTimeout(u.ctx, time.Minute)
 	defer cancel()
 	var says, problems bytes.Buffer
-	cmd := command(ctx, next, "check", "--json")
+	cmd := program(ctx, next, "check", "--json")
 	cmd.Stdout, cmd.Stderr = &says, &problems
 	if err := cmd.Run(); err != nil {
 		err = lastWords(problems.String(), err)
@@ -407,7 +411,11 @@ func (u *upgrader) goBack(r release.Release, dir string, is os.FileInfo, why err
 // restore lets the old binary serve again, with the units that it knows.
 func (u *upgrader) restore(old, dir string) error {
 	err := linkTo(old, u.root+u.binary, dir)
-	if err == nil && !u.deb {
+	switch {
+	case err != nil:
+	case u.deb:
+		err = u.configure()
+	default:
 		err = u.run(io.Discard, u.root+u.binary, u.install(false)...)
 	}
 	if err != nil {
@@ -424,6 +432,17 @@ func (u *upgrader) restore(old, dir string) error {
 		return err
 	}
 	return u.answers(u.own)
+}
+
+// configure ends what dpkg has begun with the package, as the old binary can. A package that is
+// half configured would fail each later call of apt, and apt would not bring a release of the
+// same version again.
+func (u *upgrader) configure() error {
+	state, err := program(u.ctx, "dpkg-query", "--show", "--showformat=${db:Status-Status}", "berth").Output()
+	if err != nil || strings.TrimSpace(string(state)) == "installed" {
+		return err
+	}
+	return u.run(io.Discard, "dpkg", "--configure", "berth")
 }
 
 // answers waits until the API is that of a version.
@@ -466,7 +485,7 @@ func reachable(listen string) string {
 // run calls a program that comes to its end whatever the terminal does. Its error is what the
 // program said.
 func (u *upgrader) run(out io.Writer, name string, args ...string) error {
-	cmd := command(u.ctx, name, args...)
+	cmd := program(u.ctx, name, args...)
 	var said bytes.Buffer
 	both := io.MultiWriter(out, &said)
 	cmd.Stdout, cmd.Stderr = both, both // which is one pipe
@@ -476,8 +495,8 @@ func (u *upgrader) run(out io.Writer, name string, args ...string) error {
 	return nil
 }
 
-// command is a program in a process group of its own, without the variables of this one.
-func command(ctx context.Context, name string, args ...string) *exec.Cmd {
+// program is a program in a process group of its own, without the variables of this one.
+func program(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -501,4 +520,6 @@ func lastWords(text string, err error) error {
 	return err
 }
 
-func (u *upgrader) printf(format string, args ...any) { fmt.Fprintf(u.out, format+"\n", args...) }
+func (u *upgrader) printf(format string, args ...any) {
+	fmt.Fprintln(u.out, screen.Escape(fmt.Sprintf(format, args...), false)) // the release's words are the publisher's
+}

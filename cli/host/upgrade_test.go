@@ -22,6 +22,7 @@ import (
 
 	"aead.dev/minisign"
 
+	"berth/app/exit"
 	"berth/daemon/release"
 	"berth/daemon/settings"
 	"berth/db"
@@ -167,9 +168,10 @@ func (m *upgraded) packaged() {
 		m.t.Fatal(err)
 	}
 	m.write(systemd.VendorDir+"/berth.service", "[Service]\nExecStart=/usr/local/bin/berth serve\n", 0o644) // in place of /usr/bin, for the scripts
-	m.fake("dpkg-query", "echo berth: $2")
+	m.fake("dpkg-query", "case $1 in --search) echo berth: $2 ;; *) cat "+m.root+"/state ;; esac")
+	m.fake("dpkg", "echo dpkg \"$@\" >>"+m.root+"/calls; echo installed >"+m.root+"/state")
 	m.fake("dpkg-deb", "[ $1 = --extract ] || exit 2; mkdir -p $3/usr/bin && cp $2 $3/usr/bin/berth && chmod 755 $3/usr/bin/berth")
-	m.fake("apt-get", "for deb; do :; done; echo apt-get \"$@\" | sed 's|[^ ]*/||g' >>"+m.root+"/calls; chmod 755 $deb; PATH=$PATH:/bin $deb install --prefix /usr --now")
+	m.fake("apt-get", "for deb; do :; done; echo apt-get \"$@\" | sed 's|[^ ]*/||g' >>"+m.root+"/calls; echo half-configured >"+m.root+"/state; chmod 755 $deb; PATH=$PATH:/bin $deb install --prefix /usr --now && echo installed >"+m.root+"/state")
 }
 
 // calls are what was called.
@@ -271,11 +273,12 @@ func TestUpgradeGoesBack(t *testing.T) {
 			if got := fmt.Sprint(err); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
-			if p, ok := errors.AsType[*settings.Problem](err); !ok || p.Code != settings.ExitFailure {
+			if p, ok := errors.AsType[*exit.Problem](err); !ok || p.Code != exit.Failure {
 				t.Errorf("it is no failure: %v", err)
 			}
 			calls := m.calls()
-			if !strings.HasSuffix(calls, "; systemctl restart berth.service") || m.deb == strings.Contains(calls, "berth 1.2.0 install --prefix /usr/local; ") {
+			if !strings.HasSuffix(calls, "; systemctl restart berth.service") || m.deb == strings.Contains(calls, "berth 1.2.0 install --prefix /usr/local; ") ||
+				m.deb != strings.Contains(calls, "; dpkg --configure berth; ") {
 				t.Errorf("called %s", calls)
 			}
 			m.is("1.2.0", false)
@@ -397,7 +400,7 @@ func TestUpgradeTidiesUp(t *testing.T) {
 func TestUpgradeCheck(t *testing.T) {
 	m := newUpgraded(t)
 	err := m.check()
-	if p, ok := errors.AsType[*settings.Problem](cannot("check", err)); !ok || p.Code != settings.ExitOutdated || p.Hint != "Hint: sudo berth upgrade" ||
+	if p, ok := errors.AsType[*exit.Problem](cannot("check", err)); !ok || p.Code != exit.Outdated || p.Hint != "Hint: sudo berth upgrade" ||
 		p.Error() != "release 1.3.0 is at "+m.source.Base()+", and 1.2.0 is installed" {
 		t.Errorf("got %v", err)
 	}
@@ -421,8 +424,8 @@ func TestUpgradeOfABuild(t *testing.T) {
 		}
 	}
 	exe := filepath.Join(t.TempDir(), "berth")
-	build := exec.Command("go", "test", "-c", "-o", exe, "-ldflags", "-X berth/daemon/settings.stamped=1.2.0", ".")
-	if out, err := build.CombinedOutput(); err != nil {
+	compile := exec.Command("go", "test", "-c", "-o", exe, "-ldflags", "-X berth/app/build.stamped=1.2.0", ".")
+	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	const key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"

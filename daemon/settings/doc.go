@@ -5,6 +5,5 @@
 // environment beats the owner's file, that beats the managed file, which berth
 // writes itself (Manage), and that beats the default.
 //
-// Problem is an error with an exit code and a hint; the commands and the daemon
-// share it.
+// A value that cannot be is an exit.Problem, with the exit code of where it came from.
 package settings

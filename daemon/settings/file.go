@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"berth/app/exit"
 )
 
 // written is a value in a settings file.
@@ -28,7 +30,7 @@ func (w written) place() string {
 	return fmt.Sprintf("%s line %d", w.path, w.line)
 }
 
-func (w written) source() source { return source{w.value, w.place(), ExitConfig, w.path != ""} }
+func (w written) source() source { return source{w.value, w.place(), exit.Config, w.path != ""} }
 
 // readFile returns the values in a file by key. A file that nobody named may be
 // missing.
@@ -38,7 +40,7 @@ func readFile(path string, named bool) (map[string]written, error) {
 	case !named && errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case errors.Is(err, fs.ErrPermission):
-		return nil, NewProblem(ExitPermission, fmt.Errorf("cannot read the configuration: %w", err), "Hint: run the command as root, or name another file with --config.")
+		return nil, exit.NewProblem(exit.Permission, fmt.Errorf("cannot read the configuration: %w", err), "Hint: run the command as root, or name another file with --config.")
 	case err != nil:
 		return nil, wrong("cannot read the configuration: %w", err)
 	}
@@ -103,7 +105,7 @@ func readKey(values map[string]written, tree map[string]any, key toml.Key, path,
 	case isTable && (section || at < 0 && len(table) > 0):
 		return nil // its keys come next
 	case at < 0:
-		return wrong("unknown key %q in %s%s", name, found.place(), DidYouMean(name, keysAndSections(), "%q"))
+		return wrong("unknown key %q in %s%s", name, found.place(), exit.DidYouMean(name, keysAndSections(), "%q"))
 	}
 	switch value.(type) {
 	case string, int64, float64, bool:

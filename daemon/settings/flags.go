@@ -3,10 +3,14 @@ package settings
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"berth/app/exit"
 )
 
 // Flags are the flags of some settings, and --config.
@@ -57,13 +61,44 @@ func (f *Flags) Explain(getenv func(string) string) (Settings, []Source, error) 
 	if err != nil {
 		return Settings{}, nil, err
 	}
-	return settle(func(row setting) []source {
-		all := []source{managed[row.key].source(), file[row.key].source(), {getenv(row.env()), row.env(), ExitConfig, getenv(row.env()) != ""}}
+	s, from, err := settle(func(row setting) []source {
+		all := []source{managed[row.key].source(), file[row.key].source(), {getenv(row.env()), row.env(), exit.Config, getenv(row.env()) != ""}}
 		if v := f.byKey[row.key]; v != nil {
-			all = append(all, source{v.text, "--" + row.flag(), ExitUsage, v.given})
+			all = append(all, source{v.text, "--" + row.flag(), exit.Usage, v.given})
 		}
 		return all
 	})
+	if err != nil {
+		return s, from, err
+	}
+	// Another data directory than the files say is that of another berth, with keys of its own.
+	s.Keys = keyFiles(s, "", "")
+	if s.DataDir == cmp.Or(file["data_dir"].value, managed["data_dir"].value, settings[0].value) {
+		s.Keys = keyFiles(s, path, cmp.Or(getenv("CREDENTIALS_DIRECTORY"), serviceCredentials))
+	}
+	return s, from, nil
+}
+
+// serviceCredentials is where systemd puts the credentials of the service; a command of the
+// host's owner finds them there.
+const serviceCredentials = "/run/credentials/berth.service"
+
+// keyFiles are the places of the keys of the secrets, none of them in the data directory: who
+// copies that has no key. config is the path of the settings file, and credentials the directory
+// of systemd's; "" is none.
+func keyFiles(s Settings, config, credentials string) string {
+	const name = "berth.key"
+	if s.KeyFile != "" {
+		return s.KeyFile
+	}
+	var all []string
+	if credentials != "" {
+		all = append(all, filepath.Join(credentials, name))
+	}
+	if info, err := os.Stat(config); config != "" && (err != nil || info.Mode().IsRegular()) {
+		all = append(all, filepath.Join(filepath.Dir(ManagedFile(config)), name))
+	}
+	return strings.Join(append(all, s.DataDir+".key"), "\n")
 }
 
 // Load are the settings of a process without flags.
@@ -113,7 +148,7 @@ func (f *Flags) Contradicts(path string) error {
 			is = written{value: s.value, path: path}
 		}
 		if !s.same(is.value, v.text) {
-			return NewProblem(ExitConfig, fmt.Errorf("cannot install: %s is %q in %s, and --%s says %q", s.key, is.value, is.place(), s.flag(), v.text), "Hint: change it in the file, and install without the flag.")
+			return exit.NewProblem(exit.Config, fmt.Errorf("cannot install: %s is %q in %s, and --%s says %q", s.key, is.value, is.place(), s.flag(), v.text), "Hint: change it in the file, and install without the flag.")
 		}
 	}
 	return nil
@@ -146,7 +181,7 @@ type strange struct {
 // setting. They are no error: programs that start berth have variables of
 // their own. Others are what berth reads besides.
 func StrangeVariables(environ []string, others ...string) []strange {
-	known := append([]string{"BERTH_CONFIG"}, others...)
+	known := append([]string{"BERTH_CONFIG", "BERTH_URL", "BERTH_TOKEN", "BERTH_ACCOUNT"}, others...)
 	for _, s := range settings {
 		known = append(known, s.env())
 	}
@@ -156,59 +191,9 @@ func StrangeVariables(environ []string, others ...string) []strange {
 		if !strings.HasPrefix(name, "BERTH_") || slices.Contains(known, name) {
 			continue
 		}
-		if meant := nearest(name, known); meant != "" {
+		if meant := exit.Nearest(name, known); meant != "" {
 			all = append(all, strange{name, meant})
 		}
 	}
 	return all
-}
-
-// nearest returns the candidate that name was probably meant to be, or "".
-func nearest(name string, candidates []string) string {
-	best, least := "", len(name)/2+1 // further away is no likely slip
-	for _, c := range candidates {
-		d := distance(name, c)
-		if strings.HasSuffix(c, "."+name) || strings.HasSuffix(c, "-"+name) || strings.HasSuffix(c, " "+name) {
-			d = 1 // only the section was forgotten
-		}
-		if d < least {
-			best, least = c, d
-		}
-	}
-	return best
-}
-
-// DidYouMean completes an error about a name that is unknown; format is how the
-// better name is written.
-func DidYouMean(name string, candidates []string, format string) string {
-	if c := nearest(name, candidates); c != "" {
-		return fmt.Sprintf("; did you mean "+format+"?", c)
-	}
-	return ""
-}
-
-// distance counts the characters to insert, drop, replace or swap with their
-// neighbour to make b of a.
-func distance(a, b string) int {
-	var before []int // two rows up
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next := make([]int, len(b)+1)
-		next[0] = i + 1
-		for j := range len(b) {
-			replace := row[j]
-			if a[i] != b[j] {
-				replace++
-			}
-			next[j+1] = min(replace, row[j+1]+1, next[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, row = row, next
-	}
-	return row[len(b)]
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"berth/app/exit"
 )
 
 // FuzzConfig reads any settings file: either every setting of it is in force
@@ -28,13 +30,13 @@ func FuzzConfig(f *testing.F) {
 		from := AddFlags(pflag.NewFlagSet("test", pflag.ContinueOnError))
 		from.Fallback = file
 		s, err := from.Load(func(string) string { return "" })
-		var p *Problem
+		var p *exit.Problem
 		switch {
 		case err == nil:
 			if err := s.check(); err != nil || s.Apps.RAMMin < 1 || s.Host.Overcommit < 0.1 || s.Apps.StopTimeout <= 0 || !filepath.IsAbs(s.DataDir) {
 				t.Errorf("in force: %+v, %v", s, err)
 			}
-		case !errors.As(err, &p) || p.Code != ExitConfig:
+		case !errors.As(err, &p) || p.Code != exit.Config:
 			t.Errorf("not a bad configuration: %v", err)
 		case !strings.Contains(err.Error(), file) && !strings.Contains(err.Error(), "must not") && !strings.Contains(err.Error(), "go beyond"):
 			t.Errorf("does not say where: %v", err)

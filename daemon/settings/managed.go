@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"berth/app/exit"
 )
 
 // ManagedFile is the path of the file that berth writes itself, for the settings
@@ -32,7 +34,7 @@ func Manage(path string, set map[string]string, unset ...string) (changed bool, 
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		at := slices.IndexFunc(settings, func(s setting) bool { return s.key == key })
 		if at < 0 {
-			return false, wrong("cannot set %q: there is no such setting%s", key, DidYouMean(key, keysAndSections(), "%q"))
+			return false, wrong("cannot set %q: there is no such setting%s", key, exit.DidYouMean(key, keysAndSections(), "%q"))
 		}
 		var s Settings
 		if k := settings[at].field(&s); !k.set(set[key]) {
@@ -88,7 +90,7 @@ func overridden(file map[string]written, set map[string]string) error {
 	for _, row := range settings {
 		value, ok := set[row.key]
 		if is := file[row.key]; ok && is.path != "" && !row.same(is.value, value) {
-			return NewProblem(ExitConfig, fmt.Errorf("cannot set %s to %q: %s says %q, and that file wins", row.key, value, is.place(), is.value),
+			return exit.NewProblem(exit.Config, fmt.Errorf("cannot set %s to %q: %s says %q, and that file wins", row.key, value, is.place(), is.value),
 				"Hint: remove the line from "+is.path+", or change it there.")
 		}
 	}

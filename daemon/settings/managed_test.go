@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"berth/app/exit"
 )
 
 // place is a directory with a settings file, and what reads and manages it.
@@ -128,8 +130,8 @@ func TestManageRefuses(t *testing.T) {
 		}
 		fill := strings.NewReplacer("FILE", p.file, "MANAGED", ManagedFile(p.file)).Replace
 		changed, err := Manage(p.file, tt.set)
-		wantProblem(t, err, ExitConfig, fill(tt.says))
-		if problem, ok := errors.AsType[*Problem](err); changed || ok && problem.Hint != fill(tt.hint) {
+		wantProblem(t, err, exit.Config, fill(tt.says))
+		if problem, ok := errors.AsType[*exit.Problem](err); changed || ok && problem.Hint != fill(tt.hint) {
 			t.Errorf("changed is %t, %+v", changed, problem)
 		}
 		if is, err := os.ReadFile(ManagedFile(p.file)); string(is) != tt.managed {
@@ -203,7 +205,7 @@ func TestExplain(t *testing.T) {
 	}
 	p.write(ManagedFile(p.file), "[apps]\npids_max = 0\n")
 	_, err = from.Load(func(string) string { return "" })
-	wantProblem(t, err, ExitConfig, `bad value "0" for apps.pids_max in `+ManagedFile(p.file)+" line 2: expected ")
+	wantProblem(t, err, exit.Config, `bad value "0" for apps.pids_max in `+ManagedFile(p.file)+" line 2: expected ")
 }
 
 // The example is a settings file that says nothing; without the marks of its comments

@@ -2,7 +2,6 @@ package settings
 
 import (
 	"cmp"
-	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"berth/app"
+	"berth/app/build"
+	"berth/app/exit"
 	"berth/host/account"
 	"berth/host/domain"
 	"berth/proc/sandbox"
@@ -29,9 +30,15 @@ type Settings struct {
 	DataDir string // absolute
 	// RuntimeDir is where the local socket is, absolute.
 	RuntimeDir string
-	Listen     string // HOST:PORT
-	BaseURL    string // without a slash at the end; empty: derived from the request
-	RateLimit  int    // requests a minute and token
+	// KeyFile is the file with the keys of the secrets, absolute; "" leaves it to Keys.
+	KeyFile   string
+	Listen    string // HOST:PORT
+	BaseURL   string // without a slash at the end; empty: derived from the request
+	RateLimit int    // requests a minute and token
+	// Keys are the files that may hold the keys of the secrets, one a line; berth makes
+	// a new file at the first place where it can. It is no setting: it follows from KeyFile, and
+	// from where the settings are.
+	Keys string
 	// Connections is how many there may be at once.
 	Connections int
 
@@ -106,9 +113,11 @@ type Settings struct {
 	Panel struct {
 		Enabled    bool
 		SessionTTL time.Duration
-		Insecure   bool // let people sign in over plain HTTP
+		Insecure   bool   // let people sign in over plain HTTP
+		Passwords  string // path; see KnownPassword
 	}
-	Audit struct {
+	SignIn signInSettings
+	Audit  struct {
 		Keep int // records
 		Age  time.Duration
 	}
@@ -187,7 +196,7 @@ func (s setting) apply(to *Settings, value, from string, code int) error {
 	if k.set(value) {
 		return nil
 	}
-	return NewProblem(code, fmt.Errorf("bad value %q for %s in %s: expected %s", value, s.key, from, k.expects), "")
+	return exit.NewProblem(code, fmt.Errorf("bad value %q for %s in %s: expected %s", value, s.key, from, k.expects), "")
 }
 
 func (s setting) flag() string { return dashes.Replace(s.key) }
@@ -201,6 +210,7 @@ func (s setting) env() string {
 var settings = []setting{
 	{"data_dir", "/var/lib/berth", "`DIR` with everything that berth stores: the database, applications, logs", func(s *Settings) kind { return directory(&s.DataDir) }},
 	{"runtime_dir", "/run/berth", "`DIR` of the local socket, on which root uses the API; a second daemon needs its own", func(s *Settings) kind { return directory(&s.RuntimeDir) }},
+	{"key_file", "", "`PATH` of the file with the keys that seal secrets in the database; empty means the systemd credential berth.key, else berth.d/berth.key beside the settings file, else a file beside data_dir", func(s *Settings) kind { return file(&s.KeyFile) }},
 	{"listen", "127.0.0.1:8400", "`HOST:PORT` of the API and the panel", func(s *Settings) kind { return hostPort(&s.Listen) }},
 	{"base_url", "", "`URL` that clients use to reach the API; berth puts it into links", func(s *Settings) kind { return webAddress(&s.BaseURL) }},
 	{"rate_limit", "60", "maximum number (`N`) of requests per minute for each token", func(s *Settings) kind { return whole(&s.RateLimit, 1, 1_000_000) }},
@@ -261,6 +271,15 @@ var settings = []setting{
 	{"panel.enabled", "true", "serve the panel at the address of the API", func(s *Settings) kind { return toggle(&s.Panel.Enabled) }},
 	{"panel.session_ttl", "168h", "`TIME` without a visit after which a session of the panel ends", func(s *Settings) kind { return span(&s.Panel.SessionTTL) }},
 	{"panel.insecure", "false", "allow sign-in to the panel over plain HTTP; others on the network can then read passwords", func(s *Settings) kind { return toggle(&s.Panel.Insecure) }},
+	{"panel.passwords", "", "`PATH` of a list of passwords that nobody may choose, one in each line, such as the most common of stolen ones", func(s *Settings) kind { return file(&s.Panel.Passwords) }},
+	{"sign_in.discord_client", "", "client `ID` of your application at Discord, with which people may sign in to the panel", func(s *Settings) kind { return plainText(&s.SignIn.DiscordClient) }},
+	{"sign_in.discord_secret", "", "`PATH` of a file with the client secret of that application", func(s *Settings) kind { return file(&s.SignIn.DiscordSecret) }},
+	{"sign_in.openid_issuer", "", "`URL` of an OpenID provider with which people may sign in to the panel, exactly as it writes its issuer", func(s *Settings) kind { return issuer(&s.SignIn.OpenIDIssuer) }},
+	{"sign_in.openid_name", "OpenID", "`NAME` of that provider on the panel", func(s *Settings) kind { return plainText(&s.SignIn.OpenIDName) }},
+	{"sign_in.openid_client", "", "client `ID` that the provider gave berth", func(s *Settings) kind { return plainText(&s.SignIn.OpenIDClient) }},
+	{"sign_in.openid_secret", "", "`PATH` of a file with the client secret that the provider gave berth", func(s *Settings) kind { return file(&s.SignIn.OpenIDSecret) }},
+	{"sign_in.openid_roots", "", "`PATH` of the root certificates of your own OpenID provider", func(s *Settings) kind { return file(&s.SignIn.OpenIDRoots) }},
+	{"sign_in.signup_ram", "0", "RAM in `MB` of the account that berth makes for everybody whom a provider knows and who has none; 0 means that berth makes none", func(s *Settings) kind { return size(&s.SignIn.SignUpRAM, 0, maxRAM) }},
 	{"proxy.health_timeout", "30s", "`TIME` that a site's new code has to pass its health check while the old code serves", func(s *Settings) kind { return seconds(&s.Proxy.HealthTimeout) }},
 	{"proxy.drain_timeout", "30s", "`TIME` that requests and WebSockets of the old code have to finish", func(s *Settings) kind { return seconds(&s.Proxy.DrainTimeout) }},
 	{"console.timeout", "30s", "maximum `TIME` of a console command", func(s *Settings) kind { return seconds(&s.Console.Timeout) }},
@@ -318,11 +337,16 @@ func (s *Settings) check() error {
 		return clash("apps.uid_base (%d) and apps.uid_count (%d) go beyond the largest user id", a.UIDBase, a.UIDCount)
 	case a.UIDBase <= nobody && nobody < a.UIDBase+a.UIDCount:
 		return clash("apps.uid_base (%d) and apps.uid_count (%d) must not contain %d, which is nobody", a.UIDBase, a.UIDCount, nobody)
+	case s.KeyFile != "" && strings.HasPrefix(s.KeyFile+"/", s.DataDir+"/"):
+		return clash("key_file (%s) must not be in data_dir (%s): a copy of that would hold the key of its own secrets", s.KeyFile, s.DataDir)
 	case s.Upload.MaxUnpacked < s.Upload.Max:
 		return clash("upload.max_unpacked (%d) must not be below upload.max (%d)", s.Upload.MaxUnpacked, s.Upload.Max)
 	}
 	return s.checkProxy()
 }
+
+// KeyFiles are the files that may hold the keys of the secrets, for daemon.Keys.
+func (s Settings) KeyFiles() []string { return strings.Split(s.Keys, "\n") }
 
 // SitesDomain is the domain below which sites are served.
 func (s Settings) SitesDomain() string { return cmp.Or(s.Proxy.Domain, s.Names.Domain) }
@@ -349,7 +373,8 @@ func (s *Settings) checkProxy() error {
 // Releases returns where berth upgrade finds releases, and the public key that signs them:
 // what the owner set, or what this build was made with. Both may be empty.
 func (s Settings) Releases() (base, key string) {
-	return cmp.Or(s.Upgrade.Base, stampedBase), cmp.Or(s.Upgrade.Key, stampedKey)
+	base, key = build.Releases()
+	return cmp.Or(s.Upgrade.Base, base), cmp.Or(s.Upgrade.Key, key)
 }
 
 // Listens are those that berth listens on.
@@ -456,18 +481,10 @@ func (s Settings) UsesACME() bool { return s.Proxy.Mode == ProxyEdge && s.Proxy.
 // Authority reads the files that the settings name.
 func (s Settings) Authority() (certs.CA, error) {
 	a := s.Proxy.ACME
-	ca := certs.CA{Directory: a.Directory, Email: a.Email, Agent: "berth/" + Version()}
-	if a.Roots != "" {
-		text, err := os.ReadFile(a.Roots)
-		if err != nil {
-			return ca, fmt.Errorf("cannot read proxy.acme_roots: %w", err)
-		}
-		if ca.Roots = x509.NewCertPool(); !ca.Roots.AppendCertsFromPEM(text) {
-			return ca, fmt.Errorf("cannot use proxy.acme_roots: there is no certificate in %s", a.Roots)
-		}
-	}
-	if a.Binding == "" {
-		return ca, nil
+	ca := certs.CA{Directory: a.Directory, Email: a.Email, Agent: "berth/" + build.Version()}
+	var err error
+	if ca.Roots, err = readRoots("proxy.acme_roots", a.Roots); err != nil || a.Binding == "" {
+		return ca, err
 	}
 	text, err := os.ReadFile(a.Binding)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"berth/app"
+	"berth/app/exit"
 	"berth/web/certs"
 )
 
@@ -43,7 +44,44 @@ func mustLoad(t *testing.T, file string, env map[string]string, args ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Keys = "" // it follows from where the files are: TestKeyFiles
 	return s
+}
+
+func TestKeyFiles(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "berth.toml")
+	beside := filepath.Join(dir, "berth.d", "berth.key")
+	for _, c := range []struct {
+		text string
+		env  map[string]string
+		args []string
+		want []string
+	}{
+		{"", nil, nil, []string{"/run/credentials/berth.service/berth.key", beside, "/var/lib/berth.key"}},
+		{`data_dir = "/srv/b"`, nil, nil, []string{"/run/credentials/berth.service/berth.key", beside, "/srv/b.key"}},
+		{"", map[string]string{"CREDENTIALS_DIRECTORY": "/run/c"}, []string{"--data-dir=/var/lib/berth"}, []string{"/run/c/berth.key", beside, "/var/lib/berth.key"}},
+		{"", nil, []string{"--data-dir=/srv/other"}, []string{"/srv/other.key"}}, // the settings are of another berth
+		{"", map[string]string{"BERTH_CONFIG": "/dev/null"}, nil, []string{"/run/credentials/berth.service/berth.key", "/var/lib/berth.key"}},
+		{`key_file = "/etc/k"`, nil, []string{"--data-dir=/srv/other"}, []string{"/etc/k"}},
+	} {
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		set := pflag.NewFlagSet("", pflag.ContinueOnError)
+		from := AddFlags(set)
+		from.Fallback = file
+		if err := set.Parse(c.args); err != nil {
+			t.Fatal(err)
+		}
+		s, err := from.Load(func(name string) string { return c.env[name] })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.KeyFiles(); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
 }
 
 func TestDefaults(t *testing.T) {
@@ -67,6 +105,7 @@ func TestDefaults(t *testing.T) {
 	want.Panel.Enabled, want.Panel.SessionTTL = true, 7*24*time.Hour
 	want.Proxy.HealthTimeout, want.Proxy.DrainTimeout = 30*time.Second, 30*time.Second
 	want.Proxy.TLS, want.Proxy.ACME = "files", acmeSettings{Directory: certs.LetsEncrypt, PerHour: 10, Names: 1000}
+	want.SignIn.OpenIDName = "OpenID"
 	want.Audit.Keep, want.Audit.Age = 100000, 90*24*time.Hour
 	if got := mustLoad(t, "", nil); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -75,7 +114,7 @@ func TestDefaults(t *testing.T) {
 
 // others is for each setting a good value that is not the default.
 var others = map[string]string{
-	"data_dir": "/srv/berth", "runtime_dir": "/run/berth-2", "listen": ":9000", "base_url": "https://apps.example.org", "rate_limit": "61", "connections": "1025",
+	"data_dir": "/srv/berth", "runtime_dir": "/run/berth-2", "key_file": "/etc/berth.key", "listen": ":9000", "base_url": "https://apps.example.org", "rate_limit": "61", "connections": "1025",
 	"apps.ram_min": "33", "apps.ram_default": "101", "apps.oom_group": "false", "apps.pids_max": "257",
 	"apps.cpu_max": "150", "apps.disk": "4096", "host.disk_floor": "500",
 	"apps.stop_timeout": "11s", "apps.ok_delay": "3s", "apps.uid_base": "70001", "apps.uid_count": "20001",
@@ -84,11 +123,13 @@ var others = map[string]string{
 	"upload.max_socket": "513", "upload.max_unpacked": "1025", "upload.max_files": "20001", "logs.max_file": "6", "logs.keep": "7",
 	"logs.rate": "1025", "backups.ttl": "2h", "deploys.keep": "6", "deploys.disk": "1025", "names.domain": "apps.example.org",
 	"names.addresses": "192.0.2.1,2001:db8::1", "names.resolver": "192.0.2.53:53", "names.per_account": "11", "names.proof": "address",
-	"panel.enabled": "false", "panel.session_ttl": "24h", "panel.insecure": "true",
+	"panel.enabled": "false", "panel.session_ttl": "24h", "panel.insecure": "true", "panel.passwords": "/etc/berth/passwords.txt",
 	"console.timeout": "31s", "upgrade.patience": "31s", "upgrade.base": "https://mirror.example.org/berth", "upgrade.key": "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3", "network.allow": "127.0.0.1:5432, [::1]:5432,10.0.0.0/8", "network.deny": "192.168.0.0/16,fd00::1",
 	"runtimes.node": "https://m.example.org/node", "runtimes.python": "https://m.example.org/python", "runtimes.java": "https://m.example.org/java",
 	"runtimes.deno": "https://m.example.org/deno", "runtimes.bun": "http://127.0.0.1:8080/bun",
 	"sandbox.require": "mounts, seccomp", "sandbox.without": "landlock,network", "sandbox.paths": "/opt,/srv/models",
+	"sign_in.discord_client": "1234567890", "sign_in.discord_secret": "/etc/berth/discord", "sign_in.openid_issuer": "https://id.example.org/", "sign_in.openid_name": "Example",
+	"sign_in.openid_client": "berth", "sign_in.openid_secret": "/etc/berth/openid", "sign_in.openid_roots": "/etc/berth/roots.pem", "sign_in.signup_ram": "512",
 	"audit.keep": "100001", "audit.age": "24h",
 	"proxy.mode": "behind", "proxy.domain": "sites.example.org", "proxy.listen": ":9001", "proxy.http": ":9080", "proxy.https": ":9443",
 	"proxy.trusted": "10.0.0.0/8,::1", "proxy.cert": "/etc/berth/cert.pem", "proxy.key": "/etc/berth/key.pem", "proxy.access_log": "true", "proxy.per_site": "100",
@@ -170,7 +211,7 @@ func TestEverySettingByThreeRoads(t *testing.T) {
 		})
 	}
 	for place := range standard {
-		if reached[place] == "" {
+		if reached[place] == "" && place != ".Keys" {
 			t.Errorf("no setting reaches %s", place)
 		}
 	}
@@ -183,7 +224,7 @@ func TestEverySettingByThreeRoads(t *testing.T) {
 
 func TestBadValues(t *testing.T) {
 	bad := map[string][]string{
-		"data_dir": {""}, "runtime_dir": {""}, "listen": {"", "8400", "localhost", "a:b", "a:70000", "a/b:80", "::1:80"},
+		"data_dir": {""}, "runtime_dir": {""}, "key_file": {"a\x00b"}, "listen": {"", "8400", "localhost", "a:b", "a:70000", "a/b:80", "::1:80"},
 		"base_url":   {"example.org", "ftp://example.org", "https://", "https://a/?q", "https://a/#f", "https://u:p@a/"},
 		"rate_limit": {"", "0", "-1", "1e3", "60 ", "1000001", "many"}, "connections": {"15", "many"}, "apps.ram_min": {"0", "64KB", "1.5", "many"}, "apps.ram_default": {"0"},
 		"apps.oom_group": {"yes", "1", "True"}, "apps.pids_max": {"0", "4194305"}, "apps.stop_timeout": {"0s", "-1s", "0", "10 s", "soon"},
@@ -194,7 +235,9 @@ func TestBadValues(t *testing.T) {
 		"names.domain":    {"localhost", "192.0.2.1", "https://example.org", "*.example.org", "a b.example.org", "exämple.org"},
 		"names.addresses": {"example.org", "192.0.2.1,", "192.0.2.1 192.0.2.2", "fe80::1%eth0", "0.0.0.0"},
 		"names.resolver":  {"192.0.2.53", ":53", "192.0.2.53:0", "192.0.2.53:x", "a/b:53"}, "names.per_account": {"-1", "10001", "x"}, "names.proof": {"", "TXT", "a"},
-		"panel.enabled": {"yes"}, "panel.session_ttl": {"0s", "7", "0d"}, "panel.insecure": {"1"},
+		"sign_in.discord_client": {"a\x00"}, "sign_in.discord_secret": {"a\x00"}, "sign_in.openid_issuer": {"http://id.example.org", "x"}, "sign_in.openid_name": {"a\nb", strings.Repeat("a", 201)},
+		"sign_in.openid_client": {"\x00"}, "sign_in.openid_secret": {"a\x00"}, "sign_in.openid_roots": {"a\x00"}, "sign_in.signup_ram": {"-1", "much"},
+		"panel.enabled": {"yes"}, "panel.session_ttl": {"0s", "7", "0d"}, "panel.insecure": {"1"}, "panel.passwords": {"a\x00"},
 		"console.timeout": {"0s", "1.5"}, "upgrade.patience": {"0s", "-30"}, "upgrade.base": {"http://example.org", "http://localhost", "example.org", "https://", "https://u:p@a/", "https://a/?q"},
 		"upgrade.key": {"RW", "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO", "XXQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"}, "network.allow": {"localhost", "127.0.0.1:0", "10.0.0.0/33", "1.2.3.4,", "fe80::1%eth0", "10.0.0.0/8:80"},
 		"network.deny":  {"localhost", "10.0.0.1:80", "10.0.0.0/40"},
@@ -218,12 +261,12 @@ func TestBadValues(t *testing.T) {
 		for _, value := range bad[row.key] {
 			flag := "--" + row.flag()
 			_, err := loadFrom(t, "", nil, flag+"="+value)
-			wantProblem(t, err, ExitUsage, fmt.Sprintf("bad value %q for %s in %s: expected ", value, row.key, flag))
+			wantProblem(t, err, exit.Usage, fmt.Sprintf("bad value %q for %s in %s: expected ", value, row.key, flag))
 			_, err = loadFrom(t, strings.Replace(inFile(row.key, "@"), `"@"`, fmt.Sprintf("%q", value), 1), nil)
-			wantProblem(t, err, ExitConfig, fmt.Sprintf("bad value %q for %s in ", value, row.key))
+			wantProblem(t, err, exit.Config, fmt.Sprintf("bad value %q for %s in ", value, row.key))
 			if value != "" { // an empty variable is one that is not set
 				_, err = loadFrom(t, "", map[string]string{row.env(): value})
-				wantProblem(t, err, ExitConfig, fmt.Sprintf("bad value %q for %s in %s: expected ", value, row.key, row.env()))
+				wantProblem(t, err, exit.Config, fmt.Sprintf("bad value %q for %s in %s: expected ", value, row.key, row.env()))
 			}
 		}
 	}
@@ -231,7 +274,7 @@ func TestBadValues(t *testing.T) {
 
 func wantProblem(t *testing.T, err error, code int, text string) {
 	t.Helper()
-	var p *Problem
+	var p *exit.Problem
 	if !errors.As(err, &p) || p.Code != code || !strings.Contains(err.Error(), text) {
 		t.Errorf("got %v, want exit code %d and %q", err, code, text)
 	}
@@ -252,7 +295,7 @@ func TestHumanValues(t *testing.T) {
 		"--build-ram=1KB":      `bad value "1KB" for build.ram in --build-ram: expected a size from 16 to 1073741824 MB such as 512, "512MB" or "1.5GB", or "auto"`,
 	} {
 		_, err := loadFrom(t, "", nil, arg)
-		wantProblem(t, err, ExitUsage, says)
+		wantProblem(t, err, exit.Usage, says)
 	}
 	var ram app.MB
 	if v := RAM(&ram); v.Set("2GB") != nil || ram != 2048 || !v.Given() {
@@ -268,17 +311,18 @@ func TestSettingsThatContradict(t *testing.T) {
 		`proxy.mode "edge" needs proxy.cert`:                                   {"--proxy-mode=edge"},
 		"127.0.0.1:8400 is there twice":                                        {"--proxy-mode=behind", "--proxy-listen=127.0.0.1:8400"},
 		"must not contain 65534, which is nobody":                              {"--apps-uid-base", "60000"},
+		"key_file (/var/lib/berth/k) must not be in data_dir":                  {"--key-file=/var/lib/berth/k"},
 		"upload.max_unpacked (1024) must not be below upload.max (2000)":       {"--upload-max", "2000"},
 		"apps.uid_base (65534) and apps.uid_count (1) must not contain 65534,": {"--apps-uid-base=65534", "--apps-uid-count=1"},
 	} {
 		_, err := loadFrom(t, "", nil, args...)
-		wantProblem(t, err, ExitConfig, text)
+		wantProblem(t, err, exit.Config, text)
 	}
 	mustLoad(t, "", nil, "--apps-uid-base=65535", "--apps-uid-count=1")
 	edge := []string{"--proxy-mode=edge", "--proxy-tls=acme"}
 	for _, name := range []string{"", "--base-url=http://berth.example.org", "--base-url=https://localhost", "--proxy-acme-email=ana@example.org"} {
 		_, err := loadFrom(t, "", nil, append(edge, strings.Fields(name)...)...)
-		wantProblem(t, err, ExitConfig, `proxy.tls "acme" needs a name to get a certificate for: set proxy.domain, the domain of the sites, or base_url, the https address of the panel, or, for custom domains alone, names.addresses (proxy.tls is from --proxy-tls`)
+		wantProblem(t, err, exit.Config, `proxy.tls "acme" needs a name to get a certificate for: set proxy.domain, the domain of the sites, or base_url, the https address of the panel, or, for custom domains alone, names.addresses (proxy.tls is from --proxy-tls`)
 	}
 	for _, name := range []string{
 		"--proxy-domain=apps.example.org", "--names-domain=apps.example.org", "--base-url=https://berth.example.org", "--base-url=https://203.0.113.7",
@@ -319,9 +363,9 @@ func TestConfigFileNames(t *testing.T) {
 		t.Errorf("the file of the flag: %d", got)
 	}
 	_, err := loadFrom(t, "", map[string]string{"BERTH_CONFIG": filepath.Join(dir, "none")})
-	wantProblem(t, err, ExitConfig, "cannot read the configuration: ")
+	wantProblem(t, err, exit.Config, "cannot read the configuration: ")
 	_, err = loadFrom(t, "", nil, "--config", dir)
-	wantProblem(t, err, ExitConfig, "cannot read the configuration: ")
+	wantProblem(t, err, exit.Config, "cannot read the configuration: ")
 }
 
 func TestLineOf(t *testing.T) {
@@ -356,24 +400,10 @@ func TestOddFiles(t *testing.T) {
 		"apps = {ram_min = 5, ram_mx = 1}":              `unknown key "apps.ram_mx"`,
 	} {
 		_, err := loadFrom(t, file, nil)
-		wantProblem(t, err, ExitConfig, text)
+		wantProblem(t, err, exit.Config, text)
 	}
 	if got := mustLoad(t, "apps = {ram_min = 5}\nhost.overcommit = 2\n[logs]\n", nil); got.Apps.RAMMin != 5 || got.Host.Overcommit != 2 {
 		t.Errorf("got %+v", got)
-	}
-}
-
-func TestDistance(t *testing.T) {
-	for pair, want := range map[[2]string]int{
-		{"", ""}: 0, {"a", ""}: 1, {"", "ab"}: 2, {"abc", "abc"}: 0, {"abc", "acb"}: 1, {"abc", "abd"}: 1,
-		{"ram_mni", "ram_min"}: 1, {"kitten", "sitting"}: 3, {"ab", "ba"}: 1,
-	} {
-		if got := distance(pair[0], pair[1]); got != want {
-			t.Errorf("%q: %d, want %d", pair, got, want)
-		}
-		if got := distance(pair[1], pair[0]); got != want {
-			t.Errorf("%q the other way: %d, want %d", pair, got, want)
-		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"berth/app/exit"
 )
 
 // Source says where the value of a setting comes from.
@@ -40,7 +42,7 @@ func settle(of func(row setting) []source) (Settings, []Source, error) {
 	var all []Source
 	from := map[string]string{}
 	for _, row := range settings {
-		if err := row.apply(&s, row.value, "the default", ExitConfig); err != nil {
+		if err := row.apply(&s, row.value, "the default", exit.Config); err != nil {
 			return Settings{}, nil, err
 		}
 		var now Source
@@ -92,4 +94,9 @@ func (c *conflict) origins(from map[string]string) string {
 		return ""
 	}
 	return " (" + strings.Join(all, ", ") + ")"
+}
+
+// wrong is a problem of the settings.
+func wrong(format string, args ...any) error {
+	return exit.NewProblem(exit.Config, fmt.Errorf(format, args...), "")
 }

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/spf13/pflag"
+	"unicode"
+	"unicode/utf8"
 
 	"berth/app"
 	"berth/daemon/release"
@@ -167,6 +167,21 @@ func acmeDirectory(to *string) kind {
 		}
 		u, err := url.Parse(text)
 		return text, err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil && u.Fragment == ""
+	})
+}
+
+// issuer is empty or the address of an OpenID provider, to the letter.
+func issuer(to *string) kind {
+	return checked(to, `an address such as "https://id.example.org"`, func(text string) bool {
+		u, err := url.Parse(text)
+		return text == "" || err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+	})
+}
+
+// plainText is a short text without control characters.
+func plainText(to *string) kind {
+	return checked(to, "a text of 200 characters at most", func(text string) bool {
+		return len(text) <= 200 && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 	})
 }
 
@@ -338,16 +353,8 @@ func Whole[T ~int | ~int64](to *T, least, most int64) *Value {
 // RAM is the flag of an amount of RAM.
 func RAM(to *app.MB) *Value { return &Value{kind: size(to, 1, maxRAM)} }
 
-// Word is the flag of any text.
-func Word(to *string) *Value {
-	return &Value{kind: checked(to, "a text", func(string) bool { return true })}
-}
-
-// AddToggle adds the flag of something that is or is not; --name alone means that
-// it is.
-func AddToggle(set *pflag.FlagSet, to *bool, name, help string) {
-	set.VarPF(&Value{kind: toggle(to)}, name, "", help).NoOptDefVal = "true"
-}
+// Disk reads disk space of an account into to: megabytes or such as 2GB, 0 for no limit.
+func Disk(to *app.MB) *Value { return &Value{kind: size(to, 0, maxRAM)} }
 
 // Given reports whether the flag was.
 func (v *Value) Given() bool { return v.given }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -53,6 +54,38 @@ func ParseConfig(r io.Reader) (app.Config, error) {
 		}
 	}
 	return cfg, nil
+}
+
+// FormatConfig writes the keys of cfg that have a value as a discloud.config, which
+// ParseConfig reads as the same. What that could not, such as a '#', is app.Unusable.
+func FormatConfig(cfg app.Config) (string, error) {
+	var b strings.Builder
+	for _, line := range []struct{ key, value string }{
+		{"NAME", cfg.Name},
+		{"TYPE", cfg.Type.String()},
+		{"ID", cfg.ID},
+		{"MAIN", cfg.Main},
+		{"START", cfg.Start},
+		{"BUILD", cfg.Build},
+		{"RAM", strconv.FormatInt(int64(cfg.RAM), 10)},
+		{"VERSION", cfg.Version},
+	} {
+		if line.value != "" && line.value != "0" {
+			b.WriteString(line.key + "=" + line.value + "\n")
+		}
+	}
+	read, err := ParseConfig(strings.NewReader(b.String()))
+	if err != nil {
+		return "", err
+	}
+	for _, is := range []struct{ key, want, got string }{
+		{"NAME", cfg.Name, read.Name}, {"ID", cfg.ID, read.ID}, {"MAIN", cfg.Main, read.Main}, {"START", cfg.Start, read.Start}, {"BUILD", cfg.Build, read.Build},
+	} {
+		if is.got != is.want {
+			return "", app.Errorf(app.Unusable, "%s=%s cannot stand in %s, where # begins a comment", is.key, quote(is.want), ConfigName)
+		}
+	}
+	return b.String(), nil
 }
 
 // parseLine takes one line into cfg.
@@ -131,6 +164,8 @@ var setters = map[string]func(cfg *app.Config, value string) (want app.Text){
 	"AUTORESTART": setAutoRestart,
 	"APT":         setAPT,
 	"HEALTH":      setHealth,
+
+	"MEMORY_SIGNAL": setMemorySignal,
 }
 
 func setMain(cfg *app.Config, v string) app.Text {
@@ -233,5 +268,17 @@ func setHealth(cfg *app.Config, v string) app.Text {
 		return app.Textf("must be off, or a path of at most 200 characters such as /health")
 	}
 	cfg.Health = v
+	return app.Text{}
+}
+
+func setMemorySignal(cfg *app.Config, v string) app.Text {
+	v = strings.ToUpper(v)
+	if !strings.HasPrefix(v, "SIG") {
+		v = "SIG" + v
+	}
+	if !slices.Contains(app.MemorySignals, v) {
+		return app.Textf("must be SIGUSR1, SIGUSR2, SIGURG or SIGWINCH: another signal would end or stop the program")
+	}
+	cfg.MemorySignal = v
 	return app.Text{}
 }

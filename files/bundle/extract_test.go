@@ -52,8 +52,7 @@ func mustOpen(t *testing.T, lim Limits, entries ...raw) *Archive {
 }
 
 func TestExtract(t *testing.T) {
-	old := syscall.Umask(0o077)
-	defer syscall.Umask(old)
+	withUmask(t, 0o077)
 	big := strings.Repeat("0123456789", 100_000)
 	a := mustOpen(t, Limits{},
 		raw{name: "app/run.sh", data: "#!/bin/sh", creator: unix, attrs: mode(0o106755)},

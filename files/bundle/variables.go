@@ -12,8 +12,8 @@ import (
 )
 
 // The file app.VariablesFile of a backup: one NAME='value' a line, a value with
-// a quote or an end of line as NAME="value", in which \\, \", \n and \r stand
-// for these characters. Empty lines and those that begin with # mean nothing.
+// a quote or an end of line as NAME="value", in which \\, \", \n, \r, \$
+// and \` stand for these characters. Empty lines and those that begin with # mean nothing.
 // Shells and dotenv libraries read the first form as it was meant.
 
 // maxVariables bounds what is read of such a file, in bytes: the 64 KB that an
@@ -23,10 +23,9 @@ const maxVariables = 256 << 10
 const variablesHead = "# The environment variables of an application, in plain, as they were when this backup was made.\n"
 
 var (
-	variableLine = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=(?:'([^']*)'|"((?:[^"\\]|\\[\\"nr])*)")$`)
+	variableLine = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=(?:'([^']*)'|"((?:[^"\\]|\\[\\"nr$\x60])*)")$`)
 
-	escape   = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`)
-	unescape = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\r`, "\r")
+	unescape = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\r`, "\r", `\$`, "$", "\\`", "`")
 )
 
 // AddVariables adds the file with environment variables. It MUST come first: a
@@ -37,15 +36,7 @@ func (w *Writer) AddVariables(all []app.Variable, mod time.Time) error {
 }
 
 func formatVariables(all []app.Variable) []byte {
-	b := bytes.NewBufferString(variablesHead)
-	for _, v := range all {
-		if strings.ContainsAny(v.Value, "'\n\r") {
-			fmt.Fprintf(b, "%s=\"%s\"\n", v.Name, escape.Replace(v.Value))
-			continue
-		}
-		fmt.Fprintf(b, "%s='%s'\n", v.Name, v.Value)
-	}
-	return b.Bytes()
+	return []byte(variablesHead + app.FormatEnv(all))
 }
 
 // ParseVariables reads what AddVariables wrote, and what somebody made of it by

@@ -205,6 +205,22 @@ func TestBadPublisher(t *testing.T) {
 	}
 }
 
+// An entity of a list of releases is neither read from a file nor fetched, and a bomb of them
+// does not go off.
+func TestListWithEntities(t *testing.T) {
+	for name, entity := range map[string]string{
+		"a file": `<!ENTITY x SYSTEM "file:///etc/hostname">`, "an address": `<!ENTITY x SYSTEM "http://127.0.0.1:1/">`,
+		"a bomb": `<!ENTITY y "0000000000"><!ENTITY x "&y;&y;&y;&y;&y;&y;&y;&y;&y;&y;">`,
+	} {
+		s := shop(t)
+		s["/deno.atom"] = `<?xml version="1.0"?><!DOCTYPE feed [` + entity + `]><feed><entry><link href="/v9.9.9"/><title>&x;</title></entry></feed>`
+		client, _ := published(t, s)
+		if offers, err := client.Offers(t.Context(), "deno", ""); err == nil || !strings.Contains(err.Error(), "invalid character entity &x;") {
+			t.Errorf("%s: %v, %v", name, offers, err)
+		}
+	}
+}
+
 // A server that says nothing more does not hold a command for ever.
 func TestStalledDownload(t *testing.T) {
 	held := make(chan struct{})

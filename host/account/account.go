@@ -72,6 +72,51 @@ func CheckTotal(total, assigned app.MB) error {
 	return nil
 }
 
+// The most that the limits of an account can be: far above any host.
+const (
+	maxCPU   = 1 << 20 // percent of one processor
+	maxCount = 1 << 20 // applications, builds, backups
+)
+
+// Change makes the changes of c to an account whose applications have assigned. It fails
+// with CheckTotal's errors, and app.Invalid for limits that are none.
+//
+// Limits beside the RAM may be below what the account has: it keeps that, and gets no more.
+func Change(a *app.Account, assigned app.MB, c app.AccountChange) error {
+	if c.RAM != nil {
+		if err := CheckTotal(*c.RAM, assigned); err != nil {
+			return err
+		}
+		a.TotalRAM = *c.RAM
+	}
+	if c.Disk != nil {
+		if *c.Disk < 0 || *c.Disk > MaxRAM {
+			return app.Errorf(app.Invalid, "the disk space of an account must be from 0 to %d MB, not %d; 0 is no limit", MaxRAM, *c.Disk)
+		}
+		a.Limits.Disk = *c.Disk
+	}
+	for _, limit := range []struct {
+		to   *int
+		want *int
+		most int
+		what app.Text
+	}{
+		{&a.Limits.Apps, c.Apps, maxCount, app.Words("the number of applications")},
+		{&a.Limits.CPU, c.CPU, maxCPU, app.Words("the processor share in percent")},
+		{&a.Limits.Builds, c.Builds, maxCount, app.Words("the number of builds at once")},
+		{&a.Limits.Backups, c.Backups, maxCount, app.Words("the number of backups")},
+	} {
+		if limit.want == nil {
+			continue
+		}
+		if *limit.want < 0 || *limit.want > limit.most {
+			return app.Errorf(app.Invalid, "%s of an account must be from 0 to %d, not %d; 0 is no limit", limit.what, limit.most, *limit.want)
+		}
+		*limit.to = *limit.want
+	}
+	return nil
+}
+
 // RAMRule is what the RAM of applications must be.
 type RAMRule struct{ Least app.MB }
 

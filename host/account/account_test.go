@@ -116,3 +116,43 @@ func TestCheckTotal(t *testing.T) {
 	wantKind(t, "nothing", CheckTotal(0, 0), app.Invalid)
 	wantKind(t, "too much", CheckTotal(MaxRAM+1, 0), app.Invalid)
 }
+
+func TestChange(t *testing.T) {
+	mb := func(n app.MB) *app.MB { return &n }
+	n := func(n int) *int { return &n }
+	before := app.Account{TotalRAM: 512, Limits: app.Limits{Disk: 1, Apps: 2, CPU: 3, Builds: 4, Backups: 5}}
+	for name, tt := range map[string]struct {
+		change app.AccountChange
+		want   app.Account
+		kind   app.Kind
+		says   string
+	}{
+		"nothing": {app.AccountChange{}, before, 0, ""},
+		"everything": {
+			app.AccountChange{RAM: mb(1024), Disk: mb(10), Apps: n(20), CPU: n(30), Builds: n(40), Backups: n(50)},
+			app.Account{TotalRAM: 1024, Limits: app.Limits{Disk: 10, Apps: 20, CPU: 30, Builds: 40, Backups: 50}},
+			0, "",
+		},
+		"no limits":              {app.AccountChange{Disk: mb(0), Apps: n(0), CPU: n(0), Builds: n(0), Backups: n(0)}, app.Account{TotalRAM: 512}, 0, ""},
+		"less RAM than assigned": {app.AccountChange{RAM: mb(399)}, before, app.Conflict, "its applications have 400 MB assigned"},
+		"negative disk": {
+			app.AccountChange{Disk: mb(-1)},
+			before, app.Invalid,
+			"the disk space of an account must be from 0 to 1073741824 MB, not -1; 0 is no limit",
+		},
+		"negative applications": {
+			app.AccountChange{Apps: n(-1)},
+			before, app.Invalid,
+			"the number of applications of an account must be from 0 to 1048576, not -1; 0 is no limit",
+		},
+		"too much processor": {app.AccountChange{CPU: n(1<<20 + 1)}, before, app.Invalid, "the processor share in percent of an account"},
+		"negative builds":    {app.AccountChange{Builds: n(-1)}, before, app.Invalid, "the number of builds at once of an account"},
+		"negative backups":   {app.AccountChange{Backups: n(-1)}, before, app.Invalid, "the number of backups of an account"},
+	} {
+		a := before
+		err := Change(&a, 400, tt.change)
+		if tt.says == "" && (err != nil || a != tt.want) || tt.says != "" && (app.KindOf(err) != tt.kind || !strings.Contains(err.Error(), tt.says)) {
+			t.Errorf("%s: %+v, %v", name, a, err)
+		}
+	}
+}

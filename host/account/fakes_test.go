@@ -10,13 +10,37 @@ import (
 
 // desk is a SignInStore of one account.
 type desk struct {
-	mu          sync.Mutex
-	account     app.Account
-	password    string
-	sessions    map[[32]byte]app.Session
-	invitations map[[32]byte]app.Invitation
-	kept        int64
-	meanwhile   func() // is called between the comparison and the session
+	mu            sync.Mutex
+	account       app.Account
+	password      string
+	sessions      map[[32]byte]app.Session
+	invitations   map[[32]byte]app.Invitation
+	kept          int64
+	meanwhile     func() // is called between the comparison and the session
+	factors       app.Factors
+	seed          []byte // of the app
+	step          int64  // whose code was used last
+	FactorStore          // the rest is tested with a real database, in web/panel
+	PasskeyStore         // the same
+	IdentityStore        // the same
+	identities    []app.Identity
+}
+
+func (d *desk) Factors(context.Context, app.AccountID) (app.Factors, error) { return d.factors, nil }
+
+func (d *desk) UseTOTP(_ context.Context, _ app.AccountID, match func([]byte) int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	step := match(d.seed)
+	if step <= d.step {
+		return app.Errorf(app.Unauthorized, "the code is wrong")
+	}
+	d.step = step
+	return nil
+}
+
+func (d *desk) ProveSession(context.Context, app.AccountID, int64, [32]byte, string) error {
+	return nil
 }
 
 func newDesk() *desk {
@@ -28,6 +52,9 @@ func (d *desk) InsertSession(_ context.Context, s app.Session, hash [32]byte, _ 
 	defer d.mu.Unlock()
 	if d.meanwhile != nil {
 		d.meanwhile()
+	}
+	if d.account.Disabled {
+		return s, d.account.Closed()
 	}
 	s.ID, s.CreatedAt, s.LastSeen = int64(len(d.sessions)+1), time.Now(), time.Now()
 	d.sessions[hash] = s
@@ -43,6 +70,8 @@ func (d *desk) AccountBySession(_ context.Context, hash [32]byte, _ string, old 
 	}
 	return d.account, s, nil
 }
+
+func (d *desk) DeleteOtherSessions(context.Context, app.AccountID, int64) error { return nil }
 
 func (d *desk) Sessions(context.Context, app.AccountID, time.Time) ([]app.Session, error) {
 	return nil, nil
@@ -101,4 +130,14 @@ func (d *desk) Redeem(ctx context.Context, hash [32]byte, first app.Account, pas
 	}
 	d.password = password
 	return d.account, nil
+}
+
+func (d *desk) Identities(context.Context, app.AccountID) ([]app.Identity, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.identities, nil
+}
+
+func (d *desk) UseIdentity(context.Context, app.Identity) (app.Account, string, int64, error) {
+	return d.account, "", 1, nil
 }

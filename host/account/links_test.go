@@ -2,10 +2,14 @@ package account
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"math"
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"berth/app"
@@ -86,6 +90,46 @@ func FuzzVerify(f *testing.F) {
 		}
 		if l.Sign(link) != text {
 			t.Errorf("%q passed but is not what Sign makes of %+v", text, link)
+		}
+	})
+}
+
+// Links and known browsers come of one key, and neither is taken for the other; a link of one
+// kind, or of one file, is none of another.
+func TestKeysAreByPurpose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key := bytes.Repeat([]byte{1}, 32)
+		s, d := newSignIns(t)
+		s.key = knownKey(key)
+		links := NewLinks(key, time.Now)
+		known, err := s.Remember(t.Context(), d.account)
+		must(t, err)
+		if who, err := s.browser(t.Context(), "ana", known); who == "" || err != nil {
+			t.Fatalf("a known browser is not known: %v", err)
+		}
+		_, err = links.Verify(known)
+		wantKind(t, "a known browser as a link", err, app.NotFound)
+		b, err := base64.RawURLEncoding.DecodeString(known)
+		must(t, err)
+		head := b[:len(b)-sha256.Size]
+		for what, sum := range map[string][]byte{"the key of links": mac(key, head), "and of the account": mac(key, head, binary.BigEndian.AppendUint64(nil, uint64(d.account.ID)), []byte(d.password))} {
+			text := base64.RawURLEncoding.EncodeToString(append(bytes.Clone(head), sum...))
+			if who, err := s.browser(t.Context(), "ana", text); who != "" || err != nil {
+				t.Errorf("%s makes a known browser: %v", what, err)
+			}
+		}
+		link := app.Link{Kind: app.LinkLog, Object: "shop", Expires: time.Now().Add(time.Hour)}
+		text := links.Sign(link)
+		if who, err := s.browser(t.Context(), "ana", text); who != "" || err != nil {
+			t.Errorf("a link is a known browser: %v", err)
+		}
+		_, _, err = s.Session(t.Context(), text, home)
+		wantKind(t, "a link as a session", err, app.Unauthorized)
+		_, _, err = s.Session(t.Context(), known, home)
+		wantKind(t, "a known browser as a session", err, app.Unauthorized)
+		got, err := links.Verify(text)
+		if err != nil || got.Kind != app.LinkLog || got.Object != "shop" {
+			t.Errorf("the link is of %+v, %v", got, err)
 		}
 	})
 }

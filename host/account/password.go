@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -14,14 +15,23 @@ import (
 	"berth/app"
 )
 
-// The cost of argon2id: the smallest that OWASP's list of password storage has
-// (19 MiB, two passes, one lane), for a host may have 512 MB in all.
+// cost is what a hash of argon2id takes.
+type cost struct {
+	memory, passes uint32 // KiB, and times over it
+	lanes          uint8
+}
+
+// today is the smallest cost that OWASP's list of password storage has (19 MiB, two
+// passes, one lane), for a host may have 512 MB in all. A password has the cost of the day
+// on which it was set, and no more than most.
+var (
+	today = cost{19 << 10, 2, 1}
+	most  = cost{64 << 10, 8, 4}
+)
+
 const (
-	hashPasses = 2
-	hashMemory = 19 << 10 // KiB
-	hashLanes  = 1
-	hashBytes  = 32
-	saltBytes  = 16
+	hashBytes = 32
+	saltBytes = 16
 )
 
 // The bounds of a password: in characters, and in bytes.
@@ -50,8 +60,8 @@ func CheckPassword(name, password string) error {
 		return app.Errorf(app.Invalid, "the password is no text")
 	case utf8.RuneCountInString(password) < minPassword:
 		return app.Errorf(app.Invalid, "a password must have at least %d characters", minPassword)
-	case strings.EqualFold(strings.TrimSpace(password), name):
-		return app.Errorf(app.Invalid, "the name of the account cannot be its password")
+	case strength(name, password) < minStrength:
+		return app.Errorf(app.Invalid, "the password is easy to guess; take several words that have nothing to do with each other, or let a password manager make it")
 	}
 	return nil
 }
@@ -69,7 +79,7 @@ func newHasher() *hasher {
 	// The zero salt and hash: there is no password of it.
 	return &hasher{
 		turn: make(chan struct{}, 1), waiting: make(chan struct{}, maxHashing), known: make(chan struct{}, maxHashingKnown),
-		nobody: written(make([]byte, saltBytes), make([]byte, hashBytes)),
+		nobody: written(today, make([]byte, saltBytes), make([]byte, hashBytes)),
 	}
 }
 
@@ -103,7 +113,7 @@ func (h *hasher) hash(ctx context.Context, password string) (string, error) {
 	defer leave()
 	salt := make([]byte, saltBytes)
 	_, _ = rand.Read(salt) // never fails, see crypto/rand
-	return written(salt, derive(password, salt)), nil
+	return written(today, salt, derive(password, today, salt)), nil
 }
 
 // matches compares a password with what is remembered of one. With "" it takes
@@ -118,37 +128,42 @@ func (h *hasher) matches(ctx context.Context, password, remembered string, known
 	if !there {
 		remembered = h.nobody
 	}
-	salt, want, err := read(remembered)
+	c, salt, want, err := read(remembered)
 	if err != nil {
 		return false, err
 	}
-	return subtle.ConstantTimeCompare(derive(password, salt), want) == 1 && there, nil
+	return subtle.ConstantTimeCompare(derive(password, c, salt), want) == 1 && there, nil
 }
 
-func derive(password string, salt []byte) []byte {
-	return argon2.IDKey([]byte(password), salt, hashPasses, hashMemory, hashLanes, hashBytes)
+func derive(password string, c cost, salt []byte) []byte {
+	return argon2.IDKey([]byte(password), salt, c.passes, c.memory, c.lanes, hashBytes)
 }
 
 // written is the usual text of an argon2 hash, with what it was made with.
-func written(salt, hash []byte) string {
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, hashMemory, hashPasses, hashLanes,
+func written(c cost, salt, hash []byte) string {
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, c.memory, c.passes, c.lanes,
 		passwordText.EncodeToString(salt), passwordText.EncodeToString(hash))
 }
 
-// read is the inverse of written. Another cost than today's is an error: there
-// was never one.
-func read(text string) (salt, hash []byte, err error) {
-	prefix := strings.TrimSuffix(written(nil, nil), "$")
-	rest, ok := strings.CutPrefix(text, prefix)
-	first, second, cut := strings.Cut(rest, "$")
-	if !ok || !cut {
-		return nil, nil, fmt.Errorf("cannot read the hash of a password: it is not one of berth's")
+// read is the inverse of written. A cost of nothing, or beyond most, is an error.
+func read(text string) (c cost, salt, hash []byte, err error) {
+	var first, second string
+	parts := strings.Split(text, "$")
+	if len(parts) == 6 {
+		_, err = fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &c.memory, &c.passes, &c.lanes)
+		first, second = parts[4], parts[5]
 	}
-	if salt, err = passwordText.DecodeString(first); err == nil {
+	if err == nil {
+		salt, err = passwordText.DecodeString(first)
+	}
+	if err == nil {
 		hash, err = passwordText.DecodeString(second)
 	}
-	if err != nil || len(salt) != saltBytes || len(hash) != hashBytes {
-		return nil, nil, fmt.Errorf("cannot read the hash of a password: it is broken")
+	switch {
+	case err != nil || len(salt) != saltBytes || len(hash) != hashBytes || written(c, salt, hash) != text:
+		return c, nil, nil, errors.New("cannot read the hash of a password: it is broken, or not one of berth's")
+	case min(c.memory, c.passes, uint32(c.lanes)) == 0 || c.memory > most.memory || c.passes > most.passes || c.lanes > most.lanes:
+		return c, nil, nil, errors.New("cannot read the hash of a password: berth makes none of this cost")
 	}
-	return salt, hash, nil
+	return c, salt, hash, nil
 }

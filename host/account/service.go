@@ -14,9 +14,10 @@ import (
 
 // Store is what accounts and their tokens need to have remembered.
 type Store interface {
-	// InsertToken remembers the hash of a token, or fails with app.NotFound.
-	// It ends at expires, never when that is the zero time.
-	InsertToken(ctx context.Context, account app.AccountID, hash [32]byte, label string, expires time.Time) (app.Token, error)
+	// InsertToken remembers the hash of a token of wanted's account, with the label, the end
+	// and the bounds of wanted. It fails with app.NotFound, also for bounds with an
+	// application that the account may not use.
+	InsertToken(ctx context.Context, hash [32]byte, wanted app.Token) (app.Token, error)
 	// AccountByToken returns a token and its account, or app.NotFound.
 	AccountByToken(ctx context.Context, hash [32]byte) (app.Account, app.Token, error)
 	Tokens(ctx context.Context, account app.AccountID) ([]app.Token, error)
@@ -30,11 +31,14 @@ type Store interface {
 	CreateAccount(ctx context.Context, a app.Account) (app.Account, error)
 	// UpdateAccount stores what change makes of an account, or fails with app.NotFound.
 	UpdateAccount(ctx context.Context, id app.AccountID, change func(a *app.Account, assigned app.MB) error) (app.Account, error)
+	// DeleteAccount fails with app.Conflict while the account has applications.
+	DeleteAccount(ctx context.Context, id app.AccountID) error
 }
 
 const (
 	maxLabel  = 100 // of a token, in bytes
 	maxTokens = 100 // of an account, that its owner may make
+	maxBound  = 100 // applications that one token can be bound to
 	// maxOverlap is how long an old token may go on beside its successor.
 	maxOverlap = 30 * 24 * time.Hour
 )
@@ -48,7 +52,7 @@ func New(store Store) *Service { return &Service{store} }
 
 // Authenticate returns the account that a token belongs to, and what is
 // remembered of the token: app.Unauthorized when the token is missing, expired or
-// unknown, app.Forbidden, with both, when the account is disabled. The hash
+// unknown, app.Forbidden, with both, when the account is closed. The hash
 // makes a look-up by content safe: nothing about the text can be learned from
 // how long it takes.
 func (s *Service) Authenticate(ctx context.Context, token string) (app.Account, app.Token, error) {
@@ -64,18 +68,14 @@ func (s *Service) Authenticate(ctx context.Context, token string) (app.Account, 
 		return app.Account{}, app.Token{}, errToken()
 	case err != nil:
 		return app.Account{}, app.Token{}, err
-	case a.Disabled:
-		return a, t, errDisabled()
+	case a.Closed() != nil:
+		return a, t, a.Closed()
 	}
 	return a, t, nil
 }
 
 func errToken() error {
 	return app.Errorf(app.Unauthorized, "the api-token is not valid; it may have been revoked")
-}
-
-func errDisabled() error {
-	return app.Errorf(app.Forbidden, "this account is disabled; ask the owner of the server")
 }
 
 // SetLocale sets the locale of an account. It fails with app.NotFound when
@@ -91,21 +91,39 @@ func (s *Service) SetLocale(ctx context.Context, id app.AccountID, locale string
 	return err
 }
 
-// IssueToken makes a token for an account and returns its text, which nobody
-// can read again: only its hash is stored, with what else it returns. It works until
-// expires, for ever when that is the zero time. It fails with app.NotFound when
-// there is no such account, and app.Invalid when the label is too long. It is for whoever
-// owns the host: an account may have any number of these.
-func (s *Service) IssueToken(ctx context.Context, id app.AccountID, label string, expires time.Time) (string, app.Token, error) {
-	if len(label) > maxLabel {
+// IssueToken makes a token of wanted's account, with its label, its end and its bounds, and
+// returns the token's text, which nobody can read again: only its hash is stored, with
+// what else it returns. It fails with app.NotFound when there is no such account, or when
+// the bounds hold an application that the account may not use, and with app.Invalid when the
+// label is too long or the bounds allow nothing. It is for the owner of the host: an
+// account may have any number of these.
+func (s *Service) IssueToken(ctx context.Context, wanted app.Token) (string, app.Token, error) {
+	if len(wanted.Label) > maxLabel {
 		return "", app.Token{}, app.Errorf(app.Invalid, "the label of a token may have at most %d characters", maxLabel)
 	}
-	text := newToken(id)
-	t, err := s.store.InsertToken(ctx, id, sha256.Sum256([]byte(text)), label, expires)
+	if err := checkBounds(wanted.Bounds); err != nil {
+		return "", app.Token{}, err
+	}
+	text := newToken(wanted.Account)
+	t, err := s.store.InsertToken(ctx, sha256.Sum256([]byte(text)), wanted)
 	if err != nil {
 		return "", app.Token{}, err
 	}
 	return text, t, nil
+}
+
+// checkBounds refuses bounds within which a token could do nothing.
+func checkBounds(b *app.Bounds) error {
+	if b == nil {
+		return nil
+	}
+	slices.Sort(b.Apps)
+	b.Apps = slices.Compact(b.Apps)
+	if len(b.Apps) == 0 || len(b.Apps) > maxBound {
+		return app.Errorf(app.Invalid, "name between 1 and %d applications that the token may use", maxBound)
+	}
+	_, err := app.ParsePermissions(b.May.Names())
+	return err
 }
 
 // Tokens returns those of an account that work, oldest first.
@@ -118,7 +136,8 @@ func (s *Service) Tokens(ctx context.Context, id app.AccountID) ([]app.Token, er
 // Issue is IssueToken for the holder of an account: the token works for lasts, for ever
 // when that is 0. It fails with app.Exhausted when the account has many, and forgets those
 // that have expired.
-func (s *Service) Issue(ctx context.Context, id app.AccountID, label string, lasts time.Duration) (string, app.Token, error) {
+func (s *Service) Issue(ctx context.Context, wanted app.Token, lasts time.Duration) (string, app.Token, error) {
+	id := wanted.Account
 	all, err := s.store.Tokens(ctx, id)
 	if err != nil {
 		return "", app.Token{}, err
@@ -134,15 +153,15 @@ func (s *Service) Issue(ctx context.Context, id app.AccountID, label string, las
 	if left >= maxTokens {
 		return "", app.Token{}, app.Errorf(app.Exhausted, "the account has %d tokens, as many as it may have; revoke some", left)
 	}
-	var expires time.Time
+	wanted.Expires = time.Time{}
 	if lasts > 0 {
-		expires = now.Add(lasts)
+		wanted.Expires = now.Add(lasts)
 	}
-	return s.IssueToken(ctx, id, label, expires)
+	return s.IssueToken(ctx, wanted)
 }
 
-// Rotate makes a successor of a token, with its label and as long a life, and ends
-// the token after overlap, at once when that is 0. It fails with app.NotFound,
+// Rotate makes a successor of a token, with its label, its bounds and as long a life, and
+// ends the token after overlap, at once when that is 0. It fails with app.NotFound,
 // also for the token of another account or one that has expired, and app.Invalid.
 func (s *Service) Rotate(ctx context.Context, account app.AccountID, id int64, overlap time.Duration) (string, app.Token, error) {
 	if overlap < 0 || overlap > maxOverlap {
@@ -160,7 +179,10 @@ func (s *Service) Rotate(ctx context.Context, account app.AccountID, id int64, o
 	if !old.Expires.IsZero() {
 		lasts = old.Expires.Sub(old.CreatedAt)
 	}
-	text, made, err := s.Issue(ctx, account, old.Label, lasts)
+	if old.Bounds != nil && len(old.Bounds.Apps) == 0 {
+		return "", app.Token{}, app.Errorf(app.Conflict, "the applications of this token were deleted; revoke it and make another")
+	}
+	text, made, err := s.Issue(ctx, old, lasts)
 	if err != nil {
 		return "", app.Token{}, err
 	}

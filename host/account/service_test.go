@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"berth/app"
 )
@@ -21,11 +20,11 @@ type memory struct {
 	broken  error // what every call fails with, if set
 }
 
-func (m *memory) InsertToken(_ context.Context, id app.AccountID, hash [32]byte, label string, _ time.Time) (app.Token, error) {
-	if id != m.account.ID {
+func (m *memory) InsertToken(_ context.Context, hash [32]byte, wanted app.Token) (app.Token, error) {
+	if wanted.Account != m.account.ID {
 		return app.Token{}, app.Errorf(app.NotFound, "no account")
 	}
-	m.hashes[hash] = label
+	m.hashes[hash] = wanted.Label
 	return app.Token{}, m.broken
 }
 
@@ -50,11 +49,11 @@ func newMemory() *memory {
 func TestIssuedTokenAuthenticates(t *testing.T) {
 	store := newMemory()
 	s := New(store)
-	one, _, err := s.IssueToken(t.Context(), 42, "laptop", time.Time{})
+	one, _, err := s.IssueToken(t.Context(), app.Token{Account: 42, Label: "laptop"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, _, err := s.IssueToken(t.Context(), 42, "", time.Time{})
+	two, _, err := s.IssueToken(t.Context(), app.Token{Account: 42})
 	if err != nil || one == two {
 		t.Fatalf("two tokens are alike, or %v", err)
 	}
@@ -69,9 +68,9 @@ func TestIssuedTokenAuthenticates(t *testing.T) {
 			t.Error("the store saw the text of the token")
 		}
 	}
-	_, _, err = s.IssueToken(t.Context(), 7, "", time.Time{})
+	_, _, err = s.IssueToken(t.Context(), app.Token{Account: 7})
 	wantKind(t, "a token for nobody", err, app.NotFound)
-	_, _, err = s.IssueToken(t.Context(), 42, strings.Repeat("x", 101), time.Time{})
+	_, _, err = s.IssueToken(t.Context(), app.Token{Account: 42, Label: strings.Repeat("x", 101)})
 	wantKind(t, "a label that is too long", err, app.Invalid)
 }
 
@@ -108,7 +107,7 @@ func TestTokenShape(t *testing.T) {
 func TestAuthenticateRefuses(t *testing.T) {
 	store := newMemory()
 	s := New(store)
-	good, _, err := s.IssueToken(t.Context(), 42, "", time.Time{})
+	good, _, err := s.IssueToken(t.Context(), app.Token{Account: 42})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +131,7 @@ func TestAuthenticateRefuses(t *testing.T) {
 	if !errors.Is(err, store.broken) || app.KindOf(err) != app.Internal {
 		t.Errorf("a broken store: got %v, want its error", err)
 	}
-	if _, _, err := s.IssueToken(t.Context(), 42, "", time.Time{}); !errors.Is(err, store.broken) {
+	if _, _, err := s.IssueToken(t.Context(), app.Token{Account: 42}); !errors.Is(err, store.broken) {
 		t.Errorf("a broken store: got %v, want its error", err)
 	}
 }
@@ -153,7 +152,7 @@ func TestSetLocale(t *testing.T) {
 func FuzzToken(f *testing.F) {
 	store := newMemory()
 	s := New(store)
-	good, _, err := s.IssueToken(context.Background(), 42, "", time.Time{})
+	good, _, err := s.IssueToken(context.Background(), app.Token{Account: 42})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -30,9 +31,10 @@ func newSignIns(t *testing.T) (*SignIns, *desk) {
 func TestSignIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, d := newSignIns(t)
-		key, a, err := s.SignIn(t.Context(), "ana", secret, home)
-		if err != nil || a.ID != 42 {
-			t.Fatalf("got %+v, %v", a, err)
+		in, err := s.SignIn(t.Context(), "ana", secret, home)
+		key := in.Session
+		if err != nil || in.Account.ID != 42 || key == "" || in.Pending != "" {
+			t.Fatalf("got %+v, %v", in, err)
 		}
 		for hash, made := range d.sessions {
 			if strings.Contains(string(hash[:]), key) || made.Agent != home.Agent || made.Address != home.Address {
@@ -53,8 +55,33 @@ func TestSignIn(t *testing.T) {
 		_, _, err = s.Session(t.Context(), key, home)
 		wantKind(t, "a session that nobody used", err, app.Unauthorized)
 		d.account.Disabled = true
-		_, _, err = s.SignIn(t.Context(), "ana", secret, home)
+		_, err = s.SignIn(t.Context(), "ana", secret, home)
 		wantKind(t, "a disabled account", err, app.Forbidden)
+	})
+}
+
+// However often a session is used, it ends.
+func TestSessionLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, d := newSignIns(t)
+		in, err := s.SignIn(t.Context(), "ana", secret, home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for hash, made := range d.sessions {
+			made.LastSeen = time.Now().Add(SessionLife) // used all the time
+			d.sessions[hash] = made
+		}
+		time.Sleep(SessionLife - time.Second)
+		if _, _, err := s.Session(t.Context(), in.Session, home); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		_, _, err = s.Session(t.Context(), in.Session, home)
+		wantKind(t, "a session of a month", err, app.Unauthorized)
+		if len(d.sessions) != 0 {
+			t.Errorf("the store still has %v", d.sessions)
+		}
 	})
 }
 
@@ -66,9 +93,9 @@ func TestSignInDuringAChange(t *testing.T) {
 		clear(d.sessions)
 		d.password = "another"
 	}
-	key, _, err := s.SignIn(t.Context(), "ana", secret, home)
+	in, err := s.SignIn(t.Context(), "ana", secret, home)
 	wantKind(t, "the old password", err, app.Unauthorized)
-	if key != "" || len(d.sessions) != 0 {
+	if in.Session != "" || len(d.sessions) != 0 {
 		t.Errorf("there are %d sessions", len(d.sessions))
 	}
 }
@@ -77,11 +104,11 @@ func TestSignInDuringAChange(t *testing.T) {
 // account of a name, or one with a password.
 func TestSignInTellsNothing(t *testing.T) {
 	s, d := newSignIns(t)
-	_, known, wrong := s.SignIn(t.Context(), "ana", "correct house", home)
-	_, unknown, nobody := s.SignIn(t.Context(), "bea", secret, home)
+	known, wrong := s.SignIn(t.Context(), "ana", "correct house", home)
+	unknown, nobody := s.SignIn(t.Context(), "bea", secret, home)
 	remembered := d.password
 	d.password = ""
-	_, _, none := s.SignIn(t.Context(), "ana", secret, home)
+	_, none := s.SignIn(t.Context(), "ana", secret, home)
 	d.password = remembered
 	for what, err := range map[string]error{"a wrong password": wrong, "no such account": nobody, "no password": none} {
 		wantKind(t, what, err, app.Unauthorized)
@@ -89,8 +116,8 @@ func TestSignInTellsNothing(t *testing.T) {
 			t.Errorf("%s: %q, want %q", what, err, wrong)
 		}
 	}
-	if known.ID != 42 || unknown.ID != 0 {
-		t.Errorf("for the audit log: %v, %v", known.ID, unknown.ID)
+	if known.Account.ID != 42 || unknown.Account.ID != 0 {
+		t.Errorf("for the audit log: %+v, %+v", known, unknown)
 	}
 	_, err := s.hasher.matches(t.Context(), "", "", false)
 	if ok, err2 := s.hasher.matches(t.Context(), "", s.hasher.nobody, false); ok || err != nil || err2 != nil {
@@ -103,7 +130,7 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 		s, _ := newSignIns(t)
 		try := func(name, password string, n int) error {
 			from := app.Visitor{Key: fmt.Sprint("192.0.2.", n)}
-			_, _, err := s.SignIn(t.Context(), name, password, from)
+			_, err := s.SignIn(t.Context(), name, password, from)
 			return err
 		}
 		for i := range freeTries { // one name from many addresses
@@ -144,7 +171,7 @@ func TestSignInsBetweenGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newSignIns(t)
 		try := func(name, password string) error {
-			_, _, err := s.SignIn(t.Context(), name, password, home)
+			_, err := s.SignIn(t.Context(), name, password, home)
 			return err
 		}
 		for range 3 * freeTries {
@@ -175,7 +202,7 @@ func TestGuessesAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 30 {
 		wg.Go(func() {
-			_, _, err := s.SignIn(context.Background(), "ana", "wrong password", home)
+			_, err := s.SignIn(context.Background(), "ana", "wrong password", home)
 			mu.Lock()
 			defer mu.Unlock()
 			switch app.KindOf(err) {
@@ -251,15 +278,44 @@ func TestHashesAreMadeInTurn(t *testing.T) {
 
 func TestCheckPassword(t *testing.T) {
 	for password, good := range map[string]bool{
-		secret: true, "ãããããããããã": true, strings.Repeat("x", maxPassword): true, " a b c d e f ": true,
+		secret: true, "ãõãéíóâôêç": true, strings.Repeat("correct horse ", maxPassword/14): true, " a b c d e f ": true,
 		"": false, "123456789": false, "ããããã": false, strings.Repeat("x", maxPassword+1): false,
-		"anaanaanaana": false, " AnaAnaAnaAna ": false, "\xff123456789012": false,
+		"ãããããããããã": false, strings.Repeat("x", maxPassword): false, "anaanaanaana": false, " AnaAnaAnaAna ": false, "\xff123456789012": false,
 	} {
 		if err := CheckPassword("anaanaanaana", password); (err == nil) != good {
 			t.Errorf("%.20q: %v", password, err)
 		} else if err != nil {
 			wantKind(t, password, err, app.Invalid)
 		}
+	}
+}
+
+// What people take who want something easy is easy to guess; what they take who think of
+// something, or let a program do it, is not.
+func TestCommonPasswords(t *testing.T) {
+	for password, good := range map[string]bool{
+		"password123": false, "P@ssw0rd2024!": false, "1234567890": false, "0987654321": false, "qwertyuiop": false, "1q2w3e4r5t": false, "qwerty123456": false,
+		"iloveyou123": false, "michelle1987": false, "football2020": false, "abcdefghijkl": false, "aaaaaaaaaa": false, "abcabcabcabc": false, "123123123123": false,
+		"senhasenha": false, "flamengo1981": false, "princesa123": false, "jesusteama": false, "liverpool123": false, "drowssap123": false, "йцукенгшщз": false,
+		"carla": false, "carla12345": false, "Carla-berth-1": false, "carlacarlacarla": false, "berthberth": false, "2011199012": false,
+		"correct horse": true, "battery staple": true, "eohq wiml cbd": true, "tr0ub4dor&3x": true, "vx7Kd93mQp": true, "Kühlschrank-Nebel": true,
+		"my carla likes noodles": true, "guarda-chuva torto": true, strings.Repeat("1234567890", 6) + "zw": false,
+	} {
+		if err := CheckPassword("carla", password); (err == nil) != good {
+			t.Errorf("%q: %v, %.1f", password, err, strength("carla", password))
+		}
+	}
+	s, d := newSignIns(t)
+	broken := errors.New("broken")
+	s.KnownPassword = func(string) (bool, error) { return false, broken }
+	before := d.password
+	if err := s.SetPassword(t.Context(), d.account, "battery staple", 0); !errors.Is(err, broken) || d.password != before {
+		t.Errorf("a list that cannot be read: %v", err)
+	}
+	s.KnownPassword = func(password string) (bool, error) { return password == "battery staple", nil }
+	wantKind(t, "a listed one", s.SetPassword(t.Context(), d.account, "battery staple", 0), app.Invalid)
+	if err := s.SetPassword(t.Context(), d.account, "another staple", 0); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -279,6 +335,40 @@ func TestBrokenHashes(t *testing.T) {
 	}
 }
 
+// A password keeps the cost that it was set with, whatever today's is, within bounds.
+func TestHashesOfAnotherCost(t *testing.T) {
+	h, salt := newHasher(), make([]byte, saltBytes)
+	for _, c := range []cost{{8 << 10, 1, 1}, {19 << 10, 3, 1}, {32 << 10, 2, 2}, most} {
+		for password, want := range map[string]bool{secret: true, secret + "x": false} {
+			if ok, err := h.matches(t.Context(), password, written(c, salt, derive(secret, c, salt)), false); ok != want || err != nil {
+				t.Errorf("%+v: %v, %v", c, ok, err)
+			}
+		}
+	}
+	for _, c := range []cost{{}, {8 << 10, 0, 1}, {8 << 10, 1, 0}, {0, 1, 1}, {most.memory + 1, 1, 1}, {8 << 10, most.passes + 1, 1}, {8 << 10, 1, most.lanes + 1}} {
+		if ok, err := h.matches(t.Context(), secret, written(c, salt, make([]byte, hashBytes)), false); ok || err == nil {
+			t.Errorf("%+v: %v, %v", c, ok, err)
+		}
+	}
+}
+
+// A password counts as it was typed: to the byte, and to its end.
+func TestPasswordsAreExact(t *testing.T) {
+	long := strings.Repeat("correct horse ", 40) + "à"
+	synctest.Test(t, func(t *testing.T) {
+		s, d := newSignIns(t)
+		must(t, s.SetPassword(t.Context(), d.account, long, 0))
+		for _, wrong := range []string{strings.ToUpper(long), strings.TrimSuffix(long, "à"), long[:72], long + " ", " " + long, strings.TrimSuffix(long, "à") + "a\u0300", strings.ReplaceAll(long, " ", "")} {
+			_, err := s.SignIn(t.Context(), "ana", wrong, home)
+			wantKind(t, fmt.Sprintf("%.9q of %d bytes", wrong, len(wrong)), err, app.Unauthorized)
+			time.Sleep(time.Hour) // what slows guesses down
+		}
+		if _, err := s.SignIn(t.Context(), "ana", long, home); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestChangePassword(t *testing.T) {
 	s, d := newSignIns(t)
 	const fresh = "battery staple"
@@ -287,7 +377,7 @@ func TestChangePassword(t *testing.T) {
 	if err := s.ChangePassword(t.Context(), d.account, secret, fresh, 7); err != nil || d.kept != 7 {
 		t.Errorf("%v, kept session %d", err, d.kept)
 	}
-	if _, _, err := s.SignIn(t.Context(), "ana", fresh, home); err != nil {
+	if _, err := s.SignIn(t.Context(), "ana", fresh, home); err != nil {
 		t.Error(err)
 	}
 }
@@ -301,17 +391,17 @@ func TestInvitations(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, password := range map[string]string{"Ana": secret, "ana": "short"} {
-			_, _, err := s.Redeem(t.Context(), key, name, password, 512, home)
+			_, err := s.Redeem(t.Context(), key, name, password, 512, home)
 			wantKind(t, name+" "+password, err, app.Invalid)
 		}
-		session, a, err := s.Redeem(t.Context(), key, "ana", secret, 512, home)
-		if err != nil || a.Name != "ana" || a.TotalRAM != 512 {
+		in, err := s.Redeem(t.Context(), key, "ana", secret, 512, home)
+		if a := in.Account; err != nil || a.Name != "ana" || a.TotalRAM != 512 {
 			t.Fatalf("%+v, %v", a, err)
 		}
-		if _, _, err := s.Session(t.Context(), session, home); err != nil {
+		if _, _, err := s.Session(t.Context(), in.Session, home); err != nil {
 			t.Error(err)
 		}
-		_, _, err = s.Redeem(t.Context(), key, "ana", secret, 512, home)
+		_, err = s.Redeem(t.Context(), key, "ana", secret, 512, home)
 		wantKind(t, "a second time", err, app.NotFound)
 		if key, err = s.Invite(t.Context(), 42); err != nil {
 			t.Fatal(err)
@@ -332,7 +422,7 @@ func TestKnownBrowsersDoNotWaitForStrangers(t *testing.T) {
 			t.Fatalf("%q, %v", known, err)
 		}
 		try := func(password string, from app.Visitor) error {
-			_, _, err := s.SignIn(t.Context(), "ana", password, from)
+			_, err := s.SignIn(t.Context(), "ana", password, from)
 			return err
 		}
 		here := home

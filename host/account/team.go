@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"strings"
 
 	"berth/app"
 )
@@ -16,6 +15,8 @@ type TeamStore interface {
 	// account, and app.Conflict while the application comes to be or goes.
 	UpdateMember(ctx context.Context, owner app.AccountID, id app.ID, member app.AccountID,
 		change func(a app.Account, before app.Permissions) (app.Permissions, error)) (app.Member, error)
+	// AccountByName returns app.NotFound for a name that no account has.
+	AccountByName(ctx context.Context, name string) (app.Account, error)
 	// Members returns the members of all applications of owner, by application
 	// and account.
 	Members(ctx context.Context, owner app.AccountID) ([]app.Member, error)
@@ -27,12 +28,16 @@ type TeamStore interface {
 }
 
 // Teams decides who may do what with an application that is not their own. It
-// is safe for concurrent use and keeps nothing in memory, so that a change
-// counts from the next question on; it blocks as long as its store does.
-type Teams struct{ store TeamStore }
+// is safe for concurrent use and keeps no team in memory, so that a change
+// counts from the next question on; it blocks as long as its store does. It slows down
+// an account that tries which others there are.
+type Teams struct {
+	store  TeamStore
+	misses *throttle // by the account that adds members
+}
 
 // NewTeams returns the teams on store.
-func NewTeams(store TeamStore) *Teams { return &Teams{store} }
+func NewTeams(store TeamStore) *Teams { return &Teams{store, newThrottle(addressWait)} }
 
 // Authorize returns the account on whose behalf member may do what p names
 // with an application of another account; every edge asks it before it does
@@ -54,6 +59,8 @@ func (t *Teams) Authorize(ctx context.Context, member app.AccountID, id app.ID, 
 // nothing else, while the owner may.
 func may(m app.Membership, p app.Permission) error {
 	switch {
+	case m.Owner.Suspended.On:
+		return app.Errorf(app.Forbidden, "the account that owns %q is suspended; ask the owner of the server", m.App)
 	case m.Owner.Disabled:
 		return app.Errorf(app.Forbidden, "the account that owns %q is disabled; ask the owner of the server", m.App)
 	case !m.Permissions.Has(p):
@@ -77,18 +84,56 @@ func (t *Teams) Memberships(ctx context.Context, member app.AccountID) ([]app.Me
 // AddMember lets an account use an application of owner. It fails with
 // app.Invalid for permissions that are none, app.NotFound when there is no such
 // application or account, app.Unusable for owner's own account and one that is
-// disabled, and app.Conflict when it is a member already.
+// disabled, app.Conflict when it is a member already, and app.Limited after many
+// accounts that there are not.
 func (t *Teams) AddMember(ctx context.Context, owner app.AccountID, id app.ID, member app.AccountID, names []string) (app.Member, error) {
-	set, err := ParsePermissions(names)
+	set, err := app.ParsePermissions(names)
 	if err != nil {
 		return app.Member{}, err
 	}
+	return t.counted(owner, func() (app.Member, error) { return t.add(ctx, owner, id, member, set) })
+}
+
+// AddNamed is AddMember for an account that owner knows by its name. A disabled account is
+// app.NotFound, as one that there is not: owner learns no name by trying.
+func (t *Teams) AddNamed(ctx context.Context, owner app.AccountID, id app.ID, name string, names []string) (app.Member, error) {
+	set, err := app.ParsePermissions(names)
+	if err != nil {
+		return app.Member{}, err
+	}
+	return t.counted(owner, func() (app.Member, error) {
+		a, err := t.store.AccountByName(ctx, cutText(name, maxAgent))
+		if app.KindOf(err) == app.NotFound || err == nil && a.Disabled {
+			err = app.Errorf(app.NotFound, "no account that could become a member is called %.40q; ask for the name or the number on its account page", name)
+		}
+		if err != nil {
+			return app.Member{}, err
+		}
+		return t.add(ctx, owner, id, a.ID, set)
+	})
+}
+
+// counted lets an account add a member unless too many of its tries have lately found none.
+func (t *Teams) counted(owner app.AccountID, add func() (app.Member, error)) (app.Member, error) {
+	if err := tooMany(t.misses.try(owner.String())); err != nil {
+		return app.Member{}, err
+	}
+	m, err := add()
+	if app.KindOf(err) != app.NotFound {
+		t.misses.undo(owner.String())
+	}
+	return m, err
+}
+
+func (t *Teams) add(ctx context.Context, owner app.AccountID, id app.ID, member app.AccountID, set app.Permissions) (app.Member, error) {
 	return t.store.UpdateMember(ctx, owner, id, member, func(a app.Account, before app.Permissions) (app.Permissions, error) {
 		switch {
 		case a.ID == owner:
 			return 0, app.Errorf(app.Unusable, "account %d is your own; you may do everything with your application", member)
 		case before != 0:
 			return 0, app.Errorf(app.Conflict, "account %d is a member of the team already; change its permissions with PUT", member)
+		case a.Suspended.On:
+			return 0, app.Errorf(app.Unusable, "account %d is suspended and cannot become a member", member)
 		case a.Disabled:
 			return 0, app.Errorf(app.Unusable, "account %d is disabled and cannot become a member", member)
 		}
@@ -101,7 +146,7 @@ func (t *Teams) AddMember(ctx context.Context, owner app.AccountID, id app.ID, m
 // application, account or member. A member whose account is disabled can be
 // changed: it may do nothing meanwhile.
 func (t *Teams) SetMember(ctx context.Context, owner app.AccountID, id app.ID, member app.AccountID, names []string) (app.Member, error) {
-	set, err := ParsePermissions(names)
+	set, err := app.ParsePermissions(names)
 	if err != nil {
 		return app.Member{}, err
 	}
@@ -123,22 +168,3 @@ func replace(set app.Permissions) func(app.Account, app.Permissions) (app.Permis
 		return set, nil
 	}
 }
-
-// ParsePermissions makes a set of names. It fails with app.Invalid for a name
-// that is no permission's, and for none at all.
-func ParsePermissions(names []string) (app.Permissions, error) {
-	var set app.Permissions
-	for _, name := range names {
-		p, known := app.ParsePermission(name)
-		if !known {
-			return 0, app.Errorf(app.Invalid, "there is no permission %.40q; there are %s", name, everyPermission())
-		}
-		set = set.With(p)
-	}
-	if set == 0 {
-		return 0, app.Errorf(app.Invalid, "a member needs at least one permission of %s", everyPermission())
-	}
-	return set, nil
-}
-
-func everyPermission() string { return strings.Join(app.AllPermissions.Names(), ", ") }

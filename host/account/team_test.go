@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"berth/app"
 )
@@ -50,6 +52,15 @@ func (r *roster) UpdateMember(_ context.Context, owner app.AccountID, id app.ID,
 	}
 	r.members[memberKey{id, member}] = set
 	return app.Member{App: id, Account: member, Name: a.Name, Permissions: set}, nil
+}
+
+func (r *roster) AccountByName(_ context.Context, name string) (app.Account, error) {
+	for _, a := range r.accounts {
+		if a.Name == name {
+			return a, r.broken
+		}
+	}
+	return app.Account{}, app.Errorf(app.NotFound, "no account")
 }
 
 func (r *roster) Members(_ context.Context, owner app.AccountID) ([]app.Member, error) {
@@ -182,7 +193,7 @@ func TestTeamOfAnApplication(t *testing.T) {
 
 func TestParsePermissions(t *testing.T) {
 	for _, names := range [][]string{nil, {}, {""}, {"logs_app", "delete_app"}, {"Logs_App"}, {strings.Repeat("x", 1000)}} {
-		_, err := ParsePermissions(names)
+		_, err := app.ParsePermissions(names)
 		wantSentence(t, strings.Join(names, " "), err, app.Invalid, app.AllPermissions.Names()...)
 		if err != nil && len(err.Error()) > 300 {
 			t.Errorf("the refusal has %d characters", len(err.Error()))
@@ -194,7 +205,49 @@ func TestParsePermissions(t *testing.T) {
 			wantKind(t, "a change to no permissions", err, app.Invalid)
 		}
 	}
-	if set, err := ParsePermissions(app.AllPermissions.Names()); err != nil || set != app.AllPermissions {
+	if set, err := app.ParsePermissions(app.AllPermissions.Names()); err != nil || set != app.AllPermissions {
 		t.Errorf("all of them are %v, %v", set.Names(), err)
 	}
+}
+
+// A stranger learns from no answer which accounts there are: one that is disabled is as good as
+// none, and who tries many names waits.
+func TestMembersByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newRoster()
+		teams, ctx := NewTeams(store), t.Context()
+		add := func(name string) error {
+			_, err := teams.AddNamed(ctx, 1, "bot", name, []string{"logs_app"})
+			return err
+		}
+		if err := add("bob"); err != nil || store.members[memberKey{"bot", 2}] == 0 {
+			t.Fatal(err, store.members)
+		}
+		for range 10 {
+			wantSentence(t, "a member", add("bob"), app.Conflict, "account 2", "already")
+		}
+		wantSentence(t, "oneself", add("ana"), app.Unusable, "your own")
+		unknown, disabled := add("nobody"), add("carl")
+		wantSentence(t, "unknown", unknown, app.NotFound, "no account")
+		if strings.ReplaceAll(unknown.Error(), "nobody", "carl") != disabled.Error() {
+			t.Errorf("%v, but %v", unknown, disabled)
+		}
+		for range 3 {
+			wantKind(t, "another one", add("dora"), app.NotFound)
+		}
+		wantKind(t, "the sixth", add("dora"), app.Limited)
+		wantKind(t, "one that there is", add("bob"), app.Limited)
+		_, err := teams.AddMember(ctx, 1, "bot", 2, []string{"logs_app"})
+		wantKind(t, "by number", err, app.Limited)
+		_, err = teams.AddMember(ctx, 2, "bot", 3, []string{"logs_app"})
+		wantKind(t, "another account", err, app.NotFound)
+		time.Sleep(time.Second)
+		wantKind(t, "a second later", add("bob"), app.Conflict)
+		store.broken = errors.New("broken")
+		if _, err := teams.AddNamed(ctx, 3, "bot", "bob", []string{"logs_app"}); !errors.Is(err, store.broken) {
+			t.Errorf("the store fails, and %v", err)
+		}
+		_, err = teams.AddNamed(ctx, 4, "bot", "bob", nil)
+		wantKind(t, "no permission", err, app.Invalid)
+	})
 }

@@ -20,6 +20,7 @@ const (
 // use.
 type throttle struct {
 	most time.Duration
+	lock bool // the first wait is the longest
 
 	mu         sync.Mutex
 	young, old map[string]*guesses
@@ -35,6 +36,13 @@ func newThrottle(most time.Duration) *throttle {
 	return &throttle{most: most, young: map[string]*guesses{}, turned: time.Now()}
 }
 
+// newLockout returns a throttle whose first wait is as long as the others.
+func newLockout(most time.Duration) *throttle {
+	t := newThrottle(most)
+	t.lock = true
+	return t
+}
+
 // try counts a try, before it is known what comes of it: many at once are as
 // slow as one after the other. It returns how long to wait instead, without
 // counting, when it comes too early.
@@ -45,7 +53,10 @@ func (t *throttle) try(key string) (wait time.Duration) {
 	g := t.find(key, now)
 	g.tries -= min(g.tries, max(0, int(now.Sub(g.last)/t.most)))
 	if g.tries >= freeTries {
-		pause := min(t.most, time.Second<<min(g.tries-freeTries, 30))
+		pause := t.most
+		if !t.lock {
+			pause = min(pause, time.Second<<min(g.tries-freeTries, 30))
+		}
 		// A clock that was set back must not lock anybody out.
 		if left := g.last.Add(pause).Sub(now); left > 0 && left <= pause {
 			return left

@@ -83,7 +83,7 @@ func (w *world) account(name string) app.AccountID {
 func (w *world) upload(owner app.AccountID, id app.ID, t app.Type) error {
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}
 	a, err := w.db.Allocations(ids).Reserve(w.t.Context(), app.App{ID: id, Account: owner, Type: t, RAM: 10, Wanted: app.WantStopped},
-		func(_, _ app.MB) error { return nil })
+		func(app.Account, app.Use) error { return nil })
 	if err == nil {
 		_, err = w.db.Apps.CreateApp(w.t.Context(), a, app.Deploy{By: a.Account, Kind: app.DeployUpload})
 	}

@@ -14,7 +14,7 @@ const (
 	goBuilds    = "/usr/bin/go build -o .berth/bin/app "
 	cargoBuilds = "/usr/bin/cargo build --release --bin "
 	jar         = "/usr/bin/java -XX:MaxRAMPercentage=70 -XX:MinRAMPercentage=70 -jar "
-	phpServer   = `/bin/sh -c exec "$0" -S "127.0.0.1:$PORT" -t "$1" /usr/bin/php ./`
+	phpServer   = `/bin/sh -c root=$1; shift; exec "$0" "$@" -S "127.0.0.1:$PORT" -t "$root" /usr/bin/php ./`
 	alias       = `/bin/sh -c mkdir -p "$TMPDIR/.alias" && ln -sf /usr/bin/python3 "$TMPDIR/.alias/python"; PATH="$PATH:$TMPDIR/.alias"; export PATH; `
 )
 
@@ -66,6 +66,8 @@ func TestLanguages(t *testing.T) {
 		{"jar", app.Config{Main: "app.jar"}, tree{"app.jar": "PK"}, "java", nil, jar + "app.jar"},
 
 		// PHP
+		{"php with RAM", app.Config{Main: "bot.php", RAM: 100}, tree{"bot.php": ""}, "php", nil, "/usr/bin/php -dmemory_limit=80M bot.php"},
+		{"php site with RAM", app.Config{Main: "index.php", Type: app.Site, RAM: 512}, tree{"index.php": "", "public/index.php": ""}, "php", nil, phpServer + "public -dmemory_limit=409M"},
 		{"php", app.Config{Main: "bot.php"}, tree{"bot.php": ""}, "php", nil, "/usr/bin/php bot.php"},
 		{"php platform", app.Config{Main: "a.php"}, tree{"a.php": "", "composer.json": `{"require": {"php": ">=8.1", "ext-json": "*"}}`}, "php", nil, "/usr/bin/php a.php"},
 		{"composer", app.Config{Main: "a.php"}, tree{"a.php": "", "composer.json": `{"require": {"a/b": "1"}}`}, "php", []string{"/usr/bin/composer update --no-interaction --no-progress --prefer-dist --no-dev"}, "/usr/bin/php a.php"},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"berth/app"
@@ -41,8 +42,12 @@ var php = language{
 // phpArgv starts a bot, or PHP's server for the folder of a site.
 func phpArgv(p *project) ([]string, error) {
 	command, err := p.need(phpProgram)
+	var options []string
+	if p.cfg.RAM > 0 {
+		options = []string{PHPLimit(p.cfg.RAM)}
+	}
 	if err != nil || p.cfg.Type != app.Site {
-		return []string{command, p.argument()}, err
+		return slices.Concat([]string{command}, options, []string{p.argument()}), err
 	}
 	root := path.Dir(p.main)
 	if root == "." && p.files.Exists("public/index.php") {
@@ -52,7 +57,7 @@ func phpArgv(p *project) ([]string, error) {
 		p.note("The site is the whole archive, so every file of it can be read by its visitors; what they may see goes into public/, with MAIN=public/index.php.")
 	}
 	// PORT is known to the run alone.
-	return []string{sh, "-c", `exec "$0" -S "127.0.0.1:$PORT" -t "$1"`, command, "./" + root}, nil
+	return append([]string{sh, "-c", `root=$1; shift; exec "$0" "$@" -S "127.0.0.1:$PORT" -t "$root"`, command, "./" + root}, options...), nil
 }
 
 // composerJSON is what berth reads of composer.json.

@@ -53,7 +53,7 @@ func (p *project) make(found bool) (app.Plan, error) {
 	if err := p.findMain(found); err != nil {
 		return app.Plan{}, err
 	}
-	for _, step := range []func() error{p.detect, p.choose, p.addSteps, p.addStart} {
+	for _, step := range []func() error{p.detect, p.choose, p.checkSignal, p.addSteps, p.addStart} {
 		if err := step(); err != nil {
 			return app.Plan{}, err
 		}
@@ -65,6 +65,7 @@ func (p *project) make(found bool) (app.Plan, error) {
 	p.noteAPT()
 	code := &p.plan.Code
 	code.Main, code.Lang, code.Start, code.Build, code.Health = p.main, p.lang.name, p.start, p.cfg.Build, p.cfg.Health
+	code.MemorySignal = p.cfg.MemorySignal
 	if p.static {
 		code.Lang = static.name
 	}
@@ -72,6 +73,14 @@ func (p *project) make(found bool) (app.Plan, error) {
 		code.Version = "latest"
 	}
 	return p.plan, nil
+}
+
+// checkSignal refuses a signal that the language takes for something else.
+func (p *project) checkSignal() error {
+	if (p.lang == &javascript || p.lang == &typescript) && p.cfg.MemorySignal == "SIGUSR1" {
+		return app.Errorf(app.Unusable, "cannot use MEMORY_SIGNAL=SIGUSR1 with Node.js, which starts its debugger at that signal: write MEMORY_SIGNAL=SIGUSR2")
+	}
+	return nil
 }
 
 // findMain takes MAIN from the config, or infers it.

@@ -249,6 +249,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"nothing", app.Config{}, tree{"readme": ""}, []string{"cannot tell what to start", "discloud.config does not set MAIN", "index.js", "main.py"}},
 		{"absent", app.Config{Main: "x.js"}, tree{}, []string{`cannot find MAIN="x.js" in the archive`, "from the root"}},
+		{"the debugger's signal", app.Config{Main: "x.ts", MemorySignal: "SIGUSR1"}, tree{"x.ts": ""}, []string{"starts its debugger", "MEMORY_SIGNAL=SIGUSR2"}},
 		{"absent with START", app.Config{Main: "x.js", Start: "node x"}, tree{}, []string{`cannot find MAIN="x.js"`}},
 		{"other case", app.Config{Main: "Index.JS"}, tree{"index.js": ""}, []string{"did you mean MAIN=index.js?"}},
 		{"other folder", app.Config{Main: "a.js"}, tree{"src/a.js": ""}, []string{"did you mean MAIN=src/a.js?"}},

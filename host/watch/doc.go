@@ -29,7 +29,9 @@
 //     the sampler. A start, an exit or a deployment marks its minute.
 //  4. Subscription.Next (subscription.go) runs on the goroutine of the reader. For an
 //     application of another account it asks whether the reader may see the event now. It
-//     adds the lines that its own Followers have, and returns.
+//     adds the lines that its own Followers have, and returns. The API's are cursors
+//     (Watch.Exact): each event of lines has the position of both logs, and a stream that
+//     begins there goes on exactly.
 //  5. web.Call.Stream (web/sse.go) writes the frames of the edge: frames
 //     (httpapi/events.go) or viewer.frames (web/panel/live.go). Each write has a deadline.
 //     Every five seconds it asks the edge again whether the token, or the session, and the

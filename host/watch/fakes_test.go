@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -42,7 +43,7 @@ func newWorld(t testing.TB) *world {
 		t: t, apps: map[app.ID]app.AccountID{"shop": ana, "blog": bob}, members: map[app.AccountID]map[app.ID]app.Permissions{},
 		logs: map[string]*output{}, runs: map[app.ID]*app.Measured{},
 	}
-	w.hub = NewHub(Access{Find: w.find, Authorize: w.authorize, Memberships: w.memberships}, w.follow)
+	w.hub = NewHub(Access{Find: w.find, Authorize: w.authorize, Memberships: w.memberships}, w)
 	w.sampler = NewSampler(w.hub, w.Measure, w.keep, slog.New(slog.DiscardHandler))
 	return w
 }
@@ -105,6 +106,57 @@ type follower struct {
 	text  strings.Builder
 }
 
+// cursor reads an output from a position, which is a number of bytes, a few at once.
+type cursor struct {
+	*follower
+	at, until int
+}
+
+const cursorTakes = 16
+
+func (w *world) Cursor(id app.ID, build bool, from app.LineStart) (app.LogCursor, error) {
+	at, err := strconv.Atoi(from.Pos)
+	if err != nil && from.Pos != "" {
+		return nil, app.Errorf(app.Invalid, "no position")
+	}
+	f, err := w.Follow(id, build, 0)
+	if err != nil {
+		return nil, err
+	}
+	c := &cursor{follower: f.(*follower)}
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	if c.until = 1 << 30; from.Once {
+		c.until = len(c.of.printed)
+	}
+	switch c.at = len(c.of.printed); {
+	case from.Pos != "":
+		c.at = at
+	case from.All:
+		c.at = 0
+	case from.Last > 0:
+		lines := strings.SplitAfter(c.of.printed, "\n")
+		c.at -= len(strings.Join(lines[max(0, len(lines)-1-from.Last):], ""))
+	}
+	return c, nil
+}
+
+func (c *cursor) Position() string { return strconv.Itoa(c.at) }
+
+func (c *cursor) Take() string {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	end := min(len(c.of.printed), c.until)
+	text := c.of.printed[c.at:min(end, c.at+cursorTakes)]
+	if c.at += len(text); c.at < end {
+		select {
+		case c.ready <- struct{}{}:
+		default:
+		}
+	}
+	return text
+}
+
 func (w *world) log(id app.ID, build bool) *output {
 	name := string(id)
 	if build {
@@ -131,7 +183,7 @@ func (o *output) print(text string) {
 	}
 }
 
-func (w *world) follow(id app.ID, build bool, back int) (app.Follower, error) {
+func (w *world) Follow(id app.ID, build bool, back int) (app.Follower, error) {
 	name := string(id)
 	if build {
 		name += "/build"

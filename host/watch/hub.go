@@ -32,10 +32,19 @@ type Access struct {
 	Memberships func(ctx context.Context, member app.AccountID) ([]app.Membership, error)
 }
 
+// Outputs are the logs of applications, and of their builds. Both methods fail while there
+// is no log.
+type Outputs interface {
+	// Follow follows a log from at most back bytes before now on.
+	Follow(id app.ID, build bool, back int) (app.Follower, error)
+	// Cursor reads a log from a place on: app.Invalid for a position that is none.
+	Cursor(id app.ID, build bool, from app.LineStart) (app.LogCursor, error)
+}
+
 // Hub publishes events to those who watch. It is safe for concurrent use.
 type Hub struct {
 	access  Access
-	follow  func(id app.ID, build bool, back int) (app.Follower, error)
+	outputs Outputs
 	sampler *Sampler // gets all events; may be nil
 
 	mu    sync.Mutex
@@ -55,13 +64,11 @@ type ring struct {
 	dropped int64 // the newest ID that is kept no more
 }
 
-// NewHub returns a hub without events. follow returns a follower of an
-// application's output, or of its build's, that begins with at most back bytes from
-// before, each line with its stamp; it fails while there is none.
-func NewHub(a Access, follow func(id app.ID, build bool, back int) (app.Follower, error)) *Hub {
+// NewHub returns a hub without events.
+func NewHub(a Access, o Outputs) *Hub {
 	now := time.Now().UnixMicro()
 	return &Hub{
-		access: a, follow: follow, rings: map[app.ID]*ring{}, began: now, last: now,
+		access: a, outputs: o, rings: map[app.ID]*ring{}, began: now, last: now,
 		subs: map[*Subscription]struct{}{}, of: map[app.AccountID]int{},
 	}
 }
@@ -199,7 +206,10 @@ func (h *Hub) Watch(ctx context.Context, w app.Watch) (app.Stream, error) {
 	}
 	sampler := h.sampler
 	h.mu.Unlock()
-	s.followLogs()
+	if err := s.followLogs(); err != nil {
+		s.Close()
+		return nil, err
+	}
 	if sampler != nil {
 		sampler.wake()
 	}

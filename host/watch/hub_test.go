@@ -26,8 +26,8 @@ func describe(events []app.Event) string {
 	var all []string
 	for _, e := range events {
 		text := map[app.EventKind]string{
-			app.StateEvent: "state", app.ExitEvent: "exit", app.DeployEvent: "deploy", app.RemovedEvent: "removed",
-			app.MetricEvent: "metric", app.LogEvent: "log", app.GapEvent: "gap", app.ResetEvent: "reset",
+			app.StateEvent: "state", app.ExitEvent: "exit", app.DeployEvent: "deploy", app.RemovedEvent: "removed", app.MemoryEvent: "memory",
+			app.MetricEvent: "metric", app.LogEvent: "log", app.GapEvent: "gap", app.ResetEvent: "reset", app.EndEvent: "end",
 		}[e.Kind]
 		switch {
 		case e.Lines != nil:

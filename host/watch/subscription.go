@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,13 +13,18 @@ import (
 const (
 	// queued is how many events wait for a reader that is slow.
 	queued = 256
-	// linePace is the least time between two frames of lines.
+	// linePace is the least time between two frames of lines, unless one has so many that
+	// there are more.
 	linePace = 100 * time.Millisecond
+	manyLine = 32 << 10
 )
 
 // errOver is what Next and Watch return when the daemon ends, or another image
 // of it takes over.
 var errOver = app.Errorf(app.Unavailable, "the server is shutting down; try again in a minute")
+
+// errPosition is the answer to a position that no stream has given.
+var errPosition = app.Errorf(app.Invalid, "cannot go on from there: this is no position of a log")
 
 // Subscription is one stream of events. Next and Check are for one goroutine at
 // a time; Close may be called by any, and again.
@@ -36,9 +42,13 @@ type Subscription struct {
 	notice bool            // something happened after which there may be a log
 
 	// The reader's own.
-	logs [2]app.Follower // of the program and of the build, nil while there is none
-	more [2]bool         // there may be something to take
-	next time.Time       // when lines may be sent again
+	logs   [2]app.Follower // of the program and of the build, nil while there is none
+	more   [2]bool         // there may be something to take
+	next   time.Time       // when lines may be sent again
+	places [2]string       // where they are, of lines that are exact
+	begun  bool            // a log that is there from now on has nothing that was there before
+	told   bool            // an event has said where it is
+	over   bool            // everything was sent that was asked for
 }
 
 // concerns reports whether an application is among those that it is about: a
@@ -150,6 +160,9 @@ func (s *Subscription) Next(ctx context.Context) ([]app.Event, error) {
 			return nil, errOver
 		default:
 		}
+		if s.over {
+			return nil, errOver
+		}
 		events := s.permitted(ctx, s.drain())
 		lines, due := s.lines(ctx)
 		if events = append(events, lines...); len(events) > 0 {
@@ -208,41 +221,102 @@ func (s *Subscription) lines(ctx context.Context) (events []app.Event, due <-cha
 	s.notice = false
 	s.mu.Unlock()
 	if notice {
-		s.followLogs()
+		_ = s.followLogs() // its position was good at first
 	}
-	if !s.more[0] && !s.more[1] {
+	from := s.watch.From
+	if !s.more[0] && !s.more[1] && !from.Once && (s.told || !from.Mark) {
 		return nil, nil
 	}
 	now := time.Now()
 	if wait := s.next.Sub(now); wait > 0 {
 		return nil, time.After(wait)
 	}
+	add := func(build bool, text string) {
+		lines := &app.Lines{Build: build, Text: text, Pos: s.place()}
+		events = append(events, app.Event{Kind: app.LogEvent, At: now, App: s.watch.App, Lines: lines})
+		s.told = true
+	}
 	for i, f := range s.logs {
 		if !s.more[i] || f == nil {
 			continue
 		}
-		s.more[i] = false
-		if text := f.Take(); text != "" && s.allowed(ctx, s.watch.App, app.LogsApp) == nil {
-			s.next = now.Add(linePace)
-			events = append(events, app.Event{Kind: app.LogEvent, At: now, App: s.watch.App, Lines: &app.Lines{Build: i == 1, Text: text}})
+		text := f.Take()
+		s.more[i] = from.Once && text != ""
+		if c, exact := f.(app.LogCursor); exact {
+			s.places[i] = c.Position()
+		}
+		if text != "" && s.allowed(ctx, s.watch.App, app.LogsApp) == nil {
+			if len(text) < manyLine || !s.watch.Exact {
+				s.next = now.Add(linePace)
+			}
+			add(i == 1, text)
+		}
+	}
+	if !s.told && from.Mark { // so that nothing is missed if it breaks before the first line
+		add(s.watch.Logs == app.BuildLog, "")
+	}
+	if from.Once {
+		s.next = now
+		if s.over = !s.more[0] && !s.more[1]; s.over {
+			events = append(events, app.Event{Kind: app.EndEvent, At: now})
 		}
 	}
 	return events, nil
 }
 
-// followLogs follows those logs that are there and not followed yet.
-func (s *Subscription) followLogs() {
+// place is the position of both logs in one word, "" unless lines are exact.
+func (s *Subscription) place() string {
+	if !s.watch.Exact {
+		return ""
+	}
+	return s.places[0] + "_" + s.places[1]
+}
+
+// followLogs follows those logs that are meant, are there, and are not followed yet. It
+// fails with app.Invalid for a position that is none.
+func (s *Subscription) followLogs() error {
 	if !s.watch.Kinds.Has(app.LogEvent) {
-		return
+		return nil
+	}
+	from := s.watch.From
+	if from.Pos != "" && !s.begun {
+		run, build, ok := strings.Cut(from.Pos, "_")
+		if !ok {
+			return errPosition
+		}
+		s.places = [2]string{run, build}
 	}
 	for i := range s.logs {
-		if s.logs[i] != nil {
+		if s.logs[i] != nil || i == 0 && s.watch.Logs == app.BuildLog || i == 1 && s.watch.Logs == app.RunLog {
 			continue
 		}
-		if f, err := s.hub.follow(s.watch.App, i == 1, s.watch.Tail); err == nil { // else there is none yet
+		f, err := s.open(i)
+		if app.KindOf(err) == app.Invalid {
+			return err
+		}
+		if err == nil { // else there is none yet
 			s.logs[i], s.more[i] = f, true
 		}
 	}
+	s.begun = true
+	return nil
+}
+
+// open opens the log of the program or of the build.
+func (s *Subscription) open(i int) (app.Follower, error) {
+	if !s.watch.Exact {
+		return s.hub.outputs.Follow(s.watch.App, i == 1, s.watch.Tail)
+	}
+	from := s.watch.From
+	if from.Pos = s.places[i]; s.begun || from.Pos == "" && s.watch.From.Pos != "" { // there was no log
+		from = app.LineStart{All: true, Once: from.Once}
+	}
+	c, err := s.hub.outputs.Cursor(s.watch.App, i == 1, from)
+	if err != nil {
+		return nil, err
+	}
+	s.places[i] = c.Position()
+	return c, nil
 }
 
 // rest blocks until there may be something to return.

@@ -149,6 +149,19 @@ func (b *Book) Follow(id app.ID, build bool, back int) (app.Follower, error) {
 	return l.Follow(back), nil
 }
 
+// Cursor reads a log from a place on; the lines have their stamps.
+func (b *Book) Cursor(id app.ID, build bool, from app.LineStart) (app.LogCursor, error) {
+	l, err := b.Existing(id, build)
+	if err != nil {
+		return nil, err
+	}
+	c, err := l.Cursor(from)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
 // FollowBuild follows the build log from now on; the lines have no stamps.
 func (b *Book) FollowBuild(id app.ID) (app.Follower, error) {
 	l, err := b.Existing(id, true)

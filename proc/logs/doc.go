@@ -4,12 +4,14 @@
 //	program --stdout+stderr--> FIFO --pump--> lines --gate--> tail (64 KiB, memory)
 //	                                                     \--> name.log -> .log.1 -> .log.2
 //	name.state: what is about to be written, for the next daemon
+//	name.pos: where in the log the current file begins, for positions
 //
 // Both streams share one FIFO, so what the program printed stays in order. The
 // pump waits for nothing but the disk: a full disk or a flood costs lines,
 // which are counted and admitted in a line of their own, and the program's time
-// only when the flood has no end. A follower of a log reads from its tail, at
-// its own pace.
+// only when the flood has no end. A Follower of a log reads from its tail, at
+// its own pace, and is told what it missed. A Cursor reads the files and misses
+// nothing that they keep, also from one daemon to the next (docs/adr/0045).
 //
 // A daemon may be killed at any instant: what a program has written into the
 // FIFO stays there until it is in the file, and the next Open goes on exactly

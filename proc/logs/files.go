@@ -45,6 +45,10 @@ type files struct {
 
 	checked time.Time // when the current file was checked for its name
 	anew    bool      // it, or its directory, had to be made again
+
+	id    string // of the log that the positions are in, "" until locate
+	begun int64  // the position at which the current file begins
+	floor int64  // where in the files the positions before it are is not known
 }
 
 // path returns the name of the i-th file, 0 being the current one.
@@ -103,7 +107,14 @@ func (f *files) open() error {
 		return fmt.Errorf("cannot open the log: %w", err)
 	}
 	f.cur, f.size, f.torn, f.node = cur, st.Size(), last[0] != '\n', inode(st)
+	f.record(false)
 	return nil
+}
+
+// forget counts the current file as one of the past: another takes its name.
+func (f *files) forget() {
+	f.begun += f.size
+	f.size = 0
 }
 
 // inode returns the number of a file.
@@ -141,6 +152,8 @@ func (f *files) check(at time.Time) {
 	}
 	_ = f.cur.Close()
 	f.cur, f.anew = nil, true
+	f.forget()
+	f.floor = f.begun // what is older does not end there
 }
 
 // put writes whole lines. What cannot be written is counted, and the count is
@@ -254,6 +267,7 @@ func (f *files) rotate() error {
 	}
 	err := f.cur.Close()
 	f.cur = nil
+	f.forget()
 	return errors.Join(err, f.open())
 }
 
@@ -271,6 +285,7 @@ func (f *files) reset() error {
 		}
 	}
 	f.err, f.lost = nil, 0
+	f.forget()
 	if err := errors.Join(append(errs, f.open())...); err != nil {
 		return fmt.Errorf("cannot reset the log: %w", err)
 	}
@@ -281,6 +296,7 @@ func (f *files) reset() error {
 func (f *files) close() error {
 	var err error
 	if f.cur != nil {
+		f.record(true)
 		err = f.cur.Close()
 		f.cur = nil
 	}
@@ -321,6 +337,7 @@ func (f *files) since(node uint64, at int64) (index int, after int64, ok bool) {
 
 // rollback takes back what was written since the index-th file had the size at.
 func (f *files) rollback(index int, at int64) error {
+	f.cut(index, at) // first: if this daemon is killed as well, the next one cuts the same
 	var errs []error
 	for i := range index {
 		if err := os.Truncate(f.path(i), 0); !errors.Is(err, fs.ErrNotExist) {
@@ -337,6 +354,7 @@ func (f *files) rollback(index int, at int64) error {
 type snapshot struct {
 	io.Reader
 	files []*os.File
+	parts []*io.SectionReader // of each file
 }
 
 // Close closes every file.
@@ -362,6 +380,7 @@ func (f *files) snapshot() (*snapshot, error) {
 			return nil, fmt.Errorf("cannot read the log: %w", err)
 		}
 		s.files = append(s.files, file)
+		s.parts = append(s.parts, io.NewSectionReader(file, 0, n))
 		parts = append(parts, io.NewSectionReader(file, 0, n))
 	}
 	s.Reader = io.MultiReader(parts...)
@@ -403,12 +422,17 @@ func (f *files) prime(t *tail) error {
 	if need == 0 { // then it begins within a line
 		_, text, _ = bytes.Cut(text, []byte{'\n'})
 	}
-	text = bytes.ToValidUTF8(bytes.ReplaceAll(text, []byte{0}, []byte{'?'}), []byte{'?'})
+	text = clean(text)
 	if n := len(text); n > 0 && text[n-1] != '\n' {
 		text = append(text, '\n')
 	}
 	t.add(text)
 	return nil
+}
+
+// clean makes text of what is in a file.
+func clean(p []byte) []byte {
+	return bytes.ToValidUTF8(bytes.ReplaceAll(p, []byte{0}, []byte{'?'}), []byte{'?'})
 }
 
 // lastBytes returns at most the last n bytes of a file.

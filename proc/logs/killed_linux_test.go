@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"berth/app"
 )
 
 // The binary of the tests is also a daemon that is to be killed, and a program
@@ -52,7 +55,7 @@ var victims = map[string]struct {
 func sequence(i int) string { return "line " + strconv.Itoa(i) }
 
 // standIn opens the log, says so, and goes on until it is killed or its parent
-// is dead.
+// is dead. Meanwhile it shows the log to a follower, from where that one was.
 func standIn() {
 	l, err := Open(os.Getenv("BERTH_TEST_DIR"), "run", victims[os.Getenv("BERTH_TEST_CASE")].o)
 	if err != nil {
@@ -60,9 +63,46 @@ func standIn() {
 		os.Exit(1)
 	}
 	fmt.Println("open")
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	_ = l
-	os.Exit(0)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	at := os.Getenv("BERTH_TEST_POSITION")
+	c, err := l.Cursor(app.LineStart{Pos: at, All: at == ""})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	out := json.NewEncoder(os.Stdout)
+	for {
+		if text := c.Take(); text != "" {
+			_ = out.Encode(app.Lines{Text: text, Pos: c.Position()})
+			continue
+		}
+		<-c.Ready()
+	}
+}
+
+// listener is who follows a log from one daemon to the next.
+type listener struct {
+	text strings.Builder
+	pos  string
+}
+
+// hear takes what a daemon says, until it is dead; half of a frame is nothing.
+func (l *listener) hear(lines *bufio.Reader) error {
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return nil
+		}
+		var frame app.Lines
+		if err := json.Unmarshal(line, &frame); err != nil {
+			return fmt.Errorf("%q: %w", line, err)
+		}
+		l.text.WriteString(frame.Text)
+		l.pos = frame.Pos
+	}
 }
 
 // chatter prints its lines in pieces that end anywhere until its stdin ends,
@@ -106,9 +146,10 @@ func role(t *testing.T, role, name, dir string) *exec.Cmd {
 
 // killAtRandom runs a daemon and kills it at a random moment: while it starts
 // or opens the log, or while it writes.
-func killAtRandom(t *testing.T, name, dir string, random *rand.Rand) {
+func killAtRandom(t *testing.T, name, dir string, random *rand.Rand, follower *listener) {
 	t.Helper()
 	cmd := role(t, "daemon", name, dir)
+	cmd.Env = append(cmd.Env, "BERTH_TEST_POSITION="+follower.pos)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -121,17 +162,27 @@ func killAtRandom(t *testing.T, name, dir string, random *rand.Rand) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said := ""
+	said, heard := make(chan string, 1), make(chan error, 1)
+	go func() {
+		lines := bufio.NewReader(out)
+		first, _ := lines.ReadString('\n')
+		said <- first
+		heard <- follower.hear(lines)
+	}()
+	first := ""
 	if random.IntN(10) > 0 {
-		said, _ = bufio.NewReader(out).ReadString('\n')
+		first = <-said
 	}
 	<-time.After(time.Duration(random.IntN(6000)) * time.Microsecond)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	if err := <-heard; err != nil {
+		t.Fatal(err)
+	}
 	_ = cmd.Wait()
-	if said != "" && said != "open\n" {
-		t.Fatal(said)
+	if first != "" && first != "open\n" {
+		t.Fatal(first)
 	}
 }
 
@@ -172,8 +223,9 @@ func TestKilledDaemonLosesNothing(t *testing.T) {
 				kills /= 10
 			}
 			random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
-			for range kills {
-				killAtRandom(t, name, dir, random)
+			follower := &listener{}
+			for n := 0; n < kills || follower.text.Len() == 0 && n < 20*kills; n++ { // a busy machine brings few lines
+				killAtRandom(t, name, dir, random, follower)
 			}
 			stop.Close()
 			l = open(t, dir, v.o)
@@ -190,6 +242,19 @@ func TestKilledDaemonLosesNothing(t *testing.T) {
 			}
 			l.Drain()
 			checkAll(t, whole(t, l), printed, v.line)
+			before := follower.text.Len()
+			c := cursor(t, l, app.LineStart{Pos: follower.pos, All: follower.pos == ""})
+			follower.text.WriteString(everything(c))
+			if heard, has := follower.text.String(), whole(t, l); heard != has {
+				at := 0
+				for at < min(len(heard), len(has)) && heard[at] == has[at] {
+					at++
+				}
+				t.Errorf("the follower got %d bytes, the log has %d; they differ at %d: %.100q, %.100q", len(heard), len(has), at, heard[at:], has[at:])
+			}
+			if before == 0 {
+				t.Error("it heard nothing between the kills")
+			}
 			t.Logf("%d kills over %d lines", kills, printed)
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -105,6 +106,7 @@ func openKept(dir, name string, o Options, kept *os.File) (*Log, error) {
 func (l *Log) proceed() error {
 	l.mu.Lock() // the pump may have begun
 	defer l.mu.Unlock()
+	l.files.locate()
 	u, err := l.resume()
 	if err != nil {
 		return err
@@ -190,6 +192,7 @@ func (l *Log) drain() {
 	l.admit()
 	l.finish(b)
 	l.files.settle(l.lines.at, l.lines.stamp)
+	l.followers.wake()
 	if l.fifo != nil {
 		_ = l.fifo.conn.Control(func(fd uintptr) { l.fifo.shrink(int(fd)) })
 	}
@@ -240,8 +243,15 @@ func (l *Log) Follow(back int) *Follower {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f.from = l.tail.total - int64(len(l.tail.last(back)))
-	l.followers = append(l.followers, f)
+	l.followers = append(l.followers, f.ready)
 	return f
+}
+
+// unfollow forgets who was woken by ready.
+func (l *Log) unfollow(ready chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.followers = slices.DeleteFunc(l.followers, func(other chan struct{}) bool { return other == ready })
 }
 
 // Reader returns the whole text that is kept, oldest first, as it is at the
@@ -268,6 +278,7 @@ func (l *Log) Reset() error {
 	l.cleared = l.tail.total
 	l.tail.forget()
 	err := l.files.reset()
+	l.followers.wake()
 	l.note(0, nil)
 	return err
 }

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/app"
 )
 
 // deadly is a file whose daemon is killed when it has written some bytes.
@@ -95,10 +98,19 @@ func killAfterEachByte(t *testing.T, o Options, least int) {
 		}
 		print(first)
 		eventually(t, "the second line", func() bool { return strings.HasSuffix(l.Tail(100), "two\n") })
+		c := cursor(t, l, app.LineStart{All: true})
+		heard := everything(c)
 		died := killAfter(t, l, n, func() { print(second) })
+		if !died {
+			heard += everything(c)
+		}
 		l = open(t, dir, o)
 		print(third)
 		l.Drain()
+		heard += everything(cursor(t, l, app.LineStart{Pos: c.Position()}))
+		if has := whole(t, l); heard != has {
+			t.Errorf("a follower got %q, the log has %q", heard, has)
+		}
 		wantLines(t, bare(t, whole(t, l)), "one", "two", "three", "four", "fiveé", "six")
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -111,6 +123,66 @@ func killAfterEachByte(t *testing.T, o Options, least int) {
 			if n < least {
 				t.Errorf("only %d bytes were written", n)
 			}
+			return
+		}
+	}
+}
+
+// The daemon is killed after it began a new file in the middle of a write: the write is
+// taken back in both files, and positions of before still are what they were.
+func TestKilledAfterARotation(t *testing.T) {
+	const first, second, third = "one\ntwo\n", "three\nfour\nfive\n", "six\n"
+	const rest = "2026-01-02T03:04:05.678Z four\n"
+	for written := range len(rest) {
+		dir, o := t.TempDir(), Options{MaxFile: 90, Keep: 5}
+		l := open(t, dir, o)
+		f, err := l.Pipe(-1, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		print := func(text string) {
+			if _, err := f.WriteString(text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		print(first)
+		eventually(t, "the second line", func() bool { return strings.HasSuffix(l.Tail(100), "two\n") })
+		c := cursor(t, l, app.LineStart{All: true})
+		heard := everything(c)
+		const fits = len("2026-01-02T03:04:05.678Z three\n") // into the first file
+		if !killAfter(t, l, fits, func() { print(second) }) {
+			t.Fatal("it lives")
+		}
+		dead := l.files // goes on until it has written so much of the rest
+		if dead.cur, err = os.OpenFile(dead.path(0), os.O_RDWR, 0); err != nil {
+			t.Fatal(err)
+		}
+		dead.size += int64(fits)
+		if err := dead.rotate(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = dead.cur.Write([]byte(rest[:written]))
+		if err := errors.Join(err, dead.cur.Close()); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the first is killed when it has mended the files
+			l = open(t, dir, o)
+			if text := everything(cursor(t, l, app.LineStart{Pos: c.Position()})); strings.Contains(text, "one") {
+				t.Errorf("with %d bytes of the rest: %q", written, text)
+			}
+			l.mu.Lock()
+			abandon(l)
+		}
+		l = open(t, dir, o)
+		print(third)
+		l.Drain()
+		wantLines(t, bare(t, whole(t, l)), "one", "two", "three", "four", "five", "six")
+		heard += everything(cursor(t, l, app.LineStart{Pos: c.Position()}))
+		if has := whole(t, l); heard != has {
+			t.Errorf("with %d bytes of the rest a follower got %q, the log has %q", written, heard, has)
+		}
+		f.Close()
+		if t.Failed() {
 			return
 		}
 	}

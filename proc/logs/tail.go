@@ -3,7 +3,6 @@ package logs
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -127,11 +126,7 @@ func (f *Follower) take() string {
 }
 
 // Close ends the following. It may be called again.
-func (f *Follower) Close() {
-	f.log.mu.Lock()
-	defer f.log.mu.Unlock()
-	f.log.followers = slices.DeleteFunc(f.log.followers, func(g *Follower) bool { return g == f })
-}
+func (f *Follower) Close() { f.log.unfollow(f.ready) }
 
 // Unstamped is text of a log without the stamps of its lines.
 func Unstamped(text string) string {
@@ -143,15 +138,19 @@ func Unstamped(text string) string {
 	return b.String()
 }
 
-// followers are those of one log, whose lock guards them.
-type followers []*Follower
+// followers wake those of one log, whose lock guards them.
+type followers []chan struct{}
 
 // wake tells them that something was written.
 func (all followers) wake() {
-	for _, f := range all {
-		select {
-		case f.ready <- struct{}{}:
-		default: // it knows
-		}
+	for _, ready := range all {
+		wake(ready)
+	}
+}
+
+func wake(ready chan struct{}) {
+	select {
+	case ready <- struct{}{}:
+	default: // it knows
 	}
 }

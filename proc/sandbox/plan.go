@@ -55,15 +55,25 @@ const (
 	anyError    = math.MaxUint16
 	tries       = 400
 	pauseOfTry  = 5e6 // nanoseconds
+	signals     = 64  // _NSIG of the kernel
 )
 
-// NewPlan begins a plan: the child closes what it was not to inherit.
+// NewPlan begins a plan: the child closes what it was not to inherit, and ignores no signal.
 func NewPlan() *Plan {
 	p := &Plan{data: make([]byte, unsafe.Sizeof(headWords{}), 16<<10)}
 	p.To("close its descriptors")
 	p.call(unix.SYS_FCNTL, ErrorsFD, unix.F_SETFD, unix.FD_CLOEXEC)
 	p.call(unix.SYS_CLOSE, PlanFD)
 	p.call(unix.SYS_CLOSE_RANGE, PlanFD, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) // at execve: Go's runtime needs its own
+	// What is ignored where the daemon was started, by nohup or for a job of a shell, the Go
+	// runtime leaves so, and execve(2) keeps it: no Ctrl-C would reach a program.
+	p.To("take signals as they come")
+	byDefault := p.keep(words(0, 0, 0, 0)) // struct sigaction of the kernel: SIG_DFL
+	for s := 1; s <= signals; s++ {
+		if s != int(unix.SIGKILL) && s != int(unix.SIGSTOP) {
+			p.call(unix.SYS_RT_SIGACTION, s, byDefault, 0, signals/8)
+		}
+	}
 	return p
 }
 

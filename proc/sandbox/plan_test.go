@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"strings"
 	"syscall"
@@ -97,6 +98,23 @@ func TestPlan(t *testing.T) {
 		}
 		if b, err := os.ReadFile(file); err != nil || string(b) != "text" {
 			t.Errorf("it wrote %q, %v", b, err)
+		}
+	})
+}
+
+// What is ignored where the daemon was started, by nohup for example, reaches programs.
+func TestPlanIgnoresNoSignal(t *testing.T) {
+	all := []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
+	signal.Ignore(all...)
+	defer signal.Reset(all...)
+	each(t, func(t *testing.T, byHelper bool) {
+		p := NewPlan()
+		p.Agree("ready")
+		if err := p.Execute([]string{"/bin/grep", "SigIgn", "/proc/self/status"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if printed, _ := carryOut(t, p, byHelper, 0); printed != "SigIgn:\t0000000000000000\n" {
+			t.Errorf("the program has %q", printed)
 		}
 	})
 }

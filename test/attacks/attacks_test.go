@@ -117,7 +117,7 @@ func denied(features []string) func(row) string {
 }
 
 // TestKernelAttacks runs every attack as programs that were uploaded, as a
-// build, as a console command, and as root without walls.
+// build, as a console command, in a session with a terminal, and as root without walls.
 func TestKernelAttacks(t *testing.T) {
 	t.Parallel()
 	v := launchVictims(t)
@@ -142,6 +142,7 @@ func TestKernelAttacks(t *testing.T) {
 		t.Run("a build", func(t *testing.T) { v.in(t).build(t, features) })
 	}
 	t.Run("a console command", func(t *testing.T) { v.in(t).command(t, features) })
+	t.Run("a session", func(t *testing.T) { v.in(t).session(t, features) })
 }
 
 // build runs the attacks as a build.

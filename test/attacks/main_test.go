@@ -45,6 +45,12 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(inside); dir != "" {
 		os.Exit(within(m, dir))
 	}
+	release, err := harness.Alone("attacks")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	defer release()
 	code, err := build()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -90,6 +90,13 @@ func TestKernelAttacksByLinks(t *testing.T) {
 		if got, err := os.ReadFile(d.path(victim, "secret")); err != nil || string(got) != "secret" {
 			t.Errorf("the victim's secret is %q, %v", got, err)
 		}
+		// An exact one removes what that brought, from beneath the links that the program
+		// has planted again meanwhile.
+		d.form(http.MethodPut, "/app/"+id+"/commit?exact=true", harness.Zip(planter))
+		unchanged()
+		if got, err := os.ReadFile(d.path(victim, "secret")); err != nil || string(got) != "secret" {
+			t.Errorf("the victim's secret is %q, %v", got, err)
+		}
 		d.put("/app/" + id + "/start")
 		d.get("/app/" + id + "/logs")
 		d.get("/app/" + id + "/status")

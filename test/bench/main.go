@@ -30,7 +30,7 @@ type measure struct {
 }
 
 // measures are all of them, in the order of the page.
-var measures = []measure{memory, start, walls, restart, output, status, upload, socket, backup, packets, web, idle, watching, pages}
+var measures = []measure{memory, start, walls, restart, output, status, upload, deploy, socket, backup, packets, web, idle, watching, pages}
 
 // bench is what the measures work with.
 type bench struct {

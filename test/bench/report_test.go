@@ -107,14 +107,14 @@ func write(t *testing.T, dir, name, text string) {
 }
 
 func TestIdleRows(t *testing.T) {
-	rows := idleRows([]float64{0, 10, 10, 20, 500, 30}, []float64{3, 4, 5, 6, 700, 8})
-	if len(rows) != 4 || rows[1].berth != "10 ms CPU, 4 switches" || rows[1].pm2 != "500 ms CPU, 700 switches" || rows[1].supervisord != "30 ms CPU, 8 switches" {
+	rows := idleRows([]float64{0, 10, 10, 299, 20, 500, 30}, []float64{3, 4, 4, 5, 6, 700, 8})
+	if len(rows) != 5 || rows[2].berth != "10 ms CPU, 4 switches" || rows[2].pm2 != "500 ms CPU, 700 switches" || rows[2].supervisord != "30 ms CPU, 8 switches" {
 		t.Errorf("got %+v", rows)
 	}
-	if rows[3].aim != "150 ms more than with 10: within" {
-		t.Errorf("the aim is %q", rows[3].aim)
+	if rows[3].aim != "under 300 ms CPU: within" || rows[4].aim != "150 ms more than with 10: **beyond**" {
+		t.Errorf("the aims are %q and %q", rows[3].aim, rows[4].aim)
 	}
-	if rows := idleRows([]float64{0, 0, 0, 180, 0, 0}, make([]float64, 6)); rows[3].aim != "150 ms more than with 10: **beyond**" {
+	if rows := idleRows([]float64{0, 0, 0, 0, 180, 0, 0}, make([]float64, 7)); rows[4].aim != "150 ms more than with 10: **beyond**" {
 		t.Errorf("the aim is %q", rows[3].aim)
 	}
 }

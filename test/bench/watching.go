@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -17,7 +19,9 @@ var watching = measure{
 	fifteen: in these it measures every program once a minute and appends that to its history; once an
 	hour it also writes two or three pages for each program, which are not in the figure. Then its
 	processor time over 60 s with no stream of GET /v2/events open, and with 20: for states alone, for the
-	figures of one application, and for those of all, which it then measures every two seconds.`,
+	figures of one application, for those of all, which it then measures every two seconds, and for the
+	lines of one that prints nothing. At last with 100 streams, each for the lines of another program that
+	prints nothing, of four further accounts.`,
 	run: measureWatching,
 }
 
@@ -59,14 +63,57 @@ func measureWatching(ctx context.Context, b *bench) (rows []row, err error) {
 		{"20 watchers of states", "?types=state,exit"},
 		{"20 watchers of one application's figures", "?types=metric&app=" + first},
 		{"20 watchers of all figures", "?types=metric"},
+		{"20 followers of one quiet application's lines", "?types=log&tail=0&app=" + first},
 	} {
-		used, err := watchedBy(ctx, d, w.query, pid)
+		var streams []*http.Request
+		for range min(watchers, watchers*len(w.query)) {
+			r, err := d.request(ctx, http.MethodGet, "/v2/events"+w.query, nil)
+			if err != nil {
+				return rows, err
+			}
+			streams = append(streams, r)
+		}
+		used, err := watchedBy(ctx, streams, pid)
 		if err != nil {
 			return rows, err
 		}
 		rows = append(rows, row{what: w.what + ": CPU in 60 s", berth: digits(used) + " ms"})
 	}
-	return rows, nil
+	streams, err := d.followers(ctx)
+	if err != nil {
+		return rows, err
+	}
+	used, err = watchedBy(ctx, streams, pid)
+	return append(rows, row{what: "100 followers of quiet programs: CPU in 60 s", berth: digits(used) + " ms", aim: below(used, 600, "ms")}), err
+}
+
+// followers are streams for the lines of a hundred programs of four accounts, which it makes.
+func (d *berth) followers(ctx context.Context) (streams []*http.Request, err error) {
+	owner := d.token
+	defer func() { d.token = owner }()
+	for n := range 4 {
+		name := fmt.Sprintf("follower%d", n)
+		if _, err := d.berth(ctx, "account", "create", name, "--ram", "100000"); err != nil {
+			return nil, err
+		}
+		token, err := d.berth(ctx, "token", "create", name)
+		if err != nil {
+			return nil, err
+		}
+		d.token = strings.TrimSpace(token)
+		for range 25 {
+			id, err := d.upload(ctx, bytes.NewReader(d.zip), int64(len(d.zip)))
+			if err != nil {
+				return nil, err
+			}
+			r, err := d.request(ctx, http.MethodGet, "/v2/events?types=log&tail=0&app="+id, nil)
+			if err != nil {
+				return nil, err
+			}
+			streams = append(streams, r)
+		}
+	}
+	return streams, pause(ctx, calm)
 }
 
 // spent is the processor time in milliseconds that a process uses for so long.
@@ -91,20 +138,16 @@ func writtenBy(pid int) (float64, error) {
 	return field(text, "write_bytes")
 }
 
-// watchedBy is spent while streams are open; nobody watches when query is "".
-func watchedBy(ctx context.Context, d *berth, query string, pid int) (used float64, err error) {
+// watchedBy is spent while streams are open.
+func watchedBy(ctx context.Context, streams []*http.Request, pid int) (used float64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	defer cancel()
 	web := &http.Client{Transport: &http.Transport{}}
 	defer web.CloseIdleConnections()
-	for range min(watchers, watchers*len(query)) {
-		r, err := d.request(ctx, http.MethodGet, "/v2/events"+query, nil)
-		if err != nil {
-			return 0, err
-		}
-		resp, err := web.Do(r)
+	for _, r := range streams {
+		resp, err := web.Do(r.WithContext(ctx))
 		if err != nil {
 			return 0, err
 		}

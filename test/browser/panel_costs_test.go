@@ -64,7 +64,7 @@ func TestPanelCosts(t *testing.T) {
 	if seconds == 0 {
 		return
 	}
-	key := p.session()
+	key, agent := p.session(), eval[string](p, "navigator.userAgent") // a session stays in its browser
 	p.do(chromedp.Navigate("about:blank"))
 	for _, w := range []struct {
 		what, path string
@@ -73,7 +73,7 @@ func TestPanelCosts(t *testing.T) {
 		p.open(d.Base+w.path, http.StatusOK)
 		stream := eval[string](p, `document.querySelector("#live")?.dataset.stream ?? ""`)
 		p.do(chromedp.Navigate("about:blank"))
-		used := d.watchedBy(t, key, stream, w.count, time.Duration(seconds)*time.Second)
+		used := d.watchedBy(t, key, agent, stream, w.count, time.Duration(seconds)*time.Second)
 		fmt.Printf("measured\tpanel, %s: CPU in %d s in ms\t%d\n", w.what, seconds, used.Milliseconds())
 	}
 }
@@ -99,7 +99,7 @@ func (p *tab) session() string {
 
 // watchedBy is the processor time that the daemon uses while so many streams are
 // open.
-func (d *daemon) watchedBy(t *testing.T, cookie, stream string, count int, long time.Duration) time.Duration {
+func (d *daemon) watchedBy(t *testing.T, cookie, agent, stream string, count int, long time.Duration) time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	web := &http.Client{Transport: &http.Transport{}}
@@ -113,6 +113,7 @@ func (d *daemon) watchedBy(t *testing.T, cookie, stream string, count int, long 
 			t.Fatal(err)
 		}
 		r.Header.Set("Cookie", cookie)
+		r.Header.Set("User-Agent", agent)
 		resp, err := web.Do(r)
 		if err != nil {
 			t.Fatal(err)

@@ -66,7 +66,8 @@ func (d *daemon) pages(p *tab, id string) []string {
 // public are the pages for who is not signed in, with their status.
 func (d *daemon) public() map[string]int64 {
 	link := d.run("setup-url", "ana", "--listen", strings.TrimPrefix(d.Base, "http://"))
-	return map[string]int64{"/login": 200, strings.TrimPrefix(link, d.Base): 200, "/nothing": 404}
+	invitation := d.run("invite", "create", "--ram", "16", "--listen", strings.TrimPrefix(d.Base, "http://"))
+	return map[string]int64{"/login": 200, strings.TrimPrefix(link, d.Base): 200, strings.TrimPrefix(invitation, d.Base): 200, "/nothing": 404}
 }
 
 // reasons are the words of a page that stand in one piece: texts, and what is said

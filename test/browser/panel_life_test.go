@@ -184,15 +184,15 @@ func TestPanelRaisesRAM(t *testing.T) {
 	p.open(d.Base+"/apps/"+id, 200)
 	p.streaming()
 	p.says("Killed for memory 1 time") // which the page tells while it is open
-	p.follow(func() { p.press("[data-part=kills] button", "Raise RAM to 320 MB and start") })
-	p.says("Hog has 320 MB of RAM now, and was started.")
+	p.follow(func() { p.press("[data-part=kills] button", "Raise RAM to 512 MB and start") })
+	p.says("Hog has 512 MB of RAM now, and was started.")
 	if p.until(`document.querySelector("[data-part=state]").innerText.includes("Online")`); eval[bool](p, `document.querySelector("[data-part=kills] .notice")`+" != null") {
 		t.Error("what was mended is still complained of")
 	}
 	p.sound()
 	p.open(d.Base+"/apps/"+id+"/logs", 200)
 	p.says("has all it needs")
-	if _, text := d.ask("GET", "/app/"+id, "", nil); !strings.Contains(text, `"ram":320`) {
+	if _, text := d.ask("GET", "/app/"+id, "", nil); !strings.Contains(text, `"ram":512`) {
 		t.Errorf("the API says %s", text)
 	}
 	p.open(fmt.Sprintf("%s/apps/%s", d.Base, id), 200)

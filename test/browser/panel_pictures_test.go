@@ -144,7 +144,7 @@ func (p *tab) shots(dir, address, name string) {
 	for _, scheme := range []string{"light", "dark"} {
 		p.prefer("prefers-color-scheme", scheme, "prefers-reduced-motion", "reduce")
 		p.open(address, http.StatusOK)
-		p.until(`document.readyState == "complete" && (!document.querySelector("#live") || window.streams > 0) && [...document.querySelectorAll(".plot")].every((e) => e.querySelector("canvas"))`)
+		p.until(`document.readyState == "complete" && !document.querySelector("[data-poll]") && (!document.querySelector("#live") || window.streams > 0) && [...document.querySelectorAll(".plot")].every((e) => e.querySelector("canvas"))`)
 		var text []byte
 		p.do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
 			text, err = page.CaptureScreenshot().Do(ctx)

@@ -2,7 +2,6 @@ package clients
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"os"
@@ -19,24 +18,19 @@ import (
 // cli is discloud-cli of one person: a home with a token, and a directory to
 // work in.
 type cli struct {
-	t    *testing.T
-	d    *daemon
-	home string
-	dir  string
+	t   *testing.T
+	env []string
+	dir string
 }
 
 func (d *daemon) cli(t *testing.T, token string) *cli {
 	t.Helper()
-	c := &cli{t: t, d: d, home: t.TempDir(), dir: t.TempDir()}
-	if token == "" {
-		return c
-	}
-	kept := base64.StdEncoding.EncodeToString([]byte(fmt.Sprintf(`{"token":%q}`, token)))
-	if err := os.MkdirAll(filepath.Join(c.home, ".discloud"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(c.home, ".discloud", ".cli"), []byte(kept), 0o600); err != nil {
-		t.Fatal(err)
+	c := &cli{t: t, dir: t.TempDir()}
+	home := t.TempDir()
+	c.env = append(d.clientEnv(t, home, "discloud-cli", token), "FORCE_COLOR=0", "TERM=dumb")
+	info, err := os.Stat(filepath.Join(home, ".discloud", ".cli"))
+	if (err == nil) != (token != "") || err == nil && info.Mode() != 0o600 {
+		t.Errorf("with the token %q, its file is %v, %v", token, info, err)
 	}
 	return c
 }
@@ -57,7 +51,7 @@ var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]`)
 // typed, for what it asks: the first at once, each other when it asks again.
 func (c *cli) try(keys []string, args ...string) (code int, said string) {
 	c.t.Helper()
-	line := append([]string{"node", "-r", filepath.Join(sources(c.t), "address.cjs"), filepath.Join(clients, "node_modules/discloud-cli/bin/discloud")}, args...)
+	line := append([]string{"node", filepath.Join(clients, "node_modules/discloud-cli/bin/discloud")}, args...)
 	if keys != nil {
 		line = []string{"script", "-qec", strings.Join(line, " "), "/dev/null"}
 	}
@@ -65,7 +59,7 @@ func (c *cli) try(keys []string, args ...string) (code int, said string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Dir = c.dir
-	cmd.Env = append(cmd.Environ(), "HOME="+c.home, "BASE="+c.d.Base, "CLIENTS="+clients, "FORCE_COLOR=0", "TERM=dumb")
+	cmd.Env = c.env
 	out := &harness.Output{}
 	cmd.Stdout, cmd.Stderr = out, out
 	in, err := cmd.StdinPipe()
@@ -125,15 +119,6 @@ func (c *cli) refused(status int, says string, args ...string) {
 	if code != status&255 || !strings.Contains(said, fmt.Sprintf("[DISCLOUD API: %d]", status)) || !strings.Contains(said, says) {
 		c.t.Errorf("discloud %v: status %d: %q, want the refusal %d with %q", args, code, said, status, says)
 	}
-}
-
-func sources(t *testing.T) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 // Of what failed it shows the message alone.

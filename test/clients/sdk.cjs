@@ -1,9 +1,10 @@
 // Calls methods of the SDK for a test: one JSON line {"method", "args"} in, one
-// JSON line {"value"} or {"error", "code"} out.
+// JSON line {"value"} or {"error", "code"} out. An argument is the base address, in place
+// of that of the environment.
 const { createInterface } = require("node:readline");
 const { DiscloudApp } = require("discloud.app");
 
-const client = new DiscloudApp({ rest: { api: process.argv[2] } });
+const client = new DiscloudApp(process.argv[2] ? { rest: { api: process.argv[2] } } : {});
 
 // Of collections only the content, of the client's own objects no back link.
 const plain = (key, value) => {

@@ -30,10 +30,18 @@ type result struct {
 	Kind  string
 }
 
+// sdk starts one that has its address from berth client-env, and logs in.
 func (d *daemon) sdk(t *testing.T, token string) *sdk {
 	t.Helper()
-	cmd := exec.Command("node", "sdk.cjs", d.Base)
-	cmd.Env = append(cmd.Environ(), "NODE_PATH="+clients+"/node_modules")
+	s := startSDK(t, d.clientEnv(t, t.TempDir(), "discloud.app", ""), "sdk.cjs")
+	s.call("login", token)
+	return s
+}
+
+func startSDK(t *testing.T, env []string, args ...string) *sdk {
+	t.Helper()
+	cmd := exec.Command("node", args...)
+	cmd.Env = append(env, "NODE_PATH="+clients+"/node_modules")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +63,6 @@ func (d *daemon) sdk(t *testing.T, token string) *sdk {
 	})
 	s := &sdk{t, in, bufio.NewScanner(out)}
 	s.out.Buffer(nil, 16<<20)
-	s.call("login", token)
 	return s
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/cli"
-	"berth/cli/host"
+	"berth/cli/command"
 )
 
 // Every page is what its table gives.
@@ -49,7 +49,7 @@ func TestManual(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages := 0
-	cli.Walk(cli.Root(&host.Caller{}), func(cmd *cobra.Command) {
+	cli.Walk(cli.Root(&command.Caller{}), func(cmd *cobra.Command) {
 		if cmd.Name() == "help" { // which cobra takes for no command
 			return
 		}
@@ -101,5 +101,41 @@ func TestOperations(t *testing.T) {
 	}
 	if _, err := operations(file + "none"); err == nil {
 		t.Error("a document that is not there has operations")
+	}
+}
+
+// A row that claims what is not so fails, and so does a number that is not there.
+func TestASVS(t *testing.T) {
+	const root = "../.."
+	text, err := os.ReadFile(filepath.Join(root, "docs", "asvs.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := func(number string) string {
+		_, rest, _ := strings.Cut(string(text), "| "+asvsNumber+number+" |")
+		line, _, _ := strings.Cut(rest, "\n")
+		if line == "" {
+			t.Fatalf("%s is not there", number)
+		}
+		return "| " + asvsNumber + number + " |" + line + "\n"
+	}
+	for want, change := range map[string][2]string{
+		"6.2.1 is missing":         {row("6.2.1"), ""},
+		"there twice":              {row("6.2.1"), row("6.2.1") + row("6.2.1")},
+		"is no requirement":        {asvsNumber + "6.2.1 ", asvsNumber + "6.2.99 "},
+		"no requirement, or there": {"6.2.1 | 1 |", "6.2.1 | 2 |"},
+		"has 4 cells":              {"6.2.1 | 1 |", "6.2.1 |"},
+		"there is no test TestX":   {"`TestCheckPassword`", "`TestX`"},
+		"there is no test db.Test": {"`TestCheckPassword`", "`db.TestCheckPassword`"},
+		": say which, such as ":    {"`TestCheckPassword`", "`TestPlan`"},
+		"nothing proves it":        {row("6.2.1"), "| " + asvsNumber + "6.2.1 | 1 | x | x | - |\n"},
+		"too many: [6.2.1]":        {row("6.2.1"), "| " + asvsNumber + "6.2.1 | 1 | x | exception: x | - |\n"},
+		"of level 2":               {" | not applicable: ", " | exception: "},
+		"has no heading #nowhere":  {"limits.md#accounts", "limits.md#nowhere"},
+		"nowhere.md":               {"limits.md#accounts", "nowhere.md#accounts"},
+	} {
+		if _, err := asvsPage(root, strings.ReplaceAll(string(text), change[0], change[1])); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q in place of %q: %v, want %q", change[1], change[0], err, want)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,16 +12,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/cli"
-	"berth/cli/host"
+	"berth/cli/command"
 	"berth/daemon/settings"
 )
 
 // pages are the documents with a part that comes from the code. Each function
 // returns the text of a page with that part made anew.
 var pages = map[string]func(root, text string) (string, error){
-	"commands.md":        func(_, text string) (string, error) { return between(text, commands()) },
+	"asvs.md":            asvsPage,
+	"commands.md":        commandsPage,
 	"berth.toml.example": func(_, _ string) (string, error) { return settings.Example(), nil },
 	"settings.md":        func(_, text string) (string, error) { return between(text, settingsTable()) },
+	"compatibility.md":   func(_, text string) (string, error) { return between(text, clientsTable()) },
+	"deploy.md": func(root, text string) (string, error) {
+		examples, err := ciExamples(root)
+		if err != nil {
+			return "", err
+		}
+		return between(text, examples)
+	},
 	"api.md": func(root, text string) (string, error) {
 		table, err := operations(filepath.Join(root, "httpapi", "openapi.json"))
 		if err != nil {
@@ -48,22 +58,41 @@ func between(text, made string) (string, error) {
 // cell is a text as a cell of a table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
-func commands() string {
+// commandsPage has two parts: the exit statuses and the commands.
+func commandsPage(root, text string) (string, error) {
+	all, err := readViews(root)
+	if err != nil {
+		return "", err
+	}
+	made, err := commands(all)
+	if err != nil {
+		return "", err
+	}
+	statuses, rest, _ := strings.Cut(text, end)
+	if statuses, err = between(statuses+end, exitTable()); err != nil {
+		return "", err
+	}
+	rest, err = between(rest, made)
+	return statuses + rest, err
+}
+
+func commands(all views) (string, error) {
+	var failed error
 	var table, each strings.Builder
 	table.WriteString("| command | what it does |\n|---|---|\n")
-	cli.Walk(cli.Root(&host.Caller{}), func(cmd *cobra.Command) {
+	cli.Walk(cli.Root(&command.Caller{}), func(cmd *cobra.Command) {
 		path := cmd.CommandPath()
 		fmt.Fprintf(&table, "| [`%s`](#%s) | %s |\n", path, strings.ReplaceAll(path, " ", "-"), cell(cmd.Short))
 		fmt.Fprintf(&each, "\n### %s\n\n`%s`\n", path, cmd.UseLine())
 		for _, alias := range cmd.Aliases {
 			fmt.Fprintf(&each, "\nAlias: `%s %s`\n", cmd.Parent().CommandPath(), alias)
 		}
-		rows, all := "", 0
+		rows, flags := "", 0
 		cli.EachFlag(cmd, func(name, text string) {
 			rows += fmt.Sprintf("| `%s` | %s |\n", name, cell(text))
-			all++
+			flags++
 		})
-		if all > len(settings.Rows()) {
+		if flags > len(settings.Rows()) {
 			rows = ""
 			of := map[string]bool{"--config": true}
 			for _, s := range settings.Rows() {
@@ -80,8 +109,34 @@ func commands() string {
 		if rows != "" {
 			each.WriteString("\n| flag | meaning |\n|---|---|\n" + rows)
 		}
+		fields, err := all.printed(cmd)
+		failed = errors.Join(failed, err)
+		each.WriteString(fields)
 	})
-	return table.String() + each.String()
+	return table.String() + each.String(), failed
+}
+
+// ciExamples are the files of examples/ci, which test/e2e runs.
+func ciExamples(root string) (string, error) {
+	var b strings.Builder
+	for _, forge := range [][2]string{{"GitHub Actions", "github"}, {"GitLab", "gitlab"}, {"Forgejo", "forgejo"}} {
+		text, err := os.ReadFile(filepath.Join(root, "examples", "ci", forge[1]+".yml"))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "### %s\n\n```yaml\n%s```\n\n", forge[0], text)
+	}
+	return b.String(), nil
+}
+
+// clientsTable is the table of the clients that berth client-env knows.
+func clientsTable() string {
+	var b strings.Builder
+	b.WriteString("| client | what it is | how you set the base address | how you set the token |\n|---|---|---|---|\n")
+	for _, row := range cli.PublicClients("https://apps.example.org") {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", row[0], cell(row[1]), cell(row[2]), cell(row[3]))
+	}
+	return b.String()
 }
 
 func settingsTable() string {

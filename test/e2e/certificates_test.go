@@ -149,6 +149,12 @@ func TestCertificatesLast(t *testing.T) {
 			t.Fatalf("%v: %v: %s", args, err, out)
 		}
 	}
+	if list := e.listed(restored); list[shop] != "pending" {
+		t.Errorf("restored without the key are %v", list)
+	}
+	if err := os.Link(e.Data+".key", restored+".key"); err != nil {
+		t.Fatal(err)
+	}
 	if list := e.listed(restored); list[shop] != "issued" {
 		t.Errorf("restored are %v", list)
 	}

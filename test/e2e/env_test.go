@@ -48,7 +48,12 @@ func TestEnvironment(t *testing.T) {
 	owner := d.account("ana", 4096)
 	node := "console.log('REPORT', JSON.stringify(process.env), 'END'); setInterval(() => {}, 1e6)\n"
 	python := "import json, os, signal\nprint('REPORT', json.dumps(dict(os.environ)), 'END')\nsignal.pause()\n"
-	both := map[string]string{"NODE_ENV": "production", "PYTHONUNBUFFERED": "1", "npm_config_update_notifier": "false"}
+	both := map[string]string{
+		"NODE_ENV": "production", "PYTHONUNBUFFERED": "1", "npm_config_update_notifier": "false",
+		"NODE_OPTIONS": "--max-old-space-size=68", "DENO_V8_FLAGS": "--max-old-space-size=53", "GOMEMLIMIT": "85MiB", // of 100 MB
+	}
+	arenas := maps.Clone(both)
+	arenas["MALLOC_ARENA_MAX"] = "1"
 	for _, tt := range []struct {
 		name  string
 		app   harness.Files
@@ -56,7 +61,7 @@ func TestEnvironment(t *testing.T) {
 		shell bool // which adds some of its own
 	}{
 		{"node", harness.NodeBot(node), both, false},
-		{"python", harness.PythonBot(python), both, false},
+		{"python", harness.PythonBot(python), arenas, false},
 		{"a shell", harness.ShellBot("exec /usr/bin/python3 -u p.py\n").With("p.py", python), both, true},
 		{"START", harness.NodeBot(node, "START=node index.js"), both, true},
 		{
@@ -65,6 +70,7 @@ func TestEnvironment(t *testing.T) {
 				"NO_COLOR": "1", "PYTHONUNBUFFERED": "1", "npm_config_update_notifier": "false", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
 				"CARGO_TERM_PROGRESS_WHEN": "never", "COMPOSER_NO_INTERACTION": "1", "COMPOSER_NO_AUDIT": "1",
 				"GOFLAGS": "-p=1 -buildvcs=false", "CARGO_BUILD_JOBS": "1",
+				"NODE_OPTIONS": "--max-old-space-size=356", "DENO_V8_FLAGS": "--max-old-space-size=320", "GOMEMLIMIT": "435MiB", // of 512 MB
 			},
 			true,
 		},

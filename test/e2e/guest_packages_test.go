@@ -25,11 +25,11 @@ type apts struct {
 	since map[string]string
 }
 
+// aptSettings let apt look for packages in the test's repository alone.
+const aptSettings = "/etc/apt/apt.conf.d/99berth-test"
+
 func (a *apts) get(args ...string) (string, error) {
-	cmd := exec.Command("apt-get", append([]string{
-		"-q", "-y", "--no-install-recommends", "--allow-downgrades", "-o", "Dpkg::Use-Pty=0", "-o", "Acquire::http::Proxy=DIRECT",
-		"-o", "Dir::Etc::SourceList=/etc/apt/berth.list", "-o", "Dir::Etc::SourceParts=-",
-	}, args...)...)
+	cmd := exec.Command("apt-get", append([]string{"-q", "-y", "--no-install-recommends", "--allow-downgrades", "-o", "Dpkg::Use-Pty=0"}, args...)...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -60,11 +60,12 @@ func (a *apts) same(after, version string) {
 	}
 }
 
-// repository serves what test/vm/packages made, and lets apt know.
-func (a *apts) repository() {
+// repository serves what test/vm/packages made, in the directory that it returns, and lets apt
+// know.
+func (a *apts) repository() (dir string) {
 	t := a.T
 	t.Helper()
-	dir := filepath.Join(filepath.Dir(harness.Binary), "apt")
+	dir = filepath.Join(filepath.Dir(harness.Binary), "apt")
 	if !harness.Exists(t, dir+"/dists/stable/InRelease") {
 		t.Fatalf("there is no repository in %s: test/vm/packages makes it", dir)
 	}
@@ -81,6 +82,7 @@ func (a *apts) repository() {
 	}
 	harness.Write(t, "/etc/apt/berth.asc", string(key))
 	harness.Write(t, "/etc/apt/berth.list", "deb [signed-by=/etc/apt/berth.asc] http://"+l.Addr().String()+" stable main\n")
+	harness.Write(t, aptSettings, `Acquire::http::Proxy "DIRECT"; Dir::Etc::SourceList "/etc/apt/berth.list"; Dir::Etc::SourceParts "-";`+"\n")
 	// A machine that is an image of a container lets packages start nothing.
 	if err := os.Remove("/usr/sbin/policy-rc.d"); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
@@ -97,6 +99,7 @@ func (a *apts) repository() {
 	}
 	harness.Write(t, "/var/lib/dpkg/status", "")
 	a.must("", "update")
+	return dir
 }
 
 // TestGuestPackages: a machine goes from "berth install" to packages, to newer ones and back,
@@ -107,25 +110,25 @@ func TestGuestPackages(t *testing.T) {
 	a.repository()
 	t.Cleanup(a.clean)
 	sites := harness.Address(t)
-	usual := []string{`proxy.mode = "behind"`, `proxy.domain = "apps.example.org"`, `proxy.listen = "` + sites + `"`, "logs.rate = 100000", "logs.max_file = 64"}
+	usual := append(behind(sites), "logs.rate = 100000", "logs.max_file = 64")
 	a.settings(usual...)
 	a.command("install", "--now")
 	a.c = a.account("ana", 600)
-	site := a.c.Upload(harness.Files{"discloud.config": harness.Config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=64"), "index.js": siteNode})
+	site := a.c.Upload(shopNode)
 	talkers := []string{a.c.Upload(harness.NodeBot(harness.Chatty, "RAM=64")), a.c.Upload(harness.NodeBot(harness.Chatty, "RAM=64"))}
 	for _, id := range append(talkers, site) {
 		a.pids[id], a.since[id] = a.PID(id), a.c.Get("/app/"+id+"/status").Text("apps.startedAt")
 	}
 
-	// From /usr/local to the package: by a restart, for the daemon is another file's.
-	a.must("remove /etc/systemd/system/berth.service\n", "install", "berth=1.0.0")
-	a.same("the first package", "1.0.0")
-	for _, gone := range []string{"/etc/systemd/system/berth.service", "/usr/local/bin/berth"} {
-		if harness.Exists(t, gone) {
-			t.Errorf("%s is left", gone)
+	a.through(a.c, sites, func() {
+		// From /usr/local to the package: by a restart, for the daemon is another file's.
+		a.must("remove /etc/systemd/system/berth.service\n", "install", "berth=1.0.0")
+		a.same("the first package", "1.0.0")
+		for _, gone := range []string{"/etc/systemd/system/berth.service", "/usr/local/bin/berth"} {
+			if harness.Exists(t, gone) {
+				t.Errorf("%s is left", gone)
+			}
 		}
-	}
-	a.through(sites, func() {
 		main := a.main()
 		a.must("berth 1.0.1 serves; programs run on\n", "install", "berth=1.0.1")
 		a.same("an upgrade", "1.0.1")
@@ -156,7 +159,7 @@ func (a *apts) clean() {
 	_ = exec.Command(harness.Binary, "uninstall").Run()
 	paths, _ := filepath.Glob("/etc/systemd/system/berth*.d")
 	data, _ := filepath.Glob(a.Data + "/*")
-	for _, path := range append(append(paths, data...), "/etc/berth", "/etc/apt/berth.list", "/etc/apt/berth.asc") {
+	for _, path := range append(append(paths, data...), "/etc/berth", "/etc/apt/berth.list", "/etc/apt/berth.asc", aptSettings) {
 		if err := os.RemoveAll(path); err != nil {
 			a.T.Error(err)
 		}
@@ -169,14 +172,26 @@ func long() bool { return !harness.Emulated || os.Getenv("BERTH_E2E_LONG") != ""
 
 // through lets visitors of the API and of a site come all the time, and none may go without an
 // answer.
-func (a *apts) through(sites string, happens func()) {
-	t := a.T
+func (s *service) through(c *client, sites string, happens func()) {
+	t := s.T
 	t.Helper()
 	rate := 100
 	if harness.Emulated {
 		rate = 5
 	}
-	harness.Eventually(t, "the site answers", func() bool {
+	s.shopOpens(sites)
+	began := time.Now()
+	api := harness.Visit(rate, func() *http.Request { return c.Request("GET", "/v2/user", nil) })
+	site := harness.Visit(rate, func() *http.Request { return atShop(sites) })
+	happens()
+	least := int64(time.Since(began).Seconds() * float64(rate) / 2)
+	t.Logf("in %v there were %d requests to the API and %d to a site", time.Since(began).Round(time.Second), api.End(t, least), site.End(t, least))
+}
+
+// shopOpens waits until the site answers.
+func (s *service) shopOpens(sites string) {
+	s.T.Helper()
+	harness.Eventually(s.T, "the site answers", func() bool {
 		resp, err := http.DefaultTransport.RoundTrip(atShop(sites))
 		if err != nil {
 			return false
@@ -184,12 +199,6 @@ func (a *apts) through(sites string, happens func()) {
 		_ = resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
 	})
-	began := time.Now()
-	api := harness.Visit(rate, func() *http.Request { return a.c.Request("GET", "/v2/user", nil) })
-	site := harness.Visit(rate, func() *http.Request { return atShop(sites) })
-	happens()
-	least := int64(time.Since(began).Seconds() * float64(rate) / 2)
-	t.Logf("in %v there were %d requests to the API and %d to a site", time.Since(began).Round(time.Second), api.End(t, least), site.End(t, least))
 }
 
 func atShop(sites string) *http.Request {

@@ -58,12 +58,20 @@ func (k *disk) mend() {
 	k.T.Helper()
 	image := filepath.Join("/dev/shm", filepath.Base(k.Dir))
 	k.Command("umount", k.Dir)
+	harness.Eventually(k.T, "nothing writes to the image", func() bool { // the kernel lets go of it later
+		out, err := exec.Command("losetup", "-j", image).CombinedOutput()
+		return err == nil && len(out) == 0
+	})
 	out, err := exec.Command("e2fsck", "-fy", image).CombinedOutput()
 	var status *exec.ExitError
 	if err != nil && (!errors.As(err, &status) || status.ExitCode() > 1) { // 1: errors were mended
 		k.T.Errorf("e2fsck: %v: %s", err, out)
 	}
 	k.Command("mount", "-o", "loop,prjquota,errors=remount-ro", image, k.Dir)
+	if k.isReadOnly() {
+		said, _ := exec.Command("dmesg").Output()
+		k.T.Fatalf("the mended disk is read-only: %s", said[max(0, len(said)-2000):])
+	}
 }
 
 // TestGuestDiskRemounted: a disk that is read-only for a while, under those who

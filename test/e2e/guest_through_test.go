@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -23,12 +24,16 @@ func (s *service) answersThrough(happens func()) {
 			if n%2 == 1 {
 				client, base = owner, "http://localhost"
 			}
+			began := time.Now()
 			resp, err := client.Get(base + "/v2/openapi.json")
 			if err == nil {
 				err = resp.Body.Close()
 			}
 			if err == nil && resp.StatusCode != http.StatusOK {
-				err = fmt.Errorf("request %d: %s", n, resp.Status)
+				err = errors.New(resp.Status)
+			}
+			if err != nil {
+				err = fmt.Errorf("request %d, asked at %s: %w", n, began.UTC().Format("15:04:05.000"), err)
 			}
 			select {
 			case <-done:

@@ -110,24 +110,16 @@ func (s *service) serves(version string) {
 // no program restarts, no request fails and no line is lost. Not parallel: a guest has one installed
 // berth.
 func TestGuestUpgrade(t *testing.T) {
-	s := installed(t)
-	t.Cleanup(func() { // before the units stop
-		out, err := exec.Command(harness.Binary, "uninstall").CombinedOutput()
-		if err != nil {
-			t.Errorf("uninstall: %v: %s", err, out)
-		}
-		for _, dir := range []string{"/etc/berth", "/run/systemd/system/berth.service.d"} {
-			_ = os.RemoveAll(dir)
-		}
-		entries, _ := os.ReadDir(s.Data)
-		for _, e := range entries {
-			_ = os.RemoveAll(s.Data + "/" + e.Name())
-		}
-	})
+	s := uninstalled(t)
+	t.Cleanup(s.leave)
+	sites := harness.Address(t)
+	s.settings(behind(sites)...)
+	s.command("install", "--now")
 	c := s.account("ana", 600)
+	site := c.Upload(shopNode)
 	counter := c.Upload(harness.PythonBot(countingPython, "RAM=40"))
 	node := c.Upload(harness.NodeBot(harness.IdleNode, "RAM=90"))
-	pids := map[string]int{counter: s.PID(counter), node: s.PID(node)}
+	pids := map[string]int{counter: s.PID(counter), node: s.PID(node), site: s.PID(site)}
 	s.serves(guestVersion)
 	r := newReleases(t)
 	schema := s.schema()
@@ -156,12 +148,15 @@ func TestGuestUpgrade(t *testing.T) {
 		"[Service]\nExecStartPre=/bin/sh -c 'case $$(/usr/local/bin/berth --version) in *900.700.503*) echo it is broken on purpose; exit 1;; esac'\n")
 	s.systemctl("daemon-reload")
 	r.publish("900.700.503", strings.Replace(unitDescription, "berth", "BERTH", 1), schema)
+	s.shopOpens(sites)
+	visitors := harness.Visit(5, func() *http.Request { return atShop(sites) })
 	s.answersFour(func() {
 		said, status := r.upgrade()
 		if status != 1 || !strings.Contains(said, "berth: cannot upgrade: berth 900.700.503 did not come up: ") || !strings.Contains(said, "it is broken on purpose; berth 900.700.502 is back\n") {
 			t.Errorf("the upgrade exits with %d: %s", status, said)
 		}
 	})
+	visitors.End(t, 5)
 	s.serves("900.700.502")
 	s.runs(c, "an upgrade that was taken back", pids)
 	s.is("ActiveState=active", "SubState=running")
@@ -182,6 +177,29 @@ func TestGuestUpgrade(t *testing.T) {
 		}
 	}
 }
+
+// leave uninstalls berth, before the units stop, and leaves nothing to the next test.
+func (s *service) leave() {
+	out, err := exec.Command(harness.Binary, "uninstall").CombinedOutput()
+	if err != nil {
+		s.T.Errorf("uninstall: %v: %s", err, out)
+	}
+	for _, dir := range []string{"/etc/berth", "/run/systemd/system/berth.service.d"} {
+		_ = os.RemoveAll(dir)
+	}
+	entries, _ := os.ReadDir(s.Data)
+	for _, e := range entries {
+		_ = os.RemoveAll(s.Data + "/" + e.Name())
+	}
+}
+
+// behind are the settings of a berth that serves sites at an address.
+func behind(sites string) []string {
+	return []string{`proxy.mode = "behind"`, `proxy.domain = "apps.example.org"`, fmt.Sprintf("proxy.listen = %q", sites)}
+}
+
+// shopNode is the site of atShop.
+var shopNode = harness.Files{"discloud.config": harness.Config("TYPE=site", "ID=shop", "MAIN=index.js", "RAM=64"), "index.js": siteNode}
 
 // answersFour is answersThrough by four clients at once.
 func (s *service) answersFour(happens func()) {

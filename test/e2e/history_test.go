@@ -92,3 +92,67 @@ func (d *daemon) text(id, name string) string {
 	}
 	return string(b)
 }
+
+// Exact commits remove what earlier ZIPs brought, before the build; the program's own
+// files stay, and rollbacks, kills of the daemon and a failed start bring all back.
+func TestExactCommits(t *testing.T) {
+	t.Parallel()
+	d := launch(t, "--apps-ok-delay", "500ms")
+	c := d.account("ana", 500)
+	bot := func(version string, lines ...string) harness.Files {
+		return harness.ShellBot("echo code "+version+"\necho ran "+version+" >> data.txt\nexec sleep 1000000\n", lines...)
+	}
+	id := c.Upload(bot("1").With("lib/old.txt", "1").With("edited.txt", "1").With("empty/too.txt", "1"))
+	for _, name := range []string{"edited.txt", "lib/made.txt"} {
+		path := filepath.Join(d.Data, "apps", id, name)
+		if err := os.WriteFile(path, []byte("mine"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		st, err := os.Stat(filepath.Dir(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := st.Sys().(*syscall.Stat_t)
+		if err := os.Chown(path, int(owner.Uid), int(owner.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := func(when string, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if _, err := os.Lstat(filepath.Join(d.Data, "apps", id, name)); err == nil {
+				t.Errorf("%s: %s is there", when, name)
+			}
+		}
+	}
+	c.CommitExact(id, bot("2", "BUILD=ls lib > seen").With("new.txt", "2")).Want(200, "status", "ok").
+		Says("logs", "that were removed: 2.", `stay as they are: "edited.txt".`)
+	gone("exact", "lib/old.txt", "empty")
+	if got := d.text(id, "seen") + d.text(id, "edited.txt") + d.text(id, "data.txt"); got != "made.txt\nmineran 1\nran 2\n" {
+		t.Errorf("after the exact commit: %q", got)
+	}
+	deploys := string(c.Get("/app/" + id + "/deploys").Want(200).Body)
+	if !strings.Contains(deploys, `"exact":true,"removed":2`) || !strings.Contains(deploys, `"exact":false,"removed":0`) {
+		t.Errorf("the history is %s", deploys)
+	}
+	c.CommitExact(id, harness.ShellBot("exit 7")).Want(422).Says("message", "the code from before the commit is back")
+	if got := d.text(id, "new.txt"); got != "2" {
+		t.Errorf("after a commit that failed: %q", got)
+	}
+
+	_ = d.End(syscall.SIGKILL)
+	d.Serve()
+	c.Until(id, "apps.online", true)
+	c.ask("POST", "/app/"+id+"/rollback", "").Want(200, "status", "ok")
+	if got := d.text(id, "lib/old.txt") + d.text(id, "empty/too.txt") + d.text(id, "edited.txt"); got != "11mine" {
+		t.Errorf("after the rollback: %q", got)
+	}
+	gone("rollback", "new.txt", "seen")
+	// What the rollback brought back is known as before.
+	c.CommitExact(id, bot("3")).Want(200, "status", "ok").Says("logs", "that were removed: 2.")
+	gone("exact again", "lib/old.txt", "empty")
+	c.CommitExact(id, bot("4")).Want(200).Says("logs", "that were removed: 0.")
+	if !strings.Contains(string(c.Get("/app/"+id+"/deploys").Want(200).Body), `"note":"exact, 0 files removed"`) {
+		t.Error("the history does not say how many")
+	}
+}

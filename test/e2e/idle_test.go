@@ -1,11 +1,15 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,5 +58,56 @@ func TestIdleDaemonSleeps(t *testing.T) {
 		if began.After(deadline) {
 			t.Fatalf("the daemon never sleeps for %v", window)
 		}
+	}
+}
+
+// used is the processor time of the daemon, in steps of 10 ms.
+func (d *daemon) used() time.Duration {
+	d.T.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.Cmd.Process.Pid))
+	if err != nil {
+		d.T.Fatal(err)
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	user, err := strconv.Atoi(fields[11])
+	system, err2 := strconv.Atoi(fields[12])
+	if err != nil || err2 != nil {
+		d.T.Fatal(err, err2)
+	}
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// TestFollowersOfQuietProgramsCostLittle: a hundred who follow the logs of programs that
+// print nothing cost the daemon less than 1 % of a processor.
+func TestFollowersOfQuietProgramsCostLittle(t *testing.T) {
+	t.Parallel()
+	d := launch(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	web := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(web.CloseIdleConnections)
+	t.Cleanup(cancel)
+	for n := range 4 { // 25 streams of each account, which may have 32
+		c := d.account(fmt.Sprint("person", n), 200)
+		id := c.Upload(harness.ShellBot(harness.IdleShell, "RAM=32"))
+		c.Until(id, "apps.online", true)
+		for range 25 {
+			resp, err := web.Do(c.Request(http.MethodGet, "/v2/events?types=log&tail=10&app="+id, nil).WithContext(ctx))
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Fatal(resp, err)
+			}
+			go func() {
+				defer func() { _ = resp.Body.Close() }()
+				_, _ = io.Copy(io.Discard, resp.Body) // until it is cancelled
+			}()
+		}
+	}
+	const calm, window = 5 * time.Second, 30 * time.Second
+	time.Sleep(calm) // what opening them costs
+	before := d.used()
+	time.Sleep(window)
+	used := d.used() - before
+	t.Logf("100 followers cost %v of processor time in %v", used, window)
+	if used > window/100 {
+		t.Errorf("100 followers cost %v in %v, more than 1 %%", used, window)
 	}
 }

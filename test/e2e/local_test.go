@@ -87,21 +87,22 @@ func TestLocalSocket(t *testing.T) {
 		Actor, Status, Token          int
 		Account                       int64
 	}
-	if err := json.Unmarshal([]byte(d.CLI("audit", "--json")), &records); err != nil {
-		t.Fatal(err)
-	}
-	found := false
-	for _, a := range records {
-		if a.Operation == "app.stop" {
-			found = true
+	harness.Eventually(t, "the stop is in the audit log", func() bool {
+		records = nil
+		if err := json.Unmarshal([]byte(d.CLI("audit", "--json")), &records); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range records {
+			if a.Operation != "app.stop" {
+				continue
+			}
 			if a.Actor != 0 || a.Who != "owner (command line)" || fmt.Sprint(a.Account) != c.Account || a.Status != 200 || a.Token != 0 || a.From != "" {
 				t.Errorf("the audit log has %+v", a)
 			}
+			return true
 		}
-	}
-	if !found {
-		t.Errorf("the audit log has no app.stop: %+v", records)
-	}
+		return false
+	})
 
 	// A command with another directory hears which one is served, and makes nothing there.
 	other := filepath.Join(d.Root, "other")

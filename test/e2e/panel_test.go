@@ -246,8 +246,12 @@ func TestPanelJobsAndUpgrades(t *testing.T) {
 			if page, _ := p.do(r, 404); !strings.Contains(page, "not known any more") {
 				t.Errorf("the next image says %s", page)
 			}
-			log := d.CLI("audit", "--account", "ana")
-			if !strings.Contains(log, "app.upload") || strings.Contains(log, "503") == c.done {
+			log := ""
+			harness.Eventually(t, "the upload is in the audit log", func() bool {
+				log = d.CLI("audit", "--account", "ana")
+				return strings.Contains(log, "app.upload")
+			})
+			if strings.Contains(log, "503") == c.done {
 				t.Errorf("the audit log is %s", log)
 			}
 		})

@@ -62,12 +62,12 @@ func TestPowerCutBegins(t *testing.T) {
 	d.Serve()
 	c := d.NewAccount("ana", 100000)
 	for range 100 {
-		s := state{ID: c.Upload(harness.ShellBot(numbered(1), "RAM=32")), RAM: 32, Code: 1}
+		s := state{ID: c.Upload(harness.ShellBot(numbered(1), "RAM=32").With("only-1", "x")), RAM: 32, Code: 1}
 		acknowledge(s)
 		c.Put("/app/"+s.ID+"/ram", `{"ramMB":40}`).Want(200)
 		s.RAM = 40
 		acknowledge(s)
-		c.Commit(s.ID, harness.Files{"start.sh": numbered(2)}).Want(200)
+		c.CommitExact(s.ID, harness.Files{"start.sh": numbered(2), "only-2": "x"}).Want(200)
 		s.Code = 2
 		acknowledge(s)
 	}
@@ -109,6 +109,10 @@ func TestPowerCutEnds(t *testing.T) {
 			t.Errorf("%s has %s MB and %q: %v", id, a.Text("apps.ram"), code, err)
 		}
 		c.UntilLog(id, fmt.Sprintf("code %d\n", got.Code))
+		only, err := filepath.Glob(d.Path(id, "only-*"))
+		if err != nil || len(only) != 1 || filepath.Base(only[0]) != fmt.Sprint("only-", got.Code) {
+			t.Errorf("%s: beside the code %d there is %v, %v", id, got.Code, only, err)
+		}
 		// The last request may have come to its end without its answer.
 		if got != s && (id != last.ID || got.RAM < s.RAM || got.Code < s.Code) {
 			t.Errorf("%+v is left of what was promised: %+v", got, s)

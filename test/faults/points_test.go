@@ -38,8 +38,10 @@ var points = map[string]string{
 	"cli/host/packaged.go":        "a link of systemctl's to a unit; install is repeated",
 	"cli/host/trial.go":           "what setup goes back to: TestSetupKilled, TestSetupKilledAndGoneBack",
 	"cli/host/upgrade.go":         "one rename puts the new binary, or the one from before, in place (TestUpgradeGoesBack); what is left beside it goes with the next upgrade (TestUpgradeTidiesUp)",
+	"daemon/keyring/keyring.go":   "the file of the keys has its name when it is whole, before anything is sealed with a new key; the next change replaces what a crash leaves beside it (TestRing, TestKilledRotation)",
 	"daemon/settings/managed.go":  "the file has its name when it is whole, and the next call replaces what a crash leaves beside it (TestManage)",
 	"files/depot/depot.go":        "a runtime has its name when it is whole: TestKilledInstallation",
+	"cli/whole.go":                "a file on the machine of a person has its name when it is whole; what a crash leaves beside it is nobody's (TestWholeOrNotAtAll)",
 	"files/datadir.go":            "a file without a name, which only asks whether the disk answers",
 }
 

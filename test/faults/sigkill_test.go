@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,6 +92,10 @@ func (s *storm) settled(untouched []string, commits, ram string, code, megabytes
 	if _, err := fmt.Sscanf(string(got), "echo code %d", &n); err != nil || !code.kept(n) {
 		s.T.Errorf("the code is %q, promised was %+v", got, code)
 	}
+	// Every commit is exact: nothing is there of those before.
+	if only, err := filepath.Glob(s.Berth.Path(commits, "only-*")); err != nil || len(only) != 1 || filepath.Base(only[0]) != fmt.Sprint("only-", n) {
+		s.T.Errorf("beside the code %d there is %v, %v", n, only, err)
+	}
 	if n, err := strconv.Atoi(s.Info(ram).Text("apps.ram")); err != nil || !megabytes.kept(n) {
 		s.T.Errorf("the RAM is %d, promised was %+v", n, megabytes)
 	}
@@ -164,7 +169,8 @@ func (s *storm) over() bool {
 
 func (s *storm) commits(id string, p *promise) {
 	for n := 1; !s.over(); n++ {
-		s.ask(p, n, s.Form(http.MethodPut, "/v2/app/"+id+"/commit", harness.Files{"start.sh": numberedCode(n)}.Zip()))
+		code := harness.Files{"start.sh": numberedCode(n), fmt.Sprint("only-", n): "x"}
+		s.ask(p, n, s.Form(http.MethodPut, "/v2/app/"+id+"/commit?exact=true", code.Zip()))
 	}
 }
 

@@ -156,6 +156,13 @@ func (c *Client) Commit(id string, f Files) Answer {
 	return c.Send(c.Form(http.MethodPut, "/v2/app/"+id+"/commit", f.Zip()))
 }
 
+// CommitExact lays files over an application, and removes what earlier ZIPs brought and
+// this one has not.
+func (c *Client) CommitExact(id string, f Files) Answer {
+	c.T.Helper()
+	return c.Send(c.Form(http.MethodPut, "/v2/app/"+id+"/commit?exact=true", f.Zip()))
+}
+
 // Info asks for the information of an application.
 func (c *Client) Info(id string) Answer {
 	c.T.Helper()

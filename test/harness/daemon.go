@@ -75,12 +75,18 @@ func (d *Daemon) Start(t testing.TB, cmd *exec.Cmd) {
 	d.Out = &Output{}
 	cmd.Stderr = d.Out
 	d.Spawn(t, cmd)
-	Eventually(t, "the daemon listens", func() bool {
+	d.Listens()
+}
+
+// Listens waits until the daemon that Spawn has started answers. What it says is in Out.
+func (d *Daemon) Listens() {
+	d.t.Helper()
+	Eventually(d.t, "the daemon listens", func() bool {
 		if d.Hear(d.Out.String()) {
 			return true
 		}
 		if d.Ended() {
-			t.Fatalf("the daemon ended: %s", d.Out)
+			d.t.Fatalf("the daemon ended: %s", d.Out)
 		}
 		return false
 	})

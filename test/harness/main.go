@@ -46,21 +46,30 @@ func Main(m *testing.M, number int) int {
 	return buildAndRun(m)
 }
 
+// Alone waits until no other run of the tests of this name is on the machine, for each looks
+// for what its user ids left, and keeps others waiting until release.
+func Alone(name string) (release func(), err error) {
+	lock, err := os.OpenFile("/tmp/berth-"+name+".lock", os.O_CREATE|os.O_RDWR, 0o666)
+	if err == nil {
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot take the lock of these tests: %w", err)
+	}
+	return func() { _ = lock.Close() }, nil
+}
+
 func buildAndRun(m *testing.M) int {
 	if os.Getuid() != 0 {
 		Unready = "needs root: berth gives every application a user and a control group"
 		return m.Run()
 	}
-	// One run on a machine at a time: each looks for what its user ids left.
-	lock, err := os.OpenFile([]string{"/tmp/berth-e2e.lock", "/tmp/berth-faults.lock"}[lane], os.O_CREATE|os.O_RDWR, 0o666)
-	if err == nil {
-		defer lock.Close()
-		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
-	}
+	release, err := Alone([]string{"e2e", "faults"}[lane])
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "cannot take the lock of these tests:", err)
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	defer release()
 	dir, err := os.MkdirTemp("/tmp", "berth-e2e-bin.")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -49,17 +49,17 @@ func (v *Visitors) ask(r *http.Request, transport *http.Transport) {
 	resp, err := transport.RoundTrip(r)
 	what := ""
 	if err != nil {
-		what = fmt.Sprintf("%v, asked at %s, after %v", err, began.UTC().Format("15:04:05.000"), time.Since(began))
+		what = err.Error()
 	} else {
 		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
-			what = fmt.Sprint(resp.Status, err)
+			what = fmt.Sprint(resp.Status, " ", err)
 		}
 		_ = resp.Body.Close()
 	}
 	if what != "" {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.failed = append(v.failed, what)
+		v.failed = append(v.failed, fmt.Sprintf("%s, asked at %s, after %v", what, began.UTC().Format("15:04:05.000"), time.Since(began)))
 	}
 }
 

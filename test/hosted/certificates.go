@@ -65,7 +65,7 @@ func Certified(t *testing.T, ready bool) (env map[string]string, expires time.Ti
 		if err == nil {
 			allocations := d.Allocations(db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099})
 			a, err = allocations.Reserve(t.Context(), app.App{ID: id, Account: owner.ID, Type: app.Site, RAM: 10, Wanted: app.WantStopped},
-				func(_, _ app.MB) error { return nil })
+				func(app.Account, app.Use) error { return nil })
 		}
 		if err == nil {
 			_, err = d.Apps.CreateApp(t.Context(), a, app.Deploy{By: owner.ID, Kind: app.DeployUpload})

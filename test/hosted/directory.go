@@ -36,15 +36,16 @@ func New(t *testing.T) *Directory {
 	h := Open(t, path)
 	owner, err := h.DB.Accounts.CreateAccount(t.Context(), app.Account{Name: "ana", TotalRAM: 1024, Plan: "Diamond", Locale: "en-US"})
 	Must(t, err)
-	_, err = h.DB.Accounts.InsertToken(t.Context(), owner.ID, [32]byte{7}, "laptop", time.Time{})
+	_, err = h.DB.Accounts.InsertToken(t.Context(), [32]byte{7}, app.Token{Account: owner.ID, Label: "laptop"})
 	Must(t, err)
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}
 	shop := app.App{ID: "shop", Account: owner.ID, Type: app.Site, RAM: 100, Wanted: app.WantOnline, Code: app.Code{Main: "a"}}
-	a, err := h.DB.Allocations(ids).Reserve(t.Context(), shop, func(_, _ app.MB) error { return nil })
+	a, err := h.DB.Allocations(ids).Reserve(t.Context(), shop, func(app.Account, app.Use) error { return nil })
 	Must(t, err)
 	h.UID = a.UID
-	Must(t, h.Store.Publish(t.Context(), h.Stage(map[string]string{"main": "1", "lib/x": "1"}), "shop", a.UID))
-	_, err = h.DB.Apps.CreateApp(t.Context(), a, app.Deploy{By: owner.ID, Kind: app.DeployUpload})
+	brought, err := h.Store.Publish(t.Context(), h.Stage(map[string]string{"main": "1", "lib/x": "1"}), "shop", a.UID)
+	Must(t, err)
+	_, err = h.DB.Apps.CreateApp(t.Context(), a, app.Deploy{By: owner.ID, Kind: app.DeployUpload, Brought: brought})
 	Must(t, err)
 	Must(t, h.DB.Apps.ChangeVariables(t.Context(), "shop", func(set map[string]string) error { set["TOKEN"] = "secret-value"; return nil }))
 	return h
@@ -102,14 +103,39 @@ func (h *Directory) Stage(files map[string]string) app.Stage {
 }
 
 // Deploy does what a commit does, step by step.
-func (h *Directory) Deploy(stage app.Stage, main string) error {
+func (h *Directory) Deploy(stage app.Stage, main string) error { return h.deploy(stage, main, false) }
+
+// DeployExact does what an exact commit does.
+func (h *Directory) DeployExact(stage app.Stage, main string) error {
+	return h.deploy(stage, main, true)
+}
+
+func (h *Directory) deploy(stage app.Stage, main string, exact bool) error {
+	ctx := h.t.Context()
+	before, err := h.DB.History.Deploys(ctx, "shop")
+	if err != nil {
+		return err
+	}
+	if _, err := h.Store.Over(ctx, stage, "shop", before[0].Brought, exact); err != nil {
+		return err
+	}
+	return h.apply(stage, main, exact)
+}
+
+// Back does what a rollback does with the stage of Store.Rollback.
+func (h *Directory) Back(stage app.Stage, main string) error { return h.apply(stage, main, false) }
+
+func (h *Directory) apply(stage app.Stage, main string, exact bool) error {
 	ctx := h.t.Context()
 	done, err := h.Store.Apply(ctx, stage, "shop", h.UID)
 	if err != nil {
 		return err
 	}
 	keep := func(all []app.Deploy) []app.Deploy { return all[:min(3, len(all))] }
-	d := app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: main}, Journal: done.Journal, Kept: done.Bytes}
+	d := app.Deploy{
+		Kind: app.DeployCommit, Code: app.Code{Main: main}, Journal: done.Journal, Kept: done.Bytes,
+		Brought: done.Brought, Exact: exact, Removed: done.Removed,
+	}
 	if _, err := h.DB.History.AddDeploy(ctx, "shop", d, nil, nil, nil, keep); err != nil {
 		return err
 	}

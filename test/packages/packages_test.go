@@ -109,7 +109,13 @@ func sound(t *testing.T, first, second string) {
 		}
 	}
 
-	dir := t.TempDir()
+	dir, tree := t.TempDir(), strings.TrimSuffix(archive, ".tar.gz")
+	for _, forge := range []string{"github", "gitlab", "forgejo"} { // which get berth from this archive
+		text := strings.NewReplacer("1.2.3", "0.9.1", "amd64", arch(t)).Replace(string(content(t, filepath.Join(project, "examples/ci", forge+".yml"))))
+		if !strings.Contains(text, "https://example.org/berth/"+archive+"\n") || !strings.Contains(text, " --strip-components 1 "+tree+"/berth\n") {
+			t.Errorf("examples/ci/%s.yml gets something else than %s: %s", forge, archive, text)
+		}
+	}
 	must(t, nil, "tar", "-xzf", filepath.Join(first, archive), "-C", dir)
 	if out := must(t, nil, filepath.Join(dir, "berth_0.9.1_linux_"+arch(t), "berth"), "--help"); !strings.Contains(out, "install") {
 		t.Errorf("the archive's binary says %s", out)
@@ -132,6 +138,46 @@ func sound(t *testing.T, first, second string) {
 		}
 		if !found {
 			t.Errorf("the bill of materials lacks %s", want)
+		}
+	}
+}
+
+// The client of other systems is packed the same twice, and has its licenses. TestSoakRelease
+// packs it for all processors.
+func TestClients(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"jq", "zip", "unzip"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%v: deploy/tools release installs it", err)
+		}
+	}
+	first, second := t.TempDir(), t.TempDir()
+	for name, unpack := range map[string][]string{
+		"berth_0.9.1_darwin_arm64.tar.gz": {"tar", "-xzf"}, "berth_0.9.1_windows_amd64.zip": {"unzip", "-q"},
+	} {
+		tree, _, _ := strings.Cut(strings.TrimSuffix(name, ".zip"), ".tar")
+		parts := strings.Split(tree, "_")
+		for _, into := range []string{first, second} {
+			must(t, []string{"VERSION=0.9.1"}, "deploy/client", parts[2], parts[3], into)
+		}
+		if !bytes.Equal(content(t, filepath.Join(first, name)), content(t, filepath.Join(second, name))) {
+			t.Errorf("%s is another one the second time", name)
+		}
+		dir := t.TempDir()
+		unpacking := append(unpack, filepath.Join(first, name))
+		if unpack[0] == "tar" {
+			unpacking = append(unpacking, "-C", dir)
+		} else {
+			unpacking = append(unpacking, "-d", dir)
+		}
+		must(t, nil, unpacking[0], unpacking[1:]...)
+		begins := map[string]string{"darwin": "\xcf\xfa\xed\xfe", "windows": "MZ"}[parts[2]]
+		binary := filepath.Join(dir, tree, map[string]string{"darwin": "berth", "windows": "berth.exe"}[parts[2]])
+		if text := content(t, binary); !bytes.HasPrefix(text, []byte(begins)) || !bytes.Contains(text, []byte("0.9.1")) {
+			t.Errorf("%s begins with %q", binary, text[:4])
+		}
+		for _, file := range []string{"LICENSE", "THIRD-PARTY-LICENSES", "CHANGELOG.md", "commands.md"} {
+			content(t, filepath.Join(dir, tree, file))
 		}
 	}
 }

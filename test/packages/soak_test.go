@@ -48,7 +48,7 @@ func TestSoakRelease(t *testing.T) {
 		made = append(made, out)
 	}
 	files, err := os.ReadDir(made[0])
-	if err != nil || len(files) != 11 {
+	if err != nil || len(files) != 15 {
 		t.Errorf("a release is %v, %v", files, err)
 	}
 	for _, f := range files {

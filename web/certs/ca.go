@@ -72,6 +72,17 @@ func newAccount(ca CA, store Store, r *sync.Map) *account {
 	}}
 }
 
+// encrypted is a transport that speaks HTTPS alone, wherever a directory or a redirect leads.
+type encrypted struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (e encrypted) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" {
+		return nil, fmt.Errorf("the authority leads to %s, which is not HTTPS", r.URL.Redacted())
+	}
+	return e.RoundTripper.RoundTrip(r)
+}
+
 // kinds are the ways to prove a name, in the order in which they are tried. Some
 // who stand in front of a host pass only the first, some firewalls only the
 // second.
@@ -164,7 +175,7 @@ func (a *account) client(ctx context.Context) (*acme.Client, error) {
 	}
 	c := &acme.Client{
 		Key: key, DirectoryURL: a.Directory, UserAgent: a.Agent, RetryBackoff: retryBackoff,
-		HTTPClient: &http.Client{Transport: a.http, Timeout: time.Minute},
+		HTTPClient: &http.Client{Transport: encrypted{a.http}, Timeout: time.Minute},
 	}
 	who := &acme.Account{}
 	if a.Email != "" {

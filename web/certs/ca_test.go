@@ -1,11 +1,16 @@
 package certs
 
 import (
+	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -129,5 +134,39 @@ func TestAnswers(t *testing.T) {
 	w := httptest.NewRecorder()
 	if h.ServeHTTP(w, httptest.NewRequest("GET", wellKnow+"token", nil)); w.Code != 404 {
 		t.Errorf("after it was removed: %d", w.Code)
+	}
+}
+
+// freshKey is a store of which an account gets the key that it has made.
+type freshKey struct{ Store }
+
+func (freshKey) ACMEKey(_ context.Context, _ string, made []byte) ([]byte, error) { return made, nil }
+
+// Nothing goes to an authority in plain text, wherever it leads, nor to one that cannot prove
+// its name.
+func TestAuthorityThatLeadsToPlainHTTP(t *testing.T) {
+	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("asked in plain text") }))
+	defer plain.Close()
+	for name, answer := range map[string]http.HandlerFunc{
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, plain.URL, http.StatusTemporaryRedirect)
+		},
+		"a directory": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprintf(w, `{"newNonce":"%[1]s/nonce","newAccount":"%[1]s/account","newOrder":"%[1]s/order"}`, plain.URL)
+		},
+	} {
+		server := httptest.NewUnstartedServer(answer)
+		server.Config.ErrorLog = log.New(io.Discard, "", 0) // a client goes away
+		server.StartTLS()
+		roots := x509.NewCertPool()
+		roots.AddCert(server.Certificate())
+		for says, known := range map[string]*x509.CertPool{"which is not HTTPS": roots, "certificate signed by unknown authority": x509.NewCertPool()} {
+			a := newAccount(CA{Directory: server.URL, Roots: known}, freshKey{}, &sync.Map{})
+			if _, _, err := a.obtain(t.Context(), shop); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: %v, want %q", name, err, says)
+			}
+			a.http.CloseIdleConnections()
+		}
+		server.Close()
 	}
 }

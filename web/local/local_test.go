@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"berth/app"
 )
 
 // connectWord lets the test binary be a process of another user that connects to the
@@ -133,6 +135,45 @@ func TestAskWhatIsNoBerth(t *testing.T) {
 				t.Errorf("got %+v, %v", d, err)
 			}
 		})
+	}
+}
+
+func TestChanged(t *testing.T) {
+	asRoot(t)
+	dir := runtimeDir(t)
+	if err := Changed(t.Context(), dir, 7); !errors.Is(err, ErrNobody) {
+		t.Errorf("without a directory: %v", err)
+	}
+	socket, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method + " " + r.URL.Path {
+		case "PUT /host/accounts/7/changed":
+			_, _ = w.Write([]byte(`{"status": "ok"}`))
+		case "GET /host/accounts/7":
+			_, _ = w.Write([]byte(`{"files": {"bot": 5}, "backups": 1, "backupBytes": 2}`))
+		case "PUT /host/accounts/8/changed":
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"status": "error", "message": "There is no account 8."}`))
+		default:
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(socket) }()
+	defer func() { _ = server.Close(); <-done }()
+	for id, want := range map[app.AccountID]string{7: "", 8: "There is no account 8.", 9: "500 Internal Server Error"} {
+		if err := Changed(t.Context(), dir, id); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%d: %v, want %q", id, err, want)
+		}
+	}
+	if use, err := DiskUseOf(t.Context(), dir, 7); err != nil || use.Files["bot"] != 5 || use.Backups != 1 || use.BackupBytes != 2 {
+		t.Errorf("the disk: %+v, %v", use, err)
+	}
+	if err := Delete(t.Context(), dir, 7); err == nil || err.Error() != "500 Internal Server Error" {
+		t.Errorf("delete: %v", err)
 	}
 }
 

@@ -2,6 +2,8 @@ package panel
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -9,25 +11,37 @@ import (
 	"time"
 
 	"berth/app"
+	"berth/app/text"
 	"berth/web"
+	"berth/web/provider"
 )
 
 // accountPages let people sign in, and show them what belongs to their account but its
 // applications.
 type accountPages struct {
-	signIns  SignIns
-	tokens   Tokens
-	accounts app.Accounts
-	apps     app.Applications
-	ttl      time.Duration // of a session that nobody uses
-	firstRAM app.MB
-	log      *slog.Logger
+	signIns    SignIns
+	factors    Factors
+	passkeys   Passkeys
+	identities Identities
+	providers  *provider.Providers
+	notices    Notices
+	tokens     app.Tokens
+	accounts   app.Accounts
+	apps       app.Applications
+	disk       func(ctx context.Context, owner app.AccountID) (app.DiskUse, error)
+	ttl        time.Duration // of a session that nobody uses
+	firstRAM   app.MB
+	log        *slog.Logger
+	baseURL    string
 }
 
 // loginPage is the data of login.html.
 type loginPage struct {
 	Next string
 	Safe bool // a password may be typed here
+
+	Passkey   passkeyForm
+	Providers []provider.Provider
 }
 
 // login shows the form, unless somebody is signed in.
@@ -44,7 +58,15 @@ func (p *accountPages) login(c *call) (answer, error) {
 	if q.Has("kept") && c.problem == "" {
 		c.problem = c.lang.Say("Your browser did not keep the sign-in. It keeps cookies only over HTTPS, or some not at all on this address: open the panel over HTTPS.")
 	}
-	return show("login", loginPage{next, c.maySignIn}), nil
+	return show("login", loginPage{next, c.maySignIn, p.passkey(c, next), p.providers.All()}), nil
+}
+
+// passkey is the form that signs in by a passkey and then leads to next.
+func (p *accountPages) passkey(c *call, next string) passkeyForm {
+	return passkeyForm{
+		Action: "/login/passkey", Options: p.passkeys.PasskeyOptions(c.origin(p.baseURL), 0), Field: responseField,
+		Button: c.lang.Say("Sign in with a passkey"), Fields: []field{{"next", next}},
+	}
 }
 
 // signIn begins a session. The way back goes over the login page, which notices
@@ -58,8 +80,8 @@ func (p *accountPages) signIn(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	key, a, err := p.signIns.SignIn(c.ctx(), f.Get("name"), f.Get("password"), c.from)
-	return p.begin(c, key, a, "session.begin", local(f.Get("next")), err)
+	in, err := p.signIns.SignIn(c.ctx(), f.Get("name"), f.Get("password"), c.from)
+	return p.begin(c, in, "session.begin", local(f.Get("next")), err)
 }
 
 // setupPage is the data of setup.html.
@@ -92,31 +114,49 @@ func (p *accountPages) redeem(c *call) (answer, error) {
 	if f.Get("password") != f.Get("again") {
 		return answer{}, errAgain()
 	}
-	key, a, err := p.signIns.Redeem(c.ctx(), c.Request.PathValue("key"), f.Get("name"), f.Get("password"), p.firstRAM, c.from)
-	return p.begin(c, key, a, "password.setup", "/account", err)
+	in, err := p.signIns.Redeem(c.ctx(), c.Request.PathValue("key"), f.Get("name"), f.Get("password"), p.firstRAM, c.from)
+	return p.begin(c, in, "password.setup", "/account", err)
 }
 
 func errAgain() error {
 	return app.Errorf(app.Invalid, "the two passwords differ; type the same twice")
 }
 
-// begin sets the cookies of a session that has begun for an account, unless err says why
-// none has. It ends the browser's earlier session; a failure to do so stops nobody.
-func (p *accountPages) begin(c *call, key string, a app.Account, operation, next string, err error) (answer, error) {
+// begin sets the cookies of a session that has begun, or of a sign-in that waits for its second
+// step, unless err says why there is neither. It ends the browser's earlier session and sign-in;
+// a failure to do so stops nobody.
+func (p *accountPages) begin(c *call, in app.SignedIn, operation, next string, err error) (answer, error) {
 	if err != nil {
-		if a.ID != 0 {
-			c.audit.Note("account=%s", a.Name)
+		if in.Account.ID != 0 {
+			c.audit.Note("account=%s", in.Account.Name)
 		}
 		return answer{}, err
 	}
-	c.audit = trail{Trail: web.Trail{Operation: operation, Detail: "agent=" + agent(c.from.Agent)}, actor: a}
+	p.factors.Abandon(c.pending)
+	if in.Session == "" { // only its second step begins a session
+		c.audit = trail{Trail: web.Trail{Operation: "session.pending", Detail: agentOf(c)}, actor: in.Account}
+		c.setCookie(pendingSuffix, in.Pending, pendingTime)
+		return leadTo("/login/second?" + query("next", next)), nil
+	}
+	c.audit = trail{Trail: web.Trail{Operation: operation, Detail: agentOf(c)}, actor: in.Account}
+	if in.New {
+		c.audit.Note("new=true")
+	}
 	if err := p.endCurrent(c); err != nil {
 		p.log.Error("cannot end a session", "request", c.RequestID, "cause", err)
 	}
 	c.cookies = nil
-	c.setCookie("", key, p.ttl)
-	p.remember(c, a)
+	c.setCookie("", in.Session, p.ttl)
+	if c.pending != "" {
+		c.setCookie(pendingSuffix, "", 0)
+	}
+	p.remember(c, in.Account)
 	return leadTo("/login?" + query("kept", "", "next", next)), nil
+}
+
+// agentOf is the browser of a call, for the audit log.
+func agentOf(c *call) string {
+	return fmt.Sprintf("agent=%q", browserWord(text.In(app.Locales[0]), c.from.Agent))
 }
 
 // endCurrent ends the session of the browser, if it has one.
@@ -150,42 +190,61 @@ func (p *accountPages) signOut(c *call) (answer, error) {
 	if err := p.endCurrent(c); err != nil {
 		return answer{}, err
 	}
+	p.factors.Abandon(c.pending)
 	c.cookies = nil
 	c.setCookie("", "", 0)
+	if c.pending != "" {
+		c.setCookie(pendingSuffix, "", 0)
+	}
 	return leadTo("/login"), nil
 }
 
 // setTheme keeps in the browser which colours it wants.
 func setTheme(c *call, f url.Values) (answer, error) {
-	cookie := &http.Cookie{
-		Name: themeCookie, Value: f.Get("theme"), Path: "/", MaxAge: int(365 * 24 * time.Hour / time.Second), SameSite: http.SameSiteLaxMode,
+	theme := f.Get("theme")
+	if known := theme == themes[1] || theme == themes[2]; !known {
+		theme = ""
 	}
-	if known := cookie.Value == themes[1] || cookie.Value == themes[2]; !known {
-		cookie.Value, cookie.MaxAge = "", -1
-	}
-	c.cookies = append(c.cookies, cookie)
+	c.setCookie(themeSuffix, theme, themeTime)
 	return leadTo(local(f.Get("back"))), nil
 }
 
 // accountPage is the data of account.html.
 type accountPage struct {
-	Assigned, Total int64 // bytes
-	Apps            int
+	Assigned, Total int64          // bytes
+	Names           []app.Snapshot // of its applications
 	Tokens          []app.Token
 	Sessions        []app.Session
 	Session         int64 // of this browser
+	Factors         app.Factors
+	Disk            app.DiskUse
+	Password        bool // it has one
+	Identities      []identityRow
+	Providers       []provider.Provider
 }
 
 func (p *accountPages) show(c *call) (answer, error) {
-	page := accountPage{Total: c.account.TotalRAM.Bytes(), Session: c.session.ID}
+	page := accountPage{Total: c.account.TotalRAM.Bytes(), Session: c.session.ID, Providers: p.providers.All()}
 	var err error
+	if page.Password, err = p.identities.HasPassword(c.ctx(), c.account); err != nil {
+		return answer{}, err
+	}
+	if page.Identities, err = p.identityRows(c); err != nil {
+		return answer{}, err
+	}
 	if page.Tokens, err = p.tokens.Tokens(c.ctx(), c.account.ID); err != nil {
 		return answer{}, err
 	}
+	if page.Factors, err = p.factors.Factors(c.ctx(), c.account.ID); err != nil {
+		return answer{}, err
+	}
 	page.Sessions, err = p.signIns.Sessions(c.ctx(), c.account.ID)
-	for _, snap := range p.apps.Apps(c.account.ID) {
+	page.Names = p.apps.Apps(c.account.ID)
+	for _, snap := range page.Names {
 		page.Assigned += snap.Charged().Bytes()
-		page.Apps++
+	}
+	if err == nil {
+		page.Disk, err = p.disk(c.ctx(), c.account.ID)
 	}
 	return show("account", page), err
 }
@@ -206,6 +265,18 @@ func (p *accountPages) changePassword(c *call, f url.Values) (answer, error) {
 	return done("/account", c.lang.Say("Your password was changed, and all other sessions were ended.")), nil
 }
 
+// setFirstPassword gives an account that signs in without a password one.
+func (p *accountPages) setFirstPassword(c *call, f url.Values) (answer, error) {
+	if f.Get("password") != f.Get("again") {
+		return answer{}, errAgain()
+	}
+	if err := p.identities.SetFirstPassword(c.ctx(), c.account, f.Get("password"), c.session.ID); err != nil {
+		return answer{}, err
+	}
+	p.remember(c, c.account) // what a browser is known by depends on the password
+	return done("/account", c.lang.Say("Your account has a password now, and all other sessions were ended.")), nil
+}
+
 // hoursOf is a number of hours in a form, none for nothing.
 func hoursOf(f url.Values, name string, most int) (_ time.Duration, valid bool) {
 	hours, err := strconv.Atoi(cmp.Or(f.Get(name), "0"))
@@ -217,11 +288,42 @@ func (p *accountPages) issueToken(c *call, f url.Values) (answer, error) {
 	if !valid {
 		return answer{}, app.Errorf(app.Invalid, "a token works for up to ten years, or for ever")
 	}
-	secret, made, err := p.tokens.Issue(c.ctx(), c.account.ID, f.Get("label"), lasts)
+	bounds, err := boundsOf(f)
+	if err != nil {
+		return answer{}, err
+	}
+	secret, made, err := p.tokens.Issue(c.ctx(), app.Token{Account: c.account.ID, Label: f.Get("label"), Bounds: bounds}, lasts)
 	if err == nil {
 		c.audit.Note("token=%d label=%q", made.ID, made.Label)
+		if made.Bounds != nil {
+			c.audit.Note("apps=%v may=%v", made.Bounds.Apps, made.Bounds.May.Names())
+		}
 	}
 	return answer{to: "/account", flash: &flash{Text: c.lang.Say("The token was made."), Secret: secret}}, err
+}
+
+// boundsOf are the bounds of a token in a form, nil for none.
+func boundsOf(f url.Values) (*app.Bounds, error) {
+	if len(f["app"]) == 0 && len(f["permission"]) == 0 {
+		return nil, nil
+	}
+	if err := noneChosen(f["permission"]); err != nil {
+		return nil, err
+	}
+	may, err := app.ParsePermissions(f["permission"])
+	b := &app.Bounds{May: may}
+	for _, id := range f["app"] {
+		b.Apps = append(b.Apps, app.ID(id))
+	}
+	return b, err
+}
+
+// noneChosen refuses a form in which no permission is ticked, in the words of the form.
+func noneChosen(permissions []string) error {
+	if len(permissions) == 0 {
+		return app.Errorf(app.Invalid, "choose at least one permission")
+	}
+	return nil
 }
 
 func (p *accountPages) rotateToken(c *call, f url.Values) (answer, error) {
@@ -252,4 +354,14 @@ func (p *accountPages) endSession(c *call) (answer, error) {
 		return leadTo("/login"), err
 	}
 	return done("/account", c.lang.Say("The session was ended.")), err
+}
+
+func (p *accountPages) endOtherSessions(c *call) (answer, error) {
+	return done("/account", c.lang.Say("All other sessions were ended.")), p.signIns.EndOtherSessions(c.ctx(), c.account.ID, c.session.ID)
+}
+
+func (p *accountPages) dismiss(c *call) (answer, error) {
+	id := c.number("notice")
+	c.audit.Note("notice=%d", id)
+	return leadTo(c.back()), p.notices.DismissSignIn(c.ctx(), c.account.ID, id, c.session.ID)
 }

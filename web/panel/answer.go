@@ -125,10 +125,11 @@ func (p patient) Write(b []byte) (int, error) {
 // render writes a page.
 func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 	v := view{
-		Account: c.account, Path: c.Request.URL.Path, Here: a.page, Theme: themeOf(c.Request), Lang: c.lang.Tag(),
+		Account: c.account, Path: c.Request.URL.Path, Here: a.page, Theme: c.theme(), Lang: c.lang.Tag(),
 		Problem: c.problem, Version: s.Version, Page: a.data,
 	}
-	if strings.HasPrefix(v.Path, "/setup/") || c.Request.Method != http.MethodGet && c.Request.Method != http.MethodHead {
+	once := strings.HasPrefix(v.Path, "/setup/") || strings.HasPrefix(v.Path, "/invitation/") || strings.HasPrefix(v.Path, "/sign-in/")
+	if once || c.Request.Method != http.MethodGet && c.Request.Method != http.MethodHead {
 		v.Path = "/"
 	}
 	if c.problem != "" {
@@ -136,6 +137,12 @@ func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 	}
 	if c.session.ID != 0 && c.Request.Method == http.MethodGet {
 		v.Flash = s.flashes.pop(c.session.ID, c.Request.URL.Query().Get(onceParam))
+	}
+	if c.session.ID != 0 && !c.session.Bare {
+		var err error
+		if v.News, err = s.Notices.NewSignIns(c.ctx(), c.account.ID, c.session.ID); err != nil {
+			return err
+		}
 	}
 	if c.app.Account != 0 && a.page != "apps" && a.page != "error" {
 		can, owner, err := permissions(c, s.Teams)
@@ -263,6 +270,7 @@ func sentence(s string) string {
 type flash struct {
 	Text   string
 	Secret string // a new token or link, which is shown nowhere else
+	Codes  string // new recovery codes, one on a line
 	Link   string // an address of this server, and Word, what it is called
 	Word   string
 

@@ -13,29 +13,18 @@ import (
 	"berth/host/account"
 )
 
-func TestSuggestRAM(t *testing.T) {
-	const mb = 1 << 20
-	for name, tt := range map[string]struct {
-		peak  int64
-		limit app.MB
-		times int
-		most  app.MB
-		want  app.MB
-	}{
-		"a quarter more":                  {300 * mb, 300, 1, 4000, 384},
-		"of little, a step":               {64 * mb, 64, 2, 4000, 96},
-		"half more when it happens often": {300 * mb, 300, 3, 4000, 480},
-		"a peak above the limit":          {400 * mb, 300, 1, 4000, 512},
-		"a peak that is not known":        {0, 512, 1, 4000, 640},
-		"part of a MB":                    {300*mb + 1, 300, 1, 4000, 384},
-		"what the account has left":       {300 * mb, 300, 1, 350, 320},
-		"less than a step is left":        {300 * mb, 300, 1, 319, 0},
-		"nothing is left":                 {300 * mb, 300, 1, 300, 0},
-		"less than it has":                {300 * mb, 300, 1, 100, 0},
-		"a host that is too full":         {300 * mb, 300, 1, -50, 0},
-		"the least that there can be":     {1, 1, 1, 4000, 32},
+func TestRaiseTo(t *testing.T) {
+	for name, tt := range map[string]struct{ fit, ram, most, want app.MB }{
+		"what fits":                   {192, 100, 4000, 192},
+		"no change is advised":        {100, 100, 4000, 0},
+		"what the account has left":   {512, 300, 350, 320},
+		"less than a step is left":    {512, 300, 319, 0},
+		"nothing is left":             {512, 300, 300, 0},
+		"less than it has":            {512, 300, 100, 0},
+		"a host that is too full":     {512, 300, -50, 0},
+		"the least that there can be": {32, 1, 40, 32},
 	} {
-		if got := suggestRAM(tt.peak, tt.limit, tt.times, tt.most); got != tt.want {
+		if got := raiseTo(app.RightSize{RAM: tt.ram, Fit: tt.fit}, tt.most); got != tt.want {
 			t.Errorf("%s: %d MB, want %d", name, got, tt.want)
 		}
 	}
@@ -75,10 +64,10 @@ func TestRaise(t *testing.T) {
 	b.get("/apps/shop").lacks(t, "before", "Killed for memory")
 	w.killed("shop", 1)
 	p := b.get("/apps/shop")
-	p.want(t, "once", http.StatusOK, "Killed for memory 1 time in 24 h.", "Peak 100 MB of 100 MB.", "Raise RAM to 128 MB and start", `name="ram" value="128"`,
+	p.want(t, "once", http.StatusOK, "Killed for memory 1 time in 24 h.", "Peak 100 MB of 100 MB.", "Raise RAM to 192 MB and start", `name="ram" value="192"`,
 		"It needed more than its 100 MB of RAM. Its peak was 100 MB. It stays so until somebody starts it.")
 	w.killed("shop", 2, 3)
-	b.get("/apps/shop").want(t, "often", http.StatusOK, "Killed for memory 3 times in 24 h.", "Raise RAM to 160 MB and start")
+	b.get("/apps/shop").want(t, "often", http.StatusOK, "Killed for memory 3 times in 24 h.", "Raise RAM to 192 MB and start")
 	next := b.post("/apps/shop/raise", "ram", "160").leads(t, "raise", "/apps/shop")
 	if got := strings.Join(w.host.done, ", "); got != "ram 160 shop, start shop" {
 		t.Errorf("done: %s", got)
@@ -120,7 +109,7 @@ func TestRaiseIsRefused(t *testing.T) {
 	delete(w.host.all, "rest")
 	bob := w.as("bob")
 	p = bob.get("/apps/shop")
-	p.want(t, "a member", http.StatusOK, "of ana", "128 MB might be enough; its owner can set that.")
+	p.want(t, "a member", http.StatusOK, "of ana", "192 MB might be enough; its owner can set that.")
 	p.lacks(t, "a member", "/raise", `href="/apps/shop/logs"`, `href="/apps/shop/deploys"`, `href="/apps/shop/settings"`)
 	bob.post("/apps/shop/raise", "ram", "128").want(t, "a member's", http.StatusForbidden, "edit_ram")
 	must(t, onlyError(teams.SetMember(t.Context(), w.ana.ID, "shop", w.bob.ID, []string{"edit_ram"})))
@@ -129,6 +118,67 @@ func TestRaiseIsRefused(t *testing.T) {
 	if got := strings.Join(w.host.done, ", "); got != "ram 128 shop" { // not started: that is another permission
 		t.Errorf("done: %s", got)
 	}
+}
+
+// remember writes a history of days, hour by hour, in which a program used so much.
+func (w *world) remember(id app.ID, days int, use, limit app.MB) {
+	w.t.Helper()
+	now := time.Now()
+	for at := now.AddDate(0, 0, -days).Truncate(time.Hour).Add(time.Hour); at.Before(now.Add(-time.Hour)); at = at.Add(time.Hour) {
+		point := app.Point{At: at, Ran: time.Minute, Memory: float64(use.Bytes()), MemoryMax: float64(use.Bytes()), Limit: float64(limit.Bytes())}
+		must(w.t, w.past.Append(at.Add(time.Hour), []app.PointOf{{App: id, Point: point}}))
+	}
+}
+
+// The overview says which RAM fits, and one click sets it.
+func TestRightSize(t *testing.T) {
+	w := newWorld(t)
+	w.host.add(w.ana.ID, "shop", func(s *app.Snapshot) { s.RAM = 512 })
+	add(t, w, "shop")
+	b := w.as("ana")
+	p := b.get("/apps/shop")
+	p.want(t, "at first", http.StatusOK, "It was not measured with its 512 MB yet: berth can say which RAM fits after 7 days.")
+	p.lacks(t, "at first", "Set RAM to")
+	w.remember("shop", 9, 59, 512)
+	p = b.get("/apps/shop")
+	p.want(t, "too much", http.StatusOK, "It peaked at 59 of 512 MB in 9 days: 96 MB are enough.", "Set RAM to 96 MB", `action="/apps/shop/ram"`)
+
+	teams := account.NewTeams(w.db.Teams)
+	must(t, onlyError(teams.AddMember(t.Context(), w.ana.ID, "shop", w.bob.ID, []string{"status_app"})))
+	p = w.as("bob").get("/apps/shop")
+	p.want(t, "a member", http.StatusOK, "96 MB are enough.")
+	p.lacks(t, "a member", "Set RAM to")
+
+	next := b.post("/apps/shop/ram", "ram", "96", "back", "/apps/shop").leads(t, "the button", "/apps/shop")
+	p = b.get(next)
+	p.want(t, "after", http.StatusOK, "It peaked at 59 of 96 MB in 9 days: that is the right size.")
+	p.lacks(t, "after", "Set RAM to")
+
+	w.ended("shop", app.Exit{Run: 1, At: time.Now().Add(-48 * time.Hour), Code: 137, OOM: true, LimitMB: 96, Ran: time.Minute})
+	b.get("/apps/shop").want(t, "killed, but not today", http.StatusOK,
+		"It ran out of its RAM once in 7 days and needed more than 96 MB: give it 128 MB.", "Set RAM to 128 MB", `action="/apps/shop/raise"`)
+
+	w.change("shop", func(s *app.Snapshot) { s.Code.Lang, s.Code.Start = app.StaticLang, "" })
+	b.get("/apps/shop").lacks(t, "files alone", "Set RAM to", "needs no RAM")
+}
+
+// More RAM is not offered to what climbs until it is killed, with any.
+func TestKilledAgainAndAgain(t *testing.T) {
+	w := newWorld(t)
+	w.host.add(w.ana.ID, "shop", func(s *app.Snapshot) { s.RAM = 192 })
+	add(t, w, "shop")
+	now := time.Now()
+	points := []app.PointOf{}
+	for i := range 8 * 24 { // in the eight hours until an hour ago
+		at, use := now.Add(-9*time.Hour+time.Duration(i)*150*time.Second), float64(100+i/3)*(1<<20)
+		points = append(points, app.PointOf{App: "shop", Point: app.Point{At: at, Ran: time.Minute, Memory: use, MemoryMax: use, Limit: 192 << 20}})
+	}
+	must(t, w.past.Append(now, points))
+	w.ended("shop", app.Exit{Run: 1, At: now.Add(-30 * time.Hour), Code: 137, OOM: true, LimitMB: 128, Ran: 5 * time.Hour})
+	w.ended("shop", app.Exit{Run: 2, At: now.Add(-time.Hour), Code: 137, OOM: true, LimitMB: 192, PeakBytes: 192 << 20, Ran: 8 * time.Hour})
+	p := w.as("ana").get("/apps/shop")
+	p.want(t, "a leak", http.StatusOK, "Killed for memory 1 time in 24 h.", "more RAM would put the next kill off.", "Look for what it keeps.")
+	p.lacks(t, "a leak", "Raise RAM", "Set RAM to", "There is no RAM left")
 }
 
 // The overview says why an application is as it is, and what comes next.
@@ -178,6 +228,8 @@ func TestHappenings(t *testing.T) {
 		{Kind: app.HistoryDeploy, Deploy: app.DeployRollback, By: w.ana.ID},
 		{Kind: app.HistoryFailure, Deploy: app.DeployCommit, By: 77, Text: "npm ci failed <b>"},
 		{Kind: app.HistoryRefusal, Text: "the host has no node"},
+		{Kind: app.HistoryMemory, Memory: &app.MemoryWarning{Run: 1, Level: 80, HeldBytes: 52 << 20, LimitBytes: 64 << 20}},
+		{Kind: app.HistoryMemory, Memory: &app.MemoryWarning{Run: 1, Level: 90, HeldBytes: 58 << 20, LimitBytes: 64 << 20, FullIn: 4 * time.Minute}},
 	} {
 		must(t, w.db.History.AddHistoryEvent(t.Context(), "shop", h))
 	}
@@ -187,7 +239,8 @@ func TestHappenings(t *testing.T) {
 	b := w.as("ana")
 	b.get("/apps/shop").want(t, "events", http.StatusOK, "It was uploaded", "New code is in place", "by bob", "package-lock.json is missing",
 		"Earlier code was brought back", "by ana", "New code could not be deployed; the code from before is in place", "by account 77", "npm ci failed &lt;b&gt;",
-		"It could not be started", "the host has no node", "It ended with code 3", "after 1 min", "It was stopped", "after 1 h",
+		"It could not be started", "the host has no node", "Its RAM was 80 % full", "it needed 52 MB of 64 MB",
+		"Its RAM was 90 % full", "it needed 58 MB of 64 MB, and would have needed all in 4 min", "It ended with code 3", "after 1 min", "It was stopped", "after 1 h",
 		"It needed more than its 64 MB of RAM", "peak 64 MB, after 2 s")
 }
 

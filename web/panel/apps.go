@@ -26,6 +26,8 @@ type appPages struct {
 	records  func(ctx context.Context, q app.AuditQuery) ([]app.AuditRecord, error)
 	charts   chartPages
 	log      *slog.Logger
+
+	rightSize func(ctx context.Context, a app.Snapshot) (app.RightSize, error)
 }
 
 // appRow is an application as pages show it. It is also what all pages of one have in
@@ -93,7 +95,7 @@ func permissions(c *call, teams app.Teams) (app.Permissions, string, error) {
 	}
 	all, err := teams.Memberships(c.ctx(), c.account.ID)
 	for _, m := range all {
-		if m.App == c.app.ID && !m.Owner.Disabled {
+		if m.App == c.app.ID && m.Owner.Closed() == nil {
 			return m.Permissions, m.Owner.Name, nil
 		}
 	}
@@ -138,7 +140,7 @@ func (p *appPages) list(c *call) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		if m.Owner.Disabled {
+		if m.Owner.Closed() != nil {
 			m.Permissions = 0
 		}
 		rows = append(rows, p.row(c, snap, m.Permissions, m.Owner.Name))
@@ -223,6 +225,7 @@ type overviewPage struct {
 	Since  time.Time
 	Status *app.Status // nil when it cannot be measured
 	Kills  *kills
+	Size   app.RightSize
 	Charts charts
 	Events []happened
 }
@@ -249,7 +252,10 @@ func (p *appPages) overview(c *call) (answer, error) {
 	if err != nil && app.KindOf(err) != app.Conflict { // in its first deployment nothing has happened yet
 		return answer{}, err
 	}
-	if page.Kills, err = p.killsOf(c, all, can); err != nil {
+	if page.Size, err = p.rightSize(c.ctx(), now); err != nil {
+		return answer{}, err
+	}
+	if page.Kills, err = p.killsOf(c, all, page.Size, can); err != nil {
 		return answer{}, err
 	}
 	names := namer(c, p.account)
@@ -331,6 +337,10 @@ func happenedOf(l text.Language, h app.HistoryEvent, names func(app.AccountID) s
 		r.Word, r.Deploy = failureWord(l, h.Deploy), true
 	case app.HistoryRefusal:
 		r.Word = l.Say("It could not be started")
+	case app.HistoryMemory:
+		if h.Memory != nil {
+			r.standing = warningStanding(l, h.Memory)
+		}
 	}
 	if r.Deploy {
 		r.Who = names(h.By)
@@ -355,12 +365,10 @@ func namer(c *call, account func(context.Context, app.AccountID) (app.Account, e
 }
 
 const (
-	// ramStep is what suggestions are multiples of.
+	// ramStep is what less than the right size is a multiple of, where that does not fit.
 	ramStep app.MB = 32
 	// killsSpan is how far the banner looks back.
 	killsSpan = 24 * time.Hour
-	// oftenKilled is from how many times on the suggestion is a larger one.
-	oftenKilled = 3
 )
 
 // kills is what the banner says of an application that was killed for its RAM.
@@ -370,29 +378,24 @@ type kills struct {
 	Limit app.MB // that it had at the last one
 	Raise app.MB // what to raise it to, 0 when no more is free
 	Start bool   // it is started with that, for it is not running
+	Grows bool   // more RAM only puts the next kill off
 }
 
-// suggestRAM is how much RAM to suggest for what was killed so many times: a quarter
-// more than it had or needed, half more when that happens again and again, in steps
-// of ramStep and not above most. 0 when that is no more than it has.
-func suggestRAM(peak int64, limit app.MB, times int, most app.MB) app.MB {
-	need := max(limit, app.MB((peak+1<<20-1)>>20))
-	want := need + need/4
-	if times >= oftenKilled {
-		want = need + need/2
-	}
-	want = (max(want, limit+1) + ramStep - 1) / ramStep * ramStep
+// raiseTo is how much RAM to suggest for what was killed: what fits, or what is left of most
+// in steps of ramStep; 0 when that is no more than it has.
+func raiseTo(s app.RightSize, most app.MB) app.MB {
+	want := s.Fit
 	if want > most {
 		want = most / ramStep * ramStep
 	}
-	if want <= limit {
+	if want <= s.RAM {
 		return 0
 	}
 	return want
 }
 
 // killsOf finds the kills of the last day; nil for none since it got more RAM.
-func (p *appPages) killsOf(c *call, all []app.HistoryEvent, can app.Permissions) (*kills, error) {
+func (p *appPages) killsOf(c *call, all []app.HistoryEvent, size app.RightSize, can app.Permissions) (*kills, error) {
 	var k *kills
 	for _, h := range all { // newest first
 		if h.Exit == nil || !h.Exit.OOM || time.Since(h.At) > killsSpan {
@@ -417,7 +420,8 @@ func (p *appPages) killsOf(c *call, all []app.HistoryEvent, can app.Permissions)
 			most -= other.Charged()
 		}
 	}
-	k.Raise = suggestRAM(k.Peak, c.app.RAM, k.Count, min(most, p.apps.AvailableRAM(c.app.ID)))
+	k.Raise = raiseTo(size, min(most, p.apps.AvailableRAM(c.app.ID)))
+	k.Grows = size.Verdict == app.SizeGrows
 	k.Start = mayRevive(c.app, can)
 	return k, nil
 }

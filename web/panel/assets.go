@@ -78,11 +78,13 @@ func serveAsset(c *call) {
 	c.sendBody(http.StatusOK, a.kind, a.body)
 }
 
-// packed returns the body as the client accepts it, and says so in h. A page with a
-// secret in it repeats nothing of a stranger's, so its length reveals nothing.
+// packed returns the body as the client accepts it, and says so in h. Only what the panel's
+// own pages or a person ask for is packed: with pages that another site makes a browser ask for
+// again and again, the length would reveal what is in them (BREACH).
 func packed(h http.Header, r *http.Request, body []byte) []byte {
 	h.Add("Vary", "Accept-Encoding")
-	if len(body) < packAbove || !acceptsGzip(r.Header.Get("Accept-Encoding")) {
+	site := r.Header.Get("Sec-Fetch-Site")
+	if len(body) < packAbove || site != "same-origin" && site != "none" || !acceptsGzip(r.Header.Get("Accept-Encoding")) {
 		return body
 	}
 	var b bytes.Buffer

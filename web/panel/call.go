@@ -2,9 +2,7 @@ package panel
 
 import (
 	"context"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -14,6 +12,7 @@ import (
 	"berth/app"
 	"berth/app/text"
 	"berth/web"
+	"berth/web/provider"
 )
 
 // maxForm bounds the body of a form, in bytes.
@@ -25,14 +24,19 @@ type call struct {
 
 	from      app.Visitor
 	safe      bool // the browser is on HTTPS or on this machine
+	encrypted bool // the browser is on HTTPS
 	maySignIn bool // a password or a session may travel here
 	lang      text.Language
 	account   app.Account // zero when nobody is signed in
 	session   app.Session
+	pending   string // the cookie of a sign-in that waits for its second step
 
-	app     app.Snapshot  // of the path
-	owner   app.AccountID // of app: the account, or who it acts for as a member of the team
-	problem string        // shown on the page: why the form was refused
+	app     app.Snapshot     // of the path
+	owner   app.AccountID    // of app: the account, or who it acts for as a member of the team
+	device  *app.Device      // whose code the form has
+	purpose provider.Purpose // what a browser was at a provider for
+	offered bool             // the page shows an app that waits for its first code
+	problem string           // shown on the page: why the form was refused
 	cookies []*http.Cookie
 	audit   trail
 }
@@ -89,6 +93,15 @@ func (c *call) back() string {
 	return local(f.Get("back"))
 }
 
+// referrer is the page of the panel that the browser comes from, "/" when it does not say.
+func (c *call) referrer() string {
+	u, err := url.Parse(c.Request.Header.Get("Referer"))
+	if err != nil || u.Host != c.Request.Host {
+		return "/"
+	}
+	return local(u.RequestURI())
+}
+
 // number is a number of the path; what is none is 0, which nothing has.
 func (c *call) number(name string) int64 {
 	n, err := strconv.ParseInt(c.Request.PathValue(name), 10, 64)
@@ -141,14 +154,25 @@ func loginFor(r *http.Request) string {
 const (
 	safeCookie     = "__Host-berth"
 	insecureCookie = "berth"
-	themeCookie    = "berth-theme"
 	// knownSuffix makes the name of what a browser is known by after a sign-in.
 	knownSuffix = "-known"
+	// themeSuffix makes the name of what keeps the colours that a browser wants.
+	themeSuffix = "-theme"
+	// pendingSuffix makes the name of a sign-in's that waits for its second step.
+	pendingSuffix = "-pending"
+	// providerSuffix makes the name of what a browser that is at a provider comes back with.
+	providerSuffix = "-provider"
 )
+
+// themeTime is how long a browser keeps its colours.
+const themeTime = 365 * 24 * time.Hour
 
 // knownTime is how long a browser keeps that. For how long it is of use is not the
 // browser's to say.
 const knownTime = 30 * 24 * time.Hour
+
+// pendingTime is how long a browser keeps the cookie of a sign-in that waits for its second step.
+const pendingTime = 10 * time.Minute
 
 func (c *call) cookieName() string {
 	if c.safe {
@@ -157,8 +181,8 @@ func (c *call) cookieName() string {
 	return insecureCookie
 }
 
-// setCookie sets the cookie of a session, or with knownSuffix that of what the browser
-// is known by, for ttl; "" removes it.
+// setCookie sets the cookie of a session, or with a suffix that of a pending sign-in, of what
+// the browser is known by or of its colours, for ttl; "" removes it.
 func (c *call) setCookie(suffix, value string, ttl time.Duration) {
 	age := int(ttl / time.Second)
 	if value == "" {
@@ -173,40 +197,10 @@ func (c *call) setCookie(suffix, value string, ttl time.Duration) {
 // themes are what a person can choose; the first follows the system.
 var themes = []string{"auto", "light", "dark"}
 
-// themeOf is what the browser chose.
-func themeOf(r *http.Request) string {
-	if cookie, err := r.Cookie(themeCookie); err == nil && slices.Contains(themes, cookie.Value) {
+// theme is what the browser chose.
+func (c *call) theme() string {
+	if cookie, err := c.Request.Cookie(c.cookieName() + themeSuffix); err == nil && slices.Contains(themes, cookie.Value) {
 		return cookie.Value
 	}
 	return themes[0]
-}
-
-// visitor is where a request comes from, and whether what the browser sends is
-// hidden from others: it is on HTTPS, or on this machine. Only trusted proxies are
-// believed.
-func visitor(r *http.Request, trusted web.Networks) (v app.Visitor, safe bool) {
-	peer := web.AddressOf(r.RemoteAddr)
-	client := trusted.Client(peer, r.Header)
-	safe = r.TLS != nil
-	if trusted.Contains(peer) {
-		if proto := r.Header.Values("X-Forwarded-Proto"); len(proto) > 0 {
-			safe = safe || strings.EqualFold(strings.TrimSpace(proto[len(proto)-1]), "https")
-		}
-	}
-	safe = safe || peer.IsLoopback() && r.Header.Get("X-Forwarded-For") == "" && isLoopback(r.Host)
-	return app.Visitor{Address: client.String(), Key: web.KeyOf(client), Agent: r.UserAgent()}, safe
-}
-
-// isLoopback reports whether browsers regard a Host as this machine's own, and its
-// cookies for safe: localhost, 127.0.0.0/8, ::1 (Secure Contexts, 3.1).
-func isLoopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.ToLower(strings.Trim(host, "[]"))
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.IsLoopback()
 }

@@ -23,6 +23,8 @@
 //     requests that a page of another site has made (server.sameSite). If the path names
 //     an application, server.meant calls Applications.App. If the account has no such
 //     application, server.meant calls Teams.Authorize.
+//     For a row with the bit again, againPages.ask (again.go) asks who somebody is, unless
+//     they have lately proved it.
 //  4. form (call.go) reads the fields of the form for the handler. The handler calls the
 //     services and returns an answer. If it fails, server.refused (answer.go) shows the
 //     error on the page that the route's row names, in the account's language. The status

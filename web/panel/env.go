@@ -48,7 +48,7 @@ func (p envPages) set(c *call, f url.Values) (answer, error) {
 	change := map[string]*string{f.Get("name"): new(f.Get("value"))}
 	if f.Has("block") {
 		var err error
-		if change, err = parseBlock(f.Get("block")); err != nil {
+		if change, err = app.ParseEnv(f.Get("block")); err != nil {
 			return answer{}, err
 		}
 	}
@@ -68,42 +68,4 @@ func (p envPages) remove(c *call, f url.Values) (answer, error) {
 	c.audit.Note("env=%.64q", name)
 	err := p.settings.RemoveVariable(c.ctx(), c.owner, c.app.ID, name)
 	return done(c.at("env"), c.lang.Say("The variable %s was removed, in effect from the next start.", name)), err
-}
-
-// parseBlock reads lines of NAME=VALUE as .env files have them: empty lines, lines
-// that begin with #, "export " before a name, and quotes around a value, of which
-// double ones know \n, \" and \\. No error repeats a value.
-func parseBlock(text string) (map[string]*string, error) {
-	change, n := map[string]*string{}, 0
-	for line := range strings.Lines(text) {
-		n++
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
-		if !ok {
-			return nil, app.Errorf(app.Invalid, "line %d of the block is not NAME=VALUE", n)
-		}
-		value = strings.TrimSpace(value)
-		if len(value) > 0 && (value[0] == '"' || value[0] == '\'') {
-			quote := value[:1]
-			inner, closed := strings.CutSuffix(value[1:], quote)
-			if !closed {
-				return nil, app.Errorf(app.Invalid, "the quotes in line %d of the block do not close", n)
-			}
-			if value = inner; quote == `"` {
-				value = strings.NewReplacer(`\n`, "\n", `\"`, `"`, `\\`, `\`).Replace(inner)
-			}
-		}
-		name = strings.TrimSpace(name)
-		if change[name] != nil {
-			return nil, app.Errorf(app.Invalid, "line %d of the block sets a variable for the second time", n)
-		}
-		change[name] = &value
-	}
-	if len(change) == 0 {
-		return nil, app.Errorf(app.Invalid, "the block has no line with NAME=VALUE")
-	}
-	return change, nil
 }

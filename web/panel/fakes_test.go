@@ -129,8 +129,12 @@ func (h *apps) Upload(ctx context.Context, _ app.Account, file string) (app.Depl
 	return h.deployed(ctx, file)
 }
 
-func (h *apps) Commit(ctx context.Context, owner app.AccountID, id app.ID, file string) (app.Deployed, error) {
-	if err := h.on(owner, id, "commit "+h.spooled[file]); err != nil {
+func (h *apps) Commit(ctx context.Context, owner app.AccountID, id app.ID, file string, exact bool) (app.Deployed, error) {
+	what := "commit "
+	if exact {
+		what = "exact "
+	}
+	if err := h.on(owner, id, what+h.spooled[file]); err != nil {
 		return app.Deployed{}, err
 	}
 	return h.deployed(ctx, file)

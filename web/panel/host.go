@@ -1,9 +1,9 @@
 package panel
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -17,60 +17,107 @@ import (
 const (
 	auditPage  = 50          // records on one page
 	doctorTime = time.Minute // for one examination
+	doctorAge  = time.Hour   // of the last one, when the page begins another
 )
 
 // hostPages are the administrators'.
 type hostPages struct {
-	admin    Admin
-	signIns  SignIns
-	apps     app.Applications
-	records  func(ctx context.Context, q app.AuditQuery) ([]app.AuditRecord, error)
-	examiner func(ctx context.Context) []app.Finding
-	runtimes func() []app.Runtime
-	beside   func(f func()) bool // Config.Go
-	capacity app.MB              // that applications may have together
-	exposed  app.Text            // Config.Exposed
-	baseURL  string
-	began    time.Time
-	doctor   checkup
-	log      *slog.Logger
+	admin       Admin
+	invitations Invitations
+	signIns     SignIns
+	factors     Factors
+	apps        app.Applications
+	records     func(ctx context.Context, q app.AuditQuery) ([]app.AuditRecord, error)
+	examiner    func(ctx context.Context) []app.Finding
+	runtimes    func() []app.Runtime
+	beside      func(f func()) bool // Config.Go
+	plan        func(ctx context.Context) (app.RAMPlan, error)
+	shortage    func() app.Shortage
+	exposed     app.Text // Config.Exposed
+	baseURL     string
+	began       time.Time
+	doctor      checkup
+	log         *slog.Logger
 }
 
 // hostPage is the data of host.html.
 type hostPage struct {
-	Accounts []accountRow
-	Capacity app.MB
-	Assigned app.MB // of all accounts to their applications
-	Promised app.MB // to accounts
-	Share    int    // of Capacity that is assigned, from 0 to 100
-	Apps     int
-	Began    time.Time
-	Doctor   findings
-	Exposed  string // the warning, "" for none
-	Runtimes []app.Runtime
-	RAM      string // as typed
+	Accounts    []accountRow
+	Plan        app.RAMPlan
+	Share       int // of its Capacity that is given, from 0 to 100
+	Began       time.Time
+	Doctor      findings
+	Exposed     string // the warning, "" for none
+	Shortage    shortage
+	Runtimes    []app.Runtime
+	RAM         string         // as typed
+	Required    bool           // everybody must have a second factor
+	Invitations []app.Offer    // that wait
+	Own         []app.Snapshot // applications of the administrator
+}
+
+// shortage is what the page says of the host's last shortage of memory.
+type shortage struct {
+	app.Shortage
+	Lasted string
+	Grown  []string // in the order of kills
+}
+
+// shortageAge is for how long a shortage is told that is over.
+const shortageAge = 24 * time.Hour
+
+// shortageOf is nothing where there was none for a day.
+func shortageOf(c *call, last app.Shortage) (s shortage) {
+	if !last.Lasts() && time.Since(last.Until) > shortageAge {
+		return s
+	}
+	s.Shortage, s.Lasted = last, span(c.lang, last.Until.Sub(last.Since))
+	for _, g := range last.Order {
+		used := size(c.lang, g.Used)
+		if g.Above() > 0 {
+			s.Grown = append(s.Grown, c.lang.Say("%s (%s) used %s, %s more than expected of it", g.Name, g.App, used, size(c.lang, g.Above())))
+		} else {
+			s.Grown = append(s.Grown, c.lang.Say("%s (%s) used %s, not more than expected of it", g.Name, g.App, used))
+		}
+	}
+	return s
 }
 
 // accountRow is one account.
 type accountRow struct {
 	app.Account
-	Used app.MB
-	Apps int
+	Used    app.MB
+	Apps    int
+	Factors app.Factors
 }
 
 func (p *hostPages) show(c *call) (answer, error) {
+	if p.doctor.old() {
+		_ = p.look(c) // else the page shows the old one
+	}
 	all, used, err := p.admin.Accounts(c.ctx())
 	page := hostPage{
-		Capacity: p.capacity, Began: p.began, Doctor: p.doctor.last(), Runtimes: p.runtimes(), Exposed: c.lang.SayPhrase(p.exposed), RAM: "512",
+		Began: p.began, Doctor: p.doctor.last(), Runtimes: p.runtimes(), Exposed: c.lang.SayPhrase(p.exposed), RAM: "512",
+		Shortage: shortageOf(c, p.shortage()),
 	}
 	for i, a := range all {
-		row := accountRow{a, used[i], len(p.apps.Apps(a.ID))}
+		row := accountRow{Account: a, Used: used[i], Apps: len(p.apps.Apps(a.ID))}
+		if err == nil {
+			row.Factors, err = p.factors.Factors(c.ctx(), a.ID)
+		}
 		page.Accounts = append(page.Accounts, row)
-		page.Assigned += row.Used
-		page.Promised += a.TotalRAM
-		page.Apps += row.Apps
 	}
-	page.Share = share(int64(page.Assigned), int64(page.Capacity))
+	if err == nil {
+		page.Required, err = p.factors.FactorRequired(c.ctx())
+	}
+	if err == nil {
+		page.Invitations, err = p.invitations.Invitations(c.ctx(), 0)
+	}
+	page.Own = p.apps.Apps(c.account.ID)
+	if err == nil {
+		page.Plan, err = p.plan(c.ctx())
+	}
+	page.Share = share(int64(page.Plan.Given), int64(page.Plan.Capacity))
 	if c.Request.PostForm.Has("name") {
 		page.RAM = c.Request.PostForm.Get("ram")
 	}
@@ -80,6 +127,9 @@ func (p *hostPages) show(c *call) (answer, error) {
 func (p *hostPages) createAccount(c *call, f url.Values) (answer, error) {
 	ram, err := ramOf(f)
 	if err != nil {
+		return answer{}, err
+	}
+	if _, err := c.base(p.baseURL); err != nil { // before there is an account that nobody can open
 		return answer{}, err
 	}
 	name := strings.TrimSpace(f.Get("name"))
@@ -93,13 +143,12 @@ func (p *hostPages) createAccount(c *call, f url.Values) (answer, error) {
 
 // invite shows a one-time link for an account, once.
 func (p *hostPages) invite(c *call, a app.Account, sentence string) (answer, error) {
-	scheme := "http://"
-	if c.Request.TLS != nil {
-		scheme = "https://"
+	base, err := c.base(p.baseURL)
+	if err != nil {
+		return answer{}, err
 	}
 	key, err := p.signIns.Invite(c.ctx(), a.ID)
-	link := strings.TrimSuffix(cmp.Or(p.baseURL, scheme+c.Request.Host), "/") + "/setup/" + key
-	return answer{to: "/host", flash: &flash{Text: sentence, Secret: link, Word: c.lang.Say("One-time link")}}, err
+	return answer{to: "/host", flash: c.linkFlash(base, "/setup/"+key, sentence)}, err
 }
 
 // find returns the account that meant is true for.
@@ -137,8 +186,30 @@ func (p *hostPages) setRAM(c *call, a app.Account) (answer, error) {
 		return answer{}, err
 	}
 	c.audit.Note("ramMB=%d", ram)
-	_, err = p.admin.SetTotal(c.ctx(), a.ID, ram)
+	_, err = p.admin.Change(c.ctx(), a.ID, app.AccountChange{RAM: &ram})
 	return done("/host", c.lang.Say("The account %s has %d MB of RAM now.", a.Name, ram)), err
+}
+
+// limitOf is a limit in a form, 0 for an empty field, -1 for what is no number.
+func limitOf(f url.Values, name string) int {
+	if f.Get(name) == "" {
+		return 0
+	}
+	return int(max(min(whole(f.Get(name)), math.MaxInt32), -1))
+}
+
+// setLimits sets all limits beside the RAM; an empty field is no limit.
+func (p *hostPages) setLimits(c *call, a app.Account) (answer, error) {
+	f, err := c.form()
+	if err != nil {
+		return answer{}, err
+	}
+	disk := app.MB(limitOf(f, "disk"))
+	limit := func(name string) *int { return new(limitOf(f, name)) }
+	change := app.AccountChange{Disk: &disk, Apps: limit("apps"), CPU: limit("cpu"), Builds: limit("builds"), Backups: limit("backups")}
+	c.audit.Note("diskMB=%d apps=%d cpu=%d builds=%d backups=%d", disk, *change.Apps, *change.CPU, *change.Builds, *change.Backups)
+	_, err = p.admin.Change(c.ctx(), a.ID, change)
+	return done("/host", c.lang.Say("The limits of %s were changed.", a.Name)), err
 }
 
 func (p *hostPages) disable(c *call, a app.Account) (answer, error) {
@@ -154,8 +225,44 @@ func (p *hostPages) enable(c *call, a app.Account) (answer, error) {
 	return done("/host", c.lang.Say("The account %s is enabled.", a.Name)), err
 }
 
+func (p *hostPages) suspend(c *call, a app.Account) (answer, error) {
+	f, err := c.form()
+	if err != nil {
+		return answer{}, err
+	}
+	if a.ID == c.account.ID {
+		return answer{}, app.Errorf(app.Conflict, "you cannot suspend your own account")
+	}
+	c.audit.Note("reason=%q", f.Get("reason"))
+	_, err = p.admin.Suspend(c.ctx(), a.ID, strings.TrimSpace(f.Get("reason")))
+	return done("/host", c.lang.Say("The account %s is suspended: its programs do not run, and everything of it is kept.", a.Name)), err
+}
+
+func (p *hostPages) unsuspend(c *call, a app.Account) (answer, error) {
+	_, err := p.admin.Unsuspend(c.ctx(), a.ID)
+	return done("/host", c.lang.Say("The account %s is not suspended any more; what was online starts again.", a.Name)), err
+}
+
 func (p *hostPages) link(c *call, a app.Account) (answer, error) {
 	return p.invite(c, a, c.lang.Say("Behind this link the password of %s is set anew; it works once, for a short while.", a.Name))
+}
+
+// requireFactor begins or ends that everybody must have a second factor. An administrator
+// without one would be the first to reach nothing.
+func (p *hostPages) requireFactor(c *call, f url.Values) (answer, error) {
+	on := f.Get("on") == "true"
+	c.audit.Note("required=%t", on)
+	if !on {
+		return done("/host", c.lang.Say("A second factor is everybody's own choice now.")), p.factors.RequireFactor(c.ctx(), false)
+	}
+	own, err := p.factors.Factors(c.ctx(), c.account.ID)
+	if err == nil && !own.Any() {
+		err = app.Errorf(app.Conflict, "you have no second factor yourself; set one up on the page Account, then demand it of the others")
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return done("/host", c.lang.Say("Everybody must have a second factor now.")), p.factors.RequireFactor(c.ctx(), true)
 }
 
 // findings are what the last examination has found.
@@ -163,6 +270,21 @@ type findings struct {
 	Rows    []app.Finding
 	At      time.Time // of its end; zero for none yet
 	Running bool
+	tried   time.Time // when the last one began, which may have come to nothing
+}
+
+// Verdict is what they come to.
+func (f findings) Verdict() app.Text { return app.Verdict(f.Rows) }
+
+// Worst is the worst verdict of one of them: FAIL, warn or ok.
+func (f findings) Worst() string {
+	worst := app.Good
+	for _, row := range f.Rows {
+		if row.Verdict == app.Bad || row.Verdict == app.Dubious && worst == app.Good {
+			worst = row.Verdict
+		}
+	}
+	return worst
 }
 
 // checkup lets one examination run at a time and keeps what it found. It is safe
@@ -178,12 +300,19 @@ func (d *checkup) last() findings {
 	return d.at
 }
 
+// old reports whether it is time for an examination that nobody asked for.
+func (d *checkup) old() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Since(d.at.tried) >= doctorAge
+}
+
 // begin reports whether the caller is to examine.
 func (d *checkup) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	was := d.at.Running
-	d.at.Running = true
+	d.at.Running, d.at.tried = true, time.Now()
 	return !was
 }
 
@@ -197,10 +326,13 @@ func (d *checkup) finish(found []app.Finding, examined bool) {
 	}
 }
 
-// examine examines the host as berth doctor does, beside the request.
-func (p *hostPages) examine(c *call) (answer, error) {
+// examine examines the host as berth doctor does.
+func (p *hostPages) examine(c *call) (answer, error) { return leadTo("/host#doctor"), p.look(c) }
+
+// look examines the host beside the request, unless that is under way.
+func (p *hostPages) look(c *call) error {
 	if !p.doctor.begin() {
-		return leadTo("/host"), nil
+		return nil
 	}
 	ctx := context.WithoutCancel(c.ctx())
 	if !p.beside(func() {
@@ -212,9 +344,9 @@ func (p *hostPages) examine(c *call) (answer, error) {
 		p.doctor.finish(found, examined)
 	}) {
 		p.doctor.finish(nil, false)
-		return answer{}, app.Errorf(app.Unavailable, "the server is shutting down; try again in a minute")
+		return app.Errorf(app.Unavailable, "the server is shutting down; try again in a minute")
 	}
-	return leadTo("/host#doctor"), nil
+	return nil
 }
 
 // auditLogPage is the data of audit.html.

@@ -106,7 +106,7 @@ func standsStill(c *call, said string) answer {
 func watchOf(c *call) (w app.Watch, what string, err error) {
 	query := c.Request.URL.Query()
 	what = query.Get("what")
-	w = app.Watch{Account: c.account.ID, App: app.All, Kinds: app.StateEvent | app.ExitEvent | app.DeployEvent}
+	w = app.Watch{Account: c.account.ID, App: app.All, Kinds: app.StateEvent | app.ExitEvent | app.DeployEvent | app.MemoryEvent}
 	if query.Has("app") {
 		w.App = app.ID(query.Get("app"))
 	}
@@ -141,7 +141,7 @@ func (v *viewer) mayStill(ctx context.Context) error {
 	if app.KindOf(err) == app.NotFound {
 		return err
 	}
-	if err == nil && a.Disabled {
+	if err == nil && a.Closed() != nil {
 		return &app.Error{Kind: app.Forbidden}
 	}
 	return v.stream.Check(ctx)

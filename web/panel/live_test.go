@@ -37,6 +37,8 @@ func TestLiveMissesNothing(t *testing.T) {
 		now.Words["cpu"] != "CPU 12.3 %" || now.Words["ram"] != "RAM 50 MB of 100 MB" || now.Words["full"] != "RAM 50 % full" || now.Words["in"] != "2 KB" {
 		t.Errorf("the figures are %+v", now)
 	}
+	w.publish("shop", app.Event{Kind: app.MemoryEvent, Memory: &app.MemoryWarning{Level: 80}})
+	missed = l.next("changed")
 	l.close()
 	w.publish("shop", app.Event{Kind: app.ExitEvent, Exit: &app.Exit{Code: 1}})
 	again := w.listen(b, streamOf(t, p), "Last-Event-ID", missed.id) // the browser's word beats the page's

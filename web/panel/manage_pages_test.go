@@ -2,13 +2,16 @@ package panel
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"berth/app"
+	"berth/host/sizing"
 )
 
 // Every page says everything in every language, whatever names there are, and has
@@ -174,4 +177,121 @@ func TestHostWarnsOfPlainHTTP(t *testing.T) {
 			t.Errorf("status %d, for the warning %q the page is %s", page.StatusCode, exposed, page.body)
 		}
 	}
+}
+
+// The page of the host tells of a shortage of memory, and of one that is over for a day.
+func TestHostTellsOfAShortage(t *testing.T) {
+	grown := []app.Grown{{App: "1700000000001", Name: "leak <1>", Used: 90 << 20, Usual: 40 << 20}, {App: "blog", Name: "calm", Used: 20 << 20, Usual: 30 << 20}}
+	since := time.Now().Add(-time.Hour)
+	for name, tt := range map[string]struct {
+		app.Shortage
+		want, not string
+	}{
+		"none":  {app.Shortage{}, "Capacity", "short of memory"},
+		"lasts": {app.Shortage{Since: since, Available: 20, Total: 1024, Order: grown}, "with 20 of 1024 MB available. Builds and starts wait", "was short of memory"},
+		"order": {app.Shortage{Since: since, Order: grown}, "leak &lt;1&gt; (1700000000001) used 90 MB, 50 MB more than expected of it</li><li>calm (blog) used 20 MB, not more", "<1>"},
+		"over":  {app.Shortage{Since: since, Until: since.Add(90 * time.Second), Available: 20, Total: 1024}, "with 20 of 1024 MB available, and lasted 1 min", "is short of memory"},
+		"old":   {app.Shortage{Since: since.Add(-48 * time.Hour), Until: since.Add(-24 * time.Hour)}, "Capacity", "short of memory"},
+	} {
+		w := newWorld(t, func(c *Config) { c.Shortage = func() app.Shortage { return tt.Shortage } })
+		seed(w)
+		if page := w.as("ana").get("/host"); page.StatusCode != http.StatusOK || !strings.Contains(page.body, tt.want) || strings.Contains(page.body, tt.not) {
+			t.Errorf("%s: status %d, %s", name, page.StatusCode, page.body)
+		}
+	}
+}
+
+// Who looks at the page begins an examination, unless the last one is new, and does not wait
+// for it. Its verdict is that of berth doctor.
+func TestHostIsExamined(t *testing.T) {
+	var found []app.Finding
+	var times atomic.Int32
+	goOn := make(chan struct{})
+	w := newWorld(t, func(c *Config) {
+		c.Examine = func(context.Context) []app.Finding {
+			times.Add(1)
+			<-goOn
+			return found
+		}
+	})
+	seed(w)
+	must(t, onlyError(w.db.Accounts.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Admin = true; return nil })))
+	b := w.as("ana")
+	for range 3 {
+		b.get("/host").want(t, "the page", http.StatusOK, "The host is being examined.", `data-poll="doctor"`)
+	}
+	good, warned, failed := app.Finding{Name: "disk", Verdict: app.Good}, app.Finding{Name: "quota", Verdict: app.Dubious}, app.Finding{Name: "limit", Verdict: app.Bad}
+	for i, c := range []struct {
+		found           []app.Finding
+		class, en, ptBR string
+	}{
+		{[]app.Finding{good}, "good", "Ready", "Pronto"},
+		{[]app.Finding{warned, good}, "busy", "Ready, 1 warning", "Pronto, 1 aviso"},
+		{[]app.Finding{warned, good, warned}, "busy", "Ready, 2 warnings", "Pronto, 2 avisos"},
+		{[]app.Finding{good, failed}, "bad", "Not ready: limit", "Não está pronto: limit"},
+		{[]app.Finding{failed, warned}, "bad", "Not ready: limit; 1 warning", "Não está pronto: limit; 1 aviso"},
+		{[]app.Finding{failed, warned, warned}, "bad", "Not ready: limit; 2 warnings", "Não está pronto: limit; 2 avisos"},
+	} {
+		found = c.found
+		if i == 0 {
+			close(goOn)
+		} else {
+			b.post("/host/doctor")
+		}
+		w.work.Wait()
+		for locale, says := range map[string]string{"en-US": c.en, "pt-BR": c.ptBR} {
+			must(t, w.config.Accounts.SetLocale(t.Context(), w.ana.ID, locale))
+			p := b.get("/host")
+			p.want(t, c.en, http.StatusOK, `<div class="counts `+c.class+`"><p class="state">`, "<span>"+says+"</span>")
+			if strings.Contains(p.body, "data-poll") || strings.Contains(p.body, "<details open>") != (c.class == "bad") {
+				t.Errorf("%s: %s", c.en, p.body)
+			}
+		}
+		if n := int(times.Load()); n != i+1 {
+			t.Errorf("%s: the host was examined %d times", c.en, n)
+		}
+	}
+}
+
+// The limits of an account are on its own page and on the administrators', with what it has.
+func TestLimitsAreShown(t *testing.T) {
+	w := newWorld(t)
+	seed(w)
+	own := func(p page) string { return strings.Join(strings.Fields(p.body), " ") }
+	if body := own(w.as("ana").get("/account")); !strings.Contains(body, "<dt>Disk</dt><dd>42 MB</dd>") || strings.Contains(body, "<dt>Processor</dt>") {
+		t.Errorf("without limits the page shows %s", body)
+	}
+	w.as("ana").post(fmt.Sprintf("/host/accounts/%d/limits", w.ana.ID), "disk", "1024", "apps", "9", "cpu", "150", "builds", "2", "backups", "3").want(t, "limits", http.StatusSeeOther)
+	apps := len(w.host.Apps(w.ana.ID))
+	body := own(w.as("ana").get("/account"))
+	for _, says := range []string{
+		fmt.Sprintf("<dd>%d of 9</dd>", apps), "<dd>42 MB of 1 GB</dd>", "<dd>1 of 3</dd>", "<dd>150 % of one, for all applications together</dd>", "<dt>Builds at once</dt><dd>2</dd>",
+	} {
+		if !strings.Contains(body, says) {
+			t.Errorf("the account's page lacks %q: %s", says, body)
+		}
+	}
+	body = own(w.as("ana").get("/host"))
+	for _, says := range []string{fmt.Sprintf("%d of 9 applications", apps), `name="disk" type="number" min="0" class="short" value="1024"`, `name="cpu" type="number" min="0" class="short" value="150"`} {
+		if !strings.Contains(body, says) {
+			t.Errorf("the page of the host lacks %q", says)
+		}
+	}
+}
+
+// The page Host says what of the RAM is sold, used, and can still be sold.
+func TestPlanOfTheHost(t *testing.T) {
+	w := newWorld(t)
+	must(t, onlyError(w.db.Accounts.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Admin = true; return nil })))
+	b := w.as("ana")
+	w.plan = sizing.Plan(app.RAMPlan{Host: 4352, Reserve: 256, Overcommit: 1, Capacity: 4096, Promised: 6144, Given: 4500, Apps: 31, Used: 900 << 20})
+	p := b.get("/host")
+	p.want(t, "at first", http.StatusOK, "4500 of 4096 MB of RAM assigned to applications", "6144 MB promised to accounts", "31 applications",
+		"900 MB", "not measured yet", "Nothing was measured yet: after 7 days berth can say what more you can sell.", "404 too many", "<td>3692</td>")
+	p.lacks(t, "at first", `class="good">fits`, "That was")
+	w.plan.Worst, w.plan.Days = app.RAMMoment{At: time.Now().Add(-24 * time.Hour), Used: 1640 << 20, Had: 4000, Apps: 20}, 30
+	w.plan = sizing.Plan(w.plan)
+	b.get("/host").want(t, "after 30 days", http.StatusOK, "1.6 GB of 3.9 GB", "That was", `41 % <span class="good">fits</span>`, `82 % <span class="busy">tight</span>`,
+		`123 % <span class="bad">too much</span>`, `aria-current="true"><th scope="row">1</th>`, "with host.overcommit 1.5 that would still fit.",
+		"Peaks between samples, one a minute, are not in it")
 }

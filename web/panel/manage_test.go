@@ -39,12 +39,20 @@ var changes = []struct {
 	{"/apps/shop/team", []string{"account", "3", "permission", "stop_app"}, 0, false, 303, "team.add", ""},
 	{"/apps/shop/team/2", []string{"permission", "stop_app"}, 0, false, 303, "team.set", ""},
 	{"/apps/shop/team/2/remove", nil, 0, false, 303, "team.remove", ""},
+	{"/apps/shop/invitations", []string{"permission", "stop_app", "minutes", "1440"}, 0, false, 303, "invitation.create", ""},
+	{"/apps/shop/invitations/2/revoke", nil, 0, false, 303, "invitation.revoke", ""},
 	{"/apps/shop/delete", []string{"name", "The shop"}, 0, false, 303, "app.delete", "delete shop"},
 	{"/host/accounts", []string{"name", "eve", "ram", "100"}, 0, true, 303, "account.create", ""},
 	{"/host/accounts/2/ram", []string{"ram", "4096"}, 0, true, 303, "account.set", ""},
+	{"/host/accounts/2/limits", []string{"disk", "1024", "apps", "3", "cpu", "", "builds", "1", "backups", "2"}, 0, true, 303, "account.set", ""},
 	{"/host/accounts/2/disable", nil, 0, true, 303, "account.disable", ""},
 	{"/host/accounts/2/enable", nil, 0, true, 303, "account.enable", ""},
+	{"/host/accounts/2/suspend", []string{"reason", "unpaid"}, 0, true, 303, "account.suspend", ""},
+	{"/host/accounts/2/unsuspend", nil, 0, true, 303, "account.unsuspend", ""},
 	{"/host/accounts/2/link", nil, 0, true, 303, "password.link", ""},
+	{"/host/invitations", []string{"ram", "100", "minutes", "1440"}, 0, true, 303, "invitation.create", ""},
+	{"/host/invitations/1/revoke", nil, 0, true, 303, "invitation.revoke", ""},
+	{"/host/factor", []string{"on", "false"}, 0, true, 303, "factor.require", ""},
 	{"/host/doctor", nil, 0, true, 303, "host.examine", ""},
 }
 
@@ -114,7 +122,7 @@ func TestEveryChangeIsTested(t *testing.T) {
 	}
 	tested["app.commit"] = true // TestMemberCommits, TestUploadRefusals
 	for _, r := range (&pages{}).routes() {
-		if r.access == public || !strings.Contains(r.pattern, "{app}") && r.access != admin {
+		if r.access.who() == public || !strings.Contains(r.pattern, "{app}") && r.access.who() != admin {
 			continue
 		}
 		if r.method == http.MethodPost && !tested[r.audit] {
@@ -139,10 +147,10 @@ func TestRefusedForms(t *testing.T) {
 		status int
 		says   []string
 	}{
-		{"/apps/shop/env", []string{"block", "A=1\nnothing"}, 400, []string{"Line 2 of the block is not NAME=VALUE.", "Environment variables"}},
-		{"/apps/shop/env", []string{"block", `A="x`}, 400, []string{"The quotes in line 1 of the block do not close."}},
-		{"/apps/shop/env", []string{"block", "A=1\nA=2"}, 400, []string{"Line 2 of the block sets a variable for the second time."}},
-		{"/apps/shop/env", []string{"block", "# none"}, 400, []string{"The block has no line with NAME=VALUE."}},
+		{"/apps/shop/env", []string{"block", "A=1\nnothing"}, 400, []string{"Line 2 is not NAME=VALUE.", "Environment variables"}},
+		{"/apps/shop/env", []string{"block", `A="x`}, 400, []string{"The quotes in line 1 do not close."}},
+		{"/apps/shop/env", []string{"block", "A=1\nA=2"}, 400, []string{"Line 2 sets a variable for the second time."}},
+		{"/apps/shop/env", []string{"block", "# none"}, 400, []string{"There is no line with NAME=VALUE."}},
 		{"/apps/shop/env", []string{"block", strings.Repeat("A", maxBlock)}, 400, []string{"The form could not be read."}},
 		{"/apps/shop/env/reveal", []string{"name", "NONE"}, 404, []string{"There is no such variable.", "TOKEN"}},
 		{"/apps/shop/env/remove", []string{"name", "NONE"}, 404, []string{"There is no such variable."}},
@@ -150,7 +158,10 @@ func TestRefusedForms(t *testing.T) {
 		{"/apps/shop/ram", []string{"ram", "-5"}, 400, []string{"The RAM must be a whole number of MB."}},
 		{"/apps/shop/profile", []string{"name", long}, 400, []string{"1 to 30 characters", "Settings"}},
 		{"/apps/shop/profile", []string{"name", "x", "avatar", "javascript:alert(1)"}, 400, []string{"http or https"}},
-		{"/apps/shop/team", []string{"account", "bob"}, 400, []string{"number of the account"}},
+		{"/apps/shop/team", []string{"account", " ", "permission", "stop_app"}, 400, []string{"number of the account"}},
+		{"/apps/shop/team", []string{"account", "bob"}, 400, []string{"at least one permission"}},
+		{"/apps/shop/team", []string{"account", "bob", "permission", "stop_app"}, 409, []string{"a member of the team already"}},
+		{"/apps/shop/team", []string{"account", "eve", "permission", "stop_app"}, 404, []string{"is called", "eve"}},
 		{"/apps/shop/team", []string{"account", "2", "permission", "stop_app"}, 409, []string{"a member of the team already"}},
 		{"/apps/shop/team", []string{"account", "99", "permission", "stop_app"}, 404, nil},
 		{"/apps/shop/team/2", []string{"permission", "everything"}, 400, []string{"There is no permission"}},
@@ -167,7 +178,11 @@ func TestRefusedForms(t *testing.T) {
 		{"/host/accounts", []string{"name", "bob", "ram", "100"}, 409, nil},
 		{"/host/accounts/99/link", nil, 404, []string{"There is no such account."}},
 		{"/host/accounts/1/disable", nil, 409, []string{"You cannot disable your own account."}},
+		{"/host/accounts/1/suspend", nil, 409, []string{"You cannot suspend your own account."}},
+		{"/host/accounts/2/suspend", []string{"reason", strings.Repeat("x", 201)}, 400, []string{"The reason of a suspension is one line of at most 200 characters."}},
 		{"/host/accounts/1/ram", []string{"ram", "1"}, 409, nil},
+		{"/host/accounts/1/limits", []string{"apps", "-1"}, 400, []string{"The number of applications of an account must be from 0 to 1048576, not -1; 0 is no limit."}},
+		{"/host/accounts/1/limits", []string{"disk", "many"}, 400, []string{"The disk space of an account must be from 0 to 1073741824 MB, not -1; 0 is no limit."}},
 	} {
 		p := b.post(c.path, c.form...)
 		for i, s := range c.says {
@@ -188,7 +203,7 @@ func TestRefusedForms(t *testing.T) {
 }
 
 func TestParseBlock(t *testing.T) {
-	got, err := parseBlock("# a comment\n\nA=1\nexport B = two words \r\nC=\"x\\ny \\\"q\\\" \\\\n\"\nD='$x\\n'\nE=\nF=a=b#c\n")
+	got, err := app.ParseEnv("# a comment\n\nA=1\nexport B = two words \r\nC=\"x\\ny \\\"q\\\" \\\\n\"\nD='$x\\n'\nE=\nF=a=b#c\n")
 	must(t, err)
 	for name, want := range map[string]string{"A": "1", "B": "two words", "C": "x\ny \"q\" \\n", "D": `$x\n`, "E": "", "F": "a=b#c"} {
 		if v := got[name]; v == nil || *v != want {
@@ -198,7 +213,7 @@ func TestParseBlock(t *testing.T) {
 	if len(got) != 6 {
 		t.Errorf("%d variables", len(got))
 	}
-	if _, err := parseBlock("secretvalue"); err == nil || strings.Contains(err.Error(), "secret") {
+	if _, err := app.ParseEnv("secretvalue"); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}
 }

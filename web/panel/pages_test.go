@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func addApp(t *testing.T, w *world, id app.ID) error {
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20100}
 	a := w.host.all[id].App
 	a.Wanted = app.WantOnline
-	a, err := w.db.Allocations(ids).Reserve(t.Context(), a, func(app.MB, app.MB) error { return nil })
+	a, err := w.db.Allocations(ids).Reserve(t.Context(), a, func(app.Account, app.Use) error { return nil })
 	if err == nil {
 		_, err = w.db.Apps.CreateApp(t.Context(), a, app.Deploy{Kind: app.DeployUpload})
 	}
@@ -39,6 +40,9 @@ func TestEveryPageInEveryLanguage(t *testing.T) {
 		"online":  func(s *app.Snapshot) { s.StartedAt = time.Now().Add(-50 * time.Hour) },
 		"waiting": func(s *app.Snapshot) { s.State, s.Running, s.LastExit = app.Waiting, false, &app.Exit{Code: 1} },
 		"oom":     func(s *app.Snapshot) { s.State, s.Running, s.LastExit = app.Stopped, false, killed },
+		"short": func(s *app.Snapshot) {
+			s.State, s.Running, s.LastExit = app.Stopped, false, &app.Exit{Code: 137, Signal: 9, HostOOM: true, LimitMB: 100}
+		},
 		"crashed": func(s *app.Snapshot) {
 			s.State, s.Running, s.LastExit = app.Stopped, false, &app.Exit{Code: 139, Signal: 11}
 		},
@@ -63,7 +67,9 @@ func TestEveryPageInEveryLanguage(t *testing.T) {
 		stranger.header["Accept-Language"] = locale
 		for path, asked := range map[string]page{
 			"/": b.get("/"), "/account": b.get("/account"), "/nothing": b.get("/nothing"),
+			"/device": b.get("/device"), "/device, asked": b.post("/device", "code", w.deviceCode()),
 			"/login": stranger.get("/login"), "/setup": stranger.get("/setup/" + key),
+			"/account/factors": b.get("/account/factors"), "/account/factors, offered": b.post("/account/factors/app"),
 		} {
 			asPageShouldBe(t, path, locale, asked)
 		}
@@ -80,7 +86,7 @@ func TestEveryPageInEveryLanguage(t *testing.T) {
 	for _, r := range rows {
 		order = append(order, r[1])
 	}
-	if got, want := strings.Join(order, " "), "bad bad bad busy busy busy good good off off"; got != want {
+	if got, want := strings.Join(order, " "), "bad bad bad bad busy busy busy good good off off"; got != want {
 		t.Errorf("the order is %q, want %q", got, want)
 	}
 }
@@ -97,6 +103,47 @@ func asPageShouldBe(t *testing.T, path, locale string, asked page) {
 		if strings.Contains(asked.body, inline) {
 			t.Errorf("%s has %q, which the policy forbids", path, inline)
 		}
+	}
+	for name, want := range map[string]string{"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store"} {
+		if got := asked.Header.Get(name); got != want {
+			t.Errorf("%s has %s %q", path, name, got)
+		}
+	}
+	if entrance := path == "/login" || path == "/setup"; strings.Contains(asked.body, `action="/logout"`) == entrance {
+		t.Errorf("%s has no button to sign out, or one for strangers", path)
+	}
+	for _, field := range regexp.MustCompile(`<input [^>]*name="(?:password|again|old|prove-password)"[^>]*>`).FindAllString(asked.body, -1) {
+		if !strings.Contains(field, ` type="password"`) || !regexp.MustCompile(` autocomplete="(?:current|new)-password"`).MatchString(field) {
+			t.Errorf("%s does not mask a password, or keeps password managers from it: %s", path, field)
+		}
+	}
+}
+
+// The scripts take no name from outside for one of an object, where it could be that of a
+// prototype, make nothing of text that runs, and keep nothing of the page in the browser but
+// whether lines wrap.
+func TestScriptsKeepNothing(t *testing.T) {
+	kept := []string{`static/log.js: localStorage`, `static/passkey.js: response[name] =`}
+	scripts, err := filepath.Glob("static/*.js")
+	must(t, err)
+	if len(scripts) < 5 {
+		t.Fatalf("only %d scripts", len(scripts))
+	}
+	for _, name := range scripts {
+		text, err := os.ReadFile(name)
+		must(t, err)
+		for _, found := range regexp.MustCompile(
+			`\w+\[[^\]"'\d]+\]\s*=[^=>]|__proto__|\.prototype|Object\.assign|\beval\b|new Function|localStorage|sessionStorage|indexedDB|document\.cookie|postMessage|new WebSocket`).FindAllString(string(text), -1) {
+			what := name + ": " + strings.TrimSpace(found)
+			if i := slices.Index(kept, what); i >= 0 {
+				kept = slices.Delete(kept, i, i+1)
+				continue
+			}
+			t.Error(what)
+		}
+	}
+	if len(kept) > 0 {
+		t.Errorf("not found: %q", kept)
 	}
 }
 
@@ -202,7 +249,7 @@ func TestAssets(t *testing.T) {
 	b := w.browser()
 	page := b.get("/login")
 	links := regexp.MustCompile(`(?:href|src)="(/static/[^"]+)"`).FindAllStringSubmatch(page.body, -1)
-	if len(links) != 3 {
+	if len(links) != 4 {
 		t.Fatalf("%d assets", len(links))
 	}
 	for _, l := range links {
@@ -218,7 +265,7 @@ func TestAssets(t *testing.T) {
 	}
 	css := links[1][1]
 	plain := b.get(css).body
-	b.header["Accept-Encoding"] = "br, gzip"
+	b.header["Accept-Encoding"], b.header["Sec-Fetch-Site"] = "br, gzip", "same-origin"
 	packed := b.get(css)
 	r, err := gzip.NewReader(strings.NewReader(packed.body))
 	must(t, err)
@@ -227,7 +274,13 @@ func TestAssets(t *testing.T) {
 	if string(unpacked) != plain || packed.Header.Get("Content-Encoding") != "gzip" || len(packed.body) > len(plain)/2 {
 		t.Errorf("packed, it is %d bytes of %d", len(packed.body), len(plain))
 	}
-	b.header["Accept-Encoding"] = "gzip;q=0"
+	for _, site := range []string{"", "same-site", "cross-site"} {
+		b.header["Sec-Fetch-Site"] = site
+		if b.get(css).Header.Get("Content-Encoding") != "" {
+			t.Errorf("packed for %q", site)
+		}
+	}
+	b.header["Accept-Encoding"], b.header["Sec-Fetch-Site"] = "gzip;q=0", "none"
 	if b.get(css).Header.Get("Content-Encoding") != "" {
 		t.Error("packed, though it was refused")
 	}

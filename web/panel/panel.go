@@ -10,15 +10,23 @@ import (
 
 	"berth/app"
 	"berth/web"
+	"berth/web/provider"
 )
 
 // Config is what the panel is made of. The services MUST be set.
 type Config struct {
 	app.Services
-	SignIns SignIns
-	Tokens  Tokens
-	Admin   Admin
+	SignIns     SignIns
+	Factors     Factors
+	Passkeys    Passkeys
+	Identities  Identities
+	Notices     Notices
+	Devices     Devices
+	Admin       Admin
+	Invitations Invitations
 
+	// Providers prove who somebody is; nil is none.
+	Providers *provider.Providers
 	// Account knows accounts by their number: NotFound for none.
 	Account func(ctx context.Context, id app.AccountID) (app.Account, error)
 	// AuditRecords returns the newest of what was done that q chooses, oldest first.
@@ -50,38 +58,78 @@ type Config struct {
 
 // SignIns knows who is signed in, and changes passwords.
 type SignIns interface {
-	// SignIn begins a session and returns what its cookie holds: Unauthorized for a
+	// SignIn begins a session, or a sign-in that waits for its second step: Unauthorized for a
 	// wrong name or password, with the account if there is one of that name.
-	SignIn(ctx context.Context, name, password string, from app.Visitor) (key string, a app.Account, err error)
-	// Session returns Unauthorized for none, Forbidden when the account is disabled.
+	SignIn(ctx context.Context, name, password string, from app.Visitor) (app.SignedIn, error)
+	// Session returns Unauthorized for none, with the session if it was just ended because its
+	// cookie came from another browser; Forbidden when the account is disabled.
 	Session(ctx context.Context, key string, from app.Visitor) (app.Account, app.Session, error)
 	Sessions(ctx context.Context, id app.AccountID) ([]app.Session, error)
 	// EndSession returns NotFound for the session of another account.
 	EndSession(ctx context.Context, account app.AccountID, id int64) error
+	EndOtherSessions(ctx context.Context, account app.AccountID, keep int64) error
 	// Remember returns by what a browser is known in which the account has just
 	// signed in, "" when it is to be by nothing.
 	Remember(ctx context.Context, a app.Account) (string, error)
 	// ChangePassword ends all sessions but the one with the id keep. It returns
 	// Forbidden when old is wrong.
 	ChangePassword(ctx context.Context, a app.Account, old, password string, keep int64) error
+	// Prove notes that somebody who is signed in knows the password, and returns what the
+	// cookie of the session holds from now on. It returns Forbidden when the password is wrong.
+	Prove(ctx context.Context, a app.Account, password string, session int64, from app.Visitor) (key string, err error)
 	// Invite makes a one-time link to a new password and returns its text.
 	Invite(ctx context.Context, id app.AccountID) (string, error)
 	// Invitation returns NotFound for a one-time link that is none any more.
 	Invitation(ctx context.Context, key string) (app.Invitation, error)
-	// Redeem uses a one-time link up and begins a session, as SignIn does. name and
+	// Redeem uses a one-time link up and goes on as SignIn does. name and
 	// ram are of the first account, which the link may make.
-	Redeem(ctx context.Context, key, name, password string, ram app.MB, from app.Visitor) (session string, a app.Account, err error)
+	Redeem(ctx context.Context, key, name, password string, ram app.MB, from app.Visitor) (app.SignedIn, error)
 }
 
-// Tokens are the API tokens of an account.
-type Tokens interface {
-	// Tokens returns those that work, oldest first.
-	Tokens(ctx context.Context, id app.AccountID) ([]app.Token, error)
-	// Issue makes one, for ever when lasts is 0. Its text is never returned again.
-	Issue(ctx context.Context, id app.AccountID, label string, lasts time.Duration) (string, app.Token, error)
-	// Rotate makes a successor and ends the old one after overlap.
-	Rotate(ctx context.Context, account app.AccountID, id int64, overlap time.Duration) (string, app.Token, error)
-	Revoke(ctx context.Context, account app.AccountID, id int64) error
+// Notices are of sign-ins in browsers that were not known.
+type Notices interface {
+	// NewSignIns returns those that the account has not dismissed, newest first, but for that of
+	// the session.
+	NewSignIns(ctx context.Context, account app.AccountID, session int64) ([]app.NewSignIn, error)
+	// DismissSignIn returns NotFound for one that is none, or of the session itself: a thief does
+	// not hide their own.
+	DismissSignIn(ctx context.Context, account app.AccountID, id, session int64) error
+}
+
+// Factors knows the second factors of accounts, and sign-ins that wait for one.
+type Factors interface {
+	// Pending returns what a sign-in waits for: Unauthorized when it is none.
+	Pending(ctx context.Context, key string, from app.Visitor) (app.SignedIn, error)
+	// SecondStep begins the session of a sign-in that waits: Unauthorized for a wrong code,
+	// with the account, and when nothing waits.
+	SecondStep(ctx context.Context, key, code string, from app.Visitor) (app.SignedIn, error)
+	// Abandon ends a sign-in that waits, if it is one.
+	Abandon(key string)
+
+	Factors(ctx context.Context, id app.AccountID) (app.Factors, error)
+	// OfferTOTP makes the seed of an app and the address that the app reads from a QR code:
+	// Conflict when the account has an app. issuer names the panel.
+	OfferTOTP(ctx context.Context, a app.Account, issuer string) (seed, uri string, err error)
+	// OfferedTOTP returns the same again: NotFound when no app waits to be confirmed.
+	OfferedTOTP(ctx context.Context, a app.Account, issuer string) (seed, uri string, err error)
+	// ConfirmTOTP turns the app on and returns new recovery codes: Forbidden for a wrong code.
+	ConfirmTOTP(ctx context.Context, a app.Account, code string) (recovery []string, err error)
+	RemoveTOTP(ctx context.Context, id app.AccountID) error
+	// RenewRecovery returns Conflict when the account has no second factor.
+	RenewRecovery(ctx context.Context, id app.AccountID) ([]string, error)
+	// FactorRequired reports whether everybody must have a second factor.
+	FactorRequired(ctx context.Context) (bool, error)
+	RequireFactor(ctx context.Context, required bool) error
+}
+
+// Devices are programs that ask for a token by a code.
+type Devices interface {
+	// Find returns the program whose code an account has typed: NotFound for none, Limited
+	// after many of those.
+	Find(id app.AccountID, typed string) (app.Device, error)
+	// Decide gives the program a token of the account, or ends its code. It asks nobody
+	// for the password.
+	Decide(id app.AccountID, typed string, allow bool) (app.Device, error)
 }
 
 // Admin manages the accounts of the host.
@@ -89,8 +137,38 @@ type Admin interface {
 	// Accounts returns all of them, oldest first, and the RAM that each has assigned.
 	Accounts(ctx context.Context) ([]app.Account, []app.MB, error)
 	Create(ctx context.Context, name string, ram app.MB) (app.Account, error)
-	SetTotal(ctx context.Context, id app.AccountID, ram app.MB) (app.Account, error)
+	Change(ctx context.Context, id app.AccountID, c app.AccountChange) (app.Account, error)
+	// Suspend blocks until nothing of the account runs any more.
+	Suspend(ctx context.Context, id app.AccountID, why string) (app.Account, error)
+	Unsuspend(ctx context.Context, id app.AccountID) (app.Account, error)
 	SetDisabled(ctx context.Context, id app.AccountID, disabled bool) (app.Account, error)
+}
+
+// Invitations are links that bring somebody a new account, memberships of teams, or both.
+type Invitations interface {
+	// Invite returns the text of a link that can be accepted for lasts: Forbidden for RAM that
+	// no administrator offers, NotFound for an application of another account, Exhausted when the
+	// host has too little RAM, or too many wait.
+	Invite(ctx context.Context, by app.Account, o app.Offer, lasts time.Duration) (string, app.Offer, error)
+	// Invitations returns those of an inviter that wait, oldest first; 0 for those of all.
+	Invitations(ctx context.Context, inviter app.AccountID) ([]app.Offer, error)
+	// Revoke returns NotFound for the invitation of another inviter; 0 revokes anybody's.
+	Revoke(ctx context.Context, inviter app.AccountID, id int64) error
+	// Offer returns NotFound for a link that nobody can accept any more.
+	Offer(ctx context.Context, key string) (app.Offer, error)
+	// AcceptWithPassword makes the account and begins its session.
+	AcceptWithPassword(ctx context.Context, key, name, password string, from app.Visitor) (app.SignedIn, error)
+	// AcceptWithIdentity returns Conflict for an identity that signs in to an account already.
+	AcceptWithIdentity(ctx context.Context, key, name string, who app.Identity, from app.Visitor) (app.SignedIn, error)
+	// NewPasskeyOptions is what a browser gets to make the passkey of the account; "" where it
+	// makes none. It returns Invalid for a bad name.
+	NewPasskeyOptions(ctx context.Context, key, name string, at app.Origin) (string, error)
+	// AcceptWithPasskey returns Invalid for an answer to something else.
+	AcceptWithPasskey(
+		ctx context.Context, key, name string, at app.Origin, device string, response []byte, from app.Visitor,
+	) (app.SignedIn, error)
+	// Join makes an account that exists a member: Unusable when the link has nothing for it.
+	Join(ctx context.Context, key string, account app.AccountID) (app.Offer, error)
 }
 
 // New returns the handler of the panel: of everything that is not the API's. It
@@ -103,11 +181,16 @@ func New(c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	if c.Providers == nil {
+		c.Providers = provider.New("", nil)
+	}
 	s := &server{Config: c, guard: http.NewCrossOriginProtection(), flashes: newFlashes()}
 	if u, err := url.Parse(c.BaseURL); err == nil && u.Host != "" {
 		_ = s.guard.AddTrustedOrigin(u.Scheme + "://" + u.Host) // it was read above
 	}
-	s.mux = s.newMux(newPages(c, s.recordLate).routes())
+	p := newPages(c, s.recordLate)
+	s.again = &p.again
+	s.mux = s.newMux(p.routes())
 	return s
 }
 
@@ -119,30 +202,43 @@ func newPages(c Config, record func(*call, error)) *pages {
 		deployments: c.Deployments, teams: c.Teams, logs: c.Logs, maxUpload: c.MaxUpload, maxFile: c.MaxFile,
 		jobs: newJobs(), beside: c.Go, record: record, log: c.Log,
 	}
+	accounts := accountPages{
+		signIns: c.SignIns, factors: c.Factors, passkeys: c.Passkeys, identities: c.Identities, providers: c.Providers, baseURL: c.BaseURL,
+		notices: c.Notices, tokens: c.Tokens, accounts: c.Accounts, apps: c.Applications,
+		disk: c.DiskUse, ttl: c.TTL, firstRAM: c.FirstRAM, log: c.Log,
+	}
+	factors := factorPages{c.Factors, c.Passkeys, c.BaseURL}
+	invitations := invitationPages{c.Invitations, c.Providers, accounts.begin, c.BaseURL}
+	ask := againPages{c.SignIns, c.Passkeys, c.Identities, c.Providers, c.TTL, c.BaseURL}
 	return &pages{
-		accounts: accountPages{
-			signIns: c.SignIns, tokens: c.Tokens, accounts: c.Accounts, apps: c.Applications,
-			ttl: c.TTL, firstRAM: c.FirstRAM, log: c.Log,
-		},
+		accounts: accounts,
+		again:    ask,
 		apps: appPages{
 			apps: c.Applications, settings: c.Settings, teams: c.Teams, feed: c.Feed, address: c.Address,
-			account: c.Account, records: c.AuditRecords, charts: charts, log: c.Log,
+			account: c.Account, records: c.AuditRecords, charts: charts, log: c.Log, rightSize: c.RightSize,
 		},
 		charts: charts,
 		deploys: deployPages{
 			uploadPages: uploads, contents: c.Contents, links: c.Links, feed: c.Feed, account: c.Account, backupTTL: c.BackupTTL,
 		},
+		devices: devicePages{c.Devices},
 		domains: domainPages{c.Names, c.Sites},
 		env:     envPages{c.Settings},
+		factors: factors,
 		files:   filePages{c.Contents, c.Settings},
 		host: hostPages{
-			admin: c.Admin, signIns: c.SignIns, apps: c.Applications, records: c.AuditRecords, examiner: c.Examine,
+			admin: c.Admin, invitations: c.Invitations,
+			signIns: c.SignIns, factors: c.Factors, apps: c.Applications, records: c.AuditRecords, examiner: c.Examine,
 			runtimes: c.Runtimes, beside: c.Go,
-			capacity: c.FirstRAM, exposed: c.Exposed, baseURL: c.BaseURL, began: time.Now(), log: c.Log,
+			plan: c.RAMPlan, shortage: c.Shortage, exposed: c.Exposed, baseURL: c.BaseURL, began: time.Now(), log: c.Log,
 		},
-		live:     livePages{c.Feed, c.SignIns, c.Account},
-		logs:     logPages{c.Logs, c.Feed},
-		settings: settingsPages{c.Settings, c.Teams, c.Applications},
+		identities:  identityPages{c.Identities, c.Providers, &accounts, &invitations, &ask, c.Log},
+		invitations: invitations,
+		live:        livePages{c.Feed, c.SignIns, c.Account},
+		logs:        logPages{c.Logs, c.Feed},
+		passkeys:    passkeyPages{c.Passkeys, &factors, accounts.begin},
+		second:      secondPages{c.Factors, accounts.passkey, accounts.begin},
+		settings:    settingsPages{c.Settings, c.Teams, c.Invitations, c.Applications},
 	}
 }
 
@@ -153,6 +249,7 @@ type server struct {
 	mux     *http.ServeMux
 	guard   *http.CrossOriginProtection
 	flashes *flashes
+	again   *againPages
 }
 
 // patience is how long a client may need to send a form, or to receive a page.

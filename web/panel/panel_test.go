@@ -1,6 +1,8 @@
 package panel
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"berth/app"
+	"berth/db"
 	"berth/host/account"
 )
 
@@ -160,6 +163,7 @@ func TestRefusals(t *testing.T) {
 	b.post("/account/password", "old", password, "password", "a", "again", "b").want(t, "two passwords", http.StatusBadRequest)
 	b.post("/account/password", "old", "wrong password", "password", "battery staple", "again", "battery staple").want(t, "a wrong old one", http.StatusForbidden)
 	b.ask(http.MethodPut, "/account", nil).want(t, "another method", http.StatusMethodNotAllowed)
+	b.ask(http.MethodTrace, "/account", nil).want(t, "a trace", http.StatusMethodNotAllowed)
 	b.get("/nothing").want(t, "no page", http.StatusNotFound, "To the applications")
 	w.host.fail = app.Errorf(app.Conflict, "another operation is under way")
 	b.post("/apps/shop/stop").want(t, "a conflict", http.StatusConflict, "Another operation is under way.", "The shop")
@@ -171,12 +175,53 @@ func TestRefusals(t *testing.T) {
 	b.header["Sec-Fetch-Site"] = "cross-site"
 	b.post("/apps/shop/stop").want(t, "from another site", http.StatusForbidden, "came from another site")
 	b.post("/logout").want(t, "signed out by another site", http.StatusForbidden)
+	if act := w.acts.last(); act.Operation != "session.end" || act.Status != http.StatusForbidden || act.Refusal == "" {
+		t.Errorf("the audit log has %+v", act)
+	}
 	if len(w.host.done) != 0 {
 		t.Errorf("something was done: %v", w.host.done)
 	}
 	delete(b.header, "Sec-Fetch-Site")
 	must(t, onlyError(w.db.Accounts.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Disabled = true; return nil })))
 	b.get("/").leads(t, "a disabled account", "/login")
+}
+
+// A suspended account opens no page and no form, says why at the sign-in, and is as it was
+// when that ends.
+func TestSuspendedAtEveryRoute(t *testing.T) {
+	w := newWorld(t)
+	seed(w)
+	admin := account.NewAdmin(w.db.Accounts, stillPrograms{})
+	b := w.as("bob")
+	cookie := b.cookies["__Host-berth"]
+	must(t, onlyError(admin.Suspend(t.Context(), w.bob.ID, "unpaid <b>")))
+	replace := strings.NewReplacer("{app}", "shop", "{account}", "1", "{token}", "1", "{session}", "1", "{member}", "2",
+		"{domain}", "shop.example.org", "{number}", "1", "{job}", "x", "{key}", "x", "{$}", "")
+	for _, r := range (&pages{}).routes() {
+		if r.access.who() == public {
+			continue
+		}
+		b.cookies["__Host-berth"] = cookie
+		path := replace.Replace(r.pattern)
+		var p page
+		if r.method == http.MethodPost {
+			p = b.post(path)
+		} else {
+			p = b.get(path)
+		}
+		if to := p.Header.Get("Location"); p.StatusCode != http.StatusSeeOther || !strings.HasPrefix(to, "/login") {
+			t.Errorf("%s %s: status %d to %q", r.method, path, p.StatusCode, to)
+		}
+	}
+	if w.work.Wait(); len(w.host.done) > 0 {
+		t.Errorf("done was %v", w.host.done)
+	}
+	fresh := w.browser()
+	fresh.post("/login", "name", "bob", "password", password).want(t, "the right password", http.StatusForbidden,
+		"This account is suspended (unpaid &lt;b&gt;); ask the owner of the server.")
+	fresh.post("/login", "name", "bob", "password", "wrong password").want(t, "a wrong one", http.StatusUnauthorized, "The name or the password is wrong.")
+	must(t, onlyError(admin.Unsuspend(t.Context(), w.bob.ID)))
+	fresh.post("/login", "name", "bob", "password", password).leads(t, "afterwards", "/login?kept=&next=%2F")
 }
 
 func onlyError[T any](_ T, err error) error { return err }
@@ -209,6 +254,21 @@ func TestTeams(t *testing.T) {
 func add(t *testing.T, w *world, id app.ID) {
 	t.Helper()
 	must(t, addApp(t, w, id))
+}
+
+// A token that nobody needs is marked, so that somebody revokes it.
+func TestUnusedTokens(t *testing.T) {
+	w := newWorld(t)
+	for _, days := range []int{89, 91} {
+		then, err := db.Open(t.Context(), w.file, func() time.Time { return time.Now().AddDate(0, 0, -days) })
+		must(t, err)
+		_, _, err = account.New(then.Accounts).IssueToken(t.Context(), app.Token{Account: w.ana.ID, Label: fmt.Sprintf("of %d days", days)})
+		must(t, errors.Join(err, then.Close()))
+	}
+	body := w.as("ana").get("/account").body
+	if !strings.Contains(body, `of 91 days <span class="tag">not used for 90 days</span>`) || strings.Count(body, "not used for 90 days") != 1 {
+		t.Errorf("the page says %s", body)
+	}
 }
 
 func TestTokens(t *testing.T) {
@@ -250,6 +310,25 @@ func TestTokens(t *testing.T) {
 	if _, _, err := service.Authenticate(t.Context(), third); app.KindOf(err) != app.Unauthorized {
 		t.Errorf("a revoked one: %v", err)
 	}
+	w.host.add(w.ana.ID, "shop")
+	add(t, w, "shop")
+	bound := secret(b.post("/account/tokens", "label", "ci", "app", "shop", "permission", "commit_app", "permission", "logs_app"), "a bound one")
+	if _, token, err := service.Authenticate(t.Context(), bound); err != nil || token.Bounds == nil || !token.Bounds.Allows("shop", app.CommitApp) || token.Bounds.Allows("shop", app.StopApp) {
+		t.Errorf("a bound one: %+v, %v", token, err)
+	}
+	if body := b.get("/account").body; !strings.Contains(body, "only The shop") || !strings.Contains(body, "read the log, deploy new versions") {
+		t.Errorf("the page does not show the bounds: %s", body)
+	}
+	again := b.post("/account/tokens", "app", "shop")
+	again.want(t, "no permission", http.StatusBadRequest)
+	if !strings.Contains(again.body, "Choose at least one permission.") {
+		t.Errorf("the refusal is not in the words of the form: %s", again.body)
+	}
+	if !regexp.MustCompile(`<details class="bounds" open>(?s:.*)value="shop" checked>`).MatchString(again.body) {
+		t.Error("the form that is shown again forgot what was chosen")
+	}
+	b.post("/account/tokens", "app", "nobody", "permission", "logs_app").want(t, "an unknown application", http.StatusNotFound)
+	b.post("/account/tokens", "permission", "logs_app").want(t, "no application", http.StatusBadRequest)
 	for _, act := range w.acts.all {
 		if strings.Contains(act.Detail, "eyJ") {
 			t.Errorf("the audit log has a token: %+v", act)
@@ -271,6 +350,9 @@ func TestSessionsAndPasswords(t *testing.T) {
 	here.get("/").want(t, "in Portuguese", http.StatusOK, `lang="pt-BR"`, "Aplicações")
 	here.post("/theme", "theme", "dark", "back", "//evil.example.org").leads(t, "theme", "/")
 	here.get("/").want(t, "dark", http.StatusOK, `data-theme="dark"`)
+	if here.cookies["__Host-berth-theme"] != "dark" {
+		t.Errorf("the cookies are %v", here.cookies)
+	}
 }
 
 func TestSetup(t *testing.T) {

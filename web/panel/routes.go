@@ -2,6 +2,7 @@ package panel
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,16 @@ const (
 	public   access = iota // anybody
 	signedIn               // whoever has a session; others are led to /login
 	admin                  // an administrator of the host who has one
+
+	// Bits beside one of them. again is for what opens most: somebody who has not lately proved
+	// who they are is asked again. bare is for what an account may do that must set up a
+	// second factor before anything else.
+	again access = 4
+	bare  access = 8
 )
+
+// who is an access without its bits.
+func (a access) who() access { return a &^ (again | bare) }
 
 // team is what a member of the team needs for a route of one application, {app}
 // in its pattern. Its owner may always.
@@ -42,37 +52,83 @@ type route struct {
 
 // pages are the handlers, by topic.
 type pages struct {
-	accounts accountPages
-	apps     appPages
-	charts   chartPages
-	deploys  deployPages
-	domains  domainPages
-	env      envPages
-	files    filePages
-	host     hostPages
-	live     livePages
-	logs     logPages
-	settings settingsPages
+	accounts    accountPages
+	again       againPages
+	apps        appPages
+	charts      chartPages
+	deploys     deployPages
+	devices     devicePages
+	domains     domainPages
+	env         envPages
+	factors     factorPages
+	files       filePages
+	host        hostPages
+	identities  identityPages
+	invitations invitationPages
+	live        livePages
+	logs        logPages
+	passkeys    passkeyPages
+	second      secondPages
+	settings    settingsPages
 }
 
 // routes is the whole panel. HEAD is answered wherever GET is.
 func (p *pages) routes() []route {
+	return slices.Concat(p.accountRoutes(), p.appRoutes(), p.hostRoutes(), p.invitationRoutes())
+}
+
+// accountRoutes are those of people: how they sign in, and what is theirs.
+func (p *pages) accountRoutes() []route {
 	return []route{
 		{http.MethodGet, "/login", public, ownerOnly, p.accounts.login, "", nil},
 		{http.MethodPost, "/login", public, ownerOnly, p.accounts.signIn, "session.begin", p.accounts.login},
+		{http.MethodPost, "/login/passkey", public, ownerOnly, p.passkeys.signIn, "session.begin", p.accounts.login},
+		{http.MethodGet, "/login/second", public, ownerOnly, p.second.show, "", nil},
+		{http.MethodPost, "/login/second", public, ownerOnly, p.second.send, "session.begin", p.second.show},
 		{http.MethodPost, "/logout", public, ownerOnly, p.accounts.signOut, "session.end", nil},
 		{http.MethodGet, "/setup/{key}", public, ownerOnly, p.accounts.setup, "", nil},
 		{http.MethodPost, "/setup/{key}", public, ownerOnly, p.accounts.redeem, "password.setup", p.accounts.setup},
 		{http.MethodPost, "/theme", public, ownerOnly, form(setTheme), "", nil},
 
+		{http.MethodGet, "/again", signedIn | bare, ownerOnly, p.again.show, "", nil},
+		{http.MethodPost, "/again", signedIn | bare, ownerOnly, form(p.again.send), "session.prove", p.again.refused},
+
+		{http.MethodPost, "/login/by/{provider}", public, ownerOnly, form(p.identities.signIn), "", p.accounts.login},
+		{http.MethodPost, "/again/by/{provider}", signedIn | bare, ownerOnly, form(p.identities.prove), "", p.again.show},
+		{http.MethodGet, "/sign-in/{provider}/callback", public, ownerOnly, p.identities.callback, "session.begin", p.identities.began},
+
 		{http.MethodGet, "/account", signedIn, ownerOnly, p.accounts.show, "", nil},
 		{http.MethodPost, "/account/locale", signedIn, ownerOnly, form(p.accounts.setLocale), "account.locale", p.accounts.show},
 		{http.MethodPost, "/account/password", signedIn, ownerOnly, form(p.accounts.changePassword), "password.set", p.accounts.show},
-		{http.MethodPost, "/account/tokens", signedIn, ownerOnly, form(p.accounts.issueToken), "token.create", p.accounts.show},
-		{http.MethodPost, "/account/tokens/{token}/rotate", signedIn, ownerOnly, form(p.accounts.rotateToken), "token.rotate", p.accounts.show},
+		{http.MethodPost, "/account/password/first", signedIn | again, ownerOnly, form(p.accounts.setFirstPassword), "password.set", p.accounts.show},
+		{http.MethodPost, "/account/identities/{provider}", signedIn | again, ownerOnly, p.identities.link, "", p.accounts.show},
+		{http.MethodPost, "/account/identities/{identity}/remove", signedIn | again, ownerOnly, p.identities.unlink, "identity.remove", p.accounts.show},
+		{http.MethodPost, "/account/tokens", signedIn | again, ownerOnly, form(p.accounts.issueToken), "token.create", p.accounts.show},
+		{http.MethodPost, "/account/tokens/{token}/rotate", signedIn | again, ownerOnly, form(p.accounts.rotateToken), "token.rotate", p.accounts.show},
 		{http.MethodPost, "/account/tokens/{token}/revoke", signedIn, ownerOnly, p.accounts.revokeToken, "token.revoke", p.accounts.show},
-		{http.MethodPost, "/account/sessions/{session}/end", signedIn, ownerOnly, p.accounts.endSession, "session.end", p.accounts.show},
+		{http.MethodPost, "/account/sessions/{session}/end", signedIn | again, ownerOnly, p.accounts.endSession, "session.end", p.accounts.show},
+		{http.MethodPost, "/account/others/end", signedIn | again, ownerOnly, p.accounts.endOtherSessions, "session.endOthers", p.accounts.show},
+		{http.MethodPost, "/account/notices/{notice}/dismiss", signedIn, ownerOnly, p.accounts.dismiss, "notice.dismiss", p.accounts.show},
 
+		{http.MethodPost, "/account/factors/passkeys", signedIn | bare | again, ownerOnly, form(p.passkeys.add), "factor.add", p.factors.show},
+		{http.MethodPost, "/account/factors/passkeys/{passkey}", signedIn, ownerOnly, form(p.passkeys.rename), "factor.rename", p.factors.show},
+		{http.MethodPost, "/account/factors/passkeys/{passkey}/remove", signedIn | again, ownerOnly, p.passkeys.remove, "factor.remove", p.factors.show},
+		{http.MethodGet, "/account/factors", signedIn | bare, ownerOnly, p.factors.show, "", nil},
+		{http.MethodPost, "/account/factors/app", signedIn | bare | again, ownerOnly, p.factors.offer, "factor.offer", p.factors.show},
+		{http.MethodPost, "/account/factors/app/confirm", signedIn | bare | again, ownerOnly, form(p.factors.confirm), "factor.add", p.factors.show},
+		{http.MethodPost, "/account/factors/app/remove", signedIn | again, ownerOnly, p.factors.remove, "factor.remove", p.factors.show},
+		{http.MethodPost, "/account/factors/codes", signedIn | again, ownerOnly, p.factors.renew, "factor.codes", p.factors.show},
+
+		{http.MethodGet, "/device", signedIn, ownerOnly, p.devices.show, "", nil},
+		{http.MethodPost, "/device", signedIn, ownerOnly, form(p.devices.ask), "device.ask", p.devices.show},
+		{http.MethodPost, "/device/allow", signedIn | again, ownerOnly, form(p.devices.allow), "device.allow", p.devices.show},
+		{http.MethodPost, "/device/deny", signedIn, ownerOnly, form(p.devices.deny), "device.deny", p.devices.show},
+	}
+}
+
+// appRoutes are those of applications.
+func (p *pages) appRoutes() []route {
+	return []route{
 		{http.MethodGet, "/{$}", signedIn, ownerOnly, p.apps.list, "", nil},
 		{http.MethodGet, "/events", signedIn, ownerOnly, p.live.events, "", nil},
 		{http.MethodGet, "/apps/{app}", signedIn, app.StatusApp, p.apps.overview, "", nil},
@@ -86,7 +142,7 @@ func (p *pages) routes() []route {
 
 		{http.MethodGet, "/apps/{app}/env", signedIn, ownerOnly, p.env.show, "", nil},
 		{http.MethodPost, "/apps/{app}/env", signedIn, ownerOnly, formWithin(maxBlock, p.env.set), "env.set", p.env.show},
-		{http.MethodPost, "/apps/{app}/env/reveal", signedIn, ownerOnly, form(p.env.reveal), "env.reveal", p.env.show},
+		{http.MethodPost, "/apps/{app}/env/reveal", signedIn | again, ownerOnly, form(p.env.reveal), "env.reveal", p.env.show},
 		{http.MethodPost, "/apps/{app}/env/remove", signedIn, ownerOnly, form(p.env.remove), "env.remove", p.env.show},
 
 		{http.MethodGet, "/apps/{app}/files", signedIn, app.BackupApp, p.files.list, "", nil},
@@ -104,10 +160,10 @@ func (p *pages) routes() []route {
 		{http.MethodPost, "/apps/{app}/ram", signedIn, app.EditRAM, form(p.settings.setRAM), "app.ram", p.settings.show},
 		{http.MethodPost, "/apps/{app}/profile", signedIn, ownerOnly, form(p.settings.setProfile), "app.profile", p.settings.show},
 		{http.MethodPost, "/apps/{app}/autorestart", signedIn, ownerOnly, form(p.settings.setAutoRestart), "app.autorestart", p.settings.show},
-		{http.MethodPost, "/apps/{app}/team", signedIn, ownerOnly, member(p.settings.addMember), "team.add", p.settings.show},
-		{http.MethodPost, "/apps/{app}/team/{member}", signedIn, ownerOnly, member(p.settings.setMember), "team.set", p.settings.show},
-		{http.MethodPost, "/apps/{app}/team/{member}/remove", signedIn, ownerOnly, member(p.settings.removeMember), "team.remove", p.settings.show},
-		{http.MethodPost, "/apps/{app}/delete", signedIn, ownerOnly, form(p.settings.remove), "app.delete", p.settings.show},
+		{http.MethodPost, "/apps/{app}/team", signedIn | again, ownerOnly, form(p.settings.addMember), "team.add", p.settings.show},
+		{http.MethodPost, "/apps/{app}/team/{member}", signedIn | again, ownerOnly, member(p.settings.setMember), "team.set", p.settings.show},
+		{http.MethodPost, "/apps/{app}/team/{member}/remove", signedIn | again, ownerOnly, member(p.settings.removeMember), "team.remove", p.settings.show},
+		{http.MethodPost, "/apps/{app}/delete", signedIn | again, ownerOnly, form(p.settings.remove), "app.delete", p.settings.show},
 
 		{http.MethodGet, "/upload", signedIn, ownerOnly, p.deploys.upload, "", nil},
 		{http.MethodPost, "/upload", signedIn, ownerOnly, p.deploys.sendUpload, "app.upload", p.deploys.upload},
@@ -120,13 +176,22 @@ func (p *pages) routes() []route {
 		{http.MethodPost, "/apps/{app}/backups", signedIn, app.BackupApp, form(p.deploys.backup), "app.backup", p.deploys.backups},
 		{http.MethodPost, "/apps/{app}/restore", signedIn, ownerOnly, form(p.deploys.restore), "app.restore", p.deploys.backups},
 		{http.MethodPost, "/apps/{app}/restore/zip", signedIn, ownerOnly, p.deploys.restoreUploaded, "app.restore", p.deploys.backups},
+	}
+}
 
+// hostRoutes are the administrators'.
+func (p *pages) hostRoutes() []route {
+	return []route{
 		{http.MethodGet, "/host", admin, ownerOnly, p.host.show, "", nil},
-		{http.MethodPost, "/host/accounts", admin, ownerOnly, form(p.host.createAccount), "account.create", p.host.show},
-		{http.MethodPost, "/host/accounts/{account}/ram", admin, ownerOnly, p.host.account(p.host.setRAM), "account.set", p.host.show},
-		{http.MethodPost, "/host/accounts/{account}/disable", admin, ownerOnly, p.host.account(p.host.disable), "account.disable", p.host.show},
-		{http.MethodPost, "/host/accounts/{account}/enable", admin, ownerOnly, p.host.account(p.host.enable), "account.enable", p.host.show},
-		{http.MethodPost, "/host/accounts/{account}/link", admin, ownerOnly, p.host.account(p.host.link), "password.link", p.host.show},
+		{http.MethodPost, "/host/accounts", admin | again, ownerOnly, form(p.host.createAccount), "account.create", p.host.show},
+		{http.MethodPost, "/host/accounts/{account}/ram", admin | again, ownerOnly, p.host.account(p.host.setRAM), "account.set", p.host.show},
+		{http.MethodPost, "/host/accounts/{account}/limits", admin | again, ownerOnly, p.host.account(p.host.setLimits), "account.set", p.host.show},
+		{http.MethodPost, "/host/accounts/{account}/disable", admin | again, ownerOnly, p.host.account(p.host.disable), "account.disable", p.host.show},
+		{http.MethodPost, "/host/accounts/{account}/enable", admin | again, ownerOnly, p.host.account(p.host.enable), "account.enable", p.host.show},
+		{http.MethodPost, "/host/accounts/{account}/suspend", admin | again, ownerOnly, p.host.account(p.host.suspend), "account.suspend", p.host.show},
+		{http.MethodPost, "/host/accounts/{account}/unsuspend", admin | again, ownerOnly, p.host.account(p.host.unsuspend), "account.unsuspend", p.host.show},
+		{http.MethodPost, "/host/accounts/{account}/link", admin | again, ownerOnly, p.host.account(p.host.link), "password.link", p.host.show},
+		{http.MethodPost, "/host/factor", admin | again, ownerOnly, form(p.host.requireFactor), "factor.require", p.host.show},
 		{http.MethodPost, "/host/doctor", admin, ownerOnly, p.host.examine, "host.examine", p.host.show},
 		{http.MethodGet, "/host/audit", admin, ownerOnly, p.host.audit, "", nil},
 	}
@@ -178,10 +243,16 @@ func (s *server) serve(c *call, r route) {
 	case login != "":
 		a = leadTo(login)
 	default:
-		if s.Changes != nil && c.Request.Method == http.MethodPost {
+		asked := false
+		if r.access&again != 0 {
+			if a, asked, err = s.again.ask(c); err != nil {
+				r.on = s.again.refused
+			}
+		}
+		if err == nil && s.Changes != nil && c.Request.Method == http.MethodPost {
 			err = s.Changes()
 		}
-		if err == nil {
+		if err == nil && !asked {
 			a, err = r.handler(c)
 		}
 	}
@@ -195,7 +266,7 @@ func (s *server) serve(c *call, r route) {
 // the visitor has to go first.
 func (s *server) admit(c *call, r route) (login string, err error) {
 	err = s.enter(c)
-	if r.access == public {
+	if r.access.who() == public {
 		return "", s.sameSite(c)
 	}
 	if app.KindOf(err) == app.Unauthorized {
@@ -204,7 +275,10 @@ func (s *server) admit(c *call, r route) (login string, err error) {
 	if err == nil {
 		err = s.sameSite(c)
 	}
-	if err == nil && r.access == admin && !c.account.Admin {
+	if err == nil && c.session.Bare && r.access&bare == 0 {
+		return "/account/factors", nil
+	}
+	if err == nil && r.access.who() == admin && !c.account.Admin {
 		err = errNowhere() // nobody else need know of it
 	}
 	if err == nil && c.Request.PathValue("app") != "" {
@@ -216,11 +290,15 @@ func (s *server) admit(c *call, r route) (login string, err error) {
 // enter finds out who calls, from where and in which language. Its error is why
 // nobody is signed in; public routes need none.
 func (s *server) enter(c *call) error {
-	c.from, c.safe = visitor(c.Request, s.Trusted)
+	c.from, c.safe = s.Trusted.Visitor(c.Request)
+	c.encrypted = s.Trusted.Encrypted(c.Request)
 	c.maySignIn = c.safe || s.Insecure
 	c.lang = text.Accept(c.Request.Header.Get("Accept-Language"))
 	if known, err := c.Request.Cookie(c.cookieName() + knownSuffix); err == nil {
 		c.from.Known = known.Value
+	}
+	if pending, err := c.Request.Cookie(c.cookieName() + pendingSuffix); err == nil && c.maySignIn {
+		c.pending = pending.Value
 	}
 	cookie, err := c.Request.Cookie(c.cookieName())
 	if err != nil || !c.maySignIn {
@@ -228,6 +306,9 @@ func (s *server) enter(c *call) error {
 	}
 	a, session, err := s.SignIns.Session(c.ctx(), cookie.Value, c.from)
 	if err != nil {
+		if session.ID != 0 { // it was taken
+			s.recordTaken(c, a, session)
+		}
 		return err
 	}
 	c.account, c.session, c.lang = a, session, text.In(a.Locale)
@@ -235,6 +316,15 @@ func (s *server) enter(c *call) error {
 		c.setCookie("", cookie.Value, s.TTL)
 	}
 	return nil
+}
+
+// recordTaken records that a session has ended because another browser came with its cookie.
+func (s *server) recordTaken(c *call, a app.Account, session app.Session) {
+	of := *c
+	of.audit = trail{actor: a, stranger: true}
+	of.audit.Operation = "session.taken"
+	of.audit.Note("account=%s session=%d %s", a.Name, session.ID, agentOf(c))
+	s.record(&of, http.StatusUnauthorized, english(app.Errorf(app.Unauthorized, "you are not signed in")))
 }
 
 // meant finds the application of a path, for its owner or for a member of its

@@ -16,6 +16,15 @@ func seed(w *world) {
 	w.host.add(w.ana.ID, "bot", func(s *app.Snapshot) { s.Name = `<b>"bot"` })
 	must(w.t, addApp(w.t, w, "shop"))
 	must(w.t, onlyError(w.config.Teams.AddMember(w.t.Context(), w.ana.ID, "shop", w.bob.ID, []string{"start_app", "backup_app"})))
+	admin, err := w.db.Accounts.Account(w.t.Context(), w.ana.ID)
+	must(w.t, err)
+	for _, o := range []app.Offer{
+		{For: "eve", RAM: 512, Disk: 1024, Apps: 3, Grants: []app.Grant{{App: "shop", Permissions: app.AllPermissions}}},
+		{Grants: []app.Grant{{App: "shop", Permissions: app.Permissions(app.LogsApp)}}},
+	} {
+		_, _, err := w.config.Invitations.Invite(w.t.Context(), admin, o, time.Hour)
+		must(w.t, err)
+	}
 	w.host.env["TOKEN"], w.host.env["DEBUG"] = strings.Repeat("secret", 5)+"1234", "false"
 	w.host.made = []app.Backup{{App: "shop", File: "shop.0123.zip", Bytes: 123456, Expires: time.Now().Add(20 * time.Hour)}}
 	records := []app.Record{{Type: "TXT", Name: "_berth.shop.example.org", Content: "berth-proof=0123456789abcdef"}, {Type: "A", Name: "shop.example.org", Content: "192.0.2.1"}}

@@ -1,7 +1,6 @@
 package panel
 
 import (
-	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,16 +10,18 @@ import (
 
 // settingsPages change an application: its RAM, its profile, its team.
 type settingsPages struct {
-	settings app.Settings
-	teams    app.Teams
-	apps     app.Applications
+	settings    app.Settings
+	teams       app.Teams
+	invitations Invitations
+	apps        app.Applications
 }
 
 // settingsPage is the data of settings.html.
 type settingsPage struct {
-	Free    app.MB // of the account, beside what this application has
-	Members []app.Member
-	None    app.Permissions // what an account may that is no member yet
+	Free        app.MB // of the account, beside what this application has
+	Members     []app.Member
+	Invitations []app.Offer     // to the team
+	None        app.Permissions // what an account may that is no member yet
 }
 
 // show shows what can be changed. A member that may set the RAM sees nothing else.
@@ -36,6 +37,15 @@ func (p settingsPages) show(c *call) (answer, error) {
 	for _, m := range all {
 		if m.App == c.app.ID {
 			page.Members = append(page.Members, m)
+		}
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	offers, err := p.invitations.Invitations(c.ctx(), c.owner)
+	for _, o := range offers {
+		if slices.ContainsFunc(o.Grants, func(g app.Grant) bool { return g.App == c.app.ID }) {
+			page.Invitations = append(page.Invitations, o)
 		}
 	}
 	return show("settings", page), err
@@ -96,27 +106,48 @@ func (p settingsPages) remove(c *call, f url.Values) (answer, error) {
 	return done("/", c.lang.Say("%s was deleted.", c.app.Name)), err
 }
 
-// member is a handler that gets which account a form of the team means, and with which
+// member is a handler that gets which member of the team a form means, and with which
 // permissions.
 func member(h func(c *call, id app.AccountID, permissions []string) (answer, error)) handler {
 	return form(func(c *call, f url.Values) (answer, error) {
-		id := app.AccountID(whole(cmp.Or(c.Request.PathValue("member"), f.Get("account"))))
-		if id < 1 {
-			return answer{}, app.Errorf(app.Invalid, "name the member by the number of the account, which stands on its account page")
-		}
-		permissions := f["permission"]
+		id, permissions := app.AccountID(c.number("member")), f["permission"]
 		slices.Sort(permissions)
 		c.audit.Note("member=%d permissions=%.200s", id, strings.Join(permissions, ","))
 		return h(c, id, permissions)
 	})
 }
 
-func (p settingsPages) addMember(c *call, id app.AccountID, permissions []string) (answer, error) {
-	m, err := p.teams.AddMember(c.ctx(), c.owner, c.app.ID, id, permissions)
+// addMember takes an account into the team, which a person knows by its name or its number.
+func (p settingsPages) addMember(c *call, f url.Values) (answer, error) {
+	who, permissions := strings.TrimSpace(f.Get("account")), f["permission"]
+	slices.Sort(permissions)
+	id := app.AccountID(whole(who))
+	if id > 0 {
+		c.audit.Note("member=%d", id)
+	} else {
+		c.audit.Note("name=%.40q", who)
+	}
+	c.audit.Note("permissions=%.200s", strings.Join(permissions, ","))
+	if who == "" {
+		return answer{}, app.Errorf(app.Invalid, "name the member by the name or the number of the account, which stand on its account page")
+	}
+	if err := noneChosen(permissions); err != nil {
+		return answer{}, err
+	}
+	var m app.Member
+	var err error
+	if id > 0 {
+		m, err = p.teams.AddMember(c.ctx(), c.owner, c.app.ID, id, permissions)
+	} else {
+		m, err = p.teams.AddNamed(c.ctx(), c.owner, c.app.ID, who, permissions)
+	}
 	return done(c.at("settings"), c.lang.Say("%s is in the team now.", m.Name)), err
 }
 
 func (p settingsPages) setMember(c *call, id app.AccountID, permissions []string) (answer, error) {
+	if err := noneChosen(permissions); err != nil {
+		return answer{}, err
+	}
 	m, err := p.teams.SetMember(c.ctx(), c.owner, c.app.ID, id, permissions)
 	return done(c.at("settings"), c.lang.Say("%s has other permissions now.", m.Name)), err
 }

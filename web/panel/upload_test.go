@@ -32,6 +32,7 @@ func TestUploadIsAJob(t *testing.T) {
 	}{
 		{"/upload", "app.upload", "upload PK new", nil},
 		{"/apps/shop/commit", "app.commit", "commit PK shop", nil},
+		{"/apps/shop/commit", "app.commit", "exact PK shop", []string{"exact", "true"}},
 		{"/apps/shop/restore/zip", "app.restore", "restore PK true shop", []string{"env", "true", "sure", "true"}},
 		{"/apps/shop/restore/zip", "app.restore", "restore PK false shop", []string{"sure", "true"}},
 	} {

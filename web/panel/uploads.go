@@ -65,8 +65,19 @@ func (p *uploadPages) sendUpload(c *call) (answer, error) {
 }
 
 func (p *uploadPages) sendCommit(c *call) (answer, error) {
-	return p.deploy(c, jobCommit, p.receive, func(ctx context.Context, file string) (app.Deployed, error) {
-		return p.deployments.Commit(ctx, c.owner, c.app.ID, file)
+	exact := false
+	return p.deploy(c, jobCommit, func(c *call, u *web.Upload) (string, error) {
+		u.Field = func(name, text string) error {
+			exact = exact || name == "exact" && text == "true"
+			return nil
+		}
+		file, err := p.receive(c, u)
+		if exact {
+			c.audit.Note("exact=true")
+		}
+		return file, err
+	}, func(ctx context.Context, file string) (app.Deployed, error) {
+		return p.deployments.Commit(ctx, c.owner, c.app.ID, file, exact)
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"net/url"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,8 +24,9 @@ type view struct {
 	Theme   string
 	Lang    string
 	Flash   *flash
-	Problem string     // why the form was refused
-	Typed   url.Values // the fields of a form that was refused
+	News    []app.NewSignIn // of which the account has to know
+	Problem string          // why the form was refused
+	Typed   url.Values      // the fields of a form that was refused
 	Version string
 	Bar     *appRow // the application that the page is about, nil for none
 	Page    any
@@ -79,27 +82,36 @@ func parsePages(files fs.FS, l text.Language) (sets, error) {
 // functions are what templates can call, in a language.
 func functions(l text.Language) template.FuncMap {
 	return template.FuncMap{
-		"t":        l.Say,
-		"sentence": func(t app.Text) string { return sentence(l.SayPhrase(t)) },
-		"count":    l.Count,
-		"number":   l.Number,
-		"asset":    assetURL,
-		"icon":     icon,
-		"locales":  func() []string { return app.Locales },
-		"ago":      func(t time.Time) string { return ago(l, time.Since(t)) },
-		"since":    func(t time.Time) string { return span(l, time.Since(t)) },
-		"left":     func(t time.Time) string { return span(l, time.Until(t)) },
-		"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"minute":   func(t time.Time) string { return l.Time(t.UTC()) + " UTC" },
-		"size":     func(bytes int64) string { return size(l, bytes) },
-		"bytes":    func(bytes float64) string { return size(l, int64(bytes)) },
-		"clock":    func(t time.Time) string { return clock(l, t, time.Since(t)) },
-		"stamp":    func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") },
-		"deploy":   func(k app.DeployKind) string { return deployWord(l, k) },
-		"may":      may,
-		"share":    share,
-		"agent":    agent,
-		"list":     func(items ...any) []any { return items },
+		"t":           l.Say,
+		"sentence":    func(t app.Text) string { return sentence(l.SayPhrase(t)) },
+		"headline":    func(t app.Text) string { return strings.TrimSuffix(sentence(l.SayPhrase(t)), ".") },
+		"count":       l.Count,
+		"number":      l.Number,
+		"asset":       assetURL,
+		"icon":        icon,
+		"locales":     func() []string { return app.Locales },
+		"ago":         func(t time.Time) string { return ago(l, time.Since(t)) },
+		"since":       func(t time.Time) string { return span(l, time.Since(t)) },
+		"unused":      func(t app.Token) bool { return t.Unused(time.Now()) },
+		"left":        func(t time.Time) string { return span(l, time.Until(t)) },
+		"iso":         func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"minute":      func(t time.Time) string { return l.Time(t.UTC()) + " UTC" },
+		"size":        func(bytes int64) string { return size(l, bytes) },
+		"bytes":       func(bytes float64) string { return size(l, int64(bytes)) },
+		"clock":       func(t time.Time) string { return clock(l, t, time.Since(t)) },
+		"stamp":       func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") },
+		"deploy":      func(k app.DeployKind) string { return deployWord(l, k) },
+		"may":         may,
+		"permissions": app.AllPermissions.Names,
+		"permission":  func(name string) string { return permissionWord(l, name) },
+		"granted":     granted,
+		"chosen":      func(all []string, id app.ID) bool { return slices.Contains(all, string(id)) },
+		"names":       names,
+		"roomWord":    func(v app.RAMVerdict) string { return roomWord(l, v) },
+		"factor":      func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }, // as the setting is written
+		"share":       share,
+		"browser":     func(ua string) string { return browserWord(l, ua) },
+		"list":        func(items ...any) []any { return items },
 	}
 }
 
@@ -110,6 +122,24 @@ func may(can app.Permissions, name string) bool {
 		panic("panel: no permission " + name) // a mistake in a template, which its tests find
 	}
 	return can.Has(p)
+}
+
+// granted is the set of permissions of a form that is shown again.
+func granted(names []string) app.Permissions {
+	set, _ := app.ParsePermissions(names) // what is wrong was said
+	return set
+}
+
+// names are applications, as people know them.
+func names(ids []app.ID, all []app.Snapshot) string {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = string(id)
+		if at := slices.IndexFunc(all, func(s app.Snapshot) bool { return s.ID == id }); at >= 0 {
+			texts[i] = all[at].Name
+		}
+	}
+	return strings.Join(texts, ", ")
 }
 
 // share is how full something is, from 0 to 100.

@@ -100,6 +100,8 @@ func standingOf(l text.Language, a app.Snapshot) standing {
 	case app.Stopped:
 	}
 	switch {
+	case a.Suspended:
+		return standing{"off", "pause", l.Say("Suspended"), l.Say("Its account is suspended: nothing of it starts.")}
 	case a.RAMKilled():
 		return standing{"bad", "warning", l.Say("Out of memory"), ending(l, e) + "."}
 	case e == nil || e.Asked:
@@ -119,8 +121,14 @@ func ending(l text.Language, e *app.Exit) string {
 		return l.Say("It needed more than its %d MB of RAM", e.LimitMB)
 	case e.OOM:
 		return l.Say("It needed more than its RAM")
+	case e.HostOOM && !e.Asked:
+		return l.Say("It was killed because the host ran short of memory, not for its own %d MB", e.LimitMB)
 	case e.Asked:
 		return l.Say("It was stopped")
+	case e.HeapFull != app.NoHeap && e.HeapMB > 0:
+		return l.Say("Its %s heap was full, %d of %d MB", e.HeapFull, e.HeapMB, e.LimitMB)
+	case e.HeapFull != app.NoHeap:
+		return l.Say("Its %s heap was full; it had %d MB of RAM", e.HeapFull, e.LimitMB)
 	case e.Signal > 0:
 		return l.Say("It ended with code %d (signal %d)", e.Code, e.Signal)
 	case e.Code == app.UnknownCode:
@@ -146,6 +154,15 @@ func endingStanding(l text.Language, e *app.Exit) standing {
 	return s
 }
 
+// warningStanding is that a program needs nearly all of its RAM.
+func warningStanding(l text.Language, w *app.MemoryWarning) standing {
+	s := standing{"busy", "warning", l.Say("Its RAM was %d %% full", w.Level), l.Say("it needed %s of %s", size(l, w.HeldBytes), size(l, w.LimitBytes))}
+	if w.FullIn > 0 {
+		s.Detail = l.Say("it needed %s of %s, and would have needed all in %s", size(l, w.HeldBytes), size(l, w.LimitBytes), span(l, w.FullIn))
+	}
+	return s
+}
+
 func deployWord(l text.Language, k app.DeployKind) string {
 	switch k {
 	case app.DeployUpload:
@@ -159,6 +176,29 @@ func deployWord(l text.Language, k app.DeployKind) string {
 	return l.Say("New code is in place")
 }
 
+// permissionWord is what a permission lets somebody do.
+func permissionWord(l text.Language, name string) string {
+	switch p, _ := app.ParsePermission(name); p {
+	case app.StartApp:
+		return l.Say("start")
+	case app.StopApp:
+		return l.Say("stop")
+	case app.RestartApp:
+		return l.Say("restart")
+	case app.LogsApp:
+		return l.Say("read the log")
+	case app.CommitApp:
+		return l.Say("deploy new versions")
+	case app.EditRAM:
+		return l.Say("set the RAM")
+	case app.BackupApp:
+		return l.Say("make backups and read files")
+	case app.StatusApp:
+		return l.Say("see state and usage")
+	}
+	return name
+}
+
 func failureWord(l text.Language, k app.DeployKind) string {
 	switch k {
 	case app.DeployRestore:
@@ -170,32 +210,31 @@ func failureWord(l text.Language, k app.DeployKind) string {
 	return l.Say("New code could not be deployed; the code from before is in place")
 }
 
-// agent shortens what a browser calls itself to its name and system.
-func agent(ua string) string {
-	name := first(ua, [][2]string{
-		{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}, {"curl/", "curl"},
-	})
-	system := first(ua, [][2]string{
-		{"Android", "Android"}, {"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"Linux", "Linux"},
-	})
-	switch {
-	case name != "" && system != "":
-		return name + " / " + system
-	case name+system != "":
-		return name + system
+// browserWord is what a browser calls itself, as people know it.
+func browserWord(l text.Language, ua string) string {
+	switch browser, system := app.BrowserOf(ua); {
+	case browser != "" && system != "":
+		return l.Say("%s on %s", browser, system)
+	case browser+system != "":
+		return browser + system
 	case ua == "":
-		return "?"
+		return l.Say("A browser without a name")
 	case len(ua) > 40:
 		return strings.ToValidUTF8(ua[:40], "") + "…"
 	}
 	return ua
 }
 
-func first(in string, of [][2]string) string {
-	for _, pair := range of {
-		if strings.Contains(in, pair[0]) {
-			return pair[1]
-		}
+// roomWord is whether the host's RAM would be enough.
+func roomWord(l text.Language, v app.RAMVerdict) string {
+	switch v {
+	case app.RAMFits:
+		return l.Say("fits")
+	case app.RAMTight:
+		return l.Say("tight")
+	case app.RAMShort:
+		return l.Say("too much")
+	case app.RAMUnknown:
 	}
 	return ""
 }

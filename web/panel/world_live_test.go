@@ -101,8 +101,12 @@ func (p *fakeLogs) of(id app.ID, build bool) *logs.Log {
 	return l
 }
 
-func (p *fakeLogs) follow(id app.ID, build bool, back int) (app.Follower, error) {
+func (p *fakeLogs) Follow(id app.ID, build bool, back int) (app.Follower, error) {
 	return p.of(id, build).Follow(back), nil
+}
+
+func (p *fakeLogs) Cursor(id app.ID, build bool, from app.LineStart) (app.LogCursor, error) {
+	return p.of(id, build).Cursor(from)
 }
 
 func (p *fakeLogs) Tail(id app.ID, build bool, most int) string {

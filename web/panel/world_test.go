@@ -2,6 +2,8 @@ package panel
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +19,7 @@ import (
 	"berth/app"
 	"berth/db"
 	"berth/host/account"
+	"berth/host/sizing"
 	"berth/host/watch"
 	"berth/host/watch/metrics"
 )
@@ -25,7 +28,9 @@ import (
 type world struct {
 	t       *testing.T
 	db      *db.DB
+	file    string // of db
 	signIns *account.SignIns
+	devices *account.Devices
 	handler http.Handler
 	config  Config
 	host    *apps
@@ -35,6 +40,7 @@ type world struct {
 	logs    *fakeLogs
 	ana     app.Account
 	bob     app.Account
+	plan    app.RAMPlan
 	work    sync.WaitGroup // of jobs
 	ending  bool           // no job begins any more
 }
@@ -43,26 +49,34 @@ const password = "correct horse"
 
 func newWorld(t *testing.T, change ...func(*Config)) *world {
 	t.Helper()
-	store, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "berth.db"), time.Now)
+	file := filepath.Join(t.TempDir(), "berth.db")
+	store, err := db.Open(t.Context(), file, time.Now)
 	must(t, err)
 	t.Cleanup(func() { must(t, store.Close()) })
 	past, err := metrics.Open(t.TempDir())
 	must(t, err)
 	t.Cleanup(func() { must(t, past.Close()) })
-	w := &world{t: t, db: store, past: past, host: newApps(), acts: &acts{}}
+	w := &world{t: t, db: store, file: file, past: past, host: newApps(), acts: &acts{}}
 	w.logs = newFakeLogs(t, w.host)
 	teams := account.NewTeams(store.Teams)
-	w.hub = watch.NewHub(watch.Access{Find: w.host.Find, Authorize: teams.Authorize, Memberships: teams.Memberships}, w.logs.follow)
+	w.hub = watch.NewHub(watch.Access{Find: w.host.Find, Authorize: teams.Authorize, Memberships: teams.Memberships}, w.logs)
 	t.Cleanup(w.work.Wait)
 	w.signIns = account.NewSignIns(store.SignIns, time.Hour, []byte("key"))
 	w.ana, w.bob = w.person("ana"), w.person("bob")
+	w.devices = account.NewDevices(account.New(store.Accounts), store.Accounts.Account)
 	w.config = Config{
 		Services: app.Services{
 			Applications: records{w.host, w}, Settings: w.host, Deployments: records{w.host, w}, Contents: w.host, Logs: w.logs, Feed: w.hub,
-			Accounts: account.New(store.Accounts), Links: w.host, Teams: teams, Names: w.host, Metrics: past.Range, Record: w.acts.Record,
-			Address: addressOf,
+			Accounts: account.New(store.Accounts), Tokens: account.New(store.Accounts), Links: w.host, Teams: teams, Names: w.host, Metrics: past.Range, Record: w.acts.Record,
+			Address: addressOf, RightSize: func(ctx context.Context, a app.Snapshot) (app.RightSize, error) { return w.rightSize(ctx, a) },
+			Shortage: func() app.Shortage { return app.Shortage{} },
+			RAMPlan:  func(context.Context) (app.RAMPlan, error) { return w.plan, nil },
+			DiskUse: func(context.Context, app.AccountID) (app.DiskUse, error) {
+				return app.DiskUse{Files: map[app.ID]int64{"bot": 40 << 20}, Backups: 1, BackupBytes: 2 << 20}, nil
+			},
 		},
-		SignIns: w.signIns, Tokens: account.New(store.Accounts), Admin: account.NewAdmin(store.Accounts),
+		SignIns: w.signIns, Factors: w.signIns, Passkeys: w.signIns, Identities: w.signIns, Notices: store.SignIns, Devices: w.devices, Invitations: account.NewInvitations(store.Invitations, w.signIns, 8192),
+		Admin:   account.NewAdmin(store.Accounts, stillPrograms{}),
 		Account: store.Accounts.Account, AuditRecords: store.Audit.Records,
 		Runtimes: func() []app.Runtime {
 			return []app.Runtime{{Title: "Node.js", Version: "22.11.0", At: time.Now().Add(-time.Hour)}, {Title: "Deno", Version: "2.1.4"}}
@@ -82,6 +96,15 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	}
 	w.handler = New(w.config)
 	return w
+}
+
+// rightSize is app.Services.RightSize, of the history and the database.
+func (w *world) rightSize(ctx context.Context, a app.Snapshot) (app.RightSize, error) {
+	now := time.Now()
+	points, err := w.past.Range(a.ID, now, now.Add(-sizing.Span), now, sizing.Step)
+	must(w.t, err)
+	events, err := w.db.History.EventLog(ctx, a.ID)
+	return sizing.Right(now, a.App, 32, points, events), err
 }
 
 // addressOf is app.Services.Address: a site named lost has none.
@@ -234,12 +257,33 @@ func (b *browser) do(r *http.Request) page {
 	b.w.handler.ServeHTTP(rec, r)
 	resp := rec.Result()
 	for _, c := range resp.Cookies() {
+		if c.Path != "/" || c.Domain != "" || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Secure != strings.HasPrefix(c.Name, "__Host-") {
+			b.w.t.Errorf("%s sets the cookie %v", r.URL.Path, c)
+		}
 		if b.cookies[c.Name] = c.Value; c.MaxAge < 0 {
 			delete(b.cookies, c.Name)
 		}
 	}
+	for name, want := range map[string]string{
+		"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
+		"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+	} {
+		if got := resp.Header.Get(name); !strings.HasPrefix(got, want) {
+			b.w.t.Errorf("%s answers with %s %q", r.URL.Path, name, got)
+		}
+	}
+	for name := range resp.Header {
+		if strings.HasPrefix(name, "Access-Control-") {
+			b.w.t.Errorf("%s answers other origins by %s", r.URL.Path, name)
+		}
+	}
 	body, err := io.ReadAll(resp.Body)
 	must(b.w.t, err)
+	for name, value := range b.cookies {
+		if len(value) > 16 && strings.Contains(string(body), value) { // the colours are words
+			b.w.t.Errorf("%s says the cookie %s", r.URL.Path, name)
+		}
+	}
 	return page{resp, string(body)}
 }
 
@@ -248,7 +292,7 @@ func (b *browser) get(path string) page { return b.ask(http.MethodGet, path, nil
 func (b *browser) post(path string, pairs ...string) page {
 	form := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		form.Set(pairs[i], pairs[i+1])
+		form.Add(pairs[i], pairs[i+1])
 	}
 	return b.ask(http.MethodPost, path, form)
 }
@@ -290,3 +334,25 @@ func (p page) leads(t *testing.T, what, to string) string {
 
 // onceIn is the key in an address, which has other parameters before it or none.
 var onceIn = regexp.MustCompile(`[?&]once=[A-Z2-7]+$`)
+
+// forgetProof makes it long ago that somebody has proved who they are.
+func (w *world) forgetProof(name string) {
+	w.t.Helper()
+	w.exec("UPDATE session SET proved_at = proved_at - 600000 WHERE account = (SELECT id FROM account WHERE name = ?)", name)
+}
+
+// exec changes the database behind the back of everybody.
+func (w *world) exec(statement string, args ...any) {
+	w.t.Helper()
+	file, err := sql.Open("sqlite3", w.file)
+	must(w.t, err)
+	_, err = file.ExecContext(w.t.Context(), statement, args...)
+	must(w.t, errors.Join(err, file.Close()))
+}
+
+// stillPrograms are those of an administration: these tests run none.
+type stillPrograms struct{}
+
+func (stillPrograms) AccountChanged(context.Context, app.AccountID) error { return nil }
+func (stillPrograms) Apps(app.AccountID) []app.Snapshot                   { return nil }
+func (stillPrograms) Delete(context.Context, app.AccountID, app.ID) error { return nil }

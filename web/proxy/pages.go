@@ -19,24 +19,25 @@ type page struct {
 }
 
 var (
-	pageNone     = page{http.StatusNotFound, "No such site", "There is no site at this address.", 0}
-	pageMissing  = page{http.StatusNotFound, "No such page", "There is no page at this address.", 0}
-	pageStarting = page{http.StatusServiceUnavailable, "Starting", "This site is starting. The page loads again by itself.", 3 * time.Second}
-	pageDeploy   = page{http.StatusServiceUnavailable, "Deploying", "New code of this site is being prepared. The page loads again by itself.", 5 * time.Second}
-	pageOffline  = page{http.StatusServiceUnavailable, "Offline", "This site is not running.", 0}
-	pageStopped  = page{http.StatusServiceUnavailable, "Stopped", "This site was stopped by its owner.", 0}
-	pageEnded    = page{http.StatusServiceUnavailable, "Ended", "The program of this site has ended by itself.", 0}
-	pageBusy     = page{http.StatusServiceUnavailable, "Busy", "This site has more visitors at once than it may have.", 10 * time.Second}
-	pageCrashed  = page{http.StatusBadGateway, "Crashed", "The program of this site has ended with an error.", 0}
-	pageMemory   = page{http.StatusBadGateway, "Out of memory", "The program of this site was ended because it needed more RAM than it has.", 0}
-	pageSilent   = page{http.StatusBadGateway, "Not listening", "The program of this site runs, but does not listen on its port.", 5 * time.Second}
-	pageBroken   = page{http.StatusBadGateway, "No answer", "The program of this site gave no answer.", 5 * time.Second}
-	pageLate     = page{http.StatusRequestTimeout, "Not sent", "The request was given up, because what it was to send did not come.", 0}
-	pageSlow     = page{http.StatusGatewayTimeout, "Too slow", "The program of this site took too long to answer.", 0}
+	pageNone      = page{http.StatusNotFound, "No such site", "There is no site at this address.", 0}
+	pageMissing   = page{http.StatusNotFound, "No such page", "There is no page at this address.", 0}
+	pageStarting  = page{http.StatusServiceUnavailable, "Starting", "This site is starting. The page loads again by itself.", 3 * time.Second}
+	pageDeploy    = page{http.StatusServiceUnavailable, "Deploying", "New code of this site is being prepared. The page loads again by itself.", 5 * time.Second}
+	pageOffline   = page{http.StatusServiceUnavailable, "Offline", "This site is not running.", 0}
+	pageStopped   = page{http.StatusServiceUnavailable, "Stopped", "This site was stopped by its owner.", 0}
+	pageSuspended = page{http.StatusServiceUnavailable, "Suspended", "This site is not available: the account of its owner is suspended.", 0}
+	pageEnded     = page{http.StatusServiceUnavailable, "Ended", "The program of this site has ended by itself.", 0}
+	pageBusy      = page{http.StatusServiceUnavailable, "Busy", "This site has more visitors at once than it may have.", 10 * time.Second}
+	pageCrashed   = page{http.StatusBadGateway, "Crashed", "The program of this site has ended with an error.", 0}
+	pageMemory    = page{http.StatusBadGateway, "Out of memory", "The program of this site was ended because it needed more RAM than it has.", 0}
+	pageSilent    = page{http.StatusBadGateway, "Not listening", "The program of this site runs, but does not listen on its port.", 5 * time.Second}
+	pageBroken    = page{http.StatusBadGateway, "No answer", "The program of this site gave no answer.", 5 * time.Second}
+	pageLate      = page{http.StatusRequestTimeout, "Not sent", "The request was given up, because what it was to send did not come.", 0}
+	pageSlow      = page{http.StatusGatewayTimeout, "Too slow", "The program of this site took too long to answer.", 0}
 )
 
 var pageOf = map[State]page{
-	Up: pageBroken, Starting: pageStarting, Deploying: pageDeploy, Offline: pageOffline, Stopped: pageStopped,
+	Up: pageBroken, Starting: pageStarting, Deploying: pageDeploy, Offline: pageOffline, Stopped: pageStopped, Suspended: pageSuspended,
 	Ended: pageEnded, Crashed: pageCrashed, OutOfMemory: pageMemory, Silent: pageSilent,
 }
 

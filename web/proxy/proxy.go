@@ -28,6 +28,7 @@ const (
 	Crashed           // its program ended by itself, with an error
 	OutOfMemory       // its program was ended for its RAM
 	Silent            // its program runs and has opened no port for long
+	Suspended         // its account is: it does not run
 )
 
 // Site is one site at one moment.

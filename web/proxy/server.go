@@ -36,7 +36,9 @@ func Server(life context.Context, h http.Handler, log *slog.Logger) *http.Server
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
 		BaseContext:                  func(net.Listener) context.Context { return life },
 		DisableGeneralOptionsHandler: true, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 100, SendPingTimeout: time.Minute, PingTimeout: 15 * time.Second},
+		// Each connection keeps the memory of the largest frame that came: 16 KB, as browsers send, in
+		// place of the megabyte that Go allows.
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 100, MaxReadFrameSize: 16 << 10, SendPingTimeout: time.Minute, PingTimeout: 15 * time.Second},
 	}
 }
 

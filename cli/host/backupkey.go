@@ -1,0 +1,137 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"filippo.io/age"
+
+	"berth/app/exit"
+	"berth/daemon"
+	"berth/daemon/keyring"
+	"berth/daemon/settings"
+	"berth/db"
+	"berth/files/archive"
+)
+
+// keysName is the part of an archive with the keys of its secrets: a file of age
+// (age-encryption.org/v1) for a passphrase, with one key a line.
+const keysName = "berth.key.age"
+
+// minPassphrase is how many characters a passphrase has at least: who has the archive can try
+// as many as they like.
+const minPassphrase = 12
+
+// secretsIn says which secrets an archive holds, and in what form.
+func secretsIn(is db.Seals, with bool) string {
+	const keep = " Keep it where only you can read it."
+	switch {
+	case is.Key == "":
+		return "It holds secrets in plain: environment variables, the keys of certificates, the key of the links; and the hashes of tokens." + keep
+	case with:
+		return "It holds secrets, and under your passphrase the key that opens them; and the hashes of tokens." + keep
+	}
+	return "The secrets in it are sealed, and it does not hold their key " + is.Key + ": a restore on another host needs that, so keep a copy elsewhere (berth key show), or use --with-secrets. It holds the hashes of tokens." + keep
+}
+
+// wrapKeys asks for a passphrase and returns the keys of a ring under it.
+func wrapKeys(c *caller, ring *keyring.Ring) ([]byte, error) {
+	keys, err := ring.Keys()
+	if err != nil {
+		return nil, err
+	}
+	if len(keys) == 0 {
+		return nil, exit.NewProblem(exit.NotFound, errors.New("cannot add the key of the secrets: no key is there yet"), "Hint: berth makes a key when it starts.")
+	}
+	passphrase, err := readHidden(c.Stdin, c.Stderr, "passphrase", "Passphrase for the key in the archive: ", "\nAgain: ")
+	if err != nil {
+		return nil, err
+	}
+	if utf8.RuneCountInString(passphrase) < minPassphrase {
+		return nil, exit.NewProblem(exit.Usage, fmt.Errorf("the passphrase is too short: it needs %d characters", minPassphrase), "Hint: nothing was written.")
+	}
+	to, err := age.NewScryptRecipient(passphrase)
+	if err != nil {
+		return nil, err
+	}
+	var wrapped bytes.Buffer
+	w, err := age.Encrypt(&wrapped, to)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		if _, err := io.WriteString(w, keyring.Text(key)+"\n"); err != nil {
+			return nil, err
+		}
+	}
+	err = w.Close()
+	return wrapped.Bytes(), err
+}
+
+// unwrapKeys returns the keys in an archive, for whose passphrase it asks; nil when it has none.
+func unwrapKeys(ctx context.Context, c *caller, file string, m archive.Manifest) (keys []db.Key, err error) {
+	var wrapped []byte
+	_, err = readArchive(ctx, file, func(n int, part string, _ archive.Entry, content io.Reader) (err error) {
+		if part == keysName && n < len(m.Parts) && !m.Parts[n].Void {
+			wrapped, err = io.ReadAll(io.LimitReader(content, 1<<20))
+		}
+		return err
+	})
+	if err != nil || wrapped == nil {
+		return nil, err
+	}
+	passphrase, err := readHidden(c.Stdin, c.Stderr, "passphrase", "Passphrase of the key in the archive: ")
+	if err != nil {
+		return nil, err
+	}
+	with, err := age.NewScryptIdentity(passphrase)
+	if err != nil {
+		return nil, exit.NewProblem(exit.Usage, errors.New("cannot open the key in the archive: the passphrase is empty"), "Hint: nothing was restored.")
+	}
+	r, err := age.Decrypt(bytes.NewReader(wrapped), with)
+	if err != nil {
+		return nil, exit.NewProblem(exit.Usage, errors.New("cannot open the key in the archive: the passphrase is wrong, or the key is damaged"), "Hint: nothing was restored.")
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the key in the archive: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		key, err := keyring.Parse(line)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the key in the archive: %w", err)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// putBack adds keys to those of the host, and says which secrets of the database that was
+// restored cannot be read.
+func putBack(ctx context.Context, c *caller, s settings.Settings, keys []db.Key) (err error) {
+	d, err := db.Open(ctx, filepath.Join(s.DataDir, daemon.DatabaseName), time.Now)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	ring := daemon.Keys(s.DataDir, s.KeyFiles()...)
+	d.UseKeys(ring)
+	for _, key := range keys {
+		if err := d.Alone(ctx, func() error { return ring.Add(key) }); err != nil {
+			return err
+		}
+		c.Tell("the key %s is in %s", key.ID(), ring.File())
+	}
+	problem, hint, err := daemon.SecretsProblem(ctx, d, ring)
+	if problem != "" && len(keys) == 0 {
+		c.Tell("warning: %s: %s", problem, hint)
+	}
+	return err
+}
