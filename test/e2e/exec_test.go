@@ -3,8 +3,10 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -351,8 +353,17 @@ func TestExecToASlowReader(t *testing.T) {
 	c.UntilLog(id, "up")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	narrow := &net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error { // full soon, also where all is slow
+		var err error
+		failed := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4096) })
+		return errors.Join(failed, err)
+	}}
+	transport := &http.Transport{DialContext: narrow.DialContext}
+	defer transport.CloseIdleConnections()
 	for range 4 {
-		conn, _, err := websocket.Dial(ctx, strings.Replace(d.Base, "http", "ws", 1)+"/v2/ws/app/"+id+"/exec?command=yes", &websocket.DialOptions{HTTPHeader: http.Header{"Api-Token": {c.Token}}})
+		conn, _, err := websocket.Dial(ctx, strings.Replace(d.Base, "http", "ws", 1)+"/v2/ws/app/"+id+"/exec?command=yes", &websocket.DialOptions{
+			HTTPHeader: http.Header{"Api-Token": {c.Token}}, HTTPClient: &http.Client{Transport: transport},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
