@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"aead.dev/minisign"
@@ -42,8 +43,11 @@ func (m *machine) write(name, text string, mode os.FileMode) {
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 		m.t.Fatal(err)
 	}
-	_ = os.Remove(at) // it may be a link to a real tool
-	if err := os.WriteFile(at, []byte(text), mode); err != nil {
+	_ = os.Remove(at)        // it may be a link to a real tool
+	syscall.ForkLock.RLock() // what a parallel test starts now has the file open too, and nobody can execute it
+	err := os.WriteFile(at, []byte(text), mode)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		m.t.Fatal(err)
 	}
 }
