@@ -361,7 +361,7 @@ func TestExecToASlowReader(t *testing.T) {
 	transport := &http.Transport{DialContext: narrow.DialContext}
 	defer transport.CloseIdleConnections()
 	for range 4 {
-		conn, _, err := websocket.Dial(ctx, strings.Replace(d.Base, "http", "ws", 1)+"/v2/ws/app/"+id+"/exec?command=yes", &websocket.DialOptions{
+		conn, _, err := websocket.Dial(ctx, strings.Replace(d.Base, "http", "ws", 1)+"/v2/ws/app/"+id+"/exec?command=exec+yes", &websocket.DialOptions{
 			HTTPHeader: http.Header{"Api-Token": {c.Token}}, HTTPClient: &http.Client{Transport: transport},
 		})
 		if err != nil {
@@ -371,7 +371,7 @@ func TestExecToASlowReader(t *testing.T) {
 	}
 	waiting := func() (n int) {
 		for _, p := range d.Of(id) {
-			if strings.Contains(fmt.Sprint(p), "yes") {
+			if strings.Contains(fmt.Sprint(p), "yes") { // in the place of its shell, which waits anyway
 				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
 				if _, state, ok := strings.Cut(string(stat), ") "); ok && strings.HasPrefix(state, "S") {
 					n++
