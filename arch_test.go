@@ -121,7 +121,7 @@ var homes = map[string][]string{
 	"golang.org/x/sys/unix":               {"cgroup", "cli", "daemon", "files", "proc", "systemd", "web/local", "test"},
 	"net/http":                            {"cli", "client", "daemon", "files/depot", "httpapi", "web", "test"},
 	// What can be guessed or forged, reads types that a stranger names, or shows the inside.
-	"math/rand":      {"db", "web/certs", "test"}, // salts of a checksum, when to renew
+	"math/rand":      {"db", "host", "web/certs", "test"}, // salts of a checksum, when to ask and to renew
 	"text/template":  {"systemd"},
 	"crypto/sha1":    {"host/account", "test"}, // TOTP (RFC 6238)
 	"crypto/md5":     nil,

@@ -231,6 +231,7 @@ type Snapshot struct {
 	Running   bool           // a process of it exists that its users can reach
 	Attempt   int            // automatic restarts in a row, 0 when healthy
 	RetryAt   time.Time      // of the next automatic restart, zero unless Waiting
+	Starts    []time.Time    // by berth alone, those in the day before the last one; see StartsByItself
 	Deploying bool           // one of its deployments is under way
 	Suspended bool           // its account is: nothing starts
 	Position  int            // of its build in the queue: 1 is next, 0 when none waits
@@ -239,7 +240,8 @@ type Snapshot struct {
 	// given; 0 else. There its visitors are brought by Instance.Dial of the host.
 	Elsewhere int
 	Silent    bool // a site whose program has opened no port for long
-	Why       Text // that is, and what to do; zero else
+	Unwell    bool // a site whose program does not answer its HEALTH path
+	Why       Text // the one or the other is, and what to do; zero else
 }
 
 // Reachable is whether visitors reach a site.
@@ -250,6 +252,7 @@ const (
 	SiteReached  Reachable = "yes"
 	SiteStarting Reachable = "starting" // its program has opened no port yet
 	SiteSilent   Reachable = "no"       // nor for long
+	SiteUnwell   Reachable = "unwell"   // its program takes connections, and does not answer its HEALTH path
 	SiteOffline  Reachable = "offline"  // it does not run
 )
 
@@ -260,12 +263,25 @@ func (s Snapshot) Reachable() Reachable {
 		return ""
 	case !s.Running:
 		return SiteOffline
+	case s.Unwell:
+		return SiteUnwell
 	case s.Code.Static() || s.Reach.IsValid():
 		return SiteReached
 	case s.Silent:
 		return SiteSilent
 	}
 	return SiteStarting
+}
+
+// StartsByItself is how often berth has started the application in the 24 hours before now,
+// without being asked.
+func (s Snapshot) StartsByItself(now time.Time) (n int) {
+	for _, at := range s.Starts {
+		if now.Sub(at) < 24*time.Hour {
+			n++
+		}
+	}
+	return n
 }
 
 // SiteAddress is where visitors find a site.

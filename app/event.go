@@ -151,6 +151,10 @@ const (
 	HistoryFailure HistoryEventKind = "deploy_failed" // the code from before is
 	HistoryRefusal HistoryEventKind = "start_failed"  // it could not be started
 	HistoryMemory  HistoryEventKind = "memory_high"   // its program had nearly all of its RAM in use
+	HistorySpent   HistoryEventKind = "starts_spent"  // berth has started it as often as it does in a day
+	HistorySilent  HistoryEventKind = "not_listening" // a site's program had opened no port for long
+	HistoryUnwell  HistoryEventKind = "not_answering" // a site's program did not answer its HEALTH path
+	HistoryDisk    HistoryEventKind = "disk_full"     // it was stopped for its disk space
 )
 
 // MemoryWarning says that a program needs nearly all of its RAM: at the whole of it the

@@ -263,6 +263,7 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 		Capacity:       capacity,
 		StopGrace:      s.Apps.StopTimeout,
 		OKDelay:        s.Apps.OKDelay,
+		DailyStarts:    s.Apps.DailyStarts,
 		HealthTimeout:  s.Proxy.HealthTimeout,
 		DrainTimeout:   s.Proxy.DrainTimeout,
 		BuildRAM:       BuildRAM(ram, s.Build.RAM),

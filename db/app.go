@@ -184,9 +184,40 @@ func mustExist(t tx, id app.ID) error {
 func noApp(id app.ID) error { return app.Errorf(app.NotFound, "there is no application %q", id) }
 
 // RunStarted stores the number and the start of a run, or fails with
-// app.NotFound. It leaves the last exit as it is: see ClearExit.
-func (s Apps) RunStarted(ctx context.Context, id app.ID, run int, at time.Time) error {
-	return s.db.write(ctx, "store the start of a run", func(t tx) error { return setRun(t, id, run, at) })
+// app.NotFound. It leaves the last exit as it is: see ClearExit. auto says that nobody asked
+// for the start: see Starts.
+func (s Apps) RunStarted(ctx context.Context, id app.ID, run int, at time.Time, auto bool) error {
+	return s.db.write(ctx, "store the start of a run", func(t tx) error {
+		if err := setRun(t, id, run, at); err != nil || !auto {
+			return err
+		}
+		if err := t.exec("DELETE FROM auto_start WHERE app = ? AND at <= ?", id, stamp(at.Add(-24*time.Hour))); err != nil {
+			return err
+		}
+		return t.exec("INSERT INTO auto_start (app, at) VALUES (?, ?)", id, stamp(at))
+	})
+}
+
+// Starts returns when berth started applications by itself after since, oldest first. It
+// forgets those that are older than a day.
+func (s Apps) Starts(ctx context.Context, since time.Time) (map[app.ID][]time.Time, error) {
+	type start struct {
+		id app.ID
+		at time.Time
+	}
+	scan := func(row scanner) (one start, err error) {
+		err = row.Scan(&one.id, asTime(&one.at))
+		return one, err
+	}
+	list, err := getAll(ctx, s.db, "list the starts of berth", scan, "SELECT app, at FROM auto_start WHERE at > ? ORDER BY at", stamp(since))
+	if err != nil {
+		return nil, err
+	}
+	all := map[app.ID][]time.Time{}
+	for _, one := range list {
+		all[one.id] = append(all[one.id], one.at)
+	}
+	return all, nil
 }
 
 func setRun(t tx, id app.ID, run int, at time.Time) error {

@@ -54,7 +54,7 @@ func TestCreateAppAndReadItBackAfterARestart(t *testing.T) {
 		Run: 3, At: want.CreatedAt.Add(time.Hour), Ran: 61500 * time.Millisecond, Code: 137, Signal: 9,
 		OOM: true, PeakBytes: 300 << 20, LimitMB: 300, Asked: true,
 	}
-	must(t, db.Apps.RunStarted(ctx, "shop", 3, want.CreatedAt.Add(time.Minute)))
+	must(t, db.Apps.RunStarted(ctx, "shop", 3, want.CreatedAt.Add(time.Minute), false))
 	must(t, db.Apps.RunEnded(ctx, "shop", exit))
 	must(t, db.Close())
 
@@ -92,7 +92,7 @@ func TestChangesOfAnApp(t *testing.T) {
 		},
 		{"ram", func(id app.ID) error { return db.Apps.SetRAM(ctx, id, 200, anyRAM) }, func() { want.RAM = 200 }},
 		{
-			"run", func(id app.ID) error { return db.Apps.RunStarted(ctx, id, 9, time.UnixMilli(5)) },
+			"run", func(id app.ID) error { return db.Apps.RunStarted(ctx, id, 9, time.UnixMilli(5), true) },
 			func() { want.LastRun, want.StartedAt = 9, time.UnixMilli(5).UTC() },
 		},
 		{"exit", func(id app.ID) error { return db.Apps.RunEnded(ctx, id, app.Exit{Run: 9}) }, func() { want.LastExit = &app.Exit{Run: 9} }},

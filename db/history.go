@@ -210,7 +210,8 @@ func (s History) EventLog(ctx context.Context, id app.ID) ([]app.HistoryEvent, e
 		case app.HistoryMemory:
 			w.Run, w.At = e.Run, p.At
 			p.Memory = &w
-		case app.HistoryDeploy, app.HistoryFailure, app.HistoryRefusal:
+		case app.HistoryDeploy, app.HistoryFailure, app.HistoryRefusal,
+			app.HistorySpent, app.HistorySilent, app.HistoryUnwell, app.HistoryDisk:
 		}
 		return p, err
 	}

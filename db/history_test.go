@@ -159,7 +159,7 @@ func TestAddDeployNamesTheRun(t *testing.T) {
 	db, clock := openTemp(t)
 	ctx := t.Context()
 	mustApp(t, db, mustAccount(t, db, "ana", 512).ID, "shop", 100)
-	must(t, db.Apps.RunStarted(ctx, "shop", 3, clock.now()))
+	must(t, db.Apps.RunStarted(ctx, "shop", 3, clock.now(), false))
 	started := clock.now().Add(time.Minute).Truncate(time.Millisecond)
 	for _, c := range []struct{ run, want int }{{0, 3}, {7, 7}, {0, 7}} {
 		_, err := db.History.AddDeploy(ctx, "shop", app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: "x", Health: "/up", MemorySignal: "SIGUSR1"}, Run: c.run, Started: started}, nil, nil, nil, everything)

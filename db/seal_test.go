@@ -41,7 +41,7 @@ func mustReseal(t *testing.T, db *DB, id string) []Secret {
 // people are called, what they are shown, and what identifies a row.
 var plain = strings.Fields(`
 	account.external_id account.locale account.name account.plan account.suspended_why acme_account.ca app.apts app.avatar_url app.build_command app.health app.id app.lang app.main app.memory_signal
-	app.name app.packages app.start_command app.version app.wanted audit.address audit.app audit.app_name audit.detail audit.label audit.name
+	app.name app.packages app.start_command app.version app.wanted auto_start.app audit.address audit.app audit.app_name audit.detail audit.label audit.name
 	audit.operation audit.refusal audit.request certificate.ca certificate.chain certificate.name certificate.problem deploy.app deploy.brought
 	deploy.build_command deploy.health deploy.journal deploy.kind deploy.lang deploy.main deploy.memory_signal deploy.note deploy.packages deploy.start_command deploy.version
 	domain.app domain.name domain.proof domain.status env.app env.name event.app event.deploy event.kind event.memory_signal event.text exit_record.app host_token.hash host_token.label identity.issuer identity.name identity.subject invitation.hash

@@ -237,10 +237,12 @@ func (u *unit) evict(why string) {
 		return
 	}
 	u.log.Warn("stopping a program for its disk space", "why", why)
-	u.h.Logs.Note(u.id, why+": it is stopped and stays offline; remove some with a console command, then start it")
+	text := why + ": it is stopped and stays offline; remove some with a console command, then start it"
+	u.h.Logs.Note(u.id, text)
+	u.logEvent(app.HistoryEvent{Kind: app.HistoryDisk, Text: text})
 	_ = u.want(app.WantStopped) // logged
 	if u.state == app.Waiting {
-		u.attempt = 0
+		u.recovered()
 		u.enter(app.Stopped, 0)
 		return
 	}

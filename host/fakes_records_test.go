@@ -41,7 +41,26 @@ func (w *world) SetWanted(_ context.Context, id app.ID, wanted app.Wanted) error
 	return w.change(id, func(a *app.App) { a.Wanted = wanted })
 }
 
-func (w *world) RunStarted(_ context.Context, id app.ID, run int, at time.Time) error {
+func (w *world) Starts(_ context.Context, since time.Time) (map[app.ID][]time.Time, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := map[app.ID][]time.Time{}
+	for id, times := range w.starts {
+		for _, at := range times {
+			if !at.Before(since) {
+				all[id] = append(all[id], at)
+			}
+		}
+	}
+	return all, w.fail["Starts"]
+}
+
+func (w *world) RunStarted(_ context.Context, id app.ID, run int, at time.Time, auto bool) error {
+	if auto {
+		w.mu.Lock()
+		w.starts[id] = append(w.starts[id], at)
+		w.mu.Unlock()
+	}
 	return w.change(id, func(a *app.App) { a.LastRun, a.StartedAt = run, at })
 }
 

@@ -28,6 +28,7 @@ type world struct {
 	planned  []app.Type
 	reserved map[app.ID]app.App
 	exits    []app.Exit
+	starts   map[app.ID][]time.Time // by berth alone
 	told     []app.Event
 	adopted  app.Program                   // that Adopt was asked for last
 	happened map[app.ID][]app.HistoryEvent // newest first
@@ -105,7 +106,7 @@ type instance struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{
-		t: t, apps: map[app.ID]*app.App{}, reserved: map[app.ID]app.App{}, total: 1000, nextUID: 70000, env: map[app.ID]map[string]string{}, happened: map[app.ID][]app.HistoryEvent{},
+		t: t, apps: map[app.ID]*app.App{}, reserved: map[app.ID]app.App{}, total: 1000, nextUID: 70000, env: map[app.ID]map[string]string{}, happened: map[app.ID][]app.HistoryEvent{}, starts: map[app.ID][]time.Time{},
 		stages: map[app.Stage]app.Config{}, over: map[app.Stage]over{}, trees: map[app.ID]string{}, undo: map[string]string{}, applied: map[app.ID]string{}, history: map[app.ID][]app.Deploy{},
 		may: map[app.AccountID]app.Limits{}, suspended: map[app.AccountID]app.Suspension{}, shares: map[app.ID]int{},
 		diskSpace: newDiskSpace(), notes: map[app.ID][]string{}, fail: map[string]error{}, on: map[string]func(){},

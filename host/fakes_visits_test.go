@@ -16,6 +16,7 @@ type web struct {
 	busy    map[netip.AddrPort]int // requests under way
 	sockets map[netip.AddrPort]int // and WebSockets
 	noPorts bool
+	asked   int // for the health of programs
 }
 
 // Spare implements Registry.
@@ -32,6 +33,7 @@ func (w *world) Spare(_ context.Context, id app.ID) (int, error) {
 func (w *world) Healthy(_ context.Context, id app.ID, at netip.AddrPort, path string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.asked++
 	for _, r := range w.runs {
 		if r.p.App == id && loopback(r.p.Port) == at && !r.ended() {
 			if r.b.ill != nil {

@@ -74,6 +74,7 @@ type Config struct {
 	StopGrace     time.Duration // between SIGTERM and SIGKILL
 	HealthTimeout time.Duration // a site's new run must be well by then, beside the old one
 	DrainTimeout  time.Duration // the old one's last requests must be answered by then
+	DailyStarts   int           // of an application by berth alone in 24 hours, 0 for any number
 	OKDelay       time.Duration // a program that lives this long has started well
 	BuildRAM      app.MB
 	BuildTimeout  time.Duration
@@ -135,6 +136,10 @@ func (h *Host) Boot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	starts, err := h.Records.Starts(ctx, time.Now().Add(-day))
+	if err != nil {
+		return err
+	}
 	mixed, left := h.Recover(ctx, apps)
 	if left == nil {
 		if _, err := h.Registry.DropReservations(ctx); err != nil {
@@ -157,6 +162,7 @@ func (h *Host) Boot(ctx context.Context) error {
 		}
 		h.disk.limit(ctx, a, 1)
 		u := newUnit(h, a)
+		u.starts = starts[a.ID]
 		u.mixedTree = slices.Contains(mixed, a.ID)
 		h.register(u)
 		if !u.mixedTree { // else another commit or boot mends it, as its log says

@@ -9,9 +9,6 @@ import (
 )
 
 const (
-	// healthy is how long a program must run before a crash counts as the
-	// first again.
-	healthy = time.Minute
 	// settling is how long an end that nobody asked for may turn out to be the
 	// host's: at a reboot, programs and daemon get their SIGTERM in no order.
 	settling = 3 * time.Second

@@ -116,7 +116,10 @@ type Memory interface {
 type Records interface {
 	Apps(ctx context.Context) ([]app.App, error)
 	SetWanted(ctx context.Context, id app.ID, wanted app.Wanted) error
-	RunStarted(ctx context.Context, id app.ID, run int, at time.Time) error
+	// RunStarted records a start; auto says that nobody asked for it.
+	RunStarted(ctx context.Context, id app.ID, run int, at time.Time, auto bool) error
+	// Starts returns when berth started applications by itself since then, oldest first.
+	Starts(ctx context.Context, since time.Time) (map[app.ID][]time.Time, error)
 	RunEnded(ctx context.Context, id app.ID, e app.Exit) error
 	ClearExit(ctx context.Context, id app.ID) error
 	SetRAM(ctx context.Context, id app.ID, ram app.MB, admit Admit) error

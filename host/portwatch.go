@@ -154,4 +154,5 @@ func (w portWatch) quiet(l app.Listening) {
 		text += "; " + portInUse(r.port)
 	}
 	u.h.Logs.Note(u.id, text)
+	u.logEvent(app.HistoryEvent{Kind: app.HistorySilent, Text: text})
 }

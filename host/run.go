@@ -24,7 +24,8 @@ type run struct {
 	// Of a site's program.
 	listening app.Listening
 	silent    bool     // it has opened no port for long
-	hint      app.Text // what to do about that
+	unwell    bool     // it does not answer its HEALTH path
+	hint      app.Text // what to do about the one or the other
 	noted     int      // the port, not its own, that its log names
 }
 

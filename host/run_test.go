@@ -98,7 +98,7 @@ func TestCrashLoopBacksOff(t *testing.T) {
 	})
 }
 
-func TestHealthyMinuteResetsTheCount(t *testing.T) {
+func TestALongLifeResetsTheCount(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		w.set(exits(3, time.Second))
 		id := w.mustUpload("MAIN=a,AUTORESTART=true")
@@ -106,10 +106,14 @@ func TestHealthyMinuteResetsTheCount(t *testing.T) {
 		if s := w.snapshot(id); s.Attempt < 3 {
 			t.Fatalf("attempt %d, want several", s.Attempt)
 		}
-		w.set(exits(3, 2*time.Minute))
-		time.Sleep(15*time.Second + 70*time.Second)
+		w.set(exits(3, 20*time.Minute))
+		time.Sleep(15*time.Second + 9*time.Minute)
+		if s := w.snapshot(id); !s.Running || s.Attempt == 0 {
+			t.Errorf("after nine minutes: %+v", s)
+		}
+		time.Sleep(2 * time.Minute)
 		if s := w.snapshot(id); !s.Running || s.Attempt != 0 {
-			t.Errorf("after a healthy minute: %+v", s)
+			t.Errorf("after ten minutes: %+v", s)
 		}
 	})
 }
@@ -186,5 +190,77 @@ func TestWaitingObeys(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A bot that lives for a minute each time is started 200 times in 24 hours and no more,
+// also by later daemons; a person may start it at any time.
+func TestDailyStarts(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(exits(1, 62*time.Second))
+		w.host.DailyStarts = 200
+		id := w.mustUpload("MAIN=a,AUTORESTART=true")
+		began := time.Now()
+		time.Sleep(24*time.Hour - time.Minute)
+		s := w.snapshot(id)
+		if s.State != app.Waiting || s.StartsByItself(time.Now()) != 200 || w.launches(id) != 201 {
+			t.Fatalf("after a day: %s, %d starts by itself, %d in all; want 200 and 201", s.State, s.StartsByItself(time.Now()), w.launches(id))
+		}
+		if first := began.Add(62 * time.Second); s.RetryAt.Sub(first) < day-2*time.Second || s.RetryAt.Sub(first) > day+2*time.Second {
+			t.Errorf("it waits until %s; want a day after %s", s.RetryAt, first)
+		}
+		if told := w.happenings(id, app.HistorySpent); told != 1 || !w.noted(id, "berth has started it 200 times in 24 hours and waits until "+s.RetryAt.UTC().Format("2006-01-02 15:04 UTC")) {
+			t.Errorf("told %d times", told)
+		}
+		if _, err := w.host.Start(t.Context(), owner, id); err != nil {
+			t.Fatalf("a person's start: %v", err)
+		}
+		time.Sleep(63 * time.Second)
+		if s := w.snapshot(id); s.State != app.Waiting || s.Attempt != 1 {
+			t.Errorf("after its crash: %s, attempt %d; want it to wait again", s.State, s.Attempt)
+		}
+		w.host.Shutdown(t.Context())
+		w.host = w.open()
+		w.host.DailyStarts = 200
+		time.Sleep(time.Second)
+		if err := w.host.Boot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if now := w.snapshot(id); now.State != app.Waiting || now.Running || !now.RetryAt.Equal(s.RetryAt) {
+			t.Errorf("after a boot: %s until %s; want it to wait until %s", now.State, now.RetryAt, s.RetryAt)
+		}
+		time.Sleep(time.Until(s.RetryAt) + time.Second)
+		if s := w.snapshot(id); !s.Running || s.StartsByItself(time.Now()) != 200 {
+			t.Errorf("a day after the first start: %s, %d starts by itself", s.State, s.StartsByItself(time.Now()))
+		}
+	})
+}
+
+// A start is free once the one before it by a whole budget is a day old.
+func TestNextStart(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	at := func(hours ...int) (all []time.Time) {
+		for _, h := range hours {
+			all = append(all, now.Add(time.Duration(-h)*time.Hour))
+		}
+		return all
+	}
+	for _, c := range []struct {
+		started []time.Time
+		budget  int
+		want    time.Duration
+	}{
+		{nil, 3, 0},
+		{at(5, 4), 3, 0},
+		{at(5, 4, 3), 3, 19 * time.Hour},
+		{at(6, 5, 4, 3), 3, 19 * time.Hour},
+		{at(30, 5, 4), 3, 0},
+		{at(24, 5, 4), 3, 0},
+		{at(5, 4, 3), 0, 0},
+	} {
+		if got := nextStart(c.started, c.budget, now).Sub(now); got != c.want {
+			t.Errorf("%d starts, %d allowed: in %s, want %s", len(c.started), c.budget, got, c.want)
+		}
 	}
 }

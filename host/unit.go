@@ -48,9 +48,12 @@ type unit struct {
 	resting     bool                // the account is suspended: what is wanted starts when that ends
 	over        bool                // the goroutine is to end
 	attempt     int
-	retryAt     time.Time   // in Waiting; zero: when its turn has come after the boot
-	timer       *time.Timer // of the state: ok delay, healthy minute, back-off, settling
-	refusal     string      // why it could not be started, as it is in the event log
+	waited      time.Duration // between the starts of these attempts
+	starts      []time.Time   // by berth alone in the last day, oldest first; never changed in place
+	spent       bool          // the owner knows that the budget of them is
+	retryAt     time.Time     // in Waiting; zero: when its turn has come after the boot
+	timer       *time.Timer   // of the state: ok delay, healthyAfter, back-off, settling
+	refusal     string        // why it could not be started, as it is in the event log
 }
 
 // deployment is what a unit knows of the deployment under way.
@@ -76,6 +79,7 @@ type then int
 const (
 	stay     then = iota // nothing
 	start                // the program starts again
+	again                // it does after the pause of a crash
 	deploy               // a deployment changes the tree
 	rest                 // nothing runs while the account is suspended
 	remove               // the application is deleted
@@ -204,7 +208,10 @@ func (u *unit) gone() error {
 // publish makes the state visible to readers, once the exit that it shows is recorded.
 func (u *unit) publish() {
 	u.settle()
-	s := app.Snapshot{App: u.app, State: u.state, Attempt: u.attempt, Deploying: u.deploy != nil, Suspended: u.h.owners.suspended(u.owner)}
+	s := app.Snapshot{
+		App: u.app, State: u.state, Attempt: u.attempt, Starts: u.starts,
+		Deploying: u.deploy != nil, Suspended: u.h.owners.suspended(u.owner),
+	}
 	s.Running = u.run != nil && u.state != app.Stopping
 	switch {
 	case u.queued():
@@ -213,7 +220,7 @@ func (u *unit) publish() {
 		s.RetryAt = u.retryAt
 	}
 	if s.Running {
-		s.Reach, s.Silent, s.Why = u.run.listening.At, u.run.silent, u.run.hint
+		s.Reach, s.Silent, s.Unwell, s.Why = u.run.listening.At, u.run.silent, u.run.unwell, u.run.hint
 		if !u.run.listening.Own {
 			s.Elsewhere = u.run.listening.Port
 		}
@@ -347,11 +354,11 @@ func (u *unit) startAgain(cannot error) error {
 // are counted anew. A start that failed leaves it stopped, unless that passes. What is
 // wanted is recorded once: a crash meets what it was before, or what it is from here on.
 func (u *unit) startAnew(cannot error, passes func(error) bool) error {
-	u.attempt = 0
+	u.recovered()
 	u.setExit(nil)
 	err := cmp.Or(cannot, u.checkDisk())
 	if err == nil {
-		err = u.launch("")
+		err = u.launch("", false)
 	}
 	switch {
 	case err == nil:
@@ -414,7 +421,7 @@ func (u *unit) stop(reply func(error)) {
 	case app.Starting, app.Online: // first, for the record may have to wait for the disk
 		u.stopRun(app.Textf("the application was stopped"))
 	case app.Waiting:
-		u.attempt = 0
+		u.recovered()
 		u.enter(app.Stopped, 0)
 		u.h.Logs.Note(u.id, "stopped; it is not started again")
 	case app.Stopping, app.Stopped, app.Preparing: // between the old code and the new, or offline
@@ -488,6 +495,8 @@ func (u *unit) proceed() {
 			s.reply(s.err)
 		case start:
 			s.reply(u.startAgain(nil)) // the host has the memory of the one before
+		case again:
+			u.startLater()
 		case remove:
 			s.reply(u.erase())
 		case shutdown, detach:
@@ -504,7 +513,7 @@ func (u *unit) ready(t then) bool {
 	}
 	why := app.Textf("the server is shutting down")
 	switch t {
-	case stay, start:
+	case stay, start, again:
 		return !u.second.runs()
 	case deploy:
 		return !u.second.runs() && u.stopConsole(app.Words(whyDeployed))

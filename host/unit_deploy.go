@@ -102,8 +102,8 @@ func (u *unit) try(c *commit, reply func(*app.Exit, error)) {
 		reply(nil, nil)
 		return
 	}
-	u.attempt = 0
-	if err := u.launch(c.journal); err != nil {
+	u.recovered()
+	if err := u.launch(c.journal, false); err != nil {
 		reply(nil, err)
 		return
 	}
@@ -287,10 +287,11 @@ func (u *unit) relieve(next *run) {
 // adoptCandidate makes a run that is well the application's.
 func (u *unit) adoptCandidate(r *run) {
 	u.run, r.role = r, primary
-	u.attempt = 0
+	u.recovered()
 	u.setExit(nil)
 	_ = u.want(app.WantOnline) // logged; it runs whatever is recorded
 	u.enter(app.Online, 0)
+	u.watchHealth(r)
 }
 
 // crashed is the end of a candidate that has become the application's program.

@@ -3,7 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -27,9 +26,9 @@ const (
 )
 
 // launch starts the program of the live tree; journal is that of the deployment that
-// starts it. It changes the state only when it succeeds; a failure is returned and
+// starts it, and auto says that nobody asked for the start. It changes the state only when it succeeds; a failure is returned and
 // noted by the caller.
-func (u *unit) launch(journal string) error {
+func (u *unit) launch(journal string, auto bool) error {
 	if u.mixedTree {
 		return mixed()
 	}
@@ -62,11 +61,12 @@ func (u *unit) launch(journal string) error {
 	r.printed = printed
 	u.run, u.refusal = r, ""
 	u.app.LastRun, u.app.StartedAt = p.Run, time.Now()
-	u.recordStart()
+	u.recordStart(auto)
 	u.log.Info("program started", "run", r.number, "ram", u.app.RAM)
 	u.noteAddress()
 	u.enter(app.Starting, max(u.h.OKDelay, 1))
 	u.watchPort(r, u.app.StartedAt)
+	u.watchHealth(r)
 	u.waitFor(r)
 	return nil
 }
@@ -84,9 +84,12 @@ func (u *unit) noteAddress() {
 	u.h.Logs.Note(u.id, "its visitors find it at "+strings.Join(at.URLs, ", "))
 }
 
-func (u *unit) recordStart() {
+func (u *unit) recordStart(auto bool) {
 	run, at := u.app.LastRun, u.app.StartedAt
-	_ = u.records.record("the start", func(ctx context.Context) error { return u.h.Records.RunStarted(ctx, u.id, run, at) })
+	if auto {
+		u.noteStart(at)
+	}
+	_ = u.records.record("the start", func(ctx context.Context) error { return u.h.Records.RunStarted(ctx, u.id, run, at, auto) })
 }
 
 // nextNumber returns the number of the next run, which no run had before.
@@ -168,13 +171,14 @@ func (u *unit) adopt() bool {
 	u.run.printed = u.h.Logs.Mark(u.id)
 	if u.app.LastRun != s.Run { // the daemon died between the start and its record
 		u.app.LastRun, u.app.StartedAt = s.Run, s.StartedAt
-		u.recordStart()
+		u.recordStart(false)
 	}
 	u.h.capacity.force(u.id, u.app.Charged())
 	u.log.Info("program adopted", "run", s.Run, "since", s.StartedAt)
 	u.findPort()
 	u.enter(app.Online, 0)
 	u.watchPort(u.run, time.Now())
+	u.watchHealth(u.run)
 	u.waitFor(u.run)
 	return true
 }
@@ -193,7 +197,7 @@ func (u *unit) tick() {
 	case app.Starting:
 		u.judge()
 	case app.Online:
-		u.attempt = 0 // a healthy minute
+		u.recovered()
 	case app.Waiting:
 		u.retry()
 	case app.Stopped:
@@ -215,7 +219,7 @@ func (u *unit) judge() {
 	}
 	u.enter(app.Online, 0)
 	if u.attempt > 0 {
-		u.enter(app.Online, healthy)
+		u.enter(app.Online, healthyAfter(u.waited))
 	}
 	u.verdict(nil)
 }
@@ -245,9 +249,13 @@ func (u *unit) verdict(e *app.Exit) {
 
 // retry is an automatic start.
 func (u *unit) retry() {
+	if now := time.Now(); nextStart(u.starts, u.h.DailyStarts, now).After(now) { // after a boot
+		u.wait("not started yet", 0)
+		return
+	}
 	err := u.h.scarce()
 	if err == nil {
-		err = u.launch("")
+		err = u.launch("", true)
 	}
 	if err != nil && u.h.owners.suspended(u.owner) { // rest comes, or has come
 		u.resting = true
@@ -268,17 +276,6 @@ func (u *unit) putOff(err error) {
 		u.logEvent(app.HistoryEvent{Kind: app.HistoryRefusal, Text: why})
 	}
 	u.wait("cannot start: "+forUser(err), max(backoff(u.attempt), time.Second))
-}
-
-// wait puts off the next automatic start.
-func (u *unit) wait(why string, pause time.Duration) {
-	u.retryAt = time.Now().Add(pause)
-	u.enter(app.Waiting, max(pause, 1))
-	if pause == 0 {
-		u.h.Logs.Note(u.id, why+"; restarting now")
-		return
-	}
-	u.h.Logs.Note(u.id, fmt.Sprintf("%s; restart %d follows in %s", why, u.attempt, lasted(pause)))
 }
 
 // stopRun ends the program, and the second run. why is for whoever waits for a console

@@ -117,7 +117,7 @@ func (a applications) status(c *call) (response, error) {
 		return response{}, err
 	}
 	return ok(c.say("The status of your application has been loaded."),
-		append([]member{{"apps", measure(st, c.now())}}, c.site(st.Snapshot, a.address)...)...)
+		append([]member{{"apps", measure(st, c.now())}, {"autoStarts", st.StartsByItself(c.now())}}, c.site(st.Snapshot, a.address)...)...)
 }
 
 func (a applications) statusOfAll(c *call) (response, error) {

@@ -136,7 +136,7 @@ func standing(s app.Snapshot, now time.Time) app.Text {
 		return app.Textf("Your application is online. Its new code waits to be built: it is number %d in the queue.", s.Position)
 	case s.Position > 0:
 		return app.Textf("Your application waits to be built: it is number %d in the queue.", s.Position)
-	case s.Silent:
+	case s.Silent, s.Unwell:
 		return app.Textf("Your site is online, but %v.", s.Why)
 	case s.State == app.Starting && !s.Running:
 		return app.Textf("Your application waits for its turn to be started: the server was started a moment ago.")

@@ -47,6 +47,7 @@ type Settings struct {
 		OOMGroup             bool
 		PidsMax              int
 		CPUMax               int    // percent of one processor; 0: none
+		DailyStarts          int    // 0: any number
 		Disk                 app.MB // 0: no limit
 		StopTimeout, OKDelay time.Duration
 		UIDBase, UIDCount    int
@@ -217,6 +218,7 @@ var settings = []setting{
 	{"connections", "1024", "maximum number (`N`) of open connections at each address that berth listens on; one client address gets at most a sixteenth", func(s *Settings) kind { return whole(&s.Connections, 16, 1_000_000) }},
 	{"apps.ram_min", "32", "smallest RAM in `MB` that an application may have", func(s *Settings) kind { return size(&s.Apps.RAMMin, 1, maxRAM) }},
 	{"apps.ram_default", "100", "RAM in `MB` of an application whose discloud.config has no RAM", func(s *Settings) kind { return size(&s.Apps.RAMDefault, 1, maxRAM) }},
+	{"apps.daily_starts", "200", "how often (`N`) berth starts an application in 24 hours without being asked; then it waits, for Discord ends the token of a bot that connects 1,000 times; a start by a person always works; 0 means no limit", func(s *Settings) kind { return whole(&s.Apps.DailyStarts, 0, 100_000) }},
 	{"apps.oom_group", "true", "true means that the kernel kills all processes of an application that runs out of memory, false only one of them", func(s *Settings) kind { return toggle(&s.Apps.OOMGroup) }},
 	{"apps.pids_max", "256", "maximum number (`N`) of processes and threads of an application", func(s *Settings) kind { return whole(&s.Apps.PidsMax, 1, 1<<22) }},
 	{"apps.cpu_max", "0", "maximum processor time of an application, in `PERCENT` of one processor; 0 means no limit", func(s *Settings) kind { return whole(&s.Apps.CPUMax, 0, 100_000) }},

@@ -89,6 +89,7 @@ func TestDefaults(t *testing.T) {
 	want.DataDir, want.RuntimeDir, want.Listen, want.RateLimit = "/var/lib/berth", "/run/berth", "127.0.0.1:8400", 60
 	want.Connections = 1024
 	want.Apps.RAMMin, want.Apps.RAMDefault, want.Apps.OOMGroup, want.Apps.PidsMax = 32, 100, true, 256
+	want.Apps.DailyStarts = 200
 	want.Apps.StopTimeout, want.Apps.OKDelay = 10*time.Second, 2*time.Second
 	want.Apps.UIDBase, want.Apps.UIDCount, want.Apps.PortFirst, want.Apps.PortLast = 70000, 20000, 20000, 29999
 	want.Apps.Disk, want.Host.DiskFloor = 2048, -1
@@ -116,7 +117,7 @@ func TestDefaults(t *testing.T) {
 var others = map[string]string{
 	"data_dir": "/srv/berth", "runtime_dir": "/run/berth-2", "key_file": "/etc/berth.key", "listen": ":9000", "base_url": "https://apps.example.org", "rate_limit": "61", "connections": "1025",
 	"apps.ram_min": "33", "apps.ram_default": "101", "apps.oom_group": "false", "apps.pids_max": "257",
-	"apps.cpu_max": "150", "apps.disk": "4096", "host.disk_floor": "500",
+	"apps.cpu_max": "150", "apps.daily_starts": "7", "apps.disk": "4096", "host.disk_floor": "500",
 	"apps.stop_timeout": "11s", "apps.ok_delay": "3s", "apps.uid_base": "70001", "apps.uid_count": "20001",
 	"apps.port_first": "20001", "apps.port_last": "29998", "host.reserve": "0", "host.overcommit": "1.5",
 	"build.ram": "513", "build.timeout": "11m", "build.concurrency": "2", "build.queue": "33", "upload.max": "101",
@@ -229,7 +230,7 @@ func TestBadValues(t *testing.T) {
 		"rate_limit": {"", "0", "-1", "1e3", "60 ", "1000001", "many"}, "connections": {"15", "many"}, "apps.ram_min": {"0", "64KB", "1.5", "many"}, "apps.ram_default": {"0"},
 		"apps.oom_group": {"yes", "1", "True"}, "apps.pids_max": {"0", "4194305"}, "apps.stop_timeout": {"0s", "-1s", "0", "10 s", "soon"},
 		"apps.ok_delay": {"0"}, "apps.uid_base": {"0", "999", "2147483647"}, "apps.uid_count": {"0"}, "apps.port_first": {"80", "65536"},
-		"apps.port_last": {"0"}, "host.reserve": {"-1"}, "host.disk_floor": {"-1", "Auto", "1.5"}, "apps.disk": {"-1", "auto"}, "apps.cpu_max": {"-1", "50%"}, "host.overcommit": {"0", "-1", "NaN", "Inf", "101", "x"}, "build.ram": {"1", "-1", "half"},
+		"apps.port_last": {"0"}, "host.reserve": {"-1"}, "host.disk_floor": {"-1", "Auto", "1.5"}, "apps.disk": {"-1", "auto"}, "apps.cpu_max": {"-1", "50%"}, "apps.daily_starts": {"-1", "many"}, "host.overcommit": {"0", "-1", "NaN", "Inf", "101", "x"}, "build.ram": {"1", "-1", "half"},
 		"build.timeout": {"0s", "10"}, "build.concurrency": {"0", "65"}, "build.queue": {"0", "1001"}, "upload.max": {"0"}, "upload.max_socket": {"0"}, "upload.max_unpacked": {"0"},
 		"upload.max_files": {"0"}, "logs.max_file": {"0"}, "logs.keep": {"0"}, "logs.rate": {"0"}, "backups.ttl": {"0h", "1 day", "3600"}, "deploys.keep": {"0", "101"}, "deploys.disk": {"-1", "x"},
 		"names.domain":    {"localhost", "192.0.2.1", "https://example.org", "*.example.org", "a b.example.org", "exämple.org"},

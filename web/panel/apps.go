@@ -223,6 +223,7 @@ type overviewPage struct {
 	Row    appRow
 	Why    string // how it came to be so, and what comes next; may be empty
 	Since  time.Time
+	Starts int         // by berth alone in the last 24 hours
 	Status *app.Status // nil when it cannot be measured
 	Kills  *kills
 	Size   app.RightSize
@@ -248,6 +249,7 @@ func (p *appPages) overview(c *call) (answer, error) {
 		page.Status = &st
 	}
 	page.Why, page.Since = p.why(c)
+	page.Starts = now.StartsByItself(time.Now())
 	all, err := p.apps.EventLog(c.ctx(), c.owner, c.app.ID)
 	if err != nil && app.KindOf(err) != app.Conflict { // in its first deployment nothing has happened yet
 		return answer{}, err
@@ -337,6 +339,14 @@ func happenedOf(l text.Language, h app.HistoryEvent, names func(app.AccountID) s
 		r.Word, r.Deploy = failureWord(l, h.Deploy), true
 	case app.HistoryRefusal:
 		r.Word = l.Say("It could not be started")
+	case app.HistorySpent:
+		r.Word = l.Say("Started too often")
+	case app.HistorySilent:
+		r.Word = l.Say("Not listening")
+	case app.HistoryUnwell:
+		r.Word = l.Say("Not answering")
+	case app.HistoryDisk:
+		r.Word = l.Say("Disk space used up")
 	case app.HistoryMemory:
 		if h.Memory != nil {
 			r.standing = warningStanding(l, h.Memory)

@@ -94,6 +94,8 @@ func standingOf(l text.Language, a app.Snapshot) standing {
 			return standing{"busy", "clock", l.Say("Starting"), l.Say("It runs, and has opened no port for visitors yet.")}
 		case app.SiteSilent:
 			return standing{"bad", "warning", l.Say("Not listening"), sentence(l.SayPhrase(a.Why))}
+		case app.SiteUnwell:
+			return standing{"bad", "warning", l.Say("Not answering"), sentence(l.SayPhrase(a.Why))}
 		case app.SiteReached, app.SiteOffline: // nor a bot
 		}
 		return standing{"good", "check", l.Say("Online"), ""}

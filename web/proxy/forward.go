@@ -202,6 +202,9 @@ func (p *Proxy) Healthy(ctx context.Context, id app.ID, program netip.AddrPort, 
 		return fmt.Errorf("cannot ask for %.200q: it is no path", path)
 	}
 	at.Scheme, at.Host = "http", program.String()
+	if s := p.current(string(id)); s.Dial && s.At == program {
+		at.Host = s.address()
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
 		return fmt.Errorf("cannot ask for %.200q: it is no path", path)
