@@ -22,6 +22,7 @@ type Services struct {
 	Links        Links
 	Teams        Teams
 	Names        Names
+	Notices      Notices
 
 	// Exec runs the command of a session. It asks nobody who may, but that owner has the
 	// application.
@@ -252,6 +253,44 @@ type Teams interface {
 	// Authorize returns the owner of an application when member may do with it
 	// what p names: NotFound for who is no member, Forbidden without p.
 	Authorize(ctx context.Context, member AccountID, id ID, p Permission) (AccountID, error)
+}
+
+// Notices are the channels of an account and what goes through them. Another account's
+// channel, or delivery, is NotFound. Channels are returned with a Target that is masked and
+// without Secrets, but where it says otherwise.
+type Notices interface {
+	// Channels returns them, oldest first.
+	Channels(ctx context.Context, owner AccountID) ([]Channel, error)
+	Channel(ctx context.Context, owner AccountID, id int64) (Channel, error)
+	// AddChannel makes a channel of c.Account, with a secret, which is returned, if it is a
+	// Webhook. An Email channel gets the link that confirms it, and nothing else before that
+	// was followed. It fails with Invalid, Conflict for a name that is taken, Exhausted for
+	// too many channels, and Unavailable where the host has no mail server.
+	AddChannel(ctx context.Context, c Channel) (Channel, error)
+	// SetChannel changes the channel c.ID of c.Account: its Target where that is not "", and
+	// everything else that an owner decides. Where it was stopped, it is sent to again. It has
+	// the errors of AddChannel.
+	SetChannel(ctx context.Context, c Channel) (Channel, error)
+	RemoveChannel(ctx context.Context, owner AccountID, id int64) error
+	// TurnSecret gives a Webhook a new secret, which is returned, beside the newest that it
+	// has: messages are signed with both until EndSecret.
+	TurnSecret(ctx context.Context, owner AccountID, id int64) (Channel, error)
+	// EndSecret ends all secrets of a Webhook but the newest. It fails with Already if it has
+	// no other.
+	EndSecret(ctx context.Context, owner AccountID, id int64) error
+	// TestChannel sends a message now and blocks until that is known to have arrived: at most 15
+	// seconds. Its error says why it has not; Limited after too many in an hour. For an Email
+	// channel that is not confirmed it sends the link again.
+	TestChannel(ctx context.Context, owner AccountID, id int64) error
+	// Confirm confirms the Email channel that token was sent to, and Leave switches the channel off that has it in
+	// its messages. Both return NotFound for what is no such token.
+	Confirm(ctx context.Context, token string) (Channel, error)
+	Leave(ctx context.Context, token string) (Channel, error)
+	// Deliveries returns the last ones of a channel, newest first.
+	Deliveries(ctx context.Context, owner AccountID, channel int64) ([]Delivery, error)
+	// SendAgain sends a message that was sent, or failed, again: with the same ID. It fails
+	// with Already while that waits for its next try.
+	SendAgain(ctx context.Context, owner AccountID, delivery int64) error
 }
 
 // Names knows the subdomains of an account, and the domains that it brings; name is as
