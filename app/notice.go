@@ -49,7 +49,7 @@ type Notice struct {
 	At       time.Time
 	Kind     NoticeKind
 	Happened *HistoryEvent // of those about a program or a deploy
-	Text     string        // of the others: in words, for the user
+	Args     []string      // of the others: what their sentence names, such as an address
 }
 
 // ChannelService is where the messages of a Channel go.
@@ -69,15 +69,16 @@ const (
 type Channel struct {
 	ID        int64
 	Account   AccountID
+	Owner     bool // its account is of the host's owner: what notify.allow names is for it
 	Name      string
 	Service   ChannelService
 	Target    string // a secret, like Secrets: whoever has it can write there
 	Recipient string
-	Secrets   []string // the newest first; two while one changes
-	Apps      []ID     // whose notices are meant; empty for those of all, of the account and the host
-	Kinds     []NoticeKind
-	Least     Severity // notices below it are left out
-	Lang      string   // of the messages: "en", "pt-BR"
+	Secrets   []string     // the newest first; two while one changes; of Email what its links are made from
+	Apps      []ID         // whose notices are meant; empty for those of all, of the account and the host
+	Kinds     []NoticeKind // those that are meant; empty for all but those that must be chosen
+	Least     Severity     // notices below it are left out
+	Lang      string       // of the messages: "en", "pt-BR"
 	On        bool
 	Confirmed bool   // of Email: its owner followed the link
 	Stopped   string // why berth has stopped sending, in words, "" while it does
@@ -96,6 +97,7 @@ type Message struct {
 	Lines    []string // facts and what to do, a line each
 	Excerpt  string   // the program's last lines, without secrets and control characters; may be empty
 	Link     string   // to the panel; may be empty
+	Leave    string   // of Email: where the reader switches the channel off (RFC 8058)
 	Count    int      // of the notices in it
 }
 
