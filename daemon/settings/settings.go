@@ -118,6 +118,7 @@ type Settings struct {
 		Passwords  string // path; see KnownPassword
 	}
 	SignIn signInSettings
+	Notify notifySettings
 	Audit  struct {
 		Keep int // records
 		Age  time.Duration
@@ -282,6 +283,12 @@ var settings = []setting{
 	{"sign_in.openid_secret", "", "`PATH` of a file with the client secret that the provider gave berth", func(s *Settings) kind { return file(&s.SignIn.OpenIDSecret) }},
 	{"sign_in.openid_roots", "", "`PATH` of the root certificates of your own OpenID provider", func(s *Settings) kind { return file(&s.SignIn.OpenIDRoots) }},
 	{"sign_in.signup_ram", "0", "RAM in `MB` of the account that berth makes for everybody whom a provider knows and who has none; 0 means that berth makes none", func(s *Settings) kind { return size(&s.SignIn.SignUpRAM, 0, maxRAM) }},
+	{"notify.smtp", "", "`HOST:PORT` of the mail server through which berth sends notifications; empty means that this host sends no mail", func(s *Settings) kind { return server(&s.Notify.SMTP) }},
+	{"notify.smtp_user", "", "user `NAME` of berth at the mail server; empty means that berth does not sign in there", func(s *Settings) kind { return plainText(&s.Notify.SMTPUser) }},
+	{"notify.smtp_password", "", "`PATH` of a file with the password of that user", func(s *Settings) kind { return file(&s.Notify.SMTPPassword) }},
+	{"notify.smtp_from", "", "email `ADDRESS` from which berth writes", func(s *Settings) kind { return mailAddress(&s.Notify.SMTPFrom) }},
+	{"notify.smtp_tls", MailStartTLS, "`ENCRYPTION` of the mail server: starttls, tls (from the first byte, usually port 465), or none (only for a mail server on this host)", func(s *Settings) kind { return choice(&s.Notify.SMTPTLS, MailStartTLS, MailTLS, MailPlain) }},
+	{"notify.allow", "", "`ADDRESS:PORT,...` of private receivers to which channels of the host's administrator may send, such as a service on this host", func(s *Settings) kind { return endpoints(&s.Notify.Allow) }},
 	{"proxy.health_timeout", "30s", "`TIME` that a site's new code has to pass its health check while the old code serves", func(s *Settings) kind { return seconds(&s.Proxy.HealthTimeout) }},
 	{"proxy.drain_timeout", "30s", "`TIME` that requests and WebSockets of the old code have to finish", func(s *Settings) kind { return seconds(&s.Proxy.DrainTimeout) }},
 	{"console.timeout", "30s", "maximum `TIME` of a console command", func(s *Settings) kind { return seconds(&s.Console.Timeout) }},

@@ -107,6 +107,7 @@ func TestDefaults(t *testing.T) {
 	want.Proxy.HealthTimeout, want.Proxy.DrainTimeout = 30*time.Second, 30*time.Second
 	want.Proxy.TLS, want.Proxy.ACME = "files", acmeSettings{Directory: certs.LetsEncrypt, PerHour: 10, Names: 1000}
 	want.SignIn.OpenIDName = "OpenID"
+	want.Notify.SMTPTLS = "starttls"
 	want.Audit.Keep, want.Audit.Age = 100000, 90*24*time.Hour
 	if got := mustLoad(t, "", nil); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -131,6 +132,8 @@ var others = map[string]string{
 	"sandbox.require": "mounts, seccomp", "sandbox.without": "landlock,network", "sandbox.paths": "/opt,/srv/models",
 	"sign_in.discord_client": "1234567890", "sign_in.discord_secret": "/etc/berth/discord", "sign_in.openid_issuer": "https://id.example.org/", "sign_in.openid_name": "Example",
 	"sign_in.openid_client": "berth", "sign_in.openid_secret": "/etc/berth/openid", "sign_in.openid_roots": "/etc/berth/roots.pem", "sign_in.signup_ram": "512",
+	"notify.smtp": "mail.example.org:587", "notify.smtp_user": "berth", "notify.smtp_password": "/etc/berth/smtp", "notify.smtp_from": "berth@example.org",
+	"notify.smtp_tls": "tls", "notify.allow": "127.0.0.1:8080, [fd00::1]:443",
 	"audit.keep": "100001", "audit.age": "24h",
 	"proxy.mode": "behind", "proxy.domain": "sites.example.org", "proxy.listen": ":9001", "proxy.http": ":9080", "proxy.https": ":9443",
 	"proxy.trusted": "10.0.0.0/8,::1", "proxy.cert": "/etc/berth/cert.pem", "proxy.key": "/etc/berth/key.pem", "proxy.access_log": "true", "proxy.per_site": "100",
@@ -253,7 +256,10 @@ func TestBadValues(t *testing.T) {
 		"proxy.tls": {"", "file", "ACME"}, "proxy.acme_directory": {"", "production", "http://ca.example.org/dir", "https://", "https://a:b@ca.example.org/", "ftp://x"},
 		"proxy.acme_email": {"ana", "Ana <ana@example.org>", "ana@example.org, bob@example.org", "mailto:ana@example.org?cc=x", "\"a b\"@example.org"},
 		"proxy.acme_roots": {"a\x00"}, "proxy.acme_binding": {"a\x00"}, "proxy.acme_per_hour": {"0", "-1", "x"}, "proxy.acme_names": {"0", "1000000"},
-		"audit.keep": {"0", "999", "all"}, "audit.age": {"0s", "90", "-1d", "99999d"},
+		"notify.smtp": {"mail.example.org", ":587", "mail.example.org:0"}, "notify.smtp_user": {"a\x00"}, "notify.smtp_password": {"a\x00"},
+		"notify.smtp_from": {"ana", "Ana <ana@example.org>", "a@example.org,b@example.org"}, "notify.smtp_tls": {"", "ssl", "TLS"},
+		"notify.allow": {"127.0.0.1", "localhost:80", "127.0.0.1:0", "10.0.0.0/8:80", "0.0.0.0:80", "[fe80::1%eth0]:80", "127.0.0.1:80,"},
+		"audit.keep":   {"0", "999", "all"}, "audit.age": {"0s", "90", "-1d", "99999d"},
 	}
 	for _, row := range settings {
 		if len(bad[row.key]) == 0 {

@@ -272,6 +272,18 @@ func parseAddresses(text string) ([]netip.Addr, bool) {
 	})
 }
 
+// endpoints is empty or some addresses, each with a port.
+func endpoints(to *string) kind {
+	return list(to, `addresses with a port and commas between them, such as "127.0.0.1:8080,[fd00::1]:443"`, parseEndpoints)
+}
+
+func parseEndpoints(text string) ([]netip.AddrPort, bool) {
+	return parseList(text, func(part string) (netip.AddrPort, bool) {
+		at, err := netip.ParseAddrPort(part)
+		return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), err == nil && at.Port() != 0 && at.Addr().Zone() == "" && !at.Addr().IsUnspecified()
+	})
+}
+
 // networks is empty or some addresses and networks.
 func networks(to *string) kind {
 	return list(to, `addresses or networks with commas between them, such as "192.168.0.0/16,fd00::/8"`, func(text string) ([]sandbox.Rule, bool) {
