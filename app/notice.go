@@ -1,6 +1,9 @@
 package app
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // NoticeKind is what a Notice is about. It is stored and crosses the wire.
 type NoticeKind string
@@ -30,6 +33,13 @@ const (
 	NoticeTest         NoticeKind = "test" // somebody pressed the button
 )
 
+// NoticeKinds are those that a channel can choose, in the order in which they are offered.
+var NoticeKinds = []NoticeKind{
+	NoticeCrashed, NoticeOutOfMemory, NoticeMemoryHigh, NoticeStartFailed, NoticeStartsSpent, NoticeBackOnline,
+	NoticeDeployed, NoticeDeployFailed, NoticeNotListening, NoticeNotAnswering, NoticeDisk, NoticeHostDisk, NoticeHostMemory,
+	NoticeCertificate, NoticeSignIn, NoticeToken, NoticeUpgraded, NoticeRestarted, NoticeRebooted,
+}
+
 // Severity is how urgent a notice is, the greater the more.
 type Severity int
 
@@ -39,6 +49,18 @@ const (
 	Warning
 	Failure
 )
+
+// Severities are their names, the least first.
+var Severities = []string{"info", "warning", "failure"}
+
+// String is its name.
+func (s Severity) String() string { return Severities[s] }
+
+// ParseSeverity reports whether a severity has that name.
+func ParseSeverity(name string) (Severity, bool) {
+	at := slices.Index(Severities, name)
+	return Severity(max(at, 0)), at >= 0
+}
 
 // Notice is something that happened and that an account may want to hear of. It is stored
 // with what happened, in the same transaction.
@@ -65,6 +87,16 @@ const (
 	Webhook  ChannelService = "webhook"  // Target is a URL, Secrets those of Standard Webhooks 1.0.0
 )
 
+// ChannelServices are all of them, in the order in which they are offered.
+var ChannelServices = []ChannelService{Discord, Slack, Telegram, Ntfy, Email, Webhook}
+
+// Where the links of mail lead, below the address of the panel; a token follows. To open them
+// changes nothing, to POST them does, without a session (LeavePath as RFC 8058 has it, too).
+const (
+	ConfirmPath = "/notify/confirm/"
+	LeavePath   = "/notify/leave/"
+)
+
 // Channel is a way to an account's owner.
 type Channel struct {
 	ID        int64
@@ -78,7 +110,7 @@ type Channel struct {
 	Apps      []ID         // whose notices are meant; empty for those of all, of the account and the host
 	Kinds     []NoticeKind // those that are meant; empty for all but those that must be chosen
 	Least     Severity     // notices below it are left out
-	Lang      string       // of the messages: "en", "pt-BR"
+	Lang      string       // of the messages, one of Locales
 	On        bool
 	Confirmed bool   // of Email: its owner followed the link
 	Stopped   string // why berth has stopped sending, in words, "" while it does

@@ -256,8 +256,8 @@ type Teams interface {
 }
 
 // Notices are the channels of an account and what goes through them. Another account's
-// channel, or delivery, is NotFound. Channels are returned with a Target that is masked and
-// without Secrets, but where it says otherwise.
+// channel, or delivery, is NotFound. Channels are returned with a Target and Secrets that are
+// masked, but where it says otherwise.
 type Notices interface {
 	// Channels returns them, oldest first.
 	Channels(ctx context.Context, owner AccountID) ([]Channel, error)
@@ -267,9 +267,10 @@ type Notices interface {
 	// was followed. It fails with Invalid, Conflict for a name that is taken, Exhausted for
 	// too many channels, and Unavailable where the host has no mail server.
 	AddChannel(ctx context.Context, c Channel) (Channel, error)
-	// SetChannel changes the channel c.ID of c.Account: its Target where that is not "", and
-	// everything else that an owner decides. Where it was stopped, it is sent to again. It has
-	// the errors of AddChannel.
+	// SetChannel changes the channel c.ID of c.Account: its Target where that is not "", the
+	// Secrets of an Ntfy where there are any, and everything else that an owner decides but the
+	// Service. Where it was stopped, and is On now, it is sent to again. It has the errors of
+	// AddChannel.
 	SetChannel(ctx context.Context, c Channel) (Channel, error)
 	RemoveChannel(ctx context.Context, owner AccountID, id int64) error
 	// TurnSecret gives a Webhook a new secret, which is returned, beside the newest that it
@@ -279,7 +280,7 @@ type Notices interface {
 	// no other.
 	EndSecret(ctx context.Context, owner AccountID, id int64) error
 	// TestChannel sends a message now and blocks until that is known to have arrived: at most 15
-	// seconds. Its error says why it has not; Limited after too many in an hour. For an Email
+	// seconds. Its error says why it has not, Unusable; Limited after too many in an hour. For an Email
 	// channel that is not confirmed it sends the link again.
 	TestChannel(ctx context.Context, owner AccountID, id int64) error
 	// Confirm confirms the Email channel that token was sent to, and Leave switches the channel off that has it in

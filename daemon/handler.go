@@ -60,7 +60,7 @@ func (d *daemon) newHandler(services app.Services, key []byte, capacity app.MB) 
 		Factors:      signIns,
 		Passkeys:     signIns,
 		Identities:   signIns,
-		Notices:      d.data.db.SignIns,
+		NewSignIns:   d.data.db.SignIns,
 		Devices:      devices,
 		Invitations:  account.NewInvitations(d.data.db.Invitations, signIns, capacity),
 		Providers:    provider.New(s.BaseURL, d.providers),

@@ -24,7 +24,7 @@ type accountPages struct {
 	passkeys   Passkeys
 	identities Identities
 	providers  *provider.Providers
-	notices    Notices
+	newSignIns NewSignIns
 	tokens     app.Tokens
 	accounts   app.Accounts
 	apps       app.Applications
@@ -363,5 +363,5 @@ func (p *accountPages) endOtherSessions(c *call) (answer, error) {
 func (p *accountPages) dismiss(c *call) (answer, error) {
 	id := c.number("notice")
 	c.audit.Note("notice=%d", id)
-	return leadTo(c.back()), p.notices.DismissSignIn(c.ctx(), c.account.ID, id, c.session.ID)
+	return leadTo(c.back()), p.newSignIns.DismissSignIn(c.ctx(), c.account.ID, id, c.session.ID)
 }

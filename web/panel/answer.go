@@ -140,7 +140,7 @@ func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 	}
 	if c.session.ID != 0 && !c.session.Bare {
 		var err error
-		if v.News, err = s.Notices.NewSignIns(c.ctx(), c.account.ID, c.session.ID); err != nil {
+		if v.News, err = s.NewSignIns.NewSignIns(c.ctx(), c.account.ID, c.session.ID); err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ type Config struct {
 	Factors     Factors
 	Passkeys    Passkeys
 	Identities  Identities
-	Notices     Notices
+	NewSignIns  NewSignIns
 	Devices     Devices
 	Admin       Admin
 	Invitations Invitations
@@ -86,8 +86,8 @@ type SignIns interface {
 	Redeem(ctx context.Context, key, name, password string, ram app.MB, from app.Visitor) (app.SignedIn, error)
 }
 
-// Notices are of sign-ins in browsers that were not known.
-type Notices interface {
+// NewSignIns are those in browsers that were not known.
+type NewSignIns interface {
 	// NewSignIns returns those that the account has not dismissed, newest first, but for that of
 	// the session.
 	NewSignIns(ctx context.Context, account app.AccountID, session int64) ([]app.NewSignIn, error)
@@ -204,7 +204,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 	}
 	accounts := accountPages{
 		signIns: c.SignIns, factors: c.Factors, passkeys: c.Passkeys, identities: c.Identities, providers: c.Providers, baseURL: c.BaseURL,
-		notices: c.Notices, tokens: c.Tokens, accounts: c.Accounts, apps: c.Applications,
+		newSignIns: c.NewSignIns, tokens: c.Tokens, accounts: c.Accounts, apps: c.Applications,
 		disk: c.DiskUse, ttl: c.TTL, firstRAM: c.FirstRAM, log: c.Log,
 	}
 	factors := factorPages{c.Factors, c.Passkeys, c.BaseURL}
