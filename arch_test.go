@@ -27,7 +27,7 @@ type room struct {
 var house = []room{
 	{"main", "edge", "one of the daemon's helpers, or else the command line", []string{"cli"}},
 	{"cli", "edge", "commands of every system; finds the command and returns its exit code", []string{"app", "app/build", "app/exit", "app/text", "cli/command", "cli/host", "cli/screen", "client", "files/bundle", "host/runtimes", "proc", "systemd/fdstore"}},
-	{"cli/host", "edge", "commands of the host, which need Linux: accounts, tokens, backup, install, serve", []string{"app", "app/build", "app/exit", "cli/command", "cli/screen", "cli/doctor", "daemon", "daemon/keyring", "daemon/release", "daemon/settings", "db", "files", "files/archive", "files/bundle", "files/depot", "host", "host/account", "host/sizing", "systemd", "web/local", "web/proxy", "host/domain", "proc", "web/visit"}},
+	{"cli/host", "edge", "commands of the host, which need Linux: accounts, tokens, backup, install, serve", []string{"app", "app/build", "app/exit", "cli/command", "cli/screen", "cli/doctor", "daemon", "daemon/keyring", "daemon/release", "daemon/settings", "db", "files", "files/archive", "files/bundle", "files/depot", "host", "host/account", "host/sizing", "systemd", "web/egress", "web/local", "web/proxy", "host/domain", "proc", "web/visit"}},
 	{"cli/command", "edge", "what the commands share: the process around them, flags, tables, JSON, prompts", []string{"app", "app/build", "app/exit", "cli/screen"}},
 	{"cli/screen", "edge", "what a terminal shows: its width, and what others' bytes may do on it", nil},
 	{"client", "edge", "the API from outside, on every system: calls, uploads, streams of events", []string{"app"}},
@@ -48,6 +48,7 @@ var house = []room{
 	{"web/proxy", "edge", "brings requests of the web to sites, by host name; access logs", []string{"app", "web"}},
 	{"web/certs", "edge", "gets certificates by ACME and renews them", []string{"app"}},
 	{"web/terminal", "edge", "a session in an application over a WebSocket: bytes both ways, size, limits", []string{"app", "web"}},
+	{"web/egress", "edge", "the one client that fetches and posts for accounts: public addresses alone, bounded", []string{"app"}},
 	{"web/visit", "edge", "proves that a name leads to this host, by a visit", nil},
 	{"host", "policy", "keeps applications as their owners want them: deploy, start, restart, back off, refuse", []string{"app"}},
 	{"host/account", "policy", "accounts, plans, tokens, permissions in a team, signed links", []string{"app"}},
@@ -117,7 +118,7 @@ var homes = map[string][]string{
 	"rsc.io/qr":                           {"web/panel"},
 	"os":                                  {"cgroup", "cli", "client", "daemon", "db", "files", "host/watch/metrics", "httpapi", "main", "proc", "systemd", "web/local", "web/proxy", "test"},
 	"os/exec":                             {"cli", "daemon", "proc", "test"},
-	"syscall":                             {"cgroup", "cli", "daemon", "db", "files", "proc", "systemd/fdstore", "web/local", "web/proxy", "test"},
+	"syscall":                             {"cgroup", "cli", "daemon", "db", "files", "proc", "systemd/fdstore", "web/egress", "web/local", "web/proxy", "test"},
 	"golang.org/x/sys/unix":               {"cgroup", "cli", "daemon", "files", "proc", "systemd", "web/local", "test"},
 	"net/http":                            {"cli", "client", "daemon", "files/depot", "httpapi", "web", "test"},
 	// What can be guessed or forged, reads types that a stranger names, or shows the inside.

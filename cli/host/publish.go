@@ -18,6 +18,7 @@ import (
 	"berth/daemon/settings"
 	"berth/host/domain"
 	"berth/proc"
+	"berth/web/egress"
 	"berth/web/local"
 	"berth/web/visit"
 )
@@ -182,25 +183,12 @@ func (p *publishing) addresses() []netip.Addr {
 		if !is {
 			continue
 		}
-		if at, ok := netip.AddrFromSlice(n.IP); ok && public(at.Unmap()) {
+		if at, ok := netip.AddrFromSlice(n.IP); ok && egress.Public(at) {
 			found = append(found, at.Unmap())
 		}
 	}
 	slices.SortStableFunc(found, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // IPv4 first
 	return found
-}
-
-// unreached are networks that look public and are not (RFC 6890): those behind a provider's
-// router, of benchmarks, and of documents.
-var unreached = []netip.Prefix{
-	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("192.0.2.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
-	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("2001:db8::/32"),
-}
-
-// public reports whether strangers may reach an address.
-func public(a netip.Addr) bool {
-	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(unreached, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
 // publish does it, unless it is done.
