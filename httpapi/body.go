@@ -153,6 +153,14 @@ func (f *fields) integer(name string) (n int64) {
 	return n
 }
 
+// boolean returns a required true or false.
+func (f *fields) boolean(name string) (b bool) {
+	if !f.has(name) || json.Unmarshal(f.members[name], &b) != nil {
+		f.wrong("The field %s must be true or false.", name)
+	}
+	return b
+}
+
 // text returns an optional string, nil when it is absent or null.
 func (f *fields) text(name string) *string {
 	var s *string

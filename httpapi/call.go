@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -99,6 +100,15 @@ func (c *call) base(configured string) (string, error) {
 		return "https://" + c.Request.Host, nil
 	}
 	return "http://" + c.Request.Host, nil
+}
+
+// number is a number of the path; math.MaxInt64, which nothing has, for what is none.
+func (c *call) number(name string) int64 {
+	n, err := strconv.ParseInt(c.params.ByName(name), 10, 64)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return n
 }
 
 // isWord reports whether s holds nothing but letters, digits, '.', '_' and '-', and is not empty.

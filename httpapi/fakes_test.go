@@ -57,11 +57,15 @@ type world struct {
 	link      string       // what Link returns
 	off       *app.Account // of the token that is refused; nil is a disabled one
 	tokens    []app.Token
-	feed      chan []app.Event                       // of streams; they end when it is closed
-	watched   app.Watch                              // the last
-	before    func(ctx context.Context, call string) // called first by the slow methods
-	config    Config
-	owner     http.Handler // of the last handler
+	channels  []app.Channel
+	sent      []app.Channel // to AddChannel and SetChannel
+
+	deliveries []app.Delivery
+	feed       chan []app.Event                       // of streams; they end when it is closed
+	watched    app.Watch                              // the last
+	before     func(ctx context.Context, call string) // called first by the slow methods
+	config     Config
+	owner      http.Handler // of the last handler
 
 	mu       sync.Mutex
 	now      time.Time
@@ -92,6 +96,7 @@ func (w *world) handler() http.Handler {
 	c.Accounts, c.Links, c.Applications, c.Settings = w, w, w, w
 	c.Deployments, c.Contents, c.Teams, c.Feed, c.Names = w, w, w, w, w
 	c.Tokens = worldTokens{w}
+	c.Notices = worldNotices{w}
 	c.HostAccounts = worldHosted{w}
 	c.Metrics, c.BackupOf, c.Exec = w.metrics, w.BackupOf, w.exec
 	c.RightSize, c.RAMPlan = w.rightSize, w.ramPlan

@@ -54,7 +54,7 @@ var recorded = []string{
 
 func scenes() []scene {
 	return slices.Concat(readScenes(), actionScenes(), settingScenes(), environmentScenes(), uploadScenes(),
-		downloadScenes(), socketScenes(), routeScenes(), teamScenes(), memberScenes(), vscodeScenes(), namesScenes(), tokenScenes(), hostedScenes(), removeAllScenes(), consoleScenes(), historyScenes(), eventScenes(), deviceScenes(), commonScenes())
+		downloadScenes(), socketScenes(), routeScenes(), teamScenes(), memberScenes(), vscodeScenes(), namesScenes(), tokenScenes(), channelScenes(), hostedScenes(), removeAllScenes(), consoleScenes(), historyScenes(), eventScenes(), deviceScenes(), commonScenes())
 }
 
 // commonScenes are the refusals that every operation with a token can give.
@@ -70,7 +70,7 @@ func commonScenes() []scene {
 		paths[r.Path] = true
 		op := documentPath(r.Path)
 		base := scene{method: r.Method, op: op, path: strings.NewReplacer("{appID}", "bot-one", "{locale}", "en-US", "{modID}", "8", "{name}", "TOKEN",
-			"{subdomain}", "blog", "{domain}", "shop.example.org", "{tokenID}", "5").Replace(op)}
+			"{subdomain}", "blog", "{domain}", "shop.example.org", "{tokenID}", "5", "{channelID}", "4", "{deliveryID}", "9").Replace(op)}
 		add := func(outcome string, change func(s *scene)) {
 			s := base
 			s.name = outcomeName(r, outcome, again)
@@ -94,7 +94,7 @@ func commonScenes() []scene {
 
 func outcomeName(r route, outcome string, again bool) string {
 	name := strings.NewReplacer("/v2/", "", "app/:appID", "app", "team/:appID", "team", "team/:modID", "team_member",
-		"/:locale", "", "/:subdomain", "", "/:domain", "", "/:name", "_one", "/token/:tokenID", "token_one", "/", "_").Replace(r.Path)
+		"/:locale", "", "/:subdomain", "", "/:domain", "", "/:name", "_one", "/token/:tokenID", "token_one", "channel/:channelID/", "channel_", "/:channelID", "_one", "/:deliveryID", "", "/", "_").Replace(r.Path)
 	if again || strings.HasSuffix(r.Path, "/:appID/team") || strings.HasSuffix(r.Path, "/:subdomain") { // which takes several methods
 		name += "_" + strings.ToLower(r.Method)
 	}

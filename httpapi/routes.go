@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"berth/app"
 )
@@ -37,7 +38,7 @@ func (s *server) routes() []route {
 	accounts := accounts{s.Accounts, s.Applications, s.Names, s.Teams}
 	names := names{s.Names, s.Applications, s.Certificates}
 	feed, tokens := feed{s.Feed}, tokenRoutes{s.Tokens}
-	return append(s.hostedRoutes(), []route{
+	return slices.Concat(s.hostedRoutes(), s.channelRoutes(), []route{
 		{http.MethodPost, "/v2/upload", byToken, unbounded, deploys.upload, "app.upload"},
 		{http.MethodGet, "/v2/app/:appID", byToken, covered, s.owned(apps.information, apps.informationOfAll), ""},
 		{http.MethodGet, "/v2/app/:appID/status", byToken, may(app.StatusApp), s.owned(apps.status, apps.statusOfAll), ""},
@@ -103,7 +104,7 @@ func (s *server) routes() []route {
 		{http.MethodPost, "/v2/device/token", public, open, s.devices.token, "token.create"},
 		{http.MethodGet, "/v2/openapi.json", public, open, serveOpenAPI, ""},
 		{http.MethodGet, "/d/:token/:name", public, open, downloads.serve, ""},
-	}...)
+	})
 }
 
 // errNoApp is the answer where a request names no application that there can be.

@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"math"
-	"strconv"
 	"time"
 
 	"berth/app"
@@ -90,10 +88,7 @@ func (f *fields) bounds() *app.Bounds {
 }
 
 func (t tokenRoutes) revoke(c *call) (response, error) {
-	id, err := strconv.ParseInt(c.params.ByName("tokenID"), 10, 64)
-	if err != nil {
-		id = math.MaxInt64 // which is none
-	}
+	id := c.number("tokenID")
 	c.audit.Note("token=%d", id)
 	if err := t.Revoke(c.Request.Context(), c.account.ID, id); err != nil {
 		return response{}, err

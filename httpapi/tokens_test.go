@@ -135,6 +135,17 @@ var boundNeeds = map[string]string{
 	"DELETE /v2/token/:tokenID":     "none",
 	"PUT /v2/locale/:locale":        "none",
 
+	"GET /v2/channel":                       "none",
+	"POST /v2/channel":                      "none",
+	"GET /v2/channel/:channelID":            "none",
+	"PUT /v2/channel/:channelID":            "none",
+	"DELETE /v2/channel/:channelID":         "none",
+	"POST /v2/channel/:channelID/test":      "none",
+	"POST /v2/channel/:channelID/secret":    "none",
+	"DELETE /v2/channel/:channelID/secret":  "none",
+	"GET /v2/channel/:channelID/deliveries": "none",
+	"POST /v2/delivery/:deliveryID/again":   "none",
+
 	"GET /v2/subdomain/:subdomain":           "none",
 	"POST /v2/subdomain/:subdomain":          "none",
 	"DELETE /v2/subdomain/:subdomain":        "none",
@@ -172,7 +183,7 @@ func TestBoundsOnEveryRoute(t *testing.T) {
 					}
 					w := newWorld(t)
 					w.bounds = &app.Bounds{Apps: ids, May: may}
-					path := strings.NewReplacer(":appID", id, ":locale", "en-US", ":modID", "8", ":tokenID", "5", ":name", "y",
+					path := strings.NewReplacer(":appID", id, ":locale", "en-US", ":modID", "8", ":tokenID", "5", ":channelID", "4", ":deliveryID", "9", ":name", "y",
 						":subdomain", "blog", ":domain", "shop.example.org").Replace(r.Path)
 					path = strings.ReplaceAll(path, "/v2/events", "/v2/events?types=state")
 					req := newRequest(r.Method, path, "{}")

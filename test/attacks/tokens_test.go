@@ -216,7 +216,7 @@ func (d *daemon) everyRoute(t *testing.T, shop, other, bobs string) {
 					continue
 				}
 				calls++
-				at := strings.NewReplacer("{appID}", id, "{name}", "SECRET", "{modID}", "2", "{tokenID}", "1", "{locale}", "pt-BR",
+				at := strings.NewReplacer("{appID}", id, "{name}", "SECRET", "{modID}", "2", "{tokenID}", "1", "{channelID}", "1", "{deliveryID}", "1", "{locale}", "pt-BR",
 					"{subdomain}", "taken", "{domain}", "shop.example.org").Replace(strings.TrimPrefix(path, "/v2"))
 				got := d.as(token).json(method, at, `{"env":{"A":"1"},"command":"id","ramMB":64,"modID":"2","perms":["logs_app"],"label":"x"}`)
 				refusal := 403
