@@ -37,7 +37,10 @@ type Options struct {
 }
 
 // Client fetches and posts for accounts. It is safe for concurrent use.
-type Client struct{ account, owner *http.Client }
+type Client struct {
+	account, owner *http.Client
+	allow          []netip.AddrPort
+}
 
 // New returns a client that holds no connections.
 func New(o Options) *Client {
@@ -48,13 +51,14 @@ func New(o Options) *Client {
 		o.Timeout = Timeout
 	}
 	g := &guard{given: o.Own, read: o.interfaces}
-	exempt := func(ctx context.Context, network, address string, c syscall.RawConn) error {
-		if at, err := netip.ParseAddrPort(address); err == nil && slices.Contains(o.Allow, netip.AddrPortFrom(at.Addr().Unmap(), at.Port())) {
+	c := &Client{account: client(o, g.control), allow: o.Allow}
+	c.owner = client(o, func(ctx context.Context, network, address string, raw syscall.RawConn) error {
+		if c.Allows(address) {
 			return nil
 		}
-		return g.control(ctx, network, address, c)
-	}
-	return &Client{account: client(o, g.control), owner: client(o, exempt)}
+		return g.control(ctx, network, address, raw)
+	})
+	return c
 }
 
 // For returns the client for the requests of an account, which owner says is the host's owner's.
@@ -64,6 +68,12 @@ func (c *Client) For(owner bool) *http.Client {
 		return c.owner
 	}
 	return c.account
+}
+
+// Allows reports whether Options.Allow names ADDRESS:PORT, in any spelling.
+func (c *Client) Allows(address string) bool {
+	at, err := netip.ParseAddrPort(address)
+	return err == nil && slices.Contains(c.allow, netip.AddrPortFrom(at.Addr().Unmap(), at.Port()))
 }
 
 // client is one whose connections control lets pass.

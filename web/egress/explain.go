@@ -11,10 +11,9 @@ import (
 	"berth/app"
 )
 
-// Explain makes of an error of a request, or of reading its answer, an *app.Error that says
-// why without any address. Denied is Forbidden, all others are Unavailable. It keeps the cause
-// to itself, for that may hold the address.
-func Explain(err error) error {
+// Explain says for the user why a request, or the reading of its answer, failed: in words that
+// hold no address, and so no secret.
+func Explain(err error) app.Text {
 	unknown, dns := errors.AsType[*net.DNSError](err)
 	_, denied := errors.AsType[*Denied](err)
 	_, unverified := errors.AsType[*tls.CertificateVerificationError](err)
@@ -24,21 +23,21 @@ func Explain(err error) error {
 	network, failed := errors.AsType[net.Error](err)
 	switch {
 	case denied:
-		return app.Errorf(app.Forbidden, "berth does not connect to it: it is no public address, or its port is neither 80 nor 443")
+		return app.Textf("berth does not connect to it: it is no public address, or its port is neither 80 nor 443")
 	case dns && unknown.IsNotFound:
-		return app.Errorf(app.Unavailable, "the DNS does not know its name")
+		return app.Textf("the DNS does not know its name")
 	case dns:
-		return app.Errorf(app.Unavailable, "the DNS does not answer for its name")
+		return app.Textf("the DNS does not answer for its name")
 	case unverified:
-		return app.Errorf(app.Unavailable, "its certificate cannot be verified")
+		return app.Textf("its certificate cannot be verified")
 	case alert || noTLS || errors.Is(err, http.ErrSchemeMismatch):
-		return app.Errorf(app.Unavailable, "the TLS connection to it failed")
+		return app.Textf("the TLS connection to it failed")
 	case tooLong:
-		return app.Errorf(app.Unavailable, "its answer is too long")
+		return app.Textf("its answer is too long")
 	case errors.Is(err, context.DeadlineExceeded) || failed && network.Timeout():
-		return app.Errorf(app.Unavailable, "it did not answer in time")
+		return app.Textf("it did not answer in time")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return app.Errorf(app.Unavailable, "it refused the connection")
+		return app.Textf("it refused the connection")
 	}
-	return app.Errorf(app.Unavailable, "the connection to it failed")
+	return app.Textf("the connection to it failed")
 }
