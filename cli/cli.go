@@ -28,11 +28,15 @@ import (
 // Run is berth without the process around it: it runs the command that args
 // name and returns the exit code.
 func Run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	out := &output{to: stdout}
-	if f, is := stdout.(*os.File); is {
+	return execute(ctx, &command.Caller{Args: args, Getenv: getenv, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr})
+}
+
+// execute is Run for what is around a command.
+func execute(ctx context.Context, c *command.Caller) int {
+	args, stderr, out := c.Args, c.Stderr, &output{to: c.Stdout}
+	if f, is := c.Stdout.(*os.File); is {
 		out.width, _, _ = term.GetSize(int(f.Fd())) // 0 where it is no terminal
 	}
-	c := &command.Caller{Args: args, Getenv: getenv, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr}
 	root := Root(c)
 	root.SetOut(out)
 	root.SetErr(stderr)
@@ -209,7 +213,7 @@ func commands(of *command.Caller) []*cobra.Command {
 	all := []*cobra.Command{
 		c.login(), c.logout(), c.whoami(), c.contextGroup(), c.clientEnv(),
 		c.initialize(), c.deploy(), c.list(), c.status(), c.top(), c.logs(), c.start(), c.stop(), c.restart(), c.ram(), c.advice(), c.envGroup(), c.exec(),
-		c.deploys(), c.rollback(), c.events(), c.domainGroup(), c.teamGroup(), c.open(), c.delete(),
+		c.deploys(), c.rollback(), c.events(), c.domainGroup(), c.teamGroup(), c.notifyGroup(), c.open(), c.delete(),
 		c.appGroup(stored),
 	}
 	return append(append(all, onHost...), c.tokenGroup(stored), completion(), version())

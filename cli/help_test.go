@@ -13,7 +13,7 @@ import (
 // word is lost.
 func TestHelpFitsTheTerminal(t *testing.T) {
 	for _, width := range []int{80, 40} {
-		for _, args := range [][]string{{}, {"serve"}, {"account"}, {"account", "set"}, {"proxy", "certificates"}} {
+		for _, args := range [][]string{{}, {"serve"}, {"account"}, {"account", "set"}, {"notify", "add"}, {"proxy", "certificates"}} {
 			var narrow, wide bytes.Buffer
 			for out, columns := range map[*bytes.Buffer]int{&narrow: width, &wide: 0} {
 				root := Root(&command.Caller{})

@@ -182,6 +182,17 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 		{"domain", "remove", "shop.example.org"},
 		{"team", "add", "bot-one", "2", "--may", "logs_app"},
 		{"team", "remove", "bot-one", "2"},
+		{"notify", "list"},
+		{"notify", "add", "webhook", "https://example.org/in", "--name", "hook"},
+		{"notify", "set", "4", "--least", "info"},
+		{"notify", "test", "4"},
+		{"notify", "on", "4"},
+		{"notify", "secret", "4"},
+		{"notify", "secret", "4", "--end"},
+		{"notify", "deliveries", "4"},
+		{"notify", "again", "9"},
+		{"notify", "remove", "4"},
+		{"notify", "remove", "nobody"},
 		{"token", "list"},
 		{"token", "create", "--label", "ci"},
 		{"token", "create", "--app", "bot-one", "--may", "logs_app"},
@@ -202,6 +213,7 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 		{"__complete", "status", ""},
 		{"__complete", "env", "unset", "bot-one", ""},
 		{"__complete", "domain", "verify", ""},
+		{"__complete", "notify", "test", ""},
 	}
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -238,7 +250,7 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 	}
 	for _, must := range []string{
 		"GET /v2/app/all", "GET /v2/user", "GET /v2/app/bot-one/deploys", "GET /v2/app/bot-one/events", "GET /v2/app/bot-one/env", "GET /v2/events",
-		"PUT /v2/app/bot-one/restart", "GET /v2/token", "GET /v2/ws/app/bot-one/exec", "POST /v2/token", "POST /v2/upload", "PUT /v2/app/bot-one/commit",
+		"PUT /v2/app/bot-one/restart", "GET /v2/token", "GET /v2/ws/app/bot-one/exec", "POST /v2/token", "POST /v2/channel", "PUT /v2/channel/4", "GET /v2/channel/4/deliveries", "POST /v2/delivery/9/again", "POST /v2/upload", "PUT /v2/app/bot-one/commit",
 	} {
 		if known, _ := answered.Load(must); known != true {
 			t.Errorf("nothing has asked for %s", must)

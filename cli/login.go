@@ -149,26 +149,39 @@ func contextName(address string) string {
 	return u.Host
 }
 
-// askToken reads a token: from BERTH_TOKEN, from a terminal, which does not show it, or
-// one line of another standard input. Arguments are seen by every user of the machine.
-func (c *caller) askToken() (string, error) {
-	token := c.Getenv("BERTH_TOKEN")
-	if f, is := c.Stdin.(*os.File); token == "" && is && c.atTerminal() {
-		fmt.Fprint(c.Stderr, "Token: ")
-		text, err := term.ReadPassword(int(f.Fd()))
-		fmt.Fprintln(c.Stderr)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return "", fmt.Errorf("cannot read the token: %w", err)
+// readSecrets reads one after the other: from a terminal, which does not show them, or a line
+// each of another standard input. Arguments are seen by every user of the machine.
+func (c *caller) readSecrets(prompts ...string) ([]string, error) {
+	lines := bufio.NewReader(io.LimitReader(c.Stdin, 16<<10))
+	all := make([]string, len(prompts))
+	for i, prompt := range prompts {
+		var text []byte
+		var err error
+		if f, is := c.Stdin.(*os.File); is && c.atTerminal() {
+			fmt.Fprint(c.Stderr, strings.ToUpper(prompt[:1])+prompt[1:]+": ")
+			text, err = term.ReadPassword(int(f.Fd()))
+			fmt.Fprintln(c.Stderr)
+		} else {
+			text, err = lines.ReadBytes('\n')
 		}
-		token = string(text)
-	} else if token == "" {
-		line, err := bufio.NewReader(io.LimitReader(c.Stdin, 16<<10)).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
-			return "", fmt.Errorf("cannot read the token: %w", err)
+			return nil, fmt.Errorf("cannot read the %s: %w", prompt, err)
 		}
-		token = line
+		all[i] = strings.TrimSpace(string(text))
 	}
-	token = strings.TrimSpace(token)
+	return all, nil
+}
+
+// askToken reads a token: from BERTH_TOKEN, or as readSecrets does.
+func (c *caller) askToken() (string, error) {
+	token := strings.TrimSpace(c.Getenv("BERTH_TOKEN"))
+	if token == "" {
+		read, err := c.readSecrets("token")
+		if err != nil {
+			return "", err
+		}
+		token = read[0]
+	}
 	switch {
 	case token == "":
 		return "", exit.NewProblem(exit.Usage, errors.New("cannot log in: there is no token on the standard input"),

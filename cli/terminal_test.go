@@ -18,8 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onTerminal runs a command whose output goes to a terminal, and returns what that got.
+// onTerminal runs a command whose output goes to a terminal of 80 columns, and returns what
+// that got.
 func onTerminal(t *testing.T, env map[string]string, args ...string) (code int, seen, stderr string) {
+	t.Helper()
+	return onColumns(t, 80, env, args...)
+}
+
+// onColumns is onTerminal for a terminal of another width.
+func onColumns(t *testing.T, columns uint16, env map[string]string, args ...string) (code int, seen, stderr string) {
 	t.Helper()
 	side, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -36,7 +43,7 @@ func onTerminal(t *testing.T, env map[string]string, args ...string) (code int, 
 			return
 		}
 		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
-			err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
+			err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns})
 		}
 	})
 	if err != nil {

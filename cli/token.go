@@ -99,25 +99,32 @@ func (c *caller) bind(ctx context.Context, w *way, wanted *client.NewToken, apps
 	if wanted.May, err = permissions(may); err != nil {
 		return err
 	}
+	wanted.Apps, err = c.appIDs(ctx, w, apps)
+	return err
+}
+
+// appIDs are the ids of the applications that words mean, with commas between them.
+func (c *caller) appIDs(ctx context.Context, w *way, words string) ([]string, error) {
 	all, err := w.Apps(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for word := range strings.SplitSeq(apps, ",") {
+	var ids []string
+	for word := range strings.SplitSeq(words, ",") {
 		if word = strings.TrimSpace(word); word == "." {
 			at, err := appOfDirectory()
 			if err != nil {
-				return err
+				return nil, err
 			}
 			word = at.ID
 		}
 		a, err := client.Choose(all, word)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		wanted.Apps = append(wanted.Apps, a.ID)
+		ids = append(ids, a.ID)
 	}
-	return nil
+	return ids, nil
 }
 
 // tokenList is "berth token list".

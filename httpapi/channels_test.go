@@ -129,8 +129,8 @@ func channelScenes() []scene {
 	taken := fails("AddChannel", app.Conflict, "there is a channel of that name")
 	return []scene{
 		{name: "channel_ok", method: "GET", path: all, arrange: testChannels},
-		{name: "channel_ok_none", method: "GET", path: all},
-		{name: "channel_post_ok", method: "POST", path: all, body: hook},
+		{name: "channel_ok_empty", method: "GET", path: all},
+		{name: "channel_post_ok_webhook", method: "POST", path: all, body: hook},
 		{name: "channel_post_ok_mail", method: "POST", path: all, body: `{"service":"email","name":"me","target":"ana@example.org","lang":"pt-BR"}`},
 		{name: "channel_post_ok_ntfy", method: "POST", path: all, body: `{"service":"ntfy","name":"phone","target":"https://ntfy.sh/x","token":"tk_secret","apps":null,"kinds":[],"lang":"en-US"}`},
 		{name: "channel_post_invalid", method: "POST", path: all, body: `{"name":"x"}`},
@@ -219,7 +219,7 @@ func TestSetChannelLeavesTheRest(t *testing.T) {
 func TestChannelsKeepTheirSecrets(t *testing.T) {
 	for _, s := range channelScenes() {
 		answer := string(play(t, s).Body)
-		makes := s.name == "channel_post_ok" || s.name == "channel_secret_ok"
+		makes := s.name == "channel_post_ok_webhook" || s.name == "channel_secret_ok"
 		if strings.Contains(answer, `"secret":`) != makes || strings.Contains(answer, "tk_secret") || strings.Contains(answer, "secret of the program") {
 			t.Errorf("%s: %s", s.name, answer)
 		}
