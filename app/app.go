@@ -196,6 +196,30 @@ type Exit struct {
 	HeapMB    MB    // how much that heap had, 0 when it is not known
 }
 
+// Ending says how a run ended, as the end of a sentence about the application.
+func (e Exit) Ending() Text {
+	switch {
+	case e.OOM && e.LimitMB > 0:
+		return Textf("was killed for needing more than %d MB of RAM", e.LimitMB)
+	case e.OOM:
+		return Textf("was killed for needing more than its RAM")
+	case e.HostOOM && !e.Asked:
+		return Textf("was killed because the host ran short of memory, not for its own %d MB; start it again, and ask the owner of this host if it happens again", e.LimitMB)
+	case e.Asked:
+		return Textf("was stopped")
+	case e.HeapFull != NoHeap && e.HeapMB > 0:
+		return Textf("ended because its %s heap was full, %d of %d MB", e.HeapFull, e.HeapMB, e.LimitMB)
+	case e.HeapFull != NoHeap:
+		return Textf("ended because its %s heap was full; it had %d MB of RAM", e.HeapFull, e.LimitMB)
+	case e.Code == 0:
+		return Textf("ended by itself with code 0")
+	case e.Signal > 0:
+		return Textf("crashed with code %d (signal %d)", e.Code, e.Signal)
+	default:
+		return Textf("crashed with code %d", e.Code)
+	}
+}
+
 // Heap is the memory that a runtime keeps for what a program makes. It is stored.
 type Heap int
 

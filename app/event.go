@@ -141,6 +141,37 @@ type HistoryEvent struct {
 	Text   string         // in words for the user, may be empty
 }
 
+// Notice is the kind of notice that an owner may want of p, "" for none.
+func (p HistoryEvent) Notice() NoticeKind {
+	switch p.Kind {
+	case HistoryExit:
+		switch e := p.Exit; {
+		case e.Asked:
+			return ""
+		case e.OOM, e.HostOOM, e.HeapFull != NoHeap:
+			return NoticeOutOfMemory
+		}
+		return NoticeCrashed
+	case HistoryDeploy:
+		return NoticeDeployed
+	case HistoryFailure:
+		return NoticeDeployFailed
+	case HistoryRefusal:
+		return NoticeStartFailed
+	case HistoryMemory:
+		return NoticeMemoryHigh
+	case HistorySpent:
+		return NoticeStartsSpent
+	case HistorySilent:
+		return NoticeNotListening
+	case HistoryUnwell:
+		return NoticeNotAnswering
+	case HistoryDisk:
+		return NoticeDisk
+	}
+	return ""
+}
+
 // HistoryEventKind is the kind of a HistoryEvent; it is stored and crosses the wire.
 type HistoryEventKind string
 

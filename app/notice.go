@@ -74,6 +74,20 @@ type Notice struct {
 	Args     []string      // of the others: what their sentence names, such as an address
 }
 
+// Trouble is what an account was told of one topic of an application, or of the account when
+// App is "".
+type Trouble struct {
+	Account AccountID
+	App     ID
+	Topic   string
+	Since   time.Time // of the first notice
+	Told    time.Time // when the last message about it was made
+	Level   int       // messages so far, up to the longest distance
+	Held    int       // notices since Told, which no message tells of
+	Lasts   bool      // nobody was told yet that it is over
+	Last    Notice    // the last one
+}
+
 // ChannelService is where the messages of a Channel go.
 type ChannelService string
 

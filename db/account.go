@@ -198,8 +198,14 @@ func (s Accounts) InsertToken(ctx context.Context, hash [32]byte, wanted app.Tok
 		if refusedBy(err, sqlite3.ErrConstraintForeignKey) {
 			return token, noAccount(token.Account)
 		}
-		if err != nil || token.Bounds == nil {
+		if err != nil {
 			return token, err
+		}
+		if err := t.notice(app.Notice{Account: token.Account, At: token.CreatedAt, Kind: app.NoticeToken, Args: []string{token.Label}}); err != nil {
+			return token, err
+		}
+		if token.Bounds == nil {
+			return token, nil
 		}
 		for _, id := range token.Bounds.Apps {
 			err := t.change(app.Errorf(app.NotFound, "you have no application %q", id), `INSERT INTO token_app (token, app)

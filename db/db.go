@@ -21,12 +21,14 @@ type DB struct {
 	Certificates Certificates
 	HostTokens   HostTokens
 	Audit        Audit
+	Notices      Notices
 
-	writer *sql.DB // one connection: SQLite has one writer, so let them queue here
-	reader *sql.DB // sees the last commit, never waits for the writer
-	now    func() time.Time
-	file   *origin
-	keys   Keys // that secrets are sealed with; see UseKeys
+	writer  *sql.DB // one connection: SQLite has one writer, so let them queue here
+	reader  *sql.DB // sees the last commit, never waits for the writer
+	now     func() time.Time
+	file    *origin
+	keys    Keys   // that secrets are sealed with; see UseKeys
+	noticed func() // see Notices.Noticed
 }
 
 // Open opens the database at path, creates it with mode 0600 when there is
@@ -54,6 +56,7 @@ func open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	db := &DB{now: now, file: &origin{}}
 	db.Accounts, db.SignIns, db.Invitations, db.Teams, db.Audit = Accounts{db}, SignIns{db}, Invitations{db}, Teams{db}, Audit{db}
 	db.Apps, db.History, db.Names, db.Certificates, db.HostTokens = Apps{db}, History{db}, Names{db}, Certificates{db}, HostTokens{db}
+	db.Notices = Notices{db}
 	var err error
 	if db.writer, err = openPool(path, writing, db.file); err != nil {
 		return nil, err
@@ -108,8 +111,9 @@ func (db *DB) Close() error {
 // comes while the disk does not answer, it would wait for the disk, and readers
 // must not.
 func (db *DB) write(ctx context.Context, what string, fn func(t tx) error) error {
+	noticed := false
 	err := transact(ctx, db.writer, what, func(t tx) error {
-		t.keys = db.keys
+		t.keys, t.noticed = db.keys, &noticed
 		before, err := changes(t)
 		if err != nil {
 			return err
@@ -126,6 +130,9 @@ func (db *DB) write(ctx context.Context, what string, fn func(t tx) error) error
 		}
 		return db.Moved()
 	})
+	if noticed && err == nil && db.noticed != nil {
+		db.noticed()
+	}
 	if err == nil {
 		// A reader that fails says so to its caller.
 		var version int

@@ -191,7 +191,10 @@ func addHistoryEvent(t tx, id app.ID, p app.HistoryEvent) error {
 		level, held, ram, full, squeezed, wanted, sent); err != nil {
 		return err
 	}
-	return t.exec("DELETE FROM event WHERE app = ?1 AND number <= (SELECT max(number) FROM event WHERE app = ?1) - ?2", id, eventsKept)
+	if err := t.exec("DELETE FROM event WHERE app = ?1 AND number <= (SELECT max(number) FROM event WHERE app = ?1) - ?2", id, eventsKept); err != nil {
+		return err
+	}
+	return noticeEvent(t, id, p)
 }
 
 // EventLog returns what happened to an application, newest first; nothing for

@@ -17,8 +17,15 @@ func noteSignIn(t tx, s app.Session) error {
 		s.Account, s.ID, stamp(s.CreatedAt), s.Agent, s.Address); err != nil {
 		return err
 	}
-	return t.exec("DELETE FROM new_sign_in WHERE account = ?1 AND id NOT IN (SELECT id FROM new_sign_in WHERE account = ?1 ORDER BY id DESC LIMIT ?2)",
-		s.Account, keptNotices)
+	if err := t.exec("DELETE FROM new_sign_in WHERE account = ?1 AND id NOT IN (SELECT id FROM new_sign_in WHERE account = ?1 ORDER BY id DESC LIMIT ?2)",
+		s.Account, keptNotices); err != nil {
+		return err
+	}
+	news, err := number(t, "SELECT count(*) FROM new_sign_in WHERE account = ? AND session = ? AND dismissed = 0", s.Account, s.ID)
+	if err != nil || news == 0 {
+		return err
+	}
+	return t.notice(app.Notice{Account: s.Account, At: s.CreatedAt, Kind: app.NoticeSignIn, Args: []string{s.Agent, s.Address}})
 }
 
 // NewSignIns returns the sign-ins of an account in browsers that were not known, newest first:

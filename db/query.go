@@ -12,6 +12,8 @@ type tx struct {
 	*sql.Tx
 	ctx  context.Context
 	keys Keys // that it seals and opens secrets with
+	// noticed is set by who stores a notice; nil where nothing is written.
+	noticed *bool
 }
 
 // transact runs fn in a transaction and commits when fn returns nil. what completes

@@ -48,6 +48,8 @@ type sealedColumn struct {
 var sealedColumns = []sealedColumn{
 	{"acme_account", "key", []string{"ca"}},
 	{"certificate", "key", []string{"ca", "name"}},
+	{"channel", "secrets", []string{"account", "name"}},
+	{"channel", "target", []string{"account", "name"}},
 	{"env", "value", []string{"app", "name"}},
 	{"meta", "links", nil},
 	{"totp", "seed", []string{"account"}},

@@ -42,7 +42,9 @@ func mustReseal(t *testing.T, db *DB, id string) []Secret {
 var plain = strings.Fields(`
 	account.external_id account.locale account.name account.plan account.suspended_why acme_account.ca app.apts app.avatar_url app.build_command app.health app.id app.lang app.main app.memory_signal
 	app.name app.packages app.start_command app.version app.wanted auto_start.app audit.address audit.app audit.app_name audit.detail audit.label audit.name
-	audit.operation audit.refusal audit.request certificate.ca certificate.chain certificate.name certificate.problem deploy.app deploy.brought
+	audit.operation audit.refusal audit.request certificate.ca certificate.chain channel.apps channel.kinds channel.lang channel.name channel.recipient channel.service channel.stopped
+	delivery.message delivery.state delivery.why notice.app notice.args notice.happened notice.kind notice_use.what trouble.app trouble.last trouble.topic
+	 certificate.name certificate.problem deploy.app deploy.brought
 	deploy.build_command deploy.health deploy.journal deploy.kind deploy.lang deploy.main deploy.memory_signal deploy.note deploy.packages deploy.start_command deploy.version
 	domain.app domain.name domain.proof domain.status env.app env.name event.app event.deploy event.kind event.memory_signal event.text exit_record.app host_token.hash host_token.label identity.issuer identity.name identity.subject invitation.hash
 	member.app meta.group_name meta.link_key meta.seal_key offer.hash offer.proposed offer_app.app new_sign_in.address new_sign_in.agent passkey.credential passkey.name passkey.record passkey.rp passkey_user.handle
@@ -98,7 +100,7 @@ func secretsOf(t *testing.T, db *DB) []Secret {
 	return found
 }
 
-const allSecrets = "variable-secret certificate-secret acme-secret totp-secret"
+const allSecrets = "variable-secret certificate-secret acme-secret totp-secret channel-target channel-secret"
 
 // fillSecrets stores a secret in every column of them.
 func fillSecrets(t *testing.T, db *DB) {
@@ -110,6 +112,8 @@ func fillSecrets(t *testing.T, db *DB) {
 	_, err := db.Certificates.ACMEKey(t.Context(), "ca", []byte("acme-secret"))
 	must(t, err)
 	must(t, db.SignIns.OfferTOTP(t.Context(), ana.ID, []byte("totp-secret")))
+	_, err = db.Notices.AddChannel(t.Context(), app.Channel{Account: ana.ID, Name: "ops", Service: app.Webhook, Target: "channel-target", Secrets: []string{"channel-secret"}}, 1)
+	must(t, err)
 	_, err = db.LinkKey(t.Context())
 	must(t, err)
 }
@@ -127,7 +131,9 @@ func readSecrets(t *testing.T, db *DB) string {
 		return useTOTP(t, 1, false, func(is []byte) int64 { seed = string(is); return 0 })
 	})
 	wantKind(t, "no code", err, app.Unauthorized)
-	return variables[0].Value + " " + string(certificates[0].Key) + " " + string(key) + " " + seed
+	channels, err := db.Notices.Channels(t.Context(), 1)
+	must(t, err)
+	return strings.Join([]string{variables[0].Value, string(certificates[0].Key), string(key), seed, channels[0].Target, channels[0].Secrets[0]}, " ")
 }
 
 // inFiles reports which of the secrets are in the files of a database.
@@ -206,7 +212,7 @@ func TestLostKey(t *testing.T) {
 
 	lost, err := db.Lost(t.Context())
 	must(t, err)
-	if len(lost) != 5 {
+	if len(lost) != 7 {
 		t.Errorf("lost %v", lost)
 	}
 	_, err = db.Apps.Variables(t.Context(), "bot")
@@ -216,13 +222,16 @@ func TestLostKey(t *testing.T) {
 	}
 	err = db.SignIns.ConfirmTOTP(t.Context(), 1, func([]byte) int64 { return 1 }, nil)
 	wantKind(t, "a code", err, app.Unavailable)
+	if c, err := db.Notices.Channels(t.Context(), 1); err != nil || c[0].Target != "" || !strings.Contains(c[0].Stopped, "enter it anew") {
+		t.Errorf("%+v, %v", c, err)
+	}
 	err = db.Apps.ChangeVariables(t.Context(), "bot", func(set map[string]string) error { set["MORE"] = "x"; return nil })
 	if !errors.Is(err, ErrKeyMissing) {
 		t.Errorf("stored, sealed with nothing: %v", err)
 	}
 
 	second := all.add(2)
-	if lost := mustReseal(t, db, second); len(lost) != 5 {
+	if lost := mustReseal(t, db, second); len(lost) != 7 {
 		t.Errorf("lost %v", lost)
 	}
 	must(t, db.Apps.ChangeVariables(t.Context(), "bot", func(set map[string]string) error { set["MORE"] = "x"; return nil }))
@@ -235,7 +244,7 @@ func TestLostKey(t *testing.T) {
 	}
 
 	all[first] = kept
-	if readSecrets(t, db) != "x certificate-secret acme-secret totp-secret" { // MORE goes before TOKEN
+	if readSecrets(t, db) != "x certificate-secret acme-secret totp-secret channel-target channel-secret" { // MORE goes before TOKEN
 		t.Errorf("put back: %s", readSecrets(t, db))
 	}
 	delete(all, first)
@@ -250,7 +259,7 @@ func TestLostKey(t *testing.T) {
 		t.Error(err)
 	}
 	lost, err = db.Reseal(t.Context(), true, func() (string, error) { return second, nil })
-	if err != nil || len(lost) != 2 || lost[0].Column != "certificate.key" {
+	if err != nil || len(lost) != 4 || lost[0].Column != "certificate.key" {
 		t.Errorf("lost %v, %v", lost, err)
 	}
 	if lost, err := db.Lost(t.Context()); err != nil || lost != nil {

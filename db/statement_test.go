@@ -12,7 +12,7 @@ import (
 
 // statementAt says which argument of a call is the statement; a dot is before the methods.
 var statementAt = map[string]int{
-	".exec": 0, ".changed": 0, ".insert": 0, ".change": 1, ".update": 3, "allByKey": 1, "number": 1, "numbers": 1, "all": 2, "one": 3, "getAll": 4,
+	".channels": 0, ".exec": 0, ".changed": 0, ".insert": 0, ".change": 1, ".update": 3, "allByKey": 1, "number": 1, "numbers": 1, "all": 2, "one": 3, "getAll": 4,
 	".Exec": 0, ".Query": 0, ".QueryRow": 0, ".Prepare": 0,
 	".ExecContext": 1, ".QueryContext": 1, ".QueryRowContext": 1, ".PrepareContext": 1,
 }

@@ -249,7 +249,7 @@ func (a applications) actAndWatch(c *call, do action) tally {
 		}
 		t.done = slices.DeleteFunc(t.done, func(id app.ID) bool { return id == r.of.ID })
 		t.failed = append(t.failed, r.of.ID)
-		t.reasons = append(t.reasons, c.say("%s failed: it %v", r.of.ID, ending(*now.LastExit)))
+		t.reasons = append(t.reasons, c.say("%s failed: it %v", r.of.ID, now.LastExit.Ending()))
 	}
 	return t
 }

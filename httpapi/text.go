@@ -104,30 +104,6 @@ func container(s app.Snapshot, now time.Time) string {
 	return "Offline"
 }
 
-// ending says how a run ended, as the end of a sentence about the application.
-func ending(e app.Exit) app.Text {
-	switch {
-	case e.OOM && e.LimitMB > 0:
-		return app.Textf("was killed for needing more than %d MB of RAM", e.LimitMB)
-	case e.OOM:
-		return app.Textf("was killed for needing more than its RAM")
-	case e.HostOOM && !e.Asked:
-		return app.Textf("was killed because the host ran short of memory, not for its own %d MB; start it again, and ask the owner of this host if it happens again", e.LimitMB)
-	case e.Asked:
-		return app.Textf("was stopped")
-	case e.HeapFull != app.NoHeap && e.HeapMB > 0:
-		return app.Textf("ended because its %s heap was full, %d of %d MB", e.HeapFull, e.HeapMB, e.LimitMB)
-	case e.HeapFull != app.NoHeap:
-		return app.Textf("ended because its %s heap was full; it had %d MB of RAM", e.HeapFull, e.LimitMB)
-	case e.Code == 0:
-		return app.Textf("ended by itself with code 0")
-	case e.Signal > 0:
-		return app.Textf("crashed with code %d (signal %d)", e.Code, e.Signal)
-	default:
-		return app.Textf("crashed with code %d", e.Code)
-	}
-}
-
 // standing is the message of an application's information: it explains what
 // the fields alone do not.
 func standing(s app.Snapshot, now time.Time) app.Text {
@@ -142,11 +118,11 @@ func standing(s app.Snapshot, now time.Time) app.Text {
 		return app.Textf("Your application waits for its turn to be started: the server was started a moment ago.")
 	case s.State == app.Waiting && s.LastExit != nil:
 		return app.Textf("Your application %s. It restarts in %s (attempt %d).",
-			ending(*s.LastExit), until(s.RetryAt, now), max(1, s.Attempt))
+			s.LastExit.Ending(), until(s.RetryAt, now), max(1, s.Attempt))
 	case s.State == app.Waiting:
 		return app.Textf("Your application could not be started yet, as its log explains. It is tried again in %s (attempt %d).", until(s.RetryAt, now), max(1, s.Attempt))
 	case s.State == app.Stopped && !s.Running && s.RAMKilled():
-		return app.Textf("Your application %s. Raise its RAM and start it again.", ending(*s.LastExit))
+		return app.Textf("Your application %s. Raise its RAM and start it again.", s.LastExit.Ending())
 	default:
 		return app.Textf("The information of your application has been loaded.")
 	}
@@ -160,10 +136,10 @@ func outcome(done app.Text, s app.Snapshot, now time.Time) app.Text {
 		return app.Textf("%v.", done)
 	case s.State == app.Waiting && s.LastExit != nil:
 		return app.Textf("%s, but it %s. It restarts in %s (attempt %d).",
-			done, ending(*s.LastExit), until(s.RetryAt, now), max(1, s.Attempt))
+			done, s.LastExit.Ending(), until(s.RetryAt, now), max(1, s.Attempt))
 	case s.LastExit != nil && (s.State == app.Stopped || s.State == app.Preparing && !s.LastExit.Asked):
 		// A commit that answers is still a deployment under way.
-		return app.Textf("%s, but it %s.", done, ending(*s.LastExit))
+		return app.Textf("%s, but it %s.", done, s.LastExit.Ending())
 	case s.State == app.Stopped:
 		return app.Textf("%v. It is not online.", done)
 	default:

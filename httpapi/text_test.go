@@ -109,8 +109,8 @@ func TestEnding(t *testing.T) {
 		"crashed with code 139 (signal 11)": {Code: 139, Signal: 11},
 		"crashed with code 1":               {Code: 1},
 	} {
-		if got := ending(e).String(); got != want {
-			t.Errorf("ending(%+v) = %q, want %q", e, got, want)
+		if got := e.Ending().String(); got != want {
+			t.Errorf("%+v.Ending() = %q, want %q", e, got, want)
 		}
 	}
 }
