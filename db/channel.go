@@ -190,7 +190,7 @@ func (s Notices) SetChannel(ctx context.Context, account app.AccountID, id int64
 			return c, err
 		}
 		return c, channelTaken(c.Name, t.exec(`UPDATE channel SET (account, name, service, target, recipient, secrets, apps, kinds, least, lang, enabled,
-			confirmed, stopped) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE id = ?`, append(columns, id)...))
+			confirmed, stopped, held_until) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0) WHERE id = ?`, append(columns, id)...))
 	})
 }
 
@@ -350,7 +350,7 @@ func (t tx) deliver(d app.Delivery, now time.Time) error {
 		(SELECT id FROM delivery WHERE channel = ?1 AND state <> 'waiting' ORDER BY updated_at DESC, id DESC LIMIT ?2)`, d.Channel, keptDeliveries)
 }
 
-const deliveryColumns = "delivery.id, delivery.channel, channel.account, message, state, tries, next_at, status, why, updated_at"
+const deliveryColumns = "delivery.id, delivery.channel, channel.account, message, state, tries, max(next_at, held_until), status, why, updated_at"
 
 func scanDelivery(row scanner) (d app.Delivery, err error) {
 	var message string
@@ -365,10 +365,10 @@ func scanDelivery(row scanner) (d app.Delivery, err error) {
 func (s Notices) Due(ctx context.Context) ([]app.Delivery, error) {
 	return getAll(ctx, s.db, "list the deliveries", scanDelivery, `SELECT `+deliveryColumns+` FROM delivery JOIN channel ON channel.id = delivery.channel
 		WHERE delivery.id IN (SELECT (SELECT id FROM delivery WHERE channel = c.id AND state = 'waiting' ORDER BY next_at, id LIMIT 1) FROM channel c)
-		ORDER BY next_at, delivery.id`)
+		ORDER BY 7, delivery.id`)
 }
 
-// Tried stores how a try ended: d has its state, and NextAt while it waits. What else waits for
+// Tried stores how a try ended: d has its state, and NextAt while it waits. Everything for
 // the channel waits until then at least, where hold says so. If stopped is not "" the channel
 // is stopped for that, and all that waits for it fails.
 func (s Notices) Tried(ctx context.Context, d app.Delivery, hold bool, stopped string) error {
@@ -379,7 +379,7 @@ func (s Notices) Tried(ctx context.Context, d app.Delivery, hold bool, stopped s
 			return err
 		}
 		if hold {
-			if err := t.exec("UPDATE delivery SET next_at = max(next_at, ?) WHERE channel = ? AND state = 'waiting'", stamp(d.NextAt), d.Channel); err != nil {
+			if err := t.exec("UPDATE channel SET held_until = ? WHERE id = ?", stamp(d.NextAt), d.Channel); err != nil {
 				return err
 			}
 		}

@@ -14,6 +14,7 @@ CREATE TABLE channel (
 	enabled    INTEGER NOT NULL CHECK (enabled IN (0, 1)),
 	confirmed  INTEGER NOT NULL CHECK (confirmed IN (0, 1)),
 	stopped    TEXT    NOT NULL,
+	held_until INTEGER NOT NULL DEFAULT 0, -- the service asked for a pause
 	created_at INTEGER NOT NULL,
 	UNIQUE (account, name)
 ) STRICT;

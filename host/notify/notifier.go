@@ -313,7 +313,7 @@ func (n *Notifier) tell(ctx context.Context, account app.AccountID, notices []ap
 			changed[key] = tell(r, now, about(r.Last.Kind).ends && course != well)
 		}
 	}
-	messages, err := n.messages(ctx, account, items, now)
+	messages, err := n.messages(ctx, account, items, changed, now)
 	if err != nil {
 		return false, err
 	}
@@ -338,7 +338,9 @@ func (n *Notifier) tell(ctx context.Context, account app.AccountID, notices []ap
 }
 
 // messages makes one message for each channel that wants any of items.
-func (n *Notifier) messages(ctx context.Context, account app.AccountID, items []item, now time.Time) ([]app.Delivery, error) {
+func (n *Notifier) messages(
+	ctx context.Context, account app.AccountID, items []item, changed map[topic]app.Trouble, now time.Time,
+) ([]app.Delivery, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
@@ -357,11 +359,9 @@ func (n *Notifier) messages(ctx context.Context, account app.AccountID, items []
 			}
 			if !complete[at] {
 				complete[at] = true
-				if !n.complete(ctx, &items[at], hide) {
-					continue // its application is gone
-				}
+				n.complete(ctx, &items[at], changed, hide)
 			}
-			if items[at].app.ID == items[at].notice.App {
+			if items[at].app.ID == items[at].notice.App { // else it is gone
 				wanted = append(wanted, items[at])
 			}
 		}
@@ -379,15 +379,16 @@ func (n *Notifier) messages(ctx context.Context, account app.AccountID, items []
 	return made, nil
 }
 
-// complete finds out what is around a notice; false when its application is gone.
-func (n *Notifier) complete(ctx context.Context, i *item, hide map[app.ID]secrets) bool {
+// complete finds out what is around a notice about an application. Without that it leaves
+// i.app as it is.
+func (n *Notifier) complete(ctx context.Context, i *item, changed map[topic]app.Trouble, hide map[app.ID]secrets) {
 	id := i.notice.App
 	if id == "" {
-		return true
+		return
 	}
 	var err error
 	if i.app, err = n.App(i.notice.Account, id); err != nil {
-		return false
+		return
 	}
 	if _, ok := hide[id]; !ok {
 		variables, err := n.Variables(ctx, id)
@@ -399,7 +400,7 @@ func (n *Notifier) complete(ctx context.Context, i *item, hide map[app.ID]secret
 		}
 	}
 	if hide[id].values == nil {
-		return true
+		return
 	}
 	switch k := about(i.notice.Kind); {
 	case k.log:
@@ -409,7 +410,11 @@ func (n *Notifier) complete(ctx context.Context, i *item, hide map[app.ID]secret
 		i.excerpt = excerpt(n.Tail(id, true, excerptTail), i.notice.At.Add(lateLines), hide[id])
 	}
 	if i.notice.Kind == app.NoticeOutOfMemory {
-		r := n.troubles[topic{i.notice.Account, id, "memory"}]
+		memory := topic{i.notice.Account, id, "memory"}
+		r, ok := changed[memory]
+		if !ok {
+			r = n.troubles[memory]
+		}
 		if p := r.Last.Happened; p != nil && p.Memory != nil && p.Memory.Run == i.notice.Happened.Exit.Run {
 			i.warned = p.Memory
 		}
@@ -417,7 +422,6 @@ func (n *Notifier) complete(ctx context.Context, i *item, hide map[app.ID]secret
 			i.advice = size.Why
 		}
 	}
-	return true
 }
 
 // clean returns m without secrets.
