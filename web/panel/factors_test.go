@@ -163,7 +163,7 @@ func TestAskedAgain(t *testing.T) {
 	for _, must := range []string{
 		"/account/tokens", "/account/tokens/{token}/rotate", "/device/allow", "/apps/{app}/env/reveal", "/apps/{app}/delete", "/apps/{app}/team",
 		"/apps/{app}/team/{member}", "/apps/{app}/team/{member}/remove", "/account/factors/app", "/account/factors/app/remove", "/account/factors/codes",
-		"/apps/{app}/invitations", "/host/invitations",
+		"/apps/{app}/invitations", "/host/invitations", "/account/channels", "/account/channels/{channel}", "/account/channels/{channel}/secret",
 		"/account/sessions/{session}/end", "/account/others/end", "/account/password/first", "/account/identities/{provider}", "/account/identities/{identity}/remove",
 		"/account/factors/passkeys", "/account/factors/passkeys/{passkey}/remove",
 	} {
@@ -176,7 +176,7 @@ func TestAskedAgain(t *testing.T) {
 	must(t, onlyError(w.db.Accounts.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Admin = true; return nil })))
 	b := w.as("ana")
 	w.forgetProof("ana")
-	fill := strings.NewReplacer("{app}", "shop", "{account}", "2", "{token}", "1", "{member}", "2", "{invitation}", "1", "{passkey}", "1", "{identity}", "1", "{provider}", "corp", "{session}", "1")
+	fill := strings.NewReplacer("{app}", "shop", "{account}", "2", "{token}", "1", "{member}", "2", "{invitation}", "1", "{passkey}", "1", "{identity}", "1", "{provider}", "corp", "{session}", "1", "{channel}", "1")
 	proofs := 0
 	for route := range asked {
 		method, pattern, _ := strings.Cut(route, " ")

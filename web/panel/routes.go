@@ -55,6 +55,7 @@ type pages struct {
 	accounts    accountPages
 	again       againPages
 	apps        appPages
+	channels    channelPages
 	charts      chartPages
 	deploys     deployPages
 	devices     devicePages
@@ -74,7 +75,7 @@ type pages struct {
 
 // routes is the whole panel. HEAD is answered wherever GET is.
 func (p *pages) routes() []route {
-	return slices.Concat(p.accountRoutes(), p.appRoutes(), p.hostRoutes(), p.invitationRoutes())
+	return slices.Concat(p.accountRoutes(), p.channelRoutes(), p.appRoutes(), p.hostRoutes(), p.invitationRoutes())
 }
 
 // accountRoutes are those of people: how they sign in, and what is theirs.

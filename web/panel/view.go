@@ -112,6 +112,13 @@ func functions(l text.Language) template.FuncMap {
 		"share":       share,
 		"browser":     func(ua string) string { return browserWord(l, ua) },
 		"list":        func(items ...any) []any { return items },
+		"service":     func(s app.ChannelService) string { return serviceWord(l, s) },
+		"kind":        func(k app.NoticeKind) string { return kindWord(l, k) },
+		"severity":    func(s app.Severity) string { return severityWord(l, s) },
+		"severities":  func() []app.Severity { return []app.Severity{app.Info, app.Warning, app.Failure} },
+		"locale":      localeWord,
+		"has":         func(all []app.ID, id app.ID) bool { return slices.Contains(all, id) },
+		"hasKind":     func(all []app.NoticeKind, k app.NoticeKind) bool { return slices.Contains(all, k) },
 	}
 }
 

@@ -227,6 +227,17 @@ func browserWord(l text.Language, ua string) string {
 	return ua
 }
 
+// localeWord is what a language calls itself.
+func localeWord(locale string) string {
+	switch locale {
+	case "pt-BR":
+		return "Português (Brasil)"
+	case "en-US":
+		return "English"
+	}
+	return locale
+}
+
 // roomWord is whether the host's RAM would be enough.
 func roomWord(l text.Language, v app.RAMVerdict) string {
 	switch v {
