@@ -90,6 +90,7 @@ var tests = map[string][]string{
 	"test/faults":               {"test/harness"},
 	"test/openid":               {},
 	"test/harness":              {},
+	"test/services":             {},
 	"test/packages":             {},
 	"test/hosted":               {"app", "db", "files", "files/bundle", "web/certs"},
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -41,7 +42,7 @@ type service struct {
 	ended []int                                                 // statuses that end a channel of it, beside ended
 }
 
-var services = map[app.ChannelService]service{
+var senders = map[app.ChannelService]service{
 	app.Discord:  {check: checkDiscord, mask: maskDiscord, write: writeDiscord},
 	app.Slack:    {check: checkSlack, mask: maskSlack, write: writeSlack, ended: []int{http.StatusForbidden}},
 	app.Telegram: {check: checkTelegram, mask: maskTelegram, write: writeTelegram, ended: []int{http.StatusForbidden}},
@@ -61,7 +62,7 @@ type post struct {
 // its service's, or one that berth does not connect to, and Unavailable for mail of a host that sends
 // none. It asks nobody: a name may still lead nowhere. The secrets of a Webhook are berth's own and not checked.
 func (s *Sender) Check(c app.Channel) error {
-	of, known := services[c.Service]
+	of, known := senders[c.Service]
 	if !known {
 		return app.Errorf(app.Invalid, "there is no service %.40q to which notifications are sent", string(c.Service))
 	}
@@ -70,7 +71,7 @@ func (s *Sender) Check(c app.Channel) error {
 
 // Mask returns what of a channel's address may be shown to those who may see the channel.
 func Mask(c app.Channel) string {
-	of, known := services[c.Service]
+	of, known := senders[c.Service]
 	if !known {
 		return hidden
 	}
@@ -85,7 +86,7 @@ func (s *Sender) Send(ctx context.Context, c app.Channel, m app.Message) app.Rec
 	if c.Service == app.Email {
 		return s.mail(ctx, c, m)
 	}
-	of := services[c.Service]
+	of := senders[c.Service]
 	p, err := of.write(s, c, m)
 	if err != nil {
 		return failed(err)
@@ -168,7 +169,7 @@ func patience(header string, seconds float64) time.Duration {
 	case seconds >= maxPatience.Seconds():
 		return maxPatience
 	}
-	return time.Duration(seconds * float64(time.Second))
+	return time.Duration(math.Ceil(seconds*1000)) * time.Millisecond // not sooner
 }
 
 // encoded is a body as JSON, with every character as it is: escapes count against limits.

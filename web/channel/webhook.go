@@ -16,9 +16,10 @@ import (
 const (
 	secretPrefix = "whsec_"
 	secretBytes  = 32 // the standard says 24 to 64
-	// webhookExcerpt and webhookLines keep a body below the 20 KB that the standard recommends.
-	webhookExcerpt = 8 << 10
-	webhookLines   = 4 << 10
+	// These, in bytes, keep a body below the 20 KB that the standard recommends, also where JSON doubles them.
+	webhookTitle   = 500
+	webhookLines   = 2 << 10
+	webhookExcerpt = 6 << 10
 )
 
 // Secret returns a new secret of a Webhook channel, as Standard Webhooks writes them.
@@ -58,11 +59,11 @@ func checkWebhook(s *Sender, c app.Channel) error {
 func writeWebhook(_ *Sender, c app.Channel, m app.Message) (post, error) {
 	facts := head(lines(m), webhookLines, bytesOf)
 	event := webhookEvent{Type: string(m.Kind), Timestamp: m.At.UTC().Format(time.RFC3339Nano), Data: webhookData{
-		Severity: m.Severity.String(), Title: line(m.Title), Lines: strings.Split(facts, "\n"),
+		Severity: m.Severity.String(), Title: head(line(m.Title), webhookTitle, bytesOf), Lines: strings.Split(facts, "\n"),
 		Excerpt: tail(clean(m.Excerpt), webhookExcerpt, bytesOf), Link: m.Link, Count: m.Count,
 	}}
 	if m.App != "" {
-		event.Data.App = &webhookApp{string(m.App), line(m.AppName)}
+		event.Data.App = &webhookApp{string(m.App), head(line(m.AppName), webhookTitle, bytesOf)}
 	}
 	p := post{to: c.Target, body: encoded(event)}
 	now := strconv.FormatInt(time.Now().Unix(), 10)
