@@ -264,7 +264,7 @@ func (n *Notifier) invite(ctx context.Context, c app.Channel) error {
 
 // linkOf is a link below a path that only those know who read the mail of c.
 func (n *Notifier) linkOf(c app.Channel, path string) string {
-	return n.BaseURL + "/panel" + path + fmt.Sprintf("%d.%s", c.ID, proof(c, path))
+	return n.BaseURL + path + fmt.Sprintf("%d.%s", c.ID, proof(c, path))
 }
 
 // proof is what a link of mail proves with.

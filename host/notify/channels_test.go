@@ -122,7 +122,7 @@ func TestEmail(t *testing.T) {
 		if len(got) != 1 || got[0].Title != "Do you want notifications of berth at this address?" || strings.Contains(words(got[0]), "me") && strings.Contains(words(got[0]), "ana") {
 			t.Fatalf("%s", titles(got))
 		}
-		token, ok := strings.CutPrefix(got[0].Link, "https://berth.example.org/panel"+app.ConfirmPath)
+		token, ok := strings.CutPrefix(got[0].Link, "https://berth.example.org"+app.ConfirmPath)
 		if !ok {
 			t.Fatalf("the link is %s", got[0].Link)
 		}
@@ -141,7 +141,7 @@ func TestEmail(t *testing.T) {
 		if got = w.after(2 * time.Second); len(got) != 1 || got[0].Kind != app.NoticeCrashed || got[0].Leave == "" {
 			t.Fatalf("%s", titles(got))
 		}
-		leave, _ := strings.CutPrefix(got[0].Leave, "https://berth.example.org/panel"+app.LeavePath)
+		leave, _ := strings.CutPrefix(got[0].Leave, "https://berth.example.org"+app.LeavePath)
 		_, err = w.n.Leave(t.Context(), leave)
 		must(t, err)
 		w.crash(id)

@@ -58,7 +58,7 @@ func compose(l text.Language, items []item, base string, now time.Time) app.Mess
 		if more := len(items) - named; more > 0 {
 			m.Lines = append(m.Lines, l.Say("and %d more", more))
 		}
-		m.Link = link(base, "/panel/")
+		m.Link = link(base, "/")
 		return m
 	}
 	for n, i := range items {
@@ -70,14 +70,14 @@ func compose(l text.Language, items []item, base string, now time.Time) app.Mess
 			m.Excerpt = i.excerpt
 		}
 	}
-	m.Link = link(base, "/panel/")
+	m.Link = link(base, "/")
 	switch {
 	case m.App != "":
-		m.Link = link(base, "/panel/apps/"+string(m.App))
+		m.Link = link(base, "/apps/"+string(m.App))
 	case m.Kind == app.NoticeSignIn, m.Kind == app.NoticeToken:
-		m.Link = link(base, "/panel/account")
+		m.Link = link(base, "/account")
 	case about(m.Kind).Host:
-		m.Link = link(base, "/panel/host")
+		m.Link = link(base, "/host")
 	}
 	return m
 }

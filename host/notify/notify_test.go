@@ -25,7 +25,7 @@ func TestCrashIsTold(t *testing.T) {
 			t.Fatalf("%d messages: %s", len(got), titles(got))
 		}
 		m := got[0]
-		want := "bot crashed with code 1\nIt had run for 3s.\nAt most it needed 20 of 64 MB.\nIt runs now.\nlogin with [hidden]\nboom\nhttps://berth.example.org/panel/apps/bot"
+		want := "bot crashed with code 1\nIt had run for 3s.\nAt most it needed 20 of 64 MB.\nIt runs now.\nlogin with [hidden]\nboom\nhttps://berth.example.org/apps/bot"
 		if words(m) != want || m.Kind != app.NoticeCrashed || m.Severity != app.Failure || m.App != id || m.AppName != "bot" || m.Count != 1 {
 			t.Errorf("%+v", m)
 		}
@@ -274,7 +274,7 @@ func TestHostNotices(t *testing.T) {
 		his := w.channel(func(c *app.Channel) { c.Account = bob.ID })
 		must(t, w.db.Notices.AddNotice(t.Context(), app.Notice{Kind: app.NoticeUpgraded, At: time.Now(), Args: []string{"v1", "v2"}}))
 		got := w.after(time.Second)
-		if len(got) != 1 || words(got[0]) != "This host runs berth v2 now\nBefore it was v1.\n\nhttps://berth.example.org/panel/host" {
+		if len(got) != 1 || words(got[0]) != "This host runs berth v2 now\nBefore it was v1.\n\nhttps://berth.example.org/host" {
 			t.Errorf("%+v", got)
 		}
 		if d, err := w.n.Deliveries(t.Context(), bob.ID, his.ID); err != nil || len(d) > 0 {
