@@ -70,7 +70,7 @@ func (s *Sender) Check(c app.Channel) error {
 }
 
 // Mask returns what of a channel's address may be shown to those who may see the channel.
-func Mask(c app.Channel) string {
+func (s *Sender) Mask(c app.Channel) string {
 	of, known := senders[c.Service]
 	if !known {
 		return hidden

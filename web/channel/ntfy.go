@@ -18,7 +18,8 @@ const (
 
 var (
 	ntfyTopic = regexp.MustCompile(`^/[-_A-Za-z0-9]{1,64}$`)
-	ntfyToken = regexp.MustCompile(`^[\x21-\x7e]{1,200}$`)
+	// ntfyToken is one token, or none.
+	ntfyToken = regexp.MustCompile(`^[\x21-\x7e]{0,200}$`)
 	// ntfyPriority is how loud a telephone is: as usual, with a long vibration, and above all else.
 	ntfyPriority = []int{app.Info: 3, app.Warning: 4, app.Failure: 5}
 	ntfyTag      = []string{app.Info: "information_source", app.Warning: "warning", app.Failure: "rotating_light"}
@@ -41,7 +42,7 @@ func checkNtfy(s *Sender, c app.Channel) error {
 		return err
 	case !ntfyTopic.MatchString(u.Path) || u.RawQuery != "":
 		return app.Errorf(app.Invalid, "the address of a topic of ntfy looks like https://ntfy.sh/TOPIC")
-	case len(c.Secrets) > 1 || len(c.Secrets) == 1 && !ntfyToken.MatchString(c.Secrets[0]):
+	case !ntfyToken.MatchString(strings.Join(c.Secrets, " ")):
 		return app.Errorf(app.Invalid, "the access token of ntfy looks like tk_…")
 	}
 	return nil
@@ -60,8 +61,8 @@ func writeNtfy(_ *Sender, c app.Channel, m app.Message) (post, error) {
 		Topic: strings.TrimPrefix(u.Path, "/"), Title: head(line(m.Title), ntfyTitle, bytesOf), Message: text,
 		Priority: ntfyPriority[m.Severity], Tags: []string{ntfyTag[m.Severity]}, Click: m.Link,
 	})}
-	if len(c.Secrets) == 1 {
-		p.header = map[string]string{"Authorization": "Bearer " + c.Secrets[0]}
+	if token := strings.Join(c.Secrets, " "); token != "" {
+		p.header = map[string]string{"Authorization": "Bearer " + token}
 	}
 	u.Path = "/" // where JSON is published
 	p.to = u.String()

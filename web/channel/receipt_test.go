@@ -2,6 +2,8 @@ package channel
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -21,6 +23,11 @@ import (
 	"berth/test/services"
 	"berth/web/egress"
 )
+
+// secret is a new one of Standard Webhooks.
+func secret() string {
+	return "whsec_" + base64.StdEncoding.EncodeToString([]byte(rand.Text() + rand.Text())[:32])
+}
 
 // secretBody is what no receipt may hold.
 const secretBody = "the inside of a service"
@@ -98,7 +105,7 @@ func TestRefusals(t *testing.T) {
 		func(c *app.Channel) { c.Target += "x" },
 		func(c *app.Channel) { c.Target += "x" },
 		func(c *app.Channel) { c.Secrets = []string{"tk_wrong"} },
-		func(c *app.Channel) { c.Secrets = []string{Secret()} },
+		func(c *app.Channel) { c.Secrets = []string{secret()} },
 	} {
 		c := all[i]
 		spoil(&c)
@@ -120,7 +127,7 @@ func TestRefusals(t *testing.T) {
 
 // Who has one of two secrets takes the message; the library judges.
 func TestWebhookSignatures(t *testing.T) {
-	older, newer := Secret(), Secret()
+	older, newer := secret(), secret()
 	if older == newer {
 		t.Fatal("two secrets are the same")
 	}
@@ -134,10 +141,10 @@ func TestWebhookSignatures(t *testing.T) {
 	for name, value := range p.header {
 		header.Set(name, value)
 	}
-	for secret, fits := range map[string]bool{older: true, newer: true, Secret(): false} {
-		judge, err := standardwebhooks.NewWebhook(secret)
+	for key, fits := range map[string]bool{older: true, newer: true, secret(): false} {
+		judge, err := standardwebhooks.NewWebhook(key)
 		if err != nil {
-			t.Fatalf("%s is no secret: %v", secret, err)
+			t.Fatalf("%s is no secret: %v", key, err)
 		}
 		if err := judge.Verify(p.body, header); (err == nil) != fits {
 			t.Errorf("verify: %v, want %t", err, fits)
@@ -182,7 +189,7 @@ func TestNoScanner(t *testing.T) {
 		"https://127.0.0.1", "https://127.0.0.1:" + port, "https://localhost", "https://inside.example.org", "https://[::1]", "https://169.254.169.254/latest/meta-data", "https://2130706433", "https://0x7f.1",
 		"https://127.0.0.1.", "https://10.0.0.1", "https://[fd00:ec2::254]", "https://[64:ff9b::10.0.0.1]",
 	} {
-		c := app.Channel{Service: app.Webhook, Target: target, Secrets: []string{Secret()}}
+		c := app.Channel{Service: app.Webhook, Target: target, Secrets: []string{secret()}}
 		r := s.Send(t.Context(), c, message())
 		if r.Why == nil || r.Status != 0 || r.Gone {
 			t.Errorf("%s: %+v", target, r)

@@ -2,7 +2,6 @@ package channel
 
 import (
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -15,19 +14,11 @@ import (
 
 const (
 	secretPrefix = "whsec_"
-	secretBytes  = 32 // the standard says 24 to 64
 	// These, in bytes, keep a body below the 20 KB that the standard recommends, also where JSON doubles them.
 	webhookTitle   = 500
 	webhookLines   = 2 << 10
 	webhookExcerpt = 6 << 10
 )
-
-// Secret returns a new secret of a Webhook channel, as Standard Webhooks writes them.
-func Secret() string {
-	b := make([]byte, secretBytes)
-	_, _ = rand.Read(b) // never fails
-	return secretPrefix + base64.StdEncoding.EncodeToString(b)
-}
 
 // webhookEvent is the body of a delivery: the type of the event, when it happened, and what it is.
 type webhookEvent struct {
