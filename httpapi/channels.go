@@ -134,6 +134,9 @@ func (n channels) set(c *call) (response, error) {
 	}
 	ch.Target, ch.Secrets = "", nil // they stay
 	f.channel(&ch)
+	if f.has("on") {
+		ch.On = f.boolean("on")
+	}
 	if f.err != nil {
 		return response{}, f.err
 	}
@@ -164,9 +167,6 @@ func (f *fields) channel(c *app.Channel) {
 		if c.Least, known = app.ParseSeverity(*least); !known {
 			f.wrong("The field least must be info, warning or failure.")
 		}
-	}
-	if f.has("on") {
-		c.On = f.boolean("on")
 	}
 	if _, there := f.members["apps"]; there {
 		c.Apps = nil

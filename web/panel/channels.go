@@ -83,7 +83,13 @@ func (p channelPages) form(c *call, ch app.Channel, action string) channelForm {
 	if c.problem != "" && c.Request.PostForm.Has("target") {
 		apply(&ch, c.Request.PostForm)
 	}
-	return channelForm{Channel: ch, Action: action, All: p.apps.Apps(c.account.ID), Offered: app.NoticeKinds}
+	offered := slices.DeleteFunc(slices.Clone(app.NoticeKinds), func(k app.NoticeKind) bool { return !c.account.Admin && slices.Contains(ofHost, k) })
+	return channelForm{Channel: ch, Action: action, All: p.apps.Apps(c.account.ID), Offered: offered}
+}
+
+// ofHost are the kinds that only those hear of who look after the host.
+var ofHost = []app.NoticeKind{
+	app.NoticeHostDisk, app.NoticeHostMemory, app.NoticeCertificate, app.NoticeUpgraded, app.NoticeRestarted, app.NoticeRebooted,
 }
 
 // apply sets what a form says of a channel.
@@ -255,7 +261,7 @@ func (p channelPages) confirmed(c *call) (answer, error) {
 
 func (channelPages) leave(c *call) (answer, error) {
 	return show("mail", mailPage{
-		c.lang.Say("No more mail from this host?"), c.lang.Say("berth then writes to this address no more, until its owner switches it on again."), c.lang.Say("Write no more"),
+		c.lang.Say("No more mail from this host?"), c.lang.Say("berth then writes to this address no more, unless somebody confirms it again."), c.lang.Say("Write no more"),
 	}), nil
 }
 
