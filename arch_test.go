@@ -37,7 +37,7 @@ var house = []room{
 		"host/watch/metrics", "httpapi", "proc", "proc/logs", "proc/sandbox", "systemd", "systemd/fdstore", "web", "web/certs", "web/local", "web/panel", "web/provider", "web/proxy", "web/terminal", "web/visit",
 	}},
 	{"daemon/keyring", "wiring", "the keys of the database's secrets, in files outside the data directory", []string{"db"}},
-	{"daemon/settings", "wiring", "one table of settings: flags, environment, file", []string{"app", "app/build", "app/exit", "daemon/release", "host/account", "host/domain", "proc/sandbox", "web/certs", "web/provider"}},
+	{"daemon/settings", "wiring", "one table of settings: flags, environment, file", []string{"app", "app/build", "app/exit", "daemon/release", "host/account", "host/domain", "proc/sandbox", "web/certs", "web/channel", "web/provider"}},
 	{"daemon/release", "mechanism", "what berth's makers publish: the signed manifest, and files by their sums", nil},
 	{"httpapi", "edge", "the HTTP API: decode, ask, encode", []string{"app", "app/text", "httpapi/socket", "web", "web/local", "web/terminal"}},
 	{"httpapi/socket", "edge", "the file in the frames of an upload over WebSocket", []string{"app"}},

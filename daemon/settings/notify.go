@@ -5,13 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-)
 
-// How berth speaks with the mail server.
-const (
-	MailStartTLS = "starttls"
-	MailTLS      = "tls"
-	MailPlain    = "none"
+	"berth/web/channel"
 )
 
 // notifySettings are those of what berth says to the owners of applications.
@@ -19,43 +14,36 @@ type notifySettings struct {
 	SMTP, SMTPUser string // the server is HOST:PORT
 	SMTPPassword   string // a path
 	SMTPFrom       string
-	SMTPTLS        string // MailStartTLS, MailTLS or MailPlain
+	SMTPTLS        string // as channel.Mail has it
 	Allow          string // see NotifyAllowed
 }
 
-// Mail is the mail server that the settings name.
-type Mail struct {
-	Server         string // HOST:PORT; "" without one
-	User, Password string // "" where berth does not sign in
-	From           string // an address alone
-	TLS            string // MailStartTLS, MailTLS, or MailPlain, with a server on this host alone
-}
-
-// MailServer returns it, with what the file holds that notify.smtp_password names, and the
-// zero value without notify.smtp. It fails when something is missing that berth needs to
-// write: where it writes from, and base_url, to which the links in its letters lead.
-func (s Settings) MailServer() (m Mail, err error) {
+// MailServer returns the mail server that the settings name, with what the file holds that
+// notify.smtp_password names, and the zero value without notify.smtp. It fails when something
+// is missing that berth needs to write: where it writes from, and base_url, to which the links
+// in mail lead.
+func (s Settings) MailServer() (m channel.Mail, err error) {
 	n := s.Notify
 	if n.SMTP == "" {
-		return Mail{}, nil
+		return channel.Mail{}, nil
 	}
 	switch {
 	case n.SMTPFrom == "":
-		return Mail{}, errors.New("cannot use notify.smtp: notify.smtp_from, the address that berth writes from, is not set")
+		return channel.Mail{}, errors.New("cannot use notify.smtp: notify.smtp_from, the address that berth writes from, is not set")
 	case s.BaseURL == "":
-		return Mail{}, errors.New("cannot use notify.smtp: base_url is not set, to which the links in mail lead")
-	case n.SMTPTLS == MailPlain && !loopback(n.SMTP):
-		return Mail{}, fmt.Errorf("cannot use notify.smtp_tls %q with %s: others can read mail on the way; use %q or %q, or a mail server at 127.0.0.1",
-			MailPlain, n.SMTP, MailStartTLS, MailTLS)
+		return channel.Mail{}, errors.New("cannot use notify.smtp: base_url is not set, to which the links in mail lead")
+	case n.SMTPTLS == channel.MailPlain && !loopback(n.SMTP):
+		return channel.Mail{}, fmt.Errorf("cannot use notify.smtp_tls %q with %s: others can read mail on the way; use %q or %q, or a mail server at 127.0.0.1",
+			channel.MailPlain, n.SMTP, channel.MailStartTLS, channel.MailTLS)
 	case n.SMTPUser == "" && n.SMTPPassword != "":
-		return Mail{}, errors.New("cannot use notify.smtp_password: notify.smtp_user is not set")
+		return channel.Mail{}, errors.New("cannot use notify.smtp_password: notify.smtp_user is not set")
 	}
-	m = Mail{Server: n.SMTP, User: n.SMTPUser, From: n.SMTPFrom, TLS: n.SMTPTLS}
+	m = channel.Mail{Server: n.SMTP, User: n.SMTPUser, From: n.SMTPFrom, TLS: n.SMTPTLS}
 	if n.SMTPUser != "" {
 		m.Password, err = readSecret("notify.smtp_password", n.SMTPPassword)
 	}
 	if err != nil {
-		return Mail{}, err
+		return channel.Mail{}, err
 	}
 	return m, nil
 }

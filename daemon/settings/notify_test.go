@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"berth/web/channel"
 )
 
 func TestMailServer(t *testing.T) {
@@ -24,16 +26,16 @@ func TestMailServer(t *testing.T) {
 	}
 	for _, c := range []struct {
 		args []string
-		want Mail
+		want channel.Mail
 	}{
-		{nil, Mail{}},
-		{[]string{"--notify-smtp-user=berth", "--notify-smtp-tls=none"}, Mail{}},
-		{server(), Mail{Server: "mail.example.org:587", From: "berth@example.org", TLS: MailStartTLS}},
+		{nil, channel.Mail{}},
+		{[]string{"--notify-smtp-user=berth", "--notify-smtp-tls=none"}, channel.Mail{}},
+		{server(), channel.Mail{Server: "mail.example.org:587", From: "berth@example.org", TLS: channel.MailStartTLS}},
 		{server("--notify-smtp-user=berth", "--notify-smtp-password="+secret, "--notify-smtp-tls=tls"),
-			Mail{Server: "mail.example.org:587", User: "berth", Password: "s3cret", From: "berth@example.org", TLS: MailTLS}},
-		{server("--notify-smtp=127.0.0.1:25", "--notify-smtp-tls=none"), Mail{Server: "127.0.0.1:25", From: "berth@example.org", TLS: MailPlain}},
-		{server("--notify-smtp=[::ffff:127.0.0.1]:25", "--notify-smtp-tls=none"), Mail{Server: "[::ffff:127.0.0.1]:25", From: "berth@example.org", TLS: MailPlain}},
-		{server("--notify-smtp=localhost:25", "--notify-smtp-tls=none"), Mail{Server: "localhost:25", From: "berth@example.org", TLS: MailPlain}},
+			channel.Mail{Server: "mail.example.org:587", User: "berth", Password: "s3cret", From: "berth@example.org", TLS: channel.MailTLS}},
+		{server("--notify-smtp=127.0.0.1:25", "--notify-smtp-tls=none"), channel.Mail{Server: "127.0.0.1:25", From: "berth@example.org", TLS: channel.MailPlain}},
+		{server("--notify-smtp=[::ffff:127.0.0.1]:25", "--notify-smtp-tls=none"), channel.Mail{Server: "[::ffff:127.0.0.1]:25", From: "berth@example.org", TLS: channel.MailPlain}},
+		{server("--notify-smtp=localhost:25", "--notify-smtp-tls=none"), channel.Mail{Server: "localhost:25", From: "berth@example.org", TLS: channel.MailPlain}},
 	} {
 		if m, err := mustLoad(t, "", nil, c.args...).MailServer(); m != c.want || err != nil {
 			t.Errorf("%q: %+v, %v", c.args, m, err)
@@ -47,7 +49,7 @@ func TestMailServer(t *testing.T) {
 		"cannot use notify.smtp_password: it is not set":                                                                                                       server("--notify-smtp-user=berth"),
 		"cannot use notify.smtp_password: others may read " + open + "; forbid it (chmod 600 " + open + ")":                                                    server("--notify-smtp-user=berth", "--notify-smtp-password="+open),
 	} {
-		if m, err := mustLoad(t, "", nil, args...).MailServer(); m != (Mail{}) || err == nil || err.Error() != says {
+		if m, err := mustLoad(t, "", nil, args...).MailServer(); m != (channel.Mail{}) || err == nil || err.Error() != says {
 			t.Errorf("%q: %+v, %v, want %s", args, m, err, says)
 		}
 	}

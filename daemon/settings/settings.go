@@ -22,6 +22,7 @@ import (
 	"berth/host/domain"
 	"berth/proc/sandbox"
 	"berth/web/certs"
+	"berth/web/channel"
 )
 
 // Settings is everything an owner can set, checked. Flag beats environment
@@ -287,7 +288,9 @@ var settings = []setting{
 	{"notify.smtp_user", "", "user `NAME` of berth at the mail server; empty means that berth does not sign in there", func(s *Settings) kind { return plainText(&s.Notify.SMTPUser) }},
 	{"notify.smtp_password", "", "`PATH` of a file with the password of that user", func(s *Settings) kind { return file(&s.Notify.SMTPPassword) }},
 	{"notify.smtp_from", "", "email `ADDRESS` from which berth writes", func(s *Settings) kind { return mailAddress(&s.Notify.SMTPFrom) }},
-	{"notify.smtp_tls", MailStartTLS, "`ENCRYPTION` of the mail server: starttls, tls (from the first byte, usually port 465), or none (only for a mail server on this host)", func(s *Settings) kind { return choice(&s.Notify.SMTPTLS, MailStartTLS, MailTLS, MailPlain) }},
+	{"notify.smtp_tls", channel.MailStartTLS, "`ENCRYPTION` of the mail server: starttls, tls (from the first byte, usually port 465), or none (only for a mail server on this host)", func(s *Settings) kind {
+		return choice(&s.Notify.SMTPTLS, channel.MailStartTLS, channel.MailTLS, channel.MailPlain)
+	}},
 	{"notify.allow", "", "`ADDRESS:PORT,...` of private receivers to which channels of the host's administrator may send, such as a service on this host", func(s *Settings) kind { return endpoints(&s.Notify.Allow) }},
 	{"proxy.health_timeout", "30s", "`TIME` that a site's new code has to pass its health check while the old code serves", func(s *Settings) kind { return seconds(&s.Proxy.HealthTimeout) }},
 	{"proxy.drain_timeout", "30s", "`TIME` that requests and WebSockets of the old code have to finish", func(s *Settings) kind { return seconds(&s.Proxy.DrainTimeout) }},

@@ -74,7 +74,8 @@ func (p channelPages) list(c *call) (answer, error) {
 }
 
 func (p channelPages) row(c *call, ch app.Channel) channelRow {
-	return channelRow{ch, channelStanding(c.lang, ch), serviceWord(c.lang, ch.Service), names(ch.Apps, p.apps.Apps(c.account.ID))}
+	about := names(ch.Apps, p.apps.Apps(c.account.ID))
+	return channelRow{ch, channelStanding(c.lang, ch), serviceWord(c.lang, ch.Service), about}
 }
 
 // form is the form of a channel: with what was typed, when that was refused.
@@ -83,7 +84,10 @@ func (p channelPages) form(c *call, ch app.Channel, action string) channelForm {
 	if c.problem != "" && c.Request.PostForm.Has("target") {
 		apply(&ch, c.Request.PostForm)
 	}
-	offered := slices.DeleteFunc(slices.Clone(app.NoticeKinds), func(k app.NoticeKind) bool { return !c.account.Admin && slices.Contains(ofHost, k) })
+	offered := slices.Clone(app.NoticeKinds)
+	if !c.account.Admin {
+		offered = slices.DeleteFunc(offered, func(k app.NoticeKind) bool { return slices.Contains(ofHost, k) })
+	}
 	return channelForm{Channel: ch, Action: action, All: p.apps.Apps(c.account.ID), Offered: offered}
 }
 
