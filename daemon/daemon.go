@@ -42,6 +42,7 @@ type daemon struct {
 	hub       *watch.Hub
 	sampler   *watch.Sampler
 	pulse     *pulse
+	notices   *notices
 	providers []provider.Config // of sign-ins
 	handler   http.Handler
 	owner     http.Handler // of the local socket
@@ -101,9 +102,13 @@ func (d *daemon) run(sig *stops, next *nextBinary) (err error) {
 			d.local.remove()
 		}
 	}()
-	return d.serve(sig.first, sig.second, l, &upgrader{
+	err = d.serve(sig.first, sig.second, l, &upgrader{
 		settings: d.settings, log: d.log, db: d.data.db, hold: d.host.Hold, handover: d.handover, next: next, hangups: sig.hangups,
 	})
+	if err == nil || errors.Is(err, errUpgrade) {
+		d.notices.ended()
+	}
+	return err
 }
 
 // closers end what was opened.
@@ -172,7 +177,11 @@ func (d *daemon) openHost(ctx context.Context) error {
 		return d.host.Dial(ctx, app.ID(id), at)
 	}
 	d.sites = newSites(s, d.data, find, dial, &d.undo, d.log)
+	d.notices = &notices{d: d, happens: make(chan app.Notice, 1)}
 	d.host = host.New(d.hostConfig(info.RAM, capacity))
+	if err := d.openNotices(); err != nil {
+		return err
+	}
 	d.sampler = watch.NewSampler(d.hub, d.measure, d.data.history.Append, d.log)
 	d.pulse = &pulse{path: "/" + rand.Text(), data: d.data, groups: d.groups, host: d.host, log: d.log}
 	d.local = newOwnerSocket(s, d.handover, d.log)
@@ -188,6 +197,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		Links:        account.NewLinks(key, time.Now),
 		Teams:        teams,
 		Names:        domain.New(namesConfig(s, d.data.db.Names, d.sites, d.log)),
+		Notices:      d.notices,
 		Exec:         d.host.Exec,
 		Metrics:      d.data.history.Range,
 		RightSize:    d.rightSize,
@@ -252,6 +262,7 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 		LimitCPU:       start.limitCPU,
 		Log:            d.log,
 		Notify:         d.hub.Publish,
+		Short:          d.notices.short,
 		CheckRAM:       account.RAMRule{Least: s.Apps.RAMMin}.Check,
 		Wish:           func(list []string) (app.Wishes, error) { return runtimes.Wish(list, tools) },
 		CheckSubdomain: domain.CheckSubdomain,

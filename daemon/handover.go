@@ -184,11 +184,11 @@ func (h *handover) useSites(addresses []string, kept map[string]*os.File, log *s
 			continue
 		}
 		_ = f.Close()
-		notify(log, func() error { return systemd.Release(keptName(address)) })
+		tellManager(log, func() error { return systemd.Release(keptName(address)) })
 		given = true
 	}
 	if given {
-		notify(log, systemd.Settle)
+		tellManager(log, systemd.Settle)
 	}
 }
 
@@ -202,7 +202,7 @@ func (h *handover) lend(addresses []string, log *slog.Logger) {
 	defer h.mu.Unlock()
 	for _, address := range addresses {
 		if f := h.files[listenPrefix+address]; f != nil {
-			notify(log, func() error { return systemd.Hold(keptName(address), f) })
+			tellManager(log, func() error { return systemd.Hold(keptName(address), f) })
 		}
 	}
 }

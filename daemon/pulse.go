@@ -48,10 +48,10 @@ func (p *pulse) run(ctx context.Context, address string) {
 		}
 		if text != before {
 			before = text
-			notify(p.log, func() error { return systemd.Status(text) })
+			tellManager(p.log, func() error { return systemd.Status(text) })
 		}
 		if limit > 0 && p.answers(ctx, address, within) && ctx.Err() == nil {
-			notify(p.log, systemd.Alive)
+			tellManager(p.log, systemd.Alive)
 		}
 		mendHolder(p.groups, p.log)
 	}
@@ -146,8 +146,8 @@ func (p *pulse) selfCheck(ctx context.Context, address string) error {
 	return resp.Body.Close()
 }
 
-// notify lets send say something to systemd; that it cannot is no reason to stop.
-func notify(log *slog.Logger, send func() error) {
+// tellManager lets send say something to systemd; that it cannot is no reason to stop.
+func tellManager(log *slog.Logger, send func() error) {
 	if err := send(); err != nil {
 		log.Warn("cannot notify systemd", "error", err)
 	}

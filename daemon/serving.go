@@ -75,11 +75,11 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener, u *upgrader) 
 	if t := d.settings.Exposure(); !t.IsZero() {
 		d.log.Warn(t.String(), "fix", settings.ExposureFix)
 	}
-	notify(d.log, d.handover.ready)
+	tellManager(d.log, d.handover.ready)
 	if u.await(ctx, v) {
 		return cmp.Or(d.detach(hurry, v), errUpgrade)
 	}
-	notify(d.log, systemd.Stopping)
+	tellManager(d.log, systemd.Stopping)
 	// Deployments under way are called off, then their requests get an answer.
 	d.end(hurry)
 	d.hub.Close() // streams have told the end of the programs
@@ -131,6 +131,8 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 		},
 		func(ctx context.Context) { d.data.watch.run(ctx, mendEvery) },
 		d.local.run,
+		d.notices.Run,
+		d.notices.watchHost,
 		func(ctx context.Context) { d.pulse.run(ctx, l.Addr().String()) },
 	} {
 		v.work.Go(func() error { run(ended); return nil })
@@ -310,7 +312,7 @@ func (d *daemon) detach(hurry context.Context, v *serving) error {
 // finds them, and who wants them ended too can say so to systemd.
 func (d *daemon) end(hurry context.Context) {
 	const reserve = 30 * time.Second // to kill, to write, to answer
-	notify(d.log, func() error { return systemd.Extend(d.settings.Apps.StopTimeout + lastAnswers + reserve) })
+	tellManager(d.log, func() error { return systemd.Extend(d.settings.Apps.StopTimeout + lastAnswers + reserve) })
 	if !systemd.Listens() || !d.groups.Held() || stopping(hurry, systemd.AppsUnit) {
 		d.log.Info("stopping", "grace", d.settings.Apps.StopTimeout)
 		d.host.Shutdown(hurry)

@@ -63,21 +63,21 @@ func (u *upgrader) await(ctx context.Context, v *serving) bool {
 			return false
 		}
 		u.log.Error("not upgraded, serving as before", "binary", u.next.path, "error", err)
-		notify(u.log, func() error { return systemd.Serving("not upgraded, serving as before: " + err.Error()) })
+		tellManager(u.log, func() error { return systemd.Serving("not upgraded, serving as before: " + err.Error()) })
 	}
 }
 
 // prepare lets the next binary prove itself and waits for what should not be
 // interrupted. Connections are accepted and answered meanwhile.
 func (u *upgrader) prepare(ctx context.Context, v *serving) error {
-	notify(u.log, func() error { return systemd.Reloading("checking the binary that takes over") })
+	tellManager(u.log, func() error { return systemd.Reloading("checking the binary that takes over") })
 	p, err := u.prove(ctx)
 	if err != nil {
 		return err
 	}
 	patience := u.settings.Upgrade.Patience
 	u.log.Info("upgrading", "from", build.Version(), "to", p.Version, "patience", patience)
-	notify(u.log, func() error { return systemd.Reloading("waiting for uploads and deployments under way") })
+	tellManager(u.log, func() error { return systemd.Reloading("waiting for uploads and deployments under way") })
 	u.hold(true)
 	v.leaving.Store(true)
 	v.settle(ctx, patience)

@@ -34,15 +34,32 @@ func (s Certificates) Certificates(ctx context.Context, ca string) ([]app.Certif
 	})
 }
 
-// SaveCertificate remembers c in the place of what was there of its name.
+// SaveCertificate remembers c in the place of what was there of its name. That one could not
+// be renewed is a notice, for the host's owners and whose domain it is.
 func (s Certificates) SaveCertificate(ctx context.Context, ca string, c app.Certificate) error {
 	return s.db.write(ctx, "store the certificate", func(t tx) error {
 		key, err := t.seal("certificate.key", rowOf(ca, c.Name), c.Key)
 		if err != nil {
 			return err
 		}
-		return t.exec("INSERT OR REPLACE INTO certificate (ca, name, chain, key, begins, expires, ordered, next, failures, problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			ca, c.Name, blob(c.Chain), key, stamp(c.Begins), stamp(c.Expires), stamp(c.Ordered), stamp(c.Next), c.Failures, c.Problem)
+		if err := t.exec("INSERT OR REPLACE INTO certificate (ca, name, chain, key, begins, expires, ordered, next, failures, problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			ca, c.Name, blob(c.Chain), key, stamp(c.Begins), stamp(c.Expires), stamp(c.Ordered), stamp(c.Next), c.Failures, c.Problem); err != nil {
+			return err
+		}
+		if c.Problem == "" || len(c.Chain) == 0 {
+			return nil
+		}
+		owners, err := all(t, value[app.AccountID], `SELECT domain.account FROM domain JOIN account ON account.id = domain.account
+			WHERE domain.name = ? AND status = 'verified' AND account.admin = 0`, c.Name)
+		if err != nil {
+			return err
+		}
+		for _, owner := range append(owners, 0) {
+			if err := t.notice(app.Notice{Account: owner, At: s.db.now(), Kind: app.NoticeCertificate, Args: []string{c.Name, c.Problem}}); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

@@ -40,6 +40,9 @@ type Config struct {
 	// be nil.
 	Notify func(e app.Event)
 
+	// Short is called when the host runs short of memory. It MUST NOT block. It may be nil.
+	Short func(s app.Shortage)
+
 	// History returns what an application used in the last day, by stretches of ten
 	// minutes. It may be nil.
 	History func(id app.ID) ([]app.Point, error)

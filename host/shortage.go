@@ -153,6 +153,9 @@ func (h *Host) turned(ctx context.Context, short bool, free HostMemory) {
 	h.shortages.mu.Lock()
 	h.shortages.last = last
 	h.shortages.mu.Unlock()
+	if h.Short != nil {
+		h.Short(last)
+	}
 	log := h.Log.With("availableMB", last.Available, "ramMB", last.Total)
 	if len(ids) > 0 {
 		first := last.Order[0]

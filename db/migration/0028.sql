@@ -60,6 +60,13 @@ CREATE TABLE delivery (
 CREATE INDEX delivery_channel ON delivery (channel, state);
 CREATE INDEX delivery_due ON delivery (next_at) WHERE state = 'waiting';
 
+-- The last daemon: the kernel that it ran on, its version, and whether it ended as it should.
+CREATE TABLE life (
+	boot    TEXT    NOT NULL,
+	version TEXT    NOT NULL,
+	ended   INTEGER NOT NULL CHECK (ended IN (0, 1))
+) STRICT;
+
 -- What an account may do so often in a while: mails, tests.
 CREATE TABLE notice_use (
 	account INTEGER NOT NULL REFERENCES account (id) ON DELETE CASCADE,

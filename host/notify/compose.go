@@ -171,10 +171,16 @@ func lines(l text.Language, i item, now time.Time) []string {
 		say(l.Say("If that was not you, revoke it in the panel."))
 	case app.NoticeUpgraded:
 		say(l.Say("Before it was %s.", i.notice.Args[0]))
-	case app.NoticeCertificate, app.NoticeHostDisk, app.NoticeHostMemory, app.NoticeRestarted, app.NoticeRebooted:
-		if n := len(i.notice.Args); n > 0 {
-			say(i.notice.Args[n-1])
-		}
+	case app.NoticeCertificate:
+		say(i.notice.Args[1])
+	case app.NoticeHostDisk:
+		say(l.Say("It has %s MB left. Uploads and builds are refused until its owner makes room.", i.notice.Args[0]))
+	case app.NoticeHostMemory:
+		said = append(said, shortage(l, i.notice.Args)...)
+	case app.NoticeRestarted:
+		say(l.Say("Programs ran on meanwhile. The log says why, if anything does: journalctl -u berth"))
+	case app.NoticeRebooted:
+		say(l.Say("berth has started everything again that was online."))
 	default:
 	}
 	if i.held > 0 {
@@ -188,6 +194,15 @@ func lines(l text.Language, i item, now time.Time) []string {
 	}
 	if now.Sub(i.notice.At) > time.Minute {
 		say(l.Say("That was at %s.", clock(l, i.notice.At)))
+	}
+	return said
+}
+
+// shortage says which programs have grown most on a host that is short of memory.
+func shortage(l text.Language, args []string) []string {
+	said := []string{l.Say("It has %s of %s MB left. Builds and starts wait until that is over.", args[0], args[1])}
+	for grown := range slices.Chunk(args[2:], 3) {
+		said = append(said, l.Say("%s uses %s MB, and %s MB usually.", grown[0], grown[1], grown[2]))
 	}
 	return said
 }

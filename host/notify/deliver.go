@@ -108,7 +108,7 @@ func (n *Notifier) try(ctx context.Context, d app.Delivery) {
 		}
 		r = n.sendOne(ctx, c, d.Message)
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && r.Why != nil {
 		return // the next daemon sends it
 	}
 	d.Tries++

@@ -187,7 +187,7 @@ func TestEveryKindHasWords(t *testing.T) {
 		if k.Kind != app.NoticeKinds[n] {
 			t.Errorf("row %d is %s, not %s", n, k.Kind, app.NoticeKinds[n])
 		}
-		i := item{notice: app.Notice{Kind: k.Kind, Happened: happened[k.Kind], Args: []string{"one", "two"}}}
+		i := item{notice: app.Notice{Kind: k.Kind, Happened: happened[k.Kind], Args: []string{"one", "two", "three", "4", "5"}}}
 		seen := map[string]bool{}
 		for _, locale := range app.Locales {
 			m := compose(text.In(locale), []item{i}, "", time.Time{})
