@@ -40,7 +40,7 @@ func (d *daemon) openNotices() error {
 		Mail:   channel.Mail{Server: mail.Server, User: mail.User, Password: mail.Password, From: mail.From, TLS: mail.TLS},
 	})
 	d.notices.Notifier = notify.New(notify.Config{
-		Store: d.data.db.Notices, Sender: sender, Mask: channel.Mask, Secret: channel.Secret,
+		Store: d.data.db.Notices, Sender: sender,
 		App: d.host.App, Tail: d.data.logs.Tail, Variables: d.data.db.Apps.Variables, RightSize: d.rightSize,
 		BaseURL: s.BaseURL, Log: d.log,
 	})

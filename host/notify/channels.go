@@ -31,7 +31,7 @@ const (
 
 // shown is a channel as its owner may see it: newest is how many of its Secrets are shown.
 func (n *Notifier) shown(c app.Channel, newest int) app.Channel {
-	c.Target = n.Mask(c)
+	c.Target = n.Sender.Mask(c)
 	c.Secrets = slices.Clone(c.Secrets)
 	for i := range c.Secrets {
 		if i >= newest || c.Service != app.Webhook {
@@ -105,7 +105,7 @@ func (n *Notifier) AddChannel(ctx context.Context, c app.Channel) (app.Channel, 
 	c.On, c.Confirmed, c.Stopped = true, c.Service != app.Email, ""
 	switch c.Service {
 	case app.Webhook:
-		c.Secrets = []string{n.Secret()}
+		c.Secrets = []string{newSecret()}
 	case app.Email:
 		c.Secrets = []string{rand.Text()}
 	case app.Discord, app.Slack, app.Telegram, app.Ntfy:
@@ -128,6 +128,13 @@ func (n *Notifier) AddChannel(ctx context.Context, c app.Channel) (app.Channel, 
 		}
 	}
 	return n.shown(c, 1), nil
+}
+
+// newSecret is a secret of Standard Webhooks 1.0.0.
+func newSecret() string {
+	secret := make([]byte, 32)
+	rand.Read(secret) // never fails, see crypto/rand
+	return "whsec_" + base64.StdEncoding.EncodeToString(secret)
 }
 
 // SetChannel implements app.Notices.
@@ -181,7 +188,7 @@ func webhookOnly(c *app.Channel) error {
 // TurnSecret implements app.Notices.
 func (n *Notifier) TurnSecret(ctx context.Context, owner app.AccountID, id int64) (app.Channel, error) {
 	c, err := n.Store.SetChannel(ctx, owner, id, func(c *app.Channel) error {
-		c.Secrets = append([]string{n.Secret()}, c.Secrets[:min(1, len(c.Secrets))]...)
+		c.Secrets = append([]string{newSecret()}, c.Secrets[:min(1, len(c.Secrets))]...)
 		return webhookOnly(c)
 	})
 	if err != nil {

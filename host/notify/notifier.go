@@ -46,16 +46,14 @@ type Sender interface {
 	// Check fails with app.Invalid for a channel that cannot work, and with app.Unavailable for one
 	// of Email where the host has no mail server.
 	Check(c app.Channel) error
+	// Mask is the Target as it may be shown.
+	Mask(c app.Channel) string
 }
 
 // Config is what a Notifier asks. All MUST be safe for concurrent use.
 type Config struct {
 	Store  Store
 	Sender Sender
-	// Mask is the Target of a channel as it may be shown.
-	Mask func(c app.Channel) string
-	// Secret makes a secret that messages of a Webhook are signed with.
-	Secret func() string
 	// App returns an application as it is now, or app.NotFound.
 	App func(owner app.AccountID, id app.ID) (app.Snapshot, error)
 	// Tail returns the end of a log, of its build or of its program.

@@ -2,7 +2,6 @@ package notify
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -60,7 +59,7 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 // run starts a notifier, as a daemon does.
 func (w *world) run() {
 	w.n = New(Config{
-		Store: w.db.Notices, Sender: w, Mask: mask, Secret: func() string { return "whsec_" + rand.Text() }, App: w.app, Tail: func(app.ID, bool, int) string { return w.log },
+		Store: w.db.Notices, Sender: w, App: w.app, Tail: func(app.ID, bool, int) string { return w.log },
 		Variables: func(context.Context, app.ID) ([]app.Variable, error) { return w.secrets, nil },
 		RightSize: func(_ context.Context, a app.Snapshot) (app.RightSize, error) {
 			return app.RightSize{RAM: a.RAM, Fit: a.RAM + 32, Why: app.Textf("It needs more.")}, nil
@@ -105,7 +104,7 @@ func (w *world) Check(c app.Channel) error {
 	return nil
 }
 
-func mask(c app.Channel) string { return c.Target[:min(len(c.Target), 9)] + "…" }
+func (w *world) Mask(c app.Channel) string { return c.Target[:min(len(c.Target), 9)] + "…" }
 
 // set changes what is known of an application.
 func (w *world) set(id app.ID, change func(*app.Snapshot)) {
