@@ -262,7 +262,7 @@ type Notices interface {
 	// Channels returns them, oldest first.
 	Channels(ctx context.Context, owner AccountID) ([]Channel, error)
 	Channel(ctx context.Context, owner AccountID, id int64) (Channel, error)
-	// AddChannel makes a channel of c.Account, with a secret, which is returned, if it is a
+	// AddChannel makes a channel of c.Account, whose c.Owner the caller knows, with a secret, which is returned, if it is a
 	// Webhook. An Email channel gets the link that confirms it, and nothing else before that
 	// was followed. It fails with Invalid, Conflict for a name that is taken, Exhausted for
 	// too many channels, and Unavailable where the host has no mail server.

@@ -37,7 +37,7 @@ func (d *daemon) openNotices() error {
 	}
 	sender := channel.New(channel.Options{
 		Client: egress.New(egress.Options{Version: build.Version(), Allow: s.NotifyAllowed(), Own: s.OwnAddresses()}),
-		Mail:   channel.Mail{Server: mail.Server, User: mail.User, Password: mail.Password, From: mail.From, TLS: mail.TLS},
+		Mail:   mail,
 	})
 	d.notices.Notifier = notify.New(notify.Config{
 		Store: d.data.db.Notices, Sender: sender,

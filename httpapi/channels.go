@@ -86,7 +86,7 @@ func secretsOf(c app.Channel) int {
 
 func (n channels) add(c *call) (response, error) {
 	f := c.fields()
-	ch := app.Channel{Account: c.account.ID, On: true, Lang: c.account.Locale}
+	ch := app.Channel{Account: c.account.ID, Owner: c.account.Admin, On: true, Lang: c.account.Locale}
 	if service := f.text("service"); service != nil {
 		ch.Service = app.ChannelService(*service)
 	} else {

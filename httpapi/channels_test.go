@@ -212,6 +212,19 @@ func TestSetChannelLeavesTheRest(t *testing.T) {
 	}
 }
 
+// What notify.allow names is for the host's owners alone, so a channel says whose it is.
+func TestAddChannelSaysWhose(t *testing.T) {
+	for _, admin := range []bool{false, true} {
+		w := newWorld(t)
+		w.account.Admin = admin
+		do(t, w.handler(), newRequest(http.MethodPost, "/v2/channel", `{"service":"slack","name":"x","target":"https://x.example","owner":true}`))
+		want := app.Channel{Account: 7, Owner: admin, Service: app.Slack, Name: "x", Target: "https://x.example", Lang: "en-US", On: true}
+		if len(w.sent) != 1 || !reflect.DeepEqual(w.sent[0], want) {
+			t.Errorf("sent %+v", w.sent)
+		}
+	}
+}
+
 // A secret is in the answers that make it, and in no other; nor is what a program printed.
 func TestChannelsKeepTheirSecrets(t *testing.T) {
 	for _, s := range channelScenes() {

@@ -113,7 +113,7 @@ func apply(ch *app.Channel, f url.Values) {
 }
 
 func (p channelPages) add(c *call, f url.Values) (answer, error) {
-	ch := app.Channel{Account: c.account.ID, Service: app.ChannelService(f.Get("service")), On: true}
+	ch := app.Channel{Account: c.account.ID, Owner: c.account.Admin, Service: app.ChannelService(f.Get("service")), On: true}
 	apply(&ch, f)
 	c.audit.Note("service=%.20q name=%.100q", ch.Service, ch.Name)
 	made, err := p.notices.AddChannel(c.ctx(), ch)

@@ -230,19 +230,19 @@ func TestChannelForms(t *testing.T) {
 			path: "/account/channels", form: []string{"service", "ntfy", "name", " phone ", "target", " https://ntfy.sh/x ", "token", "tk_secret", "least", "warning", "lang", "pt-BR", "app", "shop", "app", "bot", "kind", "crashed"},
 			to: "/account/channels", says: "The channel was made. Test it now.", recorde: `service="ntfy" name="phone" channel=90`,
 			want: app.Channel{
-				Account: w.ana.ID, Service: app.Ntfy, Name: "phone", Target: "https://ntfy.sh/x", Secrets: []string{"tk_secret"}, Least: app.Warning, Lang: "pt-BR", On: true,
+				Account: w.ana.ID, Owner: true, Service: app.Ntfy, Name: "phone", Target: "https://ntfy.sh/x", Secrets: []string{"tk_secret"}, Least: app.Warning, Lang: "pt-BR", On: true,
 				Apps: []app.ID{"shop", "bot"}, Kinds: []app.NoticeKind{app.NoticeCrashed},
 			},
 		},
 		{
 			path: "/account/channels", form: []string{"service", "webhook", "name", "hook", "target", "https://secret.example", "token", "x", "least", "info", "lang", "en-US"},
 			to: "/account/channels", says: "whsec_new", recorde: `service="webhook" name="hook" channel=90`,
-			want: app.Channel{Account: w.ana.ID, Service: app.Webhook, Name: "hook", Target: "https://secret.example", Lang: "en-US", On: true},
+			want: app.Channel{Account: w.ana.ID, Owner: true, Service: app.Webhook, Name: "hook", Target: "https://secret.example", Lang: "en-US", On: true},
 		},
 		{
 			path: "/account/channels", form: []string{"service", "email", "name", "me", "target", "secret@example.org", "lang", "en-US"},
 			to: "/account/channels", says: "nothing else before somebody followed it", recorde: `service="email" name="me" channel=90`,
-			want: app.Channel{Account: w.ana.ID, Service: app.Email, Name: "me", Target: "secret@example.org", Lang: "en-US", On: true},
+			want: app.Channel{Account: w.ana.ID, Owner: true, Service: app.Email, Name: "me", Target: "secret@example.org", Lang: "en-US", On: true},
 		},
 		{
 			path: "/account/channels/2", form: []string{"name", "hook", "target", "", "least", "info", "lang", "en-US"}, to: "/account/channels/2", says: "The channel was changed.",
