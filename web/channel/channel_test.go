@@ -99,7 +99,7 @@ var hostile = []string{
 
 // Whatever a program prints, a message arrives, in one piece, rings at nobody's and ends where it should.
 func TestHostileText(t *testing.T) {
-	stub := services.New(t)
+	stub := services.NewPlain(t)
 	s := sending(t, stub, Mail{})
 	all := strings.Join(hostile, "\n")
 	big := []string{strings.Repeat("a", 70<<10), strings.Repeat("🔴", 20<<10), strings.Repeat("`", 9000), strings.Repeat("<&>", 9000), strings.Repeat("\n", 9000),

@@ -118,8 +118,8 @@ func (s *Sender) deliver(ctx context.Context, letter *mail.Msg) error {
 	secure := &tls.Config{ServerName: host, RootCAs: s.o.Mail.Roots, MinVersion: tls.VersionTLS12}
 	closed := func() {} // the library leaves a connection open when the server disappoints it
 	defer func() { closed() }()
-	dial := func(dialing context.Context, network, address string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(dialing, network, address)
+	dial := func(dialing context.Context, network, _ string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(dialing, network, s.o.Mail.Server)
 		if err != nil {
 			return nil, err
 		}
