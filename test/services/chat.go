@@ -140,8 +140,10 @@ func telegram(r *http.Request, m *Message) answer {
 	case "403":
 		return refused(403, "Forbidden: bot was blocked by the user")
 	case "-400":
-		return answer{400, map[string]any{"ok": false, "error_code": 400, "description": "Bad Request: group chat was upgraded to a supergroup chat",
-			"parameters": map[string]any{"migrate_to_chat_id": -1009}}, "moved"}
+		return answer{400, map[string]any{
+			"ok": false, "error_code": 400, "description": "Bad Request: group chat was upgraded to a supergroup chat",
+			"parameters": map[string]any{"migrate_to_chat_id": -1009},
+		}, "moved"}
 	default:
 		return refused(400, "Bad Request: chat not found")
 	}

@@ -102,8 +102,10 @@ func TestHostileText(t *testing.T) {
 	stub := services.NewPlain(t)
 	s := sending(t, stub, Mail{})
 	all := strings.Join(hostile, "\n")
-	big := []string{strings.Repeat("a", 70<<10), strings.Repeat("🔴", 20<<10), strings.Repeat("`", 9000), strings.Repeat("<&>", 9000), strings.Repeat("\n", 9000),
-		strings.Repeat(`"\`, 9000), strings.Repeat("@everyone ", 2000), strings.Repeat("界", 9000), strings.Repeat("a``", 3000)}
+	big := []string{
+		strings.Repeat("a", 70<<10), strings.Repeat("🔴", 20<<10), strings.Repeat("`", 9000), strings.Repeat("<&>", 9000), strings.Repeat("\n", 9000),
+		strings.Repeat(`"\`, 9000), strings.Repeat("@everyone ", 2000), strings.Repeat("界", 9000), strings.Repeat("a``", 3000),
+	}
 	for i, text := range slices.Concat(hostile, []string{all}, big) {
 		m := message()
 		m.Title, m.Lines, m.Excerpt, m.AppName = "x"+text, []string{text, "y" + text, text}, text+"\nTHE END", text
@@ -236,16 +238,22 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	for service, targets := range map[app.ChannelService][]string{
-		app.Discord: {"", "https://discord.com/api/webhooks/x/a", "https://discord.com/api/webhooks/1", "https://discord.com.evil.org/api/webhooks/1/a", "https://evil.org/api/webhooks/1/a",
-			"https://discord.com:444/api/webhooks/1/a", "http://discord.com/api/webhooks/1/a", "https://discord.com/api/webhooks/1/a/slack", "https://discord.com@evil.org/api/webhooks/1/a"},
+		app.Discord: {
+			"", "https://discord.com/api/webhooks/x/a", "https://discord.com/api/webhooks/1", "https://discord.com.evil.org/api/webhooks/1/a", "https://evil.org/api/webhooks/1/a",
+			"https://discord.com:444/api/webhooks/1/a", "http://discord.com/api/webhooks/1/a", "https://discord.com/api/webhooks/1/a/slack", "https://discord.com@evil.org/api/webhooks/1/a",
+		},
 		app.Slack: {"https://hooks.slack.com/", "https://hooks.slack.com/workflows/T/A/1/x", "https://slack.com/services/T/B/X", "https://evil.org/services/T/B/X"},
 		app.Ntfy:  {"https://ntfy.sh/", "https://ntfy.sh/a/b", "https://ntfy.sh/a?b=c", "https://ntfy.sh/" + strings.Repeat("a", 65), "https://ntfy.sh/a%2fb", "https://ntfy.sh/ü"},
-		app.Email: {"", "ana", "ana@", "@example.org", "ana@example", "ana@localhost", "Ana <ana@example.org>", "ana@example.org, bob@example.org", "ana@example.org\r\nBcc: bob@example.org",
+		app.Email: {
+			"", "ana", "ana@", "@example.org", "ana@example", "ana@localhost", "Ana <ana@example.org>", "ana@example.org, bob@example.org", "ana@example.org\r\nBcc: bob@example.org",
 			"ana@example.org\n", "a b@example.org", `"a b"@example.org`, "ana@[127.0.0.1]", "ana@127.0.0.1", ".ana@example.org", "ana..b@example.org", "ana@-example.org", "ana@example.org.",
-			"anä@example.org", strings.Repeat("a", 65) + "@example.org", "ana@" + strings.Repeat("a.", 130) + "org", "ana@example.org>", "<ana@example.org>", "ana@example.org?x", "mailto:ana@example.org"},
-		app.Webhook: {"", "example.org", "ftp://example.org/", "https://", "https:///x", "https://a:b@example.org/", "https://example.org/#x", "http://example.org/", "https://example.org:8443/",
+			"anä@example.org", strings.Repeat("a", 65) + "@example.org", "ana@" + strings.Repeat("a.", 130) + "org", "ana@example.org>", "<ana@example.org>", "ana@example.org?x", "mailto:ana@example.org",
+		},
+		app.Webhook: {
+			"", "example.org", "ftp://example.org/", "https://", "https:///x", "https://a:b@example.org/", "https://example.org/#x", "http://example.org/", "https://example.org:8443/",
 			"https://example.org:22/", "https://127.0.0.1/", "https://[::1]/", "https://10.0.0.5:8080/", "http://10.0.0.5:8080/", "https://169.254.169.254/", "https://[::ffff:10.0.0.1]/",
-			"https://example.org/\r\nX: y", "https://" + strings.Repeat("a", 2048), "https://example.org:99999999/", "javascript:alert(1)", "file:///etc/passwd", "unix:///run/x"},
+			"https://example.org/\r\nX: y", "https://" + strings.Repeat("a", 2048), "https://example.org:99999999/", "javascript:alert(1)", "file:///etc/passwd", "unix:///run/x",
+		},
 		"pager": {"https://example.org"},
 	} {
 		for _, target := range targets {
@@ -258,8 +266,10 @@ func TestCheck(t *testing.T) {
 	}
 	// What notify.allow names is for the host's owner.
 	for _, c := range []app.Channel{
-		{Service: app.Webhook, Target: "http://" + allowed + "/x"}, {Service: app.Discord, Target: "http://" + allowed + "/api/webhooks/1/a"},
-		{Service: app.Slack, Target: "http://[::ffff:10.0.0.5]:8080/hooks/x"}, {Service: app.Ntfy, Target: "http://" + allowed + "/topic"},
+		{Service: app.Webhook, Target: "http://" + allowed + "/x"},
+		{Service: app.Discord, Target: "http://" + allowed + "/api/webhooks/1/a"},
+		{Service: app.Slack, Target: "http://[::ffff:10.0.0.5]:8080/hooks/x"},
+		{Service: app.Ntfy, Target: "http://" + allowed + "/topic"},
 		{Service: app.Webhook, Target: "https://nas.example.org:8443/"},
 	} {
 		if err := s.Check(c); app.KindOf(err) != app.Invalid {
@@ -279,8 +289,18 @@ func TestCheck(t *testing.T) {
 		target, recipient string
 		fine              bool
 	}{
-		{token, "123456789", true}, {token, "-1001234567890", true}, {token, "@alerts_1", true}, {token, "", false}, {token, "alerts", false}, {token, "@a", false}, {token, "12 34", false},
-		{"123456789", "1", false}, {"123456789:short", "1", false}, {token + "/../x", "1", false}, {token + "\n", "1", false}, {"", "1", false},
+		{token, "123456789", true},
+		{token, "-1001234567890", true},
+		{token, "@alerts_1", true},
+		{token, "", false},
+		{token, "alerts", false},
+		{token, "@a", false},
+		{token, "12 34", false},
+		{"123456789", "1", false},
+		{"123456789:short", "1", false},
+		{token + "/../x", "1", false},
+		{token + "\n", "1", false},
+		{"", "1", false},
 	} {
 		if err := s.Check(app.Channel{Service: app.Telegram, Target: c.target, Recipient: c.recipient}); (err == nil) != c.fine {
 			t.Errorf("telegram %q to %q: %v", c.target, c.recipient, err)
