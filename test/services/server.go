@@ -45,10 +45,14 @@ type Server struct {
 	// before the first request; n counts from 1.
 	Fail func(n int, w http.ResponseWriter, r *http.Request) bool
 
-	mu     sync.Mutex
-	n      int
-	got    []Message
-	refuse []string
+	// Limits makes the services refuse who sends faster than they take.
+	Limits bool
+
+	mu      sync.Mutex
+	n       int
+	buckets map[string]*bucket
+	got     []Message
+	refuse  []string
 }
 
 // Message is what a service has taken.
@@ -68,7 +72,7 @@ type Message struct {
 // New returns services over TLS, which end with the test.
 func New(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{}
+	s := &Server{buckets: map[string]*bucket{}}
 	s.Server = httptest.NewUnstartedServer(s)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
@@ -80,7 +84,7 @@ func New(t testing.TB) *Server {
 // NewPlain returns services over HTTP, for a daemon that believes no certificate of a test.
 func NewPlain(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{}
+	s := &Server{buckets: map[string]*bucket{}}
 	s.Server = httptest.NewServer(s)
 	return s.ready(t)
 }
@@ -126,7 +130,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if m.Body, err = io.ReadAll(r.Body); err != nil {
 		return // it went away
 	}
-	a := s.take(r, &m)
+	name, of := serviceAt(r.URL.Path)
+	m.Service = name
+	if after := s.limited(name); after > 0 {
+		tooMany(w, name, after)
+		return
+	}
+	a := take(of, r, &m)
 	s.mu.Lock()
 	if a.why == "" {
 		s.got = append(s.got, m)
@@ -146,31 +156,34 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// take is the service whose path it is.
-func (s *Server) take(r *http.Request, m *Message) answer {
-	path := r.URL.Path
-	for name, of := range map[string]struct {
-		is   bool
-		take func(*http.Request, *Message) answer
-	}{
-		"discord":  {strings.HasPrefix(path, "/api/"), discord},
-		"slack":    {strings.HasPrefix(path, "/services/"), slack},
-		"telegram": {strings.HasPrefix(path, "/bot"), telegram},
-		"webhook":  {path == webhookPath, webhook},
-		"ntfy":     {path == "/", ntfy},
-	} {
-		if of.is {
-			m.Service = name
-			if r.Method != http.MethodPost {
-				return answer{http.StatusMethodNotAllowed, "method not allowed", r.Method}
-			}
-			if r.Header.Get("Content-Type") != "application/json" {
-				return answer{http.StatusBadRequest, "no JSON", "the type is " + r.Header.Get("Content-Type")}
-			}
-			return of.take(r, m)
-		}
+// serviceAt is the service whose path it is.
+func serviceAt(path string) (name string, take func(*http.Request, *Message) answer) {
+	switch {
+	case strings.HasPrefix(path, "/api/"):
+		return "discord", discord
+	case strings.HasPrefix(path, "/services/"):
+		return "slack", slack
+	case strings.HasPrefix(path, "/bot"):
+		return "telegram", telegram
+	case path == webhookPath:
+		return "webhook", webhook
+	case path == "/":
+		return "ntfy", ntfy
 	}
-	return answer{http.StatusNotFound, "nobody is here", "nobody is at " + path}
+	return "nobody", func(r *http.Request, _ *Message) answer {
+		return answer{http.StatusNotFound, "nobody is here", "nobody is at " + r.URL.Path}
+	}
+}
+
+// take is what all services refuse alike, and then one of them.
+func take(of func(*http.Request, *Message) answer, r *http.Request, m *Message) answer {
+	if r.Method != http.MethodPost {
+		return answer{http.StatusMethodNotAllowed, "method not allowed", r.Method}
+	}
+	if r.Header.Get("Content-Type") != "application/json" {
+		return answer{http.StatusBadRequest, "no JSON", "the type is " + r.Header.Get("Content-Type")}
+	}
+	return of(r, m)
 }
 
 // decode reads a body that has all of these fields and no others.

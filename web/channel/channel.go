@@ -144,7 +144,7 @@ func receipt(of service, response *http.Response) app.Receipt {
 		r.Gone, r.Why = true, app.Errorf(app.Unusable, "the bot knows no such chat: write to it there first, or add it to the group")
 	case slices.Contains(ended, r.Status) || slices.Contains(of.ended, r.Status):
 		r.Gone, r.Why = true, app.Errorf(app.Unusable, "it takes no more messages from this channel (status %d): the address, the token or the permission is gone", r.Status)
-	case r.RetryAfter > 0:
+	case r.Status == http.StatusTooManyRequests || r.RetryAfter > 0:
 		r.Why = app.Errorf(app.Unusable, "it asked berth to wait (status %d)", r.Status)
 	default:
 		r.Why = app.Errorf(app.Unusable, "it refused the message (status %d)", r.Status)

@@ -147,7 +147,11 @@ func FuzzExcerpt(f *testing.F) {
 	f.Fuzz(func(t *testing.T, title, excerpt string) {
 		m := message()
 		m.Title, m.Lines, m.Excerpt = title, []string{excerpt, title}, excerpt
-		for service, limit := range map[app.ChannelService]int{app.Discord: 4096, app.Slack: 4000} {
+		for _, of := range []struct {
+			service app.ChannelService
+			limit   int
+		}{{app.Discord, 4096}, {app.Slack, 4000}} {
+			service, limit := of.service, of.limit
 			c := app.Channel{Service: service, Target: "https://discord.com/api/webhooks/1/x"}
 			p, err := senders[service].write(New(Options{}), c, m)
 			if err != nil {
@@ -225,11 +229,12 @@ func TestCheck(t *testing.T) {
 	const allowed = "10.0.0.5:8080"
 	s := New(Options{Client: egress.New(egress.Options{Allow: []netip.AddrPort{netip.MustParseAddrPort(allowed)}}), Mail: Mail{Server: "mail.example.org:587"}})
 	for service, targets := range map[app.ChannelService][]string{
-		app.Discord: {"https://discord.com/api/webhooks/1234567890123456789/aB_-1", "https://discordapp.com/api/v10/webhooks/1/a", "https://ptb.discord.com/api/webhooks/1/a?thread_id=5"},
-		app.Slack:   {"https://hooks.slack.com/services/T01234567/B01234567/XXXXXXXXXXXXXXXXXXXXXXXX"},
-		app.Ntfy:    {"https://ntfy.sh/mytopic", "https://ntfy.example.org/a-b_C9", "https://ntfy.example.org:443/a"},
-		app.Email:   {"ana@example.org", "a.b+c@mail.example.co.uk", "o'hara@example.org"},
-		app.Webhook: {"https://example.org/hook?x=1", "https://example.org", "https://example.org:80/", "https://8.8.8.8/", "https://[2606:4700:4700::1111]/", "HTTPS://EXAMPLE.ORG/"},
+		app.Telegram: nil, // see below
+		app.Discord:  {"https://discord.com/api/webhooks/1234567890123456789/aB_-1", "https://discordapp.com/api/v10/webhooks/1/a", "https://ptb.discord.com/api/webhooks/1/a?thread_id=5"},
+		app.Slack:    {"https://hooks.slack.com/services/T01234567/B01234567/XXXXXXXXXXXXXXXXXXXXXXXX"},
+		app.Ntfy:     {"https://ntfy.sh/mytopic", "https://ntfy.example.org/a-b_C9", "https://ntfy.example.org:443/a"},
+		app.Email:    {"ana@example.org", "a.b+c@mail.example.co.uk", "o'hara@example.org"},
+		app.Webhook:  {"https://example.org/hook?x=1", "https://example.org", "https://example.org:80/", "https://8.8.8.8/", "https://[2606:4700:4700::1111]/", "HTTPS://EXAMPLE.ORG/"},
 	} {
 		for _, target := range targets {
 			if err := s.Check(app.Channel{Service: service, Target: target}); err != nil {
@@ -238,6 +243,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	for service, targets := range map[app.ChannelService][]string{
+		app.Telegram: nil, // see below
 		app.Discord: {
 			"", "https://discord.com/api/webhooks/x/a", "https://discord.com/api/webhooks/1", "https://discord.com.evil.org/api/webhooks/1/a", "https://evil.org/api/webhooks/1/a",
 			"https://discord.com:444/api/webhooks/1/a", "http://discord.com/api/webhooks/1/a", "https://discord.com/api/webhooks/1/a/slack", "https://discord.com@evil.org/api/webhooks/1/a",
