@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/app"
 	"berth/test/harness"
 )
 
@@ -21,6 +22,7 @@ func furnish(t *testing.T) (*daemon, *tab, string) {
 	hog := load(t, "hog")
 	hog["discloud.config"] = bot("Hog", 256)
 	d.killed(d.upload(hog))
+	d.channels()
 	p := d.visitor()
 	return d, p, id
 }
@@ -55,7 +57,7 @@ func (d *daemon) pages(p *tab, id string) []string {
 			}
 		}
 	}
-	for _, must := range []string{"/", "/account", "/apps/" + id, "/apps/" + id + "/logs", "/apps/" + id + "/deploys"} {
+	for _, must := range []string{"/", "/account", "/account/channels", "/account/channels/1", "/apps/" + id, "/apps/" + id + "/logs", "/apps/" + id + "/deploys"} {
 		if !slices.Contains(found, must) {
 			d.t.Fatalf("no link leads to %s, only to %q", must, found)
 		}
@@ -67,7 +69,7 @@ func (d *daemon) pages(p *tab, id string) []string {
 func (d *daemon) public() map[string]int64 {
 	link := d.run("setup-url", "ana", "--listen", strings.TrimPrefix(d.Base, "http://"))
 	invitation := d.run("invite", "create", "--ram", "16", "--listen", strings.TrimPrefix(d.Base, "http://"))
-	return map[string]int64{"/login": 200, strings.TrimPrefix(link, d.Base): 200, strings.TrimPrefix(invitation, d.Base): 200, "/nothing": 404}
+	return map[string]int64{"/login": 200, strings.TrimPrefix(link, d.Base): 200, strings.TrimPrefix(invitation, d.Base): 200, "/nothing": 404, app.ConfirmPath + "x": 200, app.LeavePath + "x": 200}
 }
 
 // reasons are the words of a page that stand in one piece: texts, and what is said

@@ -8,6 +8,7 @@ import (
 func TestPanelWithoutScripts(t *testing.T) {
 	d := launch(t)
 	d.lookAfter()
+	d.channels()
 	id := d.ticker(t, "Greeter")
 	p := chromium(t, "").tab()
 	p.scripts(false)
