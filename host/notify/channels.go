@@ -216,7 +216,7 @@ func (n *Notifier) EndSecret(ctx context.Context, owner app.AccountID, id int64)
 func (n *Notifier) use(ctx context.Context, account app.AccountID) error {
 	err := n.Store.Use(ctx, account, testUse, hourlyTests, time.Now().Add(-testTime))
 	if app.KindOf(err) == app.Limited {
-		return app.Errorf(app.Limited, "this account has sent %d tests and links in an hour, the most it may; try again later", hourlyTests)
+		return app.Errorf(app.Exhausted, "this account has sent %d tests and links in an hour, the most it may; try again later", hourlyTests)
 	}
 	return err
 }

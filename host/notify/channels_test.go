@@ -105,7 +105,7 @@ func TestEmail(t *testing.T) {
 		w.noMail = true
 		mail := app.Channel{Account: w.owner.ID, Name: "me", Service: app.Email, Target: "ana@example.org", Lang: "en-US"}
 		_, err := w.n.AddChannel(t.Context(), mail)
-		wantKind(t, "no mail server", err, app.Unavailable)
+		wantKind(t, "no mail server", err, app.Unusable)
 		w.noMail = false
 		w.answer = func(app.Channel, app.Message) app.Receipt { return app.Receipt{Why: errFull} }
 		_, err = w.n.AddChannel(t.Context(), mail)
@@ -168,13 +168,13 @@ func TestMailIsBounded(t *testing.T) {
 			must(t, w.n.TestChannel(t.Context(), w.owner.ID, c.ID))
 		}
 		err = w.n.TestChannel(t.Context(), w.owner.ID, c.ID)
-		wantKind(t, "a sixth", err, app.Limited)
+		wantKind(t, "a sixth", err, app.Exhausted)
 		if !strings.Contains(fmt.Sprint(err), "5 tests and links in an hour") {
 			t.Error(err)
 		}
 		must(t, w.n.RemoveChannel(t.Context(), w.owner.ID, c.ID))
 		_, err = w.n.AddChannel(t.Context(), app.Channel{Account: w.owner.ID, Name: "me", Service: app.Email, Target: "bob@example.org", Lang: "en-US"})
-		wantKind(t, "a link to another address", err, app.Limited)
+		wantKind(t, "a link to another address", err, app.Exhausted)
 		time.Sleep(time.Hour)
 		c, err = w.n.AddChannel(t.Context(), app.Channel{Account: w.owner.ID, Name: "me", Service: app.Email, Target: "bob@example.org", Lang: "en-US"})
 		must(t, err)

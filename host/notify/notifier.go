@@ -43,7 +43,7 @@ type Sender interface {
 	// Send blocks until the service has answered, or for 15 seconds. It takes a message as it is but for
 	// the limits of the service.
 	Send(ctx context.Context, c app.Channel, m app.Message) app.Receipt
-	// Check fails with app.Invalid for a channel that cannot work, and with app.Unavailable for one
+	// Check fails with app.Invalid for a channel that cannot work, and with app.Unusable for one
 	// of Email where the host has no mail server.
 	Check(c app.Channel) error
 	// Mask is the Target as it may be shown.

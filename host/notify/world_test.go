@@ -96,7 +96,7 @@ func (w *world) Send(_ context.Context, c app.Channel, m app.Message) app.Receip
 
 func (w *world) Check(c app.Channel) error {
 	if c.Service == app.Email && w.noMail {
-		return app.Errorf(app.Unavailable, "this host sends no mail")
+		return app.Errorf(app.Unusable, "this host sends no mail")
 	}
 	if !strings.HasPrefix(c.Target, "https://") && c.Service != app.Email {
 		return app.Errorf(app.Invalid, "no address")

@@ -59,7 +59,7 @@ type post struct {
 }
 
 // Check reports with an *app.Error why no message can be sent to a channel: Invalid for an address that is none of
-// its service's, or one that berth does not connect to, and Unavailable for mail of a host that sends
+// its service's, or one that berth does not connect to, and Unusable for mail of a host that sends
 // none. It asks nobody: a name may still lead nowhere. The secrets of a Webhook are berth's own and not checked.
 func (s *Sender) Check(c app.Channel) error {
 	of, known := senders[c.Service]

@@ -317,7 +317,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("ntfy with the token %q: %v", secret, err)
 		}
 	}
-	if err := New(Options{}).Check(app.Channel{Service: app.Email, Target: "ana@example.org"}); app.KindOf(err) != app.Unavailable {
+	if err := New(Options{}).Check(app.Channel{Service: app.Email, Target: "ana@example.org"}); app.KindOf(err) != app.Unusable {
 		t.Errorf("mail of a host without a mail server: %v", err)
 	}
 	for _, of := range app.ChannelServices {

@@ -48,7 +48,7 @@ func checkEmail(s *Sender, c app.Channel) error {
 	local, _, _ := strings.Cut(c.Target, "@")
 	switch {
 	case s.o.Mail.Server == "":
-		return app.Errorf(app.Unavailable, "this host sends no mail: its owner has to set notify.smtp")
+		return app.Errorf(app.Unusable, "this host sends no mail: its owner has to set notify.smtp")
 	case !mailAddress.MatchString(c.Target) || len(local) > 64 || len(c.Target) > 254:
 		return app.Errorf(app.Invalid, "%.80q is no address that mail can be sent to; it looks like ana@example.org", c.Target)
 	}
