@@ -265,7 +265,7 @@ type Notices interface {
 	// AddChannel makes a channel of c.Account, whose c.Owner the caller knows, with a secret, which is returned, if it is a
 	// Webhook. An Email channel gets the link that confirms it, and nothing else before that
 	// was followed. It fails with Invalid, Conflict for a name that is taken, Exhausted for
-	// too many channels, and Unavailable where the host has no mail server.
+	// too many channels, or links in an hour, and Unusable where the host has no mail server.
 	AddChannel(ctx context.Context, c Channel) (Channel, error)
 	// SetChannel changes the channel c.ID of c.Account: its Target where that is not "", the
 	// Secrets of an Ntfy where there are any, and everything else that an owner decides but the
@@ -280,7 +280,7 @@ type Notices interface {
 	// no other.
 	EndSecret(ctx context.Context, owner AccountID, id int64) error
 	// TestChannel sends a message now and blocks until that is known to have arrived: at most 15
-	// seconds. Its error says why it has not, Unusable; Limited after too many in an hour. For an Email
+	// seconds. Its error says why it has not, Unusable; Exhausted after too many in an hour. For an Email
 	// channel that is not confirmed it sends the link again.
 	TestChannel(ctx context.Context, owner AccountID, id int64) error
 	// Confirm confirms the Email channel that token was sent to, and Leave switches the channel off that has it in

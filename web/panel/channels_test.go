@@ -300,10 +300,10 @@ func TestChannelsRefused(t *testing.T) {
 		{"/account/channels", form, app.Errorf(app.Conflict, "there is a channel of that name"), 409, []string{
 			"There is a channel of that name.", "Chat", `value="x&#34;&lt;"`, `value="123:abc"`, `value="@x"`, `name="app" value="shop" checked`, `name="kind" value="deployed" checked`, `<option value="failure" selected>`}},
 		{"/account/channels", form, app.Errorf(app.Exhausted, "the account has 20 channels"), 422, []string{"The account has 20 channels."}},
-		{"/account/channels", form, app.Errorf(app.Unavailable, "this host sends no mail"), 503, []string{"This host sends no mail."}},
+		{"/account/channels", form, app.Errorf(app.Unusable, "this host sends no mail"), 422, []string{"This host sends no mail."}},
 		{"/account/channels/5", form, app.Errorf(app.Invalid, "this is no chat"), 400, []string{"This is no chat.", `value="123:abc"`, "Messages"}},
 		{"/account/channels/1/test", nil, app.Errorf(app.Unusable, "the receiver answered 404"), 422, []string{"The receiver answered 404.", "Make a channel at"}},
-		{"/account/channels/1/test", []string{"back", "/account/channels/1"}, app.Errorf(app.Limited, "5 tests an hour"), 429, []string{"5 tests an hour.", "Messages"}},
+		{"/account/channels/1/test", []string{"back", "/account/channels/1"}, app.Errorf(app.Exhausted, "5 tests an hour"), 422, []string{"5 tests an hour.", "Messages"}},
 		{"/account/channels/2/secret/end", nil, app.Errorf(app.Already, "the channel has one secret"), 409, []string{"The channel has one secret."}},
 		{"/account/channels/2/deliveries/30/again", nil, app.Errorf(app.Already, "the message waits for its next try"), 409, []string{"The message waits for its next try.", "Messages"}},
 	} {
