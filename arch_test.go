@@ -33,8 +33,8 @@ var house = []room{
 	{"client", "edge", "the API from outside, on every system: calls, uploads, streams of events", []string{"app"}},
 	{"cli/doctor", "edge", "examines the host and says what it enforces", []string{"app", "app/build", "app/exit", "cgroup", "cli/screen", "daemon", "daemon/settings", "db", "files", "host", "host/runtimes", "proc", "proc/sandbox", "systemd"}},
 	{"daemon", "wiring", "opens everything, serves, adopts running programs, upgrades in place", []string{
-		"app", "app/build", "app/exit", "cgroup", "daemon/keyring", "daemon/settings", "db", "files", "files/bundle", "files/depot", "host", "host/account", "host/domain", "host/runtimes", "host/sizing", "host/watch",
-		"host/watch/metrics", "httpapi", "proc", "proc/logs", "proc/sandbox", "systemd", "systemd/fdstore", "web", "web/certs", "web/local", "web/panel", "web/provider", "web/proxy", "web/terminal", "web/visit",
+		"app", "app/build", "app/exit", "cgroup", "daemon/keyring", "daemon/settings", "db", "files", "files/bundle", "files/depot", "host", "host/account", "host/domain", "host/notify", "host/runtimes", "host/sizing", "host/watch",
+		"host/watch/metrics", "httpapi", "proc", "proc/logs", "proc/sandbox", "systemd", "systemd/fdstore", "web", "web/certs", "web/channel", "web/egress", "web/local", "web/panel", "web/provider", "web/proxy", "web/terminal", "web/visit",
 	}},
 	{"daemon/keyring", "wiring", "the keys of the database's secrets, in files outside the data directory", []string{"db"}},
 	{"daemon/settings", "wiring", "one table of settings: flags, environment, file", []string{"app", "app/build", "app/exit", "daemon/release", "host/account", "host/domain", "proc/sandbox", "web/certs", "web/channel", "web/provider"}},
@@ -54,6 +54,7 @@ var house = []room{
 	{"host", "policy", "keeps applications as their owners want them: deploy, start, restart, back off, refuse", []string{"app"}},
 	{"host/account", "policy", "accounts, plans, tokens, permissions in a team, signed links", []string{"app"}},
 	{"host/domain", "policy", "who owns a subdomain or a domain, and what proves it", []string{"app"}},
+	{"host/notify", "policy", "what owners are told of what happens, in which words, when, and when again", []string{"app", "app/text"}},
 	{"host/runtimes", "policy", "how a program of each language is prepared and started", []string{"app"}},
 	{"host/sizing", "policy", "which RAM fits an application, and how much more a host can sell", []string{"app"}},
 	{"host/watch", "policy", "measures what runs and publishes events to those who may see them", []string{"app"}},
@@ -85,7 +86,7 @@ var tests = map[string][]string{
 	"test/ca":                   {"test/harness"},
 	"test/clients":              {"test/harness"},
 	"test/dns":                  {},
-	"test/docs":                 {"app/build", "app/exit", "cli", "cli/command", "daemon/settings"},
+	"test/docs":                 {"app/build", "app/exit", "cli", "cli/command", "daemon/settings", "host/notify"},
 	"test/e2e":                  {"app", "host/watch/metrics", "test/harness"}, // a history of before
 	"test/faults":               {"test/harness"},
 	"test/openid":               {},

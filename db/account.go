@@ -201,7 +201,8 @@ func (s Accounts) InsertToken(ctx context.Context, hash [32]byte, wanted app.Tok
 		if err != nil {
 			return token, err
 		}
-		if err := t.notice(app.Notice{Account: token.Account, At: token.CreatedAt, Kind: app.NoticeToken, Args: []string{token.Label}}); err != nil {
+		made := app.Notice{Account: token.Account, At: token.CreatedAt, Kind: app.NoticeToken, Args: []string{token.Label}}
+		if err := t.notice(made); err != nil {
 			return token, err
 		}
 		if token.Bounds == nil {

@@ -54,8 +54,9 @@ func (s Certificates) SaveCertificate(ctx context.Context, ca string, c app.Cert
 		if err != nil {
 			return err
 		}
-		for _, owner := range append(owners, 0) {
-			if err := t.notice(app.Notice{Account: owner, At: s.db.now(), Kind: app.NoticeCertificate, Args: []string{c.Name, c.Problem}}); err != nil {
+		failed := app.Notice{At: s.db.now(), Kind: app.NoticeCertificate, Args: []string{c.Name, c.Problem}}
+		for _, failed.Account = range append(owners, 0) {
+			if err := t.notice(failed); err != nil {
 				return err
 			}
 		}

@@ -10,8 +10,14 @@ import (
 	"berth/app/text"
 )
 
-// Store is what is remembered of notices. Each method is one transaction.
+// Store is what is remembered. Each method is one transaction.
 type Store interface {
+	Channels
+	Outbox
+}
+
+// Channels are where messages go.
+type Channels interface {
 	Channels(ctx context.Context, account app.AccountID) ([]app.Channel, error)
 	// AnyChannel returns a channel of any account, or app.NotFound.
 	AnyChannel(ctx context.Context, id int64) (app.Channel, error)
@@ -22,7 +28,10 @@ type Store interface {
 	RemoveChannel(ctx context.Context, account app.AccountID, id int64) error
 	// Use fails with app.Limited where the account has done what most times since.
 	Use(ctx context.Context, account app.AccountID, what string, most int, since time.Time) error
+}
 
+// Outbox is what is to be told, and on its way.
+type Outbox interface {
 	// Unheard returns the notices that no Tell has taken, oldest first.
 	Unheard(ctx context.Context) ([]app.Notice, error)
 	Troubles(ctx context.Context) ([]app.Trouble, error)

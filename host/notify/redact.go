@@ -41,7 +41,8 @@ func secretsOf(variables []app.Variable) secrets {
 		if len(v.Value) < leastSecret {
 			continue
 		}
-		forms = append(forms, v.Value, url.QueryEscape(v.Value), url.PathEscape(v.Value), lowerEscapes(url.QueryEscape(v.Value)), lowerEscapes(url.PathEscape(v.Value)))
+		query, path := url.QueryEscape(v.Value), url.PathEscape(v.Value)
+		forms = append(forms, v.Value, query, path, lowerEscapes(query), lowerEscapes(path))
 		forms = append(forms, inBase64(v.Value)...)
 	}
 	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) }) // a value may be in another one

@@ -14,6 +14,7 @@ import (
 	"berth/cli"
 	"berth/cli/command"
 	"berth/daemon/settings"
+	"berth/host/notify"
 )
 
 // pages are the documents with a part that comes from the code. Each function
@@ -24,6 +25,7 @@ var pages = map[string]func(root, text string) (string, error){
 	"berth.toml.example": func(_, _ string) (string, error) { return settings.Example(), nil },
 	"settings.md":        func(_, text string) (string, error) { return between(text, settingsTable()) },
 	"compatibility.md":   func(_, text string) (string, error) { return between(text, clientsTable()) },
+	"notifications.md":   func(_, text string) (string, error) { return between(text, noticesTable()) },
 	"deploy.md": func(root, text string) (string, error) {
 		examples, err := ciExamples(root)
 		if err != nil {
@@ -127,6 +129,23 @@ func ciExamples(root string) (string, error) {
 		fmt.Fprintf(&b, "### %s\n\n```yaml\n%s```\n\n", forge[0], text)
 	}
 	return b.String(), nil
+}
+
+// noticesTable is the table of the kinds of notices.
+func noticesTable() string {
+	var b strings.Builder
+	b.WriteString("| kind | severity | who gets it | what it says |\n|---|---|---|---|\n")
+	for _, k := range notify.Kinds {
+		who := "the account"
+		if k.Host {
+			who = "administrators"
+		}
+		if k.Chosen {
+			who += ", if it is chosen"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Kind, k.Severity, who, cell(k.What))
+	}
+	return b.String()
 }
 
 // clientsTable is the table of the clients that berth client-env knows.
