@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
@@ -142,6 +143,62 @@ func TestMailEncryption(t *testing.T) {
 		if r.Why == nil || !strings.HasSuffix(r.Why.Error(), "its certificate cannot be verified") || len(server.Letters()) != 0 {
 			t.Errorf("%s: %+v", encryption, r)
 		}
+	}
+}
+
+// scripted is a mail server that answers what it is told to, line by line, and then waits until the other side leaves.
+func scripted(t *testing.T, answers ...string) (address string, left <-chan struct{}) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		lines := bufio.NewScanner(c)
+		for _, answer := range answers {
+			if answer == "hang up" {
+				return
+			}
+			if _, err := io.WriteString(c, answer+"\r\n"); err != nil {
+				return
+			}
+			for lines.Scan() && strings.HasPrefix(answer, "354") && lines.Text() != "." { //nolint:revive // the letter
+			}
+		}
+		for lines.Scan() {
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close(); <-done })
+	return l.Addr().String(), done
+}
+
+// A letter that the server has taken has arrived, whatever becomes of the goodbye.
+func TestMailServerThatHangsUp(t *testing.T) {
+	address, _ := scripted(t, "220 mail.example.org", "250 mail.example.org", "250 sender", "250 recipient", "354 go on", "250 taken", "hang up")
+	s := New(Options{Mail: Mail{Server: address, From: "berth@host.example.net", TLS: MailPlain}})
+	if r := s.Send(t.Context(), app.Channel{Service: app.Email, Target: "ana@example.org"}, message()); r != (app.Receipt{Status: 250}) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A connection to a server that cannot do what it must is not left open.
+func TestMailServerThatDisappoints(t *testing.T) {
+	address, left := scripted(t, "220 mail.example.org", "250 mail.example.org")
+	s := New(Options{Mail: Mail{Server: address, From: "berth@host.example.net", TLS: MailStartTLS}})
+	if r := s.Send(t.Context(), app.Channel{Service: app.Email, Target: "ana@example.org"}, message()); r.Why == nil || r.Gone {
+		t.Errorf("%+v", r)
+	}
+	select {
+	case <-left:
+	case <-time.After(time.Minute):
+		t.Error("the connection is still open")
 	}
 }
 
