@@ -169,7 +169,7 @@ func scripted(t *testing.T, answers ...string) (address string, left <-chan stru
 			if _, err := io.WriteString(c, answer+"\r\n"); err != nil {
 				return
 			}
-			for lines.Scan() && strings.HasPrefix(answer, "354") && lines.Text() != "." { //nolint:revive // the letter
+			for lines.Scan() && strings.HasPrefix(answer, "354") && lines.Text() != "." {
 			}
 		}
 		for lines.Scan() {
