@@ -32,12 +32,12 @@ type bucket struct {
 // limited reports how long until a service takes another message, zero for now.
 func (s *Server) limited(service string) time.Duration {
 	of, has := limits[service]
-	if !s.Limits || !has {
+	if s.Limits == nil || !has {
 		return 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	now := s.Limits()
 	b, known := s.buckets[service]
 	if !known {
 		b = &bucket{of.burst, now}

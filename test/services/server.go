@@ -45,8 +45,8 @@ type Server struct {
 	// before the first request; n counts from 1.
 	Fail func(n int, w http.ResponseWriter, r *http.Request) bool
 
-	// Limits makes the services refuse who sends faster than they take.
-	Limits bool
+	// Limits makes the services refuse who sends faster than they take, by this clock; nil takes all.
+	Limits func() time.Time
 
 	mu      sync.Mutex
 	n       int

@@ -154,7 +154,8 @@ func TestRefusals(t *testing.T) {
 // Who sends faster than a service takes hears when to come again, where the service says it.
 func TestRateLimits(t *testing.T) {
 	stub := services.NewPlain(t)
-	stub.Limits = true
+	now := time.Now()
+	stub.Limits = func() time.Time { return now }
 	s := sending(t, stub, Mail{})
 	for _, c := range channels(stub)[:4] {
 		var r app.Receipt
