@@ -158,8 +158,11 @@ func TestChannelPages(t *testing.T) {
 			}
 		}
 	}
-	b := w.as("bob")
-	b.get("/account/channels").want(t, "bob's", http.StatusOK, "theirs")
+	p := w.as("bob").get("/account/channels") // who is in the team of ana's shop
+	p.want(t, "bob's", http.StatusOK, "theirs")
+	if strings.Contains(p.body, "a…@example.org") || strings.Contains(p.body, "/account/channels/2") {
+		t.Error("a member sees the owner's channels")
+	}
 }
 
 func TestChannelList(t *testing.T) {
