@@ -55,13 +55,11 @@ func compose(l text.Language, items []item, base string, now time.Time) app.Mess
 		for _, i := range items[:min(len(items), named)] {
 			m.Lines = append(m.Lines, title(l, i))
 		}
-		if more := len(items) - named; more > 0 {
-			m.Lines = append(m.Lines, l.Say("and %d more", more))
-		}
+		m.Lines = append(m.Lines, others(l, items)...)
 		m.Link = link(base, "/")
 		return m
 	}
-	for n, i := range items {
+	for n, i := range items[:min(len(items), named)] {
 		if n > 0 {
 			m.Lines = append(m.Lines, title(l, i))
 		}
@@ -70,6 +68,7 @@ func compose(l text.Language, items []item, base string, now time.Time) app.Mess
 			m.Excerpt = i.excerpt
 		}
 	}
+	m.Lines = append(m.Lines, others(l, items)...)
 	m.Link = link(base, "/")
 	switch {
 	case m.App != "":
@@ -80,6 +79,14 @@ func compose(l text.Language, items []item, base string, now time.Time) app.Mess
 		m.Link = link(base, "/host")
 	}
 	return m
+}
+
+// others says how many items are not told in words.
+func others(l text.Language, items []item) []string {
+	if more := len(items) - named; more > 0 {
+		return []string{l.Say("and %d more", more)}
+	}
+	return nil
 }
 
 // link is an address in the panel; "" where the host has not said where it is.
