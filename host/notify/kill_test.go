@@ -154,7 +154,7 @@ func TestSIGKILLs(t *testing.T) {
 		child := startVictim(t, file, server.Listener.Addr().String())
 		for until := events * (n + 1) / kills; stored < until; stored = child.next(t) {
 		}
-		time.Sleep(rand.N(50 * time.Millisecond)) // a moment of chance
+		time.Sleep(rand.N(600 * time.Millisecond)) // a moment of chance, also while it sends
 		child.kill(t)
 	}
 	child := startVictim(t, file, server.Listener.Addr().String())
