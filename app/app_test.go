@@ -137,10 +137,11 @@ func TestParseMB(t *testing.T) {
 
 func TestReachable(t *testing.T) {
 	site := Snapshot{App: App{Type: Site}, Running: true}
-	at, silent, static, stopped := site, site, site, site
+	at, silent, static, stopped, unwell := site, site, site, site, site
+	unwell.Reach, unwell.Unwell = netip.MustParseAddrPort("127.0.0.1:20000"), true
 	at.Reach, silent.Silent, static.Code.Lang, stopped.Running = netip.MustParseAddrPort("127.0.0.1:20000"), true, StaticLang, false
 	for want, all := range map[Reachable][]Snapshot{
-		"": {{Running: true}, {}}, SiteStarting: {site}, SiteReached: {at, static}, SiteSilent: {silent}, SiteOffline: {stopped},
+		"": {{Running: true}, {}}, SiteStarting: {site}, SiteReached: {at, static}, SiteSilent: {silent}, SiteUnwell: {unwell}, SiteOffline: {stopped},
 	} {
 		for _, s := range all {
 			if got := s.Reachable(); got != want {

@@ -308,7 +308,7 @@ func (u *unit) refuse() error {
 		return app.Errorf(app.Unavailable, "the server is shutting down; try again in a minute")
 	case remove:
 		return noApp(u.id)
-	case stay, start, deploy, rest:
+	case stay, start, deploy, rest, again:
 	}
 	if u.creating() {
 		return app.Errorf(app.Conflict, "the application is being deployed for the first time; wait until that is done, or stop it")

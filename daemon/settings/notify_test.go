@@ -31,8 +31,10 @@ func TestMailServer(t *testing.T) {
 		{nil, channel.Mail{}},
 		{[]string{"--notify-smtp-user=berth", "--notify-smtp-tls=none"}, channel.Mail{}},
 		{server(), channel.Mail{Server: "mail.example.org:587", From: "berth@example.org", TLS: channel.MailStartTLS}},
-		{server("--notify-smtp-user=berth", "--notify-smtp-password="+secret, "--notify-smtp-tls=tls"),
-			channel.Mail{Server: "mail.example.org:587", User: "berth", Password: "s3cret", From: "berth@example.org", TLS: channel.MailTLS}},
+		{
+			server("--notify-smtp-user=berth", "--notify-smtp-password="+secret, "--notify-smtp-tls=tls"),
+			channel.Mail{Server: "mail.example.org:587", User: "berth", Password: "s3cret", From: "berth@example.org", TLS: channel.MailTLS},
+		},
 		{server("--notify-smtp=127.0.0.1:25", "--notify-smtp-tls=none"), channel.Mail{Server: "127.0.0.1:25", From: "berth@example.org", TLS: channel.MailPlain}},
 		{server("--notify-smtp=[::ffff:127.0.0.1]:25", "--notify-smtp-tls=none"), channel.Mail{Server: "[::ffff:127.0.0.1]:25", From: "berth@example.org", TLS: channel.MailPlain}},
 		{server("--notify-smtp=localhost:25", "--notify-smtp-tls=none"), channel.Mail{Server: "localhost:25", From: "berth@example.org", TLS: channel.MailPlain}},

@@ -178,16 +178,12 @@ func TestEveryKindHasWords(t *testing.T) {
 	if len(Kinds) != len(app.NoticeKinds) {
 		t.Errorf("%d rows for %d kinds", len(Kinds), len(app.NoticeKinds))
 	}
-	happened := map[app.NoticeKind]*app.HistoryEvent{
-		app.NoticeCrashed:     {Kind: app.HistoryExit, Exit: &app.Exit{Code: 1}},
-		app.NoticeOutOfMemory: {Kind: app.HistoryExit, Exit: &app.Exit{OOM: true}},
-		app.NoticeMemoryHigh:  {Kind: app.HistoryMemory, Memory: &app.MemoryWarning{Level: 90, LimitBytes: 1}},
-	}
+	happened := &app.HistoryEvent{Exit: &app.Exit{Code: 1}, Memory: &app.MemoryWarning{Level: 90, LimitBytes: 1}}
 	for n, k := range Kinds {
 		if k.Kind != app.NoticeKinds[n] {
 			t.Errorf("row %d is %s, not %s", n, k.Kind, app.NoticeKinds[n])
 		}
-		i := item{notice: app.Notice{Kind: k.Kind, Happened: happened[k.Kind], Args: []string{"one", "two", "three", "4", "5"}}}
+		i := item{notice: app.Notice{Kind: k.Kind, Happened: happened, Args: []string{"one", "two", "three", "4", "5"}}}
 		seen := map[string]bool{}
 		for _, locale := range app.Locales {
 			m := compose(text.In(locale), []item{i}, "", time.Time{})

@@ -301,7 +301,8 @@ func TestChannelsRefused(t *testing.T) {
 		says []string
 	}{
 		{"/account/channels", form, app.Errorf(app.Conflict, "there is a channel of that name"), 409, []string{
-			"There is a channel of that name.", "Chat", `value="x&#34;&lt;"`, `value="123:abc"`, `value="@x"`, `name="app" value="shop" checked`, `name="kind" value="deployed" checked`, `<option value="failure" selected>`}},
+			"There is a channel of that name.", "Chat", `value="x&#34;&lt;"`, `value="123:abc"`, `value="@x"`, `name="app" value="shop" checked`, `name="kind" value="deployed" checked`, `<option value="failure" selected>`,
+		}},
 		{"/account/channels", form, app.Errorf(app.Exhausted, "the account has 20 channels"), 422, []string{"The account has 20 channels."}},
 		{"/account/channels", form, app.Errorf(app.Unusable, "this host sends no mail"), 422, []string{"This host sends no mail."}},
 		{"/account/channels/5", form, app.Errorf(app.Invalid, "this is no chat"), 400, []string{"This is no chat.", `value="123:abc"`, "Messages"}},
@@ -314,8 +315,10 @@ func TestChannelsRefused(t *testing.T) {
 		b.post(c.path, c.form...).want(t, c.path, c.code, c.says...)
 	}
 	w.notices.fail, w.notices.done = nil, nil
-	for _, path := range []string{"/account/channels/9", "/account/channels/9/test", "/account/channels/9/switch", "/account/channels/9/remove", "/account/channels/9/secret",
-		"/account/channels/9/secret/end", "/account/channels/2/deliveries/33/again", "/account/channels/x/test"} {
+	for _, path := range []string{
+		"/account/channels/9", "/account/channels/9/test", "/account/channels/9/switch", "/account/channels/9/remove", "/account/channels/9/secret",
+		"/account/channels/9/secret/end", "/account/channels/2/deliveries/33/again", "/account/channels/x/test",
+	} {
 		p := b.post(path, "name", "x", "target", "https://x.example")
 		if p.want(t, path, http.StatusNotFound); strings.Contains(p.body, "theirs") {
 			t.Errorf("%s tells of another account's channel", path)

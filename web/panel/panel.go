@@ -217,7 +217,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 			apps: c.Applications, settings: c.Settings, teams: c.Teams, feed: c.Feed, address: c.Address,
 			account: c.Account, records: c.AuditRecords, charts: charts, log: c.Log, rightSize: c.RightSize,
 		},
-		channels: channelPages{c.Services.Notices, c.Applications},
+		channels: channelPages{c.Notices, c.Applications},
 		charts:   charts,
 		deploys: deployPages{
 			uploadPages: uploads, contents: c.Contents, links: c.Links, feed: c.Feed, account: c.Account, backupTTL: c.BackupTTL,
