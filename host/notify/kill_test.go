@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// beKilled is a daemon in which deployments fail: it stores one event after the other, says how
-// many there are, and tells them, until a line comes; then none come any more.
+// beKilled is a daemon in which deployments fail: it stores an event for each line that comes,
+// says then how many it has stored, and tells them.
 func beKilled(file, address string) error {
 	ctx := context.Background()
 	store, err := db.Open(ctx, file, time.Now)
@@ -61,29 +61,17 @@ func beKilled(file, address string) error {
 	})
 	store.Notices.Noticed(n.Wake)
 	go n.Run(ctx)
-	events, err := store.History.EventLog(ctx, "bot")
-	if err != nil {
-		return err
-	}
-	stored := 0
-	if len(events) > 0 {
-		stored = int(events[0].Number)
-	}
-	enough := make(chan struct{})
-	go func() { _, _ = bufio.NewReader(os.Stdin).ReadString('\n'); close(enough) }()
-	for {
-		select {
-		case <-enough:
-			select {} // until it is killed
-		default:
-		}
-		stored++
+	for stored, lines := 1, bufio.NewScanner(os.Stdin); lines.Scan(); stored++ {
 		if err := store.History.AddHistoryEvent(ctx, "bot", app.HistoryEvent{Kind: app.HistoryFailure, Deploy: app.DeployCommit}); err != nil {
 			return err
 		}
 		fmt.Println(stored)
 	}
+	return nil
 }
+
+// eventsEach is how many events there are for each kill.
+const eventsEach = 10
 
 // flaky is a receiver that fails each message once or twice, in one way or another.
 type flaky struct {
@@ -139,26 +127,29 @@ func (f *flaky) sum() (n int) {
 // TestSIGKILLs kills what tells, again and again, while it stores and sends: each event arrives,
 // in exactly one message, which may come twice.
 func TestSIGKILLs(t *testing.T) {
-	kills, events := 20, 200
+	kills := 20
 	if all := os.Getenv("BERTH_NOTIFY_KILLS"); all != "" {
-		kills, _ = strconv.Atoi(all)
-		events = 10 * kills
+		var err error
+		kills, err = strconv.Atoi(all)
+		must(t, err)
 	}
 	f := &flaky{tries: map[string]int{}, got: map[string]int{}}
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	file := filepath.Join(t.TempDir(), "berth.db")
 	channel := prepare(t, file, server.URL+"/hook")
-	stored := 0
-	for n := range kills {
+	for range kills {
 		child := startVictim(t, file, server.Listener.Addr().String())
-		for until := events * (n + 1) / kills; stored < until; stored = child.next(t) {
+		for n := range eventsEach {
+			child.store(t)
+			if n < eventsEach-1 { // it is killed while it stores the last one, or while it sends
+				child.stored(t)
+			}
 		}
-		time.Sleep(rand.N(600 * time.Millisecond)) // a moment of chance, also while it sends
+		time.Sleep(rand.N(600 * time.Millisecond)) // a moment of chance
 		child.kill(t)
 	}
 	child := startVictim(t, file, server.Listener.Addr().String())
-	_, _ = io.WriteString(child.in, "enough\n")
 	store, err := db.Open(t.Context(), file, time.Now)
 	must(t, err)
 	defer func() { _ = store.Close() }()
@@ -183,7 +174,7 @@ func TestSIGKILLs(t *testing.T) {
 		}
 	}
 	child.kill(t)
-	if f.sum() != count() || count() < events {
+	if f.sum() != count() || count() < kills*(eventsEach-1) {
 		t.Errorf("%d events, %d arrived", count(), f.sum())
 	}
 	t.Logf("%d kills, %d events, %d messages, %d came twice with the same id", kills, count(), len(f.got), f.again)
@@ -232,14 +223,18 @@ func startVictim(t *testing.T, file, address string) process {
 	return process{cmd, in, bufio.NewReader(out)}
 }
 
-// next returns how many events are stored now.
-func (p process) next(t *testing.T) int {
+// store asks for an event.
+func (p process) store(t *testing.T) {
 	t.Helper()
-	line, err := p.lines.ReadString('\n')
+	_, err := io.WriteString(p.in, "\n")
 	must(t, err)
-	n, err := strconv.Atoi(strings.TrimSpace(line))
+}
+
+// stored waits until one is stored.
+func (p process) stored(t *testing.T) {
+	t.Helper()
+	_, err := p.lines.ReadString('\n')
 	must(t, err)
-	return n
 }
 
 func (p process) kill(t *testing.T) {
