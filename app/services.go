@@ -257,7 +257,7 @@ type Teams interface {
 
 // Notices are the channels of an account and what goes through them. Another account's
 // channel, or delivery, is NotFound. Channels are returned with a Target and Secrets that are
-// masked, but where it says otherwise.
+// masked, but where it says otherwise; the Recipient is in a Target that has one.
 type Notices interface {
 	// Channels returns them, oldest first.
 	Channels(ctx context.Context, owner AccountID) ([]Channel, error)

@@ -34,7 +34,7 @@ func (c *caller) notifyGroup() *cobra.Command {
 		return c.Print(*asJSON, all, func(out io.Writer) {
 			fmt.Fprintln(out, "ID\tNAME\tSERVICE\tTARGET\tSTATE\tAPPS\tKINDS\tLEAST")
 			for _, ch := range all {
-				fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", ch.ID, cmp.Or(screen.Word(ch.Name), "-"), screen.Word(ch.Service), targetOf(ch),
+				fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", ch.ID, cmp.Or(screen.Word(ch.Name), "-"), screen.Word(ch.Service), cmp.Or(screen.Word(ch.Target), "-"),
 					channelState(ch), listOf(ch.Apps, "all"), listOf(ch.Kinds, "the usual"), screen.Word(ch.Least))
 			}
 		})
@@ -46,15 +46,6 @@ func (c *caller) notifyGroup() *cobra.Command {
 		c.channelSwitch("on", "send to a channel again, also after berth has stopped", true),
 		c.channelSwitch("off", "send nothing to a channel for now", false),
 		c.channelSecret(), remove, c.channelDeliveries(), c.sendAgain())
-}
-
-// targetOf is where a channel leads, as a person tells one from another.
-func targetOf(ch client.Channel) string {
-	target := cmp.Or(screen.Word(ch.Target), "-")
-	if ch.Recipient != "" {
-		target += " to " + screen.Word(ch.Recipient)
-	}
-	return target
 }
 
 // channelState says whether a channel is sent to.

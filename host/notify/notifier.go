@@ -115,7 +115,7 @@ func poke(c chan struct{}) {
 }
 
 const (
-	// lookEvery is the pause between two looks at troubles that last.
+	// lookEvery is the longest pause between two looks.
 	lookEvery = time.Minute
 	// failPause is the pause after the store has failed.
 	failPause = 10 * time.Second
@@ -137,7 +137,7 @@ func (n *Notifier) Run(ctx context.Context) {
 	}
 	for {
 		next := n.step(ctx)
-		if !pause(ctx, next, n.wake) {
+		if !pause(ctx, cmp.Or(next, lookEvery), n.wake) { // commands of the host store notices too, and wake nobody
 			return
 		}
 	}

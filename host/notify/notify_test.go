@@ -35,6 +35,20 @@ func TestCrashIsTold(t *testing.T) {
 	})
 }
 
+// What a command of the host stores, in a process of its own, wakes nobody, and is told within
+// a minute.
+func TestNoticesOfAnotherProcess(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		id := w.bot("bot")
+		w.channel(nil)
+		w.db.Notices.Noticed(func() {})
+		w.crash(id)
+		if got := w.after(time.Minute + time.Second); len(got) != 1 {
+			t.Errorf("told: %s", titles(got))
+		}
+	})
+}
+
 // What berth does because somebody asked is told to nobody.
 func TestWhatIsNotTold(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

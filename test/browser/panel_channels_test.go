@@ -107,7 +107,9 @@ func TestPanelChannels(t *testing.T) {
 
 	// Something happens, and the receiver has trouble, then ends the channel.
 	r.answer(http.StatusGone)
-	d.run("token", "create", "ana", "--label", "ci")
+	if status, text := d.ask(http.MethodPost, "/token", "application/json", strings.NewReader(`{"label":"ci"}`)); status != http.StatusOK {
+		t.Fatalf("a token: %d %s", status, text)
+	}
 	p.follow(func() { p.press(".channels a", "hook") })
 	harness.Eventually(t, "the channel is stopped", func() bool {
 		p.reload()
@@ -189,7 +191,7 @@ func TestPanelChannelsWithoutScripts(t *testing.T) {
 	p.says("Copy it now")
 	p.follow(func() { p.press(".channels button", "Test") })
 	p.says("The message has arrived.")
-	p.follow(func() { p.press(".channels button", "Switch hook off") })
+	p.follow(func() { p.press(".channels button", "Switch off hook") })
 	p.says("The channel was switched off.")
 	p.sound()
 }

@@ -334,7 +334,7 @@ func serviceWord(l text.Language, s app.ChannelService) string {
 }
 
 // kindWord is what a notice is about.
-func kindWord(l text.Language, k app.NoticeKind) string { //nolint:cyclop // a table
+func kindWord(l text.Language, k app.NoticeKind) string {
 	switch k {
 	case app.NoticeCrashed:
 		return l.Say("it crashed")

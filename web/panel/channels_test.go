@@ -173,7 +173,7 @@ func TestChannelList(t *testing.T) {
 	b.get("/account/channels").want(t, "without one", http.StatusOK, "There is none.", `<option value="discord">Discord</option>`)
 	withChannels(w)
 	b.get("/account/channels").want(t, "the list", http.StatusOK, "team &lt;b&gt;", "Sending stopped", "The receiver answered 410.", "To be confirmed",
-		"Send the link again", "only The shop, gone", "it crashed, of-later", "warnings and failures", "to @team", `<span>Off</span>`, `<span>On</span>`)
+		"Send the link again", "only The shop, gone", "it crashed, of-later", "warnings and failures", `<span>Off</span>`, `<span>On</span>`)
 	for name, offered := range map[string]bool{"ana": true, "bob": false} {
 		if p := w.as(name).get("/account/channels?service=slack"); strings.Contains(p.body, `value="host_disk"`) != offered {
 			t.Errorf("%s is offered what is for administrators: %v", name, !offered)
