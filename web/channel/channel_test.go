@@ -91,6 +91,13 @@ func TestSendLittle(t *testing.T) {
 	if b := stub.Messages()[4].Body; strings.Contains(string(b), "app") || strings.Contains(string(b), "excerpt") {
 		t.Errorf("the webhook has what is not there: %s", b)
 	}
+	m.ID, m.Lines = "b", nil
+	if r := s.Send(t.Context(), channels(stub)[4], m); r.Why != nil {
+		t.Errorf("%+v", r)
+	}
+	if all := stub.Messages(); !strings.Contains(string(all[len(all)-1].Body), `"lines":[],`) {
+		t.Errorf("no lines are %s", all[len(all)-1].Body)
+	}
 }
 
 // hostile are texts of programs that want to be more than text.

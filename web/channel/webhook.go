@@ -50,7 +50,8 @@ func checkWebhook(s *Sender, c app.Channel) error {
 func writeWebhook(_ *Sender, c app.Channel, m app.Message) (post, error) {
 	facts := head(lines(m), webhookLines, bytesOf)
 	event := webhookEvent{Type: string(m.Kind), Timestamp: m.At.UTC().Format(time.RFC3339Nano), Data: webhookData{
-		Severity: m.Severity.String(), Title: head(line(m.Title), webhookTitle, bytesOf), Lines: strings.Split(facts, "\n"),
+		Severity: m.Severity.String(), Title: head(line(m.Title), webhookTitle, bytesOf),
+		Lines:   append([]string{}, strings.FieldsFunc(facts, func(r rune) bool { return r == '\n' })...), // [] for none
 		Excerpt: tail(clean(m.Excerpt), webhookExcerpt, bytesOf), Link: m.Link, Count: m.Count,
 	}}
 	if m.App != "" {
