@@ -58,7 +58,7 @@ func forgotten(r app.Trouble, now time.Time) bool {
 // moments are how long berth waits for what happens at the same time before it makes the next
 // message of an account: the first after a quiet minute comes soon, and no more than five in a
 // minute.
-var moments = []time.Duration{200 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond, 800 * time.Millisecond, 800 * time.Millisecond}
+var moments = []time.Duration{200 * time.Millisecond, 200 * time.Millisecond, 300 * time.Millisecond, 400 * time.Millisecond, 900 * time.Millisecond}
 
 // quiet is how long nothing must be told to an account before its next message comes soon
 // again.
