@@ -34,7 +34,7 @@ var house = []room{
 	{"cli/doctor", "edge", "examines the host and says what it enforces", []string{"app", "app/build", "app/exit", "cgroup", "cli/screen", "daemon", "daemon/settings", "db", "files", "host", "host/runtimes", "proc", "proc/sandbox", "systemd"}},
 	{"daemon", "wiring", "opens everything, serves, adopts running programs, upgrades in place", []string{
 		"app", "app/build", "app/exit", "cgroup", "daemon/keyring", "daemon/settings", "db", "files", "files/bundle", "files/depot", "host", "host/account", "host/domain", "host/notify", "host/runtimes", "host/sizing", "host/watch",
-		"host/watch/metrics", "httpapi", "proc", "proc/logs", "proc/sandbox", "systemd", "systemd/fdstore", "web", "web/certs", "web/channel", "web/egress", "web/local", "web/panel", "web/provider", "web/proxy", "web/terminal", "web/visit",
+		"host/watch/metrics", "httpapi", "proc", "proc/logs", "proc/sandbox", "systemd", "systemd/fdstore", "web", "web/certs", "web/channel", "web/egress", "web/local", "web/metrics", "web/panel", "web/provider", "web/proxy", "web/terminal", "web/visit",
 	}},
 	{"daemon/keyring", "wiring", "the keys of the database's secrets, in files outside the data directory", []string{"db"}},
 	{"daemon/settings", "wiring", "one table of settings: flags, environment, file", []string{"app", "app/build", "app/exit", "daemon/release", "host/account", "host/domain", "proc/sandbox", "web/certs", "web/channel", "web/provider"}},
@@ -48,6 +48,7 @@ var house = []room{
 	{"web/proxy", "edge", "brings requests of the web to sites, by host name; access logs", []string{"app", "web"}},
 	{"web/certs", "edge", "gets certificates by ACME and renews them", []string{"app"}},
 	{"web/terminal", "edge", "a session in an application over a WebSocket: bytes both ways, size, limits", []string{"app", "web"}},
+	{"web/metrics", "edge", "what a monitoring system reads: /metrics for Prometheus, /healthz", []string{"app"}},
 	{"web/egress", "edge", "the one client that fetches and posts for accounts: public addresses alone, bounded", []string{"app"}},
 	{"web/channel", "edge", "writes messages at Discord, Slack, Telegram, ntfy, by e-mail and by Standard Webhooks", []string{"app", "app/text", "web/egress"}},
 	{"web/visit", "edge", "proves that a name leads to this host, by a visit", nil},
@@ -86,7 +87,7 @@ var tests = map[string][]string{
 	"test/ca":                   {"test/harness"},
 	"test/clients":              {"test/harness"},
 	"test/dns":                  {},
-	"test/docs":                 {"app/build", "app/exit", "cli", "cli/command", "daemon/settings", "host/notify"},
+	"test/docs":                 {"app/build", "app/exit", "cli", "cli/command", "daemon/settings", "host/notify", "web/metrics"},
 	"test/e2e":                  {"app", "host/watch/metrics", "test/harness"}, // a history of before
 	"test/faults":               {"test/harness"},
 	"test/openid":               {},

@@ -43,6 +43,7 @@ type daemon struct {
 	sampler   *watch.Sampler
 	pulse     *pulse
 	notices   *notices
+	monitor   *monitor
 	providers []provider.Config // of sign-ins
 	handler   http.Handler
 	owner     http.Handler // of the local socket
@@ -176,7 +177,10 @@ func (d *daemon) openHost(ctx context.Context) error {
 	dial := func(ctx context.Context, id string, at netip.AddrPort) (net.Conn, error) {
 		return d.host.Dial(ctx, app.ID(id), at)
 	}
-	d.sites = newSites(s, d.data, find, dial, &d.undo, d.log)
+	if d.monitor, err = newMonitor(d); err != nil {
+		return err
+	}
+	d.sites = newSites(s, d.data, find, dial, d.monitor.traffic, &d.undo, d.log)
 	d.notices = &notices{d: d, happens: make(chan app.Notice, 1)}
 	d.host = host.New(d.hostConfig(info.RAM, capacity))
 	if err := d.openNotices(); err != nil {
@@ -256,12 +260,13 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 		History: data.lastDay,
 		Forget: func(id app.ID) error {
 			defer data.accesses.Remove(id)()
+			d.monitor.traffic.Forget(string(id))
 			return errors.Join(data.logs.Remove(id), data.history.Remove(id))
 		},
 		Account:        data.db.Accounts.Account,
 		LimitCPU:       start.limitCPU,
 		Log:            d.log,
-		Notify:         d.hub.Publish,
+		Notify:         func(e app.Event) { d.monitor.Observe(e); d.hub.Publish(e) },
 		Short:          d.notices.short,
 		CheckRAM:       account.RAMRule{Least: s.Apps.RAMMin}.Check,
 		Wish:           func(list []string) (app.Wishes, error) { return runtimes.Wish(list, tools) },

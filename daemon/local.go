@@ -195,7 +195,11 @@ func (h *handover) dropLocalSocket() {
 // serveOwner answers on the local socket. It counts its connections apart from those of the
 // network: nobody there can keep the owner out. Without it the daemon goes on.
 func (d *daemon) serveOwner(life context.Context, v *serving) {
-	server := newServer(life, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { v.answer(w, r, d.owner) }), d.log)
+	server := newServer(life, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !d.monitor.answers(w, r, true) {
+			v.answer(w, r, d.owner)
+		}
+	}), d.log)
 	l := web.LimitListener(d.local.listener, web.Limits{All: d.settings.Connections, Refuse: httpapi.RefuseConnection})
 	v.serve(server, l, func(err error) error {
 		if err != nil {

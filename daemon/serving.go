@@ -106,7 +106,9 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 			w.WriteHeader(http.StatusNoContent) // the daemon's own request
 			return
 		}
-		v.answer(w, r, d.handler)
+		if !d.monitor.answers(w, r, false) {
+			v.answer(w, r, d.handler)
+		}
 	}), d.log)
 	limited := web.LimitListener(l, web.Limits{
 		All: d.settings.Connections, Trusted: d.settings.TrustedProxies(), Refuse: httpapi.RefuseConnection,

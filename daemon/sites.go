@@ -52,14 +52,17 @@ type sites struct {
 type dialer = func(ctx context.Context, id string, at netip.AddrPort) (net.Conn, error)
 
 // newSites makes them; find finds an application as it is now, and dial is proxy.Config.Dial.
-func newSites(s settings.Settings, d *data, find func(app.ID) (app.Snapshot, bool), dial dialer, undo *closers, log *slog.Logger) *sites {
+func newSites(
+	s settings.Settings, d *data, find func(app.ID) (app.Snapshot, bool), dial dialer, traffic *proxy.Traffic, undo *closers, log *slog.Logger,
+) *sites {
 	if s.Proxy.Mode == settings.ProxyOff {
 		return nil
 	}
 	e := &sites{settings: s, log: log, data: d, find: find, handled: web.NewInflight(release)}
 	e.life, e.end = context.WithCancel(context.Background())
 	c := proxy.Config{
-		Domain: s.SitesDomain(), Names: &e.names, Look: e.site, Dial: dial, Trusted: s.TrustedProxies(), PerSite: s.Proxy.PerSite, Log: log,
+		Domain: s.SitesDomain(), Names: &e.names, Look: e.site, Dial: dial, Trusted: s.TrustedProxies(), PerSite: s.Proxy.PerSite,
+		Traffic: traffic, Log: log,
 	}
 	if s.Proxy.AccessLog {
 		c.Access = func(id, line string) { d.accesses.Add(app.ID(id), line) }

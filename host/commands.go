@@ -134,6 +134,18 @@ func (h *Host) OpenLog(id app.ID, uid int64) (io.ReadCloser, error) {
 	return h.Logs.Open(id, false)
 }
 
+// Each calls f for every application, oldest first, with the disk space of its files when that
+// was last measured, -1 where it was not. It blocks for nothing.
+func (h *Host) Each(f func(s app.Snapshot, disk int64)) {
+	for _, u := range h.all() {
+		disk := int64(-1)
+		if space, ok := u.disk.known(); ok {
+			disk = space.Bytes
+		}
+		f(u.view.Load().Snapshot, disk)
+	}
+}
+
 // AvailableRAM returns the most RAM that an application can have beside what else runs
 // now. It reserves nothing.
 func (h *Host) AvailableRAM(id app.ID) app.MB { return h.capacity.available(id) }

@@ -174,6 +174,15 @@ func (d *diskUse) get(ctx context.Context, will func(s app.Space, at time.Time) 
 	return s, nil
 }
 
+// known is the size when it was last measured; false where it was not, or is just being.
+func (d *diskUse) known() (app.Space, bool) {
+	if !d.mu.TryLock() {
+		return app.Space{}, false
+	}
+	defer d.mu.Unlock()
+	return d.space, !d.at.IsZero()
+}
+
 // now measures.
 func (d *diskUse) now(ctx context.Context) (app.Space, error) {
 	return d.get(ctx, func(app.Space, time.Time) bool { return false })

@@ -120,7 +120,11 @@ type Settings struct {
 	}
 	SignIn signInSettings
 	Notify notifySettings
-	Audit  struct {
+
+	Metrics struct {
+		Token string // a path
+	}
+	Audit struct {
 		Keep int // records
 		Age  time.Duration
 	}
@@ -284,6 +288,7 @@ var settings = []setting{
 	{"sign_in.openid_secret", "", "`PATH` of a file with the client secret that the provider gave berth", func(s *Settings) kind { return file(&s.SignIn.OpenIDSecret) }},
 	{"sign_in.openid_roots", "", "`PATH` of the root certificates of your own OpenID provider", func(s *Settings) kind { return file(&s.SignIn.OpenIDRoots) }},
 	{"sign_in.signup_ram", "0", "RAM in `MB` of the account that berth makes for everybody whom a provider knows and who has none; 0 means that berth makes none", func(s *Settings) kind { return size(&s.SignIn.SignUpRAM, 0, maxRAM) }},
+	{"metrics.token", "", "`PATH` of a file with the token that opens /metrics and nothing else; empty means that only the local socket has /metrics", func(s *Settings) kind { return file(&s.Metrics.Token) }},
 	{"notify.smtp", "", "`HOST:PORT` of the mail server through which berth sends notifications; empty means that this host sends no mail", func(s *Settings) kind { return server(&s.Notify.SMTP) }},
 	{"notify.smtp_user", "", "user `NAME` of berth at the mail server; empty means that berth does not sign in there", func(s *Settings) kind { return plainText(&s.Notify.SMTPUser) }},
 	{"notify.smtp_password", "", "`PATH` of a file with the password of that user", func(s *Settings) kind { return file(&s.Notify.SMTPPassword) }},

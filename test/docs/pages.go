@@ -15,6 +15,7 @@ import (
 	"berth/cli/command"
 	"berth/daemon/settings"
 	"berth/host/notify"
+	"berth/web/metrics"
 )
 
 // pages are the documents with a part that comes from the code. Each function
@@ -25,6 +26,7 @@ var pages = map[string]func(root, text string) (string, error){
 	"berth.toml.example": func(_, _ string) (string, error) { return settings.Example(), nil },
 	"settings.md":        func(_, text string) (string, error) { return between(text, settingsTable()) },
 	"compatibility.md":   func(_, text string) (string, error) { return between(text, clientsTable()) },
+	"monitoring.md":      func(_, text string) (string, error) { return between(text, metricsTable()) },
 	"notifications.md":   func(_, text string) (string, error) { return between(text, noticesTable()) },
 	"deploy.md": func(root, text string) (string, error) {
 		examples, err := ciExamples(root)
@@ -144,6 +146,20 @@ func noticesTable() string {
 			who += ", if it is chosen"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Kind, k.Severity, who, cell(k.What))
+	}
+	return b.String()
+}
+
+// metricsTable is the table of the metrics.
+func metricsTable() string {
+	var b strings.Builder
+	b.WriteString("| metric | type | labels | what it is |\n|---|---|---|---|\n")
+	for _, f := range metrics.Families {
+		labels := strings.Join(f.Labels, ", ")
+		if f.Type == "histogram" {
+			labels += ", le"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Type, labels, cell(f.Help))
 	}
 	return b.String()
 }

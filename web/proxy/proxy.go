@@ -62,7 +62,9 @@ type Config struct {
 	// Access takes one line of a site's access log, without its end; nil: there
 	// is none. It MUST be safe for concurrent use.
 	Access func(id, line string)
-	Log    *slog.Logger
+	// Traffic counts the answers; nil: nobody does.
+	Traffic *Traffic
+	Log     *slog.Logger
 }
 
 // Proxy is the handler of everything that sites are asked. It is safe for
@@ -125,9 +127,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer in.body.over()
 		r.Body = in.body
 	}
-	if p.Access != nil {
+	if p.Access != nil || p.Traffic != nil {
 		rec := &recorder{ResponseWriter: w, began: time.Now()}
-		defer func() { p.Access(site.ID, rec.line(in, r)) }()
+		defer func() { p.over(rec, in, r) }()
 		w = rec
 	}
 	if !p.perSite.add(site.ID, p.PerSite, 0) {
@@ -137,6 +139,16 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer p.perSite.remove(site.ID)
 	defer p.admit(r.Context(), in, len(r.Header["Upgrade"]) > 0)()
 	p.answer(w, r, in)
+}
+
+// over counts an answer, and writes its line into the access log.
+func (p *Proxy) over(rec *recorder, in *inbound, r *http.Request) {
+	if p.Traffic != nil {
+		p.Traffic.count(in.site.ID, rec.status, time.Since(rec.began))
+	}
+	if p.Access != nil {
+		p.Access(in.site.ID, rec.line(in, r))
+	}
 }
 
 // route finds the site that the host of a request leads to, and takes that apart.
