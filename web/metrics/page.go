@@ -51,7 +51,7 @@ var Families = []Family{
 	{"go_goroutines", "gauge", "Goroutines of berth.", nil},
 }
 
-// page writes families in the text format. Families whose samples there are none of are left out.
+// page writes families in the text format. A family without a sample is left out.
 type page struct {
 	b       strings.Builder
 	samples map[string]*strings.Builder
