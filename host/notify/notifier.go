@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -115,7 +114,8 @@ func poke(c chan struct{}) {
 }
 
 const (
-	// lookEvery is the longest pause between two looks.
+	// lookEvery is the longest pause between two looks: commands of the host store notices too,
+	// and wake nobody.
 	lookEvery = time.Minute
 	// failPause is the pause after the store has failed.
 	failPause = 10 * time.Second
@@ -136,25 +136,19 @@ func (n *Notifier) Run(ctx context.Context) {
 		}
 	}
 	for {
-		next := n.step(ctx)
-		if !pause(ctx, cmp.Or(next, lookEvery), n.wake) { // commands of the host store notices too, and wake nobody
+		if !pause(ctx, n.step(ctx), n.wake) {
 			return
 		}
 	}
 }
 
-// pause waits so long, for ever if d is 0, or until something comes; false when ctx has ended.
+// pause waits so long, or until something comes; false when ctx has ended.
 func pause(ctx context.Context, d time.Duration, woken <-chan struct{}) bool {
-	var due <-chan time.Time
-	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		due = timer.C
-	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return false
-	case <-due:
+	case <-timer.C:
 	case <-woken:
 	}
 	return ctx.Err() == nil
@@ -179,8 +173,7 @@ func (n *Notifier) failed(ctx context.Context, what string, err error) {
 	}
 }
 
-// step makes the messages that are due, and returns after how long to look again, 0 for when
-// it is woken.
+// step makes the messages that are due, and returns after how long to look again.
 func (n *Notifier) step(ctx context.Context) time.Duration {
 	unheard, err := n.Store.Unheard(ctx)
 	if err != nil {
@@ -202,21 +195,20 @@ func (n *Notifier) step(ctx context.Context) time.Duration {
 			delete(n.rhythms, account)
 		}
 	}
-	next := time.Duration(0)
-	soon := func(d time.Duration) { next = cmp.Or(min(cmp.Or(next, d), d), 1) }
+	next := lookEvery
 	for account, notices := range waiting {
 		if n.rhythms[account] == nil {
 			n.rhythms[account] = &rhythm{}
 		}
 		r := n.rhythms[account]
 		if at := r.heard(now); at.After(now) {
-			soon(at.Sub(now))
+			next = min(next, at.Sub(now))
 			continue
 		}
 		told, err := n.tell(ctx, account, notices, now)
 		if err != nil {
 			n.failed(ctx, "cannot make messages", err)
-			soon(failPause)
+			next = min(next, failPause)
 			continue
 		}
 		if told {
@@ -224,9 +216,6 @@ func (n *Notifier) step(ctx context.Context) time.Duration {
 		} else {
 			r.at = time.Time{}
 		}
-	}
-	if len(n.troubles) > 0 {
-		soon(lookEvery)
 	}
 	return next
 }
@@ -288,15 +277,15 @@ func (n *Notifier) tell(ctx context.Context, account app.AccountID, notices []ap
 			r = n.troubles[key]
 			r.Topic = key.name
 		}
-		r, now1 := hear(r, one, now)
+		r, due := hear(r, one, now)
 		if at, there := told[key]; there { // again in the same moment
 			items[at].notice, items[at].held = one, items[at].held+1
 			r.Held = 0
 			r.Last = one
-		} else if now1 {
+		} else if due {
 			told[key] = len(items)
 			items = append(items, item{notice: one, held: r.Held, since: r.Since})
-			r = tell(r, now, about(one.Kind).ends)
+			r = afterTelling(r, now, about(one.Kind).ends)
 		}
 		changed[key] = r
 	}
@@ -319,7 +308,7 @@ func (n *Notifier) tell(ctx context.Context, account app.AccountID, notices []ap
 			changed[key] = r
 		case due(r, now):
 			items = append(items, item{notice: r.Last, held: r.Held - 1, since: r.Since})
-			changed[key] = tell(r, now, about(r.Last.Kind).ends && course != well)
+			changed[key] = afterTelling(r, now, about(r.Last.Kind).ends && course != well)
 		}
 	}
 	messages, err := n.messages(ctx, account, items, changed, now)

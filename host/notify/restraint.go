@@ -37,9 +37,9 @@ func hear(r app.Trouble, n app.Notice, now time.Time) (app.Trouble, bool) {
 // due reports whether it is time to tell what was held back.
 func due(r app.Trouble, now time.Time) bool { return r.Held > 0 && now.Sub(r.Told) >= distance(r) }
 
-// tell notes that a message says everything up to now; lasts says whether one must follow that
-// tells the end.
-func tell(r app.Trouble, now time.Time, lasts bool) app.Trouble {
+// afterTelling notes that a message says everything up to now; lasts says whether one must
+// follow that tells the end.
+func afterTelling(r app.Trouble, now time.Time, lasts bool) app.Trouble {
 	r.Told, r.Held, r.Lasts = now, 0, lasts
 	r.Level = min(r.Level+1, len(distances))
 	return r
