@@ -48,8 +48,7 @@ func compose(l text.Language, items []item, base string, now time.Time) app.Mess
 		ID: "msg_" + rand.Text(), At: now, Kind: worst.notice.Kind, Severity: about(worst.notice.Kind).Severity,
 		App: worst.notice.App, AppName: worst.app.Name, Title: title(l, worst), Count: len(items),
 	}
-	of := func(i item) bool { return i.notice.App == m.App }
-	if slices.ContainsFunc(items, func(i item) bool { return !of(i) }) {
+	if several(items) {
 		m.App, m.AppName = "", ""
 		m.Title = l.Say("%d things happened, the first: %s", len(items), m.Title)
 		for _, i := range items[:min(len(items), named)] {
@@ -79,6 +78,11 @@ func compose(l text.Language, items []item, base string, now time.Time) app.Mess
 		m.Link = link(base, "/host")
 	}
 	return m
+}
+
+// several reports whether items are not all about the same.
+func several(items []item) bool {
+	return slices.ContainsFunc(items, func(i item) bool { return i.notice.App != items[0].notice.App })
 }
 
 // others says how many items are not told in words.

@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"berth/app"
@@ -346,46 +347,40 @@ func (n *Notifier) messages(
 	if err != nil {
 		return nil, err
 	}
+	items = n.there(items)
 	hide := map[app.ID]secrets{}
-	complete := map[int]bool{}
 	var made []app.Delivery
 	for _, c := range channels {
-		var wanted []item
-		for at := range items {
-			if !wants(c, items[at].notice) {
-				continue
-			}
-			if !complete[at] {
-				complete[at] = true
-				n.complete(ctx, &items[at], changed, hide)
-			}
-			if items[at].app.ID == items[at].notice.App { // else it is gone
-				wanted = append(wanted, items[at])
-			}
-		}
+		wanted := slices.Clone(items)
+		wanted = slices.DeleteFunc(wanted, func(i item) bool { return !wants(c, i.notice) })
 		if len(wanted) == 0 {
 			continue
 		}
-		m := compose(text.In(c.Lang), wanted, n.BaseURL, now)
-		for _, i := range wanted {
-			if s, ok := hide[i.notice.App]; ok {
-				m = s.clean(m)
+		if !several(wanted) { // a list has no details
+			for at := range wanted[:min(len(wanted), named)] {
+				n.complete(ctx, &wanted[at], changed, hide)
 			}
 		}
+		m := hide[wanted[0].notice.App].clean(compose(text.In(c.Lang), wanted, n.BaseURL, now))
 		made = append(made, app.Delivery{Channel: c.ID, Account: account, Message: m, State: app.DeliveryWaiting, NextAt: now})
 	}
 	return made, nil
 }
 
-// complete finds out what is around a notice about an application. Without that it leaves
-// i.app as it is.
+// there are the items whose applications there still are, with them.
+func (n *Notifier) there(items []item) []item {
+	for at := range items {
+		if i := &items[at]; i.notice.App != "" {
+			i.app, _ = n.App(i.notice.Account, i.notice.App)
+		}
+	}
+	return slices.DeleteFunc(items, func(i item) bool { return i.app.ID != i.notice.App })
+}
+
+// complete finds out what is around a notice about an application.
 func (n *Notifier) complete(ctx context.Context, i *item, changed map[topic]app.Trouble, hide map[app.ID]secrets) {
 	id := i.notice.App
 	if id == "" {
-		return
-	}
-	var err error
-	if i.app, err = n.App(i.notice.Account, id); err != nil {
 		return
 	}
 	if _, ok := hide[id]; !ok {
@@ -400,25 +395,26 @@ func (n *Notifier) complete(ctx context.Context, i *item, changed map[topic]app.
 	if hide[id].values == nil {
 		return
 	}
-	switch k := about(i.notice.Kind); {
+	k, until := about(i.notice.Kind), i.notice.At.Add(lateLines)
+	switch {
 	case k.log:
-		until := i.notice.At.Add(lateLines)
 		i.excerpt = excerpt(n.Tail(id, false, excerptTail), until, hide[id])
 	case k.Kind == app.NoticeDeployFailed:
-		i.excerpt = excerpt(n.Tail(id, true, excerptTail), i.notice.At.Add(lateLines), hide[id])
+		i.excerpt = excerpt(n.Tail(id, true, excerptTail), until, hide[id])
 	}
-	if i.notice.Kind == app.NoticeOutOfMemory {
-		memory := topic{i.notice.Account, id, "memory"}
-		r, ok := changed[memory]
-		if !ok {
-			r = n.troubles[memory]
-		}
-		if p := r.Last.Happened; p != nil && p.Memory != nil && p.Memory.Run == i.notice.Happened.Exit.Run {
-			i.warned = p.Memory
-		}
-		if size, err := n.RightSize(ctx, i.app); err == nil && size.Changes() {
-			i.advice = size.Why
-		}
+	if k.Kind != app.NoticeOutOfMemory {
+		return
+	}
+	memory := topic{i.notice.Account, id, "memory"}
+	r, ok := changed[memory]
+	if !ok {
+		r = n.troubles[memory]
+	}
+	if p := r.Last.Happened; p != nil && p.Memory != nil && p.Memory.Run == i.notice.Happened.Exit.Run {
+		i.warned = p.Memory
+	}
+	if size, err := n.RightSize(ctx, i.app); err == nil && size.Changes() {
+		i.advice = size.Why
 	}
 }
 
