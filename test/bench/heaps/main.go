@@ -1,7 +1,8 @@
 // Command heaps measures what runtimes do with the RAM that a program was given: six ways to use
 // memory, in each language that the machine has, at four sizes of RAM, in control groups of berth's,
 // with what berth tells the runtime of its RAM and without. It prints a table, and writes it into a
-// page of the documentation.
+// page of the documentation. -ram and -work choose some of it, for an emulated guest; -mark names the
+// table of the page.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,7 +21,7 @@ import (
 )
 
 var (
-	rams  = []int{64, 100, 256, 512}
+	rams  []int // in MB
 	works = []string{"bot", "web", "cache", "garbage", "buffers", "leak"}
 )
 
@@ -44,18 +46,30 @@ type result struct {
 func main() {
 	page := flag.String("page", "", "`FILE` to write the table into")
 	only := flag.String("only", "", "`RUNTIMES` to measure, separated by commas; empty: all")
+	ram := flag.String("ram", "64,100,256,512", "`SIZES` in MB, separated by commas")
+	work := flag.String("work", strings.Join(works, ","), "`PROGRAMS`, separated by commas")
+	mark := flag.String("mark", "make heaps", "what `MEASURED` the table, as the page has it")
 	seconds := flag.Int("seconds", 4, "`N` that each program runs")
 	beside := flag.Int("beside", 2, "programs (`N`) at a time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := measure(ctx, *page, *only, *seconds, *beside); err != nil {
+	works, rams = strings.Split(*work, ","), nil
+	for size := range strings.SplitSeq(*ram, ",") {
+		mb, err := strconv.Atoi(size)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "heaps: -ram:", err)
+			os.Exit(2)
+		}
+		rams = append(rams, mb)
+	}
+	if err := measure(ctx, *page, *mark, *only, *seconds, *beside); err != nil {
 		fmt.Fprintln(os.Stderr, "heaps:", err)
 		os.Exit(1)
 	}
 }
 
-func measure(ctx context.Context, page, only string, seconds, beside int) (err error) {
+func measure(ctx context.Context, page, mark, only string, seconds, beside int) (err error) {
 	dir, err := os.MkdirTemp("/tmp", "berth-heaps.")
 	if err != nil {
 		return err
@@ -91,7 +105,7 @@ func measure(ctx context.Context, page, only string, seconds, beside int) (err e
 	if page == "" {
 		return nil
 	}
-	return write(page, text)
+	return write(page, mark, text)
 }
 
 // runAll makes the runs, some at a time.
@@ -124,13 +138,9 @@ func (s *stage) runAll(ctx context.Context, all []*one, beside int) error {
 	return errors.Join(failed, ctx.Err())
 }
 
-const (
-	begin = "<!-- measured by make heaps -->\n"
-	end   = "<!-- end of what make heaps measured -->\n"
-)
-
 // write puts a table between the marks of a page.
-func write(page, text string) error {
+func write(page, mark, text string) error {
+	begin, end := "<!-- measured by "+mark+" -->\n", "<!-- end of what "+mark+" measured -->\n"
 	old, err := os.ReadFile(page)
 	if err != nil {
 		return err
