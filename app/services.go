@@ -23,6 +23,8 @@ type Services struct {
 	Teams        Teams
 	Names        Names
 	Notices      Notices
+	Snapshots    Snapshots
+	HostBackups  HostBackups
 
 	// Exec runs the command of a session. It asks nobody who may, but that owner has the
 	// application.
@@ -292,6 +294,33 @@ type Notices interface {
 	// SendAgain sends a message that was sent, or failed, again: with the same ID. It fails
 	// with Already while that waits for its next try.
 	SendAgain(ctx context.Context, owner AccountID, delivery int64) error
+}
+
+// Snapshots are the copies of applications in the backup of the host. Where the host has no
+// backup there are none.
+type Snapshots interface {
+	// Snapshots returns those of an application, newest first. What was copied of another
+	// application that had the ID before is not among them.
+	Snapshots(ctx context.Context, owner AccountID, id ID) ([]BackupSnapshot, error)
+	// RestoreSnapshot makes the files of an application what they were when the backup run was made, as
+	// Deployments.Restore does, and the variables too withVariables. It fails with NotFound where there is no
+	// such copy, and with Unavailable when the repository cannot be read.
+	RestoreSnapshot(ctx context.Context, owner AccountID, id ID, run string, withVariables bool) (Deployed, error)
+	// CopySnapshot makes a new application of one, as Deployments.Upload does. A site needs
+	// a free ID; it is refused while the site that it was copied from has that.
+	CopySnapshot(ctx context.Context, owner Account, id ID, run string, withVariables bool) (Deployed, error)
+}
+
+// HostBackups is the backup of the whole host, for those who administer it. It asks nobody
+// who may.
+type HostBackups interface {
+	BackupStatus(ctx context.Context) (BackupStatus, error)
+	// SetBackupPolicy stores the policy and lets it hold from now on. It fails with Invalid, and
+	// with Forbidden for what the settings file decides.
+	SetBackupPolicy(ctx context.Context, p BackupPolicy) error
+	// StartBackup starts a backup, or with rehearse a rehearsal, and does not wait for its end.
+	// It fails with Already while one is under way, and with Unusable where none is set up.
+	StartBackup(ctx context.Context, rehearse bool) error
 }
 
 // Names knows the subdomains of an account, and the domains that it brings; name is as
