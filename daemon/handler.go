@@ -120,6 +120,7 @@ func (d *daemon) apiConfig(services app.Services) httpapi.Config {
 		Host:         d.describe,
 
 		AccountChanged: d.host.AccountChanged,
+		HoldChanged:    d.host.HoldChanged,
 		Trusted:        s.TrustedProxies(),
 		RateLimit:      s.RateLimit,
 		BaseURL:        s.BaseURL,
