@@ -267,7 +267,7 @@ func dialSSH(ctx context.Context, to string) (*sshConn, error) {
 // end ends the connection, and returns why it ended by itself, if it did.
 func (s *sshConn) end() error {
 	s.once.Do(func() {
-		_ = s.WriteCloser.Close()
+		_ = s.Close()
 		_, _ = io.Copy(io.Discard, s.Reader) // until it has ended too
 		s.err = s.explain(s.cmd.Wait())
 	})

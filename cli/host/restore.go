@@ -212,7 +212,7 @@ func restoreInto(ctx context.Context, file, dir string, m archive.Manifest, hold
 		return fmt.Errorf("cannot restore: %w", err)
 	}
 	err = extractBackup(ctx, file, temp, m)
-	if err == nil && hold.Why != "" {
+	if err == nil {
 		err = holdIn(ctx, temp, hold)
 	}
 	if err != nil {
@@ -273,13 +273,19 @@ func extractBackup(ctx context.Context, file, dir string, m archive.Manifest) er
 	return to.Sync()
 }
 
-// holdIn holds the programs of a database that is not in its place yet.
+// holdIn holds the programs of a database that is not in its place yet. The zero value ends the
+// hold that the host had of which the backup is.
 func holdIn(ctx context.Context, dir string, hold app.Hold) error {
 	d, err := db.Open(ctx, filepath.Join(dir, daemon.DatabaseName), time.Now)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Holds.SetHold(ctx, hold), d.Close())
+	if hold.Why == "" {
+		err = d.Holds.DropHold(ctx)
+	} else {
+		err = d.Holds.SetHold(ctx, hold)
+	}
+	return errors.Join(err, d.Close())
 }
 
 // unwrap moves what was restored into place, the database last, and then drops

@@ -25,6 +25,8 @@ func TestRestoreHolds(t *testing.T) {
 	h := hosted.New(t)
 	parent := filepath.Dir(h.Path)
 	file := filepath.Join(parent, "all.tar.gz")
+	// That of a host which is held itself does not bring that hold along.
+	hosted.Must(t, h.DB.Holds.SetHold(t.Context(), app.Hold{Why: app.HoldMoved, Peer: "elsewhere", At: time.Now()}))
 	if code, _, errs := berthBeside(h, "backup", "create", "--to", file, "--data-dir", h.Path); code != 0 {
 		t.Fatal(errs)
 	}

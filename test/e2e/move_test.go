@@ -24,7 +24,6 @@ type moving struct {
 	t        *testing.T
 	old, new *daemon
 	sshd     *exec.Cmd
-	config   string // of ssh's client
 	bin      string // where berth is, there
 	path     string // of commands here: ssh is a script, for its own files are root's
 	both     error  // what the watch saw
@@ -337,10 +336,14 @@ func TestMoveKilled(t *testing.T) {
 		when func(m *moving) func(said string) bool
 		held bool // by then, perhaps
 	}{
-		"while it copies": {func(m *moving) func(string) bool { return exists(filepath.Join(m.new.Data, "move.unfinished", "apps", "*", "heavy")) }, false},
-		"at the hold":     {func(*moving) func(string) bool { return says("stopping the programs here") }, true},
-		"at the database": {func(m *moving) func(string) bool { return exists(filepath.Join(m.new.Data, "move.unfinished", "berth.db")) }, true},
-		"at the end":      {func(*moving) func(string) bool { return says("berth begins anew on it") }, true},
+		"while it copies": {func(m *moving) func(string) bool {
+			return exists(filepath.Join(m.new.Data, "move.unfinished", "apps", "*", "heavy"))
+		}, false},
+		"at the hold": {func(*moving) func(string) bool { return says("stopping the programs here") }, true},
+		"at the database": {func(m *moving) func(string) bool {
+			return exists(filepath.Join(m.new.Data, "move.unfinished", "berth.db"))
+		}, true},
+		"at the end": {func(*moving) func(string) bool { return says("berth begins anew on it") }, true},
 		"when it is ready": {func(m *moving) func(string) bool {
 			return func(string) bool {
 				return exists(filepath.Join(m.new.Data, "move.ready"))("") || exists(filepath.Join(m.new.Data, "moved.json"))("")
