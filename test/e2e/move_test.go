@@ -41,6 +41,9 @@ func script(t *testing.T, path, text string) {
 
 func newMoving(t *testing.T) *moving {
 	t.Helper()
+	if _, err := os.Stat("/usr/sbin/sshd"); err != nil {
+		harness.Ready(t, "needs sshd: apt-get install openssh-server openssh-client")
+	}
 	m := &moving{t: t, old: prepare(t), new: prepare(t), watched: make(chan struct{})}
 	for _, d := range []*daemon{m.old, m.new} {
 		d.Env = append(d.Env, "BERTH_KEY_FILE="+filepath.Join(d.Root, "keys"))
