@@ -23,7 +23,8 @@ var ErrBusy = errors.New("a commit is under way")
 // apps/<id> and rollback/<id>: files, directories and links of uid, and of the
 // journals what is berth's. Files with several names keep them within a part. The program may be running, and another process may
 // have the same data directory: each file is as it was while it was read, files
-// that vanish are left out. ErrBusy when a commit was under way at any moment of
+// that vanish are left out. The names of a directory are in order (see order), so a tree that
+// has not changed gives the same bytes, whatever archive.Manifest.Made says. ErrBusy when a commit was under way at any moment of
 // it, whatever came of that; the caller begins again then, and also when the
 // application was deployed meanwhile. After any error what was written of the parts
 // is void, and the archive can go on unless w.Err says that it cannot.
@@ -109,7 +110,7 @@ func exportTree(ctx context.Context, w *archive.Writer, d dir, include func(visi
 		return err
 	}
 	known := newHardLinks()
-	return walk(ctx, d, func(v visit) error {
+	return walkOrdered(ctx, d, func(v visit) error {
 		if !include(v) {
 			return errSkip
 		}
