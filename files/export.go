@@ -67,14 +67,21 @@ func (s *Store) betweenCommits(id app.ID) (mark, error) {
 
 // export writes the parts of an application.
 func (s *Store) export(ctx context.Context, w *archive.Writer, id app.ID, uid int) error {
+	return s.eachPart(id, uid, func(part string, d dir, include func(visit) bool) error {
+		w.Begin(part)
+		return exportTree(ctx, w, d, include)
+	})
+}
+
+// eachPart calls fn with each tree of an application that an archive has, and what of it.
+func (s *Store) eachPart(id app.ID, uid int, fn func(part string, d dir, include func(visit) bool) error) error {
 	live, err := s.live(id)
 	if err != nil {
 		return err
 	}
 	defer live.close()
-	w.Begin(appsName + "/" + string(id))
 	mine := func(v visit) bool { return int(v.st.Uid) == uid }
-	if err := exportTree(ctx, w, live, mine); err != nil {
+	if err := fn(appsName+"/"+string(id), live, mine); err != nil {
 		return cannot("copy the application's files", err)
 	}
 	all, err := s.rollback.sub(string(id))
@@ -85,8 +92,7 @@ func (s *Store) export(ctx context.Context, w *archive.Writer, id app.ID, uid in
 		return cannot("copy the journals", err)
 	}
 	defer all.close()
-	w.Begin(rollbackName + "/" + string(id))
-	err = exportTree(ctx, w, all, func(v visit) bool {
+	err = fn(rollbackName+"/"+string(id), all, func(v visit) bool {
 		// What root owns in it is berth's frame around the originals.
 		plan := strings.Count(v.path, "/") == 1 && v.name == planName
 		list := v.path == v.name && strings.HasSuffix(v.name, listExt)
