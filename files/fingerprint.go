@@ -53,7 +53,8 @@ func (s *Store) Fingerprint(ctx context.Context, id app.ID, uid int) (sum string
 	if f.settled, err = settles(s.apps); err != nil {
 		return "", false, cannot("look at the disk", err)
 	}
-	if err := s.eachPart(id, uid, func(part string, d dir, include func(visit) bool) error { return f.tree(ctx, part, d, include) }); err != nil {
+	err = s.eachPart(id, uid, func(part string, d dir, include func(visit) bool) error { return f.tree(ctx, part, d, include) })
+	if err != nil {
 		return "", false, err
 	}
 	after, err := s.betweenCommits(id)
