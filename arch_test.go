@@ -27,7 +27,7 @@ type room struct {
 var house = []room{
 	{"main", "edge", "one of the daemon's helpers, or else the command line", []string{"cli"}},
 	{"cli", "edge", "commands of every system; finds the command and returns its exit code", []string{"app", "app/build", "app/exit", "app/text", "cli/command", "cli/host", "cli/screen", "client", "files/bundle", "host/runtimes", "proc", "systemd/fdstore"}},
-	{"cli/host", "edge", "commands of the host, which need Linux: accounts, tokens, backup, install, serve", []string{"app", "app/build", "app/exit", "cli/command", "cli/screen", "cli/doctor", "daemon", "daemon/keyring", "daemon/release", "daemon/settings", "db", "files", "files/archive", "files/bundle", "files/depot", "host", "host/account", "host/sizing", "systemd", "web/egress", "web/local", "web/proxy", "host/domain", "proc", "web/visit"}},
+	{"cli/host", "edge", "commands of the host, which need Linux: accounts, tokens, backup, install, serve", []string{"app", "app/build", "app/exit", "cli/command", "cli/screen", "cli/doctor", "daemon", "daemon/backup", "daemon/keyring", "daemon/release", "daemon/settings", "db", "files", "files/archive", "files/bundle", "files/depot", "host", "host/account", "host/sizing", "systemd", "web/egress", "web/local", "web/proxy", "host/domain", "proc", "web/visit"}},
 	{"cli/command", "edge", "what the commands share: the process around them, flags, tables, JSON, prompts", []string{"app", "app/build", "app/exit", "cli/screen"}},
 	{"cli/screen", "edge", "what a terminal shows: its width, and what others' bytes may do on it", nil},
 	{"client", "edge", "the API from outside, on every system: calls, uploads, streams of events", []string{"app"}},
@@ -119,7 +119,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                   {"cli"},
 	"golang.org/x/text":                   {"cli"},
 	"golang.org/x/crypto":                 {"db", "host/account", "web/certs"},
-	"filippo.io/age":                      {"cli/host"},
+	"filippo.io/age":                      {"daemon/backup"},
 	"github.com/go-webauthn/webauthn":     {"host/account"},
 	"github.com/wneessen/go-mail":         {"web/channel"},
 	"github.com/emersion":                 {"test"},

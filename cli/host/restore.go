@@ -23,6 +23,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/screen"
 	"berth/daemon"
+	"berth/daemon/backup"
 	"berth/daemon/settings"
 	"berth/db"
 	"berth/files"
@@ -175,8 +176,8 @@ func backupRestore(c *caller) *cobra.Command {
 		if err := putBack(ctx, c, s, keys); err != nil {
 			return err
 		}
-		if _, err := os.Stat(filepath.Join(s.DataDir, settingsName)); err == nil {
-			c.Tell("the settings of that host are in %s: compare them with this one's, or use --config", filepath.Join(s.DataDir, settingsName))
+		if _, err := os.Stat(filepath.Join(s.DataDir, backup.SettingsPart)); err == nil {
+			c.Tell("the settings of that host are in %s: compare them with this one's, or use --config", filepath.Join(s.DataDir, backup.SettingsPart))
 		}
 		return warnOfApps(ctx, s, c.Tell)
 	}, "data_dir", "key_file")
@@ -237,7 +238,7 @@ func extractBackup(ctx context.Context, file, dir string, m archive.Manifest) er
 			return fmt.Errorf("%w: it is another one than was verified", archive.ErrDamaged)
 		case m.Parts[n].Void:
 			return nil
-		case part == managedName:
+		case part == backup.ManagedPart:
 			below := filepath.Join(dir, filepath.Dir(part))
 			if err := os.Mkdir(below, 0o755); err != nil {
 				return err
@@ -246,9 +247,9 @@ func extractBackup(ctx context.Context, file, dir string, m archive.Manifest) er
 				return err
 			}
 			return syncDir(below)
-		case part == keysName:
+		case part == backup.KeysPart:
 			return nil // they go to a file of this host
-		case part == daemon.DatabaseName || part == settingsName:
+		case part == daemon.DatabaseName || part == backup.SettingsPart:
 			return writeFile(filepath.Join(dir, part), content)
 		case files.IsPart(part):
 			return to.Put(part, e, content)
@@ -264,7 +265,7 @@ func extractBackup(ctx context.Context, file, dir string, m archive.Manifest) er
 // unwrap moves what was restored into place, the database last, and then drops
 // the sign that something is missing.
 func unwrap(temp, dir string) error {
-	perhaps := []string{settingsName, filepath.Dir(managedName)}
+	perhaps := []string{backup.SettingsPart, filepath.Dir(backup.ManagedPart)}
 	for _, name := range append(perhaps, "apps", "rollback", daemon.DatabaseName) {
 		err := os.Rename(filepath.Join(temp, name), filepath.Join(dir, name))
 		if err != nil && (!slices.Contains(perhaps, name) || !errors.Is(err, fs.ErrNotExist)) {
