@@ -27,13 +27,13 @@ type room struct {
 var house = []room{
 	{"main", "edge", "one of the daemon's helpers, or else the command line", []string{"cli"}},
 	{"cli", "edge", "commands of every system; finds the command and returns its exit code", []string{"app", "app/build", "app/exit", "app/text", "cli/command", "cli/host", "cli/screen", "client", "files/bundle", "host/runtimes", "proc", "systemd/fdstore"}},
-	{"cli/host", "edge", "commands of the host, which need Linux: accounts, tokens, backup, install, serve", []string{"app", "app/build", "app/exit", "cli/command", "cli/screen", "cli/doctor", "daemon", "daemon/backup", "daemon/keyring", "daemon/release", "daemon/settings", "db", "files", "files/archive", "files/bundle", "files/depot", "host", "host/account", "host/sizing", "systemd", "web/egress", "web/local", "web/proxy", "host/domain", "proc", "web/visit"}},
+	{"cli/host", "edge", "commands of the host, which need Linux: accounts, tokens, backup, install, serve", []string{"app", "app/build", "app/exit", "cli/command", "cli/screen", "cli/doctor", "daemon", "daemon/backup", "daemon/keyring", "daemon/release", "daemon/settings", "db", "files", "files/archive", "files/bundle", "files/depot", "files/repository", "host", "host/account", "host/sizing", "systemd", "web/egress", "web/local", "web/proxy", "host/domain", "proc", "web/visit"}},
 	{"cli/command", "edge", "what the commands share: the process around them, flags, tables, JSON, prompts", []string{"app", "app/build", "app/exit", "cli/screen"}},
 	{"cli/screen", "edge", "what a terminal shows: its width, and what others' bytes may do on it", nil},
 	{"client", "edge", "the API from outside, on every system: calls, uploads, streams of events", []string{"app"}},
 	{"cli/doctor", "edge", "examines the host and says what it enforces", []string{"app", "app/build", "app/exit", "cgroup", "cli/screen", "daemon", "daemon/settings", "db", "files", "host", "host/runtimes", "proc", "proc/sandbox", "systemd"}},
 	{"daemon", "wiring", "opens everything, serves, adopts running programs, upgrades in place", []string{
-		"app", "app/build", "app/exit", "cgroup", "daemon/keyring", "daemon/settings", "db", "files", "files/bundle", "files/depot", "host", "host/account", "host/domain", "host/notify", "host/runtimes", "host/sizing", "host/watch",
+		"app", "app/build", "app/exit", "cgroup", "daemon/backup", "daemon/keyring", "daemon/settings", "db", "files", "files/bundle", "files/depot", "files/repository", "host", "host/account", "host/domain", "host/notify", "host/runtimes", "host/sizing", "host/watch",
 		"host/watch/metrics", "httpapi", "proc", "proc/logs", "proc/sandbox", "systemd", "systemd/fdstore", "web", "web/certs", "web/channel", "web/egress", "web/local", "web/metrics", "web/panel", "web/provider", "web/proxy", "web/terminal", "web/visit",
 	}},
 	{"daemon/backup", "wiring", "backs the host up into a repository, rehearses that, brings back the host or one application", []string{"app", "app/build", "app/exit", "daemon/keyring", "db", "files", "files/archive", "files/repository"}},

@@ -85,6 +85,16 @@ func (r *Runner) alone(ctx context.Context, kind app.BackupKind, do func(run *ap
 	return run, errors.Join(err, stored)
 }
 
+// Running reports whether a process works on the backups of the host with a data directory.
+func Running(dataDir string) bool {
+	f, err := os.Open(filepath.Join(dataDir, lockName))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
 // Backup makes a backup, removes those that the policy does not keep, and returns what was done.
 // Applications that are missing in it are in Missing, and are no error. It makes the repository if
 // there is none.
