@@ -126,7 +126,7 @@ var homes = map[string][]string{
 	"github.com/standard-webhooks":        {"test"},
 	"rsc.io/qr":                           {"web/panel"},
 	"os":                                  {"cgroup", "cli", "client", "daemon", "db", "files", "host/watch/metrics", "httpapi", "main", "proc", "systemd", "web/local", "web/proxy", "test"},
-	"os/exec":                             {"cli", "daemon", "proc", "test"},
+	"os/exec":                             {"cli", "daemon", "files/repository", "proc", "test"},
 	"syscall":                             {"cgroup", "cli", "daemon", "db", "files", "proc", "systemd/fdstore", "web/egress", "web/local", "web/proxy", "test"},
 	"golang.org/x/sys/unix":               {"cgroup", "cli", "daemon", "files", "proc", "systemd", "web/local", "test"},
 	"net/http":                            {"cli", "client", "daemon", "files/depot", "httpapi", "web", "test"},

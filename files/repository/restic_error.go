@@ -1,0 +1,154 @@
+package repository
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// maxSaid is how much of what restic says is kept: the end.
+const maxSaid = 16 << 10
+
+// tail keeps the end of what is written to it. It is safe for concurrent use.
+type tail struct {
+	sync.Mutex
+	text []byte
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.Lock()
+	defer t.Unlock()
+	t.text = append(t.text, p...)
+	if over := len(t.text) - maxSaid; over > 0 {
+		t.text = append(t.text[:0], t.text[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.Lock()
+	defer t.Unlock()
+	return string(t.text)
+}
+
+// signs are how restic says what is wrong: its exit status since 0.17, and its words, which are all
+// that 0.14 has. They are in order: what is not there is also not whole.
+var signs = []struct {
+	err  error
+	exit int
+	text *regexp.Regexp
+}{
+	{ErrPassword, 12, regexp.MustCompile(`wrong password or no key found`)},
+	{ErrLocked, 11, regexp.MustCompile(`repository is already locked|unable to create lock in backend: .*locked`)},
+	{ErrNone, 10, regexp.MustCompile(`unable to open config file: .*(no such file or directory|does not exist)|repository does not exist`)},
+	{ErrFull, -1, regexp.MustCompile(`no space left on device|(?i:disk quota exceeded|quota.?exceeded|storage.?full|insufficient storage)`)},
+	{ErrDamaged, -1, damage},
+}
+
+// damage is how restic says that something is not what was saved, or is gone.
+var damage = regexp.MustCompile(`ciphertext verification failed|wrong hash|hash does not match|invalid data returned|` +
+	`data (is|has been) (corrupt|damaged)|repository contains errors|repository contains damaged|could not load snapshot|` +
+	`unable to load (tree|snapshot|index)|(could not|failed to) load (index|tree|snapshot)|error loading (index|tree|snapshot)|` +
+	`(blob|pack|tree|id) \S+ (was )?not found|does not exist in (the )?(index|repository)|not found in (repository|index)|` +
+	`unexpected pack size|invalid (header length|type|pack)|header too (short|large)|truncated|` +
+	`(blob|decompress\w*) .*(failed|error)|Load\(<(data|index|snapshot)/.*(no such file or directory|does not exist)|` +
+	`unable to (decrypt|verify)|unexpected end of JSON|invalid character|magic number mismatch|corrupt`)
+
+// problem is the error of restic that ended with exit and said something.
+func (r *restic) problem(exit error, said string) error {
+	code := -1
+	if status := (*exec.ExitError)(nil); errors.As(exit, &status) {
+		code = status.ExitCode()
+	}
+	for _, s := range signs {
+		line := s.text.FindStringIndex(said)
+		switch {
+		case line != nil:
+			return fmt.Errorf("%w: restic says: %s", s.err, r.line(lineAt(said, line[0])))
+		case code > 0 && code == s.exit:
+			return fmt.Errorf("%w: restic says: %s", s.err, r.line(lastLine(said)))
+		}
+	}
+	if said = lastLine(said); said == "" {
+		return fmt.Errorf("restic failed: %w", exit)
+	}
+	return fmt.Errorf("restic says: %s", r.line(said))
+}
+
+// unfinished is the error of restic that was not waited for. What it said last is often why it
+// took so long: a server that does not answer.
+func (r *restic) unfinished(err error, said *tail) error {
+	if line := lastLine(said.String()); line != "" {
+		return fmt.Errorf("restic was ended (%w); it says: %s", err, r.line(line))
+	}
+	return fmt.Errorf("restic was ended: %w", err)
+}
+
+// lineAt returns the line of a text with a position in it.
+func lineAt(text string, at int) string {
+	begin := strings.LastIndexByte(text[:at], '\n') + 1
+	line, _, _ := strings.Cut(text[begin:], "\n")
+	return line
+}
+
+// lastLine returns the last line that says that restic gave up, or else the last one.
+func lastLine(said string) string {
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		if strings.Contains(lines[i], "Fatal:") {
+			return lines[i]
+		}
+	}
+	return lines[len(lines)-1]
+}
+
+// line is a line as somebody may read it: without passwords, control characters and the frame
+// that newer versions put around it.
+func (r *restic) line(said string) string {
+	var framed struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal([]byte(said), &framed) == nil && framed.Message != "" {
+		said = framed.Message
+	}
+	for _, secret := range r.secrets {
+		said = strings.ReplaceAll(said, secret, "***")
+	}
+	said = strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return ' '
+		}
+		return c
+	}, said)
+	said = strings.TrimPrefix(strings.TrimSpace(said), "Fatal: ")
+	if len(said) > 400 {
+		said = strings.ToValidUTF8(said[:400], "") + "..."
+	}
+	return said
+}
+
+// secret are the names of variables whose values are shown to nobody.
+var secret = regexp.MustCompile(`(?i)key|secret|pass|token|credential|auth`)
+
+// secretsOf returns what is kept out of errors.
+func secretsOf(o Options) []string {
+	_, password := splitPassword(o.Place)
+	secrets := []string{o.Key, password}
+	for _, e := range o.Env {
+		if name, value, _ := strings.Cut(e, "="); secret.MatchString(name) {
+			secrets = append(secrets, value)
+		}
+	}
+	var shown []string
+	for _, s := range secrets {
+		if len(s) > 2 { // a shorter one is in every word
+			shown = append(shown, s)
+		}
+	}
+	return shown
+}
