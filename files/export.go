@@ -3,11 +3,9 @@ package files
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +21,8 @@ var ErrBusy = errors.New("a commit is under way")
 // apps/<id> and rollback/<id>: files, directories and links of uid, and of the
 // journals what is berth's. Files with several names keep them within a part. The program may be running, and another process may
 // have the same data directory: each file is as it was while it was read, files
-// that vanish are left out. ErrBusy when a commit was under way at any moment of
+// that vanish are left out. The names of a directory are in order (see order), so a tree that
+// has not changed gives the same bytes, whatever archive.Manifest.Made says. ErrBusy when a commit was under way at any moment of
 // it, whatever came of that; the caller begins again then, and also when the
 // application was deployed meanwhile. After any error what was written of the parts
 // is void, and the archive can go on unless w.Err says that it cannot.
@@ -68,14 +67,21 @@ func (s *Store) betweenCommits(id app.ID) (mark, error) {
 
 // export writes the parts of an application.
 func (s *Store) export(ctx context.Context, w *archive.Writer, id app.ID, uid int) error {
+	return s.eachPart(id, uid, func(part string, d dir, include func(visit) bool) error {
+		w.Begin(part)
+		return exportTree(ctx, w, d, include)
+	})
+}
+
+// eachPart calls fn with each tree of an application that an archive has, and what of it.
+func (s *Store) eachPart(id app.ID, uid int, fn func(part string, d dir, include func(visit) bool) error) error {
 	live, err := s.live(id)
 	if err != nil {
 		return err
 	}
 	defer live.close()
-	w.Begin(appsName + "/" + string(id))
 	mine := func(v visit) bool { return int(v.st.Uid) == uid }
-	if err := exportTree(ctx, w, live, mine); err != nil {
+	if err := fn(appsName+"/"+string(id), live, mine); err != nil {
 		return cannot("copy the application's files", err)
 	}
 	all, err := s.rollback.sub(string(id))
@@ -86,8 +92,7 @@ func (s *Store) export(ctx context.Context, w *archive.Writer, id app.ID, uid in
 		return cannot("copy the journals", err)
 	}
 	defer all.close()
-	w.Begin(rollbackName + "/" + string(id))
-	err = exportTree(ctx, w, all, func(v visit) bool {
+	err = fn(rollbackName+"/"+string(id), all, func(v visit) bool {
 		// What root owns in it is berth's frame around the originals.
 		plan := strings.Count(v.path, "/") == 1 && v.name == planName
 		list := v.path == v.name && strings.HasSuffix(v.name, listExt)
@@ -109,7 +114,7 @@ func exportTree(ctx context.Context, w *archive.Writer, d dir, include func(visi
 		return err
 	}
 	known := newHardLinks()
-	return walk(ctx, d, func(v visit) error {
+	return walkOrdered(ctx, d, func(v visit) error {
 		if !include(v) {
 			return errSkip
 		}
@@ -218,131 +223,3 @@ type readerFunc func(p []byte) (int, error)
 
 // Read implements io.Reader.
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-// Importer puts what Export wrote below a directory that nothing else uses. It
-// is not safe for concurrent use.
-type Importer struct{ root dir }
-
-// NewImporter opens a directory that exists. The caller closes the importer.
-func NewImporter(path string) (*Importer, error) {
-	root, err := openPath(path)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	i := &Importer{root}
-	for name, mode := range map[string]uint32{appsName: 0o711, rollbackName: 0o700} {
-		d, err := i.root.mkdir(name, mode, os.Geteuid())
-		if err != nil {
-			i.Close()
-			return nil, &fs.PathError{Op: "mkdir", Path: filepath.Join(path, name), Err: err}
-		}
-		d.close()
-	}
-	return i, nil
-}
-
-// Close releases the directory.
-func (i *Importer) Close() { i.root.close() }
-
-// Sync makes everything that was put durable.
-func (i *Importer) Sync() error { return unix.Syncfs(int(i.root)) }
-
-// IsPart reports whether a part of an archive is of files that Put knows.
-func IsPart(part string) bool {
-	area, id, ok := strings.Cut(part, "/")
-	return ok && (area == appsName || area == rollbackName) && app.ValidID(id)
-}
-
-// Put makes one entry of a part that IsPart takes, with its owner, mode and, of a
-// file, its time. No set-user-ID survives. What leads out of the part, or is
-// there already, is refused.
-func (i *Importer) Put(part string, e archive.Entry, content io.Reader) error {
-	err := i.put(part, e, content)
-	if err != nil {
-		return fmt.Errorf("cannot restore %.300q: %w", join2(part, e.Path), err)
-	}
-	return nil
-}
-
-func join2(part, path string) string {
-	if path == "" {
-		return part
-	}
-	return part + "/" + path
-}
-
-func (i *Importer) put(part string, e archive.Entry, content io.Reader) error {
-	full := join2(part, e.Path)
-	if !IsPart(part) || filepath.Clean(full) != full || e.UID < 0 || e.GID < 0 {
-		return archive.ErrDamaged
-	}
-	return i.root.in(full, func(parent dir, name string) error {
-		mode := uint32(e.Mode.Perm())
-		switch {
-		case e.Mode.IsDir():
-			if e.Mode&fs.ModeSticky != 0 {
-				mode |= unix.S_ISVTX
-			}
-			made, err := parent.mkdir(name, mode, e.UID)
-			made.close()
-			return err
-		case e.Mode&fs.ModeSymlink != 0:
-			if err := unix.Symlinkat(e.Link, int(parent), name); err != nil {
-				return err
-			}
-			return unix.Fchownat(int(parent), name, e.UID, e.GID, unix.AT_SYMLINK_NOFOLLOW)
-		case e.HardLink != "":
-			return i.putHardLink(part, e.HardLink, parent, name)
-		}
-		return putFile(parent, name, mode, e, content)
-	})
-}
-
-// putHardLink gives a file that was put another name.
-func (i *Importer) putHardLink(part, other string, parent dir, name string) error {
-	full := join2(part, other)
-	if filepath.Clean(full) != full || !strings.HasPrefix(full, part+"/") {
-		return archive.ErrDamaged
-	}
-	return i.root.in(full, func(from dir, base string) error {
-		if st, err := from.stat(base); err != nil || !isFile(&st) {
-			return archive.ErrDamaged
-		}
-		return unix.Linkat(int(from), base, int(parent), name, 0)
-	})
-}
-
-// putFile makes a file, or fills an extent of one with holes.
-func putFile(parent dir, name string, mode uint32, e archive.Entry, content io.Reader) (err error) {
-	var f *os.File
-	if e.Offset >= 0 {
-		fd, oerr := parent.open(name, unix.O_WRONLY, 0)
-		if oerr != nil {
-			return oerr
-		}
-		f = os.NewFile(uintptr(fd), name)
-	} else if f, err = parent.create(name); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if e.Total >= 0 {
-		if err := f.Truncate(e.Total); err != nil {
-			return err
-		}
-	}
-	if e.Offset > 0 {
-		if _, err := f.Seek(e.Offset, io.SeekStart); err != nil {
-			return err
-		}
-	}
-	if _, err := io.Copy(f, content); err != nil {
-		return err
-	}
-	fd := int(f.Fd())
-	// The mode comes last: a chown clears bits.
-	if err := errors.Join(unix.Fchown(fd, e.UID, e.GID), unix.Fchmod(fd, mode)); err != nil {
-		return err
-	}
-	ts := unix.NsecToTimespec(e.Time.UnixNano())
-	return unix.UtimesNanoAt(int(parent), name, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
-}
