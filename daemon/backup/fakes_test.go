@@ -65,15 +65,15 @@ func (m *memory) Save(_ context.Context, name string, labels map[string]string, 
 	return s, nil
 }
 
-func (m *memory) Commit(_ context.Context, run string, head repository.Snapshot, others []repository.Snapshot) error {
+func (m *memory) Commit(_ context.Context, run string, head repository.Snapshot, others []repository.Snapshot) (int64, error) {
 	for _, s := range append(slices.Clone(others), head) {
 		if err := m.call(); err != nil {
-			return err
+			return 0, err
 		}
 		at := slices.IndexFunc(m.all, func(is repository.Snapshot) bool { return is.ID == s.ID })
 		m.all[at].Runs = append(slices.Clone(m.all[at].Runs), run)
 	}
-	return nil
+	return int64(len(m.streams[head.ID])), nil
 }
 
 func (m *memory) List(context.Context) ([]repository.Snapshot, error) {

@@ -180,7 +180,8 @@ func (b *set) save(ctx context.Context) (copies []db.AppCopy, err error) {
 		b.run.Apps++
 		b.run.Bytes += b.bytes[id]
 	}
-	return copies, b.Repository.Commit(ctx, b.run.Run, head, others)
+	b.run.Stored, err = b.Repository.Commit(ctx, b.run.Run, head, others)
+	return copies, err
 }
 
 func appName(id app.ID) string { return "apps/" + string(id) }
