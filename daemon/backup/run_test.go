@@ -64,7 +64,7 @@ func (w *world) backup(t *testing.T) app.BackupRun {
 // another adds an application with one file.
 func (w *world) another(t *testing.T, id app.ID) app.App {
 	t.Helper()
-	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20099}
+	ids := db.IDRange{UIDBase: 70000, UIDCount: 200, PortFirst: 20000, PortLast: 20199}
 	a, err := w.Directory.DB.Allocations(ids).Reserve(t.Context(), app.App{ID: id, Account: 1, Type: app.Bot, RAM: 100, Wanted: app.WantOnline, Code: app.Code{Main: "a"}}, func(app.Account, app.Use) error { return nil })
 	hosted.Must(t, err)
 	_, err = w.Store.Publish(t.Context(), w.Stage(map[string]string{"main": "of " + string(id)}), id, a.UID)
