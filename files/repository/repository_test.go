@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -339,10 +338,4 @@ func TestPlaces(t *testing.T) {
 	if _, err := New(Options{Place: "/mnt/backups"}); err == nil {
 		t.Error("a repository of restic needs no key")
 	}
-}
-
-// remove is os.RemoveAll of what a test made.
-func remove(t *testing.T, path string) {
-	t.Helper()
-	must(t, os.RemoveAll(path))
 }

@@ -45,10 +45,16 @@ var signs = []struct {
 }{
 	{ErrPassword, 12, regexp.MustCompile(`wrong password or no key found`)},
 	{ErrLocked, 11, regexp.MustCompile(`repository is already locked|unable to create lock in backend: .*locked`)},
-	{ErrNone, 10, regexp.MustCompile(`unable to open config file: .*(no such file or directory|does not exist)|repository does not exist`)},
-	{ErrFull, -1, regexp.MustCompile(`no space left on device|(?i:disk quota exceeded|quota.?exceeded|storage.?full|insufficient storage)`)},
+	{ErrNone, 10, regexp.MustCompile(`unable to open config file: .*(` + absent + `)|repository does not exist`)},
+	{ErrFull, -1, regexp.MustCompile(`(?i)no space left on device|quota.?exceeded|storage.?full|insufficient storage|` + sftpFull)},
 	{ErrDamaged, -1, damage},
 }
+
+// sftpFull is how OpenSSH says that it cannot write: the protocol has no word for a full disk.
+const sftpFull = `Write: sftp: "Failure"`
+
+// absent is how servers say that something is not there. That a user does not exist is another thing.
+const absent = `no such file or directory|(file|<config/>|specified (key|bucket|blob|container)) does not exist|object doesn't exist|(?i:object not found)`
 
 // damage is how restic says that something is not what was saved, or is gone.
 var damage = regexp.MustCompile(`ciphertext verification failed|wrong hash|hash does not match|invalid data returned|` +
