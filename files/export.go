@@ -69,7 +69,8 @@ func (s *Store) betweenCommits(id app.ID) (mark, error) {
 func (s *Store) export(ctx context.Context, w *archive.Writer, id app.ID, uid int) error {
 	return s.eachPart(id, uid, func(part string, d dir, include func(visit) bool) error {
 		w.Begin(part)
-		return exportTree(ctx, w, d, include)
+		x := exporter{ctx: ctx, w: w, include: include, known: newHardLinks(), copies: s.newCopies(id, uid, strings.HasPrefix(part, appsName))}
+		return x.tree(d)
 	})
 }
 
@@ -104,27 +105,34 @@ func (s *Store) eachPart(id app.ID, uid int, fn func(part string, d dir, include
 	return nil
 }
 
-// exportTree writes a tree, of which include chooses.
-func exportTree(ctx context.Context, w *archive.Writer, d dir, include func(visit) bool) error {
+// exporter writes a tree, of which include chooses, as a part.
+type exporter struct {
+	ctx     context.Context
+	w       *archive.Writer
+	include func(visit) bool
+	known   *hardLinks
+	copies  *copies
+}
+
+func (x exporter) tree(d dir) error {
 	st, err := d.self()
 	if err != nil {
 		return err
 	}
-	if err := w.Add(entryOf("", &st), nil); err != nil {
+	if err := x.w.Add(entryOf("", &st), nil); err != nil {
 		return err
 	}
-	known := newHardLinks()
-	return walkOrdered(ctx, d, func(v visit) error {
-		if !include(v) {
+	return walkOrdered(x.ctx, d, func(v visit) error {
+		if !x.include(v) || x.copies.covers[v.path] {
 			return errSkip
 		}
 		switch {
 		case isDir(&v.st):
-			return w.Add(entryOf(v.path, &v.st), nil)
+			return x.w.Add(entryOf(v.path, &v.st), nil)
 		case isLink(&v.st):
-			return exportLink(w, v)
+			return x.link(v)
 		case isFile(&v.st):
-			return exportFile(ctx, w, v, include, known)
+			return x.file(v)
 		}
 		return nil // pipes, sockets and devices are made anew by programs
 	})
@@ -145,14 +153,14 @@ func entryOf(path string, st *unix.Stat_t) archive.Entry {
 	return e
 }
 
-func exportLink(w *archive.Writer, v visit) error {
+func (x exporter) link(v visit) error {
 	target, err := readLink(v.parent, v.name)
 	if err != nil {
 		return ignoreGone(err)
 	}
 	e := entryOf(v.path, &v.st)
 	e.Link = target
-	return w.Add(e, nil)
+	return x.w.Add(e, nil)
 }
 
 // leased is the error of opening a file, with a sentence where a program keeps others
@@ -164,9 +172,9 @@ func leased(v visit, err error) error {
 	return err
 }
 
-// exportFile writes one file; one with holes extent by extent, and a later name of
-// one as a link.
-func exportFile(ctx context.Context, w *archive.Writer, v visit, include func(visit) bool, known *hardLinks) error {
+// file writes one file; one with holes extent by extent, a later name of one as a link, and a
+// database as a copy.
+func (x exporter) file(v visit) error {
 	f, st, err := v.parent.file(v.name)
 	if gone(err) {
 		return nil
@@ -175,7 +183,7 @@ func exportFile(ctx context.Context, w *archive.Writer, v visit, include func(vi
 		return leased(v, err)
 	}
 	defer f.Close()
-	if v.st = st; !include(v) {
+	if v.st = st; !x.include(v) {
 		return nil // swapped since it was looked at
 	}
 	e := entryOf(v.path, &st)
@@ -183,28 +191,32 @@ func exportFile(ctx context.Context, w *archive.Writer, v visit, include func(vi
 	if err != nil {
 		return err
 	}
-	if e.HardLink = known.first(id); e.HardLink != "" {
-		return w.Add(e, nil)
+	if e.HardLink = x.known.first(id); e.HardLink != "" {
+		return x.w.Add(e, nil)
 	}
-	if err := exportContent(ctx, w, f, &st, e); err != nil {
+	if copied, err := x.copies.database(x.ctx, x.w, v, f, e); copied || err != nil {
 		return err
 	}
-	return known.add(id, &st, v.path)
+	if err := x.content(f, &st, e); err != nil {
+		return err
+	}
+	x.copies.read(v, f)
+	return x.known.add(id, &st, v.path)
 }
 
-func exportContent(ctx context.Context, w *archive.Writer, f *os.File, st *unix.Stat_t, e archive.Entry) error {
+func (x exporter) content(f *os.File, st *unix.Stat_t, e archive.Entry) error {
 	if st.Blocks*512 >= st.Size {
 		e.Size = st.Size
-		return w.Add(e, ctxReader(ctx, f))
+		return x.w.Add(e, ctxReader(x.ctx, f))
 	}
 	hollow := e
 	hollow.Total = st.Size
-	if err := w.Add(hollow, nil); err != nil {
+	if err := x.w.Add(hollow, nil); err != nil {
 		return err
 	}
 	return extents(f, st.Size, func(start, end int64) error {
 		e.Offset, e.Size = start, end-start
-		return w.Add(e, ctxReader(ctx, io.NewSectionReader(f, start, end-start)))
+		return x.w.Add(e, ctxReader(x.ctx, io.NewSectionReader(f, start, end-start)))
 	})
 }
 
