@@ -45,7 +45,7 @@ func snapshotScenes() []scene {
 	copied := func(w *world) { w.deployed = app.Deployed{Snapshot: bot("1795349742699"), Logs: "added 12 packages"} }
 	scenes := []scene{
 		{name: "app_snapshots_ok", method: "GET", path: "/v2/app/bot-one/snapshots", op: list},
-		{name: "app_snapshots_ok_none", method: "GET", path: "/v2/app/bot-one/snapshots", op: list, arrange: func(w *world) { w.noBackup = true }},
+		{name: "app_snapshots_ok_empty", method: "GET", path: "/v2/app/bot-one/snapshots", op: list, arrange: func(w *world) { w.noBackup = true }},
 		{name: "app_snapshots_not_found", method: "GET", path: "/v2/app/nobody/snapshots", op: list},
 	}
 	add := func(name, path, op, body string, arrange func(*world)) {
