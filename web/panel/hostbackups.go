@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,7 +35,7 @@ type hostBackups struct {
 	Unproved   bool           // there was no good rehearsal for a while
 	Lacking    string         // applications of which the files are not in the last good backup
 	Failed     *app.BackupRun // the last backup, if it failed
-	Days       int64          // between two rehearsals
+	Days       string         // between two rehearsals
 	Typed      url.Values     // the fields of the form, if it was refused
 	AllFixed   bool           // the settings file decides everything
 	Rehearsing bool           // what is under way is a rehearsal
@@ -52,8 +53,8 @@ func (p *hostPages) backupsOf(c *call, all []app.Snapshot) (*hostBackups, error)
 	}
 	now := time.Now()
 	b := &hostBackups{
-		BackupStatus: s, Lines: backupLines, Late: s.Missing(now), Unproved: s.Unrehearsed(now), Days: int64(s.Policy.Rehearse / day),
-		Rehearsing: s.Running != nil && s.Running.Kind == app.BackupRehearsed,
+		BackupStatus: s, Lines: backupLines, Late: s.Missing(now), Unproved: s.Unrehearsed(now),
+		Days: strconv.FormatFloat(s.Policy.Rehearse.Hours()/day.Hours(), 'f', -1, 64), Rehearsing: s.Running != nil && s.Running.Kind == app.BackupRehearsed,
 	}
 	if c.Request.PostForm.Has("at") { // refused, so it is shown as it was typed
 		b.Typed = c.Request.PostForm
@@ -64,7 +65,8 @@ func (p *hostPages) backupsOf(c *call, all []app.Snapshot) (*hostBackups, error)
 	if s.Last != nil && !s.Last.Good() {
 		b.Failed = s.Last
 	}
-	b.AllFixed = !slices.ContainsFunc([]string{keyAt, keyDaily, keyWeekly, keyMonthly, keyRehearse}, func(key string) bool { return !b.Has(key) })
+	decided := []string{keyAt, keyDaily, keyWeekly, keyMonthly, keyRehearse}
+	b.AllFixed = len(slices.DeleteFunc(decided, b.Has)) == 0
 	return b, nil
 }
 

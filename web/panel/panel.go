@@ -220,7 +220,8 @@ func newPages(c Config, record func(*call, error)) *pages {
 		channels: channelPages{c.Notices, c.Applications},
 		charts:   charts,
 		deploys: deployPages{
-			uploadPages: uploads, contents: c.Contents, snapshots: c.Snapshots, links: c.Links, feed: c.Feed, account: c.Account, backupTTL: c.BackupTTL,
+			uploadPages: uploads, contents: c.Contents, snapshots: c.Snapshots, links: c.Links, feed: c.Feed,
+			account: c.Account, backupTTL: c.BackupTTL,
 		},
 		devices: devicePages{c.Devices},
 		domains: domainPages{c.Names, c.Sites},
