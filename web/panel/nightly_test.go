@@ -127,7 +127,9 @@ func TestHostSaysHowItsBackupsAre(t *testing.T) {
 		"a rehearsal runs": {func(s *app.BackupStatus) {
 			s.Running = &app.BackupRun{Kind: app.BackupRehearsed, Began: ago(10 * time.Minute)}
 		}, []string{"under way", "A rehearsal is under way"}},
-		"settings of the file": {func(s *app.BackupStatus) { s.Fixed, s.Policy.Rehearse = []string{"backup.at", "backup.rehearse"}, 12*time.Hour }, []string{
+		"settings of the file": {func(s *app.BackupStatus) {
+			s.Fixed, s.Policy.Rehearse = []string{"backup.at", "backup.rehearse"}, 12*time.Hour
+		}, []string{
 			"The backups are not rehearsed.", "can be restored", `value="0.5" required readonly`,
 			`name="at" type="time" value="03:15" required readonly aria-describedby="backup-at-fixed">`, "<code>backup.rehearse</code> is set in berth.toml", `value="4" required>`, ">Save</button></form>\n<p class=\"faint\">Of each",
 		}},
