@@ -131,7 +131,7 @@ func TestHostSaysHowItsBackupsAre(t *testing.T) {
 			s.Fixed, s.Policy.Rehearse = []string{"backup.at", "backup.rehearse"}, 12*time.Hour
 		}, []string{
 			"The backups are not rehearsed.", "can be restored", `value="0.5" required readonly`,
-			`name="at" type="time" value="03:15" required readonly aria-describedby="backup-at-fixed">`, "<code>backup.rehearse</code> is set in berth.toml", `value="4" required>`, ">Save</button></form>\n<p class=\"faint\">Of each",
+			`name="at" type="time" value="03:15" required readonly aria-describedby="backup-fixed">`, "berth.toml sets it: <code>backup.at</code> <code>backup.rehearse</code>", `value="4" required>`, ">Save</button></form>\n<p class=\"faint\" id=\"backup-fixed\">",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestFixedPolicyStays(t *testing.T) {
 	b.get(next).want(t, "the page", http.StatusOK, "When the host is backed up, and what is kept, was changed.")
 	s.Fixed = []string{"backup.at", "backup.daily", "backup.weekly", "backup.monthly", "backup.rehearse"}
 	w.backups.set(s)
-	if p := b.get("/host"); strings.Contains(p.body, "<button class=\"main\">Save</button></form>\n<p class=\"faint\">Of each") {
+	if p := b.get("/host"); strings.Contains(p.body, "Save</button></form>\n<p class=\"faint\" id=\"backup-fixed\">") {
 		t.Error("there is a button where nothing can be saved")
 	}
 }
