@@ -106,7 +106,7 @@ func (d *daemon) run(sig *stops, next *nextBinary) (err error) {
 		}
 	}()
 	err = d.serve(sig.first, sig.second, l, &upgrader{
-		settings: d.settings, log: d.log, db: d.data.db, hold: d.host.Hold, handover: d.handover, next: next, hangups: sig.hangups,
+		settings: d.settings, log: d.log, db: d.data.db, hold: d.host.RefuseUploads, handover: d.handover, next: next, hangups: sig.hangups,
 	})
 	if err == nil || errors.Is(err, errUpgrade) {
 		d.notices.ended()
@@ -269,6 +269,7 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 			return errors.Join(data.logs.Remove(id), data.history.Remove(id))
 		},
 		Account:        data.db.Accounts.Account,
+		ReadHold:       data.db.Holds.HoldOf,
 		LimitCPU:       start.limitCPU,
 		Log:            d.log,
 		Notify:         func(e app.Event) { d.monitor.Observe(e); d.hub.Publish(e) },

@@ -64,7 +64,7 @@ func (s Apps) CreateApp(ctx context.Context, a app.App, d app.Deploy, variables 
 			}
 		}
 		d.Number, d.At, d.Code, d.Auto = 1, s.db.now(), a.Code, a.AutoRestart
-		return a, errors.Join(insertDeploy(t, a.ID, d), deployed(t, a.ID, d), setVariables(t, a.ID, variables))
+		return a, errors.Join(insertDeploy(t, a.ID, d), deployed(t, a.ID, d), storeVariables(t, a.ID, variables))
 	})
 }
 
@@ -337,8 +337,8 @@ func (s Apps) ChangeVariables(ctx context.Context, id app.ID, change func(set ma
 // variable holds a NUL.
 const unreadable = "\x00"
 
-// setVariables is replaceVariables of a list.
-func setVariables(t tx, id app.ID, variables []app.Variable) error {
+// storeVariables is replaceVariables of a list.
+func storeVariables(t tx, id app.ID, variables []app.Variable) error {
 	set := map[string]string{}
 	for _, v := range variables {
 		set[v.Name] = v.Value

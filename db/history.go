@@ -59,7 +59,7 @@ func (s History) AddDeploy(
 			}
 		}
 		if variables != nil {
-			if err := setVariables(t, id, variables); err != nil {
+			if err := storeVariables(t, id, variables); err != nil {
 				return d, err
 			}
 		}

@@ -15,22 +15,26 @@ import (
 )
 
 // Spool streams an upload to disk and returns its file, to be handed to
-// Upload or Commit, or given up with DropSpool. It fails with app.TooLarge.
+// Upload or Commit, or given up with DropSpool. It fails with app.TooLarge, and with
+// app.Conflict on a host that holds its programs.
 //
 // A shutdown does not wait for it: how long it takes is the client's choice.
 func (h *Host) Spool(ctx context.Context, r io.Reader) (string, error) {
 	if h.ctx.Err() != nil {
 		return "", h.calledOff()
 	}
-	if h.held.Load() {
+	if err := h.Held().Refusal(); err != nil {
+		return "", err
+	}
+	if h.refusing.Load() {
 		return "", app.Errorf(app.Unavailable, "the server is being upgraded; upload it again in a minute")
 	}
 	return h.Staging.Spool(ctx, r, h.MaxUpload)
 }
 
-// Hold makes Spool refuse uploads that begin, or take them again. Those under
+// RefuseUploads makes Spool refuse uploads that begin, or take them again. Those under
 // way go on.
-func (h *Host) Hold(on bool) { h.held.Store(on) }
+func (h *Host) RefuseUploads(on bool) { h.refusing.Store(on) }
 
 // DropSpool removes a spooled upload that was not handed over.
 func (h *Host) DropSpool(file string) {
@@ -78,6 +82,9 @@ func (h *Host) UploadFrom(given context.Context, owner app.Account, source app.S
 
 // upload makes an application of what source has.
 func (h *Host) upload(given context.Context, owner app.Account, kind app.DeployKind, source app.Source) (app.Deployed, error) {
+	if err := h.Held().Refusal(); err != nil {
+		return app.Deployed{}, err
+	}
 	done, err := h.begin()
 	if err != nil {
 		return app.Deployed{}, err

@@ -97,6 +97,15 @@ func (w *world) account(_ context.Context, id app.AccountID) (app.Account, error
 	return app.Account{ID: id, TotalRAM: w.total, Limits: w.may[id], Suspended: w.suspended[id]}, nil
 }
 
+func (w *world) readHold(context.Context) (app.Hold, bool, error) {
+	if err := w.failing("ReadHold"); err != nil {
+		return app.Hold{}, false, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.onHold, w.onHold.Why != "", nil
+}
+
 func (w *world) Reserve(ctx context.Context, a app.App, admit func(app.Account, app.Use) error) (app.App, error) {
 	owner, _ := w.account(ctx, a.Account)
 	w.mu.Lock()

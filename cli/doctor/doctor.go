@@ -265,20 +265,32 @@ func checkStored(ctx context.Context, dir string) []finding {
 	return list
 }
 
-// checkSecrets tells what is wrong with the secrets of the database and their key, and which
-// passkeys do not work at the panel's address, if anything is.
+// holdFindings tells that the host holds its programs, if it does.
+func holdFindings(hold app.Hold) []finding {
+	switch hold.Why {
+	case app.HoldRestored:
+		return []finding{{"programs", dubious, hold.Text().String(), "berth resume"}}
+	case app.HoldMoved:
+		return []finding{{"programs", dubious, hold.Text().String(), "remove berth from this host, once nobody needs it: berth uninstall"}}
+	}
+	return nil
+}
+
+// checkSecrets tells whether programs are held, what is wrong with the secrets of the database and
+// their key, and which passkeys do not work at the panel's address, if anything is.
 func checkSecrets(ctx context.Context, s settings.Settings) []finding {
 	d, err := daemon.OpenCurrent(ctx, s.DataDir, s.KeyFiles()...)
 	if err != nil || d == nil {
 		return nil // checkStored says so, or nothing is stored yet
 	}
 	defer func() { _ = d.Close() }() // nothing was written
+	hold, _, unread := d.Holds.HoldOf(ctx)
 	problem, hint, err := daemon.SecretsProblem(ctx, d, daemon.Keys(s.DataDir, s.KeyFiles()...))
 	elsewhere, failed := daemon.PasskeysElsewhere(ctx, d, s.BaseURL)
-	if err := cmp.Or(err, failed); err != nil {
+	if err := cmp.Or(err, failed, unread); err != nil {
 		return []finding{{"secrets", bad, err.Error(), "look for errors of the disk: dmesg | tail"}}
 	}
-	var list []finding
+	list := holdFindings(hold)
 	if problem != "" {
 		list = append(list, finding{"secrets", dubious, problem, hint})
 	}

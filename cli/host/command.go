@@ -25,7 +25,7 @@ type caller struct{ *command.Caller }
 func Commands(of *command.Caller) []*cobra.Command {
 	c := &caller{of}
 	return []*cobra.Command{
-		serve(c), install(c), upgrade(c), uninstall(c), check(c), setupCommand(c), setupURL(c), examine(c), plan(c),
+		serve(c), install(c), upgrade(c), uninstall(c), move(c), moveReceive(c), resume(c), check(c), setupCommand(c), setupURL(c), examine(c), plan(c),
 		command.Group("account", "manage the accounts of this host",
 			accountCreate(c), accountList(c), accountShow(c), accountPassword(c), accountFactors(c), accountReset(c), accountSet(c),
 			accountDisable(c), accountEnable(c), accountSuspend(c), accountUnsuspend(c), accountDelete(c)),

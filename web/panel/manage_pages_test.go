@@ -183,6 +183,23 @@ func TestHostWarnsOfPlainHTTP(t *testing.T) {
 	}
 }
 
+// Administrators read on every page that the host holds its programs; others do not.
+func TestPagesTellOfAHold(t *testing.T) {
+	hold := app.Hold{}
+	w := newWorld(t, func(c *Config) { c.Held = func() app.Hold { return hold } })
+	seed(w)
+	for _, hold = range []app.Hold{{}, {Why: app.HoldRestored, Peer: "<old>"}} {
+		for who, admin := range map[string]bool{"ana": true, "bob": false} {
+			for _, path := range []string{"/", "/account"} {
+				page := w.as(who).get(path)
+				if page.StatusCode != http.StatusOK || strings.Contains(page.body, "his host was restored from a backup of &lt;old&gt; and holds its programs") != (admin && hold.Why != "") {
+					t.Errorf("%s at %s, with the hold %v: status %d, %s", who, path, hold, page.StatusCode, page.body)
+				}
+			}
+		}
+	}
+}
+
 // The page of the host tells of a shortage of memory, and of one that is over for a day.
 func TestHostTellsOfAShortage(t *testing.T) {
 	grown := []app.Grown{{App: "1700000000001", Name: "leak <1>", Used: 90 << 20, Usual: 40 << 20}, {App: "blog", Name: "calm", Used: 20 << 20, Usual: 30 << 20}}

@@ -35,6 +35,8 @@ type Config struct {
 	Examine func(ctx context.Context) []app.Finding
 	// Runtimes lists the runtimes that the owner installed beside the distribution's.
 	Runtimes func() []app.Runtime
+	// Held returns the hold of the host, zero for none. It may be nil: there is none.
+	Held func() app.Hold
 	// Go runs f beside the request, and keeps the daemon from ending before it
 	// returns; false: it does not run, because the daemon ends.
 	Go func(f func()) bool
