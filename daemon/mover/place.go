@@ -99,9 +99,11 @@ type settling struct {
 
 func (s settling) settle(entries []os.DirEntry) error {
 	dir, ready := s.dir, s.ready
-	last := false
+	last, marked := false, false
 	for _, e := range entries {
 		switch {
+		case e.Name() == markName: // after the database: it says that everything is in place
+			marked = true
 		case strings.HasPrefix(e.Name(), Database+"-"): // of a database that is closed they are empty
 		case e.Name() == Database:
 			last = true
@@ -123,6 +125,14 @@ func (s settling) settle(entries []os.DirEntry) error {
 	}
 	if last {
 		if err := s.replaceDatabase(); err != nil {
+			return err
+		}
+	}
+	if marked {
+		if err := s.rename(filepath.Join(ready, markName), filepath.Join(dir, markName)); err != nil {
+			return err
+		}
+		if err := syncDir(dir); err != nil {
 			return err
 		}
 	}

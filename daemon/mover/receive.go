@@ -112,6 +112,9 @@ func (r *Receiver) handle(ctx context.Context, q request, in io.Reader) (a answe
 		if failed := s.drain(); failed != nil {
 			return a, gone{fmt.Errorf("the old host is gone: %w", failed)}
 		}
+		if errors.Is(s.err, errVoid) && q.Do == doApp { // it is gone again, and the old host knows
+			return a, r.drop(q.App)
+		}
 		return a, err
 	case doInstall:
 		return a, r.install(ctx, q)
@@ -248,11 +251,7 @@ func (r *Receiver) app(id app.ID, s io.Reader) error {
 	if err == nil {
 		return nil
 	}
-	err = errors.Join(fmt.Errorf("cannot store the files of the application %s: %w", id, err), r.drop(id))
-	if errors.Is(err, errVoid) { // the old host knows
-		return nil
-	}
-	return err
+	return errors.Join(fmt.Errorf("cannot store the files of the application %s: %w", id, err), r.drop(id))
 }
 
 // drop removes what came of an application.
