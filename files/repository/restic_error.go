@@ -56,14 +56,15 @@ const sftpFull = `Write: sftp: "Failure"`
 // absent is how servers say that something is not there. That a user does not exist is another thing.
 const absent = `no such file or directory|(file|<config/>|specified (key|bucket|blob|container)) does not exist|object doesn't exist|(?i:object not found)`
 
-// damage is how restic says that something is not what was saved, or is gone.
-var damage = regexp.MustCompile(`ciphertext verification failed|wrong hash|hash does not match|invalid data returned|` +
-	`data (is|has been) (corrupt|damaged)|repository contains errors|repository contains damaged|could not load snapshot|` +
-	`unable to load (tree|snapshot|index)|(could not|failed to) load (index|tree|snapshot)|error loading (index|tree|snapshot)|` +
-	`(blob|pack|tree|id) \S+ (was )?not found|does not exist in (the )?(index|repository)|not found in (repository|index)|` +
-	`unexpected pack size|invalid (header length|type|pack)|header too (short|large)|truncated|` +
-	`(blob|decompress\w*) .*(failed|error)|Load\(<(data|index|snapshot)/.*(no such file or directory|does not exist)|` +
-	`unable to (decrypt|verify)|unexpected end of JSON|invalid character|magic number mismatch|corrupt`)
+// damage is how restic says that something is not what was saved, or is gone; trouble is why it says that
+// too of what it could not fetch.
+var (
+	damage = regexp.MustCompile(`ciphertext verification failed|invalid data returned|(wrong|invalid) hash|hash (mismatch|does not match)|` +
+		`repository contains (errors|damaged)|could not load snapshot|not found in (the )?(repository|index)|` +
+		`(blob|pack|tree) \S+ (was )?(not found|does not exist)|unexpected pack size|decompress\w* .*failed|invalid header|header length`)
+	trouble = regexp.MustCompile(`(?i)connection (refused|reset|timed out|closed)|i/o timeout|no such host|unreachable|broken pipe|` +
+		`access denied|forbidden|unauthorized|signature|credential|too many requests|unavailable|bad gateway|internal server error`)
+)
 
 // problem is the error of restic that ended with exit and said something.
 func (r *restic) problem(exit error, said string) error {
@@ -74,6 +75,7 @@ func (r *restic) problem(exit error, said string) error {
 	for _, s := range signs {
 		line := s.text.FindStringIndex(said)
 		switch {
+		case line != nil && errors.Is(s.err, ErrDamaged) && trouble.MatchString(said): // nothing is known of it
 		case line != nil:
 			return fmt.Errorf("%w: restic says: %s", s.err, r.line(lineAt(said, line[0])))
 		case code > 0 && code == s.exit:
