@@ -21,7 +21,8 @@ var ErrBusy = errors.New("the database is busy")
 
 // CopyForeign copies a database of somebody else's, which programs may be writing to, into a
 // file that exists and is empty: all of it as it is at one moment, by SQLite's online backup.
-// It opens from for reading alone: it changes neither it nor the files beside it. Writers of a
+// It opens from for reading alone, and changes neither it nor its log or journal; an index (-shm)
+// that nobody has open it makes anew where it may write, as every reader does. Writers of a
 // database in WAL mode go on meanwhile; those of one with a rollback journal wait for the one
 // pass over the pages, which are in memory by then.
 //
@@ -30,7 +31,11 @@ var ErrBusy = errors.New("the database is busy")
 // is needed to read it cannot be had without writing: a hot journal, or a log without the index
 // beside it. ctx is looked at between two tries.
 func CopyForeign(ctx context.Context, from, to string) error {
-	if err := copyForeign(ctx, from, to); err != nil {
+	err := copyForeign(ctx, from, to)
+	if isCode(err, sqlite3.ErrBusy) { // the driver looks at the schema as it opens a database
+		err = ErrBusy
+	}
+	if err != nil {
 		return fmt.Errorf("cannot copy the database: %w", fileError(err))
 	}
 	return nil

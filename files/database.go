@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,10 +30,9 @@ type databases struct {
 // group. dir is the program's, which may put anything else in the place of name meanwhile.
 //
 // The database's files are stored as they are, as without this, when copy fails, when the
-// database has several names or holes or is in a directory with too many names to be put in
-// order, when the disk has no room for the copy, or when the application has more than 256
-// databases or 3 that could not be copied. note is told of each of those, with its path below the application's
-// directory, by the goroutine that exports; it may be nil.
+// database has several names or is in a directory with too many names to be put in order, when
+// the disk is nearly full, and when the application has had 256 copies made, or copies that
+// failed have taken a minute. NoteDatabases says who is told of those.
 //
 // A database in WAL mode with no log beside it is stored as it is, too: every connection to one
 // has a log from its first look on, and the last to close removes it, so nobody has it open.
@@ -43,14 +43,16 @@ func (s *Store) CopyDatabases(copy func(ctx context.Context, dir *os.File, name 
 	s.databases.copy = copy
 }
 
-// NoteDatabases sets who is told of databases that are not copied: see CopyDatabases.
+// NoteDatabases sets who is told of each database that is stored as it is although somebody may
+// be writing to it, with its path below the application's directory and why. note is called by
+// the goroutine that exports. It MUST come before the Store is used.
 func (s *Store) NoteDatabases(note func(id app.ID, path string, err error)) { s.databases.note = note }
 
 // The bounds of one export: a program can make any number of files that look like databases,
 // and keep each busy.
 const (
-	maxDatabases       = 256
-	maxFailedDatabases = 3
+	maxDatabases = 256
+	maxLost      = time.Minute // in copies that failed
 )
 
 // databaseLogs are what SQLite keeps beside a database (https://sqlite.org/tempfiles.html).
@@ -63,7 +65,7 @@ type copies struct {
 	uid    int
 	live   bool // the tree is that of the program; nobody writes to a database in a journal
 	made   int
-	failed int
+	lost   time.Duration   // in copies that failed
 	covers map[string]bool // paths of what belongs to a database that was copied
 	closed string          // the path of the last one that nobody had open
 }
@@ -142,18 +144,16 @@ func isDatabase(v visit, f *os.File) (is, closed bool) {
 // copied makes the copy in a file without a name.
 func (c *copies) copied(ctx context.Context, v visit) (made *os.File, err error) {
 	switch {
-	case c.failed >= maxFailedDatabases:
-		return nil, errors.New("others of the application's databases could not be copied")
+	case c.lost > maxLost:
+		return nil, errors.New("copies of other databases of the application took too long and failed")
 	case c.made >= maxDatabases:
 		return nil, fmt.Errorf("the application has more than %d databases", maxDatabases)
 	case !v.ordered:
 		return nil, errors.New("its directory has too many files")
 	case v.st.Nlink > 1:
 		return nil, errors.New("it has several names")
-	case v.st.Blocks*blockSize < v.st.Size/2-1<<20: // its copy would have none; a file system that compresses says less too
-		return nil, errors.New("it has holes")
 	}
-	if err := c.roomFor(v); err != nil {
+	if err := c.CheckFree("copy a database"); err != nil {
 		return nil, err
 	}
 	c.made++
@@ -170,31 +170,14 @@ func (c *copies) copied(ctx context.Context, v visit) (made *os.File, err error)
 	}
 	defer func() { err = errors.Join(err, ignoreMissing(unix.Unlinkat(int(c.staging), temp, 0))) }()
 	defer func() { err = errors.Join(err, to.Close()) }()
+	began := time.Now()
 	if err := c.databases.copy(ctx, at, v.name, c.uid, c.uid, to); err != nil {
-		c.failed++
+		c.lost += time.Since(began)
 		return nil, err
 	}
 	made, st, err := c.staging.file(temp)
 	if err == nil && st.Size == 0 {
-		c.failed++
 		err = errors.Join(errors.New("the copy is empty"), made.Close())
 	}
 	return made, err
-}
-
-// roomFor reports whether the disk has room for a copy, which is as large as a database and its log
-// at most, besides what is to stay free.
-func (c *copies) roomFor(v visit) error {
-	size := v.st.Size
-	if log, err := v.parent.stat(v.name + "-wal"); err == nil {
-		size += log.Size
-	}
-	var st unix.Statfs_t
-	if err := errors.Join(c.CheckFree("copy a database"), unix.Fstatfs(int(c.staging), &st)); err != nil {
-		return err
-	}
-	if free := int64(st.Bavail) * int64(st.Bsize); size > free/2 {
-		return fmt.Errorf("the disk has no room for a copy of %d MB", size>>20)
-	}
-	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"berth/app"
 	"berth/files/archive"
@@ -30,6 +32,7 @@ type copying struct {
 	notes  map[string]string // by path
 	fail   error
 	during func()
+	empty  bool
 }
 
 func newCopying(t *testing.T, s *Store) *copying {
@@ -42,6 +45,9 @@ func newCopying(t *testing.T, s *Store) *copying {
 		c.copied = append(c.copied, name)
 		if c.during != nil {
 			c.during()
+		}
+		if c.empty {
+			return nil
 		}
 		_, err = to.WriteString("copy of " + name)
 		return errors.Join(err, c.fail)
@@ -101,20 +107,42 @@ func TestExportCopiesDatabases(t *testing.T) {
 	if got := c.stored(t); !maps.Equal(got, before) {
 		t.Errorf("after failures: stored %q", got)
 	}
-	if c.notes["a.db"] != "it is busy" || len(c.notes) != 4 || len(c.copied) != maxFailedDatabases {
+	if c.notes["a.db"] != "it is busy" || len(c.notes) != 4 || len(c.copied) != 4 {
 		t.Errorf("noted %v, copied %v", c.notes, c.copied)
 	}
-	// Several names, or holes: the logs beside them are kept too.
+	c.empty = true
+	if got := c.stored(t); !maps.Equal(got, before) || c.notes["d/b.db"] != "the copy is empty" {
+		t.Errorf("of nothing: stored %q, noted %v", got, c.notes)
+	}
+	c.empty = false
+	// With several names the logs beside it are kept too.
 	c.fail = nil
 	must(t, os.Link(filepath.Join(live, "a.db"), filepath.Join(live, "again.db")))
-	must(t, os.Truncate(filepath.Join(live, "d/b.db"), 1<<40))
 	got := c.stored(t)
-	if got["a.db-wal"] != "log" || got["d/b.db-journal"] != "journal" || got["a.db"] != walDatabase || got["d/idle.db"] != "copy of idle.db" {
+	if got["a.db-wal"] != "log" || got["a.db"] != walDatabase || got["d/idle.db"] != "copy of idle.db" {
 		t.Errorf("stored %q", got)
 	}
-	if want := map[string]string{"a.db": "it has several names", "d/b.db": "it has holes"}; !maps.Equal(c.notes, want) {
+	if want := map[string]string{"a.db": "it has several names"}; !maps.Equal(c.notes, want) {
 		t.Errorf("noted %v", c.notes)
 	}
+}
+
+// A program that keeps its databases busy does not keep the backup.
+func TestExportLosesNoTimeWithBusyDatabases(t *testing.T) {
+	c := newCopying(t, newStore(t))
+	all := map[string]string{}
+	for i := range 20 {
+		all[fmt.Sprintf("%02d.db", i)] = plainJournal
+	}
+	makeLive(t, c.Store, all)
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		c.fail, c.during = errors.New("it is busy"), func() { time.Sleep(10 * time.Second) }
+		got := c.stored(t)
+		if took := time.Since(began); took != 70*time.Second || len(c.copied) != 7 || len(c.notes) != 20 || !maps.Equal(got, all) {
+			t.Errorf("%d tries took %v, noted %v", len(c.copied), took, c.notes)
+		}
+	})
 }
 
 // Without somebody who copies, and in journals, databases are files as others.

@@ -44,12 +44,16 @@ func copyDatabase(ctx context.Context, dir *os.File, name string, uid, gid int, 
 		return fmt.Errorf("%q is not the name of a file", name)
 	}
 	at := int(dir.Fd())
-	size, err := sizeAt(at, name)
+	size, err := sizeOfAll(at, name)
 	if err != nil {
 		return err
 	}
-	if log, err := sizeAt(at, name+"-wal"); err == nil {
-		size += log
+	var disk unix.Statfs_t
+	if err := unix.Fstatfs(int(to.Fd()), &disk); err != nil {
+		return err
+	}
+	if free := int64(disk.Bavail) * disk.Bsize; size > free/2 {
+		return fmt.Errorf("the disk has no room for a copy of %d MB", size>>20)
 	}
 	out, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(to.Fd())))
 	if err != nil {
@@ -81,16 +85,26 @@ const (
 	leastRate = 16 << 20         // bytes in a second
 )
 
-// sizeAt returns the size of a regular file in a directory.
-func sizeAt(dir int, name string) (int64, error) {
-	var st unix.Stat_t
-	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return 0, err
+// sizeOfAll returns how large a copy of a database can be at most: as the database and its log.
+func sizeOfAll(dir int, name string) (size int64, err error) {
+	for _, ending := range []string{"", "-wal", "-shm", "-journal"} {
+		var st unix.Stat_t
+		err := unix.Fstatat(dir, name+ending, &st, unix.AT_SYMLINK_NOFOLLOW)
+		switch {
+		case errors.Is(err, unix.ENOENT) && ending != "":
+			continue
+		case err != nil:
+			return 0, err
+		case st.Mode&unix.S_IFMT != unix.S_IFREG: // a pipe would keep the child waiting
+			return 0, fmt.Errorf("%q is not a regular file", name+ending)
+		case ending != "" && ending != "-wal":
+			continue
+		case st.Blocks*512 < st.Size/2-copySlack: // a file system that compresses says less, too
+			return 0, fmt.Errorf("%q has holes, which a copy would not have", name+ending)
+		}
+		size += st.Size
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return 0, errors.New("it is not a regular file")
-	}
-	return st.Size, nil
+	return size, nil
 }
 
 // copyJob is what the child is told.
@@ -126,7 +140,8 @@ func parseJob(args []string) (j copyJob, err error) {
 func (j copyJob) run(ctx context.Context, at int, to *os.File) (said string, err error) {
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", j.args()...)
-	cmd.Env = []string{"GOMAXPROCS=1"}
+	// One processor, and so nothing that the runtime has to ask the control group for.
+	cmd.Env = []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
 	cmd.ExtraFiles = []*os.File{to} // copyFD
 	cmd.Stderr = &firstBytes{to: &stderr, left: 300}
 	cmd.WaitDelay = time.Second

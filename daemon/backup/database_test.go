@@ -2,9 +2,10 @@ package backup
 
 import (
 	"bufio"
-	"context"
+	"bytes"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand"
@@ -18,6 +19,11 @@ import (
 	"time"
 
 	_ "github.com/mattn/go-sqlite3" // a program's database
+
+	"berth/app"
+	"berth/files"
+	"berth/files/archive"
+	"berth/files/bundle"
 )
 
 // The users of the tests' programs; no account needs to exist.
@@ -209,28 +215,67 @@ func consistent(t *testing.T, path string) (digest int64) {
 	return digest
 }
 
-func TestCopyDatabase(t *testing.T) {
+// saved is a data directory with the test's application, exported and put back elsewhere.
+func saved(t *testing.T, s *files.Store) (dir string) {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := archive.NewWriter(&b, archive.Manifest{})
+	must(t, errors.Join(err, s.Export(t.Context(), w, "shop", testUID)))
+	_, err = w.Close(0)
+	must(t, err)
+	dir = t.TempDir()
+	i, err := files.NewImporter(dir)
+	must(t, err)
+	defer i.Close()
+	_, err = archive.Read(&b, func(_ int, part string, e archive.Entry, r io.Reader) error { return i.Put(part, e, r) })
+	must(t, err)
+	return filepath.Join(dir, "apps", "shop")
+}
+
+// newApp makes an application in a data directory whose databases are copied.
+func newApp(t *testing.T) (s *files.Store, dir string, notes map[string]error) {
+	t.Helper()
+	s, err := files.Open(filepath.Dir(ownDir(t))+"/data", bundle.Limits{})
+	must(t, err)
+	t.Cleanup(func() { s.Close() })
+	notes = map[string]error{}
+	s.CopyDatabases(CopyDatabase)
+	s.NoteDatabases(func(_ app.ID, path string, err error) { notes[path] = err })
+	dir = s.Dir("shop")
+	must(t, errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, testUID, testUID)))
+	return s, dir, notes
+}
+
+// exports is how often a database is exported while a program commits all the time.
+var exports = flag.Int("exports", 50, "exports of each database that a program writes to")
+
+// Every copy is whole, of one moment and without a log, whatever the program does meanwhile, and
+// the program loses no more than a moment.
+func TestCopiesWhileAProgramWrites(t *testing.T) {
 	for _, mode := range []string{"WAL", "DELETE", "TRUNCATE", "PERSIST"} {
 		t.Run(mode, func(t *testing.T) {
-			dir := ownDir(t)
+			s, dir, notes := newApp(t)
 			w := startWriter(t, filepath.Join(dir, "x.db"), mode)
 			seen := map[int64]bool{}
 			var slowest time.Duration
-			const copies = 10
-			for range copies {
+			for range *exports {
 				began := time.Now()
-				made, err := copyOf(t, filepath.Join(dir, "x.db"))
-				must(t, err)
+				copied := saved(t, s)
 				slowest = max(slowest, time.Since(began))
-				seen[consistent(t, made)] = true
+				left, err := os.ReadDir(copied)
+				if err != nil || len(left) != 1 {
+					t.Fatalf("the copy has %v beside it, %v (noted %v)", left, err, notes)
+				}
+				seen[consistent(t, filepath.Join(copied, "x.db"))] = true
 			}
 			n, longest := w.stop(t)
-			t.Logf("%d transactions, the longest %v; the slowest copy %v; %d states", n, longest, slowest, len(seen))
-			if len(seen) < copies/2 {
-				t.Errorf("%d copies have only %d states: nothing was written", copies, len(seen))
+			t.Logf("%d exports, the slowest %v, %d states; %d transactions, the longest %v", *exports, slowest, len(seen), n, longest)
+			if len(seen) < *exports/2 {
+				t.Errorf("there are only %d states: nothing was written", len(seen))
+			}
+			if len(notes) != 0 || longest > 10*time.Second {
+				t.Errorf("noted %v, and the longest transaction took %v", notes, longest)
 			}
 		})
 	}
 }
-
-var _ = context.Background
