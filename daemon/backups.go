@@ -429,8 +429,7 @@ func (b *backups) runner() (*backup.Runner, error) {
 // so. Nothing of the repository is touched yet.
 func OpenRepository(s settings.Settings, make bool) (repository.Repository, error) {
 	if s.Backups.Repository == "" {
-		return nil, exit.NewProblem(exit.NotFound, errors.New("no backup is set up"),
-			"Hint: set backups.repository in berth.toml (docs/backups.md).")
+		return nil, notSetUp()
 	}
 	get := backup.ReadKey
 	if make {
@@ -439,6 +438,18 @@ func OpenRepository(s settings.Settings, make bool) (repository.Repository, erro
 	key, err := get(s.BackupKey)
 	if err != nil {
 		return nil, err
+	}
+	return OpenRepositoryWith(s, key)
+}
+
+func notSetUp() error {
+	return exit.NewProblem(exit.NotFound, errors.New("no backup is set up"), "Hint: set backups.repository in berth.toml, and see docs/backups.md.")
+}
+
+// OpenRepositoryWith is OpenRepository with a backup key.
+func OpenRepositoryWith(s settings.Settings, key string) (repository.Repository, error) {
+	if s.Backups.Repository == "" {
+		return nil, notSetUp()
 	}
 	env, err := s.BackupEnvironment()
 	if err != nil {

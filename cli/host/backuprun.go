@@ -141,6 +141,7 @@ func (c *caller) runner(ctx context.Context, s settings.Settings, create bool) (
 	closed = func() error { return errors.Join(store.Close(), d.Close()) }
 	warn := func(format string, args ...any) { c.Tell("warning: "+format, args...) }
 	store.SetFloor(s.Host.DiskFloor.Bytes())
+	store.CopyDatabases(backup.CopyDatabase)
 	r := &backup.Runner{
 		Source:     backup.Source{DB: d, DataDir: s.DataDir, Trees: store, Config: s.File, Managed: settings.ManagedFile(s.File)},
 		Repository: repo, Policy: s.BackupPolicy(), Where: time.Local, Note: warn,
