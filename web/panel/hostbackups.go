@@ -54,7 +54,8 @@ func (p *hostPages) backupsOf(c *call, all []app.Snapshot) (*hostBackups, error)
 	now := time.Now()
 	b := &hostBackups{
 		BackupStatus: s, Lines: backupLines, Late: s.Missing(now), Unproved: s.Unrehearsed(now),
-		Days: strconv.FormatFloat(s.Policy.Rehearse.Hours()/day.Hours(), 'f', -1, 64), Rehearsing: s.Running != nil && s.Running.Kind == app.BackupRehearsed,
+		Days:       strconv.FormatFloat(s.Policy.Rehearse.Hours()/day.Hours(), 'f', -1, 64),
+		Rehearsing: s.Running != nil && s.Running.Kind == app.BackupRehearsed,
 	}
 	if c.Request.PostForm.Has("at") { // refused, so it is shown as it was typed
 		b.Typed = c.Request.PostForm
