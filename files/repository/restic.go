@@ -176,7 +176,7 @@ func (r *restic) patiently(ctx context.Context, c call) error {
 		if !errors.Is(err, ErrLocked) || try == len(r.pauses) {
 			return err
 		}
-		if free, uerr := r.unlock(ctx, nil); free || uerr != nil {
+		if free, uerr := r.unlock(ctx, nil); free && uerr == nil {
 			continue
 		}
 		select {
