@@ -123,7 +123,7 @@ func (r *restic) List(ctx context.Context) ([]Snapshot, error) {
 	}
 	var list []Snapshot
 	for _, k := range all.kept {
-		k.Snapshot.Runs = slices.DeleteFunc(slices.Clone(k.Runs), func(run string) bool { return !all.heads[run] })
+		k.Runs = slices.DeleteFunc(slices.Clone(k.Runs), func(run string) bool { return !all.heads[run] })
 		list = append(list, k.Snapshot)
 	}
 	return list, nil

@@ -272,14 +272,3 @@ func endless(ctx context.Context, after int, at func()) func(io.Writer) error {
 		}
 	}
 }
-
-// writesAt is writes, and calls at after so many bytes.
-func writesAt(text []byte, after int, at func()) func(io.Writer) error {
-	return func(w io.Writer) error {
-		if err := writes(text[:after])(w); err != nil {
-			return err
-		}
-		at()
-		return writes(text[after:])(w)
-	}
-}
