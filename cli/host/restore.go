@@ -2,6 +2,7 @@ package host
 
 import (
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +23,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/screen"
 	"berth/daemon"
+	"berth/daemon/backup"
 	"berth/daemon/settings"
 	"berth/db"
 	"berth/files"
@@ -150,7 +151,8 @@ func writeFile(path string, content io.Reader) error {
 
 // backupRestore is "backup restore FILE --data-dir DIR".
 func backupRestore(c *caller) *cobra.Command {
-	cmd := command.New("restore FILE --data-dir DIR [--key-file PATH]", "restore an archive into an empty data directory", 1, 1)
+	cmd := command.New("restore FILE --data-dir DIR [--start] [--key-file PATH]", "restore an archive into an empty data directory; its programs start after berth resume", 1, 1)
+	start := command.Toggle(cmd, "start", "let the programs start with the next start of berth, because they run nowhere else")
 	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, args []string) error {
 		if err := mustBeRoot("restore", ", for it gives every application's files to a user of its own", "backup restore"); err != nil {
 			return err
@@ -164,7 +166,11 @@ func backupRestore(c *caller) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		err = restoreInto(ctx, args[0], s.DataDir, m)
+		var hold app.Hold
+		if !*start {
+			hold = app.Hold{Why: app.HoldRestored, Peer: cmp.Or(m.Host, "another host"), At: time.Now()}
+		}
+		err = restoreInto(ctx, args[0], s.DataDir, m, hold)
 		if refused := daemon.DiskProblem(s.DataDir, err); refused != nil {
 			return refused
 		}
@@ -175,16 +181,19 @@ func backupRestore(c *caller) *cobra.Command {
 		if err := putBack(ctx, c, s, keys); err != nil {
 			return err
 		}
-		if _, err := os.Stat(filepath.Join(s.DataDir, settingsName)); err == nil {
-			c.Tell("the settings of that host are in %s: compare them with this one's, or use --config", filepath.Join(s.DataDir, settingsName))
+		if _, err := os.Stat(filepath.Join(s.DataDir, backup.SettingsPart)); err == nil {
+			c.Tell("the settings of that host are in %s: compare them with this one's, or use --config", filepath.Join(s.DataDir, backup.SettingsPart))
+		}
+		if !*start {
+			c.Tell("the programs are held, so that they do not run here and on %s: once those are stopped, berth resume starts them", screen.Word(hold.Peer))
 		}
 		return warnOfApps(ctx, s, c.Tell)
 	}, "data_dir", "key_file")
 }
 
 // restoreInto fills an empty data directory. Until everything is there it is in
-// a directory of its own, which no daemon serves from.
-func restoreInto(ctx context.Context, file, dir string, m archive.Manifest) (err error) {
+// a directory of its own, which no daemon serves from. With a hold its programs are held.
+func restoreInto(ctx context.Context, file, dir string, m archive.Manifest, hold app.Hold) (err error) {
 	if err := files.Reachable(dir); err != nil {
 		return err
 	}
@@ -203,7 +212,11 @@ func restoreInto(ctx context.Context, file, dir string, m archive.Manifest) (err
 	if err := os.Mkdir(temp, 0o700); err != nil {
 		return fmt.Errorf("cannot restore: %w", err)
 	}
-	if err := extractBackup(ctx, file, temp, m); err != nil {
+	err = extractBackup(ctx, file, temp, m)
+	if err == nil && hold.Why != "" {
+		err = holdIn(ctx, temp, hold)
+	}
+	if err != nil {
 		return errors.Join(backupProblem("restore", file, err), os.RemoveAll(temp))
 	}
 	return unwrap(temp, dir)
@@ -237,7 +250,7 @@ func extractBackup(ctx context.Context, file, dir string, m archive.Manifest) er
 			return fmt.Errorf("%w: it is another one than was verified", archive.ErrDamaged)
 		case m.Parts[n].Void:
 			return nil
-		case part == managedName:
+		case part == backup.ManagedPart:
 			below := filepath.Join(dir, filepath.Dir(part))
 			if err := os.Mkdir(below, 0o755); err != nil {
 				return err
@@ -246,9 +259,9 @@ func extractBackup(ctx context.Context, file, dir string, m archive.Manifest) er
 				return err
 			}
 			return syncDir(below)
-		case part == keysName:
+		case part == backup.KeysPart:
 			return nil // they go to a file of this host
-		case part == daemon.DatabaseName || part == settingsName:
+		case part == daemon.DatabaseName || part == backup.SettingsPart:
 			return writeFile(filepath.Join(dir, part), content)
 		case files.IsPart(part):
 			return to.Put(part, e, content)
@@ -261,13 +274,30 @@ func extractBackup(ctx context.Context, file, dir string, m archive.Manifest) er
 	return to.Sync()
 }
 
+// holdIn holds the programs of a database that is not in its place yet.
+func holdIn(ctx context.Context, dir string, hold app.Hold) error {
+	d, err := db.Open(ctx, filepath.Join(dir, daemon.DatabaseName), time.Now)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Holds.SetHold(ctx, hold), d.Close())
+}
+
 // unwrap moves what was restored into place, the database last, and then drops
 // the sign that something is missing.
 func unwrap(temp, dir string) error {
-	perhaps := []string{settingsName, filepath.Dir(managedName)}
-	for _, name := range append(perhaps, "apps", "rollback", daemon.DatabaseName) {
-		err := os.Rename(filepath.Join(temp, name), filepath.Join(dir, name))
-		if err != nil && (!slices.Contains(perhaps, name) || !errors.Is(err, fs.ErrNotExist)) {
+	entries, err := os.ReadDir(temp)
+	if err != nil {
+		return fmt.Errorf("cannot restore: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Name() != daemon.DatabaseName {
+			names = append(names, e.Name())
+		}
+	}
+	for _, name := range append(names, daemon.DatabaseName) {
+		if err := os.Rename(filepath.Join(temp, name), filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("cannot restore: %w", err)
 		}
 	}

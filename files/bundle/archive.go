@@ -87,15 +87,15 @@ func (a *Archive) loadConfig() error {
 			a.Found = err == nil
 			return err
 		case a.Hint.IsZero():
-			a.Hint = hintFor(e.name)
+			a.Hint = HintFor(e.name)
 		}
 	}
 	return nil
 }
 
-// hintFor returns the remedy when name looks like a misplaced config file.
+// HintFor returns the remedy when a path in an upload looks like a misplaced config file.
 // Windows hides the extension of discloud.config.txt from whoever made it.
-func hintFor(name string) app.Text {
+func HintFor(name string) app.Text {
 	base := strings.ToLower(path.Base(name))
 	if strings.TrimSuffix(base, ".txt") != ConfigName {
 		return app.Text{}

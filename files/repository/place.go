@@ -65,6 +65,12 @@ func splitPassword(place string) (string, string) {
 	return before + "://" + found[1] + "@" + after[len(found[0]):], found[2]
 }
 
+// Public returns a place as anybody may see it: without its password.
+func Public(place string) string {
+	public, _ := splitPassword(place)
+	return public
+}
+
 // What becomes a tag of restic or the name of a file is checked, though berth makes it: a comma
 // would be two tags, and ".." another directory.
 var (

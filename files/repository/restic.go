@@ -43,8 +43,7 @@ func newRestic(o Options) *restic {
 
 // Where implements Repository.
 func (r *restic) Where() string {
-	where, _ := splitPassword(r.Place)
-	return where
+	return Public(r.Place)
 }
 
 // Open implements Repository.
