@@ -22,9 +22,9 @@ const (
 // streams are what is in the runs. shop changes, bot does not.
 func streams(run string) map[string][]byte {
 	if run == oldRun {
-		return map[string][]byte{"apps/shop": noise(11, 2<<20), "apps/bot": noise(12, 1<<20), "host": noise(13, 50_000)}
+		return map[string][]byte{"apps/shop": noise(11, 1<<20), "apps/bot": noise(12, 1<<19), "host": noise(13, 50_000)}
 	}
-	return map[string][]byte{"apps/shop": noise(14, 6<<20), "apps/bot": noise(12, 1<<20), "host": noise(15, 50_000)}
+	return map[string][]byte{"apps/shop": noise(14, 3<<20), "apps/bot": noise(12, 1<<19), "host": noise(15, 50_000)}
 }
 
 // works are what a process is killed at. Each can be done again.

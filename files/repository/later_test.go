@@ -1,7 +1,10 @@
+//go:build soak
+
 package repository
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"testing"
 	"time"
@@ -45,5 +48,16 @@ func later(t *testing.T, o Options) {
 	t.Logf("none saved again but the head: %d bytes, %v", none, took)
 	if name := r.Where(); name[0] == '/' && (same > first/10 || little > first/10) || none > first/10 {
 		t.Errorf("%s: later backups add %d, %d and %d bytes to %d", name, same, little, none, first)
+	}
+}
+
+// writesAt is writes, and calls at after so many bytes.
+func writesAt(text []byte, after int, at func()) func(io.Writer) error {
+	return func(w io.Writer) error {
+		if err := writes(text[:after])(w); err != nil {
+			return err
+		}
+		at()
+		return writes(text[after:])(w)
 	}
 }

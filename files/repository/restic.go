@@ -122,7 +122,7 @@ func (r *restic) List(ctx context.Context) ([]Snapshot, error) {
 	}
 	var list []Snapshot
 	for _, k := range all.kept {
-		k.Snapshot.Runs = slices.DeleteFunc(slices.Clone(k.Runs), func(run string) bool { return !all.heads[run] })
+		k.Runs = slices.DeleteFunc(slices.Clone(k.Runs), func(run string) bool { return !all.heads[run] })
 		list = append(list, k.Snapshot)
 	}
 	return list, nil
@@ -175,7 +175,7 @@ func (r *restic) patiently(ctx context.Context, c call) error {
 		if !errors.Is(err, ErrLocked) || try == len(r.pauses) {
 			return err
 		}
-		if free, uerr := r.unlock(ctx, nil); free || uerr != nil {
+		if free, uerr := r.unlock(ctx, nil); free && uerr == nil {
 			continue
 		}
 		select {

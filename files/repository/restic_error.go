@@ -133,7 +133,10 @@ func (r *restic) line(said string) string {
 		}
 		return c
 	}, said)
-	said = strings.TrimPrefix(strings.TrimSpace(said), "Fatal: ")
+	if at := strings.LastIndex(said, "Fatal: "); at >= 0 { // what is before it is another message, without an end of its line
+		said = said[at+len("Fatal: "):]
+	}
+	said = strings.TrimSpace(said)
 	if len(said) > 400 {
 		said = strings.ToValidUTF8(said[:400], "") + "..."
 	}

@@ -3,6 +3,7 @@ package repository
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -43,8 +44,11 @@ func (r *restic) unlock(ctx context.Context, locks []string) (bool, error) {
 	}
 	for _, id := range locks {
 		is, err := text("cat", "lock", id, "--no-lock")
+		if errors.Is(err, ErrDamaged) || err != nil && strings.Contains(err.Error(), "no matching ID found") {
+			continue // restic passes over what it cannot read too; or it was removed meanwhile
+		}
 		if err != nil {
-			continue // removed meanwhile, or unreadable: then restic passes it over too
+			return false, err
 		}
 		var l lock
 		if err := json.Unmarshal(is, &l); err != nil || !r.stale(l) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -49,12 +50,23 @@ func (s *server) kill() {
 	if s.cmd == nil {
 		return
 	}
-	for _, pid := range session(s.cmd.Process.Pid) {
+	for _, pid := range append(children(s.cmd.Process.Pid), s.cmd.Process.Pid) {
 		_ = unix.Kill(pid, syscall.SIGKILL)
 	}
-	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
 	s.cmd = nil
+}
+
+// children returns what a process has started, and what that has.
+func children(pid int) []int {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	var all []int
+	for _, field := range strings.Fields(string(text)) {
+		child, _ := strconv.Atoi(field)
+		all = append(all, children(child)...)
+		all = append(all, child)
+	}
+	return all
 }
 
 const s3User, s3Secret = "the-user", "the-secret-of-s3"
@@ -270,16 +282,5 @@ func endless(ctx context.Context, after int, at func()) func(io.Writer) error {
 				at = nil
 			}
 		}
-	}
-}
-
-// writesAt is writes, and calls at after so many bytes.
-func writesAt(text []byte, after int, at func()) func(io.Writer) error {
-	return func(w io.Writer) error {
-		if err := writes(text[:after])(w); err != nil {
-			return err
-		}
-		at()
-		return writes(text[after:])(w)
 	}
 }
