@@ -279,3 +279,30 @@ func TestCopiesWhileAProgramWrites(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkCopyDatabase is of 2 MB with a rollback journal that nobody writes to.
+func BenchmarkCopyDatabase(b *testing.B) {
+	if os.Getuid() != 0 {
+		b.Skip("needs root")
+	}
+	top := b.TempDir()
+	path := filepath.Join(top, "x.db")
+	d, err := openAs(path, "DELETE")
+	if err := errors.Join(err, fill(d), d.Close(), os.Chown(path, testUID, testUID), os.Chmod(top, 0o711)); err != nil {
+		b.Fatal(err)
+	}
+	dir, err := os.Open(top)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer dir.Close()
+	for b.Loop() {
+		to, err := os.CreateTemp(top, "copy")
+		if err == nil {
+			err = CopyDatabase(b.Context(), dir, "x.db", testUID, testUID, to)
+		}
+		if err := errors.Join(err, to.Close(), os.Remove(to.Name())); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
