@@ -89,6 +89,10 @@ type Unpacked struct {
 	Single bool
 }
 
+// Source makes a stage of what is to be an application's files. It blocks as long as that takes.
+// Of an error nothing stays.
+type Source func(ctx context.Context) (Unpacked, error)
+
 // PackedVariables are the environment variables in a ZIP.
 type PackedVariables struct {
 	Found bool // whether it has a file with variables

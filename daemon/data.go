@@ -18,6 +18,7 @@ import (
 
 	"berth/app"
 	"berth/app/exit"
+	"berth/daemon/mover"
 	"berth/daemon/settings"
 	"berth/db"
 	"berth/files"
@@ -241,6 +242,9 @@ func openData(ctx context.Context, s settings.Settings, h *handover, undo *close
 		return nil, err
 	}
 	if err := files.ReleaseReserve(dir); err != nil {
+		return nil, err
+	}
+	if err := mover.Settle(dir, log); err != nil {
 		return nil, err
 	}
 	d = &data{dir: dir}

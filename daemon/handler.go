@@ -68,6 +68,7 @@ func (d *daemon) newHandler(services app.Services, key []byte, capacity app.MB) 
 		Account:      d.data.db.Accounts.Account,
 		AuditRecords: d.data.db.Audit.Records,
 		Examine:      d.examined,
+		Held:         d.host.Held,
 		Runtimes:     func() []app.Runtime { return installedRuntimes(s.DataDir) },
 		Go:           func(f func()) bool { return d.serving.Load().beside(f) },
 		TTL:          s.Panel.SessionTTL,
@@ -120,6 +121,7 @@ func (d *daemon) apiConfig(services app.Services) httpapi.Config {
 		Host:         d.describe,
 
 		AccountChanged: d.host.AccountChanged,
+		HoldChanged:    d.host.HoldChanged,
 		Trusted:        s.TrustedProxies(),
 		RateLimit:      s.RateLimit,
 		BaseURL:        s.BaseURL,

@@ -15,22 +15,26 @@ import (
 )
 
 // Spool streams an upload to disk and returns its file, to be handed to
-// Upload or Commit, or given up with DropSpool. It fails with app.TooLarge.
+// Upload or Commit, or given up with DropSpool. It fails with app.TooLarge, and with
+// app.Conflict on a host that holds its programs.
 //
 // A shutdown does not wait for it: how long it takes is the client's choice.
 func (h *Host) Spool(ctx context.Context, r io.Reader) (string, error) {
 	if h.ctx.Err() != nil {
 		return "", h.calledOff()
 	}
-	if h.held.Load() {
+	if err := h.Held().Refusal(); err != nil {
+		return "", err
+	}
+	if h.refusing.Load() {
 		return "", app.Errorf(app.Unavailable, "the server is being upgraded; upload it again in a minute")
 	}
 	return h.Staging.Spool(ctx, r, h.MaxUpload)
 }
 
-// Hold makes Spool refuse uploads that begin, or take them again. Those under
+// RefuseUploads makes Spool refuse uploads that begin, or take them again. Those under
 // way go on.
-func (h *Host) Hold(on bool) { h.held.Store(on) }
+func (h *Host) RefuseUploads(on bool) { h.refusing.Store(on) }
 
 // DropSpool removes a spooled upload that was not handed over.
 func (h *Host) DropSpool(file string) {
@@ -57,13 +61,37 @@ func (h *Host) discard(stage app.Stage) {
 // reports its progress (app.WithProgress).
 func (h *Host) Upload(given context.Context, owner app.Account, file string) (app.Deployed, error) {
 	defer h.DropSpool(file)
+	return h.upload(given, owner, app.DeployUpload, func(ctx context.Context) (app.Unpacked, error) {
+		return h.unpack(ctx, file, nil, func(cfg app.Config) error { return h.early(owner, cfg) })
+	})
+}
+
+// UploadFrom makes an application as Upload does, of what source has, such as a copy in a backup. It has the
+// variables of source, if there are any, from its first start on.
+func (h *Host) UploadFrom(given context.Context, owner app.Account, source app.Source) (app.Deployed, error) {
+	return h.upload(given, owner, app.DeployRestore, func(ctx context.Context) (app.Unpacked, error) {
+		up, err := source(ctx)
+		if err == nil {
+			if err = h.early(owner, up.Config); err != nil {
+				h.discard(up.Stage)
+			}
+		}
+		return up, err
+	})
+}
+
+// upload makes an application of what source has.
+func (h *Host) upload(given context.Context, owner app.Account, kind app.DeployKind, source app.Source) (app.Deployed, error) {
+	if err := h.Held().Refusal(); err != nil {
+		return app.Deployed{}, err
+	}
 	done, err := h.begin()
 	if err != nil {
 		return app.Deployed{}, err
 	}
 	defer done()
 	ctx := app.WithProgress(h.ctx, app.ProgressOf(given))
-	up, err := h.unpack(ctx, file, nil, func(cfg app.Config) error { return h.early(owner, cfg) })
+	up, err := source(ctx)
 	if err != nil {
 		return app.Deployed{}, err
 	}
@@ -101,9 +129,13 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 		return app.Deployed{}, err
 	}
 	app.ProgressOf(ctx)(app.Progress{Phase: app.Checked, App: a.ID})
-	first := app.Deploy{By: app.ActorOf(given, owner.ID), Kind: app.DeployUpload, Bytes: up.Bytes, Brought: brought}
+	first := app.Deploy{By: app.ActorOf(given, owner.ID), Kind: kind, Bytes: up.Bytes, Brought: brought}
 	hint := h.namesake(a)
-	made, err := h.deployFirst(ctx, a, plan, first)
+	var variables []app.Variable
+	if kind == app.DeployRestore {
+		variables = up.Variables.All
+	}
+	made, err := h.deployFirst(ctx, a, plan, first, variables)
 	if err == nil {
 		made.Hint = hint
 	}
@@ -242,7 +274,7 @@ func nameOfFile(file string) string {
 // deployFirst builds a reserved application whose tree is in place, makes it
 // exist and starts it. Its owner sees it meanwhile, and can call it off; when
 // that happens, or the build fails, nothing of it stays.
-func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan, d app.Deploy) (app.Deployed, error) {
+func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan, d app.Deploy, variables []app.Variable) (app.Deployed, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	u := newUnit(h, a)
@@ -264,7 +296,7 @@ func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan, d app.
 		app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: a.ID})
 		printed := h.Logs.Mark(a.ID)
 		var run firstStart
-		run, err = request(context.Background(), u, func(reply func(firstStart, error)) { u.create(d, reply) })
+		run, err = request(context.Background(), u, func(reply func(firstStart, error)) { u.create(d, variables, reply) })
 		if err == nil {
 			u.report.deploy(app.DeployUpload, app.DeployDone, nil)
 			return h.deployed(u, plan, run.exit, run.err, printed), nil
@@ -300,7 +332,7 @@ func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file 
 	defer h.DropSpool(file)
 	return h.deploy(ctx, owner, id, app.DeployCommit, func(work context.Context, c *commit) (app.Deployed, error) {
 		c.exact = exact
-		return c.run(work, file)
+		return c.run(work, c.ofFile(file))
 	})
 }
 
@@ -370,13 +402,24 @@ func (h *Host) Rollback(ctx context.Context, owner app.AccountID, id app.ID, num
 // in it become the application's. It takes the file over.
 func (h *Host) Restore(ctx context.Context, owner app.AccountID, id app.ID, file string, withVariables bool) (app.Deployed, error) {
 	defer h.DropSpool(file)
+	return h.restore(ctx, owner, id, withVariables, func(c *commit) app.Source { return c.ofFile(file) })
+}
+
+// RestoreFrom is Restore of what source has, such as a copy in a backup.
+func (h *Host) RestoreFrom(ctx context.Context, owner app.AccountID, id app.ID, source app.Source, withVariables bool) (app.Deployed, error) {
+	return h.restore(ctx, owner, id, withVariables, func(*commit) app.Source { return source })
+}
+
+func (h *Host) restore(
+	ctx context.Context, owner app.AccountID, id app.ID, withVariables bool, sourceOf func(*commit) app.Source,
+) (app.Deployed, error) {
 	return h.deploy(ctx, owner, id, app.DeployRestore, func(work context.Context, c *commit) (app.Deployed, error) {
 		c.whole, c.takesVariables = true, withVariables
 		c.note = "from a backup"
 		if withVariables {
 			c.note += ", with its environment variables"
 		}
-		return c.run(work, file)
+		return c.run(work, sourceOf(c))
 	})
 }
 

@@ -97,6 +97,15 @@ func (w *world) account(_ context.Context, id app.AccountID) (app.Account, error
 	return app.Account{ID: id, TotalRAM: w.total, Limits: w.may[id], Suspended: w.suspended[id]}, nil
 }
 
+func (w *world) readHold(context.Context) (app.Hold, bool, error) {
+	if err := w.failing("ReadHold"); err != nil {
+		return app.Hold{}, false, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.onHold, w.onHold.Why != "", nil
+}
+
 func (w *world) Reserve(ctx context.Context, a app.App, admit func(app.Account, app.Use) error) (app.App, error) {
 	owner, _ := w.account(ctx, a.Account)
 	w.mu.Lock()
@@ -126,7 +135,7 @@ func (w *world) Release(_ context.Context, id app.ID) error {
 	return nil
 }
 
-func (w *world) CreateApp(_ context.Context, a app.App, d app.Deploy) (app.App, error) {
+func (w *world) CreateApp(_ context.Context, a app.App, d app.Deploy, variables ...app.Variable) (app.App, error) {
 	if err := w.failing("CreateApp"); err != nil {
 		return a, err
 	}
@@ -134,6 +143,12 @@ func (w *world) CreateApp(_ context.Context, a app.App, d app.Deploy) (app.App, 
 	defer w.mu.Unlock()
 	delete(w.reserved, a.ID)
 	w.apps[a.ID] = &a
+	if len(variables) > 0 {
+		w.env[a.ID] = map[string]string{}
+		for _, v := range variables {
+			w.env[a.ID][v.Name] = v.Value
+		}
+	}
 	d.Number, d.At, d.Code, d.Auto = 1, time.Now(), a.Code, a.AutoRestart
 	w.history[a.ID] = []app.Deploy{d}
 	return a, nil

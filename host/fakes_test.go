@@ -59,6 +59,7 @@ type world struct {
 
 	may       map[app.AccountID]app.Limits
 	suspended map[app.AccountID]app.Suspension
+	onHold    app.Hold       // as it is recorded
 	shares    map[app.ID]int // of a processor, as they were dealt last
 	kept      []app.Backup
 	backup    app.BackupRoom // of the last backup
@@ -73,8 +74,12 @@ type world struct {
 
 	commands []*typed
 	upgraded bool
-	fail     map[string]error  // by the name of the call
-	on       map[string]func() // called first
+
+	heldOften bool // a hold comes and goes
+	heldSince int  // how many runs there were when it came
+
+	fail map[string]error  // by the name of the call
+	on   map[string]func() // called first
 }
 
 // behaviour is the script of one program.
@@ -120,7 +125,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) open() *Host {
 	c := Config{
 		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Wish: wish, Staging: w, Trees: w, Recover: w.recover, Quotas: worldQuotas{w}, Notify: w.tell, DiskLimit: w.space, Logs: w, Forget: w.forget,
-		Log: slog.New(slog.DiscardHandler), Account: w.account, LimitCPU: w.limitCPU,
+		Log: slog.New(slog.DiscardHandler), Account: w.account, LimitCPU: w.limitCPU, ReadHold: w.readHold,
 		CheckRAM: func(total, used, want app.MB) error {
 			if used+want > total {
 				return app.Errorf(app.Exhausted, "the account has %d MB", total)

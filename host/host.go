@@ -52,6 +52,8 @@ type Config struct {
 	// Account reads the account that an application belongs to, or fails with
 	// app.NotFound.
 	Account func(ctx context.Context, id app.AccountID) (app.Account, error)
+	// ReadHold reads whether the host holds its programs. It may be nil: it does not.
+	ReadHold func(ctx context.Context) (h app.Hold, held bool, err error)
 	// LimitCPU bounds what runs in an application to so many percent of one processor,
 	// from now on; 0 leaves it what the host's settings say. Where nothing runs it does
 	// nothing.
@@ -114,7 +116,8 @@ type Host struct {
 	lastID int64 // the newest time-based id
 	closed bool
 
-	held atomic.Bool // see Hold
+	refusing atomic.Bool              // see RefuseUploads
+	hold     atomic.Pointer[app.Hold] // as it was last read
 }
 
 // New returns a host without applications; see Boot.
@@ -133,10 +136,14 @@ func New(c Config) *Host {
 // with the programs that an earlier daemon left running. What else is wanted online
 // is started after it has returned, a few at a time, the oldest first; until its
 // turn has come it is shown as starting, and takes commands. A start that failed is
-// noted in the application's log and tried again.
+// noted in the application's log and tried again. While the host holds its programs
+// nothing starts, what runs ends, and what is wanted stays as it is.
 func (h *Host) Boot(ctx context.Context) error {
 	apps, err := h.Records.Apps(ctx)
 	if err != nil {
+		return err
+	}
+	if err := h.readHold(ctx); err != nil {
 		return err
 	}
 	starts, err := h.Records.Starts(ctx, time.Now().Add(-day))

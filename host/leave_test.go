@@ -17,11 +17,11 @@ func TestLeave(t *testing.T) {
 		result := make(chan error)
 		go func() { _, err := w.commit(id, "MAIN=b,BUILD=make"); result <- err }()
 		synctest.Wait()
-		w.host.Hold(true)
+		w.host.RefuseUploads(true)
 		if _, err := w.host.Spool(t.Context(), nil); app.KindOf(err) != app.Unavailable {
 			t.Errorf("an upload that begins: %v", err)
 		}
-		w.host.Hold(false)
+		w.host.RefuseUploads(false)
 		go w.host.Leave()
 		wantKind(t, <-result, app.Unavailable)
 		w.host.work.Wait()

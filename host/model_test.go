@@ -56,6 +56,44 @@ func TestModelOfUpgrades(t *testing.T) {
 	}
 }
 
+// TestModelOfHolds is the same with a hold that comes and goes at any moment.
+func TestModelOfHolds(t *testing.T) {
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.visited, w.upgraded, w.heldOften = seed%2 == 0, seed%3 == 0, true
+			w.host = w.open()
+			model(t, seed, w)
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// randomHold sets a hold, or ends it. Under one nothing runs, and nothing is started.
+func (w *world) randomHold() {
+	w.mu.Lock()
+	is, started := w.onHold.Why != "", len(w.runs)
+	w.mu.Unlock()
+	if is {
+		if started != w.heldSince {
+			w.t.Errorf("%d programs were started under a hold", started-w.heldSince)
+		}
+		w.holds(app.Hold{})
+		return
+	}
+	w.holds(moved)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heldSince = len(w.runs)
+	for _, r := range w.runs {
+		if !r.ended() {
+			w.t.Errorf("%s runs under a hold", r.p.App)
+		}
+	}
+}
+
 func model(t *testing.T, seed uint64, w *world) {
 	w.total = 5000
 	r := rand.New(rand.NewPCG(seed, 7))
@@ -70,6 +108,12 @@ func model(t *testing.T, seed uint64, w *world) {
 		if w.upgraded && r.IntN(6) == 0 {
 			w.succeed(true)
 		}
+		if w.heldOften && r.IntN(4) == 0 {
+			w.randomHold()
+		}
+	}
+	if w.onHold.Why != "" {
+		w.randomHold()
 	}
 	w.set(func(p app.Program) behaviour { // from here on everything is well
 		if p.Build {

@@ -103,22 +103,24 @@ func (h *Host) AccountChanged(ctx context.Context, owner app.AccountID) error {
 	if before.Limits.CPU != a.Limits.CPU {
 		h.deal(owner)
 	}
+	of := func(u *unit) bool { return u.owner == owner }
 	switch {
 	case a.Suspended.On:
-		return h.rest(ctx, owner)
-	case before.Suspended.On:
-		h.wake(ctx, owner)
+		return h.rest(ctx, of, app.Textf("the programs of the account are being stopped; that takes longer than it should, for the host or its disk is busy"))
+	case before.Suspended.On && h.Held().Why == "":
+		h.wake(ctx, of)
 	}
 	return nil
 }
 
-// rest ends everything that runs of an account, and calls its deployments off.
-func (h *Host) rest(ctx context.Context, owner app.AccountID) error {
+// rest ends everything that runs of some applications, and calls their deployments off. slow
+// is the error when that takes too long.
+func (h *Host) rest(ctx context.Context, some func(u *unit) bool, slow app.Text) error {
 	ctx, cancel := context.WithTimeout(ctx, h.StopGrace+moreStop)
 	defer cancel()
 	var resting errgroup.Group
 	for _, u := range h.all() {
-		if u.owner == owner {
+		if some(u) {
 			resting.Go(func() error {
 				err := u.await(ctx, u.rest)
 				if app.KindOf(err) == app.NotFound { // deleted meanwhile
@@ -130,16 +132,16 @@ func (h *Host) rest(ctx context.Context, owner app.AccountID) error {
 	}
 	err := resting.Wait()
 	if err != nil && ctx.Err() != nil {
-		return app.Errorf(app.Unavailable, "the programs of the account are being stopped; that takes longer than it should, for the host or its disk is busy")
+		return &app.Error{Kind: app.Unavailable, Message: slow}
 	}
 	return err
 }
 
-// wake starts what an account wants online and does not run, as after a boot.
-func (h *Host) wake(ctx context.Context, owner app.AccountID) {
+// wake starts what of some applications is wanted online and does not run, as after a boot.
+func (h *Host) wake(ctx context.Context, some func(u *unit) bool) {
 	var units []*unit
 	for _, u := range h.all() {
-		if u.owner != owner {
+		if !some(u) {
 			continue
 		}
 		units = append(units, u)
@@ -148,8 +150,12 @@ func (h *Host) wake(ctx context.Context, owner app.AccountID) {
 	h.startQueued(units)
 }
 
-// barred refuses what starts something of an account that is suspended.
+// barred refuses what starts something on a host that holds its programs, or of an account
+// that is suspended.
 func (h *Host) barred(owner app.AccountID) error {
+	if err := h.Held().Refusal(); err != nil {
+		return err
+	}
 	if h.owners.suspended(owner) {
 		return app.Errorf(app.Forbidden, "the account that owns this application is suspended, and nothing of it runs; ask the owner of the server")
 	}
@@ -433,12 +439,17 @@ func (h *Host) limitsDisk() bool {
 	return slices.ContainsFunc(h.all(), func(u *unit) bool { return h.limits(u.owner).Disk > 0 })
 }
 
-// rest ends what runs while the account is suspended, and calls a deployment off; of a first
-// one nothing stays. What is wanted stays as it is.
+// rest ends what runs while the account is suspended, or the host holds its programs, and calls
+// a deployment off; of a first one nothing stays. What is wanted stays as it is.
 func (u *unit) rest(reply func(error)) {
-	if u.closing != stay {
+	switch u.closing {
+	case remove: // its program may take a while to end
+		u.after(rest, reply, nil)
+		return
+	case shutdown, detach:
 		reply(u.refuse())
 		return
+	case stay, start, again, deploy, rest:
 	}
 	if u.deploy != nil {
 		u.deploy.cancel()
@@ -448,7 +459,11 @@ func (u *unit) rest(reply func(error)) {
 	}
 	u.resting = true
 	if u.state != app.Stopped {
-		u.h.Logs.Note(u.id, "the account is suspended; the application is stopped until that ends")
+		why := "the account is suspended"
+		if u.h.Held().Why != "" {
+			why = "the programs of this host are held"
+		}
+		u.h.Logs.Note(u.id, why+"; the application is stopped until that ends")
 	}
 	u.after(rest, reply, nil)
 }

@@ -45,7 +45,7 @@ type unit struct {
 	ending      func()              // waits until the program's exit is recorded, and reports it; nil when that is done
 	steps       []step              // follow once nothing is in their way
 	closing     then                // remove, shutdown or detach: no command is taken; else stay
-	resting     bool                // the account is suspended: what is wanted starts when that ends
+	resting     bool                // the account is suspended, or programs are held: what is wanted starts when that ends
 	over        bool                // the goroutine is to end
 	attempt     int
 	waited      time.Duration // between the starts of these attempts
@@ -81,7 +81,7 @@ const (
 	start                // the program starts again
 	again                // it does after the pause of a crash
 	deploy               // a deployment changes the tree
-	rest                 // nothing runs while the account is suspended
+	rest                 // nothing runs while the account is suspended, or the host holds its programs
 	remove               // the application is deleted
 	shutdown             // the daemon ends
 	detach               // the daemon ends, and the program goes on
@@ -392,7 +392,7 @@ func (u *unit) restart(reply func(error)) {
 	case app.Stopping:
 		reply(u.busy("being stopped"))
 	case app.Stopped, app.Preparing:
-		reply(app.Errorf(app.Already, "the application is offline; start it instead"))
+		reply(cmp.Or(u.h.Held().Refusal(), app.Errorf(app.Already, "the application is offline; start it instead")))
 	}
 }
 
@@ -524,7 +524,7 @@ func (u *unit) ready(t then) bool {
 		u.interrupt(why)
 		return u.run == nil || u.run.Leave()
 	case rest:
-		why = app.Textf("the account was suspended")
+		why = u.whyResting()
 	case remove:
 		why = app.Textf("the application was deleted")
 	case shutdown:
@@ -535,6 +535,14 @@ func (u *unit) ready(t then) bool {
 	}
 	u.enter(app.Stopped, 0)
 	return u.stopSecond() && u.stopConsole(why)
+}
+
+// whyResting is why what runs ends while u is resting.
+func (u *unit) whyResting() app.Text {
+	if u.h.Held().Why != "" {
+		return app.Textf("the programs of this host are held")
+	}
+	return app.Textf("the account was suspended")
 }
 
 // erase forgets the application. The record goes first: a crash after it

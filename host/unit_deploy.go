@@ -36,12 +36,12 @@ type firstStart struct {
 // create is the end of a first deployment that went well: the application exists from
 // here on, and starts. It replies when the program has lived for the ok delay or
 // ended, with an error only when there is no application.
-func (u *unit) create(d app.Deploy, reply func(firstStart, error)) {
-	if u.closing != stay || u.h.owners.suspended(u.owner) {
+func (u *unit) create(d app.Deploy, variables []app.Variable, reply func(firstStart, error)) {
+	if u.closing != stay || u.h.rests(u.owner) {
 		reply(firstStart{}, u.h.calledOff())
 		return
 	}
-	created, err := u.h.Registry.CreateApp(context.Background(), u.app, d)
+	created, err := u.h.Registry.CreateApp(context.Background(), u.app, d, variables...)
 	if err != nil {
 		reply(firstStart{}, err)
 		return
@@ -199,7 +199,7 @@ func (u *unit) reserveSecond() (err error) {
 
 // startBeside starts the new code as the candidate.
 func (u *unit) startBeside(c *commit, r *run) error {
-	if u.closing != stay || u.deploy.stopped || u.h.owners.suspended(u.owner) {
+	if u.closing != stay || u.deploy.stopped || u.h.rests(u.owner) {
 		return u.h.calledOff()
 	}
 	p, err := u.program(c.plan.Code)

@@ -141,13 +141,18 @@ func (u *unit) programOf(plan app.Plan) (app.Program, error) {
 
 // boot goes on with what runs, and queues up what else was online before the daemon was.
 func (u *unit) boot() {
-	u.resting = u.h.owners.suspended(u.owner)
+	u.resting = u.h.rests(u.owner)
 	switch adopted := u.adopt(); {
 	case adopted && u.resting: // as below
-		u.stopRun(app.Textf("the account was suspended"))
+		u.stopRun(u.whyResting())
 	case adopted && u.app.Wanted != app.WantOnline: // the daemon died while it stopped it
 		u.stopRun(app.Textf("the application was stopped"))
 	case !adopted && u.app.Wanted == app.WantOnline && !u.resting:
+		// berth itself ended the program, and died before it could start it again: nobody is to take
+		// that for the program's own end.
+		if e := u.app.LastExit; e != nil && e.Asked {
+			u.setExit(nil)
+		}
 		u.enter(app.Waiting, 0)
 	}
 }
@@ -257,7 +262,7 @@ func (u *unit) retry() {
 	if err == nil {
 		err = u.launch("", true)
 	}
-	if err != nil && u.h.owners.suspended(u.owner) { // rest comes, or has come
+	if err != nil && u.h.rests(u.owner) { // rest comes, or has come
 		u.resting = true
 		u.enter(app.Stopped, 0)
 		return

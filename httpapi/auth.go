@@ -147,6 +147,14 @@ func (s *server) accountChanged(c *call) (response, error) {
 	return ok(c.say("The change is in effect."))
 }
 
+// holdChanged lets the daemon follow a hold that a command has set or dropped.
+func (s *server) holdChanged(c *call) (response, error) {
+	if err := s.HoldChanged(context.WithoutCancel(c.Request.Context())); err != nil {
+		return response{}, err
+	}
+	return ok(c.say("The change is in effect."))
+}
+
 func (s *server) deleteAccount(c *call) (response, error) {
 	id, err := hostAccount(c)
 	if err == nil {

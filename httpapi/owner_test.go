@@ -106,7 +106,7 @@ func TestOwnerNeedsNoToken(t *testing.T) {
 
 func TestOwnerAsksForTheHost(t *testing.T) {
 	w, _ := owned(t)
-	want := `{"version":"1.2.3","pid":42,"dataDir":"/srv/berth","listen":"","panel":false,"baseUrl":"","sites":null}`
+	want := `{"version":"1.2.3","pid":42,"dataDir":"/srv/berth","listen":"","panel":false,"baseUrl":"","sites":null,"held":""}`
 	if rec := asOwner(w, "GET", "/host", ""); rec.Code != 200 || rec.Body.String() != want {
 		t.Errorf("status %d: %s", rec.Code, rec.Body)
 	}
@@ -196,6 +196,29 @@ func TestOwnerSaysThatAnAccountChanged(t *testing.T) {
 	}
 	if w.called("AccountChanged") != 1 || len(b.lines()) != 0 { // the command has recorded it
 		t.Errorf("asked %q, recorded %q", w.calls, b.lines())
+	}
+}
+
+// A command that has set or dropped the hold says so; nobody else can.
+func TestOwnerSaysThatTheHoldChanged(t *testing.T) {
+	w, _ := owned(t)
+	var refusal error
+	w.config.HoldChanged = func(context.Context) error {
+		if refusal != nil {
+			return refusal
+		}
+		return w.call("HoldChanged")
+	}
+	public := w.handler()
+	if rec := asOwner(w, "PUT", local.HoldPath, ""); rec.Code != 200 || w.called("HoldChanged") != 1 {
+		t.Errorf("status %d, asked %q", rec.Code, w.calls)
+	}
+	refusal = app.Errorf(app.Unavailable, "busy")
+	if rec := asOwner(w, "PUT", local.HoldPath, ""); rec.Code != 503 || !strings.Contains(rec.Body.String(), "busy") {
+		t.Errorf("one that takes too long: status %d, %s", rec.Code, rec.Body)
+	}
+	if rec := do(t, public, newRequest("PUT", local.HoldPath, "")); rec.Code != 404 || w.called("HoldChanged") != 1 {
+		t.Errorf("with a token: status %d, asked %q", rec.Code, w.calls)
 	}
 }
 

@@ -37,6 +37,8 @@ type Config struct {
 	// AccountChanged makes what an account may have now hold for what runs, after the owner
 	// of the host changed it in the database. It fails with NotFound.
 	AccountChanged func(ctx context.Context, id app.AccountID) error
+	// HoldChanged makes a hold that a command has set or dropped in the database hold for what runs.
+	HoldChanged func(ctx context.Context) error
 	// DeleteAccount removes an account with everything that it has, or fails with NotFound.
 	DeleteAccount func(ctx context.Context, id app.AccountID) error
 	// HostAccounts are the accounts that a program of the host's owner keeps.
@@ -180,6 +182,7 @@ func (s *server) newRouter() *httprouter.Router {
 		routes = append(routes, route{http.MethodGet, local.HostPath, public, open, s.describeHost, ""},
 			route{http.MethodGet, local.PlanPath, public, open, s.ramPlan, ""},
 			route{http.MethodPut, local.ChangedPath, public, open, s.accountChanged, ""},
+			route{http.MethodPut, local.HoldPath, public, open, s.holdChanged, ""},
 			route{http.MethodGet, local.AccountPath, public, open, s.accountDisk, ""},
 			route{http.MethodDelete, local.AccountPath, public, open, s.deleteAccount, ""})
 	}

@@ -25,14 +25,15 @@ type caller struct{ *command.Caller }
 func Commands(of *command.Caller) []*cobra.Command {
 	c := &caller{of}
 	return []*cobra.Command{
-		serve(c), install(c), upgrade(c), uninstall(c), check(c), setupCommand(c), setupURL(c), examine(c), plan(c),
+		serve(c), install(c), upgrade(c), uninstall(c), move(c), moveReceive(c), resume(c), check(c), setupCommand(c), setupURL(c), examine(c), plan(c),
 		command.Group("account", "manage the accounts of this host",
 			accountCreate(c), accountList(c), accountShow(c), accountPassword(c), accountFactors(c), accountReset(c), accountSet(c),
 			accountDisable(c), accountEnable(c), accountSuspend(c), accountUnsuspend(c), accountDelete(c)),
 		command.Group("key", "keep the key that seals the secrets in the database", keyShow(c), keyRotate(c), keyAdd(c)),
 		command.Group("invite", "invite people by a link that works once", inviteCreate(c), inviteList(c), inviteRevoke(c)),
 		command.Group("host-token", "manage the tokens by which a billing panel keeps accounts", hostTokenCreate(c), hostTokenList(c), hostTokenRevoke(c)),
-		command.Group("backup", "back up and restore the whole host", backupCreate(c), backupVerify(c), backupRestore(c)),
+		command.Group("backup", "back up and restore the whole host", backupRun(c), backupStatus(c), backupList(c), backupRehearse(c), backupPrune(c), backupKey(c),
+			backupCreate(c), backupVerify(c), backupRestore(c)),
 		command.Group("runtime", "install runtimes of any version beside the distribution's", runtimeInstall(c), runtimeList(c), runtimeRemove(c), runtimeUpgrade(c)),
 		audit(c),
 		command.Group("proxy", "show how visitors reach sites", proxySnippet(c), proxyCertificates(c)),

@@ -30,6 +30,8 @@ type Daemon struct {
 	BaseURL string `json:"baseUrl"` // the setting; "" when it is not set
 	// Sites are the addresses at which sites are served, HOST:PORT; empty for none.
 	Sites []string `json:"sites"`
+	// Held says why the host holds its programs, in English; "" when it does not.
+	Held string `json:"held"`
 }
 
 // Errors of a client.

@@ -132,6 +132,9 @@ func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 	if once || c.Request.Method != http.MethodGet && c.Request.Method != http.MethodHead {
 		v.Path = "/"
 	}
+	if s.Held != nil && c.account.Admin {
+		v.Held = sentence(c.lang.SayPhrase(s.Held().Text()))
+	}
 	if c.problem != "" {
 		v.Typed = c.Request.PostForm
 	}

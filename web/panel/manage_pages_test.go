@@ -20,9 +20,13 @@ func TestEveryManagingPage(t *testing.T) {
 	w := newWorld(t)
 	seed(w)
 	w.host.add(w.ana.ID, "running", func(s *app.Snapshot) { s.Name = "<script>" })
+	backups := goodBackups()
+	backups.Good.Missing, backups.Last, backups.KeyShown = []app.ID{"running"}, &app.BackupRun{Ended: time.Now(), Error: "<script>"}, false
+	backups.Running, backups.Fixed = &app.BackupRun{Began: time.Now()}, []string{"backup.at"}
+	w.backups.set(backups)
 	pages := map[string]string{ // and what each says of this world
 		"/apps/shop/env": "****1234", "/apps/shop/domains": "berth-proof=", "/apps/bot/domains": "TYPE=site",
-		"/apps/shop/backups": "/d/signed-shop.0123.zip/shop.zip", "/apps/shop/settings": `value="The shop"`, "/apps/running/settings": "&lt;script&gt;",
+		"/apps/shop/backups": "/d/signed-shop.0123.zip/shop.zip", "/apps/bot/backups": "/apps/bot/snapshots/20261126T031500Z/copy", "/apps/shop/settings": `value="The shop"`, "/apps/running/settings": "&lt;script&gt;",
 		"/apps/shop/files": "&lt;script&gt;alert(1)", "/apps/shop/files?path=src": "", "/apps/shop/files?path=many": "",
 		"/apps/shop/files/view?path=index.js": "&lt;/textarea&gt;", "/apps/shop/files/view?path=data.bin": "", "/apps/shop/files/view?path=large.txt": "",
 		"/apps/shop/commit": "data-drop", "/upload": "data-drop", "/host": "bob", "/host/audit": "app.start",
@@ -175,6 +179,23 @@ func TestHostWarnsOfPlainHTTP(t *testing.T) {
 		page := w.as("ana").get("/host")
 		if page.StatusCode != http.StatusOK || strings.Contains(page.body, warning) == exposed.IsZero() {
 			t.Errorf("status %d, for the warning %q the page is %s", page.StatusCode, exposed, page.body)
+		}
+	}
+}
+
+// Administrators read on every page that the host holds its programs; others do not.
+func TestPagesTellOfAHold(t *testing.T) {
+	hold := app.Hold{}
+	w := newWorld(t, func(c *Config) { c.Held = func() app.Hold { return hold } })
+	seed(w)
+	for _, hold = range []app.Hold{{}, {Why: app.HoldRestored, Peer: "<old>"}} {
+		for who, admin := range map[string]bool{"ana": true, "bob": false} {
+			for _, path := range []string{"/", "/account"} {
+				page := w.as(who).get(path)
+				if page.StatusCode != http.StatusOK || strings.Contains(page.body, "his host was restored from a backup of &lt;old&gt; and holds its programs") != (admin && hold.Why != "") {
+					t.Errorf("%s at %s, with the hold %v: status %d, %s", who, path, hold, page.StatusCode, page.body)
+				}
+			}
 		}
 	}
 }

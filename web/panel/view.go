@@ -25,6 +25,7 @@ type view struct {
 	Lang    string
 	Flash   *flash
 	News    []app.NewSignIn // of which the account has to know
+	Held    string          // why the host holds its programs, for administrators
 	Problem string          // why the form was refused
 	Typed   url.Values      // the fields of a form that was refused
 	Version string
