@@ -373,7 +373,7 @@ func (b *backups) source(ctx context.Context, owner app.AccountID, id app.ID, ru
 	if !there {
 		return nil, app.Errorf(app.NotFound, "there is no snapshot %q of this application", run)
 	}
-	r, err := b.runner()
+	r, err := b.runner(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -395,7 +395,9 @@ func (b *backups) source(ctx context.Context, owner app.AccountID, id app.ID, ru
 }
 
 // RestoreSnapshot implements app.Snapshots.
-func (b *backups) RestoreSnapshot(ctx context.Context, owner app.AccountID, id app.ID, run string, withVariables bool) (app.Deployed, error) {
+func (b *backups) RestoreSnapshot(
+	ctx context.Context, owner app.AccountID, id app.ID, run string, withVariables bool,
+) (app.Deployed, error) {
 	source, err := b.source(ctx, owner, id, run, withVariables)
 	if err != nil {
 		return app.Deployed{}, err
@@ -413,14 +415,18 @@ func (b *backups) CopySnapshot(ctx context.Context, owner app.Account, id app.ID
 }
 
 // runner reads the repository that the settings name.
-func (b *backups) runner() (*backup.Runner, error) {
+func (b *backups) runner(ctx context.Context) (*backup.Runner, error) {
+	id, err := b.data.db.GroupName(ctx)
+	if err != nil {
+		return nil, err
+	}
 	repo, err := OpenRepository(b.settings, false)
 	if err != nil {
 		return nil, app.Errorf(app.Unavailable, "the backup cannot be read now (%v)", err)
 	}
 	return &backup.Runner{
 		Source:     backup.Source{DB: b.data.db, DataDir: b.settings.DataDir, Trees: b.data.trees},
-		Repository: repo,
+		Repository: repo, ID: id,
 		Note:       func(format string, args ...any) { b.log.Warn(fmt.Sprintf(format, args...)) },
 	}, nil
 }

@@ -406,7 +406,9 @@ func (h *Host) Restore(ctx context.Context, owner app.AccountID, id app.ID, file
 }
 
 // RestoreFrom is Restore of what source has, such as a copy in a backup.
-func (h *Host) RestoreFrom(ctx context.Context, owner app.AccountID, id app.ID, source app.Source, withVariables bool) (app.Deployed, error) {
+func (h *Host) RestoreFrom(
+	ctx context.Context, owner app.AccountID, id app.ID, source app.Source, withVariables bool,
+) (app.Deployed, error) {
 	return h.restore(ctx, owner, id, withVariables, func(*commit) app.Source { return source })
 }
 

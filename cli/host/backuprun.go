@@ -146,6 +146,9 @@ func (c *caller) runner(ctx context.Context, s settings.Settings, create bool) (
 		Source:     backup.Source{DB: d, DataDir: s.DataDir, Trees: store, Config: s.File, Managed: settings.ManagedFile(s.File)},
 		Repository: repo, Policy: s.BackupPolicy(), Where: time.Local, Note: warn,
 	}
+	if r.ID, err = d.GroupName(ctx); err != nil {
+		return nil, nil, errors.Join(err, closed())
+	}
 	keys, err := daemon.Keys(s.DataDir, s.KeyFiles()...).Keys()
 	if err == nil && create {
 		var password string

@@ -138,7 +138,9 @@ func (f *fromRepository) fill(ctx context.Context, dir string) error {
 	return to.Sync()
 }
 
-func (f *fromRepository) read(ctx context.Context, s repository.Snapshot, visit func(int, string, archive.Entry, io.Reader) error) (m archive.Manifest, err error) {
+func (f *fromRepository) read(
+	ctx context.Context, s repository.Snapshot, visit func(int, string, archive.Entry, io.Reader) error,
+) (m archive.Manifest, err error) {
 	err = f.repo.Load(ctx, s, func(stream io.Reader) (err error) {
 		m, err = archive.Read(stream, visit)
 		return err

@@ -36,7 +36,7 @@ func newWorld(t *testing.T) *world {
 		Source: Source{
 			DB: h.DB, DataDir: h.Path, Trees: h.Store, Config: filepath.Join(filepath.Dir(h.Path), "berth.toml"), Managed: "/none", Keys: []byte("wrapped"),
 		},
-		Repository: w.repo, Policy: app.BackupPolicy{At: "03:15", Daily: 2}, Where: time.UTC,
+		Repository: w.repo, ID: "0123abcd", Policy: app.BackupPolicy{At: "03:15", Daily: 2}, Where: time.UTC,
 		Note: func(format string, args ...any) { w.notes = append(w.notes, fmt.Sprintf(format, args...)) },
 	}
 	return w
