@@ -136,7 +136,7 @@ func (m *moving) attempt(ctx context.Context) (mover.Report, error) {
 	if mover.Lost(err) && errors.As(ended, &said) { // ssh knows better
 		var held *mover.HeldError
 		if errors.As(err, &held) {
-			return report, &mover.HeldError{Err: errors.Join(ended, err)}
+			return report, &mover.HeldError{Err: fmt.Errorf("%w (%w)", ended, err)}
 		}
 		return report, ended
 	}
@@ -286,6 +286,9 @@ func (s *sshConn) explain(err error) error {
 		return err
 	}
 	said := strings.TrimSpace(s.said.String())
+	if said == "" { // it was killed, which the end of the connection says as well
+		return nil
+	}
 	switch ended.ExitCode() {
 	case 127:
 		return &sshProblem{fmt.Sprintf("there is no berth on %s: install it there first (%s)", s.to, said)}

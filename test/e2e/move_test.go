@@ -130,9 +130,9 @@ func (m *moving) start() (cmd *exec.Cmd, said *harness.Output) {
 // bots uploads programs that say for ever where they are, and returns a client of each host.
 func (m *moving) bots(n int) (ids []string, old, there *client) {
 	m.t.Helper()
-	old = m.old.account("ana", 4000)
+	old = m.old.account("ana", 1000)
 	for i := range n {
-		ids = append(ids, old.Upload(harness.ShellBot(fmt.Sprintf("echo bot %d $SECRET\necho ran >> data.txt\nexec sleep 1000000\n", i), "RAM=20")))
+		ids = append(ids, old.Upload(harness.ShellBot(fmt.Sprintf("echo bot %d $SECRET\necho ran >> data.txt\nexec sleep 1000000\n", i), "RAM=32")))
 	}
 	old.Put("/app/"+ids[0]+"/env", `{"env":{"SECRET":"alpha"}}`).Want(200)
 	there = &client{&harness.Client{T: m.t, Berth: m.new.Berth, Name: old.Name, Account: old.Account, Token: old.Token}, m.new}
@@ -231,10 +231,13 @@ func TestMove(t *testing.T) {
 	if data, err := os.ReadFile(m.new.Path(ids[3], "data.txt")); err != nil || !strings.HasPrefix(string(data), "ran\nran\n") {
 		t.Errorf("its data is %q, %v", data, err)
 	}
-	m.old.Restart()
-	old.Until(ids[0], "apps.online", false)
+	// A berth refuses to start beside another one on the same machine that runs its programs.
 	if code := m.new.End(syscall.SIGTERM); code != 0 {
 		t.Errorf("the new daemon's exit status is %d", code)
+	}
+	m.old.Restart()
+	for _, id := range ids {
+		old.Until(id, "apps.online", false)
 	}
 	m.new.Serve()
 	m.there(ids, old, there)
@@ -265,7 +268,9 @@ func TestMoveRefusals(t *testing.T) {
 	berth := filepath.Join(m.bin, "berth")
 	refused := func(what, to, says string) {
 		t.Helper()
-		out, err := m.command("move", "--yes", "--", to).CombinedOutput()
+		cmd := m.command("move", "--yes")
+		cmd.Args = append(cmd.Args, "--", to)
+		out, err := cmd.CombinedOutput()
 		if err == nil || !strings.Contains(string(out), says) {
 			t.Errorf("%s: %v: %s", what, err, out)
 		}
@@ -294,7 +299,7 @@ func TestMoveRefusals(t *testing.T) {
 	if err := errors.Join(os.Remove(berth), os.Symlink(harness.Binary, berth)); err != nil {
 		t.Fatal(err)
 	}
-	m.new.account("bob", 100).Upload(harness.ShellBot(harness.IdleShell, "RAM=20"))
+	m.new.account("bob", 100).Upload(harness.ShellBot(harness.IdleShell, "RAM=32"))
 	refused("not empty", "new", "is not empty: it has 1 applications and 1 accounts")
 	if _, err := os.Stat(m.old.Root + "/pwned"); err == nil {
 		t.Error("ssh took a name for an option")
