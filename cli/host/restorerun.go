@@ -56,10 +56,13 @@ func (c *caller) restoreRun(ctx context.Context, s settings.Settings, run string
 		if r.hold.Why != "" {
 			r.hold.Peer = cmp.Or(f.manifest.Host, r.hold.Peer)
 		}
-		if f.wrapped != nil {
-			r.keys, err = backup.UnwrapKeys(f.wrapped, key)
+		if f.wrapped == nil {
+			return nil
 		}
-		return err
+		if r.keys, err = backup.UnwrapKeys(f.wrapped, key); err != nil {
+			return runnerProblem("restore", repository.ErrPassword)
+		}
+		return nil
 	}
 	if err := r.run(ctx, f.describe); err != nil {
 		return err
