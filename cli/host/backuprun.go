@@ -142,6 +142,9 @@ func (c *caller) runner(ctx context.Context, s settings.Settings, create bool) (
 	warn := func(format string, args ...any) { c.Tell("warning: "+format, args...) }
 	store.SetFloor(s.Host.DiskFloor.Bytes())
 	store.CopyDatabases(backup.CopyDatabase)
+	store.NoteDatabases(func(id app.ID, path string, err error) {
+		warn("the database %q of the application %s is in the backup as its files were, and may not be of one moment: %v", path, id, err)
+	})
 	r := &backup.Runner{
 		Source:     backup.Source{DB: d, DataDir: s.DataDir, Trees: store, Config: s.File, Managed: settings.ManagedFile(s.File)},
 		Repository: repo, Policy: s.BackupPolicy(), Where: time.Local, Note: warn,
