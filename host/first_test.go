@@ -311,7 +311,7 @@ func TestUploadWithoutAStart(t *testing.T) {
 		if _, err := w.host.Start(t.Context(), owner, d.ID); err != nil {
 			t.Fatal(err)
 		}
-		if s := w.snapshot(d.ID); s.State != app.Online || w.launches(d.ID) != 1 {
+		if s := w.snapshot(d.ID); !s.Running || w.launches(d.ID) != 1 {
 			t.Errorf("after a start: %s, started %d times", s.State, w.launches(d.ID))
 		}
 	})
