@@ -126,7 +126,11 @@ func (d *deployment) pack(ctx context.Context, dir string) (*zipFile, app.Config
 		return nil, app.Config{}, fmt.Errorf("cannot deploy: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	p, err := bundle.Scan(root, d.withEnv)
+	choice := bundle.Choice{}
+	if d.withEnv {
+		choice.Env = bundle.EnvSent
+	}
+	p, err := bundle.Scan(root, choice)
 	if err != nil {
 		hint := "Hint: a line in .discloudignore leaves a file out."
 		if strings.Contains(err.Error(), "holds secrets") {
