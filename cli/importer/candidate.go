@@ -74,7 +74,7 @@ const (
 // ofHost are variables that tell of the machine, the login or the process manager, and would be
 // wrong in an application. A name that ends with * is the beginning of others.
 var ofHost = []string{
-	"_", "BASH*", "COLORTERM", "COLUMNS", "DBUS_*", "DEBIAN_FRONTEND", "DISPLAY", "EDITOR", "GPG_*", "HISTCONTROL", "HISTFILE", "HISTSIZE", "HOSTNAME", "INIT_CWD",
+	"_", "BASH*", "COLORTERM", "COLUMNS", "DBUS_*", "DEBIAN_FRONTEND", "DISPLAY", "EDITOR", "GPG_*", "HISTCONTROL", "HISTFILE", "HISTSIZE", "HOSTNAME", "INIT_CWD", "LANG", "LANGUAGE", "LC_*",
 	"INVOCATION_ID", "JOURNAL_STREAM", "LESS*", "LINES", "LISTEN_*", "LOGNAME", "LS_COLORS", "MAIL", "MAINPID", "MANAGERPID", "MEMORY_PRESSURE_*", "MOTD_SHOWN", "NODE_APP_INSTANCE",
 	"NOTIFY_SOCKET", "NVM_*", "OLDPWD", "PAGER", "PATH", "PIDFILE", "PM2_*", "PS1", "PWD", "PYENV_*", "SHELL", "SHLVL", "SSH_*", "STY", "SUDO_*", "SYSTEMD_*", "TERM", "TERM_*", "TMUX*",
 	"USER", "VIRTUAL_ENV", "VISUAL", "WATCHDOG_*", "XAUTHORITY", "XDG_*", "npm_*", "unique_id",

@@ -1,11 +1,6 @@
 package importer
 
-import (
-	"path"
-	"strings"
-
-	"berth/app"
-)
+import "berth/app"
 
 // Backup reads a backup of the hosted service, or of a berth: a ZIP with an application's files
 // and its discloud.config. Up is what is known of the ZIP, which is sent as it is.
@@ -14,14 +9,13 @@ func Backup(file string, up app.Unpacked) Candidate {
 	if up.Config.RAM > 0 {
 		c.RAMFrom = "RAM="
 	}
-	if c.Config.Name == "" && c.Config.Type != app.Site {
-		c.Config.Name = nameOf(strings.TrimSuffix(path.Base(strings.ReplaceAll(file, `\`, "/")), ".zip"))
-	}
 	switch {
 	case !up.Found && !up.Hint.IsZero():
-		c.note("It has no discloud.config at its top: %s.", up.Hint)
+		c.refuse("it has no discloud.config at its top: %s", up.Hint)
 	case !up.Found:
-		c.note("It has no discloud.config: berth looks for what to start.")
+		c.refuse("it has no discloud.config, so it is no backup of an application: berth deploy sends any ZIP")
+	case up.Config.Name == "" && up.Config.Type != app.Site:
+		c.refuse("its discloud.config has no NAME=, by which berth finds the application again: add one, or send it with berth deploy")
 	}
 	for _, sentence := range up.Left {
 		if sentence != up.Variables.Left {
