@@ -25,7 +25,8 @@ var interpreters = map[string][]string{
 type line struct {
 	cwd     string // "" if it is not known
 	argv    []string
-	expands bool // $NAME and ${NAME} in it mean variables, as systemd has it
+	script  string // absolute path of the word that is the program's own file; "" if the source does not say
+	expands bool   // $NAME and ${NAME} in it mean variables, as systemd has it
 }
 
 // systemBins are where programs of the system are.
@@ -66,8 +67,8 @@ func (c *Candidate) start(m Machine, l line) {
 	}
 	ofSystem := !strings.Contains(program, "/") || slices.Contains(systemBins, path.Dir(program))
 	_, known := interpreters[base(program)]
-	file := ""
-	if !ofSystem && !known {
+	file := l.script
+	if file == "" && !ofSystem && !known {
 		file = l.absolute(program)
 	}
 	for _, arg := range l.argv[1:] {
@@ -215,7 +216,7 @@ func (c *Candidate) setStart(text string) {
 
 var (
 	portArgument = regexp.MustCompile(`(?:^|\s)(?:-p|--?[a-z-]*port|--?(?:bind|listen|addr|address|host))[= ]\S*?([0-9]{2,5})(?:\s|$)`)
-	secretOption = regexp.MustCompile(`(?i)(-{1,2}[a-z0-9_-]*(?:token|secret|passw|pwd|api-?key|apikey|credential|dsn)[a-z0-9_-]*)(=|\s+)(\$?[^\s$]\S*|"[^"]*"|'[^']*')`)
+	secretOption = regexp.MustCompile(`(?i)(-{1,2}[a-z0-9_-]*(?:token|secret|passw|pwd|api-?key|apikey|credential|dsn)[a-z0-9_-]*)(=|\s+)("[^"]*"|'[^']*'|[^\s$"']\S*)`)
 	secretURL    = regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^\s:/@]*):[^\s@/]+@`)
 	envFileFlag  = regexp.MustCompile(`--env-file(?:-if-exists)?[= ]`)
 )
@@ -238,19 +239,22 @@ func Hide(text string) string {
 	return secretURL.ReplaceAllString(secretOption.ReplaceAllString(text, "$1$2****"), "$1:****@")
 }
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+var (
+	plainWord     = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+	wholeVariable = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*$`)
+	otherDollar   = regexp.MustCompile(`(^|[^\\])\$([^A-Za-z_{]|$)`) // which systemd leaves alone
+)
 
 // quote is a word for the shell. Where the source expands variables, so does the shell.
 func quote(word string, expands bool) string {
 	switch {
 	case plainWord.MatchString(word):
 		return word
+	case expands && wholeVariable.MatchString(word):
+		return word // which systemd splits into words as well
 	case expands && strings.Contains(word, "$"):
-		escaped := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`").Replace(word)
-		if regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*$`).MatchString(word) {
-			return word // which systemd splits into words as well
-		}
-		return `"` + strings.ReplaceAll(escaped, "$$", `\$`) + `"`
+		escaped := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`", "$$", `\$`).Replace(word)
+		return `"` + otherDollar.ReplaceAllString(escaped, `$1\$$$2`) + `"`
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

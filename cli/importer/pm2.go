@@ -119,7 +119,11 @@ func (p process) candidate(m Machine) Candidate {
 		c.refuse("its program %q is no absolute path", p.Exec)
 		return c
 	}
-	c.start(m, line{cwd: p.Dir, argv: p.argv(&c)})
+	l := line{cwd: p.Dir, argv: p.argv(&c)}
+	if !slices.Contains(systemBins, path.Dir(p.Exec)) {
+		l.script = path.Clean(p.Exec)
+	}
+	c.start(m, l)
 	return c
 }
 
