@@ -107,7 +107,12 @@ func (p *importPlan) run(ctx context.Context, cmd *cobra.Command, all []found) e
 
 // chosen reports whether a program is one of --only.
 func (p *importPlan) chosen(f found) bool {
-	return p.only == nil || slices.Contains(p.only, f.From) || slices.Contains(p.only, f.Config.Name) || slices.Contains(p.only, filepath.Base(f.From))
+	return p.only == nil || slices.ContainsFunc(p.only, f.isCalled)
+}
+
+// isCalled reports whether a program has a name.
+func (f found) isCalled(name string) bool {
+	return slices.Contains([]string{f.From, filepath.Base(f.From), f.Config.Name}, name)
 }
 
 // checkOnly refuses a name of --only that nothing has.
@@ -279,7 +284,10 @@ func readBelow(root *os.Root, name string) (string, error) {
 func (p *importPlan) judge(it *importItem, names map[string]string) {
 	v := &it.view
 	there := slices.IndexFunc(p.apps, func(a client.App) bool {
-		return a.Owner == "" && (it.Config.Type == app.Site && strings.EqualFold(a.ID, it.Config.ID) || it.Config.Type != app.Site && strings.EqualFold(a.Name, v.Name))
+		if it.Config.Type == app.Site {
+			return a.Owner == "" && strings.EqualFold(a.ID, it.Config.ID)
+		}
+		return a.Owner == "" && strings.EqualFold(a.Name, v.Name)
 	})
 	key := strings.ToLower(v.Name)
 	switch {

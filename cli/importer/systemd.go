@@ -94,8 +94,7 @@ func (s *service) settings() {
 	for _, each := range []struct{ says, keys string }{
 		{"%s is not run: put what it does before the start into START, or into BUILD.", "ExecStartPre ExecCondition"},
 		{"%s is not run.", "ExecStartPost ExecStop ExecStopPost ExecReload"},
-		{"%s is not taken over: the application has its own directory alone; copy what the program needs into it.",
-			"StateDirectory CacheDirectory LogsDirectory RuntimeDirectory ConfigurationDirectory BindPaths BindReadOnlyPaths ReadWritePaths"},
+		{"%s is not taken over: the application has its own directory alone; copy what the program needs into it.", "StateDirectory CacheDirectory LogsDirectory RuntimeDirectory ConfigurationDirectory BindPaths BindReadOnlyPaths ReadWritePaths"},
 		{"%s is not taken over: set a variable for it.", "LoadCredential LoadCredentialEncrypted SetCredential PassEnvironment"},
 		{"%s is not taken over: berth's programs have no capability, and cannot listen on ports below 1024.", "AmbientCapabilities"},
 		{"%s is not taken over: HEALTH= in discloud.config is berth's way to find a program that hangs.", "WatchdogSec"},

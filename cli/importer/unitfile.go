@@ -66,15 +66,6 @@ func (u unitFile) last(key string) string {
 	return all[len(all)-1]
 }
 
-// isTrue reports whether a setting is on.
-func (u unitFile) isTrue(key string) bool {
-	switch strings.ToLower(u.last(key)) {
-	case "1", "yes", "y", "true", "t", "on":
-		return true
-	}
-	return false
-}
-
 // escapes are those of C that systemd.syntax(7) knows, and \s for a space.
 var escapes = map[byte]string{
 	'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v", '\\': `\`, '"': `"`, '\'': "'", 's': " ",
