@@ -177,9 +177,12 @@ func writeFile(root *os.Root, name string, text []byte) (err error) {
 
 // tidy removes the files of a directory that are not on its list.
 func tidy(root *os.Root, dir string, items []itemOf) error {
+	stay := []string{path.Join(dir, listName)}
+	for _, i := range items {
+		stay = append(stay, i.path())
+	}
 	return fs.WalkDir(root.FS(), dir, func(name string, e fs.DirEntry, err error) error {
-		listed := slices.ContainsFunc(items, func(i itemOf) bool { return i.path() == name })
-		if err != nil || e.IsDir() || listed || name == path.Join(dir, listName) {
+		if err != nil || e.IsDir() || slices.Contains(stay, name) {
 			return err
 		}
 		return root.Remove(name)

@@ -22,9 +22,9 @@ const (
 // streams are what is in the runs. shop changes, bot does not.
 func streams(run string) map[string][]byte {
 	if run == oldRun {
-		return map[string][]byte{"apps/shop": noise(11, 1<<20), "apps/bot": noise(12, 1<<19), "host": noise(13, 50_000)}
+		return map[string][]byte{"apps/shop": noise(11, 1<<20), "apps/bot": noise(12, 1<<18), "host": noise(13, 50_000)}
 	}
-	return map[string][]byte{"apps/shop": noise(14, 3<<20), "apps/bot": noise(12, 1<<19), "host": noise(15, 50_000)}
+	return map[string][]byte{"apps/shop": noise(14, 3<<19), "apps/bot": noise(12, 1<<18), "host": noise(15, 50_000)}
 }
 
 // works are what a process is killed at. Each can be done again.
@@ -89,7 +89,8 @@ func TestMain(m *testing.M) {
 func killAt(t *testing.T, o Options, work string, after time.Duration) time.Duration {
 	t.Helper()
 	c := exec.Command("/proc/self/exe")
-	c.Env = append(os.Environ(), "REPOSITORY_TEST_PLACE="+o.Place, "REPOSITORY_TEST_WORK="+work, "REPOSITORY_TEST_CACHE="+o.Cache)
+	c.Env = append(os.Environ(), "REPOSITORY_TEST_PLACE="+o.Place, "REPOSITORY_TEST_WORK="+work, "REPOSITORY_TEST_CACHE="+o.Cache,
+		"GORACE=atexit_sleep_ms=0") // the race detector waits at the end for a second
 	said := &tail{}
 	c.Stderr = said
 	out, err := c.StdoutPipe()

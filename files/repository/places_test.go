@@ -80,7 +80,7 @@ func TestWrongCredentials(t *testing.T) {
 			}
 		}
 	}
-	repairs(t, open(t, s.options(t, s.address), true))
+	open(t, s.options(t, s.address), true)
 }
 
 // What takes too long ends with its context, says where it was, and counts for nothing.

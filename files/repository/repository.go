@@ -56,7 +56,7 @@ type Repository interface {
 
 // Snapshot is one stream that was saved.
 type Snapshot struct {
-	ID     string            // of the place's own; another one after Commit and Drop
+	ID     string            // of the place's own; it stays
 	Name   string            // what it is of
 	Labels map[string]string // keys and values of letters, digits and -_.:/
 	At     time.Time         // when it was saved

@@ -152,7 +152,6 @@ func testContract(t *testing.T, o Options) {
 	if added := commit(t, r, "20260101T000000Z", h1, s1, b1); added < 3<<20 {
 		t.Errorf("it added %d bytes", added)
 	}
-	content(t, r, "20260101T000000Z", map[string][]byte{"apps/shop": shop, "apps/bot": bot, "host": host1})
 	old, _ := Find(list(t, r), "20260101T000000Z", "apps/shop")
 	if old.Labels["print"] != "a-b.c:/d" || old.Labels["uid"] != "7" || time.Since(old.At) > time.Hour {
 		t.Errorf("%+v", old)
