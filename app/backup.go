@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -118,10 +119,7 @@ func (p BackupPolicy) Keep(runs []string, where *time.Location) []string {
 		}
 	}
 	newest(max(p.Daily, 1), func(t time.Time) string { return t.Format(time.DateOnly) })
-	newest(p.Weekly, func(t time.Time) string {
-		year, week := t.ISOWeek()
-		return time.Date(year, 1, week, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
-	})
+	newest(p.Weekly, func(t time.Time) string { return fmt.Sprint(t.ISOWeek()) })
 	newest(p.Monthly, func(t time.Time) string { return t.Format("2006-01") })
 	return slices.DeleteFunc(runs, func(run string) bool { return !kept[run] })
 }

@@ -89,6 +89,10 @@ type Unpacked struct {
 	Single bool
 }
 
+// Source makes a stage of what is to be an application's files. It blocks as long as that takes.
+// Of an error nothing stays.
+type Source func(ctx context.Context) (Unpacked, error)
+
 // PackedVariables are the environment variables in a ZIP.
 type PackedVariables struct {
 	Found bool // whether it has a file with variables
@@ -162,6 +166,23 @@ func WithFileName(ctx context.Context, name string) context.Context {
 func FileNameOf(ctx context.Context) string {
 	name, _ := ctx.Value(fileNameKey{}).(string)
 	return name
+}
+
+// wantedKey is the key of WithWanted.
+type wantedKey struct{}
+
+// WithWanted says what is wanted of an application that an upload makes. With WantStopped
+// its program is built and not started.
+func WithWanted(ctx context.Context, wanted Wanted) context.Context {
+	return context.WithValue(ctx, wantedKey{}, wanted)
+}
+
+// WantedOf returns what is wanted, WantOnline when nobody has said.
+func WantedOf(ctx context.Context) Wanted {
+	if wanted, ok := ctx.Value(wantedKey{}).(Wanted); ok {
+		return wanted
+	}
+	return WantOnline
 }
 
 // actorKey is the key of WithActor.

@@ -11,33 +11,39 @@ type NoticeKind string
 // The kinds of notices. package notify has the table of what each is, and a page of the
 // documentation is generated from that.
 const (
-	NoticeCrashed      NoticeKind = "crashed"        // a program ended by itself, with a code or a signal
-	NoticeOutOfMemory  NoticeKind = "out_of_memory"  // the kernel killed it for its RAM, or its heap was full
-	NoticeMemoryHigh   NoticeKind = "memory_high"    // it has nearly all of its RAM in use
-	NoticeStartFailed  NoticeKind = "start_failed"   // it could not be started
-	NoticeStartsSpent  NoticeKind = "starts_spent"   // berth starts it no more by itself for now
-	NoticeBackOnline   NoticeKind = "back_online"    // it runs again after one of the above
-	NoticeDeployed     NoticeKind = "deployed"       // new code is in place
-	NoticeDeployFailed NoticeKind = "deploy_failed"  // the code from before is
-	NoticeNotListening NoticeKind = "not_listening"  // a site's program takes no connections
-	NoticeNotAnswering NoticeKind = "not_answering"  // it does not answer its HEALTH path
-	NoticeDisk         NoticeKind = "disk"           // an application has used up its disk space
-	NoticeHostDisk     NoticeKind = "host_disk"      // the host's disk is nearly full
-	NoticeHostMemory   NoticeKind = "host_memory"    // the host ran short of memory
-	NoticeCertificate  NoticeKind = "certificate"    // one was not renewed
-	NoticeSignIn       NoticeKind = "new_sign_in"    // somebody signed in with a browser that was not known
-	NoticeToken        NoticeKind = "token_made"     // there is a new token
-	NoticeUpgraded     NoticeKind = "berth_upgraded" // this host runs another version of berth
-	NoticeRestarted    NoticeKind = "berth_crashed"  // berth did not end as it should, and runs again
-	NoticeRebooted     NoticeKind = "host_rebooted"
-	NoticeTest         NoticeKind = "test" // somebody pressed the button
+	NoticeCrashed      NoticeKind = "crashed"       // a program ended by itself, with a code or a signal
+	NoticeOutOfMemory  NoticeKind = "out_of_memory" // the kernel killed it for its RAM, or its heap was full
+	NoticeMemoryHigh   NoticeKind = "memory_high"   // it has nearly all of its RAM in use
+	NoticeStartFailed  NoticeKind = "start_failed"  // it could not be started
+	NoticeStartsSpent  NoticeKind = "starts_spent"  // berth starts it no more by itself for now
+	NoticeBackOnline   NoticeKind = "back_online"   // it runs again after one of the above
+	NoticeDeployed     NoticeKind = "deployed"      // new code is in place
+	NoticeDeployFailed NoticeKind = "deploy_failed" // the code from before is
+	NoticeNotListening NoticeKind = "not_listening" // a site's program takes no connections
+	NoticeNotAnswering NoticeKind = "not_answering" // it does not answer its HEALTH path
+	NoticeDisk         NoticeKind = "disk"          // an application has used up its disk space
+	NoticeHostDisk     NoticeKind = "host_disk"     // the host's disk is nearly full
+	NoticeHostMemory   NoticeKind = "host_memory"   // the host ran short of memory
+	NoticeCertificate  NoticeKind = "certificate"   // one was not renewed
+	// Backups of the host: one failed, lacks applications, none was made for long, or none rehearsed.
+	NoticeBackupFailed      NoticeKind = "backup_failed"
+	NoticeBackupIncomplete  NoticeKind = "backup_incomplete"
+	NoticeBackupMissing     NoticeKind = "backup_missing"
+	NoticeBackupUnrehearsed NoticeKind = "backup_unrehearsed"
+
+	NoticeSignIn    NoticeKind = "new_sign_in"    // somebody signed in with a browser that was not known
+	NoticeToken     NoticeKind = "token_made"     // there is a new token
+	NoticeUpgraded  NoticeKind = "berth_upgraded" // this host runs another version of berth
+	NoticeRestarted NoticeKind = "berth_crashed"  // berth did not end as it should, and runs again
+	NoticeRebooted  NoticeKind = "host_rebooted"
+	NoticeTest      NoticeKind = "test" // somebody pressed the button
 )
 
 // NoticeKinds are those that a channel can choose, in the order in which they are offered.
 var NoticeKinds = []NoticeKind{
 	NoticeCrashed, NoticeOutOfMemory, NoticeMemoryHigh, NoticeStartFailed, NoticeStartsSpent, NoticeBackOnline,
 	NoticeDeployed, NoticeDeployFailed, NoticeNotListening, NoticeNotAnswering, NoticeDisk, NoticeHostDisk, NoticeHostMemory,
-	NoticeCertificate, NoticeSignIn, NoticeToken, NoticeUpgraded, NoticeRestarted, NoticeRebooted,
+	NoticeCertificate, NoticeBackupFailed, NoticeBackupIncomplete, NoticeBackupMissing, NoticeBackupUnrehearsed, NoticeSignIn, NoticeToken, NoticeUpgraded, NoticeRestarted, NoticeRebooted,
 }
 
 // Severity is how urgent a notice is, the greater the more.

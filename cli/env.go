@@ -128,7 +128,7 @@ func (c *caller) appGroup(stored map[string]*cobra.Command) *cobra.Command {
 	c.onVerbs(env)
 	deploys := c.shown("deploys", "list the latest deploys of an application (id or name), and which you can roll back to", c.printDeploys)
 	events := c.shown("events", "list the latest events of an application (id or name)", c.printHistory)
-	return command.Group("app", "show and change what berth stores of an application", c.backupGroup(),
+	return command.Group("app", "show and change what berth stores of an application", c.backupGroup(), c.snapshotGroup(),
 		c.onHost(stored["env"], env), c.onHost(stored["deploys"], deploys), c.onHost(stored["events"], events))
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"berth/cli/command"
 	"berth/cli/host"
+	"berth/daemon/backup"
 	"berth/proc"
 	"berth/systemd/fdstore"
 )
@@ -19,6 +20,9 @@ func Become(args []string) {
 	}
 	if len(args) > 1 && args[1] == fdstore.Word {
 		fdstore.Main() // keeps the programs' output while no daemon lives
+	}
+	if len(args) > 1 && args[1] == backup.DatabaseWord {
+		backup.DatabaseMain() // copies a program's database as its user
 	}
 }
 

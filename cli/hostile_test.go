@@ -209,11 +209,16 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 		{"app", "backup", "ls", "bot-one"},
 		{"app", "backup", "get", "bot-one", filepath.Join(project, "backup.zip"), "--force"},
 		{"app", "backup", "restore", "bot-one", "--number", "1", "--yes"},
+		{"app", "snapshot", "ls", "bot-one"},
+		{"app", "snapshot", "restore", "bot-one", "--yes"},
+		{"app", "snapshot", "restore", "bot-one", "--as-new"},
+		{"app", "snapshot", "restore", "bot-one", "none"},
 		{"init", project, "--force"},
 		{"__complete", "status", ""},
 		{"__complete", "env", "unset", "bot-one", ""},
 		{"__complete", "domain", "verify", ""},
 		{"__complete", "notify", "test", ""},
+		{"__complete", "app", "snapshot", "restore", "bot-one", ""},
 	}
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -251,6 +256,7 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 	for _, must := range []string{
 		"GET /v2/app/all", "GET /v2/user", "GET /v2/app/bot-one/deploys", "GET /v2/app/bot-one/events", "GET /v2/app/bot-one/env", "GET /v2/events",
 		"PUT /v2/app/bot-one/restart", "GET /v2/token", "GET /v2/ws/app/bot-one/exec", "POST /v2/token", "POST /v2/channel", "PUT /v2/channel/4", "GET /v2/channel/4/deliveries", "POST /v2/delivery/9/again", "POST /v2/upload", "PUT /v2/app/bot-one/commit",
+		"GET /v2/app/bot-one/snapshots", "POST /v2/app/bot-one/copy",
 	} {
 		if known, _ := answered.Load(must); known != true {
 			t.Errorf("nothing has asked for %s", must)

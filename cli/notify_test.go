@@ -19,17 +19,24 @@ import (
 	"berth/cli/command"
 )
 
-// What people see of channels and deliveries, at the widths of a terminal and of a phone's. The
-// files of testdata/notify are compared to the letter; BERTH_UPDATE=1 rewrites them.
+// What people see of channels and deliveries, at the widths of a terminal and of a phone's.
 func TestNotifyOnTheTerminal(t *testing.T) {
+	compareOnTerminals(t, "notify", []string{"notify"},
+		"list", "deliveries 4", "add webhook https://example.org/in", "secret 4", "test 4", "off 4", "again 9", "--help", "add --help")
+}
+
+// compareOnTerminals compares what commands of a group say, to berth's recorded answers, with
+// the files of a directory of testdata, to the letter. BERTH_UPDATE=1 rewrites them.
+func compareOnTerminals(t *testing.T, dir string, group []string, all ...string) {
+	t.Helper()
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("TZ", "UTC")
 	t.Setenv("BERTH_RUNTIME_DIR", "/none")
 	s := evil(t, "", &sync.Map{})
 	env := map[string]string{"BERTH_URL": s.URL, "BERTH_TOKEN": "token"}
-	for _, words := range []string{"list", "deliveries 4", "add webhook https://example.org/in", "secret 4", "test 4", "off 4", "again 9", "--help", "add --help"} {
+	for _, words := range all {
 		for _, width := range []uint16{80, 40} {
-			code, seen, said := onColumns(t, width, env, append([]string{"notify"}, strings.Fields(words)...)...)
+			code, seen, said := onColumns(t, width, env, slices.Concat(group, strings.Fields(words))...)
 			seen = strings.ReplaceAll(seen, "\r\n", "\n")
 			for line := range strings.Lines(seen) {
 				if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > int(width) && strings.Contains(strings.TrimSpace(line), " ") {
@@ -37,7 +44,7 @@ func TestNotifyOnTheTerminal(t *testing.T) {
 				}
 			}
 			name := strings.NewReplacer(" ", "_", "https://example.org/in", "x", "--", "").Replace(words)
-			file := filepath.Join("testdata", "notify", name+map[uint16]string{80: "_80", 40: "_40"}[width]+".txt")
+			file := filepath.Join("testdata", dir, name+map[uint16]string{80: "_80", 40: "_40"}[width]+".txt")
 			got := seen + "-- stderr --\n" + said
 			if os.Getenv("BERTH_UPDATE") != "" {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {

@@ -58,6 +58,9 @@ func kinds(kind string) http.Handler {
 	if kind == "device" || kind == "denier" {
 		return deviceServer(kind == "denier")
 	}
+	if kind == "nightly" {
+		return nightlyServer()
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch kind {
 		case "site":
@@ -128,6 +131,47 @@ func deviceServer(denies bool) http.Handler {
 			answer(500, `{"status":"error","message":"internal error","requestId":"r1"}`)
 		default:
 			answer(404, `{"status":"error","message":"Nothing here."}`)
+		}
+	})
+}
+
+// nightlyServer has the application shop, with two snapshots, and bot, with none. Whatever is
+// restored with other variables than none cannot be read.
+func nightlyServer() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		sent, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(err)
+		}
+		done := func(answer string) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "event: progress\ndata: {\"id\":\"shop\",\"phase\":\"launching\",\"position\":0,\"log\":\"\"}\n\nevent: done\ndata: %s\n\n", answer)
+		}
+		switch r.Method + " " + r.URL.Path + " " + string(sent) {
+		case "GET /v2/app/all ":
+			_, _ = io.WriteString(w, `{"status":"ok","message":"m","apps":[{"id":"shop","name":"The shop","type":1,"online":true},{"id":"bot","name":"Bot"},{"id":"1700000000009","name":"The shop","online":true}]}`)
+		case "GET /v2/team ":
+			_, _ = io.WriteString(w, `{"status":"ok","message":"m","apps":[{"id":"theirs","name":"Theirs","owner":{"name":"bea"},"perms":["backup_app"]}]}`)
+		case "GET /v2/app/shop/snapshots ":
+			_, _ = io.WriteString(w, `{"status":"ok","message":"m","snapshots":[{"snapshot":"20261126T031500Z","date":"2026-11-26T03:15:00.000Z","size":482113},{"snapshot":"20261125T031500Z","date":"2026-11-25T03:15:00.000Z","size":480000}]}`)
+		case "GET /v2/app/bot/snapshots ":
+			_, _ = io.WriteString(w, `{"status":"ok","message":"m","snapshots":[]}`)
+		case "GET /v2/app/shop/deploys ":
+			_, _ = io.WriteString(w, `{"status":"ok","message":"m","deploys":[],"deploying":false}`)
+		case "GET /v2/app/shop/events ":
+			_, _ = io.WriteString(w, `{"status":"ok","message":"m","events":[]}`)
+		case "GET /v2/app/shop ":
+			_, _ = io.WriteString(w, `{"status":"ok","message":"m","site":{"id":"shop","addresses":["https://shop.example.org"],"listening":"yes"}}`)
+		case `POST /v2/app/shop/restore {"env":false,"snapshot":"20261126T031500Z"}`, `POST /v2/app/shop/restore {"env":false,"snapshot":"20261125T031500Z"}`:
+			done(`{"status":"ok","statusCode":200,"message":"Your application was restored."}`)
+		case `POST /v2/app/shop/copy {"env":true,"snapshot":"20261125T031500Z"}`:
+			done(`{"status":"ok","statusCode":200,"message":"A new application was made of the snapshot.","app":{"id":"1700000000009","name":"The shop"}}`)
+		case `POST /v2/app/shop/restore {"env":true,"snapshot":"20261126T031500Z"}`:
+			done(`{"status":"error","statusCode":503,"message":"The backup of this host cannot be read now."}`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprintf(w, `{"status":"error","statusCode":404,"message":"Nothing at %s %s."}`, r.Method, r.URL.Path)
 		}
 	})
 }

@@ -87,9 +87,31 @@ func (r *received) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// restoring is the body of a request that restores a backup of the server's own.
+// Snapshot is a copy of an application in the nightly backup of the host.
+type Snapshot struct {
+	Name string    `json:"snapshot"` // which commands take
+	Date time.Time `json:"date"`     // when the backup began
+	Size int64     `json:"size"`     // bytes of the files in it
+}
+
+// Snapshots lists the nightly snapshots of an application, the newest first.
+func (c *Client) Snapshots(ctx context.Context, a App) ([]Snapshot, error) {
+	path, err := a.ownPath("snapshots")
+	if err != nil {
+		return nil, err
+	}
+	var answer struct{ Snapshots []Snapshot }
+	err = c.Call(ctx, http.MethodGet, path, nil, &answer)
+	return answer.Snapshots, err
+}
+
+// restoring is the body of a request that restores what the server has.
 func restoring(u Upload) (string, error) {
-	text, err := json.Marshal(map[string]any{"backup": u.Backup.URL, "env": u.Env})
+	from := map[string]any{"snapshot": u.Snapshot, "env": u.Env}
+	if u.Backup != nil {
+		from = map[string]any{"backup": u.Backup.URL, "env": u.Env}
+	}
+	text, err := json.Marshal(from)
 	if err != nil {
 		return "", fmt.Errorf("cannot write the request: %w", err)
 	}

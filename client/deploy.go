@@ -23,10 +23,17 @@ type Upload struct {
 	App   *App // whose code it replaces; nil for a new application
 	Exact bool // it is all of the code: what an earlier deploy brought and this one has not is removed
 
+	// Stopped keeps a new application offline until it is started. A server that is no berth, or an
+	// older one, starts it all the same.
+	Stopped bool
+
 	// Restore makes the files of App those of the ZIP, and no others, with its environment
 	// variables if Env is true. Backup is one that is on the server, in place of the ZIP.
 	Restore, Env bool
 	Backup       *Backup
+	// Snapshot is the name of a nightly snapshot of App, in place of the ZIP. Without Restore
+	// it becomes a new application, and App stays as it is.
+	Snapshot string
 
 	// Sent hears how many bytes of the ZIP have gone out in all; Each hears how the deploy
 	// goes. Both may be nil. The error of Each ends Deploy, not the deploy.
@@ -79,7 +86,7 @@ func (c *Client) deployOnce(ctx context.Context, u Upload) (Deployed, error) {
 	}
 	head, tail, kind := form(u.Name)
 	zip := io.NopCloser(strings.NewReader(""))
-	if u.Backup != nil {
+	if u.there() {
 		tail, kind = "", "application/json"
 		head, err = restoring(u)
 	} else {
@@ -126,15 +133,23 @@ func (c *Client) deployOnce(ctx context.Context, u Upload) (Deployed, error) {
 	}
 }
 
+// there reports whether what is to be deployed is on the server.
+func (u Upload) there() bool { return u.Backup != nil || u.Snapshot != "" }
+
 // operation is what an upload asks for.
 func (u Upload) operation() (method, path string, err error) {
 	switch {
 	case u.Restore:
 		path, err = u.App.ownPath("restore")
-		if u.Env && u.Backup == nil {
+		if u.Env && !u.there() {
 			path += "?env=true"
 		}
 		return http.MethodPost, path, err
+	case u.Snapshot != "":
+		path, err = u.App.ownPath("copy")
+		return http.MethodPost, path, err
+	case u.App == nil && u.Stopped:
+		return http.MethodPost, "/v2/upload?stopped=true", nil
 	case u.App == nil:
 		return http.MethodPost, "/v2/upload", nil
 	case u.Exact:
@@ -155,7 +170,7 @@ type answer struct {
 
 func (a answer) deployed(u Upload) Deployed {
 	d := Deployed{ID: a.App.ID, Name: a.App.Name, Message: a.Message, Logs: a.Logs}
-	if u.App != nil {
+	if u.App != nil && (u.Restore || u.Snapshot == "") {
 		d.ID = u.App.ID
 	}
 	return d

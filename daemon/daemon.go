@@ -30,6 +30,7 @@ import (
 // daemon is berth serving: what is open while it does.
 type daemon struct {
 	settings  settings.Settings
+	args      []string // of serve
 	log       *slog.Logger
 	examine   func(context.Context, settings.Settings) []app.Finding
 	handover  *handover // what outlives this image of the daemon
@@ -44,6 +45,7 @@ type daemon struct {
 	pulse     *pulse
 	notices   *notices
 	monitor   *monitor
+	backups   *backups
 	providers []provider.Config // of sign-ins
 	handler   http.Handler
 	owner     http.Handler // of the local socket
@@ -186,6 +188,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	if err := d.openNotices(); err != nil {
 		return err
 	}
+	d.backups = newBackups(d, d.args)
 	d.sampler = watch.NewSampler(d.hub, d.measure, d.data.history.Append, d.log)
 	d.pulse = &pulse{path: "/" + rand.Text(), data: d.data, groups: d.groups, host: d.host, log: d.log}
 	d.local = newOwnerSocket(s, d.handover, d.log)
@@ -202,6 +205,8 @@ func (d *daemon) openHost(ctx context.Context) error {
 		Teams:        teams,
 		Names:        domain.New(namesConfig(s, d.data.db.Names, d.sites, d.log)),
 		Notices:      d.notices,
+		Snapshots:    d.backups,
+		HostBackups:  d.backups,
 		Exec:         d.host.Exec,
 		Metrics:      d.data.history.Range,
 		RightSize:    d.rightSize,

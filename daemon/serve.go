@@ -49,7 +49,7 @@ func Serve(sig *stops, o Options) (err error) {
 // serveOn serves until a signal to stop, through upgrades that come to nothing.
 func serveOn(sig *stops, o Options, h *handover, next *nextBinary) error {
 	for {
-		d := &daemon{settings: o.Settings, log: o.Log, examine: o.Examine, handover: h}
+		d := &daemon{settings: o.Settings, args: o.Args, log: o.Log, examine: o.Examine, handover: h}
 		if err := d.run(sig, next); !errors.Is(err, errUpgrade) {
 			return err
 		}

@@ -135,6 +135,7 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 		d.local.run,
 		d.notices.Run,
 		d.notices.watchHost,
+		d.backups.run,
 		func(ctx context.Context) { d.pulse.run(ctx, l.Addr().String()) },
 	} {
 		v.work.Go(func() error { run(ended); return nil })

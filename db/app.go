@@ -34,8 +34,8 @@ ORDER BY app.created_at, app.id`
 // CreateApp turns a reservation into an application and returns it. ID,
 // Account, RAM, UID, Port and CreatedAt MUST be those that Reserve returned. d is
 // the first of its history: the number, the time and what was decided are given
-// to it. It fails with app.Conflict when the reservation is gone.
-func (s Apps) CreateApp(ctx context.Context, a app.App, d app.Deploy) (app.App, error) {
+// to it. variables are those that it has from the beginning. It fails with app.Conflict when the reservation is gone.
+func (s Apps) CreateApp(ctx context.Context, a app.App, d app.Deploy, variables ...app.Variable) (app.App, error) {
 	return put(ctx, s.db, "create the application", func(t tx) (app.App, error) {
 		a.LastRun, a.StartedAt, a.LastExit = 0, time.Time{}, nil
 		reserved, err := number(t, "SELECT count(*) FROM place WHERE id = ? AND account = ? AND ram = ? AND uid = ? AND port = ?",
@@ -64,7 +64,7 @@ func (s Apps) CreateApp(ctx context.Context, a app.App, d app.Deploy) (app.App, 
 			}
 		}
 		d.Number, d.At, d.Code, d.Auto = 1, s.db.now(), a.Code, a.AutoRestart
-		return a, errors.Join(insertDeploy(t, a.ID, d), deployed(t, a.ID, d))
+		return a, errors.Join(insertDeploy(t, a.ID, d), deployed(t, a.ID, d), storeVariables(t, a.ID, variables))
 	})
 }
 
@@ -336,6 +336,15 @@ func (s Apps) ChangeVariables(ctx context.Context, id app.ID, change func(set ma
 // unreadable stands for the value of a variable that stays as it is stored. No value of a
 // variable holds a NUL.
 const unreadable = "\x00"
+
+// storeVariables is replaceVariables of a list.
+func storeVariables(t tx, id app.ID, variables []app.Variable) error {
+	set := map[string]string{}
+	for _, v := range variables {
+		set[v.Name] = v.Value
+	}
+	return replaceVariables(t, id, set)
+}
 
 // replaceVariables makes these the only variables of an application.
 func replaceVariables(t tx, id app.ID, variables map[string]string) error {

@@ -22,6 +22,7 @@ type DB struct {
 	HostTokens   HostTokens
 	Audit        Audit
 	Notices      Notices
+	Backups      Backups
 	Holds        Holds
 
 	writer  *sql.DB // one connection: SQLite has one writer, so let them queue here
@@ -57,7 +58,7 @@ func open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	db := &DB{now: now, file: &origin{}}
 	db.Accounts, db.SignIns, db.Invitations, db.Teams, db.Audit = Accounts{db}, SignIns{db}, Invitations{db}, Teams{db}, Audit{db}
 	db.Apps, db.History, db.Names, db.Certificates, db.HostTokens = Apps{db}, History{db}, Names{db}, Certificates{db}, HostTokens{db}
-	db.Notices, db.Holds = Notices{db}, Holds{db}
+	db.Notices, db.Backups, db.Holds = Notices{db}, Backups{db}, Holds{db}
 	var err error
 	if db.writer, err = openPool(path, writing, db.file); err != nil {
 		return nil, err

@@ -59,11 +59,7 @@ func (s History) AddDeploy(
 			}
 		}
 		if variables != nil {
-			set := map[string]string{}
-			for _, v := range variables {
-				set[v.Name] = v.Value
-			}
-			if err := replaceVariables(t, id, set); err != nil {
+			if err := storeVariables(t, id, variables); err != nil {
 				return d, err
 			}
 		}

@@ -51,8 +51,8 @@ func (s *commits) Apply(ctx context.Context, stage app.Stage, id app.ID, uid int
 			return app.Applied{}, err
 		}
 	}
-	if p.whole {
-		if err := addSurplus(ctx, src, live, p.was, newBudget(s.lim)); err != nil {
+	if p.extent != some {
+		if err := addSurplus(ctx, src, live, p, newBudget(s.lim)); err != nil {
 			return app.Applied{}, cannot("compare the backup with the application", err)
 		}
 	}

@@ -284,9 +284,17 @@ func (f files) open(name string) (h *os.File, err error) {
 }
 
 // Remains returns what the tree of id will hold once a whole stage is laid over
-// it: the stage's files, and of the live ones those that preparations made.
+// it: the stage's files, and of the live ones those that preparations made, unless the stage is
+// a snapshot.
 func (s browser) Remains(stage app.Stage, id app.ID) app.Files {
 	remains := remainder{files: files{disk: s.disk, stage: stage}, live: files{disk: s.disk, id: id}}
+	if top, err := s.openStage(stage); err == nil {
+		alone := isSnapshot(top)
+		top.close()
+		if alone {
+			return remains
+		}
+	}
 	if live, err := s.live(id); err == nil {
 		for folder, is := range rebuildable(live) {
 			if is {

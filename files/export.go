@@ -3,11 +3,9 @@ package files
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +21,8 @@ var ErrBusy = errors.New("a commit is under way")
 // apps/<id> and rollback/<id>: files, directories and links of uid, and of the
 // journals what is berth's. Files with several names keep them within a part. The program may be running, and another process may
 // have the same data directory: each file is as it was while it was read, files
-// that vanish are left out. ErrBusy when a commit was under way at any moment of
+// that vanish are left out. The names of a directory are in order (see order), so a tree that
+// has not changed gives the same bytes, whatever archive.Manifest.Made says. ErrBusy when a commit was under way at any moment of
 // it, whatever came of that; the caller begins again then, and also when the
 // application was deployed meanwhile. After any error what was written of the parts
 // is void, and the archive can go on unless w.Err says that it cannot.
@@ -68,14 +67,22 @@ func (s *Store) betweenCommits(id app.ID) (mark, error) {
 
 // export writes the parts of an application.
 func (s *Store) export(ctx context.Context, w *archive.Writer, id app.ID, uid int) error {
+	return s.eachPart(id, uid, func(part string, d dir, include func(visit) bool) error {
+		w.Begin(part)
+		x := exporter{ctx: ctx, w: w, include: include, known: newHardLinks(), copies: s.newCopies(id, uid, strings.HasPrefix(part, appsName))}
+		return x.tree(d)
+	})
+}
+
+// eachPart calls fn with each tree of an application that an archive has, and what of it.
+func (s *Store) eachPart(id app.ID, uid int, fn func(part string, d dir, include func(visit) bool) error) error {
 	live, err := s.live(id)
 	if err != nil {
 		return err
 	}
 	defer live.close()
-	w.Begin(appsName + "/" + string(id))
 	mine := func(v visit) bool { return int(v.st.Uid) == uid }
-	if err := exportTree(ctx, w, live, mine); err != nil {
+	if err := fn(appsName+"/"+string(id), live, mine); err != nil {
 		return cannot("copy the application's files", err)
 	}
 	all, err := s.rollback.sub(string(id))
@@ -86,8 +93,7 @@ func (s *Store) export(ctx context.Context, w *archive.Writer, id app.ID, uid in
 		return cannot("copy the journals", err)
 	}
 	defer all.close()
-	w.Begin(rollbackName + "/" + string(id))
-	err = exportTree(ctx, w, all, func(v visit) bool {
+	err = fn(rollbackName+"/"+string(id), all, func(v visit) bool {
 		// What root owns in it is berth's frame around the originals.
 		plan := strings.Count(v.path, "/") == 1 && v.name == planName
 		list := v.path == v.name && strings.HasSuffix(v.name, listExt)
@@ -99,27 +105,34 @@ func (s *Store) export(ctx context.Context, w *archive.Writer, id app.ID, uid in
 	return nil
 }
 
-// exportTree writes a tree, of which include chooses.
-func exportTree(ctx context.Context, w *archive.Writer, d dir, include func(visit) bool) error {
+// exporter writes a tree, of which include chooses, as a part.
+type exporter struct {
+	ctx     context.Context
+	w       *archive.Writer
+	include func(visit) bool
+	known   *hardLinks
+	copies  *copies
+}
+
+func (x exporter) tree(d dir) error {
 	st, err := d.self()
 	if err != nil {
 		return err
 	}
-	if err := w.Add(entryOf("", &st), nil); err != nil {
+	if err := x.w.Add(entryOf("", &st), nil); err != nil {
 		return err
 	}
-	known := newHardLinks()
-	return walk(ctx, d, func(v visit) error {
-		if !include(v) {
+	return walkOrdered(x.ctx, d, func(v visit) error {
+		if !x.include(v) || x.copies.covers[v.path] {
 			return errSkip
 		}
 		switch {
 		case isDir(&v.st):
-			return w.Add(entryOf(v.path, &v.st), nil)
+			return x.w.Add(entryOf(v.path, &v.st), nil)
 		case isLink(&v.st):
-			return exportLink(w, v)
+			return x.link(v)
 		case isFile(&v.st):
-			return exportFile(ctx, w, v, include, known)
+			return x.file(v)
 		}
 		return nil // pipes, sockets and devices are made anew by programs
 	})
@@ -140,14 +153,14 @@ func entryOf(path string, st *unix.Stat_t) archive.Entry {
 	return e
 }
 
-func exportLink(w *archive.Writer, v visit) error {
+func (x exporter) link(v visit) error {
 	target, err := readLink(v.parent, v.name)
 	if err != nil {
 		return ignoreGone(err)
 	}
 	e := entryOf(v.path, &v.st)
 	e.Link = target
-	return w.Add(e, nil)
+	return x.w.Add(e, nil)
 }
 
 // leased is the error of opening a file, with a sentence where a program keeps others
@@ -159,9 +172,9 @@ func leased(v visit, err error) error {
 	return err
 }
 
-// exportFile writes one file; one with holes extent by extent, and a later name of
-// one as a link.
-func exportFile(ctx context.Context, w *archive.Writer, v visit, include func(visit) bool, known *hardLinks) error {
+// file writes one file; one with holes extent by extent, a later name of one as a link, and a
+// database as a copy.
+func (x exporter) file(v visit) error {
 	f, st, err := v.parent.file(v.name)
 	if gone(err) {
 		return nil
@@ -170,7 +183,7 @@ func exportFile(ctx context.Context, w *archive.Writer, v visit, include func(vi
 		return leased(v, err)
 	}
 	defer f.Close()
-	if v.st = st; !include(v) {
+	if v.st = st; !x.include(v) {
 		return nil // swapped since it was looked at
 	}
 	e := entryOf(v.path, &st)
@@ -178,28 +191,32 @@ func exportFile(ctx context.Context, w *archive.Writer, v visit, include func(vi
 	if err != nil {
 		return err
 	}
-	if e.HardLink = known.first(id); e.HardLink != "" {
-		return w.Add(e, nil)
+	if e.HardLink = x.known.first(id); e.HardLink != "" {
+		return x.w.Add(e, nil)
 	}
-	if err := exportContent(ctx, w, f, &st, e); err != nil {
+	if copied, err := x.copies.database(x.ctx, x.w, v, f, e); copied || err != nil {
 		return err
 	}
-	return known.add(id, &st, v.path)
+	if err := x.content(f, &st, e); err != nil {
+		return err
+	}
+	x.copies.read(v, f)
+	return x.known.add(id, &st, v.path)
 }
 
-func exportContent(ctx context.Context, w *archive.Writer, f *os.File, st *unix.Stat_t, e archive.Entry) error {
+func (x exporter) content(f *os.File, st *unix.Stat_t, e archive.Entry) error {
 	if st.Blocks*512 >= st.Size {
 		e.Size = st.Size
-		return w.Add(e, ctxReader(ctx, f))
+		return x.w.Add(e, ctxReader(x.ctx, f))
 	}
 	hollow := e
 	hollow.Total = st.Size
-	if err := w.Add(hollow, nil); err != nil {
+	if err := x.w.Add(hollow, nil); err != nil {
 		return err
 	}
 	return extents(f, st.Size, func(start, end int64) error {
 		e.Offset, e.Size = start, end-start
-		return w.Add(e, ctxReader(ctx, io.NewSectionReader(f, start, end-start)))
+		return x.w.Add(e, ctxReader(x.ctx, io.NewSectionReader(f, start, end-start)))
 	})
 }
 
@@ -218,131 +235,3 @@ type readerFunc func(p []byte) (int, error)
 
 // Read implements io.Reader.
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-// Importer puts what Export wrote below a directory that nothing else uses. It
-// is not safe for concurrent use.
-type Importer struct{ root dir }
-
-// NewImporter opens a directory that exists. The caller closes the importer.
-func NewImporter(path string) (*Importer, error) {
-	root, err := openPath(path)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	i := &Importer{root}
-	for name, mode := range map[string]uint32{appsName: 0o711, rollbackName: 0o700} {
-		d, err := i.root.mkdir(name, mode, os.Geteuid())
-		if err != nil {
-			i.Close()
-			return nil, &fs.PathError{Op: "mkdir", Path: filepath.Join(path, name), Err: err}
-		}
-		d.close()
-	}
-	return i, nil
-}
-
-// Close releases the directory.
-func (i *Importer) Close() { i.root.close() }
-
-// Sync makes everything that was put durable.
-func (i *Importer) Sync() error { return unix.Syncfs(int(i.root)) }
-
-// IsPart reports whether a part of an archive is of files that Put knows.
-func IsPart(part string) bool {
-	area, id, ok := strings.Cut(part, "/")
-	return ok && (area == appsName || area == rollbackName) && app.ValidID(id)
-}
-
-// Put makes one entry of a part that IsPart takes, with its owner, mode and, of a
-// file, its time. No set-user-ID survives. What leads out of the part, or is
-// there already, is refused.
-func (i *Importer) Put(part string, e archive.Entry, content io.Reader) error {
-	err := i.put(part, e, content)
-	if err != nil {
-		return fmt.Errorf("cannot restore %.300q: %w", join2(part, e.Path), err)
-	}
-	return nil
-}
-
-func join2(part, path string) string {
-	if path == "" {
-		return part
-	}
-	return part + "/" + path
-}
-
-func (i *Importer) put(part string, e archive.Entry, content io.Reader) error {
-	full := join2(part, e.Path)
-	if !IsPart(part) || filepath.Clean(full) != full || e.UID < 0 || e.GID < 0 {
-		return archive.ErrDamaged
-	}
-	return i.root.in(full, func(parent dir, name string) error {
-		mode := uint32(e.Mode.Perm())
-		switch {
-		case e.Mode.IsDir():
-			if e.Mode&fs.ModeSticky != 0 {
-				mode |= unix.S_ISVTX
-			}
-			made, err := parent.mkdir(name, mode, e.UID)
-			made.close()
-			return err
-		case e.Mode&fs.ModeSymlink != 0:
-			if err := unix.Symlinkat(e.Link, int(parent), name); err != nil {
-				return err
-			}
-			return unix.Fchownat(int(parent), name, e.UID, e.GID, unix.AT_SYMLINK_NOFOLLOW)
-		case e.HardLink != "":
-			return i.putHardLink(part, e.HardLink, parent, name)
-		}
-		return putFile(parent, name, mode, e, content)
-	})
-}
-
-// putHardLink gives a file that was put another name.
-func (i *Importer) putHardLink(part, other string, parent dir, name string) error {
-	full := join2(part, other)
-	if filepath.Clean(full) != full || !strings.HasPrefix(full, part+"/") {
-		return archive.ErrDamaged
-	}
-	return i.root.in(full, func(from dir, base string) error {
-		if st, err := from.stat(base); err != nil || !isFile(&st) {
-			return archive.ErrDamaged
-		}
-		return unix.Linkat(int(from), base, int(parent), name, 0)
-	})
-}
-
-// putFile makes a file, or fills an extent of one with holes.
-func putFile(parent dir, name string, mode uint32, e archive.Entry, content io.Reader) (err error) {
-	var f *os.File
-	if e.Offset >= 0 {
-		fd, oerr := parent.open(name, unix.O_WRONLY, 0)
-		if oerr != nil {
-			return oerr
-		}
-		f = os.NewFile(uintptr(fd), name)
-	} else if f, err = parent.create(name); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if e.Total >= 0 {
-		if err := f.Truncate(e.Total); err != nil {
-			return err
-		}
-	}
-	if e.Offset > 0 {
-		if _, err := f.Seek(e.Offset, io.SeekStart); err != nil {
-			return err
-		}
-	}
-	if _, err := io.Copy(f, content); err != nil {
-		return err
-	}
-	fd := int(f.Fd())
-	// The mode comes last: a chown clears bits.
-	if err := errors.Join(unix.Fchown(fd, e.UID, e.GID), unix.Fchmod(fd, mode)); err != nil {
-		return err
-	}
-	ts := unix.NsecToTimespec(e.Time.UnixNano())
-	return unix.UtimesNanoAt(int(parent), name, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
-}

@@ -15,19 +15,20 @@ import (
 // to other users' files above all, is not copied; nor is what an exact commit removes (Over). Until Apply or Discard the
 // store remembers what the copy was. A full disk is app.NoSpace.
 func (s *stages) Prepare(ctx context.Context, stage app.Stage, id app.ID, uid int) error {
-	return s.prepare(ctx, "prepare the build", stage, id, uid, false)
+	return s.prepare(ctx, "prepare the build", stage, id, uid, some)
 }
 
 // PrepareRestore is Prepare for a stage that stands for all the files there are
 // to be: Apply then removes every file of uid's that it does not have. Of the
 // live tree the copy has only what a preparation makes again (remade), so that
-// packages that did not change are not installed anew.
+// packages that did not change are not installed anew. Under a stage of UnpackSnapshot, which
+// has packages of its own, it has nothing, and Apply makes the tree what the snapshot is.
 func (s *stages) PrepareRestore(ctx context.Context, stage app.Stage, id app.ID, uid int) error {
-	return s.prepare(ctx, "prepare the restore", stage, id, uid, true)
+	return s.prepare(ctx, "prepare the restore", stage, id, uid, most)
 }
 
 // prepare does both; what completes "cannot ...".
-func (s *stages) prepare(ctx context.Context, what string, stage app.Stage, id app.ID, uid int, whole bool) error {
+func (s *stages) prepare(ctx context.Context, what string, stage app.Stage, id app.ID, uid int, e extent) error {
 	if err := s.CheckFree(what); err != nil {
 		return err
 	}
@@ -36,11 +37,14 @@ func (s *stages) prepare(ctx context.Context, what string, stage app.Stage, id a
 		return err
 	}
 	defer live.close()
-	top, err := s.open(stage)
+	top, err := s.openStage(stage)
 	if err != nil {
 		return err
 	}
 	defer top.close()
+	if e == most && isSnapshot(top) {
+		e = all
+	}
 	// A second call begins again.
 	if err := removeTree(ctx, top, buildName); err != nil {
 		return err
@@ -57,7 +61,7 @@ func (s *stages) prepare(ctx context.Context, what string, stage app.Stage, id a
 		return s.cannot(what, err)
 	}
 	c := copier{uid: uid, budget: newBudget(s.lim), free: freeCheck{check: func() error { return s.CheckFree(what) }}}
-	was, err := c.fill(ctx, top, live, build, whole)
+	was, err := c.fill(ctx, top, live, build, e)
 	if o, _ := s.overOf(stage); err == nil && o.exact {
 		err = top.with(newName, func(zip dir) error { return s.omit(ctx, id, uid, zip, build, o, was) })
 	}
@@ -70,7 +74,7 @@ func (s *stages) prepare(ctx context.Context, what string, stage app.Stage, id a
 	if err != nil {
 		return s.cannot(what, err)
 	}
-	s.setPrepared(stage, preparation{was, whole})
+	s.setPrepared(stage, preparation{was, e})
 	return nil
 }
 
@@ -81,16 +85,18 @@ func (s *stages) BuildDir(stage app.Stage) string {
 
 // fill copies what is to be of the live tree, records the copy, and lays the ZIP's
 // tree over it.
-func (c *copier) fill(ctx context.Context, top, live, build dir, whole bool) (manifest, error) {
+func (c *copier) fill(ctx context.Context, top, live, build dir, e extent) (manifest, error) {
 	st, err := live.self()
 	if err != nil {
 		return nil, err
 	}
 	c.owner, c.known, c.top = st.Uid, newHardLinks(), build
-	if whole {
-		err = c.remade(ctx, live, build)
-	} else {
+	switch e {
+	case some:
 		err = c.tree(ctx, live, build, ".", 1)
+	case most:
+		err = c.remade(ctx, live, build)
+	case all:
 	}
 	if err != nil {
 		return nil, err
@@ -104,7 +110,7 @@ func (c *copier) fill(ctx context.Context, top, live, build dir, whole bool) (ma
 		if err != nil {
 			return err
 		}
-		c.owner, c.known, c.placed = st.Uid, nil, was.touch
+		c.owner, c.known, c.placed = st.Uid, newHardLinks(), was.touch
 		return c.tree(ctx, src, build, ".", 1)
 	})
 }
@@ -145,13 +151,17 @@ func (c *copier) folder(ctx context.Context, src, dst dir, path string) error {
 
 // addSurplus adds to the manifest of a whole stage what live has and src has not, so
 // that the plan removes it: all but what belongs to others, or was made by a
-// preparation.
-func addSurplus(ctx context.Context, src, live dir, was manifest, b *budget) error {
+// preparation. Where the stage is all there is to be, that goes too, and directories that
+// both have are known, so that they get their modes.
+func addSurplus(ctx context.Context, src, live dir, p preparation, b *budget) error {
 	self, err := live.self()
 	if err != nil {
 		return err
 	}
-	stays := rebuildable(live)
+	var stays map[string]bool
+	if p.extent == most {
+		stays = rebuildable(live)
+	}
 	return walk(ctx, live, func(v visit) error {
 		if v.st.Uid != self.Uid || stays[v.path] {
 			return errSkip
@@ -159,10 +169,13 @@ func addSurplus(ctx context.Context, src, live dir, was manifest, b *budget) err
 		if err := b.spend(v.path); err != nil {
 			return err
 		}
-		_, err := src.at(v.path)
+		st, err := src.at(v.path)
 		if gone(err) {
-			was[v.path] = meta{mode: v.st.Mode}
+			p.was[v.path] = meta{mode: v.st.Mode}
 			return nil
+		}
+		if err == nil && p.extent == all && isDir(&st) && isDir(&v.st) {
+			p.was[v.path] = metaOf(&v.st, false)
 		}
 		return err
 	})

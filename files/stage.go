@@ -26,9 +26,18 @@ type stages struct {
 
 // preparation is what is known of a stage that was prepared.
 type preparation struct {
-	was   manifest // what is to be compared with
-	whole bool     // it stands for all the files there are to be
+	was    manifest // what is to be compared with
+	extent extent
 }
+
+// extent is what of the files that there are to be a stage stands for.
+type extent int
+
+const (
+	some extent = iota // a commit: the others stay
+	most               // a restore from a ZIP: all but what preparations make
+	all                // a restore from a snapshot
+)
 
 func (s *stages) preparation(stage app.Stage) (p preparation, prepared bool) {
 	s.mu.Lock()
@@ -127,9 +136,12 @@ func (s *stages) Unpack(ctx context.Context, file string, over *app.Code, judge 
 	return a.Unpacked, nil
 }
 
+// begin makes the directory of a stage, which the caller closes.
+func (s *stages) begin(name string) (dir, error) { return s.staging.mkdir(name, 0o711, os.Geteuid()) }
+
 // extract makes the directories of a stage and fills them.
 func (s *stages) extract(ctx context.Context, a *bundle.Archive, name string) error {
-	top, err := s.staging.mkdir(name, 0o711, os.Geteuid())
+	top, err := s.begin(name)
 	if err == nil {
 		var inner dir
 		inner, err = top.mkdir(newName, 0o700, os.Geteuid())
@@ -246,8 +258,8 @@ func (s *stages) Discard(stage app.Stage) error {
 	return removeTree(context.Background(), s.staging, string(stage))
 }
 
-// open opens the directory of a stage.
-func (s *stages) open(stage app.Stage) (dir, error) {
+// openStage opens the directory of a stage.
+func (s *disk) openStage(stage app.Stage) (dir, error) {
 	if err := checkStage(stage); err != nil {
 		return noDir, err
 	}
@@ -261,7 +273,7 @@ func (s *stages) open(stage app.Stage) (dir, error) {
 // tree opens what is to be laid over a live tree: the copy of a stage that was
 // prepared, or else the ZIP's files.
 func (s *stages) tree(stage app.Stage, prepared bool) (dir, error) {
-	top, err := s.open(stage)
+	top, err := s.openStage(stage)
 	if err != nil {
 		return noDir, err
 	}

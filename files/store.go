@@ -59,6 +59,8 @@ type disk struct {
 	quota Quota
 	floor int64 // of free disk, in bytes; negative for the default
 
+	databases databases
+
 	// step is called before each change Apply and Settle make: see Points. A
 	// test makes it fail to see what a crash there leaves behind. It is nil
 	// otherwise.

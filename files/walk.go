@@ -27,25 +27,41 @@ type visit struct {
 	name   string
 	path   string // below where the walk began
 	st     unix.Stat_t
+	// ordered: the names of its directory come in their order.
+	ordered bool
 }
 
 // walk calls fn for every entry below d, a directory before what it holds. What
 // vanishes meanwhile is not visited; what is swapped for a link is not entered.
 func walk(ctx context.Context, d dir, fn func(v visit) error) error {
-	return walkDir(ctx, d, ".", 1, fn)
+	return walker{ctx, fn, func(d dir, fn func(string, bool) error) error {
+		return d.each(func(name string) error { return fn(name, false) })
+	}}.dir(d, ".", 1)
 }
 
-func walkDir(ctx context.Context, d dir, path string, depth int, fn func(v visit) error) error {
-	return d.each(func(name string) error {
-		if err := ctx.Err(); err != nil {
+// walkOrdered is walk in a stable order: see order.
+func walkOrdered(ctx context.Context, d dir, fn func(v visit) error) error {
+	return walker{ctx, fn, newOrder().each}.dir(d, ".", 1)
+}
+
+// walker is a walk under way.
+type walker struct {
+	ctx  context.Context
+	fn   func(v visit) error
+	each func(d dir, fn func(name string, ordered bool) error) error
+}
+
+func (w walker) dir(d dir, path string, depth int) error {
+	return w.each(d, func(name string, ordered bool) error {
+		if err := w.ctx.Err(); err != nil {
 			return err
 		}
 		st, err := d.stat(name)
 		if err != nil {
 			return ignoreGone(err)
 		}
-		v := visit{parent: d, name: name, path: join(path, name), st: st}
-		err = fn(v)
+		v := visit{parent: d, name: name, path: join(path, name), st: st, ordered: ordered}
+		err = w.fn(v)
 		if errors.Is(err, errSkip) {
 			return nil
 		}
@@ -60,7 +76,7 @@ func walkDir(ctx context.Context, d dir, path string, depth int, fn func(v visit
 			return ignoreGone(err)
 		}
 		defer below.close()
-		return walkDir(ctx, below, v.path, depth+1, fn)
+		return w.dir(below, v.path, depth+1)
 	})
 }
 

@@ -226,3 +226,27 @@ func TestShutdownDuringABuildAndATrial(t *testing.T) {
 		})
 	}
 }
+
+// A daemon that died between the end of a program and its next start, in a commit or a restart,
+// leaves an exit that nobody is to take for the program's own; one of its own stays.
+func TestBootForgetsTheExitBerthAskedFor(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		asked, own := w.mustUpload("MAIN=a"), w.mustUpload("MAIN=b")
+		w.host.Shutdown(context.Background())
+		w.mu.Lock()
+		w.apps[asked].LastExit = &app.Exit{Run: 1, Code: 143, Asked: true}
+		w.apps[own].LastExit = &app.Exit{Run: 1, Code: 9}
+		w.mu.Unlock()
+		w.host = w.open()
+		if err := w.host.Boot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if s := w.snapshot(asked); !s.Running || s.ExitCode() != 0 || w.recorded(asked).LastExit != nil {
+			t.Errorf("berth had ended it: %+v, recorded %+v", s, w.recorded(asked).LastExit)
+		}
+		if s := w.snapshot(own); !s.Running || s.ExitCode() != 9 {
+			t.Errorf("it had crashed: %+v", s)
+		}
+	})
+}

@@ -41,8 +41,15 @@ type commit struct {
 	variables      []app.Variable // nil when they stay
 }
 
-func (c *commit) run(ctx context.Context, file string) (app.Deployed, error) {
-	stage, err := c.prepare(ctx, file)
+// ofFile is the source that a spooled ZIP is.
+func (c *commit) ofFile(file string) app.Source {
+	return func(ctx context.Context) (app.Unpacked, error) {
+		return c.h.unpack(ctx, file, &c.before.Code, func(app.Config) error { return nil })
+	}
+}
+
+func (c *commit) run(ctx context.Context, source app.Source) (app.Deployed, error) {
+	stage, err := c.prepare(ctx, source)
 	defer c.h.discard(stage)
 	if err != nil && errors.Is(err, context.Canceled) {
 		err = c.h.calledOff()
@@ -82,9 +89,9 @@ func (c *commit) launch(ctx context.Context, stage func(context.Context) (app.St
 }
 
 // prepare does all that can be done beside the running program.
-func (c *commit) prepare(ctx context.Context, file string) (app.Stage, error) {
+func (c *commit) prepare(ctx context.Context, source app.Source) (app.Stage, error) {
 	h, id := c.h, c.u.id
-	up, err := h.unpack(ctx, file, &c.before.Code, func(app.Config) error { return nil })
+	up, err := source(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -53,14 +53,35 @@ func (h *Host) discard(stage app.Stage) {
 	}
 }
 
-// Upload makes an application of a spooled ZIP, starts it, and returns when
-// it has lived for the ok delay or ended. It takes the file over. The work
+// Upload makes an application of a spooled ZIP, starts it unless it is wanted stopped
+// (app.WithWanted), and returns when it has lived for the ok delay or ended. It takes the file over. The work
 // goes on when ctx ends. While it is built it is shown as app.Preparing, and
 // Stop and Delete call it off. Until the application exists an error leaves
 // nothing behind; once it does, a program that died at once is no error. It
 // reports its progress (app.WithProgress).
 func (h *Host) Upload(given context.Context, owner app.Account, file string) (app.Deployed, error) {
 	defer h.DropSpool(file)
+	return h.upload(given, owner, app.DeployUpload, func(ctx context.Context) (app.Unpacked, error) {
+		return h.unpack(ctx, file, nil, func(cfg app.Config) error { return h.early(owner, cfg) })
+	})
+}
+
+// UploadFrom makes an application as Upload does, of what source has, such as a copy in a backup. It has the
+// variables of source, if there are any, from its first start on.
+func (h *Host) UploadFrom(given context.Context, owner app.Account, source app.Source) (app.Deployed, error) {
+	return h.upload(given, owner, app.DeployRestore, func(ctx context.Context) (app.Unpacked, error) {
+		up, err := source(ctx)
+		if err == nil {
+			if err = h.early(owner, up.Config); err != nil {
+				h.discard(up.Stage)
+			}
+		}
+		return up, err
+	})
+}
+
+// upload makes an application of what source has.
+func (h *Host) upload(given context.Context, owner app.Account, kind app.DeployKind, source app.Source) (app.Deployed, error) {
 	if err := h.Held().Refusal(); err != nil {
 		return app.Deployed{}, err
 	}
@@ -70,7 +91,7 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 	}
 	defer done()
 	ctx := app.WithProgress(h.ctx, app.ProgressOf(given))
-	up, err := h.unpack(ctx, file, nil, func(cfg app.Config) error { return h.early(owner, cfg) })
+	up, err := source(ctx)
 	if err != nil {
 		return app.Deployed{}, err
 	}
@@ -87,6 +108,7 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 	if err != nil {
 		return app.Deployed{}, err
 	}
+	a.Wanted = app.WantedOf(given)
 	a, err = h.Registry.Reserve(ctx, a, func(owner app.Account, used app.Use) error {
 		if err := admitNew(owner, used); err != nil {
 			return err
@@ -108,9 +130,13 @@ func (h *Host) Upload(given context.Context, owner app.Account, file string) (ap
 		return app.Deployed{}, err
 	}
 	app.ProgressOf(ctx)(app.Progress{Phase: app.Checked, App: a.ID})
-	first := app.Deploy{By: app.ActorOf(given, owner.ID), Kind: app.DeployUpload, Bytes: up.Bytes, Brought: brought}
+	first := app.Deploy{By: app.ActorOf(given, owner.ID), Kind: kind, Bytes: up.Bytes, Brought: brought}
 	hint := h.namesake(a)
-	made, err := h.deployFirst(ctx, a, plan, first)
+	var variables []app.Variable
+	if kind == app.DeployRestore {
+		variables = up.Variables.All
+	}
+	made, err := h.deployFirst(ctx, a, plan, first, variables)
 	if err == nil {
 		made.Hint = hint
 	}
@@ -199,7 +225,7 @@ func hinted(err error, hint app.Text) error {
 func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan, file string) (app.App, error) {
 	a := app.App{
 		ID: h.newID(), Account: owner.ID, Name: cfg.Name, AvatarURL: cfg.AvatarURL, Type: cfg.Type, RAM: h.ramOf(cfg),
-		Wanted: app.WantOnline, Code: plan.Code, AutoRestart: cfg.AutoRestart, Apts: plan.Apts,
+		Code: plan.Code, AutoRestart: cfg.AutoRestart, Apts: plan.Apts,
 	}
 	if cfg.Type == app.Site {
 		id := strings.ToLower(cfg.ID)
@@ -249,7 +275,7 @@ func nameOfFile(file string) string {
 // deployFirst builds a reserved application whose tree is in place, makes it
 // exist and starts it. Its owner sees it meanwhile, and can call it off; when
 // that happens, or the build fails, nothing of it stays.
-func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan, d app.Deploy) (app.Deployed, error) {
+func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan, d app.Deploy, variables []app.Variable) (app.Deployed, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	u := newUnit(h, a)
@@ -271,7 +297,7 @@ func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan, d app.
 		app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: a.ID})
 		printed := h.Logs.Mark(a.ID)
 		var run firstStart
-		run, err = request(context.Background(), u, func(reply func(firstStart, error)) { u.create(d, reply) })
+		run, err = request(context.Background(), u, func(reply func(firstStart, error)) { u.create(d, variables, reply) })
 		if err == nil {
 			u.report.deploy(app.DeployUpload, app.DeployDone, nil)
 			return h.deployed(u, plan, run.exit, run.err, printed), nil
@@ -307,7 +333,7 @@ func (h *Host) Commit(ctx context.Context, owner app.AccountID, id app.ID, file 
 	defer h.DropSpool(file)
 	return h.deploy(ctx, owner, id, app.DeployCommit, func(work context.Context, c *commit) (app.Deployed, error) {
 		c.exact = exact
-		return c.run(work, file)
+		return c.run(work, c.ofFile(file))
 	})
 }
 
@@ -377,13 +403,26 @@ func (h *Host) Rollback(ctx context.Context, owner app.AccountID, id app.ID, num
 // in it become the application's. It takes the file over.
 func (h *Host) Restore(ctx context.Context, owner app.AccountID, id app.ID, file string, withVariables bool) (app.Deployed, error) {
 	defer h.DropSpool(file)
+	return h.restore(ctx, owner, id, withVariables, func(c *commit) app.Source { return c.ofFile(file) })
+}
+
+// RestoreFrom is Restore of what source has, such as a copy in a backup.
+func (h *Host) RestoreFrom(
+	ctx context.Context, owner app.AccountID, id app.ID, source app.Source, withVariables bool,
+) (app.Deployed, error) {
+	return h.restore(ctx, owner, id, withVariables, func(*commit) app.Source { return source })
+}
+
+func (h *Host) restore(
+	ctx context.Context, owner app.AccountID, id app.ID, withVariables bool, sourceOf func(*commit) app.Source,
+) (app.Deployed, error) {
 	return h.deploy(ctx, owner, id, app.DeployRestore, func(work context.Context, c *commit) (app.Deployed, error) {
 		c.whole, c.takesVariables = true, withVariables
 		c.note = "from a backup"
 		if withVariables {
 			c.note += ", with its environment variables"
 		}
-		return c.run(work, file)
+		return c.run(work, sourceOf(c))
 	})
 }
 

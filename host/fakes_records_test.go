@@ -135,7 +135,7 @@ func (w *world) Release(_ context.Context, id app.ID) error {
 	return nil
 }
 
-func (w *world) CreateApp(_ context.Context, a app.App, d app.Deploy) (app.App, error) {
+func (w *world) CreateApp(_ context.Context, a app.App, d app.Deploy, variables ...app.Variable) (app.App, error) {
 	if err := w.failing("CreateApp"); err != nil {
 		return a, err
 	}
@@ -143,6 +143,12 @@ func (w *world) CreateApp(_ context.Context, a app.App, d app.Deploy) (app.App, 
 	defer w.mu.Unlock()
 	delete(w.reserved, a.ID)
 	w.apps[a.ID] = &a
+	if len(variables) > 0 {
+		w.env[a.ID] = map[string]string{}
+		for _, v := range variables {
+			w.env[a.ID][v.Name] = v.Value
+		}
+	}
 	d.Number, d.At, d.Code, d.Auto = 1, time.Now(), a.Code, a.AutoRestart
 	w.history[a.ID] = []app.Deploy{d}
 	return a, nil

@@ -141,8 +141,8 @@ type Registry interface {
 	// then on the application's age counts.
 	Reserve(ctx context.Context, a app.App, admit func(owner app.Account, used app.Use) error) (app.App, error)
 	Release(ctx context.Context, id app.ID) error
-	// CreateApp makes the application exist, with d as its first deploy.
-	CreateApp(ctx context.Context, a app.App, d app.Deploy) (app.App, error)
+	// CreateApp makes the application exist, with d as its first deploy, and with variables.
+	CreateApp(ctx context.Context, a app.App, d app.Deploy, variables ...app.Variable) (app.App, error)
 	// DeleteApp forgets the application; its place stays reserved.
 	DeleteApp(ctx context.Context, id app.ID) error
 	DropReservations(ctx context.Context) (int, error)

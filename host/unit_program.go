@@ -148,6 +148,11 @@ func (u *unit) boot() {
 	case adopted && u.app.Wanted != app.WantOnline: // the daemon died while it stopped it
 		u.stopRun(app.Textf("the application was stopped"))
 	case !adopted && u.app.Wanted == app.WantOnline && !u.resting:
+		// berth itself ended the program, and died before it could start it again: nobody is to take
+		// that for the program's own end.
+		if e := u.app.LastExit; e != nil && e.Asked {
+			u.setExit(nil)
+		}
 		u.enter(app.Waiting, 0)
 	}
 }

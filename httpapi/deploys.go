@@ -25,12 +25,13 @@ const accountUploads = 8
 // deployments are the routes that bring code.
 type deployments struct {
 	app.Deployments
-	apps     app.Applications
-	contents app.Contents
-	links    app.Links
-	logs     app.Logs
-	address  func(app.ID) app.SiteAddress
-	backupOf func(file string) (app.ID, bool)
+	snapshots app.Snapshots // nil where the host has no backup
+	apps      app.Applications
+	contents  app.Contents
+	links     app.Links
+	logs      app.Logs
+	address   func(app.ID) app.SiteAddress
+	backupOf  func(file string) (app.ID, bool)
 
 	maxUpload, maxFile int64
 	uploads            *places // in one request
@@ -38,7 +39,7 @@ type deployments struct {
 
 func newDeployments(c Config) deployments {
 	return deployments{
-		Deployments: c.Deployments, apps: c.Applications, contents: c.Contents, links: c.Links, logs: c.Logs,
+		Deployments: c.Deployments, snapshots: c.Snapshots, apps: c.Applications, contents: c.Contents, links: c.Links, logs: c.Logs,
 		address: c.Address, backupOf: c.BackupOf, maxUpload: c.MaxUpload, maxFile: c.MaxFile,
 		uploads: newPlaces(math.MaxInt, nil, accountUploads,
 			app.Errorf(app.Limited, "Your account has %d uploads on their way, as many as one account gets. Try again when one has come.", accountUploads)),
@@ -46,29 +47,42 @@ func newDeployments(c Config) deployments {
 }
 
 func (d deployments) upload(c *call) (response, error) {
+	stopped, err := asked(c, "stopped")
+	if err != nil {
+		return response{}, err
+	}
 	file, err := d.spool(c, nil)
 	if err != nil {
 		return response{}, err
 	}
 	return d.deploy(c, func(ctx context.Context) (response, error) {
+		if stopped {
+			c.audit.Note("stopped=true")
+			ctx = app.WithWanted(ctx, app.WantStopped)
+		}
 		made, err := d.Upload(app.WithFileName(ctx, c.FileName), c.account, file)
 		if err != nil {
 			return response{}, err
 		}
 		c.id, c.audit.name = made.ID, made.Name
-		return d.deployed(c, app.Textf("Your application was uploaded"), made, member{"app", object{
-			{"id", made.ID},
-			{"type", made.Type},
-			{"name", made.Name},
-			{"avatarURL", made.AvatarURL},
-			{"ram", made.RAM},
-			{"mainFile", made.Code.Main},
-			{"lang", made.Code.Lang},
-			{"version", made.Code.Version},
-			{"addedAtTimestamp", made.CreatedAt.UnixMilli()},
-			{"autoRestart", made.AutoRestart},
-		}})
+		return d.deployed(c, app.Textf("Your application was uploaded"), made, uploaded(made))
 	})
+}
+
+// uploaded shows a new application.
+func uploaded(made app.Deployed) member {
+	return member{"app", object{
+		{"id", made.ID},
+		{"type", made.Type},
+		{"name", made.Name},
+		{"avatarURL", made.AvatarURL},
+		{"ram", made.RAM},
+		{"mainFile", made.Code.Main},
+		{"lang", made.Code.Lang},
+		{"version", made.Code.Version},
+		{"addedAtTimestamp", made.CreatedAt.UnixMilli()},
+		{"autoRestart", made.AutoRestart},
+	}}
 }
 
 // deployed is the answer of a deployment.
@@ -221,7 +235,11 @@ func (d deployments) restore(c *call) (response, error) {
 	if kind, _, broken := mime.ParseMediaType(c.Request.Header.Get("Content-Type")); broken == nil && strings.HasPrefix(kind, "multipart/") {
 		file, err = d.spool(c, isField("env", &withVariables))
 	} else {
-		file, err = d.spoolBackup(c, &withVariables)
+		f := c.fields()
+		if f.has("snapshot") {
+			return d.restoreSnapshot(c, f, withVariables)
+		}
+		file, err = d.spoolBackup(c, f, &withVariables)
 	}
 	if err != nil {
 		return response{}, err
@@ -235,9 +253,8 @@ func (d deployments) restore(c *call) (response, error) {
 	})
 }
 
-// spoolBackup copies the backup that a JSON body names to the deployer.
-func (d deployments) spoolBackup(c *call, withVariables *bool) (string, error) {
-	f := c.fields()
+// spoolBackup copies the backup that the fields of a JSON body name to the deployer.
+func (d deployments) spoolBackup(c *call, f *fields, withVariables *bool) (string, error) {
 	if f.has("env") && json.Unmarshal(f.members["env"], withVariables) != nil {
 		f.wrong("The field %s must be true or false.", "env")
 	}

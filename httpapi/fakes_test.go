@@ -55,6 +55,7 @@ type world struct {
 	bounds    *app.Bounds  // of the good token
 	created   bool         // what Create says
 	link      string       // what Link returns
+	noBackup  bool         // the host has none
 	off       *app.Account // of the token that is refused; nil is a disabled one
 	tokens    []app.Token
 	channels  []app.Channel
@@ -97,6 +98,9 @@ func (w *world) handler() http.Handler {
 	c.Deployments, c.Contents, c.Teams, c.Feed, c.Names = w, w, w, w, w
 	c.Tokens = worldTokens{w}
 	c.Notices = worldNotices{w}
+	if !w.noBackup {
+		c.Snapshots = worldSnapshots{w}
+	}
 	c.HostAccounts = worldHosted{w}
 	c.Metrics, c.BackupOf, c.Exec = w.metrics, w.BackupOf, w.exec
 	c.RightSize, c.RAMPlan = w.rightSize, w.ramPlan
@@ -343,6 +347,9 @@ func (w *world) Upload(ctx context.Context, _ app.Account, file string) (app.Dep
 	w.mu.Lock()
 	w.fileName = app.FileNameOf(ctx)
 	w.mu.Unlock()
+	if app.WantedOf(ctx) == app.WantStopped {
+		_ = w.call("Stopped")
+	}
 	return w.deployed, w.call("Upload")
 }
 

@@ -55,6 +55,12 @@ func narrations() map[string]func() *http.Request {
 		"commit as member": zip("PUT", "/v2/team/bot-one/commit"),
 		"restore":          zip("POST", "/v2/app/bot-one/restore"),
 		"rollback":         func() *http.Request { return newRequest("POST", "/v2/app/bot-one/rollback", "") },
+		"snapshot": func() *http.Request {
+			return newRequest("POST", "/v2/app/bot-one/restore", `{"snapshot":"`+lastNight+`"}`)
+		},
+		"copy": func() *http.Request {
+			return newRequest("POST", "/v2/app/bot-one/copy", `{"snapshot":"`+lastNight+`"}`)
+		},
 	}
 }
 
@@ -74,7 +80,7 @@ func TestTheLastEventIsTheAnswer(t *testing.T) {
 						w.join(app.AllPermissions)
 					}
 					w.deployed = app.Deployed{Snapshot: bot("bot-one"), Logs: "added 12 packages"}
-					for _, method := range []string{"Upload", "Commit", "Restore", "Rollback"} {
+					for _, method := range []string{"Upload", "Commit", "Restore", "Rollback", "RestoreSnapshot", "CopySnapshot"} {
 						w.fail[method] = fail
 					}
 					r := request()
@@ -196,6 +202,7 @@ func TestARefusalBeforeTheFileIsNoStream(t *testing.T) {
 		"not there":      {zipRequest("PUT", "/v2/app/nobody/commit", "PK"), goodToken, 404},
 		"too large":      {zipRequest("PUT", "/v2/app/bot-one/commit", strings.Repeat("P", 1<<10)), goodToken, 413},
 		"no such backup": {newRequest("POST", "/v2/app/bot-one/restore", `{"backup":"x"}`), goodToken, 404},
+		"no snapshot":    {newRequest("POST", "/v2/app/bot-one/copy", `{"snapshot":"x"}`), goodToken, 400},
 		"no deploy":      {newRequest("POST", "/v2/app/bot-one/rollback", `{"deploy":"x"}`), goodToken, 400},
 	} {
 		t.Run(name, func(t *testing.T) {

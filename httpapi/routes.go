@@ -57,6 +57,8 @@ func (s *server) routes() []route {
 		{http.MethodDelete, "/v2/app/:appID/apt", byToken, unbounded, one(settings.dropApts), "apt.remove"},
 		{http.MethodPut, "/v2/app/:appID/commit", byToken, may(app.CommitApp), one(deploys.commit), "app.commit"},
 		{http.MethodPost, "/v2/app/:appID/restore", byToken, unbounded, one(deploys.restore), "app.restore"},
+		{http.MethodGet, "/v2/app/:appID/snapshots", byToken, may(app.BackupApp), one(deploys.listSnapshots), ""},
+		{http.MethodPost, "/v2/app/:appID/copy", byToken, unbounded, one(deploys.copySnapshot), "app.copy"},
 		{http.MethodGet, "/v2/app/:appID/deploys", byToken, may(app.CommitApp), one(deploys.list), ""},
 		{http.MethodPost, "/v2/app/:appID/rollback", byToken, may(app.CommitApp), one(deploys.rollback), "app.rollback"},
 		{http.MethodPut, "/v2/app/:appID/console", byToken, unbounded, one(apps.console), "app.console"},

@@ -99,6 +99,8 @@ var boundNeeds = map[string]string{
 	"DELETE /v2/app/:appID/apt":       "none",
 	"PUT /v2/app/:appID/commit":       "commit_app",
 	"POST /v2/app/:appID/restore":     "none",
+	"GET /v2/app/:appID/snapshots":    "backup_app",
+	"POST /v2/app/:appID/copy":        "none",
 	"GET /v2/app/:appID/deploys":      "commit_app",
 	"POST /v2/app/:appID/rollback":    "commit_app",
 	"PUT /v2/app/:appID/console":      "none",

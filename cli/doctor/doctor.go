@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"berth/app"
 	"berth/app/exit"
@@ -104,6 +105,7 @@ func checkAll(ctx context.Context, s settings.Settings) []finding {
 	list = append(list, checkRuntimes(ctx, daemon.HostTools(s.DataDir, shown))...)
 	list = append(list, checkData(ctx, s.DataDir, s.Host.DiskFloor)...)
 	list = append(list, checkSecrets(ctx, s)...)
+	list = append(list, checkBackups(ctx, s)...)
 	list = append(list, checkQuota(s.DataDir, s.Apps.Disk))
 	list = append(list, checkListen(s))
 	return append(list, checkSites(ctx, s)...)
@@ -296,6 +298,44 @@ func checkSecrets(ctx context.Context, s settings.Settings) []finding {
 		list = append(list, finding{"passkeys", dubious, elsewhere, daemon.PasskeysHint})
 	}
 	return list
+}
+
+// checkBackups tells when the host was backed up last.
+func checkBackups(ctx context.Context, s settings.Settings) []finding {
+	d, err := daemon.OpenCurrent(ctx, s.DataDir, s.KeyFiles()...)
+	if err != nil || d == nil {
+		return nil // checkStored says so, or nothing is stored yet
+	}
+	defer func() { _ = d.Close() }() // nothing was written
+	st, err := daemon.BackupStatus(ctx, s, d)
+	if err != nil {
+		return []finding{{"backups", bad, err.Error(), "berth check names what is wrong with the settings"}}
+	}
+	return []finding{backupsFinding(st, time.Now())}
+}
+
+// backupsFinding judges the backups of a host.
+func backupsFinding(st app.BackupStatus, now time.Time) finding {
+	f := finding{"backups", good, "", ""}
+	if f.Text, f.Fix = daemon.BackupProblem(st, now); f.Text != "" {
+		f.Verdict = dubious
+		if st.Repository == "" {
+			f.Verdict = absent
+		}
+		return f
+	}
+	f.Text = "to " + st.Repository
+	for _, one := range []struct {
+		what string
+		run  *app.BackupRun
+	}{{"made", st.Good}, {"rehearsed", st.Rehearsed}} {
+		if one.run == nil {
+			f.Text += ", not yet " + one.what
+		} else {
+			f.Text += fmt.Sprintf(", last %s %s", one.what, one.run.Began.In(time.Local).Format("2006-01-02 15:04"))
+		}
+	}
+	return f
 }
 
 // checkQuota tries what holds applications to their disk space.

@@ -1,29 +1,22 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 	"time"
 	"unicode/utf8"
 
-	"filippo.io/age"
-
 	"berth/app/exit"
 	"berth/daemon"
+	"berth/daemon/backup"
 	"berth/daemon/keyring"
 	"berth/daemon/settings"
 	"berth/db"
 	"berth/files/archive"
 )
-
-// keysName is the part of an archive with the keys of its secrets: a file of age
-// (age-encryption.org/v1) for a passphrase, with one key a line.
-const keysName = "berth.key.age"
 
 // minPassphrase is how many characters a passphrase has at least: who has the archive can try
 // as many as they like.
@@ -41,8 +34,8 @@ func secretsIn(is db.Seals, with bool) string {
 	return "The secrets in it are sealed, and it does not hold their key " + is.Key + ": a restore on another host needs that, so keep a copy elsewhere (berth key show), or use --with-secrets. It holds the hashes of tokens." + keep
 }
 
-// wrapKeys asks for a passphrase and returns the keys of a ring under it.
-func wrapKeys(c *caller, ring *keyring.Ring) ([]byte, error) {
+// askWrapped asks for a passphrase and returns the keys of a ring under it.
+func askWrapped(c *caller, ring *keyring.Ring) ([]byte, error) {
 	keys, err := ring.Keys()
 	if err != nil {
 		return nil, err
@@ -57,29 +50,14 @@ func wrapKeys(c *caller, ring *keyring.Ring) ([]byte, error) {
 	if utf8.RuneCountInString(passphrase) < minPassphrase {
 		return nil, exit.NewProblem(exit.Usage, fmt.Errorf("the passphrase is too short: it needs %d characters", minPassphrase), "Hint: nothing was written.")
 	}
-	to, err := age.NewScryptRecipient(passphrase)
-	if err != nil {
-		return nil, err
-	}
-	var wrapped bytes.Buffer
-	w, err := age.Encrypt(&wrapped, to)
-	if err != nil {
-		return nil, err
-	}
-	for _, key := range keys {
-		if _, err := io.WriteString(w, keyring.Text(key)+"\n"); err != nil {
-			return nil, err
-		}
-	}
-	err = w.Close()
-	return wrapped.Bytes(), err
+	return backup.WrapKeys(keys, passphrase, false)
 }
 
 // unwrapKeys returns the keys in an archive, for whose passphrase it asks; nil when it has none.
 func unwrapKeys(ctx context.Context, c *caller, file string, m archive.Manifest) (keys []db.Key, err error) {
 	var wrapped []byte
 	_, err = readArchive(ctx, file, func(n int, part string, _ archive.Entry, content io.Reader) (err error) {
-		if part == keysName && n < len(m.Parts) && !m.Parts[n].Void {
+		if part == backup.KeysPart && n < len(m.Parts) && !m.Parts[n].Void {
 			wrapped, err = io.ReadAll(io.LimitReader(content, 1<<20))
 		}
 		return err
@@ -91,24 +69,9 @@ func unwrapKeys(ctx context.Context, c *caller, file string, m archive.Manifest)
 	if err != nil {
 		return nil, err
 	}
-	with, err := age.NewScryptIdentity(passphrase)
+	keys, err = backup.UnwrapKeys(wrapped, passphrase)
 	if err != nil {
-		return nil, exit.NewProblem(exit.Usage, errors.New("cannot open the key in the archive: the passphrase is empty"), "Hint: nothing was restored.")
-	}
-	r, err := age.Decrypt(bytes.NewReader(wrapped), with)
-	if err != nil {
-		return nil, exit.NewProblem(exit.Usage, errors.New("cannot open the key in the archive: the passphrase is wrong, or the key is damaged"), "Hint: nothing was restored.")
-	}
-	text, err := io.ReadAll(r)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the key in the archive: %w", err)
-	}
-	for line := range strings.Lines(string(text)) {
-		key, err := keyring.Parse(line)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read the key in the archive: %w", err)
-		}
-		keys = append(keys, key)
+		return nil, exit.NewProblem(exit.Usage, fmt.Errorf("cannot open the key in the archive: %w", err), "Hint: nothing was restored.")
 	}
 	return keys, nil
 }

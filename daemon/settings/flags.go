@@ -72,9 +72,10 @@ func (f *Flags) Explain(getenv func(string) string) (Settings, []Source, error) 
 		return s, from, err
 	}
 	// Another data directory than the files say is that of another berth, with keys of its own.
-	s.Keys = keyFiles(s, "", "")
+	s.File, s.Keys, s.BackupKey = path, keyFiles(s, "", ""), backupKeyFile(s, "")
 	if s.DataDir == cmp.Or(file["data_dir"].value, managed["data_dir"].value, settings[0].value) {
 		s.Keys = keyFiles(s, path, cmp.Or(getenv("CREDENTIALS_DIRECTORY"), serviceCredentials))
+		s.BackupKey = backupKeyFile(s, path)
 	}
 	return s, from, nil
 }

@@ -40,6 +40,9 @@ type Settings struct {
 	// a new file at the first place where it can. It is no setting: it follows from KeyFile, and
 	// from where the settings are.
 	Keys string
+	// File is the path of the settings file, which need not be there, and BackupKey that of the
+	// file with the key of the backups. They are no settings.
+	File, BackupKey string
 	// Connections is how many there may be at once.
 	Connections int
 
@@ -74,7 +77,15 @@ type Settings struct {
 		Keep    int
 		RateKB  int // KB a second and application
 	}
-	Backups struct{ TTL time.Duration }
+	Backups struct {
+		TTL time.Duration // of the ZIP of an application
+
+		// Of the host; see Repository and BackupPolicy.
+		Repository, Environment, KeyFile string
+		At                               string
+		Daily, Weekly, Monthly           int
+		Rehearse                         time.Duration
+	}
 	Deploys struct {
 		Keep int
 		Disk app.MB
@@ -250,6 +261,14 @@ var settings = []setting{
 	{"logs.keep", "2", "number (`N`) of old log files that berth keeps for each application", func(s *Settings) kind { return whole(&s.Logs.Keep, 1, 1000) }},
 	{"logs.rate", "1024", "maximum log output of an application in `KB` per second", func(s *Settings) kind { return whole(&s.Logs.RateKB, 1, 1<<20) }},
 	{"backups.ttl", "1h", "`TIME` after which berth deletes the backup of an application", func(s *Settings) kind { return span(&s.Backups.TTL) }},
+	{"backups.repository", "", "`PLACE` where berth backs the host up every night: a repository of restic, such as s3:https://HOST/BUCKET, sftp:USER@HOST:/PATH or /PATH, or archives:/PATH for a directory of plain archives; empty means that berth makes no backups", func(s *Settings) kind { return repositoryPlace(&s.Backups.Repository) }},
+	{"backups.environment", "", "`PATH` of a file with environment variables for restic, one NAME=VALUE in each line, such as the credentials of the place", func(s *Settings) kind { return file(&s.Backups.Environment) }},
+	{"backups.key_file", "", "`PATH` of the file with the key that opens the backups; empty means backup.key in berth.d beside the settings file", func(s *Settings) kind { return file(&s.Backups.KeyFile) }},
+	{"backups.at", "03:15", "`HH:MM` of the nightly backup, in the host's time", func(s *Settings) kind { return timeOfDay(&s.Backups.At) }},
+	{"backups.keep_daily", "7", "number (`N`) of days of which berth keeps the newest backup", func(s *Settings) kind { return whole(&s.Backups.Daily, 1, 10_000) }},
+	{"backups.keep_weekly", "4", "number (`N`) of weeks of which berth keeps the newest backup", func(s *Settings) kind { return whole(&s.Backups.Weekly, 0, 10_000) }},
+	{"backups.keep_monthly", "6", "number (`N`) of months of which berth keeps the newest backup", func(s *Settings) kind { return whole(&s.Backups.Monthly, 0, 10_000) }},
+	{"backups.rehearse", "168h", "`TIME` between two rehearsals of the newest backup", func(s *Settings) kind { return span(&s.Backups.Rehearse) }},
 	{"deploys.keep", "5", "number (`N`) of deploys that berth remembers for each application", func(s *Settings) kind { return whole(&s.Deploys.Keep, 1, 100) }},
 	{"deploys.disk", "1024", "maximum disk space in `MB` for the rollbacks of an application", func(s *Settings) kind { return size(&s.Deploys.Disk, 0, 1<<24) }},
 	{"names.domain", "", "`DOMAIN` under which sites get subdomains", func(s *Settings) kind { return domainName(&s.Names.Domain) }},

@@ -44,7 +44,7 @@ func mustLoad(t *testing.T, file string, env map[string]string, args ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Keys = "" // it follows from where the files are: TestKeyFiles
+	s.Keys, s.File, s.BackupKey = "", "", "" // they follow from where the files are: TestKeyFiles, TestBackupKeyFile
 	return s
 }
 
@@ -98,6 +98,7 @@ func TestDefaults(t *testing.T) {
 	want.Upload.Max, want.Upload.MaxSocket, want.Upload.MaxUnpacked, want.Upload.MaxFiles = 100, 512, 1024, 20000
 	want.Logs.MaxFile, want.Logs.Keep, want.Logs.RateKB = 5, 2, 1024
 	want.Backups.TTL, want.Deploys.Keep, want.Deploys.Disk = time.Hour, 5, 1024
+	want.Backups.At, want.Backups.Daily, want.Backups.Weekly, want.Backups.Monthly, want.Backups.Rehearse = "03:15", 7, 4, 6, 7*24*time.Hour
 	want.Names.PerAccount, want.Names.Proof = 10, "txt"
 	want.Console.Timeout = 30 * time.Second
 	want.Upgrade.Patience = 30 * time.Second
@@ -123,7 +124,8 @@ var others = map[string]string{
 	"apps.port_first": "20001", "apps.port_last": "29998", "host.reserve": "0", "host.overcommit": "1.5",
 	"build.ram": "513", "build.timeout": "11m", "build.concurrency": "2", "build.queue": "33", "upload.max": "101",
 	"upload.max_socket": "513", "upload.max_unpacked": "1025", "upload.max_files": "20001", "logs.max_file": "6", "logs.keep": "7",
-	"logs.rate": "1025", "backups.ttl": "2h", "deploys.keep": "6", "deploys.disk": "1025", "names.domain": "apps.example.org",
+	"logs.rate": "1025", "backups.ttl": "2h", "backups.repository": "s3:https://s3.example.org/backups", "backups.environment": "/etc/berth/s3", "backups.key_file": "/etc/berth/backup-key",
+	"backups.at": "23:59", "backups.keep_daily": "8", "backups.keep_weekly": "0", "backups.keep_monthly": "7", "backups.rehearse": "24h", "deploys.keep": "6", "deploys.disk": "1025", "names.domain": "apps.example.org",
 	"names.addresses": "192.0.2.1,2001:db8::1", "names.resolver": "192.0.2.53:53", "names.per_account": "11", "names.proof": "address",
 	"panel.enabled": "false", "panel.session_ttl": "24h", "panel.insecure": "true", "panel.passwords": "/etc/berth/passwords.txt",
 	"console.timeout": "31s", "upgrade.patience": "31s", "upgrade.base": "https://mirror.example.org/berth", "upgrade.key": "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3", "network.allow": "127.0.0.1:5432, [::1]:5432,10.0.0.0/8", "network.deny": "192.168.0.0/16,fd00::1",
@@ -215,7 +217,7 @@ func TestEverySettingByThreeRoads(t *testing.T) {
 		})
 	}
 	for place := range standard {
-		if reached[place] == "" && place != ".Keys" {
+		if reached[place] == "" && !slices.Contains([]string{".Keys", ".File", ".BackupKey"}, place) {
 			t.Errorf("no setting reaches %s", place)
 		}
 	}
@@ -235,7 +237,10 @@ func TestBadValues(t *testing.T) {
 		"apps.ok_delay": {"0"}, "apps.uid_base": {"0", "999", "2147483647"}, "apps.uid_count": {"0"}, "apps.port_first": {"80", "65536"},
 		"apps.port_last": {"0"}, "host.reserve": {"-1"}, "host.disk_floor": {"-1", "Auto", "1.5"}, "apps.disk": {"-1", "auto"}, "apps.cpu_max": {"-1", "50%"}, "apps.daily_starts": {"-1", "many"}, "host.overcommit": {"0", "-1", "NaN", "Inf", "101", "x"}, "build.ram": {"1", "-1", "half"},
 		"build.timeout": {"0s", "10"}, "build.concurrency": {"0", "65"}, "build.queue": {"0", "1001"}, "upload.max": {"0"}, "upload.max_socket": {"0"}, "upload.max_unpacked": {"0"},
-		"upload.max_files": {"0"}, "logs.max_file": {"0"}, "logs.keep": {"0"}, "logs.rate": {"0"}, "backups.ttl": {"0h", "1 day", "3600"}, "deploys.keep": {"0", "101"}, "deploys.disk": {"-1", "x"},
+		"upload.max_files": {"0"}, "logs.max_file": {"0"}, "logs.keep": {"0"}, "logs.rate": {"0"}, "backups.ttl": {"0h", "1 day", "3600"},
+		"backups.repository": {"backups", "-o", "archives:backups", "s3:", "http://example.org", "/mnt\n"}, "backups.environment": {"a\x00b"}, "backups.key_file": {"a\x00b"},
+		"backups.at": {"", "3:15", "24:00", "03:15:00", "noon"}, "backups.keep_daily": {"0", "x"}, "backups.keep_weekly": {"-1"}, "backups.keep_monthly": {"10001"}, "backups.rehearse": {"0s", "7"},
+		"deploys.keep": {"0", "101"}, "deploys.disk": {"-1", "x"},
 		"names.domain":    {"localhost", "192.0.2.1", "https://example.org", "*.example.org", "a b.example.org", "exämple.org"},
 		"names.addresses": {"example.org", "192.0.2.1,", "192.0.2.1 192.0.2.2", "fe80::1%eth0", "0.0.0.0"},
 		"names.resolver":  {"192.0.2.53", ":53", "192.0.2.53:0", "192.0.2.53:x", "a/b:53"}, "names.per_account": {"-1", "10001", "x"}, "names.proof": {"", "TXT", "a"},

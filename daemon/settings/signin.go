@@ -52,6 +52,19 @@ func (s Settings) Providers() (all []provider.Config, err error) {
 
 // readSecret reads the one line of a file that nobody but its owner may read.
 func readSecret(key, path string) (string, error) {
+	text, err := readPrivate(key, path)
+	if err != nil {
+		return "", err
+	}
+	secret := strings.TrimSpace(text)
+	if secret == "" || strings.ContainsAny(secret, "\r\n") {
+		err = fmt.Errorf("cannot use %s: %s must hold the secret, on one line", key, path)
+	}
+	return secret, err
+}
+
+// readPrivate reads a file that a setting names, and that others may not read.
+func readPrivate(key, path string) (string, error) {
 	if path == "" {
 		return "", fmt.Errorf("cannot use %s: it is not set", key)
 	}
@@ -66,11 +79,7 @@ func readSecret(key, path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cannot read %s: %w", key, err)
 	}
-	secret := strings.TrimSpace(string(text))
-	if secret == "" || strings.ContainsAny(secret, "\r\n") {
-		err = fmt.Errorf("cannot use %s: %s must hold the secret, on one line", key, path)
-	}
-	return secret, err
+	return string(text), nil
 }
 
 // readRoots reads the certificates of a file; nil for no path.

@@ -4,7 +4,7 @@
 //
 // A stream that was saved counts for nothing until Commit makes it part of a backup: a run. So
 // a writer that was killed, a full disk and a lost connection leave nothing that somebody could
-// take for a backup; Drop removes it. What is in a stream is not this package's business, and
+// take for a backup; Prune removes it. What is in a stream is not this package's business, and
 // it never sees a path of an application: it gets a function that writes.
 //
 // It decides nothing. Package daemon/backup says what is saved, when, and what is kept.

@@ -38,7 +38,7 @@ type Repository interface {
 	// head, one that was saved, comes last: the run is there when head is part of it. It
 	// returns how many bytes the place keeps more for those that were saved, 0 where that is
 	// not known.
-	Commit(ctx context.Context, run string, head Snapshot, others []Snapshot) error
+	Commit(ctx context.Context, run string, head Snapshot, others []Snapshot) (int64, error)
 	// List returns every snapshot, also of no run, the newest first.
 	List(ctx context.Context) ([]Snapshot, error)
 	// Load lets read read a stream. ErrDamaged when it is not what was saved, as far as the
@@ -56,7 +56,7 @@ type Repository interface {
 
 // Snapshot is one stream that was saved.
 type Snapshot struct {
-	ID     string            // of the place's own; another one after Commit and Drop
+	ID     string            // of the place's own; it stays
 	Name   string            // what it is of
 	Labels map[string]string // keys and values of letters, digits and -_.:/
 	At     time.Time         // when it was saved

@@ -131,6 +131,17 @@ func title(l text.Language, i item) string {
 		return l.Say("This host ran short of memory")
 	case app.NoticeCertificate:
 		return l.Say("The certificate of %s was not renewed", arg(0))
+	case app.NoticeBackupFailed:
+		if arg(0) == string(app.BackupRehearsed) {
+			return l.Say("A rehearsal of this host's backup failed")
+		}
+		return l.Say("A backup of this host failed")
+	case app.NoticeBackupIncomplete:
+		return l.Say("The backup of this host lacks some applications")
+	case app.NoticeBackupMissing:
+		return l.Say("This host has no new backup")
+	case app.NoticeBackupUnrehearsed:
+		return l.Say("The backup of this host was not rehearsed")
 	case app.NoticeSignIn:
 		return l.Say("Somebody signed in to your account with a new browser")
 	case app.NoticeToken:
@@ -184,6 +195,23 @@ func lines(l text.Language, i item, now time.Time) []string {
 		say(l.Say("Before it was %s.", i.notice.Args[0]))
 	case app.NoticeCertificate:
 		say(i.notice.Args[1])
+	case app.NoticeBackupFailed:
+		say(i.notice.Args[1])
+		say(l.Say("berth tries again by itself. berth backup status shows how it goes."))
+	case app.NoticeBackupIncomplete:
+		say(l.Say("It has no files of %s. The log of berth says why: journalctl -u berth", i.notice.Args[0]))
+	case app.NoticeBackupMissing:
+		if i.notice.Args[0] == "" {
+			say(l.Say("None has been made yet. berth backup status shows why."))
+		} else {
+			say(l.Say("The last good one is of %s. berth backup status shows why.", i.notice.Args[0]))
+		}
+	case app.NoticeBackupUnrehearsed:
+		if i.notice.Args[0] == "" {
+			say(l.Say("Nobody knows yet whether it can be restored. berth backup rehearse finds out."))
+		} else {
+			say(l.Say("The last rehearsal was on %s. berth backup rehearse finds out whether the backup can be restored.", i.notice.Args[0]))
+		}
 	case app.NoticeHostDisk:
 		say(l.Say("It has %s MB left. Uploads and builds are refused until its owner makes room.", i.notice.Args[0]))
 	case app.NoticeHostMemory:

@@ -43,6 +43,9 @@ var points = map[string]string{
 	"files/depot/depot.go":        "a runtime has its name when it is whole: TestKilledInstallation",
 	"cli/whole.go":                "a file on the machine of a person has its name when it is whole; what a crash leaves beside it is nobody's (TestWholeOrNotAtAll)",
 	"files/datadir.go":            "a file without a name, which only asks whether the disk answers",
+
+	"files/repository/directory.go":      "a backup appears, and goes, by one rename (TestKilled of files/repository)",
+	"files/repository/directory_list.go": "the list of a directory that is no backup yet, whole or not there (TestKilled of files/repository)",
 }
 
 // Elsewhere a crash leaves nothing between: a transaction of SQLite is there or is

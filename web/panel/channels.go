@@ -93,7 +93,8 @@ func (p channelPages) form(c *call, ch app.Channel, action string) channelForm {
 
 // ofHost are the kinds that only those hear of who look after the host.
 var ofHost = []app.NoticeKind{
-	app.NoticeHostDisk, app.NoticeHostMemory, app.NoticeCertificate, app.NoticeUpgraded, app.NoticeRestarted, app.NoticeRebooted,
+	app.NoticeHostDisk, app.NoticeHostMemory, app.NoticeCertificate, app.NoticeBackupFailed, app.NoticeBackupIncomplete,
+	app.NoticeBackupMissing, app.NoticeBackupUnrehearsed, app.NoticeUpgraded, app.NoticeRestarted, app.NoticeRebooted,
 }
 
 // apply sets what a form says of a channel.
@@ -364,6 +365,14 @@ func kindWord(l text.Language, k app.NoticeKind) string {
 		return l.Say("the host is short of memory")
 	case app.NoticeCertificate:
 		return l.Say("a certificate was not renewed")
+	case app.NoticeBackupFailed:
+		return l.Say("a backup failed")
+	case app.NoticeBackupIncomplete:
+		return l.Say("a backup lacks some applications")
+	case app.NoticeBackupMissing:
+		return l.Say("there is no new backup")
+	case app.NoticeBackupUnrehearsed:
+		return l.Say("the backup was not rehearsed")
 	case app.NoticeSignIn:
 		return l.Say("somebody signed in with a new browser")
 	case app.NoticeToken:

@@ -16,6 +16,7 @@ import (
 type deployPages struct {
 	uploadPages
 	contents  app.Contents
+	snapshots app.Snapshots // nil where the host has no backup
 	links     app.Links
 	feed      app.Feed
 	account   func(ctx context.Context, id app.AccountID) (app.Account, error)
@@ -60,18 +61,33 @@ type backup struct {
 	URL string
 }
 
-// backups lists those that can be downloaded. They may hold the environment
-// variables, which are the owner's alone, so a member sees none but what it made.
+// backupsPage is the data of backups.html.
+type backupsPage struct {
+	Ready  []backup             // that can be downloaded
+	Nights []app.BackupSnapshot // newest first
+	Backed bool                 // the host can have a backup
+	Why    string               // the snapshots cannot be read
+}
+
+// backups lists those that can be downloaded, and the snapshots of every night. They may
+// hold the environment variables, which are the owner's alone, so a member sees none but
+// what it made.
 func (p *deployPages) backups(c *call) (answer, error) {
-	var rows []backup
+	page := backupsPage{Backed: p.snapshots != nil}
 	if !c.own() {
-		return show("backups", rows), nil
+		return show("backups", page), nil
 	}
 	all, err := p.contents.Backups(c.app.ID, p.backupTTL)
 	for _, b := range all {
-		rows = append(rows, backup{b, p.linkTo(b)})
+		page.Ready = append(page.Ready, backup{b, p.linkTo(b)})
 	}
-	return show("backups", rows), err
+	if err == nil && page.Backed {
+		page.Nights, err = p.snapshots.Snapshots(c.ctx(), c.owner, c.app.ID)
+		if sayable(err) != nil {
+			page.Why, err = c.say(err), nil
+		}
+	}
+	return show("backups", page), err
 }
 
 // linkTo is the signed address of a backup, which the API serves.
@@ -151,5 +167,44 @@ func (p *deployPages) restoreUploaded(c *call) (answer, error) {
 		return file, err
 	}, func(ctx context.Context, file string) (app.Deployed, error) {
 		return p.deployments.Restore(ctx, c.owner, c.app.ID, file, withVariables)
+	})
+}
+
+// snapshot reads which snapshot a form is about, and whether its variables are wanted too.
+func (p *deployPages) snapshot(c *call, f url.Values) (run string, withVariables bool, err error) {
+	run, withVariables = c.Request.PathValue("snapshot"), f.Get("env") == "true"
+	if _, is := app.ParseRun(run); !is || p.snapshots == nil {
+		return "", false, app.Errorf(app.NotFound, "there is no such snapshot")
+	}
+	c.audit.Note("snapshot=%s", run)
+	if withVariables {
+		c.audit.Note("env=true")
+	}
+	return run, withVariables, nil
+}
+
+// restoreSnapshot brings back the files of a night, as a job.
+func (p *deployPages) restoreSnapshot(c *call, f url.Values) (answer, error) {
+	run, withVariables, err := p.snapshot(c, f)
+	if err == nil && f.Get("sure") != "true" {
+		err = errSure()
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return p.deployStored(c, jobRestore, func(ctx context.Context) (app.Deployed, error) {
+		return p.snapshots.RestoreSnapshot(ctx, c.owner, c.app.ID, run, withVariables)
+	})
+}
+
+// copySnapshot makes a new application of the files of a night, as a job.
+func (p *deployPages) copySnapshot(c *call, f url.Values) (answer, error) {
+	run, withVariables, err := p.snapshot(c, f)
+	if err != nil {
+		return answer{}, err
+	}
+	c.audit.Note("from=%s", c.app.ID)
+	return p.deployStored(c, jobCopy, func(ctx context.Context) (app.Deployed, error) {
+		return p.snapshots.CopySnapshot(ctx, c.account, c.app.ID, run, withVariables)
 	})
 }

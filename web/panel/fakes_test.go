@@ -39,6 +39,8 @@ type apps struct {
 	deployed func(ctx context.Context, file string) (app.Deployed, error) // what a deployment does
 	output   string
 	made     []app.Backup
+	nights   []app.BackupSnapshot
+	unread   error // of nights
 	domains  []app.Domain
 	tree     map[string][]app.Entry
 	texts    map[string]string

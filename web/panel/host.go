@@ -33,7 +33,8 @@ type hostPages struct {
 	beside      func(f func()) bool // Config.Go
 	plan        func(ctx context.Context) (app.RAMPlan, error)
 	shortage    func() app.Shortage
-	exposed     app.Text // Config.Exposed
+	backups     app.HostBackups // nil where the host can have none
+	exposed     app.Text        // Config.Exposed
 	baseURL     string
 	began       time.Time
 	doctor      checkup
@@ -49,6 +50,7 @@ type hostPage struct {
 	Doctor      findings
 	Exposed     string // the warning, "" for none
 	Shortage    shortage
+	Backups     *hostBackups // nil: not shown
 	Runtimes    []app.Runtime
 	RAM         string         // as typed
 	Required    bool           // everybody must have a second factor
@@ -100,8 +102,11 @@ func (p *hostPages) show(c *call) (answer, error) {
 		Began: p.began, Doctor: p.doctor.last(), Runtimes: p.runtimes(), Exposed: c.lang.SayPhrase(p.exposed), RAM: "512",
 		Shortage: shortageOf(c, p.shortage()),
 	}
+	var apps []app.Snapshot
 	for i, a := range all {
-		row := accountRow{Account: a, Used: used[i], Apps: len(p.apps.Apps(a.ID))}
+		own := p.apps.Apps(a.ID)
+		apps = append(apps, own...)
+		row := accountRow{Account: a, Used: used[i], Apps: len(own)}
 		if err == nil {
 			row.Factors, err = p.factors.Factors(c.ctx(), a.ID)
 		}
@@ -114,6 +119,9 @@ func (p *hostPages) show(c *call) (answer, error) {
 		page.Invitations, err = p.invitations.Invitations(c.ctx(), 0)
 	}
 	page.Own = p.apps.Apps(c.account.ID)
+	if err == nil {
+		page.Backups, err = p.backupsOf(c, apps)
+	}
 	if err == nil {
 		page.Plan, err = p.plan(c.ctx())
 	}

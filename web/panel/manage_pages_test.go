@@ -20,9 +20,13 @@ func TestEveryManagingPage(t *testing.T) {
 	w := newWorld(t)
 	seed(w)
 	w.host.add(w.ana.ID, "running", func(s *app.Snapshot) { s.Name = "<script>" })
+	backups := goodBackups()
+	backups.Good.Missing, backups.Last, backups.KeyShown = []app.ID{"running"}, &app.BackupRun{Ended: time.Now(), Error: "<script>"}, false
+	backups.Running, backups.Fixed = &app.BackupRun{Began: time.Now()}, []string{"backups.at"}
+	w.backups.set(backups)
 	pages := map[string]string{ // and what each says of this world
 		"/apps/shop/env": "****1234", "/apps/shop/domains": "berth-proof=", "/apps/bot/domains": "TYPE=site",
-		"/apps/shop/backups": "/d/signed-shop.0123.zip/shop.zip", "/apps/shop/settings": `value="The shop"`, "/apps/running/settings": "&lt;script&gt;",
+		"/apps/shop/backups": "/d/signed-shop.0123.zip/shop.zip", "/apps/bot/backups": "/apps/bot/snapshots/20261126T031500Z/copy", "/apps/shop/settings": `value="The shop"`, "/apps/running/settings": "&lt;script&gt;",
 		"/apps/shop/files": "&lt;script&gt;alert(1)", "/apps/shop/files?path=src": "", "/apps/shop/files?path=many": "",
 		"/apps/shop/files/view?path=index.js": "&lt;/textarea&gt;", "/apps/shop/files/view?path=data.bin": "", "/apps/shop/files/view?path=large.txt": "",
 		"/apps/shop/commit": "data-drop", "/upload": "data-drop", "/host": "bob", "/host/audit": "app.start",

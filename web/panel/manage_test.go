@@ -34,6 +34,8 @@ var changes = []struct {
 	{"/apps/shop/backups", nil, app.BackupApp, false, 303, "app.backup", "backup false shop"},
 	{"/apps/shop/ram", []string{"ram", "200"}, app.EditRAM, false, 303, "app.ram", "ram 200 shop"},
 	{"/apps/shop/restore", []string{"backup", "shop.0123.zip", "sure", "true", "env", "true"}, 0, false, 303, "app.restore", "restore content of shop.0123.zip true shop"},
+	{"/apps/shop/snapshots/20261126T031500Z/restore", []string{"sure", "true", "env", "true"}, 0, false, 303, "app.restore", "restore snapshot 20261126T031500Z true shop"},
+	{"/apps/shop/snapshots/20261126T031500Z/copy", []string{"env", "true"}, 0, false, 303, "app.copy", "copy snapshot 20261126T031500Z true for 1 shop"},
 	{"/apps/shop/profile", []string{"name", "New", "avatar", ""}, 0, false, 303, "app.profile", "profile New  shop"},
 	{"/apps/shop/autorestart", []string{"on", "true"}, 0, false, 303, "app.autorestart", "autorestart true shop"},
 	{"/apps/shop/team", []string{"account", "3", "permission", "stop_app"}, 0, false, 303, "team.add", ""},
@@ -53,6 +55,9 @@ var changes = []struct {
 	{"/host/invitations", []string{"ram", "100", "minutes", "1440"}, 0, true, 303, "invitation.create", ""},
 	{"/host/invitations/1/revoke", nil, 0, true, 303, "invitation.revoke", ""},
 	{"/host/factor", []string{"on", "false"}, 0, true, 303, "factor.require", ""},
+	{"/host/backups", []string{"at", "04:30", "daily", "7", "weekly", "", "monthly", "6", "days", "14"}, 0, true, 303, "backup.set", "backups at 04:30, 7 0 6, 336h0m0s host"},
+	{"/host/backups/start", nil, 0, true, 303, "backup.start", "start a backup host"},
+	{"/host/backups/rehearse", nil, 0, true, 303, "backup.rehearse", "start a rehearsal host"},
 	{"/host/doctor", nil, 0, true, 303, "host.examine", ""},
 }
 
@@ -101,7 +106,7 @@ func TestWhoMayChangeWhat(t *testing.T) {
 			p.want(t, "the owner", c.status)
 			w.work.Wait()
 			act := w.acts.last()
-			if act.Operation != c.audit || act.Actor != w.ana.ID || act.Refusal != "" || act.Status != c.status && act.Operation != "app.restore" {
+			if act.Operation != c.audit || act.Actor != w.ana.ID || act.Refusal != "" || act.Status != c.status && act.Operation != "app.restore" && act.Operation != "app.copy" {
 				t.Errorf("the audit log has %+v", act)
 			}
 			if got := strings.Join(w.host.done, "|"); got != c.done {
@@ -141,6 +146,7 @@ func TestRefusedForms(t *testing.T) {
 	seed(w)
 	b := w.as("ana")
 	long := strings.Repeat("x", 40)
+	w.backups.set(goodBackups())
 	for _, c := range []struct {
 		path   string
 		form   []string
@@ -173,6 +179,11 @@ func TestRefusedForms(t *testing.T) {
 		{"/apps/shop/domains/x.example.org/remove", nil, 404, []string{"You have no such domain."}},
 		{"/apps/shop/restore", []string{"backup", "shop.0123.zip"}, 400, []string{"Tick that the files are to be replaced"}},
 		{"/apps/shop/restore", []string{"backup", "../berth.db", "sure", "true"}, 404, []string{"This backup is not there any more."}},
+		{"/apps/shop/snapshots/20261126T031500Z/restore", []string{"env", "true"}, 400, []string{"Tick that the files are to be replaced", "Nightly snapshots"}},
+		{"/apps/shop/snapshots/latest/restore", []string{"sure", "true"}, 404, []string{"There is no such snapshot."}},
+		{"/apps/shop/snapshots/..%2Fx/copy", nil, 404, []string{"There is no such snapshot."}},
+		{"/host/backups", []string{"at", "25:00", "daily", "9", "weekly", "4", "monthly", "6", "days", "7"}, 400, []string{"25:00 is no time of a day", `name="at" type="time" value="25:00"`, `value="9"`}},
+		{"/host/backups", []string{"at", "03:15", "daily", "many", "weekly", "4", "monthly", "6", "days", "7"}, 400, []string{"cannot be kept for -1 days"}},
 		{"/apps/shop/files/write", []string{"path", "x", "text", strings.Repeat("y", maxText+1)}, 413, []string{"More than 1 MB", "textarea"}},
 		{"/host/accounts", []string{"name", "Eve!", "ram", "100"}, 400, []string{"cannot be the name of an account", `value="Eve!"`}},
 		{"/host/accounts", []string{"name", "bob", "ram", "100"}, 409, nil},

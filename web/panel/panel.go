@@ -222,7 +222,8 @@ func newPages(c Config, record func(*call, error)) *pages {
 		channels: channelPages{c.Notices, c.Applications},
 		charts:   charts,
 		deploys: deployPages{
-			uploadPages: uploads, contents: c.Contents, links: c.Links, feed: c.Feed, account: c.Account, backupTTL: c.BackupTTL,
+			uploadPages: uploads, contents: c.Contents, snapshots: c.Snapshots, links: c.Links, feed: c.Feed,
+			account: c.Account, backupTTL: c.BackupTTL,
 		},
 		devices: devicePages{c.Devices},
 		domains: domainPages{c.Names, c.Sites},
@@ -232,7 +233,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 		host: hostPages{
 			admin: c.Admin, invitations: c.Invitations,
 			signIns: c.SignIns, factors: c.Factors, apps: c.Applications, records: c.AuditRecords, examiner: c.Examine,
-			runtimes: c.Runtimes, beside: c.Go,
+			runtimes: c.Runtimes, beside: c.Go, backups: c.HostBackups,
 			plan: c.RAMPlan, shortage: c.Shortage, exposed: c.Exposed, baseURL: c.BaseURL, began: time.Now(), log: c.Log,
 		},
 		identities:  identityPages{c.Identities, c.Providers, &accounts, &invitations, &ask, c.Log},

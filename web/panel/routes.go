@@ -177,6 +177,8 @@ func (p *pages) appRoutes() []route {
 		{http.MethodPost, "/apps/{app}/backups", signedIn, app.BackupApp, form(p.deploys.backup), "app.backup", p.deploys.backups},
 		{http.MethodPost, "/apps/{app}/restore", signedIn, ownerOnly, form(p.deploys.restore), "app.restore", p.deploys.backups},
 		{http.MethodPost, "/apps/{app}/restore/zip", signedIn, ownerOnly, p.deploys.restoreUploaded, "app.restore", p.deploys.backups},
+		{http.MethodPost, "/apps/{app}/snapshots/{snapshot}/restore", signedIn, ownerOnly, form(p.deploys.restoreSnapshot), "app.restore", p.deploys.backups},
+		{http.MethodPost, "/apps/{app}/snapshots/{snapshot}/copy", signedIn, ownerOnly, form(p.deploys.copySnapshot), "app.copy", p.deploys.backups},
 	}
 }
 
@@ -193,6 +195,9 @@ func (p *pages) hostRoutes() []route {
 		{http.MethodPost, "/host/accounts/{account}/unsuspend", admin | again, ownerOnly, p.host.account(p.host.unsuspend), "account.unsuspend", p.host.show},
 		{http.MethodPost, "/host/accounts/{account}/link", admin | again, ownerOnly, p.host.account(p.host.link), "password.link", p.host.show},
 		{http.MethodPost, "/host/factor", admin | again, ownerOnly, form(p.host.requireFactor), "factor.require", p.host.show},
+		{http.MethodPost, "/host/backups", admin | again, ownerOnly, form(p.host.setBackups), "backup.set", p.host.show},
+		{http.MethodPost, "/host/backups/start", admin | again, ownerOnly, p.host.startBackup(false), "backup.start", p.host.show},
+		{http.MethodPost, "/host/backups/rehearse", admin | again, ownerOnly, p.host.startBackup(true), "backup.rehearse", p.host.show},
 		{http.MethodPost, "/host/doctor", admin, ownerOnly, p.host.examine, "host.examine", p.host.show},
 		{http.MethodGet, "/host/audit", admin, ownerOnly, p.host.audit, "", nil},
 	}

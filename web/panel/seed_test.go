@@ -27,6 +27,10 @@ func seed(w *world) {
 	}
 	w.host.env["TOKEN"], w.host.env["DEBUG"] = strings.Repeat("secret", 5)+"1234", "false"
 	w.host.made = []app.Backup{{App: "shop", File: "shop.0123.zip", Bytes: 123456, Expires: time.Now().Add(20 * time.Hour)}}
+	w.host.nights = []app.BackupSnapshot{
+		{Run: "20261126T031500Z", At: time.Date(2026, 11, 26, 3, 15, 0, 0, time.UTC), Bytes: 482113},
+		{Run: "20261125T031500Z", At: time.Date(2026, 11, 25, 3, 15, 0, 0, time.UTC), Bytes: 480000},
+	}
 	records := []app.Record{{Type: "TXT", Name: "_berth.shop.example.org", Content: "berth-proof=0123456789abcdef"}, {Type: "A", Name: "shop.example.org", Content: "192.0.2.1"}}
 	w.host.domains = []app.Domain{
 		{Name: "shop.example.org", Account: w.ana.ID, App: "shop", Status: app.DomainVerified, CheckedAt: time.Now()},

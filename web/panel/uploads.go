@@ -137,6 +137,22 @@ func (p *uploadPages) deploy(c *call, kind jobKind, fetch func(*call, *web.Uploa
 		return answer{}, err
 	}
 	j.to(jobChecking)
+	return p.launch(c, j, func(ctx context.Context) (app.Deployed, error) { return run(ctx, file) }, func() { p.deployments.DropSpool(file) })
+}
+
+// deployStored makes a job of a deployment whose files are on the host: run fetches them too,
+// while nobody needs to wait.
+func (p *uploadPages) deployStored(c *call, kind jobKind, run func(context.Context) (app.Deployed, error)) (answer, error) {
+	j, err := p.jobs.begin(c.account.ID, kind, c.app, 0)
+	if err != nil {
+		return answer{}, err
+	}
+	return p.launch(c, j, run, func() {})
+}
+
+// launch runs a job beside the request, and leads to its page. Where nothing runs any more it
+// calls drop.
+func (p *uploadPages) launch(c *call, j *job, run func(context.Context) (app.Deployed, error), drop func()) (answer, error) {
 	late := &call{
 		Call: web.Call{Request: c.Request, RequestID: c.RequestID, Pattern: c.Pattern},
 		from: c.from, account: c.account, app: c.app, owner: c.owner, audit: c.audit, lang: c.lang,
@@ -146,7 +162,7 @@ func (p *uploadPages) deploy(c *call, kind jobKind, fetch func(*call, *web.Uploa
 	began := p.beside(func() {
 		var d app.Deployed
 		err := errors.New("a panic, see above")
-		guarded(p.log, late, func() { d, err = run(ctx, file) })
+		guarded(p.log, late, func() { d, err = run(ctx) })
 		if err == nil {
 			late.app = d.Snapshot
 		}
@@ -154,12 +170,12 @@ func (p *uploadPages) deploy(c *call, kind jobKind, fetch func(*call, *web.Uploa
 		p.record(late, err)
 	})
 	if !began {
-		p.deployments.DropSpool(file)
-		err := app.Errorf(app.Unavailable, "the server is shutting down; upload it again in a minute")
+		drop()
+		err := app.Errorf(app.Unavailable, "the server is shutting down; try again in a minute")
 		j.finish(app.Deployed{}, err)
 		return answer{}, err
 	}
-	c.audit.Operation = "" // see above
+	c.audit.Operation = "" // it is recorded at its end
 	return leadTo("/uploads/" + j.id), nil
 }
 
@@ -192,6 +208,7 @@ type jobPage struct {
 	jobFacts
 	ID              string
 	Kind            jobKind
+	From            app.ID // the application that it is of; App is what comes of it
 	Sending, Queued bool
 	Steps           []standing
 	Output          string
@@ -206,8 +223,8 @@ func (p *uploadPages) job(c *call) (answer, error) {
 		return answer{}, err
 	}
 	at := j.facts()
-	page := jobPage{jobFacts: at, ID: j.id, Kind: j.kind, Output: at.Logs, Also: c.lang.SayPhrase(at.Hint)}
-	page.Sending, page.Queued = at.State == jobSending && j.kind != jobRestore, at.State == jobQueued
+	page := jobPage{jobFacts: at, ID: j.id, Kind: j.kind, From: j.from, Output: at.Logs, Also: c.lang.SayPhrase(at.Hint)}
+	page.Sending, page.Queued = at.State == jobSending && !j.kind.restores(), at.State == jobQueued
 	reached := at.State
 	if at.Err != nil {
 		reached = at.Reached
@@ -245,8 +262,8 @@ func stepOf(word string, done, failed bool) standing {
 func stepWords(c *call, kind jobKind) []string {
 	l := c.lang
 	sending := l.Say("Sending")
-	if kind == jobRestore {
-		sending = l.Say("Fetching the ZIP")
+	if kind.restores() {
+		sending = l.Say("Fetching the files")
 	}
 	return []string{sending, l.Say("Checking and unpacking"), l.Say("Waiting to be built"), l.Say("Building"), l.Say("Starting"), l.Say("Done"), l.Say("Failed")}
 }
@@ -266,7 +283,11 @@ const (
 	jobUpload  jobKind = "upload"
 	jobCommit  jobKind = "commit"
 	jobRestore jobKind = "restore"
+	jobCopy    jobKind = "copy"
 )
+
+// restores reports whether it brings back files that are on the host.
+func (k jobKind) restores() bool { return k == jobRestore || k == jobCopy }
 
 // jobState is where a job stands.
 type jobState int
@@ -296,6 +317,7 @@ type job struct {
 	id      string // unguessable, and shown to its account alone
 	account app.AccountID
 	kind    jobKind
+	from    app.ID // the application that it is of; "" for a new one
 
 	mu *sync.Mutex // of all jobs
 	at jobFacts
@@ -341,6 +363,7 @@ func (j *job) progress(p app.Progress) {
 		at.App, at.Position = p.App, p.Position
 		switch p.Phase {
 		case app.Checked:
+			at.State = jobChecking
 		case app.Queued:
 			at.State = jobQueued
 		case app.Building:
@@ -382,7 +405,7 @@ func (js *jobs) begin(account app.AccountID, kind jobKind, of app.Snapshot, size
 	if len(js.all) >= allJobs {
 		return nil, app.Errorf(app.Unavailable, "many uploads are under way on this host; try again in a few minutes")
 	}
-	j := &job{id: rand.Text(), account: account, kind: kind, mu: &js.mu}
+	j := &job{id: rand.Text(), account: account, kind: kind, from: of.ID, mu: &js.mu}
 	j.at = jobFacts{Began: time.Now(), App: of.ID, Name: of.Name, Size: max(size, 0)}
 	js.all[j.id] = j
 	return j, nil

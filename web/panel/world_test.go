@@ -37,6 +37,7 @@ type world struct {
 	acts    *acts
 	hub     *watch.Hub
 	notices *fakeNotices
+	backups *fakeBackups
 	past    *metrics.Store
 	logs    *fakeLogs
 	ana     app.Account
@@ -58,6 +59,7 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	must(t, err)
 	t.Cleanup(func() { must(t, past.Close()) })
 	w := &world{t: t, db: store, file: file, past: past, host: newApps(), acts: &acts{}, notices: &fakeNotices{}}
+	w.backups = &fakeBackups{host: w.host}
 	w.logs = newFakeLogs(t, w.host)
 	teams := account.NewTeams(store.Teams)
 	w.hub = watch.NewHub(watch.Access{Find: w.host.Find, Authorize: teams.Authorize, Memberships: teams.Memberships}, w.logs)
@@ -68,7 +70,7 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	w.config = Config{
 		Services: app.Services{
 			Applications: records{w.host, w}, Settings: w.host, Deployments: records{w.host, w}, Contents: w.host, Logs: w.logs, Feed: w.hub,
-			Accounts: account.New(store.Accounts), Tokens: account.New(store.Accounts), Links: w.host, Teams: teams, Names: w.host, Notices: w.notices, Metrics: past.Range, Record: w.acts.Record,
+			Accounts: account.New(store.Accounts), Tokens: account.New(store.Accounts), Links: w.host, Teams: teams, Names: w.host, Notices: w.notices, Snapshots: w.host, HostBackups: w.backups, Metrics: past.Range, Record: w.acts.Record,
 			Address: addressOf, RightSize: func(ctx context.Context, a app.Snapshot) (app.RightSize, error) { return w.rightSize(ctx, a) },
 			Shortage: func() app.Shortage { return app.Shortage{} },
 			RAMPlan:  func(context.Context) (app.RAMPlan, error) { return w.plan, nil },
