@@ -27,6 +27,8 @@ type moving struct {
 	bin      string // where berth is, there
 	path     string // of commands here: ssh is a script, for its own files are root's
 	both     error  // what the watch saw
+	sawHere  bool
+	sawThere bool
 	watched  chan struct{}
 	watching sync.WaitGroup
 }
@@ -143,7 +145,7 @@ func (m *moving) bots(n int) (ids []string, old, there *client) {
 
 // watch looks until the end of the test whether programs run on both hosts at once.
 func (m *moving) watch() {
-	old, there := m.old.Group, m.new.Group
+	old := m.old.Group
 	m.watching.Go(func() {
 		for m.both == nil {
 			select {
@@ -157,10 +159,11 @@ func (m *moving) watch() {
 				switch {
 				case strings.Contains(string(group), old):
 					here = append(here, p.PID)
-				case strings.Contains(string(group), there):
+				case strings.Contains(string(group), "/berth/"): // the new daemon takes another name, as that one is taken here
 					moved = append(moved, p.PID)
 				}
 			}
+			m.sawHere, m.sawThere = m.sawHere || len(here) > 0, m.sawThere || len(moved) > 0
 			if len(here) > 0 && len(moved) > 0 {
 				m.both = fmt.Errorf("processes %v run here and %v there", here, moved)
 			}
@@ -180,6 +183,9 @@ func (m *moving) seen() {
 	m.watching.Wait()
 	if m.both != nil {
 		m.t.Error(m.both)
+	}
+	if !m.t.Failed() && (!m.sawHere || !m.sawThere) {
+		m.t.Errorf("the watch saw programs here %t, and there %t", m.sawHere, m.sawThere)
 	}
 }
 
