@@ -294,7 +294,9 @@ func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan, d app.
 		err = h.built(ctx, u)
 	}
 	if err == nil {
-		app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: a.ID})
+		if a.Wanted == app.WantOnline {
+			app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: a.ID})
+		}
 		printed := h.Logs.Mark(a.ID)
 		var run firstStart
 		run, err = request(context.Background(), u, func(reply func(firstStart, error)) { u.create(d, variables, reply) })
