@@ -62,7 +62,7 @@ type restorer interface {
 func newBackups(d *daemon, args []string) *backups {
 	b := &backups{
 		settings: d.settings, data: d.data, restore: d.host, log: d.log, policy: d.settings.BackupPolicy(), settle: backupsSettle,
-		wake: make(chan app.BackupKind, 1), told: map[app.NoticeKind]time.Time{},
+		wake: make(chan app.BackupKind, 1), told: make(map[app.NoticeKind]time.Time),
 		notice: func(ctx context.Context, n app.Notice) {
 			if err := d.data.db.Notices.AddNotice(ctx, n); err != nil && ctx.Err() == nil {
 				d.log.Error("cannot store how a backup went", "error", err)
@@ -427,7 +427,7 @@ func (b *backups) runner(ctx context.Context) (*backup.Runner, error) {
 	return &backup.Runner{
 		Source:     backup.Source{DB: b.data.db, DataDir: b.settings.DataDir, Trees: b.data.trees},
 		Repository: repo, ID: id,
-		Note:       func(format string, args ...any) { b.log.Warn(fmt.Sprintf(format, args...)) },
+		Note: func(format string, args ...any) { b.log.Warn(fmt.Sprintf(format, args...)) },
 	}, nil
 }
 

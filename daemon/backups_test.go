@@ -41,7 +41,7 @@ func newBackupWorld(t *testing.T) *backupWorld {
 	w := &backupWorld{db: d}
 	w.backups = &backups{
 		settings: s, data: &data{db: d}, log: slog.New(slog.DiscardHandler), policy: s.BackupPolicy(), settle: backupsSettle,
-		wake: make(chan app.BackupKind, 1), told: map[app.NoticeKind]time.Time{},
+		wake: make(chan app.BackupKind, 1), told: make(map[app.NoticeKind]time.Time),
 		notice: func(_ context.Context, n app.Notice) { w.told = append(w.told, n) },
 	}
 	w.work = func(ctx context.Context, kind app.BackupKind) error {
