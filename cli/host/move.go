@@ -22,6 +22,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/screen"
 	"berth/daemon"
+	"berth/daemon/backup"
 	"berth/daemon/keyring"
 	"berth/daemon/mover"
 	"berth/daemon/settings"
@@ -93,6 +94,7 @@ func (m *moving) run(ctx context.Context, config string, partial bool) error {
 		return err
 	}
 	defer func() { _ = store.Close() }() // never fails
+	store.CopyDatabases(backup.CopyDatabase) // programs run while the most is copied
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("cannot move: %w", err)
@@ -104,7 +106,7 @@ func (m *moving) run(ctx context.Context, config string, partial bool) error {
 	m.sender = &mover.Sender{
 		DB: m.db, Store: store, DataDir: m.settings.DataDir, Host: host, To: m.to, Version: build.Version(),
 		Settings: config, Managed: settings.ManagedFile(config), Partial: partial,
-		Agree: m.agree, Hold: m.hold, Tell: m.c.Tell, Now: time.Now,
+		Fingerprint: store.Fingerprint, Agree: m.agree, Hold: m.hold, Tell: m.c.Tell, Now: time.Now,
 	}
 	for _, key := range keys {
 		m.sender.Keys = append(m.sender.Keys, keyring.Text(key))
