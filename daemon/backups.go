@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"berth/app"
 	"berth/app/exit"
 	"berth/daemon/backup"
@@ -45,11 +47,20 @@ type backups struct {
 	notice   func(ctx context.Context, n app.Notice)
 	settle   time.Duration
 
+	reads *semaphore.Weighted // copies that are being read for owners: each takes the memory of a process
+
 	mu     sync.Mutex
 	policy app.BackupPolicy
-	busy   bool
+	busy   *work               // what is under way; nil for nothing
+	paused   bool                // see pause
 	wake   chan app.BackupKind // somebody asks for it now; "" to look at the policy again
 	told   map[app.NoticeKind]time.Time
+}
+
+// work is one backup, or one rehearsal, under way.
+type work struct {
+	end   context.CancelFunc
+	ended chan struct{}
 }
 
 // restorer is what brings the files of an application back: host.Host.
@@ -62,7 +73,8 @@ type restorer interface {
 func newBackups(d *daemon, args []string) *backups {
 	b := &backups{
 		settings: d.settings, data: d.data, restore: d.host, log: d.log, policy: d.settings.BackupPolicy(), settle: backupsSettle,
-		wake: make(chan app.BackupKind, 1), told: make(map[app.NoticeKind]time.Time),
+		reads: semaphore.NewWeighted(1),
+		wake:  make(chan app.BackupKind, 1), told: make(map[app.NoticeKind]time.Time),
 		notice: func(ctx context.Context, n app.Notice) {
 			if err := d.data.db.Notices.AddNotice(ctx, n); err != nil && ctx.Err() == nil {
 				d.log.Error("cannot store how a backup went", "error", err)
@@ -114,13 +126,11 @@ func (b *backups) turn(ctx context.Context, asked app.BackupKind) time.Duration 
 		}
 		kind = due
 	}
-	b.setBusy(true)
-	err := b.work(ctx, kind)
-	b.setBusy(false)
+	err := b.do(ctx, kind)
 	if ctx.Err() != nil {
 		return 0
 	}
-	if errors.Is(err, backup.ErrRunning) { // by a command: look when it may have ended
+	if errors.Is(err, backup.ErrRunning) || errors.Is(err, errPaused) { // by a command: look when it may have ended
 		return backupsLook
 	}
 	b.report(ctx, kind, err)
@@ -128,10 +138,45 @@ func (b *backups) turn(ctx context.Context, asked app.BackupKind) time.Duration 
 	return time.Second // something else may be due
 }
 
-func (b *backups) setBusy(busy bool) {
+// errPaused is the error of work that an upgrade of berth calls off, and the next image makes up.
+var errPaused = errors.New("berth is being upgraded")
+
+// do does the work, unless pause calls it off.
+func (b *backups) do(given context.Context, kind app.BackupKind) error {
+	ctx, end := context.WithCancel(given)
+	defer end()
+	w := &work{end, make(chan struct{})}
+	defer close(w.ended)
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.busy = busy
+	paused := b.paused
+	if !paused {
+		b.busy = w
+	}
+	b.mu.Unlock()
+	if paused {
+		return errPaused
+	}
+	err := b.work(ctx, kind)
+	b.mu.Lock()
+	b.busy = nil
+	b.mu.Unlock()
+	if ctx.Err() != nil && given.Err() == nil {
+		return errPaused
+	}
+	return err
+}
+
+// pause ends what is under way, waits for its end, and lets nothing begin; or lets work begin again. An upgrade
+// pauses while requests are answered: what ends later would let them wait.
+func (b *backups) pause(on bool) {
+	b.mu.Lock()
+	b.paused = on
+	w := b.busy
+	b.mu.Unlock()
+	if on && w != nil {
+		w.end()
+		<-w.ended
+	}
 }
 
 // due is what is next.
@@ -332,7 +377,7 @@ func (b *backups) StartBackup(_ context.Context, rehearse bool) error {
 	switch {
 	case b.settings.Backups.Repository == "":
 		return app.Errorf(app.Unusable, "no backup is set up: set backups.repository in berth.toml, and restart berth")
-	case b.busy || !b.poke(kind):
+	case b.busy != nil || !b.poke(kind):
 		return app.Errorf(app.Already, "a backup, or a rehearsal of one, is under way already")
 	}
 	return nil
@@ -378,6 +423,10 @@ func (b *backups) source(ctx context.Context, owner app.AccountID, id app.ID, ru
 		return nil, err
 	}
 	return func(ctx context.Context) (up app.Unpacked, err error) {
+		if err := b.reads.Acquire(ctx, 1); err != nil {
+			return up, err
+		}
+		defer b.reads.Release(1)
 		err = r.Application(ctx, run, id, a.UID, func(stream io.Reader) (err error) {
 			up, err = b.data.trees.UnpackSnapshot(ctx, stream, id)
 			return err

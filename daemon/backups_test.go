@@ -224,6 +224,40 @@ func TestBackupAskedFor(t *testing.T) {
 	})
 }
 
+// An upgrade calls off what is under way and waits for its end; what was called off is made up, and no failure.
+func TestBackupsPaused(t *testing.T) {
+	inUTC(t, func(t *testing.T) {
+		w := newBackupWorld(t)
+		ended := false
+		w.work = func(ctx context.Context, kind app.BackupKind) error {
+			w.did = append(w.did, string(kind))
+			<-ctx.Done()
+			time.Sleep(3 * time.Second) // it takes its time
+			ended = true
+			return ctx.Err()
+		}
+		w.pause(false) // nothing is under way
+		done := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { defer close(done); w.run(ctx) }()
+		time.Sleep(3 * time.Minute)
+		if w.pause(true); !ended || len(w.did) != 1 {
+			t.Errorf("it did not wait: %t, %v", ended, w.did)
+		}
+		time.Sleep(time.Hour)
+		if len(w.did) != 1 {
+			t.Errorf("something began meanwhile: %v", w.did)
+		}
+		w.pause(false) // the upgrade came to nothing
+		time.Sleep(backupsLook + time.Minute)
+		if len(w.did) != 2 || len(w.told) != 0 {
+			t.Errorf("%v, told %+v", w.did, w.told)
+		}
+		cancel()
+		<-done
+	})
+}
+
 // Another process works on the backups: that is no failure of this one.
 func TestBackupBesideAnother(t *testing.T) {
 	inUTC(t, func(t *testing.T) {

@@ -153,7 +153,7 @@ func writeFile(path string, content io.Reader) error {
 
 // backupRestore is "backup restore FILE --data-dir DIR".
 func backupRestore(c *caller) *cobra.Command {
-	cmd := command.New("restore [FILE] [--run NAME] [--start] [--config FILE] [--data-dir DIR]", "restore an archive, or a backup of the repository, onto a host without applications; the programs start after berth resume", 0, 1)
+	cmd := command.New("restore [FILE] [--run NAME] [--start] [--config FILE] [--data-dir DIR] [flags]", "restore an archive, or a backup of the repository, onto a host without applications; the programs start after berth resume", 0, 1)
 	start := command.Toggle(cmd, "start", "let the programs start at once, because they run nowhere else")
 	run := command.Word(cmd, "run", "`NAME` of the backup in the repository; without it the newest")
 	from := c.settingFlags(cmd)
