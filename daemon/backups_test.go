@@ -212,6 +212,7 @@ func TestBackupAskedFor(t *testing.T) {
 			t.Errorf("%+v, %v", st, err)
 		}
 		time.Sleep(20 * time.Minute)
+		synctest.Wait()
 		if !slices.Equal(w.did, []string{"backup 01 00:02", "rehearsal 01 00:07", "backup 01 00:20", "backup 01 00:40"}) {
 			t.Errorf("%v", w.did)
 		}
@@ -241,15 +242,18 @@ func TestBackupsPaused(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { defer close(done); w.run(ctx) }()
 		time.Sleep(3 * time.Minute)
+		synctest.Wait()
 		if w.pause(true); !ended || len(w.did) != 1 {
 			t.Errorf("it did not wait: %t, %v", ended, w.did)
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if len(w.did) != 1 {
 			t.Errorf("something began meanwhile: %v", w.did)
 		}
 		w.pause(false) // the upgrade came to nothing
 		time.Sleep(backupsLook + time.Minute)
+		synctest.Wait()
 		if len(w.did) != 2 || len(w.told) != 0 {
 			t.Errorf("%v, told %+v", w.did, w.told)
 		}
