@@ -104,7 +104,7 @@ func (m *moving) run(ctx context.Context, config string, partial bool) error {
 	m.sender = &mover.Sender{
 		DB: m.db, Store: store, DataDir: m.settings.DataDir, Host: host, To: m.to, Version: build.Version(),
 		Settings: config, Managed: settings.ManagedFile(config), Partial: partial,
-		Agree: m.agree, Hold: m.hold, Tell: m.c.Tell, Now: time.Now,
+		Agree: m.agree, Hold: m.hold, Tell: m.c.Tell, Now: time.Now, Fingerprint: store.Fingerprint,
 	}
 	for _, key := range keys {
 		m.sender.Keys = append(m.sender.Keys, keyring.Text(key))
