@@ -229,7 +229,7 @@ func TestMove(t *testing.T) {
 	if err != nil || long > time.Minute {
 		t.Errorf("programs were offline for %s, %v", took[1], err)
 	}
-	t.Logf("20 applications were offline for %s", long)
+	t.Logf("20 applications were offline for %s: %s", long, out)
 	for _, part := range []string{"20 applications", "not moved: logs", "stopping the programs here", "lead DNS names"} {
 		if !strings.Contains(string(out), part) {
 			t.Errorf("it does not say %q: %s", part, out)
