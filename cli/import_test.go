@@ -362,12 +362,12 @@ func TestUnitRunning(t *testing.T) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	m, bot := machine{owner: -1}, importer.Candidate{Unit: "bot.service"}
 	for says, want := range map[string]running{
-		"LoadState=loaded\nActiveState=active\nMemoryCurrent=52428800\n":        {known: true, yes: true, memory: 50 << 20},
-		"LoadState=loaded\nActiveState=inactive\nMemoryCurrent=[not set]\n":     {known: true},
-		"LoadState=not-found\nActiveState=inactive\nMemoryCurrent=[not set]\n":  {known: true},
-		"LoadState=loaded\nActiveState=deactivating\nMemoryCurrent=infinity\n":  {known: true, yes: true},
-		"System has not been booted with systemd as init system (PID 1).\n":     {},
-		"LoadState=loaded\nActiveState=activating\nMemoryCurrent=12\nOther=x\n": {known: true, yes: true, memory: 12},
+		"LoadState=loaded\nActiveState=active\nMemoryCurrent=52428800\n":                   {known: true, yes: true, memory: 50 << 20},
+		"LoadState=loaded\nActiveState=inactive\nMemoryCurrent=[not set]\n":                {known: true},
+		"LoadState=not-found\nActiveState=inactive\nMemoryCurrent=[not set]\n":             {known: true},
+		"LoadState=loaded\nActiveState=deactivating\nMemoryCurrent=18446744073709551615\n": {known: true, yes: true},
+		"System has not been booted with systemd as init system (PID 1).\n":                {},
+		"LoadState=loaded\nActiveState=activating\nMemoryCurrent=12\nOther=x\n":            {known: true, yes: true, memory: 12},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "says"), []byte(says), 0o600); err != nil {
 			t.Fatal(err)
