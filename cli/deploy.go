@@ -142,7 +142,7 @@ func (d *deployment) pack(ctx context.Context, dir string) (*zipFile, app.Config
 		d.show.note(sentence)
 	}
 	z := &zipFile{name: filepath.Base(absolute(dir)) + ".zip", dir: absolute(dir)}
-	if err := z.fill(ctx, dir, p); err != nil {
+	if err := z.fill(ctx, p, dir); err != nil {
 		return nil, app.Config{}, err
 	}
 	d.show.packed(len(p.Files), p.Ignored, z.size)
@@ -165,8 +165,8 @@ type zipFile struct {
 }
 
 // fill writes a packing into a temporary file, whose name and size it keeps. Where it fails,
-// nothing is left. dir is what the person calls it.
-func (z *zipFile) fill(ctx context.Context, dir string, files *bundle.Packing) error {
+// nothing is left, and the error calls the directory as the person did.
+func (z *zipFile) fill(ctx context.Context, files *bundle.Packing, called string) error {
 	file, err := os.CreateTemp("", "berth-deploy-*.zip")
 	if err != nil {
 		return fmt.Errorf("cannot make a temporary file for the ZIP: %w", err)
@@ -187,7 +187,7 @@ func (z *zipFile) fill(ctx context.Context, dir string, files *bundle.Packing) e
 		return err
 	}
 	z.close()
-	return exit.NewProblem(exit.Failure, fmt.Errorf("cannot pack %s: %w", screen.Word(dir), err), "Hint: TMPDIR names another directory for the ZIP.")
+	return exit.NewProblem(exit.Failure, fmt.Errorf("cannot pack %s: %w", screen.Word(called), err), "Hint: TMPDIR names another directory for the ZIP.")
 }
 
 // openZIP takes a file that is a ZIP already, to deploy or restore, and reads the config in it.

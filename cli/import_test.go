@@ -351,3 +351,34 @@ func TestUnits(t *testing.T) {
 		t.Errorf("an instance: %+v, %v", one, err)
 	}
 }
+
+// Whether a unit runs, systemd says: nobody is asked about one that is refused.
+func TestUnitRunning(t *testing.T) {
+	dir := t.TempDir()
+	script := "#!/bin/sh\n[ \"$*\" = 'show --property=LoadState,ActiveState,MemoryCurrent -- bot.service' ] || exit 1\ncat '" + dir + "/says'\n"
+	if err := os.WriteFile(filepath.Join(dir, "systemctl"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	m, bot := machine{owner: -1}, importer.Candidate{Unit: "bot.service"}
+	for says, want := range map[string]running{
+		"LoadState=loaded\nActiveState=active\nMemoryCurrent=52428800\n":                   {known: true, yes: true, memory: 50 << 20},
+		"LoadState=loaded\nActiveState=inactive\nMemoryCurrent=[not set]\n":                {known: true},
+		"LoadState=not-found\nActiveState=inactive\nMemoryCurrent=[not set]\n":             {known: true},
+		"LoadState=loaded\nActiveState=deactivating\nMemoryCurrent=18446744073709551615\n": {known: true, yes: true},
+		"System has not been booted with systemd as init system (PID 1).\n":                {},
+		"LoadState=loaded\nActiveState=activating\nMemoryCurrent=12\nOther=x\n":            {known: true, yes: true, memory: 12},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "says"), []byte(says), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.running(t.Context(), bot); got != want {
+			t.Errorf("%q: %+v", says, got)
+		}
+	}
+	for _, c := range []importer.Candidate{{Unit: "other.service"}, {Unit: "bot.service", Refusal: "no"}, {ZIP: "a.zip"}} {
+		if got := m.running(t.Context(), c); got != (running{}) {
+			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+}

@@ -160,5 +160,5 @@ func (it *importItem) pack(ctx context.Context) (*zipFile, error) {
 		return nil, err
 	}
 	z := &zipFile{name: filepath.Base(it.Dir) + ".zip", dir: it.Dir}
-	return z, z.fill(ctx, z.dir, files)
+	return z, z.fill(ctx, files, it.Dir)
 }

@@ -168,7 +168,10 @@ func unitRunning(ctx context.Context, c importer.Candidate) running {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		said[key] = value
 	}
-	memory, _ := strconv.ParseInt(said["MemoryCurrent"], 10, 64) // 0 for "[not set]"
+	memory, err := strconv.ParseInt(said["MemoryCurrent"], 10, 64)
+	if err != nil {
+		memory = 0 // "[not set]", or the largest number that there is
+	}
 	active := slices.Contains([]string{"active", "activating", "deactivating", "reloading"}, said["ActiveState"])
 	return running{known: said["ActiveState"] != "", yes: active, memory: memory}
 }

@@ -165,7 +165,7 @@ func broad(m Machine, dir string) bool {
 	case slices.Contains([]string{"bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys"}, parts[0]):
 		return true
 	case parts[0] == "home":
-		return len(parts) < 3
+		return len(parts) < 3 || strings.HasPrefix(parts[2], ".") && len(parts) < 5 // ~/.ssh, ~/.local/bin
 	case parts[0] == "usr":
 		return len(parts) < 4 && parts[1] != "src" || len(parts) < 3
 	case parts[0] == "var":

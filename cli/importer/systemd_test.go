@@ -95,6 +95,18 @@ func TestDropIns(t *testing.T) {
 	wantNotes(t, c, "radio.timer starts it too")
 }
 
+func TestBroad(t *testing.T) {
+	for dir, want := range map[string]bool{
+		"/": true, "/opt": true, "/root": true, "/home/ana": true, "/home/ana/.ssh": true, "/home/ana/.local/bin": true, "/root/.ssh": true, "/etc/bot": true, "/usr/bin": true, "/usr/local/bin": true,
+		"/var/lib": true, "bot": true, "": true, "/home/bo/../ana": true,
+		"/opt/bot": false, "/root/bot": false, "/home/ana/bot": false, "/srv/bot": false, "/var/lib/bot": false, "/var/www/site": false, "/usr/local/lib/bot": false,
+	} {
+		if got := broad(services, dir); got != want {
+			t.Errorf("broad(%q) = %t", dir, got)
+		}
+	}
+}
+
 func TestOtherUnit(t *testing.T) {
 	for name, want := range map[string]bool{"a.timer": true, "a.socket": true, "a.path": true, "a.target": false, "a.service": false, "a": false} {
 		if c, ok := OtherUnit(name); ok != want || ok && (c.Refusal == "" || c.Config.Name != "a") {
