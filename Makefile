@@ -61,7 +61,7 @@ fuzz: setup ## each fuzz target for 30 s
 soak: setup ## a fresh Debian, with our packages too, hundreds of kills and upgrades, an arm64 machine, 20 power cuts, the largest uploads, each fuzz target for ten minutes; root
 	@test/scripts/fresh
 	@$(MAKE) --no-print-directory door edge
-	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -p 1 -timeout 60m ./test/packages ./test/e2e ./test/faults ./files/repository
+	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -p 1 -timeout 60m ./test/packages ./test/e2e ./test/faults ./files/repository ./daemon/backup
 	@test/scripts/test-vm all-modes
 	@test/scripts/test-arm64 guest
 	@test/scripts/test-vm $$(yes powercut | head -n 20)

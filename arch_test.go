@@ -26,10 +26,11 @@ type room struct {
 // shows this table; a package that is not here does not exist yet.
 var house = []room{
 	{"main", "edge", "one of the daemon's helpers, or else the command line", []string{"cli"}},
-	{"cli", "edge", "commands of every system; finds the command and returns its exit code", []string{"app", "app/build", "app/exit", "app/text", "cli/command", "cli/host", "cli/screen", "client", "daemon/backup", "files/bundle", "host/runtimes", "proc", "systemd/fdstore"}},
+	{"cli", "edge", "commands of every system; finds the command and returns its exit code", []string{"app", "app/build", "app/exit", "app/text", "cli/command", "cli/host", "cli/importer", "cli/screen", "client", "daemon/backup", "files/bundle", "host/runtimes", "proc", "systemd/fdstore"}},
 	{"cli/host", "edge", "commands of the host, which need Linux: accounts, tokens, backup, install, serve", []string{"app", "app/build", "app/exit", "cli/command", "cli/screen", "cli/doctor", "daemon", "daemon/backup", "daemon/keyring", "daemon/mover", "daemon/release", "daemon/settings", "db", "files", "files/archive", "files/bundle", "files/depot", "files/repository", "host", "host/account", "host/sizing", "systemd", "web/egress", "web/local", "web/proxy", "host/domain", "proc", "web/visit"}},
 	{"cli/command", "edge", "what the commands share: the process around them, flags, tables, JSON, prompts", []string{"app", "app/build", "app/exit", "cli/screen"}},
 	{"cli/screen", "edge", "what a terminal shows: its width, and what others' bytes may do on it", nil},
+	{"cli/importer", "edge", "what PM2, systemd and the hosted service know of programs: which applications these become, and what is lost", []string{"app"}},
 	{"client", "edge", "the API from outside, on every system: calls, uploads, streams of events", []string{"app"}},
 	{"cli/doctor", "edge", "examines the host and says what it enforces", []string{"app", "app/build", "app/exit", "cgroup", "cli/screen", "daemon", "daemon/settings", "db", "files", "host", "host/runtimes", "proc", "proc/sandbox", "systemd"}},
 	{"daemon", "wiring", "opens everything, serves, adopts running programs, upgrades in place", []string{

@@ -168,6 +168,23 @@ func FileNameOf(ctx context.Context) string {
 	return name
 }
 
+// wantedKey is the key of WithWanted.
+type wantedKey struct{}
+
+// WithWanted says what is wanted of an application that an upload makes. With WantStopped
+// its program is built and not started.
+func WithWanted(ctx context.Context, wanted Wanted) context.Context {
+	return context.WithValue(ctx, wantedKey{}, wanted)
+}
+
+// WantedOf returns what is wanted, WantOnline when nobody has said.
+func WantedOf(ctx context.Context) Wanted {
+	if wanted, ok := ctx.Value(wantedKey{}).(Wanted); ok {
+		return wanted
+	}
+	return WantOnline
+}
+
 // actorKey is the key of WithActor.
 type actorKey struct{}
 

@@ -117,7 +117,7 @@ type Deployments interface {
 	// Spool keeps everything r yields. It returns no file when it fails.
 	Spool(ctx context.Context, r io.Reader) (file string, err error)
 	DropSpool(file string)
-	// Upload makes a new application.
+	// Upload makes a new application, and starts it unless WithWanted says otherwise.
 	Upload(ctx context.Context, owner Account, file string) (Deployed, error)
 	// Commit replaces the code of an application: exact also removes what earlier deploys
 	// brought and the ZIP does not have, unless it has changed since.

@@ -213,7 +213,7 @@ func commands(of *command.Caller) []*cobra.Command {
 	all := []*cobra.Command{
 		c.login(), c.logout(), c.whoami(), c.contextGroup(), c.clientEnv(),
 		c.initialize(), c.deploy(), c.list(), c.status(), c.top(), c.logs(), c.start(), c.stop(), c.restart(), c.ram(), c.advice(), c.envGroup(), c.exec(),
-		c.deploys(), c.rollback(), c.events(), c.domainGroup(), c.teamGroup(), c.notifyGroup(), c.open(), c.delete(),
+		c.deploys(), c.rollback(), c.events(), c.domainGroup(), c.teamGroup(), c.notifyGroup(), c.open(), c.delete(), c.importGroup(),
 		c.appGroup(stored),
 	}
 	return append(append(all, onHost...), c.tokenGroup(stored), completion(), version())

@@ -126,7 +126,11 @@ func (d *deployment) pack(ctx context.Context, dir string) (*zipFile, app.Config
 		return nil, app.Config{}, fmt.Errorf("cannot deploy: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	p, err := bundle.Scan(root, d.withEnv)
+	choice := bundle.Choice{}
+	if d.withEnv {
+		choice.Env = bundle.EnvSent
+	}
+	p, err := bundle.Scan(root, choice)
 	if err != nil {
 		hint := "Hint: a line in .discloudignore leaves a file out."
 		if strings.Contains(err.Error(), "holds secrets") {
@@ -137,27 +141,9 @@ func (d *deployment) pack(ctx context.Context, dir string) (*zipFile, app.Config
 	for _, sentence := range p.Left {
 		d.show.note(sentence)
 	}
-	file, err := os.CreateTemp("", "berth-deploy-*.zip")
-	if err != nil {
-		return nil, app.Config{}, fmt.Errorf("cannot make a temporary file for the ZIP: %w", err)
-	}
-	z := &zipFile{path: file.Name(), name: filepath.Base(absolute(dir)) + ".zip", dir: absolute(dir)}
-	err = p.Write(ctx, file, nil)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		var info fs.FileInfo
-		if info, err = os.Stat(z.path); err == nil {
-			z.size = info.Size()
-		}
-	}
-	if err != nil {
-		z.close()
-		if app.KindOf(err) == app.Unusable || ctx.Err() != nil {
-			return nil, app.Config{}, err
-		}
-		return nil, app.Config{}, exit.NewProblem(exit.Failure, fmt.Errorf("cannot pack %s: %w", screen.Word(dir), err), "Hint: TMPDIR names another directory for the ZIP.")
+	z := &zipFile{name: filepath.Base(absolute(dir)) + ".zip", dir: absolute(dir)}
+	if err := z.fill(ctx, p); err != nil {
+		return nil, app.Config{}, err
 	}
 	d.show.packed(len(p.Files), p.Ignored, z.size)
 	return z, p.Config, nil
@@ -176,6 +162,32 @@ type zipFile struct {
 	path, name string
 	size       int64
 	dir        string // that it was made of, in a temporary file; "" for a file of the person's
+}
+
+// fill writes a packing into a temporary file, whose name and size it keeps. Where it fails,
+// nothing is left.
+func (z *zipFile) fill(ctx context.Context, files *bundle.Packing) error {
+	file, err := os.CreateTemp("", "berth-deploy-*.zip")
+	if err != nil {
+		return fmt.Errorf("cannot make a temporary file for the ZIP: %w", err)
+	}
+	z.path = file.Name()
+	err = files.Write(ctx, file, nil)
+	if info, failed := file.Stat(); err == nil && failed == nil {
+		z.size = info.Size()
+	} else {
+		err = errors.Join(err, failed)
+	}
+	err = errors.Join(err, file.Close())
+	switch {
+	case err == nil:
+		return nil
+	case app.KindOf(err) == app.Unusable || ctx.Err() != nil:
+		z.close()
+		return err
+	}
+	z.close()
+	return exit.NewProblem(exit.Failure, fmt.Errorf("cannot pack %s: %w", screen.Word(z.dir), err), "Hint: TMPDIR names another directory for the ZIP.")
 }
 
 // openZIP takes a file that is a ZIP already, to deploy or restore, and reads the config in it.

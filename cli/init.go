@@ -69,14 +69,14 @@ func (c *caller) writeConfig(dir string, cfg app.Config, force bool) error {
 		return fmt.Errorf("cannot read %s: %w", screen.Word(dir), reason(err))
 	}
 	defer func() { _ = root.Close() }()
-	files, err := bundle.Scan(root, true)
+	files, err := bundle.Scan(root, bundle.Choice{Env: bundle.EnvSent})
 	if err != nil {
 		return exit.NewProblem(exit.Usage, fmt.Errorf("cannot write %s: %s", screen.Word(path), screen.Escape(err.Error(), false)), "")
 	}
 	if files.Found && !force {
 		return exit.NewProblem(exit.Usage, fmt.Errorf("cannot write %s: it is there already", screen.Word(path)), "Hint: --force replaces it.")
 	}
-	cfg, notes, err := runtimes.Suggest(cfg, files)
+	cfg, plan, err := runtimes.Suggest(cfg, files)
 	if err != nil {
 		hint := ""
 		if strings.Contains(err.Error(), "only a site can show") {
@@ -92,7 +92,7 @@ func (c *caller) writeConfig(dir string, cfg app.Config, force bool) error {
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", screen.Word(path), reason(err))
 	}
-	for _, note := range notes {
+	for _, note := range plan.Notes {
 		c.Tell("%s", note)
 	}
 	c.Tell("%s is written; berth deploy sends the directory.", screen.Word(path))

@@ -23,6 +23,10 @@ type Upload struct {
 	App   *App // whose code it replaces; nil for a new application
 	Exact bool // it is all of the code: what an earlier deploy brought and this one has not is removed
 
+	// Stopped keeps a new application offline until it is started. A server that is no berth, or an
+	// older one, starts it all the same.
+	Stopped bool
+
 	// Restore makes the files of App those of the ZIP, and no others, with its environment
 	// variables if Env is true. Backup is one that is on the server, in place of the ZIP.
 	Restore, Env bool
@@ -144,6 +148,8 @@ func (u Upload) operation() (method, path string, err error) {
 	case u.Snapshot != "":
 		path, err = u.App.ownPath("copy")
 		return http.MethodPost, path, err
+	case u.App == nil && u.Stopped:
+		return http.MethodPost, "/v2/upload?stopped=true", nil
 	case u.App == nil:
 		return http.MethodPost, "/v2/upload", nil
 	case u.Exact:

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"berth/app"
 	"berth/app/exit"
 	"berth/daemon/backup"
@@ -45,11 +47,20 @@ type backups struct {
 	notice   func(ctx context.Context, n app.Notice)
 	settle   time.Duration
 
+	reads *semaphore.Weighted // copies that are being read for owners: each takes the memory of a process
+
 	mu     sync.Mutex
 	policy app.BackupPolicy
-	busy   bool
+	busy   *work               // what is under way; nil for nothing
+	paused   bool                // see pause
 	wake   chan app.BackupKind // somebody asks for it now; "" to look at the policy again
 	told   map[app.NoticeKind]time.Time
+}
+
+// work is one backup, or one rehearsal, under way.
+type work struct {
+	end   context.CancelFunc
+	ended chan struct{}
 }
 
 // restorer is what brings the files of an application back: host.Host.
@@ -62,7 +73,8 @@ type restorer interface {
 func newBackups(d *daemon, args []string) *backups {
 	b := &backups{
 		settings: d.settings, data: d.data, restore: d.host, log: d.log, policy: d.settings.BackupPolicy(), settle: backupsSettle,
-		wake: make(chan app.BackupKind, 1), told: map[app.NoticeKind]time.Time{},
+		reads: semaphore.NewWeighted(1),
+		wake:  make(chan app.BackupKind, 1), told: make(map[app.NoticeKind]time.Time),
 		notice: func(ctx context.Context, n app.Notice) {
 			if err := d.data.db.Notices.AddNotice(ctx, n); err != nil && ctx.Err() == nil {
 				d.log.Error("cannot store how a backup went", "error", err)
@@ -114,13 +126,11 @@ func (b *backups) turn(ctx context.Context, asked app.BackupKind) time.Duration 
 		}
 		kind = due
 	}
-	b.setBusy(true)
-	err := b.work(ctx, kind)
-	b.setBusy(false)
+	err := b.do(ctx, kind)
 	if ctx.Err() != nil {
 		return 0
 	}
-	if errors.Is(err, backup.ErrRunning) { // by a command: look when it may have ended
+	if errors.Is(err, backup.ErrRunning) || errors.Is(err, errPaused) { // by a command: look when it may have ended
 		return backupsLook
 	}
 	b.report(ctx, kind, err)
@@ -128,10 +138,45 @@ func (b *backups) turn(ctx context.Context, asked app.BackupKind) time.Duration 
 	return time.Second // something else may be due
 }
 
-func (b *backups) setBusy(busy bool) {
+// errPaused is the error of work that an upgrade of berth calls off, and the next image makes up.
+var errPaused = errors.New("berth is being upgraded")
+
+// do does the work, unless pause calls it off.
+func (b *backups) do(given context.Context, kind app.BackupKind) error {
+	ctx, end := context.WithCancel(given)
+	defer end()
+	w := &work{end, make(chan struct{})}
+	defer close(w.ended)
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.busy = busy
+	paused := b.paused
+	if !paused {
+		b.busy = w
+	}
+	b.mu.Unlock()
+	if paused {
+		return errPaused
+	}
+	err := b.work(ctx, kind)
+	b.mu.Lock()
+	b.busy = nil
+	b.mu.Unlock()
+	if ctx.Err() != nil && given.Err() == nil {
+		return errPaused
+	}
+	return err
+}
+
+// pause ends what is under way, waits for its end, and lets nothing begin; or lets work begin again. An upgrade
+// pauses while requests are answered: what ends later would let them wait.
+func (b *backups) pause(on bool) {
+	b.mu.Lock()
+	b.paused = on
+	w := b.busy
+	b.mu.Unlock()
+	if on && w != nil {
+		w.end()
+		<-w.ended
+	}
 }
 
 // due is what is next.
@@ -332,7 +377,7 @@ func (b *backups) StartBackup(_ context.Context, rehearse bool) error {
 	switch {
 	case b.settings.Backups.Repository == "":
 		return app.Errorf(app.Unusable, "no backup is set up: set backups.repository in berth.toml, and restart berth")
-	case b.busy || !b.poke(kind):
+	case b.busy != nil || !b.poke(kind):
 		return app.Errorf(app.Already, "a backup, or a rehearsal of one, is under way already")
 	}
 	return nil
@@ -373,11 +418,15 @@ func (b *backups) source(ctx context.Context, owner app.AccountID, id app.ID, ru
 	if !there {
 		return nil, app.Errorf(app.NotFound, "there is no snapshot %q of this application", run)
 	}
-	r, err := b.runner()
+	r, err := b.runner(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) (up app.Unpacked, err error) {
+		if err := b.reads.Acquire(ctx, 1); err != nil {
+			return up, err
+		}
+		defer b.reads.Release(1)
 		err = r.Application(ctx, run, id, a.UID, func(stream io.Reader) (err error) {
 			up, err = b.data.trees.UnpackSnapshot(ctx, stream, id)
 			return err
@@ -395,7 +444,9 @@ func (b *backups) source(ctx context.Context, owner app.AccountID, id app.ID, ru
 }
 
 // RestoreSnapshot implements app.Snapshots.
-func (b *backups) RestoreSnapshot(ctx context.Context, owner app.AccountID, id app.ID, run string, withVariables bool) (app.Deployed, error) {
+func (b *backups) RestoreSnapshot(
+	ctx context.Context, owner app.AccountID, id app.ID, run string, withVariables bool,
+) (app.Deployed, error) {
 	source, err := b.source(ctx, owner, id, run, withVariables)
 	if err != nil {
 		return app.Deployed{}, err
@@ -413,15 +464,19 @@ func (b *backups) CopySnapshot(ctx context.Context, owner app.Account, id app.ID
 }
 
 // runner reads the repository that the settings name.
-func (b *backups) runner() (*backup.Runner, error) {
+func (b *backups) runner(ctx context.Context) (*backup.Runner, error) {
+	id, err := b.data.db.GroupName(ctx)
+	if err != nil {
+		return nil, err
+	}
 	repo, err := OpenRepository(b.settings, false)
 	if err != nil {
 		return nil, app.Errorf(app.Unavailable, "the backup cannot be read now (%v)", err)
 	}
 	return &backup.Runner{
 		Source:     backup.Source{DB: b.data.db, DataDir: b.settings.DataDir, Trees: b.data.trees},
-		Repository: repo,
-		Note:       func(format string, args ...any) { b.log.Warn(fmt.Sprintf(format, args...)) },
+		Repository: repo, ID: id,
+		Note: func(format string, args ...any) { b.log.Warn(fmt.Sprintf(format, args...)) },
 	}, nil
 }
 
@@ -429,8 +484,7 @@ func (b *backups) runner() (*backup.Runner, error) {
 // so. Nothing of the repository is touched yet.
 func OpenRepository(s settings.Settings, make bool) (repository.Repository, error) {
 	if s.Backups.Repository == "" {
-		return nil, exit.NewProblem(exit.NotFound, errors.New("no backup is set up"),
-			"Hint: set backups.repository in berth.toml (docs/backups.md).")
+		return nil, notSetUp()
 	}
 	get := backup.ReadKey
 	if make {
@@ -439,6 +493,18 @@ func OpenRepository(s settings.Settings, make bool) (repository.Repository, erro
 	key, err := get(s.BackupKey)
 	if err != nil {
 		return nil, err
+	}
+	return OpenRepositoryWith(s, key)
+}
+
+func notSetUp() error {
+	return exit.NewProblem(exit.NotFound, errors.New("no backup is set up"), "Hint: set backups.repository in berth.toml, and see docs/backups.md.")
+}
+
+// OpenRepositoryWith is OpenRepository with a backup key.
+func OpenRepositoryWith(s settings.Settings, key string) (repository.Repository, error) {
+	if s.Backups.Repository == "" {
+		return nil, notSetUp()
 	}
 	env, err := s.BackupEnvironment()
 	if err != nil {

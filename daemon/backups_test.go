@@ -41,7 +41,7 @@ func newBackupWorld(t *testing.T) *backupWorld {
 	w := &backupWorld{db: d}
 	w.backups = &backups{
 		settings: s, data: &data{db: d}, log: slog.New(slog.DiscardHandler), policy: s.BackupPolicy(), settle: backupsSettle,
-		wake: make(chan app.BackupKind, 1), told: map[app.NoticeKind]time.Time{},
+		wake: make(chan app.BackupKind, 1), told: make(map[app.NoticeKind]time.Time),
 		notice: func(_ context.Context, n app.Notice) { w.told = append(w.told, n) },
 	}
 	w.work = func(ctx context.Context, kind app.BackupKind) error {
@@ -221,6 +221,40 @@ func TestBackupAskedFor(t *testing.T) {
 		if err := none.StartBackup(ctx, false); app.KindOf(err) != app.Unusable {
 			t.Errorf("nothing is set up: %v", err)
 		}
+	})
+}
+
+// An upgrade calls off what is under way and waits for its end; what was called off is made up, and no failure.
+func TestBackupsPaused(t *testing.T) {
+	inUTC(t, func(t *testing.T) {
+		w := newBackupWorld(t)
+		ended := false
+		w.work = func(ctx context.Context, kind app.BackupKind) error {
+			w.did = append(w.did, string(kind))
+			<-ctx.Done()
+			time.Sleep(3 * time.Second) // it takes its time
+			ended = true
+			return ctx.Err()
+		}
+		w.pause(false) // nothing is under way
+		done := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { defer close(done); w.run(ctx) }()
+		time.Sleep(3 * time.Minute)
+		if w.pause(true); !ended || len(w.did) != 1 {
+			t.Errorf("it did not wait: %t, %v", ended, w.did)
+		}
+		time.Sleep(time.Hour)
+		if len(w.did) != 1 {
+			t.Errorf("something began meanwhile: %v", w.did)
+		}
+		w.pause(false) // the upgrade came to nothing
+		time.Sleep(backupsLook + time.Minute)
+		if len(w.did) != 2 || len(w.told) != 0 {
+			t.Errorf("%v, told %+v", w.did, w.told)
+		}
+		cancel()
+		<-done
 	})
 }
 

@@ -106,12 +106,18 @@ func (d *daemon) run(sig *stops, next *nextBinary) (err error) {
 		}
 	}()
 	err = d.serve(sig.first, sig.second, l, &upgrader{
-		settings: d.settings, log: d.log, db: d.data.db, hold: d.host.RefuseUploads, handover: d.handover, next: next, hangups: sig.hangups,
+		settings: d.settings, log: d.log, db: d.data.db, hold: d.refuse, handover: d.handover, next: next, hangups: sig.hangups,
 	})
 	if err == nil || errors.Is(err, errUpgrade) {
 		d.notices.ended()
 	}
 	return err
+}
+
+// refuse keeps what would outlast an upgrade from beginning, or lets it begin again.
+func (d *daemon) refuse(on bool) {
+	d.host.RefuseUploads(on)
+	d.backups.pause(on)
 }
 
 // closers end what was opened.

@@ -83,6 +83,9 @@ func TestCopyForeign(t *testing.T) {
 				t.Errorf("%q in mode %s: %v", name, mode, err)
 				continue
 			}
+			if again, err := copied(t, filepath.Join(dir, name)); err != nil || filesOf(t, filepath.Dir(again))["copy.db"] != filesOf(t, filepath.Dir(to))["copy.db"] {
+				t.Errorf("%q in mode %s: a second copy is another (%v)", name, mode, err)
+			}
 			after := filesOf(t, dir)
 			delete(before, name+"-shm") // the index is made anew; who may not write makes it in memory
 			delete(after, name+"-shm")

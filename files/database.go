@@ -44,8 +44,8 @@ func (s *Store) CopyDatabases(copy func(ctx context.Context, dir *os.File, name 
 }
 
 // NoteDatabases sets who is told of each database that is stored as it is although somebody may
-// be writing to it, with its path below the application's directory and why. note is called by
-// the goroutine that exports. It MUST come before the Store is used.
+// be writing to it, with its path below the application's directory and why: of 16 in an export
+// at most. note is called by the goroutine that exports. It MUST come before the Store is used.
 func (s *Store) NoteDatabases(note func(id app.ID, path string, err error)) { s.databases.note = note }
 
 // The bounds of one export: a program can make any number of files that look like databases,
@@ -53,6 +53,7 @@ func (s *Store) NoteDatabases(note func(id app.ID, path string, err error)) { s.
 const (
 	maxDatabases = 256
 	maxLost      = time.Minute // in copies that failed
+	maxNotes     = 16
 )
 
 // databaseLogs are what SQLite keeps beside a database (https://sqlite.org/tempfiles.html).
@@ -67,7 +68,8 @@ type copies struct {
 	made   int
 	lost   time.Duration   // in copies that failed
 	covers map[string]bool // paths of what belongs to a database that was copied
-	closed string          // the path of the last one that nobody had open
+	notes  int
+	closed string // the path of the last one that nobody had open
 }
 
 func (s *Store) newCopies(id app.ID, uid int, live bool) *copies {
@@ -121,7 +123,7 @@ func (c *copies) read(v visit, f *os.File) {
 }
 
 func (c *copies) tell(v visit, err error) {
-	if c.databases.note != nil {
+	if c.notes++; c.databases.note != nil && c.notes <= maxNotes {
 		c.databases.note(c.id, v.path, err)
 	}
 }

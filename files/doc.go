@@ -23,6 +23,14 @@
 // an exact commit removes what the list of the deploy before has and the ZIP has not
 // (brought.go).
 //
+// Export writes what there is of an application to an archive (files/archive): in a stable
+// order, and databases of SQLite that the program may be writing to as copies, which somebody
+// else makes (CopyDatabases). Fingerprint tells whether there is anything new to export. What
+// was exported comes back into a data directory that nothing uses (Importer), or as a stage, in
+// the place of what Unpack makes of a ZIP (UnpackSnapshot):
+//
+//	UnpackSnapshot -> PrepareRestore -> Apply -> (record) -> Settle, or Publish
+//
 // A Store is one open data directory (disk) and what is done in it, by topic: stages,
 // commits, backups (zips), single files (browser) and temporary directories (temps).
 //

@@ -21,8 +21,8 @@ import (
 // Export reads which begins after this call. The kernel sets the time of change (ctime) at every
 // write, and nobody can set it back. Two things are in the way of that, and cost settled:
 //
-//   - The clock of these times has ticks, of up to 10 ms: what is written twice within one has
-//     the same time. So settled wants each ctime to be before the moment at which the call
+//   - The clock of these times has ticks, of up to 10 ms, and some file systems keep whole
+//     seconds: what is written twice within one has the same time. So settled wants each ctime to be before the moment at which the call
 //     began; what is written after that has another.
 //   - A program that writes through a shared mapping sets ctime when it faults on a page, and
 //     not again while the page stays writable. Writing a page back makes it read-only again
@@ -42,7 +42,7 @@ func (s *Store) Fingerprint(ctx context.Context, id app.ID, uid int) (sum string
 	if err := checkID(id); err != nil {
 		return "", false, err
 	}
-	before, err := s.betweenCommits(id)
+	was, err := s.betweenCommits(id)
 	if err != nil {
 		return "", false, err
 	}
@@ -53,11 +53,12 @@ func (s *Store) Fingerprint(ctx context.Context, id app.ID, uid int) (sum string
 	if f.settled, err = settles(s.apps); err != nil {
 		return "", false, cannot("look at the disk", err)
 	}
-	if err := s.eachPart(id, uid, func(part string, d dir, include func(visit) bool) error { return f.tree(ctx, part, d, include) }); err != nil {
+	err = s.eachPart(id, uid, func(part string, d dir, include func(visit) bool) error { return f.tree(ctx, part, d, include) })
+	if err != nil {
 		return "", false, err
 	}
-	after, err := s.betweenCommits(id)
-	if err == nil && before != after {
+	is, err := s.betweenCommits(id)
+	if err == nil && was != is {
 		err = ErrBusy
 	}
 	if err != nil {
@@ -80,7 +81,7 @@ func settles(d dir) (bool, error) {
 	if err := unix.Fstatfs(int(d), &st); err != nil {
 		return false, err
 	}
-	switch int64(st.Type) {
+	switch st.Type {
 	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC:
 		return true, nil
 	}
@@ -122,7 +123,16 @@ func (f *fingerprint) tree(ctx context.Context, part string, d dir, include func
 func (f *fingerprint) add(path, target string, st *unix.Stat_t) {
 	fmt.Fprintf(f.sum, "%q %q %o %d %d %d %d %d %d\n",
 		path, target, st.Mode, st.Uid, st.Gid, st.Size, st.Ino, st.Ctim.Nano(), st.Mtim.Nano())
-	if st.Ctim.Nano() >= f.began.Nano() {
+	if !before(st.Ctim, f.began) {
 		f.settled = false
 	}
+}
+
+// before reports whether a time of a file is before a moment, also where the file system keeps
+// whole seconds: ext4 with inodes of 128 bytes.
+func before(at, moment unix.Timespec) bool {
+	if at.Nsec == 0 {
+		moment.Nsec = 0
+	}
+	return at.Nano() < moment.Nano()
 }

@@ -136,6 +136,19 @@ func TestFingerprintUnsettled(t *testing.T) {
 	}
 }
 
+// A file system that keeps whole seconds says less of a time than another.
+func TestFingerprintComparesTimes(t *testing.T) {
+	moment := unix.Timespec{Sec: 5, Nsec: 600}
+	for at, want := range map[unix.Timespec]bool{
+		{Sec: 5, Nsec: 599}: true, {Sec: 5, Nsec: 600}: false, {Sec: 5, Nsec: 601}: false, {Sec: 6, Nsec: 1}: false,
+		{Sec: 5}: false, {Sec: 4}: true, {Sec: 6}: false, {Sec: 4, Nsec: 999}: true,
+	} {
+		if before(at, moment) != want {
+			t.Errorf("%v is before %v: %t", at, moment, !want)
+		}
+	}
+}
+
 func TestFingerprintRefuses(t *testing.T) {
 	s := newStore(t)
 	live, stage := scene(t, s)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -249,6 +250,41 @@ func TestUnpackSnapshotRefuses(t *testing.T) {
 	}
 	empty(t, s, "staging")
 	holds(t, s.root, map[string]string{"secret": "SECRET"})
+}
+
+// A bit that flips is found, or is of no entry: what fills the blocks of tar up.
+func TestUnpackSnapshotWithFlippedBits(t *testing.T) {
+	s := newMemoryStore(t)
+	makeLive(t, s, map[string]string{"a": strings.Repeat("a", 700), "d/b": "b", "link": "->a", "e/": ""})
+	saved := exported(t, s)
+	inStage := func(stage app.Stage) map[string]string {
+		tree := snapshot(t, filepath.Join(s.root, "staging", string(stage), "new"))
+		must(t, s.Discard(stage))
+		return tree
+	}
+	up, err := s.UnpackSnapshot(t.Context(), bytes.NewReader(saved), testID)
+	must(t, err)
+	want := inStage(up.Stage)
+	r := rand.New(rand.NewPCG(1, 2))
+	found := 0
+	const flips = 400
+	for range flips {
+		flipped := bytes.Clone(saved)
+		at := r.IntN(8 * len(saved))
+		flipped[at/8] ^= 1 << (at % 8)
+		up, err := s.UnpackSnapshot(t.Context(), bytes.NewReader(flipped), testID)
+		if err != nil {
+			if found++; app.KindOf(err) != app.Unusable {
+				t.Errorf("bit %d: %v", at, err)
+			}
+			empty(t, s, "staging")
+			continue
+		}
+		same(t, inStage(up.Stage), want)
+	}
+	if found < flips/10 {
+		t.Errorf("only %d of %d were found", found, flips)
+	}
 }
 
 // A part that came again counts, with nothing of the earlier one.

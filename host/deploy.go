@@ -53,8 +53,8 @@ func (h *Host) discard(stage app.Stage) {
 	}
 }
 
-// Upload makes an application of a spooled ZIP, starts it, and returns when
-// it has lived for the ok delay or ended. It takes the file over. The work
+// Upload makes an application of a spooled ZIP, starts it unless it is wanted stopped
+// (app.WithWanted), and returns when it has lived for the ok delay or ended. It takes the file over. The work
 // goes on when ctx ends. While it is built it is shown as app.Preparing, and
 // Stop and Delete call it off. Until the application exists an error leaves
 // nothing behind; once it does, a program that died at once is no error. It
@@ -108,6 +108,7 @@ func (h *Host) upload(given context.Context, owner app.Account, kind app.DeployK
 	if err != nil {
 		return app.Deployed{}, err
 	}
+	a.Wanted = app.WantedOf(given)
 	a, err = h.Registry.Reserve(ctx, a, func(owner app.Account, used app.Use) error {
 		if err := admitNew(owner, used); err != nil {
 			return err
@@ -224,7 +225,7 @@ func hinted(err error, hint app.Text) error {
 func (h *Host) describe(owner app.Account, cfg app.Config, plan app.Plan, file string) (app.App, error) {
 	a := app.App{
 		ID: h.newID(), Account: owner.ID, Name: cfg.Name, AvatarURL: cfg.AvatarURL, Type: cfg.Type, RAM: h.ramOf(cfg),
-		Wanted: app.WantOnline, Code: plan.Code, AutoRestart: cfg.AutoRestart, Apts: plan.Apts,
+		Code: plan.Code, AutoRestart: cfg.AutoRestart, Apts: plan.Apts,
 	}
 	if cfg.Type == app.Site {
 		id := strings.ToLower(cfg.ID)
@@ -293,7 +294,9 @@ func (h *Host) deployFirst(ctx context.Context, a app.App, plan app.Plan, d app.
 		err = h.built(ctx, u)
 	}
 	if err == nil {
-		app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: a.ID})
+		if a.Wanted == app.WantOnline {
+			app.ProgressOf(ctx)(app.Progress{Phase: app.Launching, App: a.ID})
+		}
 		printed := h.Logs.Mark(a.ID)
 		var run firstStart
 		run, err = request(context.Background(), u, func(reply func(firstStart, error)) { u.create(d, variables, reply) })
@@ -406,7 +409,9 @@ func (h *Host) Restore(ctx context.Context, owner app.AccountID, id app.ID, file
 }
 
 // RestoreFrom is Restore of what source has, such as a copy in a backup.
-func (h *Host) RestoreFrom(ctx context.Context, owner app.AccountID, id app.ID, source app.Source, withVariables bool) (app.Deployed, error) {
+func (h *Host) RestoreFrom(
+	ctx context.Context, owner app.AccountID, id app.ID, source app.Source, withVariables bool,
+) (app.Deployed, error) {
 	return h.restore(ctx, owner, id, withVariables, func(*commit) app.Source { return source })
 }
 

@@ -285,3 +285,34 @@ func TestApplicationsKeepTheirOrder(t *testing.T) {
 		check("after a restart")
 	})
 }
+
+// An upload that is wanted stopped is built and there, and its program runs when somebody
+// starts it, not after a restart of the daemon.
+func TestUploadWithoutAStart(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(build(behaviour{exit: &app.Exit{}, life: time.Minute}))
+		ctx := app.WithWanted(t.Context(), app.WantStopped)
+		d, err := w.host.Upload(ctx, app.Account{ID: owner, TotalRAM: w.total}, "MAIN=a,BUILD=make,AUTORESTART=true")
+		if err != nil || d.State != app.Stopped || d.Running || d.LastExit != nil {
+			t.Fatalf("Upload() = %+v, %v", d, err)
+		}
+		if a := w.recorded(d.ID); a.Wanted != app.WantStopped {
+			t.Errorf("recorded as wanted %s", a.Wanted)
+		}
+		w.host.Shutdown(context.Background())
+		w.host = w.open()
+		if err := w.host.Boot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if s := w.snapshot(d.ID); s.State != app.Stopped || w.launches(d.ID) != 0 {
+			t.Errorf("after a restart: %s, started %d times", s.State, w.launches(d.ID))
+		}
+		if _, err := w.host.Start(t.Context(), owner, d.ID); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.snapshot(d.ID); !s.Running || w.launches(d.ID) != 1 {
+			t.Errorf("after a start: %s, started %d times", s.State, w.launches(d.ID))
+		}
+	})
+}

@@ -146,6 +146,9 @@ func (h *Host) Boot(ctx context.Context) error {
 	if err := h.readHold(ctx); err != nil {
 		return err
 	}
+	if hold := h.Held(); hold.Why != "" {
+		h.Log.Warn("nothing starts: " + hold.Text().String())
+	}
 	starts, err := h.Records.Starts(ctx, time.Now().Add(-day))
 	if err != nil {
 		return err

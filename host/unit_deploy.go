@@ -34,7 +34,7 @@ type firstStart struct {
 }
 
 // create is the end of a first deployment that went well: the application exists from
-// here on, and starts. It replies when the program has lived for the ok delay or
+// here on, and starts unless it is wanted stopped. It replies when the program has lived for the ok delay or
 // ended, with an error only when there is no application.
 func (u *unit) create(d app.Deploy, variables []app.Variable, reply func(firstStart, error)) {
 	if u.closing != stay || u.h.rests(u.owner) {
@@ -51,6 +51,11 @@ func (u *unit) create(d app.Deploy, variables []app.Variable, reply func(firstSt
 	}
 	u.app, u.deploy = created, nil
 	u.h.disk.limit(context.Background(), created, 1)
+	if created.Wanted == app.WantStopped {
+		u.enter(app.Stopped, 0)
+		reply(firstStart{}, nil)
+		return
+	}
 	// What the host has too little memory for stays offline, as its owner reads; a fault
 	// of the host is none of the owner's to mend.
 	fault := func(err error) bool { return app.KindOf(err) == app.Internal || app.KindOf(err) == app.Unavailable }

@@ -47,11 +47,19 @@ func newDeployments(c Config) deployments {
 }
 
 func (d deployments) upload(c *call) (response, error) {
+	stopped, err := asked(c, "stopped")
+	if err != nil {
+		return response{}, err
+	}
 	file, err := d.spool(c, nil)
 	if err != nil {
 		return response{}, err
 	}
 	return d.deploy(c, func(ctx context.Context) (response, error) {
+		if stopped {
+			c.audit.Note("stopped=true")
+			ctx = app.WithWanted(ctx, app.WantStopped)
+		}
 		made, err := d.Upload(app.WithFileName(ctx, c.FileName), c.account, file)
 		if err != nil {
 			return response{}, err

@@ -125,6 +125,30 @@ func TestRestoreOfAFile(t *testing.T) {
 	}
 }
 
+// An upload can ask that its program is not started.
+func TestStoppedUpload(t *testing.T) {
+	for query, tt := range map[string]struct {
+		status  int
+		stopped bool
+	}{
+		"":                           {200, false},
+		"?stopped=false":             {200, false},
+		"?stopped=true":              {200, true},
+		"?stopped=1":                 {400, false},
+		"?stopped=true&stopped=true": {400, false},
+	} {
+		w := newWorld(t)
+		w.deployed.Snapshot = bot("bot-new")
+		rec := do(t, w.handler(), formRequest("POST", "/v2/upload"+query, func(m *multipart.Writer) {
+			f, _ := m.CreateFormFile("file", "a.zip")
+			_, _ = f.Write([]byte("PK file"))
+		}))
+		if rec.Code != tt.status || slices.Contains(w.calls, "Stopped") != tt.stopped || slices.Contains(w.calls, "Upload") != (tt.status == 200) {
+			t.Errorf("%q: %d %s, called %v", query, rec.Code, rec.Body, w.calls)
+		}
+	}
+}
+
 // A commit is exact by its query, or by a field of its form before the file, also that of
 // a member.
 func TestExactCommit(t *testing.T) {

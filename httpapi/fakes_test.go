@@ -347,6 +347,9 @@ func (w *world) Upload(ctx context.Context, _ app.Account, file string) (app.Dep
 	w.mu.Lock()
 	w.fileName = app.FileNameOf(ctx)
 	w.mu.Unlock()
+	if app.WantedOf(ctx) == app.WantStopped {
+		_ = w.call("Stopped")
+	}
 	return w.deployed, w.call("Upload")
 }
 

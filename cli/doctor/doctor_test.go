@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"berth/app"
 	"berth/cgroup"
@@ -162,6 +163,23 @@ func TestVerdict(t *testing.T) {
 		var table strings.Builder
 		if err := Report(&table, list, false); app.Verdict(list).String() != want || err != nil || !strings.HasSuffix(table.String(), "\n"+want+"\n") {
 			t.Errorf("%v: %q at the end of %s, %v; want %q", verdicts, app.Verdict(list), &table, err, want)
+		}
+	}
+}
+
+// A host that holds its programs says why, and what to do.
+func TestDoctorHold(t *testing.T) {
+	for why, fix := range map[app.HoldReason]string{app.HoldRestored: "berth resume", app.HoldMoved: "berth uninstall", "": ""} {
+		hold := app.Hold{Why: why, Peer: "other", At: time.Now()}
+		list := holdFindings(hold)
+		if why == "" {
+			if len(list) > 0 {
+				t.Errorf("without a hold: %v", list)
+			}
+			continue
+		}
+		if len(list) != 1 || list[0].Verdict != dubious || list[0].Text != hold.Text().String() || !strings.Contains(list[0].Fix, fix) {
+			t.Errorf("%s: %v", why, list)
 		}
 	}
 }

@@ -30,7 +30,7 @@ import (
 
 // backupRun is "backup run": a backup into the repository, now.
 func backupRun(c *caller) *cobra.Command {
-	return c.onBackups("run [--background] [--config FILE]", "back up the whole host into the repository of backups.repository; programs keep running", true,
+	return c.onBackups("run [--background] [--config FILE] [flags]", "back up the whole host into the repository of backups.repository; programs keep running", true,
 		func(ctx context.Context, r *backup.Runner) error {
 			run, err := r.Backup(ctx)
 			if err != nil {
@@ -47,7 +47,7 @@ func backupRun(c *caller) *cobra.Command {
 
 // backupRehearse is "backup rehearse": the newest backup is proved.
 func backupRehearse(c *caller) *cobra.Command {
-	return c.onBackups("rehearse [--background] [--config FILE]", "prove that the newest backup can be restored: read all of it, compare every sum, and restore one application beside the others; nothing starts", false,
+	return c.onBackups("rehearse [--background] [--config FILE] [flags]", "prove that the newest backup can be restored: read all of it, compare every sum, and restore one application beside the others; nothing starts", false,
 		func(ctx context.Context, r *backup.Runner) error {
 			run, err := r.Rehearse(ctx)
 			if err == nil {
@@ -59,7 +59,7 @@ func backupRehearse(c *caller) *cobra.Command {
 
 // backupPrune is "backup prune": old backups are removed.
 func backupPrune(c *caller) *cobra.Command {
-	return c.onBackups("prune [--background] [--config FILE]", "remove the backups that the settings do not keep, and free what they took", false,
+	return c.onBackups("prune [--background] [--config FILE] [flags]", "remove the backups that the settings do not keep, and free what they took", false,
 		func(ctx context.Context, r *backup.Runner) error {
 			_, err := r.Prune(ctx)
 			return err
@@ -141,9 +141,16 @@ func (c *caller) runner(ctx context.Context, s settings.Settings, create bool) (
 	closed = func() error { return errors.Join(store.Close(), d.Close()) }
 	warn := func(format string, args ...any) { c.Tell("warning: "+format, args...) }
 	store.SetFloor(s.Host.DiskFloor.Bytes())
+	store.CopyDatabases(backup.CopyDatabase)
+	store.NoteDatabases(func(id app.ID, path string, err error) {
+		warn("the database %q of the application %s is in the backup as its files were, and may not be of one moment: %v", path, id, err)
+	})
 	r := &backup.Runner{
 		Source:     backup.Source{DB: d, DataDir: s.DataDir, Trees: store, Config: s.File, Managed: settings.ManagedFile(s.File)},
 		Repository: repo, Policy: s.BackupPolicy(), Where: time.Local, Note: warn,
+	}
+	if r.ID, err = d.GroupName(ctx); err != nil {
+		return nil, nil, errors.Join(err, closed())
 	}
 	keys, err := daemon.Keys(s.DataDir, s.KeyFiles()...).Keys()
 	if err == nil && create {
@@ -201,7 +208,7 @@ func lowPriority() error {
 
 // backupStatus is "backup status": how the backups are. It fails when they are not as they should be.
 func backupStatus(c *caller) *cobra.Command {
-	cmd := command.New("status [--json] [--config FILE]", "show when this host was backed up and rehearsed last, and what is next; fails when something is wrong", 0, 0)
+	cmd := command.New("status [--json] [--config FILE] [flags]", "show when this host was backed up and rehearsed last, and what is next; fails when something is wrong", 0, 0)
 	asJSON := command.JSON(cmd)
 	from := c.settingFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
@@ -296,7 +303,7 @@ func (c *caller) printBackups(st app.BackupStatus, asJSON bool) error {
 
 // backupList is "backup list": what is in the repository.
 func backupList(c *caller) *cobra.Command {
-	cmd := command.New("list [--json] [--config FILE]", "list the backups in the repository, newest first", 0, 0)
+	cmd := command.New("list [--json] [--config FILE] [flags]", "list the backups in the repository, newest first", 0, 0)
 	asJSON := command.JSON(cmd)
 	from := c.settingFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
@@ -340,7 +347,7 @@ func backupList(c *caller) *cobra.Command {
 
 // backupKey is "backup key": what opens the backups, for a safe place.
 func backupKey(c *caller) *cobra.Command {
-	cmd := command.New("key [--again] [--config FILE]", "print the key that opens the backups, once, for a safe place", 0, 0)
+	cmd := command.New("key [--again] [--config FILE] [flags]", "print the key that opens the backups, once, for a safe place", 0, 0)
 	again := command.Toggle(cmd, "again", "print it although somebody has seen it before")
 	from := c.settingFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {

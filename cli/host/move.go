@@ -22,6 +22,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/screen"
 	"berth/daemon"
+	"berth/daemon/backup"
 	"berth/daemon/keyring"
 	"berth/daemon/mover"
 	"berth/daemon/settings"
@@ -93,6 +94,7 @@ func (m *moving) run(ctx context.Context, config string, partial bool) error {
 		return err
 	}
 	defer func() { _ = store.Close() }() // never fails
+	store.CopyDatabases(backup.CopyDatabase) // programs run while the most is copied
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("cannot move: %w", err)
@@ -104,7 +106,7 @@ func (m *moving) run(ctx context.Context, config string, partial bool) error {
 	m.sender = &mover.Sender{
 		DB: m.db, Store: store, DataDir: m.settings.DataDir, Host: host, To: m.to, Version: build.Version(),
 		Settings: config, Managed: settings.ManagedFile(config), Partial: partial,
-		Agree: m.agree, Hold: m.hold, Tell: m.c.Tell, Now: time.Now,
+		Fingerprint: store.Fingerprint, Agree: m.agree, Hold: m.hold, Tell: m.c.Tell, Now: time.Now,
 	}
 	for _, key := range keys {
 		m.sender.Keys = append(m.sender.Keys, keyring.Text(key))
@@ -136,7 +138,7 @@ func (m *moving) attempt(ctx context.Context) (mover.Report, error) {
 	if mover.Lost(err) && errors.As(ended, &said) { // ssh knows better
 		var held *mover.HeldError
 		if errors.As(err, &held) {
-			return report, &mover.HeldError{Err: errors.Join(ended, err)}
+			return report, &mover.HeldError{Err: fmt.Errorf("%w (%w)", ended, err)}
 		}
 		return report, ended
 	}
@@ -267,7 +269,7 @@ func dialSSH(ctx context.Context, to string) (*sshConn, error) {
 // end ends the connection, and returns why it ended by itself, if it did.
 func (s *sshConn) end() error {
 	s.once.Do(func() {
-		_ = s.WriteCloser.Close()
+		_ = s.Close()
 		_, _ = io.Copy(io.Discard, s.Reader) // until it has ended too
 		s.err = s.explain(s.cmd.Wait())
 	})
@@ -286,6 +288,9 @@ func (s *sshConn) explain(err error) error {
 		return err
 	}
 	said := strings.TrimSpace(s.said.String())
+	if said == "" { // it was killed, which the end of the connection says as well
+		return nil
+	}
 	switch ended.ExitCode() {
 	case 127:
 		return &sshProblem{fmt.Sprintf("there is no berth on %s: install it there first (%s)", s.to, said)}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -24,6 +25,7 @@ import (
 	"berth/cli/screen"
 	"berth/daemon"
 	"berth/daemon/backup"
+	"berth/daemon/mover"
 	"berth/daemon/settings"
 	"berth/db"
 	"berth/files"
@@ -151,12 +153,22 @@ func writeFile(path string, content io.Reader) error {
 
 // backupRestore is "backup restore FILE --data-dir DIR".
 func backupRestore(c *caller) *cobra.Command {
-	cmd := command.New("restore FILE --data-dir DIR [--start] [--key-file PATH]", "restore an archive into an empty data directory; its programs start after berth resume", 1, 1)
-	start := command.Toggle(cmd, "start", "let the programs start with the next start of berth, because they run nowhere else")
-	return c.withSettings(cmd, func(ctx context.Context, s settings.Settings, args []string) error {
+	cmd := command.New("restore [FILE] [--run NAME] [--start] [--config FILE] [--data-dir DIR] [flags]", "restore an archive, or a backup of the repository, onto a host without applications; the programs start after berth resume", 0, 1)
+	start := command.Toggle(cmd, "start", "let the programs start at once, because they run nowhere else")
+	run := command.Word(cmd, "run", "`NAME` of the backup in the repository; without it the newest")
+	from := c.settingFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := from.Load(c.Getenv)
+		if err != nil {
+			return err
+		}
 		if err := mustBeRoot("restore", ", for it gives every application's files to a user of its own", "backup restore"); err != nil {
 			return err
 		}
+		if len(args) == 0 {
+			return c.restoreRun(cmd.Context(), s, *run, *start)
+		}
+		ctx := cmd.Context()
 		// Before anything is touched: a backup that is not whole restores nothing.
 		m, err := verifyBackup(ctx, args[0])
 		if err != nil {
@@ -170,35 +182,65 @@ func backupRestore(c *caller) *cobra.Command {
 		if !*start {
 			hold = app.Hold{Why: app.HoldRestored, Peer: cmp.Or(m.Host, "another host"), At: time.Now()}
 		}
-		err = restoreInto(ctx, args[0], s.DataDir, m, hold)
-		if refused := daemon.DiskProblem(s.DataDir, err); refused != nil {
-			return refused
-		}
-		if err != nil {
-			return err
-		}
-		c.Tell("restored into %s: %s", s.DataDir, describe(m))
-		if err := putBack(ctx, c, s, keys); err != nil {
-			return err
-		}
-		if _, err := os.Stat(filepath.Join(s.DataDir, backup.SettingsPart)); err == nil {
-			c.Tell("the settings of that host are in %s: compare them with this one's, or use --config", filepath.Join(s.DataDir, backup.SettingsPart))
-		}
-		if !*start {
-			c.Tell("the programs are held, so that they do not run here and on %s: once those are stopped, berth resume starts them", screen.Word(hold.Peer))
-		}
-		return warnOfApps(ctx, s, c.Tell)
-	}, "data_dir", "key_file")
+		r := &restoring{c: c, settings: s, keys: keys, hold: hold, fill: func(dir string) error {
+			if err := extractBackup(ctx, args[0], dir, m); err != nil {
+				return backupProblem("restore", args[0], err)
+			}
+			return nil
+		}}
+		return r.run(ctx, func() string { return describe(m) })
+	}
+	return cmd
 }
 
-// restoreInto fills an empty data directory. Until everything is there it is in
-// a directory of its own, which no daemon serves from. With a hold its programs are held.
-func restoreInto(ctx context.Context, file, dir string, m archive.Manifest, hold app.Hold) (err error) {
+// restoring is one restore.
+type restoring struct {
+	c        *caller
+	settings settings.Settings
+	fill     func(dir string) error // puts everything into an empty directory
+	keys     []db.Key               // of the secrets, that came along
+	hold     app.Hold               // the zero value lets the programs start
+}
+
+// run restores into an empty data directory, or in place of a berth without applications, and tells
+// what else there is to do. what describes the backup, once fill has returned.
+func (r *restoring) run(ctx context.Context, what func() string) error {
+	c, s := r.c, r.settings
+	err := r.into(ctx, s.DataDir)
+	if refused := daemon.DiskProblem(s.DataDir, err); refused != nil {
+		return refused
+	}
+	if err != nil {
+		return err
+	}
+	c.Tell("restored into %s: %s", s.DataDir, what())
+	if err := putBack(ctx, c, s, r.keys); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(s.DataDir, backup.SettingsPart)); err == nil {
+		c.Tell("the settings of that host are in %s: compare them with this one's, or use --config", filepath.Join(s.DataDir, backup.SettingsPart))
+	}
+	if r.hold.Why != "" {
+		c.Tell("the programs are held, so that they do not run here and on %s: once those are stopped, berth resume starts them", screen.Word(r.hold.Peer))
+	}
+	return warnOfApps(ctx, s, c.Tell)
+}
+
+// into fills a data directory. Until everything is there it is in a directory of its own, which no
+// daemon serves from.
+func (r *restoring) into(ctx context.Context, dir string) (err error) {
 	if err := files.Reachable(dir); err != nil {
 		return err
 	}
 	if err := daemon.MakeDataDir(dir); err != nil {
 		return err
+	}
+	installed, err := bare(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if installed {
+		return r.inPlaceOf(ctx, dir)
 	}
 	if err := mustBeEmpty(dir); err != nil {
 		return err
@@ -209,17 +251,75 @@ func restoreInto(ctx context.Context, file, dir string, m archive.Manifest, hold
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	temp := filepath.Join(dir, daemon.UnfinishedName)
+	if err := r.fillNew(ctx, temp); err != nil {
+		return err
+	}
+	return unwrap(temp, dir)
+}
+
+// fillNew makes a directory and fills it; nothing stays of an error.
+func (r *restoring) fillNew(ctx context.Context, temp string) error {
 	if err := os.Mkdir(temp, 0o700); err != nil {
 		return fmt.Errorf("cannot restore: %w", err)
 	}
-	err = extractBackup(ctx, file, temp, m)
-	if err == nil && hold.Why != "" {
-		err = holdIn(ctx, temp, hold)
+	err := r.fill(temp)
+	if err == nil {
+		err = holdIn(ctx, temp, r.hold)
+	}
+	// A daemon that does not find the keys at its start makes another one.
+	ring := daemon.Keys(r.settings.DataDir, r.settings.KeyFiles()...)
+	for _, key := range r.keys {
+		if err == nil {
+			err = ring.Add(key)
+		}
 	}
 	if err != nil {
-		return errors.Join(backupProblem("restore", file, err), os.RemoveAll(temp))
+		return errors.Join(err, os.RemoveAll(temp))
 	}
-	return unwrap(temp, dir)
+	return nil
+}
+
+// bare reports whether dir is that of a berth which nobody uses yet: it has no application, and one
+// account at most.
+func bare(ctx context.Context, dir string) (_ bool, err error) {
+	d, err := daemon.OpenCurrent(ctx, dir)
+	if err != nil || d == nil {
+		return false, nil //nolint:nilerr // then it is not empty, which is said
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	_, what, err := mover.InUse(ctx, d)
+	return what == "", err
+}
+
+// inPlaceOf restores in place of a berth that nobody uses yet: its next start puts everything into
+// place, and a daemon that serves begins anew at once.
+func (r *restoring) inPlaceOf(ctx context.Context, dir string) (err error) {
+	end, err := mover.Lock(dir, 0)
+	if err != nil {
+		return fmt.Errorf("cannot restore: %w", err)
+	}
+	defer end()
+	temp := filepath.Join(dir, mover.Unfinished)
+	if err := os.RemoveAll(temp); err != nil { // of a move or a restore that was cut short
+		return fmt.Errorf("cannot restore: %w", err)
+	}
+	if err := r.fillNew(ctx, temp); err != nil {
+		return err
+	}
+	if still, err := bare(ctx, dir); err != nil || !still {
+		return errors.Join(err, fmt.Errorf("cannot restore into %s: it is in use meanwhile", dir), os.RemoveAll(temp))
+	}
+	if err := mover.MakeReady(dir); err != nil {
+		return err
+	}
+	if files.LockedBy(dir) != 0 {
+		return beginAnew(ctx, r.settings, "this host")
+	}
+	lock, err := files.Lock(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(mover.Settle(dir, slog.New(slog.DiscardHandler)), lock.Close())
 }
 
 // mustBeEmpty refuses a directory with anything but a lock in it.
@@ -250,23 +350,8 @@ func extractBackup(ctx context.Context, file, dir string, m archive.Manifest) er
 			return fmt.Errorf("%w: it is another one than was verified", archive.ErrDamaged)
 		case m.Parts[n].Void:
 			return nil
-		case part == backup.ManagedPart:
-			below := filepath.Join(dir, filepath.Dir(part))
-			if err := os.Mkdir(below, 0o755); err != nil {
-				return err
-			}
-			if err := writeFile(filepath.Join(dir, part), content); err != nil {
-				return err
-			}
-			return syncDir(below)
-		case part == backup.KeysPart:
-			return nil // they go to a file of this host
-		case part == daemon.DatabaseName || part == backup.SettingsPart:
-			return writeFile(filepath.Join(dir, part), content)
-		case files.IsPart(part):
-			return to.Put(part, e, content)
 		}
-		return fmt.Errorf("%w: nobody knows what %q is", archive.ErrDamaged, part)
+		return putPart(dir, to, part, e, content)
 	})
 	if err != nil {
 		return err
@@ -274,13 +359,41 @@ func extractBackup(ctx context.Context, file, dir string, m archive.Manifest) er
 	return to.Sync()
 }
 
-// holdIn holds the programs of a database that is not in its place yet.
+// putPart puts one entry of a backup below a directory.
+func putPart(dir string, to *files.Importer, part string, e archive.Entry, content io.Reader) error {
+	switch {
+	case part == backup.ManagedPart:
+		below := filepath.Join(dir, filepath.Dir(part))
+		if err := os.Mkdir(below, 0o755); err != nil {
+			return err
+		}
+		if err := writeFile(filepath.Join(dir, part), content); err != nil {
+			return err
+		}
+		return syncDir(below)
+	case part == backup.KeysPart:
+		return nil // they go to a file of this host
+	case part == daemon.DatabaseName || part == backup.SettingsPart:
+		return writeFile(filepath.Join(dir, part), content)
+	case files.IsPart(part):
+		return to.Put(part, e, content)
+	}
+	return fmt.Errorf("%w: nobody knows what %q is", archive.ErrDamaged, part)
+}
+
+// holdIn holds the programs of a database that is not in its place yet. The zero value ends the
+// hold that the host had of which the backup is.
 func holdIn(ctx context.Context, dir string, hold app.Hold) error {
 	d, err := db.Open(ctx, filepath.Join(dir, daemon.DatabaseName), time.Now)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Holds.SetHold(ctx, hold), d.Close())
+	if hold.Why == "" {
+		err = d.Holds.DropHold(ctx)
+	} else {
+		err = d.Holds.SetHold(ctx, hold)
+	}
+	return errors.Join(err, d.Close())
 }
 
 // unwrap moves what was restored into place, the database last, and then drops

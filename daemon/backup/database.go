@@ -31,10 +31,13 @@ import (
 // The error is plain. It blocks until the child has ended, and kills it when ctx ends.
 func CopyDatabase(ctx context.Context, dir *os.File, name string, uid, gid int, to *os.File) error {
 	if err := copyDatabase(ctx, dir, name, uid, gid, to); err != nil {
-		return fmt.Errorf("cannot copy the database: %w", err)
+		return fmt.Errorf(cannotCopy+"%w", err)
 	}
 	return nil
 }
+
+// cannotCopy is what this error and that of db.CopyForeign begin with.
+const cannotCopy = "cannot copy the database: "
 
 func copyDatabase(ctx context.Context, dir *os.File, name string, uid, gid int, to *os.File) (err error) {
 	if uid <= 0 || gid <= 0 {
@@ -75,7 +78,7 @@ func copyDatabase(ctx context.Context, dir *os.File, name string, uid, gid int, 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && said != "":
-		return errors.New(said)
+		return errors.New(strings.TrimPrefix(said, cannotCopy))
 	}
 	return err
 }

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/db"
 )
 
 // secretDB makes a database with a secret that everybody may read.
@@ -39,7 +41,7 @@ func own(t *testing.T, path, mode string) {
 
 // runJob runs the child without what CopyDatabase looks at first, as if the program had put
 // something else in its place right after that.
-func runJob(t *testing.T, ctx context.Context, dir, name string) (copied []byte, err error) {
+func runJob(ctx context.Context, t *testing.T, dir, name string) (copied []byte, err error) {
 	t.Helper()
 	d, err := os.Open(dir)
 	must(t, err)
@@ -65,7 +67,7 @@ func TestCopyLeavesTheHostAlone(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(top, "other"), 0o711))
 	secretDB(t, filepath.Join(top, "other", "x.db"), otherUID)
 	own(t, filepath.Join(dir, "good.db"), "DELETE")
-	if text, err := runJob(t, t.Context(), dir, "good.db"); err != nil || len(text) < 100<<10 {
+	if text, err := runJob(t.Context(), t, dir, "good.db"); err != nil || len(text) < 100<<10 {
 		t.Fatalf("without anything hostile: %d bytes, %v", len(text), err)
 	}
 	must(t, os.Symlink(filepath.Join(top, "other"), filepath.Join(dir, "over")))
@@ -75,7 +77,7 @@ func TestCopyLeavesTheHostAlone(t *testing.T) {
 		"descriptor.db": "/proc/self/fd/3",
 	} {
 		must(t, os.Symlink(to, filepath.Join(dir, name)))
-		text, err := runJob(t, t.Context(), dir, name)
+		text, err := runJob(t.Context(), t, dir, name)
 		if err == nil || len(text) > 0 {
 			t.Errorf("%s -> %s: %v, %d bytes", name, to, err, len(text))
 		}
@@ -86,12 +88,12 @@ func TestCopyLeavesTheHostAlone(t *testing.T) {
 	// What lies beside a database may lead nowhere either.
 	for _, ending := range []string{"-wal", "-journal", "-shm"} {
 		must(t, os.Symlink(filepath.Join(top, "secret.db"), filepath.Join(dir, "good.db"+ending)))
-		if text, _ := runJob(t, t.Context(), dir, "good.db"); bytes.Contains(text, []byte("SECRET")) {
+		if text, _ := runJob(t.Context(), t, dir, "good.db"); bytes.Contains(text, []byte("SECRET")) {
 			t.Errorf("by %s: the secret is in the copy", ending)
 		}
 		must(t, os.Remove(filepath.Join(dir, "good.db"+ending)))
 	}
-	if _, err := runJob(t, t.Context(), dir, "../secret.db"); err == nil {
+	if _, err := runJob(t.Context(), t, dir, "../secret.db"); err == nil {
 		t.Error("a name that climbs was taken by the child")
 	}
 	for _, name := range []string{"", ".", "..", "a/b", "../secret.db", "x\x00"} {
@@ -102,6 +104,54 @@ func TestCopyLeavesTheHostAlone(t *testing.T) {
 		}
 		must(t, d.Close())
 	}
+}
+
+// swapping exchanges two names of a directory as fast as it can until the test ends.
+func swapping(t *testing.T, dir, a, b string) {
+	t.Helper()
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for !stop.Load() {
+			_ = unix.Renameat2(unix.AT_FDCWD, filepath.Join(dir, a), unix.AT_FDCWD, filepath.Join(dir, b), unix.RENAME_EXCHANGE)
+		}
+	})
+	t.Cleanup(func() { stop.Store(true); wg.Wait() })
+}
+
+// A link that takes the place of a database after the child has looked at it leads nowhere. It
+// would lead to the secret if the child had the host's root directory.
+func TestCopyWhileALinkTakesThePlace(t *testing.T) {
+	dir := ownDir(t)
+	secret := filepath.Join(filepath.Dir(dir), "secret.db")
+	secretDB(t, secret, 0)
+	own(t, filepath.Join(dir, "x.db"), "DELETE")
+	must(t, os.Symlink(secret, filepath.Join(dir, "y.db")))
+	swapping(t, dir, "x.db", "y.db")
+	copied, refused := 0, 0
+	for range 60 {
+		switch text, err := runJob(t.Context(), t, dir, "x.db"); {
+		case bytes.Contains(text, []byte("SECRET")):
+			t.Fatal("the secret is in the copy")
+		case err == nil:
+			copied++
+		default:
+			refused++
+		}
+	}
+	if copied == 0 || refused == 0 {
+		t.Errorf("%d were copied, %d refused", copied, refused)
+	}
+	leaks := 0
+	for range 200 {
+		to := filepath.Join(t.TempDir(), "copy.db")
+		must(t, os.WriteFile(to, nil, 0o600))
+		_ = db.CopyForeign(t.Context(), filepath.Join(dir, "x.db"), to)
+		if text, _ := os.ReadFile(to); bytes.Contains(text, []byte("SECRET")) {
+			leaks++
+		}
+	}
+	t.Logf("%d copied, %d refused; without walls %d of 200 had the secret", copied, refused, leaks)
 }
 
 // A program that swaps its database for links as fast as it can, whose directory too.
@@ -155,7 +205,7 @@ func TestCopyIsConfined(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		_, err := runJob(t, ctx, dir, "x.db")
+		_, err := runJob(ctx, t, dir, "x.db")
 		done <- err
 	}()
 	pid := ""
@@ -380,7 +430,7 @@ func TestCopyOfALeasedDatabase(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	began := time.Now()
-	if text, err := runJob(t, ctx, dir, "x.db"); err == nil || len(text) != 0 || time.Since(began) > 20*time.Second {
+	if text, err := runJob(ctx, t, dir, "x.db"); err == nil || len(text) != 0 || time.Since(began) > 20*time.Second {
 		t.Errorf("%d bytes, %v after %v", len(text), err, time.Since(began))
 	}
 }
@@ -403,7 +453,7 @@ func TestCopyOfABusyDatabase(t *testing.T) {
 	keepBusy(t, path)
 	began := time.Now()
 	_, err := copyOf(t, path)
-	if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "busy") || took < 9*time.Second || took > 25*time.Second {
+	if took := time.Since(began); err == nil || err.Error() != "cannot copy the database: the database is busy" || took < 9*time.Second || took > 25*time.Second {
 		t.Errorf("%v after %v", err, took)
 	}
 }

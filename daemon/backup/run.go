@@ -31,7 +31,7 @@ const lockName = "backup.lock"
 const (
 	uidLabel   = "uid"
 	printLabel = "print" // the fingerprint of the tree, while that is settled
-	hostLabel  = "berth"
+	hostLabel  = "of"    // Runner.ID of the host
 )
 
 // ErrRunning is the error of work on backups while another process does some.
@@ -46,15 +46,20 @@ const pruneEvery = 7 * 24 * time.Hour
 type Runner struct {
 	Source
 	Repository repository.Repository
-	Policy     app.BackupPolicy
-	Where      *time.Location // of the policy's days
+	// ID is that of the host's database, which a copy of it keeps: what another host keeps in the same
+	// repository is none of this Runner's business.
+	ID     string
+	Policy app.BackupPolicy
+	Where  *time.Location // of the policy's days
 	// Note is told what the owner of the host should know, a sentence at a time.
 	Note func(format string, args ...any)
 }
 
 // alone calls do while no other process works on the backups of this host, and remembers how
 // that went: do fills what it gets. A failure is remembered in words.
-func (r *Runner) alone(ctx context.Context, kind app.BackupKind, do func(run *app.BackupRun) ([]db.AppCopy, error)) (run app.BackupRun, err error) {
+func (r *Runner) alone(
+	ctx context.Context, kind app.BackupKind, do func(run *app.BackupRun) ([]db.AppCopy, error),
+) (run app.BackupRun, err error) {
 	f, err := os.OpenFile(filepath.Join(r.DataDir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return run, fmt.Errorf("cannot lock the backups: %w", err)
@@ -104,7 +109,7 @@ func (r *Runner) Backup(ctx context.Context) (app.BackupRun, error) {
 		if err := r.Repository.Open(ctx, true); err != nil {
 			return nil, err
 		}
-		all, err := r.Repository.List(ctx)
+		all, err := r.list(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -166,7 +171,8 @@ func (b *set) save(ctx context.Context) (copies []db.AppCopy, err error) {
 		b.run.Missing = append(b.run.Missing, f.App)
 		b.Note("the files of the application %s are not in the backup: %v", f.App, f.Err)
 	}
-	head, err := b.Repository.Save(ctx, Head, map[string]string{hostLabel: "1"}, func(to io.Writer) error { return b.writeHead(ctx, to, copied) })
+	labels := map[string]string{hostLabel: b.ID}
+	head, err := b.Repository.Save(ctx, Head, labels, func(to io.Writer) error { return b.writeHead(ctx, to, copied) })
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +201,7 @@ func (b *set) add(ctx context.Context, a app.App) error {
 		}
 		return appError{err}
 	}
-	labels := map[string]string{uidLabel: strconv.Itoa(a.UID)}
+	labels := map[string]string{hostLabel: b.ID, uidLabel: strconv.Itoa(a.UID)}
 	if at := slices.IndexFunc(b.all, func(s repository.Snapshot) bool {
 		return s.Name == appName(a.ID) && len(s.Runs) > 0 && s.Labels[uidLabel] == labels[uidLabel] && s.Labels[printLabel] == print
 	}); at >= 0 {
@@ -255,7 +261,7 @@ func (b *set) writeHead(ctx context.Context, to io.Writer, copied string) error 
 
 // forget removes the backups that the policy does not keep.
 func (r *Runner) forget(ctx context.Context) error {
-	all, err := r.Repository.List(ctx)
+	all, err := r.list(ctx)
 	if err != nil {
 		return err
 	}
@@ -296,17 +302,25 @@ func (r *Runner) Prune(ctx context.Context) (app.BackupRun, error) {
 	})
 }
 
+// list returns the snapshots of this host, and every snapshot for a Runner without an ID.
+func (r *Runner) list(ctx context.Context) ([]repository.Snapshot, error) {
+	all, err := r.Repository.List(ctx)
+	return slices.DeleteFunc(all, func(s repository.Snapshot) bool { return r.ID != "" && s.Labels[hostLabel] != r.ID }), err
+}
+
 // Backups returns the names of the backups in the repository, newest first, and every snapshot.
 func (r *Runner) Backups(ctx context.Context) (runs []string, all []repository.Snapshot, err error) {
 	if err := r.Repository.Open(ctx, false); err != nil {
 		return nil, nil, err
 	}
-	all, err = r.Repository.List(ctx)
+	all, err = r.list(ctx)
 	return repository.Runs(all, Head), all, err
 }
 
 // read reads the archive in a snapshot to its end. Each sum is compared by then.
-func (r *Runner) read(ctx context.Context, s repository.Snapshot, visit func(n int, part string, e archive.Entry, content io.Reader) error) (m archive.Manifest, err error) {
+func (r *Runner) read(
+	ctx context.Context, s repository.Snapshot, visit func(n int, part string, e archive.Entry, content io.Reader) error,
+) (m archive.Manifest, err error) {
 	err = r.Repository.Load(ctx, s, func(stream io.Reader) error {
 		m, err = archive.Read(stream, visit)
 		if err == nil {

@@ -36,7 +36,7 @@ func newWorld(t *testing.T) *world {
 		Source: Source{
 			DB: h.DB, DataDir: h.Path, Trees: h.Store, Config: filepath.Join(filepath.Dir(h.Path), "berth.toml"), Managed: "/none", Keys: []byte("wrapped"),
 		},
-		Repository: w.repo, Policy: app.BackupPolicy{At: "03:15", Daily: 2}, Where: time.UTC,
+		Repository: w.repo, ID: "0123abcd", Policy: app.BackupPolicy{At: "03:15", Daily: 2}, Where: time.UTC,
 		Note: func(format string, args ...any) { w.notes = append(w.notes, fmt.Sprintf(format, args...)) },
 	}
 	return w
@@ -65,11 +65,11 @@ func (w *world) backup(t *testing.T) app.BackupRun {
 func (w *world) another(t *testing.T, id app.ID) app.App {
 	t.Helper()
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 200, PortFirst: 20000, PortLast: 20199}
-	a, err := w.Directory.DB.Allocations(ids).Reserve(t.Context(), app.App{ID: id, Account: 1, Type: app.Bot, RAM: 100, Wanted: app.WantOnline, Code: app.Code{Main: "a"}}, func(app.Account, app.Use) error { return nil })
+	a, err := w.Runner.DB.Allocations(ids).Reserve(t.Context(), app.App{ID: id, Account: 1, Type: app.Bot, RAM: 100, Wanted: app.WantOnline, Code: app.Code{Main: "a"}}, func(app.Account, app.Use) error { return nil })
 	hosted.Must(t, err)
 	_, err = w.Store.Publish(t.Context(), w.Stage(map[string]string{"main": "of " + string(id)}), id, a.UID)
 	hosted.Must(t, err)
-	_, err = w.Directory.DB.Apps.CreateApp(t.Context(), a, app.Deploy{By: a.Account, Kind: app.DeployUpload})
+	_, err = w.Runner.DB.Apps.CreateApp(t.Context(), a, app.Deploy{By: a.Account, Kind: app.DeployUpload})
 	hosted.Must(t, err)
 	return a
 }
@@ -129,14 +129,14 @@ func TestBackup(t *testing.T) {
 	if err != nil || !slices.Equal(runs, []string{fourth.Run}) || !slices.Contains(w.repo.dropped, third.Run) {
 		t.Errorf("%v are there, %v", runs, err)
 	}
-	mine, err := w.Directory.DB.Backups.Copies(t.Context(), bot)
+	mine, err := w.Runner.DB.Backups.Copies(t.Context(), bot)
 	if err != nil || len(mine) != 1 || mine[0].Run != fourth.Run || mine[0].Bytes == 0 || mine[0].At.IsZero() {
 		t.Errorf("its owner sees %+v, %v", mine, err)
 	}
-	if other, err := w.Directory.DB.Backups.Copies(t.Context(), app.App{ID: "bot", UID: bot.UID + 1, Account: bot.Account}); err != nil || len(other) != 0 {
+	if other, err := w.Runner.DB.Backups.Copies(t.Context(), app.App{ID: "bot", UID: bot.UID + 1, Account: bot.Account}); err != nil || len(other) != 0 {
 		t.Errorf("who has the id next sees %v, %v", other, err)
 	}
-	st, err := w.Directory.DB.Backups.Status(t.Context())
+	st, err := w.Runner.DB.Backups.Status(t.Context())
 	if err != nil || st.Good == nil || st.Good.Run != fourth.Run || st.Running != nil || st.Since.IsZero() {
 		t.Errorf("%+v, %v", st, err)
 	}
@@ -177,7 +177,7 @@ func TestBackupFailsAnywhere(t *testing.T) {
 		w.repo.failAt = 0
 		runs, _, listed := w.Backups(t.Context())
 		hosted.Must(t, listed)
-		st, failed := w.Directory.DB.Backups.Status(t.Context())
+		st, failed := w.Runner.DB.Backups.Status(t.Context())
 		hosted.Must(t, failed)
 		switch {
 		case err == nil: // what failed came after the backup was made

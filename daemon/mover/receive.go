@@ -189,6 +189,16 @@ func (r *Receiver) empty(ctx context.Context) (accounts []string, problem string
 		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
+	accounts, what, err := InUse(ctx, d)
+	if what != "" {
+		problem = fmt.Sprintf("%s is not empty: it has %s, and berth move replaces everything there", r.Host, what)
+	}
+	return accounts, problem, err
+}
+
+// InUse returns the names of the accounts that a database has, and in words why it is somebody's: it has an
+// application, or more accounts than the one that berth setup makes. The words are "" when it is nobody's.
+func InUse(ctx context.Context, d *db.DB) (accounts []string, what string, err error) {
 	apps, err := d.Apps.Apps(ctx)
 	if err != nil {
 		return nil, "", err
@@ -201,9 +211,9 @@ func (r *Receiver) empty(ctx context.Context) (accounts []string, problem string
 		accounts = append(accounts, a.Name)
 	}
 	if len(apps) > 0 || len(all) > 1 {
-		problem = fmt.Sprintf("%s is not empty: it has %d applications and %d accounts, and berth move replaces everything there", r.Host, len(apps), len(all))
+		what = fmt.Sprintf("%d applications and %d accounts", len(apps), len(all))
 	}
-	return accounts, problem, nil
+	return accounts, what, nil
 }
 
 // begin makes an empty place.
@@ -374,10 +384,16 @@ func (r *Receiver) makeReady(ctx context.Context, q request) (err error) {
 		return fmt.Errorf("cannot store the keys of the secrets: %w", err)
 	}
 	r.close()
-	if err := os.Rename(place, filepath.Join(r.DataDir, Ready)); err != nil {
+	return MakeReady(r.DataDir)
+}
+
+// MakeReady lets the next Settle put what is in the Unfinished place of a data directory into place.
+// Everything in it MUST be on the disk.
+func MakeReady(dir string) error {
+	if err := os.Rename(filepath.Join(dir, Unfinished), filepath.Join(dir, Ready)); err != nil {
 		return fmt.Errorf("cannot put everything into place: %w", err)
 	}
-	return syncDir(r.DataDir)
+	return syncDir(dir)
 }
 
 // resume lets the programs start.

@@ -310,7 +310,15 @@ func (s *Sender) copyApp(ctx context.Context, a app.App, tries int) (void, err e
 
 // sendRest sends the database and the settings.
 func (s *Sender) sendRest(ctx context.Context) (err error) {
-	temp, err := os.MkdirTemp(filepath.Join(s.DataDir, "staging"), "move-") // a boot removes what a crash leaves
+	staging := filepath.Join(s.DataDir, "staging")
+	left, err := filepath.Glob(filepath.Join(staging, "move-*")) // by a move that was killed; a boot removes it too
+	for _, path := range left {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	if err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp(staging, "move-")
 	if err != nil {
 		return err
 	}

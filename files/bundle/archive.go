@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"berth/app"
@@ -52,6 +53,30 @@ func Open(path string, lim Limits, over *app.Code) (*Archive, error) {
 
 // Close releases the file.
 func (a *Archive) Close() error { return a.file.Close() }
+
+// Exists implements app.Files, before anything is unpacked.
+func (a *Archive) Exists(name string) bool { return a.find(name) >= 0 }
+
+// Brought implements app.Files.
+func (a *Archive) Brought(name string) bool { return a.Exists(name) }
+
+// Read implements app.Files.
+func (a *Archive) Read(name string, limit int64) ([]byte, error) {
+	i := a.find(name)
+	if i < 0 {
+		return nil, fmt.Errorf("cannot read %s: %w", quote(name), fs.ErrNotExist)
+	}
+	r, err := a.open(a.entries[i])
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(io.LimitReader(r, limit))
+}
+
+func (a *Archive) find(name string) int {
+	return slices.IndexFunc(a.entries, func(e entry) bool { return !e.dir && e.name == name })
+}
 
 // load reads the directory, checks it and parses the config.
 func (a *Archive) load() error {

@@ -69,6 +69,7 @@ func FormatConfig(cfg app.Config) (string, error) {
 		{"BUILD", cfg.Build},
 		{"RAM", strconv.FormatInt(int64(cfg.RAM), 10)},
 		{"VERSION", cfg.Version},
+		{"AUTORESTART", map[bool]string{true: "true"}[cfg.AutoRestart]},
 	} {
 		if line.value != "" && line.value != "0" {
 			b.WriteString(line.key + "=" + line.value + "\n")

@@ -26,8 +26,31 @@ type Packing struct {
 	Config  app.Config
 	// Found tells whether there is a discloud.config.
 	Found bool
-	root  *os.Root
+	// EnvFiles are the files with secrets that an EnvLeft Choice leaves out.
+	EnvFiles []string
+	root     *os.Root
+	choice   Choice
 }
+
+// Choice is what who packs a directory decides.
+type Choice struct {
+	Env EnvFiles
+	// Config is the text of the discloud.config that is sent; nil for that of the directory.
+	Config []byte
+}
+
+// EnvFiles is what becomes of files with secrets such as .env.
+type EnvFiles int
+
+// What can become of them.
+const (
+	EnvRefused EnvFiles = iota // nothing is packed
+	EnvSent
+	EnvLeft // they are left out
+)
+
+// madeAt is the time of files that are in no directory.
+var madeAt = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Packed is a file of a Packing.
 type Packed struct {
@@ -36,6 +59,8 @@ type Packed struct {
 	Exec  bool
 	Mod   time.Time
 	Empty bool // it is an empty directory
+
+	text []byte // of a file that is in no directory
 }
 
 // ignoreNames are the files that say what is not sent, in each directory.
@@ -45,19 +70,23 @@ var ignoreNames = []string{".gitignore", ".discloudignore"}
 // .discloudignore name (gitignore(5); the second wins), and what a server leaves out
 // (skip). Nothing is read but names, ignore files and manifests.
 //
-// It refuses (app.Unusable) a file with secrets such as .env unless withEnv, a link that
+// It refuses (app.Unusable) a file with secrets such as .env unless choice says otherwise, a link that
 // leads to no file of the directory, a special file, and what Open would refuse. The
 // root MUST stay open as long as the Packing is used.
-func Scan(root *os.Root, withEnv bool) (*Packing, error) {
-	p := &Packing{root: root}
+func Scan(root *os.Root, choice Choice) (*Packing, error) {
+	p := &Packing{root: root, choice: choice}
 	if err := p.walk(".", &ignoring{}); err != nil {
 		return nil, err
+	}
+	if choice.Config != nil {
+		p.Files = slices.DeleteFunc(p.Files, func(f Packed) bool { return f.Name == ConfigName })
+		p.Files = append(p.Files, Packed{Name: ConfigName, text: choice.Config, Size: int64(len(choice.Config)), Mod: madeAt})
 	}
 	if err := p.leave(); err != nil {
 		return nil, err
 	}
 	for _, f := range p.Files {
-		if name := path.Base(f.Name); !withEnv && !f.Empty && secret(name) {
+		if name := path.Base(f.Name); choice.Env == EnvRefused && !f.Empty && secret(name) {
 			return nil, app.Errorf(app.Unusable, "%s holds secrets, and would be in the application's files", quote(f.Name))
 		}
 		p.Bytes += f.Size
@@ -116,6 +145,10 @@ func (p *Packing) walk(dir string, above *ignoring) error {
 		if e.Name() == ".gitignore" || e.Name() == ".discloudignore" {
 			continue
 		}
+		if p.choice.Env == EnvLeft && secret(e.Name()) {
+			p.EnvFiles = append(p.EnvFiles, name)
+			continue
+		}
 		p.Files = append(p.Files, Packed{Name: name}) // what it is, leave asks of what is sent
 	}
 	if !some && base != "" {
@@ -141,9 +174,11 @@ func (p *Packing) leave() error {
 		if name != ConfigName && name != "package.json" {
 			continue
 		}
-		data, err := p.root.ReadFile(name)
-		if err != nil {
-			return fmt.Errorf("cannot read %s: %w", name, cause(err))
+		data := f.text
+		if data == nil {
+			if data, err = p.root.ReadFile(name); err != nil {
+				return fmt.Errorf("cannot read %s: %w", name, cause(err))
+			}
 		}
 		if _, err := out.Write(data[:min(len(data), manifestLimit)]); err != nil {
 			return fmt.Errorf("cannot list the files: %w", err)
@@ -203,6 +238,9 @@ func (p *Packing) Read(name string, limit int64) ([]byte, error) {
 
 // look asks what a file is. A link to a file of the directory is that file.
 func (p *Packing) look(f *Packed) error {
+	if f.text != nil {
+		return nil
+	}
 	info, err := p.root.Stat(f.Name)
 	link, _ := p.root.Lstat(f.Name)
 	switch {
@@ -229,6 +267,8 @@ func (p *Packing) Write(ctx context.Context, to io.Writer, packed func(n int64))
 		err := ctx.Err()
 		switch {
 		case err != nil:
+		case f.text != nil:
+			err = w.AddFile(f.Name, false, f.Mod, f.Size, bytes.NewReader(f.text))
 		case f.Empty:
 			err = w.AddDir(f.Name, f.Mod)
 		default:

@@ -58,7 +58,7 @@ func TestScan(t *testing.T) {
 		".discloudignore": "notes/\n", "notes/a.txt": "x", "src/notes": "x", "src/.gitignore": "local.*\n", "src/local.js": "x", "local.js": "x",
 		".env.example": "A=", ".hidden": "x",
 	})
-	p, err := Scan(root, false)
+	p, err := Scan(root, Choice{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,13 +94,13 @@ func TestScanRefuses(t *testing.T) {
 			if tt.more != nil {
 				tt.more(t, dir)
 			}
-			if _, err := Scan(root, false); err == nil || !strings.Contains(err.Error(), tt.says) {
+			if _, err := Scan(root, Choice{}); err == nil || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%v, want %s", err, tt.says)
 			}
 		})
 	}
 	_, root := tree(t, map[string]string{".env": "TOKEN=x"})
-	if p, err := Scan(root, true); err != nil || len(p.Files) != 1 {
+	if p, err := Scan(root, Choice{Env: EnvSent}); err != nil || len(p.Files) != 1 {
 		t.Errorf("with secrets: %v, %v", p, err)
 	}
 }
@@ -121,7 +121,7 @@ func TestPack(t *testing.T) {
 	}
 	var first []byte
 	for range 2 {
-		p, err := Scan(root, false)
+		p, err := Scan(root, Choice{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestPackOfWhatChanges(t *testing.T) {
 		"gone":    os.Remove,
 	} {
 		dir, root := tree(t, map[string]string{"a": "some text"})
-		p, err := Scan(root, false)
+		p, err := Scan(root, Choice{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestPackOfWhatChanges(t *testing.T) {
 		}
 	}
 	_, root := tree(t, map[string]string{"a": "some text"})
-	p, err := Scan(root, false)
+	p, err := Scan(root, Choice{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,5 +241,49 @@ func TestIgnoreAsGit(t *testing.T) {
 		if got := packedNames(p); !slices.Equal(got, want) {
 			t.Errorf("%q leaves %q, git leaves %q", rules, got, want)
 		}
+	}
+}
+
+// Who packs can leave files with secrets out, and send a discloud.config that is in no
+// directory, which decides what else is left out.
+func TestScanByChoice(t *testing.T) {
+	dir, root := tree(t, map[string]string{
+		".env": "A=1", "sub/.env.local": "B=2", "sub/.env.example": "B=", "index.js": "x", "discloud.config": "MAIN=other.js", "__pycache__/run.js": "x",
+	})
+	for _, made := range []string{"MAIN=index.js\n", "MAIN=__pycache__/run.js\n"} {
+		p, err := Scan(root, Choice{Env: EnvLeft, Config: []byte(made)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, f := range p.Files {
+			names = append(names, f.Name)
+		}
+		slices.Sort(names)
+		want := []string{"discloud.config", "index.js", "sub/.env.example"}
+		if strings.Contains(made, "cache") {
+			want = slices.Insert(want, 0, "__pycache__/run.js")
+		}
+		if !slices.Equal(names, want) || !slices.Equal(p.EnvFiles, []string{".env", "sub/.env.local"}) || p.Config.Main != strings.TrimSpace(made[5:]) {
+			t.Errorf("packs %q, leaves %q, MAIN=%s", names, p.EnvFiles, p.Config.Main)
+		}
+		var out bytes.Buffer
+		if err := p.Write(t.Context(), &out, nil); err != nil {
+			t.Fatal(err)
+		}
+		z, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := z.Open(ConfigName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(f); err != nil || string(text) != made {
+			t.Errorf("%s is %q, %v", ConfigName, text, err)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, ConfigName)); err != nil || string(text) != "MAIN=other.js" {
+		t.Errorf("the directory's own has become %q, %v", text, err)
 	}
 }

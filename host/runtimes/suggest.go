@@ -9,12 +9,12 @@ import (
 )
 
 // Suggest completes a config for the tree behind files by what Plan would make of it, with
-// the BUILD that its manifests offer; notes are those of an upload with it. It takes the host to have
+// the BUILD that its manifests offer; plan is that of an upload with it. It takes the host to have
 // everything that programs need. It fails as Plan does.
-func Suggest(cfg app.Config, files app.Files) (suggested app.Config, notes []string, err error) {
+func Suggest(cfg app.Config, files app.Files) (suggested app.Config, plan app.Plan, err error) {
 	pkg, err := readPackage(source{files, allTools{}})
 	if err != nil {
-		return cfg, nil, err
+		return cfg, plan, err
 	}
 	if cfg.Build == "" && pkg.script("build") != "" {
 		cfg.Build = "npm run build"
@@ -22,15 +22,15 @@ func Suggest(cfg app.Config, files app.Files) (suggested app.Config, notes []str
 			cfg.Main = made
 		}
 	}
-	plan, err := Plan(cfg, true, files, allTools{}, "")
+	plan, err = Plan(cfg, true, files, allTools{}, "")
 	if err != nil {
-		return cfg, nil, err
+		return cfg, plan, err
 	}
 	if cfg.Start = plan.Code.Start; cfg.Start == "" || cfg.Main != "" {
 		cfg.Main = plan.Code.Main
 	}
 	plan, err = Plan(cfg, true, files, allTools{}, "") // whose notes are those of the whole config
-	return cfg, plan.Notes, err
+	return cfg, plan, err
 }
 
 // made is the file that the package starts, which its build may make; "" when it names none.

@@ -41,7 +41,7 @@ func TestDataOfTheReleaseBefore(t *testing.T) {
 			if out, err := d.Command("backup", "verify", archive).CombinedOutput(); err != nil || !strings.Contains(string(out), "1 applications") {
 				t.Fatalf("%v: %s", err, out)
 			}
-			d.CLI("backup", "restore", archive)
+			d.CLI("backup", "restore", "--start", archive)
 		},
 	} {
 		t.Run(name, func(t *testing.T) { // one after the other: both have the same users

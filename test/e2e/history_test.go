@@ -73,6 +73,14 @@ func TestHistory(t *testing.T) {
 	}
 	d.CLI("backup", "restore", file)
 	d.Serve()
+	if a := c.ask("PUT", "/app/"+id+"/start", ""); a.Code != 409 || !strings.Contains(string(a.Body), "this host was restored from a backup of") {
+		t.Errorf("a start on the restored host: %d %s", a.Code, a.Body)
+	}
+	if a := c.Post(counter("4").Zip()); a.Code != 409 {
+		t.Errorf("an upload to the restored host: %d %s", a.Code, a.Body)
+	}
+	c.Until(id, "apps.online", false)
+	d.CLI("resume")
 	c.Until(id, "apps.online", true)
 	if got := d.text(id, "data.txt"); !strings.HasPrefix(got, before) {
 		t.Errorf("on the other host: %q, before %q", got, before)

@@ -12,16 +12,16 @@ import (
 )
 
 // backupLines are what a host without backups lacks in its settings file.
-const backupLines = `[backup]
+const backupLines = `[backups]
 repository = "sftp:backup@nas.example.org:/srv/berth"`
 
 // The settings of app.BackupPolicy, as app.BackupStatus.Fixed names them.
 const (
-	keyAt       = "backup.at"
-	keyDaily    = "backup.daily"
-	keyWeekly   = "backup.weekly"
-	keyMonthly  = "backup.monthly"
-	keyRehearse = "backup.rehearse"
+	keyAt       = "backups.at"
+	keyDaily    = "backups.keep_daily"
+	keyWeekly   = "backups.keep_weekly"
+	keyMonthly  = "backups.keep_monthly"
+	keyRehearse = "backups.rehearse"
 )
 
 // day is the unit in which people say how often a backup is rehearsed.
@@ -54,7 +54,8 @@ func (p *hostPages) backupsOf(c *call, all []app.Snapshot) (*hostBackups, error)
 	now := time.Now()
 	b := &hostBackups{
 		BackupStatus: s, Lines: backupLines, Late: s.Missing(now), Unproved: s.Unrehearsed(now),
-		Days: strconv.FormatFloat(s.Policy.Rehearse.Hours()/day.Hours(), 'f', -1, 64), Rehearsing: s.Running != nil && s.Running.Kind == app.BackupRehearsed,
+		Days:       strconv.FormatFloat(s.Policy.Rehearse.Hours()/day.Hours(), 'f', -1, 64),
+		Rehearsing: s.Running != nil && s.Running.Kind == app.BackupRehearsed,
 	}
 	if c.Request.PostForm.Has("at") { // refused, so it is shown as it was typed
 		b.Typed = c.Request.PostForm

@@ -22,7 +22,7 @@ func TestEveryManagingPage(t *testing.T) {
 	w.host.add(w.ana.ID, "running", func(s *app.Snapshot) { s.Name = "<script>" })
 	backups := goodBackups()
 	backups.Good.Missing, backups.Last, backups.KeyShown = []app.ID{"running"}, &app.BackupRun{Ended: time.Now(), Error: "<script>"}, false
-	backups.Running, backups.Fixed = &app.BackupRun{Began: time.Now()}, []string{"backup.at"}
+	backups.Running, backups.Fixed = &app.BackupRun{Began: time.Now()}, []string{"backups.at"}
 	w.backups.set(backups)
 	pages := map[string]string{ // and what each says of this world
 		"/apps/shop/env": "****1234", "/apps/shop/domains": "berth-proof=", "/apps/bot/domains": "TYPE=site",

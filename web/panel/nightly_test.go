@@ -105,7 +105,7 @@ func TestHostSaysHowItsBackupsAre(t *testing.T) {
 			"sftp:backup@nas.example.org:/srv/berth", "in 19 h", "5 h ago", "3 GB", "40 MB new", "<dd>12 <span class=\"faint\">9 unchanged</span>",
 			`<span class="tag">can be restored</span>`, "2 days ago", "Back up now", "Rehearse now", `name="at" type="time" value="03:15" required>`, `name="days" type="number" min="0" inputmode="numeric" value="7" required>`,
 		}},
-		"nothing set up": {func(s *app.BackupStatus) { *s = app.BackupStatus{} }, []string{"Nothing is backed up.", "[backup]\nrepository = "}},
+		"nothing set up": {func(s *app.BackupStatus) { *s = app.BackupStatus{} }, []string{"Nothing is backed up.", "[backups]\nrepository = "}},
 		"the first night is to come": {func(s *app.BackupStatus) { s.Good, s.Last, s.Rehearsed, s.Since = nil, nil, nil, ago(time.Hour) }, []string{
 			"never rehearsed", "<dt>Last good backup</dt><dd>none yet</dd>",
 		}},
@@ -128,7 +128,7 @@ func TestHostSaysHowItsBackupsAre(t *testing.T) {
 			s.Running = &app.BackupRun{Kind: app.BackupRehearsed, Began: ago(10 * time.Minute)}
 		}, []string{"under way", "A rehearsal is under way"}},
 		"settings of the file": {func(s *app.BackupStatus) {
-			s.Fixed, s.Policy.Rehearse = []string{"backup.at", "backup.rehearse"}, 12*time.Hour
+			s.Fixed, s.Policy.Rehearse = []string{"backups.at", "backups.rehearse"}, 12*time.Hour
 		}, []string{
 			"The backups are not rehearsed.", "can be restored", `value="0.5" required readonly`,
 			`name="at" type="time" value="03:15" required readonly aria-describedby="backup-fixed">`, "berth.toml sets it: <code>backup.at</code> <code>backup.rehearse</code>", `value="4" required>`, ">Save</button></form>\n<p class=\"faint\" id=\"backup-fixed\">",
@@ -160,7 +160,7 @@ func TestFixedPolicyStays(t *testing.T) {
 	w := newWorld(t)
 	seed(w)
 	s := goodBackups()
-	s.Fixed = []string{"backup.at", "backup.weekly"}
+	s.Fixed = []string{"backups.at", "backups.keep_weekly"}
 	w.backups.set(s)
 	b := w.as("ana")
 	next := b.post("/host/backups", "at", "09:00", "daily", "3", "weekly", "0", "monthly", "1", "days", "1").leads(t, "the policy", "/host")
@@ -168,7 +168,7 @@ func TestFixedPolicyStays(t *testing.T) {
 		t.Errorf("done is %q", got)
 	}
 	b.get(next).want(t, "the page", http.StatusOK, "When the host is backed up, and what is kept, was changed.")
-	s.Fixed = []string{"backup.at", "backup.daily", "backup.weekly", "backup.monthly", "backup.rehearse"}
+	s.Fixed = []string{"backups.at", "backups.keep_daily", "backups.keep_weekly", "backups.keep_monthly", "backups.rehearse"}
 	w.backups.set(s)
 	if p := b.get("/host"); strings.Contains(p.body, "Save</button></form>\n<p class=\"faint\" id=\"backup-fixed\">") {
 		t.Error("there is a button where nothing can be saved")

@@ -196,8 +196,8 @@ func (p *pages) hostRoutes() []route {
 		{http.MethodPost, "/host/accounts/{account}/link", admin | again, ownerOnly, p.host.account(p.host.link), "password.link", p.host.show},
 		{http.MethodPost, "/host/factor", admin | again, ownerOnly, form(p.host.requireFactor), "factor.require", p.host.show},
 		{http.MethodPost, "/host/backups", admin | again, ownerOnly, form(p.host.setBackups), "backup.set", p.host.show},
-		{http.MethodPost, "/host/backups/start", admin, ownerOnly, p.host.startBackup(false), "backup.start", p.host.show},
-		{http.MethodPost, "/host/backups/rehearse", admin, ownerOnly, p.host.startBackup(true), "backup.rehearse", p.host.show},
+		{http.MethodPost, "/host/backups/start", admin | again, ownerOnly, p.host.startBackup(false), "backup.start", p.host.show},
+		{http.MethodPost, "/host/backups/rehearse", admin | again, ownerOnly, p.host.startBackup(true), "backup.rehearse", p.host.show},
 		{http.MethodPost, "/host/doctor", admin, ownerOnly, p.host.examine, "host.examine", p.host.show},
 		{http.MethodGet, "/host/audit", admin, ownerOnly, p.host.audit, "", nil},
 	}

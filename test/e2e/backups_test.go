@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"berth/test/harness"
+)
+
+// teller appends to a file of its own, and shows a variable.
+const teller = `echo "secret $SECRET"; echo ran >> data.txt; exec sleep 1000000`
+
+// backedUp is a daemon whose host is backed up into place.
+func backedUp(t *testing.T, place string) *daemon {
+	t.Helper()
+	d := prepare(t)
+	if strings.HasPrefix(place, "archives:") {
+		place = "archives:" + filepath.Join(d.Root, "backups")
+	} else {
+		place = filepath.Join(d.Root, "backups")
+	}
+	d.Env = append(d.Env, "BERTH_BACKUPS_REPOSITORY="+place, "BERTH_BACKUPS_KEY_FILE="+filepath.Join(d.Root, "backup.key"), "BERTH_KEY_FILE="+filepath.Join(d.Root, "keys"))
+	d.Serve()
+	return d
+}
+
+// backup runs a command of berth backup beside the daemon.
+func (d *daemon) backup(want int, input string, args ...string) (stdout, stderr string) {
+	d.T.Helper()
+	cmd := d.Command(append([]string{"backup"}, append(args, "--data-dir", d.Data)...)...)
+	cmd.Env = append(harness.CleanEnv(), d.Env...)
+	cmd.Stdin = strings.NewReader(input)
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	_ = cmd.Run() // the exit code tells
+	if code := cmd.ProcessState.ExitCode(); code != want {
+		d.T.Fatalf("berth backup %v: %d\n%s%s", args, code, &out, &errs)
+	}
+	return out.String(), errs.String()
+}
+
+// A host is backed up while it serves; an owner brings yesterday's files back, with and without
+// variables, into the same application and into a new one; the whole host comes back on another one, where nothing
+// starts before it is told.
+func TestBackups(t *testing.T) {
+	t.Parallel()
+	for _, place := range []string{"restic", "archives:"} {
+		t.Run(strings.TrimSuffix(place, ":"), func(t *testing.T) {
+			t.Parallel()
+			d := backedUp(t, place)
+			c := d.account("ana", 500)
+			id := c.Upload(harness.ShellBot(teller, "RAM=50", "NAME=teller"))
+			c.Put("/app/"+id+"/env", `{"env":{"SECRET":"alpha"}}`).Want(200)
+			c.Put("/app/"+id+"/restart", "").Want(200)
+			c.UntilLog(id, "secret alpha\n")
+			if _, said := d.backup(1, "", "status"); !strings.Contains(said, "the key that opens the backups is on this host alone") {
+				t.Errorf("status: %s", said)
+			}
+			d.backup(0, "", "run")
+			_, said := d.backup(0, "", "rehearse")
+			if !strings.Contains(said, "can be restored: 1 application") {
+				t.Errorf("rehearse: %s", said)
+			}
+			key, _ := d.backup(0, "", "key")
+			d.backup(1, "", "key") // once
+			if status, _ := d.backup(0, "", "status"); !strings.Contains(status, "1 application") || !strings.Contains(status, "was shown") {
+				t.Errorf("status: %s", status)
+			}
+			found := regexp.MustCompile(`"snapshot":"(\d{8}T\d{6}Z)"`).FindSubmatch(c.Get("/app/" + id + "/snapshots").Want(200).Body)
+			if found == nil {
+				t.Fatal("its owner sees no snapshot")
+			}
+			snapshot := string(found[1])
+
+			// Yesterday comes back.
+			c.Put("/app/"+id+"/env", `{"env":{"SECRET":"beta"}}`).Want(200)
+			if err := os.WriteFile(d.Path(id, "data.txt"), []byte("spoiled\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c.ask("POST", "/app/"+id+"/restore", fmt.Sprintf(`{"snapshot":%q,"env":false}`, snapshot)).Want(200, "status", "ok")
+			c.UntilLog(id, "secret beta\n")
+			if data, err := os.ReadFile(d.Path(id, "data.txt")); err != nil || !strings.HasPrefix(string(data), "ran\n") {
+				t.Errorf("its data is %q, %v", data, err)
+			}
+			c.ask("POST", "/app/"+id+"/restore", fmt.Sprintf(`{"snapshot":%q,"env":true}`, snapshot)).Want(200, "status", "ok")
+			harness.Eventually(t, "it has its variables of then", func() bool {
+				return strings.Count(c.Log(id), "secret alpha\n") == 2
+			})
+			a := c.ask("POST", "/app/"+id+"/copy", fmt.Sprintf(`{"snapshot":%q,"env":true}`, snapshot))
+			a.Want(200, "status", "ok")
+			other := a.Text("app.id")
+			c.UntilLog(other, "secret alpha\n")
+			if data, err := os.ReadFile(d.Path(other, "data.txt")); err != nil || !strings.HasPrefix(string(data), "ran\n") {
+				t.Errorf("the copy's data is %q, %v", data, err)
+			}
+			c.ask("POST", "/app/"+id+"/restore", `{"snapshot":"20000101T000000Z"}`).Want(404)
+			c.Get("/app/"+other+"/snapshots").Want(200, "snapshots", "[]") // none is its own yet
+
+			// The host is gone, and another one takes its place.
+			c.DeleteAll()
+			d.End(15)
+			next := prepare(t)
+			for _, v := range d.Env {
+				if strings.HasPrefix(v, "BERTH_BACKUPS_REPOSITORY=") {
+					next.Env = append(next.Env, v)
+				}
+			}
+			next.Env = append(next.Env, "BERTH_BACKUPS_KEY_FILE="+filepath.Join(next.Root, "backup.key"), "BERTH_KEY_FILE="+filepath.Join(next.Root, "keys"))
+			next.Serve()
+			if _, said := next.backup(1, "not the key of it\n", "restore"); !strings.Contains(said, "the backup key does not open the repository") || len(next.Entries("apps")) > 0 {
+				t.Errorf("another key: %s, there are %v", said, next.Entries("apps"))
+			}
+			_, said = next.backup(0, key, "restore")
+			if !strings.Contains(said, "berth resume starts them") {
+				t.Errorf("restore: %s", said)
+			}
+			there := &client{&harness.Client{T: t, Berth: next.Berth, Name: c.Name, Account: c.Account, Token: c.Token}, next}
+			next.Clients = append(next.Clients, there.Client)
+			next.Listens()
+			there.Until(id, "apps.online", false)
+			there.Put("/app/"+id+"/start", "").Want(409)
+			resume := next.Command("resume", "--data-dir", next.Data)
+			resume.Env = append(harness.CleanEnv(), next.Env...)
+			if out, err := resume.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			there.Until(id, "apps.online", true)
+			there.UntilLog(id, "secret alpha\n")
+			next.backup(0, "", "run") // goes on with the same key
+		})
+	}
+}
