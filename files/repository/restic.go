@@ -35,7 +35,7 @@ type restic struct {
 
 func newRestic(o Options) *restic {
 	return &restic{
-		Options: o, secrets: secretsOf(o), grace: 5 * time.Second, answer: 2 * time.Minute,
+		Options: o, secrets: secretsOf(o), grace: 5 * time.Second, answer: 30 * time.Second,
 		pauses: []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute},
 		added:  map[string]int64{},
 	}

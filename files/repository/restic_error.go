@@ -88,10 +88,25 @@ func (r *restic) problem(exit error, said string) error {
 	return fmt.Errorf("restic says: %s", r.line(said))
 }
 
-// unfinished is the error of restic that was not waited for. What it said last is often why it
-// took so long: a server that does not answer.
+// again is a line of restic that tries once more; missing is one because there is no configuration. Newer versions
+// try for 15 minutes where a bucket is missing.
+var (
+	again   = regexp.MustCompile(`(?m)^.*returned error, retrying after .*$`)
+	missing = regexp.MustCompile(`^Stat\(<config/>\) returned error, retrying after .*: .*(` + absent + `)`)
+)
+
+// unfinished is the error of restic that was not waited for. Why it tried again is why it took
+// so long: a server that does not answer.
 func (r *restic) unfinished(err error, said *tail) error {
-	if line := lastLine(said.String()); line != "" {
+	text := said.String()
+	line := lastLine(text)
+	if tries := again.FindAllString(text, -1); len(tries) > 0 {
+		line = tries[len(tries)-1]
+	}
+	switch {
+	case missing.MatchString(line):
+		return fmt.Errorf("%w: restic was ended (%w); it says: %s", ErrNone, err, r.line(line))
+	case line != "":
 		return fmt.Errorf("restic was ended (%w); it says: %s", err, r.line(line))
 	}
 	return fmt.Errorf("restic was ended: %w", err)

@@ -2,6 +2,7 @@ package repository
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -64,6 +65,20 @@ func TestProblem(t *testing.T) {
 	if err := r.problem(exitOf(t, 1), "Fatal: cannot reach https://me:hunter2@host/x with b2b2b2 and the-key in eu\x1b[2J"); err.Error() !=
 		"restic says: cannot reach https://me:***@host/x with *** and *** in eu [2J" {
 		t.Errorf("%q", err)
+	}
+	// What newer versions say until they are ended.
+	for why, want := range map[string]error{
+		"Stat: The specified bucket does not exist.":                     ErrNone,
+		"Stat: The AWS Access Key Id you provided does not exist in our": nil,
+		"dial tcp 127.0.0.1:9: connect: connection refused":              nil,
+	} {
+		said := &tail{}
+		fmt.Fprintf(said, "Stat(<config/>) returned error, retrying after 1.2s: %s\n\x1b[2Ksignal interrupt received, cleaning up\n"+
+			"Fatal: unable to open config file: context canceled\nIs there a repository at the following location?\n/x\n", why)
+		err := r.unfinished(context.DeadlineExceeded, said)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), why) || want != nil && !errors.Is(err, want) || want == nil && isSaid(err) {
+			t.Errorf("%q is read as: %v", why, err)
+		}
 	}
 	long := &tail{}
 	for n := range 10_000 {
