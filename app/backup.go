@@ -49,6 +49,7 @@ const (
 type BackupRun struct {
 	ID      int64
 	Kind    BackupKind
+	Place   string // the repository, without passwords
 	Run     string // the backup that was made or rehearsed; "" when pruned
 	Began   time.Time
 	Ended   time.Time // zero while it is under way, or when its process was killed

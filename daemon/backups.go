@@ -52,7 +52,7 @@ type backups struct {
 	mu     sync.Mutex
 	policy app.BackupPolicy
 	busy   *work               // what is under way; nil for nothing
-	paused   bool                // see pause
+	paused bool                // see pause
 	wake   chan app.BackupKind // somebody asks for it now; "" to look at the policy again
 	told   map[app.NoticeKind]time.Time
 }
@@ -281,6 +281,11 @@ func (b *backups) status(ctx context.Context) (app.BackupStatus, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	st.Policy, st.Repository = b.policy, b.settings.Backups.Repository
+	for _, r := range []**app.BackupRun{&st.Last, &st.Good, &st.Rehearsed} {
+		if *r != nil && (*r).Place != repository.Public(st.Repository) {
+			*r = nil // of a repository of before
+		}
+	}
 	if st.Running != nil && !backup.Running(b.settings.DataDir) {
 		st.Running = nil // its process was killed, and nobody has said so yet
 	}
@@ -523,13 +528,13 @@ func OpenRepositoryWith(s settings.Settings, key string) (repository.Repository,
 func RepositoryProblem(err error) string {
 	switch {
 	case errors.Is(err, repository.ErrNone):
-		return "Hint: berth backup run makes the repository; if there was one, look whether its disk is mounted."
+		return "Hint: look whether its disk is mounted, and whether backups.repository is right. berth makes a repository with the first backup to a place alone."
 	case errors.Is(err, repository.ErrPassword):
 		return "Hint: put the key that was printed for this repository into the file that backups.key_file names."
 	case errors.Is(err, repository.ErrFull):
 		return "Hint: make room there, or keep fewer backups (backups.keep_daily, keep_weekly, keep_monthly), and run berth backup prune."
 	case errors.Is(err, repository.ErrLocked):
-		return "Hint: wait until the other program has ended; restic unlock removes a lock that nobody has."
+		return "Hint: wait until the other program has ended. berth removes a lock that nobody has after half an hour."
 	}
 	return ""
 }

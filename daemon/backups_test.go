@@ -46,7 +46,7 @@ func newBackupWorld(t *testing.T) *backupWorld {
 	}
 	w.work = func(ctx context.Context, kind app.BackupKind) error {
 		w.did = append(w.did, string(kind)+" "+time.Now().Format("02 15:04"))
-		run, err := d.Backups.BeginBackup(ctx, kind, app.RunName(time.Now()))
+		run, err := d.Backups.BeginBackup(ctx, kind, "/backups")
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func TestBackupMadeUp(t *testing.T) {
 			t.Errorf("%s", got)
 		}
 		// One that was cut short is one that failed.
-		run, err := w.db.Backups.BeginBackup(t.Context(), app.BackupMade, "x")
+		run, err := w.db.Backups.BeginBackup(t.Context(), app.BackupMade, "/backups")
 		if err != nil || run.ID == 0 {
 			t.Fatal(err)
 		}

@@ -16,28 +16,31 @@ const keptBackupRuns = 400
 // CutShort is the error of what was under way when its process ended.
 const CutShort = "it was cut short: berth or the host was stopped"
 
-const selectBackupRuns = "SELECT id, kind, run, began, ended, apps, reused, bytes, stored, missing, error FROM backup_run"
+const (
+	selectBackupRuns = "SELECT id, kind, place, run, began, ended, apps, reused, bytes, stored, missing, error FROM backup_run"
+	newestBackup     = " ORDER BY id DESC LIMIT 1"
+)
 
 func scanBackupRun(row scanner) (r app.BackupRun, err error) {
 	var missing string
-	err = row.Scan(&r.ID, &r.Kind, &r.Run, asTime(&r.Began), asTime(&r.Ended), &r.Apps, &r.Reused, &r.Bytes, &r.Stored, &missing, &r.Error)
+	err = row.Scan(&r.ID, &r.Kind, &r.Place, &r.Run, asTime(&r.Began), asTime(&r.Ended), &r.Apps, &r.Reused, &r.Bytes, &r.Stored, &missing, &r.Error)
 	for id := range strings.FieldsSeq(missing) {
 		r.Missing = append(r.Missing, app.ID(id))
 	}
 	return r, err
 }
 
-// BeginBackup remembers that something begins, and that whatever was under way was CutShort:
+// BeginBackup remembers that something begins at a place, and that whatever was under way was CutShort:
 // the caller holds the lock that only one can have.
-func (s Backups) BeginBackup(ctx context.Context, kind app.BackupKind, run string) (app.BackupRun, error) {
+func (s Backups) BeginBackup(ctx context.Context, kind app.BackupKind, place string) (app.BackupRun, error) {
 	return put(ctx, s.db, "store that a backup begins", func(t tx) (r app.BackupRun, err error) {
 		now := stored(s.db.now())
 		if err := t.exec("UPDATE backup_run SET ended = max(began, 1), error = ? WHERE ended = 0", CutShort); err != nil {
 			return r, err
 		}
-		r = app.BackupRun{Kind: kind, Run: run, Began: now}
-		r.ID, err = t.insert(`INSERT INTO backup_run (kind, run, began, ended, apps, reused, bytes, stored, missing, error)
-			VALUES (?, ?, ?, 0, 0, 0, 0, 0, '', '')`, kind, run, stamp(now))
+		r = app.BackupRun{Kind: kind, Place: place, Began: now}
+		r.ID, err = t.insert(`INSERT INTO backup_run (kind, place, run, began, ended, apps, reused, bytes, stored, missing, error)
+			VALUES (?, ?, '', ?, 0, 0, 0, 0, 0, '', '')`, kind, place, stamp(now))
 		if err == nil {
 			err = t.exec("DELETE FROM backup_run WHERE kind = ?1 AND id NOT IN (SELECT id FROM backup_run WHERE kind = ?1 ORDER BY id DESC LIMIT ?2)",
 				kind, keptBackupRuns)
@@ -80,28 +83,36 @@ func (s Backups) BackupRuns(ctx context.Context, most int) ([]app.BackupRun, err
 // Status returns what is remembered of app.BackupStatus.
 func (s Backups) Status(ctx context.Context) (app.BackupStatus, error) {
 	return get(ctx, s.db, "look at the backups", func(t tx) (st app.BackupStatus, err error) {
-		for _, part := range []struct {
-			to    **app.BackupRun
-			where string
-		}{
-			{&st.Running, "ended = 0"},
-			{&st.Last, "kind = 'backup' AND ended > 0"},
-			{&st.Good, "kind = 'backup' AND ended > 0 AND error = ''"},
-			{&st.Rehearsed, "kind = 'rehearsal' AND ended > 0"},
-		} {
-			found, err := all(t, scanBackupRun, selectBackupRuns+" WHERE "+part.where+" ORDER BY id DESC LIMIT 1")
-			if err != nil {
-				return st, err
-			}
-			if len(found) > 0 {
-				*part.to = &found[0]
-			}
+		running, err := one(t, scanBackupRun, nil, selectBackupRuns+" WHERE ended = 0"+newestBackup)
+		if err != nil {
+			return st, err
 		}
+		last, err := one(t, scanBackupRun, nil, selectBackupRuns+" WHERE kind = 'backup' AND ended > 0"+newestBackup)
+		if err != nil {
+			return st, err
+		}
+		good, err := one(t, scanBackupRun, nil, selectBackupRuns+" WHERE kind = 'backup' AND ended > 0 AND error = ''"+newestBackup)
+		if err != nil {
+			return st, err
+		}
+		rehearsed, err := one(t, scanBackupRun, nil, selectBackupRuns+" WHERE kind = 'rehearsal' AND ended > 0"+newestBackup)
+		if err != nil {
+			return st, err
+		}
+		st.Running, st.Last, st.Good, st.Rehearsed = knownRun(running), knownRun(last), knownRun(good), knownRun(rehearsed)
 		_, err = one(t, func(row scanner) (struct{}, error) {
 			return struct{}{}, row.Scan(asTime(&st.Since), asBool(&st.KeyShown))
 		}, nil, "SELECT since, key_shown FROM backup_state")
 		return st, err
 	})
+}
+
+// knownRun is a row that there is; nil for none.
+func knownRun(r app.BackupRun) *app.BackupRun {
+	if r.ID == 0 {
+		return nil
+	}
+	return &r
 }
 
 // SetUp remembers since when there is something to back up, unless that is known.

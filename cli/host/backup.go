@@ -71,6 +71,7 @@ func backUp(ctx context.Context, c *caller, s settings.Settings, config, to stri
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	c.copyDatabases(store)
 	from := backup.Source{DB: d, DataDir: s.DataDir, Trees: store, Config: config, Managed: settings.ManagedFile(config)}
 	if with {
 		if from.Keys, err = askWrapped(c, daemon.Keys(s.DataDir, s.KeyFiles()...)); err != nil {

@@ -141,10 +141,7 @@ func (c *caller) runner(ctx context.Context, s settings.Settings, create bool) (
 	closed = func() error { return errors.Join(store.Close(), d.Close()) }
 	warn := func(format string, args ...any) { c.Tell("warning: "+format, args...) }
 	store.SetFloor(s.Host.DiskFloor.Bytes())
-	store.CopyDatabases(backup.CopyDatabase)
-	store.NoteDatabases(func(id app.ID, path string, err error) {
-		warn("the database %q of the application %s is in the backup as its files were, and may not be of one moment: %v", path, id, err)
-	})
+	c.copyDatabases(store)
 	r := &backup.Runner{
 		Source:     backup.Source{DB: d, DataDir: s.DataDir, Trees: store, Config: s.File, Managed: settings.ManagedFile(s.File)},
 		Repository: repo, Policy: s.BackupPolicy(), Where: time.Local, Note: warn,
@@ -163,6 +160,14 @@ func (c *caller) runner(ctx context.Context, s settings.Settings, create bool) (
 		return nil, nil, errors.Join(err, closed())
 	}
 	return r, closed, nil
+}
+
+// copyDatabases lets store copy the databases that programs have open whole, and warns of those that it cannot.
+func (c *caller) copyDatabases(store *files.Store) {
+	store.CopyDatabases(backup.CopyDatabase)
+	store.NoteDatabases(func(id app.ID, path string, err error) {
+		c.Tell("warning: the database %q of the application %s is in the backup as its files were, and may not be of one moment: %v", path, id, err)
+	})
 }
 
 // runnerProblem says what is to be done about an error.

@@ -93,7 +93,7 @@ func (m *moving) run(ctx context.Context, config string, partial bool) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.Close() }() // never fails
+	defer func() { _ = store.Close() }()     // never fails
 	store.CopyDatabases(backup.CopyDatabase) // programs run while the most is copied
 	host, err := os.Hostname()
 	if err != nil {

@@ -74,7 +74,7 @@ func (r *Runner) alone(
 	if err := r.DB.Backups.SetUp(ctx); err != nil {
 		return run, err
 	}
-	if run, err = r.DB.Backups.BeginBackup(ctx, kind, ""); err != nil {
+	if run, err = r.DB.Backups.BeginBackup(ctx, kind, r.Repository.Where()); err != nil {
 		return run, err
 	}
 	copies, err := do(&run)
@@ -102,11 +102,16 @@ func Running(dataDir string) bool {
 
 // Backup makes a backup, removes those that the policy does not keep, and returns what was done.
 // Applications that are missing in it are in Missing, and are no error. It makes the repository if
-// there is none.
+// the last good backup was made elsewhere.
 func (r *Runner) Backup(ctx context.Context) (app.BackupRun, error) {
 	run, err := r.alone(ctx, app.BackupMade, func(run *app.BackupRun) ([]db.AppCopy, error) {
 		run.Run = app.RunName(time.Now())
-		if err := r.Repository.Open(ctx, true); err != nil {
+		// Where there was a good backup, a place without a repository is one whose disk is not mounted.
+		st, err := r.DB.Backups.Status(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.Repository.Open(ctx, st.Good == nil || st.Good.Place != run.Place); err != nil {
 			return nil, err
 		}
 		all, err := r.list(ctx)

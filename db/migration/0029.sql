@@ -2,6 +2,7 @@
 CREATE TABLE backup_run (
 	id      INTEGER PRIMARY KEY AUTOINCREMENT,
 	kind    TEXT    NOT NULL CHECK (kind IN ('backup', 'rehearsal', 'prune')),
+	place   TEXT    NOT NULL, -- the repository, without passwords
 	run     TEXT    NOT NULL, -- the name of the backup, '' for none
 	began   INTEGER NOT NULL,
 	ended   INTEGER NOT NULL, -- 0 while it is under way

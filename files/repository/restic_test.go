@@ -257,7 +257,7 @@ func TestLocked(t *testing.T) {
 	})
 	must(t, err)
 	if got := load(t, r, s); !bytes.Equal(got, text) || calls != 1 || len(locksOf(t, o)) != 0 {
-		t.Errorf("%d other bytes after %d calls", len(got), calls)
+		t.Errorf("the same bytes: %t, after %d calls; there are the locks %v", bytes.Equal(got, text), calls, locksOf(t, o))
 	}
 }
 

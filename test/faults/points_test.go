@@ -24,7 +24,6 @@ var points = map[string]string{
 	"files/dir.go":                "files.Points: every rename in a live tree passes one",
 	"files/stage.go":              "before files.Points: a stage is nobody's until Apply, and a boot empties staging (TestSurvivesSIGKILLDuringABuild)",
 	"files/quota.go":              "the rename of dir.go, with a project's id: the same points",
-	"files/export.go":             "of a restore into an empty directory, which nobody serves from until it is whole (cli/host/restore.go)",
 	"files/backup.go":             "a backup has no name before it is whole (files TestBackup)",
 	"proc/logs/files.go":          "logs.killAfter kills after each byte of a write and between two renames",
 	"web/proxy/accesslog.go":      "access logs, of which a crash may lose the last lines: nothing else hangs on them",
@@ -43,6 +42,13 @@ var points = map[string]string{
 	"files/depot/depot.go":        "a runtime has its name when it is whole: TestKilledInstallation",
 	"cli/whole.go":                "a file on the machine of a person has its name when it is whole; what a crash leaves beside it is nobody's (TestWholeOrNotAtAll)",
 	"files/datadir.go":            "a file without a name, which only asks whether the disk answers",
+
+	"files/import.go":         "what a restore or a move brings, into a place that nobody serves from until it is whole (cli/host/restore.go, daemon/mover)",
+	"files/fingerprint.go":    "it asks the disk to write what is there already, and changes nothing",
+	"daemon/backup/key.go":    "the file of the backup key has its name when it is whole (TestKeys); the next one replaces what a crash leaves beside it",
+	"daemon/mover/receive.go": "what arrives is nobody's before its one rename (TestMoveCutAnywhere, TestMoveKilled)",
+	"daemon/mover/place.go":   "Settle is cut before each of its steps and done again (TestSettleCutShort)",
+	"cli/host/restorerun.go":  "as cli/host/restore.go: nobody serves from the place until it is whole",
 
 	"files/repository/directory.go":      "a backup appears, and goes, by one rename (TestKilled of files/repository)",
 	"files/repository/directory_list.go": "the list of a directory that is no backup yet, whole or not there (TestKilled of files/repository)",
