@@ -119,6 +119,17 @@ func swapping(t *testing.T, dir, a, b string) {
 	t.Cleanup(func() { stop.Store(true); wg.Wait() })
 }
 
+// thorough runs every round of the tests that race with a program: see make soak.
+var thorough bool
+
+// rounds is how many of so many rounds a test runs.
+func rounds(n int) int {
+	if thorough {
+		return n
+	}
+	return n / 4
+}
+
 // A link that takes the place of a database after the child has looked at it leads nowhere. It
 // would lead to the secret if the child had the host's root directory.
 func TestCopyWhileALinkTakesThePlace(t *testing.T) {
@@ -129,7 +140,7 @@ func TestCopyWhileALinkTakesThePlace(t *testing.T) {
 	must(t, os.Symlink(secret, filepath.Join(dir, "y.db")))
 	swapping(t, dir, "x.db", "y.db")
 	copied, refused := 0, 0
-	for range 60 {
+	for range rounds(120) {
 		switch text, err := runJob(t.Context(), t, dir, "x.db"); {
 		case bytes.Contains(text, []byte("SECRET")):
 			t.Fatal("the secret is in the copy")
@@ -143,7 +154,7 @@ func TestCopyWhileALinkTakesThePlace(t *testing.T) {
 		t.Errorf("%d were copied, %d refused", copied, refused)
 	}
 	leaks := 0
-	for range 200 {
+	for range rounds(200) {
 		to := filepath.Join(t.TempDir(), "copy.db")
 		must(t, os.WriteFile(to, nil, 0o600))
 		_ = db.CopyForeign(t.Context(), filepath.Join(dir, "x.db"), to)
@@ -151,7 +162,7 @@ func TestCopyWhileALinkTakesThePlace(t *testing.T) {
 			leaks++
 		}
 	}
-	t.Logf("%d copied, %d refused; without walls %d of 200 had the secret", copied, refused, leaks)
+	t.Logf("%d copied, %d refused; without walls %d of %d had the secret", copied, refused, leaks, rounds(200))
 }
 
 // A program that swaps its database for links as fast as it can, whose directory too.
@@ -175,7 +186,7 @@ func TestCopyWhileTheProgramSwaps(t *testing.T) {
 		}
 	})
 	good := 0
-	for range 40 {
+	for range rounds(40) {
 		copied := saved(t, s)
 		must(t, filepath.WalkDir(copied, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {

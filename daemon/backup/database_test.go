@@ -247,7 +247,7 @@ func newApp(t *testing.T) (s *files.Store, dir string, notes map[string]error) {
 }
 
 // exports is how often a database is exported while a program commits all the time.
-var exports = flag.Int("exports", 50, "exports of each database that a program writes to")
+var exports = flag.Int("exports", 10, "exports of each database that a program writes to")
 
 // Every copy is whole, of one moment and without a log, whatever the program does meanwhile, and
 // the program loses no more than a moment.

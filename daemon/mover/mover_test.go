@@ -249,7 +249,7 @@ func TestMoveCutAnywhere(t *testing.T) {
 	hosted.Must(t, errors.Join(err, near.Close()))
 	type cut struct{ to, from int }
 	var cuts []cut
-	const each = 16
+	const each = 6
 	for i := range each {
 		cuts = append(cuts, cut{all.to * i / each, -1})
 		if i%2 == 0 {

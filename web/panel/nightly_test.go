@@ -131,7 +131,7 @@ func TestHostSaysHowItsBackupsAre(t *testing.T) {
 			s.Fixed, s.Policy.Rehearse = []string{"backups.at", "backups.rehearse"}, 12*time.Hour
 		}, []string{
 			"The backups are not rehearsed.", "can be restored", `value="0.5" required readonly`,
-			`name="at" type="time" value="03:15" required readonly aria-describedby="backup-fixed">`, "berth.toml sets it: <code>backup.at</code> <code>backup.rehearse</code>", `value="4" required>`, ">Save</button></form>\n<p class=\"faint\" id=\"backup-fixed\">",
+			`name="at" type="time" value="03:15" required readonly aria-describedby="backup-fixed">`, "berth.toml sets it: <code>backups.at</code> <code>backups.rehearse</code>", `value="4" required>`, ">Save</button></form>\n<p class=\"faint\" id=\"backup-fixed\">",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
