@@ -45,20 +45,21 @@ type backups struct {
 	log      *slog.Logger
 	work     func(ctx context.Context, kind app.BackupKind) error // does it, and blocks
 	notice   func(ctx context.Context, n app.Notice)
+	held     func() bool // the host holds its programs: its backups may be another host's by now
 	settle   time.Duration
 
 	reads *semaphore.Weighted // copies that are being read for owners: each takes the memory of a process
 
 	mu     sync.Mutex
 	policy app.BackupPolicy
-	busy   *work               // what is under way; nil for nothing
+	busy   *job                // what is under way; nil for nothing
 	paused bool                // see pause
 	wake   chan app.BackupKind // somebody asks for it now; "" to look at the policy again
 	told   map[app.NoticeKind]time.Time
 }
 
-// work is one backup, or one rehearsal, under way.
-type work struct {
+// job is one backup, or one rehearsal, under way.
+type job struct {
 	end   context.CancelFunc
 	ended chan struct{}
 }
@@ -81,6 +82,7 @@ func newBackups(d *daemon, args []string) *backups {
 			}
 		},
 	}
+	b.held = func() bool { return d.host.Held().Refusal() != nil }
 	b.work = func(ctx context.Context, kind app.BackupKind) error { return b.command(ctx, kind, args) }
 	return b
 }
@@ -113,6 +115,9 @@ func (b *backups) run(ctx context.Context) {
 func (b *backups) turn(ctx context.Context, asked app.BackupKind) time.Duration {
 	kind := asked
 	if kind == "" {
+		if b.held() {
+			return backupsLook
+		}
 		due, at, err := b.due(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -145,7 +150,7 @@ var errPaused = errors.New("berth is being upgraded")
 func (b *backups) do(given context.Context, kind app.BackupKind) error {
 	ctx, end := context.WithCancel(given)
 	defer end()
-	w := &work{end, make(chan struct{})}
+	w := &job{end, make(chan struct{})}
 	defer close(w.ended)
 	b.mu.Lock()
 	paused := b.paused

@@ -24,6 +24,7 @@ type backupWorld struct {
 	did   []string // what was done, and when
 	fails func(kind app.BackupKind) error
 	told  []app.Notice
+	holds bool
 }
 
 func newBackupWorld(t *testing.T) *backupWorld {
@@ -44,6 +45,7 @@ func newBackupWorld(t *testing.T) *backupWorld {
 		wake: make(chan app.BackupKind, 1), told: make(map[app.NoticeKind]time.Time),
 		notice: func(_ context.Context, n app.Notice) { w.told = append(w.told, n) },
 	}
+	w.held = func() bool { return w.holds }
 	w.work = func(ctx context.Context, kind app.BackupKind) error {
 		w.did = append(w.did, string(kind)+" "+time.Now().Format("02 15:04"))
 		run, err := d.Backups.BeginBackup(ctx, kind, "/backups")
@@ -259,6 +261,23 @@ func TestBackupsPaused(t *testing.T) {
 		}
 		cancel()
 		<-done
+	})
+}
+
+// A host that holds its programs makes no backups: after a move they are the other host's.
+func TestBackupsWhileHeld(t *testing.T) {
+	inUTC(t, func(t *testing.T) {
+		w := newBackupWorld(t)
+		w.holds = true
+		w.live(t, 3*24*time.Hour)
+		if len(w.did) != 0 || len(w.told) != 0 {
+			t.Errorf("%v, told %+v", w.did, w.told)
+		}
+		w.holds = false
+		w.live(t, time.Hour)
+		if len(w.did) != 2 {
+			t.Errorf("%v", w.did)
+		}
 	})
 }
 

@@ -149,6 +149,13 @@ func (c *caller) runner(ctx context.Context, s settings.Settings, create bool) (
 	if r.ID, err = d.GroupName(ctx); err != nil {
 		return nil, nil, errors.Join(err, closed())
 	}
+	if hold, held, err := d.Holds.HoldOf(ctx); err != nil || create && held {
+		if err == nil {
+			err = exit.NewProblem(exit.Failure, fmt.Errorf("cannot back up: this host holds its programs, and the backups are those of %s", hold.Peer),
+				"Hint: berth resume lets the programs start here, and the backups go on.")
+		}
+		return nil, nil, errors.Join(err, closed())
+	}
 	keys, err := daemon.Keys(s.DataDir, s.KeyFiles()...).Keys()
 	if err == nil && create {
 		var password string

@@ -1,0 +1,114 @@
+//go:build soak
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/test/harness"
+)
+
+// killedAt starts a command of berth backup and kills it after a while. It returns whether it was done by then.
+func (d *daemon) killedAt(after time.Duration, input string, args ...string) (done bool) {
+	d.T.Helper()
+	cmd := d.Command(append([]string{"backup"}, append(args, "--data-dir", d.Data)...)...)
+	cmd.Env = append(harness.CleanEnv(), d.Env...)
+	cmd.Stdin = strings.NewReader(input)
+	if err := cmd.Start(); err != nil {
+		d.T.Fatal(err)
+	}
+	timer := time.AfterFunc(after, func() { _ = cmd.Process.Signal(syscall.SIGKILL) })
+	err := cmd.Wait()
+	timer.Stop()
+	return err == nil
+}
+
+// backups is how many backups the repository has.
+func (d *daemon) backups() int {
+	list, _ := d.backup(0, "", "list")
+	return strings.Count(list, "Z ")
+}
+
+// A backup is killed at 20 moments, and the next one is whole each time; a restore is killed at 20
+// moments, and either nothing is there or everything, and it can be done again.
+func TestSoakBackupsKilled(t *testing.T) {
+	const moments = 20
+	for _, place := range []string{"restic", "archives:"} {
+		t.Run(strings.TrimSuffix(place, ":"), func(t *testing.T) {
+			d := backedUp(t, place)
+			c := d.account("ana", 1000)
+			var ids []string
+			for n := range 4 {
+				ids = append(ids, c.Upload(harness.ShellBot(teller, "RAM=50", fmt.Sprintf("NAME=teller%d", n))))
+			}
+			begun := time.Now()
+			d.backup(0, "", "run")
+			long := time.Since(begun)
+			done := 0
+			for n := range moments {
+				for _, id := range ids { // so that there is something to save
+					if err := os.WriteFile(d.Path(id, "more.txt"), fmt.Appendf(nil, "%d", n), 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if d.killedAt(long*time.Duration(n)/moments, "", "run") {
+					done++
+				}
+				if d.backups() < 1 {
+					t.Fatalf("after the kill %d there is no backup", n)
+				}
+				d.backup(0, "", "rehearse")
+			}
+			d.backup(0, "", "run")
+			d.backup(0, "", "prune")
+			_, said := d.backup(0, "", "rehearse")
+			if !strings.Contains(said, "4 applications") {
+				t.Errorf("rehearse: %s", said)
+			}
+			t.Logf("a backup takes %s; of %d, %d were done before the kill", long, moments, done)
+			key, _ := d.backup(0, "", "key")
+			c.DeleteAll()
+			d.End(syscall.SIGTERM)
+
+			next := prepare(t)
+			next.Env = append(next.Env, "BERTH_BACKUPS_KEY_FILE="+filepath.Join(next.Root, "backup.key"), "BERTH_KEY_FILE="+filepath.Join(next.Root, "keys"))
+			for _, v := range d.Env {
+				if strings.HasPrefix(v, "BERTH_BACKUPS_REPOSITORY=") {
+					next.Env = append(next.Env, v)
+				}
+			}
+			begun = time.Now()
+			next.backup(0, key, "restore")
+			long = time.Since(begun)
+			for n := range moments {
+				if err := os.RemoveAll(next.Data); err != nil {
+					t.Fatal(err)
+				}
+				done := next.killedAt(long*time.Duration(n)/moments, key, "restore")
+				_, unfinished := os.Stat(filepath.Join(next.Data, "restore.unfinished"))
+				_, database := os.Stat(filepath.Join(next.Data, "berth.db"))
+				if whole := database == nil && unfinished != nil; done && !whole {
+					t.Errorf("moment %d: it was done, and is not whole", n)
+				} else if !whole && database == nil {
+					// The database is in its place, the sign that something is missing too: nobody serves from it.
+					if code, _, errs := next.Run("check", "--data-dir", next.Data); code == 0 {
+						t.Errorf("moment %d: a berth would serve from what is not whole: %s", n, errs)
+					}
+				}
+			}
+			if err := os.RemoveAll(next.Data); err != nil {
+				t.Fatal(err)
+			}
+			next.backup(0, key, "restore")
+			if found := len(next.Entries("apps")); found != 4 {
+				t.Errorf("%d applications are there", found)
+			}
+		})
+	}
+}
