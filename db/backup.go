@@ -23,7 +23,8 @@ const (
 
 func scanBackupRun(row scanner) (r app.BackupRun, err error) {
 	var missing string
-	err = row.Scan(&r.ID, &r.Kind, &r.Place, &r.Run, asTime(&r.Began), asTime(&r.Ended), &r.Apps, &r.Reused, &r.Bytes, &r.Stored, &missing, &r.Error)
+	err = row.Scan(&r.ID, &r.Kind, &r.Place, &r.Run, asTime(&r.Began), asTime(&r.Ended),
+		&r.Apps, &r.Reused, &r.Bytes, &r.Stored, &missing, &r.Error)
 	for id := range strings.FieldsSeq(missing) {
 		r.Missing = append(r.Missing, app.ID(id))
 	}
