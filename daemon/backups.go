@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,6 +24,10 @@ import (
 	"berth/db"
 	"berth/files/repository"
 )
+
+// BackupCacheName is the directory of the data directory where restic remembers what is in a
+// remote repository.
+const BackupCacheName = "backup-cache"
 
 const (
 	// backupsSettle is after how long a daemon makes up what was missed: what starts with the host needs it first.
@@ -525,7 +530,7 @@ func OpenRepositoryWith(s settings.Settings, key string) (repository.Repository,
 		return nil, err
 	}
 	return repository.New(repository.Options{
-		Place: s.Backups.Repository, Key: key, Env: env, Cache: s.DataDir + "/backup-cache", Host: host, Nice: true,
+		Place: s.Backups.Repository, Key: key, Env: env, Cache: filepath.Join(s.DataDir, BackupCacheName), Host: host, Nice: true,
 	})
 }
 

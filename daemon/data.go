@@ -65,9 +65,8 @@ func MakeDatabase(ctx context.Context, dir string, keys ...string) (*db.DB, erro
 // neverMade reports whether dir never had a database. It refuses a directory that has
 // lost its own, or in which a restore was cut short.
 func neverMade(ctx context.Context, dir string) (bool, error) {
-	if _, err := os.Lstat(filepath.Join(dir, UnfinishedName)); err == nil {
-		return false, exit.NewProblem(exit.Config, fmt.Errorf("cannot use the data directory %s: a restore into it was cut short", dir),
-			"Hint: empty the directory and restore again.")
+	if err := unfinishedProblem(dir); err != nil {
+		return false, err
 	}
 	anew, err := db.New(ctx, filepath.Join(dir, DatabaseName))
 	if err != nil {
@@ -77,6 +76,15 @@ func neverMade(ctx context.Context, dir string) (bool, error) {
 		err = goneProblem(dir)
 	}
 	return anew, err
+}
+
+// unfinishedProblem refuses a directory in which a restore was cut short.
+func unfinishedProblem(dir string) error {
+	if _, err := os.Lstat(filepath.Join(dir, UnfinishedName)); err != nil {
+		return nil
+	}
+	return exit.NewProblem(exit.Config, fmt.Errorf("cannot use the data directory %s: a restore into it was cut short", dir),
+		"Hint: empty the directory and restore again.")
 }
 
 func openDatabase(ctx context.Context, dir string, keys []string) (*db.DB, error) {

@@ -280,6 +280,9 @@ func checkStored(ctx context.Context, dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("cannot use the data directory %s: it is not a directory", dir)
 	}
+	if err := unfinishedProblem(dir); err != nil {
+		return err
+	}
 	if err := db.Usable(ctx, filepath.Join(dir, DatabaseName)); err != nil {
 		return cmp.Or(databaseProblem(dir, err), err)
 	}

@@ -322,14 +322,14 @@ func (r *restoring) inPlaceOf(ctx context.Context, dir string) (err error) {
 	return errors.Join(mover.Settle(dir, slog.New(slog.DiscardHandler)), lock.Close())
 }
 
-// mustBeEmpty refuses a directory with anything but a lock in it.
+// mustBeEmpty refuses a directory with anything but a lock, and what restic remembers, in it.
 func mustBeEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("cannot restore: %w", err)
 	}
 	for _, e := range entries {
-		if e.Name() != files.LockName {
+		if e.Name() != files.LockName && e.Name() != daemon.BackupCacheName {
 			return exit.NewProblem(exit.Failure, fmt.Errorf("cannot restore into %s: it is not empty, %s is in it", dir, e.Name()),
 				"Hint: name a new directory with --data-dir, or empty this one.")
 		}

@@ -134,3 +134,45 @@ func TestBackups(t *testing.T) {
 		})
 	}
 }
+
+// The daemon itself makes a backup and rehearses it, as an administrator asks in the panel, and says there how that
+// went; a place that is gone is told of, and the next try works.
+func TestDaemonMakesBackups(t *testing.T) {
+	t.Parallel()
+	d := backedUp(t, "archives:")
+	c := d.account("ana", 200)
+	id := c.Upload(harness.ShellBot(teller, "RAM=50"))
+	d.CLI("account", "set", "ana", "--admin=true")
+	p := d.person("ana")
+	says := func(part string) {
+		t.Helper()
+		harness.Eventually(t, "the page says "+part, func() bool { return strings.Contains(p.open("/host"), part) })
+	}
+	start := func() {
+		t.Helper()
+		harness.Eventually(t, "nothing is under way", func() bool { return !strings.Contains(p.open("/host"), "under way") })
+		p.send("/host/backups/start", 200)
+	}
+	start()
+	says("1 application")
+	says("can be restored") // the first backup is rehearsed at once
+	place := filepath.Join(d.Root, "backups")
+	if err := os.Rename(place, place+".away"); err != nil {
+		t.Fatal(err)
+	}
+	start()
+	says("there is no repository")
+	if _, err := os.Stat(place); err == nil {
+		t.Error("a place that was gone was made anew")
+	}
+	if err := os.Rename(place+".away", place); err != nil {
+		t.Fatal(err)
+	}
+	start()
+	harness.Eventually(t, "a backup again", func() bool { return !strings.Contains(p.open("/host"), "there is no repository") })
+	if list := c.Get("/app/" + id + "/snapshots").Want(200); !strings.Contains(string(list.Body), `"snapshot"`) {
+		t.Errorf("its owner sees %s", list.Body)
+	}
+	d.Upgrade() // what is under way is called off
+	c.Until(id, "apps.online", true)
+}
