@@ -105,7 +105,6 @@ func Running(dataDir string) bool {
 // the last good backup was made elsewhere.
 func (r *Runner) Backup(ctx context.Context) (app.BackupRun, error) {
 	run, err := r.alone(ctx, app.BackupMade, func(run *app.BackupRun) ([]db.AppCopy, error) {
-		run.Run = app.RunName(time.Now())
 		// Where there was a good backup, a place without a repository is one whose disk is not mounted.
 		st, err := r.DB.Backups.Status(ctx)
 		if err != nil {
@@ -118,8 +117,8 @@ func (r *Runner) Backup(ctx context.Context) (app.BackupRun, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(repository.Runs(all, Head), run.Run) {
-			return nil, fmt.Errorf("there is a backup with the name %s already", run.Run)
+		if run.Run, err = freeName(ctx, repository.Runs(all, Head)); err != nil {
+			return nil, err
 		}
 		b := &set{Runner: r, all: all, run: run, saved: map[app.ID]repository.Snapshot{}, bytes: map[app.ID]int64{}}
 		copies, err := b.save(ctx)
@@ -141,6 +140,22 @@ func (r *Runner) Backup(ctx context.Context) (app.BackupRun, error) {
 		r.Note("cannot free what old backups took: %v", err)
 	}
 	return run, nil
+}
+
+// freeName returns the name of a backup that begins now. It waits while another one has it: names
+// are whole seconds.
+func freeName(ctx context.Context, taken []string) (string, error) {
+	for {
+		name := app.RunName(time.Now())
+		if !slices.Contains(taken, name) {
+			return name, nil
+		}
+		select {
+		case <-time.After(time.Until(time.Now().Truncate(time.Second).Add(time.Second))):
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
 }
 
 // set is the snapshots of one backup that is being made.
