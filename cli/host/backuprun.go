@@ -220,20 +220,10 @@ func lowPriority() error {
 
 // backupStatus is "backup status": how the backups are. It fails when they are not as they should be.
 func backupStatus(c *caller) *cobra.Command {
-	cmd := command.New("status [--json] [--config FILE] [flags]", "show when this host was backed up and rehearsed last, and what is next; fails when something is wrong", 0, 0)
+	cmd := command.New("status [--json] [--data-dir DIR]", "show when this host was backed up and rehearsed last, and what is next; fails when something is wrong", 0, 0)
 	asJSON := command.JSON(cmd)
-	from := c.settingFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		s, err := from.Load(c.Getenv)
-		if err != nil {
-			return err
-		}
-		d, err := openDatabase(cmd.Context(), s)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, d.Close()) }()
-		st, err := daemon.BackupStatus(cmd.Context(), s, d)
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, _ []string) error {
+		st, err := daemon.BackupStatus(ctx, s, d)
 		if err != nil {
 			return err
 		}
@@ -245,8 +235,7 @@ func backupStatus(c *caller) *cobra.Command {
 			return nil
 		}
 		return exit.NewProblem(exit.Failure, errors.New(problem), "Hint: "+hint)
-	}
-	return cmd
+	})
 }
 
 // backupJSON is a backup as programs read it.
@@ -359,25 +348,14 @@ func backupList(c *caller) *cobra.Command {
 
 // backupKey is "backup key": what opens the backups, for a safe place.
 func backupKey(c *caller) *cobra.Command {
-	cmd := command.New("key [--again] [--config FILE] [flags]", "print the key that opens the backups, once, for a safe place", 0, 0)
+	cmd := command.New("key [--again] [--data-dir DIR]", "print the key that opens the backups, once, for a safe place", 0, 0)
 	again := command.Toggle(cmd, "again", "print it although somebody has seen it before")
-	from := c.settingFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		s, err := from.Load(c.Getenv)
-		if err != nil {
-			return err
-		}
+	return c.withDB(cmd, func(ctx context.Context, d *db.DB, s settings.Settings, _ []string) error {
 		if err := mustBeRoot("show the key of the backups", "", "backup key"); err != nil {
 			return err
 		}
-		d, err := openDatabase(cmd.Context(), s)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, d.Close()) }()
-		return c.showBackupKey(cmd.Context(), d, s, *again)
-	}
-	return cmd
+		return c.showBackupKey(ctx, d, s, *again)
+	})
 }
 
 func (c *caller) showBackupKey(ctx context.Context, d *db.DB, s settings.Settings, again bool) error {
