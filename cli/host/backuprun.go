@@ -205,12 +205,13 @@ const (
 )
 
 // lowPriority gives every thread of this process, and so all that it starts, the lowest priority
-// for processors and disks. Both belong to a thread on Linux (setpriority(2), ioprio_set(2)).
+// for processors and disks. Both belong to a thread on Linux (sched(7), ioprio_set(2)). With the policy SCHED_IDLE
+// whoever else wakes up has the processor at once, in whichever control group it is.
 func lowPriority() error {
 	threads, err := os.ReadDir("/proc/self/task")
 	for _, thread := range threads {
 		id, _ := strconv.Atoi(thread.Name())
-		err = errors.Join(err, unix.Setpriority(unix.PRIO_PROCESS, id, 19))
+		err = errors.Join(err, unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE, Nice: 19}, 0))
 		if _, _, errno := unix.Syscall(unix.SYS_IOPRIO_SET, ioprioWhoProcess, uintptr(id), ioprioIdle); errno != 0 {
 			err = errors.Join(err, errno)
 		}
