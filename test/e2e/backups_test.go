@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -148,10 +149,22 @@ func TestDaemonMakesBackups(t *testing.T) {
 		t.Helper()
 		harness.Eventually(t, "the page says "+part, func() bool { return strings.Contains(p.open("/host"), part) })
 	}
-	start := func() {
+	start := func() { // which is refused while a rehearsal is under way
 		t.Helper()
-		harness.Eventually(t, "nothing is under way", func() bool { return !strings.Contains(p.open("/host"), "under way") })
-		p.send("/host/backups/start", 200)
+		harness.Eventually(t, "it begins", func() bool {
+			r, err := http.NewRequest(http.MethodPost, d.Base+"/host/backups/start", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+			resp, err := p.web.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			return resp.StatusCode == http.StatusOK
+		})
 	}
 	start()
 	says("1 application")
