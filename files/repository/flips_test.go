@@ -122,14 +122,8 @@ func describe(all []Snapshot) string {
 	return b.String()
 }
 
-// Each bit of an archive counts.
+// Each bit of an archive counts. TestSoakFlipped does the same to what restic keeps.
 func TestFlippedArchives(t *testing.T) {
 	t.Parallel()
 	flipped(t, engines["archives"](t), 200, oldRun, nextRun)
-}
-
-// A bit of each kind of restic's files. TestSoakFlipped flips 200.
-func TestFlippedRestic(t *testing.T) {
-	t.Parallel()
-	flipped(t, engines["restic"](t), 3, "data", "index", "snapshots")
 }

@@ -189,7 +189,8 @@ func place1(o Options) string {
 	return path
 }
 
-// A process that is killed leaves the old or the new, and what it did can be done again.
+// A process that is killed leaves the old or the new, and what it did can be done again. TestSoakKilled does the
+// same to restic.
 func TestKilled(t *testing.T) {
 	for work := range works {
 		t.Run("archives/"+work, func(t *testing.T) {
@@ -197,10 +198,6 @@ func TestKilled(t *testing.T) {
 			killed(t, engines["archives"], work, 20)
 		})
 	}
-	t.Run("restic/backup", func(t *testing.T) {
-		t.Parallel()
-		killed(t, engines["restic"], "backup", 1)
-	})
 }
 
 // A writer that dies with its pipe looks like the end of the stream. It is killed before
