@@ -19,8 +19,7 @@ import (
 	"berth/web/local"
 )
 
-// A restore holds the programs unless it is told that they run nowhere else, and resume ends
-// that. An interrupted restore has no hold that could be missed: it has no database.
+// A restore holds the programs, but with --start, and resume ends the hold. An interrupted restore has no hold that could be missed: it has no database.
 func TestRestoreHolds(t *testing.T) {
 	h := hosted.New(t)
 	parent := filepath.Dir(h.Path)
@@ -96,8 +95,7 @@ func TestResumeRefusals(t *testing.T) {
 	}
 }
 
-// The daemon that serves the directory hears of a hold that was changed, and what it answers
-// is told.
+// A command that changes a hold lets the daemon read it anew, and prints what the daemon answers.
 func TestDaemonHearsOfAHold(t *testing.T) {
 	h := hosted.New(t)
 	dir := filepath.Join(filepath.Dir(h.Path), "run")

@@ -110,7 +110,7 @@ func sizeOfAll(dir int, name string) (size int64, err error) {
 	return size, nil
 }
 
-// copyJob is what the child is told.
+// copyJob is the work of the child, as its arguments.
 type copyJob struct {
 	name, out string
 	uid, gid  int

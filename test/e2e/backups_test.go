@@ -46,7 +46,7 @@ func (d *daemon) backup(want int, input string, args ...string) (stdout, stderr 
 
 // A host is backed up while it serves; an owner brings yesterday's files back, with and without
 // variables, into the same application and into a new one; the whole host comes back on another one, where nothing
-// starts before it is told.
+// starts before berth resume.
 func TestBackups(t *testing.T) {
 	t.Parallel()
 	for _, place := range []string{"restic", "archives:"} {
