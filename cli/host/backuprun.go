@@ -228,11 +228,9 @@ func lastProcessor() *unix.CPUSet {
 	if unix.SchedGetaffinity(0, &may) != nil {
 		return &may // what cannot be asked cannot be set either
 	}
-	last, left := 0, may.Count()
-	for n := 0; left > 0; n++ {
-		if may.IsSet(n) {
-			last, left = n, left-1
-		}
+	last := len(may)*64 - 1
+	for last > 0 && !may.IsSet(last) {
+		last--
 	}
 	one.Set(last)
 	return &one
