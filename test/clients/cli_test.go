@@ -47,12 +47,15 @@ const question = "? >"
 
 var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]`)
 
-// try runs one command. With keys it runs in a terminal in which they are
-// typed, for what it asks: the first at once, each other when it asks again.
-func (c *cli) try(keys []string, args ...string) (code int, said string) {
+// answer is what is typed into a command that asks, and what the command then prints before it asks again.
+type answer struct{ typed, shows string }
+
+// try runs one command. With answers it runs in a terminal in which they are
+// typed: the first at once, each other when it asks again.
+func (c *cli) try(answers []answer, args ...string) (code int, said string) {
 	c.t.Helper()
 	line := append([]string{"node", filepath.Join(clients, "node_modules/discloud-cli/bin/discloud")}, args...)
-	if keys != nil {
+	if answers != nil {
 		line = []string{"script", "-qec", strings.Join(line, " "), "/dev/null"}
 	}
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
@@ -69,12 +72,15 @@ func (c *cli) try(keys []string, args ...string) (code int, said string) {
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
 	}
-	for i, key := range keys {
-		if i > 0 { // what is typed between two questions is lost
-			asked := strings.Count(out.String(), question)
-			harness.Eventually(c.t, "the command asks again", func() bool { return strings.Count(out.String(), question) > asked })
+	for i, a := range answers {
+		if i > 0 { // what is typed between two questions is lost, and a question is drawn anew with each key
+			shows := answers[i-1].shows
+			harness.Eventually(c.t, "the command asks again", func() bool {
+				_, after, shown := strings.Cut(out.String(), shows)
+				return shown && strings.Contains(after, question)
+			})
 		}
-		if _, err := io.WriteString(in, key); err != nil {
+		if _, err := io.WriteString(in, a.typed); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -92,10 +98,10 @@ func (c *cli) run(says []string, args ...string) string {
 	return c.ask(nil, says, args...)
 }
 
-// ask is run with keys.
-func (c *cli) ask(keys []string, says []string, args ...string) string {
+// ask is run with answers.
+func (c *cli) ask(answers []answer, says []string, args ...string) string {
 	c.t.Helper()
-	code, said := c.try(keys, args...)
+	code, said := c.try(answers, args...)
 	if code != 0 {
 		c.t.Errorf("discloud %v: status %d: %s", args, code, said)
 	}
@@ -134,9 +140,9 @@ func TestCLI(t *testing.T) {
 	c := d.cli(t, d.token)
 
 	c.run([]string{d.id, "Diamond", "4096", "en-US"}, "userinfo")
-	c.ask([]string{"\r"}, nil, "locale")
+	c.ask([]answer{{typed: "\r"}}, nil, "locale")
 	c.run(nil, "apps")
-	d.cli(t, "").ask([]string{d.token + "\r"}, nil, "login")
+	d.cli(t, "").ask([]answer{{typed: d.token + "\r"}}, nil, "login")
 
 	app := c.in(folder(t, bot("Demo", idle)))
 	app.run([]string{"Demo", "javascript"}, "upload", ".")
@@ -174,7 +180,7 @@ func TestCLI(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(app.dir, "index.js"), []byte("console.log('second');"+idle), 0o644); err != nil { //nolint:gosec // no secret
 		t.Fatal(err)
 	}
-	app.ask([]string{"\r"}, nil, "commit", ".") // it offers the application whose ID is in the config
+	app.ask([]answer{{typed: "\r"}}, nil, "commit", ".") // it offers the application whose ID is in the config
 	harness.Eventually(t, "the new code runs", func() bool {
 		c.run([]string{id}, "logs", id)
 		log, err := os.ReadFile(filepath.Join(c.dir, "discloud/logs", id+".log"))
@@ -189,7 +195,7 @@ func TestCLI(t *testing.T) {
 
 	c.refused(404, "", "apps", "1")
 	c.refused(404, "", "logs", "1")
-	c.ask([]string{"\r"}, nil, "delete", id)
+	c.ask([]answer{{typed: "\r"}}, nil, "delete", id)
 	if said := c.run(nil, "apps"); strings.Contains(said, id) {
 		t.Errorf("it is still there: %s", said)
 	}

@@ -83,7 +83,7 @@ func TestCLITeam(t *testing.T) {
 	friend.run([]string{id}, "team:logs")
 	friend.run([]string{id}, "team:backup", id, "--save")
 	code := folder(t, map[string]string{"index.js": "console.log('by a friend');" + idle})
-	friend.in(code).ask([]string{"\x1b[B\r"}, nil, "team:commit", ".") // all applications come first in the list
+	friend.in(code).ask([]answer{{typed: "\x1b[B\r"}}, nil, "team:commit", ".") // all applications come first in the list
 	harness.Eventually(t, "the friend's code runs", func() bool {
 		friend.run([]string{id}, "team:logs", id)
 		log, err := os.ReadFile(filepath.Join(friend.dir, "discloud/logs", id+".log"))
@@ -100,7 +100,7 @@ func TestConsoleAndAPT(t *testing.T) {
 	id := s.call("apps.create", map[string]any{"file": zipped(t, "demo.zip", bot("Demo", idle))}).text("app.appId")
 	s.call("apps.console", id, "echo out; echo err >&2; ls index.js").want("online", true, "stdout", "out\nindex.js\n", "stderr", "err\n")
 	s.call("apps.console", id, "exit 3")
-	if _, said := c.try([]string{"echo from the terminal\r", "exit\r"}, "terminal", id); !strings.Contains(said, "from the terminal") {
+	if _, said := c.try([]answer{{"echo from the $((40 + 2))\r", "from the 42"}, {typed: "exit\r"}}, "terminal", id); !strings.Contains(said, "from the 42") {
 		t.Errorf("the terminal said %q", said)
 	}
 	s.call("appApt.install", id, []string{"ffmpeg", "tools"}).want("status", "ok")
