@@ -17,9 +17,7 @@ import (
 // killedAt starts a command of berth backup and kills it after a while. It returns whether it was done by then.
 func (d *daemon) killedAt(after time.Duration, input string, args ...string) (done bool) {
 	d.T.Helper()
-	cmd := d.Command(append([]string{"backup"}, append(args, "--data-dir", d.Data)...)...)
-	cmd.Env = append(harness.CleanEnv(), d.Env...)
-	cmd.Stdin = strings.NewReader(input)
+	cmd := d.ofBackup(input, args...)
 	if err := cmd.Start(); err != nil {
 		d.T.Fatal(err)
 	}
@@ -77,12 +75,7 @@ func TestSoakBackupsKilled(t *testing.T) {
 			d.End(syscall.SIGTERM)
 
 			next := prepare(t)
-			next.Env = append(next.Env, "BERTH_BACKUPS_KEY_FILE="+filepath.Join(next.Root, "backup.key"), "BERTH_KEY_FILE="+filepath.Join(next.Root, "keys"))
-			for _, v := range d.Env {
-				if strings.HasPrefix(v, "BERTH_BACKUPS_REPOSITORY=") {
-					next.Env = append(next.Env, v)
-				}
-			}
+			next.backUpTo(repositoryIn(place, d.Root))
 			begun = time.Now()
 			next.backup(0, key, "restore")
 			long = time.Since(begun)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -15,26 +16,43 @@ import (
 // teller appends to a file of its own, and shows a variable.
 const teller = `echo "secret $SECRET"; echo ran >> data.txt; exec sleep 1000000`
 
+// repositoryIn is a repository in dir of the kind that place begins with.
+func repositoryIn(place, dir string) string {
+	kind := ""
+	if strings.HasPrefix(place, "archives:") {
+		kind = "archives:"
+	}
+	return kind + filepath.Join(dir, "backups")
+}
+
 // backedUp is a daemon whose host is backed up into place.
 func backedUp(t *testing.T, place string) *daemon {
 	t.Helper()
 	d := prepare(t)
-	if strings.HasPrefix(place, "archives:") {
-		place = "archives:" + filepath.Join(d.Root, "backups")
-	} else {
-		place = filepath.Join(d.Root, "backups")
-	}
-	d.Env = append(d.Env, "BERTH_BACKUPS_REPOSITORY="+place, "BERTH_BACKUPS_KEY_FILE="+filepath.Join(d.Root, "backup.key"), "BERTH_KEY_FILE="+filepath.Join(d.Root, "keys"))
+	d.backUpTo(repositoryIn(place, d.Root))
 	d.Serve()
 	return d
+}
+
+// backUpTo sets up backups into a repository, before the daemon starts. The keys are beside the data.
+func (d *daemon) backUpTo(repository string) {
+	dir := filepath.Dir(d.Data)
+	d.Env = append(d.Env, "BERTH_BACKUPS_REPOSITORY="+repository, "BERTH_BACKUPS_KEY_FILE="+filepath.Join(dir, "backup.key"),
+		"BERTH_KEY_FILE="+filepath.Join(dir, "keys"))
+}
+
+// ofBackup is a command of berth backup.
+func (d *daemon) ofBackup(input string, args ...string) *exec.Cmd {
+	cmd := d.Command(append([]string{"backup"}, append(args, "--data-dir", d.Data)...)...)
+	cmd.Env = append(harness.CleanEnv(), d.Env...)
+	cmd.Stdin = strings.NewReader(input)
+	return cmd
 }
 
 // backup runs a command of berth backup beside the daemon.
 func (d *daemon) backup(want int, input string, args ...string) (stdout, stderr string) {
 	d.T.Helper()
-	cmd := d.Command(append([]string{"backup"}, append(args, "--data-dir", d.Data)...)...)
-	cmd.Env = append(harness.CleanEnv(), d.Env...)
-	cmd.Stdin = strings.NewReader(input)
+	cmd := d.ofBackup(input, args...)
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	_ = cmd.Run() // the exit code tells
@@ -42,6 +60,13 @@ func (d *daemon) backup(want int, input string, args ...string) (stdout, stderr 
 		d.T.Fatalf("berth backup %v: %d\n%s%s", args, code, &out, &errs)
 	}
 	return out.String(), errs.String()
+}
+
+// resume is berth resume, of a host that holds its programs.
+func (d *daemon) resume() *exec.Cmd {
+	cmd := d.Command("resume", "--data-dir", d.Data)
+	cmd.Env = append(harness.CleanEnv(), d.Env...)
+	return cmd
 }
 
 // A host is backed up while it serves; an owner brings yesterday's files back, with and without
@@ -105,12 +130,7 @@ func TestBackups(t *testing.T) {
 			c.DeleteAll()
 			d.End(15)
 			next := prepare(t)
-			for _, v := range d.Env {
-				if strings.HasPrefix(v, "BERTH_BACKUPS_REPOSITORY=") {
-					next.Env = append(next.Env, v)
-				}
-			}
-			next.Env = append(next.Env, "BERTH_BACKUPS_KEY_FILE="+filepath.Join(next.Root, "backup.key"), "BERTH_KEY_FILE="+filepath.Join(next.Root, "keys"))
+			next.backUpTo(repositoryIn(place, d.Root))
 			next.Serve()
 			if _, said := next.backup(1, "not the key of it\n", "restore"); !strings.Contains(said, "the backup key does not open the repository") || len(next.Entries("apps")) > 0 {
 				t.Errorf("another key: %s, there are %v", said, next.Entries("apps"))
@@ -124,9 +144,7 @@ func TestBackups(t *testing.T) {
 			next.Listens()
 			there.Until(id, "apps.online", false)
 			there.Put("/app/"+id+"/start", "").Want(409)
-			resume := next.Command("resume", "--data-dir", next.Data)
-			resume.Env = append(harness.CleanEnv(), next.Env...)
-			if out, err := resume.CombinedOutput(); err != nil {
+			if out, err := next.resume().CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 			there.Until(id, "apps.online", true)

@@ -43,12 +43,19 @@ func script(t *testing.T, path, text string) {
 
 func newMoving(t *testing.T) *moving {
 	t.Helper()
+	return movingBetween(t, prepare(t), prepare(t))
+}
+
+// movingBetween is newMoving with daemons that were not started yet. Their keys are beside their data.
+func movingBetween(t *testing.T, old, there *daemon) *moving {
+	t.Helper()
 	if _, err := os.Stat("/usr/sbin/sshd"); err != nil {
 		harness.Ready(t, "needs sshd: apt-get install openssh-server openssh-client")
 	}
-	m := &moving{t: t, old: prepare(t), new: prepare(t), watched: make(chan struct{})}
+	m := &moving{t: t, old: old, new: there, watched: make(chan struct{})}
+	keys := func(d *daemon) string { return "BERTH_KEY_FILE=" + filepath.Join(filepath.Dir(d.Data), "keys") }
 	for _, d := range []*daemon{m.old, m.new} {
-		d.Env = append(d.Env, "BERTH_KEY_FILE="+filepath.Join(d.Root, "keys"))
+		d.Env = append(d.Env, keys(d))
 		d.Serve()
 	}
 	root := m.new.Root
@@ -74,7 +81,7 @@ func newMoving(t *testing.T) *moving {
 			"ListenAddress 127.0.0.1:" + port, "HostKey " + filepath.Join(root, "host"), "AuthorizedKeysFile " + filepath.Join(root, "authorized"),
 			"PidFile none", "StrictModes no", "UsePAM no", "PermitRootLogin prohibit-password", "PasswordAuthentication no",
 			"SetEnv PATH=" + m.bin + ":/usr/bin:/bin BERTH_CONFIG=/dev/null BERTH_DATA_DIR=" + m.new.Data + " BERTH_RUNTIME_DIR=" + m.new.Runtime() +
-				" BERTH_KEY_FILE=" + filepath.Join(root, "keys"),
+				" " + keys(m.new),
 		}, "\n"),
 		"ssh_config": strings.Join([]string{
 			"Host new", "HostName 127.0.0.1", "Port " + port, "User root", "IdentityFile " + filepath.Join(root, "user"), "IdentitiesOnly yes",
@@ -143,6 +150,20 @@ func (m *moving) bots(n int) (ids []string, old, there *client) {
 	return ids, old, there
 }
 
+// where returns which programs run on the old host, whose groups have that name, and which on the new one.
+func (m *moving) where(old string) (here, there []int) {
+	for _, p := range m.old.Processes() { // programs keep their users
+		group, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.PID)) // it has ended
+		switch {
+		case strings.Contains(string(group), old):
+			here = append(here, p.PID)
+		case strings.Contains(string(group), "/berth/"): // the new daemon takes another name, as that one is taken here
+			there = append(there, p.PID)
+		}
+	}
+	return here, there
+}
+
 // watch looks until the end of the test whether programs run on both hosts at once.
 func (m *moving) watch() {
 	old := m.old.Group
@@ -153,16 +174,7 @@ func (m *moving) watch() {
 				return
 			case <-time.After(harness.Pause):
 			}
-			var here, moved []int
-			for _, p := range m.old.Processes() { // programs keep their users
-				group, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.PID)) // it has ended
-				switch {
-				case strings.Contains(string(group), old):
-					here = append(here, p.PID)
-				case strings.Contains(string(group), "/berth/"): // the new daemon takes another name, as that one is taken here
-					moved = append(moved, p.PID)
-				}
-			}
+			here, moved := m.where(old)
 			m.sawHere, m.sawThere = m.sawHere || len(here) > 0, m.sawThere || len(moved) > 0
 			if len(here) > 0 && len(moved) > 0 {
 				m.both = fmt.Errorf("processes %v run here and %v there", here, moved)

@@ -79,3 +79,8 @@ func TestSoak512MB(t *testing.T) {
 		}
 	})
 }
+
+// The power goes at 20 moments of each.
+func TestSoakPowerCutInABackup(t *testing.T)  { powerCutInABackup(t, 20) }
+func TestSoakPowerCutInARestore(t *testing.T) { powerCutInARestore(t, 20) }
+func TestSoakPowerCutInAMove(t *testing.T)    { powerCutInAMove(t, 20) }

@@ -65,8 +65,47 @@ func (k *Disk) Command(name string, args ...string) {
 // Prepare makes a daemon with its data on the disk, which is not started.
 func (k *Disk) Prepare(args ...string) *Berth {
 	k.T.Helper()
-	data := filepath.Join(k.Dir, "data")
+	return k.PrepareIn("data", args...)
+}
+
+// PrepareIn is Prepare with the data in the directory name of the disk.
+func (k *Disk) PrepareIn(name string, args ...string) *Berth {
+	k.T.Helper()
+	data := filepath.Join(k.Dir, name)
 	d := Prepare(k.T, append([]string{"--data-dir", data}, args...)...)
 	d.Data = data
 	return d
+}
+
+// Power is a disk that can lose its power. Its image is a file on a disk below.
+type Power struct {
+	*Disk
+	below *Disk
+}
+
+// NewPower makes such a disk of so many MB, with its images in memory.
+func NewPower(t *testing.T, mb int64) *Power {
+	t.Helper()
+	below := NewDisk(t, "/dev/shm", mb+mb/8+16, "rw")
+	return &Power{NewDisk(t, below.Dir, mb, "rw"), below}
+}
+
+// Cut writes to the file image what the disk would have after a power cut at this moment: what the kernel
+// had not written yet is not in it. The disk below is frozen meanwhile, so nothing that is written to the
+// image comes between (fsfreeze(8)); the disk waits, and goes on.
+func (p *Power) Cut(image string) {
+	p.T.Helper()
+	p.below.Command("fsfreeze", "-f", p.below.Dir)
+	defer p.below.Command("fsfreeze", "-u", p.below.Dir)
+	p.Command("cp", "--sparse=always", p.Image, image)
+}
+
+// Boot mounts what Cut wrote in place of the disk, which repairs it as a machine does that starts again. Nothing may
+// be open on the disk.
+func (p *Power) Boot(image string) {
+	p.T.Helper()
+	Eventually(p.T, "nothing is open on the disk", func() bool {
+		return exec.CommandContext(context.Background(), "umount", p.Dir).Run() == nil
+	})
+	p.Command("mount", "-o", "loop", image, p.Dir)
 }
