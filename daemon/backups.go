@@ -543,6 +543,8 @@ func RepositoryProblem(err error) string {
 		return "Hint: put the key that was printed for this repository into the file that backups.key_file names."
 	case errors.Is(err, repository.ErrFull):
 		return "Hint: make room there, or keep fewer backups (backups.keep_daily, keep_weekly, keep_monthly), and run berth backup prune."
+	case errors.Is(err, repository.ErrClock):
+		return "Hint: compare the output of date -u with a clock that you trust; timedatectl set-ntp true keeps the clock of a host right."
 	case errors.Is(err, repository.ErrLocked):
 		return "Hint: wait until the other program has ended. berth removes a lock that nobody has after half an hour."
 	}

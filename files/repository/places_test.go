@@ -49,7 +49,7 @@ func TestServers(t *testing.T) {
 
 // isSaid reports whether an error is one that the owner can mend in the repository.
 func isSaid(err error) bool {
-	for _, sentinel := range []error{ErrNone, ErrPassword, ErrLocked, ErrFull, ErrDamaged} {
+	for _, sentinel := range []error{ErrNone, ErrPassword, ErrLocked, ErrClock, ErrFull, ErrDamaged} {
 		if errors.Is(err, sentinel) {
 			return true
 		}

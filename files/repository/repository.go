@@ -18,6 +18,8 @@ var (
 	ErrLocked = errors.New("somebody else works in the repository")
 	// ErrFull is the error of a place that has no room left.
 	ErrFull = errors.New("there is no room left in the repository")
+	// ErrClock is the error of a server that refuses requests because its clock and that of this host differ.
+	ErrClock = errors.New("the clock of this host is wrong, or that of the server")
 	// ErrDamaged is the error of what is not what was saved.
 	ErrDamaged = errors.New("the repository is damaged")
 )

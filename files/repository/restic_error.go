@@ -46,6 +46,7 @@ var signs = []struct {
 	{ErrPassword, 12, regexp.MustCompile(`wrong password or no key found`)},
 	{ErrLocked, 11, regexp.MustCompile(`repository is already locked|unable to create lock in backend: .*locked`)},
 	{ErrNone, 10, regexp.MustCompile(`unable to open config file: .*(` + absent + `)|repository does not exist`)},
+	{ErrClock, -1, clock},
 	{ErrFull, -1, regexp.MustCompile(`(?i)no space left on device|quota.?exceeded|storage.?full|insufficient storage|` + sftpFull)},
 	{ErrDamaged, -1, damage},
 }
@@ -55,6 +56,9 @@ const sftpFull = `Write: sftp: "Failure"`
 
 // absent is how servers say that something is not there. That a user does not exist is another thing.
 const absent = `no such file or directory|(file|<config/>|specified (key|bucket|blob|container)) does not exist|object doesn't exist|(?i:object not found)`
+
+// clock is how servers of S3 refuse a request that is not of now: by up to 15 minutes.
+var clock = regexp.MustCompile(`RequestTimeTooSkewed|(?i)difference between the request time and .* is too large`)
 
 // damage is how restic says that something is not what was saved, or is gone; trouble is why it says that
 // too of what it could not fetch.
@@ -104,6 +108,8 @@ func (r *restic) unfinished(err error, said *tail) error {
 		line = tries[len(tries)-1]
 	}
 	switch {
+	case clock.MatchString(line):
+		return fmt.Errorf("%w: restic was ended (%w); it says: %s", ErrClock, err, r.line(line))
 	case missing.MatchString(line):
 		return fmt.Errorf("%w: restic was ended (%w); it says: %s", ErrNone, err, r.line(line))
 	case line != "":

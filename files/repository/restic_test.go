@@ -47,6 +47,8 @@ func TestProblem(t *testing.T) {
 		{1, "Fatal: unable to save snapshot: Write: sftp: \"Failure\" (SSH_FX_FAILURE)", ErrFull},
 		{1, "Fatal: unable to save snapshot: googleapi: Error 403: quotaExceeded", ErrFull},
 		{1, "server response unexpected: 507 Insufficient Storage (507)", ErrFull},
+		{1, "Fatal: unable to open config file: Stat: The difference between the request time and the current time is too large.", ErrClock},
+		{1, "Fatal: unable to save snapshot: client.PutObject: The difference between the request time and the server's time is too large.", ErrClock},
 		{1, "error: load <index/0a>: invalid data returned\nFatal: LoadIndex returned errors", ErrDamaged},
 		{1, "Fatal: ciphertext verification failed", ErrDamaged},
 		{1, "  tree 0a: file \"shop\" blob 0b not found in index\nFatal: repository contains errors", ErrDamaged},
@@ -69,9 +71,10 @@ func TestProblem(t *testing.T) {
 	}
 	// What newer versions say until they are ended.
 	for why, want := range map[string]error{
-		"Stat: The specified bucket does not exist.":                     ErrNone,
-		"Stat: The AWS Access Key Id you provided does not exist in our": nil,
-		"dial tcp 127.0.0.1:9: connect: connection refused":              nil,
+		"Stat: The specified bucket does not exist.":                                 ErrNone,
+		"Stat: The AWS Access Key Id you provided does not exist in our":             nil,
+		"dial tcp 127.0.0.1:9: connect: connection refused":                          nil,
+		"The difference between the request time and the current time is too large.": ErrClock,
 	} {
 		said := &tail{}
 		fmt.Fprintf(said, "Stat(<config/>) returned error, retrying after 1.2s: %s\n\x1b[2Ksignal interrupt received, cleaning up\n"+

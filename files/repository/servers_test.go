@@ -74,18 +74,25 @@ const s3User, s3Secret = "the-user", "the-secret-of-s3"
 // s3 is a server of S3 that keeps its buckets in a directory.
 type s3 struct {
 	server
-	secret string
+	secret  string
+	program string
+}
+
+// s3server builds the server; with "skewed" one whose clock is an hour ahead.
+func s3server(t *testing.T, args ...string) string {
+	t.Helper()
+	program, err := exec.Command("../../test/scripts/s3server", args...).Output()
+	if err != nil {
+		t.Fatalf("cannot build the S3 server: %v", err)
+	}
+	return strings.TrimSpace(string(program))
 }
 
 func newS3(t *testing.T, dir string) *s3 {
 	t.Helper()
-	program, err := exec.Command("../../test/scripts/s3server").Output()
-	if err != nil {
-		t.Fatalf("cannot build the S3 server: %v", err)
-	}
-	s := &s3{server: server{t: t, address: harness.Address(t)}, secret: s3Secret}
+	s := &s3{server: server{t: t, address: harness.Address(t)}, secret: s3Secret, program: s3server(t)}
 	s.command = func() *exec.Cmd {
-		c := exec.Command(strings.TrimSpace(string(program)), "-p", s.address, "posix", dir)
+		c := exec.Command(s.program, "-p", s.address, "posix", dir)
 		c.Env = []string{"ROOT_ACCESS_KEY=" + s3User, "ROOT_SECRET_KEY=" + s.secret}
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		return c

@@ -4,6 +4,7 @@ package repository
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -97,6 +98,33 @@ func TestSoakExpired(t *testing.T) {
 	t.Log(err)
 	s.kill()
 	s.secret = s3Secret
+	s.start()
+	repairs(t, r)
+}
+
+// TestSoakClock sets the clock of a server an hour ahead while a stream goes there, and back.
+func TestSoakClock(t *testing.T) {
+	skewed := s3server(t, "skewed")
+	s := newS3(t, t.TempDir())
+	right := s.program
+	r := open(t, s.options(t, s.address), true)
+	ahead := func() {
+		s.kill()
+		s.program = skewed
+		s.start()
+	}
+	_, err := r.Save(t.Context(), "apps/shop", nil, endless(t.Context(), 40<<20, ahead))
+	if !errors.Is(err, ErrClock) {
+		t.Errorf("in a stream: %v", err)
+	}
+	if err := r.Open(t.Context(), false); !errors.Is(err, ErrClock) {
+		t.Errorf("at the start: %v", err)
+	}
+	if _, err := r.List(t.Context()); !errors.Is(err, ErrClock) {
+		t.Errorf("of a list: %v", err)
+	}
+	s.kill()
+	s.program = right
 	s.start()
 	repairs(t, r)
 }
