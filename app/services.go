@@ -21,6 +21,7 @@ type Services struct {
 	Tokens       Tokens
 	Links        Links
 	Teams        Teams
+	FileEdits    FileEdits
 	Names        Names
 	Notices      Notices
 	Snapshots    Snapshots
@@ -44,6 +45,9 @@ type Services struct {
 	DiskUse func(ctx context.Context, owner AccountID) (DiskUse, error)
 	// Address returns where visitors find a site. It asks nobody who may know.
 	Address func(id ID) SiteAddress
+	// Certificates returns the certificate of a name, or false if there is nothing to
+	// report. It may be nil: then there never is.
+	Certificates func(name string) (Certificate, bool)
 	// Record remembers who asked for what. It MUST NOT wait for a disk: it is called
 	// before each answer. It may be nil: then nothing is recorded.
 	Record func(AuditRecord)
@@ -103,10 +107,20 @@ type Settings interface {
 	AddApts(ctx context.Context, owner AccountID, id ID, list []string) (Wishes, error)
 	// DropApts returns their names, or Already when none was asked for.
 	DropApts(ctx context.Context, owner AccountID, id ID, list []string) ([]string, error)
-	// WriteFile writes one file of the application's own, by its path below the tree. It
-	// fails with Conflict while the application is deployed, NoSpace beyond its disk
-	// space.
+}
+
+// FileEdits change files of an application by hand, by their paths below the tree. They fail
+// with Conflict while the application is deployed and where something has the name already, with
+// NotFound for what is not there, or not the program's own. They replace nothing but by WriteFile, and follow no
+// link.
+type FileEdits interface {
+	// WriteFile makes one file hold data: NoSpace beyond the application's disk space.
 	WriteFile(ctx context.Context, owner AccountID, id ID, path string, data []byte) error
+	MakeDir(ctx context.Context, owner AccountID, id ID, path string) error
+	MoveFile(ctx context.Context, owner AccountID, id ID, from, to string) error
+	// DeleteFiles deletes files and directories with all that is in them, up to the first that
+	// fails. Their names are free when it returns.
+	DeleteFiles(ctx context.Context, owner AccountID, id ID, paths []string) error
 }
 
 // Deployments takes code in, remembers it, and brings it back. A file that Spool returned

@@ -201,6 +201,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	d.handler = d.newHandler(app.Services{
 		Applications: d.host,
 		Settings:     d.host,
+		FileEdits:    d.host,
 		Deployments:  d.host,
 		Contents:     d.data.trees,
 		Logs:         d.data.logs,
@@ -219,6 +220,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		RAMPlan:      func(ctx context.Context) (app.RAMPlan, error) { return d.ramPlan(ctx, info.RAM) },
 		DiskUse:      d.host.DiskUse,
 		Address:      d.sites.address,
+		Certificates: d.sites.certificate,
 		Record:       d.data.audit.Record,
 		Changes:      d.data.watch.changes,
 		Shortage:     d.host.Shortage,
@@ -262,6 +264,7 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 		}{allocations, data.db.History, data.db.Apps},
 		Staging: data.trees,
 		Trees:   data.trees,
+		Edits:   data.trees,
 		Recover: recovery{data.trees, allocations, data.db.History, data.logs, data.history, d.log}.recover,
 		Quotas:  data.trees,
 		Visits:  d.sites.visits(),

@@ -114,11 +114,10 @@ func strict(s settings.Settings, next http.Handler) http.Handler {
 func (d *daemon) apiConfig(services app.Services) httpapi.Config {
 	s := d.settings
 	return httpapi.Config{
-		Services:     services,
-		BackupOf:     files.BackupOf,
-		Certificates: d.sites.certificate,
-		Account:      d.data.db.Accounts.Find,
-		Host:         d.describe,
+		Services: services,
+		BackupOf: files.BackupOf,
+		Account:  d.data.db.Accounts.Find,
+		Host:     d.describe,
 
 		AccountChanged: d.host.AccountChanged,
 		HoldChanged:    d.host.HoldChanged,

@@ -432,35 +432,6 @@ func (h *Host) DropApts(ctx context.Context, owner app.AccountID, id app.ID, lis
 	})
 }
 
-// WriteFile makes a file of an application hold data. It fails with app.NotFound
-// where there is no directory for it, with app.Conflict while the application is
-// deployed, and with app.NoSpace when it would take more disk space than it may.
-func (h *Host) WriteFile(ctx context.Context, owner app.AccountID, id app.ID, name string, data []byte) error {
-	return h.change(ctx, owner, id, func(ctx context.Context, u *unit) error {
-		if u.deploy != nil {
-			return u.busy("being deployed")
-		}
-		used, err := u.disk.recent(ctx)
-		if err != nil {
-			return err
-		}
-		file := app.Space{Bytes: int64(len(data)), Entries: 1}
-		if h.disk.over(used.Plus(file)) {
-			return app.Errorf(app.NoSpace, "cannot write the file: %s", app.DiskOwn)
-		}
-		if err := h.claimDisk(ctx, owner, id, used.Bytes, used.Plus(file).Bytes, app.Words("write the file")); err != nil {
-			return err
-		}
-		defer h.unclaim(id)
-		if err := h.Trees.WriteFile(id, u.app.UID, name, data); err != nil {
-			return err
-		}
-		u.disk.add(file) // at once, as if nothing was replaced
-		u.log.Info("a file was written by hand", "bytes", len(data))
-		return nil
-	})
-}
-
 // EventLog returns what happened to an application lately, newest first, with the errors
 // of change.
 func (h *Host) EventLog(ctx context.Context, owner app.AccountID, id app.ID) ([]app.HistoryEvent, error) {

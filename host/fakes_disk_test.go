@@ -37,6 +37,25 @@ func (w *world) WriteFile(id app.ID, uid int, name string, data []byte) error {
 	return nil
 }
 
+func (w *world) MakeDir(_ app.ID, _ int, name string) error { return w.edited("MakeDir", name, "dir") }
+
+func (w *world) Move(_ app.ID, _ int, from, to string) error { return w.edited("Move", to, from) }
+
+func (w *world) Delete(_ app.ID, _ int, name string) (func(context.Context) error, error) {
+	return func(context.Context) error { return w.edited("finish", name, "finished") }, w.edited("Delete", name, "deleted")
+}
+
+// edited keeps what was done by hand.
+func (w *world) edited(what, name, how string) error {
+	if err := w.failing(what); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.written[name] = how
+	return nil
+}
+
 // worldQuotas gives Quotas a Mark beside the one of Logs.
 type worldQuotas struct{ *world }
 

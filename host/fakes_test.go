@@ -124,7 +124,7 @@ func newWorld(t *testing.T) *world {
 // open makes a host over what the world remembers, as a new daemon would.
 func (w *world) open() *Host {
 	c := Config{
-		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Wish: wish, Staging: w, Trees: w, Recover: w.recover, Quotas: worldQuotas{w}, Notify: w.tell, DiskLimit: w.space, Logs: w, Forget: w.forget,
+		Launch: w.launch, Shell: w.shell, Plan: w.plan, Records: w, Registry: w, Wish: wish, Staging: w, Trees: w, Edits: w, Recover: w.recover, Quotas: worldQuotas{w}, Notify: w.tell, DiskLimit: w.space, Logs: w, Forget: w.forget,
 		Log: slog.New(slog.DiscardHandler), Account: w.account, LimitCPU: w.limitCPU, ReadHold: w.readHold,
 		CheckRAM: func(total, used, want app.MB) error {
 			if used+want > total {

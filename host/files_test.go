@@ -29,6 +29,29 @@ func TestWriteFile(t *testing.T) {
 	})
 }
 
+func TestFileEdits(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a")
+		ctx := t.Context()
+		for what, do := range map[string]func(owner app.AccountID) error{
+			"MakeDir": func(owner app.AccountID) error { return w.host.MakeDir(ctx, owner, id, "d") },
+			"Move":    func(owner app.AccountID) error { return w.host.MoveFile(ctx, owner, id, "a", "b") },
+			"Delete":  func(owner app.AccountID) error { return w.host.DeleteFiles(ctx, owner, id, []string{"x", "y"}) },
+		} {
+			wantKind(t, do(owner+1), app.NotFound)
+			if err := do(owner); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			w.breaks(what, errTest)
+			wantKind(t, do(owner), app.Internal)
+		}
+		if got := w.written; got["d"] != "dir" || got["b"] != "a" || got["x"] != "finished" || got["y"] != "finished" {
+			t.Errorf("done: %v", got)
+		}
+		wantKind(t, w.host.DeleteFiles(ctx, owner, id, make([]string, maxDeletes+1)), app.Invalid)
+	})
+}
+
 func TestSetAutoRestart(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		id := w.mustUpload("MAIN=a")

@@ -28,6 +28,7 @@ type Config struct {
 	Registry Registry
 	Staging  Staging
 	Trees    Trees
+	Edits    Edits
 	Recover  Recover
 	Quotas   Quotas
 	Visits   Visits // nil: nobody brings requests to sites

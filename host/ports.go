@@ -218,8 +218,6 @@ type Trees interface {
 	// Renew makes a live tree that is gone anew, empty, if it may, and reports
 	// whether it was gone, or empty.
 	Renew(ctx context.Context, id app.ID, uid int, may bool) (gone bool, err error)
-	// WriteFile makes a file of the tree, which must be uid's, hold data.
-	WriteFile(id app.ID, uid int, name string, data []byte) error
 	// Used returns what counts against the application's disk space.
 	Used(ctx context.Context, id app.ID) (app.Space, error)
 	// Backup writes a ZIP of a tree, with the variables unless they are nil, and removes
@@ -229,6 +227,15 @@ type Trees interface {
 	Backups(id app.ID, ttl time.Duration) ([]app.Backup, error)
 	DropBackups(before time.Time) (int, error)
 	Remove(ctx context.Context, id app.ID) error
+}
+
+// Edits change single files of live trees, which must be uid's.
+type Edits interface {
+	WriteFile(id app.ID, uid int, name string, data []byte) error
+	MakeDir(id app.ID, uid int, name string) error
+	Move(id app.ID, uid int, from, to string) error
+	// Delete frees a name; finish removes what had it.
+	Delete(id app.ID, uid int, name string) (finish func(context.Context) error, err error)
 }
 
 // Recover undoes what a crash left half done, by what the Registry says, removes what

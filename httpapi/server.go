@@ -28,9 +28,6 @@ type Config struct {
 	app.Services
 	// BackupOf returns the application that a backup was made of, by its file.
 	BackupOf func(file string) (id app.ID, ok bool)
-	// Certificates returns the certificate of a name, or false if there is nothing to
-	// report. Optional.
-	Certificates func(name string) (app.Certificate, bool)
 	// Account returns the account that the owner of the host acts for, by its name or its
 	// number: NotFound for none.
 	Account func(ctx context.Context, nameOrID string) (app.Account, error)

@@ -42,6 +42,7 @@ var sayers = map[string][]int{
 	"(method).Count":      {1, 2}, // of a Language, wherever
 	"(method).CheckFree":  {0},    // of the trees, through an interface
 	"(method).Say":        {0},
+	"(method).editing":    {3}, // of the trees
 	"template.t":          {0}, // "template" stands for those of the panel
 	"template.count":      {1, 2},
 }

@@ -22,8 +22,10 @@ type appPages struct {
 	teams    app.Teams
 	feed     app.Feed
 	address  func(app.ID) app.SiteAddress
+	certs    func(name string) (app.Certificate, bool)
 	account  func(ctx context.Context, id app.AccountID) (app.Account, error)
 	records  func(ctx context.Context, q app.AuditQuery) ([]app.AuditRecord, error)
+	logs     app.Logs
 	charts   chartPages
 	log      *slog.Logger
 
@@ -44,7 +46,8 @@ type appRow struct {
 	CPU      float64
 	Used     int64
 	Limit    int64
-	Full     int // percent of Limit
+	Full     int    // percent of Limit
+	Crash    *crash // why it ended; nil when it did not crash, or is not read
 }
 
 // rowOf is an application before it is measured.
@@ -116,6 +119,9 @@ type listPage struct {
 // measurers is how many applications are measured at once.
 const measurers = 4
 
+// crashesRead is of how many applications of a list the last lines are read.
+const crashesRead = 100
+
 // list shows what the account has and helps with, problems first.
 func (p *appPages) list(c *call) (answer, error) {
 	var rows []appRow
@@ -161,7 +167,10 @@ func (p *appPages) list(c *call) (answer, error) {
 		return cmp.Or(a.rank()-b.rank(), strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)))
 	})
 	page.All, page.Apps = len(rows), slices.DeleteFunc(rows, func(r appRow) bool { return !page.shows(r) })
-
+	for i := range page.Apps[:min(len(page.Apps), crashesRead)] { // problems come first
+		r := &page.Apps[i]
+		r.Crash = crashOf(c.lang, p.logs, r.Snapshot, r.Can, r.Own)
+	}
 	return show("apps", page), nil
 }
 
@@ -221,7 +230,8 @@ func (p *appPages) origin(c *call) (answer, error) {
 type overviewPage struct {
 	live
 	Row    appRow
-	Why    string // how it came to be so, and what comes next; may be empty
+	Visits []visit // of a site
+	Why    string  // how it came to be so, and what comes next; may be empty
 	Since  time.Time
 	Starts int         // by berth alone in the last 24 hours
 	Status *app.Status // nil when it cannot be measured
@@ -248,6 +258,8 @@ func (p *appPages) overview(c *call) (answer, error) {
 		page.Row.measured(st)
 		page.Status = &st
 	}
+	page.Row.Crash = crashOf(c.lang, p.logs, now, can, page.Row.Own)
+	page.Visits = visitsOf(c.lang, page.Row.Address, p.certs)
 	page.Why, page.Since = p.why(c)
 	page.Starts = now.StartsByItself(time.Now())
 	all, err := p.apps.EventLog(c.ctx(), c.owner, c.app.ID)

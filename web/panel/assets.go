@@ -139,6 +139,7 @@ var icons = map[string]string{
 	"download": `<path d="M12 4.500v11m-4-4 4 4 4-4M4.500 15.500v4h15v-4"/>`,
 	"server":   `<path d="M4 4.500h16v6H4zm0 9h16v6H4zM7.500 7.500v.01m0 8.990v.01"/>`,
 	"bell":     `<path d="M6 16.500v-6a6 6 0 0 1 12 0v6l2 2H4zm4 4h4"/>`,
+	"lines":    `<path d="M5 6h14M5 12h14M5 18h8"/>`,
 	"dot":      `<circle cx="12" cy="12" r="4"/>`,
 	"folder":   `<path d="M3 18.500v-13h6l2 2.500h10v10.500z"/>`,
 	"file":     `<path d="M6 3.500h8l4 4v13H6zm8 0v4h4"/>`,

@@ -77,7 +77,8 @@ func (p chartPages) of(c *call, now appRow) (charts, error) {
 		page.CPU.see(of.CPUMax, of.At)
 		page.Kills += int(of.OOMs)
 	}
-	page.Known = len(points) > 0
+	// A run that ends before it is measured leaves points in which there is nothing to draw.
+	page.Known = slices.ContainsFunc(points, func(of app.Point) bool { return of.Ran > 0 || of.MemoryMax > 0 || of.CPUMax > 0 })
 	page.Rows, err = p.points(c, r, r.row)
 	slices.Reverse(page.Rows)
 	return page, err

@@ -209,6 +209,18 @@ func (h *apps) OpenFile(_ app.ID, _ int, path string) (io.ReadCloser, int64, err
 	return io.NopCloser(strings.NewReader(text)), int64(len(text)), nil
 }
 
+func (h *apps) MakeDir(_ context.Context, owner app.AccountID, id app.ID, path string) error {
+	return h.on(owner, id, "make "+path)
+}
+
+func (h *apps) MoveFile(_ context.Context, owner app.AccountID, id app.ID, from, to string) error {
+	return h.on(owner, id, "move "+from+" to "+to)
+}
+
+func (h *apps) DeleteFiles(_ context.Context, owner app.AccountID, id app.ID, paths []string) error {
+	return h.on(owner, id, "delete "+strings.Join(paths, ","))
+}
+
 func (h *apps) WriteFile(_ context.Context, owner app.AccountID, id app.ID, path string, data []byte) error {
 	err := h.on(owner, id, "write "+path)
 	if err == nil {

@@ -20,12 +20,13 @@ import (
 const (
 	maxText     = 1 << 20
 	maxTextForm = 3*maxText + 4096
+	maxChosen   = 1 << 20 // of a form with the files that are chosen in a directory
 )
 
 // filePages are the files of an application.
 type filePages struct {
 	contents app.Contents
-	settings app.Settings
+	edits    app.FileEdits
 }
 
 // filesPage is the data of files.html.
@@ -34,6 +35,8 @@ type filesPage struct {
 	Entries []entry
 	More    bool
 	Put     string // where a file for this directory is sent
+	Dir     string // its path, as a form names it: see chosen
+	To      string // what the field for another place begins with
 }
 
 // crumb leads to a directory above.
@@ -42,6 +45,7 @@ type crumb struct{ Word, URL string }
 // entry is one name in a directory.
 type entry struct {
 	app.Entry
+	Key      string // its path, as a form names it: see chosen
 	Shown    string // the name, with what no text has made visible
 	URL      string // "" for what cannot be opened
 	Download string
@@ -77,11 +81,19 @@ func (p filePages) list(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	return p.listOf(c, dir)
+}
+
+func (p filePages) listOf(c *call, dir string) (answer, error) {
 	list, more, err := p.contents.List(c.app.ID, c.app.UID, dir)
-	page := filesPage{Crumbs: crumbs(c, dir), More: more, Put: c.at("files/upload?") + query("path", dir)}
+	page := filesPage{Crumbs: crumbs(c, dir), More: more, Put: c.at("files/upload?") + query("path", dir), Dir: url.PathEscape(dir)}
+	if dir != "." && visible(dir) == dir {
+		page.To = dir + "/"
+	}
 	for _, e := range list {
-		row := entry{Entry: e, Shown: visible(e.Name), Icon: "file"}
-		at := query("path", path.Join(dir, e.Name))
+		name := path.Join(dir, e.Name)
+		row := entry{Entry: e, Key: url.PathEscape(name), Shown: visible(e.Name), Icon: "file"}
+		at := query("path", name)
 		switch e.Kind {
 		case app.EntryDir:
 			row.URL, row.Icon = c.at("files?")+at, "folder"
@@ -206,7 +218,7 @@ func (p filePages) write(c *call, f url.Values) (answer, error) {
 
 // save stores a file, whether the browser waits or not.
 func (p filePages) save(c *call, name string, data []byte, to string) (answer, error) {
-	err := p.settings.WriteFile(context.WithoutCancel(c.ctx()), c.owner, c.app.ID, name, data)
+	err := p.edits.WriteFile(context.WithoutCancel(c.ctx()), c.owner, c.app.ID, name, data)
 	return done(to, c.lang.Say("The file was saved. A program that has read it already needs a restart.")), err
 }
 
@@ -244,4 +256,114 @@ func (p filePages) put(c *call) (answer, error) {
 	name := path.Join(dir, base)
 	c.audit.Note("path=%.200q bytes=%d", name, len(data))
 	return p.save(c, name, data, c.at("files?")+query("path", dir))
+}
+
+// chosen are the paths of a form: its directory, "." for the tree, and the files that are chosen there. A form
+// has them escaped as in addresses, for a name can hold what turns text around.
+func chosen(c *call, f url.Values) (dir string, names []string, err error) {
+	for _, escaped := range append([]string{f.Get("dir")}, f["path"]...) {
+		name, err := url.PathUnescape(escaped)
+		if err != nil {
+			return "", nil, app.Errorf(app.Invalid, "the form could not be read")
+		}
+		names = append(names, name)
+	}
+	if dir, names = names[0], names[1:]; dir == "" {
+		dir = "."
+	}
+	c.audit.Note("path=%.200q", dir)
+	return dir, names, nil
+}
+
+// make makes a directory, or an empty file, which is then opened.
+func (p filePages) make(c *call, f url.Values) (answer, error) {
+	dir, _, err := chosen(c, f)
+	if err != nil {
+		return answer{}, err
+	}
+	name := path.Join(dir, strings.TrimSpace(f.Get("name")))
+	c.audit.Note("new=%.200q", name)
+	ctx := context.WithoutCancel(c.ctx())
+	if f.Get("kind") == "dir" {
+		err := p.edits.MakeDir(ctx, c.owner, c.app.ID, name)
+		return done(c.at("files?")+query("path", name), c.lang.Say("The directory was made.")), err
+	}
+	if source, _, err := p.contents.OpenFile(c.app.ID, c.app.UID, name); err == nil {
+		_ = source.Close() // only opened
+		return answer{}, app.Errorf(app.Conflict, "something has this name already")
+	}
+	err = p.edits.WriteFile(ctx, c.owner, c.app.ID, name, nil)
+	return done(c.at("files/view?")+query("path", name), c.lang.Say("The file was made.")), err
+}
+
+// move gives files another directory, or one of them another name.
+func (p filePages) move(c *call, f url.Values) (answer, error) {
+	dir, names, err := chosen(c, f)
+	if err != nil {
+		return answer{}, err
+	}
+	to := strings.Trim(strings.TrimSpace(f.Get("to")), "/")
+	c.audit.Note("moved=%.400q to=%.200q", names, to)
+	if len(names) == 0 {
+		return answer{}, errNoneChosen()
+	}
+	if to == "" {
+		to = "."
+	}
+	_, _, err = p.contents.List(c.app.ID, c.app.UID, to)
+	into := err == nil
+	if !into && len(names) > 1 {
+		return answer{}, app.Errorf(app.NotFound, "there is no directory %q to move the files to", to)
+	}
+	for _, name := range names {
+		target := to
+		if into {
+			target = path.Join(to, path.Base(name))
+		}
+		if err := p.edits.MoveFile(context.WithoutCancel(c.ctx()), c.owner, c.app.ID, name, target); err != nil {
+			return answer{}, err
+		}
+	}
+	return done(c.at("files?")+query("path", dir), c.lang.Count(len(names), "%d file was moved.", "%d files were moved.", len(names))), nil
+}
+
+// deletePage is the data of delete.html.
+type deletePage struct {
+	Dir, Back string
+	Keys      []string // as the form names them
+	Shown     []string
+}
+
+// remove deletes files, and first asks whether that is meant.
+func (p filePages) remove(c *call, f url.Values) (answer, error) {
+	dir, names, err := chosen(c, f)
+	if err != nil {
+		return answer{}, err
+	}
+	c.audit.Note("deleted=%.400q", names)
+	back := c.at("files?") + query("path", dir)
+	if len(names) == 0 {
+		return answer{}, errNoneChosen()
+	}
+	if f.Get("sure") != "true" {
+		c.audit.Operation = "" // so far nothing was done
+		page := deletePage{Dir: url.PathEscape(dir), Back: back}
+		for _, name := range names {
+			page.Keys, page.Shown = append(page.Keys, url.PathEscape(name)), append(page.Shown, visible(name))
+		}
+		return show("delete", page), nil
+	}
+	err = p.edits.DeleteFiles(context.WithoutCancel(c.ctx()), c.owner, c.app.ID, names)
+	return done(back, c.lang.Count(len(names), "%d file was deleted.", "%d files were deleted.", len(names))), err
+}
+
+func errNoneChosen() error { return app.Errorf(app.Invalid, "choose the files first") }
+
+// back is the directory that a form was sent from, for its refusal.
+func (p filePages) back(c *call) (answer, error) {
+	dir, _, err := chosen(c, c.Request.PostForm)
+	if err != nil {
+		return answer{}, err
+	}
+	return p.listOf(c, dir)
 }

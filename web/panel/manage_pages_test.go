@@ -316,3 +316,38 @@ func TestPlanOfTheHost(t *testing.T) {
 		`123 % <span class="bad">too much</span>`, `aria-current="true"><th scope="row">1</th>`, "with host.overcommit 1.5 that would still fit.",
 		"Peaks between samples, one a minute, are not in it")
 }
+
+// Files are made, moved and deleted by forms; a deletion is asked about first.
+func TestEditFiles(t *testing.T) {
+	w := newWorld(t)
+	seed(w)
+	b := w.as("ana")
+	b.get("/apps/shop/files").want(t, "the list", http.StatusOK, `action="/apps/shop/files/new"`, `formaction="/apps/shop/files/move"`, `form="chosen"`)
+	b.post("/apps/shop/files/new", "dir", "src", "name", "cogs", "kind", "dir").leads(t, "a directory", "/apps/shop/files?path=src%2Fcogs")
+	if act := w.acts.last(); act.Operation != "file.make" || act.Detail != `path="src" new="src/cogs"` {
+		t.Errorf("the audit log has %+v", act)
+	}
+	b.post("/apps/shop/files/new", "name", "config.json", "kind", "file").leads(t, "a file", "/apps/shop/files/view?path=config.json")
+	b.post("/apps/shop/files/new", "name", "index.js", "kind", "file").want(t, "a name that is taken", http.StatusConflict, "Something has this name already.", "index.js")
+	b.post("/apps/shop/files/move", "dir", ".", "path", "index.js", "to", "main.js").leads(t, "another name", "/apps/shop/files?path=.")
+	b.post("/apps/shop/files/move", "dir", ".", "path", "index.js", "path", "a", "to", "src/").leads(t, "another directory", "/apps/shop/files?path=.")
+	b.post("/apps/shop/files/move", "dir", ".", "path", "a", "path", "b", "to", "none").want(t, "no directory", http.StatusNotFound, "There is no directory")
+	b.post("/apps/shop/files/move", "dir", ".", "to", "src").want(t, "nothing", http.StatusBadRequest, "Choose the files first.")
+	b.post("/apps/shop/files/move", "dir", ".", "path", "%zz", "to", "src").want(t, "a form that is none", http.StatusBadRequest, "The form could not be read.")
+	done := len(w.host.done)
+	p := b.post("/apps/shop/files/delete", "dir", "src", "path", "src%2Fa%E2%80%AE%3Cb%3E", "path", "src/b")
+	p.want(t, "a question", http.StatusOK, "Delete 2 files for good?", `src/a\u202e&lt;b&gt;`, `href="/apps/shop/files?path=src"`, `name="sure" value="true"`, `value="src%2Fa%E2%80%AE%3Cb%3E"`)
+	p.lacks(t, "a question", "\u202e")
+	if len(w.host.done) != done {
+		t.Errorf("done before it was sure: %v", w.host.done[done:])
+	}
+	b.post("/apps/shop/files/delete", "dir", "src", "path", "src/a", "path", "src/b", "sure", "true").leads(t, "sure", "/apps/shop/files?path=src")
+	b.post("/apps/shop/files/delete", "sure", "true").want(t, "nothing to delete", http.StatusBadRequest, "Choose the files first.")
+	if act := w.acts.last(); act.Operation != "file.delete" {
+		t.Errorf("the audit log has %+v", act)
+	}
+	want := "make src/cogs shop, write config.json shop, move index.js to main.js shop, move index.js to src/index.js shop, move a to src/a shop, delete src/a,src/b shop"
+	if got := strings.Join(w.host.done, ", "); got != want {
+		t.Errorf("done: %s\nwant: %s", got, want)
+	}
+}

@@ -216,8 +216,8 @@ func newPages(c Config, record func(*call, error)) *pages {
 		accounts: accounts,
 		again:    ask,
 		apps: appPages{
-			apps: c.Applications, settings: c.Settings, teams: c.Teams, feed: c.Feed, address: c.Address,
-			account: c.Account, records: c.AuditRecords, charts: charts, log: c.Log, rightSize: c.RightSize,
+			apps: c.Applications, settings: c.Settings, teams: c.Teams, feed: c.Feed, address: c.Address, certs: c.Certificates,
+			account: c.Account, records: c.AuditRecords, charts: charts, logs: c.Logs, log: c.Log, rightSize: c.RightSize,
 		},
 		channels: channelPages{c.Notices, c.Applications},
 		charts:   charts,
@@ -229,7 +229,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 		domains: domainPages{c.Names, c.Sites},
 		env:     envPages{c.Settings},
 		factors: factors,
-		files:   filePages{c.Contents, c.Settings},
+		files:   filePages{c.Contents, c.FileEdits},
 		host: hostPages{
 			admin: c.Admin, invitations: c.Invitations,
 			signIns: c.SignIns, factors: c.Factors, apps: c.Applications, records: c.AuditRecords, examiner: c.Examine,

@@ -150,6 +150,9 @@ func (p *pages) appRoutes() []route {
 		{http.MethodGet, "/apps/{app}/files/view", signedIn, app.BackupApp, p.files.view, "file.read", nil},
 		{http.MethodGet, "/apps/{app}/files/download", signedIn, app.BackupApp, p.files.download, "file.read", nil},
 		{http.MethodPost, "/apps/{app}/files/write", signedIn, ownerOnly, formWithin(maxTextForm, p.files.write), "file.write", p.files.edit},
+		{http.MethodPost, "/apps/{app}/files/new", signedIn, ownerOnly, form(p.files.make), "file.make", p.files.back},
+		{http.MethodPost, "/apps/{app}/files/move", signedIn, ownerOnly, formWithin(maxChosen, p.files.move), "file.move", p.files.back},
+		{http.MethodPost, "/apps/{app}/files/delete", signedIn, ownerOnly, formWithin(maxChosen, p.files.remove), "file.delete", p.files.back},
 		{http.MethodPost, "/apps/{app}/files/upload", signedIn, ownerOnly, p.files.put, "file.write", p.files.list},
 
 		{http.MethodGet, "/apps/{app}/domains", signedIn, ownerOnly, p.domains.show, "", nil},

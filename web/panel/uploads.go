@@ -9,10 +9,12 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"berth/app"
+	"berth/app/diagnosis"
 	"berth/web"
 )
 
@@ -49,7 +51,10 @@ func (p *uploadPages) upload(c *call) (answer, error) {
 	for _, j := range p.jobs.list(c.account.ID) {
 		at := j.facts()
 		word := stepWords(c, j.kind)[at.State]
-		page.Jobs = append(page.Jobs, jobRow{at, stepOf(word, at.State == jobDone, at.State == jobFailed), j.id})
+		if at.crashed() {
+			word = c.lang.Say("Crashed")
+		}
+		page.Jobs = append(page.Jobs, jobRow{at, stepOf(word, at.State == jobDone, at.State == jobFailed || at.crashed()), j.id})
 	}
 	return show("upload", page), nil
 }
@@ -213,7 +218,10 @@ type jobPage struct {
 	Steps           []standing
 	Output          string
 	Why             string // it failed
+	Reason          string // what its output tells of that; "" when no rule knows it
 	Also            string // its hint
+	Crashed         string // it is deployed, and its program ended by itself: how
+	Crash           *crash
 }
 
 // job shows how far a deployment has come.
@@ -225,10 +233,20 @@ func (p *uploadPages) job(c *call) (answer, error) {
 	at := j.facts()
 	page := jobPage{jobFacts: at, ID: j.id, Kind: j.kind, From: j.from, Output: at.Logs, Also: c.lang.SayPhrase(at.Hint)}
 	page.Sending, page.Queued = at.State == jobSending && !j.kind.restores(), at.State == jobQueued
-	reached := at.State
-	if at.Err != nil {
+	reached, failed := at.State, at.Err != nil
+	switch {
+	case failed:
 		reached = at.Reached
 		page.Why = c.say(at.Err)
+		if d := diagnosis.Of(at.App, strings.Split(withoutEscapes(at.Logs), "\n")); !d.Why.IsZero() {
+			page.Reason = c.lang.SayPhrase(d.Why)
+		}
+	case at.crashed():
+		reached, failed = jobStarting, true
+		page.Crashed = ending(c.lang, at.Snapshot.LastExit) + "."
+		if at.Snapshot.Account == c.account.ID { // of a team it is on the application's page, by what a member may
+			page.Crash = crashOf(c.lang, p.logs, at.Snapshot, app.AllPermissions, true)
+		}
 	}
 	if at.State == jobBuilding || at.State == jobStarting {
 		page.Output = p.logs.Tail(at.App, true, buildTail)
@@ -240,7 +258,7 @@ func (p *uploadPages) job(c *call) (answer, error) {
 			continue
 		}
 		if n <= reached {
-			step = stepOf(word, n < reached || at.State == jobDone, n == reached && at.Err != nil)
+			step = stepOf(word, n < reached || reached == jobDone, n == reached && failed)
 		}
 		page.Steps = append(page.Steps, step)
 	}
@@ -337,6 +355,9 @@ type jobFacts struct {
 	Snapshot     app.Snapshot // of what came of it
 	Hint         app.Text     // app.Deployed.Hint
 }
+
+// crashed reports whether what came of it ended by itself.
+func (f jobFacts) crashed() bool { return f.State == jobDone && hasCrashed(f.Snapshot) }
 
 // facts returns where the job stands.
 func (j *job) facts() jobFacts {

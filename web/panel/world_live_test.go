@@ -123,7 +123,21 @@ func (p *fakeLogs) Open(id app.ID, build bool) (io.ReadCloser, error) {
 	return p.of(id, build).Reader()
 }
 
-// print adds lines to the log of a program.
+// program lets a program print lines, after the end of an earlier one, and end.
+func (p *fakeLogs) program(id app.ID, lines ...string) {
+	p.t.Helper()
+	p.print(id, "stopped")
+	l := p.of(id, false)
+	pipe, err := l.Pipe(0, 0)
+	must(p.t, err)
+	_, err = pipe.WriteString(strings.Join(lines, "\n") + "\n")
+	must(p.t, err)
+	must(p.t, pipe.Close())
+	l.Drain()
+	p.print(id, "the program ended")
+}
+
+// print adds lines to the log of a program, as berth's own.
 func (p *fakeLogs) print(id app.ID, lines ...string) {
 	for _, line := range lines {
 		p.of(id, false).Note(line)

@@ -10,15 +10,25 @@ if (address.searchParams.has("once")) {
 }
 
 // Copy buttons appear only where something can copy.
-for (const button of document.querySelectorAll("button[data-copy]")) {
-  const field = document.getElementById(button.dataset.copy);
-  if (!field || !navigator.clipboard) continue;
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(field.value);
-    button.querySelector("span").textContent = button.dataset.done;
-  });
+const copyable = "button[data-copy], button[data-copied]";
+function showCopyButtons() {
+  if (!navigator.clipboard) return;
+  for (const button of document.querySelectorAll(copyable)) button.hidden = false;
 }
+showCopyButtons();
+document.addEventListener("live:changed", showCopyButtons);
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest(copyable);
+  if (!button) return;
+  await navigator.clipboard.writeText(button.dataset.copied ?? document.getElementById(button.dataset.copy).value);
+  const word = button.querySelector("span");
+  if (word) word.textContent = button.dataset.done;
+  else {
+    button.title = button.dataset.done;
+    button.setAttribute("aria-label", button.dataset.done);
+    button.classList.add("done");
+  }
+});
 for (const field of document.querySelectorAll("input[readonly]")) {
   field.addEventListener("focus", () => field.select());
 }
