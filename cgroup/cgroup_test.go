@@ -76,6 +76,11 @@ func openTreeOn(t *testing.T, h Host) *Tree {
 		if err := tree.Close(); err != nil {
 			t.Error(err)
 		}
+		if tree.weights.err == nil {
+			if _, dir := tree.idle(); exists(dir) {
+				t.Errorf("%s is left", dir)
+			}
+		}
 		for _, dir := range tree.roots() {
 			if !strings.Contains(dir, "test-") {
 				continue
@@ -350,3 +355,8 @@ func TestKernelCPU(t *testing.T) {
 // lives: the reason why groups are never used twice.
 // A daemon that was killed leaves its directories; the next of the same name
 // takes them along when it ends.
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

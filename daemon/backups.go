@@ -50,7 +50,8 @@ type backups struct {
 	log      *slog.Logger
 	work     func(ctx context.Context, kind app.BackupKind) error // does it, and blocks
 	notice   func(ctx context.Context, n app.Notice)
-	held     func() bool // the host holds its programs: its backups may be another host's by now
+	idle     func(pid int) error // lets a process wait for all others
+	held     func() bool         // the host holds its programs: its backups may be another host's by now
 	settle   time.Duration
 
 	reads *semaphore.Weighted // copies that are being read for owners: each takes the memory of a process
@@ -87,6 +88,7 @@ func newBackups(d *daemon, args []string) *backups {
 			}
 		},
 	}
+	b.idle = d.groups.Idle
 	b.held = func() bool { return d.host.Held().Refusal() != nil }
 	b.work = func(ctx context.Context, kind app.BackupKind) error { return b.command(ctx, kind, args) }
 	return b
@@ -264,7 +266,13 @@ func (b *backups) command(ctx context.Context, kind app.BackupKind, args []strin
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it takes restic along
 	cmd.WaitDelay = backupsEnd
-	err := cmd.Run()
+	err := cmd.Start()
+	if err == nil {
+		if problem := b.idle(cmd.Process.Pid); problem != nil {
+			b.log.Info("sites may answer later during a backup", "error", problem)
+		}
+		err = cmd.Wait()
+	}
 	var ended *exec.ExitError
 	switch {
 	case err == nil:
