@@ -105,3 +105,46 @@ func TestSoakBackupsKilled(t *testing.T) {
 		})
 	}
 }
+
+// Either side of a move is killed at 20 moments in turns. Programs run on one host alone, and the same
+// command finishes.
+func TestSoakMoveKilled(t *testing.T) {
+	const moments = 20
+	var long time.Duration
+	killed := 0
+	for n := range moments + 1 { // the first is not killed, and tells how long a move takes
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			m := newMoving(t)
+			ids, old, there := m.bots(3)
+			m.watch()
+			begun := time.Now()
+			cmd, said := m.start()
+			word := []string{"move", "move-receive"}[n%2]
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			if n > 0 {
+				select {
+				case err := <-ended:
+					ended <- err
+				case <-time.After(long * time.Duration(n) / (moments + 1)):
+					if m.kill(word) {
+						killed++
+					}
+				}
+			}
+			err := <-ended
+			if n == 0 {
+				long = time.Since(begun)
+			}
+			if out, again := m.command("move", "new", "--yes").CombinedOutput(); again != nil {
+				t.Fatalf("killed %s, %v: %s; again: %v: %s", word, err, said, again, out)
+			}
+			m.there(ids, old, there)
+			m.seen()
+		})
+	}
+	t.Logf("a move takes %s; %d of %d were killed", long, killed, moments)
+	if killed < moments/2 {
+		t.Errorf("only %d moves were killed", killed)
+	}
+}
