@@ -70,7 +70,7 @@ func crashOf(l text.Language, logs app.Logs, a app.Snapshot, can app.Permissions
 	d := diagnosis.Of(a.ID, plain)
 	k := &crash{}
 	if a.LastExit.OOM { // what berth knows goes before what the lines tell
-		d.Why, d.Help = app.Text{}, []diagnosis.Help{diagnosis.RAM, diagnosis.Files}
+		d = diagnosis.Diagnosis{Line: -1, Help: []diagnosis.Help{diagnosis.RAM, diagnosis.Files}}
 	}
 	if !d.Why.IsZero() {
 		k.Why = l.SayPhrase(d.Why)

@@ -61,7 +61,8 @@ func TestCrash(t *testing.T) {
 	w.crashed("1795349880722", app.Exit{Code: 137, OOM: true, LimitMB: 100}, "Error: Cannot find module 'express'")
 	p = b.get("/apps/1795349880722")
 	p.want(t, "a kill for its RAM", http.StatusOK, "It needed more than its 100 MB of RAM.", `<a class="button main" href="/apps/1795349880722/settings">`, "Raise RAM")
-	p.lacks(t, "a kill for its RAM", "is not installed")
+	p.lacks(t, "a kill for its RAM", "is not installed", `class="likely"`)
+	b.get("/").lacks(t, "a kill for its RAM, in the list", `class="said"`)
 
 	w.crashed("1795349880722", app.Exit{Code: 1})
 	b.get("/apps/1795349880722").want(t, "silence", http.StatusOK, "What it printed last")
