@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -22,7 +23,8 @@ func told(lines []string, d Diagnosis) string {
 	if d.Line >= 0 {
 		line = lines[d.Line]
 	}
-	fmt.Fprintf(&b, "line: %s\nwhy:  %s\nhelp: %v\nfile: %s %d\n", line, d.Why, d.Help, d.File, d.At)
+	why := strings.ReplaceAll(d.Why.String(), "linux/"+runtime.GOARCH, "linux/amd64") // the outputs are of that
+	fmt.Fprintf(&b, "line: %s\nwhy:  %s\nhelp: %v\nfile: %s %d\n", line, why, d.Help, d.File, d.At)
 	return b.String()
 }
 
