@@ -14,7 +14,7 @@ import (
 )
 
 // cuts is at how many moments these tests cut the power; the soak does it at 20.
-const cuts = 3
+const cuts = 2
 
 func TestPowerCutInABackup(t *testing.T) {
 	t.Parallel()
