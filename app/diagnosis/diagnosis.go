@@ -90,7 +90,8 @@ func ruleFor(lines []string, i int) (*rule, []string) {
 }
 
 // plain is a line with which a runtime says that something went wrong, whatever that is.
-var plain = regexp.MustCompile(`^(?:Uncaught )?[A-Za-z_$][\w$.]*(?:Error|Exception|Rejection|Failure|Interrupt|Required)(?: \[\w+\])?(?::|$)` + // Node.js, Python
+var plain = regexp.MustCompile(`^(?:Uncaught )?[A-Za-z_$][\w$.]*` + // Node.js, Python
+	`(?:Error|Exception|Rejection|Failure|Interrupt|Required)(?: \[\w+\])?(?::|$)` +
 	`|^(?:PHP )?(?:Fatal|Parse) error: ` +
 	`|^(?:panic|fatal error): ` + // Go
 	`|^Exception in thread |^Error: |^Caused by: ` + // Java
@@ -100,7 +101,8 @@ var plain = regexp.MustCompile(`^(?:Uncaught )?[A-Za-z_$][\w$.]*(?:Error|Excepti
 // lastWord is the last line that is no frame of a stack, -1 for none.
 func lastWord(lines []string) int {
 	for i, line := range slices.Backward(lines) {
-		if line != "" && line == strings.TrimLeft(line, " \t}") && !strings.HasPrefix(line, "Node.js v") && !strings.HasPrefix(line, "exit status ") {
+		inset := line == "" || strings.ContainsAny(line[:1], " \t}")
+		if !inset && !strings.HasPrefix(line, "Node.js v") && !strings.HasPrefix(line, "exit status ") {
 			return i
 		}
 	}
