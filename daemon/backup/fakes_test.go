@@ -23,6 +23,7 @@ type memory struct {
 	failAt  int // the call that fails, 0 for none
 	dropped []string
 	pruned  int
+	checked [][2]int // the parts of Check, and of how many
 }
 
 var errPlace = errors.New("the place is gone")
@@ -104,4 +105,7 @@ func (m *memory) Prune(context.Context) error {
 	return m.call()
 }
 
-func (m *memory) Check(context.Context) error { return m.call() }
+func (m *memory) Check(_ context.Context, part, parts int) error {
+	m.checked = append(m.checked, [2]int{part, parts})
+	return m.call()
+}

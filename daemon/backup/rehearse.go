@@ -20,6 +20,9 @@ import (
 	"berth/files/repository"
 )
 
+// checkParts is how many rehearsals read every file of the repository once, also those of older backups.
+const checkParts = 12
+
 // Rehearse proves the newest backup: the repository is whole, the database in it can be used,
 // every sum of every application is compared, and one application, another one each time, is restored whole
 // beside the others, if there is room for it, and removed again. Nothing is started.
@@ -36,7 +39,17 @@ func (r *Runner) rehearse(ctx context.Context, run *app.BackupRun) (err error) {
 		return errors.New("there is no backup to rehearse")
 	}
 	run.Run = runs[0]
-	if err := r.Repository.Check(ctx); err != nil {
+	known, err := r.DB.Backups.BackupRuns(ctx, -1)
+	if err != nil {
+		return err
+	}
+	turn := 0 // how many good rehearsals there were: one that failed looks at the same again
+	for _, b := range known {
+		if b.Kind == app.BackupRehearsed && b.Good() {
+			turn++
+		}
+	}
+	if err := r.Repository.Check(ctx, turn%checkParts, checkParts); err != nil {
 		return err
 	}
 	temp, err := stagingDir(r.DataDir)
@@ -52,17 +65,13 @@ func (r *Runner) rehearse(ctx context.Context, run *app.BackupRun) (err error) {
 	if err = errors.Join(err, d.Close()); err != nil {
 		return err
 	}
-	known, err := r.DB.Backups.BackupRuns(ctx, -1)
-	if err != nil {
-		return err
-	}
 	var missing []app.ID // those that the backup said it lacks
 	for _, b := range known {
 		if b.Kind == app.BackupMade && b.Run == run.Run {
 			missing = b.Missing
 		}
 	}
-	whole, err := r.candidate(ctx, apps, known)
+	whole, err := r.candidate(ctx, apps, turn)
 	if err != nil {
 		return err
 	}
@@ -90,7 +99,7 @@ func (r *Runner) rehearse(ctx context.Context, run *app.BackupRun) (err error) {
 
 // candidate is the application that is restored whole: the next one of those for which there
 // is room; "" for none.
-func (r *Runner) candidate(ctx context.Context, apps []app.App, known []app.BackupRun) (app.ID, error) {
+func (r *Runner) candidate(ctx context.Context, apps []app.App, turn int) (app.ID, error) {
 	bytes, err := r.DB.Backups.CopyBytes(ctx)
 	var st unix.Statfs_t
 	if err == nil {
@@ -100,12 +109,6 @@ func (r *Runner) candidate(ctx context.Context, apps []app.App, known []app.Back
 		return "", err
 	}
 	room := int64(st.Bavail) * st.Bsize / 2
-	turn := 0
-	for _, run := range known {
-		if run.Kind == app.BackupRehearsed {
-			turn++
-		}
-	}
 	for n := range apps {
 		if a := apps[(turn+n)%len(apps)]; bytes[a.ID] < room && r.Trees.CheckFree("rehearse a backup") == nil {
 			return a.ID, nil

@@ -239,6 +239,9 @@ func TestRehearse(t *testing.T) {
 	if len(whole) != 2 {
 		t.Errorf("restored whole: %v", whole)
 	}
+	if want := [][2]int{{0, checkParts}, {1, checkParts}}; !slices.Equal(w.repo.checked, want) {
+		t.Errorf("of the repository it reads %v, and not %v", w.repo.checked, want)
+	}
 	if left, _ := filepath.Glob(filepath.Join(w.Path, "staging", "*")); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}

@@ -71,7 +71,7 @@ func TestNotMounted(t *testing.T) {
 			"Load":   func() error { _, err := loadErr(t.Context(), r, head); return err }(),
 			"Drop":   r.Drop(t.Context(), []string{oldRun}),
 			"Prune":  r.Prune(t.Context()),
-			"Check":  r.Check(t.Context()),
+			"Check":  r.Check(t.Context(), 0, 1),
 		} {
 			if !errors.Is(err, ErrNone) {
 				t.Errorf("%s: %v", what, err)
@@ -138,7 +138,7 @@ func TestLeftovers(t *testing.T) {
 	if all := list(t, r); len(all) != 1 || !all[0].Of(nextRun) {
 		t.Errorf("%+v", all)
 	}
-	must(t, r.Check(t.Context()))
+	must(t, r.Check(t.Context(), 0, 1))
 	must(t, r.Prune(t.Context()))
 	entries, err := os.ReadDir(dir)
 	must(t, err)
@@ -169,7 +169,7 @@ func TestDamagedDirectory(t *testing.T) {
 			commit(t, r, oldRun, save(t, r, "host", []byte("one")), save(t, r, "apps/shop", noise(1, 1000)))
 			commit(t, r, nextRun, save(t, r, "host", []byte("two")), save(t, r, "apps/shop", noise(2, 1000)))
 			must(t, harm(filepath.Join(dir, oldRun)))
-			if err := r.Check(t.Context()); !errors.Is(err, ErrDamaged) {
+			if err := r.Check(t.Context(), 0, 1); !errors.Is(err, ErrDamaged) {
 				t.Errorf("%v", err)
 			}
 			if s, there := Find(list(t, r), oldRun, "apps/shop"); there {
@@ -179,7 +179,7 @@ func TestDamagedDirectory(t *testing.T) {
 			}
 			content(t, r, nextRun, map[string][]byte{"host": []byte("two"), "apps/shop": noise(2, 1000)})
 			must(t, r.Drop(t.Context(), []string{oldRun}))
-			must(t, r.Check(t.Context()))
+			must(t, r.Check(t.Context(), 0, 1))
 		})
 	}
 }

@@ -173,7 +173,7 @@ func killed(t *testing.T, place func(t *testing.T) Options, work string, moments
 				t.Errorf("moment %d: after Prune there is %+v", n, s)
 			}
 		}
-		if err := r.Check(t.Context()); err != nil {
+		if err := r.Check(t.Context(), 0, 1); err != nil {
 			t.Errorf("moment %d: %v", n, err)
 		}
 	}

@@ -51,9 +51,10 @@ type Repository interface {
 	Drop(ctx context.Context, runs []string) error
 	// Prune frees what nothing needs, and removes what was saved for no run.
 	Prune(ctx context.Context) error
-	// Check looks whether the repository is whole, without the content of what is in it;
-	// content is read and proved by Load.
-	Check(ctx context.Context) error
+	// Check looks whether the repository is whole: ErrDamaged. Of the files that hold contents it reads and
+	// proves those of one of parts (1 to 256): part is 0 to parts-1. A file is in one part alone, and stays
+	// there, so that calls for each part prove every bit.
+	Check(ctx context.Context, part, parts int) error
 }
 
 // Snapshot is one stream that was saved.

@@ -172,7 +172,7 @@ func testContract(t *testing.T, o Options) {
 	if got := Runs(list(t, r), "host"); !slices.Equal(got, []string{"20260102T000000Z", "20260101T000000Z"}) {
 		t.Errorf("%q", got)
 	}
-	must(t, r.Check(t.Context()))
+	must(t, r.Check(t.Context(), 0, 1))
 
 	must(t, r.Drop(t.Context(), []string{"20260101T000000Z", "20250101T000000Z"}))
 	must(t, r.Prune(t.Context()))
@@ -183,8 +183,8 @@ func testContract(t *testing.T, o Options) {
 	if _, err := loadErr(t.Context(), r, b1); err == nil {
 		t.Error("what was dropped is still there")
 	}
-	must(t, r.Check(t.Context()))
-	must(t, open(t, o, false).Check(t.Context()))
+	must(t, r.Check(t.Context(), 0, 1))
+	must(t, open(t, o, false).Check(t.Context(), 0, 1))
 }
 
 // A writer that fails leaves nothing that counts, wherever it fails, and its error is returned.
@@ -260,7 +260,7 @@ func TestContextEnds(t *testing.T) {
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("%v", err)
 			}
-			if err := r.Check(ctx); name == "restic" && !errors.Is(err, context.Canceled) {
+			if err := r.Check(ctx, 0, 1); name == "restic" && !errors.Is(err, context.Canceled) {
 				t.Errorf("%v", err)
 			}
 			if all := list(t, r); len(all) > 0 {

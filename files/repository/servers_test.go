@@ -270,7 +270,7 @@ func repairs(t *testing.T, r Repository) {
 	commit(t, r, "20260301T000000Z", save(t, r, "host", []byte("after")), s)
 	must(t, r.Prune(t.Context()))
 	content(t, r, "20260301T000000Z", map[string][]byte{"host": []byte("after"), "apps/shop": shop})
-	must(t, r.Check(t.Context()))
+	must(t, r.Check(t.Context(), 0, 1))
 	if all := list(t, r); len(all) != 2 {
 		t.Errorf("after Prune %+v", all)
 	}
