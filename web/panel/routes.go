@@ -59,6 +59,7 @@ type pages struct {
 	charts      chartPages
 	deploys     deployPages
 	devices     devicePages
+	docs        docPages
 	domains     domainPages
 	env         envPages
 	factors     factorPages
@@ -75,7 +76,7 @@ type pages struct {
 
 // routes is the whole panel. HEAD is answered wherever GET is.
 func (p *pages) routes() []route {
-	return slices.Concat(p.accountRoutes(), p.channelRoutes(), p.appRoutes(), p.hostRoutes(), p.invitationRoutes())
+	return slices.Concat(p.accountRoutes(), p.channelRoutes(), p.appRoutes(), p.hostRoutes(), p.invitationRoutes(), p.docsRoutes())
 }
 
 // accountRoutes are those of people: how they sign in, and what is theirs.
