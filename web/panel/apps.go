@@ -30,6 +30,7 @@ type appPages struct {
 	log      *slog.Logger
 
 	rightSize func(ctx context.Context, a app.Snapshot) (app.RightSize, error)
+	steps     *stepPages
 }
 
 // appRow is an application as pages show it. It is also what all pages of one have in
@@ -114,6 +115,7 @@ type listPage struct {
 	Online, Problems int
 	Assigned, Total  int64 // bytes of the account
 	InUse            int64
+	Steps            *stepsPage // nil where nothing is left to do
 }
 
 // measurers is how many applications are measured at once.
@@ -171,7 +173,8 @@ func (p *appPages) list(c *call) (answer, error) {
 		r := &page.Apps[i]
 		r.Crash = crashOf(c.lang, p.logs, r.Snapshot, r.Can, r.Own)
 	}
-	return show("apps", page), nil
+	page.Steps, err = p.steps.left(c)
+	return show("apps", page), err
 }
 
 // shows reports whether the query selects a row.
