@@ -214,6 +214,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		Notices:      d.notices,
 		Snapshots:    d.backups,
 		HostBackups:  d.backups,
+		HostSettings: hostSettings{d.settings},
 		Exec:         d.host.Exec,
 		Metrics:      d.data.history.Range,
 		RightSize:    d.rightSize,

@@ -253,3 +253,24 @@ func (b *browser) sendTo(path, kind string, body io.Reader) page {
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	return b.do(r)
 }
+
+// fakeSettings are settings of the host in memory.
+type fakeSettings struct {
+	all  []app.HostSetting
+	fail error
+}
+
+func (f *fakeSettings) HostSettings(context.Context) ([]app.HostSetting, error) { return f.all, nil }
+
+func (f *fakeSettings) SetHostSettings(_ context.Context, values map[string]string) (changed []app.HostSetting, err error) {
+	if f.fail != nil {
+		return nil, f.fail
+	}
+	for i, h := range f.all {
+		if v, ok := values[h.Key]; ok && v != h.Value {
+			f.all[i].Value, f.all[i].Waits = v, true
+			changed = append(changed, app.HostSetting{Key: h.Key, Value: v, Default: h.Value})
+		}
+	}
+	return changed, nil
+}

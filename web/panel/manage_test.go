@@ -57,6 +57,7 @@ var changes = []struct {
 	{"/host/accounts/2/link", nil, 0, true, 303, "password.link", ""},
 	{"/host/invitations", []string{"ram", "100", "minutes", "1440"}, 0, true, 303, "invitation.create", ""},
 	{"/host/invitations/1/revoke", nil, 0, true, 303, "invitation.revoke", ""},
+	{"/host/settings", []string{"rate_limit", "61"}, 0, true, 303, "host.settings", ""},
 	{"/host/factor", []string{"on", "false"}, 0, true, 303, "factor.require", ""},
 	{"/host/backups", []string{"at", "04:30", "daily", "7", "weekly", "", "monthly", "6", "days", "14"}, 0, true, 303, "backup.set", "backups at 04:30, 7 0 6, 336h0m0s host"},
 	{"/host/backups/start", nil, 0, true, 303, "backup.start", "start a backup host"},

@@ -237,6 +237,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 			runtimes: c.Runtimes, beside: c.Go, backups: c.HostBackups,
 			plan: c.RAMPlan, shortage: c.Shortage, exposed: c.Exposed, baseURL: c.BaseURL, began: time.Now(), log: c.Log,
 		},
+		hostConfig:  hostSettingPages{c.HostSettings},
 		identities:  identityPages{c.Identities, c.Providers, &accounts, &invitations, &ask, c.Log},
 		invitations: invitations,
 		live:        livePages{c.Feed, c.SignIns, c.Account},

@@ -65,6 +65,7 @@ type pages struct {
 	factors     factorPages
 	files       filePages
 	host        hostPages
+	hostConfig  hostSettingPages
 	identities  identityPages
 	invitations invitationPages
 	live        livePages
@@ -78,7 +79,7 @@ type pages struct {
 // routes is the whole panel. HEAD is answered wherever GET is.
 func (p *pages) routes() []route {
 	return slices.Concat(p.accountRoutes(), p.channelRoutes(), p.appRoutes(), p.hostRoutes(), p.invitationRoutes(),
-		p.docsRoutes(), p.stepRoutes())
+		p.settingRoutes(), p.docsRoutes(), p.stepRoutes())
 }
 
 // accountRoutes are those of people: how they sign in, and what is theirs.
