@@ -218,6 +218,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 		apps: appPages{
 			apps: c.Applications, settings: c.Settings, teams: c.Teams, feed: c.Feed, address: c.Address, certs: c.Certificates,
 			account: c.Account, records: c.AuditRecords, charts: charts, logs: c.Logs, log: c.Log, rightSize: c.RightSize,
+			batches: newBatches(), beside: c.Go, record: record,
 		},
 		channels: channelPages{c.Notices, c.Applications},
 		charts:   charts,
