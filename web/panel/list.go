@@ -288,12 +288,12 @@ func (r appRow) URL() string {
 	return r.Address.URLs[0]
 }
 
-// measure measures what runs and may be seen, or takes what was kept of it if that is much. One
+// measure measures the programs that run and may be seen, or takes what was kept of it if that is much. One
 // that cannot be measured has no usage.
 func (p *appPages) measure(ctx context.Context, rows []appRow) {
 	var running []*appRow
 	for i := range rows {
-		if r := &rows[i]; r.Running && r.Can.Has(app.StatusApp) {
+		if r := &rows[i]; r.Running && !r.Code.Static() && r.Can.Has(app.StatusApp) {
 			running = append(running, r)
 		}
 	}
@@ -320,9 +320,6 @@ func (p *appPages) measure(ctx context.Context, rows []appRow) {
 
 // recall takes for what an application uses now what was kept of it last.
 func (p *appPages) recall(r *appRow, now time.Time) {
-	if r.Code.Static() {
-		return // nothing of it runs
-	}
 	points, err := p.charts.metrics(r.ID, now, now.Add(-keptFor), now, time.Minute)
 	if err != nil || len(points) == 0 || points[len(points)-1].Ran <= 0 {
 		return

@@ -26,7 +26,7 @@ import (
 
 // world is a panel over a real database, with applications that only look so.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	db      *db.DB
 	file    string // of db
 	signIns *account.SignIns
@@ -49,7 +49,7 @@ type world struct {
 
 const password = "correct horse"
 
-func newWorld(t *testing.T, change ...func(*Config)) *world {
+func newWorld(t testing.TB, change ...func(*Config)) *world {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "berth.db")
 	store, err := db.Open(t.Context(), file, time.Now)
@@ -136,7 +136,7 @@ func (w *world) person(name string) app.Account {
 	return a
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@ function count() {
   const n = boxes.filter((box) => box.checked).length, every = document.getElementById("every"), said = document.getElementById("how-many");
   every.checked = n > 0 && n === boxes.length;
   every.indeterminate = n > 0 && n < boxes.length;
-  const words = n ? said.dataset.one.replace("1", n) : said.dataset.none;
+  const words = n ? said.dataset.some.replace("1", n) : said.dataset.none;
   if (said.textContent !== words) said.textContent = words;
   for (const button of chosen.querySelectorAll("button")) button.disabled = !n;
 }
