@@ -98,7 +98,7 @@ if (chosen) {
 const palette = document.getElementById("palette"), keys = document.getElementById("keys");
 async function find() {
   if (palette.open || document.querySelector("dialog[open]")) return;
-  (await import(palette.dataset.script)).open(palette);
+  (await import(palette.dataset.module)).open(palette);
 }
 function types(element) {
   return element?.isContentEditable || element?.localName === "textarea" || element?.localName === "select" ||
