@@ -27,19 +27,20 @@ const (
 
 // deed is what can be done to many applications at once.
 type deed struct {
-	name  string // in forms
-	icon  string
-	audit string
-	needs app.Permission
-	may   func(actions) bool
-	do    func(p *appPages, ctx context.Context, owner app.AccountID, id app.ID) error
+	name   string // in forms
+	icon   string
+	audit  string
+	needs  app.Permission
+	starts bool // a program, which may crash at once
+	may    func(actions) bool
+	do     func(p *appPages, ctx context.Context, owner app.AccountID, id app.ID) error
 }
 
 // deeds are all of them.
 var deeds = []deed{
-	{"start", "play", "app.start", app.StartApp, func(a actions) bool { return a.Start }, (*appPages).startOne},
-	{"restart", "restart", "app.restart", app.RestartApp, func(a actions) bool { return a.Restart }, (*appPages).restartOne},
-	{"stop", "stop", "app.stop", app.StopApp, func(a actions) bool { return a.Stop }, (*appPages).stopOne},
+	{"start", "play", "app.start", app.StartApp, true, func(a actions) bool { return a.Start }, (*appPages).startOne},
+	{"restart", "restart", "app.restart", app.RestartApp, true, func(a actions) bool { return a.Restart }, (*appPages).restartOne},
+	{"stop", "stop", "app.stop", app.StopApp, false, func(a actions) bool { return a.Stop }, (*appPages).stopOne},
 }
 
 func (p *appPages) startOne(ctx context.Context, owner app.AccountID, id app.ID) error {
@@ -191,14 +192,23 @@ func (p *appPages) one(ctx context.Context, c *call, b *batch, id app.ID) {
 		}
 	})
 	p.record(alone, err)
-	b.came(outcome{id, cmp.Or(alone.app.Name, string(id)), err})
+	o := outcome{id, cmp.Or(alone.app.Name, string(id)), err, nil}
+	if err == nil && b.deed.starts {
+		guarded(p.log, alone, func() {
+			if now, err := p.apps.Outcome(ctx, alone.owner, id); err == nil && hasCrashed(now) {
+				o.crash = now.LastExit
+			}
+		})
+	}
+	b.came(o)
 }
 
 // outcome is what came of one application.
 type outcome struct {
-	ID   app.ID
-	Name string
-	err  error
+	ID    app.ID
+	Name  string
+	err   error
+	crash *app.Exit // it was started, and its program ended at once
 }
 
 // failedOne is an application to which it could not be done, and why.
@@ -230,10 +240,13 @@ func (p *appPages) batch(c *call) (answer, error) {
 		Began: b.began, Ended: ended, Back: b.back,
 	}
 	for _, o := range came {
-		if o.err == nil {
-			page.Done = append(page.Done, o)
-		} else {
+		switch {
+		case o.err != nil:
 			page.Failed = append(page.Failed, failedOne{o, c.say(o.err)})
+		case o.crash != nil:
+			page.Failed = append(page.Failed, failedOne{o, ending(c.lang, o.crash) + "."})
+		default:
+			page.Done = append(page.Done, o)
 		}
 	}
 	page.Title = b.deed.told(c.lang, len(page.Done))

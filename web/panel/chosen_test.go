@@ -116,6 +116,10 @@ func TestChosenRefusals(t *testing.T) {
 	if len(w.host.done) > 0 {
 		t.Errorf("done: %v", w.host.done)
 	}
+	w.host.add(w.ana.ID, "ill", func(s *app.Snapshot) { s.State, s.Running, s.LastExit = app.Stopped, false, &app.Exit{Code: 7} })
+	crashed := b.post("/chosen", chosenForm("start", true, "ill")...).Header.Get("Location")
+	w.work.Wait()
+	b.get(crashed).want(t, "one that crashes at once", http.StatusOK, "0 applications were started", "1 failed", "It ended with code 7.")
 	w.host.fail = app.Errorf(app.Conflict, "another operation <is> under way")
 	to := b.post("/chosen", chosenForm("start", true, "down")...).Header.Get("Location")
 	w.work.Wait()

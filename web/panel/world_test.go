@@ -217,6 +217,10 @@ func (h *apps) Restart(_ context.Context, _ app.AccountID, id app.ID) error {
 	return h.act("restart", id)
 }
 
+func (h *apps) Outcome(_ context.Context, owner app.AccountID, id app.ID) (app.Snapshot, error) {
+	return h.App(owner, id)
+}
+
 func (h *apps) Stop(_ context.Context, _ app.AccountID, id app.ID) error { return h.act("stop", id) }
 
 // browser keeps cookies, and follows nothing.
