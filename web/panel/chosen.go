@@ -143,6 +143,9 @@ func (p *appPages) chosen(c *call, f url.Values) (answer, error) {
 	slices.SortStableFunc(page.Rows, listPage{Sort: "name"}.compare)
 	slices.SortStableFunc(page.Out, func(a, b leftOut) int { return listPage{Sort: "name"}.compare(a.appRow, b.appRow) })
 	page.Title = d.ask(c.lang, len(page.Rows))
+	if len(page.Rows) == 0 {
+		page.Title = c.lang.Say("This can be done with none of the chosen applications.")
+	}
 	return show("chosen", page), nil
 }
 

@@ -104,7 +104,7 @@ func TestChosenRefusals(t *testing.T) {
 	}
 	b.post("/chosen", chosenForm("stop", true, lots...)...).want(t, "too many", http.StatusBadRequest)
 	p := b.post("/chosen", chosenForm("start", false, "aa")...)
-	p.want(t, "none that it can be done to", http.StatusOK, "Start 0 applications?", "1 application that was chosen is left out:", "Cancel")
+	p.want(t, "none that it can be done to", http.StatusOK, "This can be done with none of the chosen applications.", "1 application that was chosen is left out:", "Cancel")
 	p.lacks(t, "none that it can be done to", `name="do" value="start"`)
 	b.header["Sec-Fetch-Site"] = "cross-site"
 	b.post("/chosen", chosenForm("stop", true, "aa")...).want(t, "from another site", http.StatusForbidden)

@@ -20,7 +20,7 @@ const (
 	// pageRows is how many applications a page of the list has at most.
 	pageRows = 200
 	// measurers is how many applications are measured at once.
-	measurers = 4
+	measurers = 8
 	// measuredRows is up to how many that run are measured for a list: each can take a tenth of a
 	// second. Of more the list shows what was kept of the last minutes, until the stream tells more.
 	measuredRows = 16
@@ -98,7 +98,7 @@ func (p *appPages) fill(c *call, page *listPage) {
 			read++
 		}
 	}
-	if page.All > len(page.Apps) {
+	if page.All > pageRows { // of fewer everything is news
 		page.Stream += "&" + query("shown", shownOf(page.Apps))
 	}
 }

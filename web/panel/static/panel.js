@@ -119,7 +119,8 @@ if (palette && window.HTMLDialogElement) {
       find();
       return;
     }
-    if (event.ctrlKey || event.metaKey || event.altKey || palette.dataset.keys === "off" || types(event.target) || document.querySelector("dialog[open]")) return;
+    const typed = event.getModifierState("AltGraph"); // with which some keyboards have these
+    if ((event.ctrlKey || event.metaKey || event.altKey) && !typed || palette.dataset.keys === "off" || types(event.target) || document.querySelector("dialog[open]")) return;
     if (event.key === "/") find();
     else if (event.key === "?") keys.showModal();
     else return;
