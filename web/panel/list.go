@@ -256,7 +256,7 @@ func (p listPage) compare(a, b appRow) int {
 		}
 		return 1
 	}
-	name := strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+	name := natural(strings.ToLower(a.Name), strings.ToLower(b.Name))
 	order := 0
 	switch column {
 	case "name":
@@ -275,6 +275,35 @@ func (p listPage) compare(a, b appRow) int {
 		order = by(a.rank(), b.rank())
 	}
 	return cmp.Or(order, name, strings.Compare(string(a.ID), string(b.ID)))
+}
+
+// natural compares names as people do: "bot 9" comes before "bot 10".
+func natural(a, b string) int {
+	for a != "" && b != "" {
+		x, y := number(a), number(b)
+		if len(x) > 0 && len(y) > 0 {
+			m, n := strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
+			if order := cmp.Or(len(m)-len(n), strings.Compare(m, n)); order != 0 {
+				return order
+			}
+			a, b = a[len(x):], b[len(y):]
+			continue
+		}
+		if a[0] != b[0] {
+			return int(a[0]) - int(b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return len(a) - len(b)
+}
+
+// number are the digits that a name begins with.
+func number(s string) string {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return s[:n]
 }
 
 // Up reports whether it is known since when the application runs.

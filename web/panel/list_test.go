@@ -145,6 +145,20 @@ func TestSorting(t *testing.T) {
 	}
 }
 
+func TestNatural(t *testing.T) {
+	ordered := []string{"", "1", "2", "10", "a", "a1", "a2b", "a10", "a10b", "ab", "b", "b99999999999999999999", "b100000000000000000000", "é"}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			if got := natural(a, b); got < 0 != (i < j) || got > 0 != (i > j) {
+				t.Errorf("%q and %q: %d", a, b, got)
+			}
+		}
+	}
+	if natural("a01", "a1") != 0 {
+		t.Error("01 is not 1")
+	}
+}
+
 // packedSize is how many bytes a browser receives of a page.
 func packedSize(t testing.TB, body string) int {
 	var b bytes.Buffer
