@@ -115,7 +115,7 @@ func (p *accountPages) redeem(c *call) (answer, error) {
 		return answer{}, errAgain()
 	}
 	in, err := p.signIns.Redeem(c.ctx(), c.Request.PathValue("key"), f.Get("name"), f.Get("password"), p.firstRAM, c.from)
-	return p.begin(c, in, "password.setup", "/account", err)
+	return p.begin(c, in, "password.setup", firstPage(p.apps, in.Account.ID), err)
 }
 
 func errAgain() error {

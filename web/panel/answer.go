@@ -128,6 +128,9 @@ func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 		Account: c.account, Path: c.Request.URL.Path, Here: a.page, Theme: c.choice(themeSuffix, themes), Lang: c.lang.Tag(),
 		Problem: c.problem, Version: s.Version, Page: a.data,
 	}
+	if at, ok := helps[a.page]; ok && c.account.ID != 0 {
+		v.Help = docsPath + "/" + at
+	}
 	once := strings.HasPrefix(v.Path, "/setup/") || strings.HasPrefix(v.Path, "/invitation/") || strings.HasPrefix(v.Path, "/sign-in/") || strings.HasPrefix(v.Path, "/notify/")
 	if once || c.Request.Method != http.MethodGet && c.Request.Method != http.MethodHead {
 		v.Path = "/"

@@ -142,6 +142,7 @@ var icons = map[string]string{
 	"lines":    `<path d="M5 6h14M5 12h14M5 18h8"/>`,
 	"dot":      `<circle cx="12" cy="12" r="4"/>`,
 	"folder":   `<path d="M3 18.500v-13h6l2 2.500h10v10.500z"/>`,
+	"book":     `<path d="M4 4.500h6.500L12 6l1.500-1.500H20v14h-6.500L12 20l-1.500-1.500H4zM12 6v14"/>`,
 	"file":     `<path d="M6 3.500h8l4 4v13H6zm8 0v4h4"/>`,
 }
 

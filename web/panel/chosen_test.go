@@ -152,7 +152,7 @@ func TestChosenIsAJob(t *testing.T) {
 	for range batchAtOnce {
 		<-host.under
 	}
-	b.get(to).want(t, "begun", http.StatusOK, "0 of 10 done", "data-poll=", `http-equiv="refresh"`, "It is safe to close this page")
+	b.get(to).want(t, "begun", http.StatusOK, "0 of 10 are done", "data-poll=", `http-equiv="refresh"`, "It is safe to close this page")
 	host.on <- nil
 	<-host.under
 	if n := len(host.under); n != 0 {

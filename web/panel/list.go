@@ -42,7 +42,8 @@ type listPage struct {
 	Online, Problems int
 	Assigned, Total  int64 // bytes of the account
 	InUse            int64
-	Choosable        bool // something can be done to one of the page
+	Steps            *stepsPage // nil where nothing is left to do
+	Choosable        bool       // something can be done to one of the page
 }
 
 // list shows what the account has and helps with, problems first.
@@ -81,7 +82,8 @@ func (p *appPages) list(c *call) (answer, error) {
 	page.Page = min(max(int(whole(q.Get("page"))), 1), page.Pages)
 	page.Apps = rows[(page.Page-1)*pageRows : min(page.Page*pageRows, page.Found)]
 	p.fill(c, &page)
-	return show("apps", page), nil
+	page.Steps, err = p.steps.left(c)
+	return show("apps", page), err
 }
 
 // fill adds to the rows of a page what the others need not have.

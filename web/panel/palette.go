@@ -93,6 +93,8 @@ func palettePages(c *call) []paletteItem {
 		{Word: l.Say("Sessions"), URL: "/account#sessions"},
 		{Word: l.Say("Notifications"), URL: "/account/channels"},
 		{Word: l.Say("Sign in a program by its code"), URL: "/device"},
+		{Word: l.Say("Documentation"), URL: "/docs"},
+		{Word: l.Say("First steps"), URL: "/first-steps"},
 	}
 	if c.account.Admin {
 		all = append(all, paletteItem{Word: l.Say("Host"), URL: "/host"}, paletteItem{Word: l.Say("Audit log"), URL: "/host/audit"})

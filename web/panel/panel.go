@@ -211,6 +211,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 	}
 	factors := factorPages{c.Factors, c.Passkeys, c.BaseURL}
 	invitations := invitationPages{c.Invitations, c.Providers, accounts.begin, c.BaseURL}
+	steps := stepPages{c.Applications, c.Notices, c.HostBackups, c.Sites}
 	ask := againPages{c.SignIns, c.Passkeys, c.Identities, c.Providers, c.TTL, c.BaseURL}
 	return &pages{
 		accounts: accounts,
@@ -218,7 +219,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 		apps: appPages{
 			apps: c.Applications, settings: c.Settings, teams: c.Teams, feed: c.Feed, address: c.Address, certs: c.Certificates,
 			account: c.Account, records: c.AuditRecords, charts: charts, logs: c.Logs, log: c.Log, rightSize: c.RightSize,
-			batches: newBatches(), beside: c.Go, record: record,
+			batches: newBatches(), beside: c.Go, record: record, steps: &steps,
 		},
 		channels: channelPages{c.Notices, c.Applications},
 		charts:   charts,
@@ -244,6 +245,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 		passkeys:    passkeyPages{c.Passkeys, &factors, accounts.begin},
 		second:      secondPages{c.Factors, accounts.passkey, accounts.begin},
 		settings:    settingsPages{c.Settings, c.Teams, c.Invitations, c.Applications},
+		steps:       steps,
 	}
 }
 

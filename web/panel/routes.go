@@ -59,6 +59,7 @@ type pages struct {
 	charts      chartPages
 	deploys     deployPages
 	devices     devicePages
+	docs        docPages
 	domains     domainPages
 	env         envPages
 	factors     factorPages
@@ -71,11 +72,13 @@ type pages struct {
 	passkeys    passkeyPages
 	second      secondPages
 	settings    settingsPages
+	steps       stepPages
 }
 
 // routes is the whole panel. HEAD is answered wherever GET is.
 func (p *pages) routes() []route {
-	return slices.Concat(p.accountRoutes(), p.channelRoutes(), p.appRoutes(), p.hostRoutes(), p.invitationRoutes())
+	return slices.Concat(p.accountRoutes(), p.channelRoutes(), p.appRoutes(), p.hostRoutes(), p.invitationRoutes(),
+		p.docsRoutes(), p.stepRoutes())
 }
 
 // accountRoutes are those of people: how they sign in, and what is theirs.

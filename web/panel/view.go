@@ -30,6 +30,7 @@ type view struct {
 	Problem string     // why the form was refused
 	Typed   url.Values // the fields of a form that was refused
 	Version string
+	Help    string  // the address where the documentation tells of the page; "" for nowhere
 	Bar     *appRow // the application that the page is about, nil for none
 	Page    any
 }
