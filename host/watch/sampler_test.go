@@ -92,6 +92,44 @@ func TestMarks(t *testing.T) {
 	})
 }
 
+// Of those whose figures nobody chose nothing is told, and nothing is measured for it.
+func TestFiguresOfSome(t *testing.T) {
+	sampling(t, func(t *testing.T, w *world) {
+		w.mu.Lock()
+		w.apps["site"] = ana
+		w.mu.Unlock()
+		w.starts("shop", 1)
+		w.starts("site", 1)
+		time.Sleep(time.Minute)
+		s := w.watch(app.Watch{Account: ana, App: app.All, Kinds: app.MetricEvent | app.ExitEvent, Figures: func(id app.ID) bool { return id == "site" }})
+		defer s.Close()
+		if f := w.hub.watched(); f(ana, "shop") || !f(ana, "site") {
+			t.Error("what is measured is not what somebody watches")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second) // over two full minutes, at which all are measured
+		defer cancel()
+		seen := 0
+		for {
+			events, err := s.Next(ctx)
+			if err != nil {
+				break
+			}
+			for _, e := range events {
+				if seen++; e.App != "site" {
+					t.Fatalf("told %+v", e)
+				}
+			}
+		}
+		if seen < 70 {
+			t.Errorf("told %d times", seen)
+		}
+		w.hub.Publish(app.Event{Kind: app.ExitEvent, App: "shop", Owner: ana, Exit: &app.Exit{Code: 1}})
+		if got := describe(told(t, s)); got != "exit" {
+			t.Errorf("told %q", got)
+		}
+	})
+}
+
 // Who watches is told every two seconds, of what concerns them alone, and the
 // minutes are what they were.
 func TestSomebodyWatches(t *testing.T) {

@@ -230,7 +230,7 @@ func (h *apps) WriteFile(_ context.Context, owner app.AccountID, id app.ID, path
 }
 
 // zipForm is a form with a file, and the fields before it.
-func zipForm(t *testing.T, content string, fields ...string) (body []byte, kind string) {
+func zipForm(t testing.TB, content string, fields ...string) (body []byte, kind string) {
 	t.Helper()
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)

@@ -26,7 +26,7 @@ func TestHostSettings(t *testing.T) {
 		t.Errorf("the audit log has %+v", act)
 	}
 	b.get("/host/settings").want(t, "it is stored", http.StatusOK, `name="rate_limit" value="90"`)
-	w.settings.fail = app.Errorf(app.Invalid, "bad value %q for %s: expected %s", "x<", "rate_limit", "a number")
+	w.knobs.fail = app.Errorf(app.Invalid, "bad value %q for %s: expected %s", "x<", "rate_limit", "a number")
 	b.post("/host/settings", "rate_limit", "x<").want(t, "a bad value", http.StatusBadRequest, "expected a number", `value="x&lt;"`)
 	w.as("bob").get("/host/settings").want(t, "no administrator", http.StatusNotFound)
 }

@@ -19,11 +19,12 @@ import (
 // A page that follows what happens has one stream (WHATWG HTML, server-sent events).
 // Its frames are:
 //
-//	begun    there is a stream
-//	changed  the page's parts are to be fetched again
-//	figures  what an application uses now, in words, and as numbers for the charts
-//	lines    of a log, made by the same template as those of the page
-//	refused  why there is no stream, in words
+//	begun      there is a stream
+//	changed    the page's parts are to be fetched again
+//	elsewhere  the same, but what changed is on another page of a list, so that is not urgent
+//	figures    what an application uses now, in words, and as numbers for the charts
+//	lines      of a log, made by the same template as those of the page
+//	refused    why there is no stream, in words
 //
 // The page carries the number of the newest event from before it was made, and the
 // stream begins there: what happens between the two is sent.
@@ -57,8 +58,9 @@ type viewer struct {
 	livePages
 	c      *call
 	stream app.Stream
-	build  bool // the lines are those of the build
-	begun  bool // some were sent
+	shown  func(app.ID) bool // the page shows an application; nil for all
+	build  bool              // the lines are those of the build
+	begun  bool              // some were sent
 }
 
 // events streams what happens to the applications of a page.
@@ -80,7 +82,7 @@ func (p livePages) events(c *call) (answer, error) {
 	case err != nil:
 		return answer{}, err
 	}
-	v := &viewer{livePages: p, c: c, stream: stream, build: what == "build"}
+	v := &viewer{livePages: p, c: c, stream: stream, shown: w.Figures, build: what == "build"}
 	return answer{stream: func() {
 		defer stream.Close()
 		web.BeginStream(c)
@@ -119,6 +121,11 @@ func watchOf(c *call) (w app.Watch, what string, err error) {
 		w.Tail = shownTail
 	case "figures":
 		w.Kinds |= app.MetricEvent
+	}
+	if query.Has("shown") {
+		if w.Figures, err = parseShown(query.Get("shown")); err != nil {
+			return w, what, err
+		}
 	}
 	last := cmp.Or(c.Request.Header.Get("Last-Event-ID"), query.Get("last")) // the browser comes again by itself
 	if w.Last, err = strconv.ParseInt(last, 10, 64); err != nil || w.Last <= 0 {
@@ -163,7 +170,11 @@ func (v *viewer) frames(events []app.Event) []byte {
 				v.begun = false
 				b.Write(v.lines(""))
 			}
-			b.Write(frame("changed", e.ID, nil))
+			name := "changed"
+			if v.shown != nil && e.App != "" && !v.shown(e.App) {
+				name = "elsewhere"
+			}
+			b.Write(frame(name, e.ID, nil))
 		}
 	}
 	return b.Bytes()

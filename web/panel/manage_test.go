@@ -91,7 +91,7 @@ func TestWhoMayChangeWhat(t *testing.T) {
 			nothing("from another site", cross.post(c.path, c.form...), http.StatusForbidden)
 			stranger := w.as(carl.Name).post(c.path, c.form...)
 			nothing("a stranger", stranger, http.StatusNotFound)
-			if strings.Contains(stranger.body, "bob") || strings.Contains(stranger.body, "shop") {
+			if said := strings.ReplaceAll(stranger.body, "combobox", ""); strings.Contains(said, "bob") || strings.Contains(said, "shop") {
 				t.Error("the refusal tells a stranger something")
 			}
 			bob := w.as("bob")

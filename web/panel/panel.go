@@ -218,7 +218,8 @@ func newPages(c Config, record func(*call, error)) *pages {
 		again:    ask,
 		apps: appPages{
 			apps: c.Applications, settings: c.Settings, teams: c.Teams, feed: c.Feed, address: c.Address, certs: c.Certificates,
-			account: c.Account, records: c.AuditRecords, charts: charts, logs: c.Logs, log: c.Log, rightSize: c.RightSize, steps: &steps,
+			account: c.Account, records: c.AuditRecords, charts: charts, logs: c.Logs, log: c.Log, rightSize: c.RightSize,
+			batches: newBatches(), beside: c.Go, record: record, steps: &steps,
 		},
 		channels: channelPages{c.Notices, c.Applications},
 		charts:   charts,

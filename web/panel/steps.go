@@ -83,7 +83,7 @@ func (p *stepPages) show(c *call) (answer, error) {
 // hide has the browser show the first steps no more among the applications, or again.
 func (*stepPages) hide(c *call, f url.Values) (answer, error) {
 	if f.Get("hide") == "true" {
-		c.setCookie(stepsSuffix, "hidden", themeTime)
+		c.setCookie(stepsSuffix, "hidden", choiceTime)
 		return leadTo("/"), nil
 	}
 	c.setCookie(stepsSuffix, "", 0)

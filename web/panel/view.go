@@ -24,10 +24,11 @@ type view struct {
 	Theme   string
 	Lang    string
 	Flash   *flash
-	News    []app.NewSignIn // of which the account has to know
-	Held    string          // why the host holds its programs, for administrators
-	Problem string          // why the form was refused
-	Typed   url.Values      // the fields of a form that was refused
+	News    []news     // of which the account has to know
+	Keys    string     // one of switches; "" where there is no palette
+	Held    string     // why the host holds its programs, for administrators
+	Problem string     // why the form was refused
+	Typed   url.Values // the fields of a form that was refused
 	Version string
 	Help    string  // the address where the documentation tells of the page; "" for nowhere
 	Bar     *appRow // the application that the page is about, nil for none
