@@ -59,11 +59,16 @@ type viewer struct {
 	stream app.Stream
 	build  bool // the lines are those of the build
 	begun  bool // some were sent
+	sieve  sieve
 }
 
 // events streams what happens to the applications of a page.
 func (p livePages) events(c *call) (answer, error) {
 	w, what, err := watchOf(c)
+	if err != nil {
+		return answer{}, err
+	}
+	filter, err := logFilterOf(c.Request.URL.Query(), time.Now())
 	if err != nil {
 		return answer{}, err
 	}
@@ -80,7 +85,7 @@ func (p livePages) events(c *call) (answer, error) {
 	case err != nil:
 		return answer{}, err
 	}
-	v := &viewer{livePages: p, c: c, stream: stream, build: what == "build"}
+	v := &viewer{livePages: p, c: c, stream: stream, build: what == "build", sieve: sieve{logFilter: filter}}
 	return answer{stream: func() {
 		defer stream.Close()
 		web.BeginStream(c)
@@ -156,12 +161,14 @@ func (v *viewer) frames(events []app.Event) []byte {
 			b.Write(frame("figures", 0, usageFrameOf(v.c.lang, e)))
 		case app.LogEvent:
 			if e.Lines.Build == v.build {
-				b.Write(v.lines(e.Lines.Text))
+				b.Write(v.lines(v.sieve.sift(e.Lines.Text)))
 			}
 		default:
 			if e.Kind == app.DeployEvent && v.build && e.Deploy.Phase == app.DeployBuilding { // its log is empty from here on
 				v.begun = false
-				b.Write(v.lines(""))
+				v.sieve = sieve{logFilter: v.sieve.logFilter}
+				b.Write(frame("lines", 0, map[string]any{"fresh": true, "empty": true, "html": ""}))
+				v.begun = true
 			}
 			b.Write(frame("changed", e.ID, nil))
 		}
@@ -170,8 +177,13 @@ func (v *viewer) frames(events []app.Event) []byte {
 }
 
 // lines writes lines of a log. The first frame begins with some from before: the
-// page has those already, all or some of them.
+// page has those already, all or some of them. Where the filter lets none through there is no
+// frame.
 func (v *viewer) lines(text string) []byte {
+	if text == "" {
+		v.begun = true
+		return nil
+	}
 	var b bytes.Buffer
 	page := templates[v.c.lang.Tag()]()["logs"]
 	if err := page.ExecuteTemplate(&b, "lines", linesOf(text)); err != nil {

@@ -178,6 +178,22 @@ func deployWord(l text.Language, k app.DeployKind) string {
 	return l.Say("New code is in place")
 }
 
+// levelWord says how serious a line of a log is.
+func levelWord(l text.Language, of level) string {
+	switch of {
+	case debugLevel:
+		return l.Say("debug")
+	case infoLevel:
+		return l.Say("info")
+	case warnLevel:
+		return l.Say("warning")
+	case errorLevel:
+		return l.Say("error")
+	case noLevel, ownLevel:
+	}
+	return ""
+}
+
 // permissionWord is what a permission lets somebody do.
 func permissionWord(l text.Language, name string) string {
 	switch p, _ := app.ParsePermission(name); p {
