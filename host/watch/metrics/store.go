@@ -179,6 +179,9 @@ func (s *Store) rotate(records []byte) error {
 	return err
 }
 
+// known reports whether there can be a history of that name.
+func known(id app.ID) bool { return app.ValidID(string(id)) || id == app.HostHistory }
+
 // Most is how many points Range returns at most.
 const Most = 2000
 
@@ -193,7 +196,7 @@ const late = 2 * Fine
 // most Most. Stretches of which nothing is known are left out. now is the moment
 // of the question.
 func (s *Store) Range(id app.ID, now, from, to time.Time, step time.Duration) ([]app.Point, error) {
-	if !app.ValidID(string(id)) || !from.Before(to) {
+	if !known(id) || !from.Before(to) {
 		return nil, nil
 	}
 	now = now.UTC()
@@ -285,7 +288,7 @@ func (s *Store) Sweep(known, lost map[app.ID]bool, lose func(name string) error)
 	}
 	s.mu.Lock()
 	for id := range s.pending {
-		there[id] = true
+		there[id] = id != app.HostHistory
 	}
 	s.mu.Unlock()
 	errs := []error{err}

@@ -107,6 +107,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		var points []app.PointOf
 		for n := hour * 60; n < hour*60+60; n++ {
 			points = append(points, app.PointOf{App: "shop", Point: at(n)})
+			points[len(points)-1].Disk = 1
 		}
 		must(t, s.Append(start.Add(time.Duration(hour+1)*time.Hour), points))
 	}
@@ -308,6 +309,9 @@ func FuzzRecent(f *testing.F) {
 	b := appendRecord(nil, "shop", isPoint, at(1))
 	f.Add(appendRecord(b, "shop", isGone, app.Point{}))
 	f.Add(b[:len(b)-1])
+	more := at(2)
+	more.Disk, more.Answers.Took[3] = 7, 5000
+	f.Add(appendRecord(b, "shop", isPoint, more))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var again []byte
 		whole := parse(b, func(id app.ID, kind byte, p app.Point) { again = appendRecord(again, id, kind, p) })
