@@ -216,6 +216,8 @@ type usageFrame struct {
 	RAM   float64 `json:"ram"` // MB
 	Limit float64 `json:"limit"`
 	Full  int     `json:"full"`
+	In    int64   `json:"in"` // bytes since the start
+	Out   int64   `json:"out"`
 	// Words are put in the place of those of the page, by name.
 	Words map[string]string `json:"words"`
 }
@@ -226,6 +228,7 @@ func usageFrameOf(l text.Language, e app.Event) usageFrame {
 	const mb = 1 << 20
 	return usageFrame{
 		App: e.App, At: e.At.Unix(), CPU: u.CPUPercent, RAM: float64(u.MemoryBytes) / mb, Limit: float64(u.LimitBytes) / mb, Full: full,
+		In: u.NetIn, Out: u.NetOut,
 		Words: map[string]string{
 			"cpu": l.Say("CPU %s %%", l.Number(u.CPUPercent, 1)), "ram": l.Say("RAM %s of %s", size(l, u.MemoryBytes), size(l, u.LimitBytes)),
 			"cpu-now": l.Number(u.CPUPercent, 1) + " %", "ram-now": size(l, u.MemoryBytes), "ram-limit": size(l, u.LimitBytes),

@@ -234,7 +234,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 			admin: c.Admin, invitations: c.Invitations,
 			signIns: c.SignIns, factors: c.Factors, apps: c.Applications, records: c.AuditRecords, examiner: c.Examine,
 			runtimes: c.Runtimes, beside: c.Go, backups: c.HostBackups,
-			plan: c.RAMPlan, shortage: c.Shortage, exposed: c.Exposed, baseURL: c.BaseURL, began: time.Now(), log: c.Log,
+			plan: c.RAMPlan, shortage: c.Shortage, exposed: c.Exposed, baseURL: c.BaseURL, began: time.Now(), log: c.Log, charts: charts,
 		},
 		identities:  identityPages{c.Identities, c.Providers, &accounts, &invitations, &ask, c.Log},
 		invitations: invitations,
