@@ -88,6 +88,7 @@ func functions(l text.Language) template.FuncMap {
 		"headline":    func(t app.Text) string { return strings.TrimSuffix(sentence(l.SayPhrase(t)), ".") },
 		"count":       l.Count,
 		"number":      l.Number,
+		"grouped":     func(n uint64) string { return grouped(l, n) },
 		"asset":       assetURL,
 		"icon":        icon,
 		"locales":     func() []string { return app.Locales },

@@ -227,6 +227,23 @@ func TestHalvesAreJoined(t *testing.T) {
 	}
 }
 
+// The first point of an hour after a pause counts once, also after a restart.
+func TestAPauseOverTheHour(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	run(t, s, "shop", 0, 10)
+	run(t, s, "shop", 65, 68)
+	for range 3 {
+		must(t, s.Close())
+		s = open(t, dir)
+	}
+	for _, p := range ranged(t, s, "shop", at(70).At, start, at(70).At, Fine) {
+		if p.Ran != Fine {
+			t.Errorf("minute %s ran for %s", p.At.Sub(start), p.Ran)
+		}
+	}
+}
+
 func TestRemove(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

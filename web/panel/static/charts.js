@@ -15,39 +15,41 @@
     return new Date(seconds * 1000).toLocaleString(lang, days ? { day: "2-digit", month: "2-digit" } : { hour: "2-digit", minute: "2-digit", hour12: false });
   }
 
-  // Values with their unit.
+  // Values of an axis with their unit, which is the same for all of them.
   const number = (v) => v.toLocaleString(lang, { maximumFractionDigits: 2 });
-  const scaled = (v, base, units) => {
-    let i = 0;
-    for (; i < units.length - 1 && v >= base; i++) v /= base;
-    return `${number(v)} ${units[i]}`;
+  const scaled = (base, units) => (_, all) => {
+    let i = 0, of = 1;
+    for (; i < units.length - 1 && all.at(-1) >= base * of; i++) of *= base;
+    return all.map((v) => `${number(v / of)} ${units[i]}`);
   };
-  const megabytes = (v) => v >= 10240 ? `${number(v / 1024)} GB` : `${number(v)} MB`;
-  const percent = (v) => `${number(v)} %`;
-  const rate = (v) => scaled(v, 1024, ["B/s", "KB/s", "MB/s", "GB/s"]);
-  const lasting = (v) => v >= 1000 ? `${number(v / 1000)} s` : `${number(v)} ms`;
+  const each = (value) => (_, all) => all.map(value);
+  const megabytes = scaled(1024, ["MB", "GB", "TB"]);
+  const percent = each((v) => `${number(v)} %`);
+  const rate = scaled(1024, ["B/s", "KB/s", "MB/s", "GB/s"]);
+  const lasting = scaled(1000, ["ms", "s"]);
+  const binary = Array.from({ length: 50 }, (_, i) => 2 ** i); // steps of an axis
 
   const area = () => ({ stroke: colour("main"), width: 2, fill: colour("plot-fill"), points: { size: 4 } });
   const thin = () => ({ stroke: colour("plot-peak"), width: 1, points: { show: false } });
   const line = (name, dash) => ({ stroke: colour(name), width: 1.75, dash, points: { show: false } });
   const kinds = {
     ram: {
-      value: megabytes,
+      value: megabytes, steps: binary,
       columns: () => [data.at, data.ram, data.most, data.limit],
       series: () => [area(), thin(), line("bad", [6, 4])],
       top: (most) => most * 1.08,
     },
     cpu: { value: percent, columns: () => [data.at, data.cpu, data.top], series: () => [area(), thin()], top: (most) => Math.max(5, most * 1.15) },
-    net: { value: rate, columns: () => [data.at, data.in, data.out], series: () => [area(), line("c5", [6, 4])], top: (most) => Math.max(1024, most * 1.15) },
-    disk: { value: megabytes, columns: () => [data.at, data.disk], series: () => [area()], top: (most) => most * 1.15 },
+    net: { value: rate, steps: binary, columns: () => [data.at, data.in, data.out], series: () => [area(), line("c5", [6, 4])], top: (most) => Math.max(1024, most * 1.15) },
+    disk: { value: megabytes, steps: binary, columns: () => [data.at, data.disk], series: () => [area()], top: (most) => most * 1.15 },
     starts: {
-      value: number,
+      value: each(number),
       columns: () => [data.at, data.starts],
       series: () => [{ stroke: colour("main"), fill: colour("main"), width: 0, points: { show: false }, paths: window.uPlot.paths.bars({ size: [0.8, 12, 3] }) }],
       top: (most) => Math.max(3, most + 1),
     },
     answers: {
-      value: number,
+      value: each(number),
       columns: () => [data.at, ...data.groups],
       series: () => [line("good"), line("main", [2, 3]), line("busy", [8, 4]), line("bad", [12, 3, 2, 3])],
       top: (most) => Math.max(1, most * 1.15),
@@ -93,7 +95,7 @@
         },
         axes: [
           { ...axis, size: 28, space: 60, values: (_, all) => all.map(time) },
-          { ...axis, size: 76, values: (_, all) => all.map(kind.value) },
+          { ...axis, size: 76, values: kind.value, ...(kind.steps && { incrs: kind.steps }) },
         ],
         series: [{}, ...kind.series()],
         hooks: { draw: ["ram", "starts"].includes(box.dataset.plot) ? [marks] : [] },
@@ -125,8 +127,8 @@
     before = now;
     if (!data) return;
     const past = last ? now.at - last.at : 0;
-    const each = (name) => past > 0 && past < 10 && now[name] >= last[name] ? (now[name] - last[name]) / past : null;
-    const values = [now.at, now.ram, now.ram, now.limit, now.cpu, now.cpu, each("in"), each("out"), data.disk.at(-1) ?? null, null, null, null, null, null, null];
+    const gone = (name) => past > 0 && past < 10 && now[name] >= last[name] ? (now[name] - last[name]) / past : null;
+    const values = [now.at, now.ram, now.ram, now.limit, now.cpu, now.cpu, gone("in"), gone("out"), data.disk.at(-1) ?? null, null, null, null, null, null, null];
     const close = data.at.length > 0 && now.at - appended < long() / 1800;
     if (data.at.length && data.at.at(-1) >= now.at && !close) return;
     columns().forEach((column, i) => close ? column.splice(-1, 1, values[i]) : column.push(values[i]));
