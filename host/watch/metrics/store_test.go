@@ -365,3 +365,21 @@ func BenchmarkRangeOfADay(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkMinuteOfSites is BenchmarkMinute with everything that can be known.
+func BenchmarkMinuteOfSites(b *testing.B) {
+	s := open(b, b.TempDir())
+	points := make([]app.PointOf, 200)
+	var size int64
+	for n := 0; b.Loop(); n++ {
+		for i := range points {
+			points[i] = app.PointOf{App: app.ID(fmt.Sprintf("17453389%05d", i)), Point: at(n)}
+			points[i].Disk, points[i].Answers = 1<<20, app.Answers{Classes: [5]uint64{1: 50}, Took: [12]uint64{2: 50}}
+		}
+		if err := s.Append(at(n).At.Add(Fine), points); err != nil {
+			b.Fatal(err)
+		}
+		size = max(size, s.size)
+	}
+	b.ReportMetric(float64(size), "recent-bytes")
+}
