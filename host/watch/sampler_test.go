@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,4 +256,20 @@ func TestHostHistory(t *testing.T) {
 			}
 		}
 	})
+}
+
+// BenchmarkSample is one look at 200 programs that nobody watches.
+func BenchmarkSample(b *testing.B) {
+	w := newWorld(b)
+	for i := range 200 {
+		id := app.ID("bot" + strconv.Itoa(i))
+		w.apps[id] = ana
+		w.starts(id, 1)
+	}
+	now := time.Now()
+	for b.Loop() {
+		now = now.Add(every)
+		w.sampler.tick(b.Context(), now)
+		w.points, w.stored, w.measured = w.points[:0], w.stored[:0], w.measured[:0]
+	}
 }

@@ -104,6 +104,37 @@ func TestFilterLogs(t *testing.T) {
 	b.get("/events?what=log&app=shop&from=yesterday").want(t, "no time, live", http.StatusBadRequest)
 }
 
+// Deploys and ends are on the page for those who may see the overview, and not for others.
+func TestMarksAreForMembersOfTheOverview(t *testing.T) {
+	w := newWorld(t)
+	w.host.add(w.ana.ID, "shop")
+	add(t, w, "shop")
+	w.logs.program("shop", "ready")
+	time.Sleep(2 * time.Millisecond) // the stamps of lines have milliseconds
+	w.ended("shop", app.Exit{Run: 1, Code: 3, Ran: 90 * time.Second})
+	w.as("ana").get("/apps/shop/logs").want(t, "the owner's", http.StatusOK, `<div class="mark bad" data-mark="`, "It ended with code 3", "after 1 min")
+	w.as("ana").get("/apps/shop/logs?of=build").lacks(t, "of the build", "data-mark")
+	w.as("ana").get("/apps/shop/logs?q=ready").lacks(t, "a search", "data-mark")
+	teams := account.NewTeams(w.db.Teams)
+	must(t, onlyError(teams.AddMember(t.Context(), w.ana.ID, "shop", w.bob.ID, []string{"logs_app"})))
+	p := w.as("bob").get("/apps/shop/logs")
+	p.want(t, "a member's", http.StatusOK, "ready")
+	p.lacks(t, "a member's", "data-mark", "It ended with code 3")
+}
+
+// BenchmarkFilter is a page with a filter over all that is kept of a log, three files of 5 MB.
+func BenchmarkFilter(b *testing.B) {
+	line := "2026-11-26T10:00:00.000Z 2026-11-26 10:00:00,123 - bot - ERROR - it failed with a line of usual length\n"
+	text := strings.Repeat(line, 15<<20/len(line))
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		s := sieve{logFilter: logFilter{Level: errorLevel, From: time.Unix(0, 0)}}
+		for line := range strings.Lines(text) {
+			s.takes(strings.TrimSuffix(line, "\n"))
+		}
+	}
+}
+
 // What berth remembers of an application stands between the lines of its log.
 func TestMarksInLogs(t *testing.T) {
 	day := 24 * time.Hour
