@@ -61,11 +61,16 @@ type viewer struct {
 	shown  func(app.ID) bool // the page shows an application; nil for all
 	build  bool              // the lines are those of the build
 	begun  bool              // some were sent
+	sieve  sieve
 }
 
 // events streams what happens to the applications of a page.
 func (p livePages) events(c *call) (answer, error) {
 	w, what, err := watchOf(c)
+	if err != nil {
+		return answer{}, err
+	}
+	filter, err := logFilterOf(c.Request.URL.Query(), time.Now())
 	if err != nil {
 		return answer{}, err
 	}
@@ -82,7 +87,7 @@ func (p livePages) events(c *call) (answer, error) {
 	case err != nil:
 		return answer{}, err
 	}
-	v := &viewer{livePages: p, c: c, stream: stream, shown: w.Figures, build: what == "build"}
+	v := &viewer{livePages: p, c: c, stream: stream, shown: w.Figures, build: what == "build", sieve: sieve{logFilter: filter}}
 	return answer{stream: func() {
 		defer stream.Close()
 		web.BeginStream(c)
@@ -163,12 +168,14 @@ func (v *viewer) frames(events []app.Event) []byte {
 			b.Write(frame("figures", 0, usageFrameOf(v.c.lang, e)))
 		case app.LogEvent:
 			if e.Lines.Build == v.build {
-				b.Write(v.lines(e.Lines.Text))
+				b.Write(v.lines(v.sieve.sift(e.Lines.Text)))
 			}
 		default:
 			if e.Kind == app.DeployEvent && v.build && e.Deploy.Phase == app.DeployBuilding { // its log is empty from here on
 				v.begun = false
-				b.Write(v.lines(""))
+				v.sieve = sieve{logFilter: v.sieve.logFilter}
+				b.Write(frame("lines", 0, map[string]any{"fresh": true, "empty": true, "html": ""}))
+				v.begun = true
 			}
 			name := "changed"
 			if v.shown != nil && e.App != "" && !v.shown(e.App) {
@@ -181,8 +188,13 @@ func (v *viewer) frames(events []app.Event) []byte {
 }
 
 // lines writes lines of a log. The first frame begins with some from before: the
-// page has those already, all or some of them.
+// page has those already, all or some of them. Where the filter lets none through there is no
+// frame.
 func (v *viewer) lines(text string) []byte {
+	if text == "" {
+		v.begun = true
+		return nil
+	}
 	var b bytes.Buffer
 	page := templates[v.c.lang.Tag()]()["logs"]
 	if err := page.ExecuteTemplate(&b, "lines", linesOf(text)); err != nil {
@@ -215,6 +227,8 @@ type usageFrame struct {
 	RAM   float64 `json:"ram"` // MB
 	Limit float64 `json:"limit"`
 	Full  int     `json:"full"`
+	In    int64   `json:"in"` // bytes since the start
+	Out   int64   `json:"out"`
 	// Words are put in the place of those of the page, by name.
 	Words map[string]string `json:"words"`
 }
@@ -225,6 +239,7 @@ func usageFrameOf(l text.Language, e app.Event) usageFrame {
 	const mb = 1 << 20
 	return usageFrame{
 		App: e.App, At: e.At.Unix(), CPU: u.CPUPercent, RAM: float64(u.MemoryBytes) / mb, Limit: float64(u.LimitBytes) / mb, Full: full,
+		In: u.NetIn, Out: u.NetOut,
 		Words: map[string]string{
 			"cpu": l.Say("CPU %s %%", l.Number(u.CPUPercent, 1)), "ram": l.Say("RAM %s of %s", size(l, u.MemoryBytes), size(l, u.LimitBytes)),
 			"cpu-now": l.Number(u.CPUPercent, 1) + " %", "ram-now": size(l, u.MemoryBytes), "ram-limit": size(l, u.LimitBytes),

@@ -198,6 +198,7 @@ func (p *pages) appRoutes() []route {
 func (p *pages) hostRoutes() []route {
 	return []route{
 		{http.MethodGet, "/host", admin, ownerOnly, p.host.show, "", nil},
+		{http.MethodGet, "/host/plot", admin, ownerOnly, p.charts.plotHost, "", nil},
 		{http.MethodPost, "/host/accounts", admin | again, ownerOnly, form(p.host.createAccount), "account.create", p.host.show},
 		{http.MethodPost, "/host/accounts/{account}/ram", admin | again, ownerOnly, p.host.account(p.host.setRAM), "account.set", p.host.show},
 		{http.MethodPost, "/host/accounts/{account}/limits", admin | again, ownerOnly, p.host.account(p.host.setLimits), "account.set", p.host.show},
