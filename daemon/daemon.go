@@ -215,6 +215,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		Snapshots:    d.backups,
 		HostBackups:  d.backups,
 		Exec:         d.host.Exec,
+		Type:         d.host.Type,
 		Metrics:      d.data.history.Range,
 		RightSize:    d.rightSize,
 		RAMPlan:      func(ctx context.Context) (app.RAMPlan, error) { return d.ramPlan(ctx, info.RAM) },
@@ -255,6 +256,7 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 		Launch:  start.launch,
 		Adopt:   start.adopt,
 		Shell:   start.shell,
+		Type:    data.logs.Type,
 		Plan:    planner(tools),
 		Records: data.db.Apps,
 		Registry: struct {
