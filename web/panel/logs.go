@@ -2,8 +2,11 @@ package panel
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
+	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -28,6 +31,7 @@ const (
 type logPages struct {
 	logs app.Logs
 	feed app.Feed
+	line func(ctx context.Context, owner app.AccountID, id app.ID, line string) error // app.Services.Type
 }
 
 // logsPage is the data of logs.html.
@@ -38,6 +42,7 @@ type logsPage struct {
 	Lines    []logLine
 	Query    string // that was searched for, "" for none
 	Found    int    // how many lines have it, of the whole log
+	Input    bool   // its owner may send it lines
 }
 
 // logLine is one line of a log.
@@ -57,6 +62,7 @@ func (p logPages) show(c *call) (answer, error) {
 		page.Lines, page.Found, err = p.find(c, page.Build, page.Query)
 		return show("logs", page), err
 	}
+	page.Input = c.own() && c.app.Code.Stdin && !page.Build
 	what := "log"
 	if page.Build {
 		what = "build"
@@ -64,6 +70,18 @@ func (p logPages) show(c *call) (answer, error) {
 	page.live = liveOf(p.feed, what, c.app.ID)
 	page.Lines = linesOf(p.logs.Tail(c.app.ID, page.Build, shownTail))
 	return show("logs", page), nil
+}
+
+// input sends a line to the program. The owner alone may: what reads lines, such as a shell or a game's
+// console, may do anything with them.
+func (p logPages) input(c *call, f url.Values) (answer, error) {
+	if err := p.line(c.ctx(), c.owner, c.app.ID, f.Get("line")); err != nil {
+		return answer{}, err
+	}
+	if f.Has("stay") { // the page's script shows what comes of it
+		return answer{stream: func() { c.WriteHeader(http.StatusNoContent) }}, nil
+	}
+	return leadTo(c.at("logs?of=program#line")), nil
 }
 
 // ofBuild reports whether a call is about the build's output: it says so, or it does

@@ -241,7 +241,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 		identities:  identityPages{c.Identities, c.Providers, &accounts, &invitations, &ask, c.Log},
 		invitations: invitations,
 		live:        live,
-		logs:        logPages{c.Logs, c.Feed},
+		logs:        logPages{c.Logs, c.Feed, c.Type},
 		passkeys:    passkeyPages{c.Passkeys, &factors, accounts.begin},
 		second:      secondPages{c.Factors, accounts.passkey, accounts.begin},
 		settings:    settingsPages{c.Settings, c.Teams, c.Invitations, c.Applications},
