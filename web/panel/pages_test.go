@@ -74,7 +74,7 @@ func TestEveryPageInEveryLanguage(t *testing.T) {
 			asPageShouldBe(t, path, locale, asked)
 		}
 		for _, id := range []app.ID{"online", "waiting", "oom", "crashed", "ended", "stopped", "preparing", "starting", "stopping", "hostile"} {
-			for _, tab := range []string{"", "/logs", "/logs?of=build", "/logs?q=nothing", "/deploys"} {
+			for _, tab := range []string{"", "/terminal", "/logs", "/logs?of=build", "/logs?q=nothing", "/deploys"} {
 				p := b.get("/apps/" + string(id) + tab)
 				p.want(t, string(id)+tab, http.StatusOK, `class="tabs"`)
 				asPageShouldBe(t, string(id)+tab, locale, p)

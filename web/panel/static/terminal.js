@@ -31,7 +31,7 @@
 
   // A program that prints faster than this draws does not fill the memory of the browser.
   const most = 4 << 20;
-  let socket, waiting = 0, dropping = false;
+  let socket, waiting = 0, dropping = false, refused = false;
   const say = (words) => { state.textContent = words; };
   function print(bytes) {
     if (waiting > most) {
@@ -77,7 +77,9 @@
     });
     mine.addEventListener("message", ({ data }) => typeof data === "string" ? heard(mine, data) : print(new Uint8Array(data)));
     mine.addEventListener("close", () => {
-      if (socket === mine) over(opened ? place.dataset.lost : place.dataset.refused);
+      if (socket !== mine) return;
+      refused = !opened;
+      over(refused ? place.dataset.refused : place.dataset.lost);
     });
     term.focus();
   }
@@ -132,6 +134,10 @@
   });
   at("terminal-read").addEventListener("change", (event) => { term.options.screenReaderMode = event.target.checked; });
   again.addEventListener("click", () => {
+    if (refused) { // perhaps somebody has to sign in first, or to prove who they are
+      location.reload();
+      return;
+    }
     term.reset();
     connect();
   });
