@@ -465,7 +465,7 @@ func (b *Book) TakeOver(held map[string]*os.File, runs func(app.ID) bool) error 
 		switch {
 		case input && runs(id):
 			b.holding.mu.Lock()
-			b.holding.keepInput(name, f)
+			errs = append(errs, b.holding.keepInput(name, f))
 			b.holding.mu.Unlock()
 		case ok && !log.build && runs(log.id):
 			b.hold(log, f, 0)

@@ -42,20 +42,17 @@ func (b *Book) Input(p app.Program) (*os.File, error) {
 		return nil, fmt.Errorf("cannot make the program's input: %w", err)
 	}
 	its, ours := os.NewFile(uintptr(ends[0]), "input"), os.NewFile(uintptr(ends[1]), "input")
-	// It is the user's, or the program could not open /dev/stdin, which opens the pipe again. Only
-	// our end does not block: O_NONBLOCK belongs to the description.
+	h, name := &b.holding, inputName(p.App, p.Run)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// It is the user's, or the program could not open /dev/stdin, which opens the pipe again.
 	err := its.Chown(p.UID, p.UID)
 	if err == nil {
-		err = unix.SetNonblock(ends[1], true)
+		err = h.keepInput(name, ours)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot make the program's input: %w", err), its.Close(), ours.Close())
 	}
-	name := inputName(p.App, p.Run)
-	h := &b.holding
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.keepInput(name, ours)
 	if h.holder != nil {
 		if _, err := h.holder.Hold(name, ours); err != nil {
 			b.log.Warn("the program sees the end of its input when the daemon ends", "app", p.App, "error", err)
@@ -64,12 +61,22 @@ func (b *Book) Input(p app.Program) (*os.File, error) {
 	return its, nil
 }
 
-// keepInput takes our end of a pipe. The caller holds the lock.
-func (h *holding) keepInput(name string, ours *os.File) {
+// keepInput takes our end of a pipe, which does not block from then on: O_NONBLOCK belongs to the
+// description, so the program's end does. The caller holds the lock.
+func (h *holding) keepInput(name string, ours *os.File) error {
+	conn, err := ours.SyscallConn()
+	if err != nil {
+		return err
+	}
+	closed := conn.Control(func(fd uintptr) { err = unix.SetNonblock(int(fd), true) })
+	if err = errors.Join(closed, err); err != nil {
+		return err
+	}
 	if before := h.inputs[name]; before != nil {
 		_ = before.Close()
 	}
 	h.inputs[name] = ours
+	return nil
 }
 
 // dropInput gives our end of a pipe up. The caller holds the lock.

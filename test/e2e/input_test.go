@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,6 +26,40 @@ func (c *client) types(id, line string) harness.Answer {
 	r := c.Request(http.MethodPost, "/v2/app/"+id+"/input", strings.NewReader(fmt.Sprintf(`{"line":%q}`, line)))
 	r.Header.Set("Content-Type", "application/json")
 	return c.Send(r)
+}
+
+// A service manager that keeps descriptors has the input of each run that goes on, and nothing of the others.
+func TestInputIsKept(t *testing.T) {
+	t.Parallel()
+	m := harness.NewManager(t)
+	d := upgradable(t)
+	m.Serve(d.Berth)
+	d.Listens()
+	c := d.account("ana", 200)
+	id := c.Upload(harness.NodeBot(echoing, "RAM=64", "STDIN=true"))
+	c.Upload(harness.ShellBot("exec sleep 1000", "RAM=32"))
+	c.UntilLog(id, "up true")
+	keeps := func(when string, want ...string) {
+		t.Helper()
+		harness.Eventually(t, fmt.Sprintf("%s the manager keeps %q, and has %q", when, want, m.Kept("in-")), func() bool { return slices.Equal(m.Kept("in-"), want) })
+	}
+	keeps("at first", "in-"+id+".1")
+	for when, again := range map[string]func(){
+		"after a crash": func() { d.End(syscall.SIGKILL); m.Serve(d.Berth); d.Listens() }, "after an upgrade": d.Upgrade,
+	} {
+		pid := d.PID(id)
+		again()
+		keeps(when, "in-"+id+".1")
+		c.types(id, when).Want(200)
+		c.UntilLog(id, "got "+when)
+		if d.PID(id) != pid {
+			t.Errorf("%s the program is another one", when)
+		}
+	}
+	c.Put("/app/"+id+"/restart", "").Want(200)
+	keeps("after a restart", "in-"+id+".2")
+	c.Put("/app/"+id+"/stop", "").Want(200)
+	keeps("after a stop")
 }
 
 // A program gets the lines that its owner sends, each once and in order, over crashes and upgrades of the
