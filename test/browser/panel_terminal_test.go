@@ -50,7 +50,7 @@ func TestPanelTerminal(t *testing.T) {
 		t.Error("the keyboard does not leave the terminal")
 	}
 	p.sound()
-	p.tabTo("textarea", "Terminal input")
+	p.tabTo("textarea", "What you type")
 	p.types("exit 7")
 	p.until(`document.querySelector("#terminal-state").textContent == "The session has ended with the exit code 7." && document.activeElement.id == "terminal-again"`)
 	p.do(chromedp.KeyEvent(kb.Enter))

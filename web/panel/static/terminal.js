@@ -18,6 +18,8 @@
     ]);
   }
 
+  Terminal.strings.promptLabel = place.dataset.label;
+  Terminal.strings.tooMuchOutput = place.dataset.much;
   const term = new Terminal({
     theme: theme(), fontFamily: 'ui-monospace, "SFMono-Regular", "DejaVu Sans Mono", monospace', fontSize: innerWidth < 600 ? 12 : 14,
     scrollback: 5000, lineHeight: 1.15, cursorBlink: !matchMedia("(prefers-reduced-motion: reduce)").matches, minimumContrastRatio: 4.5,
