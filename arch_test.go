@@ -46,7 +46,7 @@ var house = []room{
 	{"httpapi/socket", "edge", "the file in the frames of an upload over WebSocket", []string{"app"}},
 	{"web", "edge", "what every edge does with connections and requests: limits, the call, its body, an upload, a stream of events", []string{"app"}},
 	{"web/local", "edge", "the local socket: made, kept to root, and called by commands", []string{"app"}},
-	{"web/panel", "edge", "the control panel: pages and forms", []string{"app", "app/diagnosis", "app/text", "docs", "web", "web/provider"}},
+	{"web/panel", "edge", "the control panel: pages and forms", []string{"app", "app/diagnosis", "app/text", "docs", "web", "web/provider", "web/terminal"}},
 	{"web/provider", "edge", "proves with Discord or an OpenID provider who somebody at a browser is", []string{"app"}},
 	{"web/proxy", "edge", "brings requests of the web to sites, by host name; access logs", []string{"app", "web"}},
 	{"web/certs", "edge", "gets certificates by ACME and renews them", []string{"app"}},

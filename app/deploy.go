@@ -22,12 +22,13 @@ type Config struct {
 	APT          []string
 	Health       string   // see Code.Health
 	MemorySignal string   // see Code.MemorySignal
+	Stdin        bool     // see Code.Stdin
 	Keys         []string // the keys that the file sets, upper case
 	Lines        []int    // where each of Keys stands
 }
 
 // ConfigKeys are the keys of a discloud.config that mean something to berth.
-var ConfigKeys = []string{"MAIN", "TYPE", "RAM", "VERSION", "NAME", "AVATAR", "ID", "START", "BUILD", "AUTORESTART", "APT", "HEALTH", "MEMORY_SIGNAL"}
+var ConfigKeys = []string{"MAIN", "TYPE", "RAM", "VERSION", "NAME", "AVATAR", "ID", "START", "BUILD", "AUTORESTART", "APT", "HEALTH", "MEMORY_SIGNAL", "STDIN"}
 
 // Has reports whether the file sets key.
 func (c Config) Has(key string) bool { return slices.Contains(c.Keys, key) }

@@ -31,6 +31,11 @@ type Services struct {
 	// Exec runs the command of a session. It asks nobody who may, but that owner has the
 	// application.
 	Exec ExecService
+	// Type sends a line, without its end, to the input of a program that reads it (Code.Stdin), and
+	// waits for nothing. It asks nobody who may, but that owner has the application. It fails with Invalid for
+	// what is no line, Unusable for an application that reads none, Conflict when no program reads it
+	// now, and Unavailable while too much waits to be read.
+	Type func(ctx context.Context, owner AccountID, id ID, line string) error
 	// Metrics returns what an application used, in stretches of step, or longer ones,
 	// oldest first, 2000 at most; those of which nothing is known are left out. It asks
 	// nobody who may see them.

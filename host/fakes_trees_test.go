@@ -68,6 +68,8 @@ func parse(file string) app.Config {
 			cfg.Health = value
 		case "MEMORY_SIGNAL":
 			cfg.MemorySignal = value
+		case "STDIN":
+			cfg.Stdin = value == "true"
 		case "APT":
 			cfg.APT = strings.Fields(value)
 		}

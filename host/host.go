@@ -20,9 +20,11 @@ import (
 
 // Config is what a Host is made of.
 type Config struct {
-	Launch   Launch
-	Adopt    Adopt // may be nil: nothing outlives the daemon
-	Shell    Shell
+	Launch Launch
+	Adopt  Adopt // may be nil: nothing outlives the daemon
+	Shell  Shell
+	// Type sends a line to the program of a run, which was started to read it. It MUST NOT wait.
+	Type     func(id app.ID, run int, line string) error
 	Plan     Planner
 	Records  Records
 	Registry Registry

@@ -162,11 +162,12 @@ var setters = map[string]func(cfg *app.Config, value string) (want app.Text){
 	"ID":          func(cfg *app.Config, v string) app.Text { cfg.ID = v; return app.Text{} },
 	"START":       func(cfg *app.Config, v string) app.Text { return setCommand(&cfg.Start, v) },
 	"BUILD":       func(cfg *app.Config, v string) app.Text { return setCommand(&cfg.Build, v) },
-	"AUTORESTART": setAutoRestart,
+	"AUTORESTART": func(cfg *app.Config, v string) app.Text { return setSwitch(&cfg.AutoRestart, v) },
 	"APT":         setAPT,
 	"HEALTH":      setHealth,
 
 	"MEMORY_SIGNAL": setMemorySignal,
+	"STDIN":         func(cfg *app.Config, v string) app.Text { return setSwitch(&cfg.Stdin, v) },
 }
 
 func setMain(cfg *app.Config, v string) app.Text {
@@ -235,12 +236,12 @@ func setCommand(to *string, v string) app.Text {
 	return app.Text{}
 }
 
-func setAutoRestart(cfg *app.Config, v string) app.Text {
+func setSwitch(to *bool, v string) app.Text {
 	switch strings.ToLower(v) {
 	case "true":
-		cfg.AutoRestart = true
+		*to = true
 	case "false":
-		cfg.AutoRestart = false
+		*to = false
 	default:
 		return app.Textf("must be true or false")
 	}

@@ -25,6 +25,7 @@ type answer struct {
 	status  int    // http.StatusOK when 0
 	page    string // name of the template, without its ending
 	data    any    // what the template has as .Page
+	policy  string // the page's Content-Security-Policy, when it is not that of all; then it shows nothing that others wrote
 	to      string // a redirect, when not ""
 	flash   *flash // shown once on the page that to leads to
 	stream  func() // writes the whole answer itself, such as a download or a live view
@@ -71,6 +72,9 @@ func (s *server) send(c *call, a answer) {
 	var b bytes.Buffer
 	if err := s.render(&b, c, a); err != nil {
 		panic(err) // a mistake in a template, which its tests find
+	}
+	if a.policy != "" {
+		c.Header().Set("Content-Security-Policy", a.policy)
 	}
 	c.Header().Set("Content-Language", c.lang.Tag())
 	c.Header().Add("Vary", "Accept-Language")
@@ -144,7 +148,7 @@ func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 	if c.session.ID != 0 && c.Request.Method == http.MethodGet {
 		v.Flash = s.flashes.pop(c.session.ID, c.Request.URL.Query().Get(onceParam))
 	}
-	if c.session.ID != 0 && !c.session.Bare {
+	if c.session.ID != 0 && !c.session.Bare && a.policy == "" {
 		all, err := s.NewSignIns.NewSignIns(c.ctx(), c.account.ID, c.session.ID)
 		if err != nil {
 			return err

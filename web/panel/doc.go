@@ -11,7 +11,8 @@
 // page has a template in template/. One table of routes (routes.go) says who may request
 // what. A handler returns an answer and never writes; its answer counts only without an
 // error. Every visible text is a sentence of package app/text. No inline style or script
-// is possible: the Content-Security-Policy begins with default-src 'none'.
+// is possible: the Content-Security-Policy begins with default-src 'none'. The page of the terminal
+// (terminal.go) alone may have styles that its script makes (ADR 0068).
 //
 // # One form
 //

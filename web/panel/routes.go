@@ -74,6 +74,7 @@ type pages struct {
 	second      secondPages
 	settings    settingsPages
 	steps       stepPages
+	terminal    terminalPages
 }
 
 // routes is the whole panel. HEAD is answered wherever GET is.
@@ -149,6 +150,9 @@ func (p *pages) appRoutes() []route {
 		{http.MethodPost, "/apps/{app}/raise", signedIn, app.EditRAM, form(p.apps.raise), "app.ram", p.apps.origin},
 		{http.MethodGet, "/apps/{app}/logs", signedIn, app.LogsApp, p.logs.show, "", nil},
 		{http.MethodGet, "/apps/{app}/logs/download", signedIn, app.LogsApp, p.logs.download, "app.logs", nil},
+		{http.MethodPost, "/apps/{app}/input", signedIn, ownerOnly, form(p.logs.input), "app.input", p.logs.show},
+		{http.MethodGet, "/apps/{app}/terminal", signedIn | again, ownerOnly, p.terminal.show, "", nil},
+		{http.MethodGet, "/apps/{app}/terminal/session", signedIn | again, ownerOnly, p.terminal.open, "app.exec", nil},
 
 		{http.MethodGet, "/apps/{app}/env", signedIn, ownerOnly, p.env.show, "", nil},
 		{http.MethodPost, "/apps/{app}/env", signedIn, ownerOnly, formWithin(maxBlock, p.env.set), "env.set", p.env.show},
