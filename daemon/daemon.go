@@ -256,6 +256,7 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 		Adopt:   start.adopt,
 		Shell:   start.shell,
 		Plan:    planner(tools),
+		Suggest: runtimes.Suggest,
 		Records: data.db.Apps,
 		Registry: struct {
 			db.Allocations

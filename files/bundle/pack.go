@@ -197,7 +197,7 @@ func (p *Packing) leave() error {
 	if err != nil {
 		return fmt.Errorf("cannot list the files: %w", err)
 	}
-	kept, said, _ := skip(listed.File, Limits{}.withDefaults(), nil)
+	kept, said, _ := skip(listed.File, Limits{}.withDefaults(), nil, nil)
 	for _, sentence := range said {
 		p.Left = append(p.Left, strings.Replace(sentence, " of the ZIP", "", 1))
 	}
