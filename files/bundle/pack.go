@@ -171,7 +171,8 @@ func (p *Packing) leave() error {
 		if err != nil {
 			return fmt.Errorf("cannot list the files: %w", err)
 		}
-		if name != ConfigName && name != "package.json" {
+		// A folder around everything is taken off, so what decides may lie in one.
+		if base := path.Base(name); base != ConfigName && base != "package.json" || strings.Count(name, "/") > 1 {
 			continue
 		}
 		data := f.text

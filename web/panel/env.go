@@ -54,7 +54,7 @@ func (p envPages) set(c *call, f url.Values) (answer, error) {
 	}
 	c.audit.Note("env=%s", strings.Join(sayableNames(slices.Sorted(maps.Keys(change))), ","))
 	err := p.settings.SetVariables(c.ctx(), c.owner, c.app.ID, change)
-	return done(c.at("env"), c.lang.Count(len(change), "%d variable was set, in effect from the next start.",
+	return changed(c.at("env"), c.lang.Count(len(change), "%d variable was set, in effect from the next start.",
 		"%d variables were set, in effect from the next start.", len(change))), err
 }
 
@@ -93,5 +93,5 @@ func (p envPages) remove(c *call, f url.Values) (answer, error) {
 	name := f.Get("name")
 	c.audit.Note("env=%.64q", name)
 	err := p.settings.RemoveVariable(c.ctx(), c.owner, c.app.ID, name)
-	return done(c.at("env"), c.lang.Say("The variable %s was removed, in effect from the next start.", name)), err
+	return changed(c.at("env"), c.lang.Say("The variable %s was removed, in effect from the next start.", name)), err
 }
