@@ -105,8 +105,8 @@ func (h *Host) judge(d *app.Draft, owner app.Account, cfg app.Config, files app.
 	if cfg.Start == "" && (cfg.Main == "" || !files.Exists(cfg.Main)) {
 		field = "MAIN"
 	}
-	if len(d.Problems) > 0 {
-		err = nil // of what cannot be read there is no plan
+	if bad["TYPE"] || bad["START"] || bad["BUILD"] {
+		err = nil // it is of what could not be read
 	}
 	if err := add(field, err); err != nil {
 		return err

@@ -67,8 +67,8 @@ func (w *world) Look(file string, fields app.ConfigField, judge func(*app.Draft,
 // onlyFile is a tree of one empty file.
 type onlyFile string
 
-func (f onlyFile) Exists(name string) bool            { return name == string(f) }
-func (f onlyFile) Brought(name string) bool           { return name == string(f) }
+func (f onlyFile) Exists(name string) bool          { return name == string(f) }
+func (f onlyFile) Brought(name string) bool         { return name == string(f) }
 func (onlyFile) Read(string, int64) ([]byte, error) { return nil, nil }
 
 func parse(file string) app.Config {

@@ -16,6 +16,11 @@ func OpenDraft(path string, lim Limits, fields app.ConfigField) (*Archive, app.D
 		return nil, app.Draft{}, err
 	}
 	d := app.Draft{Bytes: a.Bytes, Found: a.Found}
+	for _, e := range a.entries {
+		if !e.dir {
+			d.Files++
+		}
+	}
 	text, err := a.configText()
 	if err == nil && fields != nil {
 		d.Text, d.Problems = editConfig(text, fields)
@@ -27,11 +32,6 @@ func OpenDraft(path string, lim Limits, fields app.ConfigField) (*Archive, app.D
 			a.Close()
 		}
 		return nil, app.Draft{}, err
-	}
-	for _, e := range a.entries {
-		if !e.dir {
-			d.Files++
-		}
 	}
 	cfg, broken := parseLines(text)
 	d.Fields = fieldsOf(text)

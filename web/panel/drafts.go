@@ -128,6 +128,7 @@ type draftPage struct {
 	Name  string
 	Until time.Time
 	Names []string            // of the variables that it gets
+	Lines []string            // of its discloud.config that are left out, and why
 	Wrong map[string]app.Text // by field; "" for what is of no single one
 	Sent  bool                // the form was sent, and is shown again
 }
@@ -139,15 +140,18 @@ func (p *uploadPages) draft(c *call) (answer, error) {
 		return answer{}, err
 	}
 	found, err := p.judge(c, d, nil)
-	return show("draft", draftPageOf(d, found)), err
+	return show("draft", draftPageOf(c, d, found)), err
 }
 
-func draftPageOf(d *draft, found app.Draft) draftPage {
+func draftPageOf(c *call, d *draft, found app.Draft) draftPage {
 	page := draftPage{Draft: found, ID: d.ID, Name: d.Name, Until: d.Until, Names: variableNames(d.Variables), Wrong: map[string]app.Text{}}
 	for _, problem := range found.Problems {
 		if _, twice := page.Wrong[problem.Field]; !twice {
 			page.Wrong[problem.Field] = problem.Text
 		}
+	}
+	for _, line := range found.Dropped {
+		page.Lines = append(page.Lines, c.lang.SayPhrase(line))
 	}
 	return page
 }
@@ -180,7 +184,7 @@ func (p *uploadPages) sendDraft(c *call, f url.Values) (answer, error) {
 		return answer{}, err
 	}
 	if len(found.Problems) > 0 {
-		page := draftPageOf(d, found)
+		page := draftPageOf(c, d, found)
 		page.Sent = true
 		a := show("draft", page)
 		a.status, a.refusal = http.StatusUnprocessableEntity, "The configuration has errors."

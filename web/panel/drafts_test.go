@@ -60,7 +60,7 @@ func TestDraftBecomesApplication(t *testing.T) {
 	}
 	w.as("bob").get(to).want(t, "somebody else", http.StatusNotFound)
 	b.post(to, "MAIN", `"><script>`, "TYPE", "bot").want(t, "a bad main file", http.StatusUnprocessableEntity,
-		"Nothing is deployed yet", `aria-invalid="true"`, `id="MAIN-wrong"`, "Must be the path of a file in the ZIP", "here is no such &lt;file&gt;", "ine &lt;4&gt;", `value="&#34;&gt;&lt;script&gt;"`)
+		"Nothing is deployed yet", `aria-invalid="true"`, `id="MAIN-wrong"`, "Must be the path of a file in the ZIP", "here is no such &lt;file&gt;", "<li>line &lt;4&gt;</li>", `value="&#34;&gt;&lt;script&gt;"`)
 	job := b.post(to, "MAIN", " main.js ", "TYPE", "bot", "ID", "not-of-a-bot").Header.Get("Location")
 	w.work.Wait()
 	b.get(job).want(t, "the job", http.StatusOK, "The shop is online.")

@@ -36,7 +36,7 @@ type apps struct {
 	env      map[string]string
 	spooled  map[string]string // file to content
 	dropped  int
-	deployed func(ctx context.Context, file string) (app.Deployed, error) // what a deployment does
+	deployed func(ctx context.Context, file string) (app.Deployed, error)         // what a deployment does
 	drafted  func(ctx context.Context, fields app.ConfigField) (app.Draft, error) // what Draft says; nil for a config without a fault
 	firsts   []app.First
 	wanted   []app.Wanted

@@ -289,8 +289,10 @@ func (p *uploadPages) job(c *call) (answer, error) {
 	}
 	at := j.facts()
 	if at.Opens != "" && at.State == jobDone {
-		return done("/apps/"+string(at.App)+"/files/view?"+query("path", at.Opens),
-			c.lang.Say("%s is deployed and not started: write its code, set its variables on the page Environment, then start it.", at.Name)), nil
+		said := c.lang.Say("%s is deployed and not started: write its code, set its variables, then start it.", at.Name)
+		a := done("/apps/"+string(at.App)+"/files/view?"+query("path", at.Opens), said)
+		a.flash.Link, a.flash.Word = "/apps/"+string(at.App)+"/env", c.lang.Say("Set its variables")
+		return a, nil
 	}
 	page := jobPage{jobFacts: at, ID: j.id, Kind: j.kind, From: j.from, Output: at.Logs, Also: c.lang.SayPhrase(at.Hint)}
 	page.Sending, page.Queued = at.State == jobSending && !j.kind.restores(), at.State == jobQueued
