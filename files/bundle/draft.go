@@ -24,12 +24,12 @@ func OpenDraft(path string, lim Limits, fields app.ConfigField) (*Archive, app.D
 	text, err := a.configText()
 	if err == nil && fields != nil {
 		d.Text, d.Problems = editConfig(text, fields)
-		a.Close()
+		_ = a.Close()
 		a, err = open(path, &Archive{lim: lim.withDefaults(), config: &d.Text, loose: true}) // it says what is left out
 	}
 	if err != nil {
 		if a != nil {
-			a.Close()
+			_ = a.Close()
 		}
 		return nil, app.Draft{}, err
 	}

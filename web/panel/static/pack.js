@@ -4,7 +4,7 @@
 "use strict";
 
 const packing = (() => {
-  const mostFiles = 20000, mostSeen = 200000;
+  const mostFiles = 20000, mostSeen = 200000, ahead = 16;
   const ignoreNames = [".gitignore", ".discloudignore"];
   const useless = new Set([".git", ".hg", ".svn", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".parcel-cache"]);
   const others = /\.(py|go|rs|jar|php|rb|sh)$/i;
@@ -194,30 +194,49 @@ const packing = (() => {
     return n;
   });
 
-  // squeeze returns a file as it stands in a ZIP. Nothing is held in memory but pieces: the browser
-  // keeps large blobs on the disk.
+  // squeeze returns a file as it stands in a ZIP. Of a large one nothing is held in memory but pieces:
+  // the browser keeps large blobs on the disk.
   async function squeeze(file, tell) {
     let crc = -1, size = 0;
-    const counted = new TransformStream({
+    const count = (piece) => {
+      for (let i = 0; i < piece.length; i++) crc = crcs[(crc ^ piece[i]) & 255] ^ crc >>> 8;
+      size += piece.length;
+      tell(piece.length);
+    };
+    let from = file;
+    if (file.size <= 1 << 20) { // one piece is quicker than a stream of them
+      const piece = new Uint8Array(await file.arrayBuffer());
+      count(piece);
+      from = new Blob([piece]);
+    }
+    const counted = from !== file ? from.stream() : file.stream().pipeThrough(new TransformStream({
       transform(piece, to) {
-        for (let i = 0; i < piece.length; i++) crc = crcs[(crc ^ piece[i]) & 255] ^ crc >>> 8;
-        size += piece.length;
-        tell(piece.length);
+        count(piece);
         to.enqueue(piece);
       },
-    });
-    const small = await new Response(file.stream().pipeThrough(counted).pipeThrough(new CompressionStream("deflate-raw"))).blob();
+    }));
+    const small = file.size < 128 ? from : await new Response(counted.pipeThrough(new CompressionStream("deflate-raw"))).blob();
     if (size !== file.size) throw new Error("unread");
-    return { crc: ~crc >>> 0, size, method: small.size < size ? 8 : 0, data: small.size < size ? small : file };
+    return { crc: ~crc >>> 0, size, method: small.size < size ? 8 : 0, data: small.size < size ? small : from };
   }
 
   // zip packs what scan has found; tell hears of bytes that are packed.
   async function zip(files, tell = () => {}) {
     const body = [], directory = [], text = new TextEncoder();
     let at = 0, listed = 0;
-    for (const { name, node, dir } of files) {
-      const file = dir ? new File([], "") : await node.file(), path = text.encode(dir ? name + "/" : name);
-      const packed = file.size ? await squeeze(file, tell) : { crc: 0, size: 0, method: 0, data: file };
+    const ready = []; // some files are read ahead
+    const begin = (n) => {
+      ready[n] = (async ({ node, dir }) => {
+        const file = dir ? new File([], "") : await node.file();
+        return [file, file.size ? await squeeze(file, tell) : { crc: 0, size: 0, method: 0, data: file }];
+      })(files[n]);
+      ready[n].catch(() => {}); // it is asked for below
+    };
+    for (let n = 0; n < Math.min(files.length, ahead); n++) begin(n);
+    for (const [n, { name, dir }] of files.entries()) {
+      const [file, packed] = await ready[n], path = text.encode(dir ? name + "/" : name);
+      ready[n] = undefined;
+      if (n + ahead < files.length) begin(n + ahead);
       const when = new Date(Math.min(Math.max(file.lastModified, Date.UTC(1980)), Date.UTC(2107)));
       const head = new DataView(new ArrayBuffer(26)); // what both headers have
       const put = [20, 0x800, packed.method, when.getUTCHours() << 11 | when.getUTCMinutes() << 5 | when.getUTCSeconds() >> 1,
@@ -338,7 +357,10 @@ for (const form of document.querySelectorAll("form[data-drop]")) {
     try {
       const found = await packing.scan(root);
       let bytes = 0;
-      for (const f of found.files) if (!f.dir) bytes += (await f.node.file()).size;
+      for (let n = 0; n < found.files.length; n += 64) {
+        const some = found.files.slice(n, n + 64).filter((f) => !f.dir);
+        for (const file of await Promise.all(some.map((f) => f.node.file()))) bytes += file.size;
+      }
       if (mine !== turn) return;
       if (!found.files.length) throw new Error("empty");
       part("name").textContent = name;
