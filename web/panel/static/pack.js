@@ -148,23 +148,24 @@ const packing = (() => {
     const files = new Map(kept.filter((p) => !p.dir).map((p) => [inner(p), p]));
     const has = (...names) => names.some((n) => files.has(n));
 
-    const cfg = {}, pkg = {};
+    const cfg = new Map();
+    let pkg = {};
     if (has("discloud.config")) {
       for (const line of (await textOf(files.get("discloud.config").node)).split("\n")) {
         const [key, ...value] = line.replace(/\s*#.*/, "").split("=");
-        cfg[key.trim().toUpperCase()] ??= value.join("=").trim();
+        if (!cfg.has(key.trim().toUpperCase())) cfg.set(key.trim().toUpperCase(), value.join("=").trim());
       }
     }
-    const main = (cfg.MAIN ?? "").replaceAll("\\", "/").replace(/^(\.\/+)+/, ""), start = cfg.START ?? "", build = cfg.BUILD ?? "";
+    const main = (cfg.get("MAIN") ?? "").replaceAll("\\", "/").replace(/^(\.\/+)+/, ""), start = cfg.get("START") ?? "", build = cfg.get("BUILD") ?? "";
     try {
-      if (has("package.json")) Object.assign(pkg, JSON.parse(await textOf(files.get("package.json").node)));
+      if (has("package.json")) pkg = JSON.parse(await textOf(files.get("package.json").node)) ?? {};
     } catch { /* one that is no manifest says nothing */ }
     const said = new Set(JSON.stringify(pkg.scripts ?? "").match(/[_\p{L}\p{Nd}]+/gu));
     const isMain = (...ends) => !main || ends.includes(main.match(/\.[^./]*$/)?.[0].toLowerCase());
 
     const javaScript = main ? isMain(".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx")
       : ![...files.keys()].some((n) => others.test(n) && /^(src\/)?[^/]*$/.test(n)) && !has("pyproject.toml", "requirements.txt", "Cargo.toml", "go.mod", "composer.json", "Gemfile");
-    const count = (of) => Object.keys(of ?? {}).length;
+    const count = (of) => of && typeof of === "object" && !Array.isArray(of) ? Object.keys(of).length : 0;
     const made = new Map();
     const mark = (dir, why) => {
       const mentioned = dir !== "node_modules" && (start + "\n" + build).includes(dir);
@@ -224,18 +225,19 @@ const packing = (() => {
   async function zip(files, tell = () => {}) {
     const body = [], directory = [], text = new TextEncoder();
     let at = 0, listed = 0;
-    const ready = []; // some files are read ahead
+    const ready = new Map(); // some files are read ahead
     const begin = (n) => {
-      ready[n] = (async ({ node, dir }) => {
+      const one = (async ({ node, dir }) => {
         const file = dir ? new File([], "") : await node.file();
         return [file, file.size ? await squeeze(file, tell) : { crc: 0, size: 0, method: 0, data: file }];
       })(files[n]);
-      ready[n].catch(() => {}); // it is asked for below
+      one.catch(() => {}); // it is asked for below
+      ready.set(n, one);
     };
     for (let n = 0; n < Math.min(files.length, ahead); n++) begin(n);
     for (const [n, { name, dir }] of files.entries()) {
-      const [file, packed] = await ready[n], path = text.encode(dir ? name + "/" : name);
-      ready[n] = undefined;
+      const [file, packed] = await ready.get(n), path = text.encode(dir ? name + "/" : name);
+      ready.delete(n);
       if (n + ahead < files.length) begin(n + ahead);
       const when = new Date(Math.min(Math.max(file.lastModified, Date.UTC(1980)), Date.UTC(2107)));
       const head = new DataView(new ArrayBuffer(26)); // what both headers have
