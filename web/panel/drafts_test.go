@@ -87,6 +87,7 @@ func TestUploadWithVariables(t *testing.T) {
 	deploys(w)
 	b := w.as("ana")
 	b.upload("/upload", "PK", "env", "  \n", "look", "false")
+	w.work.Wait()
 	b.upload("/upload", "PK", "env", "TOKEN=hunter2")
 	w.work.Wait()
 	if f := w.host.firsts; len(f) != 2 || len(f[0].Variables) != 0 || len(f[1].Variables) != 1 || f[1].Variables[0].Value != "hunter2" || f[1].Config != "" {

@@ -356,6 +356,7 @@ for (const form of document.querySelectorAll("form[data-drop]")) {
     part("name").textContent = shown.dataset.packing + (name ? ": " + name : "");
     part("files").textContent = part("bytes").textContent = "…";
     part("left").hidden = part("env").hidden = true;
+    shown.scrollIntoView({ block: "nearest" });
     try {
       const found = await packing.scan(root);
       let bytes = 0;

@@ -125,7 +125,7 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
         return;
       }
       const page = new DOMParser().parseFromString(request.responseText, "text/html");
-      failed(page.querySelector("main > .notice.bad p, main .narrow p")?.textContent || form.dataset.broken);
+      failed(page.querySelector('main > .notice.bad[role="alert"] p, main .narrow p')?.textContent || form.dataset.broken);
     });
     request.addEventListener("error", () => failed(form.dataset.broken));
     request.open("POST", form.action);
