@@ -137,7 +137,12 @@ type Deployments interface {
 	// Spool keeps everything r yields. It returns no file when it fails.
 	Spool(ctx context.Context, r io.Reader) (file string, err error)
 	DropSpool(file string)
-	// Upload makes a new application, and starts it unless WithWanted says otherwise.
+	// Draft judges a file of Spool, which stays the caller's, as Upload would without unpacking it.
+	// fields take the place of what its discloud.config says of them; nil changes nothing. It
+	// fails when the file is no ZIP that can be unpacked.
+	Draft(ctx context.Context, owner Account, file string, fields ConfigField) (Draft, error)
+	// Upload makes a new application, and starts it unless WithWanted says otherwise. It has what
+	// WithFirst says from its first start on.
 	Upload(ctx context.Context, owner Account, file string) (Deployed, error)
 	// Commit replaces the code of an application: exact also removes what earlier deploys
 	// brought and the ZIP does not have, unless it has changed since.

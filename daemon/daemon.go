@@ -261,6 +261,7 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 		Shell:   start.shell,
 		Type:    data.logs.Type,
 		Plan:    planner(tools),
+		Suggest: runtimes.Suggest,
 		Records: data.db.Apps,
 		Registry: struct {
 			db.Allocations

@@ -342,6 +342,10 @@ func (w *world) hand(file string) {
 	w.handed = append(w.handed, file)
 }
 
+func (w *world) Draft(context.Context, app.Account, string, app.ConfigField) (app.Draft, error) {
+	panic("the API asks for no draft")
+}
+
 func (w *world) Upload(ctx context.Context, _ app.Account, file string) (app.Deployed, error) {
 	w.hand(file)
 	w.pause(ctx, "Upload")

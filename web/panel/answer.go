@@ -42,6 +42,12 @@ func leadTo(path string) answer { return answer{to: path} }
 // server, so that no address holds it, see flashes.
 func done(path, sentence string) answer { return answer{to: path, flash: &flash{Text: sentence}} }
 
+// changed is done for a change that the program of an application gets at its next start: who may
+// restart it can do that at once, where it runs.
+func changed(path, sentence string) answer {
+	return answer{to: path, flash: &flash{Text: sentence, Restart: true}}
+}
+
 // send writes the answer of a call.
 func (s *server) send(c *call, a answer) {
 	if a.flash != nil && c.session.ID != 0 {
@@ -284,6 +290,8 @@ type flash struct {
 	Codes  string // new recovery codes, one on a line
 	Link   string // an address of this server, and Word, what it is called
 	Word   string
+	// Restart: a running program gets what was changed at its next start.
+	Restart bool
 
 	session int64
 	until   time.Time

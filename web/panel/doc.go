@@ -45,6 +45,10 @@
 // to each what its own form would, with the same checks, and record hands an app.AuditRecord of each
 // to the auditor.
 //
+// Before a new application is made, Deployments.Draft judges the ZIP. Where it has no
+// discloud.config, or one with mistakes, the file stays in the spool as a draft (drafts.go),
+// and a form writes the configuration. static/pack.js makes the ZIP of a folder in the browser.
+//
 // The pages of files read and write through files.Store (files/browse.go), always for one
 // uid.
 //

@@ -203,7 +203,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 	charts := chartPages{c.Metrics}
 	uploads := uploadPages{
 		deployments: c.Deployments, teams: c.Teams, logs: c.Logs, maxUpload: c.MaxUpload, maxFile: c.MaxFile,
-		jobs: newJobs(), beside: c.Go, record: record, log: c.Log,
+		jobs: newJobs(), drafts: newDrafts(c.Deployments.DropSpool, c.MaxFile), beside: c.Go, record: record, log: c.Log,
 	}
 	accounts := accountPages{
 		signIns: c.SignIns, factors: c.Factors, passkeys: c.Passkeys, identities: c.Identities, providers: c.Providers, baseURL: c.BaseURL,

@@ -184,6 +184,11 @@ func (p *pages) appRoutes() []route {
 
 		{http.MethodGet, "/upload", signedIn, ownerOnly, p.deploys.upload, "", nil},
 		{http.MethodPost, "/upload", signedIn, ownerOnly, p.deploys.sendUpload, "app.upload", p.deploys.upload},
+		{http.MethodPost, "/upload/example", signedIn, ownerOnly, form(p.deploys.sendExample), "app.upload", p.deploys.upload},
+		{http.MethodPost, "/upload/empty", signedIn, ownerOnly, form(p.deploys.sendEmpty), "app.upload", p.deploys.upload},
+		{http.MethodGet, "/drafts/{draft}", signedIn, ownerOnly, p.deploys.draft, "", nil},
+		{http.MethodPost, "/drafts/{draft}", signedIn, ownerOnly, form(p.deploys.sendDraft), "app.upload", p.deploys.draft},
+		{http.MethodPost, "/drafts/{draft}/drop", signedIn, ownerOnly, p.deploys.dropDraft, "", nil},
 		{http.MethodGet, "/uploads/{job}", signedIn, ownerOnly, p.deploys.job, "", nil},
 		{http.MethodGet, "/apps/{app}/commit", signedIn, app.CommitApp, p.deploys.commit, "", nil},
 		{http.MethodPost, "/apps/{app}/commit", signedIn, app.CommitApp, p.deploys.sendCommit, "app.commit", p.deploys.commit},
