@@ -77,8 +77,8 @@ function count() {
   if (said.textContent !== words) said.textContent = words;
   for (const button of chosen.querySelectorAll("button")) button.disabled = !n;
 }
-if (chosen) {
-  const every = document.getElementById("every");
+const every = document.getElementById("every"); // the page of files has other things to choose
+if (chosen && every) {
   every.parentElement.hidden = false;
   every.addEventListener("change", () => {
     for (const box of document.querySelectorAll('#apps input[form="chosen"]')) box.checked = every.checked && !box.closest("[hidden]");
