@@ -398,7 +398,7 @@ func (b *Book) Ended(p app.Program) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !p.Build {
-		if err := h.dropInput(inputName(p.App, p.Run)); err != nil {
+		if err := h.dropInput(InputName(p.App, p.Run)); err != nil {
 			b.log.Warn("cannot release the application's input", "app", p.App, "error", err)
 		}
 	}
@@ -466,6 +466,8 @@ func (b *Book) TakeOver(held map[string]*os.File, runs func(app.ID) bool) error 
 		case input && runs(id):
 			b.holding.mu.Lock()
 			errs = append(errs, b.holding.keepInput(name, f))
+			_, err := b.holding.holder.Hold(name, f) // also to give it on when the daemon is stopped
+			errs = append(errs, err)
 			b.holding.mu.Unlock()
 		case ok && !log.build && runs(log.id):
 			b.hold(log, f, 0)

@@ -15,8 +15,8 @@ import (
 // inputPrefix begins the names of descriptors that lead to what programs read.
 const inputPrefix = "in-"
 
-// inputName is what the end of a pipe that leads to a run is called by its holder.
-func inputName(id app.ID, run int) string { return fmt.Sprintf("%s%s.%d", inputPrefix, id, run) }
+// InputName is what the end of a pipe that leads to a run is called by its holder.
+func InputName(id app.ID, run int) string { return fmt.Sprintf("%s%s.%d", inputPrefix, id, run) }
 
 // inputOf returns the run that such a name names.
 func inputOf(name string) (id app.ID, run int, ok bool) {
@@ -42,7 +42,7 @@ func (b *Book) Input(p app.Program) (*os.File, error) {
 		return nil, fmt.Errorf("cannot make the program's input: %w", err)
 	}
 	its, ours := os.NewFile(uintptr(ends[0]), "input"), os.NewFile(uintptr(ends[1]), "input")
-	h, name := &b.holding, inputName(p.App, p.Run)
+	h, name := &b.holding, InputName(p.App, p.Run)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// It is the user's, or the program could not open /dev/stdin, which opens the pipe again.
@@ -119,7 +119,7 @@ func (h *holding) dropInputs(some func(id app.ID, run int) bool) (err error) {
 func (b *Book) Type(id app.ID, run int, line string) error {
 	h := &b.holding
 	h.mu.Lock()
-	ours := h.inputs[inputName(id, run)]
+	ours := h.inputs[InputName(id, run)]
 	h.mu.Unlock()
 	if ours == nil {
 		return errNoInput
