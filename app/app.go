@@ -1,6 +1,8 @@
 package app
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -406,6 +408,21 @@ const (
 	EntryLink  EntryKind = "link"
 	EntryOther EntryKind = "other" // a pipe, a socket, a device, or another user's
 )
+
+// Over says what a file that is written may replace: OverNothing, OverAny, or what OverText returns.
+type Over string
+
+// Nothing may have the name, or any file.
+const (
+	OverNothing Over = ""
+	OverAny     Over = "*"
+)
+
+// OverText is a file that holds just that.
+func OverText(data []byte) Over {
+	sum := sha256.Sum256(data)
+	return Over(hex.EncodeToString(sum[:]))
+}
 
 // Profile is what a profile update sets; nil leaves a field as it is.
 type Profile struct {

@@ -114,8 +114,9 @@ type Settings interface {
 // NotFound for what is not there, or not the program's own. They replace nothing but by WriteFile, and follow no
 // link.
 type FileEdits interface {
-	// WriteFile makes one file hold data: NoSpace beyond the application's disk space.
-	WriteFile(ctx context.Context, owner AccountID, id ID, path string, data []byte) error
+	// WriteFile makes one file hold data: NoSpace beyond the application's disk space, Conflict where
+	// over does not allow what has the name.
+	WriteFile(ctx context.Context, owner AccountID, id ID, path string, data []byte, over Over) error
 	MakeDir(ctx context.Context, owner AccountID, id ID, path string) error
 	MoveFile(ctx context.Context, owner AccountID, id ID, from, to string) error
 	// DeleteFiles deletes files and directories with all that is in them, up to the first that

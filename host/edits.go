@@ -20,7 +20,7 @@ func (h *Host) edit(ctx context.Context, owner app.AccountID, id app.ID, f func(
 }
 
 // WriteFile implements app.FileEdits.
-func (h *Host) WriteFile(ctx context.Context, owner app.AccountID, id app.ID, name string, data []byte) error {
+func (h *Host) WriteFile(ctx context.Context, owner app.AccountID, id app.ID, name string, data []byte, over app.Over) error {
 	return h.edit(ctx, owner, id, func(ctx context.Context, u *unit) error {
 		used, err := u.disk.recent(ctx)
 		if err != nil {
@@ -34,7 +34,7 @@ func (h *Host) WriteFile(ctx context.Context, owner app.AccountID, id app.ID, na
 			return err
 		}
 		defer h.unclaim(id)
-		if err := h.Edits.WriteFile(id, u.app.UID, name, data); err != nil {
+		if err := h.Edits.WriteFile(id, u.app.UID, name, data, over); err != nil {
 			return err
 		}
 		u.disk.add(file) // at once, as if nothing was replaced

@@ -24,7 +24,7 @@ func newDiskSpace() diskSpace {
 	return diskSpace{marked: map[int]app.ID{}, sizes: map[app.ID]int64{}, limits: map[app.ID][]int64{}, files: map[app.ID]int64{}, deep: map[app.ID]bool{}, held: map[app.ID]int64{}, after: map[app.ID]int64{}, room: map[string]error{}, written: map[string]string{}}
 }
 
-func (w *world) WriteFile(id app.ID, uid int, name string, data []byte) error {
+func (w *world) WriteFile(id app.ID, uid int, name string, data []byte, _ app.Over) error {
 	if err := w.failing("WriteFile"); err != nil {
 		return err
 	}

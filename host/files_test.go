@@ -15,17 +15,17 @@ func TestWriteFile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		must(w.host.WriteFile(t.Context(), owner, id, "a/b", []byte("x")))
+		must(w.host.WriteFile(t.Context(), owner, id, "a/b", []byte("x"), app.OverAny))
 		if w.written["a/b"] != "x" {
 			t.Errorf("written: %v", w.written)
 		}
-		wantKind(t, w.host.WriteFile(t.Context(), owner+1, id, "a/b", []byte("y")), app.NotFound)
+		wantKind(t, w.host.WriteFile(t.Context(), owner+1, id, "a/b", []byte("y"), app.OverAny), app.NotFound)
 		w.host.disk.most = 1
-		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/b", make([]byte, 1<<20+1)), app.NoSpace)
-		must(w.host.WriteFile(t.Context(), owner, id, "a/b", make([]byte, 600<<10)))
-		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/c", make([]byte, 600<<10)), app.NoSpace)
+		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/b", make([]byte, 1<<20+1), app.OverAny), app.NoSpace)
+		must(w.host.WriteFile(t.Context(), owner, id, "a/b", make([]byte, 600<<10), app.OverAny))
+		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/c", make([]byte, 600<<10), app.OverAny), app.NoSpace)
 		w.breaks("WriteFile", errTest)
-		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/b", nil), app.Internal)
+		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/b", nil, app.OverAny), app.Internal)
 	})
 }
 

@@ -231,7 +231,7 @@ type Trees interface {
 
 // Edits change single files of live trees, which must be uid's.
 type Edits interface {
-	WriteFile(id app.ID, uid int, name string, data []byte) error
+	WriteFile(id app.ID, uid int, name string, data []byte, over app.Over) error
 	MakeDir(id app.ID, uid int, name string) error
 	Move(id app.ID, uid int, from, to string) error
 	// Delete frees a name; finish removes what had it.

@@ -2,13 +2,16 @@ package panel
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
+	"io/fs"
 	"mime"
 	"net/url"
 	"path"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"berth/app"
@@ -27,6 +30,7 @@ const (
 type filePages struct {
 	contents app.Contents
 	edits    app.FileEdits
+	apps     app.Applications
 }
 
 // filesPage is the data of files.html.
@@ -61,6 +65,17 @@ type filePage struct {
 	Readable   bool // it is text, and not too large
 	Download   string
 	CRLF       bool // its lines end so
+	Was        app.Over
+	Changed    *changed
+}
+
+// changed is what somebody else has made of a file since a page had it: when it is nil, nobody has.
+type changed struct {
+	Gone  bool
+	Bytes int64
+	At    time.Time // zero when it is not known
+	Over  app.Over  // what it is now
+	Again string    // where it can be seen
 }
 
 // place is the path that a query names, "." for the tree.
@@ -159,7 +174,7 @@ func (p filePages) view(c *call) (answer, error) {
 		}
 		page.Readable = len(text) <= maxText && utf8.Valid(text) && !bytes.ContainsRune(text, 0)
 		if page.Readable {
-			page.Text, page.CRLF = string(text), bytes.Contains(text, []byte("\r\n"))
+			page.Text, page.CRLF, page.Was = string(text), bytes.Contains(text, []byte("\r\n")), app.OverText(text)
 		}
 	}
 	return show("file", page), nil
@@ -190,7 +205,7 @@ func (p filePages) download(c *call) (answer, error) {
 	return answer{stream: func() { c.sendFile(source, size, web.Patience) }}, nil
 }
 
-// edit shows what was typed again when it was refused.
+// edit shows what was typed again when it was refused, and what the file is where it is not what it was.
 func (p filePages) edit(c *call) (answer, error) {
 	f := c.Request.PostForm
 	if f == nil {
@@ -198,28 +213,95 @@ func (p filePages) edit(c *call) (answer, error) {
 	}
 	page := fileOf(c, f.Get("path"))
 	page.Readable, page.Text, page.CRLF = true, f.Get("text"), f.Get("crlf") == "true"
-	page.Bytes = int64(len(page.Text))
+	page.Bytes, page.Was = int64(len(page.Text)), app.Over(f.Get("was"))
+	if now := p.now(c, page.Path); now.Over != page.Was {
+		page.Changed = &now
+		if now.Over == app.OverText([]byte(typed(f))) { // it was saved, and what came after that failed
+			page.Was, page.Changed = now.Over, nil
+		}
+	}
 	return show("file", page), nil
 }
 
-// write stores a text. Browsers write lines with CR LF; a text that had none
-// keeps its own.
-func (p filePages) write(c *call, f url.Values) (answer, error) {
-	name, text := f.Get("path"), f.Get("text")
-	c.audit.Note("path=%.200q bytes=%d", name, len(text))
-	if f.Get("crlf") != "true" {
-		text = strings.ReplaceAll(text, "\r\n", "\n")
+// now is what a file is.
+func (p filePages) now(c *call, name string) changed {
+	now := changed{Over: app.OverAny, Again: c.at("files/view?") + query("path", name)}
+	source, size, err := p.contents.OpenFile(c.app.ID, c.app.UID, name)
+	if err != nil {
+		now.Gone, now.Over = true, app.OverNothing
+		return now
 	}
+	defer func() { _ = source.Close() }() // only read, so nothing can be lost
+	now.Bytes = size
+	if file, ok := source.(interface{ Stat() (fs.FileInfo, error) }); ok {
+		if info, err := file.Stat(); err == nil {
+			now.At = info.ModTime()
+		}
+	}
+	if text, err := io.ReadAll(io.LimitReader(source, maxText+1)); err == nil && len(text) <= maxText {
+		now.Over = app.OverText(text)
+	}
+	return now
+}
+
+// typed is the text of a form. Browsers write lines with CR LF; a text that had none
+// keeps its own.
+func typed(f url.Values) string {
+	if f.Get("crlf") == "true" {
+		return f.Get("text")
+	}
+	return strings.ReplaceAll(f.Get("text"), "\r\n", "\n")
+}
+
+// write stores a text, unless the file is not any more what the form had, and starts the program anew when
+// that is asked for.
+func (p filePages) write(c *call, f url.Values) (answer, error) {
+	name, text := f.Get("path"), typed(f)
+	c.audit.Note("path=%.200q bytes=%d", name, len(text))
 	if len(text) > maxText {
 		return answer{}, app.Errorf(app.TooLarge, "a text of more than 1 MB cannot be edited here")
 	}
-	return p.save(c, name, []byte(text), c.at("files/view?")+query("path", name))
+	over := app.Over(cmp.Or(f.Get("over"), f.Get("was")))
+	if f.Get("over") != "" {
+		c.audit.Note("over=true")
+	}
+	a, err := p.save(c, name, []byte(text), c.at("files/view?")+query("path", name), over)
+	if err != nil || f.Get("then") != "run" {
+		return a, err
+	}
+	return p.run(c)
 }
 
 // save stores a file, whether the browser waits or not.
-func (p filePages) save(c *call, name string, data []byte, to string) (answer, error) {
-	err := p.edits.WriteFile(context.WithoutCancel(c.ctx()), c.owner, c.app.ID, name, data)
+func (p filePages) save(c *call, name string, data []byte, to string, over app.Over) (answer, error) {
+	err := p.edits.WriteFile(context.WithoutCancel(c.ctx()), c.owner, c.app.ID, name, data, over)
 	return done(to, c.lang.Say("The file was saved. A program that has read it already needs a restart.")), err
+}
+
+// run restarts the program, or starts it, after its file was saved.
+func (p filePages) run(c *call) (answer, error) {
+	ctx, to := context.WithoutCancel(c.ctx()), "/apps/"+string(c.app.ID)
+	if actionsOf(c.app, app.AllPermissions).Restart {
+		c.audit.Note("restart=true")
+		if err := p.apps.Restart(ctx, c.owner, c.app.ID); err != nil {
+			return answer{}, saved(err)
+		}
+		return done(to, c.lang.Say("The file was saved, and %s was restarted.", c.app.Name)), nil
+	}
+	c.audit.Note("start=true")
+	if _, err := p.apps.Start(ctx, c.owner, c.app.ID); err != nil && app.KindOf(err) != app.Already {
+		return answer{}, saved(err)
+	}
+	return done(to, c.lang.Say("The file was saved, and %s was started.", c.app.Name)), nil
+}
+
+// saved says that a file was saved although what came after that failed.
+func saved(err error) error {
+	e := sayable(err)
+	if e == nil {
+		return err
+	}
+	return &app.Error{Kind: e.Kind, Message: app.Textf("the file was saved, but the program was not started anew: %s", e.Message), Err: err}
 }
 
 // put stores a file in the directory that is shown.
@@ -255,7 +337,7 @@ func (p filePages) put(c *call) (answer, error) {
 	}
 	name := path.Join(dir, base)
 	c.audit.Note("path=%.200q bytes=%d", name, len(data))
-	return p.save(c, name, data, c.at("files?")+query("path", dir))
+	return p.save(c, name, data, c.at("files?")+query("path", dir), app.OverAny)
 }
 
 // chosen are the paths of a form: its directory, "." for the tree, and the files that are chosen there. A form
@@ -288,11 +370,7 @@ func (p filePages) make(c *call, f url.Values) (answer, error) {
 		err := p.edits.MakeDir(ctx, c.owner, c.app.ID, name)
 		return done(c.at("files?")+query("path", name), c.lang.Say("The directory was made.")), err
 	}
-	if source, _, err := p.contents.OpenFile(c.app.ID, c.app.UID, name); err == nil {
-		_ = source.Close() // only opened
-		return answer{}, app.Errorf(app.Conflict, "something has this name already")
-	}
-	err = p.edits.WriteFile(ctx, c.owner, c.app.ID, name, nil)
+	err = p.edits.WriteFile(ctx, c.owner, c.app.ID, name, nil, app.OverNothing)
 	return done(c.at("files/view?")+query("path", name), c.lang.Say("The file was made.")), err
 }
 

@@ -27,7 +27,7 @@ var changes = []struct {
 	{"/apps/shop/env", []string{"block", "A=1\nB=2"}, 0, false, 303, "env.set", "set variables shop"},
 	{"/apps/shop/env/reveal", []string{"name", "TOKEN"}, 0, false, 200, "env.reveal", ""},
 	{"/apps/shop/env/remove", []string{"name", "DEBUG"}, 0, false, 303, "env.remove", "remove variable shop"},
-	{"/apps/shop/files/write", []string{"path", "index.js", "text", "x"}, 0, false, 303, "file.write", "write index.js shop"},
+	{"/apps/shop/files/write", []string{"path", "index.js", "text", "x", "over", "*"}, 0, false, 303, "file.write", "write index.js shop"},
 	{"/apps/shop/files/new", []string{"name", "new", "kind", "dir"}, 0, false, 303, "file.make", "make new shop"},
 	{"/apps/shop/files/move", []string{"path", "index.js", "to", "main.js"}, 0, false, 303, "file.move", "move index.js to main.js shop"},
 	{"/apps/shop/files/delete", []string{"path", "index.js", "sure", "true"}, 0, false, 303, "file.delete", "delete index.js shop"},

@@ -229,7 +229,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 		domains: domainPages{c.Names, c.Sites},
 		env:     envPages{c.Settings},
 		factors: factors,
-		files:   filePages{c.Contents, c.FileEdits},
+		files:   filePages{c.Contents, c.FileEdits, c.Applications},
 		host: hostPages{
 			admin: c.Admin, invitations: c.Invitations,
 			signIns: c.SignIns, factors: c.Factors, apps: c.Applications, records: c.AuditRecords, examiner: c.Examine,
