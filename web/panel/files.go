@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"io"
 	"io/fs"
 	"mime"
@@ -15,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"berth/app"
+	"berth/app/text"
 	"berth/web"
 )
 
@@ -66,6 +68,7 @@ type filePage struct {
 	Download   string
 	CRLF       bool // its lines end so
 	Was        app.Over
+	Phrases    string // the editor's own words, in JSON
 	Changed    *changed
 }
 
@@ -183,8 +186,23 @@ func (p filePages) view(c *call) (answer, error) {
 func fileOf(c *call, name string) filePage {
 	return filePage{
 		Path: name, Name: visible(path.Base(name)), Crumbs: crumbs(c, path.Dir(name)),
-		Download: c.at("files/download?") + query("path", name),
+		Download: c.at("files/download?") + query("path", name), Phrases: phrases(c.lang),
 	}
+}
+
+// phrases are the words of CodeMirror in a language, by its own: "$" stands for a number.
+func phrases(l text.Language) string {
+	all, err := json.Marshal(map[string]string{
+		"Find": l.Say("Find"), "Replace": l.Say("Replace"), "next": l.Say("Next match"), "previous": l.Say("Previous match"), "all": l.Say("Choose all"),
+		"match case": l.Say("Match case"), "regexp": l.Say("Regular expression"), "by word": l.Say("Whole words"),
+		"replace": l.Say("Replace"), "replace all": l.Say("Replace all"), "close": l.Say("Close"),
+		"current match": l.Say("This match"), "on line": l.Say("on line"), "replaced match on line $": l.Say("replaced on line $"), "replaced $ matches": l.Say("replaced $ times"),
+		"Go to line": l.Say("Go to line"), "go": l.Say("Go"), "Control character": l.Say("Control character"), "Selection deleted": l.Say("What was selected is deleted"),
+	})
+	if err != nil {
+		panic(err) // strings alone, so this cannot be
+	}
+	return string(all)
 }
 
 // download sends a file as it is, never to be shown.
