@@ -424,6 +424,15 @@ func OverText(data []byte) Over {
 	return Over(hex.EncodeToString(sum[:]))
 }
 
+// Unzipped is what came of the files of a ZIP in a directory.
+type Unzipped struct {
+	Files int // that were written
+	// Taken is how many files have the names of the ZIP's already, where nothing was written for that reason, and
+	// Names the first of them, below the directory.
+	Taken int
+	Names []string
+}
+
 // Profile is what a profile update sets; nil leaves a field as it is.
 type Profile struct {
 	Name      *string

@@ -45,6 +45,17 @@ func (w *world) Delete(_ app.ID, _ int, name string) (func(context.Context) erro
 	return func(context.Context) error { return w.edited("finish", name, "finished") }, w.edited("Delete", name, "deleted")
 }
 
+func (w *world) Unzip(context.Context, string, int) (app.Stage, app.Space, error) {
+	return "unzipped", app.Space{Bytes: 600 << 10, Entries: 1}, w.failing("Unzip")
+}
+
+func (w *world) Lay(_ context.Context, _ app.ID, _ int, name string, stage app.Stage, replace bool) (app.Unzipped, error) {
+	if !replace {
+		return app.Unzipped{Taken: 1, Names: []string{"a"}}, nil
+	}
+	return app.Unzipped{Files: 1}, w.edited("Lay", name, string(stage))
+}
+
 // edited keeps what was done by hand.
 func (w *world) edited(what, name, how string) error {
 	if err := w.failing(what); err != nil {

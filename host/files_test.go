@@ -68,3 +68,27 @@ func TestSetAutoRestart(t *testing.T) {
 		}
 	})
 }
+
+func TestUnzip(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a")
+		ctx := t.Context()
+		if done, err := w.host.Unzip(ctx, owner, id, "d", "file", false); err != nil || done.Taken != 1 || w.written["d"] != "" {
+			t.Errorf("without replacing: %+v, %v", done, err)
+		}
+		if done, err := w.host.Unzip(ctx, owner, id, "d", "file", true); err != nil || done.Files != 1 || w.written["d"] != "unzipped" {
+			t.Errorf("replacing: %+v, %v", done, err)
+		}
+		_, err := w.host.Unzip(ctx, owner+1, id, "d", "file", true)
+		wantKind(t, err, app.NotFound)
+		w.host.disk.most = 1
+		_, err = w.host.Unzip(ctx, owner, id, "d", "file", true) // 600 KB beside 600 KB
+		wantKind(t, err, app.NoSpace)
+		for _, what := range []string{"Lay", "Unzip"} {
+			w.host.disk.most = 100
+			w.breaks(what, errTest)
+			_, err = w.host.Unzip(ctx, owner, id, "d", "file", true)
+			wantKind(t, err, app.Internal)
+		}
+	})
+}

@@ -236,6 +236,9 @@ type Edits interface {
 	Move(id app.ID, uid int, from, to string) error
 	// Delete frees a name; finish removes what had it.
 	Delete(id app.ID, uid int, name string) (finish func(context.Context) error, err error)
+	// Unzip makes a stage, which Lay moves into a directory, and Staging.Discard removes.
+	Unzip(ctx context.Context, file string, uid int) (app.Stage, app.Space, error)
+	Lay(ctx context.Context, id app.ID, uid int, name string, stage app.Stage, replace bool) (app.Unzipped, error)
 }
 
 // Recover undoes what a crash left half done, by what the Registry says, removes what

@@ -237,6 +237,18 @@ func (h *apps) WriteFile(_ context.Context, owner app.AccountID, id app.ID, path
 	return err
 }
 
+func (h *apps) PackDir(_ context.Context, _ app.ID, _ int, path string, w io.Writer) error {
+	_, err := io.WriteString(w, "PK "+path)
+	return err
+}
+
+func (h *apps) Unzip(_ context.Context, owner app.AccountID, id app.ID, path, file string, replace bool) (app.Unzipped, error) {
+	if path == "src" && !replace {
+		return app.Unzipped{Taken: 21, Names: []string{"a\u202e<b>", "c"}}, nil
+	}
+	return app.Unzipped{Files: 3}, h.on(owner, id, "unzip "+file+" into "+path)
+}
+
 // zipForm is a form with a file, and the fields before it.
 func zipForm(t *testing.T, content string, fields ...string) (body []byte, kind string) {
 	t.Helper()

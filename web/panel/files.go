@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"io"
 	"io/fs"
-	"mime"
 	"net/url"
 	"path"
 	"strconv"
@@ -33,6 +32,10 @@ type filePages struct {
 	contents app.Contents
 	edits    app.FileEdits
 	apps     app.Applications
+	spools   app.Deployments
+	packs    chan struct{} // holds one for each directory that is being packed
+
+	maxUpload, maxFile int64 // bytes of the form with a ZIP, and of the ZIP
 }
 
 // filesPage is the data of files.html.
@@ -43,7 +46,17 @@ type filesPage struct {
 	Put     string // where a file for this directory is sent
 	Dir     string // its path, as a form names it: see chosen
 	To      string // what the field for another place begins with
+	Zip     string // where it can be downloaded
+	PutZip  string // where a ZIP for it is sent
+	MaxZip  int64
+
+	// What came of an upload of which not everything was stored.
+	Refused        []refusedFile
+	Stored, Failed int
 }
+
+// Untold is how many files were refused that are not named.
+func (p filesPage) Untold() int { return p.Failed - len(p.Refused) }
 
 // crumb leads to a directory above.
 type crumb struct{ Word, URL string }
@@ -56,6 +69,7 @@ type entry struct {
 	URL      string // "" for what cannot be opened
 	Download string
 	Icon     string
+	Zip      bool // it can be unpacked
 }
 
 // filePage is the data of file.html.
@@ -105,6 +119,7 @@ func (p filePages) list(c *call) (answer, error) {
 func (p filePages) listOf(c *call, dir string) (answer, error) {
 	list, more, err := p.contents.List(c.app.ID, c.app.UID, dir)
 	page := filesPage{Crumbs: crumbs(c, dir), More: more, Put: c.at("files/upload?") + query("path", dir), Dir: url.PathEscape(dir)}
+	page.Zip, page.PutZip, page.MaxZip = c.at("files/zip?")+query("path", dir), c.at("files/unzip/upload?")+query("path", dir), p.maxFile
 	if dir != "." && visible(dir) == dir {
 		page.To = dir + "/"
 	}
@@ -114,9 +129,10 @@ func (p filePages) listOf(c *call, dir string) (answer, error) {
 		at := query("path", name)
 		switch e.Kind {
 		case app.EntryDir:
-			row.URL, row.Icon = c.at("files?")+at, "folder"
+			row.URL, row.Icon, row.Download = c.at("files?")+at, "folder", c.at("files/zip?")+at
 		case app.EntryFile:
 			row.URL, row.Download = c.at("files/view?")+at, c.at("files/download?")+at
+			row.Zip = strings.EqualFold(path.Ext(e.Name), ".zip")
 		case app.EntryLink, app.EntryOther:
 			row.Icon = "dot"
 		}
@@ -211,15 +227,8 @@ func (p filePages) download(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	h := c.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Length", strconv.FormatInt(size, 10))
-	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	disposition := mime.FormatMediaType("attachment", map[string]string{"filename": strings.ToValidUTF8(path.Base(name), "_")})
-	if disposition == "" {
-		disposition = "attachment"
-	}
-	h.Set("Content-Disposition", disposition)
+	attach(c, "application/octet-stream", path.Base(name))
+	c.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	return answer{stream: func() { c.sendFile(source, size, web.Patience) }}, nil
 }
 
@@ -320,42 +329,6 @@ func saved(err error) error {
 		return err
 	}
 	return &app.Error{Kind: e.Kind, Message: app.Textf("the file was saved, but the program was not started anew: %s", e.Message), Err: err}
-}
-
-// put stores a file in the directory that is shown.
-func (p filePages) put(c *call) (answer, error) {
-	dir, err := place(c)
-	if err != nil {
-		return answer{}, err
-	}
-	if c.Request.ContentLength > maxText+web.MaxTextBytes {
-		return answer{}, errTooLarge(maxText)
-	}
-	b := c.Body(maxText + web.MaxTextBytes)
-	defer b.Done()
-	u := fileForm()
-	u.NoForm = app.Errorf(app.Invalid, "choose a file to upload")
-	part, err := u.Part(&c.Call, b)
-	if err != nil {
-		return answer{}, err
-	}
-	base := part.FileName() // the last element alone of what the browser says
-	if base == "" || base == "." || base == ".." {
-		return answer{}, u.NoForm
-	}
-	data, err := io.ReadAll(io.LimitReader(part, maxText+1))
-	if err == nil && len(data) <= maxText {
-		_, err = io.Copy(io.Discard, b)
-	}
-	if err != nil {
-		return answer{}, blame(b, err)
-	}
-	if len(data) > maxText {
-		return answer{}, errTooLarge(maxText)
-	}
-	name := path.Join(dir, base)
-	c.audit.Note("path=%.200q bytes=%d", name, len(data))
-	return p.save(c, name, data, c.at("files?")+query("path", dir), app.OverAny)
 }
 
 // chosen are the paths of a form: its directory, "." for the tree, and the files that are chosen there. A form

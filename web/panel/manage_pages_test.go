@@ -109,7 +109,7 @@ func TestWriteFiles(t *testing.T) {
 			t.Errorf("%s holds %q", name, got)
 		}
 	}
-	if act := w.acts.last(); act.Operation != "file.write" || act.Detail != `path="src/app.zip" bytes=5` {
+	if act := w.acts.last(); act.Operation != "file.write" || act.Detail != `path="src" first="src/app.zip" files=1 bytes=5 refused=0 replace=false` {
 		t.Errorf("the audit log has %+v", act)
 	}
 	before := len(w.host.texts)
@@ -117,7 +117,7 @@ func TestWriteFiles(t *testing.T) {
 		body, kind := zipForm(t, "x")
 		body = bytes.Replace(body, []byte("app.zip"), []byte(name), 1)
 		p := b.sendTo("/apps/shop/files/upload?path=src", kind, bytes.NewReader(body))
-		if p.StatusCode != http.StatusBadRequest || len(w.host.texts) != before {
+		if p.StatusCode != http.StatusConflict || len(w.host.texts) != before {
 			t.Errorf("%q is taken for a name", name)
 		}
 	}

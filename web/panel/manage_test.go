@@ -31,6 +31,7 @@ var changes = []struct {
 	{"/apps/shop/files/new", []string{"name", "new", "kind", "dir"}, 0, false, 303, "file.make", "make new shop"},
 	{"/apps/shop/files/move", []string{"path", "index.js", "to", "main.js"}, 0, false, 303, "file.move", "move index.js to main.js shop"},
 	{"/apps/shop/files/delete", []string{"path", "index.js", "sure", "true"}, 0, false, 303, "file.delete", "delete index.js shop"},
+	{"/apps/shop/files/unzip", []string{"dir", ".", "zip", "index.js"}, 0, false, 303, "file.unzip", "unzip spool-0 into . shop"},
 	{"/apps/shop/domains", []string{"domain", "a.example.org"}, 0, false, 303, "domain.claim", "claim a.example.org shop"},
 	{"/apps/shop/domains/shop.example.org/verify", nil, 0, false, 303, "domain.verify", "verify shop.example.org"},
 	{"/apps/shop/domains/shop.example.org/remove", nil, 0, false, 303, "domain.remove", "remove shop.example.org"},
