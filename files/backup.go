@@ -191,7 +191,9 @@ func (s zips) write(ctx context.Context, live dir, variables []app.Variable, w i
 }
 
 // pack adds what is below a directory and the owner's to a ZIP, but for what is to be skipped.
-func (s *disk) pack(ctx context.Context, zw *bundle.Writer, tree dir, owner uint32, skip map[string]bool, tooLarge func(limit int64) error) error {
+func (s *disk) pack(
+	ctx context.Context, zw *bundle.Writer, tree dir, owner uint32, skip map[string]bool, tooLarge func(limit int64) error,
+) error {
 	limit := backupFactor * cmp.Or(s.lim.MaxUnpacked, bundle.DefaultUnpacked)
 	left := limit
 	r := newBudget(s.lim)

@@ -53,6 +53,7 @@ type filesPage struct {
 	// What came of an upload of which not everything was stored.
 	Refused        []refusedFile
 	Stored, Failed int
+	Taken          bool // a name was: to replace helps
 }
 
 // Untold is how many files were refused that are not named.

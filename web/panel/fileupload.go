@@ -34,6 +34,7 @@ type batch struct {
 	stored  int
 	bytes   int
 	failed  int
+	taken   bool          // a name of one was
 	told    []refusedFile // the first that failed
 }
 
@@ -79,7 +80,7 @@ func (b *batch) report() (answer, error) {
 		return answer{}, err
 	}
 	page := a.data.(filesPage)
-	page.Refused, page.Stored, page.Failed = b.told, b.stored, b.failed
+	page.Refused, page.Stored, page.Failed, page.Taken = b.told, b.stored, b.failed, b.taken
 	a.data, a.status, a.refusal = page, web.StatusOf(app.Conflict), "Not every file was stored."
 	return a, nil
 }
@@ -117,6 +118,7 @@ func (b *batch) take(parts *multipart.Reader) error {
 			if sayable(err) == nil {
 				return err
 			}
+			b.taken = b.taken || app.KindOf(err) == app.Conflict
 			if b.failed++; len(b.told) < maxToldOf {
 				b.told = append(b.told, refusedFile{visible(name), b.c.say(err)})
 			}

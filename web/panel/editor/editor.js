@@ -79,7 +79,7 @@ const colours = HighlightStyle.define([
 const mono = 'ui-monospace, "SFMono-Regular", "DejaVu Sans Mono", monospace';
 const face = EditorView.theme({
   "&": { height: "min(70vh, 44rem)", minHeight: "16rem", border: "1px solid var(--field)", borderRadius: "8px", overflow: "hidden", background: "var(--card)", color: "var(--text)", fontSize: ".875rem" },
-  "&.cm-focused": { outline: "3px solid var(--link)", outlineOffset: "2px" },
+  "&.cm-focused": { outline: "none" }, // the panel's sheet shows the focus, around what this is in
   ".cm-scroller": { fontFamily: mono, lineHeight: "1.5", overflow: "auto" },
   ".cm-content": { caretColor: "var(--text)", padding: ".5rem 0" },
   ".cm-cursor": { borderLeftColor: "var(--text)", borderLeftWidth: "2px" },
@@ -123,7 +123,7 @@ if (form && area) {
       doc: began,
       extensions: [
         EditorState.phrases.of(JSON.parse(area.dataset.phrases)),
-        EditorView.contentAttributes.of({ "aria-label": [form.querySelector("label[for=text]").textContent, hint?.textContent].filter(Boolean).join(". "), spellcheck: "false", autocapitalize: "none" }),
+        EditorView.contentAttributes.of({ "aria-label": [form.querySelector("label[for=text]").textContent, hint?.textContent].filter(Boolean).join(". "), tabindex: "0", spellcheck: "false", autocapitalize: "none" }),
         lineNumbers(), highlightActiveLine(), highlightActiveLineGutter(), highlightSpecialChars(),
         drawSelection(), dropCursor(), rectangularSelection(), bracketMatching(), indentOnInput(), highlightSelectionMatches(),
         history(), search({ top: true }), indentUnit.of(indent), EditorState.allowMultipleSelections.of(true),

@@ -41,8 +41,8 @@ function sends(form, files, replace) {
     document.querySelector("main").replaceWith(next);
     if (request.status < 400) waiting = [];
     begin();
-    scrollTo(0, 0);
     next.focus();
+    (next.querySelector(".refused") || next).scrollIntoView();
   });
   request.open("POST", form.action);
   request.send(body);
@@ -100,8 +100,9 @@ addEventListener("drop", async (event) => {
   event.preventDefault();
   hovers(false);
   if (form.dataset.sent) return;
-  const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean); // before anything is waited for
-  const found = [];
+  // Both before anything is waited for.
+  const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+  const found = entries.length ? [] : [...event.dataTransfer.files].map((file) => [file.name, file]);
   try {
     for (const entry of entries) await walk(entry, "", found);
   } catch {
