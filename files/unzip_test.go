@@ -87,9 +87,20 @@ func TestUnzipIsRefused(t *testing.T) {
 		at   string
 		want app.Kind
 	}{
-		{"../up", ".", app.Unusable}, {"/abs", ".", app.Unusable}, {`a\..\b`, ".", app.Unusable}, {"a\nb", ".", app.Unusable},
-		{"file/x", ".", app.Conflict}, {"dir", ".", app.Conflict}, {"link", ".", app.Conflict}, {"link/passwd", ".", app.Conflict}, {"roots/x", ".", app.Conflict},
-		{"x", "link", app.NotFound}, {"x", "..", app.NotFound}, {"x", "none", app.NotFound}, {"x", "file", app.NotFound}, {"x", "roots", app.NotFound},
+		{"../up", ".", app.Unusable},
+		{"/abs", ".", app.Unusable},
+		{`a\..\b`, ".", app.Unusable},
+		{"a\nb", ".", app.Unusable},
+		{"file/x", ".", app.Conflict},
+		{"dir", ".", app.Conflict},
+		{"link", ".", app.Conflict},
+		{"link/passwd", ".", app.Conflict},
+		{"roots/x", ".", app.Conflict},
+		{"x", "link", app.NotFound},
+		{"x", "..", app.NotFound},
+		{"x", "none", app.NotFound},
+		{"x", "file", app.NotFound},
+		{"x", "roots", app.NotFound},
 	} {
 		if _, err := unzip(t, s, c.at, packed(t, s, c.name, "evil"), true); app.KindOf(err) != c.want {
 			t.Errorf("%q at %s: %v", c.name, c.at, err)

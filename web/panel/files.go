@@ -33,7 +33,8 @@ type filePages struct {
 	edits    app.FileEdits
 	apps     app.Applications
 	spools   app.Deployments
-	packs    chan struct{} // holds one for each directory that is being packed
+	turns    *turns // of ZIPs that are packed and unpacked
+	sends    *turns // of those that are on their way
 
 	maxUpload, maxFile int64 // bytes of the form with a ZIP, and of the ZIP
 }

@@ -2,6 +2,7 @@ package panel
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"mime/multipart"
@@ -121,9 +122,64 @@ func TestDownloadDirectory(t *testing.T) {
 	if p := b.get("/apps/shop/files/zip"); !strings.Contains(p.Header.Get("Content-Disposition"), "shop.zip") {
 		t.Errorf("the whole tree: %v", p.Header)
 	}
-	for range 2 * maxPacks { // each gives its place back
+	for range 2 * allTurns { // each gives its place back
 		b.get("/apps/shop/files/zip?path=src").want(t, "again", http.StatusOK)
 	}
 	b.get("/apps/shop/files/zip?path=none").want(t, "no directory", http.StatusNotFound, "There is no such file.")
 	w.as("bob").get("/apps/shop/files/zip").want(t, "a member with backups", http.StatusOK, "PK .")
+}
+
+// One account gets some turns, and leaves the others theirs.
+func TestTurns(t *testing.T) {
+	all := newTurns(allTurns)
+	var ends []func()
+	took := func(account app.AccountID) bool {
+		end, err := all.begin(account)
+		if err == nil {
+			ends = append(ends, end)
+		} else if app.KindOf(err) != app.Limited {
+			t.Error(err)
+		}
+		return err == nil
+	}
+	for account := range app.AccountID(allTurns / accountTurns) {
+		for range accountTurns {
+			if !took(account) {
+				t.Fatalf("account %d gets no turn", account)
+			}
+		}
+		if took(account) {
+			t.Errorf("account %d gets one too many", account)
+		}
+	}
+	if took(100) {
+		t.Error("there are more than all")
+	}
+	for _, end := range ends {
+		end()
+	}
+	if all.all != 0 || len(all.of) != 0 || !took(100) {
+		t.Errorf("left: %d, %v", all.all, all.of)
+	}
+}
+
+// stubborn are applications that do not start anew.
+type stubborn struct{ app.Applications }
+
+// Restart fails.
+func (stubborn) Restart(context.Context, app.AccountID, app.ID) error {
+	return app.Errorf(app.Exhausted, "there is no RAM")
+}
+
+// What was saved is said to be, although the program did not start anew.
+func TestSavedButNotRestarted(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Applications = stubborn{c.Applications} })
+	seed(w)
+	was := string(app.OverText([]byte(w.host.texts["index.js"])))
+	p := w.as("ana").post("/apps/shop/files/write", "path", "index.js", "text", "typed", "was", was, "then", "run")
+	p.want(t, "no restart", http.StatusUnprocessableEntity, "The file was saved, but the program was not started anew: there is no RAM.", string(app.OverText([]byte("typed"))), "data-save")
+	p.lacks(t, "no restart", "since you opened it")
+	if w.host.texts["index.js"] != "typed" {
+		t.Error("it was not saved")
+	}
 }

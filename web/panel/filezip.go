@@ -7,13 +7,48 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"sync"
 
 	"berth/app"
 	"berth/web"
 )
 
-// maxPacks is how many directories are packed at once, for everybody: each takes a processor.
-const maxPacks = 4
+const (
+	// accountTurns is how many ZIPs of one account are packed or unpacked at once, allTurns those of all: each
+	// takes a processor, or room on the disk. ZIPs that are on their way take nobody's turn but their account's.
+	accountTurns = 2
+	allTurns     = 8
+)
+
+// turns counts what is under way. It is safe for concurrent use.
+type turns struct {
+	most int // of all accounts
+
+	mu  sync.Mutex
+	all int
+	of  map[app.AccountID]int
+}
+
+func newTurns(most int) *turns { return &turns{most: most, of: map[app.AccountID]int{}} }
+
+// begin takes a turn, which end gives back; it fails with app.Limited.
+func (t *turns) begin(account app.AccountID) (end func(), err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of[account] >= accountTurns || t.all >= t.most {
+		return nil, app.Errorf(app.Limited, "as many ZIPs are being packed and unpacked as may be at once; try again in a minute")
+	}
+	t.all++
+	t.of[account]++
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.all--
+		if t.of[account]--; t.of[account] == 0 {
+			delete(t.of, account)
+		}
+	}, nil
+}
 
 // zip sends a directory as a ZIP, which is made while it is sent.
 func (p filePages) zip(c *call) (answer, error) {
@@ -29,14 +64,13 @@ func (p filePages) zip(c *call) (answer, error) {
 	if dir == "." {
 		name = string(c.app.ID)
 	}
-	select {
-	case p.packs <- struct{}{}:
-	default:
-		return answer{}, app.Errorf(app.Limited, "many directories are being downloaded on this host; try again in a minute")
+	end, err := p.turns.begin(c.account.ID)
+	if err != nil {
+		return answer{}, err
 	}
 	attach(c, "application/zip", name+".zip")
 	return answer{stream: func() {
-		defer func() { <-p.packs }()
+		defer end()
 		c.WriteHeader(http.StatusOK)
 		if c.Request.Method == http.MethodHead {
 			return
@@ -82,6 +116,11 @@ func (p filePages) unzip(c *call, f url.Values) (answer, error) {
 		return answer{}, app.Errorf(app.Invalid, "the form could not be read")
 	}
 	c.audit.Note("zip=%.200q", name)
+	end, err := p.turns.begin(c.account.ID)
+	if err != nil {
+		return answer{}, err
+	}
+	defer end()
 	source, _, err := p.contents.OpenFile(c.app.ID, c.app.UID, name)
 	if err != nil {
 		return answer{}, err
@@ -141,6 +180,11 @@ func (p filePages) sendZip(c *call) (answer, error) {
 	if c.Request.ContentLength > p.maxUpload {
 		return answer{}, errTooLarge(p.maxFile)
 	}
+	end, err := p.sends.begin(c.account.ID)
+	if err != nil {
+		return answer{}, err
+	}
+	defer end()
 	replace := false
 	u := fileForm()
 	u.MaxBody, u.MaxFile, u.Spool, u.DropSpool = p.maxUpload, p.maxFile, p.spools.Spool, p.spools.DropSpool

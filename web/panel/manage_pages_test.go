@@ -160,6 +160,9 @@ func TestSaveAndRestart(t *testing.T) {
 	if act := w.acts.last(); act.Operation != "file.write" || act.Detail != `path="index.js" bytes=1 restart=true` {
 		t.Errorf("the audit log has %+v", act)
 	}
+	w.host.add(w.ana.ID, "down", func(s *app.Snapshot) { s.Running, s.State = false, app.Stopped })
+	next = b.post("/apps/down/files/write", "path", "index.js", "text", "c", "was", was(), "then", "run").leads(t, "a start", "/apps/down")
+	b.get(next).want(t, "its overview", http.StatusOK, "The file was saved, and", "was started.")
 	w.host.fail = app.Errorf(app.Exhausted, "there is no RAM")
 	p := b.post("/apps/shop/files/write", "path", "index.js", "text", "b", "was", was(), "then", "run")
 	p.want(t, "no file", http.StatusUnprocessableEntity, "There is no RAM.")

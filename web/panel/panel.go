@@ -230,8 +230,8 @@ func newPages(c Config, record func(*call, error)) *pages {
 		env:     envPages{c.Settings},
 		factors: factors,
 		files: filePages{
-			contents: c.Contents, edits: c.FileEdits, apps: c.Applications, spools: c.Deployments, packs: make(chan struct{}, maxPacks),
-			maxUpload: c.MaxUpload, maxFile: c.MaxFile,
+			contents: c.Contents, edits: c.FileEdits, apps: c.Applications, spools: c.Deployments,
+			turns: newTurns(allTurns), sends: newTurns(allJobs), maxUpload: c.MaxUpload, maxFile: c.MaxFile,
 		},
 		host: hostPages{
 			admin: c.Admin, invitations: c.Invitations,
