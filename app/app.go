@@ -1,6 +1,8 @@
 package app
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -411,6 +413,30 @@ const (
 	EntryLink  EntryKind = "link"
 	EntryOther EntryKind = "other" // a pipe, a socket, a device, or another user's
 )
+
+// Over says what a file that is written may replace: OverNothing, OverAny, or what OverText returns.
+type Over string
+
+// Nothing may have the name, or any file.
+const (
+	OverNothing Over = ""
+	OverAny     Over = "*"
+)
+
+// OverText is a file that holds just that.
+func OverText(data []byte) Over {
+	sum := sha256.Sum256(data)
+	return Over(hex.EncodeToString(sum[:]))
+}
+
+// Unzipped is what came of the files of a ZIP in a directory.
+type Unzipped struct {
+	Files int // that were written
+	// Taken is how many files have the names of the ZIP's already, where nothing was written for that reason, and
+	// Names the first of them, below the directory.
+	Taken int
+	Names []string
+}
 
 // Profile is what a profile update sets; nil leaves a field as it is.
 type Profile struct {

@@ -117,16 +117,20 @@ type Settings interface {
 
 // FileEdits change files of an application by hand, by their paths below the tree. They fail
 // with Conflict while the application is deployed and where something has the name already, with
-// NotFound for what is not there, or not the program's own. They replace nothing but by WriteFile, and follow no
+// NotFound for what is not there, or not the program's own. They replace nothing but by WriteFile and Unzip, and follow no
 // link.
 type FileEdits interface {
-	// WriteFile makes one file hold data: NoSpace beyond the application's disk space.
-	WriteFile(ctx context.Context, owner AccountID, id ID, path string, data []byte) error
+	// WriteFile makes one file hold data: NoSpace beyond the application's disk space, Conflict where
+	// over does not allow what has the name.
+	WriteFile(ctx context.Context, owner AccountID, id ID, path string, data []byte, over Over) error
 	MakeDir(ctx context.Context, owner AccountID, id ID, path string) error
 	MoveFile(ctx context.Context, owner AccountID, id ID, from, to string) error
 	// DeleteFiles deletes files and directories with all that is in them, up to the first that
 	// fails. Their names are free when it returns.
 	DeleteFiles(ctx context.Context, owner AccountID, id ID, paths []string) error
+	// Unzip unpacks a ZIP, a file of Deployments.Spool, into a directory, and takes it over. Without replace it
+	// writes nothing when a file has a name already.
+	Unzip(ctx context.Context, owner AccountID, id ID, path, file string, replace bool) (Unzipped, error)
 }
 
 // Deployments takes code in, remembers it, and brings it back. A file that Spool returned
@@ -171,6 +175,8 @@ type Contents interface {
 	List(id ID, uid int, path string) (list []Entry, more bool, err error)
 	// OpenFile returns a file and its size.
 	OpenFile(id ID, uid int, path string) (io.ReadCloser, int64, error)
+	// PackDir writes what is in a directory as a ZIP, as far as one can hold it. What it has written is void when it fails.
+	PackDir(ctx context.Context, id ID, uid int, path string, w io.Writer) error
 	// Backups returns those that are younger than ttl, the newest first.
 	Backups(id ID, ttl time.Duration) ([]Backup, error)
 	// OpenBackup returns a backup and when it was made: NotFound when it has expired.

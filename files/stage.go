@@ -155,7 +155,7 @@ func (s *stages) unpack(ctx context.Context, a *bundle.Archive, judge func(app.C
 		return app.Unpacked{}, err
 	}
 	name := randName()
-	if err := s.extract(ctx, a, name); err != nil {
+	if err := s.extract(ctx, a, name, func(dir) error { return nil }); err != nil {
 		// The context may have ended, and the stage must go all the same.
 		return app.Unpacked{}, errors.Join(err, removeTree(context.WithoutCancel(ctx), s.staging, name))
 	}
@@ -166,12 +166,14 @@ func (s *stages) unpack(ctx context.Context, a *bundle.Archive, judge func(app.C
 // begin makes the directory of a stage, which the caller closes.
 func (s *stages) begin(name string) (dir, error) { return s.staging.mkdir(name, 0o711, os.Geteuid()) }
 
-// extract makes the directories of a stage and fills them.
-func (s *stages) extract(ctx context.Context, a *bundle.Archive, name string) error {
+// extract makes the directories of a stage and fills them; mark gets the inner one before.
+func (s *stages) extract(ctx context.Context, a *bundle.Archive, name string, mark func(dir) error) error {
 	top, err := s.begin(name)
 	if err == nil {
 		var inner dir
-		inner, err = top.mkdir(newName, 0o700, os.Geteuid())
+		if inner, err = top.mkdir(newName, 0o700, os.Geteuid()); err == nil {
+			err = mark(inner)
+		}
 		inner.close()
 		top.close()
 	}

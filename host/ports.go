@@ -236,11 +236,14 @@ type Trees interface {
 
 // Edits change single files of live trees, which must be uid's.
 type Edits interface {
-	WriteFile(id app.ID, uid int, name string, data []byte) error
+	WriteFile(id app.ID, uid int, name string, data []byte, over app.Over) error
 	MakeDir(id app.ID, uid int, name string) error
 	Move(id app.ID, uid int, from, to string) error
 	// Delete frees a name; finish removes what had it.
 	Delete(id app.ID, uid int, name string) (finish func(context.Context) error, err error)
+	// Unzip makes a stage, which Lay moves into a directory, and Staging.Discard removes.
+	Unzip(ctx context.Context, file string, uid int) (app.Stage, app.Space, error)
+	Lay(ctx context.Context, id app.ID, uid int, name string, stage app.Stage, replace bool) (app.Unzipped, error)
 }
 
 // Recover undoes what a crash left half done, by what the Registry says, removes what

@@ -64,6 +64,40 @@ func open(path string, a *Archive) (*Archive, error) {
 	return a, nil
 }
 
+// OpenFiles is Open for a ZIP whose files are unpacked as they are: no folder is taken off, no program is looked
+// for, and nothing is left out but the variables of a backup, and what macOS strews about.
+func OpenFiles(path string, lim Limits) (*Archive, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the ZIP: %w", err)
+	}
+	a := &Archive{file: f, lim: lim.withDefaults()}
+	if err := a.loadFiles(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// loadFiles reads the directory and checks it.
+func (a *Archive) loadFiles() error {
+	info, err := a.file.Stat()
+	if err != nil {
+		return fmt.Errorf("cannot open the ZIP: %w", err)
+	}
+	zr, err := readDirectory(a.file, info.Size(), a.lim)
+	if err != nil {
+		return err
+	}
+	a.Bytes = info.Size()
+	files := slices.DeleteFunc(zr.File, func(f *zip.File) bool {
+		name, dir, ok := nameOf(f, a.lim)
+		return ok && part{f, name, dir}.skipped() == app.VariablesFile
+	})
+	a.entries, err = check(files, info.Size(), a.lim)
+	return err
+}
+
 // Close releases the file.
 func (a *Archive) Close() error { return a.file.Close() }
 

@@ -24,7 +24,7 @@ func TestPanelMendsACrash(t *testing.T) {
 	p.until(`document.querySelector(".log .likely").innerText.includes("Cannot find module")`)
 	p.sound()
 	p.follow(func() { p.press(".crash a.main", "Edit index.js") })
-	p.fill("#text", "const config = require('./config.json');\nconsole.log('I say', config.name);\nsetInterval(() => {}, 1000);\n")
+	p.edits("const config = require('./config.json');\nconsole.log('I say', config.name);\nsetInterval(() => {}, 1000);\n")
 	p.follow(func() { p.press("form button.main", "Save") })
 	p.says("The file was saved.")
 	p.follow(func() { p.press("[data-part=buttons] button", "Start") })

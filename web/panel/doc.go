@@ -50,7 +50,9 @@
 // and a form writes the configuration. static/pack.js makes the ZIP of a folder in the browser.
 //
 // The pages of files read and write through files.Store (files/browse.go), always for one
-// uid.
+// uid. A ZIP that is to be unpacked there goes to Deployments.Spool, and then to
+// FileEdits.Unzip (files/unzip.go). The editor is made of editor/editor.js and CodeMirror
+// (static/vendor/editor.js, test/scripts/editor).
 //
 // # One live page
 //

@@ -101,15 +101,15 @@ func TestWriteFiles(t *testing.T) {
 			t.Errorf("%s: its page keeps CR LF: %v", name, got)
 		}
 	}
-	b.post("/apps/shop/files/write", "path", "index.js", "text", "a\r\nb\r\n")
-	b.post("/apps/shop/files/write", "path", "dos.txt", "text", "a\r\nc\r\n", "crlf", "true")
+	b.post("/apps/shop/files/write", "path", "index.js", "text", "a\r\nb\r\n", "was", string(app.OverText([]byte(w.host.texts["index.js"]))))
+	b.post("/apps/shop/files/write", "path", "dos.txt", "text", "a\r\nc\r\n", "crlf", "true", "was", string(app.OverText([]byte("a\r\nb\r\n"))))
 	b.upload("/apps/shop/files/upload?path=src", "\x00PK\r\n").leads(t, "a file", "/apps/shop/files?path=src")
 	for name, want := range map[string]string{"index.js": "a\nb\n", "dos.txt": "a\r\nc\r\n", "src/app.zip": "\x00PK\r\n"} {
 		if got := w.host.texts[name]; got != want {
 			t.Errorf("%s holds %q", name, got)
 		}
 	}
-	if act := w.acts.last(); act.Operation != "file.write" || act.Detail != `path="src/app.zip" bytes=5` {
+	if act := w.acts.last(); act.Operation != "file.write" || act.Detail != `path="src" first="src/app.zip" files=1 bytes=5 refused=0 replace=false` {
 		t.Errorf("the audit log has %+v", act)
 	}
 	before := len(w.host.texts)
@@ -117,10 +117,55 @@ func TestWriteFiles(t *testing.T) {
 		body, kind := zipForm(t, "x")
 		body = bytes.Replace(body, []byte("app.zip"), []byte(name), 1)
 		p := b.sendTo("/apps/shop/files/upload?path=src", kind, bytes.NewReader(body))
-		if p.StatusCode != http.StatusBadRequest || len(w.host.texts) != before {
+		if p.StatusCode != http.StatusConflict || len(w.host.texts) != before {
 			t.Errorf("%q is taken for a name", name)
 		}
 	}
+}
+
+// What is typed does not go over what somebody else has written meanwhile, unless that is said.
+func TestFileChangedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	seed(w)
+	b := w.as("ana")
+	was := string(app.OverText([]byte(w.host.texts["index.js"])))
+	b.get("/apps/shop/files/view?path=index.js").want(t, "the editor", http.StatusOK, `name="was" value="`+was+`"`, "Save and restart")
+	w.host.texts["index.js"] = "of the program"
+	p := b.post("/apps/shop/files/write", "path", "index.js", "text", "typed <b>\r\n", "was", was)
+	now := string(app.OverText([]byte("of the program")))
+	p.want(t, "changed", http.StatusConflict, "has written this file since you opened it", "It has 14 B now.", "typed &lt;b&gt;", "Save anyway",
+		`name="over" value="`+now+`"`, `href="/apps/shop/files/view?path=index.js"`, `name="was" value="`+was+`"`)
+	p.lacks(t, "changed", "data-save")
+	if w.host.texts["index.js"] != "of the program" {
+		t.Error("it was written over")
+	}
+	w.host.texts["index.js"] = "of the program again"
+	b.post("/apps/shop/files/write", "path", "index.js", "text", "typed", "was", was, "over", now).want(t, "changed again", http.StatusConflict, "It has 20 B now.")
+	now = string(app.OverText([]byte(w.host.texts["index.js"])))
+	b.post("/apps/shop/files/write", "path", "index.js", "text", "typed", "was", was, "over", now).leads(t, "anyway", "/apps/shop/files/view?path=index.js")
+	if act := w.acts.last(); w.host.texts["index.js"] != "typed" || act.Detail != `path="index.js" bytes=5 over=true` {
+		t.Errorf("it holds %q; the audit log has %+v", w.host.texts["index.js"], act)
+	}
+	b.post("/apps/shop/files/write", "path", "gone", "text", "typed", "was", was).want(t, "removed", http.StatusConflict, "has removed this file since you opened it", `name="over" value="*"`)
+}
+
+// A text is saved and the program is started anew at once; when that fails, both is said.
+func TestSaveAndRestart(t *testing.T) {
+	w := newWorld(t)
+	seed(w)
+	b := w.as("ana")
+	was := func() string { return string(app.OverText([]byte(w.host.texts["index.js"]))) }
+	next := b.post("/apps/shop/files/write", "path", "index.js", "text", "a", "was", was(), "then", "run").leads(t, "a restart", "/apps/shop")
+	b.get(next).want(t, "the overview", http.StatusOK, "The file was saved, and The shop was restarted.")
+	if act := w.acts.last(); act.Operation != "file.write" || act.Detail != `path="index.js" bytes=1 restart=true` {
+		t.Errorf("the audit log has %+v", act)
+	}
+	w.host.add(w.ana.ID, "down", func(s *app.Snapshot) { s.Running, s.State = false, app.Stopped })
+	next = b.post("/apps/down/files/write", "path", "index.js", "text", "c", "was", was(), "then", "run").leads(t, "a start", "/apps/down")
+	b.get(next).want(t, "its overview", http.StatusOK, "The file was saved, and", "was started.")
+	w.host.fail = app.Errorf(app.Exhausted, "there is no RAM")
+	p := b.post("/apps/shop/files/write", "path", "index.js", "text", "b", "was", was(), "then", "run")
+	p.want(t, "no file", http.StatusUnprocessableEntity, "There is no RAM.")
 }
 
 // A new account gets a link, which sets its password.

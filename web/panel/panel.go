@@ -233,7 +233,10 @@ func newPages(c Config, record func(*call, error)) *pages {
 		domains: domainPages{c.Names, c.Sites},
 		env:     envPages{c.Settings},
 		factors: factors,
-		files:   filePages{c.Contents, c.FileEdits},
+		files: filePages{
+			contents: c.Contents, edits: c.FileEdits, apps: c.Applications, spools: c.Deployments,
+			turns: newTurns(allTurns), sends: newTurns(allJobs), maxUpload: c.MaxUpload, maxFile: c.MaxFile,
+		},
 		host: hostPages{
 			admin: c.Admin, invitations: c.Invitations,
 			signIns: c.SignIns, factors: c.Factors, apps: c.Applications, records: c.AuditRecords, examiner: c.Examine,

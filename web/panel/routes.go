@@ -167,6 +167,9 @@ func (p *pages) appRoutes() []route {
 		{http.MethodPost, "/apps/{app}/files/move", signedIn, ownerOnly, formWithin(maxChosen, p.files.move), "file.move", p.files.back},
 		{http.MethodPost, "/apps/{app}/files/delete", signedIn, ownerOnly, formWithin(maxChosen, p.files.remove), "file.delete", p.files.back},
 		{http.MethodPost, "/apps/{app}/files/upload", signedIn, ownerOnly, p.files.put, "file.write", p.files.list},
+		{http.MethodGet, "/apps/{app}/files/zip", signedIn, app.BackupApp, p.files.zip, "file.read", nil},
+		{http.MethodPost, "/apps/{app}/files/unzip", signedIn, ownerOnly, formWithin(maxChosen, p.files.unzip), "file.unzip", p.files.back},
+		{http.MethodPost, "/apps/{app}/files/unzip/upload", signedIn, ownerOnly, p.files.sendZip, "file.unzip", p.files.list},
 
 		{http.MethodGet, "/apps/{app}/domains", signedIn, ownerOnly, p.domains.show, "", nil},
 		{http.MethodPost, "/apps/{app}/domains", signedIn, ownerOnly, form(p.domains.claim), "domain.claim", p.domains.show},
