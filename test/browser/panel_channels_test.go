@@ -148,7 +148,7 @@ func TestPanelChannels(t *testing.T) {
 func (d *daemon) manyChannels(p *tab, axe string) {
 	d.t.Helper()
 	d.channels()
-	for _, l := range []struct{ locale, name, save string }{{"pt-BR", "-pt", "Save"}, {"en-US", "", "Salvar"}} {
+	for _, l := range []struct{ locale, name, save string }{{"pt-BR", "-pt", "Save"}, {"es", "-es", "Salvar"}, {"en-US", "", "Guardar"}} {
 		d.speaks(p, l.locale, l.save)
 		p.open(d.Base+"/account/channels", 200)
 		p.looked(axe, "channels"+l.name)

@@ -363,7 +363,7 @@ func TestListOfSome(t *testing.T) {
 
 func TestClock(t *testing.T) {
 	at := time.Date(2026, 11, 20, 14, 2, 0, 0, time.UTC)
-	for since, want := range map[time.Duration][2]string{time.Hour: {"14:02", "14:02"}, 30 * time.Hour: {"2026-11-20 14:02", "20/11/2026 14:02"}} {
+	for since, want := range map[time.Duration][]string{time.Hour: {"14:02", "14:02", "14:02"}, 30 * time.Hour: {"2026-11-20 14:02", "20/11/2026 14:02", "20/11/2026 14:02"}} {
 		for i, locale := range app.Locales {
 			if got := clock(text.In(locale), at, since); got != want[i] {
 				t.Errorf("after %v in %s: %q, want %q", since, locale, got, want[i])

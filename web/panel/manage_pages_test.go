@@ -243,15 +243,15 @@ func TestHostIsExamined(t *testing.T) {
 	}
 	good, warned, failed := app.Finding{Name: "disk", Verdict: app.Good}, app.Finding{Name: "quota", Verdict: app.Dubious}, app.Finding{Name: "limit", Verdict: app.Bad}
 	for i, c := range []struct {
-		found           []app.Finding
-		class, en, ptBR string
+		found               []app.Finding
+		class, en, ptBR, es string
 	}{
-		{[]app.Finding{good}, "good", "Ready", "Pronto"},
-		{[]app.Finding{warned, good}, "busy", "Ready, 1 warning", "Pronto, 1 aviso"},
-		{[]app.Finding{warned, good, warned}, "busy", "Ready, 2 warnings", "Pronto, 2 avisos"},
-		{[]app.Finding{good, failed}, "bad", "Not ready: limit", "Não está pronto: limit"},
-		{[]app.Finding{failed, warned}, "bad", "Not ready: limit; 1 warning", "Não está pronto: limit; 1 aviso"},
-		{[]app.Finding{failed, warned, warned}, "bad", "Not ready: limit; 2 warnings", "Não está pronto: limit; 2 avisos"},
+		{[]app.Finding{good}, "good", "Ready", "Pronto", "Listo"},
+		{[]app.Finding{warned, good}, "busy", "Ready, 1 warning", "Pronto, 1 aviso", "Listo, 1 advertencia"},
+		{[]app.Finding{warned, good, warned}, "busy", "Ready, 2 warnings", "Pronto, 2 avisos", "Listo, 2 advertencias"},
+		{[]app.Finding{good, failed}, "bad", "Not ready: limit", "Não está pronto: limit", "No está listo: limit"},
+		{[]app.Finding{failed, warned}, "bad", "Not ready: limit; 1 warning", "Não está pronto: limit; 1 aviso", "No está listo: limit; 1 advertencia"},
+		{[]app.Finding{failed, warned, warned}, "bad", "Not ready: limit; 2 warnings", "Não está pronto: limit; 2 avisos", "No está listo: limit; 2 advertencias"},
 	} {
 		found = c.found
 		if i == 0 {
@@ -260,7 +260,7 @@ func TestHostIsExamined(t *testing.T) {
 			b.post("/host/doctor")
 		}
 		w.work.Wait()
-		for locale, says := range map[string]string{"en-US": c.en, "pt-BR": c.ptBR} {
+		for locale, says := range map[string]string{"en-US": c.en, "pt-BR": c.ptBR, "es": c.es} {
 			must(t, w.config.Accounts.SetLocale(t.Context(), w.ana.ID, locale))
 			p := b.get("/host")
 			p.want(t, c.en, http.StatusOK, `<div class="counts `+c.class+`"><p class="state">`, "<span>"+says+"</span>")

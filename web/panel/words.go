@@ -232,6 +232,8 @@ func localeWord(locale string) string {
 	switch locale {
 	case "pt-BR":
 		return "Português (Brasil)"
+	case "es":
+		return "Español"
 	case "en-US":
 		return "English"
 	}
