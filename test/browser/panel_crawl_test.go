@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
+
 	"berth/app"
 	"berth/test/harness"
 )
@@ -125,6 +127,24 @@ func TestPanelInLanguages(t *testing.T) {
 			p.sound()
 			p.size(1280, 800, false)
 		}
+	}
+}
+
+// The audit log is in the reader's time zone, and names it; without scripts it is in UTC.
+func TestPanelAuditZone(t *testing.T) {
+	d, p, _ := furnish(t)
+	const first = `document.querySelector(".acts time").textContent`
+	for zone, says := range map[string]string{"America/Sao_Paulo": "GMT-3", "Asia/Kolkata": "GMT+5:30", "UTC": "UTC"} {
+		p.do(emulation.SetTimezoneOverride(zone))
+		p.open(d.Base+"/host/audit", 200)
+		if text := eval[string](p, first); !strings.HasSuffix(text, " "+says) {
+			t.Errorf("in %s the first record is of %q", zone, text)
+		}
+	}
+	p.scripts(false)
+	p.reload()
+	if text := eval[string](p, first); !strings.HasSuffix(text, " UTC") {
+		t.Errorf("without scripts the first record is of %q", text)
 	}
 }
 

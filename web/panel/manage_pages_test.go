@@ -151,8 +151,12 @@ func TestAuditPages(t *testing.T) {
 		all = append(all, app.AuditRecord{At: time.Now(), Actor: w.bob.ID, Name: "bob", Operation: "app.start", App: "shop", Detail: fmt.Sprintf("number=%d.", i), Status: 200})
 	}
 	all = append(all, app.AuditRecord{At: time.Now(), Actor: app.Stranger, Operation: "session.failed", Detail: "<b>", Status: 401, Refusal: "No."}, app.AuditRecord{At: time.Now(), Operation: "account.create"})
+	at := time.Date(2026, 3, 4, 23, 5, 0, 0, time.UTC)
+	all = append(all, app.AuditRecord{At: at, Operation: "account.create"})
 	must(t, w.db.Audit.Record(t.Context(), all...))
 	b := w.as("ana")
+	// Scripts write it in the reader's zone; without them it says which it is in.
+	b.get("/host/audit?operation=account.create").want(t, "a time", http.StatusOK, `<time datetime="2026-03-04T23:05:00Z" data-moment>2026-03-04 23:05 UTC</time>`)
 	b.get("/host/audit").want(t, "all", http.StatusOK, "&lt;b&gt;", "401 No.", "somebody unknown", "owner of the host")
 	p := b.get("/host/audit?account=bob&operation=app.start")
 	p.want(t, "one account", http.StatusOK, fmt.Sprintf("number=%d.", auditPage+2), "number=3.", "Older ones")
