@@ -87,12 +87,12 @@ func TestPanelChannels(t *testing.T) {
 	}
 	p.fill("#name", "my <b>hook")
 	p.fill("#target", "https://10.0.0.1/in")
-	p.follow(func() { p.press("form.channel button", "Make the channel") })
+	p.follow(func() { p.press("form.channel button", "Create the channel") })
 	p.until(`document.querySelector("[role=alert]") && document.querySelector("#target").value == "https://10.0.0.1/in"`)
 	p.looked(axe, "channel-refused")
 	p.fill("#target", r.URL+"/in")
 	p.choose("#least", "info")
-	p.follow(func() { p.press("form.channel button", "Make the channel") })
+	p.follow(func() { p.press("form.channel button", "Create the channel") })
 	p.until(`document.querySelector("#secret")?.value.startsWith("whsec_")`)
 	p.looked(axe, "channel-made")
 	p.reload()
@@ -130,7 +130,7 @@ func TestPanelChannels(t *testing.T) {
 	if ids := r.got(); len(ids) < 3 || ids[0] == ids[1] || !slices.Contains(ids[2:], ids[1]) {
 		t.Errorf("the ids are %q", ids)
 	}
-	p.follow(func() { p.press("main button", "Make a new secret") })
+	p.follow(func() { p.press("main button", "Create a new secret") })
 	p.until(`document.querySelector("#secret")?.value.startsWith("whsec_")`)
 	p.looked(axe, "channel")
 	p.follow(func() { p.press("main button", "End the old secret") })
@@ -187,7 +187,7 @@ func TestPanelChannelsWithoutScripts(t *testing.T) {
 	p.follow(func() { p.press("#new button", "Continue") })
 	p.fill("#name", "hook")
 	p.fill("#target", r.URL+"/in")
-	p.follow(func() { p.press("form.channel button", "Make the channel") })
+	p.follow(func() { p.press("form.channel button", "Create the channel") })
 	p.says("Copy it now")
 	p.follow(func() { p.press(".channels button", "Test") })
 	p.says("The message has arrived.")

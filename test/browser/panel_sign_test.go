@@ -16,7 +16,7 @@ func TestPanelFirstRun(t *testing.T) {
 	p.says("berth setup-url")
 	link := d.run("setup-url", "--listen", strings.TrimPrefix(d.Base, "http://"))
 	p.open(link, 200)
-	p.says("Make the first account")
+	p.says("Create the first account")
 	p.fill("#name", "ana")
 	p.fill("#password", secret)
 	p.fill("#again", secret+"!")
@@ -25,7 +25,7 @@ func TestPanelFirstRun(t *testing.T) {
 	p.fill("#password", secret)
 	p.fill("#again", secret)
 	p.follow(func() { p.press("main button", "Set the password") })
-	p.says("looks after the host")
+	p.says("administrator")
 	p.sound()
 	p.open(link, 404) // it works once
 	p.open(d.Base+"/", 200)

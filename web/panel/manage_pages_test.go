@@ -62,7 +62,7 @@ func TestEveryManagingPage(t *testing.T) {
 	if p := b.get("/apps/shop/files/view?path=index.js"); strings.Contains(p.body, "<textarea") {
 		t.Error("a member can edit")
 	}
-	b.post("/apps/shop/backups", "env", "true").want(t, "with variables", http.StatusForbidden, "for the application&#39;s owner alone")
+	b.post("/apps/shop/backups", "env", "true").want(t, "with variables", http.StatusForbidden, "is only for the application&#39;s owner")
 	next := b.post("/apps/shop/backups").leads(t, "a backup", "/apps/shop/backups")
 	b.get(next).want(t, "its link", http.StatusOK, "/d/signed-shop.made.zip/shop.zip")
 	must(t, onlyError(w.config.Teams.SetMember(t.Context(), w.ana.ID, "shop", w.bob.ID, []string{"edit_ram"})))
@@ -171,7 +171,7 @@ func TestAuditPages(t *testing.T) {
 		t.Error("a record is there twice")
 	}
 	b.get("/host/audit?account=nobody").want(t, "no account", http.StatusNotFound)
-	b.get("/host/audit?account=77&app=none").want(t, "a deleted account", http.StatusOK, "There is none.")
+	b.get("/host/audit?account=77&app=none").want(t, "a deleted account", http.StatusOK, "No record matches.")
 }
 
 // The page of the host warns of a panel that others reach in plain HTTP.
@@ -243,7 +243,7 @@ func TestHostIsExamined(t *testing.T) {
 	must(t, onlyError(w.db.Accounts.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Admin = true; return nil })))
 	b := w.as("ana")
 	for range 3 {
-		b.get("/host").want(t, "the page", http.StatusOK, "The host is being examined.", `data-poll="doctor"`)
+		b.get("/host").want(t, "the page", http.StatusOK, "berth is checking the host.", `data-poll="doctor"`)
 	}
 	good, warned, failed := app.Finding{Name: "disk", Verdict: app.Good}, app.Finding{Name: "quota", Verdict: app.Dubious}, app.Finding{Name: "limit", Verdict: app.Bad}
 	for i, c := range []struct {
@@ -318,7 +318,7 @@ func TestPlanOfTheHost(t *testing.T) {
 	w.plan = sizing.Plan(w.plan)
 	b.get("/host").want(t, "after 30 days", http.StatusOK, "1.6 GB of 3.9 GB", "That was", `41 % <span class="good">fits</span>`, `82 % <span class="busy">tight</span>`,
 		`123 % <span class="bad">too much</span>`, `aria-current="true"><th scope="row">1</th>`, "with host.overcommit 1.5 that would still fit.",
-		"Peaks between samples, one a minute, are not in it")
+		"it misses peaks between samples")
 }
 
 // Files are made, moved and deleted by forms; a deletion is asked about first.

@@ -174,7 +174,7 @@ func TestRefusals(t *testing.T) {
 	w.host.fail = app.Errorf(app.Already, "it is online")
 	b.post("/apps/shop/start").want(t, "already", http.StatusConflict, "It is online.")
 	w.host.fail = http.ErrBodyNotAllowed
-	b.post("/apps/shop/start").want(t, "internal", http.StatusInternalServerError, "not your fault", "Request ")
+	b.post("/apps/shop/start").want(t, "internal", http.StatusInternalServerError, "berth could not do this", "Request ")
 	w.host.fail = nil
 	b.header["Sec-Fetch-Site"] = "cross-site"
 	b.post("/apps/shop/stop").want(t, "from another site", http.StatusForbidden, "came from another site")
@@ -383,7 +383,7 @@ func TestSetup(t *testing.T) {
 	b := w.browser()
 	key, err := w.signIns.Invite(t.Context(), w.ana.ID)
 	must(t, err)
-	b.get("/setup/"+key).want(t, "the form", http.StatusOK, "The password of the account ana")
+	b.get("/setup/"+key).want(t, "the form", http.StatusOK, "Set a new password for the account ana")
 	b.post("/setup/"+key, "password", "short", "again", "short").want(t, "too short", http.StatusBadRequest, "at least 10 characters", `name="again"`)
 	b.post("/setup/"+key, "password", "battery staple", "again", "battery staple").leads(t, "used", "/login?kept=&next=%2Faccount")
 	b.get("/account").want(t, "signed in", http.StatusOK, "ana")
