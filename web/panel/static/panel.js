@@ -159,6 +159,7 @@ const again = async () => {
       else if (next.innerHTML !== part.innerHTML) {
         const output = part.querySelector("pre"), end = !output || output.scrollTop + output.clientHeight >= output.scrollHeight - 8, top = output?.scrollTop;
         part.replaceWith(next);
+        clocks();
         const shown = next.querySelector("pre");
         if (shown) shown.scrollTop = end ? shown.scrollHeight : top;
       }
