@@ -172,11 +172,11 @@ func TestPanelChannelsWithoutScripts(t *testing.T) {
 	d.lookAfter()
 	stranger := chromium(t, "").tab()
 	stranger.watch()
-	for path, button := range map[string]string{app.ConfirmPath: "Yes, write to me", app.LeavePath: "Write no more"} {
+	for path, button := range map[string]string{app.ConfirmPath: "Yes, write to me", app.LeavePath: "Stop the e-mails"} {
 		stranger.open(d.Base+path+"1.nothing", 200)
 		stranger.looked(axe, "mail"+strings.ReplaceAll(strings.TrimSuffix(path, "/"), "/", "-"))
 		stranger.follow(func() { stranger.press("main button", button) })
-		stranger.says("This link works no more.")
+		stranger.says("This link no longer works.")
 		stranger.clean()
 	}
 	p := stranger.another()

@@ -266,7 +266,7 @@ func (p channelPages) confirmed(c *call) (answer, error) {
 
 func (channelPages) leave(c *call) (answer, error) {
 	return show("mail", mailPage{
-		c.lang.Say("No more mail from this host?"), c.lang.Say("berth then writes to this address no more, unless somebody confirms it again."), c.lang.Say("Write no more"),
+		c.lang.Say("No more mail from this host?"), c.lang.Say("berth then stops writing to this address, unless somebody confirms it again."), c.lang.Say("Stop the e-mails"),
 	}), nil
 }
 
@@ -276,12 +276,12 @@ func (p channelPages) left(c *call) (answer, error) {
 	c.audit.stranger = true
 	ch, err := p.notices.Leave(c.ctx(), c.Request.PathValue("token"))
 	c.audit.Note("channel=%d", ch.ID)
-	return show("mail", mailPage{c.lang.Say("Done"), c.lang.Say("berth writes to this address no more."), ""}), linkOver(err)
+	return show("mail", mailPage{c.lang.Say("Done"), c.lang.Say("berth no longer writes to this address."), ""}), linkOver(err)
 }
 
 func linkOver(err error) error {
 	if app.KindOf(err) == app.NotFound {
-		return app.Errorf(app.NotFound, "this link works no more")
+		return app.Errorf(app.NotFound, "this link no longer works")
 	}
 	return err
 }
@@ -346,7 +346,7 @@ func kindWord(l text.Language, k app.NoticeKind) string {
 	case app.NoticeStartFailed:
 		return l.Say("it could not be started")
 	case app.NoticeStartsSpent:
-		return l.Say("berth starts it no more for now")
+		return l.Say("berth does not start it again for now")
 	case app.NoticeBackOnline:
 		return l.Say("it is back online")
 	case app.NoticeDeployed:
