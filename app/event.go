@@ -117,6 +117,9 @@ type Watch struct {
 	// lines of them, 0 for none. So nothing is missed between reading the output
 	// and the stream.
 	Tail int
+	// Figures chooses whose MetricEvent are meant, of those that App names; nil for all. Others are
+	// not measured for it.
+	Figures func(ID) bool
 }
 
 // LogChoice is which logs of an application are meant.

@@ -10,6 +10,80 @@ type Counts struct {
 	CPU         time.Duration // processor time since the start
 	NetIn       int64         // bytes since the start
 	NetOut      int64
+	DiskBytes   int64 // of its files when they were last measured, 0 where they were not
+}
+
+// HostHistory is the name of the host's own history among those of applications. No application
+// has it. There CPU is percent of all processors, Limit the RAM of the host, and Disk what is used
+// of the file system of the data directory.
+const HostHistory ID = ".host"
+
+// AnswerBounds are the bounds of how long the answers of sites took.
+var AnswerBounds = [...]time.Duration{
+	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond,
+	500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
+}
+
+// Answers count what was answered for a site.
+type Answers struct {
+	Classes [5]uint64                     // by the first digit of the status, less one
+	Took    [len(AnswerBounds) + 1]uint64 // how many took up to each bound, and more than all; without WebSockets
+}
+
+// With returns the sum of both.
+func (a Answers) With(o Answers) Answers {
+	for i, n := range o.Classes {
+		a.Classes[i] += n
+	}
+	for i, n := range o.Took {
+		a.Took[i] += n
+	}
+	return a
+}
+
+// Since returns what has come since the count was o.
+func (a Answers) Since(o Answers) Answers {
+	for i, n := range o.Classes {
+		a.Classes[i] -= min(n, a.Classes[i])
+	}
+	for i, n := range o.Took {
+		a.Took[i] -= min(n, a.Took[i])
+	}
+	return a
+}
+
+// All is how many there are.
+func (a Answers) All() (n uint64) {
+	for _, of := range a.Classes {
+		n += of
+	}
+	return n
+}
+
+// Within returns the time within which a share of the answers came, as far as the bounds tell: the
+// answers of a class count as spread over it. What took longer than the last bound counts as that.
+// It is false when there are none.
+func (a Answers) Within(share float64) (time.Duration, bool) {
+	var all uint64
+	for _, n := range a.Took {
+		all += n
+	}
+	if all == 0 {
+		return 0, false
+	}
+	rank, before := share*float64(all), 0.0
+	for i, bound := range AnswerBounds {
+		n := float64(a.Took[i])
+		if n > 0 && before+n >= rank {
+			var from time.Duration
+			if i > 0 {
+				from = AnswerBounds[i-1]
+			}
+			return from + time.Duration(float64(bound-from)*(rank-before)/n), true
+		}
+		before += n
+	}
+	return AnswerBounds[len(AnswerBounds)-1], true
 }
 
 // Measured is a program at one moment.
@@ -33,6 +107,8 @@ type Point struct {
 	CPUMax    float64       // the highest mean of a shorter stretch in it
 	NetIn     float64       // bytes during it
 	NetOut    float64
+	Disk      float64 // bytes of its files, the last that was seen; 0 where it is not known
+	Answers   Answers // of a site during it
 	Marks
 }
 
@@ -62,6 +138,10 @@ func (p Point) With(o Point) Point {
 	}
 	p.NetIn += o.NetIn
 	p.NetOut += o.NetOut
+	if o.Disk > 0 {
+		p.Disk = o.Disk
+	}
+	p.Answers = p.Answers.With(o.Answers)
 	p.Marks = p.Marks.With(o.Marks)
 	return p
 }

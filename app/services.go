@@ -26,6 +26,7 @@ type Services struct {
 	Notices      Notices
 	Snapshots    Snapshots
 	HostBackups  HostBackups
+	HostSettings HostSettings
 
 	// Exec runs the command of a session. It asks nobody who may, but that owner has the
 	// application.
@@ -335,6 +336,17 @@ type HostBackups interface {
 	// StartBackup starts a backup, or with rehearse a rehearsal, and does not wait for its end.
 	// It fails with Already while one is under way, and with Unusable where none is set up.
 	StartBackup(ctx context.Context, rehearse bool) error
+}
+
+// HostSettings are the settings of the host that an administrator may change, for those who administer it.
+// It asks nobody whether they may.
+type HostSettings interface {
+	// HostSettings returns all of them, by section.
+	HostSettings(ctx context.Context) ([]HostSetting, error)
+	// SetHostSettings stores values by their keys, and returns those that changed, each with the value of before as its
+	// Default. They hold from the next start or reload of the daemon. It fails with Invalid for a bad value, and Forbidden for
+	// what the panel may not change or something else decides; then nothing changed.
+	SetHostSettings(ctx context.Context, values map[string]string) ([]HostSetting, error)
 }
 
 // Names knows the subdomains of an account, and the domains that it brings; name is as

@@ -195,7 +195,9 @@ func (d *daemon) openHost(ctx context.Context) error {
 		return err
 	}
 	d.backups = newBackups(d, d.args)
-	d.sampler = watch.NewSampler(d.hub, d.measure, d.data.history.Append, d.log)
+	also := watch.Also{Answers: d.monitor.answers, Host: func() (app.Counts, error) { return proc.HostUse(s.DataDir) }}
+	d.sampler = watch.NewSampler(d.hub, d.measure, also, d.data.history.Append, d.log)
+	d.monitor.traffic.Begins = d.sampler.Visited // before a site is served
 	d.pulse = &pulse{path: "/" + rand.Text(), data: d.data, groups: d.groups, host: d.host, log: d.log}
 	d.local = newOwnerSocket(s, d.handover, d.log)
 	d.handler = d.newHandler(app.Services{
@@ -214,6 +216,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		Notices:      d.notices,
 		Snapshots:    d.backups,
 		HostBackups:  d.backups,
+		HostSettings: hostSettings{d.settings},
 		Exec:         d.host.Exec,
 		Metrics:      d.data.history.Range,
 		RightSize:    d.rightSize,

@@ -196,7 +196,7 @@ func (h *handover) dropLocalSocket() {
 // network: nobody there can keep the owner out. Without it the daemon goes on.
 func (d *daemon) serveOwner(life context.Context, v *serving) {
 	server := newServer(life, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !d.monitor.answers(w, r, true) {
+		if !d.monitor.serves(w, r, true) {
 			v.answer(w, r, d.owner)
 		}
 	}), d.log)

@@ -47,8 +47,8 @@ func newMonitor(d *daemon) (*monitor, error) {
 	return m, nil
 }
 
-// answers reports whether it has answered a request of the API's address, or of the local socket.
-func (m *monitor) answers(w http.ResponseWriter, r *http.Request, local bool) bool {
+// serves reports whether it has answered a request of the API's address, or of the local socket.
+func (m *monitor) serves(w http.ResponseWriter, r *http.Request, local bool) bool {
 	switch {
 	case r.URL.Path == "/healthz":
 		m.health.ServeHTTP(w, r)
@@ -71,6 +71,16 @@ func (m *monitor) alive(ctx context.Context) error {
 		return err
 	}
 	return m.d.host.Alive(ctx)
+}
+
+// answers is what the sampler counts of sites.
+func (m *monitor) answers(each func(app.ID, app.Answers)) {
+	m.traffic.Rest()
+	m.traffic.Each(func(id string, s proxy.SiteTraffic) {
+		a := app.Answers{Classes: s.Classes}
+		copy(a.Took[:], s.Took)
+		each(app.ID(id), a)
+	})
 }
 
 func (m *monitor) sites(each func(app.ID, metrics.Traffic)) {

@@ -106,7 +106,7 @@ func (d *daemon) begin(ctx context.Context, l net.Listener) *serving {
 			w.WriteHeader(http.StatusNoContent) // the daemon's own request
 			return
 		}
-		if !d.monitor.answers(w, r, false) {
+		if !d.monitor.serves(w, r, false) {
 			v.answer(w, r, d.handler)
 		}
 	}), d.log)

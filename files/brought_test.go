@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,7 +25,7 @@ type deploys struct {
 }
 
 // newDeploys begins with a first deploy.
-func newDeploys(t *testing.T, files map[string]string) *deploys {
+func newDeploys(t testing.TB, files map[string]string) *deploys {
 	t.Helper()
 	s := newMemoryStore(t)
 	d := &deploys{past: &past{t: t, s: s}}
@@ -534,39 +533,32 @@ func TestListsAreBounded(t *testing.T) {
 	}
 }
 
-// TestCostOfLists compares commits with lists and without, alternately: what each
-// deploy brought must cost a commit next to nothing.
-func TestCostOfLists(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures")
-	}
+// BenchmarkCommit commits 2,000 files: without the list of what each deploy brought, with it, and as a deploy that
+// leaves exactly its files. The list must cost a commit next to nothing.
+func BenchmarkCommit(b *testing.B) {
 	all := map[string]string{}
 	for n := range 2000 {
 		all[fmt.Sprintf("src/%d/%d.js", n/50, n)] = strings.Repeat("x", 2000)
 	}
-	d := newDeploys(t, all)
-	took := map[string]time.Duration{}
-	for n := range 10 {
-		for _, kind := range []string{"without", "with", "exact"} {
-			start := time.Now()
-			stage := stageOf(t, d.s, merge(all))
-			if kind != "without" {
-				_, err := d.s.Over(t.Context(), stage, testID, d.lists[len(d.lists)-1], kind == "exact")
-				must(t, err)
+	for _, kind := range []string{"without", "with", "exact"} {
+		b.Run(kind, func(b *testing.B) {
+			d := newDeploys(b, all)
+			for b.Loop() {
+				stage := stageOf(b, d.s, merge(all))
+				if kind != "without" {
+					_, err := d.s.Over(b.Context(), stage, testID, d.lists[len(d.lists)-1], kind == "exact")
+					must(b, err)
+				}
+				done, err := d.s.Apply(b.Context(), stage, testID, testUID)
+				must(b, err)
+				if done.Brought == "" {
+					done.Brought = d.lists[len(d.lists)-1]
+				}
+				d.keep(done.Journal, done.Brought)
+				must(b, d.s.Discard(stage))
 			}
-			done, err := d.s.Apply(t.Context(), stage, testID, testUID)
-			must(t, err)
-			if done.Brought == "" {
-				done.Brought = d.lists[len(d.lists)-1]
-			}
-			d.keep(done.Journal, done.Brought)
-			must(t, d.s.Discard(stage))
-			if n > 0 {
-				took[kind] += time.Since(start)
-			}
-		}
+		})
 	}
-	t.Logf("of 2,000 files each: %v", took)
 }
 
 // What somebody writes in the file manager stays, as what the program writes does.

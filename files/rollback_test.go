@@ -16,7 +16,7 @@ import (
 
 // past is the history of one application in a test.
 type past struct {
-	t    *testing.T
+	t    testing.TB
 	s    *Store
 	live string
 	good []string // journals, oldest first

@@ -27,7 +27,7 @@ func anything(app.Config) error { return nil }
 const testID = app.ID("my-app")
 
 // newStore opens a store in a fresh data directory that closes with the test.
-func newStore(t *testing.T) *Store {
+func newStore(t testing.TB) *Store {
 	t.Helper()
 	return openStore(t, filepath.Join(t.TempDir(), "data"))
 }
@@ -35,7 +35,7 @@ func newStore(t *testing.T) *Store {
 // newMemoryStore is newStore without a disk that other tests make wait for its
 // syncs, where the machine has one. It is for tests that commit many times; some
 // must go on with newStore, for a disk numbers its files in another way.
-func newMemoryStore(t *testing.T) *Store {
+func newMemoryStore(t testing.TB) *Store {
 	t.Helper()
 	const memory = "/dev/shm"
 	if _, err := os.Stat(memory); err != nil {
@@ -47,14 +47,14 @@ func newMemoryStore(t *testing.T) *Store {
 	return openStore(t, filepath.Join(top, "data"))
 }
 
-func needRoot(t *testing.T) {
+func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: files are given to other users")
 	}
 }
 
-func openStore(t *testing.T, path string) *Store {
+func openStore(t testing.TB, path string) *Store {
 	t.Helper()
 	needRoot(t)
 	s, err := Open(path, bundle.Limits{})
@@ -65,7 +65,7 @@ func openStore(t *testing.T, path string) *Store {
 	return s
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func put(t *testing.T, dir string, files map[string]string) {
 }
 
 // chownAll gives everything below dir to the tests' user.
-func chownAll(t *testing.T, dir string) {
+func chownAll(t testing.TB, dir string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Lchown(p, testUID, testUID))
@@ -125,7 +125,7 @@ func makeLive(t *testing.T, s *Store, files map[string]string) string {
 }
 
 // zipOf writes a ZIP of the files into staging and returns its path.
-func zipOf(t *testing.T, s *Store, files map[string]string) string {
+func zipOf(t testing.TB, s *Store, files map[string]string) string {
 	t.Helper()
 	var b bytes.Buffer
 	w := bundle.NewWriter(&b)
@@ -144,7 +144,7 @@ func zipOf(t *testing.T, s *Store, files map[string]string) string {
 }
 
 // stageOf unpacks a ZIP of the files.
-func stageOf(t *testing.T, s *Store, files map[string]string) app.Stage {
+func stageOf(t testing.TB, s *Store, files map[string]string) app.Stage {
 	t.Helper()
 	file := zipOf(t, s, files)
 	up, err := s.Unpack(t.Context(), file, nil, anything)

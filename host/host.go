@@ -417,6 +417,9 @@ func (h *Host) Measure(ctx context.Context, only func(owner app.AccountID, id ap
 		case err != nil && u.view.Load().run == v.run:
 			u.log.Warn("cannot measure the program", "error", err)
 		case err == nil && counts != app.Counts{}:
+			if space, known := u.disk.known(); known {
+				counts.DiskBytes = space.Bytes
+			}
 			each(app.Measured{App: u.id, Owner: u.owner, Run: v.LastRun, StartedAt: v.StartedAt, Counts: counts})
 		}
 	}

@@ -135,3 +135,11 @@ func (l Language) Time(t time.Time) string {
 	}
 	return t.Format("02/01/2006 15:04")
 }
+
+// Date writes the day of t, in t's own zone.
+func (l Language) Date(t time.Time) string {
+	if l.of == nil {
+		return t.Format("2006-01-02")
+	}
+	return t.Format("02/01/2006")
+}

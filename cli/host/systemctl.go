@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/app/exit"
 	"berth/daemon"
@@ -64,7 +65,7 @@ func whyNot(ctx context.Context) (why, hint string) {
 		}
 		return why, "Hint: stop that, or change listen in " + settings.DefaultFile + " and run berth install --now."
 	}
-	of := properties(ctx, systemd.DaemonUnit, "StatusText", "InvocationID")
+	of := triedDaemon(ctx)
 	if left, ok := strings.CutPrefix(of["StatusText"], failedStatus); ok {
 		lines := strings.Split(left, lineMark)
 		if last := len(lines) - 1; last > 0 && strings.HasPrefix(lines[last], "Hint: ") {
@@ -81,6 +82,22 @@ func whyNot(ctx context.Context) (why, hint string) {
 		return "", ""
 	}
 	return strings.TrimSpace(string(said)), journalHint
+}
+
+// triedDaemon are the properties of the daemon's unit that say how it ended. systemd starts it again after two seconds,
+// and forgets what it left: then the same is awaited of the new one, for at most 20 seconds.
+func triedDaemon(ctx context.Context) map[string]string {
+	for tries := 0; ; tries++ {
+		of := properties(ctx, systemd.DaemonUnit, "SubState", "StatusText", "InvocationID")
+		if of["SubState"] != "start" || strings.HasPrefix(of["StatusText"], failedStatus) || tries == 100 {
+			return of
+		}
+		select {
+		case <-ctx.Done():
+			return of
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // properties asks systemd about a unit; what it does not answer is missing.

@@ -42,6 +42,17 @@ func TestSystemctlSaysWhy(t *testing.T) {
 	}
 }
 
+// A daemon that systemd starts once more has not yet said why it fails.
+func TestSystemctlAsksTheNextTry(t *testing.T) {
+	dir := t.TempDir()
+	fakeCommand(t, dir, "systemctl", "#!/bin/sh\n[ $1 = show ] || exit 1\n[ $3 = berth.service ] || exit 0\n"+
+		"if [ -e "+dir+"/tried ]; then echo SubState=auto-restart; echo 'StatusText=failed: cannot listen'; else echo SubState=start; >"+dir+"/tried; fi\n")
+	err := systemctl(t.Context(), "start", "berth.service")
+	if want := "systemctl start berth.service: the daemon does not start: cannot listen"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
 // A socket whose port somebody else has keeps the daemon from starting.
 func TestSystemctlSaysWhoHasThePort(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

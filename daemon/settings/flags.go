@@ -71,6 +71,7 @@ func (f *Flags) Explain(getenv func(string) string) (Settings, []Source, error) 
 	if err != nil {
 		return s, from, err
 	}
+	s.Decided = decided(from, path)
 	// Another data directory than the files say is that of another berth, with keys of its own.
 	s.File, s.Keys, s.BackupKey = path, keyFiles(s, "", ""), backupKeyFile(s, "")
 	if s.DataDir == cmp.Or(file["data_dir"].value, managed["data_dir"].value, settings[0].value) {
@@ -78,6 +79,17 @@ func (f *Flags) Explain(getenv func(string) string) (Settings, []Source, error) 
 		s.BackupKey = backupKeyFile(s, path)
 	}
 	return s, from, nil
+}
+
+// decided are the settings whose value comes from no file.
+func decided(from []Source, path string) string {
+	var all []string
+	for _, s := range from {
+		if !strings.HasPrefix(s.From, path) && !strings.HasPrefix(s.From, ManagedFile(path)) {
+			all = append(all, s.Key+" "+s.From)
+		}
+	}
+	return strings.Join(all, "\n")
 }
 
 // serviceCredentials is where systemd puts the credentials of the service; a command of the

@@ -44,7 +44,7 @@ func mustLoad(t *testing.T, file string, env map[string]string, args ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Keys, s.File, s.BackupKey = "", "", "" // they follow from where the files are: TestKeyFiles, TestBackupKeyFile
+	s.Keys, s.File, s.BackupKey, s.Decided = "", "", "", "" // they follow from where the files are: TestKeyFiles, TestBackupKeyFile, TestSetForPanel
 	return s
 }
 
@@ -217,7 +217,7 @@ func TestEverySettingByThreeRoads(t *testing.T) {
 		})
 	}
 	for place := range standard {
-		if reached[place] == "" && !slices.Contains([]string{".Keys", ".File", ".BackupKey"}, place) {
+		if reached[place] == "" && !slices.Contains([]string{".Keys", ".File", ".BackupKey", ".Decided"}, place) {
 			t.Errorf("no setting reaches %s", place)
 		}
 	}

@@ -28,6 +28,7 @@ type kind struct {
 	expects string                 // completes "expected ..."
 	words   []string               // all that there are, of a choice
 	toggle  bool                   // true or false
+	panel   bool                   // an administrator may change it in the panel
 }
 
 // kindOf is that of what parse makes of a text.
@@ -39,6 +40,13 @@ func kindOf[T any](to *T, expects string, parse func(text string) (T, bool)) kin
 		}
 		return ok
 	}}
+}
+
+// inPanel marks a setting that an administrator may change in the panel, where a session may be somebody
+// else's: none with a path, a command, an address or a list of what is allowed.
+func inPanel(k kind) kind {
+	k.panel = true
+	return k
 }
 
 // checked is the kind of a text that is kept as it is, if ok says so.

@@ -9,7 +9,7 @@
 //
 // The Sampler has one timer for all applications. While a program runs, it measures at
 // each full minute. It measures every two seconds the programs whose figures somebody
-// watches. While nothing runs, it has no timer. Each minute of an application becomes a
+// watches. While nothing runs and nobody visits a site, it has no timer. Each minute of an application becomes a
 // point of its history.
 //
 // It is policy: it makes no system call, and reaches applications, teams, logs and the
@@ -42,6 +42,8 @@
 //  1. At each full minute Sampler.tick asks host.Host.Measure for the counters of every
 //     run.
 //  2. Sampler.count makes a point from the difference to the counters before.
+//     Sampler.countAnswers does that for what sites have answered, and
+//     Sampler.countHost for the host itself (Also).
 //  3. Sampler.flush gives the points of past minutes to metrics.Store.Append, which
 //     writes them to the disk and, once an hour, folds them into the rings.
 package watch

@@ -35,6 +35,9 @@ type world struct {
 	points   []app.PointOf
 	stored   []time.Time
 	fails    error // of keep
+	answers  map[app.ID]app.Answers
+	began    time.Time
+	hosts    bool  // the host can be measured
 	deaf     error // of authorize
 }
 
@@ -44,7 +47,7 @@ func newWorld(t testing.TB) *world {
 		logs: map[string]*output{}, runs: map[app.ID]*app.Measured{},
 	}
 	w.hub = NewHub(Access{Find: w.find, Authorize: w.authorize, Memberships: w.memberships}, w)
-	w.sampler = NewSampler(w.hub, w.Measure, w.keep, slog.New(slog.DiscardHandler))
+	w.sampler = NewSampler(w.hub, w.Measure, w.also(), w.keep, slog.New(slog.DiscardHandler))
 	return w
 }
 
@@ -269,6 +272,39 @@ func (w *world) keep(now time.Time, points []app.PointOf) error {
 	w.stored = append(w.stored, now)
 	w.points = append(w.points, points...)
 	return w.fails
+}
+
+// also counts the answers that a test gives, and a host that uses a quarter of its processors, and
+// receives two bytes a second.
+func (w *world) also() Also {
+	w.began, w.answers = time.Now(), map[app.ID]app.Answers{}
+	return Also{
+		Answers: func(each func(app.ID, app.Answers)) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for id, a := range w.answers {
+				each(id, a)
+			}
+		},
+		Host: func() (app.Counts, error) {
+			if !w.hosts {
+				return app.Counts{}, errors.New("no host")
+			}
+			up := time.Since(w.began)
+			return app.Counts{MemoryBytes: 7000, LimitBytes: 9000, CPU: up / 4, NetIn: 2 * int64(up.Seconds()), DiskBytes: 8000}, nil
+		},
+	}
+}
+
+// visit lets a site answer.
+func (w *world) visit(id app.ID, class, took int) {
+	w.mu.Lock()
+	a := w.answers[id]
+	a.Classes[class]++
+	a.Took[took]++
+	w.answers[id] = a
+	w.mu.Unlock()
+	w.sampler.Visited()
 }
 
 // looks is how often programs were measured since the last call.

@@ -239,7 +239,7 @@ func (h *Hub) watched() func(owner app.AccountID, id app.ID) bool {
 		return nil
 	}
 	return func(owner app.AccountID, id app.ID) bool {
-		return slices.ContainsFunc(subs, func(s *Subscription) bool { return s.concerns(owner, id) })
+		return slices.ContainsFunc(subs, func(s *Subscription) bool { return s.figures(id) && s.concerns(owner, id) })
 	}
 }
 

@@ -23,16 +23,27 @@ const (
 // none when it is nil.
 type Measure func(ctx context.Context, only func(owner app.AccountID, id app.ID) bool, each func(m app.Measured))
 
+// Also is what is measured at each full minute beside the programs. Both functions may be nil.
+type Also struct {
+	// Answers calls each with what every site has answered since the daemon began.
+	Answers func(each func(id app.ID, all app.Answers))
+	// Host measures the host itself: the processor time of a mean processor, and bytes since it
+	// was started.
+	Host func() (app.Counts, error)
+}
+
 // Sampler measures programs. Its methods but Run are safe for concurrent use.
 type Sampler struct {
 	hub     *Hub
 	measure Measure
+	also    Also
 	keep    func(now time.Time, points []app.PointOf) error
 	log     *slog.Logger
 	kick    chan struct{}
 
 	mu     sync.Mutex
 	active bool // a program may run
+	visits bool // a site has answered since the last look
 	fresh  bool // it does since a moment ago
 	apps   map[app.ID]*account
 	closed []app.PointOf // of minutes that are over
@@ -41,6 +52,10 @@ type Sampler struct {
 	measured time.Time // when all were last
 	looked   time.Time // when those were that are watched
 	failing  bool      // keep did at the last call
+	answers  map[app.ID]app.Answers
+	answered time.Time  // when those were counted last
+	host     app.Counts // at hosted
+	hosted   time.Time  // zero when it was not measured
 }
 
 // account is what is known of one application between two points.
@@ -54,8 +69,11 @@ type account struct {
 
 // NewSampler returns the sampler of a hub. keep stores points, those of the past
 // minutes, once a minute at most; it may fail.
-func NewSampler(h *Hub, m Measure, keep func(now time.Time, points []app.PointOf) error, log *slog.Logger) *Sampler {
-	s := &Sampler{hub: h, measure: m, keep: keep, log: log, kick: make(chan struct{}, 1), apps: map[app.ID]*account{}}
+func NewSampler(h *Hub, m Measure, also Also, keep func(now time.Time, points []app.PointOf) error, log *slog.Logger) *Sampler {
+	s := &Sampler{
+		hub: h, measure: m, also: also, keep: keep, log: log, kick: make(chan struct{}, 1),
+		apps: map[app.ID]*account{}, answers: map[app.ID]app.Answers{},
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.sampler = s
@@ -85,7 +103,7 @@ func (s *Sampler) Run(ctx context.Context) {
 // due is when the next look is, zero for none.
 func (s *Sampler) due(now time.Time) (due time.Time) {
 	s.mu.Lock()
-	active, fresh := s.active, s.fresh
+	active, fresh := s.active || s.visits, s.fresh
 	pending := len(s.closed) > 0
 	for _, a := range s.apps {
 		pending = pending || !a.point.At.IsZero()
@@ -108,6 +126,18 @@ func (s *Sampler) wake() {
 	select {
 	case s.kick <- struct{}{}:
 	default: // it will
+	}
+}
+
+// Visited lets the next full minute count what sites have answered, where nothing else is measured:
+// sites of files have no program. It does not block.
+func (s *Sampler) Visited() {
+	s.mu.Lock()
+	was := s.visits
+	s.visits = true
+	s.mu.Unlock()
+	if !was {
+		s.wake()
 	}
 }
 
@@ -184,7 +214,7 @@ func (s *Sampler) tick(ctx context.Context, now time.Time) {
 	all := s.fresh || !s.measured.Truncate(every).Equal(now.Truncate(every))
 	active := s.active
 	if all {
-		s.active, s.fresh = false, false // an event that comes meanwhile sets it again
+		s.active, s.fresh, s.visits = false, false, false // an event that comes meanwhile sets it again
 	}
 	s.mu.Unlock()
 	only := watched
@@ -210,7 +240,59 @@ func (s *Sampler) tick(ctx context.Context, now time.Time) {
 	s.mu.Lock()
 	s.active = s.active || found
 	s.mu.Unlock()
+	s.countAnswers(now)
+	s.countHost(now)
 	s.flush(now, false)
+}
+
+// countAnswers makes of what sites have answered what they answered since the last look, which
+// was a minute ago at most, or nothing was answered before that.
+func (s *Sampler) countAnswers(now time.Time) {
+	if s.also.Answers == nil {
+		return
+	}
+	from := s.answered
+	if from.Before(now.Add(-every)) {
+		from = now.Add(-every)
+	}
+	s.answered = now
+	all := make(map[app.ID]app.Answers, len(s.answers))
+	s.also.Answers(func(id app.ID, total app.Answers) {
+		all[id] = total
+		if fresh := total.Since(s.answers[id]); fresh != (app.Answers{}) {
+			s.mu.Lock()
+			s.add(id, s.of(id), from.Add(now.Sub(from)/2), app.Point{Answers: fresh})
+			s.mu.Unlock()
+		}
+	})
+	s.answers = all // what was forgotten begins anew
+}
+
+// countHost makes a point of what the host used since the last look. One look alone, as after a
+// pause in which nothing ran, tells only what it has.
+func (s *Sampler) countHost(now time.Time) {
+	if s.also.Host == nil {
+		return
+	}
+	c, err := s.also.Host()
+	if err != nil {
+		s.hosted = time.Time{}
+		return
+	}
+	passed := now.Sub(s.hosted)
+	if !s.hosted.IsZero() && passed > 0 && passed < 2*every {
+		used := float64(c.MemoryBytes)
+		piece := app.Point{
+			Ran: min(passed, every), Memory: used, MemoryMax: used, Limit: float64(c.LimitBytes), Disk: float64(c.DiskBytes),
+			CPU:   100 * float64(max(c.CPU-s.host.CPU, 0)) / float64(passed),
+			NetIn: float64(max(c.NetIn-s.host.NetIn, 0)), NetOut: float64(max(c.NetOut-s.host.NetOut, 0)),
+		}
+		piece.CPUMax = piece.CPU
+		s.mu.Lock()
+		s.add(app.HostHistory, s.of(app.HostHistory), s.hosted.Add(passed/2), piece)
+		s.mu.Unlock()
+	}
+	s.host, s.hosted = c, now
 }
 
 // count makes of the counters of a run what it used since the last look.
@@ -229,6 +311,7 @@ func (s *Sampler) count(m app.Measured, now time.Time) app.Usage {
 		Ran:    min(passed, every),
 		Memory: float64(m.MemoryBytes), MemoryMax: float64(m.MemoryBytes), Limit: float64(m.LimitBytes),
 		NetIn: float64(max(m.NetIn-a.last.NetIn, 0)), NetOut: float64(max(m.NetOut-a.last.NetOut, 0)),
+		Disk: float64(m.DiskBytes),
 	}
 	if passed > 0 {
 		piece.CPU = 100 * float64(max(m.CPU-a.last.CPU, 0)) / float64(passed)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,44 @@ func TestMarks(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if points := w.taken(); len(points) == 0 || points[len(points)-1].Exits != 1 {
 			t.Errorf("the last end: %+v", points)
+		}
+	})
+}
+
+// Of those whose figures nobody chose nothing is told, and nothing is measured for it.
+func TestFiguresOfSome(t *testing.T) {
+	sampling(t, func(t *testing.T, w *world) {
+		w.mu.Lock()
+		w.apps["site"] = ana
+		w.mu.Unlock()
+		w.starts("shop", 1)
+		w.starts("site", 1)
+		time.Sleep(time.Minute)
+		s := w.watch(app.Watch{Account: ana, App: app.All, Kinds: app.MetricEvent | app.ExitEvent, Figures: func(id app.ID) bool { return id == "site" }})
+		defer s.Close()
+		if f := w.hub.watched(); f(ana, "shop") || !f(ana, "site") {
+			t.Error("what is measured is not what somebody watches")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second) // over two full minutes, at which all are measured
+		defer cancel()
+		seen := 0
+		for {
+			events, err := s.Next(ctx)
+			if err != nil {
+				break
+			}
+			for _, e := range events {
+				if seen++; e.App != "site" {
+					t.Fatalf("told %+v", e)
+				}
+			}
+		}
+		if seen < 70 {
+			t.Errorf("told %d times", seen)
+		}
+		w.hub.Publish(app.Event{Kind: app.ExitEvent, App: "shop", Owner: ana, Exit: &app.Exit{Code: 1}})
+		if got := describe(told(t, s)); got != "exit" {
+			t.Errorf("told %q", got)
 		}
 	})
 }
@@ -188,4 +227,87 @@ func TestTheEndOfTheSampler(t *testing.T) {
 			t.Errorf("got %+v", points)
 		}
 	})
+}
+
+// What sites answer is in the history of the minute, also of a site that has no program; nothing is
+// looked at while nobody visits.
+func TestAnswers(t *testing.T) {
+	sampling(t, func(t *testing.T, w *world) {
+		for range 5 {
+			w.visit("shop", 1, 0)
+		}
+		w.visit("shop", 4, 11)
+		time.Sleep(2 * time.Minute)
+		points := w.taken()
+		want := app.Answers{Classes: [5]uint64{1: 5, 4: 1}, Took: [12]uint64{0: 5, 11: 1}}
+		if len(points) != 1 || points[0].App != "shop" || points[0].Answers != want || points[0].Ran != 0 {
+			t.Fatalf("a minute of visits: %+v", points)
+		}
+		w.starts("shop", 1)
+		w.visit("shop", 1, 1)
+		time.Sleep(10 * time.Minute)
+		var all app.Point
+		for _, p := range w.taken() {
+			all = all.With(p.Point)
+		}
+		if want := (app.Answers{Classes: [5]uint64{1: 1}, Took: [12]uint64{1: 1}}); all.Answers != want {
+			t.Errorf("ten minutes with one visit: %+v", all)
+		}
+		w.ends("shop", app.Exit{})
+		time.Sleep(3 * time.Minute)
+		w.taken()
+		before := len(w.stored)
+		time.Sleep(24 * time.Hour)
+		if n := len(w.stored) - before; n != 0 {
+			t.Errorf("points are stored %d times while nobody visits", n)
+		}
+	})
+}
+
+// The host has a history while anything runs, and a gap where nothing did.
+func TestHostHistory(t *testing.T) {
+	sampling(t, func(t *testing.T, w *world) {
+		w.hosts = true
+		w.starts("shop", 1)
+		time.Sleep(10 * time.Minute)
+		var all []app.PointOf
+		for _, p := range w.taken() {
+			if p.App == app.HostHistory {
+				all = append(all, p)
+			}
+		}
+		if len(all) < 8 || len(all) > 11 {
+			t.Fatalf("%d points of the host", len(all))
+		}
+		p := all[4]
+		if math.Abs(p.CPU-25) > 0.01 || p.Memory != 7000 || p.Limit != 9000 || p.Disk != 8000 || p.NetIn != 120 || p.Ran != time.Minute {
+			t.Errorf("the host used %+v", p)
+		}
+		w.ends("shop", app.Exit{})
+		time.Sleep(time.Hour)
+		w.taken()
+		w.starts("shop", 2)
+		time.Sleep(3 * time.Minute)
+		for _, p := range w.taken() {
+			if p.App == app.HostHistory && (p.Ran > time.Minute || p.NetIn > 200) {
+				t.Errorf("after an hour: %+v", p)
+			}
+		}
+	})
+}
+
+// BenchmarkSample is one look at 200 programs that nobody watches.
+func BenchmarkSample(b *testing.B) {
+	w := newWorld(b)
+	for i := range 200 {
+		id := app.ID("bot" + strconv.Itoa(i))
+		w.apps[id] = ana
+		w.starts(id, 1)
+	}
+	now := time.Now()
+	for b.Loop() {
+		now = now.Add(every)
+		w.sampler.tick(b.Context(), now)
+		w.points, w.stored, w.measured = w.points[:0], w.stored[:0], w.measured[:0]
+	}
 }

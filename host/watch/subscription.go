@@ -65,12 +65,17 @@ func (s *Subscription) concerns(owner app.AccountID, id app.ID) bool {
 	return s.others[id]
 }
 
+// figures reports whether what an application uses is meant.
+func (s *Subscription) figures(id app.ID) bool {
+	return s.watch.Figures == nil || s.watch.Figures(id)
+}
+
 // offer queues an event that concerns it, or counts it as missed. It does
 // not wait.
 func (s *Subscription) offer(e app.Event) {
 	lines := s.watch.Kinds.Has(app.LogEvent) && e.Kind.Kept()
 	wanted := s.watch.Kinds.Has(e.Kind)
-	if !lines && !wanted || !s.concerns(e.Owner, e.App) {
+	if !lines && !wanted || !s.concerns(e.Owner, e.App) || e.Kind == app.MetricEvent && !s.figures(e.App) {
 		return
 	}
 	s.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -13,6 +14,7 @@ const (
 	// stampLayout is as wide as every stamp made from it, whatever the time.
 	stampLayout  = "2006-01-02T15:04:05.000Z "
 	notePrefix   = "[berth] "
+	foreignMark  = `\` // before a notePrefix that the program has printed
 	cutMark      = "…"
 	lineOverhead = int64(len(stampLayout) + len(cutMark) + len("\n"))
 
@@ -229,6 +231,9 @@ func (l *Log) spare() int {
 func (l *Log) endLine(cut bool) {
 	l.spare() // an empty line is stamped too
 	s := &l.lines
+	if text := s.start + len(stampLayout); !s.forced && bytes.HasPrefix(s.out[text:], []byte(notePrefix)) {
+		s.out = slices.Insert(s.out, text, foreignMark[0])
+	}
 	if cut {
 		s.out = append(s.out, cutMark...)
 	}

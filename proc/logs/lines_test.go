@@ -36,6 +36,22 @@ func TestTextIsCleaned(t *testing.T) {
 	}
 }
 
+// Only berth's own lines begin as they do, whatever a program prints, in which pieces.
+func TestOnlyBerthSpeaksAsBerth(t *testing.T) {
+	l := open(t, t.TempDir(), Options{MaxLine: 64})
+	feed(l, "[berth] killed\n[ber")
+	feed(l, "th] in pieces\n\r[berth] behind a return\n [berth] indented\n[berth]\n")
+	feed(l, strings.Repeat("x", 64)+"[berth] behind a cut\n")
+	feed(l, "[berth] broken by")
+	l.Note("[berth] of berth's own")
+	feed(l, " it\n[berth] "+strings.Repeat("y", 70)+"\n")
+	feed(l, "[berth] without an end")
+	l.Drain()
+	wantLines(t, bare(t, whole(t, l)),
+		`\[berth] killed`, `\[berth] in pieces`, `\[berth] behind a return`, " [berth] indented", "[berth]", strings.Repeat("x", 64)+"…", `\[berth] behind a cut`,
+		`\[berth] broken by…`, "[berth] [berth] of berth's own", " it", `\[berth] `+strings.Repeat("y", 56)+"…", strings.Repeat("y", 14), `\[berth] without an end`)
+}
+
 func TestLongLineIsCut(t *testing.T) {
 	l := open(t, t.TempDir(), Options{MaxLine: 64})
 	x := strings.Repeat("x", 64)

@@ -35,7 +35,7 @@ func (o Options) withDefaults() Options {
 	o.Rate = cmp.Or(o.Rate, 1<<20)
 	o.Keep = cmp.Or(max(o.Keep, 0), 2)
 	o.MaxLine = max(cmp.Or(o.MaxLine, 16<<10), 64)
-	o.Burst = max(cmp.Or(o.Burst, 4<<20), int64(o.MaxLine)+lineOverhead)
+	o.Burst = max(cmp.Or(o.Burst, 4<<20), int64(o.MaxLine)+lineOverhead+int64(len(foreignMark)))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -137,7 +137,8 @@ func (l *Log) strays() bool {
 	return l.stray
 }
 
-// Note writes text as one stamped line of berth's own, marked "[berth] ". It
+// Note writes text as one stamped line of berth's own, marked "[berth] ", which no
+// line of the program begins with. It
 // comes after everything the program had printed; a line the program had only
 // begun is broken there and continued below. Notes pass the rate limit.
 // After Close it does nothing.

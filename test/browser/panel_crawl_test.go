@@ -40,6 +40,9 @@ func (d *daemon) killed(id string) {
 
 var numbered = regexp.MustCompile(`[0-9A-Z]{8,}|[0-9]+`)
 
+// documented is a page of the documentation, of which one stands for all.
+var documented = regexp.MustCompile(`^/docs/[a-z]+$`)
+
 // pages finds all pages that links lead to from the first one. Of those that differ
 // only in a number it finds one, and of each in another manner (its query) also one,
 // but for those of the application id, which are all there.
@@ -52,14 +55,14 @@ func (d *daemon) pages(p *tab, id string) []string {
 		slices.Sort(links)
 		for _, l := range links {
 			path, _, _ := strings.Cut(l, "?")
-			shape := numbered.ReplaceAllString(strings.Replace(path, "/"+id, "/ID", 1), "N")
+			shape := documented.ReplaceAllString(numbered.ReplaceAllString(strings.Replace(path, "/"+id, "/ID", 1), "N"), "/docs/PAGE")
 			if !shapes[shape] {
 				shapes[shape] = true
 				found = append(found, l)
 			}
 		}
 	}
-	for _, must := range []string{"/", "/account", "/account/channels", "/account/channels/1", "/apps/" + id, "/apps/" + id + "/logs", "/apps/" + id + "/deploys"} {
+	for _, must := range []string{"/", "/account", "/account/channels", "/account/channels/1", "/apps/" + id, "/apps/" + id + "/logs", "/apps/" + id + "/deploys", "/docs", "/docs/panel", "/first-steps", "/host/settings"} {
 		if !slices.Contains(found, must) {
 			d.t.Fatalf("no link leads to %s, only to %q", must, found)
 		}

@@ -25,7 +25,7 @@ func TestPanelFirstRun(t *testing.T) {
 	p.fill("#password", secret)
 	p.fill("#again", secret)
 	p.follow(func() { p.press("main button", "Set the password") })
-	p.says("administrator")
+	p.says("First steps")
 	p.sound()
 	p.open(link, 404) // it works once
 	p.open(d.Base+"/", 200)

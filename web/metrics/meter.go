@@ -18,10 +18,7 @@ import (
 const MostApps = 2000
 
 // Buckets are the bounds of how long answers took; the last bucket has the others.
-var Buckets = [...]time.Duration{
-	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond,
-	500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
-}
+var Buckets = app.AnswerBounds
 
 // Traffic is what was answered for a site.
 type Traffic struct {

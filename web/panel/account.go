@@ -115,7 +115,7 @@ func (p *accountPages) redeem(c *call) (answer, error) {
 		return answer{}, errAgain()
 	}
 	in, err := p.signIns.Redeem(c.ctx(), c.Request.PathValue("key"), f.Get("name"), f.Get("password"), p.firstRAM, c.from)
-	return p.begin(c, in, "password.setup", "/account", err)
+	return p.begin(c, in, "password.setup", firstPage(p.apps, in.Account.ID), err)
 }
 
 func errAgain() error {
@@ -197,16 +197,6 @@ func (p *accountPages) signOut(c *call) (answer, error) {
 		c.setCookie(pendingSuffix, "", 0)
 	}
 	return leadTo("/login"), nil
-}
-
-// setTheme keeps in the browser which colours it wants.
-func setTheme(c *call, f url.Values) (answer, error) {
-	theme := f.Get("theme")
-	if known := theme == themes[1] || theme == themes[2]; !known {
-		theme = ""
-	}
-	c.setCookie(themeSuffix, theme, themeTime)
-	return leadTo(local(f.Get("back"))), nil
 }
 
 // accountPage is the data of account.html.
@@ -360,8 +350,24 @@ func (p *accountPages) endOtherSessions(c *call) (answer, error) {
 	return done("/account", c.lang.Say("All other sessions were ended.")), p.signIns.EndOtherSessions(c.ctx(), c.account.ID, c.session.ID)
 }
 
+// dismiss takes what somebody has seen of the new sign-ins from one address away: a later one is
+// shown again.
 func (p *accountPages) dismiss(c *call) (answer, error) {
 	id := c.number("notice")
 	c.audit.Note("notice=%d", id)
-	return leadTo(c.back()), p.newSignIns.DismissSignIn(c.ctx(), c.account.ID, id, c.session.ID)
+	f, err := c.form()
+	if err != nil {
+		return answer{}, err
+	}
+	if err := p.newSignIns.DismissSignIn(c.ctx(), c.account.ID, id, c.session.ID); err != nil {
+		return answer{}, err
+	}
+	for _, also := range f["also"][:min(len(f["also"]), maxNews)] {
+		c.audit.Note("notice=%d", whole(also))
+		err := p.newSignIns.DismissSignIn(c.ctx(), c.account.ID, whole(also), c.session.ID)
+		if err != nil && app.KindOf(err) != app.NotFound { // another page may have done it
+			return answer{}, err
+		}
+	}
+	return leadTo(c.back()), nil
 }

@@ -125,8 +125,11 @@ func (p patient) Write(b []byte) (int, error) {
 // render writes a page.
 func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 	v := view{
-		Account: c.account, Path: c.Request.URL.Path, Here: a.page, Theme: c.theme(), Lang: c.lang.Tag(),
+		Account: c.account, Path: c.Request.URL.Path, Here: a.page, Theme: c.choice(themeSuffix, themes), Lang: c.lang.Tag(),
 		Problem: c.problem, Version: s.Version, Page: a.data,
+	}
+	if at, ok := helps[a.page]; ok && c.account.ID != 0 {
+		v.Help = docsPath + "/" + at
 	}
 	once := strings.HasPrefix(v.Path, "/setup/") || strings.HasPrefix(v.Path, "/invitation/") || strings.HasPrefix(v.Path, "/sign-in/") || strings.HasPrefix(v.Path, "/notify/")
 	if once || c.Request.Method != http.MethodGet && c.Request.Method != http.MethodHead {
@@ -142,10 +145,11 @@ func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 		v.Flash = s.flashes.pop(c.session.ID, c.Request.URL.Query().Get(onceParam))
 	}
 	if c.session.ID != 0 && !c.session.Bare {
-		var err error
-		if v.News, err = s.NewSignIns.NewSignIns(c.ctx(), c.account.ID, c.session.ID); err != nil {
+		all, err := s.NewSignIns.NewSignIns(c.ctx(), c.account.ID, c.session.ID)
+		if err != nil {
 			return err
 		}
+		v.News, v.Keys = newsOf(all), c.choice(keysSuffix, switches)
 	}
 	if c.app.Account != 0 && a.page != "apps" && a.page != "error" {
 		can, owner, err := permissions(c, s.Teams)

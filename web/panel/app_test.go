@@ -285,10 +285,15 @@ func TestCharts(t *testing.T) {
 	var columns plot
 	must(t, json.Unmarshal([]byte(got.body), &columns))
 	n := len(columns.At)
-	if got.Header.Get("Content-Type") != "application/json" || n != 4 || len(columns.RAM) != n || len(columns.Most) != n || len(columns.Limit) != n || len(columns.CPU) != n {
+	if got.Header.Get("Content-Type") != "application/json" || n != 5 {
 		t.Fatalf("%v %s", got.Header, got.body)
 	}
-	if *columns.RAM[0] != 90 || *columns.Most[0] != 91 || *columns.Limit[0] != 100 || *columns.CPU[1] != 30 || columns.RAM[2] != nil || *columns.RAM[3] != 45 {
+	for i, column := range columns.columns() {
+		if len(*column) != n {
+			t.Errorf("column %d has %d values", i, len(*column))
+		}
+	}
+	if *columns.RAM[0] != 90 || *columns.Most[0] != 91 || *columns.Limit[0] != 100 || *columns.CPU[1] != 30 || columns.RAM[2] != nil || columns.RAM[3] != nil || *columns.RAM[4] != 45 {
 		t.Errorf("the columns are %s", got.body)
 	}
 	if len(columns.Kills) != 1 || columns.Kills[0] != now.Add(-20*time.Minute).Unix() || columns.To-columns.From != 3600 {
@@ -298,6 +303,70 @@ func TestCharts(t *testing.T) {
 		t.Errorf("HEAD: %d %q", head.StatusCode, head.body)
 	}
 	w.as("bob").get("/apps/shop/plot").want(t, "another's", http.StatusNotFound)
+}
+
+// Charts of a site tell what it answered; also of one that has no program.
+func TestChartsOfASite(t *testing.T) {
+	w := newWorld(t)
+	w.host.add(w.ana.ID, "shop")
+	add(t, w, "shop")
+	w.change("shop", func(s *app.Snapshot) { s.State, s.Running = app.Stopped, false })
+	now := time.Now().UTC().Truncate(time.Minute)
+	answers := app.Answers{Classes: [5]uint64{1, 89, 20, 8, 2}, Took: [12]uint64{0: 60, 3: 58, 11: 1}}
+	must(t, w.past.Append(time.Now(), []app.PointOf{{App: "shop", Point: app.Point{At: now.Add(-9 * time.Minute), Step: time.Minute, Answers: answers}}}))
+	b := w.as("ana")
+	p := b.get("/apps/shop?range=30d")
+	p.want(t, "a site of files", http.StatusOK, `data-plot="answers"`, `data-plot="p95"`, "120: ", `2xx</span> 90`, `5xx</span> 2`, "95 % came within", "2 a minute", `range=30d" aria-current="true"`, "<td>90</td><td>20</td><td>8</td><td>2</td>")
+	p.lacks(t, "a site of files", `data-plot="ram"`, `data-plot="starts"`)
+	var columns plot
+	must(t, json.Unmarshal([]byte(b.get("/apps/shop/plot").body), &columns))
+	if n := len(columns.At); n != 1 || *columns.Groups[0][0] != 90 || *columns.Groups[3][0] != 2 || columns.RAM[0] != nil || *columns.P95[0] < 25 || *columns.P95[0] > 50 {
+		t.Errorf("%+v", columns)
+	}
+	for d, want := range map[time.Duration]string{time.Microsecond: "1 ms", 120 * time.Millisecond: "120 ms", 1500 * time.Millisecond: "1.5 s", 10 * time.Second: "more than 10 s"} {
+		if got := lasting(text.Language{}, d); got != want {
+			t.Errorf("%s is %q", d, got)
+		}
+	}
+}
+
+// The page of the host has charts of the host, for administrators alone.
+func TestChartsOfTheHost(t *testing.T) {
+	w := newWorld(t)
+	must(t, onlyError(w.db.Accounts.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Admin = true; return nil })))
+	b := w.as("ana")
+	b.get("/host").want(t, "nothing known", http.StatusOK, "Nothing is known of this time. berth measures the host")
+	now := time.Now().UTC().Truncate(time.Minute)
+	must(t, w.past.Append(time.Now(), []app.PointOf{{App: app.HostHistory, Point: app.Point{
+		At: now.Add(-9 * time.Minute), Step: time.Minute, Ran: time.Minute, Memory: 3 << 30, MemoryMax: 3 << 30, Limit: 8 << 30, CPU: 12.5, CPUMax: 12.5,
+		NetIn: 60 << 10, NetOut: 120 << 10, Disk: 7 << 30,
+	}}}))
+	b.get("/host?range=24h").want(t, "known", http.StatusOK, `data-url="/host/plot?range=24h"`, `data-plot="net"`, "12.5 %", "3 GB", "7 GB", "received: peak 1 KB a second", "sent: peak 2 KB a second")
+	b.get("/host/plot").want(t, "its points", http.StatusOK, `"ram":[3072]`, `"disk":[7168]`, `"in":[1024]`)
+	w.as("bob").get("/host/plot").want(t, "another's", http.StatusNotFound)
+}
+
+// Where nothing was measured between two points there is no line, and nobody was answered.
+func TestPlotOfAPause(t *testing.T) {
+	at := time.Unix(1000000020, 0)
+	point := func(minute int) app.Point {
+		return app.Point{At: at.Add(time.Duration(minute) * time.Minute), Step: time.Minute, Ran: time.Minute, Memory: 1, Disk: 1 << 20, Answers: app.Answers{Classes: [5]uint64{1: 3}}}
+	}
+	p := plotOf([]app.Point{point(0), point(1), point(3), point(9)}, at, at.Add(time.Hour))
+	shown := ""
+	for i := range p.At {
+		switch {
+		case p.CPU[i] == nil && *p.Groups[0][i] == 0 && p.Disk[i] == nil:
+			shown += "."
+		case p.CPU[i] != nil && *p.Groups[0][i] == 3 && *p.Disk[i] == 1:
+			shown += "-"
+		default:
+			shown += "?"
+		}
+	}
+	if shown != "--.-..-" {
+		t.Errorf("%s at %v", shown, p.At)
+	}
 }
 
 // A run between two samples has a peak all the same: it was killed.

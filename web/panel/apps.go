@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"berth/app"
@@ -30,6 +28,10 @@ type appPages struct {
 	log      *slog.Logger
 
 	rightSize func(ctx context.Context, a app.Snapshot) (app.RightSize, error)
+	batches   *batches
+	beside    func(f func()) bool      // Config.Go
+	record    func(c *call, err error) // what came of an application, for the audit log
+	steps     *stepPages
 }
 
 // appRow is an application as pages show it. It is also what all pages of one have in
@@ -47,6 +49,8 @@ type appRow struct {
 	Used     int64
 	Limit    int64
 	Full     int    // percent of Limit
+	Starts   int    // by berth alone in the last 24 hours
+	Spark    sparks // of the table
 	Crash    *crash // why it ended; nil when it did not crash, or is not read
 }
 
@@ -54,7 +58,7 @@ type appRow struct {
 func rowOf(c *call, snap app.Snapshot, can app.Permissions, owner string) appRow {
 	return appRow{
 		Snapshot: snap, standing: standingOf(c.lang, snap), Owner: owner, Own: snap.Account == c.account.ID,
-		Can: can, May: actionsOf(snap, can), Limit: snap.RAM.Bytes(),
+		Can: can, May: actionsOf(snap, can), Limit: snap.RAM.Bytes(), Starts: snap.StartsByItself(time.Now()),
 	}
 }
 
@@ -103,103 +107,6 @@ func permissions(c *call, teams app.Teams) (app.Permissions, string, error) {
 		}
 	}
 	return 0, "", err // it ended just now
-}
-
-// listPage is the data of apps.html.
-type listPage struct {
-	live
-	Apps             []appRow // those that the query selects
-	All              int      // how many there are
-	Show, Query      string   // of the address: "online", "problem" or "", and a part of a name
-	Online, Problems int
-	Assigned, Total  int64 // bytes of the account
-	InUse            int64
-}
-
-// measurers is how many applications are measured at once.
-const measurers = 4
-
-// crashesRead is of how many applications of a list the last lines are read.
-const crashesRead = 100
-
-// list shows what the account has and helps with, problems first.
-func (p *appPages) list(c *call) (answer, error) {
-	var rows []appRow
-	q := c.Request.URL.Query()
-	page := listPage{
-		live: liveOf(p.feed, "figures", ""), Total: c.account.TotalRAM.Bytes(),
-		Show: q.Get("show"), Query: strings.TrimSpace(q.Get("q")),
-	}
-	for _, snap := range p.apps.Apps(c.account.ID) {
-		page.Assigned += snap.Charged().Bytes()
-		rows = append(rows, p.row(c, snap, app.AllPermissions, ""))
-	}
-	helps, err := p.teams.Memberships(c.ctx(), c.account.ID)
-	if err != nil {
-		return answer{}, err
-	}
-	for _, m := range helps {
-		snap, err := p.apps.App(m.Owner.ID, m.App)
-		if app.KindOf(err) == app.NotFound {
-			continue // it was deleted meanwhile
-		}
-		if err != nil {
-			return answer{}, err
-		}
-		if m.Owner.Closed() != nil {
-			m.Permissions = 0
-		}
-		rows = append(rows, p.row(c, snap, m.Permissions, m.Owner.Name))
-	}
-	p.measure(c.ctx(), rows)
-	for _, r := range rows {
-		if r.Owner == "" {
-			page.InUse += r.Used
-		}
-		switch r.Class {
-		case "good":
-			page.Online++
-		case "bad":
-			page.Problems++
-		}
-	}
-	slices.SortStableFunc(rows, func(a, b appRow) int {
-		return cmp.Or(a.rank()-b.rank(), strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)))
-	})
-	page.All, page.Apps = len(rows), slices.DeleteFunc(rows, func(r appRow) bool { return !page.shows(r) })
-	for i := range page.Apps[:min(len(page.Apps), crashesRead)] { // problems come first
-		r := &page.Apps[i]
-		r.Crash = crashOf(c.lang, p.logs, r.Snapshot, r.Can, r.Own)
-	}
-	return show("apps", page), nil
-}
-
-// shows reports whether the query selects a row.
-func (p listPage) shows(r appRow) bool {
-	if p.Show == "online" && r.Class != "good" || p.Show == "problem" && r.Class != "bad" {
-		return false
-	}
-	return strings.Contains(strings.ToLower(r.Name+" "+string(r.ID)+" "+r.Owner), strings.ToLower(p.Query))
-}
-
-// measure measures what runs and may be seen. One that cannot be measured has no usage.
-func (p *appPages) measure(ctx context.Context, rows []appRow) {
-	var work sync.WaitGroup
-	turns := make(chan struct{}, measurers)
-	for i := range rows {
-		r := &rows[i]
-		if !r.Running || !r.Can.Has(app.StatusApp) {
-			continue
-		}
-		turns <- struct{}{}
-		work.Go(func() {
-			defer func() { <-turns }()
-			if st, err := p.apps.Status(ctx, r.Account, r.ID); err == nil {
-				r.measured(st)
-			}
-		})
-	}
-	work.Wait()
 }
 
 func (p *appPages) start(c *call) (answer, error) {

@@ -158,14 +158,18 @@ const (
 	knownSuffix = "-known"
 	// themeSuffix makes the name of what keeps the colours that a browser wants.
 	themeSuffix = "-theme"
+	// viewSuffix makes the name of what keeps how it wants the list of applications.
+	viewSuffix = "-view"
+	// keysSuffix makes the name of what keeps whether it wants keys without Ctrl.
+	keysSuffix = "-keys"
 	// pendingSuffix makes the name of a sign-in's that waits for its second step.
 	pendingSuffix = "-pending"
 	// providerSuffix makes the name of what a browser that is at a provider comes back with.
 	providerSuffix = "-provider"
 )
 
-// themeTime is how long a browser keeps its colours.
-const themeTime = 365 * 24 * time.Hour
+// choiceTime is how long a browser keeps what was chosen in it, such as its colours.
+const choiceTime = 365 * 24 * time.Hour
 
 // knownTime is how long a browser keeps that. For how long it is of use is not the
 // browser's to say.
@@ -197,10 +201,29 @@ func (c *call) setCookie(suffix, value string, ttl time.Duration) {
 // themes are what a person can choose; the first follows the system.
 var themes = []string{"auto", "light", "dark"}
 
-// theme is what the browser chose.
-func (c *call) theme() string {
-	if cookie, err := c.Request.Cookie(c.cookieName() + themeSuffix); err == nil && slices.Contains(themes, cookie.Value) {
+// views are how the list of applications can look.
+var views = []string{"cards", "table"}
+
+// switches are whether keys without Ctrl do something.
+var switches = []string{"on", "off"}
+
+// choice is the one of some values that the browser chose last, or else the first.
+func (c *call) choice(suffix string, of []string) string {
+	if cookie, err := c.Request.Cookie(c.cookieName() + suffix); err == nil && slices.Contains(of, cookie.Value) {
 		return cookie.Value
 	}
-	return themes[0]
+	return of[0]
+}
+
+// choose makes a handler that keeps in the browser which of some values a field has; the first is
+// what a browser has that chose none.
+func choose(suffix, name string, of []string) handler {
+	return form(func(c *call, f url.Values) (answer, error) {
+		value := f.Get(name)
+		if !slices.Contains(of[1:], value) {
+			value = ""
+		}
+		c.setCookie(suffix, value, choiceTime)
+		return leadTo(local(f.Get("back"))), nil
+	})
 }

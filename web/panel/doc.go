@@ -40,6 +40,10 @@
 // of the upload shows how far the job is. When the job ends, server.recordLate hands its
 // app.AuditRecord to the auditor.
 //
+// What is done to several chosen applications is a job too, a batch (chosen.go): appPages.one does
+// to each what its own form would, with the same checks, and record hands an app.AuditRecord of each
+// to the auditor.
+//
 // The pages of files read and write through files.Store (files/browse.go), always for one
 // uid.
 //
@@ -52,7 +56,9 @@
 //  3. viewer.frames (live.go) turns the events of watch.Hub into frames, which
 //     web.Call.Stream sends: usage in words and numbers, lines of a log through the
 //     page's own template, and "changed" for everything else. After "changed" the script
-//     fetches the page again and replaces the parts that differ (data-part).
+//     fetches the page again and replaces the parts that differ (data-part). A list in pages
+//     names the applications that it shows in the address of its stream (shownOf, list.go): it
+//     gets the figures of those, and "elsewhere" for changes of others.
 //  4. A stream of lines begins with the end of the log so far (app.Watch.Tail,
 //     logs.Log.Follow). static/log.js drops the lines that the page already has.
 //     static/charts.js draws what chartPages.plot (charts.go) answers, and appends usage.

@@ -67,7 +67,7 @@ func TestSecondStep(t *testing.T) {
 	b.get("/account").want(t, "signed in", http.StatusOK, "ana")
 	b.cookies["__Host-berth-pending"] = pending
 	b.get("/login/second").leads(t, "the used sign-in", "/login")
-	b.post("/login/second", "code", recovery[0]).want(t, "the used sign-in", http.StatusUnauthorized, "This sign-in has ended; begin it anew.")
+	b.post("/login/second", "code", recovery[0]).want(t, "the used sign-in", http.StatusUnauthorized, "This sign-in has ended; begin again.")
 }
 
 // A code counts once, whoever types it again, and a recovery code too.
@@ -144,7 +144,7 @@ func TestLinkNeedsTheSecondStep(t *testing.T) {
 	key, err := w.signIns.Invite(t.Context(), w.ana.ID)
 	must(t, err)
 	b := w.browser()
-	b.post("/setup/"+key, "password", "another password", "again", "another password").leads(t, "the link", "/login/second?next=%2Faccount")
+	b.post("/setup/"+key, "password", "another password", "again", "another password").leads(t, "the link", "/login/second?next=%2Ffirst-steps")
 	b.get("/account").leads(t, "without the second step", "/login?next=%2Faccount")
 	b.post("/login/second", "code", recovery[9]).leads(t, "with it", "/login?kept=&next=%2F")
 }

@@ -230,7 +230,7 @@ func (h *apps) WriteFile(_ context.Context, owner app.AccountID, id app.ID, path
 }
 
 // zipForm is a form with a file, and the fields before it.
-func zipForm(t *testing.T, content string, fields ...string) (body []byte, kind string) {
+func zipForm(t testing.TB, content string, fields ...string) (body []byte, kind string) {
 	t.Helper()
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -252,4 +252,25 @@ func (b *browser) sendTo(path, kind string, body io.Reader) page {
 	r.Header.Set("Content-Type", kind)
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	return b.do(r)
+}
+
+// fakeSettings are settings of the host in memory.
+type fakeSettings struct {
+	all  []app.HostSetting
+	fail error
+}
+
+func (f *fakeSettings) HostSettings(context.Context) ([]app.HostSetting, error) { return f.all, nil }
+
+func (f *fakeSettings) SetHostSettings(_ context.Context, values map[string]string) (changed []app.HostSetting, err error) {
+	if f.fail != nil {
+		return nil, f.fail
+	}
+	for i, h := range f.all {
+		if v, ok := values[h.Key]; ok && v != h.Value {
+			f.all[i].Value, f.all[i].Waits = v, true
+			changed = append(changed, app.HostSetting{Key: h.Key, Value: v, Default: h.Value})
+		}
+	}
+	return changed, nil
 }

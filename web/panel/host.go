@@ -38,6 +38,7 @@ type hostPages struct {
 	baseURL     string
 	began       time.Time
 	doctor      checkup
+	charts      chartPages
 	log         *slog.Logger
 }
 
@@ -56,6 +57,7 @@ type hostPage struct {
 	Required    bool           // everybody must have a second factor
 	Invitations []app.Offer    // that wait
 	Own         []app.Snapshot // applications of the administrator
+	Charts      charts
 }
 
 // shortage is what the page says of the host's last shortage of memory.
@@ -124,6 +126,9 @@ func (p *hostPages) show(c *call) (answer, error) {
 	}
 	if err == nil {
 		page.Plan, err = p.plan(c.ctx())
+	}
+	if err == nil {
+		page.Charts, err = p.charts.read(c, app.HostHistory)
 	}
 	page.Share = share(int64(page.Plan.Given), int64(page.Plan.Capacity))
 	if c.Request.PostForm.Has("name") {

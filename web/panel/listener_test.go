@@ -15,7 +15,7 @@ import (
 
 // listener reads the stream of a page over a real connection.
 type listener struct {
-	t      *testing.T
+	t      testing.TB
 	frames chan sent // closed when the stream ends
 	status int
 	header http.Header

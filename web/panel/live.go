@@ -19,11 +19,12 @@ import (
 // A page that follows what happens has one stream (WHATWG HTML, server-sent events).
 // Its frames are:
 //
-//	begun    there is a stream
-//	changed  the page's parts are to be fetched again
-//	figures  what an application uses now, in words, and as numbers for the charts
-//	lines    of a log, made by the same template as those of the page
-//	refused  why there is no stream, in words
+//	begun      there is a stream
+//	changed    the page's parts are to be fetched again
+//	elsewhere  the same, but what changed is on another page of a list, so that is not urgent
+//	figures    what an application uses now, in words, and as numbers for the charts
+//	lines      of a log, made by the same template as those of the page
+//	refused    why there is no stream, in words
 //
 // The page carries the number of the newest event from before it was made, and the
 // stream begins there: what happens between the two is sent.
@@ -57,13 +58,19 @@ type viewer struct {
 	livePages
 	c      *call
 	stream app.Stream
-	build  bool // the lines are those of the build
-	begun  bool // some were sent
+	shown  func(app.ID) bool // the page shows an application; nil for all
+	build  bool              // the lines are those of the build
+	begun  bool              // some were sent
+	sieve  sieve
 }
 
 // events streams what happens to the applications of a page.
 func (p livePages) events(c *call) (answer, error) {
 	w, what, err := watchOf(c)
+	if err != nil {
+		return answer{}, err
+	}
+	filter, err := logFilterOf(c.Request.URL.Query(), time.Now())
 	if err != nil {
 		return answer{}, err
 	}
@@ -80,7 +87,7 @@ func (p livePages) events(c *call) (answer, error) {
 	case err != nil:
 		return answer{}, err
 	}
-	v := &viewer{livePages: p, c: c, stream: stream, build: what == "build"}
+	v := &viewer{livePages: p, c: c, stream: stream, shown: w.Figures, build: what == "build", sieve: sieve{logFilter: filter}}
 	return answer{stream: func() {
 		defer stream.Close()
 		web.BeginStream(c)
@@ -120,6 +127,11 @@ func watchOf(c *call) (w app.Watch, what string, err error) {
 	case "figures":
 		w.Kinds |= app.MetricEvent
 	}
+	if query.Has("shown") {
+		if w.Figures, err = parseShown(query.Get("shown")); err != nil {
+			return w, what, err
+		}
+	}
 	last := cmp.Or(c.Request.Header.Get("Last-Event-ID"), query.Get("last")) // the browser comes again by itself
 	if w.Last, err = strconv.ParseInt(last, 10, 64); err != nil || w.Last <= 0 {
 		w.Last = -1 // nothing is known since
@@ -156,22 +168,33 @@ func (v *viewer) frames(events []app.Event) []byte {
 			b.Write(frame("figures", 0, usageFrameOf(v.c.lang, e)))
 		case app.LogEvent:
 			if e.Lines.Build == v.build {
-				b.Write(v.lines(e.Lines.Text))
+				b.Write(v.lines(v.sieve.sift(e.Lines.Text)))
 			}
 		default:
 			if e.Kind == app.DeployEvent && v.build && e.Deploy.Phase == app.DeployBuilding { // its log is empty from here on
 				v.begun = false
-				b.Write(v.lines(""))
+				v.sieve = sieve{logFilter: v.sieve.logFilter}
+				b.Write(frame("lines", 0, map[string]any{"fresh": true, "empty": true, "html": ""}))
+				v.begun = true
 			}
-			b.Write(frame("changed", e.ID, nil))
+			name := "changed"
+			if v.shown != nil && e.App != "" && !v.shown(e.App) {
+				name = "elsewhere"
+			}
+			b.Write(frame(name, e.ID, nil))
 		}
 	}
 	return b.Bytes()
 }
 
 // lines writes lines of a log. The first frame begins with some from before: the
-// page has those already, all or some of them.
+// page has those already, all or some of them. Where the filter lets none through there is no
+// frame.
 func (v *viewer) lines(text string) []byte {
+	if text == "" {
+		v.begun = true
+		return nil
+	}
 	var b bytes.Buffer
 	page := templates[v.c.lang.Tag()]()["logs"]
 	if err := page.ExecuteTemplate(&b, "lines", linesOf(text)); err != nil {
@@ -204,6 +227,8 @@ type usageFrame struct {
 	RAM   float64 `json:"ram"` // MB
 	Limit float64 `json:"limit"`
 	Full  int     `json:"full"`
+	In    int64   `json:"in"` // bytes since the start
+	Out   int64   `json:"out"`
 	// Words are put in the place of those of the page, by name.
 	Words map[string]string `json:"words"`
 }
@@ -214,6 +239,7 @@ func usageFrameOf(l text.Language, e app.Event) usageFrame {
 	const mb = 1 << 20
 	return usageFrame{
 		App: e.App, At: e.At.Unix(), CPU: u.CPUPercent, RAM: float64(u.MemoryBytes) / mb, Limit: float64(u.LimitBytes) / mb, Full: full,
+		In: u.NetIn, Out: u.NetOut,
 		Words: map[string]string{
 			"cpu": l.Say("CPU %s %%", l.Number(u.CPUPercent, 1)), "ram": l.Say("RAM %s of %s", size(l, u.MemoryBytes), size(l, u.LimitBytes)),
 			"cpu-now": l.Number(u.CPUPercent, 1) + " %", "ram-now": size(l, u.MemoryBytes), "ram-limit": size(l, u.LimitBytes),

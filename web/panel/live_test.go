@@ -100,6 +100,7 @@ func TestLiveLog(t *testing.T) {
 	}
 	first := read(l)
 	on := regexp.MustCompile(`(?s)<div id="log".*?>(.*?)</div>\n<button`).FindStringSubmatch(p.body)[1]
+	on = regexp.MustCompile(`^<div class="day">.*?</div>`).ReplaceAllString(on, "") // streams have lines alone
 	if !first.Fresh || !strings.HasPrefix(first.HTML, on) || !strings.Contains(first.HTML, "between &lt;b&gt;") {
 		t.Errorf("the page has %q, the stream begins with %+v", on, first)
 	}
@@ -109,6 +110,14 @@ func TestLiveLog(t *testing.T) {
 		t.Errorf("then %+v", got)
 	}
 	l.close()
+	serious := w.listen(b, streamOf(t, b.get("/apps/shop/logs?level=error")))
+	serious.next("begun")
+	w.logs.program("shop", "INFO:root:ready", "ERROR:root:it failed", "  its trace", "on it goes")
+	if got := read(serious); strings.Contains(got.HTML, "ready") || strings.Contains(got.HTML, "goes") || strings.Count(got.HTML, "<time") != 2 ||
+		!strings.Contains(got.HTML, `<div class="error">`) {
+		t.Errorf("errors alone: %+v", got)
+	}
+	serious.close()
 	build := w.listen(b, streamOf(t, b.get("/apps/shop/logs?of=build")))
 	if got := read(build); !got.Fresh || !strings.Contains(got.HTML, "of the build") {
 		t.Errorf("of the build: %+v", got)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,16 +19,16 @@ const (
 	// mostText is how much of them in bytes, of what was printed: with colours in every
 	// other letter a page is five times as long.
 	mostText = 512 << 10
-	// maxQuery bounds what is searched for, in bytes.
-	maxQuery = 200
 	// stampLength is that of the stamp of a line: 2006-01-02T15:04:05.000Z and a space.
 	stampLength = 25
 )
 
 // logPages show what applications print.
 type logPages struct {
-	logs app.Logs
-	feed app.Feed
+	logs  app.Logs
+	feed  app.Feed
+	apps  app.Applications
+	teams app.Teams
 }
 
 // logsPage is the data of logs.html.
@@ -36,34 +37,112 @@ type logsPage struct {
 	Build    bool // this is the output of the build
 	Building bool // which runs now
 	Lines    []logLine
-	Query    string // that was searched for, "" for none
-	Found    int    // how many lines have it, of the whole log
+	Filter   logFilter
+	Found    int // how many lines the filter lets through, of all that is kept
+	Shown    int // how many of them are on the page
 }
 
-// logLine is one line of a log.
+// logLine is one line of a log, or a row between two lines: the day that begins, or what berth
+// remembers of the application.
 type logLine struct {
 	At    time.Time // zero when the line has no stamp
 	Own   bool      // berth's own word, not the program's
+	Level level     // that the program has printed
 	Parts []styled
+	Day   bool
+	Mark  *logMark
+}
+
+// logMark is something that happened between two lines.
+type logMark struct {
+	Number int64
+	happened
 }
 
 func (p logPages) show(c *call) (answer, error) {
-	page := logsPage{Build: ofBuild(c), Building: c.app.State == app.Preparing, Query: c.Request.URL.Query().Get("q")}
-	if len(page.Query) > maxQuery {
-		return answer{}, app.Errorf(app.Invalid, "the text to search for may have at most %d bytes", maxQuery)
+	f, err := logFilterOf(c.Request.URL.Query(), time.Now())
+	if err != nil {
+		return answer{}, err
 	}
-	var err error
-	if page.Query != "" {
-		page.Lines, page.Found, err = p.find(c, page.Build, page.Query)
-		return show("logs", page), err
-	}
+	page := logsPage{Build: ofBuild(c), Building: c.app.State == app.Preparing, Filter: f}
 	what := "log"
 	if page.Build {
 		what = "build"
 	}
-	page.live = liveOf(p.feed, what, c.app.ID)
-	page.Lines = linesOf(p.logs.Tail(c.app.ID, page.Build, shownTail))
-	return show("logs", page), nil
+	if f.Live() {
+		page.live = liveOf(p.feed, what, c.app.ID)
+		page.Stream += f.stream()
+	}
+	if f.Any() {
+		page.Lines, page.Found, err = p.find(c, page.Build, f)
+	} else {
+		page.Lines = linesOf(p.logs.Tail(c.app.ID, page.Build, shownTail))
+	}
+	page.Shown = len(page.Lines)
+	var marks []logLine
+	if err == nil && !page.Build && f.Query == "" {
+		marks, err = p.marks(c)
+	}
+	page.Lines = withDays(withMarks(page.Lines, marks, f))
+	return show("logs", page), err
+}
+
+// marks are the deploys and the ends of the program that are remembered, oldest first; none for
+// those who may read the log alone.
+func (p logPages) marks(c *call) ([]logLine, error) {
+	can, _, err := permissions(c, p.teams)
+	if err != nil || !can.Has(app.StatusApp) {
+		return nil, err
+	}
+	all, err := p.apps.EventLog(c.ctx(), c.owner, c.app.ID)
+	if app.KindOf(err) == app.Conflict { // in its first deployment nothing has happened yet
+		return nil, nil
+	}
+	var marks []logLine
+	for _, h := range slices.Backward(all) {
+		switch h.Kind {
+		case app.HistoryDeploy, app.HistoryFailure, app.HistoryExit, app.HistoryRefusal:
+			m := happenedOf(c.lang, h, func(app.AccountID) string { return "" })
+			marks = append(marks, logLine{At: h.At, Mark: &logMark{h.Number, m}})
+		case app.HistoryMemory, app.HistorySpent, app.HistorySilent, app.HistoryUnwell, app.HistoryDisk: // the log has a line of these
+		}
+	}
+	return marks, err
+}
+
+// withMarks puts what happened since the first line between the lines.
+func withMarks(lines, marks []logLine, f logFilter) []logLine {
+	all := make([]logLine, 0, len(lines)+len(marks))
+	at := 0
+	for i, line := range lines {
+		for ; at < len(marks) && !line.At.IsZero() && marks[at].At.Before(line.At); at++ {
+			if i > 0 && f.within(marks[at].At) {
+				all = append(all, marks[at])
+			}
+		}
+		all = append(all, line)
+	}
+	for ; at < len(marks); at++ {
+		if len(lines) > 0 && f.within(marks[at].At) {
+			all = append(all, marks[at])
+		}
+	}
+	return all
+}
+
+// withDays puts a row before the first line of each day, of UTC: scripts put them where the days
+// of the reader begin.
+func withDays(lines []logLine) []logLine {
+	all := make([]logLine, 0, len(lines)+1)
+	var day time.Time
+	for _, line := range lines {
+		if of := line.At.UTC().Truncate(24 * time.Hour); !line.At.IsZero() && !of.Equal(day) {
+			day = of
+			all = append(all, logLine{At: line.At, Day: true})
+		}
+		all = append(all, line)
+	}
+	return all
 }
 
 // ofBuild reports whether a call is about the build's output: it says so, or it does
@@ -89,31 +168,47 @@ func linesOf(text string) []logLine {
 
 func lineOf(line string) logLine {
 	var l logLine
-	if len(line) >= stampLength {
-		if at, err := time.Parse(time.RFC3339, line[:stampLength-1]); err == nil {
-			l.At, line = at, line[stampLength:]
-		}
+	if l.At = stampOf(line); !l.At.IsZero() {
+		line = line[stampLength:]
 	}
-	l.Own = strings.HasPrefix(line, "[berth] ")
+	l.Own = isOwn(line)
 	l.Parts = styledParts(line)
+	if !l.Own {
+		l.Level = levelOf(l.plain())
+	}
 	return l
 }
 
-// find returns the last lines of the whole log that have query in them, in whatever
-// case, within mostFound and mostText, and how many there are.
-func (p logPages) find(c *call, build bool, query string) (lines []logLine, found int, err error) {
+// isOwn reports whether the text of a line is berth's own word.
+func isOwn(text string) bool { return strings.HasPrefix(text, "[berth] ") }
+
+// stampOf is when a line was printed, zero where it does not say so.
+func stampOf(line string) time.Time {
+	if len(line) < stampLength {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, line[:stampLength-1])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// find returns the last lines of the whole log that a filter lets through, within mostFound and
+// mostText, and how many there are.
+func (p logPages) find(c *call, build bool, f logFilter) (lines []logLine, found int, err error) {
 	file, err := p.logs.Open(c.app.ID, build)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	query = strings.ToLower(query)
+	sieve := sieve{logFilter: f}
 	var kept []string
 	size := 0 // of kept
 	for b := bufio.NewReaderSize(file, 64<<10); c.ctx().Err() == nil; {
 		line, err := b.ReadString('\n')
 		line = strings.TrimSuffix(line, "\n")
-		if strings.Contains(strings.ToLower(withoutEscapes(line[min(stampLength, len(line)):])), query) {
+		if (line != "" || err == nil) && sieve.takes(line) {
 			found++
 			kept, size = append(kept, line), size+len(line)
 		}

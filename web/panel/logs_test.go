@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/app"
 	"berth/host/account"
@@ -59,17 +60,118 @@ func TestSearchLogs(t *testing.T) {
 	}
 	b := w.as("ana")
 	p := b.get("/apps/shop/logs?q=request")
-	p.want(t, "many", http.StatusOK, "2500 lines of all that is kept have it.", "These are the last 1000.", `value="request"`, "UEST 1500<", "UEST 2499<")
+	p.want(t, "many", http.StatusOK, "2500 lines of all that is kept match.", "These are the last 1000.", `value="request"`, "UEST 1500<", "UEST 2499<")
 	p.lacks(t, "many", "UEST 1499<", "other", "data-stream")
 	if strings.Index(p.body, "UEST 1500<") > strings.Index(p.body, "UEST 2499<") {
 		t.Error("the lines are not in their order")
 	}
 	b.get("/apps/shop/logs?q=REQUEST+1").want(t, "fewer", http.StatusOK, "1111 lines", "UEST 1999<")
 	p = b.get("/apps/shop/logs?q=uest+2499")
-	p.want(t, "one", http.StatusOK, "1 line of all that is kept has it.")
+	p.want(t, "one", http.StatusOK, "1 line of all that is kept matches.")
 	p.lacks(t, "one", "These are the last")
-	b.get("/apps/shop/logs?q=nothing+has+it").want(t, "none", http.StatusOK, "0 lines", "No line has it.")
+	b.get("/apps/shop/logs?q=nothing+has+it").want(t, "none", http.StatusOK, "0 lines", "No line matches.")
 	b.get("/apps/shop/logs?q="+strings.Repeat("x", 201)).want(t, "too long", http.StatusBadRequest, "at most 200 bytes")
+}
+
+// The lines of a log are filtered by level and by time, all that is kept of them, in the address.
+func TestFilterLogs(t *testing.T) {
+	w := newWorld(t)
+	w.host.add(w.ana.ID, "shop")
+	add(t, w, "shop")
+	w.logs.program("shop", "ready", "INFO:root:listening", "ERROR:root:it failed", "Traceback (most recent call last):", `  File "main.py", line 7`, "ValueError: no",
+		"after it", "\x1b[33mWARN\x1b[0m slow", `{"level":50,"msg":"of pino"}`)
+	w.logs.of("shop", false).Note("restarting <b>")
+	b := w.as("ana")
+	p := b.get("/apps/shop/logs")
+	p.want(t, "everything", http.StatusOK, `<div class="error">`, `title="error"><span aria-hidden="true">E</span><span class="sr">error:</span>`, `<div class="own">`, `<div class="day">`)
+	p.lacks(t, "everything", "Show the whole log")
+	p = b.get("/apps/shop/logs?level=error")
+	p.want(t, "errors", http.StatusOK, "it failed", "Traceback", "main.py", "ValueError", "of pino", "5 lines of all that is kept match.", "level=error", "what=log", `<option value="error" selected>`)
+	p.lacks(t, "errors", "ready", "listening", "after it", "slow", "restarting")
+	p = b.get("/apps/shop/logs?level=warn&q=slow")
+	p.want(t, "a warning that is searched for", http.StatusOK, "1 line of all that is kept matches.")
+	p.lacks(t, "a warning that is searched for", "it failed", "data-stream")
+	p = b.get("/apps/shop/logs?level=berth")
+	p.want(t, "berth's own", http.StatusOK, "restarting &lt;b&gt;")
+	p.lacks(t, "berth's own", "it failed", "ready")
+	b.get("/apps/shop/logs?level=berth&of=build").want(t, "of the build", http.StatusOK, "No line matches.")
+	b.get("/apps/shop/logs?since=1h").want(t, "the last hour", http.StatusOK, "it failed", "from=", "what=log")
+	p = b.get("/apps/shop/logs?from=2026-01-01T00:00&to=2026-01-02T00:00")
+	p.want(t, "a day long ago", http.StatusOK, "No line matches.", `value="2026-01-01T00:00"`, `value="2026-01-02T00:00"`)
+	p.lacks(t, "a day long ago", "data-stream", "it failed")
+	b.get("/apps/shop/logs?to="+time.Now().UTC().Format(minuteLayout)).want(t, "up to this minute", http.StatusOK, "it failed")
+	b.get("/apps/shop/logs?from=yesterday").want(t, "no time", http.StatusBadRequest, "2026-11-26T15:04")
+	b.get("/events?what=log&app=shop&from=yesterday").want(t, "no time, live", http.StatusBadRequest)
+}
+
+// Deploys and ends are on the page for those who may see the overview, and not for others.
+func TestMarksAreForMembersOfTheOverview(t *testing.T) {
+	w := newWorld(t)
+	w.host.add(w.ana.ID, "shop")
+	add(t, w, "shop")
+	w.logs.program("shop", "ready")
+	time.Sleep(2 * time.Millisecond) // the stamps of lines have milliseconds
+	w.ended("shop", app.Exit{Run: 1, Code: 3, Ran: 90 * time.Second})
+	w.as("ana").get("/apps/shop/logs").want(t, "the owner's", http.StatusOK, `<div class="mark bad" data-mark="`, "It ended with code 3", "after 1 min")
+	w.as("ana").get("/apps/shop/logs?of=build").lacks(t, "of the build", "data-mark")
+	w.as("ana").get("/apps/shop/logs?q=ready").lacks(t, "a search", "data-mark")
+	teams := account.NewTeams(w.db.Teams)
+	must(t, onlyError(teams.AddMember(t.Context(), w.ana.ID, "shop", w.bob.ID, []string{"logs_app"})))
+	p := w.as("bob").get("/apps/shop/logs")
+	p.want(t, "a member's", http.StatusOK, "ready")
+	p.lacks(t, "a member's", "data-mark", "It ended with code 3")
+}
+
+// BenchmarkFilter is a page with a filter over all that is kept of a log, three files of 5 MB.
+func BenchmarkFilter(b *testing.B) {
+	line := "2026-11-26T10:00:00.000Z 2026-11-26 10:00:00,123 - bot - ERROR - it failed with a line of usual length\n"
+	text := strings.Repeat(line, 15<<20/len(line))
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		s := sieve{logFilter: logFilter{Level: errorLevel, From: time.Unix(0, 0)}}
+		for line := range strings.Lines(text) {
+			s.takes(strings.TrimSuffix(line, "\n"))
+		}
+	}
+}
+
+// What berth remembers of an application stands between the lines of its log.
+func TestMarksInLogs(t *testing.T) {
+	day := 24 * time.Hour
+	at := time.Date(2026, time.November, 25, 12, 0, 0, 0, time.UTC)
+	line := func(d time.Duration) logLine { return logLine{At: at.Add(d)} }
+	mark := func(d time.Duration) logLine { return logLine{At: at.Add(d), Mark: &logMark{}} }
+	show := func(lines []logLine) string {
+		var b strings.Builder
+		for _, l := range lines {
+			switch {
+			case l.Day:
+				b.WriteString("|")
+			case l.Mark != nil:
+				b.WriteString("m")
+			default:
+				b.WriteString("-")
+			}
+		}
+		return b.String()
+	}
+	for name, tt := range map[string]struct {
+		lines, marks []logLine
+		filter       logFilter
+		want         string
+	}{
+		"nothing":        {nil, []logLine{mark(0)}, logFilter{}, ""},
+		"before all":     {[]logLine{line(0)}, []logLine{mark(-1)}, logFilter{}, "|-"},
+		"between":        {[]logLine{line(0), line(2), line(4)}, []logLine{mark(1), mark(3)}, logFilter{}, "|-m-m-"},
+		"after all":      {[]logLine{line(0)}, []logLine{mark(1)}, logFilter{}, "|-m"},
+		"after the time": {[]logLine{line(0)}, []logLine{mark(2)}, logFilter{To: at.Add(1)}, "|-"},
+		"another day":    {[]logLine{line(0), line(day), line(day + 1)}, []logLine{mark(2 * day)}, logFilter{}, "|-|--|m"},
+		"no stamp":       {[]logLine{{}, line(0), {}}, []logLine{mark(1)}, logFilter{}, "-|--m"},
+	} {
+		if got := show(withDays(withMarks(tt.lines, tt.marks, tt.filter))); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
 }
 
 // What others have written is what they have published, with its licence.
@@ -115,7 +217,7 @@ func TestSearchIsBounded(t *testing.T) {
 		w.logs.print("shop", colours)
 	}
 	p := w.as("ana").get("/apps/shop/logs?q=aba")
-	p.want(t, "a search", http.StatusOK, "300 lines of all that is kept have it.", "These are the last ")
+	p.want(t, "a search", http.StatusOK, "300 lines of all that is kept match.", "These are the last ")
 	if len(p.body) > 4<<20 {
 		t.Errorf("the page has %d bytes", len(p.body))
 	}

@@ -135,7 +135,7 @@ func TestNewAccountBySetupLink(t *testing.T) {
 	if !found || strings.Contains(b.get(next).body+b.get("/host").body, "/setup/") {
 		t.Fatal("there is no link, or it is shown twice")
 	}
-	w.browser().post("/setup/"+key, "name", "eve", "password", "battery staple", "again", "battery staple").leads(t, "the password", "/login?kept=&next=%2Faccount")
+	w.browser().post("/setup/"+key, "name", "eve", "password", "battery staple", "again", "battery staple").leads(t, "the password", "/login?kept=&next=%2Ffirst-steps")
 	b.post("/host/accounts/3/disable")
 	if p := w.browser().post("/login", "name", "eve", "password", "battery staple"); p.StatusCode == http.StatusSeeOther && !strings.Contains(p.Header.Get("Location"), "login") {
 		t.Errorf("a disabled account signs in: %d", p.StatusCode)

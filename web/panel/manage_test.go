@@ -57,6 +57,7 @@ var changes = []struct {
 	{"/host/accounts/2/link", nil, 0, true, 303, "password.link", ""},
 	{"/host/invitations", []string{"ram", "100", "minutes", "1440"}, 0, true, 303, "invitation.create", ""},
 	{"/host/invitations/1/revoke", nil, 0, true, 303, "invitation.revoke", ""},
+	{"/host/settings", []string{"rate_limit", "61"}, 0, true, 303, "host.settings", ""},
 	{"/host/factor", []string{"on", "false"}, 0, true, 303, "factor.require", ""},
 	{"/host/backups", []string{"at", "04:30", "daily", "7", "weekly", "", "monthly", "6", "days", "14"}, 0, true, 303, "backup.set", "backups at 04:30, 7 0 6, 336h0m0s host"},
 	{"/host/backups/start", nil, 0, true, 303, "backup.start", "start a backup host"},
@@ -90,7 +91,7 @@ func TestWhoMayChangeWhat(t *testing.T) {
 			nothing("from another site", cross.post(c.path, c.form...), http.StatusForbidden)
 			stranger := w.as(carl.Name).post(c.path, c.form...)
 			nothing("a stranger", stranger, http.StatusNotFound)
-			if strings.Contains(stranger.body, "bob") || strings.Contains(stranger.body, "shop") {
+			if said := strings.ReplaceAll(stranger.body, "combobox", ""); strings.Contains(said, "bob") || strings.Contains(said, "shop") {
 				t.Error("the refusal tells a stranger something")
 			}
 			bob := w.as("bob")

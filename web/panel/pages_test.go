@@ -20,7 +20,7 @@ import (
 )
 
 // addApp makes the database know an application.
-func addApp(t *testing.T, w *world, id app.ID) error {
+func addApp(t testing.TB, w *world, id app.ID) error {
 	t.Helper()
 	ids := db.IDRange{UIDBase: 70000, UIDCount: 100, PortFirst: 20000, PortLast: 20100}
 	a := w.host.all[id].App

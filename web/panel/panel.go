@@ -211,6 +211,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 	}
 	factors := factorPages{c.Factors, c.Passkeys, c.BaseURL}
 	invitations := invitationPages{c.Invitations, c.Providers, accounts.begin, c.BaseURL}
+	steps := stepPages{c.Applications, c.Notices, c.HostBackups, c.Sites}
 	ask := againPages{c.SignIns, c.Passkeys, c.Identities, c.Providers, c.TTL, c.BaseURL}
 	return &pages{
 		accounts: accounts,
@@ -218,6 +219,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 		apps: appPages{
 			apps: c.Applications, settings: c.Settings, teams: c.Teams, feed: c.Feed, address: c.Address, certs: c.Certificates,
 			account: c.Account, records: c.AuditRecords, charts: charts, logs: c.Logs, log: c.Log, rightSize: c.RightSize,
+			batches: newBatches(), beside: c.Go, record: record, steps: &steps,
 		},
 		channels: channelPages{c.Notices, c.Applications},
 		charts:   charts,
@@ -234,15 +236,17 @@ func newPages(c Config, record func(*call, error)) *pages {
 			admin: c.Admin, invitations: c.Invitations,
 			signIns: c.SignIns, factors: c.Factors, apps: c.Applications, records: c.AuditRecords, examiner: c.Examine,
 			runtimes: c.Runtimes, beside: c.Go, backups: c.HostBackups,
-			plan: c.RAMPlan, shortage: c.Shortage, exposed: c.Exposed, baseURL: c.BaseURL, began: time.Now(), log: c.Log,
+			plan: c.RAMPlan, shortage: c.Shortage, exposed: c.Exposed, baseURL: c.BaseURL, began: time.Now(), log: c.Log, charts: charts,
 		},
+		hostConfig:  hostSettingPages{c.HostSettings},
 		identities:  identityPages{c.Identities, c.Providers, &accounts, &invitations, &ask, c.Log},
 		invitations: invitations,
 		live:        livePages{c.Feed, c.SignIns, c.Account},
-		logs:        logPages{c.Logs, c.Feed},
+		logs:        logPages{c.Logs, c.Feed, c.Applications, c.Teams},
 		passkeys:    passkeyPages{c.Passkeys, &factors, accounts.begin},
 		second:      secondPages{c.Factors, accounts.passkey, accounts.begin},
 		settings:    settingsPages{c.Settings, c.Teams, c.Invitations, c.Applications},
+		steps:       steps,
 	}
 }
 

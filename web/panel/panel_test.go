@@ -385,7 +385,7 @@ func TestSetup(t *testing.T) {
 	must(t, err)
 	b.get("/setup/"+key).want(t, "the form", http.StatusOK, "Set a new password for the account ana")
 	b.post("/setup/"+key, "password", "short", "again", "short").want(t, "too short", http.StatusBadRequest, "at least 10 characters", `name="again"`)
-	b.post("/setup/"+key, "password", "battery staple", "again", "battery staple").leads(t, "used", "/login?kept=&next=%2Faccount")
+	b.post("/setup/"+key, "password", "battery staple", "again", "battery staple").leads(t, "used", "/login?kept=&next=%2Ffirst-steps")
 	b.get("/account").want(t, "signed in", http.StatusOK, "ana")
 	b.get("/setup/"+key).want(t, "again", http.StatusNotFound, "used already")
 	b.post("/setup/"+key, "password", password, "again", password).want(t, "again", http.StatusNotFound)

@@ -25,7 +25,7 @@ import (
 
 // authenticator is a software one with one key pair. What it says of itself can be bent.
 type authenticator struct {
-	t      *testing.T
+	t      testing.TB
 	key    *ecdsa.PrivateKey
 	id     []byte
 	handle []byte
@@ -37,7 +37,7 @@ type authenticator struct {
 
 const origin = "http://localhost:8400"
 
-func newAuthenticator(t *testing.T) *authenticator {
+func newAuthenticator(t testing.TB) *authenticator {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)

@@ -59,11 +59,13 @@ type pages struct {
 	charts      chartPages
 	deploys     deployPages
 	devices     devicePages
+	docs        docPages
 	domains     domainPages
 	env         envPages
 	factors     factorPages
 	files       filePages
 	host        hostPages
+	hostConfig  hostSettingPages
 	identities  identityPages
 	invitations invitationPages
 	live        livePages
@@ -71,11 +73,13 @@ type pages struct {
 	passkeys    passkeyPages
 	second      secondPages
 	settings    settingsPages
+	steps       stepPages
 }
 
 // routes is the whole panel. HEAD is answered wherever GET is.
 func (p *pages) routes() []route {
-	return slices.Concat(p.accountRoutes(), p.channelRoutes(), p.appRoutes(), p.hostRoutes(), p.invitationRoutes())
+	return slices.Concat(p.accountRoutes(), p.channelRoutes(), p.appRoutes(), p.hostRoutes(), p.invitationRoutes(),
+		p.settingRoutes(), p.docsRoutes(), p.stepRoutes())
 }
 
 // accountRoutes are those of people: how they sign in, and what is theirs.
@@ -89,7 +93,9 @@ func (p *pages) accountRoutes() []route {
 		{http.MethodPost, "/logout", public, ownerOnly, p.accounts.signOut, "session.end", nil},
 		{http.MethodGet, "/setup/{key}", public, ownerOnly, p.accounts.setup, "", nil},
 		{http.MethodPost, "/setup/{key}", public, ownerOnly, p.accounts.redeem, "password.setup", p.accounts.setup},
-		{http.MethodPost, "/theme", public, ownerOnly, form(setTheme), "", nil},
+		{http.MethodPost, "/theme", public, ownerOnly, choose(themeSuffix, "theme", themes), "", nil},
+		{http.MethodPost, "/view", signedIn, ownerOnly, choose(viewSuffix, "view", views), "", nil},
+		{http.MethodPost, "/keys", signedIn, ownerOnly, choose(keysSuffix, "keys", switches), "", nil},
 
 		{http.MethodGet, "/again", signedIn | bare, ownerOnly, p.again.show, "", nil},
 		{http.MethodPost, "/again", signedIn | bare, ownerOnly, form(p.again.send), "session.prove", p.again.refused},
@@ -131,6 +137,9 @@ func (p *pages) accountRoutes() []route {
 func (p *pages) appRoutes() []route {
 	return []route{
 		{http.MethodGet, "/{$}", signedIn, ownerOnly, p.apps.list, "", nil},
+		{http.MethodPost, "/chosen", signedIn, ownerOnly, form(p.apps.chosen), "", p.apps.list},
+		{http.MethodGet, "/chosen/{batch}", signedIn, ownerOnly, p.apps.batch, "", nil},
+		{http.MethodGet, "/palette", signedIn, ownerOnly, p.apps.palette, "", nil},
 		{http.MethodGet, "/events", signedIn, ownerOnly, p.live.events, "", nil},
 		{http.MethodGet, "/apps/{app}", signedIn, app.StatusApp, p.apps.overview, "", nil},
 		{http.MethodGet, "/apps/{app}/plot", signedIn, app.StatusApp, p.charts.plot, "", nil},
@@ -189,6 +198,7 @@ func (p *pages) appRoutes() []route {
 func (p *pages) hostRoutes() []route {
 	return []route{
 		{http.MethodGet, "/host", admin, ownerOnly, p.host.show, "", nil},
+		{http.MethodGet, "/host/plot", admin, ownerOnly, p.charts.plotHost, "", nil},
 		{http.MethodPost, "/host/accounts", admin | again, ownerOnly, form(p.host.createAccount), "account.create", p.host.show},
 		{http.MethodPost, "/host/accounts/{account}/ram", admin | again, ownerOnly, p.host.account(p.host.setRAM), "account.set", p.host.show},
 		{http.MethodPost, "/host/accounts/{account}/limits", admin | again, ownerOnly, p.host.account(p.host.setLimits), "account.set", p.host.show},
@@ -336,15 +346,19 @@ func (s *server) recordTaken(c *call, a app.Account, session app.Session) {
 	s.record(&of, http.StatusUnauthorized, english(app.Errorf(app.Unauthorized, "you are not signed in")))
 }
 
-// meant finds the application of a path, for its owner or for a member of its
-// team, who then acts in the owner's name.
+// meant finds the application of a path.
 func (s *server) meant(c *call, p team) error {
-	id := app.ID(c.Request.PathValue("app"))
+	return c.means(s.Applications, s.Teams, app.ID(c.Request.PathValue("app")), p)
+}
+
+// means makes an application that of the call, for its owner or for a member of its team, who
+// then acts in the owner's name.
+func (c *call) means(apps app.Applications, teams app.Teams, id app.ID, p team) error {
 	if !app.ValidID(string(id)) {
 		return errNoApp()
 	}
 	var err error
-	c.app, err = s.Applications.App(c.account.ID, id)
+	c.app, err = apps.App(c.account.ID, id)
 	if err == nil {
 		c.owner = c.account.ID
 		return nil
@@ -352,7 +366,7 @@ func (s *server) meant(c *call, p team) error {
 	if app.KindOf(err) != app.NotFound || p == ownerOnly {
 		return err
 	}
-	owner, refused := s.Teams.Authorize(c.ctx(), c.account.ID, id, p)
+	owner, refused := teams.Authorize(c.ctx(), c.account.ID, id, p)
 	if app.KindOf(refused) == app.NotFound {
 		return err // as if it did not exist
 	}
@@ -361,7 +375,7 @@ func (s *server) meant(c *call, p team) error {
 		return refused
 	}
 	c.owner = owner
-	c.app, err = s.Applications.App(owner, id)
+	c.app, err = apps.App(owner, id)
 	return err
 }
 

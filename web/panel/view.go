@@ -24,11 +24,13 @@ type view struct {
 	Theme   string
 	Lang    string
 	Flash   *flash
-	News    []app.NewSignIn // of which the account has to know
-	Held    string          // why the host holds its programs, for administrators
-	Problem string          // why the form was refused
-	Typed   url.Values      // the fields of a form that was refused
+	News    []news     // of which the account has to know
+	Keys    string     // one of switches; "" where there is no palette
+	Held    string     // why the host holds its programs, for administrators
+	Problem string     // why the form was refused
+	Typed   url.Values // the fields of a form that was refused
 	Version string
+	Help    string  // the address where the documentation tells of the page; "" for nowhere
 	Bar     *appRow // the application that the page is about, nil for none
 	Page    any
 }
@@ -88,6 +90,7 @@ func functions(l text.Language) template.FuncMap {
 		"headline":    func(t app.Text) string { return strings.TrimSuffix(sentence(l.SayPhrase(t)), ".") },
 		"count":       l.Count,
 		"number":      l.Number,
+		"grouped":     func(n uint64) string { return grouped(l, n) },
 		"asset":       assetURL,
 		"icon":        icon,
 		"locales":     func() []string { return app.Locales },
@@ -97,6 +100,7 @@ func functions(l text.Language) template.FuncMap {
 		"left":        func(t time.Time) string { return span(l, time.Until(t)) },
 		"iso":         func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"minute":      func(t time.Time) string { return l.Time(t.UTC()) + " UTC" },
+		"date":        func(t time.Time) string { return l.Date(t.UTC()) + " UTC" },
 		"size":        func(bytes int64) string { return size(l, bytes) },
 		"bytes":       func(bytes float64) string { return size(l, int64(bytes)) },
 		"clock":       func(t time.Time) string { return clock(l, t, time.Since(t)) },
@@ -118,6 +122,7 @@ func functions(l text.Language) template.FuncMap {
 		"severity":    func(s app.Severity) string { return severityWord(l, s) },
 		"severities":  func() []app.Severity { return []app.Severity{app.Info, app.Warning, app.Failure} },
 		"locale":      localeWord,
+		"level":       func(of level) string { return levelWord(l, of) },
 		"has":         func(all []app.ID, id app.ID) bool { return slices.Contains(all, id) },
 		"hasKind":     func(all []app.NoticeKind, k app.NoticeKind) bool { return slices.Contains(all, k) },
 	}

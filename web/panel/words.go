@@ -2,6 +2,7 @@ package panel
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,18 @@ func size(l text.Language, bytes int64) string {
 		decimals = 0
 	}
 	return l.Number(v, decimals) + " " + units[unit]
+}
+
+// grouped writes a whole number with marks between its thousands.
+func grouped(l text.Language, n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for at := len(s) - 3; at > 0; at -= 3 {
+		s = s[:at] + "," + s[at:]
+	}
+	if l == (text.Language{}) {
+		return s
+	}
+	return strings.ReplaceAll(s, ",", ".")
 }
 
 // span writes the largest unit of d, and the next below it while it matters.
@@ -176,6 +189,22 @@ func deployWord(l text.Language, k app.DeployKind) string {
 	case app.DeployCommit:
 	}
 	return l.Say("New code was deployed")
+}
+
+// levelWord says how serious a line of a log is.
+func levelWord(l text.Language, of level) string {
+	switch of {
+	case debugLevel:
+		return l.Say("debug")
+	case infoLevel:
+		return l.Say("info")
+	case warnLevel:
+		return l.Say("warning")
+	case errorLevel:
+		return l.Say("error")
+	case noLevel, ownLevel:
+	}
+	return ""
 }
 
 // permissionWord is what a permission lets somebody do.

@@ -68,13 +68,13 @@ func (r records) EventLog(ctx context.Context, _ app.AccountID, id app.ID) ([]ap
 type fakeLogs struct {
 	app.Logs
 	host *apps
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	mu   sync.Mutex
 	all  map[string]*logs.Log
 }
 
-func newFakeLogs(t *testing.T, host *apps) *fakeLogs {
+func newFakeLogs(t testing.TB, host *apps) *fakeLogs {
 	p := &fakeLogs{host: host, t: t, dir: t.TempDir(), all: map[string]*logs.Log{}}
 	t.Cleanup(func() {
 		for _, l := range p.all {

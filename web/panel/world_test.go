@@ -26,7 +26,7 @@ import (
 
 // world is a panel over a real database, with applications that only look so.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	db      *db.DB
 	file    string // of db
 	signIns *account.SignIns
@@ -38,6 +38,7 @@ type world struct {
 	hub     *watch.Hub
 	notices *fakeNotices
 	backups *fakeBackups
+	knobs   *fakeSettings
 	past    *metrics.Store
 	logs    *fakeLogs
 	ana     app.Account
@@ -49,7 +50,7 @@ type world struct {
 
 const password = "correct horse"
 
-func newWorld(t *testing.T, change ...func(*Config)) *world {
+func newWorld(t testing.TB, change ...func(*Config)) *world {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "berth.db")
 	store, err := db.Open(t.Context(), file, time.Now)
@@ -60,6 +61,12 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	t.Cleanup(func() { must(t, past.Close()) })
 	w := &world{t: t, db: store, file: file, past: past, host: newApps(), acts: &acts{}, notices: &fakeNotices{}}
 	w.backups = &fakeBackups{host: w.host}
+	w.knobs = &fakeSettings{all: []app.HostSetting{
+		{Key: "rate_limit", Value: "60", Default: "60", Help: "requests"},
+		{Key: "apps.disk", Section: "apps", Value: "2048", Default: "2048", Help: "disk of <b>", Waits: true},
+		{Key: "apps.oom_group", Section: "apps", Value: "true", Default: "true", Help: "all of them", Toggle: true},
+		{Key: "apps.pids_max", Section: "apps", Value: "64", Default: "256", Help: "processes", Fixed: "/etc/berth/berth.toml line 3"},
+	}}
 	w.logs = newFakeLogs(t, w.host)
 	teams := account.NewTeams(store.Teams)
 	w.hub = watch.NewHub(watch.Access{Find: w.host.Find, Authorize: teams.Authorize, Memberships: teams.Memberships}, w.logs)
@@ -70,7 +77,7 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	w.config = Config{
 		Services: app.Services{
 			Applications: records{w.host, w}, Settings: w.host, FileEdits: w.host, Deployments: records{w.host, w}, Contents: w.host, Logs: w.logs, Feed: w.hub,
-			Accounts: account.New(store.Accounts), Tokens: account.New(store.Accounts), Links: w.host, Teams: teams, Names: w.host, Notices: w.notices, Snapshots: w.host, HostBackups: w.backups, Metrics: past.Range, Record: w.acts.Record,
+			Accounts: account.New(store.Accounts), Tokens: account.New(store.Accounts), Links: w.host, Teams: teams, Names: w.host, Notices: w.notices, Snapshots: w.host, HostBackups: w.backups, HostSettings: w.knobs, Metrics: past.Range, Record: w.acts.Record,
 			Address: addressOf, RightSize: func(ctx context.Context, a app.Snapshot) (app.RightSize, error) { return w.rightSize(ctx, a) },
 			Shortage: func() app.Shortage { return app.Shortage{} },
 			RAMPlan:  func(context.Context) (app.RAMPlan, error) { return w.plan, nil },
@@ -136,7 +143,7 @@ func (w *world) person(name string) app.Account {
 	return a
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -215,6 +222,10 @@ func (h *apps) Start(_ context.Context, _ app.AccountID, id app.ID) (app.Snapsho
 
 func (h *apps) Restart(_ context.Context, _ app.AccountID, id app.ID) error {
 	return h.act("restart", id)
+}
+
+func (h *apps) Outcome(_ context.Context, owner app.AccountID, id app.ID) (app.Snapshot, error) {
+	return h.App(owner, id)
 }
 
 func (h *apps) Stop(_ context.Context, _ app.AccountID, id app.ID) error { return h.act("stop", id) }

@@ -12,6 +12,10 @@ type Traffic struct {
 	sites sync.Map // of *siteTraffic, by the id of the site
 	// Bounds are those of how long answers took, in rising order; at most 15.
 	Bounds []time.Duration
+	// Begins is called at the first answer, and at the first after each Rest. It MUST NOT block, and
+	// may be nil.
+	Begins func()
+	begun  atomic.Bool
 }
 
 // SiteTraffic is what was answered for a site.
@@ -27,6 +31,9 @@ type siteTraffic struct {
 	sum     atomic.Int64
 }
 
+// Rest lets the next answer call Begins. What was answered before is in the next Each.
+func (t *Traffic) Rest() { t.begun.Store(false) }
+
 // count notes an answer. A visitor who went before it is the visitor's mistake.
 func (t *Traffic) count(id string, status int, took time.Duration) {
 	found, ok := t.sites.Load(id)
@@ -38,6 +45,7 @@ func (t *Traffic) count(id string, status int, took time.Duration) {
 		status = http.StatusBadRequest
 	}
 	s.classes[min(max(status/100, 1), 5)-1].Add(1)
+	defer t.begin()
 	if status == http.StatusSwitchingProtocols {
 		return
 	}
@@ -47,6 +55,13 @@ func (t *Traffic) count(id string, status int, took time.Duration) {
 	}
 	s.took[at].Add(1)
 	s.sum.Add(int64(took))
+}
+
+// begin calls Begins unless it was called since the last Rest.
+func (t *Traffic) begin() {
+	if !t.begun.Load() && !t.begun.Swap(true) && t.Begins != nil {
+		t.Begins()
+	}
 }
 
 // Each calls f for every site that has answered.

@@ -82,3 +82,19 @@ func BenchmarkTraffic(b *testing.B) {
 		}
 	})
 }
+
+// Who counts now and then hears of the first answer since.
+func TestTrafficBegins(t *testing.T) {
+	begun := 0
+	traffic := Traffic{Begins: func() { begun++ }}
+	for range 3 {
+		for range 5 {
+			traffic.count("shop", 200, 0)
+		}
+		traffic.Rest()
+		traffic.Rest()
+	}
+	if begun != 3 {
+		t.Errorf("it began %d times", begun)
+	}
+}

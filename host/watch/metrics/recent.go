@@ -6,27 +6,48 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"os"
+	"strings"
+	"time"
 
 	"berth/app"
 )
 
 // A record of recent is a checksum of the rest, the length of the id, what it
 // is, the id, and the point unless it says that the application is gone.
+//
+// The second half of a point is a record of its own behind that of the first. It looks as
+// a point of an application whose id begins with moreMark: berth 1.0 takes such a record
+// for a point of nobody, and goes on behind it.
 const (
 	recordHead = 6
 
 	isPoint byte = 'p'
 	isGone  byte = 'g'
+	isMore  byte = 'm' // never written
+
+	moreMark = "+"
 )
 
 func appendRecord(b []byte, id app.ID, kind byte, p app.Point) []byte {
+	if kind == isGone {
+		return frame(b, id, isGone, nil)
+	}
+	s := slotOf(p)
+	if kind == isPoint {
+		b = frame(b, id, isPoint, s.base[:])
+	}
+	if s.hasMore() {
+		b = frame(b, moreMark+id, isPoint, s.more[:])
+	}
+	return b
+}
+
+// frame appends one record.
+func frame(b []byte, id app.ID, kind byte, body []byte) []byte {
 	start := len(b)
 	b = append(b, 0, 0, 0, 0, byte(len(id)), kind)
 	b = append(b, id...)
-	if kind == isPoint {
-		s := slotOf(p)
-		b = append(b, s[:]...)
-	}
+	b = append(b, body...)
 	binary.LittleEndian.PutUint32(b[start:], crc32.Checksum(b[start+4:], castagnoli))
 	return b
 }
@@ -46,15 +67,22 @@ func parse(b []byte, each func(id app.ID, kind byte, p app.Point)) (whole int) {
 		if len(rest) < n || binary.LittleEndian.Uint32(rest) != crc32.Checksum(rest[4:n], castagnoli) {
 			return whole
 		}
-		id := app.ID(rest[recordHead : recordHead+int(rest[4])])
+		id, kind := string(rest[recordHead:recordHead+int(rest[4])]), rest[5]
 		var p app.Point
-		if rest[5] == isPoint {
-			ok := false
-			if p, ok = decode(rest[n-slotSize : n]); !ok {
+		if kind == isPoint {
+			body, ok := rest[n-slotSize:n], false
+			if of, more := strings.CutPrefix(id, moreMark); more {
+				id, kind = of, isMore
+				p.At = time.Unix(int64(binary.LittleEndian.Uint32(body)), 0).UTC()
+				ok = decodeMore(body, &p)
+			} else {
+				p, ok = decode(body)
+			}
+			if !ok {
 				return whole
 			}
 		}
-		each(id, rest[5], p)
+		each(app.ID(id), kind, p)
 		whole += n
 	}
 }
@@ -70,7 +98,7 @@ func (s *Store) load(path string) (int64, error) {
 		return 0, err
 	}
 	return int64(parse(b, func(id app.ID, kind byte, p app.Point) {
-		if kind == isGone || !app.ValidID(string(id)) {
+		if kind == isGone || !known(id) {
 			delete(s.pending, id)
 			return
 		}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"time"
 
 	"berth/app"
@@ -20,11 +19,14 @@ const (
 
 	fineSlots   = int64(24 * time.Hour / Fine)
 	coarseSlots = int64(30 * 24 * time.Hour / Coarse)
+	// half is the size of a ring of berth 1.0. A ring begins with such a one; behind it
+	// stand the second halves of the points, in the same order.
+	half = (fineSlots + coarseSlots) * slotSize
 	// RingSize is how many bytes the history of an application takes at most.
-	RingSize = (fineSlots + coarseSlots) * slotSize
+	RingSize = 2 * half
 )
 
-// offset is where the point of a stretch stands in a ring.
+// offset is where the first half of the point of a stretch stands in a ring.
 func offset(step time.Duration, at time.Time) int64 {
 	n := at.Unix() / int64(step/time.Second)
 	if step == Fine {
@@ -54,15 +56,19 @@ func readSlots(f io.ReaderAt, step time.Duration, from, to time.Time) ([]app.Poi
 		// Up to where the array begins anew, in one read.
 		start, end := offset(step, from), fineSlots*slotSize
 		if step == Coarse {
-			end = RingSize
+			end = half
 		}
 		n := min(int64(to.Sub(from)/step), (end-start)/slotSize)
-		buf := make([]byte, n*slotSize)
-		if _, err := f.ReadAt(buf, start); err != nil && !errors.Is(err, io.EOF) { // what is not there yet is zeros
-			return nil, err
+		buf := make([]byte, 2*n*slotSize)
+		base, more := buf[:n*slotSize], buf[n*slotSize:]
+		for i, part := range [][]byte{base, more} {
+			if _, err := f.ReadAt(part, start+int64(i)*half); err != nil && !errors.Is(err, io.EOF) { // what is not there yet is zeros
+				return nil, err
+			}
 		}
-		for slot := range slices.Chunk(buf, slotSize) {
-			if p, ok := decode(slot); ok && p.At.Equal(from) {
+		for at := 0; at < len(base); at += slotSize {
+			if p, ok := decode(base[at : at+slotSize]); ok && p.At.Equal(from) {
+				decodeMore(more[at:at+slotSize], &p)
 				p.Step = step
 				points = append(points, p)
 			}
@@ -97,16 +103,27 @@ func putFine(f *os.File, points []slot) error {
 		for n < len(points) && offset(Fine, points[n].at()) == start+int64(n)*slotSize {
 			n++
 		}
-		buf := make([]byte, 0, n*slotSize)
-		for _, p := range points[:n] {
-			buf = append(buf, p[:]...)
-		}
-		if _, err := f.WriteAt(buf, start); err != nil {
+		if err := putSlots(f, start, points[:n]); err != nil {
 			return err
 		}
 		points = points[n:]
 	}
 	return nil
+}
+
+// putSlots writes both halves of slots that are neighbours. Where there are no second halves
+// the file does not grow by them.
+func putSlots(f *os.File, start int64, slots []slot) error {
+	base, more, any := make([]byte, 0, len(slots)*slotSize), make([]byte, 0, len(slots)*slotSize), false
+	for i := range slots {
+		base, more = append(base, slots[i].base[:]...), append(more, slots[i].more[:]...)
+		any = any || slots[i].hasMore()
+	}
+	_, err := f.WriteAt(base, start)
+	if any && err == nil {
+		_, err = f.WriteAt(more, half+start)
+	}
+	return err
 }
 
 // putCoarse makes a coarse point of the fine ones that are in the ring.
@@ -115,10 +132,7 @@ func putCoarse(f *os.File, at time.Time) error {
 	if err != nil || len(fine) == 0 {
 		return err
 	}
-	buf := make([]byte, slotSize)
-	encode(buf, join(at, Coarse, fine))
-	_, err = f.WriteAt(buf, offset(Coarse, at))
-	return err
+	return putSlots(f, offset(Coarse, at), []slot{slotOf(join(at, Coarse, fine))})
 }
 
 // join makes one point of those of a stretch.

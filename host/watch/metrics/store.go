@@ -77,19 +77,28 @@ func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 func (s *Store) Append(now time.Time, points []app.PointOf) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range points {
-		r.At = r.At.UTC().Truncate(Fine)
-		s.unsaved = appendRecord(s.unsaved, r.App, isPoint, r.Point)
-		s.add(r.App, r.Point)
-	}
-	err := s.save()
-	if hour := now.UTC().Truncate(time.Hour); s.due(hour) {
+	hour := now.UTC().Truncate(time.Hour)
+	// What is of this hour comes behind the fold: else it stood in two files, and counted twice.
+	err := s.take(points, func(at time.Time) bool { return at.Before(hour) })
+	if s.due(hour) {
 		err = errors.Join(err, s.fold(hour))
 	}
+	err = errors.Join(err, s.take(points, func(at time.Time) bool { return !at.Before(hour) }))
 	if err != nil {
 		return fmt.Errorf("cannot write the metric history: %w", reason(err))
 	}
 	return nil
+}
+
+// take adds and saves those points whose time is meant. The caller holds mu.
+func (s *Store) take(points []app.PointOf, meant func(at time.Time) bool) error {
+	for _, r := range points {
+		if r.At = r.At.UTC().Truncate(Fine); meant(r.At) {
+			s.unsaved = appendRecord(s.unsaved, r.App, isPoint, r.Point)
+			s.add(r.App, r.Point)
+		}
+	}
+	return s.save()
 }
 
 // find tells where the first slot of a moment or later stands.
@@ -179,6 +188,9 @@ func (s *Store) rotate(records []byte) error {
 	return err
 }
 
+// known reports whether there can be a history of that name.
+func known(id app.ID) bool { return app.ValidID(string(id)) || id == app.HostHistory }
+
 // Most is how many points Range returns at most.
 const Most = 2000
 
@@ -193,7 +205,7 @@ const late = 2 * Fine
 // most Most. Stretches of which nothing is known are left out. now is the moment
 // of the question.
 func (s *Store) Range(id app.ID, now, from, to time.Time, step time.Duration) ([]app.Point, error) {
-	if !app.ValidID(string(id)) || !from.Before(to) {
+	if !known(id) || !from.Before(to) {
 		return nil, nil
 	}
 	now = now.UTC()
@@ -285,7 +297,7 @@ func (s *Store) Sweep(known, lost map[app.ID]bool, lose func(name string) error)
 	}
 	s.mu.Lock()
 	for id := range s.pending {
-		there[id] = true
+		there[id] = id != app.HostHistory
 	}
 	s.mu.Unlock()
 	errs := []error{err}

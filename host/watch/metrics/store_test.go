@@ -107,6 +107,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		var points []app.PointOf
 		for n := hour * 60; n < hour*60+60; n++ {
 			points = append(points, app.PointOf{App: "shop", Point: at(n)})
+			points[len(points)-1].Disk = 1
 		}
 		must(t, s.Append(start.Add(time.Duration(hour+1)*time.Hour), points))
 	}
@@ -226,6 +227,23 @@ func TestHalvesAreJoined(t *testing.T) {
 	}
 }
 
+// The first point of an hour after a pause counts once, also after a restart.
+func TestAPauseOverTheHour(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	run(t, s, "shop", 0, 10)
+	run(t, s, "shop", 65, 68)
+	for range 3 {
+		must(t, s.Close())
+		s = open(t, dir)
+	}
+	for _, p := range ranged(t, s, "shop", at(70).At, start, at(70).At, Fine) {
+		if p.Ran != Fine {
+			t.Errorf("minute %s ran for %s", p.At.Sub(start), p.Ran)
+		}
+	}
+}
+
 func TestRemove(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -308,6 +326,9 @@ func FuzzRecent(f *testing.F) {
 	b := appendRecord(nil, "shop", isPoint, at(1))
 	f.Add(appendRecord(b, "shop", isGone, app.Point{}))
 	f.Add(b[:len(b)-1])
+	more := at(2)
+	more.Disk, more.Answers.Took[3] = 7, 5000
+	f.Add(appendRecord(b, "shop", isPoint, more))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var again []byte
 		whole := parse(b, func(id app.ID, kind byte, p app.Point) { again = appendRecord(again, id, kind, p) })
@@ -343,4 +364,22 @@ func BenchmarkRangeOfADay(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkMinuteOfSites is BenchmarkMinute with everything that can be known.
+func BenchmarkMinuteOfSites(b *testing.B) {
+	s := open(b, b.TempDir())
+	points := make([]app.PointOf, 200)
+	var size int64
+	for n := 0; b.Loop(); n++ {
+		for i := range points {
+			points[i] = app.PointOf{App: app.ID(fmt.Sprintf("17453389%05d", i)), Point: at(n)}
+			points[i].Disk, points[i].Answers = 1<<20, app.Answers{Classes: [5]uint64{1: 50}, Took: [12]uint64{2: 50}}
+		}
+		if err := s.Append(at(n).At.Add(Fine), points); err != nil {
+			b.Fatal(err)
+		}
+		size = max(size, s.size)
+	}
+	b.ReportMetric(float64(size), "recent-bytes")
 }

@@ -22,6 +22,7 @@
   const frames = {
     begun: () => { note(""); tries = 0; tell("live:begun"); },
     changed: () => refresh(),
+    elsewhere: () => refresh(10000), // of a list, what this page does not show
     figures: (data) => { figures(data); tell("live:figures", data); },
     lines: (data) => tell("live:lines", data),
     refused: (data) => { note(data.text); close(); later(); },
@@ -77,13 +78,17 @@
   const shown = new Map(); // what the server has made of each part
   for (const part of document.querySelectorAll("[data-part]")) shown.set(part.dataset.part, part.innerHTML);
 
-  let due, busy = false, again = false;
-  function refresh() { // many events at once are one look
+  let due, dueAt = Infinity, busy = false, again = false;
+  function refresh(wait = 150) { // many events at once are one look
+    const at = performance.now() + wait;
+    if (wait > 150 && at >= dueAt) return; // there is one soon
     clearTimeout(due);
-    due = setTimeout(look, 150);
+    dueAt = at;
+    due = setTimeout(look, wait);
   }
 
   async function look() {
+    dueAt = Infinity;
     if (busy) {
       again = true;
       return;
@@ -111,14 +116,23 @@
       if (!old || (shown.get(name) === fresh.innerHTML && old.className === fresh.className)) continue;
       shown.set(name, fresh.innerHTML);
       const focus = old.contains(document.activeElement) ? nameOf(document.activeElement) : "";
+      const boxes = new Set(Array.from(old.querySelectorAll("input:checked"), (box) => box.value));
       old.replaceWith(document.adoptNode(fresh));
+      for (const box of boxes.size ? fresh.querySelectorAll("input[type=checkbox]") : []) box.checked = boxes.has(box.value);
       if (focus) document.querySelector(focus)?.focus({ preventScroll: true });
+    }
+    const stream = page.getElementById("live")?.dataset.stream;
+    if (stream && stream !== live.dataset.stream) { // another page of a list is shown, as it is sorted now
+      live.dataset.stream = stream;
+      close();
+      open();
     }
     tell("live:changed", page);
   }
 
   function nameOf(element) {
     if (element.id) return "#" + CSS.escape(element.id);
+    if (element.type === "checkbox") return `input[name="${CSS.escape(element.name)}"][value="${CSS.escape(element.value)}"]`;
     if (element.form) return `form[action="${CSS.escape(element.form.getAttribute("action"))}"] ${element.localName}`;
     return element.localName === "a" ? `a[href="${CSS.escape(element.getAttribute("href"))}"]` : "";
   }

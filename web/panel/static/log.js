@@ -10,21 +10,52 @@
 
   // Times are told in the zone of who reads.
   const clock = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
-  const day = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "medium" });
+  const moment = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "medium" });
+  const date = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "full" });
   function localise(line) {
     const time = line.querySelector("time");
     const when = time && new Date(time.dateTime);
     if (!when || isNaN(when)) return;
     time.textContent = clock.format(when);
-    time.title = day.format(when);
+    time.title = moment.format(when);
   }
 
-  const sifted = (line) => Boolean(sieve.dataset.sieve && sieve.value) && !line.textContent.toLowerCase().includes(sieve.value.toLowerCase());
+  // Between the lines are rows that tell the day, or what happened.
+  const rows = ":scope > :not(.day, .mark)";
+  const dayOf = (row) => {
+    const when = new Date(row.querySelector("time")?.dateTime);
+    return isNaN(when) ? "" : date.format(when);
+  };
+  function dayRow(row) {
+    const fresh = document.createElement("div"), time = document.createElement("time");
+    fresh.className = "day";
+    time.dateTime = row.querySelector("time").dateTime;
+    time.textContent = dayOf(row);
+    fresh.append(time);
+    return fresh;
+  }
+  // Days begin where those of the reader do, not those of UTC; from the given row on.
+  function days(from) {
+    let last = "";
+    for (let row = from?.previousElementSibling; row && !last; row = row.previousElementSibling) last = dayOf(row);
+    for (let row = from; row; ) {
+      const next = row.nextElementSibling;
+      if (row.matches(".day")) row.remove();
+      else {
+        const day = dayOf(row);
+        if (day && day !== last) row.before(dayRow(row));
+        last = day || last;
+      }
+      row = next;
+    }
+  }
+
+  const sifted = (line) => Boolean(sieve.dataset.sieve && sieve.value) && !line.lastElementChild.textContent.toLowerCase().includes(sieve.value.toLowerCase());
   const keyOf = (line) => (line.querySelector("time")?.dateTime ?? "") + line.lastElementChild.textContent;
 
   // The first lines of a stream are partly those that are here: known tells how many.
   function known(lines) {
-    const old = Array.from(log.children, keyOf), fresh = lines.map(keyOf);
+    const old = Array.from(log.querySelectorAll(rows), keyOf), fresh = lines.map(keyOf);
     for (let i = Math.max(0, old.length - fresh.length); i < old.length; i++) {
       if (old.slice(i).every((key, n) => key === fresh[n])) return old.length - i;
     }
@@ -32,13 +63,13 @@
   }
 
   let missed = 0;
-  function add({ fresh, html }) {
+  function add({ fresh, empty, html }) {
     const box = document.createElement("template");
     box.innerHTML = html; // escaped by the server's template
     let lines = Array.from(box.content.children);
     if (fresh) {
       const have = known(lines);
-      if (have === 0) log.replaceChildren();
+      if (have === 0 && (lines.length || empty)) log.replaceChildren();
       lines = lines.slice(have);
     }
     if (lines.length) at("log-empty")?.remove();
@@ -47,7 +78,9 @@
       line.hidden = sifted(line);
     }
     log.append(...lines);
+    days(lines[0]);
     while (log.childElementCount > most) log.firstElementChild.remove();
+    if (lines.length && !log.firstElementChild.matches(".day") && dayOf(log.firstElementChild)) log.prepend(dayRow(log.firstElementChild));
     if (follow.checked) {
       down();
     } else if (lines.length) {
@@ -63,7 +96,23 @@
     jump.hidden = true;
   }
 
+  // What happened meanwhile stands between the lines, as in the page that the server makes.
+  function marks(page) {
+    for (const mark of page.querySelectorAll("#log > .mark")) {
+      if (log.querySelector(`:scope > [data-mark="${CSS.escape(mark.dataset.mark)}"]`)) continue;
+      const at = mark.querySelector("time").dateTime;
+      let before = null;
+      for (let row = log.lastElementChild; row && (row.querySelector("time")?.dateTime ?? at) >= at; row = row.previousElementSibling) before = row;
+      const fresh = document.adoptNode(mark);
+      localise(fresh);
+      log.insertBefore(fresh, before);
+      days(fresh);
+    }
+    if (follow.checked) down();
+  }
+
   for (const line of log.children) localise(line);
+  days(log.firstElementChild);
   // What somebody has chosen stays; where nothing can be kept, it does not.
   const memory = (act) => { try { return act(localStorage); } catch { return null; } };
   wrap.checked = memory((kept) => kept.getItem("berth-wrap")) !== "off";
@@ -74,6 +123,20 @@
     if (follow?.checked) down();
   });
   fold();
+
+  // The fields of the filter are told in the zone of who reads too; addresses have UTC.
+  const minute = (when) => new Date(when - when.getTimezoneOffset() * 60e3).toISOString().slice(0, 16);
+  for (const field of document.querySelectorAll("input[data-utc]")) {
+    if (field.value) field.value = minute(new Date(field.value + "Z"));
+    const label = document.querySelector(`label[for="${field.id}"]`);
+    label.textContent = label.dataset.local;
+  }
+  at("log-filter").addEventListener("formdata", ({ formData }) => {
+    for (const field of document.querySelectorAll("input[data-utc]")) {
+      if (field.value) formData.set(field.name, new Date(field.value).toISOString().slice(0, 16));
+    }
+    for (const [name, value] of [...formData]) if (!value) formData.delete(name);
+  });
   log.scrollTop = log.scrollHeight;
   if (!follow) return; // what a search has found does not go on
 
@@ -81,6 +144,7 @@
   document.addEventListener("live:changed", (event) => { // a build has begun, or has ended
     const now = event.detail.getElementById("log");
     if (now && now.dataset.of !== log.dataset.of) location.reload();
+    else marks(event.detail);
   });
   follow.addEventListener("change", () => follow.checked && down());
   jump.addEventListener("click", () => {
@@ -94,7 +158,7 @@
   }, { passive: true });
   announce.addEventListener("change", () => log.setAttribute("aria-live", announce.checked ? "polite" : "off"));
   sieve.addEventListener("input", () => {
-    for (const line of log.children) line.hidden = sifted(line);
+    for (const line of log.querySelectorAll(rows)) line.hidden = sifted(line);
     if (follow.checked) down();
   });
 })();

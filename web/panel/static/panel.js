@@ -60,13 +60,75 @@ for (const here of document.querySelectorAll(".tabs [aria-current]")) {
 const sieve = document.querySelector('input[data-sieve="apps"]');
 function sift() {
   const want = sieve.value.trim().toLowerCase();
-  for (const item of document.querySelectorAll("#apps > [data-sieved]")) {
+  for (const item of document.querySelectorAll("#apps [data-sieved]")) {
     item.hidden = !item.dataset.sieved.toLowerCase().includes(want);
   }
 }
 if (sieve) {
   sieve.addEventListener("input", sift);
   document.addEventListener("live:changed", sift);
+}
+
+// How many of a list are chosen, and what can be done once some are.
+const chosen = document.getElementById("chosen");
+function count() {
+  const boxes = [...document.querySelectorAll('#apps input[form="chosen"]')].filter((box) => !box.closest("[hidden]"));
+  const n = boxes.filter((box) => box.checked).length, every = document.getElementById("every"), said = document.getElementById("how-many");
+  every.checked = n > 0 && n === boxes.length;
+  every.indeterminate = n > 0 && n < boxes.length;
+  const words = n ? said.dataset.some.replace("1", n) : said.dataset.none;
+  if (said.textContent !== words) said.textContent = words;
+  for (const button of chosen.querySelectorAll("button")) button.disabled = !n;
+}
+if (chosen) {
+  const every = document.getElementById("every");
+  every.parentElement.hidden = false;
+  every.addEventListener("change", () => {
+    for (const box of document.querySelectorAll('#apps input[form="chosen"]')) box.checked = every.checked && !box.closest("[hidden]");
+    count();
+  });
+  document.addEventListener("change", (event) => event.target.form === chosen && event.target !== every && count());
+  document.addEventListener("live:changed", count);
+  sieve?.addEventListener("input", () => {
+    for (const box of document.querySelectorAll("#apps [hidden] input:checked")) box.checked = false; // what is not seen is not meant
+    count();
+  });
+  addEventListener("pageshow", count);
+  count();
+}
+
+// The palette and the list of keys. Its script comes when somebody wants it.
+const palette = document.getElementById("palette"), keys = document.getElementById("keys");
+async function find() {
+  if (palette.open || document.querySelector("dialog[open]")) return;
+  (await import(palette.dataset.module)).open(palette);
+}
+function types(element) {
+  return element?.isContentEditable || element?.localName === "textarea" || element?.localName === "select" ||
+    (element?.localName === "input" && !["checkbox", "radio", "button", "submit"].includes(element.type));
+}
+if (palette && window.HTMLDialogElement) {
+  const button = document.getElementById("find"), help = document.getElementById("show-keys");
+  button.hidden = help.hidden = false;
+  button.addEventListener("click", find);
+  help.addEventListener("click", () => keys.showModal());
+  for (const dialog of [palette, keys]) {
+    dialog.addEventListener("click", (event) => (event.target === dialog || event.target.closest("[data-close]")) && dialog.close());
+  }
+  addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.isComposing) return;
+    if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      find();
+      return;
+    }
+    const typed = event.getModifierState("AltGraph"); // with which some keyboards have these
+    if ((event.ctrlKey || event.metaKey || event.altKey) && !typed || palette.dataset.keys === "off" || types(event.target) || document.querySelector("dialog[open]")) return;
+    if (event.key === "/") find();
+    else if (event.key === "?") keys.showModal();
+    else return;
+    event.preventDefault();
+  });
 }
 
 // A form is sent once: a second click would be refused as under way.
