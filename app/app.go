@@ -151,6 +151,7 @@ type Code struct {
 	// MemorySignal is the signal of MemorySignals that the program gets when its RAM is
 	// nearly full, so that it can drop its caches; "" for none.
 	MemorySignal string
+	Stdin        bool // the program reads lines from its standard input, which is empty otherwise
 
 	// Packages stands for everything the installed packages came from; "" when
 	// there are none, or when the files do not show what they came from.
@@ -160,6 +161,10 @@ type Code struct {
 // MemorySignals are those that a program may ask for. It gets one only while it handles
 // it: of what it does not handle, the first two would end it.
 var MemorySignals = []string{"SIGUSR1", "SIGUSR2", "SIGURG", "SIGWINCH"}
+
+// MaxInput is the most bytes of a line for a program's input: with its end, as many as a pipe takes at
+// once or not at all (pipe(7), PIPE_BUF).
+const MaxInput = 4095
 
 // HealthOff is the Health of code of which no two runs may go on at once.
 const HealthOff = "off"

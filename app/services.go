@@ -31,6 +31,11 @@ type Services struct {
 	// Exec runs the command of a session. It asks nobody who may, but that owner has the
 	// application.
 	Exec ExecService
+	// Type sends a line, without its end, to the input of a program that reads it (Code.Stdin), and
+	// waits for nothing. It asks nobody who may, but that owner has the application. It fails with Invalid for
+	// what is no line, Unusable for an application that reads none, Conflict when no program reads it
+	// now, and Unavailable while too much waits to be read.
+	Type func(ctx context.Context, owner AccountID, id ID, line string) error
 	// Metrics returns what an application used, in stretches of step, or longer ones,
 	// oldest first, 2000 at most; those of which nothing is known are left out. It asks
 	// nobody who may see them.
@@ -132,7 +137,12 @@ type Deployments interface {
 	// Spool keeps everything r yields. It returns no file when it fails.
 	Spool(ctx context.Context, r io.Reader) (file string, err error)
 	DropSpool(file string)
-	// Upload makes a new application, and starts it unless WithWanted says otherwise.
+	// Draft judges a file of Spool, which stays the caller's, as Upload would without unpacking it.
+	// fields take the place of what its discloud.config says of them; nil changes nothing. It
+	// fails when the file is no ZIP that can be unpacked.
+	Draft(ctx context.Context, owner Account, file string, fields ConfigField) (Draft, error)
+	// Upload makes a new application, and starts it unless WithWanted says otherwise. It has what
+	// WithFirst says from its first start on.
 	Upload(ctx context.Context, owner Account, file string) (Deployed, error)
 	// Commit replaces the code of an application: exact also removes what earlier deploys
 	// brought and the ZIP does not have, unless it has changed since.

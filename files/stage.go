@@ -123,6 +123,33 @@ func (s *stages) Unpack(ctx context.Context, file string, over *app.Code, judge 
 	if err != nil {
 		return app.Unpacked{}, err
 	}
+	return s.unpack(ctx, a, judge)
+}
+
+// UnpackAs is Unpack for a new application with config in the place of the discloud.config that
+// the ZIP may hold.
+func (s *stages) UnpackAs(ctx context.Context, file, config string, judge func(app.Config) error) (app.Unpacked, error) {
+	a, err := bundle.OpenAs(file, s.lim, config)
+	if err != nil {
+		return app.Unpacked{}, err
+	}
+	return s.unpack(ctx, a, judge)
+}
+
+// Look opens the ZIP in file as bundle.OpenDraft does, and shows judge its config and its files.
+// The ZIP stays.
+func (s *stages) Look(file string, fields app.ConfigField, judge func(*app.Draft, app.Config, app.Files) error) (app.Draft, error) {
+	a, d, err := bundle.OpenDraft(file, s.lim, fields)
+	if err != nil {
+		return app.Draft{}, err
+	}
+	defer func() { _ = a.Close() }() // was only read
+	err = judge(&d, a.Config, a)
+	return d, err
+}
+
+// unpack unpacks an archive, and closes it.
+func (s *stages) unpack(ctx context.Context, a *bundle.Archive, judge func(app.Config) error) (app.Unpacked, error) {
 	defer func() { _ = a.Close() }() // was only read
 	if err := errors.Join(judge(a.Config), s.CheckFree("unpack the upload")); err != nil {
 		return app.Unpacked{}, err

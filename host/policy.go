@@ -176,7 +176,7 @@ func configOf(a app.App) app.Config {
 	c := a.Code
 	cfg := app.Config{
 		Type: a.Type, RAM: a.RAM, Main: c.Main, Version: c.Version, Start: c.Start, Build: c.Build, Health: c.Health,
-		MemorySignal: c.MemorySignal,
+		MemorySignal: c.MemorySignal, Stdin: c.Stdin,
 	}
 	for key, value := range map[string]string{
 		"MAIN": c.Main, "VERSION": c.Version, "START": c.Start, "BUILD": c.Build, "HEALTH": c.Health, "MEMORY_SIGNAL": c.MemorySignal,
@@ -184,6 +184,9 @@ func configOf(a app.App) app.Config {
 		if value != "" {
 			cfg.Keys = append(cfg.Keys, key)
 		}
+	}
+	if c.Stdin {
+		cfg.Keys = append(cfg.Keys, "STDIN")
 	}
 	return cfg
 }

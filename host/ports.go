@@ -184,6 +184,11 @@ type Staging interface {
 	// judge refuses. over is the code that a commit lays it over, nil for a new
 	// application.
 	Unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error)
+	// UnpackAs is Unpack for a new application with config in the place of the ZIP's own.
+	UnpackAs(ctx context.Context, file, config string, judge func(app.Config) error) (app.Unpacked, error)
+	// Look begins the Draft of a ZIP and shows it to judge, with what its config says and its
+	// files. It unpacks nothing.
+	Look(file string, fields app.ConfigField, judge func(d *app.Draft, cfg app.Config, files app.Files) error) (app.Draft, error)
 	// Files shows the stage's tree over the live one (no live one when id is "").
 	Files(stage app.Stage, id app.ID) app.Files
 	// Over says that a stage is a commit, and shows what the tree will hold once it is
@@ -281,6 +286,10 @@ type Logs interface {
 // Planner says how a program is prepared and started. prepared is the
 // app.Code.Packages of the tree as it is, "" when it has none.
 type Planner func(cfg app.Config, found bool, files app.Files, prepared string) (app.Plan, error)
+
+// Suggester completes a config by what files show, and says how the program would be prepared and
+// started on a host that has every runtime.
+type Suggester func(cfg app.Config, files app.Files) (app.Config, app.Plan, error)
 
 // Visits are the requests that the web brings to sites. It is safe for
 // concurrent use.

@@ -78,10 +78,10 @@ func (d *daemon) public() map[string]int64 {
 }
 
 // reasons are the words of a page that stand in one piece: texts, and what is said
-// of things that have none.
+// of things that have none. What says that it is in another language, as the documentation does, is left out.
 const reasons = `(() => {
 	const all = [], walk = document.createTreeWalker(document.documentElement, NodeFilter.SHOW_TEXT);
-	while (walk.nextNode()) if (!walk.currentNode.parentElement.closest("script, style, .log, pre, code, textarea")) all.push(walk.currentNode.data);
+	while (walk.nextNode()) if (!walk.currentNode.parentElement.closest("script, style, .log, pre, code, textarea, main [lang]")) all.push(walk.currentNode.data);
 	for (const e of document.querySelectorAll("[aria-label], [placeholder], [title], [data-done], [data-broken]")) all.push(e.ariaLabel, e.placeholder, e.title, e.dataset.done, e.dataset.broken);
 	return [...new Set(all.filter(Boolean).map((s) => s.trim().replace(/\s+/g, " ")).filter(Boolean))];
 })()`

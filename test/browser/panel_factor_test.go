@@ -114,7 +114,7 @@ func TestPanelSecondFactor(t *testing.T) {
 	p.fill("#password", "another "+secret)
 	p.fill("#again", "another "+secret)
 	p.follow(func() { p.press("main button", "Set the password") })
-	p.until(`location.pathname == "/account"`)
+	p.until(`location.pathname == "/first-steps"`)
 	p.says("Your password alone opens your account")
 }
 

@@ -36,7 +36,10 @@ type apps struct {
 	env      map[string]string
 	spooled  map[string]string // file to content
 	dropped  int
-	deployed func(ctx context.Context, file string) (app.Deployed, error) // what a deployment does
+	deployed func(ctx context.Context, file string) (app.Deployed, error)         // what a deployment does
+	drafted  func(ctx context.Context, fields app.ConfigField) (app.Draft, error) // what Draft says; nil for a config without a fault
+	firsts   []app.First
+	wanted   []app.Wanted
 	output   string
 	made     []app.Backup
 	nights   []app.BackupSnapshot
@@ -124,7 +127,17 @@ func (h *apps) DropSpool(string) {
 	h.dropped++
 }
 
+func (h *apps) Draft(ctx context.Context, _ app.Account, _ string, fields app.ConfigField) (app.Draft, error) {
+	if h.drafted == nil {
+		return app.Draft{Found: true}, nil
+	}
+	return h.drafted(ctx, fields)
+}
+
 func (h *apps) Upload(ctx context.Context, _ app.Account, file string) (app.Deployed, error) {
+	h.mu.Lock()
+	h.firsts, h.wanted = append(h.firsts, app.FirstOf(ctx)), append(h.wanted, app.WantedOf(ctx))
+	h.mu.Unlock()
 	if err := h.act("upload "+h.spooled[file], "new"); err != nil {
 		return app.Deployed{}, err
 	}

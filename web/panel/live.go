@@ -142,21 +142,26 @@ func watchOf(c *call) (w app.Watch, what string, err error) {
 // mayStill checks again who watches, which is no visit: a session is not kept alive by
 // a page that nobody reads.
 func (v *viewer) mayStill(ctx context.Context) error {
-	sessions, err := v.signIns.Sessions(ctx, v.c.account.ID)
+	if err := v.stillSignedIn(ctx, v.c); err != nil {
+		return err
+	}
+	return v.stream.Check(ctx)
+}
+
+// stillSignedIn fails when the session of a call has ended, or its account may do nothing any more.
+func (p livePages) stillSignedIn(ctx context.Context, c *call) error {
+	a, err := p.account(ctx, c.account.ID)
+	if err == nil {
+		err = a.Closed()
+	}
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(sessions, func(s app.Session) bool { return s.ID == v.c.session.ID }) {
-		return &app.Error{Kind: app.Unauthorized}
+	sessions, err := p.signIns.Sessions(ctx, c.account.ID)
+	if err == nil && !slices.ContainsFunc(sessions, func(s app.Session) bool { return s.ID == c.session.ID }) {
+		err = app.Errorf(app.Unauthorized, "you are not signed in")
 	}
-	a, err := v.account(ctx, v.c.account.ID)
-	if app.KindOf(err) == app.NotFound {
-		return err
-	}
-	if err == nil && a.Closed() != nil {
-		return &app.Error{Kind: app.Forbidden}
-	}
-	return v.stream.Check(ctx)
+	return err
 }
 
 // frames writes events as the page's script reads them.

@@ -22,6 +22,7 @@ var changes = []struct {
 	{"/apps/shop/start", nil, app.StartApp, false, 303, "app.start", "start shop"},
 	{"/apps/shop/restart", nil, app.RestartApp, false, 303, "app.restart", "restart shop"},
 	{"/apps/shop/stop", nil, app.StopApp, false, 303, "app.stop", "stop shop"},
+	{"/apps/shop/input", []string{"line", "say hello"}, 0, false, 303, "app.input", "line say hello to shop"},
 	{"/apps/shop/deploys/1/rollback", nil, 0, false, 303, "app.rollback", "rollback 1 by 1 shop"},
 	{"/apps/shop/env", []string{"name", "A", "value", "x"}, 0, false, 303, "env.set", "set variables shop"},
 	{"/apps/shop/env", []string{"block", "A=1\nB=2"}, 0, false, 303, "env.set", "set variables shop"},

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"berth/app"
@@ -202,7 +203,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 	charts := chartPages{c.Metrics}
 	uploads := uploadPages{
 		deployments: c.Deployments, teams: c.Teams, logs: c.Logs, maxUpload: c.MaxUpload, maxFile: c.MaxFile,
-		jobs: newJobs(), beside: c.Go, record: record, log: c.Log,
+		jobs: newJobs(), drafts: newDrafts(c.Deployments.DropSpool, c.MaxFile), beside: c.Go, record: record, log: c.Log,
 	}
 	accounts := accountPages{
 		signIns: c.SignIns, factors: c.Factors, passkeys: c.Passkeys, identities: c.Identities, providers: c.Providers, baseURL: c.BaseURL,
@@ -212,6 +213,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 	factors := factorPages{c.Factors, c.Passkeys, c.BaseURL}
 	invitations := invitationPages{c.Invitations, c.Providers, accounts.begin, c.BaseURL}
 	steps := stepPages{c.Applications, c.Notices, c.HostBackups, c.Sites}
+	live := livePages{c.Feed, c.SignIns, c.Account}
 	ask := againPages{c.SignIns, c.Passkeys, c.Identities, c.Providers, c.TTL, c.BaseURL}
 	return &pages{
 		accounts: accounts,
@@ -241,12 +243,13 @@ func newPages(c Config, record func(*call, error)) *pages {
 		hostConfig:  hostSettingPages{c.HostSettings},
 		identities:  identityPages{c.Identities, c.Providers, &accounts, &invitations, &ask, c.Log},
 		invitations: invitations,
-		live:        livePages{c.Feed, c.SignIns, c.Account},
-		logs:        logPages{c.Logs, c.Feed, c.Applications, c.Teams},
+		live:        live,
+		logs:        logPages{c.Logs, c.Feed, c.Applications, c.Teams, c.Type},
 		passkeys:    passkeyPages{c.Passkeys, &factors, accounts.begin},
 		second:      secondPages{c.Factors, accounts.passkey, accounts.begin},
 		settings:    settingsPages{c.Settings, c.Teams, c.Invitations, c.Applications},
 		steps:       steps,
+		terminal:    terminalPages{live, c.Applications, c.Exec, record, c.BaseURL},
 	}
 }
 
@@ -281,6 +284,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// terminalPolicy also lets a page make styles of its own. The page of the terminal alone has it, for
+// xterm.js makes a sheet: see docs/adr/0068.
+var terminalPolicy = strings.Replace(policy, "style-src 'self'", "style-src 'self' 'unsafe-inline'", 1)
 
 // secure sets the headers of every answer. The referrer stays here: with
 // "no-referrer" forms would come with the origin "null".

@@ -84,7 +84,19 @@ func (p settingsPages) setRAM(c *call, f url.Values) (answer, error) {
 	if to == "/" {
 		to = c.at("settings")
 	}
-	return done(to, c.lang.Say("%s has %d MB of RAM now.", c.app.Name, mb)), err
+	return gotRAM(c, to, mb), err
+}
+
+// toldRAM are the languages whose programs hear at their start how much RAM they have, and keep to it.
+var toldRAM = []string{"javascript", "typescript", "deno", "go", "java", "php"}
+
+// gotRAM says that the application of the call has another amount of RAM.
+func gotRAM(c *call, to string, mb app.MB) answer {
+	said := c.lang.Say("%s has %d MB of RAM now.", c.app.Name, mb)
+	if !slices.Contains(toldRAM, c.app.Code.Lang) {
+		return done(to, said)
+	}
+	return changed(to, said+" "+c.lang.Say("Its program uses that from its next start on."))
 }
 
 func (p settingsPages) setAutoRestart(c *call, f url.Values) (answer, error) {

@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/web"
-
 	"berth/app"
 )
 
@@ -183,7 +181,7 @@ func TestUploadRefusals(t *testing.T) {
 		{"cut off", func() page { return ana.sendTo("/upload", kind, bytes.NewReader(body[:len(body)-10])) }, 400, "The upload ended early or is malformed."},
 		{"too large", func() page { return ana.upload("/upload", large) }, 413, "The upload is larger than the 1 MB that are allowed."},
 		{"far too large", func() page { return ana.upload("/upload", large+strings.Repeat("y", 8192)) }, 413, "larger than the 1 MB"},
-		{"too much before", func() page { return ana.upload("/upload", "PK", "a", strings.Repeat("y", web.MaxTextBytes+1)) }, 400, "There is too much before the file."},
+		{"too much before", func() page { return ana.upload("/upload", "PK", "a", strings.Repeat("y", maxBlock+1)) }, 400, "There is too much before the file."},
 		{"too large a file", func() page { return ana.upload("/apps/shop/files/upload", large) }, 413, "larger than the 1 MB"},
 		{"far too large a file", func() page { return ana.upload("/apps/shop/files/upload", large+large) }, 413, "larger than the 1 MB"},
 		{"no file form", func() page { return ana.post("/apps/shop/files/upload") }, 400, "Choose a file to upload."},
