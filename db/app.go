@@ -276,7 +276,7 @@ func (s Apps) Variables(ctx context.Context, id app.ID) ([]app.Variable, error) 
 		}
 		set, sealed, err := variables(t, id)
 		if err == nil && len(sealed) > 0 {
-			err = app.Errorf(app.Unavailable, "the variables %s cannot be read: the key that seals them is not on this host; set them anew, or the host's owner puts the key back (berth key add)",
+			err = app.Errorf(app.Unavailable, "the variables %s cannot be read: the key that seals them is not on this host; set them again, or ask the host's owner to put the key back (berth key add)",
 				strings.Join(slices.Sorted(maps.Keys(sealed)), ", "))
 		}
 		if err != nil {

@@ -494,5 +494,5 @@ func (h *Host) calledOff() error {
 	if h.ctx.Err() != nil {
 		return app.Errorf(app.Unavailable, "the server is shutting down; upload it again in a minute")
 	}
-	return app.Errorf(app.Conflict, "the deployment was called off: the application was stopped or deleted meanwhile")
+	return app.Errorf(app.Conflict, "the deployment was cancelled: the application was stopped or deleted meanwhile")
 }

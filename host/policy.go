@@ -78,7 +78,7 @@ func sentence(e app.Exit) app.Text {
 	case e.Signal != 0:
 		return app.Textf("ended by signal %d%s, exit code %d, after %s", e.Signal, signalNames[e.Signal], e.Code, lasted(e.Ran))
 	case e.Code == app.UnknownCode:
-		return app.Textf("ended while berth was not there to see how")
+		return app.Textf("ended while berth was not running, so its exit code is unknown")
 	case e.Code != 0:
 		return app.Textf("exited with code %d after %s", e.Code, lasted(e.Ran))
 	}

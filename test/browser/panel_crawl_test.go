@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
+
 	"berth/app"
 	"berth/test/harness"
 )
@@ -84,20 +86,20 @@ const reasons = `(() => {
 	return [...new Set(all.filter(Boolean).map((s) => s.trim().replace(/\s+/g, " ")).filter(Boolean))];
 })()`
 
-// Each page is Portuguese for who wants that: no sentence of the catalogue is left in
-// English.
-func TestPanelInPortuguese(t *testing.T) {
+// Each page is in the language of who reads it: no sentence of the catalogue is left in
+// English. The words of the others are longer, and fit on a phone too.
+func TestPanelInLanguages(t *testing.T) {
 	d, p, id := furnish(t)
-	english := catalogue(t)
-	check := func(path string) {
+	english := catalogue(t, app.Locales[1])
+	check := func(locale, path string) {
 		t.Helper()
-		if lang := eval[string](p, "document.documentElement.lang"); lang != "pt-BR" {
-			t.Errorf("the language of %s is %q", path, lang)
+		if lang := eval[string](p, "document.documentElement.lang"); lang != locale {
+			t.Errorf("the language of %s is %q, not %s", path, lang, locale)
 		}
 		for _, words := range eval[[]string](p, reasons) {
 			for _, e := range english {
 				if e.MatchString(words) {
-					t.Errorf("%s says %q", path, words)
+					t.Errorf("%s says %q in %s", path, words, locale)
 				}
 			}
 		}
@@ -112,22 +114,50 @@ func TestPanelInPortuguese(t *testing.T) {
 	if found < 20 {
 		t.Fatalf("only %d sentences of an English page are in the catalogue", found)
 	}
-	p.choose("#locale", "pt-BR")
-	p.follow(func() { p.press("section[aria-labelledby=language] button", "Save") })
-	for _, path := range d.pages(p, id) {
-		p.open(d.Base+path, 200)
-		check(path)
+	pages, save := d.pages(p, id), "Save"
+	for _, locale := range app.Locales[1:] {
+		english = catalogue(t, locale)
+		d.speaks(p, locale, save)
+		for _, e := range entries(t, locale) {
+			if e.english == "Save" {
+				save = e.other
+			}
+		}
+		for _, path := range pages {
+			p.open(d.Base+path, 200)
+			check(locale, path)
+			p.size(390, 844, false)
+			p.sound()
+			p.size(1280, 800, false)
+		}
 	}
-	p.sound()
 }
 
-// catalogue are the English sentences that are written otherwise in Portuguese, as
+// The audit log is in the reader's time zone, and names it; without scripts it is in UTC.
+func TestPanelAuditZone(t *testing.T) {
+	d, p, _ := furnish(t)
+	const first = `document.querySelector(".acts time").textContent`
+	for zone, says := range map[string]string{"America/Sao_Paulo": "GMT-3", "Asia/Kolkata": "GMT+5:30", "UTC": "UTC"} {
+		p.do(emulation.SetTimezoneOverride(zone))
+		p.open(d.Base+"/host/audit", 200)
+		if text := eval[string](p, first); !strings.HasSuffix(text, " "+says) {
+			t.Errorf("in %s the first record is of %q", zone, text)
+		}
+	}
+	p.scripts(false)
+	p.reload()
+	if text := eval[string](p, first); !strings.HasSuffix(text, " UTC") {
+		t.Errorf("without scripts the first record is of %q", text)
+	}
+}
+
+// catalogue are the English sentences that are written otherwise in a language, as
 // patterns of what they become.
-func catalogue(t *testing.T) []*regexp.Regexp {
+func catalogue(t *testing.T, locale string) []*regexp.Regexp {
 	t.Helper()
 	var all []*regexp.Regexp
 	verb := regexp.MustCompile(`%[-+# 0-9.\[\]]*[a-z]`)
-	for _, e := range entries(t) {
+	for _, e := range entries(t, locale) {
 		bare := verb.ReplaceAllString(e.english, "")
 		if e.english == e.other || len(regexp.MustCompile(`\pL`).FindAllString(bare, -1)) < 4 {
 			continue

@@ -74,9 +74,7 @@ func TestPanelDeploysAFolder(t *testing.T) {
 	p.open(d.Base+"/upload", 200)
 	p.drop(dir)
 	p.packed("3")
-	if got := eval[string](p, `document.querySelector("#env").value`); got != "TOKEN=abc123\n" {
-		t.Errorf("the box has %q", got)
-	}
+	p.until(`document.querySelector("#env").value == "TOKEN=abc123\n"`)
 	p.press("[data-packed-left] summary", "Left out")
 	p.says(".git/ no program needs it")
 	p.says("notes/ named in .gitignore or .discloudignore")

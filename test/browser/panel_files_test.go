@@ -22,12 +22,6 @@ func (p *tab) edits(text string) {
 	p.do(input.InsertText(text))
 }
 
-// control presses a key together with Control.
-func (p *tab) control(key string) {
-	p.t.Helper()
-	p.do(chromedp.KeyEvent(key, chromedp.KeyModifiers(input.ModifierCtrl)))
-}
-
 // What somebody types does not go over what the program writes meanwhile; by keyboard, Tab does not trap.
 func TestPanelEditorWarns(t *testing.T) {
 	d := launch(t)

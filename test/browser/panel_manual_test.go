@@ -66,7 +66,7 @@ func TestPanelHostSettings(t *testing.T) {
 	p.until(`document.querySelector('[name="apps.disk"]').value == "much"`)
 	p.accessible(axe)
 	p.open(d.Base+"/host/settings", 200)
-	p.do(chromedp.Focus(`[name="build.queue"]`), chromedp.KeyEvent("\b\b9"))
+	p.do(chromedp.Focus(`[name="build.queue"]`), chromedp.KeyEvent(kb.End), chromedp.KeyEvent("\b\b9"))
 	p.follow(func() { p.do(chromedp.KeyEvent(kb.Enter)) })
 	p.says("The settings are stored")
 	p.until(`document.querySelector('[name="build.queue"]').value == "9"`)

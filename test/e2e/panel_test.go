@@ -243,7 +243,7 @@ func TestPanelJobsAndUpgrades(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if page, _ := p.do(r, 404); !strings.Contains(page, "not known any more") {
+			if page, _ := p.do(r, 404); !strings.Contains(page, "does not know this upload any more") {
 				t.Errorf("the next image says %s", page)
 			}
 			log := ""

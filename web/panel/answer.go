@@ -259,7 +259,7 @@ func (c *call) say(err error) string {
 	if e := sayable(err); e != nil {
 		return sentence(c.lang.SayPhrase(e.Message))
 	}
-	return c.lang.Say("Something went wrong that is not your fault. The log of berth tells the cause.")
+	return c.lang.Say("berth could not do this. The log of berth has the cause.")
 }
 
 // english is the sentence for the audit log.

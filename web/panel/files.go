@@ -361,10 +361,10 @@ func (p filePages) make(c *call, f url.Values) (answer, error) {
 	ctx := context.WithoutCancel(c.ctx())
 	if f.Get("kind") == "dir" {
 		err := p.edits.MakeDir(ctx, c.owner, c.app.ID, name)
-		return done(c.at("files?")+query("path", name), c.lang.Say("The directory was made.")), err
+		return done(c.at("files?")+query("path", name), c.lang.Say("The directory was created.")), err
 	}
 	err = p.edits.WriteFile(ctx, c.owner, c.app.ID, name, nil, app.OverNothing)
-	return done(c.at("files/view?")+query("path", name), c.lang.Say("The file was made.")), err
+	return done(c.at("files/view?")+query("path", name), c.lang.Say("The file was created.")), err
 }
 
 // move gives files another directory, or one of them another name.

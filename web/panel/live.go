@@ -81,9 +81,9 @@ func (p livePages) events(c *call) (answer, error) {
 	}
 	switch kind := app.KindOf(err); {
 	case kind == app.Limited:
-		return standsStill(c, c.lang.Say("This page stands still: too many pages of your account are open at once. It tries again by itself.")), nil
+		return standsStill(c, c.lang.Say("This page is not live: too many pages of your account are open at once. The page tries again by itself.")), nil
 	case kind == app.Unavailable:
-		return standsStill(c, c.lang.Say("This page stands still: the server cannot serve its updates now. It tries again by itself.")), nil
+		return standsStill(c, c.lang.Say("This page is not live: the server cannot send its updates now. The page tries again by itself.")), nil
 	case err != nil:
 		return answer{}, err
 	}

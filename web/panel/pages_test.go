@@ -176,11 +176,13 @@ func TestCatalogueIsComplete(t *testing.T) {
 	if len(said) < 100 {
 		t.Fatalf("only %d sentences were found", len(said))
 	}
-	catalogue, err := os.ReadFile("../../app/text/pt-BR.txt")
-	must(t, err)
-	for s := range said {
-		if !strings.Contains(string(catalogue), "\n"+strconv.Quote(s)+" = ") {
-			t.Errorf("%q is not in the catalogue", s)
+	for _, locale := range app.Locales[1:] {
+		catalogue, err := os.ReadFile("../../app/text/" + locale + ".txt")
+		must(t, err)
+		for s := range said {
+			if !strings.Contains(string(catalogue), "\n"+strconv.Quote(s)+" = ") {
+				t.Errorf("%q is not in the catalogue of %s", s, locale)
+			}
 		}
 	}
 }

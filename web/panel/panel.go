@@ -311,7 +311,7 @@ func (s *server) sameSite(c *call) error {
 	if s.guard.Check(c.Request) == nil && !embedded(c.Request.Header) {
 		return nil
 	}
-	return app.Errorf(app.Forbidden, "this came from another site, so nothing was done; if you use a proxy, let it pass the Host header on")
+	return app.Errorf(app.Forbidden, "berth refused this request, because it came from another site; if you use a proxy, let it pass the Host header on")
 }
 
 // embedded reports whether a page of another site requests something, instead of a

@@ -248,7 +248,7 @@ func (s *server) newMux(routes []route) *http.ServeMux {
 		handle(pattern, func(c *call) {
 			_ = s.enter(c)
 			c.Header().Set("Allow", strings.Join(known, ", "))
-			a := s.refused(c, nil, app.Errorf(app.Invalid, "this page cannot be asked so"))
+			a := s.refused(c, nil, app.Errorf(app.Invalid, "method not allowed"))
 			a.status = http.StatusMethodNotAllowed
 			s.send(c, a)
 		})

@@ -112,7 +112,7 @@ func (p settingsPages) setAutoRestart(c *call, f url.Values) (answer, error) {
 // remove needs the name, so that nobody deletes by a slip.
 func (p settingsPages) remove(c *call, f url.Values) (answer, error) {
 	if strings.TrimSpace(f.Get("name")) != strings.TrimSpace(c.app.Name) {
-		return answer{}, app.Errorf(app.Invalid, "type the name of the application exactly as it is, then it is deleted")
+		return answer{}, app.Errorf(app.Invalid, "to delete the application, type its name exactly as it is")
 	}
 	err := p.settings.Delete(c.ctx(), c.owner, c.app.ID)
 	return done("/", c.lang.Say("%s was deleted.", c.app.Name)), err
@@ -141,7 +141,7 @@ func (p settingsPages) addMember(c *call, f url.Values) (answer, error) {
 	}
 	c.audit.Note("permissions=%.200s", strings.Join(permissions, ","))
 	if who == "" {
-		return answer{}, app.Errorf(app.Invalid, "name the member by the name or the number of the account, which stand on its account page")
+		return answer{}, app.Errorf(app.Invalid, "name the member by the name or the number of the account; its page Account shows both")
 	}
 	if err := noneChosen(permissions); err != nil {
 		return answer{}, err

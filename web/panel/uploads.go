@@ -154,7 +154,7 @@ func blame(b *web.Body, err error) error {
 		return app.Errorf(app.Invalid, "the upload came too slowly, so it was given up")
 	case web.Malformed:
 	}
-	return app.Errorf(app.Invalid, "the upload ended early, or is none")
+	return app.Errorf(app.Invalid, "the upload ended early or is malformed")
 }
 
 func errTooLarge(limit int64) error {
@@ -482,7 +482,7 @@ func (js *jobs) begin(account app.AccountID, kind jobKind, of app.Snapshot, size
 	mine := js.of(account)
 	ended := slices.DeleteFunc(slices.Clone(mine), func(j *job) bool { return j.at.Ended.IsZero() })
 	if under := len(mine) - len(ended); under >= accountJobs {
-		return nil, app.Errorf(app.Limited, "your account has %d uploads under way, as many as one account gets; wait until one has ended", under)
+		return nil, app.Errorf(app.Limited, "your account has %d uploads under way, the most that an account may have; wait until one has ended", under)
 	}
 	for _, j := range ended[min(len(ended), keptJobs-1):] {
 		delete(js.all, j.id)
@@ -531,5 +531,5 @@ func (js *jobs) find(account app.AccountID, id string) (*job, error) {
 			return j, nil
 		}
 	}
-	return nil, app.Errorf(app.NotFound, "this upload is not known any more: it is told of for an hour, and until berth is started anew")
+	return nil, app.Errorf(app.NotFound, "berth does not know this upload any more: it remembers an upload for an hour, and until its own restart")
 }

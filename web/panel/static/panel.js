@@ -33,16 +33,19 @@ for (const field of document.querySelectorAll("input[readonly]")) {
   field.addEventListener("focus", () => field.select());
 }
 
-// Times are told in the zone of who reads them when one points at them, and those of
-// charts at once.
+// The title of a time has it in the reader's zone, and names that. So does the text, where
+// the page has more than how long ago it was.
 function clocks() {
   const lang = document.documentElement.lang;
+  const minute = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short" };
   for (const time of document.querySelectorAll("main > :not(.log-card) time[datetime]")) {
     const at = new Date(time.dateTime);
     if (isNaN(at)) continue;
-    time.title = at.toLocaleString(lang);
+    time.title = at.toLocaleString(lang, { dateStyle: "medium", timeStyle: "long" });
     const day = Date.now() - at < 12 * 3600e3 ? {} : { day: "2-digit", month: "2-digit" };
-    if ("clock" in time.dataset) time.textContent = at.toLocaleString(lang, { ...day, hour: "2-digit", minute: "2-digit", hour12: false });
+    if ("clock" in time.dataset) time.textContent = at.toLocaleString(lang, { ...day, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    if ("moment" in time.dataset) time.textContent = at.toLocaleString(lang, minute);
+    if (time.closest(".log")) time.textContent = at.toLocaleTimeString(lang, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
   }
 }
 clocks();
@@ -231,6 +234,7 @@ const again = async () => {
       else if (next.innerHTML !== part.innerHTML) {
         const output = part.querySelector("pre"), end = !output || output.scrollTop + output.clientHeight >= output.scrollHeight - 8, top = output?.scrollTop;
         part.replaceWith(next);
+        clocks();
         const shown = next.querySelector("pre");
         if (shown) shown.scrollTop = end ? shown.scrollHeight : top;
       }
