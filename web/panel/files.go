@@ -304,7 +304,7 @@ func (p filePages) write(c *call, f url.Values) (answer, error) {
 // save stores a file, whether the browser waits or not.
 func (p filePages) save(c *call, name string, data []byte, to string, over app.Over) (answer, error) {
 	err := p.edits.WriteFile(context.WithoutCancel(c.ctx()), c.owner, c.app.ID, name, data, over)
-	return done(to, c.lang.Say("The file was saved. A program that has read it already needs a restart.")), err
+	return changed(to, c.lang.Say("The file was saved. A program that has read it already needs a restart.")), err
 }
 
 // run restarts the program, or starts it, after its file was saved.
