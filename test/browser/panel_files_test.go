@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/input"
@@ -19,7 +20,13 @@ func (p *tab) edits(text string) {
 	p.until(`!!document.querySelector(".codemirror")?.shadowRoot.querySelector(".cm-content")`)
 	eval[bool](p, `(() => { document.querySelector(".codemirror").shadowRoot.querySelector(".cm-content").focus(); return true })()`)
 	p.control("a")
-	p.do(input.InsertText(text))
+	p.do(chromedp.KeyEvent(kb.Delete))
+	for n, line := range strings.Split(text, "\n") {
+		if n > 0 {
+			p.types("") // Enter
+		}
+		p.do(input.InsertText(line))
+	}
 }
 
 // What somebody types does not go over what the program writes meanwhile; by keyboard, Tab does not trap.
