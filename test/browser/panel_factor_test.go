@@ -46,7 +46,7 @@ func TestPanelSecondFactor(t *testing.T) {
 	p := d.visitor()
 	p.open(d.Base+"/account", 200)
 	p.follow(func() { p.press("main a", "Set up") })
-	p.says("your password alone")
+	p.says("Your password alone")
 	p.looked(axe, "factors-off")
 	p.follow(func() { p.press("main button", "Set up an app") })
 	p.looked(axe, "factors-offered")
