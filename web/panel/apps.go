@@ -52,6 +52,7 @@ type appRow struct {
 	Starts   int    // by berth alone in the last 24 hours
 	Spark    sparks // of the table
 	Crash    *crash // why it ended; nil when it did not crash, or is not read
+	Picture  string // the sum of its icon; "" for the letters of its language
 }
 
 // rowOf is an application before it is measured.
