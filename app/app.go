@@ -407,6 +407,13 @@ const (
 	EntryOther EntryKind = "other" // a pipe, a socket, a device, or another user's
 )
 
+// Icon is the icon of an application.
+type Icon struct {
+	Sum     string // of PNG, in hexadecimal digits
+	Brought bool   // it came with the code; otherwise somebody uploaded it
+	PNG     []byte
+}
+
 // Profile is what a profile update sets; nil leaves a field as it is.
 type Profile struct {
 	Name      *string

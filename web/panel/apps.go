@@ -32,6 +32,7 @@ type appPages struct {
 	beside    func(f func()) bool      // Config.Go
 	record    func(c *call, err error) // what came of an application, for the audit log
 	steps     *stepPages
+	icons     iconPages
 }
 
 // appRow is an application as pages show it. It is also what all pages of one have in

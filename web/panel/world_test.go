@@ -77,7 +77,7 @@ func newWorld(t testing.TB, change ...func(*Config)) *world {
 	w.config = Config{
 		Services: app.Services{
 			Applications: records{w.host, w}, Settings: w.host, FileEdits: w.host, Deployments: records{w.host, w}, Contents: w.host, Logs: w.logs, Feed: w.hub,
-			Accounts: account.New(store.Accounts), Tokens: account.New(store.Accounts), Links: w.host, Teams: teams, Names: w.host, Notices: w.notices, Snapshots: w.host, HostBackups: w.backups, HostSettings: w.knobs, Metrics: past.Range, Record: w.acts.Record,
+			Accounts: account.New(store.Accounts), Tokens: account.New(store.Accounts), Links: w.host, Teams: teams, Names: w.host, Notices: w.notices, Snapshots: w.host, HostBackups: w.backups, HostSettings: w.knobs, Icons: fakeIcons{store.Icons}, Metrics: past.Range, Record: w.acts.Record,
 			Address: addressOf, RightSize: func(ctx context.Context, a app.Snapshot) (app.RightSize, error) { return w.rightSize(ctx, a) },
 			Shortage: func() app.Shortage { return app.Shortage{} },
 			RAMPlan:  func(context.Context) (app.RAMPlan, error) { return w.plan, nil },
