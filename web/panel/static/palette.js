@@ -72,7 +72,8 @@ function look() {
 function tile(a) {
   const made = document.createElement(a.icon ? "img" : "span");
   made.className = a.icon ? "tile" : "tile " + a.lang;
-  if (a.icon) Object.assign(made, { src: a.icon, alt: "", width: 28, height: 28 });
+  made.alt = "";
+  if (a.icon) made.src = a.icon;
   else made.textContent = data.letters[a.lang] || "";
   made.setAttribute("aria-hidden", "true");
   return made;
