@@ -31,8 +31,9 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, what is compile
 	@for system in darwin windows; do for arch in amd64 arm64; do CGO_ENABLED=0 GOOS=$$system GOARCH=$$arch $(GO) vet . ./app/... ./cli ./cli/command ./cli/screen ./client ./files/bundle || exit; done; done
 	@$(LINT) run --allow-parallel-runners ./...
 	@for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...) || exit; done
-	@shellcheck do deploy/install.sh test/scripts/promtool test/scripts/fresh test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/pebble test/scripts/s3server test/scripts/h2spec test/scripts/door test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/standardwebhooks test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-arm64 test/scripts/test-vm test/scripts/vulncheck deploy/apt-repository deploy/client deploy/licenses deploy/package deploy/release deploy/tools deploy/debian/preinst deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm test/vm/run test/vm/init test/vm/suite test/vm/powercut test/vm/packages
+	@shellcheck do deploy/install.sh test/scripts/promtool test/scripts/fresh test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/editor test/scripts/pebble test/scripts/s3server test/scripts/h2spec test/scripts/door test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/standardwebhooks test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-arm64 test/scripts/test-vm test/scripts/vulncheck deploy/apt-repository deploy/client deploy/licenses deploy/package deploy/release deploy/tools deploy/debian/preinst deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm test/vm/run test/vm/init test/vm/suite test/vm/powercut test/vm/packages
 	@test/scripts/bpf compare
+	@test/scripts/editor compare
 	@$(GO) test . ./app/text ./test/docs
 	@GO=$(GO) test/scripts/vulncheck
 
@@ -101,6 +102,9 @@ docs: ## rewrite docs/commands.md, docs/settings.md and the tables of docs/api.m
 bpf: ## compile what is written in C after a change of proc/sandbox/bpf or helper; needs the clang and lld that CI has
 	@test/scripts/bpf
 
+editor: ## make the panel's editor of web/panel/editor and the packages of npm that its lock file names
+	@test/scripts/editor
+
 man: ## write a manual page for each command into dist/man
 	@$(GO) run ./test/docs -man dist/man
 
@@ -115,4 +119,4 @@ $(LINT):
 	@mkdir -p .cache/bin && GOBIN=$(CURDIR)/.cache/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv .cache/bin/golangci-lint $(LINT)
 
-.PHONY: door edge heaps heaps-guest help setup languages build demo check test test-browser screenshots test-arm64 test-vm fuzz soak bench release apt-repository docs bpf man golden clean
+.PHONY: door edge editor heaps heaps-guest help setup languages build demo check test test-browser screenshots test-arm64 test-vm fuzz soak bench release apt-repository docs bpf man golden clean

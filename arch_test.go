@@ -46,7 +46,7 @@ var house = []room{
 	{"httpapi/socket", "edge", "the file in the frames of an upload over WebSocket", []string{"app"}},
 	{"web", "edge", "what every edge does with connections and requests: limits, the call, its body, an upload, a stream of events", []string{"app"}},
 	{"web/local", "edge", "the local socket: made, kept to root, and called by commands", []string{"app"}},
-	{"web/panel", "edge", "the control panel: pages and forms", []string{"app", "app/diagnosis", "app/text", "docs", "web", "web/provider"}},
+	{"web/panel", "edge", "the control panel: pages and forms", []string{"app", "app/diagnosis", "app/text", "docs", "examples", "web", "web/provider", "web/terminal"}},
 	{"web/provider", "edge", "proves with Discord or an OpenID provider who somebody at a browser is", []string{"app"}},
 	{"web/proxy", "edge", "brings requests of the web to sites, by host name; access logs", []string{"app", "web"}},
 	{"web/certs", "edge", "gets certificates by ACME and renews them", []string{"app"}},
@@ -82,6 +82,7 @@ var house = []room{
 	{"app/text", "vocabulary", "sentences in several languages", nil},
 	{"app/exit", "vocabulary", "how a command ends: exit codes, problems with a hint, what was probably meant", nil},
 	{"app/build", "vocabulary", "the version of this build, and where its makers publish releases", nil},
+	{"examples", "vocabulary", "small programs that the panel deploys with one click, as ZIPs", nil},
 }
 
 // tests are the packages that only tests use.
@@ -167,7 +168,7 @@ func sources(t *testing.T) (*token.FileSet, map[string]map[string]*ast.File) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "examples" || path != "." && strings.HasPrefix(d.Name(), ".")):
+		case d.IsDir() && (d.Name() == "testdata" || filepath.Dir(path) == "examples" || path != "." && strings.HasPrefix(d.Name(), ".")):
 			return filepath.SkipDir
 		case d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
 			return nil

@@ -87,8 +87,18 @@ type Use struct {
 	Apps int
 }
 
-// Locales are the locales an account can have; the first is the default.
-var Locales = []string{"en-US", "pt-BR"}
+// Locales are the locales an account can have; the first is the default. Spanish has no
+// region: one text is for readers of all countries.
+var Locales = []string{"en-US", "pt-BR", "es"}
+
+// ClientLocale returns the locale that clients of the API know an account of this locale by:
+// some fail on any but the two of the service that the API comes from.
+func ClientLocale(locale string) string {
+	if slices.Contains(Locales[:2], locale) {
+		return locale
+	}
+	return Locales[0]
+}
 
 // Token is an API token as it is remembered: never its text.
 type Token struct {

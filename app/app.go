@@ -1,6 +1,8 @@
 package app
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -151,6 +153,7 @@ type Code struct {
 	// MemorySignal is the signal of MemorySignals that the program gets when its RAM is
 	// nearly full, so that it can drop its caches; "" for none.
 	MemorySignal string
+	Stdin        bool // the program reads lines from its standard input, which is empty otherwise
 
 	// Packages stands for everything the installed packages came from; "" when
 	// there are none, or when the files do not show what they came from.
@@ -160,6 +163,10 @@ type Code struct {
 // MemorySignals are those that a program may ask for. It gets one only while it handles
 // it: of what it does not handle, the first two would end it.
 var MemorySignals = []string{"SIGUSR1", "SIGUSR2", "SIGURG", "SIGWINCH"}
+
+// MaxInput is the most bytes of a line for a program's input: with its end, as many as a pipe takes at
+// once or not at all (pipe(7), PIPE_BUF).
+const MaxInput = 4095
 
 // HealthOff is the Health of code of which no two runs may go on at once.
 const HealthOff = "off"
@@ -412,6 +419,30 @@ type Icon struct {
 	Sum     string // of PNG, in hexadecimal digits
 	Brought bool   // it came with the code; otherwise somebody uploaded it
 	PNG     []byte
+}
+
+// Over says what a file that is written may replace: OverNothing, OverAny, or what OverText returns.
+type Over string
+
+// Nothing may have the name, or any file.
+const (
+	OverNothing Over = ""
+	OverAny     Over = "*"
+)
+
+// OverText is a file that holds just that.
+func OverText(data []byte) Over {
+	sum := sha256.Sum256(data)
+	return Over(hex.EncodeToString(sum[:]))
+}
+
+// Unzipped is what came of the files of a ZIP in a directory.
+type Unzipped struct {
+	Files int // that were written
+	// Taken is how many files have the names of the ZIP's already, where nothing was written for that reason, and
+	// Names the first of them, below the directory.
+	Taken int
+	Names []string
 }
 
 // Profile is what a profile update sets; nil leaves a field as it is.

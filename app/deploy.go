@@ -22,12 +22,13 @@ type Config struct {
 	APT          []string
 	Health       string   // see Code.Health
 	MemorySignal string   // see Code.MemorySignal
+	Stdin        bool     // see Code.Stdin
 	Keys         []string // the keys that the file sets, upper case
 	Lines        []int    // where each of Keys stands
 }
 
 // ConfigKeys are the keys of a discloud.config that mean something to berth.
-var ConfigKeys = []string{"MAIN", "TYPE", "RAM", "VERSION", "NAME", "AVATAR", "ID", "START", "BUILD", "AUTORESTART", "APT", "HEALTH", "MEMORY_SIGNAL"}
+var ConfigKeys = []string{"MAIN", "TYPE", "RAM", "VERSION", "NAME", "AVATAR", "ID", "START", "BUILD", "AUTORESTART", "APT", "HEALTH", "MEMORY_SIGNAL", "STDIN"}
 
 // Has reports whether the file sets key.
 func (c Config) Has(key string) bool { return slices.Contains(c.Keys, key) }
@@ -183,6 +184,56 @@ func WantedOf(ctx context.Context) Wanted {
 		return wanted
 	}
 	return WantOnline
+}
+
+// First is what an owner decides of an application that an upload makes, before anything of it
+// runs.
+type First struct {
+	// Config is the text that takes the place of the upload's discloud.config; "" for its own.
+	Config string
+	// Variables are in effect from the first start on.
+	Variables []Variable
+}
+
+// firstKey is the key of WithFirst.
+type firstKey struct{}
+
+// WithFirst says what the owner has decided of an application that an upload makes.
+func WithFirst(ctx context.Context, f First) context.Context {
+	return context.WithValue(ctx, firstKey{}, f)
+}
+
+// FirstOf returns what the owner has decided, the zero First when that is nothing.
+func FirstOf(ctx context.Context) First {
+	f, _ := ctx.Value(firstKey{}).(First)
+	return f
+}
+
+// Draft is what a spooled upload would become, judged before anything of it is unpacked.
+type Draft struct {
+	Files  int         // regular files that would be unpacked
+	Bytes  int64       // of the ZIP
+	Found  bool        // it brings a discloud.config
+	Fields ConfigField // what its discloud.config says, or what its files suggest
+	// Text is a discloud.config that says Fields and keeps every other line of the one that
+	// the upload brings.
+	Text     string
+	Lang     string         // of the program; "" when that is not known
+	Problems []DraftProblem // why it would be refused; none when it would not, as far as can be told
+	// Dropped are lines of its discloud.config that cannot be read and are not in Text, in words.
+	Dropped []Text
+}
+
+// ConfigField are values of a discloud.config by their keys, such as MAIN.
+type ConfigField map[string]string
+
+// ConfigFields are the keys that a Draft's Fields may have.
+var ConfigFields = []string{"TYPE", "NAME", "ID", "MAIN", "RAM", "START", "BUILD"}
+
+// DraftProblem is one reason why an upload would be refused.
+type DraftProblem struct {
+	Field string // of ConfigFields; "" when it is of no single one
+	Text  Text
 }
 
 // actorKey is the key of WithActor.

@@ -30,12 +30,12 @@ const (
 	DiskFull     = "the host's disk is full; its owner must make room"
 	DiskQuota    = "the disk quota of the host is used up; its owner must make room or raise it"
 	DiskOwn      = "the application's disk space is used up; remove some of its files, or ask the owner of this host to raise apps.disk"
-	DiskReadOnly = "the host's disk is read-only; its owner must mend it"
-	DiskFailed   = "the host's disk reports errors; its owner must look after it"
-	DiskSilent   = "the host's disk does not answer; its owner must look after it"
+	DiskReadOnly = "the host's disk is read-only; its owner must repair it"
+	DiskFailed   = "the host's disk reports errors; its owner must check it"
+	DiskSilent   = "the host's disk does not answer; its owner must check it"
 
 	DatabaseDamaged = "the host's database is damaged; its owner must restore it from a backup"
-	DatabaseGone    = "the host's database cannot be opened; its owner must look after it"
+	DatabaseGone    = "the host's database cannot be opened; its owner must check it"
 	DatabaseMoved   = "the host's database was removed or replaced; its owner must put it back and start berth again"
 )
 

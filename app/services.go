@@ -32,6 +32,11 @@ type Services struct {
 	// Exec runs the command of a session. It asks nobody who may, but that owner has the
 	// application.
 	Exec ExecService
+	// Type sends a line, without its end, to the input of a program that reads it (Code.Stdin), and
+	// waits for nothing. It asks nobody who may, but that owner has the application. It fails with Invalid for
+	// what is no line, Unusable for an application that reads none, Conflict when no program reads it
+	// now, and Unavailable while too much waits to be read.
+	Type func(ctx context.Context, owner AccountID, id ID, line string) error
 	// Metrics returns what an application used, in stretches of step, or longer ones,
 	// oldest first, 2000 at most; those of which nothing is known are left out. It asks
 	// nobody who may see them.
@@ -126,16 +131,20 @@ type Icons interface {
 
 // FileEdits change files of an application by hand, by their paths below the tree. They fail
 // with Conflict while the application is deployed and where something has the name already, with
-// NotFound for what is not there, or not the program's own. They replace nothing but by WriteFile, and follow no
+// NotFound for what is not there, or not the program's own. They replace nothing but by WriteFile and Unzip, and follow no
 // link.
 type FileEdits interface {
-	// WriteFile makes one file hold data: NoSpace beyond the application's disk space.
-	WriteFile(ctx context.Context, owner AccountID, id ID, path string, data []byte) error
+	// WriteFile makes one file hold data: NoSpace beyond the application's disk space, Conflict where
+	// over does not allow what has the name.
+	WriteFile(ctx context.Context, owner AccountID, id ID, path string, data []byte, over Over) error
 	MakeDir(ctx context.Context, owner AccountID, id ID, path string) error
 	MoveFile(ctx context.Context, owner AccountID, id ID, from, to string) error
 	// DeleteFiles deletes files and directories with all that is in them, up to the first that
 	// fails. Their names are free when it returns.
 	DeleteFiles(ctx context.Context, owner AccountID, id ID, paths []string) error
+	// Unzip unpacks a ZIP, a file of Deployments.Spool, into a directory, and takes it over. Without replace it
+	// writes nothing when a file has a name already.
+	Unzip(ctx context.Context, owner AccountID, id ID, path, file string, replace bool) (Unzipped, error)
 }
 
 // Deployments takes code in, remembers it, and brings it back. A file that Spool returned
@@ -146,7 +155,12 @@ type Deployments interface {
 	// Spool keeps everything r yields. It returns no file when it fails.
 	Spool(ctx context.Context, r io.Reader) (file string, err error)
 	DropSpool(file string)
-	// Upload makes a new application, and starts it unless WithWanted says otherwise.
+	// Draft judges a file of Spool, which stays the caller's, as Upload would without unpacking it.
+	// fields take the place of what its discloud.config says of them; nil changes nothing. It
+	// fails when the file is no ZIP that can be unpacked.
+	Draft(ctx context.Context, owner Account, file string, fields ConfigField) (Draft, error)
+	// Upload makes a new application, and starts it unless WithWanted says otherwise. It has what
+	// WithFirst says from its first start on.
 	Upload(ctx context.Context, owner Account, file string) (Deployed, error)
 	// Commit replaces the code of an application: exact also removes what earlier deploys
 	// brought and the ZIP does not have, unless it has changed since.
@@ -175,6 +189,8 @@ type Contents interface {
 	List(id ID, uid int, path string) (list []Entry, more bool, err error)
 	// OpenFile returns a file and its size.
 	OpenFile(id ID, uid int, path string) (io.ReadCloser, int64, error)
+	// PackDir writes what is in a directory as a ZIP, as far as one can hold it. What it has written is void when it fails.
+	PackDir(ctx context.Context, id ID, uid int, path string, w io.Writer) error
 	// Backups returns those that are younger than ttl, the newest first.
 	Backups(id ID, ttl time.Duration) ([]Backup, error)
 	// OpenBackup returns a backup and when it was made: NotFound when it has expired.

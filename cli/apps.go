@@ -230,6 +230,20 @@ func (c *caller) ram() *cobra.Command {
 	})
 }
 
+// send is "berth send [APP] LINE".
+func (c *caller) send() *cobra.Command {
+	cmd := command.New("send [APP] LINE [--json]", "send a line to the input of a program that reads lines (STDIN=true)", 1, 2)
+	asJSON := jsonFlag[outcomeView](cmd)
+	cmd.ValidArgsFunction = c.completeApps
+	return c.onApp(cmd, 1, func(ctx context.Context, w *way, a client.App, args []string) error {
+		o, err := w.SendLine(ctx, a, args[0])
+		if err != nil {
+			return err
+		}
+		return c.changed(*asJSON, a, o)
+	})
+}
+
 // advice is "berth advice [APP]".
 func (c *caller) advice() *cobra.Command {
 	cmd := command.New("advice [APP] [--apply] [--json]",

@@ -31,7 +31,7 @@ func (c *caller) backupGroup() *cobra.Command {
 func (c *caller) backupMake() *cobra.Command {
 	cmd := command.New("make APP [FILE] [--env] [--force]",
 		"make a backup on the server, and download it into FILE if one is given, - for the standard output", 1, 2)
-	withEnv := command.Toggle(cmd, "env", "with the environment variables, in plain")
+	withEnv := command.Toggle(cmd, "env", "with the environment variables, unencrypted")
 	force := command.Toggle(cmd, "force", "replace a file that is there")
 	return c.onApp(cmd, 0, func(ctx context.Context, w *way, a client.App, rest []string) error {
 		if len(rest) > 0 {

@@ -212,7 +212,7 @@ func commands(of *command.Caller) []*cobra.Command {
 	onHost, stored := hostCommands(of)
 	all := []*cobra.Command{
 		c.login(), c.logout(), c.whoami(), c.contextGroup(), c.clientEnv(),
-		c.initialize(), c.deploy(), c.list(), c.status(), c.top(), c.logs(), c.start(), c.stop(), c.restart(), c.ram(), c.advice(), c.envGroup(), c.exec(),
+		c.initialize(), c.deploy(), c.list(), c.status(), c.top(), c.logs(), c.start(), c.stop(), c.restart(), c.ram(), c.advice(), c.envGroup(), c.exec(), c.send(),
 		c.deploys(), c.rollback(), c.events(), c.domainGroup(), c.teamGroup(), c.notifyGroup(), c.open(), c.delete(), c.importGroup(),
 		c.appGroup(stored),
 	}

@@ -106,7 +106,7 @@ func scriptServes(ts *testscript.TestScript, _ bool, args []string) {
 			{Overcommit: 1.5, CapacityMB: 1152, MoreMB: -48, Worst: 68, Verdict: app.RAMFits},
 			{Overcommit: 2, CapacityMB: 1536, MoreMB: 336, Worst: 90, Verdict: app.RAMTight},
 		},
-		Message: "At the worst moment programs used 45 % of what they had: host.overcommit 1.5 fits.",
+		Message: "At the worst moment, programs used 45 % of their RAM: host.overcommit 1.5 fits.",
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch { // who asked may be gone

@@ -63,7 +63,7 @@ func (l *landing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		members["deploys"], members["deploying"] = []any{map[string]any{"number": l.newest}}, l.deploying
 	case "/v2/app/1700000000001/events":
 		if l.blind {
-			answer(w, http.StatusForbidden, "This token may not do that: it was made without status_app.")
+			answer(w, http.StatusForbidden, "This token may not do that: it was created without status_app.")
 			return
 		}
 		events := []any{}

@@ -170,6 +170,7 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 		{"stop", "bot-one"},
 		{"restart", "bot-one"},
 		{"ram", "bot-one", "200"},
+		{"send", "bot-one", "hello"},
 		{"rollback", "bot-one"},
 		{"status", "nobody"},
 		{"env", "set", "bot-one", "A=1"},
@@ -255,7 +256,7 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 	}
 	for _, must := range []string{
 		"GET /v2/app/all", "GET /v2/user", "GET /v2/app/bot-one/deploys", "GET /v2/app/bot-one/events", "GET /v2/app/bot-one/env", "GET /v2/events",
-		"PUT /v2/app/bot-one/restart", "GET /v2/token", "GET /v2/ws/app/bot-one/exec", "POST /v2/token", "POST /v2/channel", "PUT /v2/channel/4", "GET /v2/channel/4/deliveries", "POST /v2/delivery/9/again", "POST /v2/upload", "PUT /v2/app/bot-one/commit",
+		"PUT /v2/app/bot-one/restart", "POST /v2/app/bot-one/input", "GET /v2/token", "GET /v2/ws/app/bot-one/exec", "POST /v2/token", "POST /v2/channel", "PUT /v2/channel/4", "GET /v2/channel/4/deliveries", "POST /v2/delivery/9/again", "POST /v2/upload", "PUT /v2/app/bot-one/commit",
 		"GET /v2/app/bot-one/snapshots", "POST /v2/app/bot-one/copy",
 	} {
 		if known, _ := answered.Load(must); known != true {

@@ -334,7 +334,7 @@ func (c *caller) whoami() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		v := whoView{u.Name, u.ID, w.kind, w.context, w.url, u.Plan, u.Locale, u.TotalRAM, u.UsedRAM}
+		v := whoView{u.Name, u.ID, w.kind, w.context, w.url, u.Plan, cmp.Or(u.Language, u.Locale), u.TotalRAM, u.UsedRAM}
 		return c.Print(*asJSON, v, func(out io.Writer) {
 			way := map[string]string{"host": "the socket of this host", "context": "the context " + w.context, "environment": "BERTH_URL and BERTH_TOKEN"}[w.kind]
 			fmt.Fprintf(out, "account\t%s (%s)\nserver\t%s\nway\t%s\n", screen.Word(u.Name), screen.Word(u.ID), v.URL, screen.Word(way))

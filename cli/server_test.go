@@ -166,7 +166,7 @@ func nightlyServer() http.Handler {
 		case `POST /v2/app/shop/restore {"env":false,"snapshot":"20261126T031500Z"}`, `POST /v2/app/shop/restore {"env":false,"snapshot":"20261125T031500Z"}`:
 			done(`{"status":"ok","statusCode":200,"message":"Your application was restored."}`)
 		case `POST /v2/app/shop/copy {"env":true,"snapshot":"20261125T031500Z"}`:
-			done(`{"status":"ok","statusCode":200,"message":"A new application was made of the snapshot.","app":{"id":"1700000000009","name":"The shop"}}`)
+			done(`{"status":"ok","statusCode":200,"message":"A new application was created from the snapshot.","app":{"id":"1700000000009","name":"The shop"}}`)
 		case `POST /v2/app/shop/restore {"env":true,"snapshot":"20261126T031500Z"}`:
 			done(`{"status":"error","statusCode":503,"message":"The backup of this host cannot be read now."}`)
 		default:

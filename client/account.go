@@ -14,7 +14,8 @@ type User struct {
 	TotalRAM      int64    `json:"totalRamMb"`
 	UsedRAM       int64    `json:"ramUsedMb"`
 	Plan          string   `json:"plan"`
-	Locale        string   `json:"locale"`
+	Locale        string   `json:"locale"`   // that clients of every server of this API know
+	Language      string   `json:"language"` // berth's own word for it; "" from another server
 	Apps          []string `json:"apps"`
 	Subdomains    []string `json:"subdomains"`
 	CustomDomains []string `json:"customdomains"`

@@ -182,6 +182,15 @@ func (c *Client) SetRAM(ctx context.Context, a App, mb app.MB) (Outcome, error) 
 	return c.outcome(ctx, http.MethodPut, a.Path("ram"), map[string]int64{"ramMB": int64(mb)})
 }
 
+// SendLine sends a line to the input of the program, which reads lines (STDIN=true).
+func (c *Client) SendLine(ctx context.Context, a App, line string) (Outcome, error) {
+	path, err := a.ownPath("input")
+	if err != nil {
+		return Outcome{}, err
+	}
+	return c.outcome(ctx, http.MethodPost, path, map[string]string{"line": line})
+}
+
 // RightSize is which RAM fits an application.
 type RightSize struct {
 	ID       string `json:"id"`       // of the application

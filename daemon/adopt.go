@@ -26,7 +26,8 @@ import (
 // survivor is a program that an earlier daemon left.
 type survivor struct {
 	proc.Survivor
-	run int
+	run   int
+	reads bool // it has an input
 }
 
 // app is whose it is.
@@ -105,6 +106,7 @@ func (s *survivors) takeOver(ctx context.Context, adopts, handed bool) error {
 	}
 	s.keepProcesses(held)
 	s.findOutputs(held)
+	s.findInputs(held)
 	if err := s.data.logs.TakeOver(held, func(id app.ID) bool { return runs[id] }); err != nil {
 		s.log.Error("output may be missing", "error", err)
 	}
@@ -119,7 +121,7 @@ func (s *survivors) find(ctx context.Context) error {
 	runs := map[app.ID][]survivor{}
 	for name, v := range launcher.Survivors() {
 		if run, err := strconv.Atoi(path.Base(name)); err == nil {
-			v := survivor{v, run}
+			v := survivor{Survivor: v, run: run}
 			runs[v.app()] = append(runs[v.app()], v)
 		}
 	}
@@ -131,8 +133,9 @@ func (s *survivors) find(ctx context.Context) error {
 		return err
 	}
 	last := make(map[app.ID]int, len(known))
+	reads := map[app.ID]bool{}
 	for _, a := range known {
-		last[a.ID] = a.LastRun
+		last[a.ID], reads[a.ID] = a.LastRun, a.Code.Stdin
 	}
 	s.all = map[app.ID]survivor{}
 	for id, all := range runs {
@@ -145,6 +148,7 @@ func (s *survivors) find(ctx context.Context) error {
 			return err
 		}
 		if v, ok := rightful(all, last[id], undone); ok {
+			v.reads = reads[id]
 			s.all[id] = v
 		}
 	}
@@ -216,6 +220,23 @@ func (s *survivors) findOutputs(held map[string]*os.File) {
 		for _, f := range found {
 			_ = f.Close()
 		}
+	}
+}
+
+// findInputs opens the inputs of survivors anew that nobody has handed on: a service manager does so at a start, and not when
+// one image of the daemon executes the next. It still keeps them, so no program has seen their end.
+func (s *survivors) findInputs(held map[string]*os.File) {
+	for id, v := range s.all {
+		name := logs.InputName(id, v.run)
+		if !v.reads || held[name] != nil {
+			continue
+		}
+		f, err := v.InputPipe()
+		if err != nil {
+			s.log.Warn("the way to a program's input is lost", "app", id, "error", err)
+			continue
+		}
+		held[name] = f
 	}
 }
 

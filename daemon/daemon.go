@@ -221,6 +221,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		HostSettings: hostSettings{d.settings},
 		Icons:        d.icons,
 		Exec:         d.host.Exec,
+		Type:         d.host.Type,
 		Metrics:      d.data.history.Range,
 		RightSize:    d.rightSize,
 		RAMPlan:      func(ctx context.Context) (app.RAMPlan, error) { return d.ramPlan(ctx, info.RAM) },
@@ -261,7 +262,9 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 		Launch:  start.launch,
 		Adopt:   start.adopt,
 		Shell:   start.shell,
+		Type:    data.logs.Type,
 		Plan:    planner(tools),
+		Suggest: runtimes.Suggest,
 		Records: data.db.Apps,
 		Registry: struct {
 			db.Allocations

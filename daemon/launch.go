@@ -58,6 +58,13 @@ func (l *launcher) launch(_ context.Context, p app.Program) (host.Instance, erro
 	}
 	spec := l.spec(p, temp)
 	spec.Output = pipe
+	if p.Code.Stdin && !p.Build {
+		if spec.Input, err = l.logs.Input(p); err != nil {
+			l.logs.Ended(p)
+			return nil, scarce(err)
+		}
+		defer spec.Input.Close()
+	}
 	spec.OnHelperOOM, spec.OnNoSocket = helperKilled(out), noSocket(out)
 	spec.Gate, spec.OnMemory = p.Gate, warned(p)
 	if p.Build {
@@ -273,6 +280,7 @@ func (l *launcher) adopt(p app.Program) (*host.Survivor, error) {
 	}
 	spec := l.spec(p, temp)
 	spec.OnHelperOOM, spec.OnNoSocket, spec.OnMemory = helperKilled(out), noSocket(out), warned(p)
+	l.logs.KeepInput(p.App, p.Run)
 	run, err := l.proc.Adopt(v.Survivor, spec)
 	if err != nil {
 		l.logs.Ended(p)

@@ -20,5 +20,8 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("BERTH_TEST_LOGBOOK"); dir != "" {
 		logbookToKill(dir)
 	}
+	if dir := os.Getenv("BERTH_TEST_INPUT"); dir != "" {
+		typeUntilKilled(dir)
+	}
 	os.Exit(m.Run())
 }

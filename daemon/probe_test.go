@@ -47,7 +47,7 @@ func TestIDsCannotBeProbed(t *testing.T) {
 	requestID := regexp.MustCompile(`"requestId":"[^"]*"`)
 	ask := func(method, path, id string) (int, string) {
 		path = strings.NewReplacer("{appID}", id, "{modID}", "1", "{name}", "TOKEN", "{domain}", "shop.example.org").Replace(path)
-		body := `{"ramMB":100,"name":"x","env":{"A":"b"},"apt":"ffmpeg","command":"true","modID":"1","perms":["logs_app"],` +
+		body := `{"ramMB":100,"name":"x","env":{"A":"b"},"apt":"ffmpeg","command":"true","line":"x","modID":"1","perms":["logs_app"],` +
 			`"appID":"` + id + `","newAppID":"` + id + `","domainName":"shop.example.org"}`
 		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 		r.Header.Set("api-token", token)

@@ -23,7 +23,7 @@ const exitsKept = 20
 const selectApps = `
 SELECT app.id, place.account, app.name, app.avatar_url, app.type, place.ram, place.uid, place.port,
 	app.wanted, app.created_at, app.main, app.lang, app.version, app.start_command, app.build_command,
-	app.packages, app.health, app.memory_signal, app.auto_restart, app.apts, app.last_run, app.started_at,
+	app.packages, app.health, app.memory_signal, app.stdin, app.auto_restart, app.apts, app.last_run, app.started_at,
 	x.run, x.ended_at, x.ran_ms, x.code, x.signal, x.oom, x.peak_bytes, x.limit_mb, x.asked, x.host_oom,
 	x.heap_full, x.heap_mb
 FROM app
@@ -47,11 +47,11 @@ func (s Apps) CreateApp(ctx context.Context, a app.App, d app.Deploy, variables 
 			return a, app.Errorf(app.Conflict, "the place that was reserved for the application is gone; upload it again")
 		}
 		err = t.exec(`INSERT INTO app (id, name, avatar_url, type, wanted, created_at,
-			main, lang, version, start_command, build_command, packages, health, memory_signal, auto_restart, apts, last_run, started_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
+			main, lang, version, start_command, build_command, packages, health, memory_signal, stdin, auto_restart, apts, last_run, started_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
 			a.ID, a.Name, a.AvatarURL, a.Type, a.Wanted, stamp(a.CreatedAt),
 			a.Code.Main, a.Code.Lang, a.Code.Version, a.Code.Start, a.Code.Build, a.Code.Packages, a.Code.Health, a.Code.MemorySignal,
-			a.AutoRestart, joinApts(a.Apts))
+			a.Code.Stdin, a.AutoRestart, joinApts(a.Apts))
 		if isTaken(err) {
 			return a, app.Errorf(app.Conflict, "the id %q is taken", a.ID)
 		}
@@ -167,7 +167,7 @@ func scanApp(row scanner) (a app.App, err error) {
 	err = row.Scan(append([]any{
 		&a.ID, &a.Account, &a.Name, &a.AvatarURL, &a.Type, &a.RAM, &a.UID, &a.Port,
 		&a.Wanted, asTime(&a.CreatedAt), &a.Code.Main, &a.Code.Lang, &a.Code.Version, &a.Code.Start, &a.Code.Build,
-		&a.Code.Packages, &a.Code.Health, &a.Code.MemorySignal, &a.AutoRestart, &apts, &a.LastRun, asTime(&a.StartedAt),
+		&a.Code.Packages, &a.Code.Health, &a.Code.MemorySignal, &a.Code.Stdin, &a.AutoRestart, &apts, &a.LastRun, asTime(&a.StartedAt),
 	}, exitInto(&last)...)...)
 	a.Apts = splitApts(apts)
 	if last.Run > 0 {
@@ -276,7 +276,7 @@ func (s Apps) Variables(ctx context.Context, id app.ID) ([]app.Variable, error) 
 		}
 		set, sealed, err := variables(t, id)
 		if err == nil && len(sealed) > 0 {
-			err = app.Errorf(app.Unavailable, "the variables %s cannot be read: the key that seals them is not on this host; set them anew, or the host's owner puts the key back (berth key add)",
+			err = app.Errorf(app.Unavailable, "the variables %s cannot be read: the key that seals them is not on this host; set them again, or ask the host's owner to put the key back (berth key add)",
 				strings.Join(slices.Sorted(maps.Keys(sealed)), ", "))
 		}
 		if err != nil {

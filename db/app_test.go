@@ -23,7 +23,7 @@ func full(owner app.AccountID) app.App {
 	return app.App{
 		ID: "shop", Account: owner, Name: "The Shop", AvatarURL: "https://example.org/a.png", Type: app.Site,
 		RAM: 300, Wanted: app.WantOnline, AutoRestart: true, Apts: []string{"ffmpeg", "g++"},
-		Code: app.Code{Main: "src/index.js", Lang: "javascript", Version: "latest", Start: "npm start", Build: "npm run build", Packages: "sum"},
+		Code: app.Code{Main: "src/index.js", Lang: "javascript", Version: "latest", Start: "npm start", Build: "npm run build", Packages: "sum", Stdin: true},
 	}
 }
 

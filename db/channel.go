@@ -65,7 +65,7 @@ func (t tx) channels(query string, args ...any) ([]app.Channel, error) {
 		secrets, err2 := t.unseal("channel.secrets", row, sealed[1])
 		switch err := errors.Join(err, err2); {
 		case errors.Is(err, ErrKeyMissing):
-			c.Stopped = app.Textf("its address cannot be read: the key that seals it is not on this host; enter it anew, or the host's owner puts the key back (berth key add)").String()
+			c.Stopped = app.Textf("its address cannot be read: the key that seals it is not on this host; enter it again, or ask the host's owner to put the key back (berth key add)").String()
 		case err != nil:
 			return nil, err
 		default:

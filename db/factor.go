@@ -79,7 +79,7 @@ func seedOf(t tx, account app.AccountID, confirmed bool) ([]byte, error) {
 	}
 	seed, err := t.unseal("totp.seed", account.String(), sealed)
 	if errors.Is(err, ErrKeyMissing) {
-		err = app.Errorf(app.Unavailable, "codes cannot be checked: the key that seals what they are made from is not on this host; use a recovery code, or the host's owner puts the key back (berth key add)")
+		err = app.Errorf(app.Unavailable, "codes cannot be checked: the key that seals their secret is not on this host; use a recovery code, or ask the host's owner to put the key back (berth key add)")
 	}
 	return seed, err
 }

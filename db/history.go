@@ -11,7 +11,7 @@ import (
 type History struct{ db *DB }
 
 const deployColumns = `number, at, by, kind, bytes, main, lang, version, start_command, build_command,
-	packages, auto_restart, note, journal, kept, health, memory_signal, exact, removed, brought`
+	packages, auto_restart, note, journal, kept, health, memory_signal, stdin, exact, removed, brought`
 
 // AddDeploy records a successful deployment of an application that exists, and
 // with it, in the same transaction, what it decided: from here on its journal
@@ -40,9 +40,9 @@ func (s History) AddDeploy(
 			}
 		}
 		if err := t.change(noApp(id), `UPDATE app SET main = ?2, lang = ?3, version = ?4,
-			start_command = ?5, build_command = ?6, packages = ?7, auto_restart = ?8, health = ?9, memory_signal = ?10 WHERE id = ?1`,
+			start_command = ?5, build_command = ?6, packages = ?7, auto_restart = ?8, health = ?9, memory_signal = ?10, stdin = ?11 WHERE id = ?1`,
 			id, d.Code.Main, d.Code.Lang, d.Code.Version, d.Code.Start, d.Code.Build, d.Code.Packages, d.Auto,
-			d.Code.Health, d.Code.MemorySignal); err != nil {
+			d.Code.Health, d.Code.MemorySignal, d.Code.Stdin); err != nil {
 			return d, err
 		}
 		if d.Run > 0 {
@@ -108,9 +108,9 @@ func deployed(t tx, id app.ID, d app.Deploy) error {
 
 func insertDeploy(t tx, id app.ID, d app.Deploy) error {
 	c := d.Code
-	return t.exec("INSERT INTO deploy (app, "+deployColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	return t.exec("INSERT INTO deploy (app, "+deployColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		id, d.Number, stamp(d.At), d.By, d.Kind, d.Bytes, c.Main, c.Lang, c.Version, c.Start, c.Build, c.Packages,
-		d.Auto, d.Note, d.Journal, d.Kept, c.Health, c.MemorySignal, d.Exact, d.Removed, d.Brought)
+		d.Auto, d.Note, d.Journal, d.Kept, c.Health, c.MemorySignal, c.Stdin, d.Exact, d.Removed, d.Brought)
 }
 
 // Deploys returns the history of an application, newest first, or fails with
@@ -128,7 +128,7 @@ func deploysOf(t tx, id app.ID) ([]app.Deploy, error) {
 	return all(t, func(row scanner) (d app.Deploy, err error) {
 		c := &d.Code
 		err = row.Scan(&d.Number, asTime(&d.At), &d.By, &d.Kind, &d.Bytes, &c.Main, &c.Lang, &c.Version, &c.Start, &c.Build, &c.Packages,
-			&d.Auto, &d.Note, &d.Journal, &d.Kept, &c.Health, &c.MemorySignal, &d.Exact, &d.Removed, &d.Brought)
+			&d.Auto, &d.Note, &d.Journal, &d.Kept, &c.Health, &c.MemorySignal, &c.Stdin, &d.Exact, &d.Removed, &d.Brought)
 		return d, err
 	}, "SELECT "+deployColumns+" FROM deploy WHERE app = ? ORDER BY number DESC", id)
 }

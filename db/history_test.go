@@ -43,7 +43,7 @@ func TestDeploys(t *testing.T) {
 	clock.advance(time.Hour)
 	add := func(n int) app.Deploy {
 		d, err := db.History.AddDeploy(ctx, "shop", app.Deploy{
-			By: 77, Kind: app.DeployCommit, Bytes: 5, Code: app.Code{Main: fmt.Sprint(n), Lang: "x", Version: "v", Start: "s", Build: "b", Packages: "p", Health: "/up", MemorySignal: "SIGUSR2"}, Auto: true,
+			By: 77, Kind: app.DeployCommit, Bytes: 5, Code: app.Code{Main: fmt.Sprint(n), Lang: "x", Version: "v", Start: "s", Build: "b", Packages: "p", Health: "/up", MemorySignal: "SIGUSR2", Stdin: true}, Auto: true,
 			Note: "a note", Journal: fmt.Sprint("journal", n), Kept: 100, Brought: fmt.Sprint("list", n), Exact: n%2 == 0, Removed: n,
 		}, nil, nil, nil, func(all []app.Deploy) []app.Deploy {
 			for i, d := range all {
@@ -162,11 +162,11 @@ func TestAddDeployNamesTheRun(t *testing.T) {
 	must(t, db.Apps.RunStarted(ctx, "shop", 3, clock.now(), false))
 	started := clock.now().Add(time.Minute).Truncate(time.Millisecond)
 	for _, c := range []struct{ run, want int }{{0, 3}, {7, 7}, {0, 7}} {
-		_, err := db.History.AddDeploy(ctx, "shop", app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: "x", Health: "/up", MemorySignal: "SIGUSR1"}, Run: c.run, Started: started}, nil, nil, nil, everything)
+		_, err := db.History.AddDeploy(ctx, "shop", app.Deploy{Kind: app.DeployCommit, Code: app.Code{Main: "x", Health: "/up", MemorySignal: "SIGUSR1", Stdin: true}, Run: c.run, Started: started}, nil, nil, nil, everything)
 		must(t, err)
 		all, err := db.Apps.Apps(ctx)
 		must(t, err)
-		if a := all[0]; a.LastRun != c.want || a.StartedAt.Equal(started) != (c.want == 7) || a.Code.Health != "/up" || a.Code.MemorySignal != "SIGUSR1" {
+		if a := all[0]; a.LastRun != c.want || a.StartedAt.Equal(started) != (c.want == 7) || a.Code.Health != "/up" || a.Code.MemorySignal != "SIGUSR1" || !a.Code.Stdin {
 			t.Errorf("after run %d it is %+v", c.run, a)
 		}
 	}

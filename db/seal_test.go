@@ -223,7 +223,7 @@ func TestLostKey(t *testing.T) {
 	}
 	err = db.SignIns.ConfirmTOTP(t.Context(), 1, func([]byte) int64 { return 1 }, nil)
 	wantKind(t, "a code", err, app.Unavailable)
-	if c, err := db.Notices.Channels(t.Context(), 1); err != nil || c[0].Target != "" || !strings.Contains(c[0].Stopped, "enter it anew") {
+	if c, err := db.Notices.Channels(t.Context(), 1); err != nil || c[0].Target != "" || !strings.Contains(c[0].Stopped, "enter it again") {
 		t.Errorf("%+v, %v", c, err)
 	}
 	err = db.Apps.ChangeVariables(t.Context(), "bot", func(set map[string]string) error { set["MORE"] = "x"; return nil })

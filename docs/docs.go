@@ -28,7 +28,7 @@ type Group struct {
 // Groups are all pages that who uses or runs a host may want, in the order in which they are read. What is left
 // out is for berth's developers.
 var Groups = []Group{
-	{"Start", []string{"setup", "applications", "deploy", "panel", "sites"}},
+	{"Getting started", []string{"setup", "applications", "deploy", "panel", "sites"}},
 	{"Run a host", []string{"operations", "notifications", "monitoring", "backups", "move", "import", "packages", "systemd"}},
 	{"Background", []string{"security", "limits", "memory", "performance", "compatibility", "billing"}},
 	{"Reference", []string{"settings", "commands", "api"}},

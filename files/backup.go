@@ -175,18 +175,30 @@ func (s zips) write(ctx context.Context, live dir, variables []app.Variable, w i
 	if err != nil {
 		return err
 	}
-	limit := backupFactor * cmp.Or(s.lim.MaxUnpacked, bundle.DefaultUnpacked)
-	skip := rebuildable(live)
-	left := limit
 	zw := bundle.NewWriter(w)
 	if variables != nil {
 		if err := zw.AddVariables(variables, time.Now()); err != nil {
 			return err
 		}
 	}
+	tooLarge := func(limit int64) error {
+		return app.Errorf(app.TooLarge, "the application's files are larger than the %s a backup may hold", bundle.SizeText(limit))
+	}
+	if err := s.pack(ctx, zw, live, self.Uid, rebuildable(live), tooLarge); err != nil {
+		return err
+	}
+	return zw.Close()
+}
+
+// pack adds what is below a directory and the owner's to a ZIP, but for what is to be skipped.
+func (s *disk) pack(
+	ctx context.Context, zw *bundle.Writer, tree dir, owner uint32, skip map[string]bool, tooLarge func(limit int64) error,
+) error {
+	limit := backupFactor * cmp.Or(s.lim.MaxUnpacked, bundle.DefaultUnpacked)
+	left := limit
 	r := newBudget(s.lim)
-	err = walk(ctx, live, func(v visit) error {
-		if v.st.Uid != self.Uid || skip[v.path] {
+	return walk(ctx, tree, func(v visit) (err error) {
+		if v.st.Uid != owner || skip[v.path] {
 			return errSkip
 		}
 		if err := r.spend(v.path); err != nil {
@@ -197,13 +209,13 @@ func (s zips) write(ctx context.Context, live dir, variables []app.Variable, w i
 			err = zw.AddDir(v.path, modTime(&v.st))
 		case isFile(&v.st):
 			var n int64
-			n, err = addFile(ctx, zw, v, self.Uid, left)
+			n, err = addFile(ctx, zw, v, owner, left)
 			left -= n
 		default:
 			return errSkip
 		}
 		if left < 0 {
-			return app.Errorf(app.TooLarge, "the application's files are larger than the %s a backup may hold", bundle.SizeText(limit))
+			return tooLarge(limit)
 		}
 		// A name that no upload could have: the file is not the ZIP's business.
 		if app.KindOf(err) == app.Unusable {
@@ -211,10 +223,6 @@ func (s zips) write(ctx context.Context, live dir, variables []app.Variable, w i
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return zw.Close()
 }
 
 // addFile adds one file and returns its size. A file larger than left is not

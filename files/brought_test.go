@@ -564,7 +564,7 @@ func BenchmarkCommit(b *testing.B) {
 // What somebody writes in the file manager stays, as what the program writes does.
 func TestExactLeavesWhatTheFileManagerWrote(t *testing.T) {
 	d := newDeploys(t, map[string]string{"edited": "1", "old": "1"})
-	must(t, d.s.WriteFile(testID, testUID, "edited", []byte("2")))
+	must(t, d.s.WriteFile(testID, testUID, "edited", []byte("2"), app.OverAny))
 	done := d.apply(d.over(map[string]string{"main": "2"}, true))
 	if done.Removed != 1 || !slices.Equal(done.Stays, []string{"edited"}) {
 		t.Errorf("%+v", done)

@@ -105,9 +105,10 @@ func (s browser) OpenFile(id app.ID, uid int, name string) (io.ReadCloser, int64
 // data: a new one, made in staging, which then takes its name, so that whoever reads
 // it sees all of the old or all of the new, and a crash leaves nothing in the tree. Its directory must be there; the mode
 // stays. app.NotFound where there is no directory, app.Conflict where something
-// else than a file has the name. The program may be running: whatever it puts in
-// the way, nothing outside of its tree is written, and nothing that it has open.
-func (s browser) WriteFile(id app.ID, uid int, name string, data []byte) error {
+// else than a file has the name, or a file that over does not allow. The program may be running: whatever it puts in
+// the way, nothing outside of its tree is written, and nothing that it has open. What it writes between the last look
+// and the rename, moments later, is lost; a new file never takes the name of one that it made meanwhile.
+func (s browser) WriteFile(id app.ID, uid int, name string, data []byte, over app.Over) error {
 	live, err := s.liveOf(id, uid, name)
 	if err != nil {
 		return err
@@ -125,23 +126,69 @@ func (s browser) WriteFile(id app.ID, uid int, name string, data []byte) error {
 	if st, err := at.self(); err != nil || int(st.Uid) != uid {
 		return errNoEntry()
 	}
-	mode := uint32(0o644)
+	w := edited{data: data, uid: uid, mode: 0o644, over: over}
 	switch st, err := at.stat(base); {
 	case err == nil && !isFile(&st):
 		return app.Errorf(app.Conflict, "cannot write the file: something else than a file has this name")
 	case err == nil && int(st.Uid) != uid:
 		return errNoEntry()
 	case err == nil:
-		mode = st.Mode & 0o777
+		w.mode = st.Mode & 0o777
 	case !errors.Is(err, unix.ENOENT):
 		return noEntry(err, "write the file")
+	case checkName(base) != nil:
+		return checkName(base)
 	}
-	return s.replaceIn(at, base, data, uid, mode)
+	return s.replaceIn(at, base, w)
+}
+
+// edited is what a file is to be, and what it may replace.
+type edited struct {
+	data []byte
+	uid  int
+	mode uint32
+	over app.Over
+}
+
+// maxCompared is how much of a file is compared with what it was: more than a text has that is edited.
+const maxCompared = 8 << 20
+
+// allows refuses to replace what has the name where the write is not meant for it.
+func (w edited) allows(at dir, base string) error {
+	if w.over == app.OverAny {
+		return nil
+	}
+	f, st, err := at.file(base)
+	if errors.Is(err, unix.ENOENT) {
+		if w.over != app.OverNothing {
+			return app.Errorf(app.Conflict, "the file was removed meanwhile, so nothing was written")
+		}
+		return nil
+	}
+	if w.over == app.OverNothing && err == nil {
+		_ = f.Close() // only opened
+		return app.Errorf(app.Conflict, "something has this name already")
+	}
+	if err != nil {
+		return noEntry(err, "write the file")
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxCompared))
+	if err != nil {
+		return cannot("write the file", err)
+	}
+	if st.Size > maxCompared || app.OverText(text) != w.over {
+		return app.Errorf(app.Conflict, "the file was changed meanwhile, so nothing was written")
+	}
+	return nil
 }
 
 // replaceIn makes a file and gives it a name in the program's directory. Until then
 // only root can reach it.
-func (s browser) replaceIn(at dir, base string, data []byte, uid int, mode uint32) (err error) {
+func (s browser) replaceIn(at dir, base string, w edited) (err error) {
+	if err := w.allows(at, base); err != nil { // before the disk is asked for anything
+		return err
+	}
 	temp := randName()
 	f, err := s.staging.create(temp)
 	if err != nil {
@@ -157,10 +204,10 @@ func (s browser) replaceIn(at dir, base string, data []byte, uid int, mode uint3
 		err = dir(f.Fd()).setProject(x.project)
 	}
 	if err == nil {
-		_, err = f.Write(data)
+		_, err = f.Write(w.data)
 	}
 	if err == nil {
-		err = dir(f.Fd()).own(uid, mode)
+		err = dir(f.Fd()).own(w.uid, w.mode)
 	}
 	if err == nil {
 		err = f.Sync()
@@ -169,15 +216,25 @@ func (s browser) replaceIn(at dir, base string, data []byte, uid int, mode uint3
 		err = s.at("written")
 	}
 	if err == nil {
+		err = w.allows(at, base)
+	}
+	switch {
+	case err != nil:
+	case w.over == app.OverNothing:
+		err = move(s.staging, temp, at, base)
+	default:
 		err = unix.Renameat(int(s.staging), temp, int(at), base)
+	}
+	switch {
+	case err == nil, app.KindOf(err) != app.Internal:
+		return err
+	case errors.Is(err, unix.EEXIST):
+		return app.Errorf(app.Conflict, "something has this name already")
 	}
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOENT) {
 		return app.Errorf(app.Conflict, "cannot write the file: the program changed the directory meanwhile")
 	}
-	if err != nil {
-		return s.cannot("write the file", err)
-	}
-	return nil
+	return s.cannot("write the file", err)
 }
 
 // liveOf opens the live tree of id if it is uid's, to look for name in it.

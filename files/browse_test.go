@@ -64,15 +64,15 @@ func TestBrowseStaysInside(t *testing.T) {
 		if name == "nothing" {
 			continue // that one may be written
 		}
-		if err := s.WriteFile(testID, testUID, name, []byte("y")); app.KindOf(err) != app.NotFound && app.KindOf(err) != app.Conflict {
+		if err := s.WriteFile(testID, testUID, name, []byte("y"), app.OverAny); app.KindOf(err) != app.NotFound && app.KindOf(err) != app.Conflict {
 			t.Errorf("WriteFile(%.40q): %v", name, err)
 		}
 	}
 	for what, err := range map[string]error{
 		"list":  func() error { _, _, err := s.List(testID, testUID+1, "."); return err }(),
 		"open":  func() error { _, _, err := s.OpenFile(testID, testUID+1, "own"); return err }(),
-		"write": s.WriteFile(testID, testUID+1, "own", nil),
-		"none":  s.WriteFile("another", testUID, "own", nil),
+		"write": s.WriteFile(testID, testUID+1, "own", nil, app.OverAny),
+		"none":  s.WriteFile("another", testUID, "own", nil, app.OverAny),
 	} {
 		if app.KindOf(err) != app.NotFound {
 			t.Errorf("%s of another owner: %v", what, err)
@@ -90,8 +90,8 @@ func TestWriteFile(t *testing.T) {
 	before, err := os.Open(filepath.Join(top, "run.sh"))
 	must(t, err)
 	defer before.Close()
-	must(t, s.WriteFile(testID, testUID, "run.sh", []byte("new")))
-	must(t, s.WriteFile(testID, testUID, "dir/made", []byte("m")))
+	must(t, s.WriteFile(testID, testUID, "run.sh", []byte("new"), app.OverAny))
+	must(t, s.WriteFile(testID, testUID, "dir/made", []byte("m"), app.OverAny))
 	if old, err := io.ReadAll(before); err != nil || string(old) != "old" {
 		t.Errorf("whoever had it open reads %q, %v", old, err)
 	}
@@ -110,7 +110,7 @@ func TestWriteFile(t *testing.T) {
 			t.Errorf("%s: %q, %d bytes, mode %o, user %d", name, text, size, st.Mode&0o7777, st.Uid)
 		}
 	}
-	if err := s.WriteFile(testID, testUID, "dir", nil); app.KindOf(err) != app.Conflict {
+	if err := s.WriteFile(testID, testUID, "dir", nil, app.OverAny); app.KindOf(err) != app.Conflict {
 		t.Errorf("over a directory: %v", err)
 	}
 	names, err := os.ReadDir(filepath.Join(top, "dir"))
@@ -134,7 +134,7 @@ func TestWriteFileCutShort(t *testing.T) {
 		empty(t, s, "staging")
 		return errCrash
 	}
-	if err := s.WriteFile(testID, testUID, "dir/a", []byte("new")); err == nil || seen != 1 {
+	if err := s.WriteFile(testID, testUID, "dir/a", []byte("new"), app.OverAny); err == nil || seen != 1 {
 		t.Errorf("%v after %d steps", err, seen)
 	}
 	same(t, snapshot(t, top), before)
@@ -160,7 +160,7 @@ func TestWriteFileWhileDirectoriesAreSwapped(t *testing.T) {
 	written := 0
 	// Who swaps may have no processor for a while, and leave the trap there.
 	for tries, until := 0, time.Now().Add(time.Minute); tries < 300 || written == 0 && time.Now().Before(until); tries++ {
-		switch err := s.WriteFile(testID, testUID, "dir/f", []byte("x")); app.KindOf(err) {
+		switch err := s.WriteFile(testID, testUID, "dir/f", []byte("x"), app.OverAny); app.KindOf(err) {
 		case app.NotFound:
 		default:
 			if err != nil {

@@ -106,3 +106,59 @@ func TestDeleteCutShort(t *testing.T) {
 	empty(t, s, "staging")
 	tree(t, top, ".", "a")
 }
+
+// A file replaces only what it is meant for: nothing, anything, or a file that holds just that.
+func TestWriteFileOver(t *testing.T) {
+	s := newStore(t)
+	top := makeLive(t, s, map[string]string{"a": "1", "dir/": "", "link": "->a"})
+	must(t, os.WriteFile(filepath.Join(top, "large"), make([]byte, maxCompared+1), 0o644))
+	must(t, os.Chown(filepath.Join(top, "large"), testUID, testUID))
+	is := func(text string) app.Over { return app.OverText([]byte(text)) }
+	for _, c := range []struct {
+		name string
+		over app.Over
+		want app.Kind
+		text string // that the file holds then
+	}{
+		{"a", app.OverNothing, app.Conflict, "1"},
+		{"a", is("2"), app.Conflict, "1"},
+		{"a", "rubbish", app.Conflict, "1"},
+		{"a", is("1"), 0, "new"},
+		{"a", is("1"), app.Conflict, "new"},
+		{"b", is(""), app.Conflict, ""},
+		{"b", app.OverNothing, 0, "new"},
+		{"c", app.OverAny, 0, "new"},
+		{"dir", app.OverNothing, app.Conflict, ""},
+		{"link", app.OverAny, app.Conflict, ""},
+		{"large", app.OverText(make([]byte, maxCompared+1)), app.Conflict, ""},
+		{"new\nline", app.OverAny, app.Invalid, ""},
+	} {
+		err := s.WriteFile(testID, testUID, c.name, []byte("new"), c.over)
+		if c.want == 0 && err != nil || c.want != 0 && app.KindOf(err) != c.want {
+			t.Errorf("%s over %.9s: %v", c.name, c.over, err)
+		}
+		if c.text != "" {
+			holds(t, top, map[string]string{c.name: c.text})
+		}
+	}
+	empty(t, s, "staging")
+}
+
+// What the program writes while a file is made is not lost: the file does not take the name.
+func TestWriteFileOverWhatCameMeanwhile(t *testing.T) {
+	s := newStore(t)
+	top := makeLive(t, s, map[string]string{"a": "1"})
+	var meanwhile string
+	s.step = func(string) error {
+		must(t, os.WriteFile(filepath.Join(top, meanwhile), []byte("the program's"), 0o644))
+		return os.Chown(filepath.Join(top, meanwhile), testUID, testUID)
+	}
+	for name, over := range map[string]app.Over{"a": app.OverText([]byte("1")), "new": app.OverNothing} {
+		meanwhile = name
+		if err := s.WriteFile(testID, testUID, name, []byte("typed"), over); app.KindOf(err) != app.Conflict {
+			t.Errorf("%s: %v", name, err)
+		}
+		holds(t, top, map[string]string{name: "the program's"})
+	}
+	empty(t, s, "staging")
+}

@@ -123,12 +123,39 @@ func (s *stages) Unpack(ctx context.Context, file string, over *app.Code, judge 
 	if err != nil {
 		return app.Unpacked{}, err
 	}
+	return s.unpack(ctx, a, judge)
+}
+
+// UnpackAs is Unpack for a new application with config in the place of the discloud.config that
+// the ZIP may hold.
+func (s *stages) UnpackAs(ctx context.Context, file, config string, judge func(app.Config) error) (app.Unpacked, error) {
+	a, err := bundle.OpenAs(file, s.lim, config)
+	if err != nil {
+		return app.Unpacked{}, err
+	}
+	return s.unpack(ctx, a, judge)
+}
+
+// Look opens the ZIP in file as bundle.OpenDraft does, and shows judge its config and its files.
+// The ZIP stays.
+func (s *stages) Look(file string, fields app.ConfigField, judge func(*app.Draft, app.Config, app.Files) error) (app.Draft, error) {
+	a, d, err := bundle.OpenDraft(file, s.lim, fields)
+	if err != nil {
+		return app.Draft{}, err
+	}
+	defer func() { _ = a.Close() }() // was only read
+	err = judge(&d, a.Config, a)
+	return d, err
+}
+
+// unpack unpacks an archive, and closes it.
+func (s *stages) unpack(ctx context.Context, a *bundle.Archive, judge func(app.Config) error) (app.Unpacked, error) {
 	defer func() { _ = a.Close() }() // was only read
 	if err := errors.Join(judge(a.Config), s.CheckFree("unpack the upload")); err != nil {
 		return app.Unpacked{}, err
 	}
 	name := randName()
-	if err := s.extract(ctx, a, name); err != nil {
+	if err := s.extract(ctx, a, name, func(dir) error { return nil }); err != nil {
 		// The context may have ended, and the stage must go all the same.
 		return app.Unpacked{}, errors.Join(err, removeTree(context.WithoutCancel(ctx), s.staging, name))
 	}
@@ -139,12 +166,14 @@ func (s *stages) Unpack(ctx context.Context, file string, over *app.Code, judge 
 // begin makes the directory of a stage, which the caller closes.
 func (s *stages) begin(name string) (dir, error) { return s.staging.mkdir(name, 0o711, os.Geteuid()) }
 
-// extract makes the directories of a stage and fills them.
-func (s *stages) extract(ctx context.Context, a *bundle.Archive, name string) error {
+// extract makes the directories of a stage and fills them; mark gets the inner one before.
+func (s *stages) extract(ctx context.Context, a *bundle.Archive, name string, mark func(dir) error) error {
 	top, err := s.begin(name)
 	if err == nil {
 		var inner dir
-		inner, err = top.mkdir(newName, 0o700, os.Geteuid())
+		if inner, err = top.mkdir(newName, 0o700, os.Geteuid()); err == nil {
+			err = mark(inner)
+		}
 		inner.close()
 		top.close()
 	}

@@ -215,3 +215,30 @@ func TestRenew(t *testing.T) {
 		t.Error("a name that is no ID was taken")
 	}
 }
+
+// A config takes the place of the ZIP's, and what is looked at stays as it is.
+func TestUnpackAs(t *testing.T) {
+	s := newStore(t)
+	file := zipOf(t, s, map[string]string{"app/discloud.config": "MAIN=a.js\nRAM=lots", "app/a.js": "x"})
+	d, err := s.Look(file, nil, func(d *app.Draft, cfg app.Config, files app.Files) error {
+		if cfg.Main != "a.js" || !files.Exists("a.js") || len(d.Problems) != 1 {
+			t.Errorf("%+v %+v", cfg, d)
+		}
+		d.Lang = "judged"
+		return nil
+	})
+	if err != nil || !d.Found || d.Files != 2 || d.Lang != "judged" {
+		t.Errorf("Look() = %+v, %v", d, err)
+	}
+	up, err := s.UnpackAs(t.Context(), file, "MAIN=a.js\n", func(cfg app.Config) error {
+		if cfg.Main != "a.js" {
+			t.Errorf("judged %+v", cfg)
+		}
+		return nil
+	})
+	must(t, err)
+	holds(t, filepath.Join(s.root, "staging", string(up.Stage), "new"), map[string]string{"a.js": "x", "discloud.config": "MAIN=a.js\n"})
+	must(t, s.Discard(up.Stage))
+	must(t, s.DropSpool(file))
+	empty(t, s, "staging")
+}

@@ -93,8 +93,8 @@ func TestProgramsThatEndedMeanwhile(t *testing.T) {
 	}{
 		{"crash", "MAIN=a", app.Exit{Code: 3}, 1, 3, "exited with code 3"},
 		{"crash with restart", "MAIN=a,AUTORESTART=true", app.Exit{Code: 3}, 2, 0, "exited with code 3"},
-		{"unseen", "MAIN=a", app.Exit{Code: app.UnknownCode}, 1, app.UnknownCode, "ended while berth was not there to see how"},
-		{"unseen with restart", "MAIN=a,AUTORESTART=true", app.Exit{Code: app.UnknownCode}, 2, 0, "ended while berth was not there to see how"},
+		{"unseen", "MAIN=a", app.Exit{Code: app.UnknownCode}, 1, app.UnknownCode, "ended while berth was not running, so its exit code is unknown"},
+		{"unseen with restart", "MAIN=a,AUTORESTART=true", app.Exit{Code: app.UnknownCode}, 2, 0, "ended while berth was not running, so its exit code is unknown"},
 		{"out of memory", "MAIN=a", app.Exit{Code: 137, OOM: true}, 1, 137, "killed: needed more than"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -229,6 +229,26 @@ func (h *Host) Console(ctx context.Context, owner app.AccountID, id app.ID, comm
 	return shell, ctx.Err()
 }
 
+// Type sends a line to the input of a program: see app.Services.
+func (h *Host) Type(_ context.Context, owner app.AccountID, id app.ID, line string) error {
+	u, err := h.find(owner, id)
+	if err != nil {
+		return err
+	}
+	v := u.view.Load()
+	switch {
+	case len(line) > app.MaxInput:
+		return app.Errorf(app.Invalid, "a line has at most %d bytes, and this one has %d", app.MaxInput, len(line))
+	case strings.ContainsAny(line, "\r\n\x00"):
+		return app.Errorf(app.Invalid, "this is more than one line, or has a NUL character; send one line at a time")
+	case !v.Code.Stdin || v.Code.Static():
+		return app.Errorf(app.Unusable, "this application reads no input: write STDIN=true into its discloud.config, and deploy that")
+	case !v.Running:
+		return app.Errorf(app.Conflict, "the application is offline, so nothing reads this line; start it first")
+	}
+	return h.Config.Type(id, v.run.number, line)
+}
+
 // Exec is an app.ExecService: a command as Console runs it, but with somebody at it, and
 // without a timeout. Beside a program several may run; in its place one.
 func (h *Host) Exec(

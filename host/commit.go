@@ -44,7 +44,9 @@ type commit struct {
 // ofFile is the source that a spooled ZIP is.
 func (c *commit) ofFile(file string) app.Source {
 	return func(ctx context.Context) (app.Unpacked, error) {
-		return c.h.unpack(ctx, file, &c.before.Code, func(app.Config) error { return nil })
+		return c.h.unpack(ctx, file, func() (app.Unpacked, error) {
+			return c.h.Staging.Unpack(ctx, file, &c.before.Code, func(app.Config) error { return nil })
+		})
 	}
 }
 

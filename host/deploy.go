@@ -53,16 +53,26 @@ func (h *Host) discard(stage app.Stage) {
 	}
 }
 
-// Upload makes an application of a spooled ZIP, starts it unless it is wanted stopped
-// (app.WithWanted), and returns when it has lived for the ok delay or ended. It takes the file over. The work
+// Upload makes an application of a spooled ZIP, as its owner has decided before (app.WithFirst), starts it unless it is
+// wanted stopped (app.WithWanted), and returns when it has lived for the ok delay or ended. It takes the file over. The work
 // goes on when ctx ends. While it is built it is shown as app.Preparing, and
 // Stop and Delete call it off. Until the application exists an error leaves
 // nothing behind; once it does, a program that died at once is no error. It
 // reports its progress (app.WithProgress).
 func (h *Host) Upload(given context.Context, owner app.Account, file string) (app.Deployed, error) {
 	defer h.DropSpool(file)
+	first := app.FirstOf(given)
+	if err := checkFirst(first.Variables); err != nil {
+		return app.Deployed{}, err
+	}
 	return h.upload(given, owner, app.DeployUpload, func(ctx context.Context) (app.Unpacked, error) {
-		return h.unpack(ctx, file, nil, func(cfg app.Config) error { return h.early(owner, cfg) })
+		return h.unpack(ctx, file, func() (app.Unpacked, error) {
+			judge := func(cfg app.Config) error { return h.early(owner, cfg) }
+			if first.Config != "" {
+				return h.Staging.UnpackAs(ctx, file, first.Config, judge)
+			}
+			return h.Staging.Unpack(ctx, file, nil, judge)
+		})
 	})
 }
 
@@ -132,7 +142,7 @@ func (h *Host) upload(given context.Context, owner app.Account, kind app.DeployK
 	app.ProgressOf(ctx)(app.Progress{Phase: app.Checked, App: a.ID})
 	first := app.Deploy{By: app.ActorOf(given, owner.ID), Kind: kind, Bytes: up.Bytes, Brought: brought}
 	hint := h.namesake(a)
-	var variables []app.Variable
+	variables := app.FirstOf(given).Variables
 	if kind == app.DeployRestore {
 		variables = up.Variables.All
 	}
@@ -158,15 +168,15 @@ func (h *Host) namesake(a app.App) app.Text {
 	return app.Text{}
 }
 
-// unpack is Staging.Unpack when a place is free. Nobody needs the file after
+// unpack calls unpack, which unpacks file, when a place is free. Nobody needs the file after
 // it, and a build may have to wait long.
-func (h *Host) unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error) {
+func (h *Host) unpack(ctx context.Context, file string, unpack func() (app.Unpacked, error)) (app.Unpacked, error) {
 	if h.unpacks.Acquire(ctx, 1) != nil {
 		return app.Unpacked{}, h.calledOff()
 	}
 	defer h.unpacks.Release(1)
 	defer h.DropSpool(file)
-	return h.Staging.Unpack(ctx, file, over, judge)
+	return unpack()
 }
 
 // early refuses, before anything is unpacked, what the account has no RAM for, or another
@@ -492,5 +502,5 @@ func (h *Host) calledOff() error {
 	if h.ctx.Err() != nil {
 		return app.Errorf(app.Unavailable, "the server is shutting down; upload it again in a minute")
 	}
-	return app.Errorf(app.Conflict, "the deployment was called off: the application was stopped or deleted meanwhile")
+	return app.Errorf(app.Conflict, "the deployment was cancelled: the application was stopped or deleted meanwhile")
 }

@@ -20,7 +20,7 @@ func (h *Host) edit(ctx context.Context, owner app.AccountID, id app.ID, f func(
 }
 
 // WriteFile implements app.FileEdits.
-func (h *Host) WriteFile(ctx context.Context, owner app.AccountID, id app.ID, name string, data []byte) error {
+func (h *Host) WriteFile(ctx context.Context, owner app.AccountID, id app.ID, name string, data []byte, over app.Over) error {
 	return h.edit(ctx, owner, id, func(ctx context.Context, u *unit) error {
 		used, err := u.disk.recent(ctx)
 		if err != nil {
@@ -34,7 +34,7 @@ func (h *Host) WriteFile(ctx context.Context, owner app.AccountID, id app.ID, na
 			return err
 		}
 		defer h.unclaim(id)
-		if err := h.Edits.WriteFile(id, u.app.UID, name, data); err != nil {
+		if err := h.Edits.WriteFile(id, u.app.UID, name, data, over); err != nil {
 			return err
 		}
 		u.disk.add(file) // at once, as if nothing was replaced
@@ -97,4 +97,48 @@ func (h *Host) DeleteFiles(ctx context.Context, owner app.AccountID, id app.ID, 
 		}
 	}
 	return err
+}
+
+// Unzip implements app.FileEdits. The ZIP is unpacked while nobody waits for the application.
+func (h *Host) Unzip(ctx context.Context, owner app.AccountID, id app.ID, name, file string, replace bool) (done app.Unzipped, err error) {
+	defer h.DropSpool(file)
+	u, err := h.find(owner, id)
+	if err != nil {
+		return done, err
+	}
+	if err := u.do(ctx, u.refuse); err != nil {
+		return done, err
+	}
+	if err := h.unpacks.Acquire(ctx, 1); err != nil {
+		return done, err
+	}
+	defer h.unpacks.Release(1)
+	uid := u.view.Load().UID
+	stage, space, err := h.Edits.Unzip(ctx, file, uid)
+	if err != nil {
+		return done, err
+	}
+	defer h.discard(stage)
+	err = h.edit(ctx, owner, id, func(ctx context.Context, u *unit) error {
+		if u.app.UID != uid {
+			return noApp(id) // it was deleted meanwhile, and another one has its id
+		}
+		used, err := u.disk.recent(ctx)
+		if err != nil {
+			return err
+		}
+		if h.disk.over(used.Plus(space)) {
+			return app.Errorf(app.NoSpace, "cannot unpack the ZIP: %s", app.DiskOwn)
+		}
+		if err := h.claimDisk(ctx, owner, id, used.Bytes, used.Plus(space).Bytes, app.Words("unpack the ZIP")); err != nil {
+			return err
+		}
+		defer h.unclaim(id)
+		if done, err = h.Edits.Lay(ctx, id, uid, name, stage, replace); done.Files > 0 {
+			u.disk.add(space) // at once, as if nothing was replaced
+			u.log.Info("a ZIP was unpacked by hand", "files", done.Files)
+		}
+		return err
+	})
+	return done, err
 }

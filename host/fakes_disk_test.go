@@ -24,7 +24,7 @@ func newDiskSpace() diskSpace {
 	return diskSpace{marked: map[int]app.ID{}, sizes: map[app.ID]int64{}, limits: map[app.ID][]int64{}, files: map[app.ID]int64{}, deep: map[app.ID]bool{}, held: map[app.ID]int64{}, after: map[app.ID]int64{}, room: map[string]error{}, written: map[string]string{}}
 }
 
-func (w *world) WriteFile(id app.ID, uid int, name string, data []byte) error {
+func (w *world) WriteFile(id app.ID, uid int, name string, data []byte, _ app.Over) error {
 	if err := w.failing("WriteFile"); err != nil {
 		return err
 	}
@@ -43,6 +43,17 @@ func (w *world) Move(_ app.ID, _ int, from, to string) error { return w.edited("
 
 func (w *world) Delete(_ app.ID, _ int, name string) (func(context.Context) error, error) {
 	return func(context.Context) error { return w.edited("finish", name, "finished") }, w.edited("Delete", name, "deleted")
+}
+
+func (w *world) Unzip(context.Context, string, int) (app.Stage, app.Space, error) {
+	return "unzipped", app.Space{Bytes: 600 << 10, Entries: 1}, w.failing("Unzip")
+}
+
+func (w *world) Lay(_ context.Context, _ app.ID, _ int, name string, stage app.Stage, replace bool) (app.Unzipped, error) {
+	if !replace {
+		return app.Unzipped{Taken: 1, Names: []string{"a"}}, nil
+	}
+	return app.Unzipped{Files: 1}, w.edited("Lay", name, string(stage))
 }
 
 // edited keeps what was done by hand.

@@ -198,7 +198,7 @@ func (w *world) plan(cfg app.Config, found bool, _ app.Files, prepared string) (
 	if !found || cfg.Main == "missing" {
 		return app.Plan{}, app.Errorf(app.Unusable, "no MAIN")
 	}
-	p := app.Plan{Apts: cfg.APT, Code: app.Code{Main: cfg.Main, Lang: "test", Build: cfg.Build, Version: cfg.Version, Health: cfg.Health, MemorySignal: cfg.MemorySignal}, Argv: []string{"run", cfg.Main}}
+	p := app.Plan{Apts: cfg.APT, Code: app.Code{Main: cfg.Main, Lang: "test", Build: cfg.Build, Version: cfg.Version, Health: cfg.Health, MemorySignal: cfg.MemorySignal, Stdin: cfg.Stdin}, Argv: []string{"run", cfg.Main}}
 	if strings.HasSuffix(cfg.Main, ".html") {
 		p.Code.Lang, p.Argv = app.StaticLang, nil
 	}

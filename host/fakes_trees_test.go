@@ -41,6 +41,36 @@ func (w *world) Unpack(_ context.Context, file string, over *app.Code, judge fun
 	return app.Unpacked{Stage: stage, Config: cfg, Found: len(cfg.Keys) > 0, Bytes: int64(len(file)), Variables: w.zipped, Left: w.left, Single: file == "jar"}, nil
 }
 
+func (w *world) UnpackAs(ctx context.Context, _, config string, judge func(app.Config) error) (app.Unpacked, error) {
+	return w.Unpack(ctx, strings.ReplaceAll(strings.TrimSpace(config), "\n", ","), nil, judge)
+}
+
+// Look takes fields for what the config says; a file's name is what it holds.
+func (w *world) Look(file string, fields app.ConfigField, judge func(*app.Draft, app.Config, app.Files) error) (app.Draft, error) {
+	if file == "bad" {
+		return app.Draft{}, app.Errorf(app.Unusable, "not a ZIP")
+	}
+	cfg := parse(file)
+	d := app.Draft{Found: len(cfg.Keys) > 0, Fields: fields}
+	for _, key := range app.ConfigFields {
+		if fields[key] != "" {
+			d.Text += key + "=" + fields[key] + "\n"
+		}
+	}
+	if fields != nil {
+		cfg = parse(strings.ReplaceAll(strings.TrimSpace(d.Text), "\n", ","))
+	}
+	err := judge(&d, cfg, onlyFile("a.js"))
+	return d, err
+}
+
+// onlyFile is a tree of one empty file.
+type onlyFile string
+
+func (f onlyFile) Exists(name string) bool          { return name == string(f) }
+func (f onlyFile) Brought(name string) bool         { return name == string(f) }
+func (onlyFile) Read(string, int64) ([]byte, error) { return nil, nil }
+
 func parse(file string) app.Config {
 	var cfg app.Config
 	for field := range strings.SplitSeq(file, ",") {
@@ -68,6 +98,8 @@ func parse(file string) app.Config {
 			cfg.Health = value
 		case "MEMORY_SIGNAL":
 			cfg.MemorySignal = value
+		case "STDIN":
+			cfg.Stdin = value == "true"
 		case "APT":
 			cfg.APT = strings.Fields(value)
 		}

@@ -15,17 +15,17 @@ func TestWriteFile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		must(w.host.WriteFile(t.Context(), owner, id, "a/b", []byte("x")))
+		must(w.host.WriteFile(t.Context(), owner, id, "a/b", []byte("x"), app.OverAny))
 		if w.written["a/b"] != "x" {
 			t.Errorf("written: %v", w.written)
 		}
-		wantKind(t, w.host.WriteFile(t.Context(), owner+1, id, "a/b", []byte("y")), app.NotFound)
+		wantKind(t, w.host.WriteFile(t.Context(), owner+1, id, "a/b", []byte("y"), app.OverAny), app.NotFound)
 		w.host.disk.most = 1
-		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/b", make([]byte, 1<<20+1)), app.NoSpace)
-		must(w.host.WriteFile(t.Context(), owner, id, "a/b", make([]byte, 600<<10)))
-		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/c", make([]byte, 600<<10)), app.NoSpace)
+		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/b", make([]byte, 1<<20+1), app.OverAny), app.NoSpace)
+		must(w.host.WriteFile(t.Context(), owner, id, "a/b", make([]byte, 600<<10), app.OverAny))
+		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/c", make([]byte, 600<<10), app.OverAny), app.NoSpace)
 		w.breaks("WriteFile", errTest)
-		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/b", nil), app.Internal)
+		wantKind(t, w.host.WriteFile(t.Context(), owner, id, "a/b", nil, app.OverAny), app.Internal)
 	})
 }
 
@@ -65,6 +65,30 @@ func TestSetAutoRestart(t *testing.T) {
 		wantKind(t, w.host.SetAutoRestart(t.Context(), owner+1, id, false), app.NotFound)
 		if !w.snapshot(id).AutoRestart {
 			t.Error("a failed change is shown")
+		}
+	})
+}
+
+func TestUnzip(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		id := w.mustUpload("MAIN=a")
+		ctx := t.Context()
+		if done, err := w.host.Unzip(ctx, owner, id, "d", "file", false); err != nil || done.Taken != 1 || w.written["d"] != "" {
+			t.Errorf("without replacing: %+v, %v", done, err)
+		}
+		if done, err := w.host.Unzip(ctx, owner, id, "d", "file", true); err != nil || done.Files != 1 || w.written["d"] != "unzipped" {
+			t.Errorf("replacing: %+v, %v", done, err)
+		}
+		_, err := w.host.Unzip(ctx, owner+1, id, "d", "file", true)
+		wantKind(t, err, app.NotFound)
+		w.host.disk.most = 1
+		_, err = w.host.Unzip(ctx, owner, id, "d", "file", true) // 600 KB beside 600 KB
+		wantKind(t, err, app.NoSpace)
+		for _, what := range []string{"Lay", "Unzip"} {
+			w.host.disk.most = 100
+			w.breaks(what, errTest)
+			_, err = w.host.Unzip(ctx, owner, id, "d", "file", true)
+			wantKind(t, err, app.Internal)
 		}
 	})
 }

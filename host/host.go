@@ -20,10 +20,13 @@ import (
 
 // Config is what a Host is made of.
 type Config struct {
-	Launch   Launch
-	Adopt    Adopt // may be nil: nothing outlives the daemon
-	Shell    Shell
+	Launch Launch
+	Adopt  Adopt // may be nil: nothing outlives the daemon
+	Shell  Shell
+	// Type sends a line to the program of a run, which was started to read it. It MUST NOT wait.
+	Type     func(id app.ID, run int, line string) error
 	Plan     Planner
+	Suggest  Suggester // nil: nothing is suggested
 	Records  Records
 	Registry Registry
 	Staging  Staging
@@ -106,6 +109,7 @@ type Host struct {
 	builds    *queue
 	shortages shortages
 	unpacks   *semaphore.Weighted // they fill the disk before anything else bounds them
+	looks     *semaphore.Weighted // what is known of a ZIP takes memory
 	backups   *semaphore.Weighted
 	consoles  seats
 	sessions  seats
@@ -128,8 +132,8 @@ type Host struct {
 func New(c Config) *Host {
 	h := &Host{
 		Config: c, disk: disk{c.Quotas, c.DiskLimit, c.Log}, capacity: newCapacity(c.Capacity), units: map[app.ID]*unit{},
-		builds: newQueue(c.Builds, c.BuildQueue), unpacks: semaphore.NewWeighted(2), backups: semaphore.NewWeighted(1),
-		owners: newOwners(c.Account), shortages: shortages{habits: habits{history: c.History}},
+		builds: newQueue(c.Builds, c.BuildQueue), unpacks: semaphore.NewWeighted(2), looks: semaphore.NewWeighted(2),
+		backups: semaphore.NewWeighted(1), owners: newOwners(c.Account), shortages: shortages{habits: habits{history: c.History}},
 	}
 	h.capacity.changed = h.ran
 	h.ctx, h.cancel = context.WithCancel(context.Background())

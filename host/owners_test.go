@@ -177,7 +177,7 @@ func TestAccountDiskSpace(t *testing.T) {
 		second := w.mustUpload("MAIN=a,RAM=10")
 		w.takes(second, 40, 40)
 		time.Sleep(diskAge)
-		err = w.host.WriteFile(ctx, owner, second, "b", make([]byte, 1))
+		err = w.host.WriteFile(ctx, owner, second, "b", make([]byte, 1), app.OverAny)
 		wantSaid(t, err, app.Unusable, "cannot write the file: the files and backups of the account would take 101 MB of disk, and may take 100 MB")
 		_, err = w.host.Backup(ctx, owner, first, false)
 		wantSaid(t, err, app.Unusable, "cannot write the backup: the files and backups of the account take 100 MB of disk, and may take 100 MB")

@@ -78,7 +78,7 @@ func sentence(e app.Exit) app.Text {
 	case e.Signal != 0:
 		return app.Textf("ended by signal %d%s, exit code %d, after %s", e.Signal, signalNames[e.Signal], e.Code, lasted(e.Ran))
 	case e.Code == app.UnknownCode:
-		return app.Textf("ended while berth was not there to see how")
+		return app.Textf("ended while berth was not running, so its exit code is unknown")
 	case e.Code != 0:
 		return app.Textf("exited with code %d after %s", e.Code, lasted(e.Ran))
 	}
@@ -176,7 +176,7 @@ func configOf(a app.App) app.Config {
 	c := a.Code
 	cfg := app.Config{
 		Type: a.Type, RAM: a.RAM, Main: c.Main, Version: c.Version, Start: c.Start, Build: c.Build, Health: c.Health,
-		MemorySignal: c.MemorySignal,
+		MemorySignal: c.MemorySignal, Stdin: c.Stdin,
 	}
 	for key, value := range map[string]string{
 		"MAIN": c.Main, "VERSION": c.Version, "START": c.Start, "BUILD": c.Build, "HEALTH": c.Health, "MEMORY_SIGNAL": c.MemorySignal,
@@ -184,6 +184,9 @@ func configOf(a app.App) app.Config {
 		if value != "" {
 			cfg.Keys = append(cfg.Keys, key)
 		}
+	}
+	if c.Stdin {
+		cfg.Keys = append(cfg.Keys, "STDIN")
 	}
 	return cfg
 }

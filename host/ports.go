@@ -184,6 +184,11 @@ type Staging interface {
 	// judge refuses. over is the code that a commit lays it over, nil for a new
 	// application.
 	Unpack(ctx context.Context, file string, over *app.Code, judge func(app.Config) error) (app.Unpacked, error)
+	// UnpackAs is Unpack for a new application with config in the place of the ZIP's own.
+	UnpackAs(ctx context.Context, file, config string, judge func(app.Config) error) (app.Unpacked, error)
+	// Look begins the Draft of a ZIP and shows it to judge, with what its config says and its
+	// files. It unpacks nothing.
+	Look(file string, fields app.ConfigField, judge func(d *app.Draft, cfg app.Config, files app.Files) error) (app.Draft, error)
 	// Files shows the stage's tree over the live one (no live one when id is "").
 	Files(stage app.Stage, id app.ID) app.Files
 	// Over says that a stage is a commit, and shows what the tree will hold once it is
@@ -231,11 +236,14 @@ type Trees interface {
 
 // Edits change single files of live trees, which must be uid's.
 type Edits interface {
-	WriteFile(id app.ID, uid int, name string, data []byte) error
+	WriteFile(id app.ID, uid int, name string, data []byte, over app.Over) error
 	MakeDir(id app.ID, uid int, name string) error
 	Move(id app.ID, uid int, from, to string) error
 	// Delete frees a name; finish removes what had it.
 	Delete(id app.ID, uid int, name string) (finish func(context.Context) error, err error)
+	// Unzip makes a stage, which Lay moves into a directory, and Staging.Discard removes.
+	Unzip(ctx context.Context, file string, uid int) (app.Stage, app.Space, error)
+	Lay(ctx context.Context, id app.ID, uid int, name string, stage app.Stage, replace bool) (app.Unzipped, error)
 }
 
 // Recover undoes what a crash left half done, by what the Registry says, removes what
@@ -281,6 +289,10 @@ type Logs interface {
 // Planner says how a program is prepared and started. prepared is the
 // app.Code.Packages of the tree as it is, "" when it has none.
 type Planner func(cfg app.Config, found bool, files app.Files, prepared string) (app.Plan, error)
+
+// Suggester completes a config by what files show, and says how the program would be prepared and
+// started on a host that has every runtime.
+type Suggester func(cfg app.Config, files app.Files) (app.Config, app.Plan, error)
 
 // Visits are the requests that the web brings to sites. It is safe for
 // concurrent use.

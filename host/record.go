@@ -80,7 +80,7 @@ func (r *recorder) begin(what string, write func(ctx context.Context) error, nex
 	return func() error {
 		if !r.wait(e) {
 			r.log.Warn("the disk does not answer; what waits for it is done when it does", "what", what)
-			return app.Errorf(app.Unavailable, "cannot %s: %s; it is done when it does", what, app.Words(app.DiskSilent))
+			return app.Errorf(app.Unavailable, "cannot %s: %s; berth does it when the disk answers", what, app.Words(app.DiskSilent))
 		}
 		if e.err != nil {
 			return e.err

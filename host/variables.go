@@ -87,7 +87,7 @@ func checkVariable(name string, value *string) error {
 	case value == nil:
 		return nil
 	case !utf8.ValidString(*value) || strings.Contains(*value, "\x00"):
-		return app.Errorf(app.Invalid, "the value of %s is no text: it must be UTF-8 without NUL", name)
+		return app.Errorf(app.Invalid, "the value of %s is not text: it must be UTF-8 without NUL", name)
 	case len(*value) > maxVariableValue:
 		return app.Errorf(app.Invalid, "the value of %s is longer than %d KB", name, maxVariableValue>>10)
 	}

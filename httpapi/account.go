@@ -72,11 +72,12 @@ func (a accounts) describe(c *call) (object, error) {
 		{"customdomains", convert(names.Domains, func(d app.Domain) string { return d.Name })},
 		{"apps", convert(apps, func(s app.Snapshot) app.ID { return s.ID })},
 		{"plan", c.account.Plan},
-		{"locale", c.account.Locale},
+		{"locale", app.ClientLocale(c.account.Locale)},
 		{"lastDataLeft", split(planEnd.Sub(c.now()))},
 		{"planDataEnd", timestamp(planEnd)},
 		{"username", c.account.Name},
 		{"limits", describeLimits(c.account.Limits)},
+		{"language", c.account.Locale},
 	}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 // applications are the routes that read, start and stop applications.
 type applications struct {
 	app.Applications
+	line    func(ctx context.Context, owner app.AccountID, id app.ID, line string) error // app.Services.Type
 	teams   app.Teams
 	address func(app.ID) app.SiteAddress
 }

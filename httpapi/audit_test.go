@@ -95,6 +95,7 @@ func TestAuditRecords(t *testing.T) {
 		{"DELETE", "/v2/app/bot-one/env/TOKEN", "", func(w *world) { w.variables = []app.Variable{{Name: "TOKEN", Value: "very-secret"}} }, []string{"env.remove " + shop + `"removed=TOKEN" 200 ""`}},
 		{"PUT", "/v2/app/bot-one/apt", `{"apt":"ffmpeg,tools"}`, nil, []string{"apt.add " + shop + `"apt=ffmpeg,tools" 200 ""`}},
 		{"PUT", "/v2/app/bot-one/console", `{"command":"echo very-secret"}`, nil, []string{"app.console " + shop + `"" 200 ""`}},
+		{"POST", "/v2/app/bot-one/input", `{"line":"very-secret"}`, nil, []string{"app.input " + shop + `"" 200 ""`}},
 		{"POST", "/v2/app/bot-one/team", `{"modID":"8","perms":["logs_app"]}`, nil, []string{"team.add " + shop + `"member=8 permissions=logs_app" 200 ""`}},
 		{"DELETE", "/v2/app/bot-one/team/8", "", nil, []string{"team.remove " + shop + `"member=8" 200 ""`}},
 		{"PUT", "/v2/locale/pt-BR", "", nil, []string{`account.locale  "" "locale=pt-BR" 200 ""`}},

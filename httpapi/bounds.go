@@ -41,7 +41,7 @@ func (n need) check(c *call) error {
 		return nil
 	}
 	if n.kind == withoutBounds {
-		return app.Errorf(app.Forbidden, "This token may not do that: it was made for some applications alone, with %s.", strings.Join(b.May.Names(), ", "))
+		return app.Errorf(app.Forbidden, "This token may not do that: it was created for some applications only, with %s.", strings.Join(b.May.Names(), ", "))
 	}
 	if n.kind == withPermission && !b.May.Has(n.may) {
 		return lacksPermission(n.may)
@@ -53,11 +53,11 @@ func (n need) check(c *call) error {
 }
 
 func lacksPermission(p app.Permission) error {
-	return app.Errorf(app.Forbidden, "This token may not do that: it was made without %s.", p.String())
+	return app.Errorf(app.Forbidden, "This token may not do that: it was created without %s.", p.String())
 }
 
 func outOfBounds() error {
-	return app.Errorf(app.Forbidden, "This token was made for other applications.")
+	return app.Errorf(app.Forbidden, "This token was created for other applications.")
 }
 
 // covered returns the applications that are within the bounds of the call's token.

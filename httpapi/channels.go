@@ -102,12 +102,12 @@ func (n channels) add(c *call) (response, error) {
 		return response{}, err
 	}
 	c.audit.Note("channel=%d", made.ID)
-	message := app.Textf("The channel was made.")
+	message := app.Textf("The channel was created.")
 	switch {
 	case made.Service == app.Email && !made.Confirmed:
-		message = app.Textf("The channel was made. berth has sent a link to the address, and sends nothing else before somebody followed it.")
+		message = app.Textf("The channel was created. berth has sent a link to the address, and sends nothing else before somebody follows it.")
 	case made.Service == app.Webhook:
-		message = app.Textf("The channel was made. Its secret is shown this once only.")
+		message = app.Textf("The channel was created. Its secret is shown only this once.")
 	}
 	return withSecret(c, message, made)
 }
@@ -158,7 +158,7 @@ func (f *fields) channel(c *app.Channel) {
 	}
 	if token := f.text("token"); token != nil && *token != "" {
 		if c.Service != app.Ntfy {
-			f.wrong("The field token is for ntfy alone.")
+			f.wrong("The field token is only for ntfy.")
 		}
 		c.Secrets = []string{*token}
 	}
@@ -225,7 +225,7 @@ func (n channels) turnSecret(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	return withSecret(c, app.Textf("The channel has a new secret, which is shown this once only. "+
+	return withSecret(c, app.Textf("The channel has a new secret, which is shown only this once. "+
 		"Messages are signed with the old one too, until you end that."), turned)
 }
 
@@ -286,5 +286,5 @@ func (n channels) sendAgain(c *call) (response, error) {
 	if err := n.SendAgain(c.Request.Context(), c.account.ID, id); err != nil {
 		return response{}, err
 	}
-	return ok(c.say("The message is sent again."))
+	return ok(c.say("berth sends the message again."))
 }

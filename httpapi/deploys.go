@@ -42,7 +42,7 @@ func newDeployments(c Config) deployments {
 		Deployments: c.Deployments, snapshots: c.Snapshots, apps: c.Applications, contents: c.Contents, links: c.Links, logs: c.Logs,
 		address: c.Address, backupOf: c.BackupOf, maxUpload: c.MaxUpload, maxFile: c.MaxFile,
 		uploads: newPlaces(math.MaxInt, nil, accountUploads,
-			app.Errorf(app.Limited, "Your account has %d uploads on their way, as many as one account gets. Try again when one has come.", accountUploads)),
+			app.Errorf(app.Limited, "Your account has %d uploads under way, the most that an account may have. Try again when one has ended.", accountUploads)),
 	}
 }
 

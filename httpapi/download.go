@@ -84,9 +84,9 @@ func (d downloads) backup(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	message := c.say("The backup of your application was made.")
+	message := c.say("The backup of your application was created.")
 	if withVariables {
-		message += " " + c.say("It holds the environment variables, in plain, in %s.", app.VariablesFile)
+		message += " " + c.say("It holds the environment variables, unencrypted, in %s.", app.VariablesFile)
 	}
 	message += " " + c.say("The link is open until %s.", timestamp(b.Expires))
 	return ok(message, member{"backups", d.backupOf(base, b)})
@@ -123,9 +123,9 @@ func (d downloads) backupOfAll(c *call) (response, error) {
 	if len(list) == 0 && first != nil {
 		return response{}, first
 	}
-	message := c.say("The backups of %v were made.", counted(len(list), "%d application", "%d applications"))
+	message := c.say("The backups of %v were created.", counted(len(list), "%d application", "%d applications"))
 	if withVariables {
-		message += " " + c.say("They hold the environment variables, in plain, in %s.", app.VariablesFile)
+		message += " " + c.say("They hold the environment variables, unencrypted, in %s.", app.VariablesFile)
 	}
 	if len(results) == 0 {
 		message = c.say(noApplications)
@@ -165,7 +165,7 @@ func wantsVariables(c *call) (bool, error) {
 	case err != nil || !is:
 		return false, err
 	case c.asMember || c.token.Bounds != nil:
-		return false, app.Errorf(app.Forbidden, "A backup with the environment variables is for the application's owner alone. Ask for one without env=true.")
+		return false, app.Errorf(app.Forbidden, "A backup with the environment variables is only for the application's owner. Ask for one without env=true.")
 	}
 	c.audit.Note("env=true")
 	return true, nil

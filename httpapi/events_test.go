@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -116,7 +117,7 @@ func TestWhatIsWatched(t *testing.T) {
 			if tt.status == 200 {
 				tt.want.Account = w.account.ID
 			}
-			if rec.Code != tt.status || w.watched != tt.want {
+			if rec.Code != tt.status || !reflect.DeepEqual(w.watched, tt.want) {
 				t.Errorf("status %d, watched %+v, want %d, %+v", rec.Code, w.watched, tt.status, tt.want)
 			}
 			if closed := w.called("Close"); (closed == 1) != (tt.status == 200) {

@@ -16,12 +16,8 @@ const (
 	// execEnded is recorded when a session ends; that it began is the route's operation.
 	execEnded = "app.exec.end"
 
-	defaultTerm = "xterm-256color"
-	maxTerm     = 64 // bytes
+	maxTerm = 64 // bytes
 )
-
-// defaultSize is that of a terminal that does not say how large it is.
-var defaultSize = app.Size{Cols: 80, Rows: 24}
 
 // exec opens a session in an application of the account. Members of its team have no
 // permission for that: a session may read what the owner's variables are.
@@ -95,7 +91,7 @@ func execOf(rawQuery string) (app.Exec, error) {
 	if err != nil {
 		return app.Exec{}, app.Errorf(app.Invalid, "The parameters of the address are malformed.")
 	}
-	e := app.Exec{Command: query.Get("command"), TTY: true, Term: defaultTerm, Size: defaultSize}
+	e := app.Exec{Command: query.Get("command"), TTY: true, Term: terminal.DefaultTerm}
 	if len(e.Command) > maxCommand {
 		return e, app.Errorf(app.Invalid, "The command is longer than the %s that are allowed.", size(maxCommand))
 	}
@@ -108,17 +104,8 @@ func execOf(rawQuery string) (app.Exec, error) {
 		e.Term = query.Get("term")
 	}
 	if len(e.Term) > maxTerm || !isWord(e.Term) {
-		return e, app.Errorf(app.Invalid, "The parameter term is the name of a terminal, such as %s.", defaultTerm)
+		return e, app.Errorf(app.Invalid, "The parameter term is the name of a terminal, such as %s.", terminal.DefaultTerm)
 	}
-	for name, to := range map[string]*uint16{"cols": &e.Size.Cols, "rows": &e.Size.Rows} {
-		if !query.Has(name) {
-			continue
-		}
-		n, err := strconv.ParseUint(query.Get(name), 10, 16)
-		if err != nil || n == 0 {
-			return e, app.Errorf(app.Invalid, "The parameters cols and rows are numbers of characters, from 1 to 65535.")
-		}
-		*to = uint16(n)
-	}
-	return e, nil
+	e.Size, err = terminal.SizeOf(query)
+	return e, err
 }

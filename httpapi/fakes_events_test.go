@@ -84,7 +84,7 @@ func (w *world) ramPlan(context.Context) (app.RAMPlan, error) {
 		Host: 1024, Reserve: 256, Overcommit: 1.5, Capacity: 1152, Promised: 2048, Given: 512, Apps: 3, Running: 448, Used: 100 << 20, Days: 30,
 		Worst:  app.RAMMoment{At: testNow, Used: 200 << 20, Had: 448, Apps: 2},
 		Offers: []app.RAMOffer{{Overcommit: 1.5, Capacity: 1152, More: 640, Worst: 68, Verdict: app.RAMFits}},
-		Why:    app.Textf("At the worst moment programs used %d %% of what they had: host.overcommit %s fits.", 45, "1.5"),
+		Why:    app.Textf("At the worst moment, programs used %d %% of their RAM: host.overcommit %s fits.", 45, "1.5"),
 	}, w.call("RAMPlan")
 }
 

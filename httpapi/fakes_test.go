@@ -46,6 +46,7 @@ type world struct {
 	wishes    app.Wishes
 	shell     app.Shell
 	exec      app.ExecService
+	typed     []string          // lines for programs
 	backups   map[string]string // file name to path on disk
 	logText   io.Reader
 	names     app.NameList // beside the subdomains of sites
@@ -102,7 +103,7 @@ func (w *world) handler() http.Handler {
 		c.Snapshots = worldSnapshots{w}
 	}
 	c.HostAccounts = worldHosted{w}
-	c.Metrics, c.BackupOf, c.Exec = w.metrics, w.BackupOf, w.exec
+	c.Metrics, c.BackupOf, c.Exec, c.Type = w.metrics, w.BackupOf, w.exec, w.sendLine
 	c.RightSize, c.RAMPlan = w.rightSize, w.ramPlan
 	c.Address = func(id app.ID) app.SiteAddress {
 		if id == "lost" {
@@ -339,6 +340,10 @@ func (w *world) hand(file string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.handed = append(w.handed, file)
+}
+
+func (w *world) Draft(context.Context, app.Account, string, app.ConfigField) (app.Draft, error) {
+	panic("the API asks for no draft")
 }
 
 func (w *world) Upload(ctx context.Context, _ app.Account, file string) (app.Deployed, error) {

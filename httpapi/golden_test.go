@@ -54,7 +54,7 @@ var recorded = []string{
 
 func scenes() []scene {
 	return slices.Concat(readScenes(), actionScenes(), settingScenes(), environmentScenes(), uploadScenes(),
-		downloadScenes(), socketScenes(), routeScenes(), teamScenes(), memberScenes(), vscodeScenes(), namesScenes(), tokenScenes(), channelScenes(), hostedScenes(), removeAllScenes(), consoleScenes(), historyScenes(), snapshotScenes(), eventScenes(), deviceScenes(), commonScenes())
+		downloadScenes(), socketScenes(), routeScenes(), teamScenes(), memberScenes(), vscodeScenes(), namesScenes(), tokenScenes(), channelScenes(), hostedScenes(), removeAllScenes(), consoleScenes(), inputScenes(), historyScenes(), snapshotScenes(), eventScenes(), deviceScenes(), commonScenes())
 }
 
 // commonScenes are the refusals that every operation with a token can give.

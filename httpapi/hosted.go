@@ -124,7 +124,7 @@ func (h hosted) create(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	sentence := c.say("The account was made.")
+	sentence := c.say("The account was created.")
 	if !created {
 		sentence = c.say("The account is there already.")
 		c.audit.Note("again")
@@ -180,12 +180,12 @@ func (h hosted) suspend(c *call) (response, error) {
 	}
 	c.audit.Note("reason=%q", why)
 	a, err := h.Suspend(c.Request.Context(), external, why)
-	return c.found(a, err, c.say("The account is suspended: its programs do not run, and everything of it is kept."))
+	return c.found(a, err, c.say("The account is suspended. Its programs do not run, and berth keeps everything of it."))
 }
 
 func (h hosted) unsuspend(c *call) (response, error) {
 	a, err := h.Unsuspend(c.Request.Context(), h.external(c))
-	return c.found(a, err, c.say("The account is not suspended any more; what was online starts again."))
+	return c.found(a, err, c.say("The account is no longer suspended. Its applications that were online start again."))
 }
 
 func (h hosted) terminate(c *call) (response, error) {

@@ -87,6 +87,6 @@ func (d deployments) copySnapshot(c *call) (response, error) {
 			return response{}, err
 		}
 		c.id, c.audit.name = made.ID, made.Name
-		return d.deployed(c, app.Textf("A new application was made of the snapshot"), made, uploaded(made))
+		return d.deployed(c, app.Textf("A new application was created from the snapshot"), made, uploaded(made))
 	})
 }

@@ -130,7 +130,7 @@ func TestOwnerAsksForThePlan(t *testing.T) {
 		HostMB: 1024, ReserveMB: 256, Overcommit: 1.5, CapacityMB: 1152, PromisedMB: 2048, GivenMB: 512, Apps: 3, RunningMB: 448, Used: 100 << 20, Days: 30,
 		Worst:   &local.Moment{At: testNow, Used: 200 << 20, HadMB: 448, Apps: 2},
 		Offers:  []local.Offer{{Overcommit: 1.5, CapacityMB: 1152, MoreMB: 640, Worst: 68, Verdict: app.RAMFits}},
-		Message: "At the worst moment programs used 45 % of what they had: host.overcommit 1.5 fits.",
+		Message: "At the worst moment, programs used 45 % of their RAM: host.overcommit 1.5 fits.",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -31,7 +31,7 @@ type route struct {
 
 // routes is the whole API. HEAD and OPTIONS are added by newRouter.
 func (s *server) routes() []route {
-	apps, settings, teams := applications{s.Applications, s.Teams, s.Address}, settings{s.Settings}, teams{s.Teams, s.Applications}
+	apps, settings, teams := applications{s.Applications, s.Type, s.Teams, s.Address}, settings{s.Settings}, teams{s.Teams, s.Applications}
 	deploys, sockets := s.deployments, s.sockets
 	downloads := downloads{s.Applications, s.Deployments, s.Contents, s.Links, s.BaseURL, s.BackupTTL}
 	records := records{s.Applications, s.Metrics, s.RightSize}
@@ -62,6 +62,7 @@ func (s *server) routes() []route {
 		{http.MethodGet, "/v2/app/:appID/deploys", byToken, may(app.CommitApp), one(deploys.list), ""},
 		{http.MethodPost, "/v2/app/:appID/rollback", byToken, may(app.CommitApp), one(deploys.rollback), "app.rollback"},
 		{http.MethodPut, "/v2/app/:appID/console", byToken, unbounded, one(apps.console), "app.console"},
+		{http.MethodPost, "/v2/app/:appID/input", byToken, unbounded, one(apps.input), "app.input"},
 		{http.MethodPut, "/v2/app/:appID/profile", byToken, unbounded, one(settings.setProfile), "app.profile"},
 		{http.MethodGet, "/v2/app/:appID/team", byToken, unbounded, one(teams.members), ""},
 		{http.MethodPost, "/v2/app/:appID/team", byToken, unbounded, one(teams.add), "team.add"},

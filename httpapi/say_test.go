@@ -19,9 +19,16 @@ import (
 // the message is another, and whatever programs read is the same. What the fakes
 // refuse with is in no catalogue.
 func TestEveryMessageHasALocale(t *testing.T) {
-	portuguese := text.In("pt-BR")
+	for _, locale := range app.Locales[1:] {
+		t.Run(locale, func(t *testing.T) { everyMessage(t, locale) })
+	}
+}
+
+func everyMessage(t *testing.T, locale string) {
+	t.Helper()
+	language := text.In(locale)
 	for _, s := range scenes() {
-		english, own := lastEvent(playIn(t, s, "en-US")), lastEvent(playIn(t, s, "pt-BR"))
+		english, own := lastEvent(playIn(t, s, "en-US")), lastEvent(playIn(t, s, locale))
 		if english.Status != own.Status || !reflect.DeepEqual(english.Headers, own.Headers) || english.Text != own.Text {
 			t.Errorf("%s: %d %v, in English %d %v", s.name, own.Status, own.Headers, english.Status, english.Headers)
 		}
@@ -30,7 +37,7 @@ func TestEveryMessageHasALocale(t *testing.T) {
 			continue // no object
 		}
 		said, _ := one["message"].(string)
-		known := one["status"] == "ok" || portuguese.SayPhrase(app.Words(said)) != said
+		known := one["status"] == "ok" || language.SayPhrase(app.Words(said)) != said
 		if said == two["message"] && said != "" && known && s.op != "/v2/locale/{locale}" { // which sets another
 			t.Errorf("%s: still %q", s.name, said)
 		}
@@ -41,6 +48,7 @@ func TestEveryMessageHasALocale(t *testing.T) {
 			}
 			if user, is := body["user"].(map[string]any); is {
 				delete(user, "locale")
+				delete(user, "language")
 			}
 			if strings.HasPrefix(s.name, "app_console_ok_") || strings.Contains(s.name, "_right_size_ok") {
 				delete(body, "apps") // where lines of berth's own are for people too
@@ -106,6 +114,29 @@ func TestMessagesInPortuguese(t *testing.T) {
 	}
 }
 
+// TestSpanishAccount: clients that know the two locales of the service alone, and fail on
+// any other, can read an account that reads Spanish.
+func TestSpanishAccount(t *testing.T) {
+	w := newWorld(t)
+	w.account.Locale = "es"
+	for path, method := range map[string]string{"/v2/locale/es": "PUT", "/v2/user": "GET", "/v2/vscode": "GET"} {
+		var body struct {
+			Message, Locale string
+			User            struct{ Locale, Language string }
+		}
+		rec := do(t, w.handler(), newRequest(method, path, ""))
+		if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil || rec.Code != 200 {
+			t.Errorf("%s: %d %v", path, rec.Code, err)
+		}
+		if method == "PUT" && (body.Locale != "es" || body.Message != "Tu idioma se cambió a es.") {
+			t.Errorf("%s: %+v", path, body)
+		}
+		if method == "GET" && (body.User.Locale != "en-US" || body.User.Language != "es") {
+			t.Errorf("%s: %+v", path, body)
+		}
+	}
+}
+
 // TestLanguageOfTheClient: a known account's locale goes first, and before there is
 // one what the client accepts.
 func TestLanguageOfTheClient(t *testing.T) {
@@ -117,6 +148,8 @@ func TestLanguageOfTheClient(t *testing.T) {
 		{"/v2/user", "", "", "pt-BR", "Send your API token in the api-token header."},
 		{"/v2/user", "", "pt", "en-US", "Envie seu token da API no cabeçalho api-token."},
 		{"/v2/user", "wrong", "de, pt;q=0.5", "en-US", "O token da API não é válido."},
+		{"/v2/user", "wrong", "es-419, en;q=0.5", "en-US", "El token de la API no es válido."},
+		{"/v2/user", goodToken, "en", "es", "Se cargó la información de tu cuenta."},
 		{"/v2/user", goodToken, "pt-BR", "en-US", "The information of your account has been loaded."},
 		{"/v2/user", goodToken, "en", "pt-BR", "As informações da sua conta foram carregadas."},
 		{"/v2/user", goodToken, "", "", "The information of your account has been loaded."},

@@ -90,7 +90,7 @@ func TestUploadsUnderWayAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		rec := do(t, h, zipRequest("POST", "/v2/upload", "PK"))
-		want := fmt.Sprintf("Your account has %d uploads on their way, as many as one account gets. Try again when one has come.", accountUploads)
+		want := fmt.Sprintf("Your account has %d uploads under way, the most that an account may have. Try again when one has ended.", accountUploads)
 		var said errorBody
 		decode(t, rec, &said)
 		if rec.Code != http.StatusTooManyRequests || said.Message != want || rec.Header().Get("Retry-After") == "" {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"berth/app"
+	"berth/web"
 )
 
 // The operations that speak WebSocket are below this. Clients offer an upload
@@ -150,7 +150,7 @@ func handshake(c *call, base string) *response {
 		return r
 	case err != nil || len(key) != 16 || len(h.Values("Sec-WebSocket-Key")) != 1 || !c.Request.ProtoAtLeast(1, 1):
 		return refuse(http.StatusBadRequest, app.Textf("The WebSocket handshake is malformed."))
-	case !sameOrigin(h.Get("Origin"), c.Request.Host, base):
+	case !web.SameOrigin(h.Get("Origin"), c.Request.Host, base):
 		return refuse(http.StatusForbidden, app.Textf("A page of another origin may not speak WebSocket with this server."))
 	}
 	return nil
@@ -166,18 +166,4 @@ func hasToken(h http.Header, name, word string) bool {
 		}
 	}
 	return false
-}
-
-// sameOrigin reports whether an Origin header, if there is one, names the host
-// that was asked for, or the one that links lead to.
-func sameOrigin(origin, host, base string) bool {
-	if origin == "" {
-		return true
-	}
-	o, err := url.Parse(origin)
-	if err != nil || o.Host == "" {
-		return false
-	}
-	b, err := url.Parse(base)
-	return strings.EqualFold(o.Host, host) || err == nil && strings.EqualFold(o.Host, b.Host)
 }

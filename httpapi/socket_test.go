@@ -16,6 +16,7 @@ import (
 	"berth/app"
 	"berth/httpapi/socket"
 	"berth/test/harness"
+	"berth/web"
 )
 
 func TestSocketUpload(t *testing.T) {
@@ -201,7 +202,7 @@ func TestSocketHandshake(t *testing.T) {
 		}
 	}
 	for origin, base := range map[string]string{"http://EXAMPLE.com": "", "https://apps.example.org": "https://apps.example.org"} {
-		if !sameOrigin(origin, "example.com", base) {
+		if !web.SameOrigin(origin, "example.com", base) {
 			t.Errorf("a page of %s is refused", origin)
 		}
 	}

@@ -287,7 +287,7 @@ func TestMembersHaveNothingElse(t *testing.T) {
 		path := strings.NewReplacer(":appID", "bot-one", ":modID", "8").Replace(r.Path)
 		req := memberRequest(r.Method, path)
 		if r.Method != "GET" && !strings.HasSuffix(path, "/commit") && !strings.HasSuffix(path, "/ram") {
-			req = newRequest(r.Method, path, `{"modID":"9","perms":["logs_app"],"name":"mine","env":{"A":"b"},"apt":"ffmpeg","command":"id"}`)
+			req = newRequest(r.Method, path, `{"modID":"9","perms":["logs_app"],"name":"mine","env":{"A":"b"},"apt":"ffmpeg","command":"id","line":"x"}`)
 		}
 		if rec := do(t, w.handler(), req); rec.Code != http.StatusNotFound {
 			t.Errorf("%s %s: status %d %s", r.Method, path, rec.Code, rec.Body)

@@ -68,7 +68,7 @@ func (t tokenRoutes) issue(c *call) (response, error) {
 	if made.Bounds != nil {
 		c.audit.Note("apps=%v may=%v", made.Bounds.Apps, made.Bounds.May.Names())
 	}
-	return ok(c.say("The token was made. It is shown this once only."), member{"token", append(object{{"token", text}}, describeToken(made, c.now())...)})
+	return ok(c.say("The token was created. It is shown only this once."), member{"token", append(object{{"token", text}}, describeToken(made, c.now())...)})
 }
 
 // bounds returns the fields apps and may.

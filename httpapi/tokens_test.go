@@ -104,6 +104,7 @@ var boundNeeds = map[string]string{
 	"GET /v2/app/:appID/deploys":      "commit_app",
 	"POST /v2/app/:appID/rollback":    "commit_app",
 	"PUT /v2/app/:appID/console":      "none",
+	"POST /v2/app/:appID/input":       "none",
 	"PUT /v2/app/:appID/profile":      "none",
 	"GET /v2/app/:appID/metrics":      "status_app",
 	"GET /v2/app/:appID/events":       "status_app",

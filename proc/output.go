@@ -32,6 +32,34 @@ func (v Survivor) Nameless(device uint64) []*os.File {
 	return nil
 }
 
+// InputPipe opens the pipe that a survivor reads as its input for writing: where nobody hands its other end on, the next
+// image of a daemon finds it here. The caller closes it. A program can put another pipe in its place, and then gets there what is
+// meant for it.
+func (v Survivor) InputPipe() (*os.File, error) {
+	place, err := unix.Open("/proc/"+strconv.Itoa(v.PID)+"/fd/0", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(place) }()
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(place, &st); err != nil {
+		return nil, err
+	}
+	if st.Type != unix.PIPEFS_MAGIC { // to open anything else might do harm
+		return nil, errNoPipe
+	}
+	if s, err := readStat(v.PID); err != nil || s.birth != v.Birth {
+		return nil, errors.Join(errNoPipe, err)
+	}
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", place), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "input"), nil
+}
+
+var errNoPipe = errors.New("its input is no pipe")
+
 var errNamed = errors.New("it is no FIFO without a name")
 
 // nameless opens a FIFO by a link in /proc. It looks before it opens: to open

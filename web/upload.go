@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -14,7 +15,7 @@ import (
 const (
 	// MaxTextParts is how many parts there may be before the file.
 	MaxTextParts = 64
-	// MaxTextBytes is how many bytes there may be in all of them.
+	// MaxTextBytes is how many bytes there may be in all of them, where nobody says otherwise.
 	MaxTextBytes = 64 << 10
 )
 
@@ -22,6 +23,7 @@ const (
 // sentences; Blame says what is wrong with a body that could not be read.
 type Upload struct {
 	MaxBody, MaxFile        int64
+	MaxText                 int // bytes in all parts before the file; MaxTextBytes when 0
 	NoForm, NoFile, Crowded error
 	TooLarge                func(limit int64) error // of the file
 	Blame                   func(b *Body, err error) error
@@ -69,7 +71,7 @@ func (u *Upload) Part(c *Call, b *Body) (*multipart.Part, error) {
 	if err != nil {
 		return nil, u.NoForm
 	}
-	left := MaxTextBytes
+	left := cmp.Or(u.MaxText, MaxTextBytes)
 	for range MaxTextParts {
 		part, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {

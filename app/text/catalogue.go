@@ -13,9 +13,12 @@ const english = "en-US" // of the keys
 //go:embed pt-BR.txt
 var portuguese string
 
+//go:embed es.txt
+var spanish string
+
 // catalogues are those of all languages but English, which needs none. Rules of
 // plurals, numbers and dates in text.go hold for these.
-var catalogues = []*catalogue{newCatalogue("pt-BR", portuguese)}
+var catalogues = []*catalogue{newCatalogue("pt-BR", portuguese), newCatalogue("es", spanish)}
 
 // catalogue is one language. It is read when it is first asked, for most hosts
 // speak English alone.

@@ -1,12 +1,15 @@
 package text
 
 import (
+	"fmt"
 	"go/ast"
 	"go/token"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -34,21 +37,34 @@ func TestComplete(t *testing.T) {
 		t.Fatalf("only %d sentences were found", len(s.said))
 	}
 	for _, c := range catalogues {
-		entries := c.read()
-		for _, sentence := range slices.Sorted(maps.Keys(s.said)) {
-			own, there := entries[sentence]
-			switch {
-			case !there && says(sentence):
-				t.Errorf("%s lacks %q (%s)", c.tag, sentence, s.said[sentence])
-			case there:
-				alike(t, sentence, own)
-			}
+		t.Run(c.tag, func(t *testing.T) { complete(t, s, c.read()) })
+	}
+}
+
+// complete holds one catalogue against what the program says. What it lacks, and what nobody
+// says, are two lists of one sentence a line, to be taken into an editor.
+func complete(t *testing.T, s *source, entries map[string]string) {
+	t.Helper()
+	var lacking, unsaid []string
+	for _, sentence := range slices.Sorted(maps.Keys(s.said)) {
+		own, there := entries[sentence]
+		switch {
+		case !there && says(sentence):
+			lacking = append(lacking, fmt.Sprintf("%q = \"\" # %s", sentence, s.said[sentence]))
+		case there:
+			alike(t, sentence, own)
 		}
-		for _, sentence := range slices.Sorted(maps.Keys(entries)) {
-			if _, used := s.said[sentence]; !used {
-				t.Errorf("nobody says %q, which %s has", sentence, c.tag)
-			}
+	}
+	for _, sentence := range slices.Sorted(maps.Keys(entries)) {
+		if _, used := s.said[sentence]; !used {
+			unsaid = append(unsaid, strconv.Quote(sentence))
 		}
+	}
+	if len(lacking) > 0 {
+		t.Errorf("%d sentences are not translated:\n%s", len(lacking), strings.Join(lacking, "\n"))
+	}
+	if len(unsaid) > 0 {
+		t.Errorf("nobody says these %d sentences:\n%s", len(unsaid), strings.Join(unsaid, "\n"))
 	}
 }
 
@@ -68,6 +84,30 @@ func alike(t *testing.T, sentence, own string) {
 	last, ownLast := sentence[len(sentence)-1], own[len(own)-1]
 	if last != ownLast && (strings.IndexByte(ends, last) >= 0 || strings.IndexByte(ends, ownLast) >= 0) {
 		t.Errorf("%q and %q end in different ways", sentence, own)
+	}
+}
+
+// TestTone: sentences are plain, and one language has one word for a thing.
+func TestTone(t *testing.T) {
+	never := map[string]*regexp.Regexp{
+		"en-US": regexp.MustCompile(`(?i)\b(please|sorry|oops|simply)\b`),
+		"pt-BR": regexp.MustCompile(`(?i)\b(por favor|desculpe|ops|ficheiro|utilizador|ecrã)\b`),
+		"es":    regexp.MustCompile(`(?i)\b(por favor|lo sentimos|usted|vosotros|vos|fichero|ordenador|cabecera|aplicativo)s?\b`),
+	}
+	for _, c := range catalogues {
+		if never[c.tag] == nil {
+			t.Errorf("no words are known that %s must not have", c.tag)
+			continue
+		}
+		for sentence, own := range c.read() {
+			// Names of settings, fields and commands are English everywhere, and stand in both.
+			if word := never[c.tag].FindString(own); word != "" && !strings.Contains(sentence, word) {
+				t.Errorf("%s: %q has the word %q", c.tag, own, word)
+			}
+			if word := never[english].FindString(sentence); word != "" {
+				t.Errorf("%q has the word %q", sentence, word)
+			}
+		}
 	}
 }
 

@@ -12,8 +12,8 @@
 // for. The API and the panel use it. Logs, the audit log and the command line are
 // English, and the values that programs compare are never translated.
 //
-// A catalogue is a file named after its locale, such as pt-BR.txt. An entry is one
-// line, in the order of the English, both sides quoted as in Go:
+// A catalogue is a file named after its locale, such as pt-BR.txt and es.txt. An entry is
+// one line, in the order of the English, both sides quoted as in Go:
 //
 //	"Token %q was revoked." = "O token %q foi revogado."
 //

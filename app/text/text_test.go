@@ -78,7 +78,7 @@ func TestSayLeavesArguments(t *testing.T) {
 
 func TestIn(t *testing.T) {
 	for locale, tag := range map[string]string{
-		"en-US": "en-US", "pt-BR": "pt-BR", "": "en-US", "pt": "en-US", "PT-BR": "en-US", "tlh": "en-US",
+		"en-US": "en-US", "pt-BR": "pt-BR", "": "en-US", "pt": "en-US", "PT-BR": "en-US", "tlh": "en-US", "es": "es", "es-ES": "en-US",
 	} {
 		if got := In(locale).Tag(); got != tag {
 			t.Errorf("In(%q) speaks %s, want %s", locale, got, tag)
@@ -107,6 +107,15 @@ func TestAccept(t *testing.T) {
 		"pt;q=Inf":                            "en-US",
 		"pt;q=x":                              "en-US",
 		"ptx":                                 "en-US",
+		"es":                                  "es",
+		"es-ES":                               "es",
+		"es-MX":                               "es",
+		"es-419":                              "es",
+		"ES-ar":                               "es",
+		"es-419,es;q=0.9,en;q=0.8":            "es",
+		"gl-ES,gl;q=0.9,es;q=0.8,en;q=0.7":    "es",
+		"pt;q=0.5, es-CO;q=0.6":               "es",
+		"est":                                 "en-US",
 		",,;;q=,=;pt":                         "en-US",
 		strings.Repeat("pt;q=0,", 9999):       "en-US",
 	} {
@@ -128,11 +137,11 @@ func TestCount(t *testing.T) {
 }
 
 func TestNumberAndTime(t *testing.T) {
-	portuguese, noon := In("pt-BR"), time.Date(2026, 3, 4, 12, 5, 59, 0, time.UTC)
+	portuguese, spanish, noon := In("pt-BR"), In("es"), time.Date(2026, 3, 4, 12, 5, 59, 0, time.UTC)
 	for got, want := range map[string]string{
 		Language{}.Number(1234.56, 1): "1234.6", portuguese.Number(1234.56, 1): "1234,6",
-		Language{}.Number(2, 0): "2", portuguese.Number(3, 0): "3",
-		Language{}.Time(noon): "2026-03-04 12:05", portuguese.Time(noon): "04/03/2026 12:05",
+		Language{}.Number(2, 0): "2", portuguese.Number(3, 0): "3", spanish.Number(1234.5, 2): "1234,50",
+		Language{}.Time(noon): "2026-03-04 12:05", portuguese.Time(noon): "04/03/2026 12:05", spanish.Time(noon.AddDate(1, 0, 0)): "04/03/2027 12:05",
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -28,6 +28,8 @@ type Archive struct {
 	lim     Limits
 	entries []entry
 	over    *app.Code // what a commit lays it over, nil for a new application
+	config  *string   // takes the place of its discloud.config; nil for its own
+	loose   bool      // its discloud.config is not parsed
 }
 
 // Open opens the ZIP at path, checks every entry and parses the config file.
@@ -39,16 +41,61 @@ type Archive struct {
 // application's own, for else it may be one of its directories. A jar that is sent in
 // place of a ZIP is the main file, if that is a jar.
 func Open(path string, lim Limits, over *app.Code) (*Archive, error) {
+	return open(path, &Archive{lim: lim.withDefaults(), over: over})
+}
+
+// OpenAs is Open for a new application with config, the text of a discloud.config, in the place
+// of the one that the ZIP may hold.
+func OpenAs(path string, lim Limits, config string) (*Archive, error) {
+	return open(path, &Archive{lim: lim.withDefaults(), config: &config})
+}
+
+// open opens the ZIP as a says.
+func open(path string, a *Archive) (*Archive, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the ZIP: %w", err)
 	}
-	a := &Archive{file: f, lim: lim.withDefaults(), over: over}
+	a.file = f
 	if err := a.load(); err != nil {
 		f.Close()
 		return nil, err
 	}
 	return a, nil
+}
+
+// OpenFiles is Open for a ZIP whose files are unpacked as they are: no folder is taken off, no program is looked
+// for, and nothing is left out but the variables of a backup, and what macOS strews about.
+func OpenFiles(path string, lim Limits) (*Archive, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the ZIP: %w", err)
+	}
+	a := &Archive{file: f, lim: lim.withDefaults()}
+	if err := a.loadFiles(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// loadFiles reads the directory and checks it.
+func (a *Archive) loadFiles() error {
+	info, err := a.file.Stat()
+	if err != nil {
+		return fmt.Errorf("cannot open the ZIP: %w", err)
+	}
+	zr, err := readDirectory(a.file, info.Size(), a.lim)
+	if err != nil {
+		return err
+	}
+	a.Bytes = info.Size()
+	files := slices.DeleteFunc(zr.File, func(f *zip.File) bool {
+		name, dir, ok := nameOf(f, a.lim)
+		return ok && part{f, name, dir}.skipped() == app.VariablesFile
+	})
+	a.entries, err = check(files, info.Size(), a.lim)
+	return err
 }
 
 // Close releases the file.
@@ -93,12 +140,33 @@ func (a *Archive) load() error {
 		return err
 	}
 	var files []*zip.File
-	files, a.Left, a.Variables = skip(zr.File, a.lim, a.over)
+	files, a.Left, a.Variables = skip(zr.File, a.lim, a.over, a.config)
 	if a.entries, err = check(files, info.Size(), a.lim); err != nil {
 		return err
 	}
 	a.entries = unwrap(a.entries, a.over)
+	if a.config != nil {
+		if err := a.replaceConfig(); err != nil {
+			return err
+		}
+	}
+	if a.loose {
+		a.Found = a.Exists(ConfigName)
+		return nil
+	}
 	return a.loadConfig()
+}
+
+// replaceConfig puts the config that was given in the place of the ZIP's.
+func (a *Archive) replaceConfig() error {
+	for _, e := range a.entries {
+		if e.dir && e.name == ConfigName || strings.HasPrefix(e.name, ConfigName+"/") {
+			return refuse(ConfigName, "is a directory")
+		}
+	}
+	a.entries = slices.DeleteFunc(a.entries, func(e entry) bool { return e.name == ConfigName })
+	a.entries = append(a.entries, entry{name: ConfigName, text: a.config, mod: madeAt})
+	return nil
 }
 
 // loadConfig finds and parses the config file, or a hint of where it went.
@@ -106,6 +174,11 @@ func (a *Archive) loadConfig() error {
 	for _, e := range a.entries {
 		switch {
 		case e.dir:
+		case e.name == ConfigName && e.text != nil:
+			var err error
+			a.Config, err = ParseConfig(strings.NewReader(*e.text))
+			a.Found = err == nil
+			return err
 		case e.name == ConfigName:
 			var err error
 			a.Config, err = parsed(e.name, e.zf, ParseConfig)
@@ -268,6 +341,9 @@ func (a *Archive) isApplication(files []*zip.File) bool {
 
 // open reads what an entry holds.
 func (a *Archive) open(e entry) (io.ReadCloser, error) {
+	if e.text != nil {
+		return io.NopCloser(strings.NewReader(*e.text)), nil
+	}
 	if e.zf == nil { // the file itself
 		return io.NopCloser(io.NewSectionReader(a.file, 0, a.Bytes)), nil
 	}

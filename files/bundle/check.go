@@ -17,7 +17,8 @@ type entry struct {
 	dir  bool
 	exec bool
 	mod  time.Time
-	zf   *zip.File // nil for the file itself
+	zf   *zip.File // nil for the file itself, and for text
+	text *string   // what it holds, if that is not in the ZIP
 }
 
 // The file types in the upper half of the external attributes, as stat(2) has

@@ -33,27 +33,53 @@ var avatarComment = regexp.MustCompile(`(^|\s+)#.*`)
 // berth does not know are listed in Keys and mean nothing. What is wrong is
 // app.Unusable and names the line and the key; a failing r is plain.
 func ParseConfig(r io.Reader) (app.Config, error) {
-	var cfg app.Config
+	text, err := readConfig(r)
+	if err != nil {
+		return app.Config{}, err
+	}
+	cfg, broken := parseLines(text)
+	if len(broken) > 0 {
+		return app.Config{}, broken[0].error
+	}
+	return cfg, nil
+}
+
+// readConfig reads the text of a discloud.config.
+func readConfig(r io.Reader) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
 	if err != nil {
-		return cfg, fmt.Errorf("cannot read %s: %w", ConfigName, err)
+		return "", fmt.Errorf("cannot read %s: %w", ConfigName, err)
 	}
 	if len(data) > maxConfig {
-		return cfg, app.Errorf(app.Unusable, "%s is larger than %d KB", ConfigName, maxConfig>>10)
+		return "", app.Errorf(app.Unusable, "%s is larger than %d KB", ConfigName, maxConfig>>10)
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if !utf8.Valid(data) {
-		return cfg, app.Errorf(app.Unusable, "%s is not UTF-8 text", ConfigName)
+		return "", app.Errorf(app.Unusable, "%s is not UTF-8 text", ConfigName)
 	}
+	return string(data), nil
+}
+
+// brokenLine is a line that cannot be read.
+type brokenLine struct {
+	line  int      // counts from 1
+	key   string   // in capitals; "" for a line without one
+	want  app.Text // what is wrong with the value; zero for what is wrong with the line
+	error          // which names the line too
+}
+
+// parseLines reads every line, and returns those that it cannot read.
+func parseLines(text string) (cfg app.Config, broken []brokenLine) {
 	seen := make(map[string]int)
 	n := 0
-	for line := range strings.SplitSeq(string(data), "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		n++
-		if err := parseLine(&cfg, seen, n, strings.TrimSuffix(line, "\r")); err != nil {
-			return app.Config{}, err
+		b := parseLine(&cfg, seen, n, strings.TrimSuffix(line, "\r"))
+		if b.line = n; b.error != nil {
+			broken = append(broken, b)
 		}
 	}
-	return cfg, nil
+	return cfg, broken
 }
 
 // FormatConfig writes the keys of cfg that have a value as a discloud.config, which
@@ -89,27 +115,28 @@ func FormatConfig(cfg app.Config) (string, error) {
 	return b.String(), nil
 }
 
-// parseLine takes one line into cfg.
-func parseLine(cfg *app.Config, seen map[string]int, n int, line string) error {
-	key, _, _ := strings.Cut(line, "=")
-	cut := comment
-	if strings.EqualFold(strings.TrimSpace(key), "AVATAR") {
-		cut = avatarComment
-		// A value that is nothing but a comment starts right after the '='.
-		if head, value, ok := strings.Cut(line, "="); ok {
-			line = head + "=" + cut.ReplaceAllString(value, "")
-		}
-	} else {
-		line = cut.ReplaceAllString(line, "")
+// uncomment is a line without its comment.
+func uncomment(line string) string {
+	key, value, ok := strings.Cut(line, "=")
+	switch {
+	case !strings.EqualFold(strings.TrimSpace(key), "AVATAR"):
+		line = comment.ReplaceAllString(line, "")
+	case ok: // a value that is nothing but a comment starts right after the '='
+		line = key + "=" + avatarComment.ReplaceAllString(value, "")
 	}
-	line = strings.TrimSpace(line)
+	return strings.TrimSpace(line)
+}
+
+// parseLine takes one line into cfg.
+func parseLine(cfg *app.Config, seen map[string]int, n int, line string) brokenLine {
+	line = uncomment(line)
 	if line == "" {
-		return nil
+		return brokenLine{}
 	}
 	key, value, ok := strings.Cut(line, "=")
 	key, value = strings.ToUpper(strings.TrimSpace(key)), strings.TrimSpace(value)
 	if !ok || key == "" {
-		return app.Errorf(app.Unusable, "%s line %d: %s: must be KEY=value", ConfigName, n, quote(line))
+		return brokenLine{error: app.Errorf(app.Unusable, "%s line %d: %s: must be KEY=value", ConfigName, n, quote(line))}
 	}
 	if i := strings.IndexFunc(line, isControl); i >= 0 {
 		return lineError(n, key, value, app.Textf("must not hold control characters"))
@@ -119,7 +146,7 @@ func parseLine(cfg *app.Config, seen map[string]int, n int, line string) error {
 	}
 	seen[key] = n
 	if value == "" && key != "APT" { // no packages are a wish, too
-		return nil // clients write and accept what nobody filled in
+		return brokenLine{} // clients write and accept what nobody filled in
 	}
 	cfg.Keys, cfg.Lines = append(cfg.Keys, key), append(cfg.Lines, n)
 	if set, ok := setters[key]; ok {
@@ -127,15 +154,16 @@ func parseLine(cfg *app.Config, seen map[string]int, n int, line string) error {
 			return lineError(n, key, value, want)
 		}
 	}
-	return nil
+	return brokenLine{}
 }
 
 // lineError makes the error of one line.
-func lineError(n int, key, value string, want app.Text) error {
+func lineError(n int, key, value string, want app.Text) brokenLine {
+	of := key
 	if utf8.RuneCountInString(key) > maxQuoted || slices.ContainsFunc([]rune(key), unicode.IsControl) {
 		key = quote(key)
 	}
-	return app.Errorf(app.Unusable, "%s line %d: %s=%s: %s", ConfigName, n, key, quote(value), want)
+	return brokenLine{n, of, want, app.Errorf(app.Unusable, "%s line %d: %s=%s: %s", ConfigName, n, key, quote(value), want)}
 }
 
 // isControl allows the tab, which editors put between words.
@@ -162,11 +190,12 @@ var setters = map[string]func(cfg *app.Config, value string) (want app.Text){
 	"ID":          func(cfg *app.Config, v string) app.Text { cfg.ID = v; return app.Text{} },
 	"START":       func(cfg *app.Config, v string) app.Text { return setCommand(&cfg.Start, v) },
 	"BUILD":       func(cfg *app.Config, v string) app.Text { return setCommand(&cfg.Build, v) },
-	"AUTORESTART": setAutoRestart,
+	"AUTORESTART": func(cfg *app.Config, v string) app.Text { return setSwitch(&cfg.AutoRestart, v) },
 	"APT":         setAPT,
 	"HEALTH":      setHealth,
 
 	"MEMORY_SIGNAL": setMemorySignal,
+	"STDIN":         func(cfg *app.Config, v string) app.Text { return setSwitch(&cfg.Stdin, v) },
 }
 
 func setMain(cfg *app.Config, v string) app.Text {
@@ -235,12 +264,12 @@ func setCommand(to *string, v string) app.Text {
 	return app.Text{}
 }
 
-func setAutoRestart(cfg *app.Config, v string) app.Text {
+func setSwitch(to *bool, v string) app.Text {
 	switch strings.ToLower(v) {
 	case "true":
-		cfg.AutoRestart = true
+		*to = true
 	case "false":
-		cfg.AutoRestart = false
+		*to = false
 	default:
 		return app.Textf("must be true or false")
 	}

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -330,5 +332,48 @@ func TestProgramsAreExecutable(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v; want %v", name, info.Mode(), err, want)
 		}
+	}
+}
+
+// A ZIP whose files are unpacked as they are keeps its folder, and what an upload leaves out, but for variables.
+func TestOpenFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.zip")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zw := zip.NewWriter(f)
+	for _, name := range []string{"top/package.json", "top/node_modules/p/x.js", "top/.git/config", "top/" + app.VariablesFile, "__MACOSX/x"} {
+		w, err := zw.Create(name)
+		if err == nil {
+			_, err = io.WriteString(w, `{"dependencies":{"p":"1"}}`)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(zw.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	a, err := OpenFiles(file, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	var names []string
+	for _, e := range a.entries {
+		names = append(names, e.name)
+	}
+	if want := []string{"top/package.json", "top/node_modules/p/x.js", "top/.git/config"}; !slices.Equal(names, want) {
+		t.Errorf("it has %q, want %q", names, want)
+	}
+	if _, err := OpenFiles(filepath.Join(t.TempDir(), "none"), Limits{}); err == nil {
+		t.Error("there is none")
+	}
+	if err := os.WriteFile(file, []byte("no ZIP"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenFiles(file, Limits{}); app.KindOf(err) != app.Unusable {
+		t.Errorf("what is none: %v", err)
 	}
 }

@@ -81,13 +81,9 @@ func ignorePattern(line string) string {
 		case rest[0] == '\\' && len(rest) > 1:
 			b.WriteString(regexp.QuoteMeta(rest[1:2]))
 			i += 2
-		case rest[0] == '[' && len(rest) > 2 && strings.Contains(rest[2:], "]"): // which may be the first of them
-			end := 2 + strings.Index(rest[2:], "]")
-			set := rest[1:end]
-			if set[0] == '!' {
-				set = "^" + set[1:]
-			}
-			b.WriteString("[" + strings.ReplaceAll(set, "[", `\[`) + "]")
+		case rest[0] == '[' && setEnd(rest) > 0:
+			end := setEnd(rest)
+			b.WriteString(ignoreSet(rest[1:end]))
 			i += end + 1
 		default:
 			b.WriteString(regexp.QuoteMeta(rest[:1]))
@@ -95,5 +91,47 @@ func ignorePattern(line string) string {
 		}
 	}
 	b.WriteString("$")
+	return b.String()
+}
+
+// setEnd is where a set of characters such as [a-z] ends, 0 for none. The first of them may be
+// the bracket itself.
+func setEnd(rest string) int {
+	first := 1
+	if len(rest) > 1 && (rest[1] == '!' || rest[1] == '^') {
+		first = 2
+	}
+	for i := first; i < len(rest); i++ {
+		switch {
+		case rest[i] == '\\':
+			i++
+		case rest[i] == ']' && i > first:
+			return i
+		}
+	}
+	return 0
+}
+
+// ignoreSet is what stands in the brackets, as a regular expression. No set matches a slash.
+func ignoreSet(inner string) string {
+	var b strings.Builder
+	b.WriteString("[")
+	if inner[0] == '!' || inner[0] == '^' {
+		b.WriteString("^/")
+		inner = inner[1:]
+	}
+	escaped := false
+	for _, r := range inner {
+		if r == '\\' && !escaped {
+			escaped = true
+			continue
+		}
+		if strings.ContainsRune(`\[]^`, r) || escaped && r == '-' {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+		escaped = false
+	}
+	b.WriteString("]")
 	return b.String()
 }

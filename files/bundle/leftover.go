@@ -51,8 +51,8 @@ type part struct {
 
 // skip returns the files without what is left out, sentences about that, and
 // the variables, which are left out too. Names that check will refuse it leaves
-// alone.
-func skip(files []*zip.File, lim Limits, over *app.Code) ([]*zip.File, []string, app.PackedVariables) {
+// alone. config takes the place of the discloud.config among files unless it is nil.
+func skip(files []*zip.File, lim Limits, over *app.Code, config *string) ([]*zip.File, []string, app.PackedVariables) {
 	s := &skipper{over: over, files: map[string]*zip.File{}, left: map[string]int{}, from: map[string]string{}}
 	var kept, doubtful []part
 	var whole []*zip.File // what is to be checked
@@ -77,7 +77,7 @@ func skip(files []*zip.File, lim Limits, over *app.Code) ([]*zip.File, []string,
 			s.files[strings.Join(p.name[top:], "/")] = p.file
 		}
 	}
-	s.readConfig()
+	s.readConfig(config)
 	s.readManifest()
 	for _, p := range doubtful {
 		if p.skipped() == app.VariablesFile && len(p.name) == top+2 && s.left[app.VariablesFile] == 0 {
@@ -152,9 +152,15 @@ func (s *skipper) wrapper(parts []part) string {
 
 // readConfig reads what says what the program is. What is wrong with it is reported
 // when it is read again.
-func (s *skipper) readConfig() {
+func (s *skipper) readConfig(instead *string) {
 	if s.over != nil {
 		s.cfg.Main, s.cfg.Start, s.cfg.Build = s.over.Main, s.over.Start, s.over.Build
+	}
+	if instead != nil {
+		if cfg, err := ParseConfig(strings.NewReader(*instead)); err == nil {
+			s.cfg = cfg
+		}
+		return
 	}
 	f := s.files[ConfigName]
 	if f == nil {

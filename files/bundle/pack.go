@@ -171,7 +171,8 @@ func (p *Packing) leave() error {
 		if err != nil {
 			return fmt.Errorf("cannot list the files: %w", err)
 		}
-		if name != ConfigName && name != "package.json" {
+		// A folder around everything is taken off, so what decides may lie in one.
+		if base := path.Base(name); base != ConfigName && base != "package.json" || strings.Count(name, "/") > 1 {
 			continue
 		}
 		data := f.text
@@ -197,7 +198,7 @@ func (p *Packing) leave() error {
 	if err != nil {
 		return fmt.Errorf("cannot list the files: %w", err)
 	}
-	kept, said, _ := skip(listed.File, Limits{}.withDefaults(), nil)
+	kept, said, _ := skip(listed.File, Limits{}.withDefaults(), nil, nil)
 	for _, sentence := range said {
 		p.Left = append(p.Left, strings.Replace(sentence, " of the ZIP", "", 1))
 	}

@@ -110,7 +110,7 @@ func (s *SignIns) ProveByIdentity(ctx context.Context, a app.Account, who app.Id
 	case err != nil:
 		return "", err
 	case password != "":
-		return "", app.Errorf(app.Forbidden, "your account has a password; prove with it, or with a passkey, that it is you")
+		return "", app.Errorf(app.Forbidden, "your account has a password; confirm with it, or with a passkey, that it is you")
 	}
 	s.confirms.forget(strconv.FormatInt(session, 10))
 	return s.proved(ctx, a.ID, session, from)

@@ -69,7 +69,7 @@ func (in *Invitations) Invite(ctx context.Context, by app.Account, o app.Offer, 
 	o.Inviter, o.By, o.Expires = by.ID, by.Name, time.Now().Add(lasts)
 	o, err := in.store.InsertOffer(ctx, linkHash(key), o, func(offers int, assigned app.MB) error {
 		if offers >= maxOffers {
-			return app.Errorf(app.Exhausted, "%d invitations of yours wait, which is the most; revoke one that nobody needs", offers)
+			return app.Errorf(app.Exhausted, "you have %d open invitations, the most that an account may; revoke one that nobody needs", offers)
 		}
 		if left := in.capacity - assigned; o.RAM > left {
 			return app.Errorf(app.Exhausted, "applications have %d of the %d MB of RAM that the host can give; %d MB more do not fit", assigned, in.capacity, o.RAM)

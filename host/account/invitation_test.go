@@ -112,7 +112,7 @@ func TestInvite(t *testing.T) {
 		}
 	}
 	_, _, err := l.Invite(t.Context(), l.ana, app.Offer{Grants: logsOfShop}, time.Hour)
-	wantSentence(t, "one more", err, app.Exhausted, "50 invitations", "revoke one")
+	wantSentence(t, "one more", err, app.Exhausted, "50 open invitations", "revoke one")
 	all, err := l.Invitations.Invitations(t.Context(), l.ana.ID)
 	if err != nil || len(all) != maxOffers {
 		t.Fatal(len(all), err)

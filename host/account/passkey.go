@@ -259,7 +259,7 @@ func (s *SignIns) register(o owner, at app.Origin, purpose string, response []by
 	if err != nil {
 		return p, err
 	}
-	bad := app.Errorf(app.Invalid, "the browser's answer is no new passkey for this page; try again")
+	bad := app.Errorf(app.Invalid, "the browser's answer is not a new passkey for this page; try again")
 	if len(response) > maxResponse {
 		return p, bad
 	}
@@ -349,7 +349,7 @@ func (s *SignIns) ProveByPasskey(
 	}
 	who, _, err := s.assert(ctx, at, forProof(session), response)
 	if app.KindOf(err) == app.Unauthorized || err == nil && who.ID != a.ID {
-		return "", app.Errorf(app.Forbidden, "this is no passkey of your account at this address; try again, or type the password")
+		return "", app.Errorf(app.Forbidden, "this is not a passkey of your account at this address; try again, or type the password")
 	}
 	if err != nil {
 		return "", err

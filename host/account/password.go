@@ -57,7 +57,7 @@ func CheckPassword(name, password string) error {
 	case len(password) > maxPassword:
 		return app.Errorf(app.Invalid, "a password may have at most %d bytes", maxPassword)
 	case !utf8.ValidString(password):
-		return app.Errorf(app.Invalid, "the password is no text")
+		return app.Errorf(app.Invalid, "the password is not text")
 	case utf8.RuneCountInString(password) < minPassword:
 		return app.Errorf(app.Invalid, "a password must have at least %d characters", minPassword)
 	case strength(name, password) < minStrength:
@@ -93,7 +93,7 @@ func (h *hasher) enter(ctx context.Context, known bool) (leave func(), err error
 	select {
 	case waiting <- struct{}{}:
 	default:
-		return nil, app.Errorf(app.Unavailable, "many sign in at this moment; try again in a few seconds")
+		return nil, app.Errorf(app.Unavailable, "too many people sign in at this moment; try again in a few seconds")
 	}
 	select {
 	case h.turn <- struct{}{}:

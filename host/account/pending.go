@@ -123,7 +123,7 @@ func (ps *pendings) take(key string) bool {
 }
 
 func errNoPending() error {
-	return app.Errorf(app.Unauthorized, "this sign-in has ended; begin it anew")
+	return app.Errorf(app.Unauthorized, "this sign-in has ended; begin again")
 }
 
 // proceed goes on after a right first step: with a session, or with a pending sign-in

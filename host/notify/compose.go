@@ -50,7 +50,7 @@ func compose(l text.Language, items []item, base string, now time.Time) app.Mess
 	}
 	if several(items) {
 		m.App, m.AppName = "", ""
-		m.Title = l.Say("%d things happened, the first: %s", len(items), m.Title)
+		m.Title = l.Say("%d events, the first: %s", len(items), m.Title)
 		for _, i := range items[:min(len(items), named)] {
 			m.Lines = append(m.Lines, title(l, i))
 		}
@@ -116,7 +116,7 @@ func title(l text.Language, i item) string {
 	case app.NoticeBackOnline:
 		return l.Say("%s runs again", name)
 	case app.NoticeDeployed:
-		return l.Say("New code of %s is in place", name)
+		return l.Say("New code of %s was deployed", name)
 	case app.NoticeDeployFailed:
 		return l.Say("A deployment of %s failed", name)
 	case app.NoticeNotListening:
@@ -145,7 +145,7 @@ func title(l text.Language, i item) string {
 	case app.NoticeSignIn:
 		return l.Say("Somebody signed in to your account with a new browser")
 	case app.NoticeToken:
-		return l.Say("A new API token was made: %s", arg(0))
+		return l.Say("A new API token was created: %s", arg(0))
 	case app.NoticeUpgraded:
 		return l.Say("This host runs berth %s now", arg(1))
 	case app.NoticeRestarted:
@@ -217,13 +217,13 @@ func lines(l text.Language, i item, now time.Time) []string {
 	case app.NoticeHostMemory:
 		said = append(said, shortage(l, i.notice.Args)...)
 	case app.NoticeRestarted:
-		say(l.Say("Programs ran on meanwhile. The log says why, if anything does: journalctl -u berth"))
+		say(l.Say("Programs kept running. The log may say why: journalctl -u berth"))
 	case app.NoticeRebooted:
 		say(l.Say("berth has started everything again that was online."))
 	default:
 	}
 	if i.held > 0 {
-		say(l.Count(i.held, "That, or the like, happened %d more time since %s.", "That, or the like, happened %d more times since %s.", i.held, clock(l, i.since)))
+		say(l.Count(i.held, "%d more event of this kind happened since %s.", "%d more events of this kind happened since %s.", i.held, clock(l, i.since)))
 	}
 	if about(i.notice.Kind).ends {
 		say(next(l, i.app))

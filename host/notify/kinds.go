@@ -26,7 +26,7 @@ var Kinds = []Kind{
 	{Kind: app.NoticeStartFailed, Severity: app.Failure, topic: "program", ends: true, log: true, What: "it could not be started, and why"},
 	{Kind: app.NoticeStartsSpent, Severity: app.Failure, topic: "spent", What: "berth has started it as often by itself as it does in 24 hours, and until when it waits"},
 	{Kind: app.NoticeBackOnline, Severity: app.Info, What: "it has run for ten minutes after one of the above, or answers again"},
-	{Kind: app.NoticeDeployed, Severity: app.Info, Chosen: true, What: "new code is in place"},
+	{Kind: app.NoticeDeployed, Severity: app.Info, Chosen: true, What: "new code was deployed"},
 	{Kind: app.NoticeDeployFailed, Severity: app.Failure, What: "a deployment or its build failed: why, and the last lines of the build"},
 	{Kind: app.NoticeNotListening, Severity: app.Failure, topic: "site", ends: true, log: true, What: "the program of a site takes no connections"},
 	{Kind: app.NoticeNotAnswering, Severity: app.Failure, topic: "site", ends: true, log: true, What: "the program of a site does not answer its `HEALTH` path"},

@@ -93,7 +93,7 @@ func TestCrashLoop(t *testing.T) {
 		if want := []time.Duration{0, 10 * time.Minute, 70 * time.Minute, 430 * time.Minute}; !slices.Equal(at, want) {
 			t.Errorf("told after %v, want %v", at, want)
 		}
-		if !strings.Contains(counts, "That, or the like, happened 5 more times since ") && !strings.Contains(counts, "That, or the like, happened 4 more times since ") {
+		if !strings.Contains(counts, "5 more events of this kind happened since ") && !strings.Contains(counts, "4 more events of this kind happened since ") {
 			t.Errorf("the second says\n%s", counts)
 		}
 		w.after(0)
@@ -105,7 +105,7 @@ func TestCrashLoop(t *testing.T) {
 			t.Errorf("after its end: %s", titles(got))
 		}
 		w.crash(id)
-		if got := w.after(time.Second); len(got) != 1 || strings.Contains(words(got[0]), "more times") {
+		if got := w.after(time.Second); len(got) != 1 || strings.Contains(words(got[0]), "more events") {
 			t.Errorf("two days later: %s", titles(got))
 		}
 	})
@@ -150,7 +150,7 @@ func TestManyCrashes(t *testing.T) {
 		if told != 500 {
 			t.Errorf("%d crashes are told", told)
 		}
-		if m := words(got[0]); !strings.Contains(m, "things happened, the first: bot") || !strings.Contains(m, "\nand ") {
+		if m := words(got[0]); !strings.Contains(m, "events, the first: bot") || !strings.Contains(m, "\nand ") {
 			t.Errorf("%s", m)
 		}
 		for _, id := range all {
@@ -178,7 +178,7 @@ func TestOneMoment(t *testing.T) {
 		}
 		for _, want := range []string{
 			"bot was killed for needing more than 64 MB of RAM\n", "Before that it grew by 3 MB a minute.\n", "It needs more.\n", "bot needs 95 % of its RAM\n",
-			"That, or the like, happened 1 more time since ",
+			"1 more event of this kind happened since ",
 		} {
 			if !strings.Contains(words(got[0]), want) {
 				t.Errorf("without %q:\n%s", want, words(got[0]))
@@ -234,7 +234,7 @@ func TestFilter(t *testing.T) {
 			c     app.Channel
 			count int
 			says  string
-		}{{all, 3, "3 things happened"}, {some, 1, "one crashed"}, {loud, 2, "2 things happened"}, {kind, 1, "laptop"}, {off, 0, ""}} {
+		}{{all, 3, "3 events"}, {some, 1, "one crashed"}, {loud, 2, "2 events"}, {kind, 1, "laptop"}, {off, 0, ""}} {
 			d := w.deliveries(wanted.c)
 			if wanted.count == 0 {
 				if len(d) > 0 {

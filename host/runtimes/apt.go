@@ -66,7 +66,7 @@ func Wish(list []string, tools Tools) (app.Wishes, error) {
 	for _, word := range list {
 		name := strings.ToLower(strings.TrimSpace(word))
 		if !packageName(name) {
-			return app.Wishes{}, app.Errorf(app.Invalid, "%q is the name of no system package: at least two of a-z, 0-9, +, - and ., as in ffmpeg", word[:min(len(word), maxWish)])
+			return app.Wishes{}, app.Errorf(app.Invalid, "%q is not the name of a system package: at least two of a-z, 0-9, +, - and ., as in ffmpeg", word[:min(len(word), maxWish)])
 		}
 		if !slices.Contains(w.Names, name) {
 			w.Names = append(w.Names, name)

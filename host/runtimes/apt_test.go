@@ -71,14 +71,14 @@ func TestWishRefuses(t *testing.T) {
 		says string
 	}{
 		{nil, "name at least one system package"},
-		{[]string{"ffmpeg", ""}, `"" is the name of no system package`},
-		{[]string{"x"}, `"x" is the name of no system package: at least two of a-z, 0-9, +, - and ., as in ffmpeg`},
-		{[]string{"ffmpeg; reboot"}, "is the name of no system package"},
-		{[]string{"-y"}, "is the name of no system package"},
-		{[]string{"../x"}, "is the name of no system package"},
-		{[]string{"naïve"}, "is the name of no system package"},
-		{[]string{"a=1.0"}, "is the name of no system package"},
-		{[]string{strings.Repeat("x", 5000)}, "is the name of no system package"},
+		{[]string{"ffmpeg", ""}, `"" is not the name of a system package`},
+		{[]string{"x"}, `"x" is not the name of a system package: at least two of a-z, 0-9, +, - and ., as in ffmpeg`},
+		{[]string{"ffmpeg; reboot"}, "is not the name of a system package"},
+		{[]string{"-y"}, "is not the name of a system package"},
+		{[]string{"../x"}, "is not the name of a system package"},
+		{[]string{"naïve"}, "is not the name of a system package"},
+		{[]string{"a=1.0"}, "is not the name of a system package"},
+		{[]string{strings.Repeat("x", 5000)}, "is not the name of a system package"},
 		{many, "an application may ask for 64 system packages, not for 65"},
 	} {
 		_, err := Wish(tt.list, host())
@@ -134,9 +134,9 @@ func TestAptOfAConfig(t *testing.T) {
 		{
 			[]string{"some thing", "libgl1"},
 			fullHost.with("dpkg", "").with("deb:libgl1", ""), "libgl1",
-			[]string{`APT names "some thing", which is the name of no system package.`},
+			[]string{`APT names "some thing", which is not the name of a system package.`},
 		},
-		{[]string{"$"}, fullHost, "", []string{`APT names "$", which is the name of no system package.`}},
+		{[]string{"$"}, fullHost, "", []string{`APT names "$", which is not the name of a system package.`}},
 		{
 			many, fullHost, strings.Join(many[:64], " "),
 			[]string{

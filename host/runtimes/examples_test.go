@@ -44,6 +44,7 @@ func TestExamples(t *testing.T) {
 		"typescript-bot": "/usr/bin/node dist/index.js", "go-bot": ".berth/bin/app", "rust-bot": "target/release/rust-bot",
 		"java-bot": jar + "bot.jar", "php-site": "/usr/bin/php public/index.php", "ruby-bot": "/usr/bin/ruby main.rb",
 		"shell-bot": "/bin/sh start.sh", "static-binary": "./bot",
+		"node-site": "/usr/bin/node server.js", "python-site": "/usr/bin/python3 -u main.py", "python-clock": "/usr/bin/python3 -u main.py",
 	} {
 		files := load(t, filepath.Join(examples, name))
 		if !files.Exists("README.md") {

@@ -100,7 +100,7 @@ func (p *project) noteAPT() {
 	for _, word := range p.cfg.APT {
 		name := strings.ToLower(strings.TrimSpace(word))
 		if !packageName(name) {
-			p.note("APT names %q, which is the name of no system package.", word[:min(len(word), maxWish)])
+			p.note("APT names %q, which is not the name of a system package.", word[:min(len(word), maxWish)])
 			continue
 		}
 		if slices.Contains(list, name) {

@@ -84,8 +84,8 @@ func TestNotes(t *testing.T) {
 			app.Config{Main: "a.js", Keys: []string{"MAIN", "VLAN", "MIAN", strings.Repeat("X", 50)}, Lines: []int{1, 2, 3, 4}},
 			[]string{
 				"discloud.config line 2: VLAN is ignored: programs here share no private network.",
-				"discloud.config line 3: MIAN is ignored: berth knows MAIN, TYPE, RAM, VERSION, NAME, AVATAR, ID, START, BUILD, AUTORESTART, APT, HEALTH, MEMORY_SIGNAL.",
-				"discloud.config line 4: " + strings.Repeat("X", 40) + "... is ignored: berth knows MAIN, TYPE, RAM, VERSION, NAME, AVATAR, ID, START, BUILD, AUTORESTART, APT, HEALTH, MEMORY_SIGNAL.",
+				"discloud.config line 3: MIAN is ignored: berth knows MAIN, TYPE, RAM, VERSION, NAME, AVATAR, ID, START, BUILD, AUTORESTART, APT, HEALTH, MEMORY_SIGNAL, STDIN.",
+				"discloud.config line 4: " + strings.Repeat("X", 40) + "... is ignored: berth knows MAIN, TYPE, RAM, VERSION, NAME, AVATAR, ID, START, BUILD, AUTORESTART, APT, HEALTH, MEMORY_SIGNAL, STDIN.",
 			},
 		},
 		{app.Config{Main: "b.js", Build: "x"}, []string{`MAIN="b.js" is not in the archive; BUILD is expected to make it.`}},

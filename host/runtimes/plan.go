@@ -65,7 +65,7 @@ func (p *project) make(found bool) (app.Plan, error) {
 	p.noteAPT()
 	code := &p.plan.Code
 	code.Main, code.Lang, code.Start, code.Build, code.Health = p.main, p.lang.name, p.start, p.cfg.Build, p.cfg.Health
-	code.MemorySignal = p.cfg.MemorySignal
+	code.MemorySignal, code.Stdin = p.cfg.MemorySignal, p.cfg.Stdin
 	if p.static {
 		code.Lang = static.name
 	}

@@ -24,7 +24,7 @@ var rust = language{
 	manifest: rustEntry,
 	evidence: []string{"Cargo.toml"},
 	demand:   rustDemand,
-	outdated: app.Textf("upload the built program instead, or ask for less there if that will do"),
+	outdated: app.Textf("upload the built program instead, or require an older version there"),
 	compile:  cargoBuild,
 	built:    rustBuilt,
 	argv: func(p *project) ([]string, error) {

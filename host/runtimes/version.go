@@ -169,7 +169,7 @@ func suit(p *project) error {
 			remedy = app.Textf("it has %s as well: write VERSION=%s into discloud.config", fitting, fitting)
 		}
 		if remedy.IsZero() {
-			remedy = app.Textf("ask the owner of this host for a newer one, or ask for less there if that will do")
+			remedy = app.Textf("ask the owner of this host for a newer one, or require an older version there")
 		}
 		return app.Errorf(app.Unusable, "%s asks for %s %s, and this host has %s: %s", where, p.lang.title, asked, have, remedy)
 	case newer:

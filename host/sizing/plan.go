@@ -78,13 +78,13 @@ func Plan(p app.RAMPlan) app.RAMPlan {
 	case p.Days < enough:
 		p.Why = app.Textf("Programs were measured on %d of the last 30 days: after %d days berth can say what more you can sell.", p.Days, enough)
 	case now.Verdict == app.RAMShort:
-		p.Why = app.Textf("At the worst moment programs used %d %% of what they had. If all that may run did so, the host would lack RAM: lower host.overcommit.", share(p.Worst))
+		p.Why = app.Textf("At the worst moment, programs used %d %% of their RAM. If all of them ran and did so, the host would lack RAM: lower host.overcommit.", share(p.Worst))
 	case now.Verdict == app.RAMTight:
-		p.Why = app.Textf("At the worst moment programs used %d %% of what they had. If all that may run did so, little RAM would be left: sell no more.", share(p.Worst))
+		p.Why = app.Textf("At the worst moment, programs used %d %% of their RAM. If all of them ran and did so, little RAM would be left: sell no more.", share(p.Worst))
 	case best > p.Overcommit:
-		p.Why = app.Textf("At the worst moment programs used %d %% of what they had: with host.overcommit %s that would still fit.", share(p.Worst), Factor(best))
+		p.Why = app.Textf("At the worst moment, programs used %d %% of their RAM: with host.overcommit %s that would still fit.", share(p.Worst), Factor(best))
 	default:
-		p.Why = app.Textf("At the worst moment programs used %d %% of what they had: host.overcommit %s fits.", share(p.Worst), Factor(p.Overcommit))
+		p.Why = app.Textf("At the worst moment, programs used %d %% of their RAM: host.overcommit %s fits.", share(p.Worst), Factor(p.Overcommit))
 	}
 	return p
 }

@@ -47,28 +47,28 @@ func TestPlan(t *testing.T) {
 		"much is not used": {
 			func(*app.RAMPlan) {},
 			"[{1 4096 96 40 fits} {1.25 5120 1120 50 fits} {1.5 6144 2144 60 fits} {2 8192 4192 80 fits} {3 12288 8288 120 short}]",
-			"At the worst moment programs used 40 % of what they had: with host.overcommit 2 that would still fit.",
+			"At the worst moment, programs used 40 % of their RAM: with host.overcommit 2 that would still fit.",
 		},
 		"as it should be": {
-			func(p *app.RAMPlan) { p.Overcommit = 2 }, "", "At the worst moment programs used 40 % of what they had: host.overcommit 2 fits.",
+			func(p *app.RAMPlan) { p.Overcommit = 2 }, "", "At the worst moment, programs used 40 % of their RAM: host.overcommit 2 fits.",
 		},
 		"a factor of its own": {
 			func(p *app.RAMPlan) { p.Overcommit, p.Worst.Used = 1.1, 2000*mb },
 			"[{1 4096 96 67 fits} {1.1 4505 505 74 fits} {1.25 5120 1120 84 tight} {1.5 6144 2144 101 short} {2 8192 4192 134 short} {3 12288 8288 201 short}]",
-			"At the worst moment programs used 67 % of what they had: host.overcommit 1.1 fits.",
+			"At the worst moment, programs used 67 % of their RAM: host.overcommit 1.1 fits.",
 		},
 		"little is left": {
 			func(p *app.RAMPlan) { p.Overcommit = 2.25 }, "",
-			"At the worst moment programs used 40 % of what they had. If all that may run did so, little RAM would be left: sell no more.",
+			"At the worst moment, programs used 40 % of their RAM. If all of them ran and did so, little RAM would be left: sell no more.",
 		},
 		"too much is sold": {
 			func(p *app.RAMPlan) { p.Overcommit, p.Given = 4, 20000 },
 			"[{1 4096 -15904 40 fits} {1.25 5120 -14880 50 fits} {1.5 6144 -13856 60 fits} {2 8192 -11808 80 fits} {3 12288 -7712 120 short} {4 16384 -3616 160 short}]",
-			"At the worst moment programs used 40 % of what they had. If all that may run did so, the host would lack RAM: lower host.overcommit.",
+			"At the worst moment, programs used 40 % of their RAM. If all of them ran and did so, the host would lack RAM: lower host.overcommit.",
 		},
 		"programs that use all that they have": {
 			func(p *app.RAMPlan) { p.Worst.Used = 2990 * mb }, "",
-			"At the worst moment programs used 100 % of what they had. If all that may run did so, little RAM would be left: sell no more.",
+			"At the worst moment, programs used 100 % of their RAM. If all of them ran and did so, little RAM would be left: sell no more.",
 		},
 		"six days": {
 			func(p *app.RAMPlan) { p.Days = 6 },

@@ -44,7 +44,7 @@ func megabytes(bytes float64) app.MB { return app.MB((int64(bytes) + 1<<20 - 1) 
 func Right(now time.Time, a app.App, least app.MB, points []app.Point, events []app.HistoryEvent) app.RightSize {
 	s := app.RightSize{RAM: a.RAM, Fit: a.RAM}
 	if a.Code.Static() {
-		s.Verdict, s.Why = app.SizeNone, app.Textf("Nothing of it runs: a site of files needs no RAM.")
+		s.Verdict, s.Why = app.SizeNone, app.Textf("A site of files has no program, so it needs no RAM.")
 		return s
 	}
 	// What it used with more RAM than it has now says nothing of how it does with this.

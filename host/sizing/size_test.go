@@ -266,7 +266,7 @@ func TestRightOfWhatIsSpecial(t *testing.T) {
 			app.Code{Lang: app.StaticLang},
 			nil, nil,
 			app.RightSize{Verdict: app.SizeNone, RAM: 512, Fit: 512},
-			"Nothing of it runs: a site of files needs no RAM.",
+			"A site of files has no program, so it needs no RAM.",
 		},
 		"an exit that was no kill": {
 			512,

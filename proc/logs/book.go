@@ -47,7 +47,7 @@ func (n logName) String() string {
 func NewBook(dir string, o Options, log *slog.Logger) *Book {
 	return &Book{
 		dir: dir, options: o, log: log, open: map[logName]*Log{}, removing: map[app.ID]bool{}, kept: map[logName]*os.File{},
-		holding: holding{names: map[logName]int{}},
+		holding: holding{names: map[logName]int{}, inputs: map[string]*os.File{}},
 	}
 }
 
@@ -257,6 +257,12 @@ func (b *Book) Close() error {
 	for name := range b.kept {
 		b.forget(name)
 	}
+	b.holding.mu.Lock()
+	defer b.holding.mu.Unlock()
+	for name, ours := range b.holding.inputs { // they stay held
+		errs = append(errs, ours.Close())
+		delete(b.holding.inputs, name)
+	}
 	return errors.Join(errs...)
 }
 
@@ -309,13 +315,14 @@ func logOf(name string) (logName, bool) {
 // HeldName is what the FIFO of an application's programs is called by its holder.
 func HeldName(id app.ID) string { return logName{id, false}.fdName() }
 
-// holding is what the Book lets be held: the FIFOs of programs that run. It
-// is safe for concurrent use.
+// holding is what the Book lets be held: the FIFOs of programs that run, and where lines for
+// them go. It is safe for concurrent use.
 type holding struct {
 	holder Holder // nil where nothing is held
 
-	mu    sync.Mutex
-	names map[logName]int // how many programs print to each: two runs have one log
+	mu     sync.Mutex
+	names  map[logName]int     // how many programs print to each: two runs have one log
+	inputs map[string]*os.File // our ends, by what the holder calls them
 }
 
 // HoldWith names the holder. It is called before programs are started.
@@ -359,6 +366,11 @@ func (b *Book) hold(name logName, f *os.File, users int) {
 				b.log.Warn("what the program prints last is lost if it ends while berth is down", "app", other.id, "error", err)
 			}
 		}
+		for other, ours := range h.inputs {
+			if _, err := h.holder.Hold(other, ours); err != nil {
+				b.log.Warn("a program sees the end of its input when the daemon ends", "input", other, "error", err)
+			}
+		}
 	}
 	h.names[name] += users
 }
@@ -385,6 +397,11 @@ func (b *Book) Ended(p app.Program) {
 	h, name := &b.holding, logName{p.App, p.Build}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !p.Build {
+		if err := h.dropInput(InputName(p.App, p.Run)); err != nil {
+			b.log.Warn("cannot release the application's input", "app", p.App, "error", err)
+		}
+	}
 	users, held := h.names[name]
 	if !held {
 		return
@@ -421,7 +438,8 @@ func ProcessOf(name string) (id app.ID, run int, ok bool) {
 // IsHeld tells whether a descriptor is one that berth lets be held.
 func IsHeld(name string) bool {
 	_, log := logOf(name)
-	return log || strings.HasPrefix(name, pidPrefix)
+	_, _, input := inputOf(name)
+	return log || input || strings.HasPrefix(name, pidPrefix)
 }
 
 // HoldProcess lets the process of a program be held until ended. That it cannot
@@ -437,20 +455,27 @@ func (b *Book) HoldProcess(id app.ID, run int, process *os.File) {
 }
 
 // TakeOver takes what programs printed while no daemon lived into their logs. Of
-// those that run on the output stays held, and from now on it is what was held
+// those that run on the output and the input stay held, and from now on it is what was held
 // that is read, whatever has become of its name. The files are the book's.
 func (b *Book) TakeOver(held map[string]*os.File, runs func(app.ID) bool) error {
 	var errs []error
 	for name, f := range held {
 		log, ok := logOf(name)
+		id, _, input := inputOf(name)
 		switch {
+		case input && runs(id):
+			b.holding.mu.Lock()
+			errs = append(errs, b.holding.keepInput(name, f))
+			_, err := b.holding.holder.Hold(name, f) // also to give it on when the daemon is stopped
+			errs = append(errs, err)
+			b.holding.mu.Unlock()
 		case ok && !log.build && runs(log.id):
 			b.hold(log, f, 0)
 			b.keep(log, f)
 		case ok:
 			b.keep(log, f)
 			errs = append(errs, b.lastWords(log), b.holding.holder.Release(name))
-		case strings.HasPrefix(name, pidPrefix): // no survivor took it
+		case input, strings.HasPrefix(name, pidPrefix): // no survivor took it
 			errs = append(errs, b.holding.holder.Release(name), f.Close())
 		default:
 			errs = append(errs, f.Close())
@@ -470,7 +495,7 @@ func (b *Book) Fallen(id app.ID) error {
 		delete(h.names, name)
 		err = errors.Join(err, h.holder.Release(name.fdName()))
 	}
-	return err
+	return errors.Join(err, h.dropInputs(func(of app.ID, _ int) bool { return of == id }))
 }
 
 // lastWords drains the log of a dead program, if the log is still there.

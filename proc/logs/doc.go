@@ -20,6 +20,10 @@
 // long as somebody keeps the FIFO open, the program or a keeper; a power cut
 // empties it, and may lose what was not yet on the disk.
 //
+// A program that reads lines has a pipe for them, which a Book makes and writes to (Input, Type). The end
+// that is written to is held like the FIFO, so the program sees no end of its input between daemons
+// (docs/adr/0068).
+//
 // It refuses to decide: what is worth a note, how long a log is kept after its
 // application, and who may read it are for others to say. It does not parse
 // what it keeps, but for one thing: before a "[berth] " with which the program

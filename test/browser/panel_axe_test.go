@@ -17,10 +17,10 @@ import (
 // entry is a sentence of a catalogue.
 type entry struct{ english, other string }
 
-// entries reads the Portuguese catalogue.
-func entries(t *testing.T) []entry {
+// entries reads the catalogue of a language.
+func entries(t *testing.T, locale string) []entry {
 	t.Helper()
-	f, err := os.Open("../../app/text/pt-BR.txt")
+	f, err := os.Open("../../app/text/" + locale + ".txt")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,12 +87,12 @@ func TestPanelChannels(t *testing.T) {
 	}
 	p.fill("#name", "my <b>hook")
 	p.fill("#target", "https://10.0.0.1/in")
-	p.follow(func() { p.press("form.channel button", "Make the channel") })
+	p.follow(func() { p.press("form.channel button", "Create the channel") })
 	p.until(`document.querySelector("[role=alert]") && document.querySelector("#target").value == "https://10.0.0.1/in"`)
 	p.looked(axe, "channel-refused")
 	p.fill("#target", r.URL+"/in")
 	p.choose("#least", "info")
-	p.follow(func() { p.press("form.channel button", "Make the channel") })
+	p.follow(func() { p.press("form.channel button", "Create the channel") })
 	p.until(`document.querySelector("#secret")?.value.startsWith("whsec_")`)
 	p.looked(axe, "channel-made")
 	p.reload()
@@ -130,7 +130,7 @@ func TestPanelChannels(t *testing.T) {
 	if ids := r.got(); len(ids) < 3 || ids[0] == ids[1] || !slices.Contains(ids[2:], ids[1]) {
 		t.Errorf("the ids are %q", ids)
 	}
-	p.follow(func() { p.press("main button", "Make a new secret") })
+	p.follow(func() { p.press("main button", "Create a new secret") })
 	p.until(`document.querySelector("#secret")?.value.startsWith("whsec_")`)
 	p.looked(axe, "channel")
 	p.follow(func() { p.press("main button", "End the old secret") })
@@ -148,7 +148,7 @@ func TestPanelChannels(t *testing.T) {
 func (d *daemon) manyChannels(p *tab, axe string) {
 	d.t.Helper()
 	d.channels()
-	for _, l := range []struct{ locale, name, save string }{{"pt-BR", "-pt", "Save"}, {"en-US", "", "Salvar"}} {
+	for _, l := range []struct{ locale, name, save string }{{"pt-BR", "-pt", "Save"}, {"es", "-es", "Salvar"}, {"en-US", "", "Guardar"}} {
 		d.speaks(p, l.locale, l.save)
 		p.open(d.Base+"/account/channels", 200)
 		p.looked(axe, "channels"+l.name)
@@ -172,11 +172,11 @@ func TestPanelChannelsWithoutScripts(t *testing.T) {
 	d.lookAfter()
 	stranger := chromium(t, "").tab()
 	stranger.watch()
-	for path, button := range map[string]string{app.ConfirmPath: "Yes, write to me", app.LeavePath: "Write no more"} {
+	for path, button := range map[string]string{app.ConfirmPath: "Yes, write to me", app.LeavePath: "Stop the e-mails"} {
 		stranger.open(d.Base+path+"1.nothing", 200)
 		stranger.looked(axe, "mail"+strings.ReplaceAll(strings.TrimSuffix(path, "/"), "/", "-"))
 		stranger.follow(func() { stranger.press("main button", button) })
-		stranger.says("This link works no more.")
+		stranger.says("This link no longer works.")
 		stranger.clean()
 	}
 	p := stranger.another()
@@ -187,7 +187,7 @@ func TestPanelChannelsWithoutScripts(t *testing.T) {
 	p.follow(func() { p.press("#new button", "Continue") })
 	p.fill("#name", "hook")
 	p.fill("#target", r.URL+"/in")
-	p.follow(func() { p.press("form.channel button", "Make the channel") })
+	p.follow(func() { p.press("form.channel button", "Create the channel") })
 	p.says("Copy it now")
 	p.follow(func() { p.press(".channels button", "Test") })
 	p.says("The message has arrived.")

@@ -49,7 +49,7 @@ func TestPanelTokenWithBounds(t *testing.T) {
 		p.do(chromedp.KeyEvent(kb.Tab))
 	}
 	p.do(chromedp.KeyEvent(" "))
-	p.tabTo("button", "Make a token")
+	p.tabTo("button", "Create a token")
 	p.follow(func() { p.do(chromedp.KeyEvent(kb.Enter)) })
 	p.says("permission") // which it lacks
 	if !eval[bool](p, `document.querySelector("details.bounds").open && document.querySelector("input[value='`+id+`']").checked && document.querySelector("#label").value == "ci"`) {
@@ -60,7 +60,7 @@ func TestPanelTokenWithBounds(t *testing.T) {
 		eval[bool](p, `document.querySelector("details.bounds input[value=`+may+`]").focus(), true`)
 		p.do(chromedp.KeyEvent(" "))
 	}
-	p.tabTo("button", "Make a token")
+	p.tabTo("button", "Create a token")
 	p.follow(func() { p.do(chromedp.KeyEvent(kb.Enter)) })
 	p.until(`document.querySelector("#secret")?.value`)
 	p.looked(axe, "token-made")

@@ -70,7 +70,7 @@ func TestPanelLife(t *testing.T) {
 	d.runs(p, id, "2")
 
 	p.open(base+"/backups", 200)
-	p.follow(func() { p.press("section[aria-labelledby=make] button", "Make a backup") })
+	p.follow(func() { p.press("section[aria-labelledby=make] button", "Create a backup") })
 	if got := d.downloaded(t, p); got["index.js"] != second {
 		t.Errorf("the backup holds %q", got)
 	}
@@ -183,7 +183,7 @@ func TestPanelRaisesRAM(t *testing.T) {
 	p := d.visitor()
 	p.open(d.Base+"/apps/"+id, 200)
 	p.streaming()
-	p.says("Killed for memory 1 time") // which the page tells while it is open
+	p.says("Killed 1 time in 24 h") // which the page tells while it is open
 	p.follow(func() { p.press("[data-part=kills] button", "Raise RAM to 512 MB and start") })
 	p.says("Hog has 512 MB of RAM now, and was started.")
 	if p.until(`document.querySelector("[data-part=state]").innerText.includes("Online")`); eval[bool](p, `document.querySelector("[data-part=kills] .notice")`+" != null") {

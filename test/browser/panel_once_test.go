@@ -109,7 +109,7 @@ func TestPanelSaysOnce(t *testing.T) {
 	led, _, follow := p.held()
 	p.follow(func() {
 		p.fill("#label", "laptop")
-		p.press("section[aria-labelledby=tokens] button", "Make a token")
+		p.press("section[aria-labelledby=tokens] button", "Create a token")
 		led()
 		other.open(d.Base+"/account", 200)
 		follow()

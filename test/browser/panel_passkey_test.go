@@ -48,12 +48,12 @@ func TestPanelPasskey(t *testing.T) {
 	p.open(base+"/account/factors", 200)
 	p.looked(axe, "passkeys-none")
 	p.fill("#passkey-name", "Ana's laptop")
-	p.follow(func() { p.press("main button", "Make a passkey") })
+	p.follow(func() { p.press("main button", "Create a passkey") })
 	p.says("10 recovery codes are left")
 	p.says("Ana's laptop")
 	p.looked(axe, "passkeys-one")
 	p.fill("#passkey-name", "the same")
-	p.press("main button", "Make a passkey")
+	p.press("main button", "Create a passkey")
 	p.says("This device has a passkey of your account already.")
 
 	// Alone, without name and password.
@@ -89,7 +89,7 @@ func TestPanelPasskey(t *testing.T) {
 	evil := strings.Replace(phish.URL, "127.0.0.1", "evil.localhost", 1)
 	p.open(evil+"/login", http.StatusOK)
 	p.press("main button", "Sign in with a passkey")
-	p.says("Nothing was done: the browser gave no passkey.")
+	p.says("The browser gave no passkey.")
 	p.until(`document.querySelector("[data-problem]").dataset.error == "SecurityError"`)
 
 	p.open(base+"/account/factors", 200)

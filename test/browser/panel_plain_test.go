@@ -31,7 +31,7 @@ func TestPanelWithoutScripts(t *testing.T) {
 	p.says("None of your applications")
 
 	p.open(d.Base+"/account", 200)
-	p.follow(func() { p.press("section[aria-labelledby=tokens] button", "Make a token") })
+	p.follow(func() { p.press("section[aria-labelledby=tokens] button", "Create a token") })
 	if got := d.curl(p.made()); got != "200" {
 		t.Errorf("the API answers a new token with %s", got)
 	}

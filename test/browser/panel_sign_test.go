@@ -16,7 +16,7 @@ func TestPanelFirstRun(t *testing.T) {
 	p.says("berth setup-url")
 	link := d.run("setup-url", "--listen", strings.TrimPrefix(d.Base, "http://"))
 	p.open(link, 200)
-	p.says("Make the first account")
+	p.says("Create the first account")
 	p.fill("#name", "ana")
 	p.fill("#password", secret)
 	p.fill("#again", secret+"!")

@@ -38,7 +38,7 @@ func TestPanelTokens(t *testing.T) {
 	p.open(d.Base+"/account", 200)
 	p.fill("#label", "laptop")
 	p.choose("#expires", "168")
-	p.follow(func() { p.press("section[aria-labelledby=tokens] button", "Make a token") })
+	p.follow(func() { p.press("section[aria-labelledby=tokens] button", "Create a token") })
 	first := p.made()
 	if got := d.curl(first); got != "200" {
 		t.Fatalf("the API answers a new token with %s", got)

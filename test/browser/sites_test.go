@@ -195,7 +195,7 @@ func TestSitesInThePanel(t *testing.T) {
 	look("early", "/apps/early-then-quiet", "Starting", "It runs, and has opened no port for visitors yet.", "http://early-then-quiet."+domain)
 	p.open(at("elsewhere"), 200) // after two seconds
 	look("elsewhere", "/apps/elsewhere", "Online", "Port\n3000", "http://elsewhere."+domain)
-	look("files", "/apps/pages/settings", "Its account is charged no RAM for a site of files")
+	look("files", "/apps/pages/settings", "berth charges no RAM for a site of files")
 	p.open(d.Base+"/apps/early-then-quiet", 200)
 	p.until(`document.querySelector("[data-part=state]").textContent.includes("Not listening")`) // by itself
 	look("quiet", "/apps/early-then-quiet", "Not listening", "Its program has opened no port: listen on process.env.PORT, or on 8080, at all addresses (0.0.0.0).")

@@ -181,7 +181,7 @@ func TestAccountDeleted(t *testing.T) {
 			t.Errorf("the list lacks %q: %s", says, stderr)
 		}
 	}
-	(<-called).Want(409).Says("message", "called off")
+	(<-called).Want(409).Says("message", "cancelled")
 	ana.Get("/user").Want(401)
 	ana.Token = bob.Token
 	d.wantNothing(bot, off, building)

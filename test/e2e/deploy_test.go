@@ -190,7 +190,7 @@ func TestDuringABuild(t *testing.T) {
 		before := harness.Snapshot(t, d.Path(id))
 		done := c.building(t.Context(), id, gated(gate, fresh))
 		c.Put("/app/"+id+"/stop", "").Want(200, "status", "ok")
-		(<-done).Want(409, "status", "error").Says("message", "called off")
+		(<-done).Want(409, "status", "error").Says("message", "cancelled")
 		c.Info(id).Want(200, "apps.online", false)
 		if left := d.Of(id); len(left) > 0 {
 			t.Errorf("left running: %v", left)

@@ -15,7 +15,7 @@ import (
 )
 
 // readOnly is what is said of a disk that takes no writes.
-const readOnly = "the host's disk is read-only; its owner must mend it"
+const readOnly = "the host's disk is read-only; its owner must repair it"
 
 // isReadOnly tries: statfs(2) does not tell of a disk with an error.
 func (k *disk) isReadOnly() bool {

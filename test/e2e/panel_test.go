@@ -159,7 +159,7 @@ func TestPanelManages(t *testing.T) {
 	p.send(at+"/ram", 422, "ram", "5000")
 
 	wants("the files", p.open(at+"/files"), "data.txt", "lib", "discloud.config")
-	p.send(at+"/files/write", 200, "path", "lib/code.txt", "text", "by hand\r\n")
+	p.send(at+"/files/write", 200, "path", "lib/code.txt", "text", "by hand\r\n", "over", "*")
 	if got := d.text(id, "lib/code.txt"); got != "by hand\n" {
 		t.Errorf("the file holds %q", got)
 	}
@@ -175,7 +175,7 @@ func TestPanelManages(t *testing.T) {
 		t.Errorf("the backup has %d bytes", len(zip))
 	}
 	p.send(at+"/env/remove", 200, "name", "SECRET")
-	p.send(at+"/files/write", 200, "path", "lib/code.txt", "text", "spoiled")
+	p.send(at+"/files/write", 200, "path", "lib/code.txt", "text", "spoiled", "over", "*")
 	_, job := p.follow(at+"/restore", 200, "backup", p.first(page, `name="backup" value="([^"]+)"`), "sure", "true", "env", "true")
 	wants("the restore", p.end(job), " is online.")
 	c.UntilLog(id, "from-the-panel")
@@ -243,7 +243,7 @@ func TestPanelJobsAndUpgrades(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if page, _ := p.do(r, 404); !strings.Contains(page, "not known any more") {
+			if page, _ := p.do(r, 404); !strings.Contains(page, "does not know this upload any more") {
 				t.Errorf("the next image says %s", page)
 			}
 			log := ""

@@ -96,13 +96,13 @@ func TestBuildsWaitTheirTurn(t *testing.T) {
 	uid := d.UIDOf(second)
 	ana.Put("/app/"+second+"/stop", "").Want(200, "status", "ok")
 	ana.wantGone(second, uid)
-	(<-called).Want(409, "status", "error").Says("message", "called off")
+	(<-called).Want(409, "status", "error").Says("message", "cancelled")
 	ana.untilContainer(third, "Waiting to be built (number 2)")
 
 	uid = d.UIDOf(first)
 	ana.Delete(first).Want(200, "status", "ok")
 	ana.wantGone(first, uid)
-	(<-built).Want(409, "status", "error").Says("message", "called off")
+	(<-built).Want(409, "status", "error").Says("message", "cancelled")
 	harness.Eventually(t, "the other account's is built", func() bool { return harness.Exists(t, d.Path(other, "began")) })
 	if harness.Exists(t, d.Path(third, "began")) {
 		t.Error("two are built at once")

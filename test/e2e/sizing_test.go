@@ -129,7 +129,7 @@ func TestRightSizeAndPlan(t *testing.T) {
 	c.Get("/app/"+held+"/ram").Want(200, "apps.verdict", "right", "apps.ramMB", 128)
 	out := run(80, "plan")
 	t.Logf("after 30 days:\n%s", out)
-	if !strings.Contains(out, "on 30 of the last 30") || !strings.Contains(out, "At the worst moment programs used") || !strings.Contains(out, " fits") {
+	if !strings.Contains(out, "on 30 of the last 30") || !strings.Contains(out, "At the worst moment, programs used") || !strings.Contains(out, " fits") {
 		t.Errorf("the plan after 30 days: %s", out)
 	}
 	if a := c.Get("/host/plan"); a.Code != 404 {

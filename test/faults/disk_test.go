@@ -83,7 +83,7 @@ func TestFaultsDiskHangs(t *testing.T) {
 	reads()
 	within(t, time.Minute, "a change that is refused", func() {
 		c.Put("/app/"+idle+"/profile", `{"name":"late"}`).Want(503, "status", "error").
-			Says("message", "cannot store the profile: the host's disk does not answer", "it is done when it does")
+			Says("message", "cannot store the profile: the host's disk does not answer", "berth does it when the disk answers")
 	})
 	c.Put("/app/"+idle+"/ram", `{"ramMB":50}`).Want(503).Says("message", "cannot store the RAM: the host's disk does not answer")
 	within(t, time.Minute, "a stop", func() { c.Put("/app/"+other+"/stop", "").Want(503, "status", "error") })

@@ -20,7 +20,7 @@ func (s *Sender) address(c app.Channel) (u *url.URL, own bool, err error) {
 	u, err = url.Parse(c.Target)
 	switch {
 	case err != nil || len(c.Target) > maxURL || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
-		return nil, false, app.Errorf(app.Invalid, "this is no address of a web server: it begins with https://")
+		return nil, false, app.Errorf(app.Invalid, "this is not the address of a web server: it begins with https://")
 	case u.User != nil || u.Fragment != "":
 		return nil, false, app.Errorf(app.Invalid, "the address cannot have a user name or a # in it")
 	}

@@ -50,7 +50,7 @@ func checkEmail(s *Sender, c app.Channel) error {
 	case s.o.Mail.Server == "":
 		return app.Errorf(app.Unusable, "this host sends no mail: its owner has to set notify.smtp")
 	case !mailAddress.MatchString(c.Target) || len(local) > 64 || len(c.Target) > 254:
-		return app.Errorf(app.Invalid, "%.80q is no address that mail can be sent to; it looks like ana@example.org", c.Target)
+		return app.Errorf(app.Invalid, "%.80q is not an e-mail address, such as ana@example.org", c.Target)
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func returned(err error) app.Receipt {
 	case recipient && (strings.HasPrefix(enhanced, "5.1.") || enhanced == "" && (r.Status == 550 || r.Status == 551 || r.Status == 553)):
 		r.Gone, r.Why = true, app.Errorf(app.Unusable, "this host's mail server says that there is no such address (status %d)", r.Status)
 	case r.Status == 535 || r.Status == 534 || r.Status == 530:
-		r.Why = app.Errorf(app.Unusable, "this host's mail server does not let berth sign in (status %d); its owner must look after it", r.Status)
+		r.Why = app.Errorf(app.Unusable, "this host's mail server does not let berth sign in (status %d); its owner must check it", r.Status)
 	default:
 		r.Why = app.Errorf(app.Unusable, "this host's mail server refused the message (status %d)", r.Status)
 	}

@@ -289,7 +289,7 @@ func (p *accountPages) issueToken(c *call, f url.Values) (answer, error) {
 			c.audit.Note("apps=%v may=%v", made.Bounds.Apps, made.Bounds.May.Names())
 		}
 	}
-	return answer{to: "/account", flash: &flash{Text: c.lang.Say("The token was made."), Secret: secret}}, err
+	return answer{to: "/account", flash: &flash{Text: c.lang.Say("The token was created."), Secret: secret}}, err
 }
 
 // boundsOf are the bounds of a token in a form, nil for none.

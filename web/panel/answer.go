@@ -25,6 +25,7 @@ type answer struct {
 	status  int    // http.StatusOK when 0
 	page    string // name of the template, without its ending
 	data    any    // what the template has as .Page
+	policy  string // the page's Content-Security-Policy, when it is not that of all; then it shows nothing that others wrote
 	to      string // a redirect, when not ""
 	flash   *flash // shown once on the page that to leads to
 	stream  func() // writes the whole answer itself, such as a download or a live view
@@ -40,6 +41,12 @@ func leadTo(path string) answer { return answer{to: path} }
 // done redirects with a sentence for the page that path names. It is kept on the
 // server, so that no address holds it, see flashes.
 func done(path, sentence string) answer { return answer{to: path, flash: &flash{Text: sentence}} }
+
+// changed is done for a change that the program of an application gets at its next start: who may
+// restart it can do that at once, where it runs.
+func changed(path, sentence string) answer {
+	return answer{to: path, flash: &flash{Text: sentence, Restart: true}}
+}
 
 // send writes the answer of a call.
 func (s *server) send(c *call, a answer) {
@@ -71,6 +78,9 @@ func (s *server) send(c *call, a answer) {
 	var b bytes.Buffer
 	if err := s.render(&b, c, a); err != nil {
 		panic(err) // a mistake in a template, which its tests find
+	}
+	if a.policy != "" {
+		c.Header().Set("Content-Security-Policy", a.policy)
 	}
 	c.Header().Set("Content-Language", c.lang.Tag())
 	c.Header().Add("Vary", "Accept-Language")
@@ -144,7 +154,7 @@ func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 	if c.session.ID != 0 && c.Request.Method == http.MethodGet {
 		v.Flash = s.flashes.pop(c.session.ID, c.Request.URL.Query().Get(onceParam))
 	}
-	if c.session.ID != 0 && !c.session.Bare {
+	if c.session.ID != 0 && !c.session.Bare && a.policy == "" {
 		all, err := s.NewSignIns.NewSignIns(c.ctx(), c.account.ID, c.session.ID)
 		if err != nil {
 			return err
@@ -253,7 +263,7 @@ func (c *call) say(err error) string {
 	if e := sayable(err); e != nil {
 		return sentence(c.lang.SayPhrase(e.Message))
 	}
-	return c.lang.Say("Something went wrong that is not your fault. The log of berth tells the cause.")
+	return c.lang.Say("berth could not do this. The log of berth has the cause.")
 }
 
 // english is the sentence for the audit log.
@@ -284,6 +294,8 @@ type flash struct {
 	Codes  string // new recovery codes, one on a line
 	Link   string // an address of this server, and Word, what it is called
 	Word   string
+	// Restart: a running program gets what was changed at its next start.
+	Restart bool
 
 	session int64
 	until   time.Time

@@ -61,13 +61,13 @@ func TestRaise(t *testing.T) {
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
 	b := w.as("ana")
-	b.get("/apps/shop").lacks(t, "before", "Killed for memory")
+	b.get("/apps/shop").lacks(t, "before", "for lack of memory")
 	w.killed("shop", 1)
 	p := b.get("/apps/shop")
-	p.want(t, "once", http.StatusOK, "Killed for memory 1 time in 24 h.", "Peak 100 MB of 100 MB.", "Raise RAM to 192 MB and start", `name="ram" value="192"`,
+	p.want(t, "once", http.StatusOK, "Killed 1 time in 24 h for lack of memory.", "Peak 100 MB of 100 MB.", "Raise RAM to 192 MB and start", `name="ram" value="192"`,
 		"It needed more than its 100 MB of RAM. Its peak was 100 MB. It stays so until somebody starts it.")
 	w.killed("shop", 2, 3)
-	b.get("/apps/shop").want(t, "often", http.StatusOK, "Killed for memory 3 times in 24 h.", "Raise RAM to 192 MB and start")
+	b.get("/apps/shop").want(t, "often", http.StatusOK, "Killed 3 times in 24 h for lack of memory.", "Raise RAM to 192 MB and start")
 	next := b.post("/apps/shop/raise", "ram", "160").leads(t, "raise", "/apps/shop")
 	if got := strings.Join(w.host.done, ", "); got != "ram 160 shop, start shop" {
 		t.Errorf("done: %s", got)
@@ -77,7 +77,7 @@ func TestRaise(t *testing.T) {
 	}
 	p = b.get(next)
 	p.want(t, "after", http.StatusOK, "The shop has 160 MB of RAM now, and was started.")
-	p.lacks(t, "after", "Killed for memory")
+	p.lacks(t, "after", "for lack of memory")
 
 	w.change("shop", func(s *app.Snapshot) { s.RAM, s.State, s.Running = 100, app.Online, true })
 	b.post("/apps/shop/raise", "ram", "160").leads(t, "while it runs", "/apps/shop")
@@ -94,10 +94,10 @@ func TestRaiseIsRefused(t *testing.T) {
 	add(t, w, "shop")
 	w.killed("shop", 1)
 	b := w.as("ana")
-	b.post("/apps/shop/raise", "ram", "much", "back", "/apps/shop").want(t, "no number", http.StatusBadRequest, "The RAM must be a number of MB.", "Killed for memory")
+	b.post("/apps/shop/raise", "ram", "much", "back", "/apps/shop").want(t, "no number", http.StatusBadRequest, "The RAM must be a number of MB.", "for lack of memory")
 	w.host.fail = app.Errorf(app.Exhausted, "the account has 2048 MB, 2048 MB are assigned; 128 MB more do not fit")
-	b.post("/apps/shop/raise", "ram", "128", "back", "/apps/shop").want(t, "no room", http.StatusUnprocessableEntity, "128 MB more do not fit.", "Killed for memory")
-	b.post("/apps/shop/start", "back", "/apps/shop").want(t, "a button of the page", http.StatusUnprocessableEntity, "do not fit.", "Killed for memory")
+	b.post("/apps/shop/raise", "ram", "128", "back", "/apps/shop").want(t, "no room", http.StatusUnprocessableEntity, "128 MB more do not fit.", "for lack of memory")
+	b.post("/apps/shop/start", "back", "/apps/shop").want(t, "a button of the page", http.StatusUnprocessableEntity, "do not fit.", "for lack of memory")
 	w.host.fail = nil
 	w.host.add(w.ana.ID, "rest", func(s *app.Snapshot) { s.RAM = 1948 })
 	p := b.get("/apps/shop")
@@ -177,7 +177,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	w.ended("shop", app.Exit{Run: 1, At: now.Add(-30 * time.Hour), Code: 137, OOM: true, LimitMB: 128, Ran: 5 * time.Hour})
 	w.ended("shop", app.Exit{Run: 2, At: now.Add(-time.Hour), Code: 137, OOM: true, LimitMB: 192, PeakBytes: 192 << 20, Ran: 8 * time.Hour})
 	p := w.as("ana").get("/apps/shop")
-	p.want(t, "a leak", http.StatusOK, "Killed for memory 1 time in 24 h.", "more RAM would put the next kill off.", "Look for what it keeps.")
+	p.want(t, "a leak", http.StatusOK, "Killed 1 time in 24 h for lack of memory.", "more RAM would put the next kill off.", "Look for what it keeps.")
 	p.lacks(t, "a leak", "Raise RAM", "Set RAM to", "There is no RAM left")
 }
 
@@ -199,7 +199,7 @@ func TestWhy(t *testing.T) {
 		}, "It ended by itself, without an error. It stays so until somebody starts it."},
 		"unseen": {func(s *app.Snapshot) {
 			s.State, s.Running, s.LastExit = app.Stopped, false, &app.Exit{Code: app.UnknownCode, At: time.Now()}
-		}, "It ended while nobody looked."},
+		}, "It ended while berth was not running."},
 		"queued": {func(s *app.Snapshot) { s.State, s.Running, s.Position = app.Preparing, false, 2 }, "it is number 2 in the queue."},
 		"stopped": {func(s *app.Snapshot) {
 			s.State, s.Running, s.LastExit = app.Stopped, false, &app.Exit{Code: 143, Asked: true, At: time.Now()}
@@ -237,8 +237,8 @@ func TestHappenings(t *testing.T) {
 	w.ended("shop", app.Exit{Run: 2, Code: 143, Signal: 15, Asked: true, Ran: time.Hour})
 	w.ended("shop", app.Exit{Run: 3, Code: 137, OOM: true, LimitMB: 64, PeakBytes: 64 << 20, Ran: 2 * time.Second})
 	b := w.as("ana")
-	b.get("/apps/shop").want(t, "events", http.StatusOK, "It was uploaded", "New code is in place", "by bob", "package-lock.json is missing",
-		"Earlier code was brought back", "by ana", "New code could not be deployed; the code from before is in place", "by account 77", "npm ci failed &lt;b&gt;",
+	b.get("/apps/shop").want(t, "events", http.StatusOK, "It was uploaded", "New code was deployed", "by bob", "package-lock.json is missing",
+		"Earlier code was brought back", "by ana", "New code could not be deployed; the application keeps its code", "by account 77", "npm ci failed &lt;b&gt;",
 		"It could not be started", "the host has no node", "Its RAM was 80 % full", "it needed 52 MB of 64 MB",
 		"Its RAM was 90 % full", "it needed 58 MB of 64 MB, and would have needed all in 4 min", "It ended with code 3", "after 1 min", "It was stopped", "after 1 h",
 		"It needed more than its 64 MB of RAM", "peak 64 MB, after 2 s")
@@ -386,7 +386,7 @@ func TestDeploysAndRollback(t *testing.T) {
 	must(t, onlyError(w.db.History.AddDeploy(t.Context(), "shop", app.Deploy{By: w.bob.ID, Kind: app.DeployCommit, Bytes: 2048, Note: "left out: .git", Code: app.Code{Main: "x.js"}, Journal: "j"}, nil, nil, nil, keep)))
 	b := w.as("ana")
 	p := b.get("/apps/shop/deploys")
-	p.want(t, "the list", http.StatusOK, "#2 New code is in place", "in place</span>", "by bob", "2 KB of ZIP", "left out: .git", "x.js", "#1 It was uploaded", "Roll back to #1", "/apps/shop/deploys/1/rollback")
+	p.want(t, "the list", http.StatusOK, "#2 New code was deployed", "current</span>", "by bob", "2 KB of ZIP", "left out: .git", "x.js", "#1 It was uploaded", "Roll back to #1", "/apps/shop/deploys/1/rollback")
 	p.lacks(t, "the list", "/deploys/2/rollback")
 	next := b.post("/apps/shop/deploys/1/rollback").leads(t, "back", "/apps/shop/deploys")
 	b.get(next).want(t, "after", http.StatusOK, "The code of deploy 1 is back.")
@@ -432,7 +432,7 @@ func TestListOfSome(t *testing.T) {
 
 func TestClock(t *testing.T) {
 	at := time.Date(2026, 11, 20, 14, 2, 0, 0, time.UTC)
-	for since, want := range map[time.Duration][2]string{time.Hour: {"14:02", "14:02"}, 30 * time.Hour: {"2026-11-20 14:02", "20/11/2026 14:02"}} {
+	for since, want := range map[time.Duration][]string{time.Hour: {"14:02", "14:02", "14:02"}, 30 * time.Hour: {"2026-11-20 14:02", "20/11/2026 14:02", "20/11/2026 14:02"}} {
 		for i, locale := range app.Locales {
 			if got := clock(text.In(locale), at, since); got != want[i] {
 				t.Errorf("after %v in %s: %q, want %q", since, locale, got, want[i])

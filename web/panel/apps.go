@@ -387,7 +387,7 @@ func (p *appPages) raise(c *call, f url.Values) (answer, error) {
 		return answer{}, err
 	}
 	if !mayRevive(now, can) {
-		return done(page, c.lang.Say("%s has %d MB of RAM now.", c.app.Name, ram)), nil
+		return gotRAM(c, page, app.MB(ram)), nil
 	}
 	c.audit.Note("and started")
 	if now.State == app.Waiting {

@@ -122,10 +122,10 @@ func (p channelPages) add(c *call, f url.Values) (answer, error) {
 		return answer{}, err
 	}
 	c.audit.Note("channel=%d", made.ID)
-	said := flash{Text: c.lang.Say("The channel was made. Test it now.")}
+	said := flash{Text: c.lang.Say("The channel was created. Test it now.")}
 	switch {
 	case made.Service == app.Email && !made.Confirmed:
-		said.Text = c.lang.Say("The channel was made. berth has sent a link to the address, and sends nothing else before somebody followed it.")
+		said.Text = c.lang.Say("The channel was created. berth has sent a link to the address, and sends nothing else before somebody follows it.")
 	case made.Service == app.Webhook:
 		said = p.secret(c, made, said.Text)
 	}
@@ -238,7 +238,7 @@ func (p channelPages) endSecret(c *call) (answer, error) {
 func (p channelPages) sendAgain(c *call) (answer, error) {
 	id := c.number("delivery")
 	c.audit.Note("delivery=%d", id)
-	return done(channelAt(c), c.lang.Say("The message is sent again.")), p.notices.SendAgain(c.ctx(), c.account.ID, id)
+	return done(channelAt(c), c.lang.Say("berth sends the message again.")), p.notices.SendAgain(c.ctx(), c.account.ID, id)
 }
 
 // mailPage is the data of mail.html: a link of a mail was opened, or its button pressed.
@@ -266,7 +266,7 @@ func (p channelPages) confirmed(c *call) (answer, error) {
 
 func (channelPages) leave(c *call) (answer, error) {
 	return show("mail", mailPage{
-		c.lang.Say("No more mail from this host?"), c.lang.Say("berth then writes to this address no more, unless somebody confirms it again."), c.lang.Say("Write no more"),
+		c.lang.Say("No more mail from this host?"), c.lang.Say("berth then stops writing to this address, unless somebody confirms it again."), c.lang.Say("Stop the e-mails"),
 	}), nil
 }
 
@@ -276,12 +276,12 @@ func (p channelPages) left(c *call) (answer, error) {
 	c.audit.stranger = true
 	ch, err := p.notices.Leave(c.ctx(), c.Request.PathValue("token"))
 	c.audit.Note("channel=%d", ch.ID)
-	return show("mail", mailPage{c.lang.Say("Done"), c.lang.Say("berth writes to this address no more."), ""}), linkOver(err)
+	return show("mail", mailPage{c.lang.Say("Done"), c.lang.Say("berth no longer writes to this address."), ""}), linkOver(err)
 }
 
 func linkOver(err error) error {
 	if app.KindOf(err) == app.NotFound {
-		return app.Errorf(app.NotFound, "this link works no more")
+		return app.Errorf(app.NotFound, "this link no longer works")
 	}
 	return err
 }
@@ -346,11 +346,11 @@ func kindWord(l text.Language, k app.NoticeKind) string {
 	case app.NoticeStartFailed:
 		return l.Say("it could not be started")
 	case app.NoticeStartsSpent:
-		return l.Say("berth starts it no more for now")
+		return l.Say("berth does not start it again for now")
 	case app.NoticeBackOnline:
 		return l.Say("it is back online")
 	case app.NoticeDeployed:
-		return l.Say("new code is in place")
+		return l.Say("new code was deployed")
 	case app.NoticeDeployFailed:
 		return l.Say("new code could not be deployed")
 	case app.NoticeNotListening:
@@ -376,7 +376,7 @@ func kindWord(l text.Language, k app.NoticeKind) string {
 	case app.NoticeSignIn:
 		return l.Say("somebody signed in with a new browser")
 	case app.NoticeToken:
-		return l.Say("a token was made")
+		return l.Say("a token was created")
 	case app.NoticeUpgraded:
 		return l.Say("berth was upgraded")
 	case app.NoticeRestarted:
@@ -395,7 +395,7 @@ func severityWord(l text.Language, s app.Severity) string {
 	case app.Warning:
 		return l.Say("warnings and failures")
 	case app.Failure:
-		return l.Say("failures alone")
+		return l.Say("failures only")
 	case app.Info:
 	}
 	return l.Say("everything")

@@ -170,7 +170,7 @@ func TestChannelList(t *testing.T) {
 	seed(w)
 	b := w.as("ana")
 	b.get("/account").want(t, "the account", http.StatusOK, `href="/account/channels"`)
-	b.get("/account/channels").want(t, "without one", http.StatusOK, "There is none.", `<option value="discord">Discord</option>`)
+	b.get("/account/channels").want(t, "without one", http.StatusOK, "None yet. Without a channel", `<option value="discord">Discord</option>`)
 	withChannels(w)
 	b.get("/account/channels").want(t, "the list", http.StatusOK, "team &lt;b&gt;", "Sending stopped", "The receiver answered 410.", "To be confirmed",
 		"Send the link again", "only The shop, gone", "it crashed, of-later", "warnings and failures", `<span>Off</span>`, `<span>On</span>`)
@@ -202,7 +202,7 @@ func TestOneChannel(t *testing.T) {
 	b := w.as("ana")
 	p := b.get("/account/channels/2")
 	p.want(t, "one", http.StatusOK, "shop &lt;i&gt;crashed", "It ended with code &lt;1&gt;", "The receiver answered &lt;503&gt;.", "next try in", "answered 410", "9 tries", "3 in one",
-		"Make a new secret", "End the old secret", `name="app" value="shop" checked`, `name="kind" value="crashed" checked`, `<option value="failure" selected>`, `<option value="pt-BR" selected>`)
+		"Create a new secret", "End the old secret", `name="app" value="shop" checked`, `name="kind" value="crashed" checked`, `<option value="failure" selected>`, `<option value="pt-BR" selected>`)
 	if n := strings.Count(p.body, "/again\""); n != 2 {
 		t.Errorf("%d messages can be sent again, while one waits", n)
 	}
@@ -231,7 +231,7 @@ func TestChannelForms(t *testing.T) {
 	}{
 		{
 			path: "/account/channels", form: []string{"service", "ntfy", "name", " phone ", "target", " https://ntfy.sh/x ", "token", "tk_secret", "least", "warning", "lang", "pt-BR", "app", "shop", "app", "bot", "kind", "crashed"},
-			to: "/account/channels", says: "The channel was made. Test it now.", recorde: `service="ntfy" name="phone" channel=90`,
+			to: "/account/channels", says: "The channel was created. Test it now.", recorde: `service="ntfy" name="phone" channel=90`,
 			want: app.Channel{
 				Account: w.ana.ID, Owner: true, Service: app.Ntfy, Name: "phone", Target: "https://ntfy.sh/x", Secrets: []string{"tk_secret"}, Least: app.Warning, Lang: "pt-BR", On: true,
 				Apps: []app.ID{"shop", "bot"}, Kinds: []app.NoticeKind{app.NoticeCrashed},
@@ -244,7 +244,7 @@ func TestChannelForms(t *testing.T) {
 		},
 		{
 			path: "/account/channels", form: []string{"service", "email", "name", "me", "target", "secret@example.org", "lang", "en-US"},
-			to: "/account/channels", says: "nothing else before somebody followed it", recorde: `service="email" name="me" channel=90`,
+			to: "/account/channels", says: "nothing else before somebody follows it", recorde: `service="email" name="me" channel=90`,
 			want: app.Channel{Account: w.ana.ID, Owner: true, Service: app.Email, Name: "me", Target: "secret@example.org", Lang: "en-US", On: true},
 		},
 		{
@@ -267,7 +267,7 @@ func TestChannelForms(t *testing.T) {
 		{path: "/account/channels/1/remove", to: "/account/channels", says: "The channel was removed.", did: "remove 1", recorde: "channel=1"},
 		{path: "/account/channels/2/secret", to: "/account/channels/2", says: "whsec_newer", did: "turn 2", recorde: "channel=2"},
 		{path: "/account/channels/2/secret/end", to: "/account/channels/2", says: "The old secret was ended.", did: "end 2", recorde: "channel=2"},
-		{path: "/account/channels/2/deliveries/31/again", to: "/account/channels/2", says: "The message is sent again.", did: "again 31", recorde: "delivery=31"},
+		{path: "/account/channels/2/deliveries/31/again", to: "/account/channels/2", says: "berth sends the message again.", did: "again 31", recorde: "delivery=31"},
 	} {
 		w.notices.done = nil
 		b.get(b.post(c.path, c.form...).leads(t, c.path, c.to)).want(t, c.path, http.StatusOK, c.says)
@@ -306,7 +306,7 @@ func TestChannelsRefused(t *testing.T) {
 		{"/account/channels", form, app.Errorf(app.Exhausted, "the account has 20 channels"), 422, []string{"The account has 20 channels."}},
 		{"/account/channels", form, app.Errorf(app.Unusable, "this host sends no mail"), 422, []string{"This host sends no mail."}},
 		{"/account/channels/5", form, app.Errorf(app.Invalid, "this is no chat"), 400, []string{"This is no chat.", `value="123:abc"`, "Messages"}},
-		{"/account/channels/1/test", nil, app.Errorf(app.Unusable, "the receiver answered 404"), 422, []string{"The receiver answered 404.", "Make a channel at"}},
+		{"/account/channels/1/test", nil, app.Errorf(app.Unusable, "the receiver answered 404"), 422, []string{"The receiver answered 404.", "Create a channel at"}},
 		{"/account/channels/1/test", []string{"back", "/account/channels/1"}, app.Errorf(app.Exhausted, "5 tests an hour"), 422, []string{"5 tests an hour.", "Messages"}},
 		{"/account/channels/2/secret/end", nil, app.Errorf(app.Already, "the channel has one secret"), 409, []string{"The channel has one secret."}},
 		{"/account/channels/2/deliveries/30/again", nil, app.Errorf(app.Already, "the message waits for its next try"), 409, []string{"The message waits for its next try.", "Messages"}},

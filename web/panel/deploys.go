@@ -99,7 +99,7 @@ func (p *deployPages) linkTo(b app.Backup) string {
 func (p *deployPages) backup(c *call, f url.Values) (answer, error) {
 	withVariables := f.Get("env") == "true"
 	if withVariables && !c.own() {
-		return answer{}, app.Errorf(app.Forbidden, "a backup with the environment variables is for the application's owner alone")
+		return answer{}, app.Errorf(app.Forbidden, "a backup with the environment variables is only for the application's owner")
 	}
 	if withVariables {
 		c.audit.Note("env=true")
@@ -108,12 +108,12 @@ func (p *deployPages) backup(c *call, f url.Values) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{to: c.at("backups"), flash: &flash{Text: c.lang.Say("The backup was made."), Link: p.linkTo(b), Word: c.lang.Say("Download it")}}, nil
+	return answer{to: c.at("backups"), flash: &flash{Text: c.lang.Say("The backup was created."), Link: p.linkTo(b), Word: c.lang.Say("Download it")}}, nil
 }
 
 // errSure is what restoring without the tick of the form says.
 func errSure() error {
-	return app.Errorf(app.Invalid, "tick that the files are to be replaced, then they are")
+	return app.Errorf(app.Invalid, "to replace the files, tick the box that confirms it")
 }
 
 // restore brings back a backup of the list, as a job.

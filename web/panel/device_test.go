@@ -45,7 +45,7 @@ func TestDeviceIsAllowed(t *testing.T) {
 		t.Error("the page has the secret of the program")
 	}
 	w.forgetProof("ana")
-	b.post("/device/allow", "code", d.Code).want(t, "without the password", http.StatusOK, "Is it you?", d.Code)
+	b.post("/device/allow", "code", d.Code).want(t, "without the password", http.StatusOK, "Confirm that it is you", d.Code)
 	b.post("/device/allow", "code", d.Code, proveField, "wrong password").want(t, "a wrong password", http.StatusForbidden, "The password is wrong.", d.Code)
 	if g := w.token(secret); g.State != app.DevicePending {
 		t.Errorf("without the password: %+v", g)

@@ -11,7 +11,8 @@
 // page has a template in template/. One table of routes (routes.go) says who may request
 // what. A handler returns an answer and never writes; its answer counts only without an
 // error. Every visible text is a sentence of package app/text. No inline style or script
-// is possible: the Content-Security-Policy begins with default-src 'none'.
+// is possible: the Content-Security-Policy begins with default-src 'none'. The page of the terminal
+// (terminal.go) alone may have styles that its script makes (ADR 0068).
 //
 // # One form
 //
@@ -44,8 +45,14 @@
 // to each what its own form would, with the same checks, and record hands an app.AuditRecord of each
 // to the auditor.
 //
+// Before a new application is made, Deployments.Draft judges the ZIP. Where it has no
+// discloud.config, or one with mistakes, the file stays in the spool as a draft (drafts.go),
+// and a form writes the configuration. static/pack.js makes the ZIP of a folder in the browser.
+//
 // The pages of files read and write through files.Store (files/browse.go), always for one
-// uid.
+// uid. A ZIP that is to be unpacked there goes to Deployments.Spool, and then to
+// FileEdits.Unzip (files/unzip.go). The editor is made of editor/editor.js and CodeMirror
+// (static/vendor/editor.js, test/scripts/editor).
 //
 // # One live page
 //

@@ -52,20 +52,46 @@ func (p envPages) set(c *call, f url.Values) (answer, error) {
 			return answer{}, err
 		}
 	}
-	names := slices.Sorted(maps.Keys(change))
+	c.audit.Note("env=%s", strings.Join(sayableNames(slices.Sorted(maps.Keys(change))), ","))
+	err := p.settings.SetVariables(c.ctx(), c.owner, c.app.ID, change)
+	return changed(c.at("env"), c.lang.Count(len(change), "%d variable was set, in effect from the next start.",
+		"%d variables were set, in effect from the next start.", len(change))), err
+}
+
+// sayableNames are names of variables as the audit log may have them.
+func sayableNames(names []string) []string {
 	for i, name := range names {
 		name, _, _ = strings.Cut(name, "=") // what follows was meant to be a value
 		names[i] = strings.ToValidUTF8(name[:min(len(name), 64)], "")
 	}
-	c.audit.Note("env=%s", strings.Join(names, ","))
-	err := p.settings.SetVariables(c.ctx(), c.owner, c.app.ID, change)
-	return done(c.at("env"), c.lang.Count(len(change), "%d variable was set, in effect from the next start.",
-		"%d variables were set, in effect from the next start.", len(change))), err
+	return names
+}
+
+// variablesOf reads the lines of a .env file, by name.
+func variablesOf(text string) ([]app.Variable, error) {
+	change, err := app.ParseEnv(text)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]app.Variable, 0, len(change))
+	for _, name := range slices.Sorted(maps.Keys(change)) {
+		all = append(all, app.Variable{Name: name, Value: *change[name]})
+	}
+	return all, nil
+}
+
+// variableNames are the names alone.
+func variableNames(all []app.Variable) []string {
+	names := make([]string, len(all))
+	for i, v := range all {
+		names[i] = v.Name
+	}
+	return sayableNames(names)
 }
 
 func (p envPages) remove(c *call, f url.Values) (answer, error) {
 	name := f.Get("name")
 	c.audit.Note("env=%.64q", name)
 	err := p.settings.RemoveVariable(c.ctx(), c.owner, c.app.ID, name)
-	return done(c.at("env"), c.lang.Say("The variable %s was removed, in effect from the next start.", name)), err
+	return changed(c.at("env"), c.lang.Say("The variable %s was removed, in effect from the next start.", name)), err
 }

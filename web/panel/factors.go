@@ -40,7 +40,7 @@ func (p *factorPages) show(c *call) (answer, error) {
 	if page.Keys, err = p.rowsOf(c); err != nil {
 		return answer{}, err
 	}
-	page.New = passkeyForm{Action: "/account/factors/passkeys", Field: responseField, Button: c.lang.Say("Make a passkey")}
+	page.New = passkeyForm{Action: "/account/factors/passkeys", Field: responseField, Button: c.lang.Say("Create a passkey")}
 	if page.New.Options, err = p.passkeys.NewPasskeyOptions(c.ctx(), c.account, c.origin(p.baseURL), c.session.ID); err != nil {
 		return answer{}, err
 	}
@@ -93,7 +93,7 @@ func (p *factorPages) codes(c *call, codes []string, sentence string) answer {
 }
 
 func (p *factorPages) remove(c *call) (answer, error) {
-	return done("/account/factors", c.lang.Say("The app is turned off, and its codes are of no use any more.")), p.factors.RemoveTOTP(c.ctx(), c.account.ID)
+	return done("/account/factors", c.lang.Say("The app is turned off, and its codes no longer work.")), p.factors.RemoveTOTP(c.ctx(), c.account.ID)
 }
 
 func (p *factorPages) renew(c *call) (answer, error) {
@@ -101,7 +101,7 @@ func (p *factorPages) renew(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return p.codes(c, codes, c.lang.Say("These are your new recovery codes. The old ones are of no use any more.")), nil
+	return p.codes(c, codes, c.lang.Say("These are your new recovery codes. The old ones no longer work.")), nil
 }
 
 // secondPages take the second step of a sign-in.

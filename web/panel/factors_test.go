@@ -67,7 +67,7 @@ func TestSecondStep(t *testing.T) {
 	b.get("/account").want(t, "signed in", http.StatusOK, "ana")
 	b.cookies["__Host-berth-pending"] = pending
 	b.get("/login/second").leads(t, "the used sign-in", "/login")
-	b.post("/login/second", "code", recovery[0]).want(t, "the used sign-in", http.StatusUnauthorized, "This sign-in has ended; begin it anew.")
+	b.post("/login/second", "code", recovery[0]).want(t, "the used sign-in", http.StatusUnauthorized, "This sign-in has ended; begin again.")
 }
 
 // A code counts once, whoever types it again, and a recovery code too.
@@ -156,6 +156,8 @@ func TestAskedAgain(t *testing.T) {
 	for _, r := range (&pages{}).routes() {
 		if r.access&again != 0 {
 			asked[r.method+" "+r.pattern] = true
+		} else if strings.HasPrefix(r.pattern, "/apps/{app}/terminal") {
+			t.Errorf("%s does not ask again", r.pattern)
 		} else if r.access.who() == admin && r.method == http.MethodPost && r.pattern != "/host/doctor" {
 			t.Errorf("%s changes the host and does not ask again", r.pattern)
 		}
@@ -186,7 +188,7 @@ func TestAskedAgain(t *testing.T) {
 			continue
 		}
 		b.post(fill.Replace(pattern), "name", `"the <shop>`, "x", "1", "x", "2").want(t, pattern, http.StatusOK,
-			"Is it you?", `action="`+fill.Replace(pattern)+`"`, `name="name" value="&#34;the &lt;shop&gt;"`, `name="x" value="1"`, `name="x" value="2"`)
+			"Confirm that it is you", `action="`+fill.Replace(pattern)+`"`, `name="name" value="&#34;the &lt;shop&gt;"`, `name="x" value="1"`, `name="x" value="2"`)
 		b.post(fill.Replace(pattern), "x", "1", proveField, "wrong password").want(t, pattern, map[bool]int{true: 403, false: 429}[proofs < 5])
 		proofs++
 		if len(w.host.done) > 0 || len(w.acts.all) != before+1 || w.acts.last().Operation != "session.prove" {
@@ -203,7 +205,7 @@ func TestProofLetsTheFormGoOn(t *testing.T) {
 	old := b.cookies["__Host-berth"]
 	p := b.post("/account/tokens", "label", "laptop", "expires", "24", proveField, password)
 	made := b.get(p.leads(t, "with the password", "/account"))
-	made.want(t, "the token", http.StatusOK, "laptop", "The token was made.")
+	made.want(t, "the token", http.StatusOK, "laptop", "The token was created.")
 	if act := w.acts.last(); act.Operation != "token.create" || act.Refusal != "" {
 		t.Errorf("the audit log has %+v", act)
 	}
@@ -212,7 +214,7 @@ func TestProofLetsTheFormGoOn(t *testing.T) {
 	}
 	b.post("/account/tokens", "label", "second").leads(t, "within ten minutes", "/account")
 	b.peer, b.header["X-Forwarded-For"], b.header["X-Forwarded-Proto"] = "10.0.0.1:1", "198.51.100.9", "https"
-	b.post("/account/tokens", "label", "third").want(t, "from another address", http.StatusOK, "Is it you?")
+	b.post("/account/tokens", "label", "third").want(t, "from another address", http.StatusOK, "Confirm that it is you")
 	b.get("/again?next=//evil.example").want(t, "a link from elsewhere", http.StatusOK, `name="next" value="/"`)
 	b.post("/again", "next", "https://evil.example", proveField, password).leads(t, "a form from elsewhere", "/")
 	b.get("/again?next=/upload").leads(t, "proved", "/upload")
@@ -298,7 +300,7 @@ func TestFactorIsDemanded(t *testing.T) {
 		path := strings.NewReplacer("{app}", "shop", "{$}", "").Replace(r.pattern)
 		bob.ask(r.method, path, map[bool]url.Values{true: {}}[r.method == http.MethodPost]).leads(t, r.method+" "+path, "/account/factors")
 	}
-	bob.get("/account/factors").want(t, "the page", http.StatusOK, "An administrator of this host demands", "Set up an app")
+	bob.get("/account/factors").want(t, "the page", http.StatusOK, "The administrator of this host requires", "Set up an app")
 	seed, _, err := w.signIns.OfferTOTP(t.Context(), w.bob, "x")
 	must(t, err)
 	bob.get(bob.post("/account/factors/app/confirm", "code", codeOf(seed, time.Now())).leads(t, "set up", "/account/factors")).want(t, "set up", http.StatusOK, "recovery codes are left")

@@ -36,7 +36,10 @@ type apps struct {
 	env      map[string]string
 	spooled  map[string]string // file to content
 	dropped  int
-	deployed func(ctx context.Context, file string) (app.Deployed, error) // what a deployment does
+	deployed func(ctx context.Context, file string) (app.Deployed, error)         // what a deployment does
+	drafted  func(ctx context.Context, fields app.ConfigField) (app.Draft, error) // what Draft says; nil for a config without a fault
+	firsts   []app.First
+	wanted   []app.Wanted
 	output   string
 	made     []app.Backup
 	nights   []app.BackupSnapshot
@@ -124,7 +127,17 @@ func (h *apps) DropSpool(string) {
 	h.dropped++
 }
 
+func (h *apps) Draft(ctx context.Context, _ app.Account, _ string, fields app.ConfigField) (app.Draft, error) {
+	if h.drafted == nil {
+		return app.Draft{Found: true}, nil
+	}
+	return h.drafted(ctx, fields)
+}
+
 func (h *apps) Upload(ctx context.Context, _ app.Account, file string) (app.Deployed, error) {
+	h.mu.Lock()
+	h.firsts, h.wanted = append(h.firsts, app.FirstOf(ctx)), append(h.wanted, app.WantedOf(ctx))
+	h.mu.Unlock()
 	if err := h.act("upload "+h.spooled[file], "new"); err != nil {
 		return app.Deployed{}, err
 	}
@@ -221,12 +234,32 @@ func (h *apps) DeleteFiles(_ context.Context, owner app.AccountID, id app.ID, pa
 	return h.on(owner, id, "delete "+strings.Join(paths, ","))
 }
 
-func (h *apps) WriteFile(_ context.Context, owner app.AccountID, id app.ID, path string, data []byte) error {
+func (h *apps) WriteFile(_ context.Context, owner app.AccountID, id app.ID, path string, data []byte, over app.Over) error {
+	was, there := h.texts[path]
+	switch {
+	case over == app.OverAny, !there && over == app.OverNothing:
+	case there && over == app.OverNothing:
+		return app.Errorf(app.Conflict, "something has this name already")
+	case !there || over != app.OverText([]byte(was)):
+		return app.Errorf(app.Conflict, "the file was changed meanwhile, so nothing was written")
+	}
 	err := h.on(owner, id, "write "+path)
 	if err == nil {
 		h.texts[path] = string(data)
 	}
 	return err
+}
+
+func (h *apps) PackDir(_ context.Context, _ app.ID, _ int, path string, w io.Writer) error {
+	_, err := io.WriteString(w, "PK "+path)
+	return err
+}
+
+func (h *apps) Unzip(_ context.Context, owner app.AccountID, id app.ID, path, file string, replace bool) (app.Unzipped, error) {
+	if path == "src" && !replace {
+		return app.Unzipped{Taken: 21, Names: []string{"a\u202e<b>", "c"}}, nil
+	}
+	return app.Unzipped{Files: 3}, h.on(owner, id, "unzip "+file+" into "+path)
 }
 
 // zipForm is a form with a file, and the fields before it.

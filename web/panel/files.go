@@ -2,16 +2,20 @@ package panel
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"io"
-	"mime"
+	"io/fs"
 	"net/url"
 	"path"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"berth/app"
+	"berth/app/text"
 	"berth/web"
 )
 
@@ -27,6 +31,12 @@ const (
 type filePages struct {
 	contents app.Contents
 	edits    app.FileEdits
+	apps     app.Applications
+	spools   app.Deployments
+	turns    *turns // of ZIPs that are packed and unpacked
+	sends    *turns // of those that are on their way
+
+	maxUpload, maxFile int64 // bytes of the form with a ZIP, and of the ZIP
 }
 
 // filesPage is the data of files.html.
@@ -37,7 +47,18 @@ type filesPage struct {
 	Put     string // where a file for this directory is sent
 	Dir     string // its path, as a form names it: see chosen
 	To      string // what the field for another place begins with
+	Zip     string // where it can be downloaded
+	PutZip  string // where a ZIP for it is sent
+	MaxZip  int64
+
+	// What came of an upload of which not everything was stored.
+	Refused        []refusedFile
+	Stored, Failed int
+	Taken          bool // a name was: to replace helps
 }
+
+// Untold is how many files were refused that are not named.
+func (p filesPage) Untold() int { return p.Failed - len(p.Refused) }
 
 // crumb leads to a directory above.
 type crumb struct{ Word, URL string }
@@ -50,6 +71,7 @@ type entry struct {
 	URL      string // "" for what cannot be opened
 	Download string
 	Icon     string
+	Zip      bool // it can be unpacked
 }
 
 // filePage is the data of file.html.
@@ -61,6 +83,18 @@ type filePage struct {
 	Readable   bool // it is text, and not too large
 	Download   string
 	CRLF       bool // its lines end so
+	Was        app.Over
+	Phrases    string // the editor's own words, in JSON
+	Changed    *altered
+}
+
+// altered is what somebody else has made of a file since a page had it: when it is nil, nobody has.
+type altered struct {
+	Gone  bool
+	Bytes int64
+	At    time.Time // zero when it is not known
+	Over  app.Over  // what it is now
+	Again string    // where it can be seen
 }
 
 // place is the path that a query names, "." for the tree.
@@ -87,6 +121,7 @@ func (p filePages) list(c *call) (answer, error) {
 func (p filePages) listOf(c *call, dir string) (answer, error) {
 	list, more, err := p.contents.List(c.app.ID, c.app.UID, dir)
 	page := filesPage{Crumbs: crumbs(c, dir), More: more, Put: c.at("files/upload?") + query("path", dir), Dir: url.PathEscape(dir)}
+	page.Zip, page.PutZip, page.MaxZip = c.at("files/zip?")+query("path", dir), c.at("files/unzip/upload?")+query("path", dir), p.maxFile
 	if dir != "." && visible(dir) == dir {
 		page.To = dir + "/"
 	}
@@ -96,9 +131,10 @@ func (p filePages) listOf(c *call, dir string) (answer, error) {
 		at := query("path", name)
 		switch e.Kind {
 		case app.EntryDir:
-			row.URL, row.Icon = c.at("files?")+at, "folder"
+			row.URL, row.Icon, row.Download = c.at("files?")+at, "folder", c.at("files/zip?")+at
 		case app.EntryFile:
 			row.URL, row.Download = c.at("files/view?")+at, c.at("files/download?")+at
+			row.Zip = strings.EqualFold(path.Ext(e.Name), ".zip")
 		case app.EntryLink, app.EntryOther:
 			row.Icon = "dot"
 		}
@@ -159,7 +195,7 @@ func (p filePages) view(c *call) (answer, error) {
 		}
 		page.Readable = len(text) <= maxText && utf8.Valid(text) && !bytes.ContainsRune(text, 0)
 		if page.Readable {
-			page.Text, page.CRLF = string(text), bytes.Contains(text, []byte("\r\n"))
+			page.Text, page.CRLF, page.Was = string(text), bytes.Contains(text, []byte("\r\n")), app.OverText(text)
 		}
 	}
 	return show("file", page), nil
@@ -168,8 +204,23 @@ func (p filePages) view(c *call) (answer, error) {
 func fileOf(c *call, name string) filePage {
 	return filePage{
 		Path: name, Name: visible(path.Base(name)), Crumbs: crumbs(c, path.Dir(name)),
-		Download: c.at("files/download?") + query("path", name),
+		Download: c.at("files/download?") + query("path", name), Phrases: phrases(c.lang),
 	}
+}
+
+// phrases are the words of CodeMirror in a language, by its own: "$" stands for a number.
+func phrases(l text.Language) string {
+	all, err := json.Marshal(map[string]string{
+		"Find": l.Say("Find"), "Replace": l.Say("Replace"), "next": l.Say("Next match"), "previous": l.Say("Previous match"), "all": l.Say("Choose all"),
+		"match case": l.Say("Match case"), "regexp": l.Say("Regular expression"), "by word": l.Say("Whole words"),
+		"replace": l.Say("Replace"), "replace all": l.Say("Replace all"), "close": l.Say("Close"),
+		"current match": l.Say("This match"), "on line": l.Say("on line"), "replaced match on line $": l.Say("replaced on line $"), "replaced $ matches": l.Say("replaced $ times"),
+		"Go to line": l.Say("Go to line"), "go": l.Say("Go"), "Control character": l.Say("Control character"), "Selection deleted": l.Say("What was selected is deleted"),
+	})
+	if err != nil {
+		panic(err) // strings alone, so this cannot be
+	}
+	return string(all)
 }
 
 // download sends a file as it is, never to be shown.
@@ -178,19 +229,12 @@ func (p filePages) download(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	h := c.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Length", strconv.FormatInt(size, 10))
-	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	disposition := mime.FormatMediaType("attachment", map[string]string{"filename": strings.ToValidUTF8(path.Base(name), "_")})
-	if disposition == "" {
-		disposition = "attachment"
-	}
-	h.Set("Content-Disposition", disposition)
+	attach(c, "application/octet-stream", path.Base(name))
+	c.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	return answer{stream: func() { c.sendFile(source, size, web.Patience) }}, nil
 }
 
-// edit shows what was typed again when it was refused.
+// edit shows what was typed again when it was refused, and what the file is where it is not what it was.
 func (p filePages) edit(c *call) (answer, error) {
 	f := c.Request.PostForm
 	if f == nil {
@@ -198,64 +242,95 @@ func (p filePages) edit(c *call) (answer, error) {
 	}
 	page := fileOf(c, f.Get("path"))
 	page.Readable, page.Text, page.CRLF = true, f.Get("text"), f.Get("crlf") == "true"
-	page.Bytes = int64(len(page.Text))
+	page.Bytes, page.Was = int64(len(page.Text)), app.Over(f.Get("was"))
+	if now := p.now(c, page.Path); now.Over != page.Was {
+		page.Changed = &now
+		if now.Over == app.OverText([]byte(typed(f))) { // it was saved, and what came after that failed
+			page.Was, page.Changed = now.Over, nil
+		}
+	}
 	return show("file", page), nil
 }
 
-// write stores a text. Browsers write lines with CR LF; a text that had none
-// keeps its own.
-func (p filePages) write(c *call, f url.Values) (answer, error) {
-	name, text := f.Get("path"), f.Get("text")
-	c.audit.Note("path=%.200q bytes=%d", name, len(text))
-	if f.Get("crlf") != "true" {
-		text = strings.ReplaceAll(text, "\r\n", "\n")
+// now is what a file is.
+func (p filePages) now(c *call, name string) altered {
+	now := altered{Over: app.OverAny, Again: c.at("files/view?") + query("path", name)}
+	source, size, err := p.contents.OpenFile(c.app.ID, c.app.UID, name)
+	if err != nil {
+		now.Gone, now.Over = true, app.OverNothing
+		return now
 	}
+	defer func() { _ = source.Close() }() // only read, so nothing can be lost
+	now.Bytes = size
+	if file, ok := source.(interface{ Stat() (fs.FileInfo, error) }); ok {
+		if info, err := file.Stat(); err == nil {
+			now.At = info.ModTime()
+		}
+	}
+	if text, err := io.ReadAll(io.LimitReader(source, maxText+1)); err == nil && len(text) <= maxText {
+		now.Over = app.OverText(text)
+	}
+	return now
+}
+
+// typed is the text of a form. Browsers write lines with CR LF; a text that had none
+// keeps its own.
+func typed(f url.Values) string {
+	if f.Get("crlf") == "true" {
+		return f.Get("text")
+	}
+	return strings.ReplaceAll(f.Get("text"), "\r\n", "\n")
+}
+
+// write stores a text, unless the file is not any more what the form had, and starts the program anew when
+// that is asked for.
+func (p filePages) write(c *call, f url.Values) (answer, error) {
+	name, text := f.Get("path"), typed(f)
+	c.audit.Note("path=%.200q bytes=%d", name, len(text))
 	if len(text) > maxText {
 		return answer{}, app.Errorf(app.TooLarge, "a text of more than 1 MB cannot be edited here")
 	}
-	return p.save(c, name, []byte(text), c.at("files/view?")+query("path", name))
+	over := app.Over(cmp.Or(f.Get("over"), f.Get("was")))
+	if f.Get("over") != "" {
+		c.audit.Note("over=true")
+	}
+	a, err := p.save(c, name, []byte(text), c.at("files/view?")+query("path", name), over)
+	if err != nil || f.Get("then") != "run" {
+		return a, err
+	}
+	return p.run(c)
 }
 
 // save stores a file, whether the browser waits or not.
-func (p filePages) save(c *call, name string, data []byte, to string) (answer, error) {
-	err := p.edits.WriteFile(context.WithoutCancel(c.ctx()), c.owner, c.app.ID, name, data)
-	return done(to, c.lang.Say("The file was saved. A program that has read it already needs a restart.")), err
+func (p filePages) save(c *call, name string, data []byte, to string, over app.Over) (answer, error) {
+	err := p.edits.WriteFile(context.WithoutCancel(c.ctx()), c.owner, c.app.ID, name, data, over)
+	return changed(to, c.lang.Say("The file was saved. A program that has read it already needs a restart.")), err
 }
 
-// put stores a file in the directory that is shown.
-func (p filePages) put(c *call) (answer, error) {
-	dir, err := place(c)
-	if err != nil {
-		return answer{}, err
+// run restarts the program, or starts it, after its file was saved.
+func (p filePages) run(c *call) (answer, error) {
+	ctx, to := context.WithoutCancel(c.ctx()), "/apps/"+string(c.app.ID)
+	if actionsOf(c.app, app.AllPermissions).Restart {
+		c.audit.Note("restart=true")
+		if err := p.apps.Restart(ctx, c.owner, c.app.ID); err != nil {
+			return answer{}, saved(err)
+		}
+		return done(to, c.lang.Say("The file was saved, and %s was restarted.", c.app.Name)), nil
 	}
-	if c.Request.ContentLength > maxText+web.MaxTextBytes {
-		return answer{}, errTooLarge(maxText)
+	c.audit.Note("start=true")
+	if _, err := p.apps.Start(ctx, c.owner, c.app.ID); err != nil && app.KindOf(err) != app.Already {
+		return answer{}, saved(err)
 	}
-	b := c.Body(maxText + web.MaxTextBytes)
-	defer b.Done()
-	u := fileForm()
-	u.NoForm = app.Errorf(app.Invalid, "choose a file to upload")
-	part, err := u.Part(&c.Call, b)
-	if err != nil {
-		return answer{}, err
+	return done(to, c.lang.Say("The file was saved, and %s was started.", c.app.Name)), nil
+}
+
+// saved says that a file was saved although what came after that failed.
+func saved(err error) error {
+	e := sayable(err)
+	if e == nil {
+		return err
 	}
-	base := part.FileName() // the last element alone of what the browser says
-	if base == "" || base == "." || base == ".." {
-		return answer{}, u.NoForm
-	}
-	data, err := io.ReadAll(io.LimitReader(part, maxText+1))
-	if err == nil && len(data) <= maxText {
-		_, err = io.Copy(io.Discard, b)
-	}
-	if err != nil {
-		return answer{}, blame(b, err)
-	}
-	if len(data) > maxText {
-		return answer{}, errTooLarge(maxText)
-	}
-	name := path.Join(dir, base)
-	c.audit.Note("path=%.200q bytes=%d", name, len(data))
-	return p.save(c, name, data, c.at("files?")+query("path", dir))
+	return &app.Error{Kind: e.Kind, Message: app.Textf("the file was saved, but the program was not started anew: %s", e.Message), Err: err}
 }
 
 // chosen are the paths of a form: its directory, "." for the tree, and the files that are chosen there. A form
@@ -286,14 +361,10 @@ func (p filePages) make(c *call, f url.Values) (answer, error) {
 	ctx := context.WithoutCancel(c.ctx())
 	if f.Get("kind") == "dir" {
 		err := p.edits.MakeDir(ctx, c.owner, c.app.ID, name)
-		return done(c.at("files?")+query("path", name), c.lang.Say("The directory was made.")), err
+		return done(c.at("files?")+query("path", name), c.lang.Say("The directory was created.")), err
 	}
-	if source, _, err := p.contents.OpenFile(c.app.ID, c.app.UID, name); err == nil {
-		_ = source.Close() // only opened
-		return answer{}, app.Errorf(app.Conflict, "something has this name already")
-	}
-	err = p.edits.WriteFile(ctx, c.owner, c.app.ID, name, nil)
-	return done(c.at("files/view?")+query("path", name), c.lang.Say("The file was made.")), err
+	err = p.edits.WriteFile(ctx, c.owner, c.app.ID, name, nil, app.OverNothing)
+	return done(c.at("files/view?")+query("path", name), c.lang.Say("The file was created.")), err
 }
 
 // move gives files another directory, or one of them another name.

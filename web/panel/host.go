@@ -151,7 +151,7 @@ func (p *hostPages) createAccount(c *call, f url.Values) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return p.invite(c, a, c.lang.Say("The account %s was made. Behind this link its password is set; it works once, for a short while.", a.Name))
+	return p.invite(c, a, c.lang.Say("The account %s was created. Its owner sets a password with this link. The link works once, for a short time.", a.Name))
 }
 
 // invite shows a one-time link for an account, once.
@@ -230,7 +230,7 @@ func (p *hostPages) disable(c *call, a app.Account) (answer, error) {
 		return answer{}, app.Errorf(app.Conflict, "you cannot disable your own account")
 	}
 	_, err := p.admin.SetDisabled(c.ctx(), a.ID, true)
-	return done("/host", c.lang.Say("The account %s is disabled; its programs go on.", a.Name)), err
+	return done("/host", c.lang.Say("The account %s is disabled. Its programs keep running.", a.Name)), err
 }
 
 func (p *hostPages) enable(c *call, a app.Account) (answer, error) {
@@ -248,16 +248,16 @@ func (p *hostPages) suspend(c *call, a app.Account) (answer, error) {
 	}
 	c.audit.Note("reason=%q", f.Get("reason"))
 	_, err = p.admin.Suspend(c.ctx(), a.ID, strings.TrimSpace(f.Get("reason")))
-	return done("/host", c.lang.Say("The account %s is suspended: its programs do not run, and everything of it is kept.", a.Name)), err
+	return done("/host", c.lang.Say("The account %s is suspended. Its programs do not run, and berth keeps everything of it.", a.Name)), err
 }
 
 func (p *hostPages) unsuspend(c *call, a app.Account) (answer, error) {
 	_, err := p.admin.Unsuspend(c.ctx(), a.ID)
-	return done("/host", c.lang.Say("The account %s is not suspended any more; what was online starts again.", a.Name)), err
+	return done("/host", c.lang.Say("The account %s is no longer suspended. Its applications that were online start again.", a.Name)), err
 }
 
 func (p *hostPages) link(c *call, a app.Account) (answer, error) {
-	return p.invite(c, a, c.lang.Say("Behind this link the password of %s is set anew; it works once, for a short while.", a.Name))
+	return p.invite(c, a, c.lang.Say("The owner of %s sets a new password with this link. The link works once, for a short time.", a.Name))
 }
 
 // requireFactor begins or ends that everybody must have a second factor. An administrator
@@ -266,7 +266,7 @@ func (p *hostPages) requireFactor(c *call, f url.Values) (answer, error) {
 	on := f.Get("on") == "true"
 	c.audit.Note("required=%t", on)
 	if !on {
-		return done("/host", c.lang.Say("A second factor is everybody's own choice now.")), p.factors.RequireFactor(c.ctx(), false)
+		return done("/host", c.lang.Say("A second factor is optional now.")), p.factors.RequireFactor(c.ctx(), false)
 	}
 	own, err := p.factors.Factors(c.ctx(), c.account.ID)
 	if err == nil && !own.Any() {

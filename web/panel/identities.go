@@ -131,7 +131,7 @@ func (p *identityPages) finish(c *call, who app.Identity) (answer, error) {
 	if to.Prove {
 		c.audit.Operation = "session.prove"
 		key, err := p.identities.ProveByIdentity(c.ctx(), c.account, who, c.session.ID, c.from)
-		return done(to.Next, c.lang.Say("You proved that it is you. Now do again what you wanted to do.")), p.again.proved(c, key, err)
+		return done(to.Next, c.lang.Say("You confirmed that it is you. Now repeat what you wanted to do.")), p.again.proved(c, key, err)
 	}
 	c.audit.Operation = "identity.add"
 	c.audit.Note("issuer=%.100q subject=%.60q", who.Issuer, who.Subject)

@@ -30,7 +30,7 @@ var leadsTo = regexp.MustCompile(`<a class="button main" href="([^"]+)">`)
 func (b *browser) goes(t *testing.T, l *openid.Server, path string, pairs ...string) string {
 	t.Helper()
 	p := b.post(path, pairs...)
-	p.want(t, path, http.StatusOK, "On to Corp", `http-equiv="refresh"`)
+	p.want(t, path, http.StatusOK, "Continue to Corp", `http-equiv="refresh"`)
 	found := leadsTo.FindStringSubmatch(p.body)
 	if found == nil {
 		t.Fatalf("%s leads nowhere: %s", path, p.body)
@@ -56,7 +56,7 @@ func TestSignInByProvider(t *testing.T) {
 	}
 
 	ana := w.as("ana")
-	ana.get("/account").want(t, "the account", http.StatusOK, "Sign-in with others", `action="/account/identities/corp"`)
+	ana.get("/account").want(t, "the account", http.StatusOK, "Sign-in with other services", `action="/account/identities/corp"`)
 	ana.get(ana.goes(t, l, "/account/identities/corp")).leads(t, "added", "/account")
 	if act := w.acts.last(); act.Operation != "identity.add" || act.Actor != w.ana.ID || !strings.Contains(act.Detail, `subject="ana-1"`) {
 		t.Errorf("the audit log has %+v", act)
@@ -75,7 +75,7 @@ func TestSignInByProvider(t *testing.T) {
 	}
 
 	bob := w.as("bob")
-	bob.get(bob.goes(t, l, "/account/identities/corp")).want(t, "of another account", http.StatusConflict, "This identity signs in to an account already", "Sign-in with others")
+	bob.get(bob.goes(t, l, "/account/identities/corp")).want(t, "of another account", http.StatusConflict, "This identity signs in to an account already", "Sign-in with other services")
 	bob.post("/account/identities/1/remove").want(t, "of another account", http.StatusNotFound, "There is no identity 1")
 
 	w.withTOTP(w.ana) // the second factor stays one
@@ -153,9 +153,9 @@ func TestInvitationByProvider(t *testing.T) {
 	b := w.browser()
 	b.get(path).want(t, "the page", http.StatusOK, "Or without a password", `formaction="`+path+`/by/corp"`)
 	b.post(path+"/by/corp", "name", "Carla!").want(t, "a bad name", http.StatusBadRequest, "cannot be the name of an account")
-	b.get(b.goes(t, l, path+"/by/corp", "name", "bob")).want(t, "a taken name", http.StatusConflict, "Make a new account", `value="bob"`)
+	b.get(b.goes(t, l, path+"/by/corp", "name", "bob")).want(t, "a taken name", http.StatusConflict, "Create a new account", `value="bob"`)
 	must(t, w.signIns.LinkIdentity(t.Context(), w.bob.ID, app.Identity{Issuer: l.URL, Subject: "ana-1"}))
-	b.get(b.goes(t, l, path+"/by/corp", "name", "carla")).want(t, "another's identity", http.StatusConflict, "This identity signs in to an account already", "Make a new account")
+	b.get(b.goes(t, l, path+"/by/corp", "name", "carla")).want(t, "another's identity", http.StatusConflict, "This identity signs in to an account already", "Create a new account")
 	is(l, "carla-1", "Carla")
 	back := b.goes(t, l, path+"/by/corp", "name", "carla")
 	b.get(back).leads(t, "accepted", "/login?kept=&next=%2F")
@@ -170,7 +170,7 @@ func TestInvitationByProvider(t *testing.T) {
 	b.get("/account").want(t, "the account", http.StatusOK, "Set a password", `action="/account/password/first"`)
 	w.forgetProof("carla")
 	again := b.do(withReferrer(b, "/account/password/first", url.Values{"password": {password}, "again": {password}}, "/account"))
-	again.want(t, "asked again", http.StatusOK, "Is it you?", `action="/again/by/corp"`, `name="next" value="/account"`)
+	again.want(t, "asked again", http.StatusOK, "Confirm that it is you", `action="/again/by/corp"`, `name="next" value="/account"`)
 	if strings.Contains(again.body, "prove-password\" type") {
 		t.Error("it asks for a password that the account does not have")
 	}
@@ -192,7 +192,7 @@ func TestInvitationByProvider(t *testing.T) {
 	must(t, w.signIns.LinkIdentity(t.Context(), idOf(t, w, "carla"), app.Identity{Issuer: l.URL, Subject: "carla-1"}))
 	w.forgetProof("carla")
 	b.get("/again?next=/account").want(t, "asked again", http.StatusOK, `name="prove-password"`)
-	b.get(b.goes(t, l, "/again/by/corp")).want(t, "by the provider", http.StatusForbidden, "Your account has a password; prove with it")
+	b.get(b.goes(t, l, "/again/by/corp")).want(t, "by the provider", http.StatusForbidden, "Your account has a password; confirm with it")
 }
 
 func idOf(t *testing.T, w *world, name string) app.AccountID {
@@ -222,7 +222,7 @@ func TestInvitationByPasskey(t *testing.T) {
 	b.get(path).want(t, "the page", http.StatusOK, `formaction="`+path+`/passkey"`)
 	b.post(path+"/passkey", "name", "Carla!").want(t, "a bad name", http.StatusBadRequest, "cannot be the name of an account")
 	asked := b.post(path+"/passkey", "name", "carla")
-	asked.want(t, "the browser is asked", http.StatusOK, "Make a passkey for carla", `name="name" value="carla"`)
+	asked.want(t, "the browser is asked", http.StatusOK, "Create a passkey for carla", `name="name" value="carla"`)
 	o := offered(t, asked)
 	for what, response := range map[string]string{
 		"nonsense":                  "{}",
@@ -230,7 +230,7 @@ func TestInvitationByPasskey(t *testing.T) {
 		"the answer to another one": newAuthenticator(t).makes(offered(t, ana.get("/account/factors"))),
 	} {
 		b.post(path+"/passkey", "name", "carla", "device", "phone", "response", response).
-			want(t, what, http.StatusBadRequest, "The browser&#39;s answer is no new passkey for this page", "Make a passkey for carla")
+			want(t, what, http.StatusBadRequest, "The browser&#39;s answer is not a new passkey for this page", "Create a passkey for carla")
 	}
 	b.post(path+"/passkey", "name", "carla", "device", " ", "response", key.makes(o)).want(t, "no name", http.StatusBadRequest, "Name the passkey with 1 to 60 characters")
 	answer := key.makes(offered(t, b.post(path+"/passkey", "name", "carla")))

@@ -92,7 +92,7 @@ func (p *invitationPages) ask(c *call, key, name string, at app.Origin) (answer,
 	}
 	page := a.data.(invitationPage)
 	page.Name = name
-	page.New = passkeyForm{Action: page.Path + "/passkey", Field: responseField, Button: c.lang.Say("Make the account")}
+	page.New = passkeyForm{Action: page.Path + "/passkey", Field: responseField, Button: c.lang.Say("Create the account")}
 	page.New.Options, err = p.invitations.NewPasskeyOptions(c.ctx(), key, name, at)
 	if err == nil && page.New.Options == "" {
 		err = app.Errorf(app.Forbidden, "browsers make passkeys only at a domain with HTTPS; choose a password")
@@ -177,7 +177,7 @@ func (p *invitationPages) invite(c *call, f url.Values, o app.Offer, to string) 
 		return answer{}, err
 	}
 	c.audit.Note("invitation=%d", made.ID)
-	sentence := c.lang.Say("The invitation was made. Its link works once.")
+	sentence := c.lang.Say("The invitation was created. Its link works once.")
 	return answer{to: to, flash: c.linkFlash(base, "/invitation/"+key, sentence)}, nil
 }
 

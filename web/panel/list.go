@@ -393,7 +393,7 @@ func nameOf(id app.ID) uint32 {
 func parseShown(s string) (func(app.ID) bool, error) {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil || len(b)%4 != 0 || len(b) > 4*pageRows {
-		return nil, app.Errorf(app.Invalid, "this page cannot be asked so")
+		return nil, app.Errorf(app.Invalid, "method not allowed")
 	}
 	known := make(map[uint32]bool, len(b)/4)
 	for part := range slices.Chunk(b, 4) {

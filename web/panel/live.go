@@ -81,9 +81,9 @@ func (p livePages) events(c *call) (answer, error) {
 	}
 	switch kind := app.KindOf(err); {
 	case kind == app.Limited:
-		return standsStill(c, c.lang.Say("This page stands still: too many pages of your account are open at once. It tries again by itself.")), nil
+		return standsStill(c, c.lang.Say("This page is not live: too many pages of your account are open at once. The page tries again by itself.")), nil
 	case kind == app.Unavailable:
-		return standsStill(c, c.lang.Say("This page stands still: the server cannot serve its updates now. It tries again by itself.")), nil
+		return standsStill(c, c.lang.Say("This page is not live: the server cannot send its updates now. The page tries again by itself.")), nil
 	case err != nil:
 		return answer{}, err
 	}
@@ -142,21 +142,26 @@ func watchOf(c *call) (w app.Watch, what string, err error) {
 // mayStill checks again who watches, which is no visit: a session is not kept alive by
 // a page that nobody reads.
 func (v *viewer) mayStill(ctx context.Context) error {
-	sessions, err := v.signIns.Sessions(ctx, v.c.account.ID)
+	if err := v.stillSignedIn(ctx, v.c); err != nil {
+		return err
+	}
+	return v.stream.Check(ctx)
+}
+
+// stillSignedIn fails when the session of a call has ended, or its account may do nothing any more.
+func (p livePages) stillSignedIn(ctx context.Context, c *call) error {
+	a, err := p.account(ctx, c.account.ID)
+	if err == nil {
+		err = a.Closed()
+	}
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(sessions, func(s app.Session) bool { return s.ID == v.c.session.ID }) {
-		return &app.Error{Kind: app.Unauthorized}
+	sessions, err := p.signIns.Sessions(ctx, c.account.ID)
+	if err == nil && !slices.ContainsFunc(sessions, func(s app.Session) bool { return s.ID == c.session.ID }) {
+		err = app.Errorf(app.Unauthorized, "you are not signed in")
 	}
-	a, err := v.account(ctx, v.c.account.ID)
-	if app.KindOf(err) == app.NotFound {
-		return err
-	}
-	if err == nil && a.Closed() != nil {
-		return &app.Error{Kind: app.Forbidden}
-	}
-	return v.stream.Check(ctx)
+	return err
 }
 
 // frames writes events as the page's script reads them.

@@ -217,7 +217,7 @@ func TestLiveRefusals(t *testing.T) {
 		t.Errorf("%d pages of an account can follow", open)
 	}
 	w.hub.Close()
-	if f := w.listen(b, "/events?app=shop&last=1").next("refused"); !strings.Contains(f.data, "cannot serve its updates now") {
+	if f := w.listen(b, "/events?app=shop&last=1").next("refused"); !strings.Contains(f.data, "cannot send its updates now") {
 		t.Errorf("as the daemon ends: %s", f.data)
 	}
 }

@@ -2,8 +2,11 @@ package panel
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +32,7 @@ type logPages struct {
 	feed  app.Feed
 	apps  app.Applications
 	teams app.Teams
+	line  func(ctx context.Context, owner app.AccountID, id app.ID, line string) error // app.Services.Type
 }
 
 // logsPage is the data of logs.html.
@@ -38,8 +42,9 @@ type logsPage struct {
 	Building bool // which runs now
 	Lines    []logLine
 	Filter   logFilter
-	Found    int // how many lines the filter lets through, of all that is kept
-	Shown    int // how many of them are on the page
+	Found    int  // how many lines the filter lets through, of all that is kept
+	Shown    int  // how many of them are on the page
+	Input    bool // its owner may send it lines
 }
 
 // logLine is one line of a log, or a row between two lines: the day that begins, or what berth
@@ -65,6 +70,7 @@ func (p logPages) show(c *call) (answer, error) {
 		return answer{}, err
 	}
 	page := logsPage{Build: ofBuild(c), Building: c.app.State == app.Preparing, Filter: f}
+	page.Input = c.own() && c.app.Code.Stdin && !page.Build && f.Query == ""
 	what := "log"
 	if page.Build {
 		what = "build"
@@ -143,6 +149,18 @@ func withDays(lines []logLine) []logLine {
 		all = append(all, line)
 	}
 	return all
+}
+
+// input sends a line to the program. The owner alone may: what reads lines, such as a shell or a game's
+// console, may do anything with them.
+func (p logPages) input(c *call, f url.Values) (answer, error) {
+	if err := p.line(c.ctx(), c.owner, c.app.ID, f.Get("line")); err != nil {
+		return answer{}, err
+	}
+	if f.Has("stay") { // the page's script shows what comes of it
+		return answer{stream: func() { c.WriteHeader(http.StatusNoContent) }}, nil
+	}
+	return leadTo(c.at("logs?of=program#line")), nil
 }
 
 // ofBuild reports whether a call is about the build's output: it says so, or it does

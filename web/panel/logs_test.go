@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -221,4 +222,33 @@ func TestSearchIsBounded(t *testing.T) {
 	if len(p.body) > 4<<20 {
 		t.Errorf("the page has %d bytes", len(p.body))
 	}
+}
+
+// The owner of an application that reads lines has a field for one below its log, on the page of its output
+// alone; what the audit log has is no content.
+func TestInput(t *testing.T) {
+	w := newWorld(t)
+	seed(w)
+	const field = `action="/apps/shop/input"`
+	b := w.as("ana")
+	b.get("/apps/shop/logs").lacks(t, "an application that reads none", field)
+	w.change("shop", func(s *app.Snapshot) { s.Code.Stdin = true })
+	b.get("/apps/shop/logs").want(t, "one that reads", http.StatusOK, field, `name="line"`)
+	for _, path := range []string{"/apps/shop/logs?of=build", "/apps/shop/logs?q=x"} {
+		b.get(path).lacks(t, path, field)
+	}
+	must(t, onlyError(w.config.Teams.SetMember(t.Context(), w.ana.ID, "shop", w.bob.ID, app.AllPermissions.Names())))
+	w.as("bob").get("/apps/shop/logs").lacks(t, "a member", field)
+	b.post("/apps/shop/input", "line", "secret").leads(t, "a line", "/apps/shop/logs?of=program#line")
+	if act := w.acts.last(); act.Operation != "app.input" || act.App != "shop" || act.Detail != "" || act.Status != http.StatusSeeOther {
+		t.Errorf("the audit log has %+v", act)
+	}
+	if p := b.post("/apps/shop/input", "line", "more", "stay", ""); p.StatusCode != http.StatusNoContent || p.body != "" {
+		t.Errorf("to a script: %d %q", p.StatusCode, p.body)
+	}
+	if want := []string{"line secret to shop", "line more to shop"}; !slices.Equal(w.host.done, want) {
+		t.Errorf("done was %q", w.host.done)
+	}
+	w.host.fail = app.Errorf(app.Conflict, "the application is offline, so nothing reads this line; start it first")
+	b.post("/apps/shop/input", "line", "<typed>").want(t, "a refusal", http.StatusConflict, "The application is offline, so nothing reads this line; start it first.", `value="&lt;typed&gt;"`, "autofocus")
 }

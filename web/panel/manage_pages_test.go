@@ -62,7 +62,7 @@ func TestEveryManagingPage(t *testing.T) {
 	if p := b.get("/apps/shop/files/view?path=index.js"); strings.Contains(p.body, "<textarea") {
 		t.Error("a member can edit")
 	}
-	b.post("/apps/shop/backups", "env", "true").want(t, "with variables", http.StatusForbidden, "for the application&#39;s owner alone")
+	b.post("/apps/shop/backups", "env", "true").want(t, "with variables", http.StatusForbidden, "is only for the application&#39;s owner")
 	next := b.post("/apps/shop/backups").leads(t, "a backup", "/apps/shop/backups")
 	b.get(next).want(t, "its link", http.StatusOK, "/d/signed-shop.made.zip/shop.zip")
 	must(t, onlyError(w.config.Teams.SetMember(t.Context(), w.ana.ID, "shop", w.bob.ID, []string{"edit_ram"})))
@@ -101,15 +101,15 @@ func TestWriteFiles(t *testing.T) {
 			t.Errorf("%s: its page keeps CR LF: %v", name, got)
 		}
 	}
-	b.post("/apps/shop/files/write", "path", "index.js", "text", "a\r\nb\r\n")
-	b.post("/apps/shop/files/write", "path", "dos.txt", "text", "a\r\nc\r\n", "crlf", "true")
+	b.post("/apps/shop/files/write", "path", "index.js", "text", "a\r\nb\r\n", "was", string(app.OverText([]byte(w.host.texts["index.js"]))))
+	b.post("/apps/shop/files/write", "path", "dos.txt", "text", "a\r\nc\r\n", "crlf", "true", "was", string(app.OverText([]byte("a\r\nb\r\n"))))
 	b.upload("/apps/shop/files/upload?path=src", "\x00PK\r\n").leads(t, "a file", "/apps/shop/files?path=src")
 	for name, want := range map[string]string{"index.js": "a\nb\n", "dos.txt": "a\r\nc\r\n", "src/app.zip": "\x00PK\r\n"} {
 		if got := w.host.texts[name]; got != want {
 			t.Errorf("%s holds %q", name, got)
 		}
 	}
-	if act := w.acts.last(); act.Operation != "file.write" || act.Detail != `path="src/app.zip" bytes=5` {
+	if act := w.acts.last(); act.Operation != "file.write" || act.Detail != `path="src" first="src/app.zip" files=1 bytes=5 refused=0 replace=false` {
 		t.Errorf("the audit log has %+v", act)
 	}
 	before := len(w.host.texts)
@@ -117,10 +117,55 @@ func TestWriteFiles(t *testing.T) {
 		body, kind := zipForm(t, "x")
 		body = bytes.Replace(body, []byte("app.zip"), []byte(name), 1)
 		p := b.sendTo("/apps/shop/files/upload?path=src", kind, bytes.NewReader(body))
-		if p.StatusCode != http.StatusBadRequest || len(w.host.texts) != before {
+		if p.StatusCode != http.StatusConflict || len(w.host.texts) != before {
 			t.Errorf("%q is taken for a name", name)
 		}
 	}
+}
+
+// What is typed does not go over what somebody else has written meanwhile, unless that is said.
+func TestFileChangedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	seed(w)
+	b := w.as("ana")
+	was := string(app.OverText([]byte(w.host.texts["index.js"])))
+	b.get("/apps/shop/files/view?path=index.js").want(t, "the editor", http.StatusOK, `name="was" value="`+was+`"`, "Save and restart")
+	w.host.texts["index.js"] = "of the program"
+	p := b.post("/apps/shop/files/write", "path", "index.js", "text", "typed <b>\r\n", "was", was)
+	now := string(app.OverText([]byte("of the program")))
+	p.want(t, "changed", http.StatusConflict, "has written this file since you opened it", "It has 14 B now.", "typed &lt;b&gt;", "Save anyway",
+		`name="over" value="`+now+`"`, `href="/apps/shop/files/view?path=index.js"`, `name="was" value="`+was+`"`)
+	p.lacks(t, "changed", "data-save")
+	if w.host.texts["index.js"] != "of the program" {
+		t.Error("it was written over")
+	}
+	w.host.texts["index.js"] = "of the program again"
+	b.post("/apps/shop/files/write", "path", "index.js", "text", "typed", "was", was, "over", now).want(t, "changed again", http.StatusConflict, "It has 20 B now.")
+	now = string(app.OverText([]byte(w.host.texts["index.js"])))
+	b.post("/apps/shop/files/write", "path", "index.js", "text", "typed", "was", was, "over", now).leads(t, "anyway", "/apps/shop/files/view?path=index.js")
+	if act := w.acts.last(); w.host.texts["index.js"] != "typed" || act.Detail != `path="index.js" bytes=5 over=true` {
+		t.Errorf("it holds %q; the audit log has %+v", w.host.texts["index.js"], act)
+	}
+	b.post("/apps/shop/files/write", "path", "gone", "text", "typed", "was", was).want(t, "removed", http.StatusConflict, "has removed this file since you opened it", `name="over" value="*"`)
+}
+
+// A text is saved and the program is started anew at once; when that fails, both is said.
+func TestSaveAndRestart(t *testing.T) {
+	w := newWorld(t)
+	seed(w)
+	b := w.as("ana")
+	was := func() string { return string(app.OverText([]byte(w.host.texts["index.js"]))) }
+	next := b.post("/apps/shop/files/write", "path", "index.js", "text", "a", "was", was(), "then", "run").leads(t, "a restart", "/apps/shop")
+	b.get(next).want(t, "the overview", http.StatusOK, "The file was saved, and The shop was restarted.")
+	if act := w.acts.last(); act.Operation != "file.write" || act.Detail != `path="index.js" bytes=1 restart=true` {
+		t.Errorf("the audit log has %+v", act)
+	}
+	w.host.add(w.ana.ID, "down", func(s *app.Snapshot) { s.Running, s.State = false, app.Stopped })
+	next = b.post("/apps/down/files/write", "path", "index.js", "text", "c", "was", was(), "then", "run").leads(t, "a start", "/apps/down")
+	b.get(next).want(t, "its overview", http.StatusOK, "The file was saved, and", "was started.")
+	w.host.fail = app.Errorf(app.Exhausted, "there is no RAM")
+	p := b.post("/apps/shop/files/write", "path", "index.js", "text", "b", "was", was(), "then", "run")
+	p.want(t, "no file", http.StatusUnprocessableEntity, "There is no RAM.")
 }
 
 // A new account gets a link, which sets its password.
@@ -151,8 +196,12 @@ func TestAuditPages(t *testing.T) {
 		all = append(all, app.AuditRecord{At: time.Now(), Actor: w.bob.ID, Name: "bob", Operation: "app.start", App: "shop", Detail: fmt.Sprintf("number=%d.", i), Status: 200})
 	}
 	all = append(all, app.AuditRecord{At: time.Now(), Actor: app.Stranger, Operation: "session.failed", Detail: "<b>", Status: 401, Refusal: "No."}, app.AuditRecord{At: time.Now(), Operation: "account.create"})
+	at := time.Date(2026, 3, 4, 23, 5, 0, 0, time.UTC)
+	all = append(all, app.AuditRecord{At: at, Operation: "account.create"})
 	must(t, w.db.Audit.Record(t.Context(), all...))
 	b := w.as("ana")
+	// Scripts write it in the reader's zone; without them it says which it is in.
+	b.get("/host/audit?operation=account.create").want(t, "a time", http.StatusOK, `<time datetime="2026-03-04T23:05:00Z" data-moment>2026-03-04 23:05 UTC</time>`)
 	b.get("/host/audit").want(t, "all", http.StatusOK, "&lt;b&gt;", "401 No.", "somebody unknown", "owner of the host")
 	p := b.get("/host/audit?account=bob&operation=app.start")
 	p.want(t, "one account", http.StatusOK, fmt.Sprintf("number=%d.", auditPage+2), "number=3.", "Older ones")
@@ -167,7 +216,7 @@ func TestAuditPages(t *testing.T) {
 		t.Error("a record is there twice")
 	}
 	b.get("/host/audit?account=nobody").want(t, "no account", http.StatusNotFound)
-	b.get("/host/audit?account=77&app=none").want(t, "a deleted account", http.StatusOK, "There is none.")
+	b.get("/host/audit?account=77&app=none").want(t, "a deleted account", http.StatusOK, "No record matches.")
 }
 
 // The page of the host warns of a panel that others reach in plain HTTP.
@@ -239,19 +288,19 @@ func TestHostIsExamined(t *testing.T) {
 	must(t, onlyError(w.db.Accounts.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Admin = true; return nil })))
 	b := w.as("ana")
 	for range 3 {
-		b.get("/host").want(t, "the page", http.StatusOK, "The host is being examined.", `data-poll="doctor"`)
+		b.get("/host").want(t, "the page", http.StatusOK, "berth is checking the host.", `data-poll="doctor"`)
 	}
 	good, warned, failed := app.Finding{Name: "disk", Verdict: app.Good}, app.Finding{Name: "quota", Verdict: app.Dubious}, app.Finding{Name: "limit", Verdict: app.Bad}
 	for i, c := range []struct {
-		found           []app.Finding
-		class, en, ptBR string
+		found               []app.Finding
+		class, en, ptBR, es string
 	}{
-		{[]app.Finding{good}, "good", "Ready", "Pronto"},
-		{[]app.Finding{warned, good}, "busy", "Ready, 1 warning", "Pronto, 1 aviso"},
-		{[]app.Finding{warned, good, warned}, "busy", "Ready, 2 warnings", "Pronto, 2 avisos"},
-		{[]app.Finding{good, failed}, "bad", "Not ready: limit", "Não está pronto: limit"},
-		{[]app.Finding{failed, warned}, "bad", "Not ready: limit; 1 warning", "Não está pronto: limit; 1 aviso"},
-		{[]app.Finding{failed, warned, warned}, "bad", "Not ready: limit; 2 warnings", "Não está pronto: limit; 2 avisos"},
+		{[]app.Finding{good}, "good", "Ready", "Pronto", "Listo"},
+		{[]app.Finding{warned, good}, "busy", "Ready, 1 warning", "Pronto, 1 aviso", "Listo, 1 advertencia"},
+		{[]app.Finding{warned, good, warned}, "busy", "Ready, 2 warnings", "Pronto, 2 avisos", "Listo, 2 advertencias"},
+		{[]app.Finding{good, failed}, "bad", "Not ready: limit", "Não está pronto: limit", "No está listo: limit"},
+		{[]app.Finding{failed, warned}, "bad", "Not ready: limit; 1 warning", "Não está pronto: limit; 1 aviso", "No está listo: limit; 1 advertencia"},
+		{[]app.Finding{failed, warned, warned}, "bad", "Not ready: limit; 2 warnings", "Não está pronto: limit; 2 avisos", "No está listo: limit; 2 advertencias"},
 	} {
 		found = c.found
 		if i == 0 {
@@ -260,7 +309,7 @@ func TestHostIsExamined(t *testing.T) {
 			b.post("/host/doctor")
 		}
 		w.work.Wait()
-		for locale, says := range map[string]string{"en-US": c.en, "pt-BR": c.ptBR} {
+		for locale, says := range map[string]string{"en-US": c.en, "pt-BR": c.ptBR, "es": c.es} {
 			must(t, w.config.Accounts.SetLocale(t.Context(), w.ana.ID, locale))
 			p := b.get("/host")
 			p.want(t, c.en, http.StatusOK, `<div class="counts `+c.class+`"><p class="state">`, "<span>"+says+"</span>")
@@ -314,7 +363,7 @@ func TestPlanOfTheHost(t *testing.T) {
 	w.plan = sizing.Plan(w.plan)
 	b.get("/host").want(t, "after 30 days", http.StatusOK, "1.6 GB of 3.9 GB", "That was", `41 % <span class="good">fits</span>`, `82 % <span class="busy">tight</span>`,
 		`123 % <span class="bad">too much</span>`, `aria-current="true"><th scope="row">1</th>`, "with host.overcommit 1.5 that would still fit.",
-		"Peaks between samples, one a minute, are not in it")
+		"it misses peaks between samples")
 }
 
 // Files are made, moved and deleted by forms; a deletion is asked about first.

@@ -232,7 +232,7 @@ func TestNightlySnapshots(t *testing.T) {
 		t.Errorf("a member sees the nights: %d", p.StatusCode)
 	}
 	w.host.nights = nil
-	b.get("/apps/bot/backups").want(t, "none", http.StatusOK, "There is none. They come with the backup of the host, which its administrator sets up.")
+	b.get("/apps/bot/backups").want(t, "none", http.StatusOK, "None yet. They come with the backup of the host, which its administrator sets up.")
 	w.host.unread = app.Errorf(app.Unavailable, "the backup of this host cannot be read now")
 	b.get("/apps/bot/backups").want(t, "unreadable", http.StatusOK, "The backup of this host cannot be read now.", "/d/signed-shop.0123.zip")
 	w.host.unread = errors.New("a bug")

@@ -74,7 +74,7 @@ func TestEveryPageInEveryLanguage(t *testing.T) {
 			asPageShouldBe(t, path, locale, asked)
 		}
 		for _, id := range []app.ID{"online", "waiting", "oom", "crashed", "ended", "stopped", "preparing", "starting", "stopping", "hostile"} {
-			for _, tab := range []string{"", "/logs", "/logs?of=build", "/logs?q=nothing", "/deploys"} {
+			for _, tab := range []string{"", "/terminal", "/logs", "/logs?of=build", "/logs?q=nothing", "/deploys"} {
 				p := b.get("/apps/" + string(id) + tab)
 				p.want(t, string(id)+tab, http.StatusOK, `class="tabs"`)
 				asPageShouldBe(t, string(id)+tab, locale, p)
@@ -123,7 +123,7 @@ func asPageShouldBe(t *testing.T, path, locale string, asked page) {
 // prototype, make nothing of text that runs, and keep nothing of the page in the browser but
 // whether lines wrap.
 func TestScriptsKeepNothing(t *testing.T) {
-	kept := []string{`static/log.js: localStorage`, `static/passkey.js: response[name] =`}
+	kept := []string{`static/log.js: localStorage`, `static/passkey.js: response[name] =`, `static/terminal.js: new WebSocket`}
 	scripts, err := filepath.Glob("static/*.js")
 	must(t, err)
 	if len(scripts) < 5 {
@@ -176,11 +176,13 @@ func TestCatalogueIsComplete(t *testing.T) {
 	if len(said) < 100 {
 		t.Fatalf("only %d sentences were found", len(said))
 	}
-	catalogue, err := os.ReadFile("../../app/text/pt-BR.txt")
-	must(t, err)
-	for s := range said {
-		if !strings.Contains(string(catalogue), "\n"+strconv.Quote(s)+" = ") {
-			t.Errorf("%q is not in the catalogue", s)
+	for _, locale := range app.Locales[1:] {
+		catalogue, err := os.ReadFile("../../app/text/" + locale + ".txt")
+		must(t, err)
+		for s := range said {
+			if !strings.Contains(string(catalogue), "\n"+strconv.Quote(s)+" = ") {
+				t.Errorf("%q is not in the catalogue of %s", s, locale)
+			}
 		}
 	}
 }

@@ -54,6 +54,9 @@ type paletteTab struct {
 	may  func(r appRow) bool
 }
 
+// drawn are the letters of languages that have a drawing elsewhere.
+var drawn = map[string]string{app.StaticLang: "</>", "shell": ">_"}
+
 // palette answers with what can be found from every page.
 func (p *appPages) palette(c *call) (answer, error) {
 	rows, err := p.rows(c)
@@ -68,7 +71,7 @@ func (p *appPages) palette(c *call) (answer, error) {
 		Apps: []paletteApp{}, Letters: map[string]string{}, More: len(rows) > paletteApps, Pages: palettePages(c), Acts: paletteActs(c), Tabs: paletteTabs(c),
 	}
 	for _, r := range rows[:min(len(rows), paletteApps)] {
-		frame.Letters[r.Code.Lang] = cmp.Or(letters(r.Code.Lang), map[string]string{app.StaticLang: "</>", "shell": ">_"}[r.Code.Lang], "01")
+		frame.Letters[r.Code.Lang] = cmp.Or(letters(r.Code.Lang), drawn[r.Code.Lang], "01")
 	}
 	for _, d := range deeds {
 		frame.Deeds = append(frame.Deeds, paletteItem{Word: d.Word(c.lang), URL: "/" + d.name, Post: true})

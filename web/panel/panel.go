@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"berth/app"
@@ -202,7 +203,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 	charts := chartPages{c.Metrics}
 	uploads := uploadPages{
 		deployments: c.Deployments, teams: c.Teams, logs: c.Logs, maxUpload: c.MaxUpload, maxFile: c.MaxFile,
-		jobs: newJobs(), beside: c.Go, record: record, log: c.Log,
+		jobs: newJobs(), drafts: newDrafts(c.Deployments.DropSpool, c.MaxFile), beside: c.Go, record: record, log: c.Log,
 	}
 	accounts := accountPages{
 		signIns: c.SignIns, factors: c.Factors, passkeys: c.Passkeys, identities: c.Identities, providers: c.Providers, baseURL: c.BaseURL,
@@ -213,6 +214,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 	invitations := invitationPages{c.Invitations, c.Providers, accounts.begin, c.BaseURL}
 	icons := iconPages{c.Icons}
 	steps := stepPages{c.Applications, c.Notices, c.HostBackups, c.Sites}
+	live := livePages{c.Feed, c.SignIns, c.Account}
 	ask := againPages{c.SignIns, c.Passkeys, c.Identities, c.Providers, c.TTL, c.BaseURL}
 	return &pages{
 		accounts: accounts,
@@ -232,7 +234,10 @@ func newPages(c Config, record func(*call, error)) *pages {
 		domains: domainPages{c.Names, c.Sites},
 		env:     envPages{c.Settings},
 		factors: factors,
-		files:   filePages{c.Contents, c.FileEdits},
+		files: filePages{
+			contents: c.Contents, edits: c.FileEdits, apps: c.Applications, spools: c.Deployments,
+			turns: newTurns(allTurns), sends: newTurns(allJobs), maxUpload: c.MaxUpload, maxFile: c.MaxFile,
+		},
 		host: hostPages{
 			admin: c.Admin, invitations: c.Invitations,
 			signIns: c.SignIns, factors: c.Factors, apps: c.Applications, records: c.AuditRecords, examiner: c.Examine,
@@ -243,12 +248,13 @@ func newPages(c Config, record func(*call, error)) *pages {
 		identities:  identityPages{c.Identities, c.Providers, &accounts, &invitations, &ask, c.Log},
 		icons:       icons,
 		invitations: invitations,
-		live:        livePages{c.Feed, c.SignIns, c.Account},
-		logs:        logPages{c.Logs, c.Feed, c.Applications, c.Teams},
+		live:        live,
+		logs:        logPages{c.Logs, c.Feed, c.Applications, c.Teams, c.Type},
 		passkeys:    passkeyPages{c.Passkeys, &factors, accounts.begin},
 		second:      secondPages{c.Factors, accounts.passkey, accounts.begin},
 		settings:    settingsPages{c.Settings, c.Teams, c.Invitations, c.Applications},
 		steps:       steps,
+		terminal:    terminalPages{live, c.Applications, c.Exec, record, c.BaseURL},
 	}
 }
 
@@ -284,6 +290,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
+// terminalPolicy also lets a page make styles of its own. The page of the terminal alone has it, for
+// xterm.js makes a sheet: see docs/adr/0068.
+var terminalPolicy = strings.Replace(policy, "style-src 'self'", "style-src 'self' 'unsafe-inline'", 1)
+
 // secure sets the headers of every answer. The referrer stays here: with
 // "no-referrer" forms would come with the origin "null".
 func secure(h http.Header) {
@@ -303,7 +313,7 @@ func (s *server) sameSite(c *call) error {
 	if s.guard.Check(c.Request) == nil && !embedded(c.Request.Header) {
 		return nil
 	}
-	return app.Errorf(app.Forbidden, "this came from another site, so nothing was done; if you use a proxy, let it pass the Host header on")
+	return app.Errorf(app.Forbidden, "berth refused this request, because it came from another site; if you use a proxy, let it pass the Host header on")
 }
 
 // embedded reports whether a page of another site requests something, instead of a

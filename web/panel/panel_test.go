@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"berth/app"
+	"berth/app/text"
 	"berth/db"
 	"berth/host/account"
 )
@@ -60,6 +62,8 @@ func TestWrongPassword(t *testing.T) {
 	b.post("/login", "name", "ana", "password", password).want(t, "too many", http.StatusTooManyRequests, "Too many tries; try again in 1 seconds.")
 	b.header["Accept-Language"] = "pt"
 	b.post("/login", "name", "ana", "password", password).want(t, "in Portuguese", http.StatusTooManyRequests, `lang="pt-BR"`, "Entrar")
+	b.header["Accept-Language"] = "es-419,es;q=0.9,en;q=0.8"
+	b.post("/login", "name", "ana", "password", password).want(t, "in Spanish", http.StatusTooManyRequests, `lang="es"`, "Iniciar sesión")
 }
 
 // Strangers keep nobody out of a browser in which they have signed in before, nor
@@ -170,7 +174,7 @@ func TestRefusals(t *testing.T) {
 	w.host.fail = app.Errorf(app.Already, "it is online")
 	b.post("/apps/shop/start").want(t, "already", http.StatusConflict, "It is online.")
 	w.host.fail = http.ErrBodyNotAllowed
-	b.post("/apps/shop/start").want(t, "internal", http.StatusInternalServerError, "not your fault", "Request ")
+	b.post("/apps/shop/start").want(t, "internal", http.StatusInternalServerError, "berth could not do this", "Request ")
 	w.host.fail = nil
 	b.header["Sec-Fetch-Site"] = "cross-site"
 	b.post("/apps/shop/stop").want(t, "from another site", http.StatusForbidden, "came from another site")
@@ -355,12 +359,31 @@ func TestSessionsAndPasswords(t *testing.T) {
 	}
 }
 
+// Each locale that an account can have is one that the panel speaks, by a name of its own.
+func TestLocales(t *testing.T) {
+	w := newWorld(t)
+	seed(w)
+	b := w.as("ana")
+	for locale, says := range map[string]string{"en-US": "English", "pt-BR": "Português (Brasil)", "es": "Español"} {
+		if !slices.Contains(app.Locales, locale) || text.In(locale).Tag() != locale || localeWord(locale) != says {
+			t.Errorf("%s is called %q, and spoken as %s", locale, localeWord(locale), text.In(locale).Tag())
+		}
+		b.post("/account/locale", "locale", locale).leads(t, locale, "/account")
+		b.get("/account").want(t, locale, http.StatusOK, `<html lang="`+locale+`"`, `<option value="`+locale+`" selected>`+says, "English", "Español")
+	}
+	if len(app.Locales) != 3 {
+		t.Errorf("this test does not know all of %q", app.Locales)
+	}
+	b.post("/account/locale", "locale", "es").leads(t, "Spanish", "/account")
+	b.get("/").want(t, "in Spanish", http.StatusOK, `lang="es"`, "Aplicaciones", "Cerrar sesión")
+}
+
 func TestSetup(t *testing.T) {
 	w := newWorld(t)
 	b := w.browser()
 	key, err := w.signIns.Invite(t.Context(), w.ana.ID)
 	must(t, err)
-	b.get("/setup/"+key).want(t, "the form", http.StatusOK, "The password of the account ana")
+	b.get("/setup/"+key).want(t, "the form", http.StatusOK, "Set a new password for the account ana")
 	b.post("/setup/"+key, "password", "short", "again", "short").want(t, "too short", http.StatusBadRequest, "at least 10 characters", `name="again"`)
 	b.post("/setup/"+key, "password", "battery staple", "again", "battery staple").leads(t, "used", "/login?kept=&next=%2Ffirst-steps")
 	b.get("/account").want(t, "signed in", http.StatusOK, "ana")

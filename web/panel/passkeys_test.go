@@ -164,7 +164,7 @@ func TestPasskey(t *testing.T) {
 
 	w.forgetProof("ana")
 	again := alone.post("/account/tokens", "label", "laptop")
-	again.want(t, "asked again", http.StatusOK, "Is it you?", `name="prove-passkey"`, `value="laptop"`)
+	again.want(t, "asked again", http.StatusOK, "Confirm that it is you", `name="prove-passkey"`, `value="laptop"`)
 	key.count++
 	alone.post("/account/tokens", "label", "laptop", "prove-passkey", key.signs(offered(t, again))).leads(t, "proved", "/account")
 	if alone.cookies["__Host-berth"] == session {
@@ -174,7 +174,7 @@ func TestPasskey(t *testing.T) {
 	alone.post("/account/factors/passkeys/1", "name", "Phone").leads(t, "renamed", "/account/factors")
 	alone.get("/account/factors").want(t, "renamed", http.StatusOK, "Phone", "Last used")
 	alone.post("/account/factors/passkeys/1/remove").leads(t, "removed", "/account/factors")
-	alone.get("/account/factors").want(t, "without", http.StatusOK, "Today your password alone opens")
+	alone.get("/account/factors").want(t, "without", http.StatusOK, "With a second factor, somebody who knows the password")
 	key.count++
 	last := w.at()
 	last.post("/login/passkey", "response", key.signs(offered(t, last.get("/login")))).want(t, "removed", http.StatusUnauthorized, "This passkey does not sign in here")
@@ -257,10 +257,10 @@ func TestPasskeyAnswersCountOnce(t *testing.T) {
 	b = w.at()
 	b.post("/login/passkey", "response", key.signs(offered(t, b.get("/login")))).leads(t, "a new one", "/login?kept=&next=%2F")
 	w.forgetProof("ana")
-	b.post("/account/tokens", "label", "x", "prove-passkey", key.signs(offered(t, w.at().get("/login")))).want(t, "of the login page", http.StatusForbidden, "This is no passkey of your account")
+	b.post("/account/tokens", "label", "x", "prove-passkey", key.signs(offered(t, w.at().get("/login")))).want(t, "of the login page", http.StatusForbidden, "This is not a passkey of your account")
 	bob := w.withPasskey(w.bob)
 	page := b.post("/account/tokens", "label", "x")
-	b.post("/account/tokens", "label", "x", "prove-passkey", bob.signs(offered(t, page))).want(t, "bob's", http.StatusForbidden, "This is no passkey of your account")
+	b.post("/account/tokens", "label", "x", "prove-passkey", bob.signs(offered(t, page))).want(t, "bob's", http.StatusForbidden, "This is not a passkey of your account")
 	w.at().post("/login/passkey", "response", key.signs(offered(t, page))).want(t, "of the other page", http.StatusUnauthorized)
 }
 
@@ -341,7 +341,7 @@ func TestPasskeyIsMadeHere(t *testing.T) {
 	} {
 		a := newAuthenticator(t)
 		bend(a)
-		add("x", a.makes(o)).want(t, what, http.StatusBadRequest, "The browser&#39;s answer is no new passkey for this page")
+		add("x", a.makes(o)).want(t, what, http.StatusBadRequest, "The browser&#39;s answer is not a new passkey for this page")
 	}
 	for _, response := range []string{"", "{}", "[]", "null", strings.Repeat("x", 20<<10), newAuthenticator(t).signs(o)} {
 		add("x", response).want(t, "nonsense", http.StatusBadRequest)

@@ -113,7 +113,7 @@ func TestPanicsBesideARequest(t *testing.T) {
 	to := b.upload("/upload", "PK").Header.Get("Location")
 	b.post("/host/doctor").leads(t, "the examination", "/host#doctor")
 	w.work.Wait()
-	b.get(to).want(t, "the job", http.StatusOK, "Something went wrong", "Try again")
+	b.get(to).want(t, "the job", http.StatusOK, "berth could not do this", "Try again")
 	if last := w.acts.all[len(w.acts.all)-1]; !slices.ContainsFunc(w.acts.all, func(a app.AuditRecord) bool { return a.Operation == "app.upload" && a.Status == 500 }) {
 		t.Errorf("the audit log ends with %+v", last)
 	}

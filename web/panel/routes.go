@@ -75,6 +75,7 @@ type pages struct {
 	second      secondPages
 	settings    settingsPages
 	steps       stepPages
+	terminal    terminalPages
 }
 
 // routes is the whole panel. HEAD is answered wherever GET is.
@@ -150,6 +151,9 @@ func (p *pages) appRoutes() []route {
 		{http.MethodPost, "/apps/{app}/raise", signedIn, app.EditRAM, form(p.apps.raise), "app.ram", p.apps.origin},
 		{http.MethodGet, "/apps/{app}/logs", signedIn, app.LogsApp, p.logs.show, "", nil},
 		{http.MethodGet, "/apps/{app}/logs/download", signedIn, app.LogsApp, p.logs.download, "app.logs", nil},
+		{http.MethodPost, "/apps/{app}/input", signedIn, ownerOnly, form(p.logs.input), "app.input", p.logs.show},
+		{http.MethodGet, "/apps/{app}/terminal", signedIn | again, ownerOnly, p.terminal.show, "", nil},
+		{http.MethodGet, "/apps/{app}/terminal/session", signedIn | again, ownerOnly, p.terminal.open, "app.exec", nil},
 
 		{http.MethodGet, "/apps/{app}/env", signedIn, ownerOnly, p.env.show, "", nil},
 		{http.MethodPost, "/apps/{app}/env", signedIn, ownerOnly, formWithin(maxBlock, p.env.set), "env.set", p.env.show},
@@ -164,6 +168,9 @@ func (p *pages) appRoutes() []route {
 		{http.MethodPost, "/apps/{app}/files/move", signedIn, ownerOnly, formWithin(maxChosen, p.files.move), "file.move", p.files.back},
 		{http.MethodPost, "/apps/{app}/files/delete", signedIn, ownerOnly, formWithin(maxChosen, p.files.remove), "file.delete", p.files.back},
 		{http.MethodPost, "/apps/{app}/files/upload", signedIn, ownerOnly, p.files.put, "file.write", p.files.list},
+		{http.MethodGet, "/apps/{app}/files/zip", signedIn, app.BackupApp, p.files.zip, "file.read", nil},
+		{http.MethodPost, "/apps/{app}/files/unzip", signedIn, ownerOnly, formWithin(maxChosen, p.files.unzip), "file.unzip", p.files.back},
+		{http.MethodPost, "/apps/{app}/files/unzip/upload", signedIn, ownerOnly, p.files.sendZip, "file.unzip", p.files.list},
 
 		{http.MethodGet, "/apps/{app}/domains", signedIn, ownerOnly, p.domains.show, "", nil},
 		{http.MethodPost, "/apps/{app}/domains", signedIn, ownerOnly, form(p.domains.claim), "domain.claim", p.domains.show},
@@ -184,6 +191,11 @@ func (p *pages) appRoutes() []route {
 
 		{http.MethodGet, "/upload", signedIn, ownerOnly, p.deploys.upload, "", nil},
 		{http.MethodPost, "/upload", signedIn, ownerOnly, p.deploys.sendUpload, "app.upload", p.deploys.upload},
+		{http.MethodPost, "/upload/example", signedIn, ownerOnly, form(p.deploys.sendExample), "app.upload", p.deploys.upload},
+		{http.MethodPost, "/upload/empty", signedIn, ownerOnly, form(p.deploys.sendEmpty), "app.upload", p.deploys.upload},
+		{http.MethodGet, "/drafts/{draft}", signedIn, ownerOnly, p.deploys.draft, "", nil},
+		{http.MethodPost, "/drafts/{draft}", signedIn, ownerOnly, form(p.deploys.sendDraft), "app.upload", p.deploys.draft},
+		{http.MethodPost, "/drafts/{draft}/drop", signedIn, ownerOnly, p.deploys.dropDraft, "", nil},
 		{http.MethodGet, "/uploads/{job}", signedIn, ownerOnly, p.deploys.job, "", nil},
 		{http.MethodGet, "/apps/{app}/commit", signedIn, app.CommitApp, p.deploys.commit, "", nil},
 		{http.MethodPost, "/apps/{app}/commit", signedIn, app.CommitApp, p.deploys.sendCommit, "app.commit", p.deploys.commit},
@@ -240,7 +252,7 @@ func (s *server) newMux(routes []route) *http.ServeMux {
 		handle(pattern, func(c *call) {
 			_ = s.enter(c)
 			c.Header().Set("Allow", strings.Join(known, ", "))
-			a := s.refused(c, nil, app.Errorf(app.Invalid, "this page cannot be asked so"))
+			a := s.refused(c, nil, app.Errorf(app.Invalid, "method not allowed"))
 			a.status = http.StatusMethodNotAllowed
 			s.send(c, a)
 		})

@@ -84,7 +84,19 @@ func (p settingsPages) setRAM(c *call, f url.Values) (answer, error) {
 	if to == "/" {
 		to = c.at("settings")
 	}
-	return done(to, c.lang.Say("%s has %d MB of RAM now.", c.app.Name, mb)), err
+	return gotRAM(c, to, mb), err
+}
+
+// toldRAM are the languages whose programs hear at their start how much RAM they have, and keep to it.
+var toldRAM = []string{"javascript", "typescript", "deno", "go", "java", "php"}
+
+// gotRAM says that the application of the call has another amount of RAM.
+func gotRAM(c *call, to string, mb app.MB) answer {
+	said := c.lang.Say("%s has %d MB of RAM now.", c.app.Name, mb)
+	if !slices.Contains(toldRAM, c.app.Code.Lang) {
+		return done(to, said)
+	}
+	return changed(to, said+" "+c.lang.Say("Its program uses that from its next start on."))
 }
 
 func (p settingsPages) setAutoRestart(c *call, f url.Values) (answer, error) {
@@ -100,7 +112,7 @@ func (p settingsPages) setAutoRestart(c *call, f url.Values) (answer, error) {
 // remove needs the name, so that nobody deletes by a slip.
 func (p settingsPages) remove(c *call, f url.Values) (answer, error) {
 	if strings.TrimSpace(f.Get("name")) != strings.TrimSpace(c.app.Name) {
-		return answer{}, app.Errorf(app.Invalid, "type the name of the application exactly as it is, then it is deleted")
+		return answer{}, app.Errorf(app.Invalid, "to delete the application, type its name exactly as it is")
 	}
 	err := p.settings.Delete(c.ctx(), c.owner, c.app.ID)
 	return done("/", c.lang.Say("%s was deleted.", c.app.Name)), err
@@ -129,7 +141,7 @@ func (p settingsPages) addMember(c *call, f url.Values) (answer, error) {
 	}
 	c.audit.Note("permissions=%.200s", strings.Join(permissions, ","))
 	if who == "" {
-		return answer{}, app.Errorf(app.Invalid, "name the member by the name or the number of the account, which stand on its account page")
+		return answer{}, app.Errorf(app.Invalid, "name the member by the name or the number of the account; its page Account shows both")
 	}
 	if err := noneChosen(permissions); err != nil {
 		return answer{}, err

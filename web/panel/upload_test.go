@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"berth/web"
-
 	"berth/app"
 )
 
@@ -117,7 +115,7 @@ func TestUploadFails(t *testing.T) {
 	}
 	to = b.upload("/upload", "PK").Header.Get("Location")
 	w.work.Wait()
-	if p := b.get(to); !strings.Contains(p.body, "not your fault") || strings.Contains(p.body, "secret name") {
+	if p := b.get(to); !strings.Contains(p.body, "berth could not do this") || strings.Contains(p.body, "secret name") {
 		t.Error("the cause is shown")
 	}
 }
@@ -159,6 +157,9 @@ func TestUploadRefusals(t *testing.T) {
 		{"a stranger", w.as("carl"), "/apps/shop/restore/zip", 404},
 		{"a stranger", w.as("carl"), "/apps/shop/files/upload", 404},
 		{"a member", bob, "/apps/shop/files/upload", 404},
+		{"a stranger", w.as("carl"), "/apps/shop/files/unzip/upload", 404},
+		{"a member", bob, "/apps/shop/files/unzip/upload", 404},
+		{"from another site", cross, "/apps/shop/files/unzip/upload", 403},
 		{"from another site", cross, "/apps/shop/files/upload", 403},
 		{"without a session", w.browser(), "/apps/shop/files/upload", 303},
 	} {
@@ -180,17 +181,18 @@ func TestUploadRefusals(t *testing.T) {
 		{"no file", func() page {
 			return ana.sendTo("/upload", noFile, bytes.NewReader(bytes.Replace(empty, []byte(`filename="app.zip"`), []byte(`filename=""`), 1)))
 		}, 400, "Choose a ZIP file to upload."},
-		{"cut off", func() page { return ana.sendTo("/upload", kind, bytes.NewReader(body[:len(body)-10])) }, 400, "The upload ended early, or is none."},
+		{"cut off", func() page { return ana.sendTo("/upload", kind, bytes.NewReader(body[:len(body)-10])) }, 400, "The upload ended early or is malformed."},
 		{"too large", func() page { return ana.upload("/upload", large) }, 413, "The upload is larger than the 1 MB that are allowed."},
 		{"far too large", func() page { return ana.upload("/upload", large+strings.Repeat("y", 8192)) }, 413, "larger than the 1 MB"},
-		{"too much before", func() page { return ana.upload("/upload", "PK", "a", strings.Repeat("y", web.MaxTextBytes+1)) }, 400, "There is too much before the file."},
-		{"too large a file", func() page { return ana.upload("/apps/shop/files/upload", large) }, 413, "larger than the 1 MB"},
-		{"far too large a file", func() page { return ana.upload("/apps/shop/files/upload", large+large) }, 413, "larger than the 1 MB"},
+		{"too much before", func() page { return ana.upload("/upload", "PK", "a", strings.Repeat("y", maxBlock+1)) }, 400, "There is too much before the file."},
+		{"too large a file", func() page { return ana.upload("/apps/shop/files/upload", large) }, 409, "larger than the 1 MB"},
+		{"far too large a file", func() page { return ana.upload("/apps/shop/files/upload", strings.Repeat(large, 64)) }, 413, "larger than the 64 MB"},
+		{"too large a ZIP for a directory", func() page { return ana.upload("/apps/shop/files/unzip/upload", large) }, 413, "larger than the 1 MB"},
 		{"no file form", func() page { return ana.post("/apps/shop/files/upload") }, 400, "Choose a file to upload."},
 		{"a file cut off", func() page {
 			return ana.sendTo("/apps/shop/files/upload", kind, bytes.NewReader(body[:len(body)-10]))
-		}, 400, "The upload ended early, or is none."},
-		{"not sure", func() page { return ana.upload("/apps/shop/restore/zip", "PK", "env", "true") }, 400, "Tick that the files are to be replaced"},
+		}, 400, "The upload ended early or is malformed."},
+		{"not sure", func() page { return ana.upload("/apps/shop/restore/zip", "PK", "env", "true") }, 400, "To replace the files, tick the box"},
 	} {
 		c.send().want(t, c.what, c.code, c.says, `type="file"`)
 	}

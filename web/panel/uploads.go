@@ -25,6 +25,7 @@ type uploadPages struct {
 	logs               app.Logs
 	maxUpload, maxFile int64
 	jobs               *jobs
+	drafts             *drafts
 	beside             func(f func()) bool      // Config.Go
 	record             func(c *call, err error) // what came of a job, for the audit log
 	log                *slog.Logger
@@ -35,8 +36,10 @@ const buildTail = 64 << 10
 
 // uploadPage is the data of upload.html, and of commit.html.
 type uploadPage struct {
-	Max  int64 // bytes of a ZIP
-	Jobs []jobRow
+	Max      int64 // bytes of a ZIP
+	Examples []example
+	Drafts   []*draft // that wait for their configuration
+	Jobs     []jobRow
 }
 
 // jobRow is one job of a list.
@@ -47,7 +50,7 @@ type jobRow struct {
 }
 
 func (p *uploadPages) upload(c *call) (answer, error) {
-	page := uploadPage{Max: p.maxFile}
+	page := uploadPage{Max: p.maxFile, Examples: examplesIn(c.lang), Drafts: p.drafts.list(c.account.ID)}
 	for _, j := range p.jobs.list(c.account.ID) {
 		at := j.facts()
 		word := stepWords(c, j.kind)[at.State]
@@ -63,10 +66,55 @@ func (p *uploadPages) commit(*call) (answer, error) {
 	return show("commit", uploadPage{Max: p.maxFile}), nil
 }
 
+// sendUpload takes the ZIP of a new application in. What has no discloud.config, or one that
+// cannot be, leads to the form that writes one; so does what was sent with look=true.
 func (p *uploadPages) sendUpload(c *call) (answer, error) {
-	return p.deploy(c, jobUpload, p.receive, func(ctx context.Context, file string) (app.Deployed, error) {
-		return p.deployments.Upload(ctx, c.account, file)
+	var first app.First
+	look := false
+	j, file, err := p.take(c, jobUpload, func(c *call, u *web.Upload) (string, error) {
+		u.MaxText = maxBlock
+		u.Field = func(name, text string) error {
+			look = look || name == "look" && text == "true"
+			if name != "env" || strings.TrimSpace(text) == "" {
+				return nil
+			}
+			var err error
+			first.Variables, err = variablesOf(text)
+			return err
+		}
+		return p.receive(c, u)
 	})
+	if err != nil {
+		return answer{}, err
+	}
+	ctx := app.WithFirst(app.WithFileName(context.WithoutCancel(c.ctx()), c.FileName), first)
+	found, err := p.deployments.Draft(ctx, c.account, file, nil)
+	if err != nil {
+		p.deployments.DropSpool(file)
+		j.finish(app.Deployed{}, err)
+		return answer{}, err
+	}
+	if look || !found.Found || len(found.Problems) > 0 {
+		p.jobs.forget(j)
+		d := &draft{account: c.account.ID, file: file, Name: c.FileName, Variables: first.Variables, bytes: found.Bytes}
+		if err := p.drafts.put(d); err != nil {
+			return answer{}, err
+		}
+		c.audit.Operation = "" // nothing is made yet
+		return leadTo("/drafts/" + d.ID), nil
+	}
+	return p.launchNew(c, j, file, first, app.WantOnline)
+}
+
+// launchNew makes an application of a file that was taken in, as a job.
+func (p *uploadPages) launchNew(c *call, j *job, file string, first app.First, wanted app.Wanted) (answer, error) {
+	if len(first.Variables) > 0 {
+		c.audit.Note("env=%s", strings.Join(variableNames(first.Variables), ","))
+	}
+	j.to(jobChecking)
+	return p.launch(c, j, func(ctx context.Context) (app.Deployed, error) {
+		return p.deployments.Upload(app.WithWanted(app.WithFirst(ctx, first), wanted), c.account, file)
+	}, func() { p.deployments.DropSpool(file) })
 }
 
 func (p *uploadPages) sendCommit(c *call) (answer, error) {
@@ -106,7 +154,7 @@ func blame(b *web.Body, err error) error {
 		return app.Errorf(app.Invalid, "the upload came too slowly, so it was given up")
 	case web.Malformed:
 	}
-	return app.Errorf(app.Invalid, "the upload ended early, or is none")
+	return app.Errorf(app.Invalid, "the upload ended early or is malformed")
 }
 
 func errTooLarge(limit int64) error {
@@ -126,9 +174,19 @@ func (p *uploadPages) receive(c *call, u *web.Upload) (string, error) {
 func (p *uploadPages) deploy(c *call, kind jobKind, fetch func(*call, *web.Upload) (string, error),
 	run func(context.Context, string) (app.Deployed, error),
 ) (answer, error) {
-	j, err := p.jobs.begin(c.account.ID, kind, c.app, c.Request.ContentLength)
+	j, file, err := p.take(c, kind, fetch)
 	if err != nil {
 		return answer{}, err
+	}
+	j.to(jobChecking)
+	return p.launch(c, j, func(ctx context.Context) (app.Deployed, error) { return run(ctx, file) }, func() { p.deployments.DropSpool(file) })
+}
+
+// take begins a job, and fetches its file while the browser waits.
+func (p *uploadPages) take(c *call, kind jobKind, fetch func(*call, *web.Upload) (string, error)) (*job, string, error) {
+	j, err := p.jobs.begin(c.account.ID, kind, c.app, c.Request.ContentLength)
+	if err != nil {
+		return nil, "", err
 	}
 	u := fileForm()
 	u.MaxBody, u.MaxFile, u.Came = p.maxUpload, p.maxFile, j.came
@@ -139,10 +197,9 @@ func (p *uploadPages) deploy(c *call, kind jobKind, fetch func(*call, *web.Uploa
 	}
 	if err != nil {
 		j.finish(app.Deployed{}, err)
-		return answer{}, err
+		return nil, "", err
 	}
-	j.to(jobChecking)
-	return p.launch(c, j, func(ctx context.Context) (app.Deployed, error) { return run(ctx, file) }, func() { p.deployments.DropSpool(file) })
+	return j, file, nil
 }
 
 // deployStored makes a job of a deployment whose files are on the host: run fetches them too,
@@ -231,6 +288,12 @@ func (p *uploadPages) job(c *call) (answer, error) {
 		return answer{}, err
 	}
 	at := j.facts()
+	if at.Opens != "" && at.State == jobDone {
+		said := c.lang.Say("%s is deployed and not started: write its code, set its variables, then start it.", at.Name)
+		a := done("/apps/"+string(at.App)+"/files/view?"+query("path", at.Opens), said)
+		a.flash.Link, a.flash.Word = "/apps/"+string(at.App)+"/env", c.lang.Say("Set its variables")
+		return a, nil
+	}
 	page := jobPage{jobFacts: at, ID: j.id, Kind: j.kind, From: j.from, Output: at.Logs, Also: c.lang.SayPhrase(at.Hint)}
 	page.Sending, page.Queued = at.State == jobSending && !j.kind.restores(), at.State == jobQueued
 	reached, failed := at.State, at.Err != nil
@@ -354,6 +417,7 @@ type jobFacts struct {
 	Err          error
 	Snapshot     app.Snapshot // of what came of it
 	Hint         app.Text     // app.Deployed.Hint
+	Opens        string       // the file that is opened for its owner once it is done; "" for none
 }
 
 // crashed reports whether what came of it ended by itself.
@@ -418,7 +482,7 @@ func (js *jobs) begin(account app.AccountID, kind jobKind, of app.Snapshot, size
 	mine := js.of(account)
 	ended := slices.DeleteFunc(slices.Clone(mine), func(j *job) bool { return j.at.Ended.IsZero() })
 	if under := len(mine) - len(ended); under >= accountJobs {
-		return nil, app.Errorf(app.Limited, "your account has %d uploads under way, as many as one account gets; wait until one has ended", under)
+		return nil, app.Errorf(app.Limited, "your account has %d uploads under way, the most that an account may have; wait until one has ended", under)
 	}
 	for _, j := range ended[min(len(ended), keptJobs-1):] {
 		delete(js.all, j.id)
@@ -430,6 +494,13 @@ func (js *jobs) begin(account app.AccountID, kind jobKind, of app.Snapshot, size
 	j.at = jobFacts{Began: time.Now(), App: of.ID, Name: of.Name, Size: max(size, 0)}
 	js.all[j.id] = j
 	return j, nil
+}
+
+// forget removes one that came to nothing.
+func (js *jobs) forget(j *job) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	delete(js.all, j.id)
 }
 
 // of returns those of an account, the newest first, and forgets all that ended long
@@ -460,5 +531,5 @@ func (js *jobs) find(account app.AccountID, id string) (*job, error) {
 			return j, nil
 		}
 	}
-	return nil, app.Errorf(app.NotFound, "this upload is not known any more: it is told of for an hour, and until berth is started anew")
+	return nil, app.Errorf(app.NotFound, "berth does not know this upload any more: it remembers an upload for an hour, and until its own restart")
 }

@@ -116,7 +116,7 @@ func standingOf(l text.Language, a app.Snapshot) standing {
 	}
 	switch {
 	case a.Suspended:
-		return standing{"off", "pause", l.Say("Suspended"), l.Say("Its account is suspended: nothing of it starts.")}
+		return standing{"off", "pause", l.Say("Suspended"), l.Say("Its account is suspended, so it does not start.")}
 	case a.RAMKilled():
 		return standing{"bad", "warning", l.Say("Out of memory"), ending(l, e) + "."}
 	case e == nil || e.Asked:
@@ -147,7 +147,7 @@ func ending(l text.Language, e *app.Exit) string {
 	case e.Signal > 0:
 		return l.Say("It ended with code %d (signal %d)", e.Code, e.Signal)
 	case e.Code == app.UnknownCode:
-		return l.Say("It ended while nobody looked")
+		return l.Say("It ended while berth was not running")
 	case e.Code == 0:
 		return l.Say("It ended by itself, without an error")
 	}
@@ -188,7 +188,7 @@ func deployWord(l text.Language, k app.DeployKind) string {
 		return l.Say("Earlier code was brought back")
 	case app.DeployCommit:
 	}
-	return l.Say("New code is in place")
+	return l.Say("New code was deployed")
 }
 
 // levelWord says how serious a line of a log is.
@@ -233,12 +233,12 @@ func permissionWord(l text.Language, name string) string {
 func failureWord(l text.Language, k app.DeployKind) string {
 	switch k {
 	case app.DeployRestore:
-		return l.Say("A backup could not be restored; the code from before is in place")
+		return l.Say("A backup could not be restored; the application keeps its code")
 	case app.DeployRollback:
-		return l.Say("Earlier code could not be brought back; the code from before is in place")
+		return l.Say("Earlier code could not be brought back; the application keeps its code")
 	case app.DeployUpload, app.DeployCommit:
 	}
-	return l.Say("New code could not be deployed; the code from before is in place")
+	return l.Say("New code could not be deployed; the application keeps its code")
 }
 
 // browserWord is what a browser calls itself, as people know it.
@@ -261,6 +261,8 @@ func localeWord(locale string) string {
 	switch locale {
 	case "pt-BR":
 		return "Português (Brasil)"
+	case "es":
+		return "Español"
 	case "en-US":
 		return "English"
 	}

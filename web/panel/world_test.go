@@ -78,6 +78,9 @@ func newWorld(t testing.TB, change ...func(*Config)) *world {
 		Services: app.Services{
 			Applications: records{w.host, w}, Settings: w.host, FileEdits: w.host, Deployments: records{w.host, w}, Contents: w.host, Logs: w.logs, Feed: w.hub,
 			Accounts: account.New(store.Accounts), Tokens: account.New(store.Accounts), Links: w.host, Teams: teams, Names: w.host, Notices: w.notices, Snapshots: w.host, HostBackups: w.backups, HostSettings: w.knobs, Icons: fakeIcons{store.Icons}, Metrics: past.Range, Record: w.acts.Record,
+			Type: func(_ context.Context, _ app.AccountID, id app.ID, line string) error {
+				return w.host.act("line "+line+" to", id)
+			},
 			Address: addressOf, RightSize: func(ctx context.Context, a app.Snapshot) (app.RightSize, error) { return w.rightSize(ctx, a) },
 			Shortage: func() app.Shortage { return app.Shortage{} },
 			RAMPlan:  func(context.Context) (app.RAMPlan, error) { return w.plan, nil },

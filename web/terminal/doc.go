@@ -12,8 +12,8 @@
 // frames are JSON. The client sends {"resize":{"cols":80,"rows":24}}, and {"eof":true} for
 // the end of its input without a terminal. The last frame to the client is
 // {"exit":{"code":0,"signal":0,"reason":""}}; the reason is there if berth ended the
-// command, or its memory. A client ignores what it does not know: {} keeps the connection
-// open.
+// command, or its memory. A session that is refused has one frame alone, which says why
+// (Refuse). A client ignores what it does not know: {} keeps the connection open.
 //
 // # Bounds
 //

@@ -140,6 +140,29 @@
   log.scrollTop = log.scrollHeight;
   if (!follow) return; // what a search has found does not go on
 
+  // A line for the program is sent without leaving the page, so that the next one can be typed at once.
+  const form = at("input"), line = at("line"), problem = at("input-problem");
+  form?.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    event.stopPropagation(); // or the form would count as sent
+    const body = new URLSearchParams(new FormData(form)), typed = line.value;
+    body.set("stay", "");
+    line.value = "";
+    problem.hidden = true;
+    line.focus();
+    let why = "";
+    try {
+      const answer = await fetch(form.action, { method: "POST", body, redirect: "manual" });
+      if (answer.status === 204) return;
+      if (answer.type === "opaqueredirect") location.reload(); // to sign in
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      why = page.querySelector("main > .notice[role=alert] p, main .narrow p")?.textContent;
+    } catch { /* told below */ }
+    problem.textContent = why || problem.dataset.broken;
+    problem.hidden = false;
+    if (line.value === "") line.value = typed;
+  });
+
   document.addEventListener("live:lines", (event) => add(event.detail));
   document.addEventListener("live:changed", (event) => { // a build has begun, or has ended
     const now = event.detail.getElementById("log");

@@ -33,16 +33,19 @@ for (const field of document.querySelectorAll("input[readonly]")) {
   field.addEventListener("focus", () => field.select());
 }
 
-// Times are told in the zone of who reads them when one points at them, and those of
-// charts at once.
+// The title of a time has it in the reader's zone, and names that. So does the text, where
+// the page has more than how long ago it was.
 function clocks() {
   const lang = document.documentElement.lang;
+  const minute = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short" };
   for (const time of document.querySelectorAll("main > :not(.log-card) time[datetime]")) {
     const at = new Date(time.dateTime);
     if (isNaN(at)) continue;
-    time.title = at.toLocaleString(lang);
+    time.title = at.toLocaleString(lang, { dateStyle: "medium", timeStyle: "long" });
     const day = Date.now() - at < 12 * 3600e3 ? {} : { day: "2-digit", month: "2-digit" };
-    if ("clock" in time.dataset) time.textContent = at.toLocaleString(lang, { ...day, hour: "2-digit", minute: "2-digit", hour12: false });
+    if ("clock" in time.dataset) time.textContent = at.toLocaleString(lang, { ...day, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    if ("moment" in time.dataset) time.textContent = at.toLocaleString(lang, minute);
+    if (time.closest(".log")) time.textContent = at.toLocaleTimeString(lang, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
   }
 }
 clocks();
@@ -77,8 +80,8 @@ function count() {
   if (said.textContent !== words) said.textContent = words;
   for (const button of chosen.querySelectorAll("button")) button.disabled = !n;
 }
-if (chosen) {
-  const every = document.getElementById("every");
+const every = document.getElementById("every"); // the page of files has other things to choose
+if (chosen && every) {
   every.parentElement.hidden = false;
   every.addEventListener("change", () => {
     for (const box of document.querySelectorAll('#apps input[form="chosen"]')) box.checked = every.checked && !box.closest("[hidden]");
@@ -148,7 +151,11 @@ addEventListener("pageshow", () => {
 // Where this does not run, the form is sent as any other.
 for (const form of document.querySelectorAll("form[data-upload]")) {
   const bar = form.querySelector("progress"), sending = form.querySelector(".sending"), notice = form.querySelector(".notice");
-  const percent = sending.querySelector("p"), words = percent.dataset.percent;
+  const percent = sending.querySelector("p");
+  const tell = (words, share) => {
+    bar.value = share;
+    percent.textContent = words.replace("0", share);
+  };
   const failed = (why) => {
     sending.hidden = true;
     notice.hidden = false;
@@ -156,18 +163,26 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
     delete form.dataset.sent;
     for (const b of form.querySelectorAll("[aria-busy]")) b.removeAttribute("aria-busy");
   };
-  form.addEventListener("submit", (event) => {
+  form.addEventListener("submit", async (event) => {
     if (event.defaultPrevented || form.dataset.sent) return;
     event.preventDefault();
     event.stopPropagation();
     form.dataset.sent = "1";
     notice.hidden = true;
     sending.hidden = false;
+    const body = new FormData(form);
+    if (form.pack) { // a folder, see pack.js
+      try {
+        body.set("file", await form.pack((share) => tell(percent.dataset.packs, share)));
+      } catch (e) {
+        failed("");
+        form.failed(e.message);
+        return;
+      }
+    }
     const request = new XMLHttpRequest();
     request.upload.addEventListener("progress", (e) => {
-      if (!e.lengthComputable) return;
-      bar.value = Math.floor(100 * e.loaded / e.total);
-      percent.textContent = words.replace("0", bar.value);
+      if (e.lengthComputable) tell(percent.dataset.percent, Math.floor(100 * e.loaded / e.total));
     });
     request.addEventListener("load", () => {
       if (request.status < 400) {
@@ -175,11 +190,11 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
         return;
       }
       const page = new DOMParser().parseFromString(request.responseText, "text/html");
-      failed(page.querySelector("main > .notice.bad p, main .narrow p")?.textContent || form.dataset.broken);
+      failed(page.querySelector('main > .notice.bad[role="alert"] p, main .narrow p')?.textContent || form.dataset.broken);
     });
     request.addEventListener("error", () => failed(form.dataset.broken));
     request.open("POST", form.action);
-    request.send(new FormData(form));
+    request.send(body);
   });
 }
 
@@ -198,10 +213,11 @@ if (place) {
     if (!files(event)) return;
     event.preventDefault();
     over(false);
-    if (event.dataTransfer.files.length !== 1 || place.dataset.sent) return;
+    if (place.dataset.sent) return;
     const area = place.closest("details");
     if (area) area.open = true;
-    place.querySelector("input[type=file]").files = event.dataTransfer.files;
+    if (place.take?.(event.dataTransfer) || event.dataTransfer.files.length !== 1) return;
+    place.querySelector("input[name=file]").files = event.dataTransfer.files;
     place.requestSubmit();
   });
 }
@@ -218,6 +234,7 @@ const again = async () => {
       else if (next.innerHTML !== part.innerHTML) {
         const output = part.querySelector("pre"), end = !output || output.scrollTop + output.clientHeight >= output.scrollHeight - 8, top = output?.scrollTop;
         part.replaceWith(next);
+        clocks();
         const shown = next.querySelector("pre");
         if (shown) shown.scrollTop = end ? shown.scrollHeight : top;
       }
