@@ -68,7 +68,8 @@ func (p *appPages) palette(c *call) (answer, error) {
 		return answer{}, err
 	}
 	frame := paletteFrame{
-		Apps: []paletteApp{}, Letters: map[string]string{}, More: len(rows) > paletteApps, Pages: palettePages(c), Acts: paletteActs(c), Tabs: paletteTabs(c),
+		Apps: []paletteApp{}, Letters: map[string]string{}, More: len(rows) > paletteApps,
+		Pages: palettePages(c), Acts: paletteActs(c), Tabs: paletteTabs(c),
 	}
 	for _, r := range rows[:min(len(rows), paletteApps)] {
 		frame.Letters[r.Code.Lang] = cmp.Or(letters(r.Code.Lang), drawn[r.Code.Lang], "01")
