@@ -69,15 +69,15 @@ func (s *icons) bring(ctx context.Context, a app.App) {
 		if picture, err = s.read(a, name); err == nil {
 			err = s.set(ctx, a.ID, picture, true)
 		}
-		switch app.KindOf(err) {
-		case app.NotFound: // perhaps there is one of another name
-			err = nil
-			continue
-		case app.TooLarge, app.Unusable:
+		kind := app.KindOf(err)
+		if kind == app.TooLarge || kind == app.Unusable {
 			s.note(a.ID, name+" is not used as the icon: "+err.Error())
 			return
 		}
-		break
+		if kind != app.NotFound {
+			break
+		}
+		err = nil // perhaps there is one of another name
 	}
 	if err != nil {
 		s.log.Warn("cannot look for the icon of an application", "app", a.ID, "error", err)
