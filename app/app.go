@@ -414,6 +414,13 @@ const (
 	EntryOther EntryKind = "other" // a pipe, a socket, a device, or another user's
 )
 
+// Icon is the icon of an application.
+type Icon struct {
+	Sum     string // of PNG, in hexadecimal digits
+	Brought bool   // it came with the code; otherwise somebody uploaded it
+	PNG     []byte
+}
+
 // Over says what a file that is written may replace: OverNothing, OverAny, or what OverText returns.
 type Over string
 

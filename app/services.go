@@ -27,6 +27,7 @@ type Services struct {
 	Snapshots    Snapshots
 	HostBackups  HostBackups
 	HostSettings HostSettings
+	Icons        Icons
 
 	// Exec runs the command of a session. It asks nobody who may, but that owner has the
 	// application.
@@ -113,6 +114,19 @@ type Settings interface {
 	AddApts(ctx context.Context, owner AccountID, id ID, list []string) (Wishes, error)
 	// DropApts returns their names, or Already when none was asked for.
 	DropApts(ctx context.Context, owner AccountID, id ID, list []string) ([]string, error)
+}
+
+// Icons keeps the icons of applications. It asks nobody who may.
+type Icons interface {
+	// IconSums returns the sums of all icons, by application.
+	IconSums(ctx context.Context) (map[ID]string, error)
+	// Icon returns NotFound for none.
+	Icon(ctx context.Context, id ID) (Icon, error)
+	// SetIcon makes an icon of a picture: TooLarge and Unusable for one that cannot be, Conflict while the
+	// application is deployed for the first time.
+	SetIcon(ctx context.Context, id ID, picture []byte) error
+	// RemoveIcon takes an icon away, if there is one. An icon that the code brings comes back with new code.
+	RemoveIcon(ctx context.Context, id ID) error
 }
 
 // FileEdits change files of an application by hand, by their paths below the tree. They fail

@@ -42,6 +42,7 @@ type daemon struct {
 	host      *host.Host
 	hub       *watch.Hub
 	sampler   *watch.Sampler
+	icons     *icons
 	pulse     *pulse
 	notices   *notices
 	monitor   *monitor
@@ -190,6 +191,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	}
 	d.sites = newSites(s, d.data, find, dial, d.monitor.traffic, &d.undo, d.log)
 	d.notices = &notices{d: d, happens: make(chan app.Notice, 1)}
+	d.icons = &icons{records: d.data.db.Icons, contents: d.data.trees, note: d.data.logs.Note, log: d.log}
 	d.host = host.New(d.hostConfig(info.RAM, capacity))
 	if err := d.openNotices(); err != nil {
 		return err
@@ -217,6 +219,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 		Snapshots:    d.backups,
 		HostBackups:  d.backups,
 		HostSettings: hostSettings{d.settings},
+		Icons:        d.icons,
 		Exec:         d.host.Exec,
 		Type:         d.host.Type,
 		Metrics:      d.data.history.Range,
@@ -293,6 +296,7 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 		Wish:           func(list []string) (app.Wishes, error) { return runtimes.Wish(list, tools) },
 		CheckSubdomain: domain.CheckSubdomain,
 		NamesChanged:   d.sites.changed,
+		CodeChanged:    d.icons.bring,
 		MaxUpload:      max(s.Upload.Max, s.Upload.MaxSocket).Bytes(),
 		DiskLimit:      s.Apps.Disk,
 		DiskEnforced:   data.trees.Quota().Enforced(),

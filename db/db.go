@@ -24,6 +24,7 @@ type DB struct {
 	Notices      Notices
 	Backups      Backups
 	Holds        Holds
+	Icons        Icons
 
 	writer  *sql.DB // one connection: SQLite has one writer, so let them queue here
 	reader  *sql.DB // sees the last commit, never waits for the writer
@@ -59,6 +60,7 @@ func open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	db.Accounts, db.SignIns, db.Invitations, db.Teams, db.Audit = Accounts{db}, SignIns{db}, Invitations{db}, Teams{db}, Audit{db}
 	db.Apps, db.History, db.Names, db.Certificates, db.HostTokens = Apps{db}, History{db}, Names{db}, Certificates{db}, HostTokens{db}
 	db.Notices, db.Backups, db.Holds = Notices{db}, Backups{db}, Holds{db}
+	db.Icons = Icons{db}
 	var err error
 	if db.writer, err = openPool(path, writing, db.file); err != nil {
 		return nil, err

@@ -43,6 +43,7 @@ var plain = strings.Fields(`
 	account.external_id account.locale account.name account.plan account.suspended_why acme_account.ca app.apts app.avatar_url app.build_command app.health app.id app.lang app.main app.memory_signal
 	app.name app.packages app.start_command app.version app.wanted auto_start.app audit.address audit.app audit.app_name audit.detail audit.label audit.name
 	audit.operation audit.refusal audit.request certificate.ca certificate.chain channel.apps channel.kinds channel.lang channel.name channel.recipient channel.service channel.stopped
+	icon.app icon.png icon.sum
 	delivery.message delivery.state delivery.why notice.app notice.args notice.happened notice.kind notice_use.what life.boot life.version trouble.app trouble.last trouble.topic
 	 certificate.name certificate.problem deploy.app deploy.brought
 	deploy.build_command deploy.health deploy.journal deploy.kind deploy.lang deploy.main deploy.memory_signal deploy.note deploy.packages deploy.start_command deploy.version

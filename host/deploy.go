@@ -149,6 +149,7 @@ func (h *Host) upload(given context.Context, owner app.Account, kind app.DeployK
 	made, err := h.deployFirst(ctx, a, plan, first, variables)
 	if err == nil {
 		made.Hint = hint
+		h.codeChanged(a)
 	}
 	return made, err
 }
@@ -379,8 +380,15 @@ func (h *Host) deploy(
 		u.report.deploy(kind, app.DeployFailed, err)
 		return d, err
 	}
+	h.codeChanged(c.before.App)
 	u.report.deploy(kind, app.DeployDone, nil)
 	return d, nil
+}
+
+func (h *Host) codeChanged(a app.App) {
+	if h.CodeChanged != nil {
+		h.CodeChanged(h.ctx, a)
+	}
 }
 
 // Rollback brings back the code of an earlier deploy, the one before the newest

@@ -75,6 +75,9 @@ type Config struct {
 	// may be nil.
 	NamesChanged func(ctx context.Context)
 
+	// CodeChanged is called when the code of an application is new and in place. It may be nil.
+	CodeChanged func(ctx context.Context, a app.App)
+
 	MaxUpload     int64         // bytes; the edge has closer limits
 	RAMDefault    app.MB        // of an application whose config names none
 	Capacity      app.MB        // the sum of the RAM of what may run at once

@@ -166,7 +166,11 @@ func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 		if err != nil {
 			return err
 		}
-		v.Bar = new(rowOf(c, c.app, can, owner))
+		bar := []appRow{rowOf(c, c.app, can, owner)}
+		if err := (iconPages{s.Icons}).picture(c, bar); err != nil {
+			return err
+		}
+		v.Bar = &bar[0]
 	}
 	page := templates[c.lang.Tag()]()[a.page]
 	if page == nil {

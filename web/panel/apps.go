@@ -32,6 +32,7 @@ type appPages struct {
 	beside    func(f func()) bool      // Config.Go
 	record    func(c *call, err error) // what came of an application, for the audit log
 	steps     *stepPages
+	icons     iconPages
 }
 
 // appRow is an application as pages show it. It is also what all pages of one have in
@@ -52,6 +53,7 @@ type appRow struct {
 	Starts   int    // by berth alone in the last 24 hours
 	Spark    sparks // of the table
 	Crash    *crash // why it ended; nil when it did not crash, or is not read
+	Picture  string // the sum of its icon; "" for the letters of its language
 }
 
 // rowOf is an application before it is measured.

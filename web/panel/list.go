@@ -81,14 +81,19 @@ func (p *appPages) list(c *call) (answer, error) {
 	page.Pages = max(1, (page.Found+pageRows-1)/pageRows)
 	page.Page = min(max(int(whole(q.Get("page"))), 1), page.Pages)
 	page.Apps = rows[(page.Page-1)*pageRows : min(page.Page*pageRows, page.Found)]
-	p.fill(c, &page)
+	if err := p.fill(c, &page); err != nil {
+		return answer{}, err
+	}
 	page.Steps, err = p.steps.left(c)
 	return show("apps", page), err
 }
 
 // fill adds to the rows of a page what the others need not have.
-func (p *appPages) fill(c *call, page *listPage) {
+func (p *appPages) fill(c *call, page *listPage) error {
 	p.locate(page.Apps)
+	if err := p.icons.picture(c, page.Apps); err != nil {
+		return err
+	}
 	read := 0
 	for i := range page.Apps {
 		r := &page.Apps[i]
@@ -103,6 +108,7 @@ func (p *appPages) fill(c *call, page *listPage) {
 	if page.All > pageRows { // of fewer everything is news
 		page.Stream += "&" + query("shown", shownOf(page.Apps))
 	}
+	return nil
 }
 
 // rows are all applications that the account has and helps with. Sites have no address yet.

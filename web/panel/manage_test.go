@@ -43,6 +43,7 @@ var changes = []struct {
 	{"/apps/shop/snapshots/20261126T031500Z/copy", []string{"env", "true"}, 0, false, 303, "app.copy", "copy snapshot 20261126T031500Z true for 1 shop"},
 	{"/apps/shop/profile", []string{"name", "New", "avatar", ""}, 0, false, 303, "app.profile", "profile New  shop"},
 	{"/apps/shop/autorestart", []string{"on", "true"}, 0, false, 303, "app.autorestart", "autorestart true shop"},
+	{"/apps/shop/icon/remove", nil, 0, false, 303, "app.icon", ""},
 	{"/apps/shop/team", []string{"account", "3", "permission", "stop_app"}, 0, false, 303, "team.add", ""},
 	{"/apps/shop/team/2", []string{"permission", "stop_app"}, 0, false, 303, "team.set", ""},
 	{"/apps/shop/team/2/remove", nil, 0, false, 303, "team.remove", ""},

@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -14,12 +15,14 @@ const paletteApps = 1000
 
 // paletteFrame is what static/palette.js finds things in. Names are put into the page as text alone.
 type paletteFrame struct {
-	Apps  []paletteApp  `json:"apps"`
-	More  bool          `json:"more"` // there are more applications
-	Pages []paletteItem `json:"pages"`
-	Acts  []paletteItem `json:"acts"`
-	Tabs  []paletteTab  `json:"tabs"` // the pages of an application
-	Deeds []paletteItem `json:"deeds"`
+	Apps []paletteApp `json:"apps"`
+	More bool         `json:"more"` // there are more applications
+	// Letters are those of the languages.
+	Letters map[string]string `json:"letters"`
+	Pages   []paletteItem     `json:"pages"`
+	Acts    []paletteItem     `json:"acts"`
+	Tabs    []paletteTab      `json:"tabs"` // the pages of an application
+	Deeds   []paletteItem     `json:"deeds"`
 }
 
 // paletteApp is one application.
@@ -29,8 +32,10 @@ type paletteApp struct {
 	Owner string `json:"owner,omitempty"`
 	Class string `json:"class"`
 	Word  string `json:"word"`
-	Tabs  []int  `json:"tabs"`  // numbers of those of its pages that the person may open
-	Deeds []int  `json:"deeds"` // and of what may be done now
+	Lang  string `json:"lang"`
+	Icon  string `json:"icon,omitempty"` // the address of its picture
+	Tabs  []int  `json:"tabs"`           // numbers of those of its pages that the person may open
+	Deeds []int  `json:"deeds"`          // and of what may be done now
 }
 
 // paletteItem is a page, or something that is done. That has Post: a form goes to its address.
@@ -49,6 +54,9 @@ type paletteTab struct {
 	may  func(r appRow) bool
 }
 
+// drawn are the letters of languages that have a drawing elsewhere.
+var drawn = map[string]string{app.StaticLang: "</>", "shell": ">_"}
+
 // palette answers with what can be found from every page.
 func (p *appPages) palette(c *call) (answer, error) {
 	rows, err := p.rows(c)
@@ -56,14 +64,24 @@ func (p *appPages) palette(c *call) (answer, error) {
 		return answer{}, err
 	}
 	slices.SortStableFunc(rows, listPage{Sort: "state"}.compare)
+	if err := p.icons.picture(c, rows[:min(len(rows), paletteApps)]); err != nil {
+		return answer{}, err
+	}
 	frame := paletteFrame{
-		Apps: []paletteApp{}, More: len(rows) > paletteApps, Pages: palettePages(c), Acts: paletteActs(c), Tabs: paletteTabs(c),
+		Apps: []paletteApp{}, Letters: map[string]string{}, More: len(rows) > paletteApps,
+		Pages: palettePages(c), Acts: paletteActs(c), Tabs: paletteTabs(c),
+	}
+	for _, r := range rows[:min(len(rows), paletteApps)] {
+		frame.Letters[r.Code.Lang] = cmp.Or(letters(r.Code.Lang), drawn[r.Code.Lang], "01")
 	}
 	for _, d := range deeds {
 		frame.Deeds = append(frame.Deeds, paletteItem{Word: d.Word(c.lang), URL: "/" + d.name, Post: true})
 	}
 	for _, r := range rows[:min(len(rows), paletteApps)] {
-		a := paletteApp{ID: r.ID, Name: r.Name, Owner: r.Owner, Class: r.Class, Word: r.Word, Tabs: []int{}, Deeds: []int{}}
+		a := paletteApp{ID: r.ID, Name: r.Name, Owner: r.Owner, Class: r.Class, Word: r.Word, Lang: r.Code.Lang, Tabs: []int{}, Deeds: []int{}}
+		if r.Picture != "" {
+			a.Icon = "/apps/" + string(r.ID) + "/picture/" + r.Picture
+		}
 		for i, tab := range frame.Tabs {
 			if tab.may(r) {
 				a.Tabs = append(a.Tabs, i)

@@ -212,6 +212,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 	}
 	factors := factorPages{c.Factors, c.Passkeys, c.BaseURL}
 	invitations := invitationPages{c.Invitations, c.Providers, accounts.begin, c.BaseURL}
+	icons := iconPages{c.Icons}
 	steps := stepPages{c.Applications, c.Notices, c.HostBackups, c.Sites}
 	live := livePages{c.Feed, c.SignIns, c.Account}
 	ask := againPages{c.SignIns, c.Passkeys, c.Identities, c.Providers, c.TTL, c.BaseURL}
@@ -221,7 +222,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 		apps: appPages{
 			apps: c.Applications, settings: c.Settings, teams: c.Teams, feed: c.Feed, address: c.Address, certs: c.Certificates,
 			account: c.Account, records: c.AuditRecords, charts: charts, logs: c.Logs, log: c.Log, rightSize: c.RightSize,
-			batches: newBatches(), beside: c.Go, record: record, steps: &steps,
+			batches: newBatches(), beside: c.Go, record: record, steps: &steps, icons: icons,
 		},
 		channels: channelPages{c.Notices, c.Applications},
 		charts:   charts,
@@ -245,6 +246,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 		},
 		hostConfig:  hostSettingPages{c.HostSettings},
 		identities:  identityPages{c.Identities, c.Providers, &accounts, &invitations, &ask, c.Log},
+		icons:       icons,
 		invitations: invitations,
 		live:        live,
 		logs:        logPages{c.Logs, c.Feed, c.Applications, c.Teams, c.Type},

@@ -66,6 +66,7 @@ type pages struct {
 	files       filePages
 	host        hostPages
 	hostConfig  hostSettingPages
+	icons       iconPages
 	identities  identityPages
 	invitations invitationPages
 	live        livePages
@@ -179,6 +180,9 @@ func (p *pages) appRoutes() []route {
 		{http.MethodGet, "/apps/{app}/settings", signedIn, app.EditRAM, p.settings.show, "", nil},
 		{http.MethodPost, "/apps/{app}/ram", signedIn, app.EditRAM, form(p.settings.setRAM), "app.ram", p.settings.show},
 		{http.MethodPost, "/apps/{app}/profile", signedIn, ownerOnly, form(p.settings.setProfile), "app.profile", p.settings.show},
+		{http.MethodGet, "/apps/{app}/picture/{sum}", signedIn, app.StatusApp, p.icons.show, "", nil},
+		{http.MethodPost, "/apps/{app}/icon", signedIn, ownerOnly, p.icons.put, "app.icon", p.settings.show},
+		{http.MethodPost, "/apps/{app}/icon/remove", signedIn, ownerOnly, p.icons.remove, "app.icon", p.settings.show},
 		{http.MethodPost, "/apps/{app}/autorestart", signedIn, ownerOnly, form(p.settings.setAutoRestart), "app.autorestart", p.settings.show},
 		{http.MethodPost, "/apps/{app}/team", signedIn | again, ownerOnly, form(p.settings.addMember), "team.add", p.settings.show},
 		{http.MethodPost, "/apps/{app}/team/{member}", signedIn | again, ownerOnly, member(p.settings.setMember), "team.set", p.settings.show},

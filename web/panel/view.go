@@ -93,6 +93,8 @@ func functions(l text.Language) template.FuncMap {
 		"grouped":     func(n uint64) string { return grouped(l, n) },
 		"asset":       assetURL,
 		"icon":        icon,
+		"letters":     letters,
+		"glyph":       glyph,
 		"locales":     func() []string { return app.Locales },
 		"ago":         func(t time.Time) string { return ago(l, time.Since(t)) },
 		"since":       func(t time.Time) string { return span(l, time.Since(t)) },

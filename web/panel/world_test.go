@@ -77,7 +77,7 @@ func newWorld(t testing.TB, change ...func(*Config)) *world {
 	w.config = Config{
 		Services: app.Services{
 			Applications: records{w.host, w}, Settings: w.host, FileEdits: w.host, Deployments: records{w.host, w}, Contents: w.host, Logs: w.logs, Feed: w.hub,
-			Accounts: account.New(store.Accounts), Tokens: account.New(store.Accounts), Links: w.host, Teams: teams, Names: w.host, Notices: w.notices, Snapshots: w.host, HostBackups: w.backups, HostSettings: w.knobs, Metrics: past.Range, Record: w.acts.Record,
+			Accounts: account.New(store.Accounts), Tokens: account.New(store.Accounts), Links: w.host, Teams: teams, Names: w.host, Notices: w.notices, Snapshots: w.host, HostBackups: w.backups, HostSettings: w.knobs, Icons: fakeIcons{store.Icons}, Metrics: past.Range, Record: w.acts.Record,
 			Type: func(_ context.Context, _ app.AccountID, id app.ID, line string) error {
 				return w.host.act("line "+line+" to", id)
 			},

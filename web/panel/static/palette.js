@@ -68,12 +68,25 @@ function look() {
   choose(shown.length ? 0 : -1);
 }
 
+// tile is the icon of an application: its own, or the letters of its language.
+function tile(a) {
+  const made = document.createElement(a.icon ? "img" : "span");
+  made.className = a.icon ? "tile" : "tile " + a.lang;
+  made.alt = "";
+  if (a.icon) made.src = a.icon;
+  else made.textContent = data.letters[a.lang] || "";
+  made.setAttribute("aria-hidden", "true");
+  return made;
+}
+
 function option(entry, i) {
   const item = document.createElement("li");
   item.id = "found-" + i;
   item.setAttribute("role", "option");
   item.setAttribute("aria-selected", "false");
+  if (entry.state) item.append(tile(entry.state));
   const word = document.createElement("span");
+  word.className = "word";
   word.textContent = entry.word;
   item.append(word);
   if (entry.of) {

@@ -70,7 +70,7 @@ if (sieve) {
 }
 
 // How many of a list are chosen, and what can be done once some are.
-const chosen = document.getElementById("chosen");
+const chosen = document.querySelector(".deeds#chosen"); // the files have a form of that name too
 function count() {
   const boxes = [...document.querySelectorAll('#apps input[form="chosen"]')].filter((box) => !box.closest("[hidden]"));
   const n = boxes.filter((box) => box.checked).length, every = document.getElementById("every"), said = document.getElementById("how-many");
