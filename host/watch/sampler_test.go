@@ -107,7 +107,7 @@ func TestFiguresOfSome(t *testing.T) {
 		if f := w.hub.watched(); f(ana, "shop") || !f(ana, "site") {
 			t.Error("what is measured is not what somebody watches")
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second) // over two full minutes, at which all are measured
+		ctx, cancel := context.WithTimeout(t.Context(), 149500*time.Millisecond) // over two full minutes, at which all are measured; and between two looks
 		defer cancel()
 		seen := 0
 		for {

@@ -98,7 +98,7 @@ func TestRequests(t *testing.T) {
 		}
 	}
 	c.Get("/user").Want(200, "user.locale", "pt-BR")
-	if list := c.Put("/locale/xx", "").List("localeList"); fmt.Sprint(list) != "[en-US pt-BR es]" {
+	if list := c.Put("/locale/xx", "").List("localeList"); fmt.Sprint(list) != "[en-US es pt-BR]" {
 		t.Errorf("the locales are %v", list)
 	}
 	head := c.Send(c.Request("HEAD", "/v2/app/"+id, nil)).Want(200)

@@ -97,13 +97,19 @@ func (p *person) deploy(c *client, path string, zip []byte) string {
 	return p.end(p.begin(c, path, zip))
 }
 
-// begin sends a ZIP and returns the address of its job.
-func (p *person) begin(c *client, path string, zip []byte) (at string) {
+// sends sends a ZIP.
+func (p *person) sends(c *client, path string, zip []byte, status int) (page, at string) {
 	p.t.Helper()
 	r := c.Form(http.MethodPost, path, zip)
 	r.Header.Del("api-token")
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
-	_, at = p.do(r, 200)
+	return p.do(r, status)
+}
+
+// begin sends a ZIP and returns the address of its job.
+func (p *person) begin(c *client, path string, zip []byte) (at string) {
+	p.t.Helper()
+	_, at = p.sends(c, path, zip, 200)
 	if !strings.HasPrefix(at, "/uploads/") {
 		p.t.Fatalf("%s leads to %s", path, at)
 	}
@@ -146,7 +152,8 @@ func TestPanelManages(t *testing.T) {
 		}
 	}
 
-	wants("a ZIP that is none", p.deploy(c, "/upload", []byte("no ZIP")), `class="notice bad"`, "Try again")
+	refused, _ := p.sends(c, "/upload", []byte("no ZIP"), 422)
+	wants("a ZIP that is none", refused, `class="notice bad"`, "the file is not a ZIP")
 	wants("an upload", p.deploy(c, "/upload", harness.Zip(counter("1"))), " is online.")
 	id := c.IDs()[0]
 	at := "/apps/" + id

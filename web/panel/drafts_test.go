@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,8 +127,13 @@ func TestDraftsAreGivenBack(t *testing.T) {
 func TestDraftsAreBounded(t *testing.T) { synctest.Test(t, testDraftsAreBounded) }
 
 func testDraftsAreBounded(t *testing.T) {
+	var mu sync.Mutex // two may end at once
 	var dropped []string
-	ds := newDrafts(func(file string) { dropped = append(dropped, file) }, 100)
+	ds := newDrafts(func(file string) {
+		mu.Lock()
+		defer mu.Unlock()
+		dropped = append(dropped, file)
+	}, 100)
 	must(t, ds.put(&draft{account: 1, file: "a", bytes: 100}))
 	must(t, ds.put(&draft{account: 1, file: "b", bytes: 100}))
 	must(t, ds.put(&draft{account: 2, file: "c", bytes: 300}))
