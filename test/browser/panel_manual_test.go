@@ -1,6 +1,8 @@
 package browser
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -49,7 +51,11 @@ func TestPanelFirstStepsAndDocumentation(t *testing.T) {
 
 // An administrator changes a setting with the mouse, another one by the keyboard, and is told of a bad value.
 func TestPanelHostSettings(t *testing.T) {
-	d := launch(t)
+	file := filepath.Join(t.TempDir(), "berth.toml") // what is changed is written beside it
+	if err := os.WriteFile(file, []byte("[apps]\npids_max = 100\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := launch(t, "--config", file)
 	axe := axe(t)
 	d.lookAfter()
 	p := d.visitor()
@@ -57,6 +63,7 @@ func TestPanelHostSettings(t *testing.T) {
 	p.follow(func() { p.press("main a", "Settings of the host") })
 	p.accessible(axe)
 	p.fill(`[name="apps.disk"]`, "4GB")
+	p.says("decided by " + file + " line 2")
 	p.follow(func() { p.press("main button", "Save") })
 	p.says("The settings are stored")
 	p.says("sudo systemctl reload berth")
