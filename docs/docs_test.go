@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Every page is in one group, and what is in none is for developers.
+// Each page is in one group; pages for developers are in no group.
 func TestGroups(t *testing.T) {
 	names, err := fs.Glob(files, "*.md")
 	if err != nil {
@@ -103,7 +103,7 @@ func TestSearch(t *testing.T) {
 			}
 		}
 		if !found || len(hits) > 30 {
-			t.Errorf("%q: %d hits, none is %s", q, len(hits), want)
+			t.Errorf("%q: %d hits, and not %s", q, len(hits), want)
 		}
 	}
 	if hits := Search("restore yesterday", 30); hits[0].ID != "restore-yesterday" {

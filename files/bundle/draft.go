@@ -54,7 +54,7 @@ func OpenDraft(path string, lim Limits, fields app.ConfigField) (*Archive, app.D
 	return a, d, nil
 }
 
-// maxDropped is how many lines are told of that cannot be read.
+// maxDropped is how many lines that cannot be read are listed.
 const maxDropped = 10
 
 // configText is the text of the ZIP's own discloud.config, "" where there is none.
@@ -85,7 +85,7 @@ func keyOf(line string) (key, value string) {
 }
 
 // editConfig returns a config that says fields, and keeps every other line that can be read.
-// What can stand in no config is not in it, and is told.
+// The text leaves out what no config can hold, and lists it.
 func editConfig(text string, fields app.ConfigField) (string, []app.DraftProblem) {
 	_, broken := parseLines(text)
 	drop := map[int]bool{}
