@@ -60,7 +60,6 @@ func upgrades(t *testing.T, times, rate int) {
 	before, _ := descriptors(d)
 	v := harness.Visit(rate, func() *http.Request { return c.Request("GET", "/v2/user", nil) })
 	visitors := harness.Visit(rate, func() *http.Request { return atShop(sites) })
-	began := time.Now()
 	for n := range times {
 		ends := c.Upload(harness.ShellBot("until [ -e go ]; do sleep 0.01; done; echo last; exit 7", "RAM=32"))
 		d.Replace(harness.Binary)
@@ -83,7 +82,7 @@ func upgrades(t *testing.T, times, rate int) {
 			}
 		}
 	}
-	least := int64(time.Since(began).Seconds() * float64(rate) / 10) // on a busy machine clients are slow, too
+	least := int64(times) * harness.MaxVisitors
 	v.End(t, least)
 	visitors.End(t, least)
 	var open map[string]int

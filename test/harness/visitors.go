@@ -14,7 +14,8 @@ import (
 )
 
 // Visitors open connections, so many a second, ask something on each, and count
-// what was not answered well.
+// what was not answered well. On a machine that answers slower than they come at most
+// MaxVisitors wait: a queue that only grows would prove nothing but that.
 type Visitors struct {
 	stop   context.CancelFunc
 	done   sync.WaitGroup
@@ -23,18 +24,26 @@ type Visitors struct {
 	failed []string
 }
 
+// MaxVisitors is how many wait at once.
+const MaxVisitors = 20
+
 // Visit lets visitors come, rate a second, each with a request of its own. End stops them.
 func Visit(rate int, request func() *http.Request) *Visitors {
 	ctx, stop := context.WithCancel(context.Background())
 	v := &Visitors{stop: stop}
 	transport := &http.Transport{DisableKeepAlives: true}
 	v.done.Go(func() {
+		places := make(chan struct{}, MaxVisitors)
 		ticker := time.NewTicker(time.Second / time.Duration(rate))
 		defer ticker.Stop()
 		for {
 			select {
 			case <-ticker.C:
-				v.done.Go(func() { v.ask(request(), transport) })
+				select {
+				case places <- struct{}{}:
+					v.done.Go(func() { defer func() { <-places }(); v.ask(request(), transport) })
+				default:
+				}
 			case <-ctx.Done():
 				return
 			}
