@@ -22,7 +22,7 @@ var ErrOtherLog = errors.New("the log beside it (-wal) is of another database, o
 // that is by now.
 func LeftLog(path string) bool {
 	info, err := os.Stat(path + walWord)
-	return err == nil && info.Size() > 0 && !isOpen(path+walWord)
+	return err == nil && info.Size() > 0 && opened(path+walWord) == ""
 }
 
 // A log names no database. So every commit counts itself, in the header of the database:

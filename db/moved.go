@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -86,26 +87,40 @@ func (o *origin) tornNow() error {
 	if o.path == "" {
 		return nil
 	}
+	var gone []string
 	for _, name := range partsOf(o.path)[1:] {
-		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) && isOpen(name+" (deleted)") {
-			return fmt.Errorf("%w (%s is gone)", ErrMoved, name)
+		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+			gone = append(gone, name+deleted)
 		}
+	}
+	if name := opened(gone...); name != "" {
+		return fmt.Errorf("%w (%s)", ErrMoved, strings.Replace(name, deleted, " is gone", 1))
 	}
 	return nil
 }
 
-// isOpen reports whether a process has a file open that the kernel calls so. It knows
-// of those alone that the caller may look at, which for root are all. The file is not
-// opened for it: to close it again would drop the locks that this process has on it.
-func isOpen(name string) bool {
-	dir, err := filepath.EvalSymlinks(filepath.Dir(name))
-	if err != nil {
-		return false
+// deleted is what the kernel adds to the name of a file that was removed.
+const deleted = " (deleted)"
+
+// opened returns one of these files, all of one directory, as the kernel calls them, that a
+// process has open; "" for none. It knows of those processes alone that the caller may look
+// at, which for root are all. No file is opened for it: to close it again would drop the locks
+// that this process has on it.
+func opened(names ...string) string {
+	if len(names) == 0 {
+		return ""
 	}
-	name = filepath.Join(dir, filepath.Base(name))
+	dir, err := filepath.EvalSymlinks(filepath.Dir(names[0]))
+	if err != nil {
+		return ""
+	}
+	named := map[string]string{} // by what the kernel calls it
+	for _, name := range names {
+		named[filepath.Join(dir, filepath.Base(name))] = name
+	}
 	all, err := filepath.Glob("/proc/[0-9]*/fd")
 	if err != nil {
-		return false
+		return ""
 	}
 	for _, fds := range all {
 		list, err := os.ReadDir(fds)
@@ -113,10 +128,10 @@ func isOpen(name string) bool {
 			continue // it has ended, or is somebody else's
 		}
 		for _, fd := range list {
-			if is, err := os.Readlink(filepath.Join(fds, fd.Name())); err == nil && is == name {
-				return true
+			if is, err := os.Readlink(filepath.Join(fds, fd.Name())); err == nil && named[is] != "" {
+				return named[is]
 			}
 		}
 	}
-	return false
+	return ""
 }
