@@ -14,54 +14,35 @@ import (
 // TestModel runs random operations, several at once, against programs that
 // crash at random, and checks what must always hold. That no two instances of
 // an application ever run at once, and that no tree changes under a running
-// program or console command, the world itself checks.
-func TestModel(t *testing.T) {
-	for seed := range uint64(60) {
-		synctest.Test(t, func(t *testing.T) { model(t, seed, newWorld(t)) })
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
-	}
-}
+// program or console command, the world itself checks. TestSoakModels has more seeds.
+func TestModel(t *testing.T) { modelled(t, 0, seeds, func(*world, uint64) {}) }
 
 // TestModelOfSites is the same with sites that are visited, whose commits run
 // two programs at once.
-func TestModelOfSites(t *testing.T) {
-	for seed := range uint64(100) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			w.visited = true
-			w.host = w.open()
-			model(t, seed, w)
-		})
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
-	}
-}
+func TestModelOfSites(t *testing.T) { modelled(t, 0, seeds, ofSites) }
 
 // TestModelOfUpgrades is the same with daemons that leave at any moment, and others that
 // go on with what runs.
-func TestModelOfUpgrades(t *testing.T) {
-	for seed := range uint64(60) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			w.visited, w.upgraded = seed%2 == 0, true
-			w.host = w.open()
-			model(t, seed, w)
-		})
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
-	}
-}
+func TestModelOfUpgrades(t *testing.T) { modelled(t, 0, seeds, ofUpgrades) }
 
 // TestModelOfHolds is the same with a hold that comes and goes at any moment.
-func TestModelOfHolds(t *testing.T) {
-	for seed := range uint64(60) {
+func TestModelOfHolds(t *testing.T) { modelled(t, 0, seeds, ofHolds) }
+
+// seeds is how many of each model are run.
+const seeds = 25
+
+func ofSites(w *world, _ uint64)       { w.visited = true }
+func ofUpgrades(w *world, seed uint64) { w.visited, w.upgraded = seed%2 == 0, true }
+func ofHolds(w *world, seed uint64) {
+	w.visited, w.upgraded, w.heldOften = seed%2 == 0, seed%3 == 0, true
+}
+
+// modelled runs the model of each seed, in a world that is changed first.
+func modelled(t *testing.T, first, end uint64, change func(w *world, seed uint64)) {
+	for seed := first; seed < end; seed++ {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			w.visited, w.upgraded, w.heldOften = seed%2 == 0, seed%3 == 0, true
+			change(w, seed)
 			w.host = w.open()
 			model(t, seed, w)
 		})

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,21 @@ func newSignIns(t *testing.T) (*SignIns, *desk) {
 	return s, d
 }
 
+// shipped is the cost of a hash. Tests have the least that there is, and sign in hundreds of times.
+var shipped = today
+
+func TestMain(m *testing.M) {
+	today = cost{8, 1, 1}
+	os.Exit(m.Run())
+}
+
+// The cost is that of OWASP's list.
+func TestCost(t *testing.T) {
+	if shipped != (cost{19456, 2, 1}) {
+		t.Errorf("a hash costs %+v", shipped)
+	}
+}
+
 func TestSignIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, d := newSignIns(t)
@@ -41,7 +57,7 @@ func TestSignIn(t *testing.T) {
 				t.Errorf("the store has %+v", made)
 			}
 		}
-		if strings.Contains(d.password, secret) || !strings.HasPrefix(d.password, "$argon2id$v=19$m=19456,t=2,p=1$") {
+		if strings.Contains(d.password, secret) || !strings.HasPrefix(d.password, "$argon2id$v=19$m=8,t=1,p=1$") {
 			t.Errorf("the store has the password as %q", d.password)
 		}
 		if _, _, err := s.Session(t.Context(), key, home); err != nil {
@@ -328,7 +344,7 @@ func TestBrokenHashes(t *testing.T) {
 	if ok, err := h.matches(t.Context(), secret, good, false); !ok || err != nil {
 		t.Errorf("%v, %v", ok, err)
 	}
-	for _, bad := range []string{"x", good[1:], good[:len(good)-1], good + "A", strings.Replace(good, "m=19456", "m=99999", 1), strings.Replace(good, "$argon2id", "$argon2i", 1)} {
+	for _, bad := range []string{"x", good[1:], good[:len(good)-1], good + "A", strings.Replace(good, "m=8,", "m=99999,", 1), strings.Replace(good, "$argon2id", "$argon2i", 1)} {
 		if ok, err := h.matches(t.Context(), secret, bad, false); ok || err == nil {
 			t.Errorf("%q: %v, %v", bad, ok, err)
 		}

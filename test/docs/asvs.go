@@ -57,6 +57,11 @@ func asvsPage(root, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return asvsPageOf(root, text, tests)
+}
+
+// asvsPageOf is asvsPage with what testNames returns.
+func asvsPageOf(root, text string, tests map[string][]string) (string, error) {
 	seen := map[string]bool{}
 	counts := map[byte]*asvsCount{'1': {}, '2': {}}
 	var wrong []error

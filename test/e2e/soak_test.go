@@ -19,6 +19,9 @@ import (
 	"berth/test/harness"
 )
 
+// TestSoak100MB: the largest upload of most clients.
+func TestSoak100MB(t *testing.T) { largeUploads(t, 99<<20) }
+
 // TestSoak512MB: the largest upload over WebSocket that clients send, twice at
 // once, and the daemon's memory stays what it is.
 func TestSoak512MB(t *testing.T) {
