@@ -26,7 +26,7 @@ func TestPanelInvitation(t *testing.T) {
 	if !strings.HasPrefix(link, d.Base+"/invitation/") {
 		t.Fatalf("the link is %q", link)
 	}
-	p.says("It leads to this host only")
+	p.says("Nobody can open it on another computer")
 	p.says("carla")
 	p.looked(axe, "host-invitations")
 	p.open(d.Base+"/host", 200)

@@ -290,6 +290,7 @@ func sentence(s string) string {
 // flash is shown once, on the page that a form leads to.
 type flash struct {
 	Text   string
+	But    string // what is wrong with it all the same
 	Secret string // a new token or link, which is shown nowhere else
 	Codes  string // new recovery codes, one on a line
 	Link   string // an address of this server, and Word, what it is called

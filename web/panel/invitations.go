@@ -152,7 +152,8 @@ func (p *invitationPages) toHost(c *call, f url.Values) (answer, error) {
 	return p.invite(c, f, o, "/host")
 }
 
-// toTeam invites somebody who has an account, by a link in place of its name.
+// toTeam invites somebody to an application, by a link in place of the name of an account. An
+// administrator's link may make that account, too.
 func (p *invitationPages) toTeam(c *call, f url.Values) (answer, error) {
 	if err := noneChosen(f["permission"]); err != nil {
 		return answer{}, err
@@ -161,7 +162,11 @@ func (p *invitationPages) toTeam(c *call, f url.Values) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return p.invite(c, f, app.Offer{Grants: []app.Grant{{App: c.app.ID, Permissions: may}}}, c.at("settings"))
+	o := app.Offer{Grants: []app.Grant{{App: c.app.ID, Permissions: may}}}
+	if f.Get("new") == "true" {
+		o.RAM, o.Disk, o.Apps = 1, 1, 1 // the least there is
+	}
+	return p.invite(c, f, o, c.at("settings"))
 }
 
 // invite makes an invitation and shows its link, once.
@@ -183,10 +188,11 @@ func (p *invitationPages) invite(c *call, f url.Values, o app.Offer, to string) 
 
 // linkFlash shows a one-time link, once, and says so when nobody can open it elsewhere.
 func (c *call) linkFlash(base, path, sentence string) *flash {
+	fl := &flash{Text: sentence, Secret: base + path, Word: c.lang.Say("One-time link")}
 	if u, err := url.Parse(base); err == nil && web.IsLoopback(u.Host) {
-		sentence += " " + c.lang.Say("It leads to this host only. Open the panel at its public address to make one for others, or set base_url.")
+		fl.But = c.lang.Say("Nobody can open it on another computer: it begins with %s. Open the panel at its public address, or set base_url, and create another link.", base)
 	}
-	return &flash{Text: sentence, Secret: base + path, Word: c.lang.Say("One-time link")}
+	return fl
 }
 
 // base is the address of the panel for links: the one that the settings name, else the one at

@@ -134,6 +134,25 @@ func TestInvitationToATeam(t *testing.T) {
 	stranger.post("/apps/shop/stop").leads(t, "a member", "/")
 }
 
+// The link of an application can make the account that uses it, which has nothing else.
+func TestInviteSomebodyWithoutAnAccount(t *testing.T) {
+	w := newWorld(t)
+	seed(w)
+	ana := w.as("ana")
+	p := ana.post("/apps/shop/invitations", "permission", "logs_app", "minutes", "60", "new", "true")
+	shown := ana.get(p.leads(t, "made", "/apps/shop/settings"))
+	path := regexp.MustCompile(`/invitation/[\w-]+`).FindString(shown.body)
+	eve := w.browser()
+	eve.get(path).want(t, "the link", http.StatusOK, "ana invites you.")
+	eve.post(path, "name", "eve", "password", password, "again", password).leads(t, "accepted", "/login?kept=&next=%2F")
+	eve.get("/apps/shop/logs").want(t, "the log", http.StatusOK)
+	eve.get("/apps/shop/settings").want(t, "the settings", http.StatusForbidden)
+	a, err := w.db.Accounts.AccountByName(t.Context(), "eve")
+	if err != nil || a.TotalRAM != 1 || a.Limits.Apps != 1 || a.Limits.Disk != 1 || a.Admin {
+		t.Errorf("the account is %+v, %v", a, err)
+	}
+}
+
 func TestRefusedInvitations(t *testing.T) {
 	w := newWorld(t)
 	seed(w)
@@ -160,6 +179,7 @@ func TestRefusedInvitations(t *testing.T) {
 		"a member":              {bob, "/apps/shop/invitations", []string{"permission", "logs_app", "minutes", "60"}, 404, ""},
 		"RAM from a team":       {bob, "/apps/other/invitations", []string{"minutes", "60", "ram", "100"}, 400, "at least one permission"},
 		"a permission":          {bob, "/apps/other/invitations", []string{"minutes", "60", "permission", "fly"}, 400, "no permission"},
+		"an account":            {bob, "/apps/other/invitations", []string{"minutes", "60", "permission", "logs_app", "new", "true"}, 403, "Only an administrator"},
 		"another's invitation":  {bob, "/apps/other/invitations/2/revoke", nil, 404, "no invitation"},
 		"none":                  {ana, "/host/invitations/99/revoke", nil, 404, "no invitation"},
 		"no number":             {ana, "/host/invitations/x/revoke", nil, 404, "no invitation"},
@@ -182,7 +202,7 @@ func TestRefusedInvitations(t *testing.T) {
 
 // The link has the address that people reach: that of the settings, else the one in the browser.
 func TestAddressOfALink(t *testing.T) {
-	const here = "It leads to this host only."
+	const here = "Nobody can open it on another computer: it begins with http://"
 	for what, tt := range map[string]struct {
 		base, host, proto string
 		want              string // "" when no link is made

@@ -46,6 +46,9 @@ type listPage struct {
 	Choosable        bool       // something can be done to one of the page
 }
 
+// Unassigned is what the account can still give, in bytes.
+func (p listPage) Unassigned() int64 { return max(0, p.Total-p.Assigned) }
+
 // list shows what the account has and helps with, problems first.
 func (p *appPages) list(c *call) (answer, error) {
 	q := c.Request.URL.Query()

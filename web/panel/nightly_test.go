@@ -218,7 +218,7 @@ func TestNightlySnapshots(t *testing.T) {
 	seed(w)
 	b := w.as("ana")
 	p := b.get("/apps/bot/backups")
-	p.want(t, "the nights", http.StatusOK, "Nightly snapshots", `datetime="2026-11-26T03:15:00Z" data-clock`, "<span>471 KB</span>", `action="/apps/bot/snapshots/20261125T031500Z/restore"`,
+	p.want(t, "the nights", http.StatusOK, "Nightly snapshots", `datetime="2026-11-26T03:15:00Z" data-moment`, "<span>471 KB</span>", `action="/apps/bot/snapshots/20261125T031500Z/restore"`,
 		`action="/apps/bot/snapshots/20261126T031500Z/copy"`, "also those that were made since", "a rollback on the page Deploys undoes it")
 	if strings.Count(p.body, `<li id="snapshot-`) != 2 {
 		t.Error("there are not two nights")
