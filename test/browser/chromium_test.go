@@ -29,8 +29,9 @@ var quiet = []string{
 
 // browser is a Chromium.
 type browser struct {
-	t   *testing.T
-	ctx context.Context
+	t        *testing.T
+	ctx      context.Context
+	debugged string // where
 }
 
 var debugged = regexp.MustCompile(`DevTools listening on (ws://\S+)`)
@@ -74,5 +75,5 @@ func chromium(t *testing.T, sites string, flags ...string) *browser {
 	})
 	ctx, end := chromedp.NewRemoteAllocator(t.Context(), at, chromedp.NoModifyURL)
 	t.Cleanup(end)
-	return &browser{t, ctx}
+	return &browser{t, ctx, at}
 }
