@@ -79,7 +79,8 @@ func (a Answers) Within(share float64) (time.Duration, bool) {
 			if i > 0 {
 				from = AnswerBounds[i-1]
 			}
-			return from + time.Duration(float64(bound-from)*(rank-before)/n), true
+			// Some processors multiply and add in one step, and round otherwise.
+			return (from + time.Duration(float64(bound-from)*(rank-before)/n)).Round(time.Microsecond), true
 		}
 		before += n
 	}
