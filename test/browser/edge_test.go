@@ -42,6 +42,7 @@ func certificate(t *testing.T) string {
 // At the edge pages come by HTTP/2, with a WebSocket and a stream of events beside
 // an upload on the same connection.
 func TestSitesAtTheEdge(t *testing.T) {
+	t.Parallel()
 	d := launch(t, "--proxy-mode", "edge", "--proxy-https", "127.0.0.1:0", "--proxy-http", "127.0.0.1:0", "--proxy-domain", domain, "--proxy-cert", certificate(t))
 	files := load(t, "node", "page.html", "page.js")
 	files["discloud.config"] = config("shop", "index.js", 128)

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,7 +16,14 @@ var (
 	unready string // why this machine cannot run the tests, "" when it can
 )
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+// A test waits for pages and programs more than it computes: more of them run at once than
+// there are processors.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "4"); err != nil { // the command line beats it
+		panic(err)
+	}
+	os.Exit(buildAndRun(m))
+}
 
 func buildAndRun(m *testing.M) int {
 	if os.Getuid() != 0 {

@@ -93,6 +93,7 @@ func (p *tab) accessible(axe string) {
 // All pages can be used by everybody, in each theme and on each screen, and none does
 // anything that its policy forbids.
 func TestPanelIsAccessible(t *testing.T) {
+	t.Parallel()
 	harness.Ready(t, unready)
 	axe := axe(t)
 	d, p, id := furnish(t)
@@ -110,6 +111,7 @@ func TestPanelIsAccessible(t *testing.T) {
 
 // What looks for barriers finds them.
 func TestAxeFindsBarriers(t *testing.T) {
+	t.Parallel()
 	harness.Ready(t, unready)
 	axe := axe(t)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

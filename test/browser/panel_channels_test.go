@@ -66,6 +66,7 @@ func (d *daemon) channels() {
 // A channel is made, tested, used, changed and removed by forms alone, and its pages say what
 // became of each message.
 func TestPanelChannels(t *testing.T) {
+	t.Parallel()
 	r := receive(t)
 	d := launch(t, "--notify-allow", strings.TrimPrefix(r.URL, "http://"))
 	axe := axe(t)
@@ -166,6 +167,7 @@ func (d *daemon) manyChannels(p *tab, axe string) {
 
 // Without JavaScript the same forms do; the links of mail need no session.
 func TestPanelChannelsWithoutScripts(t *testing.T) {
+	t.Parallel()
 	r := receive(t)
 	d := launch(t, "--notify-allow", strings.TrimPrefix(r.URL, "http://"))
 	axe := axe(t)

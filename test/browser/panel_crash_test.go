@@ -10,6 +10,7 @@ import (
 
 // An owner finds in the panel why a program crashed, mends it in the editor, and starts it.
 func TestPanelMendsACrash(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	id := d.upload(map[string]string{
 		"discloud.config": bot("Greeter", 64), "config.json": `{"name": "hello"}`,
@@ -37,6 +38,7 @@ func TestPanelMendsACrash(t *testing.T) {
 
 // Files are made, moved and deleted by keyboard alone.
 func TestPanelFilesByKeyboard(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	id := d.ticker(t, "Greeter")
 	p := d.visitor()

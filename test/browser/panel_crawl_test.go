@@ -89,6 +89,7 @@ const reasons = `(() => {
 // Each page is in the language of who reads it: no sentence of the catalogue is left in
 // English. The words of the others are longer, and fit on a phone too.
 func TestPanelInLanguages(t *testing.T) {
+	t.Parallel()
 	d, p, id := furnish(t)
 	english := catalogue(t, app.Locales[1])
 	check := func(locale, path string) {
@@ -135,6 +136,7 @@ func TestPanelInLanguages(t *testing.T) {
 
 // The audit log is in the reader's time zone, and names it; without scripts it is in UTC.
 func TestPanelAuditZone(t *testing.T) {
+	t.Parallel()
 	d, p, _ := furnish(t)
 	const first = `document.querySelector(".acts time").textContent`
 	for zone, says := range map[string]string{"America/Sao_Paulo": "GMT-3", "Asia/Kolkata": "GMT+5:30", "UTC": "UTC"} {

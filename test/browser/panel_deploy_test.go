@@ -62,6 +62,7 @@ func (p *tab) packed(files string) {
 // A folder that is dropped is sent without what is not needed, its .env as variables, and its
 // configuration is asked for; the program has the variables when it starts first.
 func TestPanelDeploysAFolder(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	p := d.visitor()
 	dir := project(t)
@@ -124,6 +125,7 @@ func TestPanelDeploysAFolder(t *testing.T) {
 
 // The configuration is written by keyboard alone, of a ZIP that has none.
 func TestPanelConfigurationByKeyboard(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	p := d.visitor()
 	p.open(d.Base+"/upload", 200)
@@ -146,6 +148,7 @@ func TestPanelConfigurationByKeyboard(t *testing.T) {
 
 // An empty bot is opened in the editor, an example runs, with and without scripts.
 func TestPanelBegins(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	p := d.visitor()
 	for _, scripts := range []bool{true, false} {
@@ -166,6 +169,7 @@ func TestPanelBegins(t *testing.T) {
 
 // The page of a configuration can be used by everybody.
 func TestPanelConfigurationIsAccessible(t *testing.T) {
+	t.Parallel()
 	harness.Ready(t, unready)
 	axe := axe(t)
 	d := launch(t)
@@ -184,6 +188,7 @@ func TestPanelConfigurationIsAccessible(t *testing.T) {
 
 // The script that packs a folder leaves out in Chromium what berth deploy leaves out.
 func TestPanelPacksAsTheCommandDoes(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../files/bundle/testdata/packing.json")
 	if err != nil {
 		t.Fatal(err)

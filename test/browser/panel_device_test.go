@@ -48,6 +48,7 @@ func (d *daemon) fetched(of device) device {
 // A person types the code that a program shows, with the mouse or by the keyboard alone,
 // with scripts and without, and the program gets a token, or none.
 func TestPanelDevice(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	axe := axe(t)
 	p := d.visitor()

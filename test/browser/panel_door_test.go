@@ -32,6 +32,7 @@ func (d *daemon) speaks(p *tab, locale, save string) {
 // A token for one application with two permissions is made by the keyboard alone. What the
 // form refuses keeps what was chosen.
 func TestPanelTokenWithBounds(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	axe := axe(t)
 	id := d.ticker(t, "Greeter")
@@ -84,6 +85,7 @@ func TestPanelTokenWithBounds(t *testing.T) {
 
 // What the page of codes refuses is a sentence on the page, in the person's language.
 func TestPanelDeviceRefuses(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	axe := axe(t)
 	p := d.visitor()
@@ -121,6 +123,7 @@ func TestPanelDeviceRefuses(t *testing.T) {
 
 // An exact deploy is a choice on the page, and the list of deploys says which were.
 func TestPanelDeploysExactly(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	axe := axe(t)
 	files := load(t, "ticker")

@@ -41,6 +41,7 @@ func (d *daemon) secondStep(p *tab) {
 // A person sets up an app for codes, and signs in with a code of it, with a recovery code and
 // without scripts. What is used is of no use again.
 func TestPanelSecondFactor(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	axe := axe(t)
 	p := d.visitor()
@@ -122,6 +123,7 @@ func TestPanelSecondFactor(t *testing.T) {
 // Somebody whose proof is of another address is asked again, and the form goes on with what it
 // had. A sign-in elsewhere is shown until it is dismissed.
 func TestPanelAsksAgain(t *testing.T) {
+	t.Parallel()
 	d := launch(t, "--proxy-trusted", "127.0.0.1")
 	axe := axe(t)
 	p := chromium(t, "").tab()
@@ -163,6 +165,7 @@ func TestPanelAsksAgain(t *testing.T) {
 // While an administrator demands a second factor of everybody, somebody without one finds the page
 // that sets one up, whatever they open, and everything else afterwards.
 func TestPanelDemandsAFactor(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	axe := axe(t)
 	d.lookAfter()

@@ -31,6 +31,7 @@ func (p *tab) edits(text string) {
 
 // What somebody types does not go over what the program writes meanwhile; by keyboard, Tab does not trap.
 func TestPanelEditorWarns(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	id := d.ticker(t, "Greeter")
 	file := filepath.Join(d.data, "apps", id, "notes.js")
@@ -75,6 +76,7 @@ func TestPanelEditorWarns(t *testing.T) {
 
 // A folder comes with all that is in it, nothing is replaced without being asked, and a ZIP is unpacked.
 func TestPanelUploadsFolders(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	id := d.ticker(t, "Greeter")
 	tree := filepath.Join(d.data, "apps", id)

@@ -15,6 +15,7 @@ import (
 // An application gets a picture with the mouse, which its pages and the list show, and loses it by the keyboard alone. What is
 // no picture is refused with a sentence.
 func TestPanelIcon(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	axe := axe(t)
 	id := d.ticker(t, "Greeter")

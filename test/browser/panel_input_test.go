@@ -14,6 +14,7 @@ const reading = `require("readline").createInterface({input: process.stdin}).on(
 
 // Somebody types lines to a program below its log, one after the other; and, without JavaScript, by a form.
 func TestPanelInput(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	id := d.upload(map[string]string{"index.js": reading, "discloud.config": bot("Reader", 100, "STDIN=true")})
 	other := d.ticker(t, "Greeter")

@@ -10,6 +10,7 @@ import (
 // An administrator invites; somebody makes an account by the link and is in the team, and another
 // account joins by the link of a team. The pages fit a phone and a desk, in the light and the dark.
 func TestPanelInvitation(t *testing.T) {
+	t.Parallel()
 	harness.Ready(t, unready)
 	axe := axe(t)
 	d, p, id := furnish(t)

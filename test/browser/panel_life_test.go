@@ -49,6 +49,7 @@ func (d *daemon) runs(p *tab, id, want string) {
 // a page that can be loaded again, restarted, replaced, backed up, rolled back,
 // restored and deleted.
 func TestPanelLife(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	p := d.visitor()
 	id := d.sends(t, p)
@@ -176,6 +177,7 @@ func (d *daemon) downloaded(t *testing.T, p *tab) map[string]string {
 
 // A program that was killed for its RAM gets more of it by one click, and runs.
 func TestPanelRaisesRAM(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	files := load(t, "hog")
 	files["discloud.config"] = bot("Hog", 256)

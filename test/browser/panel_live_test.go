@@ -12,6 +12,7 @@ import (
 // A page with a live stream can be loaded again and again: each time its stream
 // opens, and none stays behind.
 func TestPanelReloads(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	id := d.ticker(t, "Greeter")
 	p := d.visitor()
@@ -29,6 +30,7 @@ func TestPanelReloads(t *testing.T) {
 // A line that a program prints appears in a page that is open, as does what happens
 // to the program.
 func TestPanelLive(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	id := d.ticker(t, "Greeter")
 	p := d.visitor()
@@ -59,6 +61,7 @@ func TestPanelLive(t *testing.T) {
 // A page that nobody sees has no stream; when it is seen again, it knows what has
 // happened.
 func TestPanelHidden(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	id := d.ticker(t, "Greeter")
 	p := d.visitor()
@@ -101,6 +104,7 @@ func (p *tab) tabTo(tag, words string) {
 
 // Somebody without a mouse signs in, finds an application and restarts it.
 func TestPanelByKeyboard(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	id := d.ticker(t, "Greeter")
 	d.ticker(t, "Another")

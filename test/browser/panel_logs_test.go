@@ -36,6 +36,7 @@ func rows(p *tab, selector string) int {
 // A log is filtered by level and time, by mouse and by keyboard, while it goes on; what happens
 // appears between the lines.
 func TestPanelFiltersALog(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	axe := axe(t)
 	id := d.upload(map[string]string{"discloud.config": bot("Greeter", 100), "index.js": talker})
@@ -115,6 +116,7 @@ func (d *daemon) served(id string) {
 
 // Thirty days of an application and of the host are drawn, and stand in a table.
 func TestPanelCharts(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	axe := axe(t)
 	d.lookAfter()

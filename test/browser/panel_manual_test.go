@@ -12,6 +12,7 @@ import (
 // Somebody new is led to what is left to do, leaves that, reads the documentation and finds the first steps again: with the mouse, then
 // by the keyboard alone.
 func TestPanelFirstStepsAndDocumentation(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	axe := axe(t)
 	p := d.visitor()
@@ -51,6 +52,7 @@ func TestPanelFirstStepsAndDocumentation(t *testing.T) {
 
 // An administrator changes a setting with the mouse, another one by the keyboard, and is told of a bad value.
 func TestPanelHostSettings(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "berth.toml") // what is changed is written beside it
 	if err := os.WriteFile(file, []byte("[apps]\npids_max = 100\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ const selected = `document.getElementById(document.querySelector("#palette input
 
 // Several applications are chosen in a table and stopped, by mouse, and what is chosen stays so while the list updates itself.
 func TestPanelActsOnSeveral(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	axe := axe(t)
 	hostile := `<b>"Bot"</b>`
@@ -67,6 +68,7 @@ func TestPanelActsOnSeveral(t *testing.T) {
 
 // The same by keyboard alone.
 func TestPanelActsOnSeveralByKeyboard(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	d.ticker(t, "Greeter")
 	d.ticker(t, "Another")
@@ -96,6 +98,7 @@ func TestPanelActsOnSeveralByKeyboard(t *testing.T) {
 
 // Without scripts the table, the boxes, the question and the result work too.
 func TestPanelActsOnSeveralWithoutScripts(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	d.ticker(t, "Greeter")
 	d.ticker(t, "Another")
@@ -121,6 +124,7 @@ func TestPanelActsOnSeveralWithoutScripts(t *testing.T) {
 
 // The palette finds applications, pages and actions; keys that somebody types are left alone.
 func TestPanelPalette(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	axe := axe(t)
 	id := d.ticker(t, "Greeter")

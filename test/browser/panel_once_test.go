@@ -76,6 +76,7 @@ func (p *tab) goOn(id fetch.RequestID) {
 // What a form has to say is on the page that it leads to, though the page that is being
 // left, which follows what happens, and another tab are fetched before that.
 func TestPanelSaysOnce(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	id := d.ticker(t, "Greeter")
 	p := d.visitor()

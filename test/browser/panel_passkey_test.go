@@ -28,6 +28,7 @@ func (p *tab) authenticator() {
 // A person makes a passkey, signs in by it alone and as the second step, proves by it who they
 // are, and removes it. An address that imitates the panel gets nothing.
 func TestPanelPasskey(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	axe := axe(t)
 	base := strings.Replace(d.Base, "127.0.0.1", "localhost", 1)

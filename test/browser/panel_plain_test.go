@@ -6,6 +6,7 @@ import (
 
 // Without JavaScript people can do everything: forms are enough.
 func TestPanelWithoutScripts(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	d.lookAfter()
 	d.channels()

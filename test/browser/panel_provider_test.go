@@ -46,6 +46,7 @@ func provided(t *testing.T) (d *daemon, b *browser, l *openid.Server, base strin
 // A person adds a provider to their account, signs in with it, and with nothing else accepts an
 // invitation with it, with and without scripts; the way there leads over another site.
 func TestPanelProvider(t *testing.T) {
+	t.Parallel()
 	d, b, l, base := provided(t)
 	axe := axe(t)
 	p := b.tab()
@@ -96,6 +97,7 @@ func TestPanelProvider(t *testing.T) {
 
 // Somebody accepts an invitation with a passkey, and then signs in by it.
 func TestPanelInvitationByPasskey(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	axe := axe(t)
 	base := strings.Replace(d.Base, "127.0.0.1", "localhost", 1)

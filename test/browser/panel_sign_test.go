@@ -9,6 +9,7 @@ import (
 // The first account: a one-time link of the host's shell leads to a password, and to
 // the panel.
 func TestPanelFirstRun(t *testing.T) {
+	t.Parallel()
 	d := bare(t)
 	p := chromium(t, "").tab()
 	p.watch()
@@ -43,6 +44,7 @@ func TestPanelFirstRun(t *testing.T) {
 
 // A wrong password says no more than that, and who guesses on waits.
 func TestPanelGuesses(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	d.runWith(secret+"\n", "account", "password", "ana")
 	p := chromium(t, "").tab()
@@ -82,6 +84,7 @@ func TestPanelGuesses(t *testing.T) {
 // Somebody ends a session from another browser: the page that is open there leads to
 // the sign-in.
 func TestPanelSessionEndedElsewhere(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	p := d.visitor()
 	other := p.another()
@@ -102,6 +105,7 @@ func TestPanelSessionEndedElsewhere(t *testing.T) {
 
 // The new password counts, the old one does not, and other browsers are signed out.
 func TestPanelPasswordChange(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	p := d.visitor()
 	other := p.another()

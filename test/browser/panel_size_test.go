@@ -35,6 +35,7 @@ func (d *daemon) remembered(id string, mb, ram int) {
 
 // The right size of an application is one button, and the page Host says what can be sold.
 func TestPanelRightSize(t *testing.T) {
+	t.Parallel()
 	d := launch(t, "--host-overcommit", "1.2")
 	axe := axe(t)
 	d.lookAfter()

@@ -10,6 +10,7 @@ import (
 // An application of somebody else is not there, whatever page of it one asks for; and
 // a member of its team sees, and can do, what the permissions say.
 func TestPanelOfOthers(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	id := d.ticker(t, "Greeter")
 	p := chromium(t, "").tab()

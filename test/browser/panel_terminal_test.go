@@ -36,6 +36,7 @@ func virtual(letter rune) int64 {
 // Somebody opens a shell in an application, types and reads, and makes the window smaller; with the
 // keyboard alone they go in and out, end the session and begin another one.
 func TestPanelTerminal(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	id := d.ticker(t, "Greeter")
 	p := d.visitor()
@@ -88,6 +89,7 @@ func TestPanelTerminal(t *testing.T) {
 
 // Without JavaScript, the page says what opens a shell instead.
 func TestPanelTerminalWithoutScripts(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	id := d.ticker(t, "Greeter")
 	p := d.visitor()

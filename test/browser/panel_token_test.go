@@ -33,6 +33,7 @@ func (p *tab) made() string {
 // A token of the panel works for the API, beside its successor for as long as it was
 // told, and not a moment after it was revoked.
 func TestPanelTokens(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	p := d.visitor()
 	p.open(d.Base+"/account", 200)

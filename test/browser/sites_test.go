@@ -59,6 +59,7 @@ func at(id string) string { return "http://" + id + "." + domain + "/" }
 // Three programs listen on 8080 at once, and each page gets its own: an answer, a
 // WebSocket, a stream of events, and an upload.
 func TestSitesOfPrograms(t *testing.T) {
+	t.Parallel()
 	d := launchSites(t)
 	sites := []struct{ dir, main string }{{"node", "index.js"}, {"python", "main.py"}, {"go", "site"}}
 	for _, s := range sites {
@@ -90,6 +91,7 @@ func TestSitesOfPrograms(t *testing.T) {
 // A site of files: its parts come with the types that browsers insist on, an
 // address that only its script knows too, and again from the browser's memory.
 func TestSiteOfFiles(t *testing.T) {
+	t.Parallel()
 	d := launchSites(t)
 	files := load(t, "static")
 	files["discloud.config"] = config("pages", "index.html", 32)
@@ -113,6 +115,7 @@ func TestSiteOfFiles(t *testing.T) {
 
 // What visitors read in place of a site: light and dark, on a desk and on a phone.
 func TestPagesInPlaceOfSites(t *testing.T) {
+	t.Parallel()
 	d := launchSites(t)
 	b := chromium(t, d.sites())
 	for _, id := range []string{"stopped", "crashed", "full"} {
@@ -161,6 +164,7 @@ func TestPagesInPlaceOfSites(t *testing.T) {
 // The panel says where a site is visited, and a site that nobody can visit is no good sight:
 // light and dark, on a desk and on a phone.
 func TestSitesInThePanel(t *testing.T) {
+	t.Parallel()
 	d := launchSites(t)
 	d.lookAfter()
 	node := func(id, code string) {

@@ -13,6 +13,7 @@ import (
 // A page that does everything wrong: each is found, so that a test that finds
 // nothing has looked.
 func TestTabFindsWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	harness.Ready(t, unready)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

@@ -78,7 +78,7 @@ const colours = HighlightStyle.define([
 
 const mono = 'ui-monospace, "SFMono-Regular", "DejaVu Sans Mono", monospace';
 const face = EditorView.theme({
-  "&": { height: "min(100vh - 31rem, 44rem)", minHeight: "16rem", border: "1px solid var(--field)", borderRadius: "8px", overflow: "hidden", background: "var(--card)", color: "var(--text)", fontSize: ".875rem" },
+  "&": { height: "100%", border: "1px solid var(--field)", borderRadius: "8px", overflow: "hidden", background: "var(--card)", color: "var(--text)", fontSize: ".875rem" },
   "&.cm-focused": { outline: "none" }, // the panel's sheet shows the focus, around what this is in
   ".cm-scroller": { fontFamily: mono, lineHeight: "1.5", overflow: "auto" },
   ".cm-content": { caretColor: "var(--text)", padding: ".5rem 0" },
