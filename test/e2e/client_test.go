@@ -50,7 +50,8 @@ func TestClientScripts(t *testing.T) {
 				account := name + "-" + way
 				c := d.account(account, 600)
 				bot := c.Upload(harness.NodeBot(harness.IdleNode, "NAME=bot", "RAM=100"))
-				crash := c.Upload(harness.NodeBot(`console.log("last words \x1b]0;x\x07"); process.exit(3)`, "NAME=crash", "RAM=100"))
+				crash := c.Upload(harness.ShellBot(`printf 'last words \033]0;x\007\n'; exit 3`, "NAME=crash", "RAM=100")) // at once, on a busy machine too
+				c.Until(crash, "apps.online", false, "apps.exitCode", 3)
 				values := map[string]string{"BOT": bot, "CRASH": crash, "ACCOUNT": account, "URL": d.Base, "TOKEN": c.Token, "NUMBER": c.Account, "WAY": way}
 				if name == "others" {
 					other := d.account("other-"+way, 100)
