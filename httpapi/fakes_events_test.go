@@ -64,7 +64,7 @@ func (w *world) metrics(id app.ID, now, from, to time.Time, step time.Duration) 
 	}
 	at := testNow.Truncate(10 * time.Minute)
 	return []app.Point{
-		{At: at.Add(-10 * time.Minute), Step: 10 * time.Minute, Ran: 10 * time.Minute, Memory: 1e6 + 0.5, MemoryMax: 2e6, Limit: 1 << 20, CPU: 1.256, CPUMax: 99.999, NetIn: 5, NetOut: 7},
+		{At: at.Add(-10 * time.Minute), Step: 10 * time.Minute, Ran: 10 * time.Minute, Memory: 1e6 + 0.5, MemoryMax: 2e6, Limit: 1 << 20, CPU: 1.256, CPUMax: 99.999, NetIn: 5, NetOut: 7, Disk: 4096, Answers: app.Answers{Classes: [5]uint64{0, 90, 0, 10}, Took: [12]uint64{90, 0, 10}}},
 		{At: at, Step: 10 * time.Minute, MemoryMax: 1 << 20, Marks: app.Marks{Starts: 1, Exits: 2, OOMs: 3, Deploys: 4}},
 	}, nil
 }

@@ -100,6 +100,10 @@ func (r records) metrics(c *call) (response, error) {
 			{"cpuMax", rounded(p.CPUMax)},
 			{"netIn", int64(p.NetIn)},
 			{"netOut", int64(p.NetOut)},
+			{"disk", int64(p.Disk)},
+			{"requests", p.Answers.All()},
+			{"answers", answersOf(p.Answers)},
+			{"p95", slowest(p.Answers)},
 			{"starts", p.Starts},
 			{"exits", p.Exits},
 			{"ramKills", p.OOMs},
@@ -107,6 +111,24 @@ func (r records) metrics(c *call) (response, error) {
 		}
 	}
 	return ok(c.say("The metrics of your application have been loaded."), member{"step", step}, member{"points", list})
+}
+
+// answersOf are the answers of a site by the class of their status.
+func answersOf(a app.Answers) object {
+	by := make(object, len(a.Classes))
+	for i, n := range a.Classes {
+		by[i] = member{strconv.Itoa(i+1) + "xx", n}
+	}
+	return by
+}
+
+// slowest is within how many milliseconds 95 percent of the answers came; null of none.
+func slowest(a app.Answers) any {
+	d, some := a.Within(0.95)
+	if !some {
+		return nil
+	}
+	return rounded(d.Seconds() * 1000)
 }
 
 // moment reads a time, as RFC 3339 or in seconds since 1970.

@@ -79,22 +79,31 @@ func OpenFiles(path string, lim Limits) (*Archive, error) {
 	return a, nil
 }
 
-// loadFiles reads the directory and checks it.
-func (a *Archive) loadFiles() error {
+// directory reads which files the ZIP names.
+func (a *Archive) directory() ([]*zip.File, error) {
 	info, err := a.file.Stat()
 	if err != nil {
-		return fmt.Errorf("cannot open the ZIP: %w", err)
+		return nil, fmt.Errorf("cannot open the ZIP: %w", err)
 	}
 	zr, err := readDirectory(a.file, info.Size(), a.lim)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a.Bytes = info.Size()
-	files := slices.DeleteFunc(zr.File, func(f *zip.File) bool {
+	return zr.File, nil
+}
+
+// loadFiles reads the directory and checks it.
+func (a *Archive) loadFiles() error {
+	files, err := a.directory()
+	if err != nil {
+		return err
+	}
+	files = slices.DeleteFunc(files, func(f *zip.File) bool {
 		name, dir, ok := nameOf(f, a.lim)
 		return ok && part{f, name, dir}.skipped() == app.VariablesFile
 	})
-	a.entries, err = check(files, info.Size(), a.lim)
+	a.entries, err = check(files, a.Bytes, a.lim)
 	return err
 }
 
@@ -127,21 +136,15 @@ func (a *Archive) find(name string) int {
 
 // load reads the directory, checks it and parses the config.
 func (a *Archive) load() error {
-	info, err := a.file.Stat()
-	if err != nil {
-		return fmt.Errorf("cannot open the ZIP: %w", err)
-	}
-	zr, err := readDirectory(a.file, info.Size(), a.lim)
+	files, err := a.directory()
 	if err != nil {
 		return err
 	}
-	a.Bytes = info.Size()
-	if alone, err := a.alone(zr.File); alone || err != nil {
+	if alone, err := a.alone(files); alone || err != nil {
 		return err
 	}
-	var files []*zip.File
-	files, a.Left, a.Variables = skip(zr.File, a.lim, a.over, a.config)
-	if a.entries, err = check(files, info.Size(), a.lim); err != nil {
+	files, a.Left, a.Variables = skip(files, a.lim, a.over, a.config)
+	if a.entries, err = check(files, a.Bytes, a.lim); err != nil {
 		return err
 	}
 	a.entries = unwrap(a.entries, a.over)

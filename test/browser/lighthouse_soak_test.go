@@ -3,7 +3,9 @@
 package browser
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -30,6 +32,7 @@ func lighthouse(t *testing.T) string {
 // judgement is what Lighthouse writes of a page, as far as it is read here.
 type judgement struct {
 	RuntimeError struct{ Message string }
+	FinalURL     string `json:"finalDisplayedUrl"`
 	Categories   map[string]struct {
 		Score     *float64 // of 1; null when it could not be found out
 		AuditRefs []struct{ ID string }
@@ -86,11 +89,13 @@ func TestSoakLighthouse(t *testing.T) {
 		for _, path := range append(pages, "/login") {
 			var best map[string]float64
 			var last judgement
+			var err error
 			for try := 0; try < 3 && short(best); try++ {
-				last = judged(t, command, at.Port(), config, d.Base+path)
-				best = last.better(best)
+				if last, err = judged(command, at.Port(), config, d.Base+path); err == nil {
+					best = last.better(best)
+				}
 			}
-			t.Logf("%s %s: %v", form, path, best)
+			t.Logf("%s %s: %v, %v", form, path, best, err)
 			for category, want := range least {
 				if best[category] < want {
 					t.Errorf("%s, %s: %s is %.0f, want %.0f: %q", form, path, category, best[category], want, last.short(category))
@@ -122,22 +127,21 @@ func (j judgement) better(best map[string]float64) map[string]float64 {
 	return now
 }
 
-// judged has Lighthouse look at a page in a Chromium that is there.
-func judged(t *testing.T, command, port, config, address string) (j judgement) {
-	t.Helper()
+// judged has Lighthouse look at a page in a Chromium that is there. It fails now and then on a
+// busy machine, and says that one should try again.
+func judged(command, port, config, address string) (j judgement, err error) {
 	cmd := exec.Command("node", command, address, "--port="+port, "--config-path="+config, "--output=json", "--quiet") //nolint:gosec // a test's own
-	cmd.Env = append(os.Environ(), "CI=1")
-	cmd.Stderr = os.Stderr
+	var said bytes.Buffer
+	cmd.Stderr = &said
 	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &j)
+	}
+	if err == nil && (j.RuntimeError.Message != "" || j.FinalURL != address) {
+		err = fmt.Errorf("it saw %s: %s", j.FinalURL, j.RuntimeError.Message)
+	}
 	if err != nil {
-		t.Fatalf("Lighthouse of %s: %v", address, err)
+		return j, fmt.Errorf("%w: %s", err, &said)
 	}
-	if err := json.Unmarshal(out, &j); err != nil {
-		t.Fatalf("Lighthouse of %s: %v: %.200s", address, err, out)
-	}
-	if j.RuntimeError.Message != "" {
-		t.Fatalf("Lighthouse of %s: %s", address, j.RuntimeError.Message)
-	}
-	return j
+	return j, nil
 }
-
