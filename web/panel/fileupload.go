@@ -165,7 +165,7 @@ func (b *arrivals) store(name string, data []byte) error {
 
 // makeAbove makes a directory and those above it, up to the one that is shown.
 func (b *arrivals) makeAbove(ctx context.Context, dir string) error {
-	if b.made[dir] || dir == "." {
+	if b.made[dir] || dir == path.Dir(dir) { // "." and "/" have none above
 		return nil
 	}
 	if err := b.makeAbove(ctx, path.Dir(dir)); err != nil {

@@ -73,6 +73,10 @@ func TestUploadMany(t *testing.T) {
 			t.Errorf("%q: %d", name, p.StatusCode)
 		}
 	}
+	for _, dir := range []string{"//", "/.", "/x/..", "/", "..", "../..", "src/..//"} { // the address of a form is anybody's
+		kind, body := folderForm(t, true, "a/b/evil.txt", "evil")
+		b.sendTo("/apps/shop/files/upload?"+query("path", dir), kind, body)
+	}
 	send(false, "", "").want(t, "nothing", http.StatusBadRequest, "Choose a file to upload.")
 	var many []string
 	for i := range maxFiles + 1 {

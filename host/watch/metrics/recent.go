@@ -87,21 +87,25 @@ func parse(b []byte, each func(id app.ID, kind byte, p app.Point)) (whole int) {
 	}
 }
 
-// load reads a file of records into the points that are not in the rings yet,
-// and returns how much of it is whole.
-func (s *Store) load(path string) (int64, error) {
+// read returns a file of records, nothing when there is none.
+func read(path string) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return nil, nil
 	}
-	if err != nil {
-		return 0, err
-	}
-	return int64(parse(b, func(id app.ID, kind byte, p app.Point) {
+	return b, err
+}
+
+// load takes records for points that are not in the rings yet, but for those of an
+// application from a moment of first on. It returns how much of them is whole.
+func (s *Store) load(records []byte, first map[app.ID]time.Time) int64 {
+	return int64(parse(records, func(id app.ID, kind byte, p app.Point) {
 		if kind == isGone || !known(id) {
 			delete(s.pending, id)
 			return
 		}
-		s.add(id, p)
-	})), nil
+		if at, copied := first[id]; !copied || p.At.Before(at) {
+			s.add(id, p)
+		}
+	}))
 }

@@ -51,13 +51,23 @@ func (s *Store) open() error {
 	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	if _, err := s.load(s.path(olderName)); err != nil {
-		return err
-	}
-	whole, err := s.load(s.path(recentName))
+	recent, err := read(s.path(recentName))
 	if err != nil {
 		return err
 	}
+	older, err := read(s.path(olderName))
+	if err != nil {
+		return err
+	}
+	// What recent begins with, a rotation has copied from the one before: it would count twice.
+	first := map[app.ID]time.Time{}
+	parse(recent, func(id app.ID, kind byte, p app.Point) {
+		if at, there := first[id]; kind == isPoint && (!there || p.At.Before(at)) {
+			first[id] = p.At
+		}
+	})
+	s.load(older, first)
+	whole := s.load(recent, nil)
 	f, err := os.OpenFile(s.path(recentName), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err

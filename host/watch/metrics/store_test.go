@@ -67,6 +67,26 @@ func ranged(t testing.TB, s *Store, id app.ID, now, from, to time.Time, step tim
 	return points
 }
 
+// However often the daemon starts again within an hour, each minute counts once.
+func TestStartsWithinAnHourCountOnce(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	run(t, s, "shop", 0, 70)
+	for n := 70; n < 75; n++ {
+		must(t, s.Close())
+		s = open(t, dir)
+		run(t, s, "shop", n, n+1)
+	}
+	must(t, s.Close())
+	s = open(t, dir)
+	run(t, s, "shop", 75, 130) // the next hour is folded
+	for _, p := range ranged(t, s, "shop", at(130).At, start, at(130).At, Fine) {
+		if p.Ran != Fine || p.NetIn != 3 {
+			t.Errorf("the minute %v ran for %v and has %v bytes", p.At.Sub(start), p.Ran, p.NetIn)
+		}
+	}
+}
+
 func TestPointsSurviveEachEnd(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, s *Store){
 		"closed": func(t *testing.T, s *Store) { must(t, s.Close()) },
