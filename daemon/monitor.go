@@ -77,6 +77,10 @@ func (m *monitor) alive(ctx context.Context) error {
 func (m *monitor) answers(each func(app.ID, app.Answers)) {
 	m.traffic.Rest()
 	m.traffic.Each(func(id string, s proxy.SiteTraffic) {
+		if _, there := m.d.host.Find(app.ID(id)); !there { // an answer ended after its site was deleted
+			m.traffic.Forget(id)
+			return
+		}
 		a := app.Answers{Classes: s.Classes}
 		copy(a.Took[:], s.Took)
 		each(app.ID(id), a)

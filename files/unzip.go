@@ -31,6 +31,9 @@ func (s *stages) Unzip(ctx context.Context, file string, uid int) (app.Stage, ap
 	if err == nil {
 		space, err = s.give(ctx, stage, uid)
 	}
+	if err == nil { // or a power cut could leave empty files under the names that Lay gives them
+		err = unix.Syncfs(int(s.staging))
+	}
 	if err != nil {
 		// The context may have ended, and the stage must go all the same.
 		err = errors.Join(unlessSaid(s.cannot, "unpack the ZIP", err), removeTree(context.WithoutCancel(ctx), s.staging, string(stage)))

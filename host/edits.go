@@ -112,9 +112,9 @@ func (h *Host) Unzip(ctx context.Context, owner app.AccountID, id app.ID, name, 
 	if err := h.unpacks.Acquire(ctx, 1); err != nil {
 		return done, err
 	}
-	defer h.unpacks.Release(1)
 	uid := u.view.Load().UID
 	stage, space, err := h.Edits.Unzip(ctx, file, uid)
+	h.unpacks.Release(1)
 	if err != nil {
 		return done, err
 	}

@@ -71,7 +71,7 @@ func (f *Flags) Explain(getenv func(string) string) (Settings, []Source, error) 
 	if err != nil {
 		return s, from, err
 	}
-	s.Decided = decided(from, path)
+	s.Decided = f.decided(getenv)
 	// Another data directory than the files say is that of another berth, with keys of its own.
 	s.File, s.Keys, s.BackupKey = path, keyFiles(s, "", ""), backupKeyFile(s, "")
 	if s.DataDir == cmp.Or(file["data_dir"].value, managed["data_dir"].value, settings[0].value) {
@@ -81,12 +81,17 @@ func (f *Flags) Explain(getenv func(string) string) (Settings, []Source, error) 
 	return s, from, nil
 }
 
-// decided are the settings whose value comes from no file.
-func decided(from []Source, path string) string {
+// decided are those of the panel's settings that a flag or a variable decides: see Settings.Decided.
+func (f *Flags) decided(getenv func(string) string) string {
 	var all []string
-	for _, s := range from {
-		if !strings.HasPrefix(s.From, path) && !strings.HasPrefix(s.From, ManagedFile(path)) {
-			all = append(all, s.Key+" "+s.From)
+	for _, row := range settings {
+		if !row.field(&Settings{}).panel {
+			continue
+		}
+		if v := f.byKey[row.key]; v != nil && v.given {
+			all = append(all, row.key+" --"+row.flag()+" "+v.text)
+		} else if text := getenv(row.env()); text != "" {
+			all = append(all, row.key+" "+row.env()+" "+text)
 		}
 	}
 	return strings.Join(all, "\n")

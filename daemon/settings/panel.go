@@ -31,7 +31,10 @@ func (s Settings) ForPanel() ([]app.HostSetting, error) {
 		}
 		h := app.HostSetting{
 			Key: row.key, Section: row.section(), Default: row.value, Help: row.plainHelp(), Expects: k.expects, Words: k.words, Toggle: k.toggle,
-			Value: cmp.Or(file[row.key].value, managed[row.key].value, row.value), Fixed: s.decides(row.key),
+			Value: cmp.Or(file[row.key].value, managed[row.key].value, row.value),
+		}
+		if from, value := s.decides(row.key); from != "" {
+			h.Fixed, h.Value = from, value
 		}
 		if is := file[row.key]; h.Fixed == "" && is.path != "" {
 			h.Fixed = is.place()
@@ -43,14 +46,15 @@ func (s Settings) ForPanel() ([]app.HostSetting, error) {
 	return all, nil
 }
 
-// decides says what decides a setting, if it is no file: a flag, or a variable.
-func (s Settings) decides(key string) string {
+// decides says what decides a setting, if it is no file: a flag, or a variable; and its value.
+func (s Settings) decides(key string) (from, value string) {
 	for line := range strings.SplitSeq(s.Decided, "\n") {
-		if from, ok := strings.CutPrefix(line, key+" "); ok {
-			return from
+		if is, ok := strings.CutPrefix(line, key+" "); ok {
+			from, value, _ = strings.Cut(is, " ")
+			break
 		}
 	}
-	return ""
+	return from, value
 }
 
 // SetForPanel sets settings of ForPanel in the managed file, by their keys and as text, and returns those that changed, with the value of

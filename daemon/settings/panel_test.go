@@ -42,7 +42,7 @@ func find(t *testing.T, all []app.HostSetting, key string) app.HostSetting {
 // The panel sets what nothing else decides; what was set waits for the daemon.
 func TestSetForPanel(t *testing.T) {
 	p := newPlace(t, "[apps]\npids_max = 64\n")
-	s, _, err := p.explain(map[string]string{"BERTH_RATE_LIMIT": "90"}, "--logs-keep=3")
+	s, _, err := p.explain(map[string]string{"BERTH_RATE_LIMIT": "90", "BERTH_APPS_OOM_GROUP": "true"}, "--logs-keep=3")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,9 +50,14 @@ func TestSetForPanel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]string{"apps.pids_max": p.file + " line 2", "rate_limit": "BERTH_RATE_LIMIT", "logs.keep": "--logs-keep", "apps.disk": ""} {
+	for key, want := range map[string]string{"apps.pids_max": p.file + " line 2", "rate_limit": "BERTH_RATE_LIMIT", "logs.keep": "--logs-keep", "apps.oom_group": "BERTH_APPS_OOM_GROUP", "apps.disk": ""} {
 		if h := find(t, all, key); h.Fixed != want || h.Waits {
 			t.Errorf("%s: %+v, want %q", key, h, want)
+		}
+	}
+	for key, want := range map[string]string{"apps.pids_max": "64", "rate_limit": "90", "logs.keep": "3", "apps.oom_group": "true"} { // also one that says the default
+		if h := find(t, all, key); h.Value != want {
+			t.Errorf("%s is %s, want %s", key, h.Value, want)
 		}
 	}
 	for key, tt := range map[string]struct {

@@ -40,7 +40,7 @@ type Settings struct {
 	// a new file at the first place where it can. It is no setting: it follows from KeyFile, and
 	// from where the settings are.
 	Keys string
-	// Decided are the keys of settings that a flag or a variable of the environment decides, one a line: KEY FROM.
+	// Decided are those of ForPanel that a flag or a variable of the environment decides, one a line: KEY FROM VALUE.
 	Decided string
 	// File is the path of the settings file, which need not be there, and BackupKey that of the
 	// file with the key of the backups. They are no settings.

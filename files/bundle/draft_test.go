@@ -31,6 +31,14 @@ func problems(d app.Draft) []string {
 	return all
 }
 
+// The case of TYPE does not count, also for a form.
+func TestDraftOfAType(t *testing.T) {
+	t.Parallel()
+	if _, d := draft(t, nil, raw{name: "discloud.config", data: "TYPE=Site\nID=shop\nMAIN=index.html\nRAM=100\n"}, raw{name: "index.html", data: "x"}); d.Fields["TYPE"] != "site" {
+		t.Errorf("the fields are %v", d.Fields)
+	}
+}
+
 func TestDraftFields(t *testing.T) {
 	t.Parallel()
 	const config = "# mine\r\nmain = old.js # here\r\nRAM=lots\r\nVERSION=nonsense\r\nhello\r\nAVATAR=https://example.org/#a\r\nAPT=tools\r\n"

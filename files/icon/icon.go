@@ -24,6 +24,9 @@ const (
 	Side = 128
 	// maxScans bounds the passes of a progressive JPEG: each costs the time of all pixels, however short it is.
 	maxScans = 64
+	// maxLossless is how long what a WebP holds without loss may be: each 150 bytes can describe codes that take 53 KB
+	// in memory.
+	maxLossless = 96 << 10
 )
 
 // format is how pictures of one kind are read.
@@ -37,6 +40,7 @@ type format struct {
 var (
 	errOther    = app.Errorf(app.Unusable, "the icon must be a PNG, JPEG or WebP picture; this file is none of them")
 	errBroken   = app.Errorf(app.Unusable, "the picture is damaged or incomplete; save it again, and upload that")
+	errLossless = app.Errorf(app.TooLarge, "a WebP without loss may have at most %d KB; save the picture as PNG", maxLossless>>10)
 	errAnimated = app.Errorf(app.Unusable, "the picture moves; upload one that stands still")
 )
 
@@ -147,6 +151,8 @@ func oddWebP(data []byte) error {
 		}
 		body = body[:length]
 		switch {
+		case (kind == "VP8L" || kind == "ALPH") && length > maxLossless:
+			return errLossless
 		case kind == "ANIM" || kind == "ANMF" || kind == "VP8X" && length > 0 && body[0]&2 != 0:
 			return errAnimated
 		case kind == "VP8 " && length >= 10:

@@ -161,6 +161,8 @@ func TestRefusals(t *testing.T) {
 		"webp moves":        {riff(canvas(2), riffChunk("ANIM", make([]byte, 6))), app.Unusable, "moves"},
 		"webp in a canvas":  {riff(canvas(0), riffChunk("VP8L", []byte{0x2f, 0xff, 0xff, 0xff, 0x0f, 0})), app.TooLarge, "16384 by 16384"},
 		"webp frame":        {riff(canvas(0), riffChunk("VP8 ", []byte{0x10, 0, 0, 0x9d, 1, 0x2a, 0xff, 0x3f, 0xff, 0x3f, 0})), app.TooLarge, "16383"},
+		"webp of codes":     {riff(riffChunk("VP8L", append([]byte{0x2f, 9, 0, 0, 0}, make([]byte, maxLossless)...))), app.TooLarge, "96 KB"},
+		"webp of alpha":     {riff(canvas(0), riffChunk("ALPH", make([]byte, maxLossless+1))), app.TooLarge, "96 KB"},
 		"webp cut":          {webpOf(t)[:24], app.Unusable, "damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {

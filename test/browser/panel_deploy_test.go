@@ -76,6 +76,9 @@ func TestPanelDeploysAFolder(t *testing.T) {
 	p.drop(dir)
 	p.packed("3")
 	p.until(`document.querySelector("#env").value == "TOKEN=abc123\n"`)
+	p.drop(dir) // again, mended
+	p.packed("3")
+	p.until(`document.querySelector("#env").value == "TOKEN=abc123\n" && !document.querySelector("[data-packed]").hasAttribute("aria-busy")`)
 	p.press("[data-packed-left] summary", "Left out")
 	p.says(".git/ no program needs it")
 	p.says("notes/ named in .gitignore or .discloudignore")

@@ -144,6 +144,7 @@ func (s *server) render(b *bytes.Buffer, c *call, a answer) error {
 	once := strings.HasPrefix(v.Path, "/setup/") || strings.HasPrefix(v.Path, "/invitation/") || strings.HasPrefix(v.Path, "/sign-in/") || strings.HasPrefix(v.Path, "/notify/")
 	if once || c.Request.Method != http.MethodGet && c.Request.Method != http.MethodHead {
 		v.Path = "/"
+		v.Own = c.ownOf(a.page)
 	}
 	if s.Held != nil && c.account.Admin {
 		v.Held = sentence(c.lang.SayPhrase(s.Held().Text()))

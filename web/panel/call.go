@@ -84,6 +84,20 @@ func (c *call) own() bool { return c.owner == c.account.ID }
 // at is the address of a page of the application.
 func (c *call) at(page string) string { return "/apps/" + string(c.app.ID) + "/" + page }
 
+// ownOf is the address of a page that goes on by itself; "" of any other one.
+func (c *call) ownOf(page string) string {
+	switch {
+	case page == "apps":
+		return "/"
+	case c.app.ID == "":
+	case page == "app":
+		return "/apps/" + string(c.app.ID)
+	case page == "logs", page == "deploys":
+		return c.at(page)
+	}
+	return ""
+}
+
 // back is the page of the panel that a form was on.
 func (c *call) back() string {
 	f, err := c.form()

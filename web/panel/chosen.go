@@ -294,6 +294,9 @@ func (bs *batches) begin(account app.AccountID, d deed, size int, back string) (
 		delete(bs.all, b.id)
 	}
 	if len(bs.all) >= allBatches {
+		bs.drop()
+	}
+	if len(bs.all) >= allBatches {
 		return nil, app.Errorf(app.Unavailable, "too much is under way on this host; try again in a few minutes")
 	}
 	b := &batch{
@@ -301,6 +304,19 @@ func (bs *batches) begin(account app.AccountID, d deed, size int, back string) (
 	}
 	bs.all[b.id] = b
 	return b, nil
+}
+
+// drop forgets the one of all accounts that ended first. The caller holds mu.
+func (bs *batches) drop() {
+	var oldest *batch
+	for _, b := range bs.all {
+		if !b.ended.IsZero() && (oldest == nil || b.ended.Before(oldest.ended)) {
+			oldest = b
+		}
+	}
+	if oldest != nil {
+		delete(bs.all, oldest.id)
+	}
 }
 
 // of returns those of an account, the newest first, and forgets all that ended long ago. The caller

@@ -52,19 +52,24 @@ func newDrafts(drop func(file string), largest int64) *drafts {
 func (ds *drafts) put(d *draft) error {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	used := d.bytes
+	used, others := d.bytes, 0
+	var own []*draft
 	for _, old := range ds.all {
 		if old.account == d.account {
-			ds.remove(old)
-			ds.drop(old.file)
+			own = append(own, old)
 			continue
 		}
+		others++
 		used += old.bytes
 	}
-	if len(ds.all) >= allDrafts || used > ds.space {
+	if others >= allDrafts || used > ds.space {
 		ds.drop(d.file)
 		return app.Errorf(app.Unavailable, "many uploads wait for their configuration on this host: put a discloud.config into the ZIP, or try again in %d minutes",
 			int(draftTime.Minutes()))
+	}
+	for _, old := range own {
+		ds.remove(old)
+		ds.drop(old.file)
 	}
 	d.ID, d.Until = rand.Text(), time.Now().Add(draftTime)
 	ds.all[d.ID] = d

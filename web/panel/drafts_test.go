@@ -105,6 +105,21 @@ func TestUploadWithVariables(t *testing.T) {
 	}
 }
 
+// A line of the configuration that cannot be read leads to the form, which lists it.
+func TestDraftOfABrokenLine(t *testing.T) {
+	w := newWorld(t)
+	seed(w)
+	w.host.drafted = func(context.Context, app.ConfigField) (app.Draft, error) {
+		return app.Draft{Found: true, Files: 2, Fields: app.ConfigField{"TYPE": "bot", "MAIN": "main.js"}, Dropped: []app.Text{app.Words("line <4>")}}, nil
+	}
+	b := w.as("ana")
+	to := b.upload("/upload", "PK").Header.Get("Location")
+	if !strings.HasPrefix(to, "/drafts/") {
+		t.Fatalf("it leads to %q", to)
+	}
+	b.get(to).want(t, "the form", http.StatusOK, "line &lt;4&gt;")
+}
+
 // A draft is one of its account: the next one, the button, and time give its file back.
 func TestDraftsAreGivenBack(t *testing.T) {
 	w := newWorld(t)
@@ -140,7 +155,10 @@ func testDraftsAreBounded(t *testing.T) {
 	if err := ds.put(&draft{account: 3, file: "d", bytes: 1}); app.KindOf(err) != app.Unavailable {
 		t.Errorf("beyond the space: %v", err)
 	}
-	if !slices.Equal(dropped, []string{"a", "d"}) {
+	if err := ds.put(&draft{account: 1, file: "d", bytes: 101}); app.KindOf(err) != app.Unavailable || len(ds.list(1)) != 1 {
+		t.Errorf("in place of another, beyond the space: %v, and has %v", err, ds.list(1))
+	}
+	if !slices.Equal(dropped, []string{"a", "d", "d"}) {
 		t.Errorf("given back: %v", dropped)
 	}
 	taken := ds.list(2)[0]
@@ -149,7 +167,7 @@ func testDraftsAreBounded(t *testing.T) {
 	}
 	time.Sleep(draftTime + time.Second)
 	synctest.Wait()
-	if len(ds.all) != 0 || !slices.Equal(dropped, []string{"a", "d", "b"}) {
+	if len(ds.all) != 0 || !slices.Equal(dropped, []string{"a", "d", "d", "b"}) {
 		t.Errorf("after its time: %v, given back %v", ds.all, dropped)
 	}
 	for id := app.AccountID(10); int(id) < 10+allDrafts; id++ {

@@ -195,7 +195,7 @@ func (p filePages) view(c *call) (answer, error) {
 		}
 		page.Readable = len(text) <= maxText && utf8.Valid(text) && !bytes.ContainsRune(text, 0)
 		if page.Readable {
-			page.Text, page.CRLF, page.Was = string(text), bytes.Contains(text, []byte("\r\n")), app.OverText(text)
+			page.Text, page.CRLF, page.Was = string(text), endsInCRLF(text), app.OverText(text)
 		}
 	}
 	return show("file", page), nil
@@ -206,6 +206,13 @@ func fileOf(c *call, name string) filePage {
 		Path: name, Name: visible(path.Base(name)), Crumbs: crumbs(c, path.Dir(name)),
 		Download: c.at("files/download?") + query("path", name), Phrases: phrases(c.lang),
 	}
+}
+
+// endsInCRLF reports whether every line ends so. A browser sends all that way, and one line of
+// Windows' must not make a script's others so: it would not start.
+func endsInCRLF(text []byte) bool {
+	n := bytes.Count(text, []byte{'\r', '\n'})
+	return n > 0 && n == bytes.Count(text, []byte{'\n'})
 }
 
 // phrases are the words of CodeMirror in a language, by its own: "$" stands for a number.

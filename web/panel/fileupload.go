@@ -118,7 +118,7 @@ func (b *arrivals) take(parts *multipart.Reader) error {
 			if sayable(err) == nil {
 				return err
 			}
-			b.taken = b.taken || app.KindOf(err) == app.Conflict
+			b.taken = b.taken || app.KindOf(err) == app.Conflict && b.isThere(name)
 			if b.failed++; len(b.told) < maxToldOf {
 				b.told = append(b.told, refusedFile{visible(name), b.c.say(err)})
 			}
@@ -130,6 +130,16 @@ func (b *arrivals) take(parts *multipart.Reader) error {
 		b.bytes += len(data)
 	}
 	return app.Errorf(app.Invalid, "there is too much before the file")
+}
+
+// isThere reports whether a file has a name: what else is in the way, such as a deployment, no upload replaces.
+func (b *arrivals) isThere(name string) bool {
+	f, _, err := b.p.contents.OpenFile(b.c.app.ID, b.c.app.UID, path.Join(b.dir, name))
+	if err != nil {
+		return false
+	}
+	_ = f.Close() // was not read
+	return true
 }
 
 // sentName is the name of the file in a part, with its directories, which multipart.Part.FileName would drop. Browsers

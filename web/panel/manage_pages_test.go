@@ -95,8 +95,8 @@ func TestWriteFiles(t *testing.T) {
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")
-	w.host.texts["dos.txt"] = "a\r\nb\r\n"
-	for name, want := range map[string]bool{"dos.txt": true, "index.js": false} {
+	w.host.texts["dos.txt"], w.host.texts["start.sh"] = "a\r\nb\r\n", "#!/bin/sh\necho a\r\necho b\n"
+	for name, want := range map[string]bool{"dos.txt": true, "index.js": false, "start.sh": false} {
 		if got := strings.Contains(b.get("/apps/shop/files/view?path="+name).body, `name="crlf"`); got != want {
 			t.Errorf("%s: its page keeps CR LF: %v", name, got)
 		}

@@ -94,7 +94,7 @@ func (p *uploadPages) sendUpload(c *call) (answer, error) {
 		j.finish(app.Deployed{}, err)
 		return answer{}, err
 	}
-	if look || !found.Found || len(found.Problems) > 0 {
+	if look || !found.Found || len(found.Problems)+len(found.Dropped) > 0 {
 		p.jobs.forget(j)
 		d := &draft{account: c.account.ID, file: file, Name: c.FileName, Variables: first.Variables, bytes: found.Bytes}
 		if err := p.drafts.put(d); err != nil {

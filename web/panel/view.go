@@ -20,6 +20,7 @@ import (
 type view struct {
 	Account app.Account // zero: nobody is signed in
 	Path    string      // of the address, for what leads back here
+	Own     string      // the page's own address, where it is shown at that of a form; else ""
 	Here    string      // the name of the page, for the navigation
 	Theme   string
 	Lang    string

@@ -140,7 +140,7 @@ if (form && area) {
   });
   addEventListener("pageshow", () => { leaving = false; });
   addEventListener("beforeunload", (event) => {
-    if (!leaving && text() !== began) event.preventDefault();
+    if (!leaving && ("unsaved" in area.dataset || text() !== began)) event.preventDefault();
   });
   document.addEventListener("keydown", (event) => {
     if (!(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey || event.key.toLowerCase() !== "s") return;

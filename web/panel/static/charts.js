@@ -12,7 +12,7 @@
   const long = () => data.to - data.from;
   function time(seconds) {
     const days = long() > 2 * 86400;
-    return new Date(seconds * 1000).toLocaleString(lang, days ? { day: "2-digit", month: "2-digit" } : { hour: "2-digit", minute: "2-digit", hour12: false });
+    return new Date(seconds * 1000).toLocaleString(lang, days ? { day: "2-digit", month: "2-digit" } : { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   }
 
   // Values of an axis with their unit, which is the same for all of them.
@@ -114,7 +114,7 @@
       box.querySelector("span").textContent = now.words[kind + "-now"];
       const at = box.querySelector("time");
       at.dateTime = new Date(now.at * 1000).toISOString();
-      at.textContent = new Date(now.at * 1000).toLocaleTimeString(lang, { hour: "2-digit", minute: "2-digit", hour12: false });
+      at.textContent = new Date(now.at * 1000).toLocaleTimeString(lang, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
     }
   }
 

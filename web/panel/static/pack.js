@@ -306,14 +306,20 @@ function sizeWord(bytes) {
   return bytes.toLocaleString(document.documentElement.lang, { maximumFractionDigits: unit && bytes < 100 ? 1 : 0 }) + " " + units[unit];
 }
 
-// The lines of a .env file go into the box; the file is not sent.
-function readEnv(form, file) {
+// What berth sets itself in each program, and refuses from others.
+const reserved = /^\s*(export\s+)?(PORT|HOME|TMPDIR|BERTH_\w*)\s*=/;
+
+// The lines of a .env file go into the box; the file is not sent. Those of a folder go away again with it.
+function readEnv(form, file, folder) {
   const box = form.querySelector("textarea[name=env]");
   if (!box || file.size > 256 << 10) return Promise.resolve(false);
   return file.text().then((text) => {
-    if (box.value.trim()) box.value = box.value.replace(/\n*$/, "\n");
+    text = text.split("\n").filter((line) => !reserved.test(line)).join("\n");
+    if (!/^\s*[^#\s].*=/m.test(text)) return false;
+    if (box.value.trim()) text = (box.value.endsWith("\n") ? "" : "\n") + text;
     box.value += text;
     box.closest("details").open = true;
+    if (folder) form.unpackEnv = () => { box.value = box.value.replace(text, () => ""); };
     return true;
   });
 }
@@ -327,6 +333,8 @@ for (const form of document.querySelectorAll("form[data-drop]")) {
   function forget() {
     turn++;
     form.pack = undefined;
+    form.unpackEnv?.();
+    form.unpackEnv = undefined;
     shown.hidden = true;
     notice.hidden = true;
     file.required = true;
@@ -370,7 +378,7 @@ for (const form of document.querySelectorAll("form[data-drop]")) {
       part("files").textContent = found.files.filter((f) => !f.dir).length.toLocaleString(document.documentElement.lang);
       part("bytes").textContent = sizeWord(bytes);
       showLeft(found.left);
-      if (found.env) part("env").hidden = !await readEnv(form, await found.env.file());
+      if (found.env) part("env").hidden = !await readEnv(form, await found.env.file(), true);
       file.value = "";
       file.required = false;
       form.pack = async (tell) => {

@@ -9,6 +9,9 @@ if (address.searchParams.has("once")) {
   history.replaceState(history.state, "", address);
 }
 
+// A page that is shown at the address of a refused form has its own for what asks for it again.
+if (document.body.dataset.page) history.replaceState(history.state, "", document.body.dataset.page);
+
 // Copy buttons appear only where something can copy.
 const copyable = "button[data-copy], button[data-copied]";
 function showCopyButtons() {
