@@ -187,6 +187,12 @@ func (p *process) feed(stdin io.WriteCloser, write func(io.Writer) error) error 
 		return nil
 	}
 	if err := write(stdin); err != nil {
+		if errors.Is(err, syscall.EPIPE) { // it reads no more, and is about to say why
+			select {
+			case <-p.exited:
+			case <-time.After(p.grace):
+			}
+		}
 		p.end()
 		return err
 	}
