@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -56,9 +57,9 @@ func (j judgement) short(category string) (all []string) {
 
 // TestSoakLighthouse: Lighthouse judges each page, as a phone has it and as a desktop has it. The
 // performance is what its model says of a slow network and a slow processor; the best of three
-// counts, for the machine has other things to do.
+// counts, for the machine has other things to do. BERTH_LIGHTHOUSE is a pattern of paths that are judged alone.
 func TestSoakLighthouse(t *testing.T) {
-	command := lighthouse(t)
+	command, only := lighthouse(t), regexp.MustCompile(os.Getenv("BERTH_LIGHTHOUSE"))
 	d := launchSites(t)
 	d.lookAfter()
 	id := d.ticker(t, "Greeter")
@@ -92,6 +93,9 @@ func TestSoakLighthouse(t *testing.T) {
 			t.Fatal(err)
 		}
 		for path, b := range in {
+			if !only.MatchString(path) {
+				continue
+			}
 			at, err := url.Parse(b.debugged)
 			if err != nil {
 				t.Fatal(err)
