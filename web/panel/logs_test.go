@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -221,6 +222,41 @@ func TestSearchIsBounded(t *testing.T) {
 	p.want(t, "a search", http.StatusOK, "300 lines of all that is kept match.", "These are the last ")
 	if len(p.body) > 4<<20 {
 		t.Errorf("the page has %d bytes", len(p.body))
+	}
+}
+
+// nestedLogs are logs that do something while they are searched.
+type nestedLogs struct {
+	app.Logs
+	during *func()
+}
+
+func (l nestedLogs) Open(id app.ID, build bool) (io.ReadCloser, error) {
+	(*l.during)()
+	return l.Logs.Open(id, build)
+}
+
+// Each search reads a whole log: an account gets few at once, and others get theirs.
+func TestSearchesTakeTurns(t *testing.T) {
+	during := func() {}
+	w := newWorld(t, func(c *Config) { c.Logs = nestedLogs{c.Logs, &during} })
+	w.host.add(w.ana.ID, "shop")
+	w.host.add(w.bob.ID, "blog")
+	b, deep := w.as("ana"), 0
+	during = func() {
+		if deep++; deep < accountTurns {
+			b.get("/apps/shop/logs?level=error").want(t, "within the bound", http.StatusOK)
+			return
+		}
+		during = func() {}
+		b.get("/apps/shop/logs?q=x").want(t, "beyond it", http.StatusTooManyRequests, "As many logs are being searched as may be at once")
+		b.get("/apps/shop/logs").want(t, "without a search", http.StatusOK)
+		w.as("bob").get("/apps/blog/logs?q=x").want(t, "another account", http.StatusOK)
+	}
+	b.get("/apps/shop/logs?q=x").want(t, "the first", http.StatusOK)
+	b.get("/apps/shop/logs?q=x").want(t, "afterwards", http.StatusOK)
+	if deep != accountTurns {
+		t.Errorf("%d searches were nested", deep)
 	}
 }
 
