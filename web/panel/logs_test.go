@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -104,6 +105,24 @@ func TestFilterLogs(t *testing.T) {
 	b.get("/apps/shop/logs?to="+time.Now().UTC().Format(minuteLayout)).want(t, "up to this minute", http.StatusOK, "it failed")
 	b.get("/apps/shop/logs?from=yesterday").want(t, "no time", http.StatusBadRequest, "2026-11-26T15:04")
 	b.get("/events?what=log&app=shop&from=yesterday").want(t, "no time, live", http.StatusBadRequest)
+}
+
+// The script tells times from 00:00 to 23:59, also where an engine has 24:05 for five minutes past midnight.
+func TestMidnightInLogs(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("needs Node.js")
+	}
+	script, err := os.ReadFile("static/log.js")
+	must(t, err)
+	_, clock, _ := strings.Cut(string(script), "const clock = ")
+	clock, _, _ = strings.Cut(clock, "\n")
+	out, err := exec.CommandContext(t.Context(), node, "-e", `globalThis.document = {documentElement: {lang: "en"}}
+const clock = `+clock+`
+console.log(clock.format(new Date("2026-01-01T00:05:00")))`).CombinedOutput()
+	if err != nil || string(out) != "00:05:00\n" {
+		t.Errorf("%s %v", out, err)
+	}
 }
 
 // Deploys and ends are on the page for those who may see the overview, and not for others.

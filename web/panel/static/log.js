@@ -9,7 +9,7 @@
   document.querySelector("[data-script]").hidden = false;
 
   // Times are told in the zone of who reads.
-  const clock = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+  const clock = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }); // hour12: false is 24:05 at midnight for some
   const moment = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "medium" });
   const date = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "full" });
   function localise(line) {
