@@ -59,7 +59,7 @@
     for (let i = Math.max(0, old.length - fresh.length); i < old.length; i++) {
       if (old.slice(i).every((key, n) => key === fresh[n])) return old.length - i;
     }
-    return 0;
+    return fresh.lastIndexOf(old.at(-1)) + 1; // what a filter has found may be fewer lines than come first
   }
 
   let missed = 0;
@@ -69,7 +69,11 @@
     let lines = Array.from(box.content.children);
     if (fresh) {
       const have = known(lines);
-      if (have === 0 && (lines.length || empty)) log.replaceChildren();
+      if (have === 0 && lines.length && "filtered" in log.dataset) {
+        // What the filter has found lies further back than what comes first, so the server finds it anew; in a page
+        // that it has just made all the same, for then lines come faster than pages.
+        if (performance.now() > 10000) return location.reload();
+      } else if (have === 0 && (lines.length || empty)) log.replaceChildren();
       lines = lines.slice(have);
     }
     if (lines.length) at("log-empty")?.remove();
