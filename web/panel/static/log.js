@@ -144,16 +144,21 @@
   log.scrollTop = log.scrollHeight;
   if (!follow) return; // what a search has found does not go on
 
-  // A line for the program is sent without leaving the page, so that the next one can be typed at once.
+  // A line for the program is sent without leaving the page, so that the next one can be typed at once. It goes when the
+  // one before it was answered, for the program reads them in their order.
   const form = at("input"), line = at("line"), problem = at("input-problem");
-  form?.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    event.stopPropagation(); // or the form would count as sent
-    const body = new URLSearchParams(new FormData(form)), typed = line.value;
-    body.set("stay", "");
-    line.value = "";
-    problem.hidden = true;
-    line.focus();
+  const unsent = []; // refused while another line was being typed: they stay until they are sent again
+  let sending = Promise.resolve();
+  function refuse(why) {
+    problem.textContent = why;
+    for (const text of unsent) {
+      const code = document.createElement("code");
+      code.textContent = text;
+      problem.append(" ", code);
+    }
+    problem.hidden = false;
+  }
+  async function send(body, typed) {
     let why = "";
     try {
       const answer = await fetch(form.action, { method: "POST", body, redirect: "manual" });
@@ -162,9 +167,21 @@
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       why = page.querySelector("main > .notice[role=alert] p, main .narrow p")?.textContent;
     } catch { /* told below */ }
-    problem.textContent = why || problem.dataset.broken;
-    problem.hidden = false;
     if (line.value === "") line.value = typed;
+    else unsent.push(typed);
+    refuse(why || problem.dataset.broken);
+  }
+  form?.addEventListener("submit", (event) => {
+    event.preventDefault();
+    event.stopPropagation(); // or the form would count as sent
+    const body = new URLSearchParams(new FormData(form)), typed = line.value;
+    body.set("stay", "");
+    line.value = "";
+    if (unsent.includes(typed)) unsent.splice(unsent.indexOf(typed), 1);
+    if (unsent.length) refuse("");
+    else problem.hidden = true;
+    line.focus();
+    sending = sending.then(() => send(body, typed));
   });
 
   document.addEventListener("live:lines", (event) => add(event.detail));
