@@ -270,7 +270,7 @@ func (s *survivors) endStrangers(grace time.Duration) {
 	_, err := s.groups.Sweep(func(group string) bool { return !is(group) })
 	for _, v := range strange {
 		s.log.Error("ended the program of an application that the database does not know", "app", v.app(), "pid", v.PID)
-		err = errors.Join(err, s.data.logs.Fallen(v.app()))
+		err = errors.Join(err, s.data.logs.Fallen(v.app(), v.run))
 	}
 	if err != nil {
 		s.log.Error("cannot end everything that an earlier daemon left running", "error", err)
@@ -290,11 +290,16 @@ func (s *survivors) endUntaken() {
 			_ = v.PIDFD.Close()
 		}
 	}
+	all := s.all
 	s.all = nil
 	if len(untaken) == 0 {
 		return
 	}
-	if _, err := s.groups.Sweep(func(group string) bool { return !untaken[group] }); err != nil {
+	_, err := s.groups.Sweep(func(group string) bool { return !untaken[group] })
+	for id, v := range all { // nobody else gives up what was held for it
+		err = errors.Join(err, s.data.logs.Fallen(id, v.run))
+	}
+	if err != nil {
 		s.log.Error("cannot end everything that an earlier daemon left running", "error", err)
 	}
 }

@@ -2,8 +2,10 @@ package daemon
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,8 @@ import (
 	"time"
 
 	"berth/app"
+	"berth/cgroup"
+	"berth/proc"
 	"berth/proc/logs"
 )
 
@@ -253,4 +257,50 @@ func TestInputsOfTwoRuns(t *testing.T) {
 		}
 	}
 	closeKept(t, b, h)
+}
+
+// Of a program that is ended without being adopted nothing stays held: of an application that cannot run, and of one
+// whose log cannot be opened.
+func TestNothingIsHeldOfTheUnadopted(t *testing.T) {
+	groups := &cgroup.Tree{} // the groups are gone already
+	v := survivor{Survivor: proc.Survivor{Group: "apps/bot/7"}, run: reader.Run}
+	for name, end := range map[string]func(b *logs.Book, dir string){
+		"untaken": func(b *logs.Book, _ string) {
+			_, pipe, err := b.Pipe(reader.App, false, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.HoldProcess(reader.App, reader.Run, pipe)
+			pipe.Close()
+			s := &survivors{data: &data{logs: b}, groups: groups, log: slog.New(slog.DiscardHandler), all: map[app.ID]survivor{reader.App: v}}
+			s.endUntaken()
+		},
+		"without a log": func(b *logs.Book, dir string) {
+			if err := errors.Join(os.MkdirAll(filepath.Join(dir, "logs"), 0o700), os.WriteFile(filepath.Join(dir, "logs", string(reader.App)), nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			l := &launcher{proc: &proc.Launcher{Tree: groups, Log: slog.New(slog.DiscardHandler)}, logs: b, adopts: func(app.ID) (survivor, bool) { return v, true }}
+			if s, err := l.adopt(reader); err == nil {
+				t.Errorf("it was adopted: %v", s)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			b, h, err := keptBook(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, err := b.Input(reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in.Close()
+			end(b, dir)
+			if err := b.Type(reader.App, reader.Run, "x"); err == nil || !strings.Contains(err.Error(), "lost the way") {
+				t.Errorf("its input is still there: %v", err)
+			}
+			closeKept(t, b, h)
+		})
+	}
 }

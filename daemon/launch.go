@@ -271,7 +271,14 @@ func (l *launcher) adopt(p app.Program) (*host.Survivor, error) {
 	}
 	out, pipe, err := l.logs.Pipe(p.App, false, p.UID)
 	if err != nil {
-		return nil, l.unadopted(v, err)
+		err = l.unadopted(v, err)
+		if v.PIDFD != nil {
+			_ = v.PIDFD.Close()
+		}
+		if err := l.logs.Fallen(p.App, p.Run); err != nil { // nobody else gives up what was held for it
+			l.proc.Log.Warn("cannot give up what was held for a program", "app", p.App, "error", err)
+		}
+		return nil, err
 	}
 	defer pipe.Close()
 	temp := memoryTemp // of its console commands

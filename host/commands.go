@@ -245,6 +245,8 @@ func (h *Host) Type(_ context.Context, owner app.AccountID, id app.ID, line stri
 		return app.Errorf(app.Unusable, "this application reads no input: write STDIN=true into its discloud.config, and deploy that")
 	case !v.Running:
 		return app.Errorf(app.Conflict, "the application is offline, so nothing reads this line; start it first")
+	case v.run.Ended(): // its unit does not know yet, and its input may be gone
+		return app.Errorf(app.Conflict, "the program has just ended; try again in a moment")
 	}
 	return h.Config.Type(id, v.run.number, line)
 }

@@ -59,6 +59,10 @@ func TestType(t *testing.T) {
 		if got := typed[len(typed)-1]; got != string(reads)+" 2 again" {
 			t.Errorf("after a restart typed was %q", got)
 		}
+		w.runs[len(w.runs)-1].dead.Store(true)
+		if err := w.host.Type(t.Context(), owner, reads, "a"); app.KindOf(err) != app.Conflict || !strings.Contains(err.Error(), "just ended") {
+			t.Errorf("to a program whose end is not known yet: %v", err)
+		}
 		if err := w.host.Stop(t.Context(), owner, reads); err != nil {
 			t.Error(err)
 		}

@@ -150,7 +150,7 @@ func handshake(c *call, base string) *response {
 		return r
 	case err != nil || len(key) != 16 || len(h.Values("Sec-WebSocket-Key")) != 1 || !c.Request.ProtoAtLeast(1, 1):
 		return refuse(http.StatusBadRequest, app.Textf("The WebSocket handshake is malformed."))
-	case !web.SameOrigin(h.Get("Origin"), c.Request.Host, base):
+	case !web.SameOrigin(h.Get("Origin"), c.Request.Host, base, c.encrypted):
 		return refuse(http.StatusForbidden, app.Textf("A page of another origin may not speak WebSocket with this server."))
 	}
 	return nil

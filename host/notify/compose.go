@@ -272,8 +272,10 @@ func lasted(d time.Duration) string {
 }
 
 // unprintable are escape sequences of terminals (ECMA-48), and characters that move or hide
-// what is beside them.
-var unprintable = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[\x00-\x08\x0b-\x1f\x7f-\u009f\u202a-\u202e\u2066-\u2069]")
+// what is beside them. Sequences end where they do for proc/logs, which marks what would read as berth's
+// own line without them.
+var unprintable = regexp.MustCompile("\x1b(?:\\[[ -?]*[@-~]?|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\\][^\x07\x1b\ufffd]*\ufffd|[ -/]*[0-~]?)|" +
+	"[\x00-\x08\x0b-\x1f\x7f-\u009f\u202a-\u202e\u2066-\u2069]")
 
 // excerpt is the end of a log as it may be sent: the lines up to a time, without their stamps,
 // secrets and what no reader could see.

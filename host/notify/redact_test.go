@@ -55,7 +55,7 @@ func TestExcerpt(t *testing.T) {
 	}
 	log.WriteString(stamped(0, "a to\x1b[1mken-in-\x1b[0mcolours\r\a"))
 	log.WriteString(stamped(0, strings.Repeat("ü", 400)))
-	log.WriteString(stamped(0, "\x1b]0;title\x07moved \u202eback"))
+	log.WriteString(stamped(0, "\x1b]0;title\x07\x1b(Bmoved \u202eback"))
 	log.WriteString(stamped(time.Second, "of the next run"))
 	got := excerpt(log.String(), at.Add(lateLines), secretsOf([]app.Variable{{Value: "token-in-colours"}}))
 	want := strings.Repeat("an old line\n", 12) + "a [hidden]\n" + strings.Repeat("ü", 300) + "…\nmoved back"

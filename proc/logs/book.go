@@ -485,15 +485,15 @@ func (b *Book) TakeOver(held map[string]*os.File, runs func(app.ID) bool) error 
 }
 
 // Fallen takes what a program printed last that ran on when TakeOver returned, and that
-// somebody has ended since without adopting it. Its output is held no more.
-func (b *Book) Fallen(id app.ID) error {
+// somebody has ended since without adopting it. Its output, its input and its process are held no more.
+func (b *Book) Fallen(id app.ID, run int) error {
 	h, name := &b.holding, logName{id, false}
 	err := b.lastWords(name)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, held := h.names[name]; held {
 		delete(h.names, name)
-		err = errors.Join(err, h.holder.Release(name.fdName()))
+		err = errors.Join(err, h.holder.Release(name.fdName()), h.holder.Release(pidName(id, run)))
 	}
 	return errors.Join(err, h.dropInputs(func(of app.ID, _ int) bool { return of == id }))
 }

@@ -27,7 +27,8 @@
 // It refuses to decide: what is worth a note, how long a log is kept after its
 // application, and who may read it are for others to say. It does not parse
 // what it keeps, but for one thing: before a "[berth] " with which the program
-// begins a line it puts a backslash, so that only berth's own lines begin so.
+// begins a line, also behind or among escape sequences, it puts a backslash, so that only
+// berth's own lines begin so.
 //
 // Package proc hands the FIFO to programs, host writes notes and resets build
 // logs, httpapi shows tails and serves the text.

@@ -66,6 +66,20 @@ func TestFollowFromBefore(t *testing.T) {
 	if got := Unstamped(f.Take()); got != "[berth] one\n[berth] two\n[berth] three\n" {
 		t.Errorf("took %q", got)
 	}
+	// Old lines that have left the tail before the first Take are not missed: new ones are.
+	for range 2000 {
+		l.Note(strings.Repeat("old", 20))
+	}
+	full := l.Follow(tailSize)
+	defer full.Close()
+	l.Note("new")
+	if got := full.Take(); strings.Contains(got, "left out") || !strings.HasSuffix(got, "[berth] new\n") {
+		t.Errorf("took %.80q", got)
+	}
+	l.Note("newer")
+	if got := Unstamped(full.Take()); got != "[berth] newer\n" {
+		t.Errorf("then took %q", got)
+	}
 }
 
 // A follower that is slow gets the end, and a line about the rest.

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -15,6 +17,7 @@ const (
 	stampLayout  = "2006-01-02T15:04:05.000Z "
 	notePrefix   = "[berth] "
 	foreignMark  = `\` // before a notePrefix that the program has printed
+	esc          = 0x1b
 	cutMark      = "…"
 	lineOverhead = int64(len(stampLayout) + len(cutMark) + len("\n"))
 
@@ -33,7 +36,7 @@ var plain = func() (t [256]bool) {
 	for c := 0x20; c < 0x7f; c++ {
 		t[c] = true
 	}
-	t['\t'], t[0x1b] = true, true
+	t['\t'], t[esc] = true, true
 	return t
 }()
 
@@ -231,7 +234,7 @@ func (l *Log) spare() int {
 func (l *Log) endLine(cut bool) {
 	l.spare() // an empty line is stamped too
 	s := &l.lines
-	if text := s.start + len(stampLayout); !s.forced && bytes.HasPrefix(s.out[text:], []byte(notePrefix)) {
+	if text := s.start + len(stampLayout); !s.forced && readsAsNote(s.out[text:]) {
 		s.out = slices.Insert(s.out, text, foreignMark[0])
 	}
 	if cut {
@@ -250,6 +253,32 @@ func (l *Log) endLine(cut bool) {
 		}
 	}
 	s.start = len(s.out)
+}
+
+// unseen is a sequence for terminals (ECMA-48) at the beginning of a text, as all who show lines without sequences leave it
+// out: also one that was cut, and an OSC that BEL has ended, which is replaced by now.
+var unseen = regexp.MustCompile(`^\x1b(?:\[[ -?]*[@-~]?|\][^\x1b]*\x1b\\|\][^\x1b\x{FFFD}]*\x{FFFD}|[ -/]*[0-~]?)`)
+
+// readsAsNote reports whether text begins with notePrefix for a reader who does not see sequences and characters that
+// show nothing.
+func readsAsNote(text []byte) bool {
+	for rest := notePrefix; rest != ""; {
+		switch {
+		case len(text) == 0:
+			return false
+		case text[0] == rest[0]:
+			text, rest = text[1:], rest[1:]
+		case text[0] == esc:
+			text = text[len(unseen.Find(text)):]
+		default:
+			r, n := utf8.DecodeRune(text)
+			if !unicode.Is(unicode.Cf, r) {
+				return false
+			}
+			text = text[n:]
+		}
+	}
+	return true
 }
 
 // admit writes how many lines were dropped, if any were. It goes

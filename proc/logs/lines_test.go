@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,9 +48,20 @@ func TestOnlyBerthSpeaksAsBerth(t *testing.T) {
 	feed(l, " it\n[berth] "+strings.Repeat("y", 70)+"\n")
 	feed(l, "[berth] without an end")
 	l.Drain()
-	wantLines(t, bare(t, whole(t, l)),
-		`\[berth] killed`, `\[berth] in pieces`, `\[berth] behind a return`, " [berth] indented", "[berth]", strings.Repeat("x", 64)+"…", `\[berth] behind a cut`,
-		`\[berth] broken by…`, "[berth] [berth] of berth's own", " it", `\[berth] `+strings.Repeat("y", 56)+"…", strings.Repeat("y", 14), `\[berth] without an end`)
+	// Whoever shows lines without escape sequences shows these as berth's.
+	hidden := []string{
+		"\x1b[m[berth] behind colours", "[be\x1b[mrth] among colours", "\x1b]0;a title\x1b\\[berth] x", "\x1b]0;a title\uFFFD[berth] x",
+		"\x1b(B\x1b[m[berth] x", "\x1b[1 2K[berth] x", "[berth]\x1b[\u202a x", "\u202a[berth] x", "\x1b\u200b[berth] x",
+	}
+	feed(l, strings.Join(hidden, "\n")+"\n\x1b[32mgreen [berth] \n\x1b]0;[berth] \n\x1b[")
+	l.Drain()
+	for i := range hidden {
+		hidden[i] = `\` + hidden[i]
+	}
+	wantLines(t, bare(t, whole(t, l)), slices.Concat([]string{
+		`\[berth] killed`, `\[berth] in pieces`, `\[berth] behind a return`, " [berth] indented", "[berth]", strings.Repeat("x", 64) + "…", `\[berth] behind a cut`,
+		`\[berth] broken by…`, "[berth] [berth] of berth's own", " it", `\[berth] ` + strings.Repeat("y", 56) + "…", strings.Repeat("y", 14), `\[berth] without an end`,
+	}, hidden, []string{"\x1b[32mgreen [berth] ", "\x1b]0;[berth] ", "\x1b["})...)
 }
 
 func TestLongLineIsCut(t *testing.T) {

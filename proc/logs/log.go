@@ -243,7 +243,8 @@ func (l *Log) Follow(back int) *Follower {
 	f := &Follower{log: l, ready: make(chan struct{}, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f.from = l.tail.total - int64(len(l.tail.last(back)))
+	f.began = l.tail.total
+	f.from = f.began - int64(len(l.tail.last(back)))
 	l.followers = append(l.followers, f.ready)
 	return f
 }

@@ -92,6 +92,7 @@ func (t *tail) ending(max int) string {
 type Follower struct {
 	log   *Log
 	from  int64 // of the bytes ever written, what is taken already
+	began int64 // how many there were when the following began
 	ready chan struct{}
 	bare  bool // its lines have no stamps
 }
@@ -116,9 +117,11 @@ func (f *Follower) take() string {
 	defer l.mu.Unlock()
 	f.from = max(f.from, l.cleared)
 	come := l.tail.total - f.from
-	f.from = l.tail.total
 	text := l.tail.last(int(min(come, tailSize)))
-	if lost := come - int64(len(text)); lost > 0 {
+	// What was there before the following began has not come too fast.
+	lost := l.tail.total - int64(len(text)) - max(f.from, f.began)
+	f.from = l.tail.total
+	if lost > 0 {
 		stamp := l.opts.Now().UTC().Format(stampLayout)
 		return fmt.Sprintf("%s%s%s left out: they came faster than they were read\n", stamp, notePrefix, size(lost)) + text
 	}

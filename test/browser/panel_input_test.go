@@ -36,6 +36,32 @@ func TestPanelInput(t *testing.T) {
 	if !eval[bool](p, "window.same") {
 		t.Error("the page was left to send a line")
 	}
+	// Lines that are typed quickly go one after the other, and a refused one is not lost.
+	eval[bool](p, `(() => {
+		const real = window.fetch;
+		window.calls = [];
+		window.fetch = (to, o) => String(to).endsWith("/input") ? new Promise((done) => calls.push({line: o.body.get("line"), answer: done})) : real(to, o);
+		window.restore = () => { window.fetch = real; return true };
+		return true
+	})()`)
+	p.tabTo("input", "line")
+	p.do(chromedp.KeyEvent("first"), chromedp.KeyEvent(kb.Enter), chromedp.KeyEvent("second"), chromedp.KeyEvent(kb.Enter), chromedp.KeyEvent("thi"))
+	p.until(`calls.length > 0`)
+	if got := eval[string](p, `calls.map((c) => c.line).join()`); got != "first" {
+		t.Errorf("before an answer the page has sent %q", got)
+	}
+	refusal := `new Response('<main><div class="notice" role="alert"><p>No.</p></div></main>', {status: 409})`
+	eval[bool](p, `(calls[0].answer(`+refusal+`), true)`)
+	p.until(`calls[1]?.line == "second" && document.querySelector("#input-problem").innerText == "No. first" && document.querySelector("#line").value == "thi"`)
+	p.do(chromedp.KeyEvent("rd"), chromedp.KeyEvent(kb.Enter))
+	eval[bool](p, `(calls[1].answer(new Response(null, {status: 204})), true)`)
+	p.until(`calls[2]?.line == "third" && document.querySelector("#input-problem").innerText.includes("first")`)
+	eval[bool](p, `(calls[2].answer(`+refusal+`), true)`)
+	p.until(`document.querySelector("#line").value == "third" && document.querySelector("#input-problem").innerText == "No. first"`)
+	p.fill("#line", "first")
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.until(`calls[3]?.line == "first" && document.querySelector("#input-problem").hidden`)
+	eval[bool](p, `(calls[3].answer(new Response(null, {status: 204})), restore())`)
 	p.sound()
 	d.put("/app/"+id+"/stop", "")
 	p.until(`document.querySelector("[data-part=state]").innerText.includes("Stopped")`)

@@ -65,6 +65,21 @@ func TestPanelFiltersALog(t *testing.T) {
 	}
 	d.put("/app/"+id+"/restart", "")
 	p.until(`document.querySelector("#log > .mark")`)
+
+	// What the filter has found stays when a stream begins anew with other lines, as in a tab that was hidden for long.
+	found := rows(p, ".error")
+	anew := `document.dispatchEvent(new CustomEvent("live:lines", {detail: {fresh: true, html: '<div><time datetime="2026-01-01T00:00:00Z"></time> <span>of the stream</span></div>'}}))`
+	eval[bool](p, `(performance.now = () => 1000, `+anew+`)`)
+	if got := rows(p, ".error"); got < found {
+		t.Errorf("%d lines are left of %d", got, found)
+	}
+	p.follow(func() {
+		eval[bool](p, `(performance.now = () => 1e6, `+strings.Replace(anew, "of the stream", "of a later one", 1)+`)`)
+	})
+	p.streaming()
+	if got := rows(p, ".error"); got < found {
+		t.Errorf("%d lines are found anew, and there were %d", got, found)
+	}
 	p.sound()
 
 	p.open(at, 200)

@@ -62,6 +62,20 @@ func TestPanelTerminal(t *testing.T) {
 	p.do(chromedp.KeyEvent("c", chromedp.KeyModifiers(input.ModifierCtrl)))
 	p.types("echo code $?")
 	p.until(screen + `.includes("code 130")`)
+	// On plain HTTP there is no clipboard for scripts: the browser copies what is selected.
+	eval[bool](p, `(() => {
+		Object.defineProperty(Navigator.prototype, "clipboard", {get() {}});
+		document.querySelector("#terminal-copy").hidden = true;
+		document.addEventListener("copy", (e) => { window.copied = e.clipboardData.getData("text/plain") });
+		return true
+	})()`)
+	at := eval[[]float64](p, `(() => {
+		const row = [...document.querySelectorAll(".xterm-rows > div")].find((e) => e.textContent.startsWith("code 130")), r = row.getBoundingClientRect();
+		return [r.x + 12, r.y + r.height / 2]
+	})()`)
+	p.do(chromedp.MouseClickXY(at[0], at[1], chromedp.ClickCount(2)))
+	p.do(input.DispatchKeyEvent(input.KeyDown).WithKey("c").WithCode("KeyC").WithWindowsVirtualKeyCode(67).WithModifiers(input.ModifierCtrl).WithCommands([]string{"copy"}))
+	p.until(`window.copied == "code"`)
 	p.do(chromedp.KeyEvent(kb.F6, chromedp.KeyModifiers(input.ModifierShift)))
 	if !eval[bool](p, `!document.querySelector("#terminal-box").contains(document.activeElement)`) {
 		t.Error("the keyboard does not leave the terminal")

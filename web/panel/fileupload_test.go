@@ -135,7 +135,7 @@ func TestDownloadDirectory(t *testing.T) {
 
 // One account gets some turns, and leaves the others theirs.
 func TestTurns(t *testing.T) {
-	all := newTurns(allTurns)
+	all := zipTurns(allTurns)
 	var ends []func()
 	took := func(account app.AccountID) bool {
 		end, err := all.begin(account)

@@ -14,29 +14,38 @@ import (
 )
 
 const (
-	// accountTurns is how many ZIPs of one account are packed or unpacked at once, allTurns those of all: each
-	// takes a processor, or room on the disk. ZIPs that are on their way take nobody's turn but their account's.
+	// accountTurns is how many ZIPs of one account are packed or unpacked at once, and how many of its logs are
+	// searched, allTurns those of all: each takes a processor, or room on the disk. ZIPs that are on their way take
+	// nobody's turn but their account's.
 	accountTurns = 2
 	allTurns     = 8
 )
 
 // turns counts what is under way. It is safe for concurrent use.
 type turns struct {
-	most int // of all accounts
+	most int      // of all accounts
+	full app.Text // what an account is told that gets no turn
 
 	mu  sync.Mutex
 	all int
 	of  map[app.AccountID]int
 }
 
-func newTurns(most int) *turns { return &turns{most: most, of: map[app.AccountID]int{}} }
+func newTurns(most int, full app.Text) *turns {
+	return &turns{most: most, full: full, of: map[app.AccountID]int{}}
+}
+
+// zipTurns are turns of ZIPs.
+func zipTurns(most int) *turns {
+	return newTurns(most, app.Textf("as many ZIPs are being packed and unpacked as may be at once; try again in a minute"))
+}
 
 // begin takes a turn, which end gives back; it fails with app.Limited.
 func (t *turns) begin(account app.AccountID) (end func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.of[account] >= accountTurns || t.all >= t.most {
-		return nil, app.Errorf(app.Limited, "as many ZIPs are being packed and unpacked as may be at once; try again in a minute")
+		return nil, &app.Error{Kind: app.Limited, Message: t.full}
 	}
 	t.all++
 	t.of[account]++

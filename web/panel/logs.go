@@ -33,6 +33,12 @@ type logPages struct {
 	apps  app.Applications
 	teams app.Teams
 	line  func(ctx context.Context, owner app.AccountID, id app.ID, line string) error // app.Services.Type
+	turns *turns                                                                       // of searches
+}
+
+// searchTurns are turns of searches: each reads all that is kept of a log.
+func searchTurns() *turns {
+	return newTurns(allTurns, app.Textf("as many logs are being searched as may be at once; try again in a moment"))
 }
 
 // logsPage is the data of logs.html.
@@ -215,6 +221,11 @@ func stampOf(line string) time.Time {
 // find returns the last lines of the whole log that a filter lets through, within mostFound and
 // mostText, and how many there are.
 func (p logPages) find(c *call, build bool, f logFilter) (lines []logLine, found int, err error) {
+	end, err := p.turns.begin(c.account.ID)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer end()
 	file, err := p.logs.Open(c.app.ID, build)
 	if err != nil {
 		return nil, 0, err

@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -85,9 +87,9 @@ func TestFilterLogs(t *testing.T) {
 	b := w.as("ana")
 	p := b.get("/apps/shop/logs")
 	p.want(t, "everything", http.StatusOK, `<div class="error">`, `title="error"><span aria-hidden="true">E</span><span class="sr">error:</span>`, `<div class="own">`, `<div class="day">`)
-	p.lacks(t, "everything", "Show the whole log")
+	p.lacks(t, "everything", "Show the whole log", "data-filtered")
 	p = b.get("/apps/shop/logs?level=error")
-	p.want(t, "errors", http.StatusOK, "it failed", "Traceback", "main.py", "ValueError", "of pino", "5 lines of all that is kept match.", "level=error", "what=log", `<option value="error" selected>`)
+	p.want(t, "errors", http.StatusOK, "it failed", "Traceback", "main.py", "ValueError", "of pino", "5 lines of all that is kept match.", "level=error", "what=log", " data-filtered", `<option value="error" selected>`)
 	p.lacks(t, "errors", "ready", "listening", "after it", "slow", "restarting")
 	p = b.get("/apps/shop/logs?level=warn&q=slow")
 	p.want(t, "a warning that is searched for", http.StatusOK, "1 line of all that is kept matches.")
@@ -103,6 +105,24 @@ func TestFilterLogs(t *testing.T) {
 	b.get("/apps/shop/logs?to="+time.Now().UTC().Format(minuteLayout)).want(t, "up to this minute", http.StatusOK, "it failed")
 	b.get("/apps/shop/logs?from=yesterday").want(t, "no time", http.StatusBadRequest, "2026-11-26T15:04")
 	b.get("/events?what=log&app=shop&from=yesterday").want(t, "no time, live", http.StatusBadRequest)
+}
+
+// The script tells times from 00:00 to 23:59, also where an engine has 24:05 for five minutes past midnight.
+func TestMidnightInLogs(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("needs Node.js")
+	}
+	script, err := os.ReadFile("static/log.js")
+	must(t, err)
+	_, clock, _ := strings.Cut(string(script), "const clock = ")
+	clock, _, _ = strings.Cut(clock, "\n")
+	out, err := exec.CommandContext(t.Context(), node, "-e", `globalThis.document = {documentElement: {lang: "en"}}
+const clock = `+clock+`
+console.log(clock.format(new Date("2026-01-01T00:05:00")))`).CombinedOutput()
+	if err != nil || string(out) != "00:05:00\n" {
+		t.Errorf("%s %v", out, err)
+	}
 }
 
 // Deploys and ends are on the page for those who may see the overview, and not for others.
@@ -221,6 +241,41 @@ func TestSearchIsBounded(t *testing.T) {
 	p.want(t, "a search", http.StatusOK, "300 lines of all that is kept match.", "These are the last ")
 	if len(p.body) > 4<<20 {
 		t.Errorf("the page has %d bytes", len(p.body))
+	}
+}
+
+// nestedLogs are logs that do something while they are searched.
+type nestedLogs struct {
+	app.Logs
+	during *func()
+}
+
+func (l nestedLogs) Open(id app.ID, build bool) (io.ReadCloser, error) {
+	(*l.during)()
+	return l.Logs.Open(id, build)
+}
+
+// Each search reads a whole log: an account gets few at once, and others get theirs.
+func TestSearchesTakeTurns(t *testing.T) {
+	during := func() {}
+	w := newWorld(t, func(c *Config) { c.Logs = nestedLogs{c.Logs, &during} })
+	w.host.add(w.ana.ID, "shop")
+	w.host.add(w.bob.ID, "blog")
+	b, deep := w.as("ana"), 0
+	during = func() {
+		if deep++; deep < accountTurns {
+			b.get("/apps/shop/logs?level=error").want(t, "within the bound", http.StatusOK)
+			return
+		}
+		during = func() {}
+		b.get("/apps/shop/logs?q=x").want(t, "beyond it", http.StatusTooManyRequests, "As many logs are being searched as may be at once")
+		b.get("/apps/shop/logs").want(t, "without a search", http.StatusOK)
+		w.as("bob").get("/apps/blog/logs?q=x").want(t, "another account", http.StatusOK)
+	}
+	b.get("/apps/shop/logs?q=x").want(t, "the first", http.StatusOK)
+	b.get("/apps/shop/logs?q=x").want(t, "afterwards", http.StatusOK)
+	if deep != accountTurns {
+		t.Errorf("%d searches were nested", deep)
 	}
 }
 

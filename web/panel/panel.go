@@ -236,7 +236,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 		factors: factors,
 		files: filePages{
 			contents: c.Contents, edits: c.FileEdits, apps: c.Applications, spools: c.Deployments,
-			turns: newTurns(allTurns), sends: newTurns(allJobs), maxUpload: c.MaxUpload, maxFile: c.MaxFile,
+			turns: zipTurns(allTurns), sends: zipTurns(allJobs), maxUpload: c.MaxUpload, maxFile: c.MaxFile,
 		},
 		host: hostPages{
 			admin: c.Admin, invitations: c.Invitations,
@@ -249,7 +249,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 		icons:       icons,
 		invitations: invitations,
 		live:        live,
-		logs:        logPages{c.Logs, c.Feed, c.Applications, c.Teams, c.Type},
+		logs:        logPages{c.Logs, c.Feed, c.Applications, c.Teams, c.Type, searchTurns()},
 		passkeys:    passkeyPages{c.Passkeys, &factors, accounts.begin},
 		second:      secondPages{c.Factors, accounts.passkey, accounts.begin},
 		settings:    settingsPages{c.Settings, c.Teams, c.Invitations, c.Applications},

@@ -32,7 +32,7 @@ func (p terminalPages) open(c *call) (answer, error) {
 		return answer{}, app.Errorf(app.Invalid, "this address is for the terminal's page alone")
 	}
 	origin := c.Request.Header.Get("Origin")
-	if origin == "" || !web.SameOrigin(origin, c.Request.Host, p.baseURL) {
+	if origin == "" || !web.SameOrigin(origin, c.Request.Host, p.baseURL, c.encrypted) {
 		return answer{}, app.Errorf(app.Forbidden, "A page of another origin may not speak WebSocket with this server.")
 	}
 	size, err := terminal.SizeOf(c.Request.URL.Query())

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -213,7 +214,9 @@ func TestTerminalEnds(t *testing.T) {
 // Nobody else opens one: no page of another site, whose browser has the cookie; no member of the team;
 // nobody who has not proved lately who they are.
 func TestTerminalIsTheOwnersAlone(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Exec = shell; c.BaseURL = "https://panel.example.org" })
+	w := newWorld(t, func(c *Config) {
+		c.Exec, c.BaseURL, c.Trusted = shell, "https://panel.example.org", []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
 	must(t, onlyError(account.NewTeams(w.db.Teams).AddMember(t.Context(), w.ana.ID, "shop", w.bob.ID, app.AllPermissions.Names())))
@@ -226,6 +229,8 @@ func TestTerminalIsTheOwnersAlone(t *testing.T) {
 	}{
 		"the address of base_url":           {ana, []string{"Origin", "https://panel.example.org"}, 101},
 		"an old browser":                    {ana, []string{"Sec-Fetch-Site", "", "Sec-Fetch-Mode", ""}, 101},
+		"an encrypted page":                 {ana, []string{"Origin", "https://panel.example.org", "X-Forwarded-Proto", "https"}, 101},
+		"a page in plain, encrypted itself": {ana, []string{"Origin", "http://panel.example.org", "X-Forwarded-Proto", "https", "Sec-Fetch-Site", ""}, 403},
 		"another site":                      {ana, []string{"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"}, 403},
 		"another site, in an old browser":   {ana, []string{"Origin", "https://evil.example", "Sec-Fetch-Site", ""}, 403},
 		"a site of this host":               {ana, []string{"Origin", "https://shop.example.org", "Sec-Fetch-Site", "same-site"}, 403},

@@ -9,7 +9,7 @@
   document.querySelector("[data-script]").hidden = false;
 
   // Times are told in the zone of who reads.
-  const clock = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+  const clock = new Intl.DateTimeFormat(document.documentElement.lang, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }); // hour12: false is 24:05 at midnight for some
   const moment = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "medium" });
   const date = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "full" });
   function localise(line) {
@@ -59,7 +59,7 @@
     for (let i = Math.max(0, old.length - fresh.length); i < old.length; i++) {
       if (old.slice(i).every((key, n) => key === fresh[n])) return old.length - i;
     }
-    return 0;
+    return fresh.lastIndexOf(old.at(-1)) + 1; // what a filter has found may be fewer lines than come first
   }
 
   let missed = 0;
@@ -69,7 +69,11 @@
     let lines = Array.from(box.content.children);
     if (fresh) {
       const have = known(lines);
-      if (have === 0 && (lines.length || empty)) log.replaceChildren();
+      if (have === 0 && lines.length && "filtered" in log.dataset) {
+        // What the filter has found lies further back than what comes first, so the server finds it anew; in a page
+        // that it has just made all the same, for then lines come faster than pages.
+        if (performance.now() > 10000) return location.reload();
+      } else if (have === 0 && (lines.length || empty)) log.replaceChildren();
       lines = lines.slice(have);
     }
     if (lines.length) at("log-empty")?.remove();
@@ -140,16 +144,21 @@
   log.scrollTop = log.scrollHeight;
   if (!follow) return; // what a search has found does not go on
 
-  // A line for the program is sent without leaving the page, so that the next one can be typed at once.
+  // A line for the program is sent without leaving the page, so that the next one can be typed at once. It goes when the
+  // one before it was answered, for the program reads them in their order.
   const form = at("input"), line = at("line"), problem = at("input-problem");
-  form?.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    event.stopPropagation(); // or the form would count as sent
-    const body = new URLSearchParams(new FormData(form)), typed = line.value;
-    body.set("stay", "");
-    line.value = "";
-    problem.hidden = true;
-    line.focus();
+  const unsent = []; // refused while another line was being typed: they stay until they are sent again
+  let sending = Promise.resolve();
+  function refuse(why) {
+    problem.textContent = why;
+    for (const text of unsent) {
+      const code = document.createElement("code");
+      code.textContent = text;
+      problem.append(" ", code);
+    }
+    problem.hidden = false;
+  }
+  async function send(body, typed) {
     let why = "";
     try {
       const answer = await fetch(form.action, { method: "POST", body, redirect: "manual" });
@@ -158,9 +167,21 @@
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       why = page.querySelector("main > .notice[role=alert] p, main .narrow p")?.textContent;
     } catch { /* told below */ }
-    problem.textContent = why || problem.dataset.broken;
-    problem.hidden = false;
     if (line.value === "") line.value = typed;
+    else unsent.push(typed);
+    refuse(why || problem.dataset.broken);
+  }
+  form?.addEventListener("submit", (event) => {
+    event.preventDefault();
+    event.stopPropagation(); // or the form would count as sent
+    const body = new URLSearchParams(new FormData(form)), typed = line.value;
+    body.set("stay", "");
+    line.value = "";
+    if (unsent.includes(typed)) unsent.splice(unsent.indexOf(typed), 1);
+    if (unsent.length) refuse("");
+    else problem.hidden = true;
+    line.focus();
+    sending = sending.then(() => send(body, typed));
   });
 
   document.addEventListener("live:lines", (event) => add(event.detail));

@@ -113,11 +113,12 @@
     const key = event.key.toLowerCase(), command = event.ctrlKey && !event.altKey;
     if (event.key === "F6" && event.shiftKey) { // the keyboard is not caught
       event.preventDefault();
-      if (event.type === "keydown") (again.hidden ? at("terminal-copy") : again).focus();
+      if (event.type === "keydown") (again.hidden ? at("terminal-read") : again).focus();
       return false;
     }
     if (command && key === "v") return false; // the browser pastes
     if (command && key === "c" && term.hasSelection()) {
+      if (!navigator.clipboard) return false; // on plain HTTP: the browser copies, and the terminal gives it what is selected
       event.preventDefault();
       if (event.type === "keydown") copy();
       return false;
