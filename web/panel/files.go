@@ -33,7 +33,8 @@ type filePages struct {
 	edits    app.FileEdits
 	apps     app.Applications
 	spools   app.Deployments
-	turns    *turns // of ZIPs that are packed and unpacked
+	packs    *turns // of ZIPs that are packed, as slowly as they are read
+	turns    *turns // of those that are unpacked
 	sends    *turns // of those that are on their way
 
 	maxUpload, maxFile int64 // bytes of the form with a ZIP, and of the ZIP

@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"time"
 
 	"berth/app"
 	"berth/web"
@@ -19,6 +20,8 @@ const (
 	// nobody's turn but their account's.
 	accountTurns = 2
 	allTurns     = 8
+	// packTime is how long a ZIP may be on its way while it is packed: readers that stand still would keep others out.
+	packTime = time.Hour
 )
 
 // turns counts what is under way. It is safe for concurrent use.
@@ -73,7 +76,7 @@ func (p filePages) zip(c *call) (answer, error) {
 	if dir == "." {
 		name = string(c.app.ID)
 	}
-	end, err := p.turns.begin(c.account.ID)
+	end, err := p.packs.begin(c.account.ID)
 	if err != nil {
 		return answer{}, err
 	}
@@ -84,7 +87,9 @@ func (p filePages) zip(c *call) (answer, error) {
 		if c.Request.Method == http.MethodHead {
 			return
 		}
-		if err := p.contents.PackDir(c.ctx(), c.app.ID, c.app.UID, dir, patient{c, web.Patience}); err != nil {
+		ctx, cancel := context.WithTimeout(c.ctx(), packTime)
+		defer cancel()
+		if err := p.contents.PackDir(ctx, c.app.ID, c.app.UID, dir, patient{c, web.Patience}); err != nil {
 			panic(http.ErrAbortHandler) // or the browser would keep a part as the whole
 		}
 	}}, nil

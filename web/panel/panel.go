@@ -236,7 +236,7 @@ func newPages(c Config, record func(*call, error)) *pages {
 		factors: factors,
 		files: filePages{
 			contents: c.Contents, edits: c.FileEdits, apps: c.Applications, spools: c.Deployments,
-			turns: zipTurns(allTurns), sends: zipTurns(allJobs), maxUpload: c.MaxUpload, maxFile: c.MaxFile,
+			packs: zipTurns(allTurns), turns: zipTurns(allTurns), sends: zipTurns(allJobs), maxUpload: c.MaxUpload, maxFile: c.MaxFile,
 		},
 		host: hostPages{
 			admin: c.Admin, invitations: c.Invitations,
