@@ -2,6 +2,6 @@
 // WebP of at most MaxBytes and MaxSide pixels a side becomes a PNG of at most Side pixels.
 //
 // The picture is hostile. What its headers say is checked before anything is decoded, so that the memory
-// is bounded: about 30 MB for the worst picture. Nothing of the file goes into the icon but the colours of
+// is bounded: about 40 MB for the worst picture, by what the decoders allocate. Nothing of the file goes into the icon but the colours of
 // its pixels: neither metadata nor what stands behind the picture. There is no SVG, and nothing is fetched.
 package icon

@@ -119,8 +119,8 @@ func quoted(script string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(script), "'", `'"'"'`), "\n", "; ")
 }
 
-// TestKernelOutOfMemoryKills: each kill for RAM is told as that and
-// each SIGKILL by hand is not, 25 times, with the record of each, and a hundred
+// TestKernelOutOfMemoryKills: the API tells each kill for RAM as that, and
+// no SIGKILL by hand, 25 times, with the record of each, and a hundred
 // times if everything is asked for.
 func TestKernelOutOfMemoryKills(t *testing.T) {
 	t.Parallel()

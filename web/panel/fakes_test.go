@@ -47,6 +47,7 @@ type apps struct {
 	domains  []app.Domain
 	tree     map[string][]app.Entry
 	texts    map[string]string
+	busy     bool // every write is refused for it
 }
 
 func newApps() *apps {
@@ -237,6 +238,8 @@ func (h *apps) DeleteFiles(_ context.Context, owner app.AccountID, id app.ID, pa
 func (h *apps) WriteFile(_ context.Context, owner app.AccountID, id app.ID, path string, data []byte, over app.Over) error {
 	was, there := h.texts[path]
 	switch {
+	case h.busy:
+		return app.Errorf(app.Conflict, "the application is being deployed; try again in a moment")
 	case over == app.OverAny, !there && over == app.OverNothing:
 	case there && over == app.OverNothing:
 		return app.Errorf(app.Conflict, "something has this name already")

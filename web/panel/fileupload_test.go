@@ -73,6 +73,11 @@ func TestUploadMany(t *testing.T) {
 			t.Errorf("%q: %d", name, p.StatusCode)
 		}
 	}
+	w.host.busy = true // which is no name that is taken
+	p = send(false, "fresh.txt", "x")
+	p.want(t, "while it is deployed", http.StatusConflict, "1 file was not stored", "being deployed")
+	p.lacks(t, "while it is deployed", "data-again")
+	w.host.busy = false
 	for _, dir := range []string{"//", "/.", "/x/..", "/", "..", "../..", "src/..//"} { // the address of a form is anybody's
 		kind, body := folderForm(t, true, "a/b/evil.txt", "evil")
 		b.sendTo("/apps/shop/files/upload?"+query("path", dir), kind, body)
@@ -173,6 +178,25 @@ type stubborn struct{ app.Applications }
 // Restart fails.
 func (stubborn) Restart(context.Context, app.AccountID, app.ID) error {
 	return app.Errorf(app.Exhausted, "there is no RAM")
+}
+
+// A page that is shown at the address of a refused form says its own, for what asks for it again.
+func TestOwnAddress(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Applications = stubborn{c.Applications} })
+	seed(w)
+	b := w.as("ana")
+	b.post("/apps/shop/restart", "back", "/apps/shop").want(t, "on its page", http.StatusUnprocessableEntity, `<body data-page="/apps/shop">`)
+	b.post("/apps/shop/restart", "back", "/").want(t, "in the list", http.StatusUnprocessableEntity, `<body data-page="/">`)
+	b.get("/apps/shop").lacks(t, "at its own address", "data-page=")
+}
+
+// The script sifts a list that is whole; of one that a search has made it would hide what it was not sent.
+func TestSearchedListIsNotSifted(t *testing.T) {
+	w := newWorld(t)
+	seed(w)
+	b := w.as("ana")
+	b.get("/").want(t, "the list", http.StatusOK, "data-sieve=")
+	b.get("/?q=shop").lacks(t, "a search", "data-sieve=")
 }
 
 // What was saved is said to be, although the program did not start anew.

@@ -27,7 +27,7 @@ const (
 // turns counts what is under way. It is safe for concurrent use.
 type turns struct {
 	most int      // of all accounts
-	full app.Text // what an account is told that gets no turn
+	full app.Text // the sentence for an account that has to wait
 
 	mu  sync.Mutex
 	all int

@@ -87,7 +87,7 @@ func parse(b []byte, each func(id app.ID, kind byte, p app.Point)) (whole int) {
 	}
 }
 
-// read returns a file of records, nothing when there is none.
+// read returns the bytes of a file; a file that is not there has no bytes.
 func read(path string) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
