@@ -26,7 +26,7 @@ type room struct {
 // shows this table; a package that is not here does not exist yet.
 var house = []room{
 	{"main", "edge", "one of the daemon's helpers, or else the command line", []string{"cli"}},
-	{"cli", "edge", "commands of every system; finds the command and returns its exit code", []string{"app", "app/build", "app/exit", "app/text", "cli/command", "cli/host", "cli/importer", "cli/screen", "client", "daemon/backup", "files/bundle", "host/runtimes", "proc", "systemd/fdstore"}},
+	{"cli", "edge", "commands of every system; finds the command and returns its exit code", []string{"app", "app/build", "app/exit", "app/text", "cli/command", "cli/host", "cli/importer", "cli/screen", "client", "daemon/backup", "files/bundle", "files/icon", "host/runtimes", "proc", "systemd/fdstore"}},
 	{"cli/host", "edge", "commands of the host, which need Linux: accounts, tokens, backup, install, serve", []string{"app", "app/build", "app/exit", "cli/command", "cli/screen", "cli/doctor", "daemon", "daemon/backup", "daemon/keyring", "daemon/mover", "daemon/release", "daemon/settings", "db", "files", "files/archive", "files/bundle", "files/depot", "files/repository", "host", "host/account", "host/sizing", "systemd", "web/egress", "web/local", "web/proxy", "host/domain", "proc", "web/visit"}},
 	{"cli/command", "edge", "what the commands share: the process around them, flags, tables, JSON, prompts", []string{"app", "app/build", "app/exit", "cli/screen"}},
 	{"cli/screen", "edge", "what a terminal shows: its width, and what others' bytes may do on it", nil},
@@ -134,7 +134,7 @@ var homes = map[string][]string{
 	"rsc.io/qr":                           {"web/panel"},
 	"github.com/yuin/goldmark":            {"docs"},
 	"os":                                  {"cgroup", "cli", "client", "daemon", "db", "files", "host/watch/metrics", "httpapi", "main", "proc", "systemd", "web/local", "web/proxy", "test"},
-	"os/exec":                             {"cli", "daemon", "files/repository", "proc", "test"},
+	"os/exec":                             {"cli", "daemon", "files/icon", "files/repository", "proc", "test"},
 	"syscall":                             {"cgroup", "cli", "daemon", "db", "files", "proc", "systemd/fdstore", "web/egress", "web/local", "web/proxy", "test"},
 	"golang.org/x/sys/unix":               {"cgroup", "cli", "daemon", "files", "proc", "systemd", "web/local", "test"},
 	"net/http":                            {"cli", "client", "daemon", "files/depot", "httpapi", "web", "test"},

@@ -8,6 +8,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/host"
 	"berth/daemon/backup"
+	"berth/files/icon"
 	"berth/proc"
 	"berth/systemd/fdstore"
 )
@@ -23,6 +24,9 @@ func Become(args []string) {
 	}
 	if len(args) > 1 && args[1] == backup.DatabaseWord {
 		backup.DatabaseMain() // copies a program's database as its user
+	}
+	if len(args) > 1 && args[1] == icon.Word {
+		icon.Main() // decodes a picture as nobody
 	}
 }
 

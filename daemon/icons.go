@@ -23,7 +23,7 @@ type icons struct {
 	contents app.Contents
 	note     func(id app.ID, text string) // a line in the log of an application
 	log      *slog.Logger
-	turn     sync.Mutex // one picture is decoded at a time: each needs up to 30 MB
+	turn     sync.Mutex // one picture is decoded at a time: each may take 45 MB
 }
 
 // IconSums implements app.Icons.
@@ -48,7 +48,7 @@ func (s *icons) RemoveIcon(ctx context.Context, id app.ID) error {
 
 func (s *icons) set(ctx context.Context, id app.ID, picture []byte, brought bool) error {
 	s.turn.Lock()
-	png, err := icon.Make(picture)
+	png, err := icon.Make(ctx, picture)
 	s.turn.Unlock()
 	if err != nil {
 		return err

@@ -24,9 +24,6 @@ const (
 	Side = 128
 	// maxScans bounds the passes of a progressive JPEG: each costs the time of all pixels, however short it is.
 	maxScans = 64
-	// maxLossless is how long what a WebP holds without loss may be: each 150 bytes can describe codes that take 53 KB
-	// in memory.
-	maxLossless = 96 << 10
 )
 
 // format is how pictures of one kind are read.
@@ -40,37 +37,36 @@ type format struct {
 var (
 	errOther    = app.Errorf(app.Unusable, "the icon must be a PNG, JPEG or WebP picture; this file is none of them")
 	errBroken   = app.Errorf(app.Unusable, "the picture is damaged or incomplete; save it again, and upload that")
-	errLossless = app.Errorf(app.TooLarge, "a WebP without loss may have at most %d KB; save the picture as PNG", maxLossless>>10)
+	errCostly   = app.Errorf(app.TooLarge, "reading the picture takes too much memory or time; save it as PNG")
 	errAnimated = app.Errorf(app.Unusable, "the picture moves; upload one that stands still")
 )
 
-// Make makes an icon of a picture. It fails with app.TooLarge for one that is too long or has too many pixels,
-// and with app.Unusable for what is no picture of a known format.
-func Make(data []byte) (made []byte, err error) {
-	defer func() {
-		if recover() != nil { // a mistake in a decoder must not end the daemon
-			made, err = nil, errBroken
-		}
-	}()
+// judge knows the format of a picture, and refuses what its headers show to be no picture for an icon.
+func judge(data []byte) (f format, err error) {
+	defer recovered(&err)
 	if len(data) > MaxBytes {
-		return nil, TooLong()
+		return f, TooLong()
 	}
 	f, known := formatOf(data)
 	if !known {
-		return nil, errOther
+		return f, errOther
 	}
 	size, err := f.config(data)
 	if err != nil || size.Width < 1 || size.Height < 1 {
-		return nil, errBroken
+		return f, errBroken
 	}
 	if err := fits(size.Width, size.Height); err != nil {
-		return nil, err
+		return f, err
 	}
 	if f.odd != nil {
-		if err := f.odd(data); err != nil {
-			return nil, err
-		}
+		err = f.odd(data)
 	}
+	return f, err
+}
+
+// draw makes the icon of a picture of a format. Its only error is errBroken.
+func (f format) draw(data []byte) (made []byte, err error) {
+	defer recovered(&err)
 	picture, err := f.decode(data)
 	if err != nil {
 		return nil, errBroken
@@ -80,6 +76,13 @@ func Make(data []byte) (made []byte, err error) {
 		return nil, errBroken // a buffer never fails, so it was the picture
 	}
 	return b.Bytes(), nil
+}
+
+// recovered is deferred: a mistake in a decoder is a damaged picture.
+func recovered(err *error) {
+	if recover() != nil {
+		*err = errBroken
+	}
 }
 
 // TooLong is the error of a picture of more than MaxBytes.
@@ -151,8 +154,6 @@ func oddWebP(data []byte) error {
 		}
 		body = body[:length]
 		switch {
-		case (kind == "VP8L" || kind == "ALPH") && length > maxLossless:
-			return errLossless
 		case kind == "ANIM" || kind == "ANMF" || kind == "VP8X" && length > 0 && body[0]&2 != 0:
 			return errAnimated
 		case kind == "VP8 " && length >= 10:
