@@ -239,14 +239,20 @@ type watching struct {
 	once  bool
 	head  func() []string   // above the table
 	last  map[string]string // line of each application, where there is no terminal
+	again <-chan time.Time  // when to read the lists anew, which could not be read
 }
 
-// reload reads the lists anew.
+// reload reads the lists anew. If the server goes away meanwhile, a board that was there is kept, and read later.
 func (v *watching) reload(ctx context.Context) error {
 	apps, err := v.w.Apps(ctx)
+	if err != nil && v.board.rows != nil && client.Transient(err) {
+		v.again = time.After(figuresCome)
+		return ctx.Err()
+	}
 	if err != nil {
 		return err
 	}
+	v.again = nil
 	for _, r := range v.board.load(apps, v.only, time.Now()) {
 		if err := v.changed(r, "app.state"); err != nil {
 			return err
@@ -344,6 +350,8 @@ func (v *watching) run(ctx context.Context, keys <-chan key) error {
 				return nil
 			}
 			v.by = min(max(v.by+int(k), 0), len(columns(cmp.Or(v.wide, 80)))-1)
+		case <-v.again:
+			dirty, err = true, v.reload(ctx)
 		case <-soon:
 			if v.once {
 				return v.draw()

@@ -21,6 +21,7 @@ type scripted struct {
 	streams []string
 	asked   []string // queries and Last-Event-IDs of the streams
 	apps    string
+	lists   []string // what is answered in place of apps, one after the other: "503", or apps
 }
 
 func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -29,6 +30,13 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch r.URL.Path {
 	case "/v2/app/all":
+		if len(s.lists) > 0 {
+			s.apps, s.lists = s.lists[0], s.lists[1:]
+		}
+		if s.apps == "503" {
+			unavailable(w)
+			return
+		}
 		fmt.Fprintf(w, `{"status":"ok","apps":[%s]}`, s.apps)
 	case "/v2/team":
 		fmt.Fprint(w, `{"status":"ok","apps":[]}`)
@@ -42,8 +50,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		text := s.streams[0]
 		s.streams = s.streams[1:]
 		if text == "503" {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			fmt.Fprint(w, `{"status":"error","statusCode":503,"message":"The server is being upgraded."}`)
+			unavailable(w)
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -53,6 +60,11 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+func unavailable(w http.ResponseWriter) {
+	w.WriteHeader(http.StatusServiceUnavailable)
+	fmt.Fprint(w, `{"status":"error","statusCode":503,"message":"The server is being upgraded."}`)
 }
 
 // berth runs a command against the server.
@@ -180,6 +192,19 @@ func TestStatusIsWatched(t *testing.T) {
 	code, stdout, _ = s.berth(t, "status", "shop", "-w", "--json")
 	if lines := strings.Split(stdout, "\n"); code != 0 || len(lines) != 5 || !strings.Contains(lines[2], `"cpu":1.5,"memory":1024`) {
 		t.Errorf("ended with %d: %s", code, stdout)
+	}
+}
+
+// A server that goes away between what it does not know any more and its lists does not end status --watch.
+func TestStatusIsWatchedWithoutLists(t *testing.T) {
+	const reset = "id: 41\nevent: reset\ndata: {}\n\n"
+	s := &scripted{
+		lists:   []string{shopOnline, shopOnline, "503", `{"id":"shop","name":"Shop","ram":64}`},
+		streams: []string{reset, reset, reset, "id: 44\nevent: app.removed\ndata: {\"id\":\"shop\",\"at\":\"2026-11-23T02:00:01Z\"}\n\n"},
+	}
+	code, stdout, stderr := s.berth(t, "status", "shop", "-w")
+	if code != 0 || strings.Count(stdout, "\n") != 3 || !strings.Contains(stdout, "shop offline\n") || !strings.HasSuffix(stdout, "shop deleted\n") {
+		t.Errorf("ended with %d: %q; %s", code, stdout, stderr)
 	}
 }
 

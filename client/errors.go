@@ -56,6 +56,14 @@ func StatusOf(err error) int {
 	return 0
 }
 
+// Transient reports whether what failed may work later as it is: nobody answers now, or the server is busy or has failed.
+func Transient(err error) bool {
+	if e, refused := errors.AsType[*Error](err); refused {
+		return e.Status >= http.StatusInternalServerError || e.Status == http.StatusTooManyRequests
+	}
+	return !errors.Is(err, ErrNotBerth) && !errors.Is(err, ErrCertificate) && !errors.Is(err, ErrPlain)
+}
+
 // failure is an error of one of the kinds above: a sentence that has its cause.
 type failure struct {
 	text        string

@@ -191,10 +191,10 @@ func (c *Client) Follow(ctx context.Context, f *Following) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if refused, is := errors.AsType[*Error](err); is && refused.Status < 500 && refused.Status != http.StatusTooManyRequests ||
-			errors.Is(err, ErrNotBerth) || errors.Is(err, ErrCertificate) || errors.Is(err, ErrPlain) {
+		if !Transient(err) {
 			return err
-		} else if is {
+		}
+		if refused, is := errors.AsType[*Error](err); is {
 			pause = max(pause, min(refused.Wait, longestWait))
 		}
 		if !gone && f.Lost != nil {

@@ -194,6 +194,11 @@ func TestStatusIsWatchedOverTheEndOfTheDaemon(t *testing.T) {
 	c.Put("/app/"+id+"/stop", "").Want(200)
 	stopped := time.Now()
 	for i, f := range all {
+		defer func() {
+			if t.Failed() {
+				t.Logf("command %d: %s\n%s", i, f.out.String(), f.errors.String())
+			}
+		}()
 		harness.Eventually(t, "it shows the end", func() bool {
 			text := f.last(id)
 			// A command that was cut off while the program stopped reads it in a list, which says less.
