@@ -23,7 +23,7 @@ type icons struct {
 	contents app.Contents
 	note     func(id app.ID, text string) // a line in the log of an application
 	log      *slog.Logger
-	turn     sync.Mutex // one picture is decoded at a time: each may take 45 MB
+	turn     sync.Mutex // one picture is decoded at a time: each may take 60 MB
 }
 
 // IconSums implements app.Icons.

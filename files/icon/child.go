@@ -18,9 +18,9 @@ const Word = "make-icon"
 
 const (
 	nobody = 65534
-	// childMemory bounds what the child may write to (RLIMIT_DATA). Go takes 64 MB of it at once for its heap, and a
-	// WebP of MaxBytes can describe codes that take 140 MB.
-	childMemory  = 128 << 20
+	// childMemory is how much more the child may write to than at its start (RLIMIT_DATA): less than the 64 MB by which
+	// Go's heap grows beyond its first 64 MB. A WebP of MaxBytes can describe codes that take 140 MB.
+	childMemory  = 48 << 20
 	childSeconds = 10 // of processor time
 	childTime    = time.Minute
 	// How the child ends when the picture is damaged. Any other end but 0 is that of a process that reached a bound.
@@ -65,7 +65,11 @@ func Make(ctx context.Context, data []byte) ([]byte, error) {
 
 // Main is the child of Make: a picture from the input becomes an icon at the output. It never returns.
 func Main() {
-	for resource, most := range map[int]uint64{unix.RLIMIT_DATA: childMemory, unix.RLIMIT_CPU: childSeconds, unix.RLIMIT_CORE: 0} {
+	now, err := dataSize()
+	if err != nil {
+		os.Exit(1)
+	}
+	for resource, most := range map[int]uint64{unix.RLIMIT_DATA: now + childMemory, unix.RLIMIT_CPU: childSeconds, unix.RLIMIT_CORE: 0} {
 		if err := unix.Prlimit(0, resource, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil {
 			os.Exit(1)
 		}
@@ -84,4 +88,15 @@ func Main() {
 		os.Exit(exitBroken)
 	}
 	os.Exit(0)
+}
+
+// dataSize is what RLIMIT_DATA counts of this process, with its stack (data in statm, proc_pid_statm(5)).
+func dataSize() (uint64, error) {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0, err
+	}
+	var pages [6]uint64
+	_, err = fmt.Sscan(string(text), &pages[0], &pages[1], &pages[2], &pages[3], &pages[4], &pages[5])
+	return pages[5] * uint64(os.Getpagesize()), err
 }

@@ -121,6 +121,7 @@ func TestMake(t *testing.T) {
 		"polyglot":      {append(pngOf(t, picture(64, 64)), "PK\x03\x04<script>SECRET</script>"...), 64},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			made, err := Make(t.Context(), c.data)
 			if err != nil {
 				t.Fatal(err)
