@@ -16,14 +16,12 @@ import (
 	"berth/cgroup"
 	"berth/daemon/settings"
 	"berth/db"
-	"berth/files/depot"
 	"berth/host"
 	"berth/host/account"
 	"berth/host/domain"
 	"berth/host/runtimes"
 	"berth/host/watch"
 	"berth/proc"
-	"berth/proc/sandbox"
 	"berth/web/provider"
 )
 
@@ -39,6 +37,7 @@ type daemon struct {
 	groups    *cgroup.Tree
 	survivors *survivors // of an earlier daemon, until they are adopted
 	proc      *proc.Launcher
+	engine    engine
 	host      *host.Host
 	hub       *watch.Hub
 	sampler   *watch.Sampler
@@ -179,7 +178,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	if d.providers, err = readProviders(s); err != nil {
 		return err
 	}
-	capacity := app.Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit)
+	d.engine = d.machine(info.RAM)
 	teams := account.NewTeams(d.data.db.Teams)
 	find := func(id app.ID) (app.Snapshot, bool) { return d.host.Find(id) } // it comes after those who need it
 	d.hub = watch.NewHub(watch.Access{Find: find, Authorize: teams.Authorize, Memberships: teams.Memberships}, d.data.logs)
@@ -192,7 +191,7 @@ func (d *daemon) openHost(ctx context.Context) error {
 	d.sites = newSites(s, d.data, find, dial, d.monitor.traffic, &d.undo, d.log)
 	d.notices = &notices{d: d, happens: make(chan app.Notice, 1)}
 	d.icons = &icons{records: d.data.db.Icons, contents: d.data.trees, note: d.data.logs.Note, log: d.log}
-	d.host = host.New(d.hostConfig(info.RAM, capacity))
+	d.host = host.New(d.hostConfig())
 	if err := d.openNotices(); err != nil {
 		return err
 	}
@@ -224,44 +223,30 @@ func (d *daemon) openHost(ctx context.Context) error {
 		Type:         d.host.Type,
 		Metrics:      d.data.history.Range,
 		RightSize:    d.rightSize,
-		RAMPlan:      func(ctx context.Context) (app.RAMPlan, error) { return d.ramPlan(ctx, info.RAM) },
+		RAMPlan:      d.ramPlan,
 		DiskUse:      d.host.DiskUse,
 		Address:      d.sites.address,
 		Certificates: d.sites.certificate,
 		Record:       d.data.audit.Record,
 		Changes:      d.data.watch.changes,
 		Shortage:     d.host.Shortage,
-	}, key, capacity)
+	}, key)
 	return nil
 }
 
-// hostConfig gives the host its mechanisms and what the settings say, on a host with
-// so much RAM.
-func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
+// hostConfig gives the host its mechanisms and what the settings say.
+func (d *daemon) hostConfig() host.Config {
 	s, data := d.settings, d.data
 	ids := db.IDRange{
 		UIDBase: s.Apps.UIDBase, UIDCount: s.Apps.UIDCount, PortFirst: s.Apps.PortFirst, PortLast: s.Apps.PortLast,
 		Start: startOf(s.DataDir),
 	}
 	allocations := data.db.Allocations(ids)
-	hostTools := proc.FindTools()
-	if slices.Contains(d.proc.Walls.Layers, sandbox.Mounts) {
-		hostTools.Only(d.proc.Walls.Paths)
-	}
-	tools := planTools{hostTools, depot.Of(s.DataDir)}
-	start := &launcher{
-		adopts: d.survivors.release,
-		path:   tools.Path(), trees: d.data.trees, logs: d.data.logs,
-		proc: d.proc,
-		pids: int64(s.Apps.PidsMax), cpu: int64(s.Apps.CPUMax), oomGroup: s.Apps.OOMGroup,
-	}
-	if !d.data.trees.Quota().Enforced() { // a quota says EDQUOT, this kills
-		start.fileSize = s.Apps.Disk.Bytes()
-	}
+	tools := d.engine.tools
 	return host.Config{
-		Launch:  start.launch,
-		Adopt:   start.adopt,
-		Shell:   start.shell,
+		Launch:  d.engine.launch,
+		Adopt:   d.engine.adopt,
+		Shell:   d.engine.shell,
 		Type:    data.logs.Type,
 		Plan:    planner(tools),
 		Suggest: runtimes.Suggest,
@@ -288,7 +273,7 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 		},
 		Account:        data.db.Accounts.Account,
 		ReadHold:       data.db.Holds.HoldOf,
-		LimitCPU:       start.limitCPU,
+		LimitCPU:       d.engine.limitCPU,
 		Log:            d.log,
 		Notify:         func(e app.Event) { d.monitor.Observe(e); d.hub.Publish(e) },
 		Short:          d.notices.short,
@@ -301,13 +286,13 @@ func (d *daemon) hostConfig(ram, capacity app.MB) host.Config {
 		DiskLimit:      s.Apps.Disk,
 		DiskEnforced:   data.trees.Quota().Enforced(),
 		RAMDefault:     s.Apps.RAMDefault,
-		Capacity:       capacity,
+		Capacity:       d.capacity,
 		StopGrace:      s.Apps.StopTimeout,
 		OKDelay:        s.Apps.OKDelay,
 		DailyStarts:    s.Apps.DailyStarts,
 		HealthTimeout:  s.Proxy.HealthTimeout,
 		DrainTimeout:   s.Proxy.DrainTimeout,
-		BuildRAM:       BuildRAM(ram, s.Build.RAM),
+		BuildRAM:       BuildRAM(d.engine.ram(), s.Build.RAM),
 		BuildTimeout:   s.Build.Timeout,
 		Builds:         s.Build.Concurrency,
 		BuildQueue:     s.Build.Queue,

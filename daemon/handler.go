@@ -33,13 +33,13 @@ func readProviders(s settings.Settings) ([]provider.Config, error) {
 
 // newHandler returns the handler of the daemon's listener: the API, and the panel for
 // everything that is not the API's. It also makes that of the local socket.
-func (d *daemon) newHandler(services app.Services, key []byte, capacity app.MB) http.Handler {
+func (d *daemon) newHandler(services app.Services, key []byte) http.Handler {
 	s, config := d.settings, d.apiConfig(services)
 	devices := account.NewDevices(account.New(d.data.db.Accounts), d.data.db.Accounts.Account)
 	admin := account.NewAdmin(d.data.db.Accounts, d.host)
 	signIns := account.NewSignIns(d.data.db.SignIns, s.Panel.SessionTTL, key)
 	signIns.KnownPassword = s.KnownPassword
-	signIns.SignUp = account.SignUp{RAM: s.SignIn.SignUpRAM, Capacity: capacity}
+	signIns.SignUp = account.SignUp{RAM: s.SignIn.SignUpRAM, Capacity: d.capacity}
 	config.DeleteAccount = admin.Delete
 	var links *account.SignIns
 	if s.Panel.Enabled { // where codes are typed, and links are opened
@@ -62,7 +62,7 @@ func (d *daemon) newHandler(services app.Services, key []byte, capacity app.MB) 
 		Identities:   signIns,
 		NewSignIns:   d.data.db.SignIns,
 		Devices:      devices,
-		Invitations:  account.NewInvitations(d.data.db.Invitations, signIns, capacity),
+		Invitations:  account.NewInvitations(d.data.db.Invitations, signIns, d.capacity),
 		Providers:    provider.New(s.BaseURL, d.providers),
 		Admin:        admin,
 		Account:      d.data.db.Accounts.Account,
@@ -73,7 +73,7 @@ func (d *daemon) newHandler(services app.Services, key []byte, capacity app.MB) 
 		Go:           func(f func()) bool { return d.serving.Load().beside(f) },
 		TTL:          s.Panel.SessionTTL,
 		BackupTTL:    s.Backups.TTL,
-		FirstRAM:     capacity,
+		FirstRAM:     d.capacity(),
 		Insecure:     s.Panel.Insecure,
 		Exposed:      s.Exposure(),
 		Sites:        s.SitesDomain(),

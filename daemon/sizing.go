@@ -20,10 +20,10 @@ func (d *daemon) rightSize(ctx context.Context, a app.Snapshot) (app.RightSize, 
 	return sizing.Right(now, a.App, d.settings.Apps.RAMMin, points, events), err
 }
 
-// ramPlan is app.Services.RAMPlan, of a host with so much RAM.
-func (d *daemon) ramPlan(ctx context.Context, ram app.MB) (app.RAMPlan, error) {
+// ramPlan is app.Services.RAMPlan.
+func (d *daemon) ramPlan(ctx context.Context) (app.RAMPlan, error) {
 	s := d.settings.Host
-	p := app.RAMPlan{Host: ram, Reserve: s.Reserve, Overcommit: s.Overcommit, Capacity: app.Capacity(ram, s.Reserve, s.Overcommit)}
+	p := app.RAMPlan{Host: d.engine.ram(), Reserve: s.Reserve, Overcommit: s.Overcommit, Capacity: d.capacity()}
 	accounts, err := d.data.db.Accounts.Accounts(ctx)
 	if err != nil {
 		return p, err

@@ -65,9 +65,7 @@ func TestProgramsOutliveTheDaemon(t *testing.T) {
 			t.Errorf("what was stopped: %+v", s)
 		}
 		// It is the host's like any other: its RAM counts, it can be changed and stopped.
-		w.host.capacity.mu.Lock()
-		w.host.capacity.total = 350
-		w.host.capacity.mu.Unlock()
+		w.mayRun.Store(350)
 		_, err := w.host.Start(t.Context(), owner, off)
 		wantKind(t, err, app.Exhausted)
 		if free := w.host.AvailableRAM(off); free != 350-w.snapshot(runs).RAM {

@@ -30,7 +30,7 @@ func TestBoot(t *testing.T) {
 
 		w.set(func(app.Program) behaviour { return behaviour{} })
 		w.host = w.open()
-		w.host.capacity.total = 1550 // the host has shrunk: one of two fits
+		w.mayRun.Store(1550) // the host has shrunk: one of two fits
 		if err := w.host.Boot(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -46,9 +46,7 @@ func TestBoot(t *testing.T) {
 		if s := w.snapshot(late); s.State != app.Waiting || !w.noted(late, "do not fit") {
 			t.Errorf("the other: %+v, %q", s, w.notes[late])
 		}
-		w.host.capacity.mu.Lock()
-		w.host.capacity.total = 2000
-		w.host.capacity.mu.Unlock()
+		w.mayRun.Store(2000)
 		time.Sleep(6 * time.Minute)
 		if !w.snapshot(late).Running {
 			t.Error("it was not tried again")

@@ -7,17 +7,17 @@ import (
 	"berth/app"
 )
 
-// capacity keeps what runs within the host's memory. It is safe for
+// capacity keeps what runs within the memory that there is for it. It is safe for
 // concurrent use.
 type capacity struct {
 	mu      sync.Mutex
-	total   app.MB
+	total   func() app.MB // at this moment: machines come and go
 	running map[app.ID]app.MB
 	builds  map[app.ID]app.MB // the RAM of applications that are built, which no build takes
 	changed func(id app.ID)   // called after each change, unless it is nil
 }
 
-func newCapacity(total app.MB) *capacity {
+func newCapacity(total func() app.MB) *capacity {
 	return &capacity{total: total, running: map[app.ID]app.MB{}, builds: map[app.ID]app.MB{}}
 }
 
@@ -37,10 +37,10 @@ func (c *capacity) tryReserve(id app.ID, ram app.MB) error {
 	defer c.mu.Unlock()
 	others := c.others(id)
 	// Less than before always fits: the host may have lost memory meanwhile.
-	if others+ram > c.total && ram > c.running[id] {
+	if total := c.total(); others+ram > total && ram > c.running[id] {
 		return app.Errorf(app.Exhausted,
 			"this host has %d MB for applications and %d MB of them run already; %d MB more do not fit: stop something, or give it less RAM",
-			c.total, others, ram)
+			total, others, ram)
 	}
 	c.running[id] = ram
 	return nil
@@ -50,7 +50,7 @@ func (c *capacity) tryReserve(id app.ID, ram app.MB) error {
 func (c *capacity) available(id app.ID) app.MB {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return max(c.total-c.others(id), 0)
+	return max(c.total()-c.others(id), 0)
 }
 
 // others is what else runs. The caller holds mu.
@@ -70,7 +70,7 @@ func (c *capacity) use() (running, total app.MB) {
 	for _, mb := range c.running {
 		running += mb
 	}
-	return running, c.total
+	return running, c.total()
 }
 
 // release returns what the application had.

@@ -173,6 +173,20 @@ func TestCapacity(t *testing.T) {
 		if _, err := w.host.Start(t.Context(), owner, d.ID); err != nil {
 			t.Errorf("with room again: %v", err)
 		}
+		// A machine goes, and comes back: what runs goes on, and may have less.
+		w.mayRun.Store(500)
+		if use := w.host.Tally(); !w.snapshot(d.ID).Running || use.RAM != 600 || use.Total != 500 || w.host.AvailableRAM(one) != 0 {
+			t.Errorf("with too little room: %+v", use)
+		}
+		if err := w.host.SetRAM(t.Context(), owner, d.ID, 550); err != nil {
+			t.Errorf("less RAM: %v", err)
+		}
+		_, err = w.host.Start(t.Context(), owner, one)
+		wantKind(t, err, app.Exhausted)
+		w.mayRun.Store(2100)
+		if _, err := w.host.Start(t.Context(), owner, one); err != nil {
+			t.Errorf("the machine is back: %v", err)
+		}
 	})
 }
 

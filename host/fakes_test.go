@@ -17,8 +17,9 @@ import (
 // world is everything outside the host, in memory. A test scripts what
 // programs do by their order of launch.
 type world struct {
-	t  *testing.T
-	mu sync.Mutex
+	mayRun atomic.Int64 // MB, at once
+	t      *testing.T
+	mu     sync.Mutex
 
 	host *Host
 
@@ -117,6 +118,7 @@ func newWorld(t *testing.T) *world {
 		diskSpace: newDiskSpace(), notes: map[app.ID][]string{}, fail: map[string]error{}, on: map[string]func(){},
 		behave: func(app.Program) behaviour { return behaviour{} },
 	}
+	w.mayRun.Store(2000)
 	w.host = w.open()
 	return w
 }
@@ -138,7 +140,7 @@ func (w *world) open() *Host {
 			}
 			return nil
 		},
-		RAMDefault: 100, Capacity: 2000, StopGrace: 10 * time.Second, OKDelay: 2 * time.Second,
+		RAMDefault: 100, Capacity: func() app.MB { return app.MB(w.mayRun.Load()) }, StopGrace: 10 * time.Second, OKDelay: 2 * time.Second,
 		BuildRAM: 512, BuildTimeout: 10 * time.Minute, Builds: 1, BuildQueue: 32, BackupTTL: time.Hour,
 		ConsoleTimeout: 30 * time.Second, DeploysKeep: 5, DeploysDisk: 100,
 		HealthTimeout: 30 * time.Second, DrainTimeout: 30 * time.Second,

@@ -80,7 +80,7 @@ type Config struct {
 
 	MaxUpload     int64         // bytes; the edge has closer limits
 	RAMDefault    app.MB        // of an application whose config names none
-	Capacity      app.MB        // the sum of the RAM of what may run at once
+	Capacity      func() app.MB // the sum of the RAM of what may run at once; it MUST NOT block
 	DiskLimit     app.MB        // of one application; 0 for none
 	DiskEnforced  bool          // the kernel refuses what goes beyond; else measuring is all there is
 	StopGrace     time.Duration // between SIGTERM and SIGKILL

@@ -131,7 +131,7 @@ func TestSitesThatAreStoppedFirst(t *testing.T) {
 		file string
 		note string
 	}{
-		"no RAM":     {func(w *world) { w.host.capacity.total = 150 }, "", "MAIN=b", "do not fit"},
+		"no RAM":     {func(w *world) { w.mayRun.Store(150) }, "", "MAIN=b", "do not fit"},
 		"no port":    {func(w *world) { w.noPorts = true }, "", "MAIN=b", "no port is left"},
 		"off":        {func(*world) {}, "", "MAIN=b,HEALTH=off", ""},
 		"was off":    {func(*world) {}, ",HEALTH=off", "MAIN=b", ""},

@@ -16,7 +16,7 @@ func TestTally(t *testing.T) {
 		if err := w.host.Stop(t.Context(), owner, off); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.host.Tally(); got.Online != 1 || got.Offline != 1 || got.Waiting != 0 || got.Busy != 0 || got.RAM != 100 || got.Total != w.host.Capacity {
+		if got := w.host.Tally(); got.Online != 1 || got.Offline != 1 || got.Waiting != 0 || got.Busy != 0 || got.RAM != 100 || got.Total != w.host.Capacity() {
 			t.Errorf("with one of two online: %+v", got)
 		}
 	})

@@ -49,7 +49,8 @@ func inviteCreate(c *caller) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		invitations := account.NewInvitations(d.Invitations, nil, app.Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit))
+		capacity := func() app.MB { return app.Capacity(info.RAM, s.Host.Reserve, s.Host.Overcommit) }
+		invitations := account.NewInvitations(d.Invitations, nil, capacity)
 		key, made, err := invitations.Invite(ctx, app.Account{}, o, *life)
 		switch kind := app.KindOf(err); {
 		case err == nil:

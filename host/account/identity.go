@@ -28,8 +28,8 @@ type IdentityStore interface {
 
 // SignUp bounds accounts that people make by themselves.
 type SignUp struct {
-	RAM      app.MB // of each; 0: nobody makes one
-	Capacity app.MB // that all accounts but those of administrators may have together
+	RAM      app.MB        // of each; 0: nobody makes one
+	Capacity func() app.MB // that all accounts but those of administrators may have together
 }
 
 // Identities returns those by which an account signs in, oldest first.
@@ -64,7 +64,7 @@ func (s *SignIns) signUp(ctx context.Context, who app.Identity) error {
 	base := nameLike(who.Name)
 	for _, end := range []string{"", "-2", "-3", "-" + strings.ToLower(rand.Text()[:6])} {
 		_, err = s.identities.SignUp(ctx, who, func(promised app.MB) (app.Account, error) {
-			if promised+s.SignUp.RAM > s.SignUp.Capacity {
+			if promised+s.SignUp.RAM > s.SignUp.Capacity() {
 				return app.Account{}, app.Errorf(app.Exhausted, "this host has no room for another account; ask its owner")
 			}
 			return NewAccount(base+end, s.SignUp.RAM)

@@ -47,12 +47,12 @@ const maxOffers = 50
 type Invitations struct {
 	store    InvitationStore
 	signIns  *SignIns
-	capacity app.MB // that applications may have together
+	capacity func() app.MB // that applications may have together
 }
 
-// NewInvitations returns the invitations of a store to a host of that capacity. Whoever accepts is
+// NewInvitations returns the invitations of a store to a host of that capacity now. Whoever accepts is
 // signed in by signIns.
-func NewInvitations(store InvitationStore, signIns *SignIns, capacity app.MB) *Invitations {
+func NewInvitations(store InvitationStore, signIns *SignIns, capacity func() app.MB) *Invitations {
 	return &Invitations{store, signIns, capacity}
 }
 
@@ -71,8 +71,8 @@ func (in *Invitations) Invite(ctx context.Context, by app.Account, o app.Offer, 
 		if offers >= maxOffers {
 			return app.Errorf(app.Exhausted, "you have %d open invitations, the most that an account may; revoke one that nobody needs", offers)
 		}
-		if left := in.capacity - assigned; o.RAM > left {
-			return app.Errorf(app.Exhausted, "applications have %d of the %d MB of RAM that the host can give; %d MB more do not fit", assigned, in.capacity, o.RAM)
+		if capacity := in.capacity(); o.RAM > capacity-assigned {
+			return app.Errorf(app.Exhausted, "applications have %d of the %d MB of RAM that the host can give; %d MB more do not fit", assigned, capacity, o.RAM)
 		}
 		return nil
 	})
@@ -197,7 +197,7 @@ func (in *Invitations) Accept(ctx context.Context, key, name string, c app.Crede
 		switch {
 		case o.RAM == 0:
 			return app.Account{}, app.Errorf(app.Unusable, "this invitation makes no account; sign in with yours to accept it")
-		case o.RAM > in.capacity-assigned:
+		case o.RAM > in.capacity()-assigned:
 			return app.Account{}, app.Errorf(app.Exhausted, "the host has too little RAM left for this invitation; ask the person who sent it")
 		}
 		a, err := NewAccount(name, o.RAM)

@@ -33,7 +33,7 @@ func newLobby(t *testing.T, capacity app.MB) lobby {
 	})
 	l := lobby{store: store}
 	signIns := NewSignIns(store.SignIns, time.Hour, []byte("key"))
-	l.Invitations = NewInvitations(store.Invitations, signIns, capacity)
+	l.Invitations = NewInvitations(store.Invitations, signIns, func() app.MB { return capacity })
 	for name, to := range map[string]*app.Account{"ana": &l.ana, "bob": &l.bob} {
 		made, err := NewAccount(name, 512)
 		made.Admin = name == "ana"
@@ -185,10 +185,10 @@ func TestAccept(t *testing.T) {
 	_, err = accept(revoked, "mallory", "correct horse")
 	wantKind(t, "revoked", err, app.NotFound)
 	late := invite(app.Offer{RAM: 900})
-	l.capacity = 999
+	l.capacity = func() app.MB { return 999 }
 	_, err = accept(late, "mallory", "correct horse")
 	wantSentence(t, "the RAM went meanwhile", err, app.Exhausted, "too little RAM left")
-	l.capacity = 1000
+	l.capacity = func() app.MB { return 1000 }
 	l.set(t, func(a *app.Account) { a.Admin = false })
 	_, err = accept(late, "mallory", "correct horse")
 	wantKind(t, "of an administrator who is none any more", err, app.NotFound)

@@ -263,7 +263,7 @@ func TestInvitationByPasskey(t *testing.T) {
 
 func TestSignUp(t *testing.T) {
 	w, l := newCorp(t)
-	w.signIns.SignUp = account.SignUp{RAM: 256, Capacity: 2048 + 2048 + 2*256}
+	w.signIns.SignUp = account.SignUp{RAM: 256, Capacity: func() app.MB { return 2048 + 2048 + 2*256 }}
 	b := w.browser()
 	is(l, "x-1", "Bob") // whose name is taken
 	b.get(b.goes(t, l, "/login/by/corp")).leads(t, "signed up", "/login?kept=&next=%2F")

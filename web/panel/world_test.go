@@ -91,7 +91,7 @@ func newWorld(t testing.TB, change ...func(*Config)) *world {
 				return app.DiskUse{Files: map[app.ID]int64{"bot": 40 << 20}, Backups: 1, BackupBytes: 2 << 20}, nil
 			},
 		},
-		SignIns: w.signIns, Factors: w.signIns, Passkeys: w.signIns, Identities: w.signIns, NewSignIns: store.SignIns, Devices: w.devices, Invitations: account.NewInvitations(store.Invitations, w.signIns, 8192),
+		SignIns: w.signIns, Factors: w.signIns, Passkeys: w.signIns, Identities: w.signIns, NewSignIns: store.SignIns, Devices: w.devices, Invitations: account.NewInvitations(store.Invitations, w.signIns, func() app.MB { return 8192 }),
 		Admin:   account.NewAdmin(store.Accounts, stillPrograms{}),
 		Account: store.Accounts.Account, AuditRecords: store.Audit.Records,
 		Runtimes: func() []app.Runtime {
