@@ -18,6 +18,7 @@ import (
 
 	"berth/app"
 	"berth/files/bundle"
+	"berth/test/harness"
 )
 
 // packed is a ZIP of these names, each with its text; a "/" at its end makes a directory.
@@ -74,6 +75,27 @@ func TestUnzip(t *testing.T) {
 		}
 	}
 	empty(t, s, "staging")
+}
+
+// What a ZIP has brought is on the disk: a power cut does not leave empty files.
+func TestUnzipOutlivesAPowerCut(t *testing.T) {
+	needRoot(t)
+	p := harness.NewPower(t, 16)
+	data, image := filepath.Join(p.Dir, "data"), filepath.Join(t.TempDir(), "image")
+	s, err := Open(data, bundle.Limits{})
+	must(t, err)
+	top := makeLive(t, s, nil)
+	done, err := unzip(t, s, ".", packed(t, s, "a", "new"), false)
+	if err != nil || done.Files != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	// A sync of anything writes the names of all files, and the content of this one alone.
+	other, err := os.Create(filepath.Join(p.Dir, "other"))
+	must(t, err)
+	must(t, errors.Join(other.Sync(), other.Close(), s.Close()))
+	p.Cut(image)
+	p.Boot(image)
+	holds(t, top, map[string]string{"a": "new"})
 }
 
 // Hostile ZIPs and hostile trees change nothing.

@@ -31,7 +31,7 @@ var points = map[string]string{
 	"cli/host/backup.go":          "the archive has its name when it is whole: TestBackupDuringDeploys",
 	"cli/host/restore.go":         "neverMade (daemon): a directory in which a restore was cut short is served by nobody",
 	"cli/host/install.go":         "the binary and the units; install is repeated (TestInstallBelowARoot)",
-	"files/unzip.go":              "a file of a ZIP is in a stage, which a boot empties, until one rename lays it; what is laid stays, and the ZIP can be unpacked again",
+	"files/unzip.go":              "a file of a ZIP is in a stage, which a boot empties, until one rename lays it; what is laid is on the disk and stays (TestUnzipOutlivesAPowerCut), and the ZIP can be unpacked again",
 	"files/browse.go":             "a file that the panel writes is in staging, which a boot empties, until it is whole (TestWriteFileCutShort)",
 	"host/watch/metrics/store.go": "figures of the last minute, told by their checksums (metrics TestTornEnds, TestHalvesAreJoined)",
 	"daemon/walls.go":             "the walls of a start: the file has its name when it is whole, and one that is not there judges nobody",
