@@ -73,6 +73,16 @@ func TestUnzip(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		id := w.mustUpload("MAIN=a")
 		ctx := t.Context()
+		free := func() {
+			t.Helper()
+			if !w.host.unpacks.TryAcquire(2) {
+				t.Error("a ZIP that is unpacked still keeps others out")
+				return
+			}
+			w.host.unpacks.Release(2)
+		}
+		w.on["Lay"] = free // which waits for the application
+		defer free()
 		if done, err := w.host.Unzip(ctx, owner, id, "d", "file", false); err != nil || done.Taken != 1 || w.written["d"] != "" {
 			t.Errorf("without replacing: %+v, %v", done, err)
 		}
