@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"berth/app"
 )
@@ -136,6 +139,85 @@ func TestDownloadDirectory(t *testing.T) {
 	}
 	b.get("/apps/shop/files/zip?path=none").want(t, "no directory", http.StatusNotFound, "There is no such file.")
 	w.as("bob").get("/apps/shop/files/zip").want(t, "a member with backups", http.StatusOK, "PK .")
+}
+
+// Whatever comes of a ZIP, its account can unpack the next one.
+func TestUnzipGivesItsTurnBack(t *testing.T) {
+	w := newWorld(t)
+	seed(w)
+	b := w.as("ana")
+	w.host.texts["src/A.ZIP"] = "PK"
+	there, replace := []string{"dir", "src", "zip", "src%2FA.ZIP"}, []string{"dir", "src", "zip", "src%2FA.ZIP", "replace", "true"}
+	post := func(fields ...string) func() page {
+		return func() page { return b.post("/apps/shop/files/unzip", fields...) }
+	}
+	send := func(dir string) func() page {
+		return func() page { return b.upload("/apps/shop/files/unzip/upload?path="+dir, "PK") }
+	}
+	refused := app.Errorf(app.Unusable, "it is no ZIP")
+	for _, c := range []struct {
+		outcome string
+		fail    error
+		status  int
+		ask     func() page
+	}{
+		{"a question", nil, http.StatusOK, post(there...)},
+		{"success", nil, http.StatusSeeOther, post(replace...)},
+		{"a refusal", refused, http.StatusUnprocessableEntity, post(replace...)},
+		{"no ZIP", nil, http.StatusNotFound, post("dir", "src", "zip", "none")},
+		{"sent, and names are taken", nil, http.StatusConflict, send("src")},
+		{"sent, success", nil, http.StatusSeeOther, send(".")},
+		{"sent, a refusal", refused, http.StatusUnprocessableEntity, send(".")},
+		{"no form", nil, http.StatusBadRequest, func() page { return b.sendTo("/apps/shop/files/unzip/upload", "text/plain", strings.NewReader("PK")) }},
+	} {
+		w.host.fail = c.fail
+		for range accountTurns + 1 {
+			c.ask().want(t, c.outcome, c.status)
+		}
+	}
+}
+
+// packing are contents whose directories are packed by a function.
+type packing struct {
+	app.Contents
+	pack func(context.Context)
+}
+
+// PackDir calls it.
+func (p packing) PackDir(ctx context.Context, _ app.ID, _ int, _ string, _ io.Writer) error {
+	p.pack(ctx)
+	return nil
+}
+
+// Downloads of directories that stand still keep nobody from unpacking, and end after packTime.
+func TestSlowDownloadsOfDirectories(t *testing.T) {
+	began, end := make(chan time.Duration, 2*accountTurns), make(chan struct{})
+	w := newWorld(t, func(c *Config) {
+		c.Contents = packing{c.Contents, func(ctx context.Context) {
+			last, _ := ctx.Deadline() // the zero time is long ago
+			began <- time.Until(last)
+			<-end
+		}}
+	})
+	seed(w)
+	var work sync.WaitGroup
+	for range accountTurns {
+		b := w.as("ana")
+		work.Go(func() {
+			b.get("/apps/shop/files/zip?path=src")
+			began <- 0 // also of one that is refused
+		})
+		if left := <-began; left <= 0 || left > packTime {
+			t.Errorf("a download may last %s", left)
+		}
+	}
+	b := w.as("ana")
+	b.get("/apps/shop/files/zip?path=src").want(t, "one more", http.StatusTooManyRequests)
+	b.upload("/apps/shop/files/unzip/upload", "PK").leads(t, "a ZIP that is sent", "/apps/shop/files?path=.")
+	w.host.texts["A.ZIP"] = "PK"
+	b.post("/apps/shop/files/unzip", "dir", ".", "zip", "A.ZIP").leads(t, "a ZIP that is there", "/apps/shop/files?path=.")
+	close(end)
+	work.Wait()
 }
 
 // One account gets some turns, and leaves the others theirs.
