@@ -137,6 +137,12 @@ func TestPanelCharts(t *testing.T) {
 	d.lookAfter()
 	id := d.ticker(t, "Greeter")
 	p := d.visitor()
+	p.open(d.Base+"/apps/"+id, 200) // mostly before its first minute is over
+	p.until(`document.querySelectorAll(".plot canvas").length >= 2`)
+	if high := eval[int](p, `(() => { const e = document.querySelector(".plot"); e.hidden = true; const high = e.offsetHeight; e.hidden = false; return high })()`); high != 170 {
+		t.Errorf("what follows a chart moves when it is drawn: its place is %d high", high)
+	}
+	p.sound()
 	p.open(d.Base+"/account", 200) // which asks for nothing while the daemon is away
 	d.served(id)
 	p.open(d.Base+"/apps/"+id, 200)

@@ -267,6 +267,9 @@ func TestCharts(t *testing.T) {
 	w.change("shop", func(s *app.Snapshot) { s.State, s.Running = app.Stopped, false })
 	b.get("/apps/shop").want(t, "nothing known", http.StatusOK, "Nothing is known of this time.")
 	w.change("shop", func(s *app.Snapshot) { s.State, s.Running = app.Online, true })
+	p := b.get("/apps/shop") // before its first minute is over: the stream of the page draws them
+	p.want(t, "fresh", http.StatusOK, `data-plot="ram"`, `data-plot="cpu"`)
+	p.lacks(t, "fresh", `data-plot="net"`, "Nothing is known of this time.")
 	const mb = 1 << 20
 	now := time.Now().UTC().Truncate(time.Minute)
 	point := func(ago time.Duration, ram, cpu float64, m app.Marks) app.PointOf {
@@ -275,7 +278,7 @@ func TestCharts(t *testing.T) {
 	must(t, w.past.Append(time.Now(), []app.PointOf{
 		point(20*time.Minute, 90, 5, app.Marks{OOMs: 1, Exits: 1}), point(19*time.Minute, 40, 30, app.Marks{Starts: 1}), point(10*time.Minute, 45, 8, app.Marks{Deploys: 1}),
 	}))
-	p := b.get("/apps/shop")
+	p = b.get("/apps/shop")
 	p.want(t, "the hour", http.StatusOK, `now <span data-word="ram-now">50 MB</span>`, "<span>91 MB</span>", now.Add(-20*time.Minute).Format("15:04")+" UTC", "limit 100 MB", "killed 1 time",
 		"<span>31.0 %</span>", "<details>", "<td>45 MB</td>", "out of memory", "new code", `data-plot="ram"`, `data-url="/apps/shop/plot?range=1h"`)
 	b.get("/apps/shop?range=7d").want(t, "the week", http.StatusOK, `data-url="/apps/shop/plot?range=7d"`, `href="/apps/shop?range=7d" aria-current="true"`)
