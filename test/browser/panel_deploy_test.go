@@ -18,6 +18,9 @@ import (
 const needy = "if (!process.env.TOKEN) { console.error('TOKEN is missing'); process.exit(1) }\n" +
 	"console.log('up with', process.env.TOKEN); setInterval(() => {}, 1000)\n"
 
+// reserved is a .env with TOKEN, and with variables that berth sets itself and refuses from others.
+const reserved = "PORT=8080\nTOKEN=abc123\nexport BERTH_X=1\n HOME = /x\nTMPDIR=/x\n"
+
 // folder makes a directory of files, named project.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
@@ -48,7 +51,7 @@ func (p *tab) drop(paths ...string) {
 func project(t *testing.T) string {
 	t.Helper()
 	return folder(t, map[string]string{
-		"index.js": needy, "src/a.js": "1", ".env": "TOKEN=abc123\n", ".git/HEAD": "x", ".discloudignore": "notes/\n", "notes/a": "x",
+		"index.js": needy, "src/a.js": "1", ".env": reserved, ".git/HEAD": "x", ".discloudignore": "notes/\n", "notes/a": "x",
 		"package.json": `{"dependencies": {"x": "1"}, "scripts": {}}`, "node_modules/x/index.js": "x",
 	})
 }
