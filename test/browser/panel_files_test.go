@@ -1,13 +1,17 @@
 package browser
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -26,6 +30,38 @@ func (p *tab) edits(text string) {
 			p.types("") // Enter
 		}
 		p.do(input.InsertText(line))
+	}
+}
+
+// stays does what leads to another page, and fails unless the page asks first. The answer is to stay.
+func (p *tab) stays(act func()) {
+	p.t.Helper()
+	asks := make(chan bool, 8)
+	on, off := context.WithCancel(p.ctx)
+	defer off()
+	chromedp.ListenTarget(on, func(event any) {
+		switch e := event.(type) {
+		case *page.EventJavascriptDialogOpening:
+			asks <- e.Type == page.DialogTypeBeforeunload
+			go func() { // a listener must not wait for the browser
+				ctx, cancel := context.WithTimeout(p.ctx, harness.Patience)
+				defer cancel()
+				if err := page.HandleJavaScriptDialog(false).Do(cdp.WithExecutor(ctx, chromedp.FromContext(p.ctx).Target)); err != nil {
+					p.t.Errorf("cannot answer the page: %v", err)
+				}
+			}()
+		case *page.EventFrameNavigated:
+			asks <- false
+		}
+	})
+	act()
+	select {
+	case is := <-asks:
+		if !is {
+			p.t.Fatal("the page is left without a question")
+		}
+	case <-time.After(harness.Patience):
+		p.t.Fatal("the page is not left")
 	}
 }
 
@@ -64,6 +100,7 @@ func TestPanelEditorWarns(t *testing.T) {
 	p.forgive()
 	p.says("has written this file since you opened it")
 	holds("of the program\n")
+	p.stays(func() { p.press("a", "Logs") }) // the text is as the page came, and is nowhere else
 	p.follow(func() { p.press("button", "Save anyway") })
 	p.says("The file was saved.")
 	holds("typed();\n")
