@@ -31,7 +31,7 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, what is compile
 	@for system in darwin windows; do for arch in amd64 arm64; do CGO_ENABLED=0 GOOS=$$system GOARCH=$$arch $(GO) vet . ./app/... ./cli ./cli/command ./cli/screen ./client ./files/bundle || exit; done; done
 	@$(LINT) run --allow-parallel-runners ./...
 	@for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...) || exit; done
-	@shellcheck do deploy/install.sh test/scripts/promtool test/scripts/fresh test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/editor test/scripts/pebble test/scripts/s3server test/scripts/h2spec test/scripts/door test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/lighthouse test/scripts/standardwebhooks test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-arm64 test/scripts/test-vm test/scripts/vulncheck deploy/apt-repository deploy/client deploy/licenses deploy/package deploy/release deploy/tools deploy/debian/preinst deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm test/vm/run test/vm/init test/vm/suite test/vm/powercut test/vm/packages
+	@shellcheck do deploy/install.sh test/scripts/promtool test/scripts/fresh test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/editor test/scripts/pebble test/scripts/s3server test/scripts/h2spec test/scripts/kubernetes test/scripts/door test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/lighthouse test/scripts/standardwebhooks test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-arm64 test/scripts/test-vm test/scripts/vulncheck deploy/apt-repository deploy/client deploy/licenses deploy/package deploy/release deploy/tools deploy/debian/preinst deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm test/vm/run test/vm/init test/vm/suite test/vm/powercut test/vm/packages
 	@test/scripts/bpf compare
 	@test/scripts/editor compare
 	@$(GO) test . ./app/text ./test/docs
@@ -56,15 +56,20 @@ test-arm64: languages ## what qemu-user can run of berth and its tests for arm64
 test-vm: setup ## the kernel tests in virtual machines: real control groups, systemd, a power cut
 	@test/scripts/test-vm
 
+test-cluster: setup ## package kube on a real Kubernetes of two machines, which is built once: 16 minutes of a processor; root
+	@test/scripts/kubernetes >/dev/null
+	@$(GO) test -race -tags cluster -count=1 -timeout 10m ./test/cluster
+
 fuzz: setup ## each fuzz target for 30 s
 	@test/scripts/fuzz 30s
 
-soak: setup ## a fresh Debian, with our packages too, hundreds of kills and upgrades, Lighthouse, every guest, an arm64 machine, 20 power cuts, the largest uploads, each fuzz target for ten minutes; root
+soak: setup ## a fresh Debian, with our packages too, hundreds of kills and upgrades, Lighthouse, a Kubernetes, every guest, an arm64 machine, 20 power cuts, the largest uploads, each fuzz target for ten minutes; root
 	@test/scripts/fresh
 	@$(MAKE) --no-print-directory door edge
 	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -p 1 -timeout 60m ./host ./test/packages ./test/e2e ./test/faults ./files/repository ./daemon/backup
 	@cd test/browser && $(GO) test -tags soak -count=1 -v -run '^TestSoak' -timeout 60m ./...
 	@test/scripts/test-vm all-modes
+	@$(MAKE) --no-print-directory test-cluster
 	@test/scripts/test-arm64 guest
 	@test/scripts/test-vm $$(yes powercut | head -n 20)
 	@test/scripts/fuzz 10m
@@ -120,4 +125,4 @@ $(LINT):
 	@mkdir -p .cache/bin && GOBIN=$(CURDIR)/.cache/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv .cache/bin/golangci-lint $(LINT)
 
-.PHONY: door edge editor heaps heaps-guest help setup languages build demo check test test-browser screenshots test-arm64 test-vm fuzz soak bench release apt-repository docs bpf man golden clean
+.PHONY: door test-cluster edge editor heaps heaps-guest help setup languages build demo check test test-browser screenshots test-arm64 test-vm fuzz soak bench release apt-repository docs bpf man golden clean
