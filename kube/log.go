@@ -57,9 +57,9 @@ func (c *Client) Log(ctx context.Context, pod, container string, from Place, fol
 			}
 			return at, broken(ctx, err)
 		}
-		stamp, rest, found := bytes.Cut(text, []byte(" "))
+		stamp, rest, _ := bytes.Cut(text, []byte(" "))
 		when, wrong := time.Parse(time.RFC3339Nano, string(stamp))
-		if !found && wrong != nil || wrong != nil { // a sentence of the machine's own, such as that the log is gone
+		if wrong != nil { // a sentence of the machine's own, such as that the log is gone
 			return at, &Error{Code: http.StatusInternalServerError, Message: string(text)}
 		}
 		if when.Before(from.At) {
