@@ -31,8 +31,8 @@ type Place struct {
 // program has ended, as far as the machine tells: a stream may end early, without an error, so who follows MUST read
 // again without follow once the program has ended, from the place that is returned.
 //
-// The errors are ErrAway, a refusal (404 for a pod that is gone, 400 for a container that has not started), that of ctx
-// and that of each. The place is good whatever the error.
+// The errors are ErrAway, a refusal (400 for a container that has not started, 404 for a pod that is gone, or that its
+// machine does not know yet), that of ctx and that of each. The place is good whatever the error.
 func (c *Client) Log(ctx context.Context, pod, container string, from Place, follow bool, each func(Line) error) (Place, error) {
 	query := url.Values{"container": {container}, "timestamps": {"true"}}
 	if follow {

@@ -168,8 +168,9 @@ func TestLogsAreWhole(t *testing.T) {
 			}
 			var err error
 			for deadline := time.Now().Add(harness.Patience); time.Now().Before(deadline); time.Sleep(harness.Pause) {
-				if at, err = c.Log(t.Context(), name, box, at, true, each); kube.CodeOf(err) == http.StatusBadRequest {
-					continue // it has not started
+				at, err = c.Log(t.Context(), name, box, at, true, each)
+				if code := kube.CodeOf(err); code == http.StatusBadRequest || code == http.StatusNotFound && at.Lines == 0 {
+					continue // it has not started, or its machine does not know it yet
 				}
 				if p, failed := c.Get(t.Context(), name); err != nil || failed != nil || ended(p) {
 					break
