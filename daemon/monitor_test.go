@@ -53,7 +53,8 @@ func TestAnswersAfterADeletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	visit := func(meanwhile func()) {
-		d.sites.proxy.ServeHTTP(&onWrite{httptest.NewRecorder(), meanwhile}, httptest.NewRequest(http.MethodGet, "http://shop.apps.example.org/", nil))
+		r := httptest.NewRequest(http.MethodGet, "http://shop.apps.example.org/", nil)
+		d.sites.proxy.ServeHTTP(&onWrite{httptest.NewRecorder(), meanwhile}, r)
 	}
 	told := func() []app.ID {
 		all := map[app.ID]bool{}

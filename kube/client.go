@@ -222,7 +222,7 @@ func (c *Client) authorize(h http.Header) error {
 	return nil
 }
 
-// broken is the error of a connection: ErrAway, unless whoever asked has gone.
+// broken returns ErrAway for the error of a connection, and the error of ctx where the caller has given up.
 func broken(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

@@ -39,8 +39,7 @@ type Command struct {
 }
 
 // Exec runs a command, and returns its exit code once it has ended. The end of ctx cuts the stream and does not end the
-// command: whoever runs one gives it a shell that ends when its input does. The errors are ErrAway, a refusal, and that
-// of ctx.
+// command: the caller MUST give it a shell that ends with its input. The errors are ErrAway, a refusal, and that of ctx.
 func (c *Client) Exec(ctx context.Context, pod, container string, cmd Command) (code int, err error) {
 	query := url.Values{"container": {container}, "command": cmd.Argv, "stdout": {"true"}, "tty": {strconv.FormatBool(cmd.TTY)}}
 	if cmd.In != nil {

@@ -48,7 +48,7 @@ func images(dir string) error {
 			shell = append(shell, entry{name: "bin/" + string(name), link: "/bin/busybox"})
 		}
 	}
-	// What holds a pod's namespaces sleeps until it is told to end.
+	// The first container of a pod holds its namespaces, and does nothing else.
 	pause := []entry{{name: "bin/busybox", mode: 0o755, data: busybox}, {name: "bin/sh", link: "/bin/busybox"}}
 	return errors.Join(
 		image(filepath.Join(dir, "shell.tar"), shellImage, shell),
