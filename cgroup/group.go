@@ -90,11 +90,17 @@ func (g *Group) create(t *Tree, name string, l Limits) error {
 // run's Remove may take away in between.
 func mkdirFresh(dir string) error {
 	var err error
-	for range 10 {
-		if err = os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-			return err
+	for range 100 {
+		// MkdirAll says that the parent exists also when Remove takes it away between its
+		// mkdir and its lstat.
+		err = os.MkdirAll(filepath.Dir(dir), 0o755)
+		if err == nil {
+			err = os.Mkdir(dir, 0o755)
+			if !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 		}
-		if err = os.Mkdir(dir, 0o755); !errors.Is(err, fs.ErrNotExist) {
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

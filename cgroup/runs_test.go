@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -204,4 +205,30 @@ func TestEnableNamesTheController(t *testing.T) {
 	if err := enable(dir, "memory"); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("no such file: %v", err)
 	}
+}
+
+func TestFreshDirectoryWhileItsParentGoes(t *testing.T) {
+	parent := filepath.Join(t.TempDir(), "a")
+	done := make(chan struct{})
+	var others sync.WaitGroup
+	others.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				_ = os.Mkdir(parent, 0o755)
+				_ = os.Remove(parent) // refused while a run is in it
+			}
+		}
+	})
+	for n := range 5000 {
+		dir := filepath.Join(parent, strconv.Itoa(n))
+		if err := errors.Join(mkdirFresh(dir), os.Remove(dir)); err != nil {
+			t.Errorf("run %d: %v", n, err)
+			break
+		}
+	}
+	close(done)
+	others.Wait()
 }
