@@ -158,8 +158,7 @@ func (c *caller) readSecrets(prompts ...string) ([]string, error) {
 		var text []byte
 		var err error
 		if f, is := c.Stdin.(*os.File); is && c.atTerminal() {
-			fmt.Fprint(c.Stderr, strings.ToUpper(prompt[:1])+prompt[1:]+": ")
-			text, err = term.ReadPassword(int(f.Fd()))
+			text, err = screen.AskSecret(f, c.Stderr, strings.ToUpper(prompt[:1])+prompt[1:]+": ")
 			fmt.Fprintln(c.Stderr)
 		} else {
 			text, err = lines.ReadBytes('\n')

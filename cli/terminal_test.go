@@ -4,7 +4,6 @@ package cli
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,10 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"berth/test/harness"
 )
 
 // onTerminal runs a command whose output goes to a terminal of 80 columns, and returns what
@@ -28,31 +26,8 @@ func onTerminal(t *testing.T, env map[string]string, args ...string) (code int, 
 // onColumns is onTerminal for a terminal of another width.
 func onColumns(t *testing.T, columns uint16, env map[string]string, args ...string) (code int, seen, stderr string) {
 	t.Helper()
-	side, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	side, terminal := harness.OpenPTY(t, columns, 24)
 	defer side.Close()
-	conn, err := side.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	number := 0
-	err = conn.Control(func(fd uintptr) {
-		if number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN); err != nil {
-			return
-		}
-		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
-			err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns})
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out, problems bytes.Buffer
 	read := make(chan struct{})
 	go func() {

@@ -17,6 +17,7 @@ import (
 	"berth/app"
 	"berth/app/exit"
 	"berth/cli/command"
+	"berth/cli/screen"
 	"berth/daemon/settings"
 	"berth/db"
 	"berth/host/account"
@@ -148,8 +149,7 @@ func readHidden(stdin io.Reader, stderr io.Writer, what string, prompts ...strin
 	}
 	typed := make([]string, len(prompts))
 	for i, prompt := range prompts {
-		fmt.Fprint(stderr, prompt)
-		text, err := term.ReadPassword(int(f.Fd()))
+		text, err := screen.AskSecret(f, stderr, prompt)
 		if errors.Is(err, io.EOF) {
 			return "", unchanged(nothing)
 		}

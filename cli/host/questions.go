@@ -75,8 +75,7 @@ func (q *questions) password(name string) (string, error) {
 }
 
 func (q *questions) hidden(question string) (string, error) {
-	fmt.Fprint(q.out, question+": ")
-	text, err := term.ReadPassword(int(q.file.Fd()))
+	text, err := screen.AskSecret(q.file, q.out, question+": ")
 	fmt.Fprintln(q.out)
 	if err != nil {
 		return "", unanswered(err)

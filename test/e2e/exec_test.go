@@ -45,25 +45,9 @@ type sitter struct {
 // sits starts a command at a new terminal.
 func sits(t *testing.T, cmd *exec.Cmd, cols, rows uint16) *sitter {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	master, slave := harness.OpenPTY(t, cols, rows)
 	p := &sitter{t: t, keyboard: master, cmd: cmd, done: make(chan error, 1)}
-	number := 0
-	p.control(func(fd int) error {
-		if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-			return err
-		}
-		number, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
-		return err
-	})
-	p.resizes(cols, rows)
 	p.before = p.modes()
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
