@@ -83,8 +83,10 @@ func (b *Book) Existing(id app.ID, build bool) (*Log, error) {
 
 // Ran reports whether a program of the application was ever started.
 func (b *Book) Ran(id app.ID) bool {
-	_, err := os.Lstat(filepath.Join(b.dir, string(id), logName{id, false}.String()+".fifo"))
-	return err == nil
+	base := filepath.Join(b.dir, string(id), logName{id, false}.String())
+	_, err := os.Lstat(base + ".fifo")
+	elsewhere, _ := filepath.Glob(base + fromWord + "*") // the pattern is good
+	return err == nil || len(elsewhere) > 0
 }
 
 // openLog opens a log. The caller holds mu.

@@ -20,6 +20,11 @@
 // long as somebody keeps the FIFO open, the program or a keeper; a power cut
 // empties it, and may lose what was not yet on the disk.
 //
+// What a program prints on another machine comes as lines with their times (Take), and with each batch the
+// place in their source is kept, so that the next daemon goes on exactly behind what is in the file:
+//
+//	name.from-RUN: how far what a run printed was read
+//
 // A program that reads lines has a pipe for them, which a Book makes and writes to (Input, Type). The end
 // that is written to is held like the FIFO, so the program sees no end of its input between daemons
 // (docs/adr/0068).

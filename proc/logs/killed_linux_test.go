@@ -25,6 +25,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("BERTH_TEST_ROLE") {
 	case "daemon":
 		standIn()
+	case "taker":
+		taker()
 	case "chatter":
 		chatter()
 	}

@@ -57,13 +57,15 @@ type lines struct {
 	max    int
 	forced bool      // what is added now passes the gate: it is berth's own
 	at     time.Time // the last arrival
+	last   time.Time // the time of the last line that was written
 	stamp  []byte    // its text
 	out    []byte
 	start  int
-	part   []byte // the line that has begun, with its stamp
-	carry  []byte // the first bytes of a rune whose others have not arrived
-	src    []byte // what arrived and is in the FIFO still, to be taken out once it is written
-	fd     int    // of the FIFO, while there is src
+	part   []byte          // the line that has begun, with its stamp
+	carry  []byte          // the first bytes of a rune whose others have not arrived
+	src    []byte          // what arrived and is in the FIFO still, to be taken out once it is written
+	fd     int             // of the FIFO, while there is src
+	before func(wrote int) // is called before so many bytes are written; may be nil
 }
 
 // begun reports whether a line has begun.
@@ -328,6 +330,10 @@ func (l *Log) commit(n int) {
 	failing := l.files.err != nil
 	mark := l.note(len(text), raw)
 	if len(text) > 0 {
+		s.last = s.at
+		if s.before != nil {
+			s.before(len(text))
+		}
 		l.tail.add(text)
 		l.files.put(s.at, s.stamp, text)
 		l.followers.wake()

@@ -58,9 +58,11 @@ type Log struct {
 	followers followers
 	cleared   int64 // tail.total at the last Reset
 
-	fifo    *fifo    // nil until Pipe, unless a program of an earlier daemon has it
-	kept    *os.File // the FIFO as somebody kept it, while the log is being opened; else nil
-	stray   bool     // the FIFO is not the one of its name: what has it open cannot be told
+	fifo  *fifo             // nil until Pipe, unless a program of an earlier daemon has it
+	kept  *os.File          // the FIFO as somebody kept it, while the log is being opened; else nil
+	stray bool              // the FIFO is not the one of its name: what has it open cannot be told
+	taken map[string]string // how far what runs printed elsewhere was read
+
 	journal *journal // nil where there is none: what is repeated is then told as such
 }
 
@@ -111,8 +113,17 @@ func (l *Log) proceed() error {
 	if err != nil {
 		return err
 	}
+	unsure, err := l.findTaken()
+	if err != nil {
+		return err
+	}
 	if err := l.files.prime(&l.tail); err != nil {
 		return err
+	}
+	if unsure {
+		b := l.begin(l.opts.Now())
+		l.berth("it is not known how far this log was written: what follows may be a repeat")
+		l.finish(b)
 	}
 	if l.kept != nil || held(l.files.base+".fifo") {
 		err := l.attach(u)

@@ -110,6 +110,17 @@ func (f *files) first() int64 {
 	return max(at, f.floor)
 }
 
+// find returns which file has a position, and where in it that is.
+func (f *files) find(position int64) (index int, at int64, ok bool) {
+	begins := f.begun
+	for i := 1; i <= f.keep && position < begins; i++ {
+		if st, err := os.Lstat(f.path(i)); err == nil { // else a crash left a gap in the numbers
+			index, begins = i, begins-st.Size()
+		}
+	}
+	return index, position - begins, position >= begins
+}
+
 // seek opens the file that has a position before the end, and returns where in it that is and
 // how many bytes it has from there. gone is how many are not kept any more: then it is that
 // of the first one that is. The file is nil if it cannot be opened now.
