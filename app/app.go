@@ -21,6 +21,17 @@ type ID string
 // It is never the ID of one.
 const All ID = "all"
 
+// Hostname is what the program of an application takes for its host's name: the id,
+// behind a letter where C libraries would take it for an address.
+func (id ID) Hostname() string {
+	if id[0] > '9' {
+		return string(id)
+	}
+	const longest = 63 // a label in the DNS (RFC 1035)
+	name := "app-" + string(id)
+	return strings.TrimRight(name[:min(len(name), longest)], "-")
+}
+
 // ValidID reports whether s can name an application: 2 to 63 characters of
 // a-z, 0-9 and '-', not starting or ending with '-', and not the word "all".
 // Anything else never reaches a file name, a cgroup or a query.

@@ -194,3 +194,22 @@ func TestLeaveEndsWhatIsUnderWay(t *testing.T) {
 		}
 	})
 }
+
+// A daemon that died when it had recorded an end, and before it had removed what was left of the run, makes no second
+// end of it.
+func TestEndIsToldOnce(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(func(app.Program) behaviour { return behaviour{exit: &app.Exit{Code: 3}, life: time.Hour} })
+		id := w.mustUpload("MAIN=a")
+		time.Sleep(2 * time.Hour)
+		if e := w.recorded(id).LastExit; e == nil || e.Code != 3 {
+			t.Errorf("the end that is recorded: %+v", e)
+		}
+		w.host.Leave()
+		w.succeed(false)
+		time.Sleep(time.Minute)
+		if s := w.snapshot(id); len(w.exits) != 1 || s.State != app.Stopped {
+			t.Errorf("ends: %+v; it is %+v", w.exits, s)
+		}
+	})
+}

@@ -125,7 +125,7 @@ func (b buildJob) step(ctx context.Context, step app.Step, variables []app.Varia
 	}
 	defer h.capacity.build(a.ID, ram)()
 	run, err := h.Launch(ctx, app.Program{
-		App: a.ID, Account: a.Account, Build: true, Argv: step.Argv, Env: step.Env, Variables: variables, Stage: b.stage,
+		App: a.ID, Account: a.Account, Build: true, Argv: step.Argv, Runtime: b.plan.Runtime, Env: step.Env, Variables: variables, Stage: b.stage,
 		UID: a.UID, Port: a.Port, RAM: h.BuildRAM, Share: ram, CPU: h.share(a.Account, a.ID),
 	})
 	if err != nil {

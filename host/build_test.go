@@ -197,3 +197,60 @@ func TestStopOfAFirstDeploymentOutlivesItsClient(t *testing.T) {
 		w.wantNothing()
 	})
 }
+
+// Every program and command of an application has the runtime that its plan chose: the steps of its
+// build, the program, the one that a commit tries beside it, and a console in its place. One beside
+// the program runs where that does.
+func TestRuntimeOfThePlanReachesEveryProgram(t *testing.T) {
+	visited(t, func(t *testing.T, w *world) {
+		w.set(build(behaviour{exit: &app.Exit{}, life: time.Second}))
+		id := w.mustUpload("MAIN=on node 22.11.0,BUILD=make,TYPE=site,ID=shop,AUTORESTART=true")
+		if _, err := w.commit(id, "MAIN=on node 24.1.0,BUILD=make"); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.host.Restart(t.Context(), owner, id); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range w.runs {
+			what := "run"
+			if r.p.Build {
+				what = "build"
+			}
+			got = append(got, what+" "+r.p.Runtime)
+		}
+		want := "build node 22.11.0, run node 22.11.0, build node 24.1.0, run node 24.1.0, run node 24.1.0"
+		if all := strings.Join(got, ", "); all != want {
+			t.Errorf("programs got:\n%s\nwant\n%s", all, want)
+		}
+		if err := w.host.Stop(t.Context(), owner, id); err != nil {
+			t.Fatal(err)
+		}
+		<-w.console(t.Context(), id, "exit 0 after 1s")
+		<-w.session(t.Context(), id, "exit 0 after 1s")
+		if len(w.commands) != 2 {
+			t.Fatalf("%d commands ran", len(w.commands))
+		}
+		for _, c := range w.commands {
+			if c.p.Runtime != "node 24.1.0" {
+				t.Errorf("a command in place of the program has the runtime %q", c.p.Runtime)
+			}
+		}
+	})
+}
+
+// What needs no runtime has none.
+func TestProgramWithoutARuntime(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		w.set(build(behaviour{exit: &app.Exit{}, life: time.Second}))
+		w.mustUpload("MAIN=a,BUILD=make")
+		if len(w.runs) != 2 {
+			t.Fatalf("%d programs ran", len(w.runs))
+		}
+		for _, r := range w.runs {
+			if r.p.Runtime != "" {
+				t.Errorf("%v has the runtime %q", r.p.Argv, r.p.Runtime)
+			}
+		}
+	})
+}

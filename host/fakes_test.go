@@ -208,6 +208,9 @@ func (w *world) plan(cfg app.Config, found bool, _ app.Files, prepared string) (
 		p.Runs = "VERSION=22 was asked for; this host runs 18"
 		p.Notes = []string{p.Runs}
 	}
+	if runtime, ok := strings.CutPrefix(cfg.Main, "on "); ok {
+		p.Runtime = runtime
+	}
 	if cfg.Main == "packaged" {
 		p.Prelude = "PATH=there:$PATH; "
 	}

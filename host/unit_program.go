@@ -134,7 +134,8 @@ func (u *unit) programOf(plan app.Plan) (app.Program, error) {
 		variables = u.deploy.variables
 	}
 	return app.Program{
-		App: u.id, Account: u.app.Account, Run: u.app.LastRun, Code: plan.Code, Argv: plan.Argv, Env: plan.Env, Variables: variables,
+		App: u.id, Account: u.app.Account, Run: u.app.LastRun, Code: plan.Code, Argv: plan.Argv,
+		Runtime: plan.Runtime, Env: plan.Env, Variables: variables,
 		UID: u.app.UID, Port: u.app.Port, RAM: u.app.RAM, Share: u.app.RAM, Warn: u.warn,
 	}, err
 }
@@ -171,6 +172,10 @@ func (u *unit) adopt() bool {
 	}
 	if s == nil {
 		return false
+	}
+	if e := u.app.LastExit; e != nil && e.Run == s.Run && s.Ended() {
+		u.h.waits.Go(func() { s.Wait() }) // which gives back what was held for it
+		return false                      // the daemon died when it had recorded the end, and before it had removed what was left
 	}
 	u.run = newRun(s.Instance, s.Run, cmp.Or(s.Port, u.app.Port), primary)
 	u.run.printed = u.h.Logs.Mark(u.id)

@@ -25,6 +25,7 @@ func (p *project) choose() error {
 	if found {
 		if version != "" {
 			p.tools = p.tools.With(c.runtime, version)
+			p.plan.Runtime = c.runtime + " " + version
 			p.path = []string{"PATH=" + p.tools.Path()}
 		}
 		return nil

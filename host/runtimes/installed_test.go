@@ -62,6 +62,11 @@ func TestVERSIONAmongInstalled(t *testing.T) {
 			if dir == "/usr/bin" != (path == "") || path != "" && !strings.HasPrefix(path, dir+":") {
 				t.Errorf("PATH is %q", path)
 			}
+			want := ""
+			if in, is := strings.CutPrefix(dir, "/r/"); is {
+				want = strings.Replace(strings.TrimSuffix(in, "/bin"), "/", " ", 1)
+			}
+			equal(t, "runtime", got.Runtime, want)
 			runtime, version, ok := Uses(got.Code, c.host)
 			if ok != (dir != "/usr/bin") || ok && dir != "/r/"+runtime+"/"+version+"/bin" {
 				t.Errorf("Uses: %s %s %v", runtime, version, ok)
@@ -179,6 +184,7 @@ func TestSTARTWithAnInstalledRuntime(t *testing.T) {
 			}
 		}
 		equal(t, c.start, path, c.path)
+		equal(t, c.start, got.Runtime, map[bool]string{true: "node 22.11.0"}[c.path != ""])
 	}
 	if got, err := Plan(app.Config{Start: "python bot.py", Version: "3.12"}, true, tree{}, rich, ""); err != nil || got.Env[len(got.Env)-1] != "PATH=/r/python/3.12.8/bin:/usr/bin" {
 		t.Errorf("%q, %v", got.Env, err)
@@ -192,4 +198,16 @@ func TestInstalledDeno(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "argv", strings.Join(got.Argv, " "), "/r/deno/2.1.4/bin/deno run --allow-all a.js")
+}
+
+// A program that needs no runtime has none, and so does one that was deployed when its VERSION was there.
+func TestNoRuntimeIsChosen(t *testing.T) {
+	for _, main := range []string{"a.sh", "a.js", "a.rb"} {
+		files := half{tree{main: "", "discloud.config": ""}, nil}
+		got, err := Plan(app.Config{Main: main, Version: "16"}, true, files, rich, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, main, got.Runtime, "")
+	}
 }
