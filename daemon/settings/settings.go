@@ -47,6 +47,8 @@ type Settings struct {
 	File, BackupKey string
 	// Connections is how many there may be at once.
 	Connections int
+	Engine      string // Machine or Kubernetes
+	Kubernetes  kubernetesSettings
 
 	Apps struct {
 		RAMMin, RAMDefault   app.MB
@@ -235,6 +237,9 @@ var settings = []setting{
 	{"base_url", "", "`URL` that clients use to reach the API; berth puts it into links", func(s *Settings) kind { return webAddress(&s.BaseURL) }},
 	{"rate_limit", "60", "maximum number (`N`) of requests per minute for each token", func(s *Settings) kind { return inPanel(whole(&s.RateLimit, 1, 1_000_000)) }},
 	{"connections", "1024", "maximum number (`N`) of open connections at each address that berth listens on; one client address gets at most a sixteenth", func(s *Settings) kind { return whole(&s.Connections, 16, 1_000_000) }},
+	{"engine", Machine, "where programs run: machine means this machine, kubernetes the cluster of the section kubernetes", func(s *Settings) kind {
+		return choice(&s.Engine, Machine, Kubernetes)
+	}},
 	{"apps.ram_min", "32", "smallest RAM in `MB` that an application may have", func(s *Settings) kind { return inPanel(size(&s.Apps.RAMMin, 1, maxRAM)) }},
 	{"apps.ram_default", "100", "RAM in `MB` of an application whose discloud.config has no RAM", func(s *Settings) kind { return inPanel(size(&s.Apps.RAMDefault, 1, maxRAM)) }},
 	{"apps.daily_starts", "200", "how often (`N`) berth starts an application in 24 hours without being asked; then it waits, for Discord ends the token of a bot that connects 1,000 times; a start by a person always works; 0 means no limit", func(s *Settings) kind { return inPanel(whole(&s.Apps.DailyStarts, 0, 100_000)) }},
@@ -332,6 +337,16 @@ var settings = []setting{
 	{"sandbox.require", "", "`LAYER,...` of walls around programs: mounts, proc, cgroup, landlock, seccomp, network, sockets, or all; berth refuses to serve without them", func(s *Settings) kind { return layers(&s.Sandbox.Require) }},
 	{"sandbox.without", "", "`LAYER,...` of walls that programs had before and may run without now, by the same names, or all", func(s *Settings) kind { return layers(&s.Sandbox.Without) }},
 	{"sandbox.paths", "/opt", "`DIR,...` that programs may read besides the directories of the system", func(s *Settings) kind { return paths(&s.Sandbox.Paths) }},
+	{"kubernetes.server", "", "`URL` of the cluster's API server, such as https://10.0.0.1:6443", func(s *Settings) kind { return apiServer(&s.Kubernetes.Server) }},
+	{"kubernetes.ca_file", "", "`PATH` of the certificate that signs the API server's; empty means those that this machine trusts", func(s *Settings) kind { return file(&s.Kubernetes.CAFile) }},
+	{"kubernetes.token_file", "/etc/berth/kubernetes.token", "`PATH` of the token of berth's account on the cluster", func(s *Settings) kind { return file(&s.Kubernetes.TokenFile) }},
+	{"kubernetes.namespace", "berth-apps", "namespace (`NAME`) in which programs run; another berth needs another one", func(s *Settings) kind { return objectName(&s.Kubernetes.Namespace) }},
+	{"kubernetes.claim", "berth-apps", "`NAME` of the persistent volume claim with the directories apps and staging of data_dir", func(s *Settings) kind { return objectName(&s.Kubernetes.Claim) }},
+	{"kubernetes.images", "", "`IMAGE,...` that programs run in, each as \"RUNTIME VERSION IMAGE\", such as \"node 22.11.0 docker.io/library/node:22.11.0-slim\"; \"default IMAGE\" is for all other programs; commands that an image has beside the usual ones stand behind it", func(s *Settings) kind { return imageTable(&s.Kubernetes.Images) }},
+	{"kubernetes.node_selector", "", "`LABEL=VALUE,...` of the machines on which programs run; empty means all", func(s *Settings) kind { return labels(&s.Kubernetes.NodeSelector) }},
+	{"kubernetes.runtime_class", "", "runtime class (`NAME`) of the pods; empty means the cluster's default", func(s *Settings) kind { return objectName(&s.Kubernetes.RuntimeClass) }},
+	{"kubernetes.closed", "", "`ADDRESS:PORT,...` that no program may reach, beside the machines of the cluster, such as the server of the volume", func(s *Settings) kind { return endpoints(&s.Kubernetes.Closed) }},
+	{"kubernetes.trusted", "false", "true means that all accounts of this host trust each other: programs start even where they can reach each other's files", func(s *Settings) kind { return toggle(&s.Kubernetes.Trusted) }},
 	{"audit.keep", "100000", "number (`N`) of records that the audit log keeps", func(s *Settings) kind { return whole(&s.Audit.Keep, 1000, 100_000_000) }},
 	{"audit.age", "2160h", "`TIME` that the audit log keeps a record", func(s *Settings) kind { return span(&s.Audit.Age) }},
 }
@@ -379,6 +394,9 @@ func (s *Settings) check() error {
 		return clash("key_file (%s) must not be in data_dir (%s): a copy of that would hold the key of its own secrets", s.KeyFile, s.DataDir)
 	case s.Upload.MaxUnpacked < s.Upload.Max:
 		return clash("upload.max_unpacked (%d) must not be below upload.max (%d)", s.Upload.MaxUnpacked, s.Upload.Max)
+	}
+	if err := s.checkKubernetes(); err != nil {
+		return err
 	}
 	return s.checkProxy()
 }

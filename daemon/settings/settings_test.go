@@ -88,6 +88,7 @@ func TestDefaults(t *testing.T) {
 	var want Settings
 	want.DataDir, want.RuntimeDir, want.Listen, want.RateLimit = "/var/lib/berth", "/run/berth", "127.0.0.1:8400", 60
 	want.Connections = 1024
+	want.Engine, want.Kubernetes = Machine, kubernetesSettings{TokenFile: "/etc/berth/kubernetes.token", Namespace: "berth-apps", Claim: "berth-apps"}
 	want.Apps.RAMMin, want.Apps.RAMDefault, want.Apps.OOMGroup, want.Apps.PidsMax = 32, 100, true, 256
 	want.Apps.DailyStarts = 200
 	want.Apps.StopTimeout, want.Apps.OKDelay = 10*time.Second, 2*time.Second
@@ -136,6 +137,9 @@ var others = map[string]string{
 	"sign_in.openid_client": "berth", "sign_in.openid_secret": "/etc/berth/openid", "sign_in.openid_roots": "/etc/berth/roots.pem", "sign_in.signup_ram": "512",
 	"metrics.token": "/etc/berth/metrics-token", "notify.smtp": "mail.example.org:587", "notify.smtp_user": "berth", "notify.smtp_password": "/etc/berth/smtp", "notify.smtp_from": "berth@example.org",
 	"notify.smtp_tls": "tls", "notify.allow": "127.0.0.1:8080, [fd00::1]:443",
+	"engine": "kubernetes", "kubernetes.server": "https://10.0.0.1:6443", "kubernetes.ca_file": "/etc/berth/ca.pem", "kubernetes.token_file": "/etc/berth/token",
+	"kubernetes.namespace": "shop", "kubernetes.claim": "shop-files", "kubernetes.images": "default debian:12-slim php composer, node 22.11.0 example.org:5000/node@sha256:0f",
+	"kubernetes.node_selector": "disk=fast,example.org/zone=", "kubernetes.runtime_class": "gvisor", "kubernetes.closed": "10.0.0.9:2049", "kubernetes.trusted": "true",
 	"audit.keep": "100001", "audit.age": "24h",
 	"proxy.mode": "behind", "proxy.domain": "sites.example.org", "proxy.listen": ":9001", "proxy.http": ":9080", "proxy.https": ":9443",
 	"proxy.trusted": "10.0.0.0/8,::1", "proxy.cert": "/etc/berth/cert.pem", "proxy.key": "/etc/berth/key.pem", "proxy.access_log": "true", "proxy.per_site": "100",
@@ -176,6 +180,7 @@ func fields(s Settings) map[string]any {
 // TestEverySettingByThreeRoads also proves that no two rows of the table share
 // a field, and that no field lacks a row.
 func TestEverySettingByThreeRoads(t *testing.T) {
+	needs := map[string][]string{"engine": {"--kubernetes-server=https://a", "--kubernetes-images=default a"}}
 	standard := fields(mustLoad(t, "", nil))
 	reached := map[string]string{}
 	for _, row := range settings {
@@ -184,11 +189,13 @@ func TestEverySettingByThreeRoads(t *testing.T) {
 			if !ok {
 				t.Fatal("the test has no value for it")
 			}
+			with := needs[row.key]
+			standard := fields(mustLoad(t, "", nil, with...))
 			env := "BERTH_" + strings.ToUpper(strings.ReplaceAll(row.key, ".", "_"))
 			flag := "--" + strings.ReplaceAll(strings.ReplaceAll(row.key, ".", "-"), "_", "-")
-			byFile := mustLoad(t, inFile(row.key, value), nil)
-			byEnv := mustLoad(t, "", map[string]string{env: value})
-			byFlag := mustLoad(t, "", nil, flag+"="+value)
+			byFile := mustLoad(t, inFile(row.key, value), nil, with...)
+			byEnv := mustLoad(t, "", map[string]string{env: value}, with...)
+			byFlag := mustLoad(t, "", nil, append(slices.Clone(with), flag+"="+value)...)
 			if byFile != byEnv || byEnv != byFlag {
 				t.Errorf("the roads differ:\nfile %+v\nenv  %+v\nflag %+v", byFile, byEnv, byFlag)
 			}
@@ -205,12 +212,12 @@ func TestEverySettingByThreeRoads(t *testing.T) {
 
 			// Now all at once, from the weakest to the strongest.
 			file, envs := inFile(row.key, value), map[string]string{env: value}
-			if got := mustLoad(t, file, envs, flag+"="+row.value); fields(got)[changed[0]] != standard[changed[0]] {
+			if got := mustLoad(t, file, envs, append(slices.Clone(with), flag+"="+row.value)...); fields(got)[changed[0]] != standard[changed[0]] {
 				t.Errorf("the flag does not beat the environment: %v", fields(got)[changed[0]])
 			}
 			if row.value != "" {
 				envs[env] = row.value
-				if got := mustLoad(t, file, envs); fields(got)[changed[0]] != standard[changed[0]] {
+				if got := mustLoad(t, file, envs, with...); fields(got)[changed[0]] != standard[changed[0]] {
 					t.Errorf("the environment does not beat the file: %v", fields(got)[changed[0]])
 				}
 			}
@@ -264,7 +271,11 @@ func TestBadValues(t *testing.T) {
 		"metrics.token": {"a\x00"}, "notify.smtp": {"mail.example.org", ":587", "mail.example.org:0"}, "notify.smtp_user": {"a\x00"}, "notify.smtp_password": {"a\x00"},
 		"notify.smtp_from": {"ana", "Ana <ana@example.org>", "a@example.org,b@example.org"}, "notify.smtp_tls": {"", "ssl", "TLS"},
 		"notify.allow": {"127.0.0.1", "localhost:80", "127.0.0.1:0", "10.0.0.0/8:80", "0.0.0.0:80", "[fe80::1%eth0]:80", "127.0.0.1:80,"},
-		"audit.keep":   {"0", "999", "all"}, "audit.age": {"0s", "90", "-1d", "99999d"},
+		"engine":       {"", "docker", "Kubernetes"}, "kubernetes.server": {"10.0.0.1:6443", "http://10.0.0.1:6443", "https://", "https://a/x", "https://u:p@a", "https://a/?q"},
+		"kubernetes.ca_file": {"a\x00"}, "kubernetes.token_file": {"a\x00"}, "kubernetes.namespace": {"Shop", "-a", "a/b"}, "kubernetes.claim": {"a_b"}, "kubernetes.runtime_class": {"A"},
+		"kubernetes.images":        {"debian:12", "default", "node 22", "node latest node:22", "default -x", "node 22 a -b", "perl 5 perl:5", "default debian:12,", "Node 22 node:22", "default a;b"},
+		"kubernetes.node_selector": {"disk", "=fast", "disk=fast,", "disk=-x", "a b=c"}, "kubernetes.closed": {"10.0.0.1", "nfs:2049"}, "kubernetes.trusted": {"yes"},
+		"audit.keep": {"0", "999", "all"}, "audit.age": {"0s", "90", "-1d", "99999d"},
 	}
 	for _, row := range settings {
 		if len(bad[row.key]) == 0 {
@@ -325,6 +336,9 @@ func TestSettingsThatContradict(t *testing.T) {
 		"must not contain 65534, which is nobody":                              {"--apps-uid-base", "60000"},
 		"key_file (/var/lib/berth/k) must not be in data_dir":                  {"--key-file=/var/lib/berth/k"},
 		"upload.max_unpacked (1024) must not be below upload.max (2000)":       {"--upload-max", "2000"},
+		`engine "kubernetes" needs kubernetes.server`:                          {"--engine=kubernetes"},
+		`engine "kubernetes" needs kubernetes.namespace and kubernetes.claim`:  {"--engine=kubernetes", "--kubernetes-server=https://a", "--kubernetes-claim="},
+		`engine "kubernetes" needs a default image in kubernetes.images`:       {"--engine=kubernetes", "--kubernetes-server=https://a", "--kubernetes-images=node 22 node:22"},
 		"apps.uid_base (65534) and apps.uid_count (1) must not contain 65534,": {"--apps-uid-base=65534", "--apps-uid-count=1"},
 	} {
 		_, err := loadFrom(t, "", nil, args...)
