@@ -57,6 +57,7 @@ test-vm: setup ## the kernel tests in virtual machines: real control groups, sys
 	@test/scripts/test-vm
 
 test-cluster: setup ## package kube on a real Kubernetes of two machines, which is built once: 16 minutes of a processor; root
+	@test/scripts/setup cluster
 	@test/scripts/kubernetes >/dev/null
 	@$(GO) test -race -tags cluster -count=1 -timeout 10m ./test/cluster
 

@@ -34,9 +34,10 @@ var house = []room{
 	{"client", "edge", "the API from outside, on every system: calls, uploads, streams of events", []string{"app"}},
 	{"cli/doctor", "edge", "examines the host and says what it enforces", []string{"app", "app/build", "app/exit", "cgroup", "cli/screen", "daemon", "daemon/settings", "db", "files", "host", "host/runtimes", "proc", "proc/sandbox", "systemd"}},
 	{"daemon", "wiring", "opens everything, serves, adopts running programs, upgrades in place", []string{
-		"app", "app/build", "app/exit", "cgroup", "daemon/backup", "daemon/keyring", "daemon/mover", "daemon/settings", "db", "files", "files/bundle", "files/depot", "files/icon", "files/repository", "host", "host/account", "host/domain", "host/notify", "host/runtimes", "host/sizing", "host/watch",
-		"host/watch/metrics", "httpapi", "proc", "proc/logs", "proc/sandbox", "systemd", "systemd/fdstore", "web", "web/certs", "web/channel", "web/egress", "web/local", "web/metrics", "web/panel", "web/provider", "web/proxy", "web/terminal", "web/visit",
+		"app", "app/build", "app/exit", "cgroup", "daemon/backup", "daemon/cluster", "daemon/keyring", "daemon/mover", "daemon/settings", "db", "files", "files/bundle", "files/depot", "files/icon", "files/repository", "host", "host/account", "host/domain", "host/notify", "host/runtimes", "host/sizing", "host/watch",
+		"host/watch/metrics", "httpapi", "kube", "proc", "proc/logs", "proc/sandbox", "systemd", "systemd/fdstore", "web", "web/certs", "web/channel", "web/egress", "web/local", "web/metrics", "web/panel", "web/provider", "web/proxy", "web/terminal", "web/visit",
 	}},
+	{"daemon/cluster", "wiring", "runs programs as pods of a cluster, and keeps them from what is not theirs", []string{"app", "daemon/settings", "host", "host/runtimes", "kube", "proc/logs"}},
 	{"daemon/backup", "wiring", "backs the host up into a repository, rehearses that, brings back the host or one application", []string{"app", "app/build", "app/exit", "daemon/keyring", "db", "files", "files/archive", "files/repository"}},
 	{"daemon/keyring", "wiring", "the keys of the database's secrets, in files outside the data directory", []string{"db"}},
 	{"daemon/mover", "wiring", "moves everything of this host to another one over one connection", []string{"app", "db", "files", "files/archive"}},

@@ -147,7 +147,7 @@ func (s *survivors) find(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if v, ok := rightful(all, last[id], undone); ok {
+		if v, ok := rightful(all, func(v survivor) int { return v.run }, last[id], undone); ok {
 			v.reads = reads[id]
 			s.all[id] = v
 		}
@@ -159,11 +159,11 @@ func (s *survivors) find(ctx context.Context) error {
 // recorded one, else the newest, for a daemon may have died between a start and
 // its record. undone tells of a journal whether its commit will be undone: what
 // that had started must not run.
-func rightful(all []survivor, recorded int, undone func(v survivor) bool) (right survivor, ok bool) {
+func rightful[S any](all []S, run func(S) int, recorded int, undone func(S) bool) (right S, ok bool) {
 	for _, v := range all {
 		switch {
 		case undone(v):
-		case !ok, right.run != recorded && (v.run == recorded || v.run > right.run):
+		case !ok, run(right) != recorded && (run(v) == recorded || run(v) > run(right)):
 			right, ok = v, true
 		}
 	}

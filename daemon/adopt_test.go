@@ -38,7 +38,7 @@ func TestRightful(t *testing.T) {
 		"an older berth's":                      {[]survivor{run(3, older)}, 3, "", 3},
 		"none":                                  {nil, 3, "", 0},
 	} {
-		right, ok := rightful(c.all, c.recorded, func(v survivor) bool { return c.pending != "" && v.Of(c.pending) })
+		right, ok := rightful(c.all, func(v survivor) int { return v.run }, c.recorded, func(v survivor) bool { return c.pending != "" && v.Of(c.pending) })
 		if ok != (c.want != 0) || right.run != c.want {
 			t.Errorf("%s: run %d goes on (%t), want %d", name, right.run, ok, c.want)
 		}

@@ -178,7 +178,9 @@ func (d *daemon) openHost(ctx context.Context) error {
 	if d.providers, err = readProviders(s); err != nil {
 		return err
 	}
-	d.engine = d.machine(info.RAM)
+	if d.engine, err = d.openEngine(ctx, info.RAM); err != nil {
+		return err
+	}
 	teams := account.NewTeams(d.data.db.Teams)
 	find := func(id app.ID) (app.Snapshot, bool) { return d.host.Find(id) } // it comes after those who need it
 	d.hub = watch.NewHub(watch.Access{Find: find, Authorize: teams.Authorize, Memberships: teams.Memberships}, d.data.logs)
@@ -264,7 +266,7 @@ func (d *daemon) hostConfig() host.Config {
 		Visits:  d.sites.visits(),
 		Address: d.sites.address,
 		Logs:    data.logs,
-		Memory:  openMemory(d.groups, &d.undo),
+		Memory:  d.engine.memory,
 		History: data.lastDay,
 		Forget: func(id app.ID) error {
 			defer data.accesses.Remove(id)()

@@ -1,12 +1,19 @@
 package daemon
 
 import (
+	"context"
+	"net"
+	"net/netip"
 	"slices"
+	"strconv"
 
 	"berth/app"
+	"berth/daemon/cluster"
+	"berth/daemon/settings"
 	"berth/files/depot"
 	"berth/host"
 	"berth/host/runtimes"
+	"berth/kube"
 	"berth/proc"
 	"berth/proc/sandbox"
 )
@@ -18,6 +25,8 @@ type engine struct {
 	shell    host.Shell
 	limitCPU func(id app.ID, percent int) error // host.Config.LimitCPU
 	tools    runtimes.Tools                     // that programs find
+	memory   host.Memory                        // host.Config.Memory
+	booted   func(ctx context.Context)          // ends what was not adopted
 	ram      func() app.MB                      // that there is in all, for programs and the reserve; it does not block
 }
 
@@ -40,11 +49,91 @@ func (d *daemon) machine(ram app.MB) engine {
 	}
 	return engine{
 		launch: start.launch, adopt: start.adopt, shell: start.shell, limitCPU: start.limitCPU, tools: tools,
-		ram: func() app.MB { return ram },
+		memory: openMemory(d.groups, &d.undo), ram: func() app.MB { return ram },
+		booted: func(context.Context) { d.survivors.endUntaken() },
 	}
+}
+
+// openEngine is the engine that the settings name; this machine has so much RAM.
+func (d *daemon) openEngine(ctx context.Context, ram app.MB) (engine, error) {
+	if d.settings.Engine != settings.Kubernetes {
+		return d.machine(ram), nil
+	}
+	return d.cluster(ctx)
+}
+
+// cluster is the engine of the Kubernetes cluster that the settings name.
+func (d *daemon) cluster(ctx context.Context) (engine, error) {
+	s, trees := d.settings, d.data.trees
+	k := s.Kubernetes
+	images := cluster.NewImages(s.KubernetesImages())
+	name, err := d.data.db.GroupName(ctx)
+	if err != nil {
+		return engine{}, err
+	}
+	client, err := kube.New(kube.Config{Server: k.Server, CAFile: k.CAFile, TokenFile: k.TokenFile, Namespace: k.Namespace})
+	if err != nil {
+		return engine{}, err
+	}
+	c, err := cluster.Open(ctx, client, cluster.Config{
+		Server: k.Server, Doors: d.doors(), Trusted: k.Trusted, Host: name, DataDir: s.DataDir, Claim: k.Claim,
+		Images: images, NodeSelector: s.Selector(), RuntimeClass: k.RuntimeClass,
+		Grace: s.Apps.StopTimeout, CPU: s.Apps.CPUMax, Env: environment, BuildDir: trees.BuildDir, Home: trees.Dir,
+		Logs: d.data.logs, Log: d.log,
+	})
+	if err != nil {
+		return engine{}, err
+	}
+	d.undo.add(func() error { c.Close(); return nil })
+	return engine{
+		launch: func(ctx context.Context, p app.Program) (host.Instance, error) {
+			if p.Code.Static() {
+				return launchStatic(trees, p, c.Shell)
+			}
+			return c.Launch(ctx, p)
+		},
+		adopt: func(p app.Program) (*host.Survivor, error) { return d.adoptPod(c, p) },
+		shell: c.Shell, limitCPU: c.LimitCPU, tools: images, booted: c.EndOthers, ram: c.RAM,
+	}, nil
+}
+
+// adoptPod is host.Adopt on a cluster.
+func (d *daemon) adoptPod(c *cluster.Engine, p app.Program) (*host.Survivor, error) {
+	good, err := d.data.db.History.Journals(context.Background(), p.App)
+	if err != nil {
+		return nil, err
+	}
+	pending := d.data.trees.Undone(p.App, good)
+	undone := func(v cluster.Survivor) bool { return slices.Contains(pending, v.Journal) }
+	v, ok := rightful(c.Survivors(p.App), func(v cluster.Survivor) int { return v.Run }, p.Run, undone)
+	if !ok {
+		return nil, nil
+	}
+	run, err := c.Adopt(v, p)
+	if err != nil {
+		return nil, err
+	}
+	return &host.Survivor{Instance: run, Run: v.Run, StartedAt: v.StartedAt, Port: v.Port}, nil
 }
 
 // capacity is the RAM that programs may have together now.
 func (d *daemon) capacity() app.MB {
 	return app.Capacity(d.engine.ram(), d.settings.Host.Reserve, d.settings.Host.Overcommit)
+}
+
+// doors are the addresses at which programs on a cluster must not reach this machine.
+func (d *daemon) doors() cluster.Doors {
+	doors := cluster.Doors{Closed: d.settings.ClosedDoors()}
+	if _, text, err := net.SplitHostPort(d.settings.Listen); err == nil {
+		if port, err := strconv.Atoi(text); err == nil && port > 0 { // any port is none that is known
+			doors.Ports = append(doors.Ports, port)
+		}
+	}
+	addresses, _ := net.InterfaceAddrs() // none: those of the cluster's machines are tried all the same
+	for _, a := range addresses {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil && !prefix.Addr().IsLoopback() && !prefix.Addr().IsLinkLocalUnicast() {
+			doors.Addresses = append(doors.Addresses, prefix.Addr())
+		}
+	}
+	return doors
 }

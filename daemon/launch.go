@@ -44,7 +44,7 @@ type launcher struct {
 // launch is a host.Launch.
 func (l *launcher) launch(_ context.Context, p app.Program) (host.Instance, error) {
 	if p.Code.Static() {
-		return l.launchStatic(p)
+		return launchStatic(l.trees, p, l.shell)
 	}
 	out, pipe, err := l.logs.Pipe(p.App, p.Build, p.UID)
 	if err != nil {
@@ -97,14 +97,14 @@ func (l *launcher) launch(_ context.Context, p app.Program) (host.Instance, erro
 }
 
 // launchStatic starts a site of files, or says that it has no first page.
-func (l *launcher) launchStatic(p app.Program) (host.Instance, error) {
-	switch err := staticSite(l.trees, p.App, p.Code).Ready(); {
+func launchStatic(trees *files.Store, p app.Program, shell host.Shell) (host.Instance, error) {
+	switch err := staticSite(trees, p.App, p.Code).Ready(); {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, app.Errorf(app.Unusable, "cannot find MAIN=%q in the application: BUILD has not made it", p.Code.Main)
 	case err != nil:
 		return nil, err
 	}
-	return &staticInstance{launcher: l, program: p, began: time.Now(), stopped: make(chan struct{})}, nil
+	return &staticInstance{shell: shell, program: p, began: time.Now(), stopped: make(chan struct{})}, nil
 }
 
 // scarce is the error of a start with a sentence where the host lacks for a moment what
@@ -170,7 +170,7 @@ func (l *launcher) spec(p app.Program, temp string) proc.Spec {
 	home := l.trees.Dir(p.App)
 	spec := proc.Spec{
 		Group: "apps/" + string(p.App) + "/" + strconv.Itoa(p.Run), Argv: p.Argv,
-		Env: l.environment(p, home, temp), Dir: home, UID: p.UID, Port: p.Port, Name: hostname(p.App),
+		Env: environment(p, l.path, home, temp), Dir: home, UID: p.UID, Port: p.Port, Name: p.App.Hostname(),
 		Account: uint32(p.Account),
 		Journal: p.Journal, MemoryMB: int64(p.RAM), Weight: int64(p.Share), Pids: l.pids, OOMGroup: l.oomGroup,
 		CPU: l.cpuOf(p.CPU), FileSize: l.fileSize, OOMScore: host.ScoreStart,
@@ -196,23 +196,12 @@ func (l *launcher) limitCPU(id app.ID, percent int) error {
 	return l.proc.Tree.LimitCPU("apps/"+string(id), l.cpuOf(percent))
 }
 
-// hostname is what a program takes for its host's name: the application's id,
-// behind a letter where C libraries would take it for an address.
-func hostname(id app.ID) string {
-	if id[0] > '9' {
-		return string(id)
-	}
-	const longest = 63 // a label in the DNS (RFC 1035)
-	name := "app-" + string(id)
-	return strings.TrimRight(name[:min(len(name), longest)], "-")
-}
-
 // environment is everything a program gets in its environment, built from
 // nothing, in the order of who beats whom: berth's defaults, the language's,
 // the owner's variables, and what is true of the place the program runs in. What tells
 // runtimes of the RAM goes beside the owner's variables, and does not beat them.
-func (l *launcher) environment(p app.Program, home, temp string) []string {
-	env := slices.Concat([]string{"PATH=" + l.path, "LANG=C.UTF-8"}, p.Env)
+func environment(p app.Program, path, home, temp string) []string {
+	env := slices.Concat([]string{"PATH=" + path, "LANG=C.UTF-8"}, p.Env)
 	for _, v := range p.Variables {
 		env = append(env, v.Name+"="+v.Value)
 	}
@@ -384,10 +373,10 @@ func staticSite(trees *files.Store, id app.ID, c app.Code) *proxy.Static {
 // staticInstance is a site of files that is online: nothing runs, so it ends when it is
 // asked to, and not before the console command that was started beside it.
 type staticInstance struct {
-	launcher *launcher
-	program  app.Program
-	began    time.Time
-	stopped  chan struct{}
+	shell   host.Shell
+	program app.Program
+	began   time.Time
+	stopped chan struct{}
 
 	mu      sync.Mutex
 	ended   bool
@@ -465,7 +454,7 @@ func (i *staticInstance) Shell(argv []string, e *app.Exec) (host.Command, error)
 	}
 	p := i.program
 	p.Argv = argv
-	c, err := i.launcher.shell(context.Background(), p, e)
+	c, err := i.shell(context.Background(), p, e)
 	if err == nil {
 		i.command = c
 	}

@@ -53,9 +53,8 @@ func TestABuildThatCannotBeStarted(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	s := &launcher{path: "/usr/bin"}
 	p := app.Program{App: "bot", Port: 20001, Env: []string{"NODE_ENV=production"}}
-	got := s.environment(p, "/data/apps/bot", "/data/tmp/bot")
+	got := environment(p, "/usr/bin", "/data/apps/bot", "/data/tmp/bot")
 	var names []string
 	for _, v := range got {
 		name, _, _ := strings.Cut(v, "=")
@@ -67,7 +66,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	// What a build has more is below its temporary directory.
 	p.Build = true
-	more := s.environment(p, "/data/apps/bot", "/data/tmp/bot.build")
+	more := environment(p, "/usr/bin", "/data/apps/bot", "/data/tmp/bot.build")
 	if len(more) != len(got)+len(caches) {
 		t.Errorf("a build gets %v", more)
 	}
@@ -81,7 +80,6 @@ func TestEnvironment(t *testing.T) {
 // An owner's variables beat every default, and nothing that is true of the
 // place a program runs in.
 func TestVariablesInTheEnvironment(t *testing.T) {
-	s := &launcher{path: "/usr/bin"}
 	p := app.Program{App: "bot", Port: 20001, Env: []string{"NODE_ENV=production", "GEMS=here", "npm_config_cache=x"}, Variables: []app.Variable{
 		{Name: "PATH", Value: "/own"},
 		{Name: "NODE_ENV", Value: "test"},
@@ -96,7 +94,7 @@ func TestVariablesInTheEnvironment(t *testing.T) {
 	place := []string{"HOME=/home", "TMPDIR=/temp", "PORT=20001", "BERTH_APP_ID=bot"}
 	for _, build := range []bool{false, true} {
 		p.Build = build
-		got := s.environment(p, "/home", "/temp")
+		got := environment(p, "/usr/bin", "/home", "/temp")
 		want := append([]string{"PATH=/own", "LANG=C.UTF-8", "NODE_ENV=test", "GEMS=here", "TOKEN=a=b\nc", "EMPTY="}, place...)
 		if !build {
 			want = append(want, "npm_config_cache=x", "GOPATH=/")

@@ -69,7 +69,7 @@ func (d *daemon) serve(ctx, hurry context.Context, l net.Listener, u *upgrader) 
 		_ = l.Close()
 		return err
 	}
-	d.survivors.endUntaken()
+	d.engine.booted(d.handover.lasting(ctx))
 	v := d.begin(ctx, l)
 	d.log.Info("listening on http://"+l.Addr().String(), "data", d.settings.DataDir, "groups", d.groups.Root(), "version", build.Version())
 	if t := d.settings.Exposure(); !t.IsZero() {

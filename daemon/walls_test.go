@@ -55,7 +55,7 @@ func TestHostname(t *testing.T) {
 		"1795000000000": "app-1795000000000", "my-site": "my-site", "0x7f": "app-0x7f",
 		app.ID("1" + strings.Repeat("-1", 31)): "app-1" + strings.Repeat("-1", 29),
 	} {
-		if got := hostname(id); got != want || len(got) > 64 {
+		if got := id.Hostname(); got != want || len(got) > 64 {
 			t.Errorf("%s: %s, want %s", id, got, want)
 		}
 	}

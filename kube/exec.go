@@ -31,7 +31,7 @@ const maxMessage = 1 << 20
 type Command struct {
 	Argv []string
 	TTY  bool
-	In   io.Reader // may be nil
+	In   io.Reader // may be nil; the caller ends it once Exec has returned
 	Out  io.Writer
 	Err  io.Writer // nil with TTY
 	// Sizes are those of the terminal, in columns and rows; may be nil.
@@ -69,7 +69,7 @@ func (c *Client) Exec(ctx context.Context, pod, container string, cmd Command) (
 	defer func() { _ = conn.CloseNow() }() // both sides have said what they had to
 	defer cancel()
 	if cmd.In != nil {
-		work.Go(func() { input(ctx, conn, cmd.In) })
+		go input(ctx, conn, cmd.In) // it may wait for somebody who types, so nobody waits for it
 	}
 	if cmd.Sizes != nil {
 		work.Go(func() { sizes(ctx, conn, cmd.Sizes) })

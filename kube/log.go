@@ -16,8 +16,10 @@ const maxLine = 256 << 10
 
 // Line is one line that a program printed.
 type Line struct {
-	At   time.Time // as the machine stamped it, to the nanosecond
-	Text []byte    // without its end; good until the next line is read
+	At     time.Time // as the machine stamped it, to the nanosecond
+	Text   []byte    // without its end; good until the next line is read
+	Behind Place     // from which a log goes on with the next line
+	Gap    bool      // its machine has dropped lines between it and the place that was read from
 }
 
 // Place is how far a log was read: the stamp of the last line, and how many lines with that stamp were read. Lines of
@@ -70,14 +72,15 @@ func (c *Client) Log(ctx context.Context, pod, container string, from Place, fol
 				continue
 			}
 		}
-		if err := each(Line{when, rest}); err != nil {
+		next := Place{when, 1}
+		if when.Equal(at.At) {
+			next.Lines = at.Lines + 1
+		}
+		// The line at the place is in the log, unless its file was rotated away.
+		if err := each(Line{when, rest, next, at == from && seen < from.Lines}); err != nil {
 			return at, err
 		}
-		if when.Equal(at.At) {
-			at.Lines++
-		} else {
-			at = Place{when, 1}
-		}
+		at = next
 	}
 }
 

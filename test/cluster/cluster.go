@@ -133,7 +133,7 @@ func New(bin, dir string, n int) (c *Cluster, err error) {
 		return c, err
 	}
 	c.CA = c.keys.file("ca.crt")
-	if err := c.startPlane(); err != nil {
+	if err := errors.Join(c.startPlane(), c.Guard(true)); err != nil {
 		return c, err
 	}
 	if err := images(filepath.Join(dir, "images")); err != nil {
@@ -182,6 +182,31 @@ func (c *Cluster) connect() error {
 	for _, step := range steps {
 		if err := run(step...); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// Guard loads the rules of deploy/kubernetes on each machine, that of the control plane included, or takes them away.
+func (c *Cluster) Guard(on bool) error {
+	rules := []byte("table inet berth\ndelete table inet berth\n")
+	if on {
+		text, err := os.ReadFile("../../deploy/kubernetes/berth.nft")
+		if err != nil {
+			return err
+		}
+		rules = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("10.42.0.0/16"), []byte("10.244.0.0/16")), []byte("10.0.0.0/24"), []byte("10.99.0.0/24"))
+	}
+	networks := []string{prefix + "cp"}
+	for _, n := range c.Nodes {
+		networks = append(networks, n.networkName)
+	}
+	for _, network := range networks {
+		argv := in(network, "nft", "-f", "-")
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Stdin = bytes.NewReader(rules)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("cannot load the rules of %s: %w: %s", network, err, out)
 		}
 	}
 	return nil

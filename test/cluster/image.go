@@ -5,7 +5,6 @@ package cluster
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -13,12 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // The images of the tests.
 const (
 	pauseImage = "docker.io/library/pause:berth"
 	shellImage = "docker.io/library/shell:berth" // busybox, in /bin
+	nodeImage  = "docker.io/library/node:berth"  // and this machine's Node.js
 )
 
 // entry is a file of an image.
@@ -50,10 +51,39 @@ func images(dir string) error {
 	}
 	// The first container of a pod holds its namespaces, and does nothing else.
 	pause := []entry{{name: "bin/busybox", mode: 0o755, data: busybox}, {name: "bin/sh", link: "/bin/busybox"}}
+	node, err := withLibraries("/usr/bin/node")
+	if err != nil {
+		return err
+	}
 	return errors.Join(
 		image(filepath.Join(dir, "shell.tar"), shellImage, shell),
+		image(filepath.Join(dir, "node.tar"), nodeImage, append(shell, node...)),
 		image(filepath.Join(dir, "pause.tar"), pauseImage, pause, "/bin/busybox", "sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"),
 	)
+}
+
+// withLibraries is a program of this machine in /bin, and the libraries that it needs, where it looks for them.
+func withLibraries(program string) ([]entry, error) {
+	data, err := os.ReadFile(program)
+	if err != nil {
+		return nil, err
+	}
+	all := []entry{{name: "bin/" + filepath.Base(program), mode: 0o755, data: data}}
+	out, err := exec.Command("ldd", program).Output()
+	if err != nil {
+		return nil, err
+	}
+	for _, word := range strings.Fields(string(out)) {
+		if !strings.HasPrefix(word, "/") {
+			continue
+		}
+		data, err := os.ReadFile(word)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, entry{name: word[1:], mode: 0o755, data: data})
+	}
+	return all, nil
 }
 
 // image writes an archive of one image (OCI Image Layout 1.0).
@@ -78,14 +108,6 @@ func image(file, name string, entries []entry, command ...string) error {
 	if err := t.Close(); err != nil {
 		return err
 	}
-	var layer bytes.Buffer
-	z := gzip.NewWriter(&layer)
-	if _, err := z.Write(raw.Bytes()); err != nil {
-		return err
-	}
-	if err := z.Close(); err != nil {
-		return err
-	}
 	sum := func(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
 	type object = map[string]any
 	encode := func(v any) []byte {
@@ -105,7 +127,7 @@ func image(file, name string, entries []entry, command ...string) error {
 	const manifestKind = "application/vnd.oci.image.manifest.v1+json"
 	manifest := encode(object{
 		"schemaVersion": 2, "mediaType": manifestKind, "config": describe("application/vnd.oci.image.config.v1+json", config),
-		"layers": []object{describe("application/vnd.oci.image.layer.v1.tar+gzip", layer.Bytes())},
+		"layers": []object{describe("application/vnd.oci.image.layer.v1.tar", raw.Bytes())},
 	})
 	top := describe(manifestKind, manifest)
 	top["annotations"] = object{"io.containerd.image.name": name}
@@ -115,7 +137,7 @@ func image(file, name string, entries []entry, command ...string) error {
 	for _, e := range []entry{
 		{name: "oci-layout", data: []byte(`{"imageLayoutVersion":"1.0.0"}`)},
 		{name: "index.json", data: encode(object{"schemaVersion": 2, "manifests": []object{top}})},
-		blob(config), blob(layer.Bytes()), blob(manifest),
+		blob(config), blob(raw.Bytes()), blob(manifest),
 	} {
 		if err := t.WriteHeader(&tar.Header{Name: e.name, Mode: 0o644, Size: int64(len(e.data))}); err != nil {
 			return err

@@ -84,7 +84,7 @@ func tests(m *testing.M) (code int, err error) {
 	}
 	fmt.Printf("the cluster is ready after %.1f s\n", time.Since(began).Seconds())
 	defer func() { err = errors.Join(err, world.Close()) }()
-	return m.Run(), nil
+	return harness.Main(m, 2), nil
 }
 
 // client is berth at the cluster: a service account with the rights that deploy/kubernetes gives it.

@@ -30,7 +30,7 @@ const perLane = 1000
 
 // Main builds berth once and runs the tests of a package on it, and returns the
 // exit status. The tests mostly wait for programs, so more of them run at once
-// than there are processors. Each package has a number of its own, 0 or 1.
+// than there are processors. Each package has a number of its own, from 0 to 2.
 func Main(m *testing.M, number int) int {
 	lane = number
 	parallel := "6"
@@ -64,7 +64,7 @@ func buildAndRun(m *testing.M) int {
 		Unready = "needs root: berth gives every application a user and a control group"
 		return m.Run()
 	}
-	release, err := Alone([]string{"e2e", "faults"}[lane])
+	release, err := Alone([]string{"e2e", "faults", "programs"}[lane])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"berth/app"
+	"berth/daemon/settings"
+	"berth/kube"
+	"berth/proc/logs"
+)
+
+var table = []settings.Image{
+	{Reference: "shell:1", Commands: []string{"php"}},
+	{Runtime: "node", Version: "20.1.0", Reference: "node:20"},
+	{Runtime: "node", Version: "22.11.0", Reference: "node:22", Commands: []string{"yarn"}},
+}
+
+func TestImages(t *testing.T) {
+	i := NewImages(table)
+	for runtime, want := range map[string]string{"": "shell:1", "node 20.1.0": "node:20", "node 22.11.0": "node:22"} {
+		if got, err := i.Of(runtime); got != want || err != nil {
+			t.Errorf("%q: %q, %v", runtime, got, err)
+		}
+	}
+	if _, err := i.Of("node 18.0.0"); app.KindOf(err) != app.Unusable ||
+		err.Error() != "this host has no image for node 18.0.0 any more: ask its owner to add one to kubernetes.images" {
+		t.Errorf("one that is gone: %v", err)
+	}
+	if got := i.Installed("node"); !slices.Equal(got, []string{"20.1.0", "22.11.0"}) || len(i.Installed("python")) > 0 {
+		t.Errorf("installed: %v", got)
+	}
+	with := i.With("node", "22.11.0")
+	for name, want := range map[string][2]bool{ // of the default image, and of that one
+		"sh": {true, true}, "php": {true, false}, "node": {false, true}, "npm": {false, true}, "yarn": {false, true}, "bash": {false, false},
+	} {
+		host, _ := i.Find(name)
+		other, _ := with.Find(name)
+		if (host != "") != want[0] || (other != "") != want[1] {
+			t.Errorf("%s: %q and %q", name, host, other)
+		}
+	}
+	if i.Version("node") != "" || with.Version("node") != "22.11.0" || with.Version("npm") != "" {
+		t.Errorf("versions %q, %q, %q", i.Version("node"), with.Version("node"), with.Version("npm"))
+	}
+}
+
+func engine(t *testing.T) *Engine {
+	t.Helper()
+	return &Engine{Config: Config{
+		Host: "h", DataDir: "/data", Claim: "files", Images: NewImages(table), Grace: 1500 * time.Millisecond,
+		Env:      func(app.Program, string, string, string) []string { return []string{"A=$(PATH) $$(B)", "EMPTY="} },
+		Home:     func(id app.ID) string { return "/data/apps/" + string(id) },
+		BuildDir: func(s app.Stage) string { return filepath.Join("/data/staging", string(s), "build") },
+	}}
+}
+
+// A pod is as strict as the standard "restricted", and the cluster takes no text of an owner for a variable.
+func TestPod(t *testing.T) {
+	p := app.Program{App: "179", Run: 3, Argv: []string{"sh", "-c", "echo $(A)"}, UID: 70001, Port: 20001, RAM: 100, Share: 100, Journal: "j"}
+	made, err := engine(t).pod(p, runKind, podName(p.App, p.Run))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, s := made.Spec.Containers[0], made.Spec
+	if made.Metadata.Name != "179.3" || made.Metadata.Labels[appLabel] != "179" || made.Metadata.Annotations[portNote] != "20001" || s.Hostname != "app-179" {
+		t.Errorf("it is called %+v, %s", made.Metadata, s.Hostname)
+	}
+	if c.Command[2] != "echo $$(A)" || c.Env[0] != (kube.EnvVar{Name: "A", Value: "$$(PATH) $$$$(B)"}) || c.Env[1].Value != "" {
+		t.Errorf("its texts: %q, %+v", c.Command, c.Env)
+	}
+	if !s.SecurityContext.RunAsNonRoot || s.SecurityContext.RunAsUser != 70001 || !c.SecurityContext.ReadOnlyRootFilesystem || *c.SecurityContext.AllowPrivilegeEscalation ||
+		*s.AutomountServiceAccountToken || !s.ShareProcessNamespace || s.RestartPolicy != "Never" || *s.TerminationGracePeriodSeconds != 2 {
+		t.Errorf("it is not strict: %+v", s)
+	}
+	if c.VolumeMounts[0] != (kube.VolumeMount{Name: "files", MountPath: "/data/apps/179", SubPath: "apps/179"}) || s.Volumes[1].EmptyDir.Medium != "Memory" {
+		t.Errorf("its files: %+v, %+v", c.VolumeMounts, s.Volumes)
+	}
+	if c.Resources.Limits["memory"] != "100Mi" || c.Resources.Requests["memory"] != "100Mi" || c.Resources.Limits["cpu"] != "" {
+		t.Errorf("what it may have: %+v", c.Resources)
+	}
+	p.Build, p.Stage, p.CPU = true, "s1", 50
+	made, err = engine(t).pod(p, buildKind, otherName(p.App, buildKind))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = made.Spec.Containers[0]
+	if c.VolumeMounts[0] != (kube.VolumeMount{Name: "files", MountPath: "/data/apps/179", SubPath: "staging/s1/build"}) || made.Spec.Volumes[1].EmptyDir.Medium != "" ||
+		c.Resources.Limits["cpu"] != "500m" {
+		t.Errorf("a build: %+v, %+v", c, made.Spec.Volumes)
+	}
+	outside := engine(t)
+	outside.DataDir = "/other"
+	if _, err := outside.pod(p, runKind, "179.4"); err == nil || err.Error() != "cannot find the files of the application on the cluster: /data/staging/s1/build is not in /other" {
+		t.Errorf("files outside of the volume: %v", err)
+	}
+}
+
+func TestQuantities(t *testing.T) {
+	for text, want := range map[string]app.MB{
+		"3884596Ki": 3793, "4Gi": 4096, "100Mi": 100, "1000000000": 953, "2G": 1907, "1500M": 1430, "": 0, "many": 0, "1e9": 0, "10Ei": 0, "9223372036854775807Ti": 0,
+	} {
+		if got := mebibytes(text); got != want {
+			t.Errorf("%q is %d MB, want %d", text, got, want)
+		}
+	}
+}
+
+func terminated(code int, reason string) kube.Pod {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	end := &kube.Terminated{ExitCode: code, Reason: reason, StartedAt: at, FinishedAt: at.Add(time.Minute)}
+	return kube.Pod{Status: kube.PodStatus{Phase: "Failed", ContainerStatuses: []kube.ContainerStatus{{State: kube.ContainerState{Terminated: end}}}}}
+}
+
+// An end is only one for memory with the code of SIGKILL: on control groups v1 a helper's death marks the container too.
+func TestExits(t *testing.T) {
+	book := logs.NewBook(t.TempDir(), logs.Options{}, nil)
+	out, err := book.Output("a1", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	r := &run{out: out, ram: 64}
+	for _, c := range []struct {
+		pod     kube.Pod
+		code    int
+		signal  int
+		oom     bool
+		hostOOM bool
+	}{
+		{terminated(0, "Completed"), 0, 0, false, false},
+		{terminated(3, "Error"), 3, 0, false, false},
+		{terminated(143, "Error"), 143, 15, false, false},
+		{terminated(255, "Error"), 255, 0, false, false},
+		{terminated(137, "OOMKilled"), 137, 9, true, false},
+		{terminated(137, "Error"), 137, 9, false, false},
+		{terminated(0, "OOMKilled"), 0, 0, false, false},
+		{kube.Pod{Status: kube.PodStatus{Phase: "Failed", Reason: "Evicted", Message: "The node was low on resource: memory."}}, app.UnknownCode, 0, false, true},
+		{kube.Pod{}, app.UnknownCode, 0, false, false},
+	} {
+		e := r.exitOf(c.pod)
+		if e.Code != c.code || e.Signal != c.signal || e.OOM != c.oom || e.HostOOM != c.hostOOM || e.LimitMB != 64 {
+			t.Errorf("%+v: %+v", c.pod.Status, e)
+		}
+	}
+	if e := r.exitOf(terminated(3, "Error")); e.Ran != time.Minute {
+		t.Errorf("it ran for %s", e.Ran)
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 123456789, time.UTC)
+	for _, p := range []kube.Place{{}, {At: at, Lines: 7}, {At: at.Truncate(time.Second), Lines: 1}} {
+		if got := placeOf(textOf(p)); !got.At.Equal(p.At) || got.Lines != p.Lines {
+			t.Errorf("%+v became %+v", p, got)
+		}
+	}
+	for _, text := range []string{"", "x 1", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z many"} {
+		if got := placeOf(text); got != (kube.Place{}) {
+			t.Errorf("%q is %+v", text, got)
+		}
+	}
+}
+
+func TestGateways(t *testing.T) {
+	const routes = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\n" +
+		"eth0\t00000000\t0101F40A\t0003\t0\t0\t0\t00000000\n" +
+		"eth0\t0001F40A\t00000000\t0001\t0\t0\t0\t00FFFFFF\n"
+	if got := gateways(routes); !slices.Equal(got, []netip.Addr{netip.MustParseAddr("10.244.1.1")}) {
+		t.Errorf("got %v", got)
+	}
+	if got := gateways("nonsense\neth0 00000000 zz\neth0 00000000 00000000\n"); len(got) > 0 {
+		t.Errorf("of nonsense: %v", got)
+	}
+}
