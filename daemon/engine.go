@@ -65,22 +65,16 @@ func (d *daemon) openEngine(ctx context.Context, ram app.MB) (engine, error) {
 // cluster is the engine of the Kubernetes cluster that the settings name.
 func (d *daemon) cluster(ctx context.Context) (engine, error) {
 	s, trees := d.settings, d.data.trees
-	k := s.Kubernetes
-	images := cluster.NewImages(s.KubernetesImages())
 	name, err := d.data.db.GroupName(ctx)
 	if err != nil {
 		return engine{}, err
 	}
-	client, err := kube.New(kube.Config{Server: k.Server, CAFile: k.CAFile, TokenFile: k.TokenFile, Namespace: k.Namespace})
+	client, config, err := OpenCluster(s, name)
 	if err != nil {
 		return engine{}, err
 	}
-	c, err := cluster.Open(ctx, client, cluster.Config{
-		Server: k.Server, Doors: d.doors(), Trusted: k.Trusted, Host: name, DataDir: s.DataDir, Claim: k.Claim,
-		Images: images, NodeSelector: s.Selector(), RuntimeClass: k.RuntimeClass,
-		Grace: s.Apps.StopTimeout, CPU: s.Apps.CPUMax, Env: environment, BuildDir: trees.BuildDir, Home: trees.Dir,
-		Logs: d.data.logs, Log: d.log,
-	})
+	config.Env, config.BuildDir, config.Home, config.Logs, config.Log = environment, trees.BuildDir, trees.Dir, d.data.logs, d.log
+	c, err := cluster.Open(ctx, client, config)
 	if err != nil {
 		return engine{}, err
 	}
@@ -93,7 +87,7 @@ func (d *daemon) cluster(ctx context.Context) (engine, error) {
 			return c.Launch(ctx, p)
 		},
 		adopt: func(p app.Program) (*host.Survivor, error) { return d.adoptPod(c, p) },
-		shell: c.Shell, limitCPU: c.LimitCPU, tools: images, booted: c.EndOthers, ram: c.RAM,
+		shell: c.Shell, limitCPU: c.LimitCPU, tools: config.Images, booted: c.EndOthers, ram: c.RAM,
 	}, nil
 }
 
@@ -121,10 +115,33 @@ func (d *daemon) capacity() app.MB {
 	return app.Capacity(d.engine.ram(), d.settings.Host.Reserve, d.settings.Host.Overcommit)
 }
 
+// OpenCluster is the cluster that the settings name, for the berth that is called so there (db.GroupName).
+func OpenCluster(s settings.Settings, host string) (*kube.Client, cluster.Config, error) {
+	k := s.Kubernetes
+	client, err := kube.New(kube.Config{Server: k.Server, CAFile: k.CAFile, TokenFile: k.TokenFile, Namespace: k.Namespace})
+	return client, cluster.Config{
+		Host: host, Server: k.Server, Doors: doors(s), Trusted: k.Trusted, DataDir: s.DataDir, Claim: k.Claim,
+		Images:       cluster.NewImages(s.KubernetesImages()),
+		NodeSelector: s.Selector(), RuntimeClass: k.RuntimeClass, Grace: s.Apps.StopTimeout, CPU: s.Apps.CPUMax,
+	}, err
+}
+
+// ExamineCluster tries the cluster that the settings name (cluster.Examine), nothing where programs run on this machine.
+func ExamineCluster(ctx context.Context, s settings.Settings) []app.Finding {
+	if s.Engine != settings.Kubernetes {
+		return nil
+	}
+	client, config, err := OpenCluster(s, "")
+	if err != nil {
+		return []app.Finding{{Name: "cluster", Verdict: app.Bad, Text: err.Error(), Fix: "look at the settings of the section kubernetes"}}
+	}
+	return cluster.Examine(ctx, client, config)
+}
+
 // doors are the addresses at which programs on a cluster must not reach this machine.
-func (d *daemon) doors() cluster.Doors {
-	doors := cluster.Doors{Closed: d.settings.ClosedDoors()}
-	if _, text, err := net.SplitHostPort(d.settings.Listen); err == nil {
+func doors(s settings.Settings) cluster.Doors {
+	doors := cluster.Doors{Closed: s.ClosedDoors()}
+	if _, text, err := net.SplitHostPort(s.Listen); err == nil {
 		if port, err := strconv.Atoi(text); err == nil && port > 0 { // any port is none that is known
 			doors.Ports = append(doors.Ports, port)
 		}

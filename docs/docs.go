@@ -29,7 +29,7 @@ type Group struct {
 // out is for berth's developers.
 var Groups = []Group{
 	{"Getting started", []string{"setup", "applications", "deploy", "panel", "sites"}},
-	{"Run a host", []string{"operations", "notifications", "monitoring", "backups", "move", "import", "packages", "systemd"}},
+	{"Run a host", []string{"operations", "notifications", "monitoring", "backups", "move", "import", "kubernetes", "packages", "systemd"}},
 	{"Background", []string{"security", "limits", "memory", "performance", "compatibility", "billing"}},
 	{"Reference", []string{"settings", "commands", "api"}},
 }

@@ -108,6 +108,9 @@ func checkAll(ctx context.Context, s settings.Settings) []finding {
 	list = append(list, checkBackups(ctx, s)...)
 	list = append(list, checkQuota(s.DataDir, s.Apps.Disk))
 	list = append(list, checkListen(s))
+	for _, f := range daemon.ExamineCluster(ctx, s) {
+		list = append(list, finding(f))
+	}
 	return append(list, checkSites(ctx, s)...)
 }
 

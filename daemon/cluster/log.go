@@ -48,7 +48,7 @@ func (r *run) readLog() {
 func (r *run) read(follow bool) error {
 	ctx, cancel := context.WithCancel(r.life)
 	defer cancel()
-	b := &batch{log: r.out, run: r.name, place: placeOf(r.out.Taken(r.name))}
+	b := &batch{log: r.out, run: r.uid, place: placeOf(r.out.Taken(r.uid))}
 	defer b.begin()()
 	_, err := r.engine.kube.Log(ctx, r.name, box, b.place, follow, b.add)
 	return errors.Join(err, b.flush())
@@ -110,7 +110,7 @@ func (b *batch) flush() error {
 }
 
 func (b *batch) write() {
-	if len(b.lines) == 0 {
+	if len(b.lines) == 0 || b.err != nil { // read goes on from the place that the log has
 		return
 	}
 	b.err = b.log.Take(b.run, b.lines, textOf(b.place))

@@ -224,7 +224,7 @@ func (e *Engine) targets(ctx context.Context, machines []kube.Node) (all []netip
 func (e *Engine) tryFrom(ctx context.Context, machine string, targets []netip.AddrPort) (open []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
-	r, err := e.probe(ctx, machine)
+	r, err := e.probe(ctx, machine, "")
 	if err != nil {
 		return nil, err
 	}
@@ -261,8 +261,9 @@ func (e *Engine) tryFrom(ctx context.Context, machine string, targets []netip.Ad
 	return open, nil
 }
 
-// probe starts a pod of berth's own on a machine, with a user that no application has.
-func (e *Engine) probe(ctx context.Context, machine string) (*run, error) {
+// probe starts a pod of berth's own on a machine, with a user that no application has, in a part of the volume unless
+// that is "".
+func (e *Engine) probe(ctx context.Context, machine, part string) (*run, error) {
 	p := app.Program{App: "probe", Argv: []string{"/bin/sh", "-c", idle}, UID: probeUser, RAM: 32, Share: 32}
 	image, err := e.Images.Of("")
 	if err != nil {
@@ -270,6 +271,12 @@ func (e *Engine) probe(ctx context.Context, machine string) (*run, error) {
 	}
 	spec := e.bare(p, image, probeKind, otherName(p.App, probeKind))
 	spec.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": machine}
+	if part != "" {
+		const at = "/volume"
+		c := &spec.Spec.Containers[0]
+		c.WorkingDir, c.VolumeMounts = at, []kube.VolumeMount{{Name: "files", MountPath: at, SubPath: part}}
+		spec.Spec.Volumes = []kube.Volume{{Name: "files", PersistentVolumeClaim: &kube.ClaimSource{ClaimName: e.Claim}}}
+	}
 	r := e.newRun(p, spec.Metadata.Name, nil)
 	if err := e.create(ctx, r, spec); err != nil {
 		return nil, err

@@ -56,6 +56,9 @@ func (e *Engine) Launch(ctx context.Context, p app.Program) (host.Instance, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := r.out.Take(r.uid, nil, ""); err != nil { // so that it is known that a program ran
+		e.Log.Warn("cannot note that a program was started", "pod", r.name, "error", err)
+	}
 	r.follow()
 	return r, nil
 }
@@ -378,7 +381,7 @@ func (e *Engine) finish(r *run) {
 		if e.life.Err() != nil {
 			return // the next daemon does
 		}
-		if err := r.out.Forget(r.name); err != nil {
+		if err := r.out.Forget(r.uid); err != nil {
 			e.Log.Warn("cannot forget how far a log was read", "pod", r.name, "error", err)
 		}
 		e.drop(r)

@@ -22,7 +22,7 @@ const (
 	mark = "BERTH_COMMAND"
 
 	// begin runs "$@" with the mark $1, and TERM=$2 unless that is empty.
-	begin = `export ` + mark + `="$1"; [ -n "$2" ] && export TERM="$2"; shift 2; exec "$@"`
+	begin = `export ` + mark + `="$1"; [ -n "$2" ] && export TERM="$2"; shift 2; unset SHLVL; exec "$@"`
 
 	// sweep waits until nothing that is marked runs any more; with $2 it ends that. An empty $1 means every mark.
 	sweep = `n=1; while [ $n -gt 0 ]; do n=0

@@ -121,8 +121,14 @@ func (r *run) Counts() (app.Counts, error) {
 	return app.Counts{MemoryBytes: u.Memory, LimitBytes: r.ram.Bytes(), CPU: u.CPU, NetIn: u.Rx, NetOut: u.Tx}, nil
 }
 
-// Busy implements host.Instance: a cluster does not tell.
-func (r *run) Busy() bool { return false }
+// tellTime is how long a machine may take to tell that a program has ended: it looks each second.
+const tellTime = 2500 * time.Millisecond
+
+// Busy implements host.Instance. What a program does is not known, so it is busy while its end may not be told yet.
+func (r *run) Busy() bool {
+	p, _ := r.now()
+	return time.Since(startedAt(p)) < tellTime
+}
 
 // Held implements host.Instance: a cluster does not tell.
 func (r *run) Held(context.Context) (app.Space, error) { return app.Space{}, nil }

@@ -66,6 +66,10 @@ func (b *Book) of(id app.ID, build bool) (*Log, error) {
 	return b.openLog(name)
 }
 
+// Output returns a log for who takes lines into it that were printed elsewhere (Log.Take); it
+// is opened and made if need be.
+func (b *Book) Output(id app.ID, build bool) (*Log, error) { return b.of(id, build) }
+
 // Existing returns a log that is there already, or ErrNone.
 func (b *Book) Existing(id app.ID, build bool) (*Log, error) {
 	name := logName{id, build}
@@ -81,12 +85,13 @@ func (b *Book) Existing(id app.ID, build bool) (*Log, error) {
 	return b.openLog(name)
 }
 
-// Ran reports whether a program of the application was ever started.
+// Ran reports whether a program of the application was ever started: here, or elsewhere
+// with a Log.Take that made it known. The notes that a log has may be of before.
 func (b *Book) Ran(id app.ID) bool {
 	base := filepath.Join(b.dir, string(id), logName{id, false}.String())
-	_, err := os.Lstat(base + ".fifo")
-	elsewhere, _ := filepath.Glob(base + fromWord + "*") // the pattern is good
-	return err == nil || len(elsewhere) > 0
+	_, here := os.Lstat(base + ".fifo")
+	_, elsewhere := os.Lstat(base + traceSuffix)
+	return here == nil || elsewhere == nil
 }
 
 // openLog opens a log. The caller holds mu.

@@ -1,10 +1,12 @@
-// Package logs keeps one application's output: every line stamped on arrival,
+// Package logs keeps one application's output: every line stamped, on arrival or where it was printed,
 // bounded on disk and in memory, rotated, and readable from its end or whole.
 //
 //	program --stdout+stderr--> FIFO --pump--> lines --gate--> tail (64 KiB, memory)
-//	                                                     \--> name.log -> .log.1 -> .log.2
+//	               lines printed elsewhere --Take--^     \--> name.log -> .log.1 -> .log.2
+//
 //	name.state: what is about to be written, for the next daemon
 //	name.pos: where in the log the current file begins, for positions
+//	name.from-RUN: how far a run was read that prints elsewhere; name.taken: there was one
 //
 // Both streams share one FIFO, so what the program printed stays in order. The
 // pump waits for nothing but the disk: a full disk or a flood costs lines,
@@ -20,10 +22,10 @@
 // long as somebody keeps the FIFO open, the program or a keeper; a power cut
 // empties it, and may lose what was not yet on the disk.
 //
-// What a program prints on another machine comes as lines with their times (Take), and with each batch the
-// place in their source is kept, so that the next daemon goes on exactly behind what is in the file:
-//
-//	name.from-RUN: how far what a run printed was read
+// Lines that a program printed on another machine were stamped there. Whoever reads them hands
+// them over in batches, each with the place up to which it has read (Take). The place is noted
+// before the batch is written, with the position that the log has then: whenever the daemon is
+// killed, the next one knows whether the batch is in the log (Taken), and takes back half of one.
 //
 // A program that reads lines has a pipe for them, which a Book makes and writes to (Input, Type). The end
 // that is written to is held like the FIFO, so the program sees no end of its input between daemons

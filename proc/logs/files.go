@@ -160,16 +160,23 @@ func (f *files) check(at time.Time) {
 // written, with the text of stamp, when writing works again. put never fails:
 // a program must not wait for a disk.
 func (f *files) put(at time.Time, stamp, p []byte) {
-	if f.err != nil {
-		wait := at.Sub(f.tried)
-		if (wait >= 0 && wait < retryAfter) || !f.settle(at, stamp) {
-			f.lost += countNewlines(p)
-			return
-		}
+	if !f.works(at, stamp) {
+		f.lost += countNewlines(p)
+		return
 	}
 	if rest, err := f.write(p); err != nil {
 		f.err, f.tried, f.lost = err, at, countNewlines(rest)
 	}
+}
+
+// works reports whether the file takes lines, as far as is known. If it did not, that is
+// tried now and then, with the count of what was lost.
+func (f *files) works(at time.Time, stamp []byte) bool {
+	if f.err == nil {
+		return true
+	}
+	wait := at.Sub(f.tried)
+	return (wait < 0 || wait >= retryAfter) && f.settle(at, stamp)
 }
 
 // settle writes how many lines were lost, if any were, and reports whether
@@ -344,8 +351,11 @@ func (f *files) rollback(index int, at int64) error {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, os.Truncate(f.path(index), at), f.cur.Close())
-	f.cur = nil
+	errs = append(errs, os.Truncate(f.path(index), at))
+	if f.cur != nil {
+		errs = append(errs, f.cur.Close())
+		f.cur = nil
+	}
 	return errors.Join(append(errs, f.open())...)
 }
 

@@ -25,10 +25,10 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("BERTH_TEST_ROLE") {
 	case "daemon":
 		standIn()
-	case "taker":
-		taker()
 	case "chatter":
 		chatter()
+	case "taker":
+		taker()
 	}
 	os.Exit(m.Run())
 }
@@ -146,11 +146,58 @@ func role(t *testing.T, role, name, dir string) *exec.Cmd {
 	return cmd
 }
 
-// killAtRandom runs a daemon and kills it at a random moment: while it starts
-// or opens the log, or while it writes.
-func killAtRandom(t *testing.T, name, dir string, random *rand.Rand, follower *listener) {
+// startChatter makes a log and a program that prints to it. finish ends the program and
+// returns how many lines it has printed; somebody MUST be reading them.
+func startChatter(t *testing.T, name, dir string, o Options) (finish func() int) {
 	t.Helper()
-	cmd := role(t, "daemon", name, dir)
+	l := open(t, dir, o)
+	keeper, err := l.Pipe(-1, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { keeper.Close() })
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	program := role(t, "chatter", name, dir)
+	program.Stdout = keeper
+	stop, err := program.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { count.Close() })
+	program.ExtraFiles = []*os.File{w}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	return func() int {
+		t.Helper()
+		stop.Close()
+		text, err := io.ReadAll(count)
+		if err != nil {
+			t.Fatal(err)
+		}
+		printed, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := program.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		return printed
+	}
+}
+
+// killAtRandom runs a daemon of a kind and kills it at a random moment: while it starts
+// or opens the log, or while it writes.
+func killAtRandom(t *testing.T, kind, name, dir string, random *rand.Rand, follower *listener) {
+	t.Helper()
+	cmd := role(t, kind, name, dir)
 	cmd.Env = append(cmd.Env, "BERTH_TEST_POSITION="+follower.pos)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -195,31 +242,7 @@ func TestKilledDaemonLosesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			l := open(t, dir, v.o)
-			keeper, err := l.Pipe(-1, -1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer keeper.Close()
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
-			program := role(t, "chatter", name, dir)
-			program.Stdout = keeper
-			stop, err := program.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			count, w, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer count.Close()
-			program.ExtraFiles = []*os.File{w}
-			if err := program.Start(); err != nil {
-				t.Fatal(err)
-			}
-			w.Close()
+			finish := startChatter(t, name, dir, v.o)
 			kills := v.kills
 			if testing.Short() {
 				kills /= 10
@@ -227,21 +250,10 @@ func TestKilledDaemonLosesNothing(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 			follower := &listener{}
 			for n := 0; n < kills || follower.text.Len() == 0 && n < 20*kills; n++ { // a busy machine brings few lines
-				killAtRandom(t, name, dir, random, follower)
+				killAtRandom(t, "daemon", name, dir, random, follower)
 			}
-			stop.Close()
-			l = open(t, dir, v.o)
-			text, err := io.ReadAll(count)
-			if err != nil {
-				t.Fatal(err)
-			}
-			printed, err := strconv.Atoi(strings.TrimSpace(string(text)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := program.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			l := open(t, dir, v.o)
+			printed := finish()
 			l.Drain()
 			checkAll(t, whole(t, l), printed, v.line)
 			before := follower.text.Len()

@@ -57,15 +57,14 @@ type lines struct {
 	max    int
 	forced bool      // what is added now passes the gate: it is berth's own
 	at     time.Time // the last arrival
-	last   time.Time // the time of the last line that was written
-	stamp  []byte    // its text
+	last   time.Time // no line of the log has a stamp behind it, unless the host's clock was set back
+	stamp  []byte    // the text of at, or of when a line was stamped elsewhere
 	out    []byte
 	start  int
-	part   []byte          // the line that has begun, with its stamp
-	carry  []byte          // the first bytes of a rune whose others have not arrived
-	src    []byte          // what arrived and is in the FIFO still, to be taken out once it is written
-	fd     int             // of the FIFO, while there is src
-	before func(wrote int) // is called before so many bytes are written; may be nil
+	part   []byte // the line that has begun, with its stamp
+	carry  []byte // the first bytes of a rune whose others have not arrived
+	src    []byte // what arrived and is in the FIFO still, to be taken out once it is written
+	fd     int    // of the FIFO, while there is src
 }
 
 // begun reports whether a line has begun.
@@ -324,16 +323,13 @@ func (l *Log) commit(n int) {
 	}
 	text, raw := s.out[:s.start], s.src[:n]
 	s.src = s.src[n:]
-	if len(text) > 0 && l.files.prepare(s.at) {
-		l.journal = l.journal.remade(l.files.base+".state", l.opts.MaxLine)
+	if len(text) > 0 {
+		l.prepare(s.at)
+		s.last = s.at
 	}
 	failing := l.files.err != nil
 	mark := l.note(len(text), raw)
 	if len(text) > 0 {
-		s.last = s.at
-		if s.before != nil {
-			s.before(len(text))
-		}
 		l.tail.add(text)
 		l.files.put(s.at, s.stamp, text)
 		l.followers.wake()
@@ -346,6 +342,13 @@ func (l *Log) commit(n int) {
 	s.start = 0
 }
 
+// prepare is files.prepare, which may have to make more than the files again.
+func (l *Log) prepare(at time.Time) {
+	if l.files.prepare(at) {
+		l.journal = l.journal.remade(l.files.base+".state", l.opts.MaxLine)
+	}
+}
+
 // gate is a token bucket that counts what it does not let through. Once shut
 // it stays shut until a second's worth of tokens is there, so that a flood
 // loses one stretch of lines per second, admitted in one line, and not every
@@ -355,6 +358,7 @@ type gate struct {
 	burst  int64
 	tokens float64
 	filled time.Time
+	early  float64 // what has accrued by the host's clock, and not yet by that of a program elsewhere
 
 	shut  bool
 	lines int // dropped and not yet admitted
@@ -365,9 +369,21 @@ type gate struct {
 // costs what had accrued, no more.
 func (g *gate) refill(now time.Time) {
 	if d := now.Sub(g.filled); d > 0 && !g.filled.IsZero() {
+		before := g.tokens
 		g.tokens = min(float64(g.burst), g.tokens+d.Seconds()*float64(g.rate))
+		g.early = min(float64(g.burst), g.early+g.tokens-before)
 	}
 	g.filled = now
+}
+
+// advance adds what accrues while the clock of a program elsewhere goes on: its lines may
+// arrive long after they were printed, hours of them at once. Of the time that has passed
+// here as well nothing accrues twice.
+func (g *gate) advance(d time.Duration) {
+	n := d.Seconds() * float64(g.rate)
+	paid := min(n, g.early)
+	g.early -= paid
+	g.tokens = min(float64(g.burst), g.tokens+n-paid)
 }
 
 // pass asks for a whole line of size bytes. resumed tells that it is the first

@@ -58,12 +58,12 @@ type Log struct {
 	followers followers
 	cleared   int64 // tail.total at the last Reset
 
-	fifo  *fifo             // nil until Pipe, unless a program of an earlier daemon has it
-	kept  *os.File          // the FIFO as somebody kept it, while the log is being opened; else nil
-	stray bool              // the FIFO is not the one of its name: what has it open cannot be told
-	taken map[string]string // how far what runs printed elsewhere was read
-
+	fifo    *fifo    // nil until Pipe, unless a program of an earlier daemon has it
+	kept    *os.File // the FIFO as somebody kept it, while the log is being opened; else nil
+	stray   bool     // the FIFO is not the one of its name: what has it open cannot be told
 	journal *journal // nil where there is none: what is repeated is then told as such
+
+	sources map[string]*source // by run: whose lines were printed elsewhere, see Take
 }
 
 // Open returns the log called name in dir, which is made (0700) if it is not
@@ -89,7 +89,7 @@ func openKept(dir, name string, o Options, kept *os.File) (*Log, error) {
 		return nil, fmt.Errorf("cannot close the log directory: %w", err)
 	}
 	o = o.withDefaults()
-	l := &Log{opts: o, kept: kept}
+	l := &Log{opts: o, kept: kept, sources: map[string]*source{}}
 	l.lines.max = o.MaxLine
 	l.gate = gate{rate: o.Rate, burst: o.Burst, tokens: float64(o.Burst)}
 	l.files = files{base: filepath.Join(dir, name), max: o.MaxFile, keep: o.Keep}
@@ -108,23 +108,18 @@ func openKept(dir, name string, o Options, kept *os.File) (*Log, error) {
 func (l *Log) proceed() error {
 	l.mu.Lock() // the pump may have begun
 	defer l.mu.Unlock()
-	l.files.locate()
+	located := l.files.locate()
 	u, err := l.resume()
 	if err != nil {
 		return err
 	}
-	unsure, err := l.findTaken()
-	if err != nil {
+	if err := l.recall(located); err != nil { // before anything is written behind a batch
 		return err
 	}
 	if err := l.files.prime(&l.tail); err != nil {
 		return err
 	}
-	if unsure {
-		b := l.begin(l.opts.Now())
-		l.berth("it is not known how far this log was written: what follows may be a repeat")
-		l.finish(b)
-	}
+	l.lastStamp()
 	if l.kept != nil || held(l.files.base+".fifo") {
 		err := l.attach(u)
 		l.kept = nil
@@ -290,6 +285,7 @@ func (l *Log) Reset() error {
 	l.gate = gate{rate: l.opts.Rate, burst: l.opts.Burst, tokens: float64(l.opts.Burst)}
 	l.cleared = l.tail.total
 	l.tail.forget()
+	l.settleSources() // what was dropped is forgotten too
 	err := l.files.reset()
 	l.followers.wake()
 	l.note(0, nil)
@@ -324,6 +320,7 @@ func (l *Log) Close() error {
 	if l.journal == nil || !l.stray && !held(l.files.base+".fifo") {
 		l.drain()
 	}
+	l.settleSources()
 	l.journal.close()
 	l.journal = nil
 	return l.files.close()

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"syscall"
@@ -31,19 +32,19 @@ const placeSize = 256
 func (f *files) end() int64 { return f.begun + f.size }
 
 // locate finds the positions again that the daemon before has given, or begins with new
-// ones. The files MUST be open.
-func (f *files) locate() {
+// ones, and reports whether it found them. The files MUST be open.
+func (f *files) locate() (found bool) {
 	defer func() { f.record(false) }()
 	var p place
 	text, err := os.ReadFile(f.base + ".pos")
 	if err == nil && json.Unmarshal(bytes.TrimSpace(text), &p) == nil && p.Log != "" {
-		_, after, found := f.since(p.File, 0)
+		_, after, there := f.since(p.File, 0)
 		end := p.Begins + after
 		// After a power cut nobody knows what of the file is what it was.
 		same := p.Boot == bootID() && end >= p.Ends || p.Closed && end == p.Ends
-		if found && same {
+		if there && same {
 			f.id, f.begun, f.floor = p.Log, end-f.size, p.Floor
-			return
+			return true
 		}
 	}
 	f.id, f.begun, f.floor = strings.ToLower(rand.Text()[:10]), 0, 0
@@ -52,6 +53,24 @@ func (f *files) locate() {
 			f.begun += st.Size()
 		}
 	}
+	return false
+}
+
+// errGone is why nothing can be taken back: a rotation has removed where it began.
+var errGone = errors.New("the log does not have it any more")
+
+// back takes back everything behind a position.
+func (f *files) back(to int64) error {
+	index, begins := 0, f.begun
+	for i := 1; i <= f.keep && to < begins; i++ {
+		if st, err := os.Lstat(f.path(i)); err == nil {
+			index, begins = i, begins-st.Size()
+		}
+	}
+	if to < begins {
+		return errGone
+	}
+	return f.rollback(index, to-begins)
 }
 
 // cut prepares for a rollback: the index-th file is about to end at a size, and the newer
@@ -108,17 +127,6 @@ func (f *files) first() int64 {
 		}
 	}
 	return max(at, f.floor)
-}
-
-// find returns which file has a position, and where in it that is.
-func (f *files) find(position int64) (index int, at int64, ok bool) {
-	begins := f.begun
-	for i := 1; i <= f.keep && position < begins; i++ {
-		if st, err := os.Lstat(f.path(i)); err == nil { // else a crash left a gap in the numbers
-			index, begins = i, begins-st.Size()
-		}
-	}
-	return index, position - begins, position >= begins
 }
 
 // seek opens the file that has a position before the end, and returns where in it that is and

@@ -61,7 +61,9 @@ func abandon(l *Log) {
 	l.closed = true
 	f := l.fifo
 	l.mu.Unlock()
-	f.stop()
+	if f != nil {
+		f.stop()
+	}
 	l.journal.close()
 	switch cur := l.files.cur.(type) {
 	case *deadly:

@@ -9,9 +9,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -20,6 +22,8 @@ const (
 	pauseImage = "docker.io/library/pause:berth"
 	shellImage = "docker.io/library/shell:berth" // busybox, in /bin
 	nodeImage  = "docker.io/library/node:berth"  // and this machine's Node.js
+	// And this machine's Python.
+	pythonImage = "docker.io/library/python:berth"
 )
 
 // entry is a file of an image.
@@ -55,9 +59,19 @@ func images(dir string) error {
 	if err != nil {
 		return err
 	}
+	python, err := withLibraries("/usr/bin/python3")
+	if err != nil {
+		return err
+	}
+	modules, err := filesBelow("/usr/lib/python3*")
+	if err != nil {
+		return err
+	}
+	python = append(python, modules...)
 	return errors.Join(
 		image(filepath.Join(dir, "shell.tar"), shellImage, shell),
-		image(filepath.Join(dir, "node.tar"), nodeImage, append(shell, node...)),
+		image(filepath.Join(dir, "node.tar"), nodeImage, slices.Concat(shell, node)),
+		image(filepath.Join(dir, "python.tar"), pythonImage, slices.Concat(shell, python)),
 		image(filepath.Join(dir, "pause.tar"), pauseImage, pause, "/bin/busybox", "sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"),
 	)
 }
@@ -82,6 +96,34 @@ func withLibraries(program string) ([]entry, error) {
 			return nil, err
 		}
 		all = append(all, entry{name: word[1:], mode: 0o755, data: data})
+	}
+	return all, nil
+}
+
+// filesBelow are the files in the directories that match a pattern, at their places, without what Debian installs for its
+// own programs.
+func filesBelow(pattern string) (all []entry, err error) {
+	dirs, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case e.IsDir() && (e.Name() == "dist-packages" || e.Name() == "__pycache__" || e.Name() == "test"):
+				return filepath.SkipDir
+			case !e.Type().IsRegular():
+				return nil
+			}
+			data, err := os.ReadFile(path)
+			all = append(all, entry{name: path[1:], mode: 0o755, data: data})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
 }

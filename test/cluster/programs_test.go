@@ -3,8 +3,11 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,28 +33,37 @@ func launch(t *testing.T, args ...string) *harness.Berth {
 // onCluster lets a berth run its programs on the cluster.
 func onCluster(t *testing.T, d *harness.Berth) {
 	t.Helper()
+	name := "files-" + strconv.Itoa(int(claims.Add(1)))
 	file := token(t)
-	claim := "files-" + strconv.Itoa(int(claims.Add(1)))
-	err := world.Apply(fmt.Sprintf(`{"apiVersion": "v1", "kind": "List", "items": [
+	if err := world.Apply(claim(name, d.Data)); err != nil {
+		t.Fatal(err)
+	}
+	d.Args = append(d.Args, engineFlags(t, file, name)...)
+}
+
+// claim is a directory of this machine as a volume of every machine.
+func claim(name, dir string) string {
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "List", "items": [
 {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": %[1]q}, "spec": {"capacity": {"storage": "1Gi"},
  "accessModes": ["ReadWriteMany"], "hostPath": {"path": %[2]q}, "storageClassName": "", "claimRef": {"name": %[1]q, "namespace": "berth-apps"}}},
 {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": %[1]q, "namespace": "berth-apps"}, "spec": {
- "accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": %[1]q, "resources": {"requests": {"storage": "1Gi"}}}}]}`, claim, d.Data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.Args = append(d.Args, "--engine", "kubernetes", "--kubernetes-server", world.Server, "--kubernetes-ca-file", world.CA,
-		"--kubernetes-token-file", file, "--kubernetes-claim", claim,
-		"--kubernetes-images", "default "+shellImage+",node "+nodeVersion(t)+" "+nodeImage)
+ "accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": %[1]q, "resources": {"requests": {"storage": "1Gi"}}}}]}`, name, dir)
 }
 
-func nodeVersion(t *testing.T) string {
+func engineFlags(t *testing.T, token, claim string) []string {
+	return []string{"--engine=kubernetes", "--kubernetes-server=" + world.Server, "--kubernetes-ca-file=" + world.CA,
+		"--kubernetes-token-file=" + token, "--kubernetes-claim=" + claim,
+		"--kubernetes-images=default " + shellImage + ",node " + version(t, "node") + " " + nodeImage + ",python " + version(t, "python3") + " " + pythonImage}
+}
+
+// version is that of a command of this machine ("v20.20.2", "Python 3.11.2").
+func version(t *testing.T, command string) string {
 	t.Helper()
-	out, err := exec.Command("/usr/bin/node", "--version").Output()
+	out, err := exec.Command("/usr/bin/"+command, "--version").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.TrimPrefix(strings.TrimSpace(string(out)), "v")
+	return strings.TrimLeft(strings.TrimSpace(string(out)), "vPython ")
 }
 
 // pods are the names of the pods of an application that have not ended.
@@ -136,5 +148,29 @@ func TestAdoption(t *testing.T) {
 	}
 	if next < 100 {
 		t.Errorf("it has %d lines", next-1)
+	}
+}
+
+// The tests of berth on its own machine pass on a cluster, as far as they are about what people see of it.
+func TestEndToEnd(t *testing.T) {
+	dir := t.TempDir()
+	binary, file := filepath.Join(dir, "e2e.test"), token(t)
+	if out, err := exec.Command("go", "test", "-c", "-o", binary, "../e2e").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	script := "#!/bin/sh\nset -e\nname=e2e-$(basename \"$(dirname \"$1\")\" | tr A-Z. a-z-)\ncat <<E | " +
+		strings.Join(world.kubectl("apply", "-f", "-").Args, " ") + " >/dev/null\n" + claim("$name", "$1") + "\nE\ncat <<E\n" +
+		strings.Join(engineFlags(t, file, "$name"), "\n") + "\nE\n"
+	command := filepath.Join(dir, "engine")
+	if err := os.WriteFile(command, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "-test.run", cmp.Or(os.Getenv("E2E"), "."), "-test.v", "-test.timeout=30m")
+	cmd.Dir = "../e2e"
+	cmd.Env = append(os.Environ(), "BERTH_E2E_ENGINE="+command)
+	out, err := cmd.CombinedOutput()
+	_ = os.WriteFile("/tmp/e2e.out", out, 0o600)
+	if err != nil {
+		t.Errorf("%v: %s", err, out[max(0, len(out)-3000):])
 	}
 }

@@ -73,6 +73,13 @@ func Prepare(t *testing.T, args ...string) *Berth {
 		"--apps-uid-base", strconv.Itoa(d.UID), "--apps-uid-count", strconv.Itoa(UIDs),
 		"--apps-port-first", strconv.Itoa(d.Port), "--apps-port-last", strconv.Itoa(d.Port + PortCount - 1),
 	}, args...)
+	if command := os.Getenv("BERTH_E2E_ENGINE"); command != "" { // which prints flags of serve, one a line
+		out, err := exec.CommandContext(t.Context(), command, d.Data).Output()
+		if err != nil {
+			t.Fatal("cannot use the other engine: ", err)
+		}
+		d.Args = append(d.Args, strings.Split(strings.TrimSpace(string(out)), "\n")...)
+	}
 	t.Cleanup(d.Finish)
 	return d
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"berth/app"
@@ -50,14 +51,17 @@ func ofAccount(ctx context.Context, dir, method string, id app.AccountID, path s
 	return call(ctx, dir, method, fmt.Sprintf("%s/accounts/%d%s", HostPath, id, path), into)
 }
 
-// call asks the daemon for something of its own, and decodes the answer into into, unless
+// call asks the daemon for something of its own, or for an account, and decodes the answer into into, unless
 // that is nil.
-func call(ctx context.Context, dir, method, path string, into any) error {
+func call(ctx context.Context, dir, method, path string, into any, account ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, accountTime)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, http.NoBody)
 	if err != nil {
 		return err
+	}
+	for _, name := range account {
+		r.Header.Set(AccountHeader, name)
 	}
 	client := NewClient(dir)
 	defer client.CloseIdleConnections()
@@ -80,4 +84,10 @@ func call(ctx context.Context, dir, method, path string, into any) error {
 		refusal.Message = resp.Status
 	}
 	return errors.New(refusal.Message)
+}
+
+// Restart lets the daemon end and start the program of an application, or start it, if verb is "start". It waits until
+// that has come well or ill. Its errors are those of Changed.
+func Restart(ctx context.Context, dir string, id app.AccountID, of app.ID, verb string) error {
+	return call(ctx, dir, http.MethodPut, "/v2/app/"+string(of)+"/"+verb, nil, strconv.FormatInt(int64(id), 10))
 }
