@@ -37,7 +37,7 @@ var house = []room{
 		"app", "app/build", "app/exit", "cgroup", "daemon/backup", "daemon/cluster", "daemon/keyring", "daemon/mover", "daemon/settings", "db", "files", "files/bundle", "files/depot", "files/icon", "files/repository", "host", "host/account", "host/domain", "host/notify", "host/runtimes", "host/sizing", "host/watch",
 		"host/watch/metrics", "httpapi", "kube", "proc", "proc/logs", "proc/sandbox", "systemd", "systemd/fdstore", "web", "web/certs", "web/channel", "web/egress", "web/local", "web/metrics", "web/panel", "web/provider", "web/proxy", "web/terminal", "web/visit",
 	}},
-	{"daemon/cluster", "wiring", "runs programs as pods of a cluster, and keeps them from what is not theirs", []string{"app", "daemon/settings", "host", "host/runtimes", "kube", "proc/logs"}},
+	{"daemon/cluster", "wiring", "runs programs as pods of a cluster, and keeps them from what is not theirs", []string{"app", "host", "host/runtimes", "kube", "proc/logs"}},
 	{"daemon/backup", "wiring", "backs the host up into a repository, rehearses that, brings back the host or one application", []string{"app", "app/build", "app/exit", "daemon/keyring", "db", "files", "files/archive", "files/repository"}},
 	{"daemon/keyring", "wiring", "the keys of the database's secrets, in files outside the data directory", []string{"db"}},
 	{"daemon/mover", "wiring", "moves everything of this host to another one over one connection", []string{"app", "db", "files", "files/archive"}},

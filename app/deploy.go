@@ -57,9 +57,9 @@ type Files interface {
 type Plan struct {
 	Code    Code
 	Prepare []Step   // in order; empty when nothing needs preparing
-	Argv    []string // the program, none when Code.Static; Argv[0] is an absolute path or relative to the tree
-	Env     []string // added to the environment of the run
 	Runtime string   // see Program.Runtime, also of Prepare
+	Argv    []string // the program, none when Code.Static; Argv[0] is absolute, relative to the tree, or in an image a name on its PATH
+	Env     []string // added to the environment of the run
 	Prelude string   // goes before a shell command, so that it finds the programs of the packages; may be empty
 	Notes   []string // what berth could not honour, in words for the user
 	Runs    string   // the one of Notes that says that the program runs on another version of its language than it asks for
@@ -263,10 +263,11 @@ type Program struct {
 	Build   bool      // a step of the preparation: other limits, another log
 	Code    Code      // of the deployment; a step has none
 	Argv    []string
-	// Runtime is the one that was chosen for it, of those that the owner of the host provides: its name, as berth
-	// runtime install has it, and its version, such as "node 22.11.0". "" is the host's own, or none.
-	Runtime string
 	Env     []string // added to what every program gets
+	// Runtime is the one that was chosen for it, of those that the owner of the host installed or has
+	// images of: its name and its version, such as "node 22.11.0". "" is the host's own, or none. On
+	// this machine Env leads to it.
+	Runtime string
 	// Variables are the owner's own. They beat Env, and HOME, TMPDIR, PORT and
 	// BERTH_APP_ID beat them.
 	Variables []Variable

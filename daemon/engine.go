@@ -87,7 +87,7 @@ func (d *daemon) cluster(ctx context.Context) (engine, error) {
 			return c.Launch(ctx, p)
 		},
 		adopt: func(p app.Program) (*host.Survivor, error) { return d.adoptPod(c, p) },
-		shell: c.Shell, limitCPU: c.LimitCPU, tools: config.Images, booted: c.EndOthers, ram: c.RAM,
+		shell: c.Shell, limitCPU: c.LimitCPU, tools: config.Images.Tools(), booted: c.EndOthers, ram: c.RAM,
 	}, nil
 }
 
@@ -118,10 +118,14 @@ func (d *daemon) capacity() app.MB {
 // OpenCluster is the cluster that the settings name, for the berth that is called so there (db.GroupName).
 func OpenCluster(s settings.Settings, host string) (*kube.Client, cluster.Config, error) {
 	k := s.Kubernetes
+	images, err := cluster.ParseImages(s.KubernetesImages())
+	if err != nil {
+		return nil, cluster.Config{}, err
+	}
 	client, err := kube.New(kube.Config{Server: k.Server, CAFile: k.CAFile, TokenFile: k.TokenFile, Namespace: k.Namespace})
 	return client, cluster.Config{
 		Host: host, Server: k.Server, Doors: doors(s), Trusted: k.Trusted, DataDir: s.DataDir, Claim: k.Claim,
-		Images:       cluster.NewImages(s.KubernetesImages()),
+		Images:       images,
 		NodeSelector: s.Selector(), RuntimeClass: k.RuntimeClass, Grace: s.Apps.StopTimeout, CPU: s.Apps.CPUMax,
 	}, err
 }

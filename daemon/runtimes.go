@@ -46,6 +46,9 @@ func (t planTools) With(runtime, version string) runtimes.Tools {
 	return planTools{t.Before(t.depot.Bin(runtime, version)), t.depot}
 }
 
+// Images implements runtimes.Tools.
+func (planTools) Images() bool { return false }
+
 // RuntimeVersion asks a command in a directory of the host for its version; it returns ""
 // where the command does not run. It runs it as nobody, for seconds at most.
 func RuntimeVersion(bin, command string) string {

@@ -111,6 +111,8 @@ func (h hostTools) Installed(string) []string { return nil }
 
 func (h hostTools) With(string, string) runtimes.Tools { return h }
 
+func (hostTools) Images() bool { return false }
+
 func (hostTools) Path() string { return "/usr/bin" }
 
 func (h hostTools) Lacks(packages []string) ([]string, bool) { return packages, false }

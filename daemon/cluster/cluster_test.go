@@ -8,50 +8,18 @@ import (
 	"time"
 
 	"berth/app"
-	"berth/daemon/settings"
 	"berth/kube"
 	"berth/proc/logs"
 )
 
-var table = []settings.Image{
-	{Reference: "shell:1", Commands: []string{"php"}},
-	{Runtime: "node", Version: "20.1.0", Reference: "node:20"},
-	{Runtime: "node", Version: "22.11.0", Reference: "node:22", Commands: []string{"yarn"}},
-}
-
-func TestImages(t *testing.T) {
-	i := NewImages(table)
-	for runtime, want := range map[string]string{"": "shell:1", "node 20.1.0": "node:20", "node 22.11.0": "node:22"} {
-		if got, err := i.Of(runtime); got != want || err != nil {
-			t.Errorf("%q: %q, %v", runtime, got, err)
-		}
-	}
-	if _, err := i.Of("node 18.0.0"); app.KindOf(err) != app.Unusable ||
-		err.Error() != "this host has no image for node 18.0.0 any more: ask its owner to add one to kubernetes.images" {
-		t.Errorf("one that is gone: %v", err)
-	}
-	if got := i.Installed("node"); !slices.Equal(got, []string{"20.1.0", "22.11.0"}) || len(i.Installed("python")) > 0 {
-		t.Errorf("installed: %v", got)
-	}
-	with := i.With("node", "22.11.0")
-	for name, want := range map[string][2]bool{ // of the default image, and of that one
-		"sh": {true, true}, "php": {true, false}, "node": {false, true}, "npm": {false, true}, "yarn": {false, true}, "bash": {false, false},
-	} {
-		host, _ := i.Find(name)
-		other, _ := with.Find(name)
-		if (host != "") != want[0] || (other != "") != want[1] {
-			t.Errorf("%s: %q and %q", name, host, other)
-		}
-	}
-	if i.Version("node") != "" || with.Version("node") != "22.11.0" || with.Version("npm") != "" {
-		t.Errorf("versions %q, %q, %q", i.Version("node"), with.Version("node"), with.Version("npm"))
-	}
-}
-
 func engine(t *testing.T) *Engine {
 	t.Helper()
+	images, err := ParseImages([]string{"default shell:1", "node 22.11.0 node:22"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &Engine{Config: Config{
-		Host: "h", DataDir: "/data", Claim: "files", Images: NewImages(table), Grace: 1500 * time.Millisecond,
+		Host: "h", DataDir: "/data", Claim: "files", Images: images, Grace: 1500 * time.Millisecond,
 		Env:      func(app.Program, string, string, string) []string { return []string{"A=$(PATH) $$(B)", "EMPTY="} },
 		Home:     func(id app.ID) string { return "/data/apps/" + string(id) },
 		BuildDir: func(s app.Stage) string { return filepath.Join("/data/staging", string(s), "build") },

@@ -43,7 +43,7 @@ func (e *Engine) pod(p app.Program, kind, name string) (kube.Pod, error) {
 		disk = kube.EmptyDir{SizeLimit: buildTemp}
 	}
 	c := &made.Spec.Containers[0]
-	for _, v := range e.Env(p, searchPath, home, temp) {
+	for _, v := range e.Env(p, e.Images.Tools().Path(), home, temp) {
 		key, value, _ := strings.Cut(v, "=")
 		c.Env = append(c.Env, kube.EnvVar{Name: key, Value: literal(value)})
 	}

@@ -35,7 +35,7 @@ func (s *Settings) checkKubernetes() error {
 		return clash("engine %q needs kubernetes.server, the address of the cluster's API server", Kubernetes)
 	case k.Claim == "" || k.Namespace == "":
 		return clash("engine %q needs kubernetes.namespace and kubernetes.claim", Kubernetes)
-	case !slices.ContainsFunc(s.KubernetesImages(), func(i Image) bool { return i.Runtime == "" }):
+	case !slices.ContainsFunc(s.KubernetesImages(), func(entry string) bool { return strings.HasPrefix(entry, "default ") }):
 		return clash("engine %q needs a default image in kubernetes.images, such as \"default docker.io/library/debian:12-slim\"", Kubernetes)
 	}
 	return nil
@@ -75,49 +75,20 @@ func (s Settings) Selector() map[string]string {
 	return all
 }
 
-// Image is what programs of a version of a runtime run in; those without a runtime in that of "".
-type Image struct {
-	Runtime, Version, Reference string
-	Commands                    []string // that it has beside the usual ones
-}
-
-// Name is the runtime as app.Program has it ("node 22.11.0"), "" for the default image.
-func (i Image) Name() string { return strings.TrimSpace(i.Runtime + " " + i.Version) }
-
-// reference matches that of an image, as far as nobody takes it for something else, and command a file's plain name.
-var (
-	reference = regexp.MustCompile(`^[a-z0-9][-a-zA-Z0-9._/:@]{0,254}$`)
-	command   = regexp.MustCompile(`^[a-zA-Z0-9][-a-zA-Z0-9._+]{0,63}$`)
-)
-
-func parseImage(text string) (i Image, ok bool) {
-	words := strings.Fields(text)
-	switch {
-	case len(words) >= 2 && words[0] == "default":
-		i = Image{Reference: words[1], Commands: words[2:]}
-	case len(words) >= 3 && slices.Contains(runtimes, words[0]) && version.MatchString(words[1]):
-		i = Image{words[0], words[1], words[2], words[3:]}
-	default:
-		return Image{}, false
-	}
-	return i, reference.MatchString(i.Reference) && !slices.ContainsFunc(i.Commands, func(c string) bool { return !command.MatchString(c) })
-}
-
-// runtimes are those of which an application can ask for a version.
-var runtimes = []string{"node", "python", "java", "deno", "bun"}
-
-// version matches that of a runtime.
-var version = regexp.MustCompile(`^\d{1,9}(\.\d{1,9}){0,3}$`)
+// image matches an entry of the table as far as it is judged here: two words at least (cluster.ParseImages).
+var image = regexp.MustCompile(`^\S+(\s+\S+)+$`)
 
 func imageTable(to *string) kind {
-	return list(to, `images such as "node 22.11.0 docker.io/library/node:22.11.0-slim", with commas between them`, func(text string) ([]Image, bool) {
-		return parseList(text, parseImage)
-	})
+	return list(to, `images such as "node 22.11.0 docker.io/library/node:22.11.0-slim", with commas between them`, parseImages)
 }
 
-// KubernetesImages are those of the table.
-func (s Settings) KubernetesImages() []Image {
-	all, _ := parseList(s.Kubernetes.Images, parseImage) // it was checked
+func parseImages(text string) ([]string, bool) {
+	return parseList(text, func(part string) (string, bool) { return part, image.MatchString(part) })
+}
+
+// KubernetesImages are the entries of the table.
+func (s Settings) KubernetesImages() []string {
+	all, _ := parseImages(s.Kubernetes.Images) // it was checked
 	return all
 }
 

@@ -14,5 +14,8 @@
 // package asks of the host, dpkg's list of packages included (proc.Tools answers); apt.go
 // is the one table of APT's groups.
 //
+// Where programs run in images (Tools.Images), each has one runtime and nothing of the host's:
+// every runtime is chosen as those of berth runtime install are, and a command is a name alone.
+//
 // Package host asks it for the plan of every upload and commit.
 package runtimes

@@ -61,6 +61,8 @@ func (t tools) With(runtime, version string) Tools {
 	return t
 }
 
+func (tools) Images() bool { return false }
+
 func (tools) Path() string { return "/usr/bin" }
 
 // chosen is a host with one installed runtime before its own.

@@ -7,7 +7,7 @@ import (
 	"berth/app"
 )
 
-var goProgram = program{binary: "go", title: "Go", apt: "golang-go"}
+var goProgram = program{binary: "go", title: "Go", apt: "golang-go", image: "go"}
 
 // builtPath is where berth has programs of MAIN made, when it chooses.
 const builtPath = ".berth/bin/app"
@@ -42,7 +42,7 @@ func goBuild(p *project) (app.Step, error) {
 	}
 	if wants, have := goNewest(p), p.tools.Version(goProgram.binary); judge(wants, parseVersion(have)) == older {
 		// With GOTOOLCHAIN=local in its go.env it gets no other one.
-		step.OnFail = app.Textf("go build failed; its output tells why: maybe that go.mod asks for Go %s, and this host has %s: %s", wants, have, p.lang.outdated)
+		step.OnFail = app.Textf("go build failed; its output tells why: maybe that go.mod asks for Go %s, and this host has %s: %s", wants, have, p.outdated())
 	}
 	return step, err
 }

@@ -14,49 +14,59 @@ import (
 // installed.
 //
 // It refuses an upload whose VERSION names a number that nothing here has. What was
-// deployed before goes on with what the host has, if it has any.
+// deployed before goes on with what the host has, if it has any. In images nothing of the
+// host's is left for it.
 func (p *project) choose() error {
 	l := p.runtimeLanguage()
 	if l == nil {
 		return nil
 	}
 	c := l.programs[0]
+	runtime := c.provided(p.tools)
 	version, found := pick(c, p.cfg.Version, p.tools)
+	if l == &python {
+		if kept := p.keptPython(); kept != "" {
+			version, found = kept, true
+		}
+	}
 	if found {
 		if version != "" {
-			p.tools = p.tools.With(c.runtime, version)
-			p.plan.Runtime = c.runtime + " " + version
+			p.tools = p.tools.With(runtime, version)
+			p.plan.Runtime = runtime + " " + version
 			p.path = []string{"PATH=" + p.tools.Path()}
 		}
 		return nil
 	}
 	own, _ := p.tools.Find(c.binary)
-	if !p.files.Brought("discloud.config") && (own != "" || p.start != "" || p.static) {
+	if !p.files.Brought("discloud.config") && (own != "" || p.start != "" && !p.tools.Images() || p.static) {
 		return nil // a note says so
 	}
 	asked, number := shortened(p.cfg.Version), wantedNumber(p.cfg.Version)
-	if has := offered(c, p.tools); has != "" {
-		return app.Errorf(app.Unusable, "VERSION=%s asks for %s, and this host has %s: ask its owner to install it with: berth runtime install %s %s; VERSION=latest takes what there is",
-			asked, l.title, has, c.runtime, number)
+	remedy := app.Textf("ask its owner to install it with: berth runtime install %s %s", runtime, number)
+	if p.tools.Images() {
+		remedy = app.Textf("ask its owner to add an image of it to kubernetes.images")
 	}
-	return app.Errorf(app.Unusable, "VERSION=%s asks for %s, and this host has none: ask its owner to install it with: berth runtime install %s %s", asked, l.title, c.runtime, number)
+	if has := offered(c, p.tools); has != "" {
+		return app.Errorf(app.Unusable, "VERSION=%s asks for %s, and this host has %s: %s; VERSION=latest takes what there is", asked, l.title, has, remedy)
+	}
+	return app.Errorf(app.Unusable, "VERSION=%s asks for %s, and this host has none: %s", asked, l.title, remedy)
 }
 
 // runtimeLanguage is the language whose runtime the project needs: that of its files, or
 // the one whose command START begins with. It is nil for one that the owner cannot choose.
-func (p *project) runtimeLanguage() *language { return languageOf(p.lang, p.start) }
+func (p *project) runtimeLanguage() *language { return languageOf(p.lang, p.start, p.tools) }
 
-func languageOf(l *language, start string) *language {
+func languageOf(l *language, start string, tools Tools) *language {
 	if words := strings.Fields(start); len(l.programs) == 0 && len(words) > 0 {
 		if named := first(func(l *language) bool {
 			return slices.ContainsFunc(l.programs, func(c program) bool {
-				return c.runtime != "" && (c.binary == words[0] || c.binary == words[0]+"3") // python
+				return c.provided(tools) != "" && (c.binary == words[0] || c.binary == words[0]+"3") // python
 			})
 		}); named != nil {
 			l = named
 		}
 	}
-	if len(l.programs) == 0 || l.programs[0].runtime == "" {
+	if len(l.programs) == 0 || l.programs[0].provided(tools) == "" {
 		return nil
 	}
 	return l
@@ -65,7 +75,7 @@ func languageOf(l *language, start string) *language {
 // pick returns the installed version that an asked one means, "" for the host's own or
 // none; found is false when it names a number that nothing here has.
 func pick(c program, asked string, tools Tools) (version string, found bool) {
-	installed := tools.Installed(c.runtime)
+	installed := tools.Installed(c.provided(tools))
 	own, _ := tools.Find(c.binary)
 	if !number.MatchString(asked) { // a word
 		if own == "" && len(installed) > 0 {
@@ -107,14 +117,16 @@ func newest(versions []string) string {
 }
 
 // fitting returns the newest installed version of a range, "" for none.
-func (p *project) fitting(ranges string) string {
-	installed := slices.Clone(p.tools.Installed(p.lang.programs[0].runtime))
+func (p *project) fitting(ranges string) string { return p.fittingOf(p.lang.programs[0], ranges) }
+
+func (p *project) fittingOf(c program, ranges string) string {
+	installed := slices.Clone(p.tools.Installed(c.provided(p.tools)))
 	return newest(slices.DeleteFunc(installed, func(v string) bool { return judge(ranges, parseVersion(v)) != fits }))
 }
 
 // offered lists what the host has of a runtime, the newest first; "" for nothing.
 func offered(c program, tools Tools) string {
-	list := slices.Clone(tools.Installed(c.runtime))
+	list := slices.Clone(tools.Installed(c.provided(tools)))
 	if own, _ := tools.Find(c.binary); own != "" {
 		list = append(list, tools.Version(c.binary))
 	}
@@ -129,9 +141,9 @@ func Uses(code app.Code, tools Tools) (runtime, version string, ok bool) {
 	if l == nil {
 		return "", "", false
 	}
-	if l = languageOf(l, code.Start); l == nil {
+	if l = languageOf(l, code.Start, tools); l == nil {
 		return "", "", false
 	}
 	version, _ = pick(l.programs[0], code.Version, tools)
-	return l.programs[0].runtime, version, version != ""
+	return l.programs[0].provided(tools), version, version != ""
 }

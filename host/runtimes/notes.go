@@ -77,7 +77,11 @@ func (p *project) noteVersion() {
 	}
 	have := p.tools.Version(l.programs[0].binary)
 	remedy := "."
-	if name := l.programs[0].runtime; name != "" && number.MatchString(asked) {
+	switch name := l.programs[0].provided(p.tools); {
+	case name == "" || !number.MatchString(asked):
+	case p.tools.Images():
+		remedy = "; ask the owner of this host to add an image of it to kubernetes.images"
+	default:
 		remedy = "; ask the owner of this host to install it with: berth runtime install " + name + " " + wantedNumber(asked)
 	}
 	was := len(p.plan.Notes)

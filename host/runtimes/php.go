@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	phpProgram = program{binary: "php", title: "PHP", apt: "php-cli"}
-	composer   = program{binary: "composer", title: "Composer", apt: "composer"}
+	phpProgram = program{binary: "php", title: "PHP", apt: "php-cli", image: "php"}
+	composer   = program{binary: "composer", title: "Composer", apt: "composer", image: "php"}
 )
 
 // php runs bots as they are and sites on PHP's own server; Composer installs
@@ -56,8 +56,12 @@ func phpArgv(p *project) ([]string, error) {
 	if root == "." {
 		p.note("The site is the whole archive, so every file of it can be read by its visitors; what they may see goes into public/, with MAIN=public/index.php.")
 	}
+	address := "127.0.0.1"
+	if p.tools.Images() { // a container, which visitors reach at its own address
+		address = "0.0.0.0"
+	}
 	// PORT is known to the run alone.
-	return append([]string{sh, "-c", `root=$1; shift; exec "$0" "$@" -S "127.0.0.1:$PORT" -t "$root"`, command, "./" + root}, options...), nil
+	return append([]string{sh, "-c", `root=$1; shift; exec "$0" "$@" -S "` + address + `:$PORT" -t "$root"`, command, "./" + root}, options...), nil
 }
 
 // composerJSON is what berth reads of composer.json.

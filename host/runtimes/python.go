@@ -58,6 +58,9 @@ func pythonAlias(s source) string {
 	if command == "" || s.has(program{binary: "python"}) {
 		return ""
 	}
+	if !path.IsAbs(command) { // a name, in an image
+		command = `"$(command -v ` + command + `)"`
+	}
 	return `mkdir -p "$TMPDIR/.alias" && ln -sf ` + command + ` "$TMPDIR/.alias/python"; PATH="$PATH:$TMPDIR/.alias"; export PATH; `
 }
 
@@ -97,7 +100,8 @@ func pythonPackages(p *project) (packages, error) {
 }
 
 // ofAnotherPython reports whether the environment that is there was made by another
-// Python than command: venv would leave its links as they are.
+// Python than command: venv would leave its links as they are. Where a Python in an image
+// is nobody knows, so there each is another.
 func ofAnotherPython(p *project, command string) bool {
 	home := venvHome(p)
 	return home != "" && home != path.Dir(command)
@@ -123,12 +127,46 @@ func Home(pyvenv string) string {
 // installedPython matches where berth runtime install puts Python.
 var installedPython = regexp.MustCompile(`/runtimes/python/(\d+(?:\.\d+)+)/bin$`)
 
-// goneVenv refuses to start with packages whose Python the owner of the host has removed.
+// madeWith matches the series of Python in a pyvenv.cfg, where uv calls it version_info.
+var madeWith = regexp.MustCompile(`(?m)^version(?:_info)?\s*=\s*(\d+\.\d+)`)
+
+// venvVersion returns the first two numbers of the Python that installed the packages which the
+// tree has; "" where nothing says so, and in a deployment, which makes them anew.
+func (p *project) venvVersion() string {
+	text, _ := p.read(".venv/pyvenv.cfg")
+	if m := madeWith.FindStringSubmatch(text); m != nil && !p.renewsVenv() {
+		return m[1]
+	}
+	return ""
+}
+
+// keptPython returns the version of the image with which the packages go on that are there, ""
+// for none. They lie where one series of Python looks, so a newer image that the owner adds must
+// not change what only starts again.
+func (p *project) keptPython() string {
+	asks := p.files.Exists("requirements.txt") || p.files.Exists("pyproject.toml") || runsPip.MatchString(p.cfg.Build)
+	made := p.venvVersion()
+	if !p.tools.Images() || !asks || made == "" {
+		return ""
+	}
+	return p.fittingOf(python3, made)
+}
+
+// renewsVenv reports whether an upload brings what packages are made anew for.
+func (p *project) renewsVenv() bool {
+	brings := func(name string) bool { return name != "" && p.files.Brought(name) }
+	return slices.ContainsFunc([]string{p.main, "discloud.config", "requirements.txt", "pyproject.toml"}, brings)
+}
+
+// goneVenv refuses to start with packages whose Python, or its image, the owner of the host has removed.
 // A deployment makes them anew.
 func goneVenv(p *project) error {
+	made, has := p.venvVersion(), parseVersion(p.tools.Version(python3.binary))
+	if fit := judge(made, has); p.tools.Images() && made != "" && fit != fits && fit != unclear {
+		return app.Errorf(app.Unusable, "the packages of the application were installed with Python %s, of which this host has no image any more: upload the application again, or ask the owner of this host to add one to kubernetes.images", made)
+	}
 	m := installedPython.FindStringSubmatch(venvHome(p))
-	if m == nil || slices.Contains(p.tools.Installed(python3.runtime), m[1]) ||
-		slices.ContainsFunc([]string{p.main, "discloud.config", "requirements.txt", "pyproject.toml"}, p.files.Brought) {
+	if m == nil || slices.Contains(p.tools.Installed(python3.runtime), m[1]) || p.renewsVenv() {
 		return nil
 	}
 	return app.Errorf(app.Unusable, "the packages of the application were installed with Python %s, which this host does not have any more: upload the application again, or ask the owner of this host to install it with: berth runtime install python %s", m[1], m[1])

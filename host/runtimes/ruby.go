@@ -8,8 +8,8 @@ import (
 )
 
 var (
-	rubyProgram = program{binary: "ruby", title: "Ruby", apt: "ruby"}
-	bundler     = program{binary: "bundle", title: "Bundler", apt: "ruby-bundler"}
+	rubyProgram = program{binary: "ruby", title: "Ruby", apt: "ruby", image: "ruby"}
+	bundler     = program{binary: "bundle", title: "Bundler", apt: "ruby-bundler", image: "ruby"}
 )
 
 // ruby runs main files as they are, or with the gems of the Gemfile, which

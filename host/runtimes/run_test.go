@@ -24,6 +24,8 @@ func (machine) Installed(string) []string { return nil }
 
 func (m machine) With(string, string) Tools { return m }
 
+func (machine) Images() bool { return false }
+
 func (machine) Path() string { return os.Getenv("PATH") }
 
 func (machine) Lacks(packages []string) ([]string, bool) { return packages, false }

@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	rustc = program{binary: "rustc", title: "Rust", apt: "cargo"}
-	cargo = program{binary: "cargo", title: "Cargo", apt: "cargo"}
+	rustc = program{binary: "rustc", title: "Rust", apt: "cargo", image: "rust"}
+	cargo = program{binary: "cargo", title: "Cargo", apt: "cargo", image: "rust"}
 )
 
 // rust is compiled by Cargo at every deployment. What Cargo keeps in target

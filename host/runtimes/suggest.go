@@ -64,5 +64,8 @@ func (allTools) Installed(string) []string { return nil }
 // With implements Tools.
 func (a allTools) With(string, string) Tools { return a }
 
+// Images implements Tools.
+func (allTools) Images() bool { return false }
+
 // Path implements Tools.
 func (allTools) Path() string { return "" }

@@ -145,6 +145,14 @@ type demand struct {
 	key    string // in the file, "" when that is clear
 }
 
+// outdated is what to do where the version of the language is older than the project asks for.
+func (p *project) outdated() app.Text {
+	if remedy := p.lang.outdated; !remedy.IsZero() && !p.tools.Images() { // which tells of the host's own
+		return remedy
+	}
+	return app.Textf("ask the owner of this host for a newer one, or require an older version there")
+}
+
 // suit refuses an upload that asks for a newer version than the host has. One
 // older than the host's may do. What runs already goes on starting, whatever
 // became of the host.
@@ -164,12 +172,9 @@ func suit(p *project) error {
 	asked := d.ranges[:min(len(d.ranges), 60)]
 	switch judge(d.ranges, parseVersion(have)) {
 	case older:
-		remedy := p.lang.outdated
+		remedy := p.outdated()
 		if fitting := p.fitting(d.ranges); fitting != "" {
 			remedy = app.Textf("it has %s as well: write VERSION=%s into discloud.config", fitting, fitting)
-		}
-		if remedy.IsZero() {
-			remedy = app.Textf("ask the owner of this host for a newer one, or require an older version there")
 		}
 		return app.Errorf(app.Unusable, "%s asks for %s %s, and this host has %s: %s", where, p.lang.title, asked, have, remedy)
 	case newer:

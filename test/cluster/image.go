@@ -72,7 +72,7 @@ func images(dir string) error {
 		image(filepath.Join(dir, "shell.tar"), shellImage, shell),
 		image(filepath.Join(dir, "node.tar"), nodeImage, slices.Concat(shell, node)),
 		image(filepath.Join(dir, "python.tar"), pythonImage, slices.Concat(shell, python)),
-		image(filepath.Join(dir, "pause.tar"), pauseImage, pause, "/bin/busybox", "sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"),
+		image(filepath.Join(dir, "pause.tar"), pauseImage, pause, "/bin/busybox", "sh", "-c", ": pause; trap 'exit 0' TERM INT; while :; do sleep 3661 & wait $!; done"),
 	)
 }
 

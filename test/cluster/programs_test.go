@@ -165,11 +165,17 @@ func TestEndToEnd(t *testing.T) {
 	if err := os.WriteFile(command, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(binary, "-test.run", cmp.Or(os.Getenv("E2E"), "."), "-test.v", "-test.timeout=30m")
+	cmd := exec.Command(binary, "-test.run", cmp.Or(os.Getenv("E2E"), "."), "-test.v", "-test.timeout=30m", "-test.parallel=3")
 	cmd.Dir = "../e2e"
 	cmd.Env = append(os.Environ(), "BERTH_E2E_ENGINE="+command)
-	out, err := cmd.CombinedOutput()
-	_ = os.WriteFile("/tmp/e2e.out", out, 0o600)
+	f, err := os.Create("/tmp/e2e.out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cmd.Stdout, cmd.Stderr = f, f
+	err = cmd.Run()
+	out, _ := os.ReadFile("/tmp/e2e.out")
 	if err != nil {
 		t.Errorf("%v: %s", err, out[max(0, len(out)-3000):])
 	}

@@ -42,7 +42,11 @@ func (d *Berth) Processes() []Process {
 			continue
 		}
 		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-		found = append(found, Process{pid, uid, strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " ")})
+		command := strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " ")
+		if strings.Contains(command, ": pause;") || command == "sleep 3661" {
+			continue // of the container that holds the namespaces of a pod (test/cluster)
+		}
+		found = append(found, Process{pid, uid, command})
 	}
 	return found
 }
