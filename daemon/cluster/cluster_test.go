@@ -29,12 +29,13 @@ func engine(t *testing.T) *Engine {
 // A pod is as strict as the standard "restricted", and the cluster takes no text of an owner for a variable.
 func TestPod(t *testing.T) {
 	p := app.Program{App: "179", Run: 3, Argv: []string{"sh", "-c", "echo $(A)"}, UID: 70001, Port: 20001, RAM: 100, Share: 100, Journal: "j"}
-	made, err := engine(t).pod(p, runKind, podName(p.App, p.Run))
+	e := engine(t)
+	made, err := e.pod(p, runKind, e.podName(p.App, p.Run))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, s := made.Spec.Containers[0], made.Spec
-	if made.Metadata.Name != "179.3" || made.Metadata.Labels[appLabel] != "179" || made.Metadata.Annotations[portNote] != "20001" || s.Hostname != "app-179" {
+	if made.Metadata.Name != "179.3.h" || made.Metadata.Labels[appLabel] != "179" || made.Metadata.Annotations[portNote] != "20001" || s.Hostname != "app-179" {
 		t.Errorf("it is called %+v, %s", made.Metadata, s.Hostname)
 	}
 	if c.Command[2] != "echo $$(A)" || c.Env[0] != (kube.EnvVar{Name: "A", Value: "$$(PATH) $$$$(B)"}) || c.Env[1].Value != "" {

@@ -125,6 +125,10 @@ func Open(ctx context.Context, client *kube.Client, c Config) (*Engine, error) {
 		e.Close()
 		return nil, fmt.Errorf("cannot use the cluster: %w", err)
 	}
+	if err := e.endHelpers(ctx); err != nil {
+		e.Close()
+		return nil, err
+	}
 	e.work.Go(e.poll)
 	if !c.Trusted {
 		e.work.Go(e.watchReach)
@@ -287,6 +291,36 @@ func (e *Engine) Survivors(id app.ID) (all []Survivor) {
 		all = append(all, Survivor{Run: number, StartedAt: startedAt(p), Port: port, Journal: m.Annotations[journalNote], pod: p})
 	}
 	return all
+}
+
+// endHelpers ends the builds and console commands of the daemon before, and waits until they have ended: they write to what
+// the next steps remove.
+func (e *Engine) endHelpers(ctx context.Context) error {
+	for until := time.Now().Add(hearTime); ; sleep(ctx, againTime/10) {
+		e.mu.Lock()
+		var left []kube.Pod
+		for _, p := range e.pods {
+			if p.Metadata.Labels[kindLabel] != runKind {
+				left = append(left, p)
+			}
+		}
+		e.mu.Unlock()
+		switch {
+		case len(left) == 0 || ctx.Err() != nil:
+			return ctx.Err()
+		case time.Now().After(until): // such as on a machine that is silent: it keeps nobody from starting
+			e.Log.Error("cannot end the builds and commands that an earlier daemon left on the cluster", "pods", len(left))
+			return nil
+		}
+		for _, p := range left {
+			if p.Metadata.DeletionTimestamp != nil {
+				continue
+			}
+			if err := e.kube.Delete(ctx, p.Metadata.Name, p.Metadata.UID, time.Second); err != nil {
+				return refused(app.Textf("end what an earlier berth left"), err)
+			}
+		}
+	}
 }
 
 // EndOthers ends every pod of this berth that nobody waits for: builds, console commands and programs of an earlier

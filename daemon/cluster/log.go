@@ -34,7 +34,12 @@ func (r *run) readLog() {
 		case last && kube.CodeOf(err) == http.StatusNotFound:
 			// Also a machine that does not know the pod yet says so, and one that has just removed it.
 			if missing++; gone || missing > 5 {
-				r.out.Note("what the program printed last is lost: its pod was removed from the cluster")
+				r.mu.Lock()
+				hurry := r.hurry
+				r.mu.Unlock()
+				if !hurry {
+					r.out.Note("what the program printed last is lost: its pod was removed from the cluster")
+				}
 				return
 			}
 		}

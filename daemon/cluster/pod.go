@@ -110,8 +110,10 @@ func cpuOf(all, account int) int {
 // literal writes a text so that the cluster does not take "$(NAME)" in it for a variable: of two dollars it makes one.
 func literal(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
-// podName names the pod of a run: an application's id has no dot, so no two share one.
-func podName(id app.ID, run int) string { return string(id) + "." + strconv.Itoa(run) }
+// podName names the pod of a run: an application's id has no dot, so no two share one, nor do two berths.
+func (e *Engine) podName(id app.ID, run int) string {
+	return string(id) + "." + strconv.Itoa(run) + "." + e.Host
+}
 
 // otherName names a pod that no pod before had.
 func otherName(id app.ID, kind string) string {

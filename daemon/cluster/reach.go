@@ -264,7 +264,7 @@ func (e *Engine) tryFrom(ctx context.Context, machine string, targets []netip.Ad
 // probe starts a pod of berth's own on a machine, with a user that no application has, in a part of the volume unless
 // that is "".
 func (e *Engine) probe(ctx context.Context, machine, part string) (*run, error) {
-	p := app.Program{App: "probe", Argv: []string{"/bin/sh", "-c", idle}, UID: probeUser, RAM: 32, Share: 32}
+	p := app.Program{App: "probe", Argv: []string{"/bin/sh", "-c", idle}, UID: probeUser, RAM: 256, Share: 32}
 	image, err := e.Images.Of("")
 	if err != nil {
 		return nil, err

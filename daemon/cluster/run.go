@@ -40,7 +40,9 @@ type run struct {
 	pod     kube.Pod
 	gone    bool // the pod was removed
 	ram     app.MB
-	stopped bool // it was asked to end
+	began   time.Time // when this daemon heard that the program runs
+	stopped bool      // it was asked to end
+	hurry   bool      // at once
 	left    bool
 	silent  bool // its machine does not answer; the engine's lock guards it
 	exit    app.Exit
@@ -48,7 +50,7 @@ type run struct {
 
 // Launch starts a program that is not one of files alone, and returns once it runs. It is a host.Launch.
 func (e *Engine) Launch(ctx context.Context, p app.Program) (host.Instance, error) {
-	kind, name := runKind, podName(p.App, p.Run)
+	kind, name := runKind, e.podName(p.App, p.Run)
 	if p.Build {
 		kind, name = buildKind, otherName(p.App, buildKind)
 	}
@@ -96,10 +98,14 @@ func (e *Engine) create(ctx context.Context, r *run, spec kube.Pod) error {
 	made, err := e.kube.Create(ctx, spec)
 	if err != nil {
 		e.drop(r)
-		if errors.Is(err, kube.ErrAway) || ctx.Err() != nil {
+		exists := kube.CodeOf(err) == http.StatusConflict
+		if errors.Is(err, kube.ErrAway) || ctx.Err() != nil || exists {
 			e.mu.Lock()
 			e.doubt[r.name] = true
 			e.mu.Unlock()
+		}
+		if exists {
+			return another()
 		}
 		return refused(app.Textf("start the program"), err)
 	}
@@ -114,6 +120,9 @@ func (e *Engine) create(ctx context.Context, r *run, spec kube.Pod) error {
 		e.remove(r)
 		return err
 	}
+	r.mu.Lock()
+	r.began = time.Now()
+	r.mu.Unlock()
 	return nil
 }
 
@@ -206,9 +215,13 @@ func (e *Engine) single(ctx context.Context, p app.Program) error {
 		}
 	}
 	if len(others) > 0 {
-		return app.Errorf(app.Unavailable, "cannot start the program: another one of the application has not ended yet on a machine of the cluster; try again in a minute")
+		return another()
 	}
 	return nil
+}
+
+func another() error {
+	return app.Errorf(app.Unavailable, "cannot start the program: another one of the application has not ended yet on a machine of the cluster; try again in a minute")
 }
 
 // hear takes how the pod is now. It does not block.
@@ -270,7 +283,10 @@ type inability struct {
 func unable(p kube.Pod) *inability {
 	for _, c := range p.Status.Conditions {
 		if c.Type == "PodScheduled" && c.Status == "False" && c.Reason == "Unschedulable" {
-			return &inability{true, app.Errorf(app.Exhausted, "cannot start the program: no machine of the cluster has room for it: %s", c.Message)}
+			if strings.Contains(c.Message, "Insufficient") {
+				return &inability{true, app.Errorf(app.Exhausted, "cannot start the program: no machine of the cluster has room for it: %s", clean(c.Message))}
+			}
+			return &inability{true, app.Errorf(app.Unavailable, "cannot start the program: no machine of the cluster takes it; ask the owner of this host: %s", clean(c.Message))}
 		}
 	}
 	if over(p) && ended(p) == nil {
@@ -327,7 +343,7 @@ func (e *Engine) Adopt(v Survivor, p app.Program) (host.Instance, error) {
 	}
 	e.mu.Unlock()
 	if ended(v.pod) == nil {
-		e.work.Go(func() { r.sweepCommands(r.life, "", true) }) // of a daemon that was killed
+		e.work.Go(func() { r.endCommands(r.life, "") }) // of a daemon that was killed
 	}
 	r.follow()
 	return r, nil
@@ -354,8 +370,18 @@ func (r *run) follow() {
 		exit := r.exitOf(p)
 		r.mu.Lock()
 		r.exit = exit
+		asked := r.stopped
 		r.mu.Unlock()
-		r.engine.finish(r)
+		if asked { // nobody has to find it again, and the next daemon must not take it for an end by itself
+			r.engine.discard(r)
+			return
+		}
+		r.engine.work.Go(func() {
+			sleep(r.engine.life, keepTime)
+			if r.engine.life.Err() == nil { // else the next daemon does
+				r.engine.discard(r)
+			}
+		})
 	})
 }
 
@@ -373,20 +399,18 @@ func (r *run) awaitEnd() {
 	}
 }
 
-// finish removes the pod of a run whose exit is known, after a while: whoever waits for it has to record the exit
-// first, and a daemon that dies before finds it there.
-func (e *Engine) finish(r *run) {
-	e.work.Go(func() {
-		sleep(e.life, keepTime)
-		if e.life.Err() != nil {
-			return // the next daemon does
-		}
-		if err := r.out.Forget(r.uid); err != nil {
-			e.Log.Warn("cannot forget how far a log was read", "pod", r.name, "error", err)
-		}
-		e.drop(r)
+// discard removes the pod of a run whose exit is known. That of one which ended by itself stays for a while: who waits for
+// it has to record the exit first, and a daemon that dies before finds it there.
+func (e *Engine) discard(r *run) {
+	if err := r.out.Forget(r.uid); err != nil {
+		e.Log.Warn("cannot forget how far a log was read", "pod", r.name, "error", err)
+	}
+	err := e.kube.Delete(e.life, r.name, r.uid, time.Second)
+	e.drop(r)
+	if err != nil {
+		e.Log.Warn("cannot remove a pod; trying again", "pod", r.name, "error", err)
 		e.remove(r)
-	})
+	}
 }
 
 // exitOf is how a program ended.
@@ -463,7 +487,7 @@ func (r *run) Leave() bool {
 func (r *run) Stop(grace time.Duration) {
 	r.mu.Lock()
 	again := r.stopped && grace > 0
-	r.stopped = true
+	r.stopped, r.hurry = true, r.hurry || grace == 0
 	r.mu.Unlock()
 	if again {
 		return

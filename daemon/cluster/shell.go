@@ -16,18 +16,21 @@ import (
 	"berth/kube"
 )
 
-// A command goes on when its stream ends, so each is marked in its environment, which what it starts inherits, and is
-// ended by its mark.
+// A command goes on when its stream ends, and a stream goes on while anything has it open. So each command is marked in its
+// environment, which what it starts inherits, and is ended by its mark.
 const (
 	mark = "BERTH_COMMAND"
 
-	// begin runs "$@" with the mark $1, and TERM=$2 unless that is empty.
-	begin = `export ` + mark + `="$1"; [ -n "$2" ] && export TERM="$2"; shift 2; unset SHLVL; exec "$@"`
-
-	// sweep waits until nothing that is marked runs any more; with $2 it ends that. An empty $1 means every mark.
+	// sweep ends everything with the mark $mark, or with any where that is empty. The shell that does so has none: what is
+	// exported later is not in its environment as the kernel shows it.
 	sweep = `n=1; while [ $n -gt 0 ]; do n=0
-for p in /proc/[0-9]*; do case "$(tr '\000' '\n' <"$p/environ" 2>/dev/null)" in *` + mark + `="$1"*) n=1; [ -n "$2" ] && kill -9 "${p#/proc/}" 2>/dev/null;; esac; done
-[ $n -gt 0 ] && sleep 0.2; done; :`
+for p in /proc/[0-9]*; do case "$(tr '\000' '\n' <"$p/environ" 2>/dev/null)" in *` + mark + `="$mark"*) n=1; kill -9 "${p#/proc/}" 2>/dev/null;; esac; done
+done`
+
+	// begin runs "$@" with the mark $1, and TERM=$2 unless that is empty, and ends what that leaves.
+	begin = `mark=$1; [ -n "$2" ] && export TERM="$2"; shift 2; unset SHLVL; trap : INT QUIT; ` + mark + `="$mark" "$@"; code=$?
+` + sweep + `
+exit $code`
 
 	// idle is what a pod runs in which a command is to take the program's place.
 	idle = `trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done`
@@ -121,17 +124,9 @@ func (c *command) execute(k kube.Command) {
 	c.mu.Lock()
 	ending := c.ending
 	c.mu.Unlock()
-	if err == nil && !ending {
-		r.sweepCommands(c.life, c.mark, false)
-	}
-	c.mu.Lock()
-	ending = c.ending
-	c.mu.Unlock()
-	if err != nil || ending {
+	if c.beside && (err != nil || ending) { // in its own pod it ends with that
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), startTime)
-		if c.beside {
-			r.sweepCommands(ctx, c.mark, true)
-		}
+		r.endCommands(ctx, c.mark)
 		cancel()
 	}
 	exit := app.Exit{At: time.Now(), Ran: time.Since(began), Code: code, LimitMB: r.program.RAM}
@@ -151,7 +146,7 @@ func (c *command) execute(k kube.Command) {
 	} else {
 		c.session.end()
 	}
-	if c.beside && (r.Ended() || err != nil) {
+	if c.beside && (r.Ended() || err != nil || code == killed && !ending) {
 		if end, ended := c.endOfProgram(); ended {
 			result.Program = &end
 			if result.Exit.Code == app.UnknownCode {
@@ -168,7 +163,7 @@ func (c *command) execute(k kube.Command) {
 // endOfProgram is how the program ended beside which a command ran whose stream is cut. It waits for a moment: the
 // stream may end before the cluster tells of the program's end.
 func (c *command) endOfProgram() (app.Exit, bool) {
-	timer := time.NewTimer(10 * againTime)
+	timer := time.NewTimer(2 * tellTime)
 	defer timer.Stop()
 	select {
 	case <-c.run.done:
@@ -181,16 +176,11 @@ func (c *command) endOfProgram() (app.Exit, bool) {
 	return app.Exit{}, false
 }
 
-// sweepCommands waits for what runs with a mark ("" for any), or ends it.
-func (r *run) sweepCommands(ctx context.Context, mark string, end bool) {
-	how := ""
-	if end {
-		how = "end"
-	}
-	var out strings.Builder
-	_, err := r.engine.kube.Exec(ctx, r.name, box, kube.Command{Argv: []string{"/bin/sh", "-c", sweep, "sh", mark, how}, Out: &out})
+// endCommands ends what runs with a mark, "" for any.
+func (r *run) endCommands(ctx context.Context, mark string) {
+	_, err := r.engine.kube.Exec(ctx, r.name, box, kube.Command{Argv: []string{"/bin/sh", "-c", "mark=$1; " + sweep, "sh", mark}, Out: io.Discard})
 	if err != nil && ctx.Err() == nil && !r.Ended() {
-		r.engine.Log.Debug("cannot look for what a command left", "pod", r.name, "error", err)
+		r.engine.Log.Debug("cannot end what a command left", "pod", r.name, "error", err)
 	}
 }
 
@@ -215,7 +205,7 @@ func (c *command) End() {
 		if c.beside {
 			ctx, cancel := context.WithTimeout(c.life, startTime)
 			defer cancel()
-			c.run.sweepCommands(ctx, c.mark, true)
+			c.run.endCommands(ctx, c.mark)
 		}
 		c.cut()
 	})

@@ -126,8 +126,9 @@ const tellTime = 2500 * time.Millisecond
 
 // Busy implements host.Instance. What a program does is not known, so it is busy while its end may not be told yet.
 func (r *run) Busy() bool {
-	p, _ := r.now()
-	return time.Since(startedAt(p)) < tellTime
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.began) < tellTime
 }
 
 // Held implements host.Instance: a cluster does not tell.

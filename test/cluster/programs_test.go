@@ -4,7 +4,9 @@ package cluster
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -179,4 +181,209 @@ func TestEndToEnd(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v: %s", err, out[max(0, len(out)-3000):])
 	}
+}
+
+// Where programs reach what is not theirs, none starts, and doctor says what they reach; where it is closed, they start.
+func TestOpenDoors(t *testing.T) {
+	if err := world.Guard(false); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := world.Guard(true); err != nil {
+			t.Error(err)
+		}
+	}()
+	server, err := net.Listen("tcp", api+":2049") // as an NFS server does on berth's machine
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	d := launch(t)
+	c := d.NewAccount("ann", 200)
+	id := c.Upload(harness.ShellBot(harness.IdleShell, "RAM=64"))
+	c.UntilLog(id, "programs on the cluster of this host could reach the files of others")
+	findings := examined(t, d, 1)
+	for _, machine := range []string{"n1", "n2"} {
+		want := "a program on " + machine + " reaches 10.99.0.11:10250, 10.99.0.12:10250, 10.99.0.1:2049, 10.99.0.1:6443"
+		if !slices.ContainsFunc(findings, func(f finding) bool { return f.Name == "reach" && f.Verdict == "FAIL" && f.Text == want }) {
+			t.Errorf("doctor does not say %q: %+v", want, findings)
+		}
+	}
+	if err := world.Guard(true); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "it is closed, and the program starts", func() bool { return c.Put("/app/"+id+"/start", "").At("appStatus.online") == true })
+	harness.Eventually(t, "nothing of what was tried is left", func() bool { return len(pods(t, "probe")) == 0 })
+	for _, f := range examined(t, d, 0) {
+		if f.Verdict == "FAIL" {
+			t.Errorf("doctor says %+v", f)
+		}
+	}
+}
+
+// finding is one of berth doctor.
+type finding struct{ Name, Verdict, Text string }
+
+// examined is what berth doctor says of the cluster; code is its exit code.
+func examined(t *testing.T, d *harness.Berth, code int) (of []finding) {
+	t.Helper()
+	got, out, errs := d.Run(append([]string{"doctor", "--json"}, d.Args[1:]...)...)
+	var all []finding
+	if err := json.Unmarshal([]byte(out), &all); err != nil || got != code {
+		t.Fatalf("doctor ends with %d, want %d: %v: %s %s", got, code, err, out, errs)
+	}
+	from := slices.IndexFunc(all, func(f finding) bool { return f.Name == "cluster" })
+	if from < 0 {
+		t.Fatalf("doctor says nothing of the cluster: %+v", all)
+	}
+	for _, f := range all[from:] {
+		t.Logf("%s %s: %s", f.Verdict, f.Name, f.Text)
+	}
+	return all[from:]
+}
+
+// numbered prints lines with numbers.
+const numbered = "n=0; while :; do n=$((n+1)); echo line $n; sleep 0.02; done\n"
+
+// counted reports the lines of numbered in a log, each of which must be there once.
+func counted(t *testing.T, c *harness.Client, id string) (lines int) {
+	t.Helper()
+	for line := range strings.Lines(c.Log(id)) {
+		_, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		number, is := strings.CutPrefix(text, "line ")
+		if !is {
+			continue
+		}
+		if number != strconv.Itoa(lines+1) {
+			t.Fatalf("%s: after line %d comes %s", id, lines, number)
+		}
+		lines++
+	}
+	return lines
+}
+
+// While the API server is away, programs go on and nothing is changed; afterwards all that they printed is there.
+func TestAPIServerAway(t *testing.T) {
+	d := launch(t)
+	c := d.NewAccount("ann", 500)
+	id, other := c.Upload(harness.ShellBot(numbered, "RAM=64")), c.Upload(harness.ShellBot(harness.IdleShell, "RAM=64"))
+	c.Put("/app/"+other+"/stop", "").Want(200)
+	c.UntilLog(id, "line 20")
+	before := pods(t, id)
+	world.StopAPI()
+	defer func() {
+		if t.Failed() {
+			_ = world.StartAPI() // or it serves already
+		}
+	}()
+	harness.Eventually(t, "nothing is started any more", func() bool { return c.Put("/app/"+other+"/start", "").Code == 503 })
+	c.Put("/app/"+other+"/start", "").Says("message", "the cluster of this host does not answer")
+	time.Sleep(20 * time.Second) // as long as it is away
+	if err := world.StartAPI(); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "programs start again", func() bool { return c.Put("/app/"+other+"/start", "").Code == 200 })
+	if after := pods(t, id); !slices.Equal(before, after) {
+		t.Errorf("its pods: %v, before %v", after, before)
+	}
+	c.Put("/app/"+id+"/stop", "").Want(200)
+	if n := counted(t, c, id); n < 500 {
+		t.Errorf("it printed %d lines", n)
+	}
+}
+
+// A berth that is killed again and again while programs print, end and are killed for their RAM doubles none, loses none,
+// and tells every end once.
+func TestKilledAgainAndAgain(t *testing.T) {
+	d := launch(t)
+	c := d.NewAccount("ann", 2000)
+	var chatty []string
+	for range 4 {
+		chatty = append(chatty, c.Upload(harness.ShellBot(numbered, "RAM=32")))
+	}
+	hungry := c.Upload(harness.ShellBot("sleep 3; exec tail /dev/zero\n", "RAM=32", "AUTORESTART=true"))
+	before := map[string][]string{}
+	for _, id := range chatty {
+		c.UntilLog(id, "line 5")
+		before[id] = pods(t, id)
+	}
+	for i := range 20 {
+		_ = d.Cmd.Process.Signal(syscall.SIGKILL) // it runs
+		harness.Eventually(t, "it has ended", d.Ended)
+		d.Serve()
+		time.Sleep(time.Duration(i*37%400) * time.Millisecond) // another moment each time
+	}
+	for _, id := range chatty {
+		if after := pods(t, id); !slices.Equal(before[id], after) {
+			t.Errorf("its pods: %v, before %v", after, before[id])
+		}
+		c.Put("/app/"+id+"/stop", "").Want(200)
+		if n := counted(t, c, id); n < 100 {
+			t.Errorf("%s printed %d lines", id, n)
+		}
+	}
+	if all := pods(t, hungry); len(all) > 1 {
+		t.Errorf("two of one program: %v", all)
+	}
+	log := c.Log(hungry)
+	if strings.Count(log, "killed: needed more than 32 MB") == 0 || strings.Contains(log, "exit code is unknown") {
+		t.Errorf("how it ended: %s", log)
+	}
+}
+
+// A machine that does not answer is waited for; only a person gives it up, and then its programs run elsewhere.
+func TestForgottenMachine(t *testing.T) {
+	d := launch(t)
+	d.Env = append(d.Env, environment(d.Args)...)
+	c := d.NewAccount("ann", 500)
+	id := c.Upload(harness.ShellBot(numbered, "RAM=64"))
+	c.UntilLog(id, "line 5")
+	out, err := world.kubectl("get", "pods", "-n", "berth-apps", "-l", "berth/app="+id, "-o", "jsonpath={.items[0].spec.nodeName}").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := string(out)
+	if code, _, errs := d.Run("cluster", "forget", name, "--yes"); code == 0 || !strings.Contains(errs, "cannot forget "+name+": it answers") {
+		t.Errorf("forget of one that answers: %d, %s", code, errs)
+	}
+	if code, _, errs := d.Run("cluster", "drain", name); code == 0 || !strings.Contains(errs, "kubectl cordon "+name) {
+		t.Errorf("drain of one that is not cordoned: %d, %s", code, errs)
+	}
+	node := world.Nodes[slices.IndexFunc(world.Nodes, func(n *Node) bool { return n.Name == name })]
+	there := d.Of(id)
+	node.StopKubelet()
+	defer func() {
+		if err := node.StartKubelet(); err != nil {
+			t.Error(err)
+		}
+		harness.Eventually(t, "the machine hears that the program was given up", func() bool {
+			return !slices.ContainsFunc(d.Of(id), func(p harness.Process) bool {
+				return slices.Contains(there, p) && !strings.HasPrefix(p.Command, "sleep")
+			})
+		})
+	}()
+	c.UntilLog(id, "its machine "+name+" does not answer")
+	if all := pods(t, id); len(all) != 1 {
+		t.Errorf("its pods: %v", all)
+	}
+	if code, _, errs := d.Run("cluster", "drain", name); code == 0 || !strings.Contains(errs, "it does not answer") {
+		t.Errorf("drain of one that is silent: %d, %s", code, errs)
+	}
+	if text := d.CLI("cluster", "nodes"); !strings.Contains(text, "does not answer") {
+		t.Errorf("nodes: %s", text)
+	}
+	if code, out, errs := d.Run("cluster", "forget", name, "--yes"); code != 0 {
+		t.Errorf("forget ends with %d: %s%s", code, out, errs)
+	}
+	c.Until(id, "apps.online", true)
+}
+
+// environment are the settings of flags as variables, for commands that have fewer flags.
+func environment(flags []string) (env []string) {
+	for _, flag := range flags {
+		if name, value, ok := strings.Cut(strings.TrimPrefix(flag, "--"), "="); ok {
+			env = append(env, "BERTH_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))+"="+value)
+		}
+	}
+	return env
 }

@@ -166,7 +166,7 @@ func (d *Berth) Entries(dir string) []string {
 func (d *Berth) Run(args ...string) (code int, stdout, stderr string) {
 	d.T.Helper()
 	cmd := d.Command(append(args, "--data-dir", d.Data)...)
-	cmd.Env = append(CleanEnv(), "BERTH_RUNTIME_DIR="+d.Runtime())
+	cmd.Env = append(CleanEnv(), d.Env...)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	_ = cmd.Run() // the code tells
