@@ -56,10 +56,10 @@ test-arm64: languages ## what qemu-user can run of berth and its tests for arm64
 test-vm: setup ## the kernel tests in virtual machines: real control groups, systemd, a power cut
 	@test/scripts/test-vm
 
-test-cluster: setup ## package kube on a real Kubernetes of two machines, which is built once: 16 minutes of a processor; root
+test-cluster: setup ## programs on a real Kubernetes of two machines, which is built once: 16 minutes of a processor; root
 	@test/scripts/setup cluster
 	@test/scripts/kubernetes >/dev/null
-	@$(GO) test -race -tags cluster -count=1 -timeout 10m ./test/cluster
+	@$(GO) test -race -tags "cluster $(TAGS)" -count=1 -timeout 60m ./test/cluster
 
 fuzz: setup ## each fuzz target for 30 s
 	@test/scripts/fuzz 30s
@@ -70,7 +70,7 @@ soak: setup ## a fresh Debian, with our packages too, hundreds of kills and upgr
 	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -p 1 -timeout 60m ./host ./test/packages ./test/e2e ./test/faults ./files/repository ./daemon/backup
 	@cd test/browser && $(GO) test -tags soak -count=1 -v -run '^TestSoak' -timeout 60m ./...
 	@test/scripts/test-vm all-modes
-	@$(MAKE) --no-print-directory test-cluster
+	@$(MAKE) --no-print-directory test-cluster TAGS=soak
 	@test/scripts/test-arm64 guest
 	@test/scripts/test-vm $$(yes powercut | head -n 20)
 	@test/scripts/fuzz 10m

@@ -3,13 +3,10 @@
 package cluster
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,36 +150,6 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
-// The tests of berth on its own machine pass on a cluster, as far as they are about what people see of it.
-func TestEndToEnd(t *testing.T) {
-	dir := t.TempDir()
-	binary, file := filepath.Join(dir, "e2e.test"), token(t)
-	if out, err := exec.Command("go", "test", "-c", "-o", binary, "../e2e").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	script := "#!/bin/sh\nset -e\nname=e2e-$(basename \"$(dirname \"$1\")\" | tr A-Z. a-z-)\ncat <<E | " +
-		strings.Join(world.kubectl("apply", "-f", "-").Args, " ") + " >/dev/null\n" + claim("$name", "$1") + "\nE\ncat <<E\n" +
-		strings.Join(engineFlags(t, file, "$name"), "\n") + "\nE\n"
-	command := filepath.Join(dir, "engine")
-	if err := os.WriteFile(command, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "-test.run", cmp.Or(os.Getenv("E2E"), "."), "-test.v", "-test.timeout=30m", "-test.parallel=3")
-	cmd.Dir = "../e2e"
-	cmd.Env = append(os.Environ(), "BERTH_E2E_ENGINE="+command)
-	f, err := os.Create("/tmp/e2e.out")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	cmd.Stdout, cmd.Stderr = f, f
-	err = cmd.Run()
-	out, _ := os.ReadFile("/tmp/e2e.out")
-	if err != nil {
-		t.Errorf("%v: %s", err, out[max(0, len(out)-3000):])
-	}
-}
-
 // Where programs reach what is not theirs, none starts, and doctor says what they reach; where it is closed, they start.
 func TestOpenDoors(t *testing.T) {
 	if err := world.Guard(false); err != nil {
@@ -260,75 +227,6 @@ func counted(t *testing.T, c *harness.Client, id string) (lines int) {
 		lines++
 	}
 	return lines
-}
-
-// While the API server is away, programs go on and nothing is changed; afterwards all that they printed is there.
-func TestAPIServerAway(t *testing.T) {
-	d := launch(t)
-	c := d.NewAccount("ann", 500)
-	id, other := c.Upload(harness.ShellBot(numbered, "RAM=64")), c.Upload(harness.ShellBot(harness.IdleShell, "RAM=64"))
-	c.Put("/app/"+other+"/stop", "").Want(200)
-	c.UntilLog(id, "line 20")
-	before := pods(t, id)
-	world.StopAPI()
-	defer func() {
-		if t.Failed() {
-			_ = world.StartAPI() // or it serves already
-		}
-	}()
-	harness.Eventually(t, "nothing is started any more", func() bool { return c.Put("/app/"+other+"/start", "").Code == 503 })
-	c.Put("/app/"+other+"/start", "").Says("message", "the cluster of this host does not answer")
-	time.Sleep(20 * time.Second) // as long as it is away
-	if err := world.StartAPI(); err != nil {
-		t.Fatal(err)
-	}
-	harness.Eventually(t, "programs start again", func() bool { return c.Put("/app/"+other+"/start", "").Code == 200 })
-	if after := pods(t, id); !slices.Equal(before, after) {
-		t.Errorf("its pods: %v, before %v", after, before)
-	}
-	c.Put("/app/"+id+"/stop", "").Want(200)
-	if n := counted(t, c, id); n < 500 {
-		t.Errorf("it printed %d lines", n)
-	}
-}
-
-// A berth that is killed again and again while programs print, end and are killed for their RAM doubles none, loses none,
-// and tells every end once.
-func TestKilledAgainAndAgain(t *testing.T) {
-	d := launch(t)
-	c := d.NewAccount("ann", 2000)
-	var chatty []string
-	for range 4 {
-		chatty = append(chatty, c.Upload(harness.ShellBot(numbered, "RAM=32")))
-	}
-	hungry := c.Upload(harness.ShellBot("sleep 3; exec tail /dev/zero\n", "RAM=32", "AUTORESTART=true"))
-	before := map[string][]string{}
-	for _, id := range chatty {
-		c.UntilLog(id, "line 5")
-		before[id] = pods(t, id)
-	}
-	for i := range 20 {
-		_ = d.Cmd.Process.Signal(syscall.SIGKILL) // it runs
-		harness.Eventually(t, "it has ended", d.Ended)
-		d.Serve()
-		time.Sleep(time.Duration(i*37%400) * time.Millisecond) // another moment each time
-	}
-	for _, id := range chatty {
-		if after := pods(t, id); !slices.Equal(before[id], after) {
-			t.Errorf("its pods: %v, before %v", after, before[id])
-		}
-		c.Put("/app/"+id+"/stop", "").Want(200)
-		if n := counted(t, c, id); n < 100 {
-			t.Errorf("%s printed %d lines", id, n)
-		}
-	}
-	if all := pods(t, hungry); len(all) > 1 {
-		t.Errorf("two of one program: %v", all)
-	}
-	log := c.Log(hungry)
-	if strings.Count(log, "killed: needed more than 32 MB") == 0 || strings.Contains(log, "exit code is unknown") {
-		t.Errorf("how it ended: %s", log)
-	}
 }
 
 // A machine that does not answer is waited for; only a person gives it up, and then its programs run elsewhere.
