@@ -47,6 +47,31 @@ type (
 		Containers                    []Container       `json:"containers"`
 		Volumes                       []Volume          `json:"volumes,omitempty"`
 		Tolerations                   []Toleration      `json:"tolerations,omitempty"`
+		Affinity                      *Affinity         `json:"affinity,omitempty"`
+	}
+
+	// Affinity says on which machines a pod may run.
+	Affinity struct {
+		NodeAffinity struct {
+			Required NodeSelector `json:"requiredDuringSchedulingIgnoredDuringExecution"`
+		} `json:"nodeAffinity"`
+	}
+
+	// NodeSelector chooses the machines that one of its terms chooses.
+	NodeSelector struct {
+		Terms []NodeTerm `json:"nodeSelectorTerms"`
+	}
+
+	// NodeTerm chooses machines by their fields.
+	NodeTerm struct {
+		MatchFields []NodeField `json:"matchFields"`
+	}
+
+	// NodeField is what a field of a machine must be.
+	NodeField struct {
+		Key      string   `json:"key"`
+		Operator string   `json:"operator"`
+		Values   []string `json:"values"`
 	}
 
 	// PodSecurity is PodSecurityContext.
@@ -190,6 +215,15 @@ type (
 		FinishedAt time.Time `json:"finishedAt"`
 	}
 )
+
+// OnMachines lets a pod run on the machines of these names alone.
+func OnMachines(names []string) *Affinity {
+	a := &Affinity{}
+	for _, name := range names { // a field takes one value
+		a.NodeAffinity.Required.Terms = append(a.NodeAffinity.Required.Terms, NodeTerm{[]NodeField{{"metadata.name", "In", []string{name}}}})
+	}
+	return a
+}
 
 // Create makes a pod. It fails with a refusal of the cluster: 409 for a name that is taken, 403 for what a quota or
 // the policy of the namespace forbids, 422 for what is malformed.

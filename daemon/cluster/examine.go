@@ -49,6 +49,9 @@ func Examine(ctx context.Context, client *kube.Client, c Config) []app.Finding {
 	x.kill(ctx)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTime)
 	defer cancel()
+	e.mu.Lock()
+	clear(e.runs) // nobody waits for them any more
+	e.mu.Unlock()
 	e.EndOthers(ending)
 	e.Close()
 	return x.list
@@ -100,7 +103,7 @@ func (x *examination) machines() {
 
 func (x *examination) reach(ctx context.Context) {
 	const fix = "load deploy/kubernetes/berth.nft on each machine, and apply deploy/kubernetes/network-policy.yaml"
-	open, err := x.tryAll(ctx)
+	open, _, err := x.tryAll(ctx)
 	if err != nil {
 		x.finds("reach", app.Bad, "", "it is not known what programs reach: %v", err)
 	}

@@ -67,95 +67,91 @@ type reach struct {
 	tried   bool
 	problem error               // why it could not be tried
 	open    map[string][]string // by machine
+	closed  []string            // machines from which nothing was reached
 	changed chan struct{}       // closed when all was tried once
 }
 
-// Reached is an address that a pod on a machine reached, and must not.
-type Reached struct {
-	Machine, Address string
-}
-
-// watchReach tries what programs reach, again and again, until the engine closes.
+// watchReach tries what programs reach, again and again, until the engine closes: at once from a machine that is new.
 func (e *Engine) watchReach() {
 	for e.life.Err() == nil {
-		open, err := e.tryAll(e.life)
+		open, closed, err := e.tryAll(e.life)
 		if e.life.Err() != nil {
 			return
 		}
 		r := &e.reach
 		r.mu.Lock()
-		first := !r.tried
-		before := len(r.open) > 0 || r.problem != nil
-		r.tried, r.open, r.problem = true, open, err
+		first, before := !r.tried, len(r.open) > 0 || r.problem != nil
+		r.tried, r.open, r.closed, r.problem = true, open, closed, err
 		if first {
 			close(r.changed)
 		}
 		r.mu.Unlock()
-		pause := reachAgain
-		if bad := len(open) > 0 || err != nil; bad {
-			pause = reachRetry
-			if first || !before {
-				e.Log.Error("programs on the cluster could reach what is not theirs", "open", open, "error", err, "trusted", e.Trusted)
-			}
-		} else if before {
+		pause, bad := reachAgain, len(open) > 0 || err != nil
+		switch {
+		case bad && !before:
+			e.Log.Error("programs on the cluster could reach what is not theirs; none starts on those machines", "open", open, "error", err)
+		case !bad && before:
 			e.Log.Info("programs on the cluster reach nothing that is not theirs any more")
 		}
-		sleep(e.life, pause)
+		if bad {
+			pause = reachRetry
+		}
+		for until := time.Now().Add(pause); time.Now().Before(until) && e.life.Err() == nil && (bad || e.allTried()); {
+			sleep(e.life, pollTime)
+		}
 	}
 }
 
-// closed refuses a start where programs could reach what is not theirs. It waits until that was tried once.
-func (e *Engine) closed(ctx context.Context) error {
+// allTried reports whether it was tried from every machine that takes programs now.
+func (e *Engine) allTried() bool {
+	e.mu.Lock()
+	nodes := e.nodes
+	e.mu.Unlock()
+	e.reach.mu.Lock()
+	defer e.reach.mu.Unlock()
+	return !slices.ContainsFunc(nodes, func(n kube.Node) bool {
+		return n.Ready() && !n.Spec.Unschedulable && !slices.Contains(e.reach.closed, n.Metadata.Name)
+	})
+}
+
+// closed returns the machines where programs reach nothing that is not theirs, and refuses where there are none. It waits
+// until that was tried once. It returns nil where all trust each other.
+func (e *Engine) closed(ctx context.Context) (machines []string, err error) {
 	if e.Trusted {
-		return nil
+		return nil, nil
 	}
 	r := &e.reach
 	select {
 	case <-r.changed:
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	case <-e.life.Done():
-		return e.life.Err()
+		return nil, e.life.Err()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.problem != nil {
-		return &app.Error{Kind: app.Unavailable, Err: r.problem, Message: app.Textf("cannot start the program: this host does not know yet what programs on its cluster could reach; ask its owner to run: berth doctor")}
+	switch {
+	case len(r.closed) > 0:
+		return r.closed, nil
+	case len(r.open) > 0:
+		return nil, app.Errorf(app.Unavailable, "cannot start the program: programs on the cluster of this host could reach the files of others; ask its owner to run: berth doctor")
 	}
-	if len(r.open) > 0 {
-		return app.Errorf(app.Unavailable, "cannot start the program: programs on the cluster of this host could reach the files of others; ask its owner to run: berth doctor")
-	}
-	return nil
+	return nil, &app.Error{Kind: app.Unavailable, Err: r.problem, Message: app.Textf("cannot start the program: this host does not know yet what programs on its cluster could reach; ask its owner to run: berth doctor")}
 }
 
-// Reached returns what programs reached when it was tried last, or why it could not be tried.
-func (e *Engine) Reached() ([]Reached, error) {
-	r := &e.reach
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var all []Reached
-	for machine, addresses := range r.open {
-		for _, address := range addresses {
-			all = append(all, Reached{machine, address})
-		}
-	}
-	slices.SortFunc(all, func(a, b Reached) int { return strings.Compare(a.Machine+" "+a.Address, b.Machine+" "+b.Address) })
-	return all, r.problem
-}
-
-// tryAll tries from every machine that takes programs.
-func (e *Engine) tryAll(ctx context.Context) (open map[string][]string, err error) {
+// tryAll tries from every machine that takes programs, and returns what was reached there, and where nothing was.
+func (e *Engine) tryAll(ctx context.Context) (open map[string][]string, closed []string, err error) {
 	nodes, err := e.kube.Nodes(ctx, selector(e.NodeSelector))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	machines, err := e.kube.Nodes(ctx, "") // also those where no program of berth runs
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	targets, err := e.targets(ctx, machines)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	open = map[string][]string{}
 	var work sync.WaitGroup
@@ -168,16 +164,18 @@ func (e *Engine) tryAll(ctx context.Context) (open map[string][]string, err erro
 			found, wrong := e.tryFrom(ctx, n.Metadata.Name, targets)
 			mu.Lock()
 			defer mu.Unlock()
-			if len(found) > 0 {
+			switch {
+			case len(found) > 0:
 				open[n.Metadata.Name] = found
-			}
-			if wrong != nil {
+			case wrong == nil:
+				closed = append(closed, n.Metadata.Name)
+			default:
 				err = errors.Join(err, fmt.Errorf("cannot try what programs reach from the machine %s: %w", n.Metadata.Name, wrong))
 			}
 		})
 	}
 	work.Wait()
-	return open, err
+	return open, closed, err
 }
 
 // targets are the addresses that no program must reach.
@@ -270,7 +268,7 @@ func (e *Engine) probe(ctx context.Context, machine, part string) (*run, error) 
 		return nil, err
 	}
 	spec := e.bare(p, image, probeKind, otherName(p.App, probeKind))
-	spec.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": machine}
+	spec.Spec.Affinity = kube.OnMachines([]string{machine})
 	if part != "" {
 		const at = "/volume"
 		c := &spec.Spec.Containers[0]

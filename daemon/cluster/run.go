@@ -75,8 +75,12 @@ func (e *Engine) start(ctx context.Context, p app.Program, kind, name string) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := e.closed(ctx); err != nil {
+	machines, err := e.closed(ctx)
+	if err != nil {
 		return nil, err
+	}
+	if machines != nil {
+		spec.Spec.Affinity = kube.OnMachines(machines)
 	}
 	if kind == runKind {
 		if err := e.single(ctx, p); err != nil {
