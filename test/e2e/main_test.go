@@ -13,6 +13,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, forbidBPF(os.Args[2:]))
 		os.Exit(1)
 	}
+	if len(os.Args) > 4 && os.Args[1] == asPod {
+		os.Exit(pod(os.Args[2:]))
+	}
 	os.Exit(harness.Main(m, 0))
 }
 
