@@ -35,7 +35,7 @@ func Commands(of *command.Caller) []*cobra.Command {
 		command.Group("backup", "back up and restore the whole host", backupRun(c), backupStatus(c), backupList(c), backupRehearse(c), backupPrune(c), backupKey(c),
 			backupCreate(c), backupVerify(c), backupRestore(c)),
 		command.Group("runtime", "install runtimes of any version beside the distribution's", runtimeInstall(c), runtimeList(c), runtimeRemove(c), runtimeUpgrade(c)),
-		command.Group("cluster", "look after the machines of the cluster on which programs run", clusterNodes(c), clusterDrain(c), clusterForget(c)),
+		command.Group("cluster", "list the machines of the cluster on which programs run, empty one, or give one up", clusterNodes(c), clusterDrain(c), clusterForget(c)),
 		audit(c),
 		command.Group("proxy", "show how visitors reach sites", proxySnippet(c), proxyCertificates(c)),
 	}

@@ -122,7 +122,7 @@ func (b *batch) write() {
 	b.lines, b.size = nil, 0
 }
 
-// textOf writes a place, and placeOf reads it; what is none is the beginning.
+// textOf writes a place, and placeOf reads it. Any other text is the beginning.
 func textOf(p kube.Place) string {
 	return p.At.UTC().Format(time.RFC3339Nano) + " " + strconv.Itoa(p.Lines)
 }
