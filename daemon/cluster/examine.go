@@ -154,7 +154,7 @@ func (x *examination) fromMachine(ctx context.Context, machine, dir string) {
 		if err != nil {
 			return "", err
 		}
-		defer r.Stop(0)
+		defer x.dismiss(r)
 		var out, errs strings.Builder
 		code, err := x.kube.Exec(ctx, r.name, box, kube.Command{Argv: []string{"/bin/sh", "-c", script}, Out: &out, Err: &errs})
 		if err == nil && code != 0 {
@@ -229,7 +229,7 @@ func (x *examination) kill(ctx context.Context) {
 		r = x.newRun(p, spec.Metadata.Name, nil)
 		if err = x.create(ctx, r, spec); err == nil {
 			r.ignoreOutput()
-			defer r.Stop(0)
+			defer x.dismiss(r)
 			select {
 			case <-r.done:
 			case <-ctx.Done():

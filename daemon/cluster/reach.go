@@ -226,7 +226,7 @@ func (e *Engine) tryFrom(ctx context.Context, machine string, targets []netip.Ad
 	if err != nil {
 		return nil, err
 	}
-	defer r.Stop(0)
+	defer e.dismiss(r)
 	var routes strings.Builder
 	if _, err := e.kube.Exec(ctx, r.name, box, kube.Command{Argv: []string{"/bin/sh", "-c", "cat /proc/net/route; :"}, Out: &routes}); err != nil {
 		return nil, err

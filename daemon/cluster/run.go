@@ -120,8 +120,7 @@ func (e *Engine) create(ctx context.Context, r *run, spec kube.Pod) error {
 	}
 	r.mu.Unlock()
 	if err := r.begins(ctx); err != nil {
-		e.drop(r)
-		e.remove(r)
+		e.dismiss(r)
 		return err
 	}
 	r.mu.Lock()
@@ -163,6 +162,16 @@ func (e *Engine) remove(r *run) {
 			sleep(e.life, againTime)
 		}
 	})
+}
+
+// dismiss removes a pod of berth's own, also when the engine closes: no later daemon may look for it.
+func (e *Engine) dismiss(r *run) {
+	e.drop(r)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.life), 5*time.Second)
+	defer cancel()
+	if err := e.kube.Delete(ctx, r.name, r.uid, time.Second); err != nil {
+		e.remove(r)
+	}
 }
 
 // sleep waits, or until ctx ends.
