@@ -16,5 +16,6 @@
 //   - On control groups v1 the death of a helper marks a container OOMKilled that ends well. It was killed for its
 //     memory only with the code 137.
 //   - A command outlives its stream. Whoever runs one gives it a shell that ends with its input.
-//   - Deleting by force makes a cluster forget a pod that still runs on a machine that is cut off. Nothing here does.
+//   - Deleting without grace makes a cluster forget a pod that still runs on a machine that is cut off. Only a person may
+//     ask for that (cluster.Forget).
 package kube

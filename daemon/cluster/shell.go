@@ -314,7 +314,7 @@ func (v *session) end() {
 	close(v.ended)
 }
 
-// release frees whoever writes to streams that nobody reads any more.
+// release lets the command write on without a reader.
 func (v *session) release() {
 	_ = v.toIn.Close()
 	_ = v.out.Close()

@@ -126,7 +126,7 @@ func TestAdoption(t *testing.T) {
 	for range 3 {
 		d.Cmd.Process.Signal(syscall.SIGKILL)
 		harness.Eventually(t, "it has ended", d.Ended)
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond) // the program prints while no berth is there, which is the test
 		d.Serve()
 	}
 	if after := pods(t, id); !slices.Equal(before, after) {
