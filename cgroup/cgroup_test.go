@@ -77,7 +77,7 @@ func openTreeOn(t *testing.T, h Host) *Tree {
 			t.Error(err)
 		}
 		if tree.weights.err == nil {
-			if _, dir := tree.idle(); exists(dir) {
+			if dir := tree.idle(); exists(dir) {
 				t.Errorf("%s is left", dir)
 			}
 		}

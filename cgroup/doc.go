@@ -27,8 +27,8 @@
 // have them in common. Weights limit nothing. A host without them runs programs all the
 // same, and Tree.Weights says why it has none.
 //
-// Work of berth's own that everything else goes before is in a group with cpu.idle: berth-idle/NAME below the
-// root group, or idle beside apps in the group of a unit. See Tree.Idle.
+// Work of berth's own that everything else goes before is in a group with cpu.idle: berth-idle-NAME below the
+// root group, or idle beside apps in the group of a unit. See Tree.GiveWay.
 //
 // The console's group below a run is a group of v2 alone and has no controller. The
 // kernel charges its memory and processes to the run, and yet berth can kill it alone.

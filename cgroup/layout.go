@@ -74,8 +74,7 @@ func (l *layout) settle(name string) error {
 	}
 	l.weights, l.disks = l.settleWeights(top, name), l.settleDisks(top, name)
 	if l.weights.err == nil {
-		above, dir := l.idle()
-		l.own = append(l.own, above, dir) // also of an earlier daemon
+		l.own = append(l.own, l.idle()) // also of an earlier daemon
 	}
 	l.settleSeen(name)
 	return nil

@@ -91,46 +91,6 @@ func weighAll(root, file string) {
 	}
 }
 
-// idleFile makes the processes of a group wait for everybody else's (Linux 5.15, cgroup-v2.rst; v1 has it too): who
-// wakes up beside them has the processor at once.
-const idleFile = "cpu.idle"
-
-// Idle puts a process into a group that gets the processor only when nobody else wants it, with
-// what it starts from then on. Its own policy, SCHED_IDLE, does not do that: the kernel compares the groups that
-// two processes are in, and that of a session is as good as any other (sched(7), autogroup). It fails where the kernel has no
-// such groups. Close removes the group when nothing is in it.
-func (l *layout) Idle(pid int) error {
-	if l.weights.err != nil {
-		return l.weights.err
-	}
-	top, dir := l.idle()
-	err := mkdir(top)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(top, idleFile), []byte("1"), 0)
-	}
-	if err == nil {
-		err = mkdir(dir)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "cgroup.procs"), strconv.AppendInt(nil, int64(pid), 10), 0)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot let a process wait for all others: %w", err)
-	}
-	return nil
-}
-
-// idle is the group for Idle, and the one above that has the file. Below the root group that is beside all
-// programs and the daemon; in a unit's group it is beside the programs alone.
-func (l *layout) idle() (top, dir string) {
-	if all := filepath.Dir(l.weights.root); filepath.Base(all) == "berth" {
-		top = filepath.Join(filepath.Dir(all), "berth-idle")
-		return top, filepath.Join(top, filepath.Base(l.weights.root))
-	}
-	top = filepath.Join(l.weights.root, "idle")
-	return top, top
-}
-
 // settleDisks is settleWeights for disks. What has a controller has no weights
 // yet: something must deal out the disk's time by them.
 func (l *layout) settleDisks(top, name string) weights {

@@ -4,11 +4,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -59,21 +57,6 @@ func TestKernelCPUWeight(t *testing.T) {
 			t.Errorf("after SetWeight(%d) it is %s, want %s", tt.weight, got, tt.want)
 		}
 	}
-	idler := exec.Command("sleep", "60")
-	if err := idler.Start(); err != nil {
-		t.Fatal(err)
-	}
-	above, dir := tree.idle()
-	if err := tree.Idle(idler.Process.Pid); err != nil {
-		t.Error(err)
-	} else if got := content(t, above, idleFile); got != "1" {
-		t.Errorf("%s is %s", idleFile, got)
-	}
-	if got := content(t, dir, "cgroup.procs"); got != strconv.Itoa(idler.Process.Pid) {
-		t.Errorf("the processes that wait for all others are %q", got)
-	}
-	_ = idler.Process.Kill()
-	_ = idler.Wait()
 	create(t, tree, "apps/a/build-1", Limits{Memory: 32 << 20})
 	if got := weightOf(t, tree, "a"); got != "10000" {
 		t.Errorf("a group without a weight made it %s", got)

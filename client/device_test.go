@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -23,8 +24,13 @@ func (w *waits) wait(ctx context.Context, d time.Duration) error {
 // scripted answers one request after the other: "hang up", or a status and a body.
 func scripted(t *testing.T, answers ...string) (*httptest.Server, *[]string) {
 	t.Helper()
-	var forms []string
+	var (
+		forms []string
+		one   sync.Mutex // a connection that is hung up orders nothing between two requests
+	)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		one.Lock()
+		defer one.Unlock()
 		_ = r.ParseForm()
 		forms = append(forms, r.URL.Path+" "+r.PostForm.Encode())
 		if r.Header.Get(tokenHeader) != "" {

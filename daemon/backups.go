@@ -36,6 +36,8 @@ const (
 	backupsLook = 10 * time.Minute
 	// backupsTell is the pause between two notices of backups that are missing, or not rehearsed.
 	backupsTell = 24 * time.Hour
+	// backupsBeat is how long a backup that gives way to others may get no processor time.
+	backupsBeat = 10 * time.Second
 	// backupsEnd is how long the process of a backup may take to end.
 	backupsEnd = 10 * time.Second
 )
@@ -50,8 +52,8 @@ type backups struct {
 	log      *slog.Logger
 	work     func(ctx context.Context, kind app.BackupKind) error // does it, and blocks
 	notice   func(ctx context.Context, n app.Notice)
-	idle     func(pid int) error // lets a process wait for all others
-	held     func() bool         // the host holds its programs: its backups may be another host's by now
+	giveWay  func(ctx context.Context, pid int, period time.Duration) error
+	held     func() bool // the host holds its programs: its backups may be another host's by now
 	settle   time.Duration
 
 	reads *semaphore.Weighted // copies that are being read for owners: each takes the memory of a process
@@ -88,7 +90,7 @@ func newBackups(d *daemon, args []string) *backups {
 			}
 		},
 	}
-	b.idle = d.groups.Idle
+	b.giveWay = d.groups.GiveWay
 	b.held = func() bool { return d.host.Held().Refusal() != nil }
 	b.work = func(ctx context.Context, kind app.BackupKind) error { return b.command(ctx, kind, args) }
 	return b
@@ -268,10 +270,16 @@ func (b *backups) command(ctx context.Context, kind app.BackupKind, args []strin
 	cmd.WaitDelay = backupsEnd
 	err := cmd.Start()
 	if err == nil {
-		if problem := b.idle(cmd.Process.Pid); problem != nil {
-			b.log.Info("sites may answer later during a backup", "error", problem)
-		}
+		way, ended := context.WithCancel(ctx)
+		var giving sync.WaitGroup
+		giving.Go(func() {
+			if problem := b.giveWay(way, cmd.Process.Pid, backupsBeat); problem != nil {
+				b.log.Info("sites may answer later during a backup", "error", problem)
+			}
+		})
 		err = cmd.Wait()
+		ended()
+		giving.Wait()
 	}
 	var ended *exec.ExitError
 	switch {

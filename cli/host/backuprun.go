@@ -207,7 +207,7 @@ const (
 // lowPriority gives every thread of this process, and so all that it starts, the lowest priority
 // for processors and disks. Both belong to a thread on Linux (sched(7), ioprio_set(2)). With the policy SCHED_IDLE
 // other processes of its group that wake up go first; the daemon puts it into a group that waits for all others
-// (cgroup.Tree.Idle). The threads share one processor, which leaves the others to sites: on two processors a backup
+// (cgroup.Tree.GiveWay). The threads share one processor, which leaves the others to sites: on two processors a backup
 // of 344 MB took as long as with both.
 func lowPriority() error {
 	threads, err := os.ReadDir("/proc/self/task")

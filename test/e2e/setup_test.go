@@ -3,8 +3,10 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net"
 	"net/http"
@@ -155,6 +157,9 @@ func (n *newcomer) state() map[string]string {
 	}
 	for _, path := range files {
 		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) { // a new file that has taken its place
+			continue
+		}
 		if err != nil {
 			n.T.Fatal(err)
 		}
