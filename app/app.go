@@ -207,6 +207,7 @@ type Exit struct {
 	Signal    int   // 0 when the program exited by itself
 	OOM       bool  // killed because it needed more than its own limit
 	HostOOM   bool  // killed because the host had no memory left, not for its own limit
+	Disrupted bool  // it is not the program's: its machine stopped, or the cluster took the program away
 	PeakBytes int64 // the highest memory use of the group, 0 when the kernel does not report it
 	LimitMB   MB    // the limit it had when it ended
 	Asked     bool  // berth ended it because somebody asked
@@ -225,6 +226,8 @@ func (e Exit) Ending() Text {
 		return Textf("was killed because the host ran short of memory, not for its own %d MB; start it again, and ask the owner of this host if it happens again", e.LimitMB)
 	case e.Asked:
 		return Textf("was stopped")
+	case e.Disrupted:
+		return Textf("ended with its machine")
 	case e.HeapFull != NoHeap && e.HeapMB > 0:
 		return Textf("ended because its %s heap was full, %d of %d MB", e.HeapFull, e.HeapMB, e.LimitMB)
 	case e.HeapFull != NoHeap:

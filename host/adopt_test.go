@@ -94,6 +94,7 @@ func TestProgramsThatEndedMeanwhile(t *testing.T) {
 		{"unseen", "MAIN=a", app.Exit{Code: app.UnknownCode}, 1, app.UnknownCode, "ended while berth was not running, so its exit code is unknown"},
 		{"unseen with restart", "MAIN=a,AUTORESTART=true", app.Exit{Code: app.UnknownCode}, 2, 0, "ended while berth was not running, so its exit code is unknown"},
 		{"out of memory", "MAIN=a", app.Exit{Code: 137, OOM: true}, 1, 137, "killed: needed more than"},
+		{"with its machine", "MAIN=a", app.Exit{Code: app.UnknownCode, Disrupted: true}, 2, 0, "ended with its machine, or was removed from it, not by itself"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			play(t, func(t *testing.T, w *world) {

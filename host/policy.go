@@ -30,9 +30,10 @@ func backoff(attempt int) time.Duration {
 
 // restarts reports whether a program that ended by itself is started again:
 // after a failure, if its owner wants that. An out-of-memory kill is a
-// failure like any other, and so is an end that nobody saw.
+// failure like any other, and so is an end that nobody saw. What ended with its machine
+// is started again as what ran when this one stops.
 func restarts(a app.App, e app.Exit) bool {
-	return a.AutoRestart && e.Code != 0
+	return e.Disrupted || a.AutoRestart && e.Code != 0
 }
 
 // programSockets is how many sockets a program may have at once, beside those
@@ -71,6 +72,8 @@ func sentence(e app.Exit) app.Text {
 		return app.Textf("killed: needed more than %d MB of RAM (exit code %d)", e.LimitMB, e.Code)
 	case e.HostOOM && !e.Asked:
 		return app.Textf("killed: this host ran short of memory; the program's own limit of %d MB was not the reason (exit code %d)", e.LimitMB, e.Code)
+	case e.Disrupted:
+		return app.Textf("ended with its machine, or was removed from it, not by itself")
 	case e.HeapFull != app.NoHeap && e.HeapMB > 0:
 		return app.Textf("its %s heap was full, %d of %d MB (exit code %d, after %s)", e.HeapFull, e.HeapMB, e.LimitMB, e.Code, lasted(e.Ran))
 	case e.HeapFull != app.NoHeap:

@@ -4,7 +4,7 @@ package backup
 
 import "testing"
 
-func init() { thorough = true }
+func init() { thorough = true } //nolint:gochecknoinits // the tag of this file is what sets it
 
 // TestSoakCopies is every test of copies of databases, with all of their rounds.
 func TestSoakCopies(t *testing.T) {

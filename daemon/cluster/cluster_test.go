@@ -84,6 +84,12 @@ func terminated(code int, reason string) kube.Pod {
 	return kube.Pod{Status: kube.PodStatus{Phase: "Failed", ContainerStatuses: []kube.ContainerStatus{{State: kube.ContainerState{Terminated: end}}}}}
 }
 
+// ofPod is a pod whose cluster says why it ended.
+func ofPod(p kube.Pod, reason string) kube.Pod {
+	p.Status.Reason = reason
+	return p
+}
+
 // An end is only one for memory with the code of SIGKILL: on control groups v1 a helper's death marks the container too.
 func TestExits(t *testing.T) {
 	book := logs.NewBook(t.TempDir(), logs.Options{}, nil)
@@ -94,24 +100,30 @@ func TestExits(t *testing.T) {
 	defer book.Close()
 	r := &run{out: out, ram: 64}
 	for _, c := range []struct {
-		pod     kube.Pod
-		code    int
-		signal  int
-		oom     bool
-		hostOOM bool
+		pod       kube.Pod
+		code      int
+		signal    int
+		oom       bool
+		hostOOM   bool
+		disrupted bool
 	}{
-		{terminated(0, "Completed"), 0, 0, false, false},
-		{terminated(3, "Error"), 3, 0, false, false},
-		{terminated(143, "Error"), 143, 15, false, false},
-		{terminated(255, "Error"), 255, 0, false, false},
-		{terminated(137, "OOMKilled"), 137, 9, true, false},
-		{terminated(137, "Error"), 137, 9, false, false},
-		{terminated(0, "OOMKilled"), 0, 0, false, false},
-		{kube.Pod{Status: kube.PodStatus{Phase: "Failed", Reason: "Evicted", Message: "The node was low on resource: memory."}}, app.UnknownCode, 0, false, true},
-		{kube.Pod{}, app.UnknownCode, 0, false, false},
+		{terminated(0, "Completed"), 0, 0, false, false, false},
+		{terminated(3, "Error"), 3, 0, false, false, false},
+		{terminated(143, "Error"), 143, 15, false, false, false},
+		{terminated(255, "Error"), 255, 0, false, false, false},
+		{terminated(137, "OOMKilled"), 137, 9, true, false, false},
+		{terminated(137, "Error"), 137, 9, false, false, false},
+		{terminated(0, "OOMKilled"), 0, 0, false, false, false},
+		{kube.Pod{Status: kube.PodStatus{Phase: "Failed", Reason: "Evicted", Message: "The node was low on resource: memory."}}, app.UnknownCode, 0, false, true, false},
+		{kube.Pod{}, app.UnknownCode, 0, false, false, true},
+		{terminated(255, "Unknown"), app.UnknownCode, 0, false, false, true},
+		{terminated(137, "ContainerStatusUnknown"), app.UnknownCode, 0, false, false, true},
+		{ofPod(terminated(143, "Error"), "Terminated"), 143, 15, false, false, true},
+		{ofPod(terminated(143, "Error"), "DeadlineExceeded"), 143, 15, false, false, false},
+		{ofPod(terminated(137, "OOMKilled"), "Evicted"), 137, 9, true, false, false},
 	} {
 		e := r.exitOf(c.pod)
-		if e.Code != c.code || e.Signal != c.signal || e.OOM != c.oom || e.HostOOM != c.hostOOM || e.LimitMB != 64 {
+		if e.Code != c.code || e.Signal != c.signal || e.OOM != c.oom || e.HostOOM != c.hostOOM || e.Disrupted != c.disrupted || e.LimitMB != 64 {
 			t.Errorf("%+v: %+v", c.pod.Status, e)
 		}
 	}

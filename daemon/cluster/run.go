@@ -435,7 +435,8 @@ func (r *run) exitOf(p kube.Pod) app.Exit {
 	t := ended(p)
 	if t == nil {
 		e.Ran = max(e.At.Sub(startedAt(p)), 0)
-		e.HostOOM = p.Status.Reason == "Evicted" && strings.Contains(p.Status.Message, "memory")
+		e.HostOOM = evictedForMemory(p)
+		e.Disrupted = !e.HostOOM
 		return e
 	}
 	e.At, e.Ran, e.Code = t.FinishedAt, max(t.FinishedAt.Sub(t.StartedAt), 0), t.ExitCode
@@ -448,8 +449,27 @@ func (r *run) exitOf(p kube.Pod) app.Exit {
 	if t.Reason == "OOMKilled" && !e.OOM {
 		r.out.Note(fmt.Sprintf("a helper process was killed: the application needed more than %d MB of RAM", limit))
 	}
-	e.HostOOM = !e.OOM && p.Status.Reason == "Evicted" && strings.Contains(p.Status.Message, "memory")
+	e.HostOOM = !e.OOM && evictedForMemory(p)
+	if e.Disrupted = !e.OOM && !e.HostOOM && disrupted(p, t); e.Disrupted && lostStatus(t) {
+		e.Code, e.Signal = app.UnknownCode, 0
+	}
 	return e
+}
+
+func evictedForMemory(p kube.Pod) bool {
+	return p.Status.Reason == "Evicted" && strings.Contains(p.Status.Message, "memory")
+}
+
+// disrupted reports whether a program ended for a reason of its machine or cluster: a reason of the whole pod, such as
+// Evicted or Terminated, is never the program's. Finish makes DeadlineExceeded.
+func disrupted(p kube.Pod, t *kube.Terminated) bool {
+	return lostStatus(t) || p.Status.Reason != "" && p.Status.Reason != "DeadlineExceeded"
+}
+
+// lostStatus reports whether nobody knows how a program ended, for its machine started anew: containerd says "Unknown" with
+// the code 255, and the kubelet "ContainerStatusUnknown" with 137.
+func lostStatus(t *kube.Terminated) bool {
+	return t.Reason == "Unknown" || t.Reason == "ContainerStatusUnknown"
 }
 
 // signals and the number of a signal is the code of what the signal ended, as containers have it; killed is that of SIGKILL.

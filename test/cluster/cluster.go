@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -60,7 +61,7 @@ func start(dir, name string, argv ...string) (*process, error) {
 		return nil, err
 	}
 	defer func() { _ = out.Close() }() // the child has it
-	p := &process{log: log, cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
+	p := &process{log: log, cmd: command(argv), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {
@@ -71,6 +72,11 @@ func start(dir, name string, argv ...string) (*process, error) {
 		_ = p.cmd.Wait() // how it ended says nothing
 	}()
 	return p, nil
+}
+
+// command outlives no cluster: Close ends all.
+func command(argv []string) *exec.Cmd {
+	return exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 }
 
 // end sends a signal, and kills what has not ended after a while.
@@ -98,7 +104,7 @@ func (p *process) ended() bool {
 
 // run runs a command to its end, and returns its output in the error.
 func run(argv ...string) error {
-	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	out, err := command(argv).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, out)
 	}
@@ -203,7 +209,7 @@ func (c *Cluster) Guard(on bool) error {
 	}
 	for _, network := range networks {
 		argv := in(network, "nft", "-f", "-")
-		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd := command(argv)
 		cmd.Stdin = bytes.NewReader(rules)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("cannot load the rules of %s: %w: %s", network, err, out)
@@ -285,7 +291,7 @@ func (c *Cluster) until(what string, p *process, ok func() bool) error {
 func (c *Cluster) kubectl(args ...string) *exec.Cmd {
 	flags := []string{filepath.Join(c.bin, "kubectl"), "--kubeconfig", c.keys.file("admin.conf"), "--request-timeout=20s"}
 	argv := in(prefix+"cp", append(flags, args...)...)
-	return exec.Command(argv[0], argv[1:]...)
+	return command(argv)
 }
 
 // Apply makes what a manifest says.

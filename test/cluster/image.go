@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,7 +42,7 @@ func images(dir string) error {
 	if err != nil {
 		return err
 	}
-	list, err := exec.Command("/bin/busybox", "--list").Output()
+	list, err := command([]string{"/bin/busybox", "--list"}).Output()
 	if err != nil {
 		return err
 	}
@@ -83,7 +82,7 @@ func withLibraries(program string) ([]entry, error) {
 		return nil, err
 	}
 	all := []entry{{name: "bin/" + filepath.Base(program), mode: 0o755, data: data}}
-	out, err := exec.Command("ldd", program).Output()
+	out, err := command([]string{"ldd", program}).Output()
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -197,6 +196,15 @@ func (n *Node) Cut(off bool) error {
 	return run("ip", "-n", prefix+"cp", "link", "set", n.networkName, state)
 }
 
+// Off ends the machine at once, with all that runs on it, as a loss of power does. What is on its disk stays, but not what
+// a machine has in its memory (/run).
+func (n *Node) Off() error {
+	n.agent.end(syscall.SIGKILL)
+	n.containerd.end(syscall.SIGKILL)
+	n.kill()
+	return os.RemoveAll(filepath.Join(n.dir, "state"))
+}
+
 // Remove ends the machine with all that runs on it, and removes its directory and groups.
 func (n *Node) Remove() error {
 	n.agent.end(syscall.SIGTERM)
@@ -253,7 +261,7 @@ func removeGroup(dir string) error {
 	}
 	var err error
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if err = exec.Command("find", dir, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";").Run(); err == nil {
+		if err = command([]string{"find", dir, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";"}).Run(); err == nil {
 			return nil
 		}
 	}

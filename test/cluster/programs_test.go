@@ -50,9 +50,11 @@ func claim(name, dir string) string {
 }
 
 func engineFlags(t *testing.T, token, claim string) []string {
-	return []string{"--engine=kubernetes", "--kubernetes-server=" + world.Server, "--kubernetes-ca-file=" + world.CA,
-		"--kubernetes-token-file=" + token, "--kubernetes-claim=" + claim,
-		"--kubernetes-images=default " + shellImage + ",node " + version(t, "node") + " " + nodeImage + ",python " + version(t, "python3") + " " + pythonImage}
+	images := "default " + shellImage + ",node " + version(t, "node") + " " + nodeImage + ",python " + version(t, "python3") + " " + pythonImage
+	return []string{
+		"--engine=kubernetes", "--kubernetes-server=" + world.Server, "--kubernetes-ca-file=" + world.CA,
+		"--kubernetes-token-file=" + token, "--kubernetes-claim=" + claim, "--kubernetes-images=" + images,
+	}
 }
 
 // version is that of a command of this machine ("v20.20.2", "Python 3.11.2").

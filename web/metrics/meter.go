@@ -98,7 +98,7 @@ func (m *Meter) Observe(e app.Event) {
 }
 
 // reasons are those that a program ends for.
-var reasons = []string{"asked", "ended", "crashed", "memory", "host_memory"}
+var reasons = []string{"asked", "ended", "crashed", "memory", "host_memory", "machine"}
 
 func reason(e app.Exit) string {
 	switch {
@@ -108,6 +108,8 @@ func reason(e app.Exit) string {
 		return "memory"
 	case e.HostOOM:
 		return "host_memory"
+	case e.Disrupted:
+		return "machine"
 	case e.Code == 0:
 		return "ended"
 	}

@@ -21,7 +21,7 @@ var Families = []Family{
 	{"berth_app_wanted", "gauge", "1 if the owner of an application wants it online.", []string{"app"}},
 	{"berth_app_starts_total", "counter", "Starts of an application, by berth and by people, since it was made.", []string{"app"}},
 	{"berth_app_automatic_starts", "gauge", "Starts of an application by berth alone in the last 24 hours.", []string{"app"}},
-	{"berth_app_exits_total", "counter", "Ends of an application's program since berth began, by reason: asked, ended, crashed, memory, host_memory.", []string{"app", "reason"}},
+	{"berth_app_exits_total", "counter", "Ends of an application's program since berth began, by reason: asked, ended, crashed, memory, host_memory, machine.", []string{"app", "reason"}},
 	{"berth_app_start_time_seconds", "gauge", "When the program of an application began, since the epoch.", []string{"app"}},
 	{"berth_app_memory_bytes", "gauge", "Memory of an application, without caches of files that are idle.", []string{"app"}},
 	{"berth_app_memory_limit_bytes", "gauge", "RAM of an application.", []string{"app"}},

@@ -199,7 +199,7 @@ func TestWhy(t *testing.T) {
 		}, "It ended by itself, without an error. It stays so until somebody starts it."},
 		"unseen": {func(s *app.Snapshot) {
 			s.State, s.Running, s.LastExit = app.Stopped, false, &app.Exit{Code: app.UnknownCode, At: time.Now()}
-		}, "It ended while berth was not running."},
+		}, "It ended, and berth did not see how."},
 		"queued": {func(s *app.Snapshot) { s.State, s.Running, s.Position = app.Preparing, false, 2 }, "it is number 2 in the queue."},
 		"stopped": {func(s *app.Snapshot) {
 			s.State, s.Running, s.LastExit = app.Stopped, false, &app.Exit{Code: 143, Asked: true, At: time.Now()}

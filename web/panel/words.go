@@ -147,7 +147,7 @@ func ending(l text.Language, e *app.Exit) string {
 	case e.Signal > 0:
 		return l.Say("It ended with code %d (signal %d)", e.Code, e.Signal)
 	case e.Code == app.UnknownCode:
-		return l.Say("It ended while berth was not running")
+		return l.Say("It ended, and berth did not see how")
 	case e.Code == 0:
 		return l.Say("It ended by itself, without an error")
 	}
