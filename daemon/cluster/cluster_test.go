@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -155,5 +157,40 @@ func TestGateways(t *testing.T) {
 	}
 	if got := gateways("nonsense\neth0 00000000 zz\neth0 00000000 00000000\n"); len(got) > 0 {
 		t.Errorf("of nonsense: %v", got)
+	}
+}
+
+// What a pod on a machine printed of its limits becomes findings.
+func TestLimitsOfAMachine(t *testing.T) {
+	now := strconv.FormatInt(time.Now().Unix(), 10)
+	for _, c := range []struct {
+		lines    []string
+		dubious  []string // names of findings
+		bad      []string
+		mentions string
+	}{
+		{[]string{"505", "1", "0", now, "ext4"}, nil, nil, "on ext4, where SQLite's WAL mode holds"},
+		{[]string{"505", "1", "0", now, "nfs4"}, []string{"WAL n1"}, nil, "on nfs4, where SQLite's WAL mode loses data"},
+		{[]string{"505", "1", "0", now, "fuse.s3fs"}, []string{"WAL n1"}, nil, "on fuse.s3fs, where SQLite's WAL mode loses data"},
+		{[]string{"505", "0", "max", "1000", "xfs"}, []string{"limits n1", "limits n1", "clock n1"}, nil, "may swap"},
+		{[]string{"1100", "1", "0", now, "xfs"}, nil, []string{"limits n1"}, "more than 1000 processes"},
+		{nil, []string{"limits n1", "WAL n1"}, []string{"limits n1"}, "nobody knows what file system"},
+	} {
+		x := &examination{}
+		x.limits("n1", c.lines)
+		var dubious, bad []string
+		var texts strings.Builder
+		for _, f := range x.list {
+			switch f.Verdict {
+			case app.Dubious:
+				dubious = append(dubious, f.Name)
+			case app.Bad:
+				bad = append(bad, f.Name)
+			}
+			texts.WriteString(f.Text + "\n")
+		}
+		if !slices.Equal(dubious, c.dubious) || !slices.Equal(bad, c.bad) || !strings.Contains(texts.String(), c.mentions) {
+			t.Errorf("%q: dubious %q, bad %q: %s", c.lines, dubious, bad, &texts)
+		}
 	}
 }

@@ -120,7 +120,8 @@ func (x *examination) reach(ctx context.Context) {
 const look = `(i=0; while [ $i -lt 1100 ]; do sleep 60 & i=$((i+1)); echo $i; done) 2>/dev/null | tail -n 1
 cat /sys/fs/cgroup/memory.oom.group 2>/dev/null || echo none
 cat /sys/fs/cgroup/memory.swap.max 2>/dev/null || echo none
-date +%s`
+date +%s
+type=; while read -r _ at is _; do case "$PWD/" in "$at"/*) type=$is;; esac; done </proc/mounts; echo "$type"`
 
 // fromMachines tries in a pod on each machine what programs have there.
 func (x *examination) fromMachines(ctx context.Context) {
@@ -194,7 +195,7 @@ func (x *examination) fromMachine(ctx context.Context, machine, dir string) {
 
 // limits tells of what look printed on a machine.
 func (x *examination) limits(machine string, lines []string) {
-	for len(lines) < 4 {
+	for len(lines) < 5 {
 		lines = append(lines, "")
 	}
 	name := "limits " + machine
@@ -215,7 +216,26 @@ func (x *examination) limits(machine string, lines []string) {
 			x.finds("clock "+machine, app.Dubious, "let the machines ask a time server (chrony)", "its clock and that of this machine differ by about %s", skew.Round(time.Second))
 		}
 	}
+	x.wal(machine, strings.TrimSpace(lines[4]))
 }
+
+// wal tells whether databases of SQLite may be in WAL mode: all that use one share memory, so they have to be on one machine
+// (sqlite.org/wal.html), and a commit without a pause runs two programs on machines that the cluster chooses.
+func (x *examination) wal(machine, fileSystem string) {
+	name := "WAL " + machine
+	switch {
+	case fileSystem == "":
+		x.finds(name, app.Dubious, "", "nobody knows what file system a program there has its files on")
+	case slices.Contains(overNetwork, fileSystem) || strings.HasPrefix(fileSystem, "fuse."):
+		x.finds(name, app.Dubious, "let sites with a database of SQLite use PRAGMA journal_mode = DELETE",
+			"a program there has its files on %s, where SQLite's WAL mode loses data when two machines use one database, as during the commit of a site", fileSystem)
+	default:
+		x.finds(name, app.Good, "", "a program there has its files on %s, where SQLite's WAL mode holds", fileSystem)
+	}
+}
+
+// overNetwork are file systems whose files no two machines can map into memory together.
+var overNetwork = []string{"nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "lustre", "afs", "beegfs", "glusterfs"}
 
 // kill tries whether a program is ended that needs more than its RAM, and whether the cluster says so.
 func (x *examination) kill(ctx context.Context) {

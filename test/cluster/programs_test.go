@@ -183,10 +183,17 @@ func TestOpenDoors(t *testing.T) {
 	}
 	harness.Eventually(t, "it is closed, and the program starts", func() bool { return c.Put("/app/"+id+"/start", "").At("appStatus.online") == true })
 	harness.Eventually(t, "nothing of what was tried is left", func() bool { return len(pods(t, "probe")) == 0 })
+	holds := 0
 	for _, f := range examined(t, d, 0) {
 		if f.Verdict == "FAIL" {
 			t.Errorf("doctor says %+v", f)
 		}
+		if strings.HasPrefix(f.Name, "WAL n") && f.Verdict == "ok" && strings.Contains(f.Text, "where SQLite's WAL mode holds") {
+			holds++ // the directory is on a disk of this machine
+		}
+	}
+	if holds != len(world.Nodes) {
+		t.Errorf("doctor says of %d machines that WAL mode holds", holds)
 	}
 }
 
