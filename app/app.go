@@ -287,6 +287,7 @@ type Snapshot struct {
 	Silent    bool // a site whose program has opened no port for long
 	Unwell    bool // a site whose program does not answer its HEALTH path
 	Why       Text // the one or the other is, and what to do; zero else
+	Stale     Text // why nobody knows whether it still runs, so that this is as it was last; zero while that is known
 }
 
 // Reachable is whether visitors reach a site.

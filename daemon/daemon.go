@@ -276,6 +276,7 @@ func (d *daemon) hostConfig() host.Config {
 		Account:        data.db.Accounts.Account,
 		ReadHold:       data.db.Holds.HoldOf,
 		LimitCPU:       d.engine.limitCPU,
+		Stale:          d.engine.stale,
 		Log:            d.log,
 		Notify:         func(e app.Event) { d.monitor.Observe(e); d.hub.Publish(e) },
 		Short:          d.notices.short,

@@ -24,6 +24,7 @@ type engine struct {
 	adopt    host.Adopt
 	shell    host.Shell
 	limitCPU func(id app.ID, percent int) error // host.Config.LimitCPU
+	stale    func(id app.ID) app.Text           // host.Config.Stale
 	tools    runtimes.Tools                     // that programs find
 	memory   host.Memory                        // host.Config.Memory
 	booted   func(ctx context.Context)          // ends what was not adopted
@@ -87,7 +88,7 @@ func (d *daemon) cluster(ctx context.Context) (engine, error) {
 			return c.Launch(ctx, p)
 		},
 		adopt: func(p app.Program) (*host.Survivor, error) { return d.adoptPod(c, p) },
-		shell: c.Shell, limitCPU: c.LimitCPU, tools: config.Images.Tools(), booted: c.EndOthers, ram: c.RAM,
+		shell: c.Shell, limitCPU: c.LimitCPU, stale: c.Stale, tools: config.Images.Tools(), booted: c.EndOthers, ram: c.RAM,
 	}, nil
 }
 

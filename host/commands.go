@@ -32,9 +32,7 @@ func (h *Host) Apps(owner app.AccountID) []app.Snapshot {
 	list := []app.Snapshot{}
 	for _, u := range h.all() {
 		if u.owner == owner {
-			s := u.view.Load().Snapshot
-			s.Position = positions[s.ID]
-			list = append(list, s)
+			list = append(list, h.shown(u, positions))
 		}
 	}
 	return list
@@ -46,9 +44,17 @@ func (h *Host) App(owner app.AccountID, id app.ID) (app.Snapshot, error) {
 	if err != nil {
 		return app.Snapshot{}, err
 	}
+	return h.shown(u, h.builds.positions()), nil
+}
+
+// shown is what is known of a unit from outside it, too.
+func (h *Host) shown(u *unit, positions map[app.ID]int) app.Snapshot {
 	s := u.view.Load().Snapshot
-	s.Position = h.builds.positions()[id]
-	return s, nil
+	s.Position = positions[s.ID]
+	if s.Running && h.Stale != nil {
+		s.Stale = h.Stale(s.ID)
+	}
+	return s
 }
 
 // Find returns an application, whoever has it: for those who bring requests to

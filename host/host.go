@@ -62,6 +62,8 @@ type Config struct {
 	// from now on; 0 leaves it what the host's settings say. Where nothing runs it does
 	// nothing.
 	LimitCPU func(id app.ID, percent int) error
+	// Stale is app.Snapshot.Stale of what runs. It may be nil: what runs is always known.
+	Stale func(id app.ID) app.Text
 	// CheckRAM judges an application's RAM against its account.
 	CheckRAM func(total, used, want app.MB) error
 	// CheckSubdomain judges what a site is to be called.

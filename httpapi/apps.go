@@ -52,7 +52,7 @@ func (a applications) mods(c *call) (map[app.ID][]string, error) {
 }
 
 func information(s app.Snapshot, mods map[app.ID][]string) object {
-	return object{
+	o := object{
 		{"id", s.ID},
 		{"avatarURL", s.AvatarURL},
 		{"name", s.Name},
@@ -69,6 +69,10 @@ func information(s app.Snapshot, mods map[app.ID][]string) object {
 		{"apts", append([]string{}, s.Apts...)}, // likewise
 		{"addedTimestamp", s.CreatedAt.UnixMilli()},
 	}
+	if !s.Stale.IsZero() {
+		o = append(o, member{"stale", true})
+	}
+	return o
 }
 
 // site is what an answer about a site has beside what public clients know: nothing for a
@@ -143,6 +147,7 @@ type measured struct {
 	NetIO       traffic `json:"netIO"`
 	LastRestart string  `json:"last_restart"`
 	StartedAt   string  `json:"startedAt"`
+	Stale       bool    `json:"stale,omitempty"`
 }
 
 type traffic struct {
@@ -164,6 +169,7 @@ func measure(st app.Status, now time.Time) measured {
 		NetIO:       traffic{Down: size(st.Usage.NetIn), Up: size(st.Usage.NetOut)},
 		LastRestart: since(st.StartedAt, now),
 		StartedAt:   timestamp(st.StartedAt),
+		Stale:       !st.Stale.IsZero(),
 	}
 }
 

@@ -72,6 +72,13 @@ func unheard(id app.ID) app.Snapshot {
 	return s
 }
 
+// stale is an application whose machine does not answer.
+func stale(id app.ID) app.Snapshot {
+	s := bot(id)
+	s.Stale = app.Textf("its machine does not answer")
+	return s
+}
+
 // site is an application with a subdomain that never ran.
 func site(id app.ID) app.Snapshot {
 	s := bot(id)

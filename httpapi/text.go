@@ -108,6 +108,8 @@ func container(s app.Snapshot, now time.Time) string {
 // the fields alone do not.
 func standing(s app.Snapshot, now time.Time) app.Text {
 	switch {
+	case !s.Stale.IsZero():
+		return app.Textf("Your application was online when this host heard of it last: %v.", s.Stale)
 	case s.Position > 0 && s.Running:
 		return app.Textf("Your application is online. Its new code waits to be built: it is number %d in the queue.", s.Position)
 	case s.Position > 0:

@@ -141,6 +141,7 @@ func TestOutcomeAndStanding(t *testing.T) {
 		"preparing": {preparing, "Done. It is not online yet.", plainText},
 		"put off":   {put, "Done. It is not online yet.", "Your application could not be started yet, as its log explains. It is tried again in 4s (attempt 1)."},
 		"silent":    {silent, "Done.", "Your site is online, but its program has opened no port: listen on process.env.PORT, or on 8080, at all addresses (0.0.0.0)."},
+		"stale":     {stale("aa"), "Done.", "Your application was online when this host heard of it last: its machine does not answer."},
 		"queued":    {queued, "Done. It is not online yet.", "Your application waits to be built: it is number 2 in the queue."},
 		"booted":    {booted, "Done. It is not online yet.", "Your application waits for its turn to be started: the server was started a moment ago."},
 		"committed": {committed, "Done.", "Your application is online. Its new code waits to be built: it is number 1 in the queue."},

@@ -80,6 +80,7 @@ type Engine struct {
 	mu    sync.Mutex
 	known bool
 	away  error               // why nothing is heard; nil while it is
+	quiet bool                // a run is silent
 	pods  map[string]kube.Pod // as they were heard of last
 	runs  map[string]*run     // that somebody waits for, by their pods
 	doubt map[string]bool     // pods of which it is not known whether they were made
@@ -235,6 +236,23 @@ func (e *Engine) Away() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.away
+}
+
+// Stale implements host.Config.Stale.
+func (e *Engine) Stale(id app.ID) app.Text {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.away != nil {
+		return app.Textf("the cluster of this host does not answer")
+	}
+	if e.quiet {
+		for _, r := range e.runs {
+			if r.silent && r.program.App == id {
+				return app.Textf("its machine does not answer")
+			}
+		}
+	}
+	return app.Text{}
 }
 
 // RAM is what the machines of the cluster have for programs together, of those that are there and take new ones.

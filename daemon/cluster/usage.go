@@ -76,12 +76,18 @@ func (e *Engine) tellSilence(nodes []kube.Node) {
 	}
 	var told []func()
 	e.mu.Lock()
+	e.quiet = false
 	for name, r := range e.runs {
 		p, known := e.pods[name]
-		if !known || p.Spec.NodeName == "" || over(p) || r.silent == !ready[p.Spec.NodeName] {
+		if !known || p.Spec.NodeName == "" || over(p) {
 			continue
 		}
-		r.silent = !r.silent
+		before := r.silent
+		r.silent = !ready[p.Spec.NodeName]
+		e.quiet = e.quiet || r.silent
+		if r.silent == before {
+			continue
+		}
 		text := "its machine " + p.Spec.NodeName + " answers again"
 		if r.silent {
 			text = "its machine " + p.Spec.NodeName + " does not answer: whether the program runs is not known, and berth starts no other one"

@@ -46,6 +46,7 @@ func TestSoakCutMachine(t *testing.T) {
 		}
 	}()
 	c.UntilLog(id, "its machine "+node.Name+" does not answer")
+	c.Info(id).Want(200, "apps.online", true, "apps.stale", true, "message", "Your application was online when this host heard of it last: its machine does not answer.")
 	if after := pods(t, id); !slices.Equal(before, after) {
 		t.Errorf("its pods: %v, before %v", after, before)
 	}

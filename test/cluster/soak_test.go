@@ -69,11 +69,15 @@ func TestSoakAPIServerAway(t *testing.T) {
 	}()
 	harness.Eventually(t, "nothing is started any more", func() bool { return c.Put("/app/"+other+"/start", "").Code == 503 })
 	c.Put("/app/"+other+"/start", "").Says("message", "the cluster of this host does not answer")
+	c.Until(id, "apps.online", true, "apps.stale", true)
 	time.Sleep(20 * time.Second) // as long as it is away
 	if err := world.StartAPI(); err != nil {
 		t.Fatal(err)
 	}
 	harness.Eventually(t, "programs start again", func() bool { return c.Put("/app/"+other+"/start", "").Code == 200 })
+	harness.Eventually(t, "it is known again that it runs", func() bool { // once its machine has told the API server
+		return !strings.Contains(string(c.Info(id).Want(200, "apps.online", true).Body), "stale")
+	})
 	if after := pods(t, id); !slices.Equal(before, after) {
 		t.Errorf("its pods: %v, before %v", after, before)
 	}

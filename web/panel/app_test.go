@@ -200,6 +200,9 @@ func TestWhy(t *testing.T) {
 		"unseen": {func(s *app.Snapshot) {
 			s.State, s.Running, s.LastExit = app.Stopped, false, &app.Exit{Code: app.UnknownCode, At: time.Now()}
 		}, "It ended, and berth did not see how."},
+		"stale": {func(s *app.Snapshot) {
+			s.Stale = app.Textf("its machine does not answer")
+		}, "It was online when this host heard of it last: its machine does not answer."},
 		"queued": {func(s *app.Snapshot) { s.State, s.Running, s.Position = app.Preparing, false, 2 }, "it is number 2 in the queue."},
 		"stopped": {func(s *app.Snapshot) {
 			s.State, s.Running, s.LastExit = app.Stopped, false, &app.Exit{Code: 143, Asked: true, At: time.Now()}

@@ -102,6 +102,9 @@ func standingOf(l text.Language, a app.Snapshot) standing {
 	case app.Stopping:
 		return standing{"busy", "clock", l.Say("Stopping"), ""}
 	case app.Online:
+		if !a.Stale.IsZero() {
+			return standing{"busy", "warning", l.Say("Not heard of"), sentence(l.Say("It was online when this host heard of it last: %s", l.SayPhrase(a.Stale)))}
+		}
 		switch a.Reachable() {
 		case app.SiteStarting:
 			return standing{"busy", "clock", l.Say("Starting"), l.Say("It runs, and has opened no port for visitors yet.")}
