@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"berth/test/harness"
 )
@@ -77,6 +76,24 @@ func pods(t *testing.T, id string) []string {
 	return strings.Fields(string(out))
 }
 
+// goesOn fails unless the pods of an application are those of before.
+func goesOn(t *testing.T, id string, before []string) {
+	t.Helper()
+	if after := pods(t, id); !slices.Equal(before, after) {
+		t.Errorf("its pods: %v, before %v", after, before)
+	}
+}
+
+// printed is the last line of an application's program, as its machine has it.
+func printed(t *testing.T, id string) string {
+	t.Helper()
+	out, err := world.kubectl("logs", "-n", "berth-apps", "-l", "berth/app="+id, "--tail=1").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
 // What an owner does with an application is the same on a cluster.
 func TestStory(t *testing.T) {
 	d := launch(t)
@@ -128,12 +145,11 @@ func TestAdoption(t *testing.T) {
 	for range 3 {
 		d.Cmd.Process.Signal(syscall.SIGKILL)
 		harness.Eventually(t, "it has ended", d.Ended)
-		time.Sleep(300 * time.Millisecond) // the program prints while no berth is there, which is the test
+		last := printed(t, id)
+		harness.Eventually(t, "the program prints while no berth is there", func() bool { return printed(t, id) != last })
 		d.Serve()
 	}
-	if after := pods(t, id); !slices.Equal(before, after) {
-		t.Errorf("its pods: %v, before %v", after, before)
-	}
+	goesOn(t, id, before)
 	c.Put("/app/"+id+"/stop", "").Want(200)
 	next := 1
 	for line := range strings.Lines(c.Log(id)) {

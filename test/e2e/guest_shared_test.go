@@ -495,7 +495,7 @@ func (s *shared) walls(t *testing.T) {
 			t.Errorf("root of the machine writes %s: %q", name, said)
 		}
 	}
-	// The kernel of the machine tells user ids apart, and the server believes whoever names one.
+	// A pod names a user id of its own choice, and the NFS server believes it.
 	s.nfs.command("ip", "netns", "exec", nfsMachine, "sysctl", "-q", "net.ipv4.ip_unprivileged_port_start=0")
 	server := net.JoinHostPort(nfsServer, "2049")
 	if said := startPod(t, s.uid, "forge", secret, server, fmt.Sprint(s.uid)).end(); said != "failed: the server's status is 13" {
