@@ -16,6 +16,21 @@ func (p *tab) control(letter string) {
 	p.do(chromedp.KeyEvent(letter, chromedp.KeyModifiers(input.ModifierCtrl)))
 }
 
+// stroke is the press of a key that writes, as a keyboard has it: what the page
+// prevents writes nothing. chromedp.KeyEvent sends the letter as an event of its
+// own, which Chromium gives to whatever has the focus by then.
+func stroke(letter rune) chromedp.Tasks {
+	k := kb.Keys[letter]
+	down := input.DispatchKeyEvent(input.KeyDown).WithKey(k.Key).WithCode(k.Code).WithWindowsVirtualKeyCode(k.Windows).
+		WithText(k.Text).WithUnmodifiedText(k.Unmodified)
+	if k.Shift {
+		down = down.WithModifiers(input.ModifierShift)
+	}
+	up := *down
+	up.Type, up.Text, up.UnmodifiedText = input.KeyUp, "", ""
+	return chromedp.Tasks{down, &up}
+}
+
 // selected is what the palette has chosen, as readers of the screen are told.
 const selected = `document.getElementById(document.querySelector("#palette input").getAttribute("aria-activedescendant") ?? "")?.innerText ?? ""`
 
@@ -130,7 +145,7 @@ func TestPanelPalette(t *testing.T) {
 	id := d.ticker(t, "Greeter")
 	d.ticker(t, `<img src=x onerror=evil=1>`)
 	p := d.visitor()
-	p.do(chromedp.KeyEvent("/"))
+	p.do(stroke('/'))
 	p.until(`document.querySelector("#palette").open && document.querySelectorAll("#found li").length > 5`)
 	p.says(`<img src=x onerror=evil=1>`)
 	p.looked(axe, "palette")
@@ -165,16 +180,16 @@ func TestPanelPalette(t *testing.T) {
 
 	p.open(d.Base+"/", 200)
 	p.fill("#q", "")
-	p.do(chromedp.KeyEvent("/"), chromedp.KeyEvent("?"))
+	p.do(stroke('/'), stroke('?'))
 	if got := eval[string](p, `document.querySelector("#q").value + document.querySelectorAll("dialog[open]").length`); got != "/?0" {
 		t.Errorf("while typing: %q", got)
 	}
 	p.open(d.Base+"/account", 200)
-	p.do(chromedp.KeyEvent("?"))
+	p.do(stroke('?'))
 	p.until(`document.querySelector("#keys").open`)
 	p.looked(axe, "keys")
 	p.follow(func() { p.press("#keys button", "Switch / and ? off") })
-	p.do(chromedp.KeyEvent("?"), chromedp.KeyEvent("/"))
+	p.do(stroke('?'), stroke('/'))
 	if eval[bool](p, `document.querySelector("dialog[open]") != null`) {
 		t.Error("keys that are switched off do something")
 	}
