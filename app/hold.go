@@ -9,13 +9,14 @@ type HoldReason string
 const (
 	HoldRestored HoldReason = "restored" // from a backup: the programs may run on the host that it is of
 	HoldMoved    HoldReason = "moved"    // the programs are on another host
+	HoldEngine   HoldReason = "engine"   // the programs are on their way from this machine to a cluster, or back
 )
 
-// Hold makes a host start no program until it is told to, so that two hosts never run the
+// Hold makes a host start no program until it is told to, so that two hosts, or two engines, never run the
 // same ones. The zero value is none.
 type Hold struct {
 	Why  HoldReason
-	Peer string // the other host
+	Peer string // the other host, or the engine
 	At   time.Time
 }
 
@@ -27,6 +28,8 @@ func (h Hold) Text() Text {
 	case HoldMoved:
 		return Textf("the programs of this host moved to %s on %s: berth resume --force starts them here again, also if they run there",
 			h.Peer, h.At.UTC().Format("2006-01-02"))
+	case HoldEngine:
+		return Textf("the programs of this host are moving: berth engine move %s finishes it", h.Peer)
 	}
 	return Text{}
 }

@@ -277,15 +277,15 @@ func (s *survivors) endStrangers(grace time.Duration) {
 	}
 }
 
-// endUntaken ends survivors that the boot did not take: of an application whose code
-// is broken, for one.
-func (s *survivors) endUntaken() {
+// endUntaken ends survivors that nobody took: of an application whose code is broken, for one, or all, where
+// programs run elsewhere from now on. It lets them end by themselves within grace; 0 gives none.
+func (s *survivors) endUntaken(grace time.Duration, what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	untaken := map[string]bool{}
 	for id, v := range s.all {
 		untaken[v.Group] = true
-		s.log.Warn("ended the program of an application that cannot run", "app", id)
+		s.log.Warn(what, "app", id)
 		if v.PIDFD != nil {
 			_ = v.PIDFD.Close()
 		}
@@ -294,6 +294,9 @@ func (s *survivors) endUntaken() {
 	s.all = nil
 	if len(untaken) == 0 {
 		return
+	}
+	if grace > 0 {
+		s.groups.Terminate(func(group string) bool { return untaken[group] }, grace)
 	}
 	_, err := s.groups.Sweep(func(group string) bool { return !untaken[group] })
 	for id, v := range all { // nobody else gives up what was held for it

@@ -2,12 +2,14 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 	"strconv"
 
 	"berth/app"
+	"berth/app/exit"
 	"berth/daemon/cluster"
 	"berth/daemon/settings"
 	"berth/files/depot"
@@ -51,16 +53,65 @@ func (d *daemon) machine(ram app.MB) engine {
 	return engine{
 		launch: start.launch, adopt: start.adopt, shell: start.shell, limitCPU: start.limitCPU, tools: tools,
 		memory: openMemory(d.groups, &d.undo), ram: func() app.MB { return ram },
-		booted: func(context.Context) { d.survivors.endUntaken() },
+		booted: func(context.Context) {
+			d.survivors.endUntaken(0, "ended the program of an application that cannot run")
+		},
 	}
 }
 
-// openEngine is the engine that the settings name; this machine has so much RAM.
+// openEngine is the engine that the settings name; this machine has so much RAM. Programs of the other engine end here, once
+// this one is known to answer: no program may run on both.
 func (d *daemon) openEngine(ctx context.Context, ram app.MB) (engine, error) {
-	if d.settings.Engine != settings.Kubernetes {
+	last, err := d.data.db.Cluster(ctx)
+	if err != nil {
+		return engine{}, err
+	}
+	s := d.settings
+	onCluster := s.Engine == settings.Kubernetes
+	if last != "" && s.Kubernetes.Server != last {
+		return engine{}, exit.NewProblem(exit.Config, fmt.Errorf("cannot start: programs of this host may still run on the cluster at %s, which kubernetes.server does not name", last),
+			"Hint: set kubernetes.server to it. If it is no more, or has another address now, berth engine forget makes berth forget it.")
+	}
+	if !onCluster {
+		if last != "" {
+			if err := d.leaveCluster(ctx); err != nil {
+				return engine{}, err
+			}
+		}
 		return d.machine(ram), nil
 	}
-	return d.cluster(ctx)
+	e, err := d.cluster(ctx)
+	if err != nil {
+		return engine{}, err
+	}
+	d.survivors.endUntaken(s.Apps.StopTimeout, "ended the program on this machine; it starts on the cluster")
+	if last == "" {
+		err = d.data.db.SetCluster(ctx, s.Kubernetes.Server)
+	}
+	return e, err
+}
+
+// leaveCluster ends what runs on the cluster of the settings, and forgets that one.
+func (d *daemon) leaveCluster(ctx context.Context) error {
+	name, err := d.data.db.GroupName(ctx)
+	if err != nil {
+		return err
+	}
+	var ended []app.ID
+	client, config, err := OpenCluster(d.settings, name)
+	if err == nil {
+		defer client.Close()
+		ended, err = cluster.End(ctx, client, config)
+	}
+	for _, id := range ended {
+		d.log.Warn("ended the program on the cluster; it starts on this machine", "app", id)
+		d.data.logs.Note(id, "its program on the cluster was ended; what that printed last may be missing")
+	}
+	if err != nil {
+		return exit.NewProblem(exit.Failure, fmt.Errorf("cannot start: programs of this host may still run on the cluster at %s: %w", d.settings.Kubernetes.Server, err),
+			"Hint: berth starts once they have ended there. If that cluster is no more, berth engine forget makes berth forget it.")
+	}
+	return d.data.db.SetCluster(ctx, "")
 }
 
 // cluster is the engine of the Kubernetes cluster that the settings name.

@@ -273,7 +273,7 @@ func TestNothingIsHeldOfTheUnadopted(t *testing.T) {
 			b.HoldProcess(reader.App, reader.Run, pipe)
 			pipe.Close()
 			s := &survivors{data: &data{logs: b}, groups: groups, log: slog.New(slog.DiscardHandler), all: map[app.ID]survivor{reader.App: v}}
-			s.endUntaken()
+			s.endUntaken(0, "ended")
 		},
 		"without a log": func(b *logs.Book, dir string) {
 			if err := errors.Join(os.MkdirAll(filepath.Join(dir, "logs"), 0o700), os.WriteFile(filepath.Join(dir, "logs", string(reader.App)), nil, 0o600)); err != nil {

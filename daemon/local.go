@@ -214,6 +214,7 @@ func (d *daemon) describe() local.Daemon {
 	s := d.settings
 	return local.Daemon{
 		Version: build.Version(), PID: os.Getpid(), DataDir: s.DataDir,
-		Listen: d.listens, Panel: s.Panel.Enabled, BaseURL: s.BaseURL, Sites: d.sites.addresses(), Held: d.host.Held().Text().String(),
+		Listen: d.listens, Panel: s.Panel.Enabled, BaseURL: s.BaseURL, Sites: d.sites.addresses(),
+		Held: d.host.Held().Text().String(), Engine: s.Engine,
 	}
 }

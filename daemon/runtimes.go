@@ -14,9 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/app"
+	"berth/daemon/cluster"
+	"berth/daemon/settings"
 	"berth/db"
 	"berth/files"
+	"berth/files/bundle"
 	"berth/files/depot"
+	"berth/host"
 	"berth/host/runtimes"
 	"berth/proc"
 )
@@ -88,6 +92,37 @@ func RuntimeUsers(ctx context.Context, d *db.DB, dataDir string, tools runtimes.
 	}
 	return users, nil
 }
+
+// RuntimesOn returns the runtime ("node 22.11.0") with which each application would start on an engine, as far as that
+// chooses one, and why one would not start there. It blocks as runtimes.Plan does for each.
+func RuntimesOn(s settings.Settings, engine string, apps []app.App) (with map[app.ID]string, not map[app.ID]error, err error) {
+	tools := HostTools(s.DataDir, nil)
+	if engine == settings.Kubernetes {
+		images, err := cluster.ParseImages(s.KubernetesImages())
+		if err != nil {
+			return nil, nil, err
+		}
+		tools = images.Tools()
+	}
+	trees, err := files.Open(s.DataDir, bundle.Limits{})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, trees.Close()) }()
+	with, not = map[app.ID]string{}, map[app.ID]error{}
+	for _, a := range apps {
+		plan, err := runtimes.Plan(host.ConfigOf(a), true, trees.Files("", a.ID), tools, a.Code.Packages)
+		if err != nil {
+			not[a.ID] = err
+		} else if plan.Runtime != "" {
+			with[a.ID] = plan.Runtime
+		}
+	}
+	return with, not, nil
+}
+
+// HasEnvironment reports whether the packages of an application belong to one Python: another finds none of them.
+func HasEnvironment(dataDir string, id app.ID) bool { return venvHome(files.AppDir(dataDir, id)) != "" }
 
 // venvHome returns where the Python of an application's packages is, "" for none. What
 // lies there is a program's: a link that leads out, a FIFO or a large file is none.

@@ -195,6 +195,18 @@ func (db *DB) GroupName(ctx context.Context) (string, error) {
 	})
 }
 
+// Cluster returns the address of the cluster on which programs of this host may run, "" for none.
+func (db *DB) Cluster(ctx context.Context) (string, error) {
+	return get(ctx, db, "read where programs run", func(t tx) (string, error) {
+		return one(t, value[string], sql.ErrNoRows, "SELECT cluster FROM meta")
+	})
+}
+
+// SetCluster remembers the address of the cluster on which programs of this host may run; "" forgets it.
+func (db *DB) SetCluster(ctx context.Context, server string) error {
+	return db.update(ctx, "store where programs run", nil, "UPDATE meta SET cluster = ?", server)
+}
+
 // NameGroups remembers the name of the programs' control groups; "" forgets it.
 func (db *DB) NameGroups(ctx context.Context, name string) error {
 	return db.update(ctx, "store the name of the control groups", nil, "UPDATE meta SET group_name = ?", name)

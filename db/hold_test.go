@@ -14,6 +14,7 @@ func TestHolds(t *testing.T) {
 	}
 	for _, want := range []app.Hold{
 		{Why: app.HoldRestored, Peer: "old", At: time.UnixMilli(1_700_000_000_123)},
+		{Why: app.HoldEngine, Peer: "kubernetes", At: time.UnixMilli(1_700_000_000_500)},
 		{Why: app.HoldMoved, Peer: "new", At: time.UnixMilli(1_700_000_001_000)},
 	} {
 		if err := db.Holds.SetHold(t.Context(), want); err != nil {

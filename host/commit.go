@@ -111,7 +111,7 @@ func (c *commit) prepare(ctx context.Context, source app.Source) (app.Stage, err
 	c.bytes = up.Bytes
 	notes := slices.Concat(left, untaken(cfg, c.before.App))
 	if !found { // the ZIP brings no config: what was decided before holds
-		cfg, found = configOf(c.before.App), true
+		cfg, found = ConfigOf(c.before.App), true
 	}
 	cfg.Type = c.before.Type // which a commit does not change
 	files, err := c.over(ctx, stage)

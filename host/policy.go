@@ -174,8 +174,8 @@ func mixed() error {
 	return app.Errorf(app.Unusable, "a commit failed and the code from before it could not be brought back; commit the whole code again")
 }
 
-// configOf is what a stored deployment would have written in its config.
-func configOf(a app.App) app.Config {
+// ConfigOf is what a stored deployment would have written in its config.
+func ConfigOf(a app.App) app.Config {
 	c := a.Code
 	cfg := app.Config{
 		Type: a.Type, RAM: a.RAM, Main: c.Main, Version: c.Version, Start: c.Start, Build: c.Build, Health: c.Health,

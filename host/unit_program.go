@@ -124,7 +124,7 @@ func (u *unit) program(code app.Code) (app.Program, error) {
 }
 
 func (u *unit) plan(a app.App) (app.Plan, error) {
-	return u.h.Plan(configOf(a), true, u.h.Staging.Files("", u.id), a.Code.Packages)
+	return u.h.Plan(ConfigOf(a), true, u.h.Staging.Files("", u.id), a.Code.Packages)
 }
 
 func (u *unit) programOf(plan app.Plan) (app.Program, error) {

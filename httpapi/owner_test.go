@@ -106,7 +106,7 @@ func TestOwnerNeedsNoToken(t *testing.T) {
 
 func TestOwnerAsksForTheHost(t *testing.T) {
 	w, _ := owned(t)
-	want := `{"version":"1.2.3","pid":42,"dataDir":"/srv/berth","listen":"","panel":false,"baseUrl":"","sites":null,"held":""}`
+	want := `{"version":"1.2.3","pid":42,"dataDir":"/srv/berth","listen":"","panel":false,"baseUrl":"","sites":null,"held":"","engine":""}`
 	if rec := asOwner(w, "GET", "/host", ""); rec.Code != 200 || rec.Body.String() != want {
 		t.Errorf("status %d: %s", rec.Code, rec.Body)
 	}

@@ -109,13 +109,16 @@ func (t *token) get() (string, error) {
 		return t.text, nil
 	}
 	text, err := os.ReadFile(t.file)
-	if err != nil {
+	word := strings.TrimSpace(string(text))
+	if err == nil && word == "" {
+		err = fmt.Errorf("%s is empty", t.file)
+	}
+	switch {
+	case err == nil:
+		t.text, t.read = word, time.Now()
+	case t.text == "":
 		return "", err
-	}
-	if t.text = strings.TrimSpace(string(text)); t.text == "" {
-		return "", fmt.Errorf("%s is empty", t.file)
-	}
-	t.read = time.Now()
+	} // else somebody is replacing it: the one before may hold still, and the server says if not
 	return t.text, nil
 }
 

@@ -273,6 +273,8 @@ func holdFindings(hold app.Hold) []finding {
 	switch hold.Why {
 	case app.HoldRestored:
 		return []finding{{"programs", dubious, hold.Text().String(), "berth resume"}}
+	case app.HoldEngine:
+		return []finding{{"programs", dubious, hold.Text().String(), "berth engine move " + hold.Peer}}
 	case app.HoldMoved:
 		return []finding{{"programs", dubious, hold.Text().String(), "remove berth from this host, once nobody needs it: berth uninstall"}}
 	}

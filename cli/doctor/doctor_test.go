@@ -171,7 +171,7 @@ func TestVerdict(t *testing.T) {
 
 // A host that holds its programs says why, and what to do.
 func TestDoctorHold(t *testing.T) {
-	for why, fix := range map[app.HoldReason]string{app.HoldRestored: "berth resume", app.HoldMoved: "berth uninstall", "": ""} {
+	for why, fix := range map[app.HoldReason]string{app.HoldRestored: "berth resume", app.HoldMoved: "berth uninstall", app.HoldEngine: "berth engine move", "": ""} {
 		hold := app.Hold{Why: why, Peer: "other", At: time.Now()}
 		list := holdFindings(hold)
 		if why == "" {

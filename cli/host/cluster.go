@@ -133,14 +133,10 @@ func clusterForget(c *caller) *cobra.Command {
 			return exit.NewProblem(exit.Failure, fmt.Errorf("cannot forget %s: it answers", m.Name), "Hint: kubectl cordon "+m.Name+", and then berth cluster drain "+m.Name+".")
 		}
 		if !*sure {
-			fmt.Fprintf(c.Stderr, "berth does not know whether %s is off or only cut off.\nIf it is only cut off, its %d programs go on there beside the new ones, with the same files, until the cluster reaches it again.\n"+
-				"Switch it off first.\nType its name to go on: ", screen.Word(m.Name), len(m.Programs))
-			text, err := bufio.NewReader(io.LimitReader(c.Stdin, 4096)).ReadString('\n')
-			if err != nil && !errors.Is(err, io.EOF) {
-				return fmt.Errorf("cannot read the answer: %w", err)
-			}
-			if strings.TrimSpace(text) != m.Name {
-				return exit.NewProblem(exit.Failure, errors.New("that is not its name"), "Hint: nothing was changed.")
+			err := c.typed(m.Name, "name", fmt.Sprintf("berth does not know whether %s is off or only cut off.\n"+
+				"If it is only cut off, its %d programs go on there beside the new ones, with the same files, until the cluster reaches it again.\nSwitch it off first.", screen.Word(m.Name), len(m.Programs)))
+			if err != nil {
+				return err
 			}
 		}
 		forgotten, err := cluster.Forget(ctx, w.client, w.config.Host, m.Name)
@@ -149,6 +145,19 @@ func clusterForget(c *caller) *cobra.Command {
 		}
 		return w.startAll(ctx, forgotten, "start")
 	})
+}
+
+// typed says what a person is about to do, and wants what it is about typed.
+func (c *caller) typed(word, what, warning string) error {
+	fmt.Fprintf(c.Stderr, "%s\nType its %s to go on: ", warning, what)
+	text, err := bufio.NewReader(io.LimitReader(c.Stdin, 4096)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("cannot read the answer: %w", err)
+	}
+	if strings.TrimSpace(text) != word {
+		return exit.NewProblem(exit.Failure, fmt.Errorf("that is not its %s", what), "Hint: nothing was changed.")
+	}
+	return nil
 }
 
 // goneTime is how long the daemon may take to hear that a program was forgotten.

@@ -36,6 +36,7 @@ func Commands(of *command.Caller) []*cobra.Command {
 			backupCreate(c), backupVerify(c), backupRestore(c)),
 		command.Group("runtime", "install runtimes of any version beside the distribution's", runtimeInstall(c), runtimeList(c), runtimeRemove(c), runtimeUpgrade(c)),
 		command.Group("cluster", "list the machines of the cluster on which programs run, empty one, or give one up", clusterNodes(c), clusterDrain(c), clusterForget(c)),
+		command.Group("engine", "run the programs on this machine or on a Kubernetes cluster", engineMove(c), engineForget(c)),
 		audit(c),
 		command.Group("proxy", "show how visitors reach sites", proxySnippet(c), proxyCertificates(c)),
 	}

@@ -160,7 +160,7 @@ func reloadDaemon(ctx context.Context, s settings.Settings) (d local.Daemon, err
 			errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && now.Sub(begun) < s.Upgrade.Patience+reloadTime: // it is slow to begin
 		case err != nil:
 			return d, err
-		case !next.IsZero() && d.BaseURL == s.BaseURL && len(d.Sites) == len(s.Listens())-1:
+		case !next.IsZero() && d.BaseURL == s.BaseURL && d.Engine == s.Engine && len(d.Sites) == len(s.Listens())-1:
 			return d, nil
 		case now.Sub(begun) > s.Upgrade.Patience+reloadTime:
 			return d, errors.New("the daemon does not take the settings")

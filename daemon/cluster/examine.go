@@ -23,6 +23,9 @@ import (
 // can be changed.
 const oldest = 33
 
+// Reach is the name of the findings about what programs reach.
+const Reach = "reach"
+
 // examination tries a cluster, in pods of its own.
 type examination struct {
 	*Engine
@@ -105,13 +108,13 @@ func (x *examination) reach(ctx context.Context) {
 	const fix = "load deploy/kubernetes/berth.nft on each machine, and apply deploy/kubernetes/network-policy.yaml"
 	open, _, err := x.tryAll(ctx)
 	if err != nil {
-		x.finds("reach", app.Bad, "", "it is not known what programs reach: %v", err)
+		x.finds(Reach, app.Bad, "", "it is not known what programs reach: %v", err)
 	}
 	for _, machine := range slices.Sorted(maps.Keys(open)) {
-		x.finds("reach", app.Bad, fix, "a program on %s reaches %s", machine, strings.Join(open[machine], ", "))
+		x.finds(Reach, app.Bad, fix, "a program on %s reaches %s", machine, strings.Join(open[machine], ", "))
 	}
 	if err == nil && len(open) == 0 {
-		x.finds("reach", app.Good, "", "no program reaches a machine, the API server, the server of the volume, metadata or berth")
+		x.finds(Reach, app.Good, "", "no program reaches a machine, the API server, the server of the volume, metadata or berth")
 	}
 }
 

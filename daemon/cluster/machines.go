@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"berth/app"
 	"berth/kube"
@@ -65,6 +67,36 @@ func Machines(ctx context.Context, client *kube.Client, c Config) ([]Machine, er
 func programsOf(ctx context.Context, client *kube.Client, host string) ([]kube.Pod, error) {
 	pods, _, err := client.List(ctx, selector(map[string]string{hostLabel: host, kindLabel: runKind}))
 	return slices.DeleteFunc(pods, over), err
+}
+
+// End ends every pod of a berth, also builds and console commands, and returns whose programs they were. It waits until they
+// are gone, for a moment longer than programs may take to end: those on a machine that is silent are an error.
+func End(ctx context.Context, client *kube.Client, c Config) (ended []app.ID, err error) {
+	until := time.Now().Add(c.Grace + startTime)
+	for asked := map[string]bool{}; ; sleep(ctx, againTime/10) {
+		pods, _, err := client.List(ctx, selector(map[string]string{hostLabel: c.Host}))
+		if err != nil {
+			return ended, err
+		}
+		if len(pods) == 0 {
+			return ended, nil
+		}
+		if time.Now().After(until) {
+			return ended, fmt.Errorf("the program of %s on %s does not end", pods[0].Metadata.Labels[appLabel], pods[0].Spec.NodeName)
+		}
+		for _, p := range pods {
+			if asked[p.Metadata.UID] {
+				continue
+			}
+			asked[p.Metadata.UID] = true
+			if err := client.Delete(ctx, p.Metadata.Name, p.Metadata.UID, c.Grace); err != nil && kube.CodeOf(err) != http.StatusNotFound {
+				return ended, err
+			}
+			if p.Metadata.Labels[kindLabel] == runKind && !over(p) {
+				ended = append(ended, app.ID(p.Metadata.Labels[appLabel]))
+			}
+		}
+	}
 }
 
 // Forget makes the cluster forget the programs of a berth on a machine that is silent, and returns whose they were.

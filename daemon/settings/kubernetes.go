@@ -41,6 +41,12 @@ func (s *Settings) checkKubernetes() error {
 	return nil
 }
 
+// With are the settings with another engine, or why that cannot be.
+func (s Settings) With(engine string) (Settings, error) {
+	s.Engine = engine
+	return s, s.checkKubernetes()
+}
+
 func apiServer(to *string) kind {
 	return checked(to, "an address such as https://10.0.0.1:6443", func(text string) bool {
 		u, err := url.Parse(text)

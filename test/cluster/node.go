@@ -128,10 +128,12 @@ containerLogMaxFiles: 3
 }
 
 // here is a command in the machine's network, and in a mount namespace where /run/netns, in which the namespaces of
-// pods are, ends with the machine. The control groups stay in sight, which "ip netns exec" hides.
+// pods are, ends with the machine. So do the directories whose places kubelets do not let anybody choose: two kubelets
+// would remove each other's socket. The control groups stay in sight, which "ip netns exec" hides.
 func (n *Node) here(argv ...string) []string {
 	const script = `exec 9<"$1" && shift && exec unshare -m --propagation private bash -c ` +
-		`'mount --make-rshared / && mount -t tmpfs none /run/netns && exec nsenter --net=/proc/self/fd/9 "$@"' - "$@"`
+		`'mount --make-rshared / && for dir in /run/netns /var/lib/kubelet/device-plugins /var/log/containers; do ` +
+		`mkdir -p "$dir" && mount -t tmpfs none "$dir" || exit; done && exec nsenter --net=/proc/self/fd/9 "$@"' - "$@"`
 	return append([]string{"bash", "-c", script, "-", "/run/netns/" + n.networkName}, argv...)
 }
 

@@ -86,6 +86,17 @@ func call(ctx context.Context, dir, method, path string, into any, account ...st
 	return errors.New(refusal.Message)
 }
 
+// Online asks the daemon whether the program of an application runs. Its errors are those of Changed.
+func Online(ctx context.Context, dir string, id app.AccountID, of app.ID) (bool, error) {
+	var answer struct {
+		Apps struct {
+			Online bool `json:"online"`
+		} `json:"apps"`
+	}
+	err := call(ctx, dir, http.MethodGet, "/v2/app/"+string(of), &answer, strconv.FormatInt(int64(id), 10))
+	return answer.Apps.Online, err
+}
+
 // Restart lets the daemon end and start the program of an application, or start it, if verb is "start". It waits until
 // that has come well or ill. Its errors are those of Changed.
 func Restart(ctx context.Context, dir string, id app.AccountID, of app.ID, verb string) error {

@@ -32,6 +32,8 @@ type Daemon struct {
 	Sites []string `json:"sites"`
 	// Held says why the host holds its programs, in English; "" when it does not.
 	Held string `json:"held"`
+	// Engine is where programs run: "machine" or "kubernetes".
+	Engine string `json:"engine"`
 }
 
 // Errors of a client.
