@@ -249,7 +249,7 @@ func (d *daemon) hostConfig() host.Config {
 		Launch:  d.engine.launch,
 		Adopt:   d.engine.adopt,
 		Shell:   d.engine.shell,
-		Type:    data.logs.Type,
+		Type:    d.engine.typing,
 		Plan:    planner(tools),
 		Suggest: runtimes.Suggest,
 		Records: data.db.Apps,

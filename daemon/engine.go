@@ -22,6 +22,8 @@ import (
 
 // engine is what runs programs, and where. The host asks nothing else of it.
 type engine struct {
+	// typing is host.Config.Type.
+	typing   func(ctx context.Context, id app.ID, run int, line string) error
 	launch   host.Launch
 	adopt    host.Adopt
 	shell    host.Shell
@@ -52,6 +54,7 @@ func (d *daemon) machine(ram app.MB) engine {
 	}
 	return engine{
 		launch: start.launch, adopt: start.adopt, shell: start.shell, limitCPU: start.limitCPU, tools: tools,
+		typing: func(_ context.Context, id app.ID, run int, line string) error { return d.data.logs.Type(id, run, line) },
 		memory: openMemory(d.groups, &d.undo), ram: func() app.MB { return ram },
 		booted: func(context.Context) {
 			d.survivors.endUntaken(0, "ended the program of an application that cannot run")
@@ -139,7 +142,7 @@ func (d *daemon) cluster(ctx context.Context) (engine, error) {
 			return c.Launch(ctx, p)
 		},
 		adopt: func(p app.Program) (*host.Survivor, error) { return d.adoptPod(c, p) },
-		shell: c.Shell, limitCPU: c.LimitCPU, stale: c.Stale, tools: config.Images.Tools(), booted: c.EndOthers, ram: c.RAM,
+		shell: c.Shell, limitCPU: c.LimitCPU, stale: c.Stale, typing: c.Type, tools: config.Images.Tools(), booted: c.EndOthers, ram: c.RAM,
 	}, nil
 }
 

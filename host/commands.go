@@ -236,7 +236,7 @@ func (h *Host) Console(ctx context.Context, owner app.AccountID, id app.ID, comm
 }
 
 // Type sends a line to the input of a program: see app.Services.
-func (h *Host) Type(_ context.Context, owner app.AccountID, id app.ID, line string) error {
+func (h *Host) Type(ctx context.Context, owner app.AccountID, id app.ID, line string) error {
 	u, err := h.find(owner, id)
 	if err != nil {
 		return err
@@ -254,7 +254,7 @@ func (h *Host) Type(_ context.Context, owner app.AccountID, id app.ID, line stri
 	case v.run.Ended(): // its unit does not know yet, and its input may be gone
 		return app.Errorf(app.Conflict, "the program has just ended; try again in a moment")
 	}
-	return h.Config.Type(id, v.run.number, line)
+	return h.Config.Type(ctx, id, v.run.number, line)
 }
 
 // Exec is an app.ExecService: a command as Console runs it, but with somebody at it, and

@@ -23,8 +23,8 @@ type Config struct {
 	Launch Launch
 	Adopt  Adopt // may be nil: nothing outlives the daemon
 	Shell  Shell
-	// Type sends a line to the program of a run, which was started to read it. It MUST NOT wait.
-	Type     func(id app.ID, run int, line string) error
+	// Type sends a line to the program of a run, which was started to read it. It MUST NOT wait for that program.
+	Type     func(ctx context.Context, id app.ID, run int, line string) error
 	Plan     Planner
 	Suggest  Suggester // nil: nothing is suggested
 	Records  Records

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ import (
 func TestType(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
 		var typed []string
-		w.host.Config.Type = func(id app.ID, run int, line string) error {
+		w.host.Config.Type = func(_ context.Context, id app.ID, run int, line string) error {
 			typed = append(typed, fmt.Sprintf("%s %d %s", id, run, line))
 			return nil
 		}

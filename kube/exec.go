@@ -32,16 +32,31 @@ type Command struct {
 	Argv []string
 	TTY  bool
 	In   io.Reader // may be nil; the caller ends it once Exec has returned
-	Out  io.Writer
+	Out  io.Writer // nil for none
 	Err  io.Writer // nil with TTY
 	// Sizes are those of the terminal, in columns and rows; may be nil.
 	Sizes <-chan [2]uint16
 }
 
+// Attach sends what in has to the input of a container's program, and returns once that was taken over: the program may not
+// have read it yet. It blocks while that reads nothing and its pipes are full. The end of ctx cuts the stream; what was sent may come
+// to the program later. The errors are those of Exec. The container MUST have been made with Stdin.
+func (c *Client) Attach(ctx context.Context, pod, container string, in io.Reader) error {
+	_, err := c.stream(ctx, pod, "attach", url.Values{"container": {container}}, Command{In: in})
+	return err
+}
+
 // Exec runs a command, and returns its exit code once it has ended. The end of ctx cuts the stream and does not end the
 // command: the caller MUST give it a shell that ends with its input. The errors are ErrAway, a refusal, and that of ctx.
 func (c *Client) Exec(ctx context.Context, pod, container string, cmd Command) (code int, err error) {
-	query := url.Values{"container": {container}, "command": cmd.Argv, "stdout": {"true"}, "tty": {strconv.FormatBool(cmd.TTY)}}
+	return c.stream(ctx, pod, "exec", url.Values{"container": {container}, "command": cmd.Argv, "tty": {strconv.FormatBool(cmd.TTY)}}, cmd)
+}
+
+// stream opens the streams that cmd has to what is asked for below a pod, and returns once that has ended.
+func (c *Client) stream(ctx context.Context, pod, what string, query url.Values, cmd Command) (code int, err error) {
+	if cmd.Out != nil {
+		query.Set("stdout", "true")
+	}
 	if cmd.In != nil {
 		query.Set("stdin", "true")
 	}
@@ -53,7 +68,7 @@ func (c *Client) Exec(ctx context.Context, pod, container string, cmd Command) (
 		return 0, err
 	}
 	//nolint:bodyclose // the library closes the body of a refusal, and the connection has that of a success
-	conn, resp, err := websocket.Dial(ctx, c.server+c.pods(pod, "exec")+"?"+query.Encode(), &websocket.DialOptions{
+	conn, resp, err := websocket.Dial(ctx, c.server+c.pods(pod, what)+"?"+query.Encode(), &websocket.DialOptions{
 		HTTPClient: c.upgrades, HTTPHeader: header, Subprotocols: []string{"v5.channel.k8s.io"},
 	})
 	if err != nil {
@@ -117,12 +132,14 @@ func output(ctx context.Context, conn *websocket.Conn, cmd Command) (code int, e
 		if err != nil {
 			return 0, broken(ctx, err)
 		}
-		if len(message) == 0 {
+		if len(message) < 2 { // the server says that the stream is open (k8s.io/apiserver, wsstream)
 			continue
 		}
 		switch message[0] {
 		case channelOut:
-			_, err = cmd.Out.Write(message[1:])
+			if cmd.Out != nil {
+				_, err = cmd.Out.Write(message[1:])
+			}
 		case channelErr:
 			if cmd.Err != nil {
 				_, err = cmd.Err.Write(message[1:])

@@ -220,9 +220,6 @@ func (m *engineMoving) findsRuntimes() error {
 		if daemon.HasEnvironment(m.settings.DataDir, a.ID) {
 			m.Tell("note: %s has packages of one Python, which another does not find: commit it again after the move", name)
 		}
-		if a.Code.Stdin && m.to == settings.Kubernetes {
-			m.Tell("note: %s reads its input, which is empty on a cluster", name)
-		}
 	}
 	if len(not) > 0 {
 		hint := "Hint: nothing was changed. berth runtime install brings runtimes."

@@ -32,6 +32,7 @@ type run struct {
 	uid     string
 	out     *logs.Log
 	changed chan struct{} // holds one: the pod is another than before
+	typing  chan struct{} // holds one while a line is on its way to the program
 	done    chan struct{} // closed when exit is set, or the run was left
 	life    context.Context
 	leave   context.CancelFunc // ends what follows the run
@@ -131,7 +132,8 @@ func (e *Engine) create(ctx context.Context, r *run, spec kube.Pod) error {
 
 func (e *Engine) newRun(p app.Program, name string, out *logs.Log) *run {
 	r := &run{
-		engine: e, program: p, name: name, out: out, ram: p.RAM, changed: make(chan struct{}, 1), done: make(chan struct{}),
+		engine: e, program: p, name: name, out: out, ram: p.RAM,
+		changed: make(chan struct{}, 1), typing: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	r.life, r.leave = context.WithCancel(e.life)
 	e.mu.Lock()

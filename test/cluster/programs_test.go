@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"berth/test/harness"
 )
@@ -309,4 +311,63 @@ func environment(flags []string) (env []string) {
 		}
 	}
 	return env
+}
+
+// A program reads the lines that its owner sends, each once and in order, and sees no end of them. One that does not read
+// holds up nobody.
+func TestInput(t *testing.T) {
+	d := launch(t)
+	c := d.NewAccount("ann", 500)
+	send := func(id, line string) harness.Answer {
+		t.Helper()
+		r := c.Request(http.MethodPost, "/v2/app/"+id+"/input", strings.NewReader(fmt.Sprintf(`{"line":%q}`, line)))
+		r.Header.Set("Content-Type", "application/json")
+		return c.Send(r)
+	}
+	reads := c.Upload(harness.ShellBot("echo up; while read -r line; do echo \"got $line\"; done; echo end; exec sleep 1000\n", "RAM=64", "STDIN=true"))
+	c.UntilLog(reads, "up")
+	want := "up\n"
+	for n := range 30 {
+		line := fmt.Sprintf("line %d $HOME \\ é", n)
+		if n == 15 {
+			d.End(syscall.SIGKILL)
+			d.Serve()
+		}
+		began := time.Now()
+		send(reads, line).Want(200)
+		if n == 29 {
+			t.Logf("a line took %s", time.Since(began))
+		}
+		want += "got " + line + "\n"
+	}
+	c.UntilLog(reads, "got line 29")
+	got := ""
+	for line := range strings.Lines(c.Log(reads)) {
+		if _, text, _ := strings.Cut(line, "Z "); !strings.HasPrefix(text, "[berth]") {
+			got += text
+		}
+	}
+	if got != want {
+		t.Errorf("it printed %s; want %s", got, want)
+	}
+	c.Put("/app/"+reads+"/restart", "").Want(200)
+	send(reads, "again").Want(200)
+	c.UntilLog(reads, "got again")
+
+	deaf := c.Upload(harness.ShellBot("echo up; exec sleep 1000\n", "RAM=64", "STDIN=true"))
+	c.UntilLog(deaf, "up")
+	for n, long := 0, strings.Repeat("x", 4000); ; n++ {
+		if a := send(deaf, long); a.Code != 200 {
+			a.Want(503)
+			a.Says("message", "does not read its input")
+			t.Logf("refused after %d lines", n)
+			break
+		}
+		if n > 1000 {
+			t.Fatal("nobody reads, and every line is taken")
+		}
+	}
+	send(reads, "still").Want(200)
+	c.UntilLog(reads, "got still")
+	c.Put("/app/"+deaf+"/stop", "").Want(200)
 }
