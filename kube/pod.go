@@ -19,7 +19,8 @@ type (
 		Labels            map[string]string `json:"labels,omitempty"`
 		Annotations       map[string]string `json:"annotations,omitempty"`
 		CreationTimestamp time.Time         `json:"creationTimestamp,omitzero"`
-		DeletionTimestamp *time.Time        `json:"deletionTimestamp,omitempty"`
+		DeletionTimestamp *time.Time        `json:"deletionTimestamp,omitempty"` // by which it is to be gone
+		DeletionGrace     int64             `json:"deletionGracePeriodSeconds,omitempty"`
 	}
 
 	// Pod is a pod: of berth's one container.

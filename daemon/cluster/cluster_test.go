@@ -92,6 +92,14 @@ func ofPod(p kube.Pod, reason string) kube.Pod {
 	return p
 }
 
+// deleted is a pod that somebody has deleted so long after its program had ended.
+func deleted(p kube.Pod, after time.Duration) kube.Pod {
+	const grace = 5
+	by := p.Status.ContainerStatuses[0].State.Terminated.FinishedAt.Add(after + grace*time.Second)
+	p.Metadata.DeletionTimestamp, p.Metadata.DeletionGrace = &by, grace
+	return p
+}
+
 // An end is only one for memory with the code of SIGKILL: on control groups v1 a helper's death marks the container too.
 func TestExits(t *testing.T) {
 	book := logs.NewBook(t.TempDir(), logs.Options{}, nil)
@@ -123,6 +131,9 @@ func TestExits(t *testing.T) {
 		{ofPod(terminated(143, "Error"), "Terminated"), 143, 15, false, false, true},
 		{ofPod(terminated(143, "Error"), "DeadlineExceeded"), 143, 15, false, false, false},
 		{ofPod(terminated(137, "OOMKilled"), "Evicted"), 137, 9, true, false, false},
+		{deleted(terminated(143, "Error"), 0), 143, 15, false, false, true},
+		{deleted(terminated(143, "Error"), time.Second), 143, 15, false, false, false}, // it had ended before
+		{deleted(terminated(137, "OOMKilled"), 0), 137, 9, true, false, false},
 	} {
 		e := r.exitOf(c.pod)
 		if e.Code != c.code || e.Signal != c.signal || e.OOM != c.oom || e.HostOOM != c.hostOOM || e.Disrupted != c.disrupted || e.LimitMB != 64 {

@@ -165,6 +165,7 @@ func (e *Engine) heardAll(pods []kube.Pod) {
 	}
 	for name, p := range e.pods {
 		e.tell(name, p, false)
+		e.settle(p)
 	}
 	for name, p := range before {
 		if _, there := e.pods[name]; !there {
@@ -184,6 +185,17 @@ func (e *Engine) heard(p kube.Pod) {
 	defer e.mu.Unlock()
 	e.pods[p.Metadata.Name] = trimmed(p)
 	e.tell(p.Metadata.Name, p, false)
+	e.settle(p)
+}
+
+// settle removes a pod that was made by a request of which nobody knew what came of it. The caller holds mu.
+func (e *Engine) settle(p kube.Pod) {
+	name := p.Metadata.Name
+	if !e.doubt[name] || e.runs[name] != nil {
+		return
+	}
+	delete(e.doubt, name)
+	e.remove(&run{name: name, uid: p.Metadata.UID})
 }
 
 func (e *Engine) gone(p kube.Pod) {

@@ -100,11 +100,12 @@ func (e *Engine) start(ctx context.Context, p app.Program, kind, name string) (*
 
 // create makes the pod of a run, and waits until its program runs, or has ended. Of an error nothing stays.
 func (e *Engine) create(ctx context.Context, r *run, spec kube.Pod) error {
-	made, err := e.kube.Create(ctx, spec)
+	// Who calls it off while it is under way would not know what came of it.
+	made, err := e.kube.Create(context.WithoutCancel(ctx), spec)
 	if err != nil {
 		e.drop(r)
 		exists := kube.CodeOf(err) == http.StatusConflict
-		if errors.Is(err, kube.ErrAway) || ctx.Err() != nil || exists {
+		if errors.Is(err, kube.ErrAway) || exists {
 			e.mu.Lock()
 			e.doubt[r.name] = true
 			e.mu.Unlock()
@@ -121,7 +122,7 @@ func (e *Engine) create(ctx context.Context, r *run, spec kube.Pod) error {
 	}
 	r.mu.Unlock()
 	if err := r.begins(ctx); err != nil {
-		e.dismiss(r)
+		e.undo(r)
 		return err
 	}
 	r.mu.Lock()
@@ -164,6 +165,31 @@ func (e *Engine) remove(r *run) {
 			sleep(e.life, againTime)
 		}
 	})
+}
+
+// undoTime is how long undo waits for a machine.
+const undoTime = 10 * time.Second
+
+// undo removes the pod of a run that does not begin, and waits until it is gone: its machine may be about to make the directory of
+// its files, which the caller is about to remove.
+func (e *Engine) undo(r *run) {
+	defer e.drop(r)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.life), undoTime)
+	defer cancel()
+	if err := e.kube.Delete(ctx, r.name, r.uid, time.Second); err != nil {
+		e.remove(r)
+		return
+	}
+	for {
+		if _, gone := r.now(); gone {
+			return
+		}
+		select {
+		case <-r.changed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // dismiss removes a pod of berth's own, also when the engine closes: no later daemon may look for it.
@@ -463,8 +489,12 @@ func evictedForMemory(p kube.Pod) bool {
 }
 
 // disrupted reports whether a program ended for a reason of its machine or cluster: a reason of the whole pod, such as
-// Evicted or Terminated, is never the program's. Finish makes DeadlineExceeded.
+// Evicted or Terminated, is never the program's. Finish makes DeadlineExceeded. An eviction by the API, as of kubectl drain,
+// deletes the pod and gives no reason.
 func disrupted(p kube.Pod, t *kube.Terminated) bool {
+	if by := p.Metadata.DeletionTimestamp; by != nil && !t.FinishedAt.Before(by.Add(-time.Duration(p.Metadata.DeletionGrace)*time.Second)) {
+		return true
+	}
 	return lostStatus(t) || p.Status.Reason != "" && p.Status.Reason != "DeadlineExceeded"
 }
 

@@ -371,3 +371,17 @@ func TestInput(t *testing.T) {
 	c.UntilLog(reads, "got still")
 	c.Put("/app/"+deaf+"/stop", "").Want(200)
 }
+
+// A program that makes as many processes as it can harms nobody else.
+func TestForkBomb(t *testing.T) {
+	d := launch(t)
+	c := d.NewAccount("ann", 500)
+	calm := c.Upload(harness.ShellBot("n=0; while :; do n=$((n+1)); echo line $n; sleep 0.1; done\n", "RAM=64"))
+	before := pods(t, calm)
+	bomb := c.Upload(harness.ShellBot("trap '' TERM; echo up; bomb() { bomb & bomb; }; bomb\n", "RAM=64"))
+	c.UntilLog(bomb, "up")
+	c.Until(bomb, "apps.online", false)
+	goesOn(t, calm, before)
+	c.UntilLog(calm, "line 50")
+	harness.Eventually(t, "nothing of it runs", func() bool { return len(d.Of(bomb)) == 0 })
+}

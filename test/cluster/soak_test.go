@@ -24,7 +24,7 @@ var alike = []string{
 	"TestSurvivesTheDeathOfProgramsMeanwhile", "TestSurvivesTheExitToldBeforeAFailedCommit", "TestConsoleEndsEarly", "TestConsoleIsBounded",
 	"TestOutOfMemoryRestarts", "TestStatusCountsHelpers", "TestBackupOfABusyTree", "TestFlood", "TestLogRotation", "TestStderrWithoutAReader",
 	"TestLogsAreFollowedOverTheEndOfTheDaemon", "TestStatusIsWatchedOverTheEndOfTheDaemon", "TestScreensOfWhoWatches",
-	"TestVisitorsWaitForTheNextDaemon", "TestDeleteAll", "TestManyUploads", "TestDiskFloor", "TestSecrets", "TestForkBomb",
+	"TestVisitorsWaitForTheNextDaemon", "TestDeleteAll", "TestManyUploads", "TestDiskFloor", "TestSecrets", "TestLaunchContract",
 	"TestMessagesInTheLocale", "TestPanelManages", "TestInvitation", "TestNotices", "TestMonitor",
 }
 
