@@ -20,13 +20,18 @@ const (
 	batchTime = 50 * time.Millisecond
 )
 
-// readLog copies what the program prints into the application's log until the program has ended, or the run is left.
-// A stream may end early, without an error, so it goes on where that ended, and once more after the end.
-func (r *run) readLog() {
-	missing := 0
+// quietTime is the longest pause before a stream is opened again that ended, and had nothing: of thousands of programs that
+// would keep a cluster busy.
+const quietTime = 10 * time.Second
+
+// readLog copies what the program prints into the application's log until the program has ended, which ended tells, or the run
+// is left. A stream may end early, without an error, so it goes on where that ended, and once more after the end.
+func (r *run) readLog(ended <-chan struct{}) {
+	missing, pause := 0, againTime/4
 	for r.life.Err() == nil {
 		p, gone := r.now()
 		last := gone || over(p) // all is printed
+		before := r.out.Taken(r.uid)
 		err := r.read(!last)
 		switch {
 		case r.life.Err() != nil, last && err == nil:
@@ -43,9 +48,22 @@ func (r *run) readLog() {
 				return
 			}
 		}
-		if err != nil {
+		switch {
+		case last:
 			sleep(r.life, againTime/4)
+			continue
+		case r.out.Taken(r.uid) != before:
+			pause = againTime / 4
+			continue
 		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ended:
+		case <-r.life.Done():
+		}
+		timer.Stop()
+		pause = min(2*pause, quietTime)
 	}
 }
 

@@ -394,12 +394,13 @@ func (e *Engine) Adopt(v Survivor, p app.Program) (host.Instance, error) {
 func (r *run) follow() {
 	r.engine.work.Go(func() {
 		defer close(r.done)
-		read := make(chan struct{})
+		read, ended := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(read)
-			r.readLog()
+			r.readLog(ended)
 		}()
 		r.awaitEnd()
+		close(ended)
 		<-read
 		r.mu.Lock()
 		left := r.left
