@@ -39,6 +39,7 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, what is compile
 
 test: languages ## every test this machine can run, with the race detector, and those in guests
 	@test/scripts/test
+	@test/scripts/kubernetes there >/dev/null || exit 0; $(MAKE) --no-print-directory test-cluster RUN='^(TestStory|TestExitsOfPrograms|TestAdoption|TestInput)$$$$'
 	@test/scripts/test-browser
 	@test/scripts/test-arm64
 	@test/scripts/test-vm
@@ -59,7 +60,7 @@ test-vm: setup ## the kernel tests in virtual machines: real control groups, sys
 test-cluster: setup ## programs on a real Kubernetes of two machines, which is built once: 16 minutes of a processor; root
 	@test/scripts/setup cluster
 	@test/scripts/kubernetes >/dev/null
-	@$(GO) test -race -tags "cluster $(TAGS)" -count=1 -timeout 60m ./test/cluster
+	@$(GO) test -race -tags "cluster $(TAGS)" -count=1 -timeout 60m $(if $(RUN),-run '$(RUN)') ./test/cluster
 
 fuzz: setup ## each fuzz target for 30 s
 	@test/scripts/fuzz 30s
