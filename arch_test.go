@@ -98,7 +98,7 @@ var tests = map[string][]string{
 	"test/clients":              {"test/harness"},
 	"test/dns":                  {},
 	"test/docs":                 {"app/build", "app/exit", "cli", "cli/command", "daemon/settings", "host/notify", "web/metrics"},
-	"test/e2e":                  {"app", "host/watch/metrics", "test/harness"}, // a history of before
+	"test/e2e":                  {"app", "app/exit", "host/watch/metrics", "test/harness"}, // a history of before
 	"test/cluster":              {"kube", "test/harness"},
 	"test/faults":               {"test/harness"},
 	"test/openid":               {},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -122,14 +123,19 @@ func where(engine string) string {
 
 // agree tries the engine, shows what is to happen, and asks.
 func (m *engineMoving) agree(ctx context.Context, again bool) error {
-	try := m.tryMachine
-	if m.to == settings.Kubernetes {
-		try = m.tryCluster
+	next, err := m.settings.With(m.to)
+	if err != nil {
+		return exit.NewProblem(exit.Config, fmt.Errorf("cannot move the programs: %w", err),
+			"Hint: docs/kubernetes.md says what the section kubernetes of berth.toml needs; leave the line engine out.")
 	}
 	if err := m.findsRuntimes(); err != nil {
 		return err
 	}
-	ram, err := try(ctx)
+	try := m.tryMachine
+	if m.to == settings.Kubernetes {
+		try = m.tryCluster
+	}
+	ram, err := try(ctx, next)
 	if err != nil {
 		return err
 	}
@@ -159,18 +165,13 @@ func (m *engineMoving) agree(ctx context.Context, again bool) error {
 }
 
 // tryMachine returns the RAM that this machine has.
-func (m *engineMoving) tryMachine(context.Context) (app.MB, error) {
+func (m *engineMoving) tryMachine(context.Context, settings.Settings) (app.MB, error) {
 	info, err := proc.Host()
 	return info.RAM, err
 }
 
 // tryCluster returns the RAM that the cluster of the settings has, after all that berth doctor tries there.
-func (m *engineMoving) tryCluster(ctx context.Context) (ram app.MB, err error) {
-	s, err := m.settings.With(settings.Kubernetes)
-	if err != nil {
-		return 0, exit.NewProblem(exit.Config, fmt.Errorf("cannot move the programs: %w", err),
-			"Hint: docs/kubernetes.md says what the section kubernetes of berth.toml needs; leave the line engine out.")
-	}
+func (m *engineMoving) tryCluster(ctx context.Context, s settings.Settings) (ram app.MB, err error) {
 	m.Tell("trying the cluster at %s", s.Kubernetes.Server)
 	bad := 0
 	for _, f := range daemon.ExamineCluster(ctx, s) {
@@ -202,15 +203,19 @@ func (m *engineMoving) tryCluster(ctx context.Context) (ram app.MB, err error) {
 	return ram, err
 }
 
-// findsRuntimes refuses programs that would not start on the engine, and says what differs there.
+// findsRuntimes refuses when programs that run would not start on the engine, and says what differs there.
 func (m *engineMoving) findsRuntimes() error {
 	with, not, err := daemon.RuntimesOn(m.settings, m.to, m.apps)
 	if err != nil {
 		return cannot("move the programs", err)
 	}
+	lacking := 0
 	for _, a := range m.apps {
 		name := fmt.Sprintf("%s (%s)", screen.Word(a.Name), a.ID)
 		if why := not[a.ID]; why != nil {
+			if slices.ContainsFunc(m.online, func(o app.App) bool { return o.ID == a.ID }) {
+				lacking++
+			}
 			m.Tell("%s would not start: %v", name, why)
 			continue
 		}
@@ -221,12 +226,12 @@ func (m *engineMoving) findsRuntimes() error {
 			m.Tell("note: %s has packages of one Python, which another does not find: commit it again after the move", name)
 		}
 	}
-	if len(not) > 0 {
+	if lacking > 0 {
 		hint := "Hint: nothing was changed. berth runtime install brings runtimes."
 		if m.to == settings.Kubernetes {
 			hint = "Hint: nothing was changed. Add images with them to kubernetes.images."
 		}
-		return exit.NewProblem(exit.Failure, fmt.Errorf("cannot move the programs: %s cannot run there", counted(len(not), "application")), hint)
+		return exit.NewProblem(exit.Failure, fmt.Errorf("cannot move the programs: %s cannot run there", counted(lacking, "program")), hint)
 	}
 	return nil
 }
