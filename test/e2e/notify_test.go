@@ -34,7 +34,7 @@ func TestNotices(t *testing.T) {
 	for name, target := range map[string]string{"discord": s.Discord, "slack": s.Slack} {
 		c.ask(http.MethodPost, "/channel", fmt.Sprintf(`{"service":%q,"name":%q,"target":%q,"least":"warning"}`, name, name, target)).Want(200, "channel.service", name)
 	}
-	id := c.Upload(harness.PythonBot("import os, time\nprint('login with', os.environ.get('KEY'), flush=True)\nprint('```@everyone', flush=True)\nif os.path.exists('die'): raise SystemExit(7)\ntime.sleep(100000)\n", "RAM=64"))
+	id := c.Upload(harness.PythonBot("import os, time\ndie = os.path.exists('die')\nprint('login with', os.environ.get('KEY'), flush=True)\nprint('```@everyone', flush=True)\nif die: raise SystemExit(7)\ntime.sleep(100000)\n", "RAM=64"))
 	c.UntilLog(id, "login with None")
 	c.setEnv(id, map[string]any{"KEY": "hunter2hunter2"}).Want(200)
 	c.console(id, "touch die")
