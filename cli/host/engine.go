@@ -128,6 +128,10 @@ func (m *engineMoving) agree(ctx context.Context, again bool) error {
 		return exit.NewProblem(exit.Config, fmt.Errorf("cannot move the programs: %w", err),
 			"Hint: docs/kubernetes.md says what the section kubernetes of berth.toml needs; leave the line engine out.")
 	}
+	path, _ := m.flags.File(m.Getenv)
+	if err := settings.Manageable(path, map[string]string{"engine": m.to}); err != nil {
+		return err
+	}
 	if err := m.findsRuntimes(); err != nil {
 		return err
 	}

@@ -41,11 +41,11 @@ func Manage(path string, set map[string]string, unset ...string) (changed bool, 
 			return false, wrong("cannot set %s to %q: expected %s", key, set[key], k.expects)
 		}
 	}
-	file, err := readFile(path, false)
-	if err != nil {
+	if err := Manageable(path, set); err != nil {
 		return false, err
 	}
-	if err := overridden(file, set); err != nil {
+	file, err := readFile(path, false)
+	if err != nil {
 		return false, err
 	}
 	managed := ManagedFile(path)
@@ -83,6 +83,15 @@ func Managed(path string) (map[string]string, error) {
 		all[key] = value.value
 	}
 	return all, err
+}
+
+// Manageable is the error with which Manage would refuse values that the settings file at path overrides.
+func Manageable(path string, set map[string]string) error {
+	file, err := readFile(path, false)
+	if err != nil {
+		return err
+	}
+	return overridden(file, set)
 }
 
 // overridden refuses values that the settings file overrides.

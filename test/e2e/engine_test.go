@@ -35,6 +35,7 @@ func TestEngineMoveRefused(t *testing.T) {
 	}{
 		{"machine", "", 0, "the programs run on this machine already"},
 		{"kubernetes", "", exit.Config, "needs kubernetes.server"},
+		{"kubernetes", "engine = \"machine\"\n" + away + "\"\n", exit.Config, "that file wins"},
 		{"kubernetes", away + "\"\n", 1, node + ") would not start: "},
 		{"kubernetes", away + ",node 20.0.0 image\"\n", 1, "the cluster has 1 problem"},
 	} {
