@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -103,11 +104,11 @@ func launch(t *testing.T, args ...string) *daemon {
 		t.Fatal(err)
 	}
 	d, port := &daemon{t: t, data: filepath.Join(root, "data")}, harness.Ports(t, harness.PortCount)
-	cmd := exec.Command(berth, append([]string{
+	cmd := exec.Command(berth, slices.Concat([]string{
 		"serve", "--data-dir", d.data, "--listen", "127.0.0.1:0", "--rate-limit", "10000", "--apps-ok-delay", "400ms",
 		"--apps-uid-base", "400000", "--apps-uid-count", "100",
 		"--apps-port-first", strconv.Itoa(port), "--apps-port-last", strconv.Itoa(port + harness.PortCount - 1),
-	}, args...)...)
+	}, harness.Engine(t, d.data), args)...)
 	cmd.Env = harness.CleanEnv()
 	d.Start(t, cmd)
 	t.Cleanup(func() {

@@ -29,26 +29,38 @@ var alike = []string{
 }
 
 // The tests of berth on its own machine pass on a cluster, as far as they are about what people see of it.
-func TestSoakEndToEnd(t *testing.T) {
+func TestSoakEndToEnd(t *testing.T) { passHere(t, "e2e", alike) }
+
+// The clients that people own find a berth on a cluster as they find one on a machine.
+func TestSoakClients(t *testing.T) {
+	passHere(t, "clients", []string{
+		"TestCLI", "TestCLIShowsWhyABuildFailed", "TestSDK", "TestSDKTeam", "TestCLITeam", "TestExtensionLogin", "TestExtensionApps",
+		"TestExtensionTeam", "TestExtensionShowsAnUploadOverWebSocket",
+	})
+}
+
+// passHere runs tests of another package with their programs on the cluster.
+func passHere(t *testing.T, of string, names []string) {
+	t.Helper()
 	dir := t.TempDir()
-	binary, file := filepath.Join(dir, "e2e.test"), token(t)
-	if out, err := exec.Command("go", "test", "-c", "-o", binary, "../e2e").CombinedOutput(); err != nil {
+	binary, file := filepath.Join(dir, "the.test"), token(t)
+	if out, err := exec.Command("go", "test", "-c", "-o", binary, "../"+of).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	script := "#!/bin/sh\nset -e\nname=e2e-$(basename \"$(dirname \"$1\")\" | tr A-Z. a-z-)\ncat <<E | " +
+	script := "#!/bin/sh\nset -e\nname=" + of + "-$(basename \"$(dirname \"$1\")\" | tr A-Z. a-z-)\ncat <<E | " +
 		strings.Join(world.kubectl("apply", "-f", "-").Args, " ") + " >/dev/null\n" + claim("$name", "$1") + "\nE\ncat <<E\n" +
 		strings.Join(engineFlags(t, file, "$name"), "\n") + "\nE\n"
 	command := filepath.Join(dir, "engine")
 	if err := os.WriteFile(command, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(binary, "-test.run", "^("+strings.Join(alike, "|")+")$", "-test.v", "-test.timeout=30m", "-test.parallel=3")
-	cmd.Dir = "../e2e"
+	cmd := exec.Command(binary, "-test.run", "^("+strings.Join(names, "|")+")$", "-test.v", "-test.timeout=30m", "-test.parallel=3")
+	cmd.Dir = "../" + of
 	cmd.Env = append(os.Environ(), "BERTH_E2E_ENGINE="+command)
 	out, err := cmd.CombinedOutput()
 	passed := strings.Count(string(out), "\n--- PASS")
-	t.Logf("%d of %d tests passed", passed, len(alike))
-	if err != nil || passed != len(alike) {
+	t.Logf("%d of %d tests passed", passed, len(names))
+	if err != nil || passed != len(names) {
 		t.Errorf("%v: %s", err, out)
 	}
 }

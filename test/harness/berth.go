@@ -73,15 +73,24 @@ func Prepare(t *testing.T, args ...string) *Berth {
 		"--apps-uid-base", strconv.Itoa(d.UID), "--apps-uid-count", strconv.Itoa(UIDs),
 		"--apps-port-first", strconv.Itoa(d.Port), "--apps-port-last", strconv.Itoa(d.Port + PortCount - 1),
 	}, args...)
-	if command := os.Getenv("BERTH_E2E_ENGINE"); command != "" { // which prints flags of serve, one a line
-		out, err := exec.CommandContext(t.Context(), command, d.Data).Output()
-		if err != nil {
-			t.Fatal("cannot use the other engine: ", err)
-		}
-		d.Args = append(d.Args, strings.Split(strings.TrimSpace(string(out)), "\n")...)
-	}
+	d.Args = append(d.Args, Engine(t, d.Data)...)
 	t.Cleanup(d.Finish)
 	return d
+}
+
+// Engine are the flags of serve for the engine that the tests are run with: none for this machine, or what the command in
+// BERTH_E2E_ENGINE prints for a data directory, one a line.
+func Engine(t *testing.T, data string) []string {
+	t.Helper()
+	command := os.Getenv("BERTH_E2E_ENGINE")
+	if command == "" {
+		return nil
+	}
+	out, err := exec.CommandContext(t.Context(), command, data).Output()
+	if err != nil {
+		t.Fatal("cannot use the other engine: ", err)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
 // Serve starts the daemon, again if need be, and returns once it answers.
