@@ -12,8 +12,8 @@ const (
 	HoldEngine   HoldReason = "engine"   // the programs are on their way from this machine to a cluster, or back
 )
 
-// Hold makes a host start no program until it is told to, so that two hosts, or two engines, never run the
-// same ones. The zero value is none.
+// Hold makes a host start no program until its owner says so. Two hosts, or two engines, never run the same
+// ones. The zero value is none.
 type Hold struct {
 	Why  HoldReason
 	Peer string // the other host, or the engine

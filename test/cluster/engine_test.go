@@ -62,7 +62,7 @@ func TestEngineMove(t *testing.T) {
 	c.Put("/app/"+stopped+"/stop", "").Want(200)
 	c.UntilLog(id, "line 5")
 
-	// What would not run there is told before anything is changed.
+	// berth names what would not run there before it changes anything.
 	all, err := os.ReadFile(config(d))
 	if err != nil {
 		t.Fatal(err)

@@ -147,7 +147,7 @@ func TestSoakKilledForRAM(t *testing.T) {
 	all.Wait()
 }
 
-// An image or a volume that is missing is told to who starts a program; once it is there, that starts.
+// berth names an image or a volume that is missing. Once it is there, the program starts.
 func TestSoakMissing(t *testing.T) {
 	d := harness.Prepare(t)
 	onCluster(t, d)
