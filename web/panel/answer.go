@@ -89,10 +89,14 @@ func (s *server) send(c *call, a answer) {
 
 // sendBody answers with a body, packed if the client accepts that.
 func (c *call) sendBody(status int, kind string, body []byte) {
+	c.sendAsIs(status, kind, packed(c.Header(), c.Request, body))
+}
+
+// sendAsIs answers with a body as it is.
+func (c *call) sendAsIs(status int, kind string, body []byte) {
 	_ = http.NewResponseController(c).SetWriteDeadline(time.Now().Add(patience))
 	h := c.Header()
 	h.Set("Content-Type", kind)
-	body = packed(h, c.Request, body)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	c.WriteHeader(status)
 	if c.Request.Method != http.MethodHead {

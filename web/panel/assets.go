@@ -27,11 +27,15 @@ const (
 //go:embed static template
 var files embed.FS
 
+// packedExt ends the name of a file that is kept packed.
+const packedExt = ".gz"
+
 // asset is one file that pages load.
 type asset struct {
-	name string // with the hash of its content
-	kind string
-	body []byte
+	name   string // with the hash of its content
+	kind   string
+	body   []byte
+	packed bool
 }
 
 // assets are all of them, by the name in the source and by the hashed one. They are
@@ -39,15 +43,16 @@ type asset struct {
 var assets = sync.OnceValue(func() map[string]asset {
 	all := map[string]asset{}
 	err := fs.WalkDir(files, "static", func(name string, e fs.DirEntry, err error) error {
-		ext := path.Ext(name)
+		plain, packed := strings.CutSuffix(path.Base(name), packedExt)
+		ext := path.Ext(plain)
 		if err != nil || e.IsDir() || mime.TypeByExtension(ext) == "" { // a licence, or a list of sums
 			return err
 		}
 		body, err := files.ReadFile(name)
 		sum := sha256.Sum256(body)
-		hashed := strings.TrimSuffix(e.Name(), ext) + "." + hex.EncodeToString(sum[:6]) + ext
-		a := asset{hashed, mime.TypeByExtension(ext), body}
-		all[e.Name()], all[hashed] = a, a
+		hashed := strings.TrimSuffix(plain, ext) + "." + hex.EncodeToString(sum[:6]) + ext
+		a := asset{hashed, mime.TypeByExtension(ext), body, packed}
+		all[plain], all[hashed] = a, a
 		return err
 	})
 	if err != nil {
@@ -75,7 +80,31 @@ func serveAsset(c *call) {
 		return
 	}
 	c.Header().Set("Cache-Control", assetAge)
-	c.sendBody(http.StatusOK, a.kind, a.body)
+	if !a.packed {
+		c.sendBody(http.StatusOK, a.kind, a.body)
+		return
+	}
+	body := a.body
+	c.Header().Add("Vary", "Accept-Encoding")
+	if acceptsGzip(c.Request.Header.Get("Accept-Encoding")) {
+		c.Header().Set("Content-Encoding", "gzip")
+	} else {
+		body = unpacked(body)
+	}
+	c.sendAsIs(http.StatusOK, a.kind, body)
+}
+
+// unpacked returns what an embedded file is made of, which its test has unpacked, too.
+func unpacked(body []byte) []byte {
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		panic(err)
+	}
+	return plain
 }
 
 // packed returns the body as the client accepts it, and says so in h. Only what the panel's

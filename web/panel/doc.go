@@ -52,7 +52,7 @@
 // The pages of files read and write through files.Store (files/browse.go), always for one
 // uid. A ZIP that is to be unpacked there goes to Deployments.Spool, and then to
 // FileEdits.Unzip (files/unzip.go). The editor is made of editor/editor.js and CodeMirror
-// (static/vendor/editor.js, test/scripts/editor).
+// (static/vendor/editor.js.gz, test/scripts/editor).
 //
 // # One live page
 //

@@ -3,8 +3,10 @@ package panel
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -211,6 +213,12 @@ func TestVendor(t *testing.T) {
 	for line := range strings.Lines(string(list)) {
 		want, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
 		body, err := os.ReadFile(filepath.Join("static/vendor", name))
+		if errors.Is(err, fs.ErrNotExist) {
+			name += packedExt
+			body, err = os.ReadFile(filepath.Join("static/vendor", name))
+			must(t, err)
+			body = unpacked(body)
+		}
 		must(t, err)
 		if sum := sha256.Sum256(body); hex.EncodeToString(sum[:]) != want {
 			t.Errorf("%s was changed", name)
@@ -229,6 +237,7 @@ func TestVendor(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.browser().get(assetURL("uPlot.iife.min.js")).want(t, "uPlot", http.StatusOK, "uPlot")
+	w.browser().get(assetURL("xterm.mjs")).want(t, "xterm, unpacked", http.StatusOK, "export{")
 	for name := range assets() {
 		if strings.Contains(name, "LICENSE") || strings.Contains(name, "SHA256SUMS") {
 			t.Errorf("%s is served", name)

@@ -266,15 +266,21 @@ func TestAssets(t *testing.T) {
 		}
 	}
 	css := links[1][1]
-	plain := b.get(css).body
-	b.header["Accept-Encoding"], b.header["Sec-Fetch-Site"] = "br, gzip", "same-origin"
-	packed := b.get(css)
-	r, err := gzip.NewReader(strings.NewReader(packed.body))
-	must(t, err)
-	unpacked, err := io.ReadAll(r)
-	must(t, err)
-	if string(unpacked) != plain || packed.Header.Get("Content-Encoding") != "gzip" || len(packed.body) > len(plain)/2 {
-		t.Errorf("packed, it is %d bytes of %d", len(packed.body), len(plain))
+	for _, asset := range []string{css, assetURL("xterm.mjs")} {
+		delete(b.header, "Accept-Encoding")
+		plain := b.get(asset)
+		b.header["Accept-Encoding"], b.header["Sec-Fetch-Site"] = "br, gzip", "same-origin"
+		packed := b.get(asset)
+		r, err := gzip.NewReader(strings.NewReader(packed.body))
+		must(t, err)
+		unpacked, err := io.ReadAll(r)
+		must(t, err)
+		if string(unpacked) != plain.body || packed.Header.Get("Content-Encoding") != "gzip" || len(packed.body) > len(plain.body)/2 {
+			t.Errorf("packed, %s is %d bytes of %d", asset, len(packed.body), len(plain.body))
+		}
+		if plain.Header.Get("Content-Encoding") != "" || plain.Header.Get("Vary") == "" || packed.Header.Get("Content-Length") != strconv.Itoa(len(packed.body)) {
+			t.Errorf("the headers of %s: %v, and packed %v", asset, plain.Header, packed.Header)
+		}
 	}
 	for _, site := range []string{"", "same-site", "cross-site"} {
 		b.header["Sec-Fetch-Site"] = site
