@@ -143,6 +143,16 @@ func TestExits(t *testing.T) {
 	if e := r.exitOf(terminated(3, "Error")); e.Ran != time.Minute {
 		t.Errorf("it ran for %s", e.Ran)
 	}
+	end := terminated(3, "Error").Status.ContainerStatuses[0].State.Terminated.FinishedAt
+	for _, c := range []struct{ line, end time.Time }{{end.Add(-time.Minute), end}, {end.Add(400 * time.Millisecond), end.Add(400 * time.Millisecond)}} {
+		if err := out.Take("run", nil, textOf(kube.Place{At: c.line, Lines: 1})); err != nil {
+			t.Fatal(err)
+		}
+		r.uid = "run"
+		if e := r.exitOf(terminated(3, "Error")); !e.At.Equal(c.end) {
+			t.Errorf("with a last line of %v it ended at %v, want %v", c.line, e.At, c.end)
+		}
+	}
 }
 
 func TestPlaces(t *testing.T) {

@@ -468,9 +468,13 @@ func (r *run) exitOf(p kube.Pod) app.Exit {
 		e.Disrupted = !e.HostOOM
 		return e
 	}
-	e.At, e.Ran, e.Code = t.FinishedAt, max(t.FinishedAt.Sub(t.StartedAt), 0), t.ExitCode
-	if e.At.IsZero() {
-		e.At = time.Now()
+	e.Ran, e.Code = max(t.FinishedAt.Sub(t.StartedAt), 0), t.ExitCode
+	if !t.FinishedAt.IsZero() {
+		e.At = t.FinishedAt
+		// The cluster tells it to the second, and lines to the nanosecond: the last one was printed before the end.
+		if line := placeOf(r.out.Taken(r.uid)).At; line.After(e.At) {
+			e.At = line
+		}
 	}
 	e.Signal = signalOf(t.ExitCode)
 	// A helper's death marks the container, too, on control groups v1, whatever the program does then.

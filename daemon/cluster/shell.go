@@ -36,6 +36,9 @@ exit $code`
 	idle = `trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done`
 )
 
+// cutTime is how long a stream may go on once its command was ended: what has lost its mark may hold it.
+const cutTime = 3 * time.Second
+
 // command is a console command, or that of a session. It implements host.Command.
 type command struct {
 	run     *run
@@ -202,11 +205,10 @@ func (c *command) End() {
 		return
 	}
 	c.run.engine.work.Go(func() {
-		if c.beside {
-			ctx, cancel := context.WithTimeout(c.life, startTime)
-			defer cancel()
-			c.run.endCommands(ctx, c.mark)
-		}
+		ctx, cancel := context.WithTimeout(c.life, startTime)
+		defer cancel()
+		c.run.endCommands(ctx, c.mark)
+		sleep(c.life, cutTime) // the stream ends by itself, behind what was printed
 		c.cut()
 	})
 }
