@@ -143,6 +143,10 @@ func TestExits(t *testing.T) {
 	if e := r.exitOf(terminated(3, "Error")); e.Ran != time.Minute {
 		t.Errorf("it ran for %s", e.Ran)
 	}
+	probe := &run{ram: 32}
+	if e := probe.exitOf(terminated(0, "OOMKilled")); e.OOM || e.Code != 0 {
+		t.Errorf("a probe, which has no log: %+v", e)
+	}
 	end := terminated(3, "Error").Status.ContainerStatuses[0].State.Terminated.FinishedAt
 	for _, c := range []struct{ line, end time.Time }{{end.Add(-time.Minute), end}, {end.Add(400 * time.Millisecond), end.Add(400 * time.Millisecond)}} {
 		if err := out.Take("run", nil, textOf(kube.Place{At: c.line, Lines: 1})); err != nil {

@@ -120,7 +120,7 @@ func (x *examination) reach(ctx context.Context) {
 
 // look prints what a pod sees of its own limits and clock, on a line each. The bound of processes is the pod's, which shows
 // in no file there, so it is tried.
-const look = `(i=0; while [ $i -lt 1100 ]; do sleep 60 & i=$((i+1)); echo $i; done) 2>/dev/null | tail -n 1
+const look = `(i=0; while [ $i -lt 1100 ]; do sleep 60 >/dev/null & i=$((i+1)); echo $i; done) 2>/dev/null | tail -n 1
 cat /sys/fs/cgroup/memory.oom.group 2>/dev/null || echo none
 cat /sys/fs/cgroup/memory.swap.max 2>/dev/null || echo none
 date +%s

@@ -30,7 +30,7 @@ type run struct {
 	program app.Program
 	name    string // of the pod
 	uid     string
-	out     *logs.Log
+	out     *logs.Log     // nil of a probe
 	changed chan struct{} // holds one: the pod is another than before
 	typing  chan struct{} // holds one while a line is on its way to the program
 	done    chan struct{} // closed when exit is set, or the run was left
@@ -471,6 +471,8 @@ func (r *run) exitOf(p kube.Pod) app.Exit {
 	e.Ran, e.Code = max(t.FinishedAt.Sub(t.StartedAt), 0), t.ExitCode
 	if !t.FinishedAt.IsZero() {
 		e.At = t.FinishedAt
+	}
+	if r.out != nil {
 		// The cluster tells it to the second, and lines to the nanosecond: the last one was printed before the end.
 		if line := placeOf(r.out.Taken(r.uid)).At; line.After(e.At) {
 			e.At = line
@@ -479,7 +481,7 @@ func (r *run) exitOf(p kube.Pod) app.Exit {
 	e.Signal = signalOf(t.ExitCode)
 	// A helper's death marks the container, too, on control groups v1, whatever the program does then.
 	e.OOM = t.Reason == "OOMKilled" && t.ExitCode == killed
-	if t.Reason == "OOMKilled" && !e.OOM {
+	if t.Reason == "OOMKilled" && !e.OOM && r.out != nil {
 		r.out.Note(fmt.Sprintf("a helper process was killed: the application needed more than %d MB of RAM", limit))
 	}
 	e.HostOOM = !e.OOM && evictedForMemory(p)

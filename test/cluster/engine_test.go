@@ -90,6 +90,14 @@ func TestEngineMove(t *testing.T) {
 		t.Errorf("again it says %s", out)
 	}
 
+	// Programs for which there is no RAM stay where they are.
+	harness.Write(t, config(d), "host.reserve = 1000000\n"+string(all))
+	if code, _, out := d.Run("engine", "move", "machine", "--yes"); code != 1 || !strings.Contains(out, "they have 64 MB of RAM together, and there are 0 MB on this machine") {
+		t.Errorf("without RAM: %d %s", code, out)
+	}
+	goesOnCounting(t, c, id)
+	harness.Write(t, config(d), string(all))
+
 	// One that is killed is finished by the next.
 	cmd := d.Command("engine", "move", "machine", "--yes", "--data-dir", d.Data)
 	cmd.Env = append(harness.CleanEnv(), d.Env...)
