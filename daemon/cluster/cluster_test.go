@@ -194,11 +194,11 @@ func TestLimitsOfAMachine(t *testing.T) {
 		bad      []string
 		mentions string
 	}{
-		{[]string{"505", "1", "0", now, "ext4"}, nil, nil, "on ext4, where SQLite's WAL mode holds"},
-		{[]string{"505", "1", "0", now, "nfs4"}, []string{"WAL n1"}, nil, "on nfs4, where SQLite's WAL mode loses data"},
-		{[]string{"505", "1", "0", now, "fuse.s3fs"}, []string{"WAL n1"}, nil, "on fuse.s3fs, where SQLite's WAL mode loses data"},
-		{[]string{"505", "0", "max", "1000", "xfs"}, []string{"limits n1", "limits n1", "clock n1"}, nil, "may swap"},
-		{[]string{"1100", "1", "0", now, "xfs"}, nil, []string{"limits n1"}, "more than 1000 processes"},
+		{[]string{"1", "0", now, "ext4", "505"}, nil, nil, "on ext4, where SQLite's WAL mode holds"},
+		{[]string{"1", "0", now, "nfs4", "505"}, []string{"WAL n1"}, nil, "on nfs4, where SQLite's WAL mode loses data"},
+		{[]string{"1", "0", now, "fuse.s3fs", "505"}, []string{"WAL n1"}, nil, "on fuse.s3fs, where SQLite's WAL mode loses data"},
+		{[]string{"0", "max", "1000", "xfs", "505"}, []string{"limits n1", "limits n1", "clock n1"}, nil, "may swap"},
+		{[]string{"1", "0", now, "xfs", "1100"}, nil, []string{"limits n1"}, "more than 1000 processes"},
 		{nil, []string{"limits n1", "WAL n1"}, []string{"limits n1"}, "nobody knows what file system"},
 	} {
 		x := &examination{}

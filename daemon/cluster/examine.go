@@ -119,12 +119,12 @@ func (x *examination) reach(ctx context.Context) {
 }
 
 // look prints what a pod sees of its own limits and clock, on a line each. The bound of processes is the pod's, which shows
-// in no file there, so it is tried.
-const look = `(i=0; while [ $i -lt 1100 ]; do sleep 60 >/dev/null & i=$((i+1)); echo $i; done) 2>/dev/null | tail -n 1
-cat /sys/fs/cgroup/memory.oom.group 2>/dev/null || echo none
+// in no file there, so it is tried: last, for then there may be no room for another process.
+const look = `cat /sys/fs/cgroup/memory.oom.group 2>/dev/null || echo none
 cat /sys/fs/cgroup/memory.swap.max 2>/dev/null || echo none
 date +%s
-type=; while read -r _ at is _; do case "$PWD/" in "$at"/*) type=$is;; esac; done </proc/mounts; echo "$type"`
+type=; while read -r _ at is _; do case "$PWD/" in "$at"/*) type=$is;; esac; done </proc/mounts; echo "$type"
+(i=0; while [ $i -lt 1100 ]; do sleep 60 >/dev/null & i=$((i+1)); echo $i; done) 2>/dev/null | tail -n 1`
 
 // fromMachines tries in a pod on each machine what programs have there.
 func (x *examination) fromMachines(ctx context.Context) {
@@ -203,23 +203,23 @@ func (x *examination) limits(machine string, lines []string) {
 	}
 	name := "limits " + machine
 	const many = 1000
-	if n, err := strconv.Atoi(lines[0]); err != nil || n > many {
+	if n, err := strconv.Atoi(lines[4]); err != nil || n > many {
 		x.finds(name, app.Bad, "set podPidsLimit in the configuration of the kubelet there", "a program there may have more than %d processes, and leave none to others", many)
 	} else {
 		x.finds(name, app.Good, "", "a program there may have about %d processes", n)
 	}
-	if lines[1] == "0" || lines[1] == "none" {
+	if lines[0] == "0" || lines[0] == "none" {
 		x.finds(name, app.Dubious, "", "out of memory ends one process of a program there, and not all of them")
 	}
-	if lines[2] != "0" && lines[2] != "none" {
+	if lines[1] != "0" && lines[1] != "none" {
 		x.finds(name, app.Dubious, "set swapBehavior to NoSwap in the configuration of the kubelet there", "a program there may swap, and slow its machine down instead of being ended")
 	}
-	if at, err := strconv.ParseInt(strings.TrimSpace(lines[3]), 10, 64); err == nil {
+	if at, err := strconv.ParseInt(strings.TrimSpace(lines[2]), 10, 64); err == nil {
 		if skew := time.Since(time.Unix(at, 0)).Abs(); skew > 10*time.Second {
 			x.finds("clock "+machine, app.Dubious, "let the machines ask a time server (chrony)", "its clock and that of this machine differ by about %s", skew.Round(time.Second))
 		}
 	}
-	x.wal(machine, strings.TrimSpace(lines[4]))
+	x.wal(machine, strings.TrimSpace(lines[3]))
 }
 
 // wal tells whether databases of SQLite may be in WAL mode: all that use one share memory, so they have to be on one machine

@@ -98,6 +98,7 @@ func printed(t *testing.T, id string) string {
 
 // What an owner does with an application is the same on a cluster.
 func TestStory(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	c := d.NewAccount("ann", 500)
 	id := c.Upload(harness.ShellBot("trap 'echo last words; exit 7' TERM; echo first $PORT; while :; do sleep 0.1; done\n", "RAM=64"))
@@ -122,6 +123,7 @@ func TestStory(t *testing.T) {
 
 // A program that is killed for its RAM is told from one that is killed, and codes are exact.
 func TestExitsOfPrograms(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	c := d.NewAccount("ann", 500)
 	for code, want := range map[string][]any{
@@ -139,6 +141,7 @@ func TestExitsOfPrograms(t *testing.T) {
 
 // A program goes on while berth is killed, and each line that it printed is in its log once.
 func TestAdoption(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	c := d.NewAccount("ann", 500)
 	id := c.Upload(harness.ShellBot("n=0; while :; do n=$((n+1)); echo line $n; sleep 0.01; done\n", "RAM=64"))
@@ -316,6 +319,7 @@ func environment(flags []string) (env []string) {
 // A program reads the lines that its owner sends, each once and in order, and sees no end of them. One that does not read
 // holds up nobody.
 func TestInput(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	c := d.NewAccount("ann", 500)
 	send := func(id, line string) harness.Answer {
@@ -374,6 +378,7 @@ func TestInput(t *testing.T) {
 
 // A program that makes as many processes as it can harms nobody else.
 func TestForkBomb(t *testing.T) {
+	t.Parallel()
 	d := launch(t)
 	c := d.NewAccount("ann", 500)
 	calm := c.Upload(harness.ShellBot("n=0; while :; do n=$((n+1)); echo line $n; sleep 0.1; done\n", "RAM=64"))
