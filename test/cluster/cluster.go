@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"berth/test/harness"
 )
 
 // The network of the cluster is in namespaces of its own, so its addresses are nobody else's.
@@ -278,7 +280,11 @@ func (c *Cluster) StopAPI() { c.apis.end(syscall.SIGKILL) }
 
 // until waits while a part of the cluster runs.
 func (c *Cluster) until(what string, p *process, ok func() bool) error {
-	for deadline := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(100 * time.Millisecond) {
+	patience := 3 * time.Minute
+	if harness.Emulated {
+		patience *= 5
+	}
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(100 * time.Millisecond) {
 		if p.ended() || time.Now().After(deadline) {
 			log, _ := os.ReadFile(p.log) // "" says that there is none
 			return fmt.Errorf("it did not come so far that %s: %s", what, log[max(0, len(log)-2000):])

@@ -37,6 +37,12 @@ func (n *Node) groups() []string {
 
 // makeGroups makes the machine's groups.
 func (n *Node) makeGroups() error {
+	if unified() { // a kubelet does not start without these
+		const controllers = "+cpu +cpuset +hugetlb +io +memory +pids"
+		if err := os.WriteFile("/sys/fs/cgroup/cgroup.subtree_control", []byte(controllers), 0o644); err != nil {
+			return err
+		}
+	}
 	for _, dir := range n.groups() {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
