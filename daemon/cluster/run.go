@@ -167,7 +167,7 @@ func (e *Engine) remove(r *run) {
 	})
 }
 
-// undoTime is how long undo waits for a machine.
+// undoTime is how long a machine may take to end what is not to go on.
 const undoTime = 10 * time.Second
 
 // undo removes the pod of a run that does not begin, and waits until it is gone: its machine may be about to make the directory of

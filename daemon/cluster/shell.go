@@ -128,7 +128,7 @@ func (c *command) execute(k kube.Command) {
 	ending := c.ending
 	c.mu.Unlock()
 	if c.beside && (err != nil || ending) { // in its own pod it ends with that
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), startTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), undoTime)
 		r.endCommands(ctx, c.mark)
 		cancel()
 	}
@@ -205,7 +205,7 @@ func (c *command) End() {
 		return
 	}
 	c.run.engine.work.Go(func() {
-		ctx, cancel := context.WithTimeout(c.life, startTime)
+		ctx, cancel := context.WithTimeout(c.life, undoTime)
 		defer cancel()
 		c.run.endCommands(ctx, c.mark)
 		sleep(c.life, cutTime) // the stream ends by itself, behind what was printed
