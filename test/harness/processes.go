@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Process is one that runs on this machine.
@@ -73,10 +74,14 @@ func (d *Berth) Of(id string) []Process {
 	return found
 }
 
-// PID is the only process of an application.
+// PID is the only process of an application. On a cluster it waits for that: berth ends there what one before it left
+// by a command of its own.
 func (d *Berth) PID(id string) int {
 	d.T.Helper()
 	list := d.Of(id)
+	for until := time.Now().Add(Patience); len(list) > 1 && os.Getenv("BERTH_E2E_ENGINE") != "" && time.Now().Before(until); list = d.Of(id) {
+		time.Sleep(Pause)
+	}
 	if len(list) != 1 {
 		d.T.Fatalf("the application runs as %v, want one process", list)
 	}
