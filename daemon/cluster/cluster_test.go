@@ -148,7 +148,8 @@ func TestExits(t *testing.T) {
 		t.Errorf("a probe, which has no log: %+v", e)
 	}
 	end := terminated(3, "Error").Status.ContainerStatuses[0].State.Terminated.FinishedAt
-	for _, c := range []struct{ line, end time.Time }{{end.Add(-time.Minute), end}, {end.Add(400 * time.Millisecond), end.Add(400 * time.Millisecond)}} {
+	within := end.Add(400 * time.Millisecond)
+	for _, c := range []struct{ line, end time.Time }{{end.Add(-time.Minute), end}, {within, within}} {
 		if err := out.Take("run", nil, textOf(kube.Place{At: c.line, Lines: 1})); err != nil {
 			t.Fatal(err)
 		}

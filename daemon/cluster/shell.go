@@ -142,14 +142,14 @@ func (c *command) execute(k kube.Command) {
 	}
 	if !c.beside {
 		r.Stop(0)
-	}
-	if !c.beside && ending { // who ends it may be about to leave, and nothing of it is to go on
-		timer := time.NewTimer(undoTime)
-		select {
-		case <-r.done:
-		case <-timer.C:
+		if ending { // who ends it may be about to leave, and nothing of it is to go on
+			timer := time.NewTimer(undoTime)
+			select {
+			case <-r.done:
+			case <-timer.C:
+			}
+			timer.Stop()
 		}
-		timer.Stop()
 	}
 	result := app.Shell{Online: c.beside, Exit: exit}
 	if c.session == nil {
