@@ -15,8 +15,8 @@ help: ## print the targets
 setup: ## install what building and the demo need (Debian packages, when root)
 	@test/scripts/setup
 
-languages: ## install also every language, for the tests: about 1.5 GB, when root
-	@test/scripts/setup languages
+languages: ## install also what CI needs: every language, Chromium, what makes packages: about 1.5 GB, when root
+	@test/scripts/setup test languages
 
 build: setup ## build ./berth
 	@echo "building berth (the first build compiles SQLite, which takes up to two minutes)"
@@ -25,24 +25,32 @@ build: setup ## build ./berth
 demo: build ## start berth and take three programs through their whole life
 	@test/scripts/demo ./berth
 
-check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, what is compiled from C, the architecture, generated pages, known weaknesses: before every commit
+check: $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, what is compiled from C, the architecture, generated pages, known weaknesses: before every commit
+	@test/scripts/setup check
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...
 	@for system in darwin windows; do for arch in amd64 arm64; do CGO_ENABLED=0 GOOS=$$system GOARCH=$$arch $(GO) vet . ./app/... ./cli ./cli/command ./cli/screen ./client ./files/bundle || exit; done; done
 	@$(LINT) run --allow-parallel-runners ./...
 	@for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...) || exit; done
-	@shellcheck do deploy/install.sh test/scripts/promtool test/scripts/fresh test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/editor test/scripts/pebble test/scripts/s3server test/scripts/h2spec test/scripts/kubernetes test/scripts/kwok test/scripts/door test/scripts/demo test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/lighthouse test/scripts/standardwebhooks test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-arm64 test/scripts/test-vm test/scripts/vulncheck deploy/apt-repository deploy/client deploy/licenses deploy/package deploy/release deploy/tools deploy/debian/preinst deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm test/vm/run test/vm/init test/vm/suite test/vm/powercut test/vm/packages test/vm/nfs
+	@shellcheck do deploy/install.sh test/scripts/promtool test/scripts/fresh test/scripts/install test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/editor test/scripts/pebble test/scripts/s3server test/scripts/h2spec test/scripts/kubernetes test/scripts/kwok test/scripts/door test/scripts/demo test/scripts/again test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/lighthouse test/scripts/standardwebhooks test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-arm64 test/scripts/test-vm test/scripts/vulncheck deploy/apt-repository deploy/client deploy/licenses deploy/package deploy/release deploy/tools deploy/debian/preinst deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm test/vm/run test/vm/init test/vm/suite test/vm/powercut test/vm/packages test/vm/nfs
 	@test/scripts/bpf compare
 	@test/scripts/editor compare
 	@$(GO) test . ./app/text ./test/docs
 	@GO=$(GO) test/scripts/vulncheck
 
-test: languages ## every test this machine can run, with the race detector, and those in guests
+test: ## the product proved on this machine, with the race detector; says what it skips and why; root
+	@test/scripts/setup test
 	@test/scripts/test
+
+ci: check languages test ## what CI runs: make check, make test with every language, Chromium, arm64 and guests; root
 	@test/scripts/kubernetes there >/dev/null || exit 0; $(MAKE) --no-print-directory test-cluster RUN='^(TestStory|TestExitsOfPrograms|TestAdoption|TestInput)$$$$'
 	@test/scripts/test-browser
 	@test/scripts/test-arm64
 	@test/scripts/test-vm
+
+fresh: ## README's two commands on a fresh Debian 12 and a fresh Debian 13, in a clone of the last commit; root
+	@test/scripts/fresh bookworm demo test
+	@test/scripts/fresh trixie demo test
 
 test-browser: languages ## what Chromium shows of the panel and of sites; root
 	@test/scripts/test-browser
@@ -66,7 +74,7 @@ fuzz: setup ## each fuzz target for 30 s
 	@test/scripts/fuzz 30s
 
 soak: setup ## a fresh Debian, with our packages too, hundreds of kills and upgrades, Lighthouse, a Kubernetes, every guest, an arm64 machine, 20 power cuts, the largest uploads, each fuzz target for ten minutes; root
-	@test/scripts/fresh
+	@test/scripts/fresh bookworm demo
 	@$(MAKE) --no-print-directory door edge
 	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -p 1 -timeout 60m ./host ./test/packages ./test/e2e ./test/faults ./files/repository ./daemon/backup
 	@cd test/browser && $(GO) test -tags soak -count=1 -v -run '^TestSoak' -timeout 60m ./...
@@ -127,4 +135,4 @@ $(LINT):
 	@mkdir -p .cache/bin && GOBIN=$(CURDIR)/.cache/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv .cache/bin/golangci-lint $(LINT)
 
-.PHONY: door test-cluster edge editor heaps heaps-guest help setup languages build demo check test test-browser screenshots test-arm64 test-vm fuzz soak bench release apt-repository docs bpf man golden clean
+.PHONY: ci door test-cluster edge editor heaps heaps-guest help setup languages build demo check test test-browser screenshots test-arm64 test-vm fresh fuzz soak bench release apt-repository docs bpf man golden clean

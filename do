@@ -17,13 +17,8 @@ need() {
 		command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
 	done
 	[ -n "$missing" ] || return 0
-	command -v apt-get >/dev/null || fail "missing:$missing; this system has no apt-get: install them"
-	[ "$(id -u)" = 0 ] || fail "missing:$missing; as root: apt-get install$missing"
-	echo "do: installing$missing"
-	export DEBIAN_FRONTEND=noninteractive
-	said=$(apt-get -qq update 2>&1) || fail "cannot read the lists of Debian packages: look at /etc/apt and at the network: $said"
 	# shellcheck disable=SC2086 # words
-	said=$(apt-get -qq install -y --no-install-recommends $missing </dev/null 2>&1) || fail "cannot install$missing: $said"
+	test/scripts/install $missing || fail "cannot go on"
 }
 
 # fetch downloads one archive whose sum is known: fetch URL FILE

@@ -31,7 +31,7 @@ type worker struct {
 	name, main string
 	least      int // checks
 	lines      []string
-	unable     string // why it cannot run here, "" when it can
+	needs      []string // commands of its language
 }
 
 // TestKernelStillWorks runs programs that do what programs do: names, TCP, UDP
@@ -51,19 +51,17 @@ func TestKernelStillWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []worker{
-		{"Node", "works.js", 17, []string{"RAM=256"}, ""},
-		{"Python", "works.py", 24, []string{"RAM=128"}, ""},
-		{"Go", "works", 8, []string{"RAM=256", "START=./works"}, ""},
-		{"Java", "works.jar", 7, []string{"RAM=512"}, unableToJava()},
+		{"Node", "works.js", 17, []string{"RAM=256"}, nil},
+		{"Python", "works.py", 24, []string{"RAM=128"}, nil},
+		{"Go", "works", 8, []string{"RAM=256", "START=./works"}, nil},
+		{"Java", "works.jar", 7, []string{"RAM=512"}, []string{"java"}},
 	} {
 		if slow && tt.name == "Java" { // emulated, its machine takes a minute to start
 			continue
 		}
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if tt.unable != "" {
-				harness.Ready(t, tt.unable)
-			}
+			harness.Needs(t, tt.needs...)
 			d := d.in(t)
 			f := map[string]string{"ca.pem": w.authority}
 			if tt.main == "works" {
@@ -92,14 +90,6 @@ func TestKernelStillWorks(t *testing.T) {
 			}
 		})
 	}
-}
-
-// unableToJava tells why there is nothing to see of Java.
-func unableToJava() string {
-	if _, err := exec.LookPath("java"); err != nil {
-		return "this machine has no Java"
-	}
-	return ""
 }
 
 // asProgram is the file that makes this test's own binary the program in Go.

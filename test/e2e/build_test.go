@@ -80,6 +80,7 @@ print("installed")
 // devDependencies when there is a BUILD that needs them.
 func TestNodePackages(t *testing.T) {
 	t.Parallel()
+	harness.Needs(t, "npm")
 	d := launch(t)
 	owner := d.account("ana", 400)
 	greet := harness.Files{
@@ -127,6 +128,7 @@ func TestNodePackages(t *testing.T) {
 // keeps for itself is no part of the application.
 func TestPackagesWithoutALock(t *testing.T) {
 	t.Parallel()
+	harness.Needs(t, "npm")
 	d := launch(t)
 	c := d.account("ana", 400)
 	pkg := func(name string) harness.Files {

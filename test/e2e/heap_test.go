@@ -32,6 +32,9 @@ func TestHeapFull(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name == "PHP" {
+				harness.Needs(t, "php")
+			}
 			c := owner.in(t)
 			a := c.Post(tt.bot.Zip()).Want(200)
 			id := a.Text("app.id")

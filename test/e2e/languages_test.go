@@ -253,6 +253,7 @@ func TestPackagesInFolders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			harness.Needs(t, map[string][]string{"javascript": {"npm"}, "ruby": {"ruby", "bundle"}, "php": {"php", "composer"}}[name]...)
 			c := owner.in(t)
 			if name == "ruby" { // even a gem that is left out must be there to be read
 				f["no/no.gemspec"] = strings.Replace(f["greet/it.gemspec"], "'greet'", "'no-such-gem-anywhere'", 1)

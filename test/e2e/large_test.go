@@ -132,6 +132,7 @@ func TestOddZIPs(t *testing.T) {
 // commit that brings some takes none away.
 func TestNodeModulesAreInstalledAnew(t *testing.T) {
 	t.Parallel()
+	harness.Needs(t, "npm")
 	d := launch(t)
 	c := d.account("ana", 200)
 	bot := harness.NodeBot("console.log('has', require('foo'))\n"+harness.IdleNode).With("package.json", `{"dependencies":{"foo":"file:./foo"}}`).

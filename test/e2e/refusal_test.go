@@ -82,6 +82,9 @@ func TestRefusedUploads(t *testing.T) {
 		{"packages that are not there", harness.NodeBot(harness.IdleNode, "RAM=100").With("package.json", `{"dependencies":{"x":"file:./nowhere.tgz"}}`).Zip(), 422, []string{"npm could not install"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if strings.HasPrefix(tt.name, "packages") {
+				harness.Needs(t, "npm")
+			}
 			c := c.in(t)
 			a := c.Post(tt.zip).Want(tt.code, "status", "error", "statusCode", tt.code, "code", tt.code)
 			a.Says("message", tt.says...)

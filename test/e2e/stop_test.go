@@ -55,6 +55,9 @@ signal.pause()
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			if tt.name == "npm start" {
+				harness.Needs(t, "npm")
+			}
 			c := owner.in(t)
 			id := c.Upload(tt.app)
 			c.UntilLog(id, tt.ready+"\n")

@@ -210,12 +210,14 @@ func TestKernelWrapper(t *testing.T) {
 	for _, group := range []bool{true, false} {
 		t.Run(fmt.Sprintf("oom_group=%t", group), func(t *testing.T) {
 			t.Parallel()
-			d := launch(t, fmt.Sprintf("--apps-oom-group=%t", group))
-			c := d.account("ana", 400)
 			start := "START=npm start"
 			if harness.Emulated { // there npm takes longer to follow its program than a wrapper may
 				start = "START=python3 wrapper.py"
+			} else {
+				harness.Needs(t, "npm")
 			}
+			d := launch(t, fmt.Sprintf("--apps-oom-group=%t", group))
+			c := d.account("ana", 400)
 			id := c.Upload(harness.NodeBot(hogNode, "RAM=200", start).
 				With("wrapper.py", "import subprocess, sys\nsys.exit(subprocess.run(['node', 'index.js']).returncode % 256)\n").
 				With("package.json", `{"name":"wrapped","scripts":{"start":"node index.js"}}`))

@@ -136,12 +136,13 @@ func TestKernelFaultsGroups(t *testing.T) {
 // is restarted is told so and starts when the runtime is there again.
 func TestFaultsRuntime(t *testing.T) {
 	t.Parallel()
-	path, err := exec.LookPath("php") // no other test here needs it
+	harness.Needs(t, "php") // no other test here needs it
+	path, err := exec.LookPath("php")
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
 	}
 	if err != nil {
-		harness.Ready(t, "needs PHP: "+err.Error())
+		t.Fatal(err)
 	}
 	d := harness.Launch(t)
 	c := d.NewAccount("ana", 400)

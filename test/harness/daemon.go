@@ -57,6 +57,26 @@ func Ready(t testing.TB, unready string) {
 	}
 }
 
+// Needs skips a test of programs that call commands which this machine has not installed; CI
+// must have them. It looks where the daemon finds the machine's own runtimes.
+func Needs(t testing.TB, commands ...string) {
+	t.Helper()
+	for _, command := range commands {
+		if !installed(command) {
+			Ready(t, "needs "+command+": make languages installs it")
+		}
+	}
+}
+
+func installed(command string) bool {
+	for _, dir := range []string{"/usr/local/bin", "/usr/local/go/bin", "/usr/bin", "/bin"} {
+		if info, err := os.Stat(filepath.Join(dir, command)); err == nil && info.Mode()&0o111 != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Daemon is a berth serve. One that ended may be started again. Its methods end
 // the test when they fail, so they are for its goroutine, but for Ended.
 type Daemon struct {
