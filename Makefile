@@ -25,7 +25,7 @@ build: setup ## build ./berth
 demo: build ## start berth and take three programs through their whole life
 	@test/scripts/demo ./berth
 
-check: $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, what is compiled from C, the architecture, generated pages, known weaknesses: before every commit
+check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, what is compiled from C, the architecture, generated pages, known weaknesses: before every commit
 	@test/scripts/setup check
 	@$(GO) mod tidy -diff
 	@$(GO) vet ./...

@@ -18,7 +18,7 @@ need() {
 	done
 	[ -n "$missing" ] || return 0
 	# shellcheck disable=SC2086 # words
-	test/scripts/install $missing || fail "cannot go on"
+	test/scripts/install $missing || fail "cannot install$missing: the lines above say why"
 }
 
 # fetch downloads one archive whose sum is known: fetch URL FILE
