@@ -72,7 +72,7 @@ func (r *restic) Save(ctx context.Context, name string, labels map[string]string
 	if err := from.begin(); err != nil {
 		return Snapshot{}, cannot("save "+name, err)
 	}
-	args := []string{"backup", "--stdin", "--stdin-filename", name, "--json", "--tag", strings.Join(tagsOf(s), ",")}
+	args := []string{"backup", "--stdin", "--stdin-filename", fileOf(name), "--json", "--tag", strings.Join(tagsOf(s), ",")}
 	if r.Host != "" {
 		args = append(args, "--host", r.Host)
 	}
@@ -88,11 +88,15 @@ func (r *restic) Save(ctx context.Context, name string, labels map[string]string
 		return Snapshot{}, cannot("save "+name, err)
 	}
 	if r.known != nil {
-		r.known.kept = slices.Insert(r.known.kept, 0, kept{Snapshot: s, copies: []string{is.ID}})
+		r.known.kept = slices.Insert(r.known.kept, 0, kept{Snapshot: s, copies: []string{is.ID}, file: fileOf(name)})
 	}
 	r.added[s.ID] = cmp.Or(is.Packed, is.Added)
 	return s, nil
 }
+
+// fileOf returns the path of the one file in a snapshot. It is in no directory: restic 0.18.0 refuses a
+// stream whose name has one (https://github.com/restic/restic/issues/5324).
+func fileOf(name string) string { return "/" + strings.ReplaceAll(name, "/", "-") }
 
 // summary is the last line of restic backup --json.
 type summary struct {
@@ -139,7 +143,7 @@ func (r *restic) Load(ctx context.Context, s Snapshot, read func(io.Reader) erro
 	if err != nil {
 		return cannot("load "+s.Name, err)
 	}
-	args := []string{"dump", "--no-lock", "--", found[0].copies[0], "/" + s.Name}
+	args := []string{"dump", "--no-lock", "--", found[0].copies[0], found[0].file}
 	return cannot("load "+s.Name, r.run(ctx, call{args: args, take: readWhole(read)}))
 }
 

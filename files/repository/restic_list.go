@@ -37,6 +37,7 @@ type kept struct {
 	Snapshot
 	copies []string // what restic calls it; two when a process was killed while it changed the tags
 	heads  []string // the runs that it is the head of
+	file   string   // the path of its one file
 }
 
 // of reports whether it has a tag of the run.
@@ -72,6 +73,7 @@ func (r *restic) list(ctx context.Context) (listing, error) {
 		ID   string    `json:"id"`
 		Time time.Time `json:"time"`
 		Tags []string  `json:"tags"`
+		Path []string  `json:"paths"`
 	}
 	all := listing{heads: map[string]bool{}}
 	r.known = nil
@@ -93,7 +95,10 @@ func (r *restic) list(ctx context.Context) (listing, error) {
 		if k.ID == "" || k.Name == "" {
 			continue
 		}
-		k.At, k.copies = f.Time, []string{f.ID}
+		k.At, k.copies, k.file = f.Time, []string{f.ID}, fileOf(k.Name)
+		if !slices.Contains(f.Path, k.file) {
+			k.file = "/" + k.Name // older berths gave it directories
+		}
 		for _, run := range k.heads {
 			all.heads[run] = true
 		}
