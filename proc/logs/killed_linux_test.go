@@ -89,6 +89,7 @@ func standIn() {
 type listener struct {
 	text strings.Builder
 	pos  string
+	got  chan struct{} // if not nil, is closed at the next frame
 }
 
 // hear takes what a daemon says, until it is dead; half of a frame is nothing.
@@ -104,6 +105,10 @@ func (l *listener) hear(lines *bufio.Reader) error {
 		}
 		l.text.WriteString(frame.Text)
 		l.pos = frame.Pos
+		if l.got != nil {
+			close(l.got)
+			l.got = nil
+		}
 	}
 }
 
@@ -194,7 +199,7 @@ func startChatter(t *testing.T, name, dir string, o Options) (finish func() int)
 }
 
 // killAtRandom runs a daemon of a kind and kills it at a random moment: while it starts
-// or opens the log, or while it writes.
+// or opens the log, or while it writes. If the follower has got, it is killed after the next frame.
 func killAtRandom(t *testing.T, kind, name, dir string, random *rand.Rand, follower *listener) {
 	t.Helper()
 	cmd := role(t, kind, name, dir)
@@ -211,7 +216,7 @@ func killAtRandom(t *testing.T, kind, name, dir string, random *rand.Rand, follo
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said, heard := make(chan string, 1), make(chan error, 1)
+	said, heard, got := make(chan string, 1), make(chan error, 1), follower.got
 	go func() {
 		lines := bufio.NewReader(out)
 		first, _ := lines.ReadString('\n')
@@ -219,7 +224,16 @@ func killAtRandom(t *testing.T, kind, name, dir string, random *rand.Rand, follo
 		heard <- follower.hear(lines)
 	}()
 	first := ""
-	if random.IntN(10) > 0 {
+	switch {
+	case got != nil:
+		select {
+		case <-got:
+		case err := <-heard:
+			t.Fatalf("the daemon ended before it showed a line: %v", err)
+		case <-time.After(time.Minute):
+			t.Error("the daemon shows no line")
+		}
+	case random.IntN(10) > 0:
 		first = <-said
 	}
 	<-time.After(time.Duration(random.IntN(6000)) * time.Microsecond)
@@ -249,7 +263,10 @@ func TestKilledDaemonLosesNothing(t *testing.T) {
 			}
 			random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 			follower := &listener{}
-			for n := 0; n < kills || follower.text.Len() == 0 && n < 20*kills; n++ { // a busy machine brings few lines
+			for n := range kills {
+				if n == kills/2 && follower.text.Len() == 0 { // on a busy machine each was killed too early
+					follower.got = make(chan struct{})
+				}
 				killAtRandom(t, "daemon", name, dir, random, follower)
 			}
 			l := open(t, dir, v.o)

@@ -5,9 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -32,6 +34,21 @@ var clientCommands = map[string]func(*testscript.TestScript, bool, []string){
 			ts.Fatalf("exit code %d, want %d: %s", got, want, ts.ReadFile("stderr"))
 		}
 	},
+	"until": scriptUntil,
+}
+
+// scriptUntil runs a command until it prints what a pattern matches: until PATTERN COMMAND...
+func scriptUntil(ts *testscript.TestScript, _ bool, args []string) {
+	want := regexp.MustCompile(`(?m)` + args[0])
+	for deadline := time.Now().Add(harness.Patience); ; time.Sleep(harness.Pause) {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		if want.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%q never prints %q", args[1:], args[0])
+		}
+	}
 }
 
 // TestClientScripts runs each script twice: on the host over the local socket, without a

@@ -40,8 +40,9 @@ type Answer struct {
 	Value  any
 }
 
-// Web is the client that all requests are made with.
-var Web = &http.Client{Timeout: 2 * time.Minute}
+// Web is the client that all requests are made with. berth itself ends a build after ten
+// minutes and says why, so Web waits longer.
+var Web = &http.Client{Timeout: 11 * time.Minute}
 
 // Request makes a request with the token in it.
 func (c *Client) Request(method, path string, body io.Reader) *http.Request {
