@@ -96,6 +96,7 @@ var tests = map[string][]string{
 	"test/browser":              {"test/harness"}, // a module of its own
 	"test/ca":                   {"test/harness"},
 	"test/clients":              {"test/harness"},
+	"test/database":             {"db"},
 	"test/dns":                  {},
 	"test/docs":                 {"app/build", "app/exit", "cli", "cli/command", "daemon/settings", "host/notify", "web/metrics"},
 	"test/e2e":                  {"app", "app/exit", "host/watch/metrics", "test/harness"}, // a history of before

@@ -15,6 +15,7 @@ import (
 	"berth/daemon/backup"
 	"berth/daemon/settings"
 	"berth/db"
+	"berth/test/database"
 )
 
 // backupWorld is a scheduler in virtual time, with a real database.
@@ -29,7 +30,7 @@ type backupWorld struct {
 
 func newBackupWorld(t *testing.T) *backupWorld {
 	t.Helper()
-	d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), DatabaseName), time.Now)
+	d, err := db.Open(t.Context(), database.Path(t), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

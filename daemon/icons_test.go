@@ -6,7 +6,6 @@ import (
 	"image/png"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"berth/app"
 	"berth/db"
 	"berth/files/icon"
+	"berth/test/database"
 )
 
 // treeOf is the files of an application.
@@ -40,7 +40,7 @@ func TestIconsThatCodeBrings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	store, err := db.Open(ctx, filepath.Join(t.TempDir(), "berth.db"), time.Now)
+	store, err := db.Open(ctx, database.Path(t), time.Now)
 	fatal(err)
 	defer func() { fatal(store.Close()) }()
 	ana, err := store.Accounts.CreateAccount(ctx, app.Account{Name: "ana", TotalRAM: 512})

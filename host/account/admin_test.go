@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"berth/app"
 	"berth/db"
+	"berth/test/database"
 )
 
 func TestAdmin(t *testing.T) {
@@ -178,7 +178,7 @@ func TestAdminSuspends(t *testing.T) {
 
 func openStore(t *testing.T) *db.DB {
 	t.Helper()
-	store, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "berth.db"), time.Now)
+	store, err := db.Open(t.Context(), database.Path(t), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"berth/app"
 	"berth/db"
+	"berth/test/database"
 )
 
 // lobby is invitations on a real database: ana is an administrator with the application shop,
@@ -22,7 +22,7 @@ type lobby struct {
 
 func newLobby(t *testing.T, capacity app.MB) lobby {
 	t.Helper()
-	store, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "berth.db"), time.Now)
+	store, err := db.Open(t.Context(), database.Path(t), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"berth/app"
 	"berth/db"
+	"berth/test/database"
 )
 
 // world is a service over a real database, and a DNS in memory.
@@ -37,7 +37,7 @@ var start = time.Date(2026, time.November, 20, 9, 0, 0, 0, time.UTC)
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, now: start, texts: map[string][]string{}}
 	var err error
-	if w.db, err = db.Open(t.Context(), filepath.Join(t.TempDir(), "berth.db"), func() time.Time { return w.now }); err != nil {
+	if w.db, err = db.Open(t.Context(), database.Path(t), func() time.Time { return w.now }); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.db.Close() })

@@ -3,7 +3,6 @@ package notify
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"berth/app"
 	"berth/db"
+	"berth/test/database"
 )
 
 // world is a notifier in virtual time: with a real database, and services that answer as they are told.
@@ -37,10 +37,10 @@ type world struct {
 
 // inWorld runs f beside a notifier that runs.
 func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
-	dir := t.TempDir()
+	file := database.Path(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, apps: map[app.ID]app.Snapshot{}, answer: func(app.Channel, app.Message) app.Receipt { return app.Receipt{Status: 204} }}
-		store, err := db.Open(t.Context(), filepath.Join(dir, "berth.db"), time.Now)
+		store, err := db.Open(t.Context(), file, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"berth/app"
 	"berth/db"
 	"berth/test/ca"
+	"berth/test/database"
 	"berth/test/dns"
 	"berth/test/harness"
 	"berth/web/proxy"
@@ -63,7 +63,7 @@ func newHost(t *testing.T, change func(c *ca.Config, k *CA)) *host {
 	}
 	h.config.CA.Roots = x509.NewCertPool()
 	h.config.CA.Roots.AppendCertsFromPEM(text)
-	if h.db, err = db.Open(t.Context(), filepath.Join(t.TempDir(), "berth.db"), time.Now); err != nil {
+	if h.db, err = db.Open(t.Context(), database.Path(t), time.Now); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.db.Close() })

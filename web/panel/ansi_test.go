@@ -11,6 +11,7 @@ import (
 )
 
 func TestStretches(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"":                         "",
 		"plain":                    "plain",
@@ -84,6 +85,7 @@ func FuzzStretches(f *testing.F) {
 // A line of nothing but sequences takes time by its length, not by its square: a search
 // takes each line of a log apart, and any program can print such lines.
 func TestStretchesOfHostileLines(t *testing.T) {
+	t.Parallel()
 	runtime.LockOSThread() // others may have the processor meanwhile
 	defer runtime.UnlockOSThread()
 	spent := func() time.Duration {

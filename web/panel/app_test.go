@@ -14,6 +14,7 @@ import (
 )
 
 func TestRaiseTo(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct{ fit, ram, most, want app.MB }{
 		"what fits":                   {192, 100, 4000, 192},
 		"no change is advised":        {100, 100, 4000, 0},
@@ -57,6 +58,7 @@ func (w *world) killed(id app.ID, runs ...int) {
 
 // One click gives what was killed more RAM, and starts it.
 func TestRaise(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
@@ -89,6 +91,7 @@ func TestRaise(t *testing.T) {
 }
 
 func TestRaiseIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
@@ -132,6 +135,7 @@ func (w *world) remember(id app.ID, days int, use, limit app.MB) {
 
 // The overview says which RAM fits, and one click sets it.
 func TestRightSize(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop", func(s *app.Snapshot) { s.RAM = 512 })
 	add(t, w, "shop")
@@ -164,6 +168,7 @@ func TestRightSize(t *testing.T) {
 
 // More RAM is not offered to what climbs until it is killed, with any.
 func TestKilledAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop", func(s *app.Snapshot) { s.RAM = 192 })
 	add(t, w, "shop")
@@ -183,6 +188,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 
 // The overview says why an application is as it is, and what comes next.
 func TestWhy(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for id, tt := range map[app.ID]struct {
 		change func(*app.Snapshot)
@@ -223,6 +229,7 @@ func TestWhy(t *testing.T) {
 
 // Events are told in words, with who sent what.
 func TestHappenings(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
@@ -248,6 +255,7 @@ func TestHappenings(t *testing.T) {
 }
 
 func TestHappeningWords(t *testing.T) {
+	t.Parallel()
 	for _, locale := range app.Locales {
 		l := text.In(locale)
 		seen := map[string]bool{}
@@ -263,6 +271,7 @@ func TestHappeningWords(t *testing.T) {
 
 // Charts have a summary and a table, and columns for the script.
 func TestCharts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
@@ -313,6 +322,7 @@ func TestCharts(t *testing.T) {
 
 // Charts of a site tell what it answered; also of one that has no program.
 func TestChartsOfASite(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
@@ -338,6 +348,7 @@ func TestChartsOfASite(t *testing.T) {
 
 // The page of the host has charts of the host, for administrators alone.
 func TestChartsOfTheHost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	must(t, onlyError(w.db.Accounts.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Admin = true; return nil })))
 	b := w.as("ana")
@@ -354,6 +365,7 @@ func TestChartsOfTheHost(t *testing.T) {
 
 // Where nothing was measured between two points there is no line, and nobody was answered.
 func TestPlotOfAPause(t *testing.T) {
+	t.Parallel()
 	at := time.Unix(1000000020, 0)
 	point := func(minute int) app.Point {
 		return app.Point{At: at.Add(time.Duration(minute) * time.Minute), Step: time.Minute, Ran: time.Minute, Memory: 1, Disk: 1 << 20, Answers: app.Answers{Classes: [5]uint64{1: 3}}}
@@ -377,6 +389,7 @@ func TestPlotOfAPause(t *testing.T) {
 
 // A run between two samples has a peak all the same: it was killed.
 func TestPlotOfAKillBetweenSamples(t *testing.T) {
+	t.Parallel()
 	at := time.Unix(1000000020, 0)
 	p := plotOf([]app.Point{{At: at, Step: time.Minute, MemoryMax: 64 << 20, Limit: 64 << 20, Marks: app.Marks{OOMs: 1}}}, at.Add(-time.Hour), at)
 	if p.RAM[0] != nil || p.Most[0] == nil || *p.Most[0] != 64 || *p.Limit[0] != 64 || len(p.Kills) != 1 {
@@ -385,6 +398,7 @@ func TestPlotOfAKillBetweenSamples(t *testing.T) {
 }
 
 func TestDeploysAndRollback(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
@@ -412,6 +426,7 @@ func TestDeploysAndRollback(t *testing.T) {
 
 // The list shows what the address asks for.
 func TestListOfSome(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	w.host.add(w.ana.ID, "blog", func(s *app.Snapshot) {
@@ -437,6 +452,7 @@ func TestListOfSome(t *testing.T) {
 }
 
 func TestClock(t *testing.T) {
+	t.Parallel()
 	at := time.Date(2026, 11, 20, 14, 2, 0, 0, time.UTC)
 	for since, want := range map[time.Duration][]string{time.Hour: {"14:02", "14:02", "14:02"}, 30 * time.Hour: {"2026-11-20 14:02", "20/11/2026 14:02", "20/11/2026 14:02"}} {
 		for i, locale := range app.Locales {
@@ -449,6 +465,7 @@ func TestClock(t *testing.T) {
 
 // Where visitors find a site, and one that listens nowhere is no good sight.
 func TestSiteOfItsVisitors(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	site := func(change ...func(*app.Snapshot)) []func(*app.Snapshot) {
 		return append([]func(*app.Snapshot){func(s *app.Snapshot) { s.Type = app.Site }}, change...)

@@ -134,6 +134,7 @@ func withChannels(w *world) {
 // Each page of channels says everything in every language, shows hostile words as words, and
 // nothing that is masked, nor what a program printed.
 func TestChannelPages(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	withChannels(w)
@@ -166,6 +167,7 @@ func TestChannelPages(t *testing.T) {
 }
 
 func TestChannelList(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")
@@ -196,6 +198,7 @@ func TestChannelList(t *testing.T) {
 }
 
 func TestOneChannel(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	withChannels(w)
@@ -216,6 +219,7 @@ func TestOneChannel(t *testing.T) {
 
 // What is typed is what is made or changed, and the rest stays.
 func TestChannelForms(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	withChannels(w)
@@ -288,6 +292,7 @@ func TestChannelForms(t *testing.T) {
 
 // A refusal stands on the page of its form, with what was typed.
 func TestChannelsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	withChannels(w)
@@ -332,6 +337,7 @@ func TestChannelsRefused(t *testing.T) {
 // The links of mail change nothing when they are opened, and need no session; a program for mail
 // sends the form from nowhere (RFC 8058).
 func TestLinksOfMail(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, locale := range app.Locales {
 		for path, did := range map[string]string{app.ConfirmPath: "confirm", app.LeavePath: "leave"} {

@@ -28,6 +28,7 @@ func chosenForm(do string, sure bool, ids ...string) []string {
 
 // Several are asked about by name, and then changed, each as it is alone: by who may, and in the audit log.
 func TestChosen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "aa")
 	w.host.add(w.ana.ID, "evil", func(s *app.Snapshot) { s.Name = `<script>alert(1)</script>"'` })
@@ -92,6 +93,7 @@ func TestChosen(t *testing.T) {
 
 // Forms that mean nothing do nothing.
 func TestChosenRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.Changes = func() error { return nil } })
 	w.host.add(w.ana.ID, "aa")
 	w.host.add(w.ana.ID, "down", func(s *app.Snapshot) { s.State, s.Running = app.Stopped, false })
@@ -140,6 +142,7 @@ func (s slow) Restart(_ context.Context, _ app.AccountID, id app.ID) error {
 
 // A few are changed at once, the page tells how many are done, and one that panics fails alone.
 func TestChosenIsAJob(t *testing.T) {
+	t.Parallel()
 	host := slow{under: make(chan app.ID, 100), on: make(chan error)}
 	w := newWorld(t, func(c *Config) { host.Applications = c.Applications; c.Applications = host })
 	var ids []string
@@ -169,7 +172,10 @@ func TestChosenIsAJob(t *testing.T) {
 	b.get(to).want(t, "the end", http.StatusOK, "9 applications were restarted", "1 failed")
 }
 
-func TestBatchesAreBounded(t *testing.T) { synctest.Test(t, testBatchesAreBounded) }
+func TestBatchesAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, testBatchesAreBounded)
+}
 
 func testBatchesAreBounded(t *testing.T) {
 	bs := newBatches()

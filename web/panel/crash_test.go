@@ -34,6 +34,7 @@ func noModule(id string) []string {
 
 // The reason comes first: the line that says why, what helps, and the way there.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "1795349880722")
 	add(t, w, "1795349880722")
@@ -72,6 +73,7 @@ func TestCrash(t *testing.T) {
 
 // What a program printed is for those who may read its log.
 func TestCrashOfATeam(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
@@ -92,6 +94,7 @@ func TestCrashOfATeam(t *testing.T) {
 
 // An upload that crashes ends red, with the reason, and never in a green box.
 func TestUploadThatCrashes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	w.host.deployed = func(ctx context.Context, _ string) (app.Deployed, error) {

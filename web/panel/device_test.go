@@ -34,6 +34,7 @@ func (w *world) token(secret string) app.DeviceGrant {
 // A person types the code, sees who asks, and gives the password again: the program gets a
 // token, and the audit log has who did it for whom.
 func TestDeviceIsAllowed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.as("ana")
 	secret, d := w.begin()
@@ -67,6 +68,7 @@ func TestDeviceIsAllowed(t *testing.T) {
 }
 
 func TestDeviceIsDenied(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.as("ana")
 	secret, d := w.begin()
@@ -83,6 +85,7 @@ func TestDeviceIsDenied(t *testing.T) {
 // No link types a code for its reader, and no other site sends the form, shows the page in
 // a frame, or learns what is on it.
 func TestDevicePageAgainstOtherSites(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.as("ana")
 	secret, d := w.begin()
@@ -120,6 +123,7 @@ func TestDevicePageAgainstOtherSites(t *testing.T) {
 // Who guesses codes is stopped after five, whatever browser, session or address; others
 // are not, and the code lives on.
 func TestGuessedCodes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	secret, d := w.begin()
 	bob := w.as("bob")
@@ -142,6 +146,7 @@ func TestGuessedCodes(t *testing.T) {
 
 // The password is asked as often as at the sign-in.
 func TestDevicePasswordIsSlowedDown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.as("ana")
 	_, d := w.begin()
@@ -155,6 +160,7 @@ func TestDevicePasswordIsSlowedDown(t *testing.T) {
 // An account that is disabled while its browser shows the page allows nothing, and gives
 // nothing that it has allowed.
 func TestDeviceOfADisabledAccount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.as("ana")
 	disable := func(off bool) {

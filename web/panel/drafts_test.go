@@ -40,6 +40,7 @@ func drafting(w *world) {
 
 // A ZIP without a configuration waits for the form, which goes on without it being sent again.
 func TestDraftBecomesApplication(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	deploys(w)
@@ -83,6 +84,7 @@ func TestDraftBecomesApplication(t *testing.T) {
 // Variables of the form are there from the first start on; what cannot be read is refused before
 // a byte of the file.
 func TestUploadWithVariables(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	deploys(w)
@@ -107,6 +109,7 @@ func TestUploadWithVariables(t *testing.T) {
 
 // A line of the configuration that cannot be read leads to the form, which lists it.
 func TestDraftOfABrokenLine(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	w.host.drafted = func(context.Context, app.ConfigField) (app.Draft, error) {
@@ -122,6 +125,7 @@ func TestDraftOfABrokenLine(t *testing.T) {
 
 // A draft is one of its account: the next one, the button, and time give its file back.
 func TestDraftsAreGivenBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	drafting(w)
@@ -139,7 +143,10 @@ func TestDraftsAreGivenBack(t *testing.T) {
 	}
 }
 
-func TestDraftsAreBounded(t *testing.T) { synctest.Test(t, testDraftsAreBounded) }
+func TestDraftsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, testDraftsAreBounded)
+}
 
 func testDraftsAreBounded(t *testing.T) {
 	var mu sync.Mutex // two may end at once

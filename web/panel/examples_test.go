@@ -26,6 +26,7 @@ func configIn(t *testing.T, data string) string {
 }
 
 func TestExamplesAreDeployed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	deploys(w)
@@ -57,6 +58,7 @@ func TestExamplesAreDeployed(t *testing.T) {
 
 // An empty bot is made, not started, and opened.
 func TestEmptyBot(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	deploys(w)

@@ -43,6 +43,7 @@ func (w *world) withTOTP(a app.Account) (seed string, recovery []string) {
 // The password of an account with a second factor opens nothing: the browser gets a cookie of
 // its own name, and the second step begins the session, with a new key.
 func TestSecondStep(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed, recovery := w.withTOTP(w.ana)
 	b := w.browser()
@@ -72,6 +73,7 @@ func TestSecondStep(t *testing.T) {
 
 // A code counts once, whoever types it again, and a recovery code too.
 func TestCodesAreNotReplayed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed, recovery := w.withTOTP(w.ana)
 	for what, code := range map[string]string{
@@ -95,6 +97,7 @@ func TestCodesAreNotReplayed(t *testing.T) {
 
 // No cookie of one step, browser or account is of use for another.
 func TestStepsAreNotMixed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed, _ := w.withTOTP(w.ana)
 	w.withTOTP(w.bob)
@@ -139,6 +142,7 @@ func TestStepsAreNotMixed(t *testing.T) {
 
 // A link to a new password does not get around the second step.
 func TestLinkNeedsTheSecondStep(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	_, recovery := w.withTOTP(w.ana)
 	key, err := w.signIns.Invite(t.Context(), w.ana.ID)
@@ -152,6 +156,7 @@ func TestLinkNeedsTheSecondStep(t *testing.T) {
 // Every route that opens most asks again when the proof is old, or from elsewhere; does nothing
 // before; and goes on with the form that it was sent.
 func TestAskedAgain(t *testing.T) {
+	t.Parallel()
 	asked := map[string]bool{}
 	for _, r := range (&pages{}).routes() {
 		if r.access&again != 0 {
@@ -206,6 +211,7 @@ func TestAskedAgain(t *testing.T) {
 
 // The form goes on after the proof, which then holds for ten minutes and from one address.
 func TestProofLetsTheFormGoOn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.as("ana")
 	w.forgetProof("ana")
@@ -232,6 +238,7 @@ func TestProofLetsTheFormGoOn(t *testing.T) {
 
 // A session is ended when another browser comes with its cookie, and the audit log has it.
 func TestStolenSession(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.browser()
 	b.header["User-Agent"] = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
@@ -249,6 +256,7 @@ func TestStolenSession(t *testing.T) {
 
 // An app is set up with its first code, shows ten recovery codes once, and is turned off.
 func TestSetUpAnApp(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.as("ana")
 	b.get("/account/factors").want(t, "before", http.StatusOK, "Set up an app")
@@ -291,6 +299,7 @@ func TestSetUpAnApp(t *testing.T) {
 // While everybody must have a second factor, somebody without one reaches the page that sets one
 // up, and nothing else.
 func TestFactorIsDemanded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	must(t, onlyError(w.db.Accounts.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Admin = true; return nil })))
 	ana, bob := w.as("ana"), w.as("bob")
@@ -317,6 +326,7 @@ func TestFactorIsDemanded(t *testing.T) {
 
 // Somebody sees a sign-in in a browser that was not known, on every page, until it is dismissed.
 func TestNewSignInIsShown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.as("ana")
 	b.get("/").want(t, "before", http.StatusOK)

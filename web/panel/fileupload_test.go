@@ -39,6 +39,7 @@ func folderForm(t *testing.T, replace bool, files ...string) (kind string, body 
 
 // Many files, and those of folders, get their places in one form; what is there is replaced only where that is chosen.
 func TestUploadMany(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")
@@ -95,6 +96,7 @@ func TestUploadMany(t *testing.T) {
 
 // A ZIP of the tree, or one that is sent, is unpacked; what is there is replaced only after a question.
 func TestUnzip(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")
@@ -120,6 +122,7 @@ func TestUnzip(t *testing.T) {
 
 // A directory comes as a ZIP; so many at once as the host has processors for.
 func TestDownloadDirectory(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")
@@ -143,6 +146,7 @@ func TestDownloadDirectory(t *testing.T) {
 
 // Whatever comes of a ZIP, its account can unpack the next one.
 func TestUnzipGivesItsTurnBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")
@@ -191,6 +195,7 @@ func (p packing) PackDir(ctx context.Context, _ app.ID, _ int, _ string, _ io.Wr
 
 // Downloads of directories that stand still keep nobody from unpacking, and end after packTime.
 func TestSlowDownloadsOfDirectories(t *testing.T) {
+	t.Parallel()
 	began, end := make(chan time.Duration, 2*accountTurns), make(chan struct{})
 	w := newWorld(t, func(c *Config) {
 		c.Contents = packing{c.Contents, func(ctx context.Context) {
@@ -222,6 +227,7 @@ func TestSlowDownloadsOfDirectories(t *testing.T) {
 
 // One account gets some turns, and leaves the others theirs.
 func TestTurns(t *testing.T) {
+	t.Parallel()
 	all := zipTurns(allTurns)
 	var ends []func()
 	took := func(account app.AccountID) bool {
@@ -264,6 +270,7 @@ func (stubborn) Restart(context.Context, app.AccountID, app.ID) error {
 
 // A page that is shown at the address of a refused form says its own, for what asks for it again.
 func TestOwnAddress(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.Applications = stubborn{c.Applications} })
 	seed(w)
 	b := w.as("ana")
@@ -274,6 +281,7 @@ func TestOwnAddress(t *testing.T) {
 
 // The script sifts a list that is whole; of one that a search has made it would hide what it was not sent.
 func TestSearchedListIsNotSifted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")
@@ -283,6 +291,7 @@ func TestSearchedListIsNotSifted(t *testing.T) {
 
 // What was saved is said to be, although the program did not start anew.
 func TestSavedButNotRestarted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.Applications = stubborn{c.Applications} })
 	seed(w)
 	was := string(app.OverText([]byte(w.host.texts["index.js"])))

@@ -13,6 +13,7 @@ import (
 // whose script fetches it again before the browser follows the redirect, takes nothing
 // away, nor does another tab of the session, or another session.
 func TestFlashIsForThePageThatFollows(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	b, elsewhere, bob := w.as("ana"), w.as("ana"), w.as("bob")
@@ -34,7 +35,10 @@ func TestFlashIsForThePageThatFollows(t *testing.T) {
 	}
 }
 
-func TestFlashesAreBounded(t *testing.T) { synctest.Test(t, testFlashesAreBounded) }
+func TestFlashesAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, testFlashesAreBounded)
+}
 
 func testFlashesAreBounded(t *testing.T) {
 	f := newFlashes()

@@ -11,6 +11,7 @@ import (
 // An administrator changes settings of the host: what the file decides is read-only, and the audit log has the old and
 // the new value. A refusal shows what was typed.
 func TestHostSettings(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")

@@ -41,6 +41,7 @@ func pictureForm(t *testing.T, data string) (body, kind string) {
 // An owner uploads an icon, which then stands in the list, in the table and in the bar, and is removed again.
 // Nobody else's page shows it, and its address has headers of its own.
 func TestIcons(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")

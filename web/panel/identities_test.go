@@ -44,6 +44,7 @@ func is(l *openid.Server, subject, name string) {
 }
 
 func TestSignInByProvider(t *testing.T) {
+	t.Parallel()
 	w, l := newCorp(t)
 	stranger := w.browser()
 	stranger.get("/login").want(t, "the sign-in", http.StatusOK, "Sign in with Corp", `action="/login/by/corp"`)
@@ -96,6 +97,7 @@ func TestSignInByProvider(t *testing.T) {
 
 // Only the browser, the session and the page that began end what a provider proves.
 func TestProviderAttacks(t *testing.T) {
+	t.Parallel()
 	w, l := newCorp(t)
 	must(t, w.signIns.LinkIdentity(t.Context(), w.ana.ID, app.Identity{Issuer: l.URL, Subject: "ana-1"}))
 	refused := func(what string, b *browser, back string, status int, says string) {
@@ -146,6 +148,7 @@ func crossPost(b *browser, path string) *http.Request {
 }
 
 func TestInvitationByProvider(t *testing.T) {
+	t.Parallel()
 	w, l := newCorp(t)
 	seed(w)
 	link := invited(t, w.as("ana"), "/host/invitations", "for", "carla", "ram", "256", "minutes", "1440")
@@ -213,6 +216,7 @@ func withReferrer(b *browser, path string, f url.Values, page string) *http.Requ
 }
 
 func TestInvitationByPasskey(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	ana := w.at()
@@ -262,6 +266,7 @@ func TestInvitationByPasskey(t *testing.T) {
 }
 
 func TestSignUp(t *testing.T) {
+	t.Parallel()
 	w, l := newCorp(t)
 	w.signIns.SignUp = account.SignUp{RAM: 256, Capacity: func() app.MB { return 2048 + 2048 + 2*256 }}
 	b := w.browser()

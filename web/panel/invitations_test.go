@@ -42,6 +42,7 @@ func pathOf(t *testing.T, link, base string) string {
 }
 
 func TestInvitationToANewAccount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	ana := w.as("ana")
@@ -105,6 +106,7 @@ func TestInvitationToANewAccount(t *testing.T) {
 }
 
 func TestInvitationToATeam(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	carl := w.person("carl")
@@ -136,6 +138,7 @@ func TestInvitationToATeam(t *testing.T) {
 
 // The link of an application can make the account that uses it, which has nothing else.
 func TestInviteSomebodyWithoutAnAccount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	ana := w.as("ana")
@@ -154,6 +157,7 @@ func TestInviteSomebodyWithoutAnAccount(t *testing.T) {
 }
 
 func TestRefusedInvitations(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	w.host.add(w.bob.ID, "other")
@@ -202,6 +206,7 @@ func TestRefusedInvitations(t *testing.T) {
 
 // The link has the address that people reach: that of the settings, else the one in the browser.
 func TestAddressOfALink(t *testing.T) {
+	t.Parallel()
 	const here = "Nobody can open it on another computer: it begins with http://"
 	for what, tt := range map[string]struct {
 		base, host, proto string
@@ -267,6 +272,7 @@ func TestAddressOfALink(t *testing.T) {
 
 // Of two who accept at once, one is let in.
 func TestInvitationAcceptedAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	path := pathOf(t, invited(t, w.as("ana"), "/host/invitations", "ram", "100", "minutes", "60"), "http://127.0.0.1:8400")
@@ -294,6 +300,7 @@ func TestInvitationAcceptedAtOnce(t *testing.T) {
 
 // What an inviter could not offer now, nobody accepts.
 func TestInvitationOfSomebodyWhoMayNotAnyMore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	ana := w.as("ana")

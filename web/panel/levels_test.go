@@ -6,6 +6,7 @@ import (
 )
 
 func TestLevels(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string]level{
 		// pino, bunyan, winston, zap, slog, zerolog, python-json-logger, Monolog
 		`{"level":30,"time":1764150000000,"pid":7,"hostname":"x","msg":"ready"}`:         infoLevel,

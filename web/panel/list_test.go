@@ -75,6 +75,7 @@ func many(w *world, past *metrics.Store, n int) {
 
 // A table says the same as the cards, and the browser remembers which of them it wants.
 func TestTable(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop", func(s *app.Snapshot) {
 		s.Type, s.Reach, s.StartedAt, s.Starts = app.Site, reached, time.Now().Add(-time.Hour), []time.Time{time.Now(), time.Now()}
@@ -115,6 +116,7 @@ func TestTable(t *testing.T) {
 
 // Columns sort all there is, both ways; what has no value comes last.
 func TestSorting(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	at := time.Now().Add(-time.Hour)
 	w.host.add(w.ana.ID, "aa", func(s *app.Snapshot) { s.StartedAt, s.Starts = at, []time.Time{time.Now()} })
@@ -146,6 +148,7 @@ func TestSorting(t *testing.T) {
 }
 
 func TestNatural(t *testing.T) {
+	t.Parallel()
 	ordered := []string{"", "1", "2", "10", "a", "a1", "a2b", "a10", "a10b", "ab", "b", "b99999999999999999999", "b100000000000000000000", "é"}
 	for i, a := range ordered {
 		for j, b := range ordered {
@@ -175,6 +178,7 @@ func packedSize(t testing.TB, body string) int {
 
 // Of many there are pages, found, sorted and with problems first over all of them, and each is small.
 func TestManyApplications(t *testing.T) {
+	t.Parallel()
 	const most = 100_000 // bytes, compressed
 	w := newWorld(t)
 	many(w, w.past, 1000)
@@ -212,6 +216,7 @@ func TestManyApplications(t *testing.T) {
 
 // A stream sends the figures of those that the page shows, and says which changes are elsewhere.
 func TestLiveListOfMany(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	many(w, w.past, pageRows+2)
 	b := w.as("ana")
@@ -251,6 +256,7 @@ func TestLiveListOfMany(t *testing.T) {
 
 // Curves are broken where the program did not run, and stay in their box.
 func TestSpark(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	first := now.Add(-sparkSpan)
 	point := func(hour int, ran time.Duration, cpu float64) app.Point {
@@ -276,6 +282,7 @@ func TestSpark(t *testing.T) {
 
 // The palette finds what the person may open and do, in their language.
 func TestPalette(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	w.host.add(w.ana.ID, "evil", func(s *app.Snapshot) { s.Name = "</script><script>\u2028" })
@@ -313,6 +320,7 @@ func TestPalette(t *testing.T) {
 
 // The single keys can be switched off, and pages of strangers have neither.
 func TestKeys(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.as("ana")
 	b.get("/account").want(t, "on", http.StatusOK, `<dialog id="palette"`, `data-keys="on"`, "Switch / and ? off")
@@ -323,6 +331,7 @@ func TestKeys(t *testing.T) {
 
 // New sign-ins from one address are one box, which hides no other browser, and goes with what it showed.
 func TestNewSignInsFromOneAddress(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.as("ana")
 	come := func(agent, peer string) {

@@ -15,6 +15,7 @@ import (
 // What happens after a page was made is told to it, whenever its stream begins; and
 // what one stream has told, the next one leaves out.
 func TestLiveMissesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	w.host.add(w.bob.ID, "other")
@@ -59,6 +60,7 @@ func TestLiveMissesNothing(t *testing.T) {
 
 // The list follows all applications of an account, and those it helps with.
 func TestLiveList(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	w.host.add(w.bob.ID, "other")
@@ -81,6 +83,7 @@ func TestLiveList(t *testing.T) {
 
 // Lines come as the page has them, from a moment before it was made.
 func TestLiveLog(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	b := w.as("ana")
@@ -131,6 +134,7 @@ func TestLiveLog(t *testing.T) {
 
 // A stream ends with what allowed it.
 func TestLiveEnds(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		what []string // permissions
 		page string
@@ -165,6 +169,7 @@ func TestLiveEnds(t *testing.T) {
 
 // A page that is only looked at keeps no session alive.
 func TestLiveIsNoVisit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.as("ana")
 	before, err := w.signIns.Sessions(t.Context(), w.ana.ID)
@@ -184,6 +189,7 @@ func TestLiveIsNoVisit(t *testing.T) {
 }
 
 func TestLiveRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	w.host.add(w.bob.ID, "other")
@@ -224,6 +230,7 @@ func TestLiveRefusals(t *testing.T) {
 
 // A browser that reads nothing costs what a stream costs, and is told to look anew.
 func TestLiveSlowly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	stream, err := w.config.Feed.Watch(t.Context(), app.Watch{Account: w.ana.ID, App: "shop", Kinds: app.StateEvent})

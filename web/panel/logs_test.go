@@ -22,6 +22,7 @@ import (
 )
 
 func TestLogs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
@@ -58,6 +59,7 @@ func TestLogs(t *testing.T) {
 
 // A search goes through everything that is kept, and shows the last lines.
 func TestSearchLogs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
@@ -81,6 +83,7 @@ func TestSearchLogs(t *testing.T) {
 
 // The lines of a log are filtered by level and by time, all that is kept of them, in the address.
 func TestFilterLogs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
@@ -116,6 +119,7 @@ var timeOptions = regexp.MustCompile(`hour: "[^}]*`)
 // Scripts tell times from 00:00 to 23:59, also where an engine has 24:05 for five minutes past midnight. Chromium has none
 // now; Node.js 20 has.
 func TestMidnight(t *testing.T) {
+	t.Parallel()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("needs Node.js")
@@ -137,6 +141,7 @@ func TestMidnight(t *testing.T) {
 
 // Deploys and ends are on the page for those who may see the overview, and not for others.
 func TestMarksAreForMembersOfTheOverview(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
@@ -168,6 +173,7 @@ func BenchmarkFilter(b *testing.B) {
 
 // What berth remembers of an application stands between the lines of its log.
 func TestMarksInLogs(t *testing.T) {
+	t.Parallel()
 	day := 24 * time.Hour
 	at := time.Date(2026, time.November, 25, 12, 0, 0, 0, time.UTC)
 	line := func(d time.Duration) logLine { return logLine{At: at.Add(d)} }
@@ -207,6 +213,7 @@ func TestMarksInLogs(t *testing.T) {
 
 // What others have written is what they have published, with its licence.
 func TestVendor(t *testing.T) {
+	t.Parallel()
 	list, err := os.ReadFile("static/vendor/SHA256SUMS")
 	must(t, err)
 	listed := map[string]bool{"SHA256SUMS": true}
@@ -248,6 +255,7 @@ func TestVendor(t *testing.T) {
 // A program that prints colours in every other letter makes no page that the
 // daemon has no memory for.
 func TestSearchIsBounded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	colours := strings.Repeat("\x1b[1mA\x1b[0mB", 1600)
@@ -274,6 +282,7 @@ func (l nestedLogs) Open(id app.ID, build bool) (io.ReadCloser, error) {
 
 // Each search reads a whole log: an account gets few at once, and others get theirs.
 func TestSearchesTakeTurns(t *testing.T) {
+	t.Parallel()
 	during := func() {}
 	w := newWorld(t, func(c *Config) { c.Logs = nestedLogs{c.Logs, &during} })
 	w.host.add(w.ana.ID, "shop")
@@ -299,6 +308,7 @@ func TestSearchesTakeTurns(t *testing.T) {
 // The owner of an application that reads lines has a field for one below its log, on the page of its output
 // alone; what the audit log has is no content.
 func TestInput(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	const field = `action="/apps/shop/input"`

@@ -17,6 +17,7 @@ import (
 // Every page says everything in every language, whatever names there are, and has
 // nothing that the policy forbids; a member sees what it may, and nothing else.
 func TestEveryManagingPage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	w.host.add(w.ana.ID, "running", func(s *app.Snapshot) { s.Name = "<script>" })
@@ -73,6 +74,7 @@ func TestEveryManagingPage(t *testing.T) {
 
 // A file comes as it is and is never shown as a page, whatever its name.
 func TestDownloadFile(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	name := "a\"b\n\xff\u202e.html"
@@ -92,6 +94,7 @@ func TestDownloadFile(t *testing.T) {
 
 // A text keeps the ends of its lines, and a file that is sent its bytes.
 func TestWriteFiles(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")
@@ -125,6 +128,7 @@ func TestWriteFiles(t *testing.T) {
 
 // What is typed does not go over what somebody else has written meanwhile, unless that is said.
 func TestFileChangedMeanwhile(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")
@@ -151,6 +155,7 @@ func TestFileChangedMeanwhile(t *testing.T) {
 
 // A text is saved and the program is started anew at once; when that fails, both is said.
 func TestSaveAndRestart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")
@@ -170,6 +175,7 @@ func TestSaveAndRestart(t *testing.T) {
 
 // A new account gets a link, which sets its password.
 func TestNewAccountBySetupLink(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")
@@ -189,6 +195,7 @@ func TestNewAccountBySetupLink(t *testing.T) {
 
 // The log is read in pages, newest first, by what is asked for.
 func TestAuditPages(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	var all []app.AuditRecord
@@ -221,6 +228,7 @@ func TestAuditPages(t *testing.T) {
 
 // The page of the host warns of a panel that others reach in plain HTTP.
 func TestHostWarnsOfPlainHTTP(t *testing.T) {
+	t.Parallel()
 	const warning = "others read passwords &lt;here&gt;"
 	for _, exposed := range []app.Text{{}, app.Words("others read passwords <here>")} {
 		w := newWorld(t, func(c *Config) { c.Exposed = exposed })
@@ -234,6 +242,7 @@ func TestHostWarnsOfPlainHTTP(t *testing.T) {
 
 // Administrators read on every page that the host holds its programs; others do not.
 func TestPagesTellOfAHold(t *testing.T) {
+	t.Parallel()
 	hold := app.Hold{}
 	w := newWorld(t, func(c *Config) { c.Held = func() app.Hold { return hold } })
 	seed(w)
@@ -251,6 +260,7 @@ func TestPagesTellOfAHold(t *testing.T) {
 
 // The page of the host tells of a shortage of memory, and of one that is over for a day.
 func TestHostTellsOfAShortage(t *testing.T) {
+	t.Parallel()
 	grown := []app.Grown{{App: "1700000000001", Name: "leak <1>", Used: 90 << 20, Usual: 40 << 20}, {App: "blog", Name: "calm", Used: 20 << 20, Usual: 30 << 20}}
 	since := time.Now().Add(-time.Hour)
 	for name, tt := range map[string]struct {
@@ -274,6 +284,7 @@ func TestHostTellsOfAShortage(t *testing.T) {
 // Who looks at the page begins an examination, unless the last one is new, and does not wait
 // for it. Its verdict is that of berth doctor.
 func TestHostIsExamined(t *testing.T) {
+	t.Parallel()
 	var found []app.Finding
 	var times atomic.Int32
 	goOn := make(chan struct{})
@@ -325,6 +336,7 @@ func TestHostIsExamined(t *testing.T) {
 
 // The limits of an account are on its own page and on the administrators', with what it has.
 func TestLimitsAreShown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	own := func(p page) string { return strings.Join(strings.Fields(p.body), " ") }
@@ -351,6 +363,7 @@ func TestLimitsAreShown(t *testing.T) {
 
 // The page Host says what of the RAM is sold, used, and can still be sold.
 func TestPlanOfTheHost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	must(t, onlyError(w.db.Accounts.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Admin = true; return nil })))
 	b := w.as("ana")
@@ -368,6 +381,7 @@ func TestPlanOfTheHost(t *testing.T) {
 
 // Files are made, moved and deleted by forms; a deletion is asked about first.
 func TestEditFiles(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")

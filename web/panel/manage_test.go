@@ -71,6 +71,7 @@ var changes = []struct {
 // What somebody may not do is refused, and leaves nothing done; what they may is
 // done, and recorded by its name.
 func TestWhoMayChangeWhat(t *testing.T) {
+	t.Parallel()
 	for _, c := range changes {
 		t.Run(strings.ReplaceAll(c.path[1:], "/", " ")+" "+strings.Join(c.form, " "), func(t *testing.T) {
 			w := newWorld(t)
@@ -128,6 +129,7 @@ func TestWhoMayChangeWhat(t *testing.T) {
 
 // Every route that changes something is in a table of these tests.
 func TestEveryChangeIsTested(t *testing.T) {
+	t.Parallel()
 	tested := map[string]bool{}
 	for _, c := range changes {
 		tested[c.audit] = true
@@ -149,6 +151,7 @@ func TestEveryChangeIsTested(t *testing.T) {
 // A refusal stands on the page of its form, with its status, and what was typed
 // stays.
 func TestRefusedForms(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")
@@ -221,6 +224,7 @@ func TestRefusedForms(t *testing.T) {
 }
 
 func TestParseBlock(t *testing.T) {
+	t.Parallel()
 	got, err := app.ParseEnv("# a comment\n\nA=1\nexport B = two words \r\nC=\"x\\ny \\\"q\\\" \\\\n\"\nD='$x\\n'\nE=\nF=a=b#c\n")
 	must(t, err)
 	for name, want := range map[string]string{"A": "1", "B": "two words", "C": "x\ny \"q\" \\n", "D": `$x\n`, "E": "", "F": "a=b#c"} {
@@ -238,6 +242,7 @@ func TestParseBlock(t *testing.T) {
 
 // Values are masked everywhere but where one was asked for.
 func TestRevealShowsOneValue(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")
@@ -258,6 +263,7 @@ func TestRevealShowsOneValue(t *testing.T) {
 // While nothing can be changed, forms are refused with the reason and do nothing, and
 // pages are shown.
 func TestNothingCanBeChanged(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	ana := w.as("ana")

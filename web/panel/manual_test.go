@@ -11,6 +11,7 @@ import (
 
 // The documentation of this version is for who is signed in, in pages, and can be searched.
 func TestDocumentation(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.as("ana")
 	b.get("/").want(t, "every page leads there", http.StatusOK, `href="/docs"`, `href="/docs/panel#pages"`)
@@ -32,6 +33,7 @@ func TestDocumentation(t *testing.T) {
 
 // What a page says of itself in the documentation is there.
 func TestHelps(t *testing.T) {
+	t.Parallel()
 	names := templates["en-US"]()
 	for page, at := range helps {
 		name, anchor, _ := strings.Cut(at, "#")

@@ -90,6 +90,7 @@ func goodBackups() app.BackupStatus {
 
 // An administrator reads where backups go, how the last ones were, and what to do.
 func TestHostSaysHowItsBackupsAre(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
@@ -157,6 +158,7 @@ func TestHostSaysHowItsBackupsAre(t *testing.T) {
 
 // What the settings file decides is what it decides, whatever a form says.
 func TestFixedPolicyStays(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	s := goodBackups()
@@ -177,6 +179,7 @@ func TestFixedPolicyStays(t *testing.T) {
 
 // A backup that cannot begin says why, where it was asked for.
 func TestBackupCannotBegin(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	w.backups.set(goodBackups())
@@ -191,6 +194,7 @@ func TestBackupCannotBegin(t *testing.T) {
 
 // A host that can have no backups shows no part of it, and does nothing of it.
 func TestNoBackupsAtAll(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.Snapshots, c.HostBackups = nil, nil })
 	seed(w)
 	b := w.as("ana")
@@ -214,6 +218,7 @@ func TestNoBackupsAtAll(t *testing.T) {
 
 // The owner of an application sees its nights, and restores one; nobody else does.
 func TestNightlySnapshots(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")
@@ -241,6 +246,7 @@ func TestNightlySnapshots(t *testing.T) {
 
 // A restore goes on without the browser, says how far it is, and what came of it.
 func TestRestoreOfASnapshot(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")

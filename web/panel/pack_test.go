@@ -18,6 +18,7 @@ import (
 // The script that packs a folder leaves out what berth deploy leaves out, and what it packs is
 // taken in as it was.
 func TestFolderIsPacked(t *testing.T) {
+	t.Parallel()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("needs Node.js")

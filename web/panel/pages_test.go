@@ -34,6 +34,7 @@ func addApp(t testing.TB, w *world, id app.ID) error {
 
 // Every page says everything in every language, in each state of an application.
 func TestEveryPageInEveryLanguage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	killed := &app.Exit{Code: 137, OOM: true, LimitMB: 100}
 	for name, change := range map[app.ID]func(*app.Snapshot){
@@ -123,6 +124,7 @@ func asPageShouldBe(t *testing.T, path, locale string, asked page) {
 // prototype, make nothing of text that runs, and keep nothing of the page in the browser but
 // whether lines wrap.
 func TestScriptsKeepNothing(t *testing.T) {
+	t.Parallel()
 	kept := []string{`static/log.js: localStorage`, `static/passkey.js: response[name] =`, `static/terminal.js: new WebSocket`}
 	scripts, err := filepath.Glob("static/*.js")
 	must(t, err)
@@ -149,6 +151,7 @@ func TestScriptsKeepNothing(t *testing.T) {
 
 // Each sentence of the panel is in the catalogue of every other language.
 func TestCatalogueIsComplete(t *testing.T) {
+	t.Parallel()
 	said := map[string]bool{}
 	pages, err := parsed()
 	must(t, err)
@@ -247,6 +250,7 @@ func command(c *parse.CommandNode, said map[string]bool) {
 }
 
 func TestAssets(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.browser()
 	page := b.get("/login")

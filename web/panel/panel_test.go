@@ -18,6 +18,7 @@ import (
 )
 
 func TestSignInAndOut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.browser()
 	b.get("/account").leads(t, "a stranger", "/login?next=%2Faccount")
@@ -45,6 +46,7 @@ func TestSignInAndOut(t *testing.T) {
 }
 
 func TestWrongPassword(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.browser()
 	p := b.post("/login", "name", "ana", "password", "wrong password")
@@ -69,6 +71,7 @@ func TestWrongPassword(t *testing.T) {
 // Strangers keep nobody out of a browser in which they have signed in before, nor
 // after they have changed their password in it.
 func TestKnownBrowserSignsIn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b, stranger := w.as("ana"), w.browser()
 	b.post("/logout")
@@ -102,6 +105,7 @@ func TestKnownBrowserSignsIn(t *testing.T) {
 }
 
 func TestConnectionsThatOthersCanRead(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		base, peer, proto string
 		insecure          bool
@@ -151,6 +155,7 @@ func TestConnectionsThatOthersCanRead(t *testing.T) {
 
 // What the API refuses is refused here, and nothing is done.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	w.host.add(w.bob.ID, "other")
@@ -193,6 +198,7 @@ func TestRefusals(t *testing.T) {
 // A suspended account opens no page and no form, says why at the sign-in, and is as it was
 // when that ends.
 func TestSuspendedAtEveryRoute(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	admin := account.NewAdmin(w.db.Accounts, stillPrograms{})
@@ -232,6 +238,7 @@ func onlyError[T any](_ T, err error) error { return err }
 
 // Every permission of a member holds, and no more.
 func TestTeams(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	add(t, w, "shop")
@@ -262,6 +269,7 @@ func add(t *testing.T, w *world, id app.ID) {
 
 // A token that nobody needs is marked, so that somebody revokes it.
 func TestUnusedTokens(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, days := range []int{89, 91} {
 		then, err := db.Open(t.Context(), w.file, func() time.Time { return time.Now().AddDate(0, 0, -days) })
@@ -276,6 +284,7 @@ func TestUnusedTokens(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.as("ana")
 	secret := func(p page, what string) string {
@@ -341,6 +350,7 @@ func TestTokens(t *testing.T) {
 }
 
 func TestSessionsAndPasswords(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	here, there := w.as("ana"), w.as("ana")
 	here.post("/account/sessions/2/end").leads(t, "end", "/account")
@@ -361,6 +371,7 @@ func TestSessionsAndPasswords(t *testing.T) {
 
 // Each locale that an account can have is one that the panel speaks, by a name of its own.
 func TestLocales(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")
@@ -379,6 +390,7 @@ func TestLocales(t *testing.T) {
 }
 
 func TestSetup(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.browser()
 	key, err := w.signIns.Invite(t.Context(), w.ana.ID)
@@ -394,6 +406,7 @@ func TestSetup(t *testing.T) {
 
 // Many at once: no answer is lost, and no session is another's.
 func TestAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	ana, bob := w.as("ana"), w.as("bob")

@@ -139,6 +139,7 @@ func (w *world) withPasskey(a app.Account) *authenticator {
 
 // A passkey is made, signs in alone, proves who somebody is, gets another name and goes.
 func TestPasskey(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b, key := w.at(), newAuthenticator(t)
 	b.post("/login", "name", "ana", "password", password)
@@ -183,6 +184,7 @@ func TestPasskey(t *testing.T) {
 // Whatever somebody sends that is no answer of the account's own authenticator, to this page, at
 // this address, for the first time, opens nothing.
 func TestPasskeyAttacks(t *testing.T) {
+	t.Parallel()
 	const refused = "This passkey does not sign in here"
 	for what, c := range map[string]struct {
 		bend func(a *authenticator, o *options)
@@ -230,6 +232,7 @@ func TestPasskeyAttacks(t *testing.T) {
 }
 
 func TestPasskeyAnswersCountOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	key := w.withPasskey(w.ana)
 	key.count = 0 // as synchronized passkeys count
@@ -267,6 +270,7 @@ func TestPasskeyAnswersCountOnce(t *testing.T) {
 // An account that answers again and again keeps itself out, and nobody else. What a daemon has
 // asked, the next one does not take.
 func TestPasskeyAnswersAreBoundedForEach(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ana, bob := w.withPasskey(w.ana), w.withPasskey(w.bob)
 	in := func(key *authenticator, s *account.SignIns) error {
@@ -313,6 +317,7 @@ func (w *world) zeroCounts() {
 
 // Somebody who may not sign in does not by a passkey either.
 func TestPasskeyOfADisabledAccount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	key := w.withPasskey(w.ana)
 	_, err := account.NewAdmin(w.db.Accounts, nil).SetDisabled(t.Context(), w.ana.ID, true)
@@ -327,6 +332,7 @@ func TestPasskeyOfADisabledAccount(t *testing.T) {
 
 // A passkey that somebody else has made, for another page or too late, is not added.
 func TestPasskeyIsMadeHere(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := w.at()
 	b.post("/login", "name", "ana", "password", password)
@@ -364,6 +370,7 @@ func TestPasskeyIsMadeHere(t *testing.T) {
 
 // A page that was open for longer than a challenge lasts has to be fetched again.
 func TestPasskeyTooLate(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := account.NewSignIns(nothingStored{}, time.Hour, []byte("key"))
 		at := app.OriginOf(origin)
@@ -388,6 +395,7 @@ type nothingStored struct {
 
 // Where browsers have no passkeys the pages say so, and offer what works.
 func TestPasskeysNeedADomain(t *testing.T) {
+	t.Parallel()
 	for base, want := range map[string]app.Origin{
 		"https://panel.example.org":      {URL: "https://panel.example.org", Domain: "panel.example.org"},
 		"https://panel.example.org:8443": {URL: "https://panel.example.org:8443", Domain: "panel.example.org"},
@@ -416,6 +424,7 @@ func TestPasskeysNeedADomain(t *testing.T) {
 
 // The origin is that of the request, also behind a proxy.
 func TestOriginOfACall(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	behind := w.browser()
 	behind.base, behind.peer = "http://panel.example.org", "10.0.0.1:5000"

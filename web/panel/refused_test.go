@@ -33,6 +33,7 @@ func (f *flood) Read(p []byte) (int, error) {
 
 // A page that shows what was typed again must not read what the form has refused.
 func TestRefusedFormsAreNotReadAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ana := w.as("ana")
 	for _, test := range []struct {
@@ -65,6 +66,7 @@ func TestRefusedFormsAreNotReadAgain(t *testing.T) {
 // the panel with its cookie, though not read the answer. Only what a person follows
 // is answered, so that no page of a site takes the streams of an account.
 func TestPagesOfNeighbours(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop")
 	b := w.as("ana")
@@ -103,6 +105,7 @@ func TestPagesOfNeighbours(t *testing.T) {
 // What a strange ZIP or a strange host makes panic beside a request ends that, as it
 // would end a request, and is told; the daemon goes on.
 func TestPanicsBesideARequest(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *Config) {
 		c.Examine = func(context.Context) []app.Finding { panic("a strange host") }
 	})

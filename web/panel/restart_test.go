@@ -10,6 +10,7 @@ import (
 // After a change that a running program gets at its next start, who may restart it can do that
 // at once, on the page where the change was made.
 func TestRestartNow(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.host.add(w.ana.ID, "shop", func(s *app.Snapshot) { s.Code.Lang = "javascript" })
 	w.host.add(w.ana.ID, "snake", func(s *app.Snapshot) { s.Code.Lang = "python" })

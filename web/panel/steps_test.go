@@ -10,6 +10,7 @@ import (
 
 // Who is new is led through the first steps, can leave them, and finds them again. What is done is seen.
 func TestFirstSteps(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.Sites = "" })
 	must(t, onlyError(w.db.Accounts.UpdateAccount(t.Context(), w.ana.ID, func(a *app.Account, _ app.MB) error { a.Admin = true; return nil })))
 	b := w.as("ana")

@@ -149,6 +149,7 @@ func (w *world) audited(most int) []string {
 // A shell in the page: what is typed, what is printed, the size, the end, and the audit log, which has
 // nothing of what was typed.
 func TestTerminal(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.Exec = shell })
 	w.host.add(w.ana.ID, "shop")
 	w.host.add(w.ana.ID, "busy")
@@ -179,6 +180,7 @@ func TestTerminal(t *testing.T) {
 
 // A session ends with that of the panel, with the account, the application, and the daemon.
 func TestTerminalEnds(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		end  func(w *world, b *browser)
 		says string
@@ -214,6 +216,7 @@ func TestTerminalEnds(t *testing.T) {
 // Nobody else opens one: no page of another site, whose browser has the cookie; no member of the team;
 // nobody who has not proved lately who they are.
 func TestTerminalIsTheOwnersAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *Config) {
 		c.Exec, c.BaseURL, c.Trusted = shell, "https://panel.example.org", []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	})
@@ -261,6 +264,7 @@ func TestTerminalIsTheOwnersAlone(t *testing.T) {
 
 // One page alone may make styles of its own, and it shows nothing that somebody else wrote.
 func TestTerminalPolicy(t *testing.T) {
+	t.Parallel()
 	if strings.Contains(policy, "unsafe") || strings.Replace(terminalPolicy, " 'unsafe-inline'", "", 1) != policy ||
 		!strings.Contains(terminalPolicy, "style-src 'self' 'unsafe-inline';") || !strings.Contains(terminalPolicy, "connect-src 'self';") {
 		t.Errorf("the policies are\n%s\n%s", policy, terminalPolicy)
@@ -298,6 +302,7 @@ func TestTerminalPolicy(t *testing.T) {
 
 // Other pages load nothing of the terminal, and its page loads nothing of theirs.
 func TestTerminalAssets(t *testing.T) {
+	t.Parallel()
 	entries, err := os.ReadDir("template")
 	must(t, err)
 	for _, e := range entries {

@@ -13,6 +13,7 @@ import (
 // A browser that sends slowly is shown how much has come, on the list of uploads; a
 // server without patience lets go of it.
 func TestUploadOverAConnection(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	b := w.as("ana")

@@ -24,6 +24,7 @@ func (b *browser) upload(path, content string, fields ...string) page {
 // A ZIP becomes a job that goes on without the browser and tells how far it is, in
 // every language; the audit log hears of it at its end.
 func TestUploadIsAJob(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		path, audit, done string
 		fields            []string
@@ -93,6 +94,7 @@ func TestUploadIsAJob(t *testing.T) {
 
 // A failure keeps its sentence, and what the build has printed.
 func TestUploadFails(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	w.host.deployed = func(ctx context.Context, _ string) (app.Deployed, error) {
@@ -135,6 +137,7 @@ func (w *watched) Read(p []byte) (int, error) {
 // Who may not send is told so before a byte is read; what is no ZIP form, or too
 // large, is refused on its page, and nothing stays.
 func TestUploadRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	w.person("carl")
@@ -207,6 +210,7 @@ func TestUploadRefusals(t *testing.T) {
 // A member may send a new version with the permission, unless it is taken away
 // while the file is on its way.
 func TestMemberCommits(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	seed(w)
 	set := func(names ...string) {
@@ -242,7 +246,10 @@ func (r *onRead) Read([]byte) (int, error) {
 }
 
 // Jobs are bounded for each account, and forgotten after an hour.
-func TestJobsAreBounded(t *testing.T) { synctest.Test(t, testJobsAreBounded) }
+func TestJobsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, testJobsAreBounded)
+}
 
 func testJobsAreBounded(t *testing.T) {
 	js := newJobs()

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -25,6 +24,7 @@ import (
 	"berth/host/sizing"
 	"berth/host/watch"
 	"berth/host/watch/metrics"
+	"berth/test/database"
 )
 
 // world is a panel over a real database, with applications that only look so.
@@ -55,7 +55,7 @@ const password = "correct horse"
 
 func newWorld(t testing.TB, change ...func(*Config)) *world {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "berth.db")
+	file := database.Path(t)
 	store, err := db.Open(t.Context(), file, time.Now)
 	must(t, err)
 	t.Cleanup(func() { must(t, store.Close()) })
