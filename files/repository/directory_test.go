@@ -24,6 +24,7 @@ func archivesAt(t *testing.T) (string, Repository) {
 
 // A file of a backup is an archive as berth backup verify wants it: sealed to the last bit.
 func TestArchiveIsOne(t *testing.T) {
+	t.Parallel()
 	dir, r := archivesAt(t)
 	head, err := r.Save(t.Context(), "host", nil, func(w io.Writer) error {
 		a, err := archive.NewWriter(w, archive.Manifest{Host: "host.test", Made: time.Unix(1_800_000_000, 0)})
@@ -59,6 +60,7 @@ func TestArchiveIsOne(t *testing.T) {
 
 // A disk that is not mounted is no place for a backup, though the directory is there.
 func TestNotMounted(t *testing.T) {
+	t.Parallel()
 	dir, r := archivesAt(t)
 	head := save(t, r, "host", nil)
 	must(t, os.Rename(dir, dir+".disk"))
@@ -94,6 +96,7 @@ func TestNotMounted(t *testing.T) {
 
 // A file that did not change is kept once, or copied where it cannot get a second name.
 func TestReused(t *testing.T) {
+	t.Parallel()
 	dir, r := archivesAt(t)
 	text := noise(1, 1<<20)
 	commit(t, r, oldRun, save(t, r, "host", nil), save(t, r, "apps/shop", text), save(t, r, "apps/bot", text))
@@ -125,6 +128,7 @@ func TestReused(t *testing.T) {
 
 // What a process that was killed left counts for nothing, and Prune removes it. What is somebody else's stays.
 func TestLeftovers(t *testing.T) {
+	t.Parallel()
 	dir, r := archivesAt(t)
 	commit(t, r, oldRun, save(t, r, "host", []byte("one")))
 	commit(t, r, nextRun, save(t, r, "host", []byte("two")))
@@ -153,6 +157,7 @@ func TestLeftovers(t *testing.T) {
 
 // What somebody changed in a backup is said, and every other backup is there.
 func TestDamagedDirectory(t *testing.T) {
+	t.Parallel()
 	for what, harm := range map[string]func(run string) error{
 		"a file is gone":    func(run string) error { return os.Remove(filepath.Join(run, "apps/shop.tar.gz")) },
 		"a file is cut":     func(run string) error { return os.Truncate(filepath.Join(run, "apps/shop.tar.gz"), 100) },

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -67,6 +68,10 @@ func makeRun(ctx context.Context, r Repository, run string, all []Snapshot) erro
 func TestMain(m *testing.M) {
 	place, work := os.Getenv("REPOSITORY_TEST_PLACE"), os.Getenv("REPOSITORY_TEST_WORK")
 	if place == "" {
+		flag.Parse()
+		if err := flag.Set("test.parallel", "6"); err != nil { // most of the time they wait for restic, and it for them
+			panic(err)
+		}
 		os.Exit(m.Run())
 	}
 	r, err := New(Options{Place: place, Key: key, Cache: os.Getenv("REPOSITORY_TEST_CACHE")})
@@ -192,6 +197,7 @@ func place1(o Options) string {
 // A process that is killed leaves the old or the new, and what it did can be done again. TestSoakKilled does the
 // same to restic.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	for work := range works {
 		t.Run("archives/"+work, func(t *testing.T) {
 			t.Parallel()
@@ -203,6 +209,7 @@ func TestKilled(t *testing.T) {
 // A writer that dies with its pipe looks like the end of the stream. It is killed before
 // restic sees that, and what restic keeps all the same is of no run.
 func TestKilledWithTheHeadLast(t *testing.T) {
+	t.Parallel()
 	o := engines["restic"](t)
 	r := open(t, o, true)
 	inner, _ := r.(*restic)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -35,10 +36,24 @@ func needRestic(t *testing.T) string {
 
 func open(t *testing.T, o Options, create bool) Repository {
 	t.Helper()
+	if create && filepath.IsAbs(o.Place) {
+		quick(t, o.Place)
+	}
 	r, err := New(o)
 	must(t, err)
 	must(t, r.Open(t.Context(), create))
 	return r
+}
+
+// quick makes an empty repository of restic whose key takes no time. One that restic 0.14 makes takes half a
+// second of a processor in each run of restic (scrypt). That of testdata was made by a restic whose
+// internal/repository/key.go sets N to 128, r and p to 1. TestContract and TestServers let restic make theirs.
+func quick(t *testing.T, dir string) {
+	t.Helper()
+	must(t, os.CopyFS(dir, os.DirFS("testdata/repository")))
+	for _, name := range []string{"data", "index", "locks", "snapshots"} {
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+	}
 }
 
 func must(t *testing.T, err error) {
@@ -124,6 +139,7 @@ func content(t *testing.T, r Repository, run string, want map[string][]byte) {
 
 // What every repository promises, with both kinds.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	for name, place := range engines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -189,6 +205,7 @@ func testContract(t *testing.T, o Options) {
 
 // A writer that fails leaves nothing that counts, wherever it fails, and its error is returned.
 func TestSaveFails(t *testing.T) {
+	t.Parallel()
 	failed := errors.New("the application is gone")
 	for name, place := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -218,6 +235,7 @@ func TestSaveFails(t *testing.T) {
 
 // Whoever reads may stop early, and an error of theirs is theirs.
 func TestLoadStopsEarly(t *testing.T) {
+	t.Parallel()
 	mine := errors.New("enough")
 	for name, place := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -242,6 +260,7 @@ func TestLoadStopsEarly(t *testing.T) {
 
 // When the context ends, so does what goes on, and nothing of it counts.
 func TestContextEnds(t *testing.T) {
+	t.Parallel()
 	for name, place := range engines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -273,6 +292,7 @@ func TestContextEnds(t *testing.T) {
 
 // A run of which the head was never tagged is no run, and its snapshots are of none.
 func TestNames(t *testing.T) {
+	t.Parallel()
 	for name, place := range engines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -301,6 +321,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestPlaces(t *testing.T) {
+	t.Parallel()
 	for place, where := range map[string]string{
 		"archives:/mnt/backups":             "archives:/mnt/backups",
 		"/mnt/backups":                      "/mnt/backups",

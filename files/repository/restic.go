@@ -51,7 +51,8 @@ func (r *restic) Open(ctx context.Context, create bool) error {
 	// One run tells whether there is a repository, whether the key opens it, and who is in it.
 	asked, cancel := context.WithTimeout(ctx, r.answer)
 	defer cancel()
-	locks, err := r.lines(asked, "list", "locks", "--no-lock")
+	var locks []string
+	err := r.patiently(asked, call{args: []string{"list", "locks", "--no-lock"}, take: linesTo(&locks), opens: true})
 	switch {
 	case errors.Is(err, ErrNone) && create:
 		_, err = r.lines(ctx, "init")
@@ -193,12 +194,16 @@ func (r *restic) patiently(ctx context.Context, c call) error {
 
 // lines is patiently, and returns the lines that restic prints.
 func (r *restic) lines(ctx context.Context, args ...string) (lines []string, err error) {
-	err = r.patiently(ctx, call{args: args, take: func(out io.Reader) error {
-		text, err := io.ReadAll(out)
-		lines = strings.FieldsFunc(string(text), func(c rune) bool { return c == '\n' })
-		return err
-	}})
+	err = r.patiently(ctx, call{args: args, take: linesTo(&lines)})
 	return lines, err
+}
+
+func linesTo(lines *[]string) func(io.Reader) error {
+	return func(out io.Reader) error {
+		text, err := io.ReadAll(out)
+		*lines = strings.FieldsFunc(string(text), func(c rune) bool { return c == '\n' })
+		return err
+	}
 }
 
 // newID returns the id of a new snapshot.

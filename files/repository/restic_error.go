@@ -16,7 +16,9 @@ const maxSaid = 16 << 10
 // tail keeps the end of what is written to it. It is safe for concurrent use.
 type tail struct {
 	sync.Mutex
-	text []byte
+	text  []byte
+	until *regexp.Regexp // if it is there, found is called; nil for nothing
+	found func()
 }
 
 // Write implements io.Writer.
@@ -26,6 +28,10 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.text = append(t.text, p...)
 	if over := len(t.text) - maxSaid; over > 0 {
 		t.text = append(t.text[:0], t.text[over:]...)
+	}
+	if t.until != nil && t.until.Match(t.text) {
+		t.until = nil
+		t.found()
 	}
 	return len(p), nil
 }
@@ -92,12 +98,18 @@ func (r *restic) problem(exit error, said string) error {
 	return fmt.Errorf("restic says: %s", r.line(said))
 }
 
-// again is a line of restic that tries once more; missing is one because there is no configuration. Newer versions
-// try for 15 minutes where a bucket is missing.
+// again is a line of restic that tries once more. unopened are two, one after the other, about the configuration:
+// one may be an accident of the network. missing is one because there is no configuration, and reason is what
+// stands before the words of the server.
 var (
-	again   = regexp.MustCompile(`(?m)^.*returned error, retrying after .*$`)
-	missing = regexp.MustCompile(`^Stat\(<config/>\) returned error, retrying after .*: .*(` + absent + `)`)
+	again    = regexp.MustCompile(`(?m)^.*returned error, retrying after .*$`)
+	unopened = regexp.MustCompile(`(?m)(^Stat\(<config/>\) returned error, retrying after .*\n){2}`)
+	missing  = regexp.MustCompile(`^Stat\(<config/>\) returned error, retrying after .*: .*(` + absent + `)`)
+	reason   = regexp.MustCompile(`^Stat\(<config/>\) returned error, retrying after \S+: `)
 )
+
+// errUnopened is why restic is ended that cannot read the configuration of the repository.
+var errUnopened = errors.New("it cannot read the configuration of the repository")
 
 // unfinished is the error of restic that was not waited for. Why it tried again is why it took
 // so long: a server that does not answer.
@@ -107,13 +119,17 @@ func (r *restic) unfinished(err error, said *tail) error {
 	if tries := again.FindAllString(text, -1); len(tries) > 0 {
 		line = tries[len(tries)-1]
 	}
+	ended := fmt.Errorf("restic was ended (%w); it says: %s", err, r.line(line))
+	if errors.Is(err, errUnopened) {
+		ended = fmt.Errorf("restic says: %s", r.line(reason.ReplaceAllString(line, "")))
+	}
 	switch {
 	case clock.MatchString(line):
-		return fmt.Errorf("%w: restic was ended (%w); it says: %s", ErrClock, err, r.line(line))
+		return fmt.Errorf("%w: %w", ErrClock, ended)
 	case missing.MatchString(line):
-		return fmt.Errorf("%w: restic was ended (%w); it says: %s", ErrNone, err, r.line(line))
+		return fmt.Errorf("%w: %w", ErrNone, ended)
 	case line != "":
-		return fmt.Errorf("restic was ended (%w); it says: %s", err, r.line(line))
+		return ended
 	}
 	return fmt.Errorf("restic was ended: %w", err)
 }

@@ -27,6 +27,9 @@ type call struct {
 	take func(r io.Reader) error
 	// said, if any, gets what it writes to its standard error when it succeeds.
 	said func(text string)
+	// opens ends restic when it could not read the configuration twice. From 0.17 on it tries that for 15 minutes,
+	// also where a server refuses a password or has no such bucket. Older ones do not try it again.
+	opens bool
 }
 
 // environment is all that restic gets to know. The key comes by a pipe, so that what restic
@@ -117,7 +120,12 @@ func (r *restic) runHere(ctx context.Context, c call) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	said := &tail{}
+	if c.opens {
+		said.until, said.found = unopened, func() { cancel(errUnopened) }
+	}
 	cmd.Stderr = said
 	stdout, err := cmd.StdoutPipe()
 	var stdin io.WriteCloser
@@ -147,7 +155,7 @@ func (r *restic) runHere(ctx context.Context, c call) error {
 	exit := cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return r.unfinished(ctx.Err(), said)
+		return r.unfinished(context.Cause(ctx), said)
 	case gave != nil && !errors.Is(gave, syscall.EPIPE):
 		return gave
 	case exit != nil && out.ended:

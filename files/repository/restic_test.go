@@ -23,6 +23,7 @@ import (
 
 // How restic's words are read: of 0.14 and newer, of several servers.
 func TestProblem(t *testing.T) {
+	t.Parallel()
 	r := newRestic(Options{Place: "rest:https://me:hunter2@host/x", Key: "the-key", Env: []string{"B2_ACCOUNT_KEY=b2b2b2", "AWS_DEFAULT_REGION=eu"}})
 	for _, c := range []struct {
 		exit int
@@ -82,6 +83,20 @@ func TestProblem(t *testing.T) {
 		err := r.unfinished(context.DeadlineExceeded, said)
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), why) || want != nil && !errors.Is(err, want) || want == nil && isSaid(err) {
 			t.Errorf("%q is read as: %v", why, err)
+		}
+		err = r.unfinished(errUnopened, said)
+		if !strings.HasSuffix(err.Error(), "restic says: "+why) || want != nil && !errors.Is(err, want) || want == nil && isSaid(err) {
+			t.Errorf("%q, twice, is read as: %v", why, err)
+		}
+	}
+	// Restic is ended at its second try, and once.
+	ended := 0
+	tries := &tail{until: unopened, found: func() { ended++ }}
+	for n, want := range []int{0, 1, 1} {
+		fmt.Fprint(tries, "Stat(<config/>) returned error, ")
+		fmt.Fprint(tries, "retrying after 1s: no\n")
+		if ended != want {
+			t.Errorf("after %d tries it was ended %d times", n+1, ended)
 		}
 	}
 	long := &tail{}
@@ -251,7 +266,7 @@ func TestLocked(t *testing.T) {
 	if !is {
 		t.Fatal("no restic")
 	}
-	head := save(t, r, "host", []byte("one"))
+	head := save(t, r, "host", noise(1, 60_000))
 	release := hold(t, o)
 	r.pauses = []time.Duration{time.Millisecond, time.Millisecond}
 	if _, err := r.Commit(t.Context(), oldRun, head, nil); !errors.Is(err, ErrLocked) {
@@ -266,7 +281,7 @@ func TestLocked(t *testing.T) {
 	commit(t, r, oldRun, head)
 
 	// A lock that keeps everybody off, of a process that was killed: Save finds out when its stream has begun.
-	c := exec.Command(o.Restic, "check", "-q", "--no-cache")
+	c := exec.Command(o.Restic, "check", "--read-data", "--limit-download=1", "-q", "--no-cache") // it would take a minute
 	c.Env = append(os.Environ(), "RESTIC_REPOSITORY="+o.Place, "RESTIC_PASSWORD="+key)
 	must(t, c.Start())
 	harness.Eventually(t, "the repository is locked", func() bool { return len(locksOf(t, o)) > 0 })
@@ -288,6 +303,7 @@ func TestLocked(t *testing.T) {
 }
 
 func TestStale(t *testing.T) {
+	t.Parallel()
 	r := newRestic(Options{Place: "/x", Key: key})
 	host, err := os.Hostname()
 	must(t, err)
@@ -308,6 +324,7 @@ func TestStale(t *testing.T) {
 }
 
 func TestNoRestic(t *testing.T) {
+	t.Parallel()
 	r, err := New(Options{Place: "/mnt/backups", Key: key, Restic: "/nowhere/restic"})
 	must(t, err)
 	if err := r.Open(t.Context(), true); err == nil || !strings.Contains(err.Error(), "install the package restic") {
