@@ -76,7 +76,7 @@ fuzz: setup ## each fuzz target for 30 s
 soak: setup ## a fresh Debian, with our packages too, hundreds of kills and upgrades, Lighthouse, a Kubernetes, every guest, an arm64 machine, 20 power cuts, the largest uploads, each fuzz target for ten minutes; root
 	@test/scripts/fresh bookworm demo
 	@$(MAKE) --no-print-directory door edge
-	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -p 1 -timeout 60m ./host ./test/packages ./test/e2e ./test/faults ./files/repository ./daemon/backup
+	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -p 1 -timeout 60m ./host ./proc ./test/packages ./test/e2e ./test/faults ./files/repository ./daemon/backup
 	@cd test/browser && $(GO) test -tags soak -count=1 -v -run '^TestSoak' -timeout 60m ./...
 	@test/scripts/test-vm all-modes
 	@$(MAKE) --no-print-directory test-cluster TAGS=soak

@@ -173,6 +173,7 @@ func TestFastLeaksOnV1(t *testing.T) {
 // A day of programs that live with what they have: nobody is warned of what is not so, nor
 // of the same again.
 func TestNobodyIsWarnedForNothing(t *testing.T) {
+	t.Parallel()
 	saw := func(low, high float64, period time.Duration) shape {
 		return func(at time.Duration) (float64, float64) {
 			return low + (high-low)*float64(at%period)/float64(period), 0.05

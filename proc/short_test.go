@@ -87,6 +87,7 @@ var noThread = regexp.MustCompile("failed to create new OS thread|pthread_create
 // However few processes there may be, no wall is taken for missing: either all are
 // found that there are, or nothing is said of them.
 func TestTryWithoutProcesses(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var lacking []sandbox.Layer
 	for _, l := range sandbox.Layers {
