@@ -7,15 +7,16 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"berth/test/harness"
 )
 
-const key = "a key of the tests"
+const key = harness.ResticKey
 
 // engines are the kinds of places; each makes one that is empty.
 var engines = map[string]func(t *testing.T) Options{
@@ -36,24 +37,13 @@ func needRestic(t *testing.T) string {
 
 func open(t *testing.T, o Options, create bool) Repository {
 	t.Helper()
-	if create && filepath.IsAbs(o.Place) {
-		quick(t, o.Place)
+	if create && filepath.IsAbs(o.Place) { // TestContract and TestServers let restic make theirs
+		harness.MakeRestic(t, o.Place)
 	}
 	r, err := New(o)
 	must(t, err)
 	must(t, r.Open(t.Context(), create))
 	return r
-}
-
-// quick makes an empty repository of restic whose key takes no time. One that restic 0.14 makes takes half a
-// second of a processor in each run of restic (scrypt). That of testdata was made by a restic whose
-// internal/repository/key.go sets N to 128, r and p to 1. TestContract and TestServers let restic make theirs.
-func quick(t *testing.T, dir string) {
-	t.Helper()
-	must(t, os.CopyFS(dir, os.DirFS("testdata/repository")))
-	for _, name := range []string{"data", "index", "locks", "snapshots"} {
-		must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
-	}
 }
 
 func must(t *testing.T, err error) {

@@ -112,7 +112,7 @@ func powerCutInABackup(t *testing.T, moments int) {
 			t.Parallel()
 			p := harness.NewPower(t, 256)
 			d := &daemon{p.Prepare()}
-			d.backUpTo(repositoryIn(place, p.Dir))
+			d.backUpToEmpty(repositoryIn(place, p.Dir))
 			d.Serve()
 			c := d.account("ana", 1000)
 			var ids []string
