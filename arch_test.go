@@ -1,17 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"berth/test/checkout"
 )
 
 var update = flag.Bool("update", false, "rewrite the table in ARCHITECTURE.md")
@@ -95,10 +98,11 @@ var tests = map[string][]string{
 	"test/bench/heaps/programs": {},
 	"test/browser":              {"test/harness"}, // a module of its own
 	"test/ca":                   {"test/harness"},
+	"test/checkout":             {},
 	"test/clients":              {"test/harness"},
 	"test/database":             {"db"},
 	"test/dns":                  {},
-	"test/docs":                 {"app/build", "app/exit", "cli", "cli/command", "daemon/settings", "host/notify", "web/metrics"},
+	"test/docs":                 {"app/build", "app/exit", "cli", "cli/command", "daemon/settings", "host/notify", "test/checkout", "web/metrics"},
 	"test/e2e":                  {"app", "app/exit", "host/watch/metrics", "test/harness"}, // a history of before
 	"test/cluster":              {"kube", "test/harness"},
 	"test/faults":               {"test/harness"},
@@ -168,31 +172,26 @@ const (
 func sources(t *testing.T) (*token.FileSet, map[string]map[string]*ast.File) {
 	t.Helper()
 	set, all := token.NewFileSet(), map[string]map[string]*ast.File{}
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == "testdata" || filepath.Dir(path) == "examples" || path != "." && strings.HasPrefix(d.Name(), ".")):
-			return filepath.SkipDir
-		case d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
-			return nil
+	list, err := checkout.Files(".", ".go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range list {
+		dir := path.Dir(name)
+		if strings.HasSuffix(name, "_test.go") || path.Dir(dir) == "examples" {
+			continue
 		}
-		f, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		f, err := parser.ParseFile(set, name, nil, parser.ParseComments)
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
-		dir := filepath.ToSlash(filepath.Dir(path))
 		if dir == "." {
 			dir = "main"
 		}
 		if all[dir] == nil {
 			all[dir] = map[string]*ast.File{}
 		}
-		all[dir][path] = f
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+		all[dir][name] = f
 	}
 	return set, all
 }
@@ -352,23 +351,18 @@ func TestArchitectureFilesUsesDescriptors(t *testing.T) {
 
 // Tests are read too, so their files keep the budget as well.
 func TestArchitectureTestFiles(t *testing.T) {
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && path != "." && (path == "dist" || strings.HasPrefix(d.Name(), ".")): // .cache may hold the Go toolchain
-			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, "_test.go"):
-			return nil
+	list, err := checkout.Files(".", "_test.go")
+	if err != nil || len(list) == 0 {
+		t.Fatalf("%d files, %v", len(list), err)
+	}
+	for _, name := range list {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
 		}
-		text, err := os.ReadFile(path)
-		if n := strings.Count(string(text), "\n"); n > maxFile {
-			t.Errorf("%s has %d lines, more than %d", path, n, maxFile)
+		if n := bytes.Count(text, []byte("\n")); n > maxFile {
+			t.Errorf("%s has %d lines, more than %d", name, n, maxFile)
 		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -5,13 +5,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"berth/test/checkout"
 )
 
 // sayers are the functions that take sentences, as "directory.name", and which of
@@ -65,31 +66,30 @@ type function struct {
 
 // read reads every source file of the module that is no test, and every template.
 func (s *source) read(root string) {
-	files := map[string]*ast.File{}
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && file != root && (d.Name() == "testdata" || d.Name() == "examples" || strings.HasPrefix(d.Name(), ".")),
-			d.IsDir() && file == filepath.Join(root, "app", "text"): // its own functions hand on what they are given
-			return filepath.SkipDir
-		case filepath.Ext(file) == ".html":
-			content, err := os.ReadFile(file)
-			if err == nil {
-				s.template(file, string(content))
-			}
-			return err
-		case d.IsDir() || filepath.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go"):
-			return nil
-		}
-		rel, err := filepath.Rel(root, file)
-		if err == nil {
-			files[filepath.ToSlash(rel)], err = parser.ParseFile(s.set, file, nil, parser.SkipObjectResolution)
-		}
-		return err
-	})
+	templates, err := checkout.Files(root, ".html")
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	for _, name := range templates {
+		content, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.template(name, string(content))
+	}
+	list, err := checkout.Files(root, ".go")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	files := map[string]*ast.File{}
+	for _, name := range list {
+		// Its own functions hand on what they are given.
+		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "examples/") || path.Dir(name) == "app/text" {
+			continue
+		}
+		if files[name], err = parser.ParseFile(s.set, filepath.Join(root, name), nil, parser.SkipObjectResolution); err != nil {
+			s.t.Fatal(err)
+		}
 	}
 	for name, f := range files {
 		s.constants(path.Dir(name), f)

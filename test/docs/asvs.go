@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"berth/test/checkout"
 )
 
 // asvsLevels are the levels of the requirements of OWASP ASVS 5.0.0, by section and in order.
@@ -186,26 +188,24 @@ func checkPlace(docs, file, heading string) error {
 // testNames are the tests of every package and module, with the directories that have one
 // of the name.
 func testNames(root string) (map[string][]string, error) {
+	list, err := checkout.Files(root, "_test.go")
+	if err != nil {
+		return nil, err
+	}
 	names := map[string][]string{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), "."):
-			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, "_test.go"):
-			return nil
+	for _, file := range list {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			return nil, err
 		}
-		text, err := os.ReadFile(path)
-		dir, relative := filepath.Rel(root, filepath.Dir(path))
+		dir := path.Dir(file)
 		for _, found := range testFunc.FindAllSubmatch(text, -1) {
 			if name := string(found[1]); !slices.Contains(names[name], dir) { // it may be there for two systems
 				names[name] = append(names[name], dir)
 			}
 		}
-		return errors.Join(err, relative)
-	})
-	return names, err
+	}
+	return names, nil
 }
 
 func asvsSummary(one, two *asvsCount) string {
