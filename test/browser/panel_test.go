@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -100,13 +101,15 @@ func (p *tab) fill(selector, text string) {
 // choose takes one of the values of a selection.
 func (p *tab) choose(selector, value string) {
 	p.t.Helper()
+	p.until(fmt.Sprintf(`document.querySelector(%q)?.checkVisibility()`, selector))
 	if !eval[bool](p, fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.value = %q; e.dispatchEvent(new Event("change", {bubbles: true})); return e.value == %q })()`, selector, value, value)) {
 		p.t.Fatalf("%s has no choice %q", selector, value)
 	}
 }
 
 // press clicks, with the mouse, the first thing that matches a selector, has these
-// words, and is not covered.
+// words, and is not covered. It waits until two looks find that in the same place: what
+// arrives in a page moves it away from the mouse.
 func (p *tab) press(selector, words string) {
 	p.t.Helper()
 	place := fmt.Sprintf(`(() => {
@@ -116,11 +119,12 @@ func (p *tab) press(selector, words string) {
 		const r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2, top = document.elementFromPoint(x, y);
 		return top && (e.contains(top) || top.contains(e)) ? [x, y] : [];
 	})()`, selector, words, words)
-	p.until(place + ".length == 2")
-	at := eval[[]float64](p, place)
-	if len(at) != 2 {
-		p.t.Fatalf("%q %q has gone", selector, words)
-	}
+	var before []float64
+	at := wait(p, place, func(at []float64) bool {
+		still := len(at) == 2 && slices.Equal(at, before)
+		before = at
+		return still
+	})
 	p.do(chromedp.MouseClickXY(at[0], at[1]))
 }
 

@@ -186,21 +186,30 @@ func (p *tab) open(address string, status int64) {
 func eval[T any](p *tab, expression string) T {
 	p.t.Helper()
 	var value T
-	p.do(chromedp.Evaluate(expression, &value, func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
+	p.do(chromedp.Evaluate(expression, &value, awaited))
 	return value
 }
+
+func awaited(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }
 
 // until waits for an expression to be true. While the page changes into another one
 // it is not.
 func (p *tab) until(expression string) {
 	p.t.Helper()
+	wait(p, "!!("+expression+")", func(ok bool) bool { return ok })
+}
+
+// wait evaluates an expression, a promise's result included, until its value is as wanted, and returns it.
+// While the page changes into another one there is none.
+func wait[T any](p *tab, expression string, wanted func(T) bool) T {
+	p.t.Helper()
 	for deadline := time.Now().Add(harness.Patience); ; time.Sleep(harness.Pause) {
 		ctx, cancel := context.WithDeadline(p.ctx, deadline)
-		var ok bool
-		err := chromedp.Run(ctx, chromedp.Evaluate("!!("+expression+")", &ok))
+		var value T
+		err := chromedp.Run(ctx, chromedp.Evaluate(expression, &value, awaited))
 		cancel()
-		if ok && err == nil {
-			return
+		if err == nil && wanted(value) {
+			return value
 		}
 		if time.Now().After(deadline) {
 			p.t.Fatalf("waited too long for %s (%v); the page %s says %q and found %q", expression, err, p.address(), p.text(), p.found())
