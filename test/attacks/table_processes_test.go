@@ -24,7 +24,7 @@ var onProcesses = []row{
 
 	{name: "become root", by: "cpn", want: "EPERM", control: "ok"},
 	{name: "become root's group", by: "cpn", want: "EPERM", control: "ok"},
-	{name: "join groups", by: "cpn", want: "EPERM", control: "ok"},
+	{name: "join groups", by: "cp", want: "EPERM", control: "ok"},
 	{name: "become the victim", by: "cp", want: "EPERM", control: "ok"},
 	{name: "open files as root", by: "c", want: "none", control: "ok"},
 	{name: "take capabilities", by: "c", want: "EPERM", control: "ok"},

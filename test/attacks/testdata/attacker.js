@@ -28,11 +28,8 @@ const udp = (host, port, connected) => new Promise((done, fail) => {
 const asks = url => new Promise((done, fail) => { http.get(url, r => { r.resume(); done('ok') }).on('error', fail) })
 const runs = (file, args, options) => child.spawnSync(file, args, { stdio: 'ignore', ...options }).status === 77 ? 'ok' : 'none'
 
-// Node.js 20 refuses to change the user while it uses io_uring; the kernel is to answer.
-const becomes = call => {
-  const r = child.spawnSync(process.execPath, ['-e', `try { process.${call}; console.log('ok') } catch (e) { console.log(e.info?.code || e.code || String(e)) }`], { env: { ...process.env, UV_USE_IO_URING: '0' } })
-  return r.error ? r.error.code : String(r.stdout).trim() || String(r.stderr)
-}
+// A child that Node.js makes changes before it begins: for itself Node.js 20 refuses that, before the kernel can.
+const becomes = who => child.spawnSync('/bin/true', [], who).error?.code ?? 'ok'
 
 const attacks = {
   "read the victim's file": () => reads(targets['victim-dir'] + '/secret'),
@@ -67,9 +64,8 @@ const attacks = {
   'signal everybody': () => control || process.kill(-1, 'SIGUSR1') ? 'ok' : '',
   "set the victim's priority": () => { os.setPriority(Number(targets.victim), 0); return 'ok' },
   'raise its priority': () => { os.setPriority(0, -5); return 'ok' },
-  'become root': () => becomes('setuid(0)'),
-  "become root's group": () => becomes('setgid(0)'),
-  'join groups': () => becomes('setgroups([0, 27])'),
+  'become root': () => becomes({ uid: 0 }),
+  "become root's group": () => becomes({ gid: 0 }),
   'run a set-uid program': () => runs(targets.setuid, ['--euid'], control ? { uid: 65534, gid: 65534 } : {}),
   'run su': () => runs('/bin/su', ['-c', 'exit 77'], {}),
   'connect to the API': () => asks(`http://127.0.0.1:${targets.api}/v2/user`),
