@@ -78,12 +78,12 @@ type s3 struct {
 	program string
 }
 
-// s3server builds the server; with "skewed" one whose clock is an hour ahead.
-func s3server(t *testing.T, args ...string) string {
+// s3server is the path of the S3 server. To build it takes minutes, so a test does not.
+func s3server(t *testing.T) string {
 	t.Helper()
-	program, err := exec.Command("../../test/scripts/s3server", args...).Output()
+	program, err := exec.Command("../../test/scripts/s3server", "there").Output()
 	if err != nil {
-		t.Fatalf("cannot build the S3 server: %v", err)
+		harness.Ready(t, "needs an S3 server: test/scripts/s3server builds it, and make languages calls that")
 	}
 	return strings.TrimSpace(string(program))
 }

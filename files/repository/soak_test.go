@@ -5,7 +5,9 @@ package repository
 import (
 	"context"
 	"errors"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -104,7 +106,9 @@ func TestSoakExpired(t *testing.T) {
 
 // TestSoakClock sets the clock of a server an hour ahead while a stream goes there, and back.
 func TestSoakClock(t *testing.T) {
-	skewed := s3server(t, "skewed")
+	program, err := exec.Command("../../test/scripts/s3server", "skewed").Output()
+	must(t, err)
+	skewed := strings.TrimSpace(string(program))
 	s := newS3(t, t.TempDir())
 	right := s.program
 	r := open(t, s.options(t, s.address), true)
@@ -113,7 +117,7 @@ func TestSoakClock(t *testing.T) {
 		s.program = skewed
 		s.start()
 	}
-	_, err := r.Save(t.Context(), "apps/shop", nil, endless(t.Context(), 40<<20, ahead))
+	_, err = r.Save(t.Context(), "apps/shop", nil, endless(t.Context(), 40<<20, ahead))
 	if !errors.Is(err, ErrClock) {
 		t.Errorf("in a stream: %v", err)
 	}
