@@ -17,6 +17,7 @@ setup: ## install what building and the demo need (Debian packages, when root)
 
 languages: ## install also what CI needs: every language, Chromium, what makes packages: about 1.5 GB, when root
 	@test/scripts/setup test languages
+	@test/scripts/s3server >/dev/null
 
 build: setup ## build ./berth
 	@echo "building berth (the first build compiles SQLite, which takes up to two minutes)"
@@ -32,7 +33,7 @@ check: setup $(LINT) ## gofumpt, linters, tidy, vet, shellcheck, what is compile
 	@for system in darwin windows; do for arch in amd64 arm64; do CGO_ENABLED=0 GOOS=$$system GOARCH=$$arch $(GO) vet . ./app/... ./cli ./cli/command ./cli/screen ./client ./files/bundle || exit; done; done
 	@$(LINT) run --allow-parallel-runners ./...
 	@for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(GO) vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml ./...) || exit; done
-	@shellcheck do deploy/install.sh test/scripts/promtool test/scripts/fresh test/scripts/install test/scripts/setup test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/editor test/scripts/pebble test/scripts/s3server test/scripts/h2spec test/scripts/kubernetes test/scripts/kwok test/scripts/door test/scripts/demo test/scripts/again test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/lighthouse test/scripts/standardwebhooks test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-arm64 test/scripts/test-vm test/scripts/vulncheck deploy/apt-repository deploy/client deploy/licenses deploy/package deploy/release deploy/tools deploy/debian/preinst deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm test/vm/run test/vm/init test/vm/suite test/vm/powercut test/vm/packages test/vm/nfs
+	@shellcheck do deploy/install.sh test/scripts/promtool test/scripts/fresh test/scripts/install test/scripts/setup test/scripts/soak test/scripts/summary test/scripts/build test/scripts/bpf test/scripts/editor test/scripts/pebble test/scripts/s3server test/scripts/h2spec test/scripts/kubernetes test/scripts/kwok test/scripts/door test/scripts/demo test/scripts/again test/scripts/test test/scripts/test-browser test/scripts/axe test/scripts/lighthouse test/scripts/standardwebhooks test/scripts/servers test/scripts/fuzz test/scripts/bench .ci/run test/scripts/test-arm64 test/scripts/test-vm test/scripts/vulncheck deploy/apt-repository deploy/client deploy/licenses deploy/package deploy/release deploy/tools deploy/debian/preinst deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm test/vm/run test/vm/init test/vm/suite test/vm/powercut test/vm/packages test/vm/nfs
 	@test/scripts/bpf compare
 	@test/scripts/editor compare
 	@$(GO) test . ./app/text ./test/docs
@@ -42,7 +43,8 @@ test: ## the product proved on this machine, with the race detector; says what i
 	@test/scripts/setup test
 	@test/scripts/test
 
-ci: check languages test ## what CI runs: make check, make test with every language, Chromium, arm64 and guests; root
+ci: check languages test ## what CI runs: make check, make test with every language, README's demo on a fresh Debian, Chromium, arm64 and guests; root
+	@test/scripts/fresh trixie unit demo
 	@test/scripts/kubernetes there >/dev/null || exit 0; $(MAKE) --no-print-directory test-cluster RUN='^(TestStory|TestExitsOfPrograms|TestAdoption|TestInput)$$$$'
 	@test/scripts/test-browser
 	@test/scripts/test-arm64
@@ -73,16 +75,8 @@ test-cluster: setup ## programs on a real Kubernetes of two machines, which is b
 fuzz: setup ## each fuzz target for 30 s
 	@test/scripts/fuzz 30s
 
-soak: setup ## a fresh Debian, with our packages too, hundreds of kills and upgrades, Lighthouse, a Kubernetes, every guest, an arm64 machine, 20 power cuts, the largest uploads, each fuzz target for ten minutes; root
-	@test/scripts/fresh bookworm demo
-	@$(MAKE) --no-print-directory door edge
-	@$(GO) test -tags soak -count=1 -v -run '^TestSoak' -p 1 -timeout 60m ./host ./proc ./test/packages ./test/e2e ./test/faults ./files/repository ./daemon/backup
-	@cd test/browser && $(GO) test -tags soak -count=1 -v -run '^TestSoak' -timeout 60m ./...
-	@test/scripts/test-vm all-modes
-	@$(MAKE) --no-print-directory test-cluster TAGS=soak
-	@test/scripts/test-arm64 guest
-	@test/scripts/test-vm $$(yes powercut | head -n 20)
-	@test/scripts/fuzz 10m
+soak: setup ## what takes too long for make ci, in parts of at most an hour: make soak PART=faults; root
+	@GO=$(GO) test/scripts/soak $(PART)
 
 edge: ## testssl.sh, h2spec and slowhttptest against mode edge, five minutes; root
 	@test/scripts/setup edge
