@@ -17,6 +17,7 @@ import (
 
 	"berth/app"
 	"berth/files/archive"
+	"berth/test/harness"
 )
 
 // exported writes everything of the test's application.
@@ -268,6 +269,7 @@ func TestExportAroundACommitThatFails(t *testing.T) {
 
 // What somebody made of an archive gets nowhere else.
 func TestImportRefuses(t *testing.T) {
+	harness.Root(t, "files are given to other users")
 	root := t.TempDir()
 	outside := filepath.Join(root, "outside")
 	must(t, os.Mkdir(outside, 0o700))

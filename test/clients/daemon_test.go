@@ -42,24 +42,13 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "cannot build berth: %v\n%s", err, out)
 		return 1
 	}
-	if unready = tooOld(); unready != "" {
+	if unready = harness.OldNode(20); unready != "" {
 		return m.Run()
 	}
 	if clients, err = install(); err != nil {
 		unready = fmt.Sprintf("cannot install the clients: %v", err)
 	}
 	return m.Run()
-}
-
-// tooOld tells why this machine's Node.js cannot run the clients, which are written for
-// Node.js 20: Debian 12 has 18.
-func tooOld() string {
-	out, err := exec.Command("node", "--version").Output()
-	major, _, _ := strings.Cut(strings.TrimPrefix(string(out), "v"), ".")
-	if n, bad := strconv.Atoi(major); err != nil || bad != nil || n < 20 {
-		return fmt.Sprintf("needs Node.js 20 or newer in PATH: node --version prints %q, %v", out, err)
-	}
-	return ""
 }
 
 // install puts the clients below .cache, once for each lock file.

@@ -95,6 +95,7 @@ func (d *daemon) runtime(variable string, args ...string) {
 // packages are installed by it, and run with it.
 func TestInstalledPython(t *testing.T) {
 	t.Parallel()
+	harness.Ready(t, harness.Unready)
 	const tree = `set -e
 mkdir -p python/bin python/lib
 version=$(/usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')

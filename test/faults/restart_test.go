@@ -68,6 +68,7 @@ func holder(t *testing.T) (group string) {
 func TestFaultsRestart(t *testing.T) {
 	t.Parallel()
 	const times, rate = 5, 100
+	harness.Root(t, "a control group is made")
 	m, sites := harness.NewManager(t), harness.Address(t)
 	group := holder(t)
 	d := harness.Prepare(t, "--logs-rate", "100000", "--logs-max-file", "64",

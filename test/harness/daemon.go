@@ -5,10 +5,13 @@ package harness
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -65,6 +68,35 @@ func Needs(t testing.TB, commands ...string) {
 		if !installed(command) {
 			Ready(t, "needs "+command+": make languages installs it")
 		}
+	}
+}
+
+// Tools skips a test that calls commands itself which are not on its path; CI must have them.
+func Tools(t testing.TB, commands ...string) {
+	t.Helper()
+	for _, command := range commands {
+		if _, err := exec.LookPath(command); err != nil {
+			Ready(t, "needs "+command+": test/scripts/setup test installs it")
+		}
+	}
+}
+
+// OldNode tells why the Node.js on the path cannot run what is written for a newer one, "" if it
+// can. Debian 12 has 18.
+func OldNode(least int) string {
+	out, err := exec.CommandContext(context.Background(), "node", "--version").Output()
+	version, _, _ := strings.Cut(strings.TrimPrefix(string(out), "v"), ".")
+	if major, bad := strconv.Atoi(version); err != nil || bad != nil || major < least {
+		return fmt.Sprintf("needs Node.js %d or newer in PATH: node --version prints %q, %v", least, out, err)
+	}
+	return ""
+}
+
+// Root skips a test that cannot run as another user, for a reason; CI runs as root.
+func Root(t testing.TB, why string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		Ready(t, "needs root: "+why)
 	}
 }
 

@@ -22,6 +22,8 @@ type Disk struct {
 // the test ends; make are more arguments of mkfs.ext4, options those of mount.
 func NewDisk(t *testing.T, images string, mb int64, options string, makes ...string) *Disk {
 	t.Helper()
+	Root(t, "a disk is mounted")
+	Tools(t, "mkfs.ext4")
 	dir, err := os.MkdirTemp("/tmp", "berth-e2e-disk.") //nolint:usetesting // t.TempDir is closed to other users
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,7 +50,7 @@ func Main(m *testing.M, number int) int {
 // Alone waits until no other run of the tests of this name is on the machine, for each looks
 // for what its user ids left, and keeps others waiting until release.
 func Alone(name string) (release func(), err error) {
-	lock, err := os.OpenFile("/tmp/berth-"+name+".lock", os.O_CREATE|os.O_RDWR, 0o666)
+	lock, err := lockFile(name)
 	if err == nil {
 		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
 	}
@@ -57,6 +58,19 @@ func Alone(name string) (release func(), err error) {
 		return nil, fmt.Errorf("cannot take the lock of these tests: %w", err)
 	}
 	return func() { _ = lock.Close() }, nil
+}
+
+// lockFile opens a file that tests of all users of the machine lock. Nothing is in it.
+func lockFile(name string) (*os.File, error) {
+	path := "/tmp/berth-" + name + ".lock"
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // fs.protected_regular refuses O_CREATE of what is another user's
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o666) //nolint:gosec // as above
+	}
+	if err == nil {
+		_ = f.Chmod(0o666) // if it is ours
+	}
+	return f, err
 }
 
 func buildAndRun(m *testing.M) int {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -28,7 +27,7 @@ const (
 // waits while there are none.
 func Ports(t testing.TB, n int) int {
 	t.Helper()
-	f, err := os.OpenFile("/tmp/berth-ports.lock", os.O_CREATE|os.O_RDWR, 0o666) //nolint:gosec // nothing is in it
+	f, err := lockFile("ports")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // A failed test passes in a second run alone only where chance can be the reason.
 func TestAgain(t *testing.T) {
 	t.Parallel()
+	harness.Tools(t, "jq")
 	module := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":         "module again\n\ngo 1.26\n",

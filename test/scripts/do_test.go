@@ -16,6 +16,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // fakeGo is a program that says it is that version of Go.
@@ -24,6 +26,7 @@ func fakeGo(version string) string { return "#!/bin/sh\necho go" + version + "\n
 // ./do downloads the Go of go.mod where there is none, or an old one, from its own site or
 // else from a module proxy; it runs nothing whose sum is another, and leaves no part behind.
 func TestDo(t *testing.T) {
+	harness.Tools(t, "curl", "unzip", "git")
 	name := "go1.26.7.linux-" + runtime.GOARCH
 	archive, module := goArchive(t), goModule(t, name)
 	files := map[string][]byte{
@@ -77,10 +80,11 @@ func TestDo(t *testing.T) {
 			write("checkout/go.mod", "module berth\n\ngo 1.26.0\n\ntoolchain go1.26.7\n", 0o644)
 			write("checkout/test/scripts/go.sha256", fmt.Sprintf("%x  %s.tar.gz\n%x  v0.0.1-%s.zip\n", sha256.Sum256(archive), name, sha256.Sum256(module), name), 0o644)
 			write("bin/make", "#!/bin/sh\necho make \"$@\" with $(go env GOVERSION)\n", 0o755)
+			write("bin/update-ca-certificates", "", 0o755) // is there
 			if tt.found != "" {
 				write("bin/go", fakeGo(tt.found), 0o755)
 			}
-			for _, tool := range strings.Fields("sh dirname id uname sed grep sort head printf mkdir rm mv chmod tar gzip unzip curl sha256sum git update-ca-certificates") {
+			for _, tool := range strings.Fields("sh dirname id uname sed grep sort head printf mkdir rm mv chmod tar gzip unzip curl sha256sum git") {
 				if at, err := exec.LookPath(tool); err != nil {
 					t.Fatal(err)
 				} else if err := os.Symlink(at, filepath.Join(dir, "bin", tool)); err != nil {

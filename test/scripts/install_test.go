@@ -20,6 +20,8 @@ import (
 	"testing"
 
 	"aead.dev/minisign"
+
+	"berth/test/harness"
 )
 
 // machine is one on which install.sh runs: a directory with tools of this machine's, and others
@@ -130,6 +132,7 @@ type publisher struct {
 // publish serves version 1.3.0 by HTTPS.
 func publish(t *testing.T) *publisher {
 	t.Helper()
+	harness.Tools(t, strings.Fields(tools)...)
 	p := &publisher{files: map[string][]byte{}}
 	key, secret, err := minisign.GenerateKey(rand.Reader)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"berth/test/harness"
 )
 
 // The lines of test2json.
@@ -30,6 +32,7 @@ const (
 // Tests pass when all did, at least one, and with CI=true none was skipped; a mode
 // passes with its number of tests alone, or when it said that it cannot be had.
 func TestSummary(t *testing.T) {
+	harness.Tools(t, "jq")
 	counts := filepath.Join(t.TempDir(), "counts")
 	if err := os.WriteFile(counts, []byte("unified 2\nrare 1\n"), 0o600); err != nil {
 		t.Fatal(err)

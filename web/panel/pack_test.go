@@ -13,16 +13,14 @@ import (
 	"time"
 
 	"berth/files/bundle"
+	"berth/test/harness"
 )
 
 // The script that packs a folder leaves out what berth deploy leaves out, and what it packs is
 // taken in as it was.
 func TestFolderIsPacked(t *testing.T) {
 	t.Parallel()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("needs Node.js")
-	}
+	harness.Ready(t, harness.OldNode(20)) // which has deflate-raw and File
 	folder := map[string]string{
 		"discloud.config": "MAIN=index.js\n", "index.js": strings.Repeat("console.log(1);\n", 5000), "empty.txt": "",
 		"ação/日本語 😀.txt": "é", "noise.bin": "\x00\x01~", "a/b/c/d": strings.Repeat("x", 1<<20),
@@ -35,7 +33,7 @@ func TestFolderIsPacked(t *testing.T) {
 	dir := t.TempDir()
 	list, packed := filepath.Join(dir, "folder.json"), filepath.Join(dir, "folder.zip")
 	must(t, os.WriteFile(list, text, 0o600))
-	out, err := exec.CommandContext(t.Context(), node, "testdata/pack.cjs", "static/pack.js", "../../files/bundle/testdata/packing.json", list, packed).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "node", "testdata/pack.cjs", "static/pack.js", "../../files/bundle/testdata/packing.json", list, packed).CombinedOutput()
 	if err != nil || len(out) > 0 {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -128,7 +128,7 @@ func (p *fakeLogs) program(id app.ID, lines ...string) {
 	p.t.Helper()
 	p.print(id, "stopped")
 	l := p.of(id, false)
-	pipe, err := l.Pipe(0, 0)
+	pipe, err := l.Pipe(-1, -1)
 	must(p.t, err)
 	_, err = pipe.WriteString(strings.Join(lines, "\n") + "\n")
 	must(p.t, err)

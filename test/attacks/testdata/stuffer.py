@@ -1,10 +1,9 @@
 """Leaves as much as it can in the buffers of its own sockets."""
 import os, socket, time
 
-PORT = 8080
 l = socket.socket()
 l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 << 20)
-l.bind(("127.0.0.1", PORT))
+l.bind(("127.0.0.1", 0))
 l.listen(512)
 pairs, left = [], 0
 piece = bytes(64 << 10)
@@ -12,7 +11,7 @@ try:
     for i in range(200):
         c = socket.socket()
         c.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32 << 20)
-        c.connect(("127.0.0.1", PORT))
+        c.connect(l.getsockname())
         s, _ = l.accept()
         pairs.append((c, s))
         c.setblocking(False)

@@ -3,7 +3,6 @@
 // packed into ZIP. Prints what is wrong.
 "use strict";
 const fs = require("node:fs"), vm = require("node:vm");
-const { File } = require("node:buffer"); // Node.js 18, which Debian 12 has, knows no global File
 const [script, cases, folder, zip] = process.argv.slice(2);
 const packing = vm.runInThisContext(fs.readFileSync(script, "utf8").split("\n// The page.")[0] + "\n;packing");
 
