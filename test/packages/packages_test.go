@@ -18,7 +18,7 @@ func ready(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root: for mounts, and to be another machine's root")
 	}
-	for _, tool := range []string{"dh", "dpkg-buildpackage", "lintian", "apt-ftparchive", "gpg", "jq"} {
+	for _, tool := range []string{"dh", "dpkg-buildpackage", "lintian", "apt-ftparchive", "gpg", "jq", "zip", "unzip"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%v: deploy/tools repository installs it", err)
 		}
@@ -139,11 +139,7 @@ func sound(t *testing.T, first string) {
 // for all processors.
 func TestClients(t *testing.T) {
 	t.Parallel()
-	for _, tool := range []string{"jq", "zip", "unzip"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%v: deploy/tools release installs it", err)
-		}
-	}
+	ready(t)
 	first := t.TempDir()
 	for name, unpack := range map[string][]string{
 		"berth_0.9.1_darwin_arm64.tar.gz": {"tar", "-xzf"}, "berth_0.9.1_windows_amd64.zip": {"unzip", "-q"},
