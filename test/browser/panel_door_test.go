@@ -2,6 +2,7 @@ package browser
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -9,11 +10,15 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// looked fails the test for each barrier in the page, and takes its pictures.
+// looked fails the test for each barrier in the page, and takes its pictures if
+// BERTH_SCREENSHOTS says where they stay.
 func (p *tab) looked(axe, name string) {
 	p.t.Helper()
 	p.accessible(axe)
-	for _, l := range looks { // BERTH_SCREENSHOTS keeps them
+	for _, l := range looks {
+		if os.Getenv("BERTH_SCREENSHOTS") == "" {
+			break
+		}
 		p.size(l.width, l.height, false)
 		p.prefer("prefers-color-scheme", l.scheme, "prefers-reduced-motion", "reduce")
 		p.picture(fmt.Sprintf("%s-%s-%d", name, l.scheme, l.width))
