@@ -74,7 +74,7 @@ func checkLimit(h cgroup.Host, s settings.Settings) finding {
 	if f.Fix == "" {
 		f.Fix = onAMachine + ": berth must be able to make control groups in " + h.V2
 	}
-	if os.Geteuid() != 0 && h.Mode != cgroup.Unusable { // what no root can do is said to everybody
+	if os.Geteuid() != 0 && h.Mode != cgroup.Unusable { // root cannot mend such a host, so every user may see why
 		f.Text, f.Fix = "cannot be proved without root", "sudo berth doctor"
 		return f
 	}

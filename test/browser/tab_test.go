@@ -199,8 +199,8 @@ func (p *tab) until(expression string) {
 	wait(p, "!!("+expression+")", func(ok bool) bool { return ok })
 }
 
-// wait evaluates an expression, a promise's result included, until its value is as wanted, and returns it.
-// While the page changes into another one there is none.
+// wait evaluates an expression until wanted accepts its value, and returns that. If the value is a promise, wait uses
+// its result. An expression that fails is evaluated again, because the page may be changing into another one.
 func wait[T any](p *tab, expression string, wanted func(T) bool) T {
 	p.t.Helper()
 	for deadline := time.Now().Add(harness.Patience); ; time.Sleep(harness.Pause) {

@@ -15,7 +15,7 @@ func Files(root, ending string) ([]string, error) {
 		switch {
 		case err != nil:
 			return err
-		case e.IsDir() && (name == "dist" || path.Base(name) == "node_modules" || path.Base(name) == "testdata" || strings.HasPrefix(path.Base(name), ".") && name != "."):
+		case e.IsDir() && leftOut(name):
 			return fs.SkipDir
 		case e.Type().IsRegular() && strings.HasSuffix(name, ending):
 			list = append(list, name)
@@ -23,4 +23,9 @@ func Files(root, ending string) ([]string, error) {
 		return nil
 	})
 	return list, err
+}
+
+func leftOut(dir string) bool {
+	last := path.Base(dir)
+	return dir == "dist" || last == "node_modules" || last == "testdata" || last != "." && strings.HasPrefix(last, ".")
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What make and its tools put into a checkout is none of its files.
+// Files leaves out what make and its tools put into a checkout.
 func TestFiles(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{

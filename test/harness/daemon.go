@@ -71,7 +71,7 @@ func Needs(t testing.TB, commands ...string) {
 	}
 }
 
-// Tools skips a test that calls commands itself which are not on its path; CI must have them.
+// Tools skips a test that itself calls these commands, if one is not on its path. In CI it fails.
 func Tools(t testing.TB, commands ...string) {
 	t.Helper()
 	for _, command := range commands {
@@ -81,8 +81,8 @@ func Tools(t testing.TB, commands ...string) {
 	}
 }
 
-// OldNode tells why the Node.js on the path cannot run what is written for a newer one, "" if it
-// can. Debian 12 has 18.
+// OldNode returns why a test cannot run, or "": the Node.js on the path is older than version
+// least, or there is none. Debian 12 has version 18.
 func OldNode(least int) string {
 	out, err := exec.CommandContext(context.Background(), "node", "--version").Output()
 	version, _, _ := strings.Cut(strings.TrimPrefix(string(out), "v"), ".")
@@ -92,7 +92,7 @@ func OldNode(least int) string {
 	return ""
 }
 
-// Root skips a test that cannot run as another user, for a reason; CI runs as root.
+// Root skips a test that needs root. The reason says for what. CI runs as root, so there it fails.
 func Root(t testing.TB, why string) {
 	t.Helper()
 	if os.Getuid() != 0 {

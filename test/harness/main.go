@@ -60,10 +60,10 @@ func Alone(name string) (release func(), err error) {
 	return func() { _ = lock.Close() }, nil
 }
 
-// lockFile opens a file that tests of all users of the machine lock. Nothing is in it.
+// lockFile opens an empty file, which the tests of all users of the machine lock.
 func lockFile(name string) (*os.File, error) {
 	path := "/tmp/berth-" + name + ".lock"
-	f, err := os.OpenFile(path, os.O_RDWR, 0) // fs.protected_regular refuses O_CREATE of what is another user's
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // with O_CREATE, fs.protected_regular refuses the file of another user
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o666) //nolint:gosec // as above
 	}
