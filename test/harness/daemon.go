@@ -81,8 +81,8 @@ func Tools(t testing.TB, commands ...string) {
 	}
 }
 
-// OldNode returns why a test cannot run, or "": the Node.js on the path is older than version
-// least, or there is none. Debian 12 has version 18.
+// OldNode returns "" if the Node.js on the path has at least this major version, and otherwise
+// the reason to skip a test. Debian 12 has version 18.
 func OldNode(least int) string {
 	out, err := exec.CommandContext(context.Background(), "node", "--version").Output()
 	version, _, _ := strings.Cut(strings.TrimPrefix(string(out), "v"), ".")
