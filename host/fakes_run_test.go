@@ -57,7 +57,13 @@ func (r *instance) ended() bool {
 
 func (r *instance) Ended() bool { return r.dead.Load() || r.ended() }
 
-func (r *instance) Busy() bool { return time.Since(r.born) < r.b.busy }
+func (r *instance) Busy() bool {
+	if time.Since(r.born) < r.b.busy {
+		return true
+	}
+	time.Sleep(r.b.look)
+	return false
+}
 
 func (r *instance) Wait() app.Exit {
 	select {

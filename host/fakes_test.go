@@ -90,6 +90,7 @@ type behaviour struct {
 	life   time.Duration
 	late   time.Duration // how long its own end is not told
 	busy   time.Duration // how long it is busy starting
+	look   time.Duration // how long Busy looks at it while it is not
 	onStop time.Duration // how long it takes to heed Stop
 	uses   app.MB
 	listen func(p app.Program, lived time.Duration) app.Listening // nil: at its own port at once

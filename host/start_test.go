@@ -50,6 +50,7 @@ func TestNewCodeIsWatchedWhileItIsBusy(t *testing.T) {
 		"idle":               {behaviour{listen: nowhere}, 2 * time.Second, false},
 		"dies while busy":    {behaviour{listen: nowhere, busy: 5 * time.Second, exit: crash, life: 4 * time.Second}, 4 * time.Second, true},
 		"dies at the end":    {behaviour{listen: nowhere, busy: time.Hour, exit: crash, life: 14 * time.Second}, 14 * time.Second, true},
+		"dies under a look":  {behaviour{listen: nowhere, exit: crash, life: 2*time.Second + 20*time.Millisecond, look: 40 * time.Millisecond}, 2 * time.Second, true},
 		"busy for a while":   {behaviour{listen: nowhere, busy: 5 * time.Second}, 5 * time.Second, false},
 		"busy for ever":      {behaviour{listen: nowhere, busy: time.Hour}, 15 * time.Second, false},
 		"busy, and listens":  {behaviour{busy: time.Hour}, 2 * time.Second, false},

@@ -219,11 +219,12 @@ func (u *unit) tick() {
 // judge is the end of the ok delay: the program has started well, unless it has
 // ended and the unit does not know yet, or new code is still busy starting.
 func (u *unit) judge() {
+	unsettled := u.proof != proven && u.unsettled()
 	switch {
-	case u.run.Ended():
+	case u.run.Ended(): // asked last: it may have ended while it was looked at, and then it is not busy
 		u.enter(app.Starting, endedSoon)
 		return
-	case u.proof != proven && u.unsettled():
+	case unsettled:
 		u.enter(app.Starting, judgeAgain)
 		return
 	}
