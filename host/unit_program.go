@@ -223,16 +223,15 @@ func (u *unit) judge() {
 	switch {
 	case u.run.Ended(): // asked last: it may have ended while it was looked at, and then it is not busy
 		u.enter(app.Starting, endedSoon)
-		return
 	case unsettled:
 		u.enter(app.Starting, judgeAgain)
-		return
+	default:
+		u.enter(app.Online, 0)
+		if u.attempt > 0 {
+			u.enter(app.Online, healthyAfter(u.waited))
+		}
+		u.verdict(nil)
 	}
-	u.enter(app.Online, 0)
-	if u.attempt > 0 {
-		u.enter(app.Online, healthyAfter(u.waited))
-	}
-	u.verdict(nil)
 }
 
 // unsettled reports whether new code has not shown yet how it goes. On a small or
