@@ -37,6 +37,8 @@ const (
 	DatabaseDamaged = "the host's database is damaged; its owner must restore it from a backup"
 	DatabaseGone    = "the host's database cannot be opened; its owner must check it"
 	DatabaseMoved   = "the host's database was removed or replaced; its owner must put it back and start berth again"
+
+	KeyUnread = "the key that seals the secrets of this host cannot be read; berth doctor tells the host's owner what helps"
 )
 
 // Error is an error a person may read. Message is for the user and MUST NOT

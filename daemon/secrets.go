@@ -25,25 +25,24 @@ func Keys(dir string, files ...string) *keyring.Ring {
 	return keyring.Open(dir, files...)
 }
 
-// sealSecrets sees to it that d seals what is secret, and that its file holds nothing of what
-// it stored in plain. It makes the first key, and another one when the key that sealed is
-// gone: what that key sealed stays as it is until somebody puts the key back. That it cannot
-// be done now, such as for a disk that is full, keeps berth from nothing else: it is logged, and
-// the next start tries again.
+// sealSecrets makes d seal what is secret, and removes from its file what was stored in plain. It
+// makes the first key. It makes another one if the key that seals is gone: what that key sealed
+// stays as it is until somebody puts the key back. If a file of keys cannot be read, no key is made,
+// and new secrets are refused. Whatever keeps it from sealing, such as a full disk, is logged and
+// keeps berth from nothing else. The next start tries again.
 func sealSecrets(ctx context.Context, d *db.DB, ring *keyring.Ring, log *slog.Logger) error {
 	is, err := d.Seals(ctx)
 	if err != nil {
 		return err
 	}
-	if _, known, failed := ring.Key(is.Key); !known || failed != nil {
-		if _, err := d.Reseal(ctx, false, func() (string, error) { return newKey(ring) }); err != nil {
+	if _, known, unread := ring.Key(is.Key); !known && unread == nil {
+		if _, err := d.Reseal(ctx, false, func() (string, error) { return newKey(ring, is.Key) }); err != nil {
 			log.Error("cannot seal the secrets", "error", err)
-			return ctx.Err()
-		}
-		if is, err = d.Seals(ctx); err != nil {
+		} else if is, err = d.Seals(ctx); err != nil {
 			return err
+		} else if is.Key != "" {
+			log.Info("the secrets are sealed", "key", is.Key, "file", ring.File())
 		}
-		log.Info("the secrets are sealed", "key", is.Key, "file", ring.File())
 	}
 	if is.Key != "" && !is.Scrubbed {
 		if _, err := d.Scrub(ctx); err != nil {
@@ -57,18 +56,22 @@ func sealSecrets(ctx context.Context, d *db.DB, ring *keyring.Ring, log *slog.Lo
 	return err
 }
 
-// newKey returns the id of the key that is to seal: the first of the ring, or else one that is
-// made; "" where none can be made, for then secrets are stored in plain.
-func newKey(ring *keyring.Ring) (string, error) {
+// newKey returns the id of the key that seals from now on: the first of the ring, or else one that
+// it makes. If it can make none, a database that never sealed (seals is "") stores secrets in plain.
+func newKey(ring *keyring.Ring, seals string) (string, error) {
 	all, err := ring.Keys()
-	if err == nil && len(all) > 0 {
+	switch {
+	case err != nil:
+		return "", err
+	case len(all) > 0:
 		return all[0].ID(), nil
 	}
-	if err == nil {
-		var made db.Key
-		if made, err = ring.Make(); err == nil {
-			return made.ID(), nil
-		}
+	made, err := ring.Make()
+	switch {
+	case err == nil:
+		return made.ID(), nil
+	case seals != "":
+		return "", err
 	}
 	return "", nil
 }
@@ -105,10 +108,12 @@ func SecretsProblem(ctx context.Context, d *db.DB, ring *keyring.Ring) (problem,
 	if err != nil {
 		return "", "", err
 	}
-	_, unread := ring.Keys()
+	all, unread := ring.Keys()
 	switch {
 	case unread != nil:
-		return unread.Error() + "; new secrets are stored in plain", "mend that file, or put a copy of it in its place, and start berth again", nil
+		return unread.Error() + "; new secrets are refused", "move that file away, put the key back (berth key add), and start berth again", nil
+	case is.Key != "" && !slices.ContainsFunc(all, func(k db.Key) bool { return k.ID() == is.Key }):
+		return "the key that seals the secrets is not there, and no other can be stored; new secrets are refused", "put it back (berth key add), and start berth again", nil
 	case len(lost) > 0:
 		return "the key that sealed " + lostText(lost) + " is not there", "put it back (berth key add), set the variables anew, or give the secrets up (berth key rotate --forget)", nil
 	case is.Key == "":

@@ -98,7 +98,7 @@ func TestKilledRotation(t *testing.T) {
 func onlyError(_ db.Key, err error) error { return err }
 
 // A start seals with the key that is there, makes one where it can, and goes on where it
-// cannot; it says which.
+// cannot; it says which. What seals once never stores in plain again.
 func TestSealSecrets(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	d, err := MakeDatabase(t.Context(), dir)
@@ -125,7 +125,9 @@ func TestSealSecrets(t *testing.T) {
 		{"nowhere to keep a key", []string{nowhere}, nil, "secrets are stored in plain: no file for their key can be made", false, ""},
 		{"a place", []string{nowhere, file}, nil, "", true, ""},
 		{"the same again", []string{nowhere, file}, nil, "", true, ""},
-		{"a file that is damaged", []string{nowhere, file}, func() error { return os.WriteFile(file, []byte("nonsense\n"), 0o600) }, "it is no key", false, ""},
+		{"nowhere to keep another key", []string{nowhere}, nil, "the key that seals the secrets is not there, and no other can be stored", true, ""},
+		{"a file that is damaged", []string{nowhere, file}, func() error { return os.WriteFile(file, []byte("nonsense\n"), 0o600) }, "it is no key: ", true, ""},
+		{"a directory", []string{nowhere, file}, func() error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) }, "is a directory; new secrets are refused", true, ""},
 		{"a credential", []string{credential, file}, func() error {
 			_ = os.Remove(file)
 			return os.WriteFile(credential, []byte(keyring.Text(given)+"\n"), 0o400)

@@ -31,6 +31,7 @@ type DB struct {
 	now     func() time.Time
 	file    *origin
 	keys    Keys   // that secrets are sealed with; see UseKeys
+	links   []byte // while they cannot be stored, see LinkKey
 	noticed func() // see Notices.Noticed
 }
 
@@ -165,8 +166,9 @@ func (db *DB) Alive(ctx context.Context) error {
 	return db.write(ctx, "reach the database", func(tx) error { return nil })
 }
 
-// LinkKey returns the 32 random bytes that sign links, the same for the life
-// of the file, as long as their seal can be opened. The first call makes them.
+// LinkKey returns the 32 random bytes that sign links, the same for the life of the file, as long
+// as their seal can be opened. The first call makes them. Bytes that cannot be stored, because
+// nothing can seal them, are the same for the life of db.
 func (db *DB) LinkKey(ctx context.Context) ([]byte, error) {
 	return put(ctx, db, "read the link key", func(t tx) ([]byte, error) {
 		stored, err := one(t, value[[]byte], sql.ErrNoRows, "SELECT links FROM meta")
@@ -178,9 +180,16 @@ func (db *DB) LinkKey(ctx context.Context) ([]byte, error) {
 				return key, err
 			} // else links from before are lost with it
 		}
-		key := make([]byte, 32)
-		rand.Read(key) // never fails, see crypto/rand
-		if stored, err = t.seal("meta.links", "", key); err != nil {
+		key := db.links // the writer is one connection: nobody else is here
+		if key == nil {
+			key = make([]byte, 32)
+			rand.Read(key) // never fails, see crypto/rand
+		}
+		switch stored, err = t.seal("meta.links", "", key); {
+		case errors.Is(err, errUnsealed):
+			db.links = key
+			return key, nil
+		case err != nil:
 			return nil, err
 		}
 		return key, t.exec("UPDATE meta SET links = ?", stored)

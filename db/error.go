@@ -27,6 +27,8 @@ func explain(what string, err error) error {
 		why = app.Words(app.DiskQuota)
 	case errors.Is(err, ErrMoved):
 		kind, why = app.Unavailable, app.Words(app.DatabaseMoved)
+	case errors.Is(err, errUnsealed):
+		kind, why = app.Unavailable, app.Words(app.KeyUnread)
 	case isCode(err, sqlite3.ErrReadonly), errno == syscall.EROFS:
 		kind, why = app.Unavailable, app.Words(app.DiskReadOnly)
 	case Damaged(err):

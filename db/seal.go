@@ -28,13 +28,14 @@ func (k Key) ID() string {
 // Keys are the keys that there are. Its methods are called within transactions, by any
 // number of goroutines, and MUST NOT call the DB.
 type Keys interface {
-	// Key returns the key of an id; ok is false where nobody has it.
+	// Key returns the key of an id. ok is false if there is no such key. It fails if the keys
+	// cannot be read, also for "", which is the id of none.
 	Key(id string) (key Key, ok bool, err error)
 }
 
-// UseKeys lets db seal secrets and read those that are sealed. Without keys it stores them in
-// plain, unless some are sealed already, and reads the plain ones alone. It MUST be called
-// before other goroutines use db.
+// UseKeys lets db seal secrets and read those that are sealed. Without keys it reads only secrets
+// that are stored in plain, and stores new ones in plain until Reseal has named a key. It MUST be
+// called before other goroutines use db.
 func (db *DB) UseKeys(keys Keys) { db.keys = keys }
 
 // sealedColumn is a column of secrets: every value in it is sealed, for its row alone.
@@ -77,6 +78,13 @@ func sealContext(column, row string) []byte { return []byte("berth\x00" + column
 // ErrKeyMissing is the error of a secret that is sealed with a key that is not there.
 var ErrKeyMissing = errors.New("its key is not there")
 
+// errKeysUnread is an ErrKeyMissing of a key that may be there: the keys cannot be read now.
+// What the key has sealed is not lost, so nothing takes its place.
+var errKeysUnread = fmt.Errorf("%w as long as the keys cannot be read", ErrKeyMissing)
+
+// errUnsealed is the error of a secret that is not stored, because nothing can seal it.
+var errUnsealed = errors.New("nothing can seal the secret")
+
 // aead returns what seals with a key, or ErrKeyMissing.
 func (t tx) aead(id string) (cipher.AEAD, error) {
 	missing := fmt.Errorf("%w (%s)", ErrKeyMissing, id)
@@ -85,7 +93,7 @@ func (t tx) aead(id string) (cipher.AEAD, error) {
 	}
 	key, ok, err := t.keys.Key(id)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", missing, err)
+		return nil, fmt.Errorf("%w: %w", errKeysUnread, err)
 	}
 	if !ok {
 		return nil, missing
@@ -94,13 +102,26 @@ func (t tx) aead(id string) (cipher.AEAD, error) {
 }
 
 // seal returns what is stored of a secret in a column ("table.column") of sealedColumns, for
-// the row that rowOf names. Before there is a key the secret itself is stored.
+// the row that rowOf names. Before there is a key the secret itself is stored. It fails with
+// app.Unavailable if the key is not there, or if the keys cannot be read.
 func (t tx) seal(column, row string, plain []byte) ([]byte, error) {
 	id, err := one(t, value[string], sql.ErrNoRows, "SELECT seal_key FROM meta")
-	if err != nil || id == "" {
-		return blob(plain), err
+	if err != nil {
+		return nil, err
 	}
-	return t.sealWith(id, column, row, plain)
+	if id != "" {
+		sealed, err := t.sealWith(id, column, row, plain)
+		if errors.Is(err, ErrKeyMissing) {
+			err = fmt.Errorf("%w: %w", errUnsealed, err)
+		}
+		return sealed, err
+	}
+	if t.keys != nil {
+		if _, _, err := t.keys.Key(id); err != nil {
+			return nil, fmt.Errorf("%w: %w", errUnsealed, err)
+		}
+	}
+	return blob(plain), nil
 }
 
 func (t tx) sealWith(id, column, row string, plain []byte) ([]byte, error) {

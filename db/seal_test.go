@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,19 @@ type keys map[string]Key
 func (k keys) Key(id string) (Key, bool, error) {
 	key, ok := k[id]
 	return key, ok, nil
+}
+
+// unread are keys that cannot be read, if err is set.
+type unread struct {
+	keys
+	err error
+}
+
+func (k *unread) Key(id string) (Key, bool, error) {
+	if k.err != nil {
+		return Key{}, false, k.err
+	}
+	return k.keys.Key(id)
 }
 
 // add makes a key of one byte and returns its id.
@@ -197,6 +211,56 @@ func TestSealLeavesNothingInPlain(t *testing.T) {
 	delete(all, first)
 	if readSecrets(t, db) != allSecrets {
 		t.Error("the second key does not open what it sealed")
+	}
+}
+
+// While the keys cannot be read, no secret is stored, and nothing takes the place of one.
+func TestKeysThatCannotBeRead(t *testing.T) {
+	for _, seals := range []bool{false, true} {
+		db, _ := openTemp(t)
+		all := &unread{keys: keys{}}
+		db.UseKeys(all)
+		key := all.add(1)
+		if seals {
+			mustReseal(t, db, key)
+		}
+		fillSecrets(t, db)
+		links, err := db.LinkKey(t.Context())
+		must(t, err)
+		before := secretsOf(t, db)
+
+		all.err = errors.New("damaged")
+		for what, store := range map[string]func() error{
+			"store the environment variables": func() error {
+				return db.Apps.ChangeVariables(t.Context(), "bot", func(set map[string]string) error { set["TOKEN"] = "new"; return nil })
+			},
+			"store the certificate": func() error {
+				return db.Certificates.SaveCertificate(t.Context(), "ca", app.Certificate{Name: "a.example.org", Key: []byte("new")})
+			},
+			"store the key of the ACME account": func() error {
+				_, err := db.Certificates.ACMEKey(t.Context(), "other", []byte("new"))
+				return err
+			},
+		} {
+			err := store()
+			wantKind(t, what, err, app.Unavailable)
+			if err == nil || !strings.Contains(err.Error(), "cannot "+what+": "+app.KeyUnread) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		for range 2 {
+			if now, err := db.LinkKey(t.Context()); err != nil || len(now) != 32 || bytes.Equal(now, links) == seals {
+				t.Errorf("sealed %v: links are signed with %x, before with %x; %v", seals, now, links, err)
+			}
+		}
+		if after := secretsOf(t, db); !reflect.DeepEqual(after, before) {
+			t.Errorf("sealed %v: the secrets are %v, before %v", seals, after, before)
+		}
+
+		all.err = nil
+		if now, err := db.LinkKey(t.Context()); err != nil || !bytes.Equal(now, links) || readSecrets(t, db) != allSecrets {
+			t.Errorf("sealed %v: then links are signed with %x, before with %x; %v", seals, now, links, err)
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ type Ring struct {
 func Open(owner string, files ...string) *Ring { return &Ring{owner: owner, files: files} }
 
 // Key implements db.Keys. It reads the files again when they had no key of that id: it may have
-// been put there since.
+// been put there since. A file that is there and cannot be read is an error.
 func (r *Ring) Key(id string) (db.Key, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,8 @@ func (r *Ring) Key(id string) (db.Key, bool, error) {
 	return key, ok, nil
 }
 
-// Keys returns every key. The first is the one that seals what is new.
+// Keys returns every key. The first is the one that seals what is new. It fails if one of the files
+// is there, or may be there, and cannot be read: another one is not taken in its place.
 func (r *Ring) Keys() (all []db.Key, err error) {
 	for _, file := range r.files {
 		keys, err := readFile(file)
@@ -65,9 +66,9 @@ func (r *Ring) Keys() (all []db.Key, err error) {
 	return all, nil
 }
 
-// isMissing reports whether an error says that a file is none of this user's.
+// isMissing reports whether an error of reading a file says that there is no such file.
 func isMissing(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 func readFile(file string) (keys []db.Key, err error) {
@@ -136,10 +137,12 @@ func (r *Ring) change(to func(keys []db.Key) []db.Key) error {
 	var errs error
 	for _, file := range files {
 		keys, err := readFile(file)
-		if err == nil || isMissing(err) {
-			if err = r.write(file, to(keys)); err == nil {
-				return nil
-			}
+		if err != nil && !isMissing(err) {
+			errs = errors.Join(errs, err)
+			break // it may hold the keys that another file would take the place of
+		}
+		if err = r.write(file, to(keys)); err == nil {
+			return nil
 		}
 		errs = errors.Join(errs, err)
 	}

@@ -1,11 +1,16 @@
 package keyring
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"berth/db"
 )
@@ -95,6 +100,29 @@ func TestRingOfADamagedFile(t *testing.T) {
 		}
 		if is, err := os.ReadFile(file); err != nil || string(is) != text {
 			t.Errorf("%s: the file is changed: %v", what, err)
+		}
+	}
+}
+
+// A file that is there, and that this process may not read, is not taken for none.
+func TestRingOfAForbiddenFile(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: another user's file")
+	}
+	dir := t.TempDir()
+	key := mustMake(t, Open(dir, filepath.Join(dir, "berth.key")))
+	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+	if err := unix.Setfsuid(65534); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Setfsuid(0) }() // the directory is removed by root
+	r := Open(dir, filepath.Join(dir, "berth.key"), filepath.Join(dir, "other.key"))
+	_, found := r.Keys()
+	_, _, one := r.Key(key.ID())
+	_, made := r.Make()
+	for what, err := range map[string]error{"Keys": found, "Key": one, "Make": made} {
+		if !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }

@@ -133,6 +133,25 @@ func TestSecrets(t *testing.T) {
 	}
 	inNone("at the end")
 
+	// A key file that cannot be read is no reason to store a secret in plain.
+	d.End(syscall.SIGTERM)
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	harness.Write(t, file, strings.ToUpper(string(good)))
+	d.Serve()
+	c.Put("/app/"+id+"/env", `{"env":{"NEW":"`+secret+`"}}`).Want(503).Says("message", "cannot store the environment variables: the key that seals the secrets of this host cannot be read; berth doctor")
+	c.Put("/app/"+id+"/restart", "").Says("message", "the variables MORE, TOKEN cannot be read")
+	inNone("with a key file that is damaged")
+	if _, out, _ := d.Run("doctor"); !strings.Contains(out, "of "+file+": it is no key") || !strings.Contains(out, "new secrets are refused") {
+		t.Errorf("berth doctor says %s", out)
+	}
+	harness.Write(t, file, string(good))
+	d.Restart()
+	c.Put("/app/"+id+"/start", "").Want(200)
+	c.UntilLog(id, "has "+secret)
+
 	// What the archive holds of the secrets comes back with the passphrase, and not without.
 	for i, r := range []struct {
 		archive, typed string
