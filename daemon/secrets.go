@@ -112,10 +112,10 @@ func SecretsProblem(ctx context.Context, d *db.DB, ring *keyring.Ring) (problem,
 	switch {
 	case unread != nil:
 		return unread.Error() + "; new secrets are refused", "move that file away, put the key back (berth key add), and start berth again", nil
-	case is.Key != "" && !slices.ContainsFunc(all, func(k db.Key) bool { return k.ID() == is.Key }):
-		return "the key that seals the secrets is not there, and no other can be stored; new secrets are refused", "put it back (berth key add), and start berth again", nil
 	case len(lost) > 0:
 		return "the key that sealed " + lostText(lost) + " is not there", "put it back (berth key add), set the variables anew, or give the secrets up (berth key rotate --forget)", nil
+	case is.Key != "" && !slices.ContainsFunc(all, func(k db.Key) bool { return k.ID() == is.Key }):
+		return "the key that seals the secrets is not there, and no other can be stored; new secrets are refused", "put it back (berth key add), and start berth again", nil
 	case is.Key == "":
 		return "secrets are stored in plain: no file for their key can be made", "run berth install as root, or name a file with key_file, and start berth again", nil
 	case !is.Scrubbed:

@@ -125,7 +125,7 @@ func TestSealSecrets(t *testing.T) {
 		{"nowhere to keep a key", []string{nowhere}, nil, "secrets are stored in plain: no file for their key can be made", false, ""},
 		{"a place", []string{nowhere, file}, nil, "", true, ""},
 		{"the same again", []string{nowhere, file}, nil, "", true, ""},
-		{"nowhere to keep another key", []string{nowhere}, nil, "the key that seals the secrets is not there, and no other can be stored", true, ""},
+		{"nowhere to keep another key", []string{nowhere}, nil, "the key that sealed 1 secrets of berth is not there", true, ""},
 		{"a file that is damaged", []string{nowhere, file}, func() error { return os.WriteFile(file, []byte("nonsense\n"), 0o600) }, "it is no key: ", true, ""},
 		{"a directory", []string{nowhere, file}, func() error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) }, "is a directory; new secrets are refused", true, ""},
 		{"a credential", []string{credential, file}, func() error {
